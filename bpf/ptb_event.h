@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Wire records: what BPF programs (and later the agent) put into a ring buffer, and what user space
+ * adds to the same stream. Compiles alone, as BPF and as C. Owns the layout of every record kind;
+ * must not know who produces or consumes them.
+ *
+ * Rules: a record is a multiple of 8 bytes; the header is 24 bytes and frozen; numbers are explicit,
+ * append-only, never reused; no pointers, no enum members, no implicit padding. A tail (text) follows
+ * the fixed part of kinds marked so: `text_len` bytes, no terminator, padded with zeroes to 8.
+ * A reader checks `len` against the row's fixed size before it touches a field and skips kinds that
+ * it does not know.
+ *
+ * 1..63 come from the target's threads (BPF programs or the agent), 64.. from user space.
+ */
+#ifndef PTB_EVENT_H
+#define PTB_EVENT_H
+
+#ifdef __bpf__
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+#else
+#include <linux/types.h>
+#endif
+
+#define PTB_TEXT_MAX 256 /* most text bytes BPF copies; longer is cut and flagged */
+
+struct ptb_rec_hdr {
+	__u16 len;   /* whole record, multiple of 8 */
+	__u8 kind;   /* enum ptb_rec_kind */
+	__u8 flags;  /* PTB_F_* */
+	__u32 site;  /* site id of the plan; 0: none (user-space records, calibration) */
+	__u64 ts_ns; /* CLOCK_MONOTONIC */
+	__u32 tgid;  /* process, in ptbpf's pid namespace */
+	__u32 tid;
+};
+_Static_assert(sizeof(struct ptb_rec_hdr) == 24, "wire header is frozen");
+
+#define PTB_F_TEXT_CUT 0x01   /* the text was longer than PTB_TEXT_MAX */
+#define PTB_F_READ_FAULT 0x02 /* a read of the target's memory failed; fields that need it are 0 */
+#define PTB_F_AGENT 0x04      /* came from the agent, not from a kernel probe */
+
+/* An operator's (or any framed function's) entry: the frame is identified by its stack pointer. */
+struct ptb_op_enter {
+	struct ptb_rec_hdr h;
+	__u64 sp; /* rsp at the entry site (points at the return address) */
+};
+
+/* Exit site reached: closes the innermost open frame of the site's function with entry sp > sp. */
+struct ptb_op_exit {
+	struct ptb_rec_hdr h;
+	__u64 sp; /* rsp at the exit site (inside the frame, so below the entry sp) */
+};
+
+/* Entry of a callBoxed copy: the operator is known by address (see PTB_REC_OPDEF). */
+struct ptb_boxed_enter {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 opdef; /* OperatorDef* */
+};
+
+/* Engine::evaluate_function: a backward node is about to run. text: class name of a PyNode. */
+struct ptb_node_enter {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 node;
+	__u64 vptr;       /* names the class, see PTB_REC_NODE_TYPE */
+	__u64 seq;        /* sequence_nr_; ~0 on AccumulateGrad */
+	__u64 fwd_thread; /* logical id of the forward thread, from 1 */
+	__u32 text_len;
+	__u32 pad;
+};
+
+/* A framed function whose name is read at entry (custom autograd.Function forward, TorchScript). */
+struct ptb_named_enter {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u32 text_len;
+	__u32 pad;
+};
+
+/* The text of a scope that is about to begin on this thread (record_function and friends). */
+struct ptb_scope_name {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u32 text_len;
+	__u32 pad;
+};
+
+/*
+ * A RecordFunction object starts to live: handle = its address. With text: RecordFunction::before()
+ * named it here. Without: the name is the thread's last PTB_REC_SCOPE_NAME (entry sp > this sp),
+ * or none follows, and then it is no scope of ours.
+ */
+struct ptb_scope_begin {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 handle;
+	__u32 scope; /* at::RecordScope; 7 = USER_SCOPE */
+	__u32 text_len;
+};
+
+struct ptb_scope_end {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 handle;
+};
+
+/* at::sequence_number::get_and_increment(): the innermost open operator makes an autograd node. */
+struct ptb_seq {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 seq; /* the number that the new node gets */
+};
+
+/* Process and thread life, from scheduler tracepoints; comm is zero-padded, may lack a terminator. */
+struct ptb_task {
+	struct ptb_rec_hdr h; /* h.tgid, h.tid: the task (FORK: the parent) */
+	__u32 child_tgid;     /* FORK: new process; THREAD_NEW: same as h.tgid */
+	__u32 child_tid;
+	__u32 group_dead; /* EXIT: 1 when the whole process is gone */
+	__u32 pad;
+	char comm[16]; /* of the task (THREAD_NEW, FORK: of the child) */
+};
+
+/* ---- written by user space ---- */
+
+struct ptb_text { /* META: "key\0value" as JSON text; NOTE: a sentence for the user */
+	struct ptb_rec_hdr h;
+	__u32 id; /* NAME: name id, from 1; META, NOTE: 0 */
+	__u32 text_len;
+};
+
+struct ptb_func { /* one function of the plan */
+	struct ptb_rec_hdr h;
+	__u32 func;   /* function id, from 1, unique in the capture */
+	__u32 name;   /* name id: "aten::add.Tensor" for operators */
+	__u32 kind;   /* enum ptb_func_kind */
+	__u32 reason; /* enum ptb_refusal; 0: probed whole */
+};
+
+struct ptb_site {
+	struct ptb_rec_hdr h;
+	__u32 id;   /* site id = cookie, from 1, unique in the capture */
+	__u32 func; /* function id */
+	__u32 role; /* enum ptb_site_role */
+	__u32 lib;  /* name id of the library's path */
+	__u64 offset; /* file offset */
+};
+
+struct ptb_addr_name { /* OPDEF, NODE_TYPE: an address in process h.tgid and its name */
+	struct ptb_rec_hdr h;
+	__u64 addr;
+	__u32 name;
+	__u32 flags; /* OPDEF: PTB_OPDEF_UNOBSERVED */
+};
+#define PTB_OPDEF_UNOBSERVED 0x1 /* torch's own profiler never records it */
+
+struct ptb_process { /* h.tgid: the process; comm also of its threads by THREAD records */
+	struct ptb_rec_hdr h; /* h.ts_ns: when its probes became active */
+	__u32 parent_tgid;
+	__u32 source; /* 0 kernel probes, 1 agent */
+	__u64 gap_ns; /* since its fork or exec until the probes were active; 0 for the first target */
+	__u32 comm;   /* name id */
+	__u32 cmdline; /* name id */
+	__u32 exe;     /* name id: base name of the executable ("python3.11") */
+	__u32 pad;
+};
+
+struct ptb_thread { /* h.tgid, h.tid */
+	struct ptb_rec_hdr h;
+	__u32 comm; /* name id */
+	__u32 pad;
+};
+
+struct ptb_clock { /* one simultaneous reading: h.ts_ns is CLOCK_MONOTONIC */
+	struct ptb_rec_hdr h;
+	__u64 real_ns; /* CLOCK_REALTIME */
+	__u64 err_ns;  /* half the width of the two-sided reading */
+};
+
+struct ptb_window { /* begin: all probes active from h.ts_ns on; end: until h.ts_ns */
+	struct ptb_rec_hdr h;
+	__u32 begin; /* 1 or 0 */
+	__u32 reason; /* END: enum ptb_stop_reason */
+};
+
+struct ptb_lost { /* records that a ring buffer could not take */
+	struct ptb_rec_hdr h; /* h.ts_ns: begin of the interval */
+	__u64 end_ns;
+	__u64 cnt;
+	__u32 ring;
+	__u32 pad;
+};
+
+struct ptb_counter { /* a count at the end of the window; later values replace earlier ones */
+	struct ptb_rec_hdr h;
+	__u32 id; /* enum ptb_counter_id */
+	__u32 pad;
+	__u64 value;
+};
+
+/*     name          nr  struct            has a text tail */
+#define PTB_REC_KINDS(X)                                   \
+	X(OP_ENTER,     1, ptb_op_enter,     0)            \
+	X(OP_EXIT,      2, ptb_op_exit,      0)            \
+	X(BOXED_ENTER,  3, ptb_boxed_enter,  0)            \
+	X(NODE_ENTER,   4, ptb_node_enter,   1)            \
+	X(NAMED_ENTER,  5, ptb_named_enter,  1)            \
+	X(SCOPE_NAME,   6, ptb_scope_name,   1)            \
+	X(SCOPE_BEGIN,  7, ptb_scope_begin,  1)            \
+	X(SCOPE_END,    8, ptb_scope_end,    0)            \
+	X(SEQ,          9, ptb_seq,          0)            \
+	X(FORK,        10, ptb_task,         0)            \
+	X(EXEC,        11, ptb_task,         0)            \
+	X(THREAD_NEW,  12, ptb_task,         0)            \
+	X(EXIT,        13, ptb_task,         0)            \
+	/* 14..31 arguments and memory, 32..47 stacks, 48..63 GPU: not used yet */ \
+	X(META,        64, ptb_text,         1)            \
+	X(NOTE,        65, ptb_text,         1)            \
+	X(NAME,        66, ptb_text,         1)            \
+	X(FUNC,        67, ptb_func,         0)            \
+	X(SITE,        68, ptb_site,         0)            \
+	X(OPDEF,       69, ptb_addr_name,    0)            \
+	X(NODE_TYPE,   70, ptb_addr_name,    0)            \
+	X(PROCESS,     71, ptb_process,      0)            \
+	X(THREAD,      72, ptb_thread,       0)            \
+	X(CLOCK,       73, ptb_clock,        0)            \
+	X(WINDOW,      74, ptb_window,       0)            \
+	X(LOST,        75, ptb_lost,         0)            \
+	X(COUNTER,     76, ptb_counter,      0)
+
+enum ptb_rec_kind {
+#define X(name, nr, type, tail) PTB_REC_##name = nr,
+	PTB_REC_KINDS(X)
+#undef X
+};
+#define PTB_REC_USER_FIRST 64 /* kinds from here on are written by user space only */
+
+#define X(name, nr, type, tail) \
+	_Static_assert(sizeof(struct type) % 8 == 0, #type " must be a multiple of 8 bytes");
+PTB_REC_KINDS(X)
+#undef X
+
+/*     name             nr  text (trace categories follow torch: see export/chrome_trace.c) */
+#define PTB_FUNC_KINDS(X)                                                                        \
+	X(OP,            1, "operator")                                                          \
+	X(BOXED,         2, "boxed operator call")                                               \
+	X(NODE,          3, "backward node, whole (autograd::engine::evaluate_function)")       \
+	X(NODE_CALL,     4, "backward node, its own function")                                   \
+	X(PYFUNC,        5, "custom autograd.Function, forward")                                 \
+	X(SCRIPT,        6, "TorchScript function")                                              \
+	X(SCOPE,         7, "annotation (record_function)")                                      \
+	X(REGION,        8, "compiled region")                                                   \
+	X(SEQ,           9, "autograd sequence number")
+
+enum ptb_func_kind {
+#define X(name, nr, text) PTB_FUNC_##name = nr,
+	PTB_FUNC_KINDS(X)
+#undef X
+};
+
+enum ptb_site_role { PTB_ROLE_ENTER = 1, PTB_ROLE_EXIT = 2, PTB_ROLE_POINT = 3 };
+
+/*     name              nr  sentence */
+#define PTB_REFUSALS(X)                                                                         \
+	X(NONE,           0, "")                                                                \
+	X(NO_ENTRY,       1, "no instruction near the entry that the kernel emulates")          \
+	X(NO_EXIT,        2, "no set of emulated instructions that every return path crosses once") \
+	X(COMPUTED_JUMP,  3, "a computed jump whose table could not be resolved")               \
+	X(UNDECODED,      4, "bytes that could not be decoded as instructions")                 \
+	X(NO_NAME,        5, "no operator name could be derived for it")                        \
+	X(TOO_LARGE,      6, "larger than the analysis allows")                                 \
+	X(KERNEL_REFUSED, 7, "the kernel refused the probe")                                    \
+	X(NO_SYMBOL,      8, "this build of torch has no such symbol")                          \
+	X(LAYOUT_UNKNOWN, 9, "a structure offset could not be derived from this build")
+
+enum ptb_refusal {
+#define X(name, nr, text) PTB_REFUSE_##name = nr,
+	PTB_REFUSALS(X)
+#undef X
+};
+
+/*     name                 nr  text */
+#define PTB_STOP_REASONS(X)                                     \
+	X(DURATION,          1, "duration reached")             \
+	X(SIGNAL,            2, "interrupted")                  \
+	X(TARGET_EXIT,       3, "target exited")                \
+	X(ERROR,             4, "error")
+
+enum ptb_stop_reason {
+#define X(name, nr, text) PTB_STOP_##name = nr,
+	PTB_STOP_REASONS(X)
+#undef X
+};
+
+/*
+ * Counters: those below PTB_CNT_BPF_MAX live in the BPF map `counters` (per CPU, summed), the rest
+ * are kept by user space. "loss" 1: a value > 0 makes the capture incomplete (exit code 3).
+ */
+/*     name                nr  loss  text */
+#define PTB_COUNTERS(X)                                                                         \
+	X(HITS,             0, 0, "probe hits recorded")                                        \
+	X(RING_FULL,        1, 1, "records lost: ring buffer full")                             \
+	X(READ_FAULT,       2, 0, "reads of the target's memory that failed")                   \
+	X(TEXT_CUT,         3, 0, "names cut at 256 bytes")                                     \
+	X(RECURSION,        4, 1, "records lost: scratch memory in use")                        \
+	X(OUT_OF_WINDOW,    5, 0, "probe hits outside the window")                              \
+	X(FOREIGN,          6, 0, "probe hits of processes that are not traced")                \
+	X(BPF_MAX,         15, 0, "")                                                           \
+	X(MISSED,          16, 1, "probe hits that the kernel skipped (program recursion)")     \
+	X(CAPTURE_DROPPED, 17, 1, "records lost: the capture file could not be written")        \
+	X(COST_PS,         18, 0, "cost of one probe hit on this host, picoseconds")            \
+	X(ATTACH_NS,       19, 0, "time to attach, ns")                                         \
+	X(DETACH_NS,       20, 0, "time to detach, ns")                                         \
+	X(PLAN_NS,         21, 0, "time to plan, ns")                                           \
+	X(PROBES,          22, 0, "probes attached")                                            \
+	X(REFUSED,         23, 0, "functions refused")                                          \
+	X(NAME_UNRESOLVED, 24, 1, "addresses whose name could not be read from the target")     \
+	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes yet, ns") \
+	X(COLLECTOR_CPU_NS, 26, 0, "processor time of the collector, ns")                       \
+	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")
+
+enum ptb_counter_id {
+#define X(name, nr, loss, text) PTB_CNT_##name = nr,
+	PTB_COUNTERS(X)
+#undef X
+};
+
+#endif /* PTB_EVENT_H */

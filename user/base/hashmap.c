@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Open-addressing hash map with linear probing; see hashmap.h. */
+#include "base/hashmap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { SLOT_FREE, SLOT_LIVE, SLOT_DELETED };
+
+static uint64_t mix(uint64_t k0, uint64_t k1)
+{
+	uint64_t h = k0 * 0x9e3779b97f4a7c15ULL ^ (k1 + 0x7f4a7c15ULL) * 0xc2b2ae3d27d4eb4fULL;
+
+	h ^= h >> 32;
+	h *= 0xd6e8feb86659fd93ULL;
+	return h ^ h >> 32;
+}
+
+void hashmap__clear(struct hashmap *m)
+{
+	free(m->slots);
+	*m = (struct hashmap){ 0 };
+}
+
+static struct hashmap_slot *find(const struct hashmap *m, uint64_t k0, uint64_t k1)
+{
+	uint64_t i;
+
+	if (!m->cap)
+		return NULL;
+	for (i = mix(k0, k1) & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
+		struct hashmap_slot *s = &m->slots[i];
+
+		if (s->state == SLOT_FREE)
+			return NULL;
+		if (s->state == SLOT_LIVE && s->k0 == k0 && s->k1 == k1)
+			return s;
+	}
+}
+
+uint64_t *hashmap__get(const struct hashmap *m, uint64_t k0, uint64_t k1)
+{
+	struct hashmap_slot *s = find(m, k0, k1);
+
+	return s ? &s->val : NULL;
+}
+
+static void insert_new(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
+{
+	uint64_t i = mix(k0, k1) & (m->cap - 1);
+
+	while (m->slots[i].state != SLOT_FREE)
+		i = (i + 1) & (m->cap - 1);
+	m->slots[i] = (struct hashmap_slot){ .k0 = k0, .k1 = k1, .val = val, .state = SLOT_LIVE };
+	m->used++;
+	m->live++;
+}
+
+/* Rehashes into a table for the live entries, which also drops the deleted ones. */
+static int grow(struct hashmap *m)
+{
+	struct hashmap n = { 0 };
+	uint64_t i;
+
+	n.cap = 64;
+	while (n.cap < m->live * 4)
+		n.cap *= 2;
+	n.slots = calloc(n.cap, sizeof(*n.slots));
+	if (!n.slots)
+		return -ENOMEM;
+	for (i = 0; i < m->cap; i++)
+		if (m->slots[i].state == SLOT_LIVE)
+			insert_new(&n, m->slots[i].k0, m->slots[i].k1, m->slots[i].val);
+	free(m->slots);
+	*m = n;
+	return 0;
+}
+
+int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
+{
+	struct hashmap_slot *s = find(m, k0, k1);
+
+	if (s) {
+		s->val = val;
+		return 0;
+	}
+	if (m->used * 4 >= m->cap * 3 && grow(m))
+		return -ENOMEM;
+	insert_new(m, k0, k1, val);
+	return 0;
+}
+
+bool hashmap__del(struct hashmap *m, uint64_t k0, uint64_t k1)
+{
+	struct hashmap_slot *s = find(m, k0, k1);
+
+	if (!s)
+		return false;
+	s->state = SLOT_DELETED;
+	m->live--;
+	return true;
+}
+
+struct hashmap_slot *hashmap__next(const struct hashmap *m, uint64_t *pos)
+{
+	while (*pos < m->cap) {
+		struct hashmap_slot *s = &m->slots[(*pos)++];
+
+		if (s->state == SLOT_LIVE)
+			return s;
+	}
+	return NULL;
+}

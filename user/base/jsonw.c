@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Streaming JSON output; see jsonw.h. */
+#include "base/jsonw.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
+{
+	*w = (struct jsonw){ .out = out, .arg = arg, .cap = buf_sz < 256 ? 256 : buf_sz };
+	w->buf = malloc(w->cap);
+	return w->buf ? 0 : -ENOMEM;
+}
+
+void jsonw__free(struct jsonw *w)
+{
+	free(w->buf);
+	w->buf = NULL;
+}
+
+int jsonw__flush(struct jsonw *w)
+{
+	if (!w->err && w->len)
+		w->err = w->out(w->arg, w->buf, w->len);
+	w->len = 0;
+	return w->err;
+}
+
+static void put(struct jsonw *w, const char *data, size_t len)
+{
+	while (len && !w->err) {
+		size_t n = w->cap - w->len;
+
+		if (!n) {
+			jsonw__flush(w);
+			continue;
+		}
+		if (n > len)
+			n = len;
+		memcpy(w->buf + w->len, data, n);
+		w->len += n;
+		data += n;
+		len -= n;
+	}
+}
+
+/* What precedes a value: a comma, or nothing after a key or an opening bracket. */
+static void before_value(struct jsonw *w)
+{
+	uint64_t bit = 1ULL << w->depth;
+
+	if (w->after_key) {
+		w->after_key = false;
+		return;
+	}
+	if (w->comma & bit)
+		put(w, ", ", 2);
+	w->comma |= bit;
+}
+
+static void open_level(struct jsonw *w, const char *bracket)
+{
+	before_value(w);
+	put(w, bracket, 1);
+	if (w->depth >= JSONW_DEPTH_MAX) {
+		w->err = -E2BIG;
+		return;
+	}
+	w->depth++;
+	w->comma &= ~(1ULL << w->depth);
+}
+
+static void close_level(struct jsonw *w, const char *bracket)
+{
+	put(w, bracket, 1);
+	if (w->depth)
+		w->depth--;
+	w->after_key = false;
+}
+
+void jsonw__begin_obj(struct jsonw *w)
+{
+	open_level(w, "{");
+}
+
+void jsonw__end_obj(struct jsonw *w)
+{
+	close_level(w, "}");
+}
+
+void jsonw__begin_arr(struct jsonw *w)
+{
+	open_level(w, "[");
+}
+
+void jsonw__end_arr(struct jsonw *w)
+{
+	close_level(w, "]");
+}
+
+/* Length of the valid UTF-8 sequence at p (1..4), 0 if the byte starts none. */
+static size_t utf8_len(const unsigned char *p)
+{
+	size_t n, i;
+	uint32_t c;
+
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] >= 0xc2 && p[0] <= 0xdf)
+		n = 2, c = p[0] & 0x1f;
+	else if ((p[0] & 0xf0) == 0xe0)
+		n = 3, c = p[0] & 0x0f;
+	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+		n = 4, c = p[0] & 0x07;
+	else
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) ||
+	    (c >= 0xd800 && c <= 0xdfff))
+		return 0;
+	return n;
+}
+
+static void put_escaped(struct jsonw *w, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text, *run = p;
+	char esc[8];
+
+	while (*p) {
+		size_t n = utf8_len(p);
+
+		if (n && *p >= 0x20 && *p != '"' && *p != '\\' && *p != 0x7f) {
+			p += n;
+			continue;
+		}
+		put(w, (const char *)run, (size_t)(p - run));
+		if (*p == '"' || *p == '\\')
+			snprintf(esc, sizeof(esc), "\\%c", *p);
+		else if (*p == '\n')
+			snprintf(esc, sizeof(esc), "\\n");
+		else
+			snprintf(esc, sizeof(esc), "\\u00%02x", *p);
+		put(w, esc, strlen(esc));
+		run = ++p;
+	}
+	put(w, (const char *)run, (size_t)(p - run));
+}
+
+void jsonw__key(struct jsonw *w, const char *key)
+{
+	before_value(w);
+	put(w, "\"", 1);
+	put_escaped(w, key);
+	put(w, "\": ", 3);
+	w->after_key = true;
+}
+
+void jsonw__str(struct jsonw *w, const char *text)
+{
+	before_value(w);
+	put(w, "\"", 1);
+	put_escaped(w, text);
+	put(w, "\"", 1);
+}
+
+/* Decimal digits of v, right-aligned in buf[20]; returns the first. */
+static char *digits(uint64_t v, char *end)
+{
+	do {
+		*--end = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	return end;
+}
+
+void jsonw__u64(struct jsonw *w, uint64_t v)
+{
+	char buf[20], *p = digits(v, buf + sizeof(buf));
+
+	before_value(w);
+	put(w, p, (size_t)(buf + sizeof(buf) - p));
+}
+
+void jsonw__i64(struct jsonw *w, int64_t v)
+{
+	char buf[21], *end = buf + sizeof(buf), *p = digits(v < 0 ? 0 - (uint64_t)v : (uint64_t)v, end);
+
+	before_value(w);
+	if (v < 0)
+		*--p = '-';
+	put(w, p, (size_t)(end - p));
+}
+
+void jsonw__us(struct jsonw *w, uint64_t ns)
+{
+	char buf[24], *end = buf + sizeof(buf), *p;
+
+	end[-1] = (char)('0' + ns % 10);
+	end[-2] = (char)('0' + ns / 10 % 10);
+	end[-3] = (char)('0' + ns / 100 % 10);
+	end[-4] = '.';
+	p = digits(ns / 1000, end - 4);
+	before_value(w);
+	put(w, p, (size_t)(end - p));
+}
+
+void jsonw__bool(struct jsonw *w, bool v)
+{
+	before_value(w);
+	put(w, v ? "true" : "false", v ? 4 : 5);
+}
+
+void jsonw__null(struct jsonw *w)
+{
+	before_value(w);
+	put(w, "null", 4);
+}
+
+void jsonw__double(struct jsonw *w, double v)
+{
+	char buf[32];
+	int prec;
+
+	if (!isfinite(v)) {
+		jsonw__null(w);
+		return;
+	}
+	for (prec = 6; prec <= 17; prec++) {
+		snprintf(buf, sizeof(buf), "%.*g", prec, v);
+		if (!(strtod(buf, NULL) < v || strtod(buf, NULL) > v))
+			break;
+	}
+	before_value(w);
+	put(w, buf, strlen(buf));
+}
+
+void jsonw__raw(struct jsonw *w, const char *json)
+{
+	before_value(w);
+	put(w, json, strlen(json));
+}
+
+void jsonw__newline(struct jsonw *w)
+{
+	put(w, "\n", 1);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Streaming JSON output into a sink with a buffer: knows escaping and commas, nothing else. Texts of
+ * any bytes become valid UTF-8 JSON (an invalid byte XX is written as \u00XX). Separators are ": " and
+ * ", " because one consumer needs the blank (formats: HTA's rank expression).
+ */
+#ifndef BASE_JSONW_H
+#define BASE_JSONW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int (*jsonw_out)(void *arg, const void *data, size_t len); /* 0 or negative errno */
+
+struct jsonw {
+	jsonw_out out;
+	void *arg;
+	char *buf;
+	size_t len, cap;
+	int err;        /* first error; later calls do nothing */
+	uint32_t depth; /* open objects and arrays */
+	uint64_t comma; /* bit per depth: a value precedes */
+	bool after_key;
+};
+
+#define JSONW_DEPTH_MAX 60
+
+int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
+int jsonw__flush(struct jsonw *w);                                        /* first error or 0 */
+void jsonw__free(struct jsonw *w);                                        /* does not flush */
+
+void jsonw__begin_obj(struct jsonw *w);
+void jsonw__end_obj(struct jsonw *w);
+void jsonw__begin_arr(struct jsonw *w);
+void jsonw__end_arr(struct jsonw *w);
+void jsonw__key(struct jsonw *w, const char *key);
+void jsonw__str(struct jsonw *w, const char *text);
+void jsonw__u64(struct jsonw *w, uint64_t v);
+void jsonw__i64(struct jsonw *w, int64_t v);
+void jsonw__bool(struct jsonw *w, bool v);
+void jsonw__null(struct jsonw *w);
+/* Nanoseconds as microseconds with exactly three decimals: 1234567 -> 1234.567 */
+void jsonw__us(struct jsonw *w, uint64_t ns);
+void jsonw__double(struct jsonw *w, double v); /* shortest exact form; NaN, inf as null */
+/* A value that is JSON already (metadata); the caller answers for its validity. */
+void jsonw__raw(struct jsonw *w, const char *json);
+void jsonw__newline(struct jsonw *w); /* layout only */
+
+#endif /* BASE_JSONW_H */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Messages for people, on stderr only. A file that logs defines LOG_DOMAIN before including this.
+ * Whoever knows what was attempted on which object says so once; callers add nothing.
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdbool.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_HINT, LOG_INFO, LOG_DEBUG };
+
+#ifndef LOG_DOMAIN
+#define LOG_DOMAIN "ptbpf"
+#endif
+
+#define pr_error(...) log__print(LOG_ERROR, LOG_DOMAIN, __VA_ARGS__)
+#define pr_warn(...) log__print(LOG_WARN, LOG_DOMAIN, __VA_ARGS__)
+#define pr_hint(...) log__print(LOG_HINT, LOG_DOMAIN, __VA_ARGS__) /* what the user can do next */
+#define pr_info(...) log__print(LOG_INFO, LOG_DOMAIN, __VA_ARGS__)
+#define pr_debug(...) log__print(LOG_DEBUG, LOG_DOMAIN, __VA_ARGS__)
+
+void log__print(enum log_level level, const char *domain, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Debug messages of these comma-separated domains ("all": every one) are shown; NULL: none. */
+void log__enable_domains(const char *domains);
+void log__set_quiet(bool quiet); /* no info messages */
+
+/* Text of an errno value, positive or negative ("No such file or directory"). Static storage. */
+const char *errstr(int err);
+
+#endif /* BASE_LOG_H */

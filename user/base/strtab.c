@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* String interning; see strtab.h. Two independent 64-bit hashes and a compare keep it exact. */
+#include "base/strtab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashmap.h"
+#include "base/vec.h"
+
+struct strtab_entry {
+	char *text;
+	size_t len;
+	uint32_t next; /* id of the next text with the same hash, 0: none */
+};
+
+struct strtab {
+	struct strtab_entry *ents; /* ents[id - 1] */
+	uint32_t cnt, cap;
+	struct hashmap by_hash; /* (hash, len) -> first id */
+};
+
+struct strtab *strtab__new(void)
+{
+	return calloc(1, sizeof(struct strtab));
+}
+
+void strtab__free(struct strtab *st)
+{
+	uint32_t i;
+
+	if (!st)
+		return;
+	for (i = 0; i < st->cnt; i++)
+		free(st->ents[i].text);
+	free(st->ents);
+	hashmap__clear(&st->by_hash);
+	free(st);
+}
+
+static uint64_t hash_text(const char *p, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325ULL; /* FNV-1a */
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		h = (h ^ (uint8_t)p[i]) * 0x100000001b3ULL;
+	return h;
+}
+
+uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
+{
+	uint64_t h = hash_text(text, len);
+	uint64_t *head = hashmap__get(&st->by_hash, h, len);
+	uint32_t id = head ? (uint32_t)*head : 0;
+	char *copy;
+
+	for (; id; id = st->ents[id - 1].next)
+		if (!memcmp(st->ents[id - 1].text, text, len))
+			return id;
+	if (vec_reserve((void **)&st->ents, &st->cap, (uint64_t)st->cnt + 1, sizeof(*st->ents)))
+		return 0;
+	copy = malloc(len + 1);
+	if (!copy)
+		return 0;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	st->ents[st->cnt] =
+		(struct strtab_entry){ .text = copy, .len = len, .next = head ? (uint32_t)*head : 0 };
+	if (hashmap__put(&st->by_hash, h, len, st->cnt + 1)) {
+		free(copy);
+		return 0;
+	}
+	return ++st->cnt;
+}
+
+const char *strtab__text(const struct strtab *st, uint32_t id)
+{
+	return id && id <= st->cnt ? st->ents[id - 1].text : "";
+}
+
+uint32_t strtab__cnt(const struct strtab *st)
+{
+	return st->cnt;
+}

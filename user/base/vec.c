@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Checked growable arrays; see vec.h. */
+#include "base/vec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
+{
+	uint64_t want;
+	void *p;
+
+	if (need <= *cap)
+		return 0;
+	want = *cap ? (uint64_t)*cap * 2 : 16;
+	if (want < need)
+		want = need;
+	if (want > UINT32_MAX || want > SIZE_MAX / elem_sz)
+		return -ENOMEM;
+	p = realloc(*items, want * elem_sz);
+	if (!p)
+		return -ENOMEM;
+	memset((char *)p + (size_t)*cap * elem_sz, 0, (want - *cap) * elem_sz);
+	*items = p;
+	*cap = (uint32_t)want;
+	return 0;
+}
+
+void *vec_dup(const void *data, size_t cnt, size_t elem_sz)
+{
+	void *p;
+
+	if (elem_sz && cnt > SIZE_MAX / elem_sz)
+		return NULL;
+	p = malloc(cnt * elem_sz ? cnt * elem_sz : 1);
+	if (p && cnt)
+		memcpy(p, data, cnt * elem_sz);
+	return p;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The capture file (.ptb): append-only checksummed blocks of records. Knows framing, not meaning.
+ *
+ * Control blocks hold records written by user space (names, plan, processes, losses, counters); ring
+ * blocks hold the bytes of one ring buffer in their order; a round block says that every record older
+ * than its watermark has been written. Readable after a crash up to the last whole block.
+ * The layout is drawn in capture_format.h.
+ */
+#ifndef CAPTURE_CAPTURE_H
+#define CAPTURE_CAPTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ptb_event.h"
+
+/* ---- writing ---- */
+struct capture_writer;
+
+/* Creates path (never overwrites silently another kind of file: -EEXIST unless it is a .ptb). */
+int capture_writer__open(const char *path, struct capture_writer **out);
+/* Appends one user-space record (control stream). Bytes are copied. */
+int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
+/* Appends records of one ring; whole records only. */
+int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len);
+/* Ends a drain round: all records with ts < watermark_ns are in. Flushes blocks that are full enough. */
+int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns);
+/* Writes everything out (not fsync). After a write error (disk full) further calls return the first
+ * error, count what they drop, and what is in the file stays valid. */
+int capture_writer__flush(struct capture_writer *cw);
+uint64_t capture_writer__bytes(const struct capture_writer *cw);   /* in the file so far */
+uint64_t capture_writer__dropped(const struct capture_writer *cw); /* records not written after an error */
+/* Seals (end block) and closes. NULL is fine. Returns the first write error, if any. */
+int capture_writer__close(struct capture_writer *cw);
+
+/* ---- reading ---- */
+struct capture_reader;
+
+/* 0, or negative errno with a sentence logged: not a capture, other version, unreadable. */
+int capture_reader__open(const char *path, struct capture_reader **out);
+void capture_reader__close(struct capture_reader *cr);
+
+bool capture_reader__sealed(const struct capture_reader *cr);      /* false: the writer died or is alive */
+uint64_t capture_reader__skipped(const struct capture_reader *cr); /* bytes at the end that were cut off */
+
+/* Calls fn for each control record, in file order. Stops when fn returns non-zero; returns that. */
+typedef int (*rec_fn)(void *arg, const struct ptb_rec_hdr *rec);
+int capture_reader__control(struct capture_reader *cr, rec_fn fn, void *arg);
+
+/* Calls fn for each ring record in time order over all rings (ties: ring, then position). Memory is
+ * bounded by what one round holds. Restarts from the beginning at each call. */
+int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg);
+
+#endif /* CAPTURE_CAPTURE_H */

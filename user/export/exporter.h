@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Exporters: one row per --format. An exporter is a pure function of the session model; it never
+ * reads the target or a capture itself.
+ */
+#ifndef EXPORT_EXPORTER_H
+#define EXPORT_EXPORTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "model/key_averages.h"
+#include "model/session.h"
+
+/* ---- chrome trace ---- */
+
+struct chrome_opts {
+	const char *trace_name; /* final path, for "traceName" */
+	const char *tool_version;
+	const char *host_name;
+};
+
+/*
+ * Streams into `path` by way of `path`.tmp and a rename; gzip if path ends in ".gz". A sink during
+ * session__run(), then finish. 0 or negative errno, logged with the path.
+ */
+struct chrome_trace;
+int chrome_trace__open(const char *path, const struct session *s, const struct chrome_opts *opts,
+		       struct chrome_trace **out);
+struct session_sink chrome_trace__sink(struct chrome_trace *ct);
+/* Writes thread names, span, window end, the loss account; closes and renames. */
+int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals);
+/* Drops the temporary file; NULL is fine; after finish only frees. */
+void chrome_trace__free(struct chrome_trace *ct);
+
+/* ---- table ---- */
+
+struct table_opts {
+	const char *sort_by; /* NULL: order of first appearance; see table__sort_keys() */
+	int row_limit;       /* -1: all */
+};
+
+const char *table__sort_keys(void); /* "self_cpu_time_total, cpu_time_total, ..." for help and errors */
+bool table__is_sort_key(const char *key);
+int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out);
+/* For machines: an object with rows, window, loss account and totals. */
+int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
+		      const struct session *s, const struct session_totals *totals, FILE *out);
+
+/* ---- what is missing: one place for the summary line, the trace's account and the exit code ---- */
+
+/* True when anything is missing that the user must know of (exit code 3); fills one sentence. */
+bool loss_account__incomplete(const struct session_info *info, const struct session_totals *totals,
+			      char *text, size_t cap);
+
+/* ---- formats of `ptbpf export` ---- */
+struct export_format {
+	const char *name;    /* value of --format */
+	const char *summary; /* one line of help */
+	const char *suffix;  /* default file name suffix */
+};
+extern const struct export_format export_formats[];
+extern const size_t export_format_cnt;
+
+#endif /* EXPORT_EXPORTER_H */

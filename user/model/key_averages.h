@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * key_averages(): sums over slices by name, with torch's rules (formats: pytorch
+ * torch/autograd/profiler_util.py): children fold into a parent of the same name when they are its
+ * only child, ProfilerStep#<n> is one row. A sink of the session; the table and JSON are printed from it.
+ */
+#ifndef MODEL_KEY_AVERAGES_H
+#define MODEL_KEY_AVERAGES_H
+
+#include "model/session.h"
+
+struct ka_row {
+	const char *key;
+	bool is_annotation;
+	uint64_t count;
+	uint64_t cpu_total_ns, self_cpu_ns;
+	uint64_t first_begin_ns; /* order of first appearance */
+};
+
+struct key_averages;
+struct key_averages *key_averages__new(void); /* NULL: out of memory */
+void key_averages__free(struct key_averages *ka);
+struct session_sink key_averages__sink(struct key_averages *ka);
+/* Rows after the run, in order of first appearance; valid until free. */
+const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt);
+
+#endif /* MODEL_KEY_AVERAGES_H */

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The session model: what happened, as threads with nested slices, told to a sink in one streaming
+ * pass over a capture. Everything an exporter may ask is in the structs below; nothing here knows an
+ * output format. Memory is bounded by open frames and by tables of distinct names, threads, processes.
+ */
+#ifndef MODEL_SESSION_H
+#define MODEL_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ptb_event.h"
+
+struct capture_reader;
+struct session;
+
+/* ---- facts known before the first slice (from the control records) ---- */
+
+struct session_process {
+	uint32_t tgid, parent_tgid;
+	const char *comm, *cmdline, *exe;
+	uint64_t start_ns; /* probes active from here on, CLOCK_MONOTONIC */
+	uint64_t gap_ns;
+	uint32_t source;   /* 0 kernel probes, 1 agent */
+};
+
+struct session_lost {
+	uint64_t begin_ns, end_ns, cnt;
+	uint32_t ring;
+};
+
+struct session_refusal {
+	const char *name; /* function */
+	uint32_t kind;    /* enum ptb_func_kind */
+	uint32_t reason;  /* enum ptb_refusal */
+};
+
+struct session_info {
+	uint64_t begin_ns, end_ns; /* the window, CLOCK_MONOTONIC; end = last record when not sealed */
+	int64_t mono_to_unix_ns;   /* add to a CLOCK_MONOTONIC time to get Unix ns */
+	uint64_t clock_err_ns;
+	uint32_t stop_reason;      /* enum ptb_stop_reason, 0: not known */
+	bool sealed;
+	const struct session_process *processes;
+	uint32_t process_cnt;
+	const struct session_lost *lost;
+	uint32_t lost_cnt;
+	const struct session_refusal *refusals;
+	uint32_t refusal_cnt;
+	uint32_t func_cnt, site_cnt;
+	const uint64_t *counters; /* indexed by enum ptb_counter_id */
+	uint32_t counter_cnt;
+};
+
+/* JSON text of a META record by key ("version", "host", "options", ...), NULL if absent. */
+const char *session__meta(const struct session *s, const char *key);
+/* Name of a thread ("python", "pt_autograd_0"), "" if not known. */
+const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid);
+
+/* ---- slices ---- */
+
+enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
+
+#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin */
+#define SLICE_UNFINISHED 0x02    /* was open when the window ended: torch's `finished: false` */
+#define SLICE_UNWOUND 0x04       /* left by an exception: no exit was seen; end is the next event of the
+				    thread that proves the frame gone (an upper bound) */
+#define SLICE_END_LOST 0x08      /* as UNWOUND, but records were lost meanwhile: the exit may be lost */
+#define SLICE_END_INFERRED 0x10  /* the function has no exit probe (TorchScript): end as for UNWOUND */
+#define SLICE_DERIVED 0x20       /* a ProfilerStep made by ptbpf */
+#define SLICE_NAME_CUT 0x40
+#define SLICE_THREAD_EXIT 0x80   /* its thread or process ended while it was open */
+#define SLICE_OTHER_THREAD_END 0x100 /* an annotation that ended on another thread than it began */
+
+struct slice {
+	uint64_t id;        /* External id = Record function id; from 1 in order of start, unique */
+	uint64_t parent;    /* id of the innermost slice open on the thread at its start, 0: none */
+	uint32_t tgid, tid;
+	uint32_t depth;     /* number of open ancestors */
+	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; strictly nested per (tgid, tid), end > begin */
+	const char *name;   /* as torch prints it, without overload: "aten::add" */
+	const char *overload; /* "Tensor", "" if none or not known */
+	uint32_t cat;       /* enum slice_cat */
+	uint32_t kind;      /* enum ptb_func_kind */
+	uint32_t scope;     /* at::RecordScope number */
+	uint32_t flags;     /* SLICE_* */
+	int64_t seq;        /* autograd sequence number, -1: none */
+	uint64_t fwd_thread; /* logical forward thread id of a backward slice, 0 on forward slices */
+	uint32_t child_cnt;  /* direct children */
+	uint64_t child_ns;   /* sum of the direct children's durations */
+	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
+};
+
+/* A forward operator and the backward node that it made; both slices have been delivered. */
+struct fwdbwd {
+	uint64_t id; /* from 1 */
+	uint32_t fwd_tgid, fwd_tid, bwd_tid;
+	uint64_t fwd_begin_ns, bwd_begin_ns; /* begin of the two slices */
+};
+
+struct session_sink {
+	void *arg;
+	/* Slices come when they close: children before parents, threads interleaved. */
+	int (*slice)(void *arg, const struct slice *sl);
+	int (*flow)(void *arg, const struct fwdbwd *fl); /* may be NULL */
+	/* A thread that appeared in the stream, once, when first seen; may be NULL. */
+	int (*thread)(void *arg, uint32_t tgid, uint32_t tid);
+};
+
+struct session_opts {
+	const char *step_on; /* NULL: Optimizer.step#...; else name of an annotation or operator */
+	bool no_steps;       /* derive no ProfilerStep slices */
+};
+
+struct session_totals { /* after a run */
+	uint64_t slices, ops, annotations, unwound, end_lost, open_at_begin, unfinished;
+	uint64_t unmatched_exits; /* exits without an open frame inside the window's known part */
+	uint64_t unresolved_names; /* slices whose name is an address */
+	uint64_t bad_records;     /* malformed records that were skipped */
+	uint64_t steps;
+	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
+};
+
+/* Reads the facts. The reader must outlive the session. 0 or negative errno. */
+int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out);
+void session__free(struct session *s);
+const struct session_info *session__info(const struct session *s);
+
+/* One pass: tells every slice, flow and thread to the sinks, in this order of sinks. May be called
+ * again (same ids, same order). Stops at the first non-zero return of a sink and returns it. */
+int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
+		 struct session_totals *totals);
+
+#endif /* MODEL_SESSION_H */

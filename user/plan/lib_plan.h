@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The plan: which functions of a set of torch libraries are probed where, under which name, or why
+ * not. A pure function of the libraries' bytes (plus, in proc_plan, of a few values read from the live
+ * process); places nothing. Cached per build-id.
+ */
+#ifndef PLAN_LIB_PLAN_H
+#define PLAN_LIB_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ptb_probe.h"
+#include "target/torch_proc.h"
+
+struct plan_site {
+	uint64_t offset; /* file offset, what the kernel wants */
+	uint32_t func;   /* index into torch_plan.funcs */
+	uint8_t lib;     /* enum torch_lib_role */
+	uint8_t prog;    /* enum ptb_prog */
+	uint8_t role;    /* enum ptb_site_role */
+	uint8_t insn;    /* first opcode byte, for --dry-run */
+};
+
+struct plan_func {
+	char *name;      /* "aten::add.Tensor"; "callBoxed"; "Engine::evaluate_function"; ... */
+	uint64_t addr;   /* ELF vaddr */
+	uint8_t lib;     /* enum torch_lib_role */
+	uint8_t kind;    /* enum ptb_func_kind */
+	uint8_t reason;  /* enum ptb_refusal; REFUSE_NO_EXIT with sites present: entry only */
+	uint64_t handle; /* OP: vaddr of the static handle (way A); its *(u64*) is the OperatorDef* */
+};
+
+struct plan_addr_name { /* vptr (ELF vaddr of vtable + 16) of an exported or local Node class */
+	uint64_t addr;
+	char *name;      /* demangled class */
+	uint8_t lib;
+};
+
+/* What was derived from the code about structures; the process part is added by proc_cfg__fill(). */
+struct plan_layout {
+	uint16_t node_seq_off, node_thread_off, pynode_obj_off, script_name_off, string_ivalue_off;
+	bool old_string_abi;
+	uint8_t boxed_handle_reg;
+	bool scope_from_boxed;  /* record_function's text must be read from the boxed stack (1.13) */
+	uint64_t seq_tls_got;   /* vaddr in libtorch_cpu of {module id, offset} for __tls_get_addr, 0: none */
+	uint64_t seq_tls_disp;  /* added to the offset found there */
+	uint64_t pynode_vptr;   /* vaddr in libtorch_python, 0: none */
+	uint64_t singletons[TORCH_LIB_ROLES]; /* vaddr of c10::Dispatcher::singleton()::s, 0: none */
+};
+
+struct torch_plan {
+	struct plan_func *funcs;
+	uint32_t func_cnt;
+	struct plan_site *sites; /* sorted by (lib, offset); unique */
+	uint32_t site_cnt;
+	struct plan_addr_name *classes;
+	uint32_t class_cnt;
+	struct plan_layout layout;
+	uint32_t names_a, names_b_only, names_disagree; /* how the operators' names were found */
+	bool from_cache;
+};
+
+struct plan_opts {
+	bool use_cache;          /* default true */
+	const char *cache_dir;   /* NULL: /var/cache/ptbpf */
+};
+
+/* Analyses the libraries of tp (or reads the cache). 0 or negative errno, logged. -ENOTSUP: a torch
+ * build without any usable site. *out owned by the caller. */
+int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, struct torch_plan **out);
+void torch_plan__free(struct torch_plan *plan);
+
+/* Same libraries (build-ids of all roles equal)? Then the plan can be shared. */
+bool torch_plan__fits(const struct torch_proc *a, const struct torch_proc *b);
+
+/* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
+void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg);
+
+/* --dry-run: every probe and every refusal with its reason, and a summary, as text. */
+void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out);
+
+#endif /* PLAN_LIB_PLAN_H */

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Loads the BPF programs and attaches them: the only part that includes the skeleton. Phases: open,
+ * (cost), add processes, activate, deactivate, free. One set serves a whole session with many
+ * processes. Never touches the target's memory itself.
+ */
+#ifndef PROBE_PROBE_SET_H
+#define PROBE_PROBE_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "ptb_probe.h"
+
+struct probe_set;
+
+struct probe_set_opts {
+	uint64_t ring_bytes;  /* per ring; power of two, 0: chosen from the number of CPUs */
+	bool force_perf;      /* perf-event uprobes even where uprobe_multi exists */
+	bool follow_tasks;    /* fork/exec/exit/new-thread tracepoints */
+};
+
+/* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
+int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out);
+void probe_set__free(struct probe_set *ps); /* detaches whatever is attached; NULL is fine */
+
+bool probe_set__uses_multi(const struct probe_set *ps);
+
+/* Cost of one probe hit on this host in picoseconds: median over a few rounds in a child of ours that
+ * runs a function with a site of the same kind. Negative errno if it could not be measured. */
+int64_t probe_set__measure_cost(struct probe_set *ps);
+
+/* One probe of one process, as the caller lists them. */
+struct probe_site {
+	uint32_t id;       /* site id = low half of the cookie; > 0 */
+	uint64_t offset;   /* file offset */
+	uint8_t prog;      /* enum ptb_prog */
+	bool refused;      /* out: the kernel would not take it */
+};
+
+/* All probes of one library of one process. */
+struct probe_lib {
+	const char *access_path;
+	struct probe_site *sites;
+	uint32_t cnt;
+};
+
+/*
+ * Attaches all sites for process cfg->tgid with pid-filtered links. A link that fails is bisected
+ * until the offending sites are alone; these get refused = true, the rest is attached. Returns the
+ * number of attached sites or negative errno; the process index through *proc_idx.
+ */
+int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg, struct probe_lib *libs,
+			   uint32_t lib_cnt, uint32_t *proc_idx);
+/* Detaches one process (it exited or exec'd). */
+void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx);
+
+/* Also deliver fork/exec/exit/new-thread records of this tgid (add_process does it for its own). */
+int probe_set__watch_task(struct probe_set *ps, uint32_t tgid);
+
+/* The window: records are produced only while active. Sharp on all CPUs. */
+void probe_set__activate(struct probe_set *ps);
+void probe_set__deactivate(struct probe_set *ps);
+/* Closes all links; may take 0.1 s and more. Counters stay readable. */
+void probe_set__detach(struct probe_set *ps);
+
+/* Sum over CPUs of a counter that lives in BPF; also the kernel's own "missed" counts for MISSED. */
+uint64_t probe_set__counter(struct probe_set *ps, uint32_t id);
+
+/* ---- ring buffers ---- */
+
+typedef void (*ring_fn)(void *arg, uint32_t ring, const void *rec, uint32_t len);
+
+uint32_t probe_set__ring_cnt(const struct probe_set *ps);
+/* Delivers everything that is in ring `ring` now, in order; returns bytes or negative errno. A record
+ * with site 0 (calibration) is dropped here; every other byte is passed on unread. */
+int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg);
+/* Highest fill of the rings, 0..1, to pace the reader; and an fd that polls readable when a ring is
+ * more than half full. */
+double probe_set__fill(const struct probe_set *ps);
+
+/* Losses since the last call: interval [begin, end] and count per ring; cnt 0: none. */
+struct ring_loss {
+	uint64_t begin_ns, end_ns, cnt;
+};
+void probe_set__take_loss(struct probe_set *ps, uint32_t ring, struct ring_loss *out);
+
+#endif /* PROBE_PROBE_SET_H */

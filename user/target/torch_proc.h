@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Facts about a process: which torch libraries it has mapped, where, and what its memory says about
+ * them. Owns every read of /proc/PID and of the target's memory. Takes no decisions, places no probes,
+ * never stops or writes to the target. Everything read here is hostile: bounded and checked.
+ */
+#ifndef TARGET_TORCH_PROC_H
+#define TARGET_TORCH_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define BUILD_ID_MAX 20
+
+enum torch_lib_role {
+	TORCH_LIB_C10,
+	TORCH_LIB_CPU,    /* libtorch_cpu; in a static build, the library that defines at::_ops */
+	TORCH_LIB_PYTHON, /* libtorch_python; absent in C++ programs */
+	TORCH_LIB_ROLES,
+};
+
+struct torch_lib {
+	bool present;
+	char *path;        /* as the target's mount namespace names it, for messages and the capture */
+	char *access_path; /* what ptbpf opens and probes: /proc/PID/map_files/... or /proc/PID/root/... */
+	uint64_t load_bias; /* runtime address = ELF vaddr + load_bias */
+	uint64_t text_start, text_end; /* runtime range of the executable mapping */
+	uint8_t build_id[BUILD_ID_MAX];
+	uint32_t build_id_sz; /* 0: the file has none; then a digest of headers and size stands in */
+};
+
+struct torch_proc {
+	pid_t pid;       /* in ptbpf's pid namespace */
+	char comm[16];
+	char *exe;       /* base name of the executable */
+	char *cmdline;   /* arguments joined by spaces, cut at 4096 bytes */
+	struct torch_lib libs[TORCH_LIB_ROLES];
+};
+
+/* Why torch_proc__open() failed, when it returns a negative errno. */
+enum torch_proc_why {
+	TORCH_PROC_OK,
+	TORCH_PROC_NO_SUCH_PID, /* -ESRCH */
+	TORCH_PROC_NO_ACCESS,   /* -EACCES: /proc/PID/maps or memory is not readable for us */
+	TORCH_PROC_NO_TORCH,    /* -ENOENT: no torch library is mapped (yet) */
+	TORCH_PROC_BAD_LIB,     /* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64 */
+	TORCH_PROC_IS_KTHREAD,  /* -EINVAL */
+};
+
+/*
+ * Reads maps and libraries of `pid`. On success *out is owned by the caller (torch_proc__free). On
+ * failure *why says which sentence the user needs. Libraries are recognised by what they define
+ * (at::_ops symbols, c10 symbols, PyInit__C or THP symbols) after a cheap filter on the file name
+ * ("torch" or "c10" in it, so renamed copies such as libtorch_cpu-<hash>.so are found).
+ */
+int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why);
+void torch_proc__free(struct torch_proc *tp); /* NULL is fine */
+
+/* True once libtorch_cpu, libc10 and, for a Python process, libtorch_python are all mapped. */
+bool torch_proc__ready(const struct torch_proc *tp);
+
+/* Cheap test for waiting loops: does /proc/PID/maps name a torch library? 1, 0, or negative errno. */
+int torch_proc__peek(pid_t pid);
+
+/* ---- memory of the target: process_vm_readv, else /proc/PID/mem ---- */
+
+/* Reads exactly len bytes; -EFAULT if the range is not wholly readable, -ESRCH if the process is gone. */
+int remote__read(pid_t pid, uint64_t addr, void *buf, size_t len);
+/* Reads a NUL-terminated text of at most cap-1 bytes; always terminates buf. -EFAULT, -ENAMETOOLONG. */
+int remote__read_cstr(pid_t pid, uint64_t addr, char *buf, size_t cap);
+/* Reads a libstdc++ std::string at addr. old_abi: copy-on-write layout (one pointer, length at -24). */
+int remote__read_string(pid_t pid, uint64_t addr, bool old_abi, char *buf, size_t cap);
+
+/* ---- the dispatcher's table of a live process (way C) ---- */
+
+struct live_op {
+	uint64_t opdef;  /* address of OperatorDef */
+	char *name;      /* "aten::add.Tensor", "mylib::foo" */
+	bool unobserved; /* torch's profiler never records it (OperatorEntry::is_observed_ is false) */
+};
+
+struct live_ops {
+	struct live_op *ops;
+	uint32_t cnt;
+	bool observed_known; /* is_observed_ could be located (by agreement over all operators) */
+};
+
+/*
+ * Walks c10::Dispatcher's operator list from outside. `singleton` addresses come from the plan
+ * (runtime addresses of c10::Dispatcher::singleton()::s in each library; the non-zero one counts).
+ * At most 100,000 nodes; stops on next == head. 0 or negative errno.
+ */
+int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
+		   struct live_ops *out);
+void live_ops__free(struct live_ops *lo);
+/* Reads one operator's name by its OperatorDef address (registered after the walk). */
+int live_ops__name_at(pid_t pid, uint64_t opdef, bool old_string_abi, char *buf, size_t cap);
+
+/*
+ * The class of a polymorphic object by its vptr: typeinfo name, demangled
+ * ("torch::autograd::generated::AddmmBackward0"). 0 or negative errno.
+ */
+int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap);
+
+/* ---- other facts from /proc ---- */
+
+/* Thread ids of pid; *tids from malloc. Count or negative errno. */
+int proc__threads(pid_t pid, pid_t **tids);
+/* Direct children of all threads of pid (descendants: call again on them). Count or negative errno. */
+int proc__children(pid_t pid, pid_t **pids);
+int proc__comm(pid_t pid, pid_t tid, char buf[16]); /* tid 0: the process */
+/* State letter of /proc/PID/stat ('R', 'S', 'Z', ...), or 0 when there is no such process. */
+char proc__state(pid_t pid);
+bool proc__same_pidns(pid_t pid); /* same pid namespace as ptbpf's own */
+
+#endif /* TARGET_TORCH_PROC_H */

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The commands: one file each. A command gets its own argv (argv[0] is its name), returns an exit code. */
+#ifndef CLI_CMD_H
+#define CLI_CMD_H
+
+enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
+
+int cmd_attach(int argc, char **argv);
+int cmd_record(int argc, char **argv);
+int cmd_report(int argc, char **argv);
+int cmd_export(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+#endif /* CLI_CMD_H */

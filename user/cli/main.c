@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Dispatch to the commands. The only place that turns a result into the process's exit code. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/cmd.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{ "attach", cmd_attach, "trace a running PyTorch process" },
+	{ "record", cmd_record, "start a program and trace it from its first operator" },
+	{ "report", cmd_report, "table of a capture" },
+	{ "export", cmd_export, "capture to another format (Chrome trace)" },
+	{ "doctor", cmd_doctor, "what works on this machine, what not, why, and what to do" },
+};
+
+static void help(FILE *out)
+{
+	size_t i;
+
+	fprintf(out,
+		"ptbpf " PTBPF_VERSION ": a system profiler for PyTorch, from outside the process\n\n"
+		"usage: ptbpf COMMAND [options]       (ptbpf COMMAND --help for its options)\n\n"
+		"  sudo ptbpf attach --pid 4242 -d 5s        five seconds of a running job: table and trace\n"
+		"  sudo ptbpf record -- python train.py      a program from its first operator on\n"
+		"  ptbpf report ptbpf-4242-*.ptb             the table again, no root needed\n\n"
+		"commands:\n");
+	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	fprintf(out, "\nexit codes: 0 done, 1 failed, 2 usage, 3 done but incomplete (the last line says "
+		     "what is missing)\n");
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	if (argc < 2) {
+		help(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		help(stdout);
+		return EXIT_DONE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("ptbpf " PTBPF_VERSION);
+		return EXIT_DONE;
+	}
+	/* a full disk or a closed pipe is an error of a write, not a reason to die half-way */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	pr_error("unknown command '%s'; see 'ptbpf --help'", argv[1]);
+	return EXIT_USAGE;
+}

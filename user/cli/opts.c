@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Option rows: parsing and help; see opts.h. */
+#include "cli/opts.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+
+struct unit {
+	const char *name;
+	double factor;
+};
+
+/* A non-negative number with an optional unit. -EINVAL on anything else. */
+static int parse_scaled(const char *text, const struct unit *units, uint64_t *out)
+{
+	double v;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	v = strtod(text, &end);
+	if (errno || end == text)
+		return -EINVAL;
+	for (; units->name; units++)
+		if (!strcasecmp(end, units->name))
+			break;
+	if (!units->name || !(v * units->factor < 9.0e18))
+		return -EINVAL;
+	*out = (uint64_t)(v * units->factor);
+	return 0;
+}
+
+int opts__duration(const char *text, uint64_t *ns)
+{
+	static const struct unit units[] = { { "", 1e9 },   { "s", 1e9 },    { "ms", 1e6 },
+					     { "us", 1e3 }, { "m", 60e9 },   { "min", 60e9 },
+					     { "h", 3600e9 }, { NULL, 0 } };
+
+	return parse_scaled(text, units, ns);
+}
+
+int opts__size(const char *text, uint64_t *bytes)
+{
+	static const struct unit units[] = { { "", 1 },
+					     { "b", 1 },
+					     { "k", 1024 },
+					     { "kib", 1024 },
+					     { "kb", 1024 },
+					     { "m", 1048576 },
+					     { "mib", 1048576 },
+					     { "mb", 1048576 },
+					     { "g", 1073741824 },
+					     { "gib", 1073741824 },
+					     { "gb", 1073741824 },
+					     { NULL, 0 } };
+
+	return parse_scaled(text, units, bytes);
+}
+
+static int parse_pids(const char *text, struct pid_list *list)
+{
+	while (*text) {
+		char *end;
+		long v = strtol(text, &end, 10);
+
+		if (end == text || v <= 0 || v > INT_MAX || (*end && *end != ','))
+			return -EINVAL;
+		if (list->cnt == OPT_PIDS_MAX)
+			return -E2BIG;
+		list->pids[list->cnt++] = (pid_t)v;
+		text = *end ? end + 1 : end;
+	}
+	return list->cnt ? 0 : -EINVAL;
+}
+
+static int store(const struct opt_def *def, void *cfg, const char *value)
+{
+	void *dst = (char *)cfg + def->offset;
+	char *end;
+	long v;
+
+	switch (def->type) {
+	case OPT_FLAG:
+		*(bool *)dst = true;
+		return 0;
+	case OPT_STR:
+		*(const char **)dst = value;
+		return *value ? 0 : -EINVAL;
+	case OPT_INT:
+		v = strtol(value, &end, 10);
+		if (end == value || *end || v < INT_MIN || v > INT_MAX)
+			return -EINVAL;
+		*(int *)dst = (int)v;
+		return 0;
+	case OPT_DURATION:
+		return opts__duration(value, dst);
+	case OPT_SIZE:
+		return opts__size(value, dst);
+	case OPT_PIDS:
+		return parse_pids(value, dst);
+	case OPT_GROUP:
+		break;
+	}
+	return -EINVAL;
+}
+
+static bool is_end(const struct opt_def *d)
+{
+	return !d->name && !d->help;
+}
+
+/* The row of "--name", "--name=value" or "-x"; *value: what follows '=' or the letter, else NULL. */
+static const struct opt_def *match(const struct opt_def *defs, const char *word, const char **value)
+{
+	const struct opt_def *d;
+	size_t len;
+
+	*value = NULL;
+	if (word[1] != '-') {
+		for (d = defs; !is_end(d); d++)
+			if (d->letter && d->letter == word[1]) {
+				*value = word[2] ? word + 2 : NULL;
+				return d;
+			}
+		return NULL;
+	}
+	len = strcspn(word + 2, "=");
+	for (d = defs; !is_end(d); d++)
+		if (d->name && strlen(d->name) == len && !memcmp(d->name, word + 2, len)) {
+			*value = word[2 + len] ? word + 3 + len : NULL;
+			return d;
+		}
+	return NULL;
+}
+
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv)
+{
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		const char *word = argv[i], *value;
+		const struct opt_def *d;
+
+		if (!strcmp(word, "--"))
+			return i + 1;
+		if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+			opts__help(usage, stdout);
+			return -2;
+		}
+		if (word[0] != '-' || !word[1]) {
+			if (usage->positional)
+				return i;
+			pr_error("%s: unexpected argument '%s'; see 'ptbpf %s --help'", usage->name, word,
+				 usage->name);
+			return -1;
+		}
+		d = match(usage->opts, word, &value);
+		if (!d) {
+			pr_error("%s: unknown option '%s'; see 'ptbpf %s --help'", usage->name, word,
+				 usage->name);
+			return -1;
+		}
+		if (d->type == OPT_FLAG && value) {
+			pr_error("%s: option --%s takes no value", usage->name, d->name);
+			return -1;
+		}
+		if (d->type != OPT_FLAG && !value) {
+			if (i + 1 >= argc) {
+				pr_error("%s: option --%s needs a value (%s)", usage->name, d->name, d->arg);
+				return -1;
+			}
+			value = argv[++i];
+		}
+		if (store(d, cfg, value)) {
+			pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name,
+				 d->arg);
+			return -1;
+		}
+	}
+	return argc;
+}
+
+void opts__help(const struct cmd_usage *usage, FILE *out)
+{
+	const struct opt_def *d;
+
+	fprintf(out, "usage: ptbpf %s %s\n\n%s\n", usage->name, usage->synopsis, usage->summary);
+	if (usage->examples)
+		fprintf(out, "\n%s", usage->examples);
+	for (d = usage->opts; !is_end(d); d++) {
+		char left[64];
+
+		if (d->type == OPT_GROUP) {
+			fprintf(out, "\n%s:\n", d->help);
+			continue;
+		}
+		snprintf(left, sizeof(left), "%c%c%c --%s%s%s", d->letter ? '-' : ' ',
+			 d->letter ? d->letter : ' ', d->letter ? ',' : ' ', d->name, d->arg ? " " : "",
+			 d->arg ? d->arg : "");
+		fprintf(out, "  %-28s %s\n", left, d->help);
+	}
+	fprintf(out, "  %-28s %s\n", "-h, --help", "this text");
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Options as rows: a row holds everything about an option (names, type, destination, prose), and
+ * parsing, checking and help all come from it. Destinations are fields of one config struct per command.
+ */
+#ifndef CLI_OPTS_H
+#define CLI_OPTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#define OPT_PIDS_MAX 256
+
+struct pid_list {
+	pid_t pids[OPT_PIDS_MAX];
+	uint32_t cnt;
+};
+
+enum opt_type {
+	OPT_GROUP,    /* no option: a heading in the help */
+	OPT_FLAG,     /* bool */
+	OPT_STR,      /* const char * */
+	OPT_INT,      /* int */
+	OPT_DURATION, /* uint64_t ns: "5s", "250ms", "2m", plain number: seconds */
+	OPT_SIZE,     /* uint64_t bytes: "4MiB", "64k" */
+	OPT_PIDS,     /* struct pid_list: "12,34"; repeatable */
+};
+
+struct opt_def {
+	enum opt_type type;
+	char letter;      /* 0: none */
+	const char *name; /* without dashes */
+	size_t offset;    /* of the destination in the config struct */
+	const char *arg;  /* placeholder for the help */
+	const char *help;
+};
+
+struct cmd_usage {
+	const char *name;     /* "attach" */
+	const char *synopsis; /* "--pid PID[,PID...] [options]" */
+	const char *summary;  /* a sentence or two */
+	const char *examples; /* real invocations, a line each, or NULL */
+	const struct opt_def *opts; /* ends with a row without name and help */
+	bool positional;      /* takes arguments that are no options */
+};
+
+/*
+ * Parses argv[1..] into cfg. Returns the index of the first positional argument (argc if none), -1
+ * after an error (said on stderr), -2 after --help (printed on stdout). "--" ends the options; with
+ * usage->positional the first word that is no option ends them too.
+ */
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv);
+void opts__help(const struct cmd_usage *usage, FILE *out);
+
+/* 0 or -EINVAL. */
+int opts__duration(const char *text, uint64_t *ns);
+int opts__size(const char *text, uint64_t *bytes);
+
+#endif /* CLI_OPTS_H */

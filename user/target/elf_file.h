@@ -2,7 +2,7 @@
 /*
  * A mapped ELF x86-64 shared object or executable: symbols, sections, program headers, relocations
  * that the analysis needs, function starts. Read-only and bounded: a truncated or hostile file gives
- * an error, never a fault. Knows nothing of torch. Backed by libelf for the headers.
+ * an error, never a fault (but for SIGBUS when the file is truncated while open). Knows nothing of torch.
  */
 #ifndef TARGET_ELF_FILE_H
 #define TARGET_ELF_FILE_H

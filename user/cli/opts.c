@@ -139,48 +139,57 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 	return NULL;
 }
 
-int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv)
+/* One option at argv[*i], which moves on when the value is the next word. */
+static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char **argv, int *i)
+{
+	const char *value;
+	const struct opt_def *d = match(usage->opts, argv[*i], &value);
+
+	if (!d) {
+		pr_error("%s: unknown option '%s'; see 'ptbpf %s --help'", usage->name, argv[*i],
+			 usage->name);
+		return OPTS_ERROR;
+	}
+	if (d->type == OPT_FLAG && value) {
+		pr_error("%s: option --%s takes no value", usage->name, d->name);
+		return OPTS_ERROR;
+	}
+	if (d->type != OPT_FLAG && !value) {
+		if (*i + 1 >= argc) {
+			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name, d->arg);
+			return OPTS_ERROR;
+		}
+		value = argv[++*i];
+	}
+	if (store(d, cfg, value)) {
+		pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name, d->arg);
+		return OPTS_ERROR;
+	}
+	return 0;
+}
+
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word)
 {
 	int i;
 
 	for (i = 1; i < argc; i++) {
-		const char *word = argv[i], *value;
-		const struct opt_def *d;
-
-		if (!strcmp(word, "--"))
+		if (!strcmp(argv[i], "--"))
 			return i + 1;
-		if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
 			opts__help(usage, stdout);
-			return -2;
+			return OPTS_HELP;
 		}
-		if (word[0] != '-' || !word[1]) {
-			if (usage->positional)
-				return i;
-			pr_error("%s: unexpected argument '%s'; see 'ptbpf %s --help'", usage->name, word,
-				 usage->name);
-			return -1;
-		}
-		d = match(usage->opts, word, &value);
-		if (!d) {
-			pr_error("%s: unknown option '%s'; see 'ptbpf %s --help'", usage->name, word,
-				 usage->name);
-			return -1;
-		}
-		if (d->type == OPT_FLAG && value) {
-			pr_error("%s: option --%s takes no value", usage->name, d->name);
-			return -1;
-		}
-		if (d->type != OPT_FLAG && !value) {
-			if (i + 1 >= argc) {
-				pr_error("%s: option --%s needs a value (%s)", usage->name, d->name, d->arg);
-				return -1;
-			}
-			value = argv[++i];
-		}
-		if (store(d, cfg, value)) {
-			pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name,
-				 d->arg);
-			return -1;
+		if (argv[i][0] == '-' && argv[i][1]) {
+			if (parse_option(usage, cfg, argc, argv, &i))
+				return OPTS_ERROR;
+		} else if (usage->command) {
+			return i;
+		} else if (word && !*word) {
+			*word = argv[i];
+		} else {
+			pr_error("%s: unexpected argument '%s'; see 'ptbpf %s --help'", usage->name,
+				 argv[i], usage->name);
+			return OPTS_ERROR;
 		}
 	}
 	return argc;

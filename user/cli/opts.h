@@ -44,15 +44,18 @@ struct cmd_usage {
 	const char *summary;  /* a sentence or two */
 	const char *examples; /* real invocations, a line each, or NULL */
 	const struct opt_def *opts; /* ends with a row without name and help */
-	bool positional;      /* takes arguments that are no options */
+	bool command;         /* the first word that is no option starts a command line (record) */
 };
 
+#define OPTS_ERROR (-1)
+#define OPTS_HELP (-2)
+
 /*
- * Parses argv[1..] into cfg. Returns the index of the first positional argument (argc if none), -1
- * after an error (said on stderr), -2 after --help (printed on stdout). "--" ends the options; with
- * usage->positional the first word that is no option ends them too.
+ * Parses argv[1..] into cfg. Returns the index of the first word after the options (argc if none),
+ * OPTS_ERROR (said on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. A word that is
+ * no option goes to *word, once, when word is not NULL (the file of report and export).
  */
-int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv);
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word);
 void opts__help(const struct cmd_usage *usage, FILE *out);
 
 /* 0 or -EINVAL. */

@@ -79,6 +79,7 @@ int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *
 /* Highest fill of the rings, 0..1, to pace the reader; and an fd that polls readable when a ring is
  * more than half full. */
 double probe_set__fill(const struct probe_set *ps);
+int probe_set__poll_fd(const struct probe_set *ps);
 
 /* Losses since the last call: interval [begin, end] and count per ring; cnt 0: none. */
 struct ring_loss {

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* ptbpf attach: trace running processes until -d, a signal, or their end. */
+#define LOG_DOMAIN "attach"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "cli/live.h"
+#include "cli/run.h"
+#include "cli/targets.h"
+
+static const struct opt_def attach_opts[] = {
+	{ OPT_GROUP, 0, "", 0, NULL, "target" },
+	{ OPT_PIDS, 'p', "pid", offsetof(struct run_cfg, pids), "PID[,PID...]", "processes to attach to" },
+	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, children), NULL,
+	  "also their child processes, now and later (data loader workers, ranks)" },
+	{ OPT_FLAG, 0, "wait", offsetof(struct run_cfg, wait), NULL,
+	  "a process that has not loaded PyTorch yet: wait until it does" },
+	{ OPT_FLAG, 0, "dry-run", offsetof(struct run_cfg, dry_run), NULL,
+	  "print each probe and each refusal with its reason; attach nothing" },
+	RUN_OPTS,
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+
+static const struct cmd_usage usage = {
+	.name = "attach",
+	.synopsis = "--pid PID[,PID...] [options]",
+	.summary = "Traces running PyTorch processes that were not prepared for it. Writes a capture and a\n"
+		   "Chrome trace, prints the table of operators. The processes go on as before.",
+	.examples = "  sudo ptbpf attach --pid 4242 -d 5s\n"
+		    "  sudo ptbpf attach --pid 4242 -d 10s --trace step.pt.trace.json.gz\n"
+		    "  sudo ptbpf attach --pid 4242 --children        until Ctrl-C\n",
+	.opts = attach_opts,
+};
+
+static int dry_run_pid(const struct run_cfg *cfg, pid_t pid)
+{
+	struct targets ts = { 0 };
+	struct torch_proc *tp = NULL;
+	enum torch_proc_why why;
+	struct shared_plan *sp;
+	int err = torch_proc__open(pid, &tp, &why);
+
+	if (err) {
+		targets__say_why(pid, why, err);
+		return err;
+	}
+	sp = targets__plan(&ts, tp, cfg->no_cache);
+	if (sp)
+		torch_plan__print(sp->plan, tp, stdout);
+	torch_proc__free(tp);
+	targets__free(&ts);
+	return sp ? 0 : -ENOEXEC;
+}
+
+static int dry_run(const struct run_cfg *cfg)
+{
+	uint32_t i;
+
+	for (i = 0; i < cfg->pids.cnt; i++)
+		if (dry_run_pid(cfg, cfg->pids.pids[i]))
+			return EXIT_FAILED;
+	return EXIT_DONE;
+}
+
+/* Sentences for pids that cannot be traced come before anything is opened or written. */
+static int check_pids(const struct run_cfg *cfg)
+{
+	uint32_t i;
+
+	for (i = 0; i < cfg->pids.cnt; i++) {
+		struct torch_proc *tp = NULL;
+		enum torch_proc_why why;
+		int err = torch_proc__open(cfg->pids.pids[i], &tp, &why);
+
+		torch_proc__free(tp);
+		if (err && !(why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->children))) {
+			targets__say_why(cfg->pids.pids[i], why, err);
+			return err;
+		}
+	}
+	return 0;
+}
+
+static int add_all(const struct run_cfg *cfg, struct run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < cfg->pids.cnt; i++) {
+		pid_t pid = cfg->pids.pids[i];
+		int err = run__add(run, pid);
+
+		if (err == -EAGAIN && (cfg->wait || cfg->children))
+			err = run__await(run, pid);
+		else if (err == -EAGAIN)
+			targets__say_why(pid, TORCH_PROC_NO_TORCH, err);
+		if (err)
+			return err;
+		if (cfg->children)
+			run__add_descendants(run, pid);
+	}
+	if (!run__traced(run))
+		pr_info("waiting for PyTorch to be loaded");
+	return 0;
+}
+
+int cmd_attach(int argc, char **argv)
+{
+	struct run_cfg cfg = { .row_limit = 20 };
+	struct live live = { 0 };
+	int n = opts__parse(&usage, &cfg, argc, argv, NULL), code;
+
+	if (n < 0)
+		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	if (!cfg.pids.cnt) {
+		pr_error("attach: --pid is needed; see 'ptbpf attach --help'");
+		return EXIT_USAGE;
+	}
+	if (live__check(&cfg))
+		return EXIT_USAGE;
+	if (cfg.dry_run)
+		return dry_run(&cfg);
+	if (check_pids(&cfg))
+		return EXIT_FAILED;
+	code = live__open(&live, &cfg, cfg.pids.pids[0]);
+	if (!code && add_all(&cfg, live.run))
+		code = EXIT_FAILED;
+	if (!code) {
+		live__announce(&live);
+		code = live__record(&live, NULL, NULL);
+	}
+	live__free(&live, code);
+	return code;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* ptbpf doctor: what works on this machine and for a process, what not, why, and the one action. */
+#define LOG_DOMAIN "doctor"
+#include <capstone/capstone.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "cli/opts.h"
+#include "cli/targets.h"
+#include "probe/kern_features.h"
+#include "probe/probe_set.h"
+
+struct doctor_cfg {
+	struct pid_list pids;
+};
+
+static const struct opt_def doctor_opts[] = {
+	{ OPT_PIDS, 'p', "pid", offsetof(struct doctor_cfg, pids), "PID[,PID...]",
+	  "also: what these processes would allow" },
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+
+static const struct cmd_usage usage = {
+	.name = "doctor",
+	.synopsis = "[--pid PID[,PID...]]",
+	.summary = "Tells what works here, what not, why, and the one action that would fix it. Attaches to\n"
+		   "nothing but a child of its own, to measure what a probe costs on this host.",
+	.examples = "  sudo ptbpf doctor --pid 4242\n",
+	.opts = doctor_opts,
+};
+
+static void row(const char *mark, const char *title, const char *detail)
+{
+	printf("%-4s %-28s %s\n", mark, title, detail);
+}
+
+/* Number of needed features that are missing. */
+static int check_machine(void)
+{
+	struct utsname u;
+	char detail[256];
+	int missing = 0;
+	size_t i;
+
+	if (!uname(&u)) {
+		snprintf(detail, sizeof(detail), "%.120s %.100s", u.release, u.machine);
+		row("", "kernel", detail);
+	}
+	for (i = 0; i < kern_feature_cnt; i++) {
+		const struct feature *f = &kern_features[i];
+		enum feature_state st;
+
+		detail[0] = '\0';
+		st = f->check(detail, sizeof(detail));
+		row(st == FEATURE_YES ? "ok" : st == FEATURE_NO ? (f->needed ? "NO" : "no") : "?", f->title,
+		    detail);
+		if (st == FEATURE_NO && f->hint && *f->hint)
+			printf("     %-28s -> %s\n", "", f->hint);
+		missing += st == FEATURE_NO && f->needed;
+	}
+	return missing;
+}
+
+static void check_cost(void)
+{
+	struct probe_set_opts opts = { .ring_bytes = 262144 };
+	struct probe_set *ps = NULL;
+	char detail[128];
+	int64_t ps_cost;
+
+	if (probe_set__open(&opts, &ps))
+		return;
+	ps_cost = probe_set__measure_cost(ps);
+	probe_set__free(ps);
+	if (ps_cost < 0) {
+		row("?", "cost of a probe hit", errstr((int)ps_cost));
+		return;
+	}
+	snprintf(detail, sizeof(detail), "%.2f us on this host, so %.2f us per operator (entry and exit)",
+		 (double)ps_cost / 1e6, 2 * (double)ps_cost / 1e6);
+	row("ok", "cost of a probe hit", detail);
+}
+
+static int check_pid(pid_t pid)
+{
+	static const char *const roles[] = { "libc10", "libtorch_cpu", "libtorch_python" };
+	struct targets ts = { 0 };
+	struct torch_proc *tp = NULL;
+	enum torch_proc_why why;
+	struct shared_plan *sp;
+	char detail[512];
+	uint32_t i, refused = 0;
+	int err;
+
+	printf("\nprocess %d\n", pid);
+	err = torch_proc__open(pid, &tp, &why);
+	if (err) {
+		targets__say_why(pid, why, err);
+		return err;
+	}
+	snprintf(detail, sizeof(detail), "%.15s: %.400s", tp->comm, tp->cmdline);
+	row("", "command", detail);
+	row("", "pid namespace", proc__same_pidns(pid) ? "ours" : "another (a container): fine");
+	for (i = 0; i < TORCH_LIB_ROLES; i++)
+		row(tp->libs[i].present ? "ok" : "no", roles[i],
+		    tp->libs[i].present ? tp->libs[i].path : "not loaded");
+	sp = targets__plan(&ts, tp, false);
+	if (sp) {
+		for (i = 0; i < sp->plan->func_cnt; i++)
+			refused += sp->plan->funcs[i].reason != PTB_REFUSE_NONE;
+		snprintf(detail, sizeof(detail),
+			 "%u functions, %u probes, %u refused or entry only (attach --dry-run lists them)",
+			 sp->plan->func_cnt, sp->plan->site_cnt, refused);
+		row("ok", "plan", detail);
+		snprintf(detail, sizeof(detail), "%u from the code, %u from schema texts only, %u disagree",
+			 sp->plan->names_a, sp->plan->names_b_only, sp->plan->names_disagree);
+		row(sp->plan->names_disagree ? "no" : "ok", "operator names", detail);
+	}
+	torch_proc__free(tp);
+	targets__free(&ts);
+	return sp ? 0 : -1;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	struct doctor_cfg cfg = { .pids.cnt = 0 };
+	int n = opts__parse(&usage, &cfg, argc, argv, NULL), missing, bad = 0, major, minor;
+	char detail[64];
+	uint32_t i;
+
+	if (n < 0)
+		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	missing = check_machine();
+	cs_version(&major, &minor);
+	snprintf(detail, sizeof(detail), "%d.%d", major, minor);
+	row("", "capstone", detail);
+	if (!missing)
+		check_cost();
+	for (i = 0; i < cfg.pids.cnt; i++)
+		bad |= check_pid(cfg.pids.pids[i]) != 0;
+	return missing || bad ? EXIT_FAILED : EXIT_DONE;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* ptbpf export: a capture in another format. Needs neither root nor the target. */
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "cli/opts.h"
+#include "cli/outputs.h"
+#include "export/exporter.h"
+
+struct export_cfg {
+	const char *format, *output, *step_on;
+	bool no_steps;
+};
+
+static const struct opt_def export_opts[] = {
+	{ OPT_STR, 'f', "format", offsetof(struct export_cfg, format), "FORMAT",
+	  "chrome: Chrome trace as Kineto writes it" },
+	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
+	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
+	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, step_on), "NAME",
+	  "end a ProfilerStep after each annotation or operator NAME" },
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, no_steps), NULL,
+	  "derive no ProfilerStep slices" },
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+
+static const struct cmd_usage usage = {
+	.name = "export",
+	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
+	.summary = "Writes a capture in another format.",
+	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n",
+	.opts = export_opts,
+};
+
+static const struct export_format *find_format(const char *name)
+{
+	size_t i;
+
+	for (i = 0; name && i < export_format_cnt; i++)
+		if (!strcmp(export_formats[i].name, name))
+			return &export_formats[i];
+	if (name)
+		pr_error("export: unknown format '%s'; there are:", name);
+	else
+		pr_error("export: --format is needed; there are:");
+	for (i = 0; i < export_format_cnt; i++)
+		pr_error("  %-10s %s", export_formats[i].name, export_formats[i].summary);
+	return NULL;
+}
+
+int cmd_export(int argc, char **argv)
+{
+	struct export_cfg cfg = { 0 };
+	struct outputs o = { .summary = true };
+	const struct export_format *format;
+	char path[PATH_MAX];
+	size_t len;
+	int n = opts__parse(&usage, &cfg, argc, argv, &o.capture);
+
+	if (n < 0)
+		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	if (!o.capture) {
+		pr_error("export: name a capture; see 'ptbpf export --help'");
+		return EXIT_USAGE;
+	}
+	format = find_format(cfg.format);
+	if (!format)
+		return EXIT_USAGE;
+	len = strlen(o.capture);
+	if (len > 4 && !strcmp(o.capture + len - 4, ".ptb"))
+		len -= 4;
+	snprintf(path, sizeof(path), "%.*s%s", (int)len, o.capture, format->suffix);
+	o.trace = cfg.output ? cfg.output : path;
+	o.step_on = cfg.step_on;
+	o.no_steps = cfg.no_steps;
+	n = outputs__write(&o);
+	if (n != EXIT_FAILED)
+		pr_info("wrote %s", o.trace);
+	return n;
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * ptbpf record: start a program and trace it from its first operator. The program is ours, so it may be
+ * stopped for a moment: once when libtorch appears in its memory map (to analyse the library before its
+ * code runs), and once when the dynamic loader has relocated it (to place the probes before its
+ * constructors have registered an operator).
+ */
+#define LOG_DOMAIN "record"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "cli/live.h"
+#include "cli/run.h"
+#include "cli/targets.h"
+
+#define LOOK_EVERY_NS 1000000L        /* while the child has no torch */
+#define RELOCATE_MAX_NS 5000000000ULL /* a loader that takes longer is not waited for */
+
+static const struct opt_def record_opts[] = {
+	{ OPT_GROUP, 0, "", 0, NULL, "target" },
+	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, children), NULL,
+	  "also its child processes (data loader workers, ranks)" },
+	RUN_OPTS,
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+
+static const struct cmd_usage usage = {
+	.name = "record",
+	.synopsis = "[options] -- COMMAND [ARGS...]",
+	.summary = "Starts a program and traces it from its first operator to its end (or for -d TIME from the\n"
+		   "moment that PyTorch is loaded).",
+	.examples = "  sudo ptbpf record -- python train.py\n"
+		    "  sudo ptbpf record -d 30s --trace start.pt.trace.json.gz -- python serve.py\n",
+	.opts = record_opts,
+	.command = true,
+};
+
+/* The child waits at a pipe until we know its pid, so nothing of it is missed. */
+static pid_t spawn(char **cmd, int *go)
+{
+	int fds[2];
+	pid_t pid;
+
+	if (pipe(fds))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (!pid) {
+		sigset_t none;
+		char c;
+
+		close(fds[1]);
+		if (read(fds[0], &c, 1) != 1)
+			_exit(127);
+		close(fds[0]);
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGPIPE, SIG_DFL);
+		signal(SIGXFSZ, SIG_DFL);
+		execvp(cmd[0], cmd);
+		fprintf(stderr, "ptbpf: cannot start '%s': %s\n", cmd[0], errstr(errno));
+		_exit(127);
+	}
+	close(fds[0]);
+	*go = fds[1];
+	return pid;
+}
+
+static void nap(void)
+{
+	struct timespec ts = { .tv_nsec = LOOK_EVERY_NS };
+
+	nanosleep(&ts, NULL);
+}
+
+static bool alive(pid_t pid)
+{
+	siginfo_t si = { .si_pid = 0 };
+
+	return !waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT | WNOHANG) && !si.si_pid;
+}
+
+/* Stops the child and waits until it stands. false: it ended. */
+static bool stop_child(pid_t pid)
+{
+	kill(pid, SIGSTOP);
+	while (alive(pid)) {
+		char state = proc__state(pid);
+
+		if (state == 'T' || state == 't')
+			return true;
+		nap();
+	}
+	return false;
+}
+
+static bool torch_ready(pid_t pid)
+{
+	struct torch_proc *tp = NULL;
+	enum torch_proc_why why;
+	bool ready;
+
+	if (torch_proc__peek(pid) <= 0 || torch_proc__open(pid, &tp, &why))
+		return false;
+	ready = torch_proc__ready(tp);
+	torch_proc__free(tp);
+	return ready;
+}
+
+/* Has the loader relocated libtorch? Then the words that the probes need can be read. */
+static bool relocated(pid_t pid, const struct torch_plan *plan)
+{
+	struct torch_proc *tp = NULL;
+	struct ptb_proc_cfg pc = { 0 };
+	enum torch_proc_why why;
+
+	if (!plan->layout.seq_tls_got)
+		return true;
+	if (torch_proc__open(pid, &tp, &why))
+		return true; /* it ended; whoever attaches will see */
+	proc_cfg__fill(tp, plan, &pc);
+	torch_proc__free(tp);
+	return pc.seq_tls_module != 0;
+}
+
+/* Plans while the child stands, lets it run until the loader is done, and leaves it stopped. */
+static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
+{
+	struct targets ts = { 0 };
+	struct torch_proc *tp = NULL;
+	struct shared_plan *sp = NULL;
+	enum torch_proc_why why;
+	uint64_t t0;
+
+	if (!stop_child(pid))
+		return false;
+	if (!torch_proc__open(pid, &tp, &why))
+		sp = targets__plan(&ts, tp, cfg->no_cache);
+	kill(pid, SIGCONT);
+	for (t0 = clock__mono_ns(); sp && !relocated(pid, sp->plan) && alive(pid); nap())
+		if (clock__mono_ns() - t0 > RELOCATE_MAX_NS)
+			break;
+	torch_proc__free(tp);
+	targets__free(&ts);
+	return stop_child(pid);
+}
+
+static void forward_signal(void *arg, struct run *run)
+{
+	if (run__signal(run) == SIGTERM || run__signal(run) == SIGHUP)
+		kill(*(pid_t *)arg, run__signal(run));
+}
+
+static int wait_for_torch(const struct run_cfg *cfg, struct live *live, pid_t pid)
+{
+	while (alive(pid) && !torch_ready(pid)) {
+		if (run__pending_signal(live->run))
+			return -EINTR;
+		nap();
+	}
+	if (!alive(pid) || !bring_to_start(cfg, pid)) {
+		pr_error("the program ended before it loaded PyTorch");
+		return -ESRCH;
+	}
+	return 0;
+}
+
+static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
+{
+	int err = wait_for_torch(cfg, live, pid), code;
+
+	if (err)
+		return EXIT_FAILED;
+	err = run__add(live->run, pid);
+	if (!err && cfg->children)
+		run__add_descendants(live->run, pid);
+	if (!err)
+		live__announce(live);
+	kill(pid, SIGCONT);
+	if (err) {
+		if (err == -EAGAIN)
+			targets__say_why(pid, TORCH_PROC_NO_TORCH, err);
+		return EXIT_FAILED;
+	}
+	code = live__record(live, forward_signal, &pid);
+	return code;
+}
+
+static void say_end(pid_t pid)
+{
+	int status;
+
+	if (waitpid(pid, &status, 0) != pid)
+		return;
+	if (WIFSIGNALED(status))
+		pr_info("the program was ended by signal %d (%s)", WTERMSIG(status),
+			strsignal(WTERMSIG(status)));
+	else if (WEXITSTATUS(status))
+		pr_info("the program ended with exit code %d", WEXITSTATUS(status));
+}
+
+int cmd_record(int argc, char **argv)
+{
+	struct run_cfg cfg = { .row_limit = 20 };
+	struct live live = { 0 };
+	int first = opts__parse(&usage, &cfg, argc, argv, NULL), go = -1, code;
+	pid_t pid;
+
+	if (first < 0)
+		return first == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	if (first >= argc) {
+		pr_error("record: name a command to start; see 'ptbpf record --help'");
+		return EXIT_USAGE;
+	}
+	if (live__check(&cfg))
+		return EXIT_USAGE;
+	pid = spawn(argv + first, &go);
+	if (pid < 0) {
+		pr_error("cannot start a process: %s", errstr(pid));
+		return EXIT_FAILED;
+	}
+	code = live__open(&live, &cfg, pid);
+	if (!code && write(go, "", 1) != 1)
+		code = EXIT_FAILED;
+	close(go); /* after an error the child reads the end of the pipe and leaves */
+	if (!code)
+		code = trace_child(&cfg, &live, pid);
+	say_end(pid);
+	live__free(&live, code);
+	return code;
+}

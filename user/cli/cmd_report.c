@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* ptbpf report: the table of a capture. Needs neither root nor the target. */
+#include <stddef.h>
+
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "cli/opts.h"
+#include "cli/outputs.h"
+#include "export/exporter.h"
+
+struct report_cfg {
+	const char *sort_by, *step_on;
+	int row_limit;
+	bool json, no_steps;
+};
+
+static const struct opt_def report_opts[] = {
+	{ OPT_STR, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY",
+	  "order of the rows (default: order of first appearance)" },
+	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
+	  "rows, -1: all (default: 100)" },
+	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "JSON for machines" },
+	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, step_on), "NAME",
+	  "end a ProfilerStep after each annotation or operator NAME" },
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct report_cfg, no_steps), NULL,
+	  "derive no ProfilerStep slices" },
+	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
+};
+
+static const struct cmd_usage usage = {
+	.name = "report",
+	.synopsis = "CAPTURE [options]",
+	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does.",
+	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
+		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
+	.opts = report_opts,
+};
+
+int cmd_report(int argc, char **argv)
+{
+	struct report_cfg cfg = { .row_limit = 100 };
+	struct outputs o = { .summary = true };
+	int n = opts__parse(&usage, &cfg, argc, argv, &o.capture);
+
+	if (n < 0)
+		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
+	if (!o.capture) {
+		pr_error("report: name a capture; see 'ptbpf report --help'");
+		return EXIT_USAGE;
+	}
+	if (cfg.sort_by && !table__is_sort_key(cfg.sort_by)) {
+		pr_error("'%s' is no sort key; there are: %s", cfg.sort_by, table__sort_keys());
+		return EXIT_USAGE;
+	}
+	o.table = !cfg.json;
+	o.json = cfg.json;
+	o.sort_by = cfg.sort_by;
+	o.row_limit = cfg.row_limit;
+	o.step_on = cfg.step_on;
+	o.no_steps = cfg.no_steps;
+	return outputs__write(&o);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Around a recording; see live.h. */
+#define LOG_DOMAIN "live"
+#include "cli/live.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/cmd.h"
+#include "cli/outputs.h"
+#include "export/exporter.h"
+
+int live__check(const struct run_cfg *cfg)
+{
+	log__enable_domains(cfg->log);
+	log__set_quiet(cfg->quiet);
+	if (cfg->sort_by && !table__is_sort_key(cfg->sort_by)) {
+		pr_error("'%s' is no sort key; there are: %s", cfg->sort_by, table__sort_keys());
+		return -EINVAL;
+	}
+	if (cfg->step_on && cfg->no_steps) {
+		pr_error("--step-on and --no-steps contradict each other");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), m = strlen(end);
+
+	return n >= m && !strcmp(text + n - m, end);
+}
+
+/* Length of a trace's path without its suffixes, for the capture beside it. */
+static size_t stem_len(const char *trace)
+{
+	static const char *const suffixes[] = { ".gz", ".json", ".trace", ".pt" };
+	char buf[PATH_MAX];
+	size_t i;
+
+	snprintf(buf, sizeof(buf), "%s", trace);
+	for (i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++)
+		if (ends_with(buf, suffixes[i]))
+			buf[strlen(buf) - strlen(suffixes[i])] = '\0';
+	return strlen(buf);
+}
+
+/*
+ * No output option: ptbpf-PID-TIME.ptb and its trace. -o alone: only the capture. --trace alone: the
+ * trace and its capture beside it. Both: both.
+ */
+static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid)
+{
+	char stamp[32] = "";
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (localtime_r(&now, &tm))
+		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
+	if (cfg->output)
+		snprintf(live->capture, sizeof(live->capture), "%s", cfg->output);
+	else if (cfg->trace)
+		snprintf(live->capture, sizeof(live->capture), "%.*s.ptb", (int)stem_len(cfg->trace),
+			 cfg->trace);
+	else
+		snprintf(live->capture, sizeof(live->capture), "ptbpf-%d-%s.ptb", pid, stamp);
+	if (cfg->trace)
+		snprintf(live->trace, sizeof(live->trace), "%s", cfg->trace);
+	else if (!cfg->output)
+		snprintf(live->trace, sizeof(live->trace), "ptbpf-%d-%s.pt.trace.json.gz", pid, stamp);
+}
+
+/* The trace is written last: a place that cannot take it must be known before, not after, the window. */
+static int check_writable(const char *path)
+{
+	char dir[PATH_MAX];
+	char *slash;
+
+	snprintf(dir, sizeof(dir), "%s", path);
+	slash = strrchr(dir, '/');
+	if (slash)
+		slash[slash == dir] = '\0';
+	else
+		strcpy(dir, ".");
+	if (!access(dir, W_OK))
+		return 0;
+	pr_error("cannot write '%s': %s", path, errstr(errno));
+	return -errno;
+}
+
+int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
+{
+	live->cfg = cfg;
+	choose_files(live, cfg, pid);
+	if (live->trace[0] && check_writable(live->trace))
+		return EXIT_FAILED;
+	return run__open(cfg, live->capture, &live->run) ? EXIT_FAILED : EXIT_DONE;
+}
+
+void live__announce(struct live *live)
+{
+	run__activate(live->run);
+	live->announced = true;
+	if (run__traced(live->run))
+		pr_info("attached to %u process%s; recording%s", run__traced(live->run),
+			run__traced(live->run) == 1 ? "" : "es",
+			live->cfg->duration_ns ? "" : " until Ctrl-C or the target's end");
+}
+
+int live__record(struct live *live, run_tick_fn tick, void *arg)
+{
+	struct outputs o = { .capture = live->capture,
+			     .trace = live->trace[0] ? live->trace : NULL,
+			     .table = !live->cfg->no_table,
+			     .sort_by = live->cfg->sort_by ? live->cfg->sort_by : "self_cpu_time_total",
+			     .row_limit = live->cfg->row_limit,
+			     .step_on = live->cfg->step_on,
+			     .no_steps = live->cfg->no_steps,
+			     .summary = true };
+	int loop_err = run__loop(live->run, tick, arg);
+	int err = run__finish(live->run);
+	int code;
+
+	if (!err)
+		err = loop_err;
+	if (err) {
+		pr_error("'%s' could not be written whole: %s", live->capture, errstr(err));
+		pr_hint("what it holds so far is readable: ptbpf report %s", live->capture);
+	}
+	code = outputs__write(&o);
+	if (o.trace && code != EXIT_FAILED)
+		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o.trace);
+	return err ? EXIT_FAILED : code;
+}
+
+void live__free(struct live *live, int code)
+{
+	bool useless = live->run && code == EXIT_FAILED && !live->announced;
+
+	run__free(live->run);
+	if (useless)
+		unlink(live->capture);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Trace, table and summary of a capture; see outputs.h. */
+#define LOG_DOMAIN "outputs"
+#include "cli/outputs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "capture/capture.h"
+#include "cli/cmd.h"
+#include "export/exporter.h"
+
+/* A number with a unit a person reads: 3.1 M, 812 k, 17. */
+static const char *human(double v, const char *const units[4], double step, char buf[32])
+{
+	int i = 0;
+
+	while (v >= step && i < 3) {
+		v /= step;
+		i++;
+	}
+	snprintf(buf, 32, i || v != (double)(long)v ? "%.1f%s" : "%.0f%s", v, units[i]);
+	return buf;
+}
+
+static const char *count_text(uint64_t v, char buf[32])
+{
+	static const char *const units[4] = { "", " k", " M", " G" };
+
+	return human((double)v, units, 1000, buf);
+}
+
+static const char *bytes_text(uint64_t v, char buf[32])
+{
+	static const char *const units[4] = { " B", " KiB", " MiB", " GiB" };
+
+	return human((double)v, units, 1024, buf);
+}
+
+static uint64_t counter(const struct session_info *info, uint32_t id)
+{
+	return id < info->counter_cnt ? info->counters[id] : 0;
+}
+
+/*
+ * What the window cost the target: every hit times the measured cost of one. The sentence of the
+ * summary line; the trace's metadata carries the same figures.
+ */
+static void cost_text(const struct session_info *info, char *buf, size_t cap)
+{
+	uint64_t hits = counter(info, PTB_CNT_HITS), ps = counter(info, PTB_CNT_COST_PS);
+	double window = (double)(info->end_ns - info->begin_ns);
+	double cost = (double)hits * (double)ps / 1000.0;
+	char h[32];
+
+	if (!ps || window <= 0) {
+		snprintf(buf, cap, "cost per probe hit not measured");
+		return;
+	}
+	snprintf(buf, cap, "%s hits x %.2f us = %.0f ms of the target's threads (%.1f %% of the window)",
+		 count_text(hits, h), (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
+}
+
+static void print_summary(const struct outputs *o, const struct session_info *info,
+			  const struct session_totals *t, uint64_t threads)
+{
+	char cost[160], recs[32], bytes[32];
+	uint64_t lost = counter(info, PTB_CNT_RING_FULL);
+	struct stat st = { .st_size = 0 };
+
+	stat(o->capture, &st);
+	cost_text(info, cost, sizeof(cost));
+	fprintf(stderr,
+		"%s: %.2f s, %u process%s, %llu threads, %s operators, %s; lost %llu; unwound frames "
+		"%llu; functions refused %llu; %s\n",
+		o->capture, (double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
+		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads,
+		count_text(t->slices, recs), bytes_text((uint64_t)st.st_size, bytes),
+		(unsigned long long)lost, (unsigned long long)t->unwound,
+		(unsigned long long)info->refusal_cnt, cost);
+}
+
+static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
+{
+	(void)tgid;
+	(void)tid;
+	++*(uint64_t *)arg;
+	return 0;
+}
+
+static int ignore_slice(void *arg, const struct slice *sl)
+{
+	(void)arg;
+	(void)sl;
+	return 0;
+}
+
+static int write_table(const struct outputs *o, struct key_averages *ka, const struct session *s,
+		       const struct session_totals *totals)
+{
+	struct table_opts opts = { .sort_by = o->sort_by, .row_limit = o->row_limit };
+	const struct ka_row *rows;
+	uint32_t cnt;
+	int err;
+
+	rows = key_averages__rows(ka, &cnt);
+	err = o->json ? table__print_json(rows, cnt, &opts, s, totals, stdout) :
+			table__print(rows, cnt, &opts, stdout);
+	if (!err && fflush(stdout))
+		err = -errno;
+	if (err)
+		pr_error("the table cannot be written to standard output: %s", errstr(err));
+	return err;
+}
+
+static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
+		     uint64_t *threads)
+{
+	struct chrome_opts copts = { .trace_name = o->trace, .tool_version = PTBPF_VERSION };
+	struct session_sink sinks[3];
+	struct chrome_trace *ct = NULL;
+	struct key_averages *ka = NULL;
+	uint32_t n = 0;
+	int err = 0;
+
+	sinks[n++] = (struct session_sink){ .arg = threads, .slice = ignore_slice, .thread = count_thread };
+	if (o->trace) {
+		err = chrome_trace__open(o->trace, s, &copts, &ct);
+		if (err)
+			return err;
+		sinks[n++] = chrome_trace__sink(ct);
+	}
+	if (o->table || o->json) {
+		ka = key_averages__new();
+		if (!ka) {
+			err = -ENOMEM;
+			goto out;
+		}
+		sinks[n++] = key_averages__sink(ka);
+	}
+	err = session__run(s, sinks, n, totals);
+	if (err)
+		pr_error("%s: %s while reading the capture", o->capture, errstr(err));
+	if (!err && ct)
+		err = chrome_trace__finish(ct, totals);
+	if (!err && ka)
+		err = write_table(o, ka, s, totals);
+out:
+	chrome_trace__free(ct);
+	key_averages__free(ka);
+	return err;
+}
+
+int outputs__write(const struct outputs *o)
+{
+	struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps };
+	struct session_totals totals = { 0 };
+	struct capture_reader *cr = NULL;
+	struct session *s = NULL;
+	uint64_t threads = 0;
+	char text[512];
+	int code = EXIT_FAILED;
+
+	if (capture_reader__open(o->capture, &cr))
+		return EXIT_FAILED;
+	if (session__open(cr, &sopts, &s))
+		goto out;
+	if (run_sinks(o, s, &totals, &threads))
+		goto out;
+	code = EXIT_DONE;
+	if (o->summary)
+		print_summary(o, session__info(s), &totals, threads);
+	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
+		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
+		code = EXIT_INCOMPLETE;
+	}
+out:
+	session__free(s);
+	capture_reader__close(cr);
+	return code;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * From a capture to what the user asked for: trace, table, summary line, exit code. Needs neither root
+ * nor the target; live commands and `report`/`export` go through the same function.
+ */
+#ifndef CLI_OUTPUTS_H
+#define CLI_OUTPUTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct outputs {
+	const char *capture;
+	const char *trace;   /* NULL: no Chrome trace */
+	bool table, json;    /* on stdout */
+	const char *sort_by; /* NULL: order of first appearance */
+	int row_limit;
+	const char *step_on; /* NULL: what the capture says */
+	bool no_steps;
+	bool summary; /* one line on stderr */
+};
+
+/* Exit code of the command. */
+int outputs__write(const struct outputs *o);
+
+#endif /* CLI_OUTPUTS_H */

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Writing a capture; see recorder.h. Unknown addresses are resolved in recorder_resolve.c. */
+#include "cli/recorder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "cli/recorder_priv.h"
+
+/* Largest control record: a META text such as a command line. */
+#define CONTROL_MAX 16384
+
+void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len)
+{
+	int err;
+
+	h->kind = kind;
+	h->len = (uint16_t)len;
+	if (!h->ts_ns)
+		h->ts_ns = clock__mono_ns();
+	err = capture_writer__control(r->cw, h);
+	if (err && !r->error)
+		r->error = err;
+}
+
+static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *text, size_t len)
+{
+	union {
+		struct ptb_text rec;
+		char room[CONTROL_MAX];
+	} u;
+
+	if (len > sizeof(u) - sizeof(u.rec) - 8)
+		len = sizeof(u) - sizeof(u.rec) - 8;
+	memset(&u, 0, sizeof(u.rec) + len + 8);
+	u.rec.id = id;
+	u.rec.text_len = (uint32_t)len;
+	memcpy(u.room + sizeof(u.rec), text, len);
+	recorder__put(r, kind, &u.rec.h, (uint32_t)((sizeof(u.rec) + len + 7) & ~(size_t)7));
+}
+
+uint32_t recorder__name(struct recorder *r, const char *text)
+{
+	uint32_t known = strtab__cnt(r->names);
+	uint32_t id = strtab__add(r->names, text, strlen(text));
+
+	if (id > known)
+		put_text(r, PTB_REC_NAME, id, text, strlen(text));
+	return id;
+}
+
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, struct recorder **out)
+{
+	struct recorder *r = calloc(1, sizeof(*r));
+	int err = -ENOMEM;
+
+	if (!r)
+		return -ENOMEM;
+	r->task_fn = fn;
+	r->task_arg = arg;
+	r->names = strtab__new();
+	if (!r->names)
+		goto fail;
+	err = capture_writer__open(path, &r->cw);
+	if (err)
+		goto fail;
+	*out = r;
+	return 0;
+fail:
+	recorder__close(r);
+	return err;
+}
+
+int recorder__close(struct recorder *r)
+{
+	int err, i;
+
+	if (!r)
+		return 0;
+	err = capture_writer__close(r->cw);
+	if (!err)
+		err = r->error;
+	strtab__free(r->names);
+	hashmap__clear(&r->threads);
+	hashmap__clear(&r->opdefs);
+	hashmap__clear(&r->classes);
+	for (i = 0; i < (int)r->proc_cnt; i++)
+		hashmap__clear(&r->procs[i].unknown);
+	free(r->procs);
+	free(r);
+	return err;
+}
+
+void recorder__meta(struct recorder *r, const char *key, const char *json)
+{
+	char buf[CONTROL_MAX];
+	size_t k = strlen(key), j = strlen(json);
+
+	if (k + 1 + j > sizeof(buf))
+		return; /* our own short texts; command lines are cut by their reader */
+	memcpy(buf, key, k + 1);
+	memcpy(buf + k + 1, json, j);
+	put_text(r, PTB_REC_META, 0, buf, k + 1 + j);
+}
+
+struct text_buf {
+	char text[CONTROL_MAX];
+	size_t len;
+};
+
+static int append_text(void *arg, const void *data, size_t len)
+{
+	struct text_buf *b = arg;
+
+	if (len > sizeof(b->text) - 1 - b->len)
+		return -E2BIG;
+	memcpy(b->text + b->len, data, len);
+	b->len += len;
+	return 0;
+}
+
+void recorder__meta_text(struct recorder *r, const char *key, const char *text)
+{
+	struct text_buf b = { .len = 0 };
+	struct jsonw w;
+
+	if (jsonw__init(&w, append_text, &b, 1024))
+		return;
+	jsonw__str(&w, text);
+	if (!jsonw__flush(&w)) {
+		b.text[b.len] = '\0';
+		recorder__meta(r, key, b.text);
+	}
+	jsonw__free(&w);
+}
+
+void recorder__clock(struct recorder *r)
+{
+	struct clock_pair p = clock__pair();
+	struct ptb_clock c = { .h.ts_ns = p.mono_ns, .real_ns = p.real_ns, .err_ns = p.err_ns };
+
+	recorder__put(r, PTB_REC_CLOCK, &c.h, sizeof(c));
+}
+
+void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason)
+{
+	struct ptb_window w = { .h.ts_ns = ts_ns, .begin = begin, .reason = reason };
+
+	recorder__put(r, PTB_REC_WINDOW, &w.h, sizeof(w));
+}
+
+void recorder__counter(struct recorder *r, uint32_t id, uint64_t value)
+{
+	struct ptb_counter c = { .id = id, .value = value };
+
+	recorder__put(r, PTB_REC_COUNTER, &c.h, sizeof(c));
+}
+
+void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt)
+{
+	struct ptb_lost l = { .h.ts_ns = begin_ns, .end_ns = end_ns, .cnt = cnt, .ring = ring };
+
+	recorder__put(r, PTB_REC_LOST, &l.h, sizeof(l));
+}
+
+uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp)
+{
+	uint32_t func_base = r->next_func, site_base = r->next_site + 1, i;
+
+	for (i = 0; i < plan->func_cnt; i++) {
+		const struct plan_func *pf = &plan->funcs[i];
+		struct ptb_func f = { .func = func_base + i + 1,
+				      .name = recorder__name(r, pf->name),
+				      .kind = pf->kind,
+				      .reason = pf->reason };
+
+		recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
+	}
+	for (i = 0; i < plan->site_cnt; i++) {
+		const struct plan_site *ps = &plan->sites[i];
+		struct ptb_site s = { .id = site_base + i,
+				      .func = func_base + ps->func + 1,
+				      .role = ps->role,
+				      .lib = recorder__name(r, tp->libs[ps->lib].path),
+				      .offset = ps->offset };
+
+		recorder__put(r, PTB_REC_SITE, &s.h, sizeof(s));
+	}
+	r->next_func += plan->func_cnt;
+	r->next_site += plan->site_cnt;
+	return site_base;
+}
+
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, uint32_t site_base,
+			    uint32_t site)
+{
+	uint32_t idx = site - site_base;
+	const struct plan_func *pf;
+	struct ptb_func f = { .reason = PTB_REFUSE_KERNEL_REFUSED };
+
+	if (idx >= plan->site_cnt)
+		return;
+	pf = &plan->funcs[plan->sites[idx].func];
+	f.func = r->next_func - plan->func_cnt + plan->sites[idx].func + 1;
+	f.name = recorder__name(r, pf->name);
+	f.kind = pf->kind;
+	recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
+}
+
+void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm)
+{
+	struct ptb_thread t = { .h.tgid = tgid, .h.tid = tid };
+
+	t.comm = recorder__name(r, comm);
+	recorder__put(r, PTB_REC_THREAD, &t.h, sizeof(t));
+	hashmap__put(&r->threads, tgid, tid, 1);
+}
+
+void recorder__threads(struct recorder *r, pid_t pid)
+{
+	pid_t *tids = NULL;
+	int n = proc__threads(pid, &tids), i;
+
+	for (i = 0; i < n; i++) {
+		char comm[16];
+
+		if (!proc__comm(pid, tids[i], comm))
+			recorder__thread(r, (uint32_t)pid, (uint32_t)tids[i], comm);
+	}
+	free(tids);
+}
+
+static void put_addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,
+			  const char *name, uint32_t flags)
+{
+	struct ptb_addr_name a = { .h.tgid = tgid, .addr = addr, .flags = flags };
+
+	a.name = recorder__name(r, name);
+	recorder__put(r, kind, &a.h, sizeof(a));
+}
+
+void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name)
+{
+	put_addr_name(r, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
+	hashmap__put(&r->classes, tgid, vptr, 1);
+}
+
+void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags)
+{
+	put_addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
+	hashmap__put(&r->opdefs, tgid, addr, 1);
+}
+
+void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
+		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns)
+{
+	uint32_t tgid = (uint32_t)tp->pid, i;
+	struct ptb_process p = { .h.tgid = tgid,
+				 .h.ts_ns = start_ns,
+				 .parent_tgid = parent,
+				 .gap_ns = gap_ns,
+				 .comm = recorder__name(r, tp->comm),
+				 .cmdline = recorder__name(r, tp->cmdline),
+				 .exe = recorder__name(r, tp->exe) };
+
+	recorder__put(r, PTB_REC_PROCESS, &p.h, sizeof(p));
+	for (i = 0; i < plan->class_cnt; i++) {
+		const struct plan_addr_name *c = &plan->classes[i];
+
+		recorder__class(r, tgid, c->addr + tp->libs[c->lib].load_bias, c->name);
+	}
+	recorder__threads(r, tp->pid);
+	recorder__remember_process(r, tp, plan);
+}
+
+void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
+{
+	struct recorder *r = arg;
+	const struct ptb_rec_hdr *h = rec;
+	int err;
+
+	if (len < sizeof(*h) || h->len > len)
+		return; /* our own programs never make such a record */
+	r->records++;
+	recorder__peek(r, h);
+	err = capture_writer__ring(r->cw, ring, rec, h->len);
+	if (err && !r->error)
+		r->error = err;
+}
+
+void recorder__round(struct recorder *r, uint64_t watermark_ns)
+{
+	int err;
+
+	recorder__resolve(r);
+	err = capture_writer__round(r->cw, watermark_ns);
+	if (err && !r->error)
+		r->error = err;
+}
+
+struct recorder_stats recorder__stats(const struct recorder *r)
+{
+	return (struct recorder_stats){
+		.records = r->records,
+		.bytes = capture_writer__bytes(r->cw),
+		.write_dropped = capture_writer__dropped(r->cw),
+		.unresolved = recorder__unresolved(r),
+		.error = r->error,
+	};
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Writes one capture: the records of the rings as they come, and the facts that make them readable
+ * without the target (names, plan, processes, threads, clocks, losses, counters). Peeks at a record's
+ * kind only to learn what must be asked of the target while it lives: unknown addresses, new threads,
+ * forks. Never interprets operators.
+ */
+#ifndef CLI_RECORDER_H
+#define CLI_RECORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "plan/lib_plan.h"
+#include "ptb_event.h"
+
+struct recorder;
+
+/* A task record (fork, exec, exit) that the run loop must act on. */
+typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
+
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, struct recorder **out);
+/* Seals and closes; the first write error or 0. NULL is fine. */
+int recorder__close(struct recorder *r);
+
+void recorder__meta(struct recorder *r, const char *key, const char *json);
+/* META with a JSON string made from text. */
+void recorder__meta_text(struct recorder *r, const char *key, const char *text);
+void recorder__clock(struct recorder *r);
+void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason);
+void recorder__counter(struct recorder *r, uint32_t id, uint64_t value);
+void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
+
+/* Functions and sites of a plan; the site id of plan->sites[i] is the returned base + i. A site that
+ * the kernel refused is told by recorder__refused_site before this process's first record. */
+uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp);
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, uint32_t site_base,
+			    uint32_t site);
+
+/* A process whose probes are active from start_ns on; its classes, threads and operators. */
+void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
+		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns);
+void recorder__threads(struct recorder *r, pid_t pid);
+/* Reads the dispatcher's table of a live process and records what is new; count or negative errno. */
+int recorder__operators(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
+
+/* Callback for probe_set__drain(): arg is the recorder. */
+void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);
+/* Ends a drain round: resolves what the round left unknown, then writes the watermark. */
+void recorder__round(struct recorder *r, uint64_t watermark_ns);
+
+struct recorder_stats {
+	uint64_t records, bytes, write_dropped, unresolved;
+	int error; /* first write error, 0: none */
+};
+struct recorder_stats recorder__stats(const struct recorder *r);
+
+#endif /* CLI_RECORDER_H */

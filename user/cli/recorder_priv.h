@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What recorder.c and recorder_resolve.c share; nobody else includes this. */
+#ifndef CLI_RECORDER_PRIV_H
+#define CLI_RECORDER_PRIV_H
+
+#include "base/hashmap.h"
+#include "base/strtab.h"
+#include "capture/capture.h"
+#include "cli/recorder.h"
+
+/* What resolving needs to know of a process; independent of the life of its torch_proc. */
+struct recorder_proc {
+	uint32_t tgid;
+	bool old_string_abi;
+	bool gone;               /* exited or exec'd: its memory can no longer be asked */
+	uint64_t singletons[TORCH_LIB_ROLES];
+	uint32_t singleton_cnt;
+	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
+	struct hashmap unknown;  /* (address, is class) -> times asked */
+};
+
+struct recorder {
+	struct capture_writer *cw;
+	recorder_task_fn task_fn;
+	void *task_arg;
+	struct strtab *names;
+	struct hashmap threads; /* (tgid, tid) known by name */
+	struct hashmap opdefs;  /* (tgid, address) known */
+	struct hashmap classes; /* (tgid, vptr) known */
+	struct recorder_proc *procs;
+	uint32_t proc_cnt, proc_cap;
+	uint32_t next_func, next_site;
+	uint64_t records;
+	uint64_t last_tgid_tid; /* thread of the record before, which is known */
+	int error;
+};
+
+void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len);
+uint32_t recorder__name(struct recorder *r, const char *text);
+void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
+void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
+void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags);
+
+void recorder__remember_process(struct recorder *r, const struct torch_proc *tp,
+				const struct torch_plan *plan);
+void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
+void recorder__resolve(struct recorder *r);
+uint64_t recorder__unresolved(const struct recorder *r);
+
+#endif /* CLI_RECORDER_PRIV_H */

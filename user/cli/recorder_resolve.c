@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What a capture cannot know later: names behind addresses that turn up in the stream (operators
+ * registered after the attach, node classes of extension libraries) and names of new threads. Asked of
+ * the target once per address, soon after the address was first seen, while the target lives.
+ */
+#include "cli/recorder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/vec.h"
+#include "cli/recorder_priv.h"
+
+enum { UNKNOWN_OPDEF, UNKNOWN_CLASS };
+
+#define ASK_TIMES_MAX 5           /* an address may not be readable yet (record: libraries still load) */
+#define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
+
+static struct recorder_proc *find_proc(struct recorder *r, uint32_t tgid)
+{
+	uint32_t i = r->proc_cnt;
+
+	while (i--) /* a tgid may come back after exec: the last one counts */
+		if (r->procs[i].tgid == tgid)
+			return &r->procs[i];
+	return NULL;
+}
+
+void recorder__remember_process(struct recorder *r, const struct torch_proc *tp,
+				const struct torch_plan *plan)
+{
+	struct recorder_proc *p;
+	int i;
+
+	if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1, sizeof(*r->procs)))
+		return;
+	p = &r->procs[r->proc_cnt++];
+	p->tgid = (uint32_t)tp->pid;
+	p->old_string_abi = plan->layout.old_string_abi;
+	for (i = 0; i < TORCH_LIB_ROLES; i++)
+		if (plan->layout.singletons[i] && tp->libs[i].present)
+			p->singletons[p->singleton_cnt++] =
+				plan->layout.singletons[i] + tp->libs[i].load_bias;
+}
+
+static int read_table(struct recorder *r, struct recorder_proc *p)
+{
+	struct live_ops lo = { 0 };
+	uint32_t i;
+	int err, added = 0;
+
+	p->last_table_ns = clock__mono_ns();
+	err = live_ops__read((pid_t)p->tgid, p->singletons, p->singleton_cnt, p->old_string_abi, &lo);
+	if (err)
+		return err;
+	for (i = 0; i < lo.cnt; i++) {
+		if (hashmap__get(&r->opdefs, p->tgid, lo.ops[i].opdef))
+			continue;
+		recorder__opdef(r, p->tgid, lo.ops[i].opdef, lo.ops[i].name,
+				lo.ops[i].unobserved ? PTB_OPDEF_UNOBSERVED : 0);
+		hashmap__del(&p->unknown, lo.ops[i].opdef, UNKNOWN_OPDEF);
+		added++;
+	}
+	live_ops__free(&lo);
+	return added;
+}
+
+int recorder__operators(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+{
+	struct recorder_proc *p = find_proc(r, (uint32_t)tp->pid);
+
+	(void)plan;
+	return p ? read_table(r, p) : -ENOENT;
+}
+
+static void note_unknown(struct recorder *r, uint32_t tgid, uint64_t addr, uint64_t type)
+{
+	struct recorder_proc *p = find_proc(r, tgid);
+
+	if (p && addr && !hashmap__get(&p->unknown, addr, type))
+		hashmap__put(&p->unknown, addr, type, 0);
+}
+
+static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
+{
+	uint64_t key = (uint64_t)h->tgid << 32 | h->tid;
+	char comm[16];
+
+	if (key == r->last_tgid_tid)
+		return;
+	r->last_tgid_tid = key;
+	if (hashmap__get(&r->threads, h->tgid, h->tid))
+		return;
+	if (proc__comm((pid_t)h->tgid, (pid_t)h->tid, comm))
+		hashmap__put(&r->threads, h->tgid, h->tid, 1); /* gone already: its EXIT record has it */
+	else
+		recorder__thread(r, h->tgid, h->tid, comm);
+}
+
+static void peek_task(struct recorder *r, const struct ptb_task *t)
+{
+	char comm[17] = { 0 };
+
+	memcpy(comm, t->comm, sizeof(t->comm));
+	if (t->h.kind == PTB_REC_EXIT) {
+		struct recorder_proc *p = t->group_dead ? find_proc(r, t->h.tgid) : NULL;
+
+		/* the last name a thread had; also of threads too short-lived to be asked */
+		recorder__thread(r, t->h.tgid, t->h.tid, comm);
+		if (p)
+			p->gone = true;
+	}
+	if (t->h.kind == PTB_REC_EXEC) {
+		struct recorder_proc *p = find_proc(r, t->h.tgid);
+
+		if (p)
+			p->gone = true;
+	}
+	if (r->task_fn)
+		r->task_fn(r->task_arg, t);
+}
+
+void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
+{
+	switch (h->kind) {
+	case PTB_REC_BOXED_ENTER: {
+		const struct ptb_boxed_enter *b = (const void *)h;
+
+		if (!hashmap__get(&r->opdefs, h->tgid, b->opdef))
+			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF);
+		break;
+	}
+	case PTB_REC_NODE_ENTER: {
+		const struct ptb_node_enter *n = (const void *)h;
+
+		if (!n->text_len && !hashmap__get(&r->classes, h->tgid, n->vptr))
+			note_unknown(r, h->tgid, n->vptr, UNKNOWN_CLASS);
+		break;
+	}
+	case PTB_REC_FORK:
+	case PTB_REC_EXEC:
+	case PTB_REC_EXIT:
+	case PTB_REC_THREAD_NEW:
+		peek_task(r, (const void *)h);
+		return;
+	default:
+		break;
+	}
+	peek_thread(r, h);
+}
+
+static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_slot *s)
+{
+	char name[512];
+	int err;
+
+	if (s->k1 == UNKNOWN_CLASS) {
+		err = remote__class_name((pid_t)p->tgid, s->k0, name, sizeof(name));
+		if (!err)
+			recorder__class(r, p->tgid, s->k0, name);
+	} else {
+		err = live_ops__name_at((pid_t)p->tgid, s->k0, p->old_string_abi, name, sizeof(name));
+		if (!err)
+			recorder__opdef(r, p->tgid, s->k0, name, 0);
+	}
+	return !err;
+}
+
+static void resolve_proc(struct recorder *r, struct recorder_proc *p)
+{
+	struct hashmap_slot *s;
+	uint64_t pos = 0;
+	bool need_table = false;
+
+	while ((s = hashmap__next(&p->unknown, &pos)))
+		need_table |= s->k1 == UNKNOWN_OPDEF && s->val < ASK_TIMES_MAX;
+	/* the table also says which operators torch never shows, so it is asked first */
+	if (need_table && clock__mono_ns() - p->last_table_ns > TABLE_EVERY_NS)
+		read_table(r, p);
+	pos = 0;
+	while ((s = hashmap__next(&p->unknown, &pos))) {
+		if (s->val >= ASK_TIMES_MAX)
+			continue;
+		s->val++;
+		if (ask_one(r, p, s))
+			hashmap__del(&p->unknown, s->k0, s->k1);
+	}
+}
+
+void recorder__resolve(struct recorder *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++)
+		if (r->procs[i].unknown.live && !r->procs[i].gone)
+			resolve_proc(r, &r->procs[i]);
+}
+
+uint64_t recorder__unresolved(const struct recorder *r)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++)
+		n += r->procs[i].unknown.live;
+	return n;
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* One recording, from the first check to the sealed capture; see run.h. */
+#define LOG_DOMAIN "run"
+#include "cli/run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "cli/recorder.h"
+#include "cli/targets.h"
+#include "probe/kern_features.h"
+#include "probe/probe_set.h"
+
+#define PACE_MIN_MS 1
+#define PACE_MAX_MS 40
+#define CHILD_TRY_NS 20000000ULL      /* how often a process without torch is looked at */
+#define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
+
+struct run {
+	struct run_cfg cfg;
+	struct probe_set *ps;
+	struct recorder *rec;
+	struct targets targets;
+	struct ptb_task *tasks; /* task records of the last drain, to act upon after it */
+	uint32_t task_cnt, task_cap;
+	struct pollfd *polls;
+	uint32_t poll_cap;
+	int sigfd;
+	int signal;
+	int pace_ms;
+	bool active, finished;
+	uint64_t begin_ns, last_clock_ns;
+	int64_t cost_ps;
+	uint32_t stop_reason;
+};
+
+static void on_task(void *arg, const struct ptb_task *task)
+{
+	struct run *run = arg;
+
+	if (task->h.kind == PTB_REC_THREAD_NEW)
+		return;
+	if (vec_reserve((void **)&run->tasks, &run->task_cap, (uint64_t)run->task_cnt + 1,
+			sizeof(*run->tasks)))
+		return;
+	run->tasks[run->task_cnt++] = *task;
+}
+
+static int open_signals(struct run *run)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL))
+		return -errno;
+	run->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return run->sigfd < 0 ? -errno : 0;
+}
+
+static int check_kernel(void)
+{
+	char detail[256] = "";
+	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
+
+	if (!f)
+		return 0;
+	pr_error("cannot trace here: %s: %s", f->title, detail);
+	pr_hint("%s", f->hint);
+	return -EPERM;
+}
+
+static void write_meta(struct run *run)
+{
+	char host[256] = "", num[32];
+
+	gethostname(host, sizeof(host) - 1);
+	recorder__meta_text(run->rec, "version", PTBPF_VERSION);
+	recorder__meta_text(run->rec, "host", host);
+	recorder__meta_text(run->rec, "links", probe_set__uses_multi(run->ps) ? "uprobe_multi" : "perf");
+	snprintf(num, sizeof(num), "%d", run->cfg.pids.cnt ? run->cfg.pids.pids[0] : 0);
+	recorder__meta(run->rec, "pid", num);
+	if (run->cfg.step_on)
+		recorder__meta_text(run->rec, "step_on", run->cfg.step_on);
+	if (run->cfg.no_steps)
+		recorder__meta(run->rec, "no_steps", "true");
+	recorder__clock(run->rec);
+}
+
+int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **out)
+{
+	struct probe_set_opts opts = { .ring_bytes = cfg->ring_bytes,
+				       .force_perf = cfg->perf_uprobes,
+				       .follow_tasks = true };
+	struct run *run = calloc(1, sizeof(*run));
+	int err;
+
+	if (!run)
+		return -ENOMEM;
+	run->cfg = *cfg;
+	run->sigfd = -1;
+	run->pace_ms = 10;
+	err = check_kernel();
+	if (!err)
+		err = open_signals(run);
+	if (!err)
+		err = recorder__open(capture_path, on_task, run, &run->rec);
+	if (!err)
+		err = probe_set__open(&opts, &run->ps);
+	if (err) {
+		run__free(run);
+		return err;
+	}
+	run->cost_ps = probe_set__measure_cost(run->ps);
+	if (run->cost_ps < 0)
+		pr_debug("the cost of a probe could not be measured: %s", errstr((int)run->cost_ps));
+	write_meta(run);
+	*out = run;
+	return 0;
+}
+
+void run__free(struct run *run)
+{
+	if (!run)
+		return;
+	probe_set__free(run->ps);
+	if (!run->finished)
+		recorder__close(run->rec);
+	targets__free(&run->targets);
+	if (run->sigfd >= 0)
+		close(run->sigfd);
+	free(run->tasks);
+	free(run->polls);
+	free(run);
+}
+
+static int attach_target(struct run *run, struct target *t)
+{
+	struct target_ctx ctx = { .ps = run->ps,
+				  .rec = run->rec,
+				  .no_cache = run->cfg.no_cache,
+				  .active = run->active };
+
+	return targets__attach(&run->targets, t, &ctx);
+}
+
+int run__add(struct run *run, pid_t pid)
+{
+	struct target *t = targets__find(&run->targets, pid);
+	int err;
+
+	if (t && t->state == TARGET_TRACED)
+		return 0;
+	if (!t)
+		t = targets__add(&run->targets, pid, 0, 0);
+	if (!t)
+		return -ENOMEM;
+	err = attach_target(run, t);
+	if (err && err != -EAGAIN)
+		t->state = TARGET_GONE;
+	return err;
+}
+
+int run__await(struct run *run, pid_t pid)
+{
+	if (!targets__find(&run->targets, pid) && !targets__add(&run->targets, pid, 0, 0))
+		return -ENOMEM;
+	return run->cfg.children ? probe_set__watch_task(run->ps, (uint32_t)pid) : 0;
+}
+
+void run__add_descendants(struct run *run, pid_t pid)
+{
+	pid_t *kids = NULL;
+	int n = proc__children(pid, &kids), i;
+
+	for (i = 0; i < n; i++) {
+		struct target *t = targets__find(&run->targets, kids[i]);
+
+		if (!t)
+			t = targets__add(&run->targets, kids[i], (uint32_t)pid, 0);
+		if (t && t->state == TARGET_WAITING) {
+			probe_set__watch_task(run->ps, (uint32_t)kids[i]);
+			attach_target(run, t); /* -EAGAIN: it has no torch; the loop looks again */
+		}
+		run__add_descendants(run, kids[i]);
+	}
+	free(kids);
+}
+
+void run__activate(struct run *run)
+{
+	probe_set__activate(run->ps);
+	run->active = true;
+	run->begin_ns = run->last_clock_ns = clock__mono_ns();
+	recorder__window(run->rec, true, run->begin_ns, 0);
+}
+
+static void on_fork(struct run *run, const struct ptb_task *task)
+{
+	struct target *t;
+
+	if (!run->cfg.children || targets__find(&run->targets, (pid_t)task->child_tgid))
+		return;
+	probe_set__watch_task(run->ps, task->child_tgid);
+	t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid, task->h.ts_ns);
+	if (t)
+		attach_target(run, t);
+}
+
+/* exec gives the process a new memory map: the old probes are gone with the old one. */
+static void on_exec(struct run *run, const struct ptb_task *task)
+{
+	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
+
+	if (!t)
+		return;
+	if (t->state == TARGET_TRACED) {
+		probe_set__remove_process(run->ps, t->proc_idx);
+		if (!run->cfg.children)
+			pr_warn("pid %d replaced itself by another program (exec): its trace ends there; "
+				"--children would follow it",
+				t->pid);
+	}
+	t->state = run->cfg.children ? TARGET_WAITING : TARGET_GONE;
+	t->born_ns = task->h.ts_ns;
+	t->next_try_ns = 0;
+}
+
+static void mark_gone(struct run *run, struct target *t)
+{
+	if (t->state == TARGET_TRACED)
+		probe_set__remove_process(run->ps, t->proc_idx);
+	t->state = TARGET_GONE;
+	if (t->pidfd >= 0)
+		close(t->pidfd);
+	t->pidfd = -1;
+}
+
+static void act_on_tasks(struct run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->task_cnt; i++) {
+		struct ptb_task task = run->tasks[i];
+
+		if (task.h.kind == PTB_REC_FORK)
+			on_fork(run, &task);
+		else if (task.h.kind == PTB_REC_EXEC)
+			on_exec(run, &task);
+	}
+	run->task_cnt = 0;
+}
+
+/* Processes that had no torch when last looked at. */
+static void try_waiting(struct run *run)
+{
+	uint64_t now = clock__mono_ns();
+	uint32_t i;
+
+	for (i = 0; i < run->targets.cnt; i++) {
+		struct target *t = &run->targets.items[i];
+		int err;
+
+		if (t->state != TARGET_WAITING || now < t->next_try_ns)
+			continue;
+		t->next_try_ns = now + CHILD_TRY_NS;
+		err = torch_proc__peek(t->pid);
+		if (err > 0)
+			err = attach_target(run, t);
+		/* attach_target may move the array */
+		if (err < 0 && err != -EAGAIN)
+			mark_gone(run, &run->targets.items[i]);
+	}
+}
+
+static int drain_round(struct run *run)
+{
+	uint64_t watermark = clock__mono_ns();
+	uint32_t i, n = probe_set__ring_cnt(run->ps);
+	double fill = probe_set__fill(run->ps);
+
+	for (i = 0; i < n; i++) {
+		struct ring_loss loss = { 0 };
+		int64_t err = probe_set__drain(run->ps, i, recorder__ring_record, run->rec);
+
+		if (err < 0) {
+			pr_error("ring buffer %u cannot be read: %s", i, errstr((int)err));
+			return (int)err;
+		}
+		probe_set__take_loss(run->ps, i, &loss);
+		if (loss.cnt)
+			recorder__lost(run->rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
+	}
+	recorder__round(run->rec, watermark);
+	if (fill > 0.2 && run->pace_ms > PACE_MIN_MS)
+		run->pace_ms /= 2;
+	else if (fill < 0.05 && run->pace_ms < PACE_MAX_MS)
+		run->pace_ms++;
+	return 0;
+}
+
+bool run__pending_signal(struct run *run)
+{
+	struct signalfd_siginfo si;
+
+	if (read(run->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		run->signal = (int)si.ssi_signo;
+	return run->signal != 0;
+}
+
+/* Waits for a signal, the end of a target, a filling ring, or the pace; says what ended. */
+static int wait_events(struct run *run, int timeout_ms)
+{
+	struct targets *ts = &run->targets;
+	uint32_t n = 0, i;
+
+	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + 2, sizeof(*run->polls)))
+		return -ENOMEM;
+	run->polls[n++] = (struct pollfd){ .fd = run->sigfd, .events = POLLIN };
+	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->ps), .events = POLLIN };
+	for (i = 0; i < ts->cnt; i++)
+		run->polls[n++] = (struct pollfd){ .fd = ts->items[i].pidfd, .events = POLLIN };
+	if (poll(run->polls, n, timeout_ms) < 0 && errno != EINTR)
+		return -errno;
+	run__pending_signal(run);
+	for (i = 0; i < ts->cnt; i++)
+		if (run->polls[i + 2].revents & (POLLIN | POLLHUP))
+			mark_gone(run, &ts->items[i]);
+	return 0;
+}
+
+/* Nothing left to trace: children that never loaded torch do not keep a recording alive. */
+static bool all_gone(const struct run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->targets.cnt; i++) {
+		const struct target *t = &run->targets.items[i];
+
+		if (t->state == TARGET_TRACED || (t->state == TARGET_WAITING && !t->parent))
+			return false;
+	}
+	return run->targets.cnt > 0;
+}
+
+static int remaining_ms(const struct run *run, uint64_t now)
+{
+	uint64_t end = run->begin_ns + run->cfg.duration_ns;
+
+	if (!run->cfg.duration_ns || !run->active)
+		return run->pace_ms;
+	if (now >= end)
+		return 0;
+	return (end - now) / 1000000 < (uint64_t)run->pace_ms ? (int)((end - now) / 1000000) + 1 :
+								run->pace_ms;
+}
+
+int run__loop(struct run *run, run_tick_fn tick, void *arg)
+{
+	for (;;) {
+		uint64_t now = clock__mono_ns();
+		int err = wait_events(run, remaining_ms(run, now));
+
+		if (!err)
+			err = drain_round(run);
+		if (err)
+			return err;
+		act_on_tasks(run);
+		if (tick)
+			tick(arg, run);
+		try_waiting(run);
+		now = clock__mono_ns();
+		if (now - run->last_clock_ns > CLOCK_EVERY_NS) {
+			recorder__clock(run->rec);
+			run->last_clock_ns = now;
+		}
+		if (run->signal) {
+			run->stop_reason = PTB_STOP_SIGNAL;
+			return 0;
+		}
+		if (run->active && run->cfg.duration_ns && now - run->begin_ns >= run->cfg.duration_ns) {
+			run->stop_reason = PTB_STOP_DURATION;
+			return 0;
+		}
+		if (all_gone(run)) {
+			run->stop_reason = PTB_STOP_TARGET_EXIT;
+			return 0;
+		}
+		if (recorder__stats(run->rec).error) {
+			run->stop_reason = PTB_STOP_ERROR;
+			return recorder__stats(run->rec).error;
+		}
+	}
+}
+
+static void write_counters(struct run *run, uint64_t detach_ns)
+{
+	struct recorder_stats st = recorder__stats(run->rec);
+	struct rusage ru;
+	uint32_t id;
+
+	for (id = 0; id < PTB_CNT_BPF_MAX; id++) {
+		uint64_t v = probe_set__counter(run->ps, id);
+
+		if (v)
+			recorder__counter(run->rec, id, v);
+	}
+	recorder__counter(run->rec, PTB_CNT_MISSED, probe_set__counter(run->ps, PTB_CNT_MISSED));
+	recorder__counter(run->rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
+	if (run->cost_ps > 0)
+		recorder__counter(run->rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
+	recorder__counter(run->rec, PTB_CNT_ATTACH_NS, run->targets.attach_ns);
+	recorder__counter(run->rec, PTB_CNT_DETACH_NS, detach_ns);
+	recorder__counter(run->rec, PTB_CNT_PLAN_NS, run->targets.plan_ns);
+	recorder__counter(run->rec, PTB_CNT_PROBES, run->targets.probes);
+	recorder__counter(run->rec, PTB_CNT_REFUSED, run->targets.refused);
+	recorder__counter(run->rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
+	recorder__counter(run->rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
+	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
+	if (!getrusage(RUSAGE_SELF, &ru))
+		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
+}
+
+int run__finish(struct run *run)
+{
+	uint64_t end = clock__mono_ns(), t0;
+	int err;
+
+	probe_set__deactivate(run->ps);
+	drain_round(run);
+	t0 = clock__mono_ns();
+	probe_set__detach(run->ps);
+	t0 = clock__mono_ns() - t0;
+	drain_round(run); /* programs that were on their way when the window closed */
+	recorder__clock(run->rec);
+	recorder__window(run->rec, false, end, run->stop_reason);
+	write_counters(run, t0);
+	run->finished = true;
+	err = recorder__close(run->rec);
+	run->rec = NULL;
+	return err;
+}
+
+uint32_t run__traced(const struct run *run)
+{
+	return run->targets.plan_cnt ? targets__count(&run->targets, TARGET_TRACED) : 0;
+}
+
+int run__signal(const struct run *run)
+{
+	return run->signal;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * One recording: the processes, their plans and probes, the loop that moves records from the rings
+ * into the capture, and the end of it. Used by attach and record, which decide when what happens.
+ * Never changes the target; never leaves probes behind (the kernel removes them with our links).
+ */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/opts.h"
+
+struct run_cfg {
+	struct pid_list pids;
+	bool children;
+	uint64_t duration_ns; /* 0: until a signal or the target's end */
+	const char *output, *trace;
+	const char *step_on;
+	bool no_steps;
+	uint64_t ring_bytes;
+	bool wait;
+	bool dry_run;
+	bool perf_uprobes;
+	const char *sort_by;
+	int row_limit;
+	bool no_table;
+	bool no_cache;
+	bool quiet;
+	const char *log;
+};
+
+/* The rows shared by attach and record; they fill a struct run_cfg. */
+#define RUN_OPTS                                                                                        \
+	{ OPT_GROUP, 0, "", 0, NULL, "window" },                                                        \
+	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, duration_ns), "TIME",                 \
+	  "stop after this time (5s, 500ms, 2m); default: Ctrl-C or the target's end" },                \
+	{ OPT_STR, 0, "step-on", offsetof(struct run_cfg, step_on), "NAME",                             \
+	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step#...)" },  \
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
+	  "derive no ProfilerStep slices" },                                                            \
+	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
+	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
+	  "capture file (default: ptbpf-PID-TIME.ptb)" },                                               \
+	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
+	  "Chrome trace, .json or .json.gz (default with no -o: beside the capture)" },                 \
+	{ OPT_STR, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY",                              \
+	  "order of the table (default: self_cpu_time_total)" },                                        \
+	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
+	  "rows of the table, -1: all (default: 20)" },                                                 \
+	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "print no table" },        \
+	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
+	  "only warnings, errors and the summary on stderr" },                                          \
+	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
+	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, ring_bytes), "SIZE",                         \
+	  "bytes per ring buffer, one a CPU (default: by the number of CPUs, at most 4 MiB)" },         \
+	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, perf_uprobes), NULL,                    \
+	  "perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
+	{ OPT_FLAG, 0, "no-cache", offsetof(struct run_cfg, no_cache), NULL,                            \
+	  "analyse the libraries anew, write no plan to /var/cache/ptbpf" },                            \
+	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
+	  "debug messages of these parts (comma-separated; 'all')" }
+
+struct run;
+
+/* Checks what the kernel allows, loads the programs, measures a probe's cost, opens the capture.
+ * capture_path is copied. 0 or negative errno (said on stderr). */
+int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **out);
+void run__free(struct run *run); /* NULL is fine; detaches */
+
+/* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
+ * negative errno: said on stderr. */
+int run__add(struct run *run, pid_t pid);
+/* Keeps an eye on a process that has no torch yet (and, with cfg->children, on its children): it is
+ * added from inside the loop when torch appears. */
+int run__await(struct run *run, pid_t pid);
+/* Adds the running descendants of pid too (cfg->children). */
+void run__add_descendants(struct run *run, pid_t pid);
+
+/* Begins the window. */
+void run__activate(struct run *run);
+/* Called in every round of the loop; for record, which must do something of its own. */
+typedef void (*run_tick_fn)(void *arg, struct run *run);
+/* Moves records until the window ends. 0 or negative errno. */
+int run__loop(struct run *run, run_tick_fn tick, void *arg);
+/* Ends the window, detaches, writes the counters, seals the capture. 0 or negative errno. */
+int run__finish(struct run *run);
+
+uint32_t run__traced(const struct run *run);    /* processes added so far */
+int run__signal(const struct run *run);         /* the signal that ended the loop, 0: none */
+/* Before the loop runs: has one of its signals arrived? */
+bool run__pending_signal(struct run *run);
+
+#endif /* CLI_RUN_H */

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The processes of one recording; see targets.h. */
+#define LOG_DOMAIN "targets"
+#include "cli/targets.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/vec.h"
+
+void targets__free(struct targets *ts)
+{
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++)
+		if (ts->items[i].pidfd >= 0)
+			close(ts->items[i].pidfd);
+	for (i = 0; i < ts->plan_cnt; i++) {
+		torch_plan__free(ts->plans[i].plan);
+		torch_proc__free(ts->plans[i].of);
+	}
+	free(ts->items);
+	free(ts->plans);
+}
+
+struct target *targets__find(struct targets *ts, pid_t pid)
+{
+	uint32_t i = ts->cnt;
+
+	while (i--)
+		if (ts->items[i].pid == pid && ts->items[i].state != TARGET_GONE)
+			return &ts->items[i];
+	return NULL;
+}
+
+struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns)
+{
+	struct target *t;
+
+	if (vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items)))
+		return NULL;
+	t = &ts->items[ts->cnt++];
+	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns };
+	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return t;
+}
+
+uint32_t targets__count(const struct targets *ts, enum target_state state)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < ts->cnt; i++)
+		n += ts->items[i].state == state;
+	return n;
+}
+
+void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
+{
+	switch (why) {
+	case TORCH_PROC_NO_SUCH_PID:
+		pr_error("cannot attach to pid %d: there is no such process", pid);
+		break;
+	case TORCH_PROC_NO_ACCESS:
+		pr_error("cannot attach to pid %d: its memory map may not be read (%s)", pid, errstr(err));
+		pr_hint("run as root, or with CAP_SYS_PTRACE; 'ptbpf doctor --pid %d' tells more", pid);
+		break;
+	case TORCH_PROC_NO_TORCH:
+		pr_error("cannot attach to pid %d: it has not loaded PyTorch (no libtorch_cpu in its "
+			 "memory map)",
+			 pid);
+		pr_hint("add --wait to attach as soon as it does; if its workers are meant, name them, "
+			"or add --children");
+		break;
+	case TORCH_PROC_BAD_LIB:
+		pr_error("cannot attach to pid %d: its PyTorch library cannot be read as an x86-64 ELF "
+			 "file (%s)",
+			 pid, errstr(err));
+		break;
+	case TORCH_PROC_IS_KTHREAD:
+		pr_error("cannot attach to pid %d: it is a kernel thread or has no memory of its own", pid);
+		break;
+	case TORCH_PROC_OK:
+		pr_error("cannot attach to pid %d: %s", pid, errstr(err));
+		break;
+	}
+}
+
+struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache)
+{
+	struct plan_opts opts = { .use_cache = !no_cache };
+	uint64_t t0 = clock__mono_ns();
+	struct shared_plan *sp;
+	enum torch_proc_why why;
+	uint32_t i;
+
+	for (i = 0; i < ts->plan_cnt; i++)
+		if (torch_plan__fits(ts->plans[i].of, tp))
+			return &ts->plans[i];
+	if (vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1,
+			sizeof(*ts->plans)))
+		return NULL;
+	sp = &ts->plans[ts->plan_cnt];
+	*sp = (struct shared_plan){ .site_base = 0 };
+	/* kept for comparison with later processes, whose life is independent of the caller's */
+	if (torch_proc__open(tp->pid, &sp->of, &why)) {
+		targets__say_why(tp->pid, why, -ESRCH);
+		return NULL;
+	}
+	if (torch_plan__new(tp, &opts, &sp->plan)) {
+		torch_proc__free(sp->of);
+		return NULL;
+	}
+	ts->plan_cnt++;
+	ts->plan_ns += clock__mono_ns() - t0;
+	return sp;
+}
+
+/* The sites of one library, as probe_set wants them. */
+static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
+		    struct probe_lib *lib)
+{
+	uint32_t i;
+
+	lib->access_path = tp->libs[role].access_path;
+	lib->sites = calloc(sp->plan->site_cnt ? sp->plan->site_cnt : 1, sizeof(*lib->sites));
+	if (!lib->sites)
+		return -ENOMEM;
+	for (i = 0; i < sp->plan->site_cnt; i++) {
+		const struct plan_site *s = &sp->plan->sites[i];
+
+		if (s->lib == role)
+			lib->sites[lib->cnt++] = (struct probe_site){
+				.id = sp->site_base + i, .offset = s->offset, .prog = s->prog };
+	}
+	return 0;
+}
+
+static void report_refusals(struct targets *ts, const struct target_ctx *ctx,
+			    const struct shared_plan *sp, const struct probe_lib *libs)
+{
+	uint32_t l, i, n = 0;
+
+	for (l = 0; l < TORCH_LIB_ROLES; l++)
+		for (i = 0; i < libs[l].cnt; i++)
+			if (libs[l].sites[i].refused) {
+				recorder__refused_site(ctx->rec, sp->plan, sp->site_base,
+						       libs[l].sites[i].id);
+				n++;
+			}
+	if (n)
+		pr_warn("the kernel refused %u probes; the trace names the functions", n);
+	ts->refused += n;
+}
+
+static int attach_probes(struct targets *ts, struct target *t, const struct target_ctx *ctx,
+			 const struct torch_proc *tp, struct shared_plan *sp)
+{
+	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
+	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
+	uint64_t t0 = clock__mono_ns();
+	int n = 0, i, err = 0;
+
+	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
+		if (tp->libs[i].present)
+			err = fill_lib(tp, sp, (uint8_t)i, &libs[i]);
+	if (!err) {
+		proc_cfg__fill(tp, sp->plan, &cfg);
+		cfg.tgid = (uint32_t)t->pid;
+		n = probe_set__add_process(ctx->ps, &cfg, libs, TORCH_LIB_ROLES, &t->proc_idx);
+		err = n < 0 ? n : 0;
+	}
+	if (!err) {
+		ts->probes += (uint64_t)n;
+		if (!ctx->active)
+			ts->attach_ns += clock__mono_ns() - t0;
+		report_refusals(ts, ctx, sp, libs);
+	} else if (err != -ESRCH) {
+		pr_error("cannot attach to pid %d: %s", t->pid, errstr(err));
+	}
+	for (i = 0; i < TORCH_LIB_ROLES; i++)
+		free(libs[i].sites);
+	return err;
+}
+
+static uint64_t count_refused(const struct torch_plan *plan)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < plan->func_cnt; i++)
+		n += plan->funcs[i].reason != PTB_REFUSE_NONE;
+	return n;
+}
+
+int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+{
+	struct torch_proc *tp = NULL;
+	struct shared_plan *sp;
+	enum torch_proc_why why;
+	uint64_t now, gap = 0;
+	int err;
+
+	err = torch_proc__open(t->pid, &tp, &why);
+	if (err) {
+		if (why == TORCH_PROC_NO_TORCH)
+			return -EAGAIN;
+		if (!t->born_ns) /* a short-lived child may be gone: its EXIT record tells */
+			targets__say_why(t->pid, why, err);
+		return err;
+	}
+	if (!torch_proc__ready(tp)) {
+		torch_proc__free(tp);
+		return -EAGAIN;
+	}
+	sp = targets__plan(ts, tp, ctx->no_cache);
+	if (!sp) {
+		torch_proc__free(tp);
+		return -ENOEXEC;
+	}
+	if (!sp->site_base) {
+		sp->site_base = recorder__plan(ctx->rec, sp->plan, tp);
+		ts->refused += count_refused(sp->plan);
+	}
+	err = attach_probes(ts, t, ctx, tp, sp);
+	if (!err) {
+		now = clock__mono_ns();
+		if (t->born_ns && ctx->active)
+			gap = now - t->born_ns;
+		ts->uncovered_ns += gap;
+		t->state = TARGET_TRACED;
+		recorder__process(ctx->rec, tp, sp->plan, t->parent, now, gap);
+		err = recorder__operators(ctx->rec, tp, sp->plan);
+		if (err < 0) /* record: the table is still empty; names are asked for as they come */
+			pr_debug("pid %d: dispatcher table: %s", t->pid, errstr(err));
+		err = 0;
+	}
+	torch_proc__free(tp);
+	return err;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The processes of one recording: their state, their facts, and the plans they share. Knows the order
+ * open -> plan -> probes for one process; does not know when to do it.
+ */
+#ifndef CLI_TARGETS_H
+#define CLI_TARGETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cli/recorder.h"
+#include "plan/lib_plan.h"
+#include "probe/probe_set.h"
+#include "target/torch_proc.h"
+
+enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
+
+struct target {
+	pid_t pid;
+	int pidfd; /* -1 when it could not be had */
+	enum target_state state;
+	uint32_t parent;
+	uint64_t born_ns;     /* fork or exec seen in the window; 0: was there before */
+	uint64_t next_try_ns; /* WAITING: when to look again */
+	uint32_t proc_idx;    /* TRACED */
+};
+
+struct shared_plan {
+	struct torch_proc *of; /* the process it was made for: tells whether another one fits */
+	struct torch_plan *plan;
+	uint32_t site_base;
+};
+
+struct targets {
+	struct target *items;
+	uint32_t cnt, cap;
+	struct shared_plan *plans;
+	uint32_t plan_cnt, plan_cap;
+	uint64_t plan_ns, attach_ns;
+	uint64_t probes, refused, uncovered_ns;
+};
+
+void targets__free(struct targets *ts);
+struct target *targets__find(struct targets *ts, pid_t pid); /* newest with that pid, NULL if none */
+struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns);
+uint32_t targets__count(const struct targets *ts, enum target_state state);
+
+/* Sentence for a process that cannot be opened; on stderr. */
+void targets__say_why(pid_t pid, enum torch_proc_why why, int err);
+
+/* The plan for tp: an earlier one that fits, or a new one. NULL after an error (said). */
+struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache);
+
+/* Probes and facts of one process. active: the window is open already. 0, -EAGAIN when torch is not
+ * (wholly) mapped, or negative errno (said). */
+struct target_ctx {
+	struct probe_set *ps;
+	struct recorder *rec;
+	bool no_cache;
+	bool active;
+};
+int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+
+#endif /* CLI_TARGETS_H */

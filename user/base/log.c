@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Levelled messages on stderr; see log.h. */
-#define _GNU_SOURCE
 #include "base/log.h"
 
 #include <stdarg.h>

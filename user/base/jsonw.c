@@ -57,7 +57,10 @@ static void before_value(struct jsonw *w)
 		return;
 	}
 	if (w->comma & bit)
-		put(w, ", ", 2);
+		put(w, w->line ? ",\n" : ", ", 2);
+	else if (w->line)
+		put(w, "\n", 1);
+	w->line = false;
 	w->comma |= bit;
 }
 
@@ -250,4 +253,9 @@ void jsonw__raw(struct jsonw *w, const char *json)
 void jsonw__newline(struct jsonw *w)
 {
 	put(w, "\n", 1);
+}
+
+void jsonw__break(struct jsonw *w)
+{
+	w->line = true;
 }

@@ -22,6 +22,7 @@ struct jsonw {
 	uint32_t depth; /* open objects and arrays */
 	uint64_t comma; /* bit per depth: a value precedes */
 	bool after_key;
+	bool line; /* the next separator ends the line */
 };
 
 #define JSONW_DEPTH_MAX 60
@@ -46,5 +47,7 @@ void jsonw__double(struct jsonw *w, double v); /* shortest exact form; NaN, inf 
 /* A value that is JSON already (metadata); the caller answers for its validity. */
 void jsonw__raw(struct jsonw *w, const char *json);
 void jsonw__newline(struct jsonw *w); /* layout only */
+/* Layout only: the next key or element of the open object or array begins a line. */
+void jsonw__break(struct jsonw *w);
 
 #endif /* BASE_JSONW_H */

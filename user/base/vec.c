@@ -33,7 +33,7 @@ void *vec_dup(const void *data, size_t cnt, size_t elem_sz)
 
 	if (elem_sz && cnt > SIZE_MAX / elem_sz)
 		return NULL;
-	p = malloc(cnt * elem_sz ? cnt * elem_sz : 1);
+	p = malloc(cnt && elem_sz ? cnt * elem_sz : 1);
 	if (p && cnt)
 		memcpy(p, data, cnt * elem_sz);
 	return p;

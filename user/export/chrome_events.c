@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Single events of a Chrome trace, keys in the order of kineto's writer (libkineto output_json.cpp),
+ * one event per line. Knows no state of the trace.
+ */
+#include "export/chrome_priv.h"
+
+#include <stdio.h>
+
+static const char *const cat_names[] = {
+	[SLICE_CPU_OP] = "cpu_op",
+	[SLICE_USER_ANNOTATION] = "user_annotation",
+};
+
+/* What a slice says about itself beyond torch's own args. Names are a contract: schemas/formats/. */
+static const struct {
+	uint32_t flag;
+	const char *key;
+} marks[] = {
+	{ SLICE_OPEN_AT_BEGIN, "ptbpf.open_at_attach" },
+	{ SLICE_UNWOUND, "ptbpf.unwound" },
+	{ SLICE_END_LOST, "ptbpf.end_lost" },
+	{ SLICE_END_INFERRED, "ptbpf.end_inferred" },
+	{ SLICE_DERIVED, "ptbpf.derived" },
+	{ SLICE_NAME_CUT, "ptbpf.name_cut" },
+	{ SLICE_THREAD_EXIT, "ptbpf.thread_exit" },
+	{ SLICE_OTHER_THREAD_END, "ptbpf.other_thread_end" },
+};
+
+static void head(struct jsonw *w, const char *ph)
+{
+	jsonw__break(w);
+	jsonw__begin_obj(w);
+	jsonw__key(w, "ph");
+	jsonw__str(w, ph);
+}
+
+static void put_str(struct jsonw *w, const char *key, const char *text)
+{
+	jsonw__key(w, key);
+	jsonw__str(w, text);
+}
+
+static void put_u64(struct jsonw *w, const char *key, uint64_t v)
+{
+	jsonw__key(w, key);
+	jsonw__u64(w, v);
+}
+
+static void put_us(struct jsonw *w, const char *key, uint64_t ns)
+{
+	jsonw__key(w, key);
+	jsonw__us(w, ns);
+}
+
+static void put_marks(struct jsonw *w, uint32_t flags)
+{
+	size_t i;
+
+	if (flags & SLICE_UNFINISHED) { /* torch's own mark */
+		jsonw__key(w, "finished");
+		jsonw__bool(w, false);
+	}
+	for (i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		if (!(flags & marks[i].flag))
+			continue;
+		jsonw__key(w, marks[i].key);
+		jsonw__bool(w, true);
+	}
+}
+
+void chrome_event__slice(struct jsonw *w, const struct slice *sl, uint64_t begin, uint64_t end)
+{
+	head(w, "X");
+	put_str(w, "cat", cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION :
+								       SLICE_CPU_OP]);
+	put_str(w, "name", sl->name);
+	put_u64(w, "pid", sl->tgid);
+	put_u64(w, "tid", sl->tid);
+	put_us(w, "ts", begin);
+	put_us(w, "dur", end > begin ? end - begin : 0);
+	jsonw__key(w, "args");
+	jsonw__begin_obj(w);
+	/* one number in all three: consumers join a trace with an Execution Trace by either name */
+	put_u64(w, "External id", sl->id);
+	put_u64(w, "Record function id", sl->id);
+	if (sl->seq >= 0) {
+		put_u64(w, "Sequence number", (uint64_t)sl->seq);
+		put_u64(w, "Fwd thread id", sl->fwd_thread);
+	}
+	put_u64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */
+	put_marks(w, sl->flags);
+	jsonw__end_obj(w);
+	jsonw__end_obj(w);
+}
+
+void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts)
+{
+	head(w, ph == 's' ? "s" : "f");
+	put_u64(w, "id", id);
+	put_u64(w, "pid", pid);
+	put_u64(w, "tid", tid);
+	put_us(w, "ts", ts);
+	put_str(w, "cat", "fwdbwd");
+	put_str(w, "name", "fwdbwd");
+	if (ph != 's')
+		put_str(w, "bp", "e");
+	jsonw__end_obj(w);
+}
+
+/* Opens a metadata event up to its args. */
+static void meta_head(struct jsonw *w, const char *name, uint64_t ts, uint32_t pid, uint32_t tid)
+{
+	head(w, "M");
+	put_str(w, "name", name);
+	put_us(w, "ts", ts);
+	put_u64(w, "pid", pid);
+	put_u64(w, "tid", tid);
+	jsonw__key(w, "args");
+	jsonw__begin_obj(w);
+}
+
+static void meta_end(struct jsonw *w)
+{
+	jsonw__end_obj(w);
+	jsonw__end_obj(w);
+}
+
+void chrome_event__process(struct jsonw *w, const struct session_process *p, uint64_t ts)
+{
+	const char *name = p->comm && *p->comm ? p->comm : p->exe;
+
+	meta_head(w, "process_name", ts, p->tgid, 0);
+	put_str(w, "name", name && *name ? name : "python");
+	meta_end(w);
+	meta_head(w, "process_labels", ts, p->tgid, 0);
+	put_str(w, "labels", "CPU");
+	meta_end(w);
+	meta_head(w, "process_sort_index", ts, p->tgid, 0);
+	put_u64(w, "sort_index", p->tgid);
+	meta_end(w);
+}
+
+void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t ts)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "thread %u (%s)", tid, comm);
+	meta_head(w, "thread_name", ts, pid, tid);
+	put_str(w, "name", name);
+	meta_end(w);
+	meta_head(w, "thread_sort_index", ts, pid, tid);
+	put_u64(w, "sort_index", tid);
+	meta_end(w);
+}
+
+/*
+ * An instant over the whole view: an X slice of an unknown category would become an operator in one
+ * consumer and an exception in another.
+ */
+void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost, uint64_t begin,
+			uint64_t end)
+{
+	head(w, "i");
+	put_str(w, "s", "g");
+	put_str(w, "name", "LOST records");
+	put_u64(w, "pid", pid);
+	put_u64(w, "tid", pid);
+	put_us(w, "ts", begin);
+	jsonw__key(w, "args");
+	jsonw__begin_obj(w);
+	put_u64(w, "count", lost->cnt);
+	put_us(w, "duration_us", end > begin ? end - begin : 0);
+	put_u64(w, "ring", lost->ring);
+	jsonw__end_obj(w);
+	jsonw__end_obj(w);
+}
+
+void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
+{
+	head(w, "X");
+	put_str(w, "cat", "Trace");
+	put_str(w, "name", "PyTorch Profiler (0)");
+	put_str(w, "pid", "Spans");
+	put_str(w, "tid", "PyTorch Profiler");
+	put_us(w, "ts", begin);
+	put_us(w, "dur", end > begin ? end - begin : 0);
+	jsonw__key(w, "args");
+	jsonw__begin_obj(w);
+	put_u64(w, "Op count", 0);
+	jsonw__end_obj(w);
+	jsonw__end_obj(w);
+
+	head(w, "M");
+	put_str(w, "name", "process_sort_index");
+	put_us(w, "ts", begin);
+	put_str(w, "pid", "Spans");
+	put_u64(w, "tid", 0);
+	jsonw__key(w, "args");
+	jsonw__begin_obj(w);
+	put_u64(w, "sort_index", 536870912); /* below every process */
+	jsonw__end_obj(w);
+	jsonw__end_obj(w);
+
+	head(w, "i");
+	put_str(w, "s", "g");
+	put_str(w, "name", "Iteration Start: PyTorch Profiler");
+	put_str(w, "pid", "Traces");
+	put_str(w, "tid", "Trace PyTorch Profiler");
+	put_us(w, "ts", begin);
+	jsonw__end_obj(w);
+
+	head(w, "i");
+	put_str(w, "s", "g");
+	put_str(w, "name", "Record Window End");
+	put_str(w, "pid", "");
+	put_str(w, "tid", "");
+	put_us(w, "ts", end);
+	jsonw__end_obj(w);
+}

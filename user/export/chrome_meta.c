@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Top-level keys of a Chrome trace: torch's own in torch's order, then ptbpf's. What is known before
+ * the first slice stands before traceEvents (streaming consumers stop there), what only a whole pass
+ * can tell stands in "ptbpf_totals" after it, so that the trace is written in one pass.
+ */
+#include "export/chrome_priv.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "export/facts.h"
+
+/* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the files of
+ * all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
+#define QUARTER_S 7889238ULL
+
+struct chrome_clock chrome_clock__init(const struct session_info *info)
+{
+	int64_t unix_ns = (int64_t)info->begin_ns + info->mono_to_unix_ns;
+	uint64_t s = unix_ns > 0 ? (uint64_t)unix_ns / 1000000000ULL : 0;
+
+	return (struct chrome_clock){ .base_unix_ns = s / QUARTER_S * QUARTER_S * 1000000000ULL,
+				      .mono_to_unix_ns = info->mono_to_unix_ns };
+}
+
+uint64_t chrome_clock__rel(const struct chrome_clock *c, uint64_t mono_ns)
+{
+	int64_t ns = (int64_t)(mono_ns + (uint64_t)c->mono_to_unix_ns - c->base_unix_ns);
+
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static uint64_t mix64(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+	h ^= h >> 29;
+	h *= 0xbf58476d1ce4e5b9ULL;
+	return h ^ h >> 32;
+}
+
+/*
+ * 32 upper-case hex digits as torch's, but the same for each export of one capture: host, first
+ * process and the window's begin make it; version digit 8 of RFC 9562, "custom".
+ */
+static void make_trace_id(const struct session_info *info, const char *host, char out[33])
+{
+	uint64_t unix_ns = info->begin_ns + (uint64_t)info->mono_to_unix_ns;
+	uint64_t hi = mix64(0x7074627066ULL, unix_ns), lo = mix64(0x747261636532ULL, info->begin_ns);
+
+	if (info->process_cnt) {
+		hi = mix64(hi, info->processes[0].tgid);
+		lo = mix64(lo, info->processes[0].start_ns ^ info->processes[0].tgid);
+	}
+	for (; *host; host++) {
+		hi = mix64(hi, (unsigned char)*host);
+		lo = mix64(lo, hi);
+	}
+	hi = (hi & ~0xf000ULL) | 0x8000;
+	lo = (lo & ~(3ULL << 62)) | 2ULL << 62;
+	snprintf(out, 33, "%016" PRIX64 "%016" PRIX64, hi, lo);
+}
+
+/*
+ * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it is
+ * always here: that of the capture's "distributedInfo" ({"backend", "rank", "world_size"}), else 0 of 1.
+ */
+static void write_rank(struct jsonw *w, const struct session *s)
+{
+	const char *json = session__meta(s, "distributedInfo");
+	cJSON *tree = json ? cJSON_Parse(json) : NULL;
+	const cJSON *backend = cJSON_GetObjectItemCaseSensitive(tree, "backend");
+	const cJSON *rank = cJSON_GetObjectItemCaseSensitive(tree, "rank");
+	const cJSON *world = cJSON_GetObjectItemCaseSensitive(tree, "world_size");
+	bool good = cJSON_IsNumber(rank) && cJSON_IsNumber(world) && rank->valueint >= 0 &&
+		    world->valueint > rank->valueint;
+
+	jsonw__break(w);
+	jsonw__key(w, "distributedInfo");
+	jsonw__begin_obj(w);
+	jsonw__key(w, "backend");
+	jsonw__str(w, good && cJSON_IsString(backend) ? backend->valuestring : "");
+	jsonw__key(w, "rank");
+	jsonw__i64(w, good ? rank->valueint : 0);
+	jsonw__key(w, "world_size");
+	jsonw__i64(w, good ? world->valueint : 1);
+	jsonw__end_obj(w);
+	cJSON_Delete(tree);
+}
+
+void chrome_meta__head(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
+		       const struct chrome_clock *clock)
+{
+	const char *host = opts->host_name ? opts->host_name : "";
+	char trace_id[33];
+
+	make_trace_id(session__info(s), host, trace_id);
+	jsonw__begin_obj(w);
+	jsonw__break(w);
+	jsonw__key(w, "schemaVersion");
+	jsonw__u64(w, 1);
+	jsonw__break(w);
+	jsonw__key(w, "deviceProperties");
+	jsonw__begin_arr(w);
+	jsonw__end_arr(w);
+	jsonw__break(w);
+	jsonw__key(w, "trace_id");
+	jsonw__str(w, trace_id);
+	jsonw__break(w);
+	jsonw__key(w, "host_name");
+	jsonw__str(w, host);
+	write_rank(w, s);
+	jsonw__break(w);
+	jsonw__key(w, "ptbpf");
+	jsonw__begin_obj(w);
+	facts__write(w, s, opts->tool_version);
+	jsonw__end_obj(w);
+	jsonw__break(w);
+	jsonw__key(w, "displayTimeUnit");
+	jsonw__str(w, "ms");
+	jsonw__break(w);
+	jsonw__key(w, "baseTimeNanoseconds");
+	jsonw__u64(w, clock->base_unix_ns);
+	jsonw__break(w);
+	jsonw__key(w, "traceEvents");
+	jsonw__begin_arr(w);
+}
+
+void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
+		       const struct session_totals *totals, const char *trace_name)
+{
+	jsonw__newline(w);
+	jsonw__end_arr(w);
+	jsonw__break(w);
+	jsonw__key(w, "ptbpf_totals");
+	jsonw__begin_obj(w);
+	facts__write_totals(w, info, totals);
+	jsonw__end_obj(w);
+	jsonw__break(w);
+	jsonw__key(w, "traceName");
+	jsonw__str(w, trace_name ? trace_name : "");
+	jsonw__newline(w);
+	jsonw__end_obj(w);
+	jsonw__newline(w);
+}

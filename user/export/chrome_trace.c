@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The Chrome trace that torch.profiler's export_chrome_trace() writes, in one streaming pass: the order
+ * of the file's parts and the state they need (output, clock, threads seen). Must not interpret records.
+ */
+#define LOG_DOMAIN "chrome_trace"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "export/chrome_priv.h"
+#include "export/out_file.h"
+
+#define TEXT_BUF_SZ (256 * 1024)
+
+struct seen_thread {
+	uint32_t tgid, tid;
+};
+
+struct chrome_trace {
+	const struct session *s;
+	const struct session_info *info;
+	struct out_file *of;
+	struct jsonw w;
+	struct chrome_clock clock;
+	char *trace_name;
+	struct seen_thread *threads;
+	uint32_t thread_cnt, thread_cap;
+};
+
+static uint64_t rel(const struct chrome_trace *ct, uint64_t mono_ns)
+{
+	return chrome_clock__rel(&ct->clock, mono_ns);
+}
+
+/* What is known before the first slice: metadata, processes, lost intervals. */
+static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
+{
+	const struct session_info *info = ct->info;
+	uint32_t i;
+
+	chrome_meta__head(&ct->w, ct->s, opts, &ct->clock);
+	for (i = 0; i < info->process_cnt; i++)
+		chrome_event__process(&ct->w, &info->processes[i], rel(ct, info->begin_ns));
+	for (i = 0; i < info->lost_cnt; i++) {
+		const struct session_lost *l = &info->lost[i];
+
+		chrome_event__lost(&ct->w, info->process_cnt ? info->processes[0].tgid : 0, l,
+				   rel(ct, l->begin_ns), rel(ct, l->end_ns));
+	}
+}
+
+int chrome_trace__open(const char *path, const struct session *s, const struct chrome_opts *opts,
+		       struct chrome_trace **out)
+{
+	struct chrome_trace *ct = calloc(1, sizeof(*ct));
+	int err = -ENOMEM;
+
+	if (!ct)
+		goto fail;
+	ct->s = s;
+	ct->info = session__info(s);
+	ct->clock = chrome_clock__init(ct->info);
+	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
+	if (!ct->trace_name)
+		goto fail;
+	err = out_file__open(path, &ct->of);
+	if (err) {
+		chrome_trace__free(ct);
+		return err; /* logged where the path is known */
+	}
+	err = jsonw__init(&ct->w, out_file__write, ct->of, TEXT_BUF_SZ);
+	if (err)
+		goto fail;
+	write_head(ct, opts);
+	if (ct->w.err) {
+		err = ct->w.err;
+		chrome_trace__free(ct);
+		return err;
+	}
+	*out = ct;
+	return 0;
+fail:
+	pr_error("cannot write '%s': %s", path, errstr(err));
+	chrome_trace__free(ct);
+	return err;
+}
+
+static int on_slice(void *arg, const struct slice *sl)
+{
+	struct chrome_trace *ct = arg;
+
+	chrome_event__slice(&ct->w, sl, rel(ct, sl->begin_ns), rel(ct, sl->end_ns));
+	return ct->w.err;
+}
+
+static int on_flow(void *arg, const struct fwdbwd *fl)
+{
+	struct chrome_trace *ct = arg;
+
+	chrome_event__flow(&ct->w, 's', fl->id, fl->fwd_tgid, fl->fwd_tid, rel(ct, fl->fwd_begin_ns));
+	chrome_event__flow(&ct->w, 'f', fl->id, fl->fwd_tgid, fl->bwd_tid, rel(ct, fl->bwd_begin_ns));
+	return ct->w.err;
+}
+
+static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
+{
+	struct chrome_trace *ct = arg;
+
+	if (vec_reserve((void **)&ct->threads, &ct->thread_cap, (uint64_t)ct->thread_cnt + 1,
+			sizeof(*ct->threads))) {
+		pr_error("cannot note thread %u of '%s': %s", tid, ct->trace_name, errstr(ENOMEM));
+		return -ENOMEM;
+	}
+	ct->threads[ct->thread_cnt++] = (struct seen_thread){ .tgid = tgid, .tid = tid };
+	return 0;
+}
+
+struct session_sink chrome_trace__sink(struct chrome_trace *ct)
+{
+	return (struct session_sink){ .arg = ct, .slice = on_slice, .flow = on_flow, .thread = on_thread };
+}
+
+int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals)
+{
+	uint64_t begin = rel(ct, ct->info->begin_ns), end = rel(ct, ct->info->end_ns);
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < ct->thread_cnt; i++) {
+		const struct seen_thread *t = &ct->threads[i];
+
+		chrome_event__thread(&ct->w, t->tgid, t->tid, session__thread_comm(ct->s, t->tgid, t->tid),
+				     begin);
+	}
+	chrome_event__span(&ct->w, begin, end);
+	chrome_meta__tail(&ct->w, ct->info, totals, ct->trace_name);
+	err = jsonw__flush(&ct->w);
+	if (!err)
+		err = out_file__commit(ct->of);
+	out_file__free(ct->of);
+	ct->of = NULL;
+	return err;
+}
+
+void chrome_trace__free(struct chrome_trace *ct)
+{
+	if (!ct)
+		return;
+	out_file__free(ct->of);
+	jsonw__free(&ct->w);
+	free(ct->trace_name);
+	free(ct->threads);
+	free(ct);
+}

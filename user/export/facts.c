@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The session's facts as JSON; see facts.h. Key names are a contract: schemas/formats/. */
+#include "export/facts.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+#include "export/exporter.h"
+
+/* META records that a document repeats; their text is JSON already. */
+static const char *const capture_keys[] = { "version", "host", "kernel", "torch", "options" };
+
+static const struct counter_row {
+	uint32_t id;
+	bool loss;
+	const char *name, *text;
+} counter_rows[] = {
+#define X(name, nr, loss, text) { nr, loss, #name, text },
+	PTB_COUNTERS(X)
+#undef X
+};
+
+#define COUNTER_ROW_CNT (sizeof(counter_rows) / sizeof(counter_rows[0]))
+
+static const char *refusal_text(uint32_t reason)
+{
+	static const char *const texts[] = {
+#define X(name, nr, text) [nr] = text,
+		PTB_REFUSALS(X)
+#undef X
+	};
+
+	if (reason >= sizeof(texts) / sizeof(texts[0]) || !texts[reason] || !*texts[reason])
+		return "not known";
+	return texts[reason];
+}
+
+static const char *func_kind_text(uint32_t kind)
+{
+	static const char *const texts[] = {
+#define X(name, nr, text) [nr] = text,
+		PTB_FUNC_KINDS(X)
+#undef X
+	};
+
+	return kind < sizeof(texts) / sizeof(texts[0]) && texts[kind] ? texts[kind] : "not known";
+}
+
+static const char *stop_text(uint32_t reason)
+{
+	static const char *const texts[] = {
+#define X(name, nr, text) [nr] = text,
+		PTB_STOP_REASONS(X)
+#undef X
+	};
+
+	if (reason >= sizeof(texts) / sizeof(texts[0]) || !texts[reason])
+		return "not known";
+	return texts[reason];
+}
+
+uint64_t facts__counter(const struct session_info *info, uint32_t id)
+{
+	return id < info->counter_cnt ? info->counters[id] : 0;
+}
+
+double facts__cost_ns(const struct session_info *info)
+{
+	return (double)facts__counter(info, PTB_CNT_HITS) *
+	       (double)facts__counter(info, PTB_CNT_COST_PS) / 1000.0;
+}
+
+bool facts__valid_json(const char *json)
+{
+	const char *end = NULL;
+	cJSON *tree = cJSON_ParseWithOpts(json, &end, 1);
+
+	cJSON_Delete(tree);
+	return tree;
+}
+
+/* Three decimals are what the numbers are worth. */
+static void write_ms(struct jsonw *w, const char *key, double ns)
+{
+	jsonw__key(w, key);
+	jsonw__double(w, (double)(int64_t)(ns / 1e3 + 0.5) / 1e3);
+}
+
+static void write_u64(struct jsonw *w, const char *key, uint64_t v)
+{
+	jsonw__key(w, key);
+	jsonw__u64(w, v);
+}
+
+static void write_str(struct jsonw *w, const char *key, const char *text)
+{
+	jsonw__key(w, key);
+	jsonw__str(w, text ? text : "");
+}
+
+static void write_targets(struct jsonw *w, const struct session_info *info)
+{
+	uint32_t i;
+
+	jsonw__key(w, "targets");
+	jsonw__begin_arr(w);
+	for (i = 0; i < info->process_cnt; i++) {
+		const struct session_process *p = &info->processes[i];
+
+		jsonw__begin_obj(w);
+		write_u64(w, "pid", p->tgid);
+		write_u64(w, "parent_pid", p->parent_tgid);
+		write_str(w, "comm", p->comm);
+		write_str(w, "command_line", p->cmdline);
+		write_str(w, "executable", p->exe);
+		write_str(w, "source", p->source ? "agent" : "kernel probes");
+		write_ms(w, "probed_after_ms",
+			 p->start_ns > info->begin_ns ? (double)(p->start_ns - info->begin_ns) : 0.0);
+		write_u64(w, "uncovered_ns", p->gap_ns);
+		jsonw__end_obj(w);
+	}
+	jsonw__end_arr(w);
+}
+
+static void write_window(struct jsonw *w, const struct session_info *info)
+{
+	jsonw__key(w, "window");
+	jsonw__begin_obj(w);
+	jsonw__key(w, "begin_unix_ns");
+	jsonw__i64(w, (int64_t)info->begin_ns + info->mono_to_unix_ns);
+	write_u64(w, "duration_ns", info->end_ns > info->begin_ns ? info->end_ns - info->begin_ns : 0);
+	write_u64(w, "clock_error_ns", info->clock_err_ns);
+	write_str(w, "stopped_by", stop_text(info->stop_reason));
+	jsonw__key(w, "sealed");
+	jsonw__bool(w, info->sealed);
+	jsonw__end_obj(w);
+}
+
+static void write_probes(struct jsonw *w, const struct session_info *info)
+{
+	jsonw__key(w, "probes");
+	jsonw__begin_obj(w);
+	write_u64(w, "attached", facts__counter(info, PTB_CNT_PROBES));
+	write_u64(w, "functions", info->func_cnt);
+	write_u64(w, "sites", info->site_cnt);
+	write_ms(w, "plan_ms", (double)facts__counter(info, PTB_CNT_PLAN_NS));
+	write_ms(w, "attach_ms", (double)facts__counter(info, PTB_CNT_ATTACH_NS));
+	write_ms(w, "detach_ms", (double)facts__counter(info, PTB_CNT_DETACH_NS));
+	jsonw__end_obj(w);
+}
+
+static void write_refused(struct jsonw *w, const struct session_info *info)
+{
+	uint32_t i;
+
+	jsonw__key(w, "refused");
+	jsonw__begin_obj(w);
+	write_u64(w, "count", info->refusal_cnt);
+	jsonw__key(w, "functions");
+	jsonw__begin_arr(w);
+	for (i = 0; i < info->refusal_cnt && i < FACTS_REFUSALS_MAX; i++) {
+		const struct session_refusal *r = &info->refusals[i];
+
+		jsonw__begin_obj(w);
+		write_str(w, "name", r->name);
+		write_str(w, "kind", func_kind_text(r->kind));
+		write_str(w, "reason", refusal_text(r->reason));
+		jsonw__end_obj(w);
+	}
+	jsonw__end_arr(w);
+	jsonw__end_obj(w);
+}
+
+/* Every counter that counted something, whether a loss or not, with its sentence. */
+static void write_loss(struct jsonw *w, const struct session_info *info)
+{
+	uint64_t lost = 0, ns = 0;
+	uint32_t i;
+
+	for (i = 0; i < info->lost_cnt; i++) {
+		lost += info->lost[i].cnt;
+		if (info->lost[i].end_ns > info->lost[i].begin_ns)
+			ns += info->lost[i].end_ns - info->lost[i].begin_ns;
+	}
+	jsonw__key(w, "loss");
+	jsonw__begin_obj(w);
+	write_u64(w, "lost_records", lost);
+	write_u64(w, "lost_intervals", info->lost_cnt);
+	write_u64(w, "lost_intervals_ns", ns);
+	jsonw__key(w, "counters");
+	jsonw__begin_arr(w);
+	for (i = 0; i < COUNTER_ROW_CNT; i++) {
+		const struct counter_row *r = &counter_rows[i];
+
+		if (!*r->text || !facts__counter(info, r->id))
+			continue;
+		jsonw__begin_obj(w);
+		write_str(w, "name", r->name);
+		write_u64(w, "value", facts__counter(info, r->id));
+		jsonw__key(w, "loss");
+		jsonw__bool(w, r->loss);
+		write_str(w, "text", r->text);
+		jsonw__end_obj(w);
+	}
+	jsonw__end_arr(w);
+	jsonw__end_obj(w);
+}
+
+static void write_cost(struct jsonw *w, const struct session_info *info)
+{
+	double ns = facts__cost_ns(info);
+	double window = info->end_ns > info->begin_ns ? (double)(info->end_ns - info->begin_ns) : 0.0;
+
+	jsonw__key(w, "cost");
+	jsonw__begin_obj(w);
+	jsonw__key(w, "per_hit_ns");
+	jsonw__double(w, (double)facts__counter(info, PTB_CNT_COST_PS) / 1000.0);
+	write_u64(w, "hits", facts__counter(info, PTB_CNT_HITS));
+	write_ms(w, "estimated_total_ms", ns);
+	jsonw__key(w, "percent_of_window"); /* of one thread's time; several threads share the sum */
+	if (window > 0.0)
+		jsonw__double(w, (double)(int64_t)(ns / window * 1e5 + 0.5) / 1e3);
+	else
+		jsonw__null(w);
+	write_ms(w, "collector_cpu_ms", (double)facts__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
+	write_u64(w, "collector_rss_bytes", facts__counter(info, PTB_CNT_COLLECTOR_RSS));
+	jsonw__end_obj(w);
+}
+
+static void write_capture(struct jsonw *w, const struct session *s)
+{
+	size_t i;
+
+	jsonw__key(w, "capture");
+	jsonw__begin_obj(w);
+	for (i = 0; i < sizeof(capture_keys) / sizeof(capture_keys[0]); i++) {
+		const char *json = session__meta(s, capture_keys[i]);
+
+		if (!json)
+			continue;
+		jsonw__key(w, capture_keys[i]);
+		if (facts__valid_json(json))
+			jsonw__raw(w, json);
+		else /* a capture is a foreign file */
+			jsonw__str(w, json);
+	}
+	jsonw__end_obj(w);
+}
+
+void facts__write(struct jsonw *w, const struct session *s, const char *tool_version)
+{
+	const struct session_info *info = session__info(s);
+
+	write_str(w, "version", tool_version);
+	write_targets(w, info);
+	write_window(w, info);
+	write_probes(w, info);
+	write_refused(w, info);
+	write_loss(w, info);
+	write_cost(w, info);
+	write_capture(w, s);
+}
+
+void facts__write_totals(struct jsonw *w, const struct session_info *info,
+			 const struct session_totals *t)
+{
+	const struct {
+		const char *key;
+		uint64_t value;
+	} rows[] = {
+		{ "slices", t->slices },
+		{ "operators", t->ops },
+		{ "annotations", t->annotations },
+		{ "steps", t->steps },
+		{ "open_at_begin", t->open_at_begin },
+		{ "unfinished", t->unfinished },
+		{ "unwound", t->unwound },
+		{ "end_lost", t->end_lost },
+		{ "unmatched_exits", t->unmatched_exits },
+		{ "unresolved_names", t->unresolved_names },
+		{ "truncated_annotations", t->truncated_annotations },
+		{ "bad_records", t->bad_records },
+	};
+	char text[2048];
+	bool incomplete = loss_account__incomplete(info, t, text, sizeof(text));
+	size_t i;
+
+	jsonw__key(w, "totals");
+	jsonw__begin_obj(w);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		write_u64(w, rows[i].key, rows[i].value);
+	jsonw__end_obj(w);
+	jsonw__key(w, "complete");
+	jsonw__bool(w, !incomplete);
+	write_str(w, "account", text);
+}

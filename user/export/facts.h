@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What every document says about the session besides its events: who was traced, when, with how many
+ * probes, what was refused, what was lost, what it cost. Each function writes keys into the open
+ * object. Private to user/export.
+ */
+#ifndef EXPORT_FACTS_H
+#define EXPORT_FACTS_H
+
+#include "base/jsonw.h"
+#include "model/session.h"
+
+#define FACTS_REFUSALS_MAX 100 /* refusals listed by name; the rest is a count */
+
+/* Keys known before the first slice: version, targets, window, probes, refused, loss, cost, capture. */
+void facts__write(struct jsonw *w, const struct session *s, const char *tool_version);
+/* Keys known after the run: totals, complete, account. */
+void facts__write_totals(struct jsonw *w, const struct session_info *info,
+			 const struct session_totals *totals);
+
+/* Value of a counter, 0 when the capture does not have it. */
+uint64_t facts__counter(const struct session_info *info, uint32_t id);
+/* Estimated cost of the probes to the target, ns: hits * measured cost of one. */
+double facts__cost_ns(const struct session_info *info);
+/* True if `json` is one valid JSON value. */
+bool facts__valid_json(const char *json);
+
+#endif /* EXPORT_FACTS_H */

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What is missing from a session, in one sentence: each loss with its number and what to do about it.
+ * The only place that decides between "done" and "done but incomplete".
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "export/exporter.h"
+#include "export/facts.h"
+
+struct sentence {
+	char *text;
+	size_t cap, len;
+	uint32_t parts;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct sentence *s, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (s->len >= s->cap)
+		return;
+	va_start(ap, fmt);
+	n = vsnprintf(s->text + s->len, s->cap - s->len, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		s->len += (size_t)n;
+}
+
+/* Opens the next part of the sentence. */
+static void next(struct sentence *s)
+{
+	add(s, s->parts++ ? "; " : "incomplete: ");
+}
+
+/* What the user can do about a loss counter, "" if nothing is known to help. */
+static const char *advice(uint32_t id)
+{
+	switch (id) {
+	case PTB_CNT_RING_FULL:
+		return "raise --ringbuf";
+	case PTB_CNT_RECURSION:
+	case PTB_CNT_MISSED:
+		return "another tracer's probes fire inside ptbpf's: end it";
+	case PTB_CNT_CAPTURE_DROPPED:
+		return "is the disk full? write to another one with -o";
+	case PTB_CNT_NAME_UNRESOLVED:
+		return "the target ended before they could be read; their slices are named by address";
+	case PTB_CNT_UNCOVERED_NS:
+		return "a process was young when ptbpf found it; what it did before its probes is not here";
+	default:
+		return "";
+	}
+}
+
+static void add_counters(struct sentence *s, const struct session_info *info)
+{
+	static const struct {
+		uint32_t id;
+		bool loss;
+		const char *text;
+	} rows[] = {
+#define X(name, nr, loss, text) { nr, loss, text },
+		PTB_COUNTERS(X)
+#undef X
+	};
+	size_t i, len;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t v = facts__counter(info, rows[i].id);
+		const char *hint = advice(rows[i].id);
+
+		if (!rows[i].loss || !v)
+			continue;
+		next(s);
+		len = strlen(rows[i].text);
+		if (len > 4 && !strcmp(rows[i].text + len - 4, ", ns"))
+			add(s, "%.3f ms of %.*s", (double)v / 1e6, (int)(len - 4), rows[i].text);
+		else
+			add(s, "%" PRIu64 " %s", v, rows[i].text);
+		if (*hint)
+			add(s, " (%s)", hint);
+	}
+}
+
+/* The intervals repeat what a counter of records counted, so they say only where in time. */
+static void add_intervals(struct sentence *s, const struct session_info *info)
+{
+	uint64_t cnt = 0, ns = 0;
+	uint32_t i;
+
+	if (!info->lost_cnt)
+		return;
+	for (i = 0; i < info->lost_cnt; i++) {
+		cnt += info->lost[i].cnt;
+		if (info->lost[i].end_ns > info->lost[i].begin_ns)
+			ns += info->lost[i].end_ns - info->lost[i].begin_ns;
+	}
+	next(s);
+	add(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", cnt, info->lost_cnt,
+	    info->lost_cnt == 1 ? "" : "s", (double)ns / 1e6);
+	if (!facts__counter(info, PTB_CNT_RING_FULL))
+		add(s, " (raise --ringbuf)");
+}
+
+static void add_totals(struct sentence *s, const struct session_totals *t)
+{
+	if (t->end_lost) {
+		next(s);
+		add(s, "%" PRIu64 " slice%s whose end may be among the lost records (marked ptbpf.end_lost)",
+		    t->end_lost, t->end_lost == 1 ? "" : "s");
+	}
+	if (t->bad_records) {
+		next(s);
+		add(s, "%" PRIu64 " malformed record%s skipped (is the capture damaged?)", t->bad_records,
+		    t->bad_records == 1 ? "" : "s");
+	}
+}
+
+bool loss_account__incomplete(const struct session_info *info, const struct session_totals *totals,
+			      char *text, size_t cap)
+{
+	struct sentence s = { .text = text, .cap = cap };
+	bool incomplete;
+
+	if (cap)
+		text[0] = '\0';
+	if (!info->sealed) {
+		next(&s);
+		add(&s, "the capture was not sealed: ptbpf ended before it could write the rest");
+	}
+	add_counters(&s, info);
+	add_intervals(&s, info);
+	add_totals(&s, totals);
+	incomplete = s.parts > 0;
+	if (!incomplete)
+		add(&s, "complete: nothing lost");
+	if (info->refusal_cnt)
+		add(&s, "; %u function%s refused (attach --dry-run says why)", info->refusal_cnt,
+		    info->refusal_cnt == 1 ? "" : "s");
+	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: say so instead of ending in mid-word */
+		memcpy(text + cap - 4, "...", 4);
+	return incomplete;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * A result file that is either whole or absent: bytes go to `path`.tmp, the commit renames it over
+ * `path`. Compressed when the path ends in ".gz". A path that is no regular file (/dev/stdout, a
+ * pipe, a device) is written directly. Errors are logged once, with the path.
+ */
+#ifndef EXPORT_OUT_FILE_H
+#define EXPORT_OUT_FILE_H
+
+#include <stddef.h>
+
+struct out_file;
+
+int out_file__open(const char *path, struct out_file **out); /* 0 or negative errno */
+/* A jsonw_out; `of` is the struct out_file. After an error every call returns that error. */
+int out_file__write(void *of, const void *data, size_t len);
+/* Ends the stream, closes, renames. On error the temporary file is gone and `path` is as it was. */
+int out_file__commit(struct out_file *of);
+/* Drops what was not committed; NULL is fine. */
+void out_file__free(struct out_file *of);
+
+#endif /* EXPORT_OUT_FILE_H */

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The table for machines: the same rows in the same order with exact numbers, and the session's facts
+ * and loss account. Key names are a contract: schemas/formats/report.schema.json.
+ */
+#define LOG_DOMAIN "table"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "export/facts.h"
+#include "export/table_rows.h"
+
+static int to_stream(void *arg, const void *data, size_t len)
+{
+	errno = 0;
+	if (fwrite(data, 1, len, arg) == len)
+		return 0;
+	return errno ? -errno : -EIO;
+}
+
+static void put_u64(struct jsonw *w, const char *key, uint64_t v)
+{
+	jsonw__key(w, key);
+	jsonw__u64(w, v);
+}
+
+static void put_share(struct jsonw *w, const char *key, double us, double sum)
+{
+	jsonw__key(w, key);
+	if (sum > 0.0)
+		jsonw__double(w, us * 100.0 / sum);
+	else
+		jsonw__null(w);
+}
+
+static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint64_t begin_ns)
+{
+	jsonw__break(w);
+	jsonw__begin_obj(w);
+	jsonw__key(w, "key");
+	jsonw__str(w, r->key);
+	jsonw__key(w, "category");
+	jsonw__str(w, r->is_annotation ? "user_annotation" : "cpu_op");
+	put_u64(w, "count", r->count);
+	put_u64(w, "self_cpu_ns", r->self_cpu_ns);
+	put_share(w, "self_cpu_percent", table_rows__us(r->self_cpu_ns), sum);
+	put_u64(w, "cpu_total_ns", r->cpu_total_ns);
+	put_share(w, "cpu_total_percent", table_rows__us(r->cpu_total_ns), sum);
+	jsonw__key(w, "cpu_avg_ns");
+	jsonw__double(w, r->count ? (double)r->cpu_total_ns / (double)r->count : 0.0);
+	put_u64(w, "first_begin_ns", r->first_begin_ns > begin_ns ? r->first_begin_ns - begin_ns : 0);
+	jsonw__end_obj(w);
+}
+
+int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
+		      const struct session *s, const struct session_totals *totals, FILE *out)
+{
+	const struct ka_row **list = table_rows__sorted(rows, cnt, opts);
+	const struct session_info *info = session__info(s);
+	uint32_t shown = table_rows__shown(cnt, opts), i;
+	struct jsonw w = { 0 };
+	int err = list ? jsonw__init(&w, to_stream, out, 64 * 1024) : -ENOMEM;
+	double sum;
+
+	if (err)
+		goto done;
+	sum = table_rows__self_sum(list, cnt);
+	jsonw__begin_obj(&w);
+	put_u64(&w, "schema_version", 1);
+	facts__write(&w, s, PTBPF_VERSION);
+	facts__write_totals(&w, info, totals);
+	jsonw__key(&w, "sort_by");
+	if (opts->sort_by)
+		jsonw__str(&w, opts->sort_by);
+	else
+		jsonw__null(&w);
+	put_u64(&w, "row_count", cnt);
+	jsonw__key(&w, "rows");
+	jsonw__begin_arr(&w);
+	for (i = 0; i < shown; i++)
+		write_row(&w, list[i], sum, info->begin_ns);
+	jsonw__end_arr(&w);
+	jsonw__end_obj(&w);
+	jsonw__newline(&w);
+	err = jsonw__flush(&w);
+	if (!err && fflush(out))
+		err = -errno;
+done:
+	if (err)
+		pr_error("cannot write the report: %s", errstr(err));
+	jsonw__free(&w);
+	free(list);
+	return err;
+}

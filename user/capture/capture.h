@@ -43,6 +43,9 @@ void capture_reader__close(struct capture_reader *cr);
 
 bool capture_reader__sealed(const struct capture_reader *cr);      /* false: the writer died or is alive */
 uint64_t capture_reader__skipped(const struct capture_reader *cr); /* bytes at the end that were cut off */
+uint64_t capture_reader__bytes(const struct capture_reader *cr);   /* of the file, as opened */
+/* Malformed records that the last control(), stream() or scan() skipped. */
+uint64_t capture_reader__bad_records(const struct capture_reader *cr);
 
 /* Calls fn for each control record, in file order. Stops when fn returns non-zero; returns that. */
 typedef int (*rec_fn)(void *arg, const struct ptb_rec_hdr *rec);
@@ -51,5 +54,8 @@ int capture_reader__control(struct capture_reader *cr, rec_fn fn, void *arg);
 /* Calls fn for each ring record in time order over all rings (ties: ring, then position). Memory is
  * bounded by what one round holds. Restarts from the beginning at each call. */
 int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg);
+
+/* Calls fn for each ring record in file order, which is cheaper than time order. */
+int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg);
 
 #endif /* CAPTURE_CAPTURE_H */

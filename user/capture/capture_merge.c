@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Ring records in time order over all rings. Owns the sorting window; must not interpret records.
+ *
+ * Each ring is almost in time order. It is not exactly so: a BPF program reads the clock, may then be
+ * preempted, and reserves its record after another thread of the same CPU did. So records are collected
+ * until a round block arrives, sorted, and told up to SLACK_NS before its watermark; the rest is carried
+ * into the next round. A record that comes later than that is still told, in the next round: its own
+ * thread's order holds, because that thread made no record while it was preempted.
+ *
+ * The sort is a stable merge sort which skips merges of runs that are in order already, so the usual
+ * input costs little more than a walk. The window is cut at WINDOW_MAX bytes, whatever the file says.
+ */
+#include "capture/capture_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+#define SLACK_NS 2000000ULL
+#define WINDOW_MAX (64u * 1024 * 1024)
+#define INSERTION_MAX 16
+
+struct merge_entry {
+	uint64_t ts_ns;
+	uint32_t ring;
+	uint32_t off; /* of the record in the window, in units of 8 bytes */
+};
+
+struct merge {
+	struct capture_reader *cr;
+	uint64_t *bytes; /* the window's records */
+	uint32_t len, cap; /* in units of 8 bytes */
+	struct merge_entry *ents, *tmp;
+	uint32_t cnt, ent_cap, tmp_cap;
+	uint32_t told;  /* entries before this one were told */
+	bool unsorted;  /* entries from `told` on are not in order */
+	uint32_t ring; /* of the block being added */
+	rec_fn fn;
+	void *arg;
+};
+
+static bool entry_before(const struct merge_entry *a, const struct merge_entry *b)
+{
+	return a->ts_ns != b->ts_ns ? a->ts_ns < b->ts_ns : a->ring < b->ring;
+}
+
+static void insertion_sort(struct merge_entry *e, uint32_t cnt)
+{
+	uint32_t i, k;
+
+	for (i = 1; i < cnt; i++) {
+		struct merge_entry x = e[i];
+
+		for (k = i; k && entry_before(&x, &e[k - 1]); k--)
+			e[k] = e[k - 1];
+		e[k] = x;
+	}
+}
+
+/* Stable; tmp has room for half of cnt. Depth is log2(cnt). */
+static void merge_sort(struct merge_entry *e, uint32_t cnt, struct merge_entry *tmp)
+{
+	uint32_t mid = cnt / 2, i = 0, k = mid, out = 0;
+
+	if (cnt <= INSERTION_MAX) {
+		insertion_sort(e, cnt);
+		return;
+	}
+	merge_sort(e, mid, tmp);
+	merge_sort(e + mid, cnt - mid, tmp);
+	if (!entry_before(&e[mid], &e[mid - 1]))
+		return;
+	memcpy(tmp, e, mid * sizeof(*e));
+	while (i < mid && k < cnt)
+		e[out++] = entry_before(&e[k], &tmp[i]) ? e[k++] : tmp[i++];
+	memcpy(e + out, tmp + i, (mid - i) * sizeof(*e));
+}
+
+static int add_record(void *arg, const struct ptb_rec_hdr *rec)
+{
+	struct merge *m = arg;
+	uint32_t words = rec->len / 8;
+
+	if (vec_reserve((void **)&m->bytes, &m->cap, (uint64_t)m->len + words, 8) ||
+	    vec_reserve((void **)&m->ents, &m->ent_cap, (uint64_t)m->cnt + 1, sizeof(*m->ents)))
+		return -ENOMEM;
+	memcpy(m->bytes + m->len, rec, rec->len);
+	m->ents[m->cnt++] =
+		(struct merge_entry){ .ts_ns = rec->ts_ns, .ring = m->ring, .off = m->len };
+	m->len += words;
+	m->unsorted = true;
+	return 0;
+}
+
+/* Drops what was told, once that is half of the window, so that each record is moved once or twice. */
+static int compact(struct merge *m)
+{
+	uint32_t i, n = m->cnt - m->told, len = 0;
+	uint64_t *bytes;
+
+	if (m->told < n)
+		return 0;
+	for (i = m->told; i < m->cnt; i++)
+		len += ((const struct ptb_rec_hdr *)(m->bytes + m->ents[i].off))->len / 8;
+	bytes = malloc((size_t)len * 8 + 8);
+	if (!bytes)
+		return -ENOMEM;
+	len = 0;
+	for (i = 0; i < n; i++) {
+		struct merge_entry *e = &m->ents[i];
+		const struct ptb_rec_hdr *rec;
+
+		*e = m->ents[m->told + i];
+		rec = (const void *)(m->bytes + e->off);
+		memcpy(bytes + len, rec, rec->len);
+		e->off = len;
+		len += rec->len / 8;
+	}
+	memcpy(m->bytes, bytes, (size_t)len * 8);
+	free(bytes);
+	m->told = 0;
+	m->cnt = n;
+	m->len = len;
+	return 0;
+}
+
+/* Tells the window's records that are older than `until`. */
+static int tell(struct merge *m, uint64_t until)
+{
+	if (m->unsorted) {
+		uint32_t cnt = m->cnt - m->told;
+
+		if (vec_reserve((void **)&m->tmp, &m->tmp_cap, cnt / 2 + 1, sizeof(*m->tmp)))
+			return -ENOMEM;
+		merge_sort(m->ents + m->told, cnt, m->tmp);
+		m->unsorted = false;
+	}
+	for (; m->told < m->cnt && m->ents[m->told].ts_ns < until; m->told++) {
+		int ret = m->fn(m->arg, (const void *)(m->bytes + m->ents[m->told].off));
+
+		if (ret)
+			return ret;
+	}
+	return compact(m);
+}
+
+static int handle_block(struct merge *m, const struct capture_block_hdr *h)
+{
+	const uint8_t *raw;
+	int ret;
+
+	if (h->type == CAPTURE_ROUND)
+		return tell(m, h->watermark_ns > SLACK_NS ? h->watermark_ns - SLACK_NS : 0);
+	if (h->type != CAPTURE_RING)
+		return 0;
+	if (capture_reader__payload(m->cr, h, &raw)) {
+		m->cr->bad_records += h->rec_cnt ? h->rec_cnt : 1;
+		return 0;
+	}
+	m->ring = h->ring;
+	ret = capture_reader__each(m->cr, CAPTURE_RING, raw, h->raw_len, add_record, m);
+	if (!ret && m->len > WINDOW_MAX / 8)
+		ret = tell(m, UINT64_MAX);
+	return ret;
+}
+
+int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg)
+{
+	struct merge m = { .cr = cr, .fn = fn, .arg = arg };
+	uint64_t pos = cr->first_block;
+	struct capture_block_hdr h;
+	int ret;
+
+	cr->bad_records = 0;
+	while ((ret = capture_reader__next_block(cr, &pos, cr->valid_end, &h)) > 0) {
+		ret = handle_block(&m, &h);
+		if (ret)
+			goto out;
+	}
+	if (!ret)
+		ret = tell(&m, UINT64_MAX);
+out:
+	free(m.bytes);
+	free(m.ents);
+	free(m.tmp);
+	return ret;
+}

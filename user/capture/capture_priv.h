@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the files of the reader share: the open file and a walk over its blocks. */
+#ifndef CAPTURE_CAPTURE_PRIV_H
+#define CAPTURE_CAPTURE_PRIV_H
+
+#include <zstd.h>
+
+#include "capture/capture.h"
+#include "capture/capture_format.h"
+
+struct capture_reader {
+	int fd;
+	char *path;
+	uint64_t first_block; /* file offset */
+	uint64_t valid_end;   /* end of the last whole valid block */
+	uint64_t file_sz;
+	bool sealed;
+	uint64_t bad_records;
+	ZSTD_DCtx *zstd;
+	uint8_t *stored; /* CAPTURE_STORED_MAX: a payload as in the file */
+	uint8_t *raw;    /* CAPTURE_RAW_MAX: its records */
+};
+
+/*
+ * Reads the block at *pos and moves *pos behind it. 1: a block, 0: end of the valid part, negative
+ * errno. With `limit` UINT64_MAX the checksums are what tells the end; later walks stop at valid_end.
+ */
+int capture_reader__next_block(struct capture_reader *cr, uint64_t *pos, uint64_t limit,
+			       struct capture_block_hdr *h);
+
+/* The records of the block just read: *raw points to h->raw_len bytes, aligned to 8, valid until the
+ * next block. 0 or -EBADMSG. */
+int capture_reader__payload(struct capture_reader *cr, const struct capture_block_hdr *h,
+			    const uint8_t **raw);
+
+/* Calls fn for each well-formed record of raw[0..len) whose kind is of the block's type; counts the
+ * others in bad_records. */
+int capture_reader__each(struct capture_reader *cr, uint16_t type, const uint8_t *raw, uint32_t len,
+			 rec_fn fn, void *arg);
+
+#endif /* CAPTURE_CAPTURE_PRIV_H */

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Opens a capture file, finds how much of it is valid, and walks its blocks and records. Owns every
+ * check on foreign bytes; must not interpret records beyond their length.
+ *
+ * Nothing is kept per block: each walk reads the file again, so memory does not grow with it.
+ */
+#include "capture/capture_priv.h"
+
+#define LOG_DOMAIN "capture_reader"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/log.h"
+#include "capture/record_check.h"
+
+/* Bytes read, fewer than len only at the end of the file; negative errno. */
+static ssize_t read_at(int fd, void *buf, size_t len, uint64_t off)
+{
+	uint8_t *p = buf;
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = pread(fd, p + got, len - got, (off_t)(off + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+static bool block_hdr_valid(const struct capture_block_hdr *h)
+{
+	bool packed = h->flags & CAPTURE_BLOCK_ZSTD;
+
+	return h->magic == CAPTURE_BLOCK_MAGIC &&
+	       h->header_crc == crc32(0, (const Bytef *)h,
+				      offsetof(struct capture_block_hdr, header_crc)) &&
+	       h->stored_len <= CAPTURE_STORED_MAX && h->raw_len <= CAPTURE_RAW_MAX &&
+	       (packed || h->stored_len == h->raw_len);
+}
+
+int capture_reader__next_block(struct capture_reader *cr, uint64_t *pos, uint64_t limit,
+			       struct capture_block_hdr *h)
+{
+	ssize_t n;
+
+	if (*pos >= limit)
+		return 0;
+	n = read_at(cr->fd, h, sizeof(*h), *pos);
+	if (n < 0)
+		return (int)n;
+	if (n < (ssize_t)sizeof(*h) || !block_hdr_valid(h))
+		return 0;
+	n = read_at(cr->fd, cr->stored, h->stored_len, *pos + sizeof(*h));
+	if (n < 0)
+		return (int)n;
+	if (n < (ssize_t)h->stored_len || crc32(0, cr->stored, h->stored_len) != h->payload_crc)
+		return 0;
+	*pos += sizeof(*h) + h->stored_len;
+	return 1;
+}
+
+int capture_reader__payload(struct capture_reader *cr, const struct capture_block_hdr *h,
+			    const uint8_t **raw)
+{
+	size_t n;
+
+	if (!(h->flags & CAPTURE_BLOCK_ZSTD)) {
+		*raw = cr->stored;
+		return 0;
+	}
+	n = ZSTD_decompressDCtx(cr->zstd, cr->raw, CAPTURE_RAW_MAX, cr->stored, h->stored_len);
+	if (ZSTD_isError(n) || n != h->raw_len)
+		return -EBADMSG;
+	*raw = cr->raw;
+	return 0;
+}
+
+int capture_reader__each(struct capture_reader *cr, uint16_t type, const uint8_t *raw, uint32_t len,
+			 rec_fn fn, void *arg)
+{
+	bool control = type == CAPTURE_CONTROL;
+
+	while (len) {
+		const struct ptb_rec_hdr *rec = (const void *)raw;
+		uint32_t n = record__len(raw, len);
+		int ret;
+
+		if (!n) { /* nothing tells where the next record begins */
+			cr->bad_records++;
+			return 0;
+		}
+		raw += n;
+		len -= n;
+		if (!record__well_formed(rec) || (rec->kind >= PTB_REC_USER_FIRST) != control) {
+			cr->bad_records++;
+			continue;
+		}
+		ret = fn(arg, rec);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static int read_file_hdr(struct capture_reader *cr)
+{
+	struct capture_file_hdr h;
+	ssize_t n = read_at(cr->fd, &h, sizeof(h), 0);
+
+	if (n < 0) {
+		pr_error("cannot read %s: %s", cr->path, errstr((int)n));
+		return (int)n;
+	}
+	if (n < (ssize_t)sizeof(h) || memcmp(h.magic, CAPTURE_MAGIC, sizeof(h.magic))) {
+		pr_error("%s is not a capture of ptbpf", cr->path);
+		return -EINVAL;
+	}
+	if (h.major != CAPTURE_MAJOR) {
+		pr_error("%s has capture format %u.%u, this ptbpf reads %u.x", cr->path, h.major,
+			 h.minor, CAPTURE_MAJOR);
+		return -EPROTONOSUPPORT;
+	}
+	if (h.crc != crc32(0, (const Bytef *)&h, offsetof(struct capture_file_hdr, crc)) ||
+	    h.header_sz < sizeof(h) || h.header_sz > CAPTURE_HEADER_MAX) {
+		pr_error("the file header of %s is damaged", cr->path);
+		return -EBADMSG;
+	}
+	cr->first_block = h.header_sz;
+	return 0;
+}
+
+/* Walks all blocks once, with their checksums. */
+static int find_valid_end(struct capture_reader *cr)
+{
+	uint64_t pos = cr->first_block;
+	struct capture_block_hdr h;
+	struct stat st;
+	int ret;
+
+	if (fstat(cr->fd, &st))
+		return -errno;
+	cr->file_sz = (uint64_t)st.st_size;
+	cr->valid_end = pos;
+	while ((ret = capture_reader__next_block(cr, &pos, UINT64_MAX, &h)) > 0) {
+		cr->valid_end = pos;
+		if (h.type == CAPTURE_END) {
+			cr->sealed = true;
+			break;
+		}
+	}
+	if (ret < 0)
+		pr_error("cannot read %s: %s", cr->path, errstr(ret));
+	else if (cr->file_sz > cr->valid_end)
+		pr_warn("%s: %" PRIu64 " bytes at its end are not a whole block and are left out",
+			cr->path, cr->file_sz - cr->valid_end);
+	return ret < 0 ? ret : 0;
+}
+
+int capture_reader__open(const char *path, struct capture_reader **out)
+{
+	struct capture_reader *cr = calloc(1, sizeof(*cr));
+	int err = -ENOMEM;
+
+	if (!cr)
+		return -ENOMEM;
+	cr->fd = -1;
+	cr->path = strdup(path);
+	cr->zstd = ZSTD_createDCtx();
+	cr->stored = malloc(CAPTURE_STORED_MAX);
+	cr->raw = malloc(CAPTURE_RAW_MAX);
+	if (!cr->path || !cr->zstd || !cr->stored || !cr->raw) {
+		pr_error("cannot read %s: %s", path, errstr(err));
+		goto fail;
+	}
+	cr->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (cr->fd < 0) {
+		err = -errno;
+		pr_error("cannot open %s: %s", path, errstr(err));
+		goto fail;
+	}
+	err = read_file_hdr(cr);
+	if (!err)
+		err = find_valid_end(cr);
+	if (err)
+		goto fail;
+	*out = cr;
+	return 0;
+fail:
+	capture_reader__close(cr);
+	return err;
+}
+
+void capture_reader__close(struct capture_reader *cr)
+{
+	if (!cr)
+		return;
+	if (cr->fd >= 0)
+		close(cr->fd);
+	ZSTD_freeDCtx(cr->zstd);
+	free(cr->stored);
+	free(cr->raw);
+	free(cr->path);
+	free(cr);
+}
+
+/* ---- walks ---- */
+
+static int walk(struct capture_reader *cr, uint16_t type, rec_fn fn, void *arg)
+{
+	uint64_t pos = cr->first_block;
+	struct capture_block_hdr h;
+	const uint8_t *raw;
+	int ret;
+
+	cr->bad_records = 0;
+	while ((ret = capture_reader__next_block(cr, &pos, cr->valid_end, &h)) > 0) {
+		if (h.type != type)
+			continue;
+		if (capture_reader__payload(cr, &h, &raw)) {
+			cr->bad_records += h.rec_cnt ? h.rec_cnt : 1;
+			continue;
+		}
+		ret = capture_reader__each(cr, type, raw, h.raw_len, fn, arg);
+		if (ret)
+			return ret;
+	}
+	return ret;
+}
+
+int capture_reader__control(struct capture_reader *cr, rec_fn fn, void *arg)
+{
+	return walk(cr, CAPTURE_CONTROL, fn, arg);
+}
+
+int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg)
+{
+	return walk(cr, CAPTURE_RING, fn, arg);
+}
+
+bool capture_reader__sealed(const struct capture_reader *cr)
+{
+	return cr->sealed;
+}
+
+uint64_t capture_reader__skipped(const struct capture_reader *cr)
+{
+	return cr->file_sz > cr->valid_end ? cr->file_sz - cr->valid_end : 0;
+}
+
+uint64_t capture_reader__bytes(const struct capture_reader *cr)
+{
+	return cr->file_sz;
+}
+
+uint64_t capture_reader__bad_records(const struct capture_reader *cr)
+{
+	return cr->bad_records;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Appends records to a capture file as checksummed, compressed blocks. Owns the output file and one
+ * buffer per ring; must not know what a record means.
+ *
+ * A round block promises that everything older than its watermark stands before it, so it is written
+ * only right after all buffers were written. That happens when a round ends and either
+ * CAPTURE_BLOCK_SZ bytes have come since the last one or a second has passed, which bounds both what a
+ * killed collector loses and what a reader must hold to sort.
+ */
+#include "capture/capture.h"
+
+#define LOG_DOMAIN "capture_writer"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "capture/capture_format.h"
+#include "capture/record_check.h"
+
+#define ZSTD_LEVEL 1
+#define FLUSH_NS 1000000000ULL
+#define RING_MAX 65536 /* more CPUs than any kernel has */
+
+struct block_buf {
+	uint8_t *data; /* CAPTURE_BLOCK_SZ, from the first record on */
+	uint32_t len;
+	uint32_t rec_cnt;
+};
+
+struct capture_writer {
+	int fd;
+	char *path;
+	int err; /* first write error; nothing is written after it */
+	uint64_t file_sz;
+	uint64_t dropped;
+	struct block_buf control;
+	struct block_buf *rings;
+	uint32_t ring_cnt, ring_cap;
+	uint64_t since_round; /* ring bytes that came after the last round block */
+	uint64_t watermark_ns;
+	uint64_t last_flush_ns;
+	ZSTD_CCtx *zstd;
+	uint8_t *out; /* one block, header first */
+	size_t out_cap;
+};
+
+/* ---- opening ---- */
+
+/* An existing file is replaced only when it is empty or a capture. */
+static int check_replaceable(int fd)
+{
+	uint8_t magic[sizeof(((struct capture_file_hdr *)0)->magic)];
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EEXIST;
+	if (!st.st_size)
+		return 0;
+	if (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
+	    memcmp(magic, CAPTURE_MAGIC, sizeof(magic)))
+		return -EEXIST;
+	return ftruncate(fd, 0) ? -errno : 0;
+}
+
+static int write_all(int fd, const void *data, size_t len)
+{
+	const uint8_t *p = data;
+
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int write_file_hdr(struct capture_writer *cw)
+{
+	struct capture_file_hdr h = { .major = CAPTURE_MAJOR,
+				      .minor = CAPTURE_MINOR,
+				      .header_sz = sizeof(h),
+				      .created_ns = clock__pair().real_ns };
+	int err;
+
+	memcpy(h.magic, CAPTURE_MAGIC, sizeof(h.magic));
+	h.crc = (uint32_t)crc32(0, (const Bytef *)&h, offsetof(struct capture_file_hdr, crc));
+	err = write_all(cw->fd, &h, sizeof(h));
+	if (!err)
+		cw->file_sz = sizeof(h);
+	return err;
+}
+
+static void writer_free(struct capture_writer *cw)
+{
+	uint32_t i;
+
+	if (cw->fd >= 0)
+		close(cw->fd);
+	for (i = 0; i < cw->ring_cnt; i++)
+		free(cw->rings[i].data);
+	free(cw->rings);
+	free(cw->control.data);
+	ZSTD_freeCCtx(cw->zstd);
+	free(cw->out);
+	free(cw->path);
+	free(cw);
+}
+
+int capture_writer__open(const char *path, struct capture_writer **out)
+{
+	struct capture_writer *cw = calloc(1, sizeof(*cw));
+	int err = -ENOMEM;
+
+	if (!cw)
+		return -ENOMEM;
+	cw->fd = -1;
+	cw->out_cap = sizeof(struct capture_block_hdr) + ZSTD_compressBound(CAPTURE_BLOCK_SZ);
+	cw->path = strdup(path);
+	cw->zstd = ZSTD_createCCtx();
+	cw->out = malloc(cw->out_cap);
+	if (!cw->path || !cw->zstd || !cw->out)
+		goto fail;
+	cw->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+	err = cw->fd < 0 ? -errno : check_replaceable(cw->fd);
+	if (!err)
+		err = write_file_hdr(cw);
+	if (err)
+		goto fail;
+	cw->last_flush_ns = clock__mono_ns();
+	*out = cw;
+	return 0;
+fail:
+	if (err == -EEXIST)
+		pr_error("%s exists and is not a capture of ptbpf; it is left as it is", path);
+	else
+		pr_error("cannot create the capture %s: %s", path, errstr(err));
+	writer_free(cw);
+	return err;
+}
+
+/* ---- blocks ---- */
+
+/*
+ * Writes one block. After a failure the file is cut back to its last whole block, so that what was
+ * written stays readable, and the writer stays in that error.
+ */
+static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, const uint8_t *raw)
+{
+	uint8_t *payload = cw->out + sizeof(*h);
+	size_t sz = 0;
+	int err;
+
+	if (cw->err)
+		return cw->err;
+	if (h->raw_len) {
+		sz = ZSTD_compressCCtx(cw->zstd, payload, cw->out_cap - sizeof(*h), raw, h->raw_len,
+				       ZSTD_LEVEL);
+		if (ZSTD_isError(sz) || sz >= h->raw_len) {
+			sz = h->raw_len;
+			memcpy(payload, raw, sz);
+		} else {
+			h->flags |= CAPTURE_BLOCK_ZSTD;
+		}
+	}
+	h->magic = CAPTURE_BLOCK_MAGIC;
+	h->stored_len = (uint32_t)sz;
+	h->payload_crc = (uint32_t)crc32(0, payload, (uInt)sz);
+	h->header_crc =
+		(uint32_t)crc32(0, (const Bytef *)h, offsetof(struct capture_block_hdr, header_crc));
+	memcpy(cw->out, h, sizeof(*h));
+	err = write_all(cw->fd, cw->out, sizeof(*h) + sz);
+	if (!err) {
+		cw->file_sz += sizeof(*h) + sz;
+		return 0;
+	}
+	pr_error("cannot write the capture %s: %s; what was written so far can be read", cw->path,
+		 errstr(err));
+	cw->err = err;
+	if (ftruncate(cw->fd, (off_t)cw->file_sz))
+		pr_warn("cannot cut %s back to its last whole block: %s", cw->path, errstr(errno));
+	return err;
+}
+
+static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t type, uint32_t ring)
+{
+	struct capture_block_hdr h = {
+		.type = type, .ring = ring, .raw_len = b->len, .rec_cnt = b->rec_cnt
+	};
+	int err;
+
+	if (!b->len)
+		return cw->err;
+	err = put_block(cw, &h, b->data);
+	if (err)
+		cw->dropped += b->rec_cnt;
+	b->len = 0;
+	b->rec_cnt = 0;
+	return err;
+}
+
+/* Everything that is buffered, then the round block that vouches for it. */
+static int flush_all(struct capture_writer *cw)
+{
+	struct capture_block_hdr round = { .type = CAPTURE_ROUND, .watermark_ns = cw->watermark_ns };
+	uint32_t i;
+
+	flush_buf(cw, &cw->control, CAPTURE_CONTROL, 0);
+	for (i = 0; i < cw->ring_cnt; i++)
+		flush_buf(cw, &cw->rings[i], CAPTURE_RING, i);
+	if (!cw->err && cw->since_round)
+		put_block(cw, &round, NULL);
+	cw->since_round = 0;
+	cw->last_flush_ns = clock__mono_ns();
+	return cw->err;
+}
+
+/* ---- records ---- */
+
+static int append(struct capture_writer *cw, struct block_buf *b, uint16_t type, uint32_t ring,
+		  const void *rec, uint32_t len)
+{
+	int err = cw->err;
+
+	if (!err && !b->data) {
+		b->data = malloc(CAPTURE_BLOCK_SZ);
+		if (!b->data)
+			err = -ENOMEM;
+	}
+	if (!err && b->len + len > CAPTURE_BLOCK_SZ)
+		err = flush_buf(cw, b, type, ring);
+	if (err) {
+		cw->dropped++;
+		return err;
+	}
+	memcpy(b->data + b->len, rec, len);
+	b->len += len;
+	b->rec_cnt++;
+	return 0;
+}
+
+int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr *rec)
+{
+	uint32_t len = record__len(rec, rec->len);
+
+	if (!len || !record__well_formed(rec)) {
+		cw->dropped++;
+		return -EINVAL;
+	}
+	return append(cw, &cw->control, CAPTURE_CONTROL, 0, rec, len);
+}
+
+int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len)
+{
+	const uint8_t *p = recs;
+	int err = 0;
+
+	if (ring >= RING_MAX)
+		return -EINVAL;
+	if (ring >= cw->ring_cnt) {
+		err = vec_reserve((void **)&cw->rings, &cw->ring_cap, (uint64_t)ring + 1,
+				  sizeof(*cw->rings));
+		if (err) {
+			cw->dropped++;
+			return err;
+		}
+		cw->ring_cnt = ring + 1;
+	}
+	while (len) {
+		uint32_t n = record__len(p, len);
+		int e;
+
+		if (!n) {
+			cw->dropped++;
+			return -EINVAL;
+		}
+		e = append(cw, &cw->rings[ring], CAPTURE_RING, ring, p, n);
+		if (e)
+			err = e;
+		cw->since_round += n;
+		p += n;
+		len -= n;
+	}
+	return err;
+}
+
+int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns)
+{
+	if (watermark_ns > cw->watermark_ns)
+		cw->watermark_ns = watermark_ns;
+	if (cw->err)
+		return cw->err;
+	if (cw->since_round < CAPTURE_BLOCK_SZ && clock__mono_ns() - cw->last_flush_ns < FLUSH_NS)
+		return 0;
+	return flush_all(cw);
+}
+
+int capture_writer__flush(struct capture_writer *cw)
+{
+	return flush_all(cw);
+}
+
+uint64_t capture_writer__bytes(const struct capture_writer *cw)
+{
+	return cw->file_sz;
+}
+
+uint64_t capture_writer__dropped(const struct capture_writer *cw)
+{
+	return cw->dropped;
+}
+
+int capture_writer__close(struct capture_writer *cw)
+{
+	struct capture_block_hdr end = { .type = CAPTURE_END };
+	int err;
+
+	if (!cw)
+		return 0;
+	flush_all(cw);
+	err = put_block(cw, &end, NULL);
+	if (close(cw->fd) && !err) { /* a network file system may report a full disk only here */
+		err = -errno;
+		pr_error("cannot write the capture %s: %s", cw->path, errstr(err));
+	}
+	cw->fd = -1;
+	writer_free(cw);
+	return err;
+}

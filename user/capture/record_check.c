@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Record lengths against their rows; see record_check.h. */
+#include "capture/record_check.h"
+
+struct rec_row {
+	uint16_t fixed_sz; /* 0: not known */
+	uint16_t text_off; /* offset of text_len, 0: no text */
+};
+
+#define TEXT_OFF_0(type) 0
+#define TEXT_OFF_1(type) offsetof(struct type, text_len)
+
+static const struct rec_row rows[256] = {
+#define X(name, nr, type, tail) [nr] = { sizeof(struct type), TEXT_OFF_##tail(type) },
+	PTB_REC_KINDS(X)
+#undef X
+};
+
+uint32_t record__len(const void *p, size_t left)
+{
+	const struct ptb_rec_hdr *rec = p;
+
+	if (left < sizeof(*rec) || rec->len < sizeof(*rec) || rec->len % 8 || rec->len > left)
+		return 0;
+	return rec->len;
+}
+
+bool record__well_formed(const struct ptb_rec_hdr *rec)
+{
+	const struct rec_row *row = &rows[rec->kind];
+	uint32_t text_len;
+
+	if (!row->fixed_sz)
+		return true;
+	if (rec->len < row->fixed_sz)
+		return false;
+	if (!row->text_off)
+		return true;
+	text_len = *(const uint32_t *)((const char *)rec + row->text_off);
+	return text_len <= (uint32_t)rec->len - row->fixed_sz;
+}

@@ -213,28 +213,36 @@ static const uint8_t *find_build_id(const uint8_t *p, uint64_t sz, uint64_t alig
 	return NULL;
 }
 
-uint32_t elf_file__build_id(const struct elf_file *ef, uint8_t *buf, uint32_t cap)
+const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz)
 {
-	uint64_t i, cnt = ef->ehdr.e_phnum;
-	struct elf_table phdrs = { ef->map + ef->ehdr.e_phoff, cnt };
+	struct elf_table phdrs = { ef->map + ef->ehdr.e_phoff, ef->ehdr.e_phnum };
 	const uint8_t *notes, *id;
-	uint32_t id_sz = 0;
 	Elf64_Phdr ph;
+	uint64_t i;
 
-	for (i = 0; i < cnt; i++) {
+	for (i = 0; i < phdrs.cnt; i++) {
 		ELF_TABLE_GET(&phdrs, i, &ph);
 		if (ph.p_type != PT_NOTE)
 			continue;
 		notes = elf_priv__at(ef, ph.p_offset, ph.p_filesz);
 		if (!notes)
 			continue;
-		id = find_build_id(notes, ph.p_filesz, ph.p_align == 8 ? 8 : 4, &id_sz);
-		if (!id)
-			continue;
-		if (id_sz > cap)
-			id_sz = cap;
-		memcpy(buf, id, id_sz);
-		return id_sz;
+		id = find_build_id(notes, ph.p_filesz, ph.p_align == 8 ? 8 : 4, sz);
+		if (id)
+			return id;
 	}
-	return 0;
+	return NULL;
+}
+
+uint32_t elf_file__build_id(const struct elf_file *ef, uint8_t *buf, uint32_t cap)
+{
+	uint32_t sz = 0;
+	const uint8_t *id = elf_priv__build_id(ef, &sz);
+
+	if (!id)
+		return 0;
+	if (sz > cap)
+		sz = cap;
+	memcpy(buf, id, sz);
+	return sz;
 }

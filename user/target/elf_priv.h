@@ -59,6 +59,9 @@ static inline const uint8_t *elf_priv__at(const struct elf_file *ef, uint64_t of
 
 const char *elf_priv__sym_name(const struct elf_symtab *st, uint32_t idx); /* NULL: out of bounds */
 
+/* The build-id inside the map, NULL: none. */
+const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz);
+
 void elf_dyn__init(struct elf_file *ef);    /* .dynsym, relocation tables; leaves what is absent empty */
 void elf_symtab__init(struct elf_file *ef); /* .symtab by the section headers */
 int elf_plt__init(struct elf_file *ef);     /* 0 or -ENOMEM */

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The dispatcher's table of operators, read from outside a live process: c10::Dispatcher starts with
+ * std::list<OperatorDef> (aten/src/ATen/core/dispatch/Dispatcher.h), a node is {next, prev, OperatorDef}
+ * and OperatorDef starts with the OperatorName {std::string name, overload_name}. The process goes on
+ * registering meanwhile: a list whose links do not agree is read again.
+ */
+#define LOG_DOMAIN "live_ops"
+#include "target/torch_proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "target/live_observed.h"
+#include "target/remote_mem.h"
+
+#define NODE_MAX    100000u
+#define NAME_SZ_MAX 512u /* the longest of torch's own is 60; custom operators' are people's choice */
+#define WALK_TRIES  5
+
+/* {next, prev} and the operator's two strings; with the old string ABI those are two pointers. */
+struct node {
+	uint64_t next, prev;
+	uint64_t words[8];
+};
+
+struct raw_str {
+	uint64_t text, len;
+	bool ok;
+};
+
+struct raw_op {
+	uint64_t opdef;
+	struct raw_str part[2]; /* name, overload */
+};
+
+struct raw_ops {
+	struct raw_op *items;
+	uint32_t cnt, cap;
+};
+
+static void set_parts(struct raw_op *op, const struct node *node, bool old_abi)
+{
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		op->part[i].text = node->words[old_abi ? i : i * 4];
+		op->part[i].len = old_abi ? 0 : node->words[i * 4 + 1];
+		op->part[i].ok = true;
+	}
+}
+
+/* One attempt. -EAGAIN: the links did not agree, somebody was at work. */
+static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
+{
+	size_t want = 16 + (old_abi ? 16u : 64u);
+	uint64_t at, prev = head;
+	struct node node;
+	int err;
+
+	ops->cnt = 0;
+	err = remote__read(pid, head, &node, 16);
+	if (err)
+		return err;
+	for (at = node.next; at != head; at = node.next) {
+		if (ops->cnt == NODE_MAX)
+			return -E2BIG;
+		err = remote__read(pid, at, &node, want);
+		if (err)
+			return err == -EFAULT ? -EAGAIN : err;
+		if (node.prev != prev)
+			return -EAGAIN;
+		if (vec_reserve((void **)&ops->items, &ops->cap, ops->cnt + 1ULL, sizeof(*ops->items)))
+			return -ENOMEM;
+		ops->items[ops->cnt].opdef = at + 16;
+		set_parts(&ops->items[ops->cnt++], &node, old_abi);
+		prev = at;
+	}
+	return 0;
+}
+
+/* Old string ABI: the length precedes the text (bits/cow_string.h, _Rep {length, capacity, refs}). */
+static int read_lengths(pid_t pid, struct raw_ops *ops, struct remote_piece *pieces)
+{
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < ops->cnt * 2; i++) {
+		struct raw_str *s = &ops->items[i / 2].part[i % 2];
+
+		pieces[i].addr = s->text - 24;
+		pieces[i].buf = &s->len;
+		pieces[i].len = sizeof(s->len);
+	}
+	err = remote__read_pieces(pid, pieces, ops->cnt * 2);
+	for (i = 0; !err && i < ops->cnt * 2; i++)
+		ops->items[i / 2].part[i % 2].ok = pieces[i].ok;
+	return err;
+}
+
+static bool is_op_name(const char *s)
+{
+	const char *p;
+
+	for (p = s; *p; p++)
+		if (*p <= ' ' || *p > '~')
+			return false;
+	return strstr(s, "::") && s[0] != ':';
+}
+
+/* "name" or "name.overload" in one allocation; the two texts are read into it by pieces[0], [1]. */
+static char *name_buf(const struct raw_op *op, struct remote_piece *pieces)
+{
+	const struct raw_str *name = &op->part[0], *over = &op->part[1];
+	char *buf;
+
+	pieces[0].len = pieces[1].len = 0;
+	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX || over->len > NAME_SZ_MAX)
+		return calloc(1, 1);
+	buf = calloc(1, name->len + 1 + over->len + 1);
+	if (!buf)
+		return NULL;
+	pieces[0].addr = name->text;
+	pieces[0].buf = buf;
+	pieces[0].len = (uint32_t)name->len;
+	pieces[1].addr = over->text;
+	pieces[1].buf = buf + name->len + 1;
+	pieces[1].len = (uint32_t)over->len;
+	return buf;
+}
+
+/* Turns the raw list into names; operators without a plausible one are left out and counted. */
+static int read_names(pid_t pid, struct raw_ops *ops, struct remote_piece *pieces,
+		      struct live_ops *out, uint32_t *bad)
+{
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < ops->cnt; i++, out->cnt++) {
+		out->ops[i].opdef = ops->items[i].opdef;
+		out->ops[i].name = name_buf(&ops->items[i], &pieces[2 * i]);
+		if (!out->ops[i].name)
+			return -ENOMEM;
+	}
+	err = remote__read_pieces(pid, pieces, ops->cnt * 2);
+	if (err)
+		return err;
+	*bad = 0;
+	for (i = 0; i < ops->cnt; i++) {
+		char *name = out->ops[i].name;
+
+		if (pieces[2 * i + 1].len)
+			name[pieces[2 * i].len] = '.';
+		if (pieces[2 * i].ok && pieces[2 * i + 1].ok && is_op_name(name)) {
+			out->ops[i - *bad] = out->ops[i];
+			continue;
+		}
+		free(name);
+		++*bad;
+	}
+	out->cnt -= *bad;
+	return 0;
+}
+
+static int read_table(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *raw,
+		      struct live_ops *out, uint32_t *bad)
+{
+	struct remote_piece *pieces;
+	int err, tries = 0;
+
+	do {
+		err = walk(pid, head, old_abi, raw);
+	} while (err == -EAGAIN && ++tries < WALK_TRIES);
+	if (err)
+		return err;
+	if (!raw->cnt)
+		return -ENOENT;
+	pieces = calloc((size_t)raw->cnt * 2, sizeof(*pieces));
+	out->ops = calloc(raw->cnt, sizeof(*out->ops));
+	err = pieces && out->ops ? 0 : -ENOMEM;
+	if (!err && old_abi)
+		err = read_lengths(pid, raw, pieces);
+	if (!err)
+		err = read_names(pid, raw, pieces, out, bad);
+	free(pieces);
+	return err;
+}
+
+/* The loader binds the unique object to one of the copies; the others stay 0. */
+static uint64_t find_dispatcher(pid_t pid, const uint64_t *singletons, uint32_t cnt)
+{
+	uint64_t addr;
+	uint32_t i;
+
+	for (i = 0; i < cnt; i++)
+		if (singletons[i] && !remote__read(pid, singletons[i], &addr, sizeof(addr)) && addr)
+			return addr;
+	return 0;
+}
+
+int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
+		   struct live_ops *out)
+{
+	struct raw_ops raw = { 0 };
+	uint64_t head = find_dispatcher(pid, singletons, cnt);
+	uint32_t bad = 0;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	err = head ? read_table(pid, head, old_string_abi, &raw, out, &bad) : -ENOENT;
+	if (!err && bad > out->cnt)
+		err = -EBADMSG; /* not the layout we think it is */
+	if (err) {
+		pr_warn("cannot read the operator table of process %d: %s", pid,
+			head ? errstr(err) : "no dispatcher found");
+		live_ops__free(out);
+	} else {
+		if (bad)
+			pr_warn("process %d: %u of %u operators have no readable name", pid, bad,
+				bad + out->cnt);
+		live_observed__find(pid, out);
+	}
+	free(raw.items);
+	return err;
+}
+
+void live_ops__free(struct live_ops *lo)
+{
+	uint32_t i;
+
+	for (i = 0; i < lo->cnt; i++)
+		free(lo->ops[i].name);
+	free(lo->ops);
+	memset(lo, 0, sizeof(*lo));
+}
+
+int live_ops__name_at(pid_t pid, uint64_t opdef, bool old_string_abi, char *buf, size_t cap)
+{
+	char over[NAME_SZ_MAX];
+	size_t len;
+	int err;
+
+	err = remote__read_string(pid, opdef, old_string_abi, buf, cap);
+	if (err)
+		return err;
+	err = remote__read_string(pid, opdef + (old_string_abi ? 8 : 32), old_string_abi, over,
+				  sizeof(over));
+	if (err)
+		return err;
+	len = strlen(buf);
+	if (*over) {
+		if (len + 1 + strlen(over) >= cap)
+			return -ENAMETOOLONG;
+		buf[len] = '.';
+		strcpy(buf + len + 1, over);
+	}
+	return is_op_name(buf) ? 0 : -EBADMSG;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Reads /proc/PID/maps. Paths are the target's choice: any byte may occur in them, a newline comes as
+ * \012 (fs/proc/task_mmu.c, seq_path with "\n"). Keeps file-backed mappings only.
+ */
+#include "target/proc_maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/vec.h"
+
+#define MAPS_TEXT_MAX (64u << 20) /* vm.max_map_count's default makes about 10 MiB */
+
+int proc_file__read(const char *path, size_t max, char **text, size_t *len)
+{
+	uint32_t cap = 0;
+	char *buf = NULL;
+	size_t n = 0;
+	ssize_t got;
+	int fd, err = 0;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		if (vec_reserve((void **)&buf, &cap, n + 4096 + 1, 1)) {
+			err = -ENOMEM;
+			break;
+		}
+		got = read(fd, buf + n, cap - n - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			err = -errno;
+		if (got <= 0)
+			break;
+		n += (size_t)got;
+		if (n > max) {
+			err = -EFBIG;
+			break;
+		}
+	}
+	close(fd);
+	if (err) {
+		free(buf);
+		return err;
+	}
+	buf[n] = 0;
+	*text = buf;
+	*len = n;
+	return 0;
+}
+
+/* Undoes \012 in place. */
+static void unescape(char *path)
+{
+	char *to = path, *p = path;
+
+	while (*p) {
+		if (!strncmp(p, "\\012", 4)) {
+			*to++ = '\n';
+			p += 4;
+		} else {
+			*to++ = *p++;
+		}
+	}
+	*to = 0;
+}
+
+/* One line without its newline. False: not a file-backed mapping, or not a line of maps at all. */
+static bool parse_line(const char *line, struct proc_map *map, const char **path)
+{
+	char perms[5];
+	int used = 0;
+
+	memset(map, 0, sizeof(*map));
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 "%n",
+		   &map->start, &map->end, perms, &map->off, &map->dev_major, &map->dev_minor,
+		   &map->ino, &used) != 7 || !used)
+		return false;
+	if (map->end <= map->start || strlen(perms) != 4)
+		return false;
+	map->exec = perms[2] == 'x';
+	*path = line + used;
+	*path += strspn(*path, " \t");
+	return **path == '/' && map->ino;
+}
+
+static int add_map(struct proc_maps *maps, struct proc_map *map, const char *path)
+{
+	static const char suffix[] = " (deleted)";
+	size_t len;
+
+	if (vec_reserve((void **)&maps->items, &maps->cap, maps->cnt + 1ULL, sizeof(*maps->items)))
+		return -ENOMEM;
+	map->path = strdup(path);
+	if (!map->path)
+		return -ENOMEM;
+	len = strlen(path);
+	if (len > sizeof(suffix) - 1 && !strcmp(path + len - (sizeof(suffix) - 1), suffix)) {
+		map->deleted = true;
+		map->path[len - (sizeof(suffix) - 1)] = 0;
+	}
+	unescape(map->path);
+	maps->items[maps->cnt++] = *map;
+	return 0;
+}
+
+int proc_maps__parse(const char *text, size_t len, struct proc_maps *out)
+{
+	const char *end = text + len, *nl, *path;
+	struct proc_map map;
+	char *line;
+	int err = 0;
+
+	memset(out, 0, sizeof(*out));
+	while (text < end && !err) {
+		nl = memchr(text, '\n', (size_t)(end - text));
+		if (!nl)
+			nl = end;
+		line = strndup(text, (size_t)(nl - text));
+		if (!line)
+			err = -ENOMEM;
+		else if (parse_line(line, &map, &path))
+			err = add_map(out, &map, path);
+		free(line);
+		text = nl + 1;
+	}
+	if (err)
+		proc_maps__free(out);
+	return err;
+}
+
+int proc_maps__read(pid_t pid, struct proc_maps *out)
+{
+	char path[64], *text;
+	size_t len;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	err = proc_file__read(path, MAPS_TEXT_MAX, &text, &len);
+	if (err)
+		return err == -ENOENT ? -ESRCH : err;
+	err = proc_maps__parse(text, len, out);
+	free(text);
+	return err;
+}
+
+void proc_maps__free(struct proc_maps *maps)
+{
+	uint32_t i;
+
+	for (i = 0; i < maps->cnt; i++)
+		free(maps->items[i].path);
+	free(maps->items);
+	memset(maps, 0, sizeof(*maps));
+}
+
+const char *proc_map__base(const struct proc_map *map)
+{
+	const char *slash = strrchr(map->path, '/');
+
+	return slash ? slash + 1 : map->path;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The file-backed mappings of a process, as /proc/PID/maps lists them. Private to target. */
+#ifndef TARGET_PROC_MAPS_H
+#define TARGET_PROC_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct proc_map {
+	uint64_t start, end, off, ino;
+	uint32_t dev_major, dev_minor;
+	bool exec;
+	bool deleted; /* the path ended in " (deleted)", which is cut off */
+	char *path;   /* escapes undone: may hold blanks and newlines */
+};
+
+struct proc_maps {
+	struct proc_map *items;
+	uint32_t cnt, cap;
+};
+
+/* Both: 0 or negative errno; *out needs proc_maps__free() only on success. */
+int proc_maps__read(pid_t pid, struct proc_maps *out);
+int proc_maps__parse(const char *text, size_t len, struct proc_maps *out);
+void proc_maps__free(struct proc_maps *maps);
+
+const char *proc_map__base(const struct proc_map *map); /* last part of the path */
+
+/* A whole /proc file of at most `max` bytes, NUL-terminated. 0 or negative errno. */
+int proc_file__read(const char *path, size_t max, char **text, size_t *len);
+
+#endif /* TARGET_PROC_MAPS_H */

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Which mapped file is which torch library, told by what it defines and not by its name: wheels carry
+ * renamed copies, distributions split differently, a static build has all roles in one file. Also how
+ * to reach the very file that is mapped, across mount namespaces and after deletion.
+ */
+#define LOG_DOMAIN "torch_libs"
+#include "target/torch_libs.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "base/log.h"
+#include "target/elf_priv.h"
+
+#define PAGE_MASK_4K 0xfffULL
+
+/* ---- what a file defines ---- */
+
+struct role_score {
+	uint32_t cnt[TORCH_LIB_ROLES];
+};
+
+static bool has_prefix(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+/* "THPVariableClass", "_Z16THPVariable_WrapN2at10TensorBaseE" */
+static bool is_thp_name(const char *s)
+{
+	if (has_prefix(s, "_Z"))
+		for (s += 2; isdigit((unsigned char)*s); s++)
+			;
+	return has_prefix(s, "THP");
+}
+
+static bool score_sym(const struct elf_sym *sym, void *arg)
+{
+	struct role_score *score = arg;
+
+	if (!sym->defined)
+		return true;
+	/* the functions: the classes' constants are weak in every extension that names them */
+	if (has_prefix(sym->name, "_ZN2at4_ops"))
+		score->cnt[TORCH_LIB_CPU] += sym->type == STT_FUNC && strstr(sym->name, "4callE");
+	else if (has_prefix(sym->name, "_ZN3c1027reportMemoryUsageToProfilerE"))
+		score->cnt[TORCH_LIB_C10]++;
+	else if (is_thp_name(sym->name) || !strcmp(sym->name, "PyInit__C"))
+		score->cnt[TORCH_LIB_PYTHON]++;
+	return true;
+}
+
+/* ---- how to reach the file, and that it is the one ---- */
+
+/* The address at which the file's byte map->off is linked; UINT64_MAX: no executable segment has it. */
+static uint64_t linked_addr(const struct elf_file *ef, const struct proc_map *map)
+{
+	uint32_t i;
+
+	for (i = 0; i < ef->seg_cnt; i++) {
+		const struct elf_seg *seg = &ef->segs[i];
+
+		/* mappings start at whole pages, segments need not */
+		if (seg->exec && map->off >= (seg->off & ~PAGE_MASK_4K) &&
+		    map->off < seg->off + seg->file_sz)
+			return seg->addr + (map->off - seg->off);
+	}
+	return UINT64_MAX;
+}
+
+/* Does the process's memory hold the same build-id (without one: the same headers) as the file? */
+static bool same_in_memory(pid_t pid, const struct elf_file *ef, uint64_t load_bias)
+{
+	uint32_t sz = sizeof(Elf64_Ehdr);
+	const uint8_t *bytes = elf_priv__build_id(ef, &sz);
+	uint8_t mem[256];
+	uint64_t addr;
+
+	if (!bytes || sz > sizeof(mem))
+		bytes = ef->map;
+	if (sz > sizeof(mem))
+		sz = sizeof(mem);
+	addr = elf_file__off_to_addr(ef, (uint64_t)(bytes - ef->map));
+	return addr != UINT64_MAX && !remote__read(pid, addr + load_bias, mem, sz) &&
+	       !memcmp(mem, bytes, sz);
+}
+
+/*
+ * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE; the path in the
+ * target's mount namespace needs a check, since another file may be there by now. There, *sure is false
+ * when device and inode do not settle it: overlayfs and btrfs show other numbers in maps than stat().
+ */
+static char *access_path(pid_t pid, const struct proc_map *map, bool *sure)
+{
+	struct stat st;
+	char *path;
+
+	*sure = true;
+	if (asprintf(&path, "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end) < 0)
+		return NULL;
+	if (!stat(path, &st))
+		return path;
+	free(path);
+	if (asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
+		return NULL;
+	*sure = !stat(path, &st) && st.st_ino == map->ino && major(st.st_dev) == map->dev_major &&
+		minor(st.st_dev) == map->dev_minor;
+	return path;
+}
+
+static uint64_t fnv1a(uint64_t h, const uint8_t *p, uint64_t len)
+{
+	uint64_t i;
+
+	for (i = 0; i < len; i++)
+		h = (h ^ p[i]) * 0x100000001b3ULL;
+	return h;
+}
+
+/* Stands in for a build-id: what any rebuild changes. */
+static void digest(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
+{
+	uint64_t h[2], avail;
+	const uint8_t *eh;
+	uint32_t i, low;
+
+	eh = elf_file__bytes(ef, ef->eh_hdr, 0, &avail);
+	for (i = 0; i < 2; i++) {
+		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr, sizeof(ef->ehdr));
+		h[i] = fnv1a(h[i], ef->map + ef->ehdr.e_phoff, ef->ehdr.e_phnum * sizeof(Elf64_Phdr));
+		h[i] = fnv1a(h[i], ef->dynsym.syms.data, ef->dynsym.syms.cnt * sizeof(Elf64_Sym));
+		if (eh)
+			h[i] = fnv1a(h[i], eh, avail < 1 << 20 ? avail : 1 << 20);
+	}
+	low = (uint32_t)(ef->size ^ ef->size >> 32);
+	memcpy(out, h, sizeof(h));
+	memcpy(out + sizeof(h), &low, sizeof(low));
+}
+
+/* ---- assembling ---- */
+
+void torch_lib__clear(struct torch_lib *lib)
+{
+	free(lib->path);
+	free(lib->access_path);
+	memset(lib, 0, sizeof(*lib));
+}
+
+static int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from)
+{
+	struct torch_lib lib = *from;
+
+	lib.path = strdup(from->path);
+	lib.access_path = strdup(from->access_path);
+	if (!lib.path || !lib.access_path) {
+		torch_lib__clear(&lib);
+		return -ENOMEM;
+	}
+	torch_lib__clear(to);
+	*to = lib;
+	return 0;
+}
+
+/* With the path: inode numbers repeat across the subvolumes of one btrfs, which share a device here. */
+static bool same_file(const struct proc_map *a, const struct proc_map *b)
+{
+	return a->ino == b->ino && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && !strcmp(a->path, b->path);
+}
+
+/* The range of all executable mappings of the file that share the bias. */
+static void set_text(struct torch_lib *lib, const struct elf_file *ef, const struct proc_maps *maps,
+		     const struct proc_map *first)
+{
+	const struct proc_map *map;
+
+	lib->text_start = first->start;
+	lib->text_end = first->end;
+	for (map = first + 1; map < maps->items + maps->cnt; map++) {
+		if (!map->exec || !same_file(map, first))
+			continue;
+		if (map->start - linked_addr(ef, map) == lib->load_bias)
+			lib->text_end = map->end; /* maps are sorted */
+		else
+			pr_debug("%s is mapped twice, at %lx and %lx", map->path, first->start,
+				 map->start);
+	}
+}
+
+/* Opens the file of an executable mapping and describes it. -ENOEXEC: not to be used, -ENOMEM. */
+static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
+		   const struct proc_map *map, struct torch_lib *lib, struct role_score *score)
+{
+	struct elf_file *ef = NULL;
+	uint64_t addr;
+	bool sure;
+	int err = -ENOMEM;
+
+	lib->path = strdup(map->path);
+	lib->access_path = access_path(tp->pid, map, &sure);
+	if (!lib->path || !lib->access_path)
+		goto out;
+	err = elf_file__open(lib->access_path, &ef);
+	if (err)
+		goto out;
+	addr = linked_addr(ef, map);
+	lib->load_bias = map->start - addr;
+	err = -ENOEXEC;
+	if (addr == UINT64_MAX)
+		goto out;
+	if (!sure && !same_in_memory(tp->pid, ef, lib->load_bias)) {
+		pr_warn("%s is not the file that process %d has mapped any more", map->path, tp->pid);
+		goto out;
+	}
+	set_text(lib, ef, maps, map);
+	lib->build_id_sz = elf_file__build_id(ef, lib->build_id, BUILD_ID_MAX);
+	if (!lib->build_id_sz)
+		digest(ef, lib->build_id);
+	elf_file__for_each_sym(ef, score_sym, score);
+	lib->present = true;
+	err = 0;
+out:
+	elf_file__close(ef);
+	if (err)
+		torch_lib__clear(lib);
+	return err;
+}
+
+/* Gives the file those roles in which it defines more than the best one before. */
+static int take_roles(struct torch_proc *tp, const struct torch_lib *lib, const struct role_score *score,
+		      struct role_score *best)
+{
+	uint32_t role;
+	int err;
+
+	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+		if (score->cnt[role] <= best->cnt[role])
+			continue;
+		err = torch_lib__copy(&tp->libs[role], lib);
+		if (err)
+			return err;
+		best->cnt[role] = score->cnt[role];
+	}
+	return 0;
+}
+
+static bool seen_before(const struct proc_maps *maps, uint32_t idx)
+{
+	uint32_t i;
+
+	for (i = 0; i < idx; i++)
+		if (maps->items[i].exec && same_file(&maps->items[i], &maps->items[idx]))
+			return true;
+	return false;
+}
+
+bool torch_libs__may_be(const struct proc_map *map)
+{
+	const char *base = proc_map__base(map);
+
+	return map->exec && (strstr(base, "torch") || strstr(base, "c10"));
+}
+
+static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
+{
+	return map->exec && !strcmp(proc_map__base(map), tp->exe);
+}
+
+static int scan(struct torch_proc *tp, const struct proc_maps *maps, bool exe_only,
+		struct role_score *best, uint32_t *bad)
+{
+	struct role_score score;
+	struct torch_lib lib;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < maps->cnt; i++) {
+		const struct proc_map *map = &maps->items[i];
+
+		if (!(exe_only ? is_exe(tp, map) : torch_libs__may_be(map)) || seen_before(maps, i))
+			continue;
+		memset(&lib, 0, sizeof(lib));
+		memset(&score, 0, sizeof(score));
+		err = examine(tp, maps, map, &lib, &score);
+		if (err == -ENOMEM)
+			return err;
+		if (err) {
+			*bad += !exe_only;
+			continue;
+		}
+		err = take_roles(tp, &lib, &score, best);
+		torch_lib__clear(&lib);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad)
+{
+	struct role_score best = { 0 };
+	int err;
+
+	*bad = 0;
+	err = scan(tp, maps, false, &best, bad);
+	/* a program into which torch is linked statically may have any name */
+	if (!err && !best.cnt[TORCH_LIB_CPU])
+		err = scan(tp, maps, true, &best, bad);
+	return err;
+}

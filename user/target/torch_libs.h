@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Finds the torch libraries among the mappings of a process. Private to target. */
+#ifndef TARGET_TORCH_LIBS_H
+#define TARGET_TORCH_LIBS_H
+
+#include "target/proc_maps.h"
+#include "target/torch_proc.h"
+
+/* The cheap filter: may this mapping be of a torch library? */
+bool torch_libs__may_be(const struct proc_map *map);
+
+/*
+ * Fills tp->libs from the mappings. 0 or -ENOMEM. *bad: the number of mapped files that may be torch
+ * libraries but could not be read.
+ */
+int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad);
+void torch_lib__clear(struct torch_lib *lib);
+
+#endif /* TARGET_TORCH_LIBS_H */

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Assembles what is known about one process; the verdict when it cannot be traced. */
+#define LOG_DOMAIN "torch_proc"
+#include "target/torch_proc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "target/proc_info.h"
+#include "target/proc_maps.h"
+#include "target/torch_libs.h"
+
+static enum torch_proc_why why_of(int err)
+{
+	if (err == -EACCES || err == -EPERM)
+		return TORCH_PROC_NO_ACCESS;
+	return TORCH_PROC_NO_SUCH_PID;
+}
+
+/* Reads names and maps. */
+static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torch_proc_why *why)
+{
+	char state;
+	int err;
+
+	state = tp->pid > 0 ? proc__state(tp->pid) : 0;
+	if (!state || state == 'Z' || state == 'X') {
+		*why = TORCH_PROC_NO_SUCH_PID;
+		return -ESRCH;
+	}
+	if (proc_info__is_kthread(tp->pid)) {
+		*why = TORCH_PROC_IS_KTHREAD;
+		return -EINVAL;
+	}
+	proc__comm(tp->pid, 0, tp->comm);
+	tp->exe = proc_info__exe_name(tp->pid);
+	tp->cmdline = proc_info__cmdline(tp->pid);
+	if (!tp->exe || !tp->cmdline)
+		return -ENOMEM;
+	err = proc_maps__read(tp->pid, maps);
+	if (err) {
+		*why = why_of(err);
+		err = *why == TORCH_PROC_NO_ACCESS ? -EACCES : err;
+	}
+	return err;
+}
+
+static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why *why)
+{
+	const struct torch_lib *any = NULL;
+	uint32_t role;
+	char magic[4];
+	int err;
+
+	for (role = 0; role < TORCH_LIB_ROLES; role++)
+		if (tp->libs[role].present)
+			any = &tp->libs[role];
+	if (bad && !(tp->libs[TORCH_LIB_CPU].present && tp->libs[TORCH_LIB_C10].present)) {
+		*why = TORCH_PROC_BAD_LIB;
+		return -ENOEXEC;
+	}
+	if (!any) {
+		*why = TORCH_PROC_NO_TORCH;
+		return -ENOENT;
+	}
+	err = remote__read(tp->pid, any->text_start, magic, sizeof(magic));
+	if (err) {
+		*why = why_of(err);
+		return *why == TORCH_PROC_NO_ACCESS ? -EACCES : -ESRCH;
+	}
+	return 0;
+}
+
+int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why)
+{
+	struct torch_proc *tp = calloc(1, sizeof(*tp));
+	struct proc_maps maps = { 0 };
+	uint32_t bad = 0;
+	int err;
+
+	*out = NULL;
+	*why = TORCH_PROC_OK;
+	if (!tp)
+		return -ENOMEM;
+	tp->pid = pid;
+	err = read_process(tp, &maps, why);
+	if (!err)
+		err = torch_libs__find(tp, &maps, &bad);
+	if (!err)
+		err = judge(tp, bad, why);
+	/* a process that ended meanwhile makes all of the above fail, in ways that mean nothing */
+	if (err && err != -ENOMEM && *why != TORCH_PROC_NO_SUCH_PID && !proc__state(pid)) {
+		*why = TORCH_PROC_NO_SUCH_PID;
+		err = -ESRCH;
+	}
+	proc_maps__free(&maps);
+	if (err) {
+		torch_proc__free(tp);
+		return err;
+	}
+	*out = tp;
+	return 0;
+}
+
+void torch_proc__free(struct torch_proc *tp)
+{
+	uint32_t role;
+
+	if (!tp)
+		return;
+	for (role = 0; role < TORCH_LIB_ROLES; role++)
+		torch_lib__clear(&tp->libs[role]);
+	free(tp->exe);
+	free(tp->cmdline);
+	free(tp);
+}
+
+bool torch_proc__ready(const struct torch_proc *tp)
+{
+	if (!tp->libs[TORCH_LIB_C10].present || !tp->libs[TORCH_LIB_CPU].present)
+		return false;
+	return tp->libs[TORCH_LIB_PYTHON].present || strncmp(tp->exe, "python", 6) != 0;
+}
+
+int torch_proc__peek(pid_t pid)
+{
+	struct proc_maps maps;
+	uint32_t i;
+	int err, found = 0;
+
+	err = proc_maps__read(pid, &maps);
+	if (err)
+		return err;
+	for (i = 0; i < maps.cnt && !found; i++)
+		found = torch_libs__may_be(&maps.items[i]);
+	proc_maps__free(&maps);
+	return found;
+}

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What all system tests share: starting ptbpf and targets, waiting on conditions, telling results.
+
+A result is one line `PASS|FAIL|SKIP <name>[: text]` on stdout; tools/test.sh counts these lines. Every
+wait has a deadline and a condition; nothing here sleeps to let something happen.
+"""
+
+import contextlib
+import glob
+import gzip
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WORKLOADS = os.path.join(ROOT, "tests", "workloads")
+PTBPF = os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf"))
+PYTHON = os.environ.get("PTBPF_PYTHON") or sys.executable
+DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "90"))
+
+
+class Skip(Exception):
+    """The machine lacks what the test needs."""
+
+
+class Failure(AssertionError):
+    pass
+
+
+def check(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def say(kind, name, text=""):
+    first = text.strip().splitlines()[0] if text.strip() else ""
+    print(f"{kind} {name}" + (f": {first}" if first else ""), flush=True)
+    for line in text.strip().splitlines()[1:]:
+        print("    " + line, flush=True)
+
+
+def run_test(name, fn):
+    """Runs fn and prints its line; True unless it failed."""
+    try:
+        text = fn() or ""
+        say("PASS", name, text)
+    except Skip as why:
+        say("SKIP", name, str(why))
+    except Failure as why:
+        say("FAIL", name, str(why))
+        return False
+    except Exception:
+        say("FAIL", name, "unexpected error\n" + traceback.format_exc())
+        return False
+    return True
+
+
+def main(tests):
+    """Entry of a test file: all functions of the list, or those named on the command line."""
+    wanted = sys.argv[1:]
+    stem = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    results = [run_test(f"{stem}.{t.__name__}", t) for t in tests if not wanted or t.__name__ in wanted]
+    sys.exit(0 if all(results) else 1)
+
+
+def wait_for(condition, what, deadline=None):
+    """Polls until condition() is true and returns its value."""
+    limit = time.monotonic() + (deadline or DEADLINE)
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > limit:
+            raise Failure(f"waited {deadline or DEADLINE:.0f} s in vain for: {what}")
+        time.sleep(0.02)
+
+
+class Process:
+    """A child whose output is read as it comes; killed at the end of the with block."""
+
+    def __init__(self, argv, **kw):
+        self.argv = argv
+        self.out, self.err = [], []
+        self.news = queue.Queue()
+        self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                     text=True, errors="replace", **kw)
+        self.pid = self.proc.pid
+        self.readers = []
+        for stream, lines in ((self.proc.stdout, self.out), (self.proc.stderr, self.err)):
+            t = threading.Thread(target=self._read, args=(stream, lines), daemon=True)
+            t.start()
+            self.readers.append(t)
+
+    def _read(self, stream, lines):
+        for line in stream:
+            lines.append(line.rstrip("\n"))
+
+    def wait_line(self, pattern, what=None, stream=None, deadline=None):
+        """The first line that fits, on stdout unless told otherwise; fails when the process ends without it."""
+        lines = self.out if stream is None else stream
+        wanted = re.compile(pattern)
+
+        def found():
+            dead = self.proc.poll() is not None
+            if dead:
+                for t in self.readers:
+                    t.join(5)
+            hit = next((m for m in map(wanted.search, list(lines)) if m), None)
+            if hit is None and dead:
+                raise Failure(f"{self.name()} ended with {self.proc.returncode} before it said {pattern!r}\n{self.text()}")
+            return hit
+
+        return wait_for(found, what or f"{self.name()} to say {pattern!r}", deadline)
+
+    def name(self):
+        return " ".join(map(str, self.argv))[:160]
+
+    def text(self):
+        return "\n".join(self.out[-15:] + self.err[-25:])
+
+    def signal(self, sig):
+        self.proc.send_signal(sig)
+
+    def finish(self, deadline=None):
+        """Exit status when it has ended by itself."""
+        try:
+            code = self.proc.wait(deadline or DEADLINE)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"still running: {self.name()}\n{self.text()}") from None
+        for t in self.readers:
+            t.join(5)
+        return code
+
+    def alive(self):
+        return self.proc.poll() is None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.proc.poll() is None:
+            self.proc.kill()
+        self.proc.wait()
+        for t in self.readers:
+            t.join(5)
+        for s in (self.proc.stdout, self.proc.stderr):
+            with contextlib.suppress(OSError):
+                s.close()
+
+
+class Tracer(Process):
+    """ptbpf with its arguments."""
+
+    def __init__(self, *args, **kw):
+        super().__init__([PTBPF, *map(str, args)], **kw)
+
+    def wait_attached(self, deadline=None):
+        self.wait_line(r"attached", "the window to begin", self.err, deadline)
+        return self
+
+    def stop(self, expect=(0,)):
+        """Ends the window as a user would, with Ctrl-C."""
+        if self.alive():
+            self.signal(signal.SIGINT)
+        return self.expect(*expect)
+
+    def expect(self, *codes):
+        code = self.finish()
+        check(code in codes, f"exit {code}, expected {codes}: {self.name()}\n{self.text()}")
+        return code
+
+
+def run_ptbpf(*args, expect=(0,), **kw):
+    """Runs ptbpf to its end; returns the finished process."""
+    with Tracer(*args, **kw) as t:
+        t.expect(*([expect] if isinstance(expect, int) else expect))
+        return t
+
+
+@contextlib.contextmanager
+def workspace():
+    path = tempfile.mkdtemp(prefix="ptbpf-test-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def workload(name, *args, python=None, wrap=(), env=None, **kw):
+    """Starts tests/workloads/NAME under the leg's Python; wait for its lines with wait_line()."""
+    path = os.path.join(WORKLOADS, name)
+    return Process([*wrap, python or PYTHON, "-u", path, *map(str, args)],
+                   env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})), **kw)
+
+
+def load_trace(path):
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8") as f:
+        return json.load(f)
+
+
+def slices(document, name=None, cat=None, pid=None):
+    return [e for e in document["traceEvents"] if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")
+            and (name is None or e["name"] == name) and (cat is None or e["cat"] == cat)
+            and (pid is None or e["pid"] == pid)]
+
+
+def report_json(capture):
+    """`ptbpf report --json`; a capture that is incomplete still gives its report."""
+    done = run_ptbpf("report", capture, "--json", expect=(0, 3))
+    return json.loads("\n".join(done.out))
+
+
+def require_root():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+
+
+def children_of(pid):
+    out = []
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with contextlib.suppress(OSError), open(path) as f:
+            out += [int(p) for p in f.read().split()]
+    return out

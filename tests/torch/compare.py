@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Holds one trace against another, payload by payload: names, categories and nesting of every slice
+on every thread, sequence numbers of backward slices, forward-backward arrows.
+
+Every known difference is a row of DIFFERENCES with the same title as in differences.md; a row drops
+slices from one side before the comparison (their children move up). Whatever else differs fails.
+"""
+
+import collections
+import difflib
+import re
+
+
+class Difference:
+    def __init__(self, title, side, test, payloads=None):
+        self.title, self.side, self.test, self.payloads = title, side, test, payloads
+
+
+def is_note(pattern):
+    """An annotation whose whole name fits."""
+    compiled = re.compile(pattern)
+    return lambda n, parent, ctx: n.cat == "user_annotation" and compiled.fullmatch(n.name)
+
+
+def is_op(pattern):
+    compiled = re.compile(pattern)
+    return lambda n, parent, ctx: n.cat == "cpu_op" and compiled.fullmatch(n.name)
+
+
+# side: "torch" (only torch's own trace has it) or "ptbpf". ctx: what compare() was told of the run.
+DIFFERENCES = []
+
+
+def known(title, side, payloads=None):
+    def register(test):
+        DIFFERENCES.append(Difference(title, side, test, payloads))
+        return test
+
+    return register
+
+
+# A truth with a name that ptbpf must have, given the circumstances: see differences.md.
+known("scopes that exist only while a profiler runs", "torch")(
+    lambda n, parent, ctx: not ctx["target_profiled"] and (
+        is_note(r".*\(dynamo_timed\)|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode|"
+                r"## Call CompiledFxGraph \w+ ##")(n, parent, ctx)))
+
+
+def prune(node, side, ctx, counts):
+    """The tree without its known differences."""
+    kept = []
+    for c in node.children:
+        row = next((d for d in DIFFERENCES if d.side == side and (d.payloads is None or ctx["payload"] in d.payloads)
+                    and d.test(c, node, ctx)), None)
+        prune(c, side, ctx, counts)
+        if row:
+            counts[row.title] += 1
+            kept += c.children
+        else:
+            kept.append(c)
+    node.children = kept
+
+
+def lines(node):
+    """The tree as comparable lines."""
+    return ["  " * (d - 1) + n.name + (" [note]" if n.cat == "user_annotation" else "")
+            for d, n in node.walk() if d]
+
+
+def backward_numbers(nodes):
+    """(name, sequence number from the payload's first) of backward slices in order."""
+    found = [(n.name, n.seq) for node in nodes for _, n in node.walk() if n.fwd > 0 and n.seq >= 0]
+    low = min((s for _, s in found), default=0)
+    return [(name, s - low) for name, s in found]
+
+
+def flow_set(flows):
+    low = min((s for _, _, s in flows), default=0)
+    return collections.Counter((f, b, s - low) for f, b, s in flows)
+
+
+def unlike(want, got, limit=30):
+    """A readable difference of two lists of lines."""
+    diff = list(difflib.unified_diff(want, got, "torch", "ptbpf", lineterm="", n=4))
+    more = len(diff) - limit
+    return "\n".join(diff[:limit] + ([f"... {more} more lines"] if more > 0 else []))
+
+
+class Verdict:
+    def __init__(self):
+        self.ops = self.equal = self.flows = self.numbers = self.threads = 0
+        self.problems = []
+        self.known = collections.Counter()
+
+    def add(self, other):
+        for k in ("ops", "equal", "flows", "numbers", "threads"):
+            setattr(self, k, getattr(self, k) + getattr(other, k))
+        self.problems += other.problems
+        self.known += other.known
+
+    def same_lines(self, where, want, got):
+        self.ops += len(want)
+        if want == got:
+            self.equal += len(want)
+            return
+        if len(want) + len(got) < 20000:
+            match = difflib.SequenceMatcher(None, want, got, autojunk=False)
+            self.equal += sum(b.size for b in match.get_matching_blocks())
+        self.problems.append(f"{where}: slices differ ({len(want)} and {len(got)})\n{unlike(want, got)}")
+
+
+def pair_threads(want, got):
+    """Threads by content: equal ones first, what is left in order."""
+    want, got = sorted(want), sorted(got)
+    rest = collections.Counter(map(tuple, want)) & collections.Counter(map(tuple, got))
+    pairs = [(list(k), list(k)) for k, c in rest.items() for _ in range(c)]
+
+    def left(side):
+        budget, out = collections.Counter(rest), []
+        for s in side:
+            if budget[tuple(s)] > 0:
+                budget[tuple(s)] -= 1
+            else:
+                out.append(s)
+        return out
+
+    a, b = left(want), left(got)
+    while a or b:
+        pairs.append((a.pop(0) if a else [], b.pop(0) if b else []))
+    return pairs
+
+
+def compare(truth, seen, prefix_truth, prefix_seen, name, ctx):
+    """Verdict on one payload. truth, seen: Trace of truth.py. ctx: target_profiled, all_threads."""
+    v = Verdict()
+    ctx = dict(ctx, payload=name)
+    want, got = truth.payloads.get((prefix_truth, name)), seen.payloads.get((prefix_seen, name))
+    if want is None or got is None:
+        side = "torch's trace" if want is None else "ptbpf's trace"
+        v.problems.append(f"{name}: {side} has no annotation of it")
+        return v
+    for side, p in (("torch", want), ("ptbpf", got)):
+        for node in [p.root, *p.others]:
+            prune(node, side, ctx, v.known)
+    v.same_lines(f"{name}, main thread", lines(want.root), lines(got.root))
+    if ctx["all_threads"]:
+        others = [t for t in map(lines, want.others) if t], [t for t in map(lines, got.others) if t]
+        for k, (a, b) in enumerate(pair_threads(*others)):
+            v.same_lines(f"{name}, thread {k + 1}", a, b)
+            v.threads += 1
+    nodes = (lambda p: [p.root, *p.others]) if ctx["all_threads"] else (lambda p: [p.root])
+    if truth.has_sequences and seen.has_sequences and not ctx.get("no_numbers"):
+        a, b = (sorted(backward_numbers(nodes(p))) for p in (want, got))
+        v.numbers += len(a)
+        if a != b:
+            v.problems.append(f"{name}: backward sequence numbers differ\n"
+                              + unlike([f"{s} {n}" for n, s in a], [f"{s} {n}" for n, s in b], 20))
+    if truth.has_flows and seen.has_flows and ctx["all_threads"]:
+        a, b = flow_set(want.flows), flow_set(got.flows)
+        v.flows += sum(a.values())
+        if a != b:
+            v.problems.append(f"{name}: arrows differ; only torch: {sorted((a - b).items())[:6]}; "
+                              f"only ptbpf: {sorted((b - a).items())[:6]}")
+    return v

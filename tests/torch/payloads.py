@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The registry of payloads: what the comparison with torch.profiler runs.
+
+A payload is a function that prepares (models, warm-up, compiled code) and returns another function
+that does the work to be compared. The work runs the same operators in the same order each time and
+returns values for the digest, or None where values are not defined (uninitialised memory).
+Knows nothing of profilers. Must run on every torch of the matrix: what a version lacks raises Skip.
+"""
+
+import random
+import warnings
+
+import torch
+
+warnings.filterwarnings("ignore")
+
+
+class Skip(Exception):
+    """This torch has not what the payload needs; the text says what."""
+
+
+class Payload:
+    def __init__(self, prepare, group, observe):
+        self.name = prepare.__name__
+        self.prepare = prepare
+        self.group = group  # payloads of one group share a process
+        self.observe = observe  # also run under ExecutionTraceObserver: it sees all threads in every
+        #                         version, but loses its place when an operator raises
+
+
+REGISTRY = {}
+
+
+def payload(group="eager", observe=False):
+    """Registers prepare() under its name."""
+
+    def register(prepare):
+        REGISTRY[prepare.__name__] = Payload(prepare, group, observe)
+        return prepare
+
+    return register
+
+
+def seed():
+    random.seed(20)
+    torch.manual_seed(20)
+
+
+def need(condition, what):
+    if not condition:
+        raise Skip(what)
+
+
+def load_all():
+    """Imports the modules that register payloads; the order of import is the order of the run."""
+    import payloads_eager  # noqa: F401
+    import payloads_broad  # noqa: F401
+    import payloads_threads  # noqa: F401
+    import payloads_models  # noqa: F401
+    import payloads_compile  # noqa: F401
+
+    return REGISTRY

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The process that is looked at: runs payloads, alone or under torch's own observers.
+
+  runner.py --dir DIR --group GROUP --mode truth     torch.profiler, then ExecutionTraceObserver
+  runner.py --dir DIR --group GROUP --mode target    waits at a gate; runs bare, then under torch.profiler
+
+Files in DIR are the only way of talking with the driver: `ready` (we wait), `go` (begin), `done` (all
+ran), `leave` (end). result.json holds a digest of every payload's values for each run.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import time
+import traceback
+
+import torch
+from torch.autograd.profiler import record_function
+
+import payloads
+
+DEADLINE = 300
+
+
+def digest(value, h):
+    if isinstance(value, torch.Tensor):
+        value = value.detach()
+        if value.layout is not torch.strided:
+            value = value.to_dense()
+        h.update(f"{value.dtype} {tuple(value.shape)}".encode())
+        h.update(value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+                 if value.numel() and value.dtype is not torch.bool else str(value.tolist()).encode())
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            digest(v, h)
+    else:
+        h.update(repr(value).encode())
+
+
+def digest_of(value):
+    h = hashlib.sha256()
+    digest(value, h)
+    return h.hexdigest()[:16]
+
+
+class Gate:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def tell(self, name, text=""):
+        path = os.path.join(self.folder, name)
+        with open(path + ".tmp", "w") as f:
+            f.write(text)
+        os.rename(path + ".tmp", path)
+
+    def wait(self, name):
+        end = time.monotonic() + DEADLINE
+        while not os.path.exists(os.path.join(self.folder, name)):
+            if time.monotonic() > end:
+                sys.exit(f"runner: nobody wrote {name} within {DEADLINE} s")
+            time.sleep(0.02)
+
+
+def prepare(group, only):
+    """Prepares and warms up; returns {name: run} and {name: why not}."""
+    runs, skipped = {}, {}
+    for name, p in payloads.load_all().items():
+        if p.group != group or (only and name not in only):
+            continue
+        try:
+            payloads.seed()
+            run = p.prepare()
+            payloads.seed()
+            run()  # what happens only the first time is no payload
+            runs[name] = run
+        except payloads.Skip as why:
+            skipped[name] = str(why)
+        except Exception:
+            skipped[name] = "BROKEN " + traceback.format_exc(limit=-3)
+    return runs, skipped
+
+
+def run_all(runs, prefix):
+    out = {}
+    for name, run in runs.items():
+        payloads.seed()
+        with record_function(f"## {prefix} {name} ##"):
+            value = run()
+        out[name] = digest_of(value)
+    return out
+
+
+def profiler_config():
+    """(keyword arguments, does it see threads that are started inside)"""
+    try:
+        from torch._C._profiler import _ExperimentalConfig
+        return {"experimental_config": _ExperimentalConfig(profile_all_threads=True)}, True
+    except (ImportError, TypeError):
+        return {}, False
+
+
+def under_profiler(runs, prefix, path):
+    """Digests; None where this torch has no Kineto, whose trace is no ground truth."""
+    if not torch.profiler.kineto_available():
+        return None, False
+    config, all_threads = profiler_config()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **config) as prof:
+        out = run_all(runs, prefix)
+    prof.export_chrome_trace(path)
+    return out, all_threads
+
+
+def under_observer(runs, prefix, path):
+    kind = getattr(torch.profiler, "ExecutionTraceObserver", None)
+    if kind is None:
+        kind = torch.profiler.ExecutionGraphObserver
+    observer = kind()
+    observer.register_callback(path)
+    observer.start()
+    out = run_all({name: run for name, run in runs.items() if payloads.REGISTRY[name].observe}, prefix)
+    observer.stop()
+    observer.unregister_callback()
+    return out
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--dir", required=True)
+    ap.add_argument("--group", required=True)
+    ap.add_argument("--mode", choices=("truth", "target"), required=True)
+    ap.add_argument("--payload", action="append")
+    args = ap.parse_args()
+    gate = Gate(args.dir)
+    runs, skipped = prepare(args.group, args.payload)
+    result = {"torch": torch.__version__, "python": sys.version.split()[0], "skipped": skipped, "pid": os.getpid()}
+    if args.mode == "truth":
+        result["bare"] = run_all(runs, "bare")
+        result["profiled"], result["all_threads"] = under_profiler(
+            runs, "profiled", os.path.join(args.dir, "profiled.json"))
+        result["observed"] = under_observer(runs, "observed", os.path.join(args.dir, "observed.json"))
+    else:
+        gate.tell("ready", str(os.getpid()))
+        gate.wait("go")
+        result["bare"] = run_all(runs, "bare")
+        result["profiled"], result["all_threads"] = under_profiler(
+            runs, "profiled", os.path.join(args.dir, "profiled.json"))
+        gate.tell("done")
+        gate.wait("leave")
+        result["after"] = run_all(runs, "after")
+    gate.tell("result.json", json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -98,9 +98,10 @@ struct ptb_scope_begin {
 	struct ptb_rec_hdr h;
 	__u64 sp;
 	__u64 handle;
-	__u32 scope; /* at::RecordScope; 7 = USER_SCOPE */
+	__u32 scope; /* at::RecordScope; 7 = USER_SCOPE; PTB_SCOPE_UNKNOWN */
 	__u32 text_len;
 };
+#define PTB_SCOPE_UNKNOWN 0xff /* named by before(), its constructor was not seen */
 
 struct ptb_scope_end {
 	struct ptb_rec_hdr h;

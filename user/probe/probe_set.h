@@ -19,6 +19,7 @@ struct probe_set_opts {
 	uint64_t ring_bytes;  /* per ring; power of two, 0: chosen from the number of CPUs */
 	bool force_perf;      /* perf-event uprobes even where uprobe_multi exists */
 	bool follow_tasks;    /* fork/exec/exit/new-thread tracepoints */
+	bool watch_children;  /* with follow_tasks: a watched task's children are watched from birth */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -77,7 +78,7 @@ uint32_t probe_set__ring_cnt(const struct probe_set *ps);
  * with site 0 (calibration) is dropped here; every other byte is passed on unread. */
 int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg);
 /* Highest fill of the rings, 0..1, to pace the reader; and an fd that polls readable when a ring is
- * more than half full. */
+ * more than half full, until ring 0 is drained. */
 double probe_set__fill(const struct probe_set *ps);
 int probe_set__poll_fd(const struct probe_set *ps);
 

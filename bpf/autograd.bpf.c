@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The backward graph: nodes about to run, and the sequence numbers that tie them to the operators of
+ * the forward pass. Offsets come from the process's configuration; an unknown one yields no value.
+ */
+
+/* PyNode -> its Python object -> the object's class (ob_type at +8) -> tp_name (at +24) */
+static __always_inline void node_class(struct text *t, char *dst, __u64 obj_slot)
+{
+	__u64 p = read_word(obj_slot, &t->flags);
+
+	if (!t->flags)
+		p = read_word(p + 8, &t->flags);
+	if (!t->flags)
+		p = read_word(p + 24, &t->flags);
+	if (!t->flags)
+		text_read_cstr(t, dst, p);
+}
+
+/* Engine::evaluate_function(shared_ptr<GraphTask>&, Node*, ...): rdx = Node* */
+SEC("uprobe.multi")
+int node_enter(struct pt_regs *ctx)
+{
+	struct ptb_node_enter *r;
+	struct ptb_proc_cfg *cfg;
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+	__u64 node;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	cfg = hit_cfg(&hit);
+	if (!cfg)
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	r = (void *)s->rec;
+	node = PT_REGS_PARM3(ctx);
+	r->sp = PT_REGS_SP(ctx);
+	r->node = node;
+	r->vptr = read_word(node, &t.flags);
+	r->seq = ~0ULL;
+	if (cfg->node_seq_off != PTB_OFF_UNKNOWN)
+		r->seq = read_word(node + cfg->node_seq_off, &t.flags);
+	r->fwd_thread = 0;
+	if (cfg->node_thread_off != PTB_OFF_UNKNOWN)
+		r->fwd_thread = read_word(node + cfg->node_thread_off, &t.flags);
+	if (r->vptr && r->vptr == cfg->pynode_vptr && cfg->pynode_obj_off != PTB_OFF_UNKNOWN)
+		node_class(&t, (char *)(r + 1), node + cfg->pynode_obj_off);
+	r->text_len = t.len;
+	r->pad = 0;
+	emit_text(s, &hit, PTB_REC_NODE_ENTER, sizeof(*r), &t);
+	scratch_put(s);
+	return 0;
+}
+
+/*
+ * The thread's sequence counter through glibc's dynamic thread vector: the thread pointer's second word
+ * points to 16-byte slots by module, slot -1 holds their number. A block that this thread has not
+ * touched yet is not allocated (pointer -1, or no slot): the counter then has its initial value, 0.
+ */
+static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, __u8 *flags)
+{
+	struct task_struct *t = (void *)bpf_get_current_task();
+	__u64 fsbase = BPF_CORE_READ(t, thread.fsbase);
+	__u64 dtv = read_word(fsbase + 8, flags);
+	__u64 slots, block;
+
+	if (*flags)
+		return 0;
+	slots = read_word(dtv - 16, flags);
+	if (*flags || cfg->seq_tls_module > slots)
+		return 0;
+	block = read_word(dtv + 16 * cfg->seq_tls_module, flags);
+	if (*flags || !block || block == ~0ULL)
+		return 0;
+	return read_word(block + cfg->seq_tls_offset, flags);
+}
+
+SEC("uprobe.multi")
+int seq_probe(struct pt_regs *ctx)
+{
+	struct ptb_proc_cfg *cfg;
+	struct ptb_seq r = {};
+	struct hit hit;
+	__u8 flags = 0;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	cfg = hit_cfg(&hit);
+	if (!cfg)
+		return 0;
+	if (cfg->seq_tls_module)
+		r.seq = tls_seq(cfg, &flags);
+	else
+		flags = PTB_F_READ_FAULT;
+	hdr_fill(&r.h, sizeof(r), PTB_REC_SEQ, flags, &hit);
+	r.sp = PT_REGS_SP(ctx);
+	emit_copy(&hit, &r, sizeof(r));
+	return 0;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Maps, switches and the variables that user space reads or writes through mapped memory. Owns their
+ * sizes; knows no record kind.
+ */
+#ifndef PTB_MAPS_BPF_H
+#define PTB_MAPS_BPF_H
+
+#define PTB_RING_MAX 64      /* ring buffers; CPU n uses ring n & ring_mask */
+#define PTB_SCRATCH_CNT 4    /* programs that may build a text at once on one CPU */
+#define PTB_SCOPES_MAX 16384 /* live RecordFunction objects */
+
+/* Set before load. */
+const volatile __u32 ring_mask = 0;
+const volatile __u64 ring_half = 0; /* bytes; a ring fuller than this wakes the reader */
+const volatile __u32 ns_level = 0;  /* depth of ptbpf's pid namespace; 0: the initial one */
+const volatile __u32 ns_inum = 0;   /* its inode, used when ns_level > 0 */
+const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
+
+/* Written by user space at any time: the window. On its own cache line, every hit reads it. */
+__u32 active __attribute__((aligned(64))) = 0;
+
+/*
+ * Losses per ring since user space took them last: it exchanges count and first time with 0. Each on
+ * a line of its own: touched only when a ring is full.
+ */
+__u64 loss_cnt[PTB_RING_MAX] __attribute__((aligned(64))) = {};
+__u64 loss_first_ns[PTB_RING_MAX] = {};
+__u64 loss_last_ns[PTB_RING_MAX] = {};
+
+struct ring_template {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PTB_RING_MAX);
+	__type(key, __u32);
+	__array(values, struct ring_template);
+} rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PTB_PROC_MAX);
+	__type(key, __u32);
+	__type(value, struct ptb_proc_cfg);
+} proc_cfg SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PTB_CNT_BPF_MAX);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+/* A text record under construction; kept off the stack and out of the ring until its length is known. */
+struct scratch {
+	__u32 busy;
+	__u32 pad;
+	__u64 rec[128];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PTB_SCRATCH_CNT);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratch_mem SEC(".maps");
+
+struct scope_key {
+	__u64 handle;
+	__u32 tgid;
+	__u32 pad;
+};
+
+/* LRU: an object whose end falls outside the window must not stay for ever. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PTB_SCOPES_MAX);
+	__type(key, struct scope_key);
+	__type(value, __u32); /* at::RecordScope */
+} scopes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16 * PTB_PROC_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32); /* tgid */
+	__type(value, __u32);
+} watched SEC(".maps");
+
+static __always_inline void count(__u32 id)
+{
+	__u64 *v = bpf_map_lookup_elem(&counters, &id);
+
+	if (v) /* a probed thread can be preempted by another one: per-CPU alone is not enough */
+		__sync_fetch_and_add(v, 1);
+}
+
+#endif /* PTB_MAPS_BPF_H */

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The one BPF object: includes the programs by subject, so that they share maps, inlined helpers and
+ * one skeleton. Holds nothing of its own but the license.
+ */
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+/* BPF_PROG() declares a ctx that most programs do not name */
+#pragma clang diagnostic ignored "-Wunused-parameter"
+
+#include "ptb_event.h"
+#include "ptb_probe.h"
+#include "ktypes.bpf.h"
+#include "maps.bpf.h"
+#include "emit.bpf.h"
+
+#include "op.bpf.c"
+#include "calib.bpf.c"
+#include "scope.bpf.c"
+#include "autograd.bpf.c"
+#include "task.bpf.c"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Names and scopes: record_function and its relatives, compiled regions, TorchScript functions, custom
+ * autograd functions, boxed operator calls. Reads the texts that the target holds anyway; decides
+ * nothing about what they mean.
+ */
+
+/* A record whose fixed part ends in {text_len, pad} after the stack pointer. */
+static __always_inline void emit_named(struct pt_regs *ctx, const struct hit *hit, __u8 kind,
+				       struct scratch *s, const struct text *t)
+{
+	struct ptb_named_enter *r = (void *)s->rec;
+
+	r->sp = PT_REGS_SP(ctx);
+	r->text_len = t->len;
+	r->pad = 0;
+	emit_text(s, hit, kind, sizeof(*r), t);
+}
+
+/* Where the text of such a record is built. */
+static __always_inline char *named_text(struct scratch *s)
+{
+	return (char *)s->rec + sizeof(struct ptb_named_enter);
+}
+
+_Static_assert(sizeof(struct ptb_named_enter) == sizeof(struct ptb_scope_name), "same layout");
+
+/* custom autograd.Function: rdi = its Python class; PyTypeObject::tp_name is at +24 in every CPython */
+SEC("uprobe.multi")
+int pyfunc_enter(struct pt_regs *ctx)
+{
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+	__u64 name;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	name = read_word(PT_REGS_PARM1(ctx) + 24, &t.flags);
+	if (!t.flags)
+		text_read_cstr(&t, named_text(s), name);
+	emit_named(ctx, &hit, PTB_REC_NAMED_ENTER, s, &t);
+	scratch_put(s);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int script_enter(struct pt_regs *ctx)
+{
+	struct ptb_proc_cfg *cfg;
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	cfg = hit_cfg(&hit);
+	if (!cfg)
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	if (cfg->script_name_off == PTB_OFF_UNKNOWN)
+		t.flags = PTB_F_READ_FAULT;
+	else
+		text_read_string(&t, named_text(s), PT_REGS_PARM1(ctx) + cfg->script_name_off,
+				 cfg->old_string_abi);
+	emit_named(ctx, &hit, PTB_REC_NAMED_ENTER, s, &t);
+	scratch_put(s);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int scope_string(struct pt_regs *ctx)
+{
+	struct ptb_proc_cfg *cfg;
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	cfg = hit_cfg(&hit);
+	if (!cfg)
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	text_read_string(&t, named_text(s), PT_REGS_PARM2(ctx), cfg->old_string_abi);
+	emit_named(ctx, &hit, PTB_REC_SCOPE_NAME, s, &t);
+	scratch_put(s);
+	return 0;
+}
+
+/* rdi: text, rsi: its context or NULL ("Torch-Compiled Region", "0/0" gives the name of later versions) */
+SEC("uprobe.multi")
+int scope_cstr(struct pt_regs *ctx)
+{
+	struct text t = {}, ext = {};
+	struct scratch *s;
+	struct hit hit;
+	char *dst;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	dst = named_text(s);
+	text_read_cstr(&t, dst, PT_REGS_PARM1(ctx));
+	if (PT_REGS_PARM2(ctx) && !t.flags) {
+		__u32 at = t.len > PTB_TEXT_MAX ? PTB_TEXT_MAX : t.len;
+
+		dst[at] = ':';
+		dst[at + 1] = ' ';
+		text_read_cstr(&ext, dst + at + 2, PT_REGS_PARM2(ctx));
+		t.flags |= ext.flags;
+		t.len = at + 2 + ext.len;
+		text_bound(&t);
+	}
+	emit_named(ctx, &hit, PTB_REC_SCOPE_NAME, s, &t);
+	scratch_put(s);
+	return 0;
+}
+
+/* ---- RecordFunction objects ---- */
+
+static __always_inline void scope_remember(const struct hit *hit, __u64 handle, __u32 scope)
+{
+	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
+
+	bpf_map_update_elem(&scopes, &key, &scope, BPF_ANY);
+}
+
+/* What the constructor said; a caller may have inlined it. */
+static __always_inline __u32 scope_remembered(const struct hit *hit, __u64 handle)
+{
+	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
+	__u32 *scope = bpf_map_lookup_elem(&scopes, &key);
+
+	return scope ? *scope : PTB_SCOPE_UNKNOWN;
+}
+
+/* Without text; the name, if any, came before. */
+SEC("uprobe.multi")
+int scope_ctor(struct pt_regs *ctx)
+{
+	struct ptb_scope_begin r = {};
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_BEGIN, 0, &hit);
+	r.sp = PT_REGS_SP(ctx);
+	r.handle = PT_REGS_PARM1(ctx);
+	r.scope = (__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
+	if (emit_copy(&hit, &r, sizeof(r)))
+		scope_remember(&hit, r.handle, r.scope);
+	return 0;
+}
+
+static __always_inline char *begin_text(struct scratch *s)
+{
+	return (char *)s->rec + sizeof(struct ptb_scope_begin);
+}
+
+static __always_inline void emit_begin(struct pt_regs *ctx, const struct hit *hit, struct scratch *s,
+				       const struct text *t)
+{
+	struct ptb_scope_begin *r = (void *)s->rec;
+	__u64 handle = PT_REGS_PARM1(ctx);
+
+	r->sp = PT_REGS_SP(ctx);
+	r->handle = handle;
+	r->scope = scope_remembered(hit, handle);
+	r->text_len = t->len;
+	if (emit_text(s, hit, PTB_REC_SCOPE_BEGIN, sizeof(*r), t))
+		scope_remember(hit, handle, r->scope);
+}
+
+SEC("uprobe.multi")
+int before_cstr(struct pt_regs *ctx)
+{
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	text_read_cstr(&t, begin_text(s), PT_REGS_PARM2(ctx));
+	emit_begin(ctx, &hit, s, &t);
+	scratch_put(s);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int before_str(struct pt_regs *ctx)
+{
+	struct ptb_proc_cfg *cfg;
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	cfg = hit_cfg(&hit);
+	if (!cfg)
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	text_read_string(&t, begin_text(s), PT_REGS_PARM2(ctx), cfg->old_string_abi);
+	emit_begin(ctx, &hit, s, &t);
+	scratch_put(s);
+	return 0;
+}
+
+/*
+ * before(std::variant<std::string_view, ...>, long): the variant is passed on the stack, string_view is
+ * {length, pointer}, the index a byte. Only a string makes a record: the other alternative is an
+ * operator's schema, and operators have probes of their own.
+ */
+SEC("uprobe.multi")
+int before_var(struct pt_regs *ctx)
+{
+	struct {
+		__u64 len, ptr, index;
+	} var = {};
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	if (bpf_probe_read_user(&var, sizeof(var), (void *)(PT_REGS_SP(ctx) + 8))) {
+		count(PTB_CNT_READ_FAULT);
+		return 0;
+	}
+	if (var.index & 0xff)
+		return 0;
+	s = scratch_get();
+	if (!s)
+		return 0;
+	text_read_mem(&t, begin_text(s), var.ptr, var.len);
+	emit_begin(ctx, &hit, s, &t);
+	scratch_put(s);
+	return 0;
+}
+
+/* end() runs again from the destructor, and for objects that never began: only the first is news. */
+SEC("uprobe.multi")
+int scope_end(struct pt_regs *ctx)
+{
+	struct ptb_scope_end r = {};
+	struct scope_key key = {};
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	key.handle = PT_REGS_PARM1(ctx);
+	key.tgid = hit.tgid;
+	if (bpf_map_delete_elem(&scopes, &key))
+		return 0;
+	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_END, 0, &hit);
+	r.sp = PT_REGS_SP(ctx);
+	r.handle = key.handle;
+	emit_copy(&hit, &r, sizeof(r));
+	return 0;
+}
+
+/* ---- boxed calls ---- */
+
+/*
+ * profiler::_record_function_enter*(String name, String? args): the name is the last but one IValue
+ * (16 bytes: payload, tag) of the boxed stack, a std::vector {begin, end, capacity}.
+ */
+static __always_inline void emit_boxed_scope(struct pt_regs *ctx, const struct hit *hit,
+					     const struct ptb_proc_cfg *cfg, __u64 stack)
+{
+	__u64 vec[2] = {}, payload;
+	struct text t = {};
+	struct scratch *s = scratch_get();
+
+	if (!s)
+		return;
+	if (bpf_probe_read_user(vec, sizeof(vec), (void *)stack) || vec[1] < vec[0] ||
+	    vec[1] - vec[0] < 32) {
+		text_fault(&t);
+	} else {
+		payload = read_word(vec[1] - 32, &t.flags);
+		if (!t.flags)
+			text_read_string(&t, named_text(s), payload + cfg->string_ivalue_off,
+					 cfg->old_string_abi);
+	}
+	emit_named(ctx, hit, PTB_REC_SCOPE_NAME, s, &t);
+	scratch_put(s);
+}
+
+SEC("uprobe.multi")
+int boxed_enter(struct pt_regs *ctx)
+{
+	struct ptb_boxed_enter r = {};
+	struct ptb_proc_cfg *cfg;
+	struct hit hit;
+	__u64 handle = PT_REGS_PARM1(ctx), stack = PT_REGS_PARM2(ctx);
+	__u64 third = PT_REGS_PARM3(ctx);
+	__u8 flags = 0;
+
+	/* else the compiler selects between addresses in ctx, which the verifier refuses */
+	barrier_var(handle);
+	barrier_var(stack);
+	barrier_var(third);
+	if (!hit_begin(ctx, &hit))
+		return 0;
+	cfg = hit_cfg(&hit);
+	if (!cfg)
+		return 0;
+	if (cfg->boxed_handle_reg) {
+		handle = stack;
+		stack = third;
+	}
+	r.opdef = read_word(handle, &flags); /* OperatorHandle begins with its OperatorDef* */
+	hdr_fill(&r.h, sizeof(r), PTB_REC_BOXED_ENTER, flags, &hit);
+	r.sp = PT_REGS_SP(ctx);
+	emit_copy(&hit, &r, sizeof(r));
+	if (r.opdef && r.opdef == cfg->scope_enter_opdef)
+		emit_boxed_scope(ctx, &hit, cfg, stack);
+	return 0;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Life of processes and threads from scheduler tracepoints (BTF-typed: no kprobes needed), for watched
+ * processes only. Independent of the window: a process born outside it must still be known. The
+ * collector decides what to do about them.
+ */
+
+static __always_inline bool is_watched(__u32 tgid)
+{
+	return tgid && bpf_map_lookup_elem(&watched, &tgid);
+}
+
+static __always_inline void emit_task(__u8 kind, struct task_struct *who, struct task_struct *child,
+				      __u32 group_dead)
+{
+	struct ptb_task r = {};
+	struct hit hit = {
+		.ts_ns = bpf_ktime_get_ns(),
+		.tgid = task_tgid(who),
+		.tid = task_tid(who),
+	};
+
+	hdr_fill(&r.h, sizeof(r), kind, 0, &hit);
+	if (child) {
+		r.child_tgid = task_tgid(child);
+		r.child_tid = task_tid(child);
+	}
+	r.group_dead = group_dead;
+	BPF_CORE_READ_STR_INTO(&r.comm, child ?: who, comm);
+	emit_copy(&hit, &r, sizeof(r));
+}
+
+/* Fires for threads too, before the new task runs. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 tgid = task_tgid(parent), child_tgid;
+	__u32 one = 1;
+
+	if (!is_watched(tgid))
+		return 0;
+	child_tgid = task_tgid(child);
+	if (child_tgid == tgid) {
+		emit_task(PTB_REC_THREAD_NEW, parent, child, 0);
+		return 0;
+	}
+	if (watch_children && child_tgid)
+		bpf_map_update_elem(&watched, &child_tgid, &one, BPF_ANY);
+	emit_task(PTB_REC_FORK, parent, child, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(task_exec, struct task_struct *task)
+{
+	if (is_watched(task_tgid(task)))
+		emit_task(PTB_REC_EXEC, task, NULL, 0);
+	return 0;
+}
+
+/*
+ * Older kernels do not pass group_dead; `live` is already decremented here. Two threads that exit
+ * together may both see 0: the one that unwatches the process reports its end.
+ */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(task_exit, struct task_struct *task)
+{
+	__u32 tgid = task_tgid(task), dead = 0;
+
+	if (!is_watched(tgid))
+		return 0;
+	if (!BPF_CORE_READ(task, signal, live.counter)) {
+		if (bpf_map_delete_elem(&watched, &tgid))
+			return 0;
+		dead = 1;
+	}
+	emit_task(PTB_REC_EXIT, task, NULL, dead);
+	return 0;
+}

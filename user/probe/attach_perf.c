@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Perf-event uprobes, one per site, for kernels without uprobe_multi: the same plan and cookies, two
+ * file descriptors a site, slower to attach and to detach.
+ */
+#define LOG_DOMAIN "attach"
+#include "base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include <bpf/libbpf.h>
+
+#include "probe/probe_impl.h"
+
+#define FDS_PER_SITE 2  /* the perf event and the link */
+#define FDS_RESERVE 512 /* everything else */
+
+static uint64_t read_u64(const char *path)
+{
+	uint64_t v = 0;
+	FILE *f = fopen(path, "re");
+
+	if (f) {
+		if (fscanf(f, "%" SCNu64, &v) != 1)
+			v = 0;
+		fclose(f);
+	}
+	return v;
+}
+
+int attach_perf__raise_limit(uint64_t sites)
+{
+	uint64_t nr_open = read_u64("/proc/sys/fs/nr_open");
+	uint64_t want = sites * FDS_PER_SITE + FDS_RESERVE;
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim))
+		return -errno;
+	if (lim.rlim_cur >= want)
+		return 0;
+	if (nr_open && want > nr_open) {
+		pr_error("%" PRIu64 " probes need %" PRIu64 " file descriptors, the system allows %" PRIu64,
+			 sites, want, nr_open);
+		pr_hint("raise it: sysctl fs.nr_open=%" PRIu64, want);
+		return -EMFILE;
+	}
+	lim.rlim_cur = want;
+	if (lim.rlim_max < want)
+		lim.rlim_max = want;
+	if (setrlimit(RLIMIT_NOFILE, &lim)) {
+		int err = -errno;
+
+		pr_error("cannot raise the limit of open files to %" PRIu64 ": %s", want, errstr(err));
+		pr_hint("start ptbpf with a higher limit: ulimit -n %" PRIu64, want);
+		return err;
+	}
+	return 0;
+}
+
+int attach_perf__sites(struct attach_req *req)
+{
+	for (uint32_t i = 0; i < req->cnt; i++) {
+		struct probe_site *site = req->sites[i];
+		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = PTB_COOKIE(req->proc, site->id));
+		struct bpf_link *link;
+		int err;
+
+		link = bpf_program__attach_uprobe_opts(req->prog, req->tgid, req->path, site->offset, &opts);
+		if (link) {
+			err = link_list__add(req->links, link);
+			if (err)
+				return err;
+			req->attached++;
+			continue;
+		}
+		err = -errno;
+		if (attach__is_hard_error(err)) {
+			if (err == -EMFILE || err == -ENFILE)
+				pr_error("out of file descriptors after %u of %u probes in '%s'", i,
+					 req->cnt, req->path);
+			return err;
+		}
+		pr_debug("kernel refused site %u at 0x%" PRIx64 " of '%s': %s", site->id, site->offset,
+			 req->path, errstr(err));
+		site->refused = true;
+	}
+	return 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The table of kern_features.h: each row tries the thing itself where that is possible without harm,
+ * and reads what the kernel says of itself where it is not. Attaches to nobody but ptbpf.
+ */
+#define LOG_DOMAIN "features"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <linux/capability.h>
+
+#include "probe/kern_features.h"
+#include "probe/probe_impl.h"
+
+/* First line of a small file without its end; -1 and errno if it cannot be read. */
+static int read_line(const char *path, char *buf, size_t cap)
+{
+	FILE *f = fopen(path, "re");
+	char *got;
+	int err;
+
+	if (!f)
+		return -1;
+	got = fgets(buf, (int)cap, f);
+	err = errno;
+	fclose(f);
+	if (!got) {
+		errno = err ? err : ENODATA;
+		return -1;
+	}
+	buf[strcspn(buf, "\n")] = '\0';
+	return 0;
+}
+
+static enum feature_state check_kernel(char *detail, size_t cap)
+{
+	struct utsname u;
+
+	if (uname(&u)) {
+		snprintf(detail, cap, "uname: %s", errstr(errno));
+		return FEATURE_UNKNOWN;
+	}
+	snprintf(detail, cap, "%s %s %s", u.sysname, u.release, u.machine);
+	return strcmp(u.machine, "x86_64") ? FEATURE_NO : FEATURE_YES;
+}
+
+static enum feature_state check_libbpf(char *detail, size_t cap)
+{
+	snprintf(detail, cap, "libbpf %u.%u", libbpf_major_version(), libbpf_minor_version());
+	return libbpf_major_version() > 1 || libbpf_minor_version() >= 3 ? FEATURE_YES : FEATURE_NO;
+}
+
+static bool has_cap(uint64_t set, int cap)
+{
+	return set >> cap & 1;
+}
+
+static int read_caps(uint64_t *set)
+{
+	char line[256];
+	FILE *f = fopen("/proc/self/status", "re");
+	int found = 0;
+
+	if (!f)
+		return -1;
+	while (!found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "CapEff: %" SCNx64, set) == 1;
+	fclose(f);
+	return found ? 0 : -1;
+}
+
+#define CAP_NR_PERFMON 38 /* both since Linux 5.8 */
+#define CAP_NR_BPF 39
+
+static enum feature_state check_caps(char *detail, size_t cap)
+{
+	uint64_t set = 0;
+
+	if (read_caps(&set)) {
+		snprintf(detail, cap, "cannot read /proc/self/status");
+		return FEATURE_UNKNOWN;
+	}
+	if (has_cap(set, CAP_SYS_ADMIN)) {
+		snprintf(detail, cap, "CAP_SYS_ADMIN");
+		return FEATURE_YES;
+	}
+	if (has_cap(set, CAP_NR_BPF) && has_cap(set, CAP_NR_PERFMON)) {
+		snprintf(detail, cap, "CAP_BPF and CAP_PERFMON");
+		return FEATURE_YES;
+	}
+	snprintf(detail, cap, "missing:%s%s (or CAP_SYS_ADMIN)",
+		 has_cap(set, CAP_NR_BPF) ? "" : " CAP_BPF",
+		 has_cap(set, CAP_NR_PERFMON) ? "" : " CAP_PERFMON");
+	return FEATURE_NO;
+}
+
+static enum feature_state check_ptrace_cap(char *detail, size_t cap)
+{
+	uint64_t set = 0;
+	char yama[16] = "absent";
+
+	(void)!read_line("/proc/sys/kernel/yama/ptrace_scope", yama, sizeof(yama));
+	if (read_caps(&set)) {
+		snprintf(detail, cap, "cannot read /proc/self/status");
+		return FEATURE_UNKNOWN;
+	}
+	if (!strcmp(yama, "3")) {
+		snprintf(detail, cap, "kernel.yama.ptrace_scope is 3: no process may read another's memory");
+		return FEATURE_NO;
+	}
+	if (has_cap(set, CAP_SYS_PTRACE)) {
+		snprintf(detail, cap, "CAP_SYS_PTRACE; kernel.yama.ptrace_scope %s", yama);
+		return FEATURE_YES;
+	}
+	snprintf(detail, cap, "missing: CAP_SYS_PTRACE; kernel.yama.ptrace_scope %s", yama);
+	return FEATURE_NO;
+}
+
+/* The mode in brackets: "none [integrity] confidentiality". No file: no lockdown in this kernel. */
+static enum feature_state check_lockdown(char *detail, size_t cap)
+{
+	char line[128], *mode, *end;
+
+	if (read_line("/sys/kernel/security/lockdown", line, sizeof(line))) {
+		if (errno == ENOENT) {
+			snprintf(detail, cap, "not enforced");
+			return FEATURE_YES;
+		}
+		snprintf(detail, cap, "/sys/kernel/security/lockdown: %s", errstr(errno));
+		return FEATURE_UNKNOWN;
+	}
+	mode = strchr(line, '[');
+	end = mode ? strchr(mode, ']') : NULL;
+	if (!end) {
+		snprintf(detail, cap, "%s", line);
+		return FEATURE_UNKNOWN;
+	}
+	*end = '\0';
+	snprintf(detail, cap, "%s", mode + 1);
+	/* "integrity" still lets BPF read; "confidentiality" forbids bpf_probe_read_kernel() */
+	return strcmp(mode + 1, "confidentiality") ? FEATURE_YES : FEATURE_NO;
+}
+
+static enum feature_state check_btf(char *detail, size_t cap)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+
+	if (!btf) {
+		snprintf(detail, cap, "/sys/kernel/btf/vmlinux: %s", errstr(errno));
+		return FEATURE_NO;
+	}
+	snprintf(detail, cap, "/sys/kernel/btf/vmlinux, %u types", btf__type_cnt(btf));
+	btf__free(btf);
+	return FEATURE_YES;
+}
+
+/* The smallest program of the type that uprobes run. */
+static enum feature_state check_prog_load(char *detail, size_t cap)
+{
+	struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ptb_try", "GPL", insns, 2, NULL);
+
+	if (fd < 0) {
+		snprintf(detail, cap, "bpf(BPF_PROG_LOAD): %s", errstr(errno));
+		return FEATURE_NO;
+	}
+	close(fd);
+	snprintf(detail, cap, "a program loads");
+	return FEATURE_YES;
+}
+
+static enum feature_state check_ringbuf(char *detail, size_t cap)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ptb_try_ring", 0, 0,
+				(uint32_t)sysconf(_SC_PAGESIZE), NULL);
+
+	if (fd < 0) {
+		snprintf(detail, cap, "%s", errstr(errno));
+		return errno == EINVAL ? FEATURE_NO : FEATURE_UNKNOWN;
+	}
+	close(fd);
+	snprintf(detail, cap, "a map is made");
+	return FEATURE_YES;
+}
+
+static enum feature_state check_uprobe_pmu(char *detail, size_t cap)
+{
+	char type[32];
+
+	if (read_line("/sys/bus/event_source/devices/uprobe/type", type, sizeof(type))) {
+		snprintf(detail, cap, "/sys/bus/event_source/devices/uprobe: %s", errstr(errno));
+		return FEATURE_NO;
+	}
+	snprintf(detail, cap, "perf event type %s", type);
+	return FEATURE_YES;
+}
+
+static enum feature_state check_uprobe_multi(char *detail, size_t cap)
+{
+	if (attach_multi__supported()) {
+		snprintf(detail, cap, "a link to ptbpf itself works");
+		return FEATURE_YES;
+	}
+	snprintf(detail, cap, "refused: perf-event probes are used, attaching takes longer");
+	return FEATURE_NO;
+}
+
+static enum feature_state check_paranoid(char *detail, size_t cap)
+{
+	char level[16];
+	uint64_t set = 0;
+
+	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) || read_caps(&set)) {
+		snprintf(detail, cap, "%s", errstr(errno));
+		return FEATURE_UNKNOWN;
+	}
+	snprintf(detail, cap, "kernel.perf_event_paranoid %s", level);
+	if (has_cap(set, CAP_SYS_ADMIN) || has_cap(set, CAP_NR_PERFMON))
+		return FEATURE_YES; /* the setting binds others */
+	return atoi(level) > 0 ? FEATURE_NO : FEATURE_YES;
+}
+
+/* Kernels before 5.11 charge BPF maps to the limit of locked memory; libbpf raises it if it may. */
+static enum feature_state check_memlock(char *detail, size_t cap)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &lim)) {
+		snprintf(detail, cap, "%s", errstr(errno));
+		return FEATURE_UNKNOWN;
+	}
+	if (lim.rlim_cur == RLIM_INFINITY)
+		snprintf(detail, cap, "unlimited");
+	else
+		snprintf(detail, cap, "%" PRIu64 " KiB (matters before Linux 5.11 only)",
+			 (uint64_t)lim.rlim_cur >> 10);
+	return FEATURE_YES;
+}
+
+static enum feature_state check_seccomp(char *detail, size_t cap)
+{
+	int mode = prctl(PR_GET_SECCOMP, 0, 0, 0, 0);
+
+	if (mode < 0) {
+		snprintf(detail, cap, "not in this kernel");
+		return FEATURE_YES;
+	}
+	snprintf(detail, cap, mode ? "a filter is active: it may forbid bpf() and perf_event_open()"
+				   : "no filter");
+	return mode ? FEATURE_UNKNOWN : FEATURE_YES;
+}
+
+static enum feature_state check_pidns(char *detail, size_t cap)
+{
+	uint32_t level, inum;
+	int err = pidns__self(&level, &inum);
+
+	if (err) {
+		snprintf(detail, cap, "%s", errstr(err));
+		return FEATURE_UNKNOWN;
+	}
+	if (level)
+		snprintf(detail, cap, "level %u: only processes of this container can be traced", level);
+	else
+		snprintf(detail, cap, "initial");
+	return FEATURE_YES;
+}
+
+const struct feature kern_features[] = {
+	{ "machine", true, check_kernel, "run ptbpf on Linux on x86-64" },
+	{ "libbpf", true, check_libbpf, "install libbpf 1.3 or later (Debian 12: from its backports)" },
+	{ "capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)" },
+	{ "kernel lockdown", true, check_lockdown,
+	  "boot without lockdown=confidentiality (or turn secure boot's lockdown off)" },
+	{ "kernel types (BTF)", true, check_btf, "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y" },
+	{ "BPF programs", true, check_prog_load,
+	  "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y" },
+	{ "BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later" },
+	{ "uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y" },
+	{ "uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later" },
+	{ "reading the target's memory", false, check_ptrace_cap,
+	  "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3" },
+	{ "perf events", false, check_paranoid, "run ptbpf as root, or sysctl kernel.perf_event_paranoid=0" },
+	{ "locked memory", false, check_memlock, "ulimit -l unlimited" },
+	{ "seccomp", false, check_seccomp, "run ptbpf outside the sandbox that filters its system calls" },
+	{ "pid namespace", false, check_pidns, "run ptbpf outside the container to see every process" },
+};
+const size_t kern_feature_cnt = sizeof(kern_features) / sizeof(kern_features[0]);
+
+const struct feature *kern_features__blocker(char *detail, size_t cap)
+{
+	bpf_log__init();
+	for (size_t i = 0; i < kern_feature_cnt; i++)
+		if (kern_features[i].needed && kern_features[i].check(detail, cap) == FEATURE_NO)
+			return &kern_features[i];
+	return NULL;
+}

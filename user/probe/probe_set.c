@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The session's set of BPF programs and links; see probe_set.h. Owns the loaded object, the rings, and
+ * the links of each process. Which sites to probe is decided elsewhere.
+ */
+#define LOG_DOMAIN "probe_set"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "base/vec.h"
+#include "probe/kern_features.h"
+#include "probe/probe_impl.h"
+#include "ptbpf.skel.h"
+
+struct proc {
+	bool used;
+	struct link_list links;
+};
+
+struct probe_set {
+	struct ptbpf_bpf *skel;
+	struct rings *rings;
+	struct bpf_program *progs[PTB_PROG_CNT];
+	bool multi;
+	struct proc procs[PTB_PROC_MAX];
+	struct link_list cost_links;
+	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
+};
+
+static const char *const prog_names[PTB_PROG_CNT] = {
+#define X(name, nr, text) [nr] = #name,
+	PTB_PROGS(X)
+#undef X
+};
+
+static void map_programs(struct probe_set *ps)
+{
+	struct ptbpf_bpf *s = ps->skel;
+	struct bpf_program *const progs[PTB_PROG_CNT] = {
+		[PTB_PROG_OP_ENTER] = s->progs.op_enter,
+		[PTB_PROG_OP_EXIT] = s->progs.op_exit,
+		[PTB_PROG_BOXED_ENTER] = s->progs.boxed_enter,
+		[PTB_PROG_NODE_ENTER] = s->progs.node_enter,
+		[PTB_PROG_PYFUNC_ENTER] = s->progs.pyfunc_enter,
+		[PTB_PROG_SCRIPT_ENTER] = s->progs.script_enter,
+		[PTB_PROG_SCOPE_STRING] = s->progs.scope_string,
+		[PTB_PROG_SCOPE_CSTR] = s->progs.scope_cstr,
+		[PTB_PROG_SCOPE_CTOR] = s->progs.scope_ctor,
+		[PTB_PROG_BEFORE_CSTR] = s->progs.before_cstr,
+		[PTB_PROG_BEFORE_STR] = s->progs.before_str,
+		[PTB_PROG_BEFORE_VAR] = s->progs.before_var,
+		[PTB_PROG_SCOPE_END] = s->progs.scope_end,
+		[PTB_PROG_SEQ] = s->progs.seq_probe,
+		[PTB_PROG_CALIB] = s->progs.calib,
+	};
+
+	_Static_assert(PTB_PROG_CNT == 15, "a new program needs a row above");
+	memcpy(ps->progs, progs, sizeof(progs));
+}
+
+static int configure(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ring_cnt,
+		     uint64_t ring_bytes)
+{
+	struct ptbpf_bpf *s = ps->skel;
+	uint32_t level, inum;
+	int err = pidns__self(&level, &inum);
+
+	if (err)
+		return err;
+	s->rodata->ring_mask = ring_cnt - 1;
+	s->rodata->ring_half = ring_bytes / 2;
+	s->rodata->ns_level = level;
+	s->rodata->ns_inum = inum;
+	s->rodata->watch_children = opts->watch_children;
+	ps->multi = !opts->force_perf && attach_multi__supported();
+	if (!ps->multi)
+		for (uint32_t i = 0; i < PTB_PROG_CNT; i++)
+			bpf_program__set_expected_attach_type(ps->progs[i], (enum bpf_attach_type)0);
+	bpf_program__set_autoload(s->progs.pidns_depth, false);
+	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
+	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);
+	bpf_program__set_autoload(s->progs.task_exit, opts->follow_tasks);
+	return 0;
+}
+
+/* Why loading failed, in the user's terms where a feature is missing. */
+static void report_load_failure(int err)
+{
+	char detail[256];
+	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
+
+	if (f) {
+		pr_error("cannot load the BPF programs: %s: %s", f->title, detail);
+		pr_hint("%s", f->hint);
+	} else {
+		pr_error("cannot load the BPF programs: %s", errstr(err));
+		pr_hint("see what the kernel says: --log=libbpf");
+	}
+}
+
+static int load(struct probe_set *ps, const struct probe_set_opts *opts)
+{
+	uint32_t ring_cnt = rings__choose_cnt();
+	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes : rings__choose_bytes();
+	int err;
+
+	if ((bytes & (bytes - 1)) || bytes < 4096 || bytes > (1u << 30)) {
+		pr_error("a ring buffer cannot have %llu bytes", (unsigned long long)bytes);
+		pr_hint("use a power of two from 4K to 1G");
+		return -EINVAL;
+	}
+	ps->skel = ptbpf_bpf__open();
+	if (!ps->skel) {
+		err = -errno;
+		pr_error("cannot open the BPF object: %s", errstr(err));
+		return err;
+	}
+	map_programs(ps);
+	err = configure(ps, opts, ring_cnt, bytes);
+	if (err)
+		return err;
+	err = ptbpf_bpf__load(ps->skel);
+	if (err) {
+		report_load_failure(err);
+		return err;
+	}
+	return rings__open(ring_cnt, bytes, bpf_map__fd(ps->skel->maps.rings), &ps->rings);
+}
+
+static int attach_tasks(struct probe_set *ps)
+{
+	struct ptbpf_bpf *s = ps->skel;
+
+	s->links.task_fork = bpf_program__attach(s->progs.task_fork);
+	s->links.task_exec = bpf_program__attach(s->progs.task_exec);
+	s->links.task_exit = bpf_program__attach(s->progs.task_exit);
+	if (!s->links.task_fork || !s->links.task_exec || !s->links.task_exit) {
+		int err = -errno;
+
+		pr_error("cannot attach to the scheduler's tracepoints: %s", errstr(err));
+		return err;
+	}
+	return 0;
+}
+
+int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out)
+{
+	struct probe_set *ps = calloc(1, sizeof(*ps));
+	int err;
+
+	if (!ps)
+		return -ENOMEM;
+	bpf_log__init();
+	err = load(ps, opts);
+	if (!err && opts->follow_tasks)
+		err = attach_tasks(ps);
+	if (err) {
+		probe_set__free(ps);
+		return err;
+	}
+	*out = ps;
+	return 0;
+}
+
+void probe_set__free(struct probe_set *ps)
+{
+	if (!ps)
+		return;
+	if (ps->skel && ps->skel->bss)
+		__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_RELAXED);
+	probe_set__detach(ps);
+	rings__free(ps->rings);
+	ptbpf_bpf__destroy(ps->skel);
+	free(ps);
+}
+
+bool probe_set__uses_multi(const struct probe_set *ps)
+{
+	return ps->multi;
+}
+
+/* ---- processes ---- */
+
+static int attach_sites(struct probe_set *ps, struct attach_req *req)
+{
+	return ps->multi ? attach_multi__sites(req) : attach_perf__sites(req);
+}
+
+/* The sites of `lib` that program `prog` serves, into `some`. */
+static uint32_t select_sites(const struct probe_lib *lib, uint32_t prog, struct probe_site **some)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < lib->cnt; i++)
+		if (lib->sites[i].prog == prog && !lib->sites[i].refused)
+			some[cnt++] = &lib->sites[i];
+	return cnt;
+}
+
+static int attach_lib(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *lib)
+{
+	struct probe_site **some = calloc((size_t)lib->cnt + 1, sizeof(*some));
+	int err = 0, attached = 0;
+
+	if (!some)
+		return -ENOMEM;
+	for (uint32_t prog = 0; !err && prog < PTB_PROG_CNT; prog++) {
+		struct attach_req req = {
+			.prog = ps->progs[prog],
+			.tgid = tgid,
+			.proc = proc,
+			.path = lib->access_path,
+			.sites = some,
+			.cnt = select_sites(lib, prog, some),
+			.links = &ps->procs[proc].links,
+		};
+
+		if (!req.cnt)
+			continue;
+		err = attach_sites(ps, &req);
+		if (err && err != -ESRCH)
+			pr_error("cannot attach %u %s probes to '%s' of process %d: %s", req.cnt,
+				 prog_names[prog], lib->access_path, (int)tgid, errstr(err));
+		attached += (int)req.attached;
+	}
+	free(some);
+	return err ? err : attached;
+}
+
+static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uint32_t *idx)
+{
+	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
+		if (ps->procs[i].used)
+			continue;
+		if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &i, cfg, BPF_ANY))
+			return -errno;
+		ps->procs[i].used = true;
+		*idx = i;
+		return 0;
+	}
+	pr_error("more than %d processes in one session", PTB_PROC_MAX);
+	return -ENOSPC;
+}
+
+static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid, uint64_t *sites)
+{
+	*sites = 0;
+	for (uint32_t l = 0; l < lib_cnt; l++) {
+		for (uint32_t i = 0; i < libs[l].cnt; i++)
+			if (libs[l].sites[i].prog >= PTB_PROG_CNT || !libs[l].sites[i].id)
+				return -EINVAL;
+		*sites += libs[l].cnt;
+		if (libs[l].cnt && !attach__file_is_mapped(tgid, libs[l].access_path))
+			pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit",
+				libs[l].access_path, (int)tgid);
+	}
+	return 0;
+}
+
+int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg, struct probe_lib *libs,
+			   uint32_t lib_cnt, uint32_t *proc_idx)
+{
+	pid_t tgid = (pid_t)cfg->tgid;
+	uint64_t sites;
+	uint32_t idx = 0;
+	int err, attached = 0;
+
+	err = check_libs(libs, lib_cnt, tgid, &sites);
+	if (!err && !ps->multi)
+		err = attach_perf__raise_limit(sites);
+	if (!err)
+		err = proc__alloc(ps, cfg, &idx);
+	if (err)
+		return err;
+	probe_set__watch_task(ps, cfg->tgid);
+	for (uint32_t l = 0; l < lib_cnt; l++) {
+		int n = attach_lib(ps, idx, tgid, &libs[l]);
+
+		if (n < 0) {
+			probe_set__remove_process(ps, idx);
+			return n;
+		}
+		attached += n;
+	}
+	*proc_idx = idx;
+	return attached;
+}
+
+void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
+{
+	if (proc_idx >= PTB_PROC_MAX)
+		return;
+	link_list__clear(&ps->procs[proc_idx].links);
+	ps->procs[proc_idx].used = false;
+}
+
+int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
+{
+	uint32_t one = 1;
+
+	if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.watched), &tgid, &one, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
+/* ---- the window ---- */
+
+void probe_set__activate(struct probe_set *ps)
+{
+	__atomic_store_n(&ps->skel->bss->active, 1, __ATOMIC_SEQ_CST);
+}
+
+void probe_set__deactivate(struct probe_set *ps)
+{
+	__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_SEQ_CST);
+	rings__wait_programs(ps->rings);
+}
+
+void probe_set__detach(struct probe_set *ps)
+{
+	link_list__clear(&ps->cost_links);
+	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
+		probe_set__remove_process(ps, i);
+	if (!ps->skel)
+		return;
+	bpf_link__destroy(ps->skel->links.task_fork);
+	bpf_link__destroy(ps->skel->links.task_exec);
+	bpf_link__destroy(ps->skel->links.task_exit);
+	ps->skel->links.task_fork = ps->skel->links.task_exec = ps->skel->links.task_exit = NULL;
+}
+
+/* ---- cost ---- */
+
+static int cost_attach(void *arg, pid_t pid)
+{
+	struct probe_set *ps = arg;
+	struct probe_site sites[2] = { { .prog = PTB_PROG_CALIB }, { .prog = PTB_PROG_CALIB } };
+	struct probe_site *list[2] = { &sites[0], &sites[1] };
+	struct attach_req req = {
+		.prog = ps->progs[PTB_PROG_CALIB],
+		.tgid = pid,
+		.sites = list,
+		.cnt = 2,
+		.links = &ps->cost_links,
+	};
+	int err = probe_cost__sites(&req.path, &sites[0].offset, &sites[1].offset);
+
+	if (!err)
+		err = attach_sites(ps, &req);
+	if (!err && req.attached != req.cnt)
+		err = -EOPNOTSUPP;
+	return err;
+}
+
+static void cost_detach(void *arg)
+{
+	link_list__clear(&((struct probe_set *)arg)->cost_links);
+}
+
+static void ignore_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
+{
+	(void)arg;
+	(void)ring;
+	(void)rec;
+	(void)len;
+}
+
+static void cost_drain(void *arg)
+{
+	struct probe_set *ps = arg;
+
+	for (uint32_t i = 0; i < rings__cnt(ps->rings); i++)
+		rings__drain(ps->rings, i, ignore_record, NULL);
+}
+
+int64_t probe_set__measure_cost(struct probe_set *ps)
+{
+	const struct probe_cost_ops ops = {
+		.attach = cost_attach,
+		.detach = cost_detach,
+		.drain = cost_drain,
+		.arg = ps,
+	};
+	int64_t ps_per_hit;
+
+	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
+		if (ps->procs[i].used)
+			return -EBUSY; /* draining here would lose records */
+	ps_per_hit = probe_cost__measure(&ops);
+	if (ps_per_hit < 0)
+		pr_warn("cannot measure the cost of a probe on this host: %s", errstr((int)ps_per_hit));
+	return ps_per_hit;
+}
+
+/* ---- counters and rings ---- */
+
+static uint64_t sum_counter(struct probe_set *ps, uint32_t id)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *v, sum = 0;
+
+	if (cpus <= 0)
+		return 0;
+	v = calloc((size_t)cpus, sizeof(*v));
+	if (v && !bpf_map_lookup_elem(bpf_map__fd(ps->skel->maps.counters), &id, v))
+		for (int i = 0; i < cpus; i++)
+			sum += v[i];
+	free(v);
+	return sum;
+}
+
+static uint64_t sum_missed(struct probe_set *ps)
+{
+	struct bpf_program *prog;
+	uint64_t sum = 0;
+
+	bpf_object__for_each_program(prog, ps->skel->obj) {
+		struct bpf_prog_info info = {};
+		uint32_t len = sizeof(info);
+		int fd = bpf_program__fd(prog);
+
+		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len))
+			sum += info.recursion_misses;
+	}
+	return sum;
+}
+
+uint64_t probe_set__counter(struct probe_set *ps, uint32_t id)
+{
+	if (id == PTB_CNT_HITS)
+		return rings__delivered(ps->rings);
+	if (id == PTB_CNT_MISSED)
+		return sum_missed(ps);
+	return id < PTB_CNT_BPF_MAX ? sum_counter(ps, id) : 0;
+}
+
+uint32_t probe_set__ring_cnt(const struct probe_set *ps)
+{
+	return rings__cnt(ps->rings);
+}
+
+int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg)
+{
+	return rings__drain(ps->rings, ring, fn, arg);
+}
+
+double probe_set__fill(const struct probe_set *ps)
+{
+	return rings__fill(ps->rings);
+}
+
+int probe_set__poll_fd(const struct probe_set *ps)
+{
+	return rings__wake_fd(ps->rings);
+}
+
+/*
+ * The programs set the first time if it is 0, then the last, then count; a loss that falls between the
+ * two exchanges here is counted next time with no first time of its own, and begins where this ended.
+ */
+void probe_set__take_loss(struct probe_set *ps, uint32_t ring, struct ring_loss *out)
+{
+	struct ptbpf_bpf__bss *b = ps->skel->bss;
+	uint64_t first;
+
+	memset(out, 0, sizeof(*out));
+	if (ring >= rings__cnt(ps->rings))
+		return;
+	out->cnt = __atomic_exchange_n(&b->loss_cnt[ring], 0, __ATOMIC_SEQ_CST);
+	if (!out->cnt)
+		return;
+	first = __atomic_exchange_n(&b->loss_first_ns[ring], 0, __ATOMIC_SEQ_CST);
+	out->begin_ns = first ? first : ps->loss_seen_ns[ring];
+	out->end_ns = __atomic_load_n(&b->loss_last_ns[ring], __ATOMIC_SEQ_CST);
+	if (out->end_ns < out->begin_ns)
+		out->end_ns = out->begin_ns;
+	ps->loss_seen_ns[ring] = out->end_ns;
+}

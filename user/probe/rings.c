@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The per-CPU ring buffers: made here, handed to BPF through the outer map, read here. The reader works
+ * on the mapped pages itself (kernel Documentation/bpf/ringbuf.rst: consumer page, producer page, data
+ * mapped twice in a row) so that it can stop at what was there when it began. Knows no record kind but
+ * the one that calibration leaves.
+ */
+#define LOG_DOMAIN "rings"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/bpf.h>
+#include <bpf/bpf.h>
+
+#include "probe/probe_impl.h"
+
+#define RING_BYTES_ALL (32u << 20)
+#define RING_BYTES_MIN (256u << 10)
+#define RING_BYTES_MAX (4u << 20)
+#define GIVE_BACK 256 /* records between two advances of the consumer position */
+
+struct ring {
+	int fd;
+	uint64_t *cons;       /* own page, written by us */
+	const uint64_t *prod; /* read-only page; the data follows it */
+	const uint8_t *data;
+};
+
+struct rings {
+	uint32_t cnt;
+	uint64_t bytes;
+	size_t page;
+	int outer_fd;
+	int epoll_fd;
+	uint64_t delivered;
+	struct ring ring[RINGS_MAX];
+};
+
+uint32_t rings__choose_cnt(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	uint32_t cnt = 1;
+
+	while (cnt < RINGS_MAX && (long)cnt < cpus)
+		cnt *= 2;
+	return cnt;
+}
+
+uint64_t rings__choose_bytes(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t share = RING_BYTES_ALL / (uint64_t)(cpus > 0 ? cpus : 1);
+	uint64_t bytes = RING_BYTES_MIN;
+
+	while (bytes < RING_BYTES_MAX && bytes * 2 <= share)
+		bytes *= 2;
+	return bytes;
+}
+
+static int ring__open(struct rings *r, uint32_t idx)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = idx };
+	struct ring *ring = &r->ring[idx];
+	void *p;
+
+	ring->fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ptb_ring", 0, 0, (uint32_t)r->bytes, NULL);
+	if (ring->fd < 0)
+		return -errno;
+	p = mmap(NULL, r->page, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	ring->cons = p;
+	p = mmap(NULL, r->page + 2 * r->bytes, PROT_READ, MAP_SHARED, ring->fd, (off_t)r->page);
+	if (p == MAP_FAILED)
+		return -errno;
+	ring->prod = p;
+	ring->data = (const uint8_t *)p + r->page;
+	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is data */
+	if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev))
+		return -errno;
+	if (bpf_map_update_elem(r->outer_fd, &idx, &ring->fd, BPF_ANY))
+		return -errno;
+	return 0;
+}
+
+int rings__open(uint32_t cnt, uint64_t bytes, int outer_map_fd, struct rings **out)
+{
+	struct rings *r = calloc(1, sizeof(*r));
+	int err = 0;
+
+	if (!r)
+		return -ENOMEM;
+	r->cnt = cnt;
+	r->bytes = bytes;
+	r->page = (size_t)sysconf(_SC_PAGESIZE);
+	r->outer_fd = outer_map_fd;
+	for (uint32_t i = 0; i < cnt; i++)
+		r->ring[i].fd = -1;
+	r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (r->epoll_fd < 0)
+		err = -errno;
+	for (uint32_t i = 0; !err && i < cnt; i++)
+		err = ring__open(r, i);
+	if (err) {
+		pr_error("cannot make %u ring buffers of %lu KiB: %s", cnt, (unsigned long)(bytes >> 10),
+			 errstr(err));
+		pr_hint("try a smaller one: --ringbuf 256K");
+		rings__free(r);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+void rings__free(struct rings *r)
+{
+	if (!r)
+		return;
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		struct ring *ring = &r->ring[i];
+
+		if (ring->prod)
+			munmap((void *)(uintptr_t)ring->prod, r->page + 2 * r->bytes);
+		if (ring->cons)
+			munmap(ring->cons, r->page);
+		if (ring->fd >= 0)
+			close(ring->fd);
+	}
+	if (r->epoll_fd >= 0)
+		close(r->epoll_fd);
+	free(r);
+}
+
+uint32_t rings__cnt(const struct rings *r)
+{
+	return r->cnt;
+}
+
+uint64_t rings__delivered(const struct rings *r)
+{
+	return r->delivered;
+}
+
+int rings__wake_fd(const struct rings *r)
+{
+	return r->epoll_fd;
+}
+
+static void clear_wakeups(const struct rings *r)
+{
+	struct epoll_event ev[RINGS_MAX];
+
+	while (epoll_wait(r->epoll_fd, ev, RINGS_MAX, 0) == RINGS_MAX)
+		;
+}
+
+int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
+{
+	struct ring *ring;
+	uint64_t mask = r->bytes - 1, start, pos, end;
+	uint32_t n = 0;
+
+	if (idx >= r->cnt)
+		return -EINVAL;
+	ring = &r->ring[idx];
+	if (idx == 0)
+		clear_wakeups(r);
+	start = pos = *ring->cons;
+	end = __atomic_load_n(ring->prod, __ATOMIC_ACQUIRE);
+	while (pos < end) {
+		const uint32_t *head = (const void *)(ring->data + (pos & mask));
+		const struct ptb_rec_hdr *rec = (const void *)(head + 2);
+		uint32_t word = __atomic_load_n(head, __ATOMIC_ACQUIRE);
+		uint32_t len = word & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+
+		if (word & BPF_RINGBUF_BUSY_BIT)
+			break; /* its writer is not done; the rest waits behind it */
+		pos += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
+		if (!(word & BPF_RINGBUF_DISCARD_BIT) && len >= sizeof(*rec) &&
+		    (rec->site || rec->kind != PTB_REC_OP_ENTER)) {
+			fn(arg, idx, rec, len);
+			r->delivered++;
+		}
+		if (++n % GIVE_BACK == 0)
+			__atomic_store_n(ring->cons, pos, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(ring->cons, pos, __ATOMIC_RELEASE);
+	return (int64_t)(pos - start);
+}
+
+double rings__fill(const struct rings *r)
+{
+	uint64_t most = 0;
+
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		uint64_t used = __atomic_load_n(r->ring[i].prod, __ATOMIC_RELAXED) - *r->ring[i].cons;
+
+		if (used > most)
+			most = used;
+	}
+	return (double)most / (double)r->bytes;
+}
+
+/*
+ * An update of a map of maps returns only after every program that could still see the old value is
+ * done (kernel/bpf/syscall.c, maybe_wait_bpf_programs).
+ */
+void rings__wait_programs(const struct rings *r)
+{
+	uint32_t key = 0;
+	int err = bpf_map_update_elem(r->outer_fd, &key, &r->ring[0].fd, BPF_ANY);
+
+	if (err)
+		pr_warn("cannot wait for running programs: %s", errstr(err));
+}

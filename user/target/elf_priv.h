@@ -65,6 +65,9 @@ const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz);
 void elf_dyn__init(struct elf_file *ef);    /* .dynsym, relocation tables; leaves what is absent empty */
 void elf_symtab__init(struct elf_file *ef); /* .symtab by the section headers */
 int elf_plt__init(struct elf_file *ef);     /* 0 or -ENOMEM */
+/* Calls fn for every named symbol of one table; false when fn stopped it. */
+bool elf_symtab__walk(const struct elf_symtab *st,
+		      bool (*fn)(const struct elf_sym *sym, void *arg), void *arg);
 /* Bounds of a string table made safe: ends at its last NUL. */
 void elf_symtab__set_str(struct elf_symtab *st, const uint8_t *str, uint64_t sz);
 

@@ -229,8 +229,8 @@ void elf_dyn__init(struct elf_file *ef)
 	elf_symtab__set_str(&ef->dynsym, str, d.str_sz);
 }
 
-static bool walk(const struct elf_symtab *st, bool (*fn)(const struct elf_sym *sym, void *arg),
-		 void *arg)
+bool elf_symtab__walk(const struct elf_symtab *st,
+		      bool (*fn)(const struct elf_sym *sym, void *arg), void *arg)
 {
 	struct elf_sym sym;
 	Elf64_Sym raw;
@@ -255,6 +255,6 @@ static bool walk(const struct elf_symtab *st, bool (*fn)(const struct elf_sym *s
 void elf_file__for_each_sym(const struct elf_file *ef,
 			    bool (*fn)(const struct elf_sym *sym, void *arg), void *arg)
 {
-	if (walk(&ef->dynsym, fn, arg))
-		walk(&ef->symtab, fn, arg);
+	if (elf_symtab__walk(&ef->dynsym, fn, arg))
+		elf_symtab__walk(&ef->symtab, fn, arg);
 }

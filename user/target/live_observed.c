@@ -108,24 +108,40 @@ static uint32_t locate(pid_t pid, const struct live_ops *lo, struct candidate *c
 	return found;
 }
 
+/* Reads the flag of every operator. */
+static bool read_flags(pid_t pid, struct live_ops *lo, uint32_t off, uint8_t *flags)
+{
+	struct remote_piece *pieces = calloc(lo->cnt, sizeof(*pieces));
+	uint32_t i;
+	bool ok;
+
+	if (!pieces)
+		return false;
+	for (i = 0; i < lo->cnt; i++) {
+		pieces[i].addr = lo->ops[i].opdef + off;
+		pieces[i].buf = &flags[i];
+		pieces[i].len = 1;
+	}
+	ok = !remote__read_pieces(pid, pieces, lo->cnt);
+	for (i = 0; i < lo->cnt && ok; i++)
+		ok = pieces[i].ok && flags[i] <= 1;
+	for (i = 0; i < lo->cnt && ok; i++)
+		lo->ops[i].unobserved = !flags[i];
+	free(pieces);
+	return ok;
+}
+
 void live_observed__find(pid_t pid, struct live_ops *lo)
 {
 	struct candidate *cands = calloc(WINDOW, sizeof(*cands));
-	uint8_t *bytes = malloc(WINDOW);
+	uint8_t *bytes = malloc(lo->cnt > WINDOW ? lo->cnt : WINDOW);
 	uint32_t i, off = 0, known = 0;
-	uint8_t v;
 
 	for (i = 0; i < lo->cnt; i++)
 		known += is_known(lo->ops[i].name);
 	if (cands && bytes && known >= KNOWN_MIN && lo->cnt > 4 * UNOBSERVED_MAX)
 		off = locate(pid, lo, cands, bytes, known);
-	lo->observed_known = off;
-	for (i = 0; off && i < lo->cnt; i++) {
-		if (remote__read(pid, lo->ops[i].opdef + off, &v, 1))
-			lo->observed_known = false;
-		else
-			lo->ops[i].unobserved = !v;
-	}
+	lo->observed_known = off && read_flags(pid, lo, off, bytes);
 	if (lo->observed_known)
 		pr_debug("is_observed_ at %u, %u operators unobserved", off, cands[off].zeros);
 	else

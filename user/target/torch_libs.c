@@ -44,7 +44,7 @@ static bool score_sym(const struct elf_sym *sym, void *arg)
 {
 	struct role_score *score = arg;
 
-	if (!sym->defined)
+	if (!sym->defined || !sym->name[0])
 		return true;
 	/* the functions: the classes' constants are weak in every extension that names them */
 	if (has_prefix(sym->name, "_ZN2at4_ops"))
@@ -193,9 +193,16 @@ static void set_text(struct torch_lib *lib, const struct elf_file *ef, const str
 	}
 }
 
+enum scan_scope {
+	SCAN_EXPORTED, /* by the exported symbols: a few milliseconds for all libraries */
+	SCAN_ALL,      /* by local symbols too: hundreds */
+	SCAN_EXE,      /* the executable, whatever its name */
+};
+
 /* Opens the file of an executable mapping and describes it. -ENOEXEC: not to be used, -ENOMEM. */
 static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
-		   const struct proc_map *map, struct torch_lib *lib, struct role_score *score)
+		   const struct proc_map *map, enum scan_scope scope, struct torch_lib *lib,
+		   struct role_score *score)
 {
 	struct elf_file *ef = NULL;
 	uint64_t addr;
@@ -222,7 +229,10 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 	lib->build_id_sz = elf_file__build_id(ef, lib->build_id, BUILD_ID_MAX);
 	if (!lib->build_id_sz)
 		digest(ef, lib->build_id);
-	elf_file__for_each_sym(ef, score_sym, score);
+	if (scope == SCAN_EXPORTED)
+		elf_symtab__walk(&ef->dynsym, score_sym, score);
+	else
+		elf_file__for_each_sym(ef, score_sym, score);
 	lib->present = true;
 	err = 0;
 out:
@@ -272,9 +282,10 @@ static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
 	return map->exec && !strcmp(proc_map__base(map), tp->exe);
 }
 
-static int scan(struct torch_proc *tp, const struct proc_maps *maps, bool exe_only,
+static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
 		struct role_score *best, uint32_t *bad)
 {
+	bool exe = scope == SCAN_EXE;
 	struct role_score score;
 	struct torch_lib lib;
 	uint32_t i;
@@ -283,15 +294,15 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, bool exe_on
 	for (i = 0; i < maps->cnt; i++) {
 		const struct proc_map *map = &maps->items[i];
 
-		if (!(exe_only ? is_exe(tp, map) : torch_libs__may_be(map)) || seen_before(maps, i))
+		if (!(exe ? is_exe(tp, map) : torch_libs__may_be(map)) || seen_before(maps, i))
 			continue;
 		memset(&lib, 0, sizeof(lib));
 		memset(&score, 0, sizeof(score));
-		err = examine(tp, maps, map, &lib, &score);
+		err = examine(tp, maps, map, scope, &lib, &score);
 		if (err == -ENOMEM)
 			return err;
 		if (err) {
-			*bad += !exe_only;
+			*bad += scope == SCAN_EXPORTED;
 			continue;
 		}
 		err = take_roles(tp, &lib, &score, best);
@@ -308,9 +319,11 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32
 	int err;
 
 	*bad = 0;
-	err = scan(tp, maps, false, &best, bad);
+	err = scan(tp, maps, SCAN_EXPORTED, &best, bad);
+	if (!err && !torch_proc__ready(tp))
+		err = scan(tp, maps, SCAN_ALL, &best, bad);
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !best.cnt[TORCH_LIB_CPU])
-		err = scan(tp, maps, true, &best, bad);
+		err = scan(tp, maps, SCAN_EXE, &best, bad);
 	return err;
 }

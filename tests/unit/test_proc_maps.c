@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* /proc/PID/maps: texts with everything that a path may hold, and this process's own. */
+#include <string.h>
+#include <unistd.h>
+
+#include "suite.h"
+#include "target/proc_maps.h"
+#include "target/torch_libs.h"
+
+static const char table[] =
+	"55d0c8a00000-55d0c8a01000 r--p 00000000 08:02 173521 /usr/bin/python3.11\n"
+	"7f0000000000-7f0000021000 rw-p 00000000 00:00 0 \n"
+	"7f1000000000-7f1012000000 r-xp 00f83000 fd:0a 42 /a b/libtorch_cpu.so\n"
+	"7f1012000000-7f1013000000 r--p 12f83000 fd:0a 42 /a b/libtorch_cpu.so\n"
+	"7f2000000000-7f2000001000 r-xp 00002000 00:2f 18446744073709551615 "
+	"/tmp/line\\012break/libc10.so (deleted)\n"
+	"7f2100000000-7f2100001000 r-xp 00000000 00:01 7 /memfd:libtorch_cpu.so (deleted)\n"
+	"7f2200000000-7f2200001000 rwxs 00000000 00:05 9 /dev/zero (deleted)\n"
+	"7ffc00000000-7ffc00021000 rw-p 00000000 00:00 0 [stack]\n"
+	"7ffc00100000-7ffc00102000 r-xp 00000000 00:00 0 [vdso]\n"
+	"rubbish\n"
+	"7f3000001000-7f3000000000 r-xp 00000000 08:02 5 /end/before/start\n"
+	"7f3000000000-7f3000001000 r-x 00000000 08:02 5 /short/perms\n"
+	"\n"
+	"7f4000000000-7f4000001000 r-xp 00000000 08:02 6 /no/newline/at/the/end";
+
+static void test_table(void)
+{
+	struct proc_maps maps;
+
+	CU_ASSERT_EQUAL_FATAL(proc_maps__parse(table, sizeof(table) - 1, &maps), 0);
+	CU_ASSERT_EQUAL_FATAL(maps.cnt, 7);
+	CU_ASSERT_EQUAL(maps.items[0].start, 0x55d0c8a00000);
+	CU_ASSERT_EQUAL(maps.items[0].ino, 173521);
+	CU_ASSERT_FALSE(maps.items[0].exec);
+
+	CU_ASSERT_STRING_EQUAL(maps.items[1].path, "/a b/libtorch_cpu.so");
+	CU_ASSERT(maps.items[1].exec && !maps.items[1].deleted);
+	CU_ASSERT_EQUAL(maps.items[1].end, 0x7f1012000000);
+	CU_ASSERT_EQUAL(maps.items[1].off, 0xf83000);
+	CU_ASSERT_EQUAL(maps.items[1].dev_major, 0xfd);
+	CU_ASSERT_EQUAL(maps.items[1].dev_minor, 0x0a);
+
+	CU_ASSERT_STRING_EQUAL(maps.items[3].path, "/tmp/line\nbreak/libc10.so");
+	CU_ASSERT(maps.items[3].deleted);
+	CU_ASSERT_EQUAL(maps.items[3].ino, UINT64_MAX);
+	CU_ASSERT_STRING_EQUAL(proc_map__base(&maps.items[3]), "libc10.so");
+	CU_ASSERT_STRING_EQUAL(maps.items[4].path, "/memfd:libtorch_cpu.so");
+	CU_ASSERT_STRING_EQUAL(maps.items[6].path, "/no/newline/at/the/end");
+	proc_maps__free(&maps);
+	CU_ASSERT_PTR_NULL(maps.items);
+}
+
+static void test_filter(void)
+{
+	/* by index into the table: executable, and the file's name, not its folder's, tells */
+	static const bool may_be[] = { false, true, false, true, true, false, false };
+	struct proc_map folder = { .path = (char *)"/opt/torch/lib/libgomp.so", .exec = true };
+	struct proc_map renamed = { .path = (char *)"/x/libtorch_cpu-1a2b.so", .exec = true };
+	struct proc_maps maps;
+	uint32_t i;
+
+	CU_ASSERT_EQUAL_FATAL(proc_maps__parse(table, sizeof(table) - 1, &maps), 0);
+	for (i = 0; i < maps.cnt; i++)
+		CU_ASSERT_EQUAL(torch_libs__may_be(&maps.items[i]), may_be[i]);
+	CU_ASSERT_FALSE(torch_libs__may_be(&folder));
+	CU_ASSERT(torch_libs__may_be(&renamed));
+	proc_maps__free(&maps);
+}
+
+/* Every prefix of the table is a text that a racing reader might see. */
+static void test_cut(void)
+{
+	struct proc_maps maps;
+	size_t len;
+
+	for (len = 0; len < sizeof(table); len++) {
+		CU_ASSERT_EQUAL_FATAL(proc_maps__parse(table, len, &maps), 0);
+		CU_ASSERT(maps.cnt <= 8);
+		proc_maps__free(&maps);
+	}
+}
+
+static void test_self(void)
+{
+	uint64_t here = (uint64_t)(uintptr_t)test_self;
+	struct proc_maps maps;
+	char exe[4096] = "";
+	uint32_t i, hits = 0;
+
+	CU_ASSERT(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
+	CU_ASSERT_EQUAL_FATAL(proc_maps__read(getpid(), &maps), 0);
+	for (i = 0; i < maps.cnt; i++) {
+		if (here < maps.items[i].start || here >= maps.items[i].end)
+			continue;
+		hits++;
+		CU_ASSERT(maps.items[i].exec);
+		CU_ASSERT_STRING_EQUAL(maps.items[i].path, exe);
+	}
+	CU_ASSERT_EQUAL(hits, 1);
+	proc_maps__free(&maps);
+	CU_ASSERT(proc_maps__read(1 << 30, &maps) < 0);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "table", test_table },
+		{ "name filter", test_filter },
+		{ "cut texts", test_cut },
+		{ "own maps", test_self },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("proc_maps", tests);
+}

@@ -29,7 +29,7 @@ int jsonw__flush(struct jsonw *w)
 	return w->err;
 }
 
-static void put(struct jsonw *w, const char *data, size_t len)
+static void put_slow(struct jsonw *w, const char *data, size_t len)
 {
 	while (len && !w->err) {
 		size_t n = w->cap - w->len;
@@ -45,6 +45,16 @@ static void put(struct jsonw *w, const char *data, size_t len)
 		data += n;
 		len -= n;
 	}
+}
+
+static inline void put(struct jsonw *w, const char *data, size_t len)
+{
+	if (len > w->cap - w->len || w->err) {
+		put_slow(w, data, len);
+		return;
+	}
+	memcpy(w->buf + w->len, data, len);
+	w->len += len;
 }
 
 /* What precedes a value: a comma, or nothing after a key or an opening bracket. */
@@ -136,9 +146,14 @@ static void put_escaped(struct jsonw *w, const char *text)
 	const unsigned char *p = (const unsigned char *)text, *run = p;
 	char esc[8];
 
-	while (*p) {
-		size_t n = utf8_len(p);
+	for (;;) {
+		size_t n;
 
+		while (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
+			p++;
+		if (!*p)
+			break;
+		n = utf8_len(p);
 		if (n && *p >= 0x20 && *p != '"' && *p != '\\' && *p != 0x7f) {
 			p += n;
 			continue;
@@ -162,6 +177,13 @@ void jsonw__key(struct jsonw *w, const char *key)
 	put(w, "\"", 1);
 	put_escaped(w, key);
 	put(w, "\": ", 3);
+	w->after_key = true;
+}
+
+void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len)
+{
+	before_value(w);
+	put(w, quoted, len);
 	w->after_key = true;
 }
 

@@ -36,6 +36,9 @@ void jsonw__end_obj(struct jsonw *w);
 void jsonw__begin_arr(struct jsonw *w);
 void jsonw__end_arr(struct jsonw *w);
 void jsonw__key(struct jsonw *w, const char *key);
+/* The same for a key that is a literal without characters to escape, at less cost. */
+#define JSONW_KEY(w, key) jsonw__key_lit(w, "\"" key "\": ", sizeof(key) + 3)
+void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len);
 void jsonw__str(struct jsonw *w, const char *text);
 void jsonw__u64(struct jsonw *w, uint64_t v);
 void jsonw__i64(struct jsonw *w, int64_t v);

@@ -31,34 +31,21 @@ static void head(struct jsonw *w, const char *ph)
 {
 	jsonw__break(w);
 	jsonw__begin_obj(w);
-	jsonw__key(w, "ph");
+	JSONW_KEY(w, "ph");
 	jsonw__str(w, ph);
 }
 
-static void put_str(struct jsonw *w, const char *key, const char *text)
-{
-	jsonw__key(w, key);
-	jsonw__str(w, text);
-}
-
-static void put_u64(struct jsonw *w, const char *key, uint64_t v)
-{
-	jsonw__key(w, key);
-	jsonw__u64(w, v);
-}
-
-static void put_us(struct jsonw *w, const char *key, uint64_t ns)
-{
-	jsonw__key(w, key);
-	jsonw__us(w, ns);
-}
+/* Keys are literals: millions of events pay for each of them. */
+#define put_str(w, key, text) (JSONW_KEY(w, key), jsonw__str(w, text))
+#define put_u64(w, key, v) (JSONW_KEY(w, key), jsonw__u64(w, v))
+#define put_us(w, key, ns) (JSONW_KEY(w, key), jsonw__us(w, ns))
 
 static void put_marks(struct jsonw *w, uint32_t flags)
 {
 	size_t i;
 
 	if (flags & SLICE_UNFINISHED) { /* torch's own mark */
-		jsonw__key(w, "finished");
+		JSONW_KEY(w, "finished");
 		jsonw__bool(w, false);
 	}
 	for (i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
@@ -79,7 +66,7 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl, uint64_t begin
 	put_u64(w, "tid", sl->tid);
 	put_us(w, "ts", begin);
 	put_us(w, "dur", end > begin ? end - begin : 0);
-	jsonw__key(w, "args");
+	JSONW_KEY(w, "args");
 	jsonw__begin_obj(w);
 	/* one number in all three: consumers join a trace with an Execution Trace by either name */
 	put_u64(w, "External id", sl->id);
@@ -116,7 +103,7 @@ static void meta_head(struct jsonw *w, const char *name, uint64_t ts, uint32_t p
 	put_us(w, "ts", ts);
 	put_u64(w, "pid", pid);
 	put_u64(w, "tid", tid);
-	jsonw__key(w, "args");
+	JSONW_KEY(w, "args");
 	jsonw__begin_obj(w);
 }
 
@@ -167,7 +154,7 @@ void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost
 	put_u64(w, "pid", pid);
 	put_u64(w, "tid", pid);
 	put_us(w, "ts", begin);
-	jsonw__key(w, "args");
+	JSONW_KEY(w, "args");
 	jsonw__begin_obj(w);
 	put_u64(w, "count", lost->cnt);
 	put_us(w, "duration_us", end > begin ? end - begin : 0);
@@ -185,7 +172,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 	put_str(w, "tid", "PyTorch Profiler");
 	put_us(w, "ts", begin);
 	put_us(w, "dur", end > begin ? end - begin : 0);
-	jsonw__key(w, "args");
+	JSONW_KEY(w, "args");
 	jsonw__begin_obj(w);
 	put_u64(w, "Op count", 0);
 	jsonw__end_obj(w);
@@ -196,7 +183,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 	put_us(w, "ts", begin);
 	put_str(w, "pid", "Spans");
 	put_u64(w, "tid", 0);
-	jsonw__key(w, "args");
+	JSONW_KEY(w, "args");
 	jsonw__begin_obj(w);
 	put_u64(w, "sort_index", 536870912); /* below every process */
 	jsonw__end_obj(w);

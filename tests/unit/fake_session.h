@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * A session made of plain values, for tests of exporters: stands in for user/model, so that an exporter
+ * can be told anything, also what no capture would hold.
+ */
+#ifndef TESTS_FAKE_SESSION_H
+#define TESTS_FAKE_SESSION_H
+
+#include "model/session.h"
+
+#define FAKE_META_MAX 8
+
+struct session {
+	struct session_info info;
+	uint64_t counters[64];
+	struct {
+		const char *key, *json;
+	} meta[FAKE_META_MAX];
+	const char *comm; /* of every thread */
+};
+
+/* One sealed second of process 100 that began at 5 s; nothing lost. */
+struct session fake_session(void);
+
+/* A slice of thread 100/100 that tests change as they need. */
+struct slice fake_slice(uint64_t id, const char *name, uint64_t begin_ns, uint64_t end_ns);
+
+#endif /* TESTS_FAKE_SESSION_H */

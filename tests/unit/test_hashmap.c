@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* base/hashmap against a plain array under random puts and deletes, and its edges. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashmap.h"
+#include "suite.h"
+
+static void test_empty(void)
+{
+	struct hashmap m = { 0 };
+	uint64_t pos = 0;
+
+	CU_ASSERT_PTR_NULL(hashmap__get(&m, 1, 2));
+	CU_ASSERT_FALSE(hashmap__del(&m, 1, 2));
+	CU_ASSERT_PTR_NULL(hashmap__next(&m, &pos));
+	hashmap__clear(&m);
+}
+
+static void test_put_replaces(void)
+{
+	struct hashmap m = { 0 };
+
+	CU_ASSERT_EQUAL(hashmap__put(&m, 7, 8, 1), 0);
+	CU_ASSERT_EQUAL(hashmap__put(&m, 7, 8, 2), 0);
+	CU_ASSERT_EQUAL(*hashmap__get(&m, 7, 8), 2);
+	CU_ASSERT_EQUAL(m.live, 1);
+	*hashmap__get(&m, 7, 8) = 3;
+	CU_ASSERT_EQUAL(*hashmap__get(&m, 7, 8), 3);
+	hashmap__clear(&m);
+	CU_ASSERT_PTR_NULL(hashmap__get(&m, 7, 8));
+	CU_ASSERT_EQUAL(hashmap__put(&m, 7, 8, 4), 0); /* usable again */
+	CU_ASSERT_EQUAL(*hashmap__get(&m, 7, 8), 4);
+	hashmap__clear(&m);
+}
+
+/* Both words are the key: swapped or partly equal keys are others; all values are allowed. */
+static void test_both_words(void)
+{
+	static const uint64_t words[] = { 0, 1, 2, UINT64_MAX, 1ULL << 63, 0x9e3779b97f4a7c15ULL };
+	const uint64_t n = sizeof(words) / sizeof(words[0]);
+	struct hashmap m = { 0 };
+	uint64_t i, j;
+
+	for (i = 0; i < n; i++)
+		for (j = 0; j < n; j++)
+			CU_ASSERT_EQUAL(hashmap__put(&m, words[i], words[j], i * n + j), 0);
+	CU_ASSERT_EQUAL(m.live, n * n);
+	for (i = 0; i < n; i++) {
+		for (j = 0; j < n; j++) {
+			uint64_t *v = hashmap__get(&m, words[i], words[j]);
+
+			CU_ASSERT_PTR_NOT_NULL_FATAL(v);
+			CU_ASSERT_EQUAL(*v, i * n + j);
+		}
+	}
+	hashmap__clear(&m);
+}
+
+#define KEYS 5000
+
+/* Random operations over a small key space, so that every key is put and deleted many times. */
+static void test_against_array(void)
+{
+	static uint64_t want[KEYS]; /* 0: absent */
+	struct hashmap m = { 0 };
+	uint64_t live = 0, seen = 0, pos = 0, i;
+	struct hashmap_slot *s;
+
+	srand(1);
+	memset(want, 0, sizeof(want));
+	for (i = 1; i <= 400000; i++) {
+		uint64_t k = (uint64_t)rand() % KEYS;
+
+		if (rand() % 3) {
+			CU_ASSERT_EQUAL_FATAL(hashmap__put(&m, k, ~k, i), 0);
+			live += !want[k];
+			want[k] = i;
+		} else {
+			CU_ASSERT_EQUAL_FATAL(hashmap__del(&m, k, ~k), want[k] != 0);
+			live -= want[k] != 0;
+			want[k] = 0;
+		}
+	}
+	CU_ASSERT_EQUAL(m.live, live);
+	for (i = 0; i < KEYS; i++) {
+		uint64_t *v = hashmap__get(&m, i, ~i);
+
+		CU_ASSERT_EQUAL_FATAL(v ? *v : 0, want[i]);
+	}
+	while ((s = hashmap__next(&m, &pos))) {
+		seen++;
+		CU_ASSERT_EQUAL_FATAL(s->val, want[s->k0]);
+	}
+	CU_ASSERT_EQUAL(seen, live);
+	/* deleted slots are dropped when the table is rebuilt: it cannot grow without end */
+	CU_ASSERT(m.cap <= KEYS * 16);
+	hashmap__clear(&m);
+}
+
+/* A queue's life: each key comes once and goes; the table must stay small. */
+static void test_churn(void)
+{
+	struct hashmap m = { 0 };
+	uint64_t i;
+
+	for (i = 0; i < 1000000; i++) {
+		CU_ASSERT_EQUAL_FATAL(hashmap__put(&m, i, 0, i), 0);
+		if (i >= 10)
+			CU_ASSERT_TRUE_FATAL(hashmap__del(&m, i - 10, 0));
+	}
+	CU_ASSERT_EQUAL(m.live, 10);
+	CU_ASSERT(m.cap <= 256);
+	hashmap__clear(&m);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "empty", test_empty },
+		{ "put replaces", test_put_replaces },
+		{ "both words are the key", test_both_words },
+		{ "against an array", test_against_array },
+		{ "churn", test_churn },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("hashmap", tests);
+}

@@ -56,6 +56,8 @@ static int choose_paths(struct out_file *of, const char *path)
 	struct stat st;
 	bool exists = !stat(path, &st);
 
+	if (!*path)
+		return -ENOENT;
 	if (exists && S_ISDIR(st.st_mode))
 		return -EISDIR;
 	if (exists && !S_ISREG(st.st_mode))

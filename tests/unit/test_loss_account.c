@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* export/loss_account: what makes a session incomplete, and that the sentence names it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/exporter.h"
+#include "fake_session.h"
+#include "suite.h"
+
+static char text[2048];
+
+static bool account(const struct session *s, const struct session_totals *t)
+{
+	return loss_account__incomplete(session__info(s), t, text, sizeof(text));
+}
+
+static bool says(const char *part)
+{
+	if (strstr(text, part))
+		return true;
+	fprintf(stderr, "\"%s\" is not in \"%s\"\n", part, text);
+	return false;
+}
+
+static void test_complete(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { .slices = 10, .unwound = 3, .open_at_begin = 2, .unfinished = 1 };
+
+	s.counters[PTB_CNT_HITS] = 1000;
+	s.counters[PTB_CNT_READ_FAULT] = 5;
+	s.counters[PTB_CNT_PROBES] = 900;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
+}
+
+/* Refusals are said, but the rest of the session is whole. */
+static void test_refused(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { 0 };
+
+	s.info.refusal_cnt = 1;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT(says("complete: nothing lost; 1 function refused"));
+	s.info.refusal_cnt = 7;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT(says("7 functions refused"));
+}
+
+/* Each counter of the table: incomplete exactly when its row says loss, and named with its number. */
+static void test_every_counter(void)
+{
+	static const struct {
+		uint32_t id;
+		bool loss;
+		const char *text;
+	} rows[] = {
+#define X(name, nr, loss, text) { nr, loss, text },
+		PTB_COUNTERS(X)
+#undef X
+	};
+	struct session_totals t = { 0 };
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct session s = fake_session();
+		size_t len = strlen(rows[i].text);
+
+		s.counters[rows[i].id] = 1234567;
+		CU_ASSERT_EQUAL(account(&s, &t), rows[i].loss);
+		if (!rows[i].loss)
+			continue;
+		if (len > 4 && !strcmp(rows[i].text + len - 4, ", ns")) {
+			CU_ASSERT(says("1.235 ms of"));
+		} else {
+			CU_ASSERT(says("1234567 ") && says(rows[i].text));
+		}
+	}
+}
+
+static void test_advice(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { 0 };
+
+	s.counters[PTB_CNT_RING_FULL] = 12;
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT_STRING_EQUAL(text,
+			       "incomplete: 12 records lost: ring buffer full (raise --ringbuf)");
+}
+
+static void test_intervals(void)
+{
+	static const struct session_lost lost[] = {
+		{ .begin_ns = 5100000000ULL, .end_ns = 5100500000ULL, .cnt = 7, .ring = 0 },
+		{ .begin_ns = 5200000000ULL, .end_ns = 5201000000ULL, .cnt = 5, .ring = 1 },
+	};
+	struct session s = fake_session();
+	struct session_totals t = { 0 };
+
+	s.info.lost = lost;
+	s.info.lost_cnt = 2;
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("12 records missing from 2 intervals of 1.500 ms in all"));
+	CU_ASSERT(says("--ringbuf"));
+}
+
+static void test_unsealed(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { 0 };
+
+	s.info.sealed = false;
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("not sealed"));
+}
+
+static void test_totals(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { .end_lost = 3 };
+
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("3 slices whose end may be"));
+	t = (struct session_totals){ .bad_records = 1 };
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("1 malformed record skipped"));
+}
+
+/* All at once: one sentence with all parts. */
+static void test_everything(void)
+{
+	static const struct session_lost lost = { .begin_ns = 1, .end_ns = 2, .cnt = 9 };
+	struct session s = fake_session();
+	struct session_totals t = { .end_lost = 3 };
+
+	s.counters[PTB_CNT_RING_FULL] = 9;
+	s.counters[PTB_CNT_CAPTURE_DROPPED] = 4;
+	s.info.lost = &lost;
+	s.info.lost_cnt = 1;
+	s.info.sealed = false;
+	s.info.refusal_cnt = 2;
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("incomplete: the capture was not sealed"));
+	CU_ASSERT(says("; 9 records lost: ring buffer full"));
+	CU_ASSERT(says("; 4 records lost: the capture file could not be written"));
+	CU_ASSERT(says("; 9 records missing from 1 interval of"));
+	CU_ASSERT(says("; 3 slices"));
+	CU_ASSERT(says("; 2 functions refused"));
+	CU_ASSERT_PTR_NULL(strchr(text, '\n'));
+}
+
+/* Any buffer size is safe and cuts visibly. */
+static void test_small_buffer(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { .end_lost = 3 };
+	size_t cap;
+
+	for (cap = 0; cap < 60; cap++) {
+		char *small = malloc(cap ? cap : 1);
+
+		s.info.sealed = false;
+		CU_ASSERT(loss_account__incomplete(session__info(&s), &t, small, cap));
+		if (cap)
+			CU_ASSERT(strlen(small) < cap);
+		if (cap > 10)
+			CU_ASSERT_STRING_EQUAL(small + strlen(small) - 3, "...");
+		free(small);
+	}
+	s = fake_session();
+	s.info.counter_cnt = 3; /* an older capture knows fewer counters */
+	s.counters[PTB_CNT_CAPTURE_DROPPED] = 4;
+	t.end_lost = 0;
+	CU_ASSERT_FALSE(account(&s, &t));
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "complete", test_complete },
+		{ "refused", test_refused },
+		{ "every counter", test_every_counter },
+		{ "advice", test_advice },
+		{ "intervals", test_intervals },
+		{ "unsealed", test_unsealed },
+		{ "totals", test_totals },
+		{ "everything", test_everything },
+		{ "small buffer", test_small_buffer },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("loss_account", tests);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* export/out_file: whole or absent, on a full disk too; special files are written in place. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/log.h"
+#include "export/out_file.h"
+#include "suite.h"
+
+static char dir[] = "/tmp/test_out_file.XXXXXX";
+
+static const char *in_dir(const char *name)
+{
+	static char paths[4][256];
+	static unsigned int next;
+	char *p = paths[next++ % 4];
+
+	snprintf(p, 256, "%s/%s", dir, name);
+	return p;
+}
+
+static void put_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static const char *get_file(const char *path)
+{
+	static char buf[4096];
+	FILE *f = fopen(path, "r");
+	size_t n;
+
+	if (!f)
+		return "(none)";
+	n = fread(buf, 1, sizeof(buf) - 1, f);
+	buf[n] = '\0';
+	fclose(f);
+	return buf;
+}
+
+static bool exists(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st);
+}
+
+static void test_plain(void)
+{
+	const char *path = in_dir("plain"), *tmp = in_dir("plain.tmp");
+	struct out_file *of;
+
+	put_file(path, "old");
+	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
+	CU_ASSERT_EQUAL(out_file__write(of, "new ", 4), 0);
+	CU_ASSERT_STRING_EQUAL(get_file(path), "old"); /* until the commit */
+	CU_ASSERT_TRUE(exists(tmp));
+	CU_ASSERT_EQUAL(out_file__write(of, "text", 4), 0);
+	CU_ASSERT_EQUAL(out_file__commit(of), 0);
+	CU_ASSERT_STRING_EQUAL(get_file(path), "new text");
+	CU_ASSERT_FALSE(exists(tmp));
+	out_file__free(of);
+	CU_ASSERT_STRING_EQUAL(get_file(path), "new text");
+}
+
+static void test_dropped(void)
+{
+	const char *path = in_dir("dropped"), *tmp = in_dir("dropped.tmp");
+	struct out_file *of;
+
+	put_file(path, "old");
+	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
+	CU_ASSERT_EQUAL(out_file__write(of, "new", 3), 0);
+	out_file__free(of);
+	CU_ASSERT_STRING_EQUAL(get_file(path), "old");
+	CU_ASSERT_FALSE(exists(tmp));
+	out_file__free(NULL);
+}
+
+static void test_gzip(void)
+{
+	const char *path = in_dir("text.json.gz");
+	static char line[70000], back[70000];
+	struct out_file *of;
+	size_t i, total = 0;
+	gzFile gz;
+
+	for (i = 0; i < sizeof(line); i++)
+		line[i] = (char)(i * 7919 >> 5);
+	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
+	for (i = 0; i < 50; i++)
+		CU_ASSERT_EQUAL(out_file__write(of, line, sizeof(line) - i), 0);
+	CU_ASSERT_EQUAL(out_file__write(of, line, 0), 0);
+	CU_ASSERT_EQUAL(out_file__commit(of), 0);
+	out_file__free(of);
+	gz = gzopen(path, "rb");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(gz);
+	for (i = 0; i < 50; i++) {
+		CU_ASSERT_EQUAL(gzread(gz, back, (unsigned int)(sizeof(line) - i)), (int)(sizeof(line) - i));
+		CU_ASSERT_EQUAL_FATAL(memcmp(back, line, sizeof(line) - i), 0);
+		total += sizeof(line) - i;
+	}
+	CU_ASSERT_EQUAL(gzread(gz, back, 1), 0);
+	CU_ASSERT_TRUE(gzeof(gz));
+	CU_ASSERT_EQUAL(gzclose(gz), Z_OK); /* checks length and checksum */
+	CU_ASSERT_EQUAL(total, 50 * sizeof(line) - 49 * 50 / 2);
+}
+
+static void test_empty_gzip(void)
+{
+	const char *path = in_dir("empty.gz");
+	struct out_file *of;
+	gzFile gz;
+	char c;
+
+	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
+	CU_ASSERT_EQUAL(out_file__commit(of), 0);
+	out_file__free(of);
+	gz = gzopen(path, "rb");
+	CU_ASSERT_EQUAL(gzread(gz, &c, 1), 0);
+	CU_ASSERT_FALSE(gzdirect(gz));
+	CU_ASSERT_EQUAL(gzclose(gz), Z_OK);
+}
+
+/* A file size limit behaves like a full disk. */
+static void check_full(const char *name)
+{
+	const char *path = in_dir(name);
+	struct rlimit old, small;
+	struct out_file *of;
+	char tmp[300], block[4096];
+	int err = 0, i;
+
+	snprintf(tmp, sizeof(tmp), "%s.tmp", path);
+	put_file(path, "old");
+	getrlimit(RLIMIT_FSIZE, &old);
+	small = (struct rlimit){ .rlim_cur = 64 * 1024, .rlim_max = old.rlim_max };
+	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
+	setrlimit(RLIMIT_FSIZE, &small);
+	srand(1);
+	for (i = 0; i < 1000 && !err; i++) {
+		size_t k;
+
+		for (k = 0; k < sizeof(block); k++)
+			block[k] = (char)rand(); /* does not compress */
+		err = out_file__write(of, block, sizeof(block));
+	}
+	CU_ASSERT_EQUAL(err, -EFBIG);
+	CU_ASSERT_EQUAL(out_file__write(of, "x", 1), -EFBIG); /* the first error stays */
+	CU_ASSERT_EQUAL(out_file__commit(of), -EFBIG);
+	setrlimit(RLIMIT_FSIZE, &old);
+	CU_ASSERT_FALSE(exists(tmp));
+	CU_ASSERT_STRING_EQUAL(get_file(path), "old");
+	out_file__free(of);
+	CU_ASSERT_STRING_EQUAL(get_file(path), "old");
+}
+
+static void test_full_disk(void)
+{
+	check_full("full");
+	check_full("full.gz");
+}
+
+/* A device must stay a device, and its error must arrive. */
+static void test_dev_full(void)
+{
+	struct out_file *of;
+	struct stat st;
+
+	CU_ASSERT_EQUAL_FATAL(out_file__open("/dev/full", &of), 0);
+	CU_ASSERT_EQUAL(out_file__write(of, "x", 1), -ENOSPC);
+	CU_ASSERT_EQUAL(out_file__commit(of), -ENOSPC);
+	out_file__free(of);
+	CU_ASSERT_EQUAL(stat("/dev/full", &st), 0);
+	CU_ASSERT_TRUE(S_ISCHR(st.st_mode));
+	CU_ASSERT_FALSE(exists("/dev/full.tmp"));
+}
+
+static void test_pipe(void)
+{
+	char path[64], back[8] = "";
+	struct out_file *of;
+	int fds[2];
+
+	CU_ASSERT_EQUAL_FATAL(pipe(fds), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[1]);
+	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
+	CU_ASSERT_EQUAL(out_file__write(of, "abc", 3), 0);
+	CU_ASSERT_EQUAL(out_file__commit(of), 0);
+	out_file__free(of);
+	CU_ASSERT_EQUAL(read(fds[0], back, sizeof(back)), 3);
+	CU_ASSERT_STRING_EQUAL(back, "abc");
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* A link to a result stays a link. */
+static void test_symlink(void)
+{
+	const char *path = in_dir("real"), *link = in_dir("link");
+	struct out_file *of;
+	struct stat st;
+
+	put_file(path, "old");
+	CU_ASSERT_EQUAL_FATAL(symlink(path, link), 0);
+	CU_ASSERT_EQUAL_FATAL(out_file__open(link, &of), 0);
+	CU_ASSERT_EQUAL(out_file__write(of, "new", 3), 0);
+	CU_ASSERT_EQUAL(out_file__commit(of), 0);
+	out_file__free(of);
+	CU_ASSERT_STRING_EQUAL(get_file(path), "new");
+	CU_ASSERT_EQUAL(lstat(link, &st), 0);
+	CU_ASSERT_TRUE(S_ISLNK(st.st_mode));
+}
+
+/* Somebody planted a link where the temporary file goes: it is not followed. */
+static void test_planted_tmp(void)
+{
+	const char *path = in_dir("trace"), *tmp = in_dir("trace.tmp"), *victim = in_dir("victim");
+	struct out_file *of;
+
+	put_file(victim, "precious");
+	CU_ASSERT_EQUAL_FATAL(symlink(victim, tmp), 0);
+	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
+	CU_ASSERT_EQUAL(out_file__write(of, "new", 3), 0);
+	CU_ASSERT_EQUAL(out_file__commit(of), 0);
+	out_file__free(of);
+	CU_ASSERT_STRING_EQUAL(get_file(victim), "precious");
+	CU_ASSERT_STRING_EQUAL(get_file(path), "new");
+}
+
+static void test_bad_paths(void)
+{
+	struct out_file *of = NULL;
+
+	CU_ASSERT_EQUAL(out_file__open(dir, &of), -EISDIR);
+	CU_ASSERT_EQUAL(out_file__open(in_dir("none/trace"), &of), -ENOENT);
+	CU_ASSERT_EQUAL(out_file__open("", &of), -ENOENT);
+	CU_ASSERT_PTR_NULL(of);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "plain", test_plain },
+		{ "dropped", test_dropped },
+		{ "gzip", test_gzip },
+		{ "empty gzip", test_empty_gzip },
+		{ "full disk", test_full_disk },
+		{ "/dev/full", test_dev_full },
+		{ "pipe", test_pipe },
+		{ "symlink", test_symlink },
+		{ "planted temporary file", test_planted_tmp },
+		{ "bad paths", test_bad_paths },
+		CU_TEST_INFO_NULL,
+	};
+	char cmd[300];
+	int rc;
+
+	signal(SIGXFSZ, SIG_IGN);
+	if (!mkdtemp(dir))
+		return 1;
+	rc = run_suite("out_file", tests);
+	snprintf(cmd, sizeof(cmd), "rm -r '%s'", dir);
+	return system(cmd) || rc;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* export/table: layout, numbers, order, hostile names; the JSON form. Byte equality with torch itself
+ * is tests/torch/test_table_bytes.py. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/exporter.h"
+#include "fake_session.h"
+#include "suite.h"
+
+static char text[16384];
+
+static const char *print(const struct ka_row *rows, uint32_t cnt, const char *sort_by, int limit)
+{
+	struct table_opts opts = { .sort_by = sort_by, .row_limit = limit };
+	FILE *f = fmemopen(text, sizeof(text), "w");
+
+	memset(text, 0, sizeof(text));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_EQUAL(table__print(rows, cnt, &opts, f), 0);
+	fclose(f);
+	return text;
+}
+
+/* Keys in the order printed, one letter each: names in these tests are one letter. */
+static const char *order(const struct ka_row *rows, uint32_t cnt, const char *sort_by, int limit)
+{
+	static char keys[64];
+	char *line, *save = NULL;
+	int n = 0, nr = 0;
+
+	print(rows, cnt, sort_by, limit);
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (nr++ >= 3 && line[0] == ' ')
+			keys[n++] = line[strspn(line, " ")];
+	}
+	keys[n] = '\0';
+	return keys;
+}
+
+static const struct ka_row three[] = {
+	{ .key = "a", .count = 2, .cpu_total_ns = 3000, .self_cpu_ns = 1000 },
+	{ .key = "c", .count = 1, .cpu_total_ns = 2000, .self_cpu_ns = 2000 },
+	{ .key = "b", .count = 2, .cpu_total_ns = 1234567890, .self_cpu_ns = 1500 },
+};
+
+static void test_layout(void)
+{
+	static const char expect[] =
+		"-----  ------------  ------------  ------------  ------------  ------------  ------------  \n"
+		" Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg    # of Calls  \n"
+		"-----  ------------  ------------  ------------  ------------  ------------  ------------  \n"
+		"    a        22.22%       1.000us        66.67%       3.000us       1.500us             2  \n"
+		"    c        44.44%       2.000us        44.44%       2.000us       2.000us             1  \n"
+		"    b        33.33%       1.500us  27434842.00%        1.235s     617.284ms             2  \n"
+		"-----  ------------  ------------  ------------  ------------  ------------  ------------  \n"
+		"Self CPU time total: 4.500us\n";
+
+	CU_ASSERT_STRING_EQUAL(print(three, 3, NULL, -1), expect);
+	CU_ASSERT_STRING_EQUAL(print(three, 0, NULL, -1), ""); /* as torch */
+}
+
+static void test_order(void)
+{
+	CU_ASSERT_STRING_EQUAL(order(three, 3, NULL, -1), "acb");
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "self_cpu_time_total", -1), "cba");
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "cpu_time_total", -1), "bac");
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "cpu_time", -1), "bca");
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "count", -1), "abc"); /* stable */
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "key", -1), "cba");
+}
+
+static void test_row_limit(void)
+{
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "key", 2), "cb");
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "key", 0), "");
+	CU_ASSERT_STRING_EQUAL(order(three, 3, "key", 100), "cba");
+	print(three, 3, "key", 1); /* shares and the sum are of all rows */
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "44.44%"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "Self CPU time total: 4.500us\n"));
+}
+
+static void test_sort_keys(void)
+{
+	char *list = strdup(table__sort_keys()), *key, *save = NULL;
+	int n = 0;
+
+	for (key = strtok_r(list, ", ", &save); key; key = strtok_r(NULL, ", ", &save), n++)
+		CU_ASSERT_TRUE(table__is_sort_key(key));
+	CU_ASSERT(n >= 5);
+	CU_ASSERT_FALSE(table__is_sort_key(""));
+	CU_ASSERT_FALSE(table__is_sort_key("name"));
+	free(list);
+}
+
+/* A zero sum has no shares, a zero count no average. */
+static void test_zeroes(void)
+{
+	static const struct ka_row rows[] = { { .key = "a" } };
+
+	print(rows, 1, NULL, -1);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "           NaN       0.000us           NaN       0.000us       "
+					    "0.000us             0  \n"));
+}
+
+static void test_name_width(void)
+{
+	char name[80];
+	struct ka_row row = { .key = name, .count = 1, .cpu_total_ns = 1, .self_cpu_ns = 1 };
+	int len;
+
+	for (len = 45; len < 70; len++) {
+		char expect[128];
+		char *line;
+
+		memset(name, 'n', (size_t)len);
+		name[len] = '\0';
+		if (len >= 52)
+			snprintf(expect, sizeof(expect), "%.52s...  ", name);
+		else
+			snprintf(expect, sizeof(expect), "%*s  ", len + 4 < 55 ? len + 4 : 55, name);
+		print(&row, 1, NULL, -1);
+		line = strchr(strchr(strchr(text, '\n') + 1, '\n') + 1, '\n') + 1;
+		CU_ASSERT_EQUAL(strncmp(line, expect, strlen(expect)), 0);
+	}
+}
+
+/* Characters count, not bytes; what could steer a terminal or break the line does not get out. */
+static void test_hostile_names(void)
+{
+	static const struct ka_row rows[] = {
+		{ .key = "gr\xc3\xb6\xc3\x9f", .count = 1, .cpu_total_ns = 1, .self_cpu_ns = 1 },
+		{ .key = "x\x1b[31m\n\x7f", .count = 1, .cpu_total_ns = 1, .self_cpu_ns = 1 },
+		{ .key = "\xff\xc2\x9b\xe2\x82", .count = 1, .cpu_total_ns = 1, .self_cpu_ns = 1 },
+	};
+
+	print(rows, 3, NULL, -1);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "\n        gr\xc3\xb6\xc3\x9f        33.33%"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "\n    x?[31m??        33.33%"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "\n        ????        33.33%"));
+	CU_ASSERT_PTR_NULL(strchr(text, 0x1b));
+}
+
+static void test_full_stream(void)
+{
+	struct table_opts opts = { .row_limit = -1 };
+	struct session s = fake_session();
+	struct session_totals t = { 0 };
+	FILE *f = fopen("/dev/full", "w");
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_EQUAL(table__print(three, 3, &opts, f), -ENOSPC);
+	fclose(f);
+	f = fopen("/dev/full", "w");
+	CU_ASSERT_EQUAL(table__print_json(three, 3, &opts, &s, &t, f), -ENOSPC);
+	fclose(f);
+}
+
+static const cJSON *get(const cJSON *o, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
+	return v;
+}
+
+static void test_json(void)
+{
+	struct table_opts opts = { .sort_by = "cpu_time_total", .row_limit = 2 };
+	struct session s = fake_session();
+	struct session_totals t = { .slices = 5, .ops = 4, .annotations = 1, .end_lost = 1 };
+	FILE *f = fmemopen(text, sizeof(text), "w");
+	const cJSON *row;
+	cJSON *doc;
+
+	s.counters[PTB_CNT_HITS] = 2000;
+	s.counters[PTB_CNT_COST_PS] = 800500;
+	CU_ASSERT_EQUAL(table__print_json(three, 3, &opts, &s, &t, f), 0);
+	fclose(f);
+	doc = cJSON_Parse(text);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
+	CU_ASSERT_EQUAL(get(doc, "schema_version")->valueint, 1);
+	CU_ASSERT_EQUAL(get(doc, "row_count")->valueint, 3);
+	CU_ASSERT_STRING_EQUAL(get(doc, "sort_by")->valuestring, "cpu_time_total");
+	CU_ASSERT_EQUAL(cJSON_GetArraySize(get(doc, "rows")), 2);
+	row = cJSON_GetArrayItem(get(doc, "rows"), 0);
+	CU_ASSERT_STRING_EQUAL(get(row, "key")->valuestring, "b");
+	CU_ASSERT_EQUAL(get(row, "count")->valueint, 2);
+	CU_ASSERT_EQUAL(get(row, "cpu_total_ns")->valueint, 1234567890);
+	CU_ASSERT_EQUAL(get(row, "self_cpu_ns")->valueint, 1500);
+	CU_ASSERT_DOUBLE_EQUAL(get(row, "cpu_avg_ns")->valuedouble, 617283945.0, 0.0);
+	CU_ASSERT_DOUBLE_EQUAL(get(row, "self_cpu_percent")->valuedouble, 100.0 / 3, 1e-9);
+	CU_ASSERT_EQUAL(get(get(doc, "totals"), "slices")->valueint, 5);
+	CU_ASSERT_TRUE(cJSON_IsFalse(get(doc, "complete")));
+	CU_ASSERT_PTR_NOT_NULL(strstr(get(doc, "account")->valuestring, "1 slice whose end"));
+	CU_ASSERT_DOUBLE_EQUAL(get(get(doc, "cost"), "per_hit_ns")->valuedouble, 800.5, 0.0);
+	CU_ASSERT_DOUBLE_EQUAL(get(get(doc, "cost"), "estimated_total_ms")->valuedouble, 1.601, 0.0);
+	CU_ASSERT_DOUBLE_EQUAL(get(get(doc, "cost"), "percent_of_window")->valuedouble, 0.16, 0.0);
+	cJSON_Delete(doc);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "layout", test_layout },
+		{ "order", test_order },
+		{ "row limit", test_row_limit },
+		{ "sort keys", test_sort_keys },
+		{ "zeroes", test_zeroes },
+		{ "name width", test_name_width },
+		{ "hostile names", test_hostile_names },
+		{ "full stream", test_full_stream },
+		{ "JSON", test_json },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("table", tests);
+}

@@ -91,13 +91,15 @@ struct ptb_scope_name {
 
 /*
  * A RecordFunction object starts to live: handle = its address. With text: RecordFunction::before()
- * named it here. Without: the name is the thread's last PTB_REC_SCOPE_NAME (entry sp > this sp),
- * or none follows, and then it is no scope of ours.
+ * named it here. Without: the name is the thread's last PTB_REC_SCOPE_NAME (entry sp > this sp), or
+ * the literal that the caller's RECORD_FUNCTION macro would give it (PTB_REC_CALLER), or there is none,
+ * and then it is no scope of ours.
  */
 struct ptb_scope_begin {
 	struct ptb_rec_hdr h;
 	__u64 sp;
 	__u64 handle;
+	__u64 caller; /* return address of the constructor, see PTB_REC_CALLER; 0 for before() */
 	__u32 scope; /* at::RecordScope; 7 = USER_SCOPE; PTB_SCOPE_UNKNOWN */
 	__u32 text_len;
 };
@@ -151,7 +153,7 @@ struct ptb_site {
 	__u64 offset; /* file offset */
 };
 
-struct ptb_addr_name { /* OPDEF, NODE_TYPE: an address in process h.tgid and its name */
+struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER: an address in process h.tgid and its name */
 	struct ptb_rec_hdr h;
 	__u64 addr;
 	__u32 name;
@@ -231,7 +233,8 @@ struct ptb_counter { /* a count at the end of the window; later values replace e
 	X(CLOCK,       73, ptb_clock,        0)            \
 	X(WINDOW,      74, ptb_window,       0)            \
 	X(LOST,        75, ptb_lost,         0)            \
-	X(COUNTER,     76, ptb_counter,      0)
+	X(COUNTER,     76, ptb_counter,      0)            \
+	X(CALLER,      77, ptb_addr_name,    0)
 
 enum ptb_rec_kind {
 #define X(name, nr, type, tail) PTB_REC_##name = nr,

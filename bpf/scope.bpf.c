@@ -150,13 +150,15 @@ int scope_ctor(struct pt_regs *ctx)
 {
 	struct ptb_scope_begin r = {};
 	struct hit hit;
+	__u8 flags = 0;
 
 	if (!hit_begin(ctx, &hit))
 		return 0;
-	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_BEGIN, 0, &hit);
 	r.sp = PT_REGS_SP(ctx);
 	r.handle = PT_REGS_PARM1(ctx);
+	r.caller = read_word(r.sp, &flags); /* the site is the entry: the return address is on top */
 	r.scope = (__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
+	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_BEGIN, flags, &hit);
 	if (emit_copy(&hit, &r, sizeof(r)))
 		scope_remember(&hit, r.handle, r.scope);
 	return 0;
@@ -175,6 +177,7 @@ static __always_inline void emit_begin(struct pt_regs *ctx, const struct hit *hi
 
 	r->sp = PT_REGS_SP(ctx);
 	r->handle = handle;
+	r->caller = 0;
 	r->scope = scope_remembered(hit, handle);
 	r->text_len = t->len;
 	if (emit_text(s, hit, PTB_REC_SCOPE_BEGIN, sizeof(*r), t))

@@ -172,6 +172,17 @@ const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_
 	return NULL;
 }
 
+bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len,
+		       bool *exec)
+{
+	if (i >= ef->seg_cnt)
+		return false;
+	*addr = ef->segs[i].addr;
+	*len = ef->segs[i].file_sz;
+	*exec = ef->segs[i].exec;
+	return true;
+}
+
 bool elf_file__is_text(const struct elf_file *ef, uint64_t addr)
 {
 	uint32_t i;

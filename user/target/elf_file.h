@@ -39,6 +39,10 @@ uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off);
 /* Bytes at vaddr; NULL if [addr, addr+len) is not file-backed. *avail: bytes up to the segment's end. */
 const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len, uint64_t *avail);
 
+/* The i-th loaded segment's file-backed part; false when there is none. */
+bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len,
+		       bool *exec);
+
 /* Is addr in an executable segment? */
 bool elf_file__is_text(const struct elf_file *ef, uint64_t addr);
 

@@ -5,3 +5,10 @@ unit_test(out_file "${U}/test_out_file.c" ptbpf_export)
 unit_test(chrome_trace "${U}/test_chrome_trace.c;${FAKE_SESSION}" ptbpf_export)
 unit_test(table "${U}/test_table.c;${FAKE_SESSION}" ptbpf_export)
 unit_test(loss_account "${U}/test_loss_account.c;${FAKE_SESSION}" ptbpf_export)
+
+# The table against torch's own code, where a torch is at hand.
+add_executable(table_rows ${CMAKE_CURRENT_SOURCE_DIR}/torch/table_rows.c)
+target_link_libraries(table_rows PRIVATE ptbpf_flags ptbpf_export)
+add_test(NAME torch_table_bytes COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/test_table_bytes.py
+  --helper $<TARGET_FILE:table_rows>)
+set_tests_properties(torch_table_bytes PROPERTIES LABELS torch SKIP_RETURN_CODE 77 TIMEOUT 600)

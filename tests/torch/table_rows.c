@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Prints tables of given rows with ptbpf's own code, for a comparison with torch's. stdin: one JSON
+ * object per line, {"sort_by": text or null, "row_limit": n, "rows": [[key, count, self_ns, total_ns]]};
+ * stdout: each table, ended by a NUL byte.
+ */
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+#include "export/exporter.h"
+
+static double number_at(const cJSON *row, int i)
+{
+	const cJSON *v = cJSON_GetArrayItem(row, i);
+
+	return cJSON_IsNumber(v) ? v->valuedouble : 0.0;
+}
+
+static int print_table(const cJSON *doc)
+{
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(doc, "rows"), *item;
+	uint32_t cnt = (uint32_t)cJSON_GetArraySize(list), i = 0;
+	struct ka_row *rows = calloc(cnt + 1, sizeof(*rows));
+	struct table_opts opts = {
+		.sort_by = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "sort_by")),
+		.row_limit = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(doc, "row_limit")),
+	};
+	int err;
+
+	if (!rows)
+		return -1;
+	cJSON_ArrayForEach(item, list)
+	{
+		const char *key = cJSON_GetStringValue(cJSON_GetArrayItem(item, 0));
+
+		rows[i++] = (struct ka_row){ .key = key ? key : "",
+					     .count = (uint64_t)number_at(item, 1),
+					     .self_cpu_ns = (uint64_t)number_at(item, 2),
+					     .cpu_total_ns = (uint64_t)number_at(item, 3) };
+	}
+	err = table__print(rows, cnt, &opts, stdout);
+	putchar('\0');
+	free(rows);
+	return err;
+}
+
+int main(void)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	int err = 0;
+
+	while (!err && getline(&line, &cap, stdin) > 0) {
+		cJSON *doc = cJSON_Parse(line);
+
+		err = doc ? print_table(doc) : -1;
+		cJSON_Delete(doc);
+	}
+	free(line);
+	return err ? 1 : 0;
+}

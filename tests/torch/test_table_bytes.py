@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""ptbpf's table must be torch's, byte for byte: the same rows through both.
+
+  test_table_bytes.py --helper PATH        every torch under $PTBPF_ENV_DIR; 77 when there is none
+  test_table_bytes.py --helper PATH --here this interpreter's torch
+
+Rows come from a real profile and from a generator (names of all lengths and scripts, times from 0 to
+days, shares that round either way). torch's times are sums of floats of microseconds; the rows given to
+both are those sums rounded to the nanosecond that they stand for. The unrounded table may differ from it
+only where a value lies on the border between two decimals.
+"""
+
+import argparse
+import glob
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+SORT_KEYS = (None, "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "key")
+SKIP = 77
+
+
+def ours(helper, jobs):
+    text = "".join(json.dumps(job) + "\n" for job in jobs)
+    out = subprocess.run([helper], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout
+    tables = out.split(b"\0")[:-1]
+    assert len(tables) == len(jobs), f"{len(tables)} tables for {len(jobs)} jobs"
+    return tables
+
+
+def make_events(rows):
+    """Rows [key, count, self_ns, total_ns] as torch's own row objects."""
+    from torch.autograd import DeviceType
+    from torch.autograd.profiler_util import EventList, FunctionEventAvg
+    events = []
+    for key, count, self_ns, total_ns in rows:
+        e = FunctionEventAvg()
+        e.key, e.count, e.node_id = key, count, -1
+        e.self_cpu_time_total, e.cpu_time_total = self_ns / 1000, total_ns / 1000
+        e.is_user_annotation, e.device_type, e.use_device = False, DeviceType.CPU, None
+        e.input_shapes, e.overload_name, e.stack = "", "", []
+        events.append(e)
+    return EventList(events, use_device=None)
+
+
+def theirs(job):
+    return make_events(job["rows"]).table(sort_by=job["sort_by"], row_limit=job["row_limit"]).encode()
+
+
+def check(helper, jobs, what):
+    for job, mine in zip(jobs, ours(helper, jobs)):
+        want = theirs(job)
+        if mine == want:
+            continue
+        for a, b in zip(want.decode().split("\n"), mine.decode().split("\n")):
+            if a != b:
+                print(f"torch: {a!r}\nptbpf: {b!r}")
+        sys.exit(f"FAIL {what}: sort_by={job['sort_by']} row_limit={job['row_limit']} rows={job['rows'][:5]}")
+    print(f"ok {what}: {len(jobs)} tables, {sum(len(j['rows']) for j in jobs)} rows, byte for byte")
+
+
+def profile():
+    import torch
+    from torch.profiler import ProfilerActivity, profile as profiler, record_function
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10))
+    x, y = torch.randn(4, 3, 16, 16), torch.randint(0, 10, (4,))
+    model(x)
+    optimizer = torch.optim.Adam(model.parameters())
+    with profiler(activities=[ProfilerActivity.CPU]) as prof:
+        for i in range(6):
+            with record_function("a step with a rather long name, longer than the column is wide " + "x" * i):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            prof.step()
+    return prof.key_averages()
+
+
+def rows_of(events):
+    return [[e.key, e.count, round(e.self_cpu_time_total * 1000), round(e.cpu_time_total * 1000)] for e in events]
+
+
+def on_border(value, decimals):
+    """Whether rounding to so many decimals hangs on the last bits of a float."""
+    scaled = value * 10 ** decimals
+    return abs(scaled - int(scaled) - 0.5) < 1e-5
+
+
+def in_unit(us):
+    return us / 1e6 if us >= 1e6 else us / 1e3 if us >= 1e3 else us
+
+
+def cells(row, total_self):
+    """(value in its unit, decimals) of the row's cells with decimals, left to right."""
+    _, count, own, total = row
+    out = []
+    for us, share in ((own / 1000, True), (total / 1000, True), (total / 1000 / count, False)):
+        if share:
+            out.append((us * 100 / (total_self / 1000), 2))
+        out.append((in_unit(us), 3))
+    return out
+
+
+def excused(a, b, rows, total_self):
+    """Lines of one row that differ only in cells whose value lies on a border."""
+    number = re.compile(r"\d+\.\d+")
+    if a.startswith("Self CPU time total"):
+        return on_border(in_unit(total_self / 1000), 3)
+    found = [r for r in rows if a.split("  ")[0] == b.split("  ")[0] and r[0][:52] in a]
+    if not found or number.sub("#", a) != number.sub("#", b):
+        return False
+    pairs = list(zip(number.findall(a)[-5:], number.findall(b)[-5:]))
+    return any(all(x == y or on_border(*cell) for (x, y), cell in zip(pairs, cells(row, total_self))) for row in found)
+
+
+def check_real(helper):
+    events = profile()
+    rows = rows_of(events)
+    jobs = [{"sort_by": key, "row_limit": limit, "rows": rows} for key in SORT_KEYS for limit in (-1, 0, 1, 10, 1000)]
+    check(helper, jobs, "a real profile")
+    border, total, total_self = 0, 0, sum(r[2] for r in rows)
+    # sorted by time, two rows of one rounded time may stand in either order
+    jobs = [job for job in jobs if job["sort_by"] in (None, "count", "key")]
+    for job, mine in zip(jobs, ours(helper, jobs)):
+        want = events.table(sort_by=job["sort_by"], row_limit=job["row_limit"]).split("\n")
+        mine = mine.decode().split("\n")
+        assert len(want) == len(mine), f"{len(want)} lines, ptbpf has {len(mine)}"
+        for a, b in zip(want, mine):
+            total += 1
+            if a != b:
+                assert excused(a, b, rows, total_self), f"\ntorch: {a!r}\nptbpf: {b!r}"
+                border += 1
+    print(f"ok the same profile unrounded: {total} lines, {border} on the border between two decimals")
+
+
+def random_rows(rnd):
+    alphabets = ("abcdefghijklmnopqrstuvwxyz:_#<> ", "äöüßéèñ", "中文字符", "😀🚀", "0123456789.\"'\\/")
+    rows = []
+    for _ in range(rnd.randint(1, 12)):
+        letters = rnd.choice(alphabets)
+        name = "".join(rnd.choice(letters) for _ in range(rnd.choice((1, 2, 10, 40, 50, 51, 52, 53, 55, 56, 80))))
+        own = rnd.choice((0, rnd.randint(0, 10 ** rnd.randint(1, 15)), 500 * rnd.randint(0, 4000)))
+        rows.append([name, rnd.randint(1, 10 ** rnd.randint(0, 9)), own, own + rnd.choice((0, rnd.randint(0, 10 ** 12)))])
+    if not sum(r[2] for r in rows):  # torch refuses a total without any self time
+        for r in rows:
+            r[3] = 0
+    return rows
+
+
+def check_random(helper):
+    rnd = random.Random(20240229)
+    jobs = [{"sort_by": rnd.choice(SORT_KEYS), "row_limit": rnd.choice((-1, 0, 3, 100)), "rows": random_rows(rnd)}
+            for _ in range(3000)]
+    check(helper, jobs, "made-up rows")
+    check(helper, [{"sort_by": None, "row_limit": -1, "rows": []}], "no rows")
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--helper", required=True)
+    ap.add_argument("--here", action="store_true")
+    args = ap.parse_args()
+    if args.here:
+        import torch
+        print(f"torch {torch.__version__}")
+        check_real(args.helper)
+        check_random(args.helper)
+        return
+    envs = glob.glob(os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "torch-*", "bin", "python"))
+    if not envs:
+        print("SKIP: no torch under $PTBPF_ENV_DIR")
+        sys.exit(SKIP)
+    failed = [e for e in sorted(envs)
+              if subprocess.run([e, os.path.abspath(__file__), "--helper", os.path.abspath(args.helper), "--here"]).returncode]
+    sys.exit(f"FAIL with {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

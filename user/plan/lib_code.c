@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Symbols by topic and facts about callees; see lib_code.h. */
+#include "plan/lib_code.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+/* Match by mangled prefix up to the argument list: the types of arguments change between versions. */
+static const struct topic_row {
+	const char *prefix;
+	uint8_t topic;
+	uint8_t type; /* STT_* */
+} topic_rows[] = {
+	{ "_ZN2at4_ops", TOPIC_OPS, STT_FUNC },
+	{ "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE", TOPIC_GET_CALLBACKS, STT_FUNC },
+	{ "_ZN2at14RecordFunctionC1ENS_11RecordScopeE", TOPIC_RF_SCOPE, STT_FUNC },
+	{ "_ZN2at14RecordFunctionC2ENS_11RecordScopeE", TOPIC_RF_SCOPE, STT_FUNC },
+	{ "_ZN2at14RecordFunction3endEv", TOPIC_RF_END, STT_FUNC },
+	{ "_ZN2at14RecordFunction6beforeE", TOPIC_RF_BEFORE, STT_FUNC },
+	{ "_ZN2at15sequence_number17get_and_incrementEv", TOPIC_SEQ, STT_FUNC },
+	{ "_ZNK3c1010Dispatcher9callBoxedERKNS_14OperatorHandleE", TOPIC_BOXED, STT_FUNC },
+	{ "_ZN5torch8autograd6Engine17evaluate_functionE", TOPIC_EVALUATE, STT_FUNC },
+	{ "_ZN5torch8autograd4NodeclE", TOPIC_NODE_CALL, STT_FUNC },
+	{ "_ZN5torch8autograd8profiler25record_function_enter_newE", TOPIC_SCOPE_NEW, STT_FUNC },
+	{ "_ZN5torch3jit13GraphFunction3runERSt6vector", TOPIC_SCRIPT, STT_FUNC },
+	{ "_ZNK5torch8autograd6PyNode4name", TOPIC_PYNODE_NAME, STT_FUNC },
+	{ "_ZNK5torch8autograd13SavedVariable6unpackE", TOPIC_NODE_OWNER, STT_FUNC },
+	{ "_pytorch_record_function_enter_with_context", TOPIC_REGION, STT_FUNC },
+	{ "_Z17THPFunction_applyP7_object", TOPIC_PYFUNC, STT_FUNC },
+	{ "_ZL17THPFunction_applyP7_object", TOPIC_PYFUNC, STT_FUNC },
+	{ "_ZN12_GLOBAL__N_117THPFunction_applyEP7_object", TOPIC_PYFUNC, STT_FUNC },
+	{ "_ZTVN5torch8autograd", TOPIC_VTABLE, STT_OBJECT },
+	{ "_ZZN3c1010Dispatcher9singletonEvE1s", TOPIC_SINGLETON, STT_OBJECT },
+};
+
+/* Functions that matter when they are called. Prefix, or the whole name when it ends in '$'. */
+static const struct callee_row {
+	const char *name;
+	uint32_t flags;
+} callee_rows[] = {
+	{ "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE$", CALLEE_GET_CALLBACKS },
+	{ "_ZN2at14RecordFunctionC1EONS_13StepCallbacksE$", CALLEE_RF_CALLBACKS },
+	{ "_ZN2at14RecordFunctionC2EONS_13StepCallbacksE$", CALLEE_RF_CALLBACKS },
+	{ "_ZN2at14RecordFunctionC1ENS_11RecordScopeE$", CALLEE_RF_SCOPE },
+	{ "_ZN2at14RecordFunctionC2ENS_11RecordScopeE$", CALLEE_RF_SCOPE },
+	{ "_ZNK3c1010Dispatcher17findSchemaOrThrowE", CALLEE_FIND_SCHEMA },
+	{ "_ZN3c1010Dispatcher17findSchemaOrThrowE", CALLEE_FIND_SCHEMA },
+	{ "_ZN2at15sequence_number17get_and_incrementEv$", CALLEE_SEQ },
+	{ "__tls_get_addr$", CALLEE_TLS },
+	{ "PyObject_Call", CALLEE_PYTHON },
+	{ "_PyObject_Call", CALLEE_PYTHON },
+	{ "PyObject_Vectorcall", CALLEE_PYTHON },
+	{ "_PyObject_Vectorcall", CALLEE_PYTHON },
+	{ "free$", CALLEE_CHEAP },
+	{ "_ZdlPv", CALLEE_CHEAP },
+	{ "_ZdaPv", CALLEE_CHEAP },
+	{ "_Unwind_Resume$", CALLEE_NORETURN },
+	{ "__cxa_throw$", CALLEE_NORETURN },
+	{ "__cxa_rethrow$", CALLEE_NORETURN },
+	{ "__cxa_bad_cast$", CALLEE_NORETURN },
+	{ "__cxa_bad_typeid$", CALLEE_NORETURN },
+	{ "__cxa_throw_bad_array_new_length$", CALLEE_NORETURN },
+	{ "__cxa_throw_bad_array_length$", CALLEE_NORETURN },
+	{ "__cxa_call_unexpected$", CALLEE_NORETURN },
+	{ "__cxa_call_terminate$", CALLEE_NORETURN },
+	{ "__cxa_pure_virtual$", CALLEE_NORETURN },
+	{ "__clang_call_terminate$", CALLEE_NORETURN },
+	{ "__stack_chk_fail", CALLEE_NORETURN },
+	{ "__chk_fail$", CALLEE_NORETURN },
+	{ "__assert_fail$", CALLEE_NORETURN },
+	{ "abort$", CALLEE_NORETURN },
+	{ "exit$", CALLEE_NORETURN },
+	{ "_exit$", CALLEE_NORETURN },
+	{ "_ZSt9terminatev$", CALLEE_NORETURN },
+	{ "_ZSt17rethrow_exceptionNSt", CALLEE_NORETURN },
+	{ "_ZSt21__glibcxx_assert_failPKciS0_S0_$", CALLEE_NORETURN },
+	{ "_ZN3c106detail14torchCheckFailE", CALLEE_NORETURN },
+	{ "_ZN3c106detail23torchInternalAssertFailE", CALLEE_NORETURN },
+	{ "_ZN3c1021throwNullDataPtrErrorEv$", CALLEE_NORETURN },
+};
+
+static uint32_t name_flags(const char *name)
+{
+	size_t i, len;
+
+	/* libstdc++: std::__throw_bad_alloc() and its forty brothers */
+	if (!strncmp(name, "_ZSt", 4) && name[4] >= '0' && name[4] <= '9' &&
+	    strstr(name, "__throw_"))
+		return CALLEE_NORETURN;
+	for (i = 0; i < sizeof(callee_rows) / sizeof(callee_rows[0]); i++) {
+		const char *row = callee_rows[i].name;
+
+		len = strlen(row);
+		if (row[len - 1] == '$') {
+			if (!strncmp(name, row, len - 1) && !name[len - 1])
+				return callee_rows[i].flags;
+		} else if (!strncmp(name, row, len)) {
+			return callee_rows[i].flags;
+		}
+	}
+	return 0;
+}
+
+static uint64_t hash_name(const char *s, uint64_t *second)
+{
+	uint64_t h = 0xcbf29ce484222325ULL, g = 0x84222325cbf29ce4ULL;
+
+	for (; *s; s++) {
+		h = (h ^ (uint8_t)*s) * 0x100000001b3ULL;
+		g = (g + (uint8_t)*s) * 0x9e3779b97f4a7c15ULL;
+	}
+	*second = g;
+	return h;
+}
+
+/* ---- symbols ---- */
+
+struct sym_pass {
+	struct lib_code *lc;
+	int err;
+};
+
+/* gcc's suffixes: ".cold" parts; second names of the same code; outlined parts of a function. */
+static bool is_cold(const char *dot)
+{
+	return strstr(dot, ".cold");
+}
+
+static bool is_no_function(const char *dot)
+{
+	return strstr(dot, ".localalias") || strstr(dot, ".part.");
+}
+
+static int add_topic(struct lib_code *lc, const struct elf_sym *sym)
+{
+	struct sym_list *l;
+	size_t i;
+
+	for (i = 0; i < sizeof(topic_rows) / sizeof(topic_rows[0]); i++) {
+		const struct topic_row *row = &topic_rows[i];
+
+		if (row->prefix[3] != sym->name[3] || row->prefix[6] != sym->name[6] ||
+		    strncmp(sym->name, row->prefix, strlen(row->prefix)))
+			continue;
+		if (sym->type != row->type &&
+		    !(row->type == STT_OBJECT && sym->type == STT_NOTYPE))
+			continue;
+		l = &lc->topics[row->topic];
+		if (vec_reserve((void **)&l->syms, &l->cap, l->cnt + 1ULL, sizeof(*l->syms)))
+			return -ENOMEM;
+		l->syms[l->cnt].addr = sym->addr;
+		l->syms[l->cnt++].name = sym->name;
+		return 0;
+	}
+	return 0;
+}
+
+static int add_sym(struct lib_code *lc, const struct elf_sym *sym)
+{
+	const char *dot = strchr(sym->name, '.');
+	uint64_t k0, k1;
+	uint32_t flags;
+
+	if (sym->type == STT_FUNC) {
+		if (sym->bind == STB_LOCAL) {
+			lc->has_symtab = true;
+			if (dot && is_cold(dot))
+				return hashmap__put(&lc->cold, sym->addr, 0, 1);
+			if (dot && is_no_function(dot))
+				return 0;
+		} else {
+			k0 = hash_name(sym->name, &k1);
+			if (hashmap__put(&lc->by_name, k0, k1, sym->addr))
+				return -ENOMEM;
+			flags = name_flags(sym->name);
+			if (flags && hashmap__put(&lc->callees, sym->addr, 0, flags | CALLEE_KNOWN))
+				return -ENOMEM;
+		}
+	}
+	return add_topic(lc, sym);
+}
+
+static bool on_sym(const struct elf_sym *sym, void *arg)
+{
+	struct sym_pass *p = arg;
+
+	if (sym->defined && sym->addr && (sym->type == STT_FUNC || sym->type == STT_OBJECT) &&
+	    sym->name[0] == '_' && strnlen(sym->name, 8) == 8)
+		p->err = add_sym(p->lc, sym);
+	return !p->err;
+}
+
+static int cmp_addr(const void *a, const void *b)
+{
+	const struct addr_name *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static void sort_topic(struct sym_list *l)
+{
+	uint32_t i, n = 0;
+
+	if (!l->cnt)
+		return;
+	qsort(l->syms, l->cnt, sizeof(*l->syms), cmp_addr);
+	for (i = 0; i < l->cnt; i++)
+		if (!n || l->syms[n - 1].addr != l->syms[i].addr)
+			l->syms[n++] = l->syms[i];
+	l->cnt = n;
+}
+
+/* ---- bytes ---- */
+
+static const uint8_t *src_text(void *arg, uint64_t addr, uint64_t *avail)
+{
+	struct lib_code *lc = arg;
+
+	if (addr < lc->text_start || addr >= lc->text_end)
+		return NULL;
+	return elf_file__bytes(lc->ef, addr, 1, avail);
+}
+
+static const uint8_t *src_data(void *arg, uint64_t addr, uint64_t len)
+{
+	return lib_code__data(arg, addr, len);
+}
+
+static enum code_range src_range(void *arg, uint64_t addr, uint64_t *start, uint64_t *end)
+{
+	struct lib_code *lc = arg;
+
+	if (!elf_file__func_range(lc->ef, addr, start, end))
+		return CODE_NONE;
+	if (*start < lc->text_start || *end > lc->text_end)
+		return CODE_NONE;
+	if (hashmap__get(&lc->cold, *start, 0))
+		return CODE_COLD;
+	return lc->has_symtab ? CODE_FUNC : CODE_UNKNOWN;
+}
+
+static bool src_returns(void *arg, uint64_t callee)
+{
+	return !(lib_code__callee(arg, callee) & CALLEE_NORETURN);
+}
+
+const uint8_t *lib_code__data(const struct lib_code *lc, uint64_t addr, uint64_t len)
+{
+	return elf_file__bytes(lc->ef, addr, len, NULL);
+}
+
+const char *lib_code__text(const struct lib_code *lc, uint64_t addr, uint64_t max)
+{
+	uint64_t avail;
+	const uint8_t *p = elf_file__bytes(lc->ef, addr, 1, &avail);
+
+	if (!p || elf_file__is_text(lc->ef, addr))
+		return NULL;
+	if (avail > max)
+		avail = max;
+	return memchr(p, 0, avail) ? (const char *)p : NULL;
+}
+
+/* The executable segment; linkers make one, and of several the largest holds the functions. */
+static void find_text(struct lib_code *lc)
+{
+	uint64_t addr, len;
+	uint32_t i;
+	bool exec;
+
+	for (i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
+		if (!exec || len <= lc->text_end - lc->text_start)
+			continue;
+		lc->text_start = addr;
+		lc->text_end = addr + len;
+	}
+}
+
+int lib_code__init(struct lib_code *lc, const struct elf_file *ef, enum torch_lib_role role)
+{
+	struct sym_pass pass = { .lc = lc };
+	uint32_t t;
+
+	memset(lc, 0, sizeof(*lc));
+	lc->ef = ef;
+	lc->role = role;
+	lc->src = (struct code_src){ .arg = lc, .text = src_text, .data = src_data,
+				     .range = src_range, .returns = src_returns };
+	elf_file__for_each_sym(ef, on_sym, &pass);
+	if (pass.err)
+		return pass.err;
+	for (t = 0; t < TOPIC_CNT; t++)
+		sort_topic(&lc->topics[t]);
+	find_text(lc);
+	return 0;
+}
+
+void lib_code__free(struct lib_code *lc)
+{
+	uint32_t t;
+
+	for (t = 0; t < TOPIC_CNT; t++)
+		free(lc->topics[t].syms);
+	hashmap__clear(&lc->cold);
+	hashmap__clear(&lc->by_name);
+	hashmap__clear(&lc->callees);
+	memset(lc, 0, sizeof(*lc));
+}
+
+/* ---- callees ---- */
+
+#define CALLEE_SCAN_MAX (64 * 1024) /* bytes of a callee that are looked at */
+
+/* What the name of a target says: imported functions and exported ones of this library. */
+static uint32_t named_flags(struct lib_code *lc, uint64_t target, uint64_t *local)
+{
+	const char *name = elf_file__plt_name(lc->ef, target);
+	uint64_t k0, k1, *addr;
+
+	*local = name ? 0 : target;
+	if (!name)
+		return 0;
+	k0 = hash_name(name, &k1);
+	addr = hashmap__get(&lc->by_name, k0, k1);
+	if (addr)
+		*local = *addr;
+	return name_flags(name);
+}
+
+/* Flags of a target without looking into its code: remembered in `callees` under key 1. */
+static uint32_t shallow_flags(struct lib_code *lc, uint64_t target)
+{
+	uint64_t *known = hashmap__get(&lc->callees, target, 0), local;
+	uint32_t flags;
+
+	if (known)
+		return (uint32_t)*known & 0xffff;
+	known = hashmap__get(&lc->callees, target, 1);
+	if (known)
+		return (uint32_t)*known;
+	flags = named_flags(lc, target, &local);
+	if (local && local != target && !flags) {
+		known = hashmap__get(&lc->callees, local, 0);
+		flags = known ? (uint32_t)*known & 0xffff : 0;
+	}
+	hashmap__put(&lc->callees, target, 1, flags);
+	return flags;
+}
+
+void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uint32_t flags,
+			  call_fn fn, void *arg)
+{
+	uint64_t avail, len, at, target;
+	const uint8_t *base, *p, *stop;
+	uint32_t got;
+	int32_t rel;
+
+	base = src_text(lc, start, &avail);
+	if (!base || end <= start)
+		return;
+	len = end - start < avail ? end - start : avail;
+	if (len < 5)
+		return;
+	stop = base + len - 4;
+	for (p = base; p < stop && (p = memchr(p, 0xe8, (size_t)(stop - p))); p++) {
+		memcpy(&rel, p + 1, sizeof(rel));
+		at = start + (uint64_t)(p - base);
+		target = at + 5 + (uint64_t)(int64_t)rel;
+		if (target < lc->text_start || target >= lc->text_end)
+			continue;
+		got = shallow_flags(lc, target) & flags;
+		if (got)
+			fn(arg, at, got);
+	}
+}
+
+static void collect_flags(void *arg, uint64_t at, uint32_t flags)
+{
+	uint32_t *all = arg;
+
+	(void)at;
+	*all |= CALLEE_IN(flags);
+}
+
+/* Does a function contain a return or a jump out of it? Quick test for the usual endings first. */
+static bool may_return(struct lib_code *lc, const uint8_t *code, uint64_t start, uint64_t len)
+{
+	struct insn_decoder *dec;
+	struct insn in;
+	uint64_t i, n;
+	bool found = false;
+
+	for (i = 0; i < len; i++) {
+		if (code[i] != 0xc3)
+			continue;
+		if (i && ((code[i - 1] >= 0x58 && code[i - 1] <= 0x5f) || code[i - 1] == 0xc9))
+			return true;
+		if (i >= 4 && code[i - 4] == 0x48 && code[i - 3] == 0x83 && code[i - 2] == 0xc4)
+			return true;
+	}
+	dec = insn_decoder__new();
+	if (!dec)
+		return true;
+	for (n = 0; n < len && !found; n += in.len) {
+		if (!insn_decoder__decode(dec, code + n, len - n, start + n, &in)) {
+			found = true;
+			break;
+		}
+		if (in.cls == INSN_RET || in.cls == INSN_JMP_IND)
+			found = true;
+		if ((in.cls == INSN_JMP || in.cls == INSN_JCC) &&
+		    (in.target < start || in.target >= start + len))
+			found = !hashmap__get(&lc->cold, in.target, 0);
+	}
+	insn_decoder__free(dec);
+	return found;
+}
+
+static uint32_t code_flags(struct lib_code *lc, uint64_t addr)
+{
+	uint64_t start, end, avail;
+	const uint8_t *code;
+	uint32_t flags = 0;
+
+	if (src_range(lc, addr, &start, &end) == CODE_NONE || start != addr)
+		return 0;
+	code = src_text(lc, addr, &avail);
+	if (!code || avail < end - start)
+		return 0;
+	flags |= CALLEE_LOCAL;
+	if (end - start > CALLEE_SCAN_MAX)
+		end = start + CALLEE_SCAN_MAX;
+	else if (!may_return(lc, code, start, end - start))
+		flags |= CALLEE_NORETURN;
+	lib_code__scan_calls(lc, start, end,
+			     CALLEE_GET_CALLBACKS | CALLEE_RF_CALLBACKS | CALLEE_FIND_SCHEMA,
+			     collect_flags, &flags);
+	return flags;
+}
+
+uint32_t lib_code__callee(struct lib_code *lc, uint64_t target)
+{
+	uint64_t *known = hashmap__get(&lc->callees, target, 0), local;
+	uint32_t flags;
+
+	if (known && !(*known & CALLEE_KNOWN))
+		return (uint32_t)*known;
+	flags = shallow_flags(lc, target) & ~CALLEE_KNOWN;
+	/* A function with a name that matters needs no look at its code. */
+	if (!flags) {
+		named_flags(lc, target, &local);
+		if (local)
+			flags = code_flags(lc, local);
+	}
+	hashmap__put(&lc->callees, target, 0, flags);
+	return flags;
+}
+
+/* ---- names for addresses ---- */
+
+struct name_pass {
+	struct addr_name *list;
+	uint32_t cnt;
+};
+
+static bool name_sym(const struct elf_sym *sym, void *arg)
+{
+	struct name_pass *p = arg;
+	struct addr_name key = { .addr = sym->addr }, *hit;
+
+	if (!sym->defined || sym->type != STT_FUNC)
+		return true;
+	hit = bsearch(&key, p->list, p->cnt, sizeof(key), cmp_addr);
+	if (hit && !hit->name)
+		hit->name = sym->name;
+	return true;
+}
+
+void lib_code__name_addrs(const struct lib_code *lc, struct addr_name *list, uint32_t cnt)
+{
+	struct name_pass p = { .list = list, .cnt = cnt };
+
+	if (cnt)
+		elf_file__for_each_sym(lc->ef, name_sym, &p);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * at::_ops::X::call. X is the operator's class name; its name as torch reports it comes from the code
+ * and is confirmed by the schema texts (op_names.h). A function whose name cannot be found is listed,
+ * not probed.
+ */
+#define LOG_DOMAIN "op_sites"
+#include "plan/op_sites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plan/op_names.h"
+
+struct op_class {
+	const char *name;
+	size_t len;
+};
+
+/* _ZN2at4_ops <len> <X> 4call E <arguments>, and no suffix of a compiler's clone. */
+static bool parse_symbol(const char *mangled, struct op_class *cls)
+{
+	const char *p = mangled + strlen("_ZN2at4_ops");
+	char *end;
+	unsigned long len;
+
+	if (*p < '1' || *p > '9' || strchr(p, '.'))
+		return false;
+	len = strtoul(p, &end, 10);
+	if (!len || len >= OP_NAME_MAX || strnlen(end, len + 6) < len + 6 ||
+	    memcmp(end + len, "4callE", 6))
+		return false;
+	cls->name = end;
+	cls->len = len;
+	return true;
+}
+
+struct name_stats {
+	uint32_t both, one_only_a, readings; /* agreements; no text; classes with two readings */
+};
+
+/* Decides on the name: A's, confirmed by B; B's alone when it has one reading. "" if there is none. */
+static void choose_name(struct plan_build *b, const struct op_texts *texts,
+			const struct op_class *cls, struct op_name_a *a, struct name_stats *st)
+{
+	char text[OP_NAME_MAX];
+	bool agrees;
+	enum op_text_match m = op_texts__find(texts, cls->name, cls->len,
+					      a->name[0] ? a->name : NULL, &agrees, text);
+
+	st->readings += m == OP_TEXT_MORE;
+	if (a->name[0]) {
+		b->plan->names_a++;
+		if (agrees) {
+			st->both++;
+		} else if (m == OP_TEXT_NONE) {
+			st->one_only_a++;
+		} else {
+			b->plan->names_disagree++;
+			pr_debug("class %.*s: the code says %s, the schema text %s", (int)cls->len,
+				 cls->name, a->name, text);
+		}
+		return;
+	}
+	if (m != OP_TEXT_ONE)
+		return;
+	snprintf(a->name, sizeof(a->name), "aten::%.*s", (int)sizeof(a->name) - 7, text);
+	b->plan->names_b_only++;
+}
+
+static int add_op(struct plan_build *b, const struct op_texts *texts, uint64_t addr,
+		  const struct op_class *cls, struct name_stats *st)
+{
+	struct func_probe fp = { .entry = addr, .kind = PTB_FUNC_OP, .enter = PTB_PROG_OP_ENTER,
+				 .mark = plan_build__mark_kernel_calls };
+	struct op_name_a a = { .name = "" };
+	char plain[OP_NAME_MAX + 16];
+	enum ptb_refusal why;
+	uint32_t idx;
+	int err;
+
+	err = flow__build(&b->flow, &b->lc->src, addr, &why);
+	if (!err && why == PTB_REFUSE_NONE)
+		err = op_names__way_a(b->lc, &b->flow, &b->aux, &a);
+	if (err)
+		return err;
+	choose_name(b, texts, cls, &a, st);
+	fp.name = a.name;
+	if (!a.name[0]) {
+		snprintf(plain, sizeof(plain), "at::_ops::%.*s", (int)cls->len, cls->name);
+		fp.name = plain;
+		if (why == PTB_REFUSE_NONE)
+			why = PTB_REFUSE_NO_NAME;
+	}
+	err = plan_build__probe_built(b, &fp, why, &idx);
+	if (!err)
+		b->plan->funcs[idx].handle = a.handle;
+	return err;
+}
+
+int op_sites__add(struct plan_build *b)
+{
+	const struct sym_list *ops = &b->lc->topics[TOPIC_OPS];
+	struct name_stats st = { 0 };
+	struct op_texts *texts;
+	struct op_class cls;
+	uint32_t i;
+	int err;
+
+	if (!ops->cnt)
+		return 0;
+	err = op_texts__new(b->lc, &texts);
+	if (err)
+		return err;
+	for (i = 0; i < ops->cnt && !err; i++)
+		if (parse_symbol(ops->syms[i].name, &cls))
+			err = add_op(b, texts, ops->syms[i].addr, &cls, &st);
+	pr_debug("%u names from code, %u confirmed by a schema text, %u without a text, %u with two readings, %u disagree, %u from a text only; %u texts",
+		 b->plan->names_a, st.both, st.one_only_a, st.readings, b->plan->names_disagree,
+		 b->plan->names_b_only, op_texts__cnt(texts));
+	op_texts__free(texts);
+	return err;
+}

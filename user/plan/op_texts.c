@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Way B: schema texts. Every text of the form `name[.overload](arguments) -> result` in read-only data
+ * is a reading of the class name with '.' written as '_'. The linker merges a text into the tail of
+ * a longer one ("erfinv.out(" into "special_erfinv.out("), so classes without a whole text are looked
+ * for among the tails.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashmap.h"
+#include "base/vec.h"
+#include "plan/op_names.h"
+
+struct op_text {
+	const char *head; /* in the file's map, up to the '(' */
+	uint16_t len;
+	uint16_t dot;  /* index of the '.' before the overload, len if none */
+	uint32_t next; /* with the same class hash, index + 1 */
+};
+
+struct op_texts {
+	struct op_text *texts;
+	uint32_t cnt, cap;
+	struct hashmap by_class; /* hash of the class name -> first index + 1 */
+};
+
+/* Hash of a text with '.' as '_': the class name. */
+static uint64_t hash_class(const char *s, size_t len)
+{
+	uint64_t h = 0xcbf29ce484222325ULL;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		h = (h ^ (uint8_t)(s[i] == '.' ? '_' : s[i])) * 0x100000001b3ULL;
+	return h;
+}
+
+static bool same_class(const char *head, const char *cls, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if ((head[i] == '.' ? '_' : head[i]) != cls[i])
+			return false;
+	return true;
+}
+
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '_';
+}
+
+/* Adds the head of one schema text; texts that differ in the arguments only count once. */
+static int add_text(struct op_texts *t, const char *head, size_t len)
+{
+	const char *dot = memchr(head, '.', len);
+	uint64_t h = hash_class(head, len), *first;
+	struct op_text *x;
+	uint32_t i;
+
+	first = hashmap__get(&t->by_class, h, len);
+	for (i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
+		if (t->texts[i - 1].len == len && !memcmp(t->texts[i - 1].head, head, len))
+			return 0;
+	if (vec_reserve((void **)&t->texts, &t->cap, t->cnt + 1ULL, sizeof(*t->texts)))
+		return -ENOMEM;
+	x = &t->texts[t->cnt++];
+	x->head = head;
+	x->len = (uint16_t)len;
+	x->dot = (uint16_t)(dot ? dot - head : (ptrdiff_t)len);
+	x->next = first ? (uint32_t)*first : 0;
+	return hashmap__put(&t->by_class, h, len, t->cnt);
+}
+
+/* The text around an occurrence of ") -> ": [start, arrow). */
+static int take_text(struct op_texts *t, const char *start, const char *arrow)
+{
+	const char *p, *ns;
+	uint32_t dots = 0;
+
+	for (p = start; p < arrow && (is_word(*p) || *p == '.' || *p == ':'); p++)
+		dots += *p == '.';
+	if (p == arrow || *p != '(' || p == start || p - start >= OP_NAME_MAX || dots > 1)
+		return 0;
+	ns = memmem(start, (size_t)(p - start), "::", 2);
+	if (ns)
+		start = ns + 2; /* with a namespace it is the same operator once more */
+	if (start == p || !is_word(*start) || memchr(start, ':', (size_t)(p - start)))
+		return 0;
+	return add_text(t, start, (size_t)(p - start));
+}
+
+#define TEXT_MAX 8192 /* longest schema text */
+
+static int scan_data(struct op_texts *t, const char *data, uint64_t len)
+{
+	static const char arrow[] = ") -> ";
+	const char *p = data, *end = data + len, *start;
+	int err;
+
+	while ((p = memmem(p, (size_t)(end - p), arrow, sizeof(arrow) - 1))) {
+		start = p;
+		while (start > data && start[-1] && p - start < TEXT_MAX)
+			start--;
+		err = take_text(t, start, p);
+		if (err)
+			return err;
+		p += sizeof(arrow) - 1;
+	}
+	return 0;
+}
+
+int op_texts__new(const struct lib_code *lc, struct op_texts **out)
+{
+	struct op_texts *t = calloc(1, sizeof(*t));
+	uint64_t addr, len;
+	uint32_t i;
+	bool exec;
+	int err = 0;
+
+	*out = NULL;
+	if (!t)
+		return -ENOMEM;
+	for (i = 0; !err && elf_file__segment(lc->ef, i, &addr, &len, &exec); i++)
+		if (!exec && len)
+			err = scan_data(t, (const char *)elf_file__bytes(lc->ef, addr, len, NULL), len);
+	if (err)
+		op_texts__free(t);
+	else
+		*out = t;
+	return err;
+}
+
+void op_texts__free(struct op_texts *t)
+{
+	if (!t)
+		return;
+	free(t->texts);
+	hashmap__clear(&t->by_class);
+	free(t);
+}
+
+uint32_t op_texts__cnt(const struct op_texts *t)
+{
+	return t->cnt;
+}
+
+struct search {
+	const char *cls, *want;
+	size_t cls_len;
+	bool agrees;
+	char *name;
+	enum op_text_match found;
+};
+
+/* want is "aten::add.Tensor"; the text has no namespace. */
+static bool equals_want(const char *want, const char *text, size_t len)
+{
+	const char *colon = want ? strstr(want, "::") : NULL;
+
+	if (!want)
+		return false;
+	if (colon)
+		want = colon + 2;
+	return strlen(want) == len && !memcmp(want, text, len);
+}
+
+static void take_reading(struct search *s, const char *text, size_t len)
+{
+	if (equals_want(s->want, text, len))
+		s->agrees = true;
+	if (s->found != OP_TEXT_NONE) {
+		if (strlen(s->name) != len || memcmp(s->name, text, len))
+			s->found = OP_TEXT_MORE;
+		return;
+	}
+	s->found = OP_TEXT_ONE;
+	memcpy(s->name, text, len);
+	s->name[len] = 0;
+}
+
+static void find_tails(const struct op_texts *t, struct search *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < t->cnt; i++) {
+		const struct op_text *x = &t->texts[i];
+		size_t skip = x->len > s->cls_len ? x->len - s->cls_len : 0;
+
+		if (skip && same_class(x->head + skip, s->cls, s->cls_len))
+			take_reading(s, x->head + skip, s->cls_len);
+	}
+}
+
+enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, size_t cls_len,
+				  const char *want, bool *agrees, char *name)
+{
+	struct search s = { .cls = cls, .cls_len = cls_len, .want = want, .name = name };
+	uint64_t *first;
+	uint32_t i;
+
+	name[0] = 0;
+	if (cls_len && cls_len < OP_NAME_MAX) {
+		first = hashmap__get(&t->by_class, hash_class(cls, cls_len), cls_len);
+		for (i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
+			if (t->texts[i - 1].len == cls_len &&
+			    same_class(t->texts[i - 1].head, cls, cls_len))
+				take_reading(&s, t->texts[i - 1].head, cls_len);
+		if (s.found == OP_TEXT_NONE)
+			find_tails(t, &s);
+	}
+	*agrees = s.agrees;
+	return s.found;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Tables of a plan under construction and the analysis of one function; see plan_build.h. */
+#include "plan/plan_build.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+int plan_build__init(struct plan_build *b, struct torch_plan *plan)
+{
+	int err;
+
+	memset(b, 0, sizeof(*b));
+	b->plan = plan;
+	err = flow__init(&b->flow);
+	return err ? err : flow__init(&b->aux);
+}
+
+void plan_build__free(struct plan_build *b)
+{
+	flow__free(&b->flow);
+	flow__free(&b->aux);
+	exit_finder__free(&b->finder);
+}
+
+int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
+		     enum ptb_func_kind kind, enum ptb_refusal reason, uint32_t *idx)
+{
+	struct torch_plan *p = b->plan;
+	struct plan_func *f;
+
+	if (vec_reserve((void **)&p->funcs, &b->func_cap, p->func_cnt + 1ULL, sizeof(*p->funcs)))
+		return -ENOMEM;
+	f = &p->funcs[p->func_cnt];
+	*f = (struct plan_func){ .addr = addr, .lib = (uint8_t)b->lc->role, .kind = (uint8_t)kind,
+				 .reason = (uint8_t)reason };
+	f->name = strdup(name);
+	if (!f->name)
+		return -ENOMEM;
+	*idx = p->func_cnt++;
+	return 0;
+}
+
+int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
+		     enum ptb_site_role role)
+{
+	struct torch_plan *p = b->plan;
+	uint64_t off = elf_file__addr_to_off(b->lc->ef, in->addr);
+
+	if (off == UINT64_MAX || !in->emulated)
+		return -EINVAL;
+	if (vec_reserve((void **)&p->sites, &b->site_cap, p->site_cnt + 1ULL, sizeof(*p->sites)))
+		return -ENOMEM;
+	p->sites[p->site_cnt++] = (struct plan_site){
+		.offset = off, .func = func, .lib = (uint8_t)b->lc->role, .prog = (uint8_t)prog,
+		.role = (uint8_t)role, .insn = in->op,
+	};
+	return 0;
+}
+
+int plan_build__class(struct plan_build *b, uint64_t addr, const char *name)
+{
+	struct torch_plan *p = b->plan;
+	struct plan_addr_name *c;
+
+	if (vec_reserve((void **)&p->classes, &b->class_cap, p->class_cnt + 1ULL,
+			sizeof(*p->classes)))
+		return -ENOMEM;
+	c = &p->classes[p->class_cnt];
+	c->addr = addr;
+	c->lib = (uint8_t)b->lc->role;
+	c->name = strdup(name);
+	if (!c->name)
+		return -ENOMEM;
+	p->class_cnt++;
+	return 0;
+}
+
+static int cmp_site(const void *a, const void *b)
+{
+	const struct plan_site *x = a, *y = b;
+
+	if (x->lib != y->lib)
+		return x->lib < y->lib ? -1 : 1;
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	return x->func < y->func ? -1 : x->func > y->func;
+}
+
+void plan_build__sort_sites(struct torch_plan *p)
+{
+	uint32_t i, n = 0;
+
+	if (!p->site_cnt)
+		return;
+	qsort(p->sites, p->site_cnt, sizeof(*p->sites), cmp_site);
+	for (i = 0; i < p->site_cnt; i++)
+		if (!n || p->sites[n - 1].lib != p->sites[i].lib ||
+		    p->sites[n - 1].offset != p->sites[i].offset)
+			p->sites[n++] = p->sites[i];
+	p->site_cnt = n;
+}
+
+/* ---- the work of a function ---- */
+
+static uint32_t call_flags(struct plan_build *b, const struct flow_node *n)
+{
+	return n->in.cls == INSN_CALL ? lib_code__callee(b->lc, n->in.target) : 0;
+}
+
+int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect)
+{
+	struct flow *f = &b->flow;
+	uint8_t *after = b->finder.late; /* free until the search begins */
+	bool any = false;
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < f->cnt; i++) {
+		after[i] = call_flags(b, &f->nodes[i]) & anchors ? 1 : 0;
+		any |= after[i];
+	}
+	if (!any)
+		return 0;
+	err = flow__reach(f, after, false);
+	if (err)
+		return err;
+	for (i = 0; i < f->cnt; i++)
+		if (after[i] && ((indirect && f->nodes[i].in.cls == INSN_CALL_IND) ||
+				 (call_flags(b, &f->nodes[i]) & work)))
+			b->finder.work[i] = 1;
+	return 0;
+}
+
+int plan_build__mark_kernel_calls(struct plan_build *b)
+{
+	return plan_build__mark_after(b, CALLEE_GET_CALLBACKS, CALLEE_IN(CALLEE_RF_CALLBACKS), true);
+}
+
+static bool cheap_tail(void *arg, uint64_t target)
+{
+	struct plan_build *b = arg;
+
+	return lib_code__callee(b->lc, target) & CALLEE_CHEAP;
+}
+
+/* ---- one function ---- */
+
+static int find_exits(struct plan_build *b, const struct func_probe *fp, struct exit_sites *ex)
+{
+	bool any = false;
+	uint32_t i;
+	int err;
+
+	ex->cnt = 0;
+	ex->why = PTB_REFUSE_NO_EXIT;
+	if (fp->entry_only)
+		return 0;
+	err = exit_finder__prepare(&b->finder, &b->flow);
+	if (!err)
+		err = fp->mark(b);
+	if (err)
+		return err;
+	for (i = 0; i < b->flow.cnt && !any; i++)
+		any = b->finder.work[i];
+	return any ? exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex) : 0;
+}
+
+static int add_exits(struct plan_build *b, uint32_t idx, const struct exit_sites *ex)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < ex->cnt && !err; i++)
+		err = plan_build__site(b, idx, &b->flow.nodes[ex->nodes[i]].in, PTB_PROG_OP_EXIT,
+				       PTB_ROLE_EXIT);
+	return err;
+}
+
+int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
+			    enum ptb_refusal why, uint32_t *idx)
+{
+	bool point = !fp->mark && !fp->entry_only;
+	uint32_t entry = FLOW_NONE;
+	struct exit_sites ex;
+	int err;
+
+	if (why == PTB_REFUSE_NONE) {
+		entry = entry_site__find(&b->flow, fp->entry);
+		if (entry == FLOW_NONE)
+			why = PTB_REFUSE_NO_ENTRY;
+	}
+	if (why != PTB_REFUSE_NONE)
+		return plan_build__func(b, fp->name, fp->entry, fp->kind, why, idx);
+	if (!point) {
+		err = find_exits(b, fp, &ex);
+		if (err)
+			return err;
+		why = ex.why;
+	}
+	err = plan_build__func(b, fp->name, fp->entry, fp->kind, why, idx);
+	if (!err)
+		err = plan_build__site(b, *idx, &b->flow.nodes[entry].in, fp->enter,
+				       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER);
+	if (!err && !point && ex.why == PTB_REFUSE_NONE)
+		err = add_exits(b, *idx, &ex);
+	return err;
+}
+
+int plan_build__probe(struct plan_build *b, const struct func_probe *fp, uint32_t *idx)
+{
+	enum ptb_refusal why;
+	int err = flow__build(&b->flow, &b->lc->src, fp->entry, &why);
+
+	return err ? err : plan_build__probe_built(b, fp, why, idx);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * A plan while it is made: grows its tables, and analyses one function at a time with scratch memory
+ * that is kept between functions. Knows what a site is, not which functions deserve one.
+ */
+#ifndef PLAN_PLAN_BUILD_H
+#define PLAN_PLAN_BUILD_H
+
+#include "plan/exit_sites.h"
+#include "plan/lib_code.h"
+#include "plan/lib_plan.h"
+
+struct plan_build {
+	struct torch_plan *plan;
+	uint32_t func_cap, site_cap, class_cap;
+	struct flow flow, aux;
+	struct exit_finder finder;
+	struct lib_code *lc; /* library that is being analysed */
+};
+
+int plan_build__init(struct plan_build *b, struct torch_plan *plan);
+void plan_build__free(struct plan_build *b);
+
+/* Appends; the name is copied. *idx: index of the function. */
+int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
+		     enum ptb_func_kind kind, enum ptb_refusal reason, uint32_t *idx);
+/* Appends a site at an instruction. */
+int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
+		     enum ptb_site_role role);
+int plan_build__class(struct plan_build *b, uint64_t addr, const char *name);
+/* Sorts the sites; of two at the same place the first function keeps it. */
+void plan_build__sort_sites(struct torch_plan *plan);
+
+/* Marks in b->finder.work the calls of b->flow whose end is the function's end. */
+typedef int (*mark_work_fn)(struct plan_build *b);
+
+/* How one function is to be probed. */
+struct func_probe {
+	const char *name;
+	uint64_t entry;
+	enum ptb_func_kind kind;
+	enum ptb_prog enter;
+	mark_work_fn mark; /* NULL: entry only (role POINT) */
+	bool entry_only;   /* its end is a tail call: entry, reason NO_EXIT */
+};
+
+/* Analyses the function and adds it with its sites, or with the reason why it has none. *idx: the
+ * function. Leaves its graph in b->flow when *idx's reason is NONE or NO_EXIT. */
+int plan_build__probe(struct plan_build *b, const struct func_probe *fp, uint32_t *idx);
+/* The same with b->flow built already; why: what building it said. */
+int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
+			    enum ptb_refusal why, uint32_t *idx);
+
+/* The rule for dispatched functions: after getStepCallbacksUnlessEmpty, indirect calls and calls of
+ * functions that construct a RecordFunction from its result (the slow path). */
+int plan_build__mark_kernel_calls(struct plan_build *b);
+/* Marks what is reachable from calls with one of the flags and is itself a call with `work`. */
+int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect);
+
+#endif /* PLAN_PLAN_BUILD_H */

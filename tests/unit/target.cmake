@@ -2,3 +2,14 @@
 set(T ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(elf_file "${T}/test_elf_file.c;${T}/torch_env.c" ptbpf_target)
 unit_test(proc_maps ${T}/test_proc_maps.c ptbpf_target)
+unit_test(remote_mem ${T}/test_remote_mem.c ptbpf_target)
+
+# The smallest file that is recognised as torch, as a library and as a program.
+add_library(fake_torch SHARED ${T}/fake_torch_lib.c)
+add_executable(fake_server ${T}/fake_torch_lib.c)
+target_link_libraries(fake_torch PRIVATE ptbpf_flags)
+target_link_libraries(fake_server PRIVATE ptbpf_flags)
+unit_test(torch_proc ${T}/test_torch_proc.c ptbpf_target)
+add_dependencies(test_torch_proc fake_torch fake_server)
+target_compile_definitions(test_torch_proc PRIVATE FAKE_TORCH_LIB="$<TARGET_FILE:fake_torch>"
+  FAKE_STATIC_PROGRAM="$<TARGET_FILE:fake_server>")

@@ -348,15 +348,15 @@ static void test_bit_flips(void)
 	struct elf_file *ef;
 	struct image img;
 	size_t at[8];
-	uint8_t v;
+	uint8_t v, bit;
 
 	image__load(&img);
 	for (i = 0; i < 4000; i++) {
 		n = 1 + (uint32_t)rand_r(&seed) % 8;
 		for (j = 0; j < n; j++) {
 			at[j] = pick_place(&img, &seed);
-			v = rand_r(&seed) % 3 ? img.bytes[at[j]] ^ (uint8_t)(1 << rand_r(&seed) % 8)
-					      : (uint8_t)rand_r(&seed);
+			bit = (uint8_t)(1 << rand_r(&seed) % 8);
+			v = (uint8_t)(rand_r(&seed) % 3 ? img.bytes[at[j]] ^ bit : rand_r(&seed));
 			CU_ASSERT_FATAL(pwrite(img.fd, &v, 1, (off_t)at[j]) == 1);
 		}
 		if (!elf_file__open(img.path, &ef)) {

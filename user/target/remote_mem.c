@@ -128,11 +128,11 @@ int remote__read_cstr(pid_t pid, uint64_t addr, char *buf, size_t cap)
 
 	if (!cap)
 		return -EINVAL;
-	while (n < cap - 1) {
+	while (n < cap) {
 		/* never beyond the page in which the text may end */
 		want = PAGE_SZ - ((addr + n) & (PAGE_SZ - 1));
-		if (want > cap - 1 - n)
-			want = cap - 1 - n;
+		if (want > cap - n)
+			want = cap - n;
 		got = remote__read_some(pid, addr + n, buf + n, want);
 		if (got < 0) {
 			buf[n] = 0;
@@ -142,7 +142,7 @@ int remote__read_cstr(pid_t pid, uint64_t addr, char *buf, size_t cap)
 			return 0;
 		n += (size_t)got;
 	}
-	buf[n] = 0;
+	buf[cap - 1] = 0;
 	return -ENAMETOOLONG;
 }
 

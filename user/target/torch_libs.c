@@ -91,17 +91,39 @@ static bool same_in_memory(pid_t pid, const struct elf_file *ef, uint64_t load_b
 	       !memcmp(mem, bytes, sz);
 }
 
+enum identity {
+	ID_SAME,   /* the mapped file */
+	ID_UNSURE, /* compare with the memory */
+	ID_OTHER,  /* some other file, or none: probes in it would never fire */
+};
+
 /*
- * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE; the path in the
- * target's mount namespace needs a check, since another file may be there by now. There, *sure is false
- * when device and inode do not settle it: overlayfs and btrfs show other numbers in maps than stat().
+ * Overlayfs and btrfs show another device to stat() than in maps, overlayfs also an inode number with
+ * marks in the high bits (xino); a file put there anew has another number.
  */
-static char *access_path(pid_t pid, const struct proc_map *map, bool *sure)
+static enum identity compare_inode(const char *path, const struct proc_map *map)
+{
+	struct stat st;
+
+	if (stat(path, &st) || (uint32_t)st.st_ino != (uint32_t)map->ino)
+		return ID_OTHER;
+	if (st.st_ino == map->ino && major(st.st_dev) == map->dev_major &&
+	    minor(st.st_dev) == map->dev_minor)
+		return ID_SAME;
+	return ID_UNSURE;
+}
+
+/*
+ * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE. The path in maps
+ * is the target's for another mount namespace, ours for a mere chroot, and another file may be there by
+ * now. NULL: out of memory.
+ */
+static char *access_path(pid_t pid, const struct proc_map *map, enum identity *id)
 {
 	struct stat st;
 	char *path;
 
-	*sure = true;
+	*id = ID_SAME;
 	if (asprintf(&path, "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end) < 0)
 		return NULL;
 	if (!stat(path, &st))
@@ -109,8 +131,12 @@ static char *access_path(pid_t pid, const struct proc_map *map, bool *sure)
 	free(path);
 	if (asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
 		return NULL;
-	*sure = !stat(path, &st) && st.st_ino == map->ino && major(st.st_dev) == map->dev_major &&
-		minor(st.st_dev) == map->dev_minor;
+	*id = compare_inode(path, map);
+	if (*id == ID_OTHER && compare_inode(map->path, map) == ID_SAME) {
+		free(path);
+		path = strdup(map->path);
+		*id = ID_SAME;
+	}
 	return path;
 }
 
@@ -199,6 +225,13 @@ enum scan_scope {
 	SCAN_EXE,      /* the executable, whatever its name */
 };
 
+static int not_the_file(const struct torch_proc *tp, const struct proc_map *map)
+{
+	pr_warn("the file that process %d has mapped as %s is gone from there, and /proc/%d/map_files "
+		"is not readable for us", tp->pid, map->path, tp->pid);
+	return -ENOEXEC;
+}
+
 /* Opens the file of an executable mapping and describes it. -ENOEXEC: not to be used, -ENOMEM. */
 static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 		   const struct proc_map *map, enum scan_scope scope, struct torch_lib *lib,
@@ -206,13 +239,17 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 {
 	struct elf_file *ef = NULL;
 	uint64_t addr;
-	bool sure;
+	enum identity id;
 	int err = -ENOMEM;
 
 	lib->path = strdup(map->path);
-	lib->access_path = access_path(tp->pid, map, &sure);
+	lib->access_path = access_path(tp->pid, map, &id);
 	if (!lib->path || !lib->access_path)
 		goto out;
+	if (id == ID_OTHER) {
+		err = not_the_file(tp, map);
+		goto out;
+	}
 	err = elf_file__open(lib->access_path, &ef);
 	if (err)
 		goto out;
@@ -221,8 +258,8 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 	err = -ENOEXEC;
 	if (addr == UINT64_MAX)
 		goto out;
-	if (!sure && !same_in_memory(tp->pid, ef, lib->load_bias)) {
-		pr_warn("%s is not the file that process %d has mapped any more", map->path, tp->pid);
+	if (id == ID_UNSURE && !same_in_memory(tp->pid, ef, lib->load_bias)) {
+		err = not_the_file(tp, map);
 		goto out;
 	}
 	set_text(lib, ef, maps, map);
@@ -282,8 +319,9 @@ static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
 	return map->exec && !strcmp(proc_map__base(map), tp->exe);
 }
 
+/* bad: per mapping, that its file could not be used; it is not tried, and told of, again. */
 static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
-		struct role_score *best, uint32_t *bad)
+		struct role_score *best, bool *bad)
 {
 	bool exe = scope == SCAN_EXE;
 	struct role_score score;
@@ -294,17 +332,17 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 	for (i = 0; i < maps->cnt; i++) {
 		const struct proc_map *map = &maps->items[i];
 
-		if (!(exe ? is_exe(tp, map) : torch_libs__may_be(map)) || seen_before(maps, i))
+		if (!(exe ? is_exe(tp, map) : torch_libs__may_be(map)) || bad[i] ||
+		    seen_before(maps, i))
 			continue;
 		memset(&lib, 0, sizeof(lib));
 		memset(&score, 0, sizeof(score));
 		err = examine(tp, maps, map, scope, &lib, &score);
 		if (err == -ENOMEM)
 			return err;
-		if (err) {
-			*bad += scope == SCAN_EXPORTED;
+		bad[i] = err;
+		if (err)
 			continue;
-		}
 		err = take_roles(tp, &lib, &score, best);
 		torch_lib__clear(&lib);
 		if (err)
@@ -313,17 +351,24 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 	return 0;
 }
 
-int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad)
+int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt)
 {
+	bool *bad = calloc(maps->cnt + 1ULL, sizeof(*bad));
 	struct role_score best = { 0 };
+	uint32_t i;
 	int err;
 
-	*bad = 0;
+	*bad_cnt = 0;
+	if (!bad)
+		return -ENOMEM;
 	err = scan(tp, maps, SCAN_EXPORTED, &best, bad);
 	if (!err && !torch_proc__ready(tp))
 		err = scan(tp, maps, SCAN_ALL, &best, bad);
+	for (i = 0; i < maps->cnt; i++)
+		*bad_cnt += bad[i];
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !best.cnt[TORCH_LIB_CPU])
 		err = scan(tp, maps, SCAN_EXE, &best, bad);
+	free(bad);
 	return err;
 }

@@ -10,10 +10,10 @@
 bool torch_libs__may_be(const struct proc_map *map);
 
 /*
- * Fills tp->libs from the mappings. 0 or -ENOMEM. *bad: the number of mapped files that may be torch
+ * Fills tp->libs from the mappings. 0 or -ENOMEM. *bad_cnt: the number of mapped files that may be torch
  * libraries but could not be read.
  */
-int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad);
+int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt);
 void torch_lib__clear(struct torch_lib *lib);
 
 #endif /* TARGET_TORCH_LIBS_H */

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The dispatcher's table: a synthetic one in this process, whole and damaged in every way, in both
+ * string layouts; then real torch processes, whose own list is the truth.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "suite.h"
+#include "target/elf_file.h"
+#include "target/torch_proc.h"
+#include "torch_env.h"
+
+/* ---- a synthetic dispatcher ---- */
+
+#define OP_SZ	 7000u
+#define FLAG	 6040u
+#define OP_CNT	 400u
+#define NAME_SZ	 64u
+
+/* One list node; which layout of `words` it has depends on the string ABI. */
+struct fake_node {
+	uint64_t next, prev;
+	union {
+		uint64_t words[8];
+		uint8_t bytes[OP_SZ];
+	} op;
+};
+
+struct cow_rep {
+	uint64_t len, cap, refs;
+	char text[NAME_SZ];
+};
+
+static struct fake {
+	uint64_t head[3]; /* {next, prev, size} */
+	uint64_t singleton, empty;
+	struct fake_node nodes[OP_CNT];
+	struct cow_rep reps[OP_CNT][2];
+} fake;
+
+static const char *const unobserved[] = {
+	"aten::is_leaf", "aten::_version", "aten::output_nr", "aten::size.int",
+	"profiler::_record_function_exit._RecordFunction", "profiler::_record_function_enter_new",
+};
+#define UNOBSERVED_CNT (sizeof(unobserved) / sizeof(unobserved[0]))
+
+static uint64_t addr_of(const void *p)
+{
+	return (uint64_t)(uintptr_t)p;
+}
+
+/* The i-th operator's full name; base and overload in two texts. */
+static void fake_name(uint32_t i, char base[NAME_SZ], char over[NAME_SZ])
+{
+	char *dot;
+
+	*over = 0;
+	if (i % 50 == 7 && i / 50 < UNOBSERVED_CNT)
+		strcpy(base, unobserved[i / 50]);
+	else
+		snprintf(base, NAME_SZ, "mylib::op_%u%s", i,
+			 i % 3 == 1 ? "_with_a_rather_long_name.Tensor" : i % 3 ? ".o" : "");
+	dot = strchr(base, '.');
+	if (dot) {
+		strcpy(over, dot + 1);
+		*dot = 0;
+	}
+}
+
+static void fake_set_string(uint32_t i, uint32_t which, const char *text, bool old_abi)
+{
+	struct fake_node *node = &fake.nodes[i];
+	struct cow_rep *rep = &fake.reps[i][which];
+
+	rep->len = rep->cap = strlen(text);
+	strcpy(rep->text, text);
+	if (old_abi) {
+		node->op.words[which] = addr_of(rep->text);
+		return;
+	}
+	node->op.words[which * 4] = addr_of(rep->text);
+	node->op.words[which * 4 + 1] = rep->len;
+	if (rep->len < 16) { /* texts of up to 15 bytes are inside */
+		strcpy((char *)&node->op.words[which * 4 + 2], text);
+		node->op.words[which * 4] = addr_of(&node->op.words[which * 4 + 2]);
+	}
+}
+
+static void fake_build(bool old_abi)
+{
+	char base[NAME_SZ], over[NAME_SZ];
+	unsigned int seed = 7;
+	uint32_t i, j;
+
+	fake.singleton = addr_of(fake.head);
+	for (i = 0; i < OP_CNT; i++) {
+		struct fake_node *node = &fake.nodes[i];
+
+		node->next = i + 1 < OP_CNT ? addr_of(&fake.nodes[i + 1]) : addr_of(fake.head);
+		node->prev = i ? addr_of(&fake.nodes[i - 1]) : addr_of(fake.head);
+		for (j = 0; j < OP_SZ; j++) /* much of an operator is zeros, ones, and pointers */
+			node->op.bytes[j] = j % 97 == 5 ? 1 : j % 3 ? 0 : (uint8_t)rand_r(&seed);
+		fake_name(i, base, over);
+		fake_set_string(i, 0, base, old_abi);
+		fake_set_string(i, 1, over, old_abi);
+		node->op.bytes[FLAG] = 1;
+		for (j = 0; j < UNOBSERVED_CNT; j++)
+			if (!strncmp(unobserved[j], base, strlen(base)) &&
+			    strchr("._", unobserved[j][strlen(base)]) && strncmp(base, "mylib", 5))
+				node->op.bytes[FLAG] = 0;
+	}
+	fake.head[0] = addr_of(&fake.nodes[0]);
+	fake.head[1] = addr_of(&fake.nodes[OP_CNT - 1]);
+	fake.head[2] = OP_CNT;
+}
+
+static int fake_read(bool old_abi, struct live_ops *lo)
+{
+	const uint64_t singletons[] = { 0, addr_of(&fake.empty), addr_of(&fake.singleton) };
+
+	return live_ops__read(getpid(), singletons, 3, old_abi, lo);
+}
+
+static bool is_unobserved(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < UNOBSERVED_CNT; i++)
+		if (!strcmp(name, unobserved[i]))
+			return true;
+	return false;
+}
+
+static void check_whole(bool old_abi)
+{
+	char base[NAME_SZ], over[NAME_SZ], full[2 * NAME_SZ + 1], at[2 * NAME_SZ + 1];
+	struct live_ops lo;
+	uint32_t i, found = 0;
+
+	fake_build(old_abi);
+	CU_ASSERT_EQUAL_FATAL(fake_read(old_abi, &lo), 0);
+	CU_ASSERT_EQUAL_FATAL(lo.cnt, OP_CNT);
+	CU_ASSERT(lo.observed_known);
+	for (i = 0; i < OP_CNT; i++) {
+		fake_name(i, base, over);
+		snprintf(full, sizeof(full), "%s%s%s", base, *over ? "." : "", over);
+		CU_ASSERT_STRING_EQUAL(lo.ops[i].name, full);
+		CU_ASSERT_EQUAL(lo.ops[i].opdef, addr_of(&fake.nodes[i].op));
+		CU_ASSERT_EQUAL(lo.ops[i].unobserved, is_unobserved(full));
+		found += lo.ops[i].unobserved;
+		CU_ASSERT_EQUAL(live_ops__name_at(getpid(), lo.ops[i].opdef, old_abi, at, sizeof(at)), 0);
+		CU_ASSERT_STRING_EQUAL(at, full);
+	}
+	CU_ASSERT_EQUAL(found, UNOBSERVED_CNT);
+	live_ops__free(&lo);
+	CU_ASSERT_PTR_NULL(lo.ops);
+}
+
+static void test_new_strings(void)
+{
+	check_whole(false);
+}
+
+static void test_old_strings(void)
+{
+	check_whole(true);
+}
+
+static bool flag_known(void)
+{
+	struct live_ops lo;
+	bool known;
+	uint32_t i;
+
+	CU_ASSERT_EQUAL_FATAL(fake_read(false, &lo), 0);
+	CU_ASSERT_EQUAL(lo.cnt, OP_CNT);
+	known = lo.observed_known;
+	for (i = 0; i < lo.cnt && !known; i++)
+		CU_ASSERT_FALSE(lo.ops[i].unobserved); /* nothing is claimed */
+	live_ops__free(&lo);
+	return known;
+}
+
+static void test_observed_flag(void)
+{
+	uint32_t i;
+
+	fake_build(false); /* a second byte that says the same is no contradiction */
+	for (i = 0; i < OP_CNT; i++)
+		fake.nodes[i].op.bytes[FLAG + 8] = fake.nodes[i].op.bytes[FLAG];
+	CU_ASSERT(flag_known());
+	fake.nodes[3].op.bytes[FLAG + 8] = 0; /* one that differs is */
+	CU_ASSERT_FALSE(flag_known());
+	fake.nodes[4].op.bytes[FLAG + 8] = 2; /* unless it is no truth value */
+	CU_ASSERT(flag_known());
+	fake.nodes[5].op.bytes[FLAG] = 2;
+	CU_ASSERT_FALSE(flag_known());
+	fake_build(false); /* an operator that always was unobserved has 1 */
+	fake.nodes[7].op.bytes[FLAG] = 1;
+	CU_ASSERT_FALSE(flag_known());
+	fake_build(false); /* too many have 0 */
+	for (i = 0; i < OP_CNT; i += 8)
+		fake.nodes[i].op.bytes[FLAG] = 0;
+	CU_ASSERT_FALSE(flag_known());
+}
+
+static void test_broken_list(void)
+{
+	struct live_ops lo;
+
+	fake_build(false);
+	fake.nodes[100].prev = addr_of(&fake.nodes[98]);
+	CU_ASSERT_EQUAL(fake_read(false, &lo), -EAGAIN);
+	fake_build(false); /* a loop that never comes back to the head */
+	fake.nodes[100].next = addr_of(&fake.nodes[50]);
+	CU_ASSERT_EQUAL(fake_read(false, &lo), -EAGAIN);
+	fake_build(false);
+	fake.nodes[100].next = 0x10;
+	CU_ASSERT_EQUAL(fake_read(false, &lo), -EAGAIN);
+	CU_ASSERT_PTR_NULL(lo.ops);
+	fake_build(false); /* nothing registered, nothing there, no dispatcher, no process */
+	fake.head[0] = fake.head[1] = addr_of(fake.head);
+	CU_ASSERT_EQUAL(fake_read(false, &lo), -ENOENT);
+	fake.singleton = 0x10;
+	CU_ASSERT_EQUAL(fake_read(false, &lo), -EFAULT);
+	fake.singleton = 0;
+	CU_ASSERT_EQUAL(fake_read(false, &lo), -ENOENT);
+	CU_ASSERT_EQUAL(live_ops__read(1 << 30, &fake.head[0], 1, false, &lo), -ENOENT);
+}
+
+/* Twice as many nodes as the limit, linked correctly. */
+static void test_endless_list(void)
+{
+	struct small {
+		uint64_t next, prev, words[8];
+	} *nodes = calloc(200000, sizeof(*nodes));
+	uint64_t singleton = addr_of(&nodes[0]), at = addr_of(&singleton);
+	struct live_ops lo;
+	uint32_t i;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(nodes);
+	for (i = 0; i < 200000; i++) {
+		nodes[i].next = addr_of(&nodes[(i + 1) % 200000]);
+		nodes[i].prev = addr_of(&nodes[(i + 199999) % 200000]);
+	}
+	CU_ASSERT_EQUAL(live_ops__read(getpid(), &at, 1, false, &lo), -E2BIG);
+	free(nodes);
+}
+
+static void test_bad_names(void)
+{
+	struct live_ops lo;
+	char buf[NAME_SZ];
+	uint32_t i;
+
+	fake_build(false);
+	fake.nodes[10].op.words[0] = 8;                     /* unreadable */
+	fake.nodes[20].op.words[1] = UINT64_MAX;            /* endless */
+	strcpy(fake.reps[31][0].text, "no name\033[2J::at all"); /* not printable */
+	strcpy((char *)&fake.nodes[45].op.words[2], "nocolons");
+	CU_ASSERT_EQUAL_FATAL(fake_read(false, &lo), 0);
+	CU_ASSERT_EQUAL(lo.cnt, OP_CNT - 4);
+	for (i = 0; i < lo.cnt; i++)
+		CU_ASSERT(lo.ops[i].opdef != addr_of(&fake.nodes[10].op) &&
+			  lo.ops[i].opdef != addr_of(&fake.nodes[20].op) &&
+			  lo.ops[i].opdef != addr_of(&fake.nodes[31].op) &&
+			  lo.ops[i].opdef != addr_of(&fake.nodes[45].op));
+	live_ops__free(&lo);
+	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[10].op), false, buf, sizeof(buf)),
+			-EFAULT);
+	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[45].op), false, buf, sizeof(buf)),
+			-EBADMSG);
+	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[1].op), false, buf, 20),
+			-ENAMETOOLONG);
+	/* the other string layout: nothing readable at all must not pass for an empty table */
+	fake_build(false);
+	CU_ASSERT_EQUAL(fake_read(true, &lo), -EBADMSG);
+	fake_build(true);
+	CU_ASSERT_EQUAL(fake_read(false, &lo), -EBADMSG);
+}
+
+/* ---- real torch ---- */
+
+/*
+ * Prints of some operators whether the profiler recorded their calls; then every operator's name, last,
+ * because importing the profiler registers more.
+ */
+static const char program[] =
+	"import torch\n"
+	"from torch.profiler import profile\n"
+	"lib = torch.library.Library('ptbpf_test', 'DEF')\n"
+	"lib.define('my_operator.with_an_overload(Tensor x) -> Tensor')\n"
+	"x, a = torch.ones(2, 2), torch.ops.aten\n"
+	"calls = {'aten::neg': lambda: a.neg(x), 'aten::is_complex': lambda: a.is_complex(x),\n"
+	"         'aten::size.int': lambda: a.size.int(x, 0), 'aten::is_leaf': lambda: a.is_leaf(x),\n"
+	"         'aten::output_nr': lambda: a.output_nr(x), 'aten::_version': lambda: a._version(x),\n"
+	"         'aten::stride.int': lambda: a.stride.int(x, 0), 'aten::mm': lambda: a.mm(x, x)}\n"
+	"with profile() as p:\n"
+	"    for f in calls.values(): f()\n"
+	"seen = {e.name for e in p.events()}\n"
+	"for name in calls:\n"
+	"    print('RECORDED' if name.split('.')[0] in seen else 'SILENT', name)\n"
+	"for name in torch._C._dispatch_get_all_op_names(): print(name)\n";
+
+static bool find_singleton(const struct elf_sym *sym, void *arg)
+{
+	if (!sym->defined || strcmp(sym->name, "_ZZN3c1010Dispatcher9singletonEvE1s"))
+		return true;
+	*(uint64_t *)arg = sym->addr;
+	return false;
+}
+
+/* A function of torch's own that takes a std::string: libraries linked into it may use the other ABI. */
+static bool find_old_string(const struct elf_sym *sym, void *arg)
+{
+	if (!sym->defined || strncmp(sym->name, "_ZN5torch8autograd8profiler", 27))
+		return true;
+	*(bool *)arg = strstr(sym->name, "RKSs");
+	return !*(bool *)arg;
+}
+
+static int read_live(pid_t pid, struct live_ops *lo)
+{
+	uint64_t singletons[TORCH_LIB_ROLES] = { 0 }, addr;
+	enum torch_proc_why why;
+	struct torch_proc *tp;
+	bool old_abi = false;
+	struct elf_file *ef;
+	int role, err;
+
+	CU_ASSERT_EQUAL_FATAL(torch_proc__open(pid, &tp, &why), 0);
+	CU_ASSERT(torch_proc__ready(tp));
+	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+		CU_ASSERT_EQUAL_FATAL(elf_file__open(tp->libs[role].access_path, &ef), 0);
+		addr = 0;
+		elf_file__for_each_sym(ef, find_singleton, &addr);
+		singletons[role] = addr ? addr + tp->libs[role].load_bias : 0;
+		if (role == TORCH_LIB_CPU)
+			elf_file__for_each_sym(ef, find_old_string, &old_abi);
+		elf_file__close(ef);
+	}
+	torch_proc__free(tp);
+	err = live_ops__read(pid, singletons, TORCH_LIB_ROLES, old_abi, lo);
+	return err;
+}
+
+static int cmp_op(const void *a, const void *b)
+{
+	return strcmp(((const struct live_op *)a)->name, ((const struct live_op *)b)->name);
+}
+
+static const struct live_op *find_op(const struct live_ops *lo, const char *name)
+{
+	struct live_op key = { .name = (char *)(uintptr_t)name };
+
+	return bsearch(&key, lo->ops, lo->cnt, sizeof(key), cmp_op);
+}
+
+/* Compares with what the process itself printed. */
+static void check_against_torch(struct live_ops *lo, char *out)
+{
+	uint32_t names = 0, missing = 0, wrong = 0, asked = 0;
+	const struct live_op *op;
+	char *line, *save = NULL;
+
+	qsort(lo->ops, lo->cnt, sizeof(*lo->ops), cmp_op);
+	for (line = strtok_r(out, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		char *space = strchr(line, ' ');
+
+		op = find_op(lo, space ? space + 1 : line);
+		missing += !op;
+		names += !space;
+		asked += !!space;
+		if (op && space)
+			wrong += op->unobserved != !strncmp(line, "SILENT", 6);
+	}
+	CU_ASSERT(names > 3000);
+	CU_ASSERT_EQUAL(names, lo->cnt);
+	CU_ASSERT_EQUAL(missing, 0);
+	CU_ASSERT_EQUAL(asked, 8);
+	CU_ASSERT_EQUAL(wrong, 0);
+	CU_ASSERT_PTR_NOT_NULL(find_op(lo, "ptbpf_test::my_operator.with_an_overload"));
+}
+
+static void test_torch(void)
+{
+	struct torch_env envs[TORCH_ENV_MAX];
+	size_t i, cnt = torch_env__find(envs);
+	struct torch_child child;
+	struct live_ops lo;
+
+	for (i = 0; i < cnt; i++) {
+		CU_ASSERT_FATAL(torch_child__start(&envs[i], program, &child));
+		CU_ASSERT_EQUAL(read_live(child.pid, &lo), 0);
+		CU_ASSERT(lo.observed_known);
+		printf("%s: %u operators ", envs[i].name, lo.cnt);
+		check_against_torch(&lo, child.out);
+		live_ops__free(&lo);
+		torch_child__stop(&child);
+	}
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "new strings", test_new_strings },
+		{ "old strings", test_old_strings },
+		{ "the flag", test_observed_flag },
+		{ "broken lists", test_broken_list },
+		{ "endless list", test_endless_list },
+		{ "bad names", test_bad_names },
+		{ "torch itself", test_torch },
+		CU_TEST_INFO_NULL,
+	};
+	struct torch_env envs[TORCH_ENV_MAX];
+
+	if (run_suite("live_ops", tests))
+		return 1;
+	return torch_env__find(envs) ? 0 : torch_env__skip();
+}

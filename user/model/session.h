@@ -72,6 +72,7 @@ enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 #define SLICE_NAME_CUT 0x40
 #define SLICE_THREAD_EXIT 0x80   /* its thread or process ended while it was open */
 #define SLICE_OTHER_THREAD_END 0x100 /* an annotation that ended on another thread than it began */
+#define SLICE_TRUNCATED 0x200    /* an annotation cut short because its true end would cross another slice */
 
 struct slice {
 	uint64_t id;        /* External id = Record function id; from 1 in order of start, unique */
@@ -120,6 +121,8 @@ struct session_totals { /* after a run */
 	uint64_t bad_records;     /* malformed records that were skipped */
 	uint64_t steps;
 	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
+	uint64_t flows;                 /* forward-backward pairs */
+	uint64_t forgotten_forwards;    /* operators given up as partners of a backward node, too many waited */
 };
 
 /* Reads the facts. The reader must outlive the session. 0 or negative errno. */

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Forward operators and the backward nodes they made. Owns sequence numbers and the pairing; must not
+ * touch nesting.
+ *
+ * Each thread counts the autograd nodes that it makes. The operator that is innermost when a number is
+ * taken made the node; backward, the node carries that number and torch's own id of the forward thread
+ * (1, 2, ... in order of use), which says nothing about OS threads. Two threads use the same numbers,
+ * so that id must be learnt: a node whose number only one thread has waiting is a vote for that thread,
+ * or, if several have it, a vote for the thread that runs the node when it is among them (on the CPU
+ * backward runs where it was called). A thread is believed while its votes outnumber those against.
+ *
+ * Waiting operators are kept per thread in ascending order of numbers, as they were taken.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "model/model_priv.h"
+
+#define WAITING_PER_THREAD (1u << 18)
+#define WAITING_MAX (1u << 22)
+#define LEARN_AMBIGUOUS 3 /* votes needed when other threads had the number too */
+
+/* ---- waiting forwards of one thread ---- */
+
+static void forget_oldest(struct model *m, struct thread *t, bool count)
+{
+	if (count && t->fwd[t->fwd_head].state != FWD_PAIRED)
+		m->totals->forgotten_forwards++;
+	t->fwd_head++;
+	m->fwd_total--;
+}
+
+static int compact(struct thread *t)
+{
+	if (t->fwd_head < 64 || t->fwd_head < t->fwd_cnt / 2)
+		return 0;
+	memmove(t->fwd, t->fwd + t->fwd_head, (t->fwd_cnt - t->fwd_head) * sizeof(*t->fwd));
+	t->fwd_base += t->fwd_head;
+	t->fwd_cnt -= t->fwd_head;
+	t->fwd_head = 0;
+	return 0;
+}
+
+void autograd__thread_gone(struct model *m, struct thread *t)
+{
+	m->fwd_total -= t->fwd_cnt - t->fwd_head;
+	t->fwd_base += t->fwd_cnt;
+	t->fwd_head = t->fwd_cnt = 0;
+}
+
+/* Position + 1 of the new entry, 0 on failure (m->err). */
+static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq, uint64_t begin_ns)
+{
+	if (t->fwd_cnt > t->fwd_head && t->fwd[t->fwd_cnt - 1].seq >= seq)
+		autograd__thread_gone(m, t); /* the count was set back: old numbers mean nothing now */
+	if (t->fwd_cnt - t->fwd_head >= WAITING_PER_THREAD ||
+	    (m->fwd_total >= WAITING_MAX && t->fwd_cnt > t->fwd_head))
+		forget_oldest(m, t, true);
+	compact(t);
+	if (vec_reserve((void **)&t->fwd, &t->fwd_cap, (uint64_t)t->fwd_cnt + 1, sizeof(*t->fwd))) {
+		m->err = -ENOMEM;
+		return 0;
+	}
+	t->fwd[t->fwd_cnt++] = (struct fwd_entry){ .seq = seq, .begin_ns = begin_ns };
+	m->fwd_total++;
+	return t->fwd_base + t->fwd_cnt;
+}
+
+void autograd__forward_done(struct thread *t, const struct entry *e)
+{
+	uint64_t i = e->fwd_pos - 1 - t->fwd_base;
+
+	if (e->fwd_pos > t->fwd_base && i >= t->fwd_head && i < t->fwd_cnt &&
+	    t->fwd[i].state == FWD_OPEN)
+		t->fwd[i].state = FWD_DELIVERED;
+}
+
+static struct fwd_entry *find_waiting(const struct thread *t, uint64_t seq)
+{
+	uint32_t lo = t->fwd_head, hi = t->fwd_cnt;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (t->fwd[mid].seq < seq)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo < t->fwd_cnt && t->fwd[lo].seq == seq && t->fwd[lo].state == FWD_DELIVERED)
+		return &t->fwd[lo];
+	return NULL;
+}
+
+/* ---- numbers ---- */
+
+static bool makes_nodes(const struct entry *e)
+{
+	return e->kind == PTB_FUNC_OP || e->kind == PTB_FUNC_BOXED || e->kind == PTB_FUNC_PYFUNC;
+}
+
+/*
+ * The innermost operator made the node and waits for it. The operators around it show the number too if
+ * they have none yet: torch stamps an operator with the number that is next when it starts.
+ */
+void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
+{
+	bool made = false;
+	uint32_t i;
+
+	stack__at(m, t, r->sp, r->h.ts_ns);
+	if (r->seq > INT64_MAX)
+		return;
+	for (i = t->cnt; i--;) {
+		struct entry *e = &t->stack[i];
+
+		if (e->annotation || e->hidden)
+			continue;
+		if (e->kind == PTB_FUNC_NODE || e->kind == PTB_FUNC_NODE_CALL)
+			return;
+		if (!makes_nodes(e))
+			continue;
+		if (!made && !e->fwd_pos)
+			e->fwd_pos = wait_for_backward(m, t, r->seq, e->begin_ns);
+		made = true;
+		if (e->seq >= 0) /* then those around it have one as well */
+			return;
+		e->seq = (int64_t)r->seq;
+	}
+}
+
+/* ---- pairing ---- */
+
+static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical)
+{
+	const uint64_t *i = hashmap__get(&m->link_by_id, tgid, logical);
+
+	if (i)
+		return &m->links[*i];
+	if (m->link_cnt >= WAITING_PER_THREAD)
+		return NULL;
+	if (vec_reserve((void **)&m->links, &m->link_cap, (uint64_t)m->link_cnt + 1,
+			sizeof(*m->links)) ||
+	    hashmap__put(&m->link_by_id, tgid, logical, m->link_cnt)) {
+		m->err = -ENOMEM;
+		return NULL;
+	}
+	m->links[m->link_cnt] = (struct fwd_link){ 0 };
+	return &m->links[m->link_cnt++];
+}
+
+static void vote(struct fwd_link *l, uint32_t thread, bool sole)
+{
+	if (l->hits && l->thread == thread) {
+		l->hits += sole ? LEARN_AMBIGUOUS : 1;
+		return;
+	}
+	l->misses++;
+	if (l->misses <= l->hits)
+		return;
+	*l = (struct fwd_link){ .thread = thread, .hits = sole ? LEARN_AMBIGUOUS : 1 };
+}
+
+/* Index of the thread that this node's number speaks for, or UINT32_MAX. */
+static uint32_t candidate(const struct model *m, const struct thread *t, const struct entry *e,
+			  bool *sole)
+{
+	uint32_t i, cnt = 0, one = UINT32_MAX;
+	bool here = false;
+
+	for (i = 0; i < m->thread_cnt; i++) {
+		const struct thread *c = m->threads[i];
+		const struct fwd_entry *fe;
+
+		if (c->tgid != t->tgid || c->fwd_cnt == c->fwd_head)
+			continue;
+		fe = find_waiting(c, (uint64_t)e->seq);
+		if (!fe || fe->begin_ns >= e->begin_ns)
+			continue;
+		cnt++;
+		if (!here)
+			one = i;
+		here |= c == t;
+	}
+	*sole = cnt == 1;
+	return cnt == 1 || here ? one : UINT32_MAX;
+}
+
+void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e)
+{
+	struct fwd_entry *fe = NULL;
+	struct fwd_link *l;
+	struct thread *fwd;
+
+	if (e->seq < 0 || !e->fwd_thread || !m->fwd_total)
+		return;
+	l = link_of(m, t->tgid, e->fwd_thread);
+	if (!l)
+		return;
+	if (l->hits < LEARN_AMBIGUOUS ||
+	    !(fe = find_waiting(m->threads[l->thread], (uint64_t)e->seq))) {
+		bool sole;
+		uint32_t c = candidate(m, t, e, &sole);
+
+		if (c == UINT32_MAX)
+			return;
+		vote(l, c, sole);
+		if (l->thread != c || l->hits < LEARN_AMBIGUOUS)
+			return;
+		fe = find_waiting(m->threads[c], (uint64_t)e->seq);
+	} else if (l->hits < UINT32_MAX) {
+		l->hits++;
+	}
+	fwd = m->threads[l->thread];
+	if (!fe || fe->begin_ns >= e->begin_ns || fwd->tgid != t->tgid)
+		return;
+	fe->state = FWD_PAIRED;
+	model__flow(m, &(struct fwdbwd){ .id = ++m->next_flow, .fwd_tgid = t->tgid,
+					 .fwd_tid = fwd->tid, .bwd_tid = t->tid,
+					 .fwd_begin_ns = fe->begin_ns, .bwd_begin_ns = e->begin_ns });
+	while (fwd->fwd_head < fwd->fwd_cnt && fwd->fwd[fwd->fwd_head].state == FWD_PAIRED)
+		forget_oldest(m, fwd, false);
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Reads the control records into tables; see facts.h. Ids of names are resolved at the end, so the
+ * order of control records does not matter.
+ */
+#include "model/facts.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "capture/capture.h"
+
+#define ID_MAX (1u << 22) /* names, functions, sites: far more than any build of torch has */
+
+const char *facts__intern(struct facts *f, const char *text, size_t len)
+{
+	return strtab__text(f->texts, strtab__add(f->texts, text, len));
+}
+
+/* Interned text of a name id of the capture. */
+static const char *name_text(const struct facts *f, uint32_t id)
+{
+	return id && id < f->name_cnt ? strtab__text(f->texts, f->names[id]) : "";
+}
+
+const char *facts__address_name(struct facts *f, const char *what, uint64_t addr)
+{
+	char buf[64];
+	int n = snprintf(buf, sizeof(buf), "%s 0x%" PRIx64, what, addr);
+
+	return facts__intern(f, buf, (size_t)n);
+}
+
+void facts__split_name(struct facts *f, struct op_name *op, const char *full)
+{
+	static const char own[] = "profiler::_record_function_";
+	const char *ns = strstr(full, "::");
+	const char *dot = ns ? strrchr(ns, '.') : NULL;
+	size_t len = dot ? (size_t)(dot - full) : strlen(full);
+
+	op->full = facts__intern(f, full, strlen(full));
+	op->name = facts__intern(f, full, len);
+	op->overload = dot ? facts__intern(f, dot + 1, strlen(dot + 1)) : "";
+	op->hides_children = !strncmp(full, own, sizeof(own) - 1);
+	op->hidden = op->hides_children;
+}
+
+/*
+ * Node::name() as torch prints it: generated classes name themselves without their namespace (pytorch
+ * tools/autograd/gen_autograd_functions.py), the others are their demangled class.
+ */
+void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer,
+		       const char **inner)
+{
+	static const char gen[] = "torch::autograd::generated::";
+	static const char prefix[] = "autograd::engine::evaluate_function: ";
+	char buf[sizeof(prefix) + 1024];
+
+	if (len >= sizeof(gen) && !memcmp(cls, gen, sizeof(gen) - 1)) {
+		cls += sizeof(gen) - 1;
+		len -= sizeof(gen) - 1;
+	}
+	if (len > 1024)
+		len = 1024;
+	memcpy(buf, prefix, sizeof(prefix) - 1);
+	memcpy(buf + sizeof(prefix) - 1, cls, len);
+	*outer = facts__intern(f, buf, sizeof(prefix) - 1 + len);
+	*inner = facts__intern(f, cls, len);
+}
+
+/* ---- one function per kind of control record; 0 or -ENOMEM ---- */
+
+static const char *tail(const struct ptb_text *t)
+{
+	return (const char *)(t + 1);
+}
+
+static int on_name(struct facts *f, const struct ptb_text *t)
+{
+	uint32_t id;
+
+	if (!t->id || t->id >= ID_MAX) {
+		f->bad_records++;
+		return 0;
+	}
+	id = strtab__add(f->texts, tail(t), strnlen(tail(t), t->text_len));
+	if (!id || vec_reserve((void **)&f->names, &f->name_cap, (uint64_t)t->id + 1, sizeof(*f->names)))
+		return -ENOMEM;
+	f->names[t->id] = id;
+	if (t->id >= f->name_cnt)
+		f->name_cnt = t->id + 1;
+	return 0;
+}
+
+static int on_meta(struct facts *f, const struct ptb_text *t)
+{
+	const char *text = tail(t), *nul = memchr(text, '\0', t->text_len);
+	struct meta_fact m;
+	size_t len;
+
+	if (!nul) {
+		f->bad_records++;
+		return 0;
+	}
+	len = t->text_len - (size_t)(nul + 1 - text);
+	m.key = strtab__add(f->texts, text, (size_t)(nul - text));
+	m.value = strtab__add(f->texts, nul + 1, strnlen(nul + 1, len));
+	if (!m.key || !m.value ||
+	    vec_reserve((void **)&f->metas, &f->meta_cap, (uint64_t)f->meta_cnt + 1, sizeof(m)))
+		return -ENOMEM;
+	f->metas[f->meta_cnt++] = m;
+	return 0;
+}
+
+static int on_func(struct facts *f, const struct ptb_func *r)
+{
+	struct func_fact *ff;
+
+	if (!r->func || r->func >= ID_MAX || !r->kind) {
+		f->bad_records++;
+		return 0;
+	}
+	if (vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs)))
+		return -ENOMEM;
+	ff = &f->funcs[r->func];
+	*ff = (struct func_fact){ .kind = r->kind, .name = r->name, .reason = r->reason };
+	if (r->func >= f->func_cnt)
+		f->func_cnt = r->func + 1;
+	return 0;
+}
+
+static int on_site(struct facts *f, const struct ptb_site *r)
+{
+	if (!r->id || r->id >= ID_MAX || !r->func || r->func >= ID_MAX) {
+		f->bad_records++;
+		return 0;
+	}
+	if (vec_reserve((void **)&f->sites, &f->site_cap, (uint64_t)r->id + 1, sizeof(*f->sites)))
+		return -ENOMEM;
+	f->sites[r->id] = (struct site_fact){ .func = r->func, .role = r->role, .lib = r->lib };
+	if (r->id >= f->site_cnt)
+		f->site_cnt = r->id + 1;
+	return 0;
+}
+
+static int on_addr(struct addr_fact **v, uint32_t *cnt, uint32_t *cap, struct hashmap *map,
+		   const struct ptb_addr_name *r)
+{
+	if (vec_reserve((void **)v, cap, (uint64_t)*cnt + 1, sizeof(**v)) ||
+	    hashmap__put(map, r->h.tgid, r->addr, *cnt))
+		return -ENOMEM;
+	(*v)[(*cnt)++] = (struct addr_fact){
+		.addr = r->addr, .tgid = r->h.tgid, .name = r->name, .flags = r->flags
+	};
+	return 0;
+}
+
+/* A process that executed another program is told again: the newer names, the older start. */
+static int on_process(struct facts *f, const struct ptb_process *r)
+{
+	uint64_t *known = hashmap__get(&f->process_by_tgid, r->h.tgid, 0);
+	uint32_t i = known ? (uint32_t)*known : f->process_cnt;
+	struct session_process *p;
+
+	if (vec_reserve((void **)&f->processes, &f->process_cap, (uint64_t)i + 1, sizeof(*p)) ||
+	    vec_reserve((void **)&f->process_names, &f->process_name_cap, (uint64_t)i * 3 + 3, 4))
+		return -ENOMEM;
+	p = &f->processes[i];
+	if (!known) {
+		if (hashmap__put(&f->process_by_tgid, r->h.tgid, 0, i))
+			return -ENOMEM;
+		f->process_cnt++;
+		p->tgid = r->h.tgid;
+		p->parent_tgid = r->parent_tgid;
+		p->start_ns = r->h.ts_ns;
+	}
+	p->gap_ns += r->gap_ns;
+	p->source = r->source;
+	f->process_names[i * 3] = r->comm;
+	f->process_names[i * 3 + 1] = r->cmdline;
+	f->process_names[i * 3 + 2] = r->exe;
+	return 0;
+}
+
+static int on_lost(struct facts *f, const struct ptb_lost *r)
+{
+	if (vec_reserve((void **)&f->lost, &f->lost_cap, (uint64_t)f->lost_cnt + 1, sizeof(*f->lost)))
+		return -ENOMEM;
+	f->lost[f->lost_cnt++] = (struct session_lost){
+		.begin_ns = r->h.ts_ns, .end_ns = r->end_ns, .cnt = r->cnt, .ring = r->ring
+	};
+	return 0;
+}
+
+static void on_window(struct facts *f, const struct ptb_window *r)
+{
+	if (r->begin) {
+		if (!f->begin_ns)
+			f->begin_ns = r->h.ts_ns;
+	} else {
+		f->end_ns = r->h.ts_ns;
+		f->stop_reason = r->reason;
+	}
+}
+
+/* The pair with the narrowest reading names the difference of the clocks. */
+static void on_clock(struct facts *f, const struct ptb_clock *r)
+{
+	if (f->clock_cnt++ && r->err_ns >= f->clock_err_ns)
+		return;
+	f->mono_to_unix_ns = (int64_t)(r->real_ns - r->h.ts_ns);
+	f->clock_err_ns = r->err_ns;
+}
+
+static int on_thread(struct facts *f, const struct ptb_thread *r)
+{
+	return hashmap__put(&f->thread_comm, r->h.tgid, r->h.tid, r->comm);
+}
+
+static int on_control(void *arg, const struct ptb_rec_hdr *rec)
+{
+	struct facts *f = arg;
+
+	switch (rec->kind) {
+	case PTB_REC_NAME:
+		return on_name(f, (const void *)rec);
+	case PTB_REC_META:
+		return on_meta(f, (const void *)rec);
+	case PTB_REC_FUNC:
+		return on_func(f, (const void *)rec);
+	case PTB_REC_SITE:
+		return on_site(f, (const void *)rec);
+	case PTB_REC_OPDEF:
+		return on_addr(&f->opdefs, &f->opdef_cnt, &f->opdef_cap, &f->opdef_by_addr,
+			       (const void *)rec);
+	case PTB_REC_NODE_TYPE:
+		return on_addr(&f->node_types, &f->node_type_cnt, &f->node_type_cap,
+			       &f->node_by_addr, (const void *)rec);
+	case PTB_REC_PROCESS:
+		return on_process(f, (const void *)rec);
+	case PTB_REC_THREAD:
+		return on_thread(f, (const void *)rec);
+	case PTB_REC_CLOCK:
+		on_clock(f, (const void *)rec);
+		return 0;
+	case PTB_REC_WINDOW:
+		on_window(f, (const void *)rec);
+		return 0;
+	case PTB_REC_LOST:
+		return on_lost(f, (const void *)rec);
+	case PTB_REC_COUNTER: {
+		const struct ptb_counter *c = (const void *)rec;
+
+		if (c->id < sizeof(f->counters) / sizeof(f->counters[0]))
+			f->counters[c->id] = c->value;
+		else
+			f->bad_records++;
+		return 0;
+	}
+	default:
+		return 0;
+	}
+}
+
+/* ---- resolving ---- */
+
+static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->opdef_cnt; i++) {
+		struct addr_fact *a = &f->opdefs[i];
+		const char *full = name_text(f, a->name);
+
+		if (!*full) {
+			a->op.is_address = true;
+			full = facts__address_name(f, "operator", a->addr);
+			a->op = (struct op_name){ .name = full, .overload = "", .full = full,
+						  .is_address = true };
+			continue;
+		}
+		facts__split_name(f, &a->op, full);
+		if (a->flags & PTB_OPDEF_UNOBSERVED) {
+			a->op.hidden = true;
+			if (hashmap__put(unobserved, (uintptr_t)a->op.full, 0, 1))
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+static int resolve_func(struct facts *f, struct func_fact *ff, const struct hashmap *unobserved)
+{
+	facts__split_name(f, &ff->op, name_text(f, ff->name));
+	if (ff->kind != PTB_FUNC_OP)
+		ff->op.name = ff->op.full; /* "Engine::evaluate_function" has no overload */
+	else if (hashmap__get(unobserved, (uintptr_t)ff->op.full, 0))
+		ff->op.hidden = true;
+	if (!ff->reason) {
+		f->probed_funcs++;
+		return 0;
+	}
+	if (vec_reserve((void **)&f->refusals, &f->refusal_cap, (uint64_t)f->refusal_cnt + 1,
+			sizeof(*f->refusals)))
+		return -ENOMEM;
+	f->refusals[f->refusal_cnt++] = (struct session_refusal){
+		.name = ff->op.full, .kind = ff->kind, .reason = ff->reason
+	};
+	return 0;
+}
+
+/* Sites tell which functions have an exit, and which libraries a NODE_CALL function. */
+static int resolve_sites(struct facts *f)
+{
+	struct hashmap node_call_libs = { 0 };
+	int err = 0;
+	uint32_t i;
+
+	for (i = 1; i < f->site_cnt && !err; i++) {
+		struct site_fact *s = &f->sites[i];
+		struct func_fact *ff = s->func < f->func_cnt ? &f->funcs[s->func] : NULL;
+
+		if (!ff || !ff->kind) {
+			s->func = 0;
+			continue;
+		}
+		f->probed_sites++;
+		ff->lib = s->lib;
+		ff->has_exit |= s->role == PTB_ROLE_EXIT;
+		if (ff->kind == PTB_FUNC_NODE_CALL && s->role == PTB_ROLE_ENTER)
+			err = hashmap__put(&node_call_libs, s->lib, 0, 1);
+	}
+	for (i = 1; i < f->func_cnt && !err; i++)
+		f->funcs[i].has_node_call =
+			hashmap__get(&node_call_libs, f->funcs[i].lib, 0) != NULL;
+	hashmap__clear(&node_call_libs);
+	return err;
+}
+
+static int cmp_lost(const void *a, const void *b)
+{
+	const struct session_lost *x = a, *y = b;
+
+	return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+}
+
+static void resolve_threads(struct facts *f)
+{
+	struct hashmap_slot *slot;
+	uint64_t pos = 0;
+
+	while ((slot = hashmap__next(&f->thread_comm, &pos)))
+		slot->val = slot->val && slot->val < f->name_cnt ? f->names[slot->val] : 0;
+}
+
+static int resolve(struct facts *f)
+{
+	struct hashmap unobserved = { 0 };
+	int err = resolve_opdefs(f, &unobserved);
+	uint32_t i;
+
+	for (i = 1; i < f->func_cnt && !err; i++)
+		if (f->funcs[i].kind)
+			err = resolve_func(f, &f->funcs[i], &unobserved);
+	hashmap__clear(&unobserved);
+	if (!err)
+		err = resolve_sites(f);
+	for (i = 0; i < f->node_type_cnt; i++) {
+		struct addr_fact *a = &f->node_types[i];
+		const char *cls = name_text(f, a->name);
+
+		if (*cls)
+			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
+	}
+	for (i = 0; i < f->process_cnt; i++) {
+		f->processes[i].comm = name_text(f, f->process_names[i * 3]);
+		f->processes[i].cmdline = name_text(f, f->process_names[i * 3 + 1]);
+		f->processes[i].exe = name_text(f, f->process_names[i * 3 + 2]);
+	}
+	resolve_threads(f);
+	if (f->lost_cnt)
+		qsort(f->lost, f->lost_cnt, sizeof(*f->lost), cmp_lost);
+	return err;
+}
+
+int facts__read(struct facts *f, struct capture_reader *cr)
+{
+	int err;
+
+	f->texts = strtab__new();
+	if (!f->texts)
+		return -ENOMEM;
+	err = capture_reader__control(cr, on_control, f);
+	f->bad_records += capture_reader__bad_records(cr);
+	return err ? err : resolve(f);
+}
+
+void facts__clear(struct facts *f)
+{
+	strtab__free(f->texts);
+	free(f->names);
+	free(f->funcs);
+	free(f->sites);
+	free(f->opdefs);
+	free(f->node_types);
+	hashmap__clear(&f->opdef_by_addr);
+	hashmap__clear(&f->node_by_addr);
+	hashmap__clear(&f->thread_comm);
+	hashmap__clear(&f->process_by_tgid);
+	free(f->metas);
+	free(f->processes);
+	free(f->process_names);
+	free(f->lost);
+	free(f->refusals);
+}
+
+/* ---- questions ---- */
+
+const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr)
+{
+	const uint64_t *i = hashmap__get(&f->opdef_by_addr, tgid, addr);
+
+	return i ? &f->opdefs[*i] : NULL;
+}
+
+const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr)
+{
+	const uint64_t *i = hashmap__get(&f->node_by_addr, tgid, vptr);
+
+	return i && f->node_types[*i].outer ? &f->node_types[*i] : NULL;
+}
+
+const struct site_fact *facts__site(const struct facts *f, uint32_t site)
+{
+	return site < f->site_cnt && f->sites[site].func ? &f->sites[site] : NULL;
+}
+
+void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16])
+{
+	const uint64_t *known = hashmap__get(&f->thread_comm, tgid, tid);
+	size_t len = strnlen(comm, 16);
+
+	if (len && (!known || !*known))
+		hashmap__put(&f->thread_comm, tgid, tid, strtab__add(f->texts, comm, len));
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the control records say: names, functions, sites, operators by address, processes, threads,
+ * losses. Read once, before the first slice. Owns every text that a slice points to.
+ */
+#ifndef MODEL_FACTS_H
+#define MODEL_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hashmap.h"
+#include "base/strtab.h"
+#include "model/session.h"
+
+struct capture_reader;
+
+/* How an operator's slices look; the same for functions and for operators known by address. */
+struct op_name {
+	const char *name;     /* interned: equal names are equal pointers */
+	const char *overload; /* "" if none */
+	const char *full;     /* name.overload */
+	bool hidden;          /* torch never shows it: no slice, its children belong to the outer one */
+	bool hides_children;  /* nor anything below it: torch's own record_function operators */
+	bool is_address;      /* the name could not be resolved */
+};
+
+struct func_fact {
+	struct op_name op;
+	uint32_t kind; /* enum ptb_func_kind, 0: no such function */
+	uint32_t name; /* name id, resolved when all control records were read */
+	uint32_t reason;
+	uint32_t lib;  /* name id of its library */
+	bool has_exit;
+	bool has_node_call; /* NODE: a NODE_CALL function is probed in the same library */
+};
+
+struct site_fact {
+	uint32_t func; /* index into funcs, 0: none */
+	uint32_t role;
+	uint32_t lib;
+};
+
+struct addr_fact { /* OPDEF, NODE_TYPE */
+	uint64_t addr;
+	uint32_t tgid, name, flags;
+	struct op_name op;  /* OPDEF */
+	const char *inner;  /* NODE_TYPE: "AddmmBackward0" */
+	const char *outer;  /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
+};
+
+struct meta_fact {
+	uint32_t key, value; /* ids in texts */
+};
+
+struct facts {
+	struct strtab *texts;
+	uint32_t *names; /* by name id: id in texts */
+	uint32_t name_cnt, name_cap;
+	struct func_fact *funcs; /* by function id; [0] unused */
+	uint32_t func_cnt, func_cap;
+	struct site_fact *sites; /* by site id; [0] unused */
+	uint32_t site_cnt, site_cap;
+	struct addr_fact *opdefs, *node_types;
+	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
+	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index */
+	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
+	struct meta_fact *metas;
+	uint32_t meta_cnt, meta_cap;
+	struct session_process *processes;
+	uint32_t *process_names; /* comm, cmdline, exe name ids of each process, until resolved */
+	uint32_t process_cnt, process_cap, process_name_cap;
+	struct hashmap process_by_tgid; /* tgid -> index */
+	struct session_lost *lost; /* sorted by begin */
+	uint32_t lost_cnt, lost_cap;
+	struct session_refusal *refusals;
+	uint32_t refusal_cnt, refusal_cap;
+	uint64_t counters[256];
+	uint64_t begin_ns, end_ns; /* of the WINDOW records, 0: none */
+	uint32_t stop_reason;
+	uint64_t bad_records;
+	int64_t mono_to_unix_ns;
+	uint64_t clock_err_ns;
+	uint32_t clock_cnt;
+	uint32_t probed_funcs, probed_sites;
+};
+
+int facts__read(struct facts *f, struct capture_reader *cr); /* 0 or negative errno */
+void facts__clear(struct facts *f);
+
+/* Interned text; "" when out of memory. */
+const char *facts__intern(struct facts *f, const char *text, size_t len);
+/* NULL when there is no such address in that process. */
+const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr);
+const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr);
+const struct site_fact *facts__site(const struct facts *f, uint32_t site); /* NULL: not known */
+
+/* "0x7f.." names for what has no other; interned. */
+const char *facts__address_name(struct facts *f, const char *what, uint64_t addr);
+/* Fills op from "aten::add.Tensor". */
+void facts__split_name(struct facts *f, struct op_name *op, const char *full);
+/* Class name -> the two names of its backward slices. */
+void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer,
+		       const char **inner);
+/* Remembers a thread's name unless a control record gave one; comm as in struct ptb_task. */
+void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16]);
+
+#endif /* MODEL_FACTS_H */

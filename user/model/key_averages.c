@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Sums over slices by name; see key_averages.h. Owns the rows and torch's rules for them; must not print.
+ *
+ * Slices come when they close, children first. What the closed children of a still open slice add up to
+ * is kept under the id of that slice, so a name that torch drops from its table, or an annotation that
+ * ended on another thread (torch calls it async: no children, no self time), can hand its children on to
+ * the slice around it. A slice whose only child has its own name swallows that child: the child's share
+ * of the row is taken back, and the child's children become its own.
+ */
+#include "model/key_averages.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashmap.h"
+#include "base/strtab.h"
+#include "base/vec.h"
+
+char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status); /* libstdc++ */
+
+/* A closed child, as much as its parent needs to swallow it. */
+struct ka_child {
+	uint32_t row, key;
+	uint64_t dur_ns, self_ns, child_ns;
+};
+
+/* The closed children of one open slice. */
+struct ka_open {
+	uint64_t parent; /* id of the open slice, 0: the thread */
+	uint64_t ns;
+	uint32_t cnt;
+	struct ka_child last;
+};
+
+struct ka_thread {
+	struct ka_open *open; /* in the order in which a first child closed */
+	uint32_t cnt, cap;
+};
+
+struct row {
+	struct ka_row r;
+	uint32_t key; /* id in keys */
+};
+
+struct key_averages {
+	struct strtab *keys;
+	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
+	struct hashmap row_by_key;  /* (key, is_annotation) -> index */
+	struct row *rows;
+	uint32_t row_cnt, row_cap;
+	struct ka_thread *threads;
+	uint32_t thread_cnt, thread_cap;
+	struct hashmap thread_by_id; /* (tgid, tid) -> index */
+	struct ka_row *sorted;
+};
+
+struct key_averages *key_averages__new(void)
+{
+	struct key_averages *ka = calloc(1, sizeof(*ka));
+
+	if (!ka)
+		return NULL;
+	ka->keys = strtab__new();
+	if (!ka->keys) {
+		free(ka);
+		return NULL;
+	}
+	return ka;
+}
+
+void key_averages__free(struct key_averages *ka)
+{
+	uint32_t i;
+
+	if (!ka)
+		return;
+	for (i = 0; i < ka->thread_cnt; i++)
+		free(ka->threads[i].open);
+	free(ka->threads);
+	free(ka->rows);
+	free(ka->sorted);
+	hashmap__clear(&ka->key_by_name);
+	hashmap__clear(&ka->row_by_key);
+	hashmap__clear(&ka->thread_by_id);
+	strtab__free(ka->keys);
+	free(ka);
+}
+
+/* ---- names ---- */
+
+/* torch/autograd/profiler_util.py: _filter_name() */
+static bool is_dropped(const char *name)
+{
+	static const char *const dropped[] = { "[memory]",
+					       "[OutOfMemory]",
+					       "profiler::_record_function_enter",
+					       "profiler::_record_function_enter_new",
+					       "profiler::_record_function_exit",
+					       "aten::is_leaf",
+					       "aten::output_nr",
+					       "aten::_version" };
+	size_t i;
+
+	for (i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+		if (!strcmp(name, dropped[i]))
+			return true;
+	return false;
+}
+
+/* _rewrite_name() there: names longer than one character go through the C++ demangler, whatever they
+ * are, and steps are one row. 0: out of memory. */
+static uint32_t make_key(struct key_averages *ka, const char *name)
+{
+	static const char step[] = "ProfilerStep#";
+	char *demangled = strlen(name) > 1 ? __cxa_demangle(name, NULL, NULL, NULL) : NULL;
+	const char *text = demangled ? demangled : name;
+	uint32_t key;
+
+	if (!strncmp(text, step, sizeof(step) - 1))
+		text = "ProfilerStep*";
+	key = strtab__add(ka->keys, text, strlen(text));
+	free(demangled);
+	return key;
+}
+
+/* 0 and a key, 0 and key 0 (not in the table), or -ENOMEM. */
+static int key_of(struct key_averages *ka, const char *name, uint32_t *key)
+{
+	const uint64_t *known = hashmap__get(&ka->key_by_name, (uintptr_t)name, 0);
+
+	if (known) {
+		*key = (uint32_t)*known;
+		return 0;
+	}
+	*key = 0;
+	if (!is_dropped(name)) {
+		*key = make_key(ka, name);
+		if (!*key)
+			return -ENOMEM;
+	}
+	return hashmap__put(&ka->key_by_name, (uintptr_t)name, 0, *key);
+}
+
+static int row_of(struct key_averages *ka, uint32_t key, bool annotation, uint32_t *row)
+{
+	const uint64_t *known = hashmap__get(&ka->row_by_key, key, annotation);
+
+	if (known) {
+		*row = (uint32_t)*known;
+		return 0;
+	}
+	if (vec_reserve((void **)&ka->rows, &ka->row_cap, (uint64_t)ka->row_cnt + 1,
+			sizeof(*ka->rows)) ||
+	    hashmap__put(&ka->row_by_key, key, annotation, ka->row_cnt))
+		return -ENOMEM;
+	*row = ka->row_cnt++;
+	ka->rows[*row] = (struct row){ .key = key,
+				       .r.is_annotation = annotation,
+				       .r.first_begin_ns = UINT64_MAX };
+	return 0;
+}
+
+/* ---- the children of open slices ---- */
+
+static struct ka_thread *thread_of(struct key_averages *ka, const struct slice *sl)
+{
+	const uint64_t *known = hashmap__get(&ka->thread_by_id, sl->tgid, sl->tid);
+
+	if (known)
+		return &ka->threads[*known];
+	if (vec_reserve((void **)&ka->threads, &ka->thread_cap, (uint64_t)ka->thread_cnt + 1,
+			sizeof(*ka->threads)) ||
+	    hashmap__put(&ka->thread_by_id, sl->tgid, sl->tid, ka->thread_cnt))
+		return NULL;
+	ka->threads[ka->thread_cnt] = (struct ka_thread){ 0 };
+	return &ka->threads[ka->thread_cnt++];
+}
+
+/* What has closed inside the slice so far; taken out. */
+static struct ka_open take_children(struct ka_thread *t, uint64_t parent)
+{
+	struct ka_open found = { .parent = parent };
+	uint32_t i;
+
+	for (i = t->cnt; i--;) {
+		if (t->open[i].parent != parent)
+			continue;
+		found = t->open[i];
+		memmove(&t->open[i], &t->open[i + 1], (t->cnt - i - 1) * sizeof(*t->open));
+		t->cnt--;
+		break;
+	}
+	return found;
+}
+
+static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_open *more)
+{
+	uint32_t i;
+
+	if (!more->cnt)
+		return 0;
+	for (i = t->cnt; i--;) {
+		if (t->open[i].parent != parent)
+			continue;
+		t->open[i].cnt += more->cnt;
+		t->open[i].ns += more->ns;
+		t->open[i].last = more->last;
+		return 0;
+	}
+	if (vec_reserve((void **)&t->open, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->open)))
+		return -ENOMEM;
+	t->open[t->cnt] = *more;
+	t->open[t->cnt++].parent = parent;
+	return 0;
+}
+
+/* ---- slices ---- */
+
+static void add_to_row(struct row *row, const struct slice *sl, uint64_t dur_ns, uint64_t self_ns)
+{
+	row->r.count++;
+	row->r.cpu_total_ns += dur_ns;
+	row->r.self_cpu_ns += self_ns;
+	if (sl->begin_ns < row->r.first_begin_ns)
+		row->r.first_begin_ns = sl->begin_ns;
+}
+
+static int on_slice(void *arg, const struct slice *sl)
+{
+	struct key_averages *ka = arg;
+	struct ka_thread *t = thread_of(ka, sl);
+	uint64_t dur = sl->end_ns - sl->begin_ns;
+	struct ka_child *only;
+	struct ka_open kids, self;
+	uint32_t key;
+
+	if (!t || key_of(ka, sl->name, &key))
+		return -ENOMEM;
+	/* a slice that was open from the beginning holds all that its thread has told so far */
+	kids = take_children(t, sl->flags & SLICE_OPEN_AT_BEGIN ? sl->parent : sl->id);
+	if (!key)
+		return add_children(t, sl->parent, &kids);
+	self = (struct ka_open){ .ns = dur, .cnt = 1 };
+	self.last = (struct ka_child){ .key = key, .dur_ns = dur, .child_ns = kids.ns };
+	if (row_of(ka, key, sl->cat == SLICE_USER_ANNOTATION, &self.last.row))
+		return -ENOMEM;
+	if (sl->flags & SLICE_OTHER_THREAD_END) {
+		add_to_row(&ka->rows[self.last.row], sl, dur, 0);
+		return add_children(t, sl->parent, &kids);
+	}
+	only = &kids.last;
+	if (kids.cnt == 1 && only->key == key) {
+		struct row *row = &ka->rows[only->row];
+
+		row->r.count--;
+		row->r.cpu_total_ns -= only->dur_ns;
+		row->r.self_cpu_ns -= only->self_ns;
+		self.last.child_ns = only->child_ns;
+	}
+	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
+	add_to_row(&ka->rows[self.last.row], sl, dur, self.last.self_ns);
+	return add_children(t, sl->parent, &self);
+}
+
+struct session_sink key_averages__sink(struct key_averages *ka)
+{
+	return (struct session_sink){ .arg = ka, .slice = on_slice };
+}
+
+static int cmp_first(const void *a, const void *b)
+{
+	const struct ka_row *x = a, *y = b;
+
+	if (x->first_begin_ns != y->first_begin_ns)
+		return x->first_begin_ns < y->first_begin_ns ? -1 : 1;
+	return x->cpu_total_ns < y->cpu_total_ns ? 1 : x->cpu_total_ns > y->cpu_total_ns ? -1 : 0;
+}
+
+const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt)
+{
+	uint32_t i, n = 0;
+
+	*cnt = 0;
+	free(ka->sorted);
+	ka->sorted = calloc(ka->row_cnt + 1, sizeof(*ka->sorted));
+	if (!ka->sorted)
+		return NULL;
+	for (i = 0; i < ka->row_cnt; i++) {
+		if (!ka->rows[i].r.count) /* all of them were swallowed */
+			continue;
+		ka->sorted[n] = ka->rows[i].r;
+		ka->sorted[n++].key = strtab__text(ka->keys, ka->rows[i].key);
+	}
+	qsort(ka->sorted, n, sizeof(*ka->sorted), cmp_first);
+	*cnt = n;
+	return ka->sorted;
+}

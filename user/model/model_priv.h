@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The state of one pass over a capture, shared by the files of the model: threads with their stacks of
+ * open slices, open annotations, forward operators that wait for their backward node.
+ */
+#ifndef MODEL_MODEL_PRIV_H
+#define MODEL_MODEL_PRIV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hashmap.h"
+#include "model/facts.h"
+#include "model/session.h"
+
+/* What the closed direct children of a slice add up to. */
+struct child_sum {
+	uint64_t ns;
+	const char *name; /* of the last one */
+	uint32_t cnt;
+};
+
+/* One open slice, or an open frame that makes none (hidden). */
+struct entry {
+	uint64_t sp; /* stack pointer at the entry; frames only */
+	uint64_t begin_ns;
+	uint64_t id, parent; /* id 0: hidden */
+	uint64_t handle;     /* annotations: address of the RecordFunction object */
+	uint64_t fwd_thread;
+	uint64_t fwd_pos; /* position + 1 in the thread's waiting forwards, 0: none */
+	int64_t seq;
+	const char *name, *overload;
+	const char *inner; /* NODE: name of the slice of its own function */
+	struct child_sum child;
+	uint32_t func, depth;
+	uint32_t cat, kind, scope, flags;
+	bool annotation; /* lives in time, not on the machine's stack */
+	bool hidden, hides_children;
+	bool synthetic;  /* no function of its own: ends with the frame below it */
+	bool no_exit;    /* its function has no exit probe */
+	bool is_address, is_step_end;
+};
+
+/* A forward operator that waits for the backward node with its number. */
+struct fwd_entry {
+	uint64_t seq, begin_ns;
+	uint32_t state; /* enum fwd_state */
+	uint32_t pad;
+};
+enum fwd_state { FWD_OPEN, FWD_DELIVERED, FWD_PAIRED };
+
+struct thread {
+	uint32_t tgid, tid;
+	uint32_t idx; /* in model.threads */
+	struct entry *stack;
+	uint32_t cnt, cap;
+	uint32_t hiding;  /* open entries that hide what is below them */
+	uint64_t last_ns; /* last begin or end given to a slice */
+	uint64_t max_sp;  /* highest stack pointer seen */
+	bool born;        /* began inside the window */
+	bool told;        /* to the sinks */
+
+	/* slices that turn out to have been open when the window began, see thread_stack.c */
+	uint64_t oab_next_ns, oab_floor_ns;
+	struct child_sum top; /* of the slices without an open ancestor (but the step) so far */
+
+	/* the exit just handled, to tolerate a second exit site on the same way out */
+	uint32_t exit_func;
+	uint64_t exit_sp;
+
+	/* the name of a scope about to begin, and the last RecordFunction object without one */
+	const char *scope_name;
+	uint64_t scope_name_sp, scope_name_ns;
+	uint32_t scope_name_flags;
+	uint64_t ctor_handle;
+	uint32_t ctor_scope;
+
+	const char *step_name; /* a slice of this name ends a step; NULL: no steps on this thread */
+	uint32_t step_nr;
+	bool step_due;
+
+	struct fwd_entry *fwd; /* fwd[fwd_head..fwd_cnt), ascending seq */
+	uint32_t fwd_head, fwd_cnt, fwd_cap;
+	uint64_t fwd_base; /* position of fwd[0] */
+};
+
+struct fwd_link { /* which OS thread a logical forward thread id means */
+	uint32_t thread; /* index in model.threads */
+	uint32_t hits, misses;
+};
+
+struct model {
+	struct session *s;
+	struct facts *f;
+	const struct session_sink *sinks;
+	uint32_t sink_cnt;
+	struct session_totals *totals;
+	uint64_t begin_ns, end_ns;
+	uint64_t next_id;
+	int err; /* first non-zero return of a sink, or -ENOMEM */
+
+	struct thread **threads;
+	uint32_t thread_cnt, thread_cap;
+	struct hashmap thread_by_id; /* (tgid, tid) -> index */
+	struct thread *last_thread;
+
+	struct hashmap handles; /* (tgid, RecordFunction*) -> index of the thread whose stack has it */
+
+	uint32_t lost_pos;   /* losses that began before now */
+	uint64_t lost_until; /* latest end of them */
+
+	uint64_t fwd_total; /* waiting forwards, all threads */
+	struct fwd_link *links;
+	uint32_t link_cnt, link_cap;
+	struct hashmap link_by_id; /* (tgid, logical thread) -> index */
+	uint64_t next_flow;
+
+	const struct hashmap *step_threads; /* (tgid, tid) -> id in texts, see steps.c */
+};
+
+/* ---- thread_stack.c ---- */
+
+/* Finds or makes the thread; tells the sinks of it. NULL: out of memory or a sink stopped (m->err). */
+struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
+struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
+
+/* The thread runs with this stack pointer now: frames at or below it are gone. */
+void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts);
+/* Pushes a copy of proto (name, func, kind, ... are the caller's; id, parent, depth, begin are set
+ * here). The entry, or NULL (m->err is set, or the stack is too deep and it was counted). */
+struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
+				uint64_t ts);
+/* The same for an annotation; goes below hidden frames at the top, which it may outlive. */
+struct entry *stack__push_annotation(struct model *m, struct thread *t, const struct entry *proto,
+				     uint64_t ts);
+/* An exit site of func was reached. */
+void stack__exit(struct model *m, struct thread *t, uint32_t func, uint64_t sp, uint64_t ts);
+/* The annotation at index i ends now; keeps the nesting strict. */
+void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts,
+			   uint32_t flags);
+/* Closes everything that is open on the thread. */
+void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t flags);
+/* Closes the entry at the top. */
+void stack__close_top(struct model *m, struct thread *t, uint64_t ts, uint32_t flags);
+/* Reserves room for slices that were open before `at`, from which on the thread is watched. */
+void stack__reserve_begin(struct thread *t, uint64_t at);
+/* Could a record lost since begin_ns be the end of what was open then? */
+bool stack__lost_since(const struct model *m, uint64_t begin_ns);
+/* Innermost visible entry below index i, or NULL. */
+struct entry *stack__visible_below(struct thread *t, uint32_t i);
+/* A visible operator whose name is not known turned out to be torch's own helper: hides it. */
+void stack__hide(struct thread *t, uint32_t i);
+
+/* ---- session.c ---- */
+void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns);
+void model__flow(struct model *m, const struct fwdbwd *fl);
+
+/* ---- scopes.c ---- */
+void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r);
+void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_begin *r);
+void scopes__end(struct model *m, struct thread *t, const struct ptb_scope_end *r);
+void scopes__forget(struct model *m, struct thread *t, const struct entry *e);
+
+/* ---- autograd_link.c ---- */
+void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r);
+/* A slice that owns a number, or a backward node, was delivered. */
+void autograd__forward_done(struct thread *t, const struct entry *e);
+void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e);
+void autograd__thread_gone(struct model *m, struct thread *t);
+
+/* ---- steps.c ---- */
+/* Finds the threads that get steps: fills (tgid, tid) -> id in texts. Also the first and last time of
+ * all ring records. */
+int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,
+		struct hashmap *step_threads, uint64_t *first_ns, uint64_t *last_ns);
+void steps__thread_begins(struct model *m, struct thread *t);
+/* The stack may have become empty: begins the next step if one is due. */
+void steps__advance(struct model *m, struct thread *t, uint64_t ts);
+
+#endif /* MODEL_MODEL_PRIV_H */

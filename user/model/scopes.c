@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Annotations: record_function and everything else that holds an at::RecordFunction object. Owns the
+ * join of the three records that make one (name, constructor, end) and of objects to open slices; must
+ * not decide about nesting, which is thread_stack.c's.
+ *
+ *	SCOPE_NAME  "train"   sp=900     record_function_enter_new("train") is entered
+ *	SCOPE_BEGIN handle=h  sp=700     it makes the object: lower on the stack, so it is that one
+ *	SCOPE_END   handle=h             by its end(), perhaps on another thread
+ *
+ * A SCOPE_BEGIN with text is RecordFunction::before(): compiled regions name themselves so (pytorch
+ * torch/csrc/profiler). While torch's own profiler runs it is called for every scope, which must not
+ * double what is known already.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "model/model_priv.h"
+
+#define NAME_VALID_NS 100000000ULL /* from a name to its object; more only if the constructor was missed */
+#define USER_SCOPE 7               /* at::RecordScope::USER_SCOPE */
+
+/* The one place that decides how torch categorises a scope (pytorch collection.cpp: USER_SCOPE only). */
+static uint32_t scope_category(uint32_t scope)
+{
+	return scope == USER_SCOPE ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
+}
+
+void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r)
+{
+	stack__at(m, t, r->sp, r->h.ts_ns);
+	t->scope_name = facts__intern(m->f, (const char *)(r + 1), r->text_len);
+	t->scope_name_sp = r->sp;
+	t->scope_name_ns = r->h.ts_ns;
+	t->scope_name_flags = r->h.flags & PTB_F_TEXT_CUT ? SLICE_NAME_CUT : 0;
+}
+
+/* Stack index of the open annotation with this object; NULL thread if there is none. */
+static struct thread *find_open(struct model *m, uint32_t tgid, uint64_t handle, uint32_t *idx)
+{
+	const uint64_t *where = hashmap__get(&m->handles, tgid, handle);
+	struct thread *t;
+	uint32_t i;
+
+	if (!where)
+		return NULL;
+	t = m->threads[*where];
+	for (i = t->cnt; i--;) {
+		if (t->stack[i].annotation && t->stack[i].handle == handle) {
+			*idx = i;
+			return t;
+		}
+	}
+	return NULL;
+}
+
+void scopes__forget(struct model *m, struct thread *t, const struct entry *e)
+{
+	if (e->handle)
+		hashmap__del(&m->handles, t->tgid, e->handle);
+}
+
+/*
+ * The boxed calls of record_function's own operators are hidden by name. Where the name is not known,
+ * what happens inside gives them away: an operator without children that begins or ends a scope.
+ */
+static void hide_unknown_helper(struct thread *t)
+{
+	const struct entry *e = t->cnt ? &t->stack[t->cnt - 1] : NULL;
+
+	if (e && e->kind == PTB_FUNC_BOXED && e->is_address && !e->hidden && !e->child.cnt)
+		stack__hide(t, t->cnt - 1);
+}
+
+/* An annotation whose end was lost would enclose all that follows. One of the same name that begins now
+ * is taken for its successor, not its child, if records were lost since. */
+static void end_lost_twin(struct model *m, struct thread *t, const char *name, uint64_t ts)
+{
+	uint32_t i;
+
+	if (!m->lost_pos)
+		return;
+	for (i = t->cnt; i--;) {
+		const struct entry *e = &t->stack[i];
+
+		if (!e->annotation && !e->hidden)
+			return;
+		if (e->annotation && e->name == name && stack__lost_since(m, e->begin_ns)) {
+			stack__end_annotation(m, t, i, ts, SLICE_END_LOST);
+			return;
+		}
+	}
+}
+
+static void open_annotation(struct model *m, struct thread *t, const struct ptb_scope_begin *r,
+			    const struct entry *proto)
+{
+	hide_unknown_helper(t);
+	end_lost_twin(m, t, proto->name, r->h.ts_ns);
+	if (!stack__push_annotation(m, t, proto, r->h.ts_ns))
+		return;
+	if (hashmap__put(&m->handles, t->tgid, r->handle, t->idx))
+		m->err = -ENOMEM;
+}
+
+/* The name announced on this thread, if this object was made inside the function that announced it. */
+static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct entry *e)
+{
+	if (!t->scope_name || r->sp >= t->scope_name_sp ||
+	    r->h.ts_ns > t->scope_name_ns + NAME_VALID_NS)
+		return false;
+	e->name = t->scope_name;
+	e->flags = t->scope_name_flags;
+	t->scope_name = NULL;
+	return true;
+}
+
+/* Would this before() only repeat a slice that a probe of ours has opened? */
+static bool repeats_frame(struct thread *t, const char *text, size_t len)
+{
+	static const char engine[] = "autograd::engine::evaluate_function: ";
+	const struct entry *e;
+	uint32_t i = t->cnt;
+
+	if (len >= sizeof(engine) - 1 && !memcmp(text, engine, sizeof(engine) - 1))
+		return true;
+	while ((e = stack__visible_below(t, i)) && e->annotation)
+		i = (uint32_t)(e - t->stack);
+	return e && strlen(e->name) == len && !memcmp(e->name, text, len);
+}
+
+void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_begin *r)
+{
+	const char *text = (const char *)(r + 1);
+	struct entry e = { .overload = "", .handle = r->handle, .kind = PTB_FUNC_SCOPE, .seq = -1 };
+	struct thread *owner;
+	uint32_t idx;
+
+	stack__at(m, t, r->sp, r->h.ts_ns);
+	owner = find_open(m, t->tgid, r->handle, &idx);
+	if (r->text_len) {
+		if (owner)
+			return; /* its name is known from its constructor */
+		e.scope = t->ctor_handle == r->handle ? t->ctor_scope : r->scope;
+		if (!take_name(t, r, &e)) {
+			if (repeats_frame(t, text, r->text_len))
+				return;
+			e.kind = PTB_FUNC_REGION;
+			e.name = facts__intern(m->f, text, r->text_len);
+			e.flags = r->h.flags & PTB_F_TEXT_CUT ? SLICE_NAME_CUT : 0;
+		}
+	} else {
+		if (owner) /* another object at this address: that one's end was not seen */
+			stack__end_annotation(m, owner, idx, r->h.ts_ns, SLICE_UNWOUND);
+		t->ctor_handle = r->handle;
+		t->ctor_scope = r->scope;
+		e.scope = r->scope;
+		if (!take_name(t, r, &e))
+			return;
+	}
+	e.cat = scope_category(e.scope);
+	e.is_step_end = t->step_name && e.name == t->step_name;
+	open_annotation(m, t, r, &e);
+}
+
+void scopes__end(struct model *m, struct thread *t, const struct ptb_scope_end *r)
+{
+	struct thread *owner;
+	uint32_t idx;
+
+	stack__at(m, t, r->sp, r->h.ts_ns);
+	owner = find_open(m, t->tgid, r->handle, &idx);
+	if (!owner) /* never named, or ended: end() runs again in the destructor */
+		return;
+	if (owner == t)
+		hide_unknown_helper(t);
+	stack__end_annotation(m, owner, idx, r->h.ts_ns, owner == t ? 0 : SLICE_OTHER_THREAD_END);
+	if (owner != t)
+		steps__advance(m, owner, r->h.ts_ns);
+}

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The session: facts of a capture and the passes over it. Owns the dispatch of records to the files
+ * that understand them, and threads; must not know an output format.
+ */
+#include "model/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "capture/capture.h"
+#include "model/model_priv.h"
+
+struct session {
+	struct capture_reader *cr;
+	struct session_opts opts;
+	char *step_on;
+	struct facts facts;
+	struct session_info info;
+	struct hashmap step_threads;
+};
+
+/* ---- facts ---- */
+
+static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
+{
+	struct facts *f = &s->facts;
+	struct session_info *i = &s->info;
+
+	i->begin_ns = f->begin_ns ? f->begin_ns : first_ns;
+	i->end_ns = f->end_ns ? f->end_ns : last_ns;
+	if (i->end_ns <= i->begin_ns)
+		i->end_ns = i->begin_ns + 1;
+	i->mono_to_unix_ns = f->mono_to_unix_ns;
+	i->clock_err_ns = f->clock_err_ns;
+	i->stop_reason = f->stop_reason;
+	i->sealed = capture_reader__sealed(s->cr);
+	i->processes = f->processes;
+	i->process_cnt = f->process_cnt;
+	i->lost = f->lost;
+	i->lost_cnt = f->lost_cnt;
+	i->refusals = f->refusals;
+	i->refusal_cnt = f->refusal_cnt;
+	i->func_cnt = f->probed_funcs;
+	i->site_cnt = f->probed_sites;
+	i->counters = f->counters;
+	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
+}
+
+int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	uint64_t first_ns, last_ns;
+	int err = -ENOMEM;
+
+	if (!s)
+		return -ENOMEM;
+	s->cr = cr;
+	if (opts)
+		s->opts = *opts;
+	if (s->opts.step_on) {
+		s->step_on = strdup(s->opts.step_on);
+		if (!s->step_on)
+			goto fail;
+		s->opts.step_on = s->step_on;
+	}
+	err = facts__read(&s->facts, cr);
+	if (!err)
+		err = steps__find(cr, &s->facts, &s->opts, &s->step_threads, &first_ns, &last_ns);
+	if (err)
+		goto fail;
+	fill_info(s, first_ns, last_ns);
+	*out = s;
+	return 0;
+fail:
+	session__free(s);
+	return err;
+}
+
+void session__free(struct session *s)
+{
+	if (!s)
+		return;
+	facts__clear(&s->facts);
+	hashmap__clear(&s->step_threads);
+	free(s->step_on);
+	free(s);
+}
+
+const struct session_info *session__info(const struct session *s)
+{
+	return &s->info;
+}
+
+const char *session__meta(const struct session *s, const char *key)
+{
+	const struct facts *f = &s->facts;
+	uint32_t i;
+
+	for (i = f->meta_cnt; i--;) /* the last value of a key counts */
+		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
+			return strtab__text(f->texts, f->metas[i].value);
+	return NULL;
+}
+
+const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *id = hashmap__get(&s->facts.thread_comm, tgid, tid);
+
+	return id ? strtab__text(s->facts.texts, (uint32_t)*id) : "";
+}
+
+/* ---- telling ---- */
+
+static void count(struct session_totals *n, const struct slice *sl, const struct entry *e)
+{
+	n->slices++;
+	if (sl->flags & SLICE_DERIVED)
+		n->steps++;
+	else if (e->annotation)
+		n->annotations++;
+	else
+		n->ops++;
+	n->unwound += !!(sl->flags & SLICE_UNWOUND);
+	n->end_lost += !!(sl->flags & SLICE_END_LOST);
+	n->open_at_begin += !!(sl->flags & SLICE_OPEN_AT_BEGIN);
+	n->unfinished += !!(sl->flags & SLICE_UNFINISHED);
+	n->unresolved_names += e->is_address;
+}
+
+void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns)
+{
+	struct slice sl = {
+		.id = e->id,
+		.parent = e->parent,
+		.tgid = t->tgid,
+		.tid = t->tid,
+		.depth = e->depth,
+		.begin_ns = e->begin_ns,
+		.end_ns = end_ns,
+		.name = e->name,
+		.overload = e->overload,
+		.cat = e->cat,
+		.kind = e->kind,
+		.scope = e->scope,
+		.flags = e->flags,
+		.seq = e->seq,
+		.fwd_thread = e->fwd_thread,
+		.child_cnt = e->child.cnt,
+		.child_ns = e->child.ns,
+		.only_child_same_name = e->child.cnt == 1 && e->child.name == e->name,
+	};
+	uint32_t i;
+
+	count(m->totals, &sl, e);
+	for (i = 0; i < m->sink_cnt && !m->err; i++)
+		if (m->sinks[i].slice)
+			m->err = m->sinks[i].slice(m->sinks[i].arg, &sl);
+}
+
+void model__flow(struct model *m, const struct fwdbwd *fl)
+{
+	uint32_t i;
+
+	m->totals->flows++;
+	for (i = 0; i < m->sink_cnt && !m->err; i++)
+		if (m->sinks[i].flow)
+			m->err = m->sinks[i].flow(m->sinks[i].arg, fl);
+}
+
+/* ---- threads ---- */
+
+struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *i = hashmap__get(&m->thread_by_id, tgid, tid);
+
+	return i ? m->threads[*i] : NULL;
+}
+
+static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
+{
+	struct thread *t;
+
+	if (vec_reserve((void **)&m->threads, &m->thread_cap, (uint64_t)m->thread_cnt + 1,
+			sizeof(*m->threads)))
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->tgid = tgid;
+	t->tid = tid;
+	t->idx = m->thread_cnt;
+	if (hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt)) {
+		free(t);
+		return NULL;
+	}
+	m->threads[m->thread_cnt++] = t;
+	return t;
+}
+
+/* From when on a thread is watched: the window's begin, later for a process that joined later. */
+static uint64_t watched_from(const struct model *m, uint32_t tgid)
+{
+	const uint64_t *i = hashmap__get(&m->f->process_by_tgid, tgid, 0);
+
+	return i && m->f->processes[*i].start_ns > m->begin_ns ? m->f->processes[*i].start_ns
+								: m->begin_ns;
+}
+
+static void tell_thread(struct model *m, struct thread *t)
+{
+	uint32_t i;
+
+	t->told = true;
+	stack__reserve_begin(t, watched_from(m, t->tgid));
+	steps__thread_begins(m, t);
+	for (i = 0; i < m->sink_cnt && !m->err; i++)
+		if (m->sinks[i].thread)
+			m->err = m->sinks[i].thread(m->sinks[i].arg, t->tgid, t->tid);
+}
+
+struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
+{
+	struct thread *t = m->last_thread;
+
+	if (t && t->tid == tid && t->tgid == tgid)
+		return t;
+	t = model__known_thread(m, tgid, tid);
+	if (!t)
+		t = new_thread(m, tgid, tid);
+	if (!t) {
+		m->err = -ENOMEM;
+		return NULL;
+	}
+	if (!t->told)
+		tell_thread(m, t);
+	m->last_thread = t;
+	return t;
+}
+
+/* The thread is gone or becomes another: nothing of it goes on. */
+static void end_thread(struct model *m, struct thread *t, uint64_t ts)
+{
+	stack__close_all(m, t, ts, SLICE_THREAD_EXIT);
+	autograd__thread_gone(m, t);
+	t->scope_name = NULL;
+	t->ctor_handle = 0;
+	t->step_due = false;
+	t->step_name = NULL;
+	t->born = true; /* if its number is used again */
+	t->exit_func = 0;
+}
+
+static void end_process(struct model *m, uint32_t tgid, uint64_t ts)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->thread_cnt && !m->err; i++)
+		if (m->threads[i]->tgid == tgid)
+			end_thread(m, m->threads[i], ts);
+}
+
+static void on_task(struct model *m, const struct ptb_task *r)
+{
+	uint32_t tgid = r->h.kind == PTB_REC_FORK ? r->child_tgid : r->h.tgid;
+	struct thread *t;
+
+	switch (r->h.kind) {
+	case PTB_REC_FORK:
+		end_process(m, tgid, r->h.ts_ns); /* an earlier process of that number */
+		/* fallthrough */
+	case PTB_REC_THREAD_NEW:
+		facts__thread_seen(m->f, tgid, r->child_tid, r->comm);
+		t = model__known_thread(m, tgid, r->child_tid);
+		if (t)
+			end_thread(m, t, r->h.ts_ns);
+		else
+			t = new_thread(m, tgid, r->child_tid);
+		if (t)
+			t->born = true;
+		else
+			m->err = -ENOMEM;
+		return;
+	case PTB_REC_EXEC:
+		end_process(m, tgid, r->h.ts_ns);
+		return;
+	case PTB_REC_EXIT:
+		facts__thread_seen(m->f, tgid, r->h.tid, r->comm);
+		t = model__known_thread(m, tgid, r->h.tid);
+		if (t)
+			end_thread(m, t, r->h.ts_ns);
+		if (r->group_dead)
+			end_process(m, tgid, r->h.ts_ns);
+		return;
+	}
+}
+
+/* ---- frames ---- */
+
+static struct entry *push(struct model *m, struct thread *t, struct entry *e, const char *full,
+			  uint64_t ts)
+{
+	e->is_step_end = t->step_name && (e->name == t->step_name || full == t->step_name);
+	return stack__push_frame(m, t, e, ts);
+}
+
+static void set_op_name(struct entry *e, const struct op_name *op)
+{
+	e->name = op->name;
+	e->overload = op->overload;
+	e->hidden = op->hidden;
+	e->hides_children = op->hides_children;
+	e->is_address = op->is_address;
+}
+
+static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
+			const struct func_fact *ff, uint64_t ts)
+{
+	uint32_t i;
+
+	set_op_name(e, &ff->op);
+	if (ff->kind == PTB_FUNC_NODE_CALL) {
+		e->scope = 1; /* at::RecordScope::BACKWARD_FUNCTION */
+		e->is_address = true; /* until its node is found */
+		for (i = t->cnt; i--;) {
+			const struct entry *node = &t->stack[i];
+
+			if (!node->inner || node->kind != PTB_FUNC_NODE)
+				continue;
+			e->name = node->inner;
+			e->is_address = node->is_address;
+			e->flags = node->flags & SLICE_NAME_CUT;
+			e->seq = node->seq;
+			e->fwd_thread = node->fwd_thread;
+			break;
+		}
+	}
+	push(m, t, e, ff->op.full, ts);
+}
+
+static void on_boxed(struct model *m, struct thread *t, struct entry *e,
+		     const struct ptb_boxed_enter *r)
+{
+	const struct addr_fact *a = facts__opdef(m->f, t->tgid, r->opdef);
+
+	if (a) {
+		set_op_name(e, &a->op);
+	} else {
+		e->name = facts__address_name(m->f, "operator", r->opdef);
+		e->is_address = true;
+	}
+	push(m, t, e, a ? a->op.full : e->name, r->h.ts_ns);
+}
+
+static void on_named(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
+		     const struct ptb_named_enter *r)
+{
+	e->name = ff->op.name;
+	e->is_address = !r->text_len;
+	if (r->text_len)
+		e->name = facts__intern(m->f, (const char *)(r + 1), r->text_len);
+	if (r->h.flags & PTB_F_TEXT_CUT)
+		e->flags |= SLICE_NAME_CUT;
+	e->scope = ff->kind == PTB_FUNC_SCRIPT ? 2 : 0; /* TORCHSCRIPT_FUNCTION */
+	push(m, t, e, e->name, r->h.ts_ns);
+}
+
+static void on_node(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
+		    const struct ptb_node_enter *r)
+{
+	const struct addr_fact *a = facts__node_type(m->f, t->tgid, r->vptr);
+
+	if (r->text_len) {
+		facts__node_names(m->f, (const char *)(r + 1), r->text_len, &e->name, &e->inner);
+	} else if (a) {
+		e->name = a->outer;
+		e->inner = a->inner;
+	} else {
+		const char *cls = facts__address_name(m->f, "node", r->vptr);
+
+		facts__node_names(m->f, cls, strlen(cls), &e->name, &e->inner);
+		e->is_address = true;
+	}
+	if (r->h.flags & PTB_F_TEXT_CUT)
+		e->flags |= SLICE_NAME_CUT;
+	e->seq = r->seq > INT64_MAX ? -1 : (int64_t)r->seq;
+	e->fwd_thread = r->fwd_thread;
+	if (!push(m, t, e, e->name, r->h.ts_ns) || ff->has_node_call)
+		return;
+	e->name = e->inner;
+	e->kind = PTB_FUNC_NODE_CALL;
+	e->scope = 1;
+	e->synthetic = true;
+	push(m, t, e, e->name, r->h.ts_ns);
+}
+
+/* All kinds of entry. Every one has the stack pointer directly behind the header. */
+static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
+{
+	const struct site_fact *site = facts__site(m->f, h->site);
+	const struct ptb_op_enter *op = (const void *)h;
+	const struct func_fact *ff;
+	struct entry e = { .overload = "", .cat = SLICE_CPU_OP, .seq = -1, .sp = op->sp };
+
+	stack__at(m, t, op->sp, h->ts_ns);
+	if (!site) {
+		m->totals->bad_records++;
+		return;
+	}
+	ff = &m->f->funcs[site->func];
+	e.func = site->func;
+	e.kind = ff->kind;
+	e.no_exit = !ff->has_exit;
+	switch (h->kind) {
+	case PTB_REC_OP_ENTER:
+		on_op_enter(m, t, &e, ff, h->ts_ns);
+		break;
+	case PTB_REC_BOXED_ENTER:
+		on_boxed(m, t, &e, (const void *)h);
+		break;
+	case PTB_REC_NODE_ENTER:
+		on_node(m, t, &e, ff, (const void *)h);
+		break;
+	case PTB_REC_NAMED_ENTER:
+		on_named(m, t, &e, ff, (const void *)h);
+		break;
+	}
+}
+
+static void on_exit_site(struct model *m, struct thread *t, const struct ptb_op_exit *r)
+{
+	const struct site_fact *site = facts__site(m->f, r->h.site);
+
+	if (site)
+		stack__exit(m, t, site->func, r->sp, r->h.ts_ns);
+	else
+		m->totals->bad_records++;
+}
+
+/* ---- the pass ---- */
+
+static int on_record(void *arg, const struct ptb_rec_hdr *h)
+{
+	struct model *m = arg;
+	struct thread *t;
+
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_EXIT)
+		return 0; /* outside the window, or a kind of a newer version */
+	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= h->ts_ns) {
+		if (m->f->lost[m->lost_pos].end_ns > m->lost_until)
+			m->lost_until = m->f->lost[m->lost_pos].end_ns;
+		m->lost_pos++;
+	}
+	if (h->kind >= PTB_REC_FORK) {
+		on_task(m, (const void *)h);
+		return m->err;
+	}
+	t = model__thread(m, h->tgid, h->tid);
+	if (!t)
+		return m->err;
+	switch (h->kind) {
+	case PTB_REC_OP_EXIT:
+		on_exit_site(m, t, (const void *)h);
+		break;
+	case PTB_REC_SCOPE_NAME:
+		scopes__name(m, t, (const void *)h);
+		break;
+	case PTB_REC_SCOPE_BEGIN:
+		scopes__begin(m, t, (const void *)h);
+		break;
+	case PTB_REC_SCOPE_END:
+		scopes__end(m, t, (const void *)h);
+		break;
+	case PTB_REC_SEQ:
+		autograd__seq(m, t, (const void *)h);
+		break;
+	default:
+		on_enter(m, t, h);
+		break;
+	}
+	if (t->step_due)
+		steps__advance(m, t, h->ts_ns);
+	return m->err;
+}
+
+static void model_clear(struct model *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->thread_cnt; i++) {
+		free(m->threads[i]->stack);
+		free(m->threads[i]->fwd);
+		free(m->threads[i]);
+	}
+	free(m->threads);
+	free(m->links);
+	hashmap__clear(&m->thread_by_id);
+	hashmap__clear(&m->handles);
+	hashmap__clear(&m->link_by_id);
+}
+
+int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
+		 struct session_totals *totals)
+{
+	struct model m = { .s = s, .f = &s->facts, .sinks = sinks, .sink_cnt = cnt,
+			   .totals = totals, .begin_ns = s->info.begin_ns,
+			   .end_ns = s->info.end_ns, .step_threads = &s->step_threads };
+	uint32_t i;
+	int err;
+
+	*totals = (struct session_totals){ .bad_records = s->facts.bad_records };
+	err = capture_reader__stream(s->cr, on_record, &m);
+	totals->bad_records += capture_reader__bad_records(s->cr);
+	for (i = 0; i < m.thread_cnt && !err; i++) {
+		stack__close_all(&m, m.threads[i], m.end_ns, SLICE_UNFINISHED);
+		err = m.err;
+	}
+	model_clear(&m);
+	return err;
+}

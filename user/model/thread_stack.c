@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The stack of open slices of one thread, rebuilt from entries and exits that each carry the machine's
+ * stack pointer. Owns nesting, times and ids; must not know where names come from or go to.
+ *
+ * Theory. The stack grows down. A function entered at sp E is alive as long as the thread's sp is below
+ * E. So every record with sp S proves that all frames with E <= S are gone, also those that an exception
+ * left without an exit: they end now, an upper bound, and are marked unwound. Frames that remain have
+ * E > S, hence strictly falling E from the bottom of the stack to its top.
+ *
+ *	enter A sp=900      [A]
+ *	enter B sp=700      [A B]          B throws, A catches: no exit of B
+ *	enter C sp=700      [A C]          700 <= 700: B is gone, ends here
+ *	exit  A sp=840      []             C (700 <= 840) is gone too; then A itself ends
+ *
+ * Limits: a dead frame is not noticed until a record comes from a place at least as high, so a deeper
+ * call in between is taken for its child; and the rule holds within one stack (a program that switches
+ * stacks, as fibers do, gives rise to wrong `unwound` marks).
+ *
+ * Annotations (record_function) live in time, not on this stack: an object begins in one function and
+ * ends in another, perhaps on another thread. They stand in the same array where they began, between
+ * frames, and strict nesting is kept by these rules:
+ *  - a frame found dead that lies below an annotation ended before that annotation began: objects end
+ *    when a frame is unwound (they are RAII objects or `with` blocks), so this one is younger;
+ *  - a frame that exits normally cuts the annotations begun inside it and still open;
+ *  - an annotation that ends while operators begun inside it are open is cut to the begin of the
+ *    outermost of them; if only annotations are open inside it, those are cut instead.
+ * Cut ones are marked and counted.
+ *
+ * Times. Within a thread every begin and end gets a time of its own, at least 1 ns after the one before,
+ * so nesting is strict and a parent keeps at least 2 ns of its own. When several slices end at once the
+ * outermost gets the record's time and the inner ones end just before, if there is room.
+ *
+ * A frame that was open when the window began is known only by its exit. All that was told of the thread
+ * so far then lies inside it. Its begin is the window's; for this the first RESERVE_NS after the begin
+ * are kept free of other slices, and several such frames share them, the outer ones earlier. They come
+ * after their children, whose `parent` cannot name them any more and stays as it was told.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "model/model_priv.h"
+
+#define STACK_MAX 100000 /* open entries per thread; a machine stack holds fewer frames */
+#define RESERVE_NS 64
+
+enum close_why { CLOSE_GONE, CLOSE_MATCHED };
+
+struct entry *stack__visible_below(struct thread *t, uint32_t i)
+{
+	while (i--)
+		if (!t->stack[i].hidden)
+			return &t->stack[i];
+	return NULL;
+}
+
+static bool is_step(const struct entry *e)
+{
+	return e->flags & SLICE_DERIVED;
+}
+
+void stack__reserve_begin(struct thread *t, uint64_t at)
+{
+	t->oab_floor_ns = at + 1;
+	t->oab_next_ns = at + RESERVE_NS - 1;
+	t->last_ns = at + RESERVE_NS;
+	t->top = (struct child_sum){ 0 };
+}
+
+/* ---- opening ---- */
+
+static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const struct entry *proto)
+{
+	if (t->cnt >= STACK_MAX) {
+		m->totals->bad_records++;
+		return NULL;
+	}
+	if (vec_reserve((void **)&t->stack, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->stack))) {
+		m->err = -ENOMEM;
+		return NULL;
+	}
+	memmove(&t->stack[i + 1], &t->stack[i], (t->cnt - i) * sizeof(*t->stack));
+	t->stack[i] = *proto;
+	t->cnt++;
+	return &t->stack[i];
+}
+
+/* Annotations that stand directly one on the other below index i. */
+static uint32_t annotation_run(struct thread *t, uint32_t i)
+{
+	uint32_t n = 0;
+
+	while (i-- && (t->stack[i].hidden || t->stack[i].annotation))
+		n += !t->stack[i].hidden && !is_step(&t->stack[i]);
+	return n;
+}
+
+/* Id, place in the tree and begin, at least `gap` after the thread's last begin or end, and more where
+ * annotations below may have to be cut to just before this begin. */
+static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts, uint64_t gap)
+{
+	uint32_t i = (uint32_t)(e - t->stack);
+	const struct entry *up = stack__visible_below(t, i);
+
+	e->begin_ns = ts;
+	if (e->hidden)
+		return;
+	if (up && up->annotation)
+		gap += annotation_run(t, i);
+	if (e->begin_ns < t->last_ns + gap)
+		e->begin_ns = t->last_ns + gap;
+	t->last_ns = e->begin_ns;
+	e->id = ++m->next_id;
+	e->parent = up ? up->id : 0;
+	e->depth = up ? up->depth + 1 : 0;
+}
+
+struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
+				uint64_t ts)
+{
+	struct entry *e = insert(m, t, t->cnt, proto);
+
+	if (!e)
+		return NULL;
+	if (t->hiding)
+		e->hidden = true;
+	if (e->hides_children)
+		t->hiding++;
+	set_begin(m, t, e, ts, 1);
+	return e;
+}
+
+struct entry *stack__push_annotation(struct model *m, struct thread *t, const struct entry *proto,
+				     uint64_t ts)
+{
+	uint64_t frames = 0; /* each may have to end between its last child and this begin */
+	uint32_t i = t->cnt, k;
+	struct entry *e;
+
+	while (i && t->stack[i - 1].hidden)
+		i--;
+	for (k = i; k; k--)
+		frames += !t->stack[k - 1].hidden;
+	e = insert(m, t, i, proto);
+	if (!e)
+		return NULL;
+	e->annotation = true;
+	set_begin(m, t, e, ts, frames + 1);
+	return e;
+}
+
+/* ---- closing ---- */
+
+static void add_child(struct child_sum *sum, const struct entry *e, uint64_t end_ns)
+{
+	sum->ns += end_ns - e->begin_ns;
+	sum->name = e->name;
+	sum->cnt++;
+}
+
+/* Takes the entry out of the stack and tells it. */
+static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
+{
+	struct entry e = t->stack[i];
+	struct entry *up;
+
+	memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i - 1) * sizeof(*t->stack));
+	t->cnt--;
+	if (e.hides_children)
+		t->hiding--;
+	if (e.annotation)
+		scopes__forget(m, t, &e);
+	if (e.hidden)
+		return;
+	if (end_ns <= e.begin_ns)
+		end_ns = e.begin_ns + 1;
+	if (end_ns > t->last_ns)
+		t->last_ns = end_ns;
+	e.flags |= flags;
+	if (is_step(&e)) {
+		e.child = t->top;
+	} else {
+		up = stack__visible_below(t, i);
+		add_child(up && !is_step(up) ? &up->child : &t->top, &e, end_ns);
+	}
+	t->step_due |= e.is_step_end;
+	model__deliver(m, t, &e, end_ns);
+	if (e.fwd_pos)
+		autograd__forward_done(t, &e);
+	if (e.kind == PTB_FUNC_NODE_CALL)
+		autograd__backward_done(m, t, &e);
+}
+
+bool stack__lost_since(const struct model *m, uint64_t begin_ns)
+{
+	return m->lost_pos && m->lost_until >= begin_ns;
+}
+
+static uint32_t gone_flags(struct model *m, const struct entry *e)
+{
+	if (e->annotation) {
+		m->totals->truncated_annotations++;
+		return SLICE_TRUNCATED;
+	}
+	if (e->synthetic || e->no_exit)
+		return SLICE_END_INFERRED;
+	return stack__lost_since(m, e->begin_ns) ? SLICE_END_LOST : SLICE_UNWOUND;
+}
+
+static uint32_t visible_cnt(const struct thread *t, uint32_t from)
+{
+	uint32_t i, n = 0;
+
+	for (i = from; i < t->cnt; i++)
+		n += !t->stack[i].hidden;
+	return n;
+}
+
+/* Ends all entries from index `from` on at ts; the lowest one by its own exit if MATCHED. */
+static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts,
+		       enum close_why why)
+{
+	uint32_t n = visible_cnt(t, from), i;
+	uint64_t end = n && ts >= n ? ts - (n - 1) : 0;
+
+	if (end <= t->last_ns)
+		end = t->last_ns + 1;
+	for (i = t->cnt; i-- > from;) {
+		struct entry *e = &t->stack[i];
+		bool hidden = e->hidden;
+
+		if (hidden || (i == from && why == CLOSE_MATCHED))
+			finish(m, t, i, end, 0);
+		else
+			finish(m, t, i, end, gone_flags(m, e));
+		end += !hidden;
+	}
+}
+
+void stack__close_top(struct model *m, struct thread *t, uint64_t ts, uint32_t flags)
+{
+	finish(m, t, t->cnt - 1, ts > t->last_ns ? ts : t->last_ns + 1, flags);
+}
+
+void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t flags)
+{
+	uint32_t n = visible_cnt(t, 0);
+	uint64_t end = n && ts >= n ? ts - (n - 1) : 0;
+
+	if (end <= t->last_ns)
+		end = t->last_ns + 1;
+	while (t->cnt) {
+		struct entry *e = &t->stack[t->cnt - 1];
+		bool hidden = e->hidden;
+
+		/* a step that has just begun and holds nothing says nothing */
+		if (is_step(e) && !t->top.cnt)
+			e->hidden = hidden = true;
+		finish(m, t, t->cnt - 1, end, flags);
+		end += !hidden;
+	}
+}
+
+/* Places in the tree of the entries from index i on, after entries below them went. */
+static void relink(struct thread *t, uint32_t i)
+{
+	for (; i < t->cnt; i++) {
+		const struct entry *up = stack__visible_below(t, i);
+
+		t->stack[i].parent = up ? up->id : 0;
+		t->stack[i].depth = up ? up->depth + 1 : 0;
+	}
+}
+
+/* Frames from `lowest` on are dead, and annotation(s) stand above some: those frames ended before the
+ * annotation next above them began. */
+static void close_below_annotations(struct model *m, struct thread *t, uint32_t lowest, uint64_t ts)
+{
+	uint32_t k = t->cnt;
+
+	while (!t->stack[k - 1].annotation)
+		k--;
+	close_from(m, t, k, ts, CLOSE_GONE);
+	for (k--; k > lowest; k--) { /* stack[k] is an annotation */
+		uint64_t n = 0, end;
+		uint32_t j = k;
+
+		while (j > lowest && !t->stack[j - 1].annotation)
+			n += !t->stack[--j].hidden;
+		end = t->stack[k].begin_ns - n;
+		while (k > j) {
+			struct entry *e = &t->stack[--k];
+			bool hidden = e->hidden;
+
+			finish(m, t, k, end, hidden ? 0 : gone_flags(m, e));
+			end += !hidden;
+		}
+		if (k == lowest)
+			break;
+	}
+	relink(t, lowest);
+}
+
+void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
+{
+	uint32_t i, lowest = UINT32_MAX;
+	bool annotated = false, above = false;
+
+	t->exit_func = 0;
+	if (sp > t->max_sp)
+		t->max_sp = sp;
+	if (t->scope_name && sp > t->scope_name_sp)
+		t->scope_name = NULL; /* whoever announced it has returned */
+	for (i = t->cnt; i--;) {
+		const struct entry *e = &t->stack[i];
+
+		if (e->annotation) {
+			above = true;
+			continue;
+		}
+		if (e->sp > sp)
+			break;
+		lowest = i;
+		annotated |= above;
+	}
+	if (lowest == UINT32_MAX)
+		return;
+	if (annotated)
+		close_below_annotations(m, t, lowest, ts);
+	else
+		close_from(m, t, lowest, ts, CLOSE_GONE);
+}
+
+/* ---- exits ---- */
+
+/* Tells a frame that was entered before the window began and ends now. */
+static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func, uint64_t ts)
+{
+	const struct func_fact *ff = &m->f->funcs[func];
+	const struct entry *up = stack__visible_below(t, t->cnt);
+	struct entry e = { .name = ff->op.name, .overload = ff->op.overload, .func = func,
+			   .cat = SLICE_CPU_OP, .kind = ff->kind, .seq = -1,
+			   .flags = SLICE_OPEN_AT_BEGIN, .child = t->top };
+	uint64_t end = ts > t->last_ns ? ts : t->last_ns + 1;
+
+	if (ff->op.hidden)
+		return;
+	e.begin_ns = t->oab_next_ns > t->oab_floor_ns ? t->oab_next_ns-- : t->oab_floor_ns;
+	e.id = ++m->next_id;
+	e.parent = up ? up->id : 0;
+	e.depth = up ? up->depth + 1 : 0;
+	t->last_ns = end;
+	t->top = (struct child_sum){ 0 };
+	add_child(&t->top, &e, end);
+	model__deliver(m, t, &e, end);
+}
+
+/*
+ * The exit of a frame that was entered before anybody watched, if nothing contradicts it: the thread
+ * is older, nothing was lost, nothing is open that such a frame would have to enclose, and the thread
+ * never was above this place.
+ */
+static bool was_open_at_begin(const struct model *m, const struct thread *t, uint64_t sp)
+{
+	uint32_t steps = t->cnt && is_step(&t->stack[0]);
+
+	return !t->born && !m->lost_pos && t->cnt == steps && t->max_sp <= sp;
+}
+
+void stack__exit(struct model *m, struct thread *t, uint32_t func, uint64_t sp, uint64_t ts)
+{
+	bool again = t->exit_func == func && t->exit_sp == sp;
+	uint32_t i;
+
+	stack__at(m, t, sp, ts);
+	if (again) /* a second exit site of the same function on the same way out */
+		return;
+	for (i = t->cnt; i--;) {
+		const struct entry *e = &t->stack[i];
+
+		if (e->func != func || e->annotation || e->synthetic)
+			continue;
+		close_from(m, t, i, ts, CLOSE_MATCHED);
+		t->exit_func = func;
+		t->exit_sp = sp;
+		return;
+	}
+	if (was_open_at_begin(m, t, sp))
+		tell_open_at_begin(m, t, func, ts);
+	else
+		m->totals->unmatched_exits++;
+}
+
+/* ---- annotations ---- */
+
+void stack__hide(struct thread *t, uint32_t i)
+{
+	struct entry *e = &t->stack[i];
+
+	e->hidden = true;
+	e->hides_children = true;
+	t->hiding++;
+	relink(t, i + 1);
+}
+
+void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts, uint32_t flags)
+{
+	uint32_t k, first = UINT32_MAX; /* the lowest visible entry above */
+	bool frame = false;
+
+	for (k = i + 1; k < t->cnt; k++) {
+		if (t->stack[k].hidden)
+			continue;
+		if (first == UINT32_MAX)
+			first = k;
+		frame |= !t->stack[k].annotation;
+	}
+	if (frame) { /* cut to the begin of what it would cross; that had room kept before it */
+		m->totals->truncated_annotations++;
+		finish(m, t, i, t->stack[first].begin_ns - 1 - annotation_run(t, i),
+		       flags | SLICE_TRUNCATED);
+		relink(t, i);
+		return;
+	}
+	for (k = t->cnt; k-- > i + 1;)
+		if (t->stack[k].annotation)
+			finish(m, t, k, ts > t->last_ns ? ts : t->last_ns + 1, gone_flags(m, &t->stack[k]));
+	finish(m, t, i, ts > t->last_ns ? ts : t->last_ns + 1, flags);
+}

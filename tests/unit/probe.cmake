@@ -1,0 +1,18 @@
+# Tests of user/probe: they trace programs of tests/workloads.
+add_library(test_probe_target STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/probe_target.c)
+target_include_directories(test_probe_target PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
+target_link_libraries(test_probe_target PUBLIC ptbpf_probe)
+
+foreach(name probe_set probe_text probe_harm)
+  unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_probe_target)
+  target_compile_definitions(test_${name} PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>"
+    TARGET_THROWS="$<TARGET_FILE:target_throws>")
+  add_dependencies(test_${name} target_calls target_throws)
+  # several of them share two or three processors with others' tests otherwise
+  set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes)
+endforeach()
+
+add_executable(bench_rings ${CMAKE_CURRENT_SOURCE_DIR}/bench/ring_bench.c)
+target_link_libraries(bench_rings PRIVATE test_probe_target)
+target_compile_definitions(bench_rings PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>")
+add_dependencies(bench_rings target_calls)

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Drives the programs of tests/workloads and collects what the rings deliver, for tests of user/probe. */
+#ifndef TESTS_PROBE_TARGET_H
+#define TESTS_PROBE_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "probe/probe_set.h"
+
+struct target {
+	pid_t pid;
+	const char *path;
+	FILE *to;
+	int from;
+	char buf[8192];
+	uint32_t len;
+	struct {
+		char name[32];
+		uint64_t value;
+	} values[64];
+	uint32_t value_cnt;
+};
+
+/* Starts it and reads its sites; aborts the test program when that fails. */
+void target__start(struct target *t, const char *path);
+void target__read_sites(struct target *t); /* again, after exec */
+uint64_t target__value(const struct target *t, const char *name);
+void target__send(struct target *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Reads "done N" within the deadline; false: it died or is late. */
+bool target__answer(struct target *t, uint64_t *sum);
+uint64_t target__run(struct target *t, const char *command); /* send + answer; ~0 on failure */
+bool target__alive(struct target *t);
+int target__stop(struct target *t); /* closes its input; wait status */
+
+/* Copies of records in delivery order, per ring one after the other. */
+struct records {
+	struct ptb_rec_hdr **items;
+	uint32_t cnt, cap;
+};
+void records__collect(struct records *r, struct probe_set *ps);
+void records__clear(struct records *r);
+uint32_t records__count(const struct records *r, uint8_t kind, uint32_t site);
+const void *records__find(const struct records *r, uint8_t kind, uint32_t nth); /* NULL: not there */
+/* The text tail of a record with a fixed part of `fixed` bytes equals `text`. */
+bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const char *text);
+
+struct probe_set *open_set(uint64_t ring_bytes, bool perf, bool tasks);
+/* Attaches one site per (name, program) pair, ids from 1; returns what add_process returns. */
+struct named_site {
+	const char *name;
+	uint8_t prog;
+};
+int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_proc_cfg *facts,
+		    const struct named_site *sites, uint32_t cnt, uint32_t *proc);
+
+/* True, with the reason printed, when this machine cannot run these tests. */
+bool must_skip(void);
+
+#endif /* TESTS_PROBE_TARGET_H */

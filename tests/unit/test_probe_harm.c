@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The first law: whatever the tracer does or suffers, the target lives and computes the same. Also what
+ * the scheduler's tracepoints tell about it meanwhile.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe_target.h"
+#include "suite.h"
+
+static const struct named_site op_sites[] = {
+	{ "site_op_enter", PTB_PROG_OP_ENTER },
+	{ "site_op_exit", PTB_PROG_OP_EXIT },
+};
+static const struct named_site throw_sites[] = {
+	{ "site_outer_enter", PTB_PROG_OP_ENTER },
+	{ "site_outer_exit", PTB_PROG_OP_EXIT },
+	{ "site_inner_enter", PTB_PROG_OP_ENTER },
+	{ "site_inner_exit", PTB_PROG_OP_EXIT },
+};
+
+/* Three of four calls throw through two probed frames. */
+static void run_throws(bool perf)
+{
+	struct probe_set *ps = open_set(1 << 25, perf, false);
+	struct records r = {};
+	struct target t;
+	uint64_t sum;
+
+	target__start(&t, TARGET_THROWS);
+	sum = target__run(&t, "throws 100000");
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, throw_sites, 4, NULL), 4);
+	probe_set__activate(ps);
+	CU_ASSERT_EQUAL(target__run(&t, "throws 100000"), sum);
+	probe_set__deactivate(ps);
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_OP_ENTER, 1), 100000);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_OP_EXIT, 2), 25000);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_OP_ENTER, 3), 100000);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_OP_EXIT, 4), 25000);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), 0);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__run(&t, "throws 100000"), sum);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_throws_multi(void)
+{
+	run_throws(false);
+}
+
+static void test_throws_perf(void)
+{
+	run_throws(true);
+}
+
+/* Attaches and detaches while the target runs on; its answer stays what it was. */
+static void run_churn(const char *path, const char *command, const struct named_site *sites, uint32_t cnt,
+		      bool perf)
+{
+	struct probe_set *ps = open_set(0, perf, true);
+	struct records r = {};
+	struct target t;
+	uint64_t sum, got = 0;
+	uint32_t proc;
+
+	target__start(&t, path);
+	sum = target__run(&t, command);
+	CU_ASSERT_NOT_EQUAL(sum, ~0ull);
+	probe_set__activate(ps);
+	for (int i = 0; i < 100; i++) {
+		if (i % 10 == 0)
+			target__send(&t, "%s", command);
+		CU_ASSERT_EQUAL_FATAL(attach_sites_to(ps, &t, NULL, sites, cnt, &proc), (int)cnt);
+		usleep(2000);
+		probe_set__remove_process(ps, proc);
+		records__collect(&r, ps);
+		records__clear(&r);
+		if (i % 10 == 9) {
+			CU_ASSERT_FATAL(target__answer(&t, &got));
+			CU_ASSERT_EQUAL(got, sum);
+		}
+	}
+	CU_ASSERT(probe_set__counter(ps, PTB_CNT_HITS) > 0);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__run(&t, command), sum);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_churn_threads(void)
+{
+	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, false);
+}
+
+static void test_churn_throws(void)
+{
+	run_churn(TARGET_THROWS, "throws 20000", throw_sites, 4, false);
+}
+
+static void test_churn_perf(void)
+{
+	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, true);
+}
+
+/* A child inherits the breakpoints; it computes the same, and reports nothing for its parent. */
+static void run_fork(bool perf)
+{
+	struct probe_set *ps = open_set(0, perf, true);
+	const struct ptb_task *f;
+	struct records r = {};
+	struct target t;
+	uint64_t sum;
+
+	target__start(&t, TARGET_CALLS);
+	sum = target__run(&t, "fork 5000");
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	probe_set__activate(ps);
+	CU_ASSERT_EQUAL(target__run(&t, "fork 5000"), sum);
+	CU_ASSERT_EQUAL(target__run(&t, "fork 5000"), sum);
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 2);
+	for (uint32_t i = 0; i < 2; i++) {
+		f = records__find(&r, PTB_REC_FORK, i);
+		CU_ASSERT_FATAL(f != NULL);
+		CU_ASSERT_EQUAL(f->h.tgid, (uint32_t)t.pid);
+		CU_ASSERT_EQUAL(f->h.tid, (uint32_t)t.pid);
+		CU_ASSERT(f->child_tgid != f->h.tgid && f->child_tgid == f->child_tid);
+		CU_ASSERT(!strncmp(f->comm, "target_calls", sizeof(f->comm)));
+	}
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_fork_multi(void)
+{
+	run_fork(false);
+}
+
+static void test_fork_perf(void)
+{
+	run_fork(true);
+}
+
+/* With watch_children the child's own end is told too. */
+static void test_watch_children(void)
+{
+	struct probe_set_opts opts = { .follow_tasks = true, .watch_children = true };
+	const struct ptb_task *f, *e;
+	struct probe_set *ps = NULL;
+	struct records r = {};
+	struct target t;
+
+	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);
+	target__start(&t, TARGET_CALLS);
+	CU_ASSERT_EQUAL(probe_set__watch_task(ps, (uint32_t)t.pid), 0);
+	target__run(&t, "fork 10");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 2);
+	f = records__find(&r, PTB_REC_FORK, 0);
+	e = records__find(&r, PTB_REC_EXIT, 0);
+	CU_ASSERT_FATAL(f && e);
+	CU_ASSERT_EQUAL(e->h.tgid, f->child_tgid);
+	CU_ASSERT_EQUAL(e->group_dead, 1);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_task_life(void)
+{
+	struct probe_set *ps = open_set(0, false, true);
+	const struct ptb_task *e;
+	struct records r = {};
+	struct target t;
+
+	target__start(&t, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	target__run(&t, "threads 5 10"); /* outside the window: tasks are told all the same */
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_THREAD_NEW, 0), 5);
+	for (uint32_t i = 0; i < 5; i++) {
+		e = records__find(&r, PTB_REC_THREAD_NEW, i);
+		CU_ASSERT_FATAL(e != NULL);
+		CU_ASSERT_EQUAL(e->child_tgid, (uint32_t)t.pid);
+		CU_ASSERT_NOT_EQUAL(e->child_tid, (uint32_t)t.pid);
+		e = records__find(&r, PTB_REC_EXIT, i);
+		CU_ASSERT_FATAL(e != NULL);
+		CU_ASSERT_EQUAL(e->group_dead, 0);
+	}
+	records__clear(&r);
+	target__send(&t, "exec");
+	target__read_sites(&t);
+	records__collect(&r, ps);
+	e = records__find(&r, PTB_REC_EXEC, 0);
+	CU_ASSERT_FATAL(e != NULL);
+	CU_ASSERT_EQUAL(e->h.tgid, (uint32_t)t.pid);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_EXEC, 0), 1);
+	CU_ASSERT_EQUAL(target__run(&t, "calls 1000 2"), target__run(&t, "calls 1000 2"));
+	records__clear(&r);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+	records__collect(&r, ps);
+	e = records__find(&r, PTB_REC_EXIT, 0);
+	CU_ASSERT_FATAL(e != NULL);
+	CU_ASSERT_EQUAL(e->group_dead, 1);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_EXIT, 0), 1);
+	records__clear(&r);
+	probe_set__free(ps);
+}
+
+/* kill -9 of the tracer, probes attached and active: the kernel cleans up, the target goes on. */
+static void run_killed(bool perf)
+{
+	struct target t;
+	uint64_t sum, got = 0;
+	int ready[2], status;
+	char byte;
+	pid_t tracer;
+
+	target__start(&t, TARGET_CALLS);
+	sum = target__run(&t, "threads 4 100000");
+	CU_ASSERT_EQUAL_FATAL(pipe(ready), 0);
+	tracer = fork();
+	CU_ASSERT_FATAL(tracer >= 0);
+	if (tracer == 0) {
+		struct probe_set *ps = open_set(0, perf, true);
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (attach_sites_to(ps, &t, NULL, op_sites, 2, NULL) == 2) {
+			probe_set__activate(ps);
+			if (write(ready[1], "", 1) == 1)
+				for (;;)
+					pause();
+		}
+		_exit(1);
+	}
+	CU_ASSERT_EQUAL_FATAL(read(ready[0], &byte, 1), 1);
+	target__send(&t, "threads 4 100000");
+	usleep(20000);
+	kill(tracer, SIGKILL);
+	waitpid(tracer, &status, 0);
+	CU_ASSERT(WIFSIGNALED(status));
+	CU_ASSERT(target__answer(&t, &got));
+	CU_ASSERT_EQUAL(got, sum);
+	CU_ASSERT_EQUAL(target__run(&t, "threads 4 100000"), sum);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void test_killed_multi(void)
+{
+	run_killed(false);
+}
+
+static void test_killed_perf(void)
+{
+	run_killed(true);
+}
+
+/* The target dies while it is traced: the set stays usable. */
+static void test_target_dies(void)
+{
+	struct probe_set *ps = open_set(0, false, true);
+	struct records r = {};
+	struct target t, next;
+	uint32_t proc;
+	int status;
+
+	target__start(&t, TARGET_CALLS);
+	target__start(&next, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, &proc), 2);
+	probe_set__activate(ps);
+	target__send(&t, "threads 4 10000000");
+	usleep(20000);
+	kill(t.pid, SIGKILL);
+	status = target__stop(&t);
+	CU_ASSERT(WIFSIGNALED(status));
+	probe_set__remove_process(ps, proc);
+	records__collect(&r, ps);
+	CU_ASSERT(records__count(&r, PTB_REC_OP_ENTER, 1) > 0);
+	records__clear(&r);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &next, NULL, op_sites, 2, NULL), 2);
+	target__run(&next, "calls 10 0");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_OP_ENTER, 1), 10);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&next), 0);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "100,000 calls, exceptions through probed frames (uprobe_multi)", test_throws_multi },
+		{ "100,000 calls, exceptions through probed frames (perf events)", test_throws_perf },
+		{ "100 times attached and detached, 16 threads", test_churn_threads },
+		{ "100 times attached and detached, exceptions", test_churn_throws },
+		{ "100 times attached and detached, 16 threads (perf events)", test_churn_perf },
+		{ "fork (uprobe_multi)", test_fork_multi },
+		{ "fork (perf events)", test_fork_perf },
+		{ "children watched from birth", test_watch_children },
+		{ "threads, exec, exit", test_task_life },
+		{ "kill -9 of the tracer (uprobe_multi)", test_killed_multi },
+		{ "kill -9 of the tracer (perf events)", test_killed_perf },
+		{ "kill -9 of the target", test_target_dies },
+		CU_TEST_INFO_NULL,
+	};
+
+	if (must_skip())
+		return 77;
+	return run_suite("probe_harm", tests);
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Links, window, rings and losses of user/probe, on a program whose every hit is known. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "probe_target.h"
+#include "suite.h"
+
+static const struct named_site op_sites[] = {
+	{ "site_op_enter", PTB_PROG_OP_ENTER },
+	{ "site_op_exit", PTB_PROG_OP_EXIT },
+};
+
+static uint64_t hits_outside(struct probe_set *ps)
+{
+	return probe_set__counter(ps, PTB_CNT_OUT_OF_WINDOW);
+}
+
+/* Entries and exits of one thread pair up by stack pointer, in time order; returns the pairs. */
+static uint32_t check_pairs(const struct records *r)
+{
+	uint64_t sp[16], last_ns = 0;
+	uint32_t open = 0, pairs = 0;
+
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		const struct ptb_op_enter *e = (const void *)r->items[i];
+
+		CU_ASSERT(e->h.ts_ns >= last_ns);
+		last_ns = e->h.ts_ns;
+		if (e->h.kind == PTB_REC_OP_ENTER) {
+			CU_ASSERT_EQUAL(e->h.site, 1);
+			CU_ASSERT_FATAL(open < 16);
+			CU_ASSERT(!open || e->sp < sp[open - 1]);
+			sp[open++] = e->sp;
+		} else {
+			CU_ASSERT_EQUAL(e->h.kind, PTB_REC_OP_EXIT);
+			CU_ASSERT_EQUAL(e->h.site, 2);
+			CU_ASSERT_FATAL(open > 0);
+			CU_ASSERT(e->sp < sp[open - 1]);
+			open--;
+			pairs++;
+		}
+	}
+	CU_ASSERT_EQUAL(open, 0);
+	return pairs;
+}
+
+/* Sorts by time: the target may have run on several processors. */
+static void sort_by_time(struct records *r)
+{
+	for (uint32_t i = 1; i < r->cnt; i++) {
+		struct ptb_rec_hdr *x = r->items[i];
+		uint32_t j = i;
+
+		for (; j && r->items[j - 1]->ts_ns > x->ts_ns; j--)
+			r->items[j] = r->items[j - 1];
+		r->items[j] = x;
+	}
+}
+
+static void run_pairs(bool perf)
+{
+	struct probe_set *ps = open_set(0, perf, false);
+	struct records r = {};
+	struct target t;
+	uint64_t begin, end, sum;
+
+	target__start(&t, TARGET_CALLS);
+	sum = target__run(&t, "calls 500 3");
+	CU_ASSERT_EQUAL(probe_set__uses_multi(ps), !perf);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	CU_ASSERT_EQUAL(target__run(&t, "calls 500 3"), sum);
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 0); /* not active yet */
+	CU_ASSERT_EQUAL(hits_outside(ps), 4000);
+	begin = clock__mono_ns();
+	probe_set__activate(ps);
+	CU_ASSERT_EQUAL(target__run(&t, "calls 500 3"), sum);
+	probe_set__deactivate(ps);
+	end = clock__mono_ns();
+	CU_ASSERT_EQUAL(target__run(&t, "calls 10 3"), target__run(&t, "calls 10 3"));
+	records__collect(&r, ps);
+	sort_by_time(&r);
+	CU_ASSERT_EQUAL(r.cnt, 4000);
+	CU_ASSERT_EQUAL(check_pairs(&r), 2000);
+	CU_ASSERT_EQUAL(hits_outside(ps), 4000 + 160);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_HITS), 4000);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), 0);
+	for (uint32_t i = 0; i < r.cnt; i++) {
+		CU_ASSERT_EQUAL(r.items[i]->tgid, (uint32_t)t.pid);
+		CU_ASSERT_EQUAL(r.items[i]->tid, (uint32_t)t.pid);
+		CU_ASSERT(r.items[i]->ts_ns >= begin && r.items[i]->ts_ns <= end);
+		CU_ASSERT_EQUAL(r.items[i]->flags, 0);
+	}
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__run(&t, "calls 500 3"), sum);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_pairs_multi(void)
+{
+	run_pairs(false);
+}
+
+static void test_pairs_perf(void)
+{
+	run_pairs(true);
+}
+
+static void test_threads(void)
+{
+	struct probe_set *ps = open_set(0, false, false);
+	struct records r = {};
+	struct target t;
+	uint64_t sum;
+
+	target__start(&t, TARGET_CALLS);
+	sum = target__run(&t, "threads 8 1000");
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	probe_set__activate(ps);
+	CU_ASSERT_EQUAL(target__run(&t, "threads 8 1000"), sum);
+	probe_set__deactivate(ps);
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 8 * 1000 * 4);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_OP_ENTER, 1), 8 * 1000 * 2);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_OP_EXIT, 2), 8 * 1000 * 2);
+	for (uint32_t i = 0; i < r.cnt; i++) {
+		CU_ASSERT_EQUAL(r.items[i]->tgid, (uint32_t)t.pid);
+		CU_ASSERT_NOT_EQUAL(r.items[i]->tid, (uint32_t)t.pid);
+	}
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* Everything that does not fit is counted, with the interval in which it happened. */
+static void test_losses_counted(void)
+{
+	struct probe_set *ps = open_set(4096, false, false);
+	uint64_t begin, end, lost = 0;
+	struct ring_loss loss;
+	struct records r = {};
+	struct target t;
+
+	target__start(&t, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	probe_set__activate(ps);
+	begin = clock__mono_ns();
+	target__run(&t, "calls 500 1");
+	end = clock__mono_ns();
+	CU_ASSERT(probe_set__fill(ps) > 0.9);
+	records__collect(&r, ps);
+	CU_ASSERT(r.cnt >= 4096 / 40 - 1);
+	CU_ASSERT(probe_set__fill(ps) == 0.0);
+	for (uint32_t i = 0; i < probe_set__ring_cnt(ps); i++) {
+		probe_set__take_loss(ps, i, &loss);
+		lost += loss.cnt;
+		if (loss.cnt) {
+			CU_ASSERT(loss.begin_ns >= begin && loss.begin_ns <= loss.end_ns);
+			CU_ASSERT(loss.end_ns <= end);
+		}
+	}
+	CU_ASSERT(lost > 0);
+	CU_ASSERT_EQUAL(r.cnt + lost, 2000);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), lost);
+	for (uint32_t i = 0; i < probe_set__ring_cnt(ps); i++) {
+		probe_set__take_loss(ps, i, &loss);
+		CU_ASSERT_EQUAL(loss.cnt, 0); /* told once */
+	}
+	probe_set__take_loss(ps, 1000, &loss);
+	CU_ASSERT_EQUAL(loss.cnt, 0);
+	CU_ASSERT_EQUAL(probe_set__drain(ps, 1000, NULL, NULL), -EINVAL);
+	records__clear(&r);
+	target__run(&t, "calls 10 1"); /* room again */
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 40);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* The reader is woken when a ring is more than half full, and not before. */
+static void test_wakeup(void)
+{
+	struct probe_set *ps = open_set(1 << 20, false, false);
+	struct pollfd pfd = { .fd = probe_set__poll_fd(ps), .events = POLLIN };
+	struct records r = {};
+	struct target t;
+
+	target__start(&t, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	probe_set__activate(ps);
+	target__run(&t, "calls 1000 1");
+	CU_ASSERT(probe_set__fill(ps) > 0.0);
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
+	target__run(&t, "calls 12000 1"); /* 52,000 records of 40 bytes in two rings or one */
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 1000), 1);
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* Offsets that the kernel will not take are found one by one; all others are attached. */
+static void run_bisect(bool perf)
+{
+	struct probe_set *ps = open_set(0, perf, false);
+	struct probe_site list[40] = {};
+	struct probe_lib lib = { .sites = list, .cnt = 40 };
+	struct ptb_proc_cfg cfg = {};
+	struct records r = {};
+	struct target t;
+	uint32_t proc;
+
+	target__start(&t, TARGET_CALLS);
+	cfg.tgid = (uint32_t)t.pid;
+	lib.access_path = t.path;
+	for (uint32_t i = 0; i < 40; i++) {
+		bool bad = i == 0 || i == 17 || i == 18 || i == 39;
+
+		list[i].id = i + 1;
+		list[i].prog = i % 2 ? PTB_PROG_OP_EXIT : PTB_PROG_OP_ENTER;
+		list[i].offset = target__value(&t, bad ? "refused_site" :
+						   i % 2 ? "site_op_exit" : "site_op_enter");
+	}
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), 36);
+	for (uint32_t i = 0; i < 40; i++)
+		CU_ASSERT_EQUAL(list[i].refused, i == 0 || i == 17 || i == 18 || i == 39);
+	probe_set__activate(ps);
+	target__run(&t, "calls 100 0");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 3600);
+	for (uint32_t i = 0; i < 40; i++)
+		CU_ASSERT_EQUAL(records__count(&r, i % 2 ? PTB_REC_OP_EXIT : PTB_REC_OP_ENTER, i + 1),
+				list[i].refused ? 0 : 100);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_bisect_multi(void)
+{
+	run_bisect(false);
+}
+
+static void test_bisect_perf(void)
+{
+	run_bisect(true);
+}
+
+static void test_remove_process(void)
+{
+	struct probe_set *ps = open_set(0, false, false);
+	struct target one, two;
+	struct records r = {};
+	uint32_t p1, p2, p3;
+
+	target__start(&one, TARGET_CALLS);
+	target__start(&two, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &one, NULL, op_sites, 2, &p1), 2);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &two, NULL, op_sites, 2, &p2), 2);
+	CU_ASSERT_NOT_EQUAL(p1, p2);
+	probe_set__activate(ps);
+	probe_set__remove_process(ps, p1);
+	target__run(&one, "calls 100 0");
+	target__run(&two, "calls 70 0");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 140);
+	for (uint32_t i = 0; i < r.cnt; i++)
+		CU_ASSERT_EQUAL(r.items[i]->tgid, (uint32_t)two.pid);
+	records__clear(&r);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &one, NULL, op_sites, 2, &p3), 2);
+	CU_ASSERT_EQUAL(p3, p1); /* its place is free again */
+	target__run(&one, "calls 5 0");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 10);
+	records__clear(&r);
+	probe_set__detach(ps);
+	target__run(&two, "calls 5 0");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 0);
+	CU_ASSERT_EQUAL(hits_outside(ps), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_HITS), 150);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&one), 0);
+	CU_ASSERT_EQUAL(target__stop(&two), 0);
+}
+
+/* Calibration leaves nothing behind and is refused once a process is attached. */
+static void run_cost(bool perf)
+{
+	struct probe_set *ps = open_set(4096, perf, false);
+	struct records r = {};
+	struct ring_loss loss;
+	struct target t;
+
+	CU_ASSERT(probe_set__measure_cost(ps) > 0);
+	CU_ASSERT(probe_set__measure_cost(ps) > 0);
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 0);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_HITS), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), 0);
+	probe_set__take_loss(ps, 0, &loss);
+	CU_ASSERT_EQUAL(loss.cnt, 0);
+	target__start(&t, TARGET_CALLS);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
+	CU_ASSERT_EQUAL(probe_set__measure_cost(ps), -EBUSY);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static void test_cost_multi(void)
+{
+	run_cost(false);
+}
+
+static void test_cost_perf(void)
+{
+	run_cost(true);
+}
+
+static void test_refusals(void)
+{
+	struct probe_set *ps = NULL;
+	struct probe_set_opts odd = { .ring_bytes = 5000 };
+	struct probe_site site = { .id = 1, .prog = PTB_PROG_OP_ENTER };
+	struct probe_lib lib = { .access_path = "/nowhere/libtorch.so", .sites = &site, .cnt = 1 };
+	struct ptb_proc_cfg cfg = {};
+	struct target t;
+	uint32_t proc;
+
+	CU_ASSERT_EQUAL(probe_set__open(&odd, &ps), -EINVAL);
+	CU_ASSERT_PTR_NULL(ps);
+	probe_set__free(NULL);
+	ps = open_set(4096, false, false);
+	target__start(&t, TARGET_CALLS);
+	cfg.tgid = (uint32_t)t.pid;
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -ENOENT);
+	lib.access_path = t.path;
+	site.prog = PTB_PROG_CNT;
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -EINVAL);
+	site.prog = PTB_PROG_OP_ENTER;
+	site.id = 0;
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -EINVAL);
+	site.id = 1;
+	site.offset = target__value(&t, "site_op_enter");
+	target__stop(&t);
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -ESRCH);
+	probe_set__free(ps);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "pairs are exact, window sharp (uprobe_multi)", test_pairs_multi },
+		{ "pairs are exact, window sharp (perf events)", test_pairs_perf },
+		{ "many threads", test_threads },
+		{ "losses are counted", test_losses_counted },
+		{ "wake-up at half full", test_wakeup },
+		{ "refused offsets are bisected (uprobe_multi)", test_bisect_multi },
+		{ "refused offsets are marked (perf events)", test_bisect_perf },
+		{ "a process is removed", test_remove_process },
+		{ "cost of a hit (uprobe_multi)", test_cost_multi },
+		{ "cost of a hit (perf events)", test_cost_perf },
+		{ "what cannot work is refused", test_refusals },
+		CU_TEST_INFO_NULL,
+	};
+
+	if (must_skip())
+		return 77;
+	return run_suite("probe_set", tests);
+}

@@ -240,6 +240,11 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	case PTB_REC_NODE_TYPE:
 		return on_addr(&f->node_types, &f->node_type_cnt, &f->node_type_cap,
 			       &f->node_by_addr, (const void *)rec);
+	case PTB_REC_CALLER: {
+		const struct ptb_addr_name *a = (const void *)rec;
+
+		return hashmap__put(&f->caller_name, a->h.tgid, a->addr, a->name);
+	}
 	case PTB_REC_PROCESS:
 		return on_process(f, (const void *)rec);
 	case PTB_REC_THREAD:
@@ -410,6 +415,7 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->opdef_by_addr);
 	hashmap__clear(&f->node_by_addr);
 	hashmap__clear(&f->thread_comm);
+	hashmap__clear(&f->caller_name);
 	hashmap__clear(&f->process_by_tgid);
 	free(f->metas);
 	free(f->processes);
@@ -432,6 +438,14 @@ const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, u
 	const uint64_t *i = hashmap__get(&f->node_by_addr, tgid, vptr);
 
 	return i && f->node_types[*i].outer ? &f->node_types[*i] : NULL;
+}
+
+const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr)
+{
+	const uint64_t *name = hashmap__get(&f->caller_name, tgid, addr);
+	const char *text = name ? name_text(f, (uint32_t)*name) : "";
+
+	return *text ? text : NULL;
 }
 
 const struct site_fact *facts__site(const struct facts *f, uint32_t site)

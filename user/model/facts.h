@@ -65,6 +65,7 @@ struct facts {
 	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
 	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index */
 	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
+	struct hashmap caller_name; /* (tgid, return address) -> name id */
 	struct meta_fact *metas;
 	uint32_t meta_cnt, meta_cap;
 	struct session_process *processes;
@@ -93,6 +94,8 @@ const char *facts__intern(struct facts *f, const char *text, size_t len);
 /* NULL when there is no such address in that process. */
 const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr);
 const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr);
+/* The literal that the RECORD_FUNCTION macro returning to addr names its scope with; NULL: none. */
+const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr);
 const struct site_fact *facts__site(const struct facts *f, uint32_t site); /* NULL: not known */
 
 /* "0x7f.." names for what has no other; interned. */

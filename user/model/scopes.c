@@ -8,6 +8,9 @@
  *	SCOPE_BEGIN handle=h  sp=700     it makes the object: lower on the stack, so it is that one
  *	SCOPE_END   handle=h             by its end(), perhaps on another thread
  *
+ * An object that nobody announced is one of the RECORD_FUNCTION macros in torch's own code; the literal
+ * that the macro would name it with is known by the constructor's return address (CALLER records).
+ *
  * A SCOPE_BEGIN with text is RecordFunction::before(): compiled regions name themselves so (pytorch
  * torch/csrc/profiler). While torch's own profiler runs it is called for every scope, which must not
  * double what is known already.
@@ -156,6 +159,8 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 		t->ctor_scope = r->scope;
 		e.scope = r->scope;
 		if (!take_name(t, r, &e))
+			e.name = facts__caller(m->f, t->tgid, r->caller);
+		if (!e.name)
 			return;
 	}
 	e.cat = scope_category(e.scope);

@@ -204,7 +204,7 @@ static void test_self_plt(void)
 static int build_id_cb(struct dl_phdr_info *info, size_t sz, void *arg)
 {
 	uint8_t *out = arg;
-	const ElfW(Nhdr) *nh;
+	const ElfW(Nhdr) * nh;
 	int i;
 
 	(void)sz;
@@ -236,7 +236,8 @@ static void test_self_build_id(void)
 /* Without section headers .symtab is gone, .dynsym is counted by the hash table, the rest works. */
 static void test_no_sections(void)
 {
-	struct find all = { .name = "no such symbol" }, dyn = all, marker = { .name = "elf_test_marker" };
+	struct find all = { .name = "no such symbol" }, dyn = all,
+		    marker = { .name = "elf_test_marker" };
 	uint64_t start, end;
 	struct elf_file *ef;
 	struct image img;

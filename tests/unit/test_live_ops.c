@@ -16,10 +16,10 @@
 
 /* ---- a synthetic dispatcher ---- */
 
-#define OP_SZ	 7000u
-#define FLAG	 6040u
-#define OP_CNT	 400u
-#define NAME_SZ	 64u
+#define OP_SZ	7000u
+#define FLAG	6040u
+#define OP_CNT	400u
+#define NAME_SZ 64u
 
 /* One list node; which layout of `words` it has depends on the string ABI. */
 struct fake_node {
@@ -43,8 +43,12 @@ static struct fake {
 } fake;
 
 static const char *const unobserved[] = {
-	"aten::is_leaf", "aten::_version", "aten::output_nr", "aten::size.int",
-	"profiler::_record_function_exit._RecordFunction", "profiler::_record_function_enter_new",
+	"aten::is_leaf",
+	"aten::_version",
+	"aten::output_nr",
+	"aten::size.int",
+	"profiler::_record_function_exit._RecordFunction",
+	"profiler::_record_function_enter_new",
 };
 #define UNOBSERVED_CNT (sizeof(unobserved) / sizeof(unobserved[0]))
 
@@ -56,6 +60,7 @@ static uint64_t addr_of(const void *p)
 /* The i-th operator's full name; base and overload in two texts. */
 static void fake_name(uint32_t i, char base[NAME_SZ], char over[NAME_SZ])
 {
+	static const char *const tails[] = { "", "_with_a_rather_long_name.Tensor", ".o" };
 	char *dot;
 
 	*over = 0;
@@ -63,7 +68,7 @@ static void fake_name(uint32_t i, char base[NAME_SZ], char over[NAME_SZ])
 		strcpy(base, unobserved[i / 50]);
 	else
 		snprintf(base, NAME_SZ, "mylib::op_%u%s", i,
-			 i % 3 == 1 ? "_with_a_rather_long_name.Tensor" : i % 3 ? ".o" : "");
+			 tails[i % 3]);
 	dot = strchr(base, '.');
 	if (dot) {
 		strcpy(over, dot + 1);
@@ -152,7 +157,8 @@ static void check_whole(bool old_abi)
 		CU_ASSERT_EQUAL(lo.ops[i].opdef, addr_of(&fake.nodes[i].op));
 		CU_ASSERT_EQUAL(lo.ops[i].unobserved, is_unobserved(full));
 		found += lo.ops[i].unobserved;
-		CU_ASSERT_EQUAL(live_ops__name_at(getpid(), lo.ops[i].opdef, old_abi, at, sizeof(at)), 0);
+		CU_ASSERT_EQUAL(
+			live_ops__name_at(getpid(), lo.ops[i].opdef, old_abi, at, sizeof(at)), 0);
 		CU_ASSERT_STRING_EQUAL(at, full);
 	}
 	CU_ASSERT_EQUAL(found, UNOBSERVED_CNT);
@@ -258,8 +264,8 @@ static void test_bad_names(void)
 	uint32_t i;
 
 	fake_build(false);
-	fake.nodes[10].op.words[0] = 8;                     /* unreadable */
-	fake.nodes[20].op.words[1] = UINT64_MAX;            /* endless */
+	fake.nodes[10].op.words[0] = 8;				 /* unreadable */
+	fake.nodes[20].op.words[1] = UINT64_MAX;		 /* endless */
 	strcpy(fake.reps[31][0].text, "no name\033[2J::at all"); /* not printable */
 	strcpy((char *)&fake.nodes[45].op.words[2], "nocolons");
 	CU_ASSERT_EQUAL_FATAL(fake_read(false, &lo), 0);
@@ -270,10 +276,12 @@ static void test_bad_names(void)
 			  lo.ops[i].opdef != addr_of(&fake.nodes[31].op) &&
 			  lo.ops[i].opdef != addr_of(&fake.nodes[45].op));
 	live_ops__free(&lo);
-	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[10].op), false, buf, sizeof(buf)),
-			-EFAULT);
-	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[45].op), false, buf, sizeof(buf)),
-			-EBADMSG);
+	CU_ASSERT_EQUAL(
+		live_ops__name_at(getpid(), addr_of(&fake.nodes[10].op), false, buf, sizeof(buf)),
+		-EFAULT);
+	CU_ASSERT_EQUAL(
+		live_ops__name_at(getpid(), addr_of(&fake.nodes[45].op), false, buf, sizeof(buf)),
+		-EBADMSG);
 	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[1].op), false, buf, 20),
 			-ENAMETOOLONG);
 	/* the other string layout: nothing readable at all must not pass for an empty table */
@@ -286,8 +294,8 @@ static void test_bad_names(void)
 /* ---- real torch ---- */
 
 /*
- * Prints of some operators whether the profiler recorded their calls; then every operator's name, last,
- * because importing the profiler registers more.
+ * Prints of some operators whether the profiler recorded their calls; then every operator's name,
+ * last, because importing the profiler registers more.
  */
 static const char program[] =
 	"import torch\n"
@@ -295,9 +303,12 @@ static const char program[] =
 	"lib = torch.library.Library('ptbpf_test', 'DEF')\n"
 	"lib.define('my_operator.with_an_overload(Tensor x) -> Tensor')\n"
 	"x, a = torch.ones(2, 2), torch.ops.aten\n"
-	"calls = {'aten::neg': lambda: a.neg(x), 'aten::is_complex': lambda: a.is_complex(x),\n"
-	"         'aten::size.int': lambda: a.size.int(x, 0), 'aten::is_leaf': lambda: a.is_leaf(x),\n"
-	"         'aten::output_nr': lambda: a.output_nr(x), 'aten::_version': lambda: a._version(x),\n"
+	"calls = {'aten::neg': lambda: a.neg(x),\n"
+	"         'aten::is_complex': lambda: a.is_complex(x),\n"
+	"         'aten::size.int': lambda: a.size.int(x, 0),\n"
+	"         'aten::is_leaf': lambda: a.is_leaf(x),\n"
+	"         'aten::output_nr': lambda: a.output_nr(x),\n"
+	"         'aten::_version': lambda: a._version(x),\n"
 	"         'aten::stride.int': lambda: a.stride.int(x, 0), 'aten::mm': lambda: a.mm(x, x)}\n"
 	"with profile() as p:\n"
 	"    for f in calls.values(): f()\n"
@@ -314,7 +325,7 @@ static bool find_singleton(const struct elf_sym *sym, void *arg)
 	return false;
 }
 
-/* A function of torch's own that takes a std::string: libraries linked into it may use the other ABI. */
+/* A function of torch's own with a std::string: libraries linked into it may differ. */
 static bool find_old_string(const struct elf_sym *sym, void *arg)
 {
 	if (!sym->defined || strncmp(sym->name, "_ZN5torch8autograd8profiler", 27))
@@ -407,14 +418,10 @@ static void test_torch(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "new strings", test_new_strings },
-		{ "old strings", test_old_strings },
-		{ "the flag", test_observed_flag },
-		{ "broken lists", test_broken_list },
-		{ "endless list", test_endless_list },
-		{ "bad names", test_bad_names },
-		{ "torch itself", test_torch },
-		CU_TEST_INFO_NULL,
+		{ "new strings", test_new_strings },   { "old strings", test_old_strings },
+		{ "the flag", test_observed_flag },    { "broken lists", test_broken_list },
+		{ "endless list", test_endless_list }, { "bad names", test_bad_names },
+		{ "torch itself", test_torch },	       CU_TEST_INFO_NULL,
 	};
 	struct torch_env envs[TORCH_ENV_MAX];
 

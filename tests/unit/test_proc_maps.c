@@ -105,10 +105,8 @@ static void test_self(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "table", test_table },
-		{ "name filter", test_filter },
-		{ "cut texts", test_cut },
-		{ "own maps", test_self },
+		{ "table", test_table },   { "name filter", test_filter },
+		{ "cut texts", test_cut }, { "own maps", test_self },
 		CU_TEST_INFO_NULL,
 	};
 

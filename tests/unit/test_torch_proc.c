@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Finding the torch libraries of a process wherever they come from: renamed, deleted, replaced, behind
- * another root or mount namespace, with and without the right to read /proc/PID/map_files; and the
- * refusals. The library is a small one that defines what real ones are recognised by.
+ * Finding the torch libraries of a process wherever they come from: renamed, deleted, replaced,
+ * behind another root or mount namespace, with and without the right to read /proc/PID/map_files;
+ * and the refusals. The library is a small one that defines what real ones are recognised by.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -175,7 +175,10 @@ static void check_found_both_ways(const struct child *c, const char *path)
 static void test_names(void)
 {
 	static const char *const names[] = {
-		"libtorch_cpu.so", "libtorch_cpu-1a2b3c4d.so.2", "my libtorch.so", "lib\nc10\\012.so",
+		"libtorch_cpu.so",
+		"libtorch_cpu-1a2b3c4d.so.2",
+		"my libtorch.so",
+		"lib\nc10\\012.so",
 	};
 	struct child c;
 	size_t i;
@@ -185,7 +188,8 @@ static void test_names(void)
 
 		CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, path));
 		CU_ASSERT_FATAL(child__start(&c, path, NULL));
-		if (!strchr(path, '\\')) { /* "\012" in a name and a newline look the same in maps */
+		if (!strchr(path,
+			    '\\')) { /* "\012" in a name and a newline look the same in maps */
 			check_found_both_ways(&c, path);
 		} else {
 			enum torch_proc_why why;
@@ -291,7 +295,8 @@ static void test_damaged(void)
 	unlink(path);
 }
 
-/* Starts a program with a pipe as its input; for a program that says when it runs, waits for that. */
+/* Starts a program with a pipe as its input; for a program that says when it runs, waits for that.
+ */
 static pid_t spawn(const char *program, const char *arg, bool says_ready, int *in)
 {
 	int to[2], from[2];
@@ -336,7 +341,8 @@ static void test_static_program(void)
 	CU_ASSERT_EQUAL_FATAL(elf_file__open(tp->libs[TORCH_LIB_CPU].access_path, &ef), 0);
 	elf_file__for_each_sym(ef, find_op, &addr);
 	addr += tp->libs[TORCH_LIB_CPU].load_bias;
-	CU_ASSERT(addr > tp->libs[TORCH_LIB_CPU].text_start && addr < tp->libs[TORCH_LIB_CPU].text_end);
+	CU_ASSERT(addr > tp->libs[TORCH_LIB_CPU].text_start &&
+		  addr < tp->libs[TORCH_LIB_CPU].text_end);
 	elf_file__close(ef);
 	torch_proc__free(tp);
 	close(in);

@@ -10,8 +10,8 @@
 #define TORCH_ENV_MAX 8
 
 struct torch_env {
-	char root[256];   /* the virtual environment */
-	char libs[512];   /* its torch/lib */
+	char root[256];	  /* the virtual environment */
+	char libs[512];	  /* its torch/lib */
 	const char *name; /* "torch-2.15.0": last part of root */
 };
 
@@ -20,7 +20,8 @@ size_t torch_env__find(struct torch_env envs[TORCH_ENV_MAX]);
 /* Says what was looked for and returns the exit code of a skipped test. */
 int torch_env__skip(void);
 
-/* A Python program that prints lines, then READY, then sleeps until its standard input is closed. */
+/* A Python program that prints lines, then READY, then sleeps until its standard input is closed.
+ */
 struct torch_child {
 	pid_t pid;
 	int in;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Class names of polymorphic objects in the target, by the Itanium C++ ABI's run-time type information:
- * vptr - 8 holds the type_info, whose second word is the mangled name (section 2.9.5).
+ * Class names of polymorphic objects in the target, by the Itanium C++ ABI's run-time type
+ * information: vptr - 8 holds the type_info, whose second word is the mangled name (section 2.9.5).
  */
 #include "target/torch_proc.h"
 

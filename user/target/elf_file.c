@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Opening and mapping an ELF file, its segments and build-id. The headers are parsed here and not by
- * libelf because every byte may be hostile and the file is half a gigabyte: nothing is copied, every
- * table is checked once against the size that fstat() told. What remains: a file that is truncated
- * while it is mapped raises SIGBUS here as it does in the process that runs it.
+ * Opening and mapping an ELF file, its segments and build-id. The headers are parsed here and not
+ * by libelf because every byte may be hostile and the file is half a gigabyte: nothing is copied,
+ * every table is checked once against the size that fstat() told. What remains: a file that is
+ * truncated while it is mapped raises SIGBUS here as it does in the process that runs it.
  */
 #define LOG_DOMAIN "elf_file"
 #include "target/elf_priv.h"
@@ -150,7 +150,8 @@ uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off)
 	return UINT64_MAX;
 }
 
-const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len, uint64_t *avail)
+const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len,
+			       uint64_t *avail)
 {
 	uint32_t i;
 

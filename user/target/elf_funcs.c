@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Function boundaries from the unwind tables, which no build of torch can do without (exceptions),
- * so they are there for local functions of stripped files too. .eh_frame_hdr's sorted table gives the
- * FDE, the FDE the range. Layout: LSB 5.0, "Exception Frames"; DWARF 5 section 6.4.
+ * so they are there for local functions of stripped files too. .eh_frame_hdr's sorted table gives
+ * the FDE, the FDE the range. Layout: LSB 5.0, "Exception Frames"; DWARF 5 section 6.4.
  */
 #include "target/elf_priv.h"
 
 /* DW_EH_PE: low nibble is the form, bits 4-6 what it is relative to */
-#define PE_ABSPTR 0x00
-#define PE_UDATA2 0x02
-#define PE_UDATA4 0x03
-#define PE_UDATA8 0x04
-#define PE_SDATA2 0x0a
-#define PE_SDATA4 0x0b
-#define PE_SDATA8 0x0c
-#define PE_FORM	  0x0f
-#define PE_REL	  0x70
-#define PE_PCREL  0x10
-#define PE_DATAREL 0x30
+#define PE_ABSPTR   0x00
+#define PE_UDATA2   0x02
+#define PE_UDATA4   0x03
+#define PE_UDATA8   0x04
+#define PE_SDATA2   0x0a
+#define PE_SDATA4   0x0b
+#define PE_SDATA8   0x0c
+#define PE_FORM	    0x0f
+#define PE_REL	    0x70
+#define PE_PCREL    0x10
+#define PE_DATAREL  0x30
 #define PE_INDIRECT 0x80
-#define PE_OMIT	  0xff
+#define PE_OMIT	    0xff
 
 /* A reader over bytes of the file that also knows their vaddr. err sticks. */
 struct cursor {

@@ -229,8 +229,8 @@ void elf_dyn__init(struct elf_file *ef)
 	elf_symtab__set_str(&ef->dynsym, str, d.str_sz);
 }
 
-bool elf_symtab__walk(const struct elf_symtab *st,
-		      bool (*fn)(const struct elf_sym *sym, void *arg), void *arg)
+bool elf_symtab__walk(const struct elf_symtab *st, bool (*fn)(const struct elf_sym *sym, void *arg),
+		      void *arg)
 {
 	struct elf_sym sym;
 	Elf64_Sym raw;

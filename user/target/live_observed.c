@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Finds OperatorEntry::is_observed_ without knowing its offset, which moves with every dispatch key
- * (3936, 4752, 6040 in three versions). Every operator's OperatorDef is laid over every other's; the
- * flag is the byte that is 0 or 1 in all of them, 0 in those operators that have always been on torch's
- * list of unobserved ones (aten/src/ATen/core/dispatch/ObservedOperators.cpp) and 1 in all others but
- * a few. One byte must remain, or several that say the same; else nothing is claimed.
+ * (3936, 4752, 6040 in three versions). Every operator's OperatorDef is laid over every other's;
+ * the flag is the byte that is 0 or 1 in all of them, 0 in those operators that have always been on
+ * torch's list of unobserved ones (aten/src/ATen/core/dispatch/ObservedOperators.cpp) and 1 in all
+ * others but a few. One byte must remain, or several that say the same; else nothing is claimed.
  */
 #define LOG_DOMAIN "live_ops"
 #include "target/live_observed.h"
@@ -20,8 +20,11 @@
 #define KNOWN_MIN      3u /* so many of the operators below must exist */
 
 static const char *const always_unobserved[] = {
-	"aten::is_leaf", "aten::_version", "aten::output_nr",
-	"profiler::_record_function_exit", "profiler::_record_function_enter_new",
+	"aten::is_leaf",
+	"aten::_version",
+	"aten::output_nr",
+	"profiler::_record_function_exit",
+	"profiler::_record_function_enter_new",
 };
 
 struct candidate {
@@ -49,8 +52,8 @@ static uint64_t mix(uint64_t v)
 }
 
 /* Lays one operator's bytes [lo, hi) over the candidates. */
-static void overlay(struct candidate *cands, uint32_t lo, uint32_t hi, const uint8_t *bytes, uint32_t idx,
-		    bool known)
+static void overlay(struct candidate *cands, uint32_t lo, uint32_t hi, const uint8_t *bytes,
+		    uint32_t idx, bool known)
 {
 	uint32_t off;
 
@@ -80,8 +83,8 @@ static bool narrow(const struct candidate *cands, uint32_t *lo, uint32_t *hi)
 }
 
 /* Reads all operators; the offset of the flag or 0. `known`: how many must have 0. */
-static uint32_t locate(pid_t pid, const struct live_ops *lo, struct candidate *cands, uint8_t *bytes,
-		       uint32_t known)
+static uint32_t locate(pid_t pid, const struct live_ops *lo, struct candidate *cands,
+		       uint8_t *bytes, uint32_t known)
 {
 	uint32_t i, off, from = 0, to = WINDOW, found = 0;
 	ssize_t n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The dispatcher's table of operators, read from outside a live process: c10::Dispatcher starts with
- * std::list<OperatorDef> (aten/src/ATen/core/dispatch/Dispatcher.h), a node is {next, prev, OperatorDef}
- * and OperatorDef starts with the OperatorName {std::string name, overload_name}. The process goes on
- * registering meanwhile: a list whose links do not agree is read again.
+ * The dispatcher's table of operators, read from outside a live process: c10::Dispatcher starts
+ * with std::list<OperatorDef> (aten/src/ATen/core/dispatch/Dispatcher.h), a node is {next, prev,
+ * OperatorDef} and OperatorDef starts with the OperatorName {std::string name, overload_name}. The
+ * process goes on registering meanwhile: a list whose links do not agree is read again.
  */
 #define LOG_DOMAIN "live_ops"
 #include "target/torch_proc.h"
@@ -17,9 +17,9 @@
 #include "target/live_observed.h"
 #include "target/remote_mem.h"
 
-#define NODE_MAX    100000u
-#define NAME_SZ_MAX 512u /* the longest of torch's own is 60; custom operators' are people's choice */
-#define WALK_TRIES  5
+#define NODE_MAX 100000u
+#define NAME_SZ_MAX 512u /* torch's own have up to 60, custom operators' are people's choice */
+#define WALK_TRIES 5
 
 /* {next, prev} and the operator's two strings; with the old string ABI those are two pointers. */
 struct node {
@@ -73,7 +73,8 @@ static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
 			return err == -EFAULT ? -EAGAIN : err;
 		if (node.prev != prev)
 			return -EAGAIN;
-		if (vec_reserve((void **)&ops->items, &ops->cap, ops->cnt + 1ULL, sizeof(*ops->items)))
+		if (vec_reserve((void **)&ops->items, &ops->cap, ops->cnt + 1ULL,
+				sizeof(*ops->items)))
 			return -ENOMEM;
 		ops->items[ops->cnt].opdef = at + 16;
 		set_parts(&ops->items[ops->cnt++], &node, old_abi);
@@ -82,7 +83,7 @@ static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
 	return 0;
 }
 
-/* Old string ABI: the length precedes the text (bits/cow_string.h, _Rep {length, capacity, refs}). */
+/* Old string ABI: the length precedes the text (bits/cow_string.h, _Rep {length, cap, refs}). */
 static int read_lengths(pid_t pid, struct raw_ops *ops, struct remote_piece *pieces)
 {
 	uint32_t i;
@@ -118,7 +119,8 @@ static char *name_buf(const struct raw_op *op, struct remote_piece *pieces)
 	char *buf;
 
 	pieces[0].len = pieces[1].len = 0;
-	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX || over->len > NAME_SZ_MAX)
+	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX ||
+	    over->len > NAME_SZ_MAX)
 		return calloc(1, 1);
 	buf = calloc(1, name->len + 1 + over->len + 1);
 	if (!buf)

@@ -76,8 +76,8 @@ int proc__threads(pid_t pid, pid_t **tids)
 }
 
 /*
- * The fields of /proc/PID/stat behind the name, which may hold blanks and parentheses: state letter,
- * parent, flags. False when there is no such process.
+ * The fields of /proc/PID/stat behind the name, which may hold blanks and parentheses: state
+ * letter, parent, flags. False when there is no such process.
  */
 static bool read_stat(pid_t pid, char *state, pid_t *ppid, unsigned int *flags)
 {

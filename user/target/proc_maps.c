@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Reads /proc/PID/maps. Paths are the target's choice: any byte may occur in them, a newline comes as
- * \012 (fs/proc/task_mmu.c, seq_path with "\n"). Keeps file-backed mappings only.
+ * Reads /proc/PID/maps. Paths are the target's choice: any byte may occur in them, a newline comes
+ * as \012 (fs/proc/task_mmu.c, seq_path with "\n"). Keeps file-backed mappings only.
  */
 #include "target/proc_maps.h"
 
@@ -80,9 +80,11 @@ static bool parse_line(const char *line, struct proc_map *map, const char **path
 	int used = 0;
 
 	memset(map, 0, sizeof(*map));
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 "%n",
+	if (sscanf(line,
+		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 "%n",
 		   &map->start, &map->end, perms, &map->off, &map->dev_major, &map->dev_minor,
-		   &map->ino, &used) != 7 || !used)
+		   &map->ino, &used) != 7 ||
+	    !used)
 		return false;
 	if (map->end <= map->start || strlen(perms) != 4)
 		return false;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define PAGE_SZ	  4096u /* the smallest there is on x86-64: reads are cut at its multiples */
-#define BATCH_MAX 512u  /* below IOV_MAX */
+#define BATCH_MAX 512u	/* below IOV_MAX */
 
 static bool must_fall_back(int err)
 {
@@ -74,7 +74,7 @@ int remote__read(pid_t pid, uint64_t addr, void *buf, size_t len)
 	return 0;
 }
 
-/* One call for up to BATCH_MAX pieces; how many came whole, or negative errno if not even the first. */
+/* One call for up to BATCH_MAX pieces; how many came whole, negative errno if not even one. */
 static int read_batch(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 {
 	struct iovec local[BATCH_MAX], remote[BATCH_MAX];
@@ -112,7 +112,7 @@ int remote__read_pieces(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 		}
 		if (got > 0)
 			done += (uint32_t)got;
-		/* this one ends the batch: alone it is read, by the other way if need be, or it is bad */
+		/* this one ended the batch: it is bad, or it needs the other way */
 		err = remote__read(pid, pieces[done].addr, pieces[done].buf, pieces[done].len);
 		if (err && err != -EFAULT)
 			return err;
@@ -148,7 +148,8 @@ int remote__read_cstr(pid_t pid, uint64_t addr, char *buf, size_t cap)
 
 int remote__read_string(pid_t pid, uint64_t addr, bool old_abi, char *buf, size_t cap)
 {
-	uint64_t head[2] = { 0, 0 }; /* text, length: basic_string.h; cow_string.h keeps it before the text */
+	/* text, length: bits/basic_string.h; bits/cow_string.h keeps the latter before the text */
+	uint64_t head[2] = { 0, 0 };
 	size_t len;
 	int err;
 

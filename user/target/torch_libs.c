@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which mapped file is which torch library, told by what it defines and not by its name: wheels carry
- * renamed copies, distributions split differently, a static build has all roles in one file. Also how
- * to reach the very file that is mapped, across mount namespaces and after deletion.
+ * Which mapped file is which torch library, told by what it defines and not by its name: wheels
+ * carry renamed copies, distributions split differently, a static build has all roles in one file.
+ * Also how to reach the very file that is mapped, across mount namespaces and after deletion.
  */
 #define LOG_DOMAIN "torch_libs"
 #include "target/torch_libs.h"
@@ -58,7 +58,7 @@ static bool score_sym(const struct elf_sym *sym, void *arg)
 
 /* ---- how to reach the file, and that it is the one ---- */
 
-/* The address at which the file's byte map->off is linked; UINT64_MAX: no executable segment has it. */
+/* Where the file's byte map->off is linked; UINT64_MAX: in no executable segment. */
 static uint64_t linked_addr(const struct elf_file *ef, const struct proc_map *map)
 {
 	uint32_t i;
@@ -98,8 +98,8 @@ enum identity {
 };
 
 /*
- * Overlayfs and btrfs show another device to stat() than in maps, overlayfs also an inode number with
- * marks in the high bits (xino); a file put there anew has another number.
+ * Overlayfs and btrfs show another device to stat() than in maps, overlayfs also an inode number
+ * with marks in the high bits (xino); a file put there anew has another number.
  */
 static enum identity compare_inode(const char *path, const struct proc_map *map)
 {
@@ -114,9 +114,9 @@ static enum identity compare_inode(const char *path, const struct proc_map *map)
 }
 
 /*
- * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE. The path in maps
- * is the target's for another mount namespace, ours for a mere chroot, and another file may be there by
- * now. NULL: out of memory.
+ * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE. The path in
+ * maps is the target's for another mount namespace, ours for a mere chroot, and another file may be
+ * there by now. NULL: out of memory.
  */
 static char *access_path(pid_t pid, const struct proc_map *map, enum identity *id)
 {
@@ -158,8 +158,10 @@ static void digest(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
 
 	eh = elf_file__bytes(ef, ef->eh_hdr, 0, &avail);
 	for (i = 0; i < 2; i++) {
-		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr, sizeof(ef->ehdr));
-		h[i] = fnv1a(h[i], ef->map + ef->ehdr.e_phoff, ef->ehdr.e_phnum * sizeof(Elf64_Phdr));
+		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr,
+			     sizeof(ef->ehdr));
+		h[i] = fnv1a(h[i], ef->map + ef->ehdr.e_phoff,
+			     ef->ehdr.e_phnum * sizeof(Elf64_Phdr));
 		h[i] = fnv1a(h[i], ef->dynsym.syms.data, ef->dynsym.syms.cnt * sizeof(Elf64_Sym));
 		if (eh)
 			h[i] = fnv1a(h[i], eh, avail < 1 << 20 ? avail : 1 << 20);
@@ -193,11 +195,11 @@ static int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from)
 	return 0;
 }
 
-/* With the path: inode numbers repeat across the subvolumes of one btrfs, which share a device here. */
+/* With the path: inode numbers repeat across subvolumes of a btrfs, which share a device here. */
 static bool same_file(const struct proc_map *a, const struct proc_map *b)
 {
-	return a->ino == b->ino && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor && !strcmp(a->path, b->path);
+	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+	       !strcmp(a->path, b->path);
 }
 
 /* The range of all executable mappings of the file that share the bias. */
@@ -227,8 +229,8 @@ enum scan_scope {
 
 static int not_the_file(const struct torch_proc *tp, const struct proc_map *map)
 {
-	pr_warn("the file that process %d has mapped as %s is gone from there, and /proc/%d/map_files "
-		"is not readable for us", tp->pid, map->path, tp->pid);
+	pr_warn("%s is not the file that process %d has mapped, and /proc/%d/map_files is closed",
+		map->path, tp->pid, tp->pid);
 	return -ENOEXEC;
 }
 
@@ -280,8 +282,8 @@ out:
 }
 
 /* Gives the file those roles in which it defines more than the best one before. */
-static int take_roles(struct torch_proc *tp, const struct torch_lib *lib, const struct role_score *score,
-		      struct role_score *best)
+static int take_roles(struct torch_proc *tp, const struct torch_lib *lib,
+		      const struct role_score *score, struct role_score *best)
 {
 	uint32_t role;
 	int err;

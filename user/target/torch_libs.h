@@ -10,8 +10,8 @@
 bool torch_libs__may_be(const struct proc_map *map);
 
 /*
- * Fills tp->libs from the mappings. 0 or -ENOMEM. *bad_cnt: the number of mapped files that may be torch
- * libraries but could not be read.
+ * Fills tp->libs from the mappings. 0 or -ENOMEM. *bad_cnt: the number of mapped files that may be
+ * torch libraries but could not be read.
  */
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt);
 void torch_lib__clear(struct torch_lib *lib);

@@ -61,9 +61,17 @@ def prune(node, side, ctx, counts):
     node.children = kept
 
 
+def spelled(name):
+    """A name as every side can write it: torch makes "unknown" of what is not ASCII (older ones do
+    not) and a slash of a backslash; that ptbpf writes the true text is tested elsewhere."""
+    if name == "unknown" or not (name.isascii() and (name.isprintable() or not name)):
+        return "<a name that is not printable ASCII>"
+    return name.replace("\\", "/")
+
+
 def lines(node):
     """The tree as comparable lines."""
-    return ["  " * (d - 1) + n.name + (" [note]" if n.cat == "user_annotation" else "")
+    return ["  " * (d - 1) + spelled(n.name) + (" [note]" if n.cat == "user_annotation" else "")
             for d, n in node.walk() if d]
 
 
@@ -74,9 +82,10 @@ def backward_numbers(nodes):
     return [(name, s - low) for name, s in found]
 
 
-def flow_set(flows):
-    low = min((s for _, _, s in flows), default=0)
-    return collections.Counter((f, b, s - low) for f, b, s in flows)
+def flow_set(flows, all_threads):
+    flows = [f for f in flows if all_threads or f[3]]
+    low = min((s for _, _, s, _ in flows), default=0)
+    return collections.Counter((f, b, s - low) for f, b, s, _ in flows)
 
 
 def unlike(want, got, limit=30):
@@ -142,7 +151,8 @@ def compare(truth, seen, prefix_truth, prefix_seen, name, ctx):
     for side, p in (("torch", want), ("ptbpf", got)):
         for node in [p.root, *p.others]:
             prune(node, side, ctx, v.known)
-    v.same_lines(f"{name}, main thread", lines(want.root), lines(got.root))
+    order = list if name not in ctx.get("unordered", ()) else (lambda tree: sorted(l.strip() for l in tree))
+    v.same_lines(f"{name}, main thread", order(lines(want.root)), order(lines(got.root)))
     if ctx["all_threads"]:
         others = [t for t in map(lines, want.others) if t], [t for t in map(lines, got.others) if t]
         for k, (a, b) in enumerate(pair_threads(*others)):
@@ -155,8 +165,8 @@ def compare(truth, seen, prefix_truth, prefix_seen, name, ctx):
         if a != b:
             v.problems.append(f"{name}: backward sequence numbers differ\n"
                               + unlike([f"{s} {n}" for n, s in a], [f"{s} {n}" for n, s in b], 20))
-    if truth.has_flows and seen.has_flows and ctx["all_threads"]:
-        a, b = flow_set(want.flows), flow_set(got.flows)
+    if truth.has_flows and seen.has_flows:
+        a, b = (flow_set(p.flows, ctx["all_threads"]) for p in (want, got))
         v.flows += sum(a.values())
         if a != b:
             v.problems.append(f"{name}: arrows differ; only torch: {sorted((a - b).items())[:6]}; "

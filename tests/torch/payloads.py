@@ -20,22 +20,23 @@ class Skip(Exception):
 
 
 class Payload:
-    def __init__(self, prepare, group, observe):
+    def __init__(self, prepare, group, observe, ordered):
         self.name = prepare.__name__
         self.prepare = prepare
         self.group = group  # payloads of one group share a process
         self.observe = observe  # also run under ExecutionTraceObserver: it sees all threads in every
         #                         version, but loses its place when an operator raises
+        self.ordered = ordered  # False: the order depends on other processes; compared as a bag
 
 
 REGISTRY = {}
 
 
-def payload(group="eager", observe=False):
+def payload(group="eager", observe=False, ordered=True):
     """Registers prepare() under its name."""
 
     def register(prepare):
-        REGISTRY[prepare.__name__] = Payload(prepare, group, observe)
+        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered)
         return prepare
 
     return register

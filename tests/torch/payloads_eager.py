@@ -241,7 +241,9 @@ def annotations():
             x.exp()
         with record_function("empty"):
             pass
-        with record_function("with \"quotes\", back\\slash, a: colon and ünïcode"):
+        with record_function("with \"quotes\", back\\slash, a: colon"):
+            x.sin()
+        with record_function("ünïcode"):
             x.sin()
         with record_function(""):
             x.cos()

@@ -158,6 +158,6 @@ def loader_in_process():
     return loader_payload(0)
 
 
-@payload()
+@payload(ordered=False)
 def loader_two_workers():
     return loader_payload(2)

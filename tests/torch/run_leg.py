@@ -131,25 +131,27 @@ class Leg:
         target_dir, seen, out = self.run_target(group)
         self.tell(group + ".same_results", self.digests(told, seen))
         inside = os.path.join(target_dir, "profiled.json")
-        trusted = truth.load_chrome(os.path.join(truth_dir, "profiled.json")) if told["profiled"] else None
+        trusted = truth.load_chrome(os.path.join(truth_dir, "profiled.json"), own=True) if told["profiled"] else None
         observed = truth.load_observer(os.path.join(truth_dir, "observed.json"))
         names = list(told["bare"])
         if out is None:  # torch against itself: is the truth the same in two processes?
-            other, load = truth.load_chrome(inside), lambda: None
+            other, load = truth.load_chrome(inside, own=True), lambda: None
             for name in names:
                 self.tell(f"{name}.itself", compare.compare(trusted, other, "profiled", "profiled", name,
-                                                            {"target_profiled": True, "all_threads": told["all_threads"]}))
+                                                            {"target_profiled": True, "all_threads": told["all_threads"],
+                                                             "unordered": told["unordered"]}))
             return
         trace, last = out
         load = lambda: truth.load_chrome(trace)  # noqa: E731  comparing prunes, so each takes a fresh copy
-        both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"]}
+        both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"],
+                "unordered": told["unordered"]}
         bare = dict(both, target_profiled=False)
         print(f"    {last}")
         if trusted:
             mine = load()
             for name in names:
                 self.tell(f"{name}.bare", compare.compare(trusted, mine, "profiled", "bare", name, bare))
-            mine, theirs = load(), truth.load_chrome(inside)
+            mine, theirs = load(), truth.load_chrome(inside, own=True)
             for name in names:
                 self.tell(f"{name}.both", compare.compare(theirs, mine, "profiled", "profiled", name, both))
         mine = load()

@@ -134,7 +134,8 @@ def main():
     args = ap.parse_args()
     gate = Gate(args.dir)
     runs, skipped = prepare(args.group, args.payload)
-    result = {"torch": torch.__version__, "python": sys.version.split()[0], "skipped": skipped, "pid": os.getpid()}
+    result = {"torch": torch.__version__, "python": sys.version.split()[0], "skipped": skipped, "pid": os.getpid(),
+              "unordered": [name for name in runs if not payloads.REGISTRY[name].ordered]}
     if args.mode == "truth":
         result["bare"] = run_all(runs, "bare")
         result["profiled"], result["all_threads"] = under_profiler(

@@ -33,7 +33,7 @@ class Payload:
     def __init__(self, root):
         self.root = root
         self.others = []  # one node per other thread, its children are the thread's outermost slices
-        self.flows = []   # (forward name, backward name, sequence number)
+        self.flows = []   # (forward name, backward name, sequence number, on the main thread)
 
 
 class Trace:
@@ -47,6 +47,17 @@ def read_json(path):
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as f:
         return json.load(f)
+
+
+def read_profiled(path):
+    """torch's own Chrome trace; older versions do not escape the names in it: made good here."""
+    with open(path, encoding="utf-8", errors="replace") as f:
+        text = f.read()
+    try:
+        return json.loads(text)
+    except ValueError:
+        text = re.sub(r'"name": "(.*)", "pid":', lambda m: f'"name": {json.dumps(m[1])}, "pid":', text)
+        return json.loads(text)
 
 
 def read_observer(path):
@@ -89,7 +100,7 @@ def chrome_nodes(events):
 
 
 def chrome_flows(events, threads):
-    """[(forward node, backward node)] of the fwdbwd arrows."""
+    """[(forward node, backward node, thread of the latter)] of the fwdbwd arrows."""
     by_start = {}
     for tid, nodes in threads.items():
         for n in nodes:
@@ -107,12 +118,13 @@ def chrome_flows(events, threads):
         bwd = [n for n in by_start.get(both["f"], ()) if n.fwd > 0]
         if not fwd or not bwd:
             raise ValueError(f"fwdbwd arrow {flow} does not begin and end on slices with sequence numbers: {both}")
-        pairs.append((fwd[-1], bwd[-1]))
+        pairs.append((fwd[-1], bwd[-1], both["f"][0]))
     return pairs
 
 
-def load_chrome(path, pid=None):
-    document = read_json(path)
+def load_chrome(path, own=False, pid=None):
+    """own: torch wrote it."""
+    document = read_profiled(path) if own else read_json(path)
     events = document["traceEvents"]
     threads = {k: v for k, v in chrome_nodes(events).items() if pid is None or k[0] == pid}
     trace = Trace(document, True, True)
@@ -141,10 +153,10 @@ def load_chrome(path, pid=None):
                 if not holder.children:
                     span[2].others.append(holder)
                 holder.children.append(top)
-    for fwd, bwd in chrome_flows(events, threads):
+    for fwd, bwd, tid in chrome_flows(events, threads):
         span = payload_at(bwd.begin)
         if span:
-            span[2].flows.append((fwd.name, bwd.name, bwd.seq))
+            span[2].flows.append((fwd.name, bwd.name, bwd.seq, tid == span[3]))
     return trace
 
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Other ways to run: perf-event uprobes, --dry-run, --children, record, report and export afterwards."""
+
+import json
+import os
+
+from common import (PYTHON, WORKLOADS, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, workload,
+                    workspace)
+
+SCRIPT = os.path.join(WORKLOADS, "scripted.py")
+
+
+def names(doc, pid=None):
+    return [(e["name"], e["cat"]) for e in sorted(slices(doc, pid=pid), key=lambda e: (e["ts"], -e["dur"]))]
+
+
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
+def scripted(ws, name, *options):
+    """Names of the scripted target's slices, attached before its first operator."""
+    with workload("scripted.py", f"{ws}/{name}.go") as p:
+        p.wait_line("ready")
+        with Tracer("attach", "--pid", p.pid, "-o", f"{ws}/{name}.ptb", "--trace", f"{ws}/{name}.json", *options) as t:
+            t.wait_attached()
+            touch(f"{ws}/{name}.go")
+            check(p.finish() == 0, f"the target failed\n{p.text()}")
+            t.expect(0)
+    return load_trace(f"{ws}/{name}.json")
+
+
+def perf_uprobes():
+    """The older kernel interface gives the same slices."""
+    require_root()
+    with workspace() as ws:
+        multi, perf = names(scripted(ws, "multi")), names(scripted(ws, "perf", "--perf-uprobes"))
+        check(multi == perf, f"{len(multi)} slices and {len(perf)} with --perf-uprobes")
+        return f"{len(multi)} slices equal"
+
+
+def record():
+    """From the first operator on, with the exit status and the output of the program."""
+    require_root()
+    with workspace() as ws:
+        attached = names(scripted(ws, "attached"))
+        done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--", PYTHON, SCRIPT)
+        check("done" in done.out, f"the program's output is gone\n{done.text()}")
+        got = names(load_trace(ws + "/r.json"))
+        first = got.index(attached[0])
+        check(got[first:] == attached, f"record has {len(got) - first} slices, attach {len(attached)}")
+        check(first < 200, f"{first} slices before the first part")
+
+
+def record_failures():
+    """The program's own end is told; a program that does not exist is an error."""
+    require_root()
+    with workspace() as ws:
+        run_ptbpf("record", "-o", ws + "/a.ptb", "--", "/no/such/program", cwd=ws, expect=1)
+        code = "import torch, sys; torch.ones(2); sys.exit(7)"
+        done = run_ptbpf("record", "-o", ws + "/b.ptb", "--trace", ws + "/b.json", "--", PYTHON, "-c", code, cwd=ws,
+                         expect=(0, 1, 3, 7))
+        check("7" in "\n".join(done.err) or done.proc.returncode == 7, f"the program's status is not told\n{done.text()}")
+        check(slices(load_trace(ws + "/b.json"), "aten::ones"), "no operators of a program that failed")
+
+
+def dry_run():
+    """Every probe and refusal is shown; nothing is attached, nothing written."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        done = run_ptbpf("attach", "--pid", p.pid, "--dry-run", cwd=ws)
+        text = "\n".join(done.out)
+        check("aten::neg" in text and "evaluate_function" in text, f"the plan is not shown:\n{text[:500]}")
+        check(len(done.out) > 3000, f"only {len(done.out)} lines of plan")
+        check(not os.listdir(ws), f"--dry-run wrote {os.listdir(ws)}")
+
+
+def children():
+    """--children: data loader workers of a training loop, also those that exist already."""
+    require_root()
+    with workspace() as ws, workload("train_loop.py", 0, 2) as p:
+        p.wait_line("step 20")
+        with Tracer("attach", "--pid", p.pid, "--children", "-d", "2s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            t.expect(0, 3)
+        doc = load_trace(ws + "/a.json")
+        pids = {e["pid"] for e in slices(doc)}
+        check(p.pid in pids and len(pids) >= 3, f"processes in the trace: {sorted(pids)}, parent {p.pid}")
+        workers = {e["name"] for e in slices(doc) if e["pid"] != p.pid}
+        check("aten::stack" in workers, f"no collation in the workers: {sorted(workers)[:20]}")
+        named = {e["pid"] for e in doc["traceEvents"] if e.get("ph") == "M" and e["name"] == "process_name"}
+        check(pids <= named, "a process has no name in the trace")
+        seen = len(p.out)
+        p.wait_line(r"step \d+")
+        check(p.alive() and len(p.out) >= seen, "the training loop died")
+
+
+def again_from_capture():
+    """report and export need no target, and give what attach gave."""
+    require_root()
+    with workspace() as ws:
+        doc = scripted(ws, "live")
+        capture = ws + "/live.ptb"
+        run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json")
+        check(names(load_trace(ws + "/again.json")) == names(doc), "export differs from the trace of attach")
+        run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json.gz")
+        with open(ws + "/again.json.gz", "rb") as f:
+            check(f.read(2) == b"\x1f\x8b", "a name that ends in .gz is not compressed")
+        check(names(load_trace(ws + "/again.json.gz")) == names(doc), "the compressed export differs")
+        done = run_ptbpf("report", capture, "--json", "--sort-by", "count")
+        text = json.dumps(json.loads("\n".join(done.out)))
+        check("aten::neg" in text and "100" in text, "the report lacks the operators")
+        short = run_ptbpf("report", capture, "--row-limit", "2", "--sort-by", "count")
+        long = run_ptbpf("report", capture, "--row-limit", "-1")
+        check(len(short.out) < len(long.out), "--row-limit has no effect")
+
+
+if __name__ == "__main__":
+    main([perf_uprobes, record, record_failures, dry_run, children, again_from_capture])

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What cannot be attached to is refused at once, in a sentence that names it, without harm."""
+
+import os
+import subprocess
+
+from common import Process, Tracer, check, main, require_root, run_ptbpf, workload, workspace
+
+
+def refused(pid, *words, code=1, folder=None, extra=()):
+    with workspace() as ws:
+        done = run_ptbpf("attach", "--pid", pid, "-d", "1s", *extra, cwd=folder or ws, expect=code)
+        text = "\n".join(done.err)
+        check(str(pid) in text, f"the message does not name pid {pid}:\n{text}")
+        for w in words:
+            check(w in text, f"the message lacks {w!r}:\n{text}")
+        left = [f for f in os.listdir(ws) if not f.startswith(".")]
+        check(not left, f"a refused attach left files: {left}")
+        return text
+
+
+def no_such_pid():
+    with subprocess.Popen(["true"]) as p:
+        p.wait()
+        refused(p.pid, "no such process")
+
+
+def not_pytorch():
+    with Process(["sleep", "60"]) as p:
+        refused(p.pid, "PyTorch")
+        check(p.alive(), "the process did not survive")
+
+
+def kernel_thread():
+    require_root()
+    refused(2)
+
+
+def torch_not_loaded():
+    with workspace() as ws, workload("late.py", ws + "/never") as p:
+        p.wait_line("ready")
+        text = refused(p.pid, "PyTorch", "--wait")
+        check("--wait" in text, "the way out is not named")
+
+
+def not_root():
+    """An ordinary user is told which right is missing; the target goes on."""
+    require_root()
+    with workload("spin.py") as p, workspace() as ws:
+        p.wait_line("ready")
+        os.chmod(ws, 0o777)
+        wrap = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]
+        from harness import PTBPF
+        with Process([*wrap, PTBPF, "attach", "--pid", str(p.pid), "-d", "1s"], cwd=ws) as t:
+            check(t.finish() == 1, f"expected exit 1\n{t.text()}")
+            text = "\n".join(t.err)
+            check("root" in text and "CAP_" in text, f"the missing capability is not named:\n{text}")
+        with Process([*wrap, PTBPF, "doctor"], cwd=ws) as t:
+            code = t.finish()
+            check(code in (0, 1, 3), f"doctor as an ordinary user ended with {code}\n{t.text()}")
+            check("CAP_" in "\n".join(t.out + t.err), f"doctor names no capability\n{t.text()}")
+        check(p.alive(), "the target died")
+
+
+def one_of_two_is_wrong():
+    """A list of pids with one that does not exist is refused whole, before anything is attached."""
+    require_root()
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    with workload("spin.py") as p:
+        p.wait_line("ready")
+        refused(f"{p.pid},{gone.pid}".split(",")[1], extra=("--pid", str(p.pid)))
+
+
+def report_of_nothing():
+    """report and export say what is wrong with a file that is no capture."""
+    with workspace() as ws:
+        for name, content in (("text.ptb", b"hello\n" * 50), ("empty.ptb", b""), ("zero.ptb", bytes(4096))):
+            path = os.path.join(ws, name)
+            with open(path, "wb") as f:
+                f.write(content)
+            for args in (("report", path), ("export", path, "--format", "chrome", "-o", ws + "/x.json")):
+                done = run_ptbpf(*args, expect=1)
+                check(name in "\n".join(done.err), f"{args[0]}: the message does not name the file: {done.err}")
+            check(not os.path.exists(ws + "/x.json"), "export left an output for a file that is no capture")
+        with Tracer("report", ws + "/missing.ptb") as t:
+            t.expect(1)
+
+
+if __name__ == "__main__":
+    main([no_such_pid, not_pytorch, kernel_thread, torch_not_loaded, not_root, one_of_two_is_wrong, report_of_nothing])

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""How a window ends from ptbpf's side: duration, Ctrl-C, SIGTERM, SIGKILL."""
+
+import signal
+import statistics
+
+from common import Tracer, check, load_trace, main, report_json, require_root, slices, wait_for, workload, workspace
+
+
+def rates(p):
+    return [float(line.split()[1]) for line in p.out if line.startswith("rate")]
+
+
+def median_of_new(p, cnt=7):
+    """Median of the next rates that the target prints."""
+    have = len(rates(p))
+    wait_for(lambda: len(rates(p)) >= have + cnt, "the target to go on")
+    return statistics.median(rates(p)[have:])
+
+
+def by_signal(sig):
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            seen = len(p.out)
+            wait_for(lambda: len(p.out) > seen + 1, "the target to work inside the window")
+            t.signal(sig)
+            t.expect(0)
+        check(len(slices(load_trace(ws + "/a.json"), "aten::neg")) > 1000, "the trace is not complete")
+        median_of_new(p, 1)
+
+
+def ctrl_c():
+    by_signal(signal.SIGINT)
+
+
+def sigterm():
+    by_signal(signal.SIGTERM)
+
+
+def duration():
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "-d", "700ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            t.expect(0)
+        events = slices(load_trace(ws + "/a.json"), "aten::neg")
+        span = max(e["ts"] for e in events) - min(e["ts"] for e in events)
+        check(0.5e6 < span < 0.9e6, f"a window of 0.7 s holds {span / 1e6:.2f} s of operators")
+
+
+def two_ctrl_c():
+    """Impatience does no harm: the second one may cut the output, never the target."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb") as t:
+            t.wait_attached()
+            for _ in range(3):
+                if t.alive():
+                    t.signal(signal.SIGINT)
+            t.finish()
+        median_of_new(p, 1)
+
+
+def killed():
+    """kill -9: the kernel takes the probes away, the target runs at its old speed, the capture is readable."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        before = median_of_new(p)
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb") as t:
+            t.wait_attached()
+            during = median_of_new(p)
+            t.signal(signal.SIGKILL)
+            t.finish()
+        check(during > before * 1.1, f"no probe was at work: {before} and {during} ns per operator")
+        wait_for(lambda: median_of_new(p) < before + 0.25 * (during - before),
+                 f"the target to be as fast as before ({before:.0f} ns, traced {during:.0f} ns)")
+        rows = report_json(ws + "/a.ptb")
+        check("aten::neg" in str(rows), "the capture of a killed ptbpf is not readable")
+        return f"{before:.0f} ns per operator, {during:.0f} traced, {median_of_new(p):.0f} after"
+
+
+if __name__ == "__main__":
+    main([duration, ctrl_c, sigterm, two_ctrl_c, killed])

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The target exits, is killed, execs or forks inside the window: ptbpf ends the window and keeps what it has."""
+
+import os
+import signal
+
+from common import Tracer, check, load_trace, main, report_json, require_root, slices, workload, workspace
+
+
+def traced(end, codes=(0,), extra=(), cat_child=False):
+    """Attaches without a duration, does `end` to the target, returns (trace, target's status)."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", *extra) as t:
+            t.wait_attached()
+            seen = len(p.out)
+            end(p, seen, t)
+            t.expect(*codes)
+            check(any(w in "\n".join(t.err + t.out) for w in ("lost", "ptb")), f"no closing account\n{t.text()}")
+        doc = load_trace(ws + "/a.json")
+        check(len(slices(doc, "aten::neg")) > 100, "what was recorded before the end is not in the trace")
+        rows = report_json(ws + "/a.ptb")
+        check("aten::neg" in str(rows), "the capture does not give a report")
+        return doc, p.proc.poll()
+
+
+def exits():
+    def end(p, seen, t):
+        p.signal(signal.SIGTERM)
+        check(p.finish() == 0, f"the target did not end well\n{p.text()}")
+
+    traced(end)
+
+
+def is_killed():
+    def end(p, seen, t):
+        p.signal(signal.SIGKILL)
+        p.finish()
+
+    traced(end)
+
+
+def execs():
+    """Another program in the same process: the window ends, the new program is not touched."""
+    def end(p, seen, t):
+        p.signal(signal.SIGUSR2)
+        p.wait_line("exec")
+        t.finish()
+        check(p.alive(), "the exec'd program died")
+        with open(f"/proc/{p.pid}/comm") as f:
+            check(f.read().strip() == "sleep", "the exec did not happen")
+
+    traced(end)
+
+
+def fork_pid(p):
+    return int(p.wait_line(r"forked (\d+)")[1])
+
+
+def forks_without_children():
+    """A child of a traced process runs unharmed; its operators are not recorded as the parent's."""
+    def end(p, seen, t):
+        p.signal(signal.SIGUSR1)
+        child = fork_pid(p)
+        while os.path.exists(f"/proc/{child}"):
+            p.wait_line("rate")
+        p.wait_line("rate")
+        t.signal(signal.SIGINT)
+        t.finish()
+        check(p.alive(), "the target died after its fork")
+
+    doc, _ = traced(end)
+    check(not slices(doc, "child at work"), "the child's operators are in the trace without --children")
+
+
+def forks_with_children():
+    pids = []
+
+    def end(p, seen, t):
+        p.signal(signal.SIGUSR1)
+        pids.append(fork_pid(p))
+        while os.path.exists(f"/proc/{pids[0]}"):
+            p.wait_line("rate")
+        t.signal(signal.SIGINT)
+        t.finish()
+        check(p.alive(), "the target died after its fork")
+
+    doc, _ = traced(end, codes=(0, 3), extra=("--children",))
+    inside = [e for e in slices(doc, "aten::neg") if e["pid"] == pids[0]]
+    check(len(inside) > 100, f"{len(inside)} operators of the child were recorded")
+
+
+if __name__ == "__main__":
+    main([exits, is_killed, execs, forks_without_children, forks_with_children])

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Several observers of one process at once, and several processes of one observer."""
+
+from common import Tracer, check, load_trace, main, require_root, slices, workload, workspace
+
+
+def names(doc):
+    return [e["name"] for e in sorted(slices(doc), key=lambda e: e["ts"]) if not e["name"].startswith("ProfilerStep")]
+
+
+def touch(path):
+    with open(path, "w"):
+        pass
+
+
+def two_tracers():
+    """Two ptbpf on one process see the same operators."""
+    require_root()
+    with workspace() as ws, workload("scripted.py", ws + "/go") as p:
+        p.wait_line("ready")
+        paths = [f"{ws}/{k}.json" for k in "ab"]
+        tracers = [Tracer("attach", "--pid", p.pid, "-o", x.replace("json", "ptb"), "--trace", x) for x in paths]
+        with tracers[0] as a, tracers[1] as b:
+            a.wait_attached()
+            b.wait_attached()
+            touch(ws + "/go")
+            p.wait_line("done")
+            check(p.finish() == 0, f"the target failed\n{p.text()}")
+            a.stop()
+            b.stop()
+        first, second = (names(load_trace(x)) for x in paths)
+        check(first == second, f"they differ: {len(first)} and {len(second)} slices")
+        check(first.count("aten::neg") == 100, f"{first.count('aten::neg')} of 100 aten::neg")
+
+
+def two_targets():
+    """One ptbpf on two processes keeps them apart."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p, workload("train_loop.py") as q:
+        p.wait_line("rate")
+        q.wait_line("step 20")
+        with Tracer("attach", "--pid", f"{p.pid},{q.pid}", "-d", "1s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            t.expect(0)
+        doc = load_trace(ws + "/a.json")
+        mine, other = slices(doc, pid=p.pid), slices(doc, pid=q.pid)
+        check({e["name"] for e in mine} == {"aten::neg"}, f"the first process has {({e['name'] for e in mine})}")
+        check(any(e["name"] == "aten::conv2d" for e in other), "the second process has no convolution")
+        check(p.alive() and q.alive(), "a target died")
+
+
+if __name__ == "__main__":
+    main([two_tracers, two_targets])

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Wrong usage ends with 2 and a sentence on stderr; help ends with 0 on stdout."""
+
+from common import check, main, run_ptbpf
+
+WRONG = [
+    [], ["no-such-command"], ["attach"], ["attach", "--pid"], ["attach", "--pid", "0"], ["attach", "--pid", "-5"],
+    ["attach", "--pid", "12x"], ["attach", "--pid", "1,,2"], ["attach", "--pid", "1", "--no-such-option"],
+    ["attach", "--pid", "1", "-d", "five"], ["attach", "--pid", "1", "-d", "-5s"], ["attach", "--pid", "1", "-d", "1parsec"],
+    ["attach", "--pid", "1", "--ringbuf", "lots"], ["attach", "--pid", "1", "extra"], ["attach", "--pid", "99999999999"],
+    ["record"], ["record", "--"], ["report"], ["report", "a", "b"], ["report", "a.ptb", "--sort-by", "beauty"],
+    ["report", "a.ptb", "--row-limit", "many"], ["export"], ["export", "a.ptb", "--format", "no-such-format"],
+    ["doctor", "--pid", "x"], ["attach", "--pid=1", "--children=yes"],
+]
+
+
+def wrong_usage():
+    bad = []
+    for args in WRONG:
+        done = run_ptbpf(*args, expect=tuple(range(-64, 256)))
+        code = done.proc.returncode
+        if code != 2:
+            bad.append(f"ptbpf {' '.join(args)}: exit {code}\n{done.text()}")
+        elif not done.err:
+            bad.append(f"ptbpf {' '.join(args)}: no message on stderr")
+        elif done.out:
+            bad.append(f"ptbpf {' '.join(args)}: stdout carries more than results: {done.out[:2]}")
+    check(not bad, "\n".join(bad))
+
+
+def help_texts():
+    for args in (["--help"], ["attach", "--help"], ["record", "--help"], ["report", "--help"], ["export", "--help"],
+                 ["doctor", "--help"]):
+        done = run_ptbpf(*args)
+        check(len(done.out) > 3 and not done.err, f"{args}: help is on stdout alone\n{done.text()}")
+
+
+def version():
+    done = run_ptbpf("--version")
+    check(any(c.isdigit() for c in "".join(done.out)), f"no version: {done.out}")
+
+
+if __name__ == "__main__":
+    main([wrong_usage, help_texts, version])

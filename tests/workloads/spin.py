@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The simplest target: one operator in a loop, and how long it takes.
+
+Prints `ready`, then `rate NS` (ns per operator) again and again. SIGUSR1: fork a child that runs
+operators inside an annotation and ends. SIGUSR2: exec a program without torch. SIGTERM: end.
+"""
+
+import os
+import signal
+import sys
+import time
+
+import torch
+
+x = torch.ones(4, 4)
+
+
+def on_fork(*_):
+    pid = os.fork()
+    if pid == 0:
+        with torch.autograd.profiler.record_function("child at work"):
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                torch.neg(x)
+        os._exit(0)
+    print(f"forked {pid}", flush=True)
+
+
+def on_exec(*_):
+    print("exec", flush=True)
+    os.execv("/bin/sleep", ["sleep", "60"])
+
+
+def main():
+    # the interpreter must be between two operators of ours, so the handlers only leave a mark
+    marks = []
+    for sig in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+        signal.signal(sig, lambda s, f: marks.append(s))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    act = {signal.SIGUSR1: on_fork, signal.SIGUSR2: on_exec, signal.SIGTERM: lambda: sys.exit(0)}
+    torch.neg(x)
+    print("ready", flush=True)
+    while True:
+        begin = time.perf_counter_ns()
+        for _ in range(20000):
+            torch.neg(x)
+        print(f"rate {(time.perf_counter_ns() - begin) / 20000:.0f}", flush=True)
+        while marks:
+            act[marks.pop()]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+# Installs what building and testing need; may be run again at any time. As root, on Debian 12 or 13 or
+# Ubuntu 24.04.
+#
+#   tools/setup.sh build        packages to build and run ptbpf
+#   tools/setup.sh torch        + a PyTorch for the demo: the machine's own, else the main wheel
+#   tools/setup.sh main         + the main wheel (fails when it cannot be installed)
+#   tools/setup.sh legs         + the other PyTorch legs; one that cannot be had leaves its reason in
+#                                 $PTBPF_ENV_DIR/<leg>.why and is skipped by the tests
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+
+PACKAGES="build-essential cmake pkg-config clang libelf-dev libcapstone-dev libcjson-dev libcunit1-dev
+	libzstd-dev zlib1g-dev python3 python3-venv ca-certificates util-linux"
+VENV_GIB=7
+
+installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+
+apt_updated=
+apt_update() {
+	[ -n "$apt_updated" ] || apt-get update -qq || note "apt-get update failed; going on with what is known"
+	apt_updated=1
+}
+
+apt_install() {
+	local missing=() p
+	for p; do
+		installed "${p%%/*}" || missing+=("$p")
+	done
+	[ ${#missing[@]} -eq 0 ] && return 0
+	apt_update
+	note "installing: ${missing[*]}"
+	apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+candidate() { apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ && $2 != "(none)" { print $2 }'; }
+
+codename() { (. /etc/os-release && printf '%s\n' "${VERSION_CODENAME:-}"); }
+
+# The first enabled apt source of this suite as "types|URIs|components|signed-by" from both file formats.
+apt_source() {
+	local suite=$1 files=()
+	mapfile -t files < <(ls /etc/apt/sources.list.d/*.sources 2>/dev/null)
+	if [ ${#files[@]} -gt 0 ]; then
+		awk -v suite="$suite" '
+			function flush() {
+				if (uris != "" && !off && (" " suites " ") ~ (" " suite " ")) {
+					print uris "|" (key == "" ? "-" : key); found = 1; exit
+				}
+				uris = suites = key = ""; off = 0
+			}
+			FNR == 1 || /^[ \t]*$/ { flush() }
+			/^#/ { next }
+			tolower($1) == "uris:" { uris = $2 }
+			tolower($1) == "suites:" { sub(/^[^:]*:[ \t]*/, ""); suites = $0 }
+			tolower($1) == "signed-by:" { key = $2 }
+			tolower($1) == "enabled:" { off = (tolower($2) == "no") }
+			END { if (!found) flush() }' "${files[@]}" | head -n 1
+	fi
+	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | awk -v suite="$suite" '
+		$1 == "deb" {
+			key = "-"; i = 2
+			if ($2 ~ /^\[/) {
+				while (i <= NF) {
+					if (match($i, /signed-by=[^] ]*/)) key = substr($i, RSTART + 10, RLENGTH - 10)
+					if ($i ~ /\]$/) break
+					i++
+				}
+				i++
+			}
+			if ($(i + 1) == suite) { print $i "|" key; exit }
+		}'
+}
+
+libbpf_new_enough() {
+	local v
+	v=$(pkg-config --modversion libbpf 2>/dev/null) || return 1
+	dpkg --compare-versions "$v" ge 1.3
+}
+
+# Debian 12's libbpf is too old; its backports have one. The line is made from the machine's own.
+add_backports() {
+	local suite uri key file=/etc/apt/sources.list.d/ptbpf-backports.sources
+	suite=$(codename)-backports
+	[ -z "$(apt_source "$suite")" ] || return 0
+	IFS='|' read -r uri key < <(apt_source "$(codename)") || true
+	[ -n "${uri:-}" ] || die "no apt source for $(codename) found to derive $suite from"
+	note "adding $suite (for libbpf >= 1.3) in $file"
+	{
+		printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$uri" "$suite"
+		[ "$key" = - ] || printf 'Signed-By: %s\n' "$key"
+	} >"$file"
+	apt_updated=
+}
+
+install_libbpf() {
+	libbpf_new_enough && return 0
+	apt_update
+	local have
+	have=$(candidate libbpf-dev)
+	if [ -n "$have" ] && dpkg --compare-versions "${have#*:}" ge 1.3; then
+		apt_install libbpf-dev
+	else
+		add_backports
+		apt_update
+		apt-get install -y -qq --no-install-recommends -t "$(codename)-backports" libbpf-dev >/dev/null ||
+			die "libbpf-dev >= 1.3 cannot be installed"
+	fi
+	libbpf_new_enough || die "libbpf is still older than 1.3 after the installation"
+}
+
+# A bpftool that runs: Debian has a package; Ubuntu's wrapper wants the kernel's own version, but any does.
+install_bpftool() {
+	local tool
+	bpftool version >/dev/null 2>&1 && return 0
+	apt_update
+	if [ -n "$(candidate bpftool)" ]; then
+		apt_install bpftool
+	else
+		apt_install linux-tools-common linux-tools-generic
+		tool=$(ls /usr/lib/linux-tools/*/bpftool 2>/dev/null | tail -n 1)
+		[ -n "$tool" ] && ln -sf "$tool" /usr/local/sbin/bpftool
+	fi
+	PATH=$PATH:/usr/sbin:/sbin bpftool version >/dev/null 2>&1 || die "no working bpftool"
+}
+
+setup_build() {
+	# shellcheck disable=SC2086
+	apt_install $PACKAGES
+	install_libbpf
+	install_bpftool
+}
+
+# venv NAME VERSION: a virtual environment with the official wheel. Says why not in $why.
+why=
+venv() {
+	local name=$1 version=$2 dir=$PTBPF_ENV_DIR/$1 free
+	env_complete "$name" && return 0
+	if [ -x "$dir/bin/python" ] && "$dir/bin/python" -c "import torch; assert torch.__version__.split('+')[0] == '$version'" \
+		2>/dev/null; then
+		env_stamp "$name" # made by somebody else, or before the stamp could be written
+		return 0
+	fi
+	free=$(env_free_gib)
+	if [ "$free" -lt $VENV_GIB ]; then
+		why="needs $VENV_GIB GiB in $PTBPF_ENV_DIR, $free are free"
+		return 1
+	fi
+	note "installing PyTorch $version into $dir"
+	rm -rf "$dir"
+	python3 -m venv "$dir" || { why="python3 -m venv failed"; return 1; }
+	if ! "$dir/bin/pip" install -q --no-cache-dir "torch==$version" numpy setuptools >"$dir.log" 2>&1; then
+		why="pip: $(grep -m1 ERROR "$dir.log" || tail -n 1 "$dir.log")"
+		rm -rf "$dir"
+		return 1
+	fi
+	env_stamp "$name"
+}
+
+# The distribution's own PyTorch, for its own /usr/bin/python3.
+distribution_torch() {
+	/usr/bin/python3 -c 'import torch' 2>/dev/null && return 0
+	apt_update
+	[ -n "$(candidate python3-torch)" ] || { why="this distribution has no python3-torch"; return 1; }
+	apt_install python3-torch python3-numpy || { why="apt-get install python3-torch failed"; return 1; }
+}
+
+# chroot_env NAME SUITE: a Debian of that suite with its own Python and the main wheel.
+chroot_env() {
+	local name=$1 suite=$2 dir=$PTBPF_ENV_DIR/$1 uri key free
+	env_complete "$name" && return 0
+	free=$(env_free_gib)
+	if [ "$free" -lt $((VENV_GIB + 1)) ]; then
+		why="needs $((VENV_GIB + 1)) GiB in $PTBPF_ENV_DIR, $free are free"
+		return 1
+	fi
+	IFS='|' read -r uri key < <(apt_source "$(codename)") || true
+	if [ -z "${uri:-}" ] || ! grep -qi debian /etc/os-release; then
+		why="no Debian mirror is known on this machine"
+		return 1
+	fi
+	apt_install debootstrap || { why="apt-get install debootstrap failed"; return 1; }
+	note "making a chroot of $suite in $dir"
+	chroot_unmount "$dir"
+	rm -rf --one-file-system "$dir"
+	mkdir -p "$dir"
+	if ! debootstrap --variant=minbase --include=python3,python3-pip,ca-certificates "$suite" "$dir" "$uri" \
+		>"$dir.log" 2>&1; then
+		why="debootstrap: $(tail -n 1 "$dir.log")"
+		rm -rf --one-file-system "$dir"
+		return 1
+	fi
+	if ! chroot_pip "$dir" >>"$dir.log" 2>&1; then
+		why="pip: $(grep -m1 ERROR "$dir.log" || tail -n 1 "$dir.log")"
+		rm -rf --one-file-system "$dir"
+		return 1
+	fi
+	env_stamp "$name"
+}
+
+chroot_unmount() {
+	local m
+	for m in proc sys dev; do
+		! mountpoint -q "$1/$m" || umount -l "$1/$m"
+	done
+}
+
+# Installs the wheel for the chroot's Python; mounts live in a private namespace and vanish with it.
+chroot_pip() {
+	local dir=$1 f
+	for f in /etc/resolv.conf /etc/hosts /etc/pip.conf /etc/ssl/certs/ca-certificates.crt; do
+		[ ! -e "$f" ] || { mkdir -p "$dir$(dirname "$f")" && cp -L "$f" "$dir$f"; }
+	done
+	mkdir -p "$dir/opt/torch" "$dir/ptbpf-tests"
+	unshare --mount sh -ec '
+		mount --bind /proc "$1/proc"; mount --bind /sys "$1/sys"; mount --bind /dev "$1/dev"
+		exec chroot "$1" python3 -m pip install -q --no-cache-dir --target /opt/torch "torch==$2" numpy setuptools
+	' sh "$dir" "$PTBPF_MAIN_TORCH"
+	printf '#!/bin/sh\nPYTHONPATH=/opt/torch exec /usr/bin/python3 "$@"\n' >"$dir/usr/local/bin/leg-python"
+	chmod 755 "$dir/usr/local/bin/leg-python"
+}
+
+leg() { # leg NAME command...: records why a leg is missing
+	local name=$1
+	shift
+	why=
+	rm -f "$PTBPF_ENV_DIR/$name.why"
+	"$@" && return 0
+	note "leg $name is missing: $why"
+	printf '%s\n' "$why" >"$PTBPF_ENV_DIR/$name.why"
+}
+
+setup_main() {
+	venv "torch-$PTBPF_MAIN_TORCH" "$PTBPF_MAIN_TORCH" || die "PyTorch $PTBPF_MAIN_TORCH cannot be installed: $why"
+}
+
+setup_legs() {
+	leg "torch-$PTBPF_OLD_TORCH" venv "torch-$PTBPF_OLD_TORCH" "$PTBPF_OLD_TORCH"
+	leg distribution distribution_torch
+	leg chroot-trixie chroot_env chroot-trixie trixie
+	leg chroot-unstable chroot_env chroot-unstable unstable
+}
+
+need_root "tools/setup.sh"
+mkdir -p "$PTBPF_ENV_DIR"
+case ${1:-build} in
+build) setup_build ;;
+torch)
+	setup_build
+	python3 -c 'import torch' >/dev/null 2>&1 || setup_main
+	;;
+main)
+	setup_build
+	setup_main
+	;;
+legs)
+	setup_build
+	setup_main
+	setup_legs
+	;;
+*) die "usage: tools/setup.sh [build|torch|main|legs]" ;;
+esac

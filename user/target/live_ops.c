@@ -17,9 +17,10 @@
 #include "target/live_observed.h"
 #include "target/remote_mem.h"
 
-#define NODE_MAX 100000u
+#define NODE_MAX    100000u
 #define NAME_SZ_MAX 512u /* torch's own have up to 60, custom operators' are people's choice */
-#define WALK_TRIES 5
+#define WALK_TRIES  5
+#define READ_TRIES  3
 
 /* {next, prev} and the operator's two strings; with the old string ABI those are two pointers. */
 struct node {
@@ -203,29 +204,43 @@ static uint64_t find_dispatcher(pid_t pid, const uint64_t *singletons, uint32_t 
 	return 0;
 }
 
+/* Reads everything once. *bad: operators that were left out. */
+static int read_once(pid_t pid, uint64_t head, bool old_abi, struct live_ops *out, uint32_t *bad)
+{
+	struct raw_ops raw = { 0 };
+	int err = read_table(pid, head, old_abi, &raw, out, bad);
+
+	free(raw.items);
+	if (!err && *bad > out->cnt)
+		err = -EBADMSG; /* not the layout we think it is */
+	if (err)
+		live_ops__free(out);
+	else
+		live_observed__find(pid, out);
+	return err;
+}
+
 int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
 		   struct live_ops *out)
 {
-	struct raw_ops raw = { 0 };
 	uint64_t head = find_dispatcher(pid, singletons, cnt);
-	uint32_t bad = 0;
+	uint32_t bad = 0, tries = 0;
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	err = head ? read_table(pid, head, old_string_abi, &raw, out, &bad) : -ENOENT;
-	if (!err && bad > out->cnt)
-		err = -EBADMSG; /* not the layout we think it is */
-	if (err) {
-		pr_warn("cannot read the operator table of process %d: %s", pid,
-			head ? errstr(err) : "no dispatcher found");
-		live_ops__free(out);
-	} else {
-		if (bad)
-			pr_warn("process %d: %u of %u operators have no readable name", pid, bad,
-				bad + out->cnt);
-		live_observed__find(pid, out);
+	if (!head) {
+		pr_warn("process %d: no operator dispatcher found", pid);
+		return -ENOENT;
 	}
-	free(raw.items);
+	do { /* what was freed under our eyes is whole the next time */
+		live_ops__free(out);
+		err = read_once(pid, head, old_string_abi, out, &bad);
+	} while (!err && (bad || !out->observed_known) && ++tries < READ_TRIES);
+	if (err)
+		pr_warn("cannot read the operator table of process %d: %s", pid, errstr(err));
+	else if (bad)
+		pr_warn("process %d: %u of %u operators have no readable name", pid, bad,
+			bad + out->cnt);
 	return err;
 }
 

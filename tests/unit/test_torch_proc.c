@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -370,6 +371,27 @@ static void test_no_process(void)
 	CU_ASSERT(torch_proc__peek(pid) < 0);
 }
 
+static void *sleeper(void *arg)
+{
+	*(pid_t *)arg = (pid_t)syscall(SYS_gettid);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void test_thread_id(void)
+{
+	volatile pid_t tid = 0;
+	pthread_t thread;
+
+	CU_ASSERT_FATAL(!pthread_create(&thread, NULL, sleeper, (void *)(uintptr_t)&tid));
+	while (!tid)
+		usleep(100);
+	check_refused(tid, -ESRCH, TORCH_PROC_NO_SUCH_PID);
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+}
+
 static void test_no_torch(void)
 {
 	char comm[16];
@@ -433,6 +455,7 @@ int main(void)
 		{ "damaged", test_damaged },
 		{ "static program", test_static_program },
 		{ "no such process", test_no_process },
+		{ "a thread's id", test_thread_id },
 		{ "no torch", test_no_torch },
 		{ "kernel thread", test_kthread },
 		{ "no access", test_no_access },

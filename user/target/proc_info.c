@@ -191,6 +191,22 @@ bool proc_info__is_kthread(pid_t pid)
 	return read_stat(pid, &state, &ppid, &flags) && (flags & pf_kthread);
 }
 
+pid_t proc_info__tgid(pid_t pid)
+{
+	char path[64], *text, *line;
+	pid_t tgid = 0;
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (proc_file__read(path, PROC_TEXT_MAX, &text, &len))
+		return 0;
+	line = strstr(text, "\nTgid:");
+	if (!line || sscanf(line, "\nTgid: %d", &tgid) != 1)
+		tgid = 0;
+	free(text);
+	return tgid;
+}
+
 bool proc__same_pidns(pid_t pid)
 {
 	struct stat own, other;

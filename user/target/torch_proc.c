@@ -23,11 +23,18 @@ static enum torch_proc_why why_of(int err)
 /* Reads names and maps. */
 static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torch_proc_why *why)
 {
+	pid_t tgid;
 	char state;
 	int err;
 
 	state = tp->pid > 0 ? proc__state(tp->pid) : 0;
 	if (!state || state == 'Z' || state == 'X') {
+		*why = TORCH_PROC_NO_SUCH_PID;
+		return -ESRCH;
+	}
+	tgid = proc_info__tgid(tp->pid);
+	if (tgid && tgid != tp->pid) { /* /proc shows it like a process, but no probe would fire */
+		pr_hint("%d is a thread of process %d", tp->pid, tgid);
 		*why = TORCH_PROC_NO_SUCH_PID;
 		return -ESRCH;
 	}

@@ -300,33 +300,32 @@ static void test_children(void)
 	pthread_join(thread, NULL);
 }
 
-/* A grandchild in a pid namespace of its own; only root may make one. */
+/* A grandchild in a pid namespace of its own, where one may be made. */
 static void test_pidns(void)
 {
 	int fds[2];
 	pid_t pid, inner = 0;
 
-	if (geteuid())
-		return;
 	CU_ASSERT_FATAL(!pipe(fds));
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		if (!unshare(CLONE_NEWPID))
-			inner = fork();
+		inner = unshare(CLONE_NEWPID) ? -1 : fork();
 		if (!inner)
 			for (;;)
 				pause();
 		if (write(fds[1], &inner, sizeof(inner)) != sizeof(inner))
 			_exit(1);
-		waitpid(inner, NULL, 0);
+		if (inner > 0)
+			waitpid(inner, NULL, 0);
 		_exit(0);
 	}
 	CU_ASSERT_FATAL(read(fds[0], &inner, sizeof(inner)) == sizeof(inner));
-	CU_ASSERT(inner > 0);
-	CU_ASSERT(proc__same_pidns(pid));
-	CU_ASSERT_FALSE(proc__same_pidns(inner));
-	kill(inner, SIGKILL);
+	if (inner > 0) {
+		CU_ASSERT(proc__same_pidns(pid));
+		CU_ASSERT_FALSE(proc__same_pidns(inner));
+		kill(inner, SIGKILL);
+	}
 	waitpid(pid, NULL, 0);
 	close(fds[0]);
 	close(fds[1]);

@@ -47,6 +47,7 @@ static const struct callee_row {
 	{ "_ZN2at14RecordFunctionC2EONS_13StepCallbacksE$", CALLEE_RF_CALLBACKS },
 	{ "_ZN2at14RecordFunctionC1ENS_11RecordScopeE$", CALLEE_RF_SCOPE },
 	{ "_ZN2at14RecordFunctionC2ENS_11RecordScopeE$", CALLEE_RF_SCOPE },
+	{ "_ZN2at14RecordFunction6beforeE", CALLEE_RF_BEFORE },
 	{ "_ZNK3c1010Dispatcher17findSchemaOrThrowE", CALLEE_FIND_SCHEMA },
 	{ "_ZN3c1010Dispatcher17findSchemaOrThrowE", CALLEE_FIND_SCHEMA },
 	{ "_ZN2at15sequence_number17get_and_incrementEv$", CALLEE_SEQ },
@@ -308,6 +309,7 @@ void lib_code__free(struct lib_code *lc)
 	hashmap__clear(&lc->cold);
 	hashmap__clear(&lc->by_name);
 	hashmap__clear(&lc->callees);
+	free(lc->sites);
 	memset(lc, 0, sizeof(*lc));
 }
 
@@ -332,7 +334,7 @@ static uint32_t named_flags(struct lib_code *lc, uint64_t target, uint64_t *loca
 }
 
 /* Flags of a target without looking into its code: remembered in `callees` under key 1. */
-static uint32_t shallow_flags(struct lib_code *lc, uint64_t target)
+static uint32_t shallow_flags(struct lib_code *lc, uint64_t target, bool remember)
 {
 	uint64_t *known = hashmap__get(&lc->callees, target, 0), local;
 	uint32_t flags;
@@ -347,7 +349,8 @@ static uint32_t shallow_flags(struct lib_code *lc, uint64_t target)
 		known = hashmap__get(&lc->callees, local, 0);
 		flags = known ? (uint32_t)*known & 0xffff : 0;
 	}
-	hashmap__put(&lc->callees, target, 1, flags);
+	if (remember)
+		hashmap__put(&lc->callees, target, 1, flags);
 	return flags;
 }
 
@@ -372,10 +375,63 @@ void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uin
 		target = at + 5 + (uint64_t)(int64_t)rel;
 		if (target < lc->text_start || target >= lc->text_end)
 			continue;
-		got = shallow_flags(lc, target) & flags;
+		got = shallow_flags(lc, target, true) & flags;
 		if (got)
 			fn(arg, at, got);
 	}
+}
+
+/* Looks at every target once: most of four million calls go to the same few hundred thousand. */
+static int scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
+{
+	uint64_t avail, target, bit;
+	const uint8_t *base = src_text(lc, lc->text_start, &avail), *p, *stop;
+	uint32_t wanted_cnt = 0, got, i;
+	uint64_t wanted[16];
+	int32_t rel;
+
+	if (!base || avail < 5)
+		return 0;
+	stop = base + avail - 4;
+	for (p = base; p < stop && (p = memchr(p, 0xe8, (size_t)(stop - p))); p++) {
+		memcpy(&rel, p + 1, sizeof(rel));
+		target = lc->text_start + (uint64_t)(p - base) + 5 + (uint64_t)(int64_t)rel;
+		if (target < lc->text_start || target >= lc->text_end || (target & 15))
+			continue;
+		bit = (target - (lc->text_start & ~15ULL)) / 16;
+		if (!(seen[bit / 64] & 1ULL << bit % 64)) {
+			seen[bit / 64] |= 1ULL << bit % 64;
+			if (wanted_cnt < 16 && (shallow_flags(lc, target, false) & flags))
+				wanted[wanted_cnt++] = target;
+		}
+		for (i = 0; i < wanted_cnt && wanted[i] != target; i++)
+			;
+		if (i == wanted_cnt)
+			continue;
+		got = shallow_flags(lc, target, true) & flags;
+		if (vec_reserve((void **)&lc->sites, &lc->site_cap, lc->site_cnt + 1ULL,
+				sizeof(*lc->sites)))
+			return -ENOMEM;
+		lc->sites[lc->site_cnt++] = (struct call_site){
+			.at = lc->text_start + (uint64_t)(p - base), .flags = got };
+	}
+	return 0;
+}
+
+int lib_code__all_calls(struct lib_code *lc)
+{
+	uint64_t *seen;
+	int err;
+
+	if (lc->sites_known)
+		return 0;
+	lc->sites_known = true;
+	seen = calloc((lc->text_end - lc->text_start) / (16 * 64) + 2, sizeof(*seen));
+	if (!seen)
+		return -ENOMEM;
+	err = scan_all(lc, seen, CALLEE_GET_CALLBACKS | CALLEE_SEQ);
+	free(seen);
+	return err;
 }
 
 static void collect_flags(void *arg, uint64_t at, uint32_t flags)
@@ -449,7 +505,7 @@ uint32_t lib_code__callee(struct lib_code *lc, uint64_t target)
 
 	if (known && !(*known & CALLEE_KNOWN))
 		return (uint32_t)*known;
-	flags = shallow_flags(lc, target) & ~CALLEE_KNOWN;
+	flags = shallow_flags(lc, target, true) & ~CALLEE_KNOWN;
 	/* A function with a name that matters needs no look at its code. */
 	if (!flags) {
 		named_flags(lc, target, &local);

@@ -27,6 +27,7 @@
 #define CALLEE_NORETURN	     0x0100u
 #define CALLEE_LOCAL	     0x0200u /* a function of this library whose code was looked at */
 #define CALLEE_KNOWN	     0x0400u
+#define CALLEE_RF_BEFORE     0x0800u /* RecordFunction::before(...) */
 /* High half: what the function calls in turn. */
 #define CALLEE_IN(flag) ((flag) << 16)
 
@@ -61,6 +62,11 @@ struct sym_list {
 	uint32_t cnt, cap;
 };
 
+struct call_site {
+	uint64_t at;	/* the call instruction, by its bytes: decode before relying on it */
+	uint32_t flags; /* CALLEE_* of its target, low half */
+};
+
 struct lib_code {
 	const struct elf_file *ef;
 	enum torch_lib_role role;
@@ -71,6 +77,9 @@ struct lib_code {
 	struct hashmap by_name; /* hash of a mangled name -> address of the exported function */
 	struct hashmap callees; /* address of a callee -> CALLEE_* */
 	uint64_t text_start, text_end; /* executable bytes of the file */
+	struct call_site *sites; /* all calls of what lib_code__all_calls() looks for */
+	uint32_t site_cnt, site_cap;
+	bool sites_known;
 };
 
 int lib_code__init(struct lib_code *lc, const struct elf_file *ef, enum torch_lib_role role);
@@ -87,6 +96,10 @@ uint32_t lib_code__callee(struct lib_code *lc, uint64_t target);
 typedef void (*call_fn)(void *arg, uint64_t at, uint32_t flags);
 void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uint32_t flags,
 			  call_fn fn, void *arg);
+
+/* Finds, once, all calls of CALLEE_GET_CALLBACKS and CALLEE_SEQ in the library, in lc->sites by
+ * address. 0 or -ENOMEM. */
+int lib_code__all_calls(struct lib_code *lc);
 
 /* Sets the names of a list of addresses, sorted by address, that have a symbol. */
 void lib_code__name_addrs(const struct lib_code *lc, struct addr_name *list, uint32_t cnt);

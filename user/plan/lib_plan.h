@@ -32,10 +32,16 @@ struct plan_func {
 	uint64_t handle; /* OP: vaddr of the static handle (way A); its *(u64*) is the OperatorDef* */
 };
 
-struct plan_addr_name { /* vptr (ELF vaddr of vtable + 16) of an exported or local Node class */
+enum plan_addr_what {
+	PLAN_ADDR_CLASS,  /* vptr (ELF vaddr of vtable + 16) of a Node class: its demangled name */
+	PLAN_ADDR_CALLER, /* return address of a RECORD_FUNCTION macro's constructor: its literal */
+};
+
+struct plan_addr_name {
 	uint64_t addr;
-	char *name;      /* demangled class */
+	char *name;
 	uint8_t lib;
+	uint8_t what; /* enum plan_addr_what */
 };
 
 /* What was derived from the code about structures; the process part is added by proc_cfg__fill(). */
@@ -55,7 +61,7 @@ struct torch_plan {
 	uint32_t func_cnt;
 	struct plan_site *sites; /* sorted by (lib, offset); unique */
 	uint32_t site_cnt;
-	struct plan_addr_name *classes;
+	struct plan_addr_name *classes; /* and callers: addresses that have names */
 	uint32_t class_cnt;
 	struct plan_layout layout;
 	uint32_t names_a, names_b_only, names_disagree; /* how the operators' names were found */

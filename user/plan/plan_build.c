@@ -60,7 +60,7 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 	return 0;
 }
 
-int plan_build__class(struct plan_build *b, uint64_t addr, const char *name)
+static int add_addr_name(struct plan_build *b, uint64_t addr, const char *name, uint8_t what)
 {
 	struct torch_plan *p = b->plan;
 	struct plan_addr_name *c;
@@ -71,11 +71,22 @@ int plan_build__class(struct plan_build *b, uint64_t addr, const char *name)
 	c = &p->classes[p->class_cnt];
 	c->addr = addr;
 	c->lib = (uint8_t)b->lc->role;
+	c->what = what;
 	c->name = strdup(name);
 	if (!c->name)
 		return -ENOMEM;
 	p->class_cnt++;
 	return 0;
+}
+
+int plan_build__class(struct plan_build *b, uint64_t addr, const char *name)
+{
+	return add_addr_name(b, addr, name, PLAN_ADDR_CLASS);
+}
+
+int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name)
+{
+	return add_addr_name(b, addr, name, PLAN_ADDR_CALLER);
 }
 
 static int cmp_site(const void *a, const void *b)
@@ -148,10 +159,31 @@ static bool cheap_tail(void *arg, uint64_t target)
 
 /* ---- one function ---- */
 
-static int find_exits(struct plan_build *b, const struct func_probe *fp, struct exit_sites *ex)
+int plan_build__find_exits(struct plan_build *b, struct exit_sites *ex)
 {
 	bool any = false;
 	uint32_t i;
+
+	ex->cnt = 0;
+	ex->why = PTB_REFUSE_NO_EXIT;
+	for (i = 0; i < b->flow.cnt && !any; i++)
+		any = b->finder.work[i];
+	return any ? exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex) : 0;
+}
+
+int plan_build__add_exits(struct plan_build *b, uint32_t func, const struct exit_sites *ex)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < ex->cnt && !err; i++)
+		err = plan_build__site(b, func, &b->flow.nodes[ex->nodes[i]].in, PTB_PROG_OP_EXIT,
+				       PTB_ROLE_EXIT);
+	return err;
+}
+
+static int exits_of(struct plan_build *b, const struct func_probe *fp, struct exit_sites *ex)
+{
 	int err;
 
 	ex->cnt = 0;
@@ -161,22 +193,7 @@ static int find_exits(struct plan_build *b, const struct func_probe *fp, struct 
 	err = exit_finder__prepare(&b->finder, &b->flow);
 	if (!err)
 		err = fp->mark(b);
-	if (err)
-		return err;
-	for (i = 0; i < b->flow.cnt && !any; i++)
-		any = b->finder.work[i];
-	return any ? exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex) : 0;
-}
-
-static int add_exits(struct plan_build *b, uint32_t idx, const struct exit_sites *ex)
-{
-	uint32_t i;
-	int err = 0;
-
-	for (i = 0; i < ex->cnt && !err; i++)
-		err = plan_build__site(b, idx, &b->flow.nodes[ex->nodes[i]].in, PTB_PROG_OP_EXIT,
-				       PTB_ROLE_EXIT);
-	return err;
+	return err ? err : plan_build__find_exits(b, ex);
 }
 
 int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
@@ -195,7 +212,7 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
 	if (why != PTB_REFUSE_NONE)
 		return plan_build__func(b, fp->name, fp->entry, fp->kind, why, idx);
 	if (!point) {
-		err = find_exits(b, fp, &ex);
+		err = exits_of(b, fp, &ex);
 		if (err)
 			return err;
 		why = ex.why;
@@ -205,7 +222,7 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
 		err = plan_build__site(b, *idx, &b->flow.nodes[entry].in, fp->enter,
 				       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER);
 	if (!err && !point && ex.why == PTB_REFUSE_NONE)
-		err = add_exits(b, *idx, &ex);
+		err = plan_build__add_exits(b, *idx, &ex);
 	return err;
 }
 

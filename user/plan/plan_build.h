@@ -16,6 +16,7 @@ struct plan_build {
 	struct flow flow, aux;
 	struct exit_finder finder;
 	struct lib_code *lc; /* library that is being analysed */
+	uint32_t seq_func;   /* index + 1 of the function whose calls are probed instead (seq_sites.c) */
 };
 
 int plan_build__init(struct plan_build *b, struct torch_plan *plan);
@@ -28,6 +29,7 @@ int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
 int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
 		     enum ptb_site_role role);
 int plan_build__class(struct plan_build *b, uint64_t addr, const char *name);
+int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name);
 /* Sorts the sites; of two at the same place the first function keeps it. */
 void plan_build__sort_sites(struct torch_plan *plan);
 
@@ -50,6 +52,10 @@ int plan_build__probe(struct plan_build *b, const struct func_probe *fp, uint32_
 /* The same with b->flow built already; why: what building it said. */
 int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
 			    enum ptb_refusal why, uint32_t *idx);
+
+/* Exit sites of b->flow for the work that is marked in b->finder.work (after exit_finder__prepare). */
+int plan_build__find_exits(struct plan_build *b, struct exit_sites *ex);
+int plan_build__add_exits(struct plan_build *b, uint32_t func, const struct exit_sites *ex);
 
 /* The rule for dispatched functions: after getStepCallbacksUnlessEmpty, indirect calls and calls of
  * functions that construct a RecordFunction from its result (the slow path). */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Everything that is dispatched or scheduled asks at::getStepCallbacksUnlessEmpty(scope) first, so its
+ * callers outside at::_ops are the other ways in:
+ *
+ * scope 0 (FUNCTION): callBoxed (by symbol; in stripped files by the shape of its arguments' use), and
+ *   C++ functions with a typed handle in line, such as c10d::ProcessGroup::allreduce. Those name their
+ *   operator as at::_ops::X::call does and are probed alike if every call of them dispatches it.
+ * scope 1 (BACKWARD_FUNCTION): Node::operator(), or where it was inlined.
+ *
+ * The rest is listed with the reason NO_NAME.
+ */
+#define LOG_DOMAIN "callback_sites"
+#include "plan/special_sites.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "plan/cxx_name.h"
+#include "plan/op_names.h"
+#include "plan/reg_track.h"
+
+/* at::RecordScope, pytorch aten/src/ATen/record_function.h */
+enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD_FUNCTION = 1 };
+
+static int cmp_addr(const void *a, const void *b)
+{
+	const struct addr_name *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static bool in_list(const struct sym_list *l, uint64_t addr)
+{
+	struct addr_name key = { .addr = addr };
+
+	return l->cnt && bsearch(&key, l->syms, l->cnt, sizeof(key), cmp_addr);
+}
+
+/* Functions that have been added by their own rules. */
+static bool is_known(const struct lib_code *lc, uint64_t addr)
+{
+	return in_list(&lc->topics[TOPIC_OPS], addr) || in_list(&lc->topics[TOPIC_BOXED], addr) ||
+	       in_list(&lc->topics[TOPIC_NODE_CALL], addr);
+}
+
+struct callers {
+	struct addr_name *funcs; /* start of the calling function, in address order */
+	uint32_t cnt, cap;
+};
+
+/* The functions that call getStepCallbacksUnlessEmpty and have not been added by their own rules. */
+static int find_callers(struct plan_build *b, struct callers *c)
+{
+	uint64_t start, end;
+	uint32_t i;
+	int err = lib_code__all_calls(b->lc);
+
+	for (i = 0; i < b->lc->site_cnt && !err; i++) {
+		if (!(b->lc->sites[i].flags & CALLEE_GET_CALLBACKS) ||
+		    !elf_file__func_range(b->lc->ef, b->lc->sites[i].at, &start, &end) ||
+		    (c->cnt && c->funcs[c->cnt - 1].addr == start) || is_known(b->lc, start))
+			continue;
+		if (vec_reserve((void **)&c->funcs, &c->cap, c->cnt + 1ULL, sizeof(*c->funcs)))
+			return -ENOMEM;
+		c->funcs[c->cnt++].addr = start;
+	}
+	return err;
+}
+
+/* ---- what a register argument is used for ---- */
+
+/*
+ * callBoxed(this, OperatorHandle const&, Stack*): the handle is read at once (`mov (%reg), ...` gives
+ * the OperatorDef*), `this` never is. A clone without `this` has the handle in rdi. Returns 0 for rdi,
+ * 1 for rsi, -1 if neither is read from near the entry.
+ */
+static int handle_reg(const struct flow *f, uint64_t entry)
+{
+	uint8_t alias[2] = { REG_RDI, REG_RSI }; /* where the argument lives now */
+	bool live[2][REG_CNT] = { { false } };
+	uint32_t at = flow__at(f, entry), i, a, r;
+	struct insn_ops o;
+	uint8_t dst, src;
+	bool known;
+
+	live[0][alias[0]] = live[1][alias[1]] = true;
+	for (i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+		const struct flow_node *n = &f->nodes[at];
+
+		known = flow_node__ops(n, &o);
+		for (a = 0; a < 2; a++)
+			if (known && insn_ops__is_load(&o) && o.base < REG_CNT &&
+			    o.index == REG_NONE && !o.disp && live[a][o.base])
+				return (int)a;
+		if (known && insn_ops__mov_rr(&o, &dst, &src) && src < REG_CNT && dst < REG_CNT) {
+			for (a = 0; a < 2; a++)
+				live[a][dst] = live[a][src];
+			continue;
+		}
+		for (r = 0; r < REG_CNT; r++)
+			if (insn__may_write(&n->in, &o, known, (uint8_t)r))
+				live[0][r] = live[1][r] = false;
+	}
+	return -1;
+}
+
+/* ---- boxed calls ---- */
+
+/*
+ * All copies must agree on the register, because the programs know one per process. The first one
+ * decides (they are of one compiler); others are refused.
+ */
+static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
+{
+	struct func_probe fp = { .name = "callBoxed", .entry = addr, .kind = PTB_FUNC_BOXED,
+				 .enter = PTB_PROG_BOXED_ENTER,
+				 .mark = plan_build__mark_kernel_calls };
+	enum ptb_refusal why;
+	uint32_t idx;
+	int err, reg;
+
+	err = flow__build(&b->flow, &b->lc->src, addr, &why);
+	if (err)
+		return err;
+	if (why == PTB_REFUSE_NONE) {
+		reg = handle_reg(&b->flow, addr);
+		if (reg < 0 || (*decided && b->plan->layout.boxed_handle_reg != reg)) {
+			why = PTB_REFUSE_LAYOUT_UNKNOWN;
+		} else {
+			b->plan->layout.boxed_handle_reg = (uint8_t)reg;
+			*decided = true;
+		}
+	}
+	return plan_build__probe_built(b, &fp, why, &idx);
+}
+
+/* A function without a name that uses its arguments as callBoxed does, and whose work is one kernel
+ * called through a pointer. */
+static bool is_boxed_shape(struct plan_build *b, uint64_t addr)
+{
+	return handle_reg(&b->flow, addr) >= 0;
+}
+
+static bool boxed_decided(const struct torch_plan *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->func_cnt; i++)
+		if (p->funcs[i].kind == PTB_FUNC_BOXED &&
+		    (p->funcs[i].reason == PTB_REFUSE_NONE ||
+		     p->funcs[i].reason == PTB_REFUSE_NO_EXIT))
+			return true;
+	return false;
+}
+
+static int add_boxed_syms(struct plan_build *b)
+{
+	const struct sym_list *l = &b->lc->topics[TOPIC_BOXED];
+	bool decided = boxed_decided(b->plan);
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < l->cnt && !err; i++)
+		err = add_boxed(b, l->syms[i].addr, &decided);
+	return err;
+}
+
+/* ---- backward nodes ---- */
+
+static int add_node_call(struct plan_build *b, uint64_t addr)
+{
+	struct func_probe fp = { .name = "Node::operator()", .entry = addr,
+				 .kind = PTB_FUNC_NODE_CALL, .enter = PTB_PROG_OP_ENTER,
+				 .mark = plan_build__mark_kernel_calls };
+	uint32_t idx;
+
+	return plan_build__probe(b, &fp, &idx);
+}
+
+static bool is_callbacks_call(struct plan_build *b, uint32_t i)
+{
+	const struct insn *in = &b->flow.nodes[i].in;
+
+	return in->cls == INSN_CALL &&
+	       (lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS);
+}
+
+/*
+ * Node::operator() inlined into b->flow's function: the call of getStepCallbacksUnlessEmpty at node
+ * `call` begins it, and the indirect calls behind it are its work. The exits lie wherever all paths
+ * from there come together.
+ */
+static int add_inlined_node(struct plan_build *b, uint64_t entry, uint32_t call)
+{
+	struct exit_sites ex;
+	uint32_t idx;
+	int err;
+
+	err = exit_finder__prepare(&b->finder, &b->flow);
+	if (!err)
+		err = plan_build__mark_kernel_calls(b);
+	if (!err)
+		err = plan_build__find_exits(b, &ex);
+	if (!err)
+		err = plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
+				       ex.why, &idx);
+	if (!err)
+		err = plan_build__site(b, idx, &b->flow.nodes[call].in, PTB_PROG_OP_ENTER,
+				       PTB_ROLE_ENTER);
+	return err ? err : plan_build__add_exits(b, idx, &ex);
+}
+
+/* ---- typed calls of one operator ---- */
+
+/* Is there a way from the entry to a return without asking for callbacks? Then a call of the function
+ * is not always a call of the operator. */
+static int may_skip_dispatch(struct plan_build *b, bool *skips)
+{
+	struct flow *f = &b->flow;
+	uint8_t *seen = calloc(f->cnt, 1);
+	bool more = true;
+	uint32_t i, k, to;
+
+	if (!seen)
+		return -ENOMEM;
+	*skips = false;
+	seen[0] = 1;
+	while (more) {
+		more = false;
+		for (i = 0; i < f->cnt; i++) {
+			if (seen[i] != 1 || is_callbacks_call(b, i))
+				continue;
+			seen[i] = 2;
+			*skips |= f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves;
+			for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+				to = flow__succ(f, &f->nodes[i], k);
+				if (to != FLOW_NONE && !seen[to]) {
+					seen[to] = 1;
+					more = true;
+				}
+			}
+		}
+	}
+	free(seen);
+	return 0;
+}
+
+static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangled)
+{
+	struct func_probe fp = { .entry = addr, .kind = PTB_FUNC_OP, .enter = PTB_PROG_OP_ENTER,
+				 .mark = plan_build__mark_kernel_calls };
+	enum ptb_refusal why = PTB_REFUSE_NO_NAME;
+	char plain[OP_NAME_MAX];
+	struct op_name_a a;
+	bool skips = false;
+	uint32_t idx;
+	int err;
+
+	err = op_names__way_a(b->lc, &b->flow, &b->aux, &a);
+	if (!err)
+		err = may_skip_dispatch(b, &skips);
+	if (err)
+		return err;
+	if (mangled)
+		cxx_name__short(mangled, plain, sizeof(plain));
+	else
+		snprintf(plain, sizeof(plain), "function at 0x%llx", (unsigned long long)addr);
+	fp.name = plain;
+	if (a.name[0] && !skips) {
+		fp.name = a.name;
+		why = PTB_REFUSE_NONE;
+	}
+	err = plan_build__probe_built(b, &fp, why, &idx);
+	if (!err)
+		b->plan->funcs[idx].handle = a.handle;
+	return err;
+}
+
+/* ---- all callers ---- */
+
+/* Nothing but a prologue between the entry and the call: the function is Node::operator() itself. */
+static bool begins_with(const struct flow *f, uint64_t entry, uint32_t call)
+{
+	uint32_t at = flow__at(f, entry), i;
+
+	for (i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+		if (at == call)
+			return true;
+		if (f->nodes[at].in.cls != INSN_OTHER)
+			return false;
+	}
+	return false;
+}
+
+static int add_caller(struct plan_build *b, const struct addr_name *fn)
+{
+	bool decided = boxed_decided(b->plan);
+	uint32_t i, call = FLOW_NONE;
+	enum ptb_refusal why;
+	int64_t scope = -1;
+	int err;
+
+	err = flow__build(&b->flow, &b->lc->src, fn->addr, &why);
+	if (err || why != PTB_REFUSE_NONE)
+		return err;
+	for (i = 0; i < b->flow.cnt && call == FLOW_NONE; i++)
+		if (is_callbacks_call(b, i))
+			call = i;
+	/* No call: the bytes only looked like one, or an exception handler calls. */
+	if (call == FLOW_NONE ||
+	    reg_track__before(&b->flow, call, REG_RSI, &scope) != VALUE_CONST)
+		return 0;
+	if (scope == SCOPE_BACKWARD_FUNCTION)
+		return begins_with(&b->flow, fn->addr, call) ?
+			       add_node_call(b, fn->addr) :
+			       add_inlined_node(b, fn->addr, call);
+	if (scope != SCOPE_FUNCTION)
+		return 0;
+	if (!b->lc->has_symtab && !fn->name && is_boxed_shape(b, fn->addr))
+		return add_boxed(b, fn->addr, &decided);
+	return add_typed_call(b, fn->addr, fn->name);
+}
+
+static int missing(struct plan_build *b)
+{
+	bool boxed = false, node = false;
+	uint32_t i;
+	int err = 0;
+
+	if (b->lc->role != TORCH_LIB_CPU)
+		return 0;
+	for (i = 0; i < b->plan->func_cnt; i++) {
+		boxed |= b->plan->funcs[i].kind == PTB_FUNC_BOXED;
+		node |= b->plan->funcs[i].kind == PTB_FUNC_NODE_CALL;
+	}
+	if (!boxed)
+		err = special_sites__missing(b, "callBoxed", PTB_FUNC_BOXED, PTB_REFUSE_NO_SYMBOL);
+	if (!err && !node)
+		err = special_sites__missing(b, "Node::operator()", PTB_FUNC_NODE_CALL,
+					     PTB_REFUSE_NO_SYMBOL);
+	return err;
+}
+
+int callback_sites__add(struct plan_build *b)
+{
+	const struct sym_list *nodes = &b->lc->topics[TOPIC_NODE_CALL];
+	struct callers c = { 0 };
+	uint32_t i;
+	int err;
+
+	err = add_boxed_syms(b);
+	for (i = 0; i < nodes->cnt && !err; i++)
+		err = add_node_call(b, nodes->syms[i].addr);
+	if (!err)
+		err = find_callers(b, &c);
+	if (!err)
+		lib_code__name_addrs(b->lc, c.funcs, c.cnt);
+	for (i = 0; i < c.cnt && !err; i++)
+		err = add_caller(b, &c.funcs[i]);
+	free(c.funcs);
+	return err ? err : missing(b);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Each fact has one witness in the binary, and stays unknown without it:
+ *
+ * string ABI         the name of RecordFunction::before or record_function_enter_new says `Ss` (one
+ *                    pointer) or `__cxx11`.
+ * Node fields        torch/csrc/autograd/function.h: sequence_nr_ follows the base classes' fields. With
+ *                    enable_shared_from_this (vptr, weak_ptr) it is at 24, with intrusive_ptr_target
+ *                    (vptr, counts) at 16; thread_id_ is 24 bytes further. Which of the two: how
+ *                    SavedVariable::unpack's name spells its pointer to Node.
+ * PyNode::obj        PyNode::name() loads it, then ob_type (8), then tp_name (24).
+ * GraphFunction name torch/csrc/jit/api/function_impl.h: run() mentions qualname(), which is
+ *                    `lea disp(%rdi),%rax; ret`: the QualifiedName. aten/src/ATen/core/qualified_name.h:
+ *                    vector atoms_, strings qualifiedName_, prefix_, name_.
+ * string in IValue   behind the header of intrusive_ptr_target. record_function_enter_new allocates
+ *                    such an object (PythonRecordFunction) and constructs the RecordFunction that is its
+ *                    first member: `lea header(%reg),%rdi; call RecordFunction(RecordScope)`.
+ */
+#include "plan/layout.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/cxx_name.h"
+#include "plan/reg_track.h"
+
+void layout__init(struct plan_layout *l)
+{
+	memset(l, 0, sizeof(*l));
+	l->node_seq_off = l->node_thread_off = PTB_OFF_UNKNOWN;
+	l->pynode_obj_off = l->script_name_off = l->string_ivalue_off = PTB_OFF_UNKNOWN;
+}
+
+static const struct addr_name *only(const struct plan_build *b, enum sym_topic topic)
+{
+	const struct sym_list *l = &b->lc->topics[topic];
+
+	return l->cnt ? &l->syms[0] : NULL;
+}
+
+static void learn_string_abi(struct plan_build *b)
+{
+	static const uint8_t topics[] = { TOPIC_SCOPE_NEW, TOPIC_RF_BEFORE };
+	uint32_t i, k;
+
+	for (i = 0; i < sizeof(topics); i++) {
+		const struct sym_list *l = &b->lc->topics[topics[i]];
+
+		for (k = 0; k < l->cnt; k++) {
+			const char *args = strrchr(l->syms[k].name, 'E');
+
+			args = strstr(l->syms[k].name, "enter_newE") ?
+				       strstr(l->syms[k].name, "enter_newE") : args;
+			if (strstr(l->syms[k].name, "__cxx11"))
+				return;
+			if (args && strstr(args, "Ss")) {
+				b->plan->layout.old_string_abi = true;
+				return;
+			}
+		}
+	}
+}
+
+static void learn_node(struct plan_build *b)
+{
+	const struct addr_name *owner = only(b, TOPIC_NODE_OWNER);
+	struct plan_layout *l = &b->plan->layout;
+	bool shared, intrusive;
+
+	if (!owner)
+		return;
+	shared = strstr(owner->name, "shared_ptrINS0_4NodeE");
+	intrusive = strstr(owner->name, "intrusive_ptrINS0_4NodeE");
+	if (shared == intrusive)
+		return;
+	l->node_seq_off = shared ? 24 : 16;
+	l->node_thread_off = (uint16_t)(l->node_seq_off + 24);
+}
+
+/* A load through a register: *base, *disp and the register that gets the value. */
+static bool plain_load(const struct flow_node *n, struct insn_ops *o)
+{
+	return flow_node__ops(n, o) && insn_ops__is_load(o) && o->base < REG_CNT &&
+	       o->index == REG_NONE && o->rex_w;
+}
+
+/* obj = disp(this); type = 8(obj); name = 24(type), with nothing in between that hides the chain. */
+static uint16_t find_type_name_chain(const struct flow *f)
+{
+	struct insn_ops a, b, c;
+	uint32_t i, j, k, n1, n2;
+
+	for (i = 0; i < f->cnt; i++) {
+		if (!plain_load(&f->nodes[i], &a) || a.disp < 16 || a.disp >= PTB_OFF_UNKNOWN)
+			continue;
+		n1 = f->nodes[i].fall;
+		for (j = 0; j < 6 && n1 != FLOW_NONE; j++, n1 = f->nodes[n1].fall) {
+			if (!plain_load(&f->nodes[n1], &b) || b.base != a.reg || b.disp != 8)
+				continue;
+			n2 = f->nodes[n1].fall;
+			for (k = 0; k < 6 && n2 != FLOW_NONE; k++, n2 = f->nodes[n2].fall)
+				if (plain_load(&f->nodes[n2], &c) && c.base == b.reg &&
+				    c.disp == 24)
+					return (uint16_t)a.disp;
+		}
+	}
+	return PTB_OFF_UNKNOWN;
+}
+
+static int learn_pynode(struct plan_build *b)
+{
+	const struct addr_name *name = only(b, TOPIC_PYNODE_NAME);
+	enum ptb_refusal why;
+	int err;
+
+	if (!name)
+		return 0;
+	err = flow__build(&b->flow, &b->lc->src, name->addr, &why);
+	if (!err && why == PTB_REFUSE_NONE)
+		b->plan->layout.pynode_obj_off = find_type_name_chain(&b->flow);
+	return err;
+}
+
+/* Is the code at addr `lea disp(%rdi),%rax; ret`? */
+static bool is_member_accessor(struct plan_build *b, uint64_t addr, int64_t *disp)
+{
+	struct insn in;
+	struct insn_ops o;
+	uint64_t avail;
+	const uint8_t *p = b->lc->src.text(b->lc->src.arg, addr, &avail);
+
+	if (p && insn__is_endbr64(p, avail)) {
+		addr += 4;
+		p += 4;
+		avail -= 4;
+	}
+	if (!p || !insn_decoder__decode(b->flow.dec, p, avail, addr, &in) || !insn__ops(p, &in, &o) ||
+	    !insn_ops__is_lea(&o) || o.base != REG_RDI || o.index != REG_NONE || o.reg != REG_RAX)
+		return false;
+	*disp = o.disp;
+	return insn_decoder__decode(b->flow.dec, p + in.len, avail - in.len, addr + in.len, &in) &&
+	       in.cls == INSN_RET;
+}
+
+static int learn_script(struct plan_build *b)
+{
+	const struct addr_name *run = only(b, TOPIC_SCRIPT);
+	struct plan_layout *l = &b->plan->layout;
+	uint64_t string_sz = l->old_string_abi ? 8 : 32, off;
+	enum ptb_refusal why;
+	struct insn_ops o;
+	int64_t disp;
+	uint32_t i;
+	int err;
+
+	if (!run)
+		return 0;
+	err = flow__build(&b->flow, &b->lc->src, run->addr, &why);
+	if (err || why != PTB_REFUSE_NONE)
+		return err;
+	for (i = 0; i < b->flow.cnt; i++) {
+		if (!flow_node__ops(&b->flow.nodes[i], &o) || !insn_ops__is_lea(&o) ||
+		    o.base != REG_RIP || !elf_file__is_text(b->lc->ef, (uint64_t)o.disp) ||
+		    !is_member_accessor(b, (uint64_t)o.disp, &disp))
+			continue;
+		off = (uint64_t)disp + 24 + 2 * string_sz;
+		if (disp >= 8 && off < 4096)
+			l->script_name_off = (uint16_t)off;
+		return 0;
+	}
+	return 0;
+}
+
+/* The last `lea disp(%reg),%rdi` before a call of the RecordFunction(RecordScope) constructor. */
+static int learn_object_header(struct plan_build *b)
+{
+	const struct addr_name *fn = only(b, TOPIC_SCOPE_NEW);
+	enum ptb_refusal why;
+	struct insn_ops o;
+	uint32_t i, at, k;
+	int err;
+
+	if (!fn)
+		return 0;
+	err = flow__build(&b->flow, &b->lc->src, fn->addr, &why);
+	if (err || why != PTB_REFUSE_NONE)
+		return err;
+	for (i = 0; i < b->flow.cnt; i++) {
+		if (b->flow.nodes[i].in.cls != INSN_CALL ||
+		    !(lib_code__callee(b->lc, b->flow.nodes[i].in.target) & CALLEE_RF_SCOPE))
+			continue;
+		at = b->flow.nodes[i].prev;
+		for (k = 0; k < 16 && at != FLOW_NONE; k++, at = b->flow.nodes[at].prev) {
+			if (!flow_node__ops(&b->flow.nodes[at], &o) || !insn_ops__is_lea(&o) ||
+			    o.reg != REG_RDI)
+				continue;
+			if (o.disp == 16 || o.disp == 24)
+				b->plan->layout.string_ivalue_off = (uint16_t)o.disp;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+int layout__learn(struct plan_build *b)
+{
+	const struct addr_name *s = only(b, TOPIC_SINGLETON);
+	int err = 0;
+
+	b->plan->layout.singletons[b->lc->role] = s ? s->addr : 0;
+	if (b->lc->role == TORCH_LIB_CPU) {
+		learn_string_abi(b);
+		learn_node(b);
+		err = learn_script(b);
+		if (!err)
+			err = learn_object_header(b);
+	}
+	return err ? err : learn_pynode(b);
+}
+
+void layout__finish(struct plan_build *b)
+{
+	struct torch_plan *p = b->plan;
+	uint32_t i, n = 0;
+
+	/* Python's record_function calls the legacy operator on 1.13, and then its text is nowhere but
+	 * on the boxed stack. Where nobody calls that operator, looking for it costs nothing. */
+	p->layout.scope_from_boxed = p->layout.string_ivalue_off != PTB_OFF_UNKNOWN;
+	if (p->layout.script_name_off != PTB_OFF_UNKNOWN)
+		return;
+	for (i = 0; i < p->func_cnt; i++)
+		if (p->funcs[i].kind == PTB_FUNC_SCRIPT)
+			p->funcs[i].reason = PTB_REFUSE_LAYOUT_UNKNOWN;
+	for (i = 0; i < p->site_cnt; i++)
+		if (p->funcs[p->sites[i].func].kind != PTB_FUNC_SCRIPT)
+			p->sites[n++] = p->sites[i];
+	p->site_cnt = n;
+}
+
+/* A vtable's symbol; objects point 16 bytes into it (Itanium C++ ABI 2.5.2). */
+int layout__add_classes(struct plan_build *b)
+{
+	static const char prefix[] = "vtable for ";
+	const struct sym_list *l = &b->lc->topics[TOPIC_VTABLE];
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < l->cnt && !err; i++) {
+		char *text = cxx_name__demangle(l->syms[i].name);
+
+		if (text && !strncmp(text, prefix, sizeof(prefix) - 1)) {
+			err = plan_build__class(b, l->syms[i].addr + 16, text + sizeof(prefix) - 1);
+			if (!strcmp(l->syms[i].name, "_ZTVN5torch8autograd6PyNodeE"))
+				b->plan->layout.pynode_vptr = l->syms[i].addr + 16;
+		}
+		free(text);
+	}
+	return err;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Makes plans: one pass over each library, or the cache. See lib_plan.h. */
+#define LOG_DOMAIN "plan"
+#include "plan/lib_plan.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "plan/layout.h"
+#include "plan/op_sites.h"
+#include "plan/plan_build.h"
+#include "plan/plan_cache.h"
+#include "plan/special_sites.h"
+
+/* In a static build one file plays several roles; it is analysed for the first of them. */
+static bool same_file(const struct torch_proc *tp, enum torch_lib_role a, enum torch_lib_role b)
+{
+	const struct torch_lib *x = &tp->libs[a], *y = &tp->libs[b];
+
+	return x->present && y->present && x->load_bias == y->load_bias &&
+	       x->build_id_sz == y->build_id_sz &&
+	       !memcmp(x->build_id, y->build_id, x->build_id_sz);
+}
+
+static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch_lib_role role)
+{
+	struct elf_file *ef;
+	struct lib_code lc;
+	int err;
+
+	err = elf_file__open(lib->access_path, &ef);
+	if (err)
+		return err;
+	err = lib_code__init(&lc, ef, role);
+	b->lc = &lc;
+	if (!err)
+		err = op_sites__add(b);
+	if (!err)
+		err = special_sites__add(b);
+	if (!err)
+		err = layout__learn(b);
+	if (!err)
+		err = layout__add_classes(b);
+	lib_code__free(&lc);
+	b->lc = NULL;
+	elf_file__close(ef);
+	if (err)
+		pr_error("cannot analyse %s: %s", lib->path, errstr(err));
+	return err;
+}
+
+static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
+{
+	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON };
+	struct plan_build b;
+	uint32_t i;
+	int err = plan_build__init(&b, plan);
+
+	layout__init(&plan->layout);
+	for (i = 0; i < sizeof(order) && !err; i++) {
+		if (!tp->libs[order[i]].present || (i && same_file(tp, order[0], order[i])))
+			continue;
+		err = analyse(&b, &tp->libs[order[i]], order[i]);
+	}
+	if (!err) {
+		layout__finish(&b);
+		plan_build__sort_sites(plan);
+	}
+	plan_build__free(&b);
+	return err;
+}
+
+int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, struct torch_plan **out)
+{
+	bool use_cache = !opts || opts->use_cache;
+	const char *dir = opts ? opts->cache_dir : NULL;
+	uint64_t begin = clock__mono_ns();
+	struct torch_plan *plan;
+	int err;
+
+	*out = NULL;
+	if (use_cache && !plan_cache__read(tp, dir, out)) {
+		pr_debug("plan from the cache in %llu us",
+			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
+		return 0;
+	}
+	plan = calloc(1, sizeof(*plan));
+	if (!plan)
+		return -ENOMEM;
+	err = make_plan(tp, plan);
+	if (!err && !plan->site_cnt) {
+		pr_error("process %d: no function of its torch libraries can be probed", tp->pid);
+		err = -ENOTSUP;
+	}
+	if (err) {
+		torch_plan__free(plan);
+		return err;
+	}
+	pr_debug("%u functions, %u sites in %llu us", plan->func_cnt, plan->site_cnt,
+		 (unsigned long long)(clock__mono_ns() - begin) / 1000);
+	if (use_cache)
+		plan_cache__write(tp, dir, plan);
+	*out = plan;
+	return 0;
+}
+
+void torch_plan__free(struct torch_plan *plan)
+{
+	uint32_t i;
+
+	if (!plan)
+		return;
+	for (i = 0; plan->funcs && i < plan->func_cnt; i++)
+		free(plan->funcs[i].name);
+	for (i = 0; plan->classes && i < plan->class_cnt; i++)
+		free(plan->classes[i].name);
+	free(plan->funcs);
+	free(plan->sites);
+	free(plan->classes);
+	free(plan);
+}
+
+bool torch_plan__fits(const struct torch_proc *a, const struct torch_proc *b)
+{
+	uint32_t role;
+
+	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+		const struct torch_lib *x = &a->libs[role], *y = &b->libs[role];
+
+		if (x->present != y->present)
+			return false;
+		if (x->present && (!x->build_id_sz || x->build_id_sz != y->build_id_sz ||
+				   memcmp(x->build_id, y->build_id, x->build_id_sz)))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * File: header | plan_layout | functions | sites | classes | texts. Records are this build's own
+ * structures with a text offset instead of a pointer; their sizes are in the header, so a file of
+ * another build of ptbpf does not match. The checksum covers everything behind the header.
+ */
+#define LOG_DOMAIN "plan_cache"
+#include "plan/plan_cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+
+#define CACHE_VERSION 1
+#define CACHE_MAX (64u << 20) /* bytes of a file that is read at all */
+
+struct cache_head {
+	char magic[8];
+	uint32_t version, crc;
+	uint32_t func_sz, site_sz, class_sz, layout_sz; /* of one record */
+	uint32_t func_cnt, site_cnt, class_cnt, text_sz;
+	uint32_t names_a, names_b_only, names_disagree, pad;
+};
+
+struct cache_func {
+	uint64_t addr, handle;
+	uint32_t name; /* offset into the texts */
+	uint8_t lib, kind, reason, pad;
+};
+
+struct cache_class {
+	uint64_t addr;
+	uint32_t name;
+	uint8_t lib, what, pad[2];
+};
+
+static const char cache_magic[8] = "ptbplan";
+
+static uint32_t crc32_of(const uint8_t *p, size_t len)
+{
+	static uint32_t table[256];
+	uint32_t c, i, k;
+
+	if (!table[1])
+		for (i = 0; i < 256; i++) {
+			for (c = i, k = 0; k < 8; k++)
+				c = c & 1 ? 0xedb88320u ^ c >> 1 : c >> 1;
+			table[i] = c;
+		}
+	for (c = ~0u; len--; p++)
+		c = table[(c ^ *p) & 0xff] ^ c >> 8;
+	return ~c;
+}
+
+/* dir/<build-id of c10>-<of cpu>-<of python>.plan; false: a library has none. */
+static bool cache_path(const struct torch_proc *tp, const char *dir, char *path, size_t cap)
+{
+	size_t n = (size_t)snprintf(path, cap, "%s/", dir ? dir : PLAN_CACHE_DIR);
+	uint32_t role, i;
+
+	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+		const struct torch_lib *lib = &tp->libs[role];
+
+		if (n + 2 * BUILD_ID_MAX + 8 >= cap || lib->build_id_sz > BUILD_ID_MAX ||
+		    (lib->present && !lib->build_id_sz))
+			return false;
+		if (role)
+			path[n++] = '-';
+		for (i = 0; lib->present && i < lib->build_id_sz; i++)
+			n += (size_t)snprintf(path + n, cap - n, "%02x", lib->build_id[i]);
+	}
+	return snprintf(path + n, cap - n, ".plan") > 0;
+}
+
+/* ---- reading ---- */
+
+static int read_file(const char *path, uint8_t **out, size_t *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), err = 0;
+	struct stat st;
+	ssize_t got;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
+		err = -EPERM;
+	else if (st.st_size < (off_t)sizeof(struct cache_head) || st.st_size > CACHE_MAX)
+		err = -EINVAL;
+	*len = 0;
+	*out = err ? NULL : malloc((size_t)st.st_size);
+	if (!err && !*out)
+		err = -ENOMEM;
+	while (!err && *len < (size_t)st.st_size) {
+		got = read(fd, *out + *len, (size_t)st.st_size - *len);
+		if (got <= 0)
+			err = got ? -errno : -EINVAL;
+		else
+			*len += (size_t)got;
+	}
+	close(fd);
+	if (err)
+		free(*out);
+	return err;
+}
+
+static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t len)
+{
+	uint64_t need;
+
+	if (memcmp(h->magic, cache_magic, sizeof(h->magic)) || h->version != CACHE_VERSION ||
+	    h->func_sz != sizeof(struct cache_func) || h->site_sz != sizeof(struct plan_site) ||
+	    h->class_sz != sizeof(struct cache_class) ||
+	    h->layout_sz != sizeof(struct plan_layout))
+		return false;
+	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
+	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
+	       h->text_sz;
+	return need == len && h->text_sz && !body[len - 1] && crc32_of(body, len) == h->crc;
+}
+
+static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
+{
+	struct cache_func f;
+	uint32_t i;
+
+	for (i = 0; i < p->func_cnt; i++) {
+		memcpy(&f, rec + (size_t)i * sizeof(f), sizeof(f));
+		if (f.name >= text_sz || f.lib >= TORCH_LIB_ROLES)
+			return -EINVAL;
+		p->funcs[i] = (struct plan_func){ .addr = f.addr, .handle = f.handle, .lib = f.lib,
+						  .kind = f.kind, .reason = f.reason };
+		p->funcs[i].name = strdup(texts + f.name);
+		if (!p->funcs[i].name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *texts,
+			uint32_t text_sz)
+{
+	struct cache_class c;
+	uint32_t i;
+
+	for (i = 0; i < p->class_cnt; i++) {
+		memcpy(&c, rec + (size_t)i * sizeof(c), sizeof(c));
+		if (c.name >= text_sz || c.lib >= TORCH_LIB_ROLES)
+			return -EINVAL;
+		p->classes[i] = (struct plan_addr_name){ .addr = c.addr, .lib = c.lib,
+							 .what = c.what };
+		p->classes[i].name = strdup(texts + c.name);
+		if (!p->classes[i].name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int take_sites(struct torch_plan *p, const uint8_t *rec)
+{
+	uint32_t i;
+
+	memcpy(p->sites, rec, p->site_cnt * sizeof(*p->sites));
+	for (i = 0; i < p->site_cnt; i++)
+		if (p->sites[i].func >= p->func_cnt || p->sites[i].lib >= TORCH_LIB_ROLES ||
+		    p->sites[i].prog >= PTB_PROG_CNT)
+			return -EINVAL;
+	return 0;
+}
+
+static int parse(const uint8_t *data, size_t len, struct torch_plan **out)
+{
+	const uint8_t *body = data + sizeof(struct cache_head), *p = body;
+	struct torch_plan *plan;
+	const char *texts;
+	struct cache_head h;
+	int err = 0;
+
+	memcpy(&h, data, sizeof(h));
+	if (!head_ok(&h, body, len - sizeof(h)))
+		return -EINVAL;
+	plan = calloc(1, sizeof(*plan));
+	if (!plan)
+		return -ENOMEM;
+	plan->funcs = calloc(h.func_cnt + 1UL, sizeof(*plan->funcs));
+	plan->sites = calloc(h.site_cnt + 1UL, sizeof(*plan->sites));
+	plan->classes = calloc(h.class_cnt + 1UL, sizeof(*plan->classes));
+	if (!plan->funcs || !plan->sites || !plan->classes) {
+		torch_plan__free(plan);
+		return -ENOMEM;
+	}
+	plan->func_cnt = h.func_cnt;
+	plan->site_cnt = h.site_cnt;
+	plan->class_cnt = h.class_cnt;
+	plan->names_a = h.names_a;
+	plan->names_b_only = h.names_b_only;
+	plan->names_disagree = h.names_disagree;
+	texts = (const char *)(data + len - h.text_sz);
+	memcpy(&plan->layout, p, sizeof(plan->layout));
+	p += sizeof(plan->layout);
+	err = take_funcs(plan, p, texts, h.text_sz);
+	p += (size_t)h.func_cnt * sizeof(struct cache_func);
+	if (!err)
+		err = take_sites(plan, p);
+	p += (size_t)h.site_cnt * sizeof(*plan->sites);
+	if (!err)
+		err = take_classes(plan, p, texts, h.text_sz);
+	if (err) {
+		torch_plan__free(plan);
+		return err;
+	}
+	plan->from_cache = true;
+	*out = plan;
+	return 0;
+}
+
+int plan_cache__read(const struct torch_proc *tp, const char *dir, struct torch_plan **out)
+{
+	char path[PATH_MAX];
+	uint8_t *data = NULL;
+	size_t len = 0;
+	int err;
+
+	*out = NULL;
+	if (!cache_path(tp, dir, path, sizeof(path)))
+		return -ENOENT;
+	err = read_file(path, &data, &len);
+	if (!err) {
+		err = parse(data, len, out);
+		free(data);
+	}
+	if (err && err != -ENOENT)
+		pr_debug("%s is not used: %s", path, errstr(err));
+	return err;
+}
+
+/* ---- writing ---- */
+
+struct image {
+	uint8_t *data;
+	uint32_t len, cap;
+	int err;
+};
+
+static void put(struct image *im, const void *data, size_t len)
+{
+	if (im->err)
+		return;
+	im->err = vec_reserve((void **)&im->data, &im->cap, (uint64_t)im->len + len, 1);
+	if (im->err)
+		return;
+	memcpy(im->data + im->len, data, len);
+	im->len += (uint32_t)len;
+}
+
+static uint32_t put_text(struct image *texts, const char *s)
+{
+	uint32_t at = texts->len;
+
+	put(texts, s, strlen(s) + 1);
+	return at;
+}
+
+static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan)
+{
+	uint32_t i;
+
+	put(im, &plan->layout, sizeof(plan->layout));
+	for (i = 0; i < plan->func_cnt; i++) {
+		const struct plan_func *f = &plan->funcs[i];
+		struct cache_func c = { .addr = f->addr, .handle = f->handle, .lib = f->lib,
+					.kind = f->kind, .reason = f->reason };
+
+		c.name = put_text(texts, f->name);
+		put(im, &c, sizeof(c));
+	}
+	put(im, plan->sites, plan->site_cnt * sizeof(*plan->sites));
+	for (i = 0; i < plan->class_cnt; i++) {
+		const struct plan_addr_name *a = &plan->classes[i];
+		struct cache_class c = { .addr = a->addr, .lib = a->lib, .what = a->what };
+
+		c.name = put_text(texts, a->name);
+		put(im, &c, sizeof(c));
+	}
+	put_text(texts, "");
+	put(im, texts->data, texts->len);
+}
+
+/* Under another name first, so that a reader never sees half a file. */
+static int write_file(const char *path, const struct image *im)
+{
+	char tmp[PATH_MAX + 16];
+	uint32_t done = 0;
+	ssize_t n;
+	int fd, err = 0;
+
+	snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path);
+	fd = mkostemp(tmp, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	while (done < im->len && !err) {
+		n = write(fd, im->data + done, im->len - done);
+		if (n < 0)
+			err = -errno;
+		else
+			done += (uint32_t)n;
+	}
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && rename(tmp, path))
+		err = -errno;
+	if (err)
+		unlink(tmp);
+	return err;
+}
+
+void plan_cache__write(const struct torch_proc *tp, const char *dir, const struct torch_plan *plan)
+{
+	struct cache_head h = {
+		.version = CACHE_VERSION, .func_sz = sizeof(struct cache_func),
+		.site_sz = sizeof(struct plan_site), .class_sz = sizeof(struct cache_class),
+		.layout_sz = sizeof(struct plan_layout), .func_cnt = plan->func_cnt,
+		.site_cnt = plan->site_cnt, .class_cnt = plan->class_cnt,
+		.names_a = plan->names_a, .names_b_only = plan->names_b_only,
+		.names_disagree = plan->names_disagree,
+	};
+	struct image im = { 0 }, texts = { 0 };
+	char path[PATH_MAX];
+	int err;
+
+	if (!cache_path(tp, dir, path, sizeof(path)))
+		return;
+	mkdir(dir ? dir : PLAN_CACHE_DIR, 0755); /* an error shows when the file is made */
+	put(&im, &h, sizeof(h));
+	put_plan(&im, &texts, plan);
+	err = im.err ? im.err : texts.err;
+	if (!err) {
+		memcpy(h.magic, cache_magic, sizeof(h.magic));
+		h.text_sz = texts.len;
+		h.crc = crc32_of(im.data + sizeof(h), im.len - sizeof(h));
+		memcpy(im.data, &h, sizeof(h));
+		err = write_file(path, &im);
+	}
+	if (err)
+		pr_debug("cannot keep the plan as %s: %s", path, errstr(err));
+	free(im.data);
+	free(texts.data);
+}

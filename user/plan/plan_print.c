@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* --dry-run: the plan as text, one line per probe, then the refusals, then a summary. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "plan/insn.h"
+#include "plan/lib_plan.h"
+
+static const char *prog_name(uint8_t prog)
+{
+	switch (prog) {
+#define X(name, nr, text)                                                                          \
+	case nr:                                                                                   \
+		return #name;
+		PTB_PROGS(X)
+#undef X
+	default:
+		return "?";
+	}
+}
+
+static const char *kind_text(uint8_t kind)
+{
+	switch (kind) {
+#define X(name, nr, text)                                                                          \
+	case nr:                                                                                   \
+		return text;
+		PTB_FUNC_KINDS(X)
+#undef X
+	default:
+		return "?";
+	}
+}
+
+static const char *refusal_text(uint8_t reason)
+{
+	switch (reason) {
+#define X(name, nr, text)                                                                          \
+	case nr:                                                                                   \
+		return text;
+		PTB_REFUSALS(X)
+#undef X
+	default:
+		return "?";
+	}
+}
+
+static const char *role_name(uint8_t role)
+{
+	return role == PTB_ROLE_ENTER ? "enter" : role == PTB_ROLE_EXIT ? "exit" : "point";
+}
+
+static const char *lib_name(const struct torch_proc *tp, uint8_t lib)
+{
+	static const char *const fallback[] = { "libc10", "libtorch_cpu", "libtorch_python" };
+	const char *path, *slash;
+
+	if (lib >= TORCH_LIB_ROLES)
+		return "?";
+	path = tp ? tp->libs[lib].path : NULL;
+	slash = path ? strrchr(path, '/') : NULL;
+	return slash ? slash + 1 : fallback[lib];
+}
+
+static void print_sites(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
+{
+	uint32_t i;
+
+	fprintf(out, "%-20s %10s  %-5s %-12s %-4s  %s\n", "library", "offset", "role", "program",
+		"insn", "function");
+	for (i = 0; i < p->site_cnt; i++) {
+		const struct plan_site *s = &p->sites[i];
+
+		fprintf(out, "%-20s %#10" PRIx64 "  %-5s %-12s %-4s  %s\n", lib_name(tp, s->lib),
+			s->offset, role_name(s->role), prog_name(s->prog), insn__op_name(s->insn),
+			p->funcs[s->func].name);
+	}
+}
+
+static void print_refusals(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
+{
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < p->func_cnt; i++) {
+		const struct plan_func *f = &p->funcs[i];
+
+		if (f->reason == PTB_REFUSE_NONE)
+			continue;
+		if (!any)
+			fprintf(out, "\nnot probed, or in part:\n");
+		any = true;
+		fprintf(out, "%-20s %s: %s\n", lib_name(tp, f->lib), f->name,
+			refusal_text(f->reason));
+	}
+}
+
+static void print_summary(const struct torch_plan *p, FILE *out)
+{
+	uint32_t kind, i;
+
+	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point", "refused",
+		"kind");
+	for (kind = 1; kind <= PTB_FUNC_SEQ; kind++) {
+		uint32_t funcs = 0, refused = 0, role[4] = { 0 };
+
+		for (i = 0; i < p->func_cnt; i++) {
+			funcs += p->funcs[i].kind == kind;
+			refused += p->funcs[i].kind == kind && p->funcs[i].reason;
+		}
+		for (i = 0; i < p->site_cnt; i++)
+			if (p->funcs[p->sites[i].func].kind == kind && p->sites[i].role < 4)
+				role[p->sites[i].role]++;
+		fprintf(out, "%9u %9u %9u %9u %9u  %s\n", funcs, role[PTB_ROLE_ENTER],
+			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, kind_text((uint8_t)kind));
+	}
+	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
+		p->site_cnt, p->names_a, p->names_b_only, p->names_disagree,
+		p->from_cache ? "; from the cache" : "");
+}
+
+void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out)
+{
+	print_sites(plan, tp, out);
+	print_refusals(plan, tp, out);
+	print_summary(plan, out);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The plan's layout as one live process has it: run-time addresses and what the loader wrote. */
+#define LOG_DOMAIN "proc_cfg"
+#include "plan/lib_plan.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+/* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the library. */
+static void fill_tls(const struct torch_proc *tp, const struct plan_layout *l,
+		     struct ptb_proc_cfg *cfg)
+{
+	uint64_t pair[2];
+	int err;
+
+	if (!l->seq_tls_got || !tp->libs[TORCH_LIB_CPU].present)
+		return;
+	err = remote__read(tp->pid, l->seq_tls_got + tp->libs[TORCH_LIB_CPU].load_bias, pair,
+			   sizeof(pair));
+	if (err) {
+		pr_debug("process %d: the TLS slot of libtorch_cpu cannot be read: %s", tp->pid,
+			 errstr(err));
+		return;
+	}
+	if (!pair[0] || pair[0] > 1 << 20)
+		return; /* not relocated yet */
+	cfg->seq_tls_module = pair[0];
+	cfg->seq_tls_offset = pair[1] + l->seq_tls_disp;
+}
+
+/* The operator whose boxed call carries the text of a scope, where Python uses the legacy one. */
+static void fill_scope_op(const struct torch_proc *tp, const struct plan_layout *l,
+			  struct ptb_proc_cfg *cfg)
+{
+	uint64_t singletons[TORCH_LIB_ROLES];
+	struct live_ops ops;
+	uint32_t role, i, n = 0;
+
+	for (role = 0; role < TORCH_LIB_ROLES; role++)
+		if (tp->libs[role].present && l->singletons[role])
+			singletons[n++] = l->singletons[role] + tp->libs[role].load_bias;
+	if (!n || live_ops__read(tp->pid, singletons, n, l->old_string_abi, &ops))
+		return;
+	for (i = 0; i < ops.cnt; i++)
+		if (!strcmp(ops.ops[i].name, "profiler::_record_function_enter"))
+			cfg->scope_enter_opdef = ops.ops[i].opdef;
+	live_ops__free(&ops);
+}
+
+void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg)
+{
+	const struct plan_layout *l = &plan->layout;
+
+	memset(cfg, 0, sizeof(*cfg));
+	cfg->tgid = (uint32_t)tp->pid;
+	cfg->node_seq_off = l->node_seq_off;
+	cfg->node_thread_off = l->node_thread_off;
+	cfg->pynode_obj_off = l->pynode_obj_off;
+	cfg->script_name_off = l->script_name_off;
+	cfg->old_string_abi = l->old_string_abi;
+	cfg->boxed_handle_reg = l->boxed_handle_reg;
+	cfg->string_ivalue_off = l->string_ivalue_off;
+	if (l->pynode_vptr && tp->libs[TORCH_LIB_PYTHON].present)
+		cfg->pynode_vptr = l->pynode_vptr + tp->libs[TORCH_LIB_PYTHON].load_bias;
+	fill_tls(tp, l, cfg);
+	if (l->scope_from_boxed)
+		fill_scope_op(tp, l, cfg);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * at::sequence_number::get_and_increment(): the number that links an operator to the backward node it
+ * makes. The number is read from the thread's storage before it is incremented:
+ *
+ *	sub  $8,%rsp; lea pair(%rip),%rdi; call __tls_get_addr; mov 0x1d0(%rax),%rdx; ...
+ *
+ * `pair` in the GOT is {module, offset}; the displacement of the access is added. The call is the site
+ * if the kernel emulates it; with the padded form of the general-dynamic model (data16 prefixes) it
+ * does not, and then the calls of the function are the sites.
+ */
+#include "plan/special_sites.h"
+
+#include "plan/reg_track.h"
+
+#define SEQ_CALLS_MAX 16384
+
+static const char name[] = "get_and_increment";
+
+/* The access behind the call: the first load through rax. */
+static bool find_disp(const struct flow *f, uint32_t call, int64_t *disp)
+{
+	uint32_t at = f->nodes[call].fall, i;
+	struct insn_ops o;
+
+	for (i = 0; i < 8 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+		if (!flow_node__ops(&f->nodes[at], &o))
+			return false;
+		if (insn_ops__is_load(&o) && o.base == REG_RAX && o.index == REG_NONE) {
+			*disp = o.disp;
+			return true;
+		}
+		if (insn__may_write(&f->nodes[at].in, &o, true, REG_RAX))
+			return false;
+	}
+	return false;
+}
+
+/* Where the number is stored; false: not in the form that is understood. */
+static bool find_storage(struct plan_build *b, uint32_t *call)
+{
+	struct flow *f = &b->flow;
+	int64_t pair, disp;
+	uint32_t i;
+
+	for (i = 0; i < f->cnt; i++)
+		if (f->nodes[i].in.cls == INSN_CALL &&
+		    (lib_code__callee(b->lc, f->nodes[i].in.target) & CALLEE_TLS))
+			break;
+	if (i == f->cnt || reg_track__before(f, i, REG_RDI, &pair) != VALUE_ADDR ||
+	    !find_disp(f, i, &disp) || disp < 0)
+		return false;
+	b->plan->layout.seq_tls_got = (uint64_t)pair;
+	b->plan->layout.seq_tls_disp = (uint64_t)disp;
+	*call = i;
+	return true;
+}
+
+/* An emulated instruction on every path before the number is read: straight from the entry. */
+static uint32_t early_site(const struct flow *f, uint64_t entry, uint32_t call)
+{
+	uint32_t at = flow__at(f, entry), i;
+
+	for (i = 0; i < 32 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+		if (f->nodes[at].in.emulated)
+			return at;
+		if (at == call || f->nodes[at].in.cls != INSN_OTHER)
+			return FLOW_NONE;
+	}
+	return FLOW_NONE;
+}
+
+/* Every call of the function in this library. */
+static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
+{
+	struct lib_code *lc = b->lc;
+	const uint8_t *p;
+	uint64_t avail;
+	struct insn in;
+	uint32_t i;
+	int err = lib_code__all_calls(lc);
+
+	for (i = 0; i < lc->site_cnt && !err && *added < SEQ_CALLS_MAX; i++) {
+		if (!(lc->sites[i].flags & CALLEE_SEQ))
+			continue;
+		p = lc->src.text(lc->src.arg, lc->sites[i].at, &avail);
+		if (!p || !insn_decoder__decode(b->flow.dec, p, avail, lc->sites[i].at, &in) ||
+		    !in.emulated)
+			continue;
+		err = plan_build__site(b, func, &in, PTB_PROG_SEQ, PTB_ROLE_POINT);
+		(*added)++;
+	}
+	return err;
+}
+
+/* The function itself, where its entry can be probed; else its calls. */
+static int add_function(struct plan_build *b, uint64_t addr)
+{
+	uint32_t call, site = FLOW_NONE, idx, calls = 0;
+	enum ptb_refusal why;
+	int err = flow__build(&b->flow, &b->lc->src, addr, &why);
+
+	if (err)
+		return err;
+	if (why == PTB_REFUSE_NONE && !find_storage(b, &call))
+		why = PTB_REFUSE_LAYOUT_UNKNOWN;
+	if (why == PTB_REFUSE_NONE) {
+		site = early_site(&b->flow, addr, call);
+		why = site == FLOW_NONE ? PTB_REFUSE_NO_ENTRY : PTB_REFUSE_NONE;
+	}
+	err = plan_build__func(b, name, addr, PTB_FUNC_SEQ, why, &idx);
+	if (err)
+		return err;
+	if (why == PTB_REFUSE_NONE)
+		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ,
+					PTB_ROLE_POINT);
+	if (why != PTB_REFUSE_NO_ENTRY)
+		return 0;
+	err = add_calls(b, idx, &calls);
+	if (!err && calls) {
+		b->plan->funcs[idx].reason = PTB_REFUSE_NONE;
+		b->seq_func = idx + 1;
+	}
+	return err;
+}
+
+int seq_sites__add(struct plan_build *b)
+{
+	const struct sym_list *l = &b->lc->topics[TOPIC_SEQ];
+	uint32_t calls = 0;
+
+	if (l->cnt)
+		return add_function(b, l->syms[0].addr);
+	if (b->lc->role == TORCH_LIB_CPU)
+		return special_sites__missing(b, name, PTB_FUNC_SEQ, PTB_REFUSE_NO_SYMBOL);
+	return b->seq_func ? add_calls(b, b->seq_func - 1, &calls) : 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Functions found by their symbol; see special_sites.h. */
+#define LOG_DOMAIN "special_sites"
+#include "plan/special_sites.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- what is measured ---- */
+
+/* Engine::evaluate_function: the node's own call, in line or in the function that the engine calls. */
+static int mark_node_calls(struct plan_build *b)
+{
+	struct flow *f = &b->flow;
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < f->cnt; i++)
+		if (f->nodes[i].in.cls == INSN_CALL &&
+		    (lib_code__callee(b->lc, f->nodes[i].in.target) &
+		     CALLEE_IN(CALLEE_GET_CALLBACKS))) {
+			b->finder.work[i] = 1;
+			any = true;
+		}
+	return any ? 0 : plan_build__mark_after(b, CALLEE_GET_CALLBACKS, 0, true);
+}
+
+/* THPFunction_apply: Python code that runs under the function's RecordFunction. */
+static int mark_python_calls(struct plan_build *b)
+{
+	return plan_build__mark_after(b, CALLEE_RF_SCOPE | CALLEE_GET_CALLBACKS, CALLEE_PYTHON,
+				      false);
+}
+
+/* ---- rows ---- */
+
+struct special_row {
+	uint8_t topic;
+	uint8_t lib; /* the library that must have it */
+	uint8_t kind, prog;
+	const char *name;
+	mark_work_fn mark;
+	bool entry_only;
+	bool optional; /* absent from some versions by design */
+};
+
+static const struct special_row rows[] = {
+	{ TOPIC_EVALUATE, TORCH_LIB_CPU, PTB_FUNC_NODE, PTB_PROG_NODE_ENTER,
+	  "Engine::evaluate_function", mark_node_calls, false, false },
+	{ TOPIC_SCOPE_NEW, TORCH_LIB_CPU, PTB_FUNC_SCOPE, PTB_PROG_SCOPE_STRING,
+	  "record_function_enter_new", NULL, false, false },
+	{ TOPIC_RF_SCOPE, TORCH_LIB_CPU, PTB_FUNC_SCOPE, PTB_PROG_SCOPE_CTOR,
+	  "RecordFunction::RecordFunction", NULL, false, false },
+	{ TOPIC_RF_END, TORCH_LIB_CPU, PTB_FUNC_SCOPE, PTB_PROG_SCOPE_END, "RecordFunction::end",
+	  NULL, false, false },
+	{ TOPIC_REGION, TORCH_LIB_PYTHON, PTB_FUNC_REGION, PTB_PROG_SCOPE_CSTR,
+	  "_pytorch_record_function_enter_with_context", NULL, false, true },
+	{ TOPIC_PYFUNC, TORCH_LIB_PYTHON, PTB_FUNC_PYFUNC, PTB_PROG_PYFUNC_ENTER,
+	  "THPFunction_apply", mark_python_calls, false, false },
+	{ TOPIC_SCRIPT, TORCH_LIB_CPU, PTB_FUNC_SCRIPT, PTB_PROG_SCRIPT_ENTER,
+	  "GraphFunction::run", NULL, true, false },
+};
+
+int special_sites__missing(struct plan_build *b, const char *name, enum ptb_func_kind kind,
+			   enum ptb_refusal why)
+{
+	uint32_t idx;
+
+	return plan_build__func(b, name, 0, kind, why, &idx);
+}
+
+static int add_row(struct plan_build *b, const struct special_row *row)
+{
+	const struct sym_list *l = &b->lc->topics[row->topic];
+	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog,
+				 .mark = row->mark, .entry_only = row->entry_only };
+	uint32_t i, idx;
+	int err = 0;
+
+	if (!l->cnt && row->lib == b->lc->role && !row->optional)
+		return special_sites__missing(b, row->name, row->kind, PTB_REFUSE_NO_SYMBOL);
+	for (i = 0; i < l->cnt && !err; i++) {
+		fp.entry = l->syms[i].addr;
+		err = plan_build__probe(b, &fp, &idx);
+	}
+	return err;
+}
+
+/* RecordFunction::before(): what the overload takes decides the program. */
+static int add_before(struct plan_build *b)
+{
+	static const struct {
+		const char *args;
+		uint8_t prog;
+	} overloads[] = {
+		{ "PKcl", PTB_PROG_BEFORE_CSTR },
+		{ "Ssl", PTB_PROG_BEFORE_STR },
+		{ "NSt7__cxx1112basic_string", PTB_PROG_BEFORE_STR },
+		{ "St7variantIJSt17basic_string_view", PTB_PROG_BEFORE_VAR },
+	};
+	const struct sym_list *l = &b->lc->topics[TOPIC_RF_BEFORE];
+	struct func_probe fp = { .name = "RecordFunction::before", .kind = PTB_FUNC_REGION };
+	uint32_t i, k, idx;
+	int err = 0;
+
+	if (!l->cnt && b->lc->role == TORCH_LIB_CPU)
+		return special_sites__missing(b, fp.name, PTB_FUNC_REGION, PTB_REFUSE_NO_SYMBOL);
+	for (i = 0; i < l->cnt && !err; i++) {
+		const char *args = l->syms[i].name + strlen("_ZN2at14RecordFunction6beforeE");
+
+		for (k = 0; k < sizeof(overloads) / sizeof(overloads[0]) && !err; k++) {
+			if (strncmp(args, overloads[k].args, strlen(overloads[k].args)))
+				continue;
+			fp.entry = l->syms[i].addr;
+			fp.enter = overloads[k].prog;
+			err = plan_build__probe(b, &fp, &idx);
+		}
+	}
+	return err;
+}
+
+int special_sites__add(struct plan_build *b)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++)
+		err = add_row(b, &rows[i]);
+	if (!err)
+		err = add_before(b);
+	if (!err)
+		err = callback_sites__add(b);
+	return err ? err : seq_sites__add(b);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Writes TRACE and REPORT from a fake session that has everything in it once: two processes, threads,
+ * steps, forward and backward, every mark, a lost interval, refusals. For tests of what reads them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "export/exporter.h"
+#include "fake_session.h"
+
+#define STEPS 4
+#define T0 5000000000ULL
+
+static struct chrome_trace *ct;
+static struct session_sink sink;
+static struct session_totals totals;
+
+static int put(struct slice sl)
+{
+	totals.slices++;
+	totals.ops += sl.cat == SLICE_CPU_OP;
+	totals.annotations += sl.cat == SLICE_USER_ANNOTATION;
+	totals.steps += !!(sl.flags & SLICE_DERIVED);
+	totals.unwound += !!(sl.flags & SLICE_UNWOUND);
+	totals.end_lost += !!(sl.flags & SLICE_END_LOST);
+	totals.open_at_begin += !!(sl.flags & SLICE_OPEN_AT_BEGIN);
+	totals.unfinished += !!(sl.flags & SLICE_UNFINISHED);
+	return sink.slice(sink.arg, &sl);
+}
+
+static struct slice with(struct slice sl, uint32_t tid, int64_t seq, uint64_t fwd_thread, uint32_t flags)
+{
+	sl.tid = tid;
+	sl.seq = seq;
+	sl.fwd_thread = fwd_thread;
+	sl.flags = flags;
+	return sl;
+}
+
+/* One step of 10 ms: linear > addmm forward, AddmmBackward0 on the autograd thread. */
+static int put_step(uint64_t nr)
+{
+	uint64_t t = T0 + 10000000 + nr * 10000000, id = 10 + nr * 10;
+	int64_t seq = (int64_t)nr;
+	struct slice step = fake_slice(id, "", t, t + 9999999);
+	struct fwdbwd fl = { .id = nr + 1, .fwd_tgid = 100, .fwd_tid = 100, .bwd_tid = 101,
+			     .fwd_begin_ns = t + 1500, .bwd_begin_ns = t + 5000500 };
+	char name[32];
+	int err;
+
+	snprintf(name, sizeof(name), "ProfilerStep#%llu", (unsigned long long)nr);
+	step.name = name;
+	step.cat = SLICE_USER_ANNOTATION;
+	step.flags = SLICE_DERIVED;
+	err = put(with(fake_slice(id + 2, "aten::addmm", t + 1500, t + 900000), 100, seq, 0, 0));
+	err = err ? err : put(with(fake_slice(id + 1, "aten::linear", t + 1000, t + 1000000), 100, -1, 0, 0));
+	err = err ? err : put(with(fake_slice(id + 4, "AddmmBackward0", t + 5000500, t + 5900001), 101, seq, 1, 0));
+	err = err ? err : put(with(fake_slice(id + 3, "autograd::engine::evaluate_function: AddmmBackward0",
+					      t + 5000000, t + 6000000), 101, seq, 1, 0));
+	err = err ? err : sink.flow(sink.arg, &fl);
+	err = err ? err : put(step);
+	return err;
+}
+
+static int put_marked(void)
+{
+	static const uint32_t flags[] = { SLICE_UNWOUND, SLICE_END_LOST, SLICE_END_INFERRED, SLICE_NAME_CUT,
+					  SLICE_THREAD_EXIT, SLICE_OTHER_THREAD_END };
+	uint64_t t = T0 + 500000000, i;
+	struct slice child;
+	int err = 0;
+
+	for (i = 0; i < sizeof(flags) / sizeof(flags[0]) && !err; i++)
+		err = put(with(fake_slice(100 + i, "aten::\"odd\"\n", t + i * 1000, t + i * 1000 + 999), 102, -1, 0,
+			       flags[i]));
+	child = with(fake_slice(110, "aten::copy_", T0 + 900000000, T0 + 1000000000), 200, -1, 0, SLICE_UNFINISHED);
+	child.tgid = 200;
+	err = err ? err : put(child);
+	return err ? err : put(with(fake_slice(1, "train", T0, T0 + 1000000000), 100, -1, 0,
+				    SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED));
+}
+
+static int write_trace(const char *path, const struct session *s)
+{
+	static const uint32_t threads[][2] = { { 100, 100 }, { 100, 101 }, { 100, 102 }, { 200, 200 } };
+	struct chrome_opts opts = { .trace_name = path, .tool_version = PTBPF_VERSION, .host_name = "host" };
+	int err = chrome_trace__open(path, s, &opts, &ct);
+	uint64_t nr;
+	size_t i;
+
+	if (err)
+		return err;
+	sink = chrome_trace__sink(ct);
+	for (i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
+		err = err ? err : sink.thread(sink.arg, threads[i][0], threads[i][1]);
+	for (nr = 0; nr < STEPS && !err; nr++)
+		err = put_step(nr);
+	err = err ? err : put_marked();
+	err = err ? err : chrome_trace__finish(ct, &totals);
+	chrome_trace__free(ct);
+	return err;
+}
+
+static int write_report(const char *path, const struct session *s)
+{
+	static const struct ka_row rows[] = {
+		{ .key = "aten::linear", .count = 4, .cpu_total_ns = 3996000, .self_cpu_ns = 402000,
+		  .first_begin_ns = T0 + 10001000 },
+		{ .key = "ProfilerStep*", .count = 4, .cpu_total_ns = 39999996, .self_cpu_ns = 36003996,
+		  .first_begin_ns = T0 + 10000000, .is_annotation = true },
+	};
+	struct table_opts opts = { .sort_by = "cpu_time_total", .row_limit = -1 };
+	FILE *out = fopen(path, "w");
+	int err = out ? table__print_json(rows, 2, &opts, s, &totals, out) : -1;
+
+	if (out)
+		fclose(out);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct session_process processes[] = {
+		{ .tgid = 100, .parent_tgid = 1, .comm = "python", .cmdline = "python train.py --lr 0.1",
+		  .exe = "python3.11", .start_ns = T0 },
+		{ .tgid = 200, .parent_tgid = 100, .comm = "pt_data_worker", .cmdline = "python train.py --lr 0.1",
+		  .exe = "python3.11", .start_ns = T0 + 100000000, .gap_ns = 250000 },
+	};
+	static const struct session_lost lost = { .begin_ns = T0 + 510000000, .end_ns = T0 + 510100000, .cnt = 17 };
+	static const struct session_refusal refused = { .name = "at::_ops::item::call", .kind = PTB_FUNC_OP,
+							.reason = PTB_REFUSE_COMPUTED_JUMP };
+	struct session s = fake_session();
+
+	if (argc != 3)
+		return 2;
+	s.info.processes = processes;
+	s.info.process_cnt = 2;
+	s.info.lost = &lost;
+	s.info.lost_cnt = 1;
+	s.info.refusals = &refused;
+	s.info.refusal_cnt = 1;
+	s.counters[PTB_CNT_RING_FULL] = 17;
+	s.counters[PTB_CNT_HITS] = 70;
+	s.counters[PTB_CNT_COST_PS] = 780000;
+	s.meta[0].key = "options";
+	s.meta[0].json = "{\"ringbuf\": \"8M\"}";
+	return write_trace(argv[1], &s) || write_report(argv[2], &s);
+}

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""tools/validate_trace.py: takes what ptbpf writes, and refuses each of many small falsifications of it.
+
+  test_validate_trace.py --fake-trace PATH
+
+Uses the interpreter of the consumers' environment when there is one, since that has jsonschema; without
+it the falsifications that only a schema can find are left out, and said to be.
+"""
+
+import argparse
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+VALIDATOR = os.path.join(ROOT, "tools", "validate_trace.py")
+CONSUMERS = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers", "bin", "python")
+
+
+def Us(text):
+    """A number with its decimals as written; JSON has no such thing in Python, so it is a marked text."""
+    return "\0" + text
+
+
+def us(ns):
+    return Us(f"{ns // 1000}.{ns % 1000:03}")
+
+
+def dump(doc):
+    return re.sub(r'"\\u0000([0-9.]+)"', r"\1", json.dumps(doc))
+
+
+def slices(doc, name=None):
+    return [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace" and (not name or e["name"] == name)]
+
+
+def marked(doc, kind):
+    return next(e for e in doc["traceEvents"] if e.get("name") == kind or e["ph"] == kind)
+
+
+# (rule that must find it, what is done to a valid trace)
+def swap_phase(d): marked(d, "s")["ph"] = "t"
+def unknown_arg(d): slices(d)[0]["args"]["stream"] = 7
+def unknown_key(d): d["WARNING"] = ["x"]
+def text_number(d): slices(d)[0]["ts"] = "1.000"
+def text_id(d): slices(d)[0]["args"]["External id"] = "1"
+def lower_trace_id(d): d["trace_id"] = d["trace_id"].lower()
+def gpu_category(d): slices(d)[0]["cat"] = "kernel"
+def no_args(d): slices(d)[0]["args"] = {}
+def half_sequence(d): del slices(d, "aten::addmm")[0]["args"]["Fwd thread id"]
+def missing_counter(d): del d["ptbpf_totals"]["totals"]["unwound"]
+def odd_base(d): d["baseTimeNanoseconds"] += 1
+def two_ids(d): slices(d)[3]["args"].update({"External id": 12, "Record function id": 12, "Ev Idx": 11})
+def other_rf_id(d): slices(d)[3]["args"]["Record function id"] += 1
+def order_of_ids(d):
+    a, b = slices(d, "aten::linear")[0]["args"], slices(d, "aten::linear")[1]["args"]
+    a.update(b, **{}), b.update({k: v - 10 for k, v in a.items()})
+def overlap_by_1ns(d): slices(d, "aten::addmm")[0]["dur"] = us(998501)
+def no_duration(d): slices(d)[0]["dur"] = us(0)
+def two_decimals(d): slices(d)[0]["dur"] = Us("1.50")
+def four_decimals(d): slices(d)[0]["ts"] = slices(d)[0]["ts"] + "0"
+def flow_one_end(d): d["traceEvents"].remove(marked(d, "f"))
+def flow_moved(d): marked(d, "s")["ts"] = marked(d, "Iteration Start: PyTorch Profiler")["ts"]
+def flow_other_sequence(d): slices(d, "aten::addmm")[0]["args"]["Sequence number"] = 99
+def flow_twice(d): d["traceEvents"].insert(9, copy.deepcopy(marked(d, "s")))
+def before_window(d): marked(d, "Iteration Start: PyTorch Profiler")["ts"] = us(1)
+def after_window(d): slices(d, "train")[0]["dur"] = us(10**9 + 1)
+def end_not_last(d): d["traceEvents"].append(d["traceEvents"].pop(0))
+def no_end(d): d["traceEvents"].pop()
+def longer_window(d): d["ptbpf"]["window"]["duration_ns"] += 1
+def moved_window(d): d["ptbpf"]["window"]["begin_unix_ns"] += 1000
+def no_thread_name(d): d["traceEvents"].remove(marked(d, "thread_name"))
+def two_process_names(d): d["traceEvents"].insert(0, copy.deepcopy(marked(d, "process_name")))
+def foreign_pid(d): d["ptbpf"]["targets"].pop()
+def bad_step(d): slices(d, "ProfilerStep#1")[0]["name"] = "ProfilerStep*"
+def one_slice_less(d): d["traceEvents"].remove(slices(d, "aten::copy_")[0])
+def unmarked(d): del next(e for e in slices(d) if "ptbpf.unwound" in e["args"])["args"]["ptbpf.unwound"]
+def hidden_loss(d): d["traceEvents"].remove(marked(d, "LOST records"))
+def said_complete(d): d["ptbpf_totals"]["complete"] = True
+def other_sentence(d): d["ptbpf_totals"]["account"] = "complete: nothing lost"
+def hidden_refusal(d): d["ptbpf"]["refused"]["functions"] = []
+def name_first(d):
+    name = d.pop("traceName")
+    items = list(d.items())
+    d.clear()
+    d.update([("traceName", name)] + items)
+def rank_too_large(d): d["distributedInfo"]["rank"] = 1
+
+
+FALSE = [("schema", f) for f in (swap_phase, unknown_arg, unknown_key, text_number, text_id, lower_trace_id, gpu_category, no_args,
+                                 half_sequence, missing_counter, odd_base)]
+FALSE += [("ids", f) for f in (two_ids, other_rf_id, order_of_ids)]
+FALSE += [("nesting", f) for f in (overlap_by_1ns, no_duration)]
+FALSE += [("times", f) for f in (two_decimals, four_decimals)]
+FALSE += [("flows", f) for f in (flow_one_end, flow_moved, flow_other_sequence, flow_twice)]
+FALSE += [("window", f) for f in (before_window, after_window, end_not_last, no_end, longer_window, moved_window)]
+FALSE += [("tracks", f) for f in (no_thread_name, two_process_names, foreign_pid)]
+FALSE += [("steps", bad_step)]
+FALSE += [("account", f) for f in (one_slice_less, unmarked, hidden_loss, said_complete, other_sentence, hidden_refusal)]
+FALSE += [("layout", f) for f in (name_first, rank_too_large)]
+
+# the same on the text of the file
+TEXTS = [
+    ("read", "NaN", lambda t: t.replace('"Op count": 0', '"Op count": NaN')),
+    ("read", "key twice", lambda t: t.replace('"ph": "X", ', '"ph": "X", "ph": "X", ', 1)),
+    ("read", "cut", lambda t: t[:-20]),
+    ("read", "raw newline in a name", lambda t: t.replace("aten::addmm", "aten::\naddmm", 1)),
+    ("layout", "no blank before the rank", lambda t: t.replace('"rank": 0', '"rank":0')),
+]
+
+
+def validate(path):
+    r = subprocess.run([sys.executable, VALIDATOR, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return r.returncode, r.stdout + r.stderr
+
+
+def must_fail(folder, rule, what, text):
+    path = os.path.join(folder, "false.json")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    rc, out = validate(path)
+    if rc != 1 or f": {rule}: " not in out:
+        return [f"{what}: expected a violation of \"{rule}\", exit {rc}: {out[:500]}"]
+    return []
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--fake-trace", required=True)
+    args = ap.parse_args()
+    if os.path.exists(CONSUMERS) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(CONSUMERS) + "/.."):
+        os.execv(CONSUMERS, [CONSUMERS] + sys.argv)
+    try:
+        import jsonschema, referencing  # noqa: F401, E401
+        with_schema = True
+    except ImportError:
+        with_schema = False
+        print("note: no jsonschema: falsifications that only a schema finds are left out")
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        trace, report = os.path.join(folder, "t.json"), os.path.join(folder, "r.json")
+        for form in (trace + ".gz", trace):
+            subprocess.run([args.fake_trace, form, report], check=True)
+            for path in (form, report):
+                rc, out = validate(path)
+                print(out, end="")
+                if rc:
+                    sys.exit(f"FAIL: a valid file is refused, exit {rc}")
+        with open(trace, encoding="utf-8") as f:
+            text = f.read()
+        with open(trace, "w", encoding="utf-8") as f:
+            f.write(dump(json.loads(text, parse_float=Us)))
+        if validate(trace)[0]:
+            sys.exit("FAIL: read and written again, the valid trace is refused")
+        cnt = 0
+        for rule, change in FALSE:
+            if rule == "schema" and not with_schema:
+                continue
+            doc = json.loads(text, parse_float=Us)
+            change(doc)
+            failures += must_fail(folder, rule, change.__name__, dump(doc))
+            cnt += 1
+        for rule, what, change in TEXTS:
+            assert change(text) != text, what
+            failures += must_fail(folder, rule, what, change(text))
+            cnt += 1
+    for f in failures:
+        print("FAIL", f)
+    print(f"{cnt - len(failures)} of {cnt} falsifications found")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,398 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Checks a trace (or a JSON report) against its schema and against the rules no schema can say.
+
+  validate_trace.py FILE...            ptbpf's traces and reports, .json or .json.gz
+  validate_trace.py --torch FILE...    torch.profiler's own: only the rules that hold for both
+
+Times are compared as integers of nanoseconds, read from the decimals as they are written: no rounding,
+no tolerance. Exit: 0 valid, 1 not, 2 usage. Needs the package "jsonschema" for the schemas; without it
+says so and checks the rules only, unless --need-schema is given.
+"""
+
+import argparse
+import collections
+import decimal
+import gzip
+import json
+import os
+import re
+import sys
+
+SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "schemas", "formats")
+QUARTER_NS = 7889238 * 10**9
+SHOWN = 5  # violations printed per rule
+
+KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distributedInfo", "ptbpf", "displayTimeUnit",
+        "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
+# slice arg -> counter in ptbpf_totals.totals
+MARKS = {"ptbpf.open_at_attach": "open_at_begin", "finished": "unfinished", "ptbpf.unwound": "unwound",
+         "ptbpf.end_lost": "end_lost", "ptbpf.derived": "steps"}
+
+
+class Findings:
+    def __init__(self):
+        self.by_rule = collections.defaultdict(list)
+
+    def add(self, rule, text):
+        self.by_rule[rule].append(text)
+
+    def print(self, path):
+        for rule, texts in self.by_rule.items():
+            for text in texts[:SHOWN]:
+                print(f"{path}: {rule}: {text}", file=sys.stderr)
+            if len(texts) > SHOWN:
+                print(f"{path}: {rule}: ... {len(texts) - SHOWN} more", file=sys.stderr)
+
+
+# ---- reading ----
+
+def refuse_constant(text):
+    raise ValueError(f"{text} is no JSON")
+
+
+def unique_keys(pairs):
+    d = dict(pairs)
+    if len(d) != len(pairs):
+        seen = [k for k, n in collections.Counter(k for k, _ in pairs).items() if n > 1]
+        raise ValueError(f"an object has a key twice: {seen}")
+    return d
+
+
+def read(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    if data[:2] == b"\x1f\x8b":
+        data = gzip.decompress(data)
+    text = data.decode("utf-8")  # strict
+    return text, json.loads(text, parse_float=decimal.Decimal, parse_constant=refuse_constant,
+                            object_pairs_hook=unique_keys)
+
+
+def to_ns(us):
+    """Microseconds as written, in ns; None when it is no number with exactly three decimals."""
+    if isinstance(us, decimal.Decimal) and us.as_tuple().exponent == -3 and us >= 0:
+        return int(us.scaleb(3))
+    return None
+
+
+# ---- schema ----
+
+def load_validator(name):
+    import jsonschema
+    import referencing
+    registry = referencing.Registry()
+    schemas = {}
+    for file in sorted(os.listdir(SCHEMAS)):
+        if file.endswith(".schema.json"):
+            with open(os.path.join(SCHEMAS, file), encoding="utf-8") as f:
+                schemas[file] = json.load(f)
+            jsonschema.Draft202012Validator.check_schema(schemas[file])
+            resource = referencing.Resource.from_contents(schemas[file])
+            registry = registry.with_resource(schemas[file]["$id"], resource)
+    schema = schemas[name + ".schema.json"]
+    return schema, lambda part: jsonschema.Draft202012Validator(part, registry=registry)
+
+
+def shape(v):
+    """What a schema can see of an event: keys, types, sign; texts only where they tell kinds apart."""
+    if isinstance(v, dict):
+        return tuple((k, v[k] if k in ("ph", "cat", "s", "bp") else shape(v[k])) for k in v)
+    if isinstance(v, list):
+        return tuple(shape(x) for x in v)
+    if isinstance(v, bool) or v is None:
+        return v
+    if isinstance(v, (int, decimal.Decimal)):
+        return type(v), (v > 0) - (v < 0)
+    return type(v)
+
+
+def check_schema(name, doc, findings, need):
+    try:
+        schema, validator = load_validator(name)
+    except ImportError as err:
+        if need:
+            findings.add("schema", f"cannot be checked: {err}")
+        else:
+            print(f"note: schema not checked: {err}", file=sys.stderr)
+        return
+    events = doc.get("traceEvents") if name == "chrome_trace" else None
+    rest = doc
+    if isinstance(events, list):  # one of each shape is enough, and a hundred times as fast
+        rest = dict(doc, traceEvents=[])
+        one = validator({"$ref": f"{schema['$id']}#/$defs/event"})
+        seen = set()
+        for e in events:
+            # of M and i events the name selects the kind
+            key = (shape(e), e.get("name") if isinstance(e, dict) and e.get("ph") in ("M", "i") else None)
+            if key not in seen:
+                seen.add(key)
+                for err in one.iter_errors(e):
+                    findings.add("schema", f"{json.dumps(e, default=str)[:300]}: {best(err)}")
+    for err in validator(schema).iter_errors(rest):
+        findings.add("schema", f"{err.json_path}: {err.message[:300]}")
+
+
+def best(err):
+    """The message of the alternative that an event comes nearest to."""
+    import jsonschema
+    deep = jsonschema.exceptions.best_match([err])
+    return f"{deep.json_path}: {deep.message[:200]}"
+
+
+# ---- rules ----
+
+class Slice:
+    __slots__ = ("begin", "end", "id", "event")
+
+    def __init__(self, begin, end, event):
+        self.begin, self.end, self.event = begin, end, event
+        self.id = event["args"].get("External id", 0) if isinstance(event.get("args"), dict) else 0
+
+    def __str__(self):
+        e = self.event
+        return f"{e['name']!r} (id {self.id}, pid {e['pid']} tid {e['tid']}, {e['ts']} + {e['dur']})"
+
+
+def is_cpu(e):
+    return e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")
+
+
+def collect(events, findings):
+    """Slices per (pid, tid), and the times of every event checked for their form."""
+    threads = collections.defaultdict(list)
+    for e in events:
+        if not isinstance(e.get("name"), str):
+            findings.add("names", f"an event without name: {str(e)[:200]}")
+        times = {k: to_ns(e[k]) for k in ("ts", "dur") if k in e}
+        if "ts" not in e or None in times.values() or (e.get("ph") == "X" and "dur" not in e):
+            findings.add("times", f"not microseconds with three decimals: {str(e)[:200]}")
+            continue
+        if e["ph"] == "X" and not e.get("args"):
+            findings.add("args", f"a slice without args: {str(e)[:200]}")
+        elif is_cpu(e):
+            begin = times["ts"]
+            threads[e["pid"], e["tid"]].append(Slice(begin, begin + times["dur"], e))
+    return threads
+
+
+def check_ids(threads, findings, torch):
+    by_id = {}
+    for s in (s for t in threads.values() for s in t):
+        args = s.event["args"]
+        if s.id in by_id:
+            findings.add("ids", f"External id twice: {by_id[s.id]} and {s}")
+        by_id[s.id] = s
+        if not torch and (args.get("Record function id") != s.id or args.get("Ev Idx") != s.id - 1):
+            findings.add("ids", f"External id, Record function id and Ev Idx disagree: {s}")
+    ordered = [by_id[i] for i in sorted(by_id)]
+    for a, b in zip(ordered, ordered[1:]):
+        if b.begin < a.begin and not torch:
+            findings.add("ids", f"not in order of start: {a} before {b}")
+
+
+def check_nesting(threads, findings, torch):
+    for slices in threads.values():
+        slices.sort(key=lambda s: (s.begin, -s.end, s.id))
+        stack = []
+        for s in slices:
+            if s.end <= s.begin and not torch:
+                findings.add("nesting", f"no duration: {s}")
+            while stack and s.begin >= stack[-1].end:
+                stack.pop()
+            if stack and s.end > stack[-1].end:
+                findings.add("nesting", f"{s} overlaps the end of {stack[-1]}")
+            stack.append(s)
+
+
+def check_flows(events, threads, findings):
+    begins = collections.defaultdict(list)
+    for (pid, tid), slices in threads.items():
+        for s in slices:
+            begins[pid, tid, s.begin].append(s)
+    ends = {"s": {}, "f": {}}
+    for e in (e for e in events if e.get("ph") in ("s", "f") and e.get("cat") == "fwdbwd"):
+        if e["id"] in ends[e["ph"]]:
+            findings.add("flows", f"id {e['id']} has two ends {e['ph']}")
+        ends[e["ph"]][e["id"]] = e
+    for i in ends["s"].keys() ^ ends["f"].keys():
+        findings.add("flows", f"id {i} has one end only")
+    for i in ends["s"].keys() & ends["f"].keys():
+        on = []
+        for e in (ends["s"][i], ends["f"][i]):
+            found = [s for s in begins[e["pid"], e["tid"], to_ns(e["ts"])] if s.event["cat"] == "cpu_op"]
+            if not found:
+                findings.add("flows", f"no operator begins where this end is: {e}")
+            on.append(found)
+        if not all(on):
+            continue
+        pairs = [(a, b) for a in on[0] for b in on[1]
+                 if a.event["args"].get("Sequence number") == b.event["args"].get("Sequence number") is not None
+                 and a.event["args"]["Fwd thread id"] == 0 < b.event["args"]["Fwd thread id"]]
+        if not pairs:
+            findings.add("flows", f"id {i}: {on[0][0]} and {on[1][0]} are no forward and backward of one sequence number")
+        if to_ns(ends["s"][i]["ts"]) > to_ns(ends["f"][i]["ts"]):
+            findings.add("flows", f"id {i}: backward begins before forward")
+
+
+def check_frame(doc, threads, findings, torch):
+    """The window: its marks, and everything inside it."""
+    events = doc["traceEvents"]
+    spans = [e for e in events if e.get("cat") == "Trace"]
+    starts = [e for e in events if e.get("name") == "Iteration Start: PyTorch Profiler"]
+    if len(spans) != 1 or len(starts) != 1:
+        findings.add("window", f"{len(spans)} spans, {len(starts)} iteration starts")
+        return
+    if not events or events[-1].get("name") != "Record Window End":
+        findings.add("window", "the last event is not Record Window End")
+        return
+    begin, end = to_ns(spans[0]["ts"]), to_ns(events[-1]["ts"])
+    if None in (begin, end) or to_ns(starts[0]["ts"]) != begin or end < begin:
+        findings.add("window", f"span {spans[0]['ts']}, start {starts[0]['ts']}, end {events[-1]['ts']} disagree")
+        return
+    for s in (s for t in threads.values() for s in t):
+        if s.begin < begin or s.end > end:
+            findings.add("window", f"outside of it: {s}")
+    if doc["baseTimeNanoseconds"] % QUARTER_NS:
+        findings.add("window", "baseTimeNanoseconds is no begin of a quarter")
+    for e in (e for e in events if e.get("ph") in ("s", "f", "i")):
+        ts = to_ns(e.get("ts"))
+        if ts is None or not begin <= ts <= end:
+            findings.add("window", f"outside of it: {e}")
+    if torch:
+        return
+    window = doc["ptbpf"]["window"]
+    if doc["baseTimeNanoseconds"] + begin != window["begin_unix_ns"]:
+        findings.add("window", f"base + begin is {doc['baseTimeNanoseconds'] + begin}, not {window['begin_unix_ns']}")
+    if not end - begin == to_ns(spans[0]["dur"]) == window["duration_ns"]:
+        findings.add("window", f"{end - begin} ns long, span {spans[0]['dur']}, said {window['duration_ns']}")
+    for e in (e for e in events if e.get("ph") == "M"):
+        if to_ns(e["ts"]) != begin:
+            findings.add("window", f"metadata not at its begin: {e}")
+
+
+def check_names(doc, threads, findings):
+    """Every process and thread with slices is named once; steps are named so that consumers find them."""
+    names = collections.Counter((e["name"], e["pid"], e["tid"]) for e in doc["traceEvents"] if e.get("ph") == "M")
+    for key, cnt in names.items():
+        if cnt > 1:
+            findings.add("tracks", f"{key} {cnt} times")
+    for pid, tid in threads:
+        for name, t in (("process_name", 0), ("process_labels", 0), ("process_sort_index", 0), ("thread_name", tid),
+                        ("thread_sort_index", tid)):
+            if not names[name, pid, t]:
+                findings.add("tracks", f"no {name} for pid {pid} tid {tid}")
+    said = {t["pid"] for t in doc["ptbpf"]["targets"]}
+    for pid in {pid for pid, _ in threads} - said:
+        findings.add("tracks", f"pid {pid} is no target")
+    for s in (s for t in threads.values() for s in t):
+        if s.event["name"].startswith("ProfilerStep") and not re.fullmatch(r"ProfilerStep#\d+", s.event["name"]):
+            findings.add("steps", f"a name that consumers refuse: {s}")
+
+
+def check_account(doc, threads, findings):
+    """Counts that the document makes of itself are those of its events."""
+    totals, facts = doc["ptbpf_totals"], doc["ptbpf"]
+    slices = [s for t in threads.values() for s in t]
+    counts = {"slices": len(slices), "operators": sum(s.event["cat"] == "cpu_op" for s in slices),
+              "annotations": sum(s.event["cat"] == "user_annotation" for s in slices)}
+    counts.update({total: sum(mark in s.event["args"] for s in slices) for mark, total in MARKS.items()})
+    for key, cnt in counts.items():
+        if totals["totals"][key] != cnt:
+            findings.add("account", f"totals say {totals['totals'][key]} {key}, there are {cnt}")
+    lost = [e for e in doc["traceEvents"] if e.get("name") == "LOST records" and e.get("ph") == "i"]
+    said = facts["loss"]
+    if len(lost) != said["lost_intervals"] or sum(e["args"]["count"] for e in lost) != said["lost_records"]:
+        findings.add("account", f"{len(lost)} LOST instants, said {said['lost_intervals']} of {said['lost_records']} records")
+    check_complete(facts, totals, findings)
+    if len(facts["refused"]["functions"]) != min(facts["refused"]["count"], 100):
+        findings.add("account", "the list of refused functions has not as many as its count says")
+
+
+def check_complete(facts, totals, findings):
+    losses = [c["name"] for c in facts["loss"]["counters"] if c["loss"]]
+    if facts["loss"]["lost_intervals"]:
+        losses.append("lost intervals")
+    losses += [k for k in ("end_lost", "bad_records") if totals["totals"][k]]
+    if not facts["window"]["sealed"]:
+        losses.append("not sealed")
+    if totals["complete"] == bool(losses):
+        findings.add("account", f"complete is {totals['complete']}, losses are {losses}")
+    if totals["account"].startswith("complete") != totals["complete"]:
+        findings.add("account", f"the sentence says otherwise: {totals['account']!r}")
+
+
+def check_layout(text, doc, findings):
+    if list(doc) != KEYS:
+        findings.add("layout", f"top-level keys are {list(doc)}")
+    # as HTA finds it: the first line with a rank, a blank after the colon
+    m = re.search(r'"rank":\s+(\d+)', text)
+    if not m or int(m[1]) != doc["distributedInfo"]["rank"]:
+        findings.add("layout", "a reader by lines does not find distributedInfo.rank")
+    if doc["distributedInfo"]["rank"] >= doc["distributedInfo"]["world_size"]:
+        findings.add("layout", "rank is not below world_size")
+
+
+def check_report(doc, findings):
+    rows = doc["rows"]
+    check_complete(doc, doc, findings)
+    if len(rows) > doc["row_count"]:
+        findings.add("rows", f"{len(rows)} rows of {doc['row_count']}")
+    for r in rows:
+        if r["self_cpu_ns"] > r["cpu_total_ns"]:
+            findings.add("rows", f"self is more than total: {r}")
+    keys = {"self_cpu_time_total": lambda r: r["self_cpu_ns"], "cpu_time_total": lambda r: r["cpu_total_ns"],
+            "cpu_time": lambda r: r["cpu_avg_ns"], "count": lambda r: r["count"], "key": lambda r: r["key"].encode(),
+            None: lambda r: -r["first_begin_ns"]}
+    values = [keys[doc["sort_by"]](r) for r in rows]
+    if values != sorted(values, reverse=True):
+        findings.add("rows", f"not in the order of {doc['sort_by']}")
+
+
+def check(path, args):
+    findings = Findings()
+    try:
+        text, doc = read(path)
+    except (OSError, ValueError, EOFError) as err:
+        findings.add("read", str(err))
+        return findings, "nothing"
+    if isinstance(doc, dict) and "rows" in doc and "traceEvents" not in doc:
+        check_schema("report", doc, findings, args.need_schema)
+        if not findings.by_rule:
+            check_report(doc, findings)
+        return findings, f"report, {len(doc['rows'])} rows"
+    if not args.torch:
+        check_schema("chrome_trace", doc, findings, args.need_schema)
+        if findings.by_rule:  # the rules below rely on the schema
+            return findings, "nothing"
+    threads = collect(doc["traceEvents"], findings)
+    check_ids(threads, findings, args.torch)
+    check_nesting(threads, findings, args.torch)
+    check_flows(doc["traceEvents"], threads, findings)
+    check_frame(doc, threads, findings, args.torch)
+    if not args.torch:
+        check_layout(text, doc, findings)
+        check_names(doc, threads, findings)
+        check_account(doc, threads, findings)
+    flows = sum(e.get("ph") == "s" for e in doc["traceEvents"])
+    return findings, f"{sum(map(len, threads.values()))} slices on {len(threads)} threads, {flows} flows"
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("files", nargs="+", metavar="FILE")
+    ap.add_argument("--torch", action="store_true")
+    ap.add_argument("--need-schema", action="store_true")
+    args = ap.parse_args()
+    bad = 0
+    for path in args.files:
+        findings, what = check(path, args)
+        findings.print(path)
+        bad += bool(findings.by_rule)
+        if not findings.by_rule:
+            print(f"{path}: valid: {what}")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,8 @@
  *
  * scope 0 (FUNCTION): callBoxed (by symbol; in stripped files by the shape of its arguments' use), and
  *   C++ functions with a typed handle in line, such as c10d::ProcessGroup::allreduce. Those name their
- *   operator as at::_ops::X::call does and are probed alike if every call of them dispatches it.
+ *   operator as at::_ops::X::call does and are probed alike if every call of them dispatches it and
+ *   does nothing before but convert arguments.
  * scope 1 (BACKWARD_FUNCTION): Node::operator(), or where it was inlined.
  *
  * The rest is listed with the reason NO_NAME.
@@ -208,17 +209,35 @@ static int add_inlined_node(struct plan_build *b, uint64_t entry, uint32_t call)
 	if (!err)
 		err = plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
 				       ex.why, &idx);
-	if (!err)
-		err = plan_build__site(b, idx, &b->flow.nodes[call].in, PTB_PROG_OP_ENTER,
-				       PTB_ROLE_ENTER);
+	if (err || ex.why != PTB_REFUSE_NONE)
+		return err; /* an entry alone would stay open until the whole function ends */
+	err = plan_build__site(b, idx, &b->flow.nodes[call].in, PTB_PROG_OP_ENTER, PTB_ROLE_ENTER);
 	return err ? err : plan_build__add_exits(b, idx, &ex);
 }
 
 /* ---- typed calls of one operator ---- */
 
-/* Is there a way from the entry to a return without asking for callbacks? Then a call of the function
- * is not always a call of the operator. */
-static int may_skip_dispatch(struct plan_build *b, bool *skips)
+/* A call after which the time is no longer the operator's own preparation: other operators, code
+ * that cannot be seen. */
+static bool does_other_work(struct plan_build *b, const struct insn *in)
+{
+	uint32_t flags;
+
+	if (in->cls == INSN_CALL_IND)
+		return true;
+	if (in->cls != INSN_CALL)
+		return false;
+	flags = lib_code__callee(b->lc, in->target);
+	return flags & (CALLEE_OPERATOR | CALLEE_SEQ | CALLEE_PYTHON |
+			CALLEE_IN(CALLEE_GET_CALLBACKS));
+}
+
+/*
+ * Is a call of the function always one call of the operator, and little else? No: there is a way from
+ * the entry to a return without asking for callbacks, or something happens before that is no mere
+ * conversion of arguments.
+ */
+static int is_one_dispatch(struct plan_build *b, bool *one)
 {
 	struct flow *f = &b->flow;
 	uint8_t *seen = calloc(f->cnt, 1);
@@ -227,7 +246,7 @@ static int may_skip_dispatch(struct plan_build *b, bool *skips)
 
 	if (!seen)
 		return -ENOMEM;
-	*skips = false;
+	*one = true;
 	seen[0] = 1;
 	while (more) {
 		more = false;
@@ -235,7 +254,9 @@ static int may_skip_dispatch(struct plan_build *b, bool *skips)
 			if (seen[i] != 1 || is_callbacks_call(b, i))
 				continue;
 			seen[i] = 2;
-			*skips |= f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves;
+			if (f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves ||
+			    does_other_work(b, &f->nodes[i].in))
+				*one = false;
 			for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
 				to = flow__succ(f, &f->nodes[i], k);
 				if (to != FLOW_NONE && !seen[to]) {
@@ -256,13 +277,13 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 	enum ptb_refusal why = PTB_REFUSE_NO_NAME;
 	char plain[OP_NAME_MAX];
 	struct op_name_a a;
-	bool skips = false;
+	bool one = false;
 	uint32_t idx;
 	int err;
 
 	err = op_names__way_a(b->lc, &b->flow, &b->aux, &a);
 	if (!err)
-		err = may_skip_dispatch(b, &skips);
+		err = is_one_dispatch(b, &one);
 	if (err)
 		return err;
 	if (mangled)
@@ -270,7 +291,7 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 	else
 		snprintf(plain, sizeof(plain), "function at 0x%llx", (unsigned long long)addr);
 	fp.name = plain;
-	if (a.name[0] && !skips) {
+	if (a.name[0] && one) {
 		fp.name = a.name;
 		why = PTB_REFUSE_NONE;
 	}
@@ -282,7 +303,7 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 
 /* ---- all callers ---- */
 
-/* Nothing but a prologue between the entry and the call: the function is Node::operator() itself. */
+/* No branch between the entry and the call: the function is Node::operator() itself. */
 static bool begins_with(const struct flow *f, uint64_t entry, uint32_t call)
 {
 	uint32_t at = flow__at(f, entry), i;
@@ -290,7 +311,7 @@ static bool begins_with(const struct flow *f, uint64_t entry, uint32_t call)
 	for (i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		if (at == call)
 			return true;
-		if (f->nodes[at].in.cls != INSN_OTHER)
+		if (f->nodes[at].in.cls != INSN_OTHER && f->nodes[at].in.cls != INSN_CALL)
 			return false;
 	}
 	return false;

@@ -50,6 +50,7 @@ static const struct callee_row {
 	{ "_ZN2at14RecordFunction6beforeE", CALLEE_RF_BEFORE },
 	{ "_ZNK3c1010Dispatcher17findSchemaOrThrowE", CALLEE_FIND_SCHEMA },
 	{ "_ZN3c1010Dispatcher17findSchemaOrThrowE", CALLEE_FIND_SCHEMA },
+	{ "_ZN2at4_ops", CALLEE_OPERATOR },
 	{ "_ZN2at15sequence_number17get_and_incrementEv$", CALLEE_SEQ },
 	{ "__tls_get_addr$", CALLEE_TLS },
 	{ "PyObject_Call", CALLEE_PYTHON },

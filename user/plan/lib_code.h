@@ -26,6 +26,7 @@
 #define CALLEE_SEQ	     0x0080u /* at::sequence_number::get_and_increment() */
 #define CALLEE_NORETURN	     0x0100u
 #define CALLEE_LOCAL	     0x0200u /* a function of this library whose code was looked at */
+#define CALLEE_OPERATOR	     0x1000u /* at::_ops::X::call, redispatch */
 #define CALLEE_KNOWN	     0x0400u
 #define CALLEE_RF_BEFORE     0x0800u /* RecordFunction::before(...) */
 /* High half: what the function calls in turn. */

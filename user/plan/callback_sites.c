@@ -139,11 +139,34 @@ static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 	return plan_build__probe_built(b, &fp, why, &idx);
 }
 
-/* A function without a name that uses its arguments as callBoxed does, and whose work is one kernel
- * called through a pointer. */
-static bool is_boxed_shape(struct plan_build *b, uint64_t addr)
+/* Is the register's value at the entry read from at displacement 8 (the end of the vector that the
+ * stack is)? Through a copy that the prologue makes in a register that survives calls. */
+static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
 {
-	return handle_reg(&b->flow, addr) >= 0;
+	uint32_t at = flow__at(f, entry), i;
+	uint8_t dst, src, copy = REG_NONE;
+	struct insn_ops o;
+
+	for (i = 0; i < 32 && at != FLOW_NONE && copy == REG_NONE; i++, at = f->nodes[at].fall)
+		if (flow_node__ops(&f->nodes[at], &o) && insn_ops__mov_rr(&o, &dst, &src) &&
+		    src == reg)
+			copy = dst;
+	for (i = 0; i < f->cnt && copy != REG_NONE; i++)
+		if (flow_node__ops(&f->nodes[i], &o) && o.mem && o.base == copy && o.disp == 8 &&
+		    !o.map && (o.opcode == 0x8b || o.opcode == 0x03))
+			return true;
+	return false;
+}
+
+/* A function without a name that uses its arguments as callBoxed does: the handle, and the stack in
+ * the next register. reg: where the handle is, if that is known already, else -1. */
+static bool is_boxed_shape(struct plan_build *b, uint64_t addr, int reg)
+{
+	static const uint8_t stack_regs[] = { REG_RSI, REG_RDX };
+	int found = handle_reg(&b->flow, addr);
+
+	return found >= 0 && (reg < 0 || found == reg) &&
+	       reads_vector_end(&b->flow, addr, stack_regs[found]);
 }
 
 static bool boxed_decided(const struct torch_plan *p)
@@ -341,7 +364,8 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 			       add_inlined_node(b, fn->addr, call);
 	if (scope != SCOPE_FUNCTION)
 		return 0;
-	if (!b->lc->has_symtab && !fn->name && is_boxed_shape(b, fn->addr))
+	if (!b->lc->has_symtab && !fn->name &&
+	    is_boxed_shape(b, fn->addr, decided ? b->plan->layout.boxed_handle_reg : -1))
 		return add_boxed(b, fn->addr, &decided);
 	return add_typed_call(b, fn->addr, fn->name);
 }

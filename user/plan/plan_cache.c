@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 
-#define CACHE_VERSION 1
+#define CACHE_VERSION 2
 #define CACHE_MAX (64u << 20) /* bytes of a file that is read at all */
 
 struct cache_head {

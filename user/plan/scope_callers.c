@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Names of scopes that torch's own code opens by its RECORD_FUNCTION macro with a literal ("detach",
+ * "DistributedDataParallel.forward"). The macro makes the RecordFunction object whether or not a
+ * profiler runs, and tests for one only before it would name it: the constructor's return address says
+ * which macro it was, the code behind it which literal it would pass (pytorch
+ * aten/src/ATen/record_function.h).
+ *
+ *	call RecordFunction(RecordScope)         <- return address = the caller's identity
+ *	...
+ *	lea  "detach"(%rip),%rax ; movq $6,len   string_view of the literal, 2.6 on
+ *	lea  "detach"(%rip),%rsi ; call before   char const*, older
+ *
+ * Only an unambiguous literal counts; a scope whose name is computed at run time stays unnamed here.
+ */
+#include "plan/special_sites.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define LOOK_AHEAD 600 /* instructions behind the constructor */
+#define TEXTS_MAX 8
+#define NAME_LEN_MAX 96
+
+struct literal {
+	const char *text;
+	size_t len;
+};
+
+struct lookup {
+	struct plan_build *b;
+	struct literal texts[TEXTS_MAX];
+	uint32_t cnt;
+	const char *in_rsi; /* literal in rsi since the last call */
+	const char *name;
+	bool ambiguous;
+	int64_t imms[LOOK_AHEAD];
+	uint32_t imm_cnt;
+};
+
+/* A name that a person gave: printable, not a path, not a format. */
+static bool is_name(const char *text)
+{
+	const char *p;
+
+	for (p = text; *p; p++)
+		if (*p < 0x20 || *p > 0x7e || *p == '%' || *p == '/')
+			return false;
+	return p > text;
+}
+
+static void found(struct lookup *l, const char *name)
+{
+	if (l->name && strcmp(l->name, name))
+		l->ambiguous = true;
+	l->name = name;
+}
+
+static void on_insn(struct lookup *l, const struct insn *in, const uint8_t *bytes)
+{
+	struct lib_code *lc = l->b->lc;
+	struct insn_ops o;
+	const char *text;
+
+	if (in->cls == INSN_CALL) {
+		if (l->in_rsi && lib_code__callee(lc, in->target) & CALLEE_RF_BEFORE)
+			found(l, l->in_rsi);
+		l->in_rsi = NULL;
+		return;
+	}
+	if (!insn__ops(bytes, in, &o))
+		return;
+	if (insn_ops__is_lea(&o) && o.base == REG_RIP) {
+		text = lib_code__text(lc, (uint64_t)o.disp, NAME_LEN_MAX);
+		if (!text || !is_name(text))
+			return;
+		if (o.reg == REG_RSI)
+			l->in_rsi = text;
+		if (l->cnt < TEXTS_MAX)
+			l->texts[l->cnt++] = (struct literal){ .text = text, .len = strlen(text) };
+	} else if (o.imm_sz == 4 && o.imm > 0 && o.imm < NAME_LEN_MAX && l->imm_cnt < LOOK_AHEAD &&
+		   (o.opcode == 0xc7 || (o.opcode & 0xf8) == 0xb8)) {
+		l->imms[l->imm_cnt++] = o.imm;
+	}
+}
+
+/* string_view literals: a text and its length as constants of the same stretch of code. */
+static void match_lengths(struct lookup *l)
+{
+	uint32_t i, j;
+
+	for (i = 0; i < l->cnt; i++)
+		for (j = 0; j < l->imm_cnt; j++)
+			if ((size_t)l->imms[j] == l->texts[i].len && l->texts[i].len > 2) {
+				found(l, l->texts[i].text);
+				break;
+			}
+}
+
+struct scan {
+	struct plan_build *b;
+	struct insn_decoder *dec;
+	int err;
+};
+
+static void on_call(void *arg, uint64_t at, uint32_t flags)
+{
+	struct scan *s = arg;
+	struct lookup l = { .b = s->b };
+	uint64_t start, end, addr = at + 5, avail;
+	struct insn in;
+	uint32_t n;
+
+	(void)flags;
+	if (s->err || !elf_file__func_range(s->b->lc->ef, at, &start, &end))
+		return;
+	for (n = 0; n < LOOK_AHEAD && addr < end; n++, addr += in.len) {
+		const uint8_t *p = elf_file__bytes(s->b->lc->ef, addr, 1, &avail);
+
+		if (!p || !insn_decoder__decode(s->dec, p, avail < end - addr ? avail : end - addr,
+						addr, &in))
+			break;
+		if (n && in.cls == INSN_CALL && lib_code__callee(s->b->lc, in.target) & CALLEE_RF_SCOPE)
+			break; /* the next macro of the same function */
+		on_insn(&l, &in, p);
+	}
+	if (!l.name)
+		match_lengths(&l);
+	if (l.name && !l.ambiguous)
+		s->err = plan_build__caller(s->b, at + 5, l.name);
+}
+
+int scope_callers__add(struct plan_build *b)
+{
+	struct scan s = { .b = b, .dec = insn_decoder__new() };
+
+	if (!s.dec)
+		return -ENOMEM;
+	lib_code__scan_calls(b->lc, b->lc->text_start, b->lc->text_end, CALLEE_RF_SCOPE, on_call, &s);
+	insn_decoder__free(s.dec);
+	return s.err;
+}

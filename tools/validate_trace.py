@@ -13,6 +13,7 @@ says so and checks the rules only, unless --need-schema is given.
 import argparse
 import collections
 import decimal
+import functools
 import gzip
 import json
 import os
@@ -27,7 +28,7 @@ KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distribut
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals
 MARKS = {"ptbpf.open_at_attach": "open_at_begin", "finished": "unfinished", "ptbpf.unwound": "unwound",
-         "ptbpf.end_lost": "end_lost", "ptbpf.derived": "steps"}
+         "ptbpf.end_lost": "end_lost", "ptbpf.derived": "steps", "ptbpf.truncated": "truncated_annotations"}
 
 
 class Findings:
@@ -78,6 +79,7 @@ def to_ns(us):
 
 # ---- schema ----
 
+@functools.lru_cache(maxsize=None)
 def load_validator(name):
     import jsonschema
     import referencing
@@ -295,7 +297,9 @@ def check_account(doc, threads, findings):
     totals, facts = doc["ptbpf_totals"], doc["ptbpf"]
     slices = [s for t in threads.values() for s in t]
     counts = {"slices": len(slices), "operators": sum(s.event["cat"] == "cpu_op" for s in slices),
-              "annotations": sum(s.event["cat"] == "user_annotation" for s in slices)}
+              "annotations": sum(s.event["cat"] == "user_annotation" and "ptbpf.derived" not in s.event["args"]
+                                 for s in slices),
+              "flows": sum(e.get("ph") == "s" for e in doc["traceEvents"])}
     counts.update({total: sum(mark in s.event["args"] for s in slices) for mark, total in MARKS.items()})
     for key, cnt in counts.items():
         if totals["totals"][key] != cnt:

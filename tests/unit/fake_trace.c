@@ -20,11 +20,12 @@ static int put(struct slice sl)
 {
 	totals.slices++;
 	totals.ops += sl.cat == SLICE_CPU_OP;
-	totals.annotations += sl.cat == SLICE_USER_ANNOTATION;
+	totals.annotations += sl.cat == SLICE_USER_ANNOTATION && !(sl.flags & SLICE_DERIVED);
 	totals.steps += !!(sl.flags & SLICE_DERIVED);
 	totals.unwound += !!(sl.flags & SLICE_UNWOUND);
 	totals.end_lost += !!(sl.flags & SLICE_END_LOST);
 	totals.open_at_begin += !!(sl.flags & SLICE_OPEN_AT_BEGIN);
+	totals.truncated_annotations += !!(sl.flags & SLICE_TRUNCATED);
 	totals.unfinished += !!(sl.flags & SLICE_UNFINISHED);
 	return sink.slice(sink.arg, &sl);
 }
@@ -59,6 +60,7 @@ static int put_step(uint64_t nr)
 	err = err ? err : put(with(fake_slice(id + 3, "autograd::engine::evaluate_function: AddmmBackward0",
 					      t + 5000000, t + 6000000), 101, seq, 1, 0));
 	err = err ? err : sink.flow(sink.arg, &fl);
+	totals.flows++;
 	err = err ? err : put(step);
 	return err;
 }
@@ -66,7 +68,7 @@ static int put_step(uint64_t nr)
 static int put_marked(void)
 {
 	static const uint32_t flags[] = { SLICE_UNWOUND, SLICE_END_LOST, SLICE_END_INFERRED, SLICE_NAME_CUT,
-					  SLICE_THREAD_EXIT, SLICE_OTHER_THREAD_END };
+					  SLICE_THREAD_EXIT, SLICE_OTHER_THREAD_END, SLICE_TRUNCATED };
 	uint64_t t = T0 + 500000000, i;
 	struct slice child;
 	int err = 0;

@@ -206,6 +206,7 @@ static void test_marks(void)
 		{ SLICE_NAME_CUT, "ptbpf.name_cut", true },
 		{ SLICE_THREAD_EXIT, "ptbpf.thread_exit", true },
 		{ SLICE_OTHER_THREAD_END, "ptbpf.other_thread_end", true },
+		{ SLICE_TRUNCATED, "ptbpf.truncated", true },
 	};
 	const size_t n = sizeof(rows) / sizeof(rows[0]);
 	struct session s = fake_session();

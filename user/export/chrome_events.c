@@ -25,6 +25,7 @@ static const struct {
 	{ SLICE_NAME_CUT, "ptbpf.name_cut" },
 	{ SLICE_THREAD_EXIT, "ptbpf.thread_exit" },
 	{ SLICE_OTHER_THREAD_END, "ptbpf.other_thread_end" },
+	{ SLICE_TRUNCATED, "ptbpf.truncated" },
 };
 
 static void head(struct jsonw *w, const char *ph)

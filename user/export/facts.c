@@ -279,6 +279,8 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "unmatched_exits", t->unmatched_exits },
 		{ "unresolved_names", t->unresolved_names },
 		{ "truncated_annotations", t->truncated_annotations },
+		{ "flows", t->flows },
+		{ "forgotten_forwards", t->forgotten_forwards },
 		{ "bad_records", t->bad_records },
 	};
 	char text[2048];

@@ -30,7 +30,7 @@ struct func_fact {
 	uint32_t kind; /* enum ptb_func_kind, 0: no such function */
 	uint32_t name; /* name id, resolved when all control records were read */
 	uint32_t reason;
-	uint32_t lib;  /* name id of its library */
+	uint32_t lib;  /* id in texts of its library's path */
 	bool has_exit;
 	bool has_node_call; /* NODE: a NODE_CALL function is probed in the same library */
 };

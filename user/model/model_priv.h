@@ -54,6 +54,7 @@ struct thread {
 	uint32_t idx; /* in model.threads */
 	struct entry *stack;
 	uint32_t cnt, cap;
+	uint32_t annotations; /* open ones, but for steps */
 	uint32_t hiding;  /* open entries that hide what is below them */
 	uint64_t last_ns; /* last begin or end given to a slice */
 	uint64_t max_sp;  /* highest stack pointer seen */

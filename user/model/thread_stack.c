@@ -45,6 +45,7 @@
 
 #define STACK_MAX 100000 /* open entries per thread; a machine stack holds fewer frames */
 #define RESERVE_NS 64
+#define EARLY_ENDS 256   /* see end_before() */
 
 enum close_why { CLOSE_GONE, CLOSE_MATCHED };
 
@@ -87,34 +88,39 @@ static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const
 	return &t->stack[i];
 }
 
-/* Annotations that stand directly one on the other below index i. */
-static uint32_t annotation_run(struct thread *t, uint32_t i)
+/* Place of the entry at index i in the tree: below the innermost visible entry under it. */
+static void set_place(struct thread *t, uint32_t i)
 {
-	uint32_t n = 0;
+	const struct entry *up = stack__visible_below(t, i);
 
-	while (i-- && (t->stack[i].hidden || t->stack[i].annotation))
-		n += !t->stack[i].hidden && !is_step(&t->stack[i]);
-	return n;
+	t->stack[i].parent = up ? up->id : 0;
+	t->stack[i].depth = up ? up->depth + 1 : 0;
 }
 
-/* Id, place in the tree and begin, at least `gap` after the thread's last begin or end, and more where
- * annotations below may have to be cut to just before this begin. */
-static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts, uint64_t gap)
+/*
+ * Where an entry ends that has to end before the one at `next` began. Entries may be found to have
+ * ended there one by one, the outer ones later, so each depth has a time of its own; set_begin() keeps
+ * that room free.
+ */
+static uint64_t end_before(const struct entry *next, const struct entry *e)
 {
-	uint32_t i = (uint32_t)(e - t->stack);
-	const struct entry *up = stack__visible_below(t, i);
+	return next->begin_ns - 1 - (e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS - 1);
+}
+
+static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
+{
+	uint64_t gap = 1;
 
 	e->begin_ns = ts;
 	if (e->hidden)
 		return;
-	if (up && up->annotation)
-		gap += annotation_run(t, i);
+	e->id = ++m->next_id;
+	set_place(t, (uint32_t)(e - t->stack));
+	if (t->annotations)
+		gap += e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS;
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
-	e->id = ++m->next_id;
-	e->parent = up ? up->id : 0;
-	e->depth = up ? up->depth + 1 : 0;
 }
 
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
@@ -128,26 +134,24 @@ struct entry *stack__push_frame(struct model *m, struct thread *t, const struct 
 		e->hidden = true;
 	if (e->hides_children)
 		t->hiding++;
-	set_begin(m, t, e, ts, 1);
+	set_begin(m, t, e, ts);
 	return e;
 }
 
 struct entry *stack__push_annotation(struct model *m, struct thread *t, const struct entry *proto,
 				     uint64_t ts)
 {
-	uint64_t frames = 0; /* each may have to end between its last child and this begin */
-	uint32_t i = t->cnt, k;
+	uint32_t i = t->cnt;
 	struct entry *e;
 
 	while (i && t->stack[i - 1].hidden)
 		i--;
-	for (k = i; k; k--)
-		frames += !t->stack[k - 1].hidden;
 	e = insert(m, t, i, proto);
 	if (!e)
 		return NULL;
 	e->annotation = true;
-	set_begin(m, t, e, ts, frames + 1);
+	t->annotations += !is_step(e);
+	set_begin(m, t, e, ts);
 	return e;
 }
 
@@ -170,8 +174,10 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	t->cnt--;
 	if (e.hides_children)
 		t->hiding--;
-	if (e.annotation)
+	if (e.annotation) {
+		t->annotations -= !is_step(&e);
 		scopes__forget(m, t, &e);
+	}
 	if (e.hidden)
 		return;
 	if (end_ns <= e.begin_ns)
@@ -263,15 +269,11 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 	}
 }
 
-/* Places in the tree of the entries from index i on, after entries below them went. */
+/* Places of the entries from index i on, after entries below them went. */
 static void relink(struct thread *t, uint32_t i)
 {
-	for (; i < t->cnt; i++) {
-		const struct entry *up = stack__visible_below(t, i);
-
-		t->stack[i].parent = up ? up->id : 0;
-		t->stack[i].depth = up ? up->depth + 1 : 0;
-	}
+	for (; i < t->cnt; i++)
+		set_place(t, i);
 }
 
 /* Frames from `lowest` on are dead, and annotation(s) stand above some: those frames ended before the
@@ -284,18 +286,12 @@ static void close_below_annotations(struct model *m, struct thread *t, uint32_t 
 		k--;
 	close_from(m, t, k, ts, CLOSE_GONE);
 	for (k--; k > lowest; k--) { /* stack[k] is an annotation */
-		uint64_t n = 0, end;
-		uint32_t j = k;
+		while (k > lowest && !t->stack[k - 1].annotation) {
+			const struct entry *e = &t->stack[k - 1];
 
-		while (j > lowest && !t->stack[j - 1].annotation)
-			n += !t->stack[--j].hidden;
-		end = t->stack[k].begin_ns - n;
-		while (k > j) {
-			struct entry *e = &t->stack[--k];
-			bool hidden = e->hidden;
-
-			finish(m, t, k, end, hidden ? 0 : gone_flags(m, e));
-			end += !hidden;
+			finish(m, t, k - 1, e->hidden ? 0 : end_before(&t->stack[k], e),
+			       e->hidden ? 0 : gone_flags(m, e));
+			k--;
 		}
 		if (k == lowest)
 			break;
@@ -419,7 +415,7 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 	}
 	if (frame) { /* cut to the begin of what it would cross; that had room kept before it */
 		m->totals->truncated_annotations++;
-		finish(m, t, i, t->stack[first].begin_ns - 1 - annotation_run(t, i),
+		finish(m, t, i, end_before(&t->stack[first], &t->stack[i]),
 		       flags | SLICE_TRUNCATED);
 		relink(t, i);
 		return;

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Collects what a session tells, for tests to look at, and checks what holds for every session. */
+#ifndef TESTS_SLICE_LOG_H
+#define TESTS_SLICE_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/session.h"
+
+struct slice_log {
+	struct slice *slices; /* as told; names belong to the session */
+	uint32_t cnt, cap;
+	struct fwdbwd *flows;
+	uint32_t flow_cnt, flow_cap;
+	uint32_t threads;
+	struct session_totals totals;
+};
+
+/* Runs the session and checks the log; aborts on an error. */
+struct slice_log *slice_log__run(struct session *s);
+void slice_log__free(struct slice_log *log);
+/* The nth (from 0) slice of that name by begin; NULL if there are fewer. */
+const struct slice *slice_log__nth(const struct slice_log *log, const char *name, uint32_t n);
+const struct slice *slice_log__get(const struct slice_log *log, const char *name); /* nth 0 */
+uint32_t slice_log__count(const struct slice_log *log, const char *name);
+
+/*
+ * What holds for every session: ids are unique; end > begin; slices of a thread nest strictly (no
+ * common times, hence 2 ns of self time); a parent is told, is on the same thread and encloses; flows
+ * have both slices. Returns false and prints the first violation.
+ */
+bool slice_log__valid(const struct slice_log *log);
+
+#endif /* TESTS_SLICE_LOG_H */

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Sums by name. The reference below does what torch/autograd/profiler_util.py does, with all events at
+ * hand; the streaming sums must be equal on random programs.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "capture_builder.h"
+#include "model/key_averages.h"
+#include "slice_log.h"
+#include "suite.h"
+
+#define BEGIN 1000000
+#define END 900000000
+
+/* ---- the reference: EventList._populate_cpu_children, _remove_dup_nodes, key_averages ---- */
+
+struct event {
+	const struct slice *sl;
+	const char *name;
+	int64_t parent; /* index, -1: none */
+	bool gone;
+};
+
+static bool dropped(const char *name)
+{
+	return !strcmp(name, "aten::is_leaf") || !strncmp(name, "profiler::_record_function", 26);
+}
+
+static int cmp_event(const void *a, const void *b)
+{
+	const struct slice *x = ((const struct event *)a)->sl, *y = ((const struct event *)b)->sl;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns;
+}
+
+static bool is_async(const struct event *e)
+{
+	return e->sl->flags & SLICE_OTHER_THREAD_END;
+}
+
+static void link_parents(struct event *ev, uint32_t cnt)
+{
+	int64_t *stack = calloc(cnt + 1, sizeof(*stack));
+	uint32_t i, depth = 0;
+
+	for (i = 0; i < cnt; i++) {
+		if (i && ev[i].sl->tid != ev[i - 1].sl->tid)
+			depth = 0;
+		ev[i].parent = -1;
+		if (is_async(&ev[i]))
+			continue;
+		while (depth) {
+			const struct slice *p = ev[stack[depth - 1]].sl;
+
+			if (ev[i].sl->begin_ns < p->end_ns && ev[i].sl->end_ns <= p->end_ns)
+				break;
+			depth--;
+		}
+		if (depth)
+			ev[i].parent = stack[depth - 1];
+		stack[depth++] = i;
+	}
+	free(stack);
+}
+
+static uint32_t children(const struct event *ev, uint32_t cnt, int64_t of, uint64_t *ns)
+{
+	uint32_t i, n = 0;
+
+	*ns = 0;
+	for (i = 0; i < cnt; i++) {
+		if (ev[i].gone || ev[i].parent != of)
+			continue;
+		n++;
+		*ns += ev[i].sl->end_ns - ev[i].sl->begin_ns;
+	}
+	return n;
+}
+
+static void fold(struct event *ev, uint32_t cnt)
+{
+	bool again = true;
+
+	while (again) {
+		uint32_t i, k;
+
+		again = false;
+		for (i = 0; i < cnt; i++) {
+			int64_t p = ev[i].parent;
+			uint64_t ns;
+
+			if (ev[i].gone || p < 0 || strcmp(ev[p].name, ev[i].name) ||
+			    children(ev, cnt, p, &ns) != 1)
+				continue;
+			for (k = 0; k < cnt; k++)
+				if (ev[k].parent == (int64_t)i)
+					ev[k].parent = p;
+			ev[i].gone = again = true;
+		}
+	}
+}
+
+static void reference(const struct slice_log *log, const char *key, bool annotation,
+		      struct ka_row *out)
+{
+	struct event *ev = calloc(log->cnt + 1, sizeof(*ev));
+	uint32_t i, cnt = 0;
+
+	for (i = 0; i < log->cnt; i++) {
+		const char *name = log->slices[i].name;
+
+		if (dropped(name))
+			continue;
+		ev[cnt].sl = &log->slices[i];
+		ev[cnt++].name = strncmp(name, "ProfilerStep#", 13) ? name : "ProfilerStep*";
+	}
+	qsort(ev, cnt, sizeof(*ev), cmp_event);
+	link_parents(ev, cnt);
+	fold(ev, cnt);
+	*out = (struct ka_row){ 0 };
+	for (i = 0; i < cnt; i++) {
+		uint64_t dur = ev[i].sl->end_ns - ev[i].sl->begin_ns, ns;
+
+		if (ev[i].gone || strcmp(ev[i].name, key) ||
+		    (ev[i].sl->cat == SLICE_USER_ANNOTATION) != annotation)
+			continue;
+		children(ev, cnt, (int64_t)i, &ns);
+		out->count++;
+		out->cpu_total_ns += dur;
+		out->self_cpu_ns += is_async(&ev[i]) ? 0 : dur - ns;
+	}
+	free(ev);
+}
+
+/* ---- */
+
+struct sums {
+	struct key_averages *ka;
+	const struct ka_row *rows;
+	uint32_t cnt;
+};
+
+static struct sums sum(struct session *s)
+{
+	struct sums r = { .ka = key_averages__new() };
+	struct session_sink sink = key_averages__sink(r.ka);
+	struct session_totals totals;
+
+	CU_ASSERT_EQUAL_FATAL(session__run(s, &sink, 1, &totals), 0);
+	r.rows = key_averages__rows(r.ka, &r.cnt);
+	return r;
+}
+
+static const struct ka_row *row(const struct sums *r, const char *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->cnt; i++)
+		if (!strcmp(r->rows[i].key, key))
+			return &r->rows[i];
+	return NULL;
+}
+
+static void totals(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t linear = builder__op(b, "aten::linear"), add = builder__op(b, "aten::add.Tensor"),
+		 out = builder__op(b, "aten::add.out"), leaf = builder__op(b, "aten::is_leaf");
+	struct sums r;
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		uint64_t ts = 2000000 + (uint64_t)i * 10000;
+
+		builder__enter(b, linear, ts, 0x9000);
+		builder__enter(b, leaf, ts + 50, 0x8800); /* never in the table; its child is linear's */
+		builder__enter(b, add, ts + 100, 0x8000);
+		builder__exit(b, add, ts + 400, 0x7f00);
+		builder__exit(b, leaf, ts + 450, 0x8700);
+		builder__enter(b, out, ts + 500, 0x8000);
+		builder__exit(b, out, ts + 600, 0x7f00);
+		builder__exit(b, linear, ts + 1000, 0x8f00);
+	}
+	r = sum(builder__session(b, NULL));
+	CU_ASSERT_EQUAL_FATAL(r.cnt, 2);
+	CU_ASSERT_STRING_EQUAL(r.rows[0].key, "aten::linear"); /* order of first appearance */
+	CU_ASSERT_EQUAL(r.rows[0].count, 3);
+	CU_ASSERT_EQUAL(r.rows[0].cpu_total_ns, 3000);
+	CU_ASSERT_EQUAL(r.rows[0].self_cpu_ns, 3 * (1000 - 400));
+	CU_ASSERT_EQUAL(r.rows[0].first_begin_ns, 2000000);
+	CU_ASSERT_STRING_EQUAL(r.rows[1].key, "aten::add");
+	CU_ASSERT_EQUAL(r.rows[1].count, 6);
+	CU_ASSERT_EQUAL(r.rows[1].self_cpu_ns, 1200);
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
+/* A chain of one name folds into one; two children do not. */
+static void folding(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	const struct ka_row *rf;
+	struct sums r;
+
+	builder__enter(b, f, 2000000, 0x9000);
+	builder__enter(b, f, 2000100, 0x8000);
+	builder__enter(b, f, 2000200, 0x7000);
+	builder__enter(b, g, 2000300, 0x6000);
+	builder__exit(b, g, 2000500, 0x5f00);
+	builder__exit(b, f, 2000600, 0x6f00);
+	builder__exit(b, f, 2000700, 0x7f00);
+	builder__exit(b, f, 2001000, 0x8f00);
+	builder__enter(b, f, 2002000, 0x9000);
+	builder__enter(b, f, 2002100, 0x8000);
+	builder__exit(b, f, 2002200, 0x7f00);
+	builder__enter(b, g, 2002300, 0x8000);
+	builder__exit(b, g, 2002400, 0x7f00);
+	builder__exit(b, f, 2003000, 0x8f00);
+	r = sum(builder__session(b, NULL));
+	rf = row(&r, "aten::f");
+	CU_ASSERT_EQUAL(rf->count, 3);
+	CU_ASSERT_EQUAL(rf->cpu_total_ns, 1000 + 1000 + 100);
+	CU_ASSERT_EQUAL(rf->self_cpu_ns, 800 + 800 + 100);
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
+static void names(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct sums r;
+	uint64_t i;
+
+	static const char *const texts[] = { "ProfilerStep#3", "ProfilerStep#4", "_ZN2at4testEv", "f",
+					     "Pf", "aten::f", "not mangled" };
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		builder__annotate(b, 2000000 + i * 1000, 0x9000, 1, texts[i]);
+		builder__scope_end(b, 2000500 + i * 1000, 0x9000, 1);
+	}
+	builder__enter(b, f, 3000000, 0x9000);
+	builder__exit(b, f, 3000010, 0x8f00);
+	r = sum(builder__session(b, NULL));
+	CU_ASSERT_EQUAL(r.cnt, 7);
+	CU_ASSERT_EQUAL(row(&r, "ProfilerStep*")->count, 2);
+	CU_ASSERT_TRUE(row(&r, "ProfilerStep*")->is_annotation);
+	CU_ASSERT_PTR_NOT_NULL(row(&r, "at::test()"));
+	CU_ASSERT_PTR_NOT_NULL(row(&r, "f"));
+	CU_ASSERT_PTR_NOT_NULL(row(&r, "float*"));
+	CU_ASSERT_PTR_NOT_NULL(row(&r, "not mangled"));
+	CU_ASSERT_TRUE(row(&r, "aten::f")->is_annotation); /* its own row: the operator has another */
+	CU_ASSERT_FALSE(r.rows[6].is_annotation);
+	CU_ASSERT_EQUAL(r.rows[6].cpu_total_ns, 10);
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
+/* Began here, ended there: counted, but neither parent nor child nor self time. */
+static void async(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct sums r;
+
+	builder__thread(b, 1, 1);
+	builder__annotate(b, 2000000, 0xa000, 1, "outer");
+	builder__annotate(b, 2000100, 0x9800, 2, "async");
+	builder__enter(b, f, 2000200, 0x9000);
+	builder__exit(b, f, 2000300, 0x8f00);
+	builder__thread(b, 1, 2);
+	builder__scope_end(b, 2000500, 0x9000, 2);
+	builder__thread(b, 1, 1);
+	builder__scope_end(b, 2001000, 0xa000, 1);
+	r = sum(builder__session(b, NULL));
+	CU_ASSERT_EQUAL(row(&r, "async")->self_cpu_ns, 0);
+	CU_ASSERT_EQUAL(row(&r, "async")->cpu_total_ns, 400);
+	CU_ASSERT_EQUAL(row(&r, "outer")->self_cpu_ns, 900);
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
+/* What was open when the window began is above all that came before its end. */
+static void open_at_begin(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	struct sums r;
+
+	builder__enter(b, f, BEGIN + 1000, 0x8000);
+	builder__exit(b, f, BEGIN + 1500, 0x7f00);
+	builder__exit(b, g, BEGIN + 2000, 0x8500);
+	r = sum(builder__session(b, NULL));
+	CU_ASSERT_EQUAL(row(&r, "aten::g")->self_cpu_ns, row(&r, "aten::g")->cpu_total_ns - 500);
+	CU_ASSERT_STRING_EQUAL(r.rows[0].key, "aten::g");
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
+/* ---- random programs against the reference ---- */
+
+static const char *const op_names[] = { "aten::a", "aten::b", "aten::is_leaf", "aten::a.out" };
+
+static void random_program(unsigned int seed)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f[4], open[3][64], depth[3] = { 0 };
+	uint64_t ts = 2000000, handle = 0, mark[3] = { 0 };
+	struct slice_log *log;
+	struct session *s;
+	struct sums r;
+	uint32_t i, k;
+
+	srandom(seed);
+	for (i = 0; i < 4; i++)
+		f[i] = builder__op(b, op_names[i]);
+	for (i = 0; i < 400; i++) {
+		uint32_t t = 1 + (uint32_t)(random() % 2);
+		uint32_t *d = &depth[t];
+
+		ts += 10 + (uint64_t)(random() % 100);
+		builder__thread(b, 1, t);
+		if (*d && random() % 100 < 50) {
+			uint32_t top = open[t][--*d];
+
+			builder__exit(b, f[top], ts, 0x90000 - *d * 256 - 128);
+		} else if (random() % 100 < 85 && *d < 60) {
+			uint32_t op = (uint32_t)(random() % 4);
+
+			builder__enter(b, f[op], ts, 0x90000 - *d * 256);
+			open[t][(*d)++] = op;
+		} else if (!mark[t]) {
+			mark[t] = ++handle;
+			builder__annotate(b, ts, 0x90000 - *d * 256, mark[t],
+					  random() % 2 ? "aten::a" : "mine");
+		} else {
+			builder__thread(b, 1, random() % 2 ? t : 3 - t);
+			builder__scope_end(b, ts, 0x1000, mark[t]);
+			mark[t] = 0;
+		}
+	}
+	s = builder__session(b, NULL);
+	log = slice_log__run(s);
+	CU_ASSERT_TRUE(slice_log__valid(log));
+	r = sum(s);
+	for (i = 0, k = 0; i < r.cnt; i++) {
+		struct ka_row want;
+
+		reference(log, r.rows[i].key, r.rows[i].is_annotation, &want);
+		CU_ASSERT_EQUAL(r.rows[i].count, want.count);
+		CU_ASSERT_EQUAL(r.rows[i].cpu_total_ns, want.cpu_total_ns);
+		CU_ASSERT_EQUAL(r.rows[i].self_cpu_ns, want.self_cpu_ns);
+		k += (uint32_t)want.count;
+	}
+	CU_ASSERT_TRUE(k > 50);
+	key_averages__free(r.ka);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void random_programs(void)
+{
+	unsigned int seed;
+
+	for (seed = 1; seed <= 100; seed++)
+		random_program(seed);
+}
+
+static const CU_TestInfo tests[] = {
+	{ "totals and self times", totals },
+	{ "folding", folding },
+	{ "names", names },
+	{ "async annotations", async },
+	{ "open at the window's begin", open_at_begin },
+	{ "random programs", random_programs },
+	CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+	return run_suite("key_averages", tests);
+}

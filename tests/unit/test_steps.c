@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* ProfilerStep#N slices derived from optimizers, annotations and operators. */
+#include "capture_builder.h"
+#include "slice_log.h"
+#include "suite.h"
+
+#define BEGIN 1000000
+#define END 9000000
+#define OPT "Optimizer.step#SGD.step"
+
+static struct slice_log *run(struct builder *b, const struct session_opts *opts)
+{
+	struct slice_log *log = slice_log__run(builder__session(b, opts));
+
+	CU_ASSERT_TRUE(slice_log__valid(log));
+	return log;
+}
+
+/* One iteration from ts on: an operator, then an optimizer's step; 1000 ns. */
+static void iteration(struct builder *b, uint32_t f, uint64_t ts, const char *opt)
+{
+	builder__enter(b, f, ts + 100, 0x9000);
+	builder__exit(b, f, ts + 200, 0x8f00);
+	builder__annotate(b, ts + 300, 0x9000, 0x77, opt);
+	builder__enter(b, f, ts + 400, 0x8000);
+	builder__exit(b, f, ts + 500, 0x7f00);
+	builder__scope_end(b, ts + 600, 0x9000, 0x77);
+}
+
+static void optimizer(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	const struct slice *s0, *s1, *s2;
+	struct slice_log *log;
+
+	builder__thread(b, 10, 11); /* an autograd thread: no steps */
+	builder__enter(b, f, 1999000, 0x9000);
+	builder__exit(b, f, 1999100, 0x8f00);
+	builder__thread(b, 10, 10);
+	iteration(b, f, 2000000, OPT);
+	iteration(b, f, 2001000, OPT);
+	builder__enter(b, f, 2003000, 0x9000);
+	builder__exit(b, f, 2003100, 0x8f00);
+	log = run(b, NULL);
+	s0 = slice_log__get(log, "ProfilerStep#0");
+	s1 = slice_log__get(log, "ProfilerStep#1");
+	s2 = slice_log__get(log, "ProfilerStep#2");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(s0);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(s1);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(s2);
+	CU_ASSERT_EQUAL(s0->begin_ns, BEGIN);
+	CU_ASSERT_EQUAL(s0->end_ns, 2000601);
+	CU_ASSERT_EQUAL(s1->begin_ns, s0->end_ns + 1);
+	CU_ASSERT_EQUAL(s1->end_ns, 2001601);
+	CU_ASSERT_EQUAL(s2->end_ns, END);
+	CU_ASSERT_EQUAL(s0->flags, SLICE_DERIVED);
+	CU_ASSERT_EQUAL(s2->flags, SLICE_DERIVED | SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(s0->cat, SLICE_USER_ANNOTATION);
+	CU_ASSERT_EQUAL(s0->tid, 10);
+	CU_ASSERT_EQUAL(s0->child_cnt, 2);
+	CU_ASSERT_EQUAL(s0->child_ns, 100 + 300);
+	CU_ASSERT_EQUAL(slice_log__nth(log, OPT, 0)->parent, s0->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, OPT, 1)->parent, s1->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 5)->parent, s2->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 0)->parent, 0);
+	CU_ASSERT_EQUAL(log->totals.steps, 3);
+	CU_ASSERT_EQUAL(log->totals.annotations, 2);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void switched_off(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	struct session_opts opts = { .no_steps = true };
+	struct slice_log *log;
+
+	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
+	log = run(b, &opts);
+	CU_ASSERT_EQUAL(log->totals.steps, 0);
+	CU_ASSERT_EQUAL(log->cnt, 3);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* Nothing happens after the last boundary: no empty step. */
+static void no_empty_step(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	struct slice_log *log;
+
+	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
+	log = run(b, NULL);
+	CU_ASSERT_EQUAL(log->totals.steps, 1);
+	CU_ASSERT_PTR_NULL(slice_log__get(log, "ProfilerStep#1"));
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* The user's own annotation around an iteration is inside the step, whole. */
+static void enclosing_annotation(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	const struct slice *a;
+	struct slice_log *log;
+
+	builder__annotate(b, 2000000, 0xa000, 0x1, "## iteration ##");
+	iteration(b, f, 2000000, OPT);
+	builder__enter(b, f, 2000700, 0x9000);
+	builder__exit(b, f, 2000800, 0x8f00);
+	builder__scope_end(b, 2000900, 0xa000, 0x1);
+	builder__annotate(b, 2001000, 0xa000, 0x1, "## iteration ##");
+	builder__scope_end(b, 2001900, 0xa000, 0x1);
+	log = run(b, NULL);
+	a = slice_log__get(log, "## iteration ##");
+	CU_ASSERT_EQUAL(a->flags, 0);
+	CU_ASSERT_EQUAL(a->parent, slice_log__get(log, "ProfilerStep#0")->id);
+	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#0")->end_ns, 2000901);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "## iteration ##", 1)->parent,
+			slice_log__get(log, "ProfilerStep#1")->id);
+	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* Two optimizers in one iteration (as in a GAN): the first one seen counts. */
+static void two_optimizers(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *log;
+	uint64_t ts;
+
+	for (ts = 2000000; ts < 2006000; ts += 2000) {
+		iteration(b, f, ts, OPT);
+		iteration(b, f, ts + 1000, "Optimizer.step#Adam.step");
+	}
+	log = run(b, NULL);
+	CU_ASSERT_EQUAL(log->totals.steps, 4);
+	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#1")->child_cnt, 4);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void step_on(const char *name, uint32_t want)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	struct session_opts opts = { .step_on = name };
+	uint32_t f = builder__op(b, "aten::f.out");
+	struct slice_log *log;
+
+	iteration(b, f, 2000000, "batch");
+	iteration(b, f, 2001000, "batch");
+	log = run(b, &opts);
+	CU_ASSERT_EQUAL(log->totals.steps, want);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void named_by_user(void)
+{
+	step_on("batch", 2);
+	step_on("aten::f", 4);
+	step_on("aten::f.out", 4);
+	step_on("aten::f.Tensor", 0);
+	step_on("Optimizer", 0);
+}
+
+/* torch.profiler's own schedule runs in the target: its steps are the steps. */
+static void own_steps(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *log;
+
+	builder__annotate(b, 2000000, 0xa000, 0x1, "ProfilerStep#7");
+	iteration(b, f, 2000100, OPT);
+	builder__scope_end(b, 2000900, 0xa000, 0x1);
+	log = run(b, NULL);
+	CU_ASSERT_EQUAL(log->totals.steps, 0);
+	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "ProfilerStep#7"));
+	CU_ASSERT_PTR_NULL(slice_log__get(log, "ProfilerStep#0"));
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* An operator was open at the window's begin: still inside step 0. */
+static void open_at_begin(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	const struct slice *s0;
+	struct slice_log *log;
+
+	builder__enter(b, f, 1500000, 0x6000);
+	builder__exit(b, f, 1500100, 0x5f00);
+	builder__exit(b, g, 1600000, 0x6500);
+	iteration(b, f, 2000000, OPT);
+	log = run(b, NULL);
+	s0 = slice_log__get(log, "ProfilerStep#0");
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->parent, s0->id);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->child_cnt, 1);
+	CU_ASSERT_EQUAL(s0->child_cnt, 3);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* A process that joined later begins its step 0 when it is watched. */
+static void later_process(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	struct slice_log *log;
+
+	builder__process(b, 20, "python", "python3", 1800000);
+	builder__thread(b, 20, 20);
+	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
+	log = run(b, NULL);
+	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#0")->begin_ns, 1800000);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static const CU_TestInfo tests[] = {
+	{ "optimizer", optimizer },
+	{ "switched off", switched_off },
+	{ "no empty step", no_empty_step },
+	{ "enclosing annotation", enclosing_annotation },
+	{ "two optimizers", two_optimizers },
+	{ "named by the user", named_by_user },
+	{ "the target's own steps", own_steps },
+	{ "open at the window's begin", open_at_begin },
+	{ "a later process", later_process },
+	CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+	return run_suite("steps", tests);
+}

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Frames: nesting, exceptions, losses, what was open at either end of the window, threads. */
+#include "capture_builder.h"
+#include "slice_log.h"
+#include "suite.h"
+
+#define BEGIN 1000000
+#define END 9000000
+
+static struct slice_log *run(struct builder *b)
+{
+	struct slice_log *log = slice_log__run(builder__session(b, NULL));
+
+	CU_ASSERT_TRUE(slice_log__valid(log));
+	return log;
+}
+
+static void nesting(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t linear = builder__op(b, "aten::linear"), add = builder__op(b, "aten::add.Tensor");
+	const struct slice *p, *c;
+	struct slice_log *log;
+
+	builder__thread(b, 10, 11);
+	builder__enter(b, linear, 2000000, 0x7000);
+	builder__enter(b, add, 2000100, 0x6000);
+	builder__exit(b, add, 2000900, 0x5f00);
+	builder__exit(b, linear, 2002000, 0x6f00);
+	log = run(b);
+	p = slice_log__get(log, "aten::linear");
+	c = slice_log__get(log, "aten::add");
+	CU_ASSERT_EQUAL_FATAL(log->cnt, 2);
+	CU_ASSERT_EQUAL(p->begin_ns, 2000000);
+	CU_ASSERT_EQUAL(p->end_ns, 2002000);
+	CU_ASSERT_EQUAL(c->begin_ns, 2000100);
+	CU_ASSERT_EQUAL(c->end_ns, 2000900);
+	CU_ASSERT_EQUAL(c->parent, p->id);
+	CU_ASSERT_EQUAL(c->depth, 1);
+	CU_ASSERT_STRING_EQUAL(c->overload, "Tensor");
+	CU_ASSERT_STRING_EQUAL(p->overload, "");
+	CU_ASSERT_EQUAL(p->id, 1);
+	CU_ASSERT_EQUAL(p->child_cnt, 1);
+	CU_ASSERT_EQUAL(p->child_ns, 800);
+	CU_ASSERT_EQUAL(p->flags | c->flags, 0);
+	CU_ASSERT_EQUAL(p->tgid, 10);
+	CU_ASSERT_EQUAL(p->tid, 11);
+	CU_ASSERT_EQUAL(p->seq, -1);
+	CU_ASSERT_EQUAL(log->threads, 1);
+	CU_ASSERT_EQUAL(log->totals.ops, 2);
+	CU_ASSERT_EQUAL(log->slices[0].id, c->id); /* children are told first */
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* Records of one instant still make slices of strict nesting. */
+static void equal_times(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	struct slice_log *log;
+
+	builder__enter(b, f, 2000000, 0x7000);
+	builder__enter(b, g, 2000000, 0x6000);
+	builder__exit(b, g, 2000000, 0x5f00);
+	builder__enter(b, g, 2000000, 0x6000);
+	builder__exit(b, g, 2000000, 0x5f00);
+	builder__exit(b, f, 2000000, 0x6f00);
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 3);
+	CU_ASSERT_TRUE(log->slices[2].end_ns - log->slices[2].begin_ns >= log->slices[2].child_ns + 2);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* B throws, A catches and goes on; then A throws too and the thread's next record is higher up. */
+static void exceptions(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t fa = builder__op(b, "aten::a"), fb = builder__op(b, "aten::b"),
+		 fc = builder__op(b, "aten::c");
+	const struct slice *sa, *sb, *sc;
+	struct slice_log *log;
+
+	builder__enter(b, fa, 2000000, 0x9000);
+	builder__enter(b, fb, 2000100, 0x7000);
+	builder__enter(b, fc, 2000300, 0x7000); /* same place: b is gone */
+	builder__exit(b, fc, 2000400, 0x6f00);
+	builder__enter(b, fc, 2000900, 0x9000); /* same place as a */
+	builder__exit(b, fc, 2001000, 0x8f00);
+	log = run(b);
+	sa = slice_log__get(log, "aten::a");
+	sb = slice_log__get(log, "aten::b");
+	sc = slice_log__nth(log, "aten::c", 0);
+	CU_ASSERT_EQUAL(log->cnt, 4);
+	CU_ASSERT_EQUAL(sb->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(sb->end_ns, 2000300);
+	CU_ASSERT_EQUAL(sb->parent, sa->id);
+	CU_ASSERT_EQUAL(sc->parent, sa->id);
+	CU_ASSERT_EQUAL(sa->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(sa->end_ns, 2000900);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::c", 1)->parent, 0);
+	CU_ASSERT_EQUAL(log->totals.unwound, 2);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* An exit proves that what is deeper is gone, even when its stack pointer alone would not. */
+static void exit_closes_inner(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t fa = builder__op(b, "aten::a"), fb = builder__op(b, "aten::b");
+	struct slice_log *log;
+
+	builder__enter(b, fa, 2000000, 0x9000);
+	builder__enter(b, fb, 2000100, 0x8f80);
+	builder__exit(b, fa, 2000400, 0x8f00);
+	log = run(b);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::b")->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->end_ns, 2000400);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void lost_exit(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t fa = builder__op(b, "aten::a"), fb = builder__op(b, "aten::b");
+	struct slice_log *log;
+
+	builder__lost(b, 2000050, 2000070, 7);
+	builder__enter(b, fa, 2000000, 0x9000);
+	builder__enter(b, fa, 2000100, 0x9000); /* the first one's exit was lost */
+	builder__enter(b, fb, 2000200, 0x9000); /* nothing was lost here: an exception */
+	builder__exit(b, fb, 2000300, 0x8f00);
+	builder__exit(b, fa, 2000400, 0x8000); /* its entry may be lost: not open at begin */
+	log = run(b);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::a", 0)->flags, SLICE_END_LOST);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::a", 1)->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(log->totals.end_lost, 1);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
+	CU_ASSERT_EQUAL(log->totals.open_at_begin, 0);
+	CU_ASSERT_EQUAL(session__info(builder__session(b, NULL))->lost_cnt, 1);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* Two nested frames were open when the window began; each turns up with its exit. */
+static void open_at_begin(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t outer = builder__op(b, "aten::outer"), inner = builder__op(b, "aten::inner"),
+		 leaf = builder__op(b, "aten::leaf");
+	const struct slice *o, *i;
+	struct slice_log *log;
+
+	builder__enter(b, leaf, BEGIN + 5, 0x5000);
+	builder__exit(b, leaf, BEGIN + 700, 0x4f00);
+	builder__exit(b, inner, BEGIN + 1000, 0x5500);
+	builder__enter(b, leaf, BEGIN + 1200, 0x6000);
+	builder__exit(b, leaf, BEGIN + 1300, 0x5f00);
+	builder__exit(b, outer, BEGIN + 2000, 0x6500);
+	builder__enter(b, leaf, BEGIN + 3000, 0x7000);
+	builder__exit(b, leaf, BEGIN + 3300, 0x6f00);
+	builder__exit(b, outer, BEGIN + 4000, 0x6500); /* the thread was above it since */
+	log = run(b);
+	o = slice_log__get(log, "aten::outer");
+	i = slice_log__get(log, "aten::inner");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(o);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(i);
+	CU_ASSERT_EQUAL(o->flags, SLICE_OPEN_AT_BEGIN);
+	CU_ASSERT_EQUAL(i->flags, SLICE_OPEN_AT_BEGIN);
+	CU_ASSERT_TRUE(o->begin_ns >= BEGIN && o->begin_ns < BEGIN + 64);
+	CU_ASSERT_TRUE(i->begin_ns > o->begin_ns);
+	CU_ASSERT_EQUAL(i->end_ns, BEGIN + 1000);
+	CU_ASSERT_EQUAL(o->end_ns, BEGIN + 2000);
+	CU_ASSERT_EQUAL(i->child_cnt, 1);
+	CU_ASSERT_EQUAL(o->child_cnt, 2);
+	CU_ASSERT_EQUAL(o->child_ns, i->end_ns - i->begin_ns + 100);
+	CU_ASSERT_EQUAL(log->totals.open_at_begin, 2);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* A thread that began inside the window has nothing open from before. */
+static void new_thread_has_no_past(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *log;
+
+	builder__thread(b, 10, 10);
+	builder__task(b, PTB_REC_THREAD_NEW, 2000000, 10, 12, false, "pt_autograd_0");
+	builder__thread(b, 10, 12);
+	builder__exit(b, f, 2000500, 0x5500);
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 0);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
+	CU_ASSERT_STRING_EQUAL(session__thread_comm(builder__session(b, NULL), 10, 99), "");
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void unfinished(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t fa = builder__op(b, "aten::a"), fb = builder__op(b, "aten::b");
+	struct slice_log *log;
+
+	builder__enter(b, fa, 2000000, 0x9000);
+	builder__enter(b, fb, 2000100, 0x8000);
+	builder__exit(b, fb, END + 5, 0x7f00); /* after the window: nobody promised to see it */
+	log = run(b);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->flags, SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::b")->flags, SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->end_ns, END);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::b")->end_ns, END - 1);
+	CU_ASSERT_EQUAL(log->totals.unfinished, 2);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void threads(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *log;
+	uint64_t ts;
+
+	for (ts = 2000000; ts < 2001000; ts += 100) {
+		builder__thread(b, 10, 10);
+		builder__ring(b, 0);
+		builder__enter(b, f, ts, 0x9000);
+		builder__thread(b, 10, 11);
+		builder__ring(b, 1);
+		builder__enter(b, f, ts + 10, 0x9000); /* the same stack pointer: another stack */
+		builder__exit(b, f, ts + 80, 0x8f00);
+		builder__thread(b, 10, 10);
+		builder__ring(b, 0);
+		builder__exit(b, f, ts + 50, 0x8f00);
+	}
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 20);
+	CU_ASSERT_EQUAL(log->threads, 2);
+	CU_ASSERT_EQUAL(log->totals.unwound, 0);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* A thread, then a whole process ends with operators open; a number is used again. */
+static void thread_exit(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	struct session *s;
+	struct slice_log *log;
+
+	builder__thread(b, 10, 10);
+	builder__enter(b, f, 2000000, 0x9000);
+	builder__thread(b, 10, 11);
+	builder__enter(b, f, 2000000, 0x9000);
+	builder__enter(b, g, 2000100, 0x8000);
+	builder__task(b, PTB_REC_EXIT, 2000500, 0, 0, false, "worker");
+	builder__thread(b, 10, 10);
+	builder__task(b, PTB_REC_THREAD_NEW, 2000600, 10, 11, false, "python");
+	builder__thread(b, 10, 11);
+	builder__enter(b, g, 2000700, 0x8000);
+	builder__exit(b, g, 2000800, 0x7f00);
+	builder__enter(b, g, 2000900, 0x8000);
+	builder__thread(b, 10, 10);
+	builder__task(b, PTB_REC_EXIT, 2001000, 0, 0, true, "python");
+	s = builder__session(b, NULL);
+	log = slice_log__run(s);
+	CU_ASSERT_TRUE(slice_log__valid(log));
+	CU_ASSERT_EQUAL(log->cnt, 5);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 0)->flags, SLICE_THREAD_EXIT);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->parent, 0);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 2)->flags, SLICE_THREAD_EXIT);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 2)->end_ns, 2001000);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->flags, SLICE_THREAD_EXIT);
+	CU_ASSERT_EQUAL(log->totals.unfinished, 0);
+	CU_ASSERT_STRING_EQUAL(session__thread_comm(s, 10, 11), "worker");
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void exec_closes_process(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *log;
+
+	builder__enter(b, f, 2000000, 0x9000);
+	builder__task(b, PTB_REC_EXEC, 2000100, 0, 0, false, "sh");
+	log = run(b);
+	CU_ASSERT_EQUAL_FATAL(log->cnt, 1);
+	CU_ASSERT_EQUAL(log->slices[0].end_ns, 2000100);
+	CU_ASSERT_EQUAL(log->slices[0].flags, SLICE_THREAD_EXIT);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void deep_recursion(void)
+{
+	enum { DEPTH = 10000 };
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	uint64_t ts = 2000000, sp = 0x7fff0000;
+	struct slice_log *log;
+	int i;
+
+	for (i = 0; i < DEPTH; i++)
+		builder__enter(b, f, ts++, sp -= 64);
+	for (i = 0; i < DEPTH; i++, sp += 64)
+		builder__exit(b, f, ts++, sp - 32);
+	for (i = 0; i < DEPTH; i++) /* and once more, left by one exception */
+		builder__enter(b, f, ts++, sp -= 64);
+	builder__enter(b, g, ts + 50000, 0x7fff0000);
+	builder__exit(b, g, ts + 60000, 0x7ffe0000);
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 2 * DEPTH + 1);
+	CU_ASSERT_EQUAL(log->totals.unwound, DEPTH);
+	CU_ASSERT_EQUAL(log->slices[0].depth, DEPTH - 1);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->parent, 0);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->end_ns, ts + 60000);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void second_exit_site(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *log;
+
+	builder__enter(b, f, 2000000, 0x9000);
+	builder__enter(b, f, 2000100, 0x8000);
+	builder__exit(b, f, 2000200, 0x7f00);
+	builder__exit(b, f, 2000210, 0x7f00); /* again on the same way out: not the outer one's */
+	builder__exit(b, f, 2000300, 0x8f00);
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 2);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 0)->end_ns, 2000300);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 1)->end_ns, 2000200);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* Boxed calls: names by address, torch's own helpers and what they run, operators never observed. */
+static void boxed(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+	uint32_t zeros = builder__op(b, "aten::zeros"), size = builder__op(b, "aten::size.int"),
+		 mul = builder__op(b, "aten::mul.Tensor");
+	struct slice_log *log;
+
+	builder__opdef(b, 1, 0x1000, "mylib::foo.out", false);
+	builder__opdef(b, 1, 0x2000, "profiler::_record_function_enter", false);
+	builder__opdef(b, 1, 0x3000, "aten::size.int", true);
+	builder__boxed(b, box, 2000000, 0x9000, 0x2000);
+	builder__enter(b, zeros, 2000100, 0x8000);
+	builder__exit(b, zeros, 2000200, 0x7f00);
+	builder__exit(b, box, 2000300, 0x8f00);
+	builder__boxed(b, box, 2001000, 0x9000, 0x1000);
+	builder__boxed(b, box, 2001100, 0x8000, 0x3000);
+	builder__enter(b, mul, 2001200, 0x7000);
+	builder__exit(b, mul, 2001300, 0x6f00);
+	builder__exit(b, box, 2001400, 0x7f00);
+	builder__enter(b, size, 2001500, 0x8000);
+	builder__exit(b, size, 2001600, 0x7f00);
+	builder__exit(b, box, 2001700, 0x8f00);
+	builder__boxed(b, box, 2002000, 0x9000, 0xabc);
+	builder__exit(b, box, 2002100, 0x8f00);
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 3);
+	CU_ASSERT_STRING_EQUAL(slice_log__get(log, "mylib::foo")->overload, "out");
+	CU_ASSERT_EQUAL(slice_log__get(log, "mylib::foo")->child_cnt, 1);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::mul")->parent,
+			slice_log__get(log, "mylib::foo")->id);
+	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "operator 0xabc"));
+	CU_ASSERT_EQUAL(log->totals.unresolved_names, 1);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* No exit probe: the end is inferred, and said so. */
+static void script_functions(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t script = builder__func(b, "GraphFunction::call", PTB_FUNC_SCRIPT, false);
+	uint32_t py = builder__func(b, "THPFunction_apply", PTB_FUNC_PYFUNC, true);
+	struct slice_log *log;
+
+	builder__named(b, script, 2000000, 0x9000, "forward");
+	builder__named(b, py, 2000100, 0x8000, "MyFn");
+	builder__exit(b, py, 2000200, 0x7f00);
+	builder__named(b, script, 2000900, 0x9000, "backward");
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 3);
+	CU_ASSERT_EQUAL(slice_log__get(log, "forward")->flags, SLICE_END_INFERRED);
+	CU_ASSERT_EQUAL(slice_log__get(log, "forward")->scope, 2);
+	CU_ASSERT_EQUAL(slice_log__get(log, "MyFn")->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__get(log, "backward")->flags, SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(log->totals.unwound, 0);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* The same capture tells the same twice, and a sink's refusal stops it. */
+static int refuse(void *arg, const struct slice *sl)
+{
+	int *left = arg;
+
+	(void)sl;
+	return --*left ? 0 : 42;
+}
+
+static void runs_again(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+	struct slice_log *one, *two;
+	struct session_totals totals;
+	int left = 3, i;
+	struct session_sink sink = { .arg = &left, .slice = refuse };
+	struct session *s;
+
+	for (i = 0; i < 10; i++) {
+		builder__enter(b, f, (uint64_t)(2000000 + i * 100), 0x9000);
+		builder__exit(b, f, (uint64_t)(2000050 + i * 100), 0x8f00);
+	}
+	s = builder__session(b, NULL);
+	one = slice_log__run(s);
+	two = slice_log__run(s);
+	CU_ASSERT_EQUAL_FATAL(one->cnt, 10);
+	CU_ASSERT_EQUAL(one->cnt, two->cnt);
+	for (i = 0; i < 10; i++) {
+		CU_ASSERT_EQUAL(one->slices[i].id, two->slices[i].id);
+		CU_ASSERT_EQUAL(one->slices[i].begin_ns, two->slices[i].begin_ns);
+		CU_ASSERT_EQUAL(one->slices[i].end_ns, two->slices[i].end_ns);
+	}
+	CU_ASSERT_EQUAL(session__run(s, &sink, 1, &totals), 42);
+	CU_ASSERT_EQUAL(totals.slices, 3);
+	slice_log__free(one);
+	slice_log__free(two);
+	builder__free(b);
+}
+
+static void facts(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	const struct session_info *i;
+	struct session *s;
+
+	builder__op(b, "aten::f");
+	builder__refused(b, "aten::tril_", PTB_FUNC_OP, PTB_REFUSE_COMPUTED_JUMP);
+	builder__process(b, 10, "python", "python3.11", 900000);
+	builder__thread_name(b, 10, 12, "pt_autograd_0");
+	builder__meta(b, "version", "\"0.1\"");
+	builder__clock(b, 1000, 5000, 90);
+	builder__clock(b, 2000, 6001, 20);
+	builder__counter(b, PTB_CNT_HITS, 5);
+	builder__counter(b, PTB_CNT_HITS, 77);
+	s = builder__session(b, NULL);
+	i = session__info(s);
+	CU_ASSERT_EQUAL(i->begin_ns, BEGIN);
+	CU_ASSERT_EQUAL(i->end_ns, END);
+	CU_ASSERT_EQUAL(i->mono_to_unix_ns, 4001);
+	CU_ASSERT_EQUAL(i->clock_err_ns, 20);
+	CU_ASSERT_EQUAL(i->stop_reason, PTB_STOP_DURATION);
+	CU_ASSERT_TRUE(i->sealed);
+	CU_ASSERT_EQUAL_FATAL(i->process_cnt, 1);
+	CU_ASSERT_EQUAL(i->processes[0].tgid, 10);
+	CU_ASSERT_STRING_EQUAL(i->processes[0].exe, "python3.11");
+	CU_ASSERT_EQUAL_FATAL(i->refusal_cnt, 1);
+	CU_ASSERT_STRING_EQUAL(i->refusals[0].name, "aten::tril_");
+	CU_ASSERT_EQUAL(i->refusals[0].reason, PTB_REFUSE_COMPUTED_JUMP);
+	CU_ASSERT_EQUAL(i->func_cnt, 1);
+	CU_ASSERT_EQUAL(i->site_cnt, 2);
+	CU_ASSERT_EQUAL(i->counters[PTB_CNT_HITS], 77);
+	CU_ASSERT_STRING_EQUAL(session__meta(s, "version"), "\"0.1\"");
+	CU_ASSERT_PTR_NULL(session__meta(s, "host"));
+	CU_ASSERT_STRING_EQUAL(session__thread_comm(s, 10, 12), "pt_autograd_0");
+	builder__free(b);
+}
+
+static const CU_TestInfo tests[] = {
+	{ "nesting", nesting },
+	{ "records of one instant", equal_times },
+	{ "exceptions", exceptions },
+	{ "an exit closes what is inside", exit_closes_inner },
+	{ "a lost exit", lost_exit },
+	{ "open at the window's begin", open_at_begin },
+	{ "a new thread has no past", new_thread_has_no_past },
+	{ "open at the window's end", unfinished },
+	{ "threads", threads },
+	{ "thread and process exit", thread_exit },
+	{ "exec", exec_closes_process },
+	{ "deep recursion", deep_recursion },
+	{ "a second exit site", second_exit_site },
+	{ "boxed calls", boxed },
+	{ "functions without an exit probe", script_functions },
+	{ "a second pass", runs_again },
+	{ "facts", facts },
+	CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+	return run_suite("thread_stack", tests);
+}

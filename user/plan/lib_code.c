@@ -430,7 +430,7 @@ int lib_code__all_calls(struct lib_code *lc)
 	seen = calloc((lc->text_end - lc->text_start) / (16 * 64) + 2, sizeof(*seen));
 	if (!seen)
 		return -ENOMEM;
-	err = scan_all(lc, seen, CALLEE_GET_CALLBACKS | CALLEE_SEQ);
+	err = scan_all(lc, seen, CALLEE_GET_CALLBACKS | CALLEE_RF_SCOPE | CALLEE_SEQ);
 	free(seen);
 	return err;
 }

@@ -98,8 +98,8 @@ typedef void (*call_fn)(void *arg, uint64_t at, uint32_t flags);
 void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uint32_t flags,
 			  call_fn fn, void *arg);
 
-/* Finds, once, all calls of CALLEE_GET_CALLBACKS and CALLEE_SEQ in the library, in lc->sites by
- * address. 0 or -ENOMEM. */
+/* Finds, once, all calls of CALLEE_GET_CALLBACKS, CALLEE_RF_SCOPE and CALLEE_SEQ in the library, in
+ * lc->sites by address. 0 or -ENOMEM. */
 int lib_code__all_calls(struct lib_code *lc);
 
 /* Sets the names of a list of addresses, sorted by address, that have a symbol. */

@@ -103,16 +103,14 @@ struct scan {
 	int err;
 };
 
-static void on_call(void *arg, uint64_t at, uint32_t flags)
+static void on_call(struct scan *s, uint64_t at)
 {
-	struct scan *s = arg;
 	struct lookup l = { .b = s->b };
 	uint64_t start, end, addr = at + 5, avail;
 	struct insn in;
 	uint32_t n;
 
-	(void)flags;
-	if (s->err || !elf_file__func_range(s->b->lc->ef, at, &start, &end))
+	if (!elf_file__func_range(s->b->lc->ef, at, &start, &end))
 		return;
 	for (n = 0; n < LOOK_AHEAD && addr < end; n++, addr += in.len) {
 		const uint8_t *p = elf_file__bytes(s->b->lc->ef, addr, 1, &avail);
@@ -133,10 +131,14 @@ static void on_call(void *arg, uint64_t at, uint32_t flags)
 int scope_callers__add(struct plan_build *b)
 {
 	struct scan s = { .b = b, .dec = insn_decoder__new() };
+	uint32_t i;
 
 	if (!s.dec)
 		return -ENOMEM;
-	lib_code__scan_calls(b->lc, b->lc->text_start, b->lc->text_end, CALLEE_RF_SCOPE, on_call, &s);
+	s.err = lib_code__all_calls(b->lc);
+	for (i = 0; i < b->lc->site_cnt && !s.err; i++)
+		if (b->lc->sites[i].flags & CALLEE_RF_SCOPE)
+			on_call(&s, b->lc->sites[i].at);
 	insn_decoder__free(s.dec);
 	return s.err;
 }

@@ -5,6 +5,15 @@ add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model)
 
-foreach(name thread_stack scopes steps autograd_link key_averages)
+foreach(name capture thread_stack scopes steps autograd_link key_averages)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
+
+# The mutating main() of the fuzzer; with clang also -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER.
+add_executable(fuzz_capture ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_capture.c)
+target_link_libraries(fuzz_capture PRIVATE test_builder)
+add_test(NAME fuzz_capture COMMAND sh -c "$<TARGET_FILE:fuzz_capture> 1500 2>/dev/null")
+set_tests_properties(fuzz_capture PROPERTIES LABELS fuzz TIMEOUT 300)
+
+add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)
+target_link_libraries(model_bench PRIVATE ptbpf_model)

@@ -101,7 +101,7 @@ static int compact(struct merge *m)
 	uint32_t i, n = m->cnt - m->told, len = 0;
 	uint64_t *bytes;
 
-	if (m->told < n)
+	if (!m->told || m->told < n)
 		return 0;
 	for (i = m->told; i < m->cnt; i++)
 		len += ((const struct ptb_rec_hdr *)(m->bytes + m->ents[i].off))->len / 8;

@@ -176,7 +176,7 @@ static int on_process(struct facts *f, const struct ptb_process *r)
 		f->process_cnt++;
 		p->tgid = r->h.tgid;
 		p->parent_tgid = r->parent_tgid;
-		p->start_ns = r->h.ts_ns;
+		p->start_ns = r->h.ts_ns < TS_MAX ? r->h.ts_ns : 0;
 	}
 	p->gap_ns += r->gap_ns;
 	p->source = r->source;
@@ -198,7 +198,9 @@ static int on_lost(struct facts *f, const struct ptb_lost *r)
 
 static void on_window(struct facts *f, const struct ptb_window *r)
 {
-	if (r->begin) {
+	if (r->h.ts_ns >= TS_MAX) {
+		f->bad_records++;
+	} else if (r->begin) {
 		if (!f->begin_ns)
 			f->begin_ns = r->h.ts_ns;
 	} else {

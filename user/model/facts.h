@@ -15,6 +15,8 @@
 
 struct capture_reader;
 
+#define TS_MAX (1ULL << 62) /* ns; a clock that says more is a damaged record */
+
 /* How an operator's slices look; the same for functions and for operators known by address. */
 struct op_name {
 	const char *name;     /* interned: equal names are equal pointers */

@@ -119,7 +119,7 @@ static void count(struct session_totals *n, const struct slice *sl, const struct
 	n->slices++;
 	if (sl->flags & SLICE_DERIVED)
 		n->steps++;
-	else if (e->annotation)
+	else if (sl->cat == SLICE_USER_ANNOTATION)
 		n->annotations++;
 	else
 		n->ops++;
@@ -204,9 +204,9 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 static uint64_t watched_from(const struct model *m, uint32_t tgid)
 {
 	const uint64_t *i = hashmap__get(&m->f->process_by_tgid, tgid, 0);
+	uint64_t start_ns = i ? m->f->processes[*i].start_ns : 0;
 
-	return i && m->f->processes[*i].start_ns > m->begin_ns ? m->f->processes[*i].start_ns
-								: m->begin_ns;
+	return start_ns > m->begin_ns && start_ns < m->end_ns ? start_ns : m->begin_ns;
 }
 
 static void tell_thread(struct model *m, struct thread *t)
@@ -446,6 +446,10 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 	struct model *m = arg;
 	struct thread *t;
 
+	if (h->ts_ns >= TS_MAX) {
+		m->totals->bad_records++;
+		return 0;
+	}
 	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_EXIT)
 		return 0; /* outside the window, or a kind of a newer version */
 	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= h->ts_ns) {

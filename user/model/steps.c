@@ -82,6 +82,8 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct finder *fi = arg;
 
+	if (h->ts_ns >= TS_MAX)
+		return 0;
 	if (!fi->first_ns || h->ts_ns < fi->first_ns)
 		fi->first_ns = h->ts_ns;
 	if (h->ts_ns > fi->last_ns)

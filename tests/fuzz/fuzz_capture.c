@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Any bytes as a capture file: reader, session and sums must neither crash nor tell slices that do not
+ * nest. Built two ways: for libFuzzer (clang, LLVMFuzzerTestOneInput), and with a main() of its own that
+ * mutates a synthetic capture N times, so that it runs everywhere:  fuzz_capture [iterations [seed]]
+ *
+ * Checksums would keep nearly every mutation out of the decoder, so they are made right again for
+ * three inputs out of four.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/log.h"
+#include "capture/capture_format.h"
+#include "capture_builder.h"
+#include "model/key_averages.h"
+#include "slice_log.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+/* Walks the blocks and sets their checksums; keeps lengths inside the file. */
+static void repair(uint8_t *data, size_t len)
+{
+	struct capture_file_hdr f;
+	struct capture_block_hdr h;
+	size_t pos = sizeof(f);
+
+	if (len < sizeof(f))
+		return;
+	memcpy(&f, data, sizeof(f));
+	memcpy(f.magic, CAPTURE_MAGIC, sizeof(f.magic));
+	f.major = CAPTURE_MAJOR;
+	f.header_sz = sizeof(f);
+	f.crc = (uint32_t)crc32(0, (void *)&f, offsetof(struct capture_file_hdr, crc));
+	memcpy(data, &f, sizeof(f));
+	while (len - pos >= sizeof(h)) {
+		memcpy(&h, data + pos, sizeof(h));
+		h.magic = CAPTURE_BLOCK_MAGIC;
+		if (h.stored_len > len - pos - sizeof(h))
+			h.stored_len = (uint32_t)(len - pos - sizeof(h));
+		if (!(h.flags & CAPTURE_BLOCK_ZSTD))
+			h.raw_len = h.stored_len;
+		h.payload_crc = (uint32_t)crc32(0, data + pos + sizeof(h), h.stored_len);
+		h.header_crc = (uint32_t)crc32(0, (void *)&h,
+					       offsetof(struct capture_block_hdr, header_crc));
+		memcpy(data + pos, &h, sizeof(h));
+		pos += sizeof(h) + h.stored_len;
+	}
+}
+
+static void read_it(const char *path)
+{
+	struct session_opts opts = { .step_on = "aten::add" };
+	struct key_averages *ka = key_averages__new();
+	struct capture_reader *cr;
+	struct session *s;
+	int i;
+
+	if (!ka)
+		abort();
+	if (capture_reader__open(path, &cr)) {
+		key_averages__free(ka);
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		struct session_sink sink = key_averages__sink(ka);
+		struct session_totals totals;
+		struct slice_log *log;
+		uint32_t cnt;
+
+		if (session__open(cr, i ? &opts : NULL, &s))
+			abort();
+		log = slice_log__run(s);
+		if (!slice_log__valid(log))
+			abort();
+		if (session__run(s, &sink, 1, &totals) || totals.slices != log->totals.slices)
+			abort();
+		key_averages__rows(ka, &cnt);
+		slice_log__free(log);
+		session__free(s);
+		key_averages__free(ka); /* its keys belong to one session */
+		ka = key_averages__new();
+	}
+	key_averages__free(ka);
+	capture_reader__close(cr);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	char path[32];
+	uint8_t *copy = malloc(len + 1);
+	int fd = memfd_create("fuzz", 0);
+
+	if (!copy || fd < 0)
+		abort();
+	memcpy(copy, data, len);
+	if (len && data[len - 1] % 4)
+		repair(copy, len);
+	if (write(fd, copy, len) != (ssize_t)len)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	read_it(path);
+	close(fd);
+	free(copy);
+	return 0;
+}
+
+#ifndef FUZZ_WITH_LIBFUZZER
+
+/* Every kind of record at least once, small enough that its blocks are stored as they are or nearly. */
+static uint8_t *seed_capture(size_t *len)
+{
+	struct builder *b = builder__new(1000, 100000);
+	uint32_t add = builder__op(b, "aten::add.Tensor");
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true);
+	uint32_t call = builder__func(b, "Node::operator()", PTB_FUNC_NODE_CALL, true);
+	uint32_t py = builder__func(b, "apply", PTB_FUNC_PYFUNC, true);
+	uint8_t *data = malloc(1 << 20);
+	uint64_t ts;
+	FILE *f;
+
+	builder__process(b, 1, "python", "python3", 900);
+	builder__thread_name(b, 1, 2, "worker");
+	builder__opdef(b, 1, 0x10, "profiler::_record_function_enter_new", false);
+	builder__opdef(b, 1, 0x20, "aten::size.int", true);
+	builder__node_type(b, 1, 0x70, "torch::autograd::generated::AddBackward0");
+	builder__lost(b, 50000, 51000, 3);
+	builder__counter(b, PTB_CNT_HITS, 9);
+	builder__meta(b, "version", "\"1\"");
+	builder__clock(b, 1000, 2000, 1);
+	for (ts = 2000; ts < 90000; ts += 9000) {
+		builder__thread(b, 1, 1);
+		builder__ring(b, 0);
+		builder__boxed(b, box, ts, 0xb000, 0x10);
+		builder__annotate(b, ts + 100, 0xa000, 0x1, "Optimizer.step#SGD.step");
+		builder__exit(b, box, ts + 200, 0xaf00);
+		builder__enter(b, add, ts + 300, 0x9000);
+		builder__seq(b, ts + 310, 0x8000, ts);
+		builder__boxed(b, box, ts + 320, 0x8000, 0x20);
+		builder__exit(b, box, ts + 330, 0x7f00);
+		builder__exit(b, add, ts + 400, 0x8f00);
+		builder__scope_end(b, ts + 500, 0xa000, 0x1);
+		builder__scope_begin(b, ts + 600, 0x9000, 0x5, 0, "Torch-Compiled Region: 0/0");
+		builder__named(b, py, ts + 700, 0x8000, "MyFn");
+		builder__exit(b, py, ts + 800, 0x7f00);
+		builder__scope_end(b, ts + 900, 0x9000, 0x5);
+		builder__thread(b, 1, 2);
+		builder__ring(b, 1);
+		builder__node(b, node, ts + 1000, 0x9000, 0x70, ts, 1, NULL);
+		builder__enter(b, call, ts + 1100, 0x8000);
+		builder__exit(b, call, ts + 1200, 0x7f00);
+		builder__exit(b, node, ts + 1300, 0x8f00);
+		builder__task(b, PTB_REC_THREAD_NEW, ts + 1400, 1, 3, false, "t");
+		builder__task(b, PTB_REC_EXIT, ts + 1500, 0, 0, false, "t");
+		builder__task(b, ts % 2 ? PTB_REC_FORK : PTB_REC_EXEC, ts + 1600, 4, 4, false, "t");
+		builder__round(b, ts + 1700);
+	}
+	f = fopen(builder__path(b), "rb");
+	if (!f || !data)
+		abort();
+	*len = fread(data, 1, 1 << 20, f);
+	fclose(f);
+	builder__free(b);
+	return data;
+}
+
+/* The seed with its blocks unpacked, so that mutations reach the records. */
+static uint8_t *unpacked_seed(size_t *len)
+{
+	struct capture_file_hdr f;
+	size_t packed_len, pos = sizeof(f), out = sizeof(f);
+	uint8_t *packed = seed_capture(&packed_len), *data = malloc(1 << 20);
+
+	if (!data)
+		abort();
+	memcpy(data, packed, sizeof(f));
+	while (pos < packed_len) {
+		struct capture_block_hdr h;
+
+		memcpy(&h, packed + pos, sizeof(h));
+		pos += sizeof(h);
+		if (h.flags & CAPTURE_BLOCK_ZSTD) {
+			size_t n = ZSTD_decompress(data + out + sizeof(h), h.raw_len, packed + pos,
+						   h.stored_len);
+			if (n != h.raw_len)
+				abort();
+		} else {
+			memcpy(data + out + sizeof(h), packed + pos, h.stored_len);
+		}
+		pos += h.stored_len;
+		h.flags = 0;
+		h.stored_len = h.raw_len;
+		memcpy(data + out, &h, sizeof(h));
+		out += sizeof(h) + h.raw_len;
+	}
+	free(packed);
+	*len = out;
+	return data;
+}
+
+static void mutate(uint8_t *data, size_t *len)
+{
+	int i, n = 1 + (int)(random() % 12);
+
+	for (i = 0; i < n; i++) {
+		size_t at = (size_t)random() % *len, cnt = (size_t)random() % 64;
+
+		switch (random() % 6) {
+		case 0:
+			data[at] ^= (uint8_t)(1 << random() % 8);
+			break;
+		case 1:
+			data[at] = (uint8_t)random();
+			break;
+		case 2: /* a small or a huge number */
+			at &= ~(size_t)7;
+			if (*len - at >= 8)
+				memset(data + at, random() % 2 ? 0 : 0xff, 8);
+			break;
+		case 3: /* one record over another */
+			at &= ~(size_t)7;
+			if (at + cnt < *len)
+				memmove(data + at, data + ((size_t)random() % (*len - cnt) & ~(size_t)7),
+					cnt);
+			break;
+		case 4:
+			if (random() % 8 == 0)
+				*len = at + 1;
+			break;
+		case 5:
+			at &= ~(size_t)7;
+			if (*len - at >= 8)
+				data[at] = (uint8_t)(data[at] + random() % 16 - 8);
+			break;
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	long n = argc > 1 ? atol(argv[1]) : 2000, i;
+	size_t seed_len, len;
+	uint8_t *seed = unpacked_seed(&seed_len), *data = malloc(seed_len);
+
+	srandom(argc > 2 ? (unsigned int)atol(argv[2]) : 1);
+	if (!data)
+		return 1;
+	for (i = 0; i < n; i++) {
+		memcpy(data, seed, seed_len);
+		len = seed_len;
+		if (i) /* the seed itself must be fine */
+			mutate(data, &len);
+		LLVMFuzzerTestOneInput(data, len);
+	}
+	printf("%ld captures read\n", n);
+	free(seed);
+	free(data);
+	return 0;
+}
+
+#endif /* FUZZ_WITH_LIBFUZZER */

@@ -36,10 +36,25 @@ int link_list__add(struct link_list *l, struct bpf_link *link)
 	return 0;
 }
 
+int link_list__move(struct link_list *to, struct link_list *from)
+{
+	if (vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt,
+			sizeof(struct bpf_link *)))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < from->cnt; i++)
+		to->items[to->cnt++] = from->items[i];
+	from->cnt = 0;
+	return 0;
+}
+
+static void destroy_link(void *arg, uint32_t i)
+{
+	bpf_link__destroy(((struct link_list *)arg)->items[i]);
+}
+
 void link_list__clear(struct link_list *l)
 {
-	for (uint32_t i = 0; i < l->cnt; i++)
-		bpf_link__destroy(l->items[i]);
+	parallel__run(destroy_link, l, l->cnt);
 	free(l->items);
 	memset(l, 0, sizeof(*l));
 }
@@ -88,57 +103,116 @@ bool attach__file_is_mapped(pid_t tgid, const char *path)
 	return found;
 }
 
-static int attach_range(struct attach_req *req, uint32_t from, uint32_t cnt, unsigned long *offsets,
-			uint64_t *cookies)
-{
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = offsets + from,
-		    .cookies = (const __u64 *)cookies + from, .cnt = cnt);
+/* Sites [from, from + cnt) of the request: to be tried as one link. */
+struct range {
+	uint32_t from, cnt;
 	struct bpf_link *link;
-	int err = 0;
+	int err;
+};
 
-	for (int i = 0; i < RETRIES; i++) {
-		link = bpf_program__attach_uprobe_multi(req->prog, req->tgid, req->path, NULL, &opts);
-		if (link) {
-			err = link_list__add(req->links, link);
-			if (!err)
-				req->attached += cnt;
-			return err;
-		}
-		err = -errno;
-		if (err != -EINTR && err != -EAGAIN)
+struct trial {
+	struct attach_req *req;
+	unsigned long *offsets;
+	uint64_t *cookies;
+	struct range *ranges;
+	uint32_t cnt, cap;
+};
+
+static void try_range(void *arg, uint32_t i)
+{
+	struct trial *t = arg;
+	struct range *r = &t->ranges[i];
+	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts, .offsets = t->offsets + r->from,
+		    .cookies = (const __u64 *)t->cookies + r->from, .cnt = r->cnt);
+
+	for (int n = 0; n < RETRIES; n++) {
+		r->link = bpf_program__attach_uprobe_multi(t->req->prog, t->req->tgid, t->req->path, NULL,
+							   &opts);
+		r->err = r->link ? 0 : -errno;
+		if (r->err != -EINTR && r->err != -EAGAIN)
 			break;
 	}
-	if (attach__is_hard_error(err))
-		return err;
-	if (cnt == 1) {
-		pr_debug("kernel refused site %u at 0x%" PRIx64 " of '%s': %s", req->sites[from]->id,
-			 req->sites[from]->offset, req->path, errstr(err));
-		req->sites[from]->refused = true;
-		return 0;
+}
+
+static int trial__add(struct trial *t, uint32_t from, uint32_t cnt)
+{
+	if (vec_reserve((void **)&t->ranges, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->ranges)))
+		return -ENOMEM;
+	t->ranges[t->cnt++] = (struct range){ .from = from, .cnt = cnt };
+	return 0;
+}
+
+/* Takes what worked, refuses single sites, halves what failed; `next` is the following round. */
+static int settle(struct trial *t, struct trial *next)
+{
+	struct attach_req *req = t->req;
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->cnt; i++) {
+		struct range *r = &t->ranges[i];
+		struct probe_site *site = req->sites[r->from];
+
+		if (r->link) {
+			int e = link_list__add(req->links, r->link);
+
+			req->attached += e ? 0 : r->cnt;
+			err = err ? err : e;
+		} else if (attach__is_hard_error(r->err)) {
+			err = err ? err : r->err;
+		} else if (r->cnt == 1) {
+			pr_debug("kernel refused site %u at 0x%" PRIx64 " of '%s': %s", site->id,
+				 site->offset, req->path, errstr(r->err));
+			site->refused = true;
+		} else if (!err) {
+			err = trial__add(next, r->from, r->cnt / 2);
+			if (!err)
+				err = trial__add(next, r->from + r->cnt / 2, r->cnt - r->cnt / 2);
+		}
 	}
-	err = attach_range(req, from, cnt / 2, offsets, cookies);
-	if (err)
-		return err;
-	return attach_range(req, from + cnt / 2, cnt - cnt / 2, offsets, cookies);
+	return err;
+}
+
+/* A failing link waits for the kernel, so the ranges of a round are tried together. */
+static int run_trials(struct trial *t)
+{
+	int err = 0;
+
+	while (!err && t->cnt) {
+		struct trial next = { .req = t->req, .offsets = t->offsets, .cookies = t->cookies };
+
+		parallel__run(try_range, t, t->cnt);
+		err = settle(t, &next);
+		free(t->ranges);
+		t->ranges = next.ranges;
+		t->cnt = next.cnt;
+		t->cap = next.cap;
+	}
+	free(t->ranges);
+	return err;
 }
 
 int attach_multi__sites(struct attach_req *req)
 {
-	unsigned long *offsets = calloc(req->cnt + 1, sizeof(*offsets));
-	uint64_t *cookies = calloc(req->cnt + 1, sizeof(*cookies));
-	int err = offsets && cookies ? 0 : -ENOMEM;
+	struct trial t = {
+		.req = req,
+		.offsets = calloc((size_t)req->cnt + 1, sizeof(*t.offsets)),
+		.cookies = calloc((size_t)req->cnt + 1, sizeof(*t.cookies)),
+	};
+	int err = t.offsets && t.cookies ? 0 : -ENOMEM;
 	uint32_t i, n;
 
 	for (i = 0; !err && i < req->cnt; i++) {
-		offsets[i] = req->sites[i]->offset;
-		cookies[i] = PTB_COOKIE(req->proc, req->sites[i]->id);
+		t.offsets[i] = req->sites[i]->offset;
+		t.cookies[i] = PTB_COOKIE(req->proc, req->sites[i]->id);
 	}
 	for (i = 0; !err && i < req->cnt; i += n) {
 		n = req->cnt - i < UPROBE_MULTI_MAX ? req->cnt - i : UPROBE_MULTI_MAX;
-		err = attach_range(req, i, n, offsets, cookies);
+		err = trial__add(&t, i, n);
 	}
-	free(offsets);
-	free(cookies);
+	if (!err)
+		err = run_trials(&t);
+	free(t.offsets);
+	free(t.cookies);
 	return err;
 }
 

@@ -200,7 +200,6 @@ int64_t probe_cost__measure(const struct probe_cost_ops *ops)
 	if (bare >= 0) {
 		err = ops->attach(ops->arg, r.pid);
 		probed = err ? err : runner__median(&r, ops);
-		ops->detach(ops->arg);
 	}
 	runner__stop(&r);
 	if (bare < 0)

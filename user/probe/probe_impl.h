@@ -15,6 +15,7 @@ struct link_list {
 	uint32_t cnt, cap;
 };
 int link_list__add(struct link_list *l, struct bpf_link *link); /* takes it, also on -ENOMEM */
+int link_list__move(struct link_list *to, struct link_list *from); /* -ENOMEM: unchanged */
 void link_list__clear(struct link_list *l);                     /* detaches all, frees */
 
 /* All sites of one program in one file of one process. */
@@ -39,6 +40,9 @@ int attach_perf__raise_limit(uint64_t sites);
 bool attach__is_hard_error(int err);
 bool attach__file_is_mapped(pid_t tgid, const char *path);
 
+/* fn(arg, i) for every i below cnt, on a few threads; returns when all are done. */
+void parallel__run(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt);
+
 /* ---- rings.c ---- */
 
 struct rings;
@@ -61,10 +65,9 @@ void rings__wait_programs(const struct rings *r);
 
 /* Sites of the function that measures, as file offsets of the own executable. */
 int probe_cost__sites(const char **path, uint64_t *push_off, uint64_t *jcc_off);
-/* attach() and detach() place and remove probes at both sites for this pid; drain() empties the rings. */
+/* attach() places probes at both sites for this pid, which is dead afterwards; drain() empties the rings. */
 struct probe_cost_ops {
 	int (*attach)(void *arg, pid_t pid);
-	void (*detach)(void *arg);
 	void (*drain)(void *arg);
 	void *arg;
 };

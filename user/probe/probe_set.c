@@ -29,7 +29,7 @@ struct probe_set {
 	struct bpf_program *progs[PTB_PROG_CNT];
 	bool multi;
 	struct proc procs[PTB_PROC_MAX];
-	struct link_list cost_links;
+	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
 };
 
@@ -324,6 +324,13 @@ void probe_set__deactivate(struct probe_set *ps)
 
 void probe_set__detach(struct probe_set *ps)
 {
+	struct link_list all = {};
+
+	/* together, because each link waits for the kernel; without memory one process at a time */
+	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
+		(void)link_list__move(&all, &ps->procs[i].links);
+	(void)link_list__move(&all, &ps->cost_links);
+	link_list__clear(&all);
 	link_list__clear(&ps->cost_links);
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
 		probe_set__remove_process(ps, i);
@@ -358,11 +365,6 @@ static int cost_attach(void *arg, pid_t pid)
 	return err;
 }
 
-static void cost_detach(void *arg)
-{
-	link_list__clear(&((struct probe_set *)arg)->cost_links);
-}
-
 static void ignore_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
 {
 	(void)arg;
@@ -383,7 +385,6 @@ int64_t probe_set__measure_cost(struct probe_set *ps)
 {
 	const struct probe_cost_ops ops = {
 		.attach = cost_attach,
-		.detach = cost_detach,
 		.drain = cost_drain,
 		.arg = ps,
 	};

@@ -112,7 +112,7 @@ void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 	uint32_t i;
 
 	stack__at(m, t, r->sp, r->h.ts_ns);
-	if (r->seq > INT64_MAX)
+	if (r->seq > INT64_MAX || r->h.flags & PTB_F_READ_FAULT)
 		return;
 	for (i = t->cnt; i--;) {
 		struct entry *e = &t->stack[i];

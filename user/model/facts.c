@@ -338,7 +338,8 @@ static int resolve_sites(struct facts *f)
 		f->probed_sites++;
 		ff->lib = s->lib < f->name_cnt ? f->names[s->lib] : 0;
 		ff->has_exit |= s->role == PTB_ROLE_EXIT;
-		if (ff->kind == PTB_FUNC_NODE_CALL && s->role == PTB_ROLE_ENTER)
+		if (ff->kind == PTB_FUNC_NODE_CALL && s->role == PTB_ROLE_ENTER &&
+		    ff->reason != PTB_REFUSE_KERNEL_REFUSED)
 			err = hashmap__put(&node_call_libs, ff->lib, 0, 1);
 	}
 	for (i = 1; i < f->func_cnt && !err; i++)

@@ -145,6 +145,8 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 		if (owner)
 			return; /* its name is known from its constructor */
 		e.scope = t->ctor_handle == r->handle ? t->ctor_scope : r->scope;
+		if (e.scope == PTB_SCOPE_UNKNOWN)
+			e.scope = 0; /* what RECORD_FUNCTION and the compiled regions use */
 		if (!take_name(t, r, &e)) {
 			if (repeats_frame(t, text, r->text_len))
 				return;

@@ -386,6 +386,8 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 	if (r->h.flags & PTB_F_TEXT_CUT)
 		e->flags |= SLICE_NAME_CUT;
 	e->seq = r->seq > INT64_MAX ? -1 : (int64_t)r->seq;
+	if (r->h.flags & PTB_F_READ_FAULT && !r->fwd_thread)
+		e->seq = -1; /* not read; the flag alone may mean the name */
 	e->fwd_thread = r->fwd_thread;
 	if (!push(m, t, e, e->name, r->h.ts_ns) || ff->has_node_call)
 		return;
@@ -412,7 +414,7 @@ static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr
 	ff = &m->f->funcs[site->func];
 	e.func = site->func;
 	e.kind = ff->kind;
-	e.no_exit = !ff->has_exit;
+	e.no_exit = !ff->has_exit || ff->reason == PTB_REFUSE_KERNEL_REFUSED;
 	switch (h->kind) {
 	case PTB_REC_OP_ENTER:
 		on_op_enter(m, t, &e, ff, h->ts_ns);

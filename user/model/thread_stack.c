@@ -383,6 +383,8 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, uint64_t sp, 
 		t->exit_sp = sp;
 		return;
 	}
+	if (m->f->funcs[func].reason == PTB_REFUSE_KERNEL_REFUSED)
+		return; /* perhaps its entry is the site that the kernel refused */
 	if (was_open_at_begin(m, t, sp))
 		tell_open_at_begin(m, t, func, ts);
 	else

@@ -117,16 +117,30 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 	return err;
 }
 
+/* A META text without its quotes: host names need no other unescaping. */
+static void plain_text(const char *json, char *buf, size_t cap)
+{
+	size_t len = json ? strlen(json) : 0;
+
+	buf[0] = '\0';
+	if (len >= 2)
+		snprintf(buf, cap, "%.*s", (int)(len - 2), json + 1);
+}
+
 static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
 		     uint64_t *threads)
 {
-	struct chrome_opts copts = { .trace_name = o->trace, .tool_version = PTBPF_VERSION };
+	char host[256];
+	struct chrome_opts copts = { .trace_name = o->trace,
+				     .tool_version = PTBPF_VERSION,
+				     .host_name = host };
 	struct session_sink sinks[3];
 	struct chrome_trace *ct = NULL;
 	struct key_averages *ka = NULL;
 	uint32_t n = 0;
 	int err = 0;
 
+	plain_text(session__meta(s, "host"), host, sizeof(host));
 	sinks[n++] = (struct session_sink){ .arg = threads, .slice = ignore_slice, .thread = count_thread };
 	if (o->trace) {
 		err = chrome_trace__open(o->trace, s, &copts, &ct);

@@ -271,7 +271,12 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp, const st
 	for (i = 0; i < plan->class_cnt; i++) {
 		const struct plan_addr_name *c = &plan->classes[i];
 
-		recorder__class(r, tgid, c->addr + tp->libs[c->lib].load_bias, c->name);
+		uint64_t addr = c->addr + tp->libs[c->lib].load_bias;
+
+		if (c->what == PLAN_ADDR_CALLER)
+			put_addr_name(r, PTB_REC_CALLER, tgid, addr, c->name, 0);
+		else
+			recorder__class(r, tgid, addr, c->name);
 	}
 	recorder__threads(r, tp->pid);
 	recorder__remember_process(r, tp, plan);

@@ -2,7 +2,7 @@
 /*
  * File: header | plan_layout | functions | sites | classes | texts. Records are this build's own
  * structures with a text offset instead of a pointer; their sizes are in the header, so a file of
- * another build of ptbpf does not match. The checksum covers everything behind the header.
+ * another build of ptbpf does not match. The checksum covers the file with itself as zero.
  */
 #define LOG_DOMAIN "plan_cache"
 #include "plan/plan_cache.h"
@@ -44,7 +44,7 @@ struct cache_class {
 
 static const char cache_magic[8] = "ptbplan";
 
-static uint32_t crc32_of(const uint8_t *p, size_t len)
+static uint32_t crc32_more(uint32_t crc, const uint8_t *p, size_t len)
 {
 	static uint32_t table[256];
 	uint32_t c, i, k;
@@ -55,9 +55,18 @@ static uint32_t crc32_of(const uint8_t *p, size_t len)
 				c = c & 1 ? 0xedb88320u ^ c >> 1 : c >> 1;
 			table[i] = c;
 		}
-	for (c = ~0u; len--; p++)
+	for (c = ~crc; len--; p++)
 		c = table[(c ^ *p) & 0xff] ^ c >> 8;
 	return ~c;
+}
+
+static uint32_t file_crc(struct cache_head h, const uint8_t *body, size_t len)
+{
+	uint8_t head[sizeof(h)];
+
+	h.crc = 0;
+	memcpy(head, &h, sizeof(h));
+	return crc32_more(crc32_more(0, head, sizeof(head)), body, len);
 }
 
 /* dir/<build-id of c10>-<of cpu>-<of python>.plan; false: a library has none. */
@@ -125,7 +134,7 @@ static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t le
 	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
 	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
 	       h->text_sz;
-	return need == len && h->text_sz && !body[len - 1] && crc32_of(body, len) == h->crc;
+	return need == len && h->text_sz && !body[len - 1] && file_crc(*h, body, len) == h->crc;
 }
 
 static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
@@ -346,7 +355,7 @@ void plan_cache__write(const struct torch_proc *tp, const char *dir, const struc
 	if (!err) {
 		memcpy(h.magic, cache_magic, sizeof(h.magic));
 		h.text_sz = texts.len;
-		h.crc = crc32_of(im.data + sizeof(h), im.len - sizeof(h));
+		h.crc = file_crc(h, im.data + sizeof(h), im.len - sizeof(h));
 		memcpy(im.data, &h, sizeof(h));
 		err = write_file(path, &im);
 	}

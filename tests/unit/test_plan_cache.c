@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Cached plans: what is written comes back; what is damaged, foreign or writable by others does not. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plan/plan_cache.h"
+#include "suite.h"
+
+static char dir[] = "/tmp/ptbpf-cache-test.XXXXXX";
+static char path[256];
+static struct torch_proc proc;
+static struct torch_plan *plan;
+
+static void make_plan(void)
+{
+	uint32_t role, i;
+
+	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+		proc.libs[role].present = role != TORCH_LIB_PYTHON;
+		proc.libs[role].build_id_sz = 4;
+		memset(proc.libs[role].build_id, (int)(0xa0 + role), 4);
+	}
+	snprintf(path, sizeof(path), "%s/a0a0a0a0-a1a1a1a1-.plan", dir);
+	plan = calloc(1, sizeof(*plan));
+	plan->funcs = calloc(3, sizeof(*plan->funcs));
+	plan->sites = calloc(4, sizeof(*plan->sites));
+	plan->classes = calloc(2, sizeof(*plan->classes));
+	plan->func_cnt = 3;
+	plan->site_cnt = 4;
+	plan->class_cnt = 2;
+	for (i = 0; i < 3; i++)
+		plan->funcs[i] = (struct plan_func){ .name = strdup(i ? "aten::x" : ""),
+						     .addr = 0x1000 + i, .lib = TORCH_LIB_CPU,
+						     .kind = PTB_FUNC_OP, .handle = 77 + i,
+						     .reason = i == 2 ? PTB_REFUSE_NO_EXIT : 0 };
+	for (i = 0; i < 4; i++)
+		plan->sites[i] = (struct plan_site){ .offset = 0x2000 + i, .func = i % 3,
+						     .lib = TORCH_LIB_CPU, .prog = PTB_PROG_OP_EXIT,
+						     .role = PTB_ROLE_EXIT, .insn = 0x70 };
+	for (i = 0; i < 2; i++)
+		plan->classes[i] = (struct plan_addr_name){ .name = strdup("a::B"), .addr = 9 + i,
+							    .lib = TORCH_LIB_CPU,
+							    .what = (uint8_t)i };
+	plan->layout.node_seq_off = 24;
+	plan->layout.seq_tls_disp = 0x1d0;
+	plan->layout.singletons[TORCH_LIB_PYTHON] = 5;
+	plan->names_a = 3;
+}
+
+static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
+{
+	uint32_t i;
+
+	if (a->func_cnt != b->func_cnt || a->site_cnt != b->site_cnt ||
+	    a->class_cnt != b->class_cnt || a->names_a != b->names_a ||
+	    a->names_b_only != b->names_b_only || a->names_disagree != b->names_disagree ||
+	    memcmp(&a->layout, &b->layout, sizeof(a->layout)) ||
+	    memcmp(a->sites, b->sites, a->site_cnt * sizeof(*a->sites)))
+		return false;
+	for (i = 0; i < a->func_cnt; i++)
+		if (strcmp(a->funcs[i].name, b->funcs[i].name) ||
+		    a->funcs[i].addr != b->funcs[i].addr || a->funcs[i].lib != b->funcs[i].lib ||
+		    a->funcs[i].kind != b->funcs[i].kind ||
+		    a->funcs[i].reason != b->funcs[i].reason ||
+		    a->funcs[i].handle != b->funcs[i].handle)
+			return false;
+	for (i = 0; i < a->class_cnt; i++)
+		if (strcmp(a->classes[i].name, b->classes[i].name) ||
+		    a->classes[i].addr != b->classes[i].addr ||
+		    a->classes[i].what != b->classes[i].what)
+			return false;
+	return true;
+}
+
+static void test_round_trip(void)
+{
+	struct torch_proc other = proc;
+	struct torch_plan *got;
+
+	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT(got == NULL);
+	plan_cache__write(&proc, dir, plan);
+	CU_ASSERT_EQUAL_FATAL(plan_cache__read(&proc, dir, &got), 0);
+	CU_ASSERT(got->from_cache);
+	CU_ASSERT(same_plan(plan, got));
+	torch_plan__free(got);
+	/* another build of one library; a library without a build-id */
+	other.libs[TORCH_LIB_CPU].build_id[0]++;
+	CU_ASSERT(plan_cache__read(&other, dir, &got) < 0);
+	CU_ASSERT(!torch_plan__fits(&proc, &other));
+	CU_ASSERT(torch_plan__fits(&proc, &proc));
+	other.libs[TORCH_LIB_CPU].build_id_sz = 0;
+	CU_ASSERT(plan_cache__read(&other, dir, &got) < 0);
+	CU_ASSERT(!torch_plan__fits(&other, &other));
+}
+
+/* Written again and again, nothing but the plan is left in the directory. */
+static void test_replace(void)
+{
+	struct stat st;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		plan_cache__write(&proc, dir, plan);
+	CU_ASSERT_EQUAL_FATAL(stat(dir, &st), 0);
+	CU_ASSERT_EQUAL(unlink(path), 0);
+	CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if a temporary file stayed */
+	plan_cache__write(&proc, dir, plan); /* makes the directory */
+	CU_ASSERT_EQUAL(access(path, R_OK), 0);
+}
+
+static void test_rights(void)
+{
+	struct torch_plan *got;
+
+	CU_ASSERT_EQUAL(chmod(path, 0660), 0);
+	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT_EQUAL(chmod(path, 0606), 0);
+	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT_EQUAL(chmod(path, 0644), 0);
+	CU_ASSERT_EQUAL(chown(path, 12345, 0), 0);
+	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT_EQUAL(chown(path, 0, 0), 0);
+	CU_ASSERT_EQUAL(plan_cache__read(&proc, dir, &got), 0);
+	torch_plan__free(got);
+}
+
+static size_t load(uint8_t *buf, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, cap);
+
+	if (fd >= 0)
+		close(fd);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+static void store(const uint8_t *buf, size_t len)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	CU_ASSERT_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL(write(fd, buf, len), (ssize_t)len);
+	close(fd);
+}
+
+static void test_damage(void)
+{
+	static uint8_t good[8192], bad[8192];
+	size_t len = load(good, sizeof(good)), i;
+	struct torch_plan *got;
+
+	CU_ASSERT_FATAL(len > 100 && len < sizeof(good));
+	for (i = 0; i < len; i++) { /* every byte */
+		memcpy(bad, good, len);
+		bad[i] ^= 0x41;
+		store(bad, len);
+		got = NULL;
+		if (!plan_cache__read(&proc, dir, &got) && !same_plan(plan, got))
+			CU_FAIL("a damaged plan was believed");
+		torch_plan__free(got);
+	}
+	for (i = 0; i < len; i++) { /* every length */
+		store(good, i);
+		CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	}
+	memcpy(bad, good, len);
+	bad[len] = 0;
+	store(bad, len + 1);
+	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	store(good, len);
+	CU_ASSERT_EQUAL(plan_cache__read(&proc, dir, &got), 0);
+	torch_plan__free(got);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = { { "round trip", test_round_trip },
+					     { "replacing", test_replace },
+					     { "rights of the file", test_rights },
+					     { "damage", test_damage },
+					     CU_TEST_INFO_NULL };
+	int rc;
+
+	if (geteuid()) {
+		printf("SKIP: only files of root are believed, and this is not root\n");
+		return 77;
+	}
+	if (!mkdtemp(dir))
+		return 1;
+	make_plan();
+	rc = run_suite("plan_cache", tests);
+	torch_plan__free(plan);
+	unlink(path);
+	rmdir(dir);
+	return rc;
+}

@@ -229,7 +229,7 @@ int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old
 
 	memset(out, 0, sizeof(*out));
 	if (!head) {
-		pr_warn("process %d: no operator dispatcher found", pid);
+		pr_debug("process %d: no operator dispatcher found", pid);
 		return -ENOENT;
 	}
 	do { /* what was freed under our eyes is whole the next time */

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Opens traces with the programs that people open traces with, and holds what they read against the file.
+
+  run.py             attaches $PTBPF to a training loop of $PTBPF_PYTHON and takes what it writes
+  run.py TRACE...    these traces, *.json or *.json.gz
+
+HolisticTraceAnalysis (every parser back-end, call graph, steps) and the TensorBoard plugin of PyTorch
+(operator tree, operator view, steps); before them tools/validate_trace.py with its schemas. They live in
+$PTBPF_ENV_DIR/consumers (default /var/tmp/ptbpf-envs/consumers), which is made where it is missing, and
+where the script runs itself. Prints PASS, FAIL or SKIP lines.
+"""
+
+import argparse
+import collections
+import gzip
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+ENV = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers")
+PYTHON = os.path.join(ENV, "bin", "python")
+PACKAGES = ["HolisticTraceAnalysis", "pandas<3", "torch-tb-profiler", "ijson", "jsonschema"]
+SKIP = 77
+
+
+class Expected:
+    """What the file itself says, read without any of the programs under test."""
+
+    def __init__(self, path):
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
+            doc = json.load(f)
+        self.doc = doc
+        slices = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] in ("cpu_op", "user_annotation")]
+        self.names = collections.Counter((e["cat"], e["name"]) for e in slices)
+        self.ops = sum(n for (cat, _), n in self.names.items() if cat == "cpu_op")
+        self.total = len(slices)
+        self.threads = len({(e["pid"], e["tid"]) for e in slices})
+        self.steps = sorted(int(e["name"].split("#")[1]) for e in slices if e["name"].startswith("ProfilerStep#"))
+        self.rank = doc.get("distributedInfo", {}).get("rank", 0)
+
+
+class Errors(logging.Handler):
+    """What a program complains of instead of raising."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.texts = []
+
+    def emit(self, record):
+        self.texts.append(record.getMessage())
+
+
+def same(what, got, want):
+    if isinstance(want, collections.Counter) and isinstance(got, collections.Counter):
+        got, want = dict(got - want), dict(want - got)
+        what += " (differences)"
+    if got != want:
+        raise AssertionError(f"{what}: read {got}, in the file {want}")
+
+
+def counts(df, symbols):
+    names = symbols.get_sym_table()
+    pairs = zip(df["cat"].map(lambda i: names[i]), df["name"].map(lambda i: names[i]))
+    return collections.Counter(p for p in pairs if p[0] in ("cpu_op", "user_annotation"))
+
+
+def check_hta_parsers(path, want):
+    from hta.common.trace_parser import parse_trace_dataframe
+    from hta.configs.parser_config import ParserBackend, ParserConfig
+    for backend in ParserBackend:
+        for every_arg in (False, True):
+            config = ParserConfig.get_default_cfg()
+            config.set_parser_backend(backend)
+            config.set_parse_all_args(every_arg)
+            meta, df, symbols = parse_trace_dataframe(path, config)
+            what = f"{backend.name}, every arg: {every_arg}"
+            same(f"{what}: slices by name", counts(df, symbols), want.names)
+            same(f"{what}: rank", (meta.get("distributedInfo") or {}).get("rank", 0), want.rank)
+            for key in ("schemaVersion", "trace_id", "baseTimeNanoseconds", "host_name"):
+                same(f"{what}: {key}", meta.get(key), want.doc[key])
+    return f"{len(ParserBackend)} parsers"
+
+
+def check_hta_analysis(path, want):
+    from hta.common.trace import Trace
+    from hta.common.trace_call_graph import CallGraph
+    from hta.common.trace_file import create_rank_to_trace_dict
+    from hta.trace_analysis import TraceAnalysis
+    found, by_rank = create_rank_to_trace_dict([path])
+    same("files by rank", (found, by_rank), (True, {want.rank: path}))
+    trace = Trace(trace_files=by_rank, trace_dir=os.path.dirname(path))
+    trace.load_traces(include_last_profiler_step=True, use_multiprocessing=False)
+    same("slices by name", counts(trace.get_trace(want.rank), trace.symbol_table), want.names)
+    graph = CallGraph(trace)
+    nodes = [n for n in graph.rank_to_nodes[want.rank] if n >= 0]  # its root nodes have negative numbers
+    same("call graph: threads", len(graph.rank_to_stacks[want.rank]), want.threads)
+    same("call graph: nodes", len(nodes), want.total)
+    analysis = TraceAnalysis(trace_files=by_rank, trace_dir=os.path.dirname(path), include_last_profiler_step=True)
+    same("steps", sorted(analysis.get_profiler_steps()), want.steps)
+    return f"call graph of {len(nodes)} nodes on {want.threads} threads, {len(want.steps)} steps"
+
+
+def tree_names(root):
+    out, todo = collections.Counter(), list(root.children)
+    while todo:
+        node = todo.pop()
+        out[node.name] += 1
+        todo += node.children
+    return out
+
+
+def folded(events):
+    """Names as the plugin's tree has them: of annotations only steps; a child that has its parent's name and
+    no sibling is folded into the parent."""
+    by_thread = collections.defaultdict(list)
+    for e in events:
+        if e["ph"] == "X" and (e["cat"] == "cpu_op" or e["name"].startswith("ProfilerStep#")):
+            by_thread[e["pid"], e["tid"]].append(e)
+    out = collections.Counter()
+    for slices in by_thread.values():
+        slices.sort(key=lambda e: (e["ts"], -e["dur"], e["args"]["External id"]))
+        stack, children = [], collections.defaultdict(list)
+        for i, e in enumerate(slices):
+            while stack and e["ts"] >= slices[stack[-1]]["ts"] + slices[stack[-1]]["dur"]:
+                stack.pop()
+            children[stack[-1] if stack else -1].append(i)
+            stack.append(i)
+        todo = list(children[-1])
+        while todo:
+            i = todo.pop()
+            out[slices[i]["name"]] += 1
+            kids = children[i]
+            while (len(kids) == 1 and slices[i]["cat"] == slices[kids[0]]["cat"] == "cpu_op" and
+                   slices[kids[0]]["name"] == slices[i]["name"]):
+                kids = children[kids[0]]
+            todo += kids
+    return out
+
+
+def check_tensorboard(path, want):
+    from torch_tb_profiler.profiler.data import RunProfileData
+    from torch_tb_profiler.profiler.run_generator import RunGenerator
+    sys.setrecursionlimit(20000)
+    errors = Errors()
+    logger = logging.getLogger("tensorboard.plugins.torch_profiler")
+    for name in list(logging.root.manager.loggerDict):
+        if "torch" in name or "tensorboard" in name:
+            logging.getLogger(name).addHandler(errors)
+    logger.addHandler(errors)
+    data = RunProfileData.parse("worker", None, path, os.path.dirname(path))
+    run = RunGenerator("worker", None, data).generate_run_profile()
+    same("complaints", errors.texts[:3], [])
+    names = sum((tree_names(t) for t in data.tid2tree.values()), collections.Counter())
+    same("operator tree", names, folded(want.doc["traceEvents"]))
+    same("threads", len(data.tid2tree), want.threads)
+    same("steps", [int(s) for s in data.steps_names] if want.steps else [], want.steps)
+    table = run.operation_table_by_name["data"]
+    if not table or run.views is None:
+        raise AssertionError("an empty operator view")
+    calls = sum(row["calls"] for row in table)
+    return f"operator tree of {sum(names.values())} nodes, operator view of {len(table)} rows and {calls} calls"
+
+
+def check_rules(path, want):
+    """ptbpf's own validator; of other traces the rules that hold for all."""
+    kind = ["--need-schema"] if "ptbpf" in want.doc else ["--torch"]
+    r = subprocess.run([PYTHON, os.path.join(ROOT, "tools", "validate_trace.py"), *kind, path], text=True,
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if r.returncode:
+        raise AssertionError(r.stdout)
+    return r.stdout.strip().rsplit(": ", 1)[-1]
+
+
+CHECKS = {"validator": check_rules, "hta_parsers": check_hta_parsers, "hta_analysis": check_hta_analysis,
+          "tensorboard": check_tensorboard}
+
+
+def check(path):
+    want = Expected(path)
+    # programs look at names: HTA at the ending, the plugin at the whole
+    suffix = ".pt.trace.json.gz" if path.endswith(".gz") else ".pt.trace.json"
+    failed = 0
+    for name, fn in CHECKS.items():
+        title = f"consumers.{name}.{os.path.basename(path)}"
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "worker.1" + suffix)
+            shutil.copyfile(path, copy)
+            try:
+                print(f"PASS {title}: {fn(copy, want)}", flush=True)
+            except Exception as err:  # whatever a consumer stumbles over
+                failed += 1
+                print(f"FAIL {title}: {type(err).__name__}: {str(err)[:1500]}", flush=True)
+    return failed
+
+
+def installed():
+    return os.path.exists(PYTHON) and not subprocess.run(
+        [PYTHON, "-c", "import hta, torch_tb_profiler, ijson, jsonschema"], stderr=subprocess.DEVNULL).returncode
+
+
+def install():
+    subprocess.run([sys.executable, "-m", "venv", ENV], check=True)
+    subprocess.run([PYTHON, "-m", "pip", "install", "-q", *PACKAGES], check=True)
+
+
+def run_ptbpf(*command):
+    rc = subprocess.run(command).returncode
+    if rc not in (0, 3):  # 3: done but incomplete, which is no matter here
+        sys.exit(f"FAIL consumers.{command[1]}: exit {rc}")
+
+
+def make_traces(folder):
+    """A plain and a compressed trace of one capture of a live process."""
+    ptbpf, python = os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf")), os.environ.get("PTBPF_PYTHON", sys.executable)
+    traces = [os.path.join(folder, "live.pt.trace.json.gz"), os.path.join(folder, "live.pt.trace.json")]
+    capture = os.path.join(folder, "live.ptb")
+    loop = subprocess.Popen([python, os.path.join(HERE, "loop.py")], stdout=subprocess.PIPE, text=True)
+    try:
+        if loop.stdout.readline() != "warm\n":
+            sys.exit("FAIL consumers.loop: the training loop did not start")
+        run_ptbpf(ptbpf, "attach", "--pid", str(loop.pid), "-d", "500ms", "-o", capture, "--trace", traces[0],
+                  "--no-table", "-q")
+        if loop.poll() is not None:
+            sys.exit(f"FAIL consumers.loop: the training loop ended with {loop.returncode}")
+    finally:
+        loop.kill()
+        loop.wait()
+    run_ptbpf(ptbpf, "export", capture, "--format", "chrome", "-o", traces[1])
+    return traces
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("traces", nargs="*", metavar="TRACE")
+    args = ap.parse_args()
+    if os.path.realpath(sys.prefix) != os.path.realpath(ENV):
+        try:
+            if not installed():
+                install()
+        except (OSError, subprocess.CalledProcessError) as err:
+            print(f"SKIP consumers: HolisticTraceAnalysis and torch-tb-profiler could not be installed: {err}")
+            sys.exit(SKIP)
+        with tempfile.TemporaryDirectory() as folder:
+            traces = args.traces or make_traces(folder)
+            sys.exit(subprocess.run([PYTHON, os.path.abspath(__file__), *traces]).returncode)
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    # its whole microseconds make the duration of shorter slices negative, of torch's traces too
+    os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+    sys.exit(1 if sum(check(os.path.abspath(t)) for t in args.traces) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -199,13 +199,21 @@ static void generators(void)
 	builder__free(b);
 }
 
-/* An operator throws; the annotation begun afterwards, deeper on the stack, is not its child. */
+/* An operator throws; the annotation begun afterwards is not its child, even where it might be: an f that
+ * returned began one at that place. */
 static void begun_after_an_exception(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
 	const struct slice *a;
 	struct slice_log *log;
+
+	builder__enter(b, f, 1900000, 0x9000);
+	builder__enter(b, g, 1900100, 0x8800);
+	builder__annotate(b, 1900200, 0x8000, 0x1, "inside");
+	builder__scope_end(b, 1900300, 0x8000, 0x1);
+	builder__exit(b, g, 1900400, 0x8700);
+	builder__exit(b, f, 1900500, 0x8f00);
 
 	builder__enter(b, f, 2000000, 0x9000);
 	builder__enter(b, g, 2000100, 0x8800);
@@ -219,10 +227,11 @@ static void begun_after_an_exception(void)
 	CU_ASSERT_EQUAL(a->parent, 0);
 	CU_ASSERT_EQUAL(a->depth, 0);
 	CU_ASSERT_EQUAL(a->end_ns, 2000800);
-	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->flags, SLICE_UNWOUND);
-	CU_ASSERT_EQUAL(slice_log__get(log, "aten::f")->end_ns, 2000499);
-	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->end_ns, 2000498);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->parent, a->id);
+	CU_ASSERT_EQUAL(slice_log__get(log, "inside")->depth, 2);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 1)->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::f", 1)->end_ns, 2000499);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 1)->end_ns, 2000498);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::g", 2)->parent, a->id);
 	slice_log__free(log);
 	builder__free(b);
 }

@@ -73,7 +73,8 @@ static void equal_times(void)
 	builder__free(b);
 }
 
-/* B throws, A catches and goes on; then A throws too and the thread's next record is higher up. */
+/* B throws, A catches and goes on; then A throws too and the thread's next record is higher up. That A
+ * calls B and C from there is known from an A that returned. */
 static void exceptions(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -82,6 +83,13 @@ static void exceptions(void)
 	const struct slice *sa, *sb, *sc;
 	struct slice_log *log;
 
+	builder__enter(b, fa, 1900000, 0x9000);
+	builder__enter(b, fb, 1900100, 0x7000);
+	builder__exit(b, fb, 1900200, 0x6f00);
+	builder__enter(b, fc, 1900300, 0x7000);
+	builder__exit(b, fc, 1900400, 0x6f00);
+	builder__exit(b, fa, 1900500, 0x8f00);
+
 	builder__enter(b, fa, 2000000, 0x9000);
 	builder__enter(b, fb, 2000100, 0x7000);
 	builder__enter(b, fc, 2000300, 0x7000); /* same place: b is gone */
@@ -89,19 +97,68 @@ static void exceptions(void)
 	builder__enter(b, fc, 2000900, 0x9000); /* same place as a */
 	builder__exit(b, fc, 2001000, 0x8f00);
 	log = run(b);
-	sa = slice_log__get(log, "aten::a");
-	sb = slice_log__get(log, "aten::b");
-	sc = slice_log__nth(log, "aten::c", 0);
-	CU_ASSERT_EQUAL(log->cnt, 4);
+	sa = slice_log__nth(log, "aten::a", 1);
+	sb = slice_log__nth(log, "aten::b", 1);
+	sc = slice_log__nth(log, "aten::c", 1);
+	CU_ASSERT_EQUAL_FATAL(log->cnt, 7);
 	CU_ASSERT_EQUAL(sb->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(sb->end_ns, 2000300);
 	CU_ASSERT_EQUAL(sb->parent, sa->id);
 	CU_ASSERT_EQUAL(sc->parent, sa->id);
 	CU_ASSERT_EQUAL(sa->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(sa->end_ns, 2000900);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::c", 1)->parent, 0);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::c", 2)->parent, 0);
 	CU_ASSERT_EQUAL(log->totals.unwound, 2);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/*
+ * mm throws in an annotation and Python goes on with deeper calls: mm neither adopts them nor cuts the
+ * annotation that encloses it.
+ */
+static void goes_on_deeper(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t mm = builder__op(b, "aten::mm"), copy = builder__op(b, "aten::copy_"),
+		 sum = builder__op(b, "aten::sum");
+	const struct slice *bad, *iter;
+	struct slice_log *log;
+
+	builder__annotate(b, 1999000, 0xc000, 0x1, "iter");
+	builder__enter(b, mm, 2000000, 0x9000); /* one that returns, and what it calls */
+	builder__enter(b, copy, 2000100, 0x8000);
+	builder__exit(b, copy, 2000200, 0x7f00);
+	builder__exit(b, mm, 2000300, 0x8f00);
+	builder__enter(b, mm, 2001000, 0x9000);
+	builder__enter(b, copy, 2001100, 0x8000); /* as above: its own */
+	builder__exit(b, copy, 2001200, 0x7f00);
+	builder__enter(b, copy, 2001500, 0x8e00); /* never from there */
+	builder__exit(b, copy, 2001600, 0x8d00);
+	builder__enter(b, sum, 2001700, 0x8800);
+	builder__exit(b, sum, 2001800, 0x8700);
+	builder__enter(b, mm, 2002000, 0x8900); /* throws as well, and nothing follows but the end */
+	builder__scope_end(b, 2002500, 0x8000, 0x1);
+	builder__enter(b, sum, 2003000, 0x8000);
+	builder__exit(b, sum, 2003100, 0x7f00);
+	builder__enter(b, sum, 2004000, 0xd000);
+	builder__exit(b, sum, 2004100, 0xcf00);
+	log = run(b);
+	bad = slice_log__nth(log, "aten::mm", 1);
+	iter = slice_log__get(log, "iter");
+	CU_ASSERT_EQUAL(bad->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(bad->end_ns, 2001500);
+	CU_ASSERT_EQUAL(bad->child_cnt, 1);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::copy_", 1)->parent, bad->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::copy_", 2)->parent, iter->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::sum", 0)->parent, iter->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 2)->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 2)->end_ns, 2002500);
+	CU_ASSERT_EQUAL(iter->flags, 0);
+	CU_ASSERT_EQUAL(iter->end_ns, 2002501);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::sum", 1)->parent, 0);
+	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -494,6 +551,7 @@ static const CU_TestInfo tests[] = {
 	{ "nesting", nesting },
 	{ "records of one instant", equal_times },
 	{ "exceptions", exceptions },
+	{ "deeper calls after an exception", goes_on_deeper },
 	{ "an exit closes what is inside", exit_closes_inner },
 	{ "a lost exit", lost_exit },
 	{ "open at the window's begin", open_at_begin },

@@ -20,7 +20,10 @@ struct session {
 	struct facts facts;
 	struct session_info info;
 	struct hashmap step_threads;
+	struct fates fates;
 };
+
+static int run_pass(struct session *s, struct model *m);
 
 /* ---- facts ---- */
 
@@ -49,6 +52,18 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
 
+/* The pass before all others: which frames never exit. */
+static int learn_fates(struct session *s)
+{
+	struct session_totals totals;
+	struct model m = { .totals = &totals, .learn = &s->fates };
+	int err = run_pass(s, &m);
+
+	if (!s->fates.doomed)
+		hashmap__clear(&s->fates.calls); /* nobody will ask */
+	return err;
+}
+
 int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -72,6 +87,9 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 	if (err)
 		goto fail;
 	fill_info(s, first_ns, last_ns);
+	err = learn_fates(s);
+	if (err)
+		goto fail;
 	*out = s;
 	return 0;
 fail:
@@ -85,6 +103,7 @@ void session__free(struct session *s)
 		return;
 	facts__clear(&s->facts);
 	hashmap__clear(&s->step_threads);
+	fates__clear(&s->fates);
 	free(s->step_on);
 	free(s);
 }
@@ -154,6 +173,8 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 	};
 	uint32_t i;
 
+	if (m->learn)
+		return;
 	count(m->totals, &sl, e);
 	for (i = 0; i < m->sink_cnt && !m->err; i++)
 		if (m->sinks[i].slice)
@@ -398,6 +419,19 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 	push(m, t, e, e->name, r->h.ts_ns);
 }
 
+/* Who is entered, as its caller's calls are learnt: boxed operators are not told apart by function. */
+static uint32_t callee_of(const struct facts *f, const struct ptb_rec_hdr *h,
+			  const struct site_fact *site)
+{
+	const struct ptb_boxed_enter *b = (const void *)h;
+
+	if (h->kind == PTB_REC_BOXED_ENTER)
+		return CALLEE((uint32_t)(b->opdef >> 4) << 8);
+	if (!site || f->funcs[site->func].kind == PTB_FUNC_NODE_CALL)
+		return 0; /* only its node calls it, there is nothing to learn */
+	return site->func;
+}
+
 /* All kinds of entry. Every one has the stack pointer directly behind the header. */
 static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
@@ -406,7 +440,8 @@ static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr
 	const struct func_fact *ff;
 	struct entry e = { .overload = "", .cat = SLICE_CPU_OP, .seq = -1, .sp = op->sp };
 
-	stack__at(m, t, op->sp, h->ts_ns);
+	e.callee = callee_of(m->f, h, site);
+	stack__at(m, t, op->sp, h->ts_ns, e.callee);
 	if (!site) {
 		m->totals->bad_records++;
 		return;
@@ -498,6 +533,7 @@ static void model_clear(struct model *m)
 	for (i = 0; i < m->thread_cnt; i++) {
 		free(m->threads[i]->stack);
 		free(m->threads[i]->fwd);
+		free(m->threads[i]->calls);
 		free(m->threads[i]);
 	}
 	free(m->threads);
@@ -507,22 +543,31 @@ static void model_clear(struct model *m)
 	hashmap__clear(&m->link_by_id);
 }
 
-int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
-		 struct session_totals *totals)
+static int run_pass(struct session *s, struct model *m)
 {
-	struct model m = { .s = s, .f = &s->facts, .sinks = sinks, .sink_cnt = cnt,
-			   .totals = totals, .begin_ns = s->info.begin_ns,
-			   .end_ns = s->info.end_ns, .step_threads = &s->step_threads };
 	uint32_t i;
 	int err;
 
-	*totals = (struct session_totals){ .bad_records = s->facts.bad_records };
-	err = capture_reader__stream(s->cr, on_record, &m);
-	totals->bad_records += capture_reader__bad_records(s->cr);
-	for (i = 0; i < m.thread_cnt && !err; i++) {
-		stack__close_all(&m, m.threads[i], m.end_ns, SLICE_UNFINISHED);
-		err = m.err;
+	m->s = s;
+	m->f = &s->facts;
+	m->begin_ns = s->info.begin_ns;
+	m->end_ns = s->info.end_ns;
+	m->step_threads = &s->step_threads;
+	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records };
+	err = capture_reader__stream(s->cr, on_record, m);
+	m->totals->bad_records += capture_reader__bad_records(s->cr);
+	for (i = 0; i < m->thread_cnt && !err; i++) {
+		stack__close_all(m, m->threads[i], m->end_ns, SLICE_UNFINISHED);
+		err = m->err;
 	}
-	model_clear(&m);
+	model_clear(m);
 	return err;
+}
+
+int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
+		 struct session_totals *totals)
+{
+	struct model m = { .sinks = sinks, .sink_cnt = cnt, .totals = totals, .fates = &s->fates };
+
+	return run_pass(s, &m);
 }

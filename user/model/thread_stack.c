@@ -13,9 +13,9 @@
  *	enter C sp=700      [A C]          700 <= 700: B is gone, ends here
  *	exit  A sp=840      []             C (700 <= 840) is gone too; then A itself ends
  *
- * Limits: a dead frame is not noticed until a record comes from a place at least as high, so a deeper
- * call in between is taken for its child; and the rule holds within one stack (a program that switches
- * stacks, as fibers do, gives rise to wrong `unwound` marks).
+ * By this alone a dead frame is not noticed until a record comes from a place at least as high; fates.c
+ * says how hindsight ends it earlier. The rule holds within one stack: a program that switches stacks, as
+ * fibers do, gives rise to wrong `unwound` marks.
  *
  * Annotations (record_function) live in time, not on this stack: an object begins in one function and
  * ends in another, perhaps on another thread. They stand in the same array where they began, between
@@ -127,9 +127,12 @@ struct entry *stack__push_frame(struct model *m, struct thread *t, const struct 
 				uint64_t ts)
 {
 	struct entry *e = insert(m, t, t->cnt, proto);
+	uint64_t nr = t->frames++;
 
 	if (!e)
 		return NULL;
+	e->frame_nr = nr;
+	e->doomed = m->fates && fates__is_doomed(m->fates, t->tgid, t->tid, nr);
 	if (t->hiding)
 		e->hidden = true;
 	if (e->hides_children)
@@ -164,6 +167,22 @@ static void add_child(struct child_sum *sum, const struct entry *e, uint64_t end
 	sum->cnt++;
 }
 
+/* The pass before: what has become of this frame, and what it called. */
+static void learn_fate(struct model *m, struct thread *t, const struct entry *e, uint32_t flags)
+{
+	int err = 0;
+
+	if (flags & (SLICE_UNWOUND | SLICE_END_LOST))
+		err = fates__doom(m->learn, t->tgid, t->tid, e->frame_nr);
+	while (t->call_cnt && t->calls[t->call_cnt - 1].frame_nr >= e->frame_nr) {
+		if (!flags && !err)
+			err = fates__learn_call(m->learn, &t->calls[t->call_cnt - 1]);
+		t->call_cnt--;
+	}
+	if (err)
+		m->err = err;
+}
+
 /* Takes the entry out of the stack and tells it. */
 static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
 {
@@ -177,6 +196,8 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	if (e.annotation) {
 		t->annotations -= !is_step(&e);
 		scopes__forget(m, t, &e);
+	} else if (m->learn && !e.synthetic) {
+		learn_fate(m, t, &e, flags);
 	}
 	if (e.hidden)
 		return;
@@ -237,10 +258,8 @@ static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_
 		struct entry *e = &t->stack[i];
 		bool hidden = e->hidden;
 
-		if (hidden || (i == from && why == CLOSE_MATCHED))
-			finish(m, t, i, end, 0);
-		else
-			finish(m, t, i, end, gone_flags(m, e));
+		finish(m, t, i, end,
+		       i == from && why == CLOSE_MATCHED ? 0 : gone_flags(m, e));
 		end += !hidden;
 	}
 }
@@ -290,7 +309,7 @@ static void close_below_annotations(struct model *m, struct thread *t, uint32_t 
 			const struct entry *e = &t->stack[k - 1];
 
 			finish(m, t, k - 1, e->hidden ? 0 : end_before(&t->stack[k], e),
-			       e->hidden ? 0 : gone_flags(m, e));
+			       gone_flags(m, e));
 			k--;
 		}
 		if (k == lowest)
@@ -299,34 +318,82 @@ static void close_below_annotations(struct model *m, struct thread *t, uint32_t 
 	relink(t, lowest);
 }
 
-void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
+/* The innermost frame of its own at or below index i - 1; its index, UINT32_MAX if there is none. */
+static uint32_t frame_below(const struct thread *t, uint32_t i)
 {
-	uint32_t i, lowest = UINT32_MAX;
-	bool annotated = false, above = false;
+	while (i--)
+		if (!t->stack[i].annotation && !t->stack[i].synthetic)
+			return i;
+	return UINT32_MAX;
+}
+
+/* The pass before: remembers what the frame calls until its fate is known. */
+static void note_call(struct model *m, struct thread *t, uint64_t sp, uint32_t callee)
+{
+	uint32_t i = frame_below(t, t->cnt);
+	struct fate_call *c;
+	const struct entry *e;
+
+	if (i == UINT32_MAX)
+		return;
+	e = &t->stack[i];
+	if (fates__knows_call(m->learn, fates__who(e->callee, callee), e->sp - sp))
+		return;
+	if (vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1,
+			sizeof(*t->calls))) {
+		m->err = -ENOMEM;
+		return;
+	}
+	c = &t->calls[t->call_cnt++];
+	*c = (struct fate_call){ .frame_nr = e->frame_nr,
+				 .who = fates__who(e->callee, callee),
+				 .delta = e->sp - sp };
+}
+
+/* Lowest index of the frames that are gone now, by their place or by their fate; UINT32_MAX: none. */
+static uint32_t lowest_gone(const struct model *m, const struct thread *t, uint64_t sp, uint32_t callee)
+{
+	uint32_t lowest = UINT32_MAX, i = t->cnt;
+
+	while ((i = frame_below(t, i)) != UINT32_MAX) {
+		const struct entry *e = &t->stack[i];
+
+		if (e->sp > sp &&
+		    (!e->doomed || !callee ||
+		     fates__knows_call(m->fates, fates__who(e->callee, callee), e->sp - sp)))
+			break;
+		lowest = i;
+	}
+	return lowest;
+}
+
+static void close_gone(struct model *m, struct thread *t, uint32_t lowest, uint64_t ts)
+{
+	uint32_t i;
+
+	for (i = lowest; i < t->cnt; i++) {
+		if (t->stack[i].annotation) {
+			close_below_annotations(m, t, lowest, ts);
+			return;
+		}
+	}
+	close_from(m, t, lowest, ts, CLOSE_GONE);
+}
+
+void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts, uint32_t callee)
+{
+	uint32_t lowest;
 
 	t->exit_func = 0;
 	if (sp > t->max_sp)
 		t->max_sp = sp;
 	if (t->scope_name && sp > t->scope_name_sp)
 		t->scope_name = NULL; /* whoever announced it has returned */
-	for (i = t->cnt; i--;) {
-		const struct entry *e = &t->stack[i];
-
-		if (e->annotation) {
-			above = true;
-			continue;
-		}
-		if (e->sp > sp)
-			break;
-		lowest = i;
-		annotated |= above;
-	}
-	if (lowest == UINT32_MAX)
-		return;
-	if (annotated)
-		close_below_annotations(m, t, lowest, ts);
-	else
-		close_from(m, t, lowest, ts, CLOSE_GONE);
+	lowest = lowest_gone(m, t, sp, callee);
+	if (lowest != UINT32_MAX)
+		close_gone(m, t, lowest, ts);
+	if (m->learn && callee)
+		note_call(m, t, sp, callee);
 }
 
 /* ---- exits ---- */
@@ -370,7 +437,7 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, uint64_t sp, 
 	bool again = t->exit_func == func && t->exit_sp == sp;
 	uint32_t i;
 
-	stack__at(m, t, sp, ts);
+	stack__at(m, t, sp, ts, 0);
 	if (again) /* a second exit site of the same function on the same way out */
 		return;
 	for (i = t->cnt; i--;) {
@@ -406,19 +473,25 @@ void stack__hide(struct thread *t, uint32_t i)
 void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts, uint32_t flags)
 {
 	uint32_t k, first = UINT32_MAX; /* the lowest visible entry above */
+	uint32_t dead = UINT32_MAX;     /* the lowest frame above that will never exit */
 	bool frame = false;
 
 	for (k = i + 1; k < t->cnt; k++) {
-		if (t->stack[k].hidden)
+		const struct entry *e = &t->stack[k];
+
+		if (e->doomed && dead == UINT32_MAX)
+			dead = k; /* what encloses it ends: so has it */
+		if (e->hidden || dead != UINT32_MAX)
 			continue;
 		if (first == UINT32_MAX)
 			first = k;
-		frame |= !t->stack[k].annotation;
+		frame |= !e->annotation;
 	}
+	if (dead != UINT32_MAX)
+		close_gone(m, t, dead, ts);
 	if (frame) { /* cut to the begin of what it would cross; that had room kept before it */
 		m->totals->truncated_annotations++;
-		finish(m, t, i, end_before(&t->stack[first], &t->stack[i]),
-		       flags | SLICE_TRUNCATED);
+		finish(m, t, i, end_before(&t->stack[first], &t->stack[i]), flags | SLICE_TRUNCATED);
 		relink(t, i);
 		return;
 	}

@@ -9,9 +9,7 @@
  *                    (vptr, counts) at 16; thread_id_ is 24 bytes further. Which of the two: how
  *                    SavedVariable::unpack's name spells its pointer to Node.
  * PyNode::obj        PyNode::name() loads it, then ob_type (8), then tp_name (24).
- * GraphFunction name torch/csrc/jit/api/function_impl.h: run() mentions qualname(), which is
- *                    `lea disp(%rdi),%rax; ret`: the QualifiedName. aten/src/ATen/core/qualified_name.h:
- *                    vector atoms_, strings qualifiedName_, prefix_, name_.
+ * name of a script   see script_sites.c.
  * string in IValue   behind the header of intrusive_ptr_target. record_function_enter_new allocates
  *                    such an object (PythonRecordFunction) and constructs the RecordFunction that is its
  *                    first member: `lea header(%reg),%rdi; call RecordFunction(RecordScope)`.
@@ -122,56 +120,6 @@ static int learn_pynode(struct plan_build *b)
 	return err;
 }
 
-/* Is the code at addr `lea disp(%rdi),%rax; ret`? */
-static bool is_member_accessor(struct plan_build *b, uint64_t addr, int64_t *disp)
-{
-	struct insn in;
-	struct insn_ops o;
-	uint64_t avail;
-	const uint8_t *p = b->lc->src.text(b->lc->src.arg, addr, &avail);
-
-	if (p && insn__is_endbr64(p, avail)) {
-		addr += 4;
-		p += 4;
-		avail -= 4;
-	}
-	if (!p || !insn_decoder__decode(b->flow.dec, p, avail, addr, &in) || !insn__ops(p, &in, &o) ||
-	    !insn_ops__is_lea(&o) || o.base != REG_RDI || o.index != REG_NONE || o.reg != REG_RAX)
-		return false;
-	*disp = o.disp;
-	return insn_decoder__decode(b->flow.dec, p + in.len, avail - in.len, addr + in.len, &in) &&
-	       in.cls == INSN_RET;
-}
-
-static int learn_script(struct plan_build *b)
-{
-	const struct addr_name *run = only(b, TOPIC_SCRIPT);
-	struct plan_layout *l = &b->plan->layout;
-	uint64_t string_sz = l->old_string_abi ? 8 : 32, off;
-	enum ptb_refusal why;
-	struct insn_ops o;
-	int64_t disp;
-	uint32_t i;
-	int err;
-
-	if (!run)
-		return 0;
-	err = flow__build(&b->flow, &b->lc->src, run->addr, &why);
-	if (err || why != PTB_REFUSE_NONE)
-		return err;
-	for (i = 0; i < b->flow.cnt; i++) {
-		if (!flow_node__ops(&b->flow.nodes[i], &o) || !insn_ops__is_lea(&o) ||
-		    o.base != REG_RIP || !elf_file__is_text(b->lc->ef, (uint64_t)o.disp) ||
-		    !is_member_accessor(b, (uint64_t)o.disp, &disp))
-			continue;
-		off = (uint64_t)disp + 24 + 2 * string_sz;
-		if (disp >= 8 && off < 4096)
-			l->script_name_off = (uint16_t)off;
-		return 0;
-	}
-	return 0;
-}
-
 /* The last `lea disp(%reg),%rdi` before a call of the RecordFunction(RecordScope) constructor. */
 static int learn_object_header(struct plan_build *b)
 {
@@ -212,9 +160,7 @@ int layout__learn(struct plan_build *b)
 	if (b->lc->role == TORCH_LIB_CPU) {
 		learn_string_abi(b);
 		learn_node(b);
-		err = learn_script(b);
-		if (!err)
-			err = learn_object_header(b);
+		err = learn_object_header(b);
 	}
 	return err ? err : learn_pynode(b);
 }
@@ -222,20 +168,10 @@ int layout__learn(struct plan_build *b)
 void layout__finish(struct plan_build *b)
 {
 	struct torch_plan *p = b->plan;
-	uint32_t i, n = 0;
 
 	/* Python's record_function calls the legacy operator on 1.13, and then its text is nowhere but
 	 * on the boxed stack. Where nobody calls that operator, looking for it costs nothing. */
 	p->layout.scope_from_boxed = p->layout.string_ivalue_off != PTB_OFF_UNKNOWN;
-	if (p->layout.script_name_off != PTB_OFF_UNKNOWN)
-		return;
-	for (i = 0; i < p->func_cnt; i++)
-		if (p->funcs[i].kind == PTB_FUNC_SCRIPT)
-			p->funcs[i].reason = PTB_REFUSE_LAYOUT_UNKNOWN;
-	for (i = 0; i < p->site_cnt; i++)
-		if (p->funcs[p->sites[i].func].kind != PTB_FUNC_SCRIPT)
-			p->sites[n++] = p->sites[i];
-	p->site_cnt = n;
 }
 
 /* A vtable's symbol; objects point 16 bytes into it (Itanium C++ ABI 2.5.2). */

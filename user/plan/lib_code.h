@@ -27,6 +27,7 @@
 #define CALLEE_NORETURN	     0x0100u
 #define CALLEE_LOCAL	     0x0200u /* a function of this library whose code was looked at */
 #define CALLEE_OPERATOR	     0x1000u /* at::_ops::X::call, redispatch */
+#define CALLEE_INTERPRETER   0x2000u /* torch::jit::InterpreterState::run */
 #define CALLEE_KNOWN	     0x0400u
 #define CALLEE_RF_BEFORE     0x0800u /* RecordFunction::before(...) */
 /* High half: what the function calls in turn. */
@@ -44,7 +45,7 @@ enum sym_topic {
 	TOPIC_RF_BEFORE,     /* at::RecordFunction::before, all overloads */
 	TOPIC_REGION,	     /* _pytorch_record_function_enter_with_context */
 	TOPIC_PYFUNC,	     /* THPFunction_apply */
-	TOPIC_SCRIPT,	     /* torch::jit::GraphFunction::run */
+	TOPIC_SCRIPT,	     /* torch::jit::GraphExecutor::run */
 	TOPIC_SEQ,	     /* at::sequence_number::get_and_increment */
 	TOPIC_PYNODE_NAME,   /* torch::autograd::PyNode::name */
 	TOPIC_NODE_OWNER,    /* a function with a pointer to Node among its parameters */

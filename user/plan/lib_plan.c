@@ -37,11 +37,11 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	err = lib_code__init(&lc, ef, role);
 	b->lc = &lc;
 	if (!err)
+		err = layout__learn(b);
+	if (!err)
 		err = op_sites__add(b);
 	if (!err)
 		err = special_sites__add(b);
-	if (!err)
-		err = layout__learn(b);
 	if (!err)
 		err = layout__add_classes(b);
 	lib_code__free(&lc);

@@ -188,8 +188,6 @@ static int exits_of(struct plan_build *b, const struct func_probe *fp, struct ex
 
 	ex->cnt = 0;
 	ex->why = PTB_REFUSE_NO_EXIT;
-	if (fp->entry_only)
-		return 0;
 	err = exit_finder__prepare(&b->finder, &b->flow);
 	if (!err)
 		err = fp->mark(b);
@@ -199,7 +197,7 @@ static int exits_of(struct plan_build *b, const struct func_probe *fp, struct ex
 int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
 			    enum ptb_refusal why, uint32_t *idx)
 {
-	bool point = !fp->mark && !fp->entry_only;
+	bool point = !fp->mark;
 	uint32_t entry = FLOW_NONE;
 	struct exit_sites ex;
 	int err;

@@ -43,7 +43,6 @@ struct func_probe {
 	enum ptb_func_kind kind;
 	enum ptb_prog enter;
 	mark_work_fn mark; /* NULL: entry only (role POINT) */
-	bool entry_only;   /* its end is a tail call: entry, reason NO_EXIT */
 };
 
 /* Analyses the function and adds it with its sites, or with the reason why it has none. *idx: the

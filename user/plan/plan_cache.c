@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/vec.h"
+#include "target/elf_file.h"
 
 #define CACHE_VERSION 2
 #define CACHE_MAX (64u << 20) /* bytes of a file that is read at all */
@@ -28,6 +29,8 @@ struct cache_head {
 	uint32_t func_sz, site_sz, class_sz, layout_sz; /* of one record */
 	uint32_t func_cnt, site_cnt, class_cnt, text_sz;
 	uint32_t names_a, names_b_only, names_disagree, pad;
+	uint8_t tool[BUILD_ID_MAX]; /* of the ptbpf that made the plan: another one may know better */
+	uint8_t pad2[4];
 };
 
 struct cache_func {
@@ -67,6 +70,18 @@ static uint32_t file_crc(struct cache_head h, const uint8_t *body, size_t len)
 	h.crc = 0;
 	memcpy(head, &h, sizeof(h));
 	return crc32_more(crc32_more(0, head, sizeof(head)), body, len);
+}
+
+/* This program's own build-id; zeroes if it has none. */
+static void tool_id(uint8_t id[BUILD_ID_MAX])
+{
+	struct elf_file *ef;
+
+	memset(id, 0, BUILD_ID_MAX);
+	if (elf_file__open("/proc/self/exe", &ef))
+		return;
+	elf_file__build_id(ef, id, BUILD_ID_MAX);
+	elf_file__close(ef);
 }
 
 /* dir/<build-id of c10>-<of cpu>-<of python>.plan; false: a library has none. */
@@ -124,12 +139,16 @@ static int read_file(const char *path, uint8_t **out, size_t *len)
 
 static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t len)
 {
+	uint8_t tool[BUILD_ID_MAX];
 	uint64_t need;
 
 	if (memcmp(h->magic, cache_magic, sizeof(h->magic)) || h->version != CACHE_VERSION ||
 	    h->func_sz != sizeof(struct cache_func) || h->site_sz != sizeof(struct plan_site) ||
 	    h->class_sz != sizeof(struct cache_class) ||
 	    h->layout_sz != sizeof(struct plan_layout))
+		return false;
+	tool_id(tool);
+	if (memcmp(h->tool, tool, sizeof(tool)))
 		return false;
 	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
 	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
@@ -354,6 +373,7 @@ void plan_cache__write(const struct torch_proc *tp, const char *dir, const struc
 	err = im.err ? im.err : texts.err;
 	if (!err) {
 		memcpy(h.magic, cache_magic, sizeof(h.magic));
+		tool_id(h.tool);
 		h.text_sz = texts.len;
 		h.crc = file_crc(h, im.data + sizeof(h), im.len - sizeof(h));
 		memcpy(im.data, &h, sizeof(h));

@@ -40,25 +40,22 @@ struct special_row {
 	uint8_t kind, prog;
 	const char *name;
 	mark_work_fn mark;
-	bool entry_only;
 	bool optional; /* absent from some versions by design */
 };
 
 static const struct special_row rows[] = {
 	{ TOPIC_EVALUATE, TORCH_LIB_CPU, PTB_FUNC_NODE, PTB_PROG_NODE_ENTER,
-	  "Engine::evaluate_function", mark_node_calls, false, false },
+	  "Engine::evaluate_function", mark_node_calls, false },
 	{ TOPIC_SCOPE_NEW, TORCH_LIB_CPU, PTB_FUNC_SCOPE, PTB_PROG_SCOPE_STRING,
-	  "record_function_enter_new", NULL, false, false },
+	  "record_function_enter_new", NULL, false },
 	{ TOPIC_RF_SCOPE, TORCH_LIB_CPU, PTB_FUNC_SCOPE, PTB_PROG_SCOPE_CTOR,
-	  "RecordFunction::RecordFunction", NULL, false, false },
+	  "RecordFunction::RecordFunction", NULL, false },
 	{ TOPIC_RF_END, TORCH_LIB_CPU, PTB_FUNC_SCOPE, PTB_PROG_SCOPE_END, "RecordFunction::end",
-	  NULL, false, false },
+	  NULL, false },
 	{ TOPIC_REGION, TORCH_LIB_PYTHON, PTB_FUNC_REGION, PTB_PROG_SCOPE_CSTR,
-	  "_pytorch_record_function_enter_with_context", NULL, false, true },
+	  "_pytorch_record_function_enter_with_context", NULL, true },
 	{ TOPIC_PYFUNC, TORCH_LIB_PYTHON, PTB_FUNC_PYFUNC, PTB_PROG_PYFUNC_ENTER,
-	  "THPFunction_apply", mark_python_calls, false, false },
-	{ TOPIC_SCRIPT, TORCH_LIB_CPU, PTB_FUNC_SCRIPT, PTB_PROG_SCRIPT_ENTER,
-	  "GraphFunction::run", NULL, true, false },
+	  "THPFunction_apply", mark_python_calls, false },
 };
 
 int special_sites__missing(struct plan_build *b, const char *name, enum ptb_func_kind kind,
@@ -73,7 +70,7 @@ static int add_row(struct plan_build *b, const struct special_row *row)
 {
 	const struct sym_list *l = &b->lc->topics[row->topic];
 	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog,
-				 .mark = row->mark, .entry_only = row->entry_only };
+				 .mark = row->mark };
 	uint32_t i, idx;
 	int err = 0;
 
@@ -128,6 +125,8 @@ int special_sites__add(struct plan_build *b)
 		err = add_row(b, &rows[i]);
 	if (!err)
 		err = add_before(b);
+	if (!err)
+		err = script_sites__add(b);
 	if (!err)
 		err = callback_sites__add(b);
 	if (!err)

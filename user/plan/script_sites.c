@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * TorchScript functions. A call of a scripted function or method, from Python or C++, ends up in
+ * GraphExecutorImplBase::run(Stack&), which makes an interpreter, runs it and returns; the functions
+ * before it (GraphFunction::run, GraphExecutor::run) leave by tail calls and have no end. It has no
+ * exported symbol; exported GraphExecutor::run is two instructions:
+ *
+ *	mov (%rdi),%rdi; jmp GraphExecutorImplBase::run
+ *
+ * The function's name is a member, right before num_inputs (torch/csrc/jit/runtime/
+ * graph_executor_impl.h: graph, function_name_, num_inputs), and run() begins by comparing the stack's
+ * size with num_inputs. What the interpreter calls by itself is in line and not seen here.
+ */
+#include "plan/special_sites.h"
+
+/* Where GraphExecutor::run jumps to; 0: not in that form. */
+static uint64_t forwarded_to(const struct flow *f)
+{
+	uint32_t at = 0, i;
+	struct insn_ops o;
+	bool loaded = false;
+
+	for (i = 0; i < 4 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+		const struct insn *in = &f->nodes[at].in;
+
+		if (in->cls == INSN_JMP)
+			return loaded && (in->target < f->parts[0].start ||
+					  in->target >= f->parts[0].end) ?
+				       in->target :
+				       0;
+		if (!flow_node__ops(&f->nodes[at], &o))
+			return 0;
+		if (insn_ops__is_load(&o) && o.base == REG_RDI && o.reg == REG_RDI && !o.disp)
+			loaded = true;
+		else if (!insn__is_endbr64(f->nodes[at].bytes, in->len))
+			return 0;
+	}
+	return 0;
+}
+
+/* The first comparison of a register with a member of `this`: num_inputs. */
+static uint16_t name_offset(const struct flow *f, bool old_string_abi)
+{
+	int64_t string_sz = old_string_abi ? 8 : 32;
+	uint32_t at = 0, i;
+	struct insn_ops o;
+
+	for (i = 0; i < 24 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+		if (f->nodes[at].in.cls != INSN_OTHER)
+			break;
+		if (!flow_node__ops(&f->nodes[at], &o) || o.map ||
+		    (o.opcode != 0x39 && o.opcode != 0x3b) || !o.mem || o.base != REG_RDI)
+			continue;
+		if (o.disp < 8 + string_sz || o.disp > 256)
+			break;
+		return (uint16_t)(o.disp - string_sz);
+	}
+	return PTB_OFF_UNKNOWN;
+}
+
+static int mark_interpreter(struct plan_build *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->flow.cnt; i++)
+		if (b->flow.nodes[i].in.cls == INSN_CALL &&
+		    (lib_code__callee(b->lc, b->flow.nodes[i].in.target) & CALLEE_INTERPRETER))
+			b->finder.work[i] = 1;
+	return 0;
+}
+
+int script_sites__add(struct plan_build *b)
+{
+	const struct sym_list *l = &b->lc->topics[TOPIC_SCRIPT];
+	struct func_probe fp = { .name = "GraphExecutor::run", .kind = PTB_FUNC_SCRIPT,
+				 .enter = PTB_PROG_SCRIPT_ENTER, .mark = mark_interpreter };
+	enum ptb_refusal why;
+	uint32_t idx;
+	int err;
+
+	if (!l->cnt)
+		return b->lc->role == TORCH_LIB_CPU ?
+			       special_sites__missing(b, fp.name, PTB_FUNC_SCRIPT,
+						      PTB_REFUSE_NO_SYMBOL) :
+			       0;
+	err = flow__build(&b->flow, &b->lc->src, l->syms[0].addr, &why);
+	if (err)
+		return err;
+	fp.entry = why == PTB_REFUSE_NONE ? forwarded_to(&b->flow) : 0;
+	if (!fp.entry)
+		return plan_build__func(b, fp.name, l->syms[0].addr, PTB_FUNC_SCRIPT,
+					PTB_REFUSE_LAYOUT_UNKNOWN, &idx);
+	err = flow__build(&b->flow, &b->lc->src, fp.entry, &why);
+	if (err)
+		return err;
+	if (why == PTB_REFUSE_NONE) {
+		b->plan->layout.script_name_off =
+			name_offset(&b->flow, b->plan->layout.old_string_abi);
+		if (b->plan->layout.script_name_off == PTB_OFF_UNKNOWN)
+			why = PTB_REFUSE_LAYOUT_UNKNOWN;
+	}
+	return plan_build__probe_built(b, &fp, why, &idx);
+}

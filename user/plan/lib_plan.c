@@ -13,6 +13,7 @@
 #include "plan/op_sites.h"
 #include "plan/plan_build.h"
 #include "plan/plan_cache.h"
+#include "plan/plan_child.h"
 #include "plan/special_sites.h"
 
 /* In a static build one file plays several roles; it is analysed for the first of them. */
@@ -78,7 +79,9 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 	bool use_cache = !opts || opts->use_cache;
 	const char *dir = opts ? opts->cache_dir : NULL;
 	uint64_t begin = clock__mono_ns();
-	struct torch_plan *plan;
+	struct torch_plan *plan = NULL;
+	uint8_t *image = NULL;
+	size_t len = 0;
 	int err;
 
 	*out = NULL;
@@ -87,24 +90,24 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
 		return 0;
 	}
-	plan = calloc(1, sizeof(*plan));
-	if (!plan)
-		return -ENOMEM;
-	err = make_plan(tp, plan);
+	err = plan_child__make(tp, make_plan, &image, &len);
+	if (!err)
+		err = plan_cache__decode(image, len, &plan);
 	if (!err && !plan->site_cnt) {
 		pr_error("process %d: no function of its torch libraries can be probed", tp->pid);
 		err = -ENOTSUP;
 	}
-	if (err) {
+	if (!err) {
+		pr_debug("%u functions, %u sites in %llu us", plan->func_cnt, plan->site_cnt,
+			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
+		if (use_cache)
+			plan_cache__store(tp, dir, image, len);
+		*out = plan;
+	} else {
 		torch_plan__free(plan);
-		return err;
 	}
-	pr_debug("%u functions, %u sites in %llu us", plan->func_cnt, plan->site_cnt,
-		 (unsigned long long)(clock__mono_ns() - begin) / 1000);
-	if (use_cache)
-		plan_cache__write(tp, dir, plan);
-	*out = plan;
-	return 0;
+	free(image);
+	return err;
 }
 
 void torch_plan__free(struct torch_plan *plan)

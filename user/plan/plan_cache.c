@@ -21,7 +21,6 @@
 #include "target/elf_file.h"
 
 #define CACHE_VERSION 2
-#define CACHE_MAX (64u << 20) /* bytes of a file that is read at all */
 
 struct cache_head {
 	char magic[8];
@@ -118,7 +117,7 @@ static int read_file(const char *path, uint8_t **out, size_t *len)
 		err = -errno;
 	else if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
 		err = -EPERM;
-	else if (st.st_size < (off_t)sizeof(struct cache_head) || st.st_size > CACHE_MAX)
+	else if (st.st_size < (off_t)sizeof(struct cache_head) || st.st_size > PLAN_IMAGE_MAX)
 		err = -EINVAL;
 	*len = 0;
 	*out = err ? NULL : malloc((size_t)st.st_size);
@@ -205,7 +204,7 @@ static int take_sites(struct torch_plan *p, const uint8_t *rec)
 	return 0;
 }
 
-static int parse(const uint8_t *data, size_t len, struct torch_plan **out)
+int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 {
 	const uint8_t *body = data + sizeof(struct cache_head), *p = body;
 	struct torch_plan *plan;
@@ -246,7 +245,6 @@ static int parse(const uint8_t *data, size_t len, struct torch_plan **out)
 		torch_plan__free(plan);
 		return err;
 	}
-	plan->from_cache = true;
 	*out = plan;
 	return 0;
 }
@@ -263,8 +261,10 @@ int plan_cache__read(const struct torch_proc *tp, const char *dir, struct torch_
 		return -ENOENT;
 	err = read_file(path, &data, &len);
 	if (!err) {
-		err = parse(data, len, out);
+		err = plan_cache__decode(data, len, out);
 		free(data);
+		if (!err)
+			(*out)->from_cache = true;
 	}
 	if (err && err != -ENOENT)
 		pr_debug("%s is not used: %s", path, errstr(err));
@@ -324,10 +324,10 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 }
 
 /* Under another name first, so that a reader never sees half a file. */
-static int write_file(const char *path, const struct image *im)
+static int write_file(const char *path, const uint8_t *data, size_t len)
 {
 	char tmp[PATH_MAX + 16];
-	uint32_t done = 0;
+	size_t done = 0;
 	ssize_t n;
 	int fd, err = 0;
 
@@ -335,12 +335,12 @@ static int write_file(const char *path, const struct image *im)
 	fd = mkostemp(tmp, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	while (done < im->len && !err) {
-		n = write(fd, im->data + done, im->len - done);
+	while (done < len && !err) {
+		n = write(fd, data + done, len - done);
 		if (n < 0)
 			err = -errno;
 		else
-			done += (uint32_t)n;
+			done += (size_t)n;
 	}
 	if (close(fd) && !err)
 		err = -errno;
@@ -351,7 +351,7 @@ static int write_file(const char *path, const struct image *im)
 	return err;
 }
 
-void plan_cache__write(const struct torch_proc *tp, const char *dir, const struct torch_plan *plan)
+int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len)
 {
 	struct cache_head h = {
 		.version = CACHE_VERSION, .func_sz = sizeof(struct cache_func),
@@ -362,12 +362,8 @@ void plan_cache__write(const struct torch_proc *tp, const char *dir, const struc
 		.names_disagree = plan->names_disagree,
 	};
 	struct image im = { 0 }, texts = { 0 };
-	char path[PATH_MAX];
 	int err;
 
-	if (!cache_path(tp, dir, path, sizeof(path)))
-		return;
-	mkdir(dir ? dir : PLAN_CACHE_DIR, 0755); /* an error shows when the file is made */
 	put(&im, &h, sizeof(h));
 	put_plan(&im, &texts, plan);
 	err = im.err ? im.err : texts.err;
@@ -377,10 +373,24 @@ void plan_cache__write(const struct torch_proc *tp, const char *dir, const struc
 		h.text_sz = texts.len;
 		h.crc = file_crc(h, im.data + sizeof(h), im.len - sizeof(h));
 		memcpy(im.data, &h, sizeof(h));
-		err = write_file(path, &im);
+		*out = im.data;
+		*len = im.len;
+		im.data = NULL;
 	}
-	if (err)
-		pr_debug("cannot keep the plan as %s: %s", path, errstr(err));
 	free(im.data);
 	free(texts.data);
+	return err;
+}
+
+void plan_cache__store(const struct torch_proc *tp, const char *dir, const uint8_t *data, size_t len)
+{
+	char path[PATH_MAX];
+	int err;
+
+	if (!cache_path(tp, dir, path, sizeof(path)))
+		return;
+	mkdir(dir ? dir : PLAN_CACHE_DIR, 0755); /* an error shows when the file is made */
+	err = write_file(path, data, len);
+	if (err)
+		pr_debug("cannot keep the plan as %s: %s", path, errstr(err));
 }

@@ -6,13 +6,23 @@
 #ifndef PLAN_PLAN_CACHE_H
 #define PLAN_PLAN_CACHE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "plan/lib_plan.h"
 
 #define PLAN_CACHE_DIR "/var/cache/ptbpf"
 
 /* 0: *out is the cached plan; -ENOENT or another negative errno: there is none to use. */
 int plan_cache__read(const struct torch_proc *tp, const char *dir, struct torch_plan **out);
-/* Failure is of no consequence: the plan is made again next time. */
-void plan_cache__write(const struct torch_proc *tp, const char *dir, const struct torch_plan *plan);
+/* Keeps an encoded plan. Failure is of no consequence: the plan is made again next time. */
+void plan_cache__store(const struct torch_proc *tp, const char *dir, const uint8_t *data, size_t len);
+
+#define PLAN_IMAGE_MAX (32u << 20) /* bytes of an encoded plan */
+
+/* A plan as bytes; *out from malloc. 0 or -ENOMEM. */
+int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len);
+/* The bytes are not trusted: -EINVAL for anything that does not fit. */
+int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out);
 
 #endif /* PLAN_PLAN_CACHE_H */

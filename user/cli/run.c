@@ -103,7 +103,8 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 {
 	struct probe_set_opts opts = { .ring_bytes = cfg->ring_bytes,
 				       .force_perf = cfg->perf_uprobes,
-				       .follow_tasks = true };
+				       .follow_tasks = true,
+				       .watch_children = cfg->children };
 	struct run *run = calloc(1, sizeof(*run));
 	int err;
 

@@ -28,7 +28,7 @@ int node_enter(struct pt_regs *ctx)
 	struct hit hit;
 	__u64 node;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_NODE_ENTER))
 		return 0;
 	cfg = hit_cfg(&hit);
 	if (!cfg)
@@ -87,7 +87,7 @@ int seq_probe(struct pt_regs *ctx)
 	struct hit hit;
 	__u8 flags = 0;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_SEQ))
 		return 0;
 	cfg = hit_cfg(&hit);
 	if (!cfg)

@@ -8,13 +8,11 @@ SEC("uprobe.multi")
 int calib(struct pt_regs *ctx)
 {
 	struct hit hit = { .quiet = true };
-	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	if (*(volatile __u32 *)&active)
-		hit.proc = PTB_COOKIE_PROC(cookie);
 	hit.ts_ns = bpf_ktime_get_ns();
-	hit.site = PTB_COOKIE_SITE(cookie);
 	current_ids(&hit.tgid, &hit.tid);
+	if (!site_find(ctx, &hit, PTB_PROG_CALIB))
+		return 0;
 	return emit_sp(&hit, PTB_REC_OP_ENTER, PT_REGS_SP(ctx));
 }
 

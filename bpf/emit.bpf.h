@@ -55,22 +55,39 @@ static __always_inline void current_ids(__u32 *tgid, __u32 *tid)
 	}
 }
 
-/* First thing in a program: false outside the window. */
-static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit)
+/* The site that was hit by current process hit->tgid. False: not one of ours. */
+static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
 	__u64 cookie;
 
+	if (site_by_ip) {
+		struct ptb_ip_key key = { .ip = PT_REGS_IP(ctx), .tgid = hit->tgid, .prog = prog };
+		__u64 *found = bpf_map_lookup_elem(&site_of_ip, &key);
+
+		if (!found) {
+			count(PTB_CNT_FOREIGN);
+			return false;
+		}
+		cookie = *found;
+	} else {
+		cookie = bpf_get_attach_cookie(ctx);
+	}
+	hit->site = PTB_COOKIE_SITE(cookie);
+	hit->proc = PTB_COOKIE_PROC(cookie);
+	return true;
+}
+
+/* First thing in a program: false outside the window. */
+static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit, __u32 prog)
+{
 	if (!*(volatile __u32 *)&active) {
 		count(PTB_CNT_OUT_OF_WINDOW);
 		return false;
 	}
-	cookie = bpf_get_attach_cookie(ctx);
-	hit->site = PTB_COOKIE_SITE(cookie);
-	hit->proc = PTB_COOKIE_PROC(cookie);
 	hit->quiet = false;
 	hit->ts_ns = bpf_ktime_get_ns();
 	current_ids(&hit->tgid, &hit->tid);
-	return true;
+	return site_find(ctx, hit, prog);
 }
 
 static __always_inline void hdr_fill(struct ptb_rec_hdr *h, __u32 len, __u8 kind, __u8 flags,

@@ -15,6 +15,7 @@ const volatile __u32 ring_mask = 0;
 const volatile __u64 ring_half = 0; /* bytes; a ring fuller than this wakes the reader */
 const volatile __u32 ns_level = 0;  /* depth of ptbpf's pid namespace; 0: the initial one */
 const volatile __u32 ns_inum = 0;   /* its inode, used when ns_level > 0 */
+const volatile __u32 site_by_ip = 0; /* no cookies: look the site up by its address */
 const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
 
 /* Written by user space at any time: the window. On its own cache line, every hit reads it. */
@@ -46,6 +47,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct ptb_proc_cfg);
 } proc_cfg SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 17);
+	__type(key, struct ptb_ip_key);
+	__type(value, __u64); /* cookie */
+} site_of_ip SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -85,7 +93,6 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16 * PTB_PROC_MAX);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32); /* tgid */
 	__type(value, __u32);
 } watched SEC(".maps");

@@ -9,7 +9,7 @@ int op_enter(struct pt_regs *ctx)
 {
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_OP_ENTER))
 		return 0;
 	return emit_sp(&hit, PTB_REC_OP_ENTER, PT_REGS_SP(ctx));
 }
@@ -19,7 +19,7 @@ int op_exit(struct pt_regs *ctx)
 {
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_OP_EXIT))
 		return 0;
 	return emit_sp(&hit, PTB_REC_OP_EXIT, PT_REGS_SP(ctx));
 }

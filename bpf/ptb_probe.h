@@ -19,7 +19,7 @@
 	X(BOXED_ENTER,  2, "OperatorDef* through rdi or rsi (cfg.boxed_handle_reg)")              \
 	X(NODE_ENTER,   3, "rdx = Node*")                                                         \
 	X(PYFUNC_ENTER, 4, "rdi = PyTypeObject*: tp_name")                                        \
-	X(SCRIPT_ENTER, 5, "rdi = GraphFunction*: its name")                                      \
+	X(SCRIPT_ENTER, 5, "rdi = GraphExecutorImplBase*: its name")                             \
 	X(SCOPE_STRING, 6, "rsi = std::string const&: name of the next scope")                    \
 	X(SCOPE_CSTR,   7, "rdi, rsi = char const*: 'a: b', name of the next scope")              \
 	X(SCOPE_CTOR,   8, "rdi = RecordFunction*, esi = scope")                                  \
@@ -42,6 +42,13 @@ enum ptb_prog {
 #define PTB_COOKIE_SITE(c) ((__u32)(c))
 #define PTB_COOKIE_PROC(c) ((__u32)((c) >> 32))
 
+/* Kernels without a cookie per site: its address in the process names the cookie (map site_of_ip). */
+struct ptb_ip_key {
+	__u64 ip;
+	__u32 tgid;
+	__u32 prog; /* enum ptb_prog: several programs may share a site */
+};
+
 #define PTB_PROC_MAX 1024 /* processes in one session */
 
 /* Facts of one process (one build of torch at one load address). Offsets of 0xffff: not known. */
@@ -51,7 +58,7 @@ struct ptb_proc_cfg {
 	__u16 node_seq_off;    /* Node::sequence_nr_ */
 	__u16 node_thread_off; /* Node::thread_id_ */
 	__u16 pynode_obj_off;  /* PyNode::obj: PyObject* */
-	__u16 script_name_off; /* GraphFunction: std::string of its bare name */
+	__u16 script_name_off; /* GraphExecutorImplBase: std::string of its name */
 	__u8 old_string_abi;   /* std::string is one pointer, length at text-24 */
 	__u8 boxed_handle_reg; /* OperatorHandle* in 0: rdi, 1: rsi; the stack in the next register */
 	__u16 string_ivalue_off; /* ConstantString: std::string after the object header; 24 or 16 */

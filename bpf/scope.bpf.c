@@ -34,7 +34,7 @@ int pyfunc_enter(struct pt_regs *ctx)
 	struct hit hit;
 	__u64 name;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_PYFUNC_ENTER))
 		return 0;
 	s = scratch_get();
 	if (!s)
@@ -55,7 +55,7 @@ int script_enter(struct pt_regs *ctx)
 	struct scratch *s;
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_SCRIPT_ENTER))
 		return 0;
 	cfg = hit_cfg(&hit);
 	if (!cfg)
@@ -81,7 +81,7 @@ int scope_string(struct pt_regs *ctx)
 	struct scratch *s;
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_SCOPE_STRING))
 		return 0;
 	cfg = hit_cfg(&hit);
 	if (!cfg)
@@ -104,7 +104,7 @@ int scope_cstr(struct pt_regs *ctx)
 	struct hit hit;
 	char *dst;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_SCOPE_CSTR))
 		return 0;
 	s = scratch_get();
 	if (!s)
@@ -152,7 +152,7 @@ int scope_ctor(struct pt_regs *ctx)
 	struct hit hit;
 	__u8 flags = 0;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_SCOPE_CTOR))
 		return 0;
 	r.sp = PT_REGS_SP(ctx);
 	r.handle = PT_REGS_PARM1(ctx);
@@ -191,7 +191,7 @@ int before_cstr(struct pt_regs *ctx)
 	struct scratch *s;
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_BEFORE_CSTR))
 		return 0;
 	s = scratch_get();
 	if (!s)
@@ -210,7 +210,7 @@ int before_str(struct pt_regs *ctx)
 	struct scratch *s;
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_BEFORE_STR))
 		return 0;
 	cfg = hit_cfg(&hit);
 	if (!cfg)
@@ -239,7 +239,7 @@ int before_var(struct pt_regs *ctx)
 	struct scratch *s;
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_BEFORE_VAR))
 		return 0;
 	if (bpf_probe_read_user(&var, sizeof(var), (void *)(PT_REGS_SP(ctx) + 8))) {
 		count(PTB_CNT_READ_FAULT);
@@ -264,7 +264,7 @@ int scope_end(struct pt_regs *ctx)
 	struct scope_key key = {};
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_SCOPE_END))
 		return 0;
 	key.handle = PT_REGS_PARM1(ctx);
 	key.tgid = hit.tgid;
@@ -319,7 +319,7 @@ int boxed_enter(struct pt_regs *ctx)
 	barrier_var(handle);
 	barrier_var(stack);
 	barrier_var(third);
-	if (!hit_begin(ctx, &hit))
+	if (!hit_begin(ctx, &hit, PTB_PROG_BOXED_ENTER))
 		return 0;
 	cfg = hit_cfg(&hit);
 	if (!cfg)

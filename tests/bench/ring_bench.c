@@ -89,7 +89,7 @@ int main(void)
 
 	if (must_skip())
 		return 77;
-	ps = open_set(4 << 20, false, false);
+	ps = open_set(4 << 20, LINKS_MULTI, false);
 	target__start(&t, TARGET_CALLS);
 	for (int i = 0; i < ROUNDS; i++) {
 		uint64_t bytes = 0, start;

@@ -208,9 +208,11 @@ bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const cha
 
 /* ---- probes ---- */
 
-struct probe_set *open_set(uint64_t ring_bytes, bool perf, bool tasks)
+struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks)
 {
-	struct probe_set_opts opts = { .ring_bytes = ring_bytes, .force_perf = perf, .follow_tasks = tasks };
+	struct probe_set_opts opts = { .ring_bytes = ring_bytes, .follow_tasks = tasks,
+					.force_perf = links != LINKS_MULTI,
+					.perf_single = links == LINKS_SINGLE };
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");

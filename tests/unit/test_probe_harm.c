@@ -25,9 +25,9 @@ static const struct named_site throw_sites[] = {
 };
 
 /* Three of four calls throw through two probed frames. */
-static void run_throws(bool perf)
+static void run_throws(enum links links)
 {
-	struct probe_set *ps = open_set(1 << 25, perf, false);
+	struct probe_set *ps = open_set(1 << 25, links, false);
 	struct records r = {};
 	struct target t;
 	uint64_t sum;
@@ -52,19 +52,24 @@ static void run_throws(bool perf)
 
 static void test_throws_multi(void)
 {
-	run_throws(false);
+	run_throws(LINKS_MULTI);
 }
 
-static void test_throws_perf(void)
+static void test_throws_trace(void)
 {
-	run_throws(true);
+	run_throws(LINKS_TRACE);
+}
+
+static void test_throws_single(void)
+{
+	run_throws(LINKS_SINGLE);
 }
 
 /* Attaches and detaches while the target runs on; its answer stays what it was. */
 static void run_churn(const char *path, const char *command, const struct named_site *sites, uint32_t cnt,
-		      bool perf)
+		      enum links links)
 {
-	struct probe_set *ps = open_set(0, perf, true);
+	struct probe_set *ps = open_set(0, links, true);
 	struct records r = {};
 	struct target t;
 	uint64_t sum, got = 0;
@@ -95,23 +100,23 @@ static void run_churn(const char *path, const char *command, const struct named_
 
 static void test_churn_threads(void)
 {
-	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, false);
+	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, LINKS_MULTI);
 }
 
 static void test_churn_throws(void)
 {
-	run_churn(TARGET_THROWS, "throws 20000", throw_sites, 4, false);
+	run_churn(TARGET_THROWS, "throws 20000", throw_sites, 4, LINKS_MULTI);
 }
 
-static void test_churn_perf(void)
+static void test_churn_trace(void)
 {
-	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, true);
+	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, LINKS_TRACE);
 }
 
 /* A child inherits the breakpoints; it computes the same, and reports nothing for its parent. */
-static void run_fork(bool perf)
+static void run_fork(enum links links)
 {
-	struct probe_set *ps = open_set(0, perf, true);
+	struct probe_set *ps = open_set(0, links, true);
 	const struct ptb_task *f;
 	struct records r = {};
 	struct target t;
@@ -140,12 +145,17 @@ static void run_fork(bool perf)
 
 static void test_fork_multi(void)
 {
-	run_fork(false);
+	run_fork(LINKS_MULTI);
 }
 
-static void test_fork_perf(void)
+static void test_fork_trace(void)
 {
-	run_fork(true);
+	run_fork(LINKS_TRACE);
+}
+
+static void test_fork_single(void)
+{
+	run_fork(LINKS_SINGLE);
 }
 
 /* With watch_children the child's own end is told too. */
@@ -175,7 +185,7 @@ static void test_watch_children(void)
 
 static void test_task_life(void)
 {
-	struct probe_set *ps = open_set(0, false, true);
+	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	const struct ptb_task *e;
 	struct records r = {};
 	struct target t;
@@ -215,7 +225,7 @@ static void test_task_life(void)
 }
 
 /* kill -9 of the tracer, probes attached and active: the kernel cleans up, the target goes on. */
-static void run_killed(bool perf)
+static void run_killed(enum links links)
 {
 	struct target t;
 	uint64_t sum, got = 0;
@@ -229,7 +239,7 @@ static void run_killed(bool perf)
 	tracer = fork();
 	CU_ASSERT_FATAL(tracer >= 0);
 	if (tracer == 0) {
-		struct probe_set *ps = open_set(0, perf, true);
+		struct probe_set *ps = open_set(0, links, true);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (attach_sites_to(ps, &t, NULL, op_sites, 2, NULL) == 2) {
@@ -256,18 +266,23 @@ static void run_killed(bool perf)
 
 static void test_killed_multi(void)
 {
-	run_killed(false);
+	run_killed(LINKS_MULTI);
 }
 
-static void test_killed_perf(void)
+static void test_killed_trace(void)
 {
-	run_killed(true);
+	run_killed(LINKS_TRACE);
+}
+
+static void test_killed_single(void)
+{
+	run_killed(LINKS_SINGLE);
 }
 
 /* The target dies while it is traced: the set stays usable. */
 static void test_target_dies(void)
 {
-	struct probe_set *ps = open_set(0, false, true);
+	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
 	struct records r = {};
 	struct target t, next;
 	uint32_t proc;
@@ -299,16 +314,19 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "100,000 calls, exceptions through probed frames (uprobe_multi)", test_throws_multi },
-		{ "100,000 calls, exceptions through probed frames (perf events)", test_throws_perf },
+		{ "100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace },
+		{ "100,000 calls, exceptions through probed frames (single events)", test_throws_single },
 		{ "100 times attached and detached, 16 threads", test_churn_threads },
 		{ "100 times attached and detached, exceptions", test_churn_throws },
-		{ "100 times attached and detached, 16 threads (perf events)", test_churn_perf },
+		{ "100 times attached and detached, 16 threads (tracefs)", test_churn_trace },
 		{ "fork (uprobe_multi)", test_fork_multi },
-		{ "fork (perf events)", test_fork_perf },
+		{ "fork (tracefs)", test_fork_trace },
+		{ "fork (single events)", test_fork_single },
 		{ "children watched from birth", test_watch_children },
 		{ "threads, exec, exit", test_task_life },
 		{ "kill -9 of the tracer (uprobe_multi)", test_killed_multi },
-		{ "kill -9 of the tracer (perf events)", test_killed_perf },
+		{ "kill -9 of the tracer (tracefs)", test_killed_trace },
+		{ "kill -9 of the tracer (single events)", test_killed_single },
 		{ "kill -9 of the target", test_target_dies },
 		CU_TEST_INFO_NULL,
 	};

@@ -64,16 +64,16 @@ static void sort_by_time(struct records *r)
 	}
 }
 
-static void run_pairs(bool perf)
+static void run_pairs(enum links links)
 {
-	struct probe_set *ps = open_set(0, perf, false);
+	struct probe_set *ps = open_set(0, links, false);
 	struct records r = {};
 	struct target t;
 	uint64_t begin, end, sum;
 
 	target__start(&t, TARGET_CALLS);
 	sum = target__run(&t, "calls 500 3");
-	CU_ASSERT_EQUAL(probe_set__uses_multi(ps), !perf);
+	CU_ASSERT_EQUAL(probe_set__uses_multi(ps), links == LINKS_MULTI);
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
 	CU_ASSERT_EQUAL(target__run(&t, "calls 500 3"), sum);
 	records__collect(&r, ps);
@@ -106,17 +106,22 @@ static void run_pairs(bool perf)
 
 static void test_pairs_multi(void)
 {
-	run_pairs(false);
+	run_pairs(LINKS_MULTI);
 }
 
-static void test_pairs_perf(void)
+static void test_pairs_trace(void)
 {
-	run_pairs(true);
+	run_pairs(LINKS_TRACE);
+}
+
+static void test_pairs_single(void)
+{
+	run_pairs(LINKS_SINGLE);
 }
 
 static void test_threads(void)
 {
-	struct probe_set *ps = open_set(0, false, false);
+	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	struct records r = {};
 	struct target t;
 	uint64_t sum;
@@ -143,7 +148,7 @@ static void test_threads(void)
 /* Everything that does not fit is counted, with the interval in which it happened. */
 static void test_losses_counted(void)
 {
-	struct probe_set *ps = open_set(4096, false, false);
+	struct probe_set *ps = open_set(4096, LINKS_MULTI, false);
 	uint64_t begin, end, lost = 0;
 	struct ring_loss loss;
 	struct records r = {};
@@ -189,7 +194,7 @@ static void test_losses_counted(void)
 /* The reader is woken when a ring is more than half full, and not before. */
 static void test_wakeup(void)
 {
-	struct probe_set *ps = open_set(1 << 20, false, false);
+	struct probe_set *ps = open_set(1 << 20, LINKS_MULTI, false);
 	struct pollfd pfd = { .fd = probe_set__poll_fd(ps), .events = POLLIN };
 	struct records r = {};
 	struct target t;
@@ -210,9 +215,9 @@ static void test_wakeup(void)
 }
 
 /* Offsets that the kernel will not take are found one by one; all others are attached. */
-static void run_bisect(bool perf)
+static void run_bisect(enum links links)
 {
-	struct probe_set *ps = open_set(0, perf, false);
+	struct probe_set *ps = open_set(0, links, false);
 	struct probe_site list[40] = {};
 	struct probe_lib lib = { .sites = list, .cnt = 40 };
 	struct ptb_proc_cfg cfg = {};
@@ -228,14 +233,14 @@ static void run_bisect(bool perf)
 
 		list[i].id = i + 1;
 		list[i].prog = i % 2 ? PTB_PROG_OP_EXIT : PTB_PROG_OP_ENTER;
-		list[i].offset = target__value(&t, bad ? "refused_site" :
-						   i % 2 ? "site_op_exit" : "site_op_enter");
+		list[i].offset = bad ? target__value(&t, "refused_site") + (i == 18 || i == 39) :
+				       target__value(&t, "many_sites") + i * target__value(&t, "many_stride");
 	}
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), 36);
 	for (uint32_t i = 0; i < 40; i++)
 		CU_ASSERT_EQUAL(list[i].refused, i == 0 || i == 17 || i == 18 || i == 39);
 	probe_set__activate(ps);
-	target__run(&t, "calls 100 0");
+	target__run(&t, "many 100");
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(r.cnt, 3600);
 	for (uint32_t i = 0; i < 40; i++)
@@ -248,17 +253,22 @@ static void run_bisect(bool perf)
 
 static void test_bisect_multi(void)
 {
-	run_bisect(false);
+	run_bisect(LINKS_MULTI);
 }
 
-static void test_bisect_perf(void)
+static void test_bisect_trace(void)
 {
-	run_bisect(true);
+	run_bisect(LINKS_TRACE);
+}
+
+static void test_bisect_single(void)
+{
+	run_bisect(LINKS_SINGLE);
 }
 
 static void test_remove_process(void)
 {
-	struct probe_set *ps = open_set(0, false, false);
+	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	struct target one, two;
 	struct records r = {};
 	uint32_t p1, p2, p3;
@@ -295,9 +305,9 @@ static void test_remove_process(void)
 }
 
 /* Calibration leaves nothing behind and is refused once a process is attached. */
-static void run_cost(bool perf)
+static void run_cost(enum links links)
 {
-	struct probe_set *ps = open_set(4096, perf, false);
+	struct probe_set *ps = open_set(4096, links, false);
 	struct records r = {};
 	struct ring_loss loss;
 	struct target t;
@@ -319,12 +329,17 @@ static void run_cost(bool perf)
 
 static void test_cost_multi(void)
 {
-	run_cost(false);
+	run_cost(LINKS_MULTI);
 }
 
-static void test_cost_perf(void)
+static void test_cost_trace(void)
 {
-	run_cost(true);
+	run_cost(LINKS_TRACE);
+}
+
+static void test_cost_single(void)
+{
+	run_cost(LINKS_SINGLE);
 }
 
 static void test_refusals(void)
@@ -340,7 +355,7 @@ static void test_refusals(void)
 	CU_ASSERT_EQUAL(probe_set__open(&odd, &ps), -EINVAL);
 	CU_ASSERT_PTR_NULL(ps);
 	probe_set__free(NULL);
-	ps = open_set(4096, false, false);
+	ps = open_set(4096, LINKS_MULTI, false);
 	target__start(&t, TARGET_CALLS);
 	cfg.tgid = (uint32_t)t.pid;
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -ENOENT);
@@ -361,15 +376,18 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "pairs are exact, window sharp (uprobe_multi)", test_pairs_multi },
-		{ "pairs are exact, window sharp (perf events)", test_pairs_perf },
+		{ "pairs are exact, window sharp (tracefs)", test_pairs_trace },
+		{ "pairs are exact, window sharp (single events)", test_pairs_single },
 		{ "many threads", test_threads },
 		{ "losses are counted", test_losses_counted },
 		{ "wake-up at half full", test_wakeup },
 		{ "refused offsets are bisected (uprobe_multi)", test_bisect_multi },
-		{ "refused offsets are marked (perf events)", test_bisect_perf },
+		{ "refused offsets are bisected (tracefs)", test_bisect_trace },
+		{ "refused offsets are bisected (single events)", test_bisect_single },
 		{ "a process is removed", test_remove_process },
 		{ "cost of a hit (uprobe_multi)", test_cost_multi },
-		{ "cost of a hit (perf events)", test_cost_perf },
+		{ "cost of a hit (tracefs)", test_cost_trace },
+		{ "cost of a hit (single events)", test_cost_single },
 		{ "what cannot work is refused", test_refusals },
 		CU_TEST_INFO_NULL,
 	};

@@ -12,7 +12,7 @@ static void run_names(const char *site, uint8_t prog, const struct ptb_proc_cfg 
 		      struct records *r, struct target *t, struct probe_set **keep)
 {
 	struct named_site sites[] = { { site, prog } };
-	struct probe_set *ps = open_set(0, false, false);
+	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	char cmd[256];
 
 	snprintf(cmd, sizeof(cmd), "names %s", text);
@@ -259,7 +259,7 @@ static void test_scope_life(void)
 		{ "site_end_enter", PTB_PROG_SCOPE_END },
 		{ "site_variant_enter", PTB_PROG_BEFORE_VAR },
 	};
-	struct probe_set *ps = open_set(0, false, false);
+	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	const struct ptb_scope_begin *b;
 	const struct ptb_scope_end *e;
 	struct records r = {};

@@ -76,6 +76,20 @@ __asm__(".pushsection .text.sites,\"ax\",@progbits\n"
 	".popsection\n");
 extern const char refused_site[];
 
+/* Forty sites in a row, MANY_STRIDE bytes each: push, and the stack pointer back. */
+#define MANY_STRIDE 6
+void many_sites(void);
+__asm__(".pushsection .text.sites,\"ax\",@progbits\n"
+	".globl many_sites\n"
+	".type many_sites, @function\n"
+	"many_sites:\n"
+	".rept 40\n"
+	"	push %rbx\n"
+	"	lea 8(%rsp), %rsp\n"
+	".endr\n"
+	"	ret\n"
+	".popsection\n");
+
 static __thread uint64_t tls_seq = 41;
 
 static int print_tls(struct dl_phdr_info *info, size_t size, void *arg)
@@ -213,6 +227,8 @@ static void print_sites(void)
 	SITE_PRINT(site_end);
 	SITE_PRINT(site_variant);
 	site_print("refused_site", refused_site);
+	site_print("many_sites", (const char *)(uintptr_t)many_sites);
+	printf("site many_stride %d\n", MANY_STRIDE);
 	dl_iterate_phdr(print_tls, NULL);
 	prepare();
 	printf("ready\n");
@@ -234,6 +250,9 @@ int main(int argc, char **argv)
 			sum = 0;
 			calls(a, b);
 			answer = sum;
+		} else if (sscanf(line, "many %ld", &a) == 1) {
+			for (long i = 0; i < a; i++)
+				many_sites();
 		} else if (sscanf(line, "cost %ld", &a) == 1) {
 			answer = cost(a);
 		} else if (sscanf(line, "threads %ld %ld", &a, &b) == 2) {

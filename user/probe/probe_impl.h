@@ -8,7 +8,7 @@
 struct bpf_program;
 struct bpf_link;
 
-/* ---- links: attach_multi.c, attach_perf.c ---- */
+/* ---- links.c: lists of links; refused sites ---- */
 
 struct link_list {
 	struct bpf_link **items;
@@ -16,7 +16,13 @@ struct link_list {
 };
 int link_list__add(struct link_list *l, struct bpf_link *link); /* takes it, also on -ENOMEM */
 int link_list__move(struct link_list *to, struct link_list *from); /* -ENOMEM: unchanged */
-void link_list__clear(struct link_list *l);                     /* detaches all, frees */
+void link_list__clear(struct link_list *l);                        /* detaches all, frees */
+
+/* Events of tracefs, by number. */
+struct trace_events {
+	uint32_t *ids;
+	uint32_t cnt, cap;
+};
 
 /* All sites of one program in one file of one process. */
 struct attach_req {
@@ -28,17 +34,47 @@ struct attach_req {
 	uint32_t cnt;
 	struct link_list *links; /* out: appended */
 	uint32_t attached;       /* out */
+	/* attach_trace.c only */
+	struct trace_fs *trace;
+	struct trace_events *events; /* out: appended */
+	uint32_t *link_events;       /* by first site of a link; ~0: none */
 };
 
+/* Attaches req->sites[from..from + cnt) at once; NULL and errno. Called from several threads. */
+typedef struct bpf_link *(*link_fn)(struct attach_req *req, uint32_t from, uint32_t cnt);
 /* 0, or a negative errno that no choice of sites would cure; single refused sites are marked. */
-int attach_multi__sites(struct attach_req *req);
-int attach_perf__sites(struct attach_req *req);
-bool attach_multi__supported(void);
-/* File descriptors for `sites` perf-event probes. */
-int attach_perf__raise_limit(uint64_t sites);
+int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max);
 /* True for errors that concern the file, the process or the machine, not one offset. */
 bool attach__is_hard_error(int err);
-bool attach__file_is_mapped(pid_t tgid, const char *path);
+
+/* ---- the three ways to attach, each as attach__bisect() ---- */
+
+bool attach_multi__supported(void);
+int attach_multi__sites(struct attach_req *req);
+
+struct trace_fs;
+struct trace_fs *trace_fs__open(uint32_t ns_inum); /* NULL: not to be had here */
+void trace_fs__set_map(struct trace_fs *tf, int site_map_fd); /* of addresses, before the first attach */
+void trace_fs__free(struct trace_fs *tf);
+int attach_trace__sites(struct attach_req *req);
+/* After their links are closed. */
+void trace_fs__remove_events(struct trace_fs *tf, struct trace_events *ev);
+void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc);
+
+int attach_perf__sites(struct attach_req *req);
+int attach_perf__raise_limit(uint64_t sites); /* of file descriptors, for so many sites */
+
+/* ---- mapped.c ---- */
+
+struct code_map {
+	uint64_t start, end, off; /* executable memory [start, end) shows the file from off */
+};
+struct code_maps {
+	struct code_map *items;
+	uint32_t cnt, cap;
+};
+int code_maps__read(struct code_maps *m, pid_t tgid, const char *path); /* then free, also on error */
+void code_maps__free(struct code_maps *m);
 
 /* fn(arg, i) for every i below cnt, on a few threads; returns when all are done. */
 void parallel__run(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt);

@@ -21,6 +21,7 @@
 struct proc {
 	bool used;
 	struct link_list links;
+	struct trace_events events;
 };
 
 struct probe_set {
@@ -28,7 +29,9 @@ struct probe_set {
 	struct rings *rings;
 	struct bpf_program *progs[PTB_PROG_CNT];
 	bool multi;
+	struct trace_fs *trace; /* without multi: groups of probes; NULL: one perf event per probe */
 	struct proc procs[PTB_PROC_MAX];
+	struct trace_events cost_events;
 	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
 };
@@ -64,6 +67,23 @@ static void map_programs(struct probe_set *ps)
 	memcpy(ps->progs, progs, sizeof(progs));
 }
 
+/* Which way to attach; by address where the kernel keeps no cookie per site. */
+static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ns_inum)
+{
+	struct ptbpf_bpf *s = ps->skel;
+
+	ps->multi = !opts->force_perf && attach_multi__supported();
+	if (!ps->multi) {
+		for (uint32_t i = 0; i < PTB_PROG_CNT; i++)
+			bpf_program__set_expected_attach_type(ps->progs[i], (enum bpf_attach_type)0);
+		if (!opts->perf_single)
+			ps->trace = trace_fs__open(ns_inum);
+	}
+	s->rodata->site_by_ip = ps->trace != NULL;
+	if (!ps->trace)
+		bpf_map__set_max_entries(s->maps.site_of_ip, 1);
+}
+
 static int configure(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ring_cnt,
 		     uint64_t ring_bytes)
 {
@@ -78,10 +98,7 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	s->rodata->ns_level = level;
 	s->rodata->ns_inum = inum;
 	s->rodata->watch_children = opts->watch_children;
-	ps->multi = !opts->force_perf && attach_multi__supported();
-	if (!ps->multi)
-		for (uint32_t i = 0; i < PTB_PROG_CNT; i++)
-			bpf_program__set_expected_attach_type(ps->progs[i], (enum bpf_attach_type)0);
+	choose_links(ps, opts, inum);
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);
@@ -130,6 +147,8 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 		report_load_failure(err);
 		return err;
 	}
+	if (ps->trace)
+		trace_fs__set_map(ps->trace, bpf_map__fd(ps->skel->maps.site_of_ip));
 	return rings__open(ring_cnt, bytes, bpf_map__fd(ps->skel->maps.rings), &ps->rings);
 }
 
@@ -175,6 +194,7 @@ void probe_set__free(struct probe_set *ps)
 	if (ps->skel && ps->skel->bss)
 		__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_RELAXED);
 	probe_set__detach(ps);
+	trace_fs__free(ps->trace);
 	rings__free(ps->rings);
 	ptbpf_bpf__destroy(ps->skel);
 	free(ps);
@@ -189,7 +209,10 @@ bool probe_set__uses_multi(const struct probe_set *ps)
 
 static int attach_sites(struct probe_set *ps, struct attach_req *req)
 {
-	return ps->multi ? attach_multi__sites(req) : attach_perf__sites(req);
+	if (ps->multi)
+		return attach_multi__sites(req);
+	req->trace = ps->trace;
+	return ps->trace ? attach_trace__sites(req) : attach_perf__sites(req);
 }
 
 /* The sites of `lib` that program `prog` serves, into `some`. */
@@ -219,6 +242,7 @@ static int attach_lib(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 			.sites = some,
 			.cnt = select_sites(lib, prog, some),
 			.links = &ps->procs[proc].links,
+			.events = &ps->procs[proc].events,
 		};
 
 		if (!req.cnt)
@@ -248,6 +272,17 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 	return -ENOSPC;
 }
 
+/* The kernel attaches to a file that the process has not mapped, and nothing ever hits. */
+static void warn_if_unmapped(pid_t tgid, const char *path)
+{
+	struct code_maps maps;
+
+	if (!code_maps__read(&maps, tgid, path) && !maps.cnt)
+		pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit", path,
+			(int)tgid);
+	code_maps__free(&maps);
+}
+
 static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid, uint64_t *sites)
 {
 	*sites = 0;
@@ -256,9 +291,8 @@ static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid
 			if (libs[l].sites[i].prog >= PTB_PROG_CNT || !libs[l].sites[i].id)
 				return -EINVAL;
 		*sites += libs[l].cnt;
-		if (libs[l].cnt && !attach__file_is_mapped(tgid, libs[l].access_path))
-			pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit",
-				libs[l].access_path, (int)tgid);
+		if (libs[l].cnt)
+			warn_if_unmapped(tgid, libs[l].access_path);
 	}
 	return 0;
 }
@@ -272,7 +306,7 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 	int err, attached = 0;
 
 	err = check_libs(libs, lib_cnt, tgid, &sites);
-	if (!err && !ps->multi)
+	if (!err && !ps->multi && !ps->trace)
 		err = attach_perf__raise_limit(sites);
 	if (!err)
 		err = proc__alloc(ps, cfg, &idx);
@@ -294,10 +328,17 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 {
-	if (proc_idx >= PTB_PROC_MAX)
+	struct proc *proc;
+
+	if (proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
 		return;
-	link_list__clear(&ps->procs[proc_idx].links);
-	ps->procs[proc_idx].used = false;
+	proc = &ps->procs[proc_idx];
+	link_list__clear(&proc->links);
+	if (ps->trace) {
+		trace_fs__remove_events(ps->trace, &proc->events);
+		trace_fs__forget_process(ps->trace, proc_idx);
+	}
+	proc->used = false;
 }
 
 int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
@@ -332,6 +373,8 @@ void probe_set__detach(struct probe_set *ps)
 	(void)link_list__move(&all, &ps->cost_links);
 	link_list__clear(&all);
 	link_list__clear(&ps->cost_links);
+	if (ps->trace)
+		trace_fs__remove_events(ps->trace, &ps->cost_events);
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
 		probe_set__remove_process(ps, i);
 	if (!ps->skel)
@@ -355,6 +398,7 @@ static int cost_attach(void *arg, pid_t pid)
 		.sites = list,
 		.cnt = 2,
 		.links = &ps->cost_links,
+		.events = &ps->cost_events,
 	};
 	int err = probe_cost__sites(&req.path, &sites[0].offset, &sites[1].offset);
 

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Many uprobes under one perf event, for kernels without uprobe_multi (Debian 12's 6.1): sites are
+ * defined as one event of tracefs, opened once for the process. One event per site (attach_perf.c)
+ * attaches as fast, but the kernel waits for a grace period for every single one that is closed:
+ * minutes for thousands, while the target goes on paying, even after ptbpf is killed.
+ *
+ * There is one cookie per event, so BPF finds the site by its address (map site_of_ip). tracefs is
+ * mounted for this process alone, invisible to others. Definitions outlive a kill -9, disabled; the
+ * next ptbpf removes them.
+ */
+#define LOG_DOMAIN "attach"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+
+#include "base/vec.h"
+#include "probe/probe_impl.h"
+
+#define WRITE_MAX 4000 /* the kernel parses at most 4,095 bytes of a write */
+#define EVENT_MAX 4096 /* sites of one event: looking for duplicates is quadratic */
+
+struct trace_fs {
+	int dir;       /* root of tracefs */
+	int events_fd; /* uprobe_events, for writing */
+	int map_fd;    /* site_of_ip */
+	char group[48];
+	uint32_t next_event;
+};
+
+static int mount_tracefs(void)
+{
+	int fs = fsopen("tracefs", FSOPEN_CLOEXEC);
+	int dir = -1;
+
+	if (fs >= 0 && !fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		dir = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	if (fs >= 0)
+		close(fs);
+	if (dir < 0)
+		dir = open("/sys/kernel/tracing", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return dir;
+}
+
+static void remove_event(int events_fd, const char *group_event)
+{
+	char line[160];
+	int n = snprintf(line, sizeof(line), "-:%s\n", group_event);
+
+	if (write(events_fd, line, (size_t)n) != n)
+		pr_debug("cannot remove '%s' from uprobe_events: %s", group_event, errstr(errno));
+}
+
+/* Definitions of a ptbpf of our pid namespace that is no more. Those in use cannot be removed. */
+static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
+{
+	int fd = openat(tf->dir, "uprobe_events", O_RDONLY | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "re");
+	char *line = NULL, last[128] = "", name[128];
+	size_t cap = 0;
+
+	while (f && getline(&line, &cap, f) > 0) {
+		unsigned int inum;
+		int pid;
+
+		if (sscanf(line, "p:%127s", name) != 1 || !strcmp(name, last) ||
+		    sscanf(name, "ptbpf_%u_%d/", &inum, &pid) != 2 || inum != ns_inum)
+			continue;
+		strcpy(last, name);
+		if (pid == getpid() || (kill(pid, 0) && errno == ESRCH))
+			remove_event(tf->events_fd, name);
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	else if (fd >= 0)
+		close(fd);
+}
+
+struct trace_fs *trace_fs__open(uint32_t ns_inum)
+{
+	struct trace_fs *tf = calloc(1, sizeof(*tf));
+
+	if (!tf)
+		return NULL;
+	tf->dir = mount_tracefs();
+	tf->events_fd = tf->dir < 0 ? -1 : openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (tf->events_fd < 0) {
+		pr_debug("tracefs: %s", errstr(errno));
+		trace_fs__free(tf);
+		return NULL;
+	}
+	snprintf(tf->group, sizeof(tf->group), "ptbpf_%u_%d", ns_inum, (int)getpid());
+	remove_stale(tf, ns_inum);
+	return tf;
+}
+
+void trace_fs__set_map(struct trace_fs *tf, int site_map_fd)
+{
+	tf->map_fd = site_map_fd;
+}
+
+void trace_fs__free(struct trace_fs *tf)
+{
+	if (!tf)
+		return;
+	if (tf->events_fd >= 0)
+		close(tf->events_fd);
+	if (tf->dir >= 0)
+		close(tf->dir);
+	free(tf);
+}
+
+void trace_fs__remove_events(struct trace_fs *tf, struct trace_events *ev)
+{
+	char name[80];
+
+	for (uint32_t i = 0; i < ev->cnt; i++) {
+		snprintf(name, sizeof(name), "%s/s%u", tf->group, ev->ids[i]);
+		remove_event(tf->events_fd, name);
+	}
+	free(ev->ids);
+	memset(ev, 0, sizeof(*ev));
+}
+
+/* ---- one event ---- */
+
+static int write_lines(int fd, const char *buf, size_t len)
+{
+	return write(fd, buf, len) == (ssize_t)len ? 0 : -errno;
+}
+
+/* One line per site. The path is our own descriptor's: it may not hold blanks. */
+static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_req *req, uint32_t from,
+		  uint32_t cnt)
+{
+	char buf[WRITE_MAX + 128];
+	size_t len = 0;
+	int err = 0;
+
+	for (uint32_t i = from; !err && i < from + cnt; i++) {
+		len += (size_t)snprintf(buf + len, sizeof(buf) - len,
+					"p:%s/s%u /proc/self/fd/%d:0x%" PRIx64 "\n", tf->group, event, file,
+					req->sites[i]->offset);
+		if (len >= WRITE_MAX || i + 1 == from + cnt) {
+			err = write_lines(tf->events_fd, buf, len);
+			len = 0;
+		}
+	}
+	return err;
+}
+
+static int event_id(struct trace_fs *tf, uint32_t event)
+{
+	char path[128], text[32] = "";
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "events/%s/s%u/id", tf->group, event);
+	fd = openat(tf->dir, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return n > 0 ? atoi(text) : -EIO;
+}
+
+static struct bpf_link *open_event(const struct attach_req *req, int id)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(attr),
+		.config = (__u64)id,
+		.sample_period = 1,
+		.wakeup_events = 1,
+	};
+	struct bpf_link *link;
+	int err, fd;
+
+	fd = (int)syscall(SYS_perf_event_open, &attr, req->tgid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	link = bpf_program__attach_perf_event(req->prog, fd); /* owns fd from here */
+	if (!link) {
+		err = errno;
+		close(fd);
+		errno = err;
+	}
+	return link;
+}
+
+static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32_t cnt)
+{
+	struct trace_fs *tf = req->trace;
+	uint32_t event = __atomic_fetch_add(&tf->next_event, 1, __ATOMIC_RELAXED);
+	struct bpf_link *link = NULL;
+	char name[80];
+	int file, err;
+
+	file = open(req->path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return NULL;
+	err = define(tf, event, file, req, from, cnt);
+	if (!err) {
+		int id = event_id(tf, event);
+
+		link = id < 0 ? NULL : open_event(req, id);
+		err = id < 0 ? id : link ? 0 : -errno;
+	}
+	close(file);
+	if (link) {
+		req->link_events[from] = event;
+	} else {
+		snprintf(name, sizeof(name), "%s/s%u", tf->group, event);
+		remove_event(tf->events_fd, name);
+	}
+	errno = -err;
+	return link;
+}
+
+/* ---- all sites of a request ---- */
+
+/* Addresses of a site wherever the file's code is mapped. */
+static int tell_bpf(const struct attach_req *req, const struct code_maps *maps,
+		    const struct probe_site *site, bool *twice)
+{
+	__u64 cookie = PTB_COOKIE(req->proc, site->id);
+
+	for (uint32_t i = 0; i < maps->cnt; i++) {
+		const struct code_map *m = &maps->items[i];
+		struct ptb_ip_key key = {
+			.ip = m->start + site->offset - m->off,
+			.tgid = (uint32_t)req->tgid,
+			.prog = site->prog,
+		};
+
+		if (site->offset < m->off || key.ip >= m->end)
+			continue;
+		if (bpf_map_update_elem(req->trace->map_fd, &key, &cookie, BPF_NOEXIST)) {
+			if (errno != EEXIST)
+				return -errno;
+			*twice = true;
+		}
+	}
+	return 0;
+}
+
+/* Keeps the sites that BPF can tell apart: not two of one program at one place. */
+static int number_sites(struct attach_req *req)
+{
+	struct code_maps maps;
+	uint32_t kept = 0;
+	int err = code_maps__read(&maps, req->tgid, req->path);
+
+	for (uint32_t i = 0; !err && i < req->cnt; i++) {
+		bool twice = false;
+
+		err = tell_bpf(req, &maps, req->sites[i], &twice);
+		if (twice)
+			req->sites[i]->refused = true;
+		else
+			req->sites[kept++] = req->sites[i];
+	}
+	if (!err)
+		req->cnt = kept;
+	if (err == -E2BIG)
+		pr_error("more probes than the map of addresses holds");
+	code_maps__free(&maps);
+	return err;
+}
+
+int attach_trace__sites(struct attach_req *req)
+{
+	int err = number_sites(req);
+
+	if (err)
+		return err;
+	req->link_events = calloc((size_t)req->cnt + 1, sizeof(*req->link_events));
+	if (!req->link_events)
+		return -ENOMEM;
+	memset(req->link_events, 0xff, ((size_t)req->cnt + 1) * sizeof(*req->link_events));
+	err = attach__bisect(req, link_range, EVENT_MAX);
+	for (uint32_t i = 0; i < req->cnt; i++) {
+		struct trace_events *ev = req->events;
+
+		if (req->link_events[i] == UINT32_MAX)
+			continue;
+		if (vec_reserve((void **)&ev->ids, &ev->cap, (uint64_t)ev->cnt + 1, sizeof(*ev->ids)))
+			err = err ? err : -ENOMEM;
+		else
+			ev->ids[ev->cnt++] = req->link_events[i];
+	}
+	free(req->link_events);
+	return err;
+}
+
+void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc)
+{
+	struct ptb_ip_key key, next;
+	__u64 cookie;
+	int err = bpf_map_get_next_key(tf->map_fd, NULL, &next);
+
+	while (!err) {
+		key = next;
+		err = bpf_map_get_next_key(tf->map_fd, &key, &next); /* before the key is gone */
+		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) && PTB_COOKIE_PROC(cookie) == proc)
+			bpf_map_delete_elem(tf->map_fd, &key);
+	}
+}

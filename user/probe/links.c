@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Lists of links, and the search for sites that the kernel refuses: one refused offset fails all that
+ * are attached together, so a failing range is halved until the offenders are alone. How a range is
+ * attached is the caller's business.
+ */
+#define LOG_DOMAIN "attach"
+#include "base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/libbpf.h>
+
+#include "base/vec.h"
+#include "probe/probe_impl.h"
+
+#define RETRIES 5
+
+int link_list__add(struct link_list *l, struct bpf_link *link)
+{
+	if (vec_reserve((void **)&l->items, &l->cap, (uint64_t)l->cnt + 1, sizeof(struct bpf_link *))) {
+		bpf_link__destroy(link);
+		return -ENOMEM;
+	}
+	l->items[l->cnt++] = link;
+	return 0;
+}
+
+int link_list__move(struct link_list *to, struct link_list *from)
+{
+	if (vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt,
+			sizeof(struct bpf_link *)))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < from->cnt; i++)
+		to->items[to->cnt++] = from->items[i];
+	from->cnt = 0;
+	return 0;
+}
+
+static void destroy_link(void *arg, uint32_t i)
+{
+	bpf_link__destroy(((struct link_list *)arg)->items[i]);
+}
+
+void link_list__clear(struct link_list *l)
+{
+	parallel__run(destroy_link, l, l->cnt);
+	free(l->items);
+	memset(l, 0, sizeof(*l));
+}
+
+bool attach__is_hard_error(int err)
+{
+	switch (err < 0 ? -err : err) {
+	case EPERM:
+	case EACCES:
+	case ENOENT:
+	case ESRCH:
+	case ENOMEM:
+	case EMFILE:
+	case ENFILE:
+	case EBADF:
+	case EINTR:
+	case EAGAIN:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Sites [from, from + cnt) of the request: to be tried as one link. */
+struct range {
+	uint32_t from, cnt;
+	struct bpf_link *link;
+	int err;
+};
+
+struct trial {
+	struct attach_req *req;
+	link_fn link;
+	struct range *ranges;
+	uint32_t cnt, cap;
+};
+
+static void try_range(void *arg, uint32_t i)
+{
+	struct trial *t = arg;
+	struct range *r = &t->ranges[i];
+
+	for (int n = 0; n < RETRIES; n++) {
+		r->link = t->link(t->req, r->from, r->cnt);
+		r->err = r->link ? 0 : -errno;
+		if (r->err != -EINTR && r->err != -EAGAIN)
+			break;
+	}
+}
+
+static int trial__add(struct trial *t, uint32_t from, uint32_t cnt)
+{
+	if (vec_reserve((void **)&t->ranges, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->ranges)))
+		return -ENOMEM;
+	t->ranges[t->cnt++] = (struct range){ .from = from, .cnt = cnt };
+	return 0;
+}
+
+/* Takes what worked, refuses single sites, halves what failed; `next` is the following round. */
+static int settle(struct trial *t, struct trial *next)
+{
+	struct attach_req *req = t->req;
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->cnt; i++) {
+		struct range *r = &t->ranges[i];
+		struct probe_site *site = req->sites[r->from];
+
+		if (r->link) {
+			int e = link_list__add(req->links, r->link);
+
+			req->attached += e ? 0 : r->cnt;
+			err = err ? err : e;
+		} else if (attach__is_hard_error(r->err)) {
+			err = err ? err : r->err;
+		} else if (r->cnt == 1) {
+			pr_debug("kernel refused site %u at 0x%" PRIx64 " of '%s': %s", site->id,
+				 site->offset, req->path, errstr(r->err));
+			site->refused = true;
+		} else if (!err) {
+			err = trial__add(next, r->from, r->cnt / 2);
+			if (!err)
+				err = trial__add(next, r->from + r->cnt / 2, r->cnt - r->cnt / 2);
+		}
+	}
+	return err;
+}
+
+/* A failing link waits for the kernel, so the ranges of a round are tried together. */
+static int run_trials(struct trial *t)
+{
+	int err = 0;
+
+	while (!err && t->cnt) {
+		struct trial next = { .req = t->req, .link = t->link };
+
+		parallel__run(try_range, t, t->cnt);
+		err = settle(t, &next);
+		free(t->ranges);
+		t->ranges = next.ranges;
+		t->cnt = next.cnt;
+		t->cap = next.cap;
+	}
+	free(t->ranges);
+	return err;
+}
+
+int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max)
+{
+	struct trial t = { .req = req, .link = link };
+	uint32_t i, n;
+	int err = 0;
+
+	for (i = 0; !err && i < req->cnt; i += n) {
+		n = req->cnt - i < range_max ? req->cnt - i : range_max;
+		err = trial__add(&t, i, n);
+	}
+	if (err) {
+		free(t.ranges);
+		return err;
+	}
+	return run_trials(&t);
+}

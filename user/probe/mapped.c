@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Where a process has mapped a file's code, by inode as /proc shows it: to warn of probes that cannot
+ * hit, and to turn file offsets into addresses where the kernel gives no cookies.
+ */
+#define LOG_DOMAIN "attach"
+#include "base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/vec.h"
+#include "probe/probe_impl.h"
+
+static int add_segment(struct code_maps *m, uint64_t start, uint64_t end, uint64_t off)
+{
+	if (vec_reserve((void **)&m->items, &m->cap, (uint64_t)m->cnt + 1, sizeof(*m->items)))
+		return -ENOMEM;
+	m->items[m->cnt].start = start;
+	m->items[m->cnt].end = end;
+	m->items[m->cnt++].off = off;
+	return 0;
+}
+
+int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
+{
+	char name[64], line[1024], perms[5];
+	uint64_t start, end, off, inode;
+	struct stat st;
+	int err = 0;
+	FILE *f;
+
+	memset(m, 0, sizeof(*m));
+	snprintf(name, sizeof(name), "/proc/%d/maps", (int)tgid);
+	f = fopen(name, "re");
+	if (!f)
+		return errno == ENOENT ? -ESRCH : -errno;
+	if (stat(path, &st))
+		err = -errno;
+	while (!err && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &start, &end,
+			   perms, &off, &inode) == 5 &&
+		    inode == st.st_ino && perms[2] == 'x')
+			err = add_segment(m, start, end, off);
+		while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
+			; /* rest of a long path */
+	}
+	fclose(f);
+	return err;
+}
+
+void code_maps__free(struct code_maps *m)
+{
+	free(m->items);
+	memset(m, 0, sizeof(*m));
+}

@@ -86,7 +86,7 @@ def exceptions_close_operators():
     require_root()
     with workspace() as ws:
         doc = traced(ws)
-    failed = [e for e in slices(doc, "aten::mm") if e["args"].get("unwound")]
+    failed = [e for e in slices(doc, "aten::mm") if e["args"].get("ptbpf.unwound")]
     check(len(failed) == 7, f"{len(failed)} of 7 raising aten::mm are marked as unwound")
 
 
@@ -114,7 +114,7 @@ def steps():
         doc = traced(ws)
         found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
         check(len(found) >= 3, f"{len(found)} steps from 4 optimizer steps")
-        check(all(e["args"].get("derived") for e in found), f"a derived step is not marked: {found[:1]}")
+        check(all(e["args"].get("ptbpf.derived") for e in found), f"a derived step is not marked: {found[:1]}")
     with workspace() as ws:
         doc = traced(ws, "--step-on", "aten::neg")
         found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]

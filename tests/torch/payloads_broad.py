@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The broad payload: as many operators as can be called without knowing them.
+"""The broad payload: as many operators as can be called without knowing them. Their values are not kept:
+some read memory that nobody wrote.
 
 Every built-in function of torch's namespaces and every built-in method of Tensor is tried with a few
 argument patterns; what raises, raises. The list is a function of the torch version alone.
@@ -20,7 +21,7 @@ UNWANTED = ("set_", "_", "init", "import", "parse", "from_file", "fork", "wait",
             "quantized_", "empty", "resize", "new_empty", "rename", "align", "refine", "names", "sym_", "cond",
             "untyped", "numpy", "tolist", "map_", "map2_", "apply_", "requires_grad", "retain_grad", "backward",
             "register", "reinforce", "type", "element_size", "set", "stride", "size", "dim", "ndimension", "nelement",
-            "segment_reduce", "compiled_with", "pinverse_", "hspmm", "sspaddmm", "smm", "stack_trace", "swap",
+            "segment_reduce", "compiled_with", "pinverse_", "hspmm", "sspaddmm", "smm", "stack_trace", "swap", "slice_copy",
             "binomial", "poisson", "ldl_solve", "linalg_ldl_solve", "lu_solve", "linalg_lu_solve", "lu_unpack", "crow", "ccol", "row_", "col_", "batch_norm_", "native_batch", "cdist_", "to_mkldnn")
 
 
@@ -66,7 +67,6 @@ def broad_ops():
 
     def run():
         seed()
-        called = 0
         for _, fn in calls:
             good = 0
             for args in patterns():
@@ -77,7 +77,5 @@ def broad_ops():
                     pass
                 if good == 2:
                     break
-            called += good > 0
-        return [called]
 
     return run

@@ -351,7 +351,8 @@ def sparse_nested():
         s = torch.sparse_coo_tensor(i, v, (2, 3))
         out = [s.coalesce().to_dense(), torch.sparse.mm(s, torch.ones(3, 2)), (s + s).to_dense()]
         csr = s.coalesce().to_dense().to_sparse_csr()
-        out += [csr.crow_indices(), csr.values(), csr @ torch.ones(3)]
+        out += [csr @ torch.ones(3)] if torch.backends.mkl.is_available() else []
+        out += [csr.crow_indices(), csr.values(), csr.to_dense()]
         if hasattr(torch, "nested"):
             n = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
             out += list((n * 2).unbind())

@@ -24,6 +24,14 @@ from harness import DEADLINE, Failure, Process, Tracer, check, say, wait_for  # 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GROUPS = ("eager", "compile")
+# The mounts of a chroot live and die with the namespace of the process in it.
+IN_CHROOT = """
+root=$1; mkdir -p "$root${3%/*}"
+for m in proc sys dev; do mount --rbind "/$m" "$root/$m"; done
+mount --bind "$2" "$root${3%/*}"
+shift 3
+exec chroot "$root" "$@"
+"""
 SLOW = max(DEADLINE, 240)
 
 
@@ -40,7 +48,7 @@ class Leg:
         inside, tests, wrap = folder, HERE, []
         if self.args.chroot:
             inside, tests = folder[len(self.args.chroot):], self.args.chroot_tests
-            wrap = ["chroot", self.args.chroot]
+            wrap = ["unshare", "--mount", "sh", "-ec", IN_CHROOT, "sh", self.args.chroot, os.path.dirname(HERE), tests]
         argv = [*wrap, self.args.python, tests + "/runner.py", "--dir", inside, "--group", group, "--mode", mode]
         for p in self.args.payload or ():
             argv += ["--payload", p]

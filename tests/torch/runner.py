@@ -102,14 +102,43 @@ def profiler_config():
 
 
 def under_profiler(runs, prefix, path):
-    """Digests; None where this torch has no Kineto, whose trace is no ground truth."""
+    """Digests, and whether threads that are started inside are seen."""
     if not torch.profiler.kineto_available():
-        return None, False
+        return under_legacy_profiler(runs, prefix, path), False
     config, all_threads = profiler_config()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **config) as prof:
         out = run_all(runs, prefix)
     prof.export_chrome_trace(path)
     return out, all_threads
+
+
+def under_legacy_profiler(runs, prefix, path):
+    """A torch without Kineto has the older profiler: pushes and pops of this thread in exact order.
+    Written as a trace whose clock counts them."""
+    from torch.autograd import ProfilerConfig, ProfilerState
+    from torch._C._profiler import _ExperimentalConfig
+    torch.autograd._enable_profiler_legacy(
+        ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, _ExperimentalConfig()))
+    out = run_all(runs, prefix)
+    events = []
+    for tid, records in enumerate(torch.autograd._disable_profiler_legacy()):
+        is_open = {}
+        for clock, r in enumerate(records):
+            if r.kind() == "push":
+                is_open[r.handle()] = event = {
+                    "ph": "X", "name": r.name(), "pid": os.getpid(), "tid": tid, "ts": clock,
+                    "cat": "user_annotation" if r.scope() == 7 else "cpu_op", "args": {"External id": clock + 1}}
+                if r.sequence_nr() >= 0:
+                    event["args"].update({"Sequence number": r.sequence_nr(), "Fwd thread id": r.fwd_thread_id()})
+                events.append(event)
+            elif r.kind() == "pop" and r.handle() in is_open:
+                event = is_open.pop(r.handle())
+                event["dur"] = clock - event["ts"]
+        for event in is_open.values():
+            event["dur"] = len(records) - event["ts"]
+    with open(path, "w") as f:
+        json.dump({"legacy": True, "traceEvents": events}, f)
+    return out
 
 
 def under_observer(runs, prefix, path):

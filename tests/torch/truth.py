@@ -41,6 +41,7 @@ class Trace:
         self.document = document
         self.payloads = {}  # (prefix, name) -> Payload
         self.has_sequences, self.has_flows = sequences, flows
+        self.legacy = False
 
 
 def read_json(path):
@@ -127,7 +128,9 @@ def load_chrome(path, own=False, pid=None):
     document = read_profiled(path) if own else read_json(path)
     events = document["traceEvents"]
     threads = {k: v for k, v in chrome_nodes(events).items() if pid is None or k[0] == pid}
-    trace = Trace(document, True, True)
+    legacy = document.get("legacy", False)  # runner.py made it of the older profiler's events
+    trace = Trace(document, True, not legacy)
+    trace.legacy = legacy
     roots = {tid: nest(nodes) for tid, nodes in threads.items()}
     spans = []  # (begin, end, Payload)
     for tid, tops in roots.items():

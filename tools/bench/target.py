@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The measured process: obeys one-line commands on stdin, answers one line of JSON each.
+
+  time WORK MS       ns per unit and operators per unit of WORK, repeated for about MS milliseconds
+  profile WORK CNT   the same CNT units under torch.profiler: in-window, and what stop and export add
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+
+import torch
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+x = torch.ones(4, 4)
+layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+optimizer = torch.optim.SGD(layer.parameters(), lr=1e-4)
+tokens = torch.randn(4, 16, 64)
+
+
+def neg(cnt):
+    for _ in range(cnt):
+        torch.neg(x)
+
+
+def transformer(cnt):
+    for _ in range(cnt):
+        optimizer.zero_grad()
+        layer(tokens).square().mean().backward()
+        optimizer.step()
+
+
+WORK = {"neg": (neg, 2000), "transformer": (transformer, 2)}
+
+
+def timed(name, ms):
+    fn, chunk = WORK[name]
+    fn(chunk)
+    samples, end = [], time.perf_counter() + ms / 1e3
+    while time.perf_counter() < end or len(samples) < 5:
+        begin = time.perf_counter_ns()
+        fn(chunk)
+        samples.append((time.perf_counter_ns() - begin) / chunk)
+    samples.sort()
+    return {"ns": samples[len(samples) // 2], "units": len(samples) * chunk}
+
+
+def profiled(name, cnt):
+    fn, _ = WORK[name]
+    with tempfile.TemporaryDirectory() as folder:
+        prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        prof.start()
+        fn(min(cnt, 100))
+        begin = time.perf_counter_ns()
+        fn(cnt)
+        ran = time.perf_counter_ns()
+        prof.stop()
+        prof.export_chrome_trace(os.path.join(folder, "t.json"))
+        done = time.perf_counter_ns()
+        with open(os.path.join(folder, "t.json"), encoding="utf-8", errors="replace") as f:
+            events = f.read().count('"cat": "cpu_op"')
+    return {"ns": (ran - begin) / cnt, "stop_ns_per_op": (done - ran) / events, "ops_per_unit": events / (cnt + min(cnt, 100))}
+
+
+def main():
+    neg(5000)
+    transformer(5)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        verb, name, number = line.split()
+        answer = timed(name, int(number)) if verb == "time" else profiled(name, int(number))
+        print("answer " + json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""No part includes what lies above or beside it; outside headers only where they belong."""
+
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WIRE = {"ptb_event.h", "ptb_probe.h"}
+# part: (parts it may include, outside headers beyond libc that it may include, by prefix)
+PARTS = {
+    "base": (set(), ()),
+    "target": ({"base"}, ("libelf.h", "gelf.h", "elf.h")),
+    "plan": ({"base", "target"}, ("capstone/", "elf.h")),
+    "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
+    "capture": ({"base"}, ("zstd.h", "zlib.h")),
+    "model": ({"base", "capture"}, ()),
+    "export": ({"base", "capture", "model"}, ("zlib.h", "cjson/")),
+    "cli": ({"base", "target", "plan", "probe", "capture", "model", "export"}, ("capstone/", "bpf/")),
+}
+OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|ptbpf\.skel\.h)")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+
+
+def problems(part, path, text):
+    allowed, outside = PARTS[part]
+    for quote, name in INCLUDE.findall(text):
+        if quote == '"':
+            head = name.split("/")[0]
+            if name in WIRE or name in outside:
+                continue
+            if "/" not in name:
+                yield f'{path}: "{name}" lacks its part'
+            elif head != part and head not in allowed:
+                yield f'{path}: "{name}": {part} may not include {head}'
+        elif OUTSIDE.match(name) and not any(name.startswith(o) for o in outside):
+            yield f"{path}: <{name}> does not belong into {part}"
+
+
+def main():
+    found, files = [], 0
+    for part in sorted(os.listdir(os.path.join(ROOT, "user"))):
+        if part not in PARTS:
+            found.append(f"user/{part}: not in the list of parts")
+            continue
+        for name in sorted(os.listdir(os.path.join(ROOT, "user", part))):
+            path = os.path.join("user", part, name)
+            if name.endswith((".c", ".h")):
+                files += 1
+                with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+                    found += problems(part, path, f.read())
+    for line in found:
+        print("    " + line)
+    print(f"FAIL check.layers: {len(found)} wrong includes" if found else f"PASS check.layers: {files} files")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

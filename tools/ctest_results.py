@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Runs ctest in a build folder and prints one result line per test.
+
+  ctest_results.py BUILD TITLE [LABEL]
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+
+def reason(case):
+    """The last words of a skipped test's output."""
+    text = (case.findtext("system-out") or "").strip().splitlines()
+    told = [line.strip() for line in text if "skip" in line.lower()]
+    return (told or text or ["no reason given"])[-1]
+
+
+def main():
+    build, title = sys.argv[1:3]
+    label = sys.argv[3] if len(sys.argv) > 3 else "unit"
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "junit.xml")
+        subprocess.run(["ctest", "--test-dir", build, "-L", label, "-j", str(os.cpu_count()), "--output-junit", path],
+                       stdout=subprocess.DEVNULL, check=False)
+        cases = ElementTree.parse(path).getroot().findall("testcase")
+    failed = False
+    for case in cases:
+        name, status = f"{title}.{case.get('name')}", case.get("status")
+        if status == "run":
+            print(f"PASS {name}")
+        elif case.find("skipped") is not None and status != "fail":
+            print(f"SKIP {name}: {reason(case)}")
+        else:
+            failed = True
+            print(f"FAIL {name}: {status}")
+            for line in (case.findtext("system-out") or "").splitlines()[-25:]:
+                print("    " + line)
+    sys.exit(1 if failed or not cases else 0)
+
+
+if __name__ == "__main__":
+    main()

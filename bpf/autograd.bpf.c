@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The backward graph: nodes about to run, and the sequence numbers that tie them to the operators of
- * the forward pass. Offsets come from the process's configuration; an unknown one yields no value.
+ * The backward graph: nodes about to run, and the sequence numbers that tie them to the operators
+ * of the forward pass. Offsets come from the process's configuration; an unknown one yields no
+ * value.
  */
 
 /* PyNode -> its Python object -> the object's class (ob_type at +8) -> tp_name (at +24) */
@@ -57,9 +58,10 @@ int node_enter(struct pt_regs *ctx)
 }
 
 /*
- * The thread's sequence counter through glibc's dynamic thread vector: the thread pointer's second word
- * points to 16-byte slots by module, slot -1 holds their number. A block that this thread has not
- * touched yet is not allocated (pointer -1, or no slot): the counter then has its initial value, 0.
+ * The thread's sequence counter through glibc's dynamic thread vector: the thread pointer's second
+ * word points to 16-byte slots by module, slot -1 holds their number. A block that this thread has
+ * not touched yet is not allocated (pointer -1, or no slot): the counter then has its initial
+ * value, 0.
  */
 static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, __u8 *flags)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Programs about ptbpf itself: `calib` does the work of an operator hit whatever the window says, so
- * that its cost can be measured before a target is touched; `pidns_depth` is run once by user space.
+ * Programs about ptbpf itself: `calib` does the work of an operator hit whatever the window says,
+ * so that its cost can be measured before a target is touched; `pidns_depth` is run once by user
+ * space.
  */
 
 SEC("uprobe.multi")
 int calib(struct pt_regs *ctx)
 {
-	struct hit hit = { .quiet = true };
+	struct hit hit = {.quiet = true};
 
 	hit.ts_ns = bpf_ktime_get_ns();
 	current_ids(&hit.tgid, &hit.tid);

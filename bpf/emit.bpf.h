@@ -23,7 +23,8 @@ static __always_inline __u32 pid_nr(struct pid *pid)
 
 	if (!pid || BPF_CORE_READ(pid, level) < level)
 		return 0;
-	up = (void *)pid + bpf_core_field_offset(pid->numbers) + level * bpf_core_type_size(struct upid);
+	up = (void *)pid + bpf_core_field_offset(pid->numbers) +
+	     level * bpf_core_type_size(struct upid);
 	if (BPF_CORE_READ(up, ns, ns.inum) != ns_inum)
 		return 0;
 	return (__u32)BPF_CORE_READ(up, nr);
@@ -61,7 +62,7 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 	__u64 cookie;
 
 	if (site_by_ip) {
-		struct ptb_ip_key key = { .ip = PT_REGS_IP(ctx), .tgid = hit->tgid, .prog = prog };
+		struct ptb_ip_key key = {.ip = PT_REGS_IP(ctx), .tgid = hit->tgid, .prog = prog};
 		__u64 *found = bpf_map_lookup_elem(&site_of_ip, &key);
 
 		if (!found) {
@@ -169,8 +170,8 @@ static __always_inline bool emit_copy(const struct hit *hit, void *rec, __u64 le
 /* ---- texts ---- */
 
 /*
- * A thread that builds a text can be preempted by another probed one on the same CPU, so there are a
- * few scratch areas per CPU; NULL, counted, when all are taken.
+ * A thread that builds a text can be preempted by another probed one on the same CPU, so there are
+ * a few scratch areas per CPU; NULL, counted, when all are taken.
  */
 static __always_inline struct scratch *scratch_get(void)
 {
@@ -193,14 +194,16 @@ static __always_inline void scratch_put(struct scratch *s)
 	*(volatile __u32 *)&s->busy = 0;
 }
 
-#define TEXT_READ_MAX (PTB_TEXT_MAX + 2) /* one more than allowed and the terminator: cut is visible */
+#define TEXT_READ_MAX                                                                              \
+	(PTB_TEXT_MAX + 2) /* one more than allowed and the terminator: cut is visible */
 
 struct text {
 	__u32 len;
 	__u8 flags;
 };
 
-/* Zeroes the bytes after the text up to the next multiple of 8; dst has room for TEXT_READ_MAX + 8. */
+/* Zeroes the bytes after the text up to the next multiple of 8; dst has room for TEXT_READ_MAX + 8.
+ */
 static __always_inline __u32 text_pad(char *dst, __u32 len)
 {
 	__u32 rest = len & 7;
@@ -251,8 +254,8 @@ static __always_inline void text_read_mem(struct text *t, char *dst, __u64 addr,
 		text_fault(t);
 }
 
-/* libstdc++'s std::string at addr: {pointer, length}, before C++11's ABI one pointer to the characters
- * behind {length, capacity, references}. */
+/* libstdc++'s std::string at addr: {pointer, length}, before C++11's ABI one pointer to the
+ * characters behind {length, capacity, references}. */
 static __always_inline void text_read_string(struct text *t, char *dst, __u64 addr, bool old_abi)
 {
 	__u64 v[2] = {};
@@ -275,8 +278,8 @@ static __always_inline void text_read_string(struct text *t, char *dst, __u64 ad
  * Finishes a text record in scratch: `fixed` bytes of known fields, then the text. The caller has
  * filled all but the header.
  */
-static __always_inline bool emit_text(struct scratch *s, const struct hit *hit, __u8 kind, __u32 fixed,
-				      const struct text *t)
+static __always_inline bool emit_text(struct scratch *s, const struct hit *hit, __u8 kind,
+				      __u32 fixed, const struct text *t)
 {
 	__u32 len = t->len > PTB_TEXT_MAX ? PTB_TEXT_MAX : t->len;
 	__u32 total = fixed + text_pad((char *)s->rec + fixed, len);

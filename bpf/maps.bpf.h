@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Maps, switches and the variables that user space reads or writes through mapped memory. Owns their
- * sizes; knows no record kind.
+ * Maps, switches and the variables that user space reads or writes through mapped memory. Owns
+ * their sizes; knows no record kind.
  */
 #ifndef PTB_MAPS_BPF_H
 #define PTB_MAPS_BPF_H
 
-#define PTB_RING_MAX 64      /* ring buffers; CPU n uses ring n & ring_mask */
-#define PTB_SCRATCH_CNT 4    /* programs that may build a text at once on one CPU */
-#define PTB_SCOPES_MAX 16384 /* live RecordFunction objects */
+#define PTB_RING_MAX	64    /* ring buffers; CPU n uses ring n & ring_mask */
+#define PTB_SCRATCH_CNT 4     /* programs that may build a text at once on one CPU */
+#define PTB_SCOPES_MAX	16384 /* live RecordFunction objects */
 
 /* Set before load. */
 const volatile __u32 ring_mask = 0;
-const volatile __u64 ring_half = 0; /* bytes; a ring fuller than this wakes the reader */
-const volatile __u32 ns_level = 0;  /* depth of ptbpf's pid namespace; 0: the initial one */
-const volatile __u32 ns_inum = 0;   /* its inode, used when ns_level > 0 */
-const volatile __u32 site_by_ip = 0; /* no cookies: look the site up by its address */
+const volatile __u64 ring_half = 0;	 /* bytes; a ring fuller than this wakes the reader */
+const volatile __u32 ns_level = 0;	 /* depth of ptbpf's pid namespace; 0: the initial one */
+const volatile __u32 ns_inum = 0;	 /* its inode, used when ns_level > 0 */
+const volatile __u32 site_by_ip = 0;	 /* no cookies: look the site up by its address */
 const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
 
 /* Written by user space at any time: the window. On its own cache line, every hit reads it. */
 __u32 active __attribute__((aligned(64))) = 0;
 
 /*
- * Losses per ring since user space took them last: it exchanges count and first time with 0. Each on
- * a line of its own: touched only when a ring is full.
+ * Losses per ring since user space took them last: it exchanges count and first time with 0. Each
+ * on a line of its own: touched only when a ring is full.
  */
 __u64 loss_cnt[PTB_RING_MAX] __attribute__((aligned(64))) = {};
 __u64 loss_first_ns[PTB_RING_MAX] = {};
@@ -62,7 +62,8 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-/* A text record under construction; kept off the stack and out of the ring until its length is known. */
+/* A text record under construction; kept off the stack and out of the ring until its length is
+ * known. */
 struct scratch {
 	__u32 busy;
 	__u32 pad;

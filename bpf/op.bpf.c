@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Operator entry and exit, the two hottest programs: nothing here but time, ids and the stack pointer.
- * Boxed calls are in scope.bpf.c because they may carry a scope's text.
+ * Operator entry and exit, the two hottest programs: nothing here but time, ids and the stack
+ * pointer. Boxed calls are in scope.bpf.c because they may carry a scope's text.
  */
 
 SEC("uprobe.multi")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Names and scopes: record_function and its relatives, compiled regions, TorchScript functions, custom
- * autograd functions, boxed operator calls. Reads the texts that the target holds anyway; decides
- * nothing about what they mean.
+ * Names and scopes: record_function and its relatives, compiled regions, TorchScript functions,
+ * custom autograd functions, boxed operator calls. Reads the texts that the target holds anyway;
+ * decides nothing about what they mean.
  */
 
 /* A record whose fixed part ends in {text_len, pad} after the stack pointer. */
@@ -25,7 +25,8 @@ static __always_inline char *named_text(struct scratch *s)
 
 _Static_assert(sizeof(struct ptb_named_enter) == sizeof(struct ptb_scope_name), "same layout");
 
-/* custom autograd.Function: rdi = its Python class; PyTypeObject::tp_name is at +24 in every CPython */
+/* custom autograd.Function: rdi = its Python class; PyTypeObject::tp_name is at +24 in every
+ * CPython */
 SEC("uprobe.multi")
 int pyfunc_enter(struct pt_regs *ctx)
 {
@@ -95,7 +96,8 @@ int scope_string(struct pt_regs *ctx)
 	return 0;
 }
 
-/* rdi: text, rsi: its context or NULL ("Torch-Compiled Region", "0/0" gives the name of later versions) */
+/* rdi: text, rsi: its context or NULL ("Torch-Compiled Region", "0/0" gives the name of later
+ * versions) */
 SEC("uprobe.multi")
 int scope_cstr(struct pt_regs *ctx)
 {
@@ -130,7 +132,7 @@ int scope_cstr(struct pt_regs *ctx)
 
 static __always_inline void scope_remember(const struct hit *hit, __u64 handle, __u32 scope)
 {
-	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
+	struct scope_key key = {.handle = handle, .tgid = hit->tgid};
 
 	bpf_map_update_elem(&scopes, &key, &scope, BPF_ANY);
 }
@@ -138,7 +140,7 @@ static __always_inline void scope_remember(const struct hit *hit, __u64 handle, 
 /* What the constructor said; a caller may have inlined it. */
 static __always_inline __u32 scope_remembered(const struct hit *hit, __u64 handle)
 {
-	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
+	struct scope_key key = {.handle = handle, .tgid = hit->tgid};
 	__u32 *scope = bpf_map_lookup_elem(&scopes, &key);
 
 	return scope ? *scope : PTB_SCOPE_UNKNOWN;
@@ -156,8 +158,10 @@ int scope_ctor(struct pt_regs *ctx)
 		return 0;
 	r.sp = PT_REGS_SP(ctx);
 	r.handle = PT_REGS_PARM1(ctx);
-	r.caller = read_word(r.sp, &flags); /* the site is the entry: the return address is on top */
-	r.scope = (__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
+	r.caller =
+		read_word(r.sp, &flags); /* the site is the entry: the return address is on top */
+	r.scope =
+		(__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
 	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_BEGIN, flags, &hit);
 	if (emit_copy(&hit, &r, sizeof(r)))
 		scope_remember(&hit, r.handle, r.scope);
@@ -169,8 +173,8 @@ static __always_inline char *begin_text(struct scratch *s)
 	return (char *)s->rec + sizeof(struct ptb_scope_begin);
 }
 
-static __always_inline void emit_begin(struct pt_regs *ctx, const struct hit *hit, struct scratch *s,
-				       const struct text *t)
+static __always_inline void emit_begin(struct pt_regs *ctx, const struct hit *hit,
+				       struct scratch *s, const struct text *t)
 {
 	struct ptb_scope_begin *r = (void *)s->rec;
 	__u64 handle = PT_REGS_PARM1(ctx);
@@ -225,9 +229,9 @@ int before_str(struct pt_regs *ctx)
 }
 
 /*
- * before(std::variant<std::string_view, ...>, long): the variant is passed on the stack, string_view is
- * {length, pointer}, the index a byte. Only a string makes a record: the other alternative is an
- * operator's schema, and operators have probes of their own.
+ * before(std::variant<std::string_view, ...>, long): the variant is passed on the stack,
+ * string_view is {length, pointer}, the index a byte. Only a string makes a record: the other
+ * alternative is an operator's schema, and operators have probes of their own.
  */
 SEC("uprobe.multi")
 int before_var(struct pt_regs *ctx)
@@ -256,7 +260,8 @@ int before_var(struct pt_regs *ctx)
 	return 0;
 }
 
-/* end() runs again from the destructor, and for objects that never began: only the first is news. */
+/* end() runs again from the destructor, and for objects that never began: only the first is news.
+ */
 SEC("uprobe.multi")
 int scope_end(struct pt_regs *ctx)
 {

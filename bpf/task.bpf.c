@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Life of processes and threads from scheduler tracepoints (BTF-typed: no kprobes needed), for watched
- * processes only. Independent of the window: a process born outside it must still be known. The
- * collector decides what to do about them.
+ * Life of processes and threads from scheduler tracepoints (BTF-typed: no kprobes needed), for
+ * watched processes only. Independent of the window: a process born outside it must still be known.
+ * The collector decides what to do about them.
  */
 
 static __always_inline bool is_watched(__u32 tgid)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a pair of probes costs, against the same two sites with programs that do nothing, and what the
- * reader costs per record. All figures of one run on one machine; only their ratios mean something
- * elsewhere. Prints, asserts nothing: not a test.
+ * What a pair of probes costs, against the same two sites with programs that do nothing, and what
+ * the reader costs per record. All figures of one run on one machine; only their ratios mean
+ * something elsewhere. Prints, asserts nothing: not a test.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "probe_target.h"
 
-#define CALLS 50000
-#define ROUNDS 15
+#define CALLS		   50000
+#define ROUNDS		   15
 #define TRACE_UPROBE_MULTI 48
 
 static uint64_t target_ns(struct target *t)
@@ -54,11 +54,11 @@ static void drain_all(struct probe_set *ps, uint64_t *bytes)
 static bool link_empty(struct target *t, int out[3])
 {
 	struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
-		{ .code = BPF_JMP | BPF_EXIT },
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, load, .expected_attach_type = TRACE_UPROBE_MULTI);
-	const char *const names[2] = { "site_op_enter", "site_op_exit" };
+	const char *const names[2] = {"site_op_enter", "site_op_exit"};
 
 	out[0] = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "empty", "GPL", insns, 2, &load);
 	for (int i = 0; out[0] >= 0 && i < 2; i++) {
@@ -69,7 +69,8 @@ static bool link_empty(struct target *t, int out[3])
 		opts.uprobe_multi.offsets = &offset;
 		opts.uprobe_multi.cnt = 1;
 		opts.uprobe_multi.pid = (__u32)t->pid;
-		out[i + 1] = bpf_link_create(out[0], 0, (enum bpf_attach_type)TRACE_UPROBE_MULTI, &opts);
+		out[i + 1] =
+			bpf_link_create(out[0], 0, (enum bpf_attach_type)TRACE_UPROBE_MULTI, &opts);
 		if (out[i + 1] < 0)
 			return false;
 	}
@@ -79,8 +80,8 @@ static bool link_empty(struct target *t, int out[3])
 int main(void)
 {
 	static const struct named_site sites[] = {
-		{ "site_op_enter", PTB_PROG_OP_ENTER },
-		{ "site_op_exit", PTB_PROG_OP_EXIT },
+		{"site_op_enter", PTB_PROG_OP_ENTER},
+		{"site_op_exit", PTB_PROG_OP_EXIT},
 	};
 	double bare[ROUNDS], empty[ROUNDS], closed[ROUNDS], full[ROUNDS], drain[ROUNDS];
 	double b, e, c, f, d;
@@ -111,7 +112,8 @@ int main(void)
 		probe_set__remove_process(ps, proc);
 		start = clock__cpu_ns();
 		drain_all(ps, &bytes);
-		drain[i] = (double)(clock__cpu_ns() - start) / ((double)bytes / sizeof(struct ptb_op_enter));
+		drain[i] = (double)(clock__cpu_ns() - start) /
+			   ((double)bytes / sizeof(struct ptb_op_enter));
 	}
 	b = median(bare, ROUNDS);
 	e = median(empty, ROUNDS);
@@ -122,8 +124,9 @@ int main(void)
 	printf("pair of empty programs       %8.1f ns\n", e - b);
 	printf("pair, outside the window     %8.1f ns  %.2f of empty\n", c - b, (c - b) / (e - b));
 	printf("pair, recording              %8.1f ns  %.2f of empty\n", f - b, (f - b) / (e - b));
-	printf("reader                       %8.1f ns a record, %.1f million records/s on one core\n", d,
-	       1000 / d);
+	printf("reader                       %8.1f ns a record, %.1f million records/s on one "
+	       "core\n",
+	       d, 1000 / d);
 	printf("lost                         %8lu\n",
 	       (unsigned long)probe_set__counter(ps, PTB_CNT_RING_FULL));
 	probe_set__free(ps);

@@ -3,10 +3,12 @@
 #include "probe_target.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <signal.h>
@@ -28,7 +30,7 @@ static void must(bool ok, const char *what)
 /* One line without its end; NULL: end of file or too late. Valid until the next call. */
 static char *read_line(struct target *t, char *line, size_t cap)
 {
-	struct pollfd pfd = { .fd = t->from, .events = POLLIN };
+	struct pollfd pfd = {.fd = t->from, .events = POLLIN};
 
 	for (;;) {
 		char *end = memchr(t->buf, '\n', t->len);
@@ -210,9 +212,10 @@ bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const cha
 
 struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks)
 {
-	struct probe_set_opts opts = { .ring_bytes = ring_bytes, .follow_tasks = tasks,
-					.force_perf = links != LINKS_MULTI,
-					.perf_single = links == LINKS_SINGLE };
+	struct probe_set_opts opts = {.ring_bytes = ring_bytes,
+				      .follow_tasks = tasks,
+				      .force_perf = links != LINKS_MULTI,
+				      .perf_single = links == LINKS_SINGLE};
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");
@@ -223,7 +226,7 @@ int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_pro
 		    const struct named_site *sites, uint32_t cnt, uint32_t *proc)
 {
 	struct probe_site list[32] = {};
-	struct probe_lib lib = { .access_path = t->path, .sites = list, .cnt = cnt };
+	struct probe_lib lib = {.access_path = t->path, .sites = list, .cnt = cnt};
 	struct ptb_proc_cfg cfg = {};
 	uint32_t idx;
 
@@ -237,6 +240,29 @@ int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_pro
 		list[i].prog = sites[i].prog;
 	}
 	return probe_set__add_process(ps, &cfg, &lib, 1, proc ? proc : &idx);
+}
+
+uint32_t trace_events_of(pid_t pid)
+{
+	int fs = fsopen("tracefs", FSOPEN_CLOEXEC), dir, fd;
+	char *line = NULL;
+	size_t cap = 0;
+	uint32_t n = 0;
+	FILE *f;
+	int owner;
+
+	must(fs >= 0 && !fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0), "tracefs");
+	dir = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	fd = openat(dir, "uprobe_events", O_RDONLY | O_CLOEXEC);
+	f = fdopen(fd, "r");
+	must(f != NULL, "uprobe_events");
+	while (getline(&line, &cap, f) > 0)
+		n += sscanf(line, "p:ptbpf_%*u_%d/", &owner) == 1 && owner == (int)pid;
+	free(line);
+	fclose(f);
+	close(dir);
+	close(fs);
+	return n;
 }
 
 bool must_skip(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Drives the programs of tests/workloads and collects what the rings deliver, for tests of user/probe. */
+/* Drives the programs of tests/workloads and collects what the rings deliver, for tests of
+ * user/probe. */
 #ifndef TESTS_PROBE_TARGET_H
 #define TESTS_PROBE_TARGET_H
 
@@ -43,7 +44,8 @@ struct records {
 void records__collect(struct records *r, struct probe_set *ps);
 void records__clear(struct records *r);
 uint32_t records__count(const struct records *r, uint8_t kind, uint32_t site);
-const void *records__find(const struct records *r, uint8_t kind, uint32_t nth); /* NULL: not there */
+const void *records__find(const struct records *r, uint8_t kind,
+			  uint32_t nth); /* NULL: not there */
 /* The text tail of a record with a fixed part of `fixed` bytes equals `text`. */
 bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const char *text);
 
@@ -57,6 +59,9 @@ struct named_site {
 };
 int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_proc_cfg *facts,
 		    const struct named_site *sites, uint32_t cnt, uint32_t *proc);
+
+/* Uprobes that are defined in tracefs in a name of ptbpf process `pid`. */
+uint32_t trace_events_of(pid_t pid);
 
 /* True, with the reason printed, when this machine cannot run these tests. */
 bool must_skip(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The first law: whatever the tracer does or suffers, the target lives and computes the same. Also what
- * the scheduler's tracepoints tell about it meanwhile.
+ * The first law: whatever the tracer does or suffers, the target lives and computes the same. Also
+ * what the scheduler's tracepoints tell about it meanwhile.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,14 +14,14 @@
 #include "suite.h"
 
 static const struct named_site op_sites[] = {
-	{ "site_op_enter", PTB_PROG_OP_ENTER },
-	{ "site_op_exit", PTB_PROG_OP_EXIT },
+	{"site_op_enter", PTB_PROG_OP_ENTER},
+	{"site_op_exit", PTB_PROG_OP_EXIT},
 };
 static const struct named_site throw_sites[] = {
-	{ "site_outer_enter", PTB_PROG_OP_ENTER },
-	{ "site_outer_exit", PTB_PROG_OP_EXIT },
-	{ "site_inner_enter", PTB_PROG_OP_ENTER },
-	{ "site_inner_exit", PTB_PROG_OP_EXIT },
+	{"site_outer_enter", PTB_PROG_OP_ENTER},
+	{"site_outer_exit", PTB_PROG_OP_EXIT},
+	{"site_inner_enter", PTB_PROG_OP_ENTER},
+	{"site_inner_exit", PTB_PROG_OP_EXIT},
 };
 
 /* Three of four calls throw through two probed frames. */
@@ -66,8 +66,8 @@ static void test_throws_single(void)
 }
 
 /* Attaches and detaches while the target runs on; its answer stays what it was. */
-static void run_churn(const char *path, const char *command, const struct named_site *sites, uint32_t cnt,
-		      enum links links)
+static void run_churn(const char *path, const char *command, const struct named_site *sites,
+		      uint32_t cnt, enum links links)
 {
 	struct probe_set *ps = open_set(0, links, true);
 	struct records r = {};
@@ -94,6 +94,7 @@ static void run_churn(const char *path, const char *command, const struct named_
 	}
 	CU_ASSERT(probe_set__counter(ps, PTB_CNT_HITS) > 0);
 	probe_set__free(ps);
+	CU_ASSERT(links != LINKS_TRACE || trace_events_of(getpid()) == 0);
 	CU_ASSERT_EQUAL(target__run(&t, command), sum);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
@@ -161,7 +162,7 @@ static void test_fork_single(void)
 /* With watch_children the child's own end is told too. */
 static void test_watch_children(void)
 {
-	struct probe_set_opts opts = { .follow_tasks = true, .watch_children = true };
+	struct probe_set_opts opts = {.follow_tasks = true, .watch_children = true};
 	const struct ptb_task *f, *e;
 	struct probe_set *ps = NULL;
 	struct records r = {};
@@ -260,6 +261,11 @@ static void run_killed(enum links links)
 	CU_ASSERT_EQUAL(got, sum);
 	CU_ASSERT_EQUAL(target__run(&t, "threads 4 100000"), sum);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
+	if (links == LINKS_TRACE) { /* its definitions are still there, until the next ptbpf */
+		CU_ASSERT_EQUAL(trace_events_of(tracer), 2);
+		probe_set__free(open_set(4096, links, false));
+		CU_ASSERT_EQUAL(trace_events_of(tracer), 0);
+	}
 	close(ready[0]);
 	close(ready[1]);
 }
@@ -313,21 +319,23 @@ static void test_target_dies(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "100,000 calls, exceptions through probed frames (uprobe_multi)", test_throws_multi },
-		{ "100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace },
-		{ "100,000 calls, exceptions through probed frames (single events)", test_throws_single },
-		{ "100 times attached and detached, 16 threads", test_churn_threads },
-		{ "100 times attached and detached, exceptions", test_churn_throws },
-		{ "100 times attached and detached, 16 threads (tracefs)", test_churn_trace },
-		{ "fork (uprobe_multi)", test_fork_multi },
-		{ "fork (tracefs)", test_fork_trace },
-		{ "fork (single events)", test_fork_single },
-		{ "children watched from birth", test_watch_children },
-		{ "threads, exec, exit", test_task_life },
-		{ "kill -9 of the tracer (uprobe_multi)", test_killed_multi },
-		{ "kill -9 of the tracer (tracefs)", test_killed_trace },
-		{ "kill -9 of the tracer (single events)", test_killed_single },
-		{ "kill -9 of the target", test_target_dies },
+		{"100,000 calls, exceptions through probed frames (uprobe_multi)",
+		 test_throws_multi},
+		{"100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace},
+		{"100,000 calls, exceptions through probed frames (single events)",
+		 test_throws_single},
+		{"100 times attached and detached, 16 threads", test_churn_threads},
+		{"100 times attached and detached, exceptions", test_churn_throws},
+		{"100 times attached and detached, 16 threads (tracefs)", test_churn_trace},
+		{"fork (uprobe_multi)", test_fork_multi},
+		{"fork (tracefs)", test_fork_trace},
+		{"fork (single events)", test_fork_single},
+		{"children watched from birth", test_watch_children},
+		{"threads, exec, exit", test_task_life},
+		{"kill -9 of the tracer (uprobe_multi)", test_killed_multi},
+		{"kill -9 of the tracer (tracefs)", test_killed_trace},
+		{"kill -9 of the tracer (single events)", test_killed_single},
+		{"kill -9 of the target", test_target_dies},
 		CU_TEST_INFO_NULL,
 	};
 

@@ -13,8 +13,8 @@
 #include "suite.h"
 
 static const struct named_site op_sites[] = {
-	{ "site_op_enter", PTB_PROG_OP_ENTER },
-	{ "site_op_exit", PTB_PROG_OP_EXIT },
+	{"site_op_enter", PTB_PROG_OP_ENTER},
+	{"site_op_exit", PTB_PROG_OP_EXIT},
 };
 
 static uint64_t hits_outside(struct probe_set *ps)
@@ -195,7 +195,7 @@ static void test_losses_counted(void)
 static void test_wakeup(void)
 {
 	struct probe_set *ps = open_set(1 << 20, LINKS_MULTI, false);
-	struct pollfd pfd = { .fd = probe_set__poll_fd(ps), .events = POLLIN };
+	struct pollfd pfd = {.fd = probe_set__poll_fd(ps), .events = POLLIN};
 	struct records r = {};
 	struct target t;
 
@@ -219,7 +219,7 @@ static void run_bisect(enum links links)
 {
 	struct probe_set *ps = open_set(0, links, false);
 	struct probe_site list[40] = {};
-	struct probe_lib lib = { .sites = list, .cnt = 40 };
+	struct probe_lib lib = {.sites = list, .cnt = 40};
 	struct ptb_proc_cfg cfg = {};
 	struct records r = {};
 	struct target t;
@@ -233,8 +233,9 @@ static void run_bisect(enum links links)
 
 		list[i].id = i + 1;
 		list[i].prog = i % 2 ? PTB_PROG_OP_EXIT : PTB_PROG_OP_ENTER;
-		list[i].offset = bad ? target__value(&t, "refused_site") + (i == 18 || i == 39) :
-				       target__value(&t, "many_sites") + i * target__value(&t, "many_stride");
+		list[i].offset = bad ? target__value(&t, "refused_site") + (i == 18 || i == 39)
+				     : target__value(&t, "many_sites") +
+						 i * target__value(&t, "many_stride");
 	}
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), 36);
 	for (uint32_t i = 0; i < 40; i++)
@@ -244,8 +245,9 @@ static void run_bisect(enum links links)
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(r.cnt, 3600);
 	for (uint32_t i = 0; i < 40; i++)
-		CU_ASSERT_EQUAL(records__count(&r, i % 2 ? PTB_REC_OP_EXIT : PTB_REC_OP_ENTER, i + 1),
-				list[i].refused ? 0 : 100);
+		CU_ASSERT_EQUAL(
+			records__count(&r, i % 2 ? PTB_REC_OP_EXIT : PTB_REC_OP_ENTER, i + 1),
+			list[i].refused ? 0 : 100);
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
@@ -345,9 +347,9 @@ static void test_cost_single(void)
 static void test_refusals(void)
 {
 	struct probe_set *ps = NULL;
-	struct probe_set_opts odd = { .ring_bytes = 5000 };
-	struct probe_site site = { .id = 1, .prog = PTB_PROG_OP_ENTER };
-	struct probe_lib lib = { .access_path = "/nowhere/libtorch.so", .sites = &site, .cnt = 1 };
+	struct probe_set_opts odd = {.ring_bytes = 5000};
+	struct probe_site site = {.id = 1, .prog = PTB_PROG_OP_ENTER};
+	struct probe_lib lib = {.access_path = "/nowhere/libtorch.so", .sites = &site, .cnt = 1};
 	struct ptb_proc_cfg cfg = {};
 	struct target t;
 	uint32_t proc;
@@ -375,20 +377,20 @@ static void test_refusals(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "pairs are exact, window sharp (uprobe_multi)", test_pairs_multi },
-		{ "pairs are exact, window sharp (tracefs)", test_pairs_trace },
-		{ "pairs are exact, window sharp (single events)", test_pairs_single },
-		{ "many threads", test_threads },
-		{ "losses are counted", test_losses_counted },
-		{ "wake-up at half full", test_wakeup },
-		{ "refused offsets are bisected (uprobe_multi)", test_bisect_multi },
-		{ "refused offsets are bisected (tracefs)", test_bisect_trace },
-		{ "refused offsets are bisected (single events)", test_bisect_single },
-		{ "a process is removed", test_remove_process },
-		{ "cost of a hit (uprobe_multi)", test_cost_multi },
-		{ "cost of a hit (tracefs)", test_cost_trace },
-		{ "cost of a hit (single events)", test_cost_single },
-		{ "what cannot work is refused", test_refusals },
+		{"pairs are exact, window sharp (uprobe_multi)", test_pairs_multi},
+		{"pairs are exact, window sharp (tracefs)", test_pairs_trace},
+		{"pairs are exact, window sharp (single events)", test_pairs_single},
+		{"many threads", test_threads},
+		{"losses are counted", test_losses_counted},
+		{"wake-up at half full", test_wakeup},
+		{"refused offsets are bisected (uprobe_multi)", test_bisect_multi},
+		{"refused offsets are bisected (tracefs)", test_bisect_trace},
+		{"refused offsets are bisected (single events)", test_bisect_single},
+		{"a process is removed", test_remove_process},
+		{"cost of a hit (uprobe_multi)", test_cost_multi},
+		{"cost of a hit (tracefs)", test_cost_trace},
+		{"cost of a hit (single events)", test_cost_single},
+		{"what cannot work is refused", test_refusals},
 		CU_TEST_INFO_NULL,
 	};
 

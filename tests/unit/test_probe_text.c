@@ -8,10 +8,11 @@
 #define FIXED(type) sizeof(struct type)
 
 /* Runs "names TEXT" once with one program at one site and returns what it emitted. */
-static void run_names(const char *site, uint8_t prog, const struct ptb_proc_cfg *facts, const char *text,
-		      struct records *r, struct target *t, struct probe_set **keep)
+static void run_names(const char *site, uint8_t prog, const struct ptb_proc_cfg *facts,
+		      const char *text, struct records *r, struct target *t,
+		      struct probe_set **keep)
 {
-	struct named_site sites[] = { { site, prog } };
+	struct named_site sites[] = {{site, prog}};
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	char cmd[256];
 
@@ -35,7 +36,8 @@ static bool named_faults(const struct records *r, uint8_t kind, uint32_t nth)
 {
 	const struct ptb_named_enter *n = records__find(r, kind, nth);
 
-	return n && n->text_len == 0 && n->h.flags == PTB_F_READ_FAULT && n->h.len == FIXED(ptb_named_enter);
+	return n && n->text_len == 0 && n->h.flags == PTB_F_READ_FAULT &&
+	       n->h.len == FIXED(ptb_named_enter);
 }
 
 static void test_pyfunc(void)
@@ -58,8 +60,9 @@ static void test_pyfunc(void)
 /* Every length modulo 8: padding is zero, whatever an earlier text left in the scratch memory. */
 static void test_scope_string(void)
 {
-	static const char *const texts[] = { "a", "a string of 23 letters!", "seven 7", "eight 88",
-					     "Optimizer.step#SGD.step", "sechzehn Zeichen" };
+	static const char *const texts[] = {
+		"a",	    "a string of 23 letters!", "seven 7",
+		"eight 88", "Optimizer.step#SGD.step", "sechzehn Zeichen"};
 	char cut[PTB_TEXT_MAX + 1] = {};
 	struct target t;
 
@@ -86,7 +89,7 @@ static void test_scope_string(void)
 
 static void test_old_string(void)
 {
-	struct ptb_proc_cfg facts = { .old_string_abi = 1 };
+	struct ptb_proc_cfg facts = {.old_string_abi = 1};
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
@@ -118,8 +121,8 @@ static void test_cstr(void)
 
 static void test_script(void)
 {
-	struct ptb_proc_cfg facts = { .script_name_off = 16 };
-	struct ptb_proc_cfg unknown = { .script_name_off = PTB_OFF_UNKNOWN };
+	struct ptb_proc_cfg facts = {.script_name_off = 16};
+	struct ptb_proc_cfg unknown = {.script_name_off = PTB_OFF_UNKNOWN};
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
@@ -140,7 +143,8 @@ static void test_script(void)
 
 static void test_node(void)
 {
-	struct ptb_proc_cfg facts = { .node_seq_off = 16, .node_thread_off = 40, .pynode_obj_off = 48 };
+	struct ptb_proc_cfg facts = {
+		.node_seq_off = 16, .node_thread_off = 40, .pynode_obj_off = 48};
 	const struct ptb_node_enter *n;
 	struct records r = {};
 	struct probe_set *ps;
@@ -189,7 +193,7 @@ static const struct ptb_boxed_enter *boxed_of(const struct records *r, uint64_t 
 
 static void test_boxed(void)
 {
-	struct ptb_proc_cfg facts = { .string_ivalue_off = 16 };
+	struct ptb_proc_cfg facts = {.string_ivalue_off = 16};
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
@@ -209,7 +213,8 @@ static void test_boxed(void)
 	CU_ASSERT_PTR_NULL(records__find(&r, PTB_REC_SCOPE_NAME, 1));
 	records__clear(&r);
 	probe_set__free(ps);
-	/* the handle in the second register: rsi of the boxed call is the stack, its first word no opdef */
+	/* the handle in the second register: rsi of the boxed call is the stack, its first word no
+	 * opdef */
 	facts.boxed_handle_reg = 1;
 	run_names("site_other_enter", PTB_PROG_BOXED_ENTER, &facts, "boxed scope", &r, &t, &ps);
 	CU_ASSERT(records__find(&r, PTB_REC_BOXED_ENTER, 0) != NULL);
@@ -227,7 +232,8 @@ static void test_before(void)
 	struct target t;
 
 	target__start(&t, TARGET_CALLS);
-	run_names("site_variant_enter", PTB_PROG_BEFORE_VAR, NULL, "Torch-Compiled Region: 0/0", &r, &t, &ps);
+	run_names("site_variant_enter", PTB_PROG_BEFORE_VAR, NULL, "Torch-Compiled Region: 0/0", &r,
+		  &t, &ps);
 	CU_ASSERT_EQUAL(r.cnt, 1); /* the other one carries a schema */
 	b = records__find(&r, PTB_REC_SCOPE_BEGIN, 0);
 	CU_ASSERT_FATAL(b != NULL);
@@ -255,9 +261,9 @@ static void test_before(void)
 static void test_scope_life(void)
 {
 	static const struct named_site sites[] = {
-		{ "site_ctor_enter", PTB_PROG_SCOPE_CTOR },
-		{ "site_end_enter", PTB_PROG_SCOPE_END },
-		{ "site_variant_enter", PTB_PROG_BEFORE_VAR },
+		{"site_ctor_enter", PTB_PROG_SCOPE_CTOR},
+		{"site_end_enter", PTB_PROG_SCOPE_END},
+		{"site_variant_enter", PTB_PROG_BEFORE_VAR},
 	};
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	const struct ptb_scope_begin *b;
@@ -334,16 +340,16 @@ static void test_sequence(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "custom function: class name", test_pyfunc },
-		{ "strings of all lengths, padded and cut", test_scope_string },
-		{ "strings of the old ABI", test_old_string },
-		{ "two C strings", test_cstr },
-		{ "TorchScript function", test_script },
-		{ "backward node", test_node },
-		{ "boxed call and its scope", test_boxed },
-		{ "before(): variant, string, C string", test_before },
-		{ "life of a scope", test_scope_life },
-		{ "sequence number from thread-local storage", test_sequence },
+		{"custom function: class name", test_pyfunc},
+		{"strings of all lengths, padded and cut", test_scope_string},
+		{"strings of the old ABI", test_old_string},
+		{"two C strings", test_cstr},
+		{"TorchScript function", test_script},
+		{"backward node", test_node},
+		{"boxed call and its scope", test_boxed},
+		{"before(): variant, string, C string", test_before},
+		{"life of a scope", test_scope_life},
+		{"sequence number from thread-local storage", test_sequence},
 		CU_TEST_INFO_NULL,
 	};
 

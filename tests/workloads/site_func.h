@@ -19,25 +19,25 @@
 #endif
 
 /* NAME(args...) calls BODY(args...) and returns what it returns; sites NAME_enter and NAME_exit. */
-#define SITE_FUNC(NAME, BODY)                                        \
-	__asm__(".pushsection .text.sites,\"ax\",@progbits\n"        \
-		".balign 16\n"                                       \
-		".globl " #NAME ", " #NAME "_enter, " #NAME "_exit\n" \
-		".type " #NAME ", @function\n" #NAME ":\n"           \
-		".cfi_startproc\n" #NAME "_enter:\n"                 \
-		"	push %rbx\n"                                 \
-		"	.cfi_adjust_cfa_offset 8\n"                  \
-		"	.cfi_rel_offset %rbx, 0\n"                   \
-		"	call " #BODY "@PLT\n"                        \
-		"	test %rax, %rax\n" #NAME "_exit:\n"          \
-		"	jne 1f\n"                                    \
-		"1:	pop %rbx\n"                                  \
-		"	.cfi_adjust_cfa_offset -8\n"                 \
-		"	.cfi_restore %rbx\n"                         \
-		"	ret\n"                                       \
-		"	.cfi_endproc\n"                              \
-		".size " #NAME ", . - " #NAME "\n"                   \
-		".popsection\n");                                    \
+#define SITE_FUNC(NAME, BODY)                                                                      \
+	__asm__(".pushsection .text.sites,\"ax\",@progbits\n"                                      \
+		".balign 16\n"                                                                     \
+		".globl " #NAME ", " #NAME "_enter, " #NAME "_exit\n"                              \
+		".type " #NAME ", @function\n" #NAME ":\n"                                         \
+		".cfi_startproc\n" #NAME "_enter:\n"                                               \
+		"	push %rbx\n"                                                                     \
+		"	.cfi_adjust_cfa_offset 8\n"                                                      \
+		"	.cfi_rel_offset %rbx, 0\n"                                                       \
+		"	call " #BODY "@PLT\n"                                                      \
+		"	test %rax, %rax\n" #NAME "_exit:\n"                                        \
+		"	jne 1f\n"                                                                        \
+		"1:	pop %rbx\n"                                                                    \
+		"	.cfi_adjust_cfa_offset -8\n"                                                     \
+		"	.cfi_restore %rbx\n"                                                             \
+		"	ret\n"                                                                           \
+		"	.cfi_endproc\n"                                                                  \
+		".size " #NAME ", . - " #NAME "\n"                                                 \
+		".popsection\n");                                                                  \
 	SITE_EXTERN const char NAME##_enter[], NAME##_exit[]
 
 struct site_find {
@@ -72,10 +72,10 @@ static inline void site_print(const char *name, const char *addr)
 	printf("site %s %lu\n", name, (unsigned long)f.off);
 }
 
-#define SITE_PRINT(NAME)                              \
-	do {                                          \
-		site_print(#NAME "_enter", NAME##_enter); \
-		site_print(#NAME "_exit", NAME##_exit);   \
+#define SITE_PRINT(NAME)                                                                           \
+	do {                                                                                       \
+		site_print(#NAME "_enter", NAME##_enter);                                          \
+		site_print(#NAME "_exit", NAME##_exit);                                            \
 	} while (0)
 
 #endif /* TESTS_SITE_FUNC_H */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// A C++ program whose exceptions pass through probed frames: "throws N" on stdin, "done <checksum>" back.
+// A C++ program whose exceptions pass through probed frames: "throws N" on stdin, "done <checksum>"
+// back.
 #include "site_func.h"
 
 #include <stdexcept>
@@ -25,7 +26,10 @@ SITE_FUNC(site_inner, inner_body);
 extern "C" long outer_body(long n)
 {
 	struct count_exit {
-		~count_exit() { sum++; }
+		~count_exit()
+		{
+			sum++;
+		}
 	} guard;
 
 	return site_inner(n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * uprobe_multi links: many offsets of one file in one link (kernel 6.6). A file that the process has
- * not mapped attaches "successfully" and never hits; the caller warns of that.
+ * uprobe_multi links: many offsets of one file in one link (kernel 6.6). A file that the process
+ * has not mapped attaches "successfully" and never hits; the caller warns of that.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -35,7 +35,8 @@ static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32
 		opts.offsets = offsets;
 		opts.cookies = cookies;
 		opts.cnt = cnt;
-		link = bpf_program__attach_uprobe_multi(req->prog, req->tgid, req->path, NULL, &opts);
+		link = bpf_program__attach_uprobe_multi(req->prog, req->tgid, req->path, NULL,
+							&opts);
 		err = errno;
 	}
 	free(offsets);
@@ -53,8 +54,8 @@ int attach_multi__sites(struct attach_req *req)
 bool attach_multi__supported(void)
 {
 	struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
-		{ .code = BPF_JMP | BPF_EXIT },
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, load, .expected_attach_type = UAPI_BPF_TRACE_UPROBE_MULTI);
 	LIBBPF_OPTS(bpf_link_create_opts, opts);

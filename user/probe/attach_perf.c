@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Perf-event uprobes, one per site, for kernels without uprobe_multi: the same plan and cookies, two
- * file descriptors a site, slower to attach and to detach.
+ * Perf-event uprobes, one per site: the last resort, without uprobe_multi and without tracefs. The
+ * same plan and cookies, two file descriptors a site. The kernel closes them one by one, each after
+ * a grace period or two (0.03-0.1 s), so thousands take minutes to go: that is said beforehand.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -15,8 +16,10 @@
 
 #include "probe/probe_impl.h"
 
-#define FDS_PER_SITE 2  /* the perf event and the link */
-#define FDS_RESERVE 512 /* everything else */
+#define FDS_PER_SITE	  2 /* the perf event and the link */
+#define SLOW_SITES	  300
+#define CLOSED_PER_MINUTE 500
+#define FDS_RESERVE	  512 /* everything else */
 
 static uint64_t read_u64(const char *path)
 {
@@ -31,6 +34,16 @@ static uint64_t read_u64(const char *path)
 	return v;
 }
 
+static void warn_of_detach(uint64_t sites)
+{
+	if (sites < SLOW_SITES)
+		return;
+	pr_warn("this kernel removes the %" PRIu64
+		" probes one by one: that will take up to %" PRIu64 " minutes",
+		sites, sites / CLOSED_PER_MINUTE + 1);
+	pr_hint("boot Linux 6.6 or later, or let ptbpf use tracefs (CAP_SYS_ADMIN)");
+}
+
 int attach_perf__raise_limit(uint64_t sites)
 {
 	uint64_t nr_open = read_u64("/proc/sys/fs/nr_open");
@@ -39,10 +52,12 @@ int attach_perf__raise_limit(uint64_t sites)
 
 	if (getrlimit(RLIMIT_NOFILE, &lim))
 		return -errno;
+	warn_of_detach(sites);
 	if (lim.rlim_cur >= want)
 		return 0;
 	if (nr_open && want > nr_open) {
-		pr_error("%" PRIu64 " probes need %" PRIu64 " file descriptors, the system allows %" PRIu64,
+		pr_error("%" PRIu64 " probes need %" PRIu64
+			 " file descriptors, the system allows %" PRIu64,
 			 sites, want, nr_open);
 		pr_hint("raise it: sysctl fs.nr_open=%" PRIu64, want);
 		return -EMFILE;
@@ -53,7 +68,8 @@ int attach_perf__raise_limit(uint64_t sites)
 	if (setrlimit(RLIMIT_NOFILE, &lim)) {
 		int err = -errno;
 
-		pr_error("cannot raise the limit of open files to %" PRIu64 ": %s", want, errstr(err));
+		pr_error("cannot raise the limit of open files to %" PRIu64 ": %s", want,
+			 errstr(err));
 		pr_hint("start ptbpf with a higher limit: ulimit -n %" PRIu64, want);
 		return err;
 	}
@@ -68,7 +84,8 @@ int attach_perf__sites(struct attach_req *req)
 		struct bpf_link *link;
 		int err;
 
-		link = bpf_program__attach_uprobe_opts(req->prog, req->tgid, req->path, site->offset, &opts);
+		link = bpf_program__attach_uprobe_opts(req->prog, req->tgid, req->path,
+						       site->offset, &opts);
 		if (link) {
 			err = link_list__add(req->links, link);
 			if (err)
@@ -83,8 +100,8 @@ int attach_perf__sites(struct attach_req *req)
 					 req->cnt, req->path);
 			return err;
 		}
-		pr_debug("kernel refused site %u at 0x%" PRIx64 " of '%s': %s", site->id, site->offset,
-			 req->path, errstr(err));
+		pr_debug("kernel refused site %u at 0x%" PRIx64 " of '%s': %s", site->id,
+			 site->offset, req->path, errstr(err));
 		site->refused = true;
 	}
 	return 0;

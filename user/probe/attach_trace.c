@@ -98,10 +98,15 @@ struct trace_fs *trace_fs__open(uint32_t ns_inum)
 	if (!tf)
 		return NULL;
 	tf->dir = mount_tracefs();
-	tf->events_fd = tf->dir < 0 ? -1 : openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
+	tf->events_fd = tf->dir < 0
+				? -1
+				: openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
 	if (tf->events_fd < 0) {
-		pr_debug("tracefs: %s", errstr(errno));
+		int err = errno;
+
+		pr_debug("tracefs: %s", errstr(err));
 		trace_fs__free(tf);
+		errno = err;
 		return NULL;
 	}
 	snprintf(tf->group, sizeof(tf->group), "ptbpf_%u_%d", ns_inum, (int)getpid());
@@ -145,8 +150,8 @@ static int write_lines(int fd, const char *buf, size_t len)
 }
 
 /* One line per site. The path is our own descriptor's: it may not hold blanks. */
-static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_req *req, uint32_t from,
-		  uint32_t cnt)
+static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_req *req,
+		  uint32_t from, uint32_t cnt)
 {
 	char buf[WRITE_MAX + 128];
 	size_t len = 0;
@@ -154,8 +159,8 @@ static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_r
 
 	for (uint32_t i = from; !err && i < from + cnt; i++) {
 		len += (size_t)snprintf(buf + len, sizeof(buf) - len,
-					"p:%s/s%u /proc/self/fd/%d:0x%" PRIx64 "\n", tf->group, event, file,
-					req->sites[i]->offset);
+					"p:%s/s%u /proc/self/fd/%d:0x%" PRIx64 "\n", tf->group,
+					event, file, req->sites[i]->offset);
 		if (len >= WRITE_MAX || i + 1 == from + cnt) {
 			err = write_lines(tf->events_fd, buf, len);
 			len = 0;
@@ -299,7 +304,8 @@ int attach_trace__sites(struct attach_req *req)
 
 		if (req->link_events[i] == UINT32_MAX)
 			continue;
-		if (vec_reserve((void **)&ev->ids, &ev->cap, (uint64_t)ev->cnt + 1, sizeof(*ev->ids)))
+		if (vec_reserve((void **)&ev->ids, &ev->cap, (uint64_t)ev->cnt + 1,
+				sizeof(*ev->ids)))
 			err = err ? err : -ENOMEM;
 		else
 			ev->ids[ev->cnt++] = req->link_events[i];
@@ -317,7 +323,8 @@ void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc)
 	while (!err) {
 		key = next;
 		err = bpf_map_get_next_key(tf->map_fd, &key, &next); /* before the key is gone */
-		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) && PTB_COOKIE_PROC(cookie) == proc)
+		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) &&
+		    PTB_COOKIE_PROC(cookie) == proc)
 			bpf_map_delete_elem(tf->map_fd, &key);
 	}
 }

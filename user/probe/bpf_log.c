@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Messages of libbpf into our log, domain "libbpf". Its warnings are expected while features are tried
- * and links bisected, so they are debug messages unless the caller says that a failure is news.
+ * Messages of libbpf into our log, domain "libbpf". Its warnings are expected while features are
+ * tried and links bisected, so they are debug messages unless the caller says that a failure is
+ * news.
  */
 #define LOG_DOMAIN "libbpf"
 #include "base/log.h"
@@ -18,7 +19,7 @@
 static bool loud;
 
 __attribute__((format(printf, 2, 0))) static int print_libbpf(enum libbpf_print_level level,
-							       const char *fmt, va_list ap)
+							      const char *fmt, va_list ap)
 {
 	char *text, *line, *save;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The table of kern_features.h: each row tries the thing itself where that is possible without harm,
- * and reads what the kernel says of itself where it is not. Attaches to nobody but ptbpf.
+ * The table of kern_features.h: each row tries the thing itself where that is possible without
+ * harm, and reads what the kernel says of itself where it is not. Attaches to nobody but ptbpf.
  */
 #define LOG_DOMAIN "features"
 #include "base/log.h"
@@ -83,7 +83,7 @@ static int read_caps(uint64_t *set)
 }
 
 #define CAP_NR_PERFMON 38 /* both since Linux 5.8 */
-#define CAP_NR_BPF 39
+#define CAP_NR_BPF     39
 
 static enum feature_state check_caps(char *detail, size_t cap)
 {
@@ -118,7 +118,8 @@ static enum feature_state check_ptrace_cap(char *detail, size_t cap)
 		return FEATURE_UNKNOWN;
 	}
 	if (!strcmp(yama, "3")) {
-		snprintf(detail, cap, "kernel.yama.ptrace_scope is 3: no process may read another's memory");
+		snprintf(detail, cap,
+			 "kernel.yama.ptrace_scope is 3: no process may read another's memory");
 		return FEATURE_NO;
 	}
 	if (has_cap(set, CAP_SYS_PTRACE)) {
@@ -171,8 +172,8 @@ static enum feature_state check_btf(char *detail, size_t cap)
 static enum feature_state check_prog_load(char *detail, size_t cap)
 {
 	struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
-		{ .code = BPF_JMP | BPF_EXIT },
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
 	};
 	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ptb_try", "GPL", insns, 2, NULL);
 
@@ -217,8 +218,21 @@ static enum feature_state check_uprobe_multi(char *detail, size_t cap)
 		snprintf(detail, cap, "a link to ptbpf itself works");
 		return FEATURE_YES;
 	}
-	snprintf(detail, cap, "refused: perf-event probes are used, attaching takes longer");
+	snprintf(detail, cap, "refused: perf-event probes are used instead");
 	return FEATURE_NO;
+}
+
+static enum feature_state check_trace_fs(char *detail, size_t cap)
+{
+	struct trace_fs *tf = trace_fs__open(0);
+
+	if (!tf) {
+		snprintf(detail, cap, "uprobe_events of tracefs: %s", errstr(errno));
+		return FEATURE_NO;
+	}
+	trace_fs__free(tf);
+	snprintf(detail, cap, "used where there are no uprobe_multi links");
+	return FEATURE_YES;
 }
 
 static enum feature_state check_paranoid(char *detail, size_t cap)
@@ -226,7 +240,8 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 	char level[16];
 	uint64_t set = 0;
 
-	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) || read_caps(&set)) {
+	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) ||
+	    read_caps(&set)) {
 		snprintf(detail, cap, "%s", errstr(errno));
 		return FEATURE_UNKNOWN;
 	}
@@ -261,8 +276,9 @@ static enum feature_state check_seccomp(char *detail, size_t cap)
 		snprintf(detail, cap, "not in this kernel");
 		return FEATURE_YES;
 	}
-	snprintf(detail, cap, mode ? "a filter is active: it may forbid bpf() and perf_event_open()"
-				   : "no filter");
+	snprintf(detail, cap,
+		 mode ? "a filter is active: it may forbid bpf() and perf_event_open()"
+		      : "no filter");
 	return mode ? FEATURE_UNKNOWN : FEATURE_YES;
 }
 
@@ -276,30 +292,37 @@ static enum feature_state check_pidns(char *detail, size_t cap)
 		return FEATURE_UNKNOWN;
 	}
 	if (level)
-		snprintf(detail, cap, "level %u: only processes of this container can be traced", level);
+		snprintf(detail, cap, "level %u: only processes of this container can be traced",
+			 level);
 	else
 		snprintf(detail, cap, "initial");
 	return FEATURE_YES;
 }
 
 const struct feature kern_features[] = {
-	{ "machine", true, check_kernel, "run ptbpf on Linux on x86-64" },
-	{ "libbpf", true, check_libbpf, "install libbpf 1.3 or later (Debian 12: from its backports)" },
-	{ "capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)" },
-	{ "kernel lockdown", true, check_lockdown,
-	  "boot without lockdown=confidentiality (or turn secure boot's lockdown off)" },
-	{ "kernel types (BTF)", true, check_btf, "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y" },
-	{ "BPF programs", true, check_prog_load,
-	  "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y" },
-	{ "BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later" },
-	{ "uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y" },
-	{ "uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later" },
-	{ "reading the target's memory", false, check_ptrace_cap,
-	  "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3" },
-	{ "perf events", false, check_paranoid, "run ptbpf as root, or sysctl kernel.perf_event_paranoid=0" },
-	{ "locked memory", false, check_memlock, "ulimit -l unlimited" },
-	{ "seccomp", false, check_seccomp, "run ptbpf outside the sandbox that filters its system calls" },
-	{ "pid namespace", false, check_pidns, "run ptbpf outside the container to see every process" },
+	{"machine", true, check_kernel, "run ptbpf on Linux on x86-64"},
+	{"libbpf", true, check_libbpf,
+	 "install libbpf 1.3 or later (Debian 12: from its backports)"},
+	{"capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)"},
+	{"kernel lockdown", true, check_lockdown,
+	 "boot without lockdown=confidentiality (or turn secure boot's lockdown off)"},
+	{"kernel types (BTF)", true, check_btf, "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y"},
+	{"BPF programs", true, check_prog_load,
+	 "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y"},
+	{"BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later"},
+	{"uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y"},
+	{"uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later"},
+	{"probes in groups (tracefs)", false, check_trace_fs,
+	 "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN"},
+	{"reading the target's memory", false, check_ptrace_cap,
+	 "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3"},
+	{"perf events", false, check_paranoid,
+	 "run ptbpf as root, or sysctl kernel.perf_event_paranoid=0"},
+	{"locked memory", false, check_memlock, "ulimit -l unlimited"},
+	{"seccomp", false, check_seccomp,
+	 "run ptbpf outside the sandbox that filters its system calls"},
+	{"pid namespace", false, check_pidns,
+	 "run ptbpf outside the container to see every process"},
 };
 const size_t kern_feature_cnt = sizeof(kern_features) / sizeof(kern_features[0]);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Lists of links, and the search for sites that the kernel refuses: one refused offset fails all that
- * are attached together, so a failing range is halved until the offenders are alone. How a range is
- * attached is the caller's business.
+ * Lists of links, and the search for sites that the kernel refuses: one refused offset fails all
+ * that are attached together, so a failing range is halved until the offenders are alone. How a
+ * range is attached is the caller's business.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -21,7 +21,8 @@
 
 int link_list__add(struct link_list *l, struct bpf_link *link)
 {
-	if (vec_reserve((void **)&l->items, &l->cap, (uint64_t)l->cnt + 1, sizeof(struct bpf_link *))) {
+	if (vec_reserve((void **)&l->items, &l->cap, (uint64_t)l->cnt + 1,
+			sizeof(struct bpf_link *))) {
 		bpf_link__destroy(link);
 		return -ENOMEM;
 	}
@@ -102,7 +103,7 @@ static int trial__add(struct trial *t, uint32_t from, uint32_t cnt)
 {
 	if (vec_reserve((void **)&t->ranges, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->ranges)))
 		return -ENOMEM;
-	t->ranges[t->cnt++] = (struct range){ .from = from, .cnt = cnt };
+	t->ranges[t->cnt++] = (struct range){.from = from, .cnt = cnt};
 	return 0;
 }
 
@@ -142,7 +143,7 @@ static int run_trials(struct trial *t)
 	int err = 0;
 
 	while (!err && t->cnt) {
-		struct trial next = { .req = t->req, .link = t->link };
+		struct trial next = {.req = t->req, .link = t->link};
 
 		parallel__run(try_range, t, t->cnt);
 		err = settle(t, &next);
@@ -157,7 +158,7 @@ static int run_trials(struct trial *t)
 
 int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max)
 {
-	struct trial t = { .req = req, .link = link };
+	struct trial t = {.req = req, .link = link};
 	uint32_t i, n;
 	int err = 0;
 

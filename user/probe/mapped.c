@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Where a process has mapped a file's code, by inode as /proc shows it: to warn of probes that cannot
- * hit, and to turn file offsets into addresses where the kernel gives no cookies.
+ * Where a process has mapped a file's code, by inode as /proc shows it: to warn of probes that
+ * cannot hit, and to turn file offsets into addresses where the kernel gives no cookies.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -42,8 +42,8 @@ int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
 	if (stat(path, &st))
 		err = -errno;
 	while (!err && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &start, &end,
-			   perms, &off, &inode) == 5 &&
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &start,
+			   &end, perms, &off, &inode) == 5 &&
 		    inode == st.st_ino && perms[2] == 'x')
 			err = add_segment(m, start, end, off);
 		while (!strchr(line, '\n') && fgets(line, sizeof(line), f))

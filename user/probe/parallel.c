@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A few short-lived threads for work that is nothing but waiting: each change of a probe waits for a
- * grace period of the kernel's, and callers that wait together share one.
+ * A few short-lived threads for work that is nothing but waiting: each change of a probe waits for
+ * a grace period of the kernel's, and callers that wait together share one.
  */
 #include <pthread.h>
 
@@ -27,7 +27,7 @@ static void *crew__work(void *arg)
 
 void parallel__run(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
 {
-	struct crew c = { .fn = fn, .arg = arg, .cnt = cnt };
+	struct crew c = {.fn = fn, .arg = arg, .cnt = cnt};
 	pthread_t threads[THREADS_MAX];
 	uint32_t n = 0;
 

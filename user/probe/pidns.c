@@ -29,9 +29,8 @@ static int ask_kernel(uint32_t *level)
 		return -errno;
 	bpf_object__for_each_program(prog, skel->obj)
 		bpf_program__set_autoload(prog, prog == skel->progs.pidns_depth);
-	bpf_object__for_each_map(map, skel->obj)
-		if (!bpf_map__is_internal(map))
-			bpf_map__set_autocreate(map, false);
+	bpf_object__for_each_map(map, skel->obj) if (!bpf_map__is_internal(map))
+		bpf_map__set_autocreate(map, false);
 	err = ptbpf_bpf__load(skel);
 	if (!err)
 		err = bpf_prog_test_run_opts(bpf_program__fd(skel->progs.pidns_depth), &run);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The session's set of BPF programs and links; see probe_set.h. Owns the loaded object, the rings, and
- * the links of each process. Which sites to probe is decided elsewhere.
+ * The session's set of BPF programs and links; see probe_set.h. Owns the loaded object, the rings,
+ * and the links of each process. Which sites to probe is decided elsewhere.
  */
 #define LOG_DOMAIN "probe_set"
 #include "base/log.h"
@@ -29,10 +29,12 @@ struct probe_set {
 	struct rings *rings;
 	struct bpf_program *progs[PTB_PROG_CNT];
 	bool multi;
-	struct trace_fs *trace; /* without multi: groups of probes; NULL: one perf event per probe */
+	struct trace_fs
+		*trace; /* without multi: groups of probes; NULL: one perf event per probe */
 	struct proc procs[PTB_PROC_MAX];
 	struct trace_events cost_events;
-	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
+	struct link_list
+		cost_links; /* to a child that is gone: closed with the others, it takes time */
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
 };
 
@@ -75,7 +77,8 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 	ps->multi = !opts->force_perf && attach_multi__supported();
 	if (!ps->multi) {
 		for (uint32_t i = 0; i < PTB_PROG_CNT; i++)
-			bpf_program__set_expected_attach_type(ps->progs[i], (enum bpf_attach_type)0);
+			bpf_program__set_expected_attach_type(ps->progs[i],
+							      (enum bpf_attach_type)0);
 		if (!opts->perf_single)
 			ps->trace = trace_fs__open(ns_inum);
 	}
@@ -278,8 +281,8 @@ static void warn_if_unmapped(pid_t tgid, const char *path)
 	struct code_maps maps;
 
 	if (!code_maps__read(&maps, tgid, path) && !maps.cnt)
-		pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit", path,
-			(int)tgid);
+		pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit",
+			path, (int)tgid);
 	code_maps__free(&maps);
 }
 
@@ -297,8 +300,8 @@ static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid
 	return 0;
 }
 
-int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg, struct probe_lib *libs,
-			   uint32_t lib_cnt, uint32_t *proc_idx)
+int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
+			   struct probe_lib *libs, uint32_t lib_cnt, uint32_t *proc_idx)
 {
 	pid_t tgid = (pid_t)cfg->tgid;
 	uint64_t sites;
@@ -390,8 +393,8 @@ void probe_set__detach(struct probe_set *ps)
 static int cost_attach(void *arg, pid_t pid)
 {
 	struct probe_set *ps = arg;
-	struct probe_site sites[2] = { { .prog = PTB_PROG_CALIB }, { .prog = PTB_PROG_CALIB } };
-	struct probe_site *list[2] = { &sites[0], &sites[1] };
+	struct probe_site sites[2] = {{.prog = PTB_PROG_CALIB}, {.prog = PTB_PROG_CALIB}};
+	struct probe_site *list[2] = {&sites[0], &sites[1]};
 	struct attach_req req = {
 		.prog = ps->progs[PTB_PROG_CALIB],
 		.tgid = pid,
@@ -439,7 +442,8 @@ int64_t probe_set__measure_cost(struct probe_set *ps)
 			return -EBUSY; /* draining here would lose records */
 	ps_per_hit = probe_cost__measure(&ops);
 	if (ps_per_hit < 0)
-		pr_warn("cannot measure the cost of a probe on this host: %s", errstr((int)ps_per_hit));
+		pr_warn("cannot measure the cost of a probe on this host: %s",
+			errstr((int)ps_per_hit));
 	return ps_per_hit;
 }
 
@@ -465,7 +469,8 @@ static uint64_t sum_missed(struct probe_set *ps)
 	struct bpf_program *prog;
 	uint64_t sum = 0;
 
-	bpf_object__for_each_program(prog, ps->skel->obj) {
+	bpf_object__for_each_program(prog, ps->skel->obj)
+	{
 		struct bpf_prog_info info = {};
 		uint32_t len = sizeof(info);
 		int fd = bpf_program__fd(prog);
@@ -506,8 +511,9 @@ int probe_set__poll_fd(const struct probe_set *ps)
 }
 
 /*
- * The programs set the first time if it is 0, then the last, then count; a loss that falls between the
- * two exchanges here is counted next time with no first time of its own, and begins where this ended.
+ * The programs set the first time if it is 0, then the last, then count; a loss that falls between
+ * the two exchanges here is counted next time with no first time of its own, and begins where this
+ * ended.
  */
 void probe_set__take_loss(struct probe_set *ps, uint32_t ring, struct ring_loss *out)
 {

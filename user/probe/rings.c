@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The per-CPU ring buffers: made here, handed to BPF through the outer map, read here. The reader works
- * on the mapped pages itself (kernel Documentation/bpf/ringbuf.rst: consumer page, producer page, data
- * mapped twice in a row) so that it can stop at what was there when it began. Knows no record kind but
- * the one that calibration leaves.
+ * The per-CPU ring buffers: made here, handed to BPF through the outer map, read here. The reader
+ * works on the mapped pages itself (kernel Documentation/bpf/ringbuf.rst: consumer page, producer
+ * page, data mapped twice in a row) so that it can stop at what was there when it began. Knows no
+ * record kind but the one that calibration leaves.
  */
 #define LOG_DOMAIN "rings"
 #include "base/log.h"
@@ -23,11 +23,11 @@
 #define RING_BYTES_ALL (32u << 20)
 #define RING_BYTES_MIN (256u << 10)
 #define RING_BYTES_MAX (4u << 20)
-#define GIVE_BACK 256 /* records between two advances of the consumer position */
+#define GIVE_BACK      256 /* records between two advances of the consumer position */
 
 struct ring {
 	int fd;
-	uint64_t *cons;       /* own page, written by us */
+	uint64_t *cons;	      /* own page, written by us */
 	const uint64_t *prod; /* read-only page; the data follows it */
 	const uint8_t *data;
 };
@@ -65,7 +65,7 @@ uint64_t rings__choose_bytes(void)
 
 static int ring__open(struct rings *r, uint32_t idx)
 {
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = idx };
+	struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u32 = idx};
 	struct ring *ring = &r->ring[idx];
 	void *p;
 
@@ -81,7 +81,8 @@ static int ring__open(struct rings *r, uint32_t idx)
 		return -errno;
 	ring->prod = p;
 	ring->data = (const uint8_t *)p + r->page;
-	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is data */
+	/* edge-triggered: readable when a program asked for a wake-up, not whenever there is data
+	 */
 	if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, ring->fd, &ev))
 		return -errno;
 	if (bpf_map_update_elem(r->outer_fd, &idx, &ring->fd, BPF_ANY))
@@ -108,8 +109,8 @@ int rings__open(uint32_t cnt, uint64_t bytes, int outer_map_fd, struct rings **o
 	for (uint32_t i = 0; !err && i < cnt; i++)
 		err = ring__open(r, i);
 	if (err) {
-		pr_error("cannot make %u ring buffers of %lu KiB: %s", cnt, (unsigned long)(bytes >> 10),
-			 errstr(err));
+		pr_error("cannot make %u ring buffers of %lu KiB: %s", cnt,
+			 (unsigned long)(bytes >> 10), errstr(err));
 		pr_hint("try a smaller one: --ringbuf 256K");
 		rings__free(r);
 		return err;
@@ -199,7 +200,8 @@ double rings__fill(const struct rings *r)
 	uint64_t most = 0;
 
 	for (uint32_t i = 0; i < r->cnt; i++) {
-		uint64_t used = __atomic_load_n(r->ring[i].prod, __ATOMIC_RELAXED) - *r->ring[i].cons;
+		uint64_t used =
+			__atomic_load_n(r->ring[i].prod, __ATOMIC_RELAXED) - *r->ring[i].cons;
 
 		if (used > most)
 			most = used;

@@ -283,6 +283,8 @@ static void put(struct image *im, const void *data, size_t len)
 {
 	if (im->err)
 		return;
+	if (!len)
+		return; /* an empty table has no address */
 	im->err = vec_reserve((void **)&im->data, &im->cap, (uint64_t)im->len + len, 1);
 	if (im->err)
 		return;

@@ -310,15 +310,14 @@ static void test_trace_id(void)
 	cJSON_Delete(doc);
 }
 
-static void test_facts(void)
+/* A session with a value in every fact. */
+static struct session rich_session(void)
 {
 	static struct session_refusal refusals[150];
 	static const struct session_lost lost[] = {
 		{ .begin_ns = 5500000000ULL, .end_ns = 5500250000ULL, .cnt = 42, .ring = 1 },
 	};
 	struct session s = fake_session();
-	const cJSON *p, *e;
-	cJSON *doc;
 	int i;
 
 	for (i = 0; i < 150; i++)
@@ -339,6 +338,38 @@ static void test_facts(void)
 	s.meta[0].json = "{\"version\": \"2.15.0\"}";
 	s.meta[1].key = "options";
 	s.meta[1].json = "{broken \"json\"";
+	return s;
+}
+
+static void check_losses(const cJSON *doc)
+{
+	const cJSON *p = get(doc, "ptbpf"), *e;
+
+	CU_ASSERT_EQUAL(num(get(p, "loss"), "lost_records"), 42);
+	CU_ASSERT_EQUAL(num(get(p, "loss"), "lost_intervals_ns"), 250000);
+	e = cJSON_GetArrayItem(get(get(p, "loss"), "counters"), 1);
+	CU_ASSERT_STRING_EQUAL(str(e, "name"), "RING_FULL");
+	CU_ASSERT_EQUAL(num(e, "value"), 42);
+	CU_ASSERT_TRUE(cJSON_IsTrue(get(e, "loss")));
+	CU_ASSERT_STRING_EQUAL(str(e, "text"), "records lost: ring buffer full");
+	e = event(doc, "i", "LOST records", 0);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+	CU_ASSERT_STRING_EQUAL(str(e, "s"), "g");
+	CU_ASSERT_EQUAL(num(e, "ts"), 42979500000.0);
+	CU_ASSERT_EQUAL(num(get(e, "args"), "count"), 42);
+	CU_ASSERT_EQUAL(num(get(e, "args"), "duration_us"), 250);
+	p = get(doc, "ptbpf_totals");
+	CU_ASSERT_EQUAL(num(get(p, "totals"), "slices"), 11);
+	CU_ASSERT_TRUE(cJSON_IsFalse(get(p, "complete")));
+	CU_ASSERT_PTR_NOT_NULL(strstr(str(p, "account"), "42 records lost: ring buffer full"));
+}
+
+static void test_facts(void)
+{
+	struct session s = rich_session();
+	const cJSON *p, *e;
+	cJSON *doc;
+
 	start(&s);
 	totals.slices = 11;
 	totals.end_lost = 2;
@@ -360,28 +391,12 @@ static void test_facts(void)
 	CU_ASSERT_EQUAL(cJSON_GetArraySize(e), 100);
 	CU_ASSERT_PTR_NOT_NULL(strstr(str(cJSON_GetArrayItem(e, 0), "reason"), "every return path"));
 	CU_ASSERT_STRING_EQUAL(str(cJSON_GetArrayItem(e, 1), "reason"), "not known");
-	CU_ASSERT_EQUAL(num(get(p, "loss"), "lost_records"), 42);
-	CU_ASSERT_EQUAL(num(get(p, "loss"), "lost_intervals_ns"), 250000);
-	e = cJSON_GetArrayItem(get(get(p, "loss"), "counters"), 1);
-	CU_ASSERT_STRING_EQUAL(str(e, "name"), "RING_FULL");
-	CU_ASSERT_EQUAL(num(e, "value"), 42);
-	CU_ASSERT_TRUE(cJSON_IsTrue(get(e, "loss")));
-	CU_ASSERT_STRING_EQUAL(str(e, "text"), "records lost: ring buffer full");
 	CU_ASSERT_EQUAL(num(get(p, "cost"), "per_hit_ns"), 750);
 	CU_ASSERT_EQUAL(num(get(p, "cost"), "estimated_total_ms"), 0.75);
 	CU_ASSERT_EQUAL(num(get(p, "cost"), "percent_of_window"), 0.075);
 	CU_ASSERT_STRING_EQUAL(str(get(get(p, "capture"), "torch"), "version"), "2.15.0");
 	CU_ASSERT_STRING_EQUAL(str(get(p, "capture"), "options"), "{broken \"json\""); /* as text */
-	e = event(doc, "i", "LOST records", 0);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(e);
-	CU_ASSERT_STRING_EQUAL(str(e, "s"), "g");
-	CU_ASSERT_EQUAL(num(e, "ts"), 42979500000.0);
-	CU_ASSERT_EQUAL(num(get(e, "args"), "count"), 42);
-	CU_ASSERT_EQUAL(num(get(e, "args"), "duration_us"), 250);
-	p = get(doc, "ptbpf_totals");
-	CU_ASSERT_EQUAL(num(get(p, "totals"), "slices"), 11);
-	CU_ASSERT_TRUE(cJSON_IsFalse(get(p, "complete")));
-	CU_ASSERT_PTR_NOT_NULL(strstr(str(p, "account"), "42 records lost: ring buffer full"));
+	check_losses(doc);
 	cJSON_Delete(doc);
 }
 

@@ -94,13 +94,14 @@ static void ties_and_stragglers(void)
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
 	put(cw, 1, 5000, 3);
 	put(cw, 1, 5000, 4);
+	capture_writer__flush(cw); /* ring 1 stands first in the file */
 	put(cw, 0, 5000, 1);
 	put(cw, 0, 5000, 2);
 	put(cw, 1, 5001, 5);
 	capture_writer__round(cw, 100000000);
 	capture_writer__flush(cw);
 	put(cw, 0, 200000000, 6);
-	put(cw, 1, 6000, 9); /* 94 ms too late */
+	put(cw, 1, 4000, 9); /* 96 ms too late: what follows it was told in the last round */
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
 	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
 	memset(&seen, 0, sizeof(seen));
@@ -141,7 +142,7 @@ static void without_rounds(void)
 {
 	struct capture_writer *cw;
 	struct capture_reader *cr;
-	uint32_t i, cnt = 2500000; /* 80 MB raw, more than the window holds */
+	uint32_t i, cnt = 6000000; /* 192 MB raw, more than the window holds */
 	struct rusage ru;
 
 	new_path();
@@ -159,7 +160,9 @@ static void without_rounds(void)
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	CU_ASSERT_EQUAL(seen.cnt, cnt);
 	getrusage(RUSAGE_SELF, &ru);
-	CU_ASSERT_TRUE(ru.ru_maxrss < 512 * 1024);
+#ifndef __SANITIZE_ADDRESS__ /* its own memory would be counted */
+	CU_ASSERT_TRUE(ru.ru_maxrss < 300 * 1024);
+#endif
 	capture_reader__close(cr);
 	unlink(path);
 }

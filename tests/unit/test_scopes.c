@@ -89,6 +89,8 @@ static void name_belongs_to_one(void)
 	builder__scope_begin(b, 2000210, 0x7000, 0x2, 0, NULL);
 	builder__scope_end(b, 2000220, 0x7000, 0x2);
 	builder__exit(b, f, 2000300, 0x8f00);
+	builder__scope_name(b, 2000350, 0x8000, "replaced");
+	builder__scope_begin(b, 2000360, 0x8000, 0x5, 0, NULL); /* not below who announced it */
 	builder__scope_name(b, 2000400, 0x8000, "taken");
 	builder__scope_begin(b, 2000410, 0x7000, 0x3, 7, NULL);
 	builder__scope_begin(b, 2000420, 0x7000, 0x4, 7, NULL);

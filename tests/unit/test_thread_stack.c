@@ -187,19 +187,21 @@ static void lost_exit(void)
 	uint32_t fa = builder__op(b, "aten::a"), fb = builder__op(b, "aten::b");
 	struct slice_log *log;
 
+	builder__lost(b, 5000000, 5000001, 1); /* losses come ring by ring, not by time */
 	builder__lost(b, 2000050, 2000070, 7);
 	builder__enter(b, fa, 2000000, 0x9000);
 	builder__enter(b, fa, 2000100, 0x9000); /* the first one's exit was lost */
 	builder__enter(b, fb, 2000200, 0x9000); /* nothing was lost here: an exception */
 	builder__exit(b, fb, 2000300, 0x8f00);
-	builder__exit(b, fa, 2000400, 0x8000); /* its entry may be lost: not open at begin */
+	builder__exit(b, fa, 2000400, 0xa000); /* its entry may be lost: not open at begin */
 	log = run(b);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::a", 0)->flags, SLICE_END_LOST);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::a", 1)->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(log->totals.end_lost, 1);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
 	CU_ASSERT_EQUAL(log->totals.open_at_begin, 0);
-	CU_ASSERT_EQUAL(session__info(builder__session(b, NULL))->lost_cnt, 1);
+	CU_ASSERT_EQUAL(session__info(builder__session(b, NULL))->lost_cnt, 2);
+	CU_ASSERT_EQUAL(session__info(builder__session(b, NULL))->lost[1].begin_ns, 5000000);
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -353,8 +355,10 @@ static void exec_closes_process(void)
 
 	builder__enter(b, f, 2000000, 0x9000);
 	builder__task(b, PTB_REC_EXEC, 2000100, 0, 0, false, "sh");
+	builder__exit(b, f, 2000200, 0xa000); /* of the new program: nothing was open before it */
 	log = run(b);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 1);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
 	CU_ASSERT_EQUAL(log->slices[0].end_ns, 2000100);
 	CU_ASSERT_EQUAL(log->slices[0].flags, SLICE_THREAD_EXIT);
 	slice_log__free(log);

@@ -33,7 +33,8 @@ __attribute__((format(printf, 2, 3))) static void add(struct sentence *s, const 
 /* Opens the next part of the sentence. */
 static void next(struct sentence *s)
 {
-	add(s, s->parts++ ? "; " : "incomplete: ");
+	if (s->parts++)
+		add(s, "; ");
 }
 
 /* What the user can do about a loss counter, "" if nothing is known to help. */

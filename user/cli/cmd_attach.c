@@ -106,6 +106,15 @@ static int add_all(const struct run_cfg *cfg, struct run *run)
 	return 0;
 }
 
+/* --wait: the window begins, and its duration counts, when the first process is traced. */
+static void begin_when_traced(void *arg, struct run *run)
+{
+	struct live *live = arg;
+
+	if (!live->announced && run__traced(run))
+		live__announce(live);
+}
+
 int cmd_attach(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = 20 };
@@ -128,8 +137,8 @@ int cmd_attach(int argc, char **argv)
 	if (!code && add_all(&cfg, live.run))
 		code = EXIT_FAILED;
 	if (!code) {
-		live__announce(&live);
-		code = live__record(&live, NULL, NULL);
+		begin_when_traced(&live, live.run);
+		code = live__record(&live, begin_when_traced, &live);
 	}
 	live__free(&live, code);
 	return code;

@@ -128,13 +128,16 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 
 	if (!err)
 		err = loop_err;
+	if (!live->announced) {
+		pr_error("the window never began: %s", loop_err ? errstr(loop_err) :
+			 "interrupted, or the target ended, before PyTorch was loaded");
+		return EXIT_FAILED;
+	}
 	if (err) {
 		pr_error("'%s' could not be written whole: %s", live->capture, errstr(err));
 		pr_hint("what it holds so far is readable: ptbpf report %s", live->capture);
 	}
 	code = outputs__write(&o);
-	if (o.trace && code != EXIT_FAILED)
-		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o.trace);
 	return err ? EXIT_FAILED : code;
 }
 

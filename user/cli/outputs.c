@@ -188,6 +188,8 @@ int outputs__write(const struct outputs *o)
 	code = EXIT_DONE;
 	if (o->summary)
 		print_summary(o, session__info(s), &totals, threads);
+	if (o->summary && o->trace)
+		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o->trace);
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
 		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
 		code = EXIT_INCOMPLETE;

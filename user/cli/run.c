@@ -379,9 +379,9 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		if (err)
 			return err;
 		act_on_tasks(run);
+		try_waiting(run);
 		if (tick)
 			tick(arg, run);
-		try_waiting(run);
 		now = clock__mono_ns();
 		if (now - run->last_clock_ns > CLOCK_EVERY_NS) {
 			recorder__clock(run->rec);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Prints `ready` without torch; loads torch when the file named on the command line appears; `loaded`."""
+"""Prints `ready` without torch; loads torch when the file named on the command line appears; then
+`loaded`, and `worked` after each round of operators."""
 
 import os
 import sys
@@ -17,3 +18,4 @@ while not os.path.exists(sys.argv[1] + ".stop"):
     with torch.autograd.profiler.record_function("late work"):
         for _ in range(100):
             torch.neg(x)
+    print("worked", flush=True)

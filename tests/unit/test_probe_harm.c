@@ -4,8 +4,10 @@
  * what the scheduler's tracepoints tell about it meanwhile.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -316,6 +318,55 @@ static void test_target_dies(void)
 	CU_ASSERT_EQUAL(target__stop(&next), 0);
 }
 
+/* In a pid namespace of its own the tracer sees the numbers that it knows the target by. */
+static int inside_namespace(void)
+{
+	struct probe_set *ps;
+	struct records r = {};
+	const struct ptb_task *f;
+	struct target t;
+	bool good;
+
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("proc", "/proc", "proc", 0, NULL))
+		return 2;
+	ps = open_set(0, LINKS_MULTI, true);
+	target__start(&t, TARGET_CALLS);
+	if (attach_sites_to(ps, &t, NULL, op_sites, 2, NULL) != 2)
+		return 3;
+	probe_set__activate(ps);
+	target__run(&t, "calls 10 0");
+	target__run(&t, "fork 1");
+	records__collect(&r, ps);
+	f = records__find(&r, PTB_REC_FORK, 0);
+	good = r.cnt == 21 && f && f->child_tgid == (uint32_t)t.pid + 1;
+	for (uint32_t i = 0; i < r.cnt; i++)
+		good = good && r.items[i]->tgid == (uint32_t)t.pid &&
+		       r.items[i]->tid == (uint32_t)t.pid;
+	good = good && t.pid < 100; /* a number of this namespace */
+	records__clear(&r);
+	probe_set__free(ps);
+	return target__stop(&t) || !good;
+}
+
+static void test_pid_namespace(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (unshare(CLONE_NEWPID | CLONE_NEWNS))
+			_exit(4);
+		pid = fork();
+		if (pid == 0)
+			_exit(inside_namespace());
+		waitpid(pid, &status, 0);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 5);
+	}
+	waitpid(pid, &status, 0);
+	CU_ASSERT_EQUAL(status, 0);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -332,6 +383,7 @@ int main(void)
 		{"fork (single events)", test_fork_single},
 		{"children watched from birth", test_watch_children},
 		{"threads, exec, exit", test_task_life},
+		{"inside a pid namespace", test_pid_namespace},
 		{"kill -9 of the tracer (uprobe_multi)", test_killed_multi},
 		{"kill -9 of the tracer (tracefs)", test_killed_trace},
 		{"kill -9 of the tracer (single events)", test_killed_single},

@@ -93,7 +93,7 @@ uint32_t rings__cnt(const struct rings *r);
 int64_t rings__drain(struct rings *r, uint32_t ring, ring_fn fn, void *arg);
 double rings__fill(const struct rings *r);
 int rings__wake_fd(const struct rings *r);
-uint64_t rings__delivered(const struct rings *r);          /* records handed out since open */
+uint64_t rings__delivered(const struct rings *r);          /* probe records handed out since open */
 /* Waits until no BPF program runs that began before this call. */
 void rings__wait_programs(const struct rings *r);
 

@@ -186,7 +186,7 @@ int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
 		if (!(word & BPF_RINGBUF_DISCARD_BIT) && len >= sizeof(*rec) &&
 		    (rec->site || rec->kind != PTB_REC_OP_ENTER)) {
 			fn(arg, idx, rec, len);
-			r->delivered++;
+			r->delivered += rec->site != 0;
 		}
 		if (++n % GIVE_BACK == 0)
 			__atomic_store_n(ring->cons, pos, __ATOMIC_RELEASE);

@@ -164,6 +164,11 @@ void builder__node_type(struct builder *b, uint32_t tgid, uint64_t vptr, const c
 	addr_name(b, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
 }
 
+void builder__caller(struct builder *b, uint32_t tgid, uint64_t addr, const char *name)
+{
+	addr_name(b, PTB_REC_CALLER, tgid, addr, name, 0);
+}
+
 void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt)
 {
 	struct ptb_lost l = { .h.ts_ns = begin_ns, .end_ns = end_ns, .cnt = cnt };
@@ -272,6 +277,13 @@ void builder__scope_begin(struct builder *b, uint64_t ts, uint64_t sp, uint64_t 
 	struct ptb_scope_begin r = { .sp = sp, .handle = handle, .scope = scope };
 
 	ring_text(b, &r.h, sizeof(r), &r.text_len, PTB_REC_SCOPE_BEGIN, ts, text);
+}
+
+void builder__macro(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, uint64_t caller)
+{
+	struct ptb_scope_begin r = { .sp = sp, .handle = handle, .caller = caller };
+
+	ring_rec(b, &r.h, PTB_REC_SCOPE_BEGIN, sizeof(r), ts);
 }
 
 void builder__scope_end(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle)

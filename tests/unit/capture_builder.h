@@ -38,6 +38,7 @@ void builder__thread_name(struct builder *b, uint32_t tgid, uint32_t tid, const 
 void builder__opdef(struct builder *b, uint32_t tgid, uint64_t addr, const char *name,
 		    bool unobserved);
 void builder__node_type(struct builder *b, uint32_t tgid, uint64_t vptr, const char *name);
+void builder__caller(struct builder *b, uint32_t tgid, uint64_t addr, const char *name);
 void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
 void builder__counter(struct builder *b, uint32_t id, uint64_t value);
 void builder__meta(struct builder *b, const char *key, const char *json);
@@ -56,6 +57,8 @@ void builder__node(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, u
 void builder__scope_name(struct builder *b, uint64_t ts, uint64_t sp, const char *text);
 void builder__scope_begin(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle,
 			  uint32_t scope, const char *text); /* text NULL: constructor only */
+/* The constructor as a RECORD_FUNCTION macro calls it. */
+void builder__macro(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, uint64_t caller);
 void builder__scope_end(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle);
 /* What `with record_function(text)` leaves in 2.x: name and constructor. */
 void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle,

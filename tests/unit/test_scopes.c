@@ -137,6 +137,32 @@ static void regions(void)
 	builder__free(b);
 }
 
+/* RECORD_FUNCTION in torch's own code: the literal is known by the place it is called from. */
+static void macros(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true);
+	struct slice_log *log;
+
+	builder__caller(b, 1, 0x400, "DistributedDataParallel.forward");
+	builder__caller(b, 1, 0x500, "autograd::engine::evaluate_function: ");
+	builder__macro(b, 2000000, 0x8000, 0x1, 0x400);
+	builder__scope_end(b, 2000500, 0x8000, 0x1);
+	builder__macro(b, 2000600, 0x8000, 0x1, 0x401);
+	builder__scope_end(b, 2000700, 0x8000, 0x1);
+	builder__node(b, node, 2001000, 0x9000, 0x70, 5, 1, "MyFnBackward");
+	builder__macro(b, 2001100, 0x8000, 0x1, 0x500); /* the node's own slice is told */
+	builder__scope_end(b, 2001200, 0x8000, 0x1);
+	builder__exit(b, node, 2001300, 0x8f00);
+	log = run(b);
+	CU_ASSERT_EQUAL(log->cnt, 3);
+	CU_ASSERT_EQUAL(slice_log__get(log, "DistributedDataParallel.forward")->end_ns, 2000500);
+	CU_ASSERT_EQUAL(slice_log__get(log, "DistributedDataParallel.forward")->cat, SLICE_CPU_OP);
+	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "MyFnBackward"));
+	slice_log__free(log);
+	builder__free(b);
+}
+
 static void ends_on_another_thread(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -332,6 +358,7 @@ static const CU_TestInfo tests[] = {
 	{ "helpers of unknown name", unknown_helpers },
 	{ "a name belongs to one object", name_belongs_to_one },
 	{ "regions", regions },
+	{ "macros", macros },
 	{ "end on another thread", ends_on_another_thread },
 	{ "generators", generators },
 	{ "begun after an exception", begun_after_an_exception },

@@ -118,7 +118,8 @@ static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct 
 	return true;
 }
 
-/* Would this before() only repeat a slice that a probe of ours has opened? */
+/* Would this name only repeat a slice that a probe of ours has opened? The engine's macro has its literal
+ * only as a prefix. */
 static bool repeats_frame(struct thread *t, const char *text, size_t len)
 {
 	static const char engine[] = "autograd::engine::evaluate_function: ";
@@ -160,10 +161,11 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 		t->ctor_handle = r->handle;
 		t->ctor_scope = r->scope;
 		e.scope = r->scope;
-		if (!take_name(t, r, &e))
+		if (!take_name(t, r, &e)) {
 			e.name = facts__caller(m->f, t->tgid, r->caller);
-		if (!e.name)
-			return;
+			if (!e.name || repeats_frame(t, e.name, strlen(e.name)))
+				return;
+		}
 	}
 	e.cat = scope_category(e.scope);
 	e.is_step_end = t->step_name && e.name == t->step_name;

@@ -3,6 +3,8 @@
 #include "cli/recorder.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,6 +257,26 @@ void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const cha
 	hashmap__put(&r->opdefs, tgid, addr, 1);
 }
 
+/* What launchers of distributed jobs tell each rank (torchrun's RANK and WORLD_SIZE): traces of several
+ * ranks are joined by it. The first process that has it names the capture. */
+static void meta_rank(struct recorder *r, pid_t pid)
+{
+	char rank[16], world[16], json[96];
+	char *end_r, *end_w;
+	long rv, wv;
+
+	if (r->rank_known || proc__env(pid, "RANK", rank, sizeof(rank)) ||
+	    proc__env(pid, "WORLD_SIZE", world, sizeof(world)))
+		return;
+	rv = strtol(rank, &end_r, 10);
+	wv = strtol(world, &end_w, 10);
+	if (*end_r || *end_w || rv < 0 || wv <= rv || wv > INT_MAX)
+		return;
+	snprintf(json, sizeof(json), "{\"backend\": \"\", \"rank\": %ld, \"world_size\": %ld}", rv, wv);
+	recorder__meta(r, "distributedInfo", json);
+	r->rank_known = true;
+}
+
 void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
 		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns)
 {
@@ -278,6 +300,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp, const st
 		else
 			recorder__class(r, tgid, addr, c->name);
 	}
+	meta_rank(r, tp->pid);
 	recorder__threads(r, tp->pid);
 	recorder__remember_process(r, tp, plan);
 }

@@ -32,6 +32,7 @@ struct recorder {
 	uint32_t next_func, next_site;
 	uint64_t records;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
+	bool rank_known;
 	int error;
 };
 

@@ -172,6 +172,25 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16])
 	return 0;
 }
 
+int proc__env(pid_t pid, const char *name, char *buf, size_t cap)
+{
+	size_t len, at, n = strlen(name);
+	char path[64], *text;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	err = proc_file__read(path, PROC_TEXT_MAX, &text, &len); /* ends in a NUL of its own */
+	if (err)
+		return err == -ENOENT ? -ESRCH : err;
+	err = -ENOENT;
+	for (at = 0; at < len && err; at += strlen(text + at) + 1)
+		if (!strncmp(text + at, name, n) && text[at + n] == '=')
+			err = (size_t)snprintf(buf, cap, "%s", text + at + n + 1) < cap ?
+				      0 : -ENAMETOOLONG;
+	free(text);
+	return err;
+}
+
 char proc__state(pid_t pid)
 {
 	unsigned int flags;

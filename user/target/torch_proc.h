@@ -111,6 +111,8 @@ int proc__threads(pid_t pid, pid_t **tids);
 /* Direct children of all threads of pid (descendants: call again on them). Count or negative errno. */
 int proc__children(pid_t pid, pid_t **pids);
 int proc__comm(pid_t pid, pid_t tid, char buf[16]); /* tid 0: the process */
+/* Value of a variable of the environment that pid was started with. 0, -ENOENT, or negative errno. */
+int proc__env(pid_t pid, const char *name, char *buf, size_t cap);
 /* State letter of /proc/PID/stat ('R', 'S', 'Z', ...), or 0 when there is no such process. */
 char proc__state(pid_t pid);
 bool proc__same_pidns(pid_t pid); /* same pid namespace as ptbpf's own */

@@ -7,18 +7,16 @@
  *   C++ functions with a typed handle in line, such as c10d::ProcessGroup::allreduce. Those name their
  *   operator as at::_ops::X::call does and are probed alike if every call of them dispatches it and
  *   does nothing before but convert arguments.
- * scope 1 (BACKWARD_FUNCTION): Node::operator(), or where it was inlined.
+ * scope 1 (BACKWARD_FUNCTION): Node::operator().
  *
  * The rest is listed with the reason NO_NAME.
  */
-#define LOG_DOMAIN "callback_sites"
 #include "plan/special_sites.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "base/vec.h"
 #include "plan/cxx_name.h"
 #include "plan/op_names.h"
@@ -214,28 +212,16 @@ static bool is_callbacks_call(struct plan_build *b, uint32_t i)
 }
 
 /*
- * Node::operator() inlined into b->flow's function: the call of getStepCallbacksUnlessEmpty at node
- * `call` begins it, and the indirect calls behind it are its work. The exits lie wherever all paths
- * from there come together.
+ * Node::operator() inlined into another function has no frame of its own: entry and exit would show the
+ * same stack pointer, and frames are told apart by it. So it is listed, not probed; the node as a
+ * whole is still seen through Engine::evaluate_function.
  */
-static int add_inlined_node(struct plan_build *b, uint64_t entry, uint32_t call)
+static int add_inlined_node(struct plan_build *b, uint64_t entry)
 {
-	struct exit_sites ex;
 	uint32_t idx;
-	int err;
 
-	err = exit_finder__prepare(&b->finder, &b->flow);
-	if (!err)
-		err = plan_build__mark_kernel_calls(b);
-	if (!err)
-		err = plan_build__find_exits(b, &ex);
-	if (!err)
-		err = plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
-				       ex.why, &idx);
-	if (err || ex.why != PTB_REFUSE_NONE)
-		return err; /* an entry alone would stay open until the whole function ends */
-	err = plan_build__site(b, idx, &b->flow.nodes[call].in, PTB_PROG_OP_ENTER, PTB_ROLE_ENTER);
-	return err ? err : plan_build__add_exits(b, idx, &ex);
+	return plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
+				PTB_REFUSE_NO_ENTRY, &idx);
 }
 
 /* ---- typed calls of one operator ---- */
@@ -361,7 +347,7 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 	if (scope == SCOPE_BACKWARD_FUNCTION)
 		return begins_with(&b->flow, fn->addr, call) ?
 			       add_node_call(b, fn->addr) :
-			       add_inlined_node(b, fn->addr, call);
+			       add_inlined_node(b, fn->addr);
 	if (scope != SCOPE_FUNCTION)
 		return 0;
 	if (!b->lc->has_symtab && !fn->name &&

@@ -159,7 +159,7 @@ static bool cheap_tail(void *arg, uint64_t target)
 
 /* ---- one function ---- */
 
-int plan_build__find_exits(struct plan_build *b, struct exit_sites *ex)
+static int find_exits(struct plan_build *b, struct exit_sites *ex)
 {
 	bool any = false;
 	uint32_t i;
@@ -171,7 +171,7 @@ int plan_build__find_exits(struct plan_build *b, struct exit_sites *ex)
 	return any ? exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex) : 0;
 }
 
-int plan_build__add_exits(struct plan_build *b, uint32_t func, const struct exit_sites *ex)
+static int add_exits(struct plan_build *b, uint32_t func, const struct exit_sites *ex)
 {
 	uint32_t i;
 	int err = 0;
@@ -191,7 +191,7 @@ static int exits_of(struct plan_build *b, const struct func_probe *fp, struct ex
 	err = exit_finder__prepare(&b->finder, &b->flow);
 	if (!err)
 		err = fp->mark(b);
-	return err ? err : plan_build__find_exits(b, ex);
+	return err ? err : find_exits(b, ex);
 }
 
 int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
@@ -220,7 +220,7 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
 		err = plan_build__site(b, *idx, &b->flow.nodes[entry].in, fp->enter,
 				       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER);
 	if (!err && !point && ex.why == PTB_REFUSE_NONE)
-		err = plan_build__add_exits(b, *idx, &ex);
+		err = add_exits(b, *idx, &ex);
 	return err;
 }
 

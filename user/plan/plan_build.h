@@ -52,10 +52,6 @@ int plan_build__probe(struct plan_build *b, const struct func_probe *fp, uint32_
 int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
 			    enum ptb_refusal why, uint32_t *idx);
 
-/* Exit sites of b->flow for the work that is marked in b->finder.work (after exit_finder__prepare). */
-int plan_build__find_exits(struct plan_build *b, struct exit_sites *ex);
-int plan_build__add_exits(struct plan_build *b, uint32_t func, const struct exit_sites *ex);
-
 /* The rule for dispatched functions: after getStepCallbacksUnlessEmpty, indirect calls and calls of
  * functions that construct a RecordFunction from its result (the slow path). */
 int plan_build__mark_kernel_calls(struct plan_build *b);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Functions found by their symbol; see special_sites.h. */
-#define LOG_DOMAIN "special_sites"
 #include "plan/special_sites.h"
 
 #include <errno.h>

@@ -218,7 +218,7 @@ static void learns_threads(void)
 		forward(b, &f, 2005000 + i * 100, i + 2);
 	}
 	builder__thread(b, 1, 9);
-	backward(b, &f, 3000000, VPTR, 5, 1); /* both have 5: not paired, nothing learnt yet */
+	backward(b, &f, 3000000, VPTR, 5, 1); /* both have 5: paired when 1 is known */
 	backward(b, &f, 3000100, VPTR, 0, 1); /* only thread 2 has 0 */
 	backward(b, &f, 3000200, VPTR, 11, 2);
 	for (i = 6; i < 10; i++) {
@@ -226,11 +226,13 @@ static void learns_threads(void)
 		backward(b, &f, 3001100 + i * 200, VPTR, i, 2);
 	}
 	log = run(b);
-	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 10);
+	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 11);
 	CU_ASSERT_EQUAL(log->flows[0].fwd_tid, 2);
-	CU_ASSERT_EQUAL(log->flows[1].fwd_tid, 3);
-	for (k = 2; k < 10; k++)
-		CU_ASSERT_EQUAL(log->flows[k].fwd_tid, k % 2 ? 3 : 2);
+	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, 3000010);
+	CU_ASSERT_EQUAL(log->flows[1].fwd_tid, 2);
+	CU_ASSERT_EQUAL(log->flows[2].fwd_tid, 3);
+	for (k = 3; k < 11; k++)
+		CU_ASSERT_EQUAL(log->flows[k].fwd_tid, k % 2 ? 2 : 3);
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -256,7 +258,7 @@ static void replicas(void)
 		}
 	}
 	log = run(b);
-	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 3 * 8); /* all but those that taught it */
+	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 3 * 10);
 	for (k = 0; k < log->flow_cnt; k++)
 		CU_ASSERT_EQUAL(log->flows[k].fwd_tid, log->flows[k].bwd_tid);
 	slice_log__free(log);

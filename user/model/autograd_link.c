@@ -8,7 +8,8 @@
  * (1, 2, ... in order of use), which says nothing about OS threads. Two threads use the same numbers,
  * so that id must be learnt: a node whose number only one thread has waiting is a vote for that thread,
  * or, if several have it, a vote for the thread that runs the node when it is among them (on the CPU
- * backward runs where it was called). A thread is believed while its votes outnumber those against.
+ * backward runs where it was called). A thread is believed while its votes outnumber those against; the
+ * nodes that came before it was are paired then.
  *
  * Waiting operators are kept per thread in ascending order of numbers, as they were taken.
  */
@@ -154,23 +155,28 @@ static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical
 
 static void vote(struct fwd_link *l, uint32_t thread, bool sole)
 {
+	uint32_t weight = sole ? LEARN_AMBIGUOUS : 1;
+
 	if (l->hits && l->thread == thread) {
-		l->hits += sole ? LEARN_AMBIGUOUS : 1;
+		l->hits += weight;
 		return;
 	}
 	l->misses++;
 	if (l->misses <= l->hits)
 		return;
-	*l = (struct fwd_link){ .thread = thread, .hits = sole ? LEARN_AMBIGUOUS : 1 };
+	l->thread = thread;
+	l->hits = weight;
+	l->misses = 0;
 }
 
-/* Index of the thread that this node's number speaks for, or UINT32_MAX. */
+/* Index of the thread that this node's number speaks for, or UINT32_MAX; *cnt threads have it. */
 static uint32_t candidate(const struct model *m, const struct thread *t, const struct entry *e,
-			  bool *sole)
+			  uint32_t *cnt)
 {
-	uint32_t i, cnt = 0, one = UINT32_MAX;
+	uint32_t i, one = UINT32_MAX;
 	bool here = false;
 
+	*cnt = 0;
 	for (i = 0; i < m->thread_cnt; i++) {
 		const struct thread *c = m->threads[i];
 		const struct fwd_entry *fe;
@@ -180,47 +186,61 @@ static uint32_t candidate(const struct model *m, const struct thread *t, const s
 		fe = find_waiting(c, (uint64_t)e->seq);
 		if (!fe || fe->begin_ns >= e->begin_ns)
 			continue;
-		cnt++;
+		++*cnt;
 		if (!here)
 			one = i;
 		here |= c == t;
 	}
-	*sole = cnt == 1;
-	return cnt == 1 || here ? one : UINT32_MAX;
+	return *cnt == 1 || here ? one : UINT32_MAX;
+}
+
+static void pair(struct model *m, struct thread *fwd, const struct fwd_undecided *bwd)
+{
+	struct fwd_entry *fe = find_waiting(fwd, bwd->seq);
+
+	if (!fe || fe->begin_ns >= bwd->begin_ns)
+		return;
+	fe->state = FWD_PAIRED;
+	model__flow(m, &(struct fwdbwd){ .id = ++m->next_flow, .fwd_tgid = fwd->tgid,
+					 .fwd_tid = fwd->tid, .bwd_tid = bwd->tid,
+					 .fwd_begin_ns = fe->begin_ns,
+					 .bwd_begin_ns = bwd->begin_ns });
+	while (fwd->fwd_head < fwd->fwd_cnt && fwd->fwd[fwd->fwd_head].state == FWD_PAIRED)
+		forget_oldest(m, fwd, false);
+}
+
+/* The link is believed: pairs what waited for that. */
+static void decide(struct model *m, struct fwd_link *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->undecided_cnt; i++)
+		pair(m, m->threads[l->thread], &l->undecided[i]);
+	l->undecided_cnt = 0;
 }
 
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e)
 {
-	struct fwd_entry *fe = NULL;
+	struct fwd_undecided bwd = { .begin_ns = e->begin_ns, .tid = t->tid };
 	struct fwd_link *l;
-	struct thread *fwd;
+	uint32_t c, cnt;
 
 	if (m->learn || e->seq < 0 || !e->fwd_thread || !m->fwd_total)
 		return;
+	bwd.seq = (uint64_t)e->seq;
 	l = link_of(m, t->tgid, e->fwd_thread);
 	if (!l)
 		return;
-	if (l->hits < LEARN_AMBIGUOUS ||
-	    !(fe = find_waiting(m->threads[l->thread], (uint64_t)e->seq))) {
-		bool sole;
-		uint32_t c = candidate(m, t, e, &sole);
-
-		if (c == UINT32_MAX)
-			return;
-		vote(l, c, sole);
-		if (l->thread != c || l->hits < LEARN_AMBIGUOUS)
-			return;
-		fe = find_waiting(m->threads[c], (uint64_t)e->seq);
-	} else if (l->hits < UINT32_MAX) {
-		l->hits++;
-	}
-	fwd = m->threads[l->thread];
-	if (!fe || fe->begin_ns >= e->begin_ns || fwd->tgid != t->tgid)
+	if (l->hits >= LEARN_AMBIGUOUS && find_waiting(m->threads[l->thread], bwd.seq)) {
+		l->hits += l->hits < UINT32_MAX;
+		pair(m, m->threads[l->thread], &bwd);
 		return;
-	fe->state = FWD_PAIRED;
-	model__flow(m, &(struct fwdbwd){ .id = ++m->next_flow, .fwd_tgid = t->tgid,
-					 .fwd_tid = fwd->tid, .bwd_tid = t->tid,
-					 .fwd_begin_ns = fe->begin_ns, .bwd_begin_ns = e->begin_ns });
-	while (fwd->fwd_head < fwd->fwd_cnt && fwd->fwd[fwd->fwd_head].state == FWD_PAIRED)
-		forget_oldest(m, fwd, false);
+	}
+	c = candidate(m, t, e, &cnt);
+	if (c != UINT32_MAX)
+		vote(l, c, cnt == 1);
+	if (cnt && l->undecided_cnt < FWD_UNDECIDED_MAX)
+		l->undecided[l->undecided_cnt++] = bwd;
+	if (c != UINT32_MAX && l->thread == c && l->hits >= LEARN_AMBIGUOUS)
+		decide(m, l);
 }

@@ -93,9 +93,17 @@ struct thread {
 	uint64_t fwd_base; /* position of fwd[0] */
 };
 
+struct fwd_undecided { /* a backward node whose forward thread is not known yet */
+	uint64_t seq, begin_ns;
+	uint32_t tid, pad;
+};
+
+#define FWD_UNDECIDED_MAX 16
 struct fwd_link { /* which OS thread a logical forward thread id means */
 	uint32_t thread; /* index in model.threads */
 	uint32_t hits, misses;
+	uint32_t undecided_cnt;
+	struct fwd_undecided undecided[FWD_UNDECIDED_MAX];
 };
 
 struct model {

@@ -16,17 +16,6 @@ class Difference:
         self.title, self.side, self.test, self.payloads = title, side, test, payloads
 
 
-def is_note(pattern):
-    """An annotation whose whole name fits."""
-    compiled = re.compile(pattern)
-    return lambda n, parent, ctx: n.cat == "user_annotation" and compiled.fullmatch(n.name)
-
-
-def is_op(pattern):
-    compiled = re.compile(pattern)
-    return lambda n, parent, ctx: n.cat == "cpu_op" and compiled.fullmatch(n.name)
-
-
 # side: "torch" (only torch's own trace has it) or "ptbpf". ctx: what compare() was told of the run.
 DIFFERENCES = []
 
@@ -39,14 +28,13 @@ def known(title, side, payloads=None):
     return register
 
 
-ONLY_PROFILED_NOTE = is_note(r".*\(dynamo_timed\)|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode|"
-                             r"## Call CompiledFxGraph \w+ ##")
-ONLY_PROFILED_OP = is_op(r"PythonSubclass")
+ONLY_PROFILED = re.compile(r".*\(dynamo_timed\)|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode|"
+                           r"## Call CompiledFxGraph \w+ ##|PythonSubclass")
 
 
 @known("scopes that exist only while a profiler runs", "torch")
 def only_profiled(n, parent, ctx):
-    return not ctx["target_profiled"] and (ONLY_PROFILED_NOTE(n, parent, ctx) or ONLY_PROFILED_OP(n, parent, ctx))
+    return not ctx["target_profiled"] and ONLY_PROFILED.fullmatch(n.name)
 
 
 def prune(node, side, ctx, counts):

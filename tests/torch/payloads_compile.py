@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Payloads of torch.compile; code is compiled while preparing, the compared work only runs it."""
+"""Payloads of torch.compile; code is compiled while preparing, the compared work only runs it. None may
+reset the compiler: that would throw away the others' code."""
 
 import shutil
 
@@ -16,8 +17,6 @@ def compiled_step(backend):
         need(shutil.which("g++"), "inductor needs g++")
     seed()
     try:
-        import torch._dynamo as dynamo
-        dynamo.reset()
         model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
         fast = torch.compile(model, backend=backend)
         x = torch.randn(4, 8)
@@ -69,8 +68,6 @@ def compile_graph_break():
     """One region, a break, another region, as in PyTorch's own test of the region names."""
     need(hasattr(torch, "compile"), "no torch.compile")
     import torch._dynamo as dynamo
-
-    dynamo.reset()
 
     def fn(x, y):
         r = y.sum(dim=1)

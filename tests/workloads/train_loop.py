@@ -44,7 +44,7 @@ def main():
     torch.set_num_threads(1)
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    loader = DataLoader(Numbers(256), batch_size=32, shuffle=True, num_workers=workers)
+    loader = DataLoader(Numbers(256), batch_size=32, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
     done = 0
     while steps == 0 or done < steps:
         for x, y in loader:

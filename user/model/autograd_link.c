@@ -22,6 +22,7 @@
 
 #define WAITING_PER_THREAD (1u << 18)
 #define WAITING_MAX (1u << 22)
+#define LINKS_MAX (1u << 20)
 #define LEARN_AMBIGUOUS 3 /* votes needed when other threads had the number too */
 
 /* ---- waiting forwards of one thread ---- */
@@ -34,25 +35,38 @@ static void forget_oldest(struct model *m, struct thread *t, bool count)
 	m->fwd_total--;
 }
 
-static int compact(struct thread *t)
+static void compact(struct thread *t)
 {
 	if (t->fwd_head < 64 || t->fwd_head < t->fwd_cnt / 2)
-		return 0;
+		return;
 	memmove(t->fwd, t->fwd + t->fwd_head, (t->fwd_cnt - t->fwd_head) * sizeof(*t->fwd));
 	t->fwd_base += t->fwd_head;
 	t->fwd_cnt -= t->fwd_head;
 	t->fwd_head = 0;
-	return 0;
 }
 
 void autograd__thread_gone(struct model *m, struct thread *t)
 {
 	m->fwd_total -= t->fwd_cnt - t->fwd_head;
 	t->fwd_base += t->fwd_cnt;
-	t->fwd_head = t->fwd_cnt = 0;
+	t->fwd_head = t->fwd_cnt = t->fwd_cap = 0;
+	free(t->fwd);
+	t->fwd = NULL;
 }
 
-/* Position + 1 of the new entry, 0 on failure (m->err). */
+static int list_thread(struct model *m, struct thread *t)
+{
+	if (t->fwd_listed)
+		return 0;
+	if (vec_reserve((void **)&m->fwd_threads, &m->fwd_thread_cap, (uint64_t)m->fwd_thread_cnt + 1,
+			sizeof(*m->fwd_threads)))
+		return -ENOMEM;
+	m->fwd_threads[m->fwd_thread_cnt++] = t->idx;
+	t->fwd_listed = true;
+	return 0;
+}
+
+/* Position + 1 of the new entry; 0 if it cannot wait (counted) or memory is out (m->err). */
 static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t seq, uint64_t begin_ns)
 {
 	if (t->fwd_cnt > t->fwd_head && t->fwd[t->fwd_cnt - 1].seq >= seq)
@@ -61,7 +75,12 @@ static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t se
 	    (m->fwd_total >= WAITING_MAX && t->fwd_cnt > t->fwd_head))
 		forget_oldest(m, t, true);
 	compact(t);
-	if (vec_reserve((void **)&t->fwd, &t->fwd_cap, (uint64_t)t->fwd_cnt + 1, sizeof(*t->fwd))) {
+	if (m->fwd_total >= WAITING_MAX) { /* all are of other threads */
+		m->totals->forgotten_forwards++;
+		return 0;
+	}
+	if (vec_reserve((void **)&t->fwd, &t->fwd_cap, (uint64_t)t->fwd_cnt + 1, sizeof(*t->fwd)) ||
+	    list_thread(m, t)) {
 		m->err = -ENOMEM;
 		return 0;
 	}
@@ -141,7 +160,7 @@ static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical
 
 	if (i)
 		return &m->links[*i];
-	if (m->link_cnt >= WAITING_PER_THREAD)
+	if (m->link_cnt >= LINKS_MAX)
 		return NULL;
 	if (vec_reserve((void **)&m->links, &m->link_cap, (uint64_t)m->link_cnt + 1,
 			sizeof(*m->links)) ||
@@ -170,25 +189,28 @@ static void vote(struct fwd_link *l, uint32_t thread, bool sole)
 }
 
 /* Index of the thread that this node's number speaks for, or UINT32_MAX; *cnt threads have it. */
-static uint32_t candidate(const struct model *m, const struct thread *t, const struct entry *e,
-			  uint32_t *cnt)
+static uint32_t candidate(struct model *m, const struct thread *t, const struct entry *e, uint32_t *cnt)
 {
-	uint32_t i, one = UINT32_MAX;
+	uint32_t i = 0, one = UINT32_MAX;
 	bool here = false;
 
 	*cnt = 0;
-	for (i = 0; i < m->thread_cnt; i++) {
-		const struct thread *c = m->threads[i];
+	while (i < m->fwd_thread_cnt) {
+		struct thread *c = m->threads[m->fwd_threads[i]];
 		const struct fwd_entry *fe;
 
-		if (c->tgid != t->tgid || c->fwd_cnt == c->fwd_head)
+		if (c->fwd_cnt == c->fwd_head) { /* none waits any more */
+			c->fwd_listed = false;
+			m->fwd_threads[i] = m->fwd_threads[--m->fwd_thread_cnt];
 			continue;
-		fe = find_waiting(c, (uint64_t)e->seq);
+		}
+		i++;
+		fe = c->tgid == t->tgid ? find_waiting(c, (uint64_t)e->seq) : NULL;
 		if (!fe || fe->begin_ns >= e->begin_ns)
 			continue;
 		++*cnt;
 		if (!here)
-			one = i;
+			one = c->idx;
 		here |= c == t;
 	}
 	return *cnt == 1 || here ? one : UINT32_MAX;
@@ -217,6 +239,29 @@ static void decide(struct model *m, struct fwd_link *l)
 	for (i = 0; i < l->undecided_cnt; i++)
 		pair(m, m->threads[l->thread], &l->undecided[i]);
 	l->undecided_cnt = 0;
+	free(l->undecided);
+	l->undecided = NULL;
+}
+
+static void add_undecided(struct model *m, struct fwd_link *l, const struct fwd_undecided *bwd)
+{
+	if (!l->undecided)
+		l->undecided = calloc(FWD_UNDECIDED_MAX, sizeof(*l->undecided));
+	if (!l->undecided)
+		m->err = -ENOMEM;
+	else if (l->undecided_cnt < FWD_UNDECIDED_MAX)
+		l->undecided[l->undecided_cnt++] = *bwd;
+}
+
+void autograd__clear(struct model *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->link_cnt; i++)
+		free(m->links[i].undecided);
+	free(m->links);
+	free(m->fwd_threads);
+	hashmap__clear(&m->link_by_id);
 }
 
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e)
@@ -239,8 +284,8 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 	c = candidate(m, t, e, &cnt);
 	if (c != UINT32_MAX)
 		vote(l, c, cnt == 1);
-	if (cnt && l->undecided_cnt < FWD_UNDECIDED_MAX)
-		l->undecided[l->undecided_cnt++] = bwd;
+	if (cnt)
+		add_undecided(m, l, &bwd);
 	if (c != UINT32_MAX && l->thread == c && l->hits >= LEARN_AMBIGUOUS)
 		decide(m, l);
 }

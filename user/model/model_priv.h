@@ -91,6 +91,7 @@ struct thread {
 	struct fwd_entry *fwd; /* fwd[fwd_head..fwd_cnt), ascending seq */
 	uint32_t fwd_head, fwd_cnt, fwd_cap;
 	uint64_t fwd_base; /* position of fwd[0] */
+	bool fwd_listed;   /* in model.fwd_threads */
 };
 
 struct fwd_undecided { /* a backward node whose forward thread is not known yet */
@@ -103,7 +104,7 @@ struct fwd_link { /* which OS thread a logical forward thread id means */
 	uint32_t thread; /* index in model.threads */
 	uint32_t hits, misses;
 	uint32_t undecided_cnt;
-	struct fwd_undecided undecided[FWD_UNDECIDED_MAX];
+	struct fwd_undecided *undecided; /* FWD_UNDECIDED_MAX, while there are any */
 };
 
 struct model {
@@ -129,6 +130,8 @@ struct model {
 	uint64_t lost_until; /* latest end of them */
 
 	uint64_t fwd_total; /* waiting forwards, all threads */
+	uint32_t *fwd_threads; /* indices of the threads that have some (or had: fwd_listed) */
+	uint32_t fwd_thread_cnt, fwd_thread_cap;
 	struct fwd_link *links;
 	uint32_t link_cnt, link_cap;
 	struct hashmap link_by_id; /* (tgid, logical thread) -> index */
@@ -188,6 +191,7 @@ void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r);
 void autograd__forward_done(struct thread *t, const struct entry *e);
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e);
 void autograd__thread_gone(struct model *m, struct thread *t);
+void autograd__clear(struct model *m);
 
 /* ---- steps.c ---- */
 /* Finds the threads that get steps: fills (tgid, tid) -> id in texts. Also the first and last time of

@@ -272,6 +272,9 @@ static void end_thread(struct model *m, struct thread *t, uint64_t ts)
 	t->step_name = NULL;
 	t->born = true; /* if its number is used again */
 	t->exit_func = 0;
+	free(t->stack); /* a program may begin and end many */
+	t->stack = NULL;
+	t->cap = 0;
 }
 
 static void end_process(struct model *m, uint32_t tgid, uint64_t ts)
@@ -537,10 +540,9 @@ static void model_clear(struct model *m)
 		free(m->threads[i]);
 	}
 	free(m->threads);
-	free(m->links);
+	autograd__clear(m);
 	hashmap__clear(&m->thread_by_id);
 	hashmap__clear(&m->handles);
-	hashmap__clear(&m->link_by_id);
 }
 
 static int run_pass(struct session *s, struct model *m)

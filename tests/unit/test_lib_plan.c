@@ -3,11 +3,16 @@
  * Whole plans of the PyTorch wheels that are installed: every operator named twice and alike, every
  * function with exits checked by brute force over its graph, every fact about structures found.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "path_check.h"
 #include "plan/lib_plan.h"
 #include "plan/op_sites.h"
@@ -277,14 +282,87 @@ static void test_no_torch(void)
 	CU_ASSERT(p == NULL);
 }
 
+/* ---- a damaged library ---- */
+
+/* A copy of a file in memory that can be written to; -1 on failure. */
+static int copy_of(const char *path, uint8_t **map, size_t *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create("damaged", MFD_CLOEXEC);
+	struct stat st;
+	off_t from = 0;
+
+	if (fd < 0 || copy < 0 || fstat(fd, &st) || ftruncate(copy, st.st_size))
+		return -1;
+	*len = (size_t)st.st_size;
+	*map = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
+	if (*map == MAP_FAILED)
+		return -1;
+	while (from < st.st_size) {
+		ssize_t n = pread(fd, *map + from, (size_t)(st.st_size - from), from);
+
+		if (n <= 0)
+			return -1;
+		from += n;
+	}
+	close(fd);
+	return copy;
+}
+
+/* Bytes anywhere, in the headers, in the unwind tables and symbols at the end, or in the code. */
+static void damage(uint8_t *map, size_t len, uint32_t round)
+{
+	static const uint32_t amounts[] = { 1, 30, 1000, 50000 };
+	size_t lo = 0, hi = len, i;
+
+	if (round % 4 == 1)
+		hi = 4096;
+	else if (round % 4 == 2)
+		lo = len - len / 8;
+	else if (round % 4 == 3)
+		hi = len / 2;
+	for (i = 0; i < amounts[(round / 4) % 4]; i++)
+		map[lo + ((size_t)rand() << 15 ^ (size_t)rand()) % (hi - lo)] = (uint8_t)rand();
+}
+
+/* Any answer will do but a crash, which the child process turns into -EIO. */
+static void test_damaged(void)
+{
+	const struct plan_opts opts = { .use_cache = false };
+	struct torch_proc tp = { .pid = getpid() };
+	char source[600], path[64];
+	struct torch_plan *p;
+	uint32_t round;
+	uint8_t *map = NULL;
+	size_t len = 0;
+	int fd, err;
+
+	snprintf(source, sizeof(source), "%s/libtorch_python.so", envs[0].libs);
+	srand(11);
+	for (round = 0; round < 16; round++) {
+		fd = copy_of(source, &map, &len);
+		CU_ASSERT_FATAL(fd >= 0);
+		damage(map, len, round);
+		munmap(map, len);
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
+		tp.libs[TORCH_LIB_CPU].present = true;
+		tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path = path;
+		err = torch_plan__new(&tp, &opts, &p);
+		CU_ASSERT_NOT_EQUAL(err, -EIO);
+		torch_plan__free(p);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "a library that is no torch", test_no_torch },
+					     { "damaged libraries", test_damaged },
 					     { "wheels", test_wheels },
 					     CU_TEST_INFO_NULL };
 
 	env_cnt = torch_env__find(envs);
 	if (!env_cnt)
 		return torch_env__skip();
+	log__set_quiet(true);
 	return run_suite("lib_plan", tests);
 }

@@ -34,7 +34,7 @@ struct entry {
 	const char *inner; /* NODE: name of the slice of its own function */
 	struct child_sum child;
 	uint64_t frame_nr; /* frames: count of entries on the thread before it */
-	uint32_t callee;   /* frames: who it is to its caller, see fates.h */
+	uint32_t callee;   /* frames: who it is, see fates.h; 0: not to be learnt */
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
@@ -42,7 +42,7 @@ struct entry {
 	bool synthetic;  /* no function of its own: ends with the frame below it */
 	bool no_exit;    /* its function has no exit probe */
 	bool is_address, is_step_end;
-	bool doomed;     /* it will never exit: an exception, or its exit was lost */
+	enum fate fate;
 };
 
 /* A forward operator that waits for the backward node with its number. */
@@ -147,9 +147,8 @@ struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
 
 /* The thread runs with this stack pointer now: frames at or below it are gone. What runs there is
- * `callee` (a function id, or CALLEE() of a record's kind) and was called by the innermost frame, or 0. */
+ * `callee` (see fates.h; 0: nothing to learn from) and was called by the innermost frame. */
 void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts, uint32_t callee);
-#define CALLEE(rec_kind) (0x80000000u | (rec_kind))
 /* Pushes a copy of proto (name, func, kind, ... are the caller's; id, parent, depth, begin are set
  * here). The entry, or NULL (m->err is set, or the stack is too deep and it was counted). */
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,

@@ -59,8 +59,8 @@ static int learn_fates(struct session *s)
 	struct model m = { .totals = &totals, .learn = &s->fates };
 	int err = run_pass(s, &m);
 
-	if (!s->fates.doomed)
-		hashmap__clear(&s->fates.calls); /* nobody will ask */
+	if (!s->fates.cnt)
+		fates__clear(&s->fates); /* nobody will ask */
 	return err;
 }
 
@@ -422,16 +422,11 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 	push(m, t, e, e->name, r->h.ts_ns);
 }
 
-/* Who is entered, as its caller's calls are learnt: boxed operators are not told apart by function. */
-static uint32_t callee_of(const struct facts *f, const struct ptb_rec_hdr *h,
-			  const struct site_fact *site)
+/* Who is entered, see fates.h. Boxed operators are known by address, all have the same function. */
+static uint32_t callee_of(const struct ptb_rec_hdr *h, const struct site_fact *site)
 {
-	const struct ptb_boxed_enter *b = (const void *)h;
-
 	if (h->kind == PTB_REC_BOXED_ENTER)
-		return CALLEE((uint32_t)(b->opdef >> 4) << 8);
-	if (!site || f->funcs[site->func].kind == PTB_FUNC_NODE_CALL)
-		return 0; /* only its node calls it, there is nothing to learn */
+		return CALLEE_BOXED(((const struct ptb_boxed_enter *)(const void *)h)->opdef);
 	return site->func;
 }
 
@@ -443,13 +438,15 @@ static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr
 	const struct func_fact *ff;
 	struct entry e = { .overload = "", .cat = SLICE_CPU_OP, .seq = -1, .sp = op->sp };
 
-	e.callee = callee_of(m->f, h, site);
-	stack__at(m, t, op->sp, h->ts_ns, e.callee);
 	if (!site) {
+		stack__at(m, t, op->sp, h->ts_ns, 0);
 		m->totals->bad_records++;
 		return;
 	}
 	ff = &m->f->funcs[site->func];
+	e.callee = callee_of(h, site);
+	/* only its node calls NODE_CALL, and always: that says nothing */
+	stack__at(m, t, op->sp, h->ts_ns, ff->kind == PTB_FUNC_NODE_CALL ? 0 : e.callee);
 	e.func = site->func;
 	e.kind = ff->kind;
 	e.no_exit = !ff->has_exit || ff->reason == PTB_REFUSE_KERNEL_REFUSED;

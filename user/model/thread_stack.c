@@ -133,7 +133,8 @@ struct entry *stack__push_frame(struct model *m, struct thread *t, const struct 
 	if (!e)
 		return NULL;
 	e->frame_nr = nr;
-	e->doomed = m->fates && fates__is_doomed(m->fates, t->tgid, t->tid, nr);
+	if (m->fates)
+		e->fate = fates__get(m->fates, t->tgid, t->tid, nr);
 	if (t->hiding)
 		e->hidden = true;
 	if (e->hides_children)
@@ -173,8 +174,10 @@ static void learn_fate(struct model *m, struct thread *t, const struct entry *e,
 {
 	int err = 0;
 
-	if (flags & (SLICE_UNWOUND | SLICE_END_LOST))
-		err = fates__doom(m->learn, t->tgid, t->tid, e->frame_nr);
+	if (flags & (SLICE_UNWOUND | SLICE_END_LOST | SLICE_THREAD_EXIT))
+		err = fates__set(m->learn, t->tgid, t->tid, e->frame_nr, FATE_GONE);
+	else if (flags & SLICE_UNFINISHED)
+		err = fates__set(m->learn, t->tgid, t->tid, e->frame_nr, FATE_OPEN);
 	while (t->call_cnt && t->calls[t->call_cnt - 1].frame_nr >= e->frame_nr) {
 		if (!flags && !err)
 			err = fates__learn_call(m->learn, &t->calls[t->call_cnt - 1]);
@@ -328,41 +331,57 @@ static uint32_t frame_below(const struct thread *t, uint32_t i)
 	return UINT32_MAX;
 }
 
+/* What is called at sp from the frame at index i (UINT32_MAX: from outside all frames). */
+static struct fate_call call_from(const struct thread *t, uint32_t i, uint64_t sp, uint32_t callee)
+{
+	struct fate_call c = { .callee = callee, .delta = sp };
+
+	if (i != UINT32_MAX) {
+		c.frame_nr = t->stack[i].frame_nr;
+		c.caller = t->stack[i].callee;
+		c.delta = t->stack[i].sp - sp;
+	}
+	return c;
+}
+
 /* The pass before: remembers what the frame calls until its fate is known. */
 static void note_call(struct model *m, struct thread *t, uint64_t sp, uint32_t callee)
 {
 	uint32_t i = frame_below(t, t->cnt);
-	struct fate_call *c;
-	const struct entry *e;
+	struct fate_call c = call_from(t, i, sp, callee);
 
-	if (i == UINT32_MAX)
-		return;
-	e = &t->stack[i];
-	if (fates__knows_call(m->learn, fates__who(e->callee, callee), e->sp - sp))
-		return;
-	if (vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1,
-			sizeof(*t->calls))) {
-		m->err = -ENOMEM;
+	if (i == UINT32_MAX) {
+		if (fates__learn_root(m->learn, t->tgid, t->tid, &c))
+			m->err = -ENOMEM;
 		return;
 	}
-	c = &t->calls[t->call_cnt++];
-	*c = (struct fate_call){ .frame_nr = e->frame_nr,
-				 .who = fates__who(e->callee, callee),
-				 .delta = e->sp - sp };
+	if (!c.caller || fates__knows_call(m->learn, &c))
+		return;
+	if (vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1,
+			sizeof(*t->calls)))
+		m->err = -ENOMEM;
+	else
+		t->calls[t->call_cnt++] = c;
 }
 
 /* Lowest index of the frames that are gone now, by their place or by their fate; UINT32_MAX: none. */
 static uint32_t lowest_gone(const struct model *m, const struct thread *t, uint64_t sp, uint32_t callee)
 {
-	uint32_t lowest = UINT32_MAX, i = t->cnt;
+	uint32_t lowest = UINT32_MAX, i = frame_below(t, t->cnt), below;
 
-	while ((i = frame_below(t, i)) != UINT32_MAX) {
+	for (; i != UINT32_MAX; i = below) {
 		const struct entry *e = &t->stack[i];
+		struct fate_call inner, outer;
 
-		if (e->sp > sp &&
-		    (!e->doomed || !callee ||
-		     fates__knows_call(m->fates, fates__who(e->callee, callee), e->sp - sp)))
-			break;
+		below = frame_below(t, i);
+		if (e->sp > sp) {
+			if (e->fate == FATE_EXITS || !callee || !e->callee)
+				break;
+			inner = call_from(t, i, sp, callee);
+			outer = call_from(t, below, sp, callee);
+			if (fates__alive(m->fates, e->fate, t->tgid, t->tid, &inner, &outer))
+				break;
+		}
 		lowest = i;
 	}
 	return lowest;
@@ -480,7 +499,7 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 	for (k = i + 1; k < t->cnt; k++) {
 		const struct entry *e = &t->stack[k];
 
-		if (e->doomed && dead == UINT32_MAX)
+		if (e->fate != FATE_EXITS && dead == UINT32_MAX)
 			dead = k; /* what encloses it ends: so has it */
 		if (e->hidden || dead != UINT32_MAX)
 			continue;

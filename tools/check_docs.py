@@ -21,9 +21,9 @@ def options_of(ptbpf):
     for command in COMMANDS:
         text = subprocess.run([ptbpf, command, "--help"], capture_output=True, text=True, check=True).stdout
         for line in text.splitlines():
-            m = re.match(r"\s+(?:-\w, )?\s*(--[a-z][a-z0-9-]+)", line)
+            m = re.match(r"\s+(-\w)?,?\s*(--[a-z][a-z0-9-]+)", line)
             if m:
-                found.setdefault(m[1], set()).add(command)
+                found.setdefault(m[2], {"letter": m[1], "commands": set()})["commands"].add(command)
     return found
 
 
@@ -38,8 +38,9 @@ def readme_problems(ptbpf):
     lines = [line for line in text.splitlines() if "ptbpf " in line or line.startswith(("| `-", "|`-", "| --"))]
     named = set(OPTION.findall("\n".join(lines))) - FOREIGN
     out = [f"README.md names {o}, which ptbpf does not have" for o in sorted(named - set(have))]
-    everywhere = set(OPTION.findall(text))
-    out += [f"{o} ({', '.join(sorted(have[o]))}) is not in README.md" for o in sorted(set(have) - everywhere - FOREIGN)]
+    everywhere = set(OPTION.findall(text)) | {o for o, h in have.items() if h["letter"] and f" {h['letter']} " in text}
+    out += [f"{o} ({', '.join(sorted(have[o]['commands']))}) is not in README.md"
+            for o in sorted(set(have) - everywhere - FOREIGN)]
     return out
 
 

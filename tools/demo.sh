@@ -9,7 +9,7 @@ TRACE=ptbpf-demo.pt.trace.json.gz
 need_root "tools/demo.sh"
 "$PTBPF_ROOT/tools/setup.sh" torch
 note "building"
-cmake -S "$PTBPF_ROOT" -B "$PTBPF_ROOT/build" -DCMAKE_BUILD_TYPE=Release >/dev/null
+cmake -S "$PTBPF_ROOT" -B "$PTBPF_ROOT/build" -DCMAKE_BUILD_TYPE=RelWithDebInfo >/dev/null
 cmake --build "$PTBPF_ROOT/build" --target ptbpf -j "$(nproc)" >/dev/null
 
 work=$(mktemp -d)

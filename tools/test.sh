@@ -53,7 +53,7 @@ part_checks() {
 }
 
 part_unit() {
-	suite unit python3 tools/ctest_results.py build release
+	suite unit python3 tools/ctest_results.py build optimized
 	if build build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPTBPF_SANITIZE=ON; then
 		suite unit-asan python3 tools/ctest_results.py build-asan sanitized
 	else
@@ -95,14 +95,14 @@ part_consumers() {
 
 need_root "tools/test.sh"
 tools/setup.sh legs || die "the main environment could not be installed"
-if build build -DCMAKE_BUILD_TYPE=Release; then
-	result PASS build.release
+if build build -DCMAKE_BUILD_TYPE=RelWithDebInfo; then
+	result PASS build.optimized
 	for part in $PARTS; do
 		note "part $part"
 		"part_$part"
 	done
 else
-	result FAIL build.release
+	result FAIL build.optimized
 fi
 
 count() { grep -c "^$1 " "$RESULTS"; }

@@ -23,3 +23,14 @@ int op_exit(struct pt_regs *ctx)
 		return 0;
 	return emit_sp(&hit, PTB_REC_OP_EXIT, PT_REGS_SP(ctx));
 }
+
+/* __cxa_begin_catch(): an exception has been caught by the function that calls it */
+SEC("uprobe.multi")
+int catch_enter(struct pt_regs *ctx)
+{
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit, PTB_PROG_CATCH))
+		return 0;
+	return emit_sp(&hit, PTB_REC_CATCH, PT_REGS_SP(ctx));
+}

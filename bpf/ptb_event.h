@@ -48,7 +48,11 @@ struct ptb_op_enter {
 	__u64 sp; /* rsp at the entry site (points at the return address) */
 };
 
-/* Exit site reached: closes the innermost open frame of the site's function with entry sp > sp. */
+/*
+ * OP_EXIT: exit site reached: closes the innermost open frame of the site's function with entry sp > sp.
+ * CATCH: __cxa_begin_catch() was entered from the function that caught: frames with entry sp < sp are
+ * what the exception has unwound.
+ */
 struct ptb_op_exit {
 	struct ptb_rec_hdr h;
 	__u64 sp; /* rsp at the exit site (inside the frame, so below the entry sp) */
@@ -220,7 +224,8 @@ struct ptb_counter { /* a count at the end of the window; later values replace e
 	X(EXEC,        11, ptb_task,         0)            \
 	X(THREAD_NEW,  12, ptb_task,         0)            \
 	X(EXIT,        13, ptb_task,         0)            \
-	/* 14..31 arguments and memory, 32..47 stacks, 48..63 GPU: not used yet */ \
+	X(CATCH,       14, ptb_op_exit,      0)            \
+	/* 15..31 arguments and memory, 32..47 stacks, 48..63 GPU: not used yet */ \
 	X(META,        64, ptb_text,         1)            \
 	X(NOTE,        65, ptb_text,         1)            \
 	X(NAME,        66, ptb_text,         1)            \
@@ -258,7 +263,8 @@ PTB_REC_KINDS(X)
 	X(SCRIPT,        6, "TorchScript function")                                              \
 	X(SCOPE,         7, "annotation (record_function)")                                      \
 	X(REGION,        8, "compiled region")                                                   \
-	X(SEQ,           9, "autograd sequence number")
+	X(SEQ,           9, "autograd sequence number")                                         \
+	X(CATCH,        10, "C++ exception caught")
 
 enum ptb_func_kind {
 #define X(name, nr, text) PTB_FUNC_##name = nr,

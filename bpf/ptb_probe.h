@@ -28,7 +28,8 @@
 	X(BEFORE_VAR,  11, "rdi = RecordFunction*, variant<string_view, ...> at rsp+8")           \
 	X(SCOPE_END,   12, "rdi = RecordFunction*")                                               \
 	X(SEQ,         13, "thread-local sequence number (cfg.seq_tls_*)")                        \
-	X(CALIB,       14, "nothing: the cost of a hit is measured with it")
+	X(CALIB,       14, "nothing: the cost of a hit is measured with it")                      \
+	X(CATCH,       15, "nothing but the stack pointer")
 
 enum ptb_prog {
 #define X(name, nr, text) PTB_PROG_##name = nr,

@@ -87,7 +87,8 @@ static void check_cost(void)
 
 static int check_pid(pid_t pid)
 {
-	static const char *const roles[] = { "libc10", "libtorch_cpu", "libtorch_python" };
+	static const char *const roles[] = { "libc10", "libtorch_cpu", "libtorch_python",
+					     "C++ runtime" };
 	struct targets ts = { 0 };
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;

@@ -131,8 +131,8 @@ void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 	bool made = false;
 	uint32_t i;
 
-	stack__at(m, t, r->sp, r->h.ts_ns, CALLEE(PTB_REC_SEQ));
-	if (m->learn || r->seq > INT64_MAX || r->h.flags & PTB_F_READ_FAULT)
+	stack__at(m, t, r->sp, r->h.ts_ns);
+	if (r->seq > INT64_MAX || r->h.flags & PTB_F_READ_FAULT)
 		return;
 	for (i = t->cnt; i--;) {
 		struct entry *e = &t->stack[i];
@@ -270,7 +270,7 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 	struct fwd_link *l;
 	uint32_t c, cnt;
 
-	if (m->learn || e->seq < 0 || !e->fwd_thread || !m->fwd_total)
+	if (e->seq < 0 || !e->fwd_thread || !m->fwd_total)
 		return;
 	bwd.seq = (uint64_t)e->seq;
 	l = link_of(m, t->tgid, e->fwd_thread);

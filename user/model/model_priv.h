@@ -11,7 +11,6 @@
 
 #include "base/hashmap.h"
 #include "model/facts.h"
-#include "model/fates.h"
 #include "model/session.h"
 
 /* What the closed direct children of a slice add up to. */
@@ -33,8 +32,6 @@ struct entry {
 	const char *name, *overload;
 	const char *inner; /* NODE: name of the slice of its own function */
 	struct child_sum child;
-	uint64_t frame_nr; /* frames: count of entries on the thread before it */
-	uint32_t callee;   /* frames: who it is, see fates.h; 0: not to be learnt */
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
@@ -42,7 +39,6 @@ struct entry {
 	bool synthetic;  /* no function of its own: ends with the frame below it */
 	bool no_exit;    /* its function has no exit probe */
 	bool is_address, is_step_end;
-	enum fate fate;
 };
 
 /* A forward operator that waits for the backward node with its number. */
@@ -80,9 +76,6 @@ struct thread {
 	uint64_t ctor_handle;
 	uint32_t ctor_scope;
 
-	uint64_t frames;         /* entered so far */
-	struct fate_call *calls; /* learning: new calls of the open frames, outer ones first */
-	uint32_t call_cnt, call_cap;
 
 	const char *step_name; /* a slice of this name ends a step; NULL: no steps on this thread */
 	uint32_t step_nr;
@@ -114,8 +107,6 @@ struct model {
 	uint32_t sink_cnt;
 	struct session_totals *totals;
 	uint64_t begin_ns, end_ns;
-	struct fates *learn;       /* the pass before: nothing is told */
-	const struct fates *fates; /* what it learnt */
 	uint64_t next_id;
 	int err; /* first non-zero return of a sink, or -ENOMEM */
 
@@ -146,9 +137,8 @@ struct model {
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
 
-/* The thread runs with this stack pointer now: frames at or below it are gone. What runs there is
- * `callee` (see fates.h; 0: nothing to learn from) and was called by the innermost frame. */
-void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts, uint32_t callee);
+/* The thread runs with this stack pointer now: frames at or below it are gone. */
+void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts);
 /* Pushes a copy of proto (name, func, kind, ... are the caller's; id, parent, depth, begin are set
  * here). The entry, or NULL (m->err is set, or the stack is too deep and it was counted). */
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,

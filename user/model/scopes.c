@@ -31,7 +31,7 @@ static uint32_t scope_category(uint32_t scope)
 
 void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r)
 {
-	stack__at(m, t, r->sp, r->h.ts_ns, CALLEE(PTB_REC_SCOPE_NAME));
+	stack__at(m, t, r->sp, r->h.ts_ns);
 	t->scope_name = facts__intern(m->f, (const char *)(r + 1), r->text_len);
 	t->scope_name_sp = r->sp;
 	t->scope_name_ns = r->h.ts_ns;
@@ -140,7 +140,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 	struct thread *owner;
 	uint32_t idx;
 
-	stack__at(m, t, r->sp, r->h.ts_ns, CALLEE(PTB_REC_SCOPE_BEGIN));
+	stack__at(m, t, r->sp, r->h.ts_ns);
 	owner = find_open(m, t->tgid, r->handle, &idx);
 	if (r->text_len) {
 		if (owner)
@@ -177,7 +177,7 @@ void scopes__end(struct model *m, struct thread *t, const struct ptb_scope_end *
 	struct thread *owner;
 	uint32_t idx;
 
-	stack__at(m, t, r->sp, r->h.ts_ns, 0);
+	stack__at(m, t, r->sp, r->h.ts_ns);
 	owner = find_open(m, t->tgid, r->handle, &idx);
 	if (!owner) /* never named, or ended: end() runs again in the destructor */
 		return;

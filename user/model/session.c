@@ -20,7 +20,6 @@ struct session {
 	struct facts facts;
 	struct session_info info;
 	struct hashmap step_threads;
-	struct fates fates;
 };
 
 static int run_pass(struct session *s, struct model *m);
@@ -52,18 +51,6 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
 
-/* The pass before all others: which frames never exit. */
-static int learn_fates(struct session *s)
-{
-	struct session_totals totals;
-	struct model m = { .totals = &totals, .learn = &s->fates };
-	int err = run_pass(s, &m);
-
-	if (!s->fates.cnt)
-		fates__clear(&s->fates); /* nobody will ask */
-	return err;
-}
-
 int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -87,9 +74,6 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 	if (err)
 		goto fail;
 	fill_info(s, first_ns, last_ns);
-	err = learn_fates(s);
-	if (err)
-		goto fail;
 	*out = s;
 	return 0;
 fail:
@@ -103,7 +87,6 @@ void session__free(struct session *s)
 		return;
 	facts__clear(&s->facts);
 	hashmap__clear(&s->step_threads);
-	fates__clear(&s->fates);
 	free(s->step_on);
 	free(s);
 }
@@ -173,8 +156,6 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 	};
 	uint32_t i;
 
-	if (m->learn)
-		return;
 	count(m->totals, &sl, e);
 	for (i = 0; i < m->sink_cnt && !m->err; i++)
 		if (m->sinks[i].slice)
@@ -422,14 +403,6 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 	push(m, t, e, e->name, r->h.ts_ns);
 }
 
-/* Who is entered, see fates.h. Boxed operators are known by address, all have the same function. */
-static uint32_t callee_of(const struct ptb_rec_hdr *h, const struct site_fact *site)
-{
-	if (h->kind == PTB_REC_BOXED_ENTER)
-		return CALLEE_BOXED(((const struct ptb_boxed_enter *)(const void *)h)->opdef);
-	return site->func;
-}
-
 /* All kinds of entry. Every one has the stack pointer directly behind the header. */
 static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
@@ -438,15 +411,12 @@ static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr
 	const struct func_fact *ff;
 	struct entry e = { .overload = "", .cat = SLICE_CPU_OP, .seq = -1, .sp = op->sp };
 
+	stack__at(m, t, op->sp, h->ts_ns);
 	if (!site) {
-		stack__at(m, t, op->sp, h->ts_ns, 0);
 		m->totals->bad_records++;
 		return;
 	}
 	ff = &m->f->funcs[site->func];
-	e.callee = callee_of(h, site);
-	/* only its node calls NODE_CALL, and always: that says nothing */
-	stack__at(m, t, op->sp, h->ts_ns, ff->kind == PTB_FUNC_NODE_CALL ? 0 : e.callee);
 	e.func = site->func;
 	e.kind = ff->kind;
 	e.no_exit = !ff->has_exit || ff->reason == PTB_REFUSE_KERNEL_REFUSED;
@@ -487,14 +457,14 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		m->totals->bad_records++;
 		return 0;
 	}
-	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_EXIT)
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_CATCH)
 		return 0; /* outside the window, or a kind of a newer version */
 	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= h->ts_ns) {
 		if (m->f->lost[m->lost_pos].end_ns > m->lost_until)
 			m->lost_until = m->f->lost[m->lost_pos].end_ns;
 		m->lost_pos++;
 	}
-	if (h->kind >= PTB_REC_FORK) {
+	if (h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT) {
 		on_task(m, (const void *)h);
 		return m->err;
 	}
@@ -504,6 +474,9 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 	switch (h->kind) {
 	case PTB_REC_OP_EXIT:
 		on_exit_site(m, t, (const void *)h);
+		break;
+	case PTB_REC_CATCH: /* what the exception has unwound lies below its catcher */
+		stack__at(m, t, ((const struct ptb_op_exit *)(const void *)h)->sp, h->ts_ns);
 		break;
 	case PTB_REC_SCOPE_NAME:
 		scopes__name(m, t, (const void *)h);
@@ -533,7 +506,6 @@ static void model_clear(struct model *m)
 	for (i = 0; i < m->thread_cnt; i++) {
 		free(m->threads[i]->stack);
 		free(m->threads[i]->fwd);
-		free(m->threads[i]->calls);
 		free(m->threads[i]);
 	}
 	free(m->threads);
@@ -566,7 +538,7 @@ static int run_pass(struct session *s, struct model *m)
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,
 		 struct session_totals *totals)
 {
-	struct model m = { .sinks = sinks, .sink_cnt = cnt, .totals = totals, .fates = &s->fates };
+	struct model m = { .sinks = sinks, .sink_cnt = cnt, .totals = totals };
 
 	return run_pass(s, &m);
 }

@@ -13,8 +13,10 @@
  *	enter C sp=700      [A C]          700 <= 700: B is gone, ends here
  *	exit  A sp=840      []             C (700 <= 840) is gone too; then A itself ends
  *
- * By this alone a dead frame is not noticed until a record comes from a place at least as high; fates.c
- * says how hindsight ends it earlier. The rule holds within one stack: a program that switches stacks, as
+ * By entries and exits alone a dead frame is not noticed until a record comes from a place at least as
+ * high, and what the catcher calls meanwhile from a deeper place would seem to be called by it. So the
+ * catch itself is a record (__cxa_begin_catch): its S is that of the function that caught, its time the
+ * end of all that was unwound. The rule holds within one stack: a program that switches stacks, as
  * fibers do, gives rise to wrong `unwound` marks.
  *
  * Annotations (record_function) live in time, not on this stack: an object begins in one function and
@@ -23,7 +25,6 @@
  *  - a frame found dead that lies below an annotation ended before that annotation began: objects end
  *    when a frame is unwound (they are RAII objects or `with` blocks), so this one is younger;
  *  - a frame that exits normally cuts the annotations begun inside it and still open;
- *  - an annotation that ends takes with it the frames begun inside it that never exit;
  *  - if other operators begun inside it are still open it is cut to the begin of the outermost of them;
  *    if only annotations are, those are cut instead.
  * Cut ones are marked and counted.
@@ -128,13 +129,9 @@ struct entry *stack__push_frame(struct model *m, struct thread *t, const struct 
 				uint64_t ts)
 {
 	struct entry *e = insert(m, t, t->cnt, proto);
-	uint64_t nr = t->frames++;
 
 	if (!e)
 		return NULL;
-	e->frame_nr = nr;
-	if (m->fates)
-		e->fate = fates__get(m->fates, t->tgid, t->tid, nr);
 	if (t->hiding)
 		e->hidden = true;
 	if (e->hides_children)
@@ -169,24 +166,6 @@ static void add_child(struct child_sum *sum, const struct entry *e, uint64_t end
 	sum->cnt++;
 }
 
-/* The pass before: what has become of this frame, and what it called. */
-static void learn_fate(struct model *m, struct thread *t, const struct entry *e, uint32_t flags)
-{
-	int err = 0;
-
-	if (flags & (SLICE_UNWOUND | SLICE_END_LOST | SLICE_THREAD_EXIT))
-		err = fates__set(m->learn, t->tgid, t->tid, e->frame_nr, FATE_GONE);
-	else if (flags & SLICE_UNFINISHED)
-		err = fates__set(m->learn, t->tgid, t->tid, e->frame_nr, FATE_OPEN);
-	while (t->call_cnt && t->calls[t->call_cnt - 1].frame_nr >= e->frame_nr) {
-		if (!flags && !err)
-			err = fates__learn_call(m->learn, &t->calls[t->call_cnt - 1]);
-		t->call_cnt--;
-	}
-	if (err)
-		m->err = err;
-}
-
 /* Takes the entry out of the stack and tells it. */
 static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
 {
@@ -200,8 +179,6 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	if (e.annotation) {
 		t->annotations -= !is_step(&e);
 		scopes__forget(m, t, &e);
-	} else if (m->learn && !e.synthetic) {
-		learn_fate(m, t, &e, flags);
 	}
 	if (e.hidden)
 		return;
@@ -331,59 +308,13 @@ static uint32_t frame_below(const struct thread *t, uint32_t i)
 	return UINT32_MAX;
 }
 
-/* What is called at sp from the frame at index i (UINT32_MAX: from outside all frames). */
-static struct fate_call call_from(const struct thread *t, uint32_t i, uint64_t sp, uint32_t callee)
+/* Lowest index of the frames that are gone: those at or below the stack pointer; UINT32_MAX: none. */
+static uint32_t lowest_gone(const struct thread *t, uint64_t sp)
 {
-	struct fate_call c = { .callee = callee, .delta = sp };
+	uint32_t lowest = UINT32_MAX, i;
 
-	if (i != UINT32_MAX) {
-		c.frame_nr = t->stack[i].frame_nr;
-		c.caller = t->stack[i].callee;
-		c.delta = t->stack[i].sp - sp;
-	}
-	return c;
-}
-
-/* The pass before: remembers what the frame calls until its fate is known. */
-static void note_call(struct model *m, struct thread *t, uint64_t sp, uint32_t callee)
-{
-	uint32_t i = frame_below(t, t->cnt);
-	struct fate_call c = call_from(t, i, sp, callee);
-
-	if (i == UINT32_MAX) {
-		if (fates__learn_root(m->learn, t->tgid, t->tid, &c))
-			m->err = -ENOMEM;
-		return;
-	}
-	if (!c.caller || fates__knows_call(m->learn, &c))
-		return;
-	if (vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1,
-			sizeof(*t->calls)))
-		m->err = -ENOMEM;
-	else
-		t->calls[t->call_cnt++] = c;
-}
-
-/* Lowest index of the frames that are gone now, by their place or by their fate; UINT32_MAX: none. */
-static uint32_t lowest_gone(const struct model *m, const struct thread *t, uint64_t sp, uint32_t callee)
-{
-	uint32_t lowest = UINT32_MAX, i = frame_below(t, t->cnt), below;
-
-	for (; i != UINT32_MAX; i = below) {
-		const struct entry *e = &t->stack[i];
-		struct fate_call inner, outer;
-
-		below = frame_below(t, i);
-		if (e->sp > sp) {
-			if (e->fate == FATE_EXITS || !callee || !e->callee)
-				break;
-			inner = call_from(t, i, sp, callee);
-			outer = call_from(t, below, sp, callee);
-			if (fates__alive(m->fates, e->fate, t->tgid, t->tid, &inner, &outer))
-				break;
-		}
+	for (i = frame_below(t, t->cnt); i != UINT32_MAX && t->stack[i].sp <= sp; i = frame_below(t, i))
 		lowest = i;
-	}
 	return lowest;
 }
 
@@ -400,7 +331,7 @@ static void close_gone(struct model *m, struct thread *t, uint32_t lowest, uint6
 	close_from(m, t, lowest, ts, CLOSE_GONE);
 }
 
-void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts, uint32_t callee)
+void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
 {
 	uint32_t lowest;
 
@@ -409,11 +340,9 @@ void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts, uint
 		t->max_sp = sp;
 	if (t->scope_name && sp > t->scope_name_sp)
 		t->scope_name = NULL; /* whoever announced it has returned */
-	lowest = lowest_gone(m, t, sp, callee);
+	lowest = lowest_gone(t, sp);
 	if (lowest != UINT32_MAX)
 		close_gone(m, t, lowest, ts);
-	if (m->learn && callee)
-		note_call(m, t, sp, callee);
 }
 
 /* ---- exits ---- */
@@ -457,7 +386,7 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, uint64_t sp, 
 	bool again = t->exit_func == func && t->exit_sp == sp;
 	uint32_t i;
 
-	stack__at(m, t, sp, ts, 0);
+	stack__at(m, t, sp, ts);
 	if (again) /* a second exit site of the same function on the same way out */
 		return;
 	for (i = t->cnt; i--;) {
@@ -493,22 +422,17 @@ void stack__hide(struct thread *t, uint32_t i)
 void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts, uint32_t flags)
 {
 	uint32_t k, first = UINT32_MAX; /* the lowest visible entry above */
-	uint32_t dead = UINT32_MAX;     /* the lowest frame above that will never exit */
 	bool frame = false;
 
 	for (k = i + 1; k < t->cnt; k++) {
 		const struct entry *e = &t->stack[k];
 
-		if (e->fate != FATE_EXITS && dead == UINT32_MAX)
-			dead = k; /* what encloses it ends: so has it */
-		if (e->hidden || dead != UINT32_MAX)
+		if (e->hidden)
 			continue;
 		if (first == UINT32_MAX)
 			first = k;
 		frame |= !e->annotation;
 	}
-	if (dead != UINT32_MAX)
-		close_gone(m, t, dead, ts);
 	if (frame) { /* cut to the begin of what it would cross; that had room kept before it */
 		m->totals->truncated_annotations++;
 		finish(m, t, i, end_before(&t->stack[first], &t->stack[i]), flags | SLICE_TRUNCATED);

@@ -46,6 +46,7 @@ enum sym_topic {
 	TOPIC_REGION,	     /* _pytorch_record_function_enter_with_context */
 	TOPIC_PYFUNC,	     /* THPFunction_apply */
 	TOPIC_SCRIPT,	     /* torch::jit::GraphExecutor::run */
+	TOPIC_CATCH,	     /* __cxa_begin_catch */
 	TOPIC_SEQ,	     /* at::sequence_number::get_and_increment */
 	TOPIC_PYNODE_NAME,   /* torch::autograd::PyNode::name */
 	TOPIC_NODE_OWNER,    /* a function with a pointer to Node among its parameters */

@@ -37,13 +37,13 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 		return err;
 	err = lib_code__init(&lc, ef, role);
 	b->lc = &lc;
-	if (!err)
+	if (!err && role != TORCH_LIB_CXX)
 		err = layout__learn(b);
 	if (!err)
 		err = op_sites__add(b);
 	if (!err)
 		err = special_sites__add(b);
-	if (!err)
+	if (!err && role != TORCH_LIB_CXX)
 		err = layout__add_classes(b);
 	lib_code__free(&lc);
 	b->lc = NULL;
@@ -55,7 +55,7 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 
 static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
 {
-	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON };
+	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX };
 	struct plan_build b;
 	uint32_t i;
 	int err = plan_build__init(&b, plan);

@@ -53,6 +53,7 @@ static const struct special_row rows[] = {
 	  NULL, false },
 	{ TOPIC_REGION, TORCH_LIB_PYTHON, PTB_FUNC_REGION, PTB_PROG_SCOPE_CSTR,
 	  "_pytorch_record_function_enter_with_context", NULL, true },
+	{ TOPIC_CATCH, TORCH_LIB_CXX, PTB_FUNC_CATCH, PTB_PROG_CATCH, "__cxa_begin_catch", NULL, false },
 	{ TOPIC_PYFUNC, TORCH_LIB_PYTHON, PTB_FUNC_PYFUNC, PTB_PROG_PYFUNC_ENTER,
 	  "THPFunction_apply", mark_python_calls, false },
 };

@@ -51,6 +51,8 @@ static bool score_sym(const struct elf_sym *sym, void *arg)
 		score->cnt[TORCH_LIB_CPU] += sym->type == STT_FUNC && strstr(sym->name, "4callE");
 	else if (has_prefix(sym->name, "_ZN3c1027reportMemoryUsageToProfilerE"))
 		score->cnt[TORCH_LIB_C10]++;
+	else if (!strcmp(sym->name, "__cxa_begin_catch"))
+		score->cnt[TORCH_LIB_CXX] += sym->type == STT_FUNC;
 	else if (is_thp_name(sym->name) || !strcmp(sym->name, "PyInit__C"))
 		score->cnt[TORCH_LIB_PYTHON]++;
 	return true;
@@ -316,6 +318,14 @@ bool torch_libs__may_be(const struct proc_map *map)
 	return map->exec && (strstr(base, "torch") || strstr(base, "c10"));
 }
 
+/* No sign of torch, but of interest where torch is. */
+static bool may_be_runtime(const struct proc_map *map)
+{
+	const char *base = proc_map__base(map);
+
+	return map->exec && (strstr(base, "stdc++") || strstr(base, "c++abi"));
+}
+
 static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
 {
 	return map->exec && !strcmp(proc_map__base(map), tp->exe);
@@ -334,8 +344,8 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 	for (i = 0; i < maps->cnt; i++) {
 		const struct proc_map *map = &maps->items[i];
 
-		if (!(exe ? is_exe(tp, map) : torch_libs__may_be(map)) || bad[i] ||
-		    seen_before(maps, i))
+		if (!(exe ? is_exe(tp, map) : torch_libs__may_be(map) || may_be_runtime(map)) ||
+		    bad[i] || seen_before(maps, i))
 			continue;
 		memset(&lib, 0, sizeof(lib));
 		memset(&score, 0, sizeof(score));

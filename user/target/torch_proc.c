@@ -63,7 +63,7 @@ static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why 
 	int err;
 
 	for (role = 0; role < TORCH_LIB_ROLES; role++)
-		if (tp->libs[role].present)
+		if (tp->libs[role].present && role != TORCH_LIB_CXX)
 			any = &tp->libs[role];
 	if (bad && !(tp->libs[TORCH_LIB_CPU].present && tp->libs[TORCH_LIB_C10].present)) {
 		*why = TORCH_PROC_BAD_LIB;

@@ -226,6 +226,13 @@ void builder__exit(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp)
 	ring_rec(b, &r.h, PTB_REC_OP_EXIT, sizeof(r), ts);
 }
 
+void builder__catch(struct builder *b, uint64_t ts, uint64_t sp)
+{
+	struct ptb_op_exit r = { .sp = sp };
+
+	ring_rec(b, &r.h, PTB_REC_CATCH, sizeof(r), ts);
+}
+
 void builder__boxed(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, uint64_t opdef)
 {
 	struct ptb_boxed_enter r = { .h.site = 2 * func, .sp = sp, .opdef = opdef };

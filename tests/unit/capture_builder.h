@@ -49,6 +49,7 @@ void builder__thread(struct builder *b, uint32_t tgid, uint32_t tid);
 void builder__ring(struct builder *b, uint32_t ring);
 void builder__enter(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp);
 void builder__exit(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp);
+void builder__catch(struct builder *b, uint64_t ts, uint64_t sp); /* a C++ exception is caught */
 void builder__boxed(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, uint64_t opdef);
 /* kinds PYFUNC and SCRIPT */
 void builder__named(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, const char *text);

@@ -56,7 +56,7 @@ static bool fake_proc(const struct torch_env *env, struct torch_proc *tp)
 	uint32_t role;
 
 	memset(tp, 0, sizeof(*tp));
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+	for (role = 0; role < sizeof(names) / sizeof(names[0]); role++) {
 		struct torch_lib *lib = &tp->libs[role];
 
 		if (asprintf(&lib->path, "%s/%s", env->libs, names[role]) < 0)

@@ -33,7 +33,7 @@ static void make_plan(void)
 		proc.libs[role].build_id_sz = 4;
 		memset(proc.libs[role].build_id, (int)(0xa0 + role), 4);
 	}
-	snprintf(path, sizeof(path), "%s/a0a0a0a0-a1a1a1a1-.plan", dir);
+	snprintf(path, sizeof(path), "%s/a0a0a0a0-a1a1a1a1--a3a3a3a3.plan", dir);
 	plan = calloc(1, sizeof(*plan));
 	plan->funcs = calloc(3, sizeof(*plan->funcs));
 	plan->sites = calloc(4, sizeof(*plan->sites));

@@ -115,83 +115,49 @@ static void exceptions(void)
 }
 
 /*
- * mm throws in an annotation and Python goes on with deeper calls: mm neither adopts them nor cuts the
- * annotation that encloses it. What it called before it threw stays its own.
+ * mm throws in an annotation and Python goes on with deeper calls: mm ends where the exception is caught
+ * and adopts nothing, and the annotation that encloses it is not cut. What catches inside an operator
+ * ends only what lies below it.
  */
 static void goes_on_deeper(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t mm = builder__op(b, "aten::mm"), copy = builder__op(b, "aten::copy_"),
-		 sum = builder__op(b, "aten::sum"), to = builder__op(b, "aten::to");
-	const struct slice *bad, *iter;
+		 sum = builder__op(b, "aten::sum");
+	const struct slice *bad, *iter, *outer;
 	struct slice_log *log;
 
-	builder__enter(b, to, 1990000, 0x8000); /* Python calls to from here */
-	builder__exit(b, to, 1990100, 0x7f00);
 	builder__annotate(b, 1999000, 0xc000, 0x1, "iter");
-	builder__enter(b, mm, 2000000, 0x9000); /* an mm that returns, and what it calls */
-	builder__enter(b, copy, 2000100, 0x8800);
-	builder__exit(b, copy, 2000200, 0x8700);
-	builder__exit(b, mm, 2000300, 0x8f00);
-
 	builder__enter(b, mm, 2001000, 0x9000);
-	builder__enter(b, copy, 2001100, 0x8800); /* as above: its own */
+	builder__enter(b, copy, 2001100, 0x8800);
 	builder__exit(b, copy, 2001200, 0x8700);
-	builder__enter(b, sum, 2001300, 0x8700); /* not known, but as far down: its own */
-	builder__exit(b, sum, 2001400, 0x8600);
-	builder__enter(b, to, 2001500, 0x8000); /* Python's */
-	builder__exit(b, to, 2001600, 0x7f00);
-	builder__enter(b, mm, 2002000, 0x8f00);
-	builder__enter(b, sum, 2002100, 0x8e00); /* too near to be mm's */
-	builder__exit(b, sum, 2002200, 0x8d00);
-	builder__enter(b, mm, 2002300, 0x8c00); /* nothing follows but the annotation's end */
+	builder__enter(b, copy, 2001250, 0x8800); /* throws through mm */
+	builder__catch(b, 2001300, 0xa000);
+	builder__enter(b, sum, 2001500, 0x8000);
+	builder__exit(b, sum, 2001600, 0x7f00);
+	builder__enter(b, sum, 2002000, 0x9000); /* catches what its mm throws */
+	builder__enter(b, mm, 2002100, 0x8e00);
+	builder__catch(b, 2002200, 0x8f00);
+	builder__enter(b, copy, 2002300, 0x8000);
+	builder__exit(b, copy, 2002400, 0x7f00);
+	builder__exit(b, sum, 2002450, 0x8f80);
 	builder__scope_end(b, 2002500, 0x8000, 0x1);
-	builder__enter(b, sum, 2004000, 0xd000);
-	builder__exit(b, sum, 2004100, 0xcf00);
 	log = run(b);
-	bad = slice_log__nth(log, "aten::mm", 1);
+	bad = slice_log__nth(log, "aten::mm", 0);
+	outer = slice_log__nth(log, "aten::sum", 1);
 	iter = slice_log__get(log, "iter");
 	CU_ASSERT_EQUAL(bad->flags, SLICE_UNWOUND);
-	CU_ASSERT_EQUAL(bad->end_ns, 2001500);
+	CU_ASSERT_EQUAL(bad->end_ns, 2001300);
 	CU_ASSERT_EQUAL(bad->child_cnt, 2);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::copy_", 1)->parent, bad->id);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::sum", 0)->parent, bad->id);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::to", 1)->parent, iter->id);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 2)->end_ns, 2002100);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::sum", 1)->parent, iter->id);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 3)->flags, SLICE_UNWOUND);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 3)->end_ns, 2002500);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::copy_", 1)->flags, SLICE_UNWOUND);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::sum", 0)->parent, iter->id);
+	CU_ASSERT_EQUAL(outer->flags, 0);
+	CU_ASSERT_EQUAL(outer->child_cnt, 2);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 1)->end_ns, 2002200);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::copy_", 2)->parent, outer->id);
 	CU_ASSERT_EQUAL(iter->flags, 0);
-	CU_ASSERT_EQUAL(iter->end_ns, 2002501);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::sum", 2)->parent, 0);
+	CU_ASSERT_EQUAL(log->totals.unwound, 3);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
-	slice_log__free(log);
-	builder__free(b);
-}
-
-/* An operator that always throws, open at the end or not: what may be its own stays its own. */
-static void always_throws(void)
-{
-	struct builder *b = builder__new(BEGIN, END);
-	uint32_t chol = builder__op(b, "aten::cholesky"), tril = builder__op(b, "aten::tril");
-	struct slice_log *log;
-
-	builder__enter(b, chol, 2000000, 0x9000);
-	builder__enter(b, tril, 2000100, 0x8800);
-	builder__exit(b, tril, 2000200, 0x8700);
-	builder__enter(b, tril, 2000300, 0x8f00); /* beside it */
-	builder__exit(b, tril, 2000400, 0x8e00);
-	builder__enter(b, chol, 2000500, 0x9000);
-	builder__enter(b, tril, 2000600, 0x8f80); /* near, but this one may be at work still */
-	builder__exit(b, tril, 2000700, 0x8f00);
-	log = run(b);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::tril", 0)->parent,
-			slice_log__nth(log, "aten::cholesky", 0)->id);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::tril", 1)->parent, 0);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::cholesky", 0)->end_ns, 2000300);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::tril", 2)->parent,
-			slice_log__nth(log, "aten::cholesky", 1)->id);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::cholesky", 1)->flags, SLICE_UNFINISHED);
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -589,7 +555,6 @@ static const CU_TestInfo tests[] = {
 	{ "records of one instant", equal_times },
 	{ "exceptions", exceptions },
 	{ "deeper calls after an exception", goes_on_deeper },
-	{ "operators that always throw", always_throws },
 	{ "an exit closes what is inside", exit_closes_inner },
 	{ "a lost exit", lost_exit },
 	{ "open at the window's begin", open_at_begin },

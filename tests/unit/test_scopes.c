@@ -117,6 +117,9 @@ static void regions(void)
 	builder__annotate(b, 2001000, 0x8000, 0x2, "mine");
 	builder__scope_begin(b, 2001010, 0x7f00, 0x2, 7, "mine"); /* torch's profiler is on */
 	builder__scope_end(b, 2001500, 0x8000, 0x2);
+	builder__annotate(b, 2001600, 0x8000, 0x2, "");
+	builder__scope_begin(b, 2001610, 0x7f00, 0x2, 7, "");
+	builder__scope_end(b, 2001700, 0x8000, 0x2);
 	builder__named(b, py, 2002000, 0x9000, "MyFn");
 	builder__scope_begin(b, 2002010, 0x8000, 0x3, 0, "MyFn");
 	builder__scope_end(b, 2002020, 0x8000, 0x3);
@@ -125,7 +128,8 @@ static void regions(void)
 			     "autograd::engine::evaluate_function: AddBackward0");
 	builder__scope_end(b, 2003020, 0x8000, 0x4);
 	log = run(b);
-	CU_ASSERT_EQUAL(log->cnt, 3);
+	CU_ASSERT_EQUAL(log->cnt, 4);
+	CU_ASSERT_EQUAL(slice_log__get(log, "")->end_ns, 2001700);
 	r = slice_log__get(log, "Torch-Compiled Region: 0/0");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(r);
 	CU_ASSERT_EQUAL(r->cat, SLICE_CPU_OP);

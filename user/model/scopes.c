@@ -106,11 +106,16 @@ static void open_annotation(struct model *m, struct thread *t, const struct ptb_
 		m->err = -ENOMEM;
 }
 
-/* The name announced on this thread, if this object was made inside the function that announced it. */
+/* Was this object made inside the function that announced a name on this thread? */
+static bool takes_name(const struct thread *t, const struct ptb_scope_begin *r)
+{
+	return t->scope_name && r->sp < t->scope_name_sp &&
+	       r->h.ts_ns <= t->scope_name_ns + NAME_VALID_NS;
+}
+
 static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct entry *e)
 {
-	if (!t->scope_name || r->sp >= t->scope_name_sp ||
-	    r->h.ts_ns > t->scope_name_ns + NAME_VALID_NS)
+	if (!takes_name(t, r))
 		return false;
 	e->name = t->scope_name;
 	e->flags = t->scope_name_flags;
@@ -156,6 +161,8 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 			e.flags = r->h.flags & PTB_F_TEXT_CUT ? SLICE_NAME_CUT : 0;
 		}
 	} else {
+		if (owner && !r->caller && !takes_name(t, r))
+			return; /* before() with an empty text */
 		if (owner) /* another object at this address: that one's end was not seen */
 			stack__end_annotation(m, owner, idx, r->h.ts_ns, SLICE_UNWOUND);
 		t->ctor_handle = r->handle;

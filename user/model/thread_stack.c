@@ -25,8 +25,8 @@
  *  - a frame found dead that lies below an annotation ended before that annotation began: objects end
  *    when a frame is unwound (they are RAII objects or `with` blocks), so this one is younger;
  *  - a frame that exits normally cuts the annotations begun inside it and still open;
- *  - if other operators begun inside it are still open it is cut to the begin of the outermost of them;
- *    if only annotations are, those are cut instead.
+ *  - an annotation that ends while operators begun inside it are open is cut to the begin of the
+ *    outermost of them; if only annotations are open inside it, those are cut instead.
  * Cut ones are marked and counted.
  *
  * Times. Within a thread every begin and end gets a time of its own, at least 1 ns after the one before,

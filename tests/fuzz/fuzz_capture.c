@@ -147,6 +147,8 @@ static uint8_t *seed_capture(size_t *len)
 		builder__boxed(b, box, ts + 320, 0x8000, 0x20);
 		builder__exit(b, box, ts + 330, 0x7f00);
 		builder__exit(b, add, ts + 400, 0x8f00);
+		builder__enter(b, add, ts + 420, 0x9000);
+		builder__catch(b, ts + 440, 0x9800);
 		builder__scope_end(b, ts + 500, 0xa000, 0x1);
 		builder__scope_begin(b, ts + 600, 0x9000, 0x5, 0, "Torch-Compiled Region: 0/0");
 		builder__named(b, py, ts + 700, 0x8000, "MyFn");

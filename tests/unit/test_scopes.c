@@ -327,7 +327,7 @@ static void random_records(void)
 
 			ts += (uint64_t)(random() % 40);
 			builder__thread(b, 1, 1 + (uint32_t)(random() % 2));
-			switch (random() % 8) {
+			switch (random() % 9) {
 			case 0:
 			case 1:
 				builder__enter(b, f[random() % 3], ts, sp);
@@ -347,6 +347,9 @@ static void random_records(void)
 				break;
 			case 7:
 				builder__exit(b, box, ts, sp);
+				break;
+			case 8:
+				builder__catch(b, ts, sp);
 				break;
 			}
 		}

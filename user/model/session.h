@@ -62,10 +62,13 @@ const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_
 
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
-#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin */
+#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. Known only
+				    by its exit, so it is told after what lies inside it; that has
+				    the parent it had without it */
 #define SLICE_UNFINISHED 0x02    /* was open when the window ended: torch's `finished: false` */
-#define SLICE_UNWOUND 0x04       /* left by an exception: no exit was seen; end is the next event of the
-				    thread that proves the frame gone (an upper bound) */
+#define SLICE_UNWOUND 0x04       /* left by an exception: no exit was seen; end is where it was caught, or
+				    the next event of the thread that proves the frame gone (an upper
+				    bound) */
 #define SLICE_END_LOST 0x08      /* as UNWOUND, but records were lost meanwhile: the exit may be lost */
 #define SLICE_END_INFERRED 0x10  /* the function has no exit probe (TorchScript): end as for UNWOUND */
 #define SLICE_DERIVED 0x20       /* a ProfilerStep made by ptbpf */

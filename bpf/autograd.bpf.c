@@ -18,27 +18,20 @@ static __always_inline void node_class(struct text *t, char *dst, __u64 obj_slot
 		text_read_cstr(t, dst, p);
 }
 
-/* Engine::evaluate_function(shared_ptr<GraphTask>&, Node*, ...): rdx = Node* */
-SEC("uprobe.multi")
-int node_enter(struct pt_regs *ctx)
+static __always_inline void emit_node(struct pt_regs *ctx, const struct hit *hit, __u64 node)
 {
 	struct ptb_node_enter *r;
 	struct ptb_proc_cfg *cfg;
 	struct text t = {};
 	struct scratch *s;
-	struct hit hit;
-	__u64 node;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_NODE_ENTER))
-		return 0;
-	cfg = hit_cfg(&hit);
+	cfg = hit_cfg(hit);
 	if (!cfg)
-		return 0;
+		return;
 	s = scratch_get();
 	if (!s)
-		return 0;
+		return;
 	r = (void *)s->rec;
-	node = PT_REGS_PARM3(ctx);
 	r->sp = PT_REGS_SP(ctx);
 	r->node = node;
 	r->vptr = read_word(node, &t.flags);
@@ -52,8 +45,29 @@ int node_enter(struct pt_regs *ctx)
 		node_class(&t, (char *)(r + 1), node + cfg->pynode_obj_off);
 	r->text_len = t.len;
 	r->pad = 0;
-	emit_text(s, &hit, PTB_REC_NODE_ENTER, sizeof(*r), &t);
+	emit_text(s, hit, PTB_REC_NODE_ENTER, sizeof(*r), &t);
 	scratch_put(s);
+}
+
+/* Engine::evaluate_function(shared_ptr<GraphTask>&, Node*, ...): rdx = Node* */
+SEC("uprobe.multi")
+int node_enter(struct pt_regs *ctx)
+{
+	struct hit hit;
+
+	if (hit_begin(ctx, &hit, PTB_PROG_NODE_ENTER))
+		emit_node(ctx, &hit, PT_REGS_PARM3(ctx));
+	return 0;
+}
+
+/* variable_list Node::operator()(variable_list &&): rdi = result, rsi = Node* */
+SEC("uprobe.multi")
+int node_call(struct pt_regs *ctx)
+{
+	struct hit hit;
+
+	if (hit_begin(ctx, &hit, PTB_PROG_NODE_CALL))
+		emit_node(ctx, &hit, PT_REGS_PARM2(ctx));
 	return 0;
 }
 

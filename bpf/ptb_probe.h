@@ -29,7 +29,8 @@
 	X(SCOPE_END,   12, "rdi = RecordFunction*")                                               \
 	X(SEQ,         13, "thread-local sequence number (cfg.seq_tls_*)")                        \
 	X(CALIB,       14, "nothing: the cost of a hit is measured with it")                      \
-	X(CATCH,       15, "nothing but the stack pointer")
+	X(CATCH,       15, "nothing but the stack pointer")                                       \
+	X(NODE_CALL,   16, "rsi = Node*")
 
 enum ptb_prog {
 #define X(name, nr, text) PTB_PROG_##name = nr,

@@ -326,7 +326,7 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 	uint32_t i;
 
 	set_op_name(e, &ff->op);
-	if (ff->kind == PTB_FUNC_NODE_CALL) {
+	if (ff->kind == PTB_FUNC_NODE_CALL) { /* its record does not say which node: the one around it */
 		e->scope = 1; /* at::RecordScope::BACKWARD_FUNCTION */
 		e->is_address = true; /* until its node is found */
 		for (i = t->cnt; i--;) {
@@ -394,12 +394,14 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 	if (r->h.flags & PTB_F_READ_FAULT && !r->fwd_thread)
 		e->seq = -1; /* not read; the flag alone may mean the name */
 	e->fwd_thread = r->fwd_thread;
-	if (!push(m, t, e, e->name, r->h.ts_ns) || ff->has_node_call)
-		return;
+	if (ff->kind == PTB_FUNC_NODE) {
+		if (!push(m, t, e, e->name, r->h.ts_ns) || ff->has_node_call)
+			return;
+		e->synthetic = true;
+	}
 	e->name = e->inner;
 	e->kind = PTB_FUNC_NODE_CALL;
-	e->scope = 1;
-	e->synthetic = true;
+	e->scope = 1; /* at::RecordScope::BACKWARD_FUNCTION */
 	push(m, t, e, e->name, r->h.ts_ns);
 }
 

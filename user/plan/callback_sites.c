@@ -196,7 +196,7 @@ static int add_boxed_syms(struct plan_build *b)
 static int add_node_call(struct plan_build *b, uint64_t addr)
 {
 	struct func_probe fp = { .name = "Node::operator()", .entry = addr,
-				 .kind = PTB_FUNC_NODE_CALL, .enter = PTB_PROG_OP_ENTER,
+				 .kind = PTB_FUNC_NODE_CALL, .enter = PTB_PROG_NODE_CALL,
 				 .mark = plan_build__mark_kernel_calls };
 	uint32_t idx;
 

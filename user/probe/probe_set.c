@@ -64,9 +64,10 @@ static void map_programs(struct probe_set *ps)
 		[PTB_PROG_SEQ] = s->progs.seq_probe,
 		[PTB_PROG_CALIB] = s->progs.calib,
 		[PTB_PROG_CATCH] = s->progs.catch_enter,
+		[PTB_PROG_NODE_CALL] = s->progs.node_call,
 	};
 
-	_Static_assert(PTB_PROG_CNT == 16, "a new program needs a row above");
+	_Static_assert(PTB_PROG_CNT == 17, "a new program needs a row above");
 	memcpy(ps->progs, progs, sizeof(progs));
 }
 

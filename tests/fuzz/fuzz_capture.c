@@ -158,6 +158,8 @@ static uint8_t *seed_capture(size_t *len)
 		builder__ring(b, 1);
 		builder__node(b, node, ts + 1000, 0x9000, 0x70, ts, 1, NULL);
 		builder__enter(b, call, ts + 1100, 0x8000);
+		builder__node(b, call, ts + 1110, 0x7000, 0x70, ts, 1, "MyFnBackward");
+		builder__exit(b, call, ts + 1120, 0x6f00);
 		builder__exit(b, call, ts + 1200, 0x7f00);
 		builder__exit(b, node, ts + 1300, 0x8f00);
 		builder__task(b, PTB_REC_THREAD_NEW, ts + 1400, 1, 3, false, "t");

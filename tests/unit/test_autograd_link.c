@@ -123,6 +123,40 @@ static void node_throws(void)
 	builder__free(b);
 }
 
+/* CopySlices runs the node that it wraps: each call's own record says which node it is. */
+static void node_in_node(void)
+{
+	struct funcs f;
+	struct builder *b = new_builder(&f, true);
+	const struct slice *copy, *mm;
+	struct slice_log *log;
+
+	builder__node_type(b, 1, 0x90, "torch::autograd::CopySlices");
+	forward(b, &f, 1900000, 7);
+	builder__node(b, f.node, 2000000, 0xa000, 0x90, 8, 1, NULL);
+	builder__node(b, f.call, 2000100, 0x9000, 0x90, 8, 1, NULL);
+	builder__node(b, f.call, 2000200, 0x8000, VPTR, 7, 1, NULL);
+	builder__exit(b, f.call, 2000300, 0x7f00);
+	builder__exit(b, f.call, 2000400, 0x8f00);
+	builder__exit(b, f.node, 2000500, 0x9f00);
+	log = run(b);
+	copy = slice_log__get(log, "torch::autograd::CopySlices");
+	mm = slice_log__get(log, "MmBackward0");
+	CU_ASSERT_EQUAL(log->cnt, 4);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mm);
+	CU_ASSERT_EQUAL(mm->parent, copy->id);
+	CU_ASSERT_EQUAL(mm->seq, 7);
+	CU_ASSERT_EQUAL(mm->scope, 1);
+	CU_ASSERT_EQUAL(mm->flags | copy->flags, 0);
+	CU_ASSERT_EQUAL(slice_log__count(log, "autograd::engine::evaluate_function: "
+					      "torch::autograd::CopySlices"), 1);
+	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 1);
+	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, mm->begin_ns);
+	slice_log__free(log);
+	builder__free(b);
+}
+
 static void python_function(void)
 {
 	struct funcs f;
@@ -287,6 +321,7 @@ static const CU_TestInfo tests[] = {
 	{ "a backward node", node },
 	{ "without the node's own function", node_without_call },
 	{ "a node throws", node_throws },
+	{ "a node in a node", node_in_node },
 	{ "python functions", python_function },
 	{ "composite operators", composite },
 	{ "only true pairs", only_true_pairs },

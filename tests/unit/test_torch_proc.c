@@ -119,7 +119,7 @@ static void check_found(const struct child *c, const char *path)
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c->pid, &tp, &why), 0);
 	CU_ASSERT_EQUAL(why, TORCH_PROC_OK);
 	CU_ASSERT(torch_proc__ready(tp));
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+	for (role = 0; role < TORCH_LIB_CXX; role++) {
 		const struct torch_lib *lib = &tp->libs[role];
 		uint8_t zero[BUILD_ID_MAX] = { 0 };
 

@@ -75,10 +75,10 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 	stat(o->capture, &st);
 	cost_text(info, cost, sizeof(cost));
 	fprintf(stderr,
-		"%s: %.2f s, %u process%s, %llu threads, %s operators, %s; lost %llu; unwound frames "
+		"%s: %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
 		"%llu; functions refused %llu; %s\n",
 		o->capture, (double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
-		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads,
+		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		count_text(t->slices, recs), bytes_text((uint64_t)st.st_size, bytes),
 		(unsigned long long)lost, (unsigned long long)t->unwound,
 		(unsigned long long)info->refusal_cnt, cost);

@@ -21,7 +21,7 @@ def many_cycles():
         with workload("busy.py") as p:
             p.wait_line("ready")
             for k in range(CYCLES):
-                run_ptbpf("attach", "--pid", p.pid, "-d", "20ms", "-o", f"{ws}/{k % 4}.ptb", "--trace", ws + "/a.json",
+                run_ptbpf("attach", "--pid", p.pid, "-d", "20ms", "-o", f"{ws}/{k % 4}.ptb", "--no-table",
                           expect=(0, 3))
                 check(p.alive(), f"the target died in cycle {k}\n{p.text()}")
             p.signal(signal.SIGTERM)

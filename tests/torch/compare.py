@@ -37,6 +37,12 @@ def only_profiled(n, parent, ctx):
     return not ctx["target_profiled"] and ONLY_PROFILED.fullmatch(n.name)
 
 
+@known("calls for which no kernel exists", "ptbpf", payloads=("broad_ops",))
+def no_kernel(n, parent, ctx):
+    return (ctx["torch"].startswith("1.") and n.name in ("aten::indices", "aten::values")
+            and parent.name == n.name + "_copy" and n.args.get("ptbpf.unwound"))
+
+
 def prune(node, side, ctx, counts):
     """The tree without its known differences."""
     kept = []

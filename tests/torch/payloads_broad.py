@@ -21,7 +21,7 @@ UNWANTED = ("set_", "_", "init", "import", "parse", "from_file", "fork", "wait",
             "quantized_", "empty", "resize", "new_empty", "rename", "align", "refine", "names", "sym_", "cond",
             "untyped", "numpy", "tolist", "map_", "map2_", "apply_", "requires_grad", "retain_grad", "backward",
             "register", "reinforce", "type", "element_size", "set", "stride", "size", "dim", "ndimension", "nelement",
-            "segment_reduce", "compiled_with", "pinverse_", "hspmm", "sspaddmm", "smm", "stack_trace", "swap", "slice_copy",
+            "segment_reduce", "compiled_with", "pinverse_", "hspmm", "sspaddmm", "smm", "stack_trace", "swap", "slice_",
             "binomial", "poisson", "ldl_solve", "linalg_ldl_solve", "lu_solve", "linalg_lu_solve", "lu_unpack", "crow", "ccol", "row_", "col_", "batch_norm_", "native_batch", "cdist_", "to_mkldnn")
 
 

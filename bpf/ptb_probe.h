@@ -21,7 +21,7 @@
 	X(PYFUNC_ENTER, 4, "rdi = PyTypeObject*: tp_name")                                        \
 	X(SCRIPT_ENTER, 5, "rdi = GraphExecutorImplBase*: its name")                             \
 	X(SCOPE_STRING, 6, "rsi = std::string const&: name of the next scope")                    \
-	X(SCOPE_CSTR,   7, "rdi, rsi = char const*: 'a: b', name of the next scope")              \
+	X(SCOPE_CSTR,   7, "rdi = char const*: name of the next scope")                             \
 	X(SCOPE_CTOR,   8, "rdi = RecordFunction*, esi = scope")                                  \
 	X(BEFORE_CSTR,  9, "rdi = RecordFunction*, rsi = char const*")                            \
 	X(BEFORE_STR,  10, "rdi = RecordFunction*, rsi = std::string*")                           \

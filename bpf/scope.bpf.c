@@ -96,33 +96,20 @@ int scope_string(struct pt_regs *ctx)
 	return 0;
 }
 
-/* rdi: text, rsi: its context or NULL ("Torch-Compiled Region", "0/0" gives the name of later
- * versions) */
+/* rdi: text. Its context in rsi ("0/0") is an argument of the scope, not part of its name. */
 SEC("uprobe.multi")
 int scope_cstr(struct pt_regs *ctx)
 {
-	struct text t = {}, ext = {};
+	struct text t = {};
 	struct scratch *s;
 	struct hit hit;
-	char *dst;
 
 	if (!hit_begin(ctx, &hit, PTB_PROG_SCOPE_CSTR))
 		return 0;
 	s = scratch_get();
 	if (!s)
 		return 0;
-	dst = named_text(s);
-	text_read_cstr(&t, dst, PT_REGS_PARM1(ctx));
-	if (PT_REGS_PARM2(ctx) && !t.flags) {
-		__u32 at = t.len > PTB_TEXT_MAX ? PTB_TEXT_MAX : t.len;
-
-		dst[at] = ':';
-		dst[at + 1] = ' ';
-		text_read_cstr(&ext, dst + at + 2, PT_REGS_PARM2(ctx));
-		t.flags |= ext.flags;
-		t.len = at + 2 + ext.len;
-		text_bound(&t);
-	}
+	text_read_cstr(&t, named_text(s), PT_REGS_PARM1(ctx));
 	emit_named(ctx, &hit, PTB_REC_SCOPE_NAME, s, &t);
 	scratch_put(s);
 	return 0;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #define LOOK_AHEAD 600 /* instructions behind the constructor */
+#define HAND_OVER_MAX 40 /* instructions of a function that only hands over to before() */
 #define TEXTS_MAX 8
 #define NAME_LEN_MAX 96
 
@@ -29,6 +30,7 @@ struct literal {
 
 struct lookup {
 	struct plan_build *b;
+	struct insn_decoder *dec;
 	struct literal texts[TEXTS_MAX];
 	uint32_t cnt;
 	const char *in_rsi; /* literal in rsi since the last call */
@@ -56,6 +58,34 @@ static void found(struct lookup *l, const char *name)
 	l->name = name;
 }
 
+/*
+ * Is target before(), or a small function that hands over to it, by a tail jump mostly: up to 2.5 the
+ * macro calls record_function_with_scope(guard, literal, inputs).
+ */
+static bool leads_to_before(struct lookup *l, uint64_t target)
+{
+	struct lib_code *lc = l->b->lc;
+	uint64_t start, end, addr, avail;
+	struct insn in;
+	uint32_t n;
+
+	if (lib_code__callee(lc, target) & CALLEE_RF_BEFORE)
+		return true;
+	if (!elf_file__func_range(lc->ef, target, &start, &end) || start != target)
+		return false;
+	for (n = 0, addr = start; n < HAND_OVER_MAX && addr < end; n++, addr += in.len) {
+		const uint8_t *p = elf_file__bytes(lc->ef, addr, 1, &avail);
+
+		if (!p || !insn_decoder__decode(l->dec, p, avail < end - addr ? avail : end - addr,
+						addr, &in))
+			return false;
+		if ((in.cls == INSN_JMP || in.cls == INSN_CALL) &&
+		    lib_code__callee(lc, in.target) & CALLEE_RF_BEFORE)
+			return true;
+	}
+	return false;
+}
+
 static void on_insn(struct lookup *l, const struct insn *in, const uint8_t *bytes)
 {
 	struct lib_code *lc = l->b->lc;
@@ -63,7 +93,7 @@ static void on_insn(struct lookup *l, const struct insn *in, const uint8_t *byte
 	const char *text;
 
 	if (in->cls == INSN_CALL) {
-		if (l->in_rsi && lib_code__callee(lc, in->target) & CALLEE_RF_BEFORE)
+		if (l->in_rsi && leads_to_before(l, in->target))
 			found(l, l->in_rsi);
 		l->in_rsi = NULL;
 		return;
@@ -105,7 +135,7 @@ struct scan {
 
 static void on_call(struct scan *s, uint64_t at)
 {
-	struct lookup l = { .b = s->b };
+	struct lookup l = { .b = s->b, .dec = s->dec };
 	uint64_t start, end, addr = at + 5, avail;
 	struct insn in;
 	uint32_t n;

@@ -47,8 +47,9 @@ static uint64_t counter(const struct session_info *info, uint32_t id)
 }
 
 /*
- * What the window cost the target: every hit times the measured cost of one. The sentence of the
- * summary line; the trace's metadata carries the same figures.
+ * What the window cost the target: every hit times the measured cost of one. A lower bound: it was
+ * measured in a tight loop, and a job's caches are colder. The sentence of the summary line; the
+ * trace's metadata carries the same figures.
  */
 static void cost_text(const struct session_info *info, char *buf, size_t cap)
 {
@@ -61,7 +62,7 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 		snprintf(buf, cap, "cost per probe hit not measured");
 		return;
 	}
-	snprintf(buf, cap, "%s hits x %.2f us = %.0f ms of the target's threads (%.1f %% of the window)",
+	snprintf(buf, cap, "%s hits x %.2f us = at least %.0f ms of the target's threads (%.1f %% of the window)",
 		 count_text(hits, h), (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
 }
 

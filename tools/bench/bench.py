@@ -7,6 +7,7 @@ Prints Markdown tables with the medians and the spread (quartiles) over the roun
 """
 
 import argparse
+import glob
 import json
 import os
 import platform
@@ -67,11 +68,13 @@ class Series:
         return statistics.median(self.data[key]) if self.data.get(key) else None
 
 
-def thread_state(pid):
-    """(utime + stime in s) of a process."""
-    with open(f"/proc/{pid}/stat") as f:
-        fields = f.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def cpu_seconds(pid):
+    """Time on a processor of all threads of a process, to the nanosecond."""
+    total = 0
+    for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
+        with open(path) as f:
+            total += int(f.read().split()[0])
+    return total / 1e9
 
 
 def traced_round(target, work, series, folder):
@@ -79,9 +82,9 @@ def traced_round(target, work, series, folder):
     capture = os.path.join(folder, "b.ptb")
     with Tracer("attach", "--pid", target.proc.pid, "-o", capture, "--trace", os.path.join(folder, "b.json")) as t:
         t.wait_attached()
-        cpu, begin = thread_state(t.pid), time.monotonic()
+        cpu, begin = cpu_seconds(t.pid), time.monotonic()
         answer = target.ask("time", work, MILLISECONDS)
-        share = (thread_state(t.pid) - cpu) / (time.monotonic() - begin)
+        share = (cpu_seconds(t.pid) - cpu) / (time.monotonic() - begin)
         t.stop((0, 3))
     report = json.loads("\n".join(run_ptbpf("report", capture, "--json", expect=(0, 3)).out))
     series.add(f"{work}.ptbpf", answer["ns"])

@@ -331,7 +331,8 @@ enum ptb_stop_reason {
 	X(NAME_UNRESOLVED, 24, 1, "addresses whose name could not be read from the target")     \
 	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes yet, ns") \
 	X(COLLECTOR_CPU_NS, 26, 0, "processor time of the collector, ns")                       \
-	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")
+	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")               \
+	X(CHILDREN_MISSED, 28, 1, "child processes that ended before they had probes")
 
 enum ptb_counter_id {
 #define X(name, nr, loss, text) PTB_CNT_##name = nr,

@@ -34,7 +34,7 @@ struct run {
 	struct ptb_task *tasks; /* task records of the last drain, to act upon after it */
 	uint32_t task_cnt, task_cap;
 	struct pollfd *polls;
-	uint32_t poll_cap;
+	uint32_t poll_cap, polled; /* polled: processes asked in the last wait */
 	int sigfd;
 	int signal;
 	int pace_ms;
@@ -210,14 +210,17 @@ void run__activate(struct run *run)
 
 static void on_fork(struct run *run, const struct ptb_task *task)
 {
-	struct target *t;
+	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
+	bool inherits = t && (t->state == TARGET_TRACED || t->inherits);
 
 	if (!run->cfg.children || targets__find(&run->targets, (pid_t)task->child_tgid))
 		return;
 	probe_set__watch_task(run->ps, task->child_tgid);
 	t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid, task->h.ts_ns);
-	if (t)
+	if (t) {
+		t->inherits = inherits;
 		attach_target(run, t);
+	}
 }
 
 /* exec gives the process a new memory map: the old probes are gone with the old one. */
@@ -235,6 +238,7 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 				t->pid);
 	}
 	t->state = run->cfg.children ? TARGET_WAITING : TARGET_GONE;
+	t->inherits = false;
 	t->born_ns = task->h.ts_ns;
 	t->next_try_ns = 0;
 }
@@ -243,6 +247,8 @@ static void mark_gone(struct run *run, struct target *t)
 {
 	if (t->state == TARGET_TRACED)
 		probe_set__remove_process(run->ps, t->proc_idx);
+	else if (t->state == TARGET_WAITING && t->inherits)
+		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
 	t->state = TARGET_GONE;
 	if (t->pidfd >= 0)
 		close(t->pidfd);
@@ -280,8 +286,8 @@ static void try_waiting(struct run *run)
 		err = torch_proc__peek(t->pid);
 		if (err > 0)
 			err = attach_target(run, t);
-		/* attach_target may move the array */
-		if (err < 0 && err != -EAGAIN)
+		/* attach_target may move the array; the end of a process is reap_exited's */
+		if (err < 0 && err != -EAGAIN && (err != -ESRCH || run->targets.items[i].pidfd < 0))
 			mark_gone(run, &run->targets.items[i]);
 	}
 }
@@ -336,10 +342,18 @@ static int wait_events(struct run *run, int timeout_ms)
 	if (poll(run->polls, n, timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	run__pending_signal(run);
-	for (i = 0; i < ts->cnt; i++)
-		if (run->polls[i + 2].revents & (POLLIN | POLLHUP))
-			mark_gone(run, &ts->items[i]);
+	run->polled = ts->cnt;
 	return 0;
+}
+
+/* After the drain: what a process did before it ended (exec) has been acted upon by then. */
+static void reap_exited(struct run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->polled; i++)
+		if (run->polls[i + 2].revents & (POLLIN | POLLHUP))
+			mark_gone(run, &run->targets.items[i]);
 }
 
 /* Nothing left to trace: children that never loaded torch do not keep a recording alive. */
@@ -379,6 +393,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		if (err)
 			return err;
 		act_on_tasks(run);
+		reap_exited(run);
 		try_waiting(run);
 		if (tick)
 			tick(arg, run);
@@ -429,6 +444,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_REFUSED, run->targets.refused);
 	recorder__counter(run->rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
 	recorder__counter(run->rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
+	recorder__counter(run->rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
 	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
 	if (!getrusage(RUSAGE_SELF, &ru))
 		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);

@@ -22,6 +22,7 @@ struct target {
 	int pidfd; /* -1 when it could not be had */
 	enum target_state state;
 	uint32_t parent;
+	bool inherits;        /* forked from a traced process and not exec'd: it has torch */
 	uint64_t born_ns;     /* fork or exec seen in the window; 0: was there before */
 	uint64_t next_try_ns; /* WAITING: when to look again */
 	uint32_t proc_idx;    /* TRACED */
@@ -39,7 +40,7 @@ struct targets {
 	struct shared_plan *plans;
 	uint32_t plan_cnt, plan_cap;
 	uint64_t plan_ns, attach_ns;
-	uint64_t probes, refused, uncovered_ns;
+	uint64_t probes, refused, uncovered_ns, children_missed;
 };
 
 void targets__free(struct targets *ts);

@@ -41,11 +41,6 @@ static const char *bytes_text(uint64_t v, char buf[32])
 	return human((double)v, units, 1024, buf);
 }
 
-static uint64_t counter(const struct session_info *info, uint32_t id)
-{
-	return id < info->counter_cnt ? info->counters[id] : 0;
-}
-
 /*
  * What the window cost the target: every hit times the measured cost of one. A lower bound: it was
  * measured in a tight loop, and a job's caches are colder. The sentence of the summary line; the
@@ -53,9 +48,9 @@ static uint64_t counter(const struct session_info *info, uint32_t id)
  */
 static void cost_text(const struct session_info *info, char *buf, size_t cap)
 {
-	uint64_t hits = counter(info, PTB_CNT_HITS), ps = counter(info, PTB_CNT_COST_PS);
+	uint64_t hits = session_info__counter(info, PTB_CNT_HITS), ps = session_info__counter(info, PTB_CNT_COST_PS);
 	double window = (double)(info->end_ns - info->begin_ns);
-	double cost = (double)hits * (double)ps / 1000.0;
+	double cost = session_info__cost_ns(info);
 	char h[32];
 
 	if (!ps || window <= 0) {
@@ -70,7 +65,7 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 			  const struct session_totals *t, uint64_t threads)
 {
 	char cost[160], recs[32], bytes[32];
-	uint64_t lost = counter(info, PTB_CNT_RING_FULL);
+	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	struct stat st = { .st_size = 0 };
 
 	stat(o->capture, &st);

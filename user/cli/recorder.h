@@ -43,7 +43,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp, const st
 		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns);
 void recorder__threads(struct recorder *r, pid_t pid);
 /* Reads the dispatcher's table of a live process and records what is new; count or negative errno. */
-int recorder__operators(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
+int recorder__operators(struct recorder *r, const struct torch_proc *tp);
 
 /* Callback for probe_set__drain(): arg is the recorder. */
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);

@@ -68,11 +68,10 @@ static int read_table(struct recorder *r, struct recorder_proc *p)
 	return added;
 }
 
-int recorder__operators(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+int recorder__operators(struct recorder *r, const struct torch_proc *tp)
 {
 	struct recorder_proc *p = find_proc(r, (uint32_t)tp->pid);
 
-	(void)plan;
 	return p ? read_table(r, p) : -ENOENT;
 }
 

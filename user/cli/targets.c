@@ -234,7 +234,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 		ts->uncovered_ns += gap;
 		t->state = TARGET_TRACED;
 		recorder__process(ctx->rec, tp, sp->plan, t->parent, now, gap);
-		err = recorder__operators(ctx->rec, tp, sp->plan);
+		err = recorder__operators(ctx->rec, tp);
 		if (err < 0) /* record: the table is still empty; names are asked for as they come */
 			pr_debug("pid %d: dispatcher table: %s", t->pid, errstr(err));
 		err = 0;

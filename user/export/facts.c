@@ -59,17 +59,6 @@ static const char *stop_text(uint32_t reason)
 	return texts[reason];
 }
 
-uint64_t facts__counter(const struct session_info *info, uint32_t id)
-{
-	return id < info->counter_cnt ? info->counters[id] : 0;
-}
-
-double facts__cost_ns(const struct session_info *info)
-{
-	return (double)facts__counter(info, PTB_CNT_HITS) *
-	       (double)facts__counter(info, PTB_CNT_COST_PS) / 1000.0;
-}
-
 bool facts__valid_json(const char *json)
 {
 	const char *end = NULL;
@@ -140,12 +129,12 @@ static void write_probes(struct jsonw *w, const struct session_info *info)
 {
 	jsonw__key(w, "probes");
 	jsonw__begin_obj(w);
-	write_u64(w, "attached", facts__counter(info, PTB_CNT_PROBES));
+	write_u64(w, "attached", session_info__counter(info, PTB_CNT_PROBES));
 	write_u64(w, "functions", info->func_cnt);
 	write_u64(w, "sites", info->site_cnt);
-	write_ms(w, "plan_ms", (double)facts__counter(info, PTB_CNT_PLAN_NS));
-	write_ms(w, "attach_ms", (double)facts__counter(info, PTB_CNT_ATTACH_NS));
-	write_ms(w, "detach_ms", (double)facts__counter(info, PTB_CNT_DETACH_NS));
+	write_ms(w, "plan_ms", (double)session_info__counter(info, PTB_CNT_PLAN_NS));
+	write_ms(w, "attach_ms", (double)session_info__counter(info, PTB_CNT_ATTACH_NS));
+	write_ms(w, "detach_ms", (double)session_info__counter(info, PTB_CNT_DETACH_NS));
 	jsonw__end_obj(w);
 }
 
@@ -192,11 +181,11 @@ static void write_loss(struct jsonw *w, const struct session_info *info)
 	for (i = 0; i < COUNTER_ROW_CNT; i++) {
 		const struct counter_row *r = &counter_rows[i];
 
-		if (!*r->text || !facts__counter(info, r->id))
+		if (!*r->text || !session_info__counter(info, r->id))
 			continue;
 		jsonw__begin_obj(w);
 		write_str(w, "name", r->name);
-		write_u64(w, "value", facts__counter(info, r->id));
+		write_u64(w, "value", session_info__counter(info, r->id));
 		jsonw__key(w, "loss");
 		jsonw__bool(w, r->loss);
 		write_str(w, "text", r->text);
@@ -208,22 +197,22 @@ static void write_loss(struct jsonw *w, const struct session_info *info)
 
 static void write_cost(struct jsonw *w, const struct session_info *info)
 {
-	double ns = facts__cost_ns(info);
+	double ns = session_info__cost_ns(info);
 	double window = info->end_ns > info->begin_ns ? (double)(info->end_ns - info->begin_ns) : 0.0;
 
 	jsonw__key(w, "cost");
 	jsonw__begin_obj(w);
 	jsonw__key(w, "per_hit_ns");
-	jsonw__double(w, (double)facts__counter(info, PTB_CNT_COST_PS) / 1000.0);
-	write_u64(w, "hits", facts__counter(info, PTB_CNT_HITS));
+	jsonw__double(w, (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0);
+	write_u64(w, "hits", session_info__counter(info, PTB_CNT_HITS));
 	write_ms(w, "estimated_total_ms", ns);
 	jsonw__key(w, "percent_of_window"); /* of one thread's time; several threads share the sum */
 	if (window > 0.0)
 		jsonw__double(w, (double)(int64_t)(ns / window * 1e5 + 0.5) / 1e3);
 	else
 		jsonw__null(w);
-	write_ms(w, "collector_cpu_ms", (double)facts__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
-	write_u64(w, "collector_rss_bytes", facts__counter(info, PTB_CNT_COLLECTOR_RSS));
+	write_ms(w, "collector_cpu_ms", (double)session_info__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
+	write_u64(w, "collector_rss_bytes", session_info__counter(info, PTB_CNT_COLLECTOR_RSS));
 	jsonw__end_obj(w);
 }
 

@@ -18,10 +18,6 @@ void facts__write(struct jsonw *w, const struct session *s, const char *tool_ver
 void facts__write_totals(struct jsonw *w, const struct session_info *info,
 			 const struct session_totals *totals);
 
-/* Value of a counter, 0 when the capture does not have it. */
-uint64_t facts__counter(const struct session_info *info, uint32_t id);
-/* Estimated cost of the probes to the target, ns: hits * measured cost of one. */
-double facts__cost_ns(const struct session_info *info);
 /* True if `json` is one valid JSON value. */
 bool facts__valid_json(const char *json);
 

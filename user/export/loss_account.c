@@ -71,7 +71,7 @@ static void add_counters(struct sentence *s, const struct session_info *info)
 	size_t i, len;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint64_t v = facts__counter(info, rows[i].id);
+		uint64_t v = session_info__counter(info, rows[i].id);
 		const char *hint = advice(rows[i].id);
 
 		if (!rows[i].loss || !v)
@@ -103,7 +103,7 @@ static void add_intervals(struct sentence *s, const struct session_info *info)
 	next(s);
 	add(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", cnt, info->lost_cnt,
 	    info->lost_cnt == 1 ? "" : "s", (double)ns / 1e6);
-	if (!facts__counter(info, PTB_CNT_RING_FULL))
+	if (!session_info__counter(info, PTB_CNT_RING_FULL))
 		add(s, " (raise --ringbuf)");
 }
 

@@ -53,6 +53,19 @@ struct session_info {
 	uint32_t counter_cnt;
 };
 
+/* Value of a counter, 0 when the capture does not have it. */
+static inline uint64_t session_info__counter(const struct session_info *info, uint32_t id)
+{
+	return id < info->counter_cnt ? info->counters[id] : 0;
+}
+
+/* What the probes cost the target, ns: hits times the cost of one that was measured at attach. */
+static inline double session_info__cost_ns(const struct session_info *info)
+{
+	return (double)session_info__counter(info, PTB_CNT_HITS) *
+	       (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0;
+}
+
 /* JSON text of a META record by key ("version", "host", "options", ...), NULL if absent. */
 const char *session__meta(const struct session *s, const char *key);
 /* Name of a thread ("python", "pt_autograd_0"), "" if not known. */

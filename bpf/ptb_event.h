@@ -41,6 +41,8 @@ _Static_assert(sizeof(struct ptb_rec_hdr) == 24, "wire header is frozen");
 #define PTB_F_TEXT_CUT 0x01   /* the text was longer than PTB_TEXT_MAX */
 #define PTB_F_READ_FAULT 0x02 /* a read of the target's memory failed; fields that need it are 0 */
 #define PTB_F_AGENT 0x04      /* came from the agent, not from a kernel probe */
+#define PTB_F_ARGS 0x08       /* values (ptb_args.h) follow the fixed part and the padded text, to the end */
+#define PTB_F_ARGS_CUT 0x10   /* of them, those that did not fit are missing */
 
 /* An operator's (or any framed function's) entry: the frame is identified by its stack pointer. */
 struct ptb_op_enter {
@@ -122,6 +124,9 @@ struct ptb_seq {
 	__u64 seq; /* the number that the new node gets */
 };
 
+/* ARGS_MORE: values (PTB_F_ARGS) of the innermost open frame of the site's function that its entry could
+ * not read: doubles, which are in vector registers there; struct ptb_op_enter, sp inside the frame. */
+
 /* Process and thread life, from scheduler tracepoints; comm is zero-padded, may lack a terminator. */
 struct ptb_task {
 	struct ptb_rec_hdr h; /* h.tgid, h.tid: the task (FORK: the parent) */
@@ -164,6 +169,22 @@ struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER: an address in process h.tgid
 	__u32 flags; /* OPDEF: PTB_OPDEF_UNOBSERVED */
 };
 #define PTB_OPDEF_UNOBSERVED 0x1 /* torch's own profiler never records it */
+
+struct ptb_schema { /* the schema of an operator as torch prints it */
+	struct ptb_rec_hdr h;
+	__u64 opdef; /* OperatorDef* in process h.tgid; 0: of function `func` */
+	__u32 func;  /* function id; 0: of `opdef` */
+	__u32 name;  /* name id of the text */
+};
+
+/* What the bits of TensorImpl::key_set_ mean in process h.tgid; 0: not known. */
+struct ptb_keys {
+	struct ptb_rec_hdr h;
+	__u64 autograd; /* any of them: an autograd kernel is dispatched to */
+	__u64 nested;   /* NestedTensor */
+	__u64 no_strides; /* any of them: the layout is not strided (sparse, mkldnn) */
+	__u64 sparse_csr; /* compressed sparse */
+};
 
 struct ptb_process { /* h.tgid: the process; comm also of its threads by THREAD records */
 	struct ptb_rec_hdr h; /* h.ts_ns: when its probes became active */
@@ -225,7 +246,8 @@ struct ptb_counter { /* a count at the end of the window; later values replace e
 	X(THREAD_NEW,  12, ptb_task,         0)            \
 	X(EXIT,        13, ptb_task,         0)            \
 	X(CATCH,       14, ptb_op_exit,      0)            \
-	/* 15..31 arguments and memory, 32..47 stacks, 48..63 GPU: not used yet */ \
+	X(ARGS_MORE,   15, ptb_op_enter,     0)            \
+	/* 16..31 arguments and memory, 32..47 stacks, 48..63 GPU: not used yet */ \
 	X(META,        64, ptb_text,         1)            \
 	X(NOTE,        65, ptb_text,         1)            \
 	X(NAME,        66, ptb_text,         1)            \
@@ -239,7 +261,9 @@ struct ptb_counter { /* a count at the end of the window; later values replace e
 	X(WINDOW,      74, ptb_window,       0)            \
 	X(LOST,        75, ptb_lost,         0)            \
 	X(COUNTER,     76, ptb_counter,      0)            \
-	X(CALLER,      77, ptb_addr_name,    0)
+	X(CALLER,      77, ptb_addr_name,    0)            \
+	X(SCHEMA,      78, ptb_schema,       0)            \
+	X(KEYS,        79, ptb_keys,         0)
 
 enum ptb_rec_kind {
 #define X(name, nr, type, tail) PTB_REC_##name = nr,
@@ -319,6 +343,9 @@ enum ptb_stop_reason {
 	X(RECURSION,        4, 1, "records lost: scratch memory in use")                        \
 	X(OUT_OF_WINDOW,    5, 0, "probe hits outside the window")                              \
 	X(FOREIGN,          6, 0, "probe hits of processes that are not traced")                \
+	X(ARGS_CUT,         7, 0, "argument lists and texts cut at the limits")                  \
+	X(ARGS_FAULT,       8, 0, "argument values that could not be read")                      \
+	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen or too deep")        \
 	X(BPF_MAX,         15, 0, "")                                                           \
 	X(MISSED,          16, 1, "probe hits that the kernel skipped (program recursion)")     \
 	X(CAPTURE_DROPPED, 17, 1, "records lost: the capture file could not be written")        \
@@ -332,7 +359,9 @@ enum ptb_stop_reason {
 	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes yet, ns") \
 	X(COLLECTOR_CPU_NS, 26, 0, "processor time of the collector, ns")                       \
 	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")               \
-	X(CHILDREN_MISSED, 28, 1, "child processes that ended before they had probes")
+	X(CHILDREN_MISSED, 28, 1, "child processes that ended before they had probes")           \
+	X(NO_SHAPES,       29, 1, "processes without shapes: the layout of their tensors failed its check") \
+	X(ARGS_UNPLACED,   30, 0, "arguments and results whose place in a call is not known")
 
 enum ptb_counter_id {
 #define X(name, nr, loss, text) PTB_CNT_##name = nr,

@@ -6,6 +6,7 @@
 #ifndef PTB_PROBE_H
 #define PTB_PROBE_H
 
+#include "ptb_args.h"
 #include "ptb_event.h"
 
 /*
@@ -30,7 +31,20 @@
 	X(SEQ,         13, "thread-local sequence number (cfg.seq_tls_*)")                        \
 	X(CALIB,       14, "nothing: the cost of a hit is measured with it")                      \
 	X(CATCH,       15, "nothing but the stack pointer")                                       \
-	X(NODE_CALL,   16, "rsi = Node*")
+	X(NODE_CALL,   16, "rsi = Node*")                                                         \
+	X(SCOPE_PYARGS, 17, "rdi = pybind11 function_call*: name and arguments of the next scope") \
+	/* only where arguments are recorded */                                                  \
+	X(OP_LATE,     18, "doubles: the cookie's argument program")                             \
+	/* the same sites as above, when arguments are recorded: user/probe chooses */            \
+	X(OP_ENTER_ARGS,    19, "the cookie's argument program")                                 \
+	X(OP_EXIT_RESULTS,  20, "the same program's results")                                    \
+	X(BOXED_ENTER_ARGS, 21, "as BOXED_ENTER, and the IValues on the stack")                  \
+	X(BOXED_EXIT_RESULTS, 22, "the IValues that the call left on the stack")                 \
+	X(NODE_ENTER_ARGS,  23, "as NODE_ENTER; rcx = InputBuffer&")                             \
+	X(NODE_CALL_ARGS,   24, "as NODE_CALL; rdx = variable_list&")                            \
+	X(PYFUNC_ENTER_ARGS, 25, "as PYFUNC_ENTER; rsi = tuple of arguments")                    \
+	X(SCRIPT_ENTER_ARGS, 26, "as SCRIPT_ENTER; rsi = Stack&")                                \
+	X(SCOPE_STRING_ARGS, 27, "as SCOPE_STRING; rdx = optional<std::string> const&")
 
 enum ptb_prog {
 #define X(name, nr, text) PTB_PROG_##name = nr,
@@ -39,10 +53,11 @@ enum ptb_prog {
 	PTB_PROG_CNT
 };
 
-/* Cookie: low half the site id, high half the index of the process in the `proc_cfg` array. */
-#define PTB_COOKIE(proc, site) (((__u64)(proc) << 32) | (__u32)(site))
+/* Cookie: the site id, the index of the process in `proc_cfg`, that of the program in `arg_progs` (0: none). */
+#define PTB_COOKIE(proc, site, args) (((__u64)(args) << 44) | ((__u64)(proc) << 32) | (__u32)(site))
 #define PTB_COOKIE_SITE(c) ((__u32)(c))
-#define PTB_COOKIE_PROC(c) ((__u32)((c) >> 32))
+#define PTB_COOKIE_PROC(c) ((__u32)((c) >> 32) & 0xfff)
+#define PTB_COOKIE_ARGS(c) ((__u32)((c) >> 44))
 
 /* Kernels without a cookie per site: its address in the process names the cookie (map site_of_ip). */
 struct ptb_ip_key {
@@ -51,7 +66,22 @@ struct ptb_ip_key {
 	__u32 prog; /* enum ptb_prog: several programs may share a site */
 };
 
-#define PTB_PROC_MAX 1024 /* processes in one session */
+#define PTB_PROC_MAX 1024 /* processes in one session; 12 bits of the cookie */
+
+/* CPython objects that may be arguments of scopes and custom functions; 0 types: not known. */
+struct ptb_python_cfg {
+	__u64 type_int, type_float, type_bool, type_str, type_tuple, type_list, none; /* addresses */
+	__u64 type_tensor;   /* torch.Tensor (THPVariableClass) or its C base */
+	__u16 variable_off;  /* THPVariable: TensorImpl* of its tensor */
+	__u16 type_base_off; /* PyTypeObject::tp_base */
+	__u16 long_size_off, long_digits_off; /* PyLongObject */
+	__u8 long_size_shift; /* 0: ob_size is signed (up to 3.11); 3: lv_tag (from 3.12) */
+	__u8 pad;
+	__u16 ascii_off;     /* compact ASCII text of a str */
+	__u16 str_state_off; /* bits: compact and ascii */
+	__u16 pad1;
+	__u32 pad2;
+};
 
 /* Facts of one process (one build of torch at one load address). Offsets of 0xffff: not known. */
 #define PTB_OFF_UNKNOWN 0xffff
@@ -69,6 +99,8 @@ struct ptb_proc_cfg {
 				    read from the boxed stack, else 0 */
 	__u64 seq_tls_module; /* dtv index of libtorch_cpu's thread-local block; 0: not known */
 	__u64 seq_tls_offset; /* of sequence_nr_ inside it */
+	struct ptb_tensor_cfg tensor;
+	struct ptb_python_cfg python;
 };
 
 #endif /* PTB_PROBE_H */

@@ -19,6 +19,7 @@ struct chrome_opts {
 	const char *trace_name; /* final path, for "traceName" */
 	const char *tool_version;
 	const char *host_name;
+	bool no_concrete_inputs; /* torch's record_concrete_inputs off */
 };
 
 /*
@@ -33,6 +34,20 @@ struct session_sink chrome_trace__sink(struct chrome_trace *ct);
 int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals);
 /* Drops the temporary file; NULL is fine; after finish only frees. */
 void chrome_trace__free(struct chrome_trace *ct);
+
+/* ---- Execution Trace (schema 1.1.1-chakra.0.0.4) ---- */
+
+struct et_opts {
+	uint32_t tgid; /* the process: an Execution Trace has one. 0: the first */
+};
+
+/* As the Chrome trace: a sink, then finish; temporary file, rename, gzip by name. */
+struct exec_trace;
+int exec_trace__open(const char *path, const struct session *s, const struct et_opts *opts,
+		     struct exec_trace **out);
+struct session_sink exec_trace__sink(struct exec_trace *et);
+int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals);
+void exec_trace__free(struct exec_trace *et);
 
 /* ---- table ---- */
 

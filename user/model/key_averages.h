@@ -15,10 +15,17 @@ struct ka_row {
 	uint64_t count;
 	uint64_t cpu_total_ns, self_cpu_ns;
 	uint64_t first_begin_ns; /* order of first appearance */
+	const char *shapes;      /* Python list text "[[2, 3], []]"; "" when not grouped by shape */
+	uint64_t flops;          /* sum; 0 when not asked for */
+};
+
+struct ka_opts {
+	bool by_shape;   /* torch's group_by_input_shape */
+	bool with_flops;
 };
 
 struct key_averages;
-struct key_averages *key_averages__new(void); /* NULL: out of memory */
+struct key_averages *key_averages__new(const struct ka_opts *opts); /* NULL: out of memory; opts NULL: none */
 void key_averages__free(struct key_averages *ka);
 struct session_sink key_averages__sink(struct key_averages *ka);
 /* Rows after the run, in order of first appearance; valid until free. */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/values.h"
 #include "ptb_event.h"
 
 struct capture_reader;
@@ -49,6 +50,8 @@ struct session_info {
 	const struct session_refusal *refusals;
 	uint32_t refusal_cnt;
 	uint32_t func_cnt, site_cnt;
+	bool has_shapes; /* inputs were recorded */
+	bool has_results; /* and results, with identities: what an Execution Trace needs */
 	const uint64_t *counters; /* indexed by enum ptb_counter_id */
 	uint32_t counter_cnt;
 };
@@ -73,6 +76,10 @@ const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_
 
 /* ---- slices ---- */
 
+struct session_keys { /* dispatch key sets; 0: not known */
+	uint64_t autograd, nested, no_strides, sparse_csr;
+};
+
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
 #define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. Known only
@@ -88,6 +95,7 @@ enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 #define SLICE_NAME_CUT 0x40
 #define SLICE_THREAD_EXIT 0x80   /* its thread or process ended while it was open */
 #define SLICE_OTHER_THREAD_END 0x100 /* an annotation that ended on another thread than it began */
+#define SLICE_ARGS_CUT 0x400     /* some of its arguments or results were too many or too long to be recorded */
 #define SLICE_TRUNCATED 0x200    /* an annotation cut short because its true end would cross another slice */
 
 struct slice {
@@ -106,6 +114,10 @@ struct slice {
 	uint64_t fwd_thread; /* logical forward thread id of a backward slice, 0 on forward slices */
 	uint32_t child_cnt;  /* direct children */
 	uint64_t child_ns;   /* sum of the direct children's durations */
+	struct slice_values in, out; /* arguments and results, where recorded */
+	const char *schema;  /* of the operator, as torch prints it; "" if none or not known */
+	uint64_t fw_parent;  /* backward: slice on top of the forward thread's stack at its begin, 0: none */
+	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
 	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
 };
 

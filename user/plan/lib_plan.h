@@ -21,6 +21,7 @@ struct plan_site {
 	uint8_t prog;    /* enum ptb_prog */
 	uint8_t role;    /* enum ptb_site_role */
 	uint8_t insn;    /* first opcode byte, for --dry-run */
+	uint32_t args;   /* 1 + index into torch_plan.progs, 0: none */
 };
 
 struct plan_func {
@@ -30,6 +31,8 @@ struct plan_func {
 	uint8_t kind;    /* enum ptb_func_kind */
 	uint8_t reason;  /* enum ptb_refusal; REFUSE_NO_EXIT with sites present: entry only */
 	uint64_t handle; /* OP: vaddr of the static handle (way A); its *(u64*) is the OperatorDef* */
+	char *schema;    /* OP: its schema as torch prints it, NULL: not known */
+	uint16_t unplaced; /* OP: arguments and results whose place is not known */
 };
 
 enum plan_addr_what {
@@ -54,6 +57,14 @@ struct plan_layout {
 	uint64_t seq_tls_disp;  /* added to the offset found there */
 	uint64_t pynode_vptr;   /* vaddr in libtorch_python, 0: none */
 	uint64_t singletons[TORCH_LIB_ROLES]; /* vaddr of c10::Dispatcher::singleton()::s, 0: none */
+	/* Arguments. Offsets, tags and masks are final; addresses and TLS modules are filled per process
+	 * from the places below. tensor.shapes_on is 0 when something essential could not be derived. */
+	struct ptb_tensor_cfg tensor;
+	struct ptb_keys keys;         /* masks only */
+	uint64_t undefined_impl;      /* vaddr in libc10 of UndefinedTensorImpl::_singleton */
+	uint64_t grad_tls_got, keys_tls_got; /* vaddrs in libc10, as seq_tls_got; offsets are tensor.*_tls_off */
+	bool node_inputs_from_buffer; /* no NODE_CALL function: a node's inputs are read at NODE_ENTER */
+	char no_shapes_why[128];      /* when tensor.shapes_on is 0: a sentence */
 };
 
 struct torch_plan {
@@ -63,6 +74,8 @@ struct torch_plan {
 	uint32_t site_cnt;
 	struct plan_addr_name *classes; /* and callers: addresses that have names */
 	uint32_t class_cnt;
+	struct ptb_arg_prog *progs; /* argument programs, each once */
+	uint32_t prog_cnt;
 	struct plan_layout layout;
 	uint32_t names_a, names_b_only, names_disagree; /* how the operators' names were found */
 	bool from_cache;

@@ -30,7 +30,8 @@ static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32
 	if (offsets && cookies) {
 		for (uint32_t i = 0; i < cnt; i++) {
 			offsets[i] = req->sites[from + i]->offset;
-			cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id);
+			cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id,
+						   req->sites[from + i]->args);
 		}
 		opts.offsets = offsets;
 		opts.cookies = cookies;

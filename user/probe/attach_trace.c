@@ -243,7 +243,7 @@ static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32
 static int tell_bpf(const struct attach_req *req, const struct code_maps *maps,
 		    const struct probe_site *site, bool *twice)
 {
-	__u64 cookie = PTB_COOKIE(req->proc, site->id);
+	__u64 cookie = PTB_COOKIE(req->proc, site->id, site->args);
 
 	for (uint32_t i = 0; i < maps->cnt; i++) {
 		const struct code_map *m = &maps->items[i];

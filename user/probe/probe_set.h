@@ -15,12 +15,19 @@
 
 struct probe_set;
 
+enum probe_args {
+	PROBE_ARGS_NONE,   /* names only: sites with an argument program are probed without it */
+	PROBE_ARGS_SHAPES, /* inputs, without identities */
+	PROBE_ARGS_FULL,   /* inputs and results, with identities and the thread's state */
+};
+
 struct probe_set_opts {
 	uint64_t ring_bytes;  /* per ring; power of two, 0: chosen from the number of CPUs */
 	bool force_perf;      /* perf-event uprobes even where uprobe_multi exists */
 	bool perf_single;     /* of these: one event per probe even where tracefs can group them */
 	bool follow_tasks;    /* fork/exec/exit/new-thread tracepoints */
 	bool watch_children;  /* with follow_tasks: a watched task's children are watched from birth */
+	enum probe_args args; /* what operators' probes read beside their stack pointer */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -37,7 +44,8 @@ int64_t probe_set__measure_cost(struct probe_set *ps);
 struct probe_site {
 	uint32_t id;       /* site id = low half of the cookie; > 0 */
 	uint64_t offset;   /* file offset */
-	uint8_t prog;      /* enum ptb_prog */
+	uint8_t prog;      /* enum ptb_prog, as the plan says; with arguments its variant is attached */
+	uint32_t args;     /* argument program: index from probe_set__add_arg_progs(), 0: none */
 	bool refused;      /* out: the kernel would not take it */
 };
 
@@ -47,6 +55,12 @@ struct probe_lib {
 	struct probe_site *sites;
 	uint32_t cnt;
 };
+
+/* Loads the argument programs of one plan; *base: index of the first (from 1). 0, -ENOSPC, negative errno. */
+int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *progs, uint32_t cnt,
+			     uint32_t *base);
+/* A process's layout failed its check: from now on no arguments are read in it. */
+void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 
 /*
  * Attaches all sites for process cfg->tgid with pid-filtered links. A link that fails is bisected

@@ -67,7 +67,7 @@ static void map_programs(struct probe_set *ps)
 		[PTB_PROG_NODE_CALL] = s->progs.node_call,
 	};
 
-	_Static_assert(PTB_PROG_CNT == 17, "a new program needs a row above");
+	_Static_assert(PTB_PROG_CNT == 28, "a new program needs a row above");
 	memcpy(ps->progs, progs, sizeof(progs));
 }
 
@@ -79,8 +79,9 @@ static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts
 	ps->multi = !opts->force_perf && attach_multi__supported();
 	if (!ps->multi) {
 		for (uint32_t i = 0; i < PTB_PROG_CNT; i++)
-			bpf_program__set_expected_attach_type(ps->progs[i],
-							      (enum bpf_attach_type)0);
+			if (ps->progs[i])
+				bpf_program__set_expected_attach_type(ps->progs[i],
+								      (enum bpf_attach_type)0);
 		if (!opts->perf_single)
 			ps->trace = trace_fs__open(ns_inum);
 	}
@@ -250,7 +251,7 @@ static int attach_lib(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 			.events = &ps->procs[proc].events,
 		};
 
-		if (!req.cnt)
+		if (!req.cnt || !req.prog)
 			continue;
 		err = attach_sites(ps, &req);
 		if (err && err != -ESRCH)

@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 	const char *path = argc > 2 ? argv[2] : "/tmp/model_bench.ptb";
 	uint64_t ops = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000000;
 	uint64_t recs, bytes, t, sum = 0;
-	struct key_averages *ka = key_averages__new();
+	struct key_averages *ka = key_averages__new(NULL);
 	struct session_sink sinks[2] = { { .arg = &sum, .slice = null_slice } };
 	struct session_totals totals;
 	struct capture_reader *cr;

@@ -58,7 +58,7 @@ static void repair(uint8_t *data, size_t len)
 static void read_it(const char *path)
 {
 	struct session_opts opts = { .step_on = "aten::add" };
-	struct key_averages *ka = key_averages__new();
+	struct key_averages *ka = key_averages__new(NULL);
 	struct capture_reader *cr;
 	struct session *s;
 	int i;
@@ -86,7 +86,7 @@ static void read_it(const char *path)
 		slice_log__free(log);
 		session__free(s);
 		key_averages__free(ka); /* its keys belong to one session */
-		ka = key_averages__new();
+		ka = key_averages__new(NULL);
 	}
 	key_averages__free(ka);
 	capture_reader__close(cr);

@@ -149,7 +149,7 @@ struct sums {
 
 static struct sums sum(struct session *s)
 {
-	struct sums r = { .ka = key_averages__new() };
+	struct sums r = { .ka = key_averages__new(NULL) };
 	struct session_sink sink = key_averages__sink(r.ka);
 	struct session_totals totals;
 

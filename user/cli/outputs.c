@@ -145,7 +145,7 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		sinks[n++] = chrome_trace__sink(ct);
 	}
 	if (o->table || o->json) {
-		ka = key_averages__new();
+		ka = key_averages__new(NULL);
 		if (!ka) {
 			err = -ENOMEM;
 			goto out;

@@ -45,6 +45,7 @@ struct row {
 };
 
 struct key_averages {
+	struct ka_opts opts;
 	struct strtab *keys;
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
 	struct hashmap row_by_key;  /* (key, is_annotation) -> index */
@@ -56,12 +57,14 @@ struct key_averages {
 	struct ka_row *sorted;
 };
 
-struct key_averages *key_averages__new(void)
+struct key_averages *key_averages__new(const struct ka_opts *opts)
 {
 	struct key_averages *ka = calloc(1, sizeof(*ka));
 
 	if (!ka)
 		return NULL;
+	if (opts)
+		ka->opts = *opts;
 	ka->keys = strtab__new();
 	if (!ka->keys) {
 		free(ka);
@@ -158,6 +161,7 @@ static int row_of(struct key_averages *ka, uint32_t key, bool annotation, uint32
 	*row = ka->row_cnt++;
 	ka->rows[*row] = (struct row){ .key = key,
 				       .r.is_annotation = annotation,
+				       .r.shapes = "",
 				       .r.first_begin_ns = UINT64_MAX };
 	return 0;
 }

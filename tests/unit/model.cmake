@@ -1,11 +1,11 @@
 # Tests of user/capture and user/model. test_builder: synthetic captures and a log of what a session
-# tells, for the exporters' tests too.
+# tells, for the exporters' tests too; value_words: argument payloads.
 add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c)
+  ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c)
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model)
 
-foreach(name capture capture_damage thread_stack scopes steps autograd_link key_averages)
+foreach(name capture capture_damage thread_stack scopes steps autograd_link key_averages values)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 
@@ -14,6 +14,11 @@ add_executable(fuzz_capture ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_capture.c)
 target_link_libraries(fuzz_capture PRIVATE test_builder)
 add_test(NAME fuzz_capture COMMAND sh -c "$<TARGET_FILE:fuzz_capture> 1500 2>/dev/null")
 set_tests_properties(fuzz_capture PROPERTIES LABELS fuzz TIMEOUT 300)
+
+add_executable(fuzz_values ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_values.c)
+target_link_libraries(fuzz_values PRIVATE test_builder)
+add_test(NAME fuzz_values COMMAND fuzz_values 20000)
+set_tests_properties(fuzz_values PROPERTIES LABELS fuzz TIMEOUT 300)
 
 add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)
 target_link_libraries(model_bench PRIVATE ptbpf_model)

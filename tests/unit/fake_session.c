@@ -50,6 +50,10 @@ struct session fake_session(void)
 	};
 }
 
+static const struct session_keys fake_keys = { .nested = FAKE_KEY_NESTED,
+					       .no_strides = FAKE_KEY_SPARSE,
+					       .sparse_csr = FAKE_KEY_CSR };
+
 struct slice fake_slice(uint64_t id, const char *name, uint64_t begin_ns, uint64_t end_ns)
 {
 	return (struct slice){ .id = id,
@@ -61,5 +65,7 @@ struct slice fake_slice(uint64_t id, const char *name, uint64_t begin_ns, uint64
 			       .overload = "",
 			       .cat = SLICE_CPU_OP,
 			       .kind = PTB_FUNC_OP,
+			       .schema = "",
+			       .keys = &fake_keys,
 			       .seq = -1 };
 }

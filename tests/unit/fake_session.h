@@ -22,6 +22,11 @@ struct session {
 /* One sealed second of process 100 that began at 5 s; nothing lost. */
 struct session fake_session(void);
 
+/* Bits of a tensor's keys in these sessions. */
+#define FAKE_KEY_NESTED 0x10u
+#define FAKE_KEY_SPARSE 0x20u
+#define FAKE_KEY_CSR 0x40u
+
 /* A slice of thread 100/100 that tests change as they need. */
 struct slice fake_slice(uint64_t id, const char *name, uint64_t begin_ns, uint64_t end_ns);
 

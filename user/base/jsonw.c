@@ -114,8 +114,8 @@ void jsonw__end_arr(struct jsonw *w)
 	close_level(w, "]");
 }
 
-/* Length of the valid UTF-8 sequence at p (1..4), 0 if the byte starts none. */
-static size_t utf8_len(const unsigned char *p)
+/* Length of the valid UTF-8 sequence at p (1..4), 0 if the byte starts none before the end. */
+static size_t utf8_len(const unsigned char *p, const unsigned char *end)
 {
 	size_t n, i;
 	uint32_t c;
@@ -130,6 +130,8 @@ static size_t utf8_len(const unsigned char *p)
 		n = 4, c = p[0] & 0x07;
 	else
 		return 0;
+	if (n > (size_t)(end - p))
+		return 0;
 	for (i = 1; i < n; i++) {
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
@@ -141,19 +143,19 @@ static size_t utf8_len(const unsigned char *p)
 	return n;
 }
 
-static void put_escaped(struct jsonw *w, const char *text)
+static void put_escaped(struct jsonw *w, const char *text, size_t len)
 {
-	const unsigned char *p = (const unsigned char *)text, *run = p;
+	const unsigned char *p = (const unsigned char *)text, *end = p + len, *run = p;
 	char esc[8];
 
 	for (;;) {
 		size_t n;
 
-		while (*p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
+		while (p < end && *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
 			p++;
-		if (!*p)
+		if (p == end)
 			break;
-		n = utf8_len(p);
+		n = utf8_len(p, end);
 		if (n && *p >= 0x20 && *p != '"' && *p != '\\' && *p != 0x7f) {
 			p += n;
 			continue;
@@ -175,7 +177,7 @@ void jsonw__key(struct jsonw *w, const char *key)
 {
 	before_value(w);
 	put(w, "\"", 1);
-	put_escaped(w, key);
+	put_escaped(w, key, strlen(key));
 	put(w, "\": ", 3);
 	w->after_key = true;
 }
@@ -189,9 +191,24 @@ void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len)
 
 void jsonw__str(struct jsonw *w, const char *text)
 {
+	jsonw__str_begin(w);
+	put_escaped(w, text, strlen(text));
+	jsonw__str_end(w);
+}
+
+void jsonw__str_begin(struct jsonw *w)
+{
 	before_value(w);
 	put(w, "\"", 1);
-	put_escaped(w, text);
+}
+
+void jsonw__str_put(struct jsonw *w, const char *text, size_t len)
+{
+	put_escaped(w, text, len);
+}
+
+void jsonw__str_end(struct jsonw *w)
+{
 	put(w, "\"", 1);
 }
 
@@ -268,8 +285,13 @@ void jsonw__double(struct jsonw *w, double v)
 
 void jsonw__raw(struct jsonw *w, const char *json)
 {
+	jsonw__raw_n(w, json, strlen(json));
+}
+
+void jsonw__raw_n(struct jsonw *w, const char *json, size_t len)
+{
 	before_value(w);
-	put(w, json, strlen(json));
+	put(w, json, len);
 }
 
 void jsonw__newline(struct jsonw *w)

@@ -40,6 +40,10 @@ void jsonw__key(struct jsonw *w, const char *key);
 #define JSONW_KEY(w, key) jsonw__key_lit(w, "\"" key "\": ", sizeof(key) + 3)
 void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len);
 void jsonw__str(struct jsonw *w, const char *text);
+/* A string in pieces of any bytes, also zeroes; a UTF-8 sequence must not be split between two. */
+void jsonw__str_begin(struct jsonw *w);
+void jsonw__str_put(struct jsonw *w, const char *text, size_t len);
+void jsonw__str_end(struct jsonw *w);
 void jsonw__u64(struct jsonw *w, uint64_t v);
 void jsonw__i64(struct jsonw *w, int64_t v);
 void jsonw__bool(struct jsonw *w, bool v);
@@ -49,6 +53,7 @@ void jsonw__us(struct jsonw *w, uint64_t ns);
 void jsonw__double(struct jsonw *w, double v); /* shortest exact form; NaN, inf as null */
 /* A value that is JSON already (metadata); the caller answers for its validity. */
 void jsonw__raw(struct jsonw *w, const char *json);
+void jsonw__raw_n(struct jsonw *w, const char *json, size_t len);
 void jsonw__newline(struct jsonw *w); /* layout only */
 /* Layout only: the next key or element of the open object or array begins a line. */
 void jsonw__break(struct jsonw *w);

@@ -39,6 +39,7 @@ static void head(struct jsonw *w, const char *ph)
 /* Keys are literals: millions of events pay for each of them. */
 #define put_str(w, key, text) (JSONW_KEY(w, key), jsonw__str(w, text))
 #define put_u64(w, key, v) (JSONW_KEY(w, key), jsonw__u64(w, v))
+#define put_true(w, key) (JSONW_KEY(w, key), jsonw__bool(w, true))
 #define put_us(w, key, ns) (JSONW_KEY(w, key), jsonw__us(w, ns))
 
 static void put_marks(struct jsonw *w, uint32_t flags)
@@ -57,8 +58,11 @@ static void put_marks(struct jsonw *w, uint32_t flags)
 	}
 }
 
-void chrome_event__slice(struct jsonw *w, const struct slice *sl, uint64_t begin, uint64_t end)
+void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
+			 uint64_t begin, uint64_t end)
 {
+	uint32_t missing;
+
 	head(w, "X");
 	put_str(w, "cat", cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION :
 								       SLICE_CPU_OP]);
@@ -76,8 +80,13 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl, uint64_t begin
 		put_u64(w, "Sequence number", (uint64_t)sl->seq);
 		put_u64(w, "Fwd thread id", sl->fwd_thread);
 	}
+	missing = chrome_args__write(w, sl, opts);
 	put_u64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */
 	put_marks(w, sl->flags);
+	if (missing & CHROME_ARGS_UNKNOWN)
+		put_true(w, "ptbpf.args_unknown");
+	if (missing & CHROME_ARGS_CUT)
+		put_true(w, "ptbpf.args_cut");
 	jsonw__end_obj(w);
 	jsonw__end_obj(w);
 }

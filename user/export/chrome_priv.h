@@ -21,8 +21,17 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
 		       const struct session_totals *totals, const char *trace_name);
 
+/* chrome_args.c: torch's keys for a slice's inputs; tells what of them is missing. */
+struct chrome_args_opts {
+	bool no_concrete; /* torch's record_concrete_inputs off */
+};
+#define CHROME_ARGS_UNKNOWN 0x1 /* a value is not known, and stands there as one that torch would not show */
+#define CHROME_ARGS_CUT 0x2     /* inputs, elements or dimensions that torch would show are left out */
+uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts);
+
 /* chrome_events.c: one event each, on its own line; times are already relative. */
-void chrome_event__slice(struct jsonw *w, const struct slice *sl, uint64_t begin, uint64_t end);
+void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
+			 uint64_t begin, uint64_t end);
 void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts);
 void chrome_event__process(struct jsonw *w, const struct session_process *p, uint64_t ts);
 void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t ts);

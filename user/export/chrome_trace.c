@@ -25,6 +25,7 @@ struct chrome_trace {
 	struct out_file *of;
 	struct jsonw w;
 	struct chrome_clock clock;
+	struct chrome_args_opts args;
 	char *trace_name;
 	struct seen_thread *threads;
 	uint32_t thread_cnt, thread_cap;
@@ -63,6 +64,7 @@ int chrome_trace__open(const char *path, const struct session *s, const struct c
 	ct->s = s;
 	ct->info = session__info(s);
 	ct->clock = chrome_clock__init(ct->info);
+	ct->args.no_concrete = opts->no_concrete_inputs;
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
 	if (!ct->trace_name)
 		goto fail;
@@ -92,7 +94,7 @@ static int on_slice(void *arg, const struct slice *sl)
 {
 	struct chrome_trace *ct = arg;
 
-	chrome_event__slice(&ct->w, sl, rel(ct, sl->begin_ns), rel(ct, sl->end_ns));
+	chrome_event__slice(&ct->w, sl, &ct->args, rel(ct, sl->begin_ns), rel(ct, sl->end_ns));
 	return ct->w.err;
 }
 

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Decoded arguments and numbers as torch writes them; see arg_text.h. */
+#include "export/arg_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+void arg_list__read(struct arg_list *al, const struct slice_values *sv)
+{
+	al->rest = values__begin(sv);
+	al->cnt = 0;
+	while (al->cnt < ARGS_DECODED && values__next(&al->rest, &al->v[al->cnt]))
+		al->cnt++;
+}
+
+struct arg_walk arg_walk__begin(const struct arg_list *al)
+{
+	return (struct arg_walk){ .al = al, .rest = al->rest };
+}
+
+const struct value *arg_walk__next(struct arg_walk *aw)
+{
+	if (aw->at < aw->al->cnt)
+		return &aw->al->v[aw->at++];
+	return aw->al->cnt == ARGS_DECODED && values__next(&aw->rest, &aw->tmp) ? &aw->tmp : NULL;
+}
+
+bool tensor__is_nested(const struct value *v, const struct session_keys *keys)
+{
+	return v->keys & keys->nested;
+}
+
+bool tensor__is_strided(const struct value *v, const struct session_keys *keys)
+{
+	return !(v->keys & (keys->no_strides | keys->sparse_csr));
+}
+
+size_t text__i64(char *buf, int64_t v)
+{
+	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	char tmp[TEXT_I64_MAX], *end = tmp + sizeof(tmp), *p = end;
+
+	do {
+		*--p = (char)('0' + u % 10);
+		u /= 10;
+	} while (u);
+	if (v < 0)
+		*--p = '-';
+	memcpy(buf, p, (size_t)(end - p));
+	return (size_t)(end - p);
+}
+
+size_t text__i64s(char *buf, const int64_t *v, uint32_t n, const char *sep)
+{
+	size_t len = 0, sep_len = strlen(sep);
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (i) {
+			memcpy(buf + len, sep, sep_len);
+			len += sep_len;
+		}
+		len += text__i64(buf + len, v[i]);
+	}
+	return len;
+}
+
+/* True, and the number, where d is an integer that int64_t holds (what the cast of other numbers gives is
+ * the smallest number on x86, which is equal to none of them but itself). */
+static bool as_integer(double d, int64_t *i)
+{
+	if (!(d >= -0x1p63 && d < 0x1p63))
+		return false;
+	*i = (int64_t)d;
+	return !((double)*i < d || (double)*i > d);
+}
+
+size_t text__fixed(char *buf, double d)
+{
+	int64_t i;
+	size_t n;
+
+	if (as_integer(d, &i) && (i || !signbit(d))) { /* most are, and printf takes its time */
+		n = text__i64(buf, i);
+		memcpy(buf + n, ".000000", 7);
+		return n + 7;
+	}
+	return (size_t)snprintf(buf, TEXT_FIXED_MAX, "%f", d);
+}
+
+/* pytorch aten/src/ATen/core/ivalue.cpp, operator<<: integers end in a point, the rest has 17 digits. */
+static size_t text_double(char *buf, double d)
+{
+	int cls = fpclassify(d);
+	int64_t i;
+	size_t n;
+
+	if ((cls == FP_NORMAL || cls == FP_ZERO) && as_integer(d, &i)) {
+		n = text__i64(buf, i);
+		buf[n] = '.';
+		return n + 1;
+	}
+	return (size_t)snprintf(buf, 32, "%.17g", d);
+}
+
+size_t text__scalar(char *buf, const struct value *v)
+{
+	size_t n;
+
+	switch (v->kind) {
+	case PTB_VAL_INT:
+		return text__i64(buf, v->i);
+	case PTB_VAL_DOUBLE:
+		return text_double(buf, v->d);
+	case PTB_VAL_BOOL:
+		n = v->i ? 4 : 5;
+		memcpy(buf, v->i ? "True" : "False", n);
+		return n;
+	case PTB_VAL_COMPLEX: /* the sign of zero and of nan is that of a comparison with 0 */
+		n = text_double(buf, v->d);
+		buf[n++] = v->imag >= 0 ? '+' : '-';
+		n += text_double(buf + n, fabs(v->imag));
+		buf[n++] = 'j';
+		return n;
+	default:
+		return 0;
+	}
+}

@@ -231,6 +231,18 @@ static void pair(struct model *m, struct thread *fwd, const struct fwd_undecided
 		forget_oldest(m, fwd, false);
 }
 
+struct thread *autograd__forward_thread(struct model *m, const struct thread *t, const struct entry *e)
+{
+	const uint64_t *known = hashmap__get(&m->link_by_id, t->tgid, e->fwd_thread);
+	const struct fwd_link *l = known ? &m->links[*known] : NULL;
+	uint32_t c, cnt;
+
+	if (l && l->hits >= LEARN_AMBIGUOUS)
+		return m->threads[l->thread];
+	c = e->seq < 0 ? UINT32_MAX : candidate(m, t, e, &cnt);
+	return c == UINT32_MAX ? NULL : m->threads[c];
+}
+
 /* The link is believed: pairs what waited for that. */
 static void decide(struct model *m, struct fwd_link *l)
 {

@@ -45,6 +45,7 @@ void facts__split_name(struct facts *f, struct op_name *op, const char *full)
 	op->full = facts__intern(f, full, strlen(full));
 	op->name = facts__intern(f, full, len);
 	op->overload = dot ? facts__intern(f, dot + 1, strlen(dot + 1)) : "";
+	op->schema = "";
 	op->hides_children = !strncmp(full, own, sizeof(own) - 1);
 	op->hidden = op->hides_children;
 }
@@ -127,7 +128,8 @@ static int on_func(struct facts *f, const struct ptb_func *r)
 	if (vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs)))
 		return -ENOMEM;
 	ff = &f->funcs[r->func];
-	*ff = (struct func_fact){ .kind = r->kind, .name = r->name, .reason = r->reason };
+	*ff = (struct func_fact){ .kind = r->kind, .name = r->name, .reason = r->reason,
+				  .schema = ff->schema };
 	if (r->func >= f->func_cnt)
 		f->func_cnt = r->func + 1;
 	return 0;
@@ -223,6 +225,31 @@ static int on_thread(struct facts *f, const struct ptb_thread *r)
 	return hashmap__put(&f->thread_comm, r->h.tgid, r->h.tid, r->comm);
 }
 
+static int on_schema(struct facts *f, const struct ptb_schema *r)
+{
+	if (r->opdef)
+		return hashmap__put(&f->opdef_schema, r->h.tgid, r->opdef, r->name);
+	if (!r->func || r->func >= ID_MAX) {
+		f->bad_records++;
+		return 0;
+	}
+	if (vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs)))
+		return -ENOMEM;
+	f->funcs[r->func].schema = r->name;
+	return 0;
+}
+
+static int on_keys(struct facts *f, const struct ptb_keys *r)
+{
+	if (vec_reserve((void **)&f->keys, &f->keys_cap, (uint64_t)f->keys_cnt + 1, sizeof(*f->keys)) ||
+	    hashmap__put(&f->keys_by_tgid, r->h.tgid, 0, f->keys_cnt))
+		return -ENOMEM;
+	f->keys[f->keys_cnt++] = (struct session_keys){ .autograd = r->autograd, .nested = r->nested,
+							.no_strides = r->no_strides,
+							.sparse_csr = r->sparse_csr };
+	return 0;
+}
+
 static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
 	struct facts *f = arg;
@@ -247,6 +274,10 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 
 		return hashmap__put(&f->caller_name, a->h.tgid, a->addr, a->name);
 	}
+	case PTB_REC_SCHEMA:
+		return on_schema(f, (const void *)rec);
+	case PTB_REC_KEYS:
+		return on_keys(f, (const void *)rec);
 	case PTB_REC_PROCESS:
 		return on_process(f, (const void *)rec);
 	case PTB_REC_THREAD:
@@ -287,7 +318,7 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 			a->op.is_address = true;
 			full = facts__address_name(f, "operator", a->addr);
 			a->op = (struct op_name){ .name = full, .overload = "", .full = full,
-						  .is_address = true };
+						  .schema = "", .is_address = true };
 			continue;
 		}
 		facts__split_name(f, &a->op, full);
@@ -349,6 +380,49 @@ static int resolve_sites(struct facts *f)
 	return err;
 }
 
+/* The schema of an operator is known for its function or for its address in a process: what one of them
+ * lacks the other has, by the full name. */
+static int share_schema(struct hashmap *by_name, struct op_name *op, const char *text)
+{
+	op->schema = text;
+	if (!*text || hashmap__get(by_name, (uintptr_t)op->full, 0))
+		return 0;
+	return hashmap__put(by_name, (uintptr_t)op->full, 0, (uintptr_t)text);
+}
+
+static void take_schema(const struct hashmap *by_name, struct op_name *op)
+{
+	const uint64_t *text = *op->schema ? NULL : hashmap__get(by_name, (uintptr_t)op->full, 0);
+
+	if (text)
+		op->schema = (const char *)(uintptr_t)*text;
+}
+
+static int resolve_schemas(struct facts *f)
+{
+	struct hashmap by_name = { 0 };
+	int err = 0;
+	uint32_t i;
+
+	for (i = 1; i < f->func_cnt && !err; i++)
+		if (f->funcs[i].kind == PTB_FUNC_OP)
+			err = share_schema(&by_name, &f->funcs[i].op, name_text(f, f->funcs[i].schema));
+	for (i = 0; i < f->opdef_cnt && !err; i++) {
+		struct addr_fact *a = &f->opdefs[i];
+		const uint64_t *id = hashmap__get(&f->opdef_schema, a->tgid, a->addr);
+
+		if (!a->op.is_address)
+			err = share_schema(&by_name, &a->op, id ? name_text(f, (uint32_t)*id) : "");
+	}
+	for (i = 1; i < f->func_cnt && !err; i++)
+		if (f->funcs[i].kind == PTB_FUNC_OP)
+			take_schema(&by_name, &f->funcs[i].op);
+	for (i = 0; i < f->opdef_cnt && !err; i++)
+		take_schema(&by_name, &f->opdefs[i].op);
+	hashmap__clear(&by_name);
+	return err;
+}
+
 static int cmp_lost(const void *a, const void *b)
 {
 	const struct session_lost *x = a, *y = b;
@@ -377,6 +451,8 @@ static int resolve(struct facts *f)
 	hashmap__clear(&unobserved);
 	if (!err)
 		err = resolve_sites(f);
+	if (!err)
+		err = resolve_schemas(f);
 	for (i = 0; i < f->node_type_cnt; i++) {
 		struct addr_fact *a = &f->node_types[i];
 		const char *cls = name_text(f, a->name);
@@ -419,6 +495,9 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->node_by_addr);
 	hashmap__clear(&f->thread_comm);
 	hashmap__clear(&f->caller_name);
+	hashmap__clear(&f->opdef_schema);
+	hashmap__clear(&f->keys_by_tgid);
+	free(f->keys);
 	hashmap__clear(&f->process_by_tgid);
 	free(f->metas);
 	free(f->processes);
@@ -449,6 +528,24 @@ const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr)
 	const char *text = name ? name_text(f, (uint32_t)*name) : "";
 
 	return *text ? text : NULL;
+}
+
+const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)
+{
+	static const struct session_keys unknown;
+	const uint64_t *i = hashmap__get(&f->keys_by_tgid, tgid, 0);
+
+	return i ? &f->keys[*i] : &unknown;
+}
+
+const char *facts__meta(const struct facts *f, const char *key)
+{
+	uint32_t i;
+
+	for (i = f->meta_cnt; i--;) /* the last value of a key counts */
+		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
+			return strtab__text(f->texts, f->metas[i].value);
+	return NULL;
 }
 
 const struct site_fact *facts__site(const struct facts *f, uint32_t site)

@@ -22,6 +22,7 @@ struct op_name {
 	const char *name;     /* interned: equal names are equal pointers */
 	const char *overload; /* "" if none */
 	const char *full;     /* name.overload */
+	const char *schema;   /* as torch prints it, "" if not known */
 	bool hidden;          /* torch never shows it: no slice, its children belong to the outer one */
 	bool hides_children;  /* nor anything below it: torch's own record_function operators */
 	bool is_address;      /* the name could not be resolved */
@@ -33,6 +34,7 @@ struct func_fact {
 	uint32_t name; /* name id, resolved when all control records were read */
 	uint32_t reason;
 	uint32_t lib;  /* id in texts of its library's path */
+	uint32_t schema; /* name id */
 	bool has_exit;
 	bool has_node_call; /* NODE: a NODE_CALL function is probed in the same library */
 };
@@ -68,6 +70,10 @@ struct facts {
 	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index */
 	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
 	struct hashmap caller_name; /* (tgid, return address) -> name id */
+	struct hashmap opdef_schema; /* (tgid, OperatorDef*) -> name id */
+	struct session_keys *keys;
+	uint32_t keys_cnt, keys_cap;
+	struct hashmap keys_by_tgid; /* tgid -> index */
 	struct meta_fact *metas;
 	uint32_t meta_cnt, meta_cap;
 	struct session_process *processes;
@@ -98,6 +104,10 @@ const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint6
 const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr);
 /* The literal that the RECORD_FUNCTION macro returning to addr names its scope with; NULL: none. */
 const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr);
+/* What the bits of key sets mean in that process; never NULL. */
+const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid);
+/* META record by key, its last value; NULL if absent. */
+const char *facts__meta(const struct facts *f, const char *key);
 const struct site_fact *facts__site(const struct facts *f, uint32_t site); /* NULL: not known */
 
 /* "0x7f.." names for what has no other; interned. */

@@ -20,6 +20,19 @@ struct child_sum {
 	uint32_t cnt;
 };
 
+/* What an open slice carries beside its name and time; only where something was recorded. args.c */
+struct args {
+	struct args *next; /* in model.spare_args */
+	uint64_t *words;   /* inputs */
+	uint32_t cnt, cap;
+	uint32_t in_flags;       /* VALUES_* */
+	struct slice_values out; /* in the record of the exit that is being handled */
+	int64_t seq;             /* what torch would stamp the operator with; has_seq */
+	uint64_t fw_parent;
+	uint32_t fwd_tid;
+	bool has_seq;
+};
+
 /* One open slice, or an open frame that makes none (hidden). */
 struct entry {
 	uint64_t sp; /* stack pointer at the entry; frames only */
@@ -31,6 +44,8 @@ struct entry {
 	int64_t seq;
 	const char *name, *overload;
 	const char *inner; /* NODE: name of the slice of its own function */
+	const char *schema;
+	struct args *args; /* NULL: none */
 	struct child_sum child;
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
@@ -73,9 +88,11 @@ struct thread {
 	const char *scope_name;
 	uint64_t scope_name_sp, scope_name_ns;
 	uint32_t scope_name_flags;
+	struct args *scope_args; /* and its arguments, valid as the name is */
 	uint64_t ctor_handle;
 	uint32_t ctor_scope;
 
+	const struct session_keys *keys;
 
 	const char *step_name; /* a slice of this name ends a step; NULL: no steps on this thread */
 	uint32_t step_nr;
@@ -129,6 +146,9 @@ struct model {
 	uint64_t next_flow;
 
 	const struct hashmap *step_threads; /* (tgid, tid) -> id in texts, see steps.c */
+
+	struct args *spare_args;
+	bool full; /* results are recorded: what an Execution Trace needs is kept */
 };
 
 /* ---- thread_stack.c ---- */
@@ -146,8 +166,10 @@ struct entry *stack__push_frame(struct model *m, struct thread *t, const struct 
 /* The same for an annotation; goes below hidden frames at the top, which it may outlive. */
 struct entry *stack__push_annotation(struct model *m, struct thread *t, const struct entry *proto,
 				     uint64_t ts);
-/* An exit site of func was reached. */
-void stack__exit(struct model *m, struct thread *t, uint32_t func, uint64_t sp, uint64_t ts);
+/* An exit site of func was reached; r carries the results. */
+void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct ptb_op_exit *r);
+/* The innermost open frame of func; NULL if there is none. */
+struct entry *stack__frame_of(struct thread *t, uint32_t func);
 /* The annotation at index i ends now; keeps the nesting strict. */
 void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts,
 			   uint32_t flags);
@@ -168,6 +190,24 @@ void stack__hide(struct thread *t, uint32_t i);
 void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns);
 void model__flow(struct model *m, const struct fwdbwd *fl);
 
+/* ---- args.c ---- */
+
+/* The record's values become the inputs of the entry, which is on the stack. */
+void args__enter(struct model *m, struct thread *t, struct entry *e, const struct ptb_rec_hdr *h);
+/* ... its results, until it is told. */
+void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h);
+/* ... the numbers that the entry's inputs lack. */
+void args__more(struct thread *t, const struct ptb_op_enter *r, const struct site_fact *site);
+/* A scope was announced, or began with them: keeps its arguments for the annotation that follows. */
+void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h);
+/* The announced scope has begun as this entry. */
+void args__take_scope(struct thread *t, struct entry *e);
+/* A backward node begins: what an Execution Trace says of its forward thread. */
+void args__backward(struct model *m, struct thread *t, struct entry *e);
+void args__put_into(const struct entry *e, struct slice *sl);
+void args__free(struct model *m, struct args *a); /* NULL is fine */
+void args__clear(struct model *m);
+
 /* ---- scopes.c ---- */
 void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r);
 void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_begin *r);
@@ -179,6 +219,8 @@ void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r);
 /* A slice that owns a number, or a backward node, was delivered. */
 void autograd__forward_done(struct thread *t, const struct entry *e);
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e);
+/* The thread that a backward node speaks of, as far as is known when it begins; NULL: not known. */
+struct thread *autograd__forward_thread(struct model *m, const struct thread *t, const struct entry *e);
 void autograd__thread_gone(struct model *m, struct thread *t);
 void autograd__clear(struct model *m);
 

@@ -36,6 +36,7 @@ void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name
 	t->scope_name_sp = r->sp;
 	t->scope_name_ns = r->h.ts_ns;
 	t->scope_name_flags = r->h.flags & PTB_F_TEXT_CUT ? SLICE_NAME_CUT : 0;
+	args__scope(m, t, &r->h);
 }
 
 /* Stack index of the open annotation with this object; NULL thread if there is none. */
@@ -96,12 +97,19 @@ static void end_lost_twin(struct model *m, struct thread *t, const char *name, u
 }
 
 static void open_annotation(struct model *m, struct thread *t, const struct ptb_scope_begin *r,
-			    const struct entry *proto)
+			    const struct entry *proto, bool announced)
 {
+	struct entry *e;
+
 	hide_unknown_helper(t);
 	end_lost_twin(m, t, proto->name, r->h.ts_ns);
-	if (!stack__push_annotation(m, t, proto, r->h.ts_ns))
+	e = stack__push_annotation(m, t, proto, r->h.ts_ns);
+	if (!e)
 		return;
+	if (r->h.flags & PTB_F_ARGS)
+		args__scope(m, t, &r->h);
+	if (announced || r->h.flags & PTB_F_ARGS)
+		args__take_scope(t, e);
 	if (hashmap__put(&m->handles, t->tgid, r->handle, t->idx))
 		m->err = -ENOMEM;
 }
@@ -142,6 +150,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 {
 	const char *text = (const char *)(r + 1);
 	struct entry e = { .overload = "", .handle = r->handle, .kind = PTB_FUNC_SCOPE, .seq = -1 };
+	bool announced = false;
 	struct thread *owner;
 	uint32_t idx;
 
@@ -153,7 +162,8 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 		e.scope = t->ctor_handle == r->handle ? t->ctor_scope : r->scope;
 		if (e.scope == PTB_SCOPE_UNKNOWN)
 			e.scope = 0; /* what RECORD_FUNCTION and the compiled regions use */
-		if (!take_name(t, r, &e)) {
+		announced = take_name(t, r, &e);
+		if (!announced) {
 			if (repeats_frame(t, text, r->text_len))
 				return;
 			e.kind = PTB_FUNC_REGION;
@@ -168,7 +178,8 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 		t->ctor_handle = r->handle;
 		t->ctor_scope = r->scope;
 		e.scope = r->scope;
-		if (!take_name(t, r, &e)) {
+		announced = take_name(t, r, &e);
+		if (!announced) {
 			e.name = facts__caller(m->f, t->tgid, r->caller);
 			if (!e.name || repeats_frame(t, e.name, strlen(e.name)))
 				return;
@@ -176,7 +187,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 	}
 	e.cat = scope_category(e.scope);
 	e.is_step_end = t->step_name && e.name == t->step_name;
-	open_annotation(m, t, r, &e);
+	open_annotation(m, t, r, &e, announced);
 }
 
 void scopes__end(struct model *m, struct thread *t, const struct ptb_scope_end *r)

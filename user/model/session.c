@@ -30,6 +30,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 {
 	struct facts *f = &s->facts;
 	struct session_info *i = &s->info;
+	const char *args;
 
 	i->begin_ns = f->begin_ns ? f->begin_ns : first_ns;
 	i->end_ns = f->end_ns ? f->end_ns : last_ns;
@@ -47,6 +48,9 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->refusal_cnt = f->refusal_cnt;
 	i->func_cnt = f->probed_funcs;
 	i->site_cnt = f->probed_sites;
+	args = facts__meta(f, "args");
+	i->has_results = args && !strcmp(args, "\"full\"");
+	i->has_shapes = i->has_results || (args && !strcmp(args, "\"shapes\""));
 	i->counters = f->counters;
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
@@ -98,13 +102,7 @@ const struct session_info *session__info(const struct session *s)
 
 const char *session__meta(const struct session *s, const char *key)
 {
-	const struct facts *f = &s->facts;
-	uint32_t i;
-
-	for (i = f->meta_cnt; i--;) /* the last value of a key counts */
-		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
-			return strtab__text(f->texts, f->metas[i].value);
-	return NULL;
+	return facts__meta(&s->facts, key);
 }
 
 const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid)
@@ -152,10 +150,14 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 		.fwd_thread = e->fwd_thread,
 		.child_cnt = e->child.cnt,
 		.child_ns = e->child.ns,
+		.schema = e->schema ? e->schema : "",
+		.keys = t->keys,
 		.only_child_same_name = e->child.cnt == 1 && e->child.name == e->name,
 	};
 	uint32_t i;
 
+	if (e->args)
+		args__put_into(e, &sl);
 	count(m->totals, &sl, e);
 	for (i = 0; i < m->sink_cnt && !m->err; i++)
 		if (m->sinks[i].slice)
@@ -194,6 +196,7 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 	t->tgid = tgid;
 	t->tid = tid;
 	t->idx = m->thread_cnt;
+	t->keys = facts__keys(m->f, tgid);
 	if (hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt)) {
 		free(t);
 		return NULL;
@@ -248,6 +251,8 @@ static void end_thread(struct model *m, struct thread *t, uint64_t ts)
 	stack__close_all(m, t, ts, SLICE_THREAD_EXIT);
 	autograd__thread_gone(m, t);
 	t->scope_name = NULL;
+	args__free(m, t->scope_args);
+	t->scope_args = NULL;
 	t->ctor_handle = 0;
 	t->step_due = false;
 	t->step_name = NULL;
@@ -304,24 +309,33 @@ static void on_task(struct model *m, const struct ptb_task *r)
 
 /* ---- frames ---- */
 
-static struct entry *push(struct model *m, struct thread *t, struct entry *e, const char *full,
-			  uint64_t ts)
+/* The record's values are the frame's, unless h is only its time. */
+static struct entry *push(struct model *m, struct thread *t, struct entry *proto, const char *full,
+			  const struct ptb_rec_hdr *h, bool values)
 {
-	e->is_step_end = t->step_name && (e->name == t->step_name || full == t->step_name);
-	return stack__push_frame(m, t, e, ts);
+	struct entry *e;
+
+	proto->is_step_end = t->step_name && (proto->name == t->step_name || full == t->step_name);
+	e = stack__push_frame(m, t, proto, h->ts_ns);
+	if (e && values && h->flags & PTB_F_ARGS)
+		args__enter(m, t, e, h);
+	if (e && m->full && e->kind == PTB_FUNC_NODE_CALL && !e->hidden)
+		args__backward(m, t, e);
+	return e;
 }
 
 static void set_op_name(struct entry *e, const struct op_name *op)
 {
 	e->name = op->name;
 	e->overload = op->overload;
+	e->schema = op->schema;
 	e->hidden = op->hidden;
 	e->hides_children = op->hides_children;
 	e->is_address = op->is_address;
 }
 
 static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
-			const struct func_fact *ff, uint64_t ts)
+			const struct func_fact *ff, const struct ptb_rec_hdr *h)
 {
 	uint32_t i;
 
@@ -342,7 +356,7 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 			break;
 		}
 	}
-	push(m, t, e, ff->op.full, ts);
+	push(m, t, e, ff->op.full, h, true);
 }
 
 static void on_boxed(struct model *m, struct thread *t, struct entry *e,
@@ -356,7 +370,7 @@ static void on_boxed(struct model *m, struct thread *t, struct entry *e,
 		e->name = facts__address_name(m->f, "operator", r->opdef);
 		e->is_address = true;
 	}
-	push(m, t, e, a ? a->op.full : e->name, r->h.ts_ns);
+	push(m, t, e, a ? a->op.full : e->name, &r->h, true);
 }
 
 static void on_named(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
@@ -369,7 +383,7 @@ static void on_named(struct model *m, struct thread *t, struct entry *e, const s
 	if (r->h.flags & PTB_F_TEXT_CUT)
 		e->flags |= SLICE_NAME_CUT;
 	e->scope = ff->kind == PTB_FUNC_SCRIPT ? 2 : 0; /* TORCHSCRIPT_FUNCTION */
-	push(m, t, e, e->name, r->h.ts_ns);
+	push(m, t, e, e->name, &r->h, true);
 }
 
 static void on_node(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
@@ -395,14 +409,15 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 		e->seq = -1; /* not read; the flag alone may mean the name */
 	e->fwd_thread = r->fwd_thread;
 	if (ff->kind == PTB_FUNC_NODE) {
-		if (!push(m, t, e, e->name, r->h.ts_ns) || ff->has_node_call)
+		/* torch records no inputs of evaluate_function(): those are of the node's own call */
+		if (!push(m, t, e, e->name, &r->h, false) || ff->has_node_call)
 			return;
 		e->synthetic = true;
 	}
 	e->name = e->inner;
 	e->kind = PTB_FUNC_NODE_CALL;
 	e->scope = 1; /* at::RecordScope::BACKWARD_FUNCTION */
-	push(m, t, e, e->name, r->h.ts_ns);
+	push(m, t, e, e->name, &r->h, true);
 }
 
 /* All kinds of entry. Every one has the stack pointer directly behind the header. */
@@ -424,7 +439,7 @@ static void on_enter(struct model *m, struct thread *t, const struct ptb_rec_hdr
 	e.no_exit = !ff->has_exit || ff->reason == PTB_REFUSE_KERNEL_REFUSED;
 	switch (h->kind) {
 	case PTB_REC_OP_ENTER:
-		on_op_enter(m, t, &e, ff, h->ts_ns);
+		on_op_enter(m, t, &e, ff, h);
 		break;
 	case PTB_REC_BOXED_ENTER:
 		on_boxed(m, t, &e, (const void *)h);
@@ -443,7 +458,18 @@ static void on_exit_site(struct model *m, struct thread *t, const struct ptb_op_
 	const struct site_fact *site = facts__site(m->f, r->h.site);
 
 	if (site)
-		stack__exit(m, t, site->func, r->sp, r->h.ts_ns);
+		stack__exit(m, t, site->func, r);
+	else
+		m->totals->bad_records++;
+}
+
+static void on_args_more(struct model *m, struct thread *t, const struct ptb_op_enter *r)
+{
+	const struct site_fact *site = facts__site(m->f, r->h.site);
+
+	stack__at(m, t, r->sp, r->h.ts_ns);
+	if (site)
+		args__more(t, r, site);
 	else
 		m->totals->bad_records++;
 }
@@ -459,7 +485,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		m->totals->bad_records++;
 		return 0;
 	}
-	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_CATCH)
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_ARGS_MORE)
 		return 0; /* outside the window, or a kind of a newer version */
 	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= h->ts_ns) {
 		if (m->f->lost[m->lost_pos].end_ns > m->lost_until)
@@ -479,6 +505,9 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		break;
 	case PTB_REC_CATCH: /* what the exception has unwound lies below its catcher */
 		stack__at(m, t, ((const struct ptb_op_exit *)(const void *)h)->sp, h->ts_ns);
+		break;
+	case PTB_REC_ARGS_MORE:
+		on_args_more(m, t, (const void *)h);
 		break;
 	case PTB_REC_SCOPE_NAME:
 		scopes__name(m, t, (const void *)h);
@@ -505,6 +534,7 @@ static void model_clear(struct model *m)
 {
 	uint32_t i;
 
+	args__clear(m);
 	for (i = 0; i < m->thread_cnt; i++) {
 		free(m->threads[i]->stack);
 		free(m->threads[i]->fwd);
@@ -526,6 +556,7 @@ static int run_pass(struct session *s, struct model *m)
 	m->begin_ns = s->info.begin_ns;
 	m->end_ns = s->info.end_ns;
 	m->step_threads = &s->step_threads;
+	m->full = s->info.has_results;
 	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records };
 	err = capture_reader__stream(s->cr, on_record, m);
 	m->totals->bad_records += capture_reader__bad_records(s->cr);

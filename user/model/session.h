@@ -116,7 +116,9 @@ struct slice {
 	uint64_t child_ns;   /* sum of the direct children's durations */
 	struct slice_values in, out; /* arguments and results, where recorded */
 	const char *schema;  /* of the operator, as torch prints it; "" if none or not known */
-	uint64_t fw_parent;  /* backward: slice on top of the forward thread's stack at its begin, 0: none */
+	uint64_t fw_parent;  /* backward: slice on top of the forward thread's stack at its begin, 0: none.
+			      * Only where results are recorded: an Execution Trace needs it */
+	uint32_t fwd_tid;    /* with it: the OS thread that fwd_thread means, 0: not known */
 	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
 	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
 };

@@ -180,8 +180,10 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 		t->annotations -= !is_step(&e);
 		scopes__forget(m, t, &e);
 	}
-	if (e.hidden)
+	if (e.hidden) {
+		args__free(m, e.args);
 		return;
+	}
 	if (end_ns <= e.begin_ns)
 		end_ns = e.begin_ns + 1;
 	if (end_ns > t->last_ns)
@@ -195,6 +197,7 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	}
 	t->step_due |= e.is_step_end;
 	model__deliver(m, t, &e, end_ns);
+	args__free(m, e.args);
 	if (e.fwd_pos)
 		autograd__forward_done(t, &e);
 	if (e.kind == PTB_FUNC_NODE_CALL)
@@ -348,14 +351,15 @@ void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
 /* ---- exits ---- */
 
 /* Tells a frame that was entered before the window began and ends now. */
-static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func, uint64_t ts)
+static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func,
+			       const struct ptb_op_exit *r)
 {
 	const struct func_fact *ff = &m->f->funcs[func];
 	const struct entry *up = stack__visible_below(t, t->cnt);
 	struct entry e = { .name = ff->op.name, .overload = ff->op.overload, .func = func,
-			   .cat = SLICE_CPU_OP, .kind = ff->kind, .seq = -1,
-			   .flags = SLICE_OPEN_AT_BEGIN, .child = t->top };
-	uint64_t end = ts > t->last_ns ? ts : t->last_ns + 1;
+			   .schema = ff->op.schema, .cat = SLICE_CPU_OP, .kind = ff->kind,
+			   .seq = -1, .flags = SLICE_OPEN_AT_BEGIN, .child = t->top };
+	uint64_t ts = r->h.ts_ns, end = ts > t->last_ns ? ts : t->last_ns + 1;
 
 	if (ff->op.hidden)
 		return;
@@ -366,7 +370,9 @@ static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 	t->last_ns = end;
 	t->top = (struct child_sum){ 0 };
 	add_child(&t->top, &e, end);
+	args__exit(m, &e, &r->h);
 	model__deliver(m, t, &e, end);
+	args__free(m, e.args);
 }
 
 /*
@@ -381,28 +387,39 @@ static bool was_open_at_begin(const struct model *m, const struct thread *t, uin
 	return !t->born && !m->lost_pos && t->cnt == steps && t->max_sp <= sp;
 }
 
-void stack__exit(struct model *m, struct thread *t, uint32_t func, uint64_t sp, uint64_t ts)
+struct entry *stack__frame_of(struct thread *t, uint32_t func)
 {
-	bool again = t->exit_func == func && t->exit_sp == sp;
 	uint32_t i;
 
-	stack__at(m, t, sp, ts);
+	for (i = t->cnt; i--;) {
+		struct entry *e = &t->stack[i];
+
+		if (e->func == func && !e->annotation && !e->synthetic)
+			return e;
+	}
+	return NULL;
+}
+
+void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct ptb_op_exit *r)
+{
+	bool again = t->exit_func == func && t->exit_sp == r->sp;
+	struct entry *e;
+
+	stack__at(m, t, r->sp, r->h.ts_ns);
 	if (again) /* a second exit site of the same function on the same way out */
 		return;
-	for (i = t->cnt; i--;) {
-		const struct entry *e = &t->stack[i];
-
-		if (e->func != func || e->annotation || e->synthetic)
-			continue;
-		close_from(m, t, i, ts, CLOSE_MATCHED);
+	e = stack__frame_of(t, func);
+	if (e) {
+		args__exit(m, e, &r->h);
+		close_from(m, t, (uint32_t)(e - t->stack), r->h.ts_ns, CLOSE_MATCHED);
 		t->exit_func = func;
-		t->exit_sp = sp;
+		t->exit_sp = r->sp;
 		return;
 	}
 	if (m->f->funcs[func].reason == PTB_REFUSE_KERNEL_REFUSED)
 		return; /* perhaps its entry is the site that the kernel refused */
-	if (was_open_at_begin(m, t, sp))
-		tell_open_at_begin(m, t, func, ts);
+	if (was_open_at_begin(m, t, r->sp))
+		tell_open_at_begin(m, t, func, r);
 	else
 		m->totals->unmatched_exits++;
 }

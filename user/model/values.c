@@ -70,8 +70,23 @@ static bool body_words(const struct ptb_val *h, uint32_t *n)
 	return false;
 }
 
+static void note(struct value_survey *s, const struct ptb_val *h, const uint64_t *body)
+{
+	s->flags |= h->flags;
+	if (h->kind == PTB_VAL_TENSOR) {
+		s->keys |= body[offsetof(struct ptb_val_tensor, keys) / WORD];
+	} else if (h->kind == PTB_VAL_STATE) {
+		s->has_state = true;
+		s->grad_mode = h->n & 1;
+		s->next_seq = body[0];
+		s->included = body[1];
+		s->excluded = body[2];
+	}
+}
+
 /* End of the value at `at`, which lies in `nest` lists; NULL if it is not whole. */
-static const uint64_t *skip(const uint64_t *at, const uint64_t *end, uint32_t nest)
+static const uint64_t *skip(const uint64_t *at, const uint64_t *end, uint32_t nest,
+			    struct value_survey *s)
 {
 	struct ptb_val h;
 	uint32_t n, i;
@@ -81,13 +96,15 @@ static const uint64_t *skip(const uint64_t *at, const uint64_t *end, uint32_t ne
 	memcpy(&h, at, sizeof(h));
 	if (!body_words(&h, &n) || n > (size_t)(end - at) - 1)
 		return NULL;
+	if (s)
+		note(s, &h, at + 1);
 	at += 1 + n;
 	if (!is_list(h.kind))
 		return h.kind == PTB_VAL_STATE && nest ? NULL : at;
 	if (h.aux && nest >= PTB_NEST_MAX)
 		return NULL;
 	for (i = 0; i < h.aux && at; i++)
-		at = skip(at, end, nest + 1);
+		at = skip(at, end, nest + 1, s);
 	return at;
 }
 
@@ -197,7 +214,7 @@ bool values__next(struct value_iter *it, struct value *v)
 
 	do {
 		at = it->at;
-		next = skip(at, it->end, 0);
+		next = skip(at, it->end, 0, NULL);
 		if (!next) {
 			it->at = it->end;
 			return false;
@@ -225,9 +242,60 @@ uint32_t values__sound_words(const uint64_t *words, uint32_t cnt)
 {
 	const uint64_t *at = words, *next;
 
-	while ((next = skip(at, words + cnt, 0)))
+	while ((next = skip(at, words + cnt, 0, NULL)))
 		at = next;
 	return (uint32_t)(at - words);
+}
+
+struct value_survey values__survey(const uint64_t *words, uint32_t cnt)
+{
+	struct value_survey s = { 0 };
+	const uint64_t *at = words, *next;
+
+	while ((next = skip(at, words + cnt, 0, &s)))
+		at = next;
+	s.words = (uint32_t)(at - words);
+	return s;
+}
+
+uint32_t values__first_words(const uint64_t *words, uint32_t cnt)
+{
+	const uint64_t *next = skip(words, words + cnt, 0, NULL);
+
+	return next ? (uint32_t)(next - words) : 0;
+}
+
+/* ---- doubles that come later ---- */
+
+static bool find_double(const struct slice_values *late, uint32_t nr, uint64_t *word)
+{
+	const uint64_t *at = late->words, *end = at + late->word_cnt, *next;
+	struct ptb_val h;
+
+	for (; (next = skip(at, end, 0, NULL)); at = next) {
+		memcpy(&h, at, sizeof(h));
+		if (h.kind != PTB_VAL_DOUBLE || h.n != nr || h.flags & PTB_VAL_F_PENDING)
+			continue;
+		*word = at[1];
+		return true;
+	}
+	return false;
+}
+
+void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_values *late)
+{
+	uint64_t *at = words, *end = words + cnt;
+	const uint64_t *next;
+	struct ptb_val h;
+
+	for (; (next = skip(at, end, 0, NULL)); at = words + (next - words)) {
+		memcpy(&h, at, sizeof(h));
+		if (h.kind != PTB_VAL_DOUBLE || !(h.flags & PTB_VAL_F_PENDING) ||
+		    !find_double(late, h.n, &at[1]))
+			continue;
+		h.flags &= (uint8_t)~PTB_VAL_F_PENDING;
+		memcpy(at, &h, sizeof(h));
+	}
 }
 
 /* ---- names ---- */

@@ -54,6 +54,22 @@ uint32_t values__count(const struct slice_values *sv);
 /* Checks a payload's structure: number of words that make whole values, nesting at most PTB_NEST_MAX. */
 uint32_t values__sound_words(const uint64_t *words, uint32_t cnt);
 
+/* What a payload as a whole says; for the model, in the one walk that checks it. */
+struct value_survey {
+	uint32_t words; /* that make whole values: values__sound_words() */
+	uint8_t flags;  /* of all values and elements together */
+	uint64_t keys;  /* key sets of all tensors together */
+	bool has_state; /* PTB_VAL_STATE: */
+	bool grad_mode;
+	uint64_t next_seq, included, excluded;
+};
+
+struct value_survey values__survey(const uint64_t *words, uint32_t cnt);
+/* Gives the PENDING doubles among the values the numbers of the doubles in `late`, by DOUBLE.n. */
+void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_values *late);
+/* Words of the first value, 0 if there is none. */
+uint32_t values__first_words(const uint64_t *words, uint32_t cnt);
+
 /* "float", "c10::BFloat16", "long int": C++ names of torch's scalar types (pytorch c10/util/typeid.h); NULL:
  * not a scalar type that torch can name. */
 const char *dtype__cxx_name(uint32_t dtype);

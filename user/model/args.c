@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Arguments and results of open slices: takes them from the records, keeps the inputs until the slice is
+ * told, and derives what they say of the slice (autograd's number, its thread's forward part). Owns the
+ * memory of payloads; must not know how values are printed, nor touch nesting.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "model/model_priv.h"
+
+#define SPARE_WORDS_MAX 1024 /* a spare keeps no more memory than this; few payloads are larger */
+
+/* ---- memory ---- */
+
+static struct args *new_args(struct model *m)
+{
+	struct args *a = m->spare_args;
+
+	if (a)
+		m->spare_args = a->next;
+	else
+		a = calloc(1, sizeof(*a));
+	if (!a)
+		m->err = -ENOMEM;
+	return a;
+}
+
+void args__free(struct model *m, struct args *a)
+{
+	if (!a)
+		return;
+	if (a->cap > SPARE_WORDS_MAX) {
+		free(a->words);
+		a->words = NULL;
+		a->cap = 0;
+	}
+	*a = (struct args){ .next = m->spare_args, .words = a->words, .cap = a->cap };
+	m->spare_args = a;
+}
+
+void args__clear(struct model *m)
+{
+	struct args *a, *next;
+	uint32_t i, k;
+
+	for (i = 0; i < m->thread_cnt; i++) {
+		struct thread *t = m->threads[i];
+
+		for (k = 0; k < t->cnt; k++) /* open ones, if the pass was stopped */
+			args__free(m, t->stack[k].args);
+		args__free(m, t->scope_args);
+	}
+	for (a = m->spare_args; a; a = next) {
+		next = a->next;
+		free(a->words);
+		free(a);
+	}
+	m->spare_args = NULL;
+}
+
+/* ---- payloads ---- */
+
+/* Bytes of the fixed part, and the text's length if there is one; 0: a kind without values. */
+static uint32_t fixed_part(const struct ptb_rec_hdr *h, uint32_t *text_len)
+{
+	const void *r = h;
+
+	*text_len = 0;
+	switch (h->kind) {
+	case PTB_REC_OP_ENTER:
+	case PTB_REC_ARGS_MORE:
+		return sizeof(struct ptb_op_enter);
+	case PTB_REC_OP_EXIT:
+		return sizeof(struct ptb_op_exit);
+	case PTB_REC_BOXED_ENTER:
+		return sizeof(struct ptb_boxed_enter);
+	case PTB_REC_NODE_ENTER:
+		*text_len = ((const struct ptb_node_enter *)r)->text_len;
+		return sizeof(struct ptb_node_enter);
+	case PTB_REC_NAMED_ENTER:
+		*text_len = ((const struct ptb_named_enter *)r)->text_len;
+		return sizeof(struct ptb_named_enter);
+	case PTB_REC_SCOPE_NAME:
+		*text_len = ((const struct ptb_scope_name *)r)->text_len;
+		return sizeof(struct ptb_scope_name);
+	case PTB_REC_SCOPE_BEGIN:
+		*text_len = ((const struct ptb_scope_begin *)r)->text_len;
+		return sizeof(struct ptb_scope_begin);
+	}
+	return 0;
+}
+
+/* The record's values as they came; not PRESENT if it carries none. The text's length was checked. */
+static struct slice_values payload(const struct ptb_rec_hdr *h)
+{
+	struct slice_values sv = { 0 };
+	uint32_t text_len, at = fixed_part(h, &text_len);
+
+	if (!(h->flags & PTB_F_ARGS) || !at)
+		return sv;
+	at += (text_len + 7) & ~7U;
+	sv.words = (const uint64_t *)(const void *)((const char *)h + at);
+	sv.word_cnt = (h->len - at) / (uint32_t)sizeof(uint64_t);
+	sv.flags = VALUES_PRESENT | (h->flags & PTB_F_ARGS_CUT ? VALUES_CUT : 0);
+	return sv;
+}
+
+/* Leaves the whole values, and says what they are. */
+static struct value_survey check(struct model *m, struct slice_values *sv)
+{
+	struct value_survey s = values__survey(sv->words, sv->word_cnt);
+
+	if (s.words < sv->word_cnt) {
+		m->totals->bad_records++;
+		sv->word_cnt = s.words;
+		sv->flags |= VALUES_CUT;
+	}
+	return s;
+}
+
+static uint32_t cut_flag(const struct slice_values *sv, const struct value_survey *s)
+{
+	bool cut = sv->flags & VALUES_CUT || s->flags & (PTB_VAL_F_CUT | PTB_VAL_F_DIMS_CUT);
+
+	return cut ? SLICE_ARGS_CUT : 0;
+}
+
+static void append(struct model *m, struct args *a, const uint64_t *words, uint32_t cnt)
+{
+	if (vec_reserve((void **)&a->words, &a->cap, (uint64_t)a->cnt + cnt, sizeof(*a->words))) {
+		m->err = -ENOMEM;
+		return;
+	}
+	memcpy(a->words + a->cnt, words, cnt * sizeof(*words));
+	a->cnt += cnt;
+}
+
+static uint8_t kind_at(const uint64_t *word)
+{
+	struct ptb_val h;
+
+	memcpy(&h, word, sizeof(h));
+	return h.kind;
+}
+
+/* What torch records of a custom function's arguments: tensors and Python's primitive objects (pytorch
+ * torch/csrc/autograd/python_function.cpp: unpack_input(), jit tryToInferPrimitiveType()). */
+static bool is_primitive(uint8_t kind)
+{
+	switch (kind) {
+	case PTB_VAL_TENSOR:
+	case PTB_VAL_UNDEFINED:
+	case PTB_VAL_NONE:
+	case PTB_VAL_INT:
+	case PTB_VAL_DOUBLE:
+	case PTB_VAL_BOOL:
+	case PTB_VAL_COMPLEX:
+	case PTB_VAL_STRING:
+		return true;
+	}
+	return false;
+}
+
+/* Copies the values from the first on. */
+static void copy_values(struct model *m, struct args *a, const struct slice_values *sv, uint32_t first,
+			bool only_primitives)
+{
+	uint32_t at = first, n;
+
+	a->in_flags = sv->flags;
+	if (!only_primitives) {
+		append(m, a, sv->words + first, sv->word_cnt - first);
+		return;
+	}
+	while ((n = values__first_words(sv->words + at, sv->word_cnt - at))) {
+		if (is_primitive(kind_at(sv->words + at)))
+			append(m, a, sv->words + at, n);
+		at += n;
+	}
+}
+
+/* ---- autograd's number ---- */
+
+/*
+ * Dispatcher::sequenceNumberForRunningRecordFunction(): the number that is next, if an autograd kernel
+ * is in the set that the call dispatches by (pytorch c10/core DispatchKeyExtractor.h) and grad mode is
+ * on. Kernels that an operator lets fall through are not known here. A custom function is always stamped,
+ * TorchScript never.
+ */
+static void set_seq(const struct thread *t, const struct entry *e, struct args *a,
+		    const struct value_survey *s)
+{
+	uint64_t keys = (s->keys | s->included) & ~s->excluded;
+
+	if (!s->has_state)
+		return;
+	if (e->kind == PTB_FUNC_PYFUNC) {
+		a->has_seq = true;
+		a->seq = (int64_t)s->next_seq;
+	} else if ((e->kind == PTB_FUNC_OP || e->kind == PTB_FUNC_BOXED) && t->keys->autograd) {
+		a->has_seq = true;
+		a->seq = s->grad_mode && keys & t->keys->autograd ? (int64_t)s->next_seq : -1;
+	}
+	if (a->seq < -1)
+		a->seq = -1;
+}
+
+/* ---- operators, nodes, functions ---- */
+
+void args__enter(struct model *m, struct thread *t, struct entry *e, const struct ptb_rec_hdr *h)
+{
+	struct slice_values sv = payload(h);
+	struct value_survey s;
+	struct args *a;
+	uint32_t first;
+
+	/* torch's own record_function operators are hidden, but hold the arguments of an annotation */
+	if (!sv.flags || (e->hidden && !e->hides_children))
+		return;
+	s = check(m, &sv);
+	a = new_args(m);
+	if (!a)
+		return;
+	first = s.has_state && kind_at(sv.words) == PTB_VAL_STATE ?
+			values__first_words(sv.words, sv.word_cnt) : 0;
+	copy_values(m, a, &sv, first, e->kind == PTB_FUNC_PYFUNC);
+	set_seq(t, e, a, &s);
+	e->flags |= cut_flag(&sv, &s);
+	e->args = a;
+}
+
+void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h)
+{
+	struct slice_values sv = payload(h);
+	struct value_survey s;
+
+	if (!sv.flags || e->hidden)
+		return;
+	s = check(m, &sv);
+	if (!e->args)
+		e->args = new_args(m);
+	if (!e->args)
+		return;
+	e->args->out = sv;
+	e->flags |= cut_flag(&sv, &s);
+}
+
+void args__more(struct thread *t, const struct ptb_op_enter *r, const struct site_fact *site)
+{
+	struct slice_values sv = payload(&r->h);
+	struct entry *e = stack__frame_of(t, site->func);
+
+	if (e && e->args)
+		values__fill_pending(e->args->words, e->args->cnt, &sv);
+}
+
+void args__backward(struct model *m, struct thread *t, struct entry *e)
+{
+	struct thread *fwd = m->full && e->fwd_thread ? autograd__forward_thread(m, t, e) : NULL;
+	const struct entry *top;
+
+	if (!fwd)
+		return;
+	if (!e->args)
+		e->args = new_args(m);
+	if (!e->args)
+		return;
+	top = stack__visible_below(fwd, fwd == t ? (uint32_t)(e - t->stack) : fwd->cnt);
+	e->args->fw_parent = top ? top->id : 0;
+	e->args->fwd_tid = fwd->tid;
+}
+
+/* ---- scopes ---- */
+
+/* The helper operator around a scope: its second argument is the scope's. */
+static struct slice_values of_helper(const struct thread *t)
+{
+	const struct entry *e = t->cnt ? &t->stack[t->cnt - 1] : NULL;
+	struct slice_values sv = { 0 };
+	uint32_t first;
+
+	if (!e || !e->hides_children || !e->args)
+		return sv;
+	first = values__first_words(e->args->words, e->args->cnt);
+	sv.words = e->args->words + first;
+	sv.word_cnt = e->args->cnt - first;
+	sv.flags = first ? e->args->in_flags : 0;
+	return sv;
+}
+
+/* record_function(name, args=None) records no argument (pytorch torch/csrc/autograd/record_function_ops.cpp). */
+static bool is_no_argument(const struct slice_values *sv)
+{
+	return sv->word_cnt == 1 && kind_at(sv->words) == PTB_VAL_NONE;
+}
+
+void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
+{
+	struct slice_values sv = payload(h);
+	struct value_survey s;
+
+	args__free(m, t->scope_args);
+	t->scope_args = NULL;
+	t->scope_name_flags &= ~(uint32_t)SLICE_ARGS_CUT;
+	if (!sv.flags)
+		sv = of_helper(t);
+	if (!sv.flags)
+		return;
+	s = check(m, &sv);
+	if (is_no_argument(&sv))
+		sv.word_cnt = 0;
+	t->scope_args = new_args(m);
+	if (!t->scope_args)
+		return;
+	copy_values(m, t->scope_args, &sv, 0, false);
+	t->scope_name_flags |= cut_flag(&sv, &s);
+}
+
+void args__take_scope(struct thread *t, struct entry *e)
+{
+	e->args = t->scope_args;
+	t->scope_args = NULL;
+}
+
+/* ---- telling ---- */
+
+void args__put_into(const struct entry *e, struct slice *sl)
+{
+	const struct args *a = e->args;
+
+	sl->in = (struct slice_values){ .words = a->words, .word_cnt = a->cnt, .flags = a->in_flags };
+	sl->out = a->out;
+	if (a->has_seq)
+		sl->seq = a->seq;
+	sl->fw_parent = a->fw_parent;
+	sl->fwd_tid = a->fwd_tid;
+}

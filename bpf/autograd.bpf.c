@@ -72,27 +72,44 @@ int node_call(struct pt_regs *ctx)
 }
 
 /*
- * The thread's sequence counter through glibc's dynamic thread vector: the thread pointer's second
- * word points to 16-byte slots by module, slot -1 holds their number. A block that this thread has
- * not touched yet is not allocated (pointer -1, or no slot): the counter then has its initial
- * value, 0.
+ * Thread-local storage through glibc's dynamic thread vector: the thread pointer's second word points
+ * to 16-byte slots by module, slot -1 holds their number.
  */
-static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, __u8 *flags)
-{
-	struct task_struct *t = (void *)bpf_get_current_task();
-	__u64 fsbase = BPF_CORE_READ(t, thread.fsbase);
-	__u64 dtv = read_word(fsbase + 8, flags);
-	__u64 slots, block;
+struct tls {
+	__u64 dtv, slots;
+};
 
-	if (*flags)
+static __always_inline void tls_open(struct tls *tls, __u8 *flags)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	tls->slots = 0;
+	tls->dtv = read_word(t->thread.fsbase + 8, flags);
+	if (!*flags)
+		tls->slots = read_word(tls->dtv - 16, flags);
+}
+
+/*
+ * The module's block. 0 without a fault: this thread has not touched it yet, nothing is allocated
+ * (pointer -1, or no slot), and its variables have their initial values.
+ */
+static __always_inline __u64 tls_block(const struct tls *tls, __u64 module, __u8 *flags)
+{
+	__u64 block;
+
+	if (*flags || module > tls->slots)
 		return 0;
-	slots = read_word(dtv - 16, flags);
-	if (*flags || cfg->seq_tls_module > slots)
-		return 0;
-	block = read_word(dtv + 16 * cfg->seq_tls_module, flags);
-	if (*flags || !block || block == ~0ULL)
-		return 0;
-	return read_word(block + cfg->seq_tls_offset, flags);
+	block = read_word(tls->dtv + 16 * module, flags);
+	return block == ~0ULL ? 0 : block;
+}
+
+/* The sequence number that the thread's next autograd node gets. */
+static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struct tls *tls,
+				     __u8 *flags)
+{
+	__u64 block = tls_block(tls, cfg->seq_tls_module, flags);
+
+	return block ? read_word(block + cfg->seq_tls_offset, flags) : 0;
 }
 
 SEC("uprobe.multi")
@@ -100,6 +117,7 @@ int seq_probe(struct pt_regs *ctx)
 {
 	struct ptb_proc_cfg *cfg;
 	struct ptb_seq r = {};
+	struct tls tls;
 	struct hit hit;
 	__u8 flags = 0;
 
@@ -108,10 +126,12 @@ int seq_probe(struct pt_regs *ctx)
 	cfg = hit_cfg(&hit);
 	if (!cfg)
 		return 0;
-	if (cfg->seq_tls_module)
-		r.seq = tls_seq(cfg, &flags);
-	else
+	if (cfg->seq_tls_module) {
+		tls_open(&tls, &flags);
+		r.seq = tls_seq(cfg, &tls, &flags);
+	} else {
 		flags = PTB_F_READ_FAULT;
+	}
 	hdr_fill(&r.h, sizeof(r), PTB_REC_SEQ, flags, &hit);
 	r.sp = PT_REGS_SP(ctx);
 	emit_copy(&hit, &r, sizeof(r));

@@ -10,6 +10,7 @@ struct hit {
 	__u64 ts_ns;
 	__u32 site;
 	__u32 proc;
+	__u32 args; /* argument program */
 	__u32 tgid;
 	__u32 tid;
 	bool quiet; /* a loss of it is no loss: calibration */
@@ -75,6 +76,7 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 	}
 	hit->site = PTB_COOKIE_SITE(cookie);
 	hit->proc = PTB_COOKIE_PROC(cookie);
+	hit->args = PTB_COOKIE_ARGS(cookie);
 	return true;
 }
 
@@ -133,7 +135,7 @@ static __always_inline void ring_full(__u32 idx, const struct hit *hit)
 }
 
 /* The hot path: a record of header and stack pointer. */
-static __always_inline int emit_sp(const struct hit *hit, __u8 kind, __u64 sp)
+static __always_inline int emit_sp_flags(const struct hit *hit, __u8 kind, __u8 flags, __u64 sp)
 {
 	struct ptb_op_enter *r;
 	__u32 idx;
@@ -146,10 +148,15 @@ static __always_inline int emit_sp(const struct hit *hit, __u8 kind, __u64 sp)
 		ring_full(idx, hit);
 		return 0;
 	}
-	hdr_fill(&r->h, sizeof(*r), kind, 0, hit);
+	hdr_fill(&r->h, sizeof(*r), kind, flags, hit);
 	r->sp = sp;
 	bpf_ringbuf_submit(r, wake_flags(ring, hit->ts_ns));
 	return 0;
+}
+
+static __always_inline int emit_sp(const struct hit *hit, __u8 kind, __u64 sp)
+{
+	return emit_sp_flags(hit, kind, 0, sp);
 }
 
 /* Any finished record; len is a multiple of 8. False: lost, and counted. */

@@ -9,6 +9,8 @@
 #define PTB_RING_MAX	64    /* ring buffers; CPU n uses ring n & ring_mask */
 #define PTB_SCRATCH_CNT 4     /* programs that may build a text at once on one CPU */
 #define PTB_SCOPES_MAX	16384 /* live RecordFunction objects */
+#define PTB_ARG_PROGS_MAX 16384 /* argument programs of all builds of torch in a session */
+#define PTB_FRAMES_MAX	32    /* open calls of a thread whose results are awaited */
 
 /* Set before load. */
 const volatile __u32 ring_mask = 0;
@@ -18,7 +20,10 @@ const volatile __u32 ns_inum = 0;	 /* its inode, used when ns_level > 0 */
 const volatile __u32 site_by_ip = 0;	 /* no cookies: look the site up by its address */
 const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
 
-/* Written by user space at any time: the window. On its own cache line, every hit reads it. */
+const volatile __u32 args_full = 0;	 /* arguments with identities, and results */
+
+/*
+ * Written by user space at any time: the window's number, 0: none is open. On its own cache line, every hit reads it. */
 __u32 active __attribute__((aligned(64))) = 0;
 
 /*
@@ -97,6 +102,48 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, __u32);
 } watched SEC(".maps");
+
+/* ---- arguments; made only where they are recorded ---- */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PTB_ARG_PROGS_MAX);
+	__type(key, __u32);
+	__type(value, struct ptb_arg_prog);
+} arg_progs SEC(".maps");
+
+/* PTB_SCRATCH_CNT for each CPU: a per-CPU map has no values as large as these. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PTB_SCRATCH_CNT);
+	__type(key, __u32);
+	__type(value, struct arg_scratch);
+} arg_scratch_mem SEC(".maps");
+
+/* An open call: what its exit needs that only its entry knows. */
+struct call_frame {
+	__u64 sp;     /* at the entry */
+	__u64 result; /* where the result will be, or the stack of a boxed call */
+	__u32 args;   /* argument program, or PTB_FRAME_BOXED */
+	__u32 cnt;    /* boxed: number of results */
+};
+#define PTB_FRAME_BOXED ~0u
+
+/* A ring: the newest PTB_FRAMES_MAX calls. Those of an earlier window are forgotten. */
+struct call_frames {
+	__u32 window;
+	__u32 top; /* number of calls ever put on it, less those taken off */
+	__u32 cnt; /* of these, still here */
+	__u32 pad;
+	struct call_frame ring[PTB_FRAMES_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct call_frames);
+} call_frames SEC(".maps");
 
 static __always_inline void count(__u32 id)
 {

@@ -178,7 +178,7 @@ struct ptb_tensor_cfg {
 	__u8 device_has_first; /* optional<Device> in TensorImpl: flag, type, index (else type, index, flag) */
 	__u8 object_header;  /* bytes before the first member of an intrusive_ptr_target object: 24, 16 */
 	__u8 scalar_int, scalar_double, scalar_bool, scalar_complex; /* Scalar's tags */
-	__u8 pad0;
+	__u8 node_inputs_from_buffer; /* no NODE_CALL probes: a node's inputs are read at NODE_ENTER */
 	/* TensorImpl */
 	__u16 storage_off, extra_meta_off, sizes_off, storage_offset_off, numel_off, dtype_off, device_off,
 		key_set_off;

@@ -16,13 +16,18 @@
 #include "ptb_event.h"
 #include "ptb_probe.h"
 #include "ktypes.bpf.h"
+#include "arg_state.h"
 #include "maps.bpf.h"
 #include "emit.bpf.h"
+
+#include "arg_interp.h"
+#include "frames.bpf.h"
 
 #include "op.bpf.c"
 #include "calib.bpf.c"
 #include "scope.bpf.c"
 #include "autograd.bpf.c"
+#include "args.bpf.c"
 #include "task.bpf.c"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -250,7 +250,7 @@ static int tell_bpf(const struct attach_req *req, const struct code_maps *maps,
 		struct ptb_ip_key key = {
 			.ip = m->start + site->offset - m->off,
 			.tgid = (uint32_t)req->tgid,
-			.prog = site->prog,
+			.prog = req->prog_nr,
 		};
 
 		if (site->offset < m->off || key.ip >= m->end)

@@ -251,6 +251,25 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 	return atoi(level) > 0 ? FEATURE_NO : FEATURE_YES;
 }
 
+/* Loops over programs and lists; what an exit must know of its entry. */
+static enum feature_state check_args(char *detail, size_t cap)
+{
+	int loop = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL);
+	int store = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_task_storage_get, NULL);
+
+	if (loop < 0 || store < 0) {
+		snprintf(detail, cap, "%s", errstr(loop < 0 ? loop : store));
+		return FEATURE_UNKNOWN;
+	}
+	if (loop && store) {
+		snprintf(detail, cap, "loops and task storage in BPF programs");
+		return FEATURE_YES;
+	}
+	snprintf(detail, cap, "missing:%s%s: operators are recorded without shapes and values",
+		 loop ? "" : " bpf_loop", store ? "" : " task storage");
+	return FEATURE_NO;
+}
+
 /* Kernels before 5.11 charge BPF maps to the limit of locked memory; libbpf raises it if it may. */
 static enum feature_state check_memlock(char *detail, size_t cap)
 {
@@ -314,6 +333,8 @@ const struct feature kern_features[] = {
 	{"uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later"},
 	{"probes in groups (tracefs)", false, check_trace_fs,
 	 "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN"},
+	{"arguments of operators", false, check_args,
+	 "boot Linux 5.17 or later, or leave --record-shapes and --execution-trace out"},
 	{"reading the target's memory", false, check_ptrace_cap,
 	 "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3"},
 	{"perf events", false, check_paranoid,
@@ -331,6 +352,16 @@ const struct feature *kern_features__blocker(char *detail, size_t cap)
 	bpf_log__init();
 	for (size_t i = 0; i < kern_feature_cnt; i++)
 		if (kern_features[i].needed && kern_features[i].check(detail, cap) == FEATURE_NO)
+			return &kern_features[i];
+	return NULL;
+}
+
+const struct feature *kern_features__args_blocker(char *detail, size_t cap)
+{
+	bpf_log__init();
+	for (size_t i = 0; i < kern_feature_cnt; i++)
+		if (kern_features[i].check == check_args &&
+		    kern_features[i].check(detail, cap) == FEATURE_NO)
 			return &kern_features[i];
 	return NULL;
 }

@@ -16,7 +16,7 @@
 #include "base/vec.h"
 #include "probe/kern_features.h"
 #include "probe/probe_impl.h"
-#include "ptbpf.skel.h"
+#include "probe/programs.h"
 
 struct proc {
 	bool used;
@@ -28,6 +28,9 @@ struct probe_set {
 	struct ptbpf_bpf *skel;
 	struct rings *rings;
 	struct bpf_program *progs[PTB_PROG_CNT];
+	enum probe_args args;
+	uint32_t arg_prog_cnt; /* entries of the map in use, with entry 0: none */
+	uint32_t window;       /* number of the last one */
 	bool multi;
 	struct trace_fs
 		*trace; /* without multi: groups of probes; NULL: one perf event per probe */
@@ -43,33 +46,6 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 	PTB_PROGS(X)
 #undef X
 };
-
-static void map_programs(struct probe_set *ps)
-{
-	struct ptbpf_bpf *s = ps->skel;
-	struct bpf_program *const progs[PTB_PROG_CNT] = {
-		[PTB_PROG_OP_ENTER] = s->progs.op_enter,
-		[PTB_PROG_OP_EXIT] = s->progs.op_exit,
-		[PTB_PROG_BOXED_ENTER] = s->progs.boxed_enter,
-		[PTB_PROG_NODE_ENTER] = s->progs.node_enter,
-		[PTB_PROG_PYFUNC_ENTER] = s->progs.pyfunc_enter,
-		[PTB_PROG_SCRIPT_ENTER] = s->progs.script_enter,
-		[PTB_PROG_SCOPE_STRING] = s->progs.scope_string,
-		[PTB_PROG_SCOPE_CSTR] = s->progs.scope_cstr,
-		[PTB_PROG_SCOPE_CTOR] = s->progs.scope_ctor,
-		[PTB_PROG_BEFORE_CSTR] = s->progs.before_cstr,
-		[PTB_PROG_BEFORE_STR] = s->progs.before_str,
-		[PTB_PROG_BEFORE_VAR] = s->progs.before_var,
-		[PTB_PROG_SCOPE_END] = s->progs.scope_end,
-		[PTB_PROG_SEQ] = s->progs.seq_probe,
-		[PTB_PROG_CALIB] = s->progs.calib,
-		[PTB_PROG_CATCH] = s->progs.catch_enter,
-		[PTB_PROG_NODE_CALL] = s->progs.node_call,
-	};
-
-	_Static_assert(PTB_PROG_CNT == 28, "a new program needs a row above");
-	memcpy(ps->progs, progs, sizeof(progs));
-}
 
 /* Which way to attach; by address where the kernel keeps no cookie per site. */
 static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ns_inum)
@@ -105,6 +81,9 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	s->rodata->ns_inum = inum;
 	s->rodata->watch_children = opts->watch_children;
 	choose_links(ps, opts, inum);
+	err = programs__configure(s, opts->args, ps->progs);
+	if (err)
+		return err;
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);
@@ -113,11 +92,13 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 }
 
 /* Why loading failed, in the user's terms where a feature is missing. */
-static void report_load_failure(int err)
+static void report_load_failure(int err, enum probe_args args)
 {
 	char detail[256];
 	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
 
+	if (!f && args != PROBE_ARGS_NONE)
+		f = kern_features__args_blocker(detail, sizeof(detail));
 	if (f) {
 		pr_error("cannot load the BPF programs: %s: %s", f->title, detail);
 		pr_hint("%s", f->hint);
@@ -144,13 +125,15 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 		pr_error("cannot open the BPF object: %s", errstr(err));
 		return err;
 	}
-	map_programs(ps);
+	ps->args = opts->args;
+	ps->arg_prog_cnt = 1;
+	programs__map(ps->skel, opts->args, ps->progs);
 	err = configure(ps, opts, ring_cnt, bytes);
 	if (err)
 		return err;
 	err = ptbpf_bpf__load(ps->skel);
 	if (err) {
-		report_load_failure(err);
+		report_load_failure(err, opts->args);
 		return err;
 	}
 	if (ps->trace)
@@ -222,18 +205,22 @@ static int attach_sites(struct probe_set *ps, struct attach_req *req)
 }
 
 /* The sites of `lib` that program `prog` serves, into `some`. */
-static uint32_t select_sites(const struct probe_lib *lib, uint32_t prog, struct probe_site **some)
+static uint32_t select_sites(const struct probe_set *ps, const struct ptb_proc_cfg *cfg,
+			     const struct probe_lib *lib, uint32_t prog, struct probe_site **some)
 {
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < lib->cnt; i++)
-		if (lib->sites[i].prog == prog && !lib->sites[i].refused)
+		if (programs__variant(ps->args, cfg, &lib->sites[i]) == prog &&
+		    !lib->sites[i].refused)
 			some[cnt++] = &lib->sites[i];
 	return cnt;
 }
 
-static int attach_lib(struct probe_set *ps, uint32_t proc, pid_t tgid, struct probe_lib *lib)
+static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
+		      struct probe_lib *lib)
 {
+	pid_t tgid = (pid_t)cfg->tgid;
 	struct probe_site **some = calloc((size_t)lib->cnt + 1, sizeof(*some));
 	int err = 0, attached = 0;
 
@@ -242,11 +229,12 @@ static int attach_lib(struct probe_set *ps, uint32_t proc, pid_t tgid, struct pr
 	for (uint32_t prog = 0; !err && prog < PTB_PROG_CNT; prog++) {
 		struct attach_req req = {
 			.prog = ps->progs[prog],
+			.prog_nr = prog,
 			.tgid = tgid,
 			.proc = proc,
 			.path = lib->access_path,
 			.sites = some,
-			.cnt = select_sites(lib, prog, some),
+			.cnt = select_sites(ps, cfg, lib, prog, some),
 			.links = &ps->procs[proc].links,
 			.events = &ps->procs[proc].events,
 		};
@@ -320,7 +308,7 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 		return err;
 	probe_set__watch_task(ps, cfg->tgid);
 	for (uint32_t l = 0; l < lib_cnt; l++) {
-		int n = attach_lib(ps, idx, tgid, &libs[l]);
+		int n = attach_lib(ps, idx, cfg, &libs[l]);
 
 		if (n < 0) {
 			probe_set__remove_process(ps, idx);
@@ -356,11 +344,48 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
 	return 0;
 }
 
+/* ---- arguments ---- */
+
+int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *progs, uint32_t cnt,
+			     uint32_t *base)
+{
+	int fd = bpf_map__fd(ps->skel->maps.arg_progs);
+	uint32_t max = bpf_map__max_entries(ps->skel->maps.arg_progs);
+
+	if (cnt > max - ps->arg_prog_cnt) {
+		pr_error("more than %u argument programs in one session", max - 1);
+		return -ENOSPC;
+	}
+	for (uint32_t i = 0; i < cnt; i++) {
+		uint32_t key = ps->arg_prog_cnt + i;
+
+		if (bpf_map_update_elem(fd, &key, &progs[i], BPF_ANY))
+			return -errno;
+	}
+	*base = ps->arg_prog_cnt;
+	ps->arg_prog_cnt += cnt;
+	return 0;
+}
+
+void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx)
+{
+	int fd = bpf_map__fd(ps->skel->maps.proc_cfg);
+	struct ptb_proc_cfg cfg;
+
+	if (bpf_map_lookup_elem(fd, &proc_idx, &cfg))
+		return;
+	cfg.tensor.shapes_on = 0;
+	if (bpf_map_update_elem(fd, &proc_idx, &cfg, BPF_ANY))
+		pr_warn("cannot stop the reading of arguments: %s", errstr(errno));
+}
+
 /* ---- the window ---- */
 
 void probe_set__activate(struct probe_set *ps)
 {
-	__atomic_store_n(&ps->skel->bss->active, 1, __ATOMIC_SEQ_CST);
+	if (!++ps->window)
+		ps->window = 1;
+	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
 }
 
 void probe_set__deactivate(struct probe_set *ps)
@@ -400,6 +425,7 @@ static int cost_attach(void *arg, pid_t pid)
 	struct probe_site *list[2] = {&sites[0], &sites[1]};
 	struct attach_req req = {
 		.prog = ps->progs[PTB_PROG_CALIB],
+		.prog_nr = PTB_PROG_CALIB,
 		.tgid = pid,
 		.sites = list,
 		.cnt = 2,

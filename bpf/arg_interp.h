@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The bounded interpreter of argument programs: the same C for the kernel and for tests on the host. It
+ * makes one value a step, from an instruction of the program or from an element of a list under way, so
+ * lists in lists need no recursion. It writes only to its scratch area, reads only with ARG_READ, and
+ * never writes a value that it could not read whole: that is UNKNOWN, or a list cut and marked.
+ */
+#ifndef PTB_ARG_INTERP_H
+#define PTB_ARG_INTERP_H
+
+#include "arg_ops.h"
+
+/* ---- writing ---- */
+
+/* Room for so many more bytes? They are not taken yet. */
+ARG_FN bool arg_room(const struct arg_scratch *s, __u32 bytes)
+{
+	return s->pos + bytes <= s->limit;
+}
+
+ARG_FN void put_head(struct arg_scratch *s, __u32 pos, __u8 kind, __u8 flags, __u16 aux, __u32 n)
+{
+	struct ptb_val *v = arg_at(s, pos);
+
+	v->kind = kind;
+	v->flags = flags;
+	v->aux = aux;
+	v->n = n;
+}
+
+/* A value of a head and up to two words. */
+ARG_FN bool put_small(struct arg_scratch *s, __u32 words)
+{
+	const struct arg_cell *c = &s->cell;
+	__u64 *body = arg_at(s, s->pos);
+
+	if (!arg_room(s, 8 + 8 * words))
+		return false;
+	put_head(s, s->pos, c->kind, c->flags, c->aux, c->n);
+	body[1] = c->a;
+	body[2] = c->b;
+	s->pos += 8 + 8 * words;
+	return true;
+}
+
+ARG_FN bool put_unknown(struct arg_scratch *s)
+{
+	cell_fault(s);
+	return put_small(s, 0);
+}
+
+/* Number of elements to copy of `cnt`; the head's n and the flag. */
+ARG_FN __u32 list_present(struct arg_scratch *s, __u64 cnt)
+{
+	s->cell.n = cnt > ~0u ? ~0u : (__u32)cnt;
+	if (cnt <= s->list_max)
+		return (__u32)cnt;
+	s->cell.flags |= PTB_VAL_F_CUT;
+	ARG_COUNT(PTB_CNT_ARGS_CUT);
+	return s->list_max;
+}
+
+ARG_FN bool put_mem(struct arg_scratch *s)
+{
+	__u32 n = list_present(s, s->cell.b);
+
+	if (n > PTB_LIST_FULL_MAX || !arg_room(s, 8 + 8 * n))
+		return false;
+	ARG_PIN(n);
+	if (n > PTB_LIST_FULL_MAX)
+		return false;
+	if (n && ARG_READ((__u8 *)arg_at(s, s->pos) + 8, 8 * n, s->cell.a))
+		return put_unknown(s);
+	put_head(s, s->pos, s->cell.kind, s->cell.flags, (__u16)n, s->cell.n);
+	s->pos += 8 + 8 * n;
+	return true;
+}
+
+ARG_FN bool put_text(struct arg_scratch *s)
+{
+	__u64 len = s->cell.b;
+	__u32 n = len > PTB_STRING_MAX ? PTB_STRING_MAX : (__u32)len;
+	__u8 *text = (__u8 *)arg_at(s, s->pos) + 8;
+
+	if (!arg_room(s, 8 + ((n + 7) & ~7u)))
+		return false;
+	ARG_PIN(n);
+	if (n > PTB_STRING_MAX)
+		return false;
+	*(__u64 *)(text + (n & ~7u)) = 0; /* the padding */
+	if (n && ARG_READ(text, n, s->cell.a))
+		return put_unknown(s);
+	if (n < len) {
+		s->cell.flags |= PTB_VAL_F_CUT;
+		ARG_COUNT(PTB_CNT_ARGS_CUT);
+	}
+	put_head(s, s->pos, PTB_VAL_STRING, s->cell.flags, (__u16)n,
+		 len > ~0u ? ~0u : (__u32)len);
+	s->pos += 8 + ((n + 7) & ~7u);
+	return true;
+}
+
+/* ---- tensors ---- */
+
+/* A field of the TensorImpl in tmp, which begins at storage_off. */
+ARG_FN const void *impl_field(const struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u16 off)
+{
+	return (const __u8 *)s->tmp + ((__u32)(off - t->storage_off) & (ARG_IMPL_MAX - 1));
+}
+#define IMPL_WORD(s, t, field) (*(const __u64 *)impl_field(s, t, (t)->field))
+
+/*
+ * c10/core/impl/SizesAndStrides.h: up to 5 dimensions in line, sizes at +8 and strides at +48; else
+ * +8 points to the sizes, the strides behind them. dst has room for PTB_DIMS_MAX of both.
+ */
+ARG_FN bool put_dims(const __u64 *inline_dims, __u64 *dst, __u32 ndim)
+{
+	__u32 i;
+
+	if (ndim > 5) {
+		ARG_PIN(ndim);
+		if (ndim > PTB_DIMS_MAX)
+			return false;
+		return !ARG_READ(dst, 16 * ndim, inline_dims[1]);
+	}
+	for (i = 0; i < 5; i++)
+		dst[i] = inline_dims[1 + i];
+	dst += ndim & 7;
+	for (i = 0; i < 5; i++)
+		dst[i] = inline_dims[6 + i];
+	return true;
+}
+
+/* The head's fields that are bytes of TensorImpl. */
+ARG_FN void tensor_head(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u32 ndim)
+{
+	__u32 dev = *(const __u32 *)impl_field(s, t, t->device_off);
+	__u32 has, type, index;
+
+	if (t->device_has_first) {
+		has = dev & 0xff;
+		type = dev >> 8 & 0xff;
+		index = dev >> 16 & 0xff;
+	} else {
+		type = dev & 0xff;
+		index = dev >> 8 & 0xff;
+		has = dev >> 16 & 0xff;
+	}
+	if (!has) {
+		type = 0;
+		index = 0xff;
+	}
+	s->cell.kind = PTB_VAL_TENSOR;
+	s->cell.aux = (__u16)((*(const __u8 *)impl_field(s, t, t->dtype_off)) | type << 8);
+	s->cell.n = ndim | index << 8;
+}
+
+/* storage_ of the TensorImpl: its data pointer; no storage: 0 */
+ARG_FN bool put_ids(struct arg_scratch *s, const struct ptb_tensor_cfg *t, struct ptb_val_ids *ids,
+		    __u64 impl)
+{
+	__u64 storage = s->tmp[0];
+
+	ids->impl = impl;
+	ids->offset = (__s64)IMPL_WORD(s, t, storage_offset_off);
+	ids->storage = 0;
+	return !storage || !ARG_READ(&ids->storage, 8, storage + t->storage_data_off);
+}
+
+/* extra_meta_ begins with the pointer to symbolic sizes (c10/core/TensorImpl.h, ExtraMeta) */
+ARG_FN bool is_symbolic(struct arg_scratch *s, const struct ptb_tensor_cfg *t)
+{
+	__u64 extra = IMPL_WORD(s, t, extra_meta_off), meta = 0;
+
+	return extra && !ARG_READ(&meta, 8, extra) && meta;
+}
+
+ARG_FN bool put_undefined(struct arg_scratch *s)
+{
+	__u64 *body = arg_at(s, s->pos);
+
+	if (!arg_room(s, 16))
+		return false;
+	put_head(s, s->pos, PTB_VAL_UNDEFINED, s->full ? PTB_VAL_F_IDS : 0, 0, 0);
+	body[1] = s->cell.a;
+	s->pos += s->full ? 16 : 8;
+	return true;
+}
+
+ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u64 impl,
+			    __u32 ndim)
+{
+	struct ptb_val_tensor *body = (void *)((__u8 *)arg_at(s, s->pos) + 8);
+	__u64 *dims = (void *)(body + 1);
+	__u32 len = 8 + sizeof(*body);
+	__u8 flags = 0;
+
+	body->keys = IMPL_WORD(s, t, key_set_off);
+	body->numel = (__s64)IMPL_WORD(s, t, numel_off);
+	if (s->full) {
+		if (!put_ids(s, t, (void *)(body + 1), impl))
+			return false;
+		dims = (void *)((struct ptb_val_ids *)(body + 1) + 1);
+		len += sizeof(struct ptb_val_ids);
+		flags |= PTB_VAL_F_IDS;
+	}
+	if (is_symbolic(s, t))
+		flags |= PTB_VAL_F_SYMBOLIC;
+	if (ndim > PTB_DIMS_MAX) {
+		flags |= PTB_VAL_F_DIMS_CUT;
+		ARG_COUNT(PTB_CNT_ARGS_CUT);
+	} else {
+		if (!put_dims(impl_field(s, t, t->sizes_off), dims, ndim))
+			return false;
+		len += 16 * ndim;
+		s->cell.n |= 1u << 16;
+	}
+	put_head(s, s->pos, PTB_VAL_TENSOR, flags, s->cell.aux, s->cell.n);
+	s->pos += len;
+	return true;
+}
+
+#define ARG_TENSOR_MAX (8 + sizeof(struct ptb_val_tensor) + sizeof(struct ptb_val_ids) + 16 * PTB_DIMS_MAX)
+#define ARG_NDIM_MAX   64 /* torch allows no more */
+
+/* One read of all from storage_ to key_set_, which are the first and last of what is needed. */
+ARG_FN bool put_tensor(struct arg_scratch *s, const struct ptb_tensor_cfg *t)
+{
+	__u32 len = t->key_set_off + 8u - t->storage_off;
+	__u64 impl = s->cell.a, ndim;
+
+	if (impl && impl == t->undefined_impl)
+		return put_undefined(s);
+	if (!arg_room(s, ARG_TENSOR_MAX))
+		return false;
+	if (len > ARG_IMPL_MAX)
+		return put_unknown(s);
+	ARG_PIN(len);
+	if (len > ARG_IMPL_MAX || ARG_READ(s->tmp, len, impl + t->storage_off))
+		return put_unknown(s);
+	ndim = IMPL_WORD(s, t, sizes_off);
+	if (ndim > ARG_NDIM_MAX)
+		return put_unknown(s);
+	tensor_head(s, t, (__u32)ndim);
+	return put_tensor_body(s, t, impl, (__u32)ndim) || put_unknown(s);
+}
+
+/* ---- lists ---- */
+
+/* Pointers of a list of tensors, all at once. */
+ARG_FN bool read_ptrs(struct arg_scratch *s, __u32 cnt)
+{
+	if (cnt > PTB_LIST_FULL_MAX)
+		return false;
+	ARG_PIN(cnt);
+	if (cnt > PTB_LIST_FULL_MAX)
+		return false;
+	return !cnt || !ARG_READ(s->ptrs, 8 * cnt, s->cell.a);
+}
+
+ARG_FN bool put_list(struct arg_scratch *s)
+{
+	__u8 elem = s->cell.elem, kind = s->cell.kind;
+	__u32 cnt = list_present(s, s->cell.b), level = s->level + 1, hdr = s->pos;
+	struct arg_frame *f;
+
+	if (!arg_room(s, 8))
+		return false;
+	if ((elem == ARG_E_TENSOR || elem == ARG_E_REF) && !read_ptrs(s, cnt))
+		return put_unknown(s);
+	if (level > PTB_NEST_MAX) {
+		if (cnt) {
+			s->cell.flags |= PTB_VAL_F_CUT;
+			ARG_COUNT(PTB_CNT_ARGS_CUT);
+		}
+		put_head(s, hdr, kind ? kind : PTB_VAL_LIST, s->cell.flags, 0, s->cell.n);
+		s->pos += 8;
+		return true;
+	}
+	put_head(s, hdr, kind ? kind : PTB_VAL_LIST, s->cell.flags, 0, s->cell.n);
+	s->pos += 8;
+	f = &s->frames[level];
+	f->base = s->cell.a;
+	f->idx = 0;
+	f->cnt = cnt;
+	f->hdr = hdr;
+	f->elem = elem;
+	f->kind = kind;
+	f->bare = 0;
+	s->level = level;
+	return true;
+}
+
+/* The end of the innermost list; cut: before its last element. */
+ARG_FN void list_end(struct arg_scratch *s, const struct arg_frame *f, bool cut)
+{
+	struct ptb_val *v = arg_at(s, f->hdr);
+
+	v->aux = (__u16)f->idx;
+	if ((cut || v->n > f->idx) && !(v->flags & PTB_VAL_F_CUT)) {
+		v->flags |= PTB_VAL_F_CUT;
+		ARG_COUNT(PTB_CNT_ARGS_CUT);
+	}
+	s->level--;
+}
+
+/* What list a first element of this kind begins. */
+ARG_FN __u8 list_kind(__u8 kind)
+{
+	switch (kind) {
+	case PTB_VAL_INT:
+		return PTB_VAL_INTS;
+	case PTB_VAL_DOUBLE:
+		return PTB_VAL_DOUBLES;
+	case PTB_VAL_BOOL:
+		return PTB_VAL_BOOLS;
+	case PTB_VAL_TENSOR:
+		return PTB_VAL_TENSORS;
+	case PTB_VAL_NONE:
+		return PTB_VAL_OPT_TENSORS;
+	default:
+		return PTB_VAL_LIST;
+	}
+}
+
+ARG_FN bool is_packed(__u8 kind)
+{
+	return kind == PTB_VAL_INTS || kind == PTB_VAL_DOUBLES || kind == PTB_VAL_BOOLS;
+}
+
+/*
+ * The cell is an element of a list whose elements tell what list it is. Lists of numbers have no heads:
+ * one that turns out to be mixed begins again as a list of anything.
+ */
+ARG_FN void list_element(struct arg_scratch *s, struct arg_frame *f)
+{
+	struct ptb_val *v = arg_at(s, f->hdr);
+	__u8 kind = s->cell.kind, want = list_kind(kind);
+
+	if (!f->kind) {
+		f->kind = want;
+		v->kind = want;
+	}
+	if (is_packed(f->kind)) {
+		if (want == f->kind && s->cell.flags == 0) {
+			if (kind == PTB_VAL_BOOL)
+				s->cell.a = s->cell.n;
+			s->cell.what = ARG_C_PACKED;
+			return;
+		}
+		f->kind = PTB_VAL_LIST;
+		f->idx = ~0u; /* and one step on: 0 */
+		s->pos = f->hdr + 8;
+		s->cell.what = ARG_C_SKIP;
+	} else if (want != f->kind && f->kind != PTB_VAL_LIST && f->kind != PTB_VAL_TUPLE) {
+		f->kind = want == PTB_VAL_TENSORS || want == PTB_VAL_OPT_TENSORS ? PTB_VAL_OPT_TENSORS
+										  : PTB_VAL_LIST;
+	}
+	v->kind = f->kind;
+}
+
+ARG_FN bool put_packed(struct arg_scratch *s, const struct arg_frame *f)
+{
+	__u64 *w;
+
+	if (f->kind != PTB_VAL_BOOLS || !(f->idx & 7)) {
+		if (!arg_room(s, 8))
+			return false;
+		w = arg_at(s, s->pos);
+		*w = s->cell.a;
+		s->pos += 8;
+	} else {
+		w = arg_at(s, s->pos - 8);
+		*w |= s->cell.a << (8 * (f->idx & 7));
+	}
+	return true;
+}
+
+/* ---- steps ---- */
+
+/* False: the element cannot be read, and nothing after it. */
+ARG_FN bool fetch_object(struct arg_run *r, struct arg_frame *f)
+{
+	struct arg_scratch *s = r->s;
+	__u32 size = f->elem == ARG_E_IVALUE ? 16 : ARG_SCALAR_BYTES;
+
+	if (ARG_READ(s->tmp, size, f->base + (__u64)size * f->idx)) {
+		cell_fault(s);
+		return false;
+	}
+	if (f->elem == ARG_E_IVALUE)
+		ivalue_cell(s, r->cfg, s->tmp[0], (__u32)s->tmp[1]);
+	else
+		scalar_cell(s, &r->cfg->tensor, s->tmp);
+	return true;
+}
+
+/* The next cell, from frame f. */
+ARG_FN void fetch(struct arg_run *r, struct arg_frame *f)
+{
+	struct arg_scratch *s = r->s;
+	__u64 ptr;
+
+	switch (f->elem) {
+	case ARG_E_OPS: {
+		__u32 i = (__u32)f->base + f->idx;
+
+		if (i < PTB_ARG_OPS_MAX)
+			op_cell(s, &r->prog->ops[i], r->cfg);
+		break;
+	}
+	case ARG_E_TENSOR:
+		cell_tensor(s, s->ptrs[f->idx & (PTB_LIST_FULL_MAX - 1)]);
+		break;
+	case ARG_E_REF:
+		if (ARG_READ(&ptr, 8, s->ptrs[f->idx & (PTB_LIST_FULL_MAX - 1)]))
+			cell_fault(s);
+		else
+			cell_tensor(s, ptr);
+		break;
+	default:
+		if (!fetch_object(r, f)) {
+			s->cut |= !s->level && f->cnt > f->idx + 1;
+			f->cnt = f->idx + 1;
+		}
+		if (s->level)
+			list_element(s, f);
+	}
+}
+
+/* Writes the cell; false: no room. Of the position, only put_*() that succeed move it. */
+ARG_FN bool store(struct arg_run *r, const struct arg_frame *f)
+{
+	struct arg_scratch *s = r->s;
+
+	switch (s->cell.what) {
+	case ARG_C_HEAD:
+		return put_small(s, 0);
+	case ARG_C_WORD:
+		return put_small(s, 1);
+	case ARG_C_PAIR:
+		return put_small(s, 2);
+	case ARG_C_TENSOR:
+		return put_tensor(s, &r->cfg->tensor);
+	case ARG_C_MEM:
+		return put_mem(s);
+	case ARG_C_TEXT:
+		return put_text(s);
+	case ARG_C_LIST:
+		return put_list(s);
+	case ARG_C_PACKED:
+		return put_packed(s, f);
+	default:
+		return true;
+	}
+}
+
+/* One value, or the end of a list. 1: done. */
+static long arg_step(__u32 nr, void *ctx)
+{
+	struct arg_run *r = ctx;
+	struct arg_scratch *s = r->s;
+	__u32 level = s->level;
+	struct arg_frame *f;
+
+	(void)nr;
+	if (level > PTB_NEST_MAX)
+		return 1;
+	ARG_PIN(level);
+	f = &s->frames[level & 3];
+	if (f->idx >= f->cnt) {
+		if (!level)
+			return 1;
+		list_end(s, f, false);
+		return 0;
+	}
+	fetch(r, f);
+	if (store(r, f)) {
+		f->idx++;
+	} else if (level) {
+		list_end(s, f, true);
+	} else {
+		s->cut = 1;
+		return 1;
+	}
+	return 0;
+}
+_Static_assert(PTB_NEST_MAX == 3, "levels are masked with 3");
+
+/* Lists that the limit on steps left open end where they are. */
+ARG_FN void close_lists(struct arg_scratch *s)
+{
+	__u32 i;
+
+	for (i = 0; i < PTB_NEST_MAX && s->level; i++) {
+		struct arg_frame *f = &s->frames[s->level & 3];
+
+		list_end(s, f, true);
+		s->cut = 1;
+	}
+}
+
+/* ---- entry points ---- */
+
+/* An empty payload from position pos (a multiple of 8) on. */
+ARG_FN void args_begin(struct arg_scratch *s, __u32 pos, bool full)
+{
+	s->pos = pos;
+	s->limit = pos + PTB_ARGS_BYTES_MAX;
+	s->level = 0;
+	s->list_max = full ? PTB_LIST_FULL_MAX : PTB_LIST_SHAPES_MAX;
+	s->full = full;
+	s->cut = 0;
+}
+
+ARG_FN void args_frame(struct arg_scratch *s, __u8 elem, __u64 base, __u32 cnt)
+{
+	struct arg_frame *f = &s->frames[0];
+
+	s->level = 0;
+	f->base = base;
+	f->idx = 0;
+	f->cnt = cnt;
+	f->elem = elem;
+	f->kind = 0;
+}
+
+ARG_FN void args_steps(struct arg_run *r)
+{
+#ifdef __bpf__
+	bpf_loop(ARG_STEPS_MAX, arg_step, r, 0);
+#else
+	__u32 i;
+
+	for (i = 0; i < ARG_STEPS_MAX && !arg_step(i, r); i++)
+		;
+#endif
+	if (r->s->level)
+		close_lists(r->s);
+}
+
+/* Instructions [first, first + cnt) of the program. */
+ARG_FN void args_ops(struct arg_run *r, __u32 first, __u32 cnt)
+{
+	args_frame(r->s, ARG_E_OPS, first, cnt);
+	args_steps(r);
+}
+
+/* cnt IValues at addr, each a value. */
+ARG_FN void args_ivalues(struct arg_run *r, __u64 addr, __u32 cnt)
+{
+	args_frame(r->s, ARG_E_IVALUE, addr, cnt);
+	args_steps(r);
+}
+
+/* The thread's state, PTB_VAL_STATE; first of all values. */
+ARG_FN void args_state(struct arg_scratch *s, bool grad, bool fault, __u64 seq, const __u64 *keys)
+{
+	__u64 *body = arg_at(s, s->pos);
+
+	put_head(s, s->pos, PTB_VAL_STATE, fault ? PTB_VAL_F_FAULT : 0, 0, grad);
+	body[1] = seq;
+	body[2] = keys[0];
+	body[3] = keys[1];
+	s->pos += 32;
+}
+
+#endif /* PTB_ARG_INTERP_H */

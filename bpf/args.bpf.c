@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Operators with their arguments: the same records as op.bpf.c and values behind them. The hot path of
+ * --record-shapes and --execution-trace; what is read is the argument program's business.
+ */
+
+/* A large scratch area of this CPU; NULL when all are taken: not a loss, the record goes without. */
+static __always_inline struct arg_scratch *args_get(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), i;
+
+#pragma unroll
+	for (i = 0; i < PTB_SCRATCH_CNT; i++) {
+		__u32 key = cpu * PTB_SCRATCH_CNT + i;
+		struct arg_scratch *s = bpf_map_lookup_elem(&arg_scratch_mem, &key);
+
+		if (s && !__sync_lock_test_and_set(&s->busy, 1))
+			return s;
+	}
+	count(PTB_CNT_ARGS_FAULT);
+	return NULL;
+}
+
+static __always_inline void args_put(struct arg_scratch *s)
+{
+	*(volatile __u32 *)&s->busy = 0;
+}
+
+/* What a program with arguments needs; false: the plain record is all there is. */
+static __always_inline bool run_begin(struct arg_run *r, const struct hit *hit)
+{
+	__u32 key = hit->args;
+
+	r->s = NULL;
+	r->cfg = hit_cfg(hit);
+	r->prog = bpf_map_lookup_elem(&arg_progs, &key);
+	return r->cfg && r->prog && r->cfg->tensor.shapes_on;
+}
+
+/* Ends the record in scratch: `flags` besides those of the values. */
+static __always_inline void args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
+				      __u8 flags)
+{
+	flags |= PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0);
+	hdr_fill((void *)s->rec, s->pos, kind, flags, hit);
+	emit_copy(hit, s->rec, s->pos & ARG_REC_MASK);
+}
+
+/* The registers that carry arguments. */
+static __always_inline void words_args(struct pt_regs *ctx, struct arg_scratch *s)
+{
+	s->words[0] = PT_REGS_PARM1(ctx);
+	s->words[1] = PT_REGS_PARM2(ctx);
+	s->words[2] = PT_REGS_PARM3(ctx);
+	s->words[3] = PT_REGS_PARM4(ctx);
+	s->words[4] = PT_REGS_PARM5(ctx);
+	s->words[5] = ctx->r9;
+}
+
+/*
+ * The thread's state. A block that it never touched: sequence number 0, grad mode on, no keys beside
+ * the default ones (c10/core/AutogradState.h, c10/core/impl/LocalDispatchKeySet.h).
+ */
+static __always_inline void state_value(struct arg_scratch *s, const struct ptb_proc_cfg *cfg)
+{
+	const struct ptb_tensor_cfg *t = &cfg->tensor;
+	__u64 seq = ~0ull, grad_block = 0, keys[2] = {};
+	__u8 flags = 0, grad = 0xff;
+	struct tls tls;
+
+	tls_open(&tls, &flags);
+	if (cfg->seq_tls_module)
+		seq = tls_seq(cfg, &tls, &flags);
+	if (t->grad_tls_module) {
+		grad_block = tls_block(&tls, t->grad_tls_module, &flags);
+		if (grad_block && bpf_probe_read_user(&grad, 1, (void *)(grad_block + t->grad_tls_off)))
+			flags |= PTB_F_READ_FAULT;
+	}
+	if (t->keys_tls_module) {
+		__u64 block = t->keys_tls_module == t->grad_tls_module ?
+				      grad_block :
+				      tls_block(&tls, t->keys_tls_module, &flags);
+
+		if (block && bpf_probe_read_user(keys, sizeof(keys), (void *)(block + t->keys_tls_off)))
+			flags |= PTB_F_READ_FAULT;
+	}
+	keys[0] ^= t->keys_default_included;
+	keys[1] ^= t->keys_default_excluded;
+	args_state(s, grad & t->grad_mask, flags != 0, seq, keys);
+}
+
+SEC("uprobe.multi")
+int op_enter_args(struct pt_regs *ctx)
+{
+	struct arg_run r;
+	struct hit hit;
+	__u64 sp = PT_REGS_SP(ctx);
+	__u32 bytes;
+
+	if (!hit_begin(ctx, &hit, PTB_PROG_OP_ENTER_ARGS))
+		return 0;
+	if (!run_begin(&r, &hit))
+		return emit_sp(&hit, PTB_REC_OP_ENTER, sp);
+	r.s = args_get();
+	if (!r.s)
+		return emit_sp_flags(&hit, PTB_REC_OP_ENTER, PTB_F_ARGS | PTB_F_ARGS_CUT, sp);
+	words_args(ctx, r.s);
+	bytes = 8 * r.prog->stack_words;
+	if (bytes && bytes <= 8 * (PTB_LOC_CNT - PTB_LOC_STACK)) {
+		barrier_var(bytes);
+		if (bytes <= 8 * (PTB_LOC_CNT - PTB_LOC_STACK))
+			bpf_probe_read_user(r.s->words + PTB_LOC_STACK, bytes, (void *)(sp + 8));
+	}
+	((struct ptb_op_enter *)r.s->rec)->sp = sp;
+	args_begin(r.s, sizeof(struct ptb_op_enter), args_full);
+	if (args_full) {
+		state_value(r.s, r.cfg);
+		if (r.prog->out_cnt)
+			frames_push(sp, word_of(r.s, r.prog->result_loc), hit.args, 0);
+	}
+	args_ops(&r, 0, r.prog->in_cnt);
+	args_emit(&hit, r.s, PTB_REC_OP_ENTER, 0);
+	args_put(r.s);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int op_exit_results(struct pt_regs *ctx)
+{
+	struct call_frame *f;
+	struct arg_run r;
+	struct hit hit;
+	__u64 sp = PT_REGS_SP(ctx);
+
+	if (!hit_begin(ctx, &hit, PTB_PROG_OP_EXIT_RESULTS))
+		return 0;
+	if (!run_begin(&r, &hit) || !r.prog->out_cnt)
+		return emit_sp(&hit, PTB_REC_OP_EXIT, sp);
+	f = frames_pop(sp, hit.args);
+	if (!f) {
+		count(PTB_CNT_RESULTS_NO_FRAME);
+		return emit_sp(&hit, PTB_REC_OP_EXIT, sp);
+	}
+	r.s = args_get();
+	if (!r.s)
+		return emit_sp_flags(&hit, PTB_REC_OP_EXIT, PTB_F_ARGS | PTB_F_ARGS_CUT, sp);
+	r.s->words[0] = f->result;
+	r.s->words[1] = PT_REGS_RC(ctx);
+	((struct ptb_op_exit *)r.s->rec)->sp = sp;
+	args_begin(r.s, sizeof(struct ptb_op_exit), args_full);
+	args_ops(&r, r.prog->in_cnt, r.prog->out_cnt);
+	args_emit(&hit, r.s, PTB_REC_OP_EXIT, 0);
+	args_put(r.s);
+	return 0;
+}
+
+/* The registers that may hold a late double or its frame, by enum ptb_arg_reg. */
+static __always_inline void words_late(struct pt_regs *ctx, struct arg_scratch *s)
+{
+	s->words[PTB_REG_RSP] = PT_REGS_SP(ctx);
+	s->words[PTB_REG_RBP] = ctx->rbp;
+	s->words[PTB_REG_RBX] = ctx->rbx;
+	s->words[PTB_REG_R12] = ctx->r12;
+	s->words[PTB_REG_R13] = ctx->r13;
+	s->words[PTB_REG_R14] = ctx->r14;
+	s->words[PTB_REG_R15] = ctx->r15;
+}
+
+/* Doubles arrive in vector registers, which BPF does not see; at this call they are in the frame. */
+SEC("uprobe.multi")
+int op_late(struct pt_regs *ctx)
+{
+	struct arg_run r;
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit, PTB_PROG_OP_LATE) || !run_begin(&r, &hit))
+		return 0;
+	r.s = args_get();
+	if (!r.s)
+		return 0;
+	words_late(ctx, r.s);
+	((struct ptb_op_enter *)r.s->rec)->sp = PT_REGS_SP(ctx);
+	args_begin(r.s, sizeof(struct ptb_op_enter), args_full);
+	args_ops(&r, 0, r.prog->in_cnt);
+	args_emit(&hit, r.s, PTB_REC_ARGS_MORE, 0);
+	args_put(r.s);
+	return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Which BPF program serves a site in which mode, and what of the object is loaded for it: a session
+ * that records names only loads and allocates nothing for arguments.
+ */
+#include <string.h>
+
+#include <bpf/libbpf.h>
+
+#include "probe/probe_impl.h"
+#include "probe/programs.h"
+
+void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program **out)
+{
+	bool values = args != PROBE_ARGS_NONE;
+	struct bpf_program *const progs[PTB_PROG_CNT] = {
+		[PTB_PROG_OP_ENTER] = s->progs.op_enter,
+		[PTB_PROG_OP_EXIT] = s->progs.op_exit,
+		[PTB_PROG_BOXED_ENTER] = s->progs.boxed_enter,
+		[PTB_PROG_NODE_ENTER] = s->progs.node_enter,
+		[PTB_PROG_PYFUNC_ENTER] = s->progs.pyfunc_enter,
+		[PTB_PROG_SCRIPT_ENTER] = s->progs.script_enter,
+		[PTB_PROG_SCOPE_STRING] = s->progs.scope_string,
+		[PTB_PROG_SCOPE_CSTR] = s->progs.scope_cstr,
+		[PTB_PROG_SCOPE_CTOR] = s->progs.scope_ctor,
+		[PTB_PROG_BEFORE_CSTR] = s->progs.before_cstr,
+		[PTB_PROG_BEFORE_STR] = s->progs.before_str,
+		[PTB_PROG_BEFORE_VAR] = s->progs.before_var,
+		[PTB_PROG_SCOPE_END] = s->progs.scope_end,
+		[PTB_PROG_SEQ] = s->progs.seq_probe,
+		[PTB_PROG_CALIB] = s->progs.calib,
+		[PTB_PROG_CATCH] = s->progs.catch_enter,
+		[PTB_PROG_NODE_CALL] = s->progs.node_call,
+		[PTB_PROG_OP_LATE] = s->progs.op_late,
+		[PTB_PROG_OP_ENTER_ARGS] = s->progs.op_enter_args,
+		[PTB_PROG_OP_EXIT_RESULTS] = s->progs.op_exit_results,
+	};
+
+	_Static_assert(PTB_PROG_CNT == 28, "a new program needs a row above and below");
+	(void)values;
+	memcpy(out, progs, sizeof(progs));
+}
+
+/* Loaded only where arguments are recorded, and of these only with identities. */
+static bool is_loaded(uint32_t prog, enum probe_args args)
+{
+	switch (prog) {
+	case PTB_PROG_OP_LATE:
+	case PTB_PROG_OP_ENTER_ARGS:
+	case PTB_PROG_BOXED_ENTER_ARGS:
+	case PTB_PROG_NODE_ENTER_ARGS:
+	case PTB_PROG_NODE_CALL_ARGS:
+	case PTB_PROG_PYFUNC_ENTER_ARGS:
+	case PTB_PROG_SCRIPT_ENTER_ARGS:
+	case PTB_PROG_SCOPE_STRING_ARGS:
+		return args != PROBE_ARGS_NONE;
+	case PTB_PROG_OP_EXIT_RESULTS:
+	case PTB_PROG_BOXED_EXIT_RESULTS:
+		return args == PROBE_ARGS_FULL;
+	default:
+		return true;
+	}
+}
+
+int programs__configure(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program **progs)
+{
+	int cpus = libbpf_num_possible_cpus();
+
+	if (cpus <= 0)
+		return cpus ? cpus : -EINVAL;
+	s->rodata->args_full = args == PROBE_ARGS_FULL;
+	for (uint32_t i = 0; i < PTB_PROG_CNT; i++)
+		if (progs[i] && !is_loaded(i, args))
+			bpf_program__set_autoload(progs[i], false);
+	if (args == PROBE_ARGS_NONE) {
+		bpf_map__set_max_entries(s->maps.arg_progs, 1);
+		bpf_map__set_autocreate(s->maps.arg_scratch_mem, false);
+	} else {
+		bpf_map__set_max_entries(s->maps.arg_scratch_mem,
+					 (uint32_t)cpus * PROGRAMS_SCRATCH_CNT);
+	}
+	if (args != PROBE_ARGS_FULL)
+		bpf_map__set_autocreate(s->maps.call_frames, false);
+	return 0;
+}
+
+/* The row of PTB_PROGS whose program serves the site; PTB_PROG_CNT: none in this mode. */
+uint32_t programs__variant(enum probe_args args, const struct ptb_proc_cfg *cfg,
+			   const struct probe_site *site)
+{
+	bool values = args != PROBE_ARGS_NONE, full = args == PROBE_ARGS_FULL;
+
+	switch (site->prog) {
+	case PTB_PROG_OP_ENTER:
+		return values && site->args ? PTB_PROG_OP_ENTER_ARGS : PTB_PROG_OP_ENTER;
+	case PTB_PROG_OP_EXIT:
+		return full && site->args ? PTB_PROG_OP_EXIT_RESULTS : PTB_PROG_OP_EXIT;
+	case PTB_PROG_BOXED_EXIT_RESULTS:
+		return full ? PTB_PROG_BOXED_EXIT_RESULTS : PTB_PROG_OP_EXIT;
+	case PTB_PROG_OP_LATE:
+		return values && site->args ? PTB_PROG_OP_LATE : PTB_PROG_CNT;
+	case PTB_PROG_BOXED_ENTER:
+		return values ? PTB_PROG_BOXED_ENTER_ARGS : PTB_PROG_BOXED_ENTER;
+	case PTB_PROG_NODE_ENTER:
+		return values && cfg->tensor.node_inputs_from_buffer ? PTB_PROG_NODE_ENTER_ARGS
+								     : PTB_PROG_NODE_ENTER;
+	case PTB_PROG_NODE_CALL:
+		return values ? PTB_PROG_NODE_CALL_ARGS : PTB_PROG_NODE_CALL;
+	case PTB_PROG_PYFUNC_ENTER:
+		return values ? PTB_PROG_PYFUNC_ENTER_ARGS : PTB_PROG_PYFUNC_ENTER;
+	case PTB_PROG_SCRIPT_ENTER:
+		return values ? PTB_PROG_SCRIPT_ENTER_ARGS : PTB_PROG_SCRIPT_ENTER;
+	case PTB_PROG_SCOPE_STRING:
+		return values ? PTB_PROG_SCOPE_STRING_ARGS : PTB_PROG_SCOPE_STRING;
+	default:
+		return site->prog;
+	}
+}

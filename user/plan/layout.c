@@ -22,12 +22,14 @@
 
 #include "plan/cxx_name.h"
 #include "plan/reg_track.h"
+#include "plan/tensor_layout.h"
 
 void layout__init(struct plan_layout *l)
 {
 	memset(l, 0, sizeof(*l));
 	l->node_seq_off = l->node_thread_off = PTB_OFF_UNKNOWN;
 	l->pynode_obj_off = l->script_name_off = l->string_ivalue_off = PTB_OFF_UNKNOWN;
+	tensor_layout__init(l);
 }
 
 static const struct addr_name *only(const struct plan_build *b, enum sym_topic topic)
@@ -162,6 +164,8 @@ int layout__learn(struct plan_build *b)
 		learn_node(b);
 		err = learn_object_header(b);
 	}
+	if (!err)
+		err = tensor_layout__learn(b);
 	return err ? err : learn_pynode(b);
 }
 
@@ -172,6 +176,7 @@ void layout__finish(struct plan_build *b)
 	/* Python's record_function calls the legacy operator on 1.13, and then its text is nowhere but
 	 * on the boxed stack. Where nobody calls that operator, looking for it costs nothing. */
 	p->layout.scope_from_boxed = p->layout.string_ivalue_off != PTB_OFF_UNKNOWN;
+	tensor_layout__finish(&p->layout);
 }
 
 /* A vtable's symbol; objects point 16 bytes into it (Itanium C++ ABI 2.5.2). */

@@ -321,6 +321,15 @@ void lib_code__free(struct lib_code *lc)
 
 #define CALLEE_SCAN_MAX (64 * 1024) /* bytes of a callee that are looked at */
 
+uint64_t lib_code__function(const struct lib_code *lc, const char *name)
+{
+	uint64_t k0, k1, *addr;
+
+	k0 = hash_name(name, &k1);
+	addr = hashmap__get(&lc->by_name, k0, k1);
+	return addr ? *addr : 0;
+}
+
 /* What the name of a target says: imported functions and exported ones of this library. */
 static uint32_t named_flags(struct lib_code *lc, uint64_t target, uint64_t *local)
 {

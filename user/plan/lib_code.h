@@ -91,6 +91,9 @@ void lib_code__free(struct lib_code *lc);
 /* CALLEE_* of a call's target, looking through the PLT. */
 uint32_t lib_code__callee(struct lib_code *lc, uint64_t target);
 
+/* Address of an exported function by its mangled name, 0: not defined here. */
+uint64_t lib_code__function(const struct lib_code *lc, const char *name);
+
 /*
  * Calls fn for every direct call (e8) in [start, end) that reaches a function with one of the
  * flags (low half). By bytes, not by decoding: four bytes of displacement must fit, but the caller

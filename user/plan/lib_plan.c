@@ -26,6 +26,17 @@ static bool same_file(const struct torch_proc *tp, enum torch_lib_role a, enum t
 	       !memcmp(x->build_id, y->build_id, x->build_id_sz);
 }
 
+static int add_sites(struct plan_build *b, enum torch_lib_role role)
+{
+	int err = op_sites__add(b);
+
+	if (!err)
+		err = special_sites__add(b);
+	if (!err && role != TORCH_LIB_CXX)
+		err = layout__add_classes(b);
+	return err;
+}
+
 static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch_lib_role role)
 {
 	struct elf_file *ef;
@@ -39,12 +50,8 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	b->lc = &lc;
 	if (!err && role != TORCH_LIB_CXX)
 		err = layout__learn(b);
-	if (!err)
-		err = op_sites__add(b);
-	if (!err)
-		err = special_sites__add(b);
-	if (!err && role != TORCH_LIB_CXX)
-		err = layout__add_classes(b);
+	if (!err && role != TORCH_LIB_C10) /* no probes there, only facts */
+		err = add_sites(b, role);
 	lib_code__free(&lc);
 	b->lc = NULL;
 	elf_file__close(ef);
@@ -55,7 +62,8 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 
 static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
 {
-	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX };
+	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX,
+					 TORCH_LIB_C10 };
 	struct plan_build b;
 	uint32_t i;
 	int err = plan_build__init(&b, plan);

@@ -8,25 +8,42 @@
 #include "base/log.h"
 
 /* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the library. */
-static void fill_tls(const struct torch_proc *tp, const struct plan_layout *l,
-		     struct ptb_proc_cfg *cfg)
+static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint64_t got,
+		     __u64 *module, __u64 *offset)
 {
+	const struct torch_lib *lib = &tp->libs[role];
 	uint64_t pair[2];
 	int err;
 
-	if (!l->seq_tls_got || !tp->libs[TORCH_LIB_CPU].present)
-		return;
-	err = remote__read(tp->pid, l->seq_tls_got + tp->libs[TORCH_LIB_CPU].load_bias, pair,
-			   sizeof(pair));
+	if (!got || !lib->present)
+		return false;
+	err = remote__read(tp->pid, got + lib->load_bias, pair, sizeof(pair));
 	if (err) {
-		pr_debug("process %d: the TLS slot of libtorch_cpu cannot be read: %s", tp->pid,
+		pr_debug("process %d: a TLS slot of %s cannot be read: %s", tp->pid, lib->path,
 			 errstr(err));
-		return;
+		return false;
 	}
 	if (!pair[0] || pair[0] > 1 << 20)
-		return; /* not relocated yet */
-	cfg->seq_tls_module = pair[0];
-	cfg->seq_tls_offset = pair[1] + l->seq_tls_disp;
+		return false; /* not relocated yet */
+	*module = pair[0];
+	*offset += pair[1]; /* what the code adds to it is there already */
+	return true;
+}
+
+static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l,
+			struct ptb_tensor_cfg *cfg)
+{
+	const struct torch_lib *c10 = &tp->libs[TORCH_LIB_C10];
+
+	*cfg = l->tensor;
+	if (l->undefined_impl && c10->present)
+		cfg->undefined_impl = l->undefined_impl + c10->load_bias;
+	else
+		cfg->shapes_on = 0;
+	if (!read_tls(tp, TORCH_LIB_C10, l->grad_tls_got, &cfg->grad_tls_module, &cfg->grad_tls_off))
+		cfg->grad_tls_module = 0;
+	if (!read_tls(tp, TORCH_LIB_C10, l->keys_tls_got, &cfg->keys_tls_module, &cfg->keys_tls_off))
+		cfg->keys_tls_module = 0;
 }
 
 /* The operator whose boxed call carries the text of a scope, where Python uses the legacy one. */
@@ -63,7 +80,10 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 	cfg->string_ivalue_off = l->string_ivalue_off;
 	if (l->pynode_vptr && tp->libs[TORCH_LIB_PYTHON].present)
 		cfg->pynode_vptr = l->pynode_vptr + tp->libs[TORCH_LIB_PYTHON].load_bias;
-	fill_tls(tp, l, cfg);
+	cfg->seq_tls_offset = l->seq_tls_disp;
+	if (!read_tls(tp, TORCH_LIB_CPU, l->seq_tls_got, &cfg->seq_tls_module, &cfg->seq_tls_offset))
+		cfg->seq_tls_offset = 0;
+	fill_tensor(tp, l, &cfg->tensor);
 	if (l->scope_from_boxed)
 		fill_scope_op(tp, l, cfg);
 }

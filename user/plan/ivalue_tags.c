@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Numbers of the tags of IValue and Scalar, which shift between versions.
+ *
+ * IValue   c10::IValue::tagKind() (aten/src/ATen/core/ivalue.h) returns the tag's name; it is inline, and
+ *          every library has copies of it. A copy is a function that refers to the literal "GenericDict",
+ *          and run with each tag it hands that tag's name to std::string. Two copies must agree.
+ * Scalar   c10::Scalar::log() takes the logarithm: of a complex number by clog(), of an integer after a
+ *          conversion, of a double as it is. Negation throws for bool, the first tag behind complex
+ *          (c10/core/Scalar.h: HAS_d, HAS_i, [HAS_u,] HAS_z, HAS_b).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "plan/tensor_layout.h"
+
+#define TAG_NAME_MAX 32
+#define NAMES_MIN    16 /* so many tags every version has */
+#define REFS_MAX     256
+#define COPIES	     2
+
+static const struct tag_row {
+	const char *name;
+	uint16_t kind;
+} rows[] = {
+	{ "None", PTB_VAL_NONE },
+	{ "Tensor", PTB_VAL_TENSOR },
+	{ "Double", PTB_VAL_DOUBLE },
+	{ "ComplexDouble", PTB_VAL_COMPLEX },
+	{ "Int", PTB_VAL_INT },
+	{ "Bool", PTB_VAL_BOOL },
+	{ "Tuple", PTB_VAL_TUPLE },
+	{ "String", PTB_VAL_STRING },
+	{ "GenericList", PTB_VAL_LIST },
+	{ "Device", PTB_VAL_DEVICE },
+#define X(name, nr) { #name, PTB_VAL_OPAQUE | PTB_OPAQUE_##name << 8 },
+	PTB_OPAQUES(X)
+#undef X
+};
+
+/* 0: no such tag. The first row of a name counts. */
+static uint16_t kind_of(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!strcmp(rows[i].name, name))
+			return rows[i].kind;
+	return 0;
+}
+
+/* A name that nobody has heard of yet is still a tag: torch prints it as a word. */
+static bool is_word(const char *s)
+{
+	const char *p;
+
+	for (p = s; *p; p++)
+		if (!((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z')))
+			return false;
+	return p - s >= 3 && *s >= 'A' && *s <= 'Z';
+}
+
+/* ---- IValue ---- */
+
+struct tag_run {
+	uint32_t tag;
+	const char *name;
+};
+
+static uint64_t tag_word(void *arg, uint32_t obj, uint64_t off, uint32_t size)
+{
+	struct tag_run *t = arg;
+
+	(void)obj;
+	return off == 8 && size == 4 ? t->tag : 0;
+}
+
+static bool takes_name(void *arg, struct leaf_run *r, const char *callee)
+{
+	static const uint8_t args[] = { REG_RSI, REG_RDX, REG_RDI, REG_RCX };
+	struct tag_run *t = arg;
+	const char *text;
+	size_t i;
+
+	(void)callee;
+	for (i = 0; i < sizeof(args); i++) {
+		text = leaf_run__text(r, args[i], TAG_NAME_MAX);
+		if (text && is_word(text)) {
+			t->name = text;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Runs one copy with every tag. by_value: the tag itself is the second argument (gcc's .isra). */
+static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const char **names)
+{
+	struct tag_run t;
+	uint32_t i, k, n = 0;
+
+	r->mem = tag_word;
+	r->on_call = takes_name;
+	r->arg = &t;
+	for (i = 0; i < PTB_IVALUE_TAGS; i++) {
+		t = (struct tag_run){ .tag = i };
+		leaf_run__reset(r);
+		r->reg[REG_RDI] = LEAF_OBJ(0);
+		r->reg[REG_RSI] = by_value ? i : LEAF_OBJ(1);
+		names[i] = leaf_run__go(r, func) == LEAF_STOPPED ? t.name : NULL;
+		for (k = 0; k < i && names[i]; k++) /* every tag has its own name */
+			if (names[k] && !strcmp(names[k], names[i]))
+				return 0;
+		if (!names[i])
+			break;
+		n++;
+	}
+	for (; i < PTB_IVALUE_TAGS; i++)
+		names[i] = NULL;
+	r->on_call = NULL;
+	return n;
+}
+
+/* "InvalidTag(" is what tagKind() says of numbers that are none: it is no word, so the list ends. */
+static bool complete(const char **names, uint32_t n)
+{
+	static const char *const must[] = { "None", "Tensor", "Double", "Int", "Bool", "Tuple",
+					    "String", "GenericList", "Device" };
+	uint32_t i, k;
+
+	for (i = 0; i < sizeof(must) / sizeof(must[0]); i++) {
+		for (k = 0; k < n && strcmp(names[k], must[i]) != 0; k++)
+			;
+		if (k == n)
+			return false;
+	}
+	return n >= NAMES_MIN;
+}
+
+struct refs {
+	uint64_t texts[8];
+	uint32_t text_cnt;
+	uint64_t funcs[REFS_MAX];
+	uint32_t func_cnt;
+};
+
+static void find_texts(const struct lib_code *lc, struct refs *refs)
+{
+	static const char text[] = "GenericDict";
+	const uint8_t *base, *p;
+	uint64_t addr, len;
+	uint32_t i;
+	bool exec;
+
+	for (i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
+		if (exec)
+			continue;
+		base = elf_file__bytes(lc->ef, addr, len, NULL);
+		for (p = base; p && refs->text_cnt < 8; p++) {
+			p = memmem(p, len - (uint64_t)(p - base), text, sizeof(text));
+			if (!p)
+				break;
+			refs->texts[refs->text_cnt++] = addr + (uint64_t)(p - base);
+		}
+	}
+}
+
+static void add_ref(const struct lib_code *lc, struct refs *refs, uint64_t at)
+{
+	uint64_t start, end;
+
+	if (!elf_file__func_range(lc->ef, at, &start, &end) ||
+	    (refs->func_cnt && refs->funcs[refs->func_cnt - 1] == start))
+		return;
+	refs->funcs[refs->func_cnt++] = start;
+}
+
+/* Every `lea text(%rip),%reg`, by its bytes: REX.W 8d, mod 0, rm 5. */
+static void find_refs(const struct lib_code *lc, struct refs *refs)
+{
+	uint64_t avail, at;
+	const uint8_t *base = lc->src.text(lc->src.arg, lc->text_start, &avail), *p, *stop;
+	uint32_t i;
+	int32_t rel;
+
+	if (!base || avail < 16)
+		return;
+	stop = base + avail - 8;
+	for (p = base + 1; p < stop && (p = memchr(p, 0x8d, (size_t)(stop - p))); p++) {
+		if ((p[1] & 0xc7) != 0x05 || (p[-1] & 0xfb) != 0x48)
+			continue;
+		memcpy(&rel, p + 2, sizeof(rel));
+		at = lc->text_start + (uint64_t)(p - base);
+		for (i = 0; i < refs->text_cnt; i++)
+			if (at + 6 + (uint64_t)(int64_t)rel == refs->texts[i])
+				add_ref(lc, refs, at);
+		if (refs->func_cnt == REFS_MAX)
+			return;
+	}
+}
+
+static bool same_names(const char **a, const char **b, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (strcmp(a[i], b[i]) != 0)
+			return false;
+	return true;
+}
+
+static void try_copies(struct leaf_run *r, const struct refs *refs, struct ptb_tensor_cfg *cfg)
+{
+	const char *names[2][PTB_IVALUE_TAGS];
+	uint32_t i, n, got, first = 0, copies = 0;
+
+	for (i = 0; i < refs->func_cnt && copies < COPIES; i++) {
+		const char **to = names[copies ? 1 : 0];
+
+		n = run_copy(r, refs->funcs[i], false, to);
+		if (n < NAMES_MIN)
+			n = run_copy(r, refs->funcs[i], true, to);
+		if (!n || !complete(to, n))
+			continue;
+		if (copies && (n != first || !same_names(names[0], names[1], n)))
+			return;
+		first = n;
+		copies++;
+	}
+	if (!copies) /* one is enough where the compiler made only one */
+		return;
+	for (got = 0; got < first; got++) {
+		cfg->ivalue_kind[got] = kind_of(names[0][got]);
+		if (!cfg->ivalue_kind[got])
+			cfg->ivalue_kind[got] = PTB_VAL_OPAQUE | PTB_OPAQUE_Other << 8;
+	}
+}
+
+int ivalue_tags__learn(struct plan_build *b, struct leaf_run *r)
+{
+	struct refs *refs = calloc(1, sizeof(*refs));
+
+	if (!refs)
+		return -ENOMEM;
+	find_texts(b->lc, refs);
+	if (refs->text_cnt)
+		find_refs(b->lc, refs);
+	try_copies(r, refs, &b->plan->layout.tensor);
+	free(refs);
+	return 0;
+}
+
+/* ---- Scalar ---- */
+
+enum scalar_class { SCALAR_NONE, SCALAR_DOUBLE, SCALAR_INT, SCALAR_COMPLEX };
+
+struct scalar_run {
+	uint32_t tag;
+	enum scalar_class class;
+};
+
+static uint64_t scalar_word(void *arg, uint32_t obj, uint64_t off, uint32_t size)
+{
+	struct scalar_run *s = arg;
+
+	(void)obj;
+	return !off && size == 4 ? s->tag : 0;
+}
+
+static bool takes_log(void *arg, struct leaf_run *r, const char *callee)
+{
+	struct scalar_run *s = arg;
+
+	if (!strncmp(callee, "clog", 4))
+		s->class = SCALAR_COMPLEX;
+	else if (!strcmp(callee, "log") || !strncmp(callee, "log@", 4))
+		s->class = r->int_to_double ? SCALAR_INT : SCALAR_DOUBLE;
+	else
+		return false;
+	return true;
+}
+
+static enum scalar_class log_class(struct leaf_run *r, uint64_t func, uint32_t tag)
+{
+	struct scalar_run s = { .tag = tag };
+
+	r->arg = &s;
+	r->on_call = takes_log;
+	leaf_run__reset(r);
+	r->reg[REG_RDI] = LEAF_OBJ(0);
+	r->reg[REG_RSI] = LEAF_OBJ(1);
+	leaf_run__go(r, func);
+	r->on_call = NULL;
+	return s.class;
+}
+
+static bool can_negate(struct leaf_run *r, uint64_t func, uint32_t tag)
+{
+	struct scalar_run s = { .tag = tag };
+
+	r->arg = &s;
+	leaf_run__reset(r);
+	r->reg[REG_RDI] = LEAF_OBJ(0);
+	r->reg[REG_RSI] = LEAF_OBJ(1);
+	return leaf_run__go(r, func) == LEAF_RETURNED;
+}
+
+#define SCALAR_TAGS 8
+
+void scalar_tags__learn(struct leaf_run *r, struct plan_layout *l)
+{
+	uint64_t log = lib_code__function(r->lc, "_ZNK3c106Scalar3logEv");
+	uint64_t neg = lib_code__function(r->lc, "_ZNK3c106ScalarngEv");
+	uint8_t first[SCALAR_COMPLEX + 1] = { 0xff, 0xff, 0xff, 0xff };
+	uint32_t tag, class;
+
+	r->mem = scalar_word;
+	for (tag = 0; log && neg && tag < SCALAR_TAGS; tag++) {
+		class = log_class(r, log, tag);
+		if (first[class] == 0xff)
+			first[class] = (uint8_t)tag;
+	}
+	if (first[SCALAR_DOUBLE] == 0xff || first[SCALAR_INT] == 0xff || first[SCALAR_COMPLEX] == 0xff)
+		return;
+	tag = first[SCALAR_COMPLEX] + 1u;
+	if (!can_negate(r, neg, first[SCALAR_DOUBLE]) || !can_negate(r, neg, first[SCALAR_INT]) ||
+	    !can_negate(r, neg, first[SCALAR_COMPLEX]) || can_negate(r, neg, tag))
+		return;
+	l->tensor.scalar_double = first[SCALAR_DOUBLE];
+	l->tensor.scalar_int = first[SCALAR_INT];
+	l->tensor.scalar_complex = first[SCALAR_COMPLEX];
+	l->tensor.scalar_bool = (uint8_t)tag;
+}

@@ -6,5 +6,8 @@ const struct export_format export_formats[] = {
 	{ .name = "chrome",
 	  .summary = "Chrome trace as torch.profiler writes it (Perfetto, HTA, TensorBoard)",
 	  .suffix = ".pt.trace.json.gz" },
+	{ .name = "et",
+	  .summary = "Execution Trace as torch's ExecutionTraceObserver writes it (Chakra, et_replay, HTA)",
+	  .suffix = ".et.json" },
 };
 const size_t export_format_cnt = sizeof(export_formats) / sizeof(export_formats[0]);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The pieces of the Execution Trace writer; private to exec_trace.c and et_*.c. */
+#ifndef EXPORT_ET_PRIV_H
+#define EXPORT_ET_PRIV_H
+
+#include "base/hashmap.h"
+#include "base/jsonw.h"
+#include "export/arg_text.h"
+#include "export/exporter.h"
+
+/* Numbers of nodes and objects; see the head of exec_trace.c. */
+enum et_object { ET_TENSOR, ET_STORAGE, ET_THREAD };
+
+struct et_ids {
+	struct hashmap map; /* (address or tid, enum et_object) -> id */
+	uint64_t next;      /* odd */
+	uint64_t cnt[3];    /* by enum et_object */
+	int err;
+};
+
+#define ET_ROOT 1
+#define ET_FIRST_OBJECT 3
+
+static inline uint64_t et_id__slice(uint64_t slice)
+{
+	return 2 * slice + 2;
+}
+
+/* Id of the object, a new one when first seen; 0 when memory is out (ids->err). */
+uint64_t et_id__object(struct et_ids *ids, uint64_t key, enum et_object what);
+
+/* What of the values is missing. */
+struct et_missing {
+	uint64_t unknown, cut;
+};
+
+/* et_values.c: the object {"values", "shapes", "types", "strides"} of one side of a node. */
+void et_values__write(struct jsonw *w, const struct slice_values *sv, const struct session_keys *keys,
+		      struct et_ids *ids, struct et_missing *missing);
+
+#endif /* EXPORT_ET_PRIV_H */

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The Execution Trace that torch's ExecutionTraceObserver writes (schema 1.1.1-chakra.0.0.4, pytorch
+ * torch/csrc/profiler/standalone/execution_trace_observer.cpp), of one process, in one streaming pass.
+ * Owns the document and its nodes; must not interpret values.
+ *
+ * Nodes are written when their slices close, children before parents as torch does, so a node names its
+ * parent before that is written. All ids are therefore known beforehand or need no order:
+ *	1			the process, the root, written last
+ *	2 * slice id + 2	slices; even, and ascending in order of start, which readers sort by
+ *	3, 5, 7, ...		threads, tensors and storages, in order of first appearance
+ * A slice is a node whether or not it has ended (those are the slices of the Chrome trace, and the two
+ * files are joined by rf_id), so every parent exists. A tensor is its TensorImpl's address and a storage
+ * its data's, as for torch; both share addresses with those that were there before.
+ */
+#define LOG_DOMAIN "exec_trace"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "export/et_priv.h"
+#include "export/facts.h"
+#include "export/out_file.h"
+
+#define TEXT_BUF_SZ (256 * 1024)
+#define SCHEMA "1.1.1-chakra.0.0.4"
+#define SCOPE_USER 7 /* at::RecordScope::USER_SCOPE */
+
+struct exec_trace {
+	const struct session *s;
+	const struct session_info *info;
+	struct out_file *of;
+	struct jsonw w;
+	char *path;
+	uint32_t tgid;
+	struct et_ids ids;
+	struct et_missing missing;
+	uint32_t last_tid;    /* the thread of the last slice, its id and number: runs of one thread are long */
+	uint64_t last_thread, last_nr;
+	struct hashmap thread_nr; /* tid -> logical id, 1, 2, ... by first appearance */
+	uint64_t nodes, no_inputs, no_outputs;
+};
+
+/* ---- nodes ---- */
+
+#define attr_head(w, name, type) \
+	(jsonw__begin_obj(w), JSONW_KEY(w, "name"), jsonw__raw(w, "\"" name "\""), JSONW_KEY(w, "type"), \
+	 jsonw__raw(w, "\"" type "\""), JSONW_KEY(w, "value"))
+#define attr_u64(w, name, v) (attr_head(w, name, "uint64"), jsonw__u64(w, v), jsonw__end_obj(w))
+#define attr_i64(w, name, v) (attr_head(w, name, "int64"), jsonw__i64(w, v), jsonw__end_obj(w))
+#define attr_str(w, name, v) (attr_head(w, name, "string"), jsonw__str(w, v), jsonw__end_obj(w))
+
+struct node_attrs {
+	uint64_t rf_id, fw_parent, scope, tid, fw_tid;
+	int64_t seq;
+	const char *schema;
+};
+
+/* Of compiled kernels torch knows backend and file from the call's keyword inputs; from outside they
+ * cannot be read. */
+static void put_attrs(struct jsonw *w, const struct node_attrs *a)
+{
+	JSONW_KEY(w, "attrs");
+	jsonw__begin_arr(w);
+	attr_u64(w, "rf_id", a->rf_id);
+	attr_u64(w, "fw_parent", a->fw_parent);
+	attr_i64(w, "seq_id", a->seq);
+	attr_u64(w, "scope", a->scope);
+	attr_u64(w, "tid", a->tid);
+	attr_u64(w, "fw_tid", a->fw_tid);
+	attr_str(w, "op_schema", a->schema);
+	attr_str(w, "kernel_backend", "");
+	attr_str(w, "kernel_file", "");
+}
+
+static void put_head(struct jsonw *w, uint64_t id, const char *name, uint64_t parent)
+{
+	jsonw__break(w);
+	jsonw__begin_obj(w);
+	JSONW_KEY(w, "id");
+	jsonw__u64(w, id);
+	JSONW_KEY(w, "name");
+	jsonw__str(w, name);
+	JSONW_KEY(w, "ctrl_deps");
+	jsonw__u64(w, parent);
+}
+
+/* The root and the threads: labels without values. */
+static void put_label(struct exec_trace *et, uint64_t id, const char *name, uint64_t tid)
+{
+	static const struct session_keys no_keys;
+	const struct node_attrs attrs = { .scope = SCOPE_USER, .seq = -1, .tid = tid, .schema = "" };
+	const struct slice_values none = { .flags = 0 };
+
+	put_head(&et->w, id, name, ET_ROOT);
+	JSONW_KEY(&et->w, "inputs");
+	et_values__write(&et->w, &none, &no_keys, &et->ids, &et->missing);
+	JSONW_KEY(&et->w, "outputs");
+	et_values__write(&et->w, &none, &no_keys, &et->ids, &et->missing);
+	put_attrs(&et->w, &attrs);
+	jsonw__end_arr(&et->w);
+	jsonw__end_obj(&et->w);
+	et->nodes++;
+}
+
+/* The thread's node is written before its first: sets last_*. */
+static int enter_thread(struct exec_trace *et, uint32_t tid)
+{
+	uint64_t *nr;
+	bool first;
+
+	if (et->last_nr && et->last_tid == tid)
+		return 0;
+	nr = hashmap__get(&et->thread_nr, tid, 0);
+	first = !nr;
+	if (first && hashmap__put(&et->thread_nr, tid, 0, et->thread_nr.live + 1))
+		return -ENOMEM;
+	et->last_tid = tid;
+	et->last_nr = first ? et->thread_nr.live : *nr;
+	et->last_thread = et_id__object(&et->ids, tid, ET_THREAD);
+	if (et->ids.err)
+		return et->ids.err;
+	if (first)
+		put_label(et, et->last_thread, "[pytorch|profiler|execution_trace|thread]", et->last_nr);
+	return 0;
+}
+
+/* ---- what a node lacks ---- */
+
+#define LACKS_INPUTS 0x01   /* none were recorded, though there may be some */
+#define LACKS_OUTPUTS 0x02
+#define UNKNOWN_VALUES 0x04
+#define CUT_VALUES 0x08
+
+static const struct {
+	uint32_t lack, flag; /* of these, one */
+	const char *text;
+} notes[] = {
+	{ LACKS_INPUTS, 0, "no_inputs" },
+	{ LACKS_OUTPUTS, 0, "no_outputs" },
+	{ UNKNOWN_VALUES, 0, "unknown_values" },
+	{ CUT_VALUES, 0, "cut_values" },
+	{ 0, SLICE_OPEN_AT_BEGIN, "open_at_attach" },
+	{ 0, SLICE_UNFINISHED, "unfinished" },
+	{ 0, SLICE_UNWOUND, "unwound" },
+	{ 0, SLICE_END_LOST, "end_lost" },
+	{ 0, SLICE_THREAD_EXIT, "thread_exit" },
+	{ 0, SLICE_NAME_CUT, "name_cut" },
+	{ 0, SLICE_DERIVED, "derived" },
+};
+
+/* One more attribute, where there is something to say: readers of torch's traces pass over it. */
+static void put_note(struct jsonw *w, const struct slice *sl, uint32_t lacks)
+{
+	bool open = false;
+	size_t i;
+
+	for (i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		if (!(lacks & notes[i].lack) && !(sl->flags & notes[i].flag))
+			continue;
+		if (!open) {
+			attr_head(w, "ptbpf.note", "string");
+			jsonw__str_begin(w);
+		} else {
+			jsonw__str_put(w, ",", 1);
+		}
+		open = true;
+		jsonw__str_put(w, notes[i].text, strlen(notes[i].text));
+	}
+	if (open) {
+		jsonw__str_end(w);
+		jsonw__end_obj(w);
+	}
+}
+
+static bool is_operator(const struct slice *sl)
+{
+	return sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED;
+}
+
+/* Only operators always have inputs and results that were to be read; annotations may have arguments, and
+ * evaluate_function has none. */
+static uint32_t what_lacks(const struct slice *sl)
+{
+	bool takes = is_operator(sl) || sl->kind == PTB_FUNC_NODE_CALL || sl->kind == PTB_FUNC_PYFUNC ||
+		     sl->kind == PTB_FUNC_SCRIPT;
+	bool gives = is_operator(sl) && !(sl->flags & (SLICE_UNFINISHED | SLICE_UNWOUND));
+
+	return (takes && !(sl->in.flags & VALUES_PRESENT) ? LACKS_INPUTS : 0) |
+	       (gives && !(sl->out.flags & VALUES_PRESENT) ? LACKS_OUTPUTS : 0);
+}
+
+/* ---- slices ---- */
+
+static struct node_attrs slice_attrs(const struct exec_trace *et, const struct slice *sl)
+{
+	/* evaluate_function has no number of its own: kineto lends it that of the function within */
+	bool lent = sl->kind == PTB_FUNC_NODE;
+
+	return (struct node_attrs){
+		.rf_id = sl->id,
+		.fw_parent = sl->fw_parent && !lent ? et_id__slice(sl->fw_parent) : 0,
+		.scope = sl->scope,
+		.tid = et->last_nr,
+		.fw_tid = lent ? 0 : sl->fwd_thread,
+		.seq = lent ? -1 : sl->seq,
+		.schema = sl->schema ? sl->schema : "",
+	};
+}
+
+static void put_slice(struct exec_trace *et, const struct slice *sl)
+{
+	const struct node_attrs attrs = slice_attrs(et, sl);
+	struct et_missing missing = { 0 };
+	uint32_t lacks = what_lacks(sl);
+	struct jsonw *w = &et->w;
+
+	put_head(w, et_id__slice(sl->id), sl->name,
+		 sl->parent ? et_id__slice(sl->parent) : et->last_thread);
+	JSONW_KEY(w, "inputs");
+	et_values__write(w, &sl->in, sl->keys, &et->ids, &missing);
+	JSONW_KEY(w, "outputs");
+	et_values__write(w, &sl->out, sl->keys, &et->ids, &missing);
+	put_attrs(w, &attrs);
+	/* what torch writes when a collective's own attributes cannot be had */
+	if (!strcmp(sl->name, "record_param_comms"))
+		attr_str(w, "debug", "missing comms info");
+	lacks |= (missing.unknown ? UNKNOWN_VALUES : 0) | (missing.cut ? CUT_VALUES : 0);
+	put_note(w, sl, lacks);
+	jsonw__end_arr(w);
+	jsonw__end_obj(w);
+	et->nodes++;
+	et->no_inputs += !!(lacks & LACKS_INPUTS);
+	et->no_outputs += !!(lacks & LACKS_OUTPUTS);
+	et->missing.unknown += missing.unknown;
+	et->missing.cut += missing.cut;
+}
+
+static int on_slice(void *arg, const struct slice *sl)
+{
+	struct exec_trace *et = arg;
+	int err;
+
+	if (sl->tgid != et->tgid)
+		return 0;
+	err = enter_thread(et, sl->tid);
+	if (!err) {
+		put_slice(et, sl);
+		err = et->ids.err;
+	}
+	if (err) {
+		pr_error("cannot write '%s': %s", et->path, errstr(err));
+		return err;
+	}
+	return et->w.err;
+}
+
+struct session_sink exec_trace__sink(struct exec_trace *et)
+{
+	return (struct session_sink){ .arg = et, .slice = on_slice };
+}
+
+/* ---- document ---- */
+
+static void put_u64(struct jsonw *w, const char *key, uint64_t v)
+{
+	jsonw__key(w, key);
+	jsonw__u64(w, v);
+}
+
+static void put_start(struct exec_trace *et)
+{
+	const struct session_info *info = et->info;
+	time_t unix_s = (time_t)(((int64_t)info->begin_ns + info->mono_to_unix_ns) / 1000000000);
+	char text[64] = "";
+	struct tm tm;
+
+	if (localtime_r(&unix_s, &tm))
+		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
+	jsonw__begin_obj(&et->w);
+	jsonw__break(&et->w);
+	JSONW_KEY(&et->w, "schema");
+	jsonw__str(&et->w, SCHEMA);
+	put_u64(&et->w, "pid", et->tgid);
+	jsonw__key(&et->w, "time");
+	jsonw__str(&et->w, text);
+	put_u64(&et->w, "start_ts", info->begin_ns / 1000000);
+	jsonw__break(&et->w);
+	JSONW_KEY(&et->w, "ptbpf");
+	jsonw__begin_obj(&et->w);
+	facts__write(&et->w, et->s, PTBPF_VERSION);
+	jsonw__end_obj(&et->w);
+	jsonw__break(&et->w);
+	JSONW_KEY(&et->w, "nodes");
+	jsonw__begin_arr(&et->w);
+}
+
+/* What this file holds and lacks, beside what the whole capture does. */
+static void put_account(struct exec_trace *et)
+{
+	struct jsonw *w = &et->w;
+
+	jsonw__break(w);
+	JSONW_KEY(w, "ptbpf_nodes");
+	jsonw__begin_obj(w);
+	put_u64(w, "nodes", et->nodes);
+	put_u64(w, "threads", et->ids.cnt[ET_THREAD]);
+	put_u64(w, "tensors", et->ids.cnt[ET_TENSOR]);
+	put_u64(w, "storages", et->ids.cnt[ET_STORAGE]);
+	put_u64(w, "no_inputs", et->no_inputs);
+	put_u64(w, "no_outputs", et->no_outputs);
+	put_u64(w, "unknown_values", et->missing.unknown);
+	put_u64(w, "cut_values", et->missing.cut);
+	put_u64(w, "other_processes", et->info->process_cnt ? et->info->process_cnt - 1 : 0);
+	jsonw__end_obj(w);
+}
+
+/* Whose trace it is; 0 or negative errno, logged. */
+static int choose_process(struct exec_trace *et, uint32_t tgid)
+{
+	const struct session_info *info = et->info;
+	uint32_t i = 0;
+
+	if (!info->has_results) {
+		pr_error("cannot write '%s': the capture has no results and identities of tensors, of which "
+			 "an Execution Trace is made; record with --execution-trace", et->path);
+		return -ENODATA;
+	}
+	while (tgid && i < info->process_cnt && info->processes[i].tgid != tgid)
+		i++;
+	if (tgid && i == info->process_cnt) {
+		pr_error("cannot write '%s': the capture has no process %u", et->path, tgid);
+		return -ESRCH;
+	}
+	et->tgid = i < info->process_cnt ? info->processes[i].tgid : 0;
+	if (info->process_cnt > 1 && !tgid)
+		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects", et->path,
+			et->tgid, info->process_cnt - 1);
+	return 0;
+}
+
+int exec_trace__open(const char *path, const struct session *s, const struct et_opts *opts,
+		     struct exec_trace **out)
+{
+	struct exec_trace *et = calloc(1, sizeof(*et));
+	int err = -ENOMEM;
+
+	if (!et)
+		goto fail;
+	et->s = s;
+	et->info = session__info(s);
+	et->ids.next = ET_FIRST_OBJECT;
+	et->path = strdup(path);
+	if (!et->path)
+		goto fail;
+	err = choose_process(et, opts->tgid);
+	if (!err)
+		err = out_file__open(path, &et->of);
+	if (err) {
+		exec_trace__free(et);
+		return err; /* logged where the reason is known */
+	}
+	err = jsonw__init(&et->w, out_file__write, et->of, TEXT_BUF_SZ);
+	if (err)
+		goto fail;
+	put_start(et);
+	if (et->w.err) {
+		err = et->w.err;
+		exec_trace__free(et);
+		return err;
+	}
+	*out = et;
+	return 0;
+fail:
+	pr_error("cannot write '%s': %s", path, errstr(err));
+	exec_trace__free(et);
+	return err;
+}
+
+int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals)
+{
+	struct jsonw *w = &et->w;
+	int err;
+
+	put_label(et, ET_ROOT, "[pytorch|profiler|execution_trace|process]", 0);
+	jsonw__newline(w);
+	jsonw__end_arr(w);
+	jsonw__break(w);
+	put_u64(w, "finish_ts", et->info->end_ns / 1000000);
+	put_account(et);
+	jsonw__break(w);
+	JSONW_KEY(w, "ptbpf_totals");
+	jsonw__begin_obj(w);
+	facts__write_totals(w, et->info, totals);
+	jsonw__end_obj(w);
+	jsonw__newline(w);
+	jsonw__end_obj(w);
+	jsonw__newline(w);
+	err = jsonw__flush(w);
+	if (!err)
+		err = out_file__commit(et->of);
+	out_file__free(et->of);
+	et->of = NULL;
+	return err;
+}
+
+void exec_trace__free(struct exec_trace *et)
+{
+	if (!et)
+		return;
+	out_file__free(et->of);
+	jsonw__free(&et->w);
+	hashmap__clear(&et->ids.map);
+	hashmap__clear(&et->thread_nr);
+	free(et->path);
+	free(et);
+}

@@ -99,9 +99,10 @@ def load_validator(name):
 def shape(v):
     """What a schema can see of an event: keys, types, sign; texts only where they tell kinds apart."""
     if isinstance(v, dict):
-        return tuple((k, v[k] if k in ("ph", "cat", "s", "bp") else shape(v[k])) for k in v)
+        return tuple((k, v[k] if k in ("ph", "cat", "s", "bp") else
+                      frozenset(map(str, v[k])) if k == "Input type" else shape(v[k])) for k in v)
     if isinstance(v, list):
-        return tuple(shape(x) for x in v)
+        return frozenset(shape(x) for x in v)
     if isinstance(v, bool) or v is None:
         return v
     if isinstance(v, (int, decimal.Decimal)):
@@ -192,6 +193,45 @@ def check_ids(threads, findings, torch):
     for a, b in zip(ordered, ordered[1:]):
         if b.begin < a.begin and not torch:
             findings.add("ids", f"not in order of start: {a} before {b}")
+
+
+def depth(dims):
+    """1: numbers only, 2: lists of numbers only, 0: empty."""
+    return 0 if not dims else 2 if all(isinstance(d, list) for d in dims) else 1 if not any(
+        isinstance(d, list) for d in dims) else None
+
+
+def input_fault(kind, value, dims, strides, unknown):
+    """What is wrong with one input, by its type; None: nothing."""
+    if kind == "TensorList":
+        good = value == "" and depth(dims) in (0, 2) and depth(strides) in (0, 2) and len(dims) in (0, len(strides))
+        return None if good else "a list of tensors has a shape and strides for each"
+    if kind in ("", "Scalar", "ScalarList"):
+        if dims or strides:
+            return "what is no tensor has no shape"
+        if kind == "":
+            return None if value == "" else "a value without a type"
+        if kind == "ScalarList":
+            return None if re.fullmatch(r"\[.*\]", value) else "a list is written in brackets"
+        return None if value or unknown else "a scalar has a value"
+    good = value == "" and depth(dims) in (0, 1) and depth(strides) in (0, 1) and len(strides) in (0, len(dims))
+    return None if good else "a tensor has sizes, and as many strides or none"
+
+
+def check_inputs(threads, findings):
+    """The four arrays speak of the same inputs."""
+    for s in (s for t in threads.values() for s in t):
+        args = s.event["args"]
+        if "Input type" not in args:
+            continue
+        rows = [args.get(k, []) for k in ("Input type", "Concrete Inputs", "Input Dims", "Input Strides")]
+        if len({len(r) for r in rows}) != 1:
+            findings.add("inputs", f"{[len(r) for r in rows]} of them: {s}")
+            continue
+        for i, row in enumerate(zip(*rows)):
+            fault = input_fault(*row, "ptbpf.args_unknown" in args)
+            if fault:
+                findings.add("inputs", f"{fault}: {row}, input {i} of {s}")
 
 
 def check_nesting(threads, findings, torch):
@@ -373,6 +413,7 @@ def check(path, args):
     threads = collect(doc["traceEvents"], findings)
     check_ids(threads, findings, args.torch)
     check_nesting(threads, findings, args.torch)
+    check_inputs(threads, findings)
     check_flows(doc["traceEvents"], threads, findings)
     check_frame(doc, threads, findings, args.torch)
     if not args.torch:

@@ -8,6 +8,7 @@
 
 #include "export/exporter.h"
 #include "fake_session.h"
+#include "value_words.h"
 
 #define STEPS 4
 #define T0 5000000000ULL
@@ -39,6 +40,24 @@ static struct slice with(struct slice sl, uint32_t tid, int64_t seq, uint64_t fw
 	return sl;
 }
 
+/* A tensor, a list of two, None, a scalar, a list of scalars. */
+static struct slice with_inputs(struct slice sl)
+{
+	static struct value_words words;
+	static const int64_t sizes[] = { 8, 32 };
+
+	words.cnt = 0;
+	vw__shape(&words, 2, sizes);
+	vw__list(&words, PTB_VAL_TENSORS, 2, 2);
+	vw__shape(&words, 1, sizes);
+	vw__shape(&words, 0, sizes);
+	vw__none(&words);
+	vw__double(&words, 0.5);
+	vw__ints(&words, 2, sizes);
+	sl.in = vw__values(&words);
+	return sl;
+}
+
 /* One step of 10 ms: linear > addmm forward, AddmmBackward0 on the autograd thread. */
 static int put_step(uint64_t nr)
 {
@@ -54,7 +73,7 @@ static int put_step(uint64_t nr)
 	step.name = name;
 	step.cat = SLICE_USER_ANNOTATION;
 	step.flags = SLICE_DERIVED;
-	err = put(with(fake_slice(id + 2, "aten::addmm", t + 1500, t + 900000), 100, seq, 0, 0));
+	err = put(with(with_inputs(fake_slice(id + 2, "aten::addmm", t + 1500, t + 900000)), 100, seq, 0, 0));
 	err = err ? err : put(with(fake_slice(id + 1, "aten::linear", t + 1000, t + 1000000), 100, -1, 0, 0));
 	err = err ? err : put(with(fake_slice(id + 4, "AddmmBackward0", t + 5000500, t + 5900001), 101, seq, 1, 0));
 	err = err ? err : put(with(fake_slice(id + 3, "autograd::engine::evaluate_function: AddmmBackward0",

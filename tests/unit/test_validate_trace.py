@@ -57,6 +57,19 @@ def lower_trace_id(d): d["trace_id"] = d["trace_id"].lower()
 def gpu_category(d): slices(d)[0]["cat"] = "kernel"
 def no_args(d): slices(d)[0]["args"] = {}
 def half_sequence(d): del slices(d, "aten::addmm")[0]["args"]["Fwd thread id"]
+def one_array_less(d): del slices(d, "aten::addmm")[0]["args"]["Input Dims"]
+def odd_type(d): slices(d, "aten::addmm")[0]["args"]["Input type"][0] = "float32"
+def text_dims(d): slices(d, "aten::addmm")[0]["args"]["Input Dims"][0] = "[8, 32]"
+def number_value(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][3] = 0.5
+def one_input_less(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"].pop()
+def stride_less(d): slices(d, "aten::addmm")[0]["args"]["Input Strides"][0].pop()
+def list_stride_less(d): slices(d, "aten::addmm")[0]["args"]["Input Strides"][1].pop()
+def flat_list(d): slices(d, "aten::addmm")[0]["args"]["Input Dims"][1] = [8, 32]
+def shape_of_none(d): slices(d, "aten::addmm")[0]["args"]["Input Dims"][2] = [1]
+def no_scalar(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][3] = ""
+def bare_list(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][4] = "8, 32"
+def value_of_tensor(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][0] = "1"
+def value_of_none(d): slices(d, "aten::addmm")[0]["args"]["Concrete Inputs"][2] = "None"
 def missing_counter(d): del d["ptbpf_totals"]["totals"]["unwound"]
 def odd_base(d): d["baseTimeNanoseconds"] += 1
 def two_ids(d): slices(d)[3]["args"].update({"External id": 12, "Record function id": 12, "Ev Idx": 11})
@@ -97,7 +110,10 @@ def rank_too_large(d): d["distributedInfo"]["rank"] = 1
 
 
 FALSE = [("schema", f) for f in (swap_phase, unknown_arg, unknown_key, text_number, text_id, lower_trace_id, gpu_category, no_args,
-                                 half_sequence, missing_counter, odd_base)]
+                                 half_sequence, missing_counter, odd_base, one_array_less, odd_type, text_dims,
+                                 number_value)]
+FALSE += [("inputs", f) for f in (one_input_less, stride_less, list_stride_less, flat_list, shape_of_none, no_scalar, bare_list,
+                                  value_of_tensor, value_of_none)]
 FALSE += [("ids", f) for f in (two_ids, other_rf_id, order_of_ids)]
 FALSE += [("nesting", f) for f in (overlap_by_1ns, no_duration)]
 FALSE += [("times", f) for f in (two_decimals, four_decimals)]

@@ -172,6 +172,13 @@ int layout__learn(struct plan_build *b)
 void layout__finish(struct plan_build *b)
 {
 	struct torch_plan *p = b->plan;
+	uint32_t i;
+
+	/* where the engine calls the node's function in line, its inputs are those of the engine */
+	p->layout.node_inputs_from_buffer = true;
+	for (i = 0; i < p->site_cnt; i++)
+		if (p->sites[i].prog == PTB_PROG_NODE_CALL)
+			p->layout.node_inputs_from_buffer = false;
 
 	/* Python's record_function calls the legacy operator on 1.13, and then its text is nowhere but
 	 * on the boxed stack. Where nobody calls that operator, looking for it costs nothing. */

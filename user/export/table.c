@@ -6,6 +6,7 @@
 #define LOG_DOMAIN "table"
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,12 +16,25 @@
 #define COLUMN_WIDTH 12
 #define NAME_WIDTH_MAX 55
 #define NAME_CUT (NAME_WIDTH_MAX - 3) /* a name this long or longer is cut here and ends in "..." */
-#define NAME_MARGIN 4
+#define SHAPES_WIDTH_MAX 80              /* shapes are cut there, without dots */
+#define TEXT_MARGIN 4
 #define CELL_MAX 64
 
 static const char *const headers[] = { "Self CPU %",   "Self CPU",     "CPU total %",
 				       "CPU total",    "CPU time avg", "# of Calls" };
 #define COLUMN_CNT (sizeof(headers) / sizeof(headers[0]))
+
+static const char *const flops_headers[] = { "Total FLOPs",  "Total KFLOPs", "Total MFLOPs",
+					     "Total GFLOPs", "Total TFLOPs", "Total PFLOPs" };
+#define FLOPS_UNITS (sizeof(flops_headers) / sizeof(flops_headers[0]))
+
+/* The columns whose presence or width depends on the rows. */
+struct layout {
+	size_t name_width;
+	size_t shapes_width; /* 0: no such column */
+	int flops_unit;      /* index of the header, -1: no such column */
+	double flops_scale;
+};
 
 /* Bytes of the character at p: a whole UTF-8 sequence, or one byte where there is none. */
 static size_t char_len(const char *p)
@@ -105,22 +119,40 @@ static void print_dashes(FILE *out, size_t n)
 	fputs("  ", out);
 }
 
-static void print_separator(FILE *out, size_t name_width)
+static void print_separator(FILE *out, const struct layout *l)
 {
 	size_t i;
 
-	print_dashes(out, name_width);
+	print_dashes(out, l->name_width);
 	for (i = 0; i < COLUMN_CNT; i++)
+		print_dashes(out, COLUMN_WIDTH);
+	if (l->shapes_width)
+		print_dashes(out, l->shapes_width);
+	if (l->flops_unit >= 0)
 		print_dashes(out, COLUMN_WIDTH);
 	fputc('\n', out);
 }
 
-static void print_row(FILE *out, const struct ka_row *r, size_t name_width, double sum)
+static void print_headers(FILE *out, const struct layout *l)
+{
+	size_t i;
+
+	print_name(out, "Name", l->name_width);
+	for (i = 0; i < COLUMN_CNT; i++)
+		print_cell(out, headers[i]);
+	if (l->shapes_width)
+		fprintf(out, "%*s  ", (int)l->shapes_width, "Input Shapes");
+	if (l->flops_unit >= 0)
+		print_cell(out, flops_headers[l->flops_unit]);
+	fputc('\n', out);
+}
+
+static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, double sum)
 {
 	double self = table_rows__us(r->self_cpu_ns), total = table_rows__us(r->cpu_total_ns);
 	char cell[CELL_MAX];
 
-	print_name(out, r->key, name_width);
+	print_name(out, r->key, l->name_width);
 	format_share(cell, self, sum);
 	print_cell(out, cell);
 	format_time(cell, self);
@@ -133,21 +165,60 @@ static void print_row(FILE *out, const struct ka_row *r, size_t name_width, doub
 	print_cell(out, cell);
 	snprintf(cell, sizeof(cell), "%" PRIu64, r->count);
 	print_cell(out, cell);
+	if (l->shapes_width)
+		fprintf(out, "%*.*s  ", (int)l->shapes_width, (int)l->shapes_width, r->shapes);
+	if (l->flops_unit >= 0) {
+		snprintf(cell, sizeof(cell), "%8.3f", (double)r->flops * l->flops_scale);
+		print_cell(out, r->flops ? cell : "--");
+	}
 	fputc('\n', out);
 }
 
-static size_t name_column(const struct ka_row *rows, uint32_t cnt)
+static size_t text_column(size_t longest, size_t max)
 {
-	size_t longest = 0;
+	return longest + TEXT_MARGIN < max ? longest + TEXT_MARGIN : max;
+}
+
+/* The column is there when any row has shapes, or may have: "[]" is none. */
+static bool has_shapes(const struct ka_row *r)
+{
+	return r->shapes && r->shapes[0] && strcmp(r->shapes, "[]") != 0;
+}
+
+/* The unit fits the smallest number: auto_scale_flops(). */
+static void choose_flops(struct layout *l, uint64_t smallest)
+{
+	double unit = log10((double)smallest) / 3;
+
+	if (unit > (double)(FLOPS_UNITS - 1))
+		unit = (double)(FLOPS_UNITS - 1);
+	l->flops_unit = (int)floor(unit);
+	l->flops_scale = pow(10, floor(unit) * -3.0);
+}
+
+static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt)
+{
+	struct layout l = { .flops_unit = -1 };
+	size_t name = 0, shapes = 0, n;
+	bool any_shapes = false;
+	uint64_t flops = 0;
 	uint32_t i;
 
 	for (i = 0; i < cnt; i++) {
-		size_t n = char_cnt(rows[i].key);
-
-		if (n > longest)
-			longest = n;
+		n = char_cnt(rows[i].key);
+		name = n > name ? n : name;
+		n = rows[i].shapes ? strlen(rows[i].shapes) : 0;
+		shapes = n > shapes ? n : shapes;
+		any_shapes |= has_shapes(&rows[i]);
+		if (rows[i].flops && (!flops || rows[i].flops < flops))
+			flops = rows[i].flops;
 	}
-	return longest + NAME_MARGIN < NAME_WIDTH_MAX ? longest + NAME_MARGIN : NAME_WIDTH_MAX;
+	l.name_width = text_column(name, NAME_WIDTH_MAX);
+	if (any_shapes)
+		l.shapes_width = text_column(shapes, SHAPES_WIDTH_MAX);
+	if (flops)
+		choose_flops(&l, flops);
+	return l;
 }
 
 /* What a stream says about itself after the last byte. */
@@ -165,10 +236,10 @@ static int stream_error(FILE *out, const char *what)
 
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out)
 {
-	size_t name_width = name_column(rows, cnt), i;
+	struct layout l = choose_layout(rows, cnt);
 	const struct ka_row **list;
 	char cell[CELL_MAX];
-	uint32_t shown = table_rows__shown(cnt, opts);
+	uint32_t shown = table_rows__shown(cnt, opts), i;
 	double sum;
 
 	if (!cnt)
@@ -179,15 +250,12 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 		return -ENOMEM;
 	}
 	sum = table_rows__self_sum(list, cnt);
-	print_separator(out, name_width);
-	print_name(out, "Name", name_width);
-	for (i = 0; i < COLUMN_CNT; i++)
-		print_cell(out, headers[i]);
-	fputc('\n', out);
-	print_separator(out, name_width);
+	print_separator(out, &l);
+	print_headers(out, &l);
+	print_separator(out, &l);
 	for (i = 0; i < shown; i++)
-		print_row(out, list[i], name_width, sum);
-	print_separator(out, name_width);
+		print_row(out, list[i], &l, sum);
+	print_separator(out, &l);
 	format_time(cell, sum);
 	fprintf(out, "Self CPU time total: %s\n", cell);
 	free(list);

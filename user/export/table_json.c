@@ -35,7 +35,8 @@ static void put_share(struct jsonw *w, const char *key, double us, double sum)
 		jsonw__null(w);
 }
 
-static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint64_t begin_ns)
+static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint64_t begin_ns,
+		      bool with_flops)
 {
 	jsonw__break(w);
 	jsonw__begin_obj(w);
@@ -51,6 +52,12 @@ static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint6
 	jsonw__key(w, "cpu_avg_ns");
 	jsonw__double(w, r->count ? (double)r->cpu_total_ns / (double)r->count : 0.0);
 	put_u64(w, "first_begin_ns", r->first_begin_ns > begin_ns ? r->first_begin_ns - begin_ns : 0);
+	if (r->shapes && r->shapes[0]) {
+		jsonw__key(w, "input_shapes");
+		jsonw__str(w, r->shapes);
+	}
+	if (with_flops)
+		put_u64(w, "flops", r->flops);
 	jsonw__end_obj(w);
 }
 
@@ -61,12 +68,15 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	const struct session_info *info = session__info(s);
 	uint32_t shown = table_rows__shown(cnt, opts), i;
 	struct jsonw w = { 0 };
+	bool with_flops = false;
 	int err = list ? jsonw__init(&w, to_stream, out, 64 * 1024) : -ENOMEM;
 	double sum;
 
 	if (err)
 		goto done;
 	sum = table_rows__self_sum(list, cnt);
+	for (i = 0; i < cnt; i++)
+		with_flops |= list[i]->flops > 0;
 	jsonw__begin_obj(&w);
 	put_u64(&w, "schema_version", 1);
 	facts__write(&w, s, PTBPF_VERSION);
@@ -80,7 +90,7 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	jsonw__key(&w, "rows");
 	jsonw__begin_arr(&w);
 	for (i = 0; i < shown; i++)
-		write_row(&w, list[i], sum, info->begin_ns);
+		write_row(&w, list[i], sum, info->begin_ns, with_flops);
 	jsonw__end_arr(&w);
 	jsonw__end_obj(&w);
 	jsonw__newline(&w);

@@ -47,6 +47,11 @@ static int cmp_count(const struct ka_row *a, const struct ka_row *b)
 	return cmp_u64(a->count, b->count);
 }
 
+static int cmp_flops(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_u64(a->flops, b->flops);
+}
+
 static int cmp_key(const struct ka_row *a, const struct ka_row *b)
 {
 	return strcmp(a->key, b->key); /* bytes of UTF-8 sort as code points, as Python's str */
@@ -61,6 +66,7 @@ static const struct sort_key {
 	{ "cpu_time", cmp_avg },
 	{ "count", cmp_count },
 	{ "key", cmp_key },
+	{ "flops", cmp_flops },
 };
 
 #define SORT_KEY_CNT (sizeof(sort_keys) / sizeof(sort_keys[0]))
@@ -77,7 +83,7 @@ static const struct sort_key *find_key(const char *name)
 
 const char *table__sort_keys(void)
 {
-	return "self_cpu_time_total, cpu_time_total, cpu_time, count, key";
+	return "self_cpu_time_total, cpu_time_total, cpu_time, count, key, flops";
 }
 
 bool table__is_sort_key(const char *key)

@@ -97,9 +97,9 @@ static uint32_t fixed_part(const struct ptb_rec_hdr *h, uint32_t *text_len)
 static struct slice_values payload(const struct ptb_rec_hdr *h)
 {
 	struct slice_values sv = { 0 };
-	uint32_t text_len, at = fixed_part(h, &text_len);
+	uint32_t text_len, at = h->flags & PTB_F_ARGS ? fixed_part(h, &text_len) : 0;
 
-	if (!(h->flags & PTB_F_ARGS) || !at)
+	if (!at)
 		return sv;
 	at += (text_len + 7) & ~7U;
 	sv.words = (const uint64_t *)(const void *)((const char *)h + at);

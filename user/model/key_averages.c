@@ -6,7 +6,8 @@
  * is kept under the id of that slice, so a name that torch drops from its table, or an annotation that
  * ended on another thread (torch calls it async: no children, no self time), can hand its children on to
  * the slice around it. A slice whose only child has its own name swallows that child: the child's share
- * of the row is taken back, and the child's children become its own.
+ * of the row is taken back, and the child's children become its own. That goes by names: shapes only say
+ * which row a slice is added to.
  */
 #include "model/key_averages.h"
 
@@ -17,13 +18,14 @@
 #include "base/hashmap.h"
 #include "base/strtab.h"
 #include "base/vec.h"
+#include "model/input_shapes.h"
 
 char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status); /* libstdc++ */
 
 /* A closed child, as much as its parent needs to swallow it. */
 struct ka_child {
 	uint32_t row, key;
-	uint64_t dur_ns, self_ns, child_ns;
+	uint64_t dur_ns, self_ns, child_ns, flops;
 };
 
 /* The closed children of one open slice. */
@@ -41,14 +43,15 @@ struct ka_thread {
 
 struct row {
 	struct ka_row r;
-	uint32_t key; /* id in keys */
+	uint32_t key, shapes; /* ids in keys */
 };
 
 struct key_averages {
 	struct ka_opts opts;
 	struct strtab *keys;
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
-	struct hashmap row_by_key;  /* (key, is_annotation) -> index */
+	struct hashmap row_by_key;  /* (key, shapes << 1 | is_annotation) -> index */
+	struct shapes_text shapes;  /* of the slice in hand */
 	struct row *rows;
 	uint32_t row_cnt, row_cap;
 	struct ka_thread *threads;
@@ -84,6 +87,7 @@ void key_averages__free(struct key_averages *ka)
 	free(ka->threads);
 	free(ka->rows);
 	free(ka->sorted);
+	free(ka->shapes.text);
 	hashmap__clear(&ka->key_by_name);
 	hashmap__clear(&ka->row_by_key);
 	hashmap__clear(&ka->thread_by_id);
@@ -146,22 +150,41 @@ static int key_of(struct key_averages *ka, const char *name, uint32_t *key)
 	return hashmap__put(&ka->key_by_name, (uintptr_t)name, 0, *key);
 }
 
-static int row_of(struct key_averages *ka, uint32_t key, bool annotation, uint32_t *row)
+/* Shapes as an id in keys; 0 when rows are not grouped by them. */
+static int shapes_of(struct key_averages *ka, const struct slice *sl, uint32_t *shapes)
 {
-	const uint64_t *known = hashmap__get(&ka->row_by_key, key, annotation);
+	*shapes = 0;
+	if (!ka->opts.by_shape)
+		return 0;
+	if (input_shapes__text(sl, &ka->shapes))
+		return -ENOMEM;
+	*shapes = strtab__add(ka->keys, ka->shapes.text, ka->shapes.len);
+	return *shapes ? 0 : -ENOMEM;
+}
 
+static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
+{
+	bool annotation = sl->cat == SLICE_USER_ANNOTATION;
+	const uint64_t *known;
+	uint32_t shapes;
+	uint64_t k1;
+
+	if (shapes_of(ka, sl, &shapes))
+		return -ENOMEM;
+	k1 = (uint64_t)shapes << 1 | annotation;
+	known = hashmap__get(&ka->row_by_key, key, k1);
 	if (known) {
 		*row = (uint32_t)*known;
 		return 0;
 	}
 	if (vec_reserve((void **)&ka->rows, &ka->row_cap, (uint64_t)ka->row_cnt + 1,
 			sizeof(*ka->rows)) ||
-	    hashmap__put(&ka->row_by_key, key, annotation, ka->row_cnt))
+	    hashmap__put(&ka->row_by_key, key, k1, ka->row_cnt))
 		return -ENOMEM;
 	*row = ka->row_cnt++;
 	ka->rows[*row] = (struct row){ .key = key,
+				       .shapes = shapes,
 				       .r.is_annotation = annotation,
-				       .r.shapes = "",
 				       .r.first_begin_ns = UINT64_MAX };
 	return 0;
 }
@@ -222,11 +245,12 @@ static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_op
 
 /* ---- slices ---- */
 
-static void add_to_row(struct row *row, const struct slice *sl, uint64_t dur_ns, uint64_t self_ns)
+static void add_to_row(struct row *row, const struct slice *sl, const struct ka_child *c)
 {
 	row->r.count++;
-	row->r.cpu_total_ns += dur_ns;
-	row->r.self_cpu_ns += self_ns;
+	row->r.cpu_total_ns += c->dur_ns;
+	row->r.self_cpu_ns += c->self_ns;
+	row->r.flops += c->flops;
 	if (sl->begin_ns < row->r.first_begin_ns)
 		row->r.first_begin_ns = sl->begin_ns;
 }
@@ -248,10 +272,12 @@ static int on_slice(void *arg, const struct slice *sl)
 		return add_children(t, sl->parent, &kids);
 	self = (struct ka_open){ .ns = dur, .cnt = 1 };
 	self.last = (struct ka_child){ .key = key, .dur_ns = dur, .child_ns = kids.ns };
-	if (row_of(ka, key, sl->cat == SLICE_USER_ANNOTATION, &self.last.row))
+	if (row_of(ka, sl, key, &self.last.row))
 		return -ENOMEM;
+	if (ka->opts.with_flops)
+		self.last.flops = input_shapes__flops(sl);
 	if (sl->flags & SLICE_OTHER_THREAD_END) {
-		add_to_row(&ka->rows[self.last.row], sl, dur, 0);
+		add_to_row(&ka->rows[self.last.row], sl, &self.last);
 		return add_children(t, sl->parent, &kids);
 	}
 	only = &kids.last;
@@ -261,10 +287,11 @@ static int on_slice(void *arg, const struct slice *sl)
 		row->r.count--;
 		row->r.cpu_total_ns -= only->dur_ns;
 		row->r.self_cpu_ns -= only->self_ns;
+		row->r.flops -= only->flops;
 		self.last.child_ns = only->child_ns;
 	}
 	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
-	add_to_row(&ka->rows[self.last.row], sl, dur, self.last.self_ns);
+	add_to_row(&ka->rows[self.last.row], sl, &self.last);
 	return add_children(t, sl->parent, &self);
 }
 
@@ -295,6 +322,7 @@ const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt)
 		if (!ka->rows[i].r.count) /* all of them were swallowed */
 			continue;
 		ka->sorted[n] = ka->rows[i].r;
+		ka->sorted[n].shapes = strtab__text(ka->keys, ka->rows[i].shapes);
 		ka->sorted[n++].key = strtab__text(ka->keys, ka->rows[i].key);
 	}
 	qsort(ka->sorted, n, sizeof(*ka->sorted), cmp_first);

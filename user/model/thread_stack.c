@@ -84,7 +84,8 @@ static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const
 		m->err = -ENOMEM;
 		return NULL;
 	}
-	memmove(&t->stack[i + 1], &t->stack[i], (t->cnt - i) * sizeof(*t->stack));
+	if (i < t->cnt)
+		memmove(&t->stack[i + 1], &t->stack[i], (t->cnt - i) * sizeof(*t->stack));
 	t->stack[i] = *proto;
 	t->cnt++;
 	return &t->stack[i];
@@ -172,8 +173,9 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	struct entry e = t->stack[i];
 	struct entry *up;
 
-	memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i - 1) * sizeof(*t->stack));
 	t->cnt--;
+	if (i < t->cnt)
+		memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i) * sizeof(*t->stack));
 	if (e.hides_children)
 		t->hiding--;
 	if (e.annotation) {
@@ -197,7 +199,8 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	}
 	t->step_due |= e.is_step_end;
 	model__deliver(m, t, &e, end_ns);
-	args__free(m, e.args);
+	if (e.args)
+		args__free(m, e.args);
 	if (e.fwd_pos)
 		autograd__forward_done(t, &e);
 	if (e.kind == PTB_FUNC_NODE_CALL)
@@ -410,7 +413,8 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct 
 		return;
 	e = stack__frame_of(t, func);
 	if (e) {
-		args__exit(m, e, &r->h);
+		if (r->h.flags & PTB_F_ARGS)
+			args__exit(m, e, &r->h);
 		close_from(m, t, (uint32_t)(e - t->stack), r->h.ts_ns, CLOSE_MATCHED);
 		t->exit_func = func;
 		t->exit_sp = r->sp;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The text of a slice's input shapes; see input_shapes.h. A tensor is its sizes, everything else "[]",
+ * lists of tensors too. What was not recorded is "?", not "[]": torch would have known.
+ */
+#include "model/input_shapes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+#define ONE_MAX (PTB_DIMS_MAX * 24) /* an estimate; reserve() is exact about the rest */
+
+static int reserve(struct shapes_text *st, uint32_t more)
+{
+	return vec_reserve((void **)&st->text, &st->cap, (uint64_t)st->len + more + 1, 1);
+}
+
+static int put(struct shapes_text *st, const char *text)
+{
+	uint32_t n = (uint32_t)strlen(text);
+
+	if (reserve(st, n))
+		return -ENOMEM;
+	memcpy(st->text + st->len, text, n + 1);
+	st->len += n;
+	return 0;
+}
+
+static int put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim)
+{
+	uint32_t i;
+
+	if (reserve(st, ONE_MAX + ndim * 24))
+		return -ENOMEM;
+	st->text[st->len++] = '[';
+	for (i = 0; i < ndim; i++)
+		st->len += (uint32_t)snprintf(st->text + st->len, 24, "%s%lld", i ? ", " : "",
+					      (long long)sizes[i]);
+	st->text[st->len++] = ']';
+	st->text[st->len] = '\0';
+	return 0;
+}
+
+static int put_value(struct shapes_text *st, const struct value *v, const struct session_keys *keys)
+{
+	switch (v->kind) {
+	case PTB_VAL_UNKNOWN:
+		return put(st, "?");
+	case PTB_VAL_TENSOR:
+		if (v->flags & PTB_VAL_F_SYMBOLIC || v->keys & keys->nested)
+			return put(st, "[]");
+		if (v->flags & PTB_VAL_F_DIMS_CUT)
+			return put(st, "[...]");
+		return put_sizes(st, v->sizes, v->ndim);
+	default:
+		return put(st, "[]");
+	}
+}
+
+/* Does torch record the inputs of such a slice? */
+static bool has_inputs(const struct slice *sl)
+{
+	return sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED || sl->kind == PTB_FUNC_NODE_CALL;
+}
+
+int input_shapes__text(const struct slice *sl, struct shapes_text *st)
+{
+	struct value_iter it = values__begin(&sl->in);
+	const char *sep = "";
+	struct value v;
+
+	st->len = 0;
+	if (!(sl->in.flags & VALUES_PRESENT))
+		return put(st, has_inputs(sl) ? "?" : "[]");
+	if (put(st, "["))
+		return -ENOMEM;
+	while (values__next(&it, &v)) {
+		if (put(st, sep) || put_value(st, &v, sl->keys))
+			return -ENOMEM;
+		sep = ", ";
+	}
+	if (sl->in.flags & VALUES_CUT && (put(st, sep) || put(st, "...")))
+		return -ENOMEM;
+	return put(st, "]");
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Prints tables of given rows with ptbpf's own code, for a comparison with torch's. stdin: one JSON
- * object per line, {"sort_by": text or null, "row_limit": n, "rows": [[key, count, self_ns, total_ns]]};
- * stdout: each table, ended by a NUL byte.
+ * object per line, {"sort_by": text or null, "row_limit": n, "rows": [[key, count, self_ns, total_ns,
+ * input shapes, flops]]}, the last two may be missing; stdout: each table, ended by a NUL byte.
  */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -32,11 +32,14 @@ static int print_table(const cJSON *doc)
 	cJSON_ArrayForEach(item, list)
 	{
 		const char *key = cJSON_GetStringValue(cJSON_GetArrayItem(item, 0));
+		const char *shapes = cJSON_GetStringValue(cJSON_GetArrayItem(item, 4));
 
 		rows[i++] = (struct ka_row){ .key = key ? key : "",
 					     .count = (uint64_t)number_at(item, 1),
 					     .self_cpu_ns = (uint64_t)number_at(item, 2),
-					     .cpu_total_ns = (uint64_t)number_at(item, 3) };
+					     .cpu_total_ns = (uint64_t)number_at(item, 3),
+					     .shapes = shapes ? shapes : "",
+					     .flops = (uint64_t)number_at(item, 5) };
 	}
 	err = table__print(rows, cnt, &opts, stdout);
 	putchar('\0');

@@ -20,7 +20,7 @@ import re
 import subprocess
 import sys
 
-SORT_KEYS = (None, "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "key")
+SORT_KEYS = (None, "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "key", "flops")
 SKIP = 77
 
 
@@ -33,18 +33,19 @@ def ours(helper, jobs):
 
 
 def make_events(rows):
-    """Rows [key, count, self_ns, total_ns] as torch's own row objects."""
+    """Rows [key, count, self_ns, total_ns, shapes, flops] as torch's own row objects."""
     from torch.autograd import DeviceType
     from torch.autograd.profiler_util import EventList, FunctionEventAvg
     events = []
-    for key, count, self_ns, total_ns in rows:
+    for key, count, self_ns, total_ns, shapes, flops in rows:
         e = FunctionEventAvg()
         e.key, e.count, e.node_id = key, count, -1
         e.self_cpu_time_total, e.cpu_time_total = self_ns / 1000, total_ns / 1000
         e.is_user_annotation, e.device_type, e.use_device = False, DeviceType.CPU, None
-        e.input_shapes, e.overload_name, e.stack = "", "", []
+        e.input_shapes, e.overload_name, e.stack = json.loads(shapes) if shapes else "", "", []
+        e.flops = flops
         events.append(e)
-    return EventList(events, use_device=None)
+    return EventList(events, use_device=None, with_flops=True)
 
 
 def theirs(job):
@@ -63,25 +64,26 @@ def check(helper, jobs, what):
     print(f"ok {what}: {len(jobs)} tables, {sum(len(j['rows']) for j in jobs)} rows, byte for byte")
 
 
-def profile():
+def profile(by_shape):
     import torch
     from torch.profiler import ProfilerActivity, profile as profiler, record_function
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10))
     x, y = torch.randn(4, 3, 16, 16), torch.randint(0, 10, (4,))
     model(x)
     optimizer = torch.optim.Adam(model.parameters())
-    with profiler(activities=[ProfilerActivity.CPU]) as prof:
+    with profiler(activities=[ProfilerActivity.CPU], record_shapes=by_shape, with_flops=by_shape) as prof:
         for i in range(6):
             with record_function("a step with a rather long name, longer than the column is wide " + "x" * i):
                 optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(model(x), y).backward()
                 optimizer.step()
             prof.step()
-    return prof.key_averages()
+    return prof.key_averages(group_by_input_shape=by_shape)
 
 
 def rows_of(events):
-    return [[e.key, e.count, round(e.self_cpu_time_total * 1000), round(e.cpu_time_total * 1000)] for e in events]
+    return [[e.key, e.count, round(e.self_cpu_time_total * 1000), round(e.cpu_time_total * 1000),
+             str(e.input_shapes), e.flops] for e in events]
 
 
 def on_border(value, decimals):
@@ -96,7 +98,7 @@ def in_unit(us):
 
 def cells(row, total_self):
     """(value in its unit, decimals) of the row's cells with decimals, left to right."""
-    _, count, own, total = row
+    _, count, own, total, _, _ = row
     out = []
     for us, share in ((own / 1000, True), (total / 1000, True), (total / 1000 / count, False)):
         if share:
@@ -110,21 +112,25 @@ def excused(a, b, rows, total_self):
     number = re.compile(r"\d+\.\d+")
     if a.startswith("Self CPU time total"):
         return on_border(in_unit(total_self / 1000), 3)
-    found = [r for r in rows if a.split("  ")[0] == b.split("  ")[0] and r[0][:52] in a]
+    found = [r for r in rows if a.split("  ")[0] == b.split("  ")[0] and r[0][:52] in a and r[4][:80] in a]
     if not found or number.sub("#", a) != number.sub("#", b):
         return False
-    pairs = list(zip(number.findall(a)[-5:], number.findall(b)[-5:]))
-    return any(all(x == y or on_border(*cell) for (x, y), cell in zip(pairs, cells(row, total_self))) for row in found)
+    def same(row):
+        times = slice(-6, -1) if row[5] else slice(-5, None)  # the operations are exact
+        pairs = zip(number.findall(a)[times], number.findall(b)[times])
+        return all(x == y or on_border(*cell) for (x, y), cell in zip(pairs, cells(row, total_self)))
+
+    return any(same(row) for row in found)
 
 
-def check_real(helper):
-    events = profile()
+def check_real(helper, by_shape):
+    events = profile(by_shape)
     rows = rows_of(events)
     jobs = [{"sort_by": key, "row_limit": limit, "rows": rows} for key in SORT_KEYS for limit in (-1, 0, 1, 10, 1000)]
-    check(helper, jobs, "a real profile")
+    check(helper, jobs, "a real profile" + (", by input shapes" if by_shape else ""))
     border, total, total_self = 0, 0, sum(r[2] for r in rows)
     # sorted by time, two rows of one rounded time may stand in either order
-    jobs = [job for job in jobs if job["sort_by"] in (None, "count", "key")]
+    jobs = [job for job in jobs if job["sort_by"] in (None, "count", "key", "flops")]
     for job, mine in zip(jobs, ours(helper, jobs)):
         want = events.table(sort_by=job["sort_by"], row_limit=job["row_limit"]).split("\n")
         mine = mine.decode().split("\n")
@@ -145,6 +151,15 @@ def random_rows(rnd):
         name = "".join(rnd.choice(letters) for _ in range(rnd.choice((1, 2, 10, 40, 50, 51, 52, 53, 55, 56, 80))))
         own = rnd.choice((0, rnd.randint(0, 10 ** rnd.randint(1, 15)), 500 * rnd.randint(0, 4000)))
         rows.append([name, rnd.randint(1, 10 ** rnd.randint(0, 9)), own, own + rnd.choice((0, rnd.randint(0, 10 ** 12)))])
+    for r in rows:
+        r += ["", 0]
+    if rnd.random() < 0.5:
+        for r in rows:
+            r[4] = str([[rnd.randint(0, 10 ** rnd.randint(1, 4)) for _ in range(rnd.randint(0, 4))]
+                        for _ in range(rnd.randint(0, 9))])
+    if rnd.random() < 0.5:
+        for r in rows:
+            r[5] = rnd.choice((0, rnd.randint(1, 10 ** rnd.randint(1, 15)), 10 ** rnd.randint(0, 15)))
     if not sum(r[2] for r in rows):  # torch refuses a total without any self time
         for r in rows:
             r[3] = 0
@@ -167,7 +182,8 @@ def main():
     if args.here:
         import torch
         print(f"torch {torch.__version__}")
-        check_real(args.helper)
+        check_real(args.helper, False)
+        check_real(args.helper, True)
         check_random(args.helper)
         return
     envs = glob.glob(os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "torch-*", "bin", "python"))

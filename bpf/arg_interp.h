@@ -9,6 +9,7 @@
 #define PTB_ARG_INTERP_H
 
 #include "arg_ops.h"
+#include "arg_python.h"
 
 /* ---- writing ---- */
 
@@ -382,7 +383,7 @@ ARG_FN bool put_packed(struct arg_scratch *s, const struct arg_frame *f)
 ARG_FN bool fetch_object(struct arg_run *r, struct arg_frame *f)
 {
 	struct arg_scratch *s = r->s;
-	__u32 size = f->elem == ARG_E_IVALUE ? 16 : ARG_SCALAR_BYTES;
+	__u32 size = f->elem == ARG_E_IVALUE ? 16 : f->elem == ARG_E_PYTHON ? 8 : ARG_SCALAR_BYTES;
 
 	if (ARG_READ(s->tmp, size, f->base + (__u64)size * f->idx)) {
 		cell_fault(s);
@@ -390,9 +391,20 @@ ARG_FN bool fetch_object(struct arg_run *r, struct arg_frame *f)
 	}
 	if (f->elem == ARG_E_IVALUE)
 		ivalue_cell(s, r->cfg, s->tmp[0], (__u32)s->tmp[1]);
+	else if (f->elem == ARG_E_PYTHON)
+		py_cell(s, &r->cfg->python, s->tmp[0]);
 	else
 		scalar_cell(s, &r->cfg->tensor, s->tmp);
 	return true;
+}
+
+/* Of the values that are no operator's, torch records some only. */
+ARG_FN void bare_element(struct arg_scratch *s)
+{
+	if (s->frames[0].elem == ARG_E_PYTHON)
+		py_only_recorded(s);
+	else if (s->cell.kind == PTB_VAL_NONE) /* optional arguments of an annotation */
+		s->cell.what = ARG_C_SKIP;
 }
 
 /* The next cell, from frame f. */
@@ -423,7 +435,9 @@ ARG_FN void fetch(struct arg_run *r, struct arg_frame *f)
 			s->cut |= !s->level && f->cnt > f->idx + 1;
 			f->cnt = f->idx + 1;
 		}
-		if (s->level)
+		if (s->frames[0].bare)
+			bare_element(s);
+		if (s->level && s->cell.what != ARG_C_SKIP)
 			list_element(s, f);
 	}
 }
@@ -523,6 +537,7 @@ ARG_FN void args_frame(struct arg_scratch *s, __u8 elem, __u64 base, __u32 cnt)
 	f->cnt = cnt;
 	f->elem = elem;
 	f->kind = 0;
+	f->bare = 0;
 }
 
 ARG_FN void args_steps(struct arg_run *r)
@@ -546,11 +561,88 @@ ARG_FN void args_ops(struct arg_run *r, __u32 first, __u32 cnt)
 	args_steps(r);
 }
 
-/* cnt IValues at addr, each a value. */
-ARG_FN void args_ivalues(struct arg_run *r, __u64 addr, __u32 cnt)
+/* The last cnt IValues of a stack, a std::vector at addr, each a value. bare: None is no value. */
+ARG_FN void args_stack(struct arg_run *r, __u64 addr, __u64 cnt, bool bare)
 {
-	args_frame(r->s, ARG_E_IVALUE, addr, cnt);
+	struct arg_scratch *s = r->s;
+	const __u64 *vec = s->tmp;
+
+	if (ARG_READ(s->tmp, 16, addr) || vec[1] < vec[0] || cnt > PTB_LIST_FULL_MAX ||
+	    (vec[1] - vec[0]) / 16 < cnt) {
+		s->cut = 1;
+		ARG_COUNT(PTB_CNT_ARGS_FAULT);
+		return;
+	}
+	args_frame(s, ARG_E_IVALUE, vec[1] - 16 * cnt, (__u32)cnt);
+	s->frames[0].bare = bare;
 	args_steps(r);
+}
+
+/* The tensors of a std::vector<Tensor> at addr, each a value. */
+ARG_FN void args_tensors(struct arg_run *r, __u64 addr)
+{
+	struct arg_scratch *s = r->s;
+	const __u64 *vec = s->tmp;
+	__u64 cnt;
+
+	if (ARG_READ(s->tmp, 16, addr) || vec[1] < vec[0]) {
+		s->cut = 1;
+		ARG_COUNT(PTB_CNT_ARGS_FAULT);
+		return;
+	}
+	cnt = (vec[1] - vec[0]) / 8;
+	if (cnt > PTB_LIST_FULL_MAX) {
+		cnt = PTB_LIST_FULL_MAX;
+		s->cut = 1;
+	}
+	s->cell.a = vec[0];
+	if (!read_ptrs(s, (__u32)cnt)) {
+		s->cut = 1;
+		ARG_COUNT(PTB_CNT_ARGS_FAULT);
+		return;
+	}
+	args_frame(s, ARG_E_TENSOR, 0, (__u32)cnt);
+	args_steps(r);
+}
+
+/* The items of a Python tuple, each a value. bare: of a custom function. */
+ARG_FN void args_tuple(struct arg_run *r, __u64 tuple, bool bare)
+{
+	struct arg_scratch *s = r->s;
+
+	if (!r->cfg->python.type_tuple || ARG_READ(s->tmp, PY_ITEMS_OFF, tuple) ||
+	    s->tmp[PY_TYPE_WORD] != r->cfg->python.type_tuple) {
+		s->cut = 1;
+		ARG_COUNT(PTB_CNT_ARGS_FAULT);
+		return;
+	}
+	s->cut = s->tmp[PY_VALUE_WORD] > PTB_LIST_FULL_MAX;
+	args_frame(s, ARG_E_PYTHON, tuple + PY_ITEMS_OFF,
+		   s->cut ? PTB_LIST_FULL_MAX : (__u32)s->tmp[PY_VALUE_WORD]);
+	s->frames[0].bare = bare;
+	args_steps(r);
+}
+
+/* A std::optional<std::string> at addr: a value, or none. */
+ARG_FN void args_opt_string(struct arg_run *r, __u64 addr)
+{
+	struct arg_scratch *s = r->s;
+	__u32 size = r->cfg->old_string_abi ? 8 : 32;
+	bool first = r->cfg->tensor.device_has_first; /* c10::optional; std's has its flag last */
+	__u8 has = 0;
+
+	if (ARG_READ(&has, 1, addr + (first ? 0 : size))) {
+		s->cut = 1;
+		ARG_COUNT(PTB_CNT_ARGS_FAULT);
+		return;
+	}
+	if (!has)
+		return;
+	string_cell(s, r->cfg, addr + (first ? 8 : 0));
+	if (s->cell.what == ARG_C_TEXT)
+		put_text(s);
+	else
+		put_small(s, 0);
 }
 
 /* The thread's state, PTB_VAL_STATE; first of all values. */

@@ -18,34 +18,38 @@ static __always_inline void node_class(struct text *t, char *dst, __u64 obj_slot
 		text_read_cstr(t, dst, p);
 }
 
+/* All of the record but its header; the class name into the room behind it. */
+static __always_inline void node_fill(struct pt_regs *ctx, struct ptb_node_enter *r, struct text *t,
+				      const struct ptb_proc_cfg *cfg, __u64 node)
+{
+	r->sp = PT_REGS_SP(ctx);
+	r->node = node;
+	r->vptr = read_word(node, &t->flags);
+	r->seq = ~0ULL;
+	if (cfg->node_seq_off != PTB_OFF_UNKNOWN)
+		r->seq = read_word(node + cfg->node_seq_off, &t->flags);
+	r->fwd_thread = 0;
+	if (cfg->node_thread_off != PTB_OFF_UNKNOWN)
+		r->fwd_thread = read_word(node + cfg->node_thread_off, &t->flags);
+	if (r->vptr && r->vptr == cfg->pynode_vptr && cfg->pynode_obj_off != PTB_OFF_UNKNOWN)
+		node_class(t, (char *)(r + 1), node + cfg->pynode_obj_off);
+	r->text_len = t->len;
+	r->pad = 0;
+}
+
 static __always_inline void emit_node(struct pt_regs *ctx, const struct hit *hit, __u64 node)
 {
-	struct ptb_node_enter *r;
-	struct ptb_proc_cfg *cfg;
+	struct ptb_proc_cfg *cfg = hit_cfg(hit);
 	struct text t = {};
 	struct scratch *s;
 
-	cfg = hit_cfg(hit);
 	if (!cfg)
 		return;
 	s = scratch_get();
 	if (!s)
 		return;
-	r = (void *)s->rec;
-	r->sp = PT_REGS_SP(ctx);
-	r->node = node;
-	r->vptr = read_word(node, &t.flags);
-	r->seq = ~0ULL;
-	if (cfg->node_seq_off != PTB_OFF_UNKNOWN)
-		r->seq = read_word(node + cfg->node_seq_off, &t.flags);
-	r->fwd_thread = 0;
-	if (cfg->node_thread_off != PTB_OFF_UNKNOWN)
-		r->fwd_thread = read_word(node + cfg->node_thread_off, &t.flags);
-	if (r->vptr && r->vptr == cfg->pynode_vptr && cfg->pynode_obj_off != PTB_OFF_UNKNOWN)
-		node_class(&t, (char *)(r + 1), node + cfg->pynode_obj_off);
-	r->text_len = t.len;
-	r->pad = 0;
-	emit_text(s, hit, PTB_REC_NODE_ENTER, sizeof(*r), &t);
+	node_fill(ctx, (void *)s->rec, &t, cfg, node);
+	emit_text(s, hit, PTB_REC_NODE_ENTER, sizeof(struct ptb_node_enter), &t);
 	scratch_put(s);
 }
 

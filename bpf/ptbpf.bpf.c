@@ -28,6 +28,7 @@
 #include "scope.bpf.c"
 #include "autograd.bpf.c"
 #include "args.bpf.c"
+#include "callargs.bpf.c"
 #include "task.bpf.c"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -27,72 +27,89 @@ _Static_assert(sizeof(struct ptb_named_enter) == sizeof(struct ptb_scope_name), 
 
 /* custom autograd.Function: rdi = its Python class; PyTypeObject::tp_name is at +24 in every
  * CPython */
-SEC("uprobe.multi")
-int pyfunc_enter(struct pt_regs *ctx)
+static __always_inline void pyfunc_name(struct pt_regs *ctx, char *dst, struct text *t)
 {
-	struct text t = {};
-	struct scratch *s;
-	struct hit hit;
-	__u64 name;
+	__u64 name = read_word(PT_REGS_PARM1(ctx) + 24, &t->flags);
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_PYFUNC_ENTER))
-		return 0;
-	s = scratch_get();
+	if (!t->flags)
+		text_read_cstr(t, dst, name);
+}
+
+static __always_inline void emit_pyfunc(struct pt_regs *ctx, const struct hit *hit)
+{
+	struct scratch *s = scratch_get();
+	struct text t = {};
+
 	if (!s)
-		return 0;
-	name = read_word(PT_REGS_PARM1(ctx) + 24, &t.flags);
-	if (!t.flags)
-		text_read_cstr(&t, named_text(s), name);
-	emit_named(ctx, &hit, PTB_REC_NAMED_ENTER, s, &t);
+		return;
+	pyfunc_name(ctx, named_text(s), &t);
+	emit_named(ctx, hit, PTB_REC_NAMED_ENTER, s, &t);
 	scratch_put(s);
-	return 0;
 }
 
 SEC("uprobe.multi")
-int script_enter(struct pt_regs *ctx)
+int pyfunc_enter(struct pt_regs *ctx)
 {
-	struct ptb_proc_cfg *cfg;
-	struct text t = {};
-	struct scratch *s;
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_SCRIPT_ENTER))
-		return 0;
-	cfg = hit_cfg(&hit);
+	if (hit_begin(ctx, &hit, PTB_PROG_PYFUNC_ENTER))
+		emit_pyfunc(ctx, &hit);
+	return 0;
+}
+
+static __always_inline void emit_script(struct pt_regs *ctx, const struct hit *hit)
+{
+	struct ptb_proc_cfg *cfg = hit_cfg(hit);
+	struct text t = {};
+	struct scratch *s;
+
 	if (!cfg)
-		return 0;
+		return;
 	s = scratch_get();
 	if (!s)
-		return 0;
+		return;
 	if (cfg->script_name_off == PTB_OFF_UNKNOWN)
 		t.flags = PTB_F_READ_FAULT;
 	else
 		text_read_string(&t, named_text(s), PT_REGS_PARM1(ctx) + cfg->script_name_off,
 				 cfg->old_string_abi);
-	emit_named(ctx, &hit, PTB_REC_NAMED_ENTER, s, &t);
+	emit_named(ctx, hit, PTB_REC_NAMED_ENTER, s, &t);
 	scratch_put(s);
+}
+
+SEC("uprobe.multi")
+int script_enter(struct pt_regs *ctx)
+{
+	struct hit hit;
+
+	if (hit_begin(ctx, &hit, PTB_PROG_SCRIPT_ENTER))
+		emit_script(ctx, &hit);
 	return 0;
+}
+
+static __always_inline void emit_scope_string(struct pt_regs *ctx, const struct hit *hit)
+{
+	struct ptb_proc_cfg *cfg = hit_cfg(hit);
+	struct text t = {};
+	struct scratch *s;
+
+	if (!cfg)
+		return;
+	s = scratch_get();
+	if (!s)
+		return;
+	text_read_string(&t, named_text(s), PT_REGS_PARM2(ctx), cfg->old_string_abi);
+	emit_named(ctx, hit, PTB_REC_SCOPE_NAME, s, &t);
+	scratch_put(s);
 }
 
 SEC("uprobe.multi")
 int scope_string(struct pt_regs *ctx)
 {
-	struct ptb_proc_cfg *cfg;
-	struct text t = {};
-	struct scratch *s;
 	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_SCOPE_STRING))
-		return 0;
-	cfg = hit_cfg(&hit);
-	if (!cfg)
-		return 0;
-	s = scratch_get();
-	if (!s)
-		return 0;
-	text_read_string(&t, named_text(s), PT_REGS_PARM2(ctx), cfg->old_string_abi);
-	emit_named(ctx, &hit, PTB_REC_SCOPE_NAME, s, &t);
-	scratch_put(s);
+	if (hit_begin(ctx, &hit, PTB_PROG_SCOPE_STRING))
+		emit_scope_string(ctx, &hit);
 	return 0;
 }
 
@@ -297,34 +314,58 @@ static __always_inline void emit_boxed_scope(struct pt_regs *ctx, const struct h
 	scratch_put(s);
 }
 
-SEC("uprobe.multi")
-int boxed_enter(struct pt_regs *ctx)
+/* OperatorHandle* and Stack* of a boxed call, once ordered. */
+struct boxed_regs {
+	__u64 handle, stack, third;
+};
+
+static __always_inline struct boxed_regs boxed_regs(struct pt_regs *ctx)
 {
-	struct ptb_boxed_enter r = {};
-	struct ptb_proc_cfg *cfg;
-	struct hit hit;
-	__u64 handle = PT_REGS_PARM1(ctx), stack = PT_REGS_PARM2(ctx);
-	__u64 third = PT_REGS_PARM3(ctx);
-	__u8 flags = 0;
+	__u64 handle = PT_REGS_PARM1(ctx), stack = PT_REGS_PARM2(ctx), third = PT_REGS_PARM3(ctx);
 
 	/* else the compiler selects between addresses in ctx, which the verifier refuses */
 	barrier_var(handle);
 	barrier_var(stack);
 	barrier_var(third);
+	return (struct boxed_regs){handle, stack, third};
+}
+
+static __always_inline void boxed_regs_order(struct boxed_regs *regs,
+					     const struct ptb_proc_cfg *cfg)
+{
+	if (cfg->boxed_handle_reg) {
+		regs->handle = regs->stack;
+		regs->stack = regs->third;
+	}
+}
+
+static __always_inline void emit_boxed(struct pt_regs *ctx, const struct hit *hit,
+				       const struct ptb_proc_cfg *cfg, const struct boxed_regs *regs)
+{
+	struct ptb_boxed_enter r = {};
+	__u8 flags = 0;
+
+	r.opdef = read_word(regs->handle, &flags); /* OperatorHandle begins with its OperatorDef* */
+	hdr_fill(&r.h, sizeof(r), PTB_REC_BOXED_ENTER, flags, hit);
+	r.sp = PT_REGS_SP(ctx);
+	emit_copy(hit, &r, sizeof(r));
+	if (r.opdef && r.opdef == cfg->scope_enter_opdef)
+		emit_boxed_scope(ctx, hit, cfg, regs->stack);
+}
+
+SEC("uprobe.multi")
+int boxed_enter(struct pt_regs *ctx)
+{
+	struct boxed_regs regs = boxed_regs(ctx);
+	struct ptb_proc_cfg *cfg;
+	struct hit hit;
+
 	if (!hit_begin(ctx, &hit, PTB_PROG_BOXED_ENTER))
 		return 0;
 	cfg = hit_cfg(&hit);
 	if (!cfg)
 		return 0;
-	if (cfg->boxed_handle_reg) {
-		handle = stack;
-		stack = third;
-	}
-	r.opdef = read_word(handle, &flags); /* OperatorHandle begins with its OperatorDef* */
-	hdr_fill(&r.h, sizeof(r), PTB_REC_BOXED_ENTER, flags, &hit);
-	r.sp = PT_REGS_SP(ctx);
-	emit_copy(&hit, &r, sizeof(r));
-	if (r.opdef && r.opdef == cfg->scope_enter_opdef)
-		emit_boxed_scope(ctx, &hit, cfg, stack);
+	boxed_regs_order(&regs, cfg);
+	emit_boxed(ctx, &hit, cfg, &regs);
 	return 0;
 }

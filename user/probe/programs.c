@@ -34,10 +34,20 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_OP_LATE] = s->progs.op_late,
 		[PTB_PROG_OP_ENTER_ARGS] = s->progs.op_enter_args,
 		[PTB_PROG_OP_EXIT_RESULTS] = s->progs.op_exit_results,
+		[PTB_PROG_BOXED_ENTER_ARGS] = s->progs.boxed_enter_args,
+		[PTB_PROG_BOXED_EXIT_RESULTS] = s->progs.boxed_exit_results,
+		[PTB_PROG_NODE_ENTER_ARGS] = s->progs.node_enter_args,
+		[PTB_PROG_NODE_CALL_ARGS] = s->progs.node_call_args,
+		[PTB_PROG_PYFUNC_ENTER_ARGS] = s->progs.pyfunc_enter_args,
+		[PTB_PROG_SCRIPT_ENTER_ARGS] = s->progs.script_enter_args,
+		[PTB_PROG_SCOPE_STRING_ARGS] = s->progs.scope_string_args,
+		[PTB_PROG_SCOPE_PYARGS] = values ? s->progs.scope_pyargs : s->progs.scope_pyname,
 	};
 
 	_Static_assert(PTB_PROG_CNT == 28, "a new program needs a row above and below");
-	(void)values;
+	/* two programs for one row */
+	bpf_program__set_autoload(s->progs.scope_pyargs, values);
+	bpf_program__set_autoload(s->progs.scope_pyname, !values);
 	memcpy(out, progs, sizeof(progs));
 }
 

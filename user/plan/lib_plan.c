@@ -124,13 +124,16 @@ void torch_plan__free(struct torch_plan *plan)
 
 	if (!plan)
 		return;
-	for (i = 0; plan->funcs && i < plan->func_cnt; i++)
+	for (i = 0; plan->funcs && i < plan->func_cnt; i++) {
 		free(plan->funcs[i].name);
+		free(plan->funcs[i].schema);
+	}
 	for (i = 0; plan->classes && i < plan->class_cnt; i++)
 		free(plan->classes[i].name);
 	free(plan->funcs);
 	free(plan->sites);
 	free(plan->classes);
+	free(plan->progs);
 	free(plan);
 }
 

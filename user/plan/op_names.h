@@ -40,4 +40,18 @@ enum op_text_match {
 enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, size_t cls_len,
 				  const char *want, bool *agrees, char *name);
 
+/* A text's argument list and results, from '(' on; not terminated. */
+struct op_text_args {
+	const char *text;
+	size_t len;
+	bool whole;	 /* not the tail of a longer text */
+	bool name_space; /* it stood behind "aten::": without defaults, often */
+};
+
+#define OP_TEXT_ARGS_MAX 8
+
+/* All texts of the operator ("add.Tensor", without namespace). Returns how many. */
+uint32_t op_texts__args(const struct op_texts *t, const char *name,
+			struct op_text_args args[OP_TEXT_ARGS_MAX]);
+
 #endif /* PLAN_OP_NAMES_H */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "plan/op_names.h"
+#include "plan/op_args.h"
 
 struct op_class {
 	const char *name;
@@ -71,10 +71,10 @@ static void choose_name(struct plan_build *b, const struct op_texts *texts,
 	b->plan->names_b_only++;
 }
 
-static int add_op(struct plan_build *b, const struct op_texts *texts, uint64_t addr,
+static int add_op(struct plan_build *b, struct op_args *args, const struct addr_name *sym,
 		  const struct op_class *cls, struct name_stats *st)
 {
-	struct func_probe fp = { .entry = addr, .kind = PTB_FUNC_OP, .enter = PTB_PROG_OP_ENTER,
+	struct func_probe fp = { .entry = sym->addr, .kind = PTB_FUNC_OP, .enter = PTB_PROG_OP_ENTER,
 				 .mark = plan_build__mark_kernel_calls };
 	struct op_name_a a = { .name = "" };
 	char plain[OP_NAME_MAX + 16];
@@ -82,12 +82,12 @@ static int add_op(struct plan_build *b, const struct op_texts *texts, uint64_t a
 	uint32_t idx;
 	int err;
 
-	err = flow__build(&b->flow, &b->lc->src, addr, &why);
+	err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
 	if (!err && why == PTB_REFUSE_NONE)
 		err = op_names__way_a(b->lc, &b->flow, &b->aux, &a);
 	if (err)
 		return err;
-	choose_name(b, texts, cls, &a, st);
+	choose_name(b, args->texts, cls, &a, st);
 	fp.name = a.name;
 	if (!a.name[0]) {
 		snprintf(plain, sizeof(plain), "at::_ops::%.*s", (int)cls->len, cls->name);
@@ -96,9 +96,10 @@ static int add_op(struct plan_build *b, const struct op_texts *texts, uint64_t a
 			why = PTB_REFUSE_NO_NAME;
 	}
 	err = plan_build__probe_built(b, &fp, why, &idx);
-	if (!err)
-		b->plan->funcs[idx].handle = a.handle;
-	return err;
+	if (err)
+		return err;
+	b->plan->funcs[idx].handle = a.handle;
+	return a.name[0] ? op_args__add(args, b, sym->name, idx) : 0;
 }
 
 int op_sites__add(struct plan_build *b)
@@ -106,6 +107,7 @@ int op_sites__add(struct plan_build *b)
 	const struct sym_list *ops = &b->lc->topics[TOPIC_OPS];
 	struct name_stats st = { 0 };
 	struct op_texts *texts;
+	struct op_args args;
 	struct op_class cls;
 	uint32_t i;
 	int err;
@@ -115,9 +117,11 @@ int op_sites__add(struct plan_build *b)
 	err = op_texts__new(b->lc, &texts);
 	if (err)
 		return err;
+	op_args__init(&args, b->lc, texts);
 	for (i = 0; i < ops->cnt && !err; i++)
 		if (parse_symbol(ops->syms[i].name, &cls))
-			err = add_op(b, texts, ops->syms[i].addr, &cls, &st);
+			err = add_op(b, &args, &ops->syms[i], &cls, &st);
+	op_args__free(&args);
 	pr_debug("%u names from code, %u confirmed by a schema text, %u without a text, %u with two readings, %u disagree, %u from a text only; %u texts",
 		 b->plan->names_a, st.both, st.one_only_a, st.readings, b->plan->names_disagree,
 		 b->plan->names_b_only, op_texts__cnt(texts));

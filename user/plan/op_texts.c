@@ -16,13 +16,14 @@
 struct op_text {
 	const char *head; /* in the file's map, up to the '(' */
 	uint16_t len;
-	uint16_t dot;  /* index of the '.' before the overload, len if none */
+	uint16_t size; /* of the whole text */
+	bool name_space;
 	uint32_t next; /* with the same class hash, index + 1 */
 };
 
 struct op_texts {
 	struct op_text *texts;
-	uint32_t cnt, cap;
+	uint32_t cnt, cap, names;
 	struct hashmap by_class; /* hash of the class name -> first index + 1 */
 };
 
@@ -53,10 +54,9 @@ static bool is_word(char c)
 	       c == '_';
 }
 
-/* Adds the head of one schema text; texts that differ in the arguments only count once. */
-static int add_text(struct op_texts *t, const char *head, size_t len)
+/* Adds one schema text: its name and its whole size. */
+static int add_text(struct op_texts *t, const char *head, size_t len, size_t size, bool name_space)
 {
-	const char *dot = memchr(head, '.', len);
 	uint64_t h = hash_class(head, len), *first;
 	struct op_text *x;
 	uint32_t i;
@@ -64,22 +64,27 @@ static int add_text(struct op_texts *t, const char *head, size_t len)
 	first = hashmap__get(&t->by_class, h, len);
 	for (i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
 		if (t->texts[i - 1].len == len && !memcmp(t->texts[i - 1].head, head, len))
-			return 0;
+			break;
+	t->names += !i;
 	if (vec_reserve((void **)&t->texts, &t->cap, t->cnt + 1ULL, sizeof(*t->texts)))
 		return -ENOMEM;
 	x = &t->texts[t->cnt++];
 	x->head = head;
 	x->len = (uint16_t)len;
-	x->dot = (uint16_t)(dot ? dot - head : (ptrdiff_t)len);
+	x->size = (uint16_t)size;
+	x->name_space = name_space;
 	x->next = first ? (uint32_t)*first : 0;
 	return hashmap__put(&t->by_class, h, len, t->cnt);
 }
 
-/* The text around an occurrence of ") -> ": [start, arrow). */
-static int take_text(struct op_texts *t, const char *start, const char *arrow)
+#define TEXT_MAX 8192 /* longest schema text */
+
+/* The text around an occurrence of ") -> ": [start, arrow), then its results up to `end` at most. */
+static int take_text(struct op_texts *t, const char *start, const char *arrow, const char *end)
 {
 	const char *p, *ns;
 	uint32_t dots = 0;
+	size_t rest;
 
 	for (p = start; p < arrow && (is_word(*p) || *p == '.' || *p == ':'); p++)
 		dots += *p == '.';
@@ -90,24 +95,26 @@ static int take_text(struct op_texts *t, const char *start, const char *arrow)
 		start = ns + 2; /* with a namespace it is the same operator once more */
 	if (start == p || !is_word(*start) || memchr(start, ':', (size_t)(p - start)))
 		return 0;
-	return add_text(t, start, (size_t)(p - start));
+	rest = strnlen(arrow, (size_t)(end - arrow));
+	if (rest == (size_t)(end - arrow) || rest > TEXT_MAX)
+		return 0;
+	return add_text(t, start, (size_t)(p - start), (size_t)(arrow - start) + rest, ns != NULL);
 }
-
-#define TEXT_MAX 8192 /* longest schema text */
 
 static int scan_data(struct op_texts *t, const char *data, uint64_t len)
 {
 	static const char arrow[] = ") -> ";
-	const char *p = data, *end = data + len, *start;
+	const char *p = data, *end = data + len, *start, *last = NULL;
 	int err;
 
 	while ((p = memmem(p, (size_t)(end - p), arrow, sizeof(arrow) - 1))) {
 		start = p;
 		while (start > data && start[-1] && p - start < TEXT_MAX)
 			start--;
-		err = take_text(t, start, p);
+		err = start == last ? 0 : take_text(t, start, p, end);
 		if (err)
 			return err;
+		last = start; /* a text has one arrow; others make one of what is no text */
 		p += sizeof(arrow) - 1;
 	}
 	return 0;
@@ -145,7 +152,7 @@ void op_texts__free(struct op_texts *t)
 
 uint32_t op_texts__cnt(const struct op_texts *t)
 {
-	return t->cnt;
+	return t->names;
 }
 
 struct search {
@@ -214,4 +221,36 @@ enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, siz
 	}
 	*agrees = s.agrees;
 	return s.found;
+}
+
+/* ---- arguments ---- */
+
+static uint32_t take_args(const struct op_text *x, size_t skip, struct op_text_args *args, uint32_t n)
+{
+	if (n < OP_TEXT_ARGS_MAX)
+		args[n++] = (struct op_text_args){ .text = x->head + x->len,
+						   .len = (size_t)x->size - x->len, .whole = !skip,
+						   .name_space = !skip && x->name_space };
+	return n;
+}
+
+uint32_t op_texts__args(const struct op_texts *t, const char *name,
+			struct op_text_args args[OP_TEXT_ARGS_MAX])
+{
+	size_t len = strlen(name);
+	uint64_t *first = hashmap__get(&t->by_class, hash_class(name, len), len);
+	uint32_t i, n = 0;
+	bool whole;
+
+	for (i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
+		if (t->texts[i - 1].len == len && !memcmp(t->texts[i - 1].head, name, len))
+			n = take_args(&t->texts[i - 1], 0, args, n);
+	whole = n > 0;
+	for (i = 0; !whole && i < t->cnt; i++) { /* longer texts that end so */
+		const struct op_text *x = &t->texts[i];
+
+		if (x->len > len && !memcmp(x->head + x->len - len, name, len))
+			n = take_args(x, x->len - len, args, n);
+	}
+	return n;
 }

@@ -3,6 +3,7 @@
 #include "plan/plan_build.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ void plan_build__free(struct plan_build *b)
 	flow__free(&b->flow);
 	flow__free(&b->aux);
 	exit_finder__free(&b->finder);
+	hashmap__clear(&b->progs);
 }
 
 int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
@@ -87,6 +89,35 @@ int plan_build__class(struct plan_build *b, uint64_t addr, const char *name)
 int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name)
 {
 	return add_addr_name(b, addr, name, PLAN_ADDR_CALLER);
+}
+
+/* FNV-1a, from two starts: the map's key. */
+static uint64_t hash_prog(const struct ptb_arg_prog *prog, uint64_t h)
+{
+	const uint8_t *p = (const uint8_t *)prog;
+	size_t i, len = offsetof(struct ptb_arg_prog, ops) +
+			(prog->in_cnt + (size_t)prog->out_cnt) * sizeof(prog->ops[0]);
+
+	for (i = 0; i < len; i++)
+		h = (h ^ p[i]) * 0x100000001b3ULL;
+	return h;
+}
+
+int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args)
+{
+	uint64_t h0 = hash_prog(prog, 0xcbf29ce484222325ULL), h1 = hash_prog(prog, 0x9e3779b97f4a7c15ULL);
+	uint64_t *known = hashmap__get(&b->progs, h0, h1);
+	struct torch_plan *p = b->plan;
+
+	if (known && !memcmp(&p->progs[*known - 1], prog, sizeof(*prog))) {
+		*args = (uint32_t)*known;
+		return 0;
+	}
+	if (vec_reserve((void **)&p->progs, &b->prog_cap, p->prog_cnt + 1ULL, sizeof(*p->progs)))
+		return -ENOMEM;
+	p->progs[p->prog_cnt++] = *prog;
+	*args = p->prog_cnt;
+	return hashmap__put(&b->progs, h0, h1, p->prog_cnt);
 }
 
 static int cmp_site(const void *a, const void *b)

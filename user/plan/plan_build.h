@@ -12,7 +12,8 @@
 
 struct plan_build {
 	struct torch_plan *plan;
-	uint32_t func_cap, site_cap, class_cap;
+	uint32_t func_cap, site_cap, class_cap, prog_cap;
+	struct hashmap progs; /* hashes of an argument program -> index + 1 */
 	struct flow flow, aux;
 	struct exit_finder finder;
 	struct lib_code *lc; /* library that is being analysed */
@@ -30,6 +31,8 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 		     enum ptb_site_role role);
 int plan_build__class(struct plan_build *b, uint64_t addr, const char *name);
 int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name);
+/* Keeps an argument program once; *args: what its sites say. */
+int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args);
 /* Sorts the sites; of two at the same place the first function keeps it. */
 void plan_build__sort_sites(struct torch_plan *plan);
 

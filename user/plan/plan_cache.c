@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * File: header | plan_layout | functions | sites | classes | texts. Records are this build's own
- * structures with a text offset instead of a pointer; their sizes are in the header, so a file of
- * another build of ptbpf does not match. The checksum covers the file with itself as zero.
+ * File: header | plan_layout | functions | sites | classes | argument programs | texts. Records are this
+ * build's own structures with a text offset instead of a pointer; their sizes are in the header, so a
+ * file of another build of ptbpf does not match. A program is cut behind its last instruction. The
+ * checksum covers the file with itself as zero.
  */
 #define LOG_DOMAIN "plan_cache"
 #include "plan/plan_cache.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +22,14 @@
 #include "base/vec.h"
 #include "target/elf_file.h"
 
-#define CACHE_VERSION 2
+#define CACHE_VERSION 3
 
 struct cache_head {
 	char magic[8];
 	uint32_t version, crc;
 	uint32_t func_sz, site_sz, class_sz, layout_sz; /* of one record */
 	uint32_t func_cnt, site_cnt, class_cnt, text_sz;
+	uint32_t prog_cnt, prog_sz; /* all of them */
 	uint32_t names_a, names_b_only, names_disagree, pad;
 	uint8_t tool[BUILD_ID_MAX]; /* of the ptbpf that made the plan: another one may know better */
 	uint8_t pad2[4];
@@ -34,8 +37,9 @@ struct cache_head {
 
 struct cache_func {
 	uint64_t addr, handle;
-	uint32_t name; /* offset into the texts */
+	uint32_t name, schema; /* offsets into the texts; NO_TEXT */
 	uint8_t lib, kind, reason, pad;
+	uint16_t unplaced, pad2;
 };
 
 struct cache_class {
@@ -43,6 +47,9 @@ struct cache_class {
 	uint32_t name;
 	uint8_t lib, what, pad[2];
 };
+
+#define NO_TEXT UINT32_MAX
+#define PROG_HEAD_SZ offsetof(struct ptb_arg_prog, ops)
 
 static const char cache_magic[8] = "ptbplan";
 
@@ -151,8 +158,8 @@ static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t le
 		return false;
 	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
 	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
-	       h->text_sz;
-	return need == len && h->text_sz && !body[len - 1] && file_crc(*h, body, len) == h->crc;
+	       h->prog_sz + h->text_sz;
+	return need == len && h->text_sz && h->prog_cnt <= h->prog_sz / PROG_HEAD_SZ && !body[len - 1] && file_crc(*h, body, len) == h->crc;
 }
 
 static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
@@ -162,15 +169,75 @@ static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *text
 
 	for (i = 0; i < p->func_cnt; i++) {
 		memcpy(&f, rec + (size_t)i * sizeof(f), sizeof(f));
-		if (f.name >= text_sz || f.lib >= TORCH_LIB_ROLES)
+		if (f.name >= text_sz || (f.schema >= text_sz && f.schema != NO_TEXT) ||
+		    f.lib >= TORCH_LIB_ROLES)
 			return -EINVAL;
 		p->funcs[i] = (struct plan_func){ .addr = f.addr, .handle = f.handle, .lib = f.lib,
-						  .kind = f.kind, .reason = f.reason };
+						  .kind = f.kind, .reason = f.reason,
+						  .unplaced = f.unplaced };
 		p->funcs[i].name = strdup(texts + f.name);
 		if (!p->funcs[i].name)
 			return -ENOMEM;
+		if (f.schema == NO_TEXT)
+			continue;
+		p->funcs[i].schema = strdup(texts + f.schema);
+		if (!p->funcs[i].schema)
+			return -ENOMEM;
 	}
 	return 0;
+}
+
+static size_t prog_size(const struct ptb_arg_prog *prog)
+{
+	return PROG_HEAD_SZ + ((size_t)prog->in_cnt + prog->out_cnt) * sizeof(prog->ops[0]);
+}
+
+/* A word of the call, as the BPF programs index them. */
+static bool loc_ok(uint8_t loc)
+{
+	return loc == PTB_LOC_NONE || loc < PTB_LOC_CNT;
+}
+
+#define X(name, nr, text) +1
+static const uint32_t opcodes = 0 PTB_ARG_OPS(X); /* numbered from 1 without a gap */
+#undef X
+
+static bool prog_ok(const struct ptb_arg_prog *prog)
+{
+	uint32_t i;
+
+	if (prog->stack_words > PTB_LOC_CNT - PTB_LOC_STACK || !loc_ok(prog->result_loc))
+		return false;
+	for (i = 0; i < (uint32_t)prog->in_cnt + prog->out_cnt; i++) {
+		const struct ptb_arg_op *op = &prog->ops[i];
+
+		if (!op->op || op->op > opcodes || !loc_ok(op->loc[0]) ||
+		    !loc_ok(op->loc[1]) || !loc_ok(op->loc[2]))
+			return false;
+	}
+	return true;
+}
+
+static int take_progs(struct torch_plan *p, const uint8_t *rec, size_t len)
+{
+	struct ptb_arg_prog *prog;
+	size_t at = 0, sz;
+	uint32_t i;
+
+	for (i = 0; i < p->prog_cnt; i++) {
+		prog = &p->progs[i];
+		if (len - at < PROG_HEAD_SZ)
+			return -EINVAL;
+		memcpy(prog, rec + at, PROG_HEAD_SZ);
+		sz = prog_size(prog);
+		if (prog->in_cnt + prog->out_cnt > PTB_ARG_OPS_MAX || len - at < sz)
+			return -EINVAL;
+		memcpy(prog, rec + at, sz);
+		if (!prog_ok(prog))
+			return -EINVAL;
+		at += sz;
+	}
+	return at == len ? 0 : -EINVAL;
 }
 
 static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *texts,
@@ -199,9 +266,34 @@ static int take_sites(struct torch_plan *p, const uint8_t *rec)
 	memcpy(p->sites, rec, p->site_cnt * sizeof(*p->sites));
 	for (i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].func >= p->func_cnt || p->sites[i].lib >= TORCH_LIB_ROLES ||
-		    p->sites[i].prog >= PTB_PROG_CNT)
+		    p->sites[i].prog >= PTB_PROG_CNT || p->sites[i].args > p->prog_cnt)
 			return -EINVAL;
 	return 0;
+}
+
+/* An empty plan with room for what the header announces. */
+static struct torch_plan *new_plan(const struct cache_head *h)
+{
+	struct torch_plan *plan = calloc(1, sizeof(*plan));
+
+	if (!plan)
+		return NULL;
+	plan->funcs = calloc(h->func_cnt + 1UL, sizeof(*plan->funcs));
+	plan->sites = calloc(h->site_cnt + 1UL, sizeof(*plan->sites));
+	plan->classes = calloc(h->class_cnt + 1UL, sizeof(*plan->classes));
+	plan->progs = calloc(h->prog_cnt + 1UL, sizeof(*plan->progs));
+	if (!plan->funcs || !plan->sites || !plan->classes || !plan->progs) {
+		torch_plan__free(plan);
+		return NULL;
+	}
+	plan->func_cnt = h->func_cnt;
+	plan->site_cnt = h->site_cnt;
+	plan->class_cnt = h->class_cnt;
+	plan->prog_cnt = h->prog_cnt;
+	plan->names_a = h->names_a;
+	plan->names_b_only = h->names_b_only;
+	plan->names_disagree = h->names_disagree;
+	return plan;
 }
 
 int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
@@ -215,22 +307,9 @@ int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 	memcpy(&h, data, sizeof(h));
 	if (!head_ok(&h, body, len - sizeof(h)))
 		return -EINVAL;
-	plan = calloc(1, sizeof(*plan));
+	plan = new_plan(&h);
 	if (!plan)
 		return -ENOMEM;
-	plan->funcs = calloc(h.func_cnt + 1UL, sizeof(*plan->funcs));
-	plan->sites = calloc(h.site_cnt + 1UL, sizeof(*plan->sites));
-	plan->classes = calloc(h.class_cnt + 1UL, sizeof(*plan->classes));
-	if (!plan->funcs || !plan->sites || !plan->classes) {
-		torch_plan__free(plan);
-		return -ENOMEM;
-	}
-	plan->func_cnt = h.func_cnt;
-	plan->site_cnt = h.site_cnt;
-	plan->class_cnt = h.class_cnt;
-	plan->names_a = h.names_a;
-	plan->names_b_only = h.names_b_only;
-	plan->names_disagree = h.names_disagree;
 	texts = (const char *)(data + len - h.text_sz);
 	memcpy(&plan->layout, p, sizeof(plan->layout));
 	p += sizeof(plan->layout);
@@ -241,6 +320,9 @@ int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 	p += (size_t)h.site_cnt * sizeof(*plan->sites);
 	if (!err)
 		err = take_classes(plan, p, texts, h.text_sz);
+	p += (size_t)h.class_cnt * sizeof(struct cache_class);
+	if (!err)
+		err = take_progs(plan, p, h.prog_sz);
 	if (err) {
 		torch_plan__free(plan);
 		return err;
@@ -300,7 +382,8 @@ static uint32_t put_text(struct image *texts, const char *s)
 	return at;
 }
 
-static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan)
+static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan,
+		     uint32_t *prog_sz)
 {
 	uint32_t i;
 
@@ -308,9 +391,11 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 	for (i = 0; i < plan->func_cnt; i++) {
 		const struct plan_func *f = &plan->funcs[i];
 		struct cache_func c = { .addr = f->addr, .handle = f->handle, .lib = f->lib,
-					.kind = f->kind, .reason = f->reason };
+					.kind = f->kind, .reason = f->reason,
+					.unplaced = f->unplaced };
 
 		c.name = put_text(texts, f->name);
+		c.schema = f->schema ? put_text(texts, f->schema) : NO_TEXT;
 		put(im, &c, sizeof(c));
 	}
 	put(im, plan->sites, plan->site_cnt * sizeof(*plan->sites));
@@ -321,6 +406,10 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 		c.name = put_text(texts, a->name);
 		put(im, &c, sizeof(c));
 	}
+	*prog_sz = im->len;
+	for (i = 0; i < plan->prog_cnt; i++)
+		put(im, &plan->progs[i], prog_size(&plan->progs[i]));
+	*prog_sz = im->len - *prog_sz;
 	put_text(texts, "");
 	put(im, texts->data, texts->len);
 }
@@ -360,14 +449,15 @@ int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len
 		.site_sz = sizeof(struct plan_site), .class_sz = sizeof(struct cache_class),
 		.layout_sz = sizeof(struct plan_layout), .func_cnt = plan->func_cnt,
 		.site_cnt = plan->site_cnt, .class_cnt = plan->class_cnt,
-		.names_a = plan->names_a, .names_b_only = plan->names_b_only,
+		.prog_cnt = plan->prog_cnt, .names_a = plan->names_a,
+		.names_b_only = plan->names_b_only,
 		.names_disagree = plan->names_disagree,
 	};
 	struct image im = { 0 }, texts = { 0 };
 	int err;
 
 	put(&im, &h, sizeof(h));
-	put_plan(&im, &texts, plan);
+	put_plan(&im, &texts, plan, &h.prog_sz);
 	err = im.err ? im.err : texts.err;
 	if (!err) {
 		memcpy(h.magic, cache_magic, sizeof(h.magic));

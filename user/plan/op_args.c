@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * An operator's schema is the text that fits its C++ parameters; some are written down with int and
+ * with SymInt, and again without defaults. Doubles that come in vector registers are looked for at the
+ * call of getStepCallbacksUnlessEmpty, which every call of the operator runs once; a result that is
+ * returned in a register is looked for at the exit sites.
+ */
+#define LOG_DOMAIN "op_args"
+#include "plan/op_args.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plan/arg_prog.h"
+#include "plan/cxx_name.h"
+
+void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts)
+{
+	const struct sym_list *ops = &lc->topics[TOPIC_OPS];
+	uint32_t i, c10 = 0, std = 0;
+
+	memset(a, 0, sizeof(*a));
+	a->texts = texts;
+	for (i = 0; i < ops->cnt; i++) {
+		c10 += strstr(ops->syms[i].name, "3c108optionalI") != NULL;
+		std += strstr(ops->syms[i].name, "St8optionalI") != NULL;
+	}
+	a->optional = std > c10 ? OPTIONAL_STD : c10 ? OPTIONAL_C10 : OPTIONAL_NONE;
+}
+
+void op_args__free(struct op_args *a)
+{
+	pr_debug("%u operators without a schema that fits; %u late doubles, %u lost; %u results in registers lost",
+		 a->no_schema, a->late, a->late_lost, a->results_lost);
+	value_places__free(&a->places);
+}
+
+/* ---- schema ---- */
+
+/* Among the texts that fit: whole ones first, then those of m.def (no namespace), then with defaults. */
+static int32_t rank(const struct op_text_args *t, const struct schema *s)
+{
+	return t->whole * 4096 + !t->name_space * 1024 + s->default_cnt;
+}
+
+static bool choose_schema(const struct op_args *a, const char *name, const struct arg_type *types,
+			  uint32_t cnt, struct schema *best, char *printed)
+{
+	static char text[SCHEMA_TEXT_MAX];
+	struct op_text_args all[OP_TEXT_ARGS_MAX];
+	const char *plain = strstr(name, "::");
+	int32_t best_rank = -1;
+	struct schema s;
+	uint32_t i, n;
+
+	n = op_texts__args(a->texts, plain ? plain + 2 : name, all);
+	for (i = 0; i < n; i++) {
+		if (!schema_text__parse(all[i].text, all[i].len, name, &s, text, sizeof(text)) ||
+		    !arg_prog__fits(&s, types, cnt) || rank(&all[i], &s) <= best_rank)
+			continue;
+		best_rank = rank(&all[i], &s);
+		*best = s;
+		strcpy(printed, text);
+	}
+	return best_rank >= 0;
+}
+
+/* ---- places in the function ---- */
+
+static uint32_t late_node(struct plan_build *b)
+{
+	uint32_t i, at = FLOW_NONE;
+
+	for (i = 0; i < b->flow.cnt; i++) {
+		const struct insn *in = &b->flow.nodes[i].in;
+
+		if (in->cls != INSN_CALL ||
+		    !(lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS))
+			continue;
+		if (at != FLOW_NONE || !in->emulated || !b->flow.nodes[i].own)
+			return FLOW_NONE;
+		at = i;
+	}
+	return at;
+}
+
+/* The register as argument programs number it; false: they do not know it. */
+static bool prog_reg(uint8_t reg, uint8_t *out)
+{
+	static const uint8_t regs[PTB_REG_CNT] = {
+		[PTB_REG_RSP] = REG_RSP, [PTB_REG_RBP] = REG_RBP, [PTB_REG_RBX] = REG_RBX,
+		[PTB_REG_R12] = 12,	 [PTB_REG_R13] = 13,	  [PTB_REG_R14] = 14,
+		[PTB_REG_R15] = 15,
+	};
+
+	for (*out = 0; *out < PTB_REG_CNT; (*out)++)
+		if (regs[*out] == reg)
+			return true;
+	return false;
+}
+
+static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
+{
+	struct value_seeds seeds = { .bp = VALUE_NO_FRAME, .cnt = c->late_cnt, .size = 8 };
+	struct arg_late_place at[ARG_LATE_MAX] = { 0 };
+	uint32_t i, node = late_node(b), args;
+	struct ptb_arg_prog late;
+	struct value_place pl;
+	int err = 0;
+
+	for (i = 0; i < c->late_cnt; i++)
+		seeds.place[i] = (uint8_t)VALUE_XMM(i);
+	if (node != FLOW_NONE)
+		err = value_places__run(&a->places, &b->flow, &seeds);
+	if (err)
+		return err;
+	for (i = 0; i < c->late_cnt; i++) {
+		if (node != FLOW_NONE && value_places__find(&a->places, node, i, &pl) &&
+		    prog_reg(pl.reg, &at[i].reg)) {
+			at[i].found = true;
+			at[i].in_memory = pl.in_memory;
+			at[i].disp = pl.disp;
+		}
+		a->late_lost += !at[i].found;
+	}
+	a->late += c->late_cnt;
+	arg_prog__late(c, at, &late);
+	if (!late.in_cnt)
+		return 0;
+	err = plan_build__prog(b, &late, &args);
+	if (!err)
+		err = plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE,
+				       PTB_ROLE_POINT);
+	if (!err)
+		b->plan->sites[b->plan->site_cnt - 1].args = args;
+	return err;
+}
+
+/* Is what is in rax before `node` what the function returns, on every path from there? */
+static int kept_in_rax(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t size,
+		       bool *kept)
+{
+	struct value_seeds seeds = { .bp = VALUE_NO_FRAME };
+	const struct flow *f = &b->flow;
+	uint32_t i;
+	int err = value_places__run(&a->places, f, &seeds); /* where the frame is there */
+
+	if (err)
+		return err;
+	seeds = (struct value_seeds){ .start = node, .sp = a->places.in[node].sp,
+				      .bp = a->places.in[node].bp, .cnt = 1,
+				      .place = { VALUE_GPR(REG_RAX) }, .size = size };
+	err = value_places__run(&a->places, f, &seeds);
+	*kept = !err;
+	for (i = 0; i < f->cnt && *kept; i++) {
+		if (!a->places.in[i].seen)
+			continue;
+		if (f->nodes[i].leaves || (f->nodes[i].in.cls == INSN_RET &&
+					   !value_places__is_at(&a->places, i, 0, VALUE_GPR(REG_RAX))))
+			*kept = false;
+	}
+	return err;
+}
+
+/* Is the result in rax at all exits of the function? Else it cannot be read. */
+static int check_result(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
+{
+	uint8_t size = c->result == ARG_RESULT_BYTE ? 1 : 8;
+	const struct torch_plan *p = b->plan;
+	bool kept = c->result != ARG_RESULT_XMM;
+	uint32_t i, node, exits = 0;
+	int err = 0;
+
+	for (i = p->site_cnt; i && p->sites[i - 1].func == func && kept && !err; i--) {
+		if (p->sites[i - 1].role != PTB_ROLE_EXIT)
+			continue;
+		node = flow__at(&b->flow, elf_file__off_to_addr(b->lc->ef, p->sites[i - 1].offset));
+		if (node == FLOW_NONE)
+			kept = false;
+		else
+			err = kept_in_rax(a, b, node, size, &kept);
+		exits++;
+	}
+	if (!err && (!kept || !exits)) {
+		arg_prog__no_result(c);
+		a->results_lost++;
+	}
+	return err;
+}
+
+/* ---- one operator ---- */
+
+static bool has_entry(const struct plan_build *b, uint32_t func)
+{
+	const struct torch_plan *p = b->plan;
+
+	return p->site_cnt && p->sites[p->site_cnt - 1].func == func;
+}
+
+static int add_program(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
+{
+	uint32_t args, i;
+	int err = 0;
+
+	if (c->result != ARG_RESULT_NONE)
+		err = check_result(a, b, func, c);
+	if (!err && c->late_cnt)
+		err = add_late(a, b, func, c);
+	if (!err)
+		err = plan_build__prog(b, &c->prog, &args);
+	if (err)
+		return err;
+	b->plan->funcs[func].unplaced = c->unplaced;
+	for (i = b->plan->site_cnt; i && b->plan->sites[i - 1].func == func; i--)
+		if (b->plan->sites[i - 1].role != PTB_ROLE_POINT)
+			b->plan->sites[i - 1].args = args;
+	return 0;
+}
+
+int op_args__add(struct op_args *a, struct plan_build *b, const char *mangled, uint32_t func)
+{
+	static char printed[SCHEMA_TEXT_MAX];
+	struct arg_type types[ARG_TYPES_MAX];
+	struct arg_compiled c;
+	struct schema schema;
+	struct plan_func *f = &b->plan->funcs[func];
+	char *demangled = cxx_name__demangle(mangled);
+	int cnt = demangled ? arg_types__parse(demangled, a->optional, types) : -1;
+	bool known;
+
+	free(demangled);
+	known = cnt >= 0 && choose_schema(a, f->name, types, (uint32_t)cnt, &schema, printed);
+	a->no_schema += !known;
+	if (known) {
+		f->schema = strdup(printed);
+		if (!f->schema)
+			return -ENOMEM;
+	}
+	if (!has_entry(b, func))
+		return 0;
+	if (!arg_prog__compile(known ? &schema : NULL, types, cnt < 0 ? 0 : (uint32_t)cnt, &c)) {
+		f->unplaced = c.unplaced;
+		return 0;
+	}
+	return add_program(a, b, func, &c);
+}

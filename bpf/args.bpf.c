@@ -57,6 +57,18 @@ static __always_inline void words_args(struct pt_regs *ctx, struct arg_scratch *
 	s->words[5] = ctx->r9;
 }
 
+/* The registers that calls keep, by enum ptb_arg_reg: they may hold a late double, its frame, a result. */
+static __always_inline void words_kept(struct pt_regs *ctx, struct arg_scratch *s, __u32 first)
+{
+	s->words[first + PTB_REG_RSP] = PT_REGS_SP(ctx);
+	s->words[first + PTB_REG_RBP] = ctx->rbp;
+	s->words[first + PTB_REG_RBX] = ctx->rbx;
+	s->words[first + PTB_REG_R12] = ctx->r12;
+	s->words[first + PTB_REG_R13] = ctx->r13;
+	s->words[first + PTB_REG_R14] = ctx->r14;
+	s->words[first + PTB_REG_R15] = ctx->r15;
+}
+
 /*
  * The thread's state. A block that it never touched: sequence number 0, grad mode on, no keys beside
  * the default ones (c10/core/AutogradState.h, c10/core/impl/LocalDispatchKeySet.h).
@@ -146,24 +158,13 @@ int op_exit_results(struct pt_regs *ctx)
 		return emit_sp_flags(&hit, PTB_REC_OP_EXIT, PTB_F_ARGS | PTB_F_ARGS_CUT, sp);
 	r.s->words[0] = f->result;
 	r.s->words[1] = PT_REGS_RC(ctx);
+	words_kept(ctx, r.s, PTB_LOC_KEPT);
 	((struct ptb_op_exit *)r.s->rec)->sp = sp;
 	args_begin(r.s, sizeof(struct ptb_op_exit), args_full);
 	args_ops(&r, r.prog->in_cnt, r.prog->out_cnt);
 	args_emit(&hit, r.s, PTB_REC_OP_EXIT, 0);
 	args_put(r.s);
 	return 0;
-}
-
-/* The registers that may hold a late double or its frame, by enum ptb_arg_reg. */
-static __always_inline void words_late(struct pt_regs *ctx, struct arg_scratch *s)
-{
-	s->words[PTB_REG_RSP] = PT_REGS_SP(ctx);
-	s->words[PTB_REG_RBP] = ctx->rbp;
-	s->words[PTB_REG_RBX] = ctx->rbx;
-	s->words[PTB_REG_R12] = ctx->r12;
-	s->words[PTB_REG_R13] = ctx->r13;
-	s->words[PTB_REG_R14] = ctx->r14;
-	s->words[PTB_REG_R15] = ctx->r15;
 }
 
 /* Doubles arrive in vector registers, which BPF does not see; at this call they are in the frame. */
@@ -178,7 +179,7 @@ int op_late(struct pt_regs *ctx)
 	r.s = args_get();
 	if (!r.s)
 		return 0;
-	words_late(ctx, r.s);
+	words_kept(ctx, r.s, 0);
 	((struct ptb_op_enter *)r.s->rec)->sp = PT_REGS_SP(ctx);
 	args_begin(r.s, sizeof(struct ptb_op_enter), args_full);
 	args_ops(&r, 0, r.prog->in_cnt);

@@ -96,7 +96,8 @@ enum ptb_opaque {
 /*
  * One instruction makes one value. loc[] index the words of the call: at an entry 0..5 are rdi, rsi,
  * rdx, rcx, r8, r9 and 6 + k is the word at rsp + 8 + 8 * k (below k < 26); at an exit 0 is the result
- * pointer that the entry's program named (result_loc), 1 is rax; at a late site (OP_LATE) see SLOT.
+ * pointer that the entry's program named (result_loc), 1 is rax, PTB_LOC_KEPT + enum ptb_arg_reg the
+ * registers that calls keep; at a late site (OP_LATE) see SLOT.
  * Memory optionals: the flag byte is at pointer + has_off, the value at pointer + val_off.
  */
 /*     name         nr  */
@@ -133,6 +134,7 @@ enum ptb_arg_opcode {
 
 #define PTB_LOC_NONE 0xff
 #define PTB_LOC_STACK 6   /* first stack word */
+#define PTB_LOC_KEPT 2    /* at an exit */
 #define PTB_LOC_CNT 32
 #define PTB_ARG_F_DEREF 0x1
 #define PTB_ARG_F_NULL_NONE 0x2

@@ -29,7 +29,7 @@ def known(title, side, payloads=None):
 
 
 ONLY_PROFILED = re.compile(r".*\(dynamo_timed\)|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode|"
-                           r"## Call CompiledFxGraph \w+ ##|PythonSubclass")
+                           r"## Call CompiledFxGraph \w+ ##|PythonSubclass|## TEST 2 ##")
 
 
 @known("scopes that exist only while a profiler runs", "torch")

@@ -20,23 +20,25 @@ class Skip(Exception):
 
 
 class Payload:
-    def __init__(self, prepare, group, observe, ordered):
+    def __init__(self, prepare, group, observe, ordered, readable):
         self.name = prepare.__name__
         self.prepare = prepare
         self.group = group  # payloads of one group share a process
         self.observe = observe  # also run under ExecutionTraceObserver: it sees all threads in every
         #                         version, but loses its place when an operator raises
+        self.readable = readable  # False: torch's own tools crash when they read its arguments
         self.ordered = ordered  # False: the order depends on other processes; compared as a bag
 
 
 REGISTRY = {}
+VERSION = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
 
 
-def payload(group="eager", observe=False, ordered=True):
+def payload(group="eager", observe=False, ordered=True, readable=True):
     """Registers prepare() under its name."""
 
     def register(prepare):
-        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered)
+        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered, readable)
         return prepare
 
     return register
@@ -55,6 +57,8 @@ def need(condition, what):
 def load_all():
     """Imports the modules that register payloads; the order of import is the order of the run."""
     import payloads_eager  # noqa: F401
+    import payloads_args  # noqa: F401
+    import payloads_calls  # noqa: F401
     import payloads_broad  # noqa: F401
     import payloads_threads  # noqa: F401
     import payloads_models  # noqa: F401

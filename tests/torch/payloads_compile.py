@@ -83,3 +83,31 @@ def compile_graph_break():
         raise Skip(str(err).splitlines()[0]) from err
 
     return lambda: [fast(torch.ones(10), s) for s in shapes]
+
+
+def dynamic_shapes(backend):
+    """As torch's own test of dynamic shapes under a profiler: one graph, many sizes."""
+    need(hasattr(torch, "compile"), "no torch.compile")
+
+    def fn(x, n):
+        return torch.cat([x.sin() * x.size(0), x[1:].cos()]).view(-1)[n:].sum() + x.size(1) / 3
+
+    try:
+        fast = torch.compile(fn, backend=backend, dynamic=True)
+        sizes = [torch.ones(n, n + 1) for n in (3, 5, 8)]
+        for x in sizes:
+            fast(x, 2)
+    except RuntimeError as err:
+        raise Skip(str(err).splitlines()[0]) from err
+
+    return lambda: [fast(x, 2) for x in sizes]
+
+
+@payload(group="compile")
+def compile_dynamic_eager():
+    return dynamic_shapes("eager")
+
+
+@payload(group="compile")
+def compile_dynamic_aot():
+    return dynamic_shapes("aot_eager")

@@ -5,7 +5,8 @@
 
 PYTHON is the interpreter of the leg (inside the chroot where one is given). Prints one result line per
 payload and comparison, and a summary. Two processes per group: `truth` is watched by torch alone,
-`target` by ptbpf from outside, first bare and then with torch.profiler running inside at once.
+`target` by ptbpf from outside, in the windows of runner.py: names, shapes, everything; in each the program
+alone and then with torch's own tool running inside at once.
 """
 
 import argparse
@@ -19,11 +20,16 @@ import tempfile
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 
 import compare  # noqa: E402
+import compare_args  # noqa: E402
+import compare_et  # noqa: E402
+import et_truth  # noqa: E402
 import truth  # noqa: E402
 from harness import DEADLINE, Failure, Process, Tracer, check, say, wait_for  # noqa: E402
+from runner_windows import WINDOWS  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GROUPS = ("eager", "compile")
+OPTIONS = {"names": [], "shapes": ["--record-shapes", "--with-flops"], "full": ["--execution-trace"]}
 # The mounts of a chroot live and die with the namespace of the process in it.
 IN_CHROOT = """
 root=$1; mkdir -p "$root${3%/*}"
@@ -40,7 +46,7 @@ class Leg:
         self.args = args
         self.name = args.leg
         self.failed = False
-        self.total = compare.Verdict()
+        self.total, self.values = compare.Verdict(), compare_args.ArgsVerdict()
         self.base = args.keep or tempfile.mkdtemp(prefix="ptbpf-leg-", dir=args.chroot and args.chroot + "/tmp")
 
     def runner(self, group, mode, folder):
@@ -74,10 +80,37 @@ class Leg:
         with self.runner(group, "truth", folder) as p:
             return folder, self.result(folder, p)
 
+    def window(self, target, folder, window):
+        """ptbpf around the runs of one window; returns what it wrote and its last line."""
+        def path(name):
+            return os.path.join(folder, name)
+
+        def alive():
+            check(target.alive(), f"the target died under ptbpf\n{target.text()}")
+            return os.path.exists(path("done." + window))
+
+        tell = lambda: open(path("go." + window), "w").close()  # noqa: E731
+        if self.args.no_ptbpf:
+            tell()
+            wait_for(alive, "the payloads to finish", SLOW)
+            return None
+        out = {"trace": path(window + ".json.gz"), "et": path(window + ".et.json") if window == "full" else None}
+        with Tracer("attach", "--pid", target.pid, "-d", "600s", "-o", path(window + ".ptb"), "--trace", out["trace"],
+                    *OPTIONS[window], *(["--et", out["et"]] if out["et"] else []), *self.args.attach_option) as tracer:
+            tracer.wait_attached(SLOW)
+            tell()
+
+            def is_done():
+                check(tracer.alive(), f"ptbpf ended early\n{tracer.text()}")
+                return alive()
+
+            wait_for(is_done, "the payloads to finish", SLOW)
+            tracer.stop((0, 3))
+            print(f"    {window}: {(tracer.err or [''])[-1]}")
+        return out
+
     def run_target(self, group):
-        """The target under ptbpf; the window covers the bare and the profiled run, not the last one."""
         folder = self.folder(group + "-target")
-        tell = lambda name: open(os.path.join(folder, name), "w").close()  # noqa: E731
         with self.runner(group, "target", folder) as target:
             ready = os.path.join(folder, "ready")
 
@@ -86,29 +119,12 @@ class Leg:
                 return os.path.exists(ready)
 
             wait_for(is_ready, "the target to be ready", SLOW)
-            if self.args.no_ptbpf:
-                tell("go")
-                tell("leave")
-                return folder, self.result(folder, target), None
             with open(ready) as f:
                 own_pid = int(f.read())
             check(own_pid == target.pid or self.args.chroot, "the target is another process than was started")
-            trace = os.path.join(folder, "ptbpf.json.gz")
-            with Tracer("attach", "--pid", target.pid, "-d", "600s", "-o", os.path.join(folder, "run.ptb"),
-                        "--trace", trace, *self.args.attach_option) as tracer:
-                tracer.wait_attached(SLOW)
-                tell("go")
-
-                def is_done():
-                    check(target.alive(), f"the target died under ptbpf\n{target.text()}")
-                    check(tracer.alive(), f"ptbpf ended early\n{tracer.text()}")
-                    return os.path.exists(os.path.join(folder, "done"))
-
-                wait_for(is_done, "the payloads to finish", SLOW)
-                tracer.stop()
-                last = (tracer.err or [""])[-1]
-            tell("leave")
-            return folder, self.result(folder, target), (trace, last)
+            outs = {window: self.window(target, folder, window) for window in WINDOWS}
+            open(os.path.join(folder, "leave"), "w").close()
+            return folder, self.result(folder, target), outs
 
     def tell(self, what, verdict, extra=""):
         name = f"torch.{self.name}.{what}"
@@ -122,12 +138,21 @@ class Leg:
                 + (f", {verdict.flows} arrows" if verdict.flows else "") + (f"; known: {known}" if known else "") + extra)
         self.total.add(verdict)
 
+    def tell_args(self, what, verdict):
+        name = f"torch.{self.name}.{what}"
+        if verdict.problems or verdict.unexplained:
+            self.failed = True
+            say("FAIL", name, "\n".join([verdict.text(), *verdict.problems]))
+        else:
+            known = ", ".join(f"{c} x {t}" for t, c in verdict.known.items())
+            say("PASS", name, verdict.text() + (f"; known: {known}" if known else ""))
+        self.values.add(verdict)
+
     def digests(self, a, b):
         """The same values with and without ptbpf: law 1."""
-        wrong = [f"{run} {name}: {a[run][name]} without, {b[run][name]} with ptbpf" for run in ("bare", "profiled")
-                 for name in (a[run] or {}) if a[run][name] != (b[run] or {}).get(name)]
         v = compare.Verdict()
-        v.problems = wrong
+        v.problems = [f"{run} {name}: {a[run][name]} without, {b[run][name]} with ptbpf" for runs in WINDOWS.values()
+                      for run in runs for name in a[run] if a[run][name] != (b[run] or {}).get(name)]
         return v
 
     def run_group(self, group):
@@ -136,54 +161,153 @@ class Leg:
             broken = why.startswith("BROKEN")
             self.failed |= broken
             say("FAIL" if broken else "SKIP", f"torch.{self.name}.{name}", why)
-        target_dir, seen, out = self.run_target(group)
+        target_dir, seen, outs = self.run_target(group)
         self.tell(group + ".same_results", self.digests(told, seen))
-        inside = os.path.join(target_dir, "profiled.json")
-        trusted = truth.load_chrome(os.path.join(truth_dir, "profiled.json"), own=True) if told["profiled"] else None
-        observed = truth.load_observer(os.path.join(truth_dir, "observed.json"))
-        names = list(told["bare"])
-        if out is None:  # torch against itself: is the truth the same in two processes?
-            other, load = truth.load_chrome(inside, own=True), lambda: None
-            for name in names:
-                self.tell(f"{name}.itself", compare.compare(trusted, other, "profiled", "profiled", name,
-                                                            {"target_profiled": True, "all_threads": told["all_threads"],
-                                                             "unordered": told["unordered"]}))
+        run = Group(self, group, told, truth_dir, target_dir, outs)
+        if self.args.no_ptbpf:  # is the truth the same in two processes?
+            run.itself()
             return
-        trace, last = out
-        load = lambda: truth.load_chrome(trace)  # noqa: E731  comparing prunes, so each takes a fresh copy
-        both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"],
-                "unordered": told["unordered"]}
-        bare = dict(both, target_profiled=False)
-        print(f"    {last}")
-        if trusted:
-            mine = load()
-            for name in names:
-                self.tell(f"{name}.bare", compare.compare(trusted, mine, "profiled", "bare", name, bare))
-            mine, theirs = load(), truth.load_chrome(inside, own=True)
-            for name in names:
-                self.tell(f"{name}.both", compare.compare(theirs, mine, "profiled", "profiled", name, both))
-        mine = load()
-        for (_, name) in list(observed.payloads):
-            self.tell(f"{name}.observer", compare.compare(observed, mine, "observed", "bare", name,
-                                                          dict(bare, all_threads=True, observer=True)))
+        run.names()
+        run.shapes()
+        run.full()
+
+    def summary(self):
+        t, v = self.total, self.values
+        if t.ops:
+            known = collections.Counter(t.known)
+            print(f"    leg {self.name}: {t.ops} slices compared, {100 * t.equal / t.ops:.3f} % equal, {t.threads} threads, "
+                  f"{t.numbers} backward numbers, {t.flows} arrows; known differences: {dict(known) or 'none'}")
+        if v.pairs:
+            print(f"    leg {self.name}: {v.text()}; known differences: {dict(v.known) or 'none'}")
+            if v.share() < compare_args.ENOUGH:
+                self.failed = True
+                say("FAIL", f"torch.{self.name}.values", f"only {100 * v.share():.3f} % of all values are equal")
 
     def run(self):
         try:
+            check_rows()
             for group in self.args.group or GROUPS:
                 self.run_group(group)
         except (Failure, OSError, ValueError, KeyError) as why:
             self.failed = True
             say("FAIL", f"torch.{self.name}", f"{type(why).__name__}: {why}")
-        t = self.total
-        if t.ops:
-            known = collections.Counter(t.known)
-            print(f"    leg {self.name}: {t.ops} slices compared, {100 * t.equal / t.ops:.3f} % equal, {t.threads} threads, "
-                  f"{t.numbers} backward numbers, {t.flows} arrows; known differences: {dict(known) or 'none'}")
+        self.summary()
         if not self.args.keep and not self.failed:
             shutil.rmtree(self.base, ignore_errors=True)
         elif self.failed:
             print(f"    files kept in {self.base}")
         return not self.failed
+
+
+class Group:
+    """The comparisons of one group of payloads."""
+
+    def __init__(self, leg, group, told, truth_dir, target_dir, outs):
+        self.leg, self.group, self.told, self.outs = leg, group, told, outs
+        self.truth_dir, self.target_dir = truth_dir, target_dir
+        self.both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"],
+                     "unordered": told["unordered"], "numbers": False, "keys": compare_args.KEYS, "same_run": True}
+        self.alone = dict(self.both, target_profiled=False, same_run=False)
+
+    def chrome(self, folder, run):
+        path = os.path.join(folder, run + ".json")
+        return truth.load_chrome(path, own=True) if os.path.exists(path) else None
+
+    def mine(self, window):
+        return truth.load_chrome(self.outs[window]["trace"])
+
+    def trees(self, what, theirs, mine, runs, ctx, names=None):
+        """Slices of every payload; prunes both, so each comparison takes fresh copies."""
+        for name in names if names is not None else self.told[runs[0]]:
+            self.leg.tell(f"{name}.{what}", compare.compare(theirs, mine, *runs, name, ctx))
+
+    def arguments(self, what, theirs, mine, runs, ctx):
+        """Slices and the arguments of every payload."""
+        if theirs.legacy:
+            ctx = dict(ctx, keys=("Input Dims",))
+        for name in self.told[runs[0]]:
+            if name in self.told["unordered"]:
+                continue
+            tree = compare.compare(theirs, mine, *runs, name, ctx)
+            if tree.problems:
+                self.leg.tell(f"{name}.{what}_slices", tree)
+            want, got = theirs.payloads.get((runs[0], name)), mine.payloads.get((runs[1], name))
+            if want and got:
+                self.leg.tell_args(f"{name}.{what}", compare_args.compare_payload(want, got, dict(ctx, payload=name)))
+
+    def nodes(self, what, theirs, mine, runs, ctx):
+        """Nodes of the Execution Traces."""
+        names = compare_et.Names()
+        for name in self.told["traced"]:
+            self.leg.tell_args(f"{name}.{what}", compare_et.compare_payload(
+                theirs, mine, (runs[0], name), (runs[1], name), names, dict(ctx, payload=name)))
+
+    def itself(self):
+        ctx = dict(self.both, numbers=True, same_run=False)
+        for run in ("profiled", "shaped", "traced"):
+            a, b = self.chrome(self.truth_dir, run), self.chrome(self.target_dir, run)
+            if a:
+                self.trees(f"{run}_itself", a, b, (run, run), dict(self.both))
+                if run != "profiled":
+                    self.arguments(f"{run}_itself", a, b, (run, run), ctx)
+        a, b = (et_truth.load(os.path.join(d, "traced.et.json"), own=True) for d in (self.truth_dir, self.target_dir))
+        self.nodes("et_itself", a, b, ("traced", "traced"), dict(ctx, unwound=()))
+
+    def names(self):
+        trusted = self.chrome(self.truth_dir, "profiled")
+        if trusted:
+            self.trees("bare", trusted, self.mine("names"), ("profiled", "bare"), self.alone)
+            self.trees("both", self.chrome(self.target_dir, "profiled"), self.mine("names"), ("profiled", "profiled"),
+                       self.both)
+        observed = truth.load_observer(os.path.join(self.truth_dir, "observed.json"))
+        self.trees("observer", observed, self.mine("names"), ("observed", "bare"),
+                   dict(self.alone, all_threads=True, observer=True), list(self.told["observed"]))
+
+    def shapes(self):
+        trusted = self.chrome(self.truth_dir, "shaped")
+        if trusted:
+            self.arguments("shapes", trusted, self.mine("shapes"), ("shaped", "plain"), self.alone)
+            self.arguments("shapes_both", self.chrome(self.target_dir, "shaped"), self.mine("shapes"),
+                           ("shaped", "shaped"), self.both)
+
+    def full(self):
+        trusted = self.chrome(self.truth_dir, "shaped")
+        if trusted:
+            self.arguments("args", trusted, self.mine("full"), ("shaped", "whole"), dict(self.alone, numbers=True))
+        inside = self.chrome(self.target_dir, "traced")
+        mine = self.mine("full")
+        unwound = {e["args"]["Record function id"] for e in mine.document["traceEvents"]
+                   if e.get("args", {}).get("ptbpf.unwound")}
+        if inside:
+            self.arguments("args_both", inside, mine, ("traced", "traced"), dict(self.both, numbers=True))
+        ets = [et_truth.load(os.path.join(d, "traced.et.json"), own=True) for d in (self.truth_dir, self.target_dir)]
+        et = et_truth.load(self.outs["full"]["et"])
+        self.nodes("et", ets[0], et, ("traced", "whole"), dict(self.alone, unwound=unwound))
+        self.nodes("et_both", ets[1], et, ("traced", "traced"), dict(self.both, unwound=unwound))
+        self.leg.tell(self.group + ".same_calls", same_calls(et, mine))
+
+
+def same_calls(et, chrome):
+    """E4: the same record function ids in the Execution Trace and in the Chrome trace."""
+    v = compare.Verdict()
+    ids = sorted(n.attrs["rf_id"] for n in et.nodes.values())
+    slices = sorted(e["args"].get("Record function id", -1) for e in chrome.document["traceEvents"]
+                    if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation"))
+    v.ops = v.equal = len(ids)
+    if ids != slices:
+        a, b = collections.Counter(ids), collections.Counter(slices)
+        v.problems.append(f"{len(ids)} nodes and {len(slices)} slices; only nodes: {sorted((a - b).elements())[:8]}, "
+                          f"only slices: {sorted((b - a).elements())[:8]}")
+    return v
+
+
+def check_rows():
+    """What is excused is written down."""
+    with open(os.path.join(HERE, "differences.md"), encoding="utf-8") as f:
+        text = f.read()
+    titles = [d.title for d in compare.DIFFERENCES] + [t for t, _ in compare_args.DIFFERENCES + compare_et.DIFFERENCES]
+    missing = [t for t in titles if f"| {t} |" not in text]
+    check(not missing, f"rows without a line in differences.md: {missing}")
 
 
 def main():

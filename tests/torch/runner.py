@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The process that is looked at: runs payloads, alone or under torch's own observers.
 
-  runner.py --dir DIR --group GROUP --mode truth     torch.profiler, then ExecutionTraceObserver
-  runner.py --dir DIR --group GROUP --mode target    waits at a gate; runs bare, then under torch.profiler
+  runner.py --dir DIR --group GROUP --mode truth     the runs of WINDOWS, then ExecutionTraceObserver alone
+  runner.py --dir DIR --group GROUP --mode target    the runs of WINDOWS, each window behind a gate
 
-Files in DIR are the only way of talking with the driver: `ready` (we wait), `go` (begin), `done` (all
-ran), `leave` (end). result.json holds a digest of every payload's values for each run.
+Files in DIR are the only way of talking with the driver: `ready` (we wait), per window `go.NAME` (begin)
+and `done.NAME` (its runs are over), `leave` (end). result.json holds a digest of every payload's values for
+each run, and what each run's tool could see.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import torch
 from torch.autograd.profiler import record_function
 
 import payloads
+from runner_windows import WINDOWS
 
 DEADLINE = 300
 
@@ -83,13 +85,14 @@ def prepare(group, only):
 
 
 def run_all(runs, prefix):
-    out = {}
+    values = {}
     for name, run in runs.items():
         payloads.seed()
         with record_function(f"## {prefix} {name} ##"):
-            value = run()
-        out[name] = digest_of(value)
-    return out
+            values[name] = run()
+    with record_function(f"## {prefix} end ##"):  # what digests do belongs to no payload
+        pass
+    return {name: digest_of(value) for name, value in values.items()}
 
 
 def profiler_config():
@@ -101,24 +104,25 @@ def profiler_config():
         return {}, False
 
 
-def under_profiler(runs, prefix, path):
+def under_profiler(runs, prefix, path, shapes=False):
     """Digests, and whether threads that are started inside are seen."""
     if not torch.profiler.kineto_available():
-        return under_legacy_profiler(runs, prefix, path), False
+        return under_legacy_profiler(runs, prefix, path, shapes), False
     config, all_threads = profiler_config()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **config) as prof:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=shapes,
+                                with_flops=shapes, **config) as prof:
         out = run_all(runs, prefix)
     prof.export_chrome_trace(path)
     return out, all_threads
 
 
-def under_legacy_profiler(runs, prefix, path):
+def under_legacy_profiler(runs, prefix, path, shapes):
     """A torch without Kineto has the older profiler: pushes and pops of this thread in exact order.
     Written as a trace whose clock counts them."""
     from torch.autograd import ProfilerConfig, ProfilerState
     from torch._C._profiler import _ExperimentalConfig
     torch.autograd._enable_profiler_legacy(
-        ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, _ExperimentalConfig()))
+        ProfilerConfig(ProfilerState.CPU, shapes, False, False, False, False, _ExperimentalConfig()))
     out = run_all(runs, prefix)
     events = []
     for tid, records in enumerate(torch.autograd._disable_profiler_legacy()):
@@ -130,6 +134,8 @@ def under_legacy_profiler(runs, prefix, path):
                     "cat": "user_annotation" if r.scope() == 7 else "cpu_op", "args": {"External id": clock + 1}}
                 if r.sequence_nr() >= 0:
                     event["args"].update({"Sequence number": r.sequence_nr(), "Fwd thread id": r.fwd_thread_id()})
+                if shapes and r.shapes():
+                    event["args"]["Input Dims"] = r.shapes()
                 events.append(event)
             elif r.kind() == "pop" and r.handle() in is_open:
                 event = is_open.pop(r.handle())
@@ -148,10 +154,34 @@ def under_observer(runs, prefix, path):
     observer = kind()
     observer.register_callback(path)
     observer.start()
-    out = run_all({name: run for name, run in runs.items() if payloads.REGISTRY[name].observe}, prefix)
+    out = run_all(runs, prefix)
     observer.stop()
     observer.unregister_callback()
     return out
+
+
+def under_both(runs, prefix, path):
+    """The observer inside the profiler, so that both name each call by the same number."""
+    if not torch.profiler.kineto_available():
+        return under_observer(runs, prefix, path + ".et.json"), False
+    config, all_threads = profiler_config()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, **config) as prof:
+        out = under_observer(runs, prefix, path + ".et.json")
+    prof.export_chrome_trace(path + ".json")
+    return out, all_threads
+
+
+def run_window(window, runs, folder, result):
+    alone, watched = WINDOWS[window]
+    result[alone] = run_all(runs, alone)
+    path = os.path.join(folder, watched)
+    if window != "names":
+        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].readable}
+    if window == "full":  # forked processes would write into the observer's file
+        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered}
+        result[watched], result["all_threads"] = under_both(runs, watched, path)
+    else:
+        result[watched], result["all_threads"] = under_profiler(runs, watched, path + ".json", window == "shapes")
 
 
 def main():
@@ -166,17 +196,16 @@ def main():
     result = {"torch": torch.__version__, "python": sys.version.split()[0], "skipped": skipped, "pid": os.getpid(),
               "unordered": [name for name in runs if not payloads.REGISTRY[name].ordered]}
     if args.mode == "truth":
-        result["bare"] = run_all(runs, "bare")
-        result["profiled"], result["all_threads"] = under_profiler(
-            runs, "profiled", os.path.join(args.dir, "profiled.json"))
-        result["observed"] = under_observer(runs, "observed", os.path.join(args.dir, "observed.json"))
+        for window in WINDOWS:
+            run_window(window, runs, args.dir, result)
+        observed = {name: run for name, run in runs.items() if payloads.REGISTRY[name].observe}
+        result["observed"] = under_observer(observed, "observed", os.path.join(args.dir, "observed.json"))
     else:
         gate.tell("ready", str(os.getpid()))
-        gate.wait("go")
-        result["bare"] = run_all(runs, "bare")
-        result["profiled"], result["all_threads"] = under_profiler(
-            runs, "profiled", os.path.join(args.dir, "profiled.json"))
-        gate.tell("done")
+        for window in WINDOWS:
+            gate.wait("go." + window)
+            run_window(window, runs, args.dir, result)
+            gate.tell("done." + window)
         gate.wait("leave")
         result["after"] = run_all(runs, "after")
     gate.tell("result.json", json.dumps(result))

@@ -10,7 +10,7 @@ import gzip
 import json
 import re
 
-PAYLOAD = re.compile(r"## (\w+) (\w+) ##$")
+PAYLOAD = re.compile(r"## ([a-z]+) (\w+) ##$")
 
 
 class Node:

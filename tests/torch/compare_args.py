@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Holds the arguments of one Chrome trace's slices against another's: `Input Dims`, `Input type`,
+`Input Strides`, `Concrete Inputs` of every pair, value by value, and in full mode the sequence number.
+
+Every known difference is a row of DIFFERENCES with the same title as in differences.md; a row explains
+single values, which then count as known, not as equal. Whatever else differs fails.
+"""
+
+import collections
+import difflib
+
+import compare
+
+KEYS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
+ENOUGH = 0.999  # of all values compared must be equal, whatever explains the others
+NO_TRUTH = set()  # titles of rows for values that torch itself has wrong: counted as known, not as compared
+DIFFERENCES = []
+
+
+class Site:
+    """Where two values differ: the pair of slices, what kind of value, which input, and both values."""
+
+    def __init__(self, kind, want_node, got_node, index=None, want=None, got=None):
+        self.kind, self.want_node, self.got_node = kind, want_node, got_node
+        self.index, self.want, self.got = index, want, got
+        self.name = want_node.name
+
+    def __str__(self):
+        where = f"{self.name}: {self.kind}" + ("" if self.index is None else f" [{self.index}]")
+        return f"{where}: torch {str(self.want)[:160]!r}, ptbpf {str(self.got)[:160]!r}"
+
+
+def known(title):
+    def register(test):
+        DIFFERENCES.append((title, test))
+        return test
+
+    return register
+
+
+def explain(rows, site, ctx):
+    return next((title for title, test in rows if test(site, ctx)), None)
+
+
+class ArgsVerdict:
+    def __init__(self):
+        self.pairs = 0
+        self.compared, self.equal, self.known = collections.Counter(), collections.Counter(), collections.Counter()
+        self.problems, self.unexplained = [], 0
+
+    def add(self, other):
+        self.pairs += other.pairs
+        self.unexplained += other.unexplained
+        self.problems += other.problems
+        for k in ("compared", "equal", "known"):
+            getattr(self, k).update(getattr(other, k))
+
+    def count(self, kind, equal=1, total=1):
+        self.compared[kind] += total
+        self.equal[kind] += equal
+
+    def value(self, rows, site, ctx, same):
+        """One value of each side: equal, known to differ, or a problem."""
+        if same:
+            self.compared[site.kind] += 1
+            self.equal[site.kind] += 1
+            return
+        title = explain(rows, site, ctx)
+        self.compared[site.kind] += title not in NO_TRUTH
+        if title:
+            self.known[title] += 1
+            return
+        self.unexplained += 1
+        if len(self.problems) < 12:
+            self.problems.append(str(site))
+
+    def share(self):
+        total = sum(self.compared.values())
+        return sum(self.equal.values()) / total if total else 1.0
+
+    def text(self):
+        kinds = ", ".join(f"{k} {self.equal[k]}/{n}" for k, n in sorted(self.compared.items()))
+        return f"{self.pairs} slices, {100 * self.share():.3f} % of {sum(self.compared.values())} values equal ({kinds})"
+
+
+def pairs(want, got):
+    """Slices of two trees that are the same call: by name and nesting."""
+    a, b = ([n for d, n in tree.walk() if d] for tree in (want, got))
+    names = [compare.lines(tree) for tree in (want, got)]
+    if names[0] == names[1]:
+        return list(zip(a, b))
+    blocks = difflib.SequenceMatcher(None, *names, autojunk=False).get_matching_blocks()
+    return [(a[m.a + k], b[m.b + k]) for m in blocks for k in range(m.size)]
+
+
+def as_list(value):
+    return value if isinstance(value, list) else []
+
+
+def compare_key(v, key, want_node, got_node, ctx):
+    want, got = want_node.args.get(key), got_node.args.get(key)
+    if want is None and got is None:
+        return
+    a, b = as_list(want), as_list(got)
+    if want is None or got is None or len(a) != len(b):
+        v.value(DIFFERENCES, Site(key, want_node, got_node, None, want, got), ctx, False)
+        return
+    for i, (x, y) in enumerate(zip(a, b)):
+        v.value(DIFFERENCES, Site(key, want_node, got_node, i, x, y), ctx, x == y)
+
+
+def number_shift(both, ctx):
+    """Sequence numbers of one process are compared as they are, of two processes from the first one's."""
+    if ctx["same_run"]:
+        return 0
+    return next((w.seq - g.seq for w, g in both if w.seq >= 0 and g.seq >= 0), 0)
+
+
+def compare_pairs(v, both, ctx):
+    shift = number_shift(both, ctx)
+    v.pairs += len(both)
+    for want, got in both:
+        for key in ctx["keys"]:
+            compare_key(v, key, want, got, ctx)
+        if ctx["numbers"] and (want.seq >= 0 or got.seq >= 0):
+            site = Site("Sequence number", want, got, None, want.seq, got.seq)
+            v.value(DIFFERENCES, site, ctx, want.seq == (got.seq + shift if got.seq >= 0 else -1))
+
+
+def compare_payload(want, got, ctx):
+    """Verdict on one payload; both trees were pruned by compare.compare() before."""
+    v = ArgsVerdict()
+    compare_pairs(v, pairs(want.root, got.root), ctx)
+    if ctx["all_threads"]:
+        sides = [sorted((t for t in p.others if t.children), key=lambda t: compare.lines(t)) for p in (want, got)]
+        for a, b in zip(*sides):
+            compare_pairs(v, pairs(a, b), ctx)
+    return v

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Holds one Execution Trace against another: nodes matched by thread and order of beginning, compared
+field by field and value by value. Ids, thread numbers and record function ids are equal up to renaming;
+so are the identities of tensors and storages when both traces saw the same run.
+
+Known differences are rows of DIFFERENCES, as in compare_args.py.
+"""
+
+import difflib
+
+import compare
+from compare_args import NO_TRUTH, ArgsVerdict, Site
+from et_truth import KINDS
+
+DIFFERENCES = []
+
+
+def known(title, no_truth=False):
+    def register(test):
+        DIFFERENCES.append((title, test))
+        NO_TRUTH.update([title] if no_truth else [])
+        return test
+
+    return register
+
+
+@known("the observer's place after an operator raised", no_truth=True)
+def lost_place(site, ctx):
+    """It takes ids off its stack only at ends that have results; the ids of the others are never written."""
+    return site.kind == "ctrl_deps" and ctx["raised"]
+
+
+class Renaming:
+    """Two-way: what was once called so on one side is called so always."""
+
+    def __init__(self):
+        self.to, self.back = {}, {}
+
+    def same(self, want, got):
+        return self.to.setdefault(want, got) == got and self.back.setdefault(got, want) == want
+
+
+class Names:
+    """What is renamed between two traces of one run; kept over all payloads of the recording."""
+
+    def __init__(self):
+        self.tensor, self.storage, self.thread, self.rf = (Renaming() for _ in range(4))
+        self.node = {}  # torch's node id -> ptbpf's
+
+
+def is_tensor(value):
+    return (isinstance(value, list) and len(value) == 6 and isinstance(value[5], str)
+            and all(isinstance(v, int) and not isinstance(v, bool) for v in value[:5]))
+
+
+class EtComparison:
+    def __init__(self, ctx, names):
+        self.ctx, self.names, self.v = ctx, names, ArgsVerdict()
+
+    def value(self, kind, want_node, got_node, index, want, got, same=None):
+        same = (want == got and type(want) is type(got)) if same is None else same
+        self.v.value(DIFFERENCES, Site(kind, want_node, got_node, index, want, got), self.ctx, same)
+
+    def tensor(self, end, a, b, i, want, got):
+        if self.ctx["same_run"]:
+            self.value(f"{end} tensor id", a, b, i, want, got, self.names.tensor.same(want[0], got[0]))
+            self.value(f"{end} storage id", a, b, i, want, got, self.names.storage.same(want[1], got[1]))
+        for k, field in ((2, "offset"), (3, "numel"), (4, "itemsize"), (5, "device")):
+            self.value(f"{end} {field}", a, b, i, want[k], got[k])
+
+    def tree(self, kind, end, a, b, i, want, got):
+        """Values nest in lists and tuples; each leaf is one value."""
+        if is_tensor(want) and is_tensor(got):
+            self.tensor(end, a, b, i, want, got)
+        elif isinstance(want, list) and isinstance(got, list) and len(want) == len(got) and want and kind == f"{end} value":
+            for x, y in zip(want, got):
+                self.tree(kind, end, a, b, i, x, y)
+        else:
+            self.value(kind, a, b, i, want, got)
+
+    def end(self, end, a, b):
+        want, got = getattr(a, end), getattr(b, end)
+        for kind in KINDS:
+            x, y = want.get(kind), got.get(kind)
+            if x is None:  # schema 1.0.1 has no strides
+                continue
+            if len(x) != len(y):
+                self.value(f"{end} {kind}", a, b, None, x, y, False)
+                continue
+            for i, (p, q) in enumerate(zip(x, y)):
+                self.tree(f"{end} {kind[:-1]}", end, a, b, i, p, q)
+
+    def renamed(self, kind, a, b, renaming, zero=0):
+        want, got = a.attrs[kind], b.attrs[kind]
+        same = want == got if zero in (want, got) else renaming.same(want, got)
+        self.value(kind, a, b, None, want, got, same)
+
+    def attributes(self, a, b, shift):
+        for kind in ("scope", "op_schema", "kernel_backend", "kernel_file"):
+            if kind in a.attrs:
+                self.value(kind, a, b, None, a.attrs[kind], b.attrs.get(kind))
+        want, got = a.attrs["seq_id"], b.attrs["seq_id"]
+        self.value("seq_id", a, b, None, want, got, want == (got + shift if got >= 0 else got))
+        self.renamed("tid", a, b, self.names.thread)
+        self.renamed("fw_tid", a, b, self.names.thread)
+        self.value("rf_id", a, b, None, a.attrs["rf_id"], b.attrs["rf_id"],
+                   self.names.rf.same(a.attrs["rf_id"], b.attrs["rf_id"]))
+
+    def links(self, a, b):
+        """Parents: the node that is the other's partner. Threads' nodes are partners by their thread."""
+        self.value("ctrl_deps", a, b, None, a.parent, b.parent, self.names.node.get(a.parent) == b.parent)
+        want, got = a.attrs["fw_parent"], b.attrs["fw_parent"]
+        self.value("fw_parent", a, b, None, want, got, (self.names.node.get(want) if want else 0) == got)
+
+
+def aligned(want, got):
+    a, b = ([compare.spelled(n.name) for n in side] for side in (want, got))
+    if a == b:
+        return list(zip(want, got)), None
+    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
+    return ([(want[m.a + k], got[m.b + k]) for m in blocks for k in range(m.size)],
+            f"nodes differ ({len(a)} and {len(b)})\n{compare.unlike(a, b)}")
+
+
+def kept(nodes, side, ctx, counts):
+    """Without the slices that only one side has (compare.DIFFERENCES), and without those whose operator
+    raised: torch writes no node for them."""
+    out = []
+    for n in nodes:
+        if side == "ptbpf" and n.attrs["rf_id"] in ctx["unwound"]:
+            counts["operators that raised"] += 1
+            continue
+        row = next((d for d in compare.DIFFERENCES if d.side == side and d.payloads is None and d.test(n, None, ctx)), None)
+        if row:
+            counts[row.title] += 1
+        else:
+            out.append(n)
+    return out
+
+
+def thread_pairs(want, got, ctx):
+    """Threads of a payload: its own one, the others by content."""
+    yield want.threads.get(want.main, []), got.threads.get(got.main, [])
+    others = [sorted((t for tid, t in p.threads.items() if tid != p.main), key=lambda t: ([n.name for n in t], t[0].id))
+              for p in (want, got)]
+    for k in range(max(map(len, others))):
+        yield tuple(side[k] if k < len(side) else [] for side in others)
+
+
+def node_of_thread(et, tid):
+    return next((n.id for n in et.specials.values() if n.attrs["tid"] == tid), None)
+
+
+def compare_payload(want_et, got_et, want_key, got_key, names, ctx):
+    """Verdict on one payload of two recordings."""
+    ctx = dict(ctx)
+    c = EtComparison(ctx, names)
+    want, got = want_et.payloads.get(want_key), got_et.payloads.get(got_key)
+    if want is None or got is None:
+        c.v.problems.append(f"{'torch' if want is None else 'ptbpf'} has no annotation of {want_key[1]}")
+        return c.v
+    names.node[want.root.id] = got.root.id
+    ids = {n.id for n in (*want_et.nodes.values(), *want_et.specials.values())}
+    ctx["raised"] = any(n.parent not in ids for t in want.threads.values() for n in t)
+    couples = []
+    for a, b in thread_pairs(want, got, ctx):
+        a, b = kept(a, "torch", ctx, c.v.known), kept(b, "ptbpf", ctx, c.v.known)
+        both, problem = aligned(a, b)
+        if problem:
+            c.v.problems.append(problem)
+        if both:
+            x, y = both[0]
+            names.node[node_of_thread(want_et, x.attrs["tid"])] = node_of_thread(got_et, y.attrs["tid"])
+        names.node.update((x.id, y.id) for x, y in both)
+        couples.append(both)
+    for both in couples:
+        shift = 0
+        if not ctx["same_run"]:
+            shift = next((x.attrs["seq_id"] - y.attrs["seq_id"] for x, y in both
+                          if x.attrs["seq_id"] >= 0 and y.attrs["seq_id"] >= 0), 0)
+        c.v.pairs += len(both)
+        for a, b in both:
+            c.end("inputs", a, b)
+            c.end("outputs", a, b)
+            c.attributes(a, b, shift)
+            c.links(a, b)
+    return c.v

@@ -110,6 +110,26 @@ def shape(v):
     return type(v)
 
 
+def event_key(e):
+    # of M and i events the name selects the kind
+    return shape(e), e.get("name") if isinstance(e, dict) and e.get("ph") in ("M", "i") else None
+
+
+def node_key(n):
+    """As shape(), and the texts that a node's schema looks at: its attributes', and the types without their brackets."""
+    try:
+        attrs = tuple((a["name"], a["type"], a["value"] if a["name"].startswith(("ptbpf", "kernel", "debug")) else None)
+                      for a in n["attrs"])
+        types = frozenset(re.sub(r"[(\[].*[)\]]$", "[]", t) for s in ("inputs", "outputs") for t in n[s]["types"])
+    except (KeyError, TypeError, AttributeError):
+        return id(n)
+    return shape(n), attrs, types
+
+
+# the long list of a document, what it is made of, and what two elements that a schema cannot tell apart share
+LISTS = {"chrome_trace": ("traceEvents", "event", event_key), "execution_trace": ("nodes", "node", node_key)}
+
+
 def check_schema(name, doc, findings, need):
     try:
         schema, validator = load_validator(name)
@@ -119,17 +139,17 @@ def check_schema(name, doc, findings, need):
         else:
             print(f"note: schema not checked: {err}", file=sys.stderr)
         return
-    events = doc.get("traceEvents") if name == "chrome_trace" else None
+    where, what, key = LISTS.get(name, (None, None, None))
+    elems = doc.get(where) if isinstance(doc, dict) else None
     rest = doc
-    if isinstance(events, list):  # one of each shape is enough, and a hundred times as fast
-        rest = dict(doc, traceEvents=[])
-        one = validator({"$ref": f"{schema['$id']}#/$defs/event"})
+    if isinstance(elems, list) and elems:  # one of each shape is enough, and a hundred times as fast
+        rest = dict(doc, **{where: elems[:1]})
+        one = validator({"$ref": f"{schema['$id']}#/$defs/{what}"})
         seen = set()
-        for e in events:
-            # of M and i events the name selects the kind
-            key = (shape(e), e.get("name") if isinstance(e, dict) and e.get("ph") in ("M", "i") else None)
-            if key not in seen:
-                seen.add(key)
+        for e in elems:
+            k = key(e)
+            if k not in seen:
+                seen.add(k)
                 for err in one.iter_errors(e):
                     findings.add("schema", f"{json.dumps(e, default=str)[:300]}: {best(err)}")
     for err in validator(schema).iter_errors(rest):

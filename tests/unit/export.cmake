@@ -18,3 +18,8 @@ add_executable(fake_trace ${U}/fake_trace.c ${FAKE_SESSION} ${U}/value_words.c)
 target_link_libraries(fake_trace PRIVATE ptbpf_flags ptbpf_export)
 add_test(NAME unit_validate_trace COMMAND python3 ${U}/test_validate_trace.py --fake-trace $<TARGET_FILE:fake_trace>)
 set_tests_properties(unit_validate_trace PROPERTIES LABELS unit TIMEOUT 300)
+
+add_executable(fake_et ${U}/fake_et.c ${FAKE_SESSION} ${U}/value_words.c)
+target_link_libraries(fake_et PRIVATE ptbpf_flags ptbpf_export)
+add_test(NAME unit_validate_et COMMAND python3 ${U}/test_validate_et.py --fake-et $<TARGET_FILE:fake_et>)
+set_tests_properties(unit_validate_et PROPERTIES LABELS unit TIMEOUT 300)

@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""tools/validate_et.py: takes what ptbpf writes, and refuses each of many small falsifications of it.
+
+  test_validate_et.py --fake-et PATH
+
+Uses the interpreter of the consumers' environment when there is one, since that has jsonschema; without
+it the falsifications that only a schema can find are left out, and said to be.
+"""
+
+import argparse
+import copy
+import decimal
+import gzip
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+VALIDATOR = os.path.join(ROOT, "tools", "validate_et.py")
+sys.path.insert(0, os.path.dirname(VALIDATOR))
+import validate_et  # noqa: E402
+
+CONSUMERS = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers", "bin", "python")
+
+
+def dump(doc):
+    """Numbers with decimals as they were written."""
+    text = json.dumps(doc, default=lambda d: f"\0{d}")
+    return re.sub(r'"\\u0000(-?[0-9.]+)"', r"\1", text)
+
+
+def node(doc, name, nr=0):
+    return [n for n in doc["nodes"] if name in n["name"]][nr]
+
+
+def attr(n, name):
+    return next(a for a in n["attrs"] if a["name"] == name)
+
+
+def slices(trace, name):
+    return [e for e in trace["traceEvents"] if e["ph"] == "X" and name in e["name"]]
+
+
+# ---- of the document; (rule that must find it, what is done to a valid trace) ----
+
+def other_schema(d): d["schema"] = "1.0.4-chakra.0.0.4"
+def unknown_key(d): d["extra"] = 1
+def no_finish(d): del d["finish_ts"]
+def text_pid(d): d["pid"] = "100"
+def odd_time(d): d["time"] = "2026-11-21T08:00:00"
+def no_nodes(d): d["nodes"] = []
+def no_account(d): del d["ptbpf_nodes"]["cut_values"]
+def node_key(d): node(d, "mul_")["ts"] = 1
+def text_id(d): node(d, "mul_")["id"] = "8"
+def list_of_parents(d): node(d, "mul_")["ctrl_deps"] = [6]
+def no_strides(d): del node(d, "mul_")["inputs"]["strides"]
+def text_shapes(d): node(d, "mul_")["inputs"]["shapes"] = "[[2, 3], []]"
+def null_value(d): node(d, "empty")["inputs"]["values"][2] = None
+def lower_type(d): node(d, "empty")["inputs"]["types"][1] = "int"
+def order_of_attrs(d): node(d, "mul_")["attrs"].insert(0, node(d, "mul_")["attrs"].pop(1))
+def attr_type(d): attr(node(d, "mul_"), "rf_id")["type"] = "int64"
+def attr_text(d): attr(node(d, "mul_"), "tid")["value"] = "1"
+def attr_less(d): node(d, "mul_")["attrs"].pop()
+def unknown_note(d): attr(node(d, "wait"), "ptbpf.note")["value"] = "late"
+def unknown_attr(d): node(d, "mul_")["attrs"].append({"name": "tensor_range", "type": "string", "value": "{}"})
+
+def ends_before(d): d["finish_ts"] = d["start_ts"] - 1
+def order_of_keys(d): d.update(pid=d.pop("pid"))
+
+def huge_number(d): attr(node(d, "mul_"), "tid")["value"] = 2**63
+def thread_with_rf_id(d): attr(node(d, "|thread"), "rf_id")["value"] = 77
+def annotation_schema(d): attr(node(d, "train"), "op_schema")["value"] = "aten::train() -> ()"
+def debug_elsewhere(d): node(d, "cat")["attrs"].append({"name": "debug", "type": "string", "value": "missing comms info"})
+
+def id_twice(d): node(d, "cat")["id"] = node(d, "empty")["id"]
+def rf_id_twice(d): attr(node(d, "cat"), "rf_id")["value"] = 4
+def rf_id_zero(d): attr(node(d, "cat"), "rf_id")["value"] = 0
+
+def no_root(d): d["nodes"].pop()
+def root_first(d): d["nodes"].insert(0, d["nodes"].pop())
+def root_id(d): d["nodes"][-1]["id"] = 99
+def dangling(d): node(d, "cat")["ctrl_deps"] = 1000
+def cycle(d): node(d, "train")["ctrl_deps"] = node(d, "mul_")["id"]
+def thread_in_op(d): node(d, "|thread")["ctrl_deps"] = node(d, "train")["id"]
+def under_root(d): node(d, "cat")["ctrl_deps"] = 1
+def other_thread(d): attr(node(d, "cat"), "tid")["value"] = 2
+def before_parent(d): node(d, "cat")["id"] = 5000; node(d, "empty")["ctrl_deps"] = 5000
+def dangling_forward(d): attr(node(d, "MulBackward0", 0), "fw_parent")["value"] = 1000
+
+def thread_after(d): d["nodes"].insert(3, d["nodes"].pop(0))
+def tid_twice(d): attr(node(d, "|thread", 1), "tid")["value"] = 1
+def tid_from_zero(d):
+    for n in d["nodes"]:
+        a = attr(n, "tid")
+        a["value"] = {2: 3}.get(a["value"], a["value"])
+
+def odd_step(d): node(d, "ProfilerStep")["name"] = "ProfilerStep*"
+
+def one_value_less(d): node(d, "empty")["inputs"]["values"].pop()
+def one_element_less(d): node(d, "empty")["inputs"]["values"][0].pop()
+def element_shapes(d): node(d, "empty")["inputs"]["shapes"][0] = []
+def blank_in_type(d): node(d, "empty")["inputs"]["types"][0] = "GenericList[Int, Int]"
+def open_type(d): node(d, "empty")["inputs"]["types"][0] = "GenericList[Int,Int)"
+def tail_of_type(d): node(d, "mul_")["inputs"]["types"][0] = "Tensor(float)]"
+def no_dtype(d): node(d, "mul_")["inputs"]["types"][0] = "Tensor()"
+def five_of_six(d): node(d, "mul_")["inputs"]["values"][0].pop(2)
+def tensor_text(d): node(d, "mul_")["inputs"]["values"][0] = "<Tensor>"
+def tensor_float(d): node(d, "mul_")["inputs"]["values"][0][3] = decimal.Decimal("6.0")
+def no_tensor_id(d): node(d, "mul_")["inputs"]["values"][0][0] = 0
+def other_numel(d): node(d, "mul_")["inputs"]["values"][0][3] = 7
+def other_itemsize(d): node(d, "mul_")["inputs"]["values"][0][4] = 8
+def stride_less(d): node(d, "mul_")["inputs"]["strides"][0].pop()
+def no_device(d): node(d, "mul_")["inputs"]["values"][0][5] = ""
+def undefined_shape(d): node(d, "TEST")["inputs"]["shapes"][4][1] = [2]
+def int_with_shape(d): node(d, "empty")["inputs"]["shapes"][1] = [1]
+def int_is_bool(d): node(d, "empty")["inputs"]["values"][1] = True
+def bool_is_int(d): node(d, "empty")["inputs"]["values"][4] = 0
+def double_is_int(d): node(d, "mul_")["inputs"]["values"][1] = 1
+def double_text(d): node(d, "TEST")["inputs"]["values"][1] = "infinity"
+def string_is_int(d): node(d, "TEST")["inputs"]["values"][0] = 5
+def device_text(d): node(d, "empty")["inputs"]["values"][3] = "cpu:x"
+def none_text(d): node(d, "empty")["inputs"]["values"][2] = "None"
+def tag_text(d): node(d, "TEST")["inputs"]["values"][5] = "<Stream>"
+def unknown_number(d): node(d, "odd")["inputs"]["values"][0] = 5
+def long_list(d):
+    for part, x in zip(validate_et.ARRAYS, (1, [], None, [])):
+        node(d, "empty")["inputs"][part][0] = "GenericList[" + ",".join(["Int"] * 4098) + "]" if x is None else [x] * 4098
+
+def storage_is_tensor(d):
+    for v in validate_et.flat(x for n in d["nodes"] for s in ("inputs", "outputs") for x in n[s]["values"]):
+        v[1] = 5 if v[1] == 7 else v[1]
+def tensor_is_node(d): node(d, "cat")["outputs"]["values"][0][0] = node(d, "cat")["id"]
+
+def one_node_less(d): d["nodes"].remove(node(d, "cat"))
+def said_less(d): d["ptbpf_nodes"]["unknown_values"] = 0
+def said_more(d): d["ptbpf_nodes"]["no_inputs"] = 1
+def without_note(d): node(d, "odd")["attrs"].pop()
+def noted_for_nothing(d): attr(node(d, "wait"), "ptbpf.note")["value"] = "no_inputs,unfinished"
+def foreign_pid(d): d["pid"] = 7
+def hidden_process(d): d["ptbpf_nodes"]["other_processes"] = 1
+
+RULES = {
+    "schema": (other_schema, unknown_key, no_finish, text_pid, odd_time, no_nodes, no_account, node_key, text_id,
+               list_of_parents, no_strides, text_shapes, null_value, lower_type, order_of_attrs, attr_type, attr_text, attr_less,
+               unknown_note, unknown_attr),
+    "document": (ends_before, order_of_keys),
+    "attrs": (huge_number, thread_with_rf_id, annotation_schema, debug_elsewhere),
+    "ids": (id_twice, rf_id_twice, rf_id_zero),
+    "tree": (no_root, root_first, root_id, dangling, cycle, thread_in_op, under_root, other_thread, before_parent,
+             dangling_forward),
+    "threads": (thread_after, tid_twice, tid_from_zero),
+    "steps": (odd_step,),
+    "values": (one_value_less, one_element_less, element_shapes, blank_in_type, open_type, tail_of_type, no_dtype, five_of_six,
+               tensor_text, tensor_float, no_tensor_id, other_numel, other_itemsize, stride_less, no_device, undefined_shape,
+               int_with_shape, int_is_bool, bool_is_int, double_is_int, double_text, string_is_int, device_text, none_text,
+               tag_text, unknown_number, long_list),
+    "identity": (storage_is_tensor, tensor_is_node),
+    "account": (one_node_less, said_less, said_more, without_note, noted_for_nothing, foreign_pid, hidden_process),
+}
+
+# What a schema finds too, found without it: by those rules for torch's own files.
+TORCH = {"document": (other_schema, no_finish, text_pid), "values": (no_strides,), "attrs": (order_of_attrs, attr_text)}
+
+
+# ---- of the Chrome trace beside it ----
+
+def slice_less(t): t["traceEvents"].remove(slices(t, "aten::cat")[0])
+def slice_more(t):
+    e = copy.deepcopy(slices(t, "aten::cat")[0])
+    e["args"].update({"External id": 99, "Record function id": 99})
+    t["traceEvents"].insert(0, e)
+def slice_twice(t): t["traceEvents"].insert(0, copy.deepcopy(slices(t, "aten::cat")[0]))
+def other_name(t): slices(t, "aten::cat")[0]["name"] = "aten::stack"
+def no_rf_id(t): del slices(t, "aten::cat")[0]["args"]["Record function id"]
+def other_external_id(t): slices(t, "aten::cat")[0]["args"]["External id"] = 98
+def other_tid(t): slices(t, "aten::cat")[0]["tid"] = 101
+def same_tid(t):
+    for e in slices(t, "MulBackward0"):
+        e["tid"] = 100
+def input_less(t): slices(t, "aten::cat")[0]["args"]["Input type"].pop()
+
+
+CHROME = (slice_less, slice_more, slice_twice, other_name, no_rf_id, other_external_id, other_tid, same_tid, input_less)
+
+TEXTS = [
+    ("NaN", lambda t: t.replace("1.500000", "NaN")),
+    ("key twice", lambda t: t.replace('"id": 1,', '"id": 1, "id": 1,')),
+    ("cut", lambda t: t[:-20]),
+    ("name not escaped", lambda t: t.replace('\\"TEST\\"', '"TEST"')),
+]
+
+
+class Test:
+    def __init__(self, folder):
+        self.et, self.trace = os.path.join(folder, "t.et.json"), os.path.join(folder, "t.trace.json")
+        self.false = os.path.join(folder, "false.json")
+        self.done, self.failures = 0, []
+
+    def must_fail(self, rule, what, et, chrome=None, torch=False):
+        findings, _ = validate_et.check(et, argparse.Namespace(torch=torch, need_schema=False, chrome=chrome))
+        self.done += 1
+        if rule not in findings.by_rule:
+            self.failures.append(f'{what}: expected a violation of "{rule}": {dict(findings.by_rule)}'[:500])
+
+    def falsify(self, rule, change, torch=False):
+        with open(self.et, encoding="utf-8") as f:
+            doc = json.load(f, parse_float=decimal.Decimal)
+        change(doc)
+        with open(self.false, "w", encoding="utf-8") as f:
+            f.write(dump(doc))
+        self.must_fail(rule, change.__name__, self.false, torch=torch)
+
+    def falsify_chrome(self, change):
+        with open(self.trace, encoding="utf-8") as f:
+            doc = json.load(f)
+        change(doc)
+        with open(self.false, "w", encoding="utf-8") as f:
+            json.dump(doc, f)
+        self.must_fail("chrome", change.__name__, self.et, chrome=self.false)
+
+    def falsify_text(self, what, change):
+        with open(self.et, encoding="utf-8") as f:
+            text = f.read()
+        assert change(text) != text, what
+        with open(self.false, "w", encoding="utf-8") as f:
+            f.write(change(text))
+        self.must_fail("read", what, self.false)
+
+
+def command(*args):
+    r = subprocess.run([sys.executable, VALIDATOR, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(r.stdout, end="")
+    return r.returncode
+
+
+def run(fake_et, folder, with_schema):
+    t = Test(folder)
+    subprocess.run([fake_et, t.et, t.trace], check=True)
+    with open(t.et, "rb") as f, gzip.open(t.et + ".gz", "wb") as g:
+        g.write(f.read())
+    for args in ([t.et, "--chrome", t.trace], [t.et + ".gz"], ["--torch", t.et]):
+        if command(*args):
+            sys.exit("FAIL: a valid file is refused")
+    for rule, changes in RULES.items():
+        for change in changes:
+            if rule != "schema" or with_schema:
+                t.falsify(rule, change)
+    for rule, changes in TORCH.items():
+        for change in changes:
+            t.falsify(rule, change, torch=True)
+    for change in CHROME:
+        t.falsify_chrome(change)
+    for what, change in TEXTS:
+        t.falsify_text(what, change)
+    if command(t.false) != 1:
+        sys.exit("FAIL: the command does not tell a false trace by its exit code")
+    return t
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--fake-et", required=True)
+    args = ap.parse_args()
+    if os.path.exists(CONSUMERS) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(CONSUMERS) + "/.."):
+        os.execv(CONSUMERS, [CONSUMERS] + sys.argv)
+    try:
+        import jsonschema, referencing  # noqa: F401, E401
+        with_schema = True
+    except ImportError:
+        with_schema = False
+        print("note: no jsonschema: falsifications that only a schema finds are left out")
+    with tempfile.TemporaryDirectory() as folder:
+        t = run(args.fake_et, folder, with_schema)
+    for f in t.failures:
+        print("FAIL", f)
+    print(f"{t.done - len(t.failures)} of {t.done} falsifications found")
+    sys.exit(1 if t.failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ import signal
 
 from common import PYTHON, WORKLOADS, check, main, require_root, run_ptbpf, workload, workspace
 
+MODES = ((), ("--record-shapes",), ("--execution-trace",))
 CYCLES = int(os.environ.get("PTBPF_CYCLES", "300"))
 
 
@@ -22,7 +23,7 @@ def many_cycles():
             p.wait_line("ready")
             for k in range(CYCLES):
                 run_ptbpf("attach", "--pid", p.pid, "-d", "20ms", "-o", f"{ws}/{k % 4}.ptb", "--no-table",
-                          expect=(0, 3))
+                          *MODES[k % len(MODES)], expect=(0, 3))
                 check(p.alive(), f"the target died in cycle {k}\n{p.text()}")
             p.signal(signal.SIGTERM)
             steps, traced = final(p)
@@ -36,7 +37,7 @@ def whole_life():
     """One window over everything, with perf-event uprobes too."""
     require_root()
     digests = []
-    for options in ((), ("--perf-uprobes",), ("--children",)):
+    for options in ((), ("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace")):
         with workspace() as ws:
             done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", *options, "--",
                              PYTHON, os.path.join(WORKLOADS, "busy.py"), "400",

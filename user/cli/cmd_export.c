@@ -13,14 +13,17 @@
 
 struct export_cfg {
 	const char *format, *output, *step_on;
+	int pid;
 	bool no_steps;
 };
 
 static const struct opt_def export_opts[] = {
 	{ OPT_STR, 'f', "format", offsetof(struct export_cfg, format), "FORMAT",
-	  "chrome: Chrome trace as Kineto writes it" },
+	  "chrome: Chrome trace as Kineto writes it; et: Execution Trace" },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
+	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
+	  "et: of this process (default: the first of the capture)" },
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, no_steps), NULL,
@@ -32,7 +35,8 @@ static const struct cmd_usage usage = {
 	.name = "export",
 	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
 	.summary = "Writes a capture in another format.",
-	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n",
+	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n"
+		    "  ptbpf export run.ptb --format et -o run.et.json\n",
 	.opts = export_opts,
 };
 
@@ -74,11 +78,13 @@ int cmd_export(int argc, char **argv)
 	if (len > 4 && !strcmp(o.capture + len - 4, ".ptb"))
 		len -= 4;
 	snprintf(path, sizeof(path), "%.*s%s", (int)len, o.capture, format->suffix);
-	o.trace = cfg.output ? cfg.output : path;
+	if (!strcmp(format->name, "et")) {
+		o.et = cfg.output ? cfg.output : path;
+		o.et_pid = (uint32_t)cfg.pid;
+	} else {
+		o.trace = cfg.output ? cfg.output : path;
+	}
 	o.step_on = cfg.step_on;
 	o.no_steps = cfg.no_steps;
-	n = outputs__write(&o);
-	if (n != EXIT_FAILED)
-		pr_info("wrote %s", o.trace);
-	return n;
+	return outputs__write(&o);
 }

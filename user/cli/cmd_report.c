@@ -11,7 +11,7 @@
 struct report_cfg {
 	const char *sort_by, *step_on;
 	int row_limit;
-	bool json, no_steps;
+	bool json, no_steps, by_shape, with_flops;
 };
 
 static const struct opt_def report_opts[] = {
@@ -19,6 +19,10 @@ static const struct opt_def report_opts[] = {
 	  "order of the rows (default: order of first appearance)" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
 	  "rows, -1: all (default: 100)" },
+	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,
+	  "a row for each shape of an operator's inputs (recorded with --record-shapes)" },
+	{ OPT_FLAG, 0, "with-flops", offsetof(struct report_cfg, with_flops), NULL,
+	  "floating point operations, as torch counts them (recorded with --record-shapes)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "JSON for machines" },
 	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME" },
@@ -32,6 +36,7 @@ static const struct cmd_usage usage = {
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
+		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
 		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
 	.opts = report_opts,
 };
@@ -58,5 +63,7 @@ int cmd_report(int argc, char **argv)
 	o.row_limit = cfg.row_limit;
 	o.step_on = cfg.step_on;
 	o.no_steps = cfg.no_steps;
+	o.by_shape = cfg.by_shape;
+	o.with_flops = cfg.with_flops;
 	return outputs__write(&o);
 }

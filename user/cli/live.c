@@ -39,7 +39,7 @@ static bool ends_with(const char *text, const char *end)
 /* Length of a trace's path without its suffixes, for the capture beside it. */
 static size_t stem_len(const char *trace)
 {
-	static const char *const suffixes[] = { ".gz", ".json", ".trace", ".pt" };
+	static const char *const suffixes[] = { ".gz", ".json", ".trace", ".pt", ".et" };
 	char buf[PATH_MAX];
 	size_t i;
 
@@ -51,28 +51,32 @@ static size_t stem_len(const char *trace)
 }
 
 /*
- * No output option: ptbpf-PID-TIME.ptb and its trace. -o alone: only the capture. --trace alone: the
- * trace and its capture beside it. Both: both.
+ * No output option: ptbpf-PID-TIME.ptb and its trace, with --execution-trace also its Execution Trace.
+ * -o alone: only the capture. --trace or --et alone: that and its capture beside it. Else what is named.
  */
 static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
 	char stamp[32] = "";
 	time_t now = time(NULL);
+	const char *named = cfg->trace ? cfg->trace : cfg->et;
 	struct tm tm;
 
 	if (localtime_r(&now, &tm))
 		strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &tm);
 	if (cfg->output)
 		snprintf(live->capture, sizeof(live->capture), "%s", cfg->output);
-	else if (cfg->trace)
-		snprintf(live->capture, sizeof(live->capture), "%.*s.ptb", (int)stem_len(cfg->trace),
-			 cfg->trace);
+	else if (named)
+		snprintf(live->capture, sizeof(live->capture), "%.*s.ptb", (int)stem_len(named), named);
 	else
 		snprintf(live->capture, sizeof(live->capture), "ptbpf-%d-%s.ptb", pid, stamp);
 	if (cfg->trace)
 		snprintf(live->trace, sizeof(live->trace), "%s", cfg->trace);
-	else if (!cfg->output)
+	else if (!cfg->output && !named)
 		snprintf(live->trace, sizeof(live->trace), "ptbpf-%d-%s.pt.trace.json.gz", pid, stamp);
+	if (cfg->et)
+		snprintf(live->et, sizeof(live->et), "%s", cfg->et);
+	else if (cfg->execution_trace && !cfg->output && !named)
+		snprintf(live->et, sizeof(live->et), "ptbpf-%d-%s.et.json", pid, stamp);
 }
 
 /* The trace is written last: a place that cannot take it must be known before, not after, the window. */
@@ -97,7 +101,7 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
 	live->cfg = cfg;
 	choose_files(live, cfg, pid);
-	if (live->trace[0] && check_writable(live->trace))
+	if ((live->trace[0] && check_writable(live->trace)) || (live->et[0] && check_writable(live->et)))
 		return EXIT_FAILED;
 	return run__open(cfg, live->capture, &live->run) ? EXIT_FAILED : EXIT_DONE;
 }
@@ -116,6 +120,9 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 {
 	struct outputs o = { .capture = live->capture,
 			     .trace = live->trace[0] ? live->trace : NULL,
+			     .et = live->et[0] ? live->et : NULL,
+			     .by_shape = live->cfg->by_shape,
+			     .with_flops = live->cfg->with_flops,
 			     .table = !live->cfg->no_table,
 			     .sort_by = live->cfg->sort_by ? live->cfg->sort_by : "self_cpu_time_total",
 			     .row_limit = live->cfg->row_limit,

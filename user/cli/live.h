@@ -16,6 +16,7 @@ struct live {
 	struct run *run;
 	char capture[PATH_MAX];
 	char trace[PATH_MAX]; /* "": none */
+	char et[PATH_MAX];    /* likewise */
 	bool announced;
 };
 

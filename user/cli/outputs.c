@@ -123,46 +123,82 @@ static void plain_text(const char *json, char *buf, size_t cap)
 		snprintf(buf, cap, "%.*s", (int)(len - 2), json + 1);
 }
 
-static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
-		     uint64_t *threads)
+/* What one pass over the capture feeds. */
+struct sink_set {
+	struct session_sink sinks[4];
+	uint32_t cnt;
+	uint64_t threads;
+	struct chrome_trace *ct;
+	struct exec_trace *et;
+	struct key_averages *ka;
+};
+
+static int open_sinks(struct sink_set *ss, const struct outputs *o, struct session *s)
 {
+	struct ka_opts kopts = { .by_shape = o->by_shape, .with_flops = o->with_flops };
+	struct et_opts eopts = { .tgid = o->et_pid };
 	char host[256];
 	struct chrome_opts copts = { .trace_name = o->trace,
 				     .tool_version = PTBPF_VERSION,
 				     .host_name = host };
-	struct session_sink sinks[3];
-	struct chrome_trace *ct = NULL;
-	struct key_averages *ka = NULL;
-	uint32_t n = 0;
-	int err = 0;
+	int err;
 
 	plain_text(session__meta(s, "host"), host, sizeof(host));
-	sinks[n++] = (struct session_sink){ .arg = threads, .slice = ignore_slice, .thread = count_thread };
+	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads,
+						      .slice = ignore_slice,
+						      .thread = count_thread };
 	if (o->trace) {
-		err = chrome_trace__open(o->trace, s, &copts, &ct);
+		err = chrome_trace__open(o->trace, s, &copts, &ss->ct);
 		if (err)
 			return err;
-		sinks[n++] = chrome_trace__sink(ct);
+		ss->sinks[ss->cnt++] = chrome_trace__sink(ss->ct);
+	}
+	if (o->et) {
+		err = exec_trace__open(o->et, s, &eopts, &ss->et);
+		if (err)
+			return err;
+		ss->sinks[ss->cnt++] = exec_trace__sink(ss->et);
 	}
 	if (o->table || o->json) {
-		ka = key_averages__new(NULL);
-		if (!ka) {
-			err = -ENOMEM;
-			goto out;
-		}
-		sinks[n++] = key_averages__sink(ka);
+		ss->ka = key_averages__new(&kopts);
+		if (!ss->ka)
+			return -ENOMEM;
+		ss->sinks[ss->cnt++] = key_averages__sink(ss->ka);
 	}
-	err = session__run(s, sinks, n, totals);
-	if (err)
-		pr_error("%s: %s while reading the capture", o->capture, errstr(err));
-	if (!err && ct)
-		err = chrome_trace__finish(ct, totals);
-	if (!err && ka)
-		err = write_table(o, ka, s, totals);
-out:
-	chrome_trace__free(ct);
-	key_averages__free(ka);
+	return 0;
+}
+
+static int run_sinks(const struct outputs *o, struct session *s, struct session_totals *totals,
+		     uint64_t *threads)
+{
+	struct sink_set ss = { .cnt = 0 };
+	int err = open_sinks(&ss, o, s);
+
+	if (!err) {
+		err = session__run(s, ss.sinks, ss.cnt, totals);
+		if (err)
+			pr_error("%s: %s while reading the capture", o->capture, errstr(err));
+	}
+	if (!err && ss.ct)
+		err = chrome_trace__finish(ss.ct, totals);
+	if (!err && ss.et)
+		err = exec_trace__finish(ss.et, totals);
+	if (!err && ss.ka)
+		err = write_table(o, ss.ka, s, totals);
+	*threads = ss.threads;
+	chrome_trace__free(ss.ct);
+	exec_trace__free(ss.et);
+	key_averages__free(ss.ka);
 	return err;
+}
+
+/* Asking for what was not recorded gets a sentence, not an empty column. */
+static int check_recorded(const struct outputs *o, const struct session *s)
+{
+	if ((!o->by_shape && !o->with_flops) || session__info(s)->has_shapes)
+		return 0;
+	pr_error("'%s' holds no shapes: it was recorded without --record-shapes", o->capture);
+	return -ENODATA;
 }
 
 int outputs__write(const struct outputs *o)
@@ -177,7 +213,7 @@ int outputs__write(const struct outputs *o)
 
 	if (capture_reader__open(o->capture, &cr))
 		return EXIT_FAILED;
-	if (session__open(cr, &sopts, &s))
+	if (session__open(cr, &sopts, &s) || check_recorded(o, s))
 		goto out;
 	if (run_sinks(o, s, &totals, &threads))
 		goto out;
@@ -186,6 +222,8 @@ int outputs__write(const struct outputs *o)
 		print_summary(o, session__info(s), &totals, threads);
 	if (o->summary && o->trace)
 		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o->trace);
+	if (o->summary && o->et)
+		pr_info("Execution Trace: %s", o->et);
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
 		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
 		code = EXIT_INCOMPLETE;

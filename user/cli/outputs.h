@@ -12,6 +12,9 @@
 struct outputs {
 	const char *capture;
 	const char *trace;   /* NULL: no Chrome trace */
+	const char *et;      /* NULL: no Execution Trace */
+	uint32_t et_pid;     /* of which process, 0: the first */
+	bool by_shape, with_flops; /* the table's rows and columns */
 	bool table, json;    /* on stdout */
 	const char *sort_by; /* NULL: order of first appearance */
 	int row_limit;

@@ -55,7 +55,7 @@ uint32_t recorder__name(struct recorder *r, const char *text)
 	return id;
 }
 
-int recorder__open(const char *path, recorder_task_fn fn, void *arg, struct recorder **out)
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, struct recorder **out)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
 	int err = -ENOMEM;
@@ -64,6 +64,7 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, struct reco
 		return -ENOMEM;
 	r->task_fn = fn;
 	r->task_arg = arg;
+	r->args = args;
 	r->names = strtab__new();
 	if (!r->names)
 		goto fail;
@@ -90,8 +91,12 @@ int recorder__close(struct recorder *r)
 	hashmap__clear(&r->threads);
 	hashmap__clear(&r->opdefs);
 	hashmap__clear(&r->classes);
-	for (i = 0; i < (int)r->proc_cnt; i++)
+	hashmap__clear(&r->schemas);
+	hashmap__clear(&r->planned);
+	for (i = 0; i < (int)r->proc_cnt; i++) {
 		hashmap__clear(&r->procs[i].unknown);
+		hashmap__clear(&r->procs[i].no_schema);
+	}
 	free(r->procs);
 	free(r);
 	return err;
@@ -192,6 +197,7 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 
 		recorder__put(r, PTB_REC_SITE, &s.h, sizeof(s));
 	}
+	recorder__plan_schemas(r, plan, func_base);
 	r->next_func += plan->func_cnt;
 	r->next_site += plan->site_cnt;
 	return site_base;
@@ -254,7 +260,7 @@ void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const cha
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags)
 {
 	put_addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
-	hashmap__put(&r->opdefs, tgid, addr, 1);
+	hashmap__put(&r->opdefs, tgid, addr, recorder__name(r, name));
 }
 
 /* What launchers of distributed jobs tell each rank (torchrun's RANK and WORLD_SIZE): traces of several
@@ -300,6 +306,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp, const st
 		else
 			recorder__class(r, tgid, addr, c->name);
 	}
+	recorder__keys(r, plan, tgid);
 	meta_rank(r, tp->pid);
 	recorder__threads(r, tp->pid);
 	recorder__remember_process(r, tp, plan);
@@ -315,6 +322,8 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 		return; /* our own programs never make such a record */
 	r->records++;
 	recorder__peek(r, h);
+	if (h->flags & PTB_F_ARGS)
+		recorder__check_layout(r, h);
 	err = capture_writer__ring(r->cw, ring, rec, h->len);
 	if (err && !r->error)
 		r->error = err;

@@ -20,7 +20,8 @@ struct recorder;
 /* A task record (fork, exec, exit) that the run loop must act on. */
 typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
 
-int recorder__open(const char *path, recorder_task_fn fn, void *arg, struct recorder **out);
+/* args: arguments are recorded, so schemas and what else they need go into the capture. */
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, struct recorder **out);
 /* Seals and closes; the first write error or 0. NULL is fine. */
 int recorder__close(struct recorder *r);
 
@@ -49,6 +50,9 @@ int recorder__operators(struct recorder *r, const struct torch_proc *tp);
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);
 /* Ends a drain round: resolves what the round left unknown, then writes the watermark. */
 void recorder__round(struct recorder *r, uint64_t watermark_ns);
+
+/* A process whose tensors do not look like tensors, once each; 0: none. The capture says so already. */
+uint32_t recorder__next_bad_layout(struct recorder *r);
 
 struct recorder_stats {
 	uint64_t records, bytes, write_dropped, unresolved;

@@ -8,6 +8,8 @@
 #include "capture/capture.h"
 #include "cli/recorder.h"
 
+#define ASK_TIMES_MAX 5 /* an address may not be readable yet (record: libraries still load) */
+
 /* What resolving needs to know of a process; independent of the life of its torch_proc. */
 struct recorder_proc {
 	uint32_t tgid;
@@ -17,6 +19,9 @@ struct recorder_proc {
 	uint32_t singleton_cnt;
 	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
 	struct hashmap unknown;  /* (address, is class) -> times asked */
+	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
+	uint32_t checked, bad;   /* tensors looked at, and those that did not look like one */
+	bool bad_layout, bad_told;
 };
 
 struct recorder {
@@ -25,7 +30,9 @@ struct recorder {
 	void *task_arg;
 	struct strtab *names;
 	struct hashmap threads; /* (tgid, tid) known by name */
-	struct hashmap opdefs;  /* (tgid, address) known */
+	struct hashmap opdefs;  /* (tgid, address) -> name id */
+	struct hashmap schemas; /* (tgid, OperatorDef*) whose schema is in the capture */
+	struct hashmap planned; /* name ids of operators whose schema the plan has */
 	struct hashmap classes; /* (tgid, vptr) known */
 	struct recorder_proc *procs;
 	uint32_t proc_cnt, proc_cap;
@@ -33,6 +40,7 @@ struct recorder {
 	uint64_t records;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
 	bool rank_known;
+	bool args; /* arguments are recorded */
 	int error;
 };
 
@@ -47,5 +55,13 @@ void recorder__remember_process(struct recorder *r, const struct torch_proc *tp,
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
 void recorder__resolve(struct recorder *r);
 uint64_t recorder__unresolved(const struct recorder *r);
+struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /* NULL: none */
+
+/* ---- recorder_args.c ---- */
+void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, uint32_t func_base);
+void recorder__keys(struct recorder *r, const struct torch_plan *plan, uint32_t tgid);
+void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef);
+void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p);
+void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
 
 #endif /* CLI_RECORDER_PRIV_H */

@@ -16,10 +16,9 @@
 
 enum { UNKNOWN_OPDEF, UNKNOWN_CLASS };
 
-#define ASK_TIMES_MAX 5           /* an address may not be readable yet (record: libraries still load) */
 #define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
 
-static struct recorder_proc *find_proc(struct recorder *r, uint32_t tgid)
+struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 {
 	uint32_t i = r->proc_cnt;
 
@@ -70,14 +69,14 @@ static int read_table(struct recorder *r, struct recorder_proc *p)
 
 int recorder__operators(struct recorder *r, const struct torch_proc *tp)
 {
-	struct recorder_proc *p = find_proc(r, (uint32_t)tp->pid);
+	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
 
 	return p ? read_table(r, p) : -ENOENT;
 }
 
 static void note_unknown(struct recorder *r, uint32_t tgid, uint64_t addr, uint64_t type)
 {
-	struct recorder_proc *p = find_proc(r, tgid);
+	struct recorder_proc *p = recorder__find_proc(r, tgid);
 
 	if (p && addr && !hashmap__get(&p->unknown, addr, type))
 		hashmap__put(&p->unknown, addr, type, 0);
@@ -105,7 +104,7 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 
 	memcpy(comm, t->comm, sizeof(t->comm));
 	if (t->h.kind == PTB_REC_EXIT) {
-		struct recorder_proc *p = t->group_dead ? find_proc(r, t->h.tgid) : NULL;
+		struct recorder_proc *p = t->group_dead ? recorder__find_proc(r, t->h.tgid) : NULL;
 
 		/* the last name a thread had; also of threads too short-lived to be asked */
 		recorder__thread(r, t->h.tgid, t->h.tid, comm);
@@ -113,7 +112,7 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 			p->gone = true;
 	}
 	if (t->h.kind == PTB_REC_EXEC) {
-		struct recorder_proc *p = find_proc(r, t->h.tgid);
+		struct recorder_proc *p = recorder__find_proc(r, t->h.tgid);
 
 		if (p)
 			p->gone = true;
@@ -130,6 +129,8 @@ void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
 
 		if (!hashmap__get(&r->opdefs, h->tgid, b->opdef))
 			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF);
+		if (r->args)
+			recorder__boxed_call(r, h->tgid, b->opdef);
 		break;
 	}
 	case PTB_REC_NODE_ENTER: {
@@ -193,9 +194,12 @@ void recorder__resolve(struct recorder *r)
 {
 	uint32_t i;
 
-	for (i = 0; i < r->proc_cnt; i++)
+	for (i = 0; i < r->proc_cnt; i++) {
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
 			resolve_proc(r, &r->procs[i]);
+		if (r->procs[i].no_schema.live && !r->procs[i].gone)
+			recorder__resolve_schemas(r, &r->procs[i]);
+	}
 }
 
 uint64_t recorder__unresolved(const struct recorder *r)

@@ -82,8 +82,16 @@ static int check_kernel(void)
 	return -EPERM;
 }
 
+enum probe_args run_cfg__args(const struct run_cfg *cfg)
+{
+	if (cfg->execution_trace || cfg->et)
+		return PROBE_ARGS_FULL;
+	return cfg->record_shapes || cfg->with_flops || cfg->by_shape ? PROBE_ARGS_SHAPES : PROBE_ARGS_NONE;
+}
+
 static void write_meta(struct run *run)
 {
+	enum probe_args args = run_cfg__args(&run->cfg);
 	char host[256] = "", num[32];
 
 	gethostname(host, sizeof(host) - 1);
@@ -96,6 +104,8 @@ static void write_meta(struct run *run)
 		recorder__meta_text(run->rec, "step_on", run->cfg.step_on);
 	if (run->cfg.no_steps)
 		recorder__meta(run->rec, "no_steps", "true");
+	if (args != PROBE_ARGS_NONE)
+		recorder__meta_text(run->rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
 	recorder__clock(run->rec);
 }
 
@@ -104,7 +114,8 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	struct probe_set_opts opts = { .ring_bytes = cfg->ring_bytes,
 				       .force_perf = cfg->perf_uprobes,
 				       .follow_tasks = true,
-				       .watch_children = cfg->children };
+				       .watch_children = cfg->children,
+				       .args = run_cfg__args(cfg) };
 	struct run *run = calloc(1, sizeof(*run));
 	int err;
 
@@ -117,7 +128,7 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	if (!err)
 		err = open_signals(run);
 	if (!err)
-		err = recorder__open(capture_path, on_task, run, &run->rec);
+		err = recorder__open(capture_path, on_task, run, opts.args != PROBE_ARGS_NONE, &run->rec);
 	if (!err)
 		err = probe_set__open(&opts, &run->ps);
 	if (err) {
@@ -151,6 +162,7 @@ static int attach_target(struct run *run, struct target *t)
 {
 	struct target_ctx ctx = { .ps = run->ps,
 				  .rec = run->rec,
+				  .args = run_cfg__args(&run->cfg),
 				  .no_cache = run->cfg.no_cache,
 				  .active = run->active };
 
@@ -292,6 +304,24 @@ static void try_waiting(struct run *run)
 	}
 }
 
+/* Tensors that do not look like tensors: this build's layout is not what it seemed. Its process goes on
+ * being traced, without arguments. */
+static void stop_bad_layouts(struct run *run)
+{
+	uint32_t tgid;
+
+	while ((tgid = recorder__next_bad_layout(run->rec))) {
+		struct target *t = targets__find(&run->targets, (pid_t)tgid);
+
+		if (t && t->state == TARGET_TRACED)
+			probe_set__stop_args(run->ps, t->proc_idx);
+		run->targets.no_shapes++;
+		pr_warn("pid %u: what should be tensors does not look like tensors: its operators are "
+			"traced without shapes",
+			tgid);
+	}
+}
+
 static int drain_round(struct run *run)
 {
 	uint64_t watermark = clock__mono_ns();
@@ -311,6 +341,7 @@ static int drain_round(struct run *run)
 			recorder__lost(run->rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
 	}
 	recorder__round(run->rec, watermark);
+	stop_bad_layouts(run);
 	if (fill > 0.2 && run->pace_ms > PACE_MIN_MS)
 		run->pace_ms /= 2;
 	else if (fill < 0.05 && run->pace_ms < PACE_MAX_MS)
@@ -445,6 +476,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
 	recorder__counter(run->rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
 	recorder__counter(run->rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
+	recorder__counter(run->rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
+	recorder__counter(run->rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
 	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
 	if (!getrusage(RUSAGE_SELF, &ru))
 		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);

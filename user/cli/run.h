@@ -12,12 +12,14 @@
 #include <sys/types.h>
 
 #include "cli/opts.h"
+#include "probe/probe_set.h"
 
 struct run_cfg {
 	struct pid_list pids;
 	bool children;
 	uint64_t duration_ns; /* 0: until a signal or the target's end */
-	const char *output, *trace;
+	const char *output, *trace, *et;
+	bool record_shapes, with_flops, by_shape, execution_trace;
 	const char *step_on;
 	bool no_steps;
 	uint64_t ring_bytes;
@@ -41,11 +43,22 @@ struct run_cfg {
 	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step#...)" },  \
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
 	  "derive no ProfilerStep slices" },                                                            \
+	{ OPT_GROUP, 0, "", 0, NULL, "what is recorded beside operators' names and times" },            \
+	{ OPT_FLAG, 0, "record-shapes", offsetof(struct run_cfg, record_shapes), NULL,                  \
+	  "arguments of operators: shapes, strides, types, values of scalars" },                        \
+	{ OPT_FLAG, 0, "with-flops", offsetof(struct run_cfg, with_flops), NULL,                        \
+	  "floating point operations of matrix products and convolutions (implies --record-shapes)" },  \
+	{ OPT_FLAG, 0, "execution-trace", offsetof(struct run_cfg, execution_trace), NULL,              \
+	  "arguments and results with their identities, for an Execution Trace" },                      \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
 	  "capture file (default: ptbpf-PID-TIME.ptb)" },                                               \
 	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
 	  "Chrome trace, .json or .json.gz (default with no -o: beside the capture)" },                 \
+	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \
+	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
+	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct run_cfg, by_shape), NULL,                \
+	  "a row of the table for each shape of an operator's inputs (implies --record-shapes)" },      \
 	{ OPT_STR, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY",                              \
 	  "order of the table (default: self_cpu_time_total)" },                                        \
 	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
@@ -62,6 +75,9 @@ struct run_cfg {
 	  "analyse the libraries anew, write no plan to /var/cache/ptbpf" },                            \
 	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
 	  "debug messages of these parts (comma-separated; 'all')" }
+
+/* What the operators' probes have to read for these options. */
+enum probe_args run_cfg__args(const struct run_cfg *cfg);
 
 struct run;
 

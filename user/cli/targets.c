@@ -120,9 +120,49 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 	return sp;
 }
 
+/*
+ * The argument programs of a plan, once a session, and whether this process's layout is good enough for
+ * them. 0 or negative errno (said).
+ */
+static int load_args(struct targets *ts, const struct target *t, const struct target_ctx *ctx,
+		     struct shared_plan *sp)
+{
+	const struct torch_plan *plan = sp->plan;
+	uint32_t i;
+
+	if (ctx->args == PROBE_ARGS_NONE)
+		return 0;
+	if (!plan->layout.tensor.shapes_on) {
+		pr_warn("pid %d: its operators are traced without shapes: %s", t->pid,
+			plan->layout.no_shapes_why);
+		ts->no_shapes++;
+	}
+	if (sp->args_base || !plan->prog_cnt)
+		return 0;
+	for (i = 0; i < plan->func_cnt; i++)
+		ts->unplaced += plan->funcs[i].unplaced;
+	return probe_set__add_arg_progs(ctx->ps, plan->progs, plan->prog_cnt, &sp->args_base);
+}
+
+static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, enum probe_args args)
+{
+	const struct plan_site *s = &sp->plan->sites[i];
+	struct probe_site p = { .id = sp->site_base + i, .offset = s->offset, .prog = s->prog };
+
+	if (args == PROBE_ARGS_NONE || !sp->plan->layout.tensor.shapes_on)
+		return p;
+	if (s->args && sp->args_base)
+		p.args = sp->args_base + s->args - 1;
+	/* the results of a boxed call are where its arguments were */
+	if (args == PROBE_ARGS_FULL && s->role == PTB_ROLE_EXIT &&
+	    sp->plan->funcs[s->func].kind == PTB_FUNC_BOXED)
+		p.prog = PTB_PROG_BOXED_EXIT_RESULTS;
+	return p;
+}
+
 /* The sites of one library, as probe_set wants them. */
 static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
-		    struct probe_lib *lib)
+		    enum probe_args args, struct probe_lib *lib)
 {
 	uint32_t i;
 
@@ -132,10 +172,10 @@ static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, u
 		return -ENOMEM;
 	for (i = 0; i < sp->plan->site_cnt; i++) {
 		const struct plan_site *s = &sp->plan->sites[i];
+		struct probe_site p = probe_site(sp, i, args);
 
-		if (s->lib == role)
-			lib->sites[lib->cnt++] = (struct probe_site){
-				.id = sp->site_base + i, .offset = s->offset, .prog = s->prog };
+		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args))
+			lib->sites[lib->cnt++] = p;
 	}
 	return 0;
 }
@@ -163,11 +203,11 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
 	uint64_t t0 = clock__mono_ns();
-	int n = 0, i, err = 0;
+	int n = 0, i, err = load_args(ts, t, ctx, sp);
 
 	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (tp->libs[i].present)
-			err = fill_lib(tp, sp, (uint8_t)i, &libs[i]);
+			err = fill_lib(tp, sp, (uint8_t)i, ctx->args, &libs[i]);
 	if (!err) {
 		proc_cfg__fill(tp, sp->plan, &cfg);
 		cfg.tgid = (uint32_t)t->pid;

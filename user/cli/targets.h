@@ -32,6 +32,7 @@ struct shared_plan {
 	struct torch_proc *of; /* the process it was made for: tells whether another one fits */
 	struct torch_plan *plan;
 	uint32_t site_base;
+	uint32_t args_base; /* of its argument programs, 0: not loaded */
 };
 
 struct targets {
@@ -41,6 +42,7 @@ struct targets {
 	uint32_t plan_cnt, plan_cap;
 	uint64_t plan_ns, attach_ns;
 	uint64_t probes, refused, uncovered_ns, children_missed;
+	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
 };
 
 void targets__free(struct targets *ts);
@@ -59,6 +61,7 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 struct target_ctx {
 	struct probe_set *ps;
 	struct recorder *rec;
+	enum probe_args args;
 	bool no_cache;
 	bool active;
 };

@@ -307,24 +307,31 @@ static bool is_symint(uint8_t kind)
 	return kind == ARG_SYMINT || kind == ARG_SYMINTS;
 }
 
-bool arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_t cnt)
+static bool is_list(uint8_t kind)
+{
+	return kind >= ARG_INTS || kind == ARG_BOOLS || kind == ARG_ILIST || kind == ARG_OPT_TENSORS;
+}
+
+int arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_t cnt)
 {
 	uint32_t i;
+	int differ = 0;
 
 	if (s->arg_cnt != cnt || s->vararg || s->varret)
-		return false;
+		return -1;
 	for (i = 0; i < cnt; i++) {
-		bool list = types[i].kind >= ARG_INTS || types[i].kind == ARG_BOOLS ||
-			    types[i].kind == ARG_ILIST || types[i].kind == ARG_OPT_TENSORS;
+		const struct arg_type *t = &types[i];
+		const struct schema_arg *a = &s->args[i];
 
-		if (types[i].kind == ARG_UNKNOWN || types[i].kind == ARG_REFERENCE)
+		if (t->kind == ARG_UNKNOWN || t->kind == ARG_REFERENCE)
 			continue;
-		if (is_symint(types[i].kind) != !strcmp(s->args[i].base, "SymInt") ||
-		    (types[i].optional != OPTIONAL_NONE) != s->args[i].opt ||
-		    list != (s->args[i].lists > 0))
-			return false;
+		if (is_symint(t->kind) != !strcmp(a->base, "SymInt") ||
+		    (t->optional != OPTIONAL_NONE) != a->opt || is_list(t->kind) != (a->lists > 0))
+			return -1;
+		differ += t->kind == ARG_ENUM && !strcmp(a->base, "int");
+		differ += t->kind == ARG_TENSOR && t->written && !a->written;
 	}
-	return true;
+	return differ;
 }
 
 static void count_stack(struct ptb_arg_prog *p)

@@ -28,8 +28,9 @@ struct arg_compiled {
 	uint8_t late_op[ARG_LATE_MAX];	/* by vector register: index into prog.ops */
 };
 
-/* Do the parameters fit the schema? The same operator may be written down with int and with SymInt. */
-bool arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_t cnt);
+/* Do the parameters fit the schema? The same operator may be written down with int and with SymInt.
+ * Returns in how many small things they differ; -1: it is another function's. */
+int arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_t cnt);
 
 /* Compiles. false: too many arguments, or no schema (s NULL): out->unplaced says how many it has. */
 bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uint32_t cnt,

@@ -116,6 +116,7 @@ static uint8_t reference_kind(struct text t, struct arg_type *out)
 {
 	bool is_const = strip_back(&t, "const");
 
+	out->written = !is_const;
 	if (equals(t, "at::Tensor"))
 		return ARG_TENSOR;
 	if (!is_const)

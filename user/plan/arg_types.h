@@ -52,6 +52,7 @@ struct arg_type {
 	uint8_t kind;	  /* enum arg_kind */
 	uint8_t optional; /* enum optional_abi */
 	uint8_t cnt;	  /* BOOLS: n */
+	bool written;	  /* TENSOR: Tensor& */
 	bool std_view;	  /* STRING: std::string_view {length, pointer}, not c10's {pointer, length} */
 };
 

@@ -39,10 +39,12 @@ void op_args__free(struct op_args *a)
 
 /* ---- schema ---- */
 
-/* Among the texts that fit: whole ones first, then those of m.def (no namespace), then with defaults. */
-static int32_t rank(const struct op_text_args *t, const struct schema *s)
+/* Among the texts that fit: those that fit best, then whole ones, then those of m.def (no namespace),
+ * then with most defaults. */
+static int32_t rank(const struct op_text_args *t, const struct schema *s, int differ)
 {
-	return t->whole * 4096 + !t->name_space * 1024 + s->default_cnt;
+	return (SCHEMA_ARGS_MAX - differ) * 16384 + t->whole * 4096 + !t->name_space * 1024 +
+	       s->default_cnt;
 }
 
 static bool choose_schema(const struct op_args *a, const char *name, const struct arg_type *types,
@@ -54,13 +56,16 @@ static bool choose_schema(const struct op_args *a, const char *name, const struc
 	int32_t best_rank = -1;
 	struct schema s;
 	uint32_t i, n;
+	int differ;
 
 	n = op_texts__args(a->texts, plain ? plain + 2 : name, all);
 	for (i = 0; i < n; i++) {
-		if (!schema_text__parse(all[i].text, all[i].len, name, &s, text, sizeof(text)) ||
-		    !arg_prog__fits(&s, types, cnt) || rank(&all[i], &s) <= best_rank)
+		if (!schema_text__parse(all[i].text, all[i].len, name, &s, text, sizeof(text)))
 			continue;
-		best_rank = rank(&all[i], &s);
+		differ = arg_prog__fits(&s, types, cnt);
+		if (differ < 0 || rank(&all[i], &s, differ) <= best_rank)
+			continue;
+		best_rank = rank(&all[i], &s, differ);
 		*best = s;
 		strcpy(printed, text);
 	}
@@ -138,55 +143,73 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 	return err;
 }
 
-/* Is what is in rax before `node` what the function returns, on every path from there? */
-static int kept_in_rax(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t size,
-		       bool *kept)
+/* Where a result can be at an exit site: what is tried, and its word there (ptb_args.h). */
+static const uint8_t result_regs[] = { REG_RAX, REG_RBX, REG_RBP, 12, 13, 14, 15 };
+
+static uint8_t result_loc(uint32_t which)
 {
+	uint8_t reg;
+
+	if (!which)
+		return 1;
+	return prog_reg(result_regs[which], &reg) ? (uint8_t)(PTB_LOC_KEPT + reg) : PTB_LOC_NONE;
+}
+
+/* Which of the registers before `node` hold what the function returns, on every path from there? */
+static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
+			uint32_t *kept)
+{
+	uint8_t at_ret = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(REG_RAX);
 	struct value_seeds seeds = { .bp = VALUE_NO_FRAME };
 	const struct flow *f = &b->flow;
-	uint32_t i;
+	uint32_t i, k;
 	int err = value_places__run(&a->places, f, &seeds); /* where the frame is there */
 
 	if (err)
 		return err;
 	seeds = (struct value_seeds){ .start = node, .sp = a->places.in[node].sp,
-				      .bp = a->places.in[node].bp, .cnt = 1,
-				      .place = { VALUE_GPR(REG_RAX) }, .size = size };
+				      .bp = a->places.in[node].bp, .cnt = sizeof(result_regs),
+				      .size = result == ARG_RESULT_BYTE ? 1 : 8 };
+	for (k = 0; k < seeds.cnt; k++)
+		seeds.place[k] = (uint8_t)VALUE_GPR(result_regs[k]);
 	err = value_places__run(&a->places, f, &seeds);
-	*kept = !err;
-	for (i = 0; i < f->cnt && *kept; i++) {
+	for (i = 0; i < f->cnt && !err; i++) {
 		if (!a->places.in[i].seen)
 			continue;
-		if (f->nodes[i].leaves || (f->nodes[i].in.cls == INSN_RET &&
-					   !value_places__is_at(&a->places, i, 0, VALUE_GPR(REG_RAX))))
-			*kept = false;
+		if (f->nodes[i].leaves)
+			*kept = 0;
+		for (k = 0; f->nodes[i].in.cls == INSN_RET && k < seeds.cnt; k++)
+			if (!value_places__is_at(&a->places, i, k, at_ret))
+				*kept &= ~(1u << k);
 	}
 	return err;
 }
 
-/* Is the result in rax at all exits of the function? Else it cannot be read. */
-static int check_result(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
+/* Finds the register that has the result at all exits of the function; else it cannot be read. */
+static int place_result(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
 {
-	uint8_t size = c->result == ARG_RESULT_BYTE ? 1 : 8;
 	const struct torch_plan *p = b->plan;
-	bool kept = c->result != ARG_RESULT_XMM;
-	uint32_t i, node, exits = 0;
+	uint32_t i, node, kept = 0, exits = 0;
 	int err = 0;
 
-	for (i = p->site_cnt; i && p->sites[i - 1].func == func && kept && !err; i--) {
+	for (i = p->site_cnt; i && p->sites[i - 1].func == func && !err; i--) {
 		if (p->sites[i - 1].role != PTB_ROLE_EXIT)
 			continue;
+		if (!exits++)
+			kept = (1u << sizeof(result_regs)) - 1;
 		node = flow__at(&b->flow, elf_file__off_to_addr(b->lc->ef, p->sites[i - 1].offset));
 		if (node == FLOW_NONE)
-			kept = false;
+			kept = 0;
 		else
-			err = kept_in_rax(a, b, node, size, &kept);
-		exits++;
+			err = kept_results(a, b, node, c->result, &kept);
 	}
-	if (!err && (!kept || !exits)) {
+	for (i = 0; i < sizeof(result_regs) && !(kept & 1u << i); i++)
+		;
+	if (i < sizeof(result_regs))
+		c->prog.ops[c->prog.in_cnt].loc[0] = result_loc(i);
+	else if (!err)
 		arg_prog__no_result(c);
-		a->results_lost++;
-	}
+	a->results_lost += i == sizeof(result_regs);
 	return err;
 }
 
@@ -205,7 +228,7 @@ static int add_program(struct op_args *a, struct plan_build *b, uint32_t func, s
 	int err = 0;
 
 	if (c->result != ARG_RESULT_NONE)
-		err = check_result(a, b, func, c);
+		err = place_result(a, b, func, c);
 	if (!err && c->late_cnt)
 		err = add_late(a, b, func, c);
 	if (!err)

@@ -23,6 +23,8 @@ struct builder {
 	uint64_t end_ns;
 	uint32_t names, funcs;
 	uint32_t tgid, tid, ring;
+	struct value_words values; /* of the next ring record */
+	uint8_t values_flags;      /* 0: none */
 };
 
 static void control(struct builder *b, struct ptb_rec_hdr *h, uint8_t kind, size_t len)
@@ -34,12 +36,40 @@ static void control(struct builder *b, struct ptb_rec_hdr *h, uint8_t kind, size
 
 static void ring_rec(struct builder *b, struct ptb_rec_hdr *h, uint8_t kind, size_t len, uint64_t ts)
 {
+	size_t bytes = b->values.cnt * sizeof(b->values.words[0]);
+	struct ptb_rec_hdr *whole;
+
 	h->kind = kind;
 	h->len = (uint16_t)len;
 	h->ts_ns = ts;
 	h->tgid = b->tgid;
 	h->tid = b->tid;
-	assert(!capture_writer__ring(b->cw, b->ring, h, h->len));
+	if (!b->values_flags) {
+		assert(!capture_writer__ring(b->cw, b->ring, h, h->len));
+		return;
+	}
+	whole = malloc(len + bytes);
+	assert(whole && len + bytes <= UINT16_MAX);
+	h->len = (uint16_t)(len + bytes);
+	h->flags |= b->values_flags;
+	memcpy(whole, h, len);
+	memcpy((char *)whole + len, b->values.words, bytes);
+	assert(!capture_writer__ring(b->cw, b->ring, whole, whole->len));
+	free(whole);
+	b->values_flags = 0;
+	b->values.cnt = 0;
+}
+
+void builder__values(struct builder *b, const struct value_words *w)
+{
+	b->values = *w;
+	b->values_flags = PTB_F_ARGS;
+}
+
+void builder__values_cut(struct builder *b, const struct value_words *w)
+{
+	b->values = *w;
+	b->values_flags = PTB_F_ARGS | PTB_F_ARGS_CUT;
 }
 
 struct builder *builder__new(uint64_t begin_ns, uint64_t end_ns)
@@ -169,6 +199,30 @@ void builder__caller(struct builder *b, uint32_t tgid, uint64_t addr, const char
 	addr_name(b, PTB_REC_CALLER, tgid, addr, name, 0);
 }
 
+void builder__schema(struct builder *b, uint32_t func, const char *text)
+{
+	struct ptb_schema s = { .func = func };
+
+	s.name = builder__name(b, text);
+	control(b, &s.h, PTB_REC_SCHEMA, sizeof(s));
+}
+
+void builder__opdef_schema(struct builder *b, uint32_t tgid, uint64_t opdef, const char *text)
+{
+	struct ptb_schema s = { .h.tgid = tgid, .opdef = opdef };
+
+	s.name = builder__name(b, text);
+	control(b, &s.h, PTB_REC_SCHEMA, sizeof(s));
+}
+
+void builder__keys(struct builder *b, uint32_t tgid, const struct session_keys *keys)
+{
+	struct ptb_keys k = { .h.tgid = tgid, .autograd = keys->autograd, .nested = keys->nested,
+			      .no_strides = keys->no_strides, .sparse_csr = keys->sparse_csr };
+
+	control(b, &k.h, PTB_REC_KEYS, sizeof(k));
+}
+
 void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt)
 {
 	struct ptb_lost l = { .h.ts_ns = begin_ns, .end_ns = end_ns, .cnt = cnt };
@@ -224,6 +278,13 @@ void builder__exit(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp)
 	struct ptb_op_exit r = { .h.site = 2 * func + 1, .sp = sp };
 
 	ring_rec(b, &r.h, PTB_REC_OP_EXIT, sizeof(r), ts);
+}
+
+void builder__args_more(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp)
+{
+	struct ptb_op_enter r = { .h.site = 2 * func, .sp = sp };
+
+	ring_rec(b, &r.h, PTB_REC_ARGS_MORE, sizeof(r), ts);
 }
 
 void builder__catch(struct builder *b, uint64_t ts, uint64_t sp)

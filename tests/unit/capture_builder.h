@@ -18,6 +18,7 @@
 
 #include "capture/capture.h"
 #include "model/session.h"
+#include "value_words.h"
 
 struct builder;
 
@@ -44,11 +45,20 @@ void builder__counter(struct builder *b, uint32_t id, uint64_t value);
 void builder__meta(struct builder *b, const char *key, const char *json);
 void builder__clock(struct builder *b, uint64_t mono_ns, uint64_t real_ns, uint64_t err_ns);
 
+void builder__schema(struct builder *b, uint32_t func, const char *text);
+void builder__opdef_schema(struct builder *b, uint32_t tgid, uint64_t opdef, const char *text);
+void builder__keys(struct builder *b, uint32_t tgid, const struct session_keys *keys);
+
 /* ---- ring records, of the current thread and ring ---- */
+/* The next ring record carries these values (copied). */
+void builder__values(struct builder *b, const struct value_words *w);
+/* ... and says that some did not fit. */
+void builder__values_cut(struct builder *b, const struct value_words *w);
 void builder__thread(struct builder *b, uint32_t tgid, uint32_t tid);
 void builder__ring(struct builder *b, uint32_t ring);
 void builder__enter(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp);
 void builder__exit(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp);
+void builder__args_more(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp);
 void builder__catch(struct builder *b, uint64_t ts, uint64_t sp); /* a C++ exception is caught */
 void builder__boxed(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, uint64_t opdef);
 /* kinds PYFUNC and SCRIPT */

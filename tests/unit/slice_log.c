@@ -11,13 +11,31 @@
 #include "base/hashmap.h"
 #include "base/vec.h"
 
+/* Values live during the call only. */
+static void keep(struct slice_values *sv)
+{
+	if (!sv->word_cnt)
+		return;
+	sv->words = vec_dup(sv->words, sv->word_cnt, sizeof(*sv->words));
+	if (!sv->words)
+		abort();
+}
+
+static void drop(const struct slice_values *sv)
+{
+	if (sv->word_cnt)
+		free((void *)(uintptr_t)sv->words);
+}
+
 static int on_slice(void *arg, const struct slice *sl)
 {
 	struct slice_log *log = arg;
 
 	if (vec_reserve((void **)&log->slices, &log->cap, (uint64_t)log->cnt + 1, sizeof(*sl)))
 		return -ENOMEM;
-	log->slices[log->cnt++] = *sl;
+	log->slices[log->cnt] = *sl;
+	keep(&log->slices[log->cnt].in);
+	keep(&log->slices[log->cnt++].out);
 	return 0;
 }
 
@@ -56,6 +74,12 @@ struct slice_log *slice_log__run(struct session *s)
 
 void slice_log__free(struct slice_log *log)
 {
+	uint32_t i;
+
+	for (i = 0; i < log->cnt; i++) {
+		drop(&log->slices[i].in);
+		drop(&log->slices[i].out);
+	}
 	free(log->slices);
 	free(log->flows);
 	free(log);
@@ -170,6 +194,30 @@ static bool parents_fit(const struct slice *sl, uint32_t cnt)
 	return ok;
 }
 
+static bool values_fit(const struct slice *sl, const struct slice_values *sv)
+{
+	if (!(sv->flags & VALUES_PRESENT) && (sv->word_cnt || sv->flags))
+		return complain("values that are not present", sl);
+	if (values__sound_words(sv->words, sv->word_cnt) != sv->word_cnt)
+		return complain("values make no sense", sl);
+	return true;
+}
+
+static bool facts_fit(const struct slice *sl, uint32_t cnt)
+{
+	uint32_t i;
+
+	for (i = 0; i < cnt; i++) {
+		if (!values_fit(&sl[i], &sl[i].in) || !values_fit(&sl[i], &sl[i].out))
+			return false;
+		if (!sl[i].schema || !sl[i].keys)
+			return complain("no schema text or no keys", &sl[i]);
+		if (sl[i].seq < -1)
+			return complain("impossible number", &sl[i]);
+	}
+	return true;
+}
+
 static bool has_slice(const struct slice_log *log, uint32_t tgid, uint32_t tid, uint64_t begin_ns)
 {
 	uint32_t i;
@@ -190,7 +238,7 @@ bool slice_log__valid(const struct slice_log *log)
 	if (!sorted)
 		abort();
 	qsort(sorted, log->cnt, sizeof(*sorted), cmp_place);
-	ok = nests(sorted, log->cnt) && parents_fit(sorted, log->cnt);
+	ok = nests(sorted, log->cnt) && parents_fit(sorted, log->cnt) && facts_fit(sorted, log->cnt);
 	free(sorted);
 	for (i = 0; i < log->flow_cnt && ok; i++) {
 		const struct fwdbwd *fl = &log->flows[i];

@@ -9,7 +9,7 @@
 #include "model/session.h"
 
 struct slice_log {
-	struct slice *slices; /* as told; names belong to the session */
+	struct slice *slices; /* as told; names belong to the session, values are copies */
 	uint32_t cnt, cap;
 	struct fwdbwd *flows;
 	uint32_t flow_cnt, flow_cap;
@@ -28,7 +28,7 @@ uint32_t slice_log__count(const struct slice_log *log, const char *name);
 /*
  * What holds for every session: ids are unique; end > begin; slices of a thread nest strictly (no
  * common times, hence 2 ns of self time); a parent is told, is on the same thread and encloses; flows
- * have both slices. Returns false and prints the first violation.
+ * have both slices; values are whole. Returns false and prints the first violation.
  */
 bool slice_log__valid(const struct slice_log *log);
 

@@ -57,6 +57,7 @@ static void repair(uint8_t *data, size_t len)
 
 static void read_it(const char *path)
 {
+	static const struct ka_opts all = { .by_shape = true, .with_flops = true };
 	struct session_opts opts = { .step_on = "aten::add" };
 	struct key_averages *ka = key_averages__new(NULL);
 	struct capture_reader *cr;
@@ -86,7 +87,7 @@ static void read_it(const char *path)
 		slice_log__free(log);
 		session__free(s);
 		key_averages__free(ka); /* its keys belong to one session */
-		ka = key_averages__new(NULL);
+		ka = key_averages__new(&all);
 	}
 	key_averages__free(ka);
 	capture_reader__close(cr);
@@ -114,6 +115,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 #ifndef FUZZ_WITH_LIBFUZZER
 
+/* Shapes of an addition or so, with a state and a double that comes later. */
+static struct value_words values(uint32_t i)
+{
+	static const int64_t shape[] = { 2, 3, 4, 5 };
+	struct value_words w = { 0 };
+
+	vw__state(&w, i % 2, i, 1, 2);
+	vw__shape(&w, i % 5, shape);
+	vw__pending(&w, 0);
+	vw__list(&w, PTB_VAL_TENSORS, 2, 2);
+	vw__shape(&w, 1, shape);
+	vw__undefined(&w, 0);
+	vw__string(&w, "text");
+	vw__ints(&w, i % 4, shape);
+	return w;
+}
+
 /* Every kind of record at least once, small enough that its blocks are stored as they are or nearly. */
 static uint8_t *seed_capture(size_t *len)
 {
@@ -123,6 +141,8 @@ static uint8_t *seed_capture(size_t *len)
 	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true);
 	uint32_t call = builder__func(b, "Node::operator()", PTB_FUNC_NODE_CALL, true);
 	uint32_t py = builder__func(b, "apply", PTB_FUNC_PYFUNC, true);
+	static const struct session_keys keys = { .autograd = 1, .nested = 2 };
+	struct value_words w, late = { 0 };
 	uint8_t *data = malloc(1 << 20);
 	uint64_t ts;
 	FILE *f;
@@ -135,28 +155,41 @@ static uint8_t *seed_capture(size_t *len)
 	builder__lost(b, 50000, 51000, 3);
 	builder__counter(b, PTB_CNT_HITS, 9);
 	builder__meta(b, "version", "\"1\"");
+	builder__meta(b, "args", "\"full\"");
+	builder__schema(b, add, "aten::add.Tensor(Tensor self) -> Tensor");
+	builder__opdef_schema(b, 1, 0x20, "aten::size.int(Tensor self) -> int");
+	builder__keys(b, 1, &keys);
+	vw__late(&late, 0, 1.5);
 	builder__clock(b, 1000, 2000, 1);
 	for (ts = 2000; ts < 90000; ts += 9000) {
+		w = values((uint32_t)(ts / 9000));
 		builder__thread(b, 1, 1);
 		builder__ring(b, 0);
 		builder__boxed(b, box, ts, 0xb000, 0x10);
+		builder__values(b, &w);
 		builder__annotate(b, ts + 100, 0xa000, 0x1, "Optimizer.step#SGD.step");
 		builder__exit(b, box, ts + 200, 0xaf00);
+		builder__values(b, &w);
 		builder__enter(b, add, ts + 300, 0x9000);
+		builder__values(b, &late);
+		builder__args_more(b, add, ts + 305, 0x8f80);
 		builder__seq(b, ts + 310, 0x8000, ts);
 		builder__boxed(b, box, ts + 320, 0x8000, 0x20);
 		builder__exit(b, box, ts + 330, 0x7f00);
+		builder__values(b, &w);
 		builder__exit(b, add, ts + 400, 0x8f00);
 		builder__enter(b, add, ts + 420, 0x9000);
 		builder__catch(b, ts + 440, 0x9800);
 		builder__scope_end(b, ts + 500, 0xa000, 0x1);
 		builder__scope_begin(b, ts + 600, 0x9000, 0x5, 0, "Torch-Compiled Region: 0/0");
+		builder__values(b, &w);
 		builder__named(b, py, ts + 700, 0x8000, "MyFn");
 		builder__exit(b, py, ts + 800, 0x7f00);
 		builder__scope_end(b, ts + 900, 0x9000, 0x5);
 		builder__thread(b, 1, 2);
 		builder__ring(b, 1);
 		builder__node(b, node, ts + 1000, 0x9000, 0x70, ts, 1, NULL);
+		builder__values(b, &w);
 		builder__enter(b, call, ts + 1100, 0x8000);
 		builder__node(b, call, ts + 1110, 0x7000, 0x70, ts, 1, "MyFnBackward");
 		builder__exit(b, call, ts + 1120, 0x6f00);

@@ -305,6 +305,207 @@ static void open_at_begin(void)
 	builder__free(b);
 }
 
+/* ---- input shapes and operations ---- */
+
+static struct sums sum_with(struct session *s, bool by_shape, bool with_flops)
+{
+	struct ka_opts opts = { .by_shape = by_shape, .with_flops = with_flops };
+	struct sums r = { .ka = key_averages__new(&opts) };
+	struct session_sink sink = key_averages__sink(r.ka);
+	struct session_totals totals;
+
+	CU_ASSERT_EQUAL_FATAL(session__run(s, &sink, 1, &totals), 0);
+	r.rows = key_averages__rows(r.ka, &r.cnt);
+	return r;
+}
+
+static void call(struct builder *b, uint32_t func, uint64_t ts, const struct value_words *w)
+{
+	if (w)
+		builder__values(b, w);
+	builder__enter(b, func, ts, 0x9000);
+	builder__exit(b, func, ts + 100, 0x8f00);
+}
+
+/* A value of every kind, as torch would write it. */
+static void shape_texts(void)
+{
+	static const int64_t sizes[] = { 2, 3, 1000000 };
+	static const struct session_keys keys = { .nested = 0x40 };
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	struct vw_tensor nested = { .ndim = 2, .sizes = { 2, 2 }, .keys = 0x41 };
+	struct vw_tensor symbolic = { .ndim = 1, .sizes = { 5 }, .flags = PTB_VAL_F_SYMBOLIC };
+	struct vw_tensor many = { .ndim = 20, .flags = PTB_VAL_F_DIMS_CUT };
+	struct value_words w = { 0 };
+	struct sums r;
+
+	builder__keys(b, 1, &keys);
+	call(b, f, 2000000, NULL);
+	call(b, f, 2001000, &w);
+	vw__shape(&w, 0, sizes);
+	call(b, f, 2002000, &w);
+	vw__shape(&w, 3, sizes);
+	vw__list(&w, PTB_VAL_TENSORS, 1, 1);
+	vw__shape(&w, 1, sizes);
+	vw__undefined(&w, 0);
+	vw__int(&w, 1);
+	vw__tensor(&w, &nested);
+	vw__tensor(&w, &symbolic);
+	call(b, f, 2003000, &w);
+	vw__unknown(&w);
+	vw__tensor(&w, &many);
+	call(b, f, 2004000, &w);
+	w.cnt = 0;
+	vw__shape(&w, 1, sizes);
+	builder__values_cut(b, &w);
+	call(b, f, 2005000, NULL);
+	call(b, f, 2006000, &w);
+	call(b, f, 2007000, &w);
+	call(b, g, 2008000, &w);
+	builder__annotate(b, 3000000, 0xa000, 1, "mine");
+	builder__scope_end(b, 3001000, 0xa000, 1);
+	r = sum_with(builder__session(b, NULL), true, false);
+	CU_ASSERT_EQUAL_FATAL(r.cnt, 9);
+	CU_ASSERT_STRING_EQUAL(r.rows[0].shapes, "?"); /* not recorded is not "none" */
+	CU_ASSERT_STRING_EQUAL(r.rows[1].shapes, "[]");
+	CU_ASSERT_STRING_EQUAL(r.rows[2].shapes, "[[]]");
+	CU_ASSERT_STRING_EQUAL(r.rows[3].shapes, "[[], [2, 3, 1000000], [], [], [], [], []]");
+	CU_ASSERT_STRING_EQUAL(r.rows[4].shapes, "[[], [2, 3, 1000000], [], [], [], [], [], ?, [...]]");
+	CU_ASSERT_STRING_EQUAL(r.rows[5].shapes, "[[2], ...]");
+	CU_ASSERT_STRING_EQUAL(r.rows[6].shapes, "[[2]]");
+	CU_ASSERT_EQUAL(r.rows[6].count, 2);
+	CU_ASSERT_STRING_EQUAL(r.rows[7].key, "aten::g");
+	CU_ASSERT_STRING_EQUAL(r.rows[7].shapes, "[[2]]");
+	CU_ASSERT_STRING_EQUAL(r.rows[8].shapes, "[]");
+	CU_ASSERT_EQUAL(r.rows[8].flops, 0);
+	key_averages__free(r.ka);
+	r = sum_with(builder__session(b, NULL), false, false);
+	CU_ASSERT_EQUAL(r.cnt, 3);
+	CU_ASSERT_STRING_EQUAL(r.rows[0].shapes, "");
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
+/* Sizes, then whatever else the operator takes; -1 ends a shape, -2 the list. */
+static struct value_words shapes(const int64_t *v)
+{
+	struct value_words w = { 0 };
+
+	while (*v != -2) {
+		uint32_t n = 0;
+
+		while (v[n] >= 0)
+			n++;
+		vw__shape(&w, n, v);
+		v += n + 1;
+	}
+	return w;
+}
+
+static struct value_words conv(const int64_t *v, uint32_t pair_len, int64_t stride, int64_t padding,
+			       int64_t dilation, int64_t groups)
+{
+	struct value_words w = shapes(v);
+
+	vw__none(&w); /* bias */
+	vw__ints(&w, pair_len, (int64_t[]){ stride, stride, stride });
+	vw__ints(&w, pair_len, (int64_t[]){ padding, padding, padding });
+	vw__ints(&w, pair_len, (int64_t[]){ dilation, dilation, dilation });
+	vw__int(&w, groups);
+	return w;
+}
+
+struct flops_case {
+	const char *op;
+	struct value_words w;
+	uint64_t want;
+};
+
+/* Figures of torch.profiler (with_flops=True) for the same calls. */
+static void flops(void)
+{
+	struct flops_case cases[] = {
+		{ "aten::mm", shapes((int64_t[]){ 2, 3, -1, 3, 4, -1, -2 }), 48 },
+		{ "aten::mm.out", shapes((int64_t[]){ 4, 2, -1, 2, 3, -1, -2 }), 48 },
+		{ "aten::mm", shapes((int64_t[]){ 0, 3, -1, 3, 4, -1, -2 }), 0 },
+		{ "aten::mm", shapes((int64_t[]){ 2, 0, -1, 0, 4, -1, -2 }), 0 },
+		{ "aten::mm", shapes((int64_t[]){ -1, 3, 4, -1, -2 }), 0 },
+		{ "aten::mm", shapes((int64_t[]){ 2, 3, -1, -2 }), 0 },
+		{ "aten::addmm", shapes((int64_t[]){ 7, -1, 2, 3, -1, 3, 7, -1, -2 }), 84 },
+		{ "aten::addmm", shapes((int64_t[]){ 2, 3, -1, 3, 7, -1, -2 }), 0 },
+		{ "aten::bmm", shapes((int64_t[]){ 5, 2, 3, -1, 5, 3, 7, -1, -2 }), 420 },
+		{ "aten::bmm", shapes((int64_t[]){ 0, 2, 3, -1, 0, 3, 7, -1, -2 }), 0 },
+		{ "aten::baddbmm", shapes((int64_t[]){ 5, 2, 7, -1, 5, 2, 3, -1, 5, 3, 7, -1, -2 }), 420 },
+		{ "aten::mul.Tensor", shapes((int64_t[]){ 2, 3, -1, 2, 3, -1, -2 }), 6 },
+		{ "aten::add.Tensor", shapes((int64_t[]){ -1, 2, 3, -1, -2 }), 1 },
+		{ "aten::add_.Tensor", shapes((int64_t[]){ 2, 3, -1, 2, 3, -1, -2 }), 0 },
+		{ "aten::conv2d", conv((int64_t[]){ 2, 3, 8, 8, -1, 6, 1, 3, 3, -1, -2 }, 2, 2, 1, 1, 3), 3456 },
+		{ "aten::conv2d", conv((int64_t[]){ 1, 4, 9, 7, -1, 8, 4, 3, 3, -1, -2 }, 2, 1, 2, 2, 1), 36288 },
+		{ "aten::conv2d", conv((int64_t[]){ 2, 3, 8, 8, -1, 6, 1, 3, 3, -1, -2 }, 2, 0, 1, 1, 3), 0 },
+		{ "aten::conv2d", conv((int64_t[]){ 2, 3, 8, 8, -1, 6, 1, 3, 3, -1, -2 }, 2, 1, 1, 1, 0), 0 },
+		{ "aten::conv2d", conv((int64_t[]){ 2, 3, 8, 8, -1, 6, 1, 3, 3, -1, -2 }, 1, 1, 1, 1, 1), 0 },
+		{ "aten::conv2d", conv((int64_t[]){ 3, 8, 8, -1, 6, 1, 3, 3, -1, -2 }, 2, 1, 1, 1, 1), 0 },
+		{ "aten::conv1d", conv((int64_t[]){ 2, 3, 8, 8, -1, 6, 1, 3, 3, -1, -2 }, 2, 1, 1, 1, 1), 0 },
+	};
+	struct vw_tensor nested = { .ndim = 2, .sizes = { 2, 2 }, .keys = 0x40 };
+	static const struct session_keys keys = { .nested = 0x40 };
+	struct value_words w = { 0 };
+	struct builder *b;
+	struct sums r;
+	uint32_t i, f;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		b = builder__new(BEGIN, END);
+		f = builder__op(b, cases[i].op);
+		call(b, f, 2000000, &cases[i].w);
+		call(b, f, 2001000, &cases[i].w);
+		call(b, f, 2002000, NULL); /* shapes not known */
+		r = sum_with(builder__session(b, NULL), false, true);
+		CU_ASSERT_EQUAL(r.rows[0].flops, 2 * cases[i].want);
+		key_averages__free(r.ka);
+		r = sum(builder__session(b, NULL));
+		CU_ASSERT_EQUAL(r.rows[0].flops, 0); /* not asked for */
+		key_averages__free(r.ka);
+		builder__free(b);
+	}
+	b = builder__new(BEGIN, END);
+	builder__keys(b, 1, &keys);
+	f = builder__op(b, "aten::mul");
+	vw__tensor(&w, &nested);
+	call(b, f, 2000000, &w);
+	w.cnt = 0;
+	vw__undefined(&w, 0);
+	call(b, f, 2001000, &w);
+	r = sum_with(builder__session(b, NULL), false, true);
+	CU_ASSERT_EQUAL(r.rows[0].flops, 0);
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
+/* A child of the same name is swallowed whatever its shapes are, and its operations with it. */
+static void folding_with_shapes(void)
+{
+	struct value_words one = shapes((int64_t[]){ 2, 3, -1, -2 }), two = shapes((int64_t[]){ 4, -1, -2 });
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::mul");
+	struct sums r;
+
+	builder__values(b, &one);
+	builder__enter(b, f, 2000000, 0x9000);
+	builder__values(b, &two);
+	builder__enter(b, f, 2000100, 0x8000);
+	builder__exit(b, f, 2000200, 0x7f00);
+	builder__exit(b, f, 2000300, 0x8f00);
+	r = sum_with(builder__session(b, NULL), true, true);
+	CU_ASSERT_EQUAL_FATAL(r.cnt, 1);
+	CU_ASSERT_STRING_EQUAL(r.rows[0].shapes, "[[2, 3]]");
+	CU_ASSERT_EQUAL(r.rows[0].flops, 6);
+	CU_ASSERT_EQUAL(r.rows[0].count, 1);
+	key_averages__free(r.ka);
+	builder__free(b);
+}
+
 /* ---- random programs against the reference ---- */
 
 static const char *const op_names[] = { "aten::a", "aten::b", "aten::is_leaf", "aten::a.out" };
@@ -380,6 +581,9 @@ static const CU_TestInfo tests[] = {
 	{ "names", names },
 	{ "async annotations", async },
 	{ "open at the window's begin", open_at_begin },
+	{ "input shapes", shape_texts },
+	{ "operations", flops },
+	{ "folding with shapes", folding_with_shapes },
 	{ "random programs", random_programs },
 	CU_TEST_INFO_NULL,
 };

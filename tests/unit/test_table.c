@@ -46,6 +46,11 @@ static const struct ka_row three[] = {
 	{ .key = "b", .count = 2, .cpu_total_ns = 1234567890, .self_cpu_ns = 1500 },
 };
 
+static const struct ka_row with_shapes[] = {
+	{ .key = "a", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[[2, 3], []]", .flops = 7 },
+	{ .key = "b", .count = 1, .cpu_total_ns = 900, .self_cpu_ns = 900, .shapes = "[]" },
+};
+
 static void test_layout(void)
 {
 	static const char expect[] =
@@ -60,6 +65,44 @@ static void test_layout(void)
 
 	CU_ASSERT_STRING_EQUAL(print(three, 3, NULL, -1), expect);
 	CU_ASSERT_STRING_EQUAL(print(three, 0, NULL, -1), ""); /* as torch */
+}
+
+/* Both columns that depend on the rows; shapes are cut at 80 characters, without dots. */
+static void test_shapes_and_flops(void)
+{
+	static const struct ka_row rows[] = {
+		{ .key = "a", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[[2, 3], []]",
+		  .flops = 1234567 },
+		{ .key = "b", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[]" },
+		{ .key = "c", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[]",
+		  .flops = 98765432100 },
+	};
+	static const char expect[] =
+		"-----  ------------  ------------  ------------  ------------  ------------  ------------  "
+		"----------------  ------------  \n"
+		" Name    Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg    # of Calls  "
+		"    Input Shapes  Total MFLOPs  \n"
+		"-----  ------------  ------------  ------------  ------------  ------------  ------------  "
+		"----------------  ------------  \n"
+		"    a        33.33%       1.000us        33.33%       1.000us       1.000us             1  "
+		"    [[2, 3], []]         1.235  \n"
+		"    b        33.33%       1.000us        33.33%       1.000us       1.000us             1  "
+		"              []            --  \n"
+		"    c        33.33%       1.000us        33.33%       1.000us       1.000us             1  "
+		"              []     98765.432  \n"
+		"-----  ------------  ------------  ------------  ------------  ------------  ------------  "
+		"----------------  ------------  \n"
+		"Self CPU time total: 3.000us\n";
+	char shapes[100], want[100];
+	struct ka_row wide = { .key = "a", .count = 1, .cpu_total_ns = 1, .self_cpu_ns = 1, .shapes = shapes };
+
+	CU_ASSERT_STRING_EQUAL(print(rows, 3, NULL, -1), expect);
+	CU_ASSERT_PTR_NULL(strstr(print(&rows[1], 1, NULL, -1), "Input Shapes")); /* none has any */
+	CU_ASSERT_STRING_EQUAL(order(rows, 3, "flops", -1), "cab");
+	memset(shapes, '1', sizeof(shapes) - 1);
+	shapes[sizeof(shapes) - 1] = '\0';
+	snprintf(want, sizeof(want), "  %.80s  \n", shapes);
+	CU_ASSERT_PTR_NOT_NULL(strstr(print(&wide, 1, NULL, -1), want));
 }
 
 static void test_order(void)
@@ -198,6 +241,20 @@ static void test_json(void)
 	CU_ASSERT_DOUBLE_EQUAL(get(get(doc, "cost"), "per_hit_ns")->valuedouble, 800.5, 0.0);
 	CU_ASSERT_DOUBLE_EQUAL(get(get(doc, "cost"), "estimated_total_ms")->valuedouble, 1.601, 0.0);
 	CU_ASSERT_DOUBLE_EQUAL(get(get(doc, "cost"), "percent_of_window")->valuedouble, 0.16, 0.0);
+	CU_ASSERT_FALSE(cJSON_HasObjectItem(row, "input_shapes"));
+	CU_ASSERT_FALSE(cJSON_HasObjectItem(row, "flops"));
+	cJSON_Delete(doc);
+	f = fmemopen(text, sizeof(text), "w");
+	CU_ASSERT_EQUAL(table__print_json(with_shapes, 2, &opts, &s, &t, f), 0);
+	fclose(f);
+	doc = cJSON_Parse(text);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
+	row = cJSON_GetArrayItem(get(doc, "rows"), 0);
+	CU_ASSERT_STRING_EQUAL(get(row, "input_shapes")->valuestring, "[[2, 3], []]");
+	CU_ASSERT_EQUAL(get(row, "flops")->valueint, 7);
+	row = cJSON_GetArrayItem(get(doc, "rows"), 1);
+	CU_ASSERT_STRING_EQUAL(get(row, "input_shapes")->valuestring, "[]");
+	CU_ASSERT_EQUAL(get(row, "flops")->valueint, 0);
 	cJSON_Delete(doc);
 }
 
@@ -205,6 +262,7 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "layout", test_layout },
+		{ "shapes and operations", test_shapes_and_flops },
 		{ "order", test_order },
 		{ "row limit", test_row_limit },
 		{ "sort keys", test_sort_keys },

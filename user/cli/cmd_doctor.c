@@ -85,6 +85,30 @@ static void check_cost(void)
 	row("ok", "cost of a probe hit", detail);
 }
 
+static void check_plan(const struct torch_plan *plan)
+{
+	uint32_t i, refused = 0, unplaced = 0;
+	char detail[256];
+
+	for (i = 0; i < plan->func_cnt; i++) {
+		refused += plan->funcs[i].reason != PTB_REFUSE_NONE;
+		unplaced += plan->funcs[i].unplaced;
+	}
+	snprintf(detail, sizeof(detail),
+		 "%u functions, %u probes, %u refused or entry only (attach --dry-run lists them)",
+		 plan->func_cnt, plan->site_cnt, refused);
+	row("ok", "plan", detail);
+	snprintf(detail, sizeof(detail), "%u from the code, %u from schema texts only, %u disagree",
+		 plan->names_a, plan->names_b_only, plan->names_disagree);
+	row(plan->names_disagree ? "no" : "ok", "operator names", detail);
+	if (!plan->layout.tensor.shapes_on)
+		snprintf(detail, sizeof(detail), "not to be had: %s", plan->layout.no_shapes_why);
+	else
+		snprintf(detail, sizeof(detail), "%u argument programs, %u arguments or results without a place",
+			 plan->prog_cnt, unplaced);
+	row(plan->layout.tensor.shapes_on ? "ok" : "no", "shapes and values", detail);
+}
+
 static int check_pid(pid_t pid)
 {
 	static const char *const roles[] = { "libc10", "libtorch_cpu", "libtorch_python",
@@ -94,7 +118,7 @@ static int check_pid(pid_t pid)
 	enum torch_proc_why why;
 	struct shared_plan *sp;
 	char detail[512];
-	uint32_t i, refused = 0;
+	uint32_t i;
 	int err;
 
 	printf("\nprocess %d\n", pid);
@@ -110,17 +134,8 @@ static int check_pid(pid_t pid)
 		row(tp->libs[i].present ? "ok" : "no", roles[i],
 		    tp->libs[i].present ? tp->libs[i].path : "not loaded");
 	sp = targets__plan(&ts, tp, false);
-	if (sp) {
-		for (i = 0; i < sp->plan->func_cnt; i++)
-			refused += sp->plan->funcs[i].reason != PTB_REFUSE_NONE;
-		snprintf(detail, sizeof(detail),
-			 "%u functions, %u probes, %u refused or entry only (attach --dry-run lists them)",
-			 sp->plan->func_cnt, sp->plan->site_cnt, refused);
-		row("ok", "plan", detail);
-		snprintf(detail, sizeof(detail), "%u from the code, %u from schema texts only, %u disagree",
-			 sp->plan->names_a, sp->plan->names_b_only, sp->plan->names_disagree);
-		row(sp->plan->names_disagree ? "no" : "ok", "operator names", detail);
-	}
+	if (sp)
+		check_plan(sp->plan);
 	torch_proc__free(tp);
 	targets__free(&ts);
 	return sp ? 0 : -1;

@@ -41,7 +41,7 @@ ARG_FN void py_int(struct arg_scratch *s, const struct ptb_python_cfg *py, __u64
 		return;
 	}
 	value = digits[0] | (__u64)digits[1] << 30 | (__u64)digits[2] << 60;
-	if (digits[2] >= 8 + (negative && value == 1ull << 63)) {
+	if (digits[2] > 8 || (digits[2] == 8 && !(negative && value == 1ull << 63))) {
 		cell_head(s, PTB_VAL_UNKNOWN, 0, 0);
 		return;
 	}

@@ -16,3 +16,13 @@ add_executable(bench_rings ${CMAKE_CURRENT_SOURCE_DIR}/bench/ring_bench.c)
 target_link_libraries(bench_rings PRIVATE test_probe_target)
 target_compile_definitions(bench_rings PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>")
 add_dependencies(bench_rings target_calls)
+
+# The argument interpreter on the host; ptbpf_model's walk over values is the judge of its payloads.
+add_library(test_arg_arena STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/arg_arena.c
+  ${CMAKE_CURRENT_SOURCE_DIR}/unit/arg_expect.c)
+target_include_directories(test_arg_arena PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
+target_link_libraries(test_arg_arena PUBLIC ptbpf_model PkgConfig::CUNIT)
+target_compile_options(test_arg_arena PRIVATE -fno-strict-aliasing) # as kernel code is compiled
+foreach(name arg_interp arg_objects)
+  unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_arg_arena)
+endforeach()

@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 		while (mutations-- && len) {
 			uint8_t *at = (uint8_t *)w.words + (size_t)random() % len;
 
-			*at = random() % 2 ? (uint8_t)random() : (uint8_t)(*at ^ 1 << random() % 8);
+			*at = (uint8_t)(random() % 2 ? random() : *at ^ 1 << random() % 8);
 			if (random() % 8 == 0)
 				len = (size_t)random() % len;
 		}

@@ -415,9 +415,9 @@ static void scopes(void)
 	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
 	struct value_words w = { 0 }, none = { 0 };
 	struct slice_log *log;
+	uint32_t i;
 
 	builder__opdef(b, 1, 0x10, "profiler::_record_function_enter_new", false);
-	vw__none(&none);
 	announced(b, 2000000, "no argument", &none);
 	vw__string(&w, "args");
 	announced(b, 2001000, "one", &w);
@@ -429,15 +429,20 @@ static void scopes(void)
 	builder__values(b, &w);
 	builder__scope_name(b, 2004000, 0x9000, "lost");
 	announced(b, 2005000, "after", NULL);
-	/* the helper operator has them, the function inside it does not */
-	w.cnt = 0;
-	vw__string(&w, "boxed");
-	vw__string(&w, "its args");
-	builder__values(b, &w);
-	builder__boxed(b, box, 2006000, 0xb000, 0x10);
-	builder__annotate(b, 2006010, 0xa000, 0x50, "boxed");
-	builder__exit(b, box, 2006020, 0xaf00);
-	builder__scope_end(b, 2006100, 0xa000, 0x50);
+	/* the helper operator has them, the function inside it does not; None is no argument */
+	for (i = 0; i < 2; i++) {
+		w.cnt = 0;
+		vw__string(&w, "boxed");
+		if (i)
+			vw__none(&w);
+		else
+			vw__string(&w, "its args");
+		builder__values(b, &w);
+		builder__boxed(b, box, 2006000 + i * 200, 0xb000, 0x10);
+		builder__annotate(b, 2006010 + i * 200, 0xa000, 0x50, "boxed");
+		builder__exit(b, box, 2006020 + i * 200, 0xaf00);
+		builder__scope_end(b, 2006100 + i * 200, 0xa000, 0x50);
+	}
 	w.cnt = 0;
 	vw__string(&w, "0/0");
 	builder__values(b, &w);
@@ -451,6 +456,8 @@ static void scopes(void)
 	CU_ASSERT_EQUAL(get(log, "none", 0)->in.flags, 0);
 	CU_ASSERT_EQUAL(get(log, "after", 0)->in.flags, 0);
 	CU_ASSERT_EQUAL(values__count(&get(log, "boxed", 0)->in), 1);
+	CU_ASSERT_EQUAL(get(log, "boxed", 1)->in.flags, VALUES_PRESENT);
+	CU_ASSERT_EQUAL(values__count(&get(log, "boxed", 1)->in), 0);
 	CU_ASSERT_EQUAL(memcmp(nth(&get(log, "boxed", 0)->in, 0).data, "its args", 8), 0);
 	CU_ASSERT_EQUAL(values__count(&get(log, "Torch-Compiled Region", 0)->in), 1);
 	done(log, b);

@@ -134,7 +134,8 @@ static void append(struct model *m, struct args *a, const uint64_t *words, uint3
 		m->err = -ENOMEM;
 		return;
 	}
-	memcpy(a->words + a->cnt, words, cnt * sizeof(*words));
+	if (cnt)
+		memcpy(a->words + a->cnt, words, cnt * sizeof(*words));
 	a->cnt += cnt;
 }
 
@@ -224,7 +225,7 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 	a = new_args(m);
 	if (!a)
 		return;
-	first = s.has_state && kind_at(sv.words) == PTB_VAL_STATE ?
+	first = sv.word_cnt && kind_at(sv.words) == PTB_VAL_STATE ?
 			values__first_words(sv.words, sv.word_cnt) : 0;
 	copy_values(m, a, &sv, first, e->kind == PTB_FUNC_PYFUNC);
 	set_seq(t, e, a, &s);
@@ -288,13 +289,10 @@ static struct slice_values of_helper(const struct thread *t)
 	sv.words = e->args->words + first;
 	sv.word_cnt = e->args->cnt - first;
 	sv.flags = first ? e->args->in_flags : 0;
+	/* None is no argument (pytorch torch/csrc/autograd/record_function_ops.cpp) */
+	if (sv.word_cnt && kind_at(sv.words) == PTB_VAL_NONE)
+		sv.word_cnt = 0;
 	return sv;
-}
-
-/* record_function(name, args=None) records no argument (pytorch torch/csrc/autograd/record_function_ops.cpp). */
-static bool is_no_argument(const struct slice_values *sv)
-{
-	return sv->word_cnt == 1 && kind_at(sv->words) == PTB_VAL_NONE;
 }
 
 void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
@@ -310,8 +308,6 @@ void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 	if (!sv.flags)
 		return;
 	s = check(m, &sv);
-	if (is_no_argument(&sv))
-		sv.word_cnt = 0;
 	t->scope_args = new_args(m);
 	if (!t->scope_args)
 		return;

@@ -75,7 +75,7 @@ static void note(struct value_survey *s, const struct ptb_val *h, const uint64_t
 	s->flags |= h->flags;
 	if (h->kind == PTB_VAL_TENSOR) {
 		s->keys |= body[offsetof(struct ptb_val_tensor, keys) / WORD];
-	} else if (h->kind == PTB_VAL_STATE) {
+	} else if (h->kind == PTB_VAL_STATE && !(h->flags & PTB_VAL_F_FAULT)) {
 		s->has_state = true;
 		s->grad_mode = h->n & 1;
 		s->next_seq = body[0];

@@ -51,7 +51,7 @@ static bool is_plain(const struct writer *cw, const struct value *v)
 
 static void note_tensor(struct writer *cw, const struct value *v)
 {
-	if (v->flags & PTB_VAL_F_DIMS_CUT)
+	if ((v->flags & PTB_VAL_F_DIMS_CUT) || v->ndim > PTB_DIMS_MAX)
 		cw->missing |= CHROME_ARGS_CUT;
 	if (!dtype__cxx_name(v->dtype))
 		cw->missing |= CHROME_ARGS_UNKNOWN;

@@ -157,7 +157,7 @@ static void put_tensor(const struct side *s, const struct value *v)
 {
 	bool ids = v->flags & PTB_VAL_F_IDS;
 
-	if (v->flags & PTB_VAL_F_DIMS_CUT)
+	if ((v->flags & PTB_VAL_F_DIMS_CUT) || v->ndim > PTB_DIMS_MAX)
 		s->missing->cut++;
 	if (!ids || !dtype__cxx_name(v->dtype))
 		s->missing->unknown++;

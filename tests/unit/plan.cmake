@@ -6,3 +6,14 @@ unit_test(op_names ${P}/test_op_names.c ptbpf_plan)
 unit_test(plan_cache ${P}/test_plan_cache.c ptbpf_plan)
 unit_test(lib_plan "${P}/test_lib_plan.c;${P}/path_check.c;${P}/torch_env.c" ptbpf_plan)
 unit_test(tensor_layout "${P}/test_tensor_layout.c;${P}/torch_env.c" ptbpf_plan)
+unit_test(schema_text ${P}/test_schema_text.c ptbpf_plan)
+unit_test(arg_prog ${P}/test_arg_prog.c ptbpf_plan)
+unit_test(value_places ${P}/test_value_places.c ptbpf_plan)
+unit_test(op_args "${P}/test_op_args.c;${P}/torch_env.c" ptbpf_plan)
+
+# The plan's schemas against torch's own, where a torch is at hand.
+add_executable(plan_schemas ${CMAKE_CURRENT_SOURCE_DIR}/torch/plan_schemas.c)
+target_link_libraries(plan_schemas PRIVATE ptbpf_flags ptbpf_plan)
+add_test(NAME torch_schemas COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/test_schemas.py
+  --helper $<TARGET_FILE:plan_schemas>)
+set_tests_properties(torch_schemas PROPERTIES LABELS torch SKIP_RETURN_CODE 77 TIMEOUT 600)

@@ -414,6 +414,20 @@ void arg_prog__late(struct arg_compiled *c, const struct arg_late_place *places,
 	count_unplaced(c);
 }
 
+void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp)
+{
+	struct ptb_arg_op *op = &c->prog.ops[c->prog.in_cnt];
+	uint8_t as = op->as;
+
+	if (op->op == PTB_ARG_BYTE) { /* one byte as a number: no instruction reads that from memory */
+		arg_prog__no_result(c);
+		return;
+	}
+	*op = new_op(PTB_ARG_PTR_INT, as);
+	op->loc[0] = PTB_LOC_KEPT + PTB_REG_RSP;
+	op->val_off = disp;
+}
+
 void arg_prog__no_result(struct arg_compiled *c)
 {
 	c->prog.ops[c->prog.in_cnt] = new_op(PTB_ARG_UNKNOWN, PTB_VAL_UNKNOWN);

@@ -49,6 +49,8 @@ struct arg_late_place {
  */
 void arg_prog__late(struct arg_compiled *c, const struct arg_late_place *places,
 		    struct ptb_arg_prog *late);
+/* The result is in the frame at the exit, so far above rsp. */
+void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp);
 /* Gives up the result that is returned in a register. */
 void arg_prog__no_result(struct arg_compiled *c);
 

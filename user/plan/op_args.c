@@ -155,62 +155,113 @@ static uint8_t result_loc(uint32_t which)
 	return prog_reg(result_regs[which], &reg) ? (uint8_t)(PTB_LOC_KEPT + reg) : PTB_LOC_NONE;
 }
 
+/* Which of the values are, at the end of every path, what the function returns? */
+static uint32_t returned(const struct op_args *a, const struct flow *f, uint32_t cnt, uint8_t result)
+{
+	uint8_t at_ret = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(REG_RAX);
+	uint32_t i, k, kept = (1u << cnt) - 1;
+
+	for (i = 0; i < f->cnt; i++) {
+		if (!a->places.in[i].seen)
+			continue;
+		if (f->nodes[i].leaves)
+			return 0;
+		for (k = 0; f->nodes[i].in.cls == INSN_RET && k < cnt; k++)
+			if (!value_places__is_at(&a->places, i, k, at_ret))
+				kept &= ~(1u << k);
+	}
+	return kept;
+}
+
+/* What is followed from a node on: the frame is as it is there. */
+static int seeds_at(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
+		    struct value_seeds *seeds)
+{
+	int err;
+
+	*seeds = (struct value_seeds){ .bp = VALUE_NO_FRAME };
+	err = value_places__run(&a->places, &b->flow, seeds);
+	*seeds = (struct value_seeds){ .start = node, .sp = a->places.in[node].sp,
+				       .bp = a->places.in[node].bp,
+				       .size = result == ARG_RESULT_BYTE ? 1 : 8 };
+	return err;
+}
+
 /* Which of the registers before `node` hold what the function returns, on every path from there? */
 static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
 			uint32_t *kept)
 {
-	uint8_t at_ret = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(REG_RAX);
-	struct value_seeds seeds = { .bp = VALUE_NO_FRAME };
-	const struct flow *f = &b->flow;
-	uint32_t i, k;
-	int err = value_places__run(&a->places, f, &seeds); /* where the frame is there */
+	struct value_seeds seeds;
+	int err = seeds_at(a, b, node, result, &seeds);
+	uint32_t k;
 
-	if (err)
-		return err;
-	seeds = (struct value_seeds){ .start = node, .sp = a->places.in[node].sp,
-				      .bp = a->places.in[node].bp, .cnt = sizeof(result_regs),
-				      .size = result == ARG_RESULT_BYTE ? 1 : 8 };
+	seeds.cnt = sizeof(result_regs);
 	for (k = 0; k < seeds.cnt; k++)
 		seeds.place[k] = (uint8_t)VALUE_GPR(result_regs[k]);
-	err = value_places__run(&a->places, f, &seeds);
-	for (i = 0; i < f->cnt && !err; i++) {
-		if (!a->places.in[i].seen)
-			continue;
-		if (f->nodes[i].leaves)
-			*kept = 0;
-		for (k = 0; f->nodes[i].in.cls == INSN_RET && k < seeds.cnt; k++)
-			if (!value_places__is_at(&a->places, i, k, at_ret))
-				*kept &= ~(1u << k);
-	}
+	if (!err)
+		err = value_places__run(&a->places, &b->flow, &seeds);
+	*kept &= err ? 0 : returned(a, &b->flow, seeds.cnt, result);
 	return err;
 }
 
-/* Finds the register that has the result at all exits of the function; else it cannot be read. */
+/* The same for the slot of the frame that the result is loaded from behind the node. */
+static int kept_slot(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
+		     int32_t *disp, bool *found)
+{
+	uint8_t place = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(REG_RAX);
+	struct value_seeds seeds;
+	int err = seeds_at(a, b, node, result, &seeds);
+	uint32_t i;
+
+	*found = false;
+	if (!err)
+		err = value_places__run(&a->places, &b->flow, &seeds);
+	for (i = 0; i < b->flow.cnt && !err; i++)
+		if (value_places__loads(&a->places, &b->flow, i, place, &seeds.slot))
+			break;
+	if (err || i == b->flow.cnt || seeds.sp == VALUE_NO_FRAME)
+		return err;
+	seeds.cnt = 1;
+	seeds.place[0] = VALUE_SLOT;
+	err = value_places__run(&a->places, &b->flow, &seeds);
+	*disp = seeds.slot - seeds.sp;
+	*found = !err && returned(a, &b->flow, 1, result) && *disp >= 0 && *disp <= UINT16_MAX;
+	return err;
+}
+
+/* Finds the place that has the result at all exits of the function; else it cannot be read. */
 static int place_result(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
 {
 	const struct torch_plan *p = b->plan;
-	uint32_t i, node, kept = 0, exits = 0;
+	uint32_t i, node = FLOW_NONE, kept = (1u << sizeof(result_regs)) - 1, exits = 0;
+	bool in_slot = false;
+	int32_t disp = 0;
 	int err = 0;
 
 	for (i = p->site_cnt; i && p->sites[i - 1].func == func && !err; i--) {
 		if (p->sites[i - 1].role != PTB_ROLE_EXIT)
 			continue;
-		if (!exits++)
-			kept = (1u << sizeof(result_regs)) - 1;
+		exits++;
 		node = flow__at(&b->flow, elf_file__off_to_addr(b->lc->ef, p->sites[i - 1].offset));
 		if (node == FLOW_NONE)
 			kept = 0;
 		else
 			err = kept_results(a, b, node, c->result, &kept);
 	}
-	for (i = 0; i < sizeof(result_regs) && !(kept & 1u << i); i++)
+	for (i = 0; i < sizeof(result_regs) && !(exits && kept & 1u << i); i++)
 		;
+	if (!err && i == sizeof(result_regs) && exits == 1 && node != FLOW_NONE)
+		err = kept_slot(a, b, node, c->result, &disp, &in_slot);
+	if (err)
+		return err;
 	if (i < sizeof(result_regs))
 		c->prog.ops[c->prog.in_cnt].loc[0] = result_loc(i);
-	else if (!err)
+	else if (in_slot)
+		arg_prog__result_slot(c, (uint16_t)disp);
+	else
 		arg_prog__no_result(c);
-	a->results_lost += i == sizeof(result_regs);
-	return err;
+	a->results_lost += i == sizeof(result_regs) && !in_slot;
+	return 0;
 }
 
 /* ---- one operator ---- */

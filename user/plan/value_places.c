@@ -233,7 +233,6 @@ static int prepare(struct value_places *v, const struct flow *f)
 	v->cap = cap < queued_cap ? cap : queued_cap;
 	memset(v->in, 0, f->cnt * sizeof(*v->in));
 	memset(v->queued, 0, f->cnt);
-	v->slot_cnt = 0;
 	return 0;
 }
 
@@ -249,6 +248,8 @@ int value_places__run(struct value_places *v, const struct flow *f, const struct
 	v->in[seeds->start] = (struct value_state){ .sp = seeds->sp, .bp = seeds->bp, .seen = true };
 	for (i = 0; i < seeds->cnt && i < VALUES_MAX; i++)
 		v->in[seeds->start].at[i] = 1ULL << seeds->place[i];
+	v->slots[0] = seeds->slot;
+	v->slot_cnt = 1;
 	v->queue[waiting++] = seeds->start;
 	v->queued[seeds->start] = 1;
 	while (waiting) {
@@ -270,6 +271,26 @@ int value_places__run(struct value_places *v, const struct flow *f, const struct
 }
 
 /* ---- answers ---- */
+
+bool value_places__loads(const struct value_places *v, const struct flow *f, uint32_t node, uint8_t place,
+			 int32_t *slot)
+{
+	const struct flow_node *n = &f->nodes[node];
+	struct value_move mv;
+	struct insn_ops ops;
+
+	if (!v->in[node].seen || n->in.cls != INSN_OTHER || !flow_node__ops(n, &ops) || ops.map == 2)
+		return false;
+	value_moves__decode(n, &ops, &mv);
+	if (mv.kind != MOVE_COPY || mv.src.kind != OPERAND_MEM || !in_frame(&mv.src.mem) ||
+	    mv.src.mem.indexed)
+		return false;
+	if ((mv.dst.kind != OPERAND_XMM || place != VALUE_XMM(mv.dst.reg)) &&
+	    (mv.dst.kind != OPERAND_GPR || place != VALUE_GPR(mv.dst.reg)))
+		return false;
+	*slot = frame_off(&v->in[node], &mv.src.mem);
+	return *slot != VALUE_NO_FRAME;
+}
 
 bool value_places__is_at(const struct value_places *v, uint32_t node, uint32_t value, uint8_t place)
 {

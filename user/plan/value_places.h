@@ -34,11 +34,13 @@ struct value_seeds {
 	uint32_t start;
 	int32_t sp, bp; /* there */
 	uint32_t cnt;
-	uint8_t place[VALUES_MAX]; /* VALUE_XMM(r), VALUE_GPR(r) */
+	uint8_t place[VALUES_MAX]; /* VALUE_XMM(r), VALUE_GPR(r), VALUE_SLOT */
 	uint8_t size;		   /* bytes of each that count */
+	int32_t slot;		   /* VALUE_SLOT: less rsp at the entry */
 };
 #define VALUE_XMM(r) (r)
 #define VALUE_GPR(r) (16 + (r))
+#define VALUE_SLOT 32
 
 void value_places__free(struct value_places *v);
 /* Analyses the part of the function that can be reached from there. 0 or -ENOMEM. */
@@ -55,5 +57,9 @@ bool value_places__find(const struct value_places *v, uint32_t node, uint32_t va
 			struct value_place *out);
 /* Is the value in this place there? */
 bool value_places__is_at(const struct value_places *v, uint32_t node, uint32_t value, uint8_t place);
+
+/* Does the instruction load this place from a slot of the frame? *slot: as in value_seeds. */
+bool value_places__loads(const struct value_places *v, const struct flow *f, uint32_t node, uint8_t place,
+			 int32_t *slot);
 
 #endif /* PLAN_VALUE_PLACES_H */

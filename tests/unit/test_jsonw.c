@@ -232,6 +232,25 @@ static void test_buffer_edges(void)
 	free(text);
 }
 
+/* Strings in pieces, of any bytes; a sequence that a piece cuts is no UTF-8. */
+static void test_pieces(void)
+{
+	struct jsonw w = start();
+
+	jsonw__begin_arr(&w);
+	jsonw__str_begin(&w);
+	jsonw__str_put(&w, "a\0\"", 3);
+	jsonw__str_put(&w, "\xc3\xa9!", 2);
+	jsonw__str_put(&w, "\xc3\xa9", 1);
+	jsonw__str_end(&w);
+	jsonw__str_begin(&w);
+	jsonw__str_end(&w);
+	jsonw__raw_n(&w, "12345", 2);
+	jsonw__raw(&w, "[]");
+	jsonw__end_arr(&w);
+	finish(&w, "[\"a\\u0000\\\"\xc3\xa9\\u00c3\", \"\", 12, []]");
+}
+
 /* The first error stays and nothing is written after it. */
 static void test_sink_error(void)
 {
@@ -274,6 +293,7 @@ int main(void)
 		{ "microseconds", test_microseconds },
 		{ "doubles", test_doubles },
 		{ "buffer edges", test_buffer_edges },
+		{ "pieces", test_pieces },
 		{ "sink error", test_sink_error },
 		{ "too deep", test_too_deep },
 		CU_TEST_INFO_NULL,

@@ -38,18 +38,29 @@ static void make_plan(void)
 	plan->funcs = calloc(3, sizeof(*plan->funcs));
 	plan->sites = calloc(4, sizeof(*plan->sites));
 	plan->classes = calloc(2, sizeof(*plan->classes));
+	plan->progs = calloc(2, sizeof(*plan->progs));
 	plan->func_cnt = 3;
 	plan->site_cnt = 4;
 	plan->class_cnt = 2;
+	plan->prog_cnt = 2;
 	for (i = 0; i < 3; i++)
 		plan->funcs[i] = (struct plan_func){ .name = strdup(i ? "aten::x" : ""),
 						     .addr = 0x1000 + i, .lib = TORCH_LIB_CPU,
 						     .kind = PTB_FUNC_OP, .handle = 77 + i,
-						     .reason = i == 2 ? PTB_REFUSE_NO_EXIT : 0 };
+						     .reason = i == 2 ? PTB_REFUSE_NO_EXIT : 0,
+						     .schema = i == 1 ? strdup("aten::x() -> ()") : NULL,
+						     .unplaced = (uint16_t)(7 * i) };
 	for (i = 0; i < 4; i++)
 		plan->sites[i] = (struct plan_site){ .offset = 0x2000 + i, .func = i % 3,
 						     .lib = TORCH_LIB_CPU, .prog = PTB_PROG_OP_EXIT,
-						     .role = PTB_ROLE_EXIT, .insn = 0x70 };
+						     .role = PTB_ROLE_EXIT, .insn = 0x70,
+						     .args = i % 3 };
+	plan->progs[0] = (struct ptb_arg_prog){ .in_cnt = 1, .out_cnt = 1, .stack_words = 26,
+						.result_loc = 0 };
+	plan->progs[0].ops[0] = (struct ptb_arg_op){ .op = PTB_ARG_WORDS, .loc = { 6, 31, PTB_LOC_NONE },
+						     .as = PTB_VAL_INTS };
+	plan->progs[0].ops[1] = (struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR, .val_off = 8 };
+	plan->progs[1] = (struct ptb_arg_prog){ .result_loc = PTB_LOC_NONE };
 	for (i = 0; i < 2; i++)
 		plan->classes[i] = (struct plan_addr_name){ .name = strdup("a::B"), .addr = 9 + i,
 							    .lib = TORCH_LIB_CPU,
@@ -70,8 +81,14 @@ static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
 	    memcmp(&a->layout, &b->layout, sizeof(a->layout)) ||
 	    memcmp(a->sites, b->sites, a->site_cnt * sizeof(*a->sites)))
 		return false;
+	if (a->prog_cnt != b->prog_cnt ||
+	    memcmp(a->progs, b->progs, a->prog_cnt * sizeof(*a->progs)))
+		return false;
 	for (i = 0; i < a->func_cnt; i++)
-		if (strcmp(a->funcs[i].name, b->funcs[i].name) ||
+		if (!a->funcs[i].schema != !b->funcs[i].schema ||
+		    (a->funcs[i].schema && strcmp(a->funcs[i].schema, b->funcs[i].schema)) ||
+		    a->funcs[i].unplaced != b->funcs[i].unplaced ||
+		    strcmp(a->funcs[i].name, b->funcs[i].name) ||
 		    a->funcs[i].addr != b->funcs[i].addr || a->funcs[i].lib != b->funcs[i].lib ||
 		    a->funcs[i].kind != b->funcs[i].kind ||
 		    a->funcs[i].reason != b->funcs[i].reason ||
@@ -83,6 +100,13 @@ static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
 		    a->classes[i].what != b->classes[i].what)
 			return false;
 	return true;
+}
+
+static void keep_and_read(struct torch_plan **got)
+{
+	*got = NULL;
+	keep(&proc, dir, plan);
+	plan_cache__read(&proc, dir, got);
 }
 
 static void test_round_trip(void)
@@ -186,12 +210,47 @@ static void test_damage(void)
 	torch_plan__free(got);
 }
 
+/* Programs that the BPF side must not be given, in an image whose checksum is right. */
+static void test_programs(void)
+{
+	static const struct ptb_arg_op good = { .op = PTB_ARG_WORD, .loc = { 0, PTB_LOC_NONE, PTB_LOC_NONE } };
+	struct ptb_arg_prog keep = plan->progs[0], *p = &plan->progs[0];
+	struct torch_plan *got;
+	uint32_t round;
+
+	for (round = 0; round < 7; round++) {
+		*p = (struct ptb_arg_prog){ .in_cnt = 1, .result_loc = PTB_LOC_NONE };
+		p->ops[0] = good;
+		if (round == 1)
+			p->ops[0].op = 0;
+		else if (round == 2)
+			p->ops[0].op = 200;
+		else if (round == 3)
+			p->ops[0].loc[2] = PTB_LOC_CNT;
+		else if (round == 4)
+			p->result_loc = PTB_LOC_CNT;
+		else if (round == 5)
+			p->stack_words = PTB_LOC_CNT;
+		else if (round == 6)
+			plan->sites[0].args = plan->prog_cnt + 1;
+		keep_and_read(&got);
+		CU_ASSERT_EQUAL(got != NULL, round == 0);
+		torch_plan__free(got);
+	}
+	plan->sites[0].args = 0;
+	*p = keep;
+	keep_and_read(&got);
+	CU_ASSERT(got && same_plan(plan, got));
+	torch_plan__free(got);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "round trip", test_round_trip },
 					     { "replacing", test_replace },
 					     { "rights of the file", test_rights },
 					     { "damage", test_damage },
+					     { "argument programs", test_programs },
 					     CU_TEST_INFO_NULL };
 	int rc;
 

@@ -78,6 +78,51 @@ static void print_sites(const struct torch_plan *p, const struct torch_proc *tp,
 	}
 }
 
+/* Arguments and results whose place is not known, by operator. */
+static void print_unplaced(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
+{
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < p->func_cnt; i++) {
+		const struct plan_func *f = &p->funcs[i];
+
+		if (!f->unplaced)
+			continue;
+		if (!any)
+			fprintf(out, "\narguments or results that cannot be read:\n");
+		any = true;
+		fprintf(out, "%-20s %u of %s\n", lib_name(tp, f->lib), f->unplaced,
+			f->schema ? f->schema : f->name);
+	}
+}
+
+/* The figures of what is read when arguments are recorded. */
+static void print_args(const struct torch_plan *p, FILE *out)
+{
+	uint32_t i, schemas = 0, late = 0, unplaced = 0, values = 0, doubles = 0;
+
+	for (i = 0; i < p->func_cnt; i++) {
+		schemas += p->funcs[i].schema != NULL;
+		unplaced += p->funcs[i].unplaced;
+	}
+	for (i = 0; i < p->site_cnt; i++) {
+		const struct ptb_arg_prog *prog;
+
+		if (!p->sites[i].args)
+			continue;
+		prog = &p->progs[p->sites[i].args - 1];
+		if (p->sites[i].prog == PTB_PROG_OP_LATE) {
+			late++;
+			doubles += prog->in_cnt;
+		} else if (p->sites[i].role == PTB_ROLE_ENTER) {
+			values += (uint32_t)prog->in_cnt + prog->out_cnt;
+		}
+	}
+	fprintf(out, "arguments: %u schemas, %u programs; %u arguments and results, %u of them doubles that are read at %u sites of their own, %u not readable\n",
+		schemas, p->prog_cnt, values, doubles, late, unplaced);
+}
+
 static void print_refusals(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
 {
 	bool any = false;
@@ -118,11 +163,13 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
 		p->site_cnt, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");
+	print_args(p, out);
 }
 
 void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out)
 {
 	print_sites(plan, tp, out);
 	print_refusals(plan, tp, out);
+	print_unplaced(plan, tp, out);
 	print_summary(plan, out);
 }

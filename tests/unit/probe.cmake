@@ -12,6 +12,11 @@ foreach(name probe_set probe_text probe_harm)
   set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
 endforeach()
 
+unit_test(probe_args ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_probe_args.c test_probe_target ptbpf_model)
+target_compile_definitions(test_probe_args PRIVATE TARGET_TENSORS="$<TARGET_FILE:target_tensors>")
+add_dependencies(test_probe_args target_tensors)
+set_tests_properties(unit_probe_args PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
+
 add_executable(bench_rings ${CMAKE_CURRENT_SOURCE_DIR}/bench/ring_bench.c)
 target_link_libraries(bench_rings PRIVATE test_probe_target)
 target_compile_definitions(bench_rings PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>")

@@ -222,6 +222,17 @@ struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks)
 	return ps;
 }
 
+struct probe_set *open_args_set(enum links links, enum probe_args args)
+{
+	struct probe_set_opts opts = {.force_perf = links != LINKS_MULTI,
+				      .perf_single = links == LINKS_SINGLE,
+				      .args = args};
+	struct probe_set *ps = NULL;
+
+	must(!probe_set__open(&opts, &ps), "probe_set__open");
+	return ps;
+}
+
 int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_proc_cfg *facts,
 		    const struct named_site *sites, uint32_t cnt, uint32_t *proc)
 {
@@ -238,6 +249,7 @@ int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_pro
 		list[i].id = i + 1;
 		list[i].offset = target__value(t, sites[i].name);
 		list[i].prog = sites[i].prog;
+		list[i].args = sites[i].args;
 	}
 	return probe_set__add_process(ps, &cfg, &lib, 1, proc ? proc : &idx);
 }

@@ -52,10 +52,12 @@ bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const cha
 /* The three ways to attach; the last two stand for kernels without uprobe_multi. */
 enum links { LINKS_MULTI, LINKS_TRACE, LINKS_SINGLE };
 struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks);
+struct probe_set *open_args_set(enum links links, enum probe_args args);
 /* Attaches one site per (name, program) pair, ids from 1; returns what add_process returns. */
 struct named_site {
 	const char *name;
 	uint8_t prog;
+	uint32_t args; /* argument program */
 };
 int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_proc_cfg *facts,
 		    const struct named_site *sites, uint32_t cnt, uint32_t *proc);

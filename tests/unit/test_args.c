@@ -375,6 +375,37 @@ static void numbers(void)
 	done(log, b);
 }
 
+/* A tensor may be among what was not read: then only the node that was made tells the number. */
+static void numbers_of_some(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), i;
+	struct slice_log *log;
+
+	builder__keys(b, 1, &keys);
+	for (i = 0; i < 6; i++) {
+		struct vw_tensor t = { .dtype = 6, .keys = i % 3 == 2 ? AUTOGRAD : 0 };
+		uint64_t ts = 2000000 + i * 1000;
+		struct value_words w = { 0 };
+
+		vw__state(&w, i < 3, 9, 0, 0);
+		vw__tensor(&w, &t);
+		if (i % 3 == 0)
+			vw__unknown(&w);
+		if (i % 3 == 1)
+			builder__values_cut(b, &w);
+		else
+			builder__values(b, &w);
+		builder__enter(b, f, ts, 0x9000);
+		builder__seq(b, ts + 20, 0x7000, 20);
+		builder__exit(b, f, ts + 40, 0x8f00);
+	}
+	log = run(b);
+	for (i = 0; i < 6; i++)
+		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, i >= 3 ? -1 : i == 2 ? 9 : 20);
+	done(log, b);
+}
+
 /* What the bits mean is not known: the numbers of the nodes that were made stand. */
 static void numbers_without_keys(void)
 {
@@ -566,6 +597,7 @@ static const CU_TestInfo tests[] = {
 	{ "inputs of nodes", node_inputs },
 	{ "forward parents", forward_parents },
 	{ "numbers", numbers },
+	{ "numbers with values missing", numbers_of_some },
 	{ "numbers without keys", numbers_without_keys },
 	{ "scopes", scopes },
 	{ "schemas and keys", schemas },

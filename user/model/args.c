@@ -194,19 +194,21 @@ static void copy_values(struct model *m, struct args *a, const struct slice_valu
 static void set_seq(const struct thread *t, const struct entry *e, struct args *a,
 		    const struct value_survey *s)
 {
-	uint64_t keys = (s->keys | s->included) & ~s->excluded;
+	bool stamped = e->kind == PTB_FUNC_PYFUNC;
 
 	if (!s->has_state)
 		return;
-	if (e->kind == PTB_FUNC_PYFUNC) {
-		a->has_seq = true;
-		a->seq = (int64_t)s->next_seq;
-	} else if ((e->kind == PTB_FUNC_OP || e->kind == PTB_FUNC_BOXED) && t->keys->autograd) {
-		a->has_seq = true;
-		a->seq = s->grad_mode && keys & t->keys->autograd ? (int64_t)s->next_seq : -1;
+	if (!stamped) {
+		uint64_t keys = (s->keys | s->included) & ~s->excluded & t->keys->autograd;
+		bool partly = s->unknown || a->in_flags & VALUES_CUT; /* perhaps a tensor is not here */
+
+		if ((e->kind != PTB_FUNC_OP && e->kind != PTB_FUNC_BOXED) || !t->keys->autograd ||
+		    (s->grad_mode && !keys && partly))
+			return;
+		stamped = s->grad_mode && keys;
 	}
-	if (a->seq < -1)
-		a->seq = -1;
+	a->has_seq = true;
+	a->seq = stamped && s->next_seq <= INT64_MAX ? (int64_t)s->next_seq : -1;
 }
 
 /* ---- operators, nodes, functions ---- */

@@ -73,7 +73,9 @@ static bool body_words(const struct ptb_val *h, uint32_t *n)
 static void note(struct value_survey *s, const struct ptb_val *h, const uint64_t *body)
 {
 	s->flags |= h->flags;
-	if (h->kind == PTB_VAL_TENSOR) {
+	if (h->kind == PTB_VAL_UNKNOWN) {
+		s->unknown = true;
+	} else if (h->kind == PTB_VAL_TENSOR) {
 		s->keys |= body[offsetof(struct ptb_val_tensor, keys) / WORD];
 	} else if (h->kind == PTB_VAL_STATE && !(h->flags & PTB_VAL_F_FAULT)) {
 		s->has_state = true;

@@ -59,6 +59,7 @@ struct value_survey {
 	uint32_t words; /* that make whole values: values__sound_words() */
 	uint8_t flags;  /* of all values and elements together */
 	uint64_t keys;  /* key sets of all tensors together */
+	bool unknown;   /* some could not be read */
 	bool has_state; /* PTB_VAL_STATE: */
 	bool grad_mode;
 	uint64_t next_seq, included, excluded;

@@ -42,16 +42,41 @@ def explain(rows, site, ctx):
     return next((title for title, test in rows if test(site, ctx)), None)
 
 
+SCOPES = ("detach", "detach_", "PythonDispatchMode", "PythonSubclass")
+DIMS = 16
+
+
+@known("arguments that are made only for a profiler")
+def made_for_profilers(site, ctx):
+    """RECORD_FUNCTION("detach", {self}) in torch's own code: the list exists only when an observer asked for inputs."""
+    return site.index is None and site.name in SCOPES and not site.got
+
+
+def is_deep(shape):
+    return isinstance(shape, list) and (len(shape) > DIMS or any(map(is_deep, shape)))
+
+
+def without_deep(shape):
+    return shape if not isinstance(shape, list) else [] if len(shape) > DIMS and not isinstance(shape[0], list) else \
+        [without_deep(s) for s in shape]
+
+
+@known("more than 16 dimensions")
+def too_many_dimensions(site, ctx):
+    return is_deep(site.want) and site.got == without_deep(site.want)
+
+
 class ArgsVerdict:
     def __init__(self):
         self.pairs = 0
         self.compared, self.equal, self.known = collections.Counter(), collections.Counter(), collections.Counter()
-        self.problems, self.unexplained = [], 0
+        self.problems, self.sites = [], {}  # sites: (slice's name, kind) -> [how often, an example]
 
     def add(self, other):
         self.pairs += other.pairs
-        self.unexplained += other.unexplained
         self.problems += other.problems
+        for key, (n, example) in other.sites.items():
+            self.sites.setdefault(key, [0, example])[0] += n
         for k in ("compared", "equal", "known"):
             getattr(self, k).update(getattr(other, k))
 
@@ -70,9 +95,12 @@ class ArgsVerdict:
         if title:
             self.known[title] += 1
             return
-        self.unexplained += 1
-        if len(self.problems) < 12:
-            self.problems.append(str(site))
+        self.sites.setdefault((site.name, site.kind), [0, str(site)])[0] += 1
+
+    def explanation(self, limit=12):
+        worst = sorted(self.sites.values(), key=lambda s: -s[0])
+        more = [f"... {len(worst) - limit} more kinds"] if len(worst) > limit else []
+        return self.problems + [f"{n} x {example}" for n, example in worst[:limit]] + more
 
     def share(self):
         total = sum(self.compared.values())

@@ -26,7 +26,8 @@ class Payload:
         self.group = group  # payloads of one group share a process
         self.observe = observe  # also run under ExecutionTraceObserver: it sees all threads in every
         #                         version, but loses its place when an operator raises
-        self.readable = readable  # False: torch's own tools crash when they read its arguments
+        self.readable = readable  # False: torch's own tools crash when they read its arguments;
+        #                           "profiler": all but ExecutionTraceObserver
         self.ordered = ordered  # False: the order depends on other processes; compared as a bag
 
 

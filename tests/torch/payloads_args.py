@@ -286,7 +286,7 @@ def layouts():
     return run
 
 
-@payload(readable=VERSION >= (2, 6))
+@payload(readable="profiler" if VERSION >= (2, 6) else False)
 def compressed_layouts():
     dense = torch.tensor([[0.0, 1, 0], [2, 0, 3]])
 

@@ -343,8 +343,8 @@ def complex_and_types():
     return run
 
 
-@payload(readable=VERSION >= (2, 6))
-def sparse_nested():
+@payload(readable="profiler" if VERSION >= (2, 6) else False)
+def sparse():
     i, v = torch.tensor([[0, 1, 1], [2, 0, 2]]), torch.tensor([3.0, 4.0, 5.0])
 
     def run():
@@ -352,12 +352,18 @@ def sparse_nested():
         out = [s.coalesce().to_dense(), torch.sparse.mm(s, torch.ones(3, 2)), (s + s).to_dense()]
         csr = s.coalesce().to_dense().to_sparse_csr()
         out += [csr @ torch.ones(3)] if torch.backends.mkl.is_available() else []
-        out += [csr.crow_indices(), csr.values(), csr.to_dense()]
-        if hasattr(torch, "nested"):
-            n = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
-            out += list((n * 2).unbind())
-            out.append(torch.nested.to_padded_tensor(n, 0.0))
-        return out
+        return out + [csr.crow_indices(), csr.values(), csr.to_dense()]
+
+    return run
+
+
+@payload(readable="profiler")
+def nested():
+    need(hasattr(torch, "nested"), "no nested tensors")
+
+    def run():
+        n = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)])
+        return [*(n * 2).unbind(), torch.nested.to_padded_tensor(n, 0.0)]
 
     return run
 

@@ -106,7 +106,7 @@ class Leg:
 
             wait_for(is_done, "the payloads to finish", SLOW)
             tracer.stop((0, 3))
-            print(f"    {window}: {(tracer.err or [''])[-1]}")
+            print(f"    {window}: " + next((line for line in tracer.err if " slices, " in line), "no summary"))
         return out
 
     def run_target(self, group):
@@ -140,9 +140,9 @@ class Leg:
 
     def tell_args(self, what, verdict):
         name = f"torch.{self.name}.{what}"
-        if verdict.problems or verdict.unexplained:
+        if verdict.problems or verdict.sites:
             self.failed = True
-            say("FAIL", name, "\n".join([verdict.text(), *verdict.problems]))
+            say("FAIL", name, "\n".join([verdict.text(), *verdict.explanation()]))
         else:
             known = ", ".join(f"{c} x {t}" for t, c in verdict.known.items())
             say("PASS", name, verdict.text() + (f"; known: {known}" if known else ""))
@@ -179,6 +179,8 @@ class Leg:
                   f"{t.numbers} backward numbers, {t.flows} arrows; known differences: {dict(known) or 'none'}")
         if v.pairs:
             print(f"    leg {self.name}: {v.text()}; known differences: {dict(v.known) or 'none'}")
+            for line in v.explanation(40) if v.sites else ():
+                print(f"    leg {self.name}: unexplained {line[:300]}")
             if v.share() < compare_args.ENOUGH:
                 self.failed = True
                 say("FAIL", f"torch.{self.name}.values", f"only {100 * v.share():.3f} % of all values are equal")

@@ -178,7 +178,7 @@ def run_window(window, runs, folder, result):
     if window != "names":
         runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].readable}
     if window == "full":  # forked processes would write into the observer's file
-        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered}
+        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered and payloads.REGISTRY[name].readable is True}
         result[watched], result["all_threads"] = under_both(runs, watched, path)
     else:
         result[watched], result["all_threads"] = under_profiler(runs, watched, path + ".json", window == "shapes")

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What torch's own tests assert of Execution Traces (E1-E14), of inputs in Chrome traces (K5-K8) and of the table with
+operations and shapes (T2), asserted of ptbpf's files of a process that has no observer in it.
+
+Not here, because nothing of it exists outside torch: E5 for an unset path (ptbpf has no path without --et), E11 (Triton
+kernels need a GPU), the environment variable of E14. E4 and E12 are also part of run_leg.py.
+"""
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+
+import et_truth  # noqa: E402
+from compare_args import SCOPES  # noqa: E402
+from harness import (PYTHON, Failure, Skip, Tracer, check, load_trace, main, report_json, require_root,  # noqa: E402
+                     run_ptbpf, workspace)
+
+
+class Target:
+    """checklist_target.py, one for all tests."""
+
+    _only = None
+
+    def __init__(self):
+        self.proc = subprocess.Popen([PYTHON, "-u", os.path.join(HERE, "checklist_target.py")], text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.line("ready")
+
+    @classmethod
+    def get(cls):
+        require_root()
+        cls._only = cls._only or cls()
+        return cls._only
+
+    def line(self, start):
+        for line in self.proc.stdout:
+            if line.startswith(start):
+                return line[len(start):].strip()
+        raise Failure("the target ended")
+
+    def ask(self, *words):
+        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
+        self.proc.stdin.flush()
+        return self.line("answer")
+
+
+class Window:
+    """One window of ptbpf around what the target was asked to do."""
+
+    def __init__(self, folder, *commands, options=("--et",), name="w", suffix=".json"):
+        self.capture, self.trace = os.path.join(folder, name + ".ptb"), os.path.join(folder, name + ".trace.json")
+        self.et = os.path.join(folder, name + ".et" + suffix) if "--et" in options else None
+        argv = ["attach", "--pid", Target.get().proc.pid, "-o", self.capture, "--trace", self.trace, "--no-table", *options]
+        if self.et:
+            argv.insert(argv.index("--et") + 1, self.et)
+        with Tracer(*argv) as t:
+            t.wait_attached()
+            for c in commands:
+                Target.get().ask(*c.split())
+            t.stop((0,))
+
+    def nodes(self):
+        """E1, E2 hold for every file: an object with named nodes and one root with id 1."""
+        document = et_truth.read_document(self.et, own=False)
+        check(isinstance(document, dict) and isinstance(document.get("nodes"), list), "E1: no list of nodes")
+        check(all(isinstance(n.get("name"), str) for n in document["nodes"]), "E1: a node without a name")
+        roots = [n["id"] for n in document["nodes"] if "[pytorch|profiler|execution_trace|process]" in n["name"]]
+        check(roots == [1], f"E2: root nodes {roots}")
+        return [et_truth.nested_node(n) for n in document["nodes"]]
+
+    def loops(self):
+        return sorted(int(n.name.split()[2]) for n in self.nodes() if n.name.startswith("## LOOP "))
+
+    def slices(self, name):
+        return [e for e in load_trace(self.trace)["traceEvents"] if e.get("ph") == "X" and e["name"] == name]
+
+
+@contextlib.contextmanager
+def window(*commands, **kw):
+    with workspace() as folder:
+        yield Window(folder, *commands, **kw)
+
+
+def same(what, got, want):
+    if isinstance(want, list) and len(want) > 8 and isinstance(got, list):
+        got, want = [x for x in got if x not in want] or len(got), [x for x in want if x not in got] or len(want)
+    check(got == want, f"{what}: {got}, expected {want}")
+
+
+def e3_loops_of_a_window():
+    """A window in the middle has the loops that ran in it, whole."""
+    Target.get().ask("loop", 0, 5)
+    with window("loop 5 7") as w:
+        Target.get().ask("loop", 7, 10)
+        same("E3", w.loops(), [5, 6])
+
+
+def e4_same_ids():
+    with window("loop 0 3", "do jagged") as w:
+        ids = sorted(n.attrs["rf_id"] for n in w.nodes() if n.attrs["rf_id"])
+        slices = [e for e in load_trace(w.trace)["traceEvents"]
+                  if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")]
+        same("E4 as lists", sorted(e["args"].get("Record function id", -1) for e in slices), ids)
+        same("External id", sorted(e["args"]["External id"] for e in slices), ids)
+        check(len(set(ids)) == len(ids) and len(ids) > 60, f"{len(ids)} ids, {len(set(ids))} different")
+        return f"{len(ids)} ids"
+
+
+def e5_e6_all_loops():
+    with window("loop 0 5") as w:
+        check(os.path.isfile(w.et), "E5: no file where it was asked for")
+        same("E6", w.loops(), [0, 1, 2, 3, 4])
+
+
+def e7_annotation():
+    """In a process without observers the arguments of such an annotation are never made; the annotation itself, its
+    operators and their values are there."""
+    with window("do payload") as w:
+        cat = next(n for n in w.nodes() if n.name == "aten::cat")
+        same("E7: a tensor's tuple", len(cat.inputs["values"][0][0]), 6)
+        same("E7: shapes", cat.inputs["shapes"][0], [[3, 4, 5], [3, 4, 5]])
+        json.loads(open(w.et, encoding="utf-8").read(), parse_constant=lambda c: check(False, f"E7: {c} in the file"))
+
+
+def e8_on_off():
+    with workspace() as folder:
+        found = []
+        Target.get().ask("loop", 0, 3)
+        for k, (begin, end) in enumerate(((3, 5), (8, 9))):
+            found += Window(folder, f"loop {begin} {end}", name=f"w{k}").loops()
+            Target.get().ask("loop", end, end + 3)
+        same("E8", found, [3, 4, 8])
+
+
+def e9_repeated():
+    with workspace() as folder:
+        found = []
+        for i in (3, 4, 6, 8):
+            found += Window(folder, f"loop {i} {i + 1}", name=f"w{i}").loops()
+        same("E9", found, [3, 4, 6, 8])
+
+
+def e10_nothing():
+    with window() as w:
+        same("E10: nodes", [n.id for n in w.nodes()], [1])
+        same("K1: slices", [e for e in load_trace(w.trace)["traceEvents"] if e.get("cat") == "cpu_op"], [])
+
+
+def e12_jagged():
+    with window("do jagged") as w:
+        check(any("cos" in n.name for n in w.nodes()), "E12: no cos")
+
+
+def e13_dynamic_shapes():
+    with window("do dynamic") as w:
+        names = [n.name for n in w.nodes()]
+        check(any("aten::sin" == n for n in names) and any("Torch-Compiled Region" in n for n in names), f"E13: {names}")
+
+
+def e14_texts_gzip_ids():
+    """Texts beyond the buffer are cut and marked so; a file by the name of .gz is one; ids are a function of the program."""
+    with window("do long_text", suffix=".json.gz") as w:
+        node = next(n for n in w.nodes() if n.name == "long text")
+        text = node.inputs["values"][0]
+        check(len(text) >= 2048 and ("0123456789" * 1000).startswith(text[:2048]), f"E14: a text of {len(text)} characters")
+        check(len(text) == 10000 or "cut" in node.attrs.get("ptbpf.note", ""), f"E14: cut without a mark: {node.attrs}")
+        with open(w.et, "rb") as f:
+            same("gzip", f.read(2), b"\x1f\x8b")
+    firsts = []
+    for _ in range(2):
+        with window("do steps") as w:
+            step = min(n.id for n in w.nodes() if n.name.startswith("ProfilerStep"))
+            firsts.append(min(n.id for n in w.nodes() if n.parent == step))
+    same("E14: ids of the first operator under a step", firsts[0], firsts[1])
+
+
+def k5_k6_k7_event_args():
+    for options in (("--record-shapes",), ("--et",)):
+        with window("do event_args", options=options) as w:
+            ops = [e for e in load_trace(w.trace)["traceEvents"] if e.get("cat") == "cpu_op"]
+            check(ops and all(e["args"]["Record function id"] >= 0 for e in ops), "K5: a slice without an id")
+            args = w.slices("aten::ones")[0]["args"]
+            same("K6: types", args["Input type"], ["ScalarList", "Scalar", "", "", "Scalar"])
+            same("K6: values", args["Concrete Inputs"], ["[64, 32]", "6", "", "", "False"])
+            args = w.slices("aten::cat")[0]["args"]
+            same("K7: dims", args["Input Dims"], [[[64, 32], [64, 32]], []])
+            same("K7: types", args["Input type"], ["TensorList", "Scalar"])
+
+
+def k8_strides():
+    with window("do strides", options=("--record-shapes",)) as w:
+        args = w.slices("aten::add")[0]["args"]
+        same("K8", args["Input Strides"][:2], [[17, 1], [25, 2]])
+
+
+def t2_flops_and_shapes():
+    """Operations and rows by shape against torch's own of the same function; but see differences.md for SCOPES."""
+    told = json.loads(Target.get().ask("torch", "flops"))
+    unit = r"Total [KMG]?FLOPs"
+    check(re.search(unit, told["table"]), "torch's own table has no operations")
+    with window("do flops", options=("--with-flops",)) as w:
+        table = "\n".join(run_ptbpf("report", w.capture, "--with-flops").out)
+        same("T2: column", re.findall(unit, table), re.findall(unit, told["table"]))
+        report = run_ptbpf("report", w.capture, "--with-flops", "--group-by-input-shape", "--json")
+        rows = json.loads("\n".join(report.out))["rows"]
+        got = sorted([r["key"], str(r["input_shapes"]), r["count"]] for r in rows if r["key"] not in SCOPES)
+        same("rows by shape", got, sorted(r for r in told["by_shape"] if r[0] not in SCOPES))
+        got = sorted([r["key"], str(r["input_shapes"]), r["flops"]] for r in rows if r.get("flops"))
+        same("operations", got, sorted(told["flops"]))
+        return f"{len(rows)} rows, {sum(r[2] for r in got)} operations"
+
+
+def names_only_has_no_inputs():
+    """Without an option nothing of the arguments is read."""
+    with window("do event_args", options=()) as w:
+        args = w.slices("aten::cat")[0]["args"]
+        check(not [k for k in args if k.startswith("Input") or k == "Concrete Inputs"], f"inputs in {args}")
+        done = run_ptbpf("export", w.capture, "--format", "et", "-o", w.trace + ".et.json", expect=(1, 2))
+        check("--execution-trace" in done.text(), f"it does not say what was missing: {done.text()}")
+        same("slices", report_json(w.capture)["totals"]["annotations"], 0)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(PYTHON):
+        raise Skip("no Python")
+    main([e3_loops_of_a_window, e4_same_ids, e5_e6_all_loops, e7_annotation, e8_on_off, e9_repeated, e10_nothing, e12_jagged,
+          e13_dynamic_shapes, e14_texts_gzip_ids, k5_k6_k7_event_args, k8_strides, t2_flops_and_shapes,
+          names_only_has_no_inputs])

@@ -2,7 +2,8 @@
 /*
  * How fast a capture is written, read, and told:  model_bench [operators [path]]
  * Prints records per second and peak memory as JSON; asserts nothing. The capture looks like training:
- * composite operators three deep, annotations, sequence numbers, backward nodes on a second thread.
+ * composite operators three deep, annotations, sequence numbers, backward nodes on a second thread. It
+ * is made twice: names only, and with the arguments and results that an Execution Trace needs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "capture/capture.h"
 #include "model/key_averages.h"
 #include "model/session.h"
+#include "value_words.h"
 
 enum { OPS = 40, SITE_NODE = 100, SITE_CALL = 102, NAME_OPT = 60 };
 
@@ -22,6 +24,8 @@ struct gen {
 	struct capture_writer *cw;
 	uint64_t ts, recs, seq;
 	uint32_t tid, ring;
+	bool full;
+	struct value_words in, out; /* of every operator */
 };
 
 static void die(const char *what)
@@ -44,18 +48,47 @@ static void emit(struct gen *g, struct ptb_rec_hdr *h, uint8_t kind, size_t len,
 		die("cannot write a round");
 }
 
+/* Both kinds have the same layout. */
+static void emit_op(struct gen *g, uint8_t kind, uint64_t sp, uint32_t site, const struct value_words *w)
+{
+	struct {
+		struct ptb_op_enter r;
+		uint64_t values[256];
+	} rec = { .r.sp = sp };
+	size_t len = sizeof(rec.r);
+
+	if (g->full) {
+		memcpy(rec.values, w->words, w->cnt * sizeof(w->words[0]));
+		len += w->cnt * sizeof(w->words[0]);
+		rec.r.h.flags = PTB_F_ARGS;
+	}
+	emit(g, &rec.r.h, kind, len, site);
+}
+
 static void enter(struct gen *g, uint32_t func, uint64_t sp)
 {
-	struct ptb_op_enter r = { .sp = sp };
-
-	emit(g, &r.h, PTB_REC_OP_ENTER, sizeof(r), 2 * func);
+	emit_op(g, PTB_REC_OP_ENTER, sp, 2 * func, &g->in);
 }
 
 static void leave(struct gen *g, uint32_t func, uint64_t sp)
 {
-	struct ptb_op_exit r = { .sp = sp - 128 };
+	emit_op(g, PTB_REC_OP_EXIT, sp - 128, 2 * func + 1, &g->out);
+}
 
-	emit(g, &r.h, PTB_REC_OP_EXIT, sizeof(r), 2 * func + 1);
+/* Two tensors of two dimensions, two numbers, a list; one tensor as the result. */
+static void make_values(struct gen *g)
+{
+	struct vw_tensor t = { .dtype = 6, .ndim = 2, .sizes = { 64, 128 }, .flags = PTB_VAL_F_IDS,
+			       .keys = 0x8001, .impl = 0x7f0012340000, .storage = 0x7f0056780000 };
+	static const int64_t list[] = { 0, 1 };
+
+	vw__state(&g->in, true, 77, 0, 0);
+	vw__tensor(&g->in, &t);
+	vw__tensor(&g->in, &t);
+	vw__int(&g->in, 1);
+	vw__none(&g->in);
+	vw__ints(&g->in, 2, list);
+	vw__tensor(&g->out, &t);
 }
 
 static void forward(struct gen *g, uint32_t i)
@@ -124,12 +157,30 @@ static void func(struct capture_writer *cw, uint32_t id, uint32_t kind)
 	control(cw, &s.h, PTB_REC_SITE, sizeof(s));
 }
 
-static uint64_t generate(const char *path, uint64_t ops, uint64_t *bytes)
+static void meta(struct capture_writer *cw, const char *text, uint32_t len)
+{
+	struct {
+		struct ptb_text t;
+		char text[32];
+	} rec = { .t = { .text_len = len } };
+
+	memcpy(rec.text, text, len);
+	control(cw, &rec.t.h, PTB_REC_META, sizeof(rec));
+}
+
+static uint64_t generate(const char *path, uint64_t ops, bool full, uint64_t *bytes)
 {
 	struct ptb_window w = { .h.ts_ns = 1000, .begin = 1 };
 	struct ptb_addr_name node = { .h.tgid = 1, .addr = 0x70, .name = 1 };
-	struct gen g = { .ts = 1000 };
+	struct ptb_keys keys = { .h.tgid = 1, .autograd = 0x8000 };
+	static const char mode[] = "args\0\"full\"";
+	static struct gen g;
 	uint32_t i;
+
+	memset(&g, 0, sizeof(g));
+	g.ts = 1000;
+	g.full = full;
+	make_values(&g);
 
 	if (capture_writer__open(path, &g.cw))
 		die("cannot create the capture");
@@ -139,6 +190,10 @@ static uint64_t generate(const char *path, uint64_t ops, uint64_t *bytes)
 	func(g.cw, SITE_NODE / 2, PTB_FUNC_NODE);
 	func(g.cw, SITE_CALL / 2, PTB_FUNC_NODE_CALL);
 	control(g.cw, &node.h, PTB_REC_NODE_TYPE, sizeof(node));
+	if (full) {
+		meta(g.cw, mode, sizeof(mode) - 1);
+		control(g.cw, &keys.h, PTB_REC_KEYS, sizeof(keys));
+	}
 	while (g.recs < ops * 2) {
 		uint64_t first = g.seq;
 
@@ -176,6 +231,13 @@ static int null_slice(void *arg, const struct slice *sl)
 	return 0;
 }
 
+/* What an exporter of arguments does at least. */
+static int walk_slice(void *arg, const struct slice *sl)
+{
+	*(uint64_t *)arg += values__count(&sl->in) + values__count(&sl->out);
+	return 0;
+}
+
 static long peak_kib(void)
 {
 	struct rusage ru;
@@ -190,20 +252,31 @@ static void report(const char *what, uint64_t recs, uint64_t ns)
 	       (double)ns / (double)recs, (double)recs * 1e9 / (double)ns);
 }
 
-int main(int argc, char **argv)
+static void run(struct session *s, const struct session_sink *sinks, uint32_t cnt, const char *what,
+		uint64_t recs, struct session_totals *totals)
 {
-	const char *path = argc > 2 ? argv[2] : "/tmp/model_bench.ptb";
-	uint64_t ops = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000000;
-	uint64_t recs, bytes, t, sum = 0;
-	struct key_averages *ka = key_averages__new(NULL);
-	struct session_sink sinks[2] = { { .arg = &sum, .slice = null_slice } };
+	uint64_t t = clock__cpu_ns();
+
+	if (session__run(s, sinks, cnt, totals))
+		die("cannot run");
+	report(what, recs, clock__cpu_ns() - t);
+}
+
+static void bench(const char *path, uint64_t ops, bool full)
+{
+	struct ka_opts opts = { .by_shape = full, .with_flops = full };
+	struct key_averages *ka = key_averages__new(&opts);
 	struct session_totals totals;
 	struct capture_reader *cr;
 	struct session *s;
+	uint64_t recs, bytes, t, sum = 0;
+	struct session_sink null = { .arg = &sum, .slice = null_slice };
+	struct session_sink walk = { .arg = &sum, .slice = walk_slice }, sums;
 
 	t = clock__cpu_ns();
-	recs = generate(path, ops, &bytes);
-	printf("{\n  \"records\": %" PRIu64 ", \"file_bytes\": %" PRIu64 ",\n", recs, bytes);
+	recs = generate(path, ops, full, &bytes);
+	printf("\"%s\": {\n  \"records\": %" PRIu64 ", \"file_bytes\": %" PRIu64 ",\n",
+	       full ? "full" : "names", recs, bytes);
 	report("write", recs, clock__cpu_ns() - t);
 	t = clock__cpu_ns();
 	if (!ka || capture_reader__open(path, &cr))
@@ -217,21 +290,29 @@ int main(int argc, char **argv)
 	if (session__open(cr, NULL, &s))
 		die("no session");
 	report("session_open", recs, clock__cpu_ns() - t);
-	t = clock__cpu_ns();
-	if (session__run(s, sinks, 1, &totals))
-		die("cannot run");
-	report("session_run", recs, clock__cpu_ns() - t);
-	sinks[1] = key_averages__sink(ka);
-	t = clock__cpu_ns();
-	if (session__run(s, sinks, 2, &totals))
-		die("cannot run");
-	report("session_run_key_averages", recs, clock__cpu_ns() - t);
+	run(s, &null, 1, "session_run", recs, &totals);
+	if (full)
+		run(s, &walk, 1, "session_run_values", recs, &totals);
+	sums = key_averages__sink(ka);
+	run(s, &sums, 1, "session_run_key_averages", recs, &totals);
 	printf("  \"slices\": %" PRIu64 ", \"flows\": %" PRIu64 ", \"steps\": %" PRIu64
-	       ", \"peak_kib\": %ld\n}\n",
+	       ", \"peak_kib\": %ld\n}",
 	       totals.slices, totals.flows, totals.steps, peak_kib());
 	session__free(s);
 	key_averages__free(ka);
 	capture_reader__close(cr);
+}
+
+int main(int argc, char **argv)
+{
+	const char *path = argc > 2 ? argv[2] : "/tmp/model_bench.ptb";
+	uint64_t ops = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000000;
+
+	printf("{\n");
+	bench(path, ops, false);
+	printf(",\n");
+	bench(path, ops / 4, true);
+	printf("\n}\n");
 	if (argc <= 2)
 		unlink(path);
 	return 0;

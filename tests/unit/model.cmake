@@ -21,4 +21,4 @@ add_test(NAME fuzz_values COMMAND fuzz_values 20000)
 set_tests_properties(fuzz_values PROPERTIES LABELS fuzz TIMEOUT 300)
 
 add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)
-target_link_libraries(model_bench PRIVATE ptbpf_model)
+target_link_libraries(model_bench PRIVATE test_builder)

@@ -6,12 +6,11 @@
 #include "model/input_shapes.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/vec.h"
 
-#define ONE_MAX (PTB_DIMS_MAX * 24) /* an estimate; reserve() is exact about the rest */
+#define NUMBER_MAX 24 /* ", -9223372036854775808" and more */
 
 static int reserve(struct shapes_text *st, uint32_t more)
 {
@@ -29,18 +28,42 @@ static int put(struct shapes_text *st, const char *text)
 	return 0;
 }
 
+/* End of the number written at p. By hand: this is done for every dimension of a capture. */
+static char *put_number(char *p, int64_t v)
+{
+	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	char digits[NUMBER_MAX];
+	uint32_t n = 0;
+
+	do
+		digits[n++] = (char)('0' + u % 10);
+	while (u /= 10);
+	if (v < 0)
+		*p++ = '-';
+	while (n)
+		*p++ = digits[--n];
+	return p;
+}
+
 static int put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim)
 {
 	uint32_t i;
+	char *p;
 
-	if (reserve(st, ONE_MAX + ndim * 24))
+	if (reserve(st, 2 + ndim * NUMBER_MAX))
 		return -ENOMEM;
-	st->text[st->len++] = '[';
-	for (i = 0; i < ndim; i++)
-		st->len += (uint32_t)snprintf(st->text + st->len, 24, "%s%lld", i ? ", " : "",
-					      (long long)sizes[i]);
-	st->text[st->len++] = ']';
-	st->text[st->len] = '\0';
+	p = st->text + st->len;
+	*p++ = '[';
+	for (i = 0; i < ndim; i++) {
+		if (i) {
+			*p++ = ',';
+			*p++ = ' ';
+		}
+		p = put_number(p, sizes[i]);
+	}
+	*p++ = ']';
+	*p = '\0';
+	st->len = (uint32_t)(p - st->text);
 	return 0;
 }
 

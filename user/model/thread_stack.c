@@ -80,7 +80,8 @@ static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const
 		m->totals->bad_records++;
 		return NULL;
 	}
-	if (vec_reserve((void **)&t->stack, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->stack))) {
+	if (t->cnt == t->cap &&
+	    vec_reserve((void **)&t->stack, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->stack))) {
 		m->err = -ENOMEM;
 		return NULL;
 	}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "export/arg_text.h"
 #include "export/chrome_priv.h"
 #include "fake_session.h"
 #include "suite.h"
@@ -20,6 +21,7 @@ static struct value_words words;
 static char out[1 << 20];
 static size_t out_len;
 static struct chrome_args_opts opts;
+static const char *boxed_schema; /* the slice is a boxed call of it */
 
 static int to_out(void *arg, const void *data, size_t len)
 {
@@ -41,6 +43,10 @@ static uint32_t write_args(uint32_t flags)
 
 	sl.in = vw__values(&words);
 	sl.in.flags = flags;
+	if (boxed_schema) {
+		sl.kind = PTB_FUNC_BOXED;
+		sl.schema = boxed_schema;
+	}
 	out_len = 0;
 	out[0] = '\0';
 	CU_ASSERT_EQUAL_FATAL(jsonw__init(&w, to_out, NULL, 0), 0);
@@ -206,6 +212,55 @@ static void test_tensor_lists(void)
 	expect("\"\"", "\"TensorList\"", "[[3, 1]]", "[[2, 3]]");
 }
 
+static void test_boxed_lists(void)
+{
+	boxed_schema = "ns::x(Tensor[] a, *, Tensor?[] b, Tensor(a!)[] c, int[] d) -> (Tensor, Tensor?[])";
+	put_tensors(PTB_VAL_LIST, 0, 0);
+	put_tensors(PTB_VAL_LIST, 0, 0);
+	put_tensors(PTB_VAL_LIST, 0, 0);
+	put_tensors(PTB_VAL_LIST, 0, 0);
+	expect("\"\", \"[]\", \"\", \"[]\"",
+	       "\"TensorList\", \"ScalarList\", \"TensorList\", \"ScalarList\"", "[], [], [], []", "[], [], [], []");
+	put_tensors(PTB_VAL_TENSORS, 1, 1);
+	put_tensors(PTB_VAL_TENSORS, 1, 1);
+	put_tensors(PTB_VAL_TENSORS, 1, 1);
+	put_tensors(PTB_VAL_TENSORS, 1, 1); /* the schema is another's: as without */
+	expect("\"\", \"\", \"\", \"\"", "\"TensorList\", \"\", \"TensorList\", \"TensorList\"",
+	       "[[3, 1]], [], [[3, 1]], [[3, 1]]", "[[2, 3]], [], [[2, 3]], [[2, 3]]");
+	boxed_schema = "";
+	put_tensors(PTB_VAL_TENSORS, 1, 1);
+	expect("\"\"", "\"TensorList\"", "[[3, 1]]", "[[2, 3]]");
+	boxed_schema = NULL;
+}
+
+static void test_schemas(void)
+{
+	static const struct {
+		const char *schema;
+		uint32_t nr;
+		enum schema_list list;
+	} rows[] = {
+		{ "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", 0, SCHEMA_TENSORS },
+		{ "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", 1, SCHEMA_OTHER },
+		{ "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", 2, SCHEMA_NOT_KNOWN },
+		{ "aten::index(Tensor self, Tensor?[] indices) -> Tensor", 0, SCHEMA_OTHER },
+		{ "aten::index(Tensor self, Tensor?[] indices) -> Tensor", 1, SCHEMA_OPT_TENSORS },
+		{ "x::y((int, Tensor[]) a, Tensor[2] b) -> ()", 0, SCHEMA_OTHER },
+		{ "x::y((int, Tensor[]) a, Tensor[2] b) -> ()", 1, SCHEMA_TENSORS },
+		{ "x::y(str s=\"a, (b\\\" [\", str t='\\',', Tensor[]? c=[1, 2]) -> ()", 2, SCHEMA_TENSORS },
+		{ "x::y(int[2] a=[1, 2], *, Tensor(a -> *)[] b) -> ()", 1, SCHEMA_TENSORS },
+		{ "x::y() -> Tensor[]", 0, SCHEMA_NOT_KNOWN },
+		{ "x::y(Tensor(a", 0, SCHEMA_NOT_KNOWN },
+		{ "x::y(", 0, SCHEMA_NOT_KNOWN },
+		{ "x::y", 0, SCHEMA_NOT_KNOWN },
+		{ "", 0, SCHEMA_NOT_KNOWN },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CU_ASSERT_EQUAL(schema__list(rows[i].schema, rows[i].nr), rows[i].list);
+}
+
 static void test_thirty_tensors(void)
 {
 	static char strides[512], dims[512];
@@ -354,6 +409,8 @@ int main(void)
 		{ "what torch does not tell", test_what_torch_does_not_tell },
 		{ "tensors", test_tensors },
 		{ "lists of tensors", test_tensor_lists },
+		{ "lists of boxed calls", test_boxed_lists },
+		{ "schemas", test_schemas },
 		{ "thirty tensors", test_thirty_tensors },
 		{ "lists of scalars", test_scalar_lists },
 		{ "missing", test_missing },

@@ -36,6 +36,58 @@ bool tensor__is_strided(const struct value *v, const struct session_keys *keys)
 	return !(v->keys & (keys->no_strides | keys->sparse_csr));
 }
 
+/* Behind the argument at p: its comma, the closing parenthesis or the end of the text. */
+static const char *skip_arg(const char *p)
+{
+	char quote = 0;
+	int depth = 0;
+
+	for (; *p; p++) {
+		if (quote) {
+			if (*p == '\\' && p[1])
+				p++;
+			else if (*p == quote)
+				quote = 0;
+		} else if (*p == '"' || *p == '\'') {
+			quote = *p;
+		} else if (*p == '(' || *p == '[') {
+			depth++;
+		} else if ((*p == ')' || *p == ']') && depth--) {
+			continue;
+		} else if (depth < 0 || (*p == ',' && !depth)) {
+			return p;
+		}
+	}
+	return p;
+}
+
+enum schema_list schema__list(const char *schema, uint32_t nr)
+{
+	const char *p = strchr(schema, '(');
+
+	while (p && (*p == '(' || *p == ',')) {
+		p++;
+		p += strspn(p, " ");
+		if (strncmp(p, "*,", 2) && !nr--)
+			break;
+		p = skip_arg(p);
+	}
+	if (!p || !*p || *p == ')')
+		return SCHEMA_NOT_KNOWN;
+	if (strncmp(p, "Tensor", 6))
+		return SCHEMA_OTHER;
+	p += 6;
+	if (*p == '(') { /* aliases: Tensor(a!)[] */
+		p = strchr(p, ')');
+		if (!p)
+			return SCHEMA_NOT_KNOWN;
+		p++;
+	}
+	if (*p == '[')
+		return SCHEMA_TENSORS;
+	return p[0] == '?' && p[1] == '[' ? SCHEMA_OPT_TENSORS : SCHEMA_OTHER;
+}
+
 size_t text__i64(char *buf, int64_t v)
 {
 	uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;

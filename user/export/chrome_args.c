@@ -131,6 +131,27 @@ static enum shown classify(struct writer *cw, const struct value *v)
 	}
 }
 
+/*
+ * A list of a boxed call does not tell what it would be a list of when it holds nothing, or tensors only
+ * (Tensor[] and Tensor?[]); the operator's schema does.
+ */
+static enum shown classify_input(struct writer *cw, const struct slice *sl, uint32_t nr)
+{
+	const struct value *v = &cw->args.v[nr];
+	bool unclear = v->kind == PTB_VAL_TENSORS || (v->kind == PTB_VAL_LIST && !v->n);
+
+	if (!unclear || sl->kind != PTB_FUNC_BOXED || !sl->schema)
+		return classify(cw, v);
+	switch (schema__list(sl->schema, nr)) {
+	case SCHEMA_TENSORS:
+		return classify_tensors(cw, v);
+	case SCHEMA_OPT_TENSORS:
+		return v->n ? SHOWN_OTHER : classify_list(cw, v);
+	default:
+		return classify(cw, v);
+	}
+}
+
 static enum shown shown_as(struct writer *cw, const struct arg_walk *aw, const struct value *v)
 {
 	return v == &aw->tmp ? classify(cw, v) : cw->shown[aw->at - 1];
@@ -301,7 +322,7 @@ uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struc
 	if (!cw.args.cnt) /* torch omits what is empty */
 		return cw.missing;
 	for (i = 0; i < cw.args.cnt; i++)
-		cw.shown[i] = classify(&cw, &cw.args.v[i]);
+		cw.shown[i] = classify_input(&cw, sl, i);
 	put_concrete(&cw);
 	put_types(&cw);
 	put_shapes(&cw, true);

@@ -63,7 +63,7 @@ def spelled(name):
     not) and a slash of a backslash; that ptbpf writes the true text is tested elsewhere."""
     if name == "unknown" or not (name.isascii() and (name.isprintable() or not name)):
         return "<a name that is not printable ASCII>"
-    return name.replace("\\", "/").replace("\"", "'")
+    return name.replace("\\", "/").replace("\"", "'")[:256]
 
 
 def lines(node):

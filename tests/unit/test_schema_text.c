@@ -152,7 +152,7 @@ static void test_damaged(void)
 		memcpy(bad, good, sizeof(good));
 		for (k = 0; k < 1 + round % 3; k++)
 			bad[(size_t)rand() % (sizeof(good) - 1)] =
-				k & 1 ? (char)(1 + rand() % 255) : good[(size_t)rand() % (sizeof(good) - 1)];
+				(char)(k & 1 ? 1 + rand() % 255 : good[(size_t)rand() % (sizeof(good) - 1)]);
 		bad[round % 5 ? sizeof(good) - 1 : (size_t)rand() % sizeof(good)] = 0;
 		if (!parse(bad, out, sizeof(out), &s))
 			continue;

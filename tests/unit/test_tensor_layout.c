@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plan/layout.h"
+#include "learn_layout.h"
 #include "plan/tensor_layout.h"
 #include "suite.h"
 #include "torch_env.h"
@@ -18,48 +18,6 @@ static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;
 
 /* ---- layouts from the libraries' bytes ---- */
-
-/* Learns a layout from files in the order of a plan. */
-static bool learn(struct torch_plan *plan, const char *const *paths)
-{
-	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_C10 };
-	struct plan_build b;
-	struct elf_file *ef;
-	struct lib_code lc;
-	bool ok = true;
-	size_t i;
-
-	memset(plan, 0, sizeof(*plan));
-	if (plan_build__init(&b, plan))
-		return false;
-	layout__init(&plan->layout);
-	for (i = 0; i < sizeof(order) && ok; i++) {
-		if (!paths[order[i]] || elf_file__open(paths[order[i]], &ef))
-			continue;
-		ok = !lib_code__init(&lc, ef, order[i]);
-		b.lc = &lc;
-		ok = ok && !layout__learn(&b);
-		lib_code__free(&lc);
-		elf_file__close(ef);
-	}
-	layout__finish(&b);
-	plan_build__free(&b);
-	return ok;
-}
-
-static bool learn_env(struct torch_plan *plan, const struct torch_env *env)
-{
-	static const char *const names[] = { "libc10.so", "libtorch_cpu.so", "libtorch_python.so" };
-	char paths[3][600];
-	const char *list[TORCH_LIB_ROLES] = { 0 };
-	size_t i;
-
-	for (i = 0; i < 3; i++) {
-		snprintf(paths[i], sizeof(paths[i]), "%s/%s", env->libs, names[i]);
-		list[i] = paths[i];
-	}
-	return learn(plan, list);
-}
 
 /* Tags of None, Tensor, Double, Int, Bool, Tuple, String, GenericList, Device, Generator. */
 #define TAGS 10
@@ -137,7 +95,7 @@ static void test_wheels(void)
 	size_t i, k;
 
 	for (i = 0; i < env_cnt; i++) {
-		CU_ASSERT_FATAL(learn_env(&plan, &envs[i]));
+		CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[i]));
 		printf("\n    %s: ", envs[i].name);
 		tensor_layout__print(&plan.layout, stdout);
 		check_any(&plan.layout);
@@ -156,12 +114,12 @@ static void test_missing(void)
 
 	snprintf(path, sizeof(path), "%s/libtorch_cpu.so", envs[0].libs);
 	list[TORCH_LIB_CPU] = path;
-	CU_ASSERT_FATAL(learn(&plan, list));
+	CU_ASSERT_FATAL(learn_layout__files(&plan, list));
 	CU_ASSERT(!plan.layout.tensor.shapes_on);
 	CU_ASSERT(plan.layout.no_shapes_why[0]);
 	CU_ASSERT(!plan.layout.grad_tls_got && !plan.layout.keys.autograd);
 	list[TORCH_LIB_CPU] = NULL;
-	CU_ASSERT_FATAL(learn(&plan, list));
+	CU_ASSERT_FATAL(learn_layout__files(&plan, list));
 	CU_ASSERT(!plan.layout.tensor.shapes_on);
 }
 
@@ -171,13 +129,13 @@ static void test_disagreement(void)
 	struct torch_plan plan;
 	struct plan_layout *l = &plan.layout;
 
-	CU_ASSERT_FATAL(learn_env(&plan, &envs[0]));
+	CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[0]));
 	CU_ASSERT_FATAL(l->tensor.shapes_on);
 	l->tensor.numel_off += 8;
 	tensor_layout__finish(l);
 	CU_ASSERT(!l->tensor.shapes_on);
 	CU_ASSERT(strstr(l->no_shapes_why, "numel_") != NULL);
-	CU_ASSERT_FATAL(learn_env(&plan, &envs[0]));
+	CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[0]));
 	l->string_ivalue_off = l->string_ivalue_off == 16 ? 24 : 16;
 	tensor_layout__finish(l);
 	CU_ASSERT(!l->tensor.shapes_on);
@@ -357,7 +315,7 @@ static void test_live(void)
 	size_t i;
 
 	for (i = 0; i < env_cnt; i++) {
-		CU_ASSERT_FATAL(learn_env(&plan, &envs[i]));
+		CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[i]));
 		check_live(&envs[i], &plan.layout);
 	}
 }

@@ -81,7 +81,8 @@ bool leaf_run__load(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t *
 	}
 	p = lib_code__data(r->lc, addr, size);
 	if (!p) {
-		*known = false; /* .bss, or what the loader fills */
+		*known = r->guards_made && size == 1; /* .bss, or what the loader fills */
+		*v = *known;
 		return true;
 	}
 	memcpy(v, p, size < 8 ? size : 8);

@@ -45,6 +45,7 @@ struct leaf_run {
 	 * stops the run. */
 	bool (*on_call)(void *arg, struct leaf_run *r, const char *name);
 	void *arg;
+	bool guards_made; /* bytes that the file does not have read as 1: guards of static objects */
 	uint64_t reg[REG_CNT]; /* set the arguments, read the result */
 	/* Results. */
 	uint8_t unknown[REG_CNT]; /* masks of bytes of registers that have no known value */

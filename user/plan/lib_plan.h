@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "ptb_probe.h"
+#include "target/live_schema.h"
 #include "target/torch_proc.h"
 
 struct plan_site {
@@ -63,6 +64,7 @@ struct plan_layout {
 	struct ptb_keys keys;         /* masks only */
 	uint64_t undefined_impl;      /* vaddr in libc10 of UndefinedTensorImpl::_singleton */
 	uint64_t grad_tls_got, keys_tls_got; /* vaddrs in libc10, as seq_tls_got; offsets are tensor.*_tls_off */
+	uint64_t interned_strings;    /* vaddr in libtorch_cpu of c10::globalStrings()::s, 0: none */
 	bool node_inputs_from_buffer; /* no NODE_CALL function: a node's inputs are read at NODE_ENTER */
 	char no_shapes_why[128];      /* when tensor.shapes_on is 0: a sentence */
 };
@@ -96,6 +98,11 @@ bool torch_plan__fits(const struct torch_proc *a, const struct torch_proc *b);
 
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
 void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg);
+
+/* How to read schemas from the live process's dispatcher (live_schema__read). 0, or negative errno: its
+ * schemas do not have the layout that is understood. */
+int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *plan,
+			struct live_schema_layout *out);
 
 /* --dry-run: every probe and every refusal with its reason, and a summary, as text. */
 void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out);

@@ -3,6 +3,7 @@
 #define LOG_DOMAIN "proc_cfg"
 #include "plan/lib_plan.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -46,22 +47,66 @@ static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l
 		cfg->keys_tls_module = 0;
 }
 
-/* The operator whose boxed call carries the text of a scope, where Python uses the legacy one. */
-static void fill_scope_op(const struct torch_proc *tp, const struct plan_layout *l,
-			  struct ptb_proc_cfg *cfg)
+static int read_ops(const struct torch_proc *tp, const struct plan_layout *l, struct live_ops *ops)
 {
 	uint64_t singletons[TORCH_LIB_ROLES];
-	struct live_ops ops;
-	uint32_t role, i, n = 0;
+	uint32_t role, n = 0;
 
 	for (role = 0; role < TORCH_LIB_ROLES; role++)
 		if (tp->libs[role].present && l->singletons[role])
 			singletons[n++] = l->singletons[role] + tp->libs[role].load_bias;
-	if (!n || live_ops__read(tp->pid, singletons, n, l->old_string_abi, &ops))
+	return n ? live_ops__read(tp->pid, singletons, n, l->old_string_abi, ops) : -ENOENT;
+}
+
+static int find_schemas(const struct torch_proc *tp, const struct plan_layout *l,
+			const struct live_ops *ops, struct live_schema_layout *out)
+{
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	out->old_string_abi = l->old_string_abi;
+	out->object_header = l->tensor.object_header;
+	memcpy(out->ivalue_kind, l->tensor.ivalue_kind, sizeof(out->ivalue_kind));
+	if (l->interned_strings && tp->libs[TORCH_LIB_CPU].present)
+		out->interned = l->interned_strings + tp->libs[TORCH_LIB_CPU].load_bias;
+	err = live_schema__derive(tp->pid, ops, out);
+	if (err)
+		pr_debug("process %d: the schemas of its operators cannot be read: %s", tp->pid, errstr(err));
+	return err;
+}
+
+int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *plan,
+			struct live_schema_layout *out)
+{
+	struct live_ops ops;
+	int err = read_ops(tp, &plan->layout, &ops);
+
+	if (err)
+		return err;
+	err = find_schemas(tp, &plan->layout, &ops, out);
+	live_ops__free(&ops);
+	return err;
+}
+
+/* What the dispatcher's table tells: the operator whose boxed call carries the text of a scope, where
+ * Python uses the legacy one, and where an operator's arguments are counted. */
+static void fill_from_ops(const struct torch_proc *tp, const struct plan_layout *l,
+			  struct ptb_proc_cfg *cfg)
+{
+	struct live_schema_layout schemas;
+	struct live_ops ops;
+	uint32_t i;
+
+	if (read_ops(tp, l, &ops))
 		return;
-	for (i = 0; i < ops.cnt; i++)
+	for (i = 0; i < ops.cnt && l->scope_from_boxed; i++)
 		if (!strcmp(ops.ops[i].name, "profiler::_record_function_enter"))
 			cfg->scope_enter_opdef = ops.ops[i].opdef;
+	if (!find_schemas(tp, l, &ops, &schemas)) {
+		cfg->tensor.schema_args_off = schemas.args_off;
+		cfg->tensor.schema_returns_off = schemas.returns_off;
+		cfg->tensor.argument_size = schemas.argument_size;
+	}
 	live_ops__free(&ops);
 }
 
@@ -84,6 +129,5 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 	if (!read_tls(tp, TORCH_LIB_CPU, l->seq_tls_got, &cfg->seq_tls_module, &cfg->seq_tls_offset))
 		cfg->seq_tls_offset = 0;
 	fill_tensor(tp, l, &cfg->tensor);
-	if (l->scope_from_boxed)
-		fill_scope_op(tp, l, cfg);
+	fill_from_ops(tp, l, cfg);
 }

@@ -280,6 +280,37 @@ static void learn_c10(struct plan_build *b, struct leaf_run *r)
 	scalar_tags__learn(r, l);
 }
 
+/* ---- interned strings ---- */
+
+static bool takes_strings(void *arg, struct leaf_run *r, const char *callee)
+{
+	uint64_t *addr = arg;
+
+	if (strcmp(callee, "_ZN3c1015InternedStrings6stringENS_6SymbolE") != 0)
+		return false;
+	*addr = r->unknown[REG_RDI] ? 0 : r->reg[REG_RDI];
+	return true;
+}
+
+/* Symbol::toUnqualString() asks the static object of c10::globalStrings() (interned_strings.cpp). */
+static void learn_strings(struct leaf_run *r, struct plan_layout *l)
+{
+	uint64_t func = lib_code__function(r->lc, "_ZNK3c106Symbol14toUnqualStringEv"), addr = 0;
+
+	if (!func)
+		return;
+	leaf_run__reset(r);
+	r->mem = NULL;
+	r->on_call = takes_strings;
+	r->arg = &addr;
+	r->guards_made = true;
+	r->reg[REG_RDI] = LEAF_OBJ(0);
+	if (leaf_run__go(r, func) == LEAF_STOPPED)
+		l->interned_strings = addr;
+	r->guards_made = false;
+	r->on_call = NULL;
+}
+
 int tensor_layout__learn(struct plan_build *b)
 {
 	struct leaf_run *r = calloc(1, sizeof(*r));
@@ -291,6 +322,7 @@ int tensor_layout__learn(struct plan_build *b)
 	r->dec = b->flow.dec;
 	if (b->lc->role == TORCH_LIB_CPU) {
 		learn_from_operators(b);
+		learn_strings(r, &b->plan->layout);
 		err = ivalue_tags__learn(b, r);
 	}
 	/* libc10, or the one file of a static build */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See learn_layout.h. */
+#include "learn_layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/layout.h"
+
+bool learn_layout__files(struct torch_plan *plan, const char *const *paths)
+{
+	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_C10 };
+	struct plan_build b;
+	struct elf_file *ef;
+	struct lib_code lc;
+	bool ok = true;
+	size_t i;
+
+	memset(plan, 0, sizeof(*plan));
+	if (plan_build__init(&b, plan))
+		return false;
+	layout__init(&plan->layout);
+	for (i = 0; i < sizeof(order) && ok; i++) {
+		if (!paths[order[i]] || elf_file__open(paths[order[i]], &ef))
+			continue;
+		ok = !lib_code__init(&lc, ef, order[i]);
+		b.lc = &lc;
+		ok = ok && !layout__learn(&b);
+		lib_code__free(&lc);
+		elf_file__close(ef);
+	}
+	layout__finish(&b);
+	plan_build__free(&b);
+	return ok;
+}
+
+bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env)
+{
+	static const char *const names[] = { "libc10.so", "libtorch_cpu.so", "libtorch_python.so" };
+	const char *list[TORCH_LIB_ROLES] = { 0 };
+	char paths[3][600];
+	size_t i;
+
+	for (i = 0; i < 3; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "%s/%s", env->libs, names[i]);
+		list[i] = paths[i];
+	}
+	return learn_layout__files(plan, list);
+}

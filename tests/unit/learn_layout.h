@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* A plan's layout alone, without its sites: a second instead of ten. */
+#ifndef TESTS_LEARN_LAYOUT_H
+#define TESTS_LEARN_LAYOUT_H
+
+#include "plan/lib_plan.h"
+#include "torch_env.h"
+
+/* Learns from these files, by enum torch_lib_role; NULL: that library is missing. */
+bool learn_layout__files(struct torch_plan *plan, const char *const *paths);
+bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env);
+
+#endif /* TESTS_LEARN_LAYOUT_H */

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Schemas of live processes, all of them, against what torch prints in the same process; then a process
+ * whose memory lies.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "learn_layout.h"
+#include "suite.h"
+
+static struct torch_env envs[TORCH_ENV_MAX];
+static size_t env_cnt;
+
+/* Custom operators of every kind of type and default, then "name TAB schema" of all that torch lists. */
+static const char program[] =
+	"import torch, warnings\n"
+	"warnings.simplefilter('ignore')\n"
+	"lib = torch.library.Library('mylib', 'DEF')\n"
+	"for s in ['foo(Tensor x, int n=3) -> Tensor', 'alias(Tensor(a!) self, *, Tensor(b!)[] out) -> ()',\n"
+	"  'text(str s=\"a\\\\\\\\b\", str? t=None, float f=1e-05, float g=2, bool b=True) -> (Tensor, int[])',\n"
+	"  'lists(int[2] a=[1, 2], float[]? b=None, Tensor?[] c, int[] z=[], bool[3] d, float[2] e=[1.5, 2.0]) -> Tensor[]',\n"
+	"  'deep(Dict(str, Tensor) d, (int, Tensor) t, Tensor[][] n) -> ((int, str))',\n"
+	"  'types(ScalarType? a=None, Layout? b=None, Device? c=None, MemoryFormat? d=None, Scalar e=1, Generator? g=None) -> Scalar',\n"
+	"  'over.load(Tensor self, Tensor(a -> *) y) -> Tensor(a)', 'none() -> ()']:\n"
+	"  lib.define(s)\n"
+	"for s in torch._C._jit_get_all_schemas():\n"
+	"  name = s.name + ('.' + s.overload_name if s.overload_name else '')\n"
+	"  print(name, str(s), sep='\\t')\n";
+
+struct truth {
+	char *name, *schema;
+};
+
+static int cmp_truth(const void *a, const void *b)
+{
+	const struct truth *x = a, *y = b;
+	int d = strcmp(x->name, y->name);
+
+	return d ? d : strcmp(x->schema, y->schema);
+}
+
+static size_t parse(char *out, struct truth **list)
+{
+	size_t n = 0, cap = 8192;
+	char *line, *save = NULL, *tab;
+
+	*list = calloc(cap, sizeof(**list));
+	CU_ASSERT_FATAL(*list != NULL);
+	for (line = strtok_r(out, "\n", &save); line && n < cap; line = strtok_r(NULL, "\n", &save)) {
+		tab = strchr(line, '\t');
+		if (!tab)
+			continue;
+		*tab = 0;
+		(*list)[n++] = (struct truth){ .name = line, .schema = tab + 1 };
+	}
+	qsort(*list, n, sizeof(**list), cmp_truth);
+	return n;
+}
+
+/* torch lists some names twice (the dispatcher's operator and one of TorchScript's own). */
+static const struct truth *find(const struct truth *list, size_t cnt, const char *name, const char *text,
+				bool *same)
+{
+	const struct truth *any = NULL;
+	size_t i, lo = 0, hi = cnt;
+
+	*same = false;
+	while (lo < hi) {
+		i = (lo + hi) / 2;
+		if (strcmp(list[i].name, name) < 0)
+			lo = i + 1;
+		else
+			hi = i;
+	}
+	for (i = lo; i < cnt && !strcmp(list[i].name, name); i++) {
+		any = &list[i];
+		*same |= !strcmp(list[i].schema, text);
+	}
+	return any;
+}
+
+static void compare(pid_t pid, const struct live_ops *ops, struct live_schema_layout *l,
+		    const struct truth *list, size_t cnt)
+{
+	uint32_t i, same = 0, differ = 0, unlisted = 0, none = 0, failed = 0, custom = 0;
+	uint64_t begin = clock__mono_ns();
+	char text[8192];
+	bool equal;
+	int err;
+
+	for (i = 0; i < ops->cnt; i++) {
+		err = live_schema__read(pid, ops->ops[i].opdef, l, text, sizeof(text));
+		if (err == -ENOENT) {
+			none++;
+			continue;
+		}
+		if (err) {
+			if (failed++ < 10)
+				printf("\n      %s: %s", ops->ops[i].name, strerror(-err));
+			continue;
+		}
+		if (!find(list, cnt, ops->ops[i].name, text, &equal)) {
+			unlisted++;
+			continue;
+		}
+		same += equal;
+		custom += equal && !strncmp(ops->ops[i].name, "mylib::", 7);
+		if (!equal && differ++ < 10)
+			printf("\n      ours   %s\n      torch's %s", text,
+			       find(list, cnt, ops->ops[i].name, text, &equal)->schema);
+	}
+	printf("%u schemas as torch prints them, %u differ, %u not listed, %u operators without one, %u not readable; %llu ms; ",
+	       same, differ, unlisted, none, failed,
+	       (unsigned long long)((clock__mono_ns() - begin) / 1000000));
+	CU_ASSERT(same > 3000);
+	CU_ASSERT_EQUAL(differ, 0);
+	CU_ASSERT_EQUAL(failed, 0);
+	CU_ASSERT_EQUAL(custom, 8);
+}
+
+/* A buffer that is too small, an address that is none, a layout that is wrong. */
+static void check_errors(pid_t pid, const struct live_ops *ops, const struct live_schema_layout *l)
+{
+	struct live_schema_layout bad = *l;
+	char text[64];
+	uint32_t i, got = 0;
+
+	for (i = 0; i < ops->cnt; i++)
+		if (!strcmp(ops->ops[i].name, "aten::add.Tensor")) {
+			CU_ASSERT_EQUAL(live_schema__read(pid, ops->ops[i].opdef, &bad, text, 20),
+					-ENAMETOOLONG);
+			CU_ASSERT_STRING_EQUAL(text, "");
+			got++;
+		}
+	CU_ASSERT_EQUAL(got, 1);
+	CU_ASSERT(live_schema__read(pid, 4096, &bad, text, sizeof(text)) < 0);
+	bad.old_string_abi = !bad.old_string_abi;
+	CU_ASSERT(live_schema__derive(pid, ops, &bad) < 0);
+	CU_ASSERT_EQUAL(bad.args_off, PTB_OFF_UNKNOWN);
+	CU_ASSERT_EQUAL(live_schema__read(pid, ops->ops[0].opdef, &bad, text, sizeof(text)), -ENOTSUP);
+}
+
+static void check_env(const struct torch_env *env)
+{
+	struct torch_child child;
+	struct torch_proc *tp;
+	struct torch_plan plan;
+	struct live_schema_layout l;
+	struct live_ops ops;
+	enum torch_proc_why why;
+	uint64_t singletons[TORCH_LIB_ROLES];
+	struct truth *list;
+	uint32_t role;
+	size_t cnt;
+
+	CU_ASSERT_FATAL(learn_layout__env(&plan, env));
+	CU_ASSERT_FATAL(torch_child__start(env, program, &child));
+	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
+	cnt = parse(child.out, &list);
+	printf("\n    %s: ", env->name);
+	CU_ASSERT_EQUAL_FATAL(torch_plan__schemas(tp, &plan, &l), 0);
+	for (role = 0; role < TORCH_LIB_ROLES; role++)
+		singletons[role] = plan.layout.singletons[role] ?
+					   plan.layout.singletons[role] + tp->libs[role].load_bias : 0;
+	CU_ASSERT_EQUAL_FATAL(live_ops__read(child.pid, singletons, TORCH_LIB_ROLES,
+					     plan.layout.old_string_abi, &ops), 0);
+	compare(child.pid, &ops, &l, list, cnt);
+	check_errors(child.pid, &ops, &l);
+	live_ops__free(&ops);
+	free(list);
+	torch_proc__free(tp);
+	torch_child__stop(&child);
+}
+
+static void test_wheels(void)
+{
+	size_t i;
+
+	for (i = 0; i < env_cnt; i++)
+		check_env(&envs[i]);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "schemas of live processes", test_wheels },
+		CU_TEST_INFO_NULL,
+	};
+
+	env_cnt = torch_env__find(envs);
+	if (!env_cnt)
+		return torch_env__skip();
+	return run_suite("live_schema", tests);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Layout and text of a FunctionSchema (pytorch aten/src/ATen/core/function_schema.h). OperatorDef begins
+ * with OperatorEntry {OperatorName name_; optional<AnnotatedSchema> schema_; ...}, whose schema begins
+ *
+ *	FunctionSchema { OperatorName name_; vector<Argument> arguments_, returns_; bool is_vararg_,
+ *			 is_varret_; ... }
+ *	Argument { string name_; TypePtr type_, real_type_; optional<int32_t> N_; optional<IValue>
+ *		   default_value_; unique_ptr<AliasInfo> alias_info_; bool kwarg_only_; ... }
+ *	AliasInfo { unordered_set<Symbol> beforeSets_, afterSets_; vector<AliasInfo> containedTypes_; bool
+ *		    isWrite_; }	(alias_info.h)
+ *
+ * Two things differ between builds, the size of std::string and on which side of an optional its flag
+ * is; both are told by where the operator's own name comes a second time.
+ */
+#include "target/live_schema.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "target/live_schema_priv.h"
+
+#define ARGS_MAX      128
+#define SETS_MAX      8
+#define SET_SZ	      56 /* libstdc++'s unordered_set */
+#define ALIAS_SZ      (2 * SET_SZ + 24 + 8)
+#define NAME_CAP      1024
+#define SAMPLES	      64u
+#define SYMBOL_VEC    56 /* InternedStrings: unordered_map, vector<SymbolInfo> (interned_strings_class.h) */
+
+/* ---- reading and printing ---- */
+
+int schema__fail(struct schema_ctx *c, int err)
+{
+	if (!c->err)
+		c->err = err;
+	return c->err;
+}
+
+bool schema__read(struct schema_ctx *c, uint64_t addr, void *buf, size_t len)
+{
+	int err;
+
+	memset(buf, 0, len);
+	if (c->err)
+		return false;
+	err = ++c->reads > SCHEMA_READS_MAX ? -E2BIG : remote__read(c->pid, addr, buf, len);
+	return !err || schema__fail(c, err) == 0;
+}
+
+bool schema__string(struct schema_ctx *c, uint64_t addr, char *buf, size_t cap)
+{
+	int err;
+
+	buf[0] = 0;
+	if (c->err)
+		return false;
+	c->reads += 2;
+	err = remote__read_string(c->pid, addr, c->l->old_string_abi, buf, cap);
+	return !err || schema__fail(c, err) == 0;
+}
+
+void schema__put(struct schema_ctx *c, const char *text)
+{
+	size_t len = strlen(text);
+
+	if (c->err)
+		return;
+	if (len >= c->cap - c->len) {
+		schema__fail(c, -ENAMETOOLONG);
+		return;
+	}
+	memcpy(c->buf + c->len, text, len + 1);
+	c->len += len;
+}
+
+bool schema__vector(struct schema_ctx *c, uint64_t addr, uint32_t elem, uint32_t max, uint64_t *first,
+		    uint32_t *cnt)
+{
+	uint64_t v[3];
+
+	*cnt = 0;
+	if (!schema__read(c, addr, v, sizeof(v)))
+		return false;
+	*first = v[0];
+	if (v[1] < v[0] || v[2] < v[1] || (v[1] - v[0]) % elem || (v[1] - v[0]) / elem > max)
+		return schema__fail(c, -EBADMSG) == 0;
+	*cnt = (uint32_t)((v[1] - v[0]) / elem);
+	return true;
+}
+
+/* ---- the layout ---- */
+
+static uint16_t string_size(const struct live_schema_layout *l)
+{
+	return l->old_string_abi ? 8 : 32;
+}
+
+static void set_offsets(struct live_schema_layout *l, bool has_first)
+{
+	uint16_t name = (uint16_t)(2 * string_size(l));
+
+	l->has_first = has_first;
+	l->schema_off = (uint16_t)(name + (has_first ? 8 : 0));
+	l->args_off = (uint16_t)(l->schema_off + name);
+	l->returns_off = (uint16_t)(l->args_off + 24);
+	/* name, two types, optional<int>, optional<IValue>, alias, flags */
+	l->argument_size = (uint16_t)(string_size(l) + 2 * 16 + 8 + 24 + 8 + 8);
+}
+
+/* Has the operator a schema under this layout? Its name is there again, and its arguments are some. */
+static bool fits(pid_t pid, const struct live_op *op, struct live_schema_layout *l)
+{
+	struct schema_ctx c = { .pid = pid, .l = l };
+	char name[NAME_CAP];
+	uint64_t first, type;
+	uint32_t cnt, i;
+
+	if (live_ops__name_at(pid, op->opdef + l->schema_off, l->old_string_abi, name, sizeof(name)) ||
+	    strcmp(name, op->name) != 0)
+		return false;
+	for (i = 0; i < 2; i++) {
+		if (!schema__vector(&c, op->opdef + (i ? l->returns_off : l->args_off), l->argument_size,
+				    ARGS_MAX, &first, &cnt))
+			return false;
+		if (cnt && (!schema__read(&c, first + string_size(l), &type, sizeof(type)) ||
+			    schema__type_shape(&c, type) == TYPE_NONE))
+			return false;
+	}
+	return true;
+}
+
+int live_schema__derive(pid_t pid, const struct live_ops *ops, struct live_schema_layout *l)
+{
+	uint32_t step = ops->cnt / SAMPLES + 1, i, tried = 0, good[2] = { 0 };
+	bool has_first;
+
+	for (i = 0; i < ops->cnt; i += step) {
+		tried++;
+		for (has_first = false;; has_first = true) {
+			set_offsets(l, has_first);
+			good[has_first] += fits(pid, &ops->ops[i], l);
+			if (has_first)
+				break;
+		}
+	}
+	/* a few operators have kernels only, and no schema */
+	has_first = good[1] > good[0];
+	set_offsets(l, has_first);
+	if (tried && good[has_first] * 10 >= tried * 9 && !good[!has_first])
+		return 0;
+	l->args_off = l->returns_off = PTB_OFF_UNKNOWN;
+	l->argument_size = 0;
+	return -ENOTSUP;
+}
+
+/* ---- alias annotations ---- */
+
+/* Symbol "alias::a" as "a". */
+static bool symbol_text(struct schema_ctx *c, uint32_t symbol, char *buf, size_t cap)
+{
+	uint32_t size = 8 + 2u * string_size(c->l), cnt;
+	char qual[SCHEMA_TEXT_MAX];
+	uint64_t first;
+
+	if (!c->l->interned)
+		return schema__fail(c, -ENOTSUP) == 0;
+	if (!schema__vector(c, c->l->interned + SYMBOL_VEC, size, 1 << 24, &first, &cnt))
+		return false;
+	if (symbol >= cnt)
+		return schema__fail(c, -EBADMSG) == 0;
+	first += (uint64_t)symbol * size + 8;
+	if (!schema__string(c, first, qual, sizeof(qual)) ||
+	    !schema__string(c, first + string_size(c->l), buf, cap))
+		return false;
+	if (strncmp(qual, "alias::", 7) != 0 || strcmp(qual + 7, buf) != 0)
+		return schema__fail(c, -ENOTSUP) == 0;
+	return true;
+}
+
+/* {buckets, bucket count, first node, count, ...}; a node is {next, symbol}. */
+static bool read_set(struct schema_ctx *c, const uint8_t *set, uint32_t symbols[SETS_MAX], uint32_t *cnt)
+{
+	uint64_t words[4], node[2];
+	uint32_t i;
+
+	memcpy(words, set, sizeof(words));
+	*cnt = 0;
+	if (words[3] > SETS_MAX)
+		return schema__fail(c, -ENOTSUP) == 0;
+	for (i = 0; i < words[3]; i++) {
+		if (!schema__read(c, i ? node[0] : words[2], node, sizeof(node)))
+			return false;
+		symbols[(*cnt)++] = (uint32_t)node[1];
+	}
+	return true;
+}
+
+static void put_set(struct schema_ctx *c, const uint32_t *symbols, uint32_t cnt)
+{
+	char text[SCHEMA_TEXT_MAX];
+	uint32_t i;
+
+	for (i = 0; i < cnt; i++) {
+		if (i)
+			schema__put(c, "|");
+		if (symbol_text(c, symbols[i], text, sizeof(text)))
+			schema__put(c, text);
+	}
+}
+
+/* Sets are equal whatever their order. */
+static bool same_set(const uint32_t *a, uint32_t a_cnt, const uint32_t *b, uint32_t b_cnt)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < a_cnt; i++) {
+		for (k = 0; k < b_cnt && b[k] != a[i]; k++)
+			;
+		if (k == b_cnt)
+			return false;
+	}
+	return a_cnt == b_cnt;
+}
+
+static void put_alias(struct schema_ctx *c, const uint8_t *alias, bool even_empty)
+{
+	uint32_t before[SETS_MAX], after[SETS_MAX], before_cnt, after_cnt;
+
+	if (!read_set(c, alias, before, &before_cnt) || (!before_cnt && !even_empty) ||
+	    !read_set(c, alias + SET_SZ, after, &after_cnt))
+		return;
+	schema__put(c, "(");
+	put_set(c, before, before_cnt);
+	if (alias[2 * SET_SZ + 24])
+		schema__put(c, "!");
+	if (!same_set(before, before_cnt, after, after_cnt)) {
+		schema__put(c, " -> ");
+		put_set(c, after, after_cnt);
+	}
+	schema__put(c, ")");
+}
+
+/* ---- arguments ---- */
+
+struct raw_arg {
+	uint64_t addr;
+	uint64_t type;	/* real_type_: "ScalarType" where type_ says "int" */
+	bool has_n, has_default, has_alias, kwarg_only;
+	int32_t n;
+	uint8_t value[16];
+	uint8_t alias[ALIAS_SZ];
+};
+
+static bool read_arg(struct schema_ctx *c, uint64_t addr, struct raw_arg *a)
+{
+	uint8_t bytes[16 + 16 + 8 + 24 + 8 + 8]; /* behind the name */
+	const uint8_t *n = bytes + 32, *def = bytes + 40;
+	bool hf = c->l->has_first;
+	uint64_t alias;
+
+	memset(a, 0, sizeof(*a));
+	a->addr = addr;
+	if (!schema__read(c, addr + string_size(c->l), bytes, sizeof(bytes)))
+		return false;
+	memcpy(&a->type, bytes + 16, sizeof(a->type));
+	a->has_n = n[hf ? 0 : 4];
+	memcpy(&a->n, n + (hf ? 4 : 0), sizeof(a->n));
+	a->has_default = def[hf ? 0 : 16];
+	memcpy(a->value, def + (hf ? 8 : 0), sizeof(a->value));
+	memcpy(&alias, bytes + 64, sizeof(alias));
+	a->kwarg_only = bytes[72];
+	a->has_alias = alias;
+	return !alias || schema__read(c, alias, a->alias, sizeof(a->alias));
+}
+
+/* "Tensor(a)[]": the element's alias, of the first of containedTypes_. */
+static void put_contained_alias(struct schema_ctx *c, const struct raw_arg *a)
+{
+	uint8_t alias[ALIAS_SZ];
+	uint64_t range[2];
+
+	memcpy(range, a->alias + 2 * SET_SZ, sizeof(range));
+	if (!a->has_alias || range[0] == range[1])
+		return;
+	if (range[1] < range[0] || (range[1] - range[0]) % ALIAS_SZ)
+		schema__fail(c, -EBADMSG);
+	else if (schema__read(c, range[0], alias, sizeof(alias)))
+		put_alias(c, alias, true);
+}
+
+/* Strings are quoted for the types str, str? and str[]. */
+static bool quotes(struct schema_ctx *c, uint64_t type)
+{
+	enum type_shape shape = schema__type_shape(c, type);
+
+	if (shape == TYPE_OPTIONAL || shape == TYPE_LIST)
+		type = schema__type_element(c, type);
+	return schema__type_is(c, type, "str");
+}
+
+static void put_arg(struct schema_ctx *c, const struct raw_arg *a)
+{
+	bool opt = schema__type_shape(c, a->type) == TYPE_OPTIONAL;
+	uint64_t type = opt ? schema__type_element(c, a->type) : a->type;
+	char text[SCHEMA_TEXT_MAX];
+
+	if (schema__type_shape(c, type) == TYPE_LIST) {
+		schema__put_type(c, schema__type_element(c, type), 0);
+		put_contained_alias(c, a);
+		snprintf(text, sizeof(text), "%d", a->n);
+		schema__put(c, "[");
+		schema__put(c, a->has_n ? text : "");
+		schema__put(c, "]");
+	} else {
+		schema__put_type(c, type, 0);
+	}
+	if (a->has_alias)
+		put_alias(c, a->alias, false);
+	schema__put(c, opt ? "?" : "");
+	if (!schema__string(c, a->addr, text, sizeof(text)))
+		return;
+	if (*text) {
+		schema__put(c, " ");
+		schema__put(c, text);
+	}
+	if (!a->has_default)
+		return;
+	schema__put(c, "=");
+	if (!opt && schema__type_shape(c, type) == TYPE_LIST &&
+	    schema__type_is(c, schema__type_element(c, type), "int"))
+		schema__put_ints(c, a->value);
+	else
+		schema__put_value(c, a->value, quotes(c, a->type), 0);
+}
+
+static void put_args(struct schema_ctx *c, uint64_t first, uint32_t cnt, bool more)
+{
+	bool kwarg_only = false;
+	struct raw_arg a;
+	uint32_t i;
+
+	for (i = 0; i < cnt && !c->err; i++) {
+		if (!read_arg(c, first + (uint64_t)i * c->l->argument_size, &a))
+			return;
+		if (i)
+			schema__put(c, ", ");
+		if (a.kwarg_only && !kwarg_only) {
+			schema__put(c, "*, ");
+			kwarg_only = true;
+		}
+		put_arg(c, &a);
+	}
+	if (more)
+		schema__put(c, cnt ? ", ..." : "...");
+}
+
+/* One value has no parentheses, unless it begins with one: "-> Tensor", "-> ((int, int))". */
+static void put_returns(struct schema_ctx *c, uint64_t first, uint32_t cnt, bool more)
+{
+	size_t at = c->len;
+	bool paren = cnt + more != 1;
+
+	schema__put(c, paren ? "(" : "");
+	put_args(c, first, cnt, more);
+	schema__put(c, paren ? ")" : "");
+	if (c->err || paren || !cnt || c->buf[at] != '(')
+		return;
+	schema__put(c, ") "); /* the blank makes room */
+	if (c->err)
+		return;
+	memmove(c->buf + at + 1, c->buf + at, c->len - at - 1);
+	c->buf[at] = '(';
+}
+
+/* A schema's text is a line of ASCII; anything else is not what was looked for. */
+static bool is_line(const char *s)
+{
+	for (; *s; s++)
+		if (*s < ' ' || *s > '~')
+			return false;
+	return true;
+}
+
+int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, char *buf, size_t cap)
+{
+	struct schema_ctx c = { .pid = pid, .l = l, .buf = buf, .cap = cap };
+	char name[NAME_CAP], again[NAME_CAP];
+	uint64_t args, returns;
+	uint32_t arg_cnt, return_cnt;
+	uint8_t more[2];
+	int err;
+
+	if (!cap || l->args_off == PTB_OFF_UNKNOWN || !l->argument_size)
+		return -ENOTSUP;
+	buf[0] = 0;
+	err = live_ops__name_at(pid, opdef, l->old_string_abi, name, sizeof(name));
+	if (err)
+		return err;
+	/* without a schema the place is not even initialised */
+	if (live_ops__name_at(pid, opdef + l->schema_off, l->old_string_abi, again, sizeof(again)) ||
+	    strcmp(name, again) != 0)
+		return -ENOENT;
+	if (!schema__vector(&c, opdef + l->args_off, l->argument_size, ARGS_MAX, &args, &arg_cnt) ||
+	    !schema__vector(&c, opdef + l->returns_off, l->argument_size, ARGS_MAX, &returns,
+			    &return_cnt) ||
+	    !schema__read(&c, opdef + l->returns_off + 24u, more, sizeof(more)))
+		return c.err;
+	schema__put(&c, name);
+	schema__put(&c, "(");
+	put_args(&c, args, arg_cnt, more[0]);
+	schema__put(&c, ") -> ");
+	put_returns(&c, returns, return_cnt, more[1]);
+	if (!c.err && !is_line(buf))
+		schema__fail(&c, -EBADMSG);
+	if (c.err)
+		buf[0] = 0;
+	return c.err;
+}

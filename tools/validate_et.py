@@ -26,7 +26,8 @@ THREAD = "[pytorch|profiler|execution_trace|thread]"
 KEYS = ["schema", "pid", "time", "start_ts", "ptbpf", "nodes", "finish_ts", "ptbpf_nodes", "ptbpf_totals"]
 ARRAYS = ["values", "shapes", "types", "strides"]
 ATTRS = [("rf_id", "uint64"), ("fw_parent", "uint64"), ("seq_id", "int64"), ("scope", "uint64"), ("tid", "uint64"),
-         ("fw_tid", "uint64"), ("op_schema", "string"), ("kernel_backend", "string"), ("kernel_file", "string")]
+         ("fw_tid", "uint64"), ("op_schema", "string"), ("kernel_backend", "string"), ("kernel_file", "string"),
+         ("tensor_range", "string")]  # the last not in every torch
 INT64_MAX = 2**63 - 1
 LIST_MAX = 4097
 UNDEFINED = "nullptr (uninitialized)"
@@ -173,7 +174,7 @@ def check_values(node, findings):
 def check_attrs(node, findings, torch):
     """Chakra: every attribute becomes one of the node, numbers as int64; et_replay: by name, int() and str()."""
     raw = node.raw["attrs"]
-    if [(a["name"], a["type"]) for a in raw[:len(ATTRS)]] != ATTRS:
+    if [(a["name"], a["type"]) for a in raw[:len(ATTRS)]] not in ([ATTRS, ATTRS[:-1]] if torch else [ATTRS]):
         findings.add("attrs", f"are {[a['name'] for a in raw]}: {node}")
         return
     for a in raw:

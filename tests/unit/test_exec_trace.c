@@ -197,7 +197,8 @@ static void test_node_text(void)
 		     "{\"name\": \"fw_tid\", \"type\": \"uint64\", \"value\": 0}, "
 		     "{\"name\": \"op_schema\", \"type\": \"string\", \"value\": \"ns::x(str s=\\\"a\\\") -> bool\"}, "
 		     "{\"name\": \"kernel_backend\", \"type\": \"string\", \"value\": \"\"}, "
-		     "{\"name\": \"kernel_file\", \"type\": \"string\", \"value\": \"\"}]},\n"));
+		     "{\"name\": \"kernel_file\", \"type\": \"string\", \"value\": \"\"}, "
+		     "{\"name\": \"tensor_range\", \"type\": \"string\", \"value\": \"\"}]},\n"));
 }
 
 /* A thread's node stands before its first; a slice's parent is a slice or its thread. */

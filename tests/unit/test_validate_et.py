@@ -67,7 +67,7 @@ def attr_type(d): attr(node(d, "mul_"), "rf_id")["type"] = "int64"
 def attr_text(d): attr(node(d, "mul_"), "tid")["value"] = "1"
 def attr_less(d): node(d, "mul_")["attrs"].pop()
 def unknown_note(d): attr(node(d, "wait"), "ptbpf.note")["value"] = "late"
-def unknown_attr(d): node(d, "mul_")["attrs"].append({"name": "tensor_range", "type": "string", "value": "{}"})
+def unknown_attr(d): node(d, "mul_")["attrs"].append({"name": "colour", "type": "string", "value": "{}"})
 
 def ends_before(d): d["finish_ts"] = d["start_ts"] - 1
 def order_of_keys(d): d.update(pid=d.pop("pid"))

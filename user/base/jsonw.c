@@ -294,6 +294,11 @@ void jsonw__raw_n(struct jsonw *w, const char *json, size_t len)
 	put(w, json, len);
 }
 
+void jsonw__more(struct jsonw *w, const char *json, size_t len)
+{
+	put(w, json, len);
+}
+
 void jsonw__newline(struct jsonw *w)
 {
 	put(w, "\n", 1);

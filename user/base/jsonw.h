@@ -54,6 +54,8 @@ void jsonw__double(struct jsonw *w, double v); /* shortest exact form; NaN, inf 
 /* A value that is JSON already (metadata); the caller answers for its validity. */
 void jsonw__raw(struct jsonw *w, const char *json);
 void jsonw__raw_n(struct jsonw *w, const char *json, size_t len);
+/* Goes on with the value that was written last, without a separator: the caller's own JSON. */
+void jsonw__more(struct jsonw *w, const char *json, size_t len);
 void jsonw__newline(struct jsonw *w); /* layout only */
 /* Layout only: the next key or element of the open object or array begins a line. */
 void jsonw__break(struct jsonw *w);

@@ -14,9 +14,11 @@ void arg_list__read(struct arg_list *al, const struct slice_values *sv)
 		al->cnt++;
 }
 
-struct arg_walk arg_walk__begin(const struct arg_list *al)
+void arg_walk__begin(struct arg_walk *aw, const struct arg_list *al)
 {
-	return (struct arg_walk){ .al = al, .rest = al->rest };
+	aw->al = al;
+	aw->at = 0;
+	aw->rest = al->rest;
 }
 
 const struct value *arg_walk__next(struct arg_walk *aw)

@@ -29,7 +29,7 @@ struct arg_walk {
 	struct value tmp;
 };
 
-struct arg_walk arg_walk__begin(const struct arg_list *al);
+void arg_walk__begin(struct arg_walk *aw, const struct arg_list *al);
 const struct value *arg_walk__next(struct arg_walk *aw); /* NULL at the end */
 
 /* What a tensor is to torch's profilers, by the meaning of its keys. */

@@ -21,9 +21,9 @@ struct writer {
 	struct arg_list args;
 	enum shown shown[ARGS_DECODED];
 	uint32_t missing; /* CHROME_ARGS_* */
+	size_t len;
+	char text[2048];
 };
-
-#define put_lit(w, text) jsonw__raw_n(w, text, sizeof(text) - 1)
 
 static bool is_scalar(const struct value *v)
 {
@@ -157,18 +157,41 @@ static enum shown shown_as(struct writer *cw, const struct arg_walk *aw, const s
 	return v == &aw->tmp ? classify(cw, v) : cw->shown[aw->at - 1];
 }
 
+/*
+ * The arrays are put together as text, none of which needs escaping, and go to the writer in one piece:
+ * each call of it would cost more than what most inputs consist of.
+ */
+#define put_lit(cw, lit) \
+	(memcpy((cw)->text + (cw)->len, lit, sizeof(lit) - 1), (cw)->len += sizeof(lit) - 1)
+
+/* Room for `need` bytes, which must not be more than the buffer. */
+static void room(struct writer *cw, size_t need)
+{
+	if (cw->len + need <= sizeof(cw->text))
+		return;
+	jsonw__more(cw->w, cw->text, cw->len);
+	cw->len = 0;
+}
+
+#define ITEM_ROOM (TEXT_SCALAR_MAX + 32) /* the longest scalar or name, quotes, separator */
+
+/* Before each element of an array: nr counts them. */
+static void next_item(struct writer *cw, uint32_t nr, size_t need)
+{
+	room(cw, need);
+	if (nr)
+		put_lit(cw, ", ");
+}
+
 /* ---- Concrete Inputs ---- */
 
-static void put_scalars(struct jsonw *w, const struct value *list)
+static void put_scalars(struct writer *cw, const struct value *list)
 {
 	struct value_iter it = values__begin(&list->elems);
 	struct value v = { 0 };
 	uint32_t i, cnt = list->present < LIST_SHOWN_MAX ? list->present : LIST_SHOWN_MAX;
-	char buf[TEXT_SCALAR_MAX];
-	size_t n;
 
-	jsonw__str_begin(w);
-	jsonw__str_put(w, "[", 1);
+	put_lit(cw, "\"[");
 	for (i = 0; i < cnt; i++) {
 		if (list->kind == PTB_VAL_INTS)
 			v = (struct value){ .kind = PTB_VAL_INT, .i = ((const int64_t *)list->data)[i] };
@@ -178,133 +201,147 @@ static void put_scalars(struct jsonw *w, const struct value *list)
 			v = (struct value){ .kind = PTB_VAL_BOOL, .i = ((const uint8_t *)list->data)[i] };
 		else if (!values__next(&it, &v))
 			break;
-		n = text__scalar(buf, &v);
-		if (i)
-			jsonw__str_put(w, ", ", 2);
-		jsonw__str_put(w, buf, n);
+		next_item(cw, i, ITEM_ROOM);
+		cw->len += text__scalar(cw->text + cw->len, &v);
 	}
-	jsonw__str_put(w, "]", 1);
-	jsonw__str_end(w);
-}
-
-static void put_scalar(struct jsonw *w, const struct value *v)
-{
-	char buf[TEXT_SCALAR_MAX + 2];
-	size_t n;
-
-	buf[0] = '"';
-	n = 1 + text__scalar(buf + 1, v);
-	buf[n++] = '"';
-	jsonw__raw_n(w, buf, n); /* nothing to escape in it */
+	put_lit(cw, "]\"");
 }
 
 static void put_concrete(struct writer *cw)
 {
-	struct arg_walk aw = arg_walk__begin(&cw->args);
 	const struct value *v;
+	struct arg_walk aw;
+	uint32_t nr;
 
-	JSONW_KEY(cw->w, "Concrete Inputs");
-	jsonw__begin_arr(cw->w);
-	while ((v = arg_walk__next(&aw))) {
+	arg_walk__begin(&aw, &cw->args);
+	for (nr = 0; (v = arg_walk__next(&aw)); nr++) {
 		enum shown shown = shown_as(cw, &aw, v);
 
+		next_item(cw, nr, ITEM_ROOM);
+		if (shown == SHOWN_SCALARS) {
+			put_scalars(cw, v);
+			continue;
+		}
+		put_lit(cw, "\"");
 		if (shown == SHOWN_SCALAR)
-			put_scalar(cw->w, v);
-		else if (shown == SHOWN_SCALARS)
-			put_scalars(cw->w, v);
-		else
-			put_lit(cw->w, "\"\"");
+			cw->len += text__scalar(cw->text + cw->len, v);
+		put_lit(cw, "\"");
 	}
-	jsonw__end_arr(cw->w);
 }
 
 /* ---- Input type ---- */
 
+static void put_dtype(struct writer *cw, uint32_t dtype)
+{
+	const char *name = dtype__cxx_name(dtype);
+
+	if (!name)
+		return; /* noted as not known */
+	memcpy(cw->text + cw->len, name, strlen(name));
+	cw->len += strlen(name);
+}
+
 static void put_types(struct writer *cw)
 {
-	struct arg_walk aw = arg_walk__begin(&cw->args);
 	const struct value *v;
-	const char *name;
+	struct arg_walk aw;
+	uint32_t nr;
 
-	JSONW_KEY(cw->w, "Input type");
-	jsonw__begin_arr(cw->w);
-	while ((v = arg_walk__next(&aw))) {
+	arg_walk__begin(&aw, &cw->args);
+	for (nr = 0; (v = arg_walk__next(&aw)); nr++) {
+		next_item(cw, nr, ITEM_ROOM);
+		put_lit(cw, "\"");
 		switch (shown_as(cw, &aw, v)) {
 		case SHOWN_TENSOR:
-			name = dtype__cxx_name(v->dtype);
-			jsonw__str(cw->w, name ? name : "");
+			put_dtype(cw, v->dtype);
 			break;
 		case SHOWN_TENSORS:
-			put_lit(cw->w, "\"TensorList\"");
+			put_lit(cw, "TensorList");
 			break;
 		case SHOWN_SCALAR:
-			put_lit(cw->w, "\"Scalar\"");
+			put_lit(cw, "Scalar");
 			break;
 		case SHOWN_SCALARS:
-			put_lit(cw->w, "\"ScalarList\"");
+			put_lit(cw, "ScalarList");
 			break;
 		default:
-			put_lit(cw->w, "\"\"");
 			break;
 		}
+		put_lit(cw, "\"");
 	}
-	jsonw__end_arr(cw->w);
 }
 
 /* ---- Input Dims, Input Strides ---- */
 
+#define DIMS_ROOM (PTB_DIMS_MAX * (TEXT_I64_MAX + 2) + 16)
+
 static void put_dims(struct writer *cw, const struct value *v, bool strides)
 {
 	const int64_t *dims = strides ? v->strides : v->sizes;
-	char buf[PTB_DIMS_MAX * (TEXT_I64_MAX + 2) + 2];
 	uint32_t ndim = v->ndim < PTB_DIMS_MAX ? v->ndim : PTB_DIMS_MAX;
-	size_t n = 1;
 
 	if (strides && !tensor__is_strided(v, cw->keys))
 		dims = NULL; /* other layouts have numbers there that mean nothing */
-	buf[0] = '[';
+	put_lit(cw, "[");
 	if (dims)
-		n += text__i64s(buf + 1, dims, ndim, ", ");
-	buf[n++] = ']';
-	jsonw__raw_n(cw->w, buf, n);
+		cw->len += text__i64s(cw->text + cw->len, dims, ndim, ", ");
+	put_lit(cw, "]");
 }
 
 static void put_list_dims(struct writer *cw, const struct value *list, bool strides)
 {
 	struct value_iter it = values__begin(&list->elems);
 	struct value v;
+	uint32_t nr;
 
-	if (list->n > LIST_SHOWN_MAX || (cw->opts->no_concrete && !strides)) {
-		put_lit(cw->w, "[]");
-		return;
+	put_lit(cw, "[");
+	if (list->n <= LIST_SHOWN_MAX && !(cw->opts->no_concrete && !strides)) {
+		for (nr = 0; values__next(&it, &v); nr++) {
+			next_item(cw, nr, DIMS_ROOM);
+			put_dims(cw, &v, strides);
+		}
 	}
-	jsonw__begin_arr(cw->w);
-	while (values__next(&it, &v))
-		put_dims(cw, &v, strides);
-	jsonw__end_arr(cw->w);
+	put_lit(cw, "]");
 }
 
 static void put_shapes(struct writer *cw, bool strides)
 {
-	struct arg_walk aw = arg_walk__begin(&cw->args);
 	const struct value *v;
+	struct arg_walk aw;
+	uint32_t nr;
 
-	if (strides)
-		JSONW_KEY(cw->w, "Input Strides");
-	else
-		JSONW_KEY(cw->w, "Input Dims");
-	jsonw__begin_arr(cw->w);
-	while ((v = arg_walk__next(&aw))) {
+	arg_walk__begin(&aw, &cw->args);
+	for (nr = 0; (v = arg_walk__next(&aw)); nr++) {
 		enum shown shown = shown_as(cw, &aw, v);
 
+		next_item(cw, nr, DIMS_ROOM);
 		if (shown == SHOWN_TENSOR)
 			put_dims(cw, v, strides);
 		else if (shown == SHOWN_TENSORS)
 			put_list_dims(cw, v, strides);
 		else
-			put_lit(cw->w, "[]");
+			put_lit(cw, "[]");
 	}
-	jsonw__end_arr(cw->w);
+}
+
+static void put_arrays(struct writer *cw)
+{
+	JSONW_KEY(cw->w, "Concrete Inputs");
+	jsonw__raw_n(cw->w, "[", 1);
+	cw->len = 0;
+	put_concrete(cw);
+	room(cw, ITEM_ROOM);
+	put_lit(cw, "], \"Input type\": [");
+	put_types(cw);
+	room(cw, ITEM_ROOM);
+	put_lit(cw, "], \"Input Strides\": [");
+	put_shapes(cw, true);
+	room(cw, ITEM_ROOM);
+	put_lit(cw, "], \"Input Dims\": [");
+	put_shapes(cw, false);
+	room(cw, ITEM_ROOM);
+	put_lit(cw, "]");
+	jsonw__more(cw->w, cw->text, cw->len);
 }
 
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts)
@@ -323,9 +360,6 @@ uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struc
 		return cw.missing;
 	for (i = 0; i < cw.args.cnt; i++)
 		cw.shown[i] = classify_input(&cw, sl, i);
-	put_concrete(&cw);
-	put_types(&cw);
-	put_shapes(&cw, true);
-	put_shapes(&cw, false);
+	put_arrays(&cw);
 	return cw.missing;
 }

@@ -390,9 +390,10 @@ static void put_top(const struct side *s, const struct value *v, enum part part)
 
 static void put_array(const struct side *s, const struct arg_list *args, bool cut, enum part part)
 {
-	struct arg_walk aw = arg_walk__begin(args);
 	const struct value *v;
+	struct arg_walk aw;
 
+	arg_walk__begin(&aw, args);
 	jsonw__begin_arr(s->w);
 	while ((v = arg_walk__next(&aw)))
 		put_top(s, v, part);

@@ -47,34 +47,45 @@ struct exec_trace {
 
 /* ---- nodes ---- */
 
-#define attr_head(w, name, type) \
-	(jsonw__begin_obj(w), JSONW_KEY(w, "name"), jsonw__raw(w, "\"" name "\""), JSONW_KEY(w, "type"), \
-	 jsonw__raw(w, "\"" type "\""), JSONW_KEY(w, "value"))
-#define attr_u64(w, name, v) (attr_head(w, name, "uint64"), jsonw__u64(w, v), jsonw__end_obj(w))
-#define attr_i64(w, name, v) (attr_head(w, name, "int64"), jsonw__i64(w, v), jsonw__end_obj(w))
-#define attr_str(w, name, v) (attr_head(w, name, "string"), jsonw__str(w, v), jsonw__end_obj(w))
-
 struct node_attrs {
 	uint64_t rf_id, fw_parent, scope, tid, fw_tid;
 	int64_t seq;
 	const char *schema;
 };
 
-/* Of compiled kernels torch knows backend and file from the call's keyword inputs; from outside they
- * cannot be read. */
+#define put_text(p, text) (memcpy(p, text, sizeof(text) - 1), (p) += sizeof(text) - 1)
+#define attr_text(name, type) "{\"name\": \"" name "\", \"type\": \"" type "\", \"value\": "
+#define put_attr(p, name, type, v) \
+	(put_text(p, attr_text(name, type)), (p) += text__i64(p, (int64_t)(v)), put_text(p, "}, "))
+
+/*
+ * Those that every node has, in torch's order, in one piece; open, so that others may follow. Of compiled
+ * kernels torch knows backend and file from the call's keyword inputs; from outside they cannot be read.
+ * The newest torch writes tensor_range also where nobody asked for it.
+ */
 static void put_attrs(struct jsonw *w, const struct node_attrs *a)
 {
-	JSONW_KEY(w, "attrs");
-	jsonw__begin_arr(w);
-	attr_u64(w, "rf_id", a->rf_id);
-	attr_u64(w, "fw_parent", a->fw_parent);
-	attr_i64(w, "seq_id", a->seq);
-	attr_u64(w, "scope", a->scope);
-	attr_u64(w, "tid", a->tid);
-	attr_u64(w, "fw_tid", a->fw_tid);
-	attr_str(w, "op_schema", a->schema);
-	attr_str(w, "kernel_backend", "");
-	attr_str(w, "kernel_file", "");
+	static const char tail[] = "}, " attr_text("kernel_backend", "string") "\"\"}, "
+		attr_text("kernel_file", "string") "\"\"}, " attr_text("tensor_range", "string") "\"\"}";
+	char buf[640], *p = buf;
+
+	put_text(p, "\"attrs\": [");
+	put_attr(p, "rf_id", "uint64", a->rf_id);
+	put_attr(p, "fw_parent", "uint64", a->fw_parent);
+	put_attr(p, "seq_id", "int64", a->seq);
+	put_attr(p, "scope", "uint64", a->scope);
+	put_attr(p, "tid", "uint64", a->tid);
+	put_attr(p, "fw_tid", "uint64", a->fw_tid);
+	put_text(p, attr_text("op_schema", "string"));
+	jsonw__key_lit(w, buf, (size_t)(p - buf));
+	jsonw__str(w, a->schema);
+	jsonw__more(w, tail, sizeof(tail) - 1);
+}
+
+static void end_node(struct jsonw *w)
+{
+	jsonw__more(w, "]", 1);
+	jsonw__end_obj(w);
 }
 
 static void put_head(struct jsonw *w, uint64_t id, const char *name, uint64_t parent)
@@ -102,8 +113,7 @@ static void put_label(struct exec_trace *et, uint64_t id, const char *name, uint
 	JSONW_KEY(&et->w, "outputs");
 	et_values__write(&et->w, &none, &no_keys, &et->ids, &et->missing);
 	put_attrs(&et->w, &attrs);
-	jsonw__end_arr(&et->w);
-	jsonw__end_obj(&et->w);
+	end_node(&et->w);
 	et->nodes++;
 }
 
@@ -163,18 +173,15 @@ static void put_note(struct jsonw *w, const struct slice *sl, uint32_t lacks)
 		if (!(lacks & notes[i].lack) && !(sl->flags & notes[i].flag))
 			continue;
 		if (!open) {
-			attr_head(w, "ptbpf.note", "string");
-			jsonw__str_begin(w);
+			jsonw__raw(w, attr_text("ptbpf.note", "string") "\"");
 		} else {
-			jsonw__str_put(w, ",", 1);
+			jsonw__more(w, ",", 1);
 		}
 		open = true;
-		jsonw__str_put(w, notes[i].text, strlen(notes[i].text));
+		jsonw__more(w, notes[i].text, strlen(notes[i].text));
 	}
-	if (open) {
-		jsonw__str_end(w);
-		jsonw__end_obj(w);
-	}
+	if (open)
+		jsonw__more(w, "\"}", 2);
 }
 
 static bool is_operator(const struct slice *sl)
@@ -228,11 +235,10 @@ static void put_slice(struct exec_trace *et, const struct slice *sl)
 	put_attrs(w, &attrs);
 	/* what torch writes when a collective's own attributes cannot be had */
 	if (!strcmp(sl->name, "record_param_comms"))
-		attr_str(w, "debug", "missing comms info");
+		jsonw__raw(w, attr_text("debug", "string") "\"missing comms info\"}");
 	lacks |= (missing.unknown ? UNKNOWN_VALUES : 0) | (missing.cut ? CUT_VALUES : 0);
 	put_note(w, sl, lacks);
-	jsonw__end_arr(w);
-	jsonw__end_obj(w);
+	end_node(w);
 	et->nodes++;
 	et->no_inputs += !!(lacks & LACKS_INPUTS);
 	et->no_outputs += !!(lacks & LACKS_OUTPUTS);

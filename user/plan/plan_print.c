@@ -119,8 +119,8 @@ static void print_args(const struct torch_plan *p, FILE *out)
 			values += (uint32_t)prog->in_cnt + prog->out_cnt;
 		}
 	}
-	fprintf(out, "arguments: %u schemas, %u programs; %u arguments and results, %u of them doubles that are read at %u sites of their own, %u not readable\n",
-		schemas, p->prog_cnt, values, doubles, late, unplaced);
+	fprintf(out, "if arguments are recorded, %u more: %u schemas, %u programs; %u arguments and results, of them %u doubles at these probes, %u that cannot be read\n",
+		late, schemas, p->prog_cnt, values, doubles, unplaced);
 }
 
 static void print_refusals(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
@@ -143,7 +143,7 @@ static void print_refusals(const struct torch_plan *p, const struct torch_proc *
 
 static void print_summary(const struct torch_plan *p, FILE *out)
 {
-	uint32_t kind, i;
+	uint32_t kind, i, late = 0;
 
 	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point", "refused",
 		"kind");
@@ -160,8 +160,10 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 		fprintf(out, "%9u %9u %9u %9u %9u  %s\n", funcs, role[PTB_ROLE_ENTER],
 			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, kind_text((uint8_t)kind));
 	}
+	for (i = 0; i < p->site_cnt; i++)
+		late += p->sites[i].prog == PTB_PROG_OP_LATE;
 	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
-		p->site_cnt, p->names_a, p->names_b_only, p->names_disagree,
+		p->site_cnt - late, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");
 	print_args(p, out);
 }

@@ -3,6 +3,7 @@
  * export/chrome_args: each kind of value as torch.profiler(record_shapes=True) of the official wheel 2.15.0
  * printed it (2.5.1 prints the same), and what is missing said to be.
  */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -401,6 +402,37 @@ static void test_hostile(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(out, "\"Input type\": [\"float\"]"));
 }
 
+/* Whatever a capture holds, the text is JSON and its arrays have one length. */
+static void test_damaged(void)
+{
+	static const char *const keys[] = { "Concrete Inputs", "Input type", "Input Strides", "Input Dims" };
+	static const int64_t ints[] = { 1, -2, 3 };
+	uint64_t x = 0x9e3779b97f4a7c15ULL;
+	uint32_t round, i, k;
+	cJSON *doc;
+
+	for (round = 0; round < 20000; round++) {
+		put_tensors(PTB_VAL_TENSORS, 3, 3);
+		vw__ints(&words, 3, ints);
+		put_tensors(PTB_VAL_LIST, 1, 1);
+		vw__double(&words, 0.1);
+		vw__list(&words, PTB_VAL_LIST, 2, 2);
+		vw__bool(&words, true);
+		vw__complex(&words, 1, 2);
+		for (i = 0; i < 1 + round % 4; i++) {
+			x = x * 6364136223846793005ULL + 1442695040888963407ULL;
+			((unsigned char *)words.words)[(x >> 33) % (words.cnt * 8)] = (unsigned char)(x >> 24);
+		}
+		write_args(VALUES_PRESENT);
+		doc = cJSON_Parse(out);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
+		for (k = 1; k < 4; k++)
+			CU_ASSERT_EQUAL(cJSON_GetArraySize(cJSON_GetObjectItem(doc, keys[k])),
+					cJSON_GetArraySize(cJSON_GetObjectItem(doc, keys[0])));
+		cJSON_Delete(doc);
+	}
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -418,6 +450,7 @@ int main(void)
 		{ "no concrete inputs", test_no_concrete },
 		{ "many", test_many },
 		{ "hostile", test_hostile },
+		{ "damaged", test_damaged },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -233,6 +233,7 @@ static void test_odd_tensors(void)
 	nested.keys = FAKE_KEY_NESTED;
 	vw__tensor(&words, &nested);
 	expect("[7, 9, 0, 6, 4, \"cpu\"]", "[]", "\"Tensor(float)\"", "[]");
+	CU_ASSERT_EQUAL(missing.unknown, 1); /* its number of elements */
 	vw__undefined(&words, 0x7000);
 	vw__list(&words, PTB_VAL_OPT_TENSORS, 3, 3);
 	vw__none(&words);
@@ -349,6 +350,63 @@ static void test_many(void)
 	cJSON_Delete(side);
 }
 
+static uint64_t rnd(void)
+{
+	static uint64_t x = 0x9e3779b97f4a7c15ULL;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x;
+}
+
+static void put_everything(void)
+{
+	static const int64_t ints[] = { 1, -2, 3 };
+	static const uint8_t bools[] = { 1, 0, 1 };
+	struct vw_tensor t = tensor(0x1000, 0x9000);
+
+	vw__tensor(&words, &t);
+	vw__ints(&words, 3, ints);
+	vw__bools(&words, 3, bools);
+	vw__list(&words, PTB_VAL_TENSORS, 2, 2);
+	vw__tensor(&words, &t);
+	vw__undefined(&words, 0x7000);
+	vw__string(&words, "text \xe4\xb8\xad");
+	vw__list(&words, PTB_VAL_TUPLE, 2, 2);
+	vw__list(&words, PTB_VAL_LIST, 1, 1);
+	vw__double(&words, 0.1);
+	vw__complex(&words, 1, 2);
+	vw__device(&words, 1, 2);
+	vw__opaque(&words, PTB_OPAQUE_Stream);
+	vw__bool(&words, true);
+	vw__none(&words);
+}
+
+/* Whatever a capture holds, the text is JSON and its arrays have one length. */
+static void test_damaged(void)
+{
+	uint32_t round, i, flags;
+	cJSON *side;
+	int n;
+
+	fresh_ids();
+	for (round = 0; round < 20000; round++) {
+		put_everything();
+		for (i = 0; i < 1 + rnd() % 4; i++)
+			((unsigned char *)words.words)[rnd() % (words.cnt * 8)] = (unsigned char)rnd();
+		flags = VALUES_PRESENT | (rnd() & VALUES_CUT);
+		write_flags(flags);
+		side = cJSON_Parse(out);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(side);
+		n = cJSON_GetArraySize(cJSON_GetObjectItem(side, "values"));
+		CU_ASSERT_EQUAL(cJSON_GetArraySize(cJSON_GetObjectItem(side, "shapes")), n);
+		CU_ASSERT_EQUAL(cJSON_GetArraySize(cJSON_GetObjectItem(side, "types")), n);
+		CU_ASSERT_EQUAL(cJSON_GetArraySize(cJSON_GetObjectItem(side, "strides")), n);
+		cJSON_Delete(side);
+	}
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -363,6 +421,7 @@ int main(void)
 		{ "long list", test_long_list },
 		{ "nothing", test_nothing },
 		{ "many", test_many },
+		{ "damaged", test_damaged },
 		CU_TEST_INFO_NULL,
 	};
 	int rc;

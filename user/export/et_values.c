@@ -159,7 +159,9 @@ static void put_tensor(const struct side *s, const struct value *v)
 
 	if ((v->flags & PTB_VAL_F_DIMS_CUT) || v->ndim > PTB_DIMS_MAX)
 		s->missing->cut++;
-	if (!ids || !dtype__cxx_name(v->dtype))
+	/* of a nested tensor the field is not its number of elements */
+	if (!ids || !dtype__cxx_name(v->dtype) ||
+	    (tensor__is_nested(v, s->keys) && !(v->flags & PTB_VAL_F_SYMBOLIC)))
 		s->missing->unknown++;
 	jsonw__begin_arr(s->w);
 	jsonw__u64(s->w, ids ? et_id__object(s->ids, v->impl, ET_TENSOR) : 0);

@@ -291,6 +291,8 @@ ARG_FN void args_begin(struct arg_scratch *s, __u32 pos, bool full)
 	s->list_max = full ? PTB_LIST_FULL_MAX : PTB_LIST_SHAPES_MAX;
 	s->full = full;
 	s->cut = 0;
+	s->near = 0;
+	s->near_state = ARG_NEAR_UNREAD;
 }
 
 ARG_FN void args_frame(struct arg_scratch *s, __u8 elem, __u64 base, __u32 cnt)

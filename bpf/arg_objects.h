@@ -144,7 +144,7 @@ ARG_FN void ivalue_cell(struct arg_scratch *s, const struct ptb_proc_cfg *cfg, _
  * (ATen/core/IListRef.h) */
 ARG_FN void ilist_cell(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u64 addr)
 {
-	if (ARG_READ(s->tmp, 24, addr)) {
+	if (!read_small(s, s->tmp, 24, addr)) {
 		cell_fault(s);
 		return;
 	}
@@ -153,13 +153,13 @@ ARG_FN void ilist_cell(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __
 		cell_list(s, PTB_VAL_TENSORS, ARG_E_TENSOR, s->tmp[0], s->tmp[1]);
 		break;
 	case 1: /* List<Tensor>: a pointer to its ListImpl */
-		if (ARG_READ(s->tmp, 8, s->tmp[0]))
+		if (!read_small(s, s->tmp, 8, s->tmp[0]))
 			cell_fault(s);
 		else
 			list_cell(s, t, PTB_VAL_TENSORS, s->tmp[0]);
 		break;
 	case 2:
-		if (ARG_READ(s->tmp, 16, s->tmp[0]))
+		if (!read_small(s, s->tmp, 16, s->tmp[0]))
 			cell_fault(s);
 		else
 			cell_vector(s, PTB_VAL_TENSORS, ARG_E_REF, s->tmp, 3);

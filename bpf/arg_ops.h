@@ -22,8 +22,8 @@ ARG_FN bool flag_set(const struct arg_scratch *s, __u8 loc)
 enum arg_read { ARG_GOT, ARG_ABSENT, ARG_FAULTED };
 
 /*
- * The value of `size` bytes at *loc[0] + val_off into tmp[0..], if its flag byte at has_off says so: one
- * read over both. At most 8 words.
+ * The value of `size` bytes (at most 32) at *loc[0] + val_off into tmp[0..], if its flag byte at has_off
+ * says so: one read over both.
  */
 ARG_FN enum arg_read op_read(struct arg_scratch *s, const struct ptb_arg_op *op, __u32 size)
 {
@@ -32,19 +32,19 @@ ARG_FN enum arg_read op_read(struct arg_scratch *s, const struct ptb_arg_op *op,
 	const __u8 *mem = (const __u8 *)(s->tmp + 8);
 
 	if (has == PTB_LOC_NONE)
-		return ARG_READ(s->tmp, size, addr + val) ? ARG_FAULTED : ARG_GOT;
+		return read_small(s, s->tmp, size, addr + val) ? ARG_GOT : ARG_FAULTED;
 	lo = has < val ? has : val;
 	len = has < val ? val - has + size : (has + 1 > val + size ? has + 1 - val : size);
-	if (len > 128 || has - lo > 127 || val - lo > 64)
+	if (len > ARG_SMALL_BYTES)
 		return ARG_FAULTED;
 	ARG_PIN(len);
-	if (len > 128 || ARG_READ(s->tmp + 8, len, addr + lo))
+	if (len > ARG_SMALL_BYTES || !read_small(s, s->tmp + 8, len, addr + lo))
 		return ARG_FAULTED;
-	if (!mem[(has - lo) & 127])
+	if (!mem[(has - lo) & (ARG_SMALL_BYTES - 1)])
 		return ARG_ABSENT;
-	val = (val - lo) & 127;
-	for (i = 0; i < 4; i++) /* the compiler unrolls it; more than `size` does no harm */
-		s->tmp[i] = *(const __u64 *)(mem + val + 8 * i);
+	val = (val - lo) & (ARG_SMALL_BYTES - 1);
+	for (i = 0; i < 4; i++) /* more than `size` does no harm */
+		s->tmp[i] = load_word(mem + val + 8 * i);
 	return ARG_GOT;
 }
 
@@ -95,7 +95,7 @@ ARG_FN void op_tensor(struct arg_scratch *s, const struct ptb_arg_op *op)
 {
 	if (!op_value(s, op, 8))
 		return;
-	if (op->flags & PTB_ARG_F_DEREF && ARG_READ(s->tmp, 8, s->tmp[0]))
+	if (op->flags & PTB_ARG_F_DEREF && !read_small(s, s->tmp, 8, s->tmp[0]))
 		cell_fault(s);
 	else
 		cell_tensor(s, s->tmp[0]);
@@ -114,7 +114,7 @@ ARG_FN void op_words(struct arg_scratch *s, const struct ptb_arg_op *op)
 ARG_FN void op_ptr_opt_tensors(struct arg_scratch *s, const struct ptb_arg_op *op,
 			       const struct ptb_tensor_cfg *t)
 {
-	if (ARG_READ(s->tmp, 8, word_of(s, op->loc[0])))
+	if (!read_small(s, s->tmp, 8, word_of(s, op->loc[0])))
 		cell_fault(s);
 	else
 		list_cell(s, t, PTB_VAL_OPT_TENSORS, s->tmp[0]);
@@ -135,12 +135,11 @@ ARG_FN void op_bool_array(struct arg_scratch *s, const struct ptb_arg_op *op)
 
 ARG_FN void op_opaque(struct arg_scratch *s, const struct ptb_arg_op *op)
 {
-	__u8 has = 1;
-
+	s->tmp[0] = 1;
 	if (op->loc[0] != PTB_LOC_NONE && op->has_off != PTB_LOC_NONE &&
-	    ARG_READ(&has, 1, word_of(s, op->loc[0]) + op->has_off))
+	    !read_small(s, s->tmp, 1, word_of(s, op->loc[0]) + op->has_off))
 		cell_fault(s);
-	else if (!has)
+	else if (!(s->tmp[0] & 0xff))
 		cell_none(s);
 	else
 		cell_opaque(s, op->aux);
@@ -168,7 +167,7 @@ ARG_FN void op_slot(struct arg_scratch *s, const struct ptb_arg_op *op)
 
 ARG_FN void op_vector(struct arg_scratch *s, const struct ptb_arg_op *op)
 {
-	if (ARG_READ(s->tmp, 16, word_of(s, op->loc[0]) + op->val_off))
+	if (!read_small(s, s->tmp, 16, word_of(s, op->loc[0]) + op->val_off))
 		cell_fault(s);
 	else
 		cell_vector(s, PTB_VAL_TENSORS, ARG_E_TENSOR, s->tmp, 3);

@@ -104,13 +104,13 @@ ARG_FN const void *impl_field(const struct arg_scratch *s, const struct ptb_tens
 {
 	return (const __u8 *)s->tmp + ((__u32)(off - t->storage_off) & (ARG_IMPL_MAX - 1));
 }
-#define IMPL_WORD(s, t, field) (*(const __u64 *)impl_field(s, t, (t)->field))
+#define IMPL_WORD(s, t, field) load_word(impl_field(s, t, (t)->field))
 
 /*
  * c10/core/impl/SizesAndStrides.h: up to 5 dimensions in line, sizes at +8 and strides at +48; else
  * +8 points to the sizes, the strides behind them. dst has room for PTB_DIMS_MAX of both.
  */
-ARG_FN bool put_dims(const __u64 *inline_dims, __u64 *dst, __u32 ndim)
+ARG_FN bool put_dims(const __u8 *inline_dims, __u64 *dst, __u32 ndim)
 {
 	__u32 i;
 
@@ -118,20 +118,20 @@ ARG_FN bool put_dims(const __u64 *inline_dims, __u64 *dst, __u32 ndim)
 		ARG_PIN(ndim);
 		if (ndim > PTB_DIMS_MAX)
 			return false;
-		return !ARG_READ(dst, 16 * ndim, inline_dims[1]);
+		return !ARG_READ(dst, 16 * ndim, load_word(inline_dims + 8));
 	}
 	for (i = 0; i < 5; i++)
-		dst[i] = inline_dims[1 + i];
+		dst[i] = load_word(inline_dims + 8 + 8 * i);
 	dst += ndim & 7;
 	for (i = 0; i < 5; i++)
-		dst[i] = inline_dims[6 + i];
+		dst[i] = load_word(inline_dims + 48 + 8 * i);
 	return true;
 }
 
 /* The head's fields that are bytes of TensorImpl. */
 ARG_FN void tensor_head(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u32 ndim)
 {
-	__u32 dev = *(const __u32 *)impl_field(s, t, t->device_off);
+	__u32 dev = (__u32)load_word(impl_field(s, t, t->device_off));
 	__u32 has, type, index;
 
 	if (t->device_has_first) {

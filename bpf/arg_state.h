@@ -29,6 +29,8 @@ static __always_inline void count(__u32 id);
 #define ARG_REC_MASK 0x7ff8u /* positions in a record */
 #define ARG_IMPL_MAX 256u    /* of a TensorImpl, what is read at once */
 #define ARG_STEPS_MAX 6144   /* values and ends of lists of one record */
+#define ARG_NEAR_BYTES 1024u /* of the caller's stack, read at once */
+#define ARG_SMALL_BYTES 64u  /* what read_small() reads at most */
 _Static_assert(PTB_ARGS_BYTES_MAX + 1024 < ARG_REC_MASK, "a record with all its text fits");
 
 /* What a frame's elements are. */
@@ -90,6 +92,10 @@ struct arg_scratch {
 	struct arg_cell cell;
 	struct arg_frame frames[PTB_NEST_MAX + 1];
 	__u64 words[PTB_LOC_CNT];
+	__u64 near;	/* stack pointer of the call: window[] may show what is above it; 0: never */
+	__u32 near_state;
+	__u32 pad1;
+	__u64 window[ARG_NEAR_BYTES / 8];
 	__u64 tmp[(ARG_IMPL_MAX + 128) / 8];
 	__u64 ptrs[PTB_LIST_FULL_MAX]; /* elements of the innermost list of tensors */
 	__u8 rec[ARG_REC_MASK + 8 + 8 * PTB_LIST_FULL_MAX + 64];
@@ -104,6 +110,55 @@ struct arg_run {
 ARG_FN void *arg_at(struct arg_scratch *s, __u32 pos)
 {
 	return s->rec + (pos & ARG_REC_MASK);
+}
+
+/* A word at any address in scratch. */
+ARG_FN __u64 load_word(const void *at)
+{
+#ifdef __bpf__
+	return *(const __u64 *)at;
+#else
+	__u64 word;
+
+	__builtin_memcpy(&word, at, sizeof(word));
+	return word;
+#endif
+}
+
+/* ---- reading ---- */
+
+enum { ARG_NEAR_UNREAD, ARG_NEAR_READ, ARG_NEAR_FAULT };
+
+/*
+ * `size` bytes, at most ARG_SMALL_BYTES, at addr into dst, which has room for that many. What callers
+ * pass by reference are mostly their temporaries: a read costs far more than a copy, so the first
+ * such argument brings the whole window, and the others are there already.
+ */
+ARG_FN bool read_small(struct arg_scratch *s, __u64 *dst, __u32 size, __u64 addr)
+{
+	__u64 off = addr - s->near;
+	const __u8 *from;
+	__u32 i;
+
+	if (!s->near || off > ARG_NEAR_BYTES - ARG_SMALL_BYTES || s->near_state == ARG_NEAR_FAULT)
+		return !ARG_READ(dst, size, addr);
+	if (s->near_state == ARG_NEAR_UNREAD) {
+		if (ARG_READ(s->window, ARG_NEAR_BYTES, s->near)) {
+			s->near_state = ARG_NEAR_FAULT; /* the stack ends before */
+			return !ARG_READ(dst, size, addr);
+		}
+		s->near_state = ARG_NEAR_READ;
+	}
+	ARG_PIN(off);
+	if (off > ARG_NEAR_BYTES - ARG_SMALL_BYTES)
+		return false;
+	from = (const __u8 *)s->window + off;
+	for (i = 0; i < 4; i++)
+		dst[i] = load_word(from + 8 * i);
+	if (size > 32)
+		for (i = 4; i < ARG_SMALL_BYTES / 8; i++)
+			dst[i] = load_word(from + 8 * i);
+	return true;
 }
 
 /* ---- cells ---- */

@@ -69,31 +69,86 @@ static __always_inline void words_kept(struct pt_regs *ctx, struct arg_scratch *
 	s->words[first + PTB_REG_R15] = ctx->r15;
 }
 
-/*
- * The thread's state. A block that it never touched: sequence number 0, grad mode on, no keys beside
- * the default ones (c10/core/AutogradState.h, c10/core/impl/LocalDispatchKeySet.h).
- */
-static __always_inline void state_value(struct arg_scratch *s, const struct ptb_proc_cfg *cfg)
+/* Finds the places that are not known yet. A block that is not allocated has none. */
+static __always_inline void tls_find(struct tls_places *p, const struct ptb_proc_cfg *cfg,
+				     __u8 *flags)
 {
 	const struct ptb_tensor_cfg *t = &cfg->tensor;
-	__u64 seq = ~0ull, grad_block = 0, keys[2] = {};
-	__u8 flags = 0, grad = 0xff;
+	__u64 block;
 	struct tls tls;
 
-	tls_open(&tls, &flags);
-	if (cfg->seq_tls_module)
-		seq = tls_seq(cfg, &tls, &flags);
-	if (t->grad_tls_module) {
-		grad_block = tls_block(&tls, t->grad_tls_module, &flags);
-		if (grad_block && bpf_probe_read_user(&grad, 1, (void *)(grad_block + t->grad_tls_off)))
-			flags |= PTB_F_READ_FAULT;
+	tls_open(&tls, flags);
+	if (cfg->seq_tls_module && !p->seq) {
+		block = tls_block(&tls, cfg->seq_tls_module, flags);
+		p->seq = block ? block + cfg->seq_tls_offset : 0;
 	}
-	if (t->keys_tls_module) {
-		__u64 block = t->keys_tls_module == t->grad_tls_module ?
-				      grad_block :
-				      tls_block(&tls, t->keys_tls_module, &flags);
+	if (t->grad_tls_module && !p->grad) {
+		block = tls_block(&tls, t->grad_tls_module, flags);
+		p->grad = block ? block + t->grad_tls_off : 0;
+	}
+	if (t->keys_tls_module && !p->keys) {
+		block = tls_block(&tls, t->keys_tls_module, flags);
+		p->keys = block ? block + t->keys_tls_off : 0;
+	}
+}
 
-		if (block && bpf_probe_read_user(keys, sizeof(keys), (void *)(block + t->keys_tls_off)))
+/* The places of this thread's variables in this process, as far as they are known. */
+static __always_inline void tls_places(struct tls_places *p, const struct ptb_proc_cfg *cfg,
+				       const struct hit *hit, __u8 *flags)
+{
+	struct task_struct *t = bpf_get_current_task_btf();
+
+	if (p->fsbase != t->thread.fsbase || p->exec_id != t->self_exec_id || p->proc != hit->proc) {
+		p->fsbase = t->thread.fsbase;
+		p->exec_id = t->self_exec_id;
+		p->proc = hit->proc;
+		p->seq = p->grad = p->keys = 0;
+	}
+	if ((cfg->seq_tls_module && !p->seq) || (cfg->tensor.grad_tls_module && !p->grad) ||
+	    (cfg->tensor.keys_tls_module && !p->keys))
+		tls_find(p, cfg, flags);
+}
+
+/*
+ * The thread's state. A block that it never touched: sequence number 0, grad mode on, no keys beside
+ * the default ones (c10/core/AutogradState.h, c10/core/impl/LocalDispatchKeySet.h). Grad mode and keys
+ * are both libc10's: near each other, one read has both.
+ */
+static __always_inline void state_value(struct arg_scratch *s, const struct ptb_proc_cfg *cfg,
+					const struct hit *hit, struct call_frames *fs)
+{
+	const struct ptb_tensor_cfg *t = &cfg->tensor;
+	__u64 seq = cfg->seq_tls_module ? 0 : ~0ull, lo, len, grad_at, keys_at, keys[2] = {};
+	__u8 flags = 0, grad = 0xff;
+	struct tls_places *p;
+
+	if (!fs) {
+		args_state(s, true, true, ~0ull, keys);
+		return;
+	}
+	p = &fs->tls;
+	tls_places(p, cfg, hit, &flags);
+	if (p->seq)
+		seq = read_word(p->seq, &flags);
+	grad_at = p->grad;
+	keys_at = p->keys;
+	lo = grad_at < keys_at ? grad_at : keys_at;
+	len = grad_at < keys_at ? keys_at + 16 - lo : grad_at + 8 - lo;
+	if (lo && len <= ARG_IMPL_MAX) {
+		const __u8 *mem = (const __u8 *)s->tmp;
+
+		barrier_var(len);
+		if (len <= ARG_IMPL_MAX && !bpf_probe_read_user(s->tmp, len, (void *)lo)) {
+			grad = mem[(grad_at - lo) & (ARG_IMPL_MAX - 1)];
+			keys[0] = *(const __u64 *)(mem + ((keys_at - lo) & (ARG_IMPL_MAX - 1)));
+			keys[1] = *(const __u64 *)(mem + ((keys_at - lo) & (ARG_IMPL_MAX - 1)) + 8);
+		} else {
+			flags |= PTB_F_READ_FAULT;
+		}
+	} else {
+		if (grad_at && bpf_probe_read_user(&grad, 1, (void *)grad_at))
+			flags |= PTB_F_READ_FAULT;
+		if (keys_at && bpf_probe_read_user(keys, sizeof(keys), (void *)keys_at))
 			flags |= PTB_F_READ_FAULT;
 	}
 	keys[0] ^= t->keys_default_included;
@@ -126,10 +181,13 @@ int op_enter_args(struct pt_regs *ctx)
 	((struct ptb_op_enter *)r.s->rec)->sp = sp;
 	args_begin(r.s, sizeof(struct ptb_op_enter), args_full);
 	if (args_full) {
-		state_value(r.s, r.cfg);
+		struct call_frames *fs = frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+		state_value(r.s, r.cfg, &hit, fs);
 		if (r.prog->out_cnt)
-			frames_push(sp, word_of(r.s, r.prog->result_loc), hit.args, 0);
+			frames_push(fs, sp, word_of(r.s, r.prog->result_loc), hit.args, 0);
 	}
+	r.s->near = sp;
 	args_ops(&r, 0, r.prog->in_cnt);
 	args_emit(&hit, r.s, PTB_REC_OP_ENTER, 0);
 	args_put(r.s);

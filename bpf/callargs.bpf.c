@@ -82,18 +82,21 @@ static __always_inline void emit_boxed_args(struct pt_regs *ctx, const struct hi
 {
 	struct ptb_boxed_enter *rec = (void *)r->s->rec;
 	__u64 in = 0, out = 0, opdef, sp = PT_REGS_SP(ctx);
+	struct call_frames *fs = NULL;
 	__u8 flags = 0;
 
 	opdef = read_word(handle, &flags);
 	rec->sp = sp;
 	rec->opdef = opdef;
 	args_begin(r->s, sizeof(*rec), args_full);
-	if (args_full)
-		state_value(r->s, r->cfg);
+	if (args_full) {
+		fs = frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
+		state_value(r->s, r->cfg, hit, fs);
+	}
 	if (!flags && schema_counts(&r->cfg->tensor, opdef, &in, &out)) {
 		args_stack(r, stack, in, false);
 		if (args_full)
-			frames_push(sp, stack, PTB_FRAME_BOXED, (__u32)out);
+			frames_push(fs, sp, stack, PTB_FRAME_BOXED, (__u32)out);
 	} else {
 		r->s->cut = 1;
 		count(PTB_CNT_ARGS_FAULT);

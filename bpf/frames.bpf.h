@@ -39,13 +39,14 @@ static __always_inline void frames_prune(struct call_frames *fs, __u64 sp)
 	}
 }
 
-static __always_inline void frames_push(__u64 sp, __u64 result, __u32 args, __u32 cnt)
+/* fs may be NULL: the exit will count that */
+static __always_inline void frames_push(struct call_frames *fs, __u64 sp, __u64 result, __u32 args,
+					__u32 cnt)
 {
-	struct call_frames *fs = frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct call_frame *f;
 
 	if (!fs)
-		return; /* its exit will count it */
+		return;
 	frames_prune(fs, sp);
 	fs->top++;
 	if (fs->cnt < PTB_FRAMES_MAX)

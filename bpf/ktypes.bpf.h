@@ -47,6 +47,7 @@ struct task_struct {
 	char comm[16];
 	struct signal_struct *signal;
 	struct thread_struct thread;
+	unsigned int self_exec_id;
 } KTYPE;
 
 #endif /* PTB_KTYPES_BPF_H */

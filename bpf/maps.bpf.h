@@ -129,8 +129,20 @@ struct call_frame {
 };
 #define PTB_FRAME_BOXED ~0u
 
+/*
+ * Where a thread's own variables are; 0: not known yet. A module's block stays where it is as long as
+ * the thread lives in the program image that made it.
+ */
+struct tls_places {
+	__u64 fsbase;
+	__u32 exec_id; /* of the image */
+	__u32 proc;
+	__u64 seq, grad, keys;
+};
+
 /* A ring: the newest PTB_FRAMES_MAX calls. Those of an earlier window are forgotten. */
 struct call_frames {
+	struct tls_places tls;
 	__u32 window;
 	__u32 top; /* number of calls ever put on it, less those taken off */
 	__u32 cnt; /* of these, still here */

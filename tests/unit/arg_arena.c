@@ -70,6 +70,7 @@ void arena__run(enum arena_run what, const struct ptb_proc_cfg *cfg, const struc
 	for (uint32_t i = 0; i < PTB_LOC_CNT; i++)
 		scratch.words[i] = words[i];
 	args_begin(&scratch, FIRST_POS, full);
+	scratch.near = arena.near;
 	switch (what) {
 	case ARENA_INPUTS:
 		args_ops(&r, 0, prog->in_cnt);

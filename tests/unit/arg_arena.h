@@ -26,6 +26,7 @@ struct arena {
 	uint64_t bytes;     /* read so far */
 	uint32_t counters[PTB_CNT_BPF_MAX];
 	bool wild;          /* a read outside the arena was tried: it failed */
+	uint64_t near;      /* the stack pointer of the call, 0: none */
 };
 extern struct arena arena;
 

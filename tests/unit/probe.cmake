@@ -31,3 +31,15 @@ target_compile_options(test_arg_arena PRIVATE -fno-strict-aliasing) # as kernel 
 foreach(name arg_interp arg_objects)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_arg_arena)
 endforeach()
+
+add_executable(bench_args ${CMAKE_CURRENT_SOURCE_DIR}/bench/args_bench.c)
+target_link_libraries(bench_args PRIVATE test_probe_target)
+target_compile_definitions(bench_args PRIVATE TARGET_TENSORS="$<TARGET_FILE:target_tensors>")
+add_dependencies(bench_args target_tensors)
+
+# With clang also -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER.
+add_executable(fuzz_args ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_args.c)
+target_link_libraries(fuzz_args PRIVATE test_arg_arena)
+target_compile_options(fuzz_args PRIVATE -fno-strict-aliasing)
+add_test(NAME fuzz_args COMMAND fuzz_args 3000)
+set_tests_properties(fuzz_args PROPERTIES LABELS fuzz TIMEOUT 300)

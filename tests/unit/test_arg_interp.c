@@ -404,6 +404,52 @@ static void test_tensor_special(void)
 	expect_val(PTB_VAL_UNDEFINED, 0, 0);
 }
 
+/* Arguments on the caller's stack come with one read, and are the same as those that come one by one. */
+static void test_near(void)
+{
+	static struct payload single;
+	uint64_t stack[128 + 8] = {}, impl, sp;
+
+	begin(false);
+	impl = put_impl(&matrix);
+	stack[3] = impl;
+	stack[4] = 1;		  /* optional<Tensor> */
+	stack[6] = 1, stack[8] = 42; /* Scalar */
+	stack[120] = 77;	  /* the last that is near enough */
+	stack[121] = 78;
+	sp = arena__put(stack, sizeof(stack));
+	w[0] = sp + 24;
+	w[1] = sp + 48;
+	w[2] = sp + 120 * 8;
+	w[3] = sp + 121 * 8;
+	w[4] = put_word(79); /* not near */
+	add_op(PTB_ARG_PTR_TENSOR);
+	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_TENSOR, .has_off = 8};
+	add_op(PTB_ARG_PTR_SCALAR)->loc[0] = 1;
+	for (uint8_t i = 2; i < 5; i++)
+		add_op(PTB_ARG_PTR_SYMINT)->loc[0] = i;
+	run(true);
+	expect_tensor(&matrix, impl, true);
+	expect_tensor(&matrix, impl, true);
+	expect_int(42), expect_int(77), expect_int(78), expect_int(79);
+	expect_end();
+	CU_ASSERT_EQUAL(arena.reads, 6 + 4); /* and two for each tensor */
+	single = out;
+	arena.near = sp;
+	arena.reads = 0;
+	run(true);
+	CU_ASSERT_EQUAL(out.cnt, single.cnt);
+	CU_ASSERT(!memcmp(out.words, single.words, 8 * out.cnt));
+	CU_ASSERT_EQUAL(arena.reads, 1 + 2 + 4);
+	/* the stack ends before the window does */
+	arena.reads = 0;
+	arena.fail_at = 0;
+	run(true);
+	CU_ASSERT(!memcmp(out.words, single.words, 8 * out.cnt));
+	CU_ASSERT_EQUAL(arena.reads, 1 + 6 + 4);
+	CU_ASSERT_EQUAL(arena.counters[PTB_CNT_ARGS_FAULT], 0);
+}
+
 /* A layout that does not fit reads no more than its bound, and says what it could not read. */
 static void test_wrong_layout(void)
 {
@@ -515,6 +561,7 @@ int main(void)
 		{"tensors", test_tensor},
 		{"optional tensors and references", test_tensor_optional},
 		{"undefined, symbolic, absurd tensors", test_tensor_special},
+		{"arguments on the caller's stack", test_near},
 		{"wrong layouts", test_wrong_layout},
 		{"lists of tensors", test_tensor_lists},
 		CU_TEST_INFO_NULL,

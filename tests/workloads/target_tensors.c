@@ -186,14 +186,16 @@ SITE_FUNC(site_scope, other_body);
 
 static struct tensor a = {&impl_a}, b = {&impl_b};
 
+/* As a method called from Python: self lives in its object, the others are the caller's temporaries. */
 static void add(long n)
 {
 	struct scalar alpha = {.tag = 1, .value = 7};
+	struct tensor other = b;
 
 	for (long i = 0; i < n; i++) {
 		struct tensor result = {NULL};
 
-		site_add(&result, &a, &b, &alpha);
+		site_add(&result, &a, &other, &alpha);
 	}
 }
 

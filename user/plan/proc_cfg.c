@@ -37,6 +37,7 @@ static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l
 	const struct torch_lib *c10 = &tp->libs[TORCH_LIB_C10];
 
 	*cfg = l->tensor;
+	cfg->node_inputs_from_buffer = l->node_inputs_from_buffer;
 	if (l->undefined_impl && c10->present)
 		cfg->undefined_impl = l->undefined_impl + c10->load_bias;
 	else

@@ -179,6 +179,8 @@ static const char program[] =
 	"  print('T', hex(t._cdata), numbers.index(t.dtype), t.dim(), t.numel(), t.storage_offset(),\n"
 	"    hex(0 if t.device.type == 'meta' else s.data_ptr()), 14 if t.device.type == 'meta' else 0,\n"
 	"    255 if t.device.index is None else t.device.index, raw(C._dispatch_keys(t)), *dims)\n"
+	"objects = [keep[0], keep[7], 'a text of ASCII', -(1 << 40)]\n"
+	"print('P', *map(hex, map(id, [int, float, bool, str, tuple, list, None, torch.Tensor] + objects)))\n"
 	"ready, done = threading.Barrier(5), threading.Event()\n"
 	"out = []\n"
 	"def state():\n"
@@ -277,6 +279,34 @@ static void check_state(pid_t pid, const struct ptb_tensor_cfg *t, char *line, u
 	*off += !grad;
 }
 
+/* The types' addresses; then a tensor, a parameter (a class derived from Tensor), a text and a number. */
+static void check_python(pid_t pid, const struct ptb_python_cfg *py, const struct ptb_tensor_cfg *t, char *line)
+{
+	uint64_t types[] = { py->type_int, py->type_float, py->type_bool, py->type_str, py->type_tuple,
+			     py->type_list, py->none, py->type_tensor };
+	uint64_t tensor, param, text, num, size;
+	char chars[16];
+	uint32_t i;
+
+	for (i = 0; i < 8; i++)
+		CU_ASSERT_EQUAL(types[i], number(&line));
+	tensor = number(&line);
+	param = number(&line);
+	text = number(&line);
+	num = number(&line);
+	CU_ASSERT_EQUAL(get(pid, tensor + 8, 8), py->type_tensor);
+	CU_ASSERT_EQUAL(get(pid, get(pid, tensor + py->variable_off, 8) + t->numel_off, 8), 1);
+	CU_ASSERT_NOT_EQUAL(get(pid, param + 8, 8), py->type_tensor);
+	CU_ASSERT_EQUAL(get(pid, get(pid, param + 8, 8) + py->type_base_off, 8), py->type_tensor);
+	CU_ASSERT_EQUAL(get(pid, get(pid, param + py->variable_off, 8) + t->numel_off, 8), 9);
+	CU_ASSERT_EQUAL(get(pid, text + py->str_state_off, 4) & 0x60, 0x60);
+	CU_ASSERT_EQUAL(remote__read(pid, text + py->ascii_off, chars, sizeof(chars)), 0);
+	CU_ASSERT(!memcmp(chars, "a text of ASCII", sizeof(chars)));
+	size = get(pid, num + py->long_size_off, 8);
+	CU_ASSERT_EQUAL(size, py->long_size_shift ? (2 << 3) + 2 : (uint64_t)-2);
+	CU_ASSERT_EQUAL(get(pid, num + py->long_digits_off, 8), 1ULL << (32 + 10));
+}
+
 static void check_live(const struct torch_env *env, const struct plan_layout *l)
 {
 	struct torch_plan plan = { .layout = *l };
@@ -284,7 +314,7 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 	struct ptb_proc_cfg cfg;
 	struct torch_proc *tp;
 	enum torch_proc_why why;
-	uint32_t tensors = 0, states = 0, off = 0;
+	uint32_t tensors = 0, states = 0, off = 0, python = 0;
 	char *line, *save = NULL;
 
 	CU_ASSERT_FATAL(torch_child__start(env, program, &child));
@@ -296,6 +326,9 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 		if (*line == 'T') {
 			check_tensor(child.pid, &cfg.tensor, line + 1);
 			tensors++;
+		} else if (*line == 'P') {
+			check_python(child.pid, &cfg.python, &cfg.tensor, line + 1);
+			python++;
 		} else if (*line == 'S') {
 			check_state(child.pid, &cfg.tensor, line + 1, &off);
 			states++;
@@ -303,6 +336,7 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 	}
 	printf("\n    %s: %u live tensors and %u threads as torch says; ", env->name, tensors, states);
 	CU_ASSERT_EQUAL(tensors, 12);
+	CU_ASSERT_EQUAL(python, 1);
 	CU_ASSERT_EQUAL(states, 4);
 	CU_ASSERT_EQUAL(off, 2);
 	torch_proc__free(tp);

@@ -77,7 +77,7 @@ static uint64_t tag_word(void *arg, uint32_t obj, uint64_t off, uint32_t size)
 	return off == 8 && size == 4 ? t->tag : 0;
 }
 
-static bool takes_name(void *arg, struct leaf_run *r, const char *callee)
+static enum leaf_call takes_name(void *arg, struct leaf_run *r, const char *callee)
 {
 	static const uint8_t args[] = { REG_RSI, REG_RDX, REG_RDI, REG_RCX };
 	struct tag_run *t = arg;
@@ -89,10 +89,10 @@ static bool takes_name(void *arg, struct leaf_run *r, const char *callee)
 		text = leaf_run__text(r, args[i], TAG_NAME_MAX);
 		if (text && is_word(text)) {
 			t->name = text;
-			return true;
+			return CALL_STOP;
 		}
 	}
-	return false;
+	return CALL_FOLLOW;
 }
 
 /* Runs one copy with every tag. by_value: the tag itself is the second argument (gcc's .isra). */
@@ -269,7 +269,7 @@ static uint64_t scalar_word(void *arg, uint32_t obj, uint64_t off, uint32_t size
 	return !off && size == 4 ? s->tag : 0;
 }
 
-static bool takes_log(void *arg, struct leaf_run *r, const char *callee)
+static enum leaf_call takes_log(void *arg, struct leaf_run *r, const char *callee)
 {
 	struct scalar_run *s = arg;
 
@@ -278,8 +278,8 @@ static bool takes_log(void *arg, struct leaf_run *r, const char *callee)
 	else if (!strcmp(callee, "log") || !strncmp(callee, "log@", 4))
 		s->class = r->int_to_double ? SCALAR_INT : SCALAR_DOUBLE;
 	else
-		return false;
-	return true;
+		return CALL_FOLLOW;
+	return CALL_STOP;
 }
 
 static enum scalar_class log_class(struct leaf_run *r, uint64_t func, uint32_t tag)

@@ -29,6 +29,7 @@ void layout__init(struct plan_layout *l)
 	memset(l, 0, sizeof(*l));
 	l->node_seq_off = l->node_thread_off = PTB_OFF_UNKNOWN;
 	l->pynode_obj_off = l->script_name_off = l->string_ivalue_off = PTB_OFF_UNKNOWN;
+	l->variable_off = PTB_OFF_UNKNOWN;
 	tensor_layout__init(l);
 }
 

@@ -155,6 +155,7 @@ static enum leaf_end do_call(struct leaf_run *r, uint64_t slot, uint64_t target,
 {
 	const char *name = elf_file__plt_name(r->lc->ef, slot ? slot : target);
 	uint64_t local = name ? lib_code__function(r->lc, name) : target;
+	enum leaf_call what = CALL_FOLLOW;
 
 	*stop = true;
 	if (name && !strcmp(name, "__tls_get_addr")) {
@@ -162,13 +163,17 @@ static enum leaf_end do_call(struct leaf_run *r, uint64_t slot, uint64_t target,
 		*stop = !tls_call(r);
 		return LEAF_LOST;
 	}
-	if (r->on_call && r->on_call(r->arg, r, name ? name : ""))
+	if (r->on_call)
+		what = r->on_call(r->arg, r, name ? name : "");
+	if (what == CALL_STOP)
 		return LEAF_STOPPED;
 	if (lib_code__callee(r->lc, target) & CALLEE_NORETURN)
 		return LEAF_NORETURN;
 	*stop = false;
-	if (!local || r->depth >= LEAF_DEPTH) {
+	if (what == CALL_ZERO || !local || r->depth >= LEAF_DEPTH) {
 		skip_call(r);
+		if (what == CALL_ZERO)
+			r->reg[REG_RAX] = r->unknown[REG_RAX] = 0;
 		r->at = back;
 		return LEAF_RETURNED;
 	}
@@ -265,7 +270,7 @@ static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const 
 			const char *name = elf_file__plt_name(r->lc->ef, name_at);
 			uint64_t local = lib_code__function(r->lc, name);
 
-			if (r->on_call && r->on_call(r->arg, r, name))
+			if (r->on_call && r->on_call(r->arg, r, name) == CALL_STOP)
 				return LEAF_STOPPED;
 			if (!local || !leaf_run__push(r, to, true))
 				return LEAF_LOST;

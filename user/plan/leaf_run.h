@@ -20,6 +20,12 @@ enum leaf_end {
 	LEAF_LOST,     /* an instruction, address or condition that is not known */
 };
 
+enum leaf_call {
+	CALL_FOLLOW, /* or, where it leads out of the file, an unknown result */
+	CALL_ZERO,   /* it returns 0, and is not looked at */
+	CALL_STOP,
+};
+
 /* Objects: addresses that a function may be given; far from everything a file has. */
 #define LEAF_OBJ_SIZE 0x100000000ULL
 #define LEAF_OBJ(i)   (0x7f0000000000ULL + (uint64_t)(i)*LEAF_OBJ_SIZE)
@@ -41,9 +47,8 @@ struct leaf_run {
 	struct insn_decoder *dec;
 	/* Contents of an object at off; NULL: all zero. */
 	uint64_t (*mem)(void *arg, uint32_t obj, uint64_t off, uint32_t size);
-	/* Called before each call; name: of an imported or exported function, "" if it has none. True
-	 * stops the run. */
-	bool (*on_call)(void *arg, struct leaf_run *r, const char *name);
+	/* Called before each call; name: of an imported or exported function, "" if it has none. */
+	enum leaf_call (*on_call)(void *arg, struct leaf_run *r, const char *name);
 	void *arg;
 	bool guards_made; /* bytes that the file does not have read as 1: guards of static objects */
 	uint64_t reg[REG_CNT]; /* set the arguments, read the result */

@@ -34,6 +34,8 @@ static const struct topic_row {
 	{ "_Z17THPFunction_applyP7_object", TOPIC_PYFUNC, STT_FUNC },
 	{ "_ZL17THPFunction_applyP7_object", TOPIC_PYFUNC, STT_FUNC },
 	{ "_ZN12_GLOBAL__N_117THPFunction_applyEP7_object", TOPIC_PYFUNC, STT_FUNC },
+	{ "_Z21THPVariable_get_cdataP11THPVariablePv", TOPIC_CDATA, STT_FUNC },
+	{ "_ZL21THPVariable_get_cdataP11THPVariablePv", TOPIC_CDATA, STT_FUNC },
 	{ "_ZTVN5torch8autograd", TOPIC_VTABLE, STT_OBJECT },
 	{ "_ZTVN5torch11distributed8autograd", TOPIC_VTABLE, STT_OBJECT },
 	{ "_ZZN3c1010Dispatcher9singletonEvE1s", TOPIC_SINGLETON, STT_OBJECT },

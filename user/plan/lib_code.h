@@ -52,6 +52,7 @@ enum sym_topic {
 	TOPIC_NODE_OWNER,    /* a function with a pointer to Node among its parameters */
 	TOPIC_VTABLE,	     /* vtables of torch::autograd */
 	TOPIC_SINGLETON,     /* c10::Dispatcher::singleton()::s */
+	TOPIC_CDATA,	     /* THPVariable_get_cdata: the attribute _cdata of torch.Tensor */
 	TOPIC_CNT
 };
 

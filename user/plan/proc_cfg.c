@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "target/python_proc.h"
 
 /* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the library. */
 static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint64_t got,
@@ -131,4 +132,10 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 		cfg->seq_tls_offset = 0;
 	fill_tensor(tp, l, &cfg->tensor);
 	fill_from_ops(tp, l, cfg);
+	if (tp->libs[TORCH_LIB_PYTHON].present)
+		python_proc__fill(tp,
+				  l->variable_class ? l->variable_class +
+							      tp->libs[TORCH_LIB_PYTHON].load_bias :
+						      0,
+				  l->variable_off, &cfg->python);
 }

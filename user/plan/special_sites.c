@@ -131,5 +131,7 @@ int special_sites__add(struct plan_build *b)
 		err = callback_sites__add(b);
 	if (!err)
 		err = seq_sites__add(b);
+	if (!err)
+		err = pyargs_sites__add(b);
 	return err ? err : scope_callers__add(b);
 }

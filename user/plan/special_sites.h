@@ -19,6 +19,9 @@ int callback_sites__add(struct plan_build *b);
 /* scope_callers.c: literal names of the RECORD_FUNCTION macros in torch's own code. */
 int scope_callers__add(struct plan_build *b);
 
+/* pyargs_sites.c: scopes whose name and arguments are Python objects. */
+int pyargs_sites__add(struct plan_build *b);
+
 /* script_sites.c: TorchScript functions. Needs the layout's string ABI. */
 int script_sites__add(struct plan_build *b);
 

@@ -267,13 +267,19 @@ static bool on_object(const struct elf_sym *sym, void *arg)
 	return false;
 }
 
+uint64_t tensor_layout__object(const struct plan_build *b, const char *name)
+{
+	struct find_object f = { .name = name };
+
+	elf_file__for_each_sym(b->lc->ef, on_object, &f);
+	return f.addr;
+}
+
 static void learn_c10(struct plan_build *b, struct leaf_run *r)
 {
-	struct find_object undefined = { .name = "_ZN3c1019UndefinedTensorImpl10_singletonE" };
 	struct plan_layout *l = &b->plan->layout;
 
-	elf_file__for_each_sym(b->lc->ef, on_object, &undefined);
-	l->undefined_impl = undefined.addr;
+	l->undefined_impl = tensor_layout__object(b, "_ZN3c1019UndefinedTensorImpl10_singletonE");
 	learn_members(r, l);
 	dispatch_keys__learn(r, l);
 	local_state__learn(r, l);
@@ -282,14 +288,14 @@ static void learn_c10(struct plan_build *b, struct leaf_run *r)
 
 /* ---- interned strings ---- */
 
-static bool takes_strings(void *arg, struct leaf_run *r, const char *callee)
+static enum leaf_call takes_strings(void *arg, struct leaf_run *r, const char *callee)
 {
 	uint64_t *addr = arg;
 
 	if (strcmp(callee, "_ZN3c1015InternedStrings6stringENS_6SymbolE") != 0)
-		return false;
+		return CALL_FOLLOW;
 	*addr = r->unknown[REG_RDI] ? 0 : r->reg[REG_RDI];
-	return true;
+	return CALL_STOP;
 }
 
 /* Symbol::toUnqualString() asks the static object of c10::globalStrings() (interned_strings.cpp). */
@@ -325,6 +331,7 @@ int tensor_layout__learn(struct plan_build *b)
 		learn_strings(r, &b->plan->layout);
 		err = ivalue_tags__learn(b, r);
 	}
+	python_layout__learn(b, r);
 	/* libc10, or the one file of a static build */
 	if (lib_code__function(b->lc, "_ZN3c108GradMode10is_enabledEv"))
 		learn_c10(b, r);

@@ -34,6 +34,10 @@ void local_state__learn(struct leaf_run *r, struct plan_layout *l);
 /* ivalue_tags.c: tags of IValue (libtorch_cpu) and of Scalar (libc10). */
 int ivalue_tags__learn(struct plan_build *b, struct leaf_run *r);
 void scalar_tags__learn(struct leaf_run *r, struct plan_layout *l);
+/* python_layout.c: torch.Tensor as a Python object (libtorch_python). */
+void python_layout__learn(struct plan_build *b, struct leaf_run *r);
+/* Address of a data symbol of b->lc, 0. */
+uint64_t tensor_layout__object(const struct plan_build *b, const char *name);
 /* The text that a register points to, NULL. */
 const char *leaf_run__text(const struct leaf_run *r, uint8_t reg, uint64_t max);
 

@@ -384,3 +384,76 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32
 	free(bad);
 	return err;
 }
+
+/* ---- the interpreter ---- */
+
+struct symbol_query {
+	const char *const *names;
+	uint32_t cnt, found;
+	uint64_t load_bias;
+	uint64_t *addrs;
+};
+
+static bool match_sym(const struct elf_sym *sym, void *arg)
+{
+	struct symbol_query *q = arg;
+	uint32_t i;
+
+	for (i = 0; i < q->cnt && sym->defined && sym->addr; i++) {
+		if (q->addrs[i] || strcmp(q->names[i], sym->name) != 0)
+			continue;
+		q->addrs[i] = sym->addr + q->load_bias;
+		q->found++;
+	}
+	return q->found < q->cnt;
+}
+
+/* Do these mapped file's exports answer the query? */
+static int ask(const struct torch_proc *tp, const struct proc_maps *maps, const struct proc_map *map,
+	       struct symbol_query *q)
+{
+	struct torch_lib lib = { 0 };
+	struct role_score unused = { 0 };
+	struct elf_file *ef;
+	int err = examine(tp, maps, map, SCAN_EXPORTED, &lib, &unused);
+
+	if (err)
+		return err;
+	err = elf_file__open(lib.access_path, &ef);
+	if (!err) {
+		memset(q->addrs, 0, q->cnt * sizeof(*q->addrs));
+		q->found = 0;
+		q->load_bias = lib.load_bias;
+		elf_symtab__walk(&ef->dynsym, match_sym, q);
+		elf_file__close(ef);
+		err = q->found == q->cnt ? 0 : -ENOENT;
+	}
+	torch_lib__clear(&lib);
+	return err;
+}
+
+/* The executable first: what it exports is what everybody else is bound to. */
+int torch_libs__interpreter(const struct torch_proc *tp, const char *const *names, uint32_t cnt,
+			    uint64_t *addrs)
+{
+	struct symbol_query q = { .names = names, .cnt = cnt, .addrs = addrs };
+	struct proc_maps maps;
+	uint32_t i, pass;
+	int err = proc_maps__read(tp->pid, &maps);
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	for (pass = 0; pass < 2 && err && err != -ENOMEM; pass++)
+		for (i = 0; i < maps.cnt && err && err != -ENOMEM; i++) {
+			const struct proc_map *map = &maps.items[i];
+
+			if (seen_before(&maps, i) ||
+			    !(pass ? map->exec && strstr(proc_map__base(map), "libpython") :
+				     is_exe(tp, map)))
+				continue;
+			err = ask(tp, &maps, map, &q);
+		}
+	proc_maps__free(&maps);
+	return err == -ENOEXEC ? -ENOENT : err;
+}

@@ -16,4 +16,11 @@ bool torch_libs__may_be(const struct proc_map *map);
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt);
 void torch_lib__clear(struct torch_lib *lib);
 
+/*
+ * Runtime addresses of data or functions that the Python interpreter exports: the executable's own, or
+ * libpython's. 0; -ENOENT: no file has them all; another negative errno.
+ */
+int torch_libs__interpreter(const struct torch_proc *tp, const char *const *names, uint32_t cnt,
+			    uint64_t *addrs);
+
 #endif /* TARGET_TORCH_LIBS_H */

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Each offset is read off an object whose content is known (CPython Include/cpython/longintrepr.h,
+ * unicodeobject.h, object.h):
+ *
+ * ob_type     at 8, as bool's type is `type`; elsewhere (free-threaded builds) nothing is read.
+ * tp_base     bool is derived from int: the word of PyBool_Type that points to PyLong_Type.
+ * int         True is the number 1: {header, 1, digit 1} up to 3.11, {header, 1 << 3, digit 1} from 3.12.
+ * str         a class has its name twice, as tp_name for C and as a str: torch.Tensor's.
+ */
+#define LOG_DOMAIN "python"
+#include "target/python_proc.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "target/torch_libs.h"
+
+#define TYPE_SZ	     416  /* PyTypeObject, and more in debug builds */
+#define HEAP_TYPE_SZ 1200 /* PyHeapTypeObject: ht_name is behind the slots */
+#define TP_NAME_OFF  24
+#define STR_LEN_OFF  16
+#define STR_STATE_OFF 32
+#define STR_BITS     0x60u /* compact and ascii */
+#define STR_KIND     0x04u /* of kind:3 at bit 2: one byte per character */
+#define STR_KIND_MASK 0x1cu
+
+enum { SYM_INT, SYM_FLOAT, SYM_BOOL, SYM_STR, SYM_TUPLE, SYM_LIST, SYM_NONE, SYM_TYPE, SYM_TRUE, SYM_CNT };
+
+static const char *const names[SYM_CNT] = {
+	"PyLong_Type", "PyFloat_Type",	"PyBool_Type", "PyUnicode_Type", "PyTuple_Type",
+	"PyList_Type", "_Py_NoneStruct", "PyType_Type", "_Py_TrueStruct",
+};
+
+static uint64_t word_at(pid_t pid, uint64_t addr)
+{
+	uint64_t v;
+
+	return remote__read(pid, addr, &v, sizeof(v)) ? 0 : v;
+}
+
+static bool find_base(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *py)
+{
+	uint64_t words[TYPE_SZ / 8];
+	uint16_t i, at = 0;
+
+	if (remote__read(pid, syms[SYM_BOOL], words, sizeof(words)) || words[1] != syms[SYM_TYPE])
+		return false;
+	for (i = 2; i < TYPE_SZ / 8; i++)
+		if (words[i] == syms[SYM_INT]) {
+			if (at)
+				return false;
+			at = (uint16_t)(8 * i);
+		}
+	py->type_base_off = at;
+	return at;
+}
+
+static bool find_int(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *py)
+{
+	uint64_t words[4];
+
+	if (remote__read(pid, syms[SYM_TRUE], words, sizeof(words)) || words[1] != syms[SYM_BOOL] ||
+	    (words[2] != 1 && words[2] != 1 << 3) || (uint32_t)words[3] != 1)
+		return false;
+	py->long_size_off = 16;
+	py->long_digits_off = 24;
+	py->long_size_shift = words[2] == 1 ? 0 : 3;
+	return true;
+}
+
+/* Is this object the str `text`? Then its layout is known. */
+static bool is_str(pid_t pid, uint64_t obj, const uint64_t *syms, const char *text,
+		   struct ptb_python_cfg *py)
+{
+	static const uint16_t offs[] = { 40, 48 };
+	size_t len = strlen(text) + 1;
+	uint64_t words[5];
+	char copy[64];
+	uint32_t i;
+
+	if (obj & 7 || obj < 4096 || len > sizeof(copy) || remote__read(pid, obj, words, sizeof(words)) ||
+	    words[1] != syms[SYM_STR] || words[STR_LEN_OFF / 8] != len - 1 ||
+	    (words[STR_STATE_OFF / 8] & (STR_BITS | STR_KIND_MASK)) != (STR_BITS | STR_KIND))
+		return false;
+	for (i = 0; i < 2; i++) {
+		if (remote__read(pid, obj + offs[i], copy, len) || memcmp(copy, text, len) != 0)
+			continue;
+		py->ascii_off = offs[i];
+		py->str_state_off = STR_STATE_OFF;
+		return true;
+	}
+	return false;
+}
+
+static bool find_str(pid_t pid, uint64_t type, const uint64_t *syms, struct ptb_python_cfg *py)
+{
+	char name[64];
+	uint32_t off;
+
+	if (remote__read_cstr(pid, word_at(pid, type + TP_NAME_OFF), name, sizeof(name)) || !*name)
+		return false;
+	for (off = py->type_base_off; off < HEAP_TYPE_SZ; off += 8)
+		if (is_str(pid, word_at(pid, type + off), syms, name, py))
+			return true;
+	return false;
+}
+
+/* torch.Tensor is a class of Python, whose type is a type in turn. */
+static void find_tensor(pid_t pid, uint64_t variable_class, uint16_t variable_off, const uint64_t *syms,
+			struct ptb_python_cfg *py)
+{
+	uint64_t type = variable_class ? word_at(pid, variable_class) : 0;
+
+	if (!type || word_at(pid, word_at(pid, type + 8) + 8) != syms[SYM_TYPE])
+		return; /* not imported yet */
+	if (find_str(pid, type, syms, py))
+		py->type_str = syms[SYM_STR];
+	if (variable_off != PTB_OFF_UNKNOWN) {
+		py->type_tensor = type;
+		py->variable_off = variable_off;
+	}
+}
+
+int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint16_t variable_off,
+		      struct ptb_python_cfg *py)
+{
+	uint64_t syms[SYM_CNT];
+	int err;
+
+	memset(py, 0, sizeof(*py));
+	err = torch_libs__interpreter(tp, names, SYM_CNT, syms);
+	if (!err && !(find_base(tp->pid, syms, py) && find_int(tp->pid, syms, py)))
+		err = -ENOTSUP;
+	if (err) {
+		pr_debug("process %d: its Python objects are not read: %s", tp->pid, errstr(err));
+		memset(py, 0, sizeof(*py));
+		return err;
+	}
+	py->type_int = syms[SYM_INT];
+	py->type_float = syms[SYM_FLOAT];
+	py->type_bool = syms[SYM_BOOL];
+	py->type_tuple = syms[SYM_TUPLE];
+	py->type_list = syms[SYM_LIST];
+	py->none = syms[SYM_NONE];
+	find_tensor(tp->pid, variable_class, variable_off, syms, py);
+	return 0;
+}

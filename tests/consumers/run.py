@@ -5,8 +5,8 @@
   run.py             attaches $PTBPF to a training loop of $PTBPF_PYTHON and takes what it writes
   run.py TRACE...    these traces, *.json or *.json.gz
 
-HolisticTraceAnalysis (every parser back-end, call graph, steps) and the TensorBoard plugin of PyTorch
-(operator tree, operator view, steps); tools/validate_trace.py with its schemas before them, the Perfetto
+HolisticTraceAnalysis (every parser back-end, call graph, steps, correlation with the Execution Trace beside the
+trace) and the TensorBoard plugin of PyTorch (operator tree, operator view also by input shapes, steps); tools/validate_trace.py with its schemas before them, the Perfetto
 UI in a headless Chromium (tools/view_trace.py) after them. They live in
 $PTBPF_ENV_DIR/consumers (default /var/tmp/ptbpf-envs/consumers), which is made where it is missing, and
 where the script runs itself. Prints PASS, FAIL or SKIP lines.
@@ -46,6 +46,9 @@ class Expected:
         self.threads = len({(e["pid"], e["tid"]) for e in slices})
         self.steps = sorted(int(e["name"].split("#")[1]) for e in slices if e["name"].startswith("ProfilerStep#"))
         self.rank = doc.get("distributedInfo", {}).get("rank", 0)
+        self.slices = slices
+        self.et = next((path[:-len(end)] + ".et.json" for end in (".pt.trace.json", ".pt.trace.json.gz")
+                        if path.endswith(end) and os.path.exists(path[:-len(end)] + ".et.json")), None)
 
 
 class Errors(logging.Handler):
@@ -109,6 +112,44 @@ def check_hta_analysis(path, want):
     return f"call graph of {len(nodes)} nodes on {want.threads} threads, {len(want.steps)} steps"
 
 
+class EtNode:
+    """What HTA asks of a node; it reads Execution Traces with a package that is in no registry (et_replay)."""
+
+    def __init__(self, raw):
+        attrs = {a["name"]: a["value"] for a in raw["attrs"]}
+        self.name, self.rf_id, self.op_schema = raw["name"], attrs["rf_id"], attrs["op_schema"]
+        self.input_shapes, self.input_types = raw["inputs"]["shapes"], raw["inputs"]["types"]
+        self.output_shapes, self.output_types = raw["outputs"]["shapes"], raw["outputs"]["types"]
+
+
+class EtFile:
+    def __init__(self, path):
+        with open(path, encoding="utf-8") as f:
+            self.nodes = {raw["id"]: EtNode(raw) for raw in json.load(f)["nodes"]}
+
+
+def check_hta_correlation(path, want):
+    """Every slice finds its node by its id, and the node's columns are the slice's."""
+    if not want.et:
+        return "no Execution Trace beside it"
+    from hta.common.execution_trace import add_et_column, correlate_execution_trace
+    from hta.common.trace import Trace
+    trace = Trace(trace_files={want.rank: path}, trace_dir=os.path.dirname(path))
+    trace.load_traces(include_last_profiler_step=True, use_multiprocessing=False)
+    et = EtFile(want.et)
+    correlate_execution_trace(trace, want.rank, et)
+    df, names = trace.get_trace(want.rank), trace.symbol_table.get_sym_table()
+    for column in ("et_node_name", "op_schema", "input_shapes"):
+        add_et_column(df, et, column)
+    rows = df[df["cat"].map(lambda i: names[i]).isin(("cpu_op", "user_annotation"))]
+    same("slices without a node", int(rows["et_node"].isna().sum()), 0)
+    same("slices whose node has another name", [(names[i], n) for i, n in zip(rows["name"], rows["et_node_name"]) if names[i] != n], [])
+    schemas = sum(bool(s) for s in rows["op_schema"])
+    if not schemas:
+        raise AssertionError("no operator has a schema")
+    return f"{len(rows)} slices of {len(et.nodes)} nodes, {schemas} with a schema"
+
+
 def tree_names(root):
     out, todo = collections.Counter(), list(root.children)
     while todo:
@@ -167,7 +208,16 @@ def check_tensorboard(path, want):
     if not table or run.views is None:
         raise AssertionError("an empty operator view")
     calls = sum(row["calls"] for row in table)
-    return f"operator tree of {sum(names.values())} nodes, operator view of {len(table)} rows and {calls} calls"
+    by_shape = run.operation_table_by_name_input["data"]
+    same("calls by input shapes", sum(row["calls"] for row in by_shape), calls)
+    if want.et:
+        texts = {(e["name"], str(e["args"]["Input Dims"])) for e in want.slices if "Input Dims" in e["args"]}
+        odd = [(row["name"], row["input_shape"]) for row in by_shape if row["input_shape"] not in ("", "[]")
+               and (row["name"], row["input_shape"]) not in texts]
+        same("rows whose input shapes no slice has", odd[:5], [])
+        same("rows with input shapes", any(row["input_shape"] not in ("", "[]") for row in by_shape), True)
+    return (f"operator tree of {sum(names.values())} nodes, operator view of {len(table)} rows ({len(by_shape)} by input shapes) "
+            f"and {calls} calls")
 
 
 def check_rules(path, want):
@@ -181,6 +231,7 @@ def check_rules(path, want):
 
 
 CHECKS = {"validator": check_rules, "hta_parsers": check_hta_parsers, "hta_analysis": check_hta_analysis,
+          "hta_correlation": check_hta_correlation,
           "tensorboard": check_tensorboard}
 
 
@@ -228,7 +279,7 @@ def make_traces(folder):
         if loop.stdout.readline() != "warm\n":
             sys.exit("FAIL consumers.loop: the training loop did not start")
         run_ptbpf(ptbpf, "attach", "--pid", str(loop.pid), "-d", "500ms", "-o", capture, "--trace", traces[0],
-                  "--no-table", "-q")
+                  "--et", os.path.join(folder, "live.et.json"), "--no-table", "-q")
         if loop.poll() is not None:
             sys.exit(f"FAIL consumers.loop: the training loop ended with {loop.returncode}")
     finally:

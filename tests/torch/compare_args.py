@@ -85,8 +85,8 @@ class ArgsVerdict:
         for k in ("compared", "equal", "known"):
             getattr(self, k).update(getattr(other, k))
 
-    def count(self, kind, equal=1, total=1):
-        self.compared[kind] += total
+    def count(self, kind, equal):
+        self.compared[kind] += equal
         self.equal[kind] += equal
 
     def value(self, rows, site, ctx, same):
@@ -132,7 +132,8 @@ def as_list(value):
 
 def compare_key(v, key, want_node, got_node, ctx):
     want, got = want_node.args.get(key), got_node.args.get(key)
-    if want is None and got is None:
+    if want == got:
+        v.count(key, len(as_list(want)))
         return
     a, b = as_list(want), as_list(got)
     if want is None or got is None or len(a) != len(b):

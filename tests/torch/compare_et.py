@@ -84,6 +84,9 @@ class EtComparison:
 
     def value(self, kind, want_node, got_node, index, want, got, same=None):
         same = (want == got and type(want) is type(got)) if same is None else same
+        if same:
+            self.v.count(kind, 1)
+            return
         self.v.value(DIFFERENCES, Site(kind, want_node, got_node, index, want, got), self.ctx, same)
 
     def tensor(self, end, a, b, i, want, got):
@@ -108,6 +111,9 @@ class EtComparison:
         for kind in KINDS:
             x, y = want.get(kind), got.get(kind)
             if x is None:  # schema 1.0.1 has no strides
+                continue
+            if x == y and kind != "values":
+                self.v.count(f"{end} {kind[:-1]}", len(x))
                 continue
             if len(x) != len(y):
                 self.value(f"{end} {kind}", a, b, None, x, y, False)

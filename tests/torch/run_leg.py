@@ -273,20 +273,23 @@ class Group:
                            ("shaped", "shaped"), self.both)
 
     def full(self):
-        trusted = self.chrome(self.truth_dir, "shaped")
-        if trusted:
-            self.arguments("args", trusted, self.mine("full"), ("shaped", "whole"), dict(self.alone, numbers=True))
-        inside = self.chrome(self.target_dir, "traced")
-        mine = self.mine("full")
+        unwound = self.full_slices()
+        et = et_truth.load(self.outs["full"]["et"])
+        self.leg.tell(self.group + ".same_calls", same_calls(et, self.mine("full")))
+        for what, folder, run, ctx in (("et", self.truth_dir, "whole", self.alone), ("et_both", self.target_dir, "traced", self.both)):
+            theirs = et_truth.load(os.path.join(folder, "traced.et.json"), own=True)
+            self.nodes(what, theirs, et, ("traced", run), dict(ctx, unwound=unwound))
+
+    def full_slices(self):
+        """The Chrome trace of the same window; returns the ids of the slices whose operator raised."""
+        trusted, mine = self.chrome(self.truth_dir, "shaped"), self.mine("full")
         unwound = {e["args"]["Record function id"] for e in mine.document["traceEvents"]
                    if e.get("args", {}).get("ptbpf.unwound")}
-        if inside:
+        if trusted:
+            self.arguments("args", trusted, mine, ("shaped", "whole"), dict(self.alone, numbers=True))
+            inside = self.chrome(self.target_dir, "traced")
             self.arguments("args_both", inside, mine, ("traced", "traced"), dict(self.both, numbers=True))
-        ets = [et_truth.load(os.path.join(d, "traced.et.json"), own=True) for d in (self.truth_dir, self.target_dir)]
-        et = et_truth.load(self.outs["full"]["et"])
-        self.nodes("et", ets[0], et, ("traced", "whole"), dict(self.alone, unwound=unwound))
-        self.nodes("et_both", ets[1], et, ("traced", "traced"), dict(self.both, unwound=unwound))
-        self.leg.tell(self.group + ".same_calls", same_calls(et, mine))
+        return unwound
 
 
 def same_calls(et, chrome):

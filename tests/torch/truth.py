@@ -21,10 +21,12 @@ class Node:
         self.seq, self.fwd, self.args = seq, fwd, args or {}
         self.children = []
 
-    def walk(self, depth=0):
-        yield depth, self
-        for c in self.children:
-            yield from c.walk(depth + 1)
+    def walk(self):
+        todo = [(0, self)]
+        while todo:
+            depth, node = todo.pop()
+            yield depth, node
+            todo += [(depth + 1, c) for c in reversed(node.children)]
 
 
 class Payload:

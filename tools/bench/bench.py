@@ -23,6 +23,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests"))
 from harness import Tracer, run_ptbpf  # noqa: E402
 
 WORK = ("neg", "transformer")
+MODES = {"names": [], "shapes": ["--record-shapes"], "full": ["--execution-trace"]}
+THEIRS = ("profile", "shapes", "observe")  # verbs of target.py
 MILLISECONDS = 400
 
 
@@ -77,77 +79,104 @@ def cpu_seconds(pid):
     return total / 1e9
 
 
-def traced_round(target, work, series, folder):
+def traced_round(target, work, mode, series, folder):
     """One window of ptbpf around one timing, and everything that its report tells."""
     capture = os.path.join(folder, "b.ptb")
-    with Tracer("attach", "--pid", target.proc.pid, "-o", capture, "--trace", os.path.join(folder, "b.json")) as t:
+    with Tracer("attach", "--pid", target.proc.pid, "-o", capture, *MODES[mode], "--no-table") as t:
         t.wait_attached()
         cpu, begin = cpu_seconds(t.pid), time.monotonic()
         answer = target.ask("time", work, MILLISECONDS)
         share = (cpu_seconds(t.pid) - cpu) / (time.monotonic() - begin)
         t.stop((0, 3))
     report = json.loads("\n".join(run_ptbpf("report", capture, "--json", expect=(0, 3)).out))
-    series.add(f"{work}.ptbpf", answer["ns"])
-    series.add(f"{work}.collector_cpu", share)
+    series.add(f"{work}.{mode}", answer["ns"])
+    series.add(f"{work}.{mode}.collector_cpu", share)
     hits, ops = report["cost"]["hits"], report["totals"]["slices"]
-    series.add(f"{work}.records_per_s", hits / (report["window"]["duration_ns"] / 1e9))
-    series.add(f"{work}.bytes_per_op", os.path.getsize(capture) / max(ops, 1))
+    series.add(f"{work}.{mode}.hits_per_s", hits / (report["window"]["duration_ns"] / 1e9))
+    series.add(f"{work}.{mode}.bytes_per_op", os.path.getsize(capture) / max(ops, 1))
     for key in ("plan_ms", "attach_ms", "detach_ms"):
         series.add(key, report["probes"][key])
-    series.add("probes", report["probes"]["attached"])
+    series.add(f"{mode}.probes", report["probes"]["attached"])
     series.add("hit_ns", report["cost"]["per_hit_ns"])
     series.add("rss", report["cost"]["collector_rss_bytes"])
     series.add("lost", report["loss"]["lost_records"])
-    begin = time.monotonic()
-    run_ptbpf("export", capture, "--format", "chrome", "-o", os.path.join(folder, "x.json"), expect=(0, 3))
-    series.add("export_ops_per_s", ops / (time.monotonic() - begin))
+    for form in ("chrome", "et") if mode == "full" else ("chrome",):
+        begin = time.monotonic()
+        run_ptbpf("export", capture, "--format", form, "-o", os.path.join(folder, "x.json"), expect=(0, 3))
+        series.add(f"{form}.export_ops_per_s", ops / (time.monotonic() - begin))
 
 
 def measure(args):
+    """Every round has every mode once, with the program alone before and after each window."""
     series = Series()
     target = Target(args.python)
     with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
         for k in range(args.rounds):
             for work in WORK:
                 series.add(f"{work}.base", target.ask("time", work, MILLISECONDS)["ns"])
-                traced_round(target, work, series, folder)
-                series.add(f"{work}.after", target.ask("time", work, MILLISECONDS)["ns"])
-                told = target.ask("profile", work, 30000 if work == "neg" else 100)
-                series.add(f"{work}.profiler", told["ns"])
-                series.add(f"{work}.profiler_stop", told["stop_ns_per_op"])
-                series.add(f"{work}.ops", told["ops_per_unit"])
+                for mode in MODES:
+                    traced_round(target, work, mode, series, folder)
+                    series.add(f"{work}.after", target.ask("time", work, MILLISECONDS)["ns"])
+                for verb in THEIRS:
+                    told = target.ask(verb, work, 30000 if work == "neg" else 100)
+                    series.add(f"{work}.torch.{verb}", told["ns"])
+                    if "stop_ns_per_op" in told:
+                        series.add(f"{work}.torch.{verb}.stop", told["stop_ns_per_op"])
+                        series.add(f"{work}.ops", told["ops_per_unit"])
             print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
     target.close()
     return series
 
 
 def per_op_table(s):
-    """Added cost per operator: (with - base) / operators of one unit."""
-    rows = ["| per operator, us | base | with ptbpf | ptbpf adds | torch.profiler adds, recording | torch.profiler, stop + "
-            "export | detached again |", "| --- | --- | --- | --- | --- | --- | --- |"]
-    for work, title in (("neg", "`torch.neg` on 4x4"), ("transformer", "transformer layer, forward, backward, SGD")):
-        ops = s.median(f"{work}.ops")
-        for key in ("base", "ptbpf", "profiler", "after"):
-            s.data[f"{work}.{key}_op"] = [v / ops for v in s.data[f"{work}.{key}"]]
-        for key in ("ptbpf", "profiler"):
-            s.data[f"{work}.{key}_adds"] = [a - b for a, b in zip(s.data[f"{work}.{key}_op"], s.data[f"{work}.base_op"])]
-        cells = [s.text(f"{work}.{k}", 1e-3) for k in ("base_op", "ptbpf_op", "ptbpf_adds", "profiler_adds",
-                                                       "profiler_stop", "after_op")]
-        rows.append(f"| {title} ({ops:.0f} op{'s' if ops > 1.5 else ''}) | " + " | ".join(cells) + " |")
+    """Added cost per operator: (with - base) / operators of one unit, round by round."""
+    titles = {"neg": "`torch.neg` on 4x4", "transformer": "transformer layer, forward, backward, SGD"}
+    ops = {work: s.median(f"{work}.ops") for work in WORK}
+    rows = ["| per operator, us | " + " | ".join(
+        f"{titles[w]} ({ops[w]:.0f} op{'s' if ops[w] > 1.5 else ''})" for w in WORK) + " |", "| --- |" + " --- |" * len(WORK)]
+
+    def row(title, text):
+        rows.append(f"| {title} | " + " | ".join(text(work) for work in WORK) + " |")
+
+    def alone(key):
+        def text(work):
+            s.data[f"{work}.{key}_op"] = [v / ops[work] for v in s.data[f"{work}.{key}"]]
+            return s.text(f"{work}.{key}_op", 1e-3)
+        return text
+
+    def adds(key, base="base"):
+        def text(work):
+            pairs = zip(s.data[f"{work}.{key}"], s.data[f"{work}.{base}"])
+            s.data[f"{work}.{key}_over_{base}"] = [(a - b) / ops[work] for a, b in pairs]
+            return s.text(f"{work}.{key}_over_{base}", 1e-3)
+        return text
+
+    row("the program alone", alone("base"))
+    row("detached again", alone("after"))
+    row("ptbpf, names: adds", adds("names"))
+    row("ptbpf `--record-shapes`: adds", adds("shapes"))
+    row("... more than names", adds("shapes", "names"))
+    row("ptbpf `--execution-trace`: adds", adds("full"))
+    row("`torch.profiler`: adds while recording", adds("torch.profile"))
+    row("`torch.profiler(record_shapes=True)`: adds while recording", adds("torch.shapes"))
+    row("`ExecutionTraceObserver`: adds", adds("torch.observe"))
+    row("`torch.profiler`: stop and export", lambda w: s.text(f"{w}.torch.profile.stop", 1e-3))
+    row("`torch.profiler(record_shapes=True)`: stop and export", lambda w: s.text(f"{w}.torch.shapes.stop", 1e-3))
     return rows
 
 
 def other_table(s):
     rows = ["| what | median (quartiles) |", "| --- | --- |"]
+    per_mode = [(title.format(mode), key.format(mode), scale, digits) for title, key, scale, digits in (
+        ("probes, {}", "{}.probes", 1, 0), ("collector, % of one CPU, `torch.neg`, {}", "neg.{}.collector_cpu", 100, 1),
+        ("collector, % of one CPU, transformer, {}", "transformer.{}.collector_cpu", 100, 1),
+        ("capture, bytes per slice, transformer, {}", "transformer.{}.bytes_per_op", 1, 1)) for mode in MODES]
     for title, key, scale, digits in (
-            ("probes", "probes", 1, 0), ("one probe hit, measured by ptbpf, us", "hit_ns", 1e-3, 2),
+            *per_mode, ("one probe hit, measured by ptbpf, us", "hit_ns", 1e-3, 2),
             ("plan, ms", "plan_ms", 1, 1), ("attach, ms", "attach_ms", 1, 1), ("detach, ms", "detach_ms", 1, 1),
-            ("records per second, `torch.neg`", "neg.records_per_s", 1, 0),
-            ("records per second, transformer", "transformer.records_per_s", 1, 0),
-            ("collector, % of one CPU, `torch.neg`", "neg.collector_cpu", 100, 1),
-            ("collector, % of one CPU, transformer", "transformer.collector_cpu", 100, 1),
-            ("collector, resident MiB", "rss", 1 / 2**20, 1), ("capture, bytes per slice", "neg.bytes_per_op", 1, 1),
-            ("export, slices per second", "export_ops_per_s", 1, 0), ("records lost", "lost", 1, 0)):
+            ("hits per second, `torch.neg`, names", "neg.names.hits_per_s", 1, 0),
+            ("collector, resident MiB", "rss", 1 / 2**20, 1), ("Chrome trace, slices per second", "chrome.export_ops_per_s", 1, 0),
+            ("Execution Trace, slices per second", "et.export_ops_per_s", 1, 0), ("records lost", "lost", 1, 0)):
         rows.append(f"| {title} | {s.text(key, scale, digits)} |")
     return rows
 

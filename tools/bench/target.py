@@ -3,6 +3,8 @@
 
   time WORK MS       ns per unit and operators per unit of WORK, repeated for about MS milliseconds
   profile WORK CNT   the same CNT units under torch.profiler: in-window, and what stop and export add
+  shapes WORK CNT    the same with record_shapes
+  observe WORK CNT   the same under ExecutionTraceObserver
 """
 
 import json
@@ -48,10 +50,10 @@ def timed(name, ms):
     return {"ns": samples[len(samples) // 2], "units": len(samples) * chunk}
 
 
-def profiled(name, cnt):
+def profiled(name, cnt, shapes=False):
     fn, _ = WORK[name]
     with tempfile.TemporaryDirectory() as folder:
-        prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+        prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=shapes)
         prof.start()
         fn(min(cnt, 100))
         begin = time.perf_counter_ns()
@@ -65,14 +67,31 @@ def profiled(name, cnt):
     return {"ns": (ran - begin) / cnt, "stop_ns_per_op": (done - ran) / events, "ops_per_unit": events / (cnt + min(cnt, 100))}
 
 
+def observed(name, cnt):
+    fn, _ = WORK[name]
+    with tempfile.TemporaryDirectory() as folder:
+        observer = torch.profiler.ExecutionTraceObserver()
+        observer.register_callback(os.path.join(folder, "t.json"))
+        observer.start()
+        fn(min(cnt, 100))
+        begin = time.perf_counter_ns()
+        fn(cnt)
+        ran = time.perf_counter_ns()
+        observer.stop()
+        observer.unregister_callback()
+    return {"ns": (ran - begin) / cnt}
+
+
+VERBS = {"time": timed, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed}
+
+
 def main():
     neg(5000)
     transformer(5)
     print("ready", flush=True)
     for line in sys.stdin:
         verb, name, number = line.split()
-        answer = timed(name, int(number)) if verb == "time" else profiled(name, int(number))
-        print("answer " + json.dumps(answer), flush=True)
+        print("answer " + json.dumps(VERBS[verb](name, int(number))), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,17 @@
  * what is known of them, then live processes, read from outside with those layouts and compared with
  * what torch says there.
  */
+#include <elf.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "learn_layout.h"
+#include "plan/layout.h"
 #include "plan/tensor_layout.h"
 #include "suite.h"
 #include "torch_env.h"
@@ -139,6 +144,143 @@ static void test_disagreement(void)
 	l->string_ivalue_off = l->string_ivalue_off == 16 ? 24 : 16;
 	tensor_layout__finish(l);
 	CU_ASSERT(!l->tensor.shapes_on);
+}
+
+/* ---- a damaged libc10 ---- */
+
+#define DAMAGES 300
+#define RANGES	64
+
+static const char *const witnesses[] = { "TensorImpl", "ScalarngEv", "Scalar3logEv", "8toStringENS_11DispatchKeyE",
+					 "8toStringENS_16BackendComponentE", "is_dispatch_keyset_",
+					 "GradMode10is_enabledEv", "get_tls_stateEv" };
+
+struct code_ranges {
+	const struct elf_file *ef;
+	uint64_t off[RANGES], len[RANGES];
+	uint32_t cnt;
+};
+
+/* Where the functions are that the layout is read off. */
+static bool add_range(const struct elf_sym *sym, void *arg)
+{
+	struct code_ranges *r = arg;
+	size_t i;
+
+	for (i = 0; i < sizeof(witnesses) / sizeof(witnesses[0]); i++)
+		if (sym->defined && sym->type == STT_FUNC && sym->size && strstr(sym->name, witnesses[i]) &&
+		    (i || strstr(sym->name, "_customEv") || strstr(sym->name, "has_storage") ||
+		     strstr(sym->name, "set_autograd_meta")) &&
+		    r->cnt < RANGES) {
+			r->off[r->cnt] = elf_file__addr_to_off(r->ef, sym->addr);
+			r->len[r->cnt++] = sym->size < 96 ? sym->size : 96;
+		}
+	return true;
+}
+
+static uint64_t seed = 0x5eed0001;
+
+static uint64_t next_random(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+static int copy_of(const char *path, uint8_t **map, size_t *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create("damaged", MFD_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || copy < 0 || fstat(fd, &st) || ftruncate(copy, st.st_size))
+		return -1;
+	*len = (size_t)st.st_size;
+	*map = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
+	if (*map == MAP_FAILED || pread(fd, *map, *len, 0) != (ssize_t)*len)
+		return -1;
+	close(fd);
+	return copy;
+}
+
+/* Adds what a libc10 says to a layout that knows the other libraries. */
+static void learn_c10(const char *path, struct torch_plan *plan)
+{
+	struct plan_build b;
+	struct elf_file *ef;
+	struct lib_code lc;
+
+	if (elf_file__open(path, &ef))
+		return;
+	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, plan), 0);
+	if (!lib_code__init(&lc, ef, TORCH_LIB_C10)) {
+		b.lc = &lc;
+		CU_ASSERT_EQUAL(layout__learn(&b), 0);
+	}
+	lib_code__free(&lc);
+	layout__finish(&b);
+	plan_build__free(&b);
+	elf_file__close(ef);
+}
+
+static bool same_offsets(const struct ptb_tensor_cfg *a, const struct ptb_tensor_cfg *b)
+{
+	return a->key_set_off == b->key_set_off && a->sizes_off == b->sizes_off &&
+	       a->numel_off == b->numel_off && a->storage_offset_off == b->storage_offset_off &&
+	       a->dtype_off == b->dtype_off && a->storage_off == b->storage_off &&
+	       a->extra_meta_off == b->extra_meta_off && a->device_off == b->device_off &&
+	       a->device_has_first == b->device_has_first;
+}
+
+/* Random bytes in the code: no crash, no endless run, and no other layout than the true one. */
+static void test_damage(void)
+{
+	char cpu[600], c10[600], path[64];
+	const char *list[TORCH_LIB_ROLES] = { 0 };
+	struct torch_plan whole, base, plan;
+	uint8_t *map, *saved;
+	struct code_ranges ranges = { 0 };
+	struct elf_file *ef;
+	uint32_t i, k, n, on = 0;
+	size_t len;
+	int fd;
+
+	snprintf(cpu, sizeof(cpu), "%s/libtorch_cpu.so", envs[0].libs);
+	snprintf(c10, sizeof(c10), "%s/libc10.so", envs[0].libs);
+	CU_ASSERT_FATAL(learn_layout__env(&whole, &envs[0]));
+	list[TORCH_LIB_CPU] = cpu;
+	CU_ASSERT_FATAL(learn_layout__files(&base, list));
+	base.layout.no_shapes_why[0] = 0;
+	fd = copy_of(c10, &map, &len);
+	CU_ASSERT_FATAL(fd >= 0);
+	saved = malloc(len);
+	CU_ASSERT_FATAL(saved != NULL);
+	memcpy(saved, map, len);
+	CU_ASSERT_EQUAL_FATAL(elf_file__open(c10, &ef), 0);
+	ranges.ef = ef;
+	elf_file__for_each_sym(ef, add_range, &ranges);
+	elf_file__close(ef);
+	CU_ASSERT_FATAL(ranges.cnt >= 12);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	for (i = 0; i < DAMAGES; i++) {
+		memcpy(map, saved, len);
+		for (k = 0; k < i % 8; k++) {
+			n = (uint32_t)(next_random() % ranges.cnt);
+			map[ranges.off[n] + next_random() % ranges.len[n]] ^=
+				(uint8_t)(1u << next_random() % 8);
+		}
+		plan = base;
+		learn_c10(path, &plan);
+		if (!plan.layout.tensor.shapes_on)
+			continue;
+		on++;
+		CU_ASSERT(same_offsets(&plan.layout.tensor, &whole.layout.tensor));
+	}
+	printf("%u of %u damaged libraries still give a layout, the true one; ", on, DAMAGES);
+	CU_ASSERT(on >= DAMAGES / 8); /* every eighth is whole */
+	munmap(map, len);
+	free(saved);
+	close(fd);
 }
 
 static void test_plausible(void)
@@ -361,6 +503,7 @@ int main(void)
 		{ "wheels", test_wheels },
 		{ "missing libraries", test_missing },
 		{ "disagreement", test_disagreement },
+		{ "damaged libc10", test_damage },
 		{ "live processes", test_live },
 		CU_TEST_INFO_NULL,
 	};

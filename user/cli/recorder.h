@@ -42,6 +42,8 @@ void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, u
 /* A process whose probes are active from start_ns on; its classes, threads and operators. */
 void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
 		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns);
+/* The process's dispatcher can tell schemas now. */
+void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
 void recorder__threads(struct recorder *r, pid_t pid);
 /* Reads the dispatcher's table of a live process and records what is new; count or negative errno. */
 int recorder__operators(struct recorder *r, const struct torch_proc *tp);

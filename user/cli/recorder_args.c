@@ -4,13 +4,16 @@
  * bits of dispatch key sets mean, and the check of the tensor layout on the first live tensors of each
  * process. The check is on what the probes really read: offsets came from the code, tensors confirm them.
  */
+#define LOG_DOMAIN "recorder"
 #include <string.h>
 
+#include "base/log.h"
 #include "cli/recorder_priv.h"
 #include "model/values.h"
 #include "plan/tensor_layout.h"
 
 #define CHECK_TENSORS 64 /* tensors looked at before a process's layout is taken as good */
+#define SCHEMA_MAX 8192
 #define BAD_MAX 8        /* so many of them may look wrong: tensors whose fields are not their shape */
 
 static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32_t func, const char *text)
@@ -62,15 +65,33 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 		hashmap__put(&p->no_schema, opdef, 0, 0);
 }
 
+void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+{
+	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
+
+	if (r->args && p && !p->schemas_readable)
+		p->schemas_readable = !torch_plan__schemas(tp, plan, &p->schema_layout);
+}
+
 /* True: nothing more to ask. */
 static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opdef)
 {
 	const uint64_t *name = hashmap__get(&r->opdefs, p->tgid, opdef);
+	char text[SCHEMA_MAX];
+	int err;
 
 	if (!name)
 		return false; /* its name is asked first */
 	if (!hashmap__get(&r->planned, *name, 0)) {
-		return false;
+		if (!p->schemas_readable)
+			return false;
+		err = live_schema__read((pid_t)p->tgid, opdef, &p->schema_layout, text, sizeof(text));
+		if (err) {
+			pr_debug("process %u: the schema of the operator at 0x%llx cannot be read: %s", p->tgid,
+				 (unsigned long long)opdef, errstr(err));
+			return false;
+		}
+		put_schema(r, p->tgid, opdef, 0, text);
 	}
 	hashmap__put(&r->schemas, p->tgid, opdef, 1);
 	return true;

@@ -20,6 +20,8 @@ struct recorder_proc {
 	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
 	struct hashmap unknown;  /* (address, is class) -> times asked */
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
+	struct live_schema_layout schema_layout;
+	bool schemas_readable;
 	uint32_t checked, bad;   /* tensors looked at, and those that did not look like one */
 	bool bad_layout, bad_told;
 };

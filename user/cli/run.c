@@ -158,15 +158,29 @@ void run__free(struct run *run)
 	free(run);
 }
 
+static struct target_ctx target_ctx(const struct run *run)
+{
+	return (struct target_ctx){ .ps = run->ps,
+				    .rec = run->rec,
+				    .args = run_cfg__args(&run->cfg),
+				    .no_cache = run->cfg.no_cache,
+				    .active = run->active };
+}
+
 static int attach_target(struct run *run, struct target *t)
 {
-	struct target_ctx ctx = { .ps = run->ps,
-				  .rec = run->rec,
-				  .args = run_cfg__args(&run->cfg),
-				  .no_cache = run->cfg.no_cache,
-				  .active = run->active };
+	struct target_ctx ctx = target_ctx(run);
 
 	return targets__attach(&run->targets, t, &ctx);
+}
+
+static void renew_facts(struct run *run)
+{
+	struct target_ctx ctx = target_ctx(run);
+	uint32_t i;
+
+	for (i = 0; i < run->targets.cnt; i++)
+		targets__renew_facts(&run->targets, &run->targets.items[i], &ctx);
 }
 
 int run__add(struct run *run, pid_t pid)
@@ -313,8 +327,10 @@ static void stop_bad_layouts(struct run *run)
 	while ((tgid = recorder__next_bad_layout(run->rec))) {
 		struct target *t = targets__find(&run->targets, (pid_t)tgid);
 
-		if (t && t->state == TARGET_TRACED)
+		if (t && t->state == TARGET_TRACED) {
+			t->no_args = true;
 			probe_set__stop_args(run->ps, t->proc_idx);
+		}
 		run->targets.no_shapes++;
 		pr_warn("pid %u: what should be tensors does not look like tensors: its operators are "
 			"traced without shapes",
@@ -426,6 +442,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		act_on_tasks(run);
 		reap_exited(run);
 		try_waiting(run);
+		renew_facts(run);
 		if (tick)
 			tick(arg, run);
 		now = clock__mono_ns();

@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "base/vec.h"
 
+#define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is looked at */
+
 void targets__free(struct targets *ts)
 {
 	uint32_t i;
@@ -197,6 +199,21 @@ static void report_refusals(struct targets *ts, const struct target_ctx *ctx,
 	ts->refused += n;
 }
 
+/* What the programs must know of the process, and whether the dispatcher's table must still tell some. */
+static void fill_facts(struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
+		       const struct shared_plan *sp, struct ptb_proc_cfg *cfg)
+{
+	const struct plan_layout *l = &sp->plan->layout;
+
+	proc_cfg__fill(tp, sp->plan, cfg);
+	cfg->tgid = (uint32_t)t->pid;
+	if (t->no_args)
+		cfg->tensor.shapes_on = 0;
+	t->facts_missing = (l->scope_from_boxed && !cfg->scope_enter_opdef) ||
+			   (ctx->args != PROBE_ARGS_NONE && !cfg->tensor.argument_size);
+	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
+}
+
 static int attach_probes(struct targets *ts, struct target *t, const struct target_ctx *ctx,
 			 const struct torch_proc *tp, struct shared_plan *sp)
 {
@@ -209,8 +226,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 		if (tp->libs[i].present)
 			err = fill_lib(tp, sp, (uint8_t)i, ctx->args, &libs[i]);
 	if (!err) {
-		proc_cfg__fill(tp, sp->plan, &cfg);
-		cfg.tgid = (uint32_t)t->pid;
+		fill_facts(t, ctx, tp, sp, &cfg);
 		n = probe_set__add_process(ctx->ps, &cfg, libs, TORCH_LIB_ROLES, &t->proc_idx);
 		err = n < 0 ? n : 0;
 	}
@@ -281,4 +297,27 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	}
 	torch_proc__free(tp);
 	return err;
+}
+
+void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+{
+	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
+	struct torch_proc *tp = NULL;
+	struct shared_plan *sp;
+	enum torch_proc_why why;
+
+	if (t->state != TARGET_TRACED || !t->facts_missing || clock__mono_ns() < t->next_facts_ns)
+		return;
+	t->facts_missing = false;
+	if (torch_proc__open(t->pid, &tp, &why))
+		return; /* it ended */
+	sp = targets__plan(ts, tp, ctx->no_cache);
+	if (sp) {
+		fill_facts(t, ctx, tp, sp, &cfg);
+		if (!t->facts_missing) {
+			probe_set__update_process(ctx->ps, t->proc_idx, &cfg);
+			recorder__schema_layout(ctx->rec, tp, sp->plan);
+		}
+	}
+	torch_proc__free(tp);
 }

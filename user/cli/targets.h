@@ -26,6 +26,10 @@ struct target {
 	uint64_t born_ns;     /* fork or exec seen in the window; 0: was there before */
 	uint64_t next_try_ns; /* WAITING: when to look again */
 	uint32_t proc_idx;    /* TRACED */
+	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
+	 * will tell are looked for again */
+	bool facts_missing, no_args;
+	uint64_t next_facts_ns;
 };
 
 struct shared_plan {
@@ -66,5 +70,7 @@ struct target_ctx {
 	bool active;
 };
 int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+/* Looks again for facts that a process's dispatcher did not have yet. */
+void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx);
 
 #endif /* CLI_TARGETS_H */

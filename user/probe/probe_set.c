@@ -346,6 +346,25 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
 
 /* ---- arguments ---- */
 
+/* Two arguments or more that are passed by reference are worth a look at the caller's stack as a whole. */
+static uint8_t inputs_by_ref(const struct ptb_arg_prog *prog)
+{
+	uint8_t n = 0;
+
+	for (uint32_t i = 0; i < prog->in_cnt && i < PTB_ARG_OPS_MAX; i++)
+		switch (prog->ops[i].op) {
+		case PTB_ARG_PTR_SYMINT:
+		case PTB_ARG_PTR_SCALAR:
+		case PTB_ARG_PTR_TENSOR:
+		case PTB_ARG_PTR_STRING:
+		case PTB_ARG_PTR_OPT_TENSORS:
+		case PTB_ARG_ILIST:
+		case PTB_ARG_VEC_TENSOR:
+			n++;
+		}
+	return n;
+}
+
 int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *progs, uint32_t cnt,
 			     uint32_t *base)
 {
@@ -358,13 +377,21 @@ int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *pr
 	}
 	for (uint32_t i = 0; i < cnt; i++) {
 		uint32_t key = ps->arg_prog_cnt + i;
+		struct ptb_arg_prog prog = progs[i];
 
-		if (bpf_map_update_elem(fd, &key, &progs[i], BPF_ANY))
+		prog.by_ref = inputs_by_ref(&prog);
+		if (bpf_map_update_elem(fd, &key, &prog, BPF_ANY))
 			return -errno;
 	}
 	*base = ps->arg_prog_cnt;
 	ps->arg_prog_cnt += cnt;
 	return 0;
+}
+
+void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const struct ptb_proc_cfg *cfg)
+{
+	if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &proc_idx, cfg, BPF_ANY))
+		pr_warn("process %u: its facts cannot be renewed: %s", cfg->tgid, errstr(errno));
 }
 
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx)

@@ -59,6 +59,8 @@ struct probe_lib {
 /* Loads the argument programs of one plan; *base: index of the first (from 1). 0, -ENOSPC, negative errno. */
 int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *progs, uint32_t cnt,
 			     uint32_t *base);
+/* More has become known of a process: replaces its facts. */
+void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const struct ptb_proc_cfg *cfg);
 /* A process's layout failed its check: from now on no arguments are read in it. */
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 

@@ -128,8 +128,6 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	}
 	p = &fs->tls;
 	tls_places(p, cfg, hit, &flags);
-	if (p->seq)
-		seq = read_word(p->seq, &flags);
 	grad_at = p->grad;
 	keys_at = p->keys;
 	lo = grad_at < keys_at ? grad_at : keys_at;
@@ -153,7 +151,10 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	}
 	keys[0] ^= t->keys_default_included;
 	keys[1] ^= t->keys_default_excluded;
-	args_state(s, grad & t->grad_mask, flags != 0, seq, keys);
+	grad &= t->grad_mask;
+	if (p->seq) /* without grad mode nothing gets the number */
+		seq = grad ? read_word(p->seq, &flags) : ~0ull;
+	args_state(s, grad, flags != 0, seq, keys);
 }
 
 SEC("uprobe.multi")
@@ -187,7 +188,7 @@ int op_enter_args(struct pt_regs *ctx)
 		if (r.prog->out_cnt)
 			frames_push(fs, sp, word_of(r.s, r.prog->result_loc), hit.args, 0);
 	}
-	r.s->near = sp;
+	r.s->near = r.prog->by_ref > 1 ? sp : 0;
 	args_ops(&r, 0, r.prog->in_cnt);
 	args_emit(&hit, r.s, PTB_REC_OP_ENTER, 0);
 	args_put(r.s);

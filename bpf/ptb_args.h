@@ -165,7 +165,8 @@ struct ptb_arg_prog {
 	__u8 out_cnt;     /* ops[in_cnt..in_cnt + out_cnt): at the exit */
 	__u8 stack_words; /* words to copy from rsp + 8 at the entry */
 	__u8 result_loc;  /* word that points to the result, kept until the exit; PTB_LOC_NONE */
-	__u32 pad;
+	__u8 by_ref;      /* inputs behind a pointer; user/probe counts them when it loads the program */
+	__u8 pad[3];
 	struct ptb_arg_op ops[PTB_ARG_OPS_MAX];
 };
 

@@ -80,8 +80,8 @@ static bool link_empty(struct target *t, int out[3])
 int main(void)
 {
 	static const struct named_site sites[] = {
-		{"site_op_enter", PTB_PROG_OP_ENTER},
-		{"site_op_exit", PTB_PROG_OP_EXIT},
+		{"site_op_enter", PTB_PROG_OP_ENTER, 0},
+		{"site_op_exit", PTB_PROG_OP_EXIT, 0},
 	};
 	double bare[ROUNDS], empty[ROUNDS], closed[ROUNDS], full[ROUNDS], drain[ROUNDS];
 	double b, e, c, f, d;

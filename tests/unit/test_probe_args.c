@@ -243,7 +243,9 @@ static void run_add(enum links links, enum probe_args args)
 		run(&f, "add 1");
 		CU_ASSERT_FATAL(values_of(records__find(&f.r, PTB_REC_OP_ENTER, 0),
 					  sizeof(struct ptb_op_enter), &sv));
-		CU_ASSERT(!values__survey(sv.words, sv.word_cnt).grad_mode);
+		s = values__survey(sv.words, sv.word_cnt);
+		CU_ASSERT(!s.grad_mode);
+		CU_ASSERT_EQUAL(s.next_seq, ~0ull); /* nobody needs it: not read */
 	}
 	stop(&f);
 }

@@ -12,7 +12,7 @@ static void run_names(const char *site, uint8_t prog, const struct ptb_proc_cfg 
 		      const char *text, struct records *r, struct target *t,
 		      struct probe_set **keep)
 {
-	struct named_site sites[] = {{site, prog}};
+	struct named_site sites[] = {{site, prog, 0}};
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	char cmd[256];
 
@@ -261,9 +261,9 @@ static void test_before(void)
 static void test_scope_life(void)
 {
 	static const struct named_site sites[] = {
-		{"site_ctor_enter", PTB_PROG_SCOPE_CTOR},
-		{"site_end_enter", PTB_PROG_SCOPE_END},
-		{"site_variant_enter", PTB_PROG_BEFORE_VAR},
+		{"site_ctor_enter", PTB_PROG_SCOPE_CTOR, 0},
+		{"site_end_enter", PTB_PROG_SCOPE_END, 0},
+		{"site_variant_enter", PTB_PROG_BEFORE_VAR, 0},
 	};
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	const struct ptb_scope_begin *b;

@@ -176,6 +176,181 @@ static void check_env(const struct torch_env *env)
 	torch_child__stop(&child);
 }
 
+/* ---- memory that lies ---- */
+
+/* Type information as the C++ ABI lays it out: vptr - 8 -> {., name}. */
+struct fake_class {
+	uint64_t info;	/* at vptr - 8 */
+	uint64_t vtable[2];
+	uint64_t type_info[2];
+};
+
+struct fake_type {
+	uint64_t vptr, kind, weak[2];
+	uint64_t elem[2];
+};
+
+struct fake_text { /* std::string of the new ABI */
+	uint64_t ptr, len;
+	char inside[16];
+};
+
+struct fake_arg {
+	struct fake_text name;
+	uint64_t type[2], real_type[2];
+	int32_t n, has_n;
+	uint64_t value[2], has_value, alias, flags;
+};
+
+/* What live_schema__read() looks at, in one piece so that any byte of it can be changed. */
+static struct arena {
+	struct fake_class tensor, list;
+	struct fake_type a_tensor, a_list;
+	struct fake_arg args[2], ret;
+	struct {
+		struct fake_text name, overload, name2, overload2;
+		uint64_t args[3], returns[3], more;
+	} def;
+	uint64_t interned[10];
+} arena, whole;
+
+static uint64_t addr_of(const void *p)
+{
+	return (uint64_t)(uintptr_t)p;
+}
+
+static void set_text(struct fake_text *t, const char *text)
+{
+	t->len = strlen(text);
+	CU_ASSERT_FATAL(t->len < sizeof(t->inside));
+	strcpy(t->inside, text);
+	t->ptr = addr_of(t->inside);
+}
+
+static void set_class(struct fake_class *c, const char *mangled)
+{
+	c->type_info[1] = addr_of(mangled);
+	c->info = addr_of(c->type_info);
+}
+
+static void set_arg(struct fake_arg *a, const char *name, const struct fake_type *type)
+{
+	set_text(&a->name, name);
+	a->type[0] = a->real_type[0] = addr_of(type);
+}
+
+/* mylib::f(Tensor x, Tensor[2] y) -> Tensor */
+static void build(struct live_schema_layout *l)
+{
+	memset(&arena, 0, sizeof(arena));
+	memset(l, 0, sizeof(*l));
+	set_class(&arena.tensor, "N3c1010TensorTypeE");
+	set_class(&arena.list, "N3c108ListTypeE");
+	arena.a_tensor.vptr = addr_of(arena.tensor.vtable);
+	arena.a_list.vptr = addr_of(arena.list.vtable);
+	arena.a_list.elem[0] = addr_of(&arena.a_tensor);
+	set_arg(&arena.args[0], "x", &arena.a_tensor);
+	set_arg(&arena.args[1], "y", &arena.a_list);
+	arena.args[1].n = 2;
+	arena.args[1].has_n = 1;
+	set_arg(&arena.ret, "", &arena.a_tensor);
+	set_text(&arena.def.name, "mylib::f");
+	set_text(&arena.def.name2, "mylib::f");
+	set_text(&arena.def.overload, "");
+	set_text(&arena.def.overload2, "");
+	arena.def.args[0] = addr_of(&arena.args[0]);
+	arena.def.args[1] = arena.def.args[2] = addr_of(&arena.args[2]);
+	arena.def.returns[0] = addr_of(&arena.ret);
+	arena.def.returns[1] = arena.def.returns[2] = addr_of(&arena.ret + 1);
+	l->object_header = 16;
+	l->schema_off = 64;
+	l->args_off = 128;
+	l->returns_off = 152;
+	l->argument_size = sizeof(struct fake_arg);
+	l->ivalue_kind[5] = PTB_VAL_INT;
+	l->ivalue_kind[14] = PTB_VAL_LIST;
+	whole = arena;
+}
+
+static int read_fake(struct live_schema_layout *l, char *buf, size_t cap)
+{
+	l->type_cnt = 0;
+	return live_schema__read(getpid(), addr_of(&arena.def), l, buf, cap);
+}
+
+static void test_fake(void)
+{
+	struct live_schema_layout l;
+	char text[512];
+
+	build(&l);
+	CU_ASSERT_EQUAL_FATAL(l.argument_size, 112);
+	CU_ASSERT_EQUAL(read_fake(&l, text, sizeof(text)), 0);
+	CU_ASSERT_STRING_EQUAL(text, "mylib::f(Tensor x, Tensor[2] y) -> Tensor");
+	/* a list of itself, for ever */
+	arena.a_list.elem[0] = addr_of(&arena.a_list);
+	CU_ASSERT(read_fake(&l, text, sizeof(text)) < 0);
+	CU_ASSERT_STRING_EQUAL(text, "");
+	/* a default that is a list of itself */
+	arena = whole;
+	arena.args[0].has_value = 1;
+	arena.args[0].value[0] = addr_of(arena.interned);
+	arena.args[0].value[1] = 14;
+	arena.interned[2] = addr_of(arena.args[0].value);
+	arena.interned[3] = arena.interned[4] = addr_of(&arena.args[0].has_value);
+	CU_ASSERT(read_fake(&l, text, sizeof(text)) < 0);
+	/* more arguments than there can be; arguments that end before they begin */
+	arena = whole;
+	arena.def.args[1] = arena.def.args[2] = arena.def.args[0] + 112 * 1000;
+	CU_ASSERT(read_fake(&l, text, sizeof(text)) < 0);
+	arena.def.args[1] = arena.def.args[0] - 112;
+	CU_ASSERT(read_fake(&l, text, sizeof(text)) < 0);
+	/* no schema, another name, a tag that is none */
+	arena = whole;
+	set_text(&arena.def.name2, "mylib::g");
+	CU_ASSERT_EQUAL(read_fake(&l, text, sizeof(text)), -ENOENT);
+	arena = whole;
+	arena.args[0].has_value = 1;
+	arena.args[0].value[1] = 7;
+	CU_ASSERT_EQUAL(read_fake(&l, text, sizeof(text)), -ENOTSUP);
+	arena.args[0].value[1] = 5;
+	CU_ASSERT_EQUAL(read_fake(&l, text, sizeof(text)), 0);
+	CU_ASSERT_STRING_EQUAL(text, "mylib::f(Tensor x=0, Tensor[2] y) -> Tensor");
+	/* an alias without the table of names */
+	arena = whole;
+	arena.ret.alias = addr_of(arena.interned);
+	arena.interned[3] = 1;
+	CU_ASSERT(read_fake(&l, text, sizeof(text)) < 0);
+}
+
+/* Words replaced by pointers to other places of it, by small numbers, by anything. */
+static void test_hostile(void)
+{
+	uint64_t seed = 0x5eed0002, *words = (uint64_t *)(void *)&arena, value;
+	struct live_schema_layout l;
+	uint32_t i, k, read = 0;
+	char text[512];
+
+	build(&l);
+	l.interned = addr_of(arena.interned);
+	for (i = 0; i < 20000; i++) {
+		arena = whole;
+		for (k = 0; k <= i % 4; k++) {
+			seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
+			value = seed >> 60 < 6 ? addr_of(&arena) + (seed >> 20) % sizeof(arena) / 8 * 8 :
+				seed >> 60 < 11 ? (seed >> 30) % 64 : seed ^ seed << 17;
+			words[(seed >> 33) % (sizeof(arena) / 8)] = value;
+		}
+		text[sizeof(text) - 1] = 'z';
+		if (read_fake(&l, text, sizeof(text) - 1))
+			CU_ASSERT_STRING_EQUAL(text, "");
+		read += *text != 0;
+		CU_ASSERT_EQUAL(text[sizeof(text) - 1], 'z');
+	}
+	printf("%u of %u damaged ones give a text; ", read, i);
+	CU_ASSERT(read > 0 && read < i);
+}
+
 static void test_wheels(void)
 {
 	size_t i;
@@ -187,6 +362,8 @@ static void test_wheels(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
+		{ "a schema in this process", test_fake },
+		{ "memory that lies", test_hostile },
 		{ "schemas of live processes", test_wheels },
 		CU_TEST_INFO_NULL,
 	};

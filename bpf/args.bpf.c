@@ -37,13 +37,19 @@ static __always_inline bool run_begin(struct arg_run *r, const struct hit *hit)
 	return r->cfg && r->prog && r->cfg->tensor.shapes_on;
 }
 
+/* Ends the record in scratch as it is. */
+static __always_inline void scratch_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
+					 __u8 flags)
+{
+	hdr_fill((void *)s->rec, s->pos, kind, flags, hit);
+	emit_copy(hit, s->rec, s->pos & ARG_REC_MASK);
+}
+
 /* Ends the record in scratch: `flags` besides those of the values. */
 static __always_inline void args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
 				      __u8 flags)
 {
-	flags |= PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0);
-	hdr_fill((void *)s->rec, s->pos, kind, flags, hit);
-	emit_copy(hit, s->rec, s->pos & ARG_REC_MASK);
+	scratch_emit(hit, s, kind, flags | PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0));
 }
 
 /* The registers that carry arguments. */
@@ -151,7 +157,8 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	}
 	keys[0] ^= t->keys_default_included;
 	keys[1] ^= t->keys_default_excluded;
-	grad &= t->grad_mask;
+	/* no flag at all: AutogradState is made when it is first asked for, with grad mode on */
+	grad = grad ? grad & t->grad_mask : t->grad_mask;
 	if (p->seq) /* without grad mode nothing gets the number */
 		seq = grad ? read_word(p->seq, &flags) : ~0ull;
 	args_state(s, grad, flags != 0, seq, keys);

@@ -256,13 +256,15 @@ int scope_string_args(struct pt_regs *ctx)
 SEC("uprobe.multi")
 int pyfunc_enter_args(struct pt_regs *ctx)
 {
+	struct ptb_proc_cfg *cfg;
 	struct text t = {};
 	struct arg_run r;
 	struct hit hit;
 
 	if (!hit_begin(ctx, &hit, PTB_PROG_PYFUNC_ENTER_ARGS))
 		return 0;
-	if (!call_begin(&r, &hit)) {
+	cfg = hit_cfg(&hit);
+	if (!cfg || !cfg->python.type_tuple || !call_begin(&r, &hit)) {
 		emit_pyfunc(ctx, &hit);
 		return 0;
 	}
@@ -333,11 +335,12 @@ int scope_pyargs(struct pt_regs *ctx)
 	struct arg_run r;
 	struct hit hit;
 	__u64 pair[2];
+	bool values;
 
 	if (!hit_begin(ctx, &hit, PTB_PROG_SCOPE_PYARGS))
 		return 0;
 	hit.args = 0;
-	run_begin(&r, &hit);
+	values = run_begin(&r, &hit);
 	if (!r.cfg || !r.prog)
 		return 0;
 	r.s = args_get();
@@ -346,8 +349,12 @@ int scope_pyargs(struct pt_regs *ctx)
 	pyargs_read(ctx, pair, &t);
 	pystr_read(&t, args_named_text(r.s), pair[0], &r.cfg->python);
 	named_begin(ctx, r.s, &t);
-	args_tuple(&r, pair[1], false);
-	args_emit(&hit, r.s, PTB_REC_SCOPE_NAME, t.flags);
+	if (values && r.cfg->python.type_tuple) {
+		args_tuple(&r, pair[1], false);
+		args_emit(&hit, r.s, PTB_REC_SCOPE_NAME, t.flags);
+	} else {
+		scratch_emit(&hit, r.s, PTB_REC_SCOPE_NAME, t.flags);
+	}
 	args_put(r.s);
 	return 0;
 }

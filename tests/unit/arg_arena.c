@@ -49,7 +49,7 @@ uint64_t arena__put(const void *data, size_t len)
 	if (len > ARENA_BYTES - arena.used)
 		abort();
 	memcpy(arena.mem + arena.used, data, len);
-	arena.used += (uint32_t)(len + 15) & ~15u;
+	arena.used += (uint32_t)(len + 16) & ~15u; /* also nothing has an address of its own */
 	return addr;
 }
 

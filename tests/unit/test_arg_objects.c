@@ -17,7 +17,7 @@ struct ival {
 
 static uint64_t put_list(const struct ival *items, uint32_t cnt)
 {
-	uint64_t obj[8] = {}, begin_addr = arena__put(items, cnt * sizeof(*items) + 1);
+	uint64_t obj[8] = {}, begin_addr = arena__put(items, cnt * sizeof(*items));
 	uint32_t at_word = cfg.tensor.object_header / 8;
 
 	obj[at_word] = begin_addr;
@@ -29,7 +29,7 @@ static uint64_t put_stack(const struct ival *items, uint32_t cnt)
 {
 	uint64_t vec[3];
 
-	vec[0] = arena__put(items, cnt * sizeof(*items) + 1);
+	vec[0] = arena__put(items, cnt * sizeof(*items));
 	vec[1] = vec[2] = vec[0] + cnt * sizeof(*items);
 	return arena__put(vec, sizeof(vec));
 }

@@ -238,11 +238,11 @@ static void test_damage(void)
 	char cpu[600], c10[600], path[64];
 	const char *list[TORCH_LIB_ROLES] = { 0 };
 	struct torch_plan whole, base, plan;
-	uint8_t *map, *saved;
+	uint8_t *map = NULL, *saved;
 	struct code_ranges ranges = { 0 };
 	struct elf_file *ef;
 	uint32_t i, k, n, on = 0;
-	size_t len;
+	size_t len = 0;
 	int fd;
 
 	snprintf(cpu, sizeof(cpu), "%s/libtorch_cpu.so", envs[0].libs);

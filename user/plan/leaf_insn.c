@@ -401,6 +401,16 @@ static bool moves(struct step *s, uint8_t op, const struct place *rm, const stru
 	}
 }
 
+static bool test(struct step *s, const struct place *rm, const struct place *reg)
+{
+	struct value a, b;
+
+	if (!get(s, rm, &a) || !get(s, reg, &b))
+		return false;
+	set_logic_flags(s->r, a.v & b.v, rm->size, a.known && b.known);
+	return true;
+}
+
 static bool one_byte(struct step *s)
 {
 	uint8_t op = s->o.opcode;
@@ -432,22 +442,15 @@ static bool one_byte(struct step *s)
 	case 0x69:
 	case 0x6b:
 		s->r->flags_known = false;
-		return get(s, &rm, &v) &&
-		       put_reg(s, s->o.reg, s->size, v.v * (uint64_t)s->o.imm, v.known);
+		return get(s, &rm, &v) && put_reg(s, s->o.reg, s->size, v.v * (uint64_t)s->o.imm, v.known);
 	case 0x80:
 	case 0x81:
 	case 0x83:
 		return alu(s, s->o.reg & 7, &rm,
 			   (struct value){ .v = (uint64_t)s->o.imm & mask(size), .known = true });
 	case 0x84:
-	case 0x85: {
-		struct value b;
-
-		if (!get(s, &rm, &v) || !get(s, &reg, &b))
-			return false;
-		set_logic_flags(s->r, v.v & b.v, size, v.known && b.known);
-		return true;
-	}
+	case 0x85:
+		return test(s, &rm, &reg);
 	case 0xc0:
 	case 0xc1:
 	case 0xd0:
@@ -456,8 +459,8 @@ static bool one_byte(struct step *s)
 		return shift(s, &rm, s->o.reg & 7, v);
 	case 0xd2:
 	case 0xd3:
-		reg = reg_place(s, REG_RCX, 1);
-		return get(s, &reg, &v) && shift(s, &rm, s->o.reg & 7, v);
+		v = (struct value){ .v = s->r->reg[REG_RCX] & 0xff, .known = !(s->r->unknown[REG_RCX] & 1) };
+		return shift(s, &rm, s->o.reg & 7, v);
 	case 0xf6:
 	case 0xf7:
 		return group3(s, &rm);

@@ -239,7 +239,12 @@ static void run_add(enum links links, enum probe_args args)
 	CU_ASSERT_EQUAL(probe_set__counter(f.ps, PTB_CNT_RESULTS_NO_FRAME), 0);
 	CU_ASSERT_EQUAL(probe_set__counter(f.ps, PTB_CNT_READ_FAULT), 0);
 	if (full) {
-		run(&f, "grad 0");
+		run(&f, "grad 0"); /* not made yet: as it will be made */
+		run(&f, "add 1");
+		CU_ASSERT_FATAL(values_of(records__find(&f.r, PTB_REC_OP_ENTER, 0),
+					  sizeof(struct ptb_op_enter), &sv));
+		CU_ASSERT(values__survey(sv.words, sv.word_cnt).grad_mode);
+		run(&f, "grad 12");
 		run(&f, "add 1");
 		CU_ASSERT_FATAL(values_of(records__find(&f.r, PTB_REC_OP_ENTER, 0),
 					  sizeof(struct ptb_op_enter), &sv));

@@ -121,7 +121,7 @@ static void check_values(struct recorder_proc *p, const struct slice_values *sv,
 	while (values__next(&it, &v)) {
 		if (depth < PTB_NEST_MAX && v.elems.word_cnt)
 			check_values(p, &v.elems, depth + 1);
-		if (v.kind != PTB_VAL_TENSOR || v.flags & PTB_VAL_F_SYMBOLIC)
+		if (v.kind != PTB_VAL_TENSOR || v.flags & PTB_VAL_F_SYMBOLIC || v.keys & p->nested_keys)
 			continue;
 		p->checked++;
 		if (v.flags & PTB_VAL_F_DIMS_CUT ||

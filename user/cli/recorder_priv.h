@@ -22,6 +22,7 @@ struct recorder_proc {
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;
+	uint64_t nested_keys;    /* tensors whose fields are not their shape, and known to be so */
 	uint32_t checked, bad;   /* tensors looked at, and those that did not look like one */
 	bool bad_layout, bad_told;
 };

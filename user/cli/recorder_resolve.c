@@ -39,6 +39,7 @@ void recorder__remember_process(struct recorder *r, const struct torch_proc *tp,
 	p = &r->procs[r->proc_cnt++];
 	p->tgid = (uint32_t)tp->pid;
 	p->old_string_abi = plan->layout.old_string_abi;
+	p->nested_keys = plan->layout.keys.nested;
 	for (i = 0; i < TORCH_LIB_ROLES; i++)
 		if (plan->layout.singletons[i] && tp->libs[i].present)
 			p->singletons[p->singleton_cnt++] =

@@ -94,12 +94,12 @@ static uint32_t fixed_part(const struct ptb_rec_hdr *h, uint32_t *text_len)
 }
 
 /* The record's values as they came; not PRESENT if it carries none. The text's length was checked. */
-static struct slice_values payload(const struct ptb_rec_hdr *h)
+static struct slice_values payload(const struct model *m, const struct ptb_rec_hdr *h)
 {
 	struct slice_values sv = { 0 };
 	uint32_t text_len, at = h->flags & PTB_F_ARGS ? fixed_part(h, &text_len) : 0;
 
-	if (!at)
+	if (!at || hashmap__get(&m->f->bad_layout, h->tgid, 0))
 		return sv;
 	at += (text_len + 7) & ~7U;
 	sv.words = (const uint64_t *)(const void *)((const char *)h + at);
@@ -215,7 +215,7 @@ static void set_seq(const struct thread *t, const struct entry *e, struct args *
 
 void args__enter(struct model *m, struct thread *t, struct entry *e, const struct ptb_rec_hdr *h)
 {
-	struct slice_values sv = payload(h);
+	struct slice_values sv = payload(m, h);
 	struct value_survey s;
 	struct args *a;
 	uint32_t first;
@@ -237,7 +237,7 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 
 void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h)
 {
-	struct slice_values sv = payload(h);
+	struct slice_values sv = payload(m, h);
 	struct value_survey s;
 
 	if (!sv.flags || e->hidden)
@@ -251,9 +251,10 @@ void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h)
 	e->flags |= cut_flag(&sv, &s);
 }
 
-void args__more(struct thread *t, const struct ptb_op_enter *r, const struct site_fact *site)
+void args__more(struct model *m, struct thread *t, const struct ptb_op_enter *r,
+		const struct site_fact *site)
 {
-	struct slice_values sv = payload(&r->h);
+	struct slice_values sv = payload(m, &r->h);
 	struct entry *e = stack__frame_of(t, site->func);
 
 	if (e && e->args)
@@ -299,7 +300,7 @@ static struct slice_values of_helper(const struct thread *t)
 
 void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
-	struct slice_values sv = payload(h);
+	struct slice_values sv = payload(m, h);
 	struct value_survey s;
 
 	args__free(m, t->scope_args);

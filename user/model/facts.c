@@ -293,6 +293,8 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	case PTB_REC_COUNTER: {
 		const struct ptb_counter *c = (const void *)rec;
 
+		if (c->id == PTB_CNT_NO_SHAPES && c->h.tgid) /* of one process; the sum has none */
+			return hashmap__put(&f->bad_layout, c->h.tgid, 0, 1);
 		if (c->id < sizeof(f->counters) / sizeof(f->counters[0]))
 			f->counters[c->id] = c->value;
 		else
@@ -495,6 +497,7 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->node_by_addr);
 	hashmap__clear(&f->thread_comm);
 	hashmap__clear(&f->caller_name);
+	hashmap__clear(&f->bad_layout);
 	hashmap__clear(&f->opdef_schema);
 	hashmap__clear(&f->keys_by_tgid);
 	free(f->keys);

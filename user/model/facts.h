@@ -69,6 +69,7 @@ struct facts {
 	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
 	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index */
 	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
+	struct hashmap bad_layout;  /* (tgid, 0): what was read of its arguments means nothing */
 	struct hashmap caller_name; /* (tgid, return address) -> name id */
 	struct hashmap opdef_schema; /* (tgid, OperatorDef*) -> name id */
 	struct session_keys *keys;

@@ -197,7 +197,8 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 /* ... its results, until it is told. */
 void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h);
 /* ... the numbers that the entry's inputs lack. */
-void args__more(struct thread *t, const struct ptb_op_enter *r, const struct site_fact *site);
+void args__more(struct model *m, struct thread *t, const struct ptb_op_enter *r,
+		const struct site_fact *site);
 /* A scope was announced, or began with them: keeps its arguments for the annotation that follows. */
 void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h);
 /* The announced scope has begun as this entry. */

@@ -469,7 +469,7 @@ static void on_args_more(struct model *m, struct thread *t, const struct ptb_op_
 
 	stack__at(m, t, r->sp, r->h.ts_ns);
 	if (site)
-		args__more(t, r, site);
+		args__more(m, t, r, site);
 	else
 		m->totals->bad_records++;
 }

@@ -132,20 +132,23 @@ static struct value_words values(uint32_t i)
 	return w;
 }
 
-/* Every kind of record at least once, small enough that its blocks are stored as they are or nearly. */
-static uint8_t *seed_capture(size_t *len)
+/* The builder's file, which goes with it. */
+static uint8_t *take_file(struct builder *b, size_t *len)
 {
-	struct builder *b = builder__new(1000, 100000);
-	uint32_t add = builder__op(b, "aten::add.Tensor");
-	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
-	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true);
-	uint32_t call = builder__func(b, "Node::operator()", PTB_FUNC_NODE_CALL, true);
-	uint32_t py = builder__func(b, "apply", PTB_FUNC_PYFUNC, true);
-	static const struct session_keys keys = { .autograd = 1, .nested = 2 };
-	struct value_words w, late = { 0 };
+	FILE *f = fopen(builder__path(b), "rb");
 	uint8_t *data = malloc(1 << 20);
-	uint64_t ts;
-	FILE *f;
+
+	if (!f || !data)
+		abort();
+	*len = fread(data, 1, 1 << 20, f);
+	fclose(f);
+	builder__free(b);
+	return data;
+}
+
+static void control_records(struct builder *b, uint32_t add)
+{
+	static const struct session_keys keys = { .autograd = 1, .nested = 2 };
 
 	builder__process(b, 1, "python", "python3", 900);
 	builder__thread_name(b, 1, 2, "worker");
@@ -159,8 +162,23 @@ static uint8_t *seed_capture(size_t *len)
 	builder__schema(b, add, "aten::add.Tensor(Tensor self) -> Tensor");
 	builder__opdef_schema(b, 1, 0x20, "aten::size.int(Tensor self) -> int");
 	builder__keys(b, 1, &keys);
-	vw__late(&late, 0, 1.5);
 	builder__clock(b, 1000, 2000, 1);
+}
+
+/* Every kind of record at least once, small enough that its blocks are stored as they are or nearly. */
+static uint8_t *seed_capture(size_t *len)
+{
+	struct builder *b = builder__new(1000, 100000);
+	uint32_t add = builder__op(b, "aten::add.Tensor");
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true);
+	uint32_t call = builder__func(b, "Node::operator()", PTB_FUNC_NODE_CALL, true);
+	uint32_t py = builder__func(b, "apply", PTB_FUNC_PYFUNC, true);
+	struct value_words w, late = { 0 };
+	uint64_t ts;
+
+	control_records(b, add);
+	vw__late(&late, 0, 1.5);
 	for (ts = 2000; ts < 90000; ts += 9000) {
 		w = values((uint32_t)(ts / 9000));
 		builder__thread(b, 1, 1);
@@ -200,13 +218,7 @@ static uint8_t *seed_capture(size_t *len)
 		builder__task(b, ts % 2 ? PTB_REC_FORK : PTB_REC_EXEC, ts + 1600, 4, 4, false, "t");
 		builder__round(b, ts + 1700);
 	}
-	f = fopen(builder__path(b), "rb");
-	if (!f || !data)
-		abort();
-	*len = fread(data, 1, 1 << 20, f);
-	fclose(f);
-	builder__free(b);
-	return data;
+	return take_file(b, len);
 }
 
 /* The seed with its blocks unpacked, so that mutations reach the records. */

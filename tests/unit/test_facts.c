@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What control records say of operators and of the capture: schemas, key sets, what was recorded. */
+#include <string.h>
+
+#include "capture_builder.h"
+#include "slice_log.h"
+#include "suite.h"
+
+#define BEGIN 1000000
+#define END 9000000
+
+static const struct session_keys keys = { .autograd = 0x10, .nested = 0x20 };
+
+static const struct slice *get(const struct slice_log *log, const char *name, uint32_t n)
+{
+	const struct slice *sl = slice_log__nth(log, name, n);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(sl);
+	return sl;
+}
+
+static void schemas(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f.Tensor"), g = builder__op(b, "aten::g");
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true), i;
+	static const char *const names[] = { "aten::f.Tensor", "mine::h", "mine::none", "aten::g" };
+	static const char *const want[] = { "aten::f.Tensor(Tensor self) -> Tensor", "mine::h() -> ()", "",
+					    "aten::g() -> int" };
+	struct slice_log *log;
+
+	builder__schema(b, f, want[0]);
+	for (i = 0; i < 4; i++)
+		builder__opdef(b, 1, 0x10 + i, names[i], false);
+	builder__opdef_schema(b, 1, 0x11, want[1]);
+	builder__opdef_schema(b, 2, 0x12, "of another process");
+	builder__opdef_schema(b, 1, 0x13, want[3]);
+	builder__keys(b, 1, &keys);
+	for (i = 0; i < 4; i++) {
+		builder__boxed(b, box, 2000000 + i * 1000, 0x9000, 0x10 + i);
+		builder__exit(b, box, 2000100 + i * 1000, 0x8f00);
+	}
+	builder__enter(b, f, 2005000, 0x9000);
+	builder__exit(b, f, 2005100, 0x8f00);
+	builder__enter(b, g, 2006000, 0x9000);
+	builder__exit(b, g, 2006100, 0x8f00);
+	builder__thread(b, 2, 2);
+	builder__enter(b, g, 2006000, 0x9000);
+	builder__exit(b, g, 2006100, 0x8f00);
+	log = slice_log__run(builder__session(b, NULL));
+	CU_ASSERT_TRUE(slice_log__valid(log));
+	CU_ASSERT_STRING_EQUAL(get(log, "aten::f", 0)->schema, want[0]); /* by its name */
+	CU_ASSERT_STRING_EQUAL(get(log, "mine::h", 0)->schema, want[1]);
+	CU_ASSERT_STRING_EQUAL(get(log, "mine::none", 0)->schema, "");
+	CU_ASSERT_STRING_EQUAL(get(log, "aten::f", 1)->schema, want[0]);
+	CU_ASSERT_STRING_EQUAL(get(log, "aten::g", 1)->schema, want[3]);
+	CU_ASSERT_EQUAL(get(log, "aten::g", 0)->keys->nested, 0x20);
+	for (i = 0; i < log->cnt; i++)
+		CU_ASSERT_EQUAL(log->slices[i].keys->autograd, log->slices[i].tgid == 1 ? 0x10 : 0);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+static void modes(void)
+{
+	static const char *const meta[] = { NULL, "\"names\"", "\"shapes\"", "\"full\"" };
+	uint32_t i;
+
+	for (i = 0; i < 4; i++) {
+		struct builder *b = builder__new(BEGIN, END);
+		const struct session_info *info;
+
+		if (meta[i])
+			builder__meta(b, "args", meta[i]);
+		info = session__info(builder__session(b, NULL));
+		CU_ASSERT_EQUAL(info->has_shapes, i >= 2);
+		CU_ASSERT_EQUAL(info->has_results, i == 3);
+		builder__free(b);
+	}
+}
+
+static const CU_TestInfo tests[] = {
+	{ "schemas and keys", schemas },
+	{ "modes", modes },
+	CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+	return run_suite("facts", tests);
+}

@@ -147,40 +147,11 @@ static uint8_t kind_at(const uint64_t *word)
 	return h.kind;
 }
 
-/* What torch records of a custom function's arguments: tensors and Python's primitive objects (pytorch
- * torch/csrc/autograd/python_function.cpp: unpack_input(), jit tryToInferPrimitiveType()). */
-static bool is_primitive(uint8_t kind)
-{
-	switch (kind) {
-	case PTB_VAL_TENSOR:
-	case PTB_VAL_UNDEFINED:
-	case PTB_VAL_NONE:
-	case PTB_VAL_INT:
-	case PTB_VAL_DOUBLE:
-	case PTB_VAL_BOOL:
-	case PTB_VAL_COMPLEX:
-	case PTB_VAL_STRING:
-		return true;
-	}
-	return false;
-}
-
 /* Copies the values from the first on. */
-static void copy_values(struct model *m, struct args *a, const struct slice_values *sv, uint32_t first,
-			bool only_primitives)
+static void copy_values(struct model *m, struct args *a, const struct slice_values *sv, uint32_t first)
 {
-	uint32_t at = first, n;
-
 	a->in_flags = sv->flags;
-	if (!only_primitives) {
-		append(m, a, sv->words + first, sv->word_cnt - first);
-		return;
-	}
-	while ((n = values__first_words(sv->words + at, sv->word_cnt - at))) {
-		if (is_primitive(kind_at(sv->words + at)))
-			append(m, a, sv->words + at, n);
-		at += n;
-	}
+	append(m, a, sv->words + first, sv->word_cnt - first);
 }
 
 /* ---- autograd's number ---- */
@@ -229,7 +200,7 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 		return;
 	first = sv.word_cnt && kind_at(sv.words) == PTB_VAL_STATE ?
 			values__first_words(sv.words, sv.word_cnt) : 0;
-	copy_values(m, a, &sv, first, e->kind == PTB_FUNC_PYFUNC);
+	copy_values(m, a, &sv, first);
 	set_seq(t, e, a, &s);
 	e->flags |= cut_flag(&sv, &s);
 	e->args = a;
@@ -314,7 +285,7 @@ void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 	t->scope_args = new_args(m);
 	if (!t->scope_args)
 		return;
-	copy_values(m, t->scope_args, &sv, 0, false);
+	copy_values(m, t->scope_args, &sv, 0);
 	t->scope_name_flags |= cut_flag(&sv, &s);
 }
 

@@ -276,15 +276,24 @@ int pyfunc_enter_args(struct pt_regs *ctx)
 	return 0;
 }
 
-/* pybind11's function_call: {record &, std::vector<handle> args}: the name, the tuple of the others. */
+/*
+ * pybind11's function_call: {function_record &, arguments}: the name, and the tuple of all others. The
+ * arguments are a std::vector<handle>, from pybind11 3.0 on {bool in_line, u32 size, handle[6]}
+ * (detail/argument_vector.h); a vector's first word is an address, which no odd number is.
+ */
 static __always_inline void pyargs_read(struct pt_regs *ctx, __u64 pair[2], struct text *t)
 {
-	__u64 vec[2] = {};
+	__u64 v[3] = {};
 
 	pair[0] = pair[1] = 0;
-	if (bpf_probe_read_user(vec, sizeof(vec), (void *)(PT_REGS_PARM1(ctx) + 8)) ||
-	    vec[1] - vec[0] < 16 || bpf_probe_read_user(pair, 16, (void *)vec[0]))
+	if (bpf_probe_read_user(v, sizeof(v), (void *)(PT_REGS_PARM1(ctx) + 8))) {
 		text_fault(t);
+	} else if ((v[0] & 0xff) == 1 && v[0] >> 32 == 2) {
+		pair[0] = v[1];
+		pair[1] = v[2];
+	} else if (v[1] - v[0] != 16 || bpf_probe_read_user(pair, 16, (void *)v[0])) {
+		text_fault(t);
+	}
 }
 
 /* Compact ASCII; anything else is no name that could be read. */

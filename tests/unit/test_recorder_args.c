@@ -35,6 +35,7 @@ static void open_scene(struct scene *sc)
 	CU_ASSERT_EQUAL_FATAL(recorder__open(sc->path, NULL, NULL, true, &sc->rec), 0);
 	recorder__meta_text(sc->rec, "args", "shapes");
 	sc->base = recorder__plan(sc->rec, &plan, &proc);
+	recorder__learn(sc->rec, &proc, &plan);
 	recorder__process(sc->rec, &proc, &plan, 0, 1000, 0);
 	recorder__window(sc->rec, true, 1000, 0);
 	sc->nr = 0;

@@ -309,8 +309,6 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp, const st
 	recorder__keys(r, plan, tgid);
 	meta_rank(r, tp->pid);
 	recorder__threads(r, tp->pid);
-	recorder__remember_process(r, tp, plan);
-	recorder__schema_layout(r, tp, plan);
 }
 
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len)

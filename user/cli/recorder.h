@@ -39,14 +39,15 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, uint32_t site_base,
 			    uint32_t site);
 
-/* A process whose probes are active from start_ns on; its classes, threads and operators. */
+/* A process whose probes are active from start_ns on; its classes and threads. */
 void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
 		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns);
 /* The process's dispatcher can tell schemas now. */
 void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
 void recorder__threads(struct recorder *r, pid_t pid);
-/* Reads the dispatcher's table of a live process and records what is new; count or negative errno. */
-int recorder__operators(struct recorder *r, const struct torch_proc *tp);
+/* Reads what only the live process can tell of its operators: the dispatcher's table (names) and, with
+ * arguments, schemas. */
+void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
 
 /* Callback for probe_set__drain(): arg is the recorder. */
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);

@@ -7,6 +7,7 @@
 #define LOG_DOMAIN "recorder"
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "cli/recorder_priv.h"
 #include "model/values.h"
@@ -65,14 +66,6 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 		hashmap__put(&p->no_schema, opdef, 0, 0);
 }
 
-void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
-{
-	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
-
-	if (r->args && p && !p->schemas_readable)
-		p->schemas_readable = !torch_plan__schemas(tp, plan, &p->schema_layout);
-}
-
 /* True: nothing more to ask. */
 static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opdef)
 {
@@ -109,6 +102,25 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p)
 		if (ask_schema(r, p, s->k0))
 			hashmap__del(&p->no_schema, s->k0, s->k1);
 	}
+}
+
+/* Schemas that only the dispatcher has are read at once: operators of libraries go with these, and then
+ * nobody can be asked any more. */
+void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+{
+	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
+	uint64_t pos = 0, t0 = clock__mono_ns();
+	struct hashmap_slot *s;
+	uint32_t n = 0;
+
+	if (!r->args || !p || p->schemas_readable)
+		return;
+	p->schemas_readable = !torch_plan__schemas(tp, plan, &p->schema_layout);
+	while (p->schemas_readable && (s = hashmap__next(&r->opdefs, &pos)))
+		if (s->k0 == p->tgid && !hashmap__get(&r->planned, s->val, 0))
+			n += ask_schema(r, p, s->k1);
+	pr_debug("process %u: %u schemas from its dispatcher in %llu us", p->tgid, n,
+		 (unsigned long long)(clock__mono_ns() - t0) / 1000);
 }
 
 /* ---- the check ---- */

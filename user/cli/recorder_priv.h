@@ -53,8 +53,6 @@ void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const cha
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags);
 
-void recorder__remember_process(struct recorder *r, const struct torch_proc *tp,
-				const struct torch_plan *plan);
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
 void recorder__resolve(struct recorder *r);
 uint64_t recorder__unresolved(const struct recorder *r);

@@ -4,6 +4,7 @@
  * registered after the attach, node classes of extension libraries) and names of new threads. Asked of
  * the target once per address, soon after the address was first seen, while the target lives.
  */
+#define LOG_DOMAIN "recorder"
 #include "cli/recorder.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/vec.h"
 #include "cli/recorder_priv.h"
 
@@ -28,15 +30,15 @@ struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 	return NULL;
 }
 
-void recorder__remember_process(struct recorder *r, const struct torch_proc *tp,
-				const struct torch_plan *plan)
+static int remember_process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
+			    struct recorder_proc **out)
 {
 	struct recorder_proc *p;
 	int i;
 
 	if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1, sizeof(*r->procs)))
-		return;
-	p = &r->procs[r->proc_cnt++];
+		return -ENOMEM;
+	p = *out = &r->procs[r->proc_cnt++];
 	p->tgid = (uint32_t)tp->pid;
 	p->old_string_abi = plan->layout.old_string_abi;
 	p->nested_keys = plan->layout.keys.nested;
@@ -44,6 +46,7 @@ void recorder__remember_process(struct recorder *r, const struct torch_proc *tp,
 		if (plan->layout.singletons[i] && tp->libs[i].present)
 			p->singletons[p->singleton_cnt++] =
 				plan->layout.singletons[i] + tp->libs[i].load_bias;
+	return 0;
 }
 
 static int read_table(struct recorder *r, struct recorder_proc *p)
@@ -68,11 +71,16 @@ static int read_table(struct recorder *r, struct recorder_proc *p)
 	return added;
 }
 
-int recorder__operators(struct recorder *r, const struct torch_proc *tp)
+void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
 {
-	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
+	struct recorder_proc *p;
+	int err = remember_process(r, tp, plan, &p);
 
-	return p ? read_table(r, p) : -ENOENT;
+	if (!err)
+		err = read_table(r, p);
+	if (err < 0) /* record: the table is still empty; names are asked for as they come */
+		pr_debug("pid %d: dispatcher table: %s", tp->pid, errstr(err));
+	recorder__schema_layout(r, tp, plan);
 }
 
 static void note_unknown(struct recorder *r, uint32_t tgid, uint64_t addr, uint64_t type)

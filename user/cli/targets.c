@@ -282,6 +282,10 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 		sp->site_base = recorder__plan(ctx->rec, sp->plan, tp);
 		ts->refused += count_refused(sp->plan);
 	}
+	/* before its probes, which cost the process something even outside the window; a young process
+	 * must be probed first */
+	if (!ctx->active)
+		recorder__learn(ctx->rec, tp, sp->plan);
 	err = attach_probes(ts, t, ctx, tp, sp);
 	if (!err) {
 		now = clock__mono_ns();
@@ -290,10 +294,8 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 		ts->uncovered_ns += gap;
 		t->state = TARGET_TRACED;
 		recorder__process(ctx->rec, tp, sp->plan, t->parent, now, gap);
-		err = recorder__operators(ctx->rec, tp);
-		if (err < 0) /* record: the table is still empty; names are asked for as they come */
-			pr_debug("pid %d: dispatcher table: %s", t->pid, errstr(err));
-		err = 0;
+		if (ctx->active)
+			recorder__learn(ctx->rec, tp, sp->plan);
 	}
 	torch_proc__free(tp);
 	return err;

@@ -108,6 +108,11 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 	jsonw__break(w);
 	jsonw__key(w, "trace_id");
 	jsonw__str(w, trace_id);
+	if (session__info(s)->has_shapes) {
+		jsonw__break(w);
+		jsonw__key(w, "record_shapes");
+		jsonw__u64(w, 1);
+	}
 	jsonw__break(w);
 	jsonw__key(w, "host_name");
 	jsonw__str(w, host);

@@ -8,7 +8,7 @@
 #include "export/exporter.h"
 
 /* META records that a document repeats; their text is JSON already. */
-static const char *const capture_keys[] = { "version", "host", "kernel", "torch", "options" };
+static const char *const capture_keys[] = { "version", "host", "kernel", "torch", "options", "args" };
 
 static const struct counter_row {
 	uint32_t id;

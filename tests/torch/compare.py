@@ -29,7 +29,7 @@ def known(title, side, payloads=None):
 
 
 ONLY_PROFILED = re.compile(r".*\(dynamo_timed\)|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode|"
-                           r"## Call CompiledFxGraph \w+ ##|PythonSubclass|## TEST 2 ##")
+                           r"## Call CompiledFxGraph \w+ ##|PythonSubclass")
 
 
 @known("scopes that exist only while a profiler runs", "torch")
@@ -87,9 +87,23 @@ def flow_set(flows, all_threads):
     return collections.Counter((f, b, s - low) for f, b, s, _ in flows)
 
 
+def align(want, got, reach=400, sure=4):
+    """Pairs of positions with equal entries, in order; linear, because difflib is not. Where the lists differ,
+    goes on at the nearest place where `sure` entries in a row are equal again."""
+    i = j = 0
+    while i < len(want) and j < len(got):
+        if want[i] == got[j]:
+            yield i, j
+            i, j = i + 1, j + 1
+            continue
+        i, j = next(((i + k, j + n - k) for n in range(1, reach) for k in range(n + 1)
+                     if want[i + k:i + k + sure] == got[j + n - k:j + n - k + sure] and want[i + k:i + k + 1]), (i + 1, j + 1))
+
+
 def unlike(want, got, limit=30):
-    """A readable difference of two lists of lines."""
-    diff = list(difflib.unified_diff(want, got, "torch", "ptbpf", lineterm="", n=4))
+    """A readable difference of two lists of lines, from where they begin to differ."""
+    first = max(next((k for k, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got))) - 4, 0)
+    diff = list(difflib.unified_diff(want[first:first + 300], got[first:first + 300], "torch", "ptbpf", lineterm="", n=4))
     more = len(diff) - limit
     return "\n".join(diff[:limit] + ([f"... {more} more lines"] if more > 0 else []))
 

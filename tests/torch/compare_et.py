@@ -6,8 +6,6 @@ so are the identities of tensors and storages when both traces saw the same run.
 Known differences are rows of DIFFERENCES, as in compare_args.py.
 """
 
-import difflib
-
 import compare
 from compare_args import DIFFERENCES as IN_BOTH, NO_TRUTH, ArgsVerdict, Site
 from et_truth import KINDS
@@ -52,7 +50,7 @@ def long_string(site, ctx):
 
 @known("a fake tensor's device")
 def fake_device(site, ctx):
-    return site.kind.endswith(" device") and ctx["payload"] == "fake_tensors" and site.got == "meta"
+    return site.kind.endswith(" device") and ctx["payload"] in ("fake_tensors", "symbolic_sizes") and site.got == "meta"
 
 
 class Renaming:
@@ -137,12 +135,16 @@ class EtComparison:
         self.value("rf_id", a, b, None, a.attrs["rf_id"], b.attrs["rf_id"],
                    self.names.rf.same(a.attrs["rf_id"], b.attrs["rf_id"]))
 
+    def parent(self, node, side):
+        parent, dropped = node.parent, self.ctx["dropped", side]
+        while parent in dropped:
+            parent = dropped[parent]
+        return parent
+
     def links(self, a, b):
         """Parents: the node that is the other's partner. Threads' nodes are partners by their thread."""
-        parent = a.parent
-        while parent in self.ctx["dropped"]:
-            parent = self.ctx["dropped"][parent]
-        self.value("ctrl_deps", a, b, None, parent, b.parent, self.names.node.get(parent) == b.parent)
+        want, got = self.parent(a, "torch"), self.parent(b, "ptbpf")
+        self.value("ctrl_deps", a, b, None, want, got, self.names.node.get(want) == got)
         want, got = a.attrs["fw_parent"], b.attrs["fw_parent"]
         self.value("fw_parent", a, b, None, want, got, (self.names.node.get(want) if want else 0) == got)
 
@@ -151,23 +153,33 @@ def aligned(want, got):
     a, b = ([compare.spelled(n.name) for n in side] for side in (want, got))
     if a == b:
         return list(zip(want, got)), None
-    blocks = difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
-    return ([(want[m.a + k], got[m.b + k]) for m in blocks for k in range(m.size)],
+    return ([(want[i], got[j]) for i, j in compare.align(a, b)],
             f"nodes differ ({len(a)} and {len(b)})\n{compare.unlike(a, b)}")
 
 
+def only_ours(n, ctx):
+    """Torch writes no node for a call that should have had results and raised, and derives no steps."""
+    if "derived" in n.attrs.get("ptbpf.note", "").split(","):
+        return "derived steps"
+    schema = n.attrs["op_schema"]
+    if n.attrs["rf_id"] in ctx["unwound"] and schema and not schema.endswith("-> ()"):
+        return "operators that raised"
+    return None
+
+
 def kept(nodes, side, ctx, counts):
-    """Without the slices that only one side has (compare.DIFFERENCES), and without those whose operator
-    raised: torch writes no node for them."""
+    """Without the slices that only one side has, compare.DIFFERENCES among them."""
     out = []
     for n in nodes:
-        if side == "ptbpf" and n.attrs["rf_id"] in ctx["unwound"]:
-            counts["operators that raised"] += 1
+        title = only_ours(n, ctx) if side == "ptbpf" else None
+        if title:
+            counts[title] += 1
+            ctx["dropped", side][n.id] = n.parent
             continue
         row = next((d for d in compare.DIFFERENCES if d.side == side and d.payloads is None and d.test(n, None, ctx)), None)
         if row:
             counts[row.title] += 1
-            ctx["dropped"][n.id] = n.parent
+            ctx["dropped", side][n.id] = n.parent
         else:
             out.append(n)
     return out
@@ -188,15 +200,16 @@ def node_of_thread(et, tid):
 
 def compare_payload(want_et, got_et, want_key, got_key, names, ctx):
     """Verdict on one payload of two recordings."""
-    ctx = dict(ctx, dropped={})  # dropped: torch's nodes that are left out, and their parents
+    ctx = dict(ctx)
+    ctx["dropped", "torch"], ctx["dropped", "ptbpf"] = {}, {}  # nodes that are left out, and their parents
     c = EtComparison(ctx, names)
     want, got = want_et.payloads.get(want_key), got_et.payloads.get(got_key)
     if want is None or got is None:
         c.v.problems.append(f"{'torch' if want is None else 'ptbpf'} has no annotation of {want_key[1]}")
         return c.v
     names.node[want.root.id] = got.root.id
-    ids = {n.id for n in (*want_et.nodes.values(), *want_et.specials.values())}
-    ctx["raised"] = any(n.parent not in ids for t in want.threads.values() for n in t)
+    ctx["raised"] = any(n.parent not in want_et.nodes and n.parent not in want_et.specials
+                        for t in want.threads.values() for n in t)
     couples = []
     for a, b in thread_pairs(want, got, ctx):
         a, b = kept(a, "torch", ctx, c.v.known), kept(b, "ptbpf", ctx, c.v.known)

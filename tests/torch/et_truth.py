@@ -11,6 +11,8 @@ from truth import PAYLOAD
 
 PROCESS = re.compile(r"\[pytorch\|profiler\|execution_(trace|graph)\|process\]$")
 THREAD = re.compile(r"\[pytorch\|profiler\|execution_(trace|graph)\|thread\]$")
+# a node's own name: "id" stands before it and "ctrl_deps" behind, or, in schema 1.0.1, "id" behind
+NAME = re.compile(r'^( *(?:"id": \d+, )?"name": )"(.*)"(, (?:"ctrl_deps"|"id": \d+, "rf_id"))', re.M)
 KINDS = ("values", "shapes", "types", "strides")
 
 
@@ -61,7 +63,7 @@ def read_document(path, own):
     with opener(path, "rt", encoding="utf-8", errors="replace" if own else "strict") as f:
         text = f.read()
     if own:
-        text = re.sub(r'"name": "(.*?)", ("ctrl_deps"|"id")', lambda m: f'"name": {json.dumps(m[1])}, {m[2]}', text)
+        text = NAME.sub(lambda m: m[1] + json.dumps(m[2]) + m[3], text)
     return json.loads(text, strict=not own, parse_float=Text)
 
 

@@ -20,7 +20,7 @@ class Skip(Exception):
 
 
 class Payload:
-    def __init__(self, prepare, group, observe, ordered, readable):
+    def __init__(self, prepare, group, observe, ordered, readable, steady):
         self.name = prepare.__name__
         self.prepare = prepare
         self.group = group  # payloads of one group share a process
@@ -28,6 +28,7 @@ class Payload:
         #                         version, but loses its place when an operator raises
         self.readable = readable  # False: torch's own tools crash when they read its arguments;
         #                           "profiler": all but ExecutionTraceObserver
+        self.steady = steady  # False: torch's profiler changes what it does, so only one run seen by both is compared
         self.ordered = ordered  # False: the order depends on other processes; compared as a bag
 
 
@@ -35,11 +36,11 @@ REGISTRY = {}
 VERSION = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
 
 
-def payload(group="eager", observe=False, ordered=True, readable=True):
+def payload(group="eager", observe=False, ordered=True, readable=True, steady=True):
     """Registers prepare() under its name."""
 
     def register(prepare):
-        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered, readable)
+        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered, readable, steady)
         return prepare
 
     return register

@@ -22,7 +22,9 @@ UNWANTED = ("set_", "_", "init", "import", "parse", "from_file", "fork", "wait",
             "untyped", "numpy", "tolist", "map_", "map2_", "apply_", "requires_grad", "retain_grad", "backward",
             "register", "reinforce", "type", "element_size", "set", "stride", "size", "dim", "ndimension", "nelement",
             "segment_reduce", "compiled_with", "pinverse_", "hspmm", "sspaddmm", "smm", "stack_trace", "swap", "slice_",
-            "binomial", "poisson", "ldl_solve", "linalg_ldl_solve", "lu_solve", "linalg_lu_solve", "lu_unpack", "crow", "ccol", "row_", "col_", "batch_norm_", "native_batch", "cdist_", "to_mkldnn")
+            "binomial", "poisson", "ldl_solve", "linalg_ldl_solve", "lu_solve", "linalg_lu_solve", "lu_unpack", "crow", "ccol", "row_", "col_", "batch_norm_", "native_batch", "cdist_", "to_mkldnn",
+            # torch's own observers cannot read compressed tensors, lose their place and may crash
+            "sparse_cs", "sparse_bs", "sparse_comp", "to_sparse_cs", "to_sparse_bs")
 
 
 def wanted(name):

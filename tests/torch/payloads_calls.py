@@ -182,16 +182,28 @@ def raising_args():
 
 @payload()
 def fake_tensors():
-    """Fake tensors, whose sizes may be symbols."""
     need(hasattr(torch, "compile"), "no fake tensors")
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
     real = torch.ones(3, 4)
 
     def run():
         with FakeTensorMode() as mode:
             x = mode.from_tensor(real)
             torch.cat([x + x, x.t().t()]).sum(0)
+        return [real.sum()]
+
+    return run
+
+
+@payload(steady=False)
+def symbolic_sizes():
+    """The profiler asks the symbols for values, which makes guards of them."""
+    need(hasattr(torch, "compile"), "no fake tensors")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    real = torch.ones(3, 4)
+
+    def run():
         with FakeTensorMode(shape_env=ShapeEnv()) as mode:
             x = mode.from_tensor(real)
             (x + x).view(-1)[1:].sum()

@@ -11,6 +11,7 @@ alone and then with torch's own tool running inside at once.
 
 import argparse
 import collections
+import gc
 import json
 import os
 import shutil
@@ -218,16 +219,19 @@ class Group:
     def mine(self, window):
         return truth.load_chrome(self.outs[window]["trace"])
 
+    def comparable(self, names, ctx):
+        return [name for name in names if ctx["same_run"] or name not in self.told["unsteady"]]
+
     def trees(self, what, theirs, mine, runs, ctx, names=None):
         """Slices of every payload; prunes both, so each comparison takes fresh copies."""
-        for name in names if names is not None else self.told[runs[0]]:
+        for name in self.comparable(names if names is not None else self.told[runs[0]], ctx):
             self.leg.tell(f"{name}.{what}", compare.compare(theirs, mine, *runs, name, ctx))
 
     def arguments(self, what, theirs, mine, runs, ctx):
         """Slices and the arguments of every payload."""
         if theirs.legacy:
             ctx = dict(ctx, keys=("Input Dims",))
-        for name in self.told[runs[0]]:
+        for name in self.comparable(self.told[runs[0]], ctx):
             if name in self.told["unordered"]:
                 continue
             tree = compare.compare(theirs, mine, *runs, name, ctx)
@@ -240,7 +244,7 @@ class Group:
     def nodes(self, what, theirs, mine, runs, ctx):
         """Nodes of the Execution Traces."""
         names = compare_et.Names()
-        for name in self.told["traced"]:
+        for name in self.comparable(self.told["traced"], ctx):
             self.leg.tell_args(f"{name}.{what}", compare_et.compare_payload(
                 theirs, mine, (runs[0], name), (runs[1], name), names, dict(ctx, payload=name)))
 
@@ -273,31 +277,30 @@ class Group:
                            ("shaped", "shaped"), self.both)
 
     def full(self):
-        unwound = self.full_slices()
+        unwound, ids = self.full_slices()
         et = et_truth.load(self.outs["full"]["et"])
-        self.leg.tell(self.group + ".same_calls", same_calls(et, self.mine("full")))
+        self.leg.tell(self.group + ".same_calls", same_calls(et, ids))
         for what, folder, run, ctx in (("et", self.truth_dir, "whole", self.alone), ("et_both", self.target_dir, "traced", self.both)):
             theirs = et_truth.load(os.path.join(folder, "traced.et.json"), own=True)
             self.nodes(what, theirs, et, ("traced", run), dict(ctx, unwound=unwound))
 
     def full_slices(self):
-        """The Chrome trace of the same window; returns the ids of the slices whose operator raised."""
+        """The Chrome trace of the same window; returns the ids of the slices whose operator raised, and all ids."""
         trusted, mine = self.chrome(self.truth_dir, "shaped"), self.mine("full")
-        unwound = {e["args"]["Record function id"] for e in mine.document["traceEvents"]
-                   if e.get("args", {}).get("ptbpf.unwound")}
+        slices = [e["args"] for e in mine.document["traceEvents"]
+                  if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation")]
+        unwound = {args["Record function id"] for args in slices if args.get("ptbpf.unwound")}
         if trusted:
             self.arguments("args", trusted, mine, ("shaped", "whole"), dict(self.alone, numbers=True))
             inside = self.chrome(self.target_dir, "traced")
             self.arguments("args_both", inside, mine, ("traced", "traced"), dict(self.both, numbers=True))
-        return unwound
+        return unwound, sorted(args.get("Record function id", -1) for args in slices)
 
 
-def same_calls(et, chrome):
+def same_calls(et, slices):
     """E4: the same record function ids in the Execution Trace and in the Chrome trace."""
     v = compare.Verdict()
     ids = sorted(n.attrs["rf_id"] for n in et.nodes.values())
-    slices = sorted(e["args"].get("Record function id", -1) for e in chrome.document["traceEvents"]
-                    if e.get("ph") == "X" and e.get("cat") in ("cpu_op", "user_annotation"))
     v.ops = v.equal = len(ids)
     if ids != slices:
         a, b = collections.Counter(ids), collections.Counter(slices)
@@ -316,6 +319,7 @@ def check_rows():
 
 
 def main():
+    gc.disable()  # millions of values, no cycles
     ap = argparse.ArgumentParser()
     ap.add_argument("python")
     ap.add_argument("leg")

@@ -194,7 +194,8 @@ def main():
     gate = Gate(args.dir)
     runs, skipped = prepare(args.group, args.payload)
     result = {"torch": torch.__version__, "python": sys.version.split()[0], "skipped": skipped, "pid": os.getpid(),
-              "unordered": [name for name in runs if not payloads.REGISTRY[name].ordered]}
+              "unordered": [name for name in runs if not payloads.REGISTRY[name].ordered],
+              "unsteady": [name for name in runs if not payloads.REGISTRY[name].steady]}
     if args.mode == "truth":
         for window in WINDOWS:
             run_window(window, runs, args.dir, result)

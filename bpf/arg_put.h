@@ -203,7 +203,7 @@ ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *
 			return false;
 		dims = (void *)((struct ptb_val_ids *)(body + 1) + 1);
 		len += sizeof(struct ptb_val_ids);
-		flags |= PTB_VAL_F_IDS;
+		flags |= PTB_VAL_F_IDS | (s->tmp[0] ? PTB_VAL_F_STORAGE : 0);
 	}
 	if (!check_symbolic(s, t, &flags))
 		return false;

@@ -33,6 +33,8 @@ static __always_inline void count(__u32 id);
 #define ARG_SMALL_BYTES 64u  /* what read_small() reads at most */
 _Static_assert(PTB_ARGS_BYTES_MAX + 1024 < ARG_REC_MASK, "a record with all its text fits");
 
+_Static_assert(PTB_STRING_MAX >= 8 * PTB_LIST_FULL_MAX, "no body is longer than a text");
+
 /* What a frame's elements are. */
 enum arg_elem {
 	ARG_E_OPS,	/* instructions of the program */
@@ -98,7 +100,7 @@ struct arg_scratch {
 	__u64 window[ARG_NEAR_BYTES / 8];
 	__u64 tmp[(ARG_IMPL_MAX + 128) / 8];
 	__u64 ptrs[PTB_LIST_FULL_MAX]; /* elements of the innermost list of tensors */
-	__u8 rec[ARG_REC_MASK + 8 + 8 * PTB_LIST_FULL_MAX + 64];
+	__u8 rec[ARG_REC_MASK + 8 + PTB_STRING_MAX + 64]; /* the longest body may begin at the end */
 };
 
 struct arg_run {

@@ -58,7 +58,7 @@ enum ptb_val_kind {
 #define PTB_VAL_F_PENDING 0x08 /* DOUBLE: its value comes in a later ARGS_MORE record of this frame */
 #define PTB_VAL_F_SYMBOLIC 0x10 /* TENSOR: symbolic sizes: what is in the fields is not its shape */
 #define PTB_VAL_F_DIMS_CUT 0x20 /* TENSOR: more than PTB_DIMS_MAX dimensions; sizes and strides are absent */
-#define PTB_VAL_F_STORAGE 0x40  /* UNDEFINED, TENSOR: reserved */
+#define PTB_VAL_F_STORAGE 0x40  /* TENSOR with IDS: it has a storage, though perhaps one without data */
 
 struct ptb_val_tensor { /* then, if IDS, ptb_val_ids; then ndim sizes; then ndim strides if present */
 	__u64 keys;  /* TensorImpl::key_set_ */
@@ -87,7 +87,7 @@ enum ptb_opaque {
 #define PTB_DIMS_MAX 16
 #define PTB_LIST_SHAPES_MAX 31  /* elements of a list when only shapes are recorded: torch prints up to 30 */
 #define PTB_LIST_FULL_MAX 512   /* with identities (Execution Trace) */
-#define PTB_STRING_MAX 2048     /* bytes of a text */
+#define PTB_STRING_MAX 12288    /* bytes of a text */
 #define PTB_ARGS_BYTES_MAX 28672 /* of one payload; what follows is cut, PTB_F_ARGS_CUT */
 #define PTB_NEST_MAX 3          /* lists in lists, tuples */
 

@@ -20,7 +20,7 @@ static int arg_host_read(void *dst, uint32_t len, uint64_t addr)
 		      len <= ARENA_BYTES - (addr - ARENA_BASE);
 
 	memset(dst, 0, len);
-	if (len > 8 * PTB_LIST_FULL_MAX)
+	if (len > PTB_STRING_MAX)
 		abort(); /* more than any read may be */
 	arena.wild |= !inside;
 	if (!inside || nr == arena.fail_at || (arena.fail_after && nr > arena.fail_at))

@@ -140,7 +140,7 @@ uint64_t put_word(uint64_t word)
 
 void expect_tensor(const struct shape *s, uint64_t impl, bool full)
 {
-	expect(head(PTB_VAL_TENSOR, full ? PTB_VAL_F_IDS : 0, (uint16_t)(s->dtype | s->device << 8),
+	expect(head(PTB_VAL_TENSOR, full ? PTB_VAL_F_IDS | PTB_VAL_F_STORAGE : 0, (uint16_t)(s->dtype | s->device << 8),
 		    s->ndim | (uint32_t)s->index << 8 | 1u << 16));
 	expect(0x8001);
 	expect((uint64_t)s->numel);

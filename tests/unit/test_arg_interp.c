@@ -388,10 +388,10 @@ static void test_tensor_special(void)
 	run(true);
 	expect(head(PTB_VAL_UNDEFINED, PTB_VAL_F_IDS, 0, 0));
 	expect(impl[0]);
-	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_DIMS_CUT, 6, 17 | 0xff00));
+	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_STORAGE | PTB_VAL_F_DIMS_CUT, 6, 17 | 0xff00));
 	at += 5;
 	expect(head(PTB_VAL_UNKNOWN, PTB_VAL_F_FAULT, 0, 0));
-	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_SYMBOLIC, 6, 2 | 0x1ff00));
+	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_STORAGE | PTB_VAL_F_SYMBOLIC, 6, 2 | 0x1ff00));
 	at += 9;
 	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS, 6, 2 | 0x1ff00));
 	at += 2;

@@ -131,6 +131,8 @@ static void test_scalars(void)
 	scalar("\"<GenericDict>\"", "\"GenericDict\"");
 	vw__opaque(&words, PTB_OPAQUE_SymInt);
 	scalar("\"<SymInt>\"", "\"SymInt\"");
+	vw__ints(&words, 2, (const int64_t[]){ 3, -(1LL << 62) - 1 }); /* the second: a tagged pointer */
+	expect("[3, \"<SymInt>\"]", "[[], []]", "\"GenericList[Int,SymInt]\"", "[[], []]");
 }
 
 static void test_strings(void)
@@ -180,14 +182,15 @@ static void test_lists(void)
 
 static struct vw_tensor tensor(uint64_t impl, uint64_t storage)
 {
-	return (struct vw_tensor){ .dtype = FLOAT, .ndim = 2, .sizes = { 2, 3 }, .flags = PTB_VAL_F_IDS,
-				   .impl = impl, .storage = storage };
+	return (struct vw_tensor){ .dtype = FLOAT, .ndim = 2, .sizes = { 2, 3 },
+				   .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE, .impl = impl, .storage = storage };
 }
 
 static void test_tensors(void)
 {
 	struct vw_tensor t = tensor(0x1000, 0x9000), gpu = tensor(0x2000, 0x9000);
-	struct vw_tensor zero = { .dtype = LONG, .flags = PTB_VAL_F_IDS, .impl = 0x3000, .storage = 0xa000 };
+	struct vw_tensor zero = { .dtype = LONG, .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE,
+				  .impl = 0x3000, .storage = 0xa000 };
 
 	fresh_ids();
 	gpu.device_type = 1;
@@ -220,6 +223,7 @@ static void test_odd_tensors(void)
 	struct vw_tensor sparse = tensor(0x1000, 0), nested = tensor(0x2000, 0x9000), sym = tensor(0x3000, 0x9000);
 
 	fresh_ids();
+	sparse.flags = PTB_VAL_F_IDS;
 	sparse.keys = FAKE_KEY_SPARSE; /* no storage: neither offset nor device; strides are what is there */
 	sparse.own_strides = true;
 	vw__tensor(&words, &sparse);

@@ -194,7 +194,7 @@ static void put_scalars(struct writer *cw, const struct value *list)
 	put_lit(cw, "\"[");
 	for (i = 0; i < cnt; i++) {
 		if (list->kind == PTB_VAL_INTS)
-			v = (struct value){ .kind = PTB_VAL_INT, .i = ((const int64_t *)list->data)[i] };
+			v = value__int_elem(list, i);
 		else if (list->kind == PTB_VAL_DOUBLES)
 			v = (struct value){ .kind = PTB_VAL_DOUBLE, .d = ((const double *)list->data)[i] };
 		else if (list->kind == PTB_VAL_BOOLS)

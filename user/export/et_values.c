@@ -73,7 +73,7 @@ static const struct value *elems__next(struct elems *e)
 		return e->cut && i == e->cnt ? &cut_mark : NULL;
 	switch (e->list->kind) {
 	case PTB_VAL_INTS:
-		e->v = (struct value){ .kind = PTB_VAL_INT, .i = ((const int64_t *)e->list->data)[i] };
+		e->v = value__int_elem(e->list, i);
 		return &e->v;
 	case PTB_VAL_DOUBLES:
 		e->v = (struct value){ .kind = PTB_VAL_DOUBLE, .d = ((const double *)e->list->data)[i] };
@@ -123,9 +123,9 @@ static void put_elems(const struct side *s, const struct value *list, enum part 
 /* ---- values ---- */
 
 /* Tensors of some layouts have no storage; then torch writes neither device nor sizes. */
-static bool has_storage(const struct side *s, const struct value *v)
+static bool has_storage(const struct value *v)
 {
-	return v->storage || (v->flags & PTB_VAL_F_STORAGE) || tensor__is_strided(v, s->keys);
+	return v->storage || (v->flags & PTB_VAL_F_STORAGE) || !(v->flags & PTB_VAL_F_IDS);
 }
 
 static size_t device_text(char *buf, size_t cap, uint32_t type, int index)
@@ -165,7 +165,7 @@ static void put_tensor(const struct side *s, const struct value *v)
 		s->missing->unknown++;
 	jsonw__begin_arr(s->w);
 	jsonw__u64(s->w, ids ? et_id__object(s->ids, v->impl, ET_TENSOR) : 0);
-	if ((v->flags & PTB_VAL_F_SYMBOLIC) || !has_storage(s, v)) {
+	if ((v->flags & PTB_VAL_F_SYMBOLIC) || !has_storage(v)) {
 		put_lit(s->w, "0, 0, 0, 0, \"\"");
 	} else {
 		/* also the storage without data has an id: it is an object by its address, which is 0 */

@@ -41,6 +41,7 @@ struct exec_trace {
 	struct et_missing missing;
 	uint32_t last_tid;    /* the thread of the last slice, its id and number: runs of one thread are long */
 	uint64_t last_thread, last_nr;
+	struct hashmap thread_written; /* tid -> 1: its node is there */
 	struct hashmap thread_nr; /* tid -> logical id, 1, 2, ... by first appearance */
 	uint64_t nodes, no_inputs, no_outputs;
 };
@@ -117,26 +118,30 @@ static void put_label(struct exec_trace *et, uint64_t id, const char *name, uint
 	et->nodes++;
 }
 
+/* Logical id of a thread, 1, 2, ... by first appearance; 0: out of memory. */
+static uint64_t thread_number(struct exec_trace *et, uint32_t tid)
+{
+	uint64_t *nr = hashmap__get(&et->thread_nr, tid, 0);
+
+	if (!nr && hashmap__put(&et->thread_nr, tid, 0, et->thread_nr.live + 1))
+		return 0;
+	return nr ? *nr : et->thread_nr.live;
+}
+
 /* The thread's node is written before its first: sets last_*. */
 static int enter_thread(struct exec_trace *et, uint32_t tid)
 {
-	uint64_t *nr;
-	bool first;
-
 	if (et->last_nr && et->last_tid == tid)
 		return 0;
-	nr = hashmap__get(&et->thread_nr, tid, 0);
-	first = !nr;
-	if (first && hashmap__put(&et->thread_nr, tid, 0, et->thread_nr.live + 1))
-		return -ENOMEM;
+	et->last_nr = thread_number(et, tid);
 	et->last_tid = tid;
-	et->last_nr = first ? et->thread_nr.live : *nr;
 	et->last_thread = et_id__object(&et->ids, tid, ET_THREAD);
-	if (et->ids.err)
-		return et->ids.err;
-	if (first)
-		put_label(et, et->last_thread, "[pytorch|profiler|execution_trace|thread]", et->last_nr);
-	return 0;
+	if (!et->last_nr || et->ids.err)
+		return et->ids.err ? et->ids.err : -ENOMEM;
+	if (hashmap__get(&et->thread_written, tid, 0))
+		return 0;
+	put_label(et, et->last_thread, "[pytorch|profiler|execution_trace|thread]", et->last_nr);
+	return hashmap__put(&et->thread_written, tid, 0, 1);
 }
 
 /* ---- what a node lacks ---- */
@@ -203,17 +208,29 @@ static uint32_t what_lacks(const struct slice *sl)
 
 /* ---- slices ---- */
 
-static struct node_attrs slice_attrs(const struct exec_trace *et, const struct slice *sl)
+/* What torch finds on top of the forward thread's stack: a slice, else that thread's own node. */
+static uint64_t forward_parent(struct exec_trace *et, const struct slice *sl)
+{
+	if (sl->fw_parent)
+		return et_id__slice(sl->fw_parent);
+	if (sl->fwd_tid && hashmap__get(&et->thread_written, sl->fwd_tid, 0))
+		return et_id__object(&et->ids, sl->fwd_tid, ET_THREAD);
+	return 0;
+}
+
+static struct node_attrs slice_attrs(struct exec_trace *et, const struct slice *sl)
 {
 	/* evaluate_function has no number of its own: kineto lends it that of the function within */
 	bool lent = sl->kind == PTB_FUNC_NODE;
+	/* our number of the thread that torch's means, where that is known */
+	uint64_t fw_tid = sl->fwd_thread && sl->fwd_tid ? thread_number(et, sl->fwd_tid) : sl->fwd_thread;
 
 	return (struct node_attrs){
 		.rf_id = sl->id,
-		.fw_parent = sl->fw_parent && !lent ? et_id__slice(sl->fw_parent) : 0,
+		.fw_parent = lent ? 0 : forward_parent(et, sl),
 		.scope = sl->scope,
 		.tid = et->last_nr,
-		.fw_tid = lent ? 0 : sl->fwd_thread,
+		.fw_tid = lent ? 0 : fw_tid,
 		.seq = lent ? -1 : sl->seq,
 		.schema = sl->schema ? sl->schema : "",
 	};
@@ -422,6 +439,7 @@ void exec_trace__free(struct exec_trace *et)
 	jsonw__free(&et->w);
 	hashmap__clear(&et->ids.map);
 	hashmap__clear(&et->thread_nr);
+	hashmap__clear(&et->thread_written);
 	free(et->path);
 	free(et);
 }

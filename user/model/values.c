@@ -381,3 +381,13 @@ const char *device__type_name(uint32_t device_type)
 
 	return device_type < sizeof(names) / sizeof(names[0]) ? names[device_type] : NULL;
 }
+
+struct value value__int_elem(const struct value *list, uint32_t i)
+{
+	struct value v = { .kind = PTB_VAL_INT };
+
+	memcpy(&v.i, (const char *)list->data + 8 * (size_t)i, sizeof(v.i));
+	if (v.i < -(1LL << 62))
+		v = (struct value){ .kind = PTB_VAL_OPAQUE, .i = PTB_OPAQUE_SymInt };
+	return v;
+}

@@ -49,6 +49,9 @@ struct value_iter {
 struct value_iter values__begin(const struct slice_values *sv);
 /* False at the end, and where the words make no sense (what was read before stands). STATE is skipped. */
 bool values__next(struct value_iter *it, struct value *v);
+/* Element i < present of INTS, which may be SymInts: a number, or OPAQUE where it is symbolic (pytorch
+ * c10/core/SymInt.h: what is below -2^62 is a pointer with a tag). */
+struct value value__int_elem(const struct value *list, uint32_t i);
 /* Number of top-level values. */
 uint32_t values__count(const struct slice_values *sv);
 /* Checks a payload's structure: number of words that make whole values, nesting at most PTB_NEST_MAX. */

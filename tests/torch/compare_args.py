@@ -7,6 +7,7 @@ single values, which then count as known, not as equal. Whatever else differs fa
 """
 
 import collections
+import re
 
 import compare
 
@@ -42,6 +43,7 @@ def explain(rows, site, ctx):
     return next((title for title, test in rows if test(site, ctx)), None)
 
 
+CXX_TYPES = ("float", "double", "int", "long int", "short int", "signed char", "unsigned char", "bool")
 SCOPES = ("detach", "detach_", "PythonDispatchMode", "PythonSubclass")
 DIMS = 16
 
@@ -68,7 +70,8 @@ def too_many_dimensions(site, ctx):
 
 @known("symbolic sizes")
 def symbolic(site, ctx):
-    return ctx["payload"] in ("symbolic_sizes", "jagged") and site.kind.startswith("Input") and site.got in ([], "")
+    return ctx["payload"] in ("symbolic_sizes", "jagged") and (
+        site.got in ([], "") if site.kind.startswith("Input") else isinstance(site.got, str) and re.search(r"[\[,] *[,\]]", site.got) is not None)
 
 
 @known("more on the stack than the operator's inputs")
@@ -77,6 +80,28 @@ def whole_stack(site, ctx):
     want, got = site.want, site.got
     return (site.index is None and isinstance(want, list) and isinstance(got, list) and 0 < len(got) < len(want)
             and want[-len(got):] == got and ctx["payload"] == "functorch_transforms")
+
+
+@known("numbers among a custom function's arguments")
+def only_tensors(site, ctx):
+    """torch.profiler records them, but not with profile_all_threads, and the observer never does."""
+    types = site.got_node.inputs["types"] if hasattr(site.got_node, "inputs") else site.got_node.args.get("Input type", [])
+    got = site.got if isinstance(site.got, list) and len(site.got) == len(types) else []
+    if site.index is not None or not isinstance(site.want, list) or len(site.want) >= len(got) or "::" in site.name:
+        return False
+    got = [value for value, text in zip(got, types) if t_is_tensor(text)]
+    return len(got) == len(site.want) and (site.kind.endswith("values") or got == site.want)
+
+
+def t_is_tensor(text):
+    """In an Execution Trace a tensor's type says so; in a Chrome trace it is the name of its numbers' type."""
+    return text.startswith("Tensor(") or text in CXX_TYPES or text.startswith("c10::")
+
+
+@known("annotation arguments of other Python types")
+def other_python_types(site, ctx):
+    return (ctx["payload"] == "annotation_args" and site.name == "## TEST 2 ##" and
+            (site.got in ("<PyObject>", "PyObject", "<Unknown>", "Unknown", "") or (site.got == [] and site.kind.endswith((" shape", " stride")))))
 
 
 STATEFUL = ("optimizers", "transformer", "compile_eager", "compile_aot_eager", "compile_inductor")

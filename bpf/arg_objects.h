@@ -25,9 +25,7 @@ ARG_FN void scalar_cell(struct arg_scratch *s, const struct ptb_tensor_cfg *t, c
 	} else if (tag == t->scalar_bool) {
 		cell_bool(s, mem[2]);
 	} else if (tag == t->scalar_complex) {
-		cell_word(s, PTB_VAL_COMPLEX, 0, mem[2]);
-		s->cell.what = ARG_C_PAIR;
-		s->cell.b = mem[3];
+		cell_pair(s, PTB_VAL_COMPLEX, mem[2], mem[3]);
 	} else if (tag == t->scalar_int + 1u) {
 		cell_opaque(s, PTB_OPAQUE_UInt);
 	} else if (tag == t->scalar_bool + 1u) {
@@ -85,9 +83,7 @@ ARG_FN void complex_cell(struct arg_scratch *s, const struct ptb_tensor_cfg *t, 
 		cell_fault(s);
 		return;
 	}
-	cell_word(s, PTB_VAL_COMPLEX, 0, s->tmp[0]);
-	s->cell.what = ARG_C_PAIR;
-	s->cell.b = s->tmp[1];
+	cell_pair(s, PTB_VAL_COMPLEX, s->tmp[0], s->tmp[1]);
 }
 
 /* {payload, tag u32} (ATen/core/ivalue.h); what a tag means is in the configuration */

@@ -13,6 +13,9 @@
 #define PY_TYPE_WORD  1
 #define PY_VALUE_WORD 2
 #define PY_ITEMS_OFF  24 /* tuple: the items; list: the pointer to them */
+#define PY_FLAGS_OFF  168 /* PyTypeObject.tp_flags */
+#define PY_FLAG_LIST  (1ull << 25) /* Py_TPFLAGS_LIST_SUBCLASS, ..._TUPLE_SUBCLASS */
+#define PY_FLAG_TUPLE (1ull << 26)
 #define PY_BASES_MAX  6
 #define PY_STR_ASCII  0x60 /* PyASCIIObject.state: compact and ascii */
 
@@ -80,12 +83,24 @@ ARG_FN bool py_is_tensor(const struct ptb_python_cfg *py, __u64 type)
 
 ARG_FN void py_other(struct arg_scratch *s, const struct ptb_python_cfg *py, __u64 obj, __u64 type)
 {
-	if (!py->type_tensor || !py_is_tensor(py, type))
+	__u64 flags = 0, size = s->tmp[PY_VALUE_WORD], items = s->tmp[3];
+
+	if (py->type_tensor && py_is_tensor(py, type)) {
+		if (ARG_READ(s->tmp, 8, obj + py->variable_off))
+			cell_fault(s);
+		else
+			cell_tensor(s, s->tmp[0]);
+		return;
+	}
+	if (ARG_READ(&flags, 8, type + PY_FLAGS_OFF))
+		flags = 0;
+	if (flags & PY_FLAG_TUPLE) { /* torch.Size, named tuples */
+		cell_list(s, PTB_VAL_TUPLE, ARG_E_PYTHON, obj + PY_ITEMS_OFF, size);
+	} else if (flags & PY_FLAG_LIST) {
+		cell_list(s, 0, ARG_E_PYTHON, items, size);
+	} else {
 		cell_opaque(s, PTB_OPAQUE_PyObject);
-	else if (ARG_READ(s->tmp, 8, obj + py->variable_off))
-		cell_fault(s);
-	else
-		cell_tensor(s, s->tmp[0]);
+	}
 }
 
 ARG_FN void py_cell(struct arg_scratch *s, const struct ptb_python_cfg *py, __u64 obj)
@@ -109,6 +124,8 @@ ARG_FN void py_cell(struct arg_scratch *s, const struct ptb_python_cfg *py, __u6
 		py_int(s, py, obj, false);
 	else if (type == py->type_float)
 		cell_word(s, PTB_VAL_DOUBLE, 0, s->tmp[PY_VALUE_WORD]);
+	else if (type == py->type_complex)
+		cell_pair(s, PTB_VAL_COMPLEX, s->tmp[PY_VALUE_WORD], s->tmp[3]);
 	else if (type == py->type_str)
 		py_str(s, py, obj, s->tmp[PY_VALUE_WORD]);
 	else if (type == py->type_tuple)
@@ -119,24 +136,14 @@ ARG_FN void py_cell(struct arg_scratch *s, const struct ptb_python_cfg *py, __u6
 		py_other(s, py, obj, type);
 }
 
-/*
- * The arguments of a custom function: torch records tensors and values of primitive types, alone or in
- * lists and tuples, and leaves everything else out (torch/csrc/autograd/python_function.cpp,
- * unpack_input; tryToInferPrimitiveType).
- */
-ARG_FN void py_only_recorded(struct arg_scratch *s)
+/* The arguments of a custom function: torch records the tensors alone (torch/csrc/autograd/
+ * python_function.cpp, unpack_input). */
+ARG_FN void py_only_tensors(struct arg_scratch *s)
 {
-	__u8 kind = s->cell.kind;
+	__u8 what = s->cell.what, kind = s->cell.kind;
 
-	if (s->cell.what == ARG_C_LIST || kind == PTB_VAL_NONE || kind == PTB_VAL_INT ||
-	    kind == PTB_VAL_DOUBLE || kind == PTB_VAL_BOOL || kind == PTB_VAL_UNKNOWN ||
-	    (kind == PTB_VAL_TENSOR && !s->level))
-		return;
-	if (s->level) { /* the whole argument */
-		s->pos = s->frames[1].hdr;
-		s->level = 0;
-	}
-	s->cell.what = ARG_C_SKIP;
+	if (s->level || (what != ARG_C_TENSOR && !(kind == PTB_VAL_UNKNOWN && s->cell.flags)))
+		s->cell.what = ARG_C_SKIP; /* what could not be read may be a tensor */
 }
 
 #endif /* PTB_ARG_PYTHON_H */

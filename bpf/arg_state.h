@@ -198,6 +198,13 @@ ARG_FN void cell_word(struct arg_scratch *s, __u8 kind, __u32 n, __u64 word)
 	s->cell.a = word;
 }
 
+ARG_FN void cell_pair(struct arg_scratch *s, __u8 kind, __u64 first, __u64 second)
+{
+	cell_word(s, kind, 0, first);
+	s->cell.what = ARG_C_PAIR;
+	s->cell.b = second;
+}
+
 ARG_FN void cell_bool(struct arg_scratch *s, __u64 byte)
 {
 	cell_head(s, PTB_VAL_BOOL, 0, (byte & 0xff) != 0);

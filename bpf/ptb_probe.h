@@ -70,7 +70,7 @@ struct ptb_ip_key {
 
 /* CPython objects that may be arguments of scopes and custom functions; 0 types: not known. */
 struct ptb_python_cfg {
-	__u64 type_int, type_float, type_bool, type_str, type_tuple, type_list, none; /* addresses */
+	__u64 type_int, type_float, type_complex, type_bool, type_str, type_tuple, type_list, none; /* addresses */
 	__u64 type_tensor;   /* torch.Tensor (THPVariableClass) or its C base */
 	__u16 variable_off;  /* THPVariable: TensorImpl* of its tensor */
 	__u16 type_base_off; /* PyTypeObject::tp_base */

@@ -144,6 +144,7 @@ void arena__facts(struct ptb_proc_cfg *cfg, bool old)
 	cfg->python = (struct ptb_python_cfg){
 		.type_int = 0x1001, .type_float = 0x1002, .type_bool = 0x1003, .type_str = 0x1004,
 		.type_tuple = 0x1005, .type_list = 0x1006, .none = 0x1007, .type_tensor = 0x1008,
+		.type_complex = 0x1009,
 		.variable_off = 16, .type_base_off = 256, .long_size_off = 16,
 		.long_digits_off = 24, .long_size_shift = old ? 0 : 3,
 		.ascii_off = old ? 48 : 40, .str_state_off = 32};

@@ -202,7 +202,10 @@ static void put_scalars(struct writer *cw, const struct value *list)
 		else if (!values__next(&it, &v))
 			break;
 		next_item(cw, i, ITEM_ROOM);
-		cw->len += text__scalar(cw->text + cw->len, &v);
+		if (v.kind == PTB_VAL_OPAQUE) /* symbolic: torch prints an expression of Python's */
+			put_lit(cw, "<SymInt>");
+		else
+			cw->len += text__scalar(cw->text + cw->len, &v);
 	}
 	put_lit(cw, "]\"");
 }

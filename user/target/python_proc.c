@@ -26,11 +26,13 @@
 #define STR_KIND     0x04u /* of kind:3 at bit 2: one byte per character */
 #define STR_KIND_MASK 0x1cu
 
-enum { SYM_INT, SYM_FLOAT, SYM_BOOL, SYM_STR, SYM_TUPLE, SYM_LIST, SYM_NONE, SYM_TYPE, SYM_TRUE, SYM_CNT };
+enum { SYM_INT, SYM_FLOAT, SYM_BOOL, SYM_STR, SYM_TUPLE, SYM_LIST, SYM_NONE, SYM_TYPE, SYM_TRUE,
+       SYM_COMPLEX, SYM_CNT };
 
 static const char *const names[SYM_CNT] = {
 	"PyLong_Type", "PyFloat_Type",	"PyBool_Type", "PyUnicode_Type", "PyTuple_Type",
 	"PyList_Type", "_Py_NoneStruct", "PyType_Type", "_Py_TrueStruct",
+	"PyComplex_Type",
 };
 
 static uint64_t word_at(pid_t pid, uint64_t addr)
@@ -140,6 +142,7 @@ int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint
 	}
 	py->type_int = syms[SYM_INT];
 	py->type_float = syms[SYM_FLOAT];
+	py->type_complex = syms[SYM_COMPLEX];
 	py->type_bool = syms[SYM_BOOL];
 	py->type_tuple = syms[SYM_TUPLE];
 	py->type_list = syms[SYM_LIST];

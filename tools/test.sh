@@ -86,6 +86,7 @@ leg() { # NAME PYTHON [options]
 }
 
 part_torch() {
+	suite torch.checklist "$MAIN_PYTHON" tests/torch/test_checklist.py
 	leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON"
 	leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")"
 	leg distribution /usr/bin/python3

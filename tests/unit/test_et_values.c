@@ -22,7 +22,6 @@ static char out[1 << 20];
 static size_t out_len;
 static struct et_ids ids;
 static struct et_missing missing;
-static enum et_which which;
 
 static int to_out(void *arg, const void *data, size_t len)
 {
@@ -45,7 +44,7 @@ static void write_flags(uint32_t flags)
 	out_len = 0;
 	missing = (struct et_missing){ 0 };
 	CU_ASSERT_EQUAL_FATAL(jsonw__init(&w, to_out, NULL, 0), 0);
-	et_values__write(&w, &sv, which, sl.keys, &ids, &missing);
+	et_values__write(&w, &sv, sl.keys, &ids, &missing);
 	CU_ASSERT_EQUAL(jsonw__flush(&w), 0);
 	jsonw__free(&w);
 	words.cnt = 0;
@@ -217,21 +216,6 @@ static void test_tensors(void)
 	expect("[13, 15, 0, 6, 4, \"cpu\"], [9, 15, 0, 1, 8, \"cpu\"]", "[2, 3], []",
 	       "\"Tensor(float)\", \"Tensor(long int)\"", "[3, 1], []");
 	CU_ASSERT_EQUAL(missing.unknown + missing.cut, 0);
-}
-
-/* Of a custom function's arguments torch's observer writes the tensors. */
-static void test_tensors_only(void)
-{
-	struct vw_tensor t = tensor(0x1000, 0x9000);
-
-	fresh_ids();
-	vw__int(&words, 3);
-	vw__tensor(&words, &t);
-	vw__list(&words, PTB_VAL_TENSORS, 1, 1);
-	vw__tensor(&words, &t);
-	which = ET_TENSORS;
-	expect("[3, 5, 0, 6, 4, \"cpu\"]", "[2, 3]", "\"Tensor(float)\"", "[3, 1]");
-	which = ET_ALL;
 }
 
 static void test_odd_tensors(void)
@@ -436,8 +420,6 @@ int main(void)
 		{ "lists", test_lists },
 		{ "tensors", test_tensors },
 		{ "odd tensors", test_odd_tensors },
-		{ "tensors only", test_tensors_only },
-		{ "tensors only", test_tensors_only },
 		{ "unknown", test_unknown },
 		{ "cut", test_cut },
 		{ "long list", test_long_list },

@@ -16,7 +16,6 @@
 
 struct side {
 	struct jsonw *w;
-	enum et_which which;
 	const struct session_keys *keys;
 	struct et_ids *ids;
 	struct et_missing *missing;
@@ -399,18 +398,16 @@ static void put_array(const struct side *s, const struct arg_list *args, bool cu
 	arg_walk__begin(&aw, args);
 	jsonw__begin_arr(s->w);
 	while ((v = arg_walk__next(&aw)))
-		if (s->which == ET_ALL || v->kind == PTB_VAL_TENSOR || v->kind == PTB_VAL_UNDEFINED ||
-		    v->kind == PTB_VAL_UNKNOWN)
-			put_top(s, v, part);
+		put_top(s, v, part);
 	if (cut)
 		put_top(s, &cut_mark, part);
 	jsonw__end_arr(s->w);
 }
 
-void et_values__write(struct jsonw *w, const struct slice_values *sv, enum et_which which,
-		      const struct session_keys *keys, struct et_ids *ids, struct et_missing *missing)
+void et_values__write(struct jsonw *w, const struct slice_values *sv, const struct session_keys *keys,
+		      struct et_ids *ids, struct et_missing *missing)
 {
-	struct side s = { .w = w, .which = which, .keys = keys, .ids = ids, .missing = missing };
+	struct side s = { .w = w, .keys = keys, .ids = ids, .missing = missing };
 	bool present = sv->flags & VALUES_PRESENT, cut = present && (sv->flags & VALUES_CUT);
 	struct arg_list args;
 

@@ -110,9 +110,9 @@ static void put_label(struct exec_trace *et, uint64_t id, const char *name, uint
 
 	put_head(&et->w, id, name, ET_ROOT);
 	JSONW_KEY(&et->w, "inputs");
-	et_values__write(&et->w, &none, ET_ALL, &no_keys, &et->ids, &et->missing);
+	et_values__write(&et->w, &none, &no_keys, &et->ids, &et->missing);
 	JSONW_KEY(&et->w, "outputs");
-	et_values__write(&et->w, &none, ET_ALL, &no_keys, &et->ids, &et->missing);
+	et_values__write(&et->w, &none, &no_keys, &et->ids, &et->missing);
 	put_attrs(&et->w, &attrs);
 	end_node(&et->w);
 	et->nodes++;
@@ -246,10 +246,9 @@ static void put_slice(struct exec_trace *et, const struct slice *sl)
 	put_head(w, et_id__slice(sl->id), sl->name,
 		 sl->parent ? et_id__slice(sl->parent) : et->last_thread);
 	JSONW_KEY(w, "inputs");
-	et_values__write(w, &sl->in, sl->kind == PTB_FUNC_PYFUNC ? ET_TENSORS : ET_ALL, sl->keys, &et->ids,
-			 &missing);
+	et_values__write(w, &sl->in, sl->keys, &et->ids, &missing);
 	JSONW_KEY(w, "outputs");
-	et_values__write(w, &sl->out, ET_ALL, sl->keys, &et->ids, &missing);
+	et_values__write(w, &sl->out, sl->keys, &et->ids, &missing);
 	put_attrs(w, &attrs);
 	/* what torch writes when a collective's own attributes cannot be had */
 	if (!strcmp(sl->name, "record_param_comms"))

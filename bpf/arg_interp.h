@@ -168,7 +168,7 @@ ARG_FN bool fetch_object(struct arg_run *r, struct arg_frame *f)
 ARG_FN void bare_element(struct arg_scratch *s)
 {
 	if (s->frames[0].elem == ARG_E_PYTHON)
-		py_only_tensors(s);
+		py_only_recorded(s);
 	else if (s->cell.kind == PTB_VAL_NONE) /* optional arguments of an annotation */
 		s->cell.what = ARG_C_SKIP;
 }

@@ -136,14 +136,24 @@ ARG_FN void py_cell(struct arg_scratch *s, const struct ptb_python_cfg *py, __u6
 		py_other(s, py, obj, type);
 }
 
-/* The arguments of a custom function: torch records the tensors alone (torch/csrc/autograd/
- * python_function.cpp, unpack_input). */
-ARG_FN void py_only_tensors(struct arg_scratch *s)
+/*
+ * The arguments of a custom function: torch records tensors and values of primitive types, alone or in
+ * lists and tuples, and leaves everything else out (torch/csrc/autograd/python_function.cpp,
+ * unpack_input; tryToInferPrimitiveType).
+ */
+ARG_FN void py_only_recorded(struct arg_scratch *s)
 {
-	__u8 what = s->cell.what, kind = s->cell.kind;
+	__u8 kind = s->cell.kind;
 
-	if (s->level || (what != ARG_C_TENSOR && !(kind == PTB_VAL_UNKNOWN && s->cell.flags)))
-		s->cell.what = ARG_C_SKIP; /* what could not be read may be a tensor */
+	if (s->cell.what == ARG_C_LIST || kind == PTB_VAL_NONE || kind == PTB_VAL_INT ||
+	    kind == PTB_VAL_DOUBLE || kind == PTB_VAL_BOOL || kind == PTB_VAL_UNKNOWN ||
+	    (kind == PTB_VAL_TENSOR && !s->level))
+		return;
+	if (s->level) { /* the whole argument */
+		s->pos = s->frames[1].hdr;
+		s->level = 0;
+	}
+	s->cell.what = ARG_C_SKIP;
 }
 
 #endif /* PTB_ARG_PYTHON_H */

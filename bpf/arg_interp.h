@@ -414,11 +414,11 @@ ARG_FN void args_opt_string(struct arg_run *r, __u64 addr)
 }
 
 /* The thread's state, PTB_VAL_STATE; first of all values. */
-ARG_FN void args_state(struct arg_scratch *s, bool grad, bool fault, __u64 seq, const __u64 *keys)
+ARG_FN void args_state(struct arg_scratch *s, __u32 mode, bool fault, __u64 seq, const __u64 *keys)
 {
 	__u64 *body = arg_at(s, s->pos);
 
-	put_head(s, s->pos, PTB_VAL_STATE, fault ? PTB_VAL_F_FAULT : 0, 0, grad);
+	put_head(s, s->pos, PTB_VAL_STATE, fault ? PTB_VAL_F_FAULT : 0, 0, mode);
 	body[1] = seq;
 	body[2] = keys[0];
 	body[3] = keys[1];

@@ -127,9 +127,10 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	__u64 seq = cfg->seq_tls_module ? 0 : ~0ull, lo, len, grad_at, keys_at, keys[2] = {};
 	__u8 flags = 0, grad = 0xff;
 	struct tls_places *p;
+	__u32 mode;
 
 	if (!fs) {
-		args_state(s, true, true, ~0ull, keys);
+		args_state(s, PTB_STATE_GRAD, true, ~0ull, keys);
 		return;
 	}
 	p = &fs->tls;
@@ -157,11 +158,13 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	}
 	keys[0] ^= t->keys_default_included;
 	keys[1] ^= t->keys_default_excluded;
-	/* no flag at all: AutogradState is made when it is first asked for, with grad mode on */
-	grad = grad ? grad & t->grad_mask : t->grad_mask;
+	if (!grad && t->grad_made_late)
+		mode = PTB_STATE_GRAD | PTB_STATE_UNMADE;
+	else
+		mode = grad & t->grad_mask ? PTB_STATE_GRAD : 0;
 	if (p->seq) /* without grad mode nothing gets the number */
-		seq = grad ? read_word(p->seq, &flags) : ~0ull;
-	args_state(s, grad, flags != 0, seq, keys);
+		seq = mode ? read_word(p->seq, &flags) : ~0ull;
+	args_state(s, mode, flags != 0, seq, keys);
 }
 
 SEC("uprobe.multi")

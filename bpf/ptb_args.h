@@ -44,7 +44,7 @@ _Static_assert(sizeof(struct ptb_val) == 8, "values are made of 8-byte words");
 	X(OPT_TENSORS, 15, "list of optional tensors; as LIST, elements may also be NONE")             \
 	X(COMPLEX,    16, "body: real, imaginary part")                                               \
 	X(OPAQUE,     17, "n: enum ptb_opaque; a value that torch prints only by its type; no body")  \
-	X(STATE,      18, "not a value: the thread's state at entry; n: 1 if grad mode is on; body: next sequence number, included and excluded dispatch keys")
+	X(STATE,      18, "not a value: the thread's state at entry; n: PTB_STATE_*; body: next sequence number, included and excluded dispatch keys")
 
 enum ptb_val_kind {
 #define X(name, nr, text) PTB_VAL_##name = nr,
@@ -59,6 +59,10 @@ enum ptb_val_kind {
 #define PTB_VAL_F_SYMBOLIC 0x10 /* TENSOR: symbolic sizes: what is in the fields is not its shape */
 #define PTB_VAL_F_DIMS_CUT 0x20 /* TENSOR: more than PTB_DIMS_MAX dimensions; sizes and strides are absent */
 #define PTB_VAL_F_STORAGE 0x40  /* TENSOR with IDS: it has a storage, though perhaps one without data */
+
+#define PTB_STATE_GRAD 0x1   /* grad mode is on */
+#define PTB_STATE_UNMADE 0x2 /* no flag at all is set: on, if the thread has not made its flags yet; a build
+				whose flags may all be off is told by what it had before */
 
 struct ptb_val_tensor { /* then, if IDS, ptb_val_ids; then ndim sizes; then ndim strides if present */
 	__u64 keys;  /* TensorImpl::key_set_ */
@@ -194,7 +198,9 @@ struct ptb_tensor_cfg {
 	__u64 grad_tls_module, grad_tls_off;   /* AutogradState's byte of flags */
 	__u64 keys_tls_module, keys_tls_off;   /* PODLocalDispatchKeySet: included, excluded */
 	__u64 keys_default_included, keys_default_excluded; /* the stored words are XORed with these */
-	__u8 grad_mask, pad1[7];               /* bit of grad mode in it */
+	__u8 grad_mask;                        /* bit of grad mode in it */
+	__u8 grad_made_late; /* the flags are made when first asked for: before, they are 0 */
+	__u8 pad1[6];
 	__u16 ivalue_kind[PTB_IVALUE_TAGS];
 };
 

@@ -374,6 +374,38 @@ static void numbers(void)
 }
 
 /* A tensor may be among what was not read: then only the node that was made tells the number. */
+/* No flag at all: on until the thread has made its flags, then off. */
+static void numbers_without_flags(void)
+{
+	static const struct {
+		uint32_t mode;
+		int64_t seq;
+	} calls[] = {
+		{ PTB_STATE_GRAD | PTB_STATE_UNMADE, 9 },  { 0, -1 },
+		{ PTB_STATE_GRAD | PTB_STATE_UNMADE, -1 }, { PTB_STATE_GRAD, 9 },
+	};
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), i;
+	struct slice_log *log;
+
+	builder__keys(b, 1, &keys);
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		struct vw_tensor t = { .dtype = 6, .ndim = 1, .sizes = { 4 }, .keys = AUTOGRAD };
+		struct value_words w = { 0 };
+
+		vw__state(&w, calls[i].mode, 9, 0, 0);
+		vw__tensor(&w, &t);
+		builder__values(b, &w);
+		builder__enter(b, f, 2000000 + i * 1000, 0x9000);
+		builder__exit(b, f, 2000500 + i * 1000, 0x8f00);
+	}
+	log = run(b);
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, calls[i].seq);
+	slice_log__free(log);
+	builder__free(b);
+}
+
 static void numbers_of_some(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -537,6 +569,7 @@ static const CU_TestInfo tests[] = {
 	{ "numbers", numbers },
 	{ "numbers with values missing", numbers_of_some },
 	{ "numbers without keys", numbers_without_keys },
+	{ "numbers without flags", numbers_without_flags },
 	{ "scopes", scopes },
 	{ "many at once", many },
 	CU_TEST_INFO_NULL,

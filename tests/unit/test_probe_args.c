@@ -81,6 +81,7 @@ static void fill_facts(struct ptb_proc_cfg *cfg, struct target *t)
 	c->keys_tls_off = cfg->seq_tls_offset + 8;
 	c->grad_tls_off = cfg->seq_tls_offset + 24;
 	c->grad_mask = 1;
+	c->grad_made_late = 1;
 	c->keys_default_included = 0x1;
 	c->keys_default_excluded = 0x2;
 	cfg->script_name_off = 16;

@@ -153,9 +153,9 @@ void vw__list(struct value_words *w, uint8_t kind, uint32_t n, uint16_t present)
 	vw__raw(w, kind, present < n ? PTB_VAL_F_CUT : 0, present, n, NULL, 0);
 }
 
-void vw__state(struct value_words *w, bool grad, uint64_t next_seq, uint64_t included, uint64_t excluded)
+void vw__state(struct value_words *w, uint32_t mode, uint64_t next_seq, uint64_t included, uint64_t excluded)
 {
 	uint64_t body[3] = { next_seq, included, excluded };
 
-	vw__raw(w, PTB_VAL_STATE, 0, 0, grad, body, sizeof(body));
+	vw__raw(w, PTB_VAL_STATE, 0, 0, mode, body, sizeof(body));
 }

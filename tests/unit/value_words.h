@@ -62,6 +62,7 @@ void vw__tensor(struct value_words *w, const struct vw_tensor *t); /* numel foll
 void vw__shape(struct value_words *w, uint32_t ndim, const int64_t *sizes);
 /* Head of a list; `present` of its `n` elements must be added next. CUT is set when fewer. */
 void vw__list(struct value_words *w, uint8_t kind, uint32_t n, uint16_t present);
-void vw__state(struct value_words *w, bool grad, uint64_t next_seq, uint64_t included, uint64_t excluded);
+/* mode: PTB_STATE_* */
+void vw__state(struct value_words *w, uint32_t mode, uint64_t next_seq, uint64_t included, uint64_t excluded);
 
 #endif /* TESTS_VALUE_WORDS_H */

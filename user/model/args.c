@@ -162,21 +162,23 @@ static void copy_values(struct model *m, struct args *a, const struct slice_valu
  * on. Kernels that an operator lets fall through are not known here. A custom function is always stamped,
  * TorchScript never.
  */
-static void set_seq(const struct thread *t, const struct entry *e, struct args *a,
+static void set_seq(struct thread *t, const struct entry *e, struct args *a,
 		    const struct value_survey *s)
 {
 	bool stamped = e->kind == PTB_FUNC_PYFUNC;
+	bool grad = s->grad_mode && !(s->grad_unmade && t->grad_made);
 
 	if (!s->has_state)
 		return;
+	t->grad_made |= !s->grad_unmade;
 	if (!stamped) {
 		uint64_t keys = (s->keys | s->included) & ~s->excluded & t->keys->autograd;
 		bool partly = s->unknown || a->in_flags & VALUES_CUT; /* perhaps a tensor is not here */
 
 		if ((e->kind != PTB_FUNC_OP && e->kind != PTB_FUNC_BOXED) || !t->keys->autograd ||
-		    (s->grad_mode && !keys && partly))
+		    (grad && !keys && partly))
 			return;
-		stamped = s->grad_mode && keys;
+		stamped = grad && keys;
 	}
 	a->has_seq = true;
 	a->seq = stamped && s->next_seq <= INT64_MAX ? (int64_t)s->next_seq : -1;

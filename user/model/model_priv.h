@@ -75,6 +75,7 @@ struct thread {
 	uint64_t max_sp;  /* highest stack pointer seen */
 	bool born;        /* began inside the window */
 	bool told;        /* to the sinks */
+	bool grad_made;   /* its grad mode's flags have been seen */
 
 	/* slices that turn out to have been open when the window began, see thread_stack.c */
 	uint64_t oab_next_ns, oab_floor_ns;

@@ -79,7 +79,8 @@ static void note(struct value_survey *s, const struct ptb_val *h, const uint64_t
 		s->keys |= body[offsetof(struct ptb_val_tensor, keys) / WORD];
 	} else if (h->kind == PTB_VAL_STATE && !(h->flags & PTB_VAL_F_FAULT)) {
 		s->has_state = true;
-		s->grad_mode = h->n & 1;
+		s->grad_mode = h->n & PTB_STATE_GRAD;
+		s->grad_unmade = h->n & PTB_STATE_UNMADE;
 		s->next_seq = body[0];
 		s->included = body[1];
 		s->excluded = body[2];

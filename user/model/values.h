@@ -64,7 +64,7 @@ struct value_survey {
 	uint64_t keys;  /* key sets of all tensors together */
 	bool unknown;   /* some could not be read */
 	bool has_state; /* PTB_VAL_STATE: */
-	bool grad_mode;
+	bool grad_mode, grad_unmade;
 	uint64_t next_seq, included, excluded;
 };
 

@@ -4,6 +4,7 @@
 #include "plan/lib_plan.h"
 
 #include <errno.h>
+#include <elf.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -32,6 +33,29 @@ static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint
 	return true;
 }
 
+#define PHDRS_MAX 64
+
+/* A byte of the image that the library's thread-local block begins as; 0 also where it has none. */
+static uint8_t tls_image_byte(const struct torch_proc *tp, enum torch_lib_role role, uint64_t off)
+{
+	const struct torch_lib *lib = &tp->libs[role];
+	Elf64_Phdr ph[PHDRS_MAX];
+	Elf64_Ehdr eh;
+	uint8_t byte = 0;
+	uint32_t i;
+
+	if (remote__read(tp->pid, lib->load_bias, &eh, sizeof(eh)) ||
+	    memcmp(eh.e_ident, ELFMAG, SELFMAG) || eh.e_phentsize != sizeof(ph[0]) ||
+	    eh.e_phnum > PHDRS_MAX ||
+	    remote__read(tp->pid, lib->load_bias + eh.e_phoff, ph, eh.e_phnum * sizeof(ph[0])))
+		return 0;
+	for (i = 0; i < eh.e_phnum; i++)
+		if (ph[i].p_type == PT_TLS && off < ph[i].p_filesz &&
+		    remote__read(tp->pid, lib->load_bias + ph[i].p_vaddr + off, &byte, 1))
+			return 0;
+	return byte;
+}
+
 static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l,
 			struct ptb_tensor_cfg *cfg)
 {
@@ -45,6 +69,8 @@ static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l
 		cfg->shapes_on = 0;
 	if (!read_tls(tp, TORCH_LIB_C10, l->grad_tls_got, &cfg->grad_tls_module, &cfg->grad_tls_off))
 		cfg->grad_tls_module = 0;
+	else
+		cfg->grad_made_late = !tls_image_byte(tp, TORCH_LIB_C10, cfg->grad_tls_off);
 	if (!read_tls(tp, TORCH_LIB_C10, l->keys_tls_got, &cfg->keys_tls_module, &cfg->keys_tls_off))
 		cfg->keys_tls_module = 0;
 }

@@ -42,6 +42,7 @@ class Et:
         self.schema = document["schema"]
         self.pid = document["pid"]
         self.nodes, self.specials, self.payloads = {}, {}, {}
+        self.derived = {}  # ptbpf's own steps and their parents
 
 
 def nested_node(raw):
@@ -77,6 +78,8 @@ def load(path, own=False):
             raise ValueError(f"two nodes have the id {node.id}")
         special = PROCESS.match(node.name) or THREAD.match(node.name)
         (et.specials if special else et.nodes)[node.id] = node
+        if "derived" in node.attrs.get("ptbpf.note", "").split(","):
+            et.derived[node.id] = node.parent
     divide(et)
     return et
 

@@ -357,7 +357,7 @@ def sparse():
     return run
 
 
-@payload(readable="profiler")
+@payload(readable="profiler" if VERSION >= (2, 0) else False)
 def nested():
     need(hasattr(torch, "nested"), "no nested tensors")
 

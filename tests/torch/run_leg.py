@@ -229,8 +229,9 @@ class Group:
 
     def arguments(self, what, theirs, mine, runs, ctx):
         """Slices and the arguments of every payload."""
+        ctx = dict(ctx, legacy=theirs.legacy)
         if theirs.legacy:
-            ctx = dict(ctx, keys=("Input Dims",))
+            ctx["keys"] = ("Input Dims",)
         for name in self.comparable(self.told[runs[0]], ctx):
             if name in self.told["unordered"]:
                 continue
@@ -292,7 +293,8 @@ class Group:
         unwound = {args["Record function id"] for args in slices if args.get("ptbpf.unwound")}
         if trusted:
             self.arguments("args", trusted, mine, ("shaped", "whole"), dict(self.alone, numbers=True))
-            inside = self.chrome(self.target_dir, "traced")
+        inside = self.chrome(self.target_dir, "traced")
+        if inside:  # a torch without Kineto cannot run both of its tools at once
             self.arguments("args_both", inside, mine, ("traced", "traced"), dict(self.both, numbers=True))
         return unwound, sorted(args.get("Record function id", -1) for args in slices)
 

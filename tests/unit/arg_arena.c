@@ -147,5 +147,6 @@ void arena__facts(struct ptb_proc_cfg *cfg, bool old)
 		.type_complex = 0x1009,
 		.variable_off = 16, .type_base_off = 256, .long_size_off = 16,
 		.long_digits_off = 24, .long_size_shift = old ? 0 : 3,
-		.ascii_off = old ? 48 : 40, .str_state_off = 32};
+		.ascii_off = old ? 48 : 40, .str_state_off = 32,
+		.tuple_items_off = 24};
 }

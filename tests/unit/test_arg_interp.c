@@ -484,8 +484,7 @@ static void test_wrong_layout(void)
 
 static void test_tensor_lists(void)
 {
-	uint64_t impl = 0, ptrs[4], refs[2], vec[2], ilist[3], boxed[3];
-	uint64_t ivalues[6] = {};
+	uint64_t impl = 0, ptrs[4], refs[2], vec[2], ilist[3], list[4] = {}, ivalues[6] = {};
 
 	begin(false);
 	impl = put_impl(&matrix);
@@ -510,14 +509,9 @@ static void test_tensor_lists(void)
 	ivalues[3] = 0; /* None */
 	ivalues[4] = impl;
 	ivalues[5] = 1;
-	boxed[0] = boxed[1] = boxed[2] = 0;
-	{
-		uint64_t list[4] = {0, 0};
-
-		list[2] = arena__put(ivalues, sizeof(ivalues));
-		list[3] = list[2] + sizeof(ivalues);
-		w[5] = put_word(arena__put(list, sizeof(list)));
-	}
+	list[2] = arena__put(ivalues, sizeof(ivalues));
+	list[3] = list[2] + sizeof(ivalues);
+	w[5] = put_word(arena__put(list, sizeof(list)));
 	ilist[0] = w[5];
 	ilist[2] = 1;
 	w[6] = arena__put(ilist, sizeof(ilist));

@@ -34,13 +34,12 @@ static uint64_t put_stack(const struct ival *items, uint32_t cnt)
 	return arena__put(vec, sizeof(vec));
 }
 
-static void test_ivalues(void)
+/* Thirteen IValues of every kind, and one below them. */
+static void put_ivalues(struct ival stack[20], uint64_t impl)
 {
-	uint64_t impl, str[6] = {}, complex[6] = {}, tuple[10] = {}, big[10] = {};
-	struct ival stack[20] = {}, three[3] = {{1, 5}, {1, 10}, {0, 0}};
+	uint64_t str[6] = {}, complex[6] = {}, tuple[10] = {}, big[10] = {};
+	struct ival three[3] = {{1, 5}, {1, 10}, {0, 0}};
 
-	begin(false);
-	impl = put_impl(&matrix);
 	str[2] = arena__put("hello", 5);
 	str[3] = 5;
 	complex[2] = 0x11;
@@ -63,6 +62,16 @@ static void test_ivalues(void)
 	stack[11] = (struct ival){arena__put(big, sizeof(big)), 11};
 	stack[12] = (struct ival){0, 39};
 	stack[13] = (struct ival){0, 40};
+}
+
+static void test_ivalues(void)
+{
+	struct ival stack[20] = {};
+	uint64_t impl;
+
+	begin(false);
+	impl = put_impl(&matrix);
+	put_ivalues(stack, impl);
 	run_as(ARENA_STACK, put_stack(stack, 14), 13, true);
 	expect_tensor(&matrix, impl, true);
 	expect_int(7);
@@ -367,9 +376,9 @@ static uint64_t put_py_str(const char *text, uint32_t state)
 	return arena__put(obj, sizeof(obj));
 }
 
-static void check_python(bool old)
+static void check_python_values(bool old)
 {
-	uint64_t items[10], impl, type[40] = {}, list_items[2], body[2], sub;
+	uint64_t items[10], impl, type[40] = {}, sub;
 
 	begin(old);
 	impl = put_impl(&matrix);
@@ -397,14 +406,23 @@ static void check_python(bool old)
 	expect_val(PTB_VAL_STRING, 4, 4);
 	expect(0x74786574);
 	expect_end();
-	/* what a custom function records: no texts, no objects, no containers of such */
-	list_items[0] = items[1];
-	list_items[1] = items[0];
+}
+
+/* What a custom function records: no texts, no objects, no containers of such. */
+static void check_python_function(bool old)
+{
+	uint64_t items[5], list_items[2], body[2], text, yes;
+
+	begin(old);
+	text = put_py_str("text", 0x64);
+	yes = put_py_int(0x1003, false, 1);
+	list_items[0] = put_py_int(0x1001, true, 5);
+	list_items[1] = put_py_int(0x1001, false, 0);
 	body[0] = 2;
 	body[1] = arena__put(list_items, sizeof(list_items));
-	items[0] = items[8];
+	items[0] = text;
 	items[1] = put_py(0x1006, body, 2);
-	items[2] = put_py_tuple((uint64_t[]){items[4], items[8]}, 2);
+	items[2] = put_py_tuple((uint64_t[]){yes, text}, 2);
 	items[3] = put_py(0x2222, body, 2);
 	items[4] = put_py_int(0x1001, false, 77);
 	run_as(ARENA_TUPLE_BARE, put_py_tuple(items, 5), 0, false);
@@ -413,13 +431,20 @@ static void check_python(bool old)
 	expect(0);
 	expect_int(77);
 	expect_end();
-	/* subclasses of tuple (torch.Size) and list, complex numbers */
+}
+
+/* Subclasses of tuple (torch.Size) and list, complex numbers. */
+static void check_python_subclasses(bool old)
+{
+	uint64_t items[3], type[40] = {}, list_items[2], two, number;
+
+	begin(old);
+	two = put_py_int(0x1001, false, 2);
+	number = put_py_int(0x1001, false, 77);
 	type[21] = 1ull << 26; /* tp_flags at +168 */
-	type[32] = 0;
-	body[1] = put_py_int(0x1001, false, 2);
-	items[0] = put_py(arena__put(type, sizeof(type)), (uint64_t[]){ 2, body[1], items[4] }, 3);
+	items[0] = put_py(arena__put(type, sizeof(type)), (uint64_t[]){ 2, two, number }, 3);
 	type[21] = 1ull << 25;
-	list_items[0] = list_items[1] = items[4];
+	list_items[0] = list_items[1] = number;
 	items[1] = put_py(arena__put(type, sizeof(type)),
 			  (uint64_t[]){ 2, arena__put(list_items, sizeof(list_items)) }, 2);
 	items[2] = put_py(0x1009, (uint64_t[]){ 0x3ff0000000000000, 0x4000000000000000 }, 2);
@@ -434,6 +459,15 @@ static void check_python(bool old)
 	expect(0x3ff0000000000000);
 	expect(0x4000000000000000);
 	expect_end();
+}
+
+static void check_python_odd(bool old)
+{
+	uint64_t items[3], list_items[2], body[2];
+
+	begin(old);
+	list_items[0] = list_items[1] = put_py_int(0x1001, false, 77);
+	body[0] = 2;
 	body[1] = arena__put(list_items, sizeof(list_items));
 	items[0] = put_py_str("\xc3\xa9", 0x44); /* not ASCII */
 	items[1] = put_py_int(0x1001, false, ~0ull); /* no int64 */
@@ -443,7 +477,7 @@ static void check_python(bool old)
 	expect_val(PTB_VAL_UNKNOWN, 0, 0);
 	expect_val(PTB_VAL_OPAQUE, 0, PTB_OPAQUE_PyObject);
 	expect_end();
-	fail_everywhere(ARENA_TUPLE, put_py_tuple(items + 3, 2), 0);
+	fail_everywhere(ARENA_TUPLE, put_py_tuple(items + 1, 2), 0);
 	run_as(ARENA_TUPLE, items[2], 0, false); /* no tuple */
 	CU_ASSERT(out.cut);
 	CU_ASSERT_EQUAL(out.cnt, 0);
@@ -451,8 +485,12 @@ static void check_python(bool old)
 
 static void test_python(void)
 {
-	check_python(false);
-	check_python(true);
+	for (int old = 0; old < 2; old++) {
+		check_python_values(old);
+		check_python_function(old);
+		check_python_subclasses(old);
+		check_python_odd(old);
+	}
 }
 
 static void test_opt_string(void)

@@ -378,14 +378,14 @@ ARG_FN void args_tuple(struct arg_run *r, __u64 tuple, bool bare)
 {
 	struct arg_scratch *s = r->s;
 
-	if (!r->cfg->python.type_tuple || ARG_READ(s->tmp, PY_ITEMS_OFF, tuple) ||
+	if (!r->cfg->python.type_tuple || ARG_READ(s->tmp, PY_HEAD_SZ, tuple) ||
 	    s->tmp[PY_TYPE_WORD] != r->cfg->python.type_tuple) {
 		s->cut = 1;
 		ARG_COUNT(PTB_CNT_ARGS_FAULT);
 		return;
 	}
 	s->cut = s->tmp[PY_VALUE_WORD] > PTB_LIST_FULL_MAX;
-	args_frame(s, ARG_E_PYTHON, tuple + PY_ITEMS_OFF,
+	args_frame(s, ARG_E_PYTHON, tuple + r->cfg->python.tuple_items_off,
 		   s->cut ? PTB_LIST_FULL_MAX : (__u32)s->tmp[PY_VALUE_WORD]);
 	s->frames[0].bare = bare;
 	args_steps(r);

@@ -12,7 +12,7 @@
 /* CPython's ABI: PyObject {ob_refcnt, ob_type}; ob_size of tuples and lists, ob_fval, length of str */
 #define PY_TYPE_WORD  1
 #define PY_VALUE_WORD 2
-#define PY_ITEMS_OFF  24 /* tuple: the items; list: the pointer to them */
+#define PY_HEAD_SZ    24 /* of a tuple, before its hash (from 3.14) and items */
 #define PY_FLAGS_OFF  168 /* PyTypeObject.tp_flags */
 #define PY_FLAG_LIST  (1ull << 25) /* Py_TPFLAGS_LIST_SUBCLASS, ..._TUPLE_SUBCLASS */
 #define PY_FLAG_TUPLE (1ull << 26)
@@ -95,7 +95,7 @@ ARG_FN void py_other(struct arg_scratch *s, const struct ptb_python_cfg *py, __u
 	if (ARG_READ(&flags, 8, type + PY_FLAGS_OFF))
 		flags = 0;
 	if (flags & PY_FLAG_TUPLE) { /* torch.Size, named tuples */
-		cell_list(s, PTB_VAL_TUPLE, ARG_E_PYTHON, obj + PY_ITEMS_OFF, size);
+		cell_list(s, PTB_VAL_TUPLE, ARG_E_PYTHON, obj + py->tuple_items_off, size);
 	} else if (flags & PY_FLAG_LIST) {
 		cell_list(s, 0, ARG_E_PYTHON, items, size);
 	} else {
@@ -129,7 +129,7 @@ ARG_FN void py_cell(struct arg_scratch *s, const struct ptb_python_cfg *py, __u6
 	else if (type == py->type_str)
 		py_str(s, py, obj, s->tmp[PY_VALUE_WORD]);
 	else if (type == py->type_tuple)
-		cell_list(s, PTB_VAL_TUPLE, ARG_E_PYTHON, obj + PY_ITEMS_OFF, s->tmp[PY_VALUE_WORD]);
+		cell_list(s, PTB_VAL_TUPLE, ARG_E_PYTHON, obj + py->tuple_items_off, s->tmp[PY_VALUE_WORD]);
 	else if (type == py->type_list)
 		cell_list(s, 0, ARG_E_PYTHON, s->tmp[3], s->tmp[PY_VALUE_WORD]);
 	else

@@ -79,7 +79,7 @@ struct ptb_python_cfg {
 	__u8 pad;
 	__u16 ascii_off;     /* compact ASCII text of a str */
 	__u16 str_state_off; /* bits: compact and ascii */
-	__u16 pad1;
+	__u16 tuple_items_off; /* PyTupleObject::ob_item */
 	__u32 pad2;
 };
 

@@ -6,6 +6,7 @@
  * ob_type     at 8, as bool's type is `type`; elsewhere (free-threaded builds) nothing is read.
  * tp_base     bool is derived from int: the word of PyBool_Type that points to PyLong_Type.
  * int         True is the number 1: {header, 1, digit 1} up to 3.11, {header, 1 << 3, digit 1} from 3.12.
+ * tuple       the bases of bool are (int,): behind a head of 24 bytes, and from 3.14 the hash.
  * str         a class has its name twice, as tp_name for C and as a str: torch.Tensor's.
  */
 #define LOG_DOMAIN "python"
@@ -72,6 +73,27 @@ static bool find_int(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *py)
 	return true;
 }
 
+static bool find_tuple(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *py)
+{
+	uint64_t words[TYPE_SZ / 8], tuple[5];
+	uint16_t i, k;
+
+	if (remote__read(pid, syms[SYM_BOOL], words, sizeof(words)))
+		return false;
+	for (i = 2; i < TYPE_SZ / 8; i++) {
+		if (words[i] & 7 || words[i] < 4096 ||
+		    remote__read(pid, words[i], tuple, sizeof(tuple)) || tuple[1] != syms[SYM_TUPLE] ||
+		    tuple[2] != 1)
+			continue;
+		for (k = 3; k < 5; k++)
+			if (tuple[k] == syms[SYM_INT]) {
+				py->tuple_items_off = (uint16_t)(8 * k);
+				return true;
+			}
+	}
+	return false;
+}
+
 /* Is this object the str `text`? Then its layout is known. */
 static bool is_str(pid_t pid, uint64_t obj, const uint64_t *syms, const char *text,
 		   struct ptb_python_cfg *py)
@@ -133,7 +155,8 @@ int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint
 
 	memset(py, 0, sizeof(*py));
 	err = torch_libs__interpreter(tp, names, SYM_CNT, syms);
-	if (!err && !(find_base(tp->pid, syms, py) && find_int(tp->pid, syms, py)))
+	if (!err && !(find_base(tp->pid, syms, py) && find_int(tp->pid, syms, py) &&
+			  find_tuple(tp->pid, syms, py)))
 		err = -ENOTSUP;
 	if (err) {
 		pr_debug("process %d: its Python objects are not read: %s", tp->pid, errstr(err));

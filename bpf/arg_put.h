@@ -53,7 +53,8 @@ ARG_FN __u32 list_present(struct arg_scratch *s, __u64 cnt)
 	if (cnt <= s->list_max)
 		return (__u32)cnt;
 	s->cell.flags |= PTB_VAL_F_CUT;
-	ARG_COUNT(PTB_CNT_ARGS_CUT);
+	if (s->full) /* where only shapes are recorded, torch prints no list that is as long */
+		ARG_COUNT(PTB_CNT_ARGS_CUT);
 	return s->list_max;
 }
 
@@ -89,7 +90,8 @@ ARG_FN bool put_text(struct arg_scratch *s)
 		return put_unknown(s);
 	if (n < len) {
 		s->cell.flags |= PTB_VAL_F_CUT;
-		ARG_COUNT(PTB_CNT_ARGS_CUT);
+		if (s->full) /* nor texts */
+			ARG_COUNT(PTB_CNT_ARGS_CUT);
 	}
 	put_head(s, s->pos, PTB_VAL_STRING, s->cell.flags, (__u16)n,
 		 len > ~0u ? ~0u : (__u32)len);

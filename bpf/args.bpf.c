@@ -49,6 +49,8 @@ static __always_inline void scratch_emit(const struct hit *hit, struct arg_scrat
 static __always_inline void args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
 				      __u8 flags)
 {
+	if (s->cut)
+		count(PTB_CNT_ARGS_CUT);
 	scratch_emit(hit, s, kind, flags | PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0));
 }
 

@@ -343,7 +343,7 @@ enum ptb_stop_reason {
 	X(RECURSION,        4, 1, "records lost: scratch memory in use")                        \
 	X(OUT_OF_WINDOW,    5, 0, "probe hits outside the window")                              \
 	X(FOREIGN,          6, 0, "probe hits of processes that are not traced")                \
-	X(ARGS_CUT,         7, 0, "argument lists and texts cut at the limits")                  \
+	X(ARGS_CUT,         7, 1, "argument lists and texts cut at their limits")                 \
 	X(ARGS_FAULT,       8, 0, "argument values that could not be read")                      \
 	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen or too deep")        \
 	X(BPF_MAX,         15, 0, "")                                                           \

@@ -50,6 +50,10 @@ static const char *advice(uint32_t id)
 		return "is the disk full? write to another one with -o";
 	case PTB_CNT_NAME_UNRESOLVED:
 		return "the target ended before they could be read; their slices are named by address";
+	case PTB_CNT_ARGS_CUT:
+		return "an Execution Trace marks them";
+	case PTB_CNT_NO_SHAPES:
+		return "attach --dry-run tells what was derived of the layout";
 	case PTB_CNT_UNCOVERED_NS:
 		return "a process was young when ptbpf found it; what it did before its probes is not here";
 	default:

@@ -50,9 +50,9 @@ static void optimizer(void)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s1);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s2);
 	CU_ASSERT_EQUAL(s0->begin_ns, BEGIN);
-	CU_ASSERT_EQUAL(s0->end_ns, 2000601);
-	CU_ASSERT_EQUAL(s1->begin_ns, s0->end_ns + 1);
-	CU_ASSERT_EQUAL(s1->end_ns, 2001601);
+	CU_ASSERT_EQUAL(s0->end_ns, 2000603);
+	CU_ASSERT_EQUAL(s1->begin_ns, s0->end_ns + 3);
+	CU_ASSERT_EQUAL(s1->end_ns, 2001603);
 	CU_ASSERT_EQUAL(s2->end_ns, END);
 	CU_ASSERT_EQUAL(s0->flags, SLICE_DERIVED);
 	CU_ASSERT_EQUAL(s2->flags, SLICE_DERIVED | SLICE_UNFINISHED);
@@ -117,7 +117,7 @@ static void enclosing_annotation(void)
 	a = slice_log__get(log, "## iteration ##");
 	CU_ASSERT_EQUAL(a->flags, 0);
 	CU_ASSERT_EQUAL(a->parent, slice_log__get(log, "ProfilerStep#0")->id);
-	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#0")->end_ns, 2000901);
+	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#0")->end_ns, 2000903);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "## iteration ##", 1)->parent,
 			slice_log__get(log, "ProfilerStep#1")->id);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);

@@ -154,8 +154,8 @@ void steps__thread_begins(struct model *m, struct thread *t)
 	if (!id || !*id)
 		return;
 	t->step_name = strtab__text(m->f->texts, (uint32_t)*id);
-	t->last_ns = t->oab_floor_ns - 2; /* stack__reserve_begin() was here: take its place */
-	begin_step(m, t, t->oab_floor_ns - 1);
+	t->last_ns = t->oab_floor_ns - 2 * GAP_NS; /* stack__reserve_begin() was here: take its place */
+	begin_step(m, t, t->oab_floor_ns - GAP_NS);
 }
 
 void steps__advance(struct model *m, struct thread *t, uint64_t ts)

@@ -29,9 +29,9 @@
  *    outermost of them; if only annotations are open inside it, those are cut instead.
  * Cut ones are marked and counted.
  *
- * Times. Within a thread every begin and end gets a time of its own, at least 1 ns after the one before,
- * so nesting is strict and a parent keeps at least 2 ns of its own. When several slices end at once the
- * outermost gets the record's time and the inner ones end just before, if there is room.
+ * Times. Within a thread every begin and end gets a time of its own, at least GAP_NS after the one before,
+ * so nesting is strict, and stays so for readers that round. When several slices end at once the
+ * outermost gets the record's time and the inner ones end just before (GAP_NS each), if there is room.
  *
  * A frame that was open when the window began is known only by its exit. All that was told of the thread
  * so far then lies inside it. Its begin is the window's; for this the first RESERVE_NS after the begin
@@ -66,10 +66,16 @@ static bool is_step(const struct entry *e)
 
 void stack__reserve_begin(struct thread *t, uint64_t at)
 {
-	t->oab_floor_ns = at + 1;
-	t->oab_next_ns = at + RESERVE_NS - 1;
+	t->oab_floor_ns = at + GAP_NS;
+	t->oab_next_ns = at + RESERVE_NS - GAP_NS;
 	t->last_ns = at + RESERVE_NS;
 	t->top = (struct child_sum){ 0 };
+}
+
+/* ts, or the first time after it that is free on the thread. */
+static uint64_t free_time(const struct thread *t, uint64_t ts)
+{
+	return ts >= t->last_ns + GAP_NS ? ts : t->last_ns + GAP_NS;
 }
 
 /* ---- opening ---- */
@@ -108,12 +114,12 @@ static void set_place(struct thread *t, uint32_t i)
  */
 static uint64_t end_before(const struct entry *next, const struct entry *e)
 {
-	return next->begin_ns - 1 - (e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS - 1);
+	return next->begin_ns - GAP_NS * (1 + (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS - 1));
 }
 
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
 {
-	uint64_t gap = 1;
+	uint64_t gap = GAP_NS;
 
 	e->begin_ns = ts;
 	if (e->hidden)
@@ -121,7 +127,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	e->id = ++m->next_id;
 	set_place(t, (uint32_t)(e - t->stack));
 	if (t->annotations)
-		gap += e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS;
+		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
@@ -233,37 +239,41 @@ static uint32_t visible_cnt(const struct thread *t, uint32_t from)
 	return n;
 }
 
+/* When the innermost of the entries from index `from` on ends, if all end at ts, one after another. */
+static uint64_t first_end(const struct thread *t, uint32_t from, uint64_t ts)
+{
+	uint64_t before = GAP_NS * (uint64_t)visible_cnt(t, from);
+	uint64_t end = before && ts >= before ? ts - before + GAP_NS : 0;
+
+	return free_time(t, end);
+}
+
 /* Ends all entries from index `from` on at ts; the lowest one by its own exit if MATCHED. */
 static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts,
 		       enum close_why why)
 {
-	uint32_t n = visible_cnt(t, from), i;
-	uint64_t end = n && ts >= n ? ts - (n - 1) : 0;
+	uint64_t end = first_end(t, from, ts);
+	uint32_t i;
 
-	if (end <= t->last_ns)
-		end = t->last_ns + 1;
 	for (i = t->cnt; i-- > from;) {
 		struct entry *e = &t->stack[i];
 		bool hidden = e->hidden;
 
 		finish(m, t, i, end,
 		       i == from && why == CLOSE_MATCHED ? 0 : gone_flags(m, e));
-		end += !hidden;
+		end += hidden ? 0 : GAP_NS;
 	}
 }
 
 void stack__close_top(struct model *m, struct thread *t, uint64_t ts, uint32_t flags)
 {
-	finish(m, t, t->cnt - 1, ts > t->last_ns ? ts : t->last_ns + 1, flags);
+	finish(m, t, t->cnt - 1, free_time(t, ts), flags);
 }
 
 void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t flags)
 {
-	uint32_t n = visible_cnt(t, 0);
-	uint64_t end = n && ts >= n ? ts - (n - 1) : 0;
+	uint64_t end = first_end(t, 0, ts);
 
-	if (end <= t->last_ns)
-		end = t->last_ns + 1;
 	while (t->cnt) {
 		struct entry *e = &t->stack[t->cnt - 1];
 		bool hidden = e->hidden;
@@ -272,7 +282,7 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 		if (is_step(e) && !t->top.cnt)
 			e->hidden = hidden = true;
 		finish(m, t, t->cnt - 1, end, flags);
-		end += !hidden;
+		end += hidden ? 0 : GAP_NS;
 	}
 }
 
@@ -363,11 +373,12 @@ static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 	struct entry e = { .name = ff->op.name, .overload = ff->op.overload, .func = func,
 			   .schema = ff->op.schema, .cat = SLICE_CPU_OP, .kind = ff->kind,
 			   .seq = -1, .flags = SLICE_OPEN_AT_BEGIN, .child = t->top };
-	uint64_t ts = r->h.ts_ns, end = ts > t->last_ns ? ts : t->last_ns + 1;
+	uint64_t ts = r->h.ts_ns, end = free_time(t, ts);
 
 	if (ff->op.hidden)
 		return;
-	e.begin_ns = t->oab_next_ns > t->oab_floor_ns ? t->oab_next_ns-- : t->oab_floor_ns;
+	e.begin_ns = t->oab_next_ns > t->oab_floor_ns ? t->oab_next_ns : t->oab_floor_ns;
+	t->oab_next_ns -= GAP_NS;
 	e.id = ++m->next_id;
 	e.parent = up ? up->id : 0;
 	e.depth = up ? up->depth + 1 : 0;
@@ -463,6 +474,6 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 	}
 	for (k = t->cnt; k-- > i + 1;)
 		if (t->stack[k].annotation)
-			finish(m, t, k, ts > t->last_ns ? ts : t->last_ns + 1, gone_flags(m, &t->stack[k]));
-	finish(m, t, i, ts > t->last_ns ? ts : t->last_ns + 1, flags);
+			finish(m, t, k, free_time(t, ts), gone_flags(m, &t->stack[k]));
+	finish(m, t, i, free_time(t, ts), flags);
 }

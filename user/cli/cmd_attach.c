@@ -31,6 +31,7 @@ static const struct cmd_usage usage = {
 		   "Chrome trace, prints the table of operators. The processes go on as before.",
 	.examples = "  sudo ptbpf attach --pid 4242 -d 5s\n"
 		    "  sudo ptbpf attach --pid 4242 -d 10s --trace step.pt.trace.json.gz\n"
+		    "  sudo ptbpf attach --pid 4242 -d 5s --et run.et.json --trace run.pt.trace.json\n"
 		    "  sudo ptbpf attach --pid 4242 --children        until Ctrl-C\n",
 	.opts = attach_opts,
 };

@@ -71,6 +71,10 @@ int cmd_export(int argc, char **argv)
 		pr_error("export: name a capture; see 'ptbpf export --help'");
 		return EXIT_USAGE;
 	}
+	if (cfg.pid < 0) {
+		pr_error("export: %d is no process id", cfg.pid);
+		return EXIT_USAGE;
+	}
 	format = find_format(cfg.format);
 	if (!format)
 		return EXIT_USAGE;

@@ -104,6 +104,24 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p)
 	}
 }
 
+/* A forked process has its parent's dispatcher, at the same addresses: nothing needs to be found again. */
+static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++) {
+		const struct recorder_proc *q = &r->procs[i];
+
+		if (q == p || !q->schemas_readable || q->singleton_cnt != p->singleton_cnt ||
+		    memcmp(q->singletons, p->singletons, sizeof(p->singletons)) != 0)
+			continue;
+		p->schema_layout = q->schema_layout;
+		p->schemas_readable = true;
+		return true;
+	}
+	return false;
+}
+
 /* Schemas that only the dispatcher has are read at once: operators of libraries go with these, and then
  * nobody can be asked any more. */
 void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
@@ -113,7 +131,7 @@ void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, co
 	struct hashmap_slot *s;
 	uint32_t n = 0;
 
-	if (!r->args || !p || p->schemas_readable)
+	if (!r->args || !p || p->schemas_readable || same_dispatcher(r, p))
 		return;
 	p->schemas_readable = !torch_plan__schemas(tp, plan, &p->schema_layout);
 	while (p->schemas_readable && (s = hashmap__next(&r->opdefs, &pos)))

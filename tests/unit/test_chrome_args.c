@@ -4,7 +4,6 @@
  * printed it (2.5.1 prints the same), and what is missing said to be.
  */
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,27 +12,15 @@
 #include "export/chrome_priv.h"
 #include "fake_session.h"
 #include "suite.h"
+#include "text_out.h"
 #include "value_words.h"
 
 #define FLOAT 6
 #define ARGS_MANY 100 /* more than the writer keeps decoded */
 
 static struct value_words words;
-static char out[1 << 20];
-static size_t out_len;
 static struct chrome_args_opts opts;
 static const char *boxed_schema; /* the slice is a boxed call of it */
-
-static int to_out(void *arg, const void *data, size_t len)
-{
-	(void)arg;
-	if (len >= sizeof(out) - out_len)
-		return -ENOSPC;
-	memcpy(out + out_len, data, len);
-	out_len += len;
-	out[out_len] = '\0';
-	return 0;
-}
 
 /* Writes the arguments of a slice with these inputs as one object into `out`. */
 static uint32_t write_args(uint32_t flags)

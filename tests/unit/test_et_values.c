@@ -4,7 +4,6 @@
  * four arrays always of equal length, and what is missing counted.
  */
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,27 +11,15 @@
 #include "export/et_priv.h"
 #include "fake_session.h"
 #include "suite.h"
+#include "text_out.h"
 #include "value_words.h"
 
 #define FLOAT 6
 #define LONG 4
 
 static struct value_words words;
-static char out[1 << 20];
-static size_t out_len;
 static struct et_ids ids;
 static struct et_missing missing;
-
-static int to_out(void *arg, const void *data, size_t len)
-{
-	(void)arg;
-	if (len >= sizeof(out) - out_len)
-		return -ENOSPC;
-	memcpy(out + out_len, data, len);
-	out_len += len;
-	out[out_len] = '\0';
-	return 0;
-}
 
 static void write_flags(uint32_t flags)
 {

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """A target that computes, raises, starts threads and forks, and keeps a digest of all its results.
 
-  busy.py [STEPS]     STEPS 0: until SIGTERM. Prints `ready`, then at the end `final STEPS DIGEST`.
+  busy.py [STEPS [REST]]     STEPS 0: until SIGTERM; REST: seconds of sleep after each step.
+                             Prints `ready`, then at the end `final STEPS DIGEST`.
 
 Two runs with the same number of steps must print the same digest whatever happens around them.
 """
@@ -11,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 import torch
 from torch.autograd.profiler import record_function
@@ -84,6 +86,7 @@ def in_child(k):
 
 def main():
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    rest = float(sys.argv[2]) if len(sys.argv) > 2 else 0
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
     torch.set_num_threads(1)
@@ -102,6 +105,8 @@ def main():
         for v in values:
             h.update(v.numpy().tobytes())
         k += 1
+        if rest:
+            time.sleep(rest)
     print(f"final {k} {h.hexdigest()}", flush=True)
 
 

@@ -137,6 +137,107 @@ struct ptb_task {
 	char comm[16]; /* of the task (THREAD_NEW, FORK: of the child) */
 };
 
+/* ---- memory ---- */
+
+/* ProfiledCPUMemoryReporter::New: the default CPU allocator gives a block (0 bytes: addr 0). */
+struct ptb_mem_alloc {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 addr, bytes;
+};
+
+/* ProfiledCPUMemoryReporter::Delete: it takes one back; the size is known from its allocation only. */
+struct ptb_mem_free {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 addr;
+};
+
+/*
+ * REPORT: c10::reportMemoryUsageToProfiler(): an allocator other than the CPU's says what it did; from
+ * New and Delete too while torch's own profiler records memory. OOM: an allocator could not: addr 0,
+ * bytes: the size asked for (the CPU's does not tell totals: 0).
+ */
+struct ptb_mem_report {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 addr;
+	__s64 bytes; /* negative: freed */
+	__u64 allocated, reserved; /* totals of the allocator after it */
+	__s32 device_type;         /* c10::DeviceType */
+	__s32 device_index;        /* -1: none */
+};
+
+/* A memory call of libcudart or libcuda, told when it returns (h.ts_ns); the site's function says which. */
+struct ptb_mem_api {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 begin_ns;
+	__u64 addr;  /* given back through the first argument, or given to the call; a handle for cuMemCreate,
+			cuMemRelease; 0: none, or the call failed */
+	__u64 bytes; /* asked for; 0: none */
+	__u32 flags; /* PTB_API_* */
+	__u32 pad;
+};
+#define PTB_API_NO_RESULT 0x1 /* no exit was seen: addr and duration are not known */
+
+#define PTB_RSS_KINDS 4 /* Linux include/linux/mm_types_task.h, MM_FILEPAGES ... MM_SHMEMPAGES */
+enum ptb_rss_kind { PTB_RSS_FILE, PTB_RSS_ANON, PTB_RSS_SWAP, PTB_RSS_SHMEM };
+
+/*
+ * What the kernel did for a thread since its last record of this kind, while the same operator was the
+ * innermost one: told before the next probe's record (same h.ts_ns), earlier where much came together.
+ */
+struct ptb_kmem {
+	struct ptb_rec_hdr h;
+	__u64 begin_ns;      /* of the first event told here; 0: only the process's state is told */
+	__u32 minor, major;  /* faults by the kernel's own counters of the thread */
+	__u32 reads, writes; /* of user mode, by the tracepoint; reads includes instruction fetches */
+	__u64 addr_min, addr_max; /* of those; 0: none */
+	__u32 maps, unmaps, remaps, brks, advises, small_calls; /* calls; small_calls: not told by a KMEM_CALL */
+	__u64 map_bytes, unmap_bytes, advise_bytes;
+	__s64 brk_bytes;     /* growth of the heap */
+	__u32 reclaims, compactions;
+	__u64 reclaim_ns, compact_ns;
+	__u64 rss[PTB_RSS_KINDS]; /* of the process at h.ts_ns, bytes */
+	__s64 rss_delta;     /* file + anon + shmem, since any thread's last record of the process */
+	__u64 fault_bytes;   /* that part of it by which faults made it grow */
+};
+
+/* One call that changed the address space, of PTB_KMEM_CALL_MIN bytes or more; h.ts_ns: its return. */
+#define PTB_KMEM_CALL_MIN (1 << 20)
+struct ptb_kmem_call {
+	struct ptb_rec_hdr h;
+	__u64 begin_ns;
+	__u64 addr, bytes; /* mmap: the result; brk: the part that came or went */
+	__u64 old_bytes;   /* mremap */
+	__s64 result;      /* as the call returned it: negative errno */
+	__u32 call;        /* enum ptb_kmem_calls */
+	__u32 arg;         /* mmap: flags; madvise: advice */
+};
+enum ptb_kmem_calls { PTB_CALL_MMAP, PTB_CALL_MUNMAP, PTB_CALL_MREMAP, PTB_CALL_BRK, PTB_CALL_MADVISE };
+
+/* The thread stood still in the kernel until h.ts_ns. */
+struct ptb_kmem_stall {
+	struct ptb_rec_hdr h;
+	__u64 begin_ns;
+	__u64 reclaimed; /* pages; compaction: 0 */
+	__u32 what;      /* enum ptb_kmem_stalls */
+	__u32 order;     /* of the allocation that needed it */
+};
+enum ptb_kmem_stalls { PTB_STALL_RECLAIM, PTB_STALL_MEMCG_RECLAIM, PTB_STALL_COMPACTION };
+
+/* Rare things that happened to the process, on whatever thread. */
+struct ptb_kmem_event {
+	struct ptb_rec_hdr h; /* h.tgid: the process; h.tid: the thread that caused it, 0: none of the process */
+	__u32 what;           /* enum ptb_kmem_events */
+	__u32 reason;         /* MIGRATE: enum migrate_reason */
+	__u64 pages;          /* HUGE_PAGE, MIGRATE; OOM_KILL: resident pages of the victim */
+	__u64 failed;         /* MIGRATE: pages that stayed; HUGE_PAGE: the scan's status */
+	__u32 by_tgid, by_tid; /* OOM_KILL: who asked for the memory, 0: not a traced process's thread */
+};
+enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE };
+
 /* ---- written by user space ---- */
 
 struct ptb_text { /* META: "key\0value" as JSON text; NOTE: a sentence for the user */
@@ -230,6 +331,14 @@ struct ptb_counter { /* a count at the end of the window; later values replace e
 	__u64 value;
 };
 
+/* /proc/PID/status and stat of process h.tgid, as user space read them at h.ts_ns. */
+struct ptb_rss_sample {
+	struct ptb_rec_hdr h;
+	__u64 rss[PTB_RSS_KINDS]; /* bytes */
+	__u64 vm_bytes;           /* VmSize */
+	__u64 minor, major;       /* faults of the process since it began */
+};
+
 /*     name          nr  struct            has a text tail */
 #define PTB_REC_KINDS(X)                                   \
 	X(OP_ENTER,     1, ptb_op_enter,     0)            \
@@ -247,7 +356,16 @@ struct ptb_counter { /* a count at the end of the window; later values replace e
 	X(EXIT,        13, ptb_task,         0)            \
 	X(CATCH,       14, ptb_op_exit,      0)            \
 	X(ARGS_MORE,   15, ptb_op_enter,     0)            \
-	/* 16..31 arguments and memory, 32..47 stacks, 48..63 GPU: not used yet */ \
+	X(MEM_ALLOC,   16, ptb_mem_alloc,    0)            \
+	X(MEM_FREE,    17, ptb_mem_free,     0)            \
+	X(MEM_REPORT,  18, ptb_mem_report,   0)            \
+	X(MEM_OOM,     19, ptb_mem_report,   0)            \
+	X(MEM_API,     20, ptb_mem_api,      0)            \
+	X(KMEM,        21, ptb_kmem,         0)            \
+	X(KMEM_CALL,   22, ptb_kmem_call,    0)            \
+	X(KMEM_STALL,  23, ptb_kmem_stall,   0)            \
+	X(KMEM_EVENT,  24, ptb_kmem_event,   0)            \
+	/* 32..47 stacks, 48..63 GPU: not used yet */      \
 	X(META,        64, ptb_text,         1)            \
 	X(NOTE,        65, ptb_text,         1)            \
 	X(NAME,        66, ptb_text,         1)            \
@@ -263,7 +381,8 @@ struct ptb_counter { /* a count at the end of the window; later values replace e
 	X(COUNTER,     76, ptb_counter,      0)            \
 	X(CALLER,      77, ptb_addr_name,    0)            \
 	X(SCHEMA,      78, ptb_schema,       0)            \
-	X(KEYS,        79, ptb_keys,         0)
+	X(KEYS,        79, ptb_keys,         0)            \
+	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)
 
 enum ptb_rec_kind {
 #define X(name, nr, type, tail) PTB_REC_##name = nr,
@@ -346,6 +465,8 @@ enum ptb_stop_reason {
 	X(ARGS_CUT,         7, 1, "argument lists and texts cut at their limits")                 \
 	X(ARGS_FAULT,       8, 0, "argument values that could not be read")                      \
 	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen or too deep")        \
+	X(API_NO_RESULT,   10, 0, "CUDA memory calls whose return was not seen")                \
+	X(KMEM_UNTOLD,     11, 1, "kernel memory events lost: no room for a thread's sums")     \
 	X(BPF_MAX,         15, 0, "")                                                           \
 	X(MISSED,          16, 1, "probe hits that the kernel skipped (program recursion)")     \
 	X(CAPTURE_DROPPED, 17, 1, "records lost: the capture file could not be written")        \
@@ -361,7 +482,8 @@ enum ptb_stop_reason {
 	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")               \
 	X(CHILDREN_MISSED, 28, 1, "child processes that ended before they had probes")           \
 	X(NO_SHAPES,       29, 1, "processes without shapes: the layout of their tensors failed its check") \
-	X(ARGS_UNPLACED,   30, 0, "arguments and results whose place in a call is not known")
+	X(ARGS_UNPLACED,   30, 0, "arguments and results whose place in a call is not known")   \
+	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not offer")
 
 enum ptb_counter_id {
 #define X(name, nr, loss, text) PTB_CNT_##name = nr,

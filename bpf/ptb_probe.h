@@ -44,7 +44,15 @@
 	X(NODE_CALL_ARGS,   24, "as NODE_CALL; rdx = variable_list&")                            \
 	X(PYFUNC_ENTER_ARGS, 25, "as PYFUNC_ENTER; rsi = tuple of arguments")                    \
 	X(SCRIPT_ENTER_ARGS, 26, "as SCRIPT_ENTER; rsi = Stack&")                                \
-	X(SCOPE_STRING_ARGS, 27, "as SCOPE_STRING; rdx = optional<std::string> const&")
+	X(SCOPE_STRING_ARGS, 27, "as SCOPE_STRING; rdx = optional<std::string> const&")          \
+	/* only where memory is recorded */                                                      \
+	X(MEM_NEW,     28, "rsi = block, rdx = bytes")                                            \
+	X(MEM_DELETE,  29, "rsi = block")                                                        \
+	X(MEM_REPORT,  30, "rdi = block, rsi = bytes, rdx, rcx = totals, r8 = device")            \
+	X(MEM_OOM,     31, "rdi = bytes, rsi, rdx = totals, rcx = device")                        \
+	X(MEM_CPU_OOM, 32, "rsi = bytes")                                                        \
+	X(API_ENTER,   33, "the arguments that the cookie names (PTB_API_ARGS)")                  \
+	X(API_EXIT,    34, "the same call's result")
 
 enum ptb_prog {
 #define X(name, nr, text) PTB_PROG_##name = nr,
@@ -58,6 +66,16 @@ enum ptb_prog {
 #define PTB_COOKIE_SITE(c) ((__u32)(c))
 #define PTB_COOKIE_PROC(c) ((__u32)((c) >> 32) & 0xfff)
 #define PTB_COOKIE_ARGS(c) ((__u32)((c) >> 44))
+
+/*
+ * API_ENTER, API_EXIT: instead of an argument program the cookie says which arguments (0: rdi, 1: rsi, ... 5: r9)
+ * are the pointer to what is given back, the address that is given, and the size; PTB_API_NONE: none.
+ */
+#define PTB_API_NONE 0xf
+#define PTB_API_ARGS(out, addr, size) (((__u32)(out) << 8) | ((__u32)(addr) << 4) | (__u32)(size))
+#define PTB_API_OUT(args) (((args) >> 8) & 0xf)
+#define PTB_API_ADDR(args) (((args) >> 4) & 0xf)
+#define PTB_API_SIZE(args) ((args) & 0xf)
 
 /* Kernels without a cookie per site: its address in the process names the cookie (map site_of_ip). */
 struct ptb_ip_key {

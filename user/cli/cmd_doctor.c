@@ -112,7 +112,7 @@ static void check_plan(const struct torch_plan *plan)
 static int check_pid(pid_t pid)
 {
 	static const char *const roles[] = { "libc10", "libtorch_cpu", "libtorch_python",
-					     "C++ runtime" };
+					     "C++ runtime", "libcudart", "libcuda" };
 	struct targets ts = { 0 };
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;

@@ -49,11 +49,45 @@ struct session_sink exec_trace__sink(struct exec_trace *et);
 int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals);
 void exec_trace__free(struct exec_trace *et);
 
+/* ---- memory timeline (torch's export_memory_timeline) ---- */
+
+enum timeline_format { TIMELINE_JSON, TIMELINE_RAW, TIMELINE_HTML };
+
+struct timeline_opts {
+	enum timeline_format format;
+	uint32_t tgid;      /* the process, 0: the first */
+	const char *device; /* "cpu", "cuda:0"; NULL: cuda:0 if it allocated there, else cpu */
+};
+
+/* As the Chrome trace: a sink, then finish; temporary file, rename, gzip by name. Finish fails with -ENODATA,
+ * said, when nothing was allocated on the device. */
+struct mem_timeline;
+int mem_timeline__open(const char *path, const struct session *s, const struct timeline_opts *opts,
+		       struct mem_timeline **out);
+struct session_sink mem_timeline__sink(struct mem_timeline *mt);
+int mem_timeline__finish(struct mem_timeline *mt, const struct session_totals *totals);
+void mem_timeline__free(struct mem_timeline *mt);
+
+/* ---- report --memory ---- */
+
+struct mem_report_opts {
+	int row_limit; /* rows of each list, -1: all */
+	bool json;
+};
+struct mem_report;
+struct mem_report *mem_report__new(const struct session *s); /* NULL: out of memory */
+struct session_sink mem_report__sink(struct mem_report *mr);
+/* After the run. 0 or negative errno, logged. */
+int mem_report__print(struct mem_report *mr, const struct session_totals *totals,
+		      const struct mem_report_opts *opts, FILE *out);
+void mem_report__free(struct mem_report *mr);
+
 /* ---- table ---- */
 
 struct table_opts {
 	const char *sort_by; /* NULL: order of first appearance; see table__sort_keys() */
 	int row_limit;       /* -1: all */
+	bool profile_memory; /* the columns of memory */
 };
 
 const char *table__sort_keys(void); /* "self_cpu_time_total, cpu_time_total, ..." for help and errors */

@@ -17,11 +17,13 @@ struct ka_row {
 	uint64_t first_begin_ns; /* order of first appearance */
 	const char *shapes;      /* Python list text "[[2, 3], []]"; "" when not grouped by shape */
 	uint64_t flops;          /* sum; 0 when not asked for */
+	int64_t cpu_mem, self_cpu_mem, device_mem, self_device_mem; /* bytes; 0 when not recorded */
 };
 
 struct ka_opts {
 	bool by_shape;   /* torch's group_by_input_shape */
 	bool with_flops;
+	bool exact_memory; /* what an operator's own thread did in it; false: torch's rule */
 };
 
 struct key_averages;

@@ -37,6 +37,13 @@ struct session_refusal {
 	uint32_t reason;  /* enum ptb_refusal */
 };
 
+struct session_rss { /* a process's memory as /proc told it */
+	uint64_t ts_ns;
+	uint32_t tgid;
+	uint64_t rss[PTB_RSS_KINDS]; /* bytes, by enum ptb_rss_kind */
+	uint64_t vm_bytes, minor, major; /* address space; faults since the process began */
+};
+
 struct session_info {
 	uint64_t begin_ns, end_ns; /* the window, CLOCK_MONOTONIC; end = last record when not sealed */
 	int64_t mono_to_unix_ns;   /* add to a CLOCK_MONOTONIC time to get Unix ns */
@@ -52,6 +59,10 @@ struct session_info {
 	uint32_t func_cnt, site_cnt;
 	bool has_shapes; /* inputs were recorded */
 	bool has_results; /* and results, with identities: what an Execution Trace needs */
+	bool has_memory;        /* --profile-memory */
+	bool has_kernel_memory; /* --kernel-memory */
+	const struct session_rss *rss; /* in order of time; also without has_kernel_memory: begin and end */
+	uint32_t rss_cnt;
 	const uint64_t *counters; /* indexed by enum ptb_counter_id */
 	uint32_t counter_cnt;
 };
@@ -98,6 +109,18 @@ enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 #define SLICE_ARGS_CUT 0x400     /* some of its arguments or results were too many or too long to be recorded */
 #define SLICE_TRUNCATED 0x200    /* an annotation cut short because its true end would cross another slice */
 
+/* Memory while a slice was open. "all" is torch's rule: whatever the process's threads allocated between
+ * its begin and end. "own" is exact: what its own thread did in it. Both include its children. */
+struct slice_memory {
+	int64_t cpu_all, device_all; /* bytes, allocations less frees */
+	int64_t cpu_own, device_own;
+	uint64_t allocs, frees;      /* own */
+	/* --kernel-memory; own, but rss_delta, which is the process's */
+	uint64_t faults, major_faults, fault_bytes;
+	uint64_t reclaim_ns, compact_ns;
+	int64_t rss_delta;
+};
+
 struct slice {
 	uint64_t id;        /* External id = Record function id; from 1 in order of start, unique */
 	uint64_t parent;    /* id of the innermost slice open on the thread at its start, 0: none */
@@ -120,6 +143,8 @@ struct slice {
 			      * Only where results are recorded: an Execution Trace needs it */
 	uint32_t fwd_tid;    /* with it: the OS thread that fwd_thread means, 0: not known */
 	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
+	const struct slice_memory *mem;      /* NULL: memory was not recorded */
+	const struct slice_memory *child_mem; /* sums over the direct children; NULL with mem */
 	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
 };
 
@@ -130,6 +155,59 @@ struct fwdbwd {
 	uint64_t fwd_begin_ns, bwd_begin_ns; /* begin of the two slices */
 };
 
+/* ---- memory ---- */
+
+/* Where a thread was; valid during the sink's call, texts until the session is freed. */
+struct session_place {
+	uint32_t tgid, tid;
+	uint64_t slice;         /* innermost open slice, 0: none */
+	uint64_t op_slice;      /* innermost open operator (no annotation), 0: none */
+	const char *op;         /* its name; "" if none */
+	const char *annotation; /* innermost open annotation, not a step; "" if none */
+	int64_t step;           /* number of the process's current ProfilerStep, -1: none */
+	const struct slice_values *op_in; /* its arguments; NULL: none */
+	bool enclosed;          /* torch's rule: some slice was open on some thread of the process */
+};
+
+enum memory_what {
+	MEMORY_ALLOC,
+	MEMORY_FREE,
+	MEMORY_FREE_UNKNOWN, /* of a CPU block that was allocated before the window: bytes 0 */
+	MEMORY_OOM,          /* bytes: the size asked for */
+	MEMORY_API,          /* a call of libcudart or libcuda: name, begin_ns */
+};
+
+struct memory_block { /* where a block came from; kept from its allocation to its free */
+	uint64_t addr, bytes, ts_ns;
+	uint64_t op_slice;
+	const char *op, *annotation; /* as in struct session_place */
+	const char *shapes;          /* of the operator's inputs: "[[2, 3], []]"; "" if not recorded */
+	int64_t step;
+	uint32_t tgid, tid;
+	int32_t device_type, device_index;
+};
+
+struct memory_event {
+	uint64_t ts_ns;
+	struct session_place at;
+	enum memory_what what;
+	uint64_t addr;
+	int64_t bytes; /* negative: freed */
+	uint64_t allocated, reserved; /* after it; CPU: since the window began, reserved 0 */
+	int32_t device_type, device_index; /* c10::DeviceType; CPU: 0, -1 */
+	const struct memory_block *block; /* ALLOC: the new one; FREE: the one that ends, NULL: from before the
+					     window; valid during the call */
+	const char *name;  /* API: "cudaMalloc" */
+	uint64_t begin_ns; /* API */
+	bool no_result;    /* API: its return was not seen */
+};
+
+/* What the kernel told; rec by its kind: KMEM, KMEM_CALL, KMEM_STALL, KMEM_EVENT (ptb_event.h). */
+struct kernel_event {
+	struct session_place at;
+	const struct ptb_rec_hdr *rec;
+};
+
 struct session_sink {
 	void *arg;
 	/* Slices come when they close: children before parents, threads interleaved. */
@@ -137,6 +215,9 @@ struct session_sink {
 	int (*flow)(void *arg, const struct fwdbwd *fl); /* may be NULL */
 	/* A thread that appeared in the stream, once, when first seen; may be NULL. */
 	int (*thread)(void *arg, uint32_t tgid, uint32_t tid);
+	/* In order of time, before the slices that enclose them are told; may be NULL. */
+	int (*memory)(void *arg, const struct memory_event *ev);
+	int (*kernel)(void *arg, const struct kernel_event *ev);
 };
 
 struct session_opts {
@@ -152,6 +233,8 @@ struct session_totals { /* after a run */
 	uint64_t steps;
 	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
 	uint64_t flows;                 /* forward-backward pairs */
+	uint64_t freed_unknown;         /* CPU blocks freed that were allocated before the window */
+	uint64_t live_blocks;           /* allocated in the window and not freed at its end */
 	uint64_t forgotten_forwards;    /* operators given up as partners of a backward node, too many waited */
 };
 
@@ -159,6 +242,10 @@ struct session_totals { /* after a run */
 int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out);
 void session__free(struct session *s);
 const struct session_info *session__info(const struct session *s);
+
+/* Blocks that were live at the end of the last run, in order of allocation; until the next run. Calls fn for
+ * each; stops when it returns non-zero, and returns that. */
+int session__live_blocks(const struct session *s, int (*fn)(void *arg, const struct memory_block *b), void *arg);
 
 /* One pass: tells every slice, flow and thread to the sinks, in this order of sinks. May be called
  * again (same ids, same order). Stops at the first non-zero return of a sink and returns it. */

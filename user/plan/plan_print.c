@@ -54,7 +54,7 @@ static const char *role_name(uint8_t role)
 static const char *lib_name(const struct torch_proc *tp, uint8_t lib)
 {
 	static const char *const fallback[] = { "libc10", "libtorch_cpu", "libtorch_python",
-						  "libstdc++" };
+						  "libstdc++", "libcudart", "libcuda" };
 	const char *path, *slash;
 
 	if (lib >= TORCH_LIB_ROLES)

@@ -28,6 +28,8 @@ struct probe_set_opts {
 	bool follow_tasks;    /* fork/exec/exit/new-thread tracepoints */
 	bool watch_children;  /* with follow_tasks: a watched task's children are watched from birth */
 	enum probe_args args; /* what operators' probes read beside their stack pointer */
+	bool memory;          /* allocators' sites are probed */
+	bool kernel_memory;   /* kernel tracepoints of memory */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -82,6 +84,13 @@ void probe_set__activate(struct probe_set *ps);
 void probe_set__deactivate(struct probe_set *ps);
 /* Closes all links; may take 0.1 s and more. Counters stay readable. */
 void probe_set__detach(struct probe_set *ps);
+
+/* Kinds of kernel memory events that this kernel has no tracepoint for, as names separated by ", "; returns
+ * their number. */
+uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t cap);
+/* kernel_memory: every watched thread's sums are put into the rings; before deactivate(), and before the
+ * last drain. 0 or negative errno. */
+int probe_set__flush_kmem(struct probe_set *ps);
 
 /* Sum over CPUs of a counter that lives in BPF; also the kernel's own "missed" counts for MISSED. */
 uint64_t probe_set__counter(struct probe_set *ps, uint32_t id);

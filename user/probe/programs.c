@@ -44,7 +44,7 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_SCOPE_PYARGS] = values ? s->progs.scope_pyargs : s->progs.scope_pyname,
 	};
 
-	_Static_assert(PTB_PROG_CNT == 28, "a new program needs a row above and below");
+	_Static_assert(PTB_PROG_CNT == 35, "a new program needs a row above and below");
 	/* two programs for one row */
 	bpf_program__set_autoload(s->progs.scope_pyargs, values);
 	bpf_program__set_autoload(s->progs.scope_pyname, !values);

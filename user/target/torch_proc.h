@@ -19,6 +19,8 @@ enum torch_lib_role {
 	TORCH_LIB_CPU,    /* libtorch_cpu; in a static build, the library that defines at::_ops */
 	TORCH_LIB_PYTHON, /* libtorch_python; absent in C++ programs */
 	TORCH_LIB_CXX,    /* the C++ runtime (libstdc++): where exceptions are caught */
+	TORCH_LIB_CUDART, /* libcudart, where it is a library of its own */
+	TORCH_LIB_CUDA,   /* libcuda, the driver's; mapped at the first CUDA call */
 	TORCH_LIB_ROLES,
 };
 

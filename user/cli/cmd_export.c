@@ -12,18 +12,21 @@
 #include "export/exporter.h"
 
 struct export_cfg {
-	const char *format, *output, *step_on;
+	const char *format, *output, *device, *step_on;
 	int pid;
 	bool no_steps;
 };
 
 static const struct opt_def export_opts[] = {
 	{ OPT_STR, 'f', "format", offsetof(struct export_cfg, format), "FORMAT",
-	  "chrome: Chrome trace as Kineto writes it; et: Execution Trace" },
+	  "chrome: Chrome trace as Kineto writes it; et: Execution Trace; memory, memory-raw, memory-html: "
+	  "memory timeline as numbers, events, page" },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
-	  "et: of this process (default: the first of the capture)" },
+	  "et, memory: of this process (default: the first of the capture)" },
+	{ OPT_STR, 0, "device", offsetof(struct export_cfg, device), "DEVICE",
+	  "memory: of this device (default: cuda:0 if anything was allocated there, else cpu)" },
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, no_steps), NULL,
@@ -36,7 +39,8 @@ static const struct cmd_usage usage = {
 	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
 	.summary = "Writes a capture in another format.",
 	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n"
-		    "  ptbpf export run.ptb --format et -o run.et.json\n",
+		    "  ptbpf export run.ptb --format et -o run.et.json\n"
+		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n",
 	.opts = export_opts,
 };
 
@@ -54,6 +58,22 @@ static const struct export_format *find_format(const char *name)
 	for (i = 0; i < export_format_cnt; i++)
 		pr_error("  %-10s %s", export_formats[i].name, export_formats[i].summary);
 	return NULL;
+}
+
+static void set_output(struct outputs *o, const struct export_format *format, const char *path)
+{
+	switch (format->kind) {
+	case EXPORT_CHROME:
+		o->trace = path;
+		break;
+	case EXPORT_ET:
+		o->et = path;
+		break;
+	case EXPORT_TIMELINE:
+		o->timeline = path;
+		o->timeline_format = format->timeline;
+		break;
+	}
 }
 
 int cmd_export(int argc, char **argv)
@@ -82,12 +102,9 @@ int cmd_export(int argc, char **argv)
 	if (len > 4 && !strcmp(o.capture + len - 4, ".ptb"))
 		len -= 4;
 	snprintf(path, sizeof(path), "%.*s%s", (int)len, o.capture, format->suffix);
-	if (!strcmp(format->name, "et")) {
-		o.et = cfg.output ? cfg.output : path;
-		o.et_pid = (uint32_t)cfg.pid;
-	} else {
-		o.trace = cfg.output ? cfg.output : path;
-	}
+	o.pid = (uint32_t)cfg.pid;
+	set_output(&o, format, cfg.output ? cfg.output : path);
+	o.timeline_device = cfg.device;
 	o.step_on = cfg.step_on;
 	o.no_steps = cfg.no_steps;
 	return outputs__write(&o);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* ptbpf report: the table of a capture. Needs neither root nor the target. */
+#include <limits.h>
 #include <stddef.h>
 
 #include "base/log.h"
@@ -8,21 +9,27 @@
 #include "cli/outputs.h"
 #include "export/exporter.h"
 
+#define ROWS_UNSAID INT_MIN
+
 struct report_cfg {
 	const char *sort_by, *step_on;
 	int row_limit;
-	bool json, no_steps, by_shape, with_flops;
+	bool json, no_steps, by_shape, with_flops, memory, exact_memory;
 };
 
 static const struct opt_def report_opts[] = {
 	{ OPT_STR, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY",
 	  "order of the rows (default: order of first appearance)" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
-	  "rows, -1: all (default: 100)" },
+	  "rows, -1: all (default: 100; of each list of --memory: 10)" },
 	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,
 	  "a row for each shape of an operator's inputs (recorded with --record-shapes)" },
 	{ OPT_FLAG, 0, "with-flops", offsetof(struct report_cfg, with_flops), NULL,
 	  "floating point operations, as torch counts them (recorded with --record-shapes)" },
+	{ OPT_FLAG, 0, "memory", offsetof(struct report_cfg, memory), NULL,
+	  "what memory was used for: peak, leaks, who holds it, what the kernel did for it" },
+	{ OPT_FLAG, 0, "exact-memory", offsetof(struct report_cfg, exact_memory), NULL,
+	  "the table's memory: what an operator's own thread allocated in it (torch: all threads)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "JSON for machines" },
 	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME" },
@@ -34,16 +41,18 @@ static const struct opt_def report_opts[] = {
 static const struct cmd_usage usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
-	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does.",
+	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does; with\n"
+		   "--memory, what memory was used for.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
+		    "  ptbpf report run.ptb --memory\n"
 		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
 	.opts = report_opts,
 };
 
 int cmd_report(int argc, char **argv)
 {
-	struct report_cfg cfg = { .row_limit = 100 };
+	struct report_cfg cfg = { .row_limit = ROWS_UNSAID };
 	struct outputs o = { .summary = true };
 	int n = opts__parse(&usage, &cfg, argc, argv, &o.capture);
 
@@ -57,13 +66,15 @@ int cmd_report(int argc, char **argv)
 		pr_error("'%s' is no sort key; there are: %s", cfg.sort_by, table__sort_keys());
 		return EXIT_USAGE;
 	}
-	o.table = !cfg.json;
+	o.table = !cfg.memory;
+	o.memory = cfg.memory;
 	o.json = cfg.json;
 	o.sort_by = cfg.sort_by;
-	o.row_limit = cfg.row_limit;
+	o.row_limit = cfg.row_limit != ROWS_UNSAID ? cfg.row_limit : cfg.memory ? 10 : 100;
 	o.step_on = cfg.step_on;
 	o.no_steps = cfg.no_steps;
 	o.by_shape = cfg.by_shape;
 	o.with_flops = cfg.with_flops;
+	o.exact_memory = cfg.exact_memory;
 	return outputs__write(&o);
 }

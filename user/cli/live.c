@@ -22,6 +22,10 @@ int live__check(const struct run_cfg *cfg)
 		pr_error("'%s' is no sort key; there are: %s", cfg->sort_by, table__sort_keys());
 		return -EINVAL;
 	}
+	if (cfg->exact_memory && !cfg->profile_memory) {
+		pr_error("--exact-memory needs --profile-memory");
+		return -EINVAL;
+	}
 	if (cfg->step_on && cfg->no_steps) {
 		pr_error("--step-on and --no-steps contradict each other");
 		return -EINVAL;
@@ -123,6 +127,7 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 			     .et = live->et[0] ? live->et : NULL,
 			     .by_shape = live->cfg->by_shape,
 			     .with_flops = live->cfg->with_flops,
+			     .exact_memory = live->cfg->exact_memory,
 			     .table = !live->cfg->no_table,
 			     .sort_by = live->cfg->sort_by ? live->cfg->sort_by : "self_cpu_time_total",
 			     .row_limit = live->cfg->row_limit,

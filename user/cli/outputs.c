@@ -98,7 +98,9 @@ static int ignore_slice(void *arg, const struct slice *sl)
 static int write_table(const struct outputs *o, struct key_averages *ka, const struct session *s,
 		       const struct session_totals *totals)
 {
-	struct table_opts opts = { .sort_by = o->sort_by, .row_limit = o->row_limit };
+	struct table_opts opts = { .sort_by = o->sort_by,
+				   .row_limit = o->row_limit,
+				   .profile_memory = session__info(s)->has_memory };
 	const struct ka_row *rows;
 	uint32_t cnt;
 	int err;
@@ -110,6 +112,18 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 		err = -errno;
 	if (err)
 		pr_error("the table cannot be written to standard output: %s", errstr(err));
+	return err;
+}
+
+static int write_memory(const struct outputs *o, struct mem_report *mr, const struct session_totals *totals)
+{
+	struct mem_report_opts opts = { .row_limit = o->row_limit, .json = o->json };
+	int err = mem_report__print(mr, totals, &opts, stdout);
+
+	if (!err && fflush(stdout))
+		err = -errno;
+	if (err)
+		pr_error("the report cannot be written to standard output: %s", errstr(err));
 	return err;
 }
 
@@ -125,18 +139,24 @@ static void plain_text(const char *json, char *buf, size_t cap)
 
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[4];
+	struct session_sink sinks[6];
 	uint32_t cnt;
 	uint64_t threads;
 	struct chrome_trace *ct;
 	struct exec_trace *et;
+	struct mem_timeline *mt;
 	struct key_averages *ka;
+	struct mem_report *mr;
 };
 
 static int open_sinks(struct sink_set *ss, const struct outputs *o, struct session *s)
 {
-	struct ka_opts kopts = { .by_shape = o->by_shape, .with_flops = o->with_flops };
-	struct et_opts eopts = { .tgid = o->et_pid };
+	struct ka_opts kopts = { .by_shape = o->by_shape, .with_flops = o->with_flops,
+				 .exact_memory = o->exact_memory };
+	struct et_opts eopts = { .tgid = o->pid };
+	struct timeline_opts topts = { .format = (enum timeline_format)o->timeline_format,
+				       .tgid = o->pid,
+				       .device = o->timeline_device };
 	char host[256];
 	struct chrome_opts copts = { .trace_name = o->trace,
 				     .tool_version = PTBPF_VERSION,
@@ -159,7 +179,19 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 			return err;
 		ss->sinks[ss->cnt++] = exec_trace__sink(ss->et);
 	}
-	if (o->table || o->json) {
+	if (o->timeline) {
+		err = mem_timeline__open(o->timeline, s, &topts, &ss->mt);
+		if (err)
+			return err;
+		ss->sinks[ss->cnt++] = mem_timeline__sink(ss->mt);
+	}
+	if (o->memory) {
+		ss->mr = mem_report__new(s);
+		if (!ss->mr)
+			return -ENOMEM;
+		ss->sinks[ss->cnt++] = mem_report__sink(ss->mr);
+	}
+	if (o->table) {
 		ss->ka = key_averages__new(&kopts);
 		if (!ss->ka)
 			return -ENOMEM;
@@ -183,11 +215,17 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		err = chrome_trace__finish(ss.ct, totals);
 	if (!err && ss.et)
 		err = exec_trace__finish(ss.et, totals);
+	if (!err && ss.mt)
+		err = mem_timeline__finish(ss.mt, totals);
+	if (!err && ss.mr)
+		err = write_memory(o, ss.mr, totals);
 	if (!err && ss.ka)
 		err = write_table(o, ss.ka, s, totals);
 	*threads = ss.threads;
 	chrome_trace__free(ss.ct);
 	exec_trace__free(ss.et);
+	mem_timeline__free(ss.mt);
+	mem_report__free(ss.mr);
 	key_averages__free(ss.ka);
 	return err;
 }
@@ -195,10 +233,23 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 /* Asking for what was not recorded gets a sentence, not an empty column. */
 static int check_recorded(const struct outputs *o, const struct session *s)
 {
-	if ((!o->by_shape && !o->with_flops) || session__info(s)->has_shapes)
-		return 0;
-	pr_error("'%s' holds no shapes: it was recorded without --record-shapes", o->capture);
-	return -ENODATA;
+	const struct session_info *info = session__info(s);
+
+	if ((o->by_shape || o->with_flops) && !info->has_shapes) {
+		pr_error("'%s' holds no shapes: it was recorded without --record-shapes", o->capture);
+		return -ENODATA;
+	}
+	if ((o->timeline || o->exact_memory) && !info->has_memory) {
+		pr_error("'%s' holds no allocations: it was recorded without --profile-memory", o->capture);
+		return -ENODATA;
+	}
+	if (o->memory && !info->has_memory && !info->has_kernel_memory) {
+		pr_error("'%s' holds nothing of memory: it was recorded with neither --profile-memory nor "
+			 "--kernel-memory",
+			 o->capture);
+		return -ENODATA;
+	}
+	return 0;
 }
 
 int outputs__write(const struct outputs *o)
@@ -224,6 +275,8 @@ int outputs__write(const struct outputs *o)
 		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o->trace);
 	if (o->summary && o->et)
 		pr_info("Execution Trace: %s", o->et);
+	if (o->summary && o->timeline)
+		pr_info("memory timeline: %s", o->timeline);
 	if (loss_account__incomplete(session__info(s), &totals, text, sizeof(text))) {
 		fprintf(stderr, "ptbpf: incomplete: %s\n", text);
 		code = EXIT_INCOMPLETE;

@@ -13,9 +13,13 @@ struct outputs {
 	const char *capture;
 	const char *trace;   /* NULL: no Chrome trace */
 	const char *et;      /* NULL: no Execution Trace */
-	uint32_t et_pid;     /* of which process, 0: the first */
-	bool by_shape, with_flops; /* the table's rows and columns */
-	bool table, json;    /* on stdout */
+	uint32_t pid;        /* of which process an Execution Trace or a timeline is, 0: the first */
+	const char *timeline; /* NULL: no memory timeline */
+	uint32_t timeline_format;    /* enum timeline_format */
+	const char *timeline_device; /* NULL: torch's choice */
+	bool by_shape, with_flops, exact_memory; /* the table's rows and columns */
+	bool table, memory;  /* on stdout: the table of operators, or what memory was used for */
+	bool json;           /* for machines */
 	const char *sort_by; /* NULL: order of first appearance */
 	int row_limit;
 	const char *step_on; /* NULL: what the capture says */

@@ -174,6 +174,17 @@ void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64
 	recorder__put(r, PTB_REC_LOST, &l.h, sizeof(l));
 }
 
+void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *mem)
+{
+	struct ptb_rss_sample s = { .h.tgid = tgid,
+				    .vm_bytes = mem->vm_bytes,
+				    .minor = mem->minor,
+				    .major = mem->major };
+
+	memcpy(s.rss, mem->rss, sizeof(s.rss));
+	recorder__put(r, PTB_REC_RSS_SAMPLE, &s.h, sizeof(s));
+}
+
 uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp)
 {
 	uint32_t func_base = r->next_func, site_base = r->next_site + 1, i;

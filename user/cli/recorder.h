@@ -14,6 +14,7 @@
 
 #include "plan/lib_plan.h"
 #include "ptb_event.h"
+#include "target/proc_memory.h"
 
 struct recorder;
 
@@ -31,6 +32,7 @@ void recorder__meta_text(struct recorder *r, const char *key, const char *text);
 void recorder__clock(struct recorder *r);
 void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason);
 void recorder__counter(struct recorder *r, uint32_t id, uint64_t value);
+void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *mem);
 void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
 
 /* Functions and sites of a plan; the site id of plan->sites[i] is the returned base + i. A site that

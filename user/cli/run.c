@@ -24,6 +24,7 @@
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
 #define CHILD_TRY_NS 20000000ULL      /* how often a process without torch is looked at */
+#define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
 
 struct run {
@@ -39,9 +40,9 @@ struct run {
 	int signal;
 	int pace_ms;
 	bool active, finished;
-	uint64_t begin_ns, last_clock_ns;
+	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	int64_t cost_ps;
-	uint32_t stop_reason;
+	uint32_t stop_reason, no_tracepoint;
 };
 
 static void on_task(void *arg, const struct ptb_task *task)
@@ -92,7 +93,7 @@ enum probe_args run_cfg__args(const struct run_cfg *cfg)
 static void write_meta(struct run *run)
 {
 	enum probe_args args = run_cfg__args(&run->cfg);
-	char host[256] = "", num[32];
+	char host[256] = "", num[32], missing[256] = "";
 
 	gethostname(host, sizeof(host) - 1);
 	recorder__meta_text(run->rec, "version", PTBPF_VERSION);
@@ -106,6 +107,16 @@ static void write_meta(struct run *run)
 		recorder__meta(run->rec, "no_steps", "true");
 	if (args != PROBE_ARGS_NONE)
 		recorder__meta_text(run->rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
+	if (run->cfg.profile_memory)
+		recorder__meta(run->rec, "profile_memory", "true");
+	if (run->cfg.kernel_memory) {
+		recorder__meta(run->rec, "kernel_memory", "true");
+		run->no_tracepoint = probe_set__missing_kmem(run->ps, missing, sizeof(missing));
+		if (run->no_tracepoint) {
+			pr_warn("this kernel does not tell of: %s", missing);
+			recorder__meta_text(run->rec, "kernel_memory_missing", missing);
+		}
+	}
 	recorder__clock(run->rec);
 }
 
@@ -115,7 +126,9 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 				       .force_perf = cfg->perf_uprobes,
 				       .follow_tasks = true,
 				       .watch_children = cfg->children,
-				       .args = run_cfg__args(cfg) };
+				       .args = run_cfg__args(cfg),
+				       .memory = cfg->profile_memory,
+				       .kernel_memory = cfg->kernel_memory };
 	struct run *run = calloc(1, sizeof(*run));
 	int err;
 
@@ -183,6 +196,13 @@ static void renew_facts(struct run *run)
 		targets__renew_facts(&run->targets, &run->targets.items[i], &ctx);
 }
 
+/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
+static void sample_memory(struct run *run, uint64_t now)
+{
+	targets__sample_memory(&run->targets, run->rec);
+	run->last_sample_ns = now;
+}
+
 int run__add(struct run *run, pid_t pid)
 {
 	struct target *t = targets__find(&run->targets, pid);
@@ -232,6 +252,7 @@ void run__activate(struct run *run)
 	run->active = true;
 	run->begin_ns = run->last_clock_ns = clock__mono_ns();
 	recorder__window(run->rec, true, run->begin_ns, 0);
+	sample_memory(run, run->begin_ns);
 }
 
 static void on_fork(struct run *run, const struct ptb_task *task)
@@ -450,6 +471,9 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			recorder__clock(run->rec);
 			run->last_clock_ns = now;
 		}
+		if (run->active && (run->cfg.profile_memory || run->cfg.kernel_memory) &&
+		    now - run->last_sample_ns > SAMPLE_EVERY_NS)
+			sample_memory(run, now);
 		if (run->signal) {
 			run->stop_reason = PTB_STOP_SIGNAL;
 			return 0;
@@ -493,6 +517,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
 	recorder__counter(run->rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
 	recorder__counter(run->rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
+	recorder__counter(run->rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
 	recorder__counter(run->rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
 	recorder__counter(run->rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
 	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
@@ -502,9 +527,13 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 
 int run__finish(struct run *run)
 {
-	uint64_t end = clock__mono_ns(), t0;
+	uint64_t end, t0;
 	int err;
 
+	sample_memory(run, clock__mono_ns());
+	if (run->cfg.kernel_memory)
+		probe_set__flush_kmem(run->ps);
+	end = clock__mono_ns();
 	probe_set__deactivate(run->ps);
 	drain_round(run);
 	t0 = clock__mono_ns();

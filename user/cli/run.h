@@ -20,6 +20,7 @@ struct run_cfg {
 	uint64_t duration_ns; /* 0: until a signal or the target's end */
 	const char *output, *trace, *et;
 	bool record_shapes, with_flops, by_shape, execution_trace;
+	bool profile_memory, kernel_memory, exact_memory;
 	const char *step_on;
 	bool no_steps;
 	uint64_t ring_bytes;
@@ -50,6 +51,10 @@ struct run_cfg {
 	  "floating point operations of matrix products and convolutions (implies --record-shapes)" },  \
 	{ OPT_FLAG, 0, "execution-trace", offsetof(struct run_cfg, execution_trace), NULL,              \
 	  "arguments and results with their identities, for an Execution Trace" },                      \
+	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, profile_memory), NULL,                \
+	  "allocations and frees of tensors' memory, CUDA memory calls, out-of-memory reports" },       \
+	{ OPT_FLAG, 0, "kernel-memory", offsetof(struct run_cfg, kernel_memory), NULL,                  \
+	  "page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" },           \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
 	  "capture file (default: ptbpf-PID-TIME.ptb)" },                                               \
@@ -59,6 +64,8 @@ struct run_cfg {
 	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
 	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct run_cfg, by_shape), NULL,                \
 	  "a row of the table for each shape of an operator's inputs (implies --record-shapes)" },      \
+	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \
+	  "memory columns: what an operator's own thread allocated in it (torch: all threads)" },       \
 	{ OPT_STR, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY",                              \
 	  "order of the table (default: self_cpu_time_total)" },                                        \
 	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \

@@ -151,6 +151,10 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 	const struct plan_site *s = &sp->plan->sites[i];
 	struct probe_site p = { .id = sp->site_base + i, .offset = s->offset, .prog = s->prog };
 
+	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT) {
+		p.args = s->args; /* no program: PTB_API_ARGS() */
+		return p;
+	}
 	if (args == PROBE_ARGS_NONE || !sp->plan->layout.tensor.shapes_on)
 		return p;
 	if (s->args && sp->args_base)
@@ -322,4 +326,14 @@ void targets__renew_facts(struct targets *ts, struct target *t, const struct tar
 		}
 	}
 	torch_proc__free(tp);
+}
+
+void targets__sample_memory(const struct targets *ts, struct recorder *rec)
+{
+	struct proc_memory mem;
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++)
+		if (ts->items[i].state == TARGET_TRACED && !proc_memory__read(ts->items[i].pid, &mem))
+			recorder__rss(rec, (uint32_t)ts->items[i].pid, &mem);
 }

@@ -73,4 +73,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 /* Looks again for facts that a process's dispatcher did not have yet. */
 void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx);
 
+/* Puts into the capture what /proc says of the traced processes' memory. */
+void targets__sample_memory(const struct targets *ts, struct recorder *rec);
+
 #endif /* CLI_TARGETS_H */

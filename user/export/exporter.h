@@ -104,10 +104,13 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 			      char *text, size_t cap);
 
 /* ---- formats of `ptbpf export` ---- */
+enum export_kind { EXPORT_CHROME, EXPORT_ET, EXPORT_TIMELINE };
 struct export_format {
 	const char *name;    /* value of --format */
 	const char *summary; /* one line of help */
 	const char *suffix;  /* default file name suffix */
+	enum export_kind kind;
+	enum timeline_format timeline;
 };
 extern const struct export_format export_formats[];
 extern const size_t export_format_cnt;

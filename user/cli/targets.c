@@ -153,6 +153,8 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 
 	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT) {
 		p.args = s->args; /* no program: PTB_API_ARGS() */
+		if (sp->plan->funcs[s->func].reason != PTB_REFUSE_NONE)
+			p.args |= PTB_API_NO_EXIT;
 		return p;
 	}
 	if (args == PROBE_ARGS_NONE || !sp->plan->layout.tensor.shapes_on)

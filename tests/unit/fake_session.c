@@ -35,6 +35,16 @@ const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_
 	return s->comm ? s->comm : "";
 }
 
+int session__live_blocks(const struct session *s, int (*fn)(void *arg, const struct memory_block *b), void *arg)
+{
+	uint32_t i;
+	int ret = 0;
+
+	for (i = 0; i < s->live_cnt && !ret; i++)
+		ret = fn(arg, &s->live[i]);
+	return ret;
+}
+
 struct session fake_session(void)
 {
 	return (struct session){

@@ -17,6 +17,8 @@ struct session {
 		const char *key, *json;
 	} meta[FAKE_META_MAX];
 	const char *comm; /* of every thread */
+	const struct memory_block *live; /* at the end */
+	uint32_t live_cnt;
 };
 
 /* One sealed second of process 100 that began at 5 s; nothing lost. */

@@ -157,6 +157,31 @@ struct {
 	__type(value, struct call_frames);
 } call_frames SEC(".maps");
 
+/* ---- memory; made only where it is recorded ---- */
+
+#define PTB_API_DEPTH 4 /* memory calls inside one another: libcudart's call libcuda's */
+
+/* A memory call of libcudart or libcuda that has not returned. */
+struct api_call {
+	__u64 sp, begin_ns;
+	__u64 out, before; /* pointer to the result, and what is there at the entry */
+	__u64 addr, bytes;
+	__u32 args, site;
+};
+
+/* A ring, as call_frames. */
+struct api_calls {
+	__u32 window, top, cnt, pad;
+	struct api_call ring[PTB_API_DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct api_calls);
+} api_calls SEC(".maps");
+
 static __always_inline void count(__u32 id)
 {
 	__u64 *v = bpf_map_lookup_elem(&counters, &id);

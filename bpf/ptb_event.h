@@ -179,7 +179,8 @@ struct ptb_mem_api {
 	__u32 flags; /* PTB_API_* */
 	__u32 pad;
 };
-#define PTB_API_NO_RESULT 0x1 /* no exit was seen: addr and duration are not known */
+#define PTB_API_NO_RESULT 0x1 /* no exit was seen: duration and what was given back are not known */
+#define PTB_API_SAME 0x2      /* what was given back was there before: the call may have failed */
 
 #define PTB_RSS_KINDS 4 /* Linux include/linux/mm_types_task.h, MM_FILEPAGES ... MM_SHMEMPAGES */
 enum ptb_rss_kind { PTB_RSS_FILE, PTB_RSS_ANON, PTB_RSS_SWAP, PTB_RSS_SHMEM };

@@ -29,6 +29,7 @@
 #include "autograd.bpf.c"
 #include "args.bpf.c"
 #include "callargs.bpf.c"
+#include "memory.bpf.c"
 #include "task.bpf.c"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -19,6 +19,13 @@ foreach(name probe_args probe_callargs)
   set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
 endforeach()
 
+foreach(name probe_memory)
+  unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_probe_target)
+  target_compile_definitions(test_${name} PRIVATE TARGET_MEMORY="$<TARGET_FILE:target_memory>")
+  add_dependencies(test_${name} target_memory)
+  set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
+endforeach()
+
 add_executable(bench_rings ${CMAKE_CURRENT_SOURCE_DIR}/bench/ring_bench.c)
 target_link_libraries(bench_rings PRIVATE test_probe_target)
 target_compile_definitions(bench_rings PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>")

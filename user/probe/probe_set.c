@@ -28,7 +28,7 @@ struct probe_set {
 	struct ptbpf_bpf *skel;
 	struct rings *rings;
 	struct bpf_program *progs[PTB_PROG_CNT];
-	enum probe_args args;
+	struct probe_set_opts opts;
 	uint32_t arg_prog_cnt; /* entries of the map in use, with entry 0: none */
 	uint32_t window;       /* number of the last one */
 	bool multi;
@@ -81,7 +81,7 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	s->rodata->ns_inum = inum;
 	s->rodata->watch_children = opts->watch_children;
 	choose_links(ps, opts, inum);
-	err = programs__configure(s, opts->args, ps->progs);
+	err = programs__configure(s, opts, ps->progs);
 	if (err)
 		return err;
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
@@ -125,7 +125,7 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 		pr_error("cannot open the BPF object: %s", errstr(err));
 		return err;
 	}
-	ps->args = opts->args;
+	ps->opts = *opts;
 	ps->arg_prog_cnt = 1;
 	programs__map(ps->skel, opts->args, ps->progs);
 	err = configure(ps, opts, ring_cnt, bytes);
@@ -211,7 +211,7 @@ static uint32_t select_sites(const struct probe_set *ps, const struct ptb_proc_c
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < lib->cnt; i++)
-		if (programs__variant(ps->args, cfg, &lib->sites[i]) == prog &&
+		if (programs__variant(&ps->opts, cfg, &lib->sites[i]) == prog &&
 		    !lib->sites[i].refused)
 			some[cnt++] = &lib->sites[i];
 	return cnt;

@@ -42,6 +42,13 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_SCRIPT_ENTER_ARGS] = s->progs.script_enter_args,
 		[PTB_PROG_SCOPE_STRING_ARGS] = s->progs.scope_string_args,
 		[PTB_PROG_SCOPE_PYARGS] = values ? s->progs.scope_pyargs : s->progs.scope_pyname,
+		[PTB_PROG_MEM_NEW] = s->progs.mem_new,
+		[PTB_PROG_MEM_DELETE] = s->progs.mem_delete,
+		[PTB_PROG_MEM_REPORT] = s->progs.mem_report,
+		[PTB_PROG_MEM_OOM] = s->progs.mem_oom,
+		[PTB_PROG_MEM_CPU_OOM] = s->progs.mem_cpu_oom,
+		[PTB_PROG_API_ENTER] = s->progs.api_enter,
+		[PTB_PROG_API_EXIT] = s->progs.api_exit,
 	};
 
 	_Static_assert(PTB_PROG_CNT == 35, "a new program needs a row above and below");
@@ -51,10 +58,20 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 	memcpy(out, progs, sizeof(progs));
 }
 
-/* Loaded only where arguments are recorded, and of these only with identities. */
-static bool is_loaded(uint32_t prog, enum probe_args args)
+/* Arguments need programs of their own, and of these some only with identities; so does memory. */
+static bool is_loaded(uint32_t prog, const struct probe_set_opts *opts)
 {
+	enum probe_args args = opts->args;
+
 	switch (prog) {
+	case PTB_PROG_MEM_NEW:
+	case PTB_PROG_MEM_DELETE:
+	case PTB_PROG_MEM_REPORT:
+	case PTB_PROG_MEM_OOM:
+	case PTB_PROG_MEM_CPU_OOM:
+	case PTB_PROG_API_ENTER:
+	case PTB_PROG_API_EXIT:
+		return opts->memory;
 	case PTB_PROG_OP_LATE:
 	case PTB_PROG_OP_ENTER_ARGS:
 	case PTB_PROG_BOXED_ENTER_ARGS:
@@ -72,15 +89,17 @@ static bool is_loaded(uint32_t prog, enum probe_args args)
 	}
 }
 
-int programs__configure(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program **progs)
+int programs__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
+			struct bpf_program **progs)
 {
+	enum probe_args args = opts->args;
 	int cpus = libbpf_num_possible_cpus();
 
 	if (cpus <= 0)
 		return cpus ? cpus : -EINVAL;
 	s->rodata->args_full = args == PROBE_ARGS_FULL;
 	for (uint32_t i = 0; i < PTB_PROG_CNT; i++)
-		if (progs[i] && !is_loaded(i, args))
+		if (progs[i] && !is_loaded(i, opts))
 			bpf_program__set_autoload(progs[i], false);
 	if (args == PROBE_ARGS_NONE) {
 		bpf_map__set_max_entries(s->maps.arg_progs, 1);
@@ -91,14 +110,15 @@ int programs__configure(struct ptbpf_bpf *s, enum probe_args args, struct bpf_pr
 	}
 	if (args != PROBE_ARGS_FULL)
 		bpf_map__set_autocreate(s->maps.call_frames, false);
+	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
 	return 0;
 }
 
 /* The row of PTB_PROGS whose program serves the site; PTB_PROG_CNT: none in this mode. */
-uint32_t programs__variant(enum probe_args args, const struct ptb_proc_cfg *cfg,
+uint32_t programs__variant(const struct probe_set_opts *opts, const struct ptb_proc_cfg *cfg,
 			   const struct probe_site *site)
 {
-	bool values = args != PROBE_ARGS_NONE, full = args == PROBE_ARGS_FULL;
+	bool values = opts->args != PROBE_ARGS_NONE, full = opts->args == PROBE_ARGS_FULL;
 
 	switch (site->prog) {
 	case PTB_PROG_OP_ENTER:
@@ -123,6 +143,6 @@ uint32_t programs__variant(enum probe_args args, const struct ptb_proc_cfg *cfg,
 	case PTB_PROG_SCOPE_STRING:
 		return values ? PTB_PROG_SCOPE_STRING_ARGS : PTB_PROG_SCOPE_STRING;
 	default:
-		return site->prog;
+		return is_loaded(site->prog, opts) ? site->prog : PTB_PROG_CNT;
 	}
 }

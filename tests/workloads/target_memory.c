@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Memory in known amounts: functions called as torch's allocators and libcudart's are, and work for the
+ * kernel, all inside probed calls. Takes commands as target_calls does.
+ */
+#include "site_func.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+
+/* ---- allocators ---- */
+
+struct device {
+	signed char type, index;
+};
+
+long report_body(void);
+long report_body(void)
+{
+	return 1;
+}
+void site_new(void *self, const void *block, size_t bytes);
+void site_delete(void *self, const void *block);
+void site_report(const void *block, int64_t bytes, size_t allocated, size_t reserved,
+		 struct device device);
+void site_oom(int64_t bytes, size_t allocated, size_t reserved, struct device device);
+void site_cpu_oom(void *self, size_t bytes);
+SITE_FUNC(site_new, report_body);
+SITE_FUNC(site_delete, report_body);
+SITE_FUNC(site_report, report_body);
+SITE_FUNC(site_oom, report_body);
+SITE_FUNC(site_cpu_oom, report_body);
+
+static uint64_t allocators(long n)
+{
+	const struct device cuda = {1, 3}, none = {20, -1};
+
+	for (long i = 0; i < n; i++) {
+		const void *block = (const void *)(uintptr_t)(0x10000 + (size_t)i * 64);
+
+		site_new(NULL, block, 64 + (size_t)i);
+		site_report(block, -(64 + i), 1000 + (size_t)i, 2000, cuda);
+		site_delete(NULL, block);
+	}
+	site_oom(1l << 40, 5, 6, none);
+	site_cpu_oom(NULL, 1ul << 50);
+	return (uint64_t)n;
+}
+
+/* ---- a CUDA-like library: outer calls call inner ones ---- */
+
+long site_api_inner(void **out, size_t bytes);
+long site_api_outer(void **out, size_t bytes, long depth);
+long site_api_free(void *ptr);
+long site_api_lost(void **out, size_t bytes); /* its exit is never reached */
+long inner_body(void **out, size_t bytes);
+long outer_body(void **out, size_t bytes, long depth);
+long inner_body(void **out, size_t bytes)
+{
+	*out = bytes ? (void *)(uintptr_t)(0x7000000000 + bytes) : NULL;
+	return 0;
+}
+long outer_body(void **out, size_t bytes, long depth)
+{
+	void *mine = NULL;
+
+	if (depth > 0)
+		site_api_outer(&mine, bytes + 1, depth - 1);
+	else
+		site_api_inner(&mine, bytes + 1);
+	*out = mine;
+	return 0;
+}
+SITE_FUNC(site_api_inner, inner_body);
+SITE_FUNC(site_api_outer, outer_body);
+SITE_FUNC(site_api_free, report_body);
+
+static void *jump[5];
+long lost_body(void **out, size_t bytes);
+long lost_body(void **out, size_t bytes)
+{
+	*out = (void *)(uintptr_t)bytes;
+	__builtin_longjmp(jump, 1);
+}
+SITE_FUNC(site_api_lost, lost_body);
+
+static __attribute__((noinline)) void call_lost(void **out, size_t bytes)
+{
+	if (!__builtin_setjmp(jump))
+		site_api_lost(out, bytes);
+}
+
+static uint64_t api(long depth)
+{
+	void *p = (void *)0x1234;
+
+	site_api_outer(&p, 100, depth);
+	site_api_free(p);
+	site_api_inner(&p, 0);	 /* fails */
+	site_api_inner(&p, 500); /* twice the same */
+	site_api_inner(&p, 500);
+	call_lost(&p, 77);
+	site_api_inner(&p, 600);
+	site_api_inner((void **)(uintptr_t)&p, 700);
+	return (uint64_t)(uintptr_t)p;
+}
+
+/* ---- the kernel's work, inside a probed call; answers what the thread's own counters say ---- */
+
+long site_work(long what, long n);
+long work_body(long what, long n);
+SITE_FUNC(site_work, work_body);
+long site_mark(void);
+SITE_FUNC(site_mark, report_body);
+
+static uint64_t minor_faults(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_THREAD, &ru);
+	return (uint64_t)ru.ru_minflt;
+}
+
+static char *map(size_t bytes)
+{
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		abort();
+	madvise(p, bytes, MADV_NOHUGEPAGE);
+	return p;
+}
+
+static void touch(char *p, size_t pages, bool write)
+{
+	for (size_t i = 0; i < pages; i++)
+		if (write)
+			((volatile char *)p)[i * PAGE] = 1;
+		else
+			(void)((volatile char *)p)[i * PAGE];
+}
+
+static char *region; /* of the command before */
+static size_t region_pages;
+
+enum { WORK_WRITE, WORK_READ, WORK_DISCARD, WORK_MAP, WORK_UNMAP, WORK_BRK, WORK_REMAP, WORK_SMALL };
+
+static void calls_that_change_maps(long what, size_t n)
+{
+	switch (what) {
+	case WORK_MAP:
+		region = mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		region_pages = n;
+		break;
+	case WORK_UNMAP:
+		munmap(region, n * PAGE);
+		break;
+	case WORK_BRK:
+		if (sbrk((intptr_t)(n * PAGE)) == (void *)-1 || sbrk(-(intptr_t)(n * PAGE / 2)) == (void *)-1)
+			abort();
+		break;
+	case WORK_REMAP:
+		region = mremap(region, region_pages * PAGE, n * PAGE, MREMAP_MAYMOVE);
+		region_pages = n;
+		break;
+	case WORK_SMALL:
+		for (size_t i = 0; i < n; i++)
+			munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE);
+		break;
+	}
+}
+
+long work_body(long what, long n)
+{
+	uint64_t before = minor_faults();
+
+	if (what == WORK_WRITE || what == WORK_READ)
+		touch(region, (size_t)n, what == WORK_WRITE);
+	else if (what == WORK_DISCARD)
+		madvise(region, (size_t)n * PAGE, MADV_DONTNEED);
+	else
+		calls_that_change_maps(what, (size_t)n);
+	return (long)(minor_faults() - before);
+}
+
+/* Faults of a region made and touched in every round: n pages each. */
+static uint64_t loop(long rounds, long pages)
+{
+	uint64_t before = minor_faults();
+	char *p = map((size_t)pages * PAGE);
+
+	for (long i = 0; i < rounds; i++) {
+		site_mark();
+		touch(p, (size_t)pages, true);
+		site_mark();
+		madvise(p, (size_t)pages * PAGE, MADV_DONTNEED);
+	}
+	munmap(p, (size_t)pages * PAGE);
+	site_mark();
+	return minor_faults() - before;
+}
+
+/* Processor time of the same without probes, ns. */
+static uint64_t fault_cost(long rounds, long pages)
+{
+	struct timespec from, to;
+	char *p = map((size_t)pages * PAGE);
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	for (long i = 0; i < rounds; i++) {
+		touch(p, (size_t)pages, true);
+		madvise(p, (size_t)pages * PAGE, MADV_DONTNEED);
+	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	munmap(p, (size_t)pages * PAGE);
+	return (uint64_t)(to.tv_sec - from.tv_sec) * 1000000000u + (uint64_t)to.tv_nsec -
+	       (uint64_t)from.tv_nsec;
+}
+
+/* ns of so many probed calls that do nothing. */
+static uint64_t mark_cost(long n)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	for (long i = 0; i < n; i++)
+		site_mark();
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	return (uint64_t)(to.tv_sec - from.tv_sec) * 1000000000u + (uint64_t)to.tv_nsec -
+	       (uint64_t)from.tv_nsec;
+}
+
+static long thread_rounds, thread_pages;
+static pthread_barrier_t barrier;
+
+static void *thread_main(void *arg)
+{
+	uint64_t n;
+
+	(void)arg;
+	n = loop(thread_rounds, thread_pages);
+	pthread_barrier_wait(&barrier);
+	return (void *)(uintptr_t)n;
+}
+
+static uint64_t threads(long cnt, long rounds, long pages)
+{
+	pthread_t t[64];
+	uint64_t all = 0;
+
+	thread_rounds = rounds;
+	thread_pages = pages;
+	pthread_barrier_init(&barrier, NULL, (unsigned int)cnt);
+	for (long i = 0; i < cnt && i < 64; i++)
+		if (pthread_create(&t[i], NULL, thread_main, NULL))
+			abort();
+	for (long i = 0; i < cnt && i < 64; i++) {
+		void *ret;
+
+		pthread_join(t[i], &ret);
+		all += (uint64_t)(uintptr_t)ret;
+	}
+	return all;
+}
+
+static uint64_t usage(void)
+{
+	struct rusage ru;
+
+	getrusage(RUSAGE_SELF, &ru);
+	return (uint64_t)ru.ru_minflt;
+}
+
+/* The child's faults are its own. */
+static uint64_t fork_child(long pages)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		char *p = map((size_t)pages * PAGE);
+
+		touch(p, (size_t)pages, true);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return (uint64_t)status;
+}
+
+static void print_sites(void)
+{
+	SITE_PRINT(site_new);
+	SITE_PRINT(site_delete);
+	SITE_PRINT(site_report);
+	SITE_PRINT(site_oom);
+	SITE_PRINT(site_cpu_oom);
+	SITE_PRINT(site_api_inner);
+	SITE_PRINT(site_api_outer);
+	SITE_PRINT(site_api_free);
+	SITE_PRINT(site_api_lost);
+	SITE_PRINT(site_work);
+	SITE_PRINT(site_mark);
+	printf("ready\n");
+	fflush(stdout);
+}
+
+static bool obey(const char *line, uint64_t *answer)
+{
+	char word[16];
+	long a, b, c;
+
+	if (sscanf(line, "alloc %ld", &a) == 1)
+		*answer = allocators(a);
+	else if (sscanf(line, "api %ld", &a) == 1)
+		*answer = api(a);
+	else if (sscanf(line, "region %ld", &a) == 1)
+		region = map((region_pages = (size_t)a) * PAGE);
+	else if (sscanf(line, "work %ld %ld", &a, &b) == 2)
+		*answer = (uint64_t)site_work(a, b);
+	else if (sscanf(line, "loop %ld %ld", &a, &b) == 2)
+		*answer = loop(a, b);
+	else if (sscanf(line, "threads %ld %ld %ld", &a, &b, &c) == 3)
+		*answer = threads(a, b, c);
+	else if (sscanf(line, "fork %ld", &a) == 1)
+		*answer = fork_child(a);
+	else if (sscanf(line, "faultcost %ld %ld", &a, &b) == 2)
+		*answer = fault_cost(a, b);
+	else if (sscanf(line, "markcost %ld", &a) == 1)
+		*answer = mark_cost(a);
+	else if (sscanf(line, "%15s", word) == 1 && !strcmp(word, "usage"))
+		*answer = usage();
+	else if (sscanf(line, "%15s", word) == 1 && !strcmp(word, "mark"))
+		*answer = (uint64_t)site_mark();
+	else
+		return false;
+	return true;
+}
+
+int main(void)
+{
+	char line[256];
+
+	print_sites();
+	while (fgets(line, sizeof(line), stdin)) {
+		uint64_t answer = 0;
+
+		if (!obey(line, &answer))
+			return 2;
+		printf("done %lu\n", (unsigned long)answer);
+		fflush(stdout);
+	}
+	return 0;
+}

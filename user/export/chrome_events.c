@@ -28,20 +28,6 @@ static const struct {
 	{ SLICE_TRUNCATED, "ptbpf.truncated" },
 };
 
-static void head(struct jsonw *w, const char *ph)
-{
-	jsonw__break(w);
-	jsonw__begin_obj(w);
-	JSONW_KEY(w, "ph");
-	jsonw__str(w, ph);
-}
-
-/* Keys are literals: millions of events pay for each of them. */
-#define put_str(w, key, text) (JSONW_KEY(w, key), jsonw__str(w, text))
-#define put_u64(w, key, v) (JSONW_KEY(w, key), jsonw__u64(w, v))
-#define put_true(w, key) (JSONW_KEY(w, key), jsonw__bool(w, true))
-#define put_us(w, key, ns) (JSONW_KEY(w, key), jsonw__us(w, ns))
-
 static void put_marks(struct jsonw *w, uint32_t flags)
 {
 	size_t i;
@@ -63,7 +49,7 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct c
 {
 	uint32_t missing;
 
-	head(w, "X");
+	chrome_event__head(w, "X");
 	put_str(w, "cat", cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION :
 								       SLICE_CPU_OP]);
 	put_str(w, "name", sl->name);
@@ -81,6 +67,8 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct c
 		put_u64(w, "Fwd thread id", sl->fwd_thread);
 	}
 	missing = chrome_args__write(w, sl, opts);
+	if (opts->kernel_memory && sl->mem)
+		chrome_memory__slice_args(w, sl->mem);
 	put_u64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */
 	put_marks(w, sl->flags);
 	if (missing & CHROME_ARGS_UNKNOWN)
@@ -93,7 +81,7 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct c
 
 void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts)
 {
-	head(w, ph == 's' ? "s" : "f");
+	chrome_event__head(w, ph == 's' ? "s" : "f");
 	put_u64(w, "id", id);
 	put_u64(w, "pid", pid);
 	put_u64(w, "tid", tid);
@@ -108,7 +96,7 @@ void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uin
 /* Opens a metadata event up to its args. */
 static void meta_head(struct jsonw *w, const char *name, uint64_t ts, uint32_t pid, uint32_t tid)
 {
-	head(w, "M");
+	chrome_event__head(w, "M");
 	put_str(w, "name", name);
 	put_us(w, "ts", ts);
 	put_u64(w, "pid", pid);
@@ -158,7 +146,7 @@ void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const cha
 void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost, uint64_t begin,
 			uint64_t end)
 {
-	head(w, "i");
+	chrome_event__head(w, "i");
 	put_str(w, "s", "g");
 	put_str(w, "name", "LOST records");
 	put_u64(w, "pid", pid);
@@ -175,7 +163,7 @@ void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost
 
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 {
-	head(w, "X");
+	chrome_event__head(w, "X");
 	put_str(w, "cat", "Trace");
 	put_str(w, "name", "PyTorch Profiler (0)");
 	put_str(w, "pid", "Spans");
@@ -188,7 +176,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 	jsonw__end_obj(w);
 	jsonw__end_obj(w);
 
-	head(w, "M");
+	chrome_event__head(w, "M");
 	put_str(w, "name", "process_sort_index");
 	put_us(w, "ts", begin);
 	put_str(w, "pid", "Spans");
@@ -199,7 +187,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 	jsonw__end_obj(w);
 	jsonw__end_obj(w);
 
-	head(w, "i");
+	chrome_event__head(w, "i");
 	put_str(w, "s", "g");
 	put_str(w, "name", "Iteration Start: PyTorch Profiler");
 	put_str(w, "pid", "Traces");
@@ -207,7 +195,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 	put_us(w, "ts", begin);
 	jsonw__end_obj(w);
 
-	head(w, "i");
+	chrome_event__head(w, "i");
 	put_str(w, "s", "g");
 	put_str(w, "name", "Record Window End");
 	put_str(w, "pid", "");

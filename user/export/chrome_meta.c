@@ -33,6 +33,14 @@ uint64_t chrome_clock__rel(const struct chrome_clock *c, uint64_t mono_ns)
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 
+uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct session_info *info,
+				 uint64_t mono_ns)
+{
+	if (mono_ns > info->end_ns)
+		mono_ns = info->end_ns;
+	return chrome_clock__rel(c, mono_ns < info->begin_ns ? info->begin_ns : mono_ns);
+}
+
 static uint64_t mix64(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
@@ -108,6 +116,11 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 	jsonw__break(w);
 	jsonw__key(w, "trace_id");
 	jsonw__str(w, trace_id);
+	if (session__info(s)->has_memory) {
+		jsonw__break(w);
+		jsonw__key(w, "profile_memory");
+		jsonw__u64(w, 1);
+	}
 	if (session__info(s)->has_shapes) {
 		jsonw__break(w);
 		jsonw__key(w, "record_shapes");

@@ -14,6 +14,9 @@ struct chrome_clock {
 
 struct chrome_clock chrome_clock__init(const struct session_info *info);
 uint64_t chrome_clock__rel(const struct chrome_clock *c, uint64_t mono_ns); /* negative: 0 */
+/* The same of a time that may lie outside the window: an edge of it then. */
+uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct session_info *info,
+				 uint64_t mono_ns);
 
 /* chrome_meta.c: everything from the opening brace to the opening bracket of traceEvents, and after it. */
 void chrome_meta__head(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
@@ -24,10 +27,26 @@ void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
 /* chrome_args.c: torch's keys for a slice's inputs; tells what of them is missing. */
 struct chrome_args_opts {
 	bool no_concrete; /* torch's record_concrete_inputs off */
+	bool kernel_memory; /* --kernel-memory */
 };
 #define CHROME_ARGS_UNKNOWN 0x1 /* a value is not known, and stands there as one that torch would not show */
 #define CHROME_ARGS_CUT 0x2     /* inputs, elements or dimensions that torch would show are left out */
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts);
+
+/* Keys are literals: millions of events pay for each of them. */
+#define put_str(w, key, text) (JSONW_KEY(w, key), jsonw__str(w, text))
+#define put_u64(w, key, v) (JSONW_KEY(w, key), jsonw__u64(w, v))
+#define put_i64(w, key, v) (JSONW_KEY(w, key), jsonw__i64(w, v))
+#define put_true(w, key) (JSONW_KEY(w, key), jsonw__bool(w, true))
+#define put_us(w, key, ns) (JSONW_KEY(w, key), jsonw__us(w, ns))
+
+/* Opens an event: on its own line, with its phase. */
+static inline void chrome_event__head(struct jsonw *w, const char *ph)
+{
+	jsonw__break(w);
+	jsonw__begin_obj(w);
+	put_str(w, "ph", ph);
+}
 
 /* chrome_events.c: one event each, on its own line; times are already relative. */
 void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
@@ -38,5 +57,28 @@ void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const cha
 void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost, uint64_t begin,
 			uint64_t end);
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);
+
+/* chrome_counters.c: values over time as counter tracks, thinned without losing an extreme. */
+struct chrome_counters;
+struct chrome_counters *chrome_counters__new(struct jsonw *w, const struct session_info *info,
+					     const struct chrome_clock *clock); /* NULL: out of memory */
+void chrome_counters__free(struct chrome_counters *cc);
+/* Each 0 or negative errno; times must not go backwards within a track by more than it can forget. */
+int chrome_counters__torch(struct chrome_counters *cc, const struct memory_event *ev);
+int chrome_counters__rss(struct chrome_counters *cc, uint32_t tgid, uint64_t ts,
+			 const uint64_t rss[PTB_RSS_KINDS]);
+int chrome_counters__faults(struct chrome_counters *cc, const struct ptb_kmem *k);
+void chrome_counters__finish(struct chrome_counters *cc); /* what is still held back */
+
+/* chrome_memory.c: memory events as instants, and what feeds the counters. */
+struct chrome_memory;
+struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
+					 const struct chrome_clock *clock); /* NULL: out of memory */
+void chrome_memory__free(struct chrome_memory *cm);
+int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev);
+int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev);
+int chrome_memory__finish(struct chrome_memory *cm);
+/* What the kernel did while a slice was open, in its args; nothing where there is nothing. */
+void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m);
 
 #endif /* EXPORT_CHROME_PRIV_H */

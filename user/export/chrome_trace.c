@@ -26,6 +26,7 @@ struct chrome_trace {
 	struct jsonw w;
 	struct chrome_clock clock;
 	struct chrome_args_opts args;
+	struct chrome_memory *memory;
 	char *trace_name;
 	struct seen_thread *threads;
 	uint32_t thread_cnt, thread_cap;
@@ -65,6 +66,7 @@ int chrome_trace__open(const char *path, const struct session *s, const struct c
 	ct->info = session__info(s);
 	ct->clock = chrome_clock__init(ct->info);
 	ct->args.no_concrete = opts->no_concrete_inputs;
+	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
 	if (!ct->trace_name)
 		goto fail;
@@ -75,6 +77,10 @@ int chrome_trace__open(const char *path, const struct session *s, const struct c
 	}
 	err = jsonw__init(&ct->w, out_file__write, ct->of, TEXT_BUF_SZ);
 	if (err)
+		goto fail;
+	err = -ENOMEM;
+	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock);
+	if (!ct->memory)
 		goto fail;
 	write_head(ct, opts);
 	if (ct->w.err) {
@@ -120,16 +126,31 @@ static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
 	return 0;
 }
 
+static int on_memory(void *arg, const struct memory_event *ev)
+{
+	struct chrome_trace *ct = arg;
+
+	return chrome_memory__event(ct->memory, ev);
+}
+
+static int on_kernel(void *arg, const struct kernel_event *ev)
+{
+	struct chrome_trace *ct = arg;
+
+	return chrome_memory__kernel(ct->memory, ev);
+}
+
 struct session_sink chrome_trace__sink(struct chrome_trace *ct)
 {
-	return (struct session_sink){ .arg = ct, .slice = on_slice, .flow = on_flow, .thread = on_thread };
+	return (struct session_sink){ .arg = ct, .slice = on_slice, .flow = on_flow, .thread = on_thread,
+				      .memory = on_memory, .kernel = on_kernel };
 }
 
 int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals)
 {
 	uint64_t begin = rel(ct, ct->info->begin_ns), end = rel(ct, ct->info->end_ns);
+	int err = chrome_memory__finish(ct->memory);
 	uint32_t i;
-	int err;
 
 	for (i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
@@ -139,7 +160,8 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 	}
 	chrome_event__span(&ct->w, begin, end);
 	chrome_meta__tail(&ct->w, ct->info, totals, ct->trace_name);
-	err = jsonw__flush(&ct->w);
+	if (!err)
+		err = jsonw__flush(&ct->w);
 	if (!err)
 		err = out_file__commit(ct->of);
 	out_file__free(ct->of);
@@ -153,6 +175,7 @@ void chrome_trace__free(struct chrome_trace *ct)
 		return;
 	out_file__free(ct->of);
 	jsonw__free(&ct->w);
+	chrome_memory__free(ct->memory);
 	free(ct->trace_name);
 	free(ct->threads);
 	free(ct);

@@ -270,6 +270,8 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "truncated_annotations", t->truncated_annotations },
 		{ "flows", t->flows },
 		{ "forgotten_forwards", t->forgotten_forwards },
+		{ "freed_unknown", t->freed_unknown },
+		{ "live_blocks", t->live_blocks },
 		{ "bad_records", t->bad_records },
 	};
 	char text[2048];

@@ -408,7 +408,9 @@ PTB_REC_KINDS(X)
 	X(SCOPE,         7, "annotation (record_function)")                                      \
 	X(REGION,        8, "compiled region")                                                   \
 	X(SEQ,           9, "autograd sequence number")                                         \
-	X(CATCH,        10, "C++ exception caught")
+	X(CATCH,        10, "C++ exception caught")                                              \
+	X(ALLOCATOR,    11, "allocator's report")                                                \
+	X(CUDA_MEMORY,  12, "CUDA memory call")
 
 enum ptb_func_kind {
 #define X(name, nr, text) PTB_FUNC_##name = nr,
@@ -429,7 +431,8 @@ enum ptb_site_role { PTB_ROLE_ENTER = 1, PTB_ROLE_EXIT = 2, PTB_ROLE_POINT = 3 }
 	X(TOO_LARGE,      6, "larger than the analysis allows")                                 \
 	X(KERNEL_REFUSED, 7, "the kernel refused the probe")                                    \
 	X(NO_SYMBOL,      8, "this build of torch has no such symbol")                          \
-	X(LAYOUT_UNKNOWN, 9, "a structure offset could not be derived from this build")
+	X(LAYOUT_UNKNOWN, 9, "a structure offset could not be derived from this build")         \
+	X(SIGNATURE,     10, "its arguments are not those that are known")
 
 enum ptb_refusal {
 #define X(name, nr, text) PTB_REFUSE_##name = nr,

@@ -77,6 +77,7 @@ enum ptb_prog {
 #define PTB_API_ADDR(args) (((args) >> 4) & 0xf)
 #define PTB_API_SIZE(args) ((args) & 0xf)
 #define PTB_API_NO_EXIT (1u << 12) /* or-ed to it: the function has no exit site, its entry is told at once */
+#define PTB_API_TAG(n) ((__u32)(n) << 13) /* or-ed to it: which API, 0 ... 127, so that exits find their entry */
 
 /* Kernels without a cookie per site: its address in the process names the cookie (map site_of_ip). */
 struct ptb_ip_key {

@@ -24,7 +24,7 @@ SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "schema
 QUARTER_NS = 7889238 * 10**9
 SHOWN = 5  # violations printed per rule
 
-SWITCHES = ("record_shapes", "with_flops")  # as torch, only those that are on
+SWITCHES = ("profile_memory", "record_shapes", "with_flops")  # as torch, only those that are on
 KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distributedInfo", "ptbpf", "displayTimeUnit",
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals
@@ -112,8 +112,8 @@ def shape(v):
 
 
 def event_key(e):
-    # of M and i events the name selects the kind
-    return shape(e), e.get("name") if isinstance(e, dict) and e.get("ph") in ("M", "i") else None
+    # of M, i and C events the name selects the kind
+    return shape(e), e.get("name") if isinstance(e, dict) and e.get("ph") in ("M", "i", "C") else None
 
 
 def node_key(n):
@@ -319,7 +319,7 @@ def check_frame(doc, threads, findings, torch):
             findings.add("window", f"outside of it: {s}")
     if doc["baseTimeNanoseconds"] % QUARTER_NS:
         findings.add("window", "baseTimeNanoseconds is no begin of a quarter")
-    for e in (e for e in events if e.get("ph") in ("s", "f", "i")):
+    for e in (e for e in events if e.get("ph") in ("s", "f", "i", "C")):
         ts = to_ns(e.get("ts"))
         if ts is None or not begin <= ts <= end:
             findings.add("window", f"outside of it: {e}")
@@ -333,6 +333,44 @@ def check_frame(doc, threads, findings, torch):
     for e in (e for e in events if e.get("ph") == "M"):
         if to_ns(e["ts"]) != begin:
             findings.add("window", f"metadata not at its begin: {e}")
+
+
+def check_blocks(events, findings):
+    """The CPU allocator's blocks, in the order of the file: each is freed at most once and as it was, the total follows them."""
+    total, live = collections.defaultdict(int), {}
+    for e in (e for e in events if e.get("name") == "[memory]" and e["args"]["Device Type"] == 0):
+        a, pid = e["args"], e["pid"]
+        total[pid] += a["Bytes"]
+        if a["Total Allocated"] != total[pid]:
+            findings.add("memory", f"the total is {total[pid]}, not {a['Total Allocated']}: {e}")
+            total[pid] = a["Total Allocated"]
+        if a["Bytes"] < 0 and live.pop((pid, a["Addr"]), None) != -a["Bytes"]:
+            findings.add("memory", f"freed is not what was allocated there: {e}")
+        elif a["Bytes"] > 0:
+            live[pid, a["Addr"]] = a["Bytes"]
+
+
+def check_memory(events, findings):
+    instants = [e for e in events if e.get("name") in ("[memory]", "[OutOfMemory]")]
+    ids = [e["args"]["Ev Idx"] for e in instants]
+    if ids != sorted(set(ids)):
+        findings.add("memory", "Ev Idx is not ascending")
+    check_blocks(events, findings)
+    tracks = collections.defaultdict(list)
+    for e in (e for e in events if e.get("ph") == "C"):
+        tracks[e["pid"], e["name"]].append(e)
+    for key, track in tracks.items():
+        times = [to_ns(e["ts"]) for e in track]
+        if None in times or times != sorted(times):
+            findings.add("memory", f"counter {key} goes back in time")
+    # the thinned counter has the extremes and the end of what it was made of
+    values = collections.defaultdict(list)
+    for e in (e for e in instants if e["name"] == "[memory]" and e["args"]["Device Type"] == 0):
+        values[e["pid"], "torch allocated, CPU"].append(e["args"]["Total Allocated"])
+    for key in values.keys() | {k for k in tracks if k[1] == "torch allocated, CPU"}:
+        all_, told = values[key], [e["args"]["bytes"] for e in tracks[key]]
+        if not all_ or not told or (min(all_), max(all_), all_[-1]) != (min(told), max(told), told[-1]):
+            findings.add("memory", f"counter {key} is not what the [memory] events say")
 
 
 def check_names(doc, threads, findings):
@@ -440,6 +478,7 @@ def check(path, args):
     if not args.torch:
         check_layout(text, doc, findings)
         check_names(doc, threads, findings)
+        check_memory(doc["traceEvents"], findings)
         check_account(doc, threads, findings)
     flows = sum(e.get("ph") == "s" for e in doc["traceEvents"])
     return findings, f"{sum(map(len, threads.values()))} slices on {len(threads)} threads, {flows} flows"

@@ -66,6 +66,9 @@ static int put_step(uint64_t nr)
 	struct slice step = fake_slice(id, "", t, t + 9999999);
 	struct fwdbwd fl = { .id = nr + 1, .fwd_tgid = 100, .fwd_tid = 100, .bwd_tid = 101,
 			     .fwd_begin_ns = t + 1500, .bwd_begin_ns = t + 5000500 };
+	static const struct slice_memory memory = { .faults = 300, .major_faults = 1, .fault_bytes = 1228800,
+						    .rss_delta = -4096, .reclaim_ns = 1500, .compact_ns = 7 };
+	struct slice addmm;
 	char name[32];
 	int err;
 
@@ -73,7 +76,9 @@ static int put_step(uint64_t nr)
 	step.name = name;
 	step.cat = SLICE_USER_ANNOTATION;
 	step.flags = SLICE_DERIVED;
-	err = put(with(with_inputs(fake_slice(id + 2, "aten::addmm", t + 1500, t + 900000)), 100, seq, 0, 0));
+	addmm = with(with_inputs(fake_slice(id + 2, "aten::addmm", t + 1500, t + 900000)), 100, seq, 0, 0);
+	addmm.mem = &memory;
+	err = put(addmm);
 	err = err ? err : put(with(fake_slice(id + 1, "aten::linear", t + 1000, t + 1000000), 100, -1, 0, 0));
 	err = err ? err : put(with(fake_slice(id + 4, "AddmmBackward0", t + 5000500, t + 5900001), 101, seq, 1, 0));
 	err = err ? err : put(with(fake_slice(id + 3, "autograd::engine::evaluate_function: AddmmBackward0",
@@ -102,6 +107,92 @@ static int put_marked(void)
 				    SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED));
 }
 
+/* A tensor that every step keeps, one that it frees; what came before the window; a request that fails. */
+static int put_memory(uint64_t nr)
+{
+	uint64_t t = T0 + 10000000 + nr * 10000000;
+	struct memory_event ev = { .ts_ns = t + 2000, .at = { .tgid = 100, .tid = 100 }, .what = MEMORY_ALLOC,
+				   .addr = 0x7f0000000000 + nr * 4096, .bytes = 4096, .device_index = -1,
+				   .allocated = (nr + 1) * 4096 };
+	int err = sink.memory(sink.arg, &ev);
+
+	ev.ts_ns++;
+	ev.addr = 0x7e0000000000;
+	ev.bytes = 1 << 20;
+	ev.allocated += 1 << 20;
+	err = err ? err : sink.memory(sink.arg, &ev);
+	ev.ts_ns++;
+	ev.what = MEMORY_FREE;
+	ev.bytes = -ev.bytes;
+	ev.allocated -= 1 << 20;
+	err = err ? err : sink.memory(sink.arg, &ev);
+	ev.ts_ns += 1000;
+	ev.what = MEMORY_FREE_UNKNOWN;
+	ev.addr = 0x7d0000000000;
+	ev.bytes = 0;
+	totals.freed_unknown++;
+	totals.live_blocks++;
+	err = err ? err : sink.memory(sink.arg, &ev);
+	ev.what = MEMORY_OOM;
+	ev.addr = 0;
+	ev.bytes = 1LL << 50;
+	return err ? err : sink.memory(sink.arg, &ev);
+}
+
+static int put_cuda(void)
+{
+	struct memory_event ev = { .ts_ns = T0 + 1000000, .at = { .tgid = 100, .tid = 102 }, .what = MEMORY_API,
+				   .addr = 0x7c0000000000, .bytes = 2 << 20, .name = "cudaMalloc",
+				   .begin_ns = T0 + 900000, .device_type = 1 };
+	int err = sink.memory(sink.arg, &ev);
+
+	ev.no_result = true;
+	ev.addr = 0;
+	err = err ? err : sink.memory(sink.arg, &ev);
+	ev.what = MEMORY_ALLOC;
+	ev.addr = 0x7c0000000000;
+	ev.bytes = 512;
+	ev.allocated = 512;
+	ev.reserved = 2 << 20;
+	return err ? err : sink.memory(sink.arg, &ev);
+}
+
+#define HEAD(type, tid_, ts) { .len = sizeof(struct type), .ts_ns = (ts), .tgid = 100, .tid = (tid_) }
+
+static int put_kernel(void)
+{
+	const uint64_t t = T0 + 200000000;
+	struct ptb_kmem kmem = { .h = HEAD(ptb_kmem, 100, t), .begin_ns = t - 25000000, .minor = 1000, .major = 3,
+				 .rss = { 50 << 20, 100 << 20, 0, 1 << 20 } };
+	struct ptb_kmem_call call = { .h = HEAD(ptb_kmem_call, 100, t), .begin_ns = t - 5000,
+				      .addr = 0x7b0000000000, .bytes = 8 << 20 };
+	struct ptb_kmem_stall stall = { .h = HEAD(ptb_kmem_stall, 100, t), .begin_ns = t - 3000000 };
+	struct ptb_kmem_event happened = { .h = HEAD(ptb_kmem_event, 100, t), .pages = 512 };
+	struct kernel_event ev = { .at = { .tgid = 100, .tid = 100, .op = "aten::mm", .annotation = "loss" } };
+	int err;
+
+	kmem.h.kind = PTB_REC_KMEM;
+	ev.rec = &kmem.h;
+	err = sink.kernel(sink.arg, &ev);
+	call.h.kind = PTB_REC_KMEM_CALL;
+	ev.rec = &call.h;
+	for (call.call = 0; call.call <= PTB_CALL_MADVISE; call.call++)
+		err = err ? err : sink.kernel(sink.arg, &ev);
+	call.result = -12;
+	call.call = PTB_CALL_MMAP;
+	err = err ? err : sink.kernel(sink.arg, &ev);
+	stall.h.kind = PTB_REC_KMEM_STALL;
+	ev.rec = &stall.h;
+	for (stall.what = 0; stall.what <= PTB_STALL_COMPACTION; stall.what++)
+		err = err ? err : sink.kernel(sink.arg, &ev);
+	happened.h.kind = PTB_REC_KMEM_EVENT;
+	happened.by_tgid = happened.by_tid = 100;
+	ev.rec = &happened.h;
+	for (; happened.what <= PTB_KMEM_MIGRATE; happened.what++, happened.h.tid = 0)
+		err = err ? err : sink.kernel(sink.arg, &ev);
+	return err;
+}
+
 static int write_trace(const char *path, const struct session *s)
 {
 	static const uint32_t threads[][2] = { { 100, 100 }, { 100, 101 }, { 100, 102 }, { 200, 200 } };
@@ -115,8 +206,12 @@ static int write_trace(const char *path, const struct session *s)
 	sink = chrome_trace__sink(ct);
 	for (i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
 		err = err ? err : sink.thread(sink.arg, threads[i][0], threads[i][1]);
-	for (nr = 0; nr < STEPS && !err; nr++)
-		err = put_step(nr);
+	err = err ? err : put_cuda();
+	for (nr = 0; nr < STEPS && !err; nr++) {
+		err = put_memory(nr);
+		err = err ? err : put_step(nr);
+	}
+	err = err ? err : put_kernel();
 	err = err ? err : put_marked();
 	err = err ? err : chrome_trace__finish(ct, &totals);
 	chrome_trace__free(ct);
@@ -151,6 +246,10 @@ int main(int argc, char **argv)
 	static const struct session_lost lost = { .begin_ns = T0 + 510000000, .end_ns = T0 + 510100000, .cnt = 17 };
 	static const struct session_refusal refused = { .name = "at::_ops::item::call", .kind = PTB_FUNC_OP,
 							.reason = PTB_REFUSE_COMPUTED_JUMP };
+	static const struct session_rss rss[] = {
+		{ .ts_ns = T0 - 1000, .tgid = 100, .rss = { 50 << 20, 90 << 20, 0, 0 } },
+		{ .ts_ns = T0 + 1000000500, .tgid = 100, .rss = { 50 << 20, 95 << 20, 0, 0 } },
+	};
 	struct session s = fake_session();
 
 	if (argc != 3)
@@ -160,6 +259,9 @@ int main(int argc, char **argv)
 	s.info.lost = &lost;
 	s.info.lost_cnt = 1;
 	s.info.refusals = &refused;
+	s.info.rss = rss;
+	s.info.rss_cnt = 2;
+	s.info.has_memory = s.info.has_kernel_memory = true;
 	s.info.refusal_cnt = 1;
 	s.counters[PTB_CNT_RING_FULL] = 17;
 	s.counters[PTB_CNT_HITS] = 70;

@@ -47,6 +47,18 @@ def marked(doc, kind):
     return next(e for e in doc["traceEvents"] if e.get("name") == kind or e["ph"] == kind)
 
 
+def counters(doc, name):
+    return [e for e in doc["traceEvents"] if e["ph"] == "C" and e["name"] == name]
+
+
+def counter(doc, name):
+    return counters(doc, name)[0]
+
+
+def memory(doc):
+    return [e for e in doc["traceEvents"] if e["name"] == "[memory]" and e["args"]["Device Type"] == 0]
+
+
 # (rule that must find it, what is done to a valid trace)
 def swap_phase(d): marked(d, "s")["ph"] = "t"
 def unknown_arg(d): slices(d)[0]["args"]["stream"] = 7
@@ -101,6 +113,24 @@ def hidden_loss(d): d["traceEvents"].remove(marked(d, "LOST records"))
 def said_complete(d): d["ptbpf_totals"]["complete"] = True
 def other_sentence(d): d["ptbpf_totals"]["account"] = "complete: nothing lost"
 def hidden_refusal(d): d["ptbpf"]["refused"]["functions"] = []
+def memory_addr_text(d): marked(d, "[memory]")["args"]["Addr"] = "0x7f"
+def memory_with_dur(d): marked(d, "[memory]")["dur"] = us(1)
+def oom_with_addr(d): marked(d, "[OutOfMemory]")["args"]["Addr"] = 1
+def api_as_runtime(d): marked(d, "cudaMalloc")["cat"] = "cuda_runtime"
+def counter_text(d): counter(d, "RSS")["args"]["swap"] = "0"
+def counter_other(d): counter(d, "RSS")["name"] = "RAM"
+def stall_no_duration(d): del marked(d, "reclaim stall")["args"]["Duration us"]
+def kernel_slice(d): marked(d, "OOM kill").update({"ph": "X", "dur": us(5)})
+def faults_none(d): slices(d, "aten::addmm")[0]["args"]["Page Faults"] = 0
+def memory_total(d): memory(d)[3]["args"]["Total Allocated"] += 1
+def memory_freed_more(d): next(e for e in memory(d) if e["args"]["Bytes"] < 0)["args"]["Addr"] += 8
+def memory_index(d): memory(d)[2]["args"]["Ev Idx"] = memory(d)[1]["args"]["Ev Idx"]
+def counter_lower_peak(d): max(counters(d, "torch allocated, CPU"), key=lambda e: e["args"]["bytes"])["args"]["bytes"] -= 1
+def counter_lost_end(d): d["traceEvents"].remove(counters(d, "torch allocated, CPU")[-1])
+def counter_back(d):
+    a, b = counters(d, "RSS")[:2]
+    a["ts"], b["ts"] = b["ts"], a["ts"]
+def counter_outside(d): counters(d, "RSS")[-1]["ts"] = us(1)
 def name_first(d):
     name = d.pop("traceName")
     items = list(d.items())
@@ -111,13 +141,17 @@ def rank_too_large(d): d["distributedInfo"]["rank"] = 1
 
 FALSE = [("schema", f) for f in (swap_phase, unknown_arg, unknown_key, text_number, text_id, lower_trace_id, gpu_category, no_args,
                                  half_sequence, missing_counter, odd_base, one_array_less, odd_type, text_dims,
-                                 number_value)]
+                                 number_value, memory_addr_text, memory_with_dur, oom_with_addr, api_as_runtime,
+                                 counter_text, counter_other, stall_no_duration, kernel_slice, faults_none)]
 FALSE += [("inputs", f) for f in (one_input_less, stride_less, list_stride_less, flat_list, shape_of_none, no_scalar, bare_list,
                                   value_of_tensor, value_of_none)]
 FALSE += [("ids", f) for f in (two_ids, other_rf_id, order_of_ids)]
 FALSE += [("nesting", f) for f in (overlap_by_1ns, no_duration)]
 FALSE += [("times", f) for f in (two_decimals, four_decimals)]
 FALSE += [("flows", f) for f in (flow_one_end, flow_moved, flow_other_sequence, flow_twice)]
+FALSE += [("memory", f) for f in (memory_total, memory_freed_more, memory_index, counter_lower_peak, counter_lost_end,
+                                  counter_back)]
+FALSE += [("window", counter_outside)]
 FALSE += [("window", f) for f in (before_window, after_window, end_not_last, no_end, longer_window, moved_window)]
 FALSE += [("tracks", f) for f in (no_thread_name, two_process_names, foreign_pid)]
 FALSE += [("steps", bad_step)]

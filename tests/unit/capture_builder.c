@@ -385,6 +385,25 @@ void builder__task(struct builder *b, uint32_t kind, uint64_t ts, uint32_t child
 	ring_rec(b, &r.h, (uint8_t)kind, sizeof(r), ts);
 }
 
+void builder__mem_alloc(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr, uint64_t bytes)
+{
+	struct ptb_mem_alloc r = { .sp = sp, .addr = addr, .bytes = bytes };
+
+	ring_rec(b, &r.h, PTB_REC_MEM_ALLOC, sizeof(r), ts);
+}
+
+void builder__mem_free(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr)
+{
+	struct ptb_mem_free r = { .sp = sp, .addr = addr };
+
+	ring_rec(b, &r.h, PTB_REC_MEM_FREE, sizeof(r), ts);
+}
+
+void builder__ring_rec(struct builder *b, struct ptb_rec_hdr *rec, uint8_t kind, size_t len, uint64_t ts)
+{
+	ring_rec(b, rec, kind, len, ts);
+}
+
 void builder__round(struct builder *b, uint64_t watermark_ns)
 {
 	assert(!capture_writer__round(b->cw, watermark_ns));

@@ -14,6 +14,7 @@
 #define TESTS_CAPTURE_BUILDER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "capture/capture.h"
@@ -78,6 +79,10 @@ void builder__seq(struct builder *b, uint64_t ts, uint64_t sp, uint64_t seq);
 void builder__task(struct builder *b, uint32_t kind, uint64_t ts, uint32_t child_tgid,
 		   uint32_t child_tid, bool group_dead, const char *comm);
 void builder__round(struct builder *b, uint64_t watermark_ns);
+void builder__mem_alloc(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr, uint64_t bytes);
+void builder__mem_free(struct builder *b, uint64_t ts, uint64_t sp, uint64_t addr);
+/* A ring record whose fields are set but for len, kind, time, process and thread. */
+void builder__ring_rec(struct builder *b, struct ptb_rec_hdr *rec, uint8_t kind, size_t len, uint64_t ts);
 /* Any record, ring or control by its kind; for malformed ones see the capture writer's tests. */
 void builder__raw(struct builder *b, const struct ptb_rec_hdr *rec);
 

@@ -5,7 +5,7 @@ add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model)
 
-foreach(name capture capture_damage thread_stack scopes steps autograd_link key_averages values args facts)
+foreach(name capture capture_damage thread_stack scopes steps autograd_link key_averages values args facts memory)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 

@@ -299,6 +299,15 @@ void args__take_scope(struct thread *t, struct entry *e)
 
 /* ---- telling ---- */
 
+bool args__inputs(const struct entry *e, struct slice_values *in)
+{
+	if (!e->args || !(e->args->in_flags & VALUES_PRESENT))
+		return false;
+	*in = (struct slice_values){ .words = e->args->words, .word_cnt = e->args->cnt,
+				     .flags = e->args->in_flags };
+	return true;
+}
+
 void args__put_into(const struct entry *e, struct slice *sl)
 {
 	const struct args *a = e->args;

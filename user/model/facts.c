@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "capture/capture.h"
 
+#define RSS_MAX (1u << 20) /* samples: an hour of a hundred processes, three a second */
 #define ID_MAX (1u << 22) /* names, functions, sites: far more than any build of torch has */
 
 const char *facts__intern(struct facts *f, const char *text, size_t len)
@@ -250,6 +251,23 @@ static int on_keys(struct facts *f, const struct ptb_keys *r)
 	return 0;
 }
 
+static int on_rss(struct facts *f, const struct ptb_rss_sample *r)
+{
+	struct session_rss *v;
+
+	if (r->h.ts_ns >= TS_MAX || f->rss_cnt >= RSS_MAX) {
+		f->bad_records++;
+		return 0;
+	}
+	if (vec_reserve((void **)&f->rss, &f->rss_cap, (uint64_t)f->rss_cnt + 1, sizeof(*v)))
+		return -ENOMEM;
+	v = &f->rss[f->rss_cnt++];
+	*v = (struct session_rss){ .ts_ns = r->h.ts_ns, .tgid = r->h.tgid, .vm_bytes = r->vm_bytes,
+				   .minor = r->minor, .major = r->major };
+	memcpy(v->rss, r->rss, sizeof(v->rss));
+	return 0;
+}
+
 static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
 	struct facts *f = arg;
@@ -288,6 +306,8 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	case PTB_REC_WINDOW:
 		on_window(f, (const void *)rec);
 		return 0;
+	case PTB_REC_RSS_SAMPLE:
+		return on_rss(f, (const void *)rec);
 	case PTB_REC_LOST:
 		return on_lost(f, (const void *)rec);
 	case PTB_REC_COUNTER: {
@@ -432,6 +452,15 @@ static int cmp_lost(const void *a, const void *b)
 	return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
 }
 
+static int cmp_rss(const void *a, const void *b)
+{
+	const struct session_rss *x = a, *y = b;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return (x->tgid > y->tgid) - (x->tgid < y->tgid);
+}
+
 static void resolve_threads(struct facts *f)
 {
 	struct hashmap_slot *slot;
@@ -470,6 +499,8 @@ static int resolve(struct facts *f)
 	resolve_threads(f);
 	if (f->lost_cnt)
 		qsort(f->lost, f->lost_cnt, sizeof(*f->lost), cmp_lost);
+	if (f->rss_cnt)
+		qsort(f->rss, f->rss_cnt, sizeof(*f->rss), cmp_rss);
 	return err;
 }
 
@@ -506,6 +537,7 @@ void facts__clear(struct facts *f)
 	free(f->processes);
 	free(f->process_names);
 	free(f->lost);
+	free(f->rss);
 	free(f->refusals);
 }
 

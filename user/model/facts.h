@@ -83,6 +83,8 @@ struct facts {
 	struct hashmap process_by_tgid; /* tgid -> index */
 	struct session_lost *lost; /* sorted by begin */
 	uint32_t lost_cnt, lost_cap;
+	struct session_rss *rss; /* sorted by time */
+	uint32_t rss_cnt, rss_cap;
 	struct session_refusal *refusals;
 	uint32_t refusal_cnt, refusal_cap;
 	uint64_t counters[256];

@@ -22,16 +22,23 @@
 
 char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status); /* libstdc++ */
 
+/* Bytes, allocations less frees. */
+struct ka_memory {
+	int64_t cpu, device;
+};
+
 /* A closed child, as much as its parent needs to swallow it. */
 struct ka_child {
 	uint32_t row, key;
 	uint64_t dur_ns, self_ns, child_ns, flops;
+	struct ka_memory mem, self_mem, child_mem;
 };
 
 /* The closed children of one open slice. */
 struct ka_open {
 	uint64_t parent; /* id of the open slice, 0: the thread */
 	uint64_t ns;
+	struct ka_memory mem;
 	uint32_t cnt;
 	struct ka_child last;
 };
@@ -52,6 +59,7 @@ struct key_averages {
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
 	struct hashmap row_by_key;  /* (key, shapes << 1 | is_annotation) -> index */
 	struct shapes_text shapes;  /* of the slice in hand */
+	uint32_t alone[2];          /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
 	struct row *rows;
 	uint32_t row_cnt, row_cap;
 	struct ka_thread *threads;
@@ -162,17 +170,11 @@ static int shapes_of(struct key_averages *ka, const struct slice *sl, uint32_t *
 	return *shapes ? 0 : -ENOMEM;
 }
 
-static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
+static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, bool annotation, uint32_t *row)
 {
-	bool annotation = sl->cat == SLICE_USER_ANNOTATION;
-	const uint64_t *known;
-	uint32_t shapes;
-	uint64_t k1;
+	uint64_t k1 = (uint64_t)shapes << 1 | annotation;
+	const uint64_t *known = hashmap__get(&ka->row_by_key, key, k1);
 
-	if (shapes_of(ka, sl, &shapes))
-		return -ENOMEM;
-	k1 = (uint64_t)shapes << 1 | annotation;
-	known = hashmap__get(&ka->row_by_key, key, k1);
 	if (known) {
 		*row = (uint32_t)*known;
 		return 0;
@@ -187,6 +189,51 @@ static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key,
 				       .r.is_annotation = annotation,
 				       .r.first_begin_ns = UINT64_MAX };
 	return 0;
+}
+
+static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
+{
+	uint32_t shapes;
+
+	if (shapes_of(ka, sl, &shapes))
+		return -ENOMEM;
+	return find_row(ka, key, shapes, sl->cat == SLICE_USER_ANNOTATION, row);
+}
+
+/* ---- memory ---- */
+
+/* Sums of what damaged records say wrap around. */
+static void add_memory(struct ka_memory *to, const struct ka_memory *more)
+{
+	to->cpu = (int64_t)((uint64_t)to->cpu + (uint64_t)more->cpu);
+	to->device = (int64_t)((uint64_t)to->device + (uint64_t)more->device);
+}
+
+static struct ka_memory less_memory(const struct ka_memory *from, const struct ka_memory *what)
+{
+	return (struct ka_memory){ (int64_t)((uint64_t)from->cpu - (uint64_t)what->cpu),
+				   (int64_t)((uint64_t)from->device - (uint64_t)what->device) };
+}
+
+static struct ka_memory memory_of(const struct key_averages *ka, const struct slice *sl)
+{
+	if (!sl->mem)
+		return (struct ka_memory){ 0, 0 };
+	return ka->opts.exact_memory ? (struct ka_memory){ sl->mem->cpu_own, sl->mem->device_own }
+				     : (struct ka_memory){ sl->mem->cpu_all, sl->mem->device_all };
+}
+
+static void add_row_memory(struct row *row, const struct ka_memory *mem, const struct ka_memory *self)
+{
+	struct ka_memory all = { row->r.cpu_mem, row->r.device_mem };
+	struct ka_memory own = { row->r.self_cpu_mem, row->r.self_device_mem };
+
+	add_memory(&all, mem);
+	add_memory(&own, self);
+	row->r.cpu_mem = all.cpu;
+	row->r.device_mem = all.device;
+	row->r.self_cpu_mem = own.cpu;
+	row->r.self_device_mem = own.device;
 }
 
 /* ---- the children of open slices ---- */
@@ -233,6 +280,7 @@ static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_op
 			continue;
 		t->open[i].cnt += more->cnt;
 		t->open[i].ns += more->ns;
+		add_memory(&t->open[i].mem, &more->mem);
 		t->open[i].last = more->last;
 		return 0;
 	}
@@ -251,8 +299,17 @@ static void add_to_row(struct row *row, const struct slice *sl, const struct ka_
 	row->r.cpu_total_ns += c->dur_ns;
 	row->r.self_cpu_ns += c->self_ns;
 	row->r.flops += c->flops;
+	add_row_memory(row, &c->mem, &c->self_mem);
 	if (sl->begin_ns < row->r.first_begin_ns)
 		row->r.first_begin_ns = sl->begin_ns;
+}
+
+static void take_row_memory(struct row *row, const struct ka_child *c)
+{
+	static const struct ka_memory none;
+	struct ka_memory mem = less_memory(&none, &c->mem), self = less_memory(&none, &c->self_mem);
+
+	add_row_memory(row, &mem, &self);
 }
 
 static int on_slice(void *arg, const struct slice *sl)
@@ -270,8 +327,9 @@ static int on_slice(void *arg, const struct slice *sl)
 	kids = take_children(t, sl->flags & SLICE_OPEN_AT_BEGIN ? sl->parent : sl->id);
 	if (!key)
 		return add_children(t, sl->parent, &kids);
-	self = (struct ka_open){ .ns = dur, .cnt = 1 };
-	self.last = (struct ka_child){ .key = key, .dur_ns = dur, .child_ns = kids.ns };
+	self = (struct ka_open){ .ns = dur, .mem = memory_of(ka, sl), .cnt = 1 };
+	self.last = (struct ka_child){ .key = key, .dur_ns = dur, .child_ns = kids.ns, .mem = self.mem,
+				       .child_mem = kids.mem };
 	if (row_of(ka, sl, key, &self.last.row))
 		return -ENOMEM;
 	if (ka->opts.with_flops)
@@ -288,16 +346,55 @@ static int on_slice(void *arg, const struct slice *sl)
 		row->r.cpu_total_ns -= only->dur_ns;
 		row->r.self_cpu_ns -= only->self_ns;
 		row->r.flops -= only->flops;
+		take_row_memory(row, only);
 		self.last.child_ns = only->child_ns;
+		self.last.child_mem = only->child_mem;
 	}
+	self.last.self_mem = less_memory(&self.mem, &self.last.child_mem);
 	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
 	add_to_row(&ka->rows[self.last.row], sl, &self.last);
 	return add_children(t, sl->parent, &self);
 }
 
+/*
+ * What torch lists by itself, as an event without length: what was allocated or freed while nothing was open
+ * (_parse_kineto_results() in pytorch torch/autograd/profiler.py), and every failure to allocate, which it
+ * counts as no bytes. What is inferred, or of no known size, torch does not know.
+ */
+static int on_memory(void *arg, const struct memory_event *ev)
+{
+	static const char *const names[] = { "[memory]", "[OutOfMemory]" };
+	struct key_averages *ka = arg;
+	bool oom = ev->what == MEMORY_OOM;
+	bool enclosed = ka->opts.exact_memory ? ev->at.slice != 0 : ev->at.enclosed;
+	struct ka_memory mem = { 0, 0 };
+	struct row *row;
+
+	if (!oom && (enclosed || ev->inferred || (ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE)))
+		return 0;
+	if (!ka->alone[oom]) {
+		uint32_t key = strtab__add(ka->keys, names[oom], strlen(names[oom])), i;
+		uint32_t shapes = ka->opts.by_shape ? strtab__add(ka->keys, "[]", 2) : 0;
+
+		if (!key || (ka->opts.by_shape && !shapes) || find_row(ka, key, shapes, false, &i))
+			return -ENOMEM;
+		ka->alone[oom] = i + 1;
+	}
+	row = &ka->rows[ka->alone[oom] - 1];
+	if (!oom && memory__device_class(ev->device_type) == DEVICE_CPU)
+		mem.cpu = ev->bytes;
+	else if (!oom && memory__device_class(ev->device_type) == DEVICE_ACCELERATOR)
+		mem.device = ev->bytes;
+	add_row_memory(row, &mem, &mem);
+	row->r.count++;
+	if (ev->ts_ns < row->r.first_begin_ns)
+		row->r.first_begin_ns = ev->ts_ns;
+	return 0;
+}
+
 struct session_sink key_averages__sink(struct key_averages *ka)
 {
-	return (struct session_sink){ .arg = ka, .slice = on_slice };
+	return (struct session_sink){ .arg = ka, .slice = on_slice, .memory = on_memory };
 }
 
 static int cmp_first(const void *a, const void *b)

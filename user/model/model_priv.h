@@ -50,6 +50,7 @@ struct entry {
 	const char *inner; /* NODE: name of the slice of its own function */
 	const char *schema;
 	struct args *args; /* NULL: none */
+	struct entry_memory *mem; /* memory_sums.c; NULL: memory is not recorded */
 	struct child_sum child;
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
@@ -98,6 +99,7 @@ struct thread {
 	uint32_t ctor_scope;
 
 	const struct session_keys *keys;
+	struct memory_thread *mem; /* memory_sums.c; NULL: memory is not recorded */
 
 	const char *step_name; /* a slice of this name ends a step; NULL: no steps on this thread */
 	uint32_t step_nr;
@@ -153,6 +155,7 @@ struct model {
 	const struct hashmap *step_threads; /* (tgid, tid) -> id in texts, see steps.c */
 
 	struct args *spare_args;
+	struct memory *memory; /* NULL: memory is not recorded */
 	bool full; /* results are recorded: what an Execution Trace needs is kept */
 };
 
@@ -189,7 +192,7 @@ bool stack__lost_since(const struct model *m, uint64_t begin_ns);
 /* Innermost visible entry below index i, or NULL. */
 struct entry *stack__visible_below(struct thread *t, uint32_t i);
 /* A visible operator whose name is not known turned out to be torch's own helper: hides it. */
-void stack__hide(struct thread *t, uint32_t i);
+void stack__hide(struct model *m, struct thread *t, uint32_t i);
 
 /* ---- session.c ---- */
 void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns);
@@ -214,6 +217,9 @@ void args__put_into(const struct entry *e, struct slice *sl);
 void args__free(struct model *m, struct args *a); /* NULL is fine */
 void args__clear(struct model *m);
 
+/* The entry's inputs; false: they were not recorded. */
+bool args__inputs(const struct entry *e, struct slice_values *in);
+
 /* ---- scopes.c ---- */
 void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r);
 void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_begin *r);
@@ -229,6 +235,39 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 struct thread *autograd__forward_thread(struct model *m, const struct thread *t, const struct entry *e);
 void autograd__thread_gone(struct model *m, struct thread *t);
 void autograd__clear(struct model *m);
+
+/* ---- memory.c ---- */
+
+/* Memory is recorded: before the first thread. 0 or -ENOMEM. */
+int memory__open(struct model *m);
+void memory__clear(struct model *m);
+/* A record of kind MEM_ALLOC ... KMEM_EVENT. */
+void memory__record(struct model *m, const struct ptb_rec_hdr *h);
+/* Blocks that are live now, in order of allocation; malloc'ed. 0 or -ENOMEM. */
+int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt);
+
+/* ---- memory_sums.c; of threads and entries only where memory is recorded (mem is not NULL) ---- */
+
+int memory__thread_new(struct model *m, struct thread *t); /* 0 or -ENOMEM */
+/* The sinks know the thread now; its first step has begun. */
+void memory__thread_told(struct thread *t);
+/* Slices that were open before are told with what comes from here on. */
+void memory__mark(struct thread *t);
+/* Another program or process has the number now; drop_blocks: and nothing of the old one is left. */
+void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
+/* A visible entry begins; sets e->mem. */
+void memory__begin(struct model *m, struct thread *t, struct entry *e);
+/* It ends: e->mem becomes what it is charged with. up: the entry around it, NULL: the thread; takes_top: it
+ * is a step, its children are the thread's. */
+void memory__end(struct thread *t, const struct entry *e, const struct entry *up, bool takes_top);
+/* Entries that end from here on ended when `at` began, which is on top of them; NULL: they end now. */
+void memory__cut(struct thread *t, const struct entry *at);
+/* It ends, or stays open, untold. */
+void memory__hide(struct model *m, struct thread *t, struct entry *e);
+void memory__drop(struct model *m, struct entry *e); /* frees e->mem */
+/* e was open when the window began and ends now. */
+void memory__open_at_begin(struct model *m, struct thread *t, struct entry *e);
+void memory__put_into(const struct entry *e, struct slice *sl);
 
 /* ---- steps.c ---- */
 /* Finds the threads that get steps: fills (tgid, tid) -> id in texts. Also the first and last time of

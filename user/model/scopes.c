@@ -68,12 +68,12 @@ void scopes__forget(struct model *m, struct thread *t, const struct entry *e)
  * The boxed calls of record_function's own operators are hidden by name. Where the name is not known,
  * what happens inside gives them away: an operator without children that begins or ends a scope.
  */
-static void hide_unknown_helper(struct thread *t)
+static void hide_unknown_helper(struct model *m, struct thread *t)
 {
 	const struct entry *e = t->cnt ? &t->stack[t->cnt - 1] : NULL;
 
 	if (e && e->kind == PTB_FUNC_BOXED && e->is_address && !e->hidden && !e->child.cnt)
-		stack__hide(t, t->cnt - 1);
+		stack__hide(m, t, t->cnt - 1);
 }
 
 /* An annotation whose end was lost would enclose all that follows. One of the same name that begins now
@@ -101,7 +101,7 @@ static void open_annotation(struct model *m, struct thread *t, const struct ptb_
 {
 	struct entry *e;
 
-	hide_unknown_helper(t);
+	hide_unknown_helper(m, t);
 	end_lost_twin(m, t, proto->name, r->h.ts_ns);
 	e = stack__push_annotation(m, t, proto, r->h.ts_ns);
 	if (!e)
@@ -200,7 +200,7 @@ void scopes__end(struct model *m, struct thread *t, const struct ptb_scope_end *
 	if (!owner) /* never named, or ended: end() runs again in the destructor */
 		return;
 	if (owner == t)
-		hide_unknown_helper(t);
+		hide_unknown_helper(m, t);
 	stack__end_annotation(m, owner, idx, r->h.ts_ns, owner == t ? 0 : SLICE_OTHER_THREAD_END);
 	if (owner != t)
 		steps__advance(m, owner, r->h.ts_ns);

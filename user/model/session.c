@@ -20,11 +20,18 @@ struct session {
 	struct facts facts;
 	struct session_info info;
 	struct hashmap step_threads;
+	struct memory_block *live; /* at the end of the last run */
+	uint32_t live_cnt;
 };
 
 static int run_pass(struct session *s, struct model *m);
 
 /* ---- facts ---- */
+
+static bool is_true(const char *json)
+{
+	return json && !strcmp(json, "true");
+}
 
 static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 {
@@ -51,6 +58,10 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	args = facts__meta(f, "args");
 	i->has_results = args && !strcmp(args, "\"full\"");
 	i->has_shapes = i->has_results || (args && !strcmp(args, "\"shapes\""));
+	i->has_memory = is_true(facts__meta(f, "profile_memory"));
+	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
+	i->rss = f->rss;
+	i->rss_cnt = f->rss_cnt;
 	i->counters = f->counters;
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
@@ -91,6 +102,7 @@ void session__free(struct session *s)
 		return;
 	facts__clear(&s->facts);
 	hashmap__clear(&s->step_threads);
+	free(s->live);
 	free(s->step_on);
 	free(s);
 }
@@ -158,6 +170,8 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 
 	if (e->args)
 		args__put_into(e, &sl);
+	if (e->mem)
+		memory__put_into(e, &sl);
 	count(m->totals, &sl, e);
 	for (i = 0; i < m->sink_cnt && !m->err; i++)
 		if (m->sinks[i].slice)
@@ -197,7 +211,8 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 	t->tid = tid;
 	t->idx = m->thread_cnt;
 	t->keys = facts__keys(m->f, tgid);
-	if (hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt)) {
+	if (memory__thread_new(m, t) || hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt)) {
+		free(t->mem);
 		free(t);
 		return NULL;
 	}
@@ -221,6 +236,7 @@ static void tell_thread(struct model *m, struct thread *t)
 	t->told = true;
 	stack__reserve_begin(t, watched_from(m, t->tgid));
 	steps__thread_begins(m, t);
+	memory__thread_told(t);
 	for (i = 0; i < m->sink_cnt && !m->err; i++)
 		if (m->sinks[i].thread)
 			m->err = m->sinks[i].thread(m->sinks[i].arg, t->tgid, t->tid);
@@ -280,6 +296,7 @@ static void on_task(struct model *m, const struct ptb_task *r)
 	switch (r->h.kind) {
 	case PTB_REC_FORK:
 		end_process(m, tgid, r->h.ts_ns); /* an earlier process of that number */
+		memory__new_process(m, tgid, false);
 		/* fallthrough */
 	case PTB_REC_THREAD_NEW:
 		facts__thread_seen(m->f, tgid, r->child_tid, r->comm);
@@ -295,6 +312,7 @@ static void on_task(struct model *m, const struct ptb_task *r)
 		return;
 	case PTB_REC_EXEC:
 		end_process(m, tgid, r->h.ts_ns);
+		memory__new_process(m, tgid, true);
 		return;
 	case PTB_REC_EXIT:
 		facts__thread_seen(m->f, tgid, r->h.tid, r->comm);
@@ -485,7 +503,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		m->totals->bad_records++;
 		return 0;
 	}
-	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_ARGS_MORE)
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_KMEM_EVENT)
 		return 0; /* outside the window, or a kind of a newer version */
 	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= h->ts_ns) {
 		if (m->f->lost[m->lost_pos].end_ns > m->lost_until)
@@ -494,6 +512,10 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 	}
 	if (h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT) {
 		on_task(m, (const void *)h);
+		return m->err;
+	}
+	if (h->kind >= PTB_REC_MEM_ALLOC) {
+		memory__record(m, h);
 		return m->err;
 	}
 	t = model__thread(m, h->tgid, h->tid);
@@ -535,6 +557,7 @@ static void model_clear(struct model *m)
 	uint32_t i;
 
 	args__clear(m);
+	memory__clear(m);
 	for (i = 0; i < m->thread_cnt; i++) {
 		free(m->threads[i]->stack);
 		free(m->threads[i]->fwd);
@@ -557,15 +580,39 @@ static int run_pass(struct session *s, struct model *m)
 	m->end_ns = s->info.end_ns;
 	m->step_threads = &s->step_threads;
 	m->full = s->info.has_results;
+	free(s->live);
+	s->live = NULL;
+	s->live_cnt = 0;
 	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records };
+	if (s->info.has_memory || s->info.has_kernel_memory) {
+		err = memory__open(m);
+		if (err)
+			return err;
+	}
 	err = capture_reader__stream(s->cr, on_record, m);
 	m->totals->bad_records += capture_reader__bad_records(s->cr);
 	for (i = 0; i < m->thread_cnt && !err; i++) {
 		stack__close_all(m, m->threads[i], m->end_ns, SLICE_UNFINISHED);
 		err = m->err;
 	}
+	if (!err)
+		err = memory__live(m, &s->live, &s->live_cnt);
+	m->totals->live_blocks = s->live_cnt;
 	model_clear(m);
 	return err;
+}
+
+int session__live_blocks(const struct session *s, int (*fn)(void *arg, const struct memory_block *b), void *arg)
+{
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < s->live_cnt; i++) {
+		ret = fn(arg, &s->live[i]);
+		if (ret)
+			return ret;
+	}
+	return 0;
 }
 
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,

@@ -163,6 +163,7 @@ struct session_place {
 	uint64_t slice;         /* innermost open slice, 0: none */
 	uint64_t op_slice;      /* innermost open operator (no annotation), 0: none */
 	const char *op;         /* its name; "" if none */
+	const char *outer_op;   /* outermost operator around it (or itself) inside that annotation; "" if none */
 	const char *annotation; /* innermost open annotation, not a step; "" if none */
 	int64_t step;           /* number of the process's current ProfilerStep, -1: none */
 	const struct slice_values *op_in; /* its arguments; NULL: none */
@@ -180,7 +181,7 @@ enum memory_what {
 struct memory_block { /* where a block came from; kept from its allocation to its free */
 	uint64_t addr, bytes, ts_ns;
 	uint64_t op_slice;
-	const char *op, *annotation; /* as in struct session_place */
+	const char *op, *outer_op, *annotation; /* as in struct session_place */
 	const char *shapes;          /* of the operator's inputs: "[[2, 3], []]"; "" if not recorded */
 	int64_t step;
 	uint32_t tgid, tid;
@@ -200,6 +201,9 @@ struct memory_event {
 	const char *name;  /* API: "cudaMalloc" */
 	uint64_t begin_ns; /* API */
 	bool no_result;    /* API: its return was not seen */
+	bool maybe_failed; /* API: what was given back was there before */
+	bool inferred;     /* FREE: not seen, but the address was given out again; told just before that, its
+			      place is the process only, and no slice is charged */
 };
 
 /* What the kernel told; rec by its kind: KMEM, KMEM_CALL, KMEM_STALL, KMEM_EVENT (ptb_event.h). */
@@ -207,6 +211,10 @@ struct kernel_event {
 	struct session_place at;
 	const struct ptb_rec_hdr *rec;
 };
+
+/* How torch's table sorts a c10::DeviceType: into the columns of the CPU, of the accelerator, or none. */
+enum device_class { DEVICE_OTHER, DEVICE_CPU, DEVICE_ACCELERATOR };
+enum device_class memory__device_class(int32_t device_type);
 
 struct session_sink {
 	void *arg;
@@ -235,6 +243,7 @@ struct session_totals { /* after a run */
 	uint64_t flows;                 /* forward-backward pairs */
 	uint64_t freed_unknown;         /* CPU blocks freed that were allocated before the window */
 	uint64_t live_blocks;           /* allocated in the window and not freed at its end */
+	uint64_t frees_inferred;        /* frees that were not seen: the address was given out again */
 	uint64_t forgotten_forwards;    /* operators given up as partners of a backward node, too many waited */
 };
 

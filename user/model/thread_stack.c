@@ -70,6 +70,8 @@ void stack__reserve_begin(struct thread *t, uint64_t at)
 	t->oab_next_ns = at + RESERVE_NS - GAP_NS;
 	t->last_ns = at + RESERVE_NS;
 	t->top = (struct child_sum){ 0 };
+	if (t->mem)
+		memory__mark(t);
 }
 
 /* ts, or the first time after it that is free on the thread. */
@@ -131,6 +133,8 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
+	if (t->mem)
+		memory__begin(m, t, e);
 }
 
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
@@ -190,6 +194,8 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 		scopes__forget(m, t, &e);
 	}
 	if (e.hidden) {
+		if (e.mem)
+			memory__hide(m, t, &e);
 		args__free(m, e.args);
 		return;
 	}
@@ -200,18 +206,36 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	e.flags |= flags;
 	if (is_step(&e)) {
 		e.child = t->top;
+		up = NULL;
 	} else {
 		up = stack__visible_below(t, i);
-		add_child(up && !is_step(up) ? &up->child : &t->top, &e, end_ns);
+		up = up && !is_step(up) ? up : NULL;
+		add_child(up ? &up->child : &t->top, &e, end_ns);
 	}
+	if (e.mem)
+		memory__end(t, &e, up, is_step(&e));
 	t->step_due |= e.is_step_end;
 	model__deliver(m, t, &e, end_ns);
+	if (e.mem)
+		memory__drop(m, &e);
 	if (e.args)
 		args__free(m, e.args);
 	if (e.fwd_pos)
 		autograd__forward_done(t, &e);
 	if (e.kind == PTB_FUNC_NODE_CALL)
 		autograd__backward_done(m, t, &e);
+}
+
+/* The same for one that has to end before the one at `next` began. */
+static void finish_before(struct model *m, struct thread *t, uint32_t i, uint32_t next, uint32_t flags)
+{
+	uint64_t end_ns = t->stack[i].hidden ? 0 : end_before(&t->stack[next], &t->stack[i]);
+
+	if (t->mem)
+		memory__cut(t, &t->stack[next]);
+	finish(m, t, i, end_ns, flags);
+	if (t->mem)
+		memory__cut(t, NULL);
 }
 
 bool stack__lost_since(const struct model *m, uint64_t begin_ns)
@@ -304,10 +328,7 @@ static void close_below_annotations(struct model *m, struct thread *t, uint32_t 
 	close_from(m, t, k, ts, CLOSE_GONE);
 	for (k--; k > lowest; k--) { /* stack[k] is an annotation */
 		while (k > lowest && !t->stack[k - 1].annotation) {
-			const struct entry *e = &t->stack[k - 1];
-
-			finish(m, t, k - 1, e->hidden ? 0 : end_before(&t->stack[k], e),
-			       gone_flags(m, e));
+			finish_before(m, t, k - 1, k, gone_flags(m, &t->stack[k - 1]));
 			k--;
 		}
 		if (k == lowest)
@@ -386,7 +407,11 @@ static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 	t->top = (struct child_sum){ 0 };
 	add_child(&t->top, &e, end);
 	args__exit(m, &e, &r->h);
+	if (t->mem)
+		memory__open_at_begin(m, t, &e);
 	model__deliver(m, t, &e, end);
+	if (e.mem)
+		memory__drop(m, &e);
 	args__free(m, e.args);
 }
 
@@ -442,13 +467,15 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct 
 
 /* ---- annotations ---- */
 
-void stack__hide(struct thread *t, uint32_t i)
+void stack__hide(struct model *m, struct thread *t, uint32_t i)
 {
 	struct entry *e = &t->stack[i];
 
 	e->hidden = true;
 	e->hides_children = true;
 	t->hiding++;
+	if (e->mem)
+		memory__hide(m, t, e);
 	relink(t, i + 1);
 }
 
@@ -468,7 +495,7 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 	}
 	if (frame) { /* cut to the begin of what it would cross; that had room kept before it */
 		m->totals->truncated_annotations++;
-		finish(m, t, i, end_before(&t->stack[first], &t->stack[i]), flags | SLICE_TRUNCATED);
+		finish_before(m, t, i, first, flags | SLICE_TRUNCATED);
 		relink(t, i);
 		return;
 	}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Memory records become events: each with the place where its thread was, and what is known of its block.
+ * Owns the join of allocations and frees, and the running totals; must not know nesting or who prints.
+ *
+ * The CPU's allocator tells a free by its address only, so what a block was is kept here; what was allocated
+ * before the window is not known. Other allocators say sizes and totals themselves. While torch's own
+ * profiler records memory, the CPU's reporter passes every call on to reportMemoryUsageToProfiler() or
+ * reportOutOfMemoryToProfiler() (pytorch c10/core/CPUAllocator.cpp): the same event once more. What else
+ * comes from there for the CPU are shared and mapped files (aten/src/ATen/MapAllocator.cpp), which the
+ * reporter does not see; their totals are those that they give themselves.
+ *
+ * An address that is given out while its block is still live was freed in between, and that record is
+ * lost: the free is told first, without a place, as inferred.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "model/memory_priv.h"
+
+#define CPU 0 /* c10::DeviceType */
+#define CUDA 1
+
+/* ---- places ---- */
+
+/* The innermost operator inside (or, if there is none, around) the innermost annotation. */
+static const struct entry *find_place(const struct thread *t, struct session_place *at)
+{
+	const struct entry *op = NULL;
+	bool in_annotation = true; /* nothing between here and the top is an annotation */
+	uint32_t i;
+
+	for (i = t->cnt; i-- && (in_annotation || !op);) {
+		const struct entry *e = &t->stack[i];
+
+		if (e->hidden)
+			continue;
+		if (!at->slice)
+			at->slice = e->id;
+		if (e->mem && e->mem->is_step)
+			continue;
+		if (e->cat == SLICE_USER_ANNOTATION) {
+			if (in_annotation)
+				at->annotation = e->name;
+			in_annotation = false;
+			continue;
+		}
+		if (!op)
+			op = e;
+		at->outer_op = e->name;
+	}
+	return op;
+}
+
+static const struct entry *set_place(struct model *m, const struct thread *t, struct session_place *at)
+{
+	const struct memory_proc *p = t->mem->proc;
+	const struct entry *op;
+
+	*at = (struct session_place){ .tgid = t->tgid, .tid = t->tid, .op = "", .outer_op = "",
+				      .annotation = "", .enclosed = p->open > 0,
+				      .step = t->mem->step >= 0 ? t->mem->step : p->step };
+	op = find_place(t, at);
+	if (!op)
+		return NULL;
+	at->op_slice = op->id;
+	at->op = op->name;
+	if (args__inputs(op, &m->memory->op_in))
+		at->op_in = &m->memory->op_in;
+	return op;
+}
+
+/* Of a process, but of none of its threads that is known. */
+static void set_no_place(const struct model *m, uint32_t tgid, uint32_t tid, struct session_place *at)
+{
+	const struct memory_proc *p = memory__known_proc(m->memory, tgid);
+
+	*at = (struct session_place){ .tgid = tgid, .tid = tid, .op = "", .outer_op = "", .annotation = "",
+				      .step = p ? p->step : -1, .enclosed = p && p->open };
+}
+
+/* ---- telling ---- */
+
+static void tell(struct model *m, const struct memory_event *ev)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->sink_cnt && !m->err; i++)
+		if (m->sinks[i].memory)
+			m->err = m->sinks[i].memory(m->sinks[i].arg, ev);
+}
+
+static void tell_kernel(struct model *m, const struct kernel_event *ev)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->sink_cnt && !m->err; i++)
+		if (m->sinks[i].kernel)
+			m->err = m->sinks[i].kernel(m->sinks[i].arg, ev);
+}
+
+/* ---- blocks ---- */
+
+/* Where the event's block is, or would be. */
+static struct memory_block block_at(const struct memory_event *ev)
+{
+	return (struct memory_block){ .addr = ev->addr, .device_type = ev->device_type,
+				      .device_index = ev->device_index };
+}
+
+static void uncount(struct memory_proc *p, const struct block *b)
+{
+	if (b->counted)
+		p->allocated -= b->b.bytes;
+}
+
+/* The address is given out again: its block was freed, and nobody told. */
+static void tell_lost_free(struct model *m, struct memory_thread *mt, struct block *b,
+			   const struct memory_event *next)
+{
+	struct memory_block gone = b->b;
+	struct memory_event ev = *next;
+
+	uncount(mt->proc, b);
+	ev.allocated = b->counted ? mt->proc->allocated : next->allocated - (uint64_t)next->bytes;
+	blocks__remove(&m->memory->blocks, b);
+	set_no_place(m, gone.tgid, next->at.tid, &ev.at);
+	ev.what = MEMORY_FREE;
+	ev.bytes = -(int64_t)gone.bytes;
+	ev.block = &gone;
+	ev.inferred = true;
+	m->totals->frees_inferred++;
+	tell(m, &ev);
+}
+
+/* A new block; ev has all but its place and block. counted: by the CPU's own reporter. */
+static void allocate(struct model *m, struct thread *t, struct memory_event *ev, bool counted)
+{
+	const struct entry *op = set_place(m, t, &ev->at);
+	struct memory_proc *p = t->mem->proc;
+	struct memory_block proto = block_at(ev);
+	struct block *b = blocks__find(&m->memory->blocks, p->gen, &proto);
+
+	if (b)
+		tell_lost_free(m, t->mem, b, ev);
+	proto.bytes = (uint64_t)ev->bytes;
+	proto.ts_ns = ev->ts_ns;
+	proto.op_slice = ev->at.op_slice;
+	proto.op = ev->at.op;
+	proto.outer_op = ev->at.outer_op;
+	proto.annotation = ev->at.annotation;
+	proto.shapes = op && ev->at.op_in ? blocks__shapes(m, t, op, ev->at.op_in) : "";
+	proto.step = ev->at.step;
+	proto.tgid = t->tgid;
+	proto.tid = t->tid;
+	b = m->err ? NULL : blocks__add(&m->memory->blocks, p->gen, &proto);
+	if (!b) {
+		m->err = m->err ? m->err : -ENOMEM;
+		return;
+	}
+	b->counted = counted;
+	if (counted) {
+		p->allocated += proto.bytes;
+		ev->allocated = p->allocated;
+	}
+	ev->what = MEMORY_ALLOC;
+	ev->block = &b->b;
+	t->mem->own.allocs++;
+	sums__charge(t->mem, ev->device_type, ev->bytes);
+	tell(m, ev);
+}
+
+/* ev as above; bytes 0: not known to who frees. Returns the bytes. */
+static uint64_t release(struct model *m, struct thread *t, struct memory_event *ev)
+{
+	struct memory_block gone = block_at(ev);
+	struct memory_proc *p = t->mem->proc;
+	struct block *b = blocks__find(&m->memory->blocks, p->gen, &gone);
+	bool own_totals = !ev->bytes; /* the CPU's reporter: totals are kept here */
+
+	set_place(m, t, &ev->at);
+	if (b) {
+		uncount(p, b);
+		gone = b->b;
+		blocks__remove(&m->memory->blocks, b);
+		ev->block = &gone;
+		ev->bytes = ev->bytes ? ev->bytes : -(int64_t)gone.bytes;
+	}
+	if (own_totals)
+		ev->allocated = p->allocated;
+	ev->what = ev->bytes ? MEMORY_FREE : MEMORY_FREE_UNKNOWN;
+	m->totals->freed_unknown += ev->what == MEMORY_FREE_UNKNOWN;
+	t->mem->own.frees++;
+	sums__charge(t->mem, ev->device_type, ev->bytes);
+	tell(m, ev);
+	return 0 - (uint64_t)ev->bytes;
+}
+
+/* ---- one function per kind of record ---- */
+
+static void on_alloc(struct model *m, struct thread *t, const struct ptb_mem_alloc *r)
+{
+	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .bytes = (int64_t)r->bytes,
+				   .device_type = CPU, .device_index = -1 };
+
+	if (!r->bytes) /* torch counts none either */
+		return;
+	if (r->bytes > INT64_MAX) {
+		m->totals->bad_records++;
+		return;
+	}
+	allocate(m, t, &ev, true);
+	t->mem->told = (struct told){ TOLD_NEW, r->addr, r->bytes };
+}
+
+static void on_free(struct model *m, struct thread *t, const struct ptb_mem_free *r)
+{
+	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .device_type = CPU,
+				   .device_index = -1 };
+
+	t->mem->told = (struct told){ TOLD_DELETE, r->addr, release(m, t, &ev) };
+}
+
+static bool repeats(const struct told *told, const struct ptb_mem_report *r)
+{
+	if (r->device_type != CPU)
+		return false;
+	switch (told->what) {
+	case TOLD_NEW:
+		return r->addr == told->addr && r->bytes > 0 && (uint64_t)r->bytes == told->bytes;
+	case TOLD_DELETE:
+		return r->addr == told->addr && r->bytes < 0 &&
+		       (!told->bytes || 0 - (uint64_t)r->bytes == told->bytes);
+	default:
+		return false;
+	}
+}
+
+static void on_report(struct model *m, struct thread *t, const struct ptb_mem_report *r)
+{
+	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .bytes = r->bytes,
+				   .allocated = r->allocated, .reserved = r->reserved,
+				   .device_type = r->device_type, .device_index = r->device_index };
+	bool again = repeats(&t->mem->told, r);
+
+	t->mem->told = (struct told){ 0 };
+	if (again || !r->bytes)
+		return;
+	if (r->bytes == INT64_MIN)
+		m->totals->bad_records++;
+	else if (r->bytes > 0)
+		allocate(m, t, &ev, false);
+	else
+		release(m, t, &ev);
+}
+
+static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_report *r)
+{
+	struct memory_event ev = { .ts_ns = r->h.ts_ns, .what = MEMORY_OOM, .bytes = r->bytes,
+				   .allocated = r->allocated, .reserved = r->reserved,
+				   .device_type = r->device_type, .device_index = r->device_index };
+	const struct told *told = &t->mem->told;
+	bool again = told->what == TOLD_OOM && told->bytes == (uint64_t)r->bytes && r->device_type == CPU;
+
+	t->mem->told = (struct told){ 0 };
+	if (again)
+		return;
+	if (r->device_type == CPU) {
+		t->mem->told = (struct told){ TOLD_OOM, 0, (uint64_t)r->bytes };
+		ev.allocated = t->mem->proc->allocated;
+	}
+	set_place(m, t, &ev.at);
+	tell(m, &ev);
+}
+
+static void on_api(struct model *m, struct thread *t, const struct ptb_mem_api *r)
+{
+	const struct site_fact *site = facts__site(m->f, r->h.site);
+	struct memory_event ev = { .ts_ns = r->h.ts_ns, .what = MEMORY_API, .addr = r->addr,
+				   .bytes = (int64_t)r->bytes, .device_type = CUDA, .device_index = -1,
+				   .begin_ns = r->begin_ns, .no_result = r->flags & PTB_API_NO_RESULT };
+
+	if (!site || r->begin_ns > r->h.ts_ns || r->bytes > INT64_MAX) {
+		m->totals->bad_records++;
+		return;
+	}
+	ev.name = m->f->funcs[site->func].op.full;
+	ev.maybe_failed = r->flags & PTB_API_SAME;
+	set_place(m, t, &ev.at);
+	tell(m, &ev);
+}
+
+static void on_kernel(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
+{
+	struct kernel_event ev = { .rec = h };
+
+	if (!t) {
+		set_no_place(m, h->tgid, h->tid, &ev.at);
+	} else {
+		if (h->kind == PTB_REC_KMEM)
+			sums__kernel(t->mem, (const void *)h);
+		set_place(m, t, &ev.at);
+	}
+	tell_kernel(m, &ev);
+}
+
+/* ---- dispatch ---- */
+
+static void on_torch(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
+{
+	const struct ptb_mem_free *any = (const void *)h; /* every one has the stack pointer first */
+	const struct ptb_mem_api *api = (const void *)h;
+
+	/* a call whose return was not seen is told when it is known to be over: its sp is of the past */
+	if (h->kind != PTB_REC_MEM_API || !(api->flags & PTB_API_NO_RESULT))
+		stack__at(m, t, any->sp, h->ts_ns);
+	switch (h->kind) {
+	case PTB_REC_MEM_ALLOC:
+		on_alloc(m, t, (const void *)h);
+		break;
+	case PTB_REC_MEM_FREE:
+		on_free(m, t, (const void *)h);
+		break;
+	case PTB_REC_MEM_REPORT:
+		on_report(m, t, (const void *)h);
+		break;
+	case PTB_REC_MEM_OOM:
+		on_oom(m, t, (const void *)h);
+		break;
+	case PTB_REC_MEM_API:
+		on_api(m, t, api);
+		break;
+	}
+}
+
+void memory__record(struct model *m, const struct ptb_rec_hdr *h)
+{
+	struct thread *t;
+
+	if (!m->memory)
+		return;
+	if (h->kind == PTB_REC_KMEM_EVENT || !h->tid) {
+		/* told of whatever thread, also of processes that are not traced: makes no thread known */
+		t = h->tid ? model__known_thread(m, h->tgid, h->tid) : NULL;
+		if (h->kind >= PTB_REC_KMEM)
+			on_kernel(m, t, h);
+		else
+			m->totals->bad_records++;
+		return;
+	}
+	t = model__thread(m, h->tgid, h->tid);
+	if (!t || m->err)
+		return;
+	if (h->kind >= PTB_REC_KMEM)
+		on_kernel(m, t, h);
+	else
+		on_torch(m, t, h);
+	if (t->step_due)
+		steps__advance(m, t, h->ts_ns);
+}
+
+/* ---- the pass ---- */
+
+int memory__open(struct model *m)
+{
+	m->memory = calloc(1, sizeof(*m->memory));
+	return m->memory ? 0 : -ENOMEM;
+}
+
+int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt)
+{
+	return m->memory ? blocks__list(&m->memory->blocks, list, cnt) : 0;
+}
+
+void memory__clear(struct model *m)
+{
+	struct memory *mem = m->memory;
+	struct entry_memory *em, *next;
+	uint32_t i, k;
+
+	if (!mem)
+		return;
+	for (i = 0; i < m->thread_cnt; i++) {
+		struct thread *t = m->threads[i];
+
+		for (k = 0; k < t->cnt; k++) /* open ones, if the pass was stopped */
+			free(t->stack[k].mem);
+		free(t->mem);
+	}
+	for (em = mem->spare; em; em = next) {
+		next = em->next;
+		free(em);
+	}
+	for (i = 0; i < mem->proc_cnt; i++)
+		free(mem->procs[i]);
+	free(mem->procs);
+	hashmap__clear(&mem->proc_by_tgid);
+	blocks__clear(&mem->blocks);
+	free(mem);
+	m->memory = NULL;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Who pays for memory. Every process and every thread has running sums; a slice is charged with what they
+ * grew by while it was open, so an event costs the same however deep the stack is. Owns what a slice carries
+ * for it; must not tell events.
+ *
+ * torch charges every slice of the process that was open at the time (pytorch torch/autograd/profiler.py,
+ * in_interval()): the process's sums. The thread's own are exact. Both include the children; what these add
+ * up to is kept beside, so that self values are a subtraction.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "model/memory_priv.h"
+
+/* All fields of struct slice_memory. Sums of what damaged records say wrap around. */
+#define SLICE_MEMORY(X)                                                                       \
+	X(cpu_all) X(device_all) X(cpu_own) X(device_own) X(allocs) X(frees) X(faults)        \
+	X(major_faults) X(fault_bytes) X(reclaim_ns) X(compact_ns) X(rss_delta)
+
+#define ADD(to, what) ((to) = (__typeof__(to))((uint64_t)(to) + (uint64_t)(what)))
+
+static void add(struct slice_memory *to, const struct slice_memory *what)
+{
+#define X(field) ADD(to->field, what->field);
+	SLICE_MEMORY(X)
+#undef X
+}
+
+static void subtract(struct slice_memory *from, const struct slice_memory *what)
+{
+#define X(field) ADD(from->field, 0 - (uint64_t)what->field);
+	SLICE_MEMORY(X)
+#undef X
+}
+
+static struct slice_memory now(const struct memory_thread *mt)
+{
+	struct slice_memory s = mt->own;
+
+	s.cpu_all = mt->proc->cpu;
+	s.device_all = mt->proc->device;
+	s.rss_delta = mt->proc->rss_delta;
+	return s;
+}
+
+/* c10::DeviceType; which is which: _cpu_memory_usage(), _device_memory_usage() there. */
+enum device_class memory__device_class(int32_t device_type)
+{
+	switch (device_type) {
+	case 0: /* CPU */
+	case 2: /* MKLDNN */
+	case 5: /* IDEEP */
+		return DEVICE_CPU;
+	case 1:  /* CUDA */
+	case 6:  /* HIP */
+	case 12: /* XPU */
+	case 20: /* PrivateUse1 */
+		return DEVICE_ACCELERATOR;
+	default:
+		return DEVICE_OTHER;
+	}
+}
+
+void sums__charge(struct memory_thread *mt, int32_t device_type, int64_t bytes)
+{
+	switch (memory__device_class(device_type)) {
+	case DEVICE_CPU:
+		ADD(mt->own.cpu_own, bytes);
+		ADD(mt->proc->cpu, bytes);
+		break;
+	case DEVICE_ACCELERATOR:
+		ADD(mt->own.device_own, bytes);
+		ADD(mt->proc->device, bytes);
+		break;
+	case DEVICE_OTHER:
+		break;
+	}
+}
+
+void sums__kernel(struct memory_thread *mt, const struct ptb_kmem *r)
+{
+	mt->own.faults += (uint64_t)r->minor + r->major;
+	mt->own.major_faults += r->major;
+	mt->own.fault_bytes += r->fault_bytes;
+	mt->own.reclaim_ns += r->reclaim_ns;
+	mt->own.compact_ns += r->compact_ns;
+	ADD(mt->proc->rss_delta, r->rss_delta);
+}
+
+/* ---- processes and threads ---- */
+
+struct memory_proc *memory__known_proc(const struct memory *mem, uint32_t tgid)
+{
+	const uint64_t *i = hashmap__get(&mem->proc_by_tgid, tgid, 0);
+
+	return i ? mem->procs[*i] : NULL;
+}
+
+/* A thread that has steps begins its first one with the window, whenever it is first seen. */
+static bool has_steps(const struct model *m, uint32_t tgid)
+{
+	const struct hashmap_slot *slot;
+	uint64_t pos = 0;
+
+	while ((slot = hashmap__next(m->step_threads, &pos)))
+		if (slot->k0 == tgid && slot->val)
+			return true;
+	return false;
+}
+
+static struct memory_proc *proc_of(struct model *m, uint32_t tgid)
+{
+	struct memory *mem = m->memory;
+	struct memory_proc *p = memory__known_proc(mem, tgid);
+
+	if (p)
+		return p;
+	if (vec_reserve((void **)&mem->procs, &mem->proc_cap, (uint64_t)mem->proc_cnt + 1, sizeof(p)) ||
+	    hashmap__put(&mem->proc_by_tgid, tgid, 0, mem->proc_cnt))
+		return NULL;
+	p = calloc(1, sizeof(*p));
+	mem->procs[mem->proc_cnt++] = p;
+	if (!p)
+		return NULL;
+	p->tgid = tgid;
+	p->gen = ++mem->next_gen;
+	p->step = has_steps(m, tgid) ? 0 : -1;
+	return p;
+}
+
+int memory__thread_new(struct model *m, struct thread *t)
+{
+	struct memory_proc *p;
+
+	if (!m->memory)
+		return 0;
+	p = proc_of(m, t->tgid);
+	t->mem = p ? calloc(1, sizeof(*t->mem)) : NULL;
+	if (!t->mem)
+		return -ENOMEM;
+	t->mem->proc = p;
+	t->mem->step = -1;
+	return 0;
+}
+
+void memory__thread_told(struct thread *t)
+{
+	if (!t->mem)
+		return;
+	/* its step, if it has one, began with the window, before anything was summed up */
+	t->mem->since = (struct slice_memory){ 0 };
+	if (t->cnt && t->stack[0].mem)
+		t->stack[0].mem->begin = (struct slice_memory){ 0 };
+}
+
+void memory__mark(struct thread *t)
+{
+	t->mem->since = now(t->mem);
+	t->mem->top = (struct slice_memory){ 0 };
+}
+
+void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks)
+{
+	struct memory_proc *p = m->memory ? memory__known_proc(m->memory, tgid) : NULL;
+
+	if (!p)
+		return;
+	if (drop_blocks)
+		blocks__drop(&m->memory->blocks, p->gen);
+	p->gen = ++m->memory->next_gen;
+	p->allocated = 0;
+}
+
+/* ---- slices ---- */
+
+static struct entry_memory *new_entry(struct model *m)
+{
+	struct entry_memory *em = m->memory->spare;
+
+	if (em) {
+		m->memory->spare = em->next;
+		*em = (struct entry_memory){ 0 };
+	} else {
+		em = calloc(1, sizeof(*em));
+	}
+	if (!em)
+		m->err = -ENOMEM;
+	return em;
+}
+
+static void begin_step(struct thread *t, const struct entry *e, const char *number)
+{
+	e->mem->is_step = true;
+	t->mem->step = strtoll(number, NULL, 10);
+	t->mem->proc->step = t->mem->step;
+	t->mem->proc->step_tid = t->tid;
+}
+
+void memory__begin(struct model *m, struct thread *t, struct entry *e)
+{
+	static const char step[] = "ProfilerStep#"; /* made here, or by the program itself */
+
+	e->mem = new_entry(m);
+	if (!e->mem)
+		return;
+	e->mem->begin = now(t->mem);
+	t->mem->proc->open++;
+	if (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1))
+		begin_step(t, e, e->name + sizeof(step) - 1);
+}
+
+static void leave(struct thread *t, const struct entry *e)
+{
+	struct memory_proc *p = t->mem->proc;
+
+	p->open--;
+	if (!e->mem->is_step)
+		return;
+	t->mem->step = -1;
+	if (p->step_tid == t->tid)
+		p->step = -1;
+}
+
+void memory__cut(struct thread *t, const struct entry *at)
+{
+	t->mem->cut_at = at ? at->mem : NULL;
+}
+
+void memory__end(struct thread *t, const struct entry *e, const struct entry *up, bool takes_top)
+{
+	leave(t, e);
+	e->mem->sum = t->mem->cut_at ? t->mem->cut_at->begin : now(t->mem);
+	subtract(&e->mem->sum, &e->mem->begin);
+	if (takes_top)
+		e->mem->child = t->mem->top;
+	else
+		add(up && up->mem ? &up->mem->child : &t->mem->top, &e->mem->sum);
+}
+
+void memory__hide(struct model *m, struct thread *t, struct entry *e)
+{
+	leave(t, e);
+	memory__drop(m, e);
+}
+
+void memory__drop(struct model *m, struct entry *e)
+{
+	e->mem->next = m->memory->spare;
+	m->memory->spare = e->mem;
+	e->mem = NULL;
+}
+
+void memory__open_at_begin(struct model *m, struct thread *t, struct entry *e)
+{
+	e->mem = new_entry(m);
+	if (!e->mem)
+		return;
+	e->mem->sum = now(t->mem);
+	subtract(&e->mem->sum, &t->mem->since);
+	e->mem->child = t->mem->top;
+	t->mem->top = e->mem->sum;
+}
+
+void memory__put_into(const struct entry *e, struct slice *sl)
+{
+	sl->mem = &e->mem->sum;
+	sl->child_mem = &e->mem->child;
+}

@@ -20,7 +20,7 @@ class Skip(Exception):
 
 
 class Payload:
-    def __init__(self, prepare, group, observe, ordered, readable, steady):
+    def __init__(self, prepare, group, observe, ordered, readable, steady, threads, only):
         self.name = prepare.__name__
         self.prepare = prepare
         self.group = group  # payloads of one group share a process
@@ -30,17 +30,19 @@ class Payload:
         #                           "profiler": all but ExecutionTraceObserver
         self.steady = steady  # False: torch's profiler changes what it does, so only one run seen by both is compared
         self.ordered = ordered  # False: the order depends on other processes; compared as a bag
+        self.threads = threads  # starts threads that allocate, of which torch's memory profiler knows nothing
+        self.only = only  # "memory": only for the windows of memory
 
 
 REGISTRY = {}
 VERSION = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
 
 
-def payload(group="eager", observe=False, ordered=True, readable=True, steady=True):
+def payload(group="eager", observe=False, ordered=True, readable=True, steady=True, threads=False, only=None):
     """Registers prepare() under its name."""
 
     def register(prepare):
-        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered, readable, steady)
+        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered, readable, steady, threads, only)
         return prepare
 
     return register
@@ -65,5 +67,6 @@ def load_all():
     import payloads_threads  # noqa: F401
     import payloads_models  # noqa: F401
     import payloads_compile  # noqa: F401
+    import payloads_memory  # noqa: F401
 
     return REGISTRY

@@ -27,7 +27,7 @@ def in_threads(cnt, fn):
     return out
 
 
-@payload(observe=True)
+@payload(observe=True, threads=True)
 def two_threads():
     def work(k):
         with record_function(f"thread {k}"):
@@ -39,7 +39,7 @@ def two_threads():
     return lambda: in_threads(2, work)
 
 
-@payload(observe=True)
+@payload(observe=True, threads=True)
 def many_threads():
     def work(k):
         with record_function(f"many {k}"):
@@ -51,7 +51,7 @@ def many_threads():
     return lambda: in_threads(16, work)
 
 
-@payload()
+@payload(threads=True)
 def raising_threads():
     def work(k):
         with record_function(f"raising {k}"):
@@ -65,7 +65,7 @@ def raising_threads():
     return lambda: in_threads(4, work)
 
 
-@payload(observe=True)
+@payload(observe=True, threads=True)
 def thread_churn():
     """Threads that live for a moment: thread ids come and go inside one window."""
 
@@ -79,7 +79,7 @@ def thread_churn():
     return run
 
 
-@payload(observe=True)
+@payload(observe=True, threads=True)
 def queue_pipeline():
     """A producer thread feeds the main thread."""
 

@@ -23,14 +23,16 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.p
 import compare  # noqa: E402
 import compare_args  # noqa: E402
 import compare_et  # noqa: E402
+import compare_memory  # noqa: E402
 import et_truth  # noqa: E402
 import truth  # noqa: E402
-from harness import DEADLINE, Failure, Process, Tracer, check, say, wait_for  # noqa: E402
-from runner_windows import WINDOWS  # noqa: E402
+from harness import DEADLINE, Failure, Process, Tracer, check, report_json, say, wait_for  # noqa: E402
+from runner_windows import WINDOWS, runs_of  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GROUPS = ("eager", "compile")
-OPTIONS = {"names": [], "shapes": ["--record-shapes", "--with-flops"], "full": ["--execution-trace"]}
+OPTIONS = {"names": [], "shapes": ["--record-shapes", "--with-flops"], "full": ["--execution-trace"],
+           "memory": ["--profile-memory"], "held": ["--profile-memory"]}
 # The mounts of a chroot live and die with the namespace of the process in it.
 IN_CHROOT = """
 root=$1; mkdir -p "$root${3%/*}"
@@ -48,6 +50,7 @@ class Leg:
         self.name = args.leg
         self.failed = False
         self.total, self.values = compare.Verdict(), compare_args.ArgsVerdict()
+        self.memory = compare_memory.MemoryVerdict()
         self.base = args.keep or tempfile.mkdtemp(prefix="ptbpf-leg-", dir=args.chroot and args.chroot + "/tmp")
 
     def runner(self, group, mode, folder):
@@ -95,8 +98,8 @@ class Leg:
             tell()
             wait_for(alive, "the payloads to finish", SLOW)
             return None
-        out = {"trace": path(window + ".json.gz"), "et": path(window + ".et.json") if window == "full" else None}
-        with Tracer("attach", "--pid", target.pid, "-d", "600s", "-o", path(window + ".ptb"), "--trace", out["trace"],
+        out = {"capture": path(window + ".ptb"), "trace": path(window + ".json.gz"), "et": path(window + ".et.json") if window == "full" else None}
+        with Tracer("attach", "--pid", target.pid, "-d", "600s", "-o", out["capture"], "--trace", out["trace"],
                     *OPTIONS[window], *(["--et", out["et"]] if out["et"] else []), *self.args.attach_option) as tracer:
             tracer.wait_attached(SLOW)
             tell()
@@ -149,11 +152,19 @@ class Leg:
             say("PASS", name, verdict.text() + (f"; known: {known}" if known else ""))
         self.values.add(verdict)
 
+    def tell_memory(self, what, verdict):
+        name = f"torch.{self.name}.{what}"
+        self.failed |= bool(verdict.problems)
+        known = ", ".join(f"{c} x {t}" for t, c in verdict.known.items())
+        say("FAIL" if verdict.problems else "PASS", name, "\n".join(verdict.problems) or
+            (verdict.text() or "no events") + (f"; known: {known}" if known else ""))
+        self.memory.add(verdict)
+
     def digests(self, a, b):
         """The same values with and without ptbpf: law 1."""
         v = compare.Verdict()
-        v.problems = [f"{run} {name}: {a[run][name]} without, {b[run][name]} with ptbpf" for runs in WINDOWS.values()
-                      for run in runs for name in a[run] if a[run][name] != (b[run] or {}).get(name)]
+        v.problems = [f"{run} {name}: {a[run][name]} without, {b[run].get(name)} with ptbpf" for run in runs_of()
+                      for name in a[run] if a[run][name] != b[run].get(name)]
         return v
 
     def run_group(self, group):
@@ -171,9 +182,12 @@ class Leg:
         run.names()
         run.shapes()
         run.full()
+        run.memory()
 
     def summary(self):
         t, v = self.total, self.values
+        if self.memory.events:
+            print(f"    leg {self.name}: memory: {self.memory.text()}; known differences: {dict(self.memory.known) or 'none'}")
         if t.ops:
             known = collections.Counter(t.known)
             print(f"    leg {self.name}: {t.ops} slices compared, {100 * t.equal / t.ops:.3f} % equal, {t.threads} threads, "
@@ -285,6 +299,29 @@ class Group:
             theirs = et_truth.load(os.path.join(folder, "traced.et.json"), own=True)
             self.nodes(what, theirs, et, ("traced", run), dict(ctx, unwound=unwound))
 
+    def memory(self):
+        """Memory events of every payload, and the memory columns of the whole table."""
+        for what, folder, window, run, ctx in (("memory", self.truth_dir, "memory", "counted", self.alone),
+                                               ("memory_both", self.target_dir, "held", "held", self.both)):
+            trusted, mine = self.chrome(folder, "held"), self.mine(window)
+            ctx = dict(ctx, torch=self.told["torch"])
+            theirs, seen = (trusted, compare_memory.events_of(trusted.document)), (mine, compare_memory.events_of(mine.document))
+            if ctx["same_run"]:
+                compare_memory.mark_before(seen[1], mine)
+            for name in self.comparable(self.told["held"], ctx):
+                self.leg.tell_memory(f"{name}.{what}", compare_memory.compare_payload(theirs, seen, ("held", run), name, ctx))
+            self.table(what, folder, window, run)
+
+    def table(self, what, folder, window, run):
+        path = os.path.join(folder, "held.table.json")
+        if not os.path.exists(path):
+            return  # a torch without Kineto: its table is made of other events
+        with open(path) as f:
+            want = [[k.replace("## held ", "## run "), *row] for k, *row in json.load(f)]
+        got = [[r["key"].replace(f"## {run} ", "## run "), r["count"], r["cpu_memory_usage"], r["self_cpu_memory_usage"]]
+               for r in report_json(self.outs[window]["capture"])["rows"]]
+        self.leg.tell_memory(f"{self.group}.{what}_table", compare_memory.compare_tables(want, got, {}))
+
     def full_slices(self):
         """The Chrome trace of the same window; returns the ids of the slices whose operator raised, and all ids."""
         trusted, mine = self.chrome(self.truth_dir, "shaped"), self.mine("full")
@@ -316,6 +353,7 @@ def check_rows():
     with open(os.path.join(HERE, "differences.md"), encoding="utf-8") as f:
         text = f.read()
     titles = [d.title for d in compare.DIFFERENCES] + [t for t, _ in compare_args.DIFFERENCES + compare_et.DIFFERENCES]
+    titles += compare_memory.DIFFERENCES
     missing = [t for t in titles if f"| {t} |" not in text]
     check(not missing, f"rows without a line in differences.md: {missing}")
 

@@ -10,6 +10,7 @@ each run, and what each run's tool could see.
 """
 
 import argparse
+import gc
 import hashlib
 import json
 import os
@@ -21,7 +22,7 @@ import torch
 from torch.autograd.profiler import record_function
 
 import payloads
-from runner_windows import WINDOWS
+from runner_windows import MEMORY, WINDOWS
 
 DEADLINE = 300
 
@@ -116,13 +117,27 @@ def under_profiler(runs, prefix, path, shapes=False):
     return out, all_threads
 
 
-def under_legacy_profiler(runs, prefix, path, shapes):
+def under_memory_profiler(runs, prefix, path):
+    """Memory is recorded on the threads on which the profiler was started and on no others; with
+    profile_all_threads on none at all."""
+    if not torch.profiler.kineto_available():
+        return under_legacy_profiler(runs, prefix, path + ".json", memory=True)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as prof:
+        out = run_all(runs, prefix)
+    prof.export_chrome_trace(path + ".json")
+    rows = [[r.key, r.count, r.cpu_memory_usage, r.self_cpu_memory_usage] for r in prof.key_averages()]
+    with open(path + ".table.json", "w") as f:
+        json.dump(rows, f)
+    return out
+
+
+def under_legacy_profiler(runs, prefix, path, shapes=False, memory=False):
     """A torch without Kineto has the older profiler: pushes and pops of this thread in exact order.
     Written as a trace whose clock counts them."""
     from torch.autograd import ProfilerConfig, ProfilerState
     from torch._C._profiler import _ExperimentalConfig
     torch.autograd._enable_profiler_legacy(
-        ProfilerConfig(ProfilerState.CPU, shapes, False, False, False, False, _ExperimentalConfig()))
+        ProfilerConfig(ProfilerState.CPU, shapes, memory, False, False, False, _ExperimentalConfig()))
     out = run_all(runs, prefix)
     events = []
     for tid, records in enumerate(torch.autograd._disable_profiler_legacy()):
@@ -140,6 +155,9 @@ def under_legacy_profiler(runs, prefix, path, shapes):
             elif r.kind() == "pop" and r.handle() in is_open:
                 event = is_open.pop(r.handle())
                 event["dur"] = clock - event["ts"]
+            elif r.kind() == "memory_alloc":
+                events.append({"ph": "i", "name": "[memory]", "pid": os.getpid(), "tid": tid, "ts": clock,
+                               "args": {"Bytes": r.cpu_memory_usage(), "Device Type": 0, "Device Id": -1}})
         for event in is_open.values():
             event["dur"] = len(records) - event["ts"]
     with open(path, "w") as f:
@@ -171,10 +189,26 @@ def under_both(runs, prefix, path):
     return out, all_threads
 
 
+def run_memory(window, runs, path, result):
+    """The collector of cycles would free tensors at another place in each run."""
+    runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered and not payloads.REGISTRY[name].threads}
+    gc.collect()
+    gc.disable()
+    if window == "memory":
+        result["counted"] = run_all(runs, "counted")
+    else:
+        result["held"] = under_memory_profiler(runs, "held", path)
+    gc.enable()
+
+
 def run_window(window, runs, folder, result):
     alone, watched = WINDOWS[window]
+    path = os.path.join(folder, watched or alone)
+    if window in MEMORY:
+        run_memory(window, runs, path, result)
+        return
+    runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].only is None}
     result[alone] = run_all(runs, alone)
-    path = os.path.join(folder, watched)
     if window != "names":
         runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].readable}
     if window == "full":  # forked processes would write into the observer's file

@@ -34,6 +34,7 @@ class Payload:
 
     def __init__(self, root):
         self.root = root
+        self.thread = None  # (process, thread) of the root
         self.others = []  # one node per other thread, its children are the thread's outermost slices
         self.flows = []   # (forward name, backward name, sequence number, on the main thread)
 
@@ -141,6 +142,7 @@ def load_chrome(path, own=False, pid=None):
                 m = PAYLOAD.match(n.name)
                 if m and n.cat == "user_annotation":
                     p = trace.payloads[m.groups()] = Payload(n)
+                    p.thread = tid
                     spans.append((n.begin, n.end, p, tid))
     spans.sort(key=lambda s: s[0])
     starts = [s[0] for s in spans]

@@ -32,6 +32,7 @@ void exit_finder__free(struct exit_finder *x)
 {
 	free(x->work);
 	free(x->late);
+	free(x->last);
 	free(x->cls);
 	free(x->low);
 	free(x->num);
@@ -55,6 +56,7 @@ int exit_finder__prepare(struct exit_finder *x, const struct flow *f)
 	if (need > x->cap) {
 		if (grow((void **)&x->work, x->cap, want, sizeof(*x->work)) ||
 		    grow((void **)&x->late, x->cap, want, sizeof(*x->late)) ||
+		    grow((void **)&x->last, x->cap, want, sizeof(*x->last)) ||
 		    grow((void **)&x->cls, 2 * x->cap, 2ULL * want + 2, sizeof(*x->cls)) ||
 		    grow((void **)&x->low, 2 * x->cap, 2ULL * want + 2, sizeof(*x->low)) ||
 		    grow((void **)&x->num, 2 * x->cap, 2ULL * want + 2, sizeof(*x->num)) ||
@@ -197,7 +199,13 @@ static void merge(uint32_t *cls, uint32_t a, uint32_t b)
 		cls[b] = a;
 }
 
-static void merge_points(struct exit_finder *x, const struct flow *f)
+/* What stands before the late set: all that leads into it, or only the last of the work (`last`). */
+static bool is_source(const struct exit_finder *x, uint32_t node, const uint8_t *last)
+{
+	return !x->late[node] && (!last || last[node]);
+}
+
+static void merge_points(struct exit_finder *x, const struct flow *f, const uint8_t *last)
 {
 	uint32_t source = 2 * f->cnt, sink = 2 * f->cnt + 1, i, j, to;
 
@@ -208,6 +216,8 @@ static void merge_points(struct exit_finder *x, const struct flow *f)
 
 		if (x->late[i] == LATE_YES)
 			merge(x->cls, POINT_IN(f, i), POINT_OUT(f, i));
+		if (!x->late[i] && !is_source(x, i, last))
+			continue;
 		if (is_sink(n))
 			merge(x->cls, x->late[i] ? POINT_OUT(f, i) : source, sink);
 		for (j = 0; j < FLOW_SUCC_MAX(n); j++) {
@@ -217,7 +227,7 @@ static void merge_points(struct exit_finder *x, const struct flow *f)
 			merge(x->cls, x->late[i] ? POINT_OUT(f, i) : source, POINT_IN(f, to));
 		}
 	}
-	if (x->late[0]) /* node 0 is the entry */
+	if (x->late[0] && !last) /* node 0 is the entry */
 		merge(x->cls, source, POINT_IN(f, 0));
 	for (i = 0; i <= sink; i++)
 		x->cls[i] = find(x->cls, i);
@@ -306,12 +316,13 @@ static void take_cut(struct cut *c, struct exit_sites *out)
 			out->nodes[out->cnt++] = c->arcs[a];
 }
 
-static void find_cut(struct exit_finder *x, const struct flow *f, struct exit_sites *out)
+static void find_cut(struct exit_finder *x, const struct flow *f, const uint8_t *last,
+		     struct exit_sites *out)
 {
 	struct cut c = { .x = x, .f = f, .arcs = x->stack };
 	uint32_t i, flow = 0;
 
-	merge_points(x, f);
+	merge_points(x, f, last);
 	c.source = x->cls[2 * f->cnt];
 	c.sink = x->cls[2 * f->cnt + 1];
 	out->why = PTB_REFUSE_NO_EXIT;
@@ -332,6 +343,18 @@ static void find_cut(struct exit_finder *x, const struct flow *f, struct exit_si
 		out->why = PTB_REFUSE_NONE;
 }
 
+static void choose(struct exit_finder *x, const struct flow *f, const uint8_t *last,
+		   struct exit_sites *out)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->cnt; i++)
+		if (x->late[i] && f->nodes[i].in.emulated && f->nodes[i].own)
+			x->late[i] = LATE_CANDIDATE;
+	drop_cycles(x, f);
+	find_cut(x, f, last, out);
+}
+
 int exit_sites__find(struct exit_finder *x, struct flow *f,
 		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg,
 		     struct exit_sites *out)
@@ -349,31 +372,66 @@ int exit_sites__find(struct exit_finder *x, struct flow *f,
 	err = mark_late(x, f);
 	if (err)
 		return err;
-	for (i = 0; i < f->cnt; i++)
-		if (x->late[i] && f->nodes[i].in.emulated && f->nodes[i].own)
-			x->late[i] = LATE_CANDIDATE;
-	drop_cycles(x, f);
-	find_cut(x, f, out);
+	choose(x, f, NULL, out);
+	return 0;
+}
+
+/* Behind a node: does work follow? x->work marks by now what leads to work. */
+static bool work_follows(const struct exit_finder *x, const struct flow *f, uint32_t node)
+{
+	const struct flow_node *n = &f->nodes[node];
+	uint32_t i, to;
+
+	for (i = 0; i < FLOW_SUCC_MAX(n); i++) {
+		to = flow__succ(f, n, i);
+		if (to != FLOW_NONE && x->work[to])
+			return true;
+	}
+	return false;
+}
+
+int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out)
+{
+	bool any = false;
+	uint32_t i;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	out->why = PTB_REFUSE_NO_EXIT;
+	memcpy(x->last, x->work, f->cnt);
+	err = mark_late(x, f);
+	if (err)
+		return err;
+	for (i = 0; i < f->cnt; i++) {
+		x->last[i] = x->last[i] && !work_follows(x, f, i);
+		any |= x->last[i];
+	}
+	if (any) /* else all work is in a loop */
+		choose(x, f, x->last, out);
 	return 0;
 }
 
 /* ---- entry ---- */
 
-static bool disturbs_arguments(const struct flow_node *n)
+static bool disturbs(const struct flow_node *n, uint32_t regs)
 {
-	static const uint8_t regs[] = { REG_RDI, REG_RSI, REG_RDX, REG_RCX, REG_R8, REG_R9,
-					REG_RSP };
 	struct insn_ops o;
 	bool known = flow_node__ops(n, &o);
-	uint32_t i;
+	uint8_t i;
 
-	for (i = 0; i < sizeof(regs); i++)
-		if (insn__may_write(&n->in, &o, known, regs[i]))
+	for (i = 0; i < REG_CNT; i++)
+		if ((regs & 1u << i) && insn__may_write(&n->in, &o, known, i))
 			return true;
 	return false;
 }
 
 uint32_t entry_site__find(const struct flow *f, uint64_t entry)
+{
+	return entry_site__with(f, entry, 1u << REG_RDI | 1u << REG_RSI | 1u << REG_RDX | 1u << REG_RCX |
+						  1u << REG_R8 | 1u << REG_R9 | 1u << REG_RSP);
+}
+
+uint32_t entry_site__with(const struct flow *f, uint64_t entry, uint32_t regs)
 {
 	uint32_t at = flow__at(f, entry), i;
 
@@ -386,7 +444,7 @@ uint32_t entry_site__find(const struct flow *f, uint64_t entry)
 			return FLOW_NONE;
 		if (n->in.emulated)
 			return at;
-		if (n->in.cls != INSN_OTHER || disturbs_arguments(n))
+		if (n->in.cls != INSN_OTHER || disturbs(n, regs))
 			return FLOW_NONE;
 		at = n->fall;
 	}

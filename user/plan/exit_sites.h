@@ -20,6 +20,7 @@ struct exit_sites {
 struct exit_finder {
 	uint8_t *work;	/* by node, set by the caller: this call or jump is what is to be measured */
 	uint8_t *late;
+	uint8_t *last;	/* work behind which there is no more */
 	uint32_t *cls, *low, *num, *stack; /* classes of program points; Tarjan's numbers */
 	int32_t *net;
 	uint32_t cap;
@@ -40,9 +41,18 @@ int exit_sites__find(struct exit_finder *x, struct flow *f,
 		     struct exit_sites *out);
 
 /*
+ * The same for a function of which some ways do no work: they may cross no site (nor two). Every way from the
+ * last of the work to a return crosses one, and no work follows a site. Work is what x->work marks, no
+ * more: the caller has judged jumps into other functions, and stores, too.
+ */
+int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out);
+
+/*
  * The first emulated instruction after the entry with all argument registers and the stack pointer
  * as the caller left them, on every path. Returns its node, FLOW_NONE if there is none.
  */
 uint32_t entry_site__find(const struct flow *f, uint64_t entry);
+/* The same where only some registers matter: bits by number, 1 << REG_RSI. */
+uint32_t entry_site__with(const struct flow *f, uint64_t entry, uint32_t regs);
 
 #endif /* PLAN_EXIT_SITES_H */

@@ -53,6 +53,11 @@ enum sym_topic {
 	TOPIC_VTABLE,	     /* vtables of torch::autograd */
 	TOPIC_SINGLETON,     /* c10::Dispatcher::singleton()::s */
 	TOPIC_CDATA,	     /* THPVariable_get_cdata: the attribute _cdata of torch.Tensor */
+	TOPIC_MEM_NEW,	     /* c10::ProfiledCPUMemoryReporter::New */
+	TOPIC_MEM_DELETE,    /* c10::ProfiledCPUMemoryReporter::Delete */
+	TOPIC_MEM_CPU_OOM,   /* c10::ProfiledCPUMemoryReporter::OutOfMemory */
+	TOPIC_MEM_REPORT,    /* c10::reportMemoryUsageToProfiler */
+	TOPIC_MEM_OOM,	     /* c10::reportOutOfMemoryToProfiler */
 	TOPIC_CNT
 };
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "plan/layout.h"
+#include "plan/memory_sites.h"
 #include "plan/op_sites.h"
 #include "plan/plan_build.h"
 #include "plan/plan_cache.h"
@@ -26,13 +27,33 @@ static bool same_file(const struct torch_proc *tp, enum torch_lib_role a, enum t
 	       !memcmp(x->build_id, y->build_id, x->build_id_sz);
 }
 
+/* What user/plan knows how to look for in the libraries of one role. */
+static bool has_layout(enum torch_lib_role role)
+{
+	return role == TORCH_LIB_CPU || role == TORCH_LIB_PYTHON || role == TORCH_LIB_C10;
+}
+
+static bool has_operators(enum torch_lib_role role)
+{
+	return role == TORCH_LIB_CPU || role == TORCH_LIB_PYTHON || role == TORCH_LIB_CXX;
+}
+
+static bool is_optional(enum torch_lib_role role)
+{
+	return role == TORCH_LIB_CUDART || role == TORCH_LIB_CUDA;
+}
+
 static int add_sites(struct plan_build *b, enum torch_lib_role role)
 {
-	int err = op_sites__add(b);
+	int err = 0;
 
-	if (!err)
+	if (has_operators(role))
+		err = op_sites__add(b);
+	if (!err && has_operators(role))
 		err = special_sites__add(b);
-	if (!err && role != TORCH_LIB_CXX)
+	if (!err)
+		err = memory_sites__add(b);
+	if (!err && has_operators(role) && has_layout(role))
 		err = layout__add_classes(b);
 	return err;
 }
@@ -48,9 +69,9 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 		return err;
 	err = lib_code__init(&lc, ef, role);
 	b->lc = &lc;
-	if (!err && role != TORCH_LIB_CXX)
+	if (!err && has_layout(role))
 		err = layout__learn(b);
-	if (!err && role != TORCH_LIB_C10) /* no probes there, only facts */
+	if (!err)
 		err = add_sites(b, role);
 	lib_code__free(&lc);
 	b->lc = NULL;
@@ -63,7 +84,7 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
 {
 	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX,
-					 TORCH_LIB_C10 };
+					 TORCH_LIB_C10, TORCH_LIB_CUDART, TORCH_LIB_CUDA };
 	struct plan_build b;
 	uint32_t i;
 	int err = plan_build__init(&b, plan);
@@ -73,6 +94,8 @@ static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
 		if (!tp->libs[order[i]].present || (i && same_file(tp, order[0], order[i])))
 			continue;
 		err = analyse(&b, &tp->libs[order[i]], order[i]);
+		if (err != -ENOMEM && is_optional(order[i]))
+			err = 0; /* said; the process can be traced without it */
 	}
 	if (!err) {
 		layout__finish(&b);

@@ -22,7 +22,7 @@ struct plan_site {
 	uint8_t prog;    /* enum ptb_prog */
 	uint8_t role;    /* enum ptb_site_role */
 	uint8_t insn;    /* first opcode byte, for --dry-run */
-	uint32_t args;   /* 1 + index into torch_plan.progs, 0: none */
+	uint32_t args;   /* 1 + index into torch_plan.progs, 0: none; of API_ENTER, API_EXIT: PTB_API_ARGS() */
 };
 
 struct plan_func {

@@ -22,7 +22,7 @@
 #include "base/vec.h"
 #include "target/elf_file.h"
 
-#define CACHE_VERSION 3
+#define CACHE_VERSION 4
 
 struct cache_head {
 	char magic[8];
@@ -90,7 +90,7 @@ static void tool_id(uint8_t id[BUILD_ID_MAX])
 	elf_file__close(ef);
 }
 
-/* dir/<build-id of c10>-<of cpu>-<of python>.plan; false: a library has none. */
+/* dir/<build-id of c10>-<of cpu>-...plan, by role; false: a library has none. */
 static bool cache_path(const struct torch_proc *tp, const char *dir, char *path, size_t cap)
 {
 	size_t n = (size_t)snprintf(path, cap, "%s/", dir ? dir : PLAN_CACHE_DIR);
@@ -259,6 +259,14 @@ static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *te
 	return 0;
 }
 
+/* An argument program's number, or which arguments of a CUDA call are read (PTB_API_ARGS, PTB_API_TAG). */
+static bool args_ok(const struct torch_plan *p, const struct plan_site *s)
+{
+	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT)
+		return !(s->args >> 20) && !(s->args & PTB_API_NO_EXIT);
+	return s->args <= p->prog_cnt;
+}
+
 static int take_sites(struct torch_plan *p, const uint8_t *rec)
 {
 	uint32_t i;
@@ -266,7 +274,7 @@ static int take_sites(struct torch_plan *p, const uint8_t *rec)
 	memcpy(p->sites, rec, p->site_cnt * sizeof(*p->sites));
 	for (i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].func >= p->func_cnt || p->sites[i].lib >= TORCH_LIB_ROLES ||
-		    p->sites[i].prog >= PTB_PROG_CNT || p->sites[i].args > p->prog_cnt)
+		    p->sites[i].prog >= PTB_PROG_CNT || !args_ok(p, &p->sites[i]))
 			return -EINVAL;
 	return 0;
 }
@@ -417,12 +425,13 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 /* Under another name first, so that a reader never sees half a file. */
 static int write_file(const char *path, const uint8_t *data, size_t len)
 {
+	const char *slash = strrchr(path, '/'); /* the name itself has no room for a suffix */
 	char tmp[PATH_MAX + 16];
 	size_t done = 0;
 	ssize_t n;
 	int fd, err = 0;
 
-	snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path);
+	snprintf(tmp, sizeof(tmp), "%.*s/plan.XXXXXX", (int)(slash - path), path);
 	fd = mkostemp(tmp, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

@@ -98,6 +98,32 @@ static void print_unplaced(const struct torch_plan *p, const struct torch_proc *
 	}
 }
 
+static bool is_memory(const struct torch_plan *p, const struct plan_site *s)
+{
+	uint8_t kind = p->funcs[s->func].kind;
+
+	return kind == PTB_FUNC_ALLOCATOR || kind == PTB_FUNC_CUDA_MEMORY;
+}
+
+/* The figures of what is probed when memory is recorded. */
+static void print_memory(const struct torch_plan *p, FILE *out)
+{
+	uint32_t i, cuda = 0, ended = 0, reports = 0, probes = 0;
+
+	for (i = 0; i < p->func_cnt; i++) {
+		const struct plan_func *f = &p->funcs[i];
+		bool probed = f->reason == PTB_REFUSE_NONE || f->reason == PTB_REFUSE_NO_EXIT;
+
+		reports += f->kind == PTB_FUNC_ALLOCATOR && probed;
+		cuda += f->kind == PTB_FUNC_CUDA_MEMORY && probed;
+		ended += f->kind == PTB_FUNC_CUDA_MEMORY && f->reason == PTB_REFUSE_NONE;
+	}
+	for (i = 0; i < p->site_cnt; i++)
+		probes += is_memory(p, &p->sites[i]);
+	fprintf(out, "if memory is recorded, %u more: %u reports of allocators; %u CUDA memory calls, of %u of them the end\n",
+		probes, reports, cuda, ended);
+}
+
 /* The figures of what is read when arguments are recorded. */
 static void print_args(const struct torch_plan *p, FILE *out)
 {
@@ -110,7 +136,7 @@ static void print_args(const struct torch_plan *p, FILE *out)
 	for (i = 0; i < p->site_cnt; i++) {
 		const struct ptb_arg_prog *prog;
 
-		if (!p->sites[i].args)
+		if (!p->sites[i].args || is_memory(p, &p->sites[i]))
 			continue;
 		prog = &p->progs[p->sites[i].args - 1];
 		if (p->sites[i].prog == PTB_PROG_OP_LATE) {
@@ -144,11 +170,11 @@ static void print_refusals(const struct torch_plan *p, const struct torch_proc *
 
 static void print_summary(const struct torch_plan *p, FILE *out)
 {
-	uint32_t kind, i, late = 0;
+	uint32_t kind, i, more = 0; /* probes that an option asks for */
 
 	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point", "refused",
 		"kind");
-	for (kind = 1; kind <= PTB_FUNC_SEQ; kind++) {
+	for (kind = 1; kind <= PTB_FUNC_CUDA_MEMORY; kind++) {
 		uint32_t funcs = 0, refused = 0, role[4] = { 0 };
 
 		for (i = 0; i < p->func_cnt; i++) {
@@ -162,11 +188,12 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, kind_text((uint8_t)kind));
 	}
 	for (i = 0; i < p->site_cnt; i++)
-		late += p->sites[i].prog == PTB_PROG_OP_LATE;
+		more += p->sites[i].prog == PTB_PROG_OP_LATE || is_memory(p, &p->sites[i]);
 	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
-		p->site_cnt - late, p->names_a, p->names_b_only, p->names_disagree,
+		p->site_cnt - more, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");
 	print_args(p, out);
+	print_memory(p, out);
 }
 
 void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out)

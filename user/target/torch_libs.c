@@ -22,13 +22,36 @@
 
 /* ---- what a file defines ---- */
 
+struct optional_lib;
+
 struct role_score {
 	uint32_t cnt[TORCH_LIB_ROLES];
+	const struct optional_lib *optional; /* of the file that is looked at; NULL: it is none */
 };
 
 static bool has_prefix(const char *s, const char *prefix)
 {
 	return !strncmp(s, prefix, strlen(prefix));
+}
+
+/* Libraries that a process may do without: one that cannot be read costs no more than its own probes. */
+static const struct optional_lib {
+	enum torch_lib_role role;
+	const char *file;     /* in the file's name: others may export functions of the same names */
+	const char *names[4]; /* what it defines */
+} optional_libs[] = {
+	{ TORCH_LIB_CUDART, "libcudart", { "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost" } },
+	{ TORCH_LIB_CUDA, "libcuda.so", { "cuMemAlloc_v2", "cuMemFree_v2", "cuMemCreate", "cuMemMap" } },
+};
+
+static const struct optional_lib *optional_lib(const struct proc_map *map)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(optional_libs) / sizeof(optional_libs[0]); i++)
+		if (map->exec && strstr(proc_map__base(map), optional_libs[i].file))
+			return &optional_libs[i];
+	return NULL;
 }
 
 /* "THPVariableClass", "_Z16THPVariable_WrapN2at10TensorBaseE" */
@@ -40,12 +63,26 @@ static bool is_thp_name(const char *s)
 	return has_prefix(s, "THP");
 }
 
+static void score_optional(const struct elf_sym *sym, struct role_score *score)
+{
+	const struct optional_lib *o = score->optional;
+	size_t i;
+
+	for (i = 0; i < sizeof(o->names) / sizeof(o->names[0]); i++)
+		if (sym->type == STT_FUNC && !strcmp(sym->name, o->names[i]))
+			score->cnt[o->role]++;
+}
+
 static bool score_sym(const struct elf_sym *sym, void *arg)
 {
 	struct role_score *score = arg;
 
 	if (!sym->defined || !sym->name[0])
 		return true;
+	if (score->optional) {
+		score_optional(sym, score);
+		return true;
+	}
 	/* the functions: the classes' constants are weak in every extension that names them */
 	if (has_prefix(sym->name, "_ZN2at4_ops"))
 		score->cnt[TORCH_LIB_CPU] += sym->type == STT_FUNC && strstr(sym->name, "4callE");
@@ -326,6 +363,11 @@ static bool may_be_runtime(const struct proc_map *map)
 	return map->exec && (strstr(base, "stdc++") || strstr(base, "c++abi"));
 }
 
+static bool is_candidate(const struct proc_map *map)
+{
+	return torch_libs__may_be(map) || may_be_runtime(map) || optional_lib(map);
+}
+
 static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
 {
 	return map->exec && !strcmp(proc_map__base(map), tp->exe);
@@ -344,11 +386,12 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 	for (i = 0; i < maps->cnt; i++) {
 		const struct proc_map *map = &maps->items[i];
 
-		if (!(exe ? is_exe(tp, map) : torch_libs__may_be(map) || may_be_runtime(map)) ||
+		if (!(exe ? is_exe(tp, map) : is_candidate(map)) ||
 		    bad[i] || seen_before(maps, i))
 			continue;
 		memset(&lib, 0, sizeof(lib));
 		memset(&score, 0, sizeof(score));
+		score.optional = exe ? NULL : optional_lib(map);
 		err = examine(tp, maps, map, scope, &lib, &score);
 		if (err == -ENOMEM)
 			return err;
@@ -377,7 +420,7 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32
 	if (!err && !torch_proc__ready(tp))
 		err = scan(tp, maps, SCAN_ALL, &best, bad);
 	for (i = 0; i < maps->cnt; i++)
-		*bad_cnt += bad[i];
+		*bad_cnt += bad[i] && !optional_lib(&maps->items[i]);
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !best.cnt[TORCH_LIB_CPU])
 		err = scan(tp, maps, SCAN_EXE, &best, bad);

@@ -55,6 +55,12 @@ static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torc
 	return err;
 }
 
+/* Is it torch's own, and not what may be mapped without it? */
+static bool is_torch(uint32_t role)
+{
+	return role == TORCH_LIB_C10 || role == TORCH_LIB_CPU || role == TORCH_LIB_PYTHON;
+}
+
 static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why *why)
 {
 	const struct torch_lib *any = NULL;
@@ -63,7 +69,7 @@ static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why 
 	int err;
 
 	for (role = 0; role < TORCH_LIB_ROLES; role++)
-		if (tp->libs[role].present && role != TORCH_LIB_CXX)
+		if (tp->libs[role].present && is_torch(role))
 			any = &tp->libs[role];
 	if (bad && !(tp->libs[TORCH_LIB_CPU].present && tp->libs[TORCH_LIB_C10].present)) {
 		*why = TORCH_PROC_BAD_LIB;

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Memory calls of libcudart and libcuda, found by their exported names; their arguments are those of the
+ * public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry. Where the call ends depends
+ * on what the code shows:
+ *
+ * libcudart: `cudaMalloc` asks whether a tool listens and hands its arguments on to a local function in
+ *   either case, without an emulated instruction between the tool's end callback and the return. So the
+ *   end is looked for in the function that does the work, if it is one and gets all arguments that matter.
+ * libcuda: `cmpl $dead,state; je 1f; jmp *table(%rip)`: the entry is the `je`; what the table leads to
+ *   may be changed by tools, and writes its result behind its last emulated instruction. No end.
+ *
+ * The work are the calls that get the pointer to the result (of a call without one: its first argument),
+ * and stores through it; no site stands before any of them. What is done without it is error handling. A way
+ * that does no work (an argument refused at once) may have no site: the programs notice, and say so.
+ */
+#include "plan/memory_sites.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "plan/arg_flow.h"
+
+#define NO PTB_API_NONE
+
+static const struct api_row {
+	uint8_t lib, out, addr, size; /* numbers of the arguments */
+	const char *name, *symbol; /* public name; exported name, with or without "_ptsz" */
+} rows[] = {
+	{ TORCH_LIB_CUDART, 0, NO, 1, "cudaMalloc", "cudaMalloc" },
+	{ TORCH_LIB_CUDART, NO, 0, NO, "cudaFree", "cudaFree" },
+	{ TORCH_LIB_CUDART, 0, NO, 1, "cudaMallocAsync", "cudaMallocAsync" },
+	{ TORCH_LIB_CUDART, 0, NO, 1, "cudaMallocFromPoolAsync", "cudaMallocFromPoolAsync" },
+	{ TORCH_LIB_CUDART, NO, 0, NO, "cudaFreeAsync", "cudaFreeAsync" },
+	{ TORCH_LIB_CUDART, 0, NO, 1, "cudaMallocManaged", "cudaMallocManaged" },
+	{ TORCH_LIB_CUDART, 0, NO, 1, "cudaHostAlloc", "cudaHostAlloc" },
+	{ TORCH_LIB_CUDART, 0, NO, 1, "cudaMallocHost", "cudaMallocHost" },
+	{ TORCH_LIB_CUDART, NO, 0, NO, "cudaFreeHost", "cudaFreeHost" },
+	{ TORCH_LIB_CUDART, NO, 0, 1, "cudaHostRegister", "cudaHostRegister" },
+	{ TORCH_LIB_CUDART, NO, 0, NO, "cudaHostUnregister", "cudaHostUnregister" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemAlloc", "cuMemAlloc_v2" },
+	{ TORCH_LIB_CUDA, NO, 0, NO, "cuMemFree", "cuMemFree_v2" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemAllocAsync", "cuMemAllocAsync" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync" },
+	{ TORCH_LIB_CUDA, NO, 0, NO, "cuMemFreeAsync", "cuMemFreeAsync" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemAllocManaged", "cuMemAllocManaged" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemAllocHost", "cuMemAllocHost_v2" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemHostAlloc", "cuMemHostAlloc" },
+	{ TORCH_LIB_CUDA, NO, 0, NO, "cuMemFreeHost", "cuMemFreeHost" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemCreate", "cuMemCreate" },
+	{ TORCH_LIB_CUDA, NO, 0, NO, "cuMemRelease", "cuMemRelease" },
+	{ TORCH_LIB_CUDA, NO, 0, 1, "cuMemMap", "cuMemMap" },
+	{ TORCH_LIB_CUDA, NO, 0, 1, "cuMemUnmap", "cuMemUnmap" },
+	{ TORCH_LIB_CUDA, NO, 0, 1, "cuMemSetAccess", "cuMemSetAccess" },
+	{ TORCH_LIB_CUDA, 0, NO, 1, "cuMemAddressReserve", "cuMemAddressReserve" },
+	{ TORCH_LIB_CUDA, NO, 0, 1, "cuMemAddressFree", "cuMemAddressFree" },
+};
+
+#define ROW_CNT (sizeof(rows) / sizeof(rows[0]))
+#define FOLLOW_MAX 3 /* functions that hand the arguments on */
+
+_Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
+
+/* ---- which functions ---- */
+
+struct api_sym {
+	uint64_t addr;
+	uint32_t row;
+};
+
+struct api_syms {
+	struct api_sym *items;
+	uint32_t cnt, cap;
+	enum torch_lib_role role;
+	int err;
+};
+
+static bool names_it(const char *symbol, const struct api_row *row)
+{
+	size_t len = strlen(row->symbol);
+
+	return !strncmp(symbol, row->symbol, len) &&
+	       (!symbol[len] || !strcmp(symbol + len, "_ptsz"));
+}
+
+/* Two names of the same code are one function: the first one's. */
+static bool is_known(const struct api_syms *as, uint64_t addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < as->cnt; i++)
+		if (as->items[i].addr == addr)
+			return true;
+	return false;
+}
+
+static bool on_sym(const struct elf_sym *sym, void *arg)
+{
+	struct api_syms *as = arg;
+	uint32_t i;
+
+	if (!sym->defined || !sym->addr || sym->type != STT_FUNC || sym->bind == STB_LOCAL ||
+	    sym->name[0] != 'c' || sym->name[1] != 'u')
+		return true;
+	for (i = 0; i < ROW_CNT; i++) {
+		if (rows[i].lib != as->role || !names_it(sym->name, &rows[i]) ||
+		    is_known(as, sym->addr))
+			continue;
+		as->err = vec_reserve((void **)&as->items, &as->cap, as->cnt + 1ULL,
+				      sizeof(*as->items));
+		if (as->err)
+			return false;
+		as->items[as->cnt++] = (struct api_sym){ .addr = sym->addr, .row = i };
+	}
+	return true;
+}
+
+/* ---- where a call ends ---- */
+
+static uint8_t arg_bit(uint8_t nr)
+{
+	return nr < ARG_FLOW_ARGS ? (uint8_t)(1u << nr) : 0;
+}
+
+/* One API while it is analysed. */
+struct api_call {
+	const struct api_row *row;
+	uint8_t result; /* the argument that tells the work, as a bit */
+	uint8_t all;	/* arguments that a function must get in their places to be the one that works */
+	struct arg_flow af;
+};
+
+/* Calls, jumps and stores that can have to do with the result. */
+static int mark_work(struct plan_build *b, struct api_call *c)
+{
+	uint32_t i;
+	int err = exit_finder__prepare(&b->finder, &b->flow);
+
+	if (!err)
+		err = arg_flow__follow(&c->af, &b->flow);
+	for (i = 0; !err && i < b->flow.cnt; i++)
+		b->finder.work[i] = arg_flow__uses(&c->af, &b->flow, i, c->result);
+	return err;
+}
+
+/*
+ * The one function to which all the arguments go unchanged; 0: there is none, or several, or the function
+ * itself has a hand in the result.
+ */
+static uint64_t worker(struct plan_build *b, const struct api_call *c)
+{
+	const struct flow *f = &b->flow;
+	uint64_t target = 0;
+	uint32_t i;
+
+	for (i = 0; i < f->cnt; i++) {
+		const struct flow_node *n = &f->nodes[i];
+		bool direct = n->in.cls == INSN_CALL || (n->leaves && n->in.cls != INSN_JMP_IND);
+
+		if (arg_flow__stores(&c->af, f, i, c->result))
+			return 0;
+		if (!direct || !arg_flow__forwards(&c->af, i, c->all))
+			continue;
+		if (target && target != n->in.target)
+			return 0;
+		target = n->in.target;
+	}
+	return target;
+}
+
+/* Is the worker called once at most on each way? Else its first end would be taken for the last. */
+static int called_once(struct plan_build *b, const struct api_call *c, uint64_t target, bool *once)
+{
+	uint8_t *before = b->finder.late; /* free by now */
+	struct flow *f = &b->flow;
+	uint32_t i, k, to;
+	int err;
+
+	for (i = 0; i < f->cnt; i++)
+		before[i] = f->nodes[i].in.target == target && f->nodes[i].in.cls != INSN_OTHER &&
+			    arg_flow__forwards(&c->af, i, c->all);
+	memcpy(b->finder.last, before, f->cnt);
+	err = flow__reach(f, before, true);
+	*once = !err;
+	for (i = 0; i < f->cnt && *once; i++)
+		for (k = 0; b->finder.last[i] && k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+			to = flow__succ(f, &f->nodes[i], k);
+			*once &= to == FLOW_NONE || !before[to];
+		}
+	return err;
+}
+
+/* The exits of the function in b->flow, or of the one that works for it, which is in b->flow then. */
+static int find_exits(struct plan_build *b, struct api_call *c, struct exit_sites *ex)
+{
+	enum ptb_refusal why = PTB_REFUSE_NONE;
+	uint64_t target;
+	bool once = true;
+	uint32_t depth;
+	int err = 0;
+
+	for (depth = 0; depth <= FOLLOW_MAX; depth++) {
+		err = mark_work(b, c);
+		if (!err)
+			err = exit_sites__after_work(&b->finder, &b->flow, ex);
+		if (err || ex->why == PTB_REFUSE_NONE)
+			return err;
+		target = worker(b, c);
+		if (!target)
+			return 0;
+		err = called_once(b, c, target, &once);
+		if (!err && once)
+			err = flow__build(&b->flow, &b->lc->src, target, &why);
+		if (err || !once || why != PTB_REFUSE_NONE)
+			return err;
+	}
+	return 0;
+}
+
+/* ---- sites ---- */
+
+static int add_site(struct plan_build *b, uint32_t func, uint32_t node, enum ptb_prog prog,
+		    enum ptb_site_role role, uint32_t args)
+{
+	int err = plan_build__site(b, func, &b->flow.nodes[node].in, prog, role);
+
+	if (!err)
+		b->plan->sites[b->plan->site_cnt - 1].args = args;
+	return err;
+}
+
+static int add_probed(struct plan_build *b, struct api_call *c, uint64_t addr, uint32_t entry,
+		      uint32_t args)
+{
+	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
+	uint32_t idx, i;
+	int err;
+
+	err = plan_build__func(b, c->row->name, addr, PTB_FUNC_CUDA_MEMORY, PTB_REFUSE_NONE, &idx);
+	if (!err)
+		err = add_site(b, idx, entry, PTB_PROG_API_ENTER, PTB_ROLE_ENTER, args);
+	if (!err)
+		err = find_exits(b, c, &ex);
+	if (err)
+		return err;
+	b->plan->funcs[idx].reason = (uint8_t)ex.why;
+	for (i = 0; i < ex.cnt && ex.why == PTB_REFUSE_NONE && !err; i++)
+		err = add_site(b, idx, ex.nodes[i], PTB_PROG_API_EXIT, PTB_ROLE_EXIT, args);
+	return err;
+}
+
+static int add_api(struct plan_build *b, const struct api_sym *sym)
+{
+	const struct api_row *row = &rows[sym->row];
+	uint32_t args = PTB_API_ARGS(row->out, row->addr, row->size) | PTB_API_TAG(sym->row);
+	struct api_call c = { .row = row };
+	enum ptb_refusal why;
+	uint32_t entry = FLOW_NONE, idx;
+	int err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
+
+	if (err)
+		return err;
+	if (why == PTB_REFUSE_NONE) {
+		entry = entry_site__find(&b->flow, sym->addr);
+		if (entry == FLOW_NONE)
+			why = PTB_REFUSE_NO_ENTRY;
+	}
+	if (why != PTB_REFUSE_NONE)
+		return plan_build__func(b, row->name, sym->addr, PTB_FUNC_CUDA_MEMORY, why, &idx);
+	c.result = row->out != NO ? arg_bit(row->out) : arg_bit(row->addr);
+	c.all = arg_bit(row->out) | arg_bit(row->addr) | arg_bit(row->size);
+	err = add_probed(b, &c, sym->addr, entry, args);
+	arg_flow__free(&c.af);
+	return err;
+}
+
+int cuda_sites__add(struct plan_build *b)
+{
+	struct api_syms as = { .role = b->lc->role };
+	uint32_t i;
+	int err;
+
+	elf_file__for_each_sym(b->lc->ef, on_sym, &as);
+	err = as.err;
+	for (i = 0; i < as.cnt && !err; i++)
+		err = add_api(b, &as.items[i]);
+	free(as.items);
+	return err;
+}

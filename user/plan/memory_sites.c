@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Reports of torch's allocators (pytorch c10/core/CPUAllocator.h, c10/core/Allocator.h). They are called
+ * whether a profiler runs or not, and what is told is in the argument registers, so one site where those
+ * are still as the caller left them is enough. What the arguments are is read off the mangled name.
+ */
+#include "plan/memory_sites.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/cxx_name.h"
+#include "plan/special_sites.h"
+
+#define BIT(reg) (1u << (reg))
+
+/*
+ * Arguments as the programs read them, one letter each: p void*, i a 64-bit integer, d c10::Device. `regs`:
+ * registers that the program reads.
+ */
+static const struct report_row {
+	uint8_t topic, prog;
+	const char *name, *args;
+	uint32_t regs;
+} rows[] = {
+	{ TOPIC_MEM_NEW, PTB_PROG_MEM_NEW, "ProfiledCPUMemoryReporter::New", "pi",
+	  BIT(REG_RSI) | BIT(REG_RDX) },
+	{ TOPIC_MEM_DELETE, PTB_PROG_MEM_DELETE, "ProfiledCPUMemoryReporter::Delete", "p",
+	  BIT(REG_RSI) },
+	{ TOPIC_MEM_CPU_OOM, PTB_PROG_MEM_CPU_OOM, "ProfiledCPUMemoryReporter::OutOfMemory", "i",
+	  BIT(REG_RSI) },
+	{ TOPIC_MEM_REPORT, PTB_PROG_MEM_REPORT, "reportMemoryUsageToProfiler", "piiid",
+	  BIT(REG_RDI) | BIT(REG_RSI) | BIT(REG_RDX) | BIT(REG_RCX) | BIT(REG_R8) },
+	{ TOPIC_MEM_OOM, PTB_PROG_MEM_OOM, "reportOutOfMemoryToProfiler", "iiid",
+	  BIT(REG_RDI) | BIT(REG_RSI) | BIT(REG_RDX) | BIT(REG_RCX) },
+};
+
+/* The letter of a demangled type, 0: another one. */
+static char type_letter(const char *type, size_t len)
+{
+	static const struct {
+		const char *text;
+		char letter;
+	} types[] = {
+		{ "void*", 'p' },	  { "long", 'i' },	  { "unsigned long", 'i' },
+		{ "long long", 'i' },	  { "unsigned long long", 'i' }, { "c10::Device", 'd' },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strlen(types[i].text) == len && !memcmp(types[i].text, type, len))
+			return types[i].letter;
+	return 0;
+}
+
+/* Are the function's arguments those that the row's program reads? */
+static bool args_fit(const char *mangled, const char *want)
+{
+	char *text = cxx_name__demangle(mangled), *at = text ? strchr(text, '(') : NULL;
+	size_t len;
+	bool fit = at != NULL;
+
+	for (at = at ? at + 1 : NULL; fit && *want; want++) {
+		len = strcspn(at, ",)");
+		fit = type_letter(at, len) == *want && (at[len] == ')') == !want[1];
+		at += len;
+		at += strspn(at, ", ");
+	}
+	free(text);
+	return fit;
+}
+
+static int add_report(struct plan_build *b, const struct report_row *row, const struct addr_name *sym)
+{
+	enum ptb_refusal why = PTB_REFUSE_SIGNATURE;
+	uint32_t entry = FLOW_NONE, idx;
+	int err;
+
+	if (args_fit(sym->name, row->args)) {
+		err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
+		if (err)
+			return err;
+	}
+	if (why == PTB_REFUSE_NONE) {
+		entry = entry_site__with(&b->flow, sym->addr, row->regs);
+		if (entry == FLOW_NONE)
+			why = PTB_REFUSE_NO_ENTRY;
+	}
+	err = plan_build__func(b, row->name, sym->addr, PTB_FUNC_ALLOCATOR, why, &idx);
+	if (!err && why == PTB_REFUSE_NONE)
+		err = plan_build__site(b, idx, &b->flow.nodes[entry].in, (enum ptb_prog)row->prog,
+				       PTB_ROLE_POINT);
+	return err;
+}
+
+int memory_sites__add(struct plan_build *b)
+{
+	const struct sym_list *l;
+	uint32_t i, k;
+	int err = 0;
+
+	if (b->lc->role == TORCH_LIB_CUDART || b->lc->role == TORCH_LIB_CUDA)
+		return cuda_sites__add(b);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++) {
+		l = &b->lc->topics[rows[i].topic];
+		if (!l->cnt && b->lc->role == TORCH_LIB_C10)
+			err = special_sites__missing(b, rows[i].name, PTB_FUNC_ALLOCATOR,
+						     PTB_REFUSE_NO_SYMBOL);
+		for (k = 0; k < l->cnt && !err; k++)
+			err = add_report(b, &rows[i], &l->syms[k]);
+	}
+	return err;
+}

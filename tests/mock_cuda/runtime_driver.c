@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* libcudart: finds the driver, keeps the last error of each thread. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "runtime.h"
+
+static struct driver_entry entry;
+static bool found;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static __thread cudaError_t last_error;
+
+static bool resolve(void *lib, const char *name, void *slot)
+{
+	void *found_at = dlsym(lib, name);
+
+	memcpy(slot, &found_at, sizeof(found_at));
+	return found_at != NULL;
+}
+
+static void load_driver(void)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
+	CUresult (*init)(unsigned int);
+
+	found = lib && resolve(lib, "cuInit", &init) && !init(0) &&
+		resolve(lib, "cuMemAlloc_v2", &entry.mem_alloc) &&
+		resolve(lib, "cuMemAllocManaged", &entry.mem_alloc_managed) &&
+		resolve(lib, "cuMemFree_v2", &entry.mem_free) &&
+		resolve(lib, "cuMemAllocAsync", &entry.mem_alloc_async) &&
+		resolve(lib, "cuMemFreeAsync", &entry.mem_free_async) &&
+		resolve(lib, "cuMemHostAlloc", &entry.host_alloc) &&
+		resolve(lib, "cuMemFreeHost", &entry.host_free) &&
+		resolve(lib, "cuMemHostRegister_v2", &entry.host_register) &&
+		resolve(lib, "cuMemHostUnregister", &entry.host_unregister) &&
+		resolve(lib, "mock_cuda_must_fail", &entry.must_fail);
+}
+
+const struct driver_entry *runtime__driver(void)
+{
+	pthread_once(&once, load_driver);
+	return found ? &entry : NULL;
+}
+
+cudaError_t runtime__result(CUresult result)
+{
+	if (result)
+		last_error = result;
+	return result;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	cudaError_t error = last_error;
+
+	last_error = cudaSuccess;
+	return error;
+}

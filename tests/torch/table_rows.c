@@ -2,7 +2,8 @@
 /*
  * Prints tables of given rows with ptbpf's own code, for a comparison with torch's. stdin: one JSON
  * object per line, {"sort_by": text or null, "row_limit": n, "rows": [[key, count, self_ns, total_ns,
- * input shapes, flops]]}, the last two may be missing; stdout: each table, ended by a NUL byte.
+ * input shapes, flops, bytes of memory: CPU, self, device, self]], "memory": bool}, what is behind total_ns may
+ * be missing; stdout: each table, ended by a NUL byte.
  */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ static int print_table(const cJSON *doc)
 	struct table_opts opts = {
 		.sort_by = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "sort_by")),
 		.row_limit = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(doc, "row_limit")),
+		.profile_memory = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "memory")),
 	};
 	int err;
 
@@ -39,7 +41,11 @@ static int print_table(const cJSON *doc)
 					     .self_cpu_ns = (uint64_t)number_at(item, 2),
 					     .cpu_total_ns = (uint64_t)number_at(item, 3),
 					     .shapes = shapes ? shapes : "",
-					     .flops = (uint64_t)number_at(item, 5) };
+					     .flops = (uint64_t)number_at(item, 5),
+					     .cpu_mem = (int64_t)number_at(item, 6),
+					     .self_cpu_mem = (int64_t)number_at(item, 7),
+					     .device_mem = (int64_t)number_at(item, 8),
+					     .self_device_mem = (int64_t)number_at(item, 9) };
 	}
 	err = table__print(rows, cnt, &opts, stdout);
 	putchar('\0');

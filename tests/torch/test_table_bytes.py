@@ -21,6 +21,9 @@ import subprocess
 import sys
 
 SORT_KEYS = (None, "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "key", "flops")
+MEMORY_KEYS = ("cpu_memory_usage", "self_cpu_memory_usage", "cuda_memory_usage", "self_cuda_memory_usage",
+               "device_memory_usage", "self_device_memory_usage")
+NO_MEMORY = [0, 0, 0, 0]
 SKIP = 77
 
 
@@ -32,24 +35,34 @@ def ours(helper, jobs):
     return tables
 
 
-def make_events(rows):
-    """Rows [key, count, self_ns, total_ns, shapes, flops] as torch's own row objects."""
+def make_events(rows, memory=False):
+    """Rows [key, count, self_ns, total_ns, shapes, flops, memory: CPU, self, device, self] as torch's own
+    row objects."""
     from torch.autograd import DeviceType
     from torch.autograd.profiler_util import EventList, FunctionEventAvg
     events = []
-    for key, count, self_ns, total_ns, shapes, flops in rows:
+    device = "cuda" if memory else None
+    for key, count, self_ns, total_ns, shapes, flops, *mem in rows:
         e = FunctionEventAvg()
         e.key, e.count, e.node_id = key, count, -1
         e.self_cpu_time_total, e.cpu_time_total = self_ns / 1000, total_ns / 1000
-        e.is_user_annotation, e.device_type, e.use_device = False, DeviceType.CPU, None
+        e.is_user_annotation, e.device_type, e.use_device = False, DeviceType.CPU, device
         e.input_shapes, e.overload_name, e.stack = json.loads(shapes) if shapes else "", "", []
         e.flops = flops
+        e.cpu_memory_usage, e.self_cpu_memory_usage, e.device_memory_usage, e.self_device_memory_usage = mem
         events.append(e)
-    return EventList(events, use_device=None, with_flops=True)
+    return EventList(events, use_device=device, with_flops=True, profile_memory=memory)
+
+
+def new_units(text):
+    """Older versions wrote Gb, Mb, Kb, b for bytes."""
+    from torch.autograd.profiler_util import _format_memory
+    return text if _format_memory(0) == "0 B" else re.sub(r"(\d) ([GMK]?)b  ", r"\1 \2B  ", text)
 
 
 def theirs(job):
-    return make_events(job["rows"]).table(sort_by=job["sort_by"], row_limit=job["row_limit"]).encode()
+    events = make_events(job["rows"], job.get("memory", False))
+    return new_units(events.table(sort_by=job["sort_by"], row_limit=job["row_limit"])).encode()
 
 
 def check(helper, jobs, what):
@@ -81,9 +94,33 @@ def profile(by_shape):
     return prof.key_averages(group_by_input_shape=by_shape)
 
 
+def check_memory(helper):
+    """The columns of memory, and the rows of what is allocated or freed, or fails to be, outside of operators."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile as profiler
+    with profiler(activities=[ProfilerActivity.CPU], profile_memory=True) as prof:
+        for n in (10, 1000, 100000):
+            x = torch.ones(n)
+            x = x + torch.randn(n)
+            del x
+        try:
+            torch.empty(1 << 50)
+        except RuntimeError:
+            pass
+    events = prof.key_averages()
+    rows = rows_of(events)
+    mine = {r[0]: r for r in rows if r[0] in ("[memory]", "[OutOfMemory]")}
+    assert len(mine) == 2 and mine["[memory]"][6] < 0 and not mine["[OutOfMemory]"][6], f"torch's own rows: {mine}"
+    head = events.table(row_limit=0).split("\n")[1].split()
+    assert head[-8:] == "CPU Mem Self CPU Mem # of Calls".split(), head
+    jobs = [{"sort_by": key, "row_limit": -1, "rows": rows, "memory": True} for key in SORT_KEYS + MEMORY_KEYS]
+    check(helper, jobs, "a real profile with memory")
+
+
 def rows_of(events):
     return [[e.key, e.count, round(e.self_cpu_time_total * 1000), round(e.cpu_time_total * 1000),
-             str(e.input_shapes), e.flops] for e in events]
+             str(e.input_shapes), e.flops, e.cpu_memory_usage, e.self_cpu_memory_usage, e.device_memory_usage,
+             e.self_device_memory_usage] for e in events]
 
 
 def on_border(value, decimals):
@@ -98,7 +135,7 @@ def in_unit(us):
 
 def cells(row, total_self):
     """(value in its unit, decimals) of the row's cells with decimals, left to right."""
-    _, count, own, total, _, _ = row
+    count, own, total = row[1:4]
     out = []
     for us, share in ((own / 1000, True), (total / 1000, True), (total / 1000 / count, False)):
         if share:
@@ -152,7 +189,7 @@ def random_rows(rnd):
         own = rnd.choice((0, rnd.randint(0, 10 ** rnd.randint(1, 15)), 500 * rnd.randint(0, 4000)))
         rows.append([name, rnd.randint(1, 10 ** rnd.randint(0, 9)), own, own + rnd.choice((0, rnd.randint(0, 10 ** 12)))])
     for r in rows:
-        r += ["", 0]
+        r += ["", 0] + NO_MEMORY
     if rnd.random() < 0.5:
         for r in rows:
             r[4] = str([[rnd.randint(0, 10 ** rnd.randint(1, 4)) for _ in range(rnd.randint(0, 4))]
@@ -166,11 +203,23 @@ def random_rows(rnd):
     return rows
 
 
+def random_bytes(rnd):
+    unit = 1024 ** rnd.randint(0, 4)
+    return rnd.choice((1, -1)) * rnd.choice((0, unit, unit - 1, rnd.randint(0, 2 * unit), unit * rnd.randint(1, 2000)))
+
+
 def check_random(helper):
     rnd = random.Random(20240229)
     jobs = [{"sort_by": rnd.choice(SORT_KEYS), "row_limit": rnd.choice((-1, 0, 3, 100)), "rows": random_rows(rnd)}
             for _ in range(3000)]
     check(helper, jobs, "made-up rows")
+    for job in jobs:
+        job["memory"] = True
+        job["sort_by"] = rnd.choice(SORT_KEYS + MEMORY_KEYS)
+        on_device = rnd.random() < 0.5
+        for r in job["rows"]:
+            r[6:] = [random_bytes(rnd) for _ in range(2)] + [random_bytes(rnd) if on_device else 0 for _ in range(2)]
+    check(helper, jobs, "made-up rows with memory")
     check(helper, [{"sort_by": None, "row_limit": -1, "rows": []}], "no rows")
 
 
@@ -184,6 +233,7 @@ def main():
         print(f"torch {torch.__version__}")
         check_real(args.helper, False)
         check_real(args.helper, True)
+        check_memory(args.helper)
         check_random(args.helper)
         return
     envs = glob.glob(os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "torch-*", "bin", "python"))

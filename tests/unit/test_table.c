@@ -12,16 +12,22 @@
 
 static char text[16384];
 
-static const char *print(const struct ka_row *rows, uint32_t cnt, const char *sort_by, int limit)
+static const char *print_with(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts)
 {
-	struct table_opts opts = { .sort_by = sort_by, .row_limit = limit };
 	FILE *f = fmemopen(text, sizeof(text), "w");
 
 	memset(text, 0, sizeof(text));
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	CU_ASSERT_EQUAL(table__print(rows, cnt, &opts, f), 0);
+	CU_ASSERT_EQUAL(table__print(rows, cnt, opts, f), 0);
 	fclose(f);
 	return text;
+}
+
+static const char *print(const struct ka_row *rows, uint32_t cnt, const char *sort_by, int limit)
+{
+	struct table_opts opts = { .sort_by = sort_by, .row_limit = limit };
+
+	return print_with(rows, cnt, &opts);
 }
 
 /* Keys in the order printed, one letter each: names in these tests are one letter. */
@@ -186,6 +192,43 @@ static void test_hostile_names(void)
 	CU_ASSERT_PTR_NULL(strchr(text, 0x1b));
 }
 
+static void test_memory(void)
+{
+	static const char cpu[] = "\n    a       100.00%       1.000us       100.00%       1.000us       1.000us"
+				  "       1.50 KB       -1023 B             1  \n";
+	static const char both[] = "       1.50 KB       -1023 B      -1.00 GB       1.00 MB             1  \n";
+	struct ka_row row = { .key = "a", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000,
+			      .cpu_mem = 1536, .self_cpu_mem = -1023, .device_mem = -(1LL << 30) };
+	struct table_opts opts = { .row_limit = -1, .profile_memory = true };
+
+	print_with(&row, 1, &opts);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "CPU time avg       CPU Mem  Self CPU Mem    # of Calls  \n"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, cpu));
+	row.self_device_mem = 1 << 20;
+	print_with(&row, 1, &opts);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "  Self CPU Mem      CUDA Mem  Self CUDA Mem    # of Calls  \n"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, both));
+	opts.profile_memory = false;
+	print_with(&row, 1, &opts);
+	CU_ASSERT_PTR_NULL(strstr(text, "Mem"));
+}
+
+static void test_memory_order(void)
+{
+	static const struct ka_row rows[] = {
+		{ .key = "a", .cpu_mem = -5, .self_cpu_mem = 3, .device_mem = 1, .self_device_mem = 2 },
+		{ .key = "b", .cpu_mem = 7, .self_cpu_mem = -3, .device_mem = 3, .self_device_mem = 1 },
+		{ .key = "c", .cpu_mem = 0, .self_cpu_mem = 9, .device_mem = 2, .self_device_mem = 3 },
+	};
+
+	CU_ASSERT_STRING_EQUAL(order(rows, 3, "cpu_memory_usage", -1), "bca");
+	CU_ASSERT_STRING_EQUAL(order(rows, 3, "self_cpu_memory_usage", -1), "cab");
+	CU_ASSERT_STRING_EQUAL(order(rows, 3, "cuda_memory_usage", -1), "bca");
+	CU_ASSERT_STRING_EQUAL(order(rows, 3, "device_memory_usage", -1), "bca");
+	CU_ASSERT_STRING_EQUAL(order(rows, 3, "self_cuda_memory_usage", -1), "cab");
+	CU_ASSERT_STRING_EQUAL(order(rows, 3, "self_device_memory_usage", -1), "cab");
+}
+
 static void test_full_stream(void)
 {
 	struct table_opts opts = { .row_limit = -1 };
@@ -207,6 +250,40 @@ static const cJSON *get(const cJSON *o, const char *key)
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
 	return v;
+}
+
+static void test_json_memory(void)
+{
+	static const struct ka_row rows[] = {
+		{ .key = "a", .count = 1, .cpu_mem = -5, .self_cpu_mem = 1LL << 50, .device_mem = 2, .self_device_mem = 3 },
+		{ .key = "[memory]", .count = 1, .is_instant = true },
+	};
+	struct table_opts opts = { .row_limit = -1, .profile_memory = true };
+	struct session_totals t = { 0 };
+	struct session s = fake_session();
+	const cJSON *row;
+	cJSON *doc;
+	FILE *f;
+
+	for (; ; opts.profile_memory = false) {
+		f = fmemopen(text, sizeof(text), "w");
+		CU_ASSERT_EQUAL(table__print_json(rows, 2, &opts, &s, &t, f), 0);
+		fclose(f);
+		doc = cJSON_Parse(text);
+		CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
+		row = cJSON_GetArrayItem(get(doc, "rows"), 0);
+		if (!opts.profile_memory)
+			break;
+		CU_ASSERT_EQUAL(get(row, "cpu_mem_bytes")->valuedouble, -5.0);
+		CU_ASSERT_EQUAL(get(row, "self_cpu_mem_bytes")->valuedouble, (double)(1LL << 50));
+		CU_ASSERT_EQUAL(get(row, "device_mem_bytes")->valuedouble, 2.0);
+		CU_ASSERT_EQUAL(get(row, "self_device_mem_bytes")->valuedouble, 3.0);
+		row = cJSON_GetArrayItem(get(doc, "rows"), 1);
+		CU_ASSERT_STRING_EQUAL(get(row, "category")->valuestring, "cpu_instant_event");
+		cJSON_Delete(doc);
+	}
+	CU_ASSERT_PTR_NULL(cJSON_GetObjectItemCaseSensitive(row, "cpu_mem_bytes"));
+	cJSON_Delete(doc);
 }
 
 static void test_json(void)
@@ -269,8 +346,11 @@ int main(void)
 		{ "zeroes", test_zeroes },
 		{ "name width", test_name_width },
 		{ "hostile names", test_hostile_names },
+		{ "columns of memory", test_memory },
+		{ "order by memory", test_memory_order },
 		{ "full stream", test_full_stream },
 		{ "JSON", test_json },
+		{ "JSON with memory", test_json_memory },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * key_averages().table() as torch prints it, byte for byte, with the columns of a CPU run. Layout and
- * number formats: _build_table() in pytorch torch/autograd/profiler_util.py.
+ * key_averages().table() as torch prints it, byte for byte, with the columns of a CPU run and of memory.
+ * Layout and number formats: _build_table() in pytorch torch/autograd/profiler_util.py.
  */
 #define LOG_DOMAIN "table"
 #include <errno.h>
@@ -20,17 +20,21 @@
 #define TEXT_MARGIN 4
 #define CELL_MAX 64
 
-static const char *const headers[] = { "Self CPU %",   "Self CPU",     "CPU total %",
-				       "CPU total",    "CPU time avg", "# of Calls" };
+static const char *const headers[] = { "Self CPU %", "Self CPU", "CPU total %", "CPU total",
+				       "CPU time avg" };
+static const char *const memory_headers[] = { "CPU Mem", "Self CPU Mem", "CUDA Mem", "Self CUDA Mem" };
 #define COLUMN_CNT (sizeof(headers) / sizeof(headers[0]))
 
 static const char *const flops_headers[] = { "Total FLOPs",  "Total KFLOPs", "Total MFLOPs",
 					     "Total GFLOPs", "Total TFLOPs", "Total PFLOPs" };
 #define FLOPS_UNITS (sizeof(flops_headers) / sizeof(flops_headers[0]))
 
+enum { CPU_MEM, SELF_CPU_MEM, DEVICE_MEM, SELF_DEVICE_MEM, MEMORY_COLUMNS };
+
 /* The columns whose presence or width depends on the rows. */
 struct layout {
 	size_t name_width;
+	size_t memory_cnt;   /* the first so many of memory_headers */
 	size_t shapes_width; /* 0: no such column */
 	int flops_unit;      /* index of the header, -1: no such column */
 	double flops_scale;
@@ -112,6 +116,22 @@ static void format_share(char *buf, double us, double sum)
 		snprintf(buf, CELL_MAX, "NaN");
 }
 
+static void format_memory(char *buf, int64_t bytes)
+{
+	static const char *const units[] = { "KB", "MB", "GB" };
+	double v = (double)bytes;
+	int i = -1;
+
+	while (i < 2 && fabs(v) >= 1024.0) {
+		v /= 1024.0;
+		i++;
+	}
+	if (i < 0)
+		snprintf(buf, CELL_MAX, "%" PRId64 " B", bytes);
+	else
+		snprintf(buf, CELL_MAX, "%.2f %s", v, units[i]);
+}
+
 static void print_dashes(FILE *out, size_t n)
 {
 	while (n--)
@@ -126,6 +146,9 @@ static void print_separator(FILE *out, const struct layout *l)
 	print_dashes(out, l->name_width);
 	for (i = 0; i < COLUMN_CNT; i++)
 		print_dashes(out, COLUMN_WIDTH);
+	for (i = 0; i < l->memory_cnt; i++)
+		print_dashes(out, COLUMN_WIDTH);
+	print_dashes(out, COLUMN_WIDTH);
 	if (l->shapes_width)
 		print_dashes(out, l->shapes_width);
 	if (l->flops_unit >= 0)
@@ -140,11 +163,29 @@ static void print_headers(FILE *out, const struct layout *l)
 	print_name(out, "Name", l->name_width);
 	for (i = 0; i < COLUMN_CNT; i++)
 		print_cell(out, headers[i]);
+	for (i = 0; i < l->memory_cnt; i++)
+		print_cell(out, memory_headers[i]);
+	print_cell(out, "# of Calls");
 	if (l->shapes_width)
 		fprintf(out, "%*s  ", (int)l->shapes_width, "Input Shapes");
 	if (l->flops_unit >= 0)
 		print_cell(out, flops_headers[l->flops_unit]);
 	fputc('\n', out);
+}
+
+static void print_memory(FILE *out, const struct ka_row *r, const struct layout *l)
+{
+	const int64_t bytes[MEMORY_COLUMNS] = { [CPU_MEM] = r->cpu_mem,
+						[SELF_CPU_MEM] = r->self_cpu_mem,
+						[DEVICE_MEM] = r->device_mem,
+						[SELF_DEVICE_MEM] = r->self_device_mem };
+	char cell[CELL_MAX];
+	size_t i;
+
+	for (i = 0; i < l->memory_cnt; i++) {
+		format_memory(cell, bytes[i]);
+		print_cell(out, cell);
+	}
 }
 
 static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, double sum)
@@ -163,6 +204,7 @@ static void print_row(FILE *out, const struct ka_row *r, const struct layout *l,
 	print_cell(out, cell);
 	format_time(cell, r->count ? total / (double)r->count : 0.0);
 	print_cell(out, cell);
+	print_memory(out, r, l);
 	snprintf(cell, sizeof(cell), "%" PRIu64, r->count);
 	print_cell(out, cell);
 	if (l->shapes_width)
@@ -196,11 +238,11 @@ static void choose_flops(struct layout *l, uint64_t smallest)
 	l->flops_scale = pow(10, floor(unit) * -3.0);
 }
 
-static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt)
+static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts)
 {
 	struct layout l = { .flops_unit = -1 };
 	size_t name = 0, shapes = 0, n;
-	bool any_shapes = false;
+	bool any_shapes = false, any_device = false;
 	uint64_t flops = 0;
 	uint32_t i;
 
@@ -210,10 +252,13 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt)
 		n = rows[i].shapes ? strlen(rows[i].shapes) : 0;
 		shapes = n > shapes ? n : shapes;
 		any_shapes |= has_shapes(&rows[i]);
+		any_device |= rows[i].self_device_mem > 0;
 		if (rows[i].flops && (!flops || rows[i].flops < flops))
 			flops = rows[i].flops;
 	}
 	l.name_width = text_column(name, NAME_WIDTH_MAX);
+	if (opts->profile_memory)
+		l.memory_cnt = any_device ? MEMORY_COLUMNS : DEVICE_MEM;
 	if (any_shapes)
 		l.shapes_width = text_column(shapes, SHAPES_WIDTH_MAX);
 	if (flops)
@@ -236,7 +281,7 @@ static int stream_error(FILE *out, const char *what)
 
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out)
 {
-	struct layout l = choose_layout(rows, cnt);
+	struct layout l = choose_layout(rows, cnt, opts);
 	const struct ka_row **list;
 	char cell[CELL_MAX];
 	uint32_t shown = table_rows__shown(cnt, opts), i;

@@ -35,15 +35,26 @@ static void put_share(struct jsonw *w, const char *key, double us, double sum)
 		jsonw__null(w);
 }
 
+static void put_i64(struct jsonw *w, const char *key, int64_t v)
+{
+	jsonw__key(w, key);
+	jsonw__i64(w, v);
+}
+
+static const char *category(const struct ka_row *r)
+{
+	return r->is_annotation ? "user_annotation" : r->is_instant ? "cpu_instant_event" : "cpu_op";
+}
+
 static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint64_t begin_ns,
-		      bool with_flops)
+		      bool with_flops, bool with_memory)
 {
 	jsonw__break(w);
 	jsonw__begin_obj(w);
 	jsonw__key(w, "key");
 	jsonw__str(w, r->key);
 	jsonw__key(w, "category");
-	jsonw__str(w, r->is_annotation ? "user_annotation" : "cpu_op");
+	jsonw__str(w, category(r));
 	put_u64(w, "count", r->count);
 	put_u64(w, "self_cpu_ns", r->self_cpu_ns);
 	put_share(w, "self_cpu_percent", table_rows__us(r->self_cpu_ns), sum);
@@ -58,6 +69,12 @@ static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint6
 	}
 	if (with_flops)
 		put_u64(w, "flops", r->flops);
+	if (with_memory) {
+		put_i64(w, "cpu_mem_bytes", r->cpu_mem);
+		put_i64(w, "self_cpu_mem_bytes", r->self_cpu_mem);
+		put_i64(w, "device_mem_bytes", r->device_mem);
+		put_i64(w, "self_device_mem_bytes", r->self_device_mem);
+	}
 	jsonw__end_obj(w);
 }
 
@@ -90,7 +107,7 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	jsonw__key(&w, "rows");
 	jsonw__begin_arr(&w);
 	for (i = 0; i < shown; i++)
-		write_row(&w, list[i], sum, info->begin_ns, with_flops);
+		write_row(&w, list[i], sum, info->begin_ns, with_flops, opts->profile_memory);
 	jsonw__end_arr(&w);
 	jsonw__end_obj(&w);
 	jsonw__newline(&w);

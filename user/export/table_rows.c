@@ -52,6 +52,31 @@ static int cmp_flops(const struct ka_row *a, const struct ka_row *b)
 	return cmp_u64(a->flops, b->flops);
 }
 
+static int cmp_i64(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int cmp_cpu_mem(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_i64(a->cpu_mem, b->cpu_mem);
+}
+
+static int cmp_self_cpu_mem(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_i64(a->self_cpu_mem, b->self_cpu_mem);
+}
+
+static int cmp_device_mem(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_i64(a->device_mem, b->device_mem);
+}
+
+static int cmp_self_device_mem(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_i64(a->self_device_mem, b->self_device_mem);
+}
+
 static int cmp_key(const struct ka_row *a, const struct ka_row *b)
 {
 	return strcmp(a->key, b->key); /* bytes of UTF-8 sort as code points, as Python's str */
@@ -67,6 +92,12 @@ static const struct sort_key {
 	{ "count", cmp_count },
 	{ "key", cmp_key },
 	{ "flops", cmp_flops },
+	{ "cpu_memory_usage", cmp_cpu_mem },
+	{ "self_cpu_memory_usage", cmp_self_cpu_mem },
+	{ "cuda_memory_usage", cmp_device_mem },
+	{ "self_cuda_memory_usage", cmp_self_device_mem },
+	{ "device_memory_usage", cmp_device_mem },
+	{ "self_device_memory_usage", cmp_self_device_mem },
 };
 
 #define SORT_KEY_CNT (sizeof(sort_keys) / sizeof(sort_keys[0]))
@@ -83,7 +114,8 @@ static const struct sort_key *find_key(const char *name)
 
 const char *table__sort_keys(void)
 {
-	return "self_cpu_time_total, cpu_time_total, cpu_time, count, key, flops";
+	return "self_cpu_time_total, cpu_time_total, cpu_time, count, key, flops, cpu_memory_usage, "
+	       "self_cpu_memory_usage, cuda_memory_usage, self_cuda_memory_usage";
 }
 
 bool table__is_sort_key(const char *key)

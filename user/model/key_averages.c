@@ -378,6 +378,7 @@ static int on_memory(void *arg, const struct memory_event *ev)
 
 		if (!key || (ka->opts.by_shape && !shapes) || find_row(ka, key, shapes, false, &i))
 			return -ENOMEM;
+		ka->rows[i].r.is_instant = true;
 		ka->alone[oom] = i + 1;
 	}
 	row = &ka->rows[ka->alone[oom] - 1];

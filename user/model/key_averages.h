@@ -12,6 +12,7 @@
 struct ka_row {
 	const char *key;
 	bool is_annotation;
+	bool is_instant;         /* [memory], [OutOfMemory]: events of memory, not slices */
 	uint64_t count;
 	uint64_t cpu_total_ns, self_cpu_ns;
 	uint64_t first_begin_ns; /* order of first appearance */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Cached plans: what is written comes back; what is damaged, foreign or writable by others does not. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ static void make_plan(void)
 		proc.libs[role].build_id_sz = 4;
 		memset(proc.libs[role].build_id, (int)(0xa0 + role), 4);
 	}
-	snprintf(path, sizeof(path), "%s/a0a0a0a0-a1a1a1a1--a3a3a3a3.plan", dir);
+	snprintf(path, sizeof(path), "%s/a0a0a0a0-a1a1a1a1--a3a3a3a3-a4a4a4a4-a5a5a5a5.plan", dir);
 	plan = calloc(1, sizeof(*plan));
 	plan->funcs = calloc(3, sizeof(*plan->funcs));
 	plan->sites = calloc(4, sizeof(*plan->sites));
@@ -55,6 +56,8 @@ static void make_plan(void)
 						     .lib = TORCH_LIB_CPU, .prog = PTB_PROG_OP_EXIT,
 						     .role = PTB_ROLE_EXIT, .insn = 0x70,
 						     .args = i % 3 };
+	plan->sites[3].prog = PTB_PROG_API_EXIT; /* names no program */
+	plan->sites[3].args = PTB_API_ARGS(0, PTB_API_NONE, 1) | PTB_API_TAG(127);
 	plan->progs[0] = (struct ptb_arg_prog){ .in_cnt = 1, .out_cnt = 1, .stack_words = 26,
 						.result_loc = 0 };
 	plan->progs[0].ops[0] = (struct ptb_arg_op){ .op = PTB_ARG_WORDS, .loc = { 6, 31, PTB_LOC_NONE },
@@ -129,6 +132,39 @@ static void test_round_trip(void)
 	other.libs[TORCH_LIB_CPU].build_id_sz = 0;
 	CU_ASSERT(plan_cache__read(&other, dir, &got) < 0);
 	CU_ASSERT(!torch_plan__fits(&other, &other));
+}
+
+static void remove_longest(void)
+{
+	struct dirent *e;
+	DIR *d = opendir(dir);
+
+	CU_ASSERT_FATAL(d != NULL);
+	while ((e = readdir(d)) != NULL)
+		if (strlen(e->d_name) > 200)
+			unlinkat(dirfd(d), e->d_name, 0);
+	closedir(d);
+}
+
+/* All libraries there, with the longest build-ids: the name of the file is as long as may be. */
+static void test_longest_name(void)
+{
+	struct torch_proc all = proc;
+	struct torch_plan *got = NULL;
+	uint32_t role;
+
+	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+		all.libs[role].present = true;
+		all.libs[role].build_id_sz = BUILD_ID_MAX;
+		memset(all.libs[role].build_id, 0x5c, BUILD_ID_MAX);
+	}
+	keep(&all, dir, plan);
+	CU_ASSERT_EQUAL(plan_cache__read(&all, dir, &got), 0);
+	CU_ASSERT(got && same_plan(plan, got));
+	torch_plan__free(got);
+	all.libs[TORCH_LIB_CUDA].present = false; /* a driver that is not mapped is another plan */
+	CU_ASSERT(plan_cache__read(&all, dir, &got) < 0);
+	remove_longest();
 }
 
 /* Written again and again, nothing but the plan is left in the directory. */
@@ -215,10 +251,10 @@ static void test_programs(void)
 {
 	static const struct ptb_arg_op good = { .op = PTB_ARG_WORD, .loc = { 0, PTB_LOC_NONE, PTB_LOC_NONE } };
 	struct ptb_arg_prog keep = plan->progs[0], *p = &plan->progs[0];
+	uint32_t api_args = plan->sites[3].args, round;
 	struct torch_plan *got;
-	uint32_t round;
 
-	for (round = 0; round < 7; round++) {
+	for (round = 0; round < 9; round++) {
 		*p = (struct ptb_arg_prog){ .in_cnt = 1, .result_loc = PTB_LOC_NONE };
 		p->ops[0] = good;
 		if (round == 1)
@@ -233,11 +269,16 @@ static void test_programs(void)
 			p->stack_words = PTB_LOC_CNT;
 		else if (round == 6)
 			plan->sites[0].args = plan->prog_cnt + 1;
+		else if (round == 7)
+			plan->sites[3].args |= PTB_API_NO_EXIT; /* who attaches says so, not the plan */
+		else if (round == 8)
+			plan->sites[3].args = 1u << 20; /* more than a cookie holds */
 		keep_and_read(&got);
 		CU_ASSERT_EQUAL(got != NULL, round == 0);
 		torch_plan__free(got);
+		plan->sites[0].args = 0;
+		plan->sites[3].args = api_args;
 	}
-	plan->sites[0].args = 0;
 	*p = keep;
 	keep_and_read(&got);
 	CU_ASSERT(got && same_plan(plan, got));
@@ -247,6 +288,7 @@ static void test_programs(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "round trip", test_round_trip },
+					     { "the longest name", test_longest_name },
 					     { "replacing", test_replace },
 					     { "rights of the file", test_rights },
 					     { "damage", test_damage },

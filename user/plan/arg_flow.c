@@ -118,6 +118,14 @@ static uint8_t spills(const struct step *s, const uint8_t regs[REG_CNT])
 	return o->map == 1 && o->opcode != 0xb1 && o->opcode != 0xc1 ? 0 : held(regs, o->reg);
 }
 
+/* A result of 32 bits or fewer is no pointer, and no argument in full. */
+static bool is_narrow(const struct insn_ops *o)
+{
+	if (!o->has_modrm && o->opcode >= 0x58 && o->opcode <= 0x5f)
+		return false;
+	return !o->rex_w;
+}
+
 /* What a register that the instruction writes may hold after it. */
 static uint8_t result(const struct arg_flow *af, const struct step *s, const uint8_t regs[REG_CNT])
 {
@@ -127,7 +135,7 @@ static uint8_t result(const struct arg_flow *af, const struct step *s, const uin
 
 	if (!s->known)
 		return all_held(regs) | af->spilled;
-	if (insn_ops__is_const(o, &dst, &value))
+	if (is_narrow(o) || insn_ops__is_const(o, &dst, &value))
 		return 0;
 	if (insn_ops__mov_rr(o, &dst, &src))
 		return held(regs, src);

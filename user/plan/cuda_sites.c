@@ -146,49 +146,55 @@ static int mark_work(struct plan_build *b, struct api_call *c)
 	return err;
 }
 
-/*
- * The one function to which all the arguments go unchanged; 0: there is none, or several, or the function
- * itself has a hand in the result.
- */
-static uint64_t worker(struct plan_build *b, const struct api_call *c)
+/* Calls another function, or ends by jumping to it, with all arguments in their places. */
+static bool hands_on(const struct plan_build *b, const struct api_call *c, uint32_t node)
 {
-	const struct flow *f = &b->flow;
-	uint64_t target = 0;
-	uint32_t i;
+	const struct flow_node *n = &b->flow.nodes[node];
 
-	for (i = 0; i < f->cnt; i++) {
-		const struct flow_node *n = &f->nodes[i];
-		bool direct = n->in.cls == INSN_CALL || (n->leaves && n->in.cls != INSN_JMP_IND);
-
-		if (arg_flow__stores(&c->af, f, i, c->result))
-			return 0;
-		if (!direct || !arg_flow__forwards(&c->af, i, c->all))
-			continue;
-		if (target && target != n->in.target)
-			return 0;
-		target = n->in.target;
-	}
-	return target;
+	return (n->in.cls == INSN_CALL || (n->leaves && n->in.cls != INSN_JMP_IND)) &&
+	       arg_flow__forwards(&c->af, node, c->all);
 }
 
-/* Is the worker called once at most on each way? Else its first end would be taken for the last. */
-static int called_once(struct plan_build *b, const struct api_call *c, uint64_t target, bool *once)
+/*
+ * The one function to which all the arguments go unchanged. A function that is called before it and gets
+ * them too (they are still where the caller put them) only prepares. 0: there is none, or several, or it
+ * may be called twice (its first end would be taken for the last), or the result is stored here.
+ */
+static int find_worker(struct plan_build *b, const struct api_call *c, uint64_t *target)
 {
 	uint8_t *before = b->finder.late; /* free by now */
 	struct flow *f = &b->flow;
 	uint32_t i, k, to;
+	bool last;
 	int err;
 
-	for (i = 0; i < f->cnt; i++)
-		before[i] = f->nodes[i].in.target == target && f->nodes[i].in.cls != INSN_OTHER &&
-			    arg_flow__forwards(&c->af, i, c->all);
-	memcpy(b->finder.last, before, f->cnt);
+	*target = 0;
+	for (i = 0; i < f->cnt; i++) {
+		before[i] = hands_on(b, c, i);
+		if (arg_flow__stores(&c->af, f, i, c->result))
+			return 0;
+	}
 	err = flow__reach(f, before, true);
-	*once = !err;
-	for (i = 0; i < f->cnt && *once; i++)
-		for (k = 0; b->finder.last[i] && k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+	for (i = 0; i < f->cnt && !err; i++) {
+		if (!hands_on(b, c, i))
+			continue;
+		last = true;
+		for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
 			to = flow__succ(f, &f->nodes[i], k);
-			*once &= to == FLOW_NONE || !before[to];
+			last &= to == FLOW_NONE || !before[to];
+		}
+		if (last && *target && *target != f->nodes[i].in.target) {
+			*target = 0;
+			return 0;
+		}
+		if (last)
+			*target = f->nodes[i].in.target;
+	}
+	for (i = 0; i < f->cnt && !err && *target; i++) /* not in front of the last call, too */
+		for (k = 0; hands_on(b, c, i) && k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+			to = flow__succ(f, &f->nodes[i], k);
+			if (f->nodes[i].in.target == *target && to != FLOW_NONE && before[to])
+				*target = 0;
 		}
 	return err;
 }
@@ -198,7 +204,6 @@ static int find_exits(struct plan_build *b, struct api_call *c, struct exit_site
 {
 	enum ptb_refusal why = PTB_REFUSE_NONE;
 	uint64_t target;
-	bool once = true;
 	uint32_t depth;
 	int err = 0;
 
@@ -208,13 +213,11 @@ static int find_exits(struct plan_build *b, struct api_call *c, struct exit_site
 			err = exit_sites__after_work(&b->finder, &b->flow, ex);
 		if (err || ex->why == PTB_REFUSE_NONE)
 			return err;
-		target = worker(b, c);
-		if (!target)
-			return 0;
-		err = called_once(b, c, target, &once);
-		if (!err && once)
-			err = flow__build(&b->flow, &b->lc->src, target, &why);
-		if (err || !once || why != PTB_REFUSE_NONE)
+		err = find_worker(b, c, &target);
+		if (err || !target)
+			return err;
+		err = flow__build(&b->flow, &b->lc->src, target, &why);
+		if (err || why != PTB_REFUSE_NONE)
 			return err;
 	}
 	return 0;

@@ -59,6 +59,7 @@ enum ptb_val_kind {
 #define PTB_VAL_F_SYMBOLIC 0x10 /* TENSOR: symbolic sizes: what is in the fields is not its shape */
 #define PTB_VAL_F_DIMS_CUT 0x20 /* TENSOR: more than PTB_DIMS_MAX dimensions; sizes and strides are absent */
 #define PTB_VAL_F_STORAGE 0x40  /* TENSOR with IDS: it has a storage, though perhaps one without data */
+#define PTB_VAL_F_PARAMETER 0x80 /* TENSOR with IDS: its Python object is an nn.Parameter */
 
 #define PTB_STATE_GRAD 0x1   /* grad mode is on */
 #define PTB_STATE_UNMADE 0x2 /* no flag at all is set: on, if the thread has not made its flags yet; a build

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The files of torch's export_memory_timeline() (pytorch torch/profiler/_memory_profiler.py,
+ * MemoryProfileTimeline): what lived when, by category. Owns the choice of the device, times and layouts of
+ * the two JSON forms; who a block belonged to is the model's (mem_flow.h).
+ */
+#define LOG_DOMAIN "mem_timeline"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashmap.h"
+#include "base/jsonw.h"
+#include "base/log.h"
+#include "base/strtab.h"
+#include "base/vec.h"
+#include "export/mem_timeline_priv.h"
+
+#define TEXT_BUF_SZ (256 * 1024)
+#define DEVICE_CPU 0 /* c10::DeviceType */
+#define DEVICE_CUDA 1
+#define DEVICE_TYPES 32
+
+struct mem_timeline {
+	const struct session *s;
+	const struct session_info *info;
+	struct out_file *of;
+	char *path;
+	enum timeline_format format;
+	uint32_t tgid;
+	bool chosen; /* the device was asked for: wanted_* */
+	int16_t wanted_type, wanted_index;
+	struct mem_flow *flow;
+
+	struct timeline_owner *owners;
+	uint32_t owner_cnt, owner_cap;
+	struct strtab *texts;          /* of them */
+	struct hashmap owner_by_place; /* ids of both texts -> index */
+	struct timeline_device *devices;
+	uint32_t device_cnt, device_cap;
+};
+
+/* ---- rows of one device ---- */
+
+bool timeline__is_row(const struct timeline *tl, const struct mem_row *r)
+{
+	return r->device_type == tl->device.type && r->device_index == tl->device.index;
+}
+
+uint64_t timeline__first_ns(const struct timeline *tl)
+{
+	uint32_t i;
+
+	for (i = 0; i < tl->row_cnt; i++)
+		if (tl->rows[i].ts_ns && timeline__is_row(tl, &tl->rows[i]))
+			return tl->rows[i].ts_ns;
+	return 0;
+}
+
+void timeline_walk__begin(struct timeline_walk *w, const struct timeline *tl, uint64_t unit_ns)
+{
+	*w = (struct timeline_walk){ .tl = tl, .unit_ns = unit_ns };
+}
+
+static void walk_row(struct timeline_walk *w, const struct mem_row *r)
+{
+	int64_t bytes = (int64_t)r->bytes;
+
+	if (r->action == MEM_INCREMENT_VERSION) {
+		w->sizes[r->category] -= bytes;
+		w->sizes[r->next_category] += bytes;
+		return;
+	}
+	bytes = r->action == MEM_DESTROY ? -bytes : bytes;
+	w->sizes[r->category] += bytes;
+	w->total += bytes;
+}
+
+bool timeline_walk__next(struct timeline_walk *w)
+{
+	const struct timeline *tl = w->tl;
+	const struct mem_row *r;
+	bool any = false;
+	uint64_t t;
+
+	for (; w->at < tl->row_cnt; w->at++) {
+		r = &tl->rows[w->at];
+		if (!timeline__is_row(tl, r))
+			continue;
+		t = r->ts_ns / w->unit_ns;
+		if (any && t != w->t)
+			return true;
+		w->t = t;
+		any = true;
+		walk_row(w, r);
+	}
+	return any;
+}
+
+/* ---- JSON ---- */
+
+#define JSON_UNIT_NS 1000 /* torch: to match the times of traces */
+
+/* What was there before has the time of what came first. */
+static void put_times(struct jsonw *w, const struct timeline *tl, int64_t to_unix_ns)
+{
+	uint64_t first = timeline__first_ns(tl) / JSON_UNIT_NS;
+	struct timeline_walk walk;
+
+	timeline_walk__begin(&walk, tl, JSON_UNIT_NS);
+	jsonw__begin_arr(w);
+	while (timeline_walk__next(&walk))
+		jsonw__i64(w, (int64_t)(walk.t ? walk.t : first) + to_unix_ns / JSON_UNIT_NS);
+	jsonw__end_arr(w);
+}
+
+static void put_sizes(struct jsonw *w, const struct timeline *tl)
+{
+	struct timeline_walk walk;
+	int i;
+
+	timeline_walk__begin(&walk, tl, JSON_UNIT_NS);
+	jsonw__begin_arr(w);
+	while (timeline_walk__next(&walk)) {
+		jsonw__begin_arr(w);
+		jsonw__i64(w, 0); /* the foot of the stack */
+		for (i = 0; i < MEM_CATEGORY_CNT; i++)
+			jsonw__i64(w, walk.sizes[i]);
+		jsonw__end_arr(w);
+	}
+	jsonw__end_arr(w);
+}
+
+static void put_json(struct jsonw *w, const struct timeline *tl, int64_t to_unix_ns)
+{
+	jsonw__begin_arr(w);
+	put_times(w, tl, to_unix_ns);
+	put_sizes(w, tl);
+	jsonw__end_arr(w);
+}
+
+static void put_raw_row(struct jsonw *w, const struct mem_row *r, int64_t to_unix_ns, bool minus,
+			uint8_t category)
+{
+	jsonw__begin_arr(w);
+	jsonw__i64(w, r->ts_ns ? (int64_t)r->ts_ns + to_unix_ns : -1);
+	jsonw__i64(w, r->action);
+	jsonw__i64(w, minus ? -(int64_t)r->bytes : (int64_t)r->bytes);
+	jsonw__i64(w, category);
+	jsonw__end_arr(w);
+}
+
+static void put_raw(struct jsonw *w, const struct timeline *tl, int64_t to_unix_ns)
+{
+	const struct mem_row *r;
+	uint32_t i;
+
+	jsonw__begin_arr(w);
+	for (i = 0; i < tl->row_cnt; i++) {
+		r = &tl->rows[i];
+		if (!timeline__is_row(tl, r))
+			continue;
+		put_raw_row(w, r, to_unix_ns, r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION,
+			    r->category);
+		if (r->action == MEM_INCREMENT_VERSION)
+			put_raw_row(w, r, to_unix_ns, false, r->next_category);
+	}
+	jsonw__end_arr(w);
+}
+
+static int write_json(const struct mem_timeline *mt, const struct timeline *tl)
+{
+	int64_t to_unix_ns = mt->info->mono_to_unix_ns;
+	struct jsonw w;
+	int err = jsonw__init(&w, out_file__write, mt->of, TEXT_BUF_SZ);
+
+	if (err)
+		return err;
+	if (mt->format == TIMELINE_RAW)
+		put_raw(&w, tl, to_unix_ns);
+	else
+		put_json(&w, tl, to_unix_ns);
+	err = jsonw__flush(&w);
+	jsonw__free(&w);
+	return err;
+}
+
+/* ---- devices ---- */
+
+static void device_name(struct timeline_device *d)
+{
+	const char *name = device__type_name((uint32_t)d->type);
+
+	if (d->index < 0)
+		snprintf(d->name, sizeof(d->name), "%s", name ? name : "?");
+	else
+		snprintf(d->name, sizeof(d->name), "%s:%d", name ? name : "?", d->index);
+}
+
+static struct timeline_device *find_device(struct mem_timeline *mt, int16_t type, int16_t index)
+{
+	uint32_t i;
+
+	for (i = 0; i < mt->device_cnt; i++)
+		if (mt->devices[i].type == type && mt->devices[i].index == index)
+			return &mt->devices[i];
+	return NULL;
+}
+
+static struct timeline_device *add_device(struct mem_timeline *mt, int16_t type, int16_t index)
+{
+	struct timeline_device *d = find_device(mt, type, index);
+
+	if (d)
+		return d;
+	if (vec_reserve((void **)&mt->devices, &mt->device_cap, (uint64_t)mt->device_cnt + 1,
+			sizeof(*mt->devices)))
+		return NULL;
+	d = &mt->devices[mt->device_cnt++];
+	*d = (struct timeline_device){ .type = type, .index = index };
+	device_name(d);
+	return d;
+}
+
+/* "cpu", "cuda" (its first), "cuda:1". 0 or -EINVAL, logged. */
+static int parse_device(struct mem_timeline *mt, const char *text)
+{
+	size_t len = strcspn(text, ":");
+	char *end = NULL;
+	const char *name;
+	long index = 0;
+	uint32_t type;
+
+	if (text[len])
+		index = strtol(text + len + 1, &end, 10);
+	for (type = 0; type < DEVICE_TYPES; type++) {
+		name = device__type_name(type);
+		if (name && strlen(name) == len && !strncmp(name, text, len))
+			break;
+	}
+	if (type == DEVICE_TYPES || (end && (*end || end == text + len + 1)) || index < 0 || index > 127) {
+		pr_error("cannot write '%s': '%s' is not a device; \"cpu\" and \"cuda:0\" are", mt->path, text);
+		return -EINVAL;
+	}
+	mt->chosen = true;
+	mt->wanted_type = (int16_t)type;
+	mt->wanted_index = type == DEVICE_CPU ? -1 : (int16_t)index;
+	return 0;
+}
+
+/* NULL: nothing was allocated there; logged. */
+static const struct timeline_device *choose_device(struct mem_timeline *mt)
+{
+	struct timeline_device wanted = { .type = mt->wanted_type, .index = mt->wanted_index };
+	const struct timeline_device *d;
+
+	if (!mt->chosen) {
+		d = find_device(mt, DEVICE_CUDA, 0);
+		wanted = (struct timeline_device){ .type = DEVICE_CPU, .index = -1 };
+		if (d)
+			return d;
+	}
+	d = find_device(mt, wanted.type, wanted.index);
+	if (!d) {
+		device_name(&wanted);
+		pr_error("cannot write '%s': nothing was allocated on %s while the capture was made", mt->path,
+			 wanted.name);
+	}
+	return d;
+}
+
+/* ---- sink ---- */
+
+static int owner_of(struct mem_timeline *mt, const struct memory_event *ev, uint32_t *out)
+{
+	const char *op = ev->block ? ev->block->op : ev->at.op;
+	const char *annotation = ev->block ? ev->block->annotation : ev->at.annotation;
+	uint32_t op_id = strtab__add(mt->texts, op, strlen(op));
+	uint32_t annotation_id = strtab__add(mt->texts, annotation, strlen(annotation));
+	uint64_t *known = hashmap__get(&mt->owner_by_place, op_id, annotation_id);
+
+	if (!op_id || !annotation_id)
+		return -ENOMEM;
+	if (known) {
+		*out = (uint32_t)*known;
+		return 0;
+	}
+	if (vec_reserve((void **)&mt->owners, &mt->owner_cap, (uint64_t)mt->owner_cnt + 1, sizeof(*mt->owners)) ||
+	    hashmap__put(&mt->owner_by_place, op_id, annotation_id, mt->owner_cnt))
+		return -ENOMEM;
+	*out = mt->owner_cnt++;
+	mt->owners[*out] = (struct timeline_owner){ strtab__text(mt->texts, op_id),
+						    strtab__text(mt->texts, annotation_id) };
+	return 0;
+}
+
+static int say_failed(const struct mem_timeline *mt, int err)
+{
+	if (err)
+		pr_error("cannot write '%s': %s", mt->path, errstr(err));
+	return err;
+}
+
+static int take_memory(struct mem_timeline *mt, const struct memory_event *ev)
+{
+	struct timeline_device *d;
+	uint32_t owner = 0;
+	int err = 0;
+
+	if (ev->what != MEMORY_ALLOC && ev->what != MEMORY_FREE && ev->what != MEMORY_FREE_UNKNOWN)
+		return 0;
+	d = add_device(mt, (int16_t)ev->device_type, (int16_t)(ev->device_type ? ev->device_index : -1));
+	if (!d)
+		return -ENOMEM;
+	if (d->type != DEVICE_CPU) {
+		d->max_allocated = d->max_allocated > ev->allocated ? d->max_allocated : ev->allocated;
+		d->max_reserved = d->max_reserved > ev->reserved ? d->max_reserved : ev->reserved;
+	}
+	if (ev->what == MEMORY_ALLOC)
+		err = owner_of(mt, ev, &owner);
+	return err ? err : mem_flow__memory(mt->flow, ev, owner);
+}
+
+static int on_memory(void *arg, const struct memory_event *ev)
+{
+	struct mem_timeline *mt = arg;
+
+	return ev->at.tgid == mt->tgid ? say_failed(mt, take_memory(mt, ev)) : 0;
+}
+
+static int on_slice(void *arg, const struct slice *sl)
+{
+	struct mem_timeline *mt = arg;
+
+	return sl->tgid == mt->tgid ? say_failed(mt, mem_flow__slice(mt->flow, sl)) : 0;
+}
+
+struct session_sink mem_timeline__sink(struct mem_timeline *mt)
+{
+	return (struct session_sink){ .arg = mt, .slice = on_slice, .memory = on_memory };
+}
+
+/* ---- open, finish ---- */
+
+/* Whose timeline it is; 0 or negative errno, logged. */
+static int choose_process(struct mem_timeline *mt, uint32_t tgid)
+{
+	const struct session_info *info = mt->info;
+	uint32_t i = 0;
+
+	if (!info->has_memory) {
+		pr_error("cannot write '%s': the capture has no memory events; record with --profile-memory",
+			 mt->path);
+		return -ENODATA;
+	}
+	while (tgid && i < info->process_cnt && info->processes[i].tgid != tgid)
+		i++;
+	if (tgid && i == info->process_cnt) {
+		pr_error("cannot write '%s': the capture has no process %u", mt->path, tgid);
+		return -ESRCH;
+	}
+	mt->tgid = i < info->process_cnt ? info->processes[i].tgid : 0;
+	if (info->process_cnt > 1 && !tgid)
+		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects", mt->path, mt->tgid,
+			info->process_cnt - 1);
+	return 0;
+}
+
+int mem_timeline__open(const char *path, const struct session *s, const struct timeline_opts *opts,
+		       struct mem_timeline **out)
+{
+	struct mem_timeline *mt = calloc(1, sizeof(*mt));
+	int err = -ENOMEM;
+
+	if (!mt)
+		goto fail;
+	mt->s = s;
+	mt->info = session__info(s);
+	mt->format = opts->format;
+	mt->path = strdup(path);
+	mt->flow = mem_flow__new(mt->info->has_results);
+	mt->texts = strtab__new();
+	if (!mt->path || !mt->flow || !mt->texts ||
+	    vec_reserve((void **)&mt->owners, &mt->owner_cap, 1, sizeof(*mt->owners)))
+		goto fail;
+	mt->owners[mt->owner_cnt++] = (struct timeline_owner){ "", "" };
+	err = choose_process(mt, opts->tgid);
+	if (!err && opts->device)
+		err = parse_device(mt, opts->device);
+	if (!err)
+		err = out_file__open(path, &mt->of);
+	if (err) {
+		mem_timeline__free(mt);
+		return err; /* logged where the reason is known */
+	}
+	*out = mt;
+	return 0;
+fail:
+	pr_error("cannot write '%s': %s", path, errstr(err));
+	mem_timeline__free(mt);
+	return err;
+}
+
+static void say_what_lacks(const struct mem_timeline *mt, const struct mem_flow_account *a)
+{
+	if (a->too_many)
+		pr_warn("'%s' has no categories: more than %u tensors were arguments of operators", mt->path,
+			MEM_FLOW_TENSORS_MAX);
+	else if (a->cut_ops)
+		pr_warn("'%s': arguments of %" PRIu64 " operators were cut: some categories may be others",
+			mt->path, a->cut_ops);
+	if (!mt->info->has_results)
+		pr_hint("'%s' has no categories: they follow from tensors that operators take; record with "
+			"--execution-trace as well", mt->path);
+}
+
+int mem_timeline__finish(struct mem_timeline *mt, const struct session_totals *totals)
+{
+	const struct timeline_device *device = choose_device(mt);
+	struct timeline tl = { .s = mt->s, .owners = mt->owners, .owner_cnt = mt->owner_cnt };
+	int err;
+
+	if (!device)
+		return -ENODATA;
+	err = say_failed(mt, mem_flow__finish(mt->flow));
+	if (err)
+		return err;
+	tl.device = *device;
+	tl.rows = mem_flow__rows(mt->flow, &tl.row_cnt);
+	tl.account = mem_flow__account(mt->flow);
+	say_what_lacks(mt, &tl.account);
+	if (mt->format == TIMELINE_HTML)
+		err = timeline__write_html(&tl, totals, mt->of);
+	else
+		err = write_json(mt, &tl);
+	if (!err)
+		err = out_file__commit(mt->of);
+	out_file__free(mt->of);
+	mt->of = NULL;
+	return err;
+}
+
+void mem_timeline__free(struct mem_timeline *mt)
+{
+	if (!mt)
+		return;
+	out_file__free(mt->of);
+	mem_flow__free(mt->flow);
+	hashmap__clear(&mt->owner_by_place);
+	strtab__free(mt->texts);
+	free(mt->owners);
+	free(mt->devices);
+	free(mt->path);
+	free(mt);
+}

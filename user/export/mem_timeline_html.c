@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The memory timeline as one page without anything from elsewhere: stacked areas in torch's colours and
+ * order, the peak and who owned it. Owns the page; all texts of the capture are escaped here.
+ */
+#define LOG_DOMAIN "mem_timeline"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "export/mem_timeline_priv.h"
+
+#define COLUMNS 1000 /* of the picture; in each, what was when most lived */
+#define PLOT_X 80
+#define PLOT_Y 30
+#define PLOT_H 420
+#define PLOT_W COLUMNS
+#define TICKS 5
+#define OWNER_ROWS 30
+
+static const struct {
+	const char *name, *color; /* torch's _CATEGORY_TO_COLORS */
+} categories[MEM_CATEGORY_CNT] = {
+	[MEM_PARAMETER] = { "PARAMETER", "darkgreen" },
+	[MEM_OPTIMIZER_STATE] = { "OPTIMIZER_STATE", "goldenrod" },
+	[MEM_INPUT] = { "INPUT", "black" },
+	[MEM_TEMPORARY] = { "TEMPORARY", "mediumpurple" },
+	[MEM_ACTIVATION] = { "ACTIVATION", "red" },
+	[MEM_GRADIENT] = { "GRADIENT", "mediumblue" },
+	[MEM_AUTOGRAD_DETAIL] = { "AUTOGRAD_DETAIL", "royalblue" },
+	[MEM_UNKNOWN] = { "Unknown", "grey" },
+};
+
+struct column { /* the state at a time within it */
+	uint64_t t;
+	int64_t sizes[MEM_CATEGORY_CNT], total;
+	int64_t last[MEM_CATEGORY_CNT], last_total; /* with which it ends */
+	bool any;
+};
+
+struct owned {
+	uint32_t owner;
+	int category;
+	int64_t bytes;
+};
+
+struct page {
+	const struct timeline *tl;
+	FILE *f;
+	uint64_t begin_ns, span_ns; /* of the picture */
+	uint64_t peak_ns;
+	int64_t peak;
+	struct column *columns;
+	struct owned *owned; /* at the peak, biggest first */
+	uint32_t owned_cnt;
+	const char *unit;
+	double unit_bytes;
+};
+
+/* ---- what is shown ---- */
+
+static void choose_unit(struct page *p)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	size_t i = 0;
+
+	p->unit_bytes = 1;
+	while (i + 1 < sizeof(units) / sizeof(units[0]) && (double)p->peak >= 1024 * p->unit_bytes) {
+		p->unit_bytes *= 1024;
+		i++;
+	}
+	p->unit = units[i];
+}
+
+static uint32_t column_of(const struct page *p, uint64_t t)
+{
+	uint64_t off = t > p->begin_ns ? t - p->begin_ns : 0;
+	uint64_t i = (uint64_t)((double)off / (double)p->span_ns * COLUMNS);
+
+	return i < COLUMNS ? (uint32_t)i : COLUMNS - 1;
+}
+
+static void put_state(const struct page *p, const struct timeline_walk *w)
+{
+	struct column *c = &p->columns[column_of(p, w->t)];
+
+	if (!c->any || w->total > c->total) {
+		c->t = w->t > p->begin_ns ? w->t : p->begin_ns;
+		c->total = w->total;
+		memcpy(c->sizes, w->sizes, sizeof(c->sizes));
+	}
+	memcpy(c->last, w->sizes, sizeof(c->last));
+	c->last_total = w->total;
+	c->any = true;
+}
+
+/* A state lasts until the next: columns in which nothing happens have that of the one before, and one that
+ * begins with more than it ever has later is as high. */
+static void fill_columns(struct page *p)
+{
+	struct column *c, *before = NULL;
+	uint32_t i;
+
+	for (i = 0; i < COLUMNS; i++) {
+		c = &p->columns[i];
+		if (before && (!c->any || before->last_total > c->total)) {
+			c->t = p->begin_ns + (uint64_t)((double)p->span_ns * i / COLUMNS);
+			c->total = before->last_total;
+			memcpy(c->sizes, before->last, sizeof(c->sizes));
+		}
+		if (before && !c->any) {
+			memcpy(c->last, before->last, sizeof(c->last));
+			c->last_total = before->last_total;
+		}
+		before = c;
+	}
+}
+
+static int make_columns(struct page *p)
+{
+	const struct session_info *info = session__info(p->tl->s);
+	uint64_t last_ns = timeline__first_ns(p->tl);
+	struct timeline_walk w;
+
+	p->begin_ns = last_ns ? last_ns : info->begin_ns;
+	timeline_walk__begin(&w, p->tl, 1);
+	while (timeline_walk__next(&w)) {
+		last_ns = w.t ? w.t : last_ns;
+		if (w.total > p->peak) {
+			p->peak = w.total;
+			p->peak_ns = w.t ? w.t : p->begin_ns;
+		}
+	}
+	p->span_ns = last_ns > p->begin_ns ? last_ns - p->begin_ns : 1;
+	p->columns = calloc(COLUMNS, sizeof(*p->columns));
+	if (!p->columns)
+		return -ENOMEM;
+	timeline_walk__begin(&w, p->tl, 1);
+	while (timeline_walk__next(&w))
+		put_state(p, &w);
+	fill_columns(p);
+	choose_unit(p);
+	return 0;
+}
+
+static int biggest_first(const void *a, const void *b)
+{
+	const struct owned *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return x->owner < y->owner ? -1 : x->owner > y->owner;
+}
+
+/* Who owned what lived at the peak, from the rows up to then. */
+static int find_owners(struct page *p)
+{
+	const struct timeline *tl = p->tl;
+	int64_t *live = calloc((size_t)tl->owner_cnt * MEM_CATEGORY_CNT, sizeof(*live)), *own, bytes;
+	const struct mem_row *r;
+	size_t i;
+
+	p->owned = calloc((size_t)tl->owner_cnt * MEM_CATEGORY_CNT, sizeof(*p->owned));
+	if (!live || !p->owned) {
+		free(live);
+		return -ENOMEM;
+	}
+	for (r = tl->rows; r < tl->rows + tl->row_cnt && r->ts_ns <= p->peak_ns; r++) {
+		if (!timeline__is_row(tl, r) || r->owner >= tl->owner_cnt)
+			continue;
+		own = live + (size_t)r->owner * MEM_CATEGORY_CNT;
+		bytes = (int64_t)r->bytes;
+		if (r->action == MEM_INCREMENT_VERSION) {
+			own[r->category] -= bytes;
+			own[r->next_category] += bytes;
+		} else {
+			own[r->category] += r->action == MEM_DESTROY ? -bytes : bytes;
+		}
+	}
+	for (i = 0; i < (size_t)tl->owner_cnt * MEM_CATEGORY_CNT; i++)
+		if (live[i] > 0)
+			p->owned[p->owned_cnt++] = (struct owned){ (uint32_t)(i / MEM_CATEGORY_CNT),
+								   (int)(i % MEM_CATEGORY_CNT), live[i] };
+	free(live);
+	if (p->owned_cnt)
+		qsort(p->owned, p->owned_cnt, sizeof(*p->owned), biggest_first);
+	return 0;
+}
+
+/* ---- texts ---- */
+
+/* A text of the capture: nothing in it is markup, and what is no UTF-8 is shown by its number. */
+static void put_text(FILE *f, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	uint32_t n, i;
+
+	while (*s) {
+		n = *s < 0x80 ? 1 : (*s & 0xe0) == 0xc0 ? 2 : (*s & 0xf0) == 0xe0 ? 3 : (*s & 0xf8) == 0xf0 ? 4 : 0;
+		for (i = 1; i < n && (s[i] & 0xc0) == 0x80;)
+			i++;
+		if (!n || i < n || (n == 1 && (*s < 0x20 || *s == 0x7f || strchr("<>&\"'", *s)))) {
+			fprintf(f, "&#%u;", *s < 0x20 || *s == 0x7f ? 0xfffdu : (unsigned int)*s);
+			s++;
+			continue;
+		}
+		fwrite(s, 1, n, f);
+		s += n;
+	}
+}
+
+static void put_bytes(FILE *f, uint64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double v = (double)bytes;
+	size_t i = 0;
+
+	while (i + 1 < sizeof(units) / sizeof(units[0]) && v >= 1024) {
+		v /= 1024;
+		i++;
+	}
+	fprintf(f, i ? "%.2f %s" : "%.0f %s", v, units[i]);
+}
+
+/* ---- picture ---- */
+
+static double y_of(const struct page *p, int64_t bytes)
+{
+	return PLOT_Y + PLOT_H - (p->peak ? (double)bytes / (double)p->peak * PLOT_H : 0);
+}
+
+static int64_t stacked(const struct column *c, int upto)
+{
+	int64_t sum = 0;
+	int i;
+
+	for (i = 0; i < upto; i++)
+		sum += c->sizes[i];
+	return sum;
+}
+
+static void put_edge(const struct page *p, uint32_t i, int category, bool back)
+{
+	const struct column *c = &p->columns[i];
+	double y = y_of(p, stacked(c, category));
+
+	fprintf(p->f, "%u,%.1f %u,%.1f ", PLOT_X + i + (back ? 1 : 0), y, PLOT_X + i + (back ? 0 : 1), y);
+}
+
+static void put_areas(const struct page *p)
+{
+	uint32_t i, k;
+	bool any;
+
+	for (k = 0; k < MEM_CATEGORY_CNT; k++) {
+		for (i = 0, any = false; i < COLUMNS && !any; i++)
+			any = p->columns[i].sizes[k] > 0;
+		if (!any)
+			continue;
+		fprintf(p->f, "<polygon class='area' fill='%s' points='", categories[k].color);
+		for (i = 0; i < COLUMNS; i++)
+			put_edge(p, i, (int)k + 1, false);
+		for (i = COLUMNS; i-- > 0;)
+			put_edge(p, i, (int)k, true);
+		fprintf(p->f, "'/>\n");
+	}
+}
+
+static void put_axes(const struct page *p)
+{
+	double ms = (double)p->span_ns / 1e6, most = (double)p->peak / p->unit_bytes;
+	int i;
+
+	fprintf(p->f, "<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n", PLOT_X, PLOT_Y, PLOT_W, PLOT_H);
+	for (i = 0; i <= TICKS; i++) {
+		fprintf(p->f, "<text class='x' x='%d' y='%d'>%.6g</text>\n", PLOT_X + PLOT_W * i / TICKS,
+			PLOT_Y + PLOT_H + 18, ms * i / TICKS);
+		fprintf(p->f, "<text class='y' x='%d' y='%d'>%.4g</text>\n", PLOT_X - 6,
+			PLOT_Y + PLOT_H - PLOT_H * i / TICKS + 4, most * i / TICKS);
+	}
+	fprintf(p->f, "<text class='x' x='%d' y='%d'>Time (ms)</text>\n", PLOT_X + PLOT_W / 2, PLOT_Y + PLOT_H + 40);
+	fprintf(p->f, "<text class='x' transform='translate(16 %d) rotate(-90)'>Memory (%s)</text>\n",
+		PLOT_Y + PLOT_H / 2, p->unit);
+}
+
+static void put_peak_mark(const struct page *p)
+{
+	uint32_t x = PLOT_X + column_of(p, p->peak_ns);
+	bool right = x > PLOT_X + PLOT_W / 2;
+
+	fprintf(p->f, "<line class='peak' x1='%u' y1='%d' x2='%u' y2='%d'/>\n<text class='%s' x='%u' y='%d'>peak: ", x,
+		PLOT_Y - 6, x, PLOT_Y + PLOT_H, right ? "y" : "peak", right ? x - 4 : x + 4, PLOT_Y - 8);
+	put_bytes(p->f, (uint64_t)p->peak);
+	fprintf(p->f, "</text>\n");
+}
+
+static void put_picture(const struct page *p)
+{
+	fprintf(p->f, "<svg id='plot' width='%d' height='%d' viewBox='0 0 %d %d'>\n", PLOT_X + PLOT_W + 30,
+		PLOT_Y + PLOT_H + 50, PLOT_X + PLOT_W + 30, PLOT_Y + PLOT_H + 50);
+	put_areas(p);
+	put_axes(p);
+	put_peak_mark(p);
+	fprintf(p->f, "<line id='cursor' class='cursor' x1='0' x2='0' y1='%d' y2='%d'/>\n</svg>\n", PLOT_Y,
+		PLOT_Y + PLOT_H);
+}
+
+/* What the pointer shows: [ns since the begin, bytes of each category] for each column. */
+static void put_script(const struct page *p)
+{
+	const struct column *c;
+	int i, k;
+
+	fprintf(p->f, "<script>\nconst names=[");
+	for (k = 0; k < MEM_CATEGORY_CNT; k++)
+		fprintf(p->f, "%s'%s'", k ? "," : "", categories[k].name);
+	fprintf(p->f, "];\nconst columns=[");
+	for (i = 0; i < COLUMNS; i++) {
+		c = &p->columns[i];
+		fprintf(p->f, "%s[%" PRIu64, i ? "," : "", c->t > p->begin_ns ? c->t - p->begin_ns : 0);
+		for (k = 0; k < MEM_CATEGORY_CNT; k++)
+			fprintf(p->f, ",%" PRId64, c->sizes[k]);
+		fprintf(p->f, "]");
+	}
+	fprintf(p->f, "];\nconst left=%d,plot=document.getElementById('plot'),"
+		"cursor=document.getElementById('cursor'),tip=document.getElementById('tip');\n", PLOT_X);
+	fprintf(p->f, "%s",
+		"function size(n){let i=0;while(n>=1024&&i<4){n/=1024;i++}return (i?n.toFixed(2):n)+' '+"
+		"['B','KiB','MiB','GiB','TiB'][i]}\n"
+		"plot.addEventListener('mousemove',e=>{\n"
+		"const r=plot.getBoundingClientRect(),x=Math.floor(e.clientX-r.left)-left,c=columns[x];\n"
+		"if(!c){tip.style.display='none';return}\n"
+		"let text=(c[0]/1e6).toFixed(3)+' ms',sum=0;\n"
+		"for(let k=names.length;k>0;k--){sum+=c[k];if(c[k])text+='\\n'+names[k-1]+': '+size(c[k])}\n"
+		"tip.textContent=text+'\\ntotal: '+size(sum);\n"
+		"tip.style.display='block';tip.style.left=(e.pageX+14)+'px';tip.style.top=(e.pageY+14)+'px';\n"
+		"cursor.setAttribute('x1',x+left);cursor.setAttribute('x2',x+left)});\n"
+		"plot.addEventListener('mouseleave',()=>{tip.style.display='none'});\n</script>\n");
+}
+
+/* ---- page ---- */
+
+static void put_head(const struct page *p)
+{
+	const struct timeline_device *d = &p->tl->device;
+
+	fprintf(p->f, "%s",
+		"<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\" /><title>Memory Timeline HTML</title>\n<style>\n"
+		"body{font:14px sans-serif;margin:16px}\n.area{opacity:.7}\n.frame{fill:none;stroke:#444}\n"
+		"text{font-size:12px}\n.x{text-anchor:middle}\n.y{text-anchor:end}\n"
+		".peak{stroke:#b00;stroke-dasharray:4 3}\ntext.peak{stroke:none}\n.cursor{stroke:#000;opacity:.4}\n"
+		"#tip{position:absolute;display:none;background:#fff;border:1px solid #444;padding:6px;"
+		"white-space:pre;pointer-events:none}\n"
+		".key{display:inline-block;width:12px;height:12px;opacity:.7;margin:0 4px 0 12px}\n"
+		"table{border-collapse:collapse}\ntd,th{border:1px solid #ccc;padding:3px 8px;text-align:left}\n"
+		"td.n{text-align:right}\n</style></head>\n<body>\n");
+	fprintf(p->f, "<h2>Memory on ");
+	put_text(p->f, d->name);
+	fprintf(p->f, "</h2>\n<p>Max memory allocated: ");
+	put_bytes(p->f, d->max_allocated ? d->max_allocated : (uint64_t)p->peak);
+	if (d->max_reserved) {
+		fprintf(p->f, "<br>Max memory reserved: ");
+		put_bytes(p->f, d->max_reserved);
+	}
+	fprintf(p->f, "</p>\n<p>");
+	for (int k = 0; k < MEM_CATEGORY_CNT; k++)
+		fprintf(p->f, "<span class='key' style='background:%s'></span>%s", categories[k].color,
+			categories[k].name);
+	fprintf(p->f, "</p>\n");
+}
+
+static void put_owner(const struct page *p, const struct owned *o)
+{
+	const struct timeline_owner *who = &p->tl->owners[o->owner];
+
+	fprintf(p->f, "<tr><td>");
+	if (!o->owner)
+		fprintf(p->f, "<i>from before the window</i>");
+	else if (!*who->op)
+		fprintf(p->f, "<i>no operator</i>");
+	else
+		put_text(p->f, who->op);
+	fprintf(p->f, "</td><td>");
+	put_text(p->f, who->annotation);
+	fprintf(p->f, "</td><td>%s</td><td class='n'>", categories[o->category].name);
+	put_bytes(p->f, (uint64_t)o->bytes);
+	fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n",
+		p->peak ? 100.0 * (double)o->bytes / (double)p->peak : 0.0);
+}
+
+static void put_owners(const struct page *p)
+{
+	int64_t rest = 0;
+	uint32_t i;
+
+	fprintf(p->f, "<h3>Live at the peak, %.3f ms after the first allocation: ",
+		(double)(p->peak_ns - p->begin_ns) / 1e6);
+	put_bytes(p->f, (uint64_t)p->peak);
+	fprintf(p->f, "</h3>\n<table id='owners'>\n<tr><th>Allocated by operator</th><th>Annotation</th><th>Category</th>"
+		"<th>Bytes</th><th>Share</th></tr>\n");
+	for (i = 0; i < p->owned_cnt && i < OWNER_ROWS; i++)
+		put_owner(p, &p->owned[i]);
+	for (; i < p->owned_cnt; i++)
+		rest += p->owned[i].bytes;
+	if (rest) {
+		fprintf(p->f, "<tr><td colspan='3'>%u more</td><td class='n'>", p->owned_cnt - OWNER_ROWS);
+		put_bytes(p->f, (uint64_t)rest);
+		fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n", 100.0 * (double)rest / (double)p->peak);
+	}
+	fprintf(p->f, "</table>\n");
+}
+
+/* What the picture rests on, and what it lacks. */
+static void put_foot(const struct page *p, const struct session_totals *totals)
+{
+	const struct session_info *info = session__info(p->tl->s);
+	const struct mem_flow_account *a = &p->tl->account;
+	char text[1024];
+
+	fprintf(p->f, "<p>");
+	if (a->too_many)
+		fprintf(p->f, "No categories: too many tensors to follow. ");
+	else if (!info->has_results)
+		fprintf(p->f, "No categories: operators' tensors were not recorded (--execution-trace does). ");
+	else
+		fprintf(p->f, "Categories follow from %" PRIu64 " tensors of %" PRIu64 " operators; what does not "
+			"follow from them is unknown. ", a->tensors, a->ops);
+	if (a->cut_ops)
+		fprintf(p->f, "Arguments of %" PRIu64 " operators were cut. ", a->cut_ops);
+	if (totals->freed_unknown)
+		fprintf(p->f, "%" PRIu64 " blocks that were freed had been allocated before the window; those that no "
+			"operator had as a tensor are not here. ", totals->freed_unknown);
+	if (loss_account__incomplete(info, totals, text, sizeof(text))) {
+		fprintf(p->f, "The capture is incomplete: ");
+		put_text(p->f, text);
+	}
+	fprintf(p->f, "</p>\n");
+}
+
+static ssize_t to_file(void *of, const char *data, size_t len)
+{
+	return out_file__write(of, data, len) ? 0 : (ssize_t)len;
+}
+
+int timeline__write_html(const struct timeline *tl, const struct session_totals *totals, struct out_file *of)
+{
+	struct page p = { .tl = tl, .f = fopencookie(of, "w", (cookie_io_functions_t){ .write = to_file }) };
+	int err = p.f ? make_columns(&p) : -ENOMEM;
+
+	if (!err)
+		err = find_owners(&p);
+	if (err) {
+		pr_error("cannot make the picture of the memory timeline: %s", errstr(err));
+	} else {
+		put_head(&p);
+		put_picture(&p);
+		fprintf(p.f, "<div id='tip'></div>\n");
+		put_owners(&p);
+		put_foot(&p, totals);
+		put_script(&p);
+		fprintf(p.f, "</body>\n</html>\n");
+	}
+	if (p.f && fclose(p.f) && !err)
+		err = -EIO; /* out_file has said which */
+	free(p.columns);
+	free(p.owned);
+	return err;
+}

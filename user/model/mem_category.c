@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Categories, by torch's decisions in torch's order (MemoryProfile in _memory_profiler.py):
+ *	gradients, temporaries		taken, but gradients only as AccumulateGrad takes them: torch also
+ *					reads p.grad of modules and optimizers in Python
+ *	parameters that Python shows	torch: those of the modules and optimizers that were called. Here:
+ *					arguments whose Python object is an nn.Parameter
+ *	inputs				taken
+ *	parameters by data flow		taken
+ *	activations			taken
+ *	optimizer states		not: they are attributes of Python objects
+ *	autograd details		taken
+ *
+ * What torch reads in Python and what is not known here could change the other decisions too. So they are
+ * made twice, in two worlds at opposite ends of what is possible, and only what is the same in both is told;
+ * everything else is unknown:
+ *	1. nothing else is a gradient or a parameter
+ *	2. whatever an optimizer's step touches and leaves behind may be a gradient (or its state, which torch
+ *	   would say); and, where no nn.Parameter was seen at all (none is used, or this Python is not
+ *	   understood), every tensor that does not end in the window may be a parameter
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/mem_priv.h"
+
+struct world {
+	struct mem_flow *mf;
+	const uint8_t *may_be_param, *may_be_grad; /* by id; NULL: none is */
+	uint8_t *by_id, *by_key, *by_slot; /* enum mem_category */
+	uint8_t *depends;  /* by id: on a gradient */
+	uint8_t *produces, *candidate, *param, *forward; /* by slot */
+};
+
+static uint8_t *bytes_of(size_t cnt, int c)
+{
+	uint8_t *p = malloc(cnt + 1);
+
+	if (p)
+		memset(p, c, cnt + 1);
+	return p;
+}
+
+static uint32_t id_of(const struct world *w, const struct mem_edge *e)
+{
+	return w->mf->keys[e->key].id;
+}
+
+/* CategoryDict.get */
+static uint8_t get(const struct world *w, uint32_t key, uint32_t slot)
+{
+	uint8_t cat = w->by_id[w->mf->keys[key].id];
+
+	if (cat == MEM_UNKNOWN)
+		cat = w->by_key[key];
+	return cat == MEM_UNKNOWN ? w->by_slot[slot] : cat;
+}
+
+static uint8_t get_in(const struct world *w, const struct mem_edge *e)
+{
+	return get(w, e->key, mem_edge__in_slot(w->mf, e));
+}
+
+static uint8_t get_out(const struct world *w, const struct mem_edge *e)
+{
+	return get(w, e->key, mem_edge__out_slot(w->mf, e));
+}
+
+static void set_default(struct world *w, uint32_t slot, uint8_t category)
+{
+	if (w->by_slot[slot] == MEM_UNKNOWN)
+		w->by_slot[slot] = category;
+}
+
+#define for_nodes(w, n) for (n = (w)->mf->nodes; n < (w)->mf->nodes + (w)->mf->node_cnt; n++)
+#define for_nodes_back(w, n) for (n = (w)->mf->nodes + (w)->mf->node_cnt; n-- > (w)->mf->nodes;)
+#define for_edges(w, n, e)                               \
+	for (e = (w)->mf->edges + (n)->first_edge;       \
+	     e < (w)->mf->edges + (n)->first_edge + (n)->edge_cnt; e++)
+
+/* ---- what is known beforehand ---- */
+
+static void set_known(struct world *w)
+{
+	const struct mem_flow *mf = w->mf;
+	const struct mem_edge *e;
+	const struct mem_ref *r;
+	uint32_t i;
+
+	for (i = 0; i < mf->id_cnt; i++) {
+		if (w->may_be_grad && w->may_be_grad[i])
+			w->by_id[i] = MEM_GRADIENT;
+		if (w->may_be_param && w->may_be_param[i])
+			w->by_id[i] = MEM_PARAMETER;
+		if (mf->grad_id[i])
+			w->by_id[i] = MEM_GRADIENT;
+	}
+	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++)
+		if (mem_edge__is_intermediate(e))
+			w->by_key[e->key] = MEM_TEMPORARY;
+	for (r = mf->refs; r < mf->refs + mf->ref_cnt; r++)
+		if ((r->flags & MEM_REF_PARAMETER) && r->key != MEM_NONE)
+			w->by_id[mf->keys[r->key].id] = MEM_PARAMETER;
+}
+
+/* ---- inputs ---- */
+
+static bool has_gradient_input(const struct world *w, const struct mem_node *n)
+{
+	const struct mem_edge *e;
+	uint8_t cat;
+
+	for_edges(w, n, e) {
+		if (!mem_edge__is_input(e))
+			continue;
+		cat = get_in(w, e);
+		if (cat == MEM_GRADIENT || cat == MEM_PARAMETER || w->depends[id_of(w, e)])
+			return true;
+	}
+	return false;
+}
+
+static bool mark_id(struct world *w, const struct mem_edge *e)
+{
+	uint8_t *d = &w->depends[id_of(w, e)];
+	bool fresh = !*d;
+
+	*d = 1;
+	return fresh;
+}
+
+/* Ids any version of which depends on a gradient, or will (_any_version_depends_on_gradient). */
+static void find_dependents(struct world *w)
+{
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	bool again = true;
+	uint8_t cat;
+
+	memset(w->depends, 0, w->mf->id_cnt);
+	while (again) {
+		again = false;
+		for_nodes(w, n) {
+			if (!has_gradient_input(w, n))
+				continue;
+			for_edges(w, n, e) {
+				cat = mem_edge__is_input(e) ? get_in(w, e) : MEM_UNKNOWN;
+				if (mem_edge__is_output(e) || cat == MEM_GRADIENT || cat == MEM_PARAMETER)
+					again |= mark_id(w, e);
+			}
+		}
+	}
+}
+
+static bool produces_gradient(const struct world *w, const struct mem_edge *e, uint32_t slot)
+{
+	uint8_t cat = get(w, e->key, slot);
+
+	return cat == MEM_GRADIENT || cat == MEM_PARAMETER || w->produces[slot];
+}
+
+static void find_producers(struct world *w)
+{
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	bool any;
+
+	for_nodes_back(w, n) {
+		any = false;
+		for_edges(w, n, e)
+			any |= (mem_edge__is_input(e) && produces_gradient(w, e, mem_edge__in_slot(w->mf, e))) ||
+			       (mem_edge__is_output(e) && produces_gradient(w, e, mem_edge__out_slot(w->mf, e)));
+		for_edges(w, n, e) {
+			if (any && mem_edge__is_input(e))
+				w->produces[mem_edge__in_slot(w->mf, e)] = 1;
+			if (any && mem_edge__is_output(e))
+				w->produces[mem_edge__out_slot(w->mf, e)] = 1;
+		}
+	}
+}
+
+static void set_inputs(struct world *w)
+{
+	const struct mem_flow *mf = w->mf;
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	uint32_t key, slot;
+
+	find_dependents(w);
+	find_producers(w);
+	memcpy(w->candidate, w->produces, mf->slot_cnt);
+	for_nodes(w, n)
+		for_edges(w, n, e)
+			if (n->backward && mem_edge__is_output(e))
+				w->candidate[mem_edge__out_slot(mf, e)] = 0;
+	for (key = 0; key < mf->key_cnt; key++)
+		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
+			if (w->candidate[slot] && !w->depends[mf->keys[key].id])
+				set_default(w, slot, MEM_INPUT);
+}
+
+/* ---- parameters by data flow ---- */
+
+/* Neither reads nor makes a gradient, and depends on an input. */
+static bool is_forward(const struct world *w, const struct mem_node *n)
+{
+	const struct mem_edge *e;
+	bool any = false;
+
+	if (n->backward)
+		return false;
+	for_edges(w, n, e) {
+		if ((mem_edge__is_input(e) && get_in(w, e) == MEM_GRADIENT) ||
+		    (mem_edge__is_output(e) && get_out(w, e) == MEM_GRADIENT))
+			return false;
+		any |= mem_edge__is_input(e) && w->forward[mem_edge__in_slot(w->mf, e)];
+	}
+	return any;
+}
+
+static void find_candidates(struct world *w)
+{
+	const struct mem_flow *mf = w->mf;
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	uint32_t key, slot;
+
+	memset(w->candidate, 0, mf->slot_cnt);
+	for (key = 0; key < mf->key_cnt; key++)
+		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
+			w->forward[slot] = mf->present[slot] && get(w, key, slot) == MEM_INPUT;
+	for_nodes(w, n) {
+		if (!is_forward(w, n))
+			continue;
+		for_edges(w, n, e)
+			if (mem_edge__is_output(e))
+				w->forward[mem_edge__out_slot(mf, e)] = 1;
+		for_edges(w, n, e)
+			if (mem_edge__is_input(e) && !w->forward[mem_edge__in_slot(mf, e)])
+				w->candidate[mem_edge__in_slot(mf, e)] = 1;
+	}
+}
+
+/* Marks in `produces` what contributes to the value of a gradient. */
+static void find_used_for_gradient(struct world *w)
+{
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	uint32_t slot;
+	bool any;
+
+	memset(w->produces, 0, w->mf->slot_cnt);
+	for_nodes_back(w, n) {
+		any = false;
+		for_edges(w, n, e) {
+			if (!mem_edge__is_output(e))
+				continue;
+			slot = mem_edge__out_slot(w->mf, e);
+			any |= w->produces[slot] || get(w, e->key, slot) == MEM_GRADIENT;
+		}
+		for_edges(w, n, e)
+			if (any && mem_edge__is_input(e))
+				w->produces[mem_edge__in_slot(w->mf, e)] = 1;
+	}
+}
+
+static void set_parameters(struct world *w)
+{
+	const struct mem_flow *mf = w->mf;
+	uint32_t key, slot;
+
+	find_candidates(w);
+	find_used_for_gradient(w);
+	find_dependents(w);
+	memset(w->param, 0, mf->id_cnt);
+	for (key = 0; key < mf->key_cnt; key++)
+		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
+			if (w->candidate[slot] && w->produces[slot] && w->depends[mf->keys[key].id])
+				w->param[mf->keys[key].id] = 1;
+	for (key = 0; key < mf->id_cnt; key++)
+		if (w->param[key])
+			w->by_id[key] = MEM_PARAMETER;
+}
+
+/* ---- activations, autograd details ---- */
+
+static void set_activations(struct world *w)
+{
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	bool required, other;
+	uint8_t cat;
+
+	for_nodes(w, n) {
+		required = other = false;
+		for_edges(w, n, e) {
+			if (!mem_edge__is_input(e))
+				continue;
+			cat = get_in(w, e);
+			required |= cat == MEM_INPUT || cat == MEM_ACTIVATION;
+			other |= cat != MEM_INPUT && cat != MEM_ACTIVATION && cat != MEM_PARAMETER &&
+				 cat != MEM_TEMPORARY;
+		}
+		if (!required || other || n->backward)
+			continue;
+		for_edges(w, n, e)
+			if (mem_edge__is_output(e))
+				set_default(w, mem_edge__out_slot(w->mf, e), MEM_ACTIVATION);
+	}
+}
+
+/*
+ * What backward nodes make or go on changing. Of two things torch may know better: what AccumulateGrad makes
+ * may be a gradient that it sees in Python, and what was there before the window may be anything.
+ */
+static void set_autograd_detail(struct world *w)
+{
+	const struct mem_flow *mf = w->mf;
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	uint8_t before;
+
+	for_nodes(w, n) {
+		if (!n->backward)
+			continue;
+		for_edges(w, n, e) {
+			if (!mem_edge__is_output(e))
+				continue;
+			if (e->version < 0) {
+				if (!n->accumulate)
+					set_default(w, mem_edge__out_slot(mf, e), MEM_AUTOGRAD_DETAIL);
+				continue;
+			}
+			before = get_in(w, e);
+			if (before == MEM_AUTOGRAD_DETAIL || (before == MEM_UNKNOWN && mf->keys[e->key].alloc_ns))
+				set_default(w, mem_edge__out_slot(mf, e), MEM_AUTOGRAD_DETAIL);
+		}
+	}
+}
+
+/* ---- worlds ---- */
+
+/* Fills out[], by slot. */
+static int decide(struct mem_flow *mf, const uint8_t *may_be_param, const uint8_t *may_be_grad, uint8_t *out)
+{
+	struct world w = { .mf = mf, .may_be_param = may_be_param, .may_be_grad = may_be_grad };
+	uint32_t key, slot;
+	int err = -ENOMEM;
+
+	w.by_id = bytes_of(mf->id_cnt, MEM_UNKNOWN);
+	w.by_key = bytes_of(mf->key_cnt, MEM_UNKNOWN);
+	w.by_slot = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
+	w.depends = bytes_of(mf->id_cnt, 0);
+	w.param = bytes_of(mf->id_cnt, 0);
+	w.produces = bytes_of(mf->slot_cnt, 0);
+	w.candidate = bytes_of(mf->slot_cnt, 0);
+	w.forward = bytes_of(mf->slot_cnt, 0);
+	if (w.by_id && w.by_key && w.by_slot && w.depends && w.param && w.produces && w.candidate && w.forward) {
+		set_known(&w);
+		set_inputs(&w);
+		set_parameters(&w);
+		set_activations(&w);
+		set_autograd_detail(&w);
+		for (key = 0; key < mf->key_cnt; key++)
+			for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
+				out[slot] = get(&w, key, slot);
+		err = 0;
+	}
+	free(w.by_id);
+	free(w.by_key);
+	free(w.by_slot);
+	free(w.depends);
+	free(w.param);
+	free(w.produces);
+	free(w.candidate);
+	free(w.forward);
+	return err;
+}
+
+/* Ids that an optimizer's step has to do with and that outlive the operator. True: there are some. */
+static bool touched_by_steps(const struct mem_flow *mf, uint8_t *touched)
+{
+	uint8_t *temporary = bytes_of(mf->key_cnt, 0);
+	const struct mem_edge *e;
+	const struct mem_op *op;
+	bool any = false;
+	uint32_t i, key;
+
+	if (!temporary)
+		return false;
+	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++)
+		if (mem_edge__is_intermediate(e))
+			temporary[e->key] = 1;
+	for (op = mf->ops; op < mf->ops + mf->op_cnt; op++) {
+		for (i = op->first_ref; op->in_step && i < op->first_ref + op->ref_cnt; i++) {
+			key = mf->refs[i].key;
+			if (key == MEM_NONE || temporary[key])
+				continue;
+			touched[mf->keys[key].id] = 1;
+			any = true;
+		}
+	}
+	free(temporary);
+	return any;
+}
+
+static bool parameters_seen(const struct mem_flow *mf)
+{
+	uint32_t i;
+
+	for (i = 0; i < mf->ref_cnt; i++)
+		if (mf->refs[i].flags & MEM_REF_PARAMETER)
+			return true;
+	return false;
+}
+
+static void mark_lasting(const struct mem_flow *mf, uint8_t *lasting)
+{
+	uint32_t i;
+
+	for (i = 0; i < mf->key_cnt; i++)
+		if (mf->keys[i].tensor && (!mf->keys[i].alloc_ns || !mf->keys[i].free_ns))
+			lasting[mf->keys[i].id] = 1;
+}
+
+int mem_category__make(struct mem_flow *mf)
+{
+	uint8_t *other = bytes_of(mf->slot_cnt, MEM_UNKNOWN), *touched = bytes_of(mf->id_cnt, 0);
+	uint8_t *lasting = bytes_of(mf->id_cnt, 0);
+	uint32_t slot;
+	int err = -ENOMEM;
+	bool more;
+
+	mf->category = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
+	if (!other || !touched || !lasting || !mf->category)
+		goto out;
+	err = decide(mf, NULL, NULL, mf->category);
+	mf->account.no_parameters = !parameters_seen(mf);
+	if (mf->account.no_parameters)
+		mark_lasting(mf, lasting);
+	more = touched_by_steps(mf, touched) || mf->account.no_parameters;
+	if (!err && more && mf->ref_cnt)
+		err = decide(mf, lasting, touched, other);
+	for (slot = 0; !err && more && mf->ref_cnt && slot < mf->slot_cnt; slot++)
+		if (mf->category[slot] != other[slot])
+			mf->category[slot] = MEM_UNKNOWN;
+out:
+	free(other);
+	free(touched);
+	free(lasting);
+	return err;
+}

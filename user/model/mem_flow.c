@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Keeping of a run what the data flow is made of: of every operator its place in the tree and the tensors
+ * among its arguments, and all allocations. Must not interpret them.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "model/mem_priv.h"
+
+#define SCOPE_BACKWARD 1 /* at::RecordScope::BACKWARD_FUNCTION */
+#define STEP_PREFIX "Optimizer.step#" /* pytorch torch/optim/optimizer.py, profile_hook_step */
+
+struct mem_flow *mem_flow__new(bool categories)
+{
+	struct mem_flow *mf = calloc(1, sizeof(*mf));
+
+	if (mf)
+		mf->categories = categories;
+	return mf;
+}
+
+void mem_flow__free(struct mem_flow *mf)
+{
+	if (!mf)
+		return;
+	mem_schemas__clear(&mf->schemas);
+	free(mf->ops);
+	free(mf->refs);
+	free(mf->acts);
+	free(mf->moved);
+	free(mf->keys);
+	free(mf->grad_id);
+	free(mf->nodes);
+	free(mf->edges);
+	free(mf->category);
+	free(mf->present);
+	free(mf->rows);
+	free(mf);
+}
+
+/* ---- tensors ---- */
+
+/* What torch takes for a tensor's size: how far its strides reach (SizeMap). Of other layouts: nothing. */
+static uint64_t tensor_bytes(const struct value *v, const struct session_keys *keys)
+{
+	int64_t most = 1, n;
+	uint32_t i;
+
+	if ((v->keys & keys->no_strides) || (v->flags & (PTB_VAL_F_SYMBOLIC | PTB_VAL_F_DIMS_CUT)))
+		return 0;
+	if (v->ndim && !v->strides)
+		most = v->numel;
+	for (i = 0; v->strides && i < v->ndim; i++) {
+		if (__builtin_mul_overflow(v->sizes[i], v->strides[i], &n))
+			return 0;
+		most = i && most > n ? most : n;
+	}
+	if (most < 0 || __builtin_mul_overflow(most, (int64_t)dtype__itemsize(v->dtype), &n))
+		return 0;
+	return (uint64_t)n;
+}
+
+static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v, uint8_t flags)
+{
+	if (!mem_value__has_key(v))
+		return 0;
+	if (mf->ref_cnt == MEM_FLOW_TENSORS_MAX) {
+		mf->account.too_many = true;
+		return 0;
+	}
+	if (vec_reserve((void **)&mf->refs, &mf->ref_cap, (uint64_t)mf->ref_cnt + 1, sizeof(*mf->refs)))
+		return -ENOMEM;
+	if (v->flags & PTB_VAL_F_PARAMETER)
+		flags |= MEM_REF_PARAMETER;
+	mf->refs[mf->ref_cnt++] = (struct mem_ref){
+		.storage = v->storage,
+		.bytes = tensor_bytes(v, sl->keys),
+		.key = MEM_NONE,
+		.device_type = v->device_type,
+		.device_index = v->device_type ? v->device_index : -1,
+		.flags = flags,
+	};
+	return 0;
+}
+
+static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct mem_schema *sc)
+{
+	struct value_iter it = values__begin(&sl->in), sub;
+	struct value v, elem;
+	uint8_t flags, arg;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; !err && values__next(&it, &v); i++) {
+		arg = sc->args && i < sc->cnt ? sc->args[i] : MEM_ARG_TENSORS;
+		flags = !sc->args || i >= sc->cnt ? MEM_REF_NO_SCHEMA :
+			arg & MEM_ARG_WRITE ? MEM_REF_WRITE : MEM_REF_READ;
+		if (v.kind == PTB_VAL_TENSOR)
+			err = add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)));
+		else if (v.kind == PTB_VAL_TENSORS || (v.kind == PTB_VAL_LIST && (arg & MEM_ARG_TENSORS)))
+			for (sub = values__begin(&v.elems); !err && values__next(&sub, &elem);)
+				err = add_ref(mf, sl, &elem, flags);
+	}
+	return err;
+}
+
+/* The memory that a result had as an argument, where it was another; 0: none. */
+static uint64_t moved_from(const struct slice *sl, const struct value *out)
+{
+	struct value_iter it = values__begin(&sl->in);
+	struct value in;
+
+	if (!mem_value__has_key(out))
+		return 0;
+	while (values__next(&it, &in))
+		if (mem_value__has_key(&in) && in.impl == out->impl && in.storage != out->storage)
+			return in.storage;
+	return 0;
+}
+
+/* Tensors that are both argument and result, with other memory than before (resize_, out=). */
+static int add_moved(struct mem_flow *mf, const struct slice *sl, uint32_t first_ref)
+{
+	struct value_iter outs = values__begin(&sl->out);
+	struct value out;
+	uint64_t before;
+	uint32_t ref;
+
+	while (values__next(&outs, &out)) {
+		before = moved_from(sl, &out);
+		for (ref = first_ref; before && ref < mf->ref_cnt && mf->refs[ref].storage != before;)
+			ref++;
+		if (!before || ref == mf->ref_cnt)
+			continue;
+		if (vec_reserve((void **)&mf->moved, &mf->moved_cap, (uint64_t)mf->moved_cnt + 1,
+				sizeof(*mf->moved)))
+			return -ENOMEM;
+		mf->moved[mf->moved_cnt++] = (struct mem_moved){ sl->end_ns, out.storage, ref };
+	}
+	return 0;
+}
+
+/* ---- operators ---- */
+
+static uint8_t op_flags(const struct slice *sl, bool matched)
+{
+	uint8_t flags = matched ? MEM_OP_MATCHED : 0;
+
+	if (sl->scope == SCOPE_BACKWARD) {
+		flags |= MEM_OP_BACKWARD;
+		if (!strcmp(sl->name, "torch::autograd::AccumulateGrad"))
+			flags |= MEM_OP_ACCUMULATE;
+	}
+	if (!strcmp(sl->name, "aten::detach") || !strcmp(sl->name, "aten::add_"))
+		flags |= MEM_OP_TAKES_GRAD;
+	if (sl->cat == SLICE_USER_ANNOTATION && !strncmp(sl->name, STEP_PREFIX, sizeof(STEP_PREFIX) - 1))
+		flags |= MEM_OP_STEP;
+	return flags;
+}
+
+int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
+{
+	static const struct mem_schema none;
+	struct mem_schema sc;
+	struct mem_op *op;
+	bool matched;
+	int err;
+
+	if (!mf->categories || mf->account.too_many)
+		return 0;
+	if (mem_schemas__get(&mf->schemas, sl->schema, &sc) ||
+	    vec_reserve((void **)&mf->ops, &mf->op_cap, (uint64_t)mf->op_cnt + 1, sizeof(*mf->ops)))
+		return -ENOMEM;
+	matched = mem_schema__matches(&sc, &sl->in);
+	op = &mf->ops[mf->op_cnt++];
+	*op = (struct mem_op){ .id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns,
+			       .first_ref = mf->ref_cnt, .node = MEM_NONE, .flags = op_flags(sl, matched) };
+	err = add_refs(mf, sl, matched ? &sc : &none);
+	if (!err && op->first_ref != mf->ref_cnt)
+		err = add_moved(mf, sl, op->first_ref);
+	op->ref_cnt = mf->ref_cnt - op->first_ref;
+	mf->account.ops += !!(sl->in.flags & VALUES_PRESENT);
+	mf->account.cut_ops += !!((sl->in.flags | sl->out.flags) & VALUES_CUT);
+	mf->account.tensors = mf->ref_cnt;
+	return err;
+}
+
+int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner)
+{
+	bool alloc = ev->what == MEMORY_ALLOC;
+	struct mem_act act = {
+		.ts_ns = ev->ts_ns, .addr = ev->addr, .slice = ev->at.slice,
+		.bytes = alloc ? ev->bytes : ev->bytes < 0 ? ev->bytes : -ev->bytes,
+		.owner = alloc ? owner : 0, .key = MEM_NONE, .node = MEM_NONE,
+		.device_type = (int16_t)ev->device_type,
+		.device_index = (int16_t)(ev->device_type ? ev->device_index : -1),
+	};
+
+	if (!alloc && ev->what != MEMORY_FREE && ev->what != MEMORY_FREE_UNKNOWN)
+		return 0;
+	if (!ev->addr || (alloc && ev->bytes <= 0))
+		return 0;
+	if (vec_reserve((void **)&mf->acts, &mf->act_cap, (uint64_t)mf->act_cnt + 1, sizeof(*mf->acts)))
+		return -ENOMEM;
+	mf->acts[mf->act_cnt++] = act;
+	return 0;
+}
+
+/* ---- after the run ---- */
+
+int mem_flow__finish(struct mem_flow *mf)
+{
+	int err;
+
+	if (mf->account.too_many)
+		mf->op_cnt = mf->ref_cnt = mf->moved_cnt = 0;
+	err = mem_keys__make(mf);
+	if (!err)
+		err = mem_graph__make(mf);
+	if (!err)
+		err = mem_category__make(mf);
+	if (!err)
+		err = mem_rows__make(mf);
+	return err;
+}
+
+const struct mem_row *mem_flow__rows(const struct mem_flow *mf, uint32_t *cnt)
+{
+	*cnt = mf->row_cnt;
+	return mf->rows;
+}
+
+struct mem_flow_account mem_flow__account(const struct mem_flow *mf)
+{
+	return mf->account;
+}

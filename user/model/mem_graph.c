@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The data flow graph: a node for each of the topmost operators whose schema is known, for each backward
+ * node, and for each allocation outside of them; an edge for each key that one reads, changes, makes or ends
+ * (DataFlowGraph, DataFlowNode). Also finds the gradients that AccumulateGrad takes, which needs the tree.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "model/mem_priv.h"
+
+struct build {
+	struct mem_flow *mf;
+	uint32_t *by_id;     /* operators */
+	uint32_t *edge_of;   /* by key: its newest edge */
+	int32_t *version;    /* by key: the newest */
+	uint32_t *node_ops;  /* operators and acts by node, and where each node's begin */
+	uint32_t *node_acts;
+	uint32_t *first_op, *first_act;
+};
+
+/* ---- which node is an operator part of? ---- */
+
+static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op, uint32_t *out)
+{
+	struct mem_flow *mf = b->mf;
+
+	if (vec_reserve((void **)&mf->nodes, &mf->node_cap, (uint64_t)mf->node_cnt + 1, sizeof(*mf->nodes)))
+		return -ENOMEM;
+	*out = mf->node_cnt++;
+	mf->nodes[*out] = (struct mem_node){
+		.begin_ns = begin_ns,
+		.backward = op && (op->flags & MEM_OP_BACKWARD),
+		.accumulate = op && (op->flags & MEM_OP_ACCUMULATE),
+	};
+	return 0;
+}
+
+/* What is the first in AccumulateGrad says which tensor becomes a gradient: if none was there detach(), else
+ * add_() (_extract_parameters_and_gradients). */
+static void first_child(struct build *b, const struct mem_op *op, struct mem_op *parent)
+{
+	struct mem_flow *mf = b->mf;
+	const struct mem_ref *ref = op ? mf->refs + op->first_ref : NULL;
+
+	if (!parent || !(parent->flags & MEM_OP_ACCUMULATE) || (parent->flags & MEM_OP_HAD_CHILD))
+		return;
+	parent->flags |= MEM_OP_HAD_CHILD;
+	if (op && (op->flags & MEM_OP_TAKES_GRAD) && op->ref_cnt && (ref->flags & MEM_REF_FIRST))
+		mf->grad_id[mf->keys[ref->key].id] = 1;
+}
+
+static int place_op(struct build *b, struct mem_op *op)
+{
+	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, op->parent);
+
+	first_child(b, op, parent);
+	op->in_step = (op->flags & MEM_OP_STEP) || (parent && parent->in_step);
+	if (parent && parent->node != MEM_NONE) {
+		op->node = parent->node;
+		return 0;
+	}
+	if (!(op->flags & (MEM_OP_BACKWARD | MEM_OP_MATCHED)))
+		return 0;
+	return new_node(b, op->begin_ns, op, &op->node);
+}
+
+/* Blocks that no tensor showed have no place in the graph. */
+static int place_act(struct build *b, struct mem_act *act)
+{
+	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, act->slice);
+
+	first_child(b, NULL, parent);
+	if (act->key == MEM_NONE || !b->mf->keys[act->key].tensor)
+		return 0;
+	if (parent && parent->node != MEM_NONE) {
+		act->node = parent->node;
+		return 0;
+	}
+	return new_node(b, act->ts_ns, NULL, &act->node);
+}
+
+static int place_all(struct build *b)
+{
+	struct mem_flow *mf = b->mf;
+	uint32_t op = 0, act = 0;
+	int err = 0;
+
+	while (!err && (op < mf->op_cnt || act < mf->act_cnt)) {
+		if (act < mf->act_cnt && (op == mf->op_cnt || mf->acts[act].ts_ns <= mf->ops[op].begin_ns))
+			err = place_act(b, &mf->acts[act++]);
+		else
+			err = place_op(b, &mf->ops[op++]);
+	}
+	return err;
+}
+
+/* ---- what is in a node ---- */
+
+/* Counting sort: begins[node] .. begins[node + 1] in `items`. */
+static void sum_up(uint32_t *begins, uint32_t cnt)
+{
+	uint32_t i, n, sum = 0;
+
+	for (i = 0; i <= cnt; i++) {
+		n = begins[i];
+		begins[i] = sum;
+		sum += n;
+	}
+}
+
+static int sort_members(struct build *b)
+{
+	struct mem_flow *mf = b->mf;
+	size_t nodes = (size_t)mf->node_cnt + 2;
+	uint32_t i;
+
+	b->first_op = calloc(nodes, sizeof(*b->first_op));
+	b->first_act = calloc(nodes, sizeof(*b->first_act));
+	b->node_ops = malloc(sizeof(*b->node_ops) * ((size_t)mf->op_cnt + 1));
+	b->node_acts = malloc(sizeof(*b->node_acts) * ((size_t)mf->act_cnt + 1));
+	if (!b->first_op || !b->first_act || !b->node_ops || !b->node_acts)
+		return -ENOMEM;
+	/* counts, one place later: while items are placed, begins become ends, which are the next begins */
+	for (i = 0; i < mf->op_cnt; i++)
+		if (mf->ops[i].node != MEM_NONE)
+			b->first_op[mf->ops[i].node + 1]++;
+	for (i = 0; i < mf->act_cnt; i++)
+		if (mf->acts[i].node != MEM_NONE)
+			b->first_act[mf->acts[i].node + 1]++;
+	sum_up(b->first_op + 1, mf->node_cnt);
+	sum_up(b->first_act + 1, mf->node_cnt);
+	for (i = 0; i < mf->op_cnt; i++)
+		if (mf->ops[i].node != MEM_NONE)
+			b->node_ops[b->first_op[mf->ops[i].node + 1]++] = i;
+	for (i = 0; i < mf->act_cnt; i++)
+		if (mf->acts[i].node != MEM_NONE)
+			b->node_acts[b->first_act[mf->acts[i].node + 1]++] = i;
+	return 0;
+}
+
+static struct mem_edge *edge(struct build *b, const struct mem_node *n, uint32_t key)
+{
+	struct mem_flow *mf = b->mf;
+	uint32_t at = b->edge_of[key];
+
+	if (at >= n->first_edge && at < mf->edge_cnt && mf->edges[at].key == key)
+		return &mf->edges[at];
+	if (vec_reserve((void **)&mf->edges, &mf->edge_cap, (uint64_t)mf->edge_cnt + 1, sizeof(*mf->edges)))
+		return NULL;
+	b->edge_of[key] = mf->edge_cnt;
+	mf->edges[mf->edge_cnt] = (struct mem_edge){ .key = key, .version = b->version[key] };
+	return &mf->edges[mf->edge_cnt++];
+}
+
+static int add_inputs(struct build *b, const struct mem_node *n, const struct mem_op *op)
+{
+	const struct mem_ref *ref = b->mf->refs + op->first_ref, *end = ref + op->ref_cnt;
+	struct mem_edge *e;
+
+	for (; ref < end; ref++) {
+		e = edge(b, n, ref->key);
+		if (!e)
+			return -ENOMEM;
+		e->mutable_set |= ref->flags & MEM_REF_MUTABLE;
+		/* changed where some schema says so, or where none says anything */
+		e->mutated = (e->mutable_set & MEM_REF_WRITE) || e->mutable_set == MEM_REF_NO_SCHEMA;
+	}
+	return 0;
+}
+
+/* The node's frees, which make inputs, before its allocations, which are none. */
+static int add_acts(struct build *b, uint32_t node, bool frees)
+{
+	struct mem_flow *mf = b->mf;
+	const struct mem_act *act;
+	struct mem_edge *e;
+	uint32_t i;
+
+	for (i = b->first_act[node]; i < b->first_act[node + 1]; i++) {
+		act = &mf->acts[b->node_acts[i]];
+		if ((act->bytes <= 0) != frees)
+			continue;
+		e = edge(b, &mf->nodes[node], act->key);
+		if (!e)
+			return -ENOMEM;
+		if (frees)
+			e->mutated = MEM_DELETED;
+		else
+			e->version = -1;
+	}
+	return 0;
+}
+
+static int by_key(const void *a, const void *b, void *arg)
+{
+	const struct mem_edge *x = a, *y = b;
+	const struct mem_key *keys = arg;
+
+	if (keys[x->key].id != keys[y->key].id)
+		return keys[x->key].id < keys[y->key].id ? -1 : 1;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static int fill_node(struct build *b, uint32_t node)
+{
+	struct mem_flow *mf = b->mf;
+	struct mem_node *n = &mf->nodes[node];
+	struct mem_edge *e, *end;
+	uint32_t i;
+	int err = 0;
+
+	n->first_edge = mf->edge_cnt;
+	for (i = b->first_op[node]; !err && i < b->first_op[node + 1]; i++)
+		err = add_inputs(b, n, &mf->ops[b->node_ops[i]]);
+	if (!err)
+		err = add_acts(b, node, true);
+	if (!err)
+		err = add_acts(b, node, false);
+	if (err)
+		return err;
+	n->edge_cnt = mf->edge_cnt - n->first_edge;
+	e = mf->edges + n->first_edge;
+	end = e + n->edge_cnt;
+	if (n->edge_cnt > 1)
+		qsort_r(e, n->edge_cnt, sizeof(*e), by_key, mf->keys);
+	for (; e < end; e++) {
+		b->edge_of[e->key] = MEM_NONE; /* sorting has moved it, and no other node may find it */
+		if (e->mutated == 1 && e->version >= 0)
+			b->version[e->key]++;
+	}
+	return 0;
+}
+
+static int fill_all(struct build *b)
+{
+	struct mem_flow *mf = b->mf;
+	uint32_t i;
+	int err = 0;
+
+	b->edge_of = malloc(sizeof(*b->edge_of) * ((size_t)mf->key_cnt + 1));
+	b->version = calloc((size_t)mf->key_cnt + 1, sizeof(*b->version));
+	if (!b->edge_of || !b->version)
+		return -ENOMEM;
+	for (i = 0; i < mf->key_cnt; i++)
+		b->edge_of[i] = MEM_NONE;
+	for (i = 0; !err && i < mf->node_cnt; i++)
+		err = fill_node(b, i);
+	return err;
+}
+
+/* A place for each version of each key in arrays by version. */
+static int number_versions(struct build *b)
+{
+	struct mem_flow *mf = b->mf;
+	uint64_t slots = 0;
+	struct mem_edge *e;
+	uint32_t i;
+
+	for (i = 0; i < mf->key_cnt; i++) {
+		mf->keys[i].version = (uint32_t)b->version[i];
+		mf->keys[i].slot = (uint32_t)slots;
+		slots += (uint64_t)b->version[i] + 1;
+	}
+	if (slots >= MEM_NONE)
+		return -ENOMEM;
+	mf->slot_cnt = (uint32_t)slots;
+	mf->present = calloc((size_t)slots + 1, 1);
+	if (!mf->present)
+		return -ENOMEM;
+	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++) {
+		mf->present[mem_edge__is_input(e) ? mem_edge__in_slot(mf, e) : mf->keys[e->key].slot] = 1;
+		if (mem_edge__is_output(e))
+			mf->present[mem_edge__out_slot(mf, e)] = 1;
+	}
+	return 0;
+}
+
+int mem_graph__make(struct mem_flow *mf)
+{
+	struct build b = { .mf = mf };
+	int err = -ENOMEM;
+
+	b.by_id = mem_ops__by_id(mf);
+	mf->grad_id = calloc((size_t)mf->id_cnt + 1, 1);
+	if (b.by_id && mf->grad_id)
+		err = place_all(&b);
+	if (!err)
+		err = sort_members(&b);
+	if (!err)
+		err = fill_all(&b);
+	if (!err)
+		err = number_versions(&b);
+	free(b.by_id);
+	free(b.edge_of);
+	free(b.version);
+	free(b.node_ops);
+	free(b.node_acts);
+	free(b.first_op);
+	free(b.first_act);
+	return err;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Telling blocks apart: an address is one key from its allocation to its free (pytorch
+ * torch/csrc/profiler/data_flow.cpp). What torch does and this does not: it holds every TensorImpl that it
+ * saw, so that no address of one comes back, and gives all blocks that a TensorImpl ever had one id. From
+ * outside an address of a TensorImpl may be another one's a moment later; so ids are joined only where one
+ * operator was given a tensor with one block and returned the same with another.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "model/mem_priv.h"
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct mem_op *x = a, *y = b;
+
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct mem_moved *x = a, *y = b;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return x->ref < y->ref ? -1 : x->ref > y->ref;
+}
+
+/* ---- operators by id ---- */
+
+static int by_id_of(const void *a, const void *b, void *arg)
+{
+	const struct mem_op *ops = arg;
+	uint64_t x = ops[*(const uint32_t *)a].id, y = ops[*(const uint32_t *)b].id;
+
+	return x < y ? -1 : x > y;
+}
+
+uint32_t *mem_ops__by_id(const struct mem_flow *mf)
+{
+	uint32_t *by_id = malloc(sizeof(*by_id) * ((size_t)mf->op_cnt + 1)), i;
+
+	if (!by_id)
+		return NULL;
+	for (i = 0; i < mf->op_cnt; i++)
+		by_id[i] = i;
+	qsort_r(by_id, mf->op_cnt, sizeof(*by_id), by_id_of, mf->ops);
+	return by_id;
+}
+
+struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, uint64_t id)
+{
+	uint32_t lo = 0, hi = mf->op_cnt, mid;
+
+	while (id && lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (mf->ops[by_id[mid]].id == id)
+			return &mf->ops[by_id[mid]];
+		if (mf->ops[by_id[mid]].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return NULL;
+}
+
+/* ---- one pass in order of time ---- */
+
+struct pass {
+	struct mem_flow *mf;
+	struct hashmap live;  /* (address, device) -> key */
+	struct mem_act *acts; /* those of mf, and the frees that must have been */
+	uint32_t act_cnt, act_cap;
+	uint32_t *joined;     /* by key: another of its id, MEM_NONE: itself */
+	uint32_t joined_cap;
+};
+
+static uint64_t device_word(int16_t type, int16_t index)
+{
+	return (uint64_t)(uint16_t)type << 16 | (uint16_t)index;
+}
+
+static uint32_t live_key(const struct pass *p, uint64_t addr, uint64_t device)
+{
+	const uint64_t *key = hashmap__get(&p->live, addr, device);
+
+	return key ? (uint32_t)*key : MEM_NONE;
+}
+
+static int new_key(struct pass *p, uint64_t addr, int16_t type, int16_t index, uint32_t *out)
+{
+	struct mem_flow *mf = p->mf;
+	uint64_t need = (uint64_t)mf->key_cnt + 1;
+
+	if (vec_reserve((void **)&mf->keys, &mf->key_cap, need, sizeof(*mf->keys)) ||
+	    vec_reserve((void **)&p->joined, &p->joined_cap, need, sizeof(*p->joined)) ||
+	    hashmap__put(&p->live, addr, device_word(type, index), mf->key_cnt))
+		return -ENOMEM;
+	*out = mf->key_cnt++;
+	mf->keys[*out] = (struct mem_key){ .device_type = type, .device_index = index };
+	p->joined[*out] = MEM_NONE;
+	return 0;
+}
+
+static int put_act(struct pass *p, const struct mem_act *act, uint32_t key)
+{
+	if (vec_reserve((void **)&p->acts, &p->act_cap, (uint64_t)p->act_cnt + 1, sizeof(*p->acts)))
+		return -ENOMEM;
+	p->acts[p->act_cnt] = *act;
+	p->acts[p->act_cnt++].key = key;
+	return 0;
+}
+
+static void set_size(struct mem_key *k, int64_t bytes)
+{
+	if (!bytes || k->sized)
+		return;
+	k->bytes = bytes < 0 ? (uint64_t)-bytes : (uint64_t)bytes;
+	k->sized = true;
+}
+
+static int on_free(struct pass *p, const struct mem_act *act, uint32_t key)
+{
+	/* of a block that no tensor showed torch tells what an allocator says; the CPU's says nothing */
+	if (key == MEM_NONE)
+		return act->bytes ? put_act(p, act, key) : 0;
+	p->mf->keys[key].free_ns = act->ts_ns;
+	set_size(&p->mf->keys[key], act->bytes);
+	hashmap__del(&p->live, act->addr, device_word(act->device_type, act->device_index));
+	return put_act(p, act, key);
+}
+
+static int on_act(struct pass *p, const struct mem_act *act)
+{
+	uint32_t key = live_key(p, act->addr, device_word(act->device_type, act->device_index));
+	struct mem_act gone = *act;
+	int err;
+
+	if (act->bytes <= 0)
+		return on_free(p, act, key);
+	if (key != MEM_NONE) { /* what was there is gone, though nobody said so: not the allocator's, or lost */
+		gone.bytes = 0;
+		gone.slice = 0;
+		err = on_free(p, &gone, key);
+		if (err)
+			return err;
+	}
+	err = new_key(p, act->addr, act->device_type, act->device_index, &key);
+	if (err)
+		return err;
+	p->mf->keys[key].alloc_ns = act->ts_ns;
+	p->mf->keys[key].owner = act->owner;
+	set_size(&p->mf->keys[key], act->bytes);
+	return put_act(p, act, key);
+}
+
+static int key_of(struct pass *p, const struct mem_ref *ref, uint64_t storage, uint32_t *key)
+{
+	int err = 0;
+
+	*key = live_key(p, storage, device_word(ref->device_type, ref->device_index));
+	if (*key == MEM_NONE)
+		err = new_key(p, storage, ref->device_type, ref->device_index, key);
+	if (!err)
+		p->mf->keys[*key].tensor = true;
+	return err;
+}
+
+static int on_op(struct pass *p, const struct mem_op *op)
+{
+	struct mem_ref *ref = p->mf->refs + op->first_ref, *end = ref + op->ref_cnt;
+	struct mem_key *k;
+	int err = 0;
+
+	for (; !err && ref < end; ref++) {
+		err = key_of(p, ref, ref->storage, &ref->key);
+		if (err)
+			break;
+		k = &p->mf->keys[ref->key];
+		if (!k->sized && k->bytes < ref->bytes)
+			k->bytes = ref->bytes;
+	}
+	return err;
+}
+
+static uint32_t joined_root(const struct pass *p, uint32_t key)
+{
+	while (p->joined[key] != MEM_NONE)
+		key = p->joined[key];
+	return key;
+}
+
+static int on_moved(struct pass *p, const struct mem_moved *m)
+{
+	const struct mem_ref *ref = &p->mf->refs[m->ref];
+	uint32_t key, a, b;
+	int err;
+
+	if (ref->key == MEM_NONE)
+		return 0;
+	err = key_of(p, ref, m->storage, &key);
+	if (err)
+		return err;
+	a = joined_root(p, ref->key);
+	b = joined_root(p, key);
+	if (a != b)
+		p->joined[a > b ? a : b] = a > b ? b : a;
+	return 0;
+}
+
+/* At one time: what operators end with, what allocators do, what operators begin with. */
+static int merge(struct pass *p)
+{
+	struct mem_flow *mf = p->mf;
+	uint32_t op = 0, act = 0, moved = 0;
+	uint64_t op_ns, act_ns, moved_ns;
+	int err = 0;
+
+	while (!err && (op < mf->op_cnt || act < mf->act_cnt || moved < mf->moved_cnt)) {
+		op_ns = op < mf->op_cnt ? mf->ops[op].begin_ns : UINT64_MAX;
+		act_ns = act < mf->act_cnt ? mf->acts[act].ts_ns : UINT64_MAX;
+		moved_ns = moved < mf->moved_cnt ? mf->moved[moved].ts_ns : UINT64_MAX;
+		if (moved < mf->moved_cnt && moved_ns <= act_ns && moved_ns <= op_ns)
+			err = on_moved(p, &mf->moved[moved++]);
+		else if (act < mf->act_cnt && act_ns <= op_ns)
+			err = on_act(p, &mf->acts[act++]);
+		else
+			err = on_op(p, &mf->ops[op++]);
+	}
+	return err;
+}
+
+/* Ids from 0, of tensors only, in order of their first block. */
+static void number(struct pass *p)
+{
+	struct mem_flow *mf = p->mf;
+	uint32_t i, root;
+
+	for (i = 0; i < mf->key_cnt; i++) {
+		root = joined_root(p, i);
+		mf->keys[i].id = root == i ? mf->id_cnt++ : mf->keys[root].id;
+	}
+}
+
+int mem_keys__make(struct mem_flow *mf)
+{
+	struct pass p = { .mf = mf };
+	int err;
+
+	if (mf->op_cnt)
+		qsort(mf->ops, mf->op_cnt, sizeof(*mf->ops), by_begin);
+	if (mf->moved_cnt)
+		qsort(mf->moved, mf->moved_cnt, sizeof(*mf->moved), by_time);
+	err = merge(&p);
+	if (!err) {
+		number(&p);
+		free(mf->acts);
+		mf->acts = p.acts;
+		mf->act_cnt = p.act_cnt;
+		mf->act_cap = p.act_cap;
+		p.acts = NULL;
+	}
+	free(p.acts);
+	free(p.joined);
+	hashmap__clear(&p.live);
+	return err;
+}

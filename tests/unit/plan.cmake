@@ -12,6 +12,16 @@ unit_test(arg_prog ${P}/test_arg_prog.c ptbpf_plan)
 unit_test(value_places ${P}/test_value_places.c ptbpf_plan)
 unit_test(op_args "${P}/test_op_args.c;${P}/torch_env.c" ptbpf_plan)
 
+# Allocators with one difficulty per function; the names are those by which libraries are recognised.
+add_library(fake_alloc SHARED ${P}/fake_alloc_lib.c)
+add_library(fake_cudart SHARED ${P}/fake_cudart_lib.c)
+set_target_properties(fake_alloc PROPERTIES OUTPUT_NAME c10-fake)
+set_target_properties(fake_cudart PROPERTIES OUTPUT_NAME cudart-fake)
+unit_test(memory_sites "${P}/test_memory_sites.c;${P}/torch_env.c" ptbpf_plan)
+add_dependencies(test_memory_sites fake_alloc fake_cudart)
+target_compile_definitions(test_memory_sites PRIVATE FAKE_ALLOC_LIB="$<TARGET_FILE:fake_alloc>"
+  FAKE_CUDART_LIB="$<TARGET_FILE:fake_cudart>")
+
 # The plan's schemas against torch's own, where a torch is at hand.
 add_executable(plan_schemas ${CMAKE_CURRENT_SOURCE_DIR}/torch/plan_schemas.c)
 target_link_libraries(plan_schemas PRIVATE ptbpf_flags ptbpf_plan)

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Probes of allocators: on libraries in assembly with one difficulty per function, on the PyTorch builds and
+ * CUDA runtimes that are installed (ends checked by brute force), and on damaged copies of them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "plan/arg_flow.h"
+#include "plan/lib_plan.h"
+#include "plan/plan_build.h"
+#include "suite.h"
+#include "torch_env.h"
+
+static struct torch_env envs[TORCH_ENV_MAX];
+static size_t env_cnt;
+
+/* The plan of one library in one role, and the library. */
+struct planned {
+	struct torch_plan *plan;
+	struct elf_file *ef;
+	enum torch_lib_role role;
+};
+
+static bool planned__open(struct planned *p, char *path, enum torch_lib_role role)
+{
+	const struct plan_opts opts = { .use_cache = false };
+	struct torch_proc tp = { .pid = getpid() };
+
+	*p = (struct planned){ .role = role };
+	tp.libs[role].present = true;
+	tp.libs[role].path = tp.libs[role].access_path = path;
+	if (torch_plan__new(&tp, &opts, &p->plan))
+		return false;
+	return !elf_file__open(path, &p->ef);
+}
+
+static void planned__close(struct planned *p)
+{
+	torch_plan__free(p->plan);
+	elf_file__close(p->ef);
+}
+
+/* ---- marks in the synthetic libraries ---- */
+
+struct mark {
+	const char *name;
+	uint64_t addr;
+};
+
+static bool on_mark(const struct elf_sym *sym, void *arg)
+{
+	struct mark *m = arg;
+
+	if (!sym->defined || strcmp(sym->name, m->name) != 0)
+		return true;
+	m->addr = sym->addr;
+	return false;
+}
+
+/* File offset of a mark, 0: there is none. */
+static uint64_t mark_at(const struct planned *p, const char *name, const char *what)
+{
+	char text[128];
+	struct mark m = { .name = text };
+
+	snprintf(text, sizeof(text), "%s_%s", name, what);
+	elf_file__for_each_sym(p->ef, on_mark, &m);
+	return m.addr ? elf_file__addr_to_off(p->ef, m.addr) : 0;
+}
+
+static const struct plan_site *site_of(const struct planned *p, uint32_t func, uint8_t role)
+{
+	const struct plan_site *found = NULL;
+	uint32_t i;
+
+	for (i = 0; i < p->plan->site_cnt; i++) {
+		if (p->plan->sites[i].func != func || p->plan->sites[i].role != role)
+			continue;
+		CU_ASSERT(found == NULL); /* one at most in these */
+		found = &p->plan->sites[i];
+	}
+	return found;
+}
+
+static const struct plan_func *func_named(const struct planned *p, const char *name, uint32_t *idx)
+{
+	for (*idx = 0; *idx < p->plan->func_cnt; ++*idx)
+		if (!strcmp(p->plan->funcs[*idx].name, name))
+			return &p->plan->funcs[*idx];
+	return NULL;
+}
+
+/* ---- reports ---- */
+
+static void expect_report(const struct planned *p, const char *name, const char *mark, uint8_t prog,
+			  enum ptb_refusal why)
+{
+	const struct plan_site *s;
+	const struct plan_func *f;
+	uint32_t idx;
+
+	f = func_named(p, name, &idx);
+	CU_ASSERT_FATAL(f != NULL);
+	CU_ASSERT_EQUAL(f->reason, why);
+	CU_ASSERT_EQUAL(f->kind, PTB_FUNC_ALLOCATOR);
+	s = site_of(p, idx, PTB_ROLE_POINT);
+	CU_ASSERT_EQUAL(s != NULL, why == PTB_REFUSE_NONE);
+	if (!s)
+		return;
+	CU_ASSERT_EQUAL(s->prog, prog);
+	CU_ASSERT_EQUAL(s->offset, mark_at(p, mark, "site"));
+}
+
+static void test_reports(void)
+{
+	struct planned p;
+
+	CU_ASSERT_FATAL(planned__open(&p, (char[]){ FAKE_ALLOC_LIB }, TORCH_LIB_C10));
+	expect_report(&p, "ProfiledCPUMemoryReporter::New", "MEM_NEW", PTB_PROG_MEM_NEW,
+		      PTB_REFUSE_NONE);
+	expect_report(&p, "ProfiledCPUMemoryReporter::OutOfMemory", "MEM_CPU_OOM",
+		      PTB_PROG_MEM_CPU_OOM, PTB_REFUSE_NONE);
+	expect_report(&p, "ProfiledCPUMemoryReporter::Delete", "", 0, PTB_REFUSE_NO_ENTRY);
+	expect_report(&p, "reportMemoryUsageToProfiler", "", 0, PTB_REFUSE_SIGNATURE);
+	expect_report(&p, "reportOutOfMemoryToProfiler", "", 0, PTB_REFUSE_NO_SYMBOL);
+	CU_ASSERT_EQUAL(p.plan->site_cnt, 2);
+	planned__close(&p);
+}
+
+/* ---- CUDA memory calls ---- */
+
+static void expect_call(const struct planned *p, const char *name, uint8_t out, uint8_t addr,
+			uint8_t size)
+{
+	const struct plan_site *enter, *end;
+	const struct plan_func *f;
+	uint64_t end_at = mark_at(p, name, "exit"), enter_at = mark_at(p, name, "enter");
+	uint32_t idx;
+
+	f = func_named(p, name, &idx);
+	CU_ASSERT_FATAL(f != NULL);
+	CU_ASSERT_EQUAL(f->kind, PTB_FUNC_CUDA_MEMORY);
+	CU_ASSERT_EQUAL(f->reason, !enter_at ? PTB_REFUSE_NO_ENTRY :
+				   !end_at   ? PTB_REFUSE_NO_EXIT :
+					       PTB_REFUSE_NONE);
+	enter = site_of(p, idx, PTB_ROLE_ENTER);
+	end = site_of(p, idx, PTB_ROLE_EXIT);
+	CU_ASSERT_EQUAL(enter ? enter->offset : 0, enter_at);
+	CU_ASSERT_EQUAL(end ? end->offset : 0, end_at);
+	if (f->reason != (enter_at && end_at ? PTB_REFUSE_NONE : f->reason) ||
+	    (enter ? enter->offset : 0) != enter_at || (end ? end->offset : 0) != end_at)
+		printf(" %s: reason %u, enter %llx instead of %llx, exit %llx instead of %llx;", name,
+		       f->reason, enter ? (unsigned long long)enter->offset : 0,
+		       (unsigned long long)enter_at, end ? (unsigned long long)end->offset : 0,
+		       (unsigned long long)end_at);
+	if (!enter)
+		return;
+	CU_ASSERT_EQUAL(enter->prog, PTB_PROG_API_ENTER);
+	CU_ASSERT_EQUAL(PTB_API_OUT(enter->args), out);
+	CU_ASSERT_EQUAL(PTB_API_ADDR(enter->args), addr);
+	CU_ASSERT_EQUAL(PTB_API_SIZE(enter->args), size);
+	CU_ASSERT(!end || (end->args == enter->args && end->prog == PTB_PROG_API_EXIT));
+}
+
+#define NO PTB_API_NONE
+
+static void test_calls(void)
+{
+	struct planned p;
+	uint32_t i, k, functions = 0;
+
+	CU_ASSERT_FATAL(planned__open(&p, (char[]){ FAKE_CUDART_LIB }, TORCH_LIB_CUDART));
+	expect_call(&p, "cudaMalloc", 0, NO, 1);
+	expect_call(&p, "cudaFree", NO, 0, NO);
+	expect_call(&p, "cudaMallocHost", 0, NO, 1);
+	expect_call(&p, "cudaHostAlloc", 0, NO, 1);
+	expect_call(&p, "cudaFreeHost", NO, 0, NO);
+	expect_call(&p, "cudaHostRegister", NO, 0, 1);
+	expect_call(&p, "cudaHostUnregister", NO, 0, NO);
+	expect_call(&p, "cudaMallocManaged", 0, NO, 1);
+	expect_call(&p, "cudaMallocAsync", 0, NO, 1);
+	expect_call(&p, "cudaFreeAsync", NO, 0, NO);
+	for (i = 0; i < p.plan->func_cnt; i++)
+		functions += !strncmp(p.plan->funcs[i].name, "cudaMallocAsync", 15);
+	CU_ASSERT_EQUAL(functions, 1); /* two names, one address */
+	/* what is not the same call has not the same tag, so no end is taken for another call's */
+	for (i = 0; i < p.plan->site_cnt; i++)
+		for (k = 0; k < i; k++)
+			CU_ASSERT_EQUAL(p.plan->sites[i].args == p.plan->sites[k].args,
+					!strcmp(p.plan->funcs[p.plan->sites[i].func].name,
+						p.plan->funcs[p.plan->sites[k].func].name));
+	planned__close(&p);
+}
+
+/* ---- ends by brute force ---- */
+
+static void walk_on(const struct flow *f, uint32_t node, uint8_t *seen)
+{
+	uint32_t i, to;
+
+	for (i = 0; i < FLOW_SUCC_MAX(&f->nodes[node]); i++) {
+		to = flow__succ(f, &f->nodes[node], i);
+		if (to != FLOW_NONE && !seen[to])
+			seen[to] = 1;
+	}
+}
+
+/* Marks all that can follow a node, not through a site. */
+static void walk(const struct flow *f, uint32_t from, const uint8_t *site, uint8_t *seen)
+{
+	uint32_t i, before, after = 0;
+
+	memset(seen, 0, f->cnt);
+	walk_on(f, from, seen);
+	do {
+		before = after;
+		for (i = 0; i < f->cnt; i++)
+			if (seen[i] && !site[i])
+				walk_on(f, i, seen);
+		for (i = 0, after = 0; i < f->cnt; i++)
+			after += seen[i];
+	} while (after != before);
+}
+
+/*
+ * Behind a site neither another one nor what can change the result; from the last of that, every return
+ * lies behind a site.
+ */
+static void check_ends(const struct flow *f, const uint8_t *work, const uint8_t *site)
+{
+	uint8_t *seen = calloc(f->cnt + 1, 1), *none = calloc(f->cnt + 1, 1);
+	bool more_work, escapes, any = false;
+	uint32_t i, k;
+
+	CU_ASSERT_FATAL(seen != NULL && none != NULL);
+	for (i = 0; i < f->cnt; i++) {
+		if (!work[i] && !site[i])
+			continue;
+		walk(f, i, none, seen);
+		for (k = 0, more_work = false; k < f->cnt; k++) {
+			more_work |= seen[k] && work[k];
+			CU_ASSERT(!(site[i] && seen[k] && (work[k] || site[k])));
+		}
+		if (!work[i] || more_work)
+			continue;
+		any = true;
+		walk(f, i, site, seen);
+		for (k = 0, escapes = false; k < f->cnt; k++)
+			escapes |= seen[k] && !site[k] &&
+				   (f->nodes[k].in.cls == INSN_RET || f->nodes[k].leaves);
+		CU_ASSERT(!escapes);
+	}
+	CU_ASSERT(any);
+	free(seen);
+	free(none);
+}
+
+/* The function that holds the sites of `func`; false: it has none. */
+static bool build_around(struct plan_build *b, const struct planned *p, uint32_t func, uint8_t **site)
+{
+	const struct torch_plan *plan = p->plan;
+	uint64_t start, end, addr = 0;
+	enum ptb_refusal why;
+	uint32_t i, node;
+
+	for (i = 0; i < plan->site_cnt; i++)
+		if (plan->sites[i].func == func && plan->sites[i].role == PTB_ROLE_EXIT)
+			addr = elf_file__off_to_addr(p->ef, plan->sites[i].offset);
+	if (!addr)
+		return false;
+	CU_ASSERT_FATAL(elf_file__func_range(p->ef, addr, &start, &end));
+	CU_ASSERT_EQUAL_FATAL(flow__build(&b->flow, &b->lc->src, start, &why), 0);
+	CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
+	*site = calloc(b->flow.cnt + 1, 1);
+	CU_ASSERT_FATAL(*site != NULL);
+	for (i = 0; i < plan->site_cnt; i++) {
+		if (plan->sites[i].func != func || plan->sites[i].role != PTB_ROLE_EXIT)
+			continue;
+		node = flow__at(&b->flow, elf_file__off_to_addr(p->ef, plan->sites[i].offset));
+		CU_ASSERT_NOT_EQUAL_FATAL(node, FLOW_NONE);
+		(*site)[node] = 1;
+	}
+	return true;
+}
+
+static uint32_t check_all_ends(const struct planned *p)
+{
+	struct torch_plan scratch = { 0 };
+	struct arg_flow af = { 0 };
+	struct plan_build b;
+	struct lib_code lc;
+	uint8_t *site, *work;
+	uint32_t i, k, checked = 0;
+
+	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, p->ef, p->role), 0);
+	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &scratch), 0);
+	b.lc = &lc;
+	for (i = 0; i < p->plan->func_cnt; i++) {
+		if (!build_around(&b, p, i, &site))
+			continue;
+		CU_ASSERT_EQUAL_FATAL(arg_flow__follow(&af, &b.flow), 0);
+		work = calloc(b.flow.cnt + 1, 1);
+		CU_ASSERT_FATAL(work != NULL);
+		for (k = 0; k < b.flow.cnt; k++) /* all of them take the result's place, or the block, first */
+			work[k] = arg_flow__uses(&af, &b.flow, k, 1);
+		check_ends(&b.flow, work, site);
+		free(work);
+		free(site);
+		checked++;
+	}
+	arg_flow__free(&af);
+	plan_build__free(&b);
+	lib_code__free(&lc);
+	return checked;
+}
+
+/* ---- what is installed ---- */
+
+static void check_libc10(const char *name, char *path)
+{
+	struct planned p;
+	uint32_t i;
+
+	CU_ASSERT_FATAL(planned__open(&p, path, TORCH_LIB_C10));
+	printf("\n    %s:", name);
+	CU_ASSERT_EQUAL(p.plan->func_cnt, 5);
+	CU_ASSERT_EQUAL(p.plan->site_cnt, 5);
+	for (i = 0; i < p.plan->site_cnt; i++) {
+		const struct plan_func *f = &p.plan->funcs[p.plan->sites[i].func];
+		uint64_t addr = elf_file__off_to_addr(p.ef, p.plan->sites[i].offset);
+
+		CU_ASSERT_EQUAL(f->reason, PTB_REFUSE_NONE);
+		CU_ASSERT_EQUAL(f->kind, PTB_FUNC_ALLOCATOR);
+		CU_ASSERT(addr >= f->addr && addr < f->addr + 64);
+		printf(" %s+%u", strrchr(f->name, ':') ? strrchr(f->name, ':') + 1 : f->name,
+		       (uint32_t)(addr - f->addr));
+	}
+	planned__close(&p);
+}
+
+static void check_cudart(const char *name, char *path)
+{
+	struct planned p;
+	uint32_t i, ends = 0, checked;
+
+	CU_ASSERT_FATAL(planned__open(&p, path, TORCH_LIB_CUDART));
+	for (i = 0; i < p.plan->func_cnt; i++) {
+		CU_ASSERT(p.plan->funcs[i].reason == PTB_REFUSE_NONE ||
+			  p.plan->funcs[i].reason == PTB_REFUSE_NO_EXIT);
+		ends += p.plan->funcs[i].reason == PTB_REFUSE_NONE;
+	}
+	checked = check_all_ends(&p);
+	printf("\n    %s: %u functions, the end of %u", name, p.plan->func_cnt, ends);
+	CU_ASSERT(p.plan->func_cnt >= 11); /* all rows; the newer ones twice */
+	CU_ASSERT(ends + 2 >= p.plan->func_cnt);
+	CU_ASSERT_EQUAL(checked, ends);
+	planned__close(&p);
+}
+
+static uint32_t for_each(const char *pattern, void (*fn)(const char *name, char *path))
+{
+	uint32_t cnt = 0;
+	glob_t g;
+	size_t i;
+
+	if (glob(pattern, 0, NULL, &g))
+		return 0;
+	for (i = 0; i < g.gl_pathc; i++, cnt++)
+		fn(strrchr(g.gl_pathv[i], '/') + 1, g.gl_pathv[i]);
+	globfree(&g);
+	return cnt;
+}
+
+/* The wheels' libraries, and a distribution's where there is one. */
+static void test_installed(void)
+{
+	char pattern[700];
+	uint32_t c10 = 0, cudart = 0;
+	size_t i;
+
+	for (i = 0; i < env_cnt; i++) {
+		snprintf(pattern, sizeof(pattern), "%s/libc10.so", envs[i].libs);
+		check_libc10(envs[i].name, pattern);
+		c10++;
+		snprintf(pattern, sizeof(pattern), "%s/../../nvidia/*/lib/libcudart.so.*", envs[i].libs);
+		cudart += for_each(pattern, check_cudart);
+	}
+	c10 += for_each("/usr/lib/*/libc10.so.*.*.*", check_libc10);
+	if (!c10)
+		printf("SKIP: no libc10; ");
+	if (!cudart)
+		printf("SKIP: no libcudart; ");
+	printf("\n    ");
+}
+
+/* ---- damage ---- */
+
+static bool read_all(const char *path, uint8_t **data, size_t *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *map;
+
+	if (fd < 0 || fstat(fd, &st))
+		return false;
+	*len = (size_t)st.st_size;
+	map = mmap(NULL, *len, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	*data = map == MAP_FAILED ? NULL : map;
+	return *data != NULL;
+}
+
+/* Any answer will do but a crash of the child process that plans (-EIO), or an endless search. */
+static void damage_one(const char *source, enum torch_lib_role role, uint32_t rounds)
+{
+	const struct plan_opts opts = { .use_cache = false };
+	struct torch_proc tp = { .pid = getpid() };
+	struct torch_plan *plan;
+	char path[64];
+	uint8_t *good = NULL, *bad;
+	uint32_t round, i;
+	size_t len = 0, lo, hi;
+	int fd;
+
+	CU_ASSERT_FATAL(read_all(source, &good, &len));
+	for (round = 0; round < rounds; round++) {
+		fd = memfd_create("damaged", MFD_CLOEXEC);
+		CU_ASSERT_FATAL(fd >= 0 && !ftruncate(fd, (off_t)len));
+		bad = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		CU_ASSERT_FATAL(bad != MAP_FAILED);
+		memcpy(bad, good, len);
+		lo = round % 3 == 2 ? len / 2 : 0;
+		hi = round % 3 == 1 ? (len < 4096 ? len : 4096) : len;
+		for (i = 0; i < 1u << round % 14; i++)
+			bad[lo + ((size_t)rand() << 15 ^ (size_t)rand()) % (hi - lo)] = (uint8_t)rand();
+		munmap(bad, len);
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
+		tp.libs[role].present = true;
+		tp.libs[role].path = tp.libs[role].access_path = path;
+		CU_ASSERT_NOT_EQUAL(torch_plan__new(&tp, &opts, &plan), -EIO);
+		torch_plan__free(plan);
+		close(fd);
+	}
+	munmap(good, len);
+}
+
+static void damage_cudart(const char *name, char *path)
+{
+	(void)name;
+	damage_one(path, TORCH_LIB_CUDART, 28);
+}
+
+static void test_damaged(void)
+{
+	char pattern[700];
+	size_t i;
+
+	srand(5);
+	log__set_quiet(true);
+	damage_one(FAKE_CUDART_LIB, TORCH_LIB_CUDART, 60);
+	damage_one(FAKE_ALLOC_LIB, TORCH_LIB_C10, 60);
+	for (i = 0; i < env_cnt; i++) {
+		snprintf(pattern, sizeof(pattern), "%s/../../nvidia/*/lib/libcudart.so.*", envs[i].libs);
+		for_each(pattern, damage_cudart);
+	}
+}
+
+/* An optional library that cannot be analysed takes nothing else with it. */
+static void test_optional(void)
+{
+	const struct plan_opts opts = { .use_cache = false };
+	struct torch_proc tp = { .pid = getpid() };
+	struct torch_plan *plan = NULL;
+
+	tp.libs[TORCH_LIB_C10].present = tp.libs[TORCH_LIB_CUDA].present = true;
+	tp.libs[TORCH_LIB_C10].path = tp.libs[TORCH_LIB_C10].access_path = (char[]){ FAKE_ALLOC_LIB };
+	tp.libs[TORCH_LIB_CUDA].path = tp.libs[TORCH_LIB_CUDA].access_path = (char[]){ "/dev/null" };
+	CU_ASSERT_EQUAL_FATAL(torch_plan__new(&tp, &opts, &plan), 0);
+	CU_ASSERT_EQUAL(plan->site_cnt, 2);
+	torch_plan__free(plan);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = { { "reports of allocators", test_reports },
+					     { "CUDA memory calls", test_calls },
+					     { "a library that cannot be read", test_optional },
+					     { "installed libraries", test_installed },
+					     { "damaged libraries", test_damaged },
+					     CU_TEST_INFO_NULL };
+
+	env_cnt = torch_env__find(envs);
+	log__set_quiet(true);
+	return run_suite("memory_sites", tests);
+}

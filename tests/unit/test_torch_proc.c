@@ -296,6 +296,74 @@ static void test_damaged(void)
 	unlink(path);
 }
 
+/* ---- libraries of CUDA ---- */
+
+static bool map_cudart(const char *torch)
+{
+	(void)torch;
+	return dlopen(tmp_path("libcudart-1a2b3c4d.so.12"), RTLD_NOW) &&
+	       dlopen(tmp_path("libwrapper.so"), RTLD_NOW); /* the same functions, another name */
+}
+
+/* libcudart is found by its name and what it defines; one that cannot be read costs nothing else. */
+static void test_cudart(void)
+{
+	enum torch_proc_why why;
+	struct torch_proc *tp;
+	struct child c;
+	char torch[600];
+	int fd;
+
+	snprintf(torch, sizeof(torch), "%s", tmp_path("libtorch_cpu.so"));
+	CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, torch));
+	CU_ASSERT_FATAL(copy_file(FAKE_CUDART_LIB, tmp_path("libwrapper.so")));
+	CU_ASSERT_FATAL(copy_file(FAKE_CUDART_LIB, tmp_path("libcudart-1a2b3c4d.so.12")));
+	CU_ASSERT_FATAL(child__start(&c, torch, map_cudart));
+	check_found_both_ways(&c, torch);
+	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c.pid, &tp, &why), 0);
+	CU_ASSERT_FATAL(tp->libs[TORCH_LIB_CUDART].present);
+	CU_ASSERT_STRING_EQUAL(tp->libs[TORCH_LIB_CUDART].path, tmp_path("libcudart-1a2b3c4d.so.12"));
+	CU_ASSERT(tp->libs[TORCH_LIB_CUDART].build_id_sz > 0);
+	CU_ASSERT(!tp->libs[TORCH_LIB_CUDA].present); /* the driver is not mapped */
+	torch_proc__free(tp);
+	fd = open(tmp_path("libcudart-1a2b3c4d.so.12"), O_WRONLY);
+	CU_ASSERT(pwrite(fd, "\177FLE", 4, 0) == 4);
+	close(fd);
+	check_found(&c, torch);
+	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c.pid, &tp, &why), 0);
+	CU_ASSERT(!tp->libs[TORCH_LIB_CUDART].present);
+	torch_proc__free(tp);
+	child__stop(&c);
+	unlink(torch);
+	unlink(tmp_path("libwrapper.so"));
+	unlink(tmp_path("libcudart-1a2b3c4d.so.12"));
+}
+
+/* CUDA without torch is nothing to trace. */
+static void test_cudart_only(void)
+{
+	pid_t pid;
+	char c = 0;
+	int fds[2];
+
+	CU_ASSERT_FATAL(copy_file(FAKE_CUDART_LIB, tmp_path("libcudart.so.13")) && !pipe(fds));
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		c = dlopen(tmp_path("libcudart.so.13"), RTLD_NOW) != NULL;
+		if (write(fds[1], &c, 1) != 1)
+			_exit(1);
+		wait_for_death();
+	}
+	CU_ASSERT(read(fds[0], &c, 1) == 1 && c == 1);
+	check_refused(pid, -ENOENT, TORCH_PROC_NO_TORCH);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fds[0]);
+	close(fds[1]);
+	unlink(tmp_path("libcudart.so.13"));
+}
+
 /* Starts a program with a pipe as its input; for a program that says when it runs, waits for that.
  */
 static pid_t spawn(const char *program, const char *arg, bool says_ready, int *in)
@@ -465,6 +533,8 @@ int main(void)
 		{ "mount namespace", test_mount_namespace },
 		{ "chroot", test_chroot },
 		{ "damaged", test_damaged },
+		{ "libcudart", test_cudart },
+		{ "libcudart alone", test_cudart_only },
 		{ "static program", test_static_program },
 		{ "no such process", test_no_process },
 		{ "a thread's id", test_thread_id },

@@ -166,6 +166,17 @@ ARG_FN bool put_ids(struct arg_scratch *s, const struct ptb_tensor_cfg *t, struc
 	return !storage || !ARG_READ(&ids->storage, 8, storage + t->storage_data_off);
 }
 
+/*
+ * The tensor's Python object, of which TensorImpl's last word before the sizes tells (PyObjSlot::pyobj_; its
+ * low bits are flags in some versions): is its type nn.Parameter itself?
+ */
+ARG_FN bool is_parameter(const struct arg_scratch *s, const struct ptb_tensor_cfg *t)
+{
+	__u64 obj = load_word(impl_field(s, t, (__u16)(t->sizes_off - 8))) & ~7ull, type;
+
+	return t->parameter_type && obj && !ARG_READ(&type, 8, obj + 8) && type == t->parameter_type;
+}
+
 /* extra_meta_ begins with the pointer to symbolic sizes (c10/core/TensorImpl.h, ExtraMeta) */
 ARG_FN bool check_symbolic(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u8 *flags)
 {
@@ -206,6 +217,7 @@ ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *
 		dims = (void *)((struct ptb_val_ids *)(body + 1) + 1);
 		len += sizeof(struct ptb_val_ids);
 		flags |= PTB_VAL_F_IDS | (s->tmp[0] ? PTB_VAL_F_STORAGE : 0);
+		flags |= is_parameter(s, t) ? PTB_VAL_F_PARAMETER : 0;
 	}
 	if (!check_symbolic(s, t, &flags))
 		return false;

@@ -195,6 +195,7 @@ struct ptb_tensor_cfg {
 	__u16 schema_args_off, schema_returns_off; /* std::vector<Argument> */
 	__u16 argument_size;
 	__u64 undefined_impl; /* address of UndefinedTensorImpl's singleton */
+	__u64 parameter_type; /* of Python objects: nn.Parameter; 0: not known */
 	/* thread-local state: dtv module and offset, 0: not known */
 	__u64 grad_tls_module, grad_tls_off;   /* AutogradState's byte of flags */
 	__u64 keys_tls_module, keys_tls_off;   /* PODLocalDispatchKeySet: included, excluded */

@@ -65,6 +65,7 @@ struct plan_layout {
 	uint64_t undefined_impl;      /* vaddr in libc10 of UndefinedTensorImpl::_singleton */
 	uint64_t grad_tls_got, keys_tls_got; /* vaddrs in libc10, as seq_tls_got; offsets are tensor.*_tls_off */
 	uint64_t variable_class;      /* vaddr in libtorch_python of THPVariableClass, a pointer */
+	uint64_t parameter_class;     /* ... of ParameterClass, a pointer, which is nn.Parameter */
 	uint16_t variable_off;        /* THPVariable: TensorImpl* */
 	uint64_t interned_strings;    /* vaddr in libtorch_cpu of c10::globalStrings()::s, 0: none */
 	bool node_inputs_from_buffer; /* no NODE_CALL function: a node's inputs are read at NODE_ENTER */

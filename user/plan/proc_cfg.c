@@ -164,4 +164,8 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 							      tp->libs[TORCH_LIB_PYTHON].load_bias :
 						      0,
 				  l->variable_off, &cfg->python);
+	if (tp->libs[TORCH_LIB_PYTHON].present && l->parameter_class &&
+	    remote__read(tp->pid, l->parameter_class + tp->libs[TORCH_LIB_PYTHON].load_bias,
+			 &cfg->tensor.parameter_type, sizeof(cfg->tensor.parameter_type)))
+		cfg->tensor.parameter_type = 0;
 }

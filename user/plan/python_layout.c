@@ -35,6 +35,8 @@ void python_layout__learn(struct plan_build *b, struct leaf_run *r)
 
 	if (!getters->cnt)
 		return;
+	/* autograd/python_variable.h: set when torch.nn is imported */
+	b->plan->layout.parameter_class = tensor_layout__object(b, "ParameterClass");
 	leaf_run__reset(r);
 	r->mem = variable_word;
 	r->on_call = takes_impl;

@@ -71,6 +71,11 @@ FUNC(cudaMallocAsync,
      MARK(cudaMallocAsync_exit) "jne 1f; mov $2,%ebx; 1: mov %ebx,%eax; pop %rbx; ret");
 __asm__(".globl cudaMallocAsync_ptsz\n.type cudaMallocAsync_ptsz,@function\n.set cudaMallocAsync_ptsz,cudaMallocAsync\n");
 
+/* the pointer goes into memory by way of a vector register: the second call may get it, too */
+FUNC(cudaMallocFromPoolAsync,
+     MARK(cudaMallocFromPoolAsync_enter) "push %rbx; sub $32,%rsp; movq %rdi,%xmm0; movups %xmm0,(%rsp); call driver; test %eax,%eax; je 1f;"
+     "mov %rsp,%rbx; mov %rbx,%rdi; xor %esi,%esi; call prepare; 1: add $32,%rsp; pop %rbx; ret");
+
 /* through a table that may change */
 FUNC(cudaFreeAsync, "cmpl $7,where(%rip);" MARK(cudaFreeAsync_enter) "je 1f; jmp *table(%rip); 1: mov $4,%eax; ret");
 /* the same for a thread's own stream has another address */

@@ -40,36 +40,92 @@ static bool is_site(uint32_t node, const uint32_t *sites, uint32_t cnt)
 	return false;
 }
 
-struct path_faults path_check(const struct flow *f, const uint8_t *work, const uint32_t *sites,
-			      uint32_t site_cnt)
+static struct walk walk__new(const struct flow *f)
 {
 	struct walk w = { .f = f, .seen = calloc(f->cnt + 1, 1),
 			  .todo = calloc(f->cnt + 1, sizeof(uint32_t)) };
-	struct path_faults bad = { 0 };
-	uint32_t i, k, node;
 
 	if (!w.seen || !w.todo)
 		abort();
-	/* from the entry (through the work) to a return, never through a site */
-	visit(&w, 0);
-	while (w.cnt) {
-		node = w.todo[--w.cnt];
+	return w;
+}
+
+/* Returns that are reached from what is on the list, never through a site. */
+static uint32_t returns_without(struct walk *w, const uint32_t *sites, uint32_t site_cnt)
+{
+	uint32_t node, cnt = 0;
+
+	while (w->cnt) {
+		node = w->todo[--w->cnt];
 		if (is_site(node, sites, site_cnt))
 			continue;
-		if (f->nodes[node].in.cls == INSN_RET || f->nodes[node].leaves)
-			bad.avoided++;
-		visit_next(&w, node);
+		if (w->f->nodes[node].in.cls == INSN_RET || w->f->nodes[node].leaves)
+			cnt++;
+		visit_next(w, node);
 	}
+	return cnt;
+}
+
+/* Marks all that can follow a node. */
+static void visit_all_after(struct walk *w, uint32_t node)
+{
+	memset(w->seen, 0, w->f->cnt);
+	visit_next(w, node);
+	while (w->cnt)
+		visit_next(w, w->todo[--w->cnt]);
+}
+
+static void after_sites(struct walk *w, const uint8_t *work, const uint32_t *sites, uint32_t site_cnt,
+			struct path_faults *bad)
+{
+	uint32_t i, k;
+
 	for (i = 0; i < site_cnt; i++) {
-		memset(w.seen, 0, f->cnt);
-		visit_next(&w, sites[i]);
-		while (w.cnt)
-			visit_next(&w, w.todo[--w.cnt]);
-		for (k = 0; k < f->cnt; k++) {
-			bad.work_after += w.seen[k] && work[k];
-			bad.twice += w.seen[k] && is_site(k, sites, site_cnt);
+		visit_all_after(w, sites[i]);
+		for (k = 0; k < w->f->cnt; k++) {
+			bad->work_after += w->seen[k] && work[k];
+			bad->twice += w->seen[k] && is_site(k, sites, site_cnt);
 		}
 	}
+}
+
+struct path_faults path_check(const struct flow *f, const uint8_t *work, const uint32_t *sites,
+			      uint32_t site_cnt)
+{
+	struct walk w = walk__new(f);
+	struct path_faults bad = { 0 };
+
+	visit(&w, 0); /* from the entry, through the work */
+	bad.avoided = returns_without(&w, sites, site_cnt);
+	after_sites(&w, work, sites, site_cnt, &bad);
+	free(w.seen);
+	free(w.todo);
+	return bad;
+}
+
+struct path_faults path_check_after(const struct flow *f, const uint8_t *work, const uint32_t *sites,
+				    uint32_t site_cnt, bool *any)
+{
+	struct walk w = walk__new(f);
+	struct path_faults bad = { 0 };
+	uint32_t i, k, more;
+
+	*any = false;
+	for (i = 0; i < f->cnt; i++) {
+		if (!work[i])
+			continue;
+		visit_all_after(&w, i);
+		for (k = 0, more = 0; k < f->cnt; k++)
+			more += w.seen[k] && work[k];
+		if (more)
+			continue;
+		*any = true;
+		bad.avoided += f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves;
+		memset(w.seen, 0, f->cnt);
+		visit_next(&w, i);
+		bad.avoided += returns_without(&w, sites, site_cnt);
+	}
+	after_sites(&w, work, sites, site_cnt, &bad);
 	free(w.seen);
 	free(w.todo);
 	return bad;

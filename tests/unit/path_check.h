@@ -18,4 +18,11 @@ struct path_faults {
 struct path_faults path_check(const struct flow *f, const uint8_t *work, const uint32_t *sites,
 			      uint32_t site_cnt);
 
+/*
+ * The same for sites that only ways with work must cross: `avoided` counts returns that can be reached from
+ * work behind which there is no more; *any: there is such work.
+ */
+struct path_faults path_check_after(const struct flow *f, const uint8_t *work, const uint32_t *sites,
+				    uint32_t site_cnt, bool *any);
+
 #endif /* TESTS_PATH_CHECK_H */

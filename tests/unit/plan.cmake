@@ -17,7 +17,7 @@ add_library(fake_alloc SHARED ${P}/fake_alloc_lib.c)
 add_library(fake_cudart SHARED ${P}/fake_cudart_lib.c)
 set_target_properties(fake_alloc PROPERTIES OUTPUT_NAME c10-fake)
 set_target_properties(fake_cudart PROPERTIES OUTPUT_NAME cudart-fake)
-unit_test(memory_sites "${P}/test_memory_sites.c;${P}/torch_env.c" ptbpf_plan)
+unit_test(memory_sites "${P}/test_memory_sites.c;${P}/path_check.c;${P}/torch_env.c" ptbpf_plan)
 add_dependencies(test_memory_sites fake_alloc fake_cudart)
 target_compile_definitions(test_memory_sites PRIVATE FAKE_ALLOC_LIB="$<TARGET_FILE:fake_alloc>"
   FAKE_CUDART_LIB="$<TARGET_FILE:fake_cudart>")

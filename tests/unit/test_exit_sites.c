@@ -87,6 +87,11 @@ CASE(hot, "push %rbx; call *%rcx; test %eax,%eax; hot_s1: je hot_cold; call help
 CASE(hot_cold, "mov $1,%eax; pop %rbx; ret");
 extern const uint8_t hot_s1[];
 
+/* a way that does no work goes around the site */
+CASE(skip, "push %rbx; test %rdi,%rdi; je 3f; call *%rax; test %eax,%eax; skip_s1: jne 2f; 1: pop %rbx; ret;"
+	   "3: mov $1,%eax; 2: mov %eax,%ebx; jmp 1b");
+extern const uint8_t skip_s1[];
+
 /* bytes that are no instruction, on a path and not on a path */
 CASE(garbage, "push %rbx; call *%rcx; test %eax,%eax; je 1f; .byte 0x06; 1: pop %rbx; ret");
 CASE(unreached, "push %rbx; call *%rcx; unreached_s1: jmp 1f; .byte 0x06; 1: pop %rbx; ret");
@@ -137,6 +142,7 @@ static const struct func_case cases[] = {
 	ROW(hot, NONE, hot_s1, NULL),
 	ROW(garbage, UNDECODED, NULL, NULL),
 	ROW(unreached, NONE, unreached_s1, NULL),
+	ROW(skip, NO_EXIT, NULL, NULL),
 	ROW(forever, NO_EXIT, NULL, NULL),
 };
 static const struct func_case others[] = {
@@ -280,6 +286,40 @@ static void test_cases(void)
 	flow__free(&f);
 }
 
+/* Ways that do no work may have no site; where the rule for all ways finds none, this one may. */
+static void test_after_work(void)
+{
+	static const struct {
+		const struct func_case row;
+	} rows[] = {
+		{ ROW(skip, NONE, skip_s1, NULL) },	  { ROW(plain, NONE, plain_s1, NULL) },
+		{ ROW(two, NONE, two_s1, two_s2) },	  { ROW(half, NO_EXIT, NULL, NULL) },
+		{ ROW(tail, NO_EXIT, NULL, NULL) },	  { ROW(bare, NO_EXIT, NULL, NULL) },
+		{ ROW(work_loop, NO_EXIT, NULL, NULL) }, { ROW(helper, NO_EXIT, NULL, NULL) },
+	};
+	struct exit_finder x = { 0 };
+	struct exit_sites ex;
+	enum ptb_refusal why;
+	struct flow f;
+	uint32_t k;
+	size_t i;
+
+	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
+	for (i = 0; i < CNT(rows); i++) {
+		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)rows[i].row.start, &why), 0);
+		CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
+		CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(&x, &f), 0);
+		mark_indirect_calls(&x, &f);
+		for (k = 0; k < f.cnt; k++)
+			x.work[k] |= f.nodes[k].leaves;
+		CU_ASSERT_EQUAL_FATAL(exit_sites__after_work(&x, &f, &ex), 0);
+		CU_ASSERT_EQUAL(ex.why, (enum ptb_refusal)rows[i].row.why);
+		expect_sites(&rows[i].row, &f, &ex);
+	}
+	exit_finder__free(&x);
+	flow__free(&f);
+}
+
 static void test_entries(void)
 {
 	enum ptb_refusal why;
@@ -375,12 +415,35 @@ static uint8_t likely_byte(void)
 	return rand() & 3 ? bytes[(size_t)rand() % sizeof(bytes)] : (uint8_t)(rand() >> 7);
 }
 
+/* The sites for ways with work only. Returns whether there are any. */
+static bool check_after_work(struct exit_finder *x, struct flow *f)
+{
+	uint8_t work[4 * RUBBISH_SZ];
+	struct path_faults bad;
+	struct exit_sites ex;
+	uint32_t i;
+	bool any;
+
+	CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(x, f), 0);
+	mark_indirect_calls(x, f);
+	for (i = 0; i < f->cnt; i++)
+		x->work[i] |= f->nodes[i].leaves && f->nodes[i].in.cls == INSN_JMP_IND;
+	memcpy(work, x->work, f->cnt);
+	CU_ASSERT_EQUAL_FATAL(exit_sites__after_work(x, f, &ex), 0);
+	if (ex.why != PTB_REFUSE_NONE)
+		return false;
+	bad = path_check_after(f, work, ex.nodes, ex.cnt, &any);
+	if (!any || bad.avoided || bad.work_after || bad.twice)
+		CU_FAIL("sites behind the work of random code are wrong");
+	return true;
+}
+
 static void test_rubbish(void)
 {
 	static const struct code_src bad_src = { NULL, rubbish_text, rubbish_data, rubbish_range,
 						 rubbish_returns };
 	struct exit_finder x = { 0 };
-	uint32_t round, i, found = 0;
+	uint32_t round, i, found = 0, after = 0;
 	struct exit_sites ex;
 	struct path_faults bad;
 	enum ptb_refusal why;
@@ -401,6 +464,7 @@ static void test_rubbish(void)
 		memcpy(work, x.work, f.cnt);
 		CU_ASSERT_EQUAL_FATAL(exit_sites__find(&x, &f, is_cheap, NULL, &ex), 0);
 		entry_site__find(&f, 0);
+		after += check_after_work(&x, &f);
 		if (ex.why != PTB_REFUSE_NONE)
 			continue;
 		found++;
@@ -409,6 +473,7 @@ static void test_rubbish(void)
 			CU_FAIL("sites of random code are wrong");
 	}
 	CU_ASSERT(found > 50);
+	CU_ASSERT(after > 50);
 	exit_finder__free(&x);
 	flow__free(&f);
 }
@@ -416,6 +481,7 @@ static void test_rubbish(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "exit sites", test_cases },
+					     { "only ways with work", test_after_work },
 					     { "entry sites", test_entries },
 					     { "the checker finds faults", test_checker },
 					     { "random code", test_rubbish },

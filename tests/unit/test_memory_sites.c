@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "path_check.h"
 #include "plan/arg_flow.h"
 #include "plan/lib_plan.h"
 #include "plan/plan_build.h"
@@ -187,6 +188,7 @@ static void test_calls(void)
 	expect_call(&p, "cudaHostUnregister", NO, 0, NO);
 	expect_call(&p, "cudaMallocManaged", 0, NO, 1);
 	expect_call(&p, "cudaMallocAsync", 0, NO, 1);
+	expect_call(&p, "cudaMallocFromPoolAsync", 0, NO, 1);
 	expect_call(&p, "cudaFreeAsync", NO, 0, NO);
 	for (i = 0; i < p.plan->func_cnt; i++)
 		functions += !strncmp(p.plan->funcs[i].name, "cudaMallocAsync", 15);
@@ -202,93 +204,29 @@ static void test_calls(void)
 
 /* ---- ends by brute force ---- */
 
-static void walk_on(const struct flow *f, uint32_t node, uint8_t *seen)
-{
-	uint32_t i, to;
-
-	for (i = 0; i < FLOW_SUCC_MAX(&f->nodes[node]); i++) {
-		to = flow__succ(f, &f->nodes[node], i);
-		if (to != FLOW_NONE && !seen[to])
-			seen[to] = 1;
-	}
-}
-
-/* Marks all that can follow a node, not through a site. */
-static void walk(const struct flow *f, uint32_t from, const uint8_t *site, uint8_t *seen)
-{
-	uint32_t i, before, after = 0;
-
-	memset(seen, 0, f->cnt);
-	walk_on(f, from, seen);
-	do {
-		before = after;
-		for (i = 0; i < f->cnt; i++)
-			if (seen[i] && !site[i])
-				walk_on(f, i, seen);
-		for (i = 0, after = 0; i < f->cnt; i++)
-			after += seen[i];
-	} while (after != before);
-}
-
-/*
- * Behind a site neither another one nor what can change the result; from the last of that, every return
- * lies behind a site.
- */
-static void check_ends(const struct flow *f, const uint8_t *work, const uint8_t *site)
-{
-	uint8_t *seen = calloc(f->cnt + 1, 1), *none = calloc(f->cnt + 1, 1);
-	bool more_work, escapes, any = false;
-	uint32_t i, k;
-
-	CU_ASSERT_FATAL(seen != NULL && none != NULL);
-	for (i = 0; i < f->cnt; i++) {
-		if (!work[i] && !site[i])
-			continue;
-		walk(f, i, none, seen);
-		for (k = 0, more_work = false; k < f->cnt; k++) {
-			more_work |= seen[k] && work[k];
-			CU_ASSERT(!(site[i] && seen[k] && (work[k] || site[k])));
-		}
-		if (!work[i] || more_work)
-			continue;
-		any = true;
-		walk(f, i, site, seen);
-		for (k = 0, escapes = false; k < f->cnt; k++)
-			escapes |= seen[k] && !site[k] &&
-				   (f->nodes[k].in.cls == INSN_RET || f->nodes[k].leaves);
-		CU_ASSERT(!escapes);
-	}
-	CU_ASSERT(any);
-	free(seen);
-	free(none);
-}
-
-/* The function that holds the sites of `func`; false: it has none. */
-static bool build_around(struct plan_build *b, const struct planned *p, uint32_t func, uint8_t **site)
+/* The function that holds the exits of `func`, and them as its nodes. Their count. */
+static uint32_t build_around(struct plan_build *b, const struct planned *p, uint32_t func,
+			     uint32_t nodes[EXIT_SITES_MAX])
 {
 	const struct torch_plan *plan = p->plan;
-	uint64_t start, end, addr = 0;
+	uint64_t start, end, addr;
 	enum ptb_refusal why;
-	uint32_t i, node;
+	uint32_t i, cnt = 0;
 
-	for (i = 0; i < plan->site_cnt; i++)
-		if (plan->sites[i].func == func && plan->sites[i].role == PTB_ROLE_EXIT)
-			addr = elf_file__off_to_addr(p->ef, plan->sites[i].offset);
-	if (!addr)
-		return false;
-	CU_ASSERT_FATAL(elf_file__func_range(p->ef, addr, &start, &end));
-	CU_ASSERT_EQUAL_FATAL(flow__build(&b->flow, &b->lc->src, start, &why), 0);
-	CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
-	*site = calloc(b->flow.cnt + 1, 1);
-	CU_ASSERT_FATAL(*site != NULL);
 	for (i = 0; i < plan->site_cnt; i++) {
 		if (plan->sites[i].func != func || plan->sites[i].role != PTB_ROLE_EXIT)
 			continue;
-		node = flow__at(&b->flow, elf_file__off_to_addr(p->ef, plan->sites[i].offset));
-		CU_ASSERT_NOT_EQUAL_FATAL(node, FLOW_NONE);
-		(*site)[node] = 1;
+		addr = elf_file__off_to_addr(p->ef, plan->sites[i].offset);
+		if (!cnt) {
+			CU_ASSERT_FATAL(elf_file__func_range(p->ef, addr, &start, &end));
+			CU_ASSERT_EQUAL_FATAL(flow__build(&b->flow, &b->lc->src, start, &why), 0);
+			CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
+		}
+		CU_ASSERT_FATAL(cnt < EXIT_SITES_MAX);
+		nodes[cnt] = flow__at(&b->flow, addr);
+		CU_ASSERT_NOT_EQUAL_FATAL(nodes[cnt++], FLOW_NONE);
 	}
-	return true;
+	return cnt;
 }
 
 static uint32_t check_all_ends(const struct planned *p)
@@ -297,23 +235,26 @@ static uint32_t check_all_ends(const struct planned *p)
 	struct arg_flow af = { 0 };
 	struct plan_build b;
 	struct lib_code lc;
-	uint8_t *site, *work;
-	uint32_t i, k, checked = 0;
+	uint32_t nodes[EXIT_SITES_MAX], i, k, cnt, checked = 0;
+	struct path_faults bad;
+	uint8_t *work;
+	bool any;
 
 	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, p->ef, p->role), 0);
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &scratch), 0);
 	b.lc = &lc;
 	for (i = 0; i < p->plan->func_cnt; i++) {
-		if (!build_around(&b, p, i, &site))
+		cnt = build_around(&b, p, i, nodes);
+		if (!cnt)
 			continue;
 		CU_ASSERT_EQUAL_FATAL(arg_flow__follow(&af, &b.flow), 0);
 		work = calloc(b.flow.cnt + 1, 1);
 		CU_ASSERT_FATAL(work != NULL);
 		for (k = 0; k < b.flow.cnt; k++) /* all of them take the result's place, or the block, first */
 			work[k] = arg_flow__uses(&af, &b.flow, k, 1);
-		check_ends(&b.flow, work, site);
+		bad = path_check_after(&b.flow, work, nodes, cnt, &any);
+		CU_ASSERT(any && !bad.avoided && !bad.work_after && !bad.twice);
 		free(work);
-		free(site);
 		checked++;
 	}
 	arg_flow__free(&af);

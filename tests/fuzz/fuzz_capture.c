@@ -55,6 +55,79 @@ static void repair(uint8_t *data, size_t len)
 	}
 }
 
+struct balance {
+	uint64_t allocs, frees; /* blocks that came and went */
+};
+
+static void check_place(const struct session_place *at)
+{
+	if (!at->op || !at->outer_op || !at->annotation || (*at->op && !at->op_slice) ||
+	    (at->op_slice && (!at->slice || !at->enclosed)) || at->step < -1)
+		abort();
+}
+
+static int on_memory(void *arg, const struct memory_event *ev)
+{
+	struct balance *bal = arg;
+
+	check_place(&ev->at);
+	switch (ev->what) {
+	case MEMORY_ALLOC:
+		if (!ev->block || ev->bytes <= 0 || ev->block->bytes != (uint64_t)ev->bytes)
+			abort();
+		bal->allocs++;
+		break;
+	case MEMORY_FREE:
+		if (ev->bytes >= 0 || (ev->block && ev->block->ts_ns > ev->ts_ns))
+			abort();
+		bal->frees += ev->block != NULL;
+		break;
+	case MEMORY_FREE_UNKNOWN:
+		if (ev->bytes || ev->block)
+			abort();
+		break;
+	case MEMORY_API:
+		if (!ev->name)
+			abort();
+		break;
+	case MEMORY_OOM:
+		break;
+	}
+	return 0;
+}
+
+static int on_kernel(void *arg, const struct kernel_event *ev)
+{
+	(void)arg;
+	check_place(&ev->at);
+	if (ev->rec->kind < PTB_REC_KMEM || ev->rec->kind > PTB_REC_KMEM_EVENT)
+		abort();
+	return 0;
+}
+
+static int on_live(void *arg, const struct memory_block *b)
+{
+	uint64_t *last_ns = arg;
+
+	if (!b->op || !b->outer_op || !b->annotation || !b->shapes || b->ts_ns < *last_ns)
+		abort();
+	*last_ns = b->ts_ns;
+	return 0;
+}
+
+/* Blocks that came stay or went; where a program is executed they vanish, too. */
+static void check_memory(struct session *s)
+{
+	struct balance bal = { 0 };
+	struct session_sink sink = { .arg = &bal, .memory = on_memory, .kernel = on_kernel };
+	struct session_totals totals;
+	uint64_t last_ns = 0;
+
+	if (session__run(s, &sink, 1, &totals) || totals.live_blocks > bal.allocs - bal.frees ||
+	    session__live_blocks(s, on_live, &last_ns))
+		abort();
+}
+
 static void read_it(const char *path)
 {
 	static const struct ka_opts all = { .by_shape = true, .with_flops = true };
@@ -84,6 +157,7 @@ static void read_it(const char *path)
 		if (session__run(s, &sink, 1, &totals) || totals.slices != log->totals.slices)
 			abort();
 		key_averages__rows(ka, &cnt);
+		check_memory(s);
 		slice_log__free(log);
 		session__free(s);
 		key_averages__free(ka); /* its keys belong to one session */
@@ -159,10 +233,40 @@ static void control_records(struct builder *b, uint32_t add)
 	builder__counter(b, PTB_CNT_HITS, 9);
 	builder__meta(b, "version", "\"1\"");
 	builder__meta(b, "args", "\"full\"");
+	builder__meta(b, "profile_memory", "true");
+	builder__meta(b, "kernel_memory", "true");
 	builder__schema(b, add, "aten::add.Tensor(Tensor self) -> Tensor");
 	builder__opdef_schema(b, 1, 0x20, "aten::size.int(Tensor self) -> int");
 	builder__keys(b, 1, &keys);
 	builder__clock(b, 1000, 2000, 1);
+}
+
+static void memory_records(struct builder *b, uint64_t ts, uint64_t sp, uint32_t api)
+{
+	struct ptb_mem_report r = { .sp = sp, .addr = ts & ~0xfffULL, .bytes = ts % 3 ? 64 : -64, .device_type = 1 };
+	struct ptb_mem_api a = { .h.site = 2 * api, .sp = sp, .begin_ns = ts - 2, .addr = 0xd000 };
+	struct ptb_kmem k = { .minor = 3, .rss_delta = 4096 };
+	struct ptb_kmem_call call = { .bytes = 1 << 20 };
+	struct ptb_kmem_stall stall = { .begin_ns = ts };
+	struct ptb_kmem_event ev = { .what = PTB_KMEM_OOM_KILL };
+
+	builder__mem_alloc(b, ts, sp, 0xa000 + (ts & 0xf000), 100);
+	builder__mem_alloc(b, ts + 1, sp, 0xa000, 100);
+	builder__mem_free(b, ts + 2, sp, 0xa000);
+	builder__ring_rec(b, &r.h, PTB_REC_MEM_REPORT, sizeof(r), ts + 3);
+	builder__ring_rec(b, &r.h, PTB_REC_MEM_OOM, sizeof(r), ts + 4);
+	builder__ring_rec(b, &a.h, PTB_REC_MEM_API, sizeof(a), ts + 5);
+	builder__ring_rec(b, &k.h, PTB_REC_KMEM, sizeof(k), ts + 6);
+	builder__ring_rec(b, &call.h, PTB_REC_KMEM_CALL, sizeof(call), ts + 7);
+	builder__ring_rec(b, &stall.h, PTB_REC_KMEM_STALL, sizeof(stall), ts + 8);
+	builder__ring_rec(b, &ev.h, PTB_REC_KMEM_EVENT, sizeof(ev), ts + 9);
+}
+
+static void rss_sample(struct builder *b)
+{
+	struct ptb_rss_sample r = { .h.kind = PTB_REC_RSS_SAMPLE, .h.len = sizeof(r), .h.tgid = 1, .h.ts_ns = 1500 };
+
+	builder__raw(b, &r.h);
 }
 
 /* Every kind of record at least once, small enough that its blocks are stored as they are or nearly. */
@@ -174,10 +278,12 @@ static uint8_t *seed_capture(size_t *len)
 	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true);
 	uint32_t call = builder__func(b, "Node::operator()", PTB_FUNC_NODE_CALL, true);
 	uint32_t py = builder__func(b, "apply", PTB_FUNC_PYFUNC, true);
+	uint32_t api = builder__func(b, "cudaMalloc", PTB_FUNC_CUDA_MEMORY, true);
 	struct value_words w, late = { 0 };
 	uint64_t ts;
 
 	control_records(b, add);
+	rss_sample(b);
 	vw__late(&late, 0, 1.5);
 	for (ts = 2000; ts < 90000; ts += 9000) {
 		w = values((uint32_t)(ts / 9000));
@@ -191,7 +297,8 @@ static uint8_t *seed_capture(size_t *len)
 		builder__enter(b, add, ts + 300, 0x9000);
 		builder__values(b, &late);
 		builder__args_more(b, add, ts + 305, 0x8f80);
-		builder__seq(b, ts + 310, 0x8000, ts);
+		memory_records(b, ts + 306, 0x8f00, api);
+		builder__seq(b, ts + 316, 0x8000, ts);
 		builder__boxed(b, box, ts + 320, 0x8000, 0x20);
 		builder__exit(b, box, ts + 330, 0x7f00);
 		builder__values(b, &w);
@@ -199,6 +306,7 @@ static uint8_t *seed_capture(size_t *len)
 		builder__enter(b, add, ts + 420, 0x9000);
 		builder__catch(b, ts + 440, 0x9800);
 		builder__scope_end(b, ts + 500, 0xa000, 0x1);
+		memory_records(b, ts + 510, 0xa000, api);
 		builder__scope_begin(b, ts + 600, 0x9000, 0x5, 0, "Torch-Compiled Region: 0/0");
 		builder__values(b, &w);
 		builder__named(b, py, ts + 700, 0x8000, "MyFn");

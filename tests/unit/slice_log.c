@@ -27,6 +27,15 @@ static void drop(const struct slice_values *sv)
 		free((void *)(uintptr_t)sv->words);
 }
 
+static void keep_memory(const struct slice_memory **mem)
+{
+	if (!*mem)
+		return;
+	*mem = vec_dup(*mem, 1, sizeof(**mem));
+	if (!*mem)
+		abort();
+}
+
 static int on_slice(void *arg, const struct slice *sl)
 {
 	struct slice_log *log = arg;
@@ -35,6 +44,8 @@ static int on_slice(void *arg, const struct slice *sl)
 		return -ENOMEM;
 	log->slices[log->cnt] = *sl;
 	keep(&log->slices[log->cnt].in);
+	keep_memory(&log->slices[log->cnt].mem);
+	keep_memory(&log->slices[log->cnt].child_mem);
 	keep(&log->slices[log->cnt++].out);
 	return 0;
 }
@@ -78,6 +89,8 @@ void slice_log__free(struct slice_log *log)
 
 	for (i = 0; i < log->cnt; i++) {
 		drop(&log->slices[i].in);
+		free((void *)(uintptr_t)log->slices[i].mem);
+		free((void *)(uintptr_t)log->slices[i].child_mem);
 		drop(&log->slices[i].out);
 	}
 	free(log->slices);
@@ -212,6 +225,8 @@ static bool facts_fit(const struct slice *sl, uint32_t cnt)
 			return false;
 		if (!sl[i].schema || !sl[i].keys)
 			return complain("no schema text or no keys", &sl[i]);
+		if (!sl[i].mem != !sl[i].child_mem)
+			return complain("memory of its own without that of its children", sl);
 		if (sl[i].seq < -1)
 			return complain("impossible number", &sl[i]);
 	}

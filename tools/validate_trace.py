@@ -453,6 +453,27 @@ def check_report(doc, findings):
         findings.add("rows", f"not in the order of {doc['sort_by']}")
 
 
+def check_memory_report(doc, findings):
+    check_complete(doc, doc, findings)
+    for p in doc["processes"]:
+        where = f"process {p['pid']}"
+        for name, size, count in (("growing", "bytes_per_period", "growing_count"), ("live", "bytes", "live_count")):
+            values = [r[size] for r in p[name]]
+            if values != sorted(values, reverse=True) or len(values) > p[count]:
+                findings.add("rows", f"{where}: {name} is not descending, or more than {p[count]}")
+        for g in p["growing"]:
+            if g["periods"] < doc["growing_periods_min"] or 2 * g["periods"] < p["period_count"] - 1:
+                findings.add("rows", f"{where}: does not grow by the rule: {g}")
+        if len(p["live"]) == p["live_count"] and (sum(r["bytes"] for r in p["live"]), sum(r["blocks"] for r in p["live"])) != (
+                p["live_bytes"], p["live_blocks"]):
+            findings.add("rows", f"{where}: the rows of live are not {p['live_bytes']} bytes in {p['live_blocks']} blocks")
+        for d in p["devices"]:
+            if not max(d["begin"], d["end"]) <= d["peak"]["bytes"] or sum(r["bytes"] for r in d["peak"]["live"]) > d["peak"]["bytes"]:
+                findings.add("rows", f"{where}: {d['device']} was above its peak")
+            if not d["device_type"] and d["allocated_bytes"] - d["freed_bytes"] != d["end"]:
+                findings.add("rows", f"{where}: allocated less freed is not {d['end']}")
+
+
 def check(path, args):
     findings = Findings()
     try:
@@ -460,6 +481,11 @@ def check(path, args):
     except (OSError, ValueError, EOFError) as err:
         findings.add("read", str(err))
         return findings, "nothing"
+    if isinstance(doc, dict) and "processes" in doc and "traceEvents" not in doc:
+        check_schema("memory_report", doc, findings, args.need_schema)
+        if not findings.by_rule:
+            check_memory_report(doc, findings)
+        return findings, "memory report"
     if isinstance(doc, dict) and "rows" in doc and "traceEvents" not in doc:
         check_schema("report", doc, findings, args.need_schema)
         if not findings.by_rule:

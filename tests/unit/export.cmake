@@ -18,7 +18,7 @@ add_test(NAME torch_table_bytes COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/torc
 set_tests_properties(torch_table_bytes PROPERTIES LABELS torch SKIP_RETURN_CODE 77 TIMEOUT 600)
 
 # The validator of traces takes what the exporters write, and finds what is false.
-add_executable(fake_trace ${U}/fake_trace.c ${FAKE_SESSION} ${U}/value_words.c)
+add_executable(fake_trace ${U}/fake_trace.c ${U}/memory_world.c ${FAKE_SESSION} ${U}/value_words.c)
 target_link_libraries(fake_trace PRIVATE ptbpf_flags ptbpf_export)
 add_test(NAME unit_validate_trace COMMAND python3 ${U}/test_validate_trace.py --fake-trace $<TARGET_FILE:fake_trace>)
 set_tests_properties(unit_validate_trace PROPERTIES LABELS unit TIMEOUT 300)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Writes TRACE and REPORT from a fake session that has everything in it once: two processes, threads,
+ * Writes TRACE, REPORT and MEMORY_REPORT from a fake session that has everything in it once: two processes, threads,
  * steps, forward and backward, every mark, a lost interval, refusals. For tests of what reads them.
  */
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "export/exporter.h"
 #include "fake_session.h"
+#include "memory_world.h"
 #include "value_words.h"
 
 #define STEPS 4
@@ -235,6 +236,35 @@ static int write_report(const char *path, const struct session *s)
 	return err;
 }
 
+/* Of a loop that leaks, and ends in an OOM kill. */
+static int write_memory_report(const char *path)
+{
+	static struct world w;
+	struct mem_report_opts opts = { .row_limit = -1, .json = true };
+	struct mem_report *mr;
+	FILE *out = fopen(path, "w");
+	int err = -1;
+
+	world__init(&w, 100);
+	mr = mem_report__new(&w.s);
+	if (mr && out) {
+		w.sink = mem_report__sink(mr);
+		world__train(&w, 20, 1 << 20);
+		world__free_unknown(&w);
+		world__api(&w, "cudaMalloc", 2 << 20, 1000000);
+		world__stall(&w, 5000000);
+		world__kmem(&w, &(struct ptb_kmem){ .reclaims = 1, .reclaim_ns = 5000000 });
+		world__oom(&w, 1ULL << 40);
+		world__oom_kill(&w, 100000);
+		world__end(&w);
+		err = mem_report__print(mr, &totals, &opts, out);
+	}
+	if (out)
+		fclose(out);
+	mem_report__free(mr);
+	return err;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct session_process processes[] = {
@@ -252,7 +282,7 @@ int main(int argc, char **argv)
 	};
 	struct session s = fake_session();
 
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
 	s.info.processes = processes;
 	s.info.process_cnt = 2;
@@ -268,5 +298,8 @@ int main(int argc, char **argv)
 	s.counters[PTB_CNT_COST_PS] = 780000;
 	s.meta[0].key = "options";
 	s.meta[0].json = "{\"ringbuf\": \"8M\"}";
-	return write_trace(argv[1], &s) || write_report(argv[2], &s);
+	if (write_trace(argv[1], &s) || write_report(argv[2], &s))
+		return 1;
+	totals = (struct session_totals){ 0 };
+	return !!write_memory_report(argv[3]);
 }

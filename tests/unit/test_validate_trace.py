@@ -158,6 +158,19 @@ FALSE += [("steps", bad_step)]
 FALSE += [("account", f) for f in (one_slice_less, unmarked, hidden_loss, said_complete, other_sentence, hidden_refusal)]
 FALSE += [("layout", f) for f in (name_first, rank_too_large)]
 
+def report_growing(d): d["processes"][0]["growing"][0]["periods"] = 9
+def report_order(d): d["processes"][0]["live"].reverse()
+def report_live(d): d["processes"][0]["live_bytes"] += 1
+def report_peak(d): d["processes"][0]["devices"][0]["peak"]["bytes"] -= 4 << 20
+def report_freed(d): d["processes"][0]["devices"][0]["freed_bytes"] += 1
+def report_key(d): d["processes"][0]["rss"]["peak"]["all"] = 1
+def report_oom(d): d["processes"][0]["out_of_memory"][0]["by"] = "kernel"
+def report_no_operator(d): del d["processes"][0]["growing"][0]["operator"]
+
+
+FALSE_REPORT = [("schema", f) for f in (report_key, report_oom, report_no_operator)]
+FALSE_REPORT += [("rows", f) for f in (report_growing, report_order, report_live, report_peak, report_freed)]
+
 # the same on the text of the file
 TEXTS = [
     ("read", "NaN", lambda t: t.replace('"Op count": 0', '"Op count": NaN')),
@@ -198,10 +211,10 @@ def main():
         print("note: no jsonschema: falsifications that only a schema finds are left out")
     failures = []
     with tempfile.TemporaryDirectory() as folder:
-        trace, report = os.path.join(folder, "t.json"), os.path.join(folder, "r.json")
+        trace, report, memory_report = (os.path.join(folder, n) for n in ("t.json", "r.json", "m.json"))
         for form in (trace + ".gz", trace):
-            subprocess.run([args.fake_trace, form, report], check=True)
-            for path in (form, report):
+            subprocess.run([args.fake_trace, form, report, memory_report], check=True)
+            for path in (form, report, memory_report):
                 rc, out = validate(path)
                 print(out, end="")
                 if rc:
@@ -219,6 +232,15 @@ def main():
             doc = json.loads(text, parse_float=Us)
             change(doc)
             failures += must_fail(folder, rule, change.__name__, dump(doc))
+            cnt += 1
+        with open(memory_report, encoding="utf-8") as f:
+            plain = f.read()
+        for rule, change in FALSE_REPORT:
+            if rule == "schema" and not with_schema:
+                continue
+            doc = json.loads(plain)
+            change(doc)
+            failures += must_fail(folder, rule, change.__name__, json.dumps(doc))
             cnt += 1
         if validate(os.path.join(folder, "false.json"))[0] != 1:
             sys.exit("FAIL: the command does not tell a false trace by its exit code")

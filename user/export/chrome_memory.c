@@ -88,6 +88,8 @@ static void write_torch(struct chrome_memory *cm, const struct memory_event *ev)
 	JSONW_KEY(cm->w, "finished"); /* torch's events without an end all say so */
 	jsonw__bool(cm->w, false);
 	put_u64(cm->w, "Ev Idx", cm->ev_idx++);
+	if (ev->inferred)
+		put_true(cm->w, "ptbpf.inferred");
 	end_instant(cm);
 }
 
@@ -100,10 +102,12 @@ static void write_api(struct chrome_memory *cm, const struct memory_event *ev)
 		put_u64(cm->w, "Addr", ev->addr);
 	if (ev->bytes)
 		put_i64(cm->w, "Bytes", ev->bytes);
+	if (!ev->no_result)
+		put_us(cm->w, "Duration us", ev->ts_ns - begin);
 	if (ev->no_result)
 		put_true(cm->w, "ptbpf.no_result");
-	else
-		put_us(cm->w, "Duration us", ev->ts_ns - begin);
+	if (ev->maybe_failed)
+		put_true(cm->w, "ptbpf.maybe_failed");
 	end_instant(cm);
 }
 

@@ -272,6 +272,7 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "forgotten_forwards", t->forgotten_forwards },
 		{ "freed_unknown", t->freed_unknown },
 		{ "live_blocks", t->live_blocks },
+		{ "frees_inferred", t->frees_inferred },
 		{ "bad_records", t->bad_records },
 	};
 	char text[2048];

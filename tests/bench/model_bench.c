@@ -3,7 +3,8 @@
  * How fast a capture is written, read, and told:  model_bench [operators [path]]
  * Prints records per second and peak memory as JSON; asserts nothing. The capture looks like training:
  * composite operators three deep, annotations, sequence numbers, backward nodes on a second thread. It
- * is made twice: names only, and with the arguments and results that an Execution Trace needs.
+ * is made three times: names only, with memory (every innermost operator allocates a block and an older one
+ * is freed), and with the arguments and results that an Execution Trace needs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,13 +19,17 @@
 #include "model/session.h"
 #include "value_words.h"
 
+enum mode { NAMES, MEMORY, FULL };
+static const char *const mode_names[] = { "names", "memory", "full" };
+
+#define LIVE_BLOCKS 10000
 enum { OPS = 40, SITE_NODE = 100, SITE_CALL = 102, NAME_OPT = 60 };
 
 struct gen {
 	struct capture_writer *cw;
-	uint64_t ts, recs, seq;
+	uint64_t ts, recs, seq, blocks;
 	uint32_t tid, ring;
-	bool full;
+	enum mode mode;
 	struct value_words in, out; /* of every operator */
 };
 
@@ -57,7 +62,7 @@ static void emit_op(struct gen *g, uint8_t kind, uint64_t sp, uint32_t site, con
 	} rec = { .r.sp = sp };
 	size_t len = sizeof(rec.r);
 
-	if (g->full) {
+	if (g->mode == FULL) {
 		memcpy(rec.values, w->words, w->cnt * sizeof(w->words[0]));
 		len += w->cnt * sizeof(w->words[0]);
 		rec.r.h.flags = PTB_F_ARGS;
@@ -91,6 +96,18 @@ static void make_values(struct gen *g)
 	vw__tensor(&g->out, &t);
 }
 
+static void memory(struct gen *g, uint64_t sp)
+{
+	struct ptb_mem_alloc a = { .sp = sp, .addr = g->blocks * 4096, .bytes = 4096 };
+	struct ptb_mem_free f = { .sp = sp, .addr = (g->blocks - LIVE_BLOCKS) * 4096 };
+
+	if (g->mode != MEMORY)
+		return;
+	emit(g, &a.h, PTB_REC_MEM_ALLOC, sizeof(a), 0);
+	if (g->blocks++ >= LIVE_BLOCKS)
+		emit(g, &f.h, PTB_REC_MEM_FREE, sizeof(f), 0);
+}
+
 static void forward(struct gen *g, uint32_t i)
 {
 	struct ptb_seq seq = { .sp = 0x7000, .seq = g->seq++ };
@@ -100,6 +117,7 @@ static void forward(struct gen *g, uint32_t i)
 	emit(g, &seq.h, PTB_REC_SEQ, sizeof(seq), 0);
 	enter(g, k, 0x9000);
 	enter(g, 1 + k % OPS, 0x8000);
+	memory(g, 0x7000);
 	leave(g, 1 + k % OPS, 0x8000);
 	leave(g, k, 0x9000);
 	leave(g, f, 0xa000);
@@ -168,18 +186,18 @@ static void meta(struct capture_writer *cw, const char *text, uint32_t len)
 	control(cw, &rec.t.h, PTB_REC_META, sizeof(rec));
 }
 
-static uint64_t generate(const char *path, uint64_t ops, bool full, uint64_t *bytes)
+static uint64_t generate(const char *path, uint64_t ops, enum mode mode, uint64_t *bytes)
 {
 	struct ptb_window w = { .h.ts_ns = 1000, .begin = 1 };
 	struct ptb_addr_name node = { .h.tgid = 1, .addr = 0x70, .name = 1 };
 	struct ptb_keys keys = { .h.tgid = 1, .autograd = 0x8000 };
-	static const char mode[] = "args\0\"full\"";
+	static const char args[] = "args\0\"full\"", mem[] = "profile_memory\0true";
 	static struct gen g;
 	uint32_t i;
 
 	memset(&g, 0, sizeof(g));
 	g.ts = 1000;
-	g.full = full;
+	g.mode = mode;
 	make_values(&g);
 
 	if (capture_writer__open(path, &g.cw))
@@ -190,8 +208,10 @@ static uint64_t generate(const char *path, uint64_t ops, bool full, uint64_t *by
 	func(g.cw, SITE_NODE / 2, PTB_FUNC_NODE);
 	func(g.cw, SITE_CALL / 2, PTB_FUNC_NODE_CALL);
 	control(g.cw, &node.h, PTB_REC_NODE_TYPE, sizeof(node));
-	if (full) {
-		meta(g.cw, mode, sizeof(mode) - 1);
+	if (mode == MEMORY)
+		meta(g.cw, mem, sizeof(mem) - 1);
+	if (mode == FULL) {
+		meta(g.cw, args, sizeof(args) - 1);
 		control(g.cw, &keys.h, PTB_REC_KEYS, sizeof(keys));
 	}
 	while (g.recs < ops * 2) {
@@ -231,6 +251,12 @@ static int null_slice(void *arg, const struct slice *sl)
 	return 0;
 }
 
+static int null_memory(void *arg, const struct memory_event *ev)
+{
+	*(uint64_t *)arg += ev->allocated;
+	return 0;
+}
+
 /* What an exporter of arguments does at least. */
 static int walk_slice(void *arg, const struct slice *sl)
 {
@@ -262,21 +288,21 @@ static void run(struct session *s, const struct session_sink *sinks, uint32_t cn
 	report(what, recs, clock__cpu_ns() - t);
 }
 
-static void bench(const char *path, uint64_t ops, bool full)
+static void bench(const char *path, uint64_t ops, enum mode mode)
 {
-	struct ka_opts opts = { .by_shape = full, .with_flops = full };
+	struct ka_opts opts = { .by_shape = mode == FULL, .with_flops = mode == FULL };
 	struct key_averages *ka = key_averages__new(&opts);
 	struct session_totals totals;
 	struct capture_reader *cr;
 	struct session *s;
 	uint64_t recs, bytes, t, sum = 0;
-	struct session_sink null = { .arg = &sum, .slice = null_slice };
+	struct session_sink null = { .arg = &sum, .slice = null_slice, .memory = null_memory };
 	struct session_sink walk = { .arg = &sum, .slice = walk_slice }, sums;
 
 	t = clock__cpu_ns();
-	recs = generate(path, ops, full, &bytes);
+	recs = generate(path, ops, mode, &bytes);
 	printf("\"%s\": {\n  \"records\": %" PRIu64 ", \"file_bytes\": %" PRIu64 ",\n",
-	       full ? "full" : "names", recs, bytes);
+	       mode_names[mode], recs, bytes);
 	report("write", recs, clock__cpu_ns() - t);
 	t = clock__cpu_ns();
 	if (!ka || capture_reader__open(path, &cr))
@@ -291,7 +317,7 @@ static void bench(const char *path, uint64_t ops, bool full)
 		die("no session");
 	report("session_open", recs, clock__cpu_ns() - t);
 	run(s, &null, 1, "session_run", recs, &totals);
-	if (full)
+	if (mode == FULL)
 		run(s, &walk, 1, "session_run_values", recs, &totals);
 	sums = key_averages__sink(ka);
 	run(s, &sums, 1, "session_run_key_averages", recs, &totals);
@@ -309,9 +335,11 @@ int main(int argc, char **argv)
 	uint64_t ops = argc > 1 ? strtoull(argv[1], NULL, 10) : 2000000;
 
 	printf("{\n");
-	bench(path, ops, false);
+	bench(path, ops, NAMES);
 	printf(",\n");
-	bench(path, ops / 4, true);
+	bench(path, ops, MEMORY);
+	printf(",\n");
+	bench(path, ops / 4, FULL);
 	printf("\n}\n");
 	if (argc <= 2)
 		unlink(path);

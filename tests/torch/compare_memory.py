@@ -8,30 +8,48 @@ before the comparison and counts them. Whatever else differs fails.
 """
 
 import collections
+import re
 
 import compare
 
 NAMES = ("[memory]", "[OutOfMemory]")
 OLD_BLOCKS = "blocks from before torch's profiler began"
-DIFFERENCES = (OLD_BLOCKS,)
+UNWINDING = "blocks that an exception frees on its way"
+OTHER_THREADS = "blocks of threads that torch's profiler was not started on"
+CROSSING = "the share of annotations that cross each other"
+DIFFERENCES = (OLD_BLOCKS, UNWINDING, OTHER_THREADS, CROSSING)
+ROUNDING = 2  # ns: times are fractions of microseconds
+
+
+PAYLOAD = re.compile(r"## [a-z]+ (\w+) ##$")
+
+
+def row(name):
+    """A slice's row in the table; the payload's own annotation is the same one in every run."""
+    return PAYLOAD.sub(r"## \1 ##", compare.spelled(name))
 
 
 class Event:
-    __slots__ = ("name", "ts", "bytes", "addr", "device", "allocated", "reserved", "path", "before")
+    __slots__ = ("name", "ts", "bytes", "addr", "device", "allocated", "reserved", "path", "dead",
+                 "unseen", "apart")
 
     def __init__(self, raw, ts):
         args = raw["args"]
         self.name, self.ts, self.bytes, self.addr = raw["name"], ts, args["Bytes"], args.get("Addr")
         self.device = args["Device Type"], args["Device Id"]
         self.allocated, self.reserved = args.get("Total Allocated"), args.get("Total Reserved")
-        self.path = ""
-        self.before = False  # frees a block that this tool saw allocated before the other began
+        self.path = ()
+        self.dead = 0  # so many of the innermost slices were left by an exception
+        self.unseen, self.apart = None, 0  # see mark_unseen()
+
+    def names(self):
+        return [compare.spelled(n.name) for n in self.path[1:]]
 
     def key(self):
-        return self.path, self.name, self.bytes, self.device
+        return self.name, self.bytes, self.device
 
     def text(self):
-        return f"{self.path} {self.name} {self.bytes:+d} on {self.device[0]}:{self.device[1]}"
+        return f"{'/'.join(self.names())} {self.name} {self.bytes:+d} on {self.device[0]}:{self.device[1]}"
 
 
 def events_of(document):
@@ -46,19 +64,46 @@ def events_of(document):
 
 def place(root, events):
     """Gives each event the path of the slices that enclose it; the tree must be pruned and nested."""
-    stack = []
+    stack = []  # (slice, path, so many of the innermost that an exception left)
     order = iter([n for _, n in root.walk()])
     coming = next(order, None)
+
+    def leave(ts):  # the event that shows a slice to be dead stands at its end
+        while stack and stack[-1][0].end - (ROUNDING if stack[-1][2] else 0) <= ts:
+            stack.pop()
+
     for e in events:
         while coming is not None and coming.begin <= e.ts:
-            while stack and stack[-1][0].end <= coming.begin:
-                stack.pop()
-            name = compare.spelled(coming.name) if stack else ""
-            stack.append((coming, (stack[-1][1] + "/" if stack else "") + name))
+            leave(coming.begin)
+            path, dead = stack[-1][1:] if stack else ((), 0)
+            stack.append((coming, (*path, coming), dead + 1 if coming.args.get("ptbpf.unwound") else 0))
             coming = next(order, None)
-        while stack and stack[-1][0].end <= e.ts:
-            stack.pop()
-        e.path = stack[-1][1] if stack else "outside"
+        leave(e.ts)
+        e.path, e.dead = stack[-1][1:] if stack else ((root,), 0)
+
+
+class Moved:
+    """Bytes (and calls) that ptbpf's table has more than torch's, by row, and rows that cannot be compared."""
+
+    def __init__(self):
+        self.bytes, self.calls, self.why, self.excused = collections.Counter(), collections.Counter(), {}, {}
+
+    def add(self, other):
+        self.bytes.update(other.bytes)
+        self.calls.update(other.calls)
+        self.why.update(other.why)
+        self.excused.update(other.excused)
+
+    def charge(self, path, title, bytes, own=True, beyond=0):
+        """As the table does it: `own` for the innermost, all for each, but once where one is folded into its parent."""
+        for k, n in enumerate(path):
+            folded = k and n.name == path[k - 1].name and len(path[k - 1].children) == 1
+            if k >= beyond and not folded:
+                self.bytes[row(n.name), "all"] += bytes
+                self.why[row(n.name)] = title
+        if own:
+            self.bytes[row(path[-1].name), "own"] += bytes
+            self.why[row(path[-1].name)] = title
 
 
 class MemoryVerdict:
@@ -66,8 +111,10 @@ class MemoryVerdict:
         self.events = self.equal = self.totals = self.addresses = self.rows = 0
         self.problems = []
         self.known = collections.Counter()
+        self.moved = Moved()
 
     def add(self, other):
+        self.moved.add(other.moved)
         for k in ("events", "equal", "totals", "addresses", "rows"):
             setattr(self, k, getattr(self, k) + getattr(other, k))
         self.problems += other.problems
@@ -78,48 +125,98 @@ class MemoryVerdict:
         return ", ".join(counts + [f"{n} {what}" for n, what in ((self.totals, "totals"), (self.addresses, "addresses")) if n])
 
 
-def mark_before(by_thread, trace):
-    """Frees of CPU blocks whose allocation is not among the events since torch's profiler began, which is just before the
-    first payload."""
+def mark_unseen(by_thread, trace):
+    """ptbpf's events that torch's profiler cannot have: all of threads that it was not started on, and frees of CPU blocks
+    that were not allocated on its thread since it began, which is just before the first payload. Gives each event the sum
+    of those so far, by which the totals of the two differ."""
     begin = min((p.root.begin for p in trace.payloads.values()), default=0)
-    live = set()
-    for e in sorted((e for events in by_thread.values() for e in events), key=lambda e: e.ts):
-        if e.ts < begin or e.name != "[memory]" or e.device[0] != 0:
-            continue
-        if e.bytes > 0:
-            live.add(e.addr)
-        elif e.addr in live:
-            live.discard(e.addr)
-        else:
-            e.before = True
+    thread = next((p.thread for p in trace.payloads.values()), None)
+    live, unseen = set(), 0
+    everything = sorted(((e.ts, key == thread, e) for key, events in by_thread.items() for e in events), key=lambda f: f[:2])
+    for ts, own, e in everything:
+        if ts >= begin and e.device[0] == 0 and e.name == "[memory]":
+            e.unseen = None if own else OTHER_THREADS
+            if own and e.bytes > 0:
+                live.add(e.addr)
+            elif own and e.addr not in live:
+                e.unseen = OLD_BLOCKS
+            live.discard(e.addr if e.bytes < 0 else None)
+            unseen += e.bytes if e.unseen else 0
+        e.apart = unseen
 
 
 def of_payload(by_thread, payload):
     return [e for e in by_thread.get(payload.thread, ()) if payload.root.begin <= e.ts < payload.root.end]
 
 
-def without_old_blocks(v, events):
-    """ptbpf's events without frees of what it saw allocated before torch's profiler began, which torch cannot know."""
-    kept = [e for e in events if not e.before]
-    if len(kept) < len(events):
-        v.known[OLD_BLOCKS] += len(events) - len(kept)
-    return kept
+def compare_places(v, payload, want, got):
+    """Each pair stands in the same slices. An exception frees what its frames held before anybody catches it; torch has
+    left the inner slices by then, ptbpf learns of it when it is caught, and marks them as unwound."""
+    wrong = []
+    for w, g in zip(want, got):
+        theirs, mine = w.names(), g.names()
+        if theirs == mine:
+            v.equal += 1
+        elif g.bytes < 0 and mine[:len(theirs)] == theirs and len(mine) - len(theirs) <= g.dead:
+            v.known[UNWINDING] += 1
+            v.moved.charge(g.path, UNWINDING, g.bytes, beyond=len(w.path))
+            v.moved.charge(g.path[:len(w.path)], UNWINDING, -g.bytes, beyond=len(w.path))
+        else:
+            wrong.append(f"torch {w.text()}, ptbpf in {'/'.join(mine)}")
+    if wrong:
+        v.problems.append("\n".join([f"{payload}: {len(wrong)} events in other slices", *wrong[:12]]))
 
 
-def compare_totals(v, name, want, got, skipped):
+def compare_totals(v, name, want, got):
     """CPU totals run from where each tool began, so their steps are compared; those of other allocators as they are."""
-    first = next(((w, g) for w, g in zip(want, got) if w.device[0] == 0 and w.reserved == 0), None)
-    shift = first[1].allocated - first[0].allocated if first and first[0].allocated is not None else 0
+    shift = None
     for w, g in zip(want, got):
         if w.allocated is None:
             continue
         v.totals += 1
-        own = w.device[0] == 0 and w.reserved == 0 and w.key() == g.key() and not (w.allocated == g.allocated == 0)
-        left = (w.allocated + (shift + skipped(g) if own else 0), w.reserved)
-        if left != (g.allocated, g.reserved) and (w.allocated, w.reserved) != (g.allocated, g.reserved):
+        if (w.allocated, w.reserved) == (g.allocated, g.reserved):
+            continue
+        apart = g.allocated - w.allocated - g.apart
+        shift = apart if shift is None else shift
+        if w.device[0] or w.reserved != g.reserved or w.reserved or apart != shift:
             v.problems.append(f"{name}: totals differ at {w.text()}: torch {w.allocated}/{w.reserved}, ptbpf {g.allocated}/"
-                              f"{g.reserved}, {shift} apart at the payload's first")
+                              f"{g.reserved}, {shift} apart before, {g.apart} not to be seen by torch")
             return
+
+
+def other_threads(v, payload, by_thread):
+    """What ptbpf's table has of other threads: their slices, and what is charged to ours while they allocate."""
+    events = [e for key, found in by_thread.items() if key != payload.thread for e in found
+              if payload.root.begin <= e.ts < payload.root.end]
+    events.sort(key=lambda e: e.ts)
+    if not events and not payload.others:
+        return
+    place(payload.root, events)
+    for e in events:
+        v.moved.charge(e.path, OTHER_THREADS, e.bytes)
+    everything = events + of_payload(by_thread, payload)
+    for holder in payload.others:
+        for _, n in holder.walk():
+            if n is not holder:
+                parts = [sum(e.bytes for e in everything if m.begin <= e.ts < m.end) for m in (n, *n.children)]
+                key = row(n.name)
+                v.moved.calls[key] += 1
+                v.moved.bytes[key, "all"] += parts[0]
+                v.moved.bytes[key, "own"] += parts[0] - sum(parts[1:])
+                v.moved.why[key] = OTHER_THREADS
+
+
+def prune(v, side, payload, ctx):
+    """compare.prune(); rows around what only torch has, and around annotations that do not nest, are excused."""
+    before, counts = [(n, n.children) for _, n in payload.root.walk()], collections.Counter()
+    compare.prune(payload.root, side, ctx, counts)
+    left = {id(n) for _, n in payload.root.walk()}
+    for n, children in before if side == "torch" else ():
+        crossing = [c for c in children if c.end > n.end]
+        if crossing:
+            v.moved.excused.update({row(m.name): CROSSING for m in (n, payload.root, *crossing)})
+        if any(id(m) not in left for m in (n, *children)):
+            v.moved.excused.update({row(m.name): next(iter(counts)) for m in (n, *children)})
 
 
 def compare_payload(theirs, mine, runs, name, ctx):
@@ -132,25 +229,23 @@ def compare_payload(theirs, mine, runs, name, ctx):
         if payload is None:
             v.problems.append(f"{name}: {side}'s trace has no annotation of it")
             return v
-        compare.prune(payload.root, side, ctx, collections.Counter())
+        prune(v, side, payload, ctx)
         events = of_payload(by_thread, payload)
         place(payload.root, events)
         sides.append(events)
-    want, everything = sides
-    got = without_old_blocks(v, everything)
+        if side == "ptbpf":
+            other_threads(v, payload, by_thread)
+    want, got = sides[0], [e for e in sides[1] if not e.unseen]
+    v.known.update(e.unseen for e in sides[1] if e.unseen)
     v.events = len(want)
     a, b = ([e.key() for e in side] for side in (want, got))
-    v.equal = sum(1 for _ in compare.align(a, b)) if a != b else len(a)
     if a != b:
+        v.equal = sum(1 for _ in compare.align(a, b))
         v.problems.append(f"{name}: memory events differ ({len(a)} and {len(b)})\n"
                           + compare.unlike([e.text() for e in want], [e.text() for e in got], 20))
         return v
-    freed, at = 0, {}
-    for e in everything:
-        freed += e.bytes if e.before else 0
-        at[id(e)] = freed
-    first = at[id(got[0])] if got else 0
-    compare_totals(v, name, want, got, lambda e: at[id(e)] - first)
+    compare_places(v, name, want, got)
+    compare_totals(v, name, want, got)
     if ctx["same_run"]:
         differ = [w for w, g in zip(want, got) if w.addr is not None and w.addr != g.addr]
         v.addresses = sum(w.addr is not None for w in want)
@@ -159,16 +254,19 @@ def compare_payload(theirs, mine, runs, name, ctx):
     return v
 
 
-def compare_tables(theirs, mine, excused):
-    """Rows [key, count, bytes, own bytes]; excused: keys whose memory no profiler could know."""
+def compare_tables(theirs, mine, moved):
+    """Rows [key, count, bytes, own bytes], torch's corrected by what is known to differ."""
     v = MemoryVerdict()
-    want, got = ({compare.spelled(r[0]): r[1:] for r in rows} for rows in (theirs, mine))
+    want, got = ({row(r[0]): r[1:] for r in rows} for rows in (theirs, mine))
     for key in sorted(set(want) | set(got)):
         v.rows += 1
-        if want.get(key) == got.get(key):
-            continue
-        if key in excused:
-            v.known[excused[key]] += 1
+        a, b = want.get(key), got.get(key)
+        if key in moved.why and a:
+            a = [a[0] + moved.calls[key], a[1] + moved.bytes[key, "all"], a[2] + moved.bytes[key, "own"]]
+        if a == b:
+            v.known.update([moved.why[key]] if key in moved.why else [])
+        elif key in moved.excused:
+            v.known[moved.excused[key]] += 1
         else:
-            v.problems.append(f"{key}: torch {want.get(key)}, ptbpf {got.get(key)} (count, bytes, own bytes)")
+            v.problems.append(f"{key}: torch {a}, ptbpf {b} (count, bytes, own bytes)")
     return v

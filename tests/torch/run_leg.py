@@ -26,7 +26,7 @@ import compare_et  # noqa: E402
 import compare_memory  # noqa: E402
 import et_truth  # noqa: E402
 import truth  # noqa: E402
-from harness import DEADLINE, Failure, Process, Tracer, check, report_json, say, wait_for  # noqa: E402
+from harness import DEADLINE, Failure, Process, Tracer, check, run_ptbpf, say, wait_for  # noqa: E402
 from runner_windows import WINDOWS, runs_of  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -273,6 +273,10 @@ class Group:
                     self.arguments(f"{run}_itself", a, b, (run, run), ctx)
         a, b = (et_truth.load(os.path.join(d, "traced.et.json"), own=True) for d in (self.truth_dir, self.target_dir))
         self.nodes("et_itself", a, b, ("traced", "traced"), dict(ctx, unwound=()))
+        a, b = (self.chrome(d, "held") for d in (self.truth_dir, self.target_dir))
+        sides = [(t, compare_memory.events_of(t.document)) for t in (a, b)]
+        for name in self.told["held"]:
+            self.leg.tell_memory(f"{name}.memory_itself", compare_memory.compare_payload(*sides, ("held", "held"), name, ctx))
 
     def names(self):
         trusted = self.chrome(self.truth_dir, "profiled")
@@ -306,21 +310,23 @@ class Group:
             trusted, mine = self.chrome(folder, "held"), self.mine(window)
             ctx = dict(ctx, torch=self.told["torch"])
             theirs, seen = (trusted, compare_memory.events_of(trusted.document)), (mine, compare_memory.events_of(mine.document))
-            if ctx["same_run"]:
-                compare_memory.mark_before(seen[1], mine)
+            compare_memory.mark_unseen(seen[1], mine)
+            total = compare_memory.MemoryVerdict()
             for name in self.comparable(self.told["held"], ctx):
-                self.leg.tell_memory(f"{name}.{what}", compare_memory.compare_payload(theirs, seen, ("held", run), name, ctx))
-            self.table(what, folder, window, run)
+                verdict = compare_memory.compare_payload(theirs, seen, ("held", run), name, ctx)
+                self.leg.tell_memory(f"{name}.{what}", verdict)
+                total.add(verdict)
+            self.table(what, folder, window, total.moved)
 
-    def table(self, what, folder, window, run):
+    def table(self, what, folder, window, moved):
         path = os.path.join(folder, "held.table.json")
         if not os.path.exists(path):
             return  # a torch without Kineto: its table is made of other events
         with open(path) as f:
-            want = [[k.replace("## held ", "## run "), *row] for k, *row in json.load(f)]
-        got = [[r["key"].replace(f"## {run} ", "## run "), r["count"], r["cpu_memory_usage"], r["self_cpu_memory_usage"]]
-               for r in report_json(self.outs[window]["capture"])["rows"]]
-        self.leg.tell_memory(f"{self.group}.{what}_table", compare_memory.compare_tables(want, got, {}))
+            want = json.load(f)
+        report = run_ptbpf("report", self.outs[window]["capture"], "--json", "--no-steps", "--row-limit", "-1", expect=(0, 3))
+        got = [[r["key"], r["count"], r["cpu_mem_bytes"], r["self_cpu_mem_bytes"]] for r in json.loads("\n".join(report.out))["rows"]]
+        self.leg.tell_memory(f"{self.group}.{what}_table", compare_memory.compare_tables(want, got, moved))
 
     def full_slices(self):
         """The Chrome trace of the same window; returns the ids of the slices whose operator raised, and all ids."""

@@ -336,18 +336,27 @@ def check_frame(doc, threads, findings, torch):
 
 
 def check_blocks(events, findings):
-    """The CPU allocator's blocks, in the order of the file: each is freed at most once and as it was, the total follows them."""
-    total, live = collections.defaultdict(int), {}
+    """The CPU's blocks, in the order of the file: freed at most once and as they were, the total follows them. Those of
+    mapped files, whose allocator says 0, have no part in it. Returns the sums of all, by process."""
+    total, sums, live = collections.Counter(), collections.defaultdict(lambda: [0]), {}
     for e in (e for e in events if e.get("name") == "[memory]" and e["args"]["Device Type"] == 0):
         a, pid = e["args"], e["pid"]
-        total[pid] += a["Bytes"]
+        key, size = (pid, a["Addr"]), a["Bytes"]
+        if size > 0:
+            live[key] = size, a["Total Allocated"] < size
+        elif a["Total Allocated"] == 0 and key not in live:  # a mapping from before the window
+            continue
+        before, mapped = live[key] if size > 0 else live.pop(key, (None, False))
+        if before != abs(size):
+            findings.add("memory", f"freed is not what was allocated there: {e}")
+        sums[pid].append(sums[pid][-1] + size)
+        if mapped:
+            continue
+        total[pid] += size
         if a["Total Allocated"] != total[pid]:
             findings.add("memory", f"the total is {total[pid]}, not {a['Total Allocated']}: {e}")
             total[pid] = a["Total Allocated"]
-        if a["Bytes"] < 0 and live.pop((pid, a["Addr"]), None) != -a["Bytes"]:
-            findings.add("memory", f"freed is not what was allocated there: {e}")
-        elif a["Bytes"] > 0:
-            live[pid, a["Addr"]] = a["Bytes"]
+    return {(pid, "torch allocated, CPU"): values[1:] for pid, values in sums.items()}
 
 
 def check_memory(events, findings):
@@ -355,7 +364,7 @@ def check_memory(events, findings):
     ids = [e["args"]["Ev Idx"] for e in instants]
     if ids != sorted(set(ids)):
         findings.add("memory", "Ev Idx is not ascending")
-    check_blocks(events, findings)
+    values = check_blocks(events, findings)
     tracks = collections.defaultdict(list)
     for e in (e for e in events if e.get("ph") == "C"):
         tracks[e["pid"], e["name"]].append(e)
@@ -364,11 +373,8 @@ def check_memory(events, findings):
         if None in times or times != sorted(times):
             findings.add("memory", f"counter {key} goes back in time")
     # the thinned counter has the extremes and the end of what it was made of
-    values = collections.defaultdict(list)
-    for e in (e for e in instants if e["name"] == "[memory]" and e["args"]["Device Type"] == 0):
-        values[e["pid"], "torch allocated, CPU"].append(e["args"]["Total Allocated"])
     for key in values.keys() | {k for k in tracks if k[1] == "torch allocated, CPU"}:
-        all_, told = values[key], [e["args"]["bytes"] for e in tracks[key]]
+        all_, told = values.get(key), [e["args"]["bytes"] for e in tracks[key]]
         if not all_ or not told or (min(all_), max(all_), all_[-1]) != (min(told), max(told), told[-1]):
             findings.add("memory", f"counter {key} is not what the [memory] events say")
 

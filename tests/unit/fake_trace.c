@@ -115,8 +115,10 @@ static int put_memory(uint64_t nr)
 	struct memory_event ev = { .ts_ns = t + 2000, .at = { .tgid = 100, .tid = 100 }, .what = MEMORY_ALLOC,
 				   .addr = 0x7f0000000000 + nr * 4096, .bytes = 4096, .device_index = -1,
 				   .allocated = (nr + 1) * 4096 };
+	struct memory_block block = { 0 };
 	int err = sink.memory(sink.arg, &ev);
 
+	ev.block = &block;
 	ev.ts_ns++;
 	ev.addr = 0x7e0000000000;
 	ev.bytes = 1 << 20;
@@ -128,6 +130,22 @@ static int put_memory(uint64_t nr)
 	ev.allocated -= 1 << 20;
 	err = err ? err : sink.memory(sink.arg, &ev);
 	ev.ts_ns += 1000;
+	if (nr == 1) { /* a mapped file: its allocator has no total */
+		ev.what = MEMORY_ALLOC;
+		ev.addr = 0x7a0000000000;
+		ev.bytes = 1 << 24;
+		ev.allocated = 0;
+		ev.reserved = 1 << 24;
+		err = err ? err : sink.memory(sink.arg, &ev);
+		ev.reserved = 0;
+		ev.what = MEMORY_FREE;
+		ev.bytes = -ev.bytes;
+		err = err ? err : sink.memory(sink.arg, &ev);
+		ev.block = NULL;
+		ev.addr++;
+		err = err ? err : sink.memory(sink.arg, &ev);
+	}
+	ev.block = NULL;
 	ev.what = MEMORY_FREE_UNKNOWN;
 	ev.addr = 0x7d0000000000;
 	ev.bytes = 0;

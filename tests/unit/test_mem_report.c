@@ -406,6 +406,32 @@ static void test_many_steps(void)
 	CU_ASSERT(says("+4.0 KiB a step: 3.9 MiB kept from 1000 of 1000\n"));
 }
 
+/* Shared memory and mapped files: another allocator, which says 0; their blocks count like the others. */
+static void test_mapped(void)
+{
+	struct memory_event ev = { .what = MEMORY_FREE, .addr = 1, .bytes = -(int64_t)MIB, .device_index = -1,
+				   .at = { .tgid = 100, .tid = 100, .op = "", .outer_op = "", .annotation = "" } };
+	const cJSON *d;
+	cJSON *doc;
+
+	start();
+	world__place(&w, "aten::mm", "aten::mm", "", "");
+	world__alloc(&w, 3 * MIB);
+	w.allocated = 0 - 5 * MIB; /* so that what is told after the next one is 0 */
+	world__alloc(&w, 5 * MIB);
+	ev.ts_ns = w.now; /* one from before the window */
+	CU_ASSERT_EQUAL(w.sink.memory(w.sink.arg, &ev), 0);
+	w.allocated = 3 * MIB;
+	world__alloc(&w, MIB);
+	doc = finish_json();
+	d = at(at(doc, "processes", 0), "devices", 0);
+	CU_ASSERT_EQUAL(num(d, "end"), 9.0 * MIB);
+	CU_ASSERT_EQUAL(num(d, "begin"), 0);
+	CU_ASSERT_EQUAL(num(d, "freed_bytes"), 0);
+	CU_ASSERT_EQUAL(num(get(d, "peak"), "bytes"), 9.0 * MIB);
+	cJSON_Delete(doc);
+}
+
 static void test_losses(void)
 {
 	start();
@@ -451,6 +477,7 @@ int main(void)
 		{ "hostile name", test_hostile_name },
 		{ "foreign growth", test_foreign_growth },
 		{ "many steps", test_many_steps },
+		{ "mapped", test_mapped },
 		{ "losses", test_losses },
 		{ "row limit", test_row_limit },
 		{ "nothing", test_nothing },

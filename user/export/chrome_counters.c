@@ -35,6 +35,7 @@ struct track {
 	uint64_t since; /* begin of the piece that is held back */
 	bool held;
 	struct sample low, high, last;
+	uint64_t sum; /* of the CPU's blocks */
 };
 
 struct faults {
@@ -185,16 +186,24 @@ static int put_total(struct chrome_counters *cc, const struct memory_event *ev, 
 
 	if (!t)
 		return -ENOMEM;
+	if (kind == TRACK_ALLOCATED && !ev->device_type) {
+		if (ev->what == MEMORY_FREE && !ev->block) /* from before the window */
+			return 0;
+		s.key = t->sum += (uint64_t)ev->bytes;
+	}
 	add_sample(cc, t, &s);
 	return 0;
 }
 
+/*
+ * Of the CPU the sum of the blocks: its allocator and the one of mapped files and shared memory (pytorch
+ * aten/src/ATen/MapAllocator.cpp) each give a total of their own, the latter always 0.
+ */
 int chrome_counters__torch(struct chrome_counters *cc, const struct memory_event *ev)
 {
 	int err = put_total(cc, ev, TRACK_ALLOCATED, ev->allocated);
 
-	/* the CPU's allocator reserves nothing */
-	return err || !ev->reserved ? err : put_total(cc, ev, TRACK_RESERVED, ev->reserved);
+	return err || !ev->device_type || !ev->reserved ? err : put_total(cc, ev, TRACK_RESERVED, ev->reserved);
 }
 
 int chrome_counters__rss(struct chrome_counters *cc, uint32_t tgid, uint64_t ts,

@@ -306,7 +306,8 @@ static int count_block(struct mem_report *mr, struct mr_device *d, const struct 
 		d->alloc_bytes += ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
 	} else {
 		d->frees++;
-		d->free_bytes += ev->bytes < 0 ? (uint64_t)-ev->bytes : 0;
+		if (ev->block || d->type)
+			d->free_bytes += ev->bytes < 0 ? (uint64_t)-ev->bytes : 0;
 	}
 	if (!ev->block)
 		return 0;
@@ -326,6 +327,17 @@ static int count_block(struct mem_report *mr, struct mr_device *d, const struct 
 	return 0;
 }
 
+/*
+ * Of the CPU the sum of the window's blocks: its allocator and the one of mapped files and shared memory (pytorch
+ * aten/src/ATen/MapAllocator.cpp) each tell a total of their own. Other allocators know what they have.
+ */
+static uint64_t total_after(const struct mr_device *d, const struct memory_event *ev)
+{
+	if (d->type)
+		return ev->allocated;
+	return ev->block ? d->now + (uint64_t)ev->bytes : d->now;
+}
+
 static int count_change(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
 {
 	uint32_t proc = proc_nr(mr, p);
@@ -334,15 +346,15 @@ static int count_change(struct mem_report *mr, struct mr_proc *p, const struct m
 
 	if (!d)
 		return -ENOMEM;
-	if (!d->allocs && !d->frees) /* what the allocator had before its first event */
-		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes;
+	if (!d->allocs && !d->frees && d->type && (int64_t)ev->allocated >= ev->bytes)
+		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes; /* before its first event */
 	growth_at(&d->by_step, ev->at.step, d->now);
 	growth_at(&d->by_time, mr__time_period(mr, ev->ts_ns), d->now);
 	err = count_block(mr, d, ev);
 	if (err)
 		return err;
-	d->now = ev->allocated;
-	d->reserved = ev->reserved;
+	d->now = total_after(d, ev);
+	d->reserved = d->type ? ev->reserved : 0;
 	if (d->reserved > d->reserved_peak)
 		d->reserved_peak = d->reserved;
 	if (d->now <= d->peak)

@@ -122,7 +122,7 @@ static bool on_sym(const struct elf_sym *sym, void *arg)
 
 static uint8_t arg_bit(uint8_t nr)
 {
-	return nr < ARG_FLOW_ARGS ? (uint8_t)(1u << nr) : 0;
+	return (uint8_t)(nr < ARG_FLOW_ARGS ? 1u << nr : 0);
 }
 
 /* One API while it is analysed. */

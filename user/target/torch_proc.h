@@ -19,8 +19,10 @@ enum torch_lib_role {
 	TORCH_LIB_CPU,    /* libtorch_cpu; in a static build, the library that defines at::_ops */
 	TORCH_LIB_PYTHON, /* libtorch_python; absent in C++ programs */
 	TORCH_LIB_CXX,    /* the C++ runtime (libstdc++): where exceptions are caught */
+	/* Optional: a process can be traced without them, and when they cannot be read. */
 	TORCH_LIB_CUDART, /* libcudart, where it is a library of its own */
-	TORCH_LIB_CUDA,   /* libcuda, the driver's; mapped at the first CUDA call */
+	TORCH_LIB_CUDA,   /* libcuda, the driver's; mapped at the first CUDA call, so a process that is
+			     opened before that has none: its calls are seen through libcudart only */
 	TORCH_LIB_ROLES,
 };
 
@@ -56,7 +58,8 @@ enum torch_proc_why {
  * Reads maps and libraries of `pid`. On success *out is owned by the caller (torch_proc__free). On
  * failure *why says which sentence the user needs. Libraries are recognised by what they define
  * (at::_ops symbols, c10 symbols, PyInit__C or THP symbols) after a cheap filter on the file name
- * ("torch" or "c10" in it, so renamed copies such as libtorch_cpu-<hash>.so are found).
+ * ("torch" or "c10" in it, so renamed copies such as libtorch_cpu-<hash>.so are found). The optional ones
+ * are asked for their own names ("libcudart", "libcuda.so") and for the memory calls that they export.
  */
 int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why);
 void torch_proc__free(struct torch_proc *tp); /* NULL is fine */

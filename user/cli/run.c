@@ -176,6 +176,7 @@ static struct target_ctx target_ctx(const struct run *run)
 	return (struct target_ctx){ .ps = run->ps,
 				    .rec = run->rec,
 				    .args = run_cfg__args(&run->cfg),
+				    .memory = run->cfg.profile_memory,
 				    .no_cache = run->cfg.no_cache,
 				    .active = run->active };
 }

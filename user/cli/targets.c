@@ -213,6 +213,8 @@ static void fill_facts(struct target *t, const struct target_ctx *ctx, const str
 
 	proc_cfg__fill(tp, sp->plan, cfg);
 	cfg->tgid = (uint32_t)t->pid;
+	if (!ctx->memory)
+		cfg->tensor.parameter_type = 0; /* only a memory timeline asks, and it costs a read */
 	if (t->no_args)
 		cfg->tensor.shapes_on = 0;
 	t->facts_missing = (l->scope_from_boxed && !cfg->scope_enter_opdef) ||

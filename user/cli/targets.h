@@ -66,6 +66,7 @@ struct target_ctx {
 	struct probe_set *ps;
 	struct recorder *rec;
 	enum probe_args args;
+	bool memory; /* allocations are recorded */
 	bool no_cache;
 	bool active;
 };

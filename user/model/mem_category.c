@@ -378,30 +378,32 @@ static int decide(struct mem_flow *mf, const uint8_t *may_be_param, const uint8_
 	return err;
 }
 
-/* Ids that an optimizer's step has to do with and that outlive the operator. True: there are some. */
-static bool touched_by_steps(const struct mem_flow *mf, uint8_t *touched)
+/* Ids of what an optimizer's step has to do with and leaves behind. 1: there are some, 0: none, or -ENOMEM. */
+static int touched_by_steps(const struct mem_flow *mf, uint8_t *touched)
 {
-	uint8_t *temporary = bytes_of(mf->key_cnt, 0);
+	uint8_t *gone = bytes_of(mf->key_cnt, 0);
 	const struct mem_edge *e;
 	const struct mem_op *op;
-	bool any = false;
 	uint32_t i, key;
+	int any = 0;
 
-	if (!temporary)
-		return false;
+	if (!gone)
+		return -ENOMEM;
+	for (key = 0; key < mf->key_cnt; key++)
+		gone[key] = mf->keys[key].step != MEM_NONE && mf->keys[key].free_ns;
 	for (e = mf->edges; e < mf->edges + mf->edge_cnt; e++)
 		if (mem_edge__is_intermediate(e))
-			temporary[e->key] = 1;
+			gone[e->key] = 1;
 	for (op = mf->ops; op < mf->ops + mf->op_cnt; op++) {
-		for (i = op->first_ref; op->in_step && i < op->first_ref + op->ref_cnt; i++) {
+		for (i = op->first_ref; op->step != MEM_NONE && i < op->first_ref + op->ref_cnt; i++) {
 			key = mf->refs[i].key;
-			if (key == MEM_NONE || temporary[key])
+			if (key == MEM_NONE || gone[key])
 				continue;
 			touched[mf->keys[key].id] = 1;
-			any = true;
+			any = 1;
 		}
 	}
-	free(temporary);
+	free(gone);
 	return any;
 }
 
@@ -429,20 +431,20 @@ int mem_category__make(struct mem_flow *mf)
 	uint8_t *other = bytes_of(mf->slot_cnt, MEM_UNKNOWN), *touched = bytes_of(mf->id_cnt, 0);
 	uint8_t *lasting = bytes_of(mf->id_cnt, 0);
 	uint32_t slot;
-	int err = -ENOMEM;
-	bool more;
+	int err = -ENOMEM, more;
 
 	mf->category = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
 	if (!other || !touched || !lasting || !mf->category)
 		goto out;
-	err = decide(mf, NULL, NULL, mf->category);
 	mf->account.no_parameters = !parameters_seen(mf);
 	if (mf->account.no_parameters)
 		mark_lasting(mf, lasting);
-	more = touched_by_steps(mf, touched) || mf->account.no_parameters;
-	if (!err && more && mf->ref_cnt)
-		err = decide(mf, lasting, touched, other);
-	for (slot = 0; !err && more && mf->ref_cnt && slot < mf->slot_cnt; slot++)
+	more = touched_by_steps(mf, touched);
+	err = more < 0 ? more : decide(mf, NULL, NULL, mf->category);
+	if (err || !mf->ref_cnt || !(more || mf->account.no_parameters))
+		goto out;
+	err = decide(mf, lasting, touched, other);
+	for (slot = 0; !err && slot < mf->slot_cnt; slot++)
 		if (mf->category[slot] != other[slot])
 			mf->category[slot] = MEM_UNKNOWN;
 out:

@@ -176,8 +176,10 @@ int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 		return -ENOMEM;
 	matched = mem_schema__matches(&sc, &sl->in);
 	op = &mf->ops[mf->op_cnt++];
-	*op = (struct mem_op){ .id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns,
-			       .first_ref = mf->ref_cnt, .node = MEM_NONE, .flags = op_flags(sl, matched) };
+	*op = (struct mem_op){
+		.id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns, .first_ref = mf->ref_cnt,
+		.node = MEM_NONE, .step = MEM_NONE, .flags = op_flags(sl, matched),
+	};
 	err = add_refs(mf, sl, matched ? &sc : &none);
 	if (!err && op->first_ref != mf->ref_cnt)
 		err = add_moved(mf, sl, op->first_ref);

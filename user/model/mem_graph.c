@@ -56,7 +56,7 @@ static int place_op(struct build *b, struct mem_op *op)
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, op->parent);
 
 	first_child(b, op, parent);
-	op->in_step = (op->flags & MEM_OP_STEP) || (parent && parent->in_step);
+	op->step = op->flags & MEM_OP_STEP ? (uint32_t)(op - b->mf->ops) : parent ? parent->step : MEM_NONE;
 	if (parent && parent->node != MEM_NONE) {
 		op->node = parent->node;
 		return 0;
@@ -71,9 +71,13 @@ static int place_act(struct build *b, struct mem_act *act)
 {
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, act->slice);
 
+	struct mem_key *k = act->key == MEM_NONE ? NULL : &b->mf->keys[act->key];
+	uint32_t step = parent ? parent->step : MEM_NONE;
+
 	first_child(b, NULL, parent);
-	if (act->key == MEM_NONE || !b->mf->keys[act->key].tensor)
+	if (!k || !k->tensor)
 		return 0;
+	k->step = act->bytes > 0 || k->step == step ? step : MEM_NONE;
 	if (parent && parent->node != MEM_NONE) {
 		act->node = parent->node;
 		return 0;

@@ -22,8 +22,8 @@ struct mem_op {
 	uint64_t id, parent, begin_ns;
 	uint32_t first_ref, ref_cnt;
 	uint32_t node; /* of the graph that it is part of, MEM_NONE */
-	uint8_t flags; /* MEM_OP_*; in_step */
-	bool in_step;  /* of an optimizer */
+	uint32_t step; /* the optimizer's step that it is part of: index of that, MEM_NONE */
+	uint8_t flags; /* MEM_OP_* */
 };
 
 #define MEM_REF_WRITE 0x01     /* the schema says that it is changed */
@@ -60,6 +60,7 @@ struct mem_key {
 	uint32_t id;       /* tensors that had several blocks have one id */
 	uint32_t version;  /* the newest */
 	uint32_t slot;     /* of its version 0 in arrays by version */
+	uint32_t step;     /* it was allocated and freed in this step of an optimizer, MEM_NONE: not so */
 	int16_t device_type, device_index;
 	bool tensor;       /* some operator had it as an argument */
 	bool sized;        /* its allocation or its free told the size */

@@ -80,6 +80,9 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 	return true;
 }
 
+/* kmem.bpf.h */
+static __always_inline void kmem_boundary(const struct hit *hit);
+
 /* First thing in a program: false outside the window. */
 static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
@@ -90,7 +93,11 @@ static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit, __u3
 	hit->quiet = false;
 	hit->ts_ns = bpf_ktime_get_ns();
 	current_ids(&hit->tgid, &hit->tid);
-	return site_find(ctx, hit, prog);
+	if (!site_find(ctx, hit, prog))
+		return false;
+	if (kernel_memory)
+		kmem_boundary(hit);
+	return true;
 }
 
 static __always_inline void hdr_fill(struct ptb_rec_hdr *h, __u32 len, __u8 kind, __u8 flags,
@@ -132,6 +139,33 @@ static __always_inline void ring_full(__u32 idx, const struct hit *hit)
 	loss_last_ns[idx] = hit->ts_ns;
 	__sync_fetch_and_add(&loss_cnt[idx], 1);
 	count(PTB_CNT_RING_FULL);
+}
+
+/* A record in its ring, to be filled and submitted; `rec` NULL: there is none, and that is counted. */
+struct slot {
+	void *ring;
+	void *rec;
+};
+
+static __always_inline struct slot slot_reserve(const struct hit *hit, __u32 len, __u8 kind, __u8 flags)
+{
+	struct slot s = {};
+	__u32 idx;
+
+	s.ring = ring_of_cpu(&idx);
+	if (!s.ring)
+		return s;
+	s.rec = bpf_ringbuf_reserve(s.ring, len, 0);
+	if (s.rec)
+		hdr_fill(s.rec, len, kind, flags, hit);
+	else
+		ring_full(idx, hit);
+	return s;
+}
+
+static __always_inline void slot_submit(const struct slot *s, const struct hit *hit)
+{
+	bpf_ringbuf_submit(s->rec, wake_flags(s->ring, hit->ts_ns));
 }
 
 /* The hot path: a record of header and stack pointer. */

@@ -39,6 +39,49 @@ struct thread_struct {
 	unsigned long fsbase;
 } KTYPE;
 
+/* since Linux 6.2; `counters` is of every processor's own memory */
+struct percpu_counter {
+	long long count;
+	int *counters;
+} KTYPE;
+
+struct task_struct;
+
+struct mm_struct {
+	struct percpu_counter rss_stat[4];
+	unsigned long brk;
+	struct task_struct *owner; /* CONFIG_MEMCG */
+} KTYPE;
+
+/* before */
+struct mm_rss_stat {
+	long long count[4];
+} KTYPE;
+
+struct mm_struct___old {
+	struct mm_rss_stat rss_stat;
+} KTYPE;
+
+struct bpf_array {
+	void *pptrs[0]; /* of a map with memory of every processor's own */
+} KTYPE;
+
+struct compact_control {
+	int order;
+} KTYPE;
+
+struct trace_event_raw_sys_enter {
+	unsigned long args[6];
+} KTYPE;
+
+struct trace_event_raw_sys_exit {
+	long ret;
+} KTYPE;
+
+struct bpf_iter__task {
+	struct task_struct *task;
+} KTYPE;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -48,6 +91,9 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct thread_struct thread;
 	unsigned int self_exec_id;
+	unsigned long min_flt, maj_flt;
+	unsigned long long start_time; /* CLOCK_MONOTONIC */
+	struct mm_struct *mm;
 } KTYPE;
 
 #endif /* PTB_KTYPES_BPF_H */

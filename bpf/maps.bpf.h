@@ -22,9 +22,25 @@ const volatile __u32 watch_children = 0; /* a watched task's children are watche
 
 const volatile __u32 args_full = 0;	 /* arguments with identities, and results */
 
+#define PTB_CPUS_MAX 1024
+
+const volatile __u32 kernel_memory = 0;	 /* what the kernel does for a thread is told */
+const volatile __u32 nr_cpus = 0;	 /* of cpu_off; 0: too many, resident memory is not read */
+const volatile __u32 compact_has_cc = 0; /* compaction's tracepoints begin with a compact_control */
+const volatile __u32 migrate_reason_arg = 0; /* of the tracepoint: which argument */
+
 /*
  * Written by user space at any time: the window's number, 0: none is open. On its own cache line, every hit reads it. */
 __u32 active __attribute__((aligned(64))) = 0;
+/* The same for kernel memory: it is closed first, so that what is left can be told while nobody adds to it. */
+__u32 kmem_active = 0;
+__u32 kmem_window = 0; /* the window that is open or about to be */
+__u32 kmem_lazy = 0;   /* a thread's sums could not be made when it was born: they are made at its first fault */
+__u32 kmem_closing = 0; /* what the iterator does */
+__u64 kmem_since = 0;  /* when the window began */
+__u32 rss_wrong = 0;   /* what was read of the own process was wrong: nothing is read */
+__u32 rss_packed = 0;  /* the four counters of a processor lie side by side */
+__u64 cpu_off[PTB_CPUS_MAX] = {}; /* where each processor's own memory is; before kmem_setup: its number */
 
 /*
  * Losses per ring since user space took them last: it exchanges count and first time with 0. Each
@@ -181,6 +197,53 @@ struct {
 	__type(key, int);
 	__type(value, struct api_calls);
 } api_calls SEC(".maps");
+
+/* What the kernel did for a thread and has not been told. The thread's own; the iterator's between windows. */
+struct kmem_acc {
+	__u32 window; /* 0: not ready */
+	__u32 dirty;
+	__u64 min_flt, maj_flt; /* the thread's counters when it was told last */
+	__u64 begin_ns;
+	__u32 reads, writes;
+	__u64 addr_min, addr_max;
+	__u32 calls[5]; /* enum ptb_kmem_calls */
+	__u32 small_calls;
+	__u64 map_bytes, unmap_bytes, advise_bytes;
+	__s64 brk_bytes;
+	__u32 reclaims, compactions;
+	__u64 reclaim_ns, compact_ns;
+	__s64 rss_pages; /* growth of the process that this thread has noticed */
+	/* under way */
+	__u64 call_ns; /* 0: no call */
+	__u64 call_args[4];
+	__u64 call_brk;
+	__u64 stall_ns[3]; /* enum ptb_kmem_stalls */
+	__u32 stall_order[3];
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct kmem_acc);
+} kmem_accs SEC(".maps");
+
+/* A process's resident pages when one of its threads looked last. */
+struct kmem_rss {
+	__u32 window;
+	__u32 pad;
+	__s64 last;   /* file, anonymous and shared ones */
+	__s64 growth; /* by faults, not told yet */
+	__s64 kinds[PTB_RSS_KINDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16 * PTB_PROC_MAX);
+	__type(key, __u32); /* tgid */
+	__type(value, struct kmem_rss);
+} kmem_rss SEC(".maps");
 
 static __always_inline void count(__u32 id)
 {

@@ -5,33 +5,6 @@
  * keeps no live blocks: that is the model's.
  */
 
-/* A record in its ring, to be filled and submitted; `rec` NULL: there is none, and that is counted. */
-struct slot {
-	void *ring;
-	void *rec;
-};
-
-static __always_inline struct slot slot_reserve(const struct hit *hit, __u32 len, __u8 kind, __u8 flags)
-{
-	struct slot s = {};
-	__u32 idx;
-
-	s.ring = ring_of_cpu(&idx);
-	if (!s.ring)
-		return s;
-	s.rec = bpf_ringbuf_reserve(s.ring, len, 0);
-	if (s.rec)
-		hdr_fill(s.rec, len, kind, flags, hit);
-	else
-		ring_full(idx, hit);
-	return s;
-}
-
-static __always_inline void slot_submit(const struct slot *s, const struct hit *hit)
-{
-	bpf_ringbuf_submit(s->rec, wake_flags(s->ring, hit->ts_ns));
-}
-
 static __always_inline void emit_alloc(const struct hit *hit, __u64 sp, __u64 addr, __u64 bytes)
 {
 	struct slot s = slot_reserve(hit, sizeof(struct ptb_mem_alloc), PTB_REC_MEM_ALLOC, 0);

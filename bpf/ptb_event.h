@@ -218,7 +218,8 @@ struct ptb_kmem_call {
 };
 enum ptb_kmem_calls { PTB_CALL_MMAP, PTB_CALL_MUNMAP, PTB_CALL_MREMAP, PTB_CALL_BRK, PTB_CALL_MADVISE };
 
-/* The thread stood still in the kernel until h.ts_ns. */
+/* The thread stood still in the kernel until h.ts_ns; shorter ones are in the sums only. */
+#define PTB_KMEM_STALL_MIN_NS 20000
 struct ptb_kmem_stall {
 	struct ptb_rec_hdr h;
 	__u64 begin_ns;

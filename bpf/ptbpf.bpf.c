@@ -19,6 +19,7 @@
 #include "arg_state.h"
 #include "maps.bpf.h"
 #include "emit.bpf.h"
+#include "kmem.bpf.h"
 
 #include "arg_interp.h"
 #include "frames.bpf.h"
@@ -31,5 +32,6 @@
 #include "callargs.bpf.c"
 #include "memory.bpf.c"
 #include "task.bpf.c"
+#include "kmem.bpf.c"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -19,7 +19,7 @@ foreach(name probe_args probe_callargs)
   set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
 endforeach()
 
-foreach(name probe_memory)
+foreach(name probe_memory probe_kmem)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_probe_target)
   target_compile_definitions(test_${name} PRIVATE TARGET_MEMORY="$<TARGET_FILE:target_memory>")
   add_dependencies(test_${name} target_memory)

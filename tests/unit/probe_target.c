@@ -85,8 +85,7 @@ void target__start(struct target *t, const char *path)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(down[0], 0);
 		dup2(up[1], 1);
-		for (int fd = 3; fd < 64; fd++)
-			close(fd);
+		close_range(3, ~0u, 0);
 		execl(path, path, (char *)NULL);
 		_exit(127);
 	}

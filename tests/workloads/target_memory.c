@@ -331,6 +331,8 @@ static bool obey(const char *line, uint64_t *answer)
 		*answer = loop(a, b);
 	else if (sscanf(line, "threads %ld %ld %ld", &a, &b, &c) == 3)
 		*answer = threads(a, b, c);
+	else if (sscanf(line, "fault %ld", &a) == 1)
+		touch(region, (size_t)a, true);
 	else if (sscanf(line, "fork %ld", &a) == 1)
 		*answer = fork_child(a);
 	else if (sscanf(line, "faultcost %ld %ld", &a, &b) == 2)

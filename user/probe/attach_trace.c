@@ -42,7 +42,7 @@ struct trace_fs {
 	uint32_t next_event;
 };
 
-static int mount_tracefs(void)
+int trace_fs__mount(void)
 {
 	int fs = fsopen("tracefs", FSOPEN_CLOEXEC);
 	int dir = -1;
@@ -97,7 +97,7 @@ struct trace_fs *trace_fs__open(uint32_t ns_inum)
 
 	if (!tf)
 		return NULL;
-	tf->dir = mount_tracefs();
+	tf->dir = trace_fs__mount();
 	tf->events_fd = tf->dir < 0
 				? -1
 				: openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);

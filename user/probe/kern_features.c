@@ -270,6 +270,22 @@ static enum feature_state check_args(char *detail, size_t cap)
 	return FEATURE_NO;
 }
 
+static enum feature_state check_kmem(char *detail, size_t cap)
+{
+	char names[256];
+	int n = kmem__find_missing(names, sizeof(names));
+
+	if (n < 0) {
+		snprintf(detail, cap, "%s", names);
+		return FEATURE_UNKNOWN;
+	}
+	if (n == 0)
+		snprintf(detail, cap, "faults, calls, stalls, huge pages, migration, OOM kills");
+	else
+		snprintf(detail, cap, "not told: %s", names);
+	return n ? FEATURE_NO : FEATURE_YES;
+}
+
 /* Kernels before 5.11 charge BPF maps to the limit of locked memory; libbpf raises it if it may. */
 static enum feature_state check_memlock(char *detail, size_t cap)
 {
@@ -335,6 +351,9 @@ const struct feature kern_features[] = {
 	 "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN"},
 	{"arguments of operators", false, check_args,
 	 "boot Linux 5.17 or later, or leave --record-shapes and --execution-trace out"},
+	{"kernel memory events", false, check_kmem,
+	 "--kernel-memory tells the rest; all: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
+	 "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG"},
 	{"reading the target's memory", false, check_ptrace_cap,
 	 "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3"},
 	{"perf events", false, check_paranoid,

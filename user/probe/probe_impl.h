@@ -58,6 +58,7 @@ struct trace_fs *trace_fs__open(uint32_t ns_inum); /* NULL: not to be had here *
 void trace_fs__set_map(struct trace_fs *tf, int site_map_fd); /* of addresses, before the first attach */
 void trace_fs__free(struct trace_fs *tf);
 int attach_trace__sites(struct attach_req *req);
+int trace_fs__mount(void); /* its root, seen by nobody else; negative: not to be had */
 /* After their links are closed. */
 void trace_fs__remove_events(struct trace_fs *tf, struct trace_events *ev);
 void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc);
@@ -109,6 +110,11 @@ struct probe_cost_ops {
 	void *arg;
 };
 int64_t probe_cost__measure(const struct probe_cost_ops *ops);
+
+/* ---- kmem_links.c ---- */
+
+/* Number of kinds of kernel memory events that this kernel does not tell of, their names; negative errno. */
+int kmem__find_missing(char *buf, size_t cap);
 
 /* ---- pidns.c, bpf_log.c ---- */
 

@@ -15,31 +15,8 @@
 
 #include "base/vec.h"
 #include "probe/kern_features.h"
-#include "probe/probe_impl.h"
+#include "probe/probe_state.h"
 #include "probe/programs.h"
-
-struct proc {
-	bool used;
-	struct link_list links;
-	struct trace_events events;
-};
-
-struct probe_set {
-	struct ptbpf_bpf *skel;
-	struct rings *rings;
-	struct bpf_program *progs[PTB_PROG_CNT];
-	struct probe_set_opts opts;
-	uint32_t arg_prog_cnt; /* entries of the map in use, with entry 0: none */
-	uint32_t window;       /* number of the last one */
-	bool multi;
-	struct trace_fs
-		*trace; /* without multi: groups of probes; NULL: one perf event per probe */
-	struct proc procs[PTB_PROC_MAX];
-	struct trace_events cost_events;
-	struct link_list
-		cost_links; /* to a child that is gone: closed with the others, it takes time */
-	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
-};
 
 static const char *const prog_names[PTB_PROG_CNT] = {
 #define X(name, nr, text) [nr] = #name,
@@ -88,7 +65,7 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exit, opts->follow_tasks);
-	return 0;
+	return kmem__configure(&ps->kmem, s, opts->kernel_memory);
 }
 
 /* Why loading failed, in the user's terms where a feature is missing. */
@@ -165,7 +142,10 @@ int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out)
 	if (!ps)
 		return -ENOMEM;
 	bpf_log__init();
+	ps->kmem.tracefs = -1;
 	err = load(ps, opts);
+	if (!err)
+		err = kmem__open(&ps->kmem, ps->skel);
 	if (!err && opts->follow_tasks)
 		err = attach_tasks(ps);
 	if (err) {
@@ -183,6 +163,7 @@ void probe_set__free(struct probe_set *ps)
 	if (ps->skel && ps->skel->bss)
 		__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_RELAXED);
 	probe_set__detach(ps);
+	kmem__free(&ps->kmem);
 	trace_fs__free(ps->trace);
 	rings__free(ps->rings);
 	ptbpf_bpf__destroy(ps->skel);
@@ -303,6 +284,8 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 	if (!err && !ps->multi && !ps->trace)
 		err = attach_perf__raise_limit(sites);
 	if (!err)
+		err = kmem__attach(&ps->kmem, ps->skel);
+	if (!err)
 		err = proc__alloc(ps, cfg, &idx);
 	if (err)
 		return err;
@@ -341,6 +324,7 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
 
 	if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.watched), &tgid, &one, BPF_ANY))
 		return -errno;
+	kmem__join(&ps->kmem, ps->skel);
 	return 0;
 }
 
@@ -412,13 +396,25 @@ void probe_set__activate(struct probe_set *ps)
 {
 	if (!++ps->window)
 		ps->window = 1;
+	kmem__begin(&ps->kmem, ps->skel, ps->window);
 	__atomic_store_n(&ps->skel->bss->active, ps->window, __ATOMIC_SEQ_CST);
 }
 
 void probe_set__deactivate(struct probe_set *ps)
 {
+	probe_set__flush_kmem(ps);
 	__atomic_store_n(&ps->skel->bss->active, 0, __ATOMIC_SEQ_CST);
 	rings__wait_programs(ps->rings);
+}
+
+int probe_set__flush_kmem(struct probe_set *ps)
+{
+	return kmem__end(&ps->kmem, ps->skel, ps->rings);
+}
+
+uint32_t probe_set__missing_kmem(const struct probe_set *ps, char *buf, size_t cap)
+{
+	return kmem__missing(&ps->kmem, buf, cap);
 }
 
 void probe_set__detach(struct probe_set *ps)
@@ -429,8 +425,10 @@ void probe_set__detach(struct probe_set *ps)
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
 		(void)link_list__move(&all, &ps->procs[i].links);
 	(void)link_list__move(&all, &ps->cost_links);
+	(void)link_list__move(&all, &ps->kmem.links);
 	link_list__clear(&all);
 	link_list__clear(&ps->cost_links);
+	kmem__detach(&ps->kmem);
 	if (ps->trace)
 		trace_fs__remove_events(ps->trace, &ps->cost_events);
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
@@ -501,91 +499,4 @@ int64_t probe_set__measure_cost(struct probe_set *ps)
 		pr_warn("cannot measure the cost of a probe on this host: %s",
 			errstr((int)ps_per_hit));
 	return ps_per_hit;
-}
-
-/* ---- counters and rings ---- */
-
-static uint64_t sum_counter(struct probe_set *ps, uint32_t id)
-{
-	int cpus = libbpf_num_possible_cpus();
-	uint64_t *v, sum = 0;
-
-	if (cpus <= 0)
-		return 0;
-	v = calloc((size_t)cpus, sizeof(*v));
-	if (v && !bpf_map_lookup_elem(bpf_map__fd(ps->skel->maps.counters), &id, v))
-		for (int i = 0; i < cpus; i++)
-			sum += v[i];
-	free(v);
-	return sum;
-}
-
-static uint64_t sum_missed(struct probe_set *ps)
-{
-	struct bpf_program *prog;
-	uint64_t sum = 0;
-
-	bpf_object__for_each_program(prog, ps->skel->obj)
-	{
-		struct bpf_prog_info info = {};
-		uint32_t len = sizeof(info);
-		int fd = bpf_program__fd(prog);
-
-		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len))
-			sum += info.recursion_misses;
-	}
-	return sum;
-}
-
-uint64_t probe_set__counter(struct probe_set *ps, uint32_t id)
-{
-	if (id == PTB_CNT_HITS)
-		return rings__delivered(ps->rings);
-	if (id == PTB_CNT_MISSED)
-		return sum_missed(ps);
-	return id < PTB_CNT_BPF_MAX ? sum_counter(ps, id) : 0;
-}
-
-uint32_t probe_set__ring_cnt(const struct probe_set *ps)
-{
-	return rings__cnt(ps->rings);
-}
-
-int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg)
-{
-	return rings__drain(ps->rings, ring, fn, arg);
-}
-
-double probe_set__fill(const struct probe_set *ps)
-{
-	return rings__fill(ps->rings);
-}
-
-int probe_set__poll_fd(const struct probe_set *ps)
-{
-	return rings__wake_fd(ps->rings);
-}
-
-/*
- * The programs set the first time if it is 0, then the last, then count; a loss that falls between
- * the two exchanges here is counted next time with no first time of its own, and begins where this
- * ended.
- */
-void probe_set__take_loss(struct probe_set *ps, uint32_t ring, struct ring_loss *out)
-{
-	struct ptbpf_bpf__bss *b = ps->skel->bss;
-	uint64_t first;
-
-	memset(out, 0, sizeof(*out));
-	if (ring >= rings__cnt(ps->rings))
-		return;
-	out->cnt = __atomic_exchange_n(&b->loss_cnt[ring], 0, __ATOMIC_SEQ_CST);
-	if (!out->cnt)
-		return;
-	first = __atomic_exchange_n(&b->loss_first_ns[ring], 0, __ATOMIC_SEQ_CST);
-	out->begin_ns = first ? first : ps->loss_seen_ns[ring];
-	out->end_ns = __atomic_load_n(&b->loss_last_ns[ring], __ATOMIC_SEQ_CST);
-	if (out->end_ns < out->begin_ns)
-		out->end_ns = out->begin_ns;
-	ps->loss_seen_ns[ring] = out->end_ns;
 }

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * A thread's sums of kernel memory events and the resident memory of its process: how they are told, and
+ * when: before the next probe's record, so that they belong to the operator that was innermost meanwhile.
+ * The events themselves are collected in kmem.bpf.c.
+ */
+#ifndef PTB_KMEM_BPF_H
+#define PTB_KMEM_BPF_H
+
+#define PAGE_BYTES	4096ULL
+#define HUGE_PAGES	512 /* pages by which one fault can make a process grow */
+
+/* ---- resident memory ---- */
+
+/* One by one: the compiler lets the kernel's layout decide where an element is only if its index is a literal. */
+static __always_inline void rss_counts(struct mm_struct *mm, __s64 *out)
+{
+	out[0] = mm->rss_stat[0].count;
+	out[1] = mm->rss_stat[1].count;
+	out[2] = mm->rss_stat[2].count;
+	out[3] = mm->rss_stat[3].count;
+}
+
+#define RSS_OWN(mm, i, to) bpf_core_read(to, sizeof(*(to)), &(mm)->rss_stat[i].counters)
+
+/* What the processors have not added to the sums yet. */
+struct rss_parts {
+	__u64 own[PTB_RSS_KINDS]; /* places in every processor's memory */
+	__s64 sum[PTB_RSS_KINDS];
+};
+
+static long rss_add_cpu(__u32 cpu, void *arg)
+{
+	struct rss_parts *p = arg;
+	int v[PTB_RSS_KINDS] = {};
+	__u64 off;
+
+	if (cpu >= PTB_CPUS_MAX)
+		return 1;
+	off = cpu_off[cpu];
+	if (rss_packed) {
+		bpf_probe_read_kernel(v, sizeof(v), (void *)(p->own[0] + off));
+	} else {
+		bpf_probe_read_kernel(&v[0], 4, (void *)(p->own[0] + off));
+		bpf_probe_read_kernel(&v[1], 4, (void *)(p->own[1] + off));
+		bpf_probe_read_kernel(&v[2], 4, (void *)(p->own[2] + off));
+		bpf_probe_read_kernel(&v[3], 4, (void *)(p->own[3] + off));
+	}
+	p->sum[0] += v[0];
+	p->sum[1] += v[1];
+	p->sum[2] += v[2];
+	p->sum[3] += v[3];
+	return 0;
+}
+
+/* Linux 6.2 and later. False: a processor has moved its part to the sum meanwhile. */
+static __always_inline bool rss_read_percpu(struct mm_struct *mm, __s64 *out)
+{
+	struct rss_parts p = {};
+	__s64 after[PTB_RSS_KINDS];
+
+	RSS_OWN(mm, 0, &p.own[0]);
+	if (!rss_packed) {
+		RSS_OWN(mm, 1, &p.own[1]);
+		RSS_OWN(mm, 2, &p.own[2]);
+		RSS_OWN(mm, 3, &p.own[3]);
+	}
+	rss_counts(mm, out);
+	bpf_loop(nr_cpus, rss_add_cpu, &p, 0);
+	rss_counts(mm, after);
+	if (out[0] != after[0] || out[1] != after[1] || out[2] != after[2] || out[3] != after[3])
+		return false;
+	out[0] += p.sum[0];
+	out[1] += p.sum[1];
+	out[2] += p.sum[2];
+	out[3] += p.sum[3];
+	return true;
+}
+
+/* Pages by kind; false: not to be had. */
+static __noinline bool rss_read(struct mm_struct *mm, __s64 *out)
+{
+	__u32 i;
+
+	if (!mm || !out || !nr_cpus || rss_wrong)
+		return false;
+	if (bpf_core_type_exists(struct mm_rss_stat)) {
+		struct mm_struct___old *old = (void *)mm;
+
+#pragma unroll
+		for (i = 0; i < PTB_RSS_KINDS; i++)
+			out[i] = old->rss_stat.count[i];
+	} else if (!rss_read_percpu(mm, out) && !rss_read_percpu(mm, out)) {
+		return false;
+	}
+#pragma unroll
+	for (i = 0; i < PTB_RSS_KINDS; i++)
+		if (out[i] < 0)
+			out[i] = 0;
+	return true;
+}
+
+static __always_inline __s64 rss_sum(const __s64 *kinds)
+{
+	return kinds[PTB_RSS_FILE] + kinds[PTB_RSS_ANON] + kinds[PTB_RSS_SHMEM];
+}
+
+/* From now on the growth of the process counts. */
+static __always_inline void rss_begin(__u32 tgid, struct mm_struct *mm)
+{
+	struct kmem_rss v = {.window = kmem_window};
+
+	if (!rss_read(mm, v.kinds))
+		return;
+	v.last = rss_sum(v.kinds);
+	bpf_map_update_elem(&kmem_rss, &tgid, &v, BPF_ANY);
+}
+
+/*
+ * What the process has grown by since any of its threads looked last: noticed by this one. A thread that
+ * is about to end has no memory any more.
+ */
+static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc, struct mm_struct *mm,
+					      bool by_call)
+{
+	struct kmem_rss *r = bpf_map_lookup_elem(&kmem_rss, &tgid);
+	__s64 now[PTB_RSS_KINDS] = {}, sum, grown;
+	__u32 i;
+
+	if (!r || r->window != kmem_window) {
+		rss_begin(tgid, mm);
+		return bpf_map_lookup_elem(&kmem_rss, &tgid);
+	}
+	if (!acc || !rss_read(mm, now))
+		return r;
+	sum = rss_sum(now);
+#pragma unroll
+	for (i = 0; i < PTB_RSS_KINDS; i++)
+		r->kinds[i] = now[i];
+	grown = sum - (__s64)__sync_lock_test_and_set(&r->last, sum);
+	acc->rss_pages += grown;
+	if (grown > 0 && !by_call)
+		__sync_fetch_and_add(&r->growth, grown);
+	return r;
+}
+
+/* Of that what this many faults can have caused: the rest is another thread's, who will tell it. */
+static __always_inline __u64 rss_take_growth(struct kmem_rss *r, __u64 faults)
+{
+	__s64 all, most = (__s64)(faults * HUGE_PAGES);
+
+	if (!faults || !r->growth)
+		return 0;
+	all = (__s64)__sync_lock_test_and_set(&r->growth, 0);
+	if (all > most) {
+		__sync_fetch_and_add(&r->growth, all - most);
+		all = most;
+	}
+	return all > 0 ? (__u64)all : 0;
+}
+
+/* ---- sums ---- */
+
+static __always_inline void kmem_fill(struct ptb_kmem *r, const struct kmem_acc *acc)
+{
+	r->begin_ns = acc->begin_ns ?: r->h.ts_ns;
+	r->reads = acc->reads;
+	r->writes = acc->writes;
+	r->addr_min = acc->addr_max ? acc->addr_min : 0;
+	r->addr_max = acc->addr_max;
+	r->maps = acc->calls[PTB_CALL_MMAP];
+	r->unmaps = acc->calls[PTB_CALL_MUNMAP];
+	r->remaps = acc->calls[PTB_CALL_MREMAP];
+	r->brks = acc->calls[PTB_CALL_BRK];
+	r->advises = acc->calls[PTB_CALL_MADVISE];
+	r->small_calls = acc->small_calls;
+	r->map_bytes = acc->map_bytes;
+	r->unmap_bytes = acc->unmap_bytes;
+	r->advise_bytes = acc->advise_bytes;
+	r->brk_bytes = acc->brk_bytes;
+	r->reclaims = acc->reclaims;
+	r->compactions = acc->compactions;
+	r->reclaim_ns = acc->reclaim_ns;
+	r->compact_ns = acc->compact_ns;
+	r->rss_delta = acc->rss_pages * (__s64)PAGE_BYTES;
+}
+
+/* All but what is under way. */
+static __always_inline void kmem_clear(struct kmem_acc *acc)
+{
+	acc->dirty = 0;
+	acc->begin_ns = 0;
+	acc->reads = acc->writes = 0;
+	acc->addr_min = acc->addr_max = 0;
+	acc->calls[0] = acc->calls[1] = acc->calls[2] = acc->calls[3] = acc->calls[4] = 0;
+	acc->small_calls = 0;
+	acc->map_bytes = acc->unmap_bytes = acc->advise_bytes = 0;
+	acc->brk_bytes = 0;
+	acc->reclaims = acc->compactions = 0;
+	acc->reclaim_ns = acc->compact_ns = 0;
+	acc->rss_pages = 0;
+}
+
+/*
+ * Tells a thread's sums and begins anew. A task in a tracing program is a pointer that the verifier
+ * knows, so its counters are plain loads.
+ */
+static __noinline int kmem_tell(const struct hit *hit, struct kmem_acc *acc, struct task_struct *task)
+{
+	__u64 minor, major;
+	struct kmem_rss *rss;
+	struct ptb_kmem *r;
+	struct slot s;
+	__u32 i;
+
+	if (!hit || !acc || !task)
+		return 0;
+	minor = task->min_flt - acc->min_flt;
+	major = task->maj_flt - acc->maj_flt;
+	acc->min_flt += minor;
+	acc->maj_flt += major;
+	rss = rss_settle(hit->tgid, acc, task->mm, false);
+	s = slot_reserve(hit, sizeof(*r), PTB_REC_KMEM, 0);
+	r = s.rec;
+	if (r) {
+		r->h.site = 0;
+		kmem_fill(r, acc);
+		r->minor = (__u32)minor;
+		r->major = (__u32)major;
+		r->fault_bytes = rss ? rss_take_growth(rss, minor + major) * PAGE_BYTES : 0;
+#pragma unroll
+		for (i = 0; i < PTB_RSS_KINDS; i++)
+			r->rss[i] = rss ? (__u64)rss->kinds[i] * PAGE_BYTES : 0;
+		slot_submit(&s, hit);
+	}
+	kmem_clear(acc);
+	return 0;
+}
+
+static __always_inline bool kmem_changed(const struct kmem_acc *acc, const struct task_struct *task)
+{
+	return acc->dirty || task->min_flt != acc->min_flt || task->maj_flt != acc->maj_flt;
+}
+
+/* Between two probes: mostly nothing has happened. */
+static __always_inline void kmem_boundary(const struct hit *hit)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct kmem_acc *acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
+
+	if (acc && acc->window == *(volatile __u32 *)&kmem_active && acc->window &&
+	    kmem_changed(acc, task))
+		kmem_tell(hit, acc, task);
+}
+
+/* The sums of a thread begin: at its birth, or with what its counters show now. */
+static __always_inline void kmem_begin(struct kmem_acc *acc, struct task_struct *task, __u32 window)
+{
+	bool born = task->start_time >= kmem_since;
+
+	kmem_clear(acc);
+	acc->min_flt = born ? 0 : task->min_flt;
+	acc->maj_flt = born ? 0 : task->maj_flt;
+	acc->call_ns = 0;
+	acc->stall_ns[0] = acc->stall_ns[1] = acc->stall_ns[2] = 0;
+	*(volatile __u32 *)&acc->window = window;
+}
+
+#endif /* PTB_KMEM_BPF_H */

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Kernel memory: what the records add up to against the kernel's own counters of the target and against
+ * what the target did.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe/kern_features.h"
+#include "probe_target.h"
+#include "suite.h"
+
+#define PAGE 4096ll
+
+static const struct named_site work_sites[] = {
+	{"site_work_enter", PTB_PROG_OP_ENTER, 0},
+	{"site_work_exit", PTB_PROG_OP_EXIT, 0},
+	{"site_mark_enter", PTB_PROG_OP_ENTER, 0},
+};
+enum { WORK_ENTER = 1, WORK_EXIT, MARK };
+
+enum { DO_WRITE, DO_READ, DO_DISCARD, DO_MAP, DO_UNMAP, DO_BRK, DO_REMAP, DO_SMALL };
+
+static struct probe_set *open_kmem(enum links links)
+{
+	const struct probe_set_opts opts = {.force_perf = links != LINKS_MULTI,
+					    .perf_single = links == LINKS_SINGLE,
+					    .follow_tasks = true,
+					    .ring_bytes = 1 << 23,
+					    .memory = true,
+					    .kernel_memory = true};
+	struct probe_set *ps = NULL;
+
+	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);
+	return ps;
+}
+
+static struct probe_set *open_traced(struct target *t)
+{
+	struct probe_set *ps = open_kmem(LINKS_MULTI);
+
+	target__start(t, TARGET_MEMORY);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, t, NULL, work_sites, 3, NULL), 3);
+	return ps;
+}
+
+/* ---- sums ---- */
+
+struct sums {
+	uint64_t cnt, minor, major, reads, writes, addr_min, addr_max;
+	uint64_t maps, unmaps, remaps, brks, advises, small_calls;
+	int64_t map_bytes, unmap_bytes, advise_bytes, brk_bytes, rss_delta, fault_bytes;
+};
+
+static void add_sums(struct sums *s, const struct ptb_kmem *k)
+{
+	s->cnt++;
+	s->minor += k->minor;
+	s->major += k->major;
+	s->reads += k->reads;
+	s->writes += k->writes;
+	if (k->addr_max && (!s->addr_min || k->addr_min < s->addr_min))
+		s->addr_min = k->addr_min;
+	if (k->addr_max > s->addr_max)
+		s->addr_max = k->addr_max;
+	s->maps += k->maps;
+	s->unmaps += k->unmaps;
+	s->remaps += k->remaps;
+	s->brks += k->brks;
+	s->advises += k->advises;
+	s->small_calls += k->small_calls;
+	s->map_bytes += (int64_t)k->map_bytes;
+	s->unmap_bytes += (int64_t)k->unmap_bytes;
+	s->advise_bytes += (int64_t)k->advise_bytes;
+	s->brk_bytes += k->brk_bytes;
+	s->rss_delta += k->rss_delta;
+	s->fault_bytes += (int64_t)k->fault_bytes;
+}
+
+/* Records of (begin_ns, end_ns]; those of other processes are an error. */
+static struct sums sum_between(const struct records *r, const struct target *t, uint64_t begin_ns,
+			       uint64_t end_ns)
+{
+	struct sums s = {};
+
+	for (uint32_t i = 0; i < r->cnt; i++) {
+		const struct ptb_kmem *k = (const void *)r->items[i];
+
+		if (k->h.kind != PTB_REC_KMEM)
+			continue;
+		CU_ASSERT_EQUAL(k->h.tgid, (uint32_t)t->pid);
+		CU_ASSERT_EQUAL(k->h.len, sizeof(*k));
+		CU_ASSERT(k->begin_ns && k->begin_ns <= k->h.ts_ns);
+		if (k->h.ts_ns > begin_ns && k->h.ts_ns <= end_ns)
+			add_sums(&s, k);
+	}
+	return s;
+}
+
+/* The target does one thing inside a probed call: what was told of that call. */
+static struct sums work(struct probe_set *ps, struct target *t, int what, long n, struct records *r,
+			uint64_t *faults)
+{
+	const struct ptb_rec_hdr *enter, *leave;
+	char line[64];
+
+	snprintf(line, sizeof(line), "work %d %ld", what, n);
+	records__collect(r, ps); /* of what was before */
+	records__clear(r);
+	*faults = target__run(t, line);
+	records__collect(r, ps);
+	enter = records__find(r, PTB_REC_OP_ENTER, 0);
+	leave = records__find(r, PTB_REC_OP_EXIT, 0);
+	CU_ASSERT_FATAL(enter && leave);
+	return sum_between(r, t, enter->ts_ns, leave->ts_ns);
+}
+
+static bool near(int64_t got, int64_t want, int64_t slack)
+{
+	if (got >= want - slack && got <= want + slack)
+		return true;
+	printf("got %ld, want %ld\n", (long)got, (long)want);
+	return false;
+}
+
+/* ---- one thread ---- */
+
+#define PAGES 3000 /* many slices and a rest */
+
+static void test_faults(void)
+{
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	uint64_t faults;
+	struct sums s;
+
+	ps = open_traced(&t);
+	target__run(&t, "region 3000");
+	target__run(&t, "work 0 1");
+	probe_set__activate(ps);
+	target__run(&t, "work 0 1"); /* its own code is in memory now */
+	s = work(ps, &t, DO_DISCARD, PAGES, &r, &faults);
+	CU_ASSERT_EQUAL(s.advises, 1);
+	CU_ASSERT_EQUAL(s.advise_bytes, PAGES * PAGE);
+	s = work(ps, &t, DO_WRITE, PAGES, &r, &faults);
+	CU_ASSERT_EQUAL(s.minor, faults);
+	CU_ASSERT(faults >= PAGES && faults < PAGES + 30);
+	CU_ASSERT(s.writes >= PAGES && s.reads + s.writes <= faults);
+	CU_ASSERT_EQUAL(s.major, 0);
+	CU_ASSERT(s.addr_max - s.addr_min >= (PAGES - 1) * PAGE);
+	CU_ASSERT(near(s.fault_bytes, PAGES * PAGE, 8 * PAGE));
+	CU_ASSERT(near(s.rss_delta, PAGES * PAGE, 8 * PAGE));
+	CU_ASSERT(s.cnt >= PAGES / 256 && s.cnt <= PAGES / 256 + 20); /* slices */
+	s = work(ps, &t, DO_WRITE, PAGES, &r, &faults);
+	CU_ASSERT_EQUAL(faults, 0);
+	CU_ASSERT_EQUAL(s.cnt, 0);
+	s = work(ps, &t, DO_DISCARD, PAGES, &r, &faults);
+	CU_ASSERT(near(s.rss_delta, -PAGES * PAGE, 8 * PAGE));
+	CU_ASSERT_EQUAL(s.fault_bytes, 0);
+	s = work(ps, &t, DO_READ, PAGES, &r, &faults); /* the page of zeroes is nobody's */
+	CU_ASSERT_EQUAL(s.minor, faults);
+	CU_ASSERT(s.reads >= PAGES && faults >= PAGES);
+	CU_ASSERT(near(s.rss_delta, 0, 8 * PAGE));
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+static const struct ptb_kmem_call *find_call(const struct records *r, uint32_t call)
+{
+	const struct ptb_kmem_call *c;
+
+	for (uint32_t i = 0; (c = records__find(r, PTB_REC_KMEM_CALL, i)); i++)
+		if (c->call == call)
+			return c;
+	return NULL;
+}
+
+static void check_call(const struct ptb_kmem_call *c, int64_t bytes)
+{
+	CU_ASSERT_FATAL(c != NULL);
+	CU_ASSERT_EQUAL(c->h.len, sizeof(*c));
+	CU_ASSERT_EQUAL(c->bytes, (uint64_t)bytes);
+	CU_ASSERT(c->begin_ns < c->h.ts_ns);
+	CU_ASSERT(c->addr != 0);
+}
+
+static void test_calls(void)
+{
+	const struct ptb_kmem_call *c;
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	uint64_t faults, addr;
+	struct sums s;
+
+	ps = open_traced(&t);
+	probe_set__activate(ps);
+	target__run(&t, "work 7 1");
+	s = work(ps, &t, DO_MAP, 1000, &r, &faults);
+	CU_ASSERT_EQUAL(s.maps, 1);
+	CU_ASSERT_EQUAL(s.map_bytes, 1000 * PAGE);
+	c = find_call(&r, PTB_CALL_MMAP);
+	check_call(c, 1000 * PAGE);
+	CU_ASSERT_EQUAL((uint64_t)c->result, c->addr);
+	CU_ASSERT_EQUAL(c->arg, MAP_PRIVATE | MAP_ANONYMOUS);
+	s = work(ps, &t, DO_WRITE, 1000, &r, &faults);
+	s = work(ps, &t, DO_REMAP, 2000, &r, &faults);
+	CU_ASSERT_EQUAL(s.remaps, 1);
+	c = find_call(&r, PTB_CALL_MREMAP);
+	check_call(c, 2000 * PAGE);
+	CU_ASSERT_EQUAL(c->old_bytes, 1000 * PAGE);
+	addr = c->addr;
+	s = work(ps, &t, DO_UNMAP, 2000, &r, &faults);
+	CU_ASSERT_EQUAL(s.unmaps, 1);
+	CU_ASSERT_EQUAL(s.unmap_bytes, 2000 * PAGE);
+	CU_ASSERT(near(s.rss_delta, -1000 * PAGE, 8 * PAGE));
+	CU_ASSERT_EQUAL(s.fault_bytes, 0);
+	c = find_call(&r, PTB_CALL_MUNMAP);
+	check_call(c, 2000 * PAGE);
+	CU_ASSERT(c->addr == addr && c->result == 0);
+	s = work(ps, &t, DO_BRK, 1000, &r, &faults);
+	CU_ASSERT(s.brks >= 2);
+	CU_ASSERT_EQUAL(s.brk_bytes, 500 * PAGE);
+	check_call(find_call(&r, PTB_CALL_BRK), 1000 * PAGE);
+	s = work(ps, &t, DO_SMALL, 100, &r, &faults);
+	CU_ASSERT(s.maps == 100 && s.unmaps == 100 && s.small_calls == 200);
+	CU_ASSERT_EQUAL(s.map_bytes, 100 * PAGE);
+	CU_ASSERT_PTR_NULL(find_call(&r, PTB_CALL_MMAP));
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* A failed call is told with its error, and adds no bytes. */
+static void test_failed_call(void)
+{
+	const struct ptb_kmem_call *c;
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	uint64_t faults;
+	struct sums s;
+
+	ps = open_traced(&t);
+	probe_set__activate(ps);
+	s = work(ps, &t, DO_MAP, 1l << 40, &r, &faults);
+	CU_ASSERT_EQUAL(s.maps, 1);
+	CU_ASSERT_EQUAL(s.map_bytes, 0);
+	c = find_call(&r, PTB_CALL_MMAP);
+	CU_ASSERT_FATAL(c != NULL);
+	CU_ASSERT_EQUAL(c->result, -ENOMEM);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* ---- windows, threads, processes ---- */
+
+static void test_window(void)
+{
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	uint64_t faults;
+	struct sums s;
+
+	ps = open_traced(&t);
+	target__run(&t, "loop 3 500");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(r.cnt, 0); /* before */
+	for (int i = 0; i < 3; i++) {
+		probe_set__activate(ps);
+		faults = target__run(&t, "loop 3 500");
+		CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0);
+		probe_set__deactivate(ps);
+		target__run(&t, "loop 5 500");
+		records__collect(&r, ps);
+		s = sum_between(&r, &t, 0, ~0ull);
+		/* reading the command, answering */
+		CU_ASSERT(near((int64_t)s.minor, (int64_t)faults, 12));
+		CU_ASSERT(faults >= 1500);
+		records__clear(&r);
+	}
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* Between two probes nothing is told twice; without a flush the last of it is missing, with it nothing is. */
+static void test_flush(void)
+{
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	struct sums s;
+
+	ps = open_traced(&t);
+	target__run(&t, "region 2000");
+	target__run(&t, "usage");
+	probe_set__activate(ps);
+	target__run(&t, "fault 100"); /* no probe, less than a slice */
+	records__collect(&r, ps);
+	s = sum_between(&r, &t, 0, ~0ull);
+	CU_ASSERT_EQUAL(s.cnt, 0);
+	CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0);
+	records__collect(&r, ps);
+	s = sum_between(&r, &t, 0, ~0ull);
+	CU_ASSERT_EQUAL(s.cnt, 1);
+	CU_ASSERT(near((int64_t)s.minor, 100, 12));
+	CU_ASSERT(near(s.fault_bytes, 100 * PAGE, 12 * PAGE));
+	records__clear(&r);
+	target__run(&t, "fault 100");
+	CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0); /* does nothing the second time */
+	probe_set__deactivate(ps);
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(sum_between(&r, &t, 0, ~0ull).cnt, 0);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* Sixteen threads that are born and end inside the window: what each tells is its own. */
+static void test_threads(void)
+{
+	struct records r = {};
+	uint32_t tids[64], tid_cnt = 0, n;
+	struct probe_set *ps;
+	struct target t;
+	uint64_t faults, before, after;
+	struct sums s;
+
+	ps = open_traced(&t);
+	target__run(&t, "threads 16 1 1");
+	probe_set__activate(ps);
+	before = target__run(&t, "usage");
+	faults = target__run(&t, "threads 16 20 100");
+	after = target__run(&t, "usage");
+	probe_set__flush_kmem(ps);
+	records__collect(&r, ps);
+	s = sum_between(&r, &t, 0, ~0ull);
+	CU_ASSERT(faults >= 16 * 20 * 100);
+	CU_ASSERT(near((int64_t)s.minor, (int64_t)(after - before), 16));
+	CU_ASSERT(s.advises >= 16 * 20);
+	CU_ASSERT(near(s.fault_bytes, 16 * 20 * 100 * PAGE, 16 * 20 * 100 * PAGE / 50));
+	for (uint32_t i = 0; i < r.cnt; i++) {
+		if (r.items[i]->kind != PTB_REC_KMEM)
+			continue;
+		for (n = 0; n < tid_cnt && tids[n] != r.items[i]->tid; n++)
+			;
+		if (n == tid_cnt && tid_cnt < 64)
+			tids[tid_cnt++] = r.items[i]->tid;
+	}
+	CU_ASSERT_EQUAL(tid_cnt, 17);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_KMEM_UNTOLD), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_MISSED), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), 0);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* Each operator's record is in its ring before the probe's own, with the same time. */
+static void test_order(void)
+{
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	uint32_t told = 0;
+
+	ps = open_traced(&t);
+	target__run(&t, "loop 2 10");
+	probe_set__activate(ps);
+	target__run(&t, "loop 100 10");
+	records__collect(&r, ps);
+	for (uint32_t i = 0; i < r.cnt; i++) {
+		CU_ASSERT(i == 0 || r.items[i]->ts_ns >= r.items[i - 1]->ts_ns ||
+			  r.items[i]->kind != PTB_REC_KMEM || probe_set__ring_cnt(ps) > 1);
+		if (r.items[i]->kind != PTB_REC_KMEM || i + 1 == r.cnt)
+			continue;
+		CU_ASSERT_EQUAL(r.items[i + 1]->ts_ns, r.items[i]->ts_ns);
+		CU_ASSERT_EQUAL(r.items[i + 1]->site, MARK);
+		told++;
+	}
+	CU_ASSERT(told >= 200); /* faults, then the discarding call */
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* Another process, and a child that is not followed: not ours. */
+static void test_foreign(void)
+{
+	struct records r = {};
+	struct target t, other;
+	struct probe_set *ps;
+	struct sums s;
+
+	ps = open_traced(&t);
+	target__start(&other, TARGET_MEMORY);
+	probe_set__activate(ps);
+	target__run(&other, "loop 10 1000");
+	target__run(&t, "fork 1000");
+	probe_set__flush_kmem(ps);
+	records__collect(&r, ps);
+	s = sum_between(&r, &t, 0, ~0ull);
+	CU_ASSERT(s.minor < 500);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+	CU_ASSERT_EQUAL(target__stop(&other), 0);
+}
+
+/* A process that joins an open window counts from then on. */
+static void test_join(void)
+{
+	struct probe_set *ps = open_kmem(LINKS_MULTI);
+	struct records r = {};
+	struct target t;
+	uint64_t faults;
+	struct sums s;
+
+	target__start(&t, TARGET_MEMORY);
+	target__run(&t, "loop 10 1000");
+	probe_set__activate(ps);
+	target__run(&t, "loop 10 1000");
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, work_sites, 3, NULL), 3);
+	faults = target__run(&t, "loop 1 1000");
+	probe_set__flush_kmem(ps);
+	records__collect(&r, ps);
+	s = sum_between(&r, &t, 0, ~0ull);
+	CU_ASSERT(near((int64_t)s.minor, (int64_t)faults, 16));
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+/* Off: no record, nothing loaded for it. */
+static void test_off(void)
+{
+	struct probe_set *ps = open_set(0, LINKS_MULTI, true);
+	struct records r = {};
+	struct target t;
+	char missing[64] = "x";
+
+	target__start(&t, TARGET_MEMORY);
+	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, work_sites, 3, NULL), 3);
+	probe_set__activate(ps);
+	target__run(&t, "loop 1 1000");
+	CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0);
+	CU_ASSERT_EQUAL(probe_set__missing_kmem(ps, missing, sizeof(missing)), 0);
+	CU_ASSERT_STRING_EQUAL(missing, "");
+	records__collect(&r, ps);
+	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_KMEM, 0), 0);
+	CU_ASSERT(r.cnt > 0);
+	records__clear(&r);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{"faults of a call", test_faults},
+		{"mmap, mremap, munmap, brk", test_calls},
+		{"a call that fails", test_failed_call},
+		{"windows", test_window},
+		{"flush", test_flush},
+		{"threads", test_threads},
+		{"told before the probe's record", test_order},
+		{"foreign processes", test_foreign},
+		{"a process joins", test_join},
+		{"nothing when off", test_off},
+		CU_TEST_INFO_NULL,
+	};
+
+	if (must_skip())
+		return 77;
+	return run_suite("probe_kmem", tests);
+}

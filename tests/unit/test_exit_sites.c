@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "path_check.h"
+#include "plan/arg_flow.h"
 #include "plan/exit_sites.h"
 #include "suite.h"
 
@@ -443,6 +444,7 @@ static void test_rubbish(void)
 	static const struct code_src bad_src = { NULL, rubbish_text, rubbish_data, rubbish_range,
 						 rubbish_returns };
 	struct exit_finder x = { 0 };
+	struct arg_flow af = { 0 };
 	uint32_t round, i, found = 0, after = 0;
 	struct exit_sites ex;
 	struct path_faults bad;
@@ -465,6 +467,7 @@ static void test_rubbish(void)
 		CU_ASSERT_EQUAL_FATAL(exit_sites__find(&x, &f, is_cheap, NULL, &ex), 0);
 		entry_site__find(&f, 0);
 		after += check_after_work(&x, &f);
+		CU_ASSERT_EQUAL_FATAL(arg_flow__follow(&af, &f), 0);
 		if (ex.why != PTB_REFUSE_NONE)
 			continue;
 		found++;
@@ -474,6 +477,7 @@ static void test_rubbish(void)
 	}
 	CU_ASSERT(found > 50);
 	CU_ASSERT(after > 50);
+	arg_flow__free(&af);
 	exit_finder__free(&x);
 	flow__free(&f);
 }

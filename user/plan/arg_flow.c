@@ -8,6 +8,9 @@
 
 #include "base/vec.h"
 
+#define PASSES_MAX 256 /* real functions need a few; code made to need many must not hold us up */
+#define ALL_ARGS ((1u << ARG_FLOW_ARGS) - 1)
+
 static const uint8_t arg_regs[ARG_FLOW_ARGS] = { REG_RDI, REG_RSI, REG_RDX, REG_RCX, REG_R8, REG_R9 };
 
 /* What one node does, with the operands if they are understood. */
@@ -200,7 +203,7 @@ int arg_flow__follow(struct arg_flow *af, const struct flow *f)
 {
 	uint8_t after[REG_CNT], spilled;
 	bool more = true;
-	uint32_t i, k, to;
+	uint32_t i, k, to, passes;
 
 	if (vec_reserve((void **)&af->regs, &af->cap, f->cnt + 1ULL, sizeof(*af->regs)))
 		return -ENOMEM;
@@ -208,7 +211,7 @@ int arg_flow__follow(struct arg_flow *af, const struct flow *f)
 	af->spilled = 0;
 	for (i = 0; i < ARG_FLOW_ARGS && f->cnt; i++)
 		af->regs[0][arg_regs[i]] = (uint8_t)(1u << i);
-	while (more) { /* masks only grow */
+	for (passes = 0; more && passes < PASSES_MAX; passes++) { /* masks only grow */
 		more = false;
 		spilled = af->spilled;
 		for (i = 0; i < f->cnt; i++) {
@@ -222,6 +225,10 @@ int arg_flow__follow(struct arg_flow *af, const struct flow *f)
 			}
 		}
 		more |= spilled != af->spilled;
+	}
+	if (more) { /* anything may be anywhere */
+		memset(af->regs, ALL_ARGS, f->cnt * sizeof(*af->regs));
+		af->spilled = ALL_ARGS;
 	}
 	return 0;
 }

@@ -310,7 +310,7 @@ static void test_kernel(void)
 	CU_ASSERT(says("Page faults: 300, 20 of them major, brought in 34.3 MiB"));
 	CU_ASSERT(says("    33.2 MiB       200      10   +49.0 MiB  aten::mm\n"));
 	CU_ASSERT(says("outside of operators\n"));
-	CU_ASSERT(says("mapped 64.0 MiB, unmapped 16.0 MiB, heap (brk) +1.0 MiB, given back by madvise 4.0 KiB"));
+	CU_ASSERT(says("mapped 64.0 MiB, unmapped 16.0 MiB; heap (brk) +1.0 MiB; madvise on 4.0 KiB"));
 	CU_ASSERT(says("    swap                          0 B      3.0 MiB     +3.0 MiB\n"));
 	CU_ASSERT(says("  cudaMalloc                      2     4.0 MiB    3.000 ms\n"));
 	doc = finish_json();
@@ -388,6 +388,23 @@ static void test_foreign_growth(void)
 	world__train(&w, 20, 4 * MIB);
 	finish();
 	CU_ASSERT_PTR_NULL(strstr(text, "which is not torch's"));
+}
+
+/* The size goes up and down, and is in the end what it was: nothing grows. */
+static void test_noisy_size(void)
+{
+	static const uint64_t sizes[] = { 200, 205, 206, 207, 209, 210, 211, 212, 213, 203, 202, 202 };
+	size_t i;
+
+	start();
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		w.step = (int64_t)i;
+		w.rss[PTB_RSS_ANON] = sizes[i] * MIB;
+		world__kmem(&w, &(struct ptb_kmem){ .minor = 1 });
+	}
+	finish();
+	CU_ASSERT_PTR_NULL(strstr(text, "GROWS"));
+	CU_ASSERT(says("peak 313.0 MiB at +0.000 s, step 8; 302.0 MiB at the end\n"));
 }
 
 /* Of more steps than are held the growth is still that of a step. */
@@ -476,6 +493,7 @@ int main(void)
 		{ "balance", test_balance },
 		{ "hostile name", test_hostile_name },
 		{ "foreign growth", test_foreign_growth },
+		{ "noisy size", test_noisy_size },
 		{ "many steps", test_many_steps },
 		{ "mapped", test_mapped },
 		{ "losses", test_losses },

@@ -78,11 +78,14 @@ static void put_kernel(const struct balance *b)
 	fprintf(b->out, "  The kernel: page faults brought in %s", bytes(c0, (double)k->fault_bytes));
 	if (gone > NOISE_BYTES)
 		fprintf(b->out, ", %s went again", bytes(c1, gone));
-	fprintf(b->out, ";\n    mapped %s, unmapped %s, heap (brk) %s", bytes(c0, (double)k->map_bytes),
-		bytes(c1, (double)k->unmap_bytes), change(c2, (double)k->brk_bytes));
+	if (k->map_bytes || k->unmap_bytes)
+		fprintf(b->out, ";\n    mapped %s, unmapped %s", bytes(c0, (double)k->map_bytes),
+			bytes(c1, (double)k->unmap_bytes));
+	if (k->brk_bytes)
+		fprintf(b->out, "; heap (brk) %s", change(c2, (double)k->brk_bytes));
 	if (k->advise_bytes)
-		fprintf(b->out, ", given back by madvise %s", bytes(c3, (double)k->advise_bytes));
-	fputs("\n", b->out);
+		fprintf(b->out, "; madvise on %s", bytes(c3, (double)k->advise_bytes));
+	fputc('\n', b->out);
 }
 
 /* What the numbers above leave open, in words. */

@@ -114,8 +114,8 @@ static void put_slope(struct printer *p, const struct mr_growth *steps, const st
 
 static void put_device(struct printer *p, const struct mr_device *d)
 {
-	const struct mr_group *top[PEAK_TOP];
-	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, top, PEAK_TOP) : 0, i;
+	struct mr_group top[PEAK_TOP];
+	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, true, top, PEAK_TOP) : 0, i;
 	char name[MEM_NAME_MAX];
 
 	begin_row(p);
@@ -140,10 +140,10 @@ static void put_device(struct printer *p, const struct mr_device *d)
 	begin_list(p, "live");
 	for (i = 0; i < cnt; i++) {
 		begin_row(p);
-		put_u64(p, "bytes", top[i]->peak);
-		put_u64(p, "blocks", top[i]->peak_cnt);
-		put_who(p, &top[i]->who);
-		put_str(p, "shapes", MR_TEXT(p->mr, top[i]->shapes));
+		put_u64(p, "bytes", top[i].peak);
+		put_u64(p, "blocks", top[i].peak_cnt);
+		put_who(p, &top[i].who);
+		put_str(p, "shapes", MR_TEXT(p->mr, top[i].shapes));
 		jsonw__end_obj(&p->w);
 	}
 	jsonw__end_arr(&p->w);

@@ -162,11 +162,16 @@ struct mr_view {
 /* Once, after the run. Views are freed with mr_rank__free. 0 or negative errno. */
 int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt);
 void mr_rank__free(struct mr_view *views, uint32_t cnt);
-/* The `top` groups with the most bytes live at the device's peak; out has room for them. Returns how many. */
-uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, const struct mr_group **out,
-			  uint32_t top);
+/*
+ * The `top` groups with the most bytes live at the device's peak, or sums over all shapes of an operator; out
+ * has room for them. Returns how many, 0 also when out of memory.
+ */
+uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, bool by_shapes,
+			  struct mr_group *out, uint32_t top);
 /* Bytes per period, the median over all pairs of periods: what was made once does not count. False: too few. */
 bool mr_growth__slope(const struct mr_growth *g, double *slope);
+/* As above, but false when that is less than the value's noise: it must have changed so much over all periods too. */
+bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope);
 
 /* ---- text ---- */
 

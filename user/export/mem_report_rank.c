@@ -40,6 +40,26 @@ bool mr_growth__slope(const struct mr_growth *g, double *slope)
 	return true;
 }
 
+/* Sizes of processes go up and down by what malloc gives back. */
+#define NOISE_BYTES (1 << 20)
+#define NOISE_SHARE 0.01
+
+bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope)
+{
+	double all, change, last;
+
+	if (!mr_growth__slope(g, slope))
+		return false;
+	last = (double)g->held[g->cnt - 1].value;
+	change = last - (double)g->held[0].value;
+	all = *slope * (double)(g->held[g->cnt - 1].period - g->held[0].period);
+	if (all < 0) {
+		all = -all;
+		change = -change;
+	}
+	return all > NOISE_BYTES && all > last * NOISE_SHARE && change > all / 2;
+}
+
 /* ---- blocks that were kept ---- */
 
 /* Sums of what was kept from one period by one group; the list is sorted to count periods. */
@@ -247,10 +267,19 @@ static int cmp_live(const void *a, const void *b)
 
 static int cmp_peak(const void *a, const void *b)
 {
-	const struct mr_group *x = *(const struct mr_group *const *)a, *y = *(const struct mr_group *const *)b;
+	const struct mr_group *x = a, *y = b;
 	int c = cmp_u64(x->peak, y->peak);
 
-	return c ? c : x < y ? -1 : x > y;
+	if (!c)
+		c = memcmp(&x->who, &y->who, sizeof(x->who));
+	return c ? c : x->shapes < y->shapes ? -1 : x->shapes > y->shapes;
+}
+
+static int cmp_place(const void *a, const void *b)
+{
+	const struct mr_group *x = a, *y = b;
+
+	return memcmp(&x->who, &y->who, sizeof(x->who));
 }
 
 static int cmp_faults(const void *a, const void *b)
@@ -390,31 +419,51 @@ void mr_rank__free(struct mr_view *views, uint32_t cnt)
 	free(views);
 }
 
-uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, const struct mr_group **out,
-			  uint32_t top)
+/* Groups of one place become one. Returns how many are left. */
+static uint32_t sum_places(struct mr_group *all, uint32_t cnt)
 {
-	const struct mr_group **all = calloc((size_t)mr->group_cnt + 1, sizeof(*all));
+	uint32_t i, n = 0;
+
+	if (cnt)
+		qsort(all, cnt, sizeof(*all), cmp_place);
+	for (i = 0; i < cnt; i++) {
+		if (n && !cmp_place(&all[n - 1], &all[i])) {
+			all[n - 1].peak += all[i].peak;
+			all[n - 1].peak_cnt += all[i].peak_cnt;
+		} else {
+			all[n++] = all[i];
+		}
+	}
+	return n;
+}
+
+uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, bool by_shapes,
+			  struct mr_group *out, uint32_t top)
+{
+	struct mr_group *all = calloc((size_t)mr->group_cnt + 1, sizeof(*all));
 	uint32_t i, cnt = 0;
 
 	for (i = 0; all && i < mr->group_cnt; i++) {
-		struct mr_group *g = &mr->groups[i];
+		const struct mr_group *g = &mr->groups[i];
+		struct mr_group *copy = &all[cnt];
 
 		if (&mr->devices[g->device] != d)
 			continue;
+		*copy = *g;
 		if (g->peak_seen != d->peak_nr) { /* as it was then, it still is */
-			g->peak_seen = d->peak_nr;
-			g->peak = g->live;
-			g->peak_cnt = g->live_cnt;
+			copy->peak = g->live;
+			copy->peak_cnt = g->live_cnt;
 		}
-		if (g->peak)
-			all[cnt++] = g;
+		cnt += copy->peak > 0;
 	}
-	if (all)
-		SORT(all, cnt, cmp_peak);
+	if (!by_shapes && all)
+		cnt = sum_places(all, cnt);
+	if (cnt)
+		qsort(all, cnt, sizeof(*all), cmp_peak);
 	if (cnt > top)
 		cnt = top;
-	for (i = 0; i < cnt; i++)
-		out[i] = all[i];
-	free((void *)(uintptr_t)all);
+	if (cnt)
+		memcpy(out, all, cnt * sizeof(*all));
+	free(all);
 	return cnt;
 }

@@ -15,7 +15,6 @@
 #define LINE 100
 #define CELL MR_CELL
 #define PEAK_TOP 3
-#define FOREIGN_GROWTH_MIN 65536.0 /* bytes a period that are worth a line */
 #define bytes(buf, v) mr_text__bytes(buf, v)
 #define change(buf, v) mr_text__change(buf, v)
 
@@ -116,6 +115,14 @@ static void who_text(const struct printer *p, char *buf, size_t cap, const struc
 		 *annotation ? "\"" : "");
 }
 
+/* Shapes of an operator without tensors among its inputs say nothing. */
+static const char *shapes_text(const struct printer *p, uint32_t id)
+{
+	const char *shapes = MR_TEXT(p->mr, id);
+
+	return strpbrk(shapes, "0123456789?") ? shapes : "";
+}
+
 /* The last cell of a row that has `used` columns so far; the shapes below it where they do not fit. */
 static void put_who(const struct printer *p, const struct mr_who *who, size_t used, const char *shapes,
 		    uint32_t shape_cnt)
@@ -211,7 +218,7 @@ static void put_foreign_growth(const struct printer *p)
 	char per[CELL], name[512];
 	uint32_t i;
 
-	if (!mr_growth__slope(v->by_step ? &pr->by_step : &pr->by_time, &rss) || rss < FOREIGN_GROWTH_MIN)
+	if (!mr_growth__noisy_slope(v->by_step ? &pr->by_step : &pr->by_time, &rss) || rss < 0)
 		return;
 	for (i = 0; i < v->device_cnt; i++)
 		if (!v->devices[i]->type &&
@@ -250,9 +257,9 @@ static void put_growing(const struct printer *p)
 	fprintf(p->out, "\n%17s%s a %s: %s kept from %u of %u", "",
 		change(per, (double)g->kept_before / v->periods_before), period(p), bytes(kept, (double)g->kept),
 		g->periods, v->periods_before + 1);
-	if (*MR_TEXT(p->mr, g->shapes) && g->shape_cnt == 1) {
+	if (*shapes_text(p, g->shapes) && g->shape_cnt == 1) {
 		fputs(", inputs ", p->out);
-		put_text(p->out, MR_TEXT(p->mr, g->shapes), 32);
+		put_text(p->out, shapes_text(p, g->shapes), 32);
 	}
 	if (v->leak_cnt > 1)
 		fprintf(p->out, "; %u more below", v->leak_cnt - 1);
@@ -261,9 +268,9 @@ static void put_growing(const struct printer *p)
 
 static void put_device(const struct printer *p, const struct mr_device *d)
 {
-	const struct mr_group *top[PEAK_TOP];
+	struct mr_group top[PEAK_TOP];
 	char device[MEM_NAME_MAX], peak[CELL], end[CELL], at[CELL], text[CELL], name[512];
-	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, top, PEAK_TOP) : 0, i;
+	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, false, top, PEAK_TOP) : 0, i;
 	int used = fprintf(p->out, "  torch, %s", mem_name__device(device, d->type, d->index));
 
 	fprintf(p->out, "%*s peak %s", used < 16 ? 16 - used : 0, "", bytes(peak, (double)d->peak));
@@ -275,8 +282,8 @@ static void put_device(const struct printer *p, const struct mr_device *d)
 		fprintf(p->out, "; reserved %s", bytes(text, (double)d->reserved_peak));
 	fputc('\n', p->out);
 	for (i = 0; i < cnt; i++) {
-		who_text(p, name, sizeof(name), &top[i]->who);
-		fprintf(p->out, "    %-12s %10s  ", i ? "" : "at the peak", bytes(text, (double)top[i]->peak));
+		who_text(p, name, sizeof(name), &top[i].who);
+		fprintf(p->out, "    %-12s %10s  ", i ? "" : "at the peak", bytes(text, (double)top[i].peak));
 		put_text(p->out, name, LINE - 29);
 		fputc('\n', p->out);
 	}
@@ -286,12 +293,14 @@ static void put_rss(const struct printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
 	char end[CELL], peak[CELL], at[CELL];
+	double slope;
 
 	if (!pr->has_rss)
 		return;
 	fprintf(p->out, "  RSS            peak %s at %s; %s at the end", bytes(peak, (double)mr__resident(pr->rss_peak)),
 		when(p, at, pr->rss_peak_ts, pr->rss_peak_step), bytes(end, (double)mr__resident(pr->rss)));
-	put_slope(p, &pr->by_step, &pr->by_time);
+	if (mr_growth__noisy_slope(p->v->by_step ? &pr->by_step : &pr->by_time, &slope))
+		fprintf(p->out, "; %s a %s", change(at, slope), period(p));
 	fputc('\n', p->out);
 }
 
@@ -342,7 +351,7 @@ static void put_leaks(const struct printer *p)
 		fprintf(p->out, "  %10s %10s %8" PRIu64 " %4u/%-4u  ",
 			bytes(per, (double)g->kept_before / v->periods_before), bytes(kept, (double)g->kept),
 			g->kept_cnt, g->periods, v->periods_before + 1);
-		put_who(p, &g->who, 45, MR_TEXT(p->mr, g->shapes), g->shape_cnt);
+		put_who(p, &g->who, 45, shapes_text(p, g->shapes), g->shape_cnt);
 	}
 	put_rest(p, shown, v->leak_cnt);
 }
@@ -385,7 +394,7 @@ static void put_live(const struct printer *p)
 
 		if (d->type)
 			used += fprintf(p->out, "%s: ", mem_name__device(device, d->type, d->index));
-		put_who(p, &g->who, (size_t)used, MR_TEXT(p->mr, g->shapes), 1);
+		put_who(p, &g->who, (size_t)used, shapes_text(p, g->shapes), 1);
 	}
 	put_rest(p, shown, v->live_cnt);
 }

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * model/mem_category: what belongs to what, by torch's rules (pytorch test/profiler/test_memory_profiler.py,
+ * TestIdentifyGradients, TestMemoryProfilerE2E), and what is unknown because torch could know better.
+ */
+#include <string.h>
+
+#include "flow_builder.h"
+#include "suite.h"
+
+static const char *rows;
+
+#define is(what, block, want) CU_ASSERT_STRING_EQUAL(flow__category(rows, what, block), want)
+
+/* y = x * w */
+static void forward(const char *args, char out)
+{
+	uint64_t op = flow__op(0, "aten::mul", FLOW_MUL, args);
+
+	flow__alloc(op, out);
+}
+
+/* A backward node that makes `grad` from `args`, and AccumulateGrad that takes it. */
+static void backward(const char *args, char grad)
+{
+	char taken[2] = { grad, '\0' };
+	uint64_t node;
+
+	node = flow__backward(0, "MulBackward0", args);
+	flow__op(node, "aten::mul", FLOW_MUL, args);
+	flow__alloc(node, grad);
+	node = flow__backward(0, "torch::autograd::AccumulateGrad", taken);
+	flow__op(node, "aten::detach", FLOW_DETACH, taken);
+}
+
+/* ---- gradients ---- */
+
+static void test_new_gradient(void)
+{
+	flow__begin();
+	backward("s x", 'g');
+	rows = flow__rows();
+	is("new", 'g', "GRADIENT");
+	is("pre", 's', "?");
+}
+
+/* The second time it is added to. */
+static void test_old_gradient(void)
+{
+	uint64_t node;
+
+	flow__begin();
+	node = flow__backward(0, "torch::autograd::AccumulateGrad", "n");
+	flow__op(node, "aten::add_", FLOW_ADD_, "g n -");
+	flow__free(node, 'n');
+	rows = flow__rows();
+	is("pre", 'g', "GRADIENT");
+	is("inc", 'g', "GRADIENT");
+	is("pre", 'n', "?");
+}
+
+/* Only what AccumulateGrad does first, and only these two operators. */
+static void test_no_gradient(void)
+{
+	uint64_t node;
+
+	flow__begin();
+	node = flow__backward(0, "torch::autograd::AccumulateGrad", "a");
+	flow__op(node, "aten::mul", FLOW_MUL, "a a");
+	flow__op(node, "aten::detach", FLOW_DETACH, "a");
+	node = flow__backward(0, "OtherBackward0", "b");
+	flow__op(node, "aten::detach", FLOW_DETACH, "b");
+	flow__op(0, "aten::detach", FLOW_DETACH, "c");
+	node = flow__backward(0, "torch::autograd::AccumulateGrad", "d");
+	flow__alloc(node, 'e');
+	flow__op(node, "aten::detach", FLOW_DETACH, "d");
+	flow__op(0, "aten::detach", FLOW_DETACH, "e");
+	rows = flow__rows();
+	is("pre", 'a', "?");
+	is("pre", 'b', "?");
+	is("pre", 'c', "?");
+	is("pre", 'd', "?");
+	/* of what AccumulateGrad makes itself torch may know that it is p.grad */
+	is("new", 'e', "?");
+}
+
+/* ---- inputs, parameters, activations ---- */
+
+/* Without gradient and without parameter nothing is known. */
+static void test_forward_only(void)
+{
+	flow__begin();
+	forward("x w", 'y');
+	flow__op(0, "aten::sum", FLOW_SUM, "y");
+	rows = flow__rows();
+	is("pre", 'x', "?");
+	is("pre", 'w', "?");
+	is("new", 'y', "?");
+	CU_ASSERT(flow__account().no_parameters);
+}
+
+/* With one: what it is combined with is input, what comes of both is activation. */
+static void test_forward_of_module(void)
+{
+	flow__begin();
+	forward("x w*", 'y');
+	forward("y b*", 'z');
+	flow__op(0, "aten::sum", FLOW_SUM, "z");
+	forward("c d", 'e'); /* has nothing to do with it */
+	flow__op(0, "aten::sum", FLOW_SUM, "e");
+	rows = flow__rows();
+	is("pre", 'x', "INPUT");
+	is("pre", 'w', "PARAMETER");
+	is("pre", 'b', "PARAMETER");
+	is("new", 'y', "ACTIVATION");
+	is("new", 'z', "ACTIVATION");
+	is("pre", 'c', "?");
+	is("new", 'e', "?");
+	CU_ASSERT(!flow__account().no_parameters);
+}
+
+/* A frozen layer's parameters are parameters, too. */
+static void test_forward_backward(void)
+{
+	flow__begin();
+	forward("x f*", 'y');
+	forward("y w*", 'z');
+	flow__op(0, "aten::sum", FLOW_SUM, "z");
+	backward("z y", 'g');
+	rows = flow__rows();
+	is("pre", 'x', "INPUT");
+	is("pre", 'f', "PARAMETER");
+	is("new", 'y', "ACTIVATION");
+	is("new", 'z', "ACTIVATION");
+	is("new", 'g', "GRADIENT");
+}
+
+/* Where Python's objects tell nothing, x and w could both be either: torch's tracer would know. */
+static void test_forward_backward_blind(void)
+{
+	flow__begin();
+	forward("x w", 'y');
+	flow__op(0, "aten::sum", FLOW_SUM, "y");
+	backward("y x", 'g');
+	rows = flow__rows();
+	is("pre", 'x', "?");
+	is("pre", 'w', "?");
+	is("new", 'y', "?");
+	is("new", 'g', "GRADIENT");
+}
+
+/* With a whole step data flow alone knows the parameter: gradients change it. A batch that comes and goes is
+ * an input; the same tensor as in every step could be a parameter that is not trained. */
+static void test_step_blind(void)
+{
+	uint64_t op;
+
+	flow__begin();
+	flow__alloc(0, 'x');
+	forward("x w", 'y');
+	op = flow__op(0, "aten::mul", FLOW_MUL, "y p");
+	flow__alloc(op, 'z');
+	flow__op(0, "aten::sum", FLOW_SUM, "z");
+	backward("z x", 'g');
+	flow__op(0, "aten::add_", FLOW_ADD_, "w g -");
+	flow__free(0, 'y');
+	flow__free(0, 'z');
+	flow__free(0, 'x');
+	flow__free(0, 'g');
+	rows = flow__rows();
+	is("new", 'x', "INPUT");
+	is("pre", 'w', "PARAMETER");
+	is("inc", 'w', "PARAMETER");
+	is("new", 'y', "ACTIVATION");
+	is("new", 'z', "ACTIVATION");
+	is("pre", 'p', "?");
+	is("new", 'g', "GRADIENT");
+	is("end", 'g', "GRADIENT");
+}
+
+/* ---- backward nodes ---- */
+
+static void test_autograd_detail(void)
+{
+	uint64_t node;
+
+	flow__begin();
+	flow__alloc(0, 's');
+	flow__op(0, "aten::sum", FLOW_SUM, "s");
+	node = flow__backward(0, "SumBackward0", "s");
+	flow__alloc(node, 'a');
+	node = flow__backward(0, "ReluBackward0", "a k");
+	flow__alloc(node, 't');
+	flow__op(node, "aten::mul_", FLOW_MUL_, "t t");
+	flow__free(node, 't');
+	flow__free(0, 'a');
+	flow__free(0, 's');
+	rows = flow__rows();
+	is("new", 'a', "AUTOGRAD_DETAIL");
+	is("inc", 'a', "AUTOGRAD_DETAIL");
+	is("end", 'a', "AUTOGRAD_DETAIL");
+	is("new", 't', "TEMPORARY");
+	/* given to a node, changed by it as far as anybody knows */
+	is("new", 's', "?");
+	CU_ASSERT_PTR_NOT_NULL(strstr(rows, "inc s ?>AUTOGRAD_DETAIL"));
+	/* but what was there before may be known to torch */
+	CU_ASSERT_PTR_NOT_NULL(strstr(rows, "inc k ?>?"));
+}
+
+/* ---- optimizers ---- */
+
+/* What a step touches and leaves behind may be its state or an old gradient. */
+static void test_optimizer(void)
+{
+	uint64_t step;
+
+	flow__begin();
+	flow__alloc(0, 'x');
+	forward("x w*", 'y');
+	flow__op(0, "aten::sum", FLOW_SUM, "y");
+	step = flow__annotation(0, "Optimizer.step#SGD.step");
+	flow__op(step, "aten::mul_", FLOW_MUL_, "m w*"); /* a momentum that is changed by no gradient */
+	flow__op(step, "aten::mul", FLOW_MUL, "l w*");
+	flow__alloc(step, 'k'); /* a number, gone with the step */
+	flow__op(step, "aten::mul_", FLOW_MUL_, "w* k");
+	flow__free(step, 'k');
+	rows = flow__rows();
+	is("pre", 'w', "PARAMETER");
+	is("new", 'x', "INPUT");
+	is("new", 'y', "ACTIVATION");
+	is("pre", 'm', "?");
+	is("pre", 'l', "?");
+	is("new", 'k', "INPUT"); /* as torch says of it */
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "new gradient", test_new_gradient },
+		{ "old gradient", test_old_gradient },
+		{ "no gradient", test_no_gradient },
+		{ "forward only", test_forward_only },
+		{ "forward of a module", test_forward_of_module },
+		{ "forward and backward", test_forward_backward },
+		{ "forward and backward, blind", test_forward_backward_blind },
+		{ "step, blind", test_step_blind },
+		{ "autograd detail", test_autograd_detail },
+		{ "optimizer", test_optimizer },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("mem_category", tests);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* model/mem_schema: arguments of schemas, and which operators torch's profiler would know by theirs. */
+#include "model/mem_schema.h"
+
+#include <string.h>
+
+#include "suite.h"
+#include "value_words.h"
+
+static struct mem_schemas ms;
+
+static struct mem_schema parsed(const char *text)
+{
+	struct mem_schema sc;
+
+	CU_ASSERT_EQUAL_FATAL(mem_schemas__get(&ms, text, &sc), 0);
+	return sc;
+}
+
+static void kinds(const char *text, const uint8_t *want, uint32_t cnt)
+{
+	struct mem_schema sc = parsed(text);
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(sc.args);
+	CU_ASSERT_EQUAL_FATAL(sc.cnt, cnt);
+	CU_ASSERT(!memcmp(sc.args, want, cnt));
+}
+
+static void test_arguments(void)
+{
+	static const uint8_t add_[] = { MEM_ARG_TENSOR | MEM_ARG_WRITE, MEM_ARG_TENSOR, MEM_ARG_OTHER };
+	static const uint8_t foreach[] = { MEM_ARG_TENSORS | MEM_ARG_WRITE, MEM_ARG_OTHER };
+	static const uint8_t index[] = { MEM_ARG_TENSOR, MEM_ARG_OTHER };
+	static const uint8_t conv[] = { MEM_ARG_TENSOR, MEM_ARG_OPT_TENSOR, MEM_ARG_OTHER, MEM_ARG_OTHER };
+	static const uint8_t view[] = { MEM_ARG_TENSOR, MEM_ARG_OTHER };
+	static const uint8_t opt_out[] = { MEM_ARG_OPT_TENSOR | MEM_ARG_WRITE, MEM_ARG_TENSOR | MEM_ARG_WRITE };
+
+	kinds("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", add_, 3);
+	kinds("aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", foreach, 2);
+	kinds("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index, 2);
+	kinds("aten::conv(Tensor input, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"a, (b\") -> Tensor",
+	      conv, 4);
+	kinds("aten::view(Tensor(a -> *) self, SymInt[] size) -> Tensor(a)", view, 2);
+	kinds("my::op(Tensor(a!)? x, Tensor(b! -> *) out) -> ()", opt_out, 2);
+	CU_ASSERT_EQUAL(parsed("aten::nothing() -> int").cnt, 0);
+	CU_ASSERT_PTR_NOT_NULL(parsed("aten::nothing() -> int").args);
+}
+
+static void test_not_schemas(void)
+{
+	static const char *const texts[] = { "", "aten::add", "aten::add(", "aten::add(Tensor self",
+					     "aten::add(Tensor(a self, int", "f(\"", "f(int[" };
+	size_t i;
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		CU_ASSERT_PTR_NULL(parsed(texts[i]).args);
+}
+
+static void put(struct value_words *w, uint64_t storage)
+{
+	struct vw_tensor t = { .dtype = 6, .ndim = 1, .sizes = { 2 },
+			       .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE, .impl = 8, .storage = storage };
+
+	vw__tensor(w, &t);
+}
+
+/* torch knows a schema by the arguments: a tensor without data does not look like one. */
+static void test_matches(void)
+{
+	struct mem_schema two = parsed("aten::mul(Tensor self, Tensor? other) -> Tensor");
+	struct mem_schema list = parsed("aten::cat(Tensor[] tensors, int dim=0) -> Tensor");
+	static struct value_words w;
+	struct slice_values sv, none = { NULL, 0, 0 };
+
+	put(&w, 0x1000);
+	vw__undefined(&w, 1);
+	sv = vw__values(&w);
+	CU_ASSERT(mem_schema__matches(&two, &sv));
+	w.cnt = 0;
+	put(&w, 0x1000);
+	put(&w, 0);
+	sv = vw__values(&w);
+	CU_ASSERT(!mem_schema__matches(&two, &sv));
+	w.cnt = 0;
+	put(&w, 0);
+	vw__none(&w);
+	sv = vw__values(&w);
+	CU_ASSERT(!mem_schema__matches(&two, &sv));
+	w.cnt = 0;
+	vw__undefined(&w, 1);
+	vw__none(&w);
+	sv = vw__values(&w);
+	CU_ASSERT(!mem_schema__matches(&two, &sv));
+	w.cnt = 0;
+	vw__list(&w, PTB_VAL_TENSORS, 2, 2);
+	put(&w, 0x1000);
+	put(&w, 0x2000);
+	vw__int(&w, 0);
+	sv = vw__values(&w);
+	CU_ASSERT(mem_schema__matches(&list, &sv));
+	w.cnt = 0;
+	vw__list(&w, PTB_VAL_TENSORS, 2, 2);
+	put(&w, 0x1000);
+	put(&w, 0);
+	vw__int(&w, 0);
+	sv = vw__values(&w);
+	CU_ASSERT(!mem_schema__matches(&list, &sv));
+	/* not recorded: the operator is what its schema says; without one there is none to match */
+	CU_ASSERT(mem_schema__matches(&two, &none));
+	two.args = NULL;
+	CU_ASSERT(!mem_schema__matches(&two, &none));
+}
+
+/* One schema is read once: the second answer is the first's memory. */
+static void test_known(void)
+{
+	static const char text[] = "aten::neg(Tensor self) -> Tensor";
+	uint32_t before;
+
+	parsed(text);
+	before = ms.cnt;
+	CU_ASSERT_EQUAL(parsed(text).cnt, 1);
+	CU_ASSERT_EQUAL(ms.cnt, before);
+	mem_schemas__clear(&ms);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "arguments", test_arguments },
+		{ "not schemas", test_not_schemas },
+		{ "matches", test_matches },
+		{ "known", test_known },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("mem_schema", tests);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* export/mem_timeline over a fake session: the three formats, devices, what it refuses. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "export/exporter.h"
+#include "fake_session.h"
+#include "suite.h"
+
+#define T0 5000000000ULL
+#define UNIX_US ((double)(1790900000000000000LL / 1000) + (double)(T0 / 1000))
+
+static char dir[] = "/tmp/test_mem_timeline.XXXXXX";
+static char path[256], raw[1 << 20];
+static struct session s;
+static struct session_totals totals;
+static struct mem_timeline *mt;
+static struct session_sink sink;
+
+static int try_open(enum timeline_format format, const char *name, const char *device)
+{
+	struct timeline_opts opts = { .format = format, .device = device };
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	totals = (struct session_totals){ 0 };
+	return mem_timeline__open(path, &s, &opts, &mt);
+}
+
+static void start(enum timeline_format format, const char *name, const char *device)
+{
+	s = fake_session();
+	s.info.has_memory = true;
+	CU_ASSERT_EQUAL_FATAL(try_open(format, name, device), 0);
+	sink = mem_timeline__sink(mt);
+}
+
+static void memory(uint64_t us, uint64_t addr, int64_t bytes, int device_type, const char *op)
+{
+	struct memory_block block = { .addr = addr, .bytes = (uint64_t)bytes, .op = op, .annotation = "" };
+	struct memory_event ev = { .ts_ns = T0 + us * 1000, .addr = addr, .bytes = bytes,
+				   .what = bytes > 0 ? MEMORY_ALLOC : MEMORY_FREE,
+				   .device_type = device_type, .device_index = device_type ? 0 : -1,
+				   .at = { .tgid = 100, .tid = 100, .op = op, .annotation = "" },
+				   .block = bytes > 0 ? &block : NULL };
+
+	if (device_type) {
+		ev.allocated = 4096;
+		ev.reserved = 1 << 20;
+	}
+	CU_ASSERT_EQUAL_FATAL(sink.memory(sink.arg, &ev), 0);
+}
+
+static const char *finish(void)
+{
+	gzFile gz;
+	int n;
+
+	CU_ASSERT_EQUAL_FATAL(mem_timeline__finish(mt, &totals), 0);
+	mem_timeline__free(mt);
+	gz = gzopen(path, "rb");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(gz);
+	n = gzread(gz, raw, sizeof(raw) - 1);
+	CU_ASSERT_FATAL(n > 0);
+	raw[n] = '\0';
+	gzclose(gz);
+	return raw;
+}
+
+/* Two blocks; the second lives within the first. */
+static void some_memory(void)
+{
+	memory(10, 0x1000, 100, 0, "aten::empty");
+	memory(20, 0x2000, 50, 0, "aten::mul");
+	memory(20, 0x3000, 8, 0, "aten::mul"); /* in the same microsecond */
+	memory(30, 0x2000, -50, 0, "");
+}
+
+static double at(const cJSON *list, int i)
+{
+	return cJSON_GetArrayItem(list, i)->valuedouble;
+}
+
+static void test_json(void)
+{
+	cJSON *doc, *times, *sizes;
+	int i;
+
+	start(TIMELINE_JSON, "t.json", NULL);
+	some_memory();
+	doc = cJSON_Parse(finish());
+	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(doc), 2);
+	times = cJSON_GetArrayItem(doc, 0);
+	sizes = cJSON_GetArrayItem(doc, 1);
+	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(times), 3);
+	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(sizes), 3);
+	CU_ASSERT_DOUBLE_EQUAL(at(times, 0), UNIX_US + 10, 0.1);
+	CU_ASSERT_DOUBLE_EQUAL(at(times, 1), UNIX_US + 20, 0.1);
+	CU_ASSERT_DOUBLE_EQUAL(at(times, 2), UNIX_US + 30, 0.1);
+	for (i = 0; i < 3; i++)
+		CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(cJSON_GetArrayItem(sizes, i)), 9);
+	/* without tensors of operators all is unknown, the last */
+	CU_ASSERT_EQUAL(at(cJSON_GetArrayItem(sizes, 0), 8), 100);
+	CU_ASSERT_EQUAL(at(cJSON_GetArrayItem(sizes, 1), 8), 158);
+	CU_ASSERT_EQUAL(at(cJSON_GetArrayItem(sizes, 2), 8), 108);
+	CU_ASSERT_EQUAL(at(cJSON_GetArrayItem(sizes, 1), 0), 0);
+	cJSON_Delete(doc);
+}
+
+static void row(const cJSON *doc, int i, double t, int action, int bytes)
+{
+	const cJSON *r = cJSON_GetArrayItem(doc, i);
+
+	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(r), 4);
+	CU_ASSERT_DOUBLE_EQUAL(at(r, 0), t, 1000);
+	CU_ASSERT_EQUAL(at(r, 1), action);
+	CU_ASSERT_EQUAL(at(r, 2), bytes);
+	CU_ASSERT_EQUAL(at(r, 3), 7);
+}
+
+static void test_raw(void)
+{
+	cJSON *doc;
+
+	start(TIMELINE_RAW, "t.raw.json.gz", "cpu");
+	some_memory();
+	memory(40, 0x4000, -16, 0, ""); /* from before the window, by an allocator that tells its size */
+	doc = cJSON_Parse(finish());
+	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(doc), 6);
+	row(doc, 0, -1, 1, 16);
+	row(doc, 1, (UNIX_US + 10) * 1000, 2, 100);
+	row(doc, 4, (UNIX_US + 30) * 1000, 4, -50);
+	row(doc, 5, (UNIX_US + 40) * 1000, 4, -16);
+	cJSON_Delete(doc);
+}
+
+/* The first GPU if anything is there, else the CPU; another one if asked for. */
+static void test_device(void)
+{
+	cJSON *doc;
+
+	start(TIMELINE_RAW, "d.json", NULL);
+	memory(10, 0x1000, 100, 0, "");
+	memory(20, 0x9000, 512, 1, "");
+	doc = cJSON_Parse(finish());
+	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(doc), 1);
+	row(doc, 0, (UNIX_US + 20) * 1000, 2, 512);
+	cJSON_Delete(doc);
+
+	start(TIMELINE_RAW, "d.json", "cpu");
+	memory(10, 0x1000, 100, 0, "");
+	memory(20, 0x9000, 512, 1, "");
+	doc = cJSON_Parse(finish());
+	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(doc), 1);
+	row(doc, 0, (UNIX_US + 10) * 1000, 2, 100);
+	cJSON_Delete(doc);
+
+	start(TIMELINE_RAW, "d.json", "cuda:1");
+	memory(20, 0x9000, 512, 1, "");
+	CU_ASSERT_EQUAL(mem_timeline__finish(mt, &totals), -ENODATA);
+	mem_timeline__free(mt);
+}
+
+/* Another process's memory is not in it. */
+static void test_process(void)
+{
+	struct memory_event ev = { .ts_ns = T0, .addr = 1, .bytes = 1, .what = MEMORY_ALLOC, .device_index = -1,
+				   .at = { .tgid = 200, .tid = 200, .op = "", .annotation = "" } };
+	cJSON *doc;
+
+	start(TIMELINE_RAW, "p.json", NULL);
+	CU_ASSERT_EQUAL(sink.memory(sink.arg, &ev), 0);
+	memory(10, 0x1000, 100, 0, "");
+	doc = cJSON_Parse(finish());
+	CU_ASSERT_EQUAL(cJSON_GetArraySize(doc), 1);
+	cJSON_Delete(doc);
+}
+
+/* One page: nothing from elsewhere, the names of the capture are no markup, the peak and its owners. */
+static void test_html(void)
+{
+	const char *page, *owners;
+
+	start(TIMELINE_HTML, "t.html", NULL);
+	memory(10, 0x1000, 3 << 20, 1, "aten::<script>alert(1)</script>&\"'\x01\xff\xc3\xa9");
+	memory(20, 0x2000, 1 << 20, 1, "aten::mul");
+	memory(30, 0x2000, -(1 << 20), 1, "");
+	page = finish();
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "<title>Memory Timeline HTML</title>"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "<h2>Memory on cuda:0</h2>"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Max memory allocated: 4.00 KiB")); /* what the allocator said */
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Max memory reserved: 1.00 MiB"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "peak: 4.00 MiB"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Memory (MiB)"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Time (ms)"));
+	CU_ASSERT_PTR_NULL(strstr(page, "http"));
+	CU_ASSERT_PTR_NULL(strstr(page, "alert(1)</script>"));
+	owners = strstr(page, "<table id='owners'>");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(owners);
+	CU_ASSERT_PTR_NOT_NULL(strstr(owners, "aten::&#60;script&#62;alert(1)&#60;/script&#62;&#38;&#34;&#39;&#65533;"
+					      "&#255;\xc3\xa9</td><td></td><td>Unknown</td><td class='n'>3.00 MiB"
+					      "</td><td class='n'>75.0 %"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(owners, "aten::mul</td><td></td><td>Unknown</td><td class='n'>1.00 MiB"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "</html>"));
+}
+
+/* One moment only: there is no span of time to divide by. */
+static void test_html_moment(void)
+{
+	start(TIMELINE_HTML, "m.html", NULL);
+	memory(10, 0x1000, 8, 0, "aten::empty");
+	finish();
+	CU_ASSERT_PTR_NOT_NULL(strstr(raw, "peak: 8 B"));
+	CU_ASSERT_PTR_NULL(strstr(raw, "nan"));
+	CU_ASSERT_PTR_NULL(strstr(raw, "inf"));
+}
+
+static void test_refusals(void)
+{
+	s = fake_session();
+	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", NULL), -ENODATA); /* no memory recorded */
+	s.info.has_memory = true;
+	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", "disk"), -EINVAL);
+	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", "cuda:x"), -EINVAL);
+	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no.json", "cuda:"), -EINVAL);
+	CU_ASSERT_EQUAL(try_open(TIMELINE_JSON, "no/dir.json", NULL), -ENOENT);
+	start(TIMELINE_JSON, "empty.json", NULL);
+	CU_ASSERT_EQUAL(mem_timeline__finish(mt, &totals), -ENODATA);
+	mem_timeline__free(mt);
+	CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0); /* no file is left that means nothing */
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "json", test_json },
+		{ "raw", test_raw },
+		{ "device", test_device },
+		{ "process", test_process },
+		{ "html", test_html },
+		{ "html of a moment", test_html_moment },
+		{ "refusals", test_refusals },
+		CU_TEST_INFO_NULL,
+	};
+	char cmd[300];
+	int ret;
+
+	if (!mkdtemp(dir))
+		return 1;
+	ret = run_suite("mem_timeline", tests);
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	return system(cmd) ? 1 : ret;
+}

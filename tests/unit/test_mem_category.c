@@ -189,7 +189,8 @@ static void test_autograd_detail(void)
 	flow__op(0, "aten::sum", FLOW_SUM, "s");
 	node = flow__backward(0, "SumBackward0", "s");
 	flow__alloc(node, 'a');
-	node = flow__backward(0, "ReluBackward0", "a k");
+	flow__backward(0, "OtherBackward0", "k");
+	node = flow__backward(0, "ReluBackward0", "a");
 	flow__alloc(node, 't');
 	flow__op(node, "aten::mul_", FLOW_MUL_, "t t");
 	flow__free(node, 't');

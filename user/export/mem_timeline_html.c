@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hashmap.h"
 #include "base/log.h"
+#include "base/vec.h"
 #include "export/mem_timeline_priv.h"
 
 #define COLUMNS 1000 /* of the picture; in each, what was when most lived */
@@ -41,6 +43,7 @@ struct column { /* the state at a time within it */
 };
 
 struct owned {
+	const char *within;
 	uint32_t owner;
 	int category;
 	int64_t bytes;
@@ -54,7 +57,7 @@ struct page {
 	int64_t peak;
 	struct column *columns;
 	struct owned *owned; /* at the peak, biggest first */
-	uint32_t owned_cnt;
+	uint32_t owned_cnt, owned_cap;
 	const char *unit;
 	double unit_bytes;
 };
@@ -151,42 +154,51 @@ static int biggest_first(const void *a, const void *b)
 
 	if (x->bytes != y->bytes)
 		return x->bytes > y->bytes ? -1 : 1;
-	return x->owner < y->owner ? -1 : x->owner > y->owner;
+	if (x->owner != y->owner)
+		return x->owner < y->owner ? -1 : 1;
+	return x->category - y->category;
+}
+
+static int add_bytes(struct page *p, struct hashmap *index, const struct mem_row *r, int category, int64_t bytes)
+{
+	uint64_t place = (uint64_t)r->owner << 8 | (uint32_t)category;
+	uint64_t *known = hashmap__get(index, place, (uintptr_t)r->within);
+
+	if (known) {
+		p->owned[*known].bytes += bytes;
+		return 0;
+	}
+	if (vec_reserve((void **)&p->owned, &p->owned_cap, (uint64_t)p->owned_cnt + 1, sizeof(*p->owned)) ||
+	    hashmap__put(index, place, (uintptr_t)r->within, p->owned_cnt))
+		return -ENOMEM;
+	p->owned[p->owned_cnt++] = (struct owned){ r->within, r->owner, category, bytes };
+	return 0;
 }
 
 /* Who owned what lived at the peak, from the rows up to then. */
 static int find_owners(struct page *p)
 {
 	const struct timeline *tl = p->tl;
-	int64_t *live = calloc((size_t)tl->owner_cnt * MEM_CATEGORY_CNT, sizeof(*live)), *own, bytes;
+	struct hashmap index = { 0 };
 	const struct mem_row *r;
-	size_t i;
+	int64_t bytes;
+	int err = 0;
 
-	p->owned = calloc((size_t)tl->owner_cnt * MEM_CATEGORY_CNT, sizeof(*p->owned));
-	if (!live || !p->owned) {
-		free(live);
-		return -ENOMEM;
-	}
-	for (r = tl->rows; r < tl->rows + tl->row_cnt && r->ts_ns <= p->peak_ns; r++) {
+	for (r = tl->rows; !err && r < tl->rows + tl->row_cnt && r->ts_ns <= p->peak_ns; r++) {
 		if (!timeline__is_row(tl, r) || r->owner >= tl->owner_cnt)
 			continue;
-		own = live + (size_t)r->owner * MEM_CATEGORY_CNT;
-		bytes = (int64_t)r->bytes;
-		if (r->action == MEM_INCREMENT_VERSION) {
-			own[r->category] -= bytes;
-			own[r->next_category] += bytes;
-		} else {
-			own[r->category] += r->action == MEM_DESTROY ? -bytes : bytes;
-		}
+		bytes = r->action == MEM_PREEXISTING || r->action == MEM_CREATE ? (int64_t)r->bytes :
+										 -(int64_t)r->bytes;
+		err = add_bytes(p, &index, r, r->category, bytes);
+		if (!err && r->action == MEM_INCREMENT_VERSION)
+			err = add_bytes(p, &index, r, r->next_category, -bytes);
 	}
-	for (i = 0; i < (size_t)tl->owner_cnt * MEM_CATEGORY_CNT; i++)
-		if (live[i] > 0)
-			p->owned[p->owned_cnt++] = (struct owned){ (uint32_t)(i / MEM_CATEGORY_CNT),
-								   (int)(i % MEM_CATEGORY_CNT), live[i] };
-	free(live);
+	hashmap__clear(&index);
 	if (p->owned_cnt)
 		qsort(p->owned, p->owned_cnt, sizeof(*p->owned), biggest_first);
-	return 0;
+	while (p->owned_cnt && p->owned[p->owned_cnt - 1].bytes <= 0)
+		p->owned_cnt--;
+	return err;
 }
 
 /* ---- texts ---- */
@@ -376,12 +388,17 @@ static void put_owner(const struct page *p, const struct owned *o)
 	const struct timeline_owner *who = &p->tl->owners[o->owner];
 
 	fprintf(p->f, "<tr><td>");
-	if (!o->owner)
+	if (!o->owner) {
 		fprintf(p->f, "<i>from before the window</i>");
-	else if (!*who->op)
+	} else if (!*who->op) {
 		fprintf(p->f, "<i>no operator</i>");
-	else
+	} else {
+		put_text(p->f, *o->within ? o->within : who->op);
+		fprintf(p->f, "</td><td>");
 		put_text(p->f, who->op);
+	}
+	if (!o->owner || !*who->op)
+		fprintf(p->f, "</td><td>");
 	fprintf(p->f, "</td><td>");
 	put_text(p->f, who->annotation);
 	fprintf(p->f, "</td><td>%s</td><td class='n'>", categories[o->category].name);
@@ -398,14 +415,14 @@ static void put_owners(const struct page *p)
 	fprintf(p->f, "<h3>Live at the peak, %.3f ms after the first allocation: ",
 		(double)(p->peak_ns - p->begin_ns) / 1e6);
 	put_bytes(p->f, (uint64_t)p->peak);
-	fprintf(p->f, "</h3>\n<table id='owners'>\n<tr><th>Allocated by operator</th><th>Annotation</th><th>Category</th>"
+	fprintf(p->f, "</h3>\n<table id='owners'>\n<tr><th>Operator</th><th>Allocated by</th><th>Annotation</th><th>Category</th>"
 		"<th>Bytes</th><th>Share</th></tr>\n");
 	for (i = 0; i < p->owned_cnt && i < OWNER_ROWS; i++)
 		put_owner(p, &p->owned[i]);
 	for (; i < p->owned_cnt; i++)
 		rest += p->owned[i].bytes;
 	if (rest) {
-		fprintf(p->f, "<tr><td colspan='3'>%u more</td><td class='n'>", p->owned_cnt - OWNER_ROWS);
+		fprintf(p->f, "<tr><td colspan='4'>%u more</td><td class='n'>", p->owned_cnt - OWNER_ROWS);
 		put_bytes(p->f, (uint64_t)rest);
 		fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n", 100.0 * (double)rest / (double)p->peak);
 	}

@@ -177,8 +177,8 @@ int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 	matched = mem_schema__matches(&sc, &sl->in);
 	op = &mf->ops[mf->op_cnt++];
 	*op = (struct mem_op){
-		.id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns, .first_ref = mf->ref_cnt,
-		.node = MEM_NONE, .step = MEM_NONE, .flags = op_flags(sl, matched),
+		.id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns, .name = sl->name,
+		.first_ref = mf->ref_cnt, .node = MEM_NONE, .step = MEM_NONE, .flags = op_flags(sl, matched),
 	};
 	err = add_refs(mf, sl, matched ? &sc : &none);
 	if (!err && op->first_ref != mf->ref_cnt)

@@ -9,7 +9,7 @@
  * version of one key.
  *
  * Works on what a sink is told, after the run: all operators with tensors and all allocations of the window
- * are kept (about 50 bytes for each operator, 24 for each of its tensors).
+ * are kept (about 60 bytes for each operator, 24 for each of its tensors).
  */
 #ifndef MODEL_MEM_FLOW_H
 #define MODEL_MEM_FLOW_H
@@ -27,6 +27,7 @@ enum mem_action { MEM_PREEXISTING = 1, MEM_CREATE, MEM_INCREMENT_VERSION, MEM_DE
 struct mem_row {
 	uint64_t ts_ns; /* CLOCK_MONOTONIC; 0: PREEXISTING */
 	uint64_t bytes;
+	const char *within; /* outermost operator that it was allocated in, of the session; "" if not known */
 	uint32_t owner; /* what mem_flow__memory() was given for its allocation; 0: it was not in the window */
 	int16_t device_type, device_index;
 	uint8_t action;    /* enum mem_action */

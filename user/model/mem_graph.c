@@ -59,6 +59,7 @@ static int place_op(struct build *b, struct mem_op *op)
 	op->step = op->flags & MEM_OP_STEP ? (uint32_t)(op - b->mf->ops) : parent ? parent->step : MEM_NONE;
 	if (parent && parent->node != MEM_NONE) {
 		op->node = parent->node;
+		op->name = parent->name;
 		return 0;
 	}
 	if (!(op->flags & (MEM_OP_BACKWARD | MEM_OP_MATCHED)))
@@ -75,6 +76,8 @@ static int place_act(struct build *b, struct mem_act *act)
 	uint32_t step = parent ? parent->step : MEM_NONE;
 
 	first_child(b, NULL, parent);
+	if (k && act->bytes > 0 && parent && parent->node != MEM_NONE)
+		k->within = parent->name;
 	if (!k || !k->tensor)
 		return 0;
 	k->step = act->bytes > 0 || k->step == step ? step : MEM_NONE;

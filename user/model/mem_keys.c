@@ -101,7 +101,8 @@ static int new_key(struct pass *p, uint64_t addr, int16_t type, int16_t index, u
 	    hashmap__put(&p->live, addr, device_word(type, index), mf->key_cnt))
 		return -ENOMEM;
 	*out = mf->key_cnt++;
-	mf->keys[*out] = (struct mem_key){ .device_type = type, .device_index = index, .step = MEM_NONE };
+	mf->keys[*out] = (struct mem_key){ .device_type = type, .device_index = index, .step = MEM_NONE,
+					  .within = "" };
 	p->joined[*out] = MEM_NONE;
 	return 0;
 }

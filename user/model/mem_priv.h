@@ -20,6 +20,7 @@
 
 struct mem_op {
 	uint64_t id, parent, begin_ns;
+	const char *name; /* of the node that it is part of, else its own */
 	uint32_t first_ref, ref_cnt;
 	uint32_t node; /* of the graph that it is part of, MEM_NONE */
 	uint32_t step; /* the optimizer's step that it is part of: index of that, MEM_NONE */
@@ -56,6 +57,7 @@ struct mem_moved { /* a tensor that an operator gave other memory: told at the o
 struct mem_key {
 	uint64_t bytes;
 	uint64_t alloc_ns, free_ns; /* 0: not in the window */
+	const char *within;         /* see struct mem_row */
 	uint32_t owner;
 	uint32_t id;       /* tensors that had several blocks have one id */
 	uint32_t version;  /* the newest */

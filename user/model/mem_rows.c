@@ -30,7 +30,7 @@ static struct mem_row key_row(const struct mem_flow *mf, uint32_t key, enum mem_
 	uint8_t cat = category(mf, k->slot + version);
 
 	return (struct mem_row){
-		.ts_ns = ts_ns, .bytes = k->bytes, .owner = k->owner,
+		.ts_ns = ts_ns, .bytes = k->bytes, .within = k->within, .owner = k->owner,
 		.device_type = k->device_type, .device_index = k->device_index,
 		.action = (uint8_t)action, .category = cat,
 		.next_category = action == MEM_INCREMENT_VERSION ? category(mf, k->slot + version + 1) : cat,
@@ -52,6 +52,7 @@ static int untold_rows(struct mem_flow *mf)
 		row = (struct mem_row){
 			.ts_ns = act->ts_ns,
 			.bytes = act->key != MEM_NONE ? mf->keys[act->key].bytes : (uint64_t)-act->bytes,
+			.within = act->key != MEM_NONE ? mf->keys[act->key].within : "",
 			.owner = act->key != MEM_NONE ? mf->keys[act->key].owner : 0,
 			.device_type = act->device_type, .device_index = act->device_index,
 			.action = act->bytes > 0 ? MEM_CREATE : MEM_DESTROY,

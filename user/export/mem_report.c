@@ -84,12 +84,6 @@ static struct mr_who who_at(struct mem_report *mr, const struct session_place *a
 	return who_of(mr, at->op, at->outer_op, at->annotation);
 }
 
-static void growth_init(struct mr_growth *g)
-{
-	g->period = -1;
-	g->stride = 1;
-}
-
 /* ---- where sums belong ---- */
 
 static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
@@ -105,8 +99,8 @@ static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
 		return NULL;
 	p->tgid = tgid;
 	p->first_step = p->last_step = p->rss_peak_step = -1;
-	growth_init(&p->by_step);
-	growth_init(&p->by_time);
+	mr_growth__init(&p->by_step);
+	mr_growth__init(&p->by_time);
 	return p;
 }
 
@@ -132,8 +126,8 @@ static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_
 	d->type = type;
 	d->index = index;
 	d->peak_step = -1;
-	growth_init(&d->by_step);
-	growth_init(&d->by_time);
+	mr_growth__init(&d->by_step);
+	mr_growth__init(&d->by_time);
 	return d;
 }
 
@@ -170,7 +164,7 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 	return g;
 }
 
-struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b)
+static struct mr_group *find_group(struct mem_report *mr, const struct memory_block *b)
 {
 	struct mr_who who = who_of(mr, b->op, b->outer_op, b->annotation);
 	struct mr_proc *p = get_proc(mr, b->tgid);
@@ -179,6 +173,33 @@ struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *
 	if (!d)
 		return NULL;
 	return get_group(mr, proc_nr(mr, p), (uint32_t)(d - mr->devices), &who, text_id(mr, b->shapes));
+}
+
+static bool is_recent(const struct mr_recent *r, const struct memory_block *b)
+{
+	return r->group && r->op == b->op && r->shapes == b->shapes && r->outer == b->outer_op &&
+	       r->annotation == b->annotation && r->tgid == b->tgid && r->device_type == b->device_type &&
+	       r->device_index == b->device_index;
+}
+
+struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b)
+{
+	uint64_t h = ((uint64_t)(uintptr_t)b->op ^ (uint64_t)(uintptr_t)b->shapes << 1 ^
+		      (uint64_t)(uintptr_t)b->annotation << 2 ^ (uint64_t)(uintptr_t)b->outer_op << 3) *
+		     0x9e3779b97f4a7c15ULL;
+	struct mr_recent *r = &mr->recent[h >> 56];
+	struct mr_group *g;
+
+	_Static_assert(MR_RECENT == 1 << 8, "as many as the hash has values");
+	if (is_recent(r, b))
+		return &mr->groups[r->group - 1];
+	g = find_group(mr, b);
+	if (g)
+		*r = (struct mr_recent){ .op = b->op, .outer = b->outer_op, .annotation = b->annotation,
+					 .shapes = b->shapes, .tgid = b->tgid, .device_type = b->device_type,
+					 .device_index = b->device_index,
+					 .group = (uint32_t)(g - mr->groups) + 1 };
+	return g;
 }
 
 static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who)
@@ -212,32 +233,6 @@ uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts)
 	return (uint32_t)((double)(ts - begin) / (double)len * MR_TIME_PERIODS);
 }
 
-static void hold(struct mr_growth *g, int64_t period, uint64_t value)
-{
-	uint32_t i;
-
-	if (g->ended++ % g->stride)
-		return;
-	if (g->cnt == MR_GROWTH_HELD) {
-		for (i = 0; i < MR_GROWTH_HELD / 2; i++)
-			g->held[i] = g->held[2 * i];
-		g->cnt = MR_GROWTH_HELD / 2;
-		g->stride *= 2;
-	}
-	g->held[g->cnt].period = period;
-	g->held[g->cnt++].value = value;
-}
-
-/* The value that held until now was that of the end of the period before. Threads may lag a step behind. */
-static void growth_at(struct mr_growth *g, int64_t period, uint64_t value)
-{
-	if (period <= g->period)
-		return;
-	if (g->period >= 0)
-		hold(g, g->period, value);
-	g->period = period;
-}
-
 static void step_at(struct mr_proc *p, int64_t step)
 {
 	if (step <= p->last_step)
@@ -257,8 +252,8 @@ static void rss_at(struct mem_report *mr, struct mr_proc *p, uint64_t ts, int64_
 		return;
 	if (!p->has_rss)
 		memcpy(p->rss_begin, rss, sizeof(p->rss_begin));
-	growth_at(&p->by_step, step, mr__resident(p->rss));
-	growth_at(&p->by_time, mr__time_period(mr, ts), mr__resident(p->rss));
+	mr_growth__at(&p->by_step, step, mr__resident(p->rss));
+	mr_growth__at(&p->by_time, mr__time_period(mr, ts), mr__resident(p->rss));
 	memcpy(p->rss, rss, sizeof(p->rss));
 	if (!p->has_rss || mr__resident(rss) > mr__resident(p->rss_peak)) {
 		memcpy(p->rss_peak, rss, sizeof(p->rss_peak));
@@ -348,8 +343,8 @@ static int count_change(struct mem_report *mr, struct mr_proc *p, const struct m
 		return -ENOMEM;
 	if (!d->allocs && !d->frees && d->type && (int64_t)ev->allocated >= ev->bytes)
 		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes; /* before its first event */
-	growth_at(&d->by_step, ev->at.step, d->now);
-	growth_at(&d->by_time, mr__time_period(mr, ev->ts_ns), d->now);
+	mr_growth__at(&d->by_step, ev->at.step, d->now);
+	mr_growth__at(&d->by_time, mr__time_period(mr, ev->ts_ns), d->now);
 	err = count_block(mr, d, ev);
 	if (err)
 		return err;

@@ -113,6 +113,15 @@ struct mr_proc {
 	uint64_t weight;
 };
 
+/* Groups that blocks were of lately, by the addresses of their texts, which stay as long as the session. */
+#define MR_RECENT 256
+struct mr_recent {
+	const char *op, *outer, *annotation, *shapes;
+	uint32_t tgid;
+	int32_t device_type, device_index;
+	uint32_t group; /* + 1; 0: none */
+};
+
 struct mem_report {
 	const struct session *s;
 	const struct session_info *info;
@@ -127,6 +136,7 @@ struct mem_report {
 	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
 	struct hashmap place_ids;  /* (op, outer), annotation -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
+	struct mr_recent recent[MR_RECENT];
 	uint32_t place_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
 };
@@ -137,6 +147,16 @@ static inline uint64_t mr__resident(const uint64_t rss[PTB_RSS_KINDS])
 {
 	return rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM];
 }
+
+/* ---- mem_report_growth.c ---- */
+
+void mr_growth__init(struct mr_growth *g);
+/* The value that held until now, told when a period begins or goes on. */
+void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value);
+/* Bytes per period, the median over all pairs of periods: what was made once does not count. False: too few. */
+bool mr_growth__slope(const struct mr_growth *g, double *slope);
+/* As above, but false when that is less than the value's noise: it must have changed so much over all periods too. */
+bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope);
 
 /* mem_report.c, for the others */
 struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b); /* NULL: out of memory */
@@ -168,11 +188,6 @@ void mr_rank__free(struct mr_view *views, uint32_t cnt);
  */
 uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, bool by_shapes,
 			  struct mr_group *out, uint32_t top);
-/* Bytes per period, the median over all pairs of periods: what was made once does not count. False: too few. */
-bool mr_growth__slope(const struct mr_growth *g, double *slope);
-/* As above, but false when that is less than the value's noise: it must have changed so much over all periods too. */
-bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope);
-
 /* ---- text ---- */
 
 #define MR_CELL 48

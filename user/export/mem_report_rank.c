@@ -11,55 +11,6 @@
 
 #include "base/vec.h"
 
-/* ---- growth ---- */
-
-static int cmp_double(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-bool mr_growth__slope(const struct mr_growth *g, double *slope)
-{
-	double *all;
-	uint32_t i, j, n = 0;
-
-	if (g->cnt < MR_GROWTH_MIN)
-		return false;
-	all = calloc((size_t)g->cnt * (g->cnt - 1) / 2, sizeof(*all));
-	if (!all)
-		return false;
-	for (i = 0; i < g->cnt; i++)
-		for (j = i + 1; j < g->cnt; j++)
-			all[n++] = ((double)g->held[j].value - (double)g->held[i].value) /
-				   (double)(g->held[j].period - g->held[i].period);
-	qsort(all, n, sizeof(*all), cmp_double);
-	*slope = all[(n - 1) / 2];
-	free(all);
-	return true;
-}
-
-/* Sizes of processes go up and down by what malloc gives back. */
-#define NOISE_BYTES (1 << 20)
-#define NOISE_SHARE 0.01
-
-bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope)
-{
-	double all, change, last;
-
-	if (!mr_growth__slope(g, slope))
-		return false;
-	last = (double)g->held[g->cnt - 1].value;
-	change = last - (double)g->held[0].value;
-	all = *slope * (double)(g->held[g->cnt - 1].period - g->held[0].period);
-	if (all < 0) {
-		all = -all;
-		change = -change;
-	}
-	return all > NOISE_BYTES && all > last * NOISE_SHARE && change > all / 2;
-}
-
 /* ---- blocks that were kept ---- */
 
 /* Sums of what was kept from one period by one group; the list is sorted to count periods. */

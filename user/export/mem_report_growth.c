@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * How a value grows from period to period: a bounded sample of its values at their ends, and the median slope of
+ * that. Knows no memory.
+ */
+#include <stdlib.h>
+
+#include "export/mem_report_priv.h"
+
+void mr_growth__init(struct mr_growth *g)
+{
+	g->period = -1;
+	g->stride = 1;
+}
+
+static void hold(struct mr_growth *g, int64_t period, uint64_t value)
+{
+	uint32_t i;
+
+	if (g->ended++ % g->stride)
+		return;
+	if (g->cnt == MR_GROWTH_HELD) {
+		for (i = 0; i < MR_GROWTH_HELD / 2; i++)
+			g->held[i] = g->held[2 * i];
+		g->cnt = MR_GROWTH_HELD / 2;
+		g->stride *= 2;
+	}
+	g->held[g->cnt].period = period;
+	g->held[g->cnt++].value = value;
+}
+
+/* The value that held until now was that of the end of the period before. Threads may lag a step behind. */
+void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value)
+{
+	if (period <= g->period)
+		return;
+	if (g->period >= 0)
+		hold(g, g->period, value);
+	g->period = period;
+}
+
+static int cmp_double(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+bool mr_growth__slope(const struct mr_growth *g, double *slope)
+{
+	double *all;
+	uint32_t i, j, n = 0;
+
+	if (g->cnt < MR_GROWTH_MIN)
+		return false;
+	all = calloc((size_t)g->cnt * (g->cnt - 1) / 2, sizeof(*all));
+	if (!all)
+		return false;
+	for (i = 0; i < g->cnt; i++)
+		for (j = i + 1; j < g->cnt; j++)
+			all[n++] = ((double)g->held[j].value - (double)g->held[i].value) /
+				   (double)(g->held[j].period - g->held[i].period);
+	qsort(all, n, sizeof(*all), cmp_double);
+	*slope = all[(n - 1) / 2];
+	free(all);
+	return true;
+}
+
+/* Sizes of processes go up and down by what malloc gives back. */
+#define NOISE_BYTES (1 << 20)
+#define NOISE_SHARE 0.01
+
+bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope)
+{
+	double all, change, last;
+
+	if (!mr_growth__slope(g, slope))
+		return false;
+	last = (double)g->held[g->cnt - 1].value;
+	change = last - (double)g->held[0].value;
+	all = *slope * (double)(g->held[g->cnt - 1].period - g->held[0].period);
+	if (all < 0) {
+		all = -all;
+		change = -change;
+	}
+	return all > NOISE_BYTES && all > last * NOISE_SHARE && change > all / 2;
+}

@@ -32,7 +32,7 @@ static void open_scene(struct scene *sc)
 	snprintf(sc->path, sizeof(sc->path), "/tmp/ptbpf-recorder-%d.ptb", (int)getpid());
 	unlink(sc->path);
 	proc.pid = getpid();
-	CU_ASSERT_EQUAL_FATAL(recorder__open(sc->path, NULL, NULL, true, &sc->rec), 0);
+	CU_ASSERT_EQUAL_FATAL(recorder__open(sc->path, NULL, NULL, true, false, &sc->rec), 0);
 	recorder__meta_text(sc->rec, "args", "shapes");
 	sc->base = recorder__plan(sc->rec, &plan, &proc);
 	recorder__learn(sc->rec, &proc, &plan);

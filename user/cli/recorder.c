@@ -55,7 +55,8 @@ uint32_t recorder__name(struct recorder *r, const char *text)
 	return id;
 }
 
-int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, struct recorder **out)
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, bool memory,
+		   struct recorder **out)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
 	int err = -ENOMEM;
@@ -65,6 +66,7 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, 
 	r->task_fn = fn;
 	r->task_arg = arg;
 	r->args = args;
+	r->memory = memory;
 	r->names = strtab__new();
 	if (!r->names)
 		goto fail;
@@ -196,6 +198,8 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 				      .kind = pf->kind,
 				      .reason = pf->reason };
 
+		if (plan_func__is_memory(pf) && !r->memory)
+			continue; /* not probed; its number stays unused */
 		recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
 	}
 	for (i = 0; i < plan->site_cnt; i++) {
@@ -206,6 +210,8 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 				      .lib = recorder__name(r, tp->libs[ps->lib].path),
 				      .offset = ps->offset };
 
+		if (plan_func__is_memory(&plan->funcs[ps->func]) && !r->memory)
+			continue;
 		recorder__put(r, PTB_REC_SITE, &s.h, sizeof(s));
 	}
 	recorder__plan_schemas(r, plan, func_base);

@@ -21,8 +21,10 @@ struct recorder;
 /* A task record (fork, exec, exit) that the run loop must act on. */
 typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
 
-/* args: arguments are recorded, so schemas and what else they need go into the capture. */
-int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, struct recorder **out);
+/* args: arguments are recorded, so schemas and what else they need go into the capture; memory: allocations
+ * are, so the functions that tell of them do. */
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, bool memory,
+		   struct recorder **out);
 /* Seals and closes; the first write error or 0. NULL is fine. */
 int recorder__close(struct recorder *r);
 

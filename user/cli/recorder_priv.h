@@ -43,7 +43,8 @@ struct recorder {
 	uint64_t records;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
 	bool rank_known;
-	bool args; /* arguments are recorded */
+	bool args;   /* arguments are recorded */
+	bool memory; /* allocations are */
 	int error;
 };
 

@@ -141,7 +141,8 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	if (!err)
 		err = open_signals(run);
 	if (!err)
-		err = recorder__open(capture_path, on_task, run, opts.args != PROBE_ARGS_NONE, &run->rec);
+		err = recorder__open(capture_path, on_task, run, opts.args != PROBE_ARGS_NONE,
+				     opts.memory, &run->rec);
 	if (!err)
 		err = probe_set__open(&opts, &run->ps);
 	if (err) {

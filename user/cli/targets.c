@@ -251,13 +251,14 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 	return err;
 }
 
-static uint64_t count_refused(const struct torch_plan *plan)
+static uint64_t count_refused(const struct torch_plan *plan, bool memory)
 {
 	uint64_t n = 0;
 	uint32_t i;
 
 	for (i = 0; i < plan->func_cnt; i++)
-		n += plan->funcs[i].reason != PTB_REFUSE_NONE;
+		n += plan->funcs[i].reason != PTB_REFUSE_NONE &&
+		     (memory || !plan_func__is_memory(&plan->funcs[i]));
 	return n;
 }
 
@@ -288,7 +289,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	}
 	if (!sp->site_base) {
 		sp->site_base = recorder__plan(ctx->rec, sp->plan, tp);
-		ts->refused += count_refused(sp->plan);
+		ts->refused += count_refused(sp->plan, ctx->memory);
 	}
 	/* before its probes, which cost the process something even outside the window; a young process
 	 * must be probed first */

@@ -107,6 +107,12 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *plan,
 			struct live_schema_layout *out);
 
+/* Is the function one that is probed only where memory is recorded? */
+static inline bool plan_func__is_memory(const struct plan_func *pf)
+{
+	return pf->kind == PTB_FUNC_ALLOCATOR || pf->kind == PTB_FUNC_CUDA_MEMORY;
+}
+
 /* --dry-run: every probe and every refusal with its reason, and a summary, as text. */
 void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out);
 

@@ -98,13 +98,6 @@ static void print_unplaced(const struct torch_plan *p, const struct torch_proc *
 	}
 }
 
-static bool is_memory(const struct torch_plan *p, const struct plan_site *s)
-{
-	uint8_t kind = p->funcs[s->func].kind;
-
-	return kind == PTB_FUNC_ALLOCATOR || kind == PTB_FUNC_CUDA_MEMORY;
-}
-
 /* The figures of what is probed when memory is recorded. */
 static void print_memory(const struct torch_plan *p, FILE *out)
 {
@@ -119,7 +112,7 @@ static void print_memory(const struct torch_plan *p, FILE *out)
 		ended += f->kind == PTB_FUNC_CUDA_MEMORY && f->reason == PTB_REFUSE_NONE;
 	}
 	for (i = 0; i < p->site_cnt; i++)
-		probes += is_memory(p, &p->sites[i]);
+		probes += plan_func__is_memory(&p->funcs[p->sites[i].func]);
 	fprintf(out, "if memory is recorded, %u more: %u reports of allocators; %u CUDA memory calls, of %u of them the end\n",
 		probes, reports, cuda, ended);
 }
@@ -136,7 +129,7 @@ static void print_args(const struct torch_plan *p, FILE *out)
 	for (i = 0; i < p->site_cnt; i++) {
 		const struct ptb_arg_prog *prog;
 
-		if (!p->sites[i].args || is_memory(p, &p->sites[i]))
+		if (!p->sites[i].args || plan_func__is_memory(&p->funcs[p->sites[i].func]))
 			continue;
 		prog = &p->progs[p->sites[i].args - 1];
 		if (p->sites[i].prog == PTB_PROG_OP_LATE) {
@@ -188,7 +181,7 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, kind_text((uint8_t)kind));
 	}
 	for (i = 0; i < p->site_cnt; i++)
-		more += p->sites[i].prog == PTB_PROG_OP_LATE || is_memory(p, &p->sites[i]);
+		more += p->sites[i].prog == PTB_PROG_OP_LATE || plan_func__is_memory(&p->funcs[p->sites[i].func]);
 	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
 		p->site_cnt - more, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");

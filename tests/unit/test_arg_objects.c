@@ -64,6 +64,40 @@ static void put_ivalues(struct ival stack[20], uint64_t impl)
 	stack[13] = (struct ival){0, 40};
 }
 
+/* Whether a tensor is an nn.Parameter its Python object's type says: where there is one, and only in full mode. */
+static void test_parameter(void)
+{
+	enum { PARAMETER_TYPE = 0x2220 };
+	const uint64_t parameter[2] = { 1, PARAMETER_TYPE }, other[2] = { 1, PARAMETER_TYPE + 0x10 };
+	uint64_t obj, impl;
+	uint8_t flags;
+	uint32_t i, which, reads;
+
+	for (i = 0; i < 2 * 4 * 2; i++) {
+		begin(i & 1);
+		cfg.tensor.parameter_type = i < 8 ? PARAMETER_TYPE : 0;
+		impl = put_impl(&matrix);
+		which = i / 2 % 4;
+		if (which < 2)
+			obj = arena__put(which ? other : parameter, 16) | 1; /* a flag of older builds */
+		else
+			obj = which == 2 ? 0 : 8; /* none, and one that cannot be read */
+		memcpy((uint8_t *)arena__at(impl) + cfg.tensor.sizes_off - 8, &obj, 8);
+		w[0] = put_word(impl);
+		add_op(PTB_ARG_PTR_TENSOR);
+		run(true);
+		flags = (uint8_t)(PTB_VAL_F_IDS | PTB_VAL_F_STORAGE | (i < 2 ? PTB_VAL_F_PARAMETER : 0));
+		expect(head(PTB_VAL_TENSOR, flags, (uint16_t)(matrix.dtype | matrix.device << 8),
+			    matrix.ndim | (uint32_t)matrix.index << 8 | 1u << 16));
+		reads = arena.reads; /* since begin() */
+		run(false);
+		expect(head(PTB_VAL_TENSOR, 0, (uint16_t)(matrix.dtype | matrix.device << 8),
+			    matrix.ndim | (uint32_t)matrix.index << 8 | 1u << 16));
+		/* one read more for its storage, one for an object if there is one */
+		CU_ASSERT_EQUAL(reads - (arena.reads - reads), 1 + (i < 8 && obj));
+	}
+}
+
 static void test_ivalues(void)
 {
 	struct ival stack[20] = {};
@@ -524,6 +558,7 @@ static void test_opt_string(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
+		{"parameters", test_parameter},
 		{"IValues", test_ivalues},
 		{"lists of IValues", test_ivalue_lists},
 		{"lists in lists", test_nested_lists},

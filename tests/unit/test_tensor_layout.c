@@ -441,6 +441,9 @@ static void check_python(pid_t pid, const struct ptb_python_cfg *py, const struc
 	CU_ASSERT_NOT_EQUAL(get(pid, param + 8, 8), py->type_tensor);
 	CU_ASSERT_EQUAL(get(pid, get(pid, param + 8, 8) + py->type_base_off, 8), py->type_tensor);
 	CU_ASSERT_EQUAL(get(pid, get(pid, param + py->variable_off, 8) + t->numel_off, 8), 9);
+	CU_ASSERT_EQUAL(get(pid, param + 8, 8), t->parameter_type);
+	/* where BPF finds a tensor's Python object */
+	CU_ASSERT_EQUAL(get(pid, get(pid, param + py->variable_off, 8) + t->sizes_off - 8, 8) & ~7ULL, param);
 	CU_ASSERT_EQUAL(get(pid, text + py->str_state_off, 4) & 0x60, 0x60);
 	CU_ASSERT_EQUAL(remote__read(pid, text + py->ascii_off, chars, sizeof(chars)), 0);
 	CU_ASSERT(!memcmp(chars, "a text of ASCII", sizeof(chars)));

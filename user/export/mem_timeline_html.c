@@ -287,7 +287,7 @@ static void put_axes(const struct page *p)
 
 	fprintf(p->f, "<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n", PLOT_X, PLOT_Y, PLOT_W, PLOT_H);
 	for (i = 0; i <= TICKS; i++) {
-		fprintf(p->f, "<text class='x' x='%d' y='%d'>%.6g</text>\n", PLOT_X + PLOT_W * i / TICKS,
+		fprintf(p->f, "<text class='x' x='%d' y='%d'>%.4g</text>\n", PLOT_X + PLOT_W * i / TICKS,
 			PLOT_Y + PLOT_H + 18, ms * i / TICKS);
 		fprintf(p->f, "<text class='y' x='%d' y='%d'>%.4g</text>\n", PLOT_X - 6,
 			PLOT_Y + PLOT_H - PLOT_H * i / TICKS + 4, most * i / TICKS);
@@ -315,7 +315,7 @@ static void put_picture(const struct page *p)
 	put_areas(p);
 	put_axes(p);
 	put_peak_mark(p);
-	fprintf(p->f, "<line id='cursor' class='cursor' x1='0' x2='0' y1='%d' y2='%d'/>\n</svg>\n", PLOT_Y,
+	fprintf(p->f, "<line id='cursor' class='cursor' visibility='hidden' x1='0' x2='0' y1='%d' y2='%d'/>\n</svg>\n", PLOT_Y,
 		PLOT_Y + PLOT_H);
 }
 
@@ -348,7 +348,8 @@ static void put_script(const struct page *p)
 		"for(let k=names.length;k>0;k--){sum+=c[k];if(c[k])text+='\\n'+names[k-1]+': '+size(c[k])}\n"
 		"tip.textContent=text+'\\ntotal: '+size(sum);\n"
 		"tip.style.display='block';tip.style.left=(e.pageX+14)+'px';tip.style.top=(e.pageY+14)+'px';\n"
-		"cursor.setAttribute('x1',x+left);cursor.setAttribute('x2',x+left)});\n"
+		"cursor.setAttribute('x1',x+left);cursor.setAttribute('x2',x+left);\n"
+		"cursor.setAttribute('visibility','visible')});\n"
 		"plot.addEventListener('mouseleave',()=>{tip.style.display='none'});\n</script>\n");
 }
 

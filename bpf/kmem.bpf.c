@@ -42,11 +42,12 @@ static __noinline struct kmem_acc *kmem_acc_late(struct task_struct *task)
 static __always_inline struct kmem_acc *kmem_acc_of(struct task_struct *task)
 {
 	__u32 window = *(volatile __u32 *)&kmem_active;
-	struct kmem_acc *acc;
+	struct kmem_acc *acc = NULL;
 
 	if (!window)
 		return NULL;
-	acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
+	if (!bpf_core_field_exists(task->bpf_storage) || task->bpf_storage) /* a look is cheaper than a call */
+		acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
 	if (acc)
 		return acc->window == window ? acc : NULL;
 	return *(volatile __u32 *)&kmem_lazy ? kmem_acc_late(task) : NULL;
@@ -202,7 +203,7 @@ static __always_inline int call_exit(struct trace_event_raw_sys_exit *ctx, __u32
 	r.call = call;
 	call_account(acc, &r);
 	acc->calls[call]++;
-	acc->dirty = 1;
+	kmem_touch(acc);
 	if (!acc->begin_ns)
 		acc->begin_ns = acc->call_ns;
 	acc->call_ns = 0;
@@ -264,7 +265,7 @@ static __always_inline int stall_end(__u32 what, __u64 reclaimed)
 		acc->reclaims++;
 		acc->reclaim_ns += ns;
 	}
-	acc->dirty = 1;
+	kmem_touch(acc);
 	if (!acc->begin_ns)
 		acc->begin_ns = acc->stall_ns[what];
 	if (ns >= PTB_KMEM_STALL_MIN_NS) {

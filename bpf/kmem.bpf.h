@@ -8,6 +8,7 @@
 #define PTB_KMEM_BPF_H
 
 #define PAGE_BYTES	4096ULL
+#define RSS_TRIES	3
 #define HUGE_PAGES	512 /* pages by which one fault can make a process grow */
 
 /* ---- resident memory ---- */
@@ -90,8 +91,13 @@ static __noinline bool rss_read(struct mm_struct *mm, __s64 *out)
 #pragma unroll
 		for (i = 0; i < PTB_RSS_KINDS; i++)
 			out[i] = old->rss_stat.count[i];
-	} else if (!rss_read_percpu(mm, out) && !rss_read_percpu(mm, out)) {
-		return false;
+	} else {
+#pragma clang loop unroll(disable)
+		for (i = 0; i < RSS_TRIES; i++)
+			if (rss_read_percpu(mm, out))
+				break;
+		if (i == RSS_TRIES)
+			return false;
 	}
 #pragma unroll
 	for (i = 0; i < PTB_RSS_KINDS; i++)
@@ -242,15 +248,47 @@ static __always_inline bool kmem_changed(const struct kmem_acc *acc, const struc
 	return acc->dirty || task->min_flt != acc->min_flt || task->maj_flt != acc->maj_flt;
 }
 
-/* Between two probes: mostly nothing has happened. */
+/* Something has come to a thread's sums that its fault counters do not show. */
+static __always_inline void kmem_touch(struct kmem_acc *acc)
+{
+	acc->dirty = 1;
+	__sync_fetch_and_add(&kmem_gen, 1);
+}
+
+/* One word, so that a preempted program sees all of it or nothing; if two are ever alike, sums are told late. */
+static __always_inline __u64 kmem_key(const struct hit *hit, const struct task_struct *task)
+{
+	__u64 faults = task->min_flt + task->maj_flt;
+
+	return (((__u64)hit->tid << 32) | *(volatile __u32 *)&kmem_gen) ^
+	       (faults * 0x9e3779b97f4a7c15ULL);
+}
+
+static __noinline int kmem_boundary_slow(const struct hit *hit, struct task_struct *task)
+{
+	struct kmem_acc *acc;
+
+	if (!hit || !task)
+		return 0;
+	acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
+	if (acc && acc->window && acc->window == *(volatile __u32 *)&kmem_active &&
+	    kmem_changed(acc, task))
+		kmem_tell(hit, acc, task);
+	return 0;
+}
+
+/* Between two probes: mostly nothing has happened, and that must cost next to nothing. */
 static __always_inline void kmem_boundary(const struct hit *hit)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct kmem_acc *acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
+	__u32 cpu = bpf_get_smp_processor_id() & (PTB_CPUS_MAX - 1);
+	struct kmem_seen *seen = bpf_map_lookup_elem(&kmem_seen, &cpu);
+	__u64 key = kmem_key(hit, task);
 
-	if (acc && acc->window == *(volatile __u32 *)&kmem_active && acc->window &&
-	    kmem_changed(acc, task))
-		kmem_tell(hit, acc, task);
+	if (!seen || *(volatile __u64 *)&seen->key == key)
+		return;
+	*(volatile __u64 *)&seen->key = key;
+	kmem_boundary_slow(hit, task);
 }
 
 /* The sums of a thread begin: at its birth, or with what its counters show now. */

@@ -94,6 +94,7 @@ struct task_struct {
 	unsigned long min_flt, maj_flt;
 	unsigned long long start_time; /* CLOCK_MONOTONIC */
 	struct mm_struct *mm;
+	void *bpf_storage;
 } KTYPE;
 
 #endif /* PTB_KTYPES_BPF_H */

@@ -40,6 +40,8 @@ __u32 kmem_closing = 0; /* what the iterator does */
 __u64 kmem_since = 0;  /* when the window began */
 __u32 rss_wrong = 0;   /* what was read of the own process was wrong: nothing is read */
 __u32 rss_packed = 0;  /* the four counters of a processor lie side by side */
+/* Counts what came to a thread's sums without a fault: on a line of its own, every hit reads it. */
+__u32 kmem_gen __attribute__((aligned(64))) = 0;
 __u64 cpu_off[PTB_CPUS_MAX] = {}; /* where each processor's own memory is; before kmem_setup: its number */
 
 /*
@@ -228,6 +230,19 @@ struct {
 	__type(key, int);
 	__type(value, struct kmem_acc);
 } kmem_accs SEC(".maps");
+
+/* What a processor saw at its last probe: whose it was, and how far the counters were (kmem_key()). */
+struct kmem_seen {
+	__u64 key;
+	__u64 pad[7]; /* a cache line */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PTB_CPUS_MAX);
+	__type(key, __u32);
+	__type(value, struct kmem_seen);
+} kmem_seen SEC(".maps");
 
 /* A process's resident pages when one of its threads looked last. */
 struct kmem_rss {

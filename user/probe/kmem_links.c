@@ -202,6 +202,7 @@ static void set_all(struct ptbpf_bpf *s, bool on)
 			bpf_program__set_autoload(prog, on);
 	bpf_map__set_autocreate(s->maps.kmem_accs, on);
 	bpf_map__set_autocreate(s->maps.kmem_rss, on);
+	bpf_map__set_autocreate(s->maps.kmem_seen, on);
 }
 
 /* Tracepoints whose arguments have changed over the years. */
@@ -425,6 +426,7 @@ void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window)
 	__atomic_store_n(&b->kmem_window, window, __ATOMIC_SEQ_CST);
 	if (run_iterator(k))
 		b->kmem_lazy = 1;
+	__atomic_fetch_add(&b->kmem_gen, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&b->kmem_active, window, __ATOMIC_SEQ_CST);
 }
 

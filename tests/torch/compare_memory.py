@@ -7,6 +7,7 @@ Every known difference is a row of DIFFERENCES with the same title as in differe
 before the comparison and counts them. Whatever else differs fails.
 """
 
+import bisect
 import collections
 import re
 
@@ -17,7 +18,8 @@ OLD_BLOCKS = "blocks from before torch's profiler began"
 UNWINDING = "blocks that an exception frees on its way"
 OTHER_THREADS = "blocks of threads that torch's profiler was not started on"
 CROSSING = "the share of annotations that cross each other"
-DIFFERENCES = (OLD_BLOCKS, UNWINDING, OTHER_THREADS, CROSSING)
+ROUNDED = "tables of torch that round times to 256 ns"
+DIFFERENCES = (OLD_BLOCKS, UNWINDING, OTHER_THREADS, CROSSING, ROUNDED)
 ROUNDING = 2  # ns: times are fractions of microseconds
 
 
@@ -219,6 +221,18 @@ def prune(v, side, payload, ctx):
             v.moved.excused.update({row(m.name): next(iter(counts)) for m in (n, *children)})
 
 
+def excuse_rounded(v, root, events):
+    """Rows whose slices, or their children, begin or end where rounding may put an event on the other side."""
+    times = [e.ts for e in events]
+
+    def close(ts):
+        return bisect.bisect_left(times, ts - 512) < bisect.bisect_right(times, ts + 512)
+
+    for _, n in root.walk():
+        if any(close(m.begin) or close(m.end) for m in (n, *n.children)):
+            v.moved.excused.setdefault(row(n.name), ROUNDED)
+
+
 def compare_payload(theirs, mine, runs, name, ctx):
     """Verdict on one payload. theirs, mine: (Trace, events_of() of it). ctx: as of compare.compare()."""
     v = MemoryVerdict()
@@ -232,6 +246,8 @@ def compare_payload(theirs, mine, runs, name, ctx):
         prune(v, side, payload, ctx)
         events = of_payload(by_thread, payload)
         place(payload.root, events)
+        if side == "torch" and ctx.get("rounds"):
+            excuse_rounded(v, payload.root, events)
         sides.append(events)
         if side == "ptbpf":
             other_threads(v, payload, by_thread)

@@ -308,7 +308,7 @@ class Group:
         for what, folder, window, run, ctx in (("memory", self.truth_dir, "memory", "counted", self.alone),
                                                ("memory_both", self.target_dir, "held", "held", self.both)):
             trusted, mine = self.chrome(folder, "held"), self.mine(window)
-            ctx = dict(ctx, torch=self.told["torch"])
+            ctx = dict(ctx, rounds=self.told["rounds"])
             theirs, seen = (trusted, compare_memory.events_of(trusted.document)), (mine, compare_memory.events_of(mine.document))
             compare_memory.mark_unseen(seen[1], mine)
             total = compare_memory.MemoryVerdict()

@@ -12,6 +12,7 @@ each run, and what each run's tool could see.
 import argparse
 import gc
 import hashlib
+import inspect
 import json
 import os
 import sys
@@ -131,6 +132,12 @@ def under_memory_profiler(runs, prefix, path):
     return out
 
 
+def table_rounds_times():
+    """Do its tables compare times as microseconds since 1970 in doubles, which are 256 ns apart?"""
+    records = getattr(torch.autograd.profiler_util, "MemRecordsAcc", None)
+    return records is not None and "start_us" in inspect.signature(records.in_interval).parameters
+
+
 def under_legacy_profiler(runs, prefix, path, shapes=False, memory=False):
     """A torch without Kineto has the older profiler: pushes and pops of this thread in exact order.
     Written as a trace whose clock counts them."""
@@ -228,6 +235,7 @@ def main():
     gate = Gate(args.dir)
     runs, skipped = prepare(args.group, args.payload)
     result = {"torch": torch.__version__, "python": sys.version.split()[0], "skipped": skipped, "pid": os.getpid(),
+              "rounds": table_rounds_times(),
               "unordered": [name for name in runs if not payloads.REGISTRY[name].ordered],
               "unsteady": [name for name in runs if not payloads.REGISTRY[name].steady]}
     if args.mode == "truth":

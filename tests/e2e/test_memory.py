@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Memory against the kernel's own counters, under a limit, in threads and children; leaks; CUDA libraries."""
+
+import json
+import os
+import signal
+
+from common import (PTBPF, Skip, Tracer, check, load_trace, main, report_json, require_root, run_ptbpf, slices, wait_for,
+                    workload, workspace)
+from memory_cgroup import Limited
+
+MIB = 1 << 20
+PAGE = os.sysconf("SC_PAGESIZE")
+
+
+def near(what, got, want, part=0.01, slack=0):
+    check(abs(got - want) <= abs(want) * part + slack, f"{what}: {got}, the kernel says {want}")
+
+
+class Run:
+    """memory_work.py under ptbpf, attached before it begins to work."""
+
+    def __init__(self, ws, options, *work, expect=(0,), prepare=None, dies=False):
+        self.ws, self.capture, self.path = ws, ws + "/a.ptb", ws + "/a.json"
+        go = ws + "/go"
+        with workload("memory_work.py", go, *work) as p:
+            p.wait_line("ready")
+            if prepare:
+                prepare(p.pid)
+            self.pid = p.pid
+            with Tracer("attach", "--pid", p.pid, "-o", self.capture, "--trace", self.path, "--no-table", *options) as t:
+                t.wait_attached()
+                before = faults_of(p.pid)
+                open(go, "w").close()
+                if dies:
+                    p.finish()
+                else:
+                    p.wait_line("^done$")
+                    self.faults = [b - a for a, b in zip(before, faults_of(p.pid))]
+                    t.signal(signal.SIGINT)
+                self.code = t.expect(*expect)
+                self.err = t.err
+            open(go + ".leave", "w").close()
+            self.status = p.finish()
+            self.marks = [json.loads(line) for line in p.out if line.startswith("{")]
+        self.trace = load_trace(self.path)
+
+    def marked(self, name):
+        return [m for m in self.marks if m["mark"] == name]
+
+    def instants(self, name):
+        return [e for e in self.trace["traceEvents"] if e.get("ph") == "i" and e["name"] == name]
+
+    def counter(self, name):
+        """[(Unix ns, {series: value})]"""
+        base = self.trace["baseTimeNanoseconds"]
+        return [(base + round(e["ts"] * 1000), e["args"]) for e in self.trace["traceEvents"]
+                if e.get("ph") == "C" and e["name"] == name and e["pid"] == self.pid]
+
+    def report(self):
+        done = run_ptbpf("report", self.capture, "--memory", "--json", "--row-limit", "-1", expect=(0, 3))
+        doc = json.loads("\n".join(done.out))
+        return doc, next(p for p in doc["processes"] if p["pid"] == self.pid)
+
+
+def faults_of(pid):
+    """Minor and major faults of the process so far."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return [int(fields[7]), int(fields[9])]
+
+
+def inside(outer, events):
+    return [e for e in events if e["tid"] == outer["tid"] and outer["ts"] <= e["ts"] < outer["ts"] + outer["dur"]]
+
+
+def kernel_counters():
+    """Faults against getrusage and /proc/PID/stat, RSS against /proc/PID/status, mappings against /proc/PID/maps."""
+    require_root()
+    with workspace() as ws:
+        r = Run(ws, ("--kernel-memory",), "faults")
+        for m in r.marked("touch"):
+            note = slices(r.trace, f"touch {m['k']}")[0]
+            near(f"faults of {note['name']}", note["args"].get("Page Faults", 0) + 0, sum(m["faults"]))
+            fill = inside(note, slices(r.trace, "aten::fill_"))[0]["args"]
+            near("faults of aten::fill_", fill["Page Faults"], m["bytes"] // PAGE)
+            near("Fault Bytes of aten::fill_", fill["Fault Bytes"], m["bytes"], slack=MIB)
+            near("RSS Delta of aten::fill_", fill["RSS Delta"], m["bytes"], slack=MIB)
+            maps = inside(note, r.instants("mmap"))
+            check(any(e["args"]["Addr"] >= m["mapping"][0] and e["args"]["Addr"] + e["args"]["Bytes"] <= m["mapping"][1]
+                      and e["args"]["Bytes"] >= m["bytes"] for e in maps),
+                  f"no mmap of {m['mapping']}, which /proc/PID/maps shows: {[e['args'] for e in maps]}")
+            near("bytes mapped", sum(e["args"]["Bytes"] for e in maps), m["virtual"], slack=MIB)
+        doc, process = r.report()
+        kernel = process["kernel"]
+        near("faults of the window", kernel["minor_faults"] + kernel["major_faults"], sum(r.faults))
+        check(doc["kernel_memory"] is True, "the report does not say that kernel memory was recorded")
+        worst = check_rss(r)
+        return f"{sum(r.faults)} faults, RSS within {worst / 1024:.0f} KiB at {len(r.marked('rss'))} instants"
+
+
+def check_rss(r):
+    track, worst = r.counter("RSS"), 0
+    check(len(track) > 8, f"the RSS counter has {len(track)} values")
+    for m in r.marked("rss"):
+        now = [v for ts, v in track if ts <= m["unix_ns"] + 150_000_000][-1]
+        for series, field in (("anonymous", "RssAnon"), ("file", "RssFile"), ("shared", "RssShmem")):
+            near(f"RSS, {series}", now[series], m[field], slack=2 * MIB)
+            worst = max(worst, abs(now[series] - m[field]))
+    return worst
+
+
+def own_thread_counts():
+    """What one thread does is not charged to another's operators; frees across threads are matched."""
+    require_root()
+    with workspace() as ws:
+        r = Run(ws, ("--profile-memory",), "threads")
+        events = [e for e in r.instants("[memory]") if abs(e["args"]["Bytes"]) in (1021 * 4, 1031 * 4)]
+        check(len(events) == 4, f"{len(events)} events of the two blocks")
+        for size in (1021 * 4, 1031 * 4):
+            pair = sorted((e for e in events if abs(e["args"]["Bytes"]) == size), key=lambda e: e["ts"])
+            check([e["args"]["Bytes"] for e in pair] == [size, -size], "not an allocation and its free")
+            check(pair[0]["args"]["Addr"] == pair[1]["args"]["Addr"] and pair[0]["tid"] != pair[1]["tid"], "not one block in two threads")
+        _, process = r.report()
+        check(process["live_bytes"] == 0, f"{process['live_bytes']} bytes live at the end")
+        exact = json.loads("\n".join(run_ptbpf("report", r.capture, "--json", "--exact-memory", "--no-steps").out))["rows"]
+        rows = {row["key"]: row["cpu_mem_bytes"] for row in exact}
+        want = {"makes for the thread": 4084, "frees the other's": -4084, "makes one": 4124, "frees the thread's": -4124}
+        check(all(rows[k] == v for k, v in want.items()), f"{ {k: rows.get(k) for k in want} }, expected {want}")
+
+
+def old_blocks():
+    """Blocks from before the window: their free is counted, with no size made up."""
+    require_root()
+    with workspace() as ws:
+        r = Run(ws, ("--profile-memory",), "old_blocks")
+        check(sorted(e["args"]["Bytes"] for e in r.instants("[memory]")) [-2:] == [28, 36], "the new blocks are not there")
+        check(not any(abs(e["args"]["Bytes"]) in (8012, 8044) for e in r.instants("[memory]")), "a size that nobody knows")
+        doc, process = r.report()
+        check(doc["totals"]["freed_unknown"] >= 2 and process["freed_unknown"] >= 2, f"not counted: {doc['totals']}")
+
+
+def reclaim_stalls():
+    """A cgroup that is too small for a file that is read: the operator that waited for memory is charged."""
+    require_root()
+    with Limited(96) as group, workspace() as ws:
+        with open(ws + "/data", "wb") as f:
+            f.truncate(256 * MIB)
+            for k in range(0, 256, 2):
+                f.seek(k * MIB)
+                f.write(os.urandom(2 * MIB))
+        r = Run(ws, ("--kernel-memory",), "reclaim", ws + "/data", 256, prepare=group.add)
+        stalls = r.instants("cgroup reclaim stall") + r.instants("reclaim stall")
+        check(stalls, "no reclaim although the file does not fit")
+        check(sum(e["args"]["Pages Reclaimed"] for e in stalls) * PAGE > 64 * MIB, "hardly anything reclaimed")
+        ops = [e for e in slices(r.trace, cat="cpu_op") if e["args"].get("Reclaim us")]
+        charged, told = sum(e["args"]["Reclaim us"] for e in ops if e["name"] == "aten::max"), sum(
+            e["args"]["Duration us"] for e in stalls)
+        check(charged > 0.5 * told > 0, f"{told} us of stalls, aten::max has {charged}")
+        _, process = r.report()
+        check("aten::max" in json.dumps(process["kernel"]), "the report does not name the operator")
+        text = "\n".join(run_ptbpf("report", r.capture, "--memory").out)
+        check("reclaim" in text.lower() and "aten::max" in text, f"not on the first screen:\n{text[:1500]}")
+        return f"{len(stalls)} stalls, {told / 1e3:.1f} ms, {100 * charged / told:.0f} % in aten::max"
+
+
+def oom_kill():
+    """The kernel kills the target for want of memory: the trace has it, with the operator that asked."""
+    require_root()
+    with Limited(96) as group, workspace() as ws:
+        r = Run(ws, ("--kernel-memory", "--profile-memory"), "exhaust", 512, prepare=group.add, dies=True)
+        check(r.status == -signal.SIGKILL, f"the target was not killed but ended with {r.status}: {r.marks}")
+        kills = [e for e in r.instants("OOM kill") if e["pid"] == r.pid]
+        check(len(kills) == 1, f"{len(kills)} kills in the trace")
+        args = kills[0]["args"]
+        check(args.get("Operator") == "aten::fill_" and args.get("Annotation") == "takes all there is", f"asked by: {args}")
+        check(args["Pages"] * PAGE > 64 * MIB, f"victim's pages: {args}")
+        _, process = r.report()
+        check(process["oom_kill_count"] == 1, "the report does not count it")
+        text = "\n".join(run_ptbpf("report", r.capture, "--memory").out[:40])
+        check("kill" in text.lower() and "aten::fill_" in text, f"not on the first screen:\n{text}")
+        check("aten::ones" in json.dumps(process["live"]), "who holds the memory is not told")
+        return f"killed in {args['Operator']}, {args['Pages'] * PAGE // MIB} MiB resident"
+
+
+def leak(ws, mode, *extra):
+    with workload("leak.py", mode) as p:
+        p.wait_line("step 20$")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table", "--profile-memory", *extra) as t:
+            t.wait_attached()
+            seen = len(p.out)
+            wait_for(lambda: len(p.out) > seen + 5, "some steps")
+            t.stop()
+    text = run_ptbpf("report", ws + "/a.ptb", "--memory").out
+    return json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--memory", "--json").out))["processes"][0], text
+
+
+def planted_leak():
+    """The tensor that is kept at each step is named first; the same loop without the mistake has no candidate."""
+    require_root()
+    with workspace() as ws:
+        process, text = leak(ws, "leak", "--record-shapes")
+        first = process["growing"][0]
+        check(first["operator"] == "aten::cat" and first["annotation"] == "update statistics", f"named first: {first}")
+        check(abs(first["bytes_per_period"] - 2 * 32 * 128 * 4) < 1, f"{first['bytes_per_period']} bytes a step")
+        check("[[32, 128], [32, 128]]" in first["shapes"], f"shapes: {first['shapes']}")
+        check(len(process["growing"]) == 1, f"more candidates: {process['growing'][1:]}")
+        screen = "\n".join(text[:40])
+        check("aten::cat" in screen and "update statistics" in screen, f"not on the first screen:\n{screen}")
+        steps = process["period_count"]
+        process, _ = leak(ws, "healthy")
+        check(not process["growing"], f"a healthy loop has candidates: {process['growing']}")
+        return f"{first['bytes_per_period']:.0f} bytes a step over {steps} steps; healthy: none of {process['period_count']}"
+
+
+def children():
+    """A child's blocks are its own."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "--children", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table",
+                    "--profile-memory", "--kernel-memory") as t:
+            t.wait_attached()
+            p.signal(signal.SIGUSR1)
+            child = int(p.wait_line(r"forked (\d+)")[1])
+            wait_for(lambda: not os.path.exists(f"/proc/{child}"), "the child to end")
+            p.wait_line("rate")
+            t.stop((0, 3))
+        check(p.alive(), "the target died")
+        doc = load_trace(ws + "/a.json")
+        for pid in (p.pid, child):
+            signs = [e["args"]["Bytes"] for e in doc["traceEvents"] if e.get("name") == "[memory]" and e["pid"] == pid]
+            check(len(signs) > 1000 and set(signs) == {64, -64}, f"{len(signs)} events of {pid}, sizes {set(signs)}")
+        report = json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--memory", "--json", expect=(0, 3)).out))
+        check({c["pid"] for c in report["processes"]} >= {p.pid, child}, "a process is missing in the report")
+        kernel = next(c["kernel"] for c in report["processes"] if c["pid"] == child)
+        check(kernel and kernel["minor_faults"] > 100, f"a forked child copies what it writes: {kernel}")
+
+
+def mock_libraries():
+    path = os.path.join(os.path.dirname(PTBPF), "tests", "mock_cuda")
+    if not os.path.exists(path + "/libcudart.so.12"):
+        raise Skip("the mock CUDA libraries are not built")
+    return path
+
+
+def cuda_calls():
+    """Each call of the CUDA libraries with what it gave, asked for, and whether it failed."""
+    require_root()
+    folder = mock_libraries()
+    with workspace() as ws:
+        r = Run(ws, ("--profile-memory",), "cuda", folder)
+        told = [c for c in r.marked("cuda")[0]["calls"] if c["name"] not in ("cuMemAddressReserve", "cuMemSetAccess")]
+        seen = sorted((e for e in r.trace["traceEvents"] if e.get("cat") == "memory_api"), key=lambda e: e["ts"])
+        outer = [e for e in seen if not e["name"].startswith("cuMem")]
+        direct = [c for c in told if c["name"].startswith("cuda")]
+        check([e["name"] for e in outer] == [c["name"] for c in direct], f"{[e['name'] for e in outer]}, called {direct}")
+        for e, c in zip(outer, direct):
+            same_call(e, c)
+        driver = [e for e in seen if e["name"].startswith("cuMem")]
+        for c in told:
+            if c["name"].startswith("cuMem"):
+                twin = [e for e in driver if e["name"] == c["name"] and fits(e, c)]
+                check(twin, f"no {c} among {[(e['name'], e['args']) for e in driver]}")
+        inner = [e for e in driver if e["name"] == "cuMemAlloc_v2" and e["args"].get("Bytes") == 3001]
+        check(inner, "the driver's call inside cudaMalloc is not told")
+        check(all("ptbpf.no_result" not in e["args"] for e in seen), "returns were not seen")
+        return f"{len(outer)} runtime and {len(driver)} driver calls"
+
+
+def fits(e, c):
+    args = e["args"]
+    return args.get("Addr", 0) == (c.get("addr") or 0) and args.get("Bytes", 0) == c.get("bytes", 0)
+
+
+def same_call(e, c):
+    check(fits(e, c), f"{e['name']}: {e['args']}, called: {c}")
+    check(bool(e["args"].get("Error")) == bool(c["result"]) or "Error" not in e["args"], f"{e['args']}, returned {c['result']}")
+
+
+def options_are_checked():
+    """What was not recorded is not shown, and whoever asks for it is told."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table")
+        check(not [e for e in load_trace(ws + "/a.json")["traceEvents"] if e["name"] == "[memory]"], "memory nobody asked for")
+        for args in (("report", ws + "/a.ptb", "--memory"), ("report", ws + "/a.ptb", "--exact-memory"),
+                     ("export", ws + "/a.ptb", "--format", "memory", "-o", ws + "/m.json")):
+            done = run_ptbpf(*args, expect=1)
+            check(any("--profile-memory" in line for line in done.err), f"no advice:\n{done.text()}")
+        check(not os.path.exists(ws + "/m.json"), "a file was left")
+        check(report_json(ws + "/a.ptb")["rows"], "the table is gone")
+
+
+if __name__ == "__main__":
+    main([kernel_counters, own_thread_counts, old_blocks, reclaim_stalls, oom_kill, planted_leak, children, cuda_calls,
+          options_are_checked])

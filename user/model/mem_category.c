@@ -74,7 +74,7 @@ static void set_default(struct world *w, uint32_t slot, uint8_t category)
 }
 
 #define for_nodes(w, n) for (n = (w)->mf->nodes; n < (w)->mf->nodes + (w)->mf->node_cnt; n++)
-#define for_nodes_back(w, n) for (n = (w)->mf->nodes + (w)->mf->node_cnt; n-- > (w)->mf->nodes;)
+#define for_nodes_back(w, n) for (n = (w)->mf->nodes + (w)->mf->node_cnt; n != (w)->mf->nodes && n--;)
 #define for_edges(w, n, e)                               \
 	for (e = (w)->mf->edges + (n)->first_edge;       \
 	     e < (w)->mf->edges + (n)->first_edge + (n)->edge_cnt; e++)

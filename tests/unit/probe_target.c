@@ -221,6 +221,20 @@ struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks)
 	return ps;
 }
 
+struct probe_set *open_memory_set(enum links links)
+{
+	struct probe_set_opts opts = {.ring_bytes = 1 << 23,
+				      .follow_tasks = true,
+				      .force_perf = links != LINKS_MULTI,
+				      .perf_single = links == LINKS_SINGLE,
+				      .memory = true,
+				      .kernel_memory = true};
+	struct probe_set *ps = NULL;
+
+	must(!probe_set__open(&opts, &ps), "probe_set__open");
+	return ps;
+}
+
 struct probe_set *open_args_set(enum links links, enum probe_args args)
 {
 	struct probe_set_opts opts = {.force_perf = links != LINKS_MULTI,

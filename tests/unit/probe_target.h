@@ -52,6 +52,7 @@ bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const cha
 /* The three ways to attach; the last two stand for kernels without uprobe_multi. */
 enum links { LINKS_MULTI, LINKS_TRACE, LINKS_SINGLE };
 struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks);
+struct probe_set *open_memory_set(enum links links); /* with tasks, allocators and kernel memory */
 struct probe_set *open_args_set(enum links links, enum probe_args args);
 /* Attaches one site per (name, program) pair, ids from 1; returns what add_process returns. */
 struct named_site {

@@ -67,11 +67,20 @@ static void test_throws_single(void)
 	run_throws(LINKS_SINGLE);
 }
 
+static const struct named_site memory_sites[] = {
+	{"site_new_enter", PTB_PROG_MEM_NEW, 0},
+	{"site_delete_enter", PTB_PROG_MEM_DELETE, 0},
+	{"site_report_enter", PTB_PROG_MEM_REPORT, 0},
+	{"site_api_inner_enter", PTB_PROG_API_ENTER, PTB_API_ARGS(0, PTB_API_NONE, 1)},
+	{"site_api_inner_exit", PTB_PROG_API_EXIT, PTB_API_ARGS(0, PTB_API_NONE, 1)},
+	{"site_mark_enter", PTB_PROG_OP_ENTER, 0},
+};
+
 /* Attaches and detaches while the target runs on; its answer stays what it was. */
 static void run_churn(const char *path, const char *command, const struct named_site *sites,
 		      uint32_t cnt, enum links links)
 {
-	struct probe_set *ps = open_set(0, links, true);
+	struct probe_set *ps = sites == memory_sites ? open_memory_set(links) : open_set(0, links, true);
 	struct records r = {};
 	struct target t;
 	uint64_t sum, got = 0;
@@ -114,6 +123,45 @@ static void test_churn_throws(void)
 static void test_churn_trace(void)
 {
 	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, LINKS_TRACE);
+}
+
+/* Threads that allocate, fault and give back, while all that looks at it comes and goes. */
+static void test_churn_memory(void)
+{
+	run_churn(TARGET_MEMORY, "alloc 100000", memory_sites, 6, LINKS_MULTI);
+	run_churn(TARGET_MEMORY, "churn 8 100 200", memory_sites, 6, LINKS_MULTI);
+}
+
+/* The same with the window that opens and closes, and the kernel's tracepoints that go with each detach. */
+static void test_windows_memory(void)
+{
+	struct records r = {};
+	struct target t;
+	uint64_t sum, got;
+
+	target__start(&t, TARGET_MEMORY);
+	sum = target__run(&t, "churn 8 200 200");
+	for (int i = 0; i < 5; i++) {
+		struct probe_set *ps = open_memory_set(LINKS_MULTI);
+
+		target__send(&t, "churn 8 200 200");
+		CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, memory_sites, 6, NULL), 6);
+		for (int k = 0; k < 10; k++) {
+			probe_set__activate(ps);
+			usleep(3000);
+			if (k & 1)
+				probe_set__flush_kmem(ps);
+			probe_set__deactivate(ps);
+			records__collect(&r, ps);
+			records__clear(&r);
+		}
+		CU_ASSERT_FATAL(target__answer(&t, &got));
+		CU_ASSERT_EQUAL(got, sum);
+		CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_KMEM_UNTOLD), 0);
+		probe_set__free(ps);
+	}
+	CU_ASSERT_EQUAL(target__run(&t, "churn 8 200 200"), sum);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
 /* A child inherits the breakpoints; it computes the same, and reports nothing for its parent. */
@@ -378,6 +426,8 @@ int main(void)
 		{"100 times attached and detached, 16 threads", test_churn_threads},
 		{"100 times attached and detached, exceptions", test_churn_throws},
 		{"100 times attached and detached, 16 threads (tracefs)", test_churn_trace},
+		{"100 times attached and detached, memory", test_churn_memory},
+		{"windows of kernel memory on 8 threads", test_windows_memory},
 		{"fork (uprobe_multi)", test_fork_multi},
 		{"fork (tracefs)", test_fork_trace},
 		{"fork (single events)", test_fork_single},

@@ -4,102 +4,13 @@
  * what the target did.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "probe/kern_features.h"
-#include "probe_target.h"
+#include "kmem_sums.h"
 #include "suite.h"
 
-#define PAGE 4096ll
-
-static const struct named_site work_sites[] = {
-	{"site_work_enter", PTB_PROG_OP_ENTER, 0},
-	{"site_work_exit", PTB_PROG_OP_EXIT, 0},
-	{"site_mark_enter", PTB_PROG_OP_ENTER, 0},
-};
-enum { WORK_ENTER = 1, WORK_EXIT, MARK };
-
-enum { DO_WRITE, DO_READ, DO_DISCARD, DO_MAP, DO_UNMAP, DO_BRK, DO_REMAP, DO_SMALL };
-
-static struct probe_set *open_kmem(enum links links)
-{
-	const struct probe_set_opts opts = {.force_perf = links != LINKS_MULTI,
-					    .perf_single = links == LINKS_SINGLE,
-					    .follow_tasks = true,
-					    .ring_bytes = 1 << 23,
-					    .memory = true,
-					    .kernel_memory = true};
-	struct probe_set *ps = NULL;
-
-	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);
-	return ps;
-}
-
-static struct probe_set *open_traced(struct target *t)
-{
-	struct probe_set *ps = open_kmem(LINKS_MULTI);
-
-	target__start(t, TARGET_MEMORY);
-	CU_ASSERT_EQUAL(attach_sites_to(ps, t, NULL, work_sites, 3, NULL), 3);
-	return ps;
-}
-
-/* ---- sums ---- */
-
-struct sums {
-	uint64_t cnt, minor, major, reads, writes, addr_min, addr_max;
-	uint64_t maps, unmaps, remaps, brks, advises, small_calls;
-	int64_t map_bytes, unmap_bytes, advise_bytes, brk_bytes, rss_delta, fault_bytes;
-};
-
-static void add_sums(struct sums *s, const struct ptb_kmem *k)
-{
-	s->cnt++;
-	s->minor += k->minor;
-	s->major += k->major;
-	s->reads += k->reads;
-	s->writes += k->writes;
-	if (k->addr_max && (!s->addr_min || k->addr_min < s->addr_min))
-		s->addr_min = k->addr_min;
-	if (k->addr_max > s->addr_max)
-		s->addr_max = k->addr_max;
-	s->maps += k->maps;
-	s->unmaps += k->unmaps;
-	s->remaps += k->remaps;
-	s->brks += k->brks;
-	s->advises += k->advises;
-	s->small_calls += k->small_calls;
-	s->map_bytes += (int64_t)k->map_bytes;
-	s->unmap_bytes += (int64_t)k->unmap_bytes;
-	s->advise_bytes += (int64_t)k->advise_bytes;
-	s->brk_bytes += k->brk_bytes;
-	s->rss_delta += k->rss_delta;
-	s->fault_bytes += (int64_t)k->fault_bytes;
-}
-
-/* Records of (begin_ns, end_ns]; those of other processes are an error. */
-static struct sums sum_between(const struct records *r, const struct target *t, uint64_t begin_ns,
-			       uint64_t end_ns)
-{
-	struct sums s = {};
-
-	for (uint32_t i = 0; i < r->cnt; i++) {
-		const struct ptb_kmem *k = (const void *)r->items[i];
-
-		if (k->h.kind != PTB_REC_KMEM)
-			continue;
-		CU_ASSERT_EQUAL(k->h.tgid, (uint32_t)t->pid);
-		CU_ASSERT_EQUAL(k->h.len, sizeof(*k));
-		CU_ASSERT(k->begin_ns && k->begin_ns <= k->h.ts_ns);
-		if (k->h.ts_ns > begin_ns && k->h.ts_ns <= end_ns)
-			add_sums(&s, k);
-	}
-	return s;
-}
+/* ---- one thread ---- */
 
 /* The target does one thing inside a probed call: what was told of that call. */
 static struct sums work(struct probe_set *ps, struct target *t, int what, long n, struct records *r,
@@ -118,16 +29,6 @@ static struct sums work(struct probe_set *ps, struct target *t, int what, long n
 	CU_ASSERT_FATAL(enter && leave);
 	return sum_between(r, t, enter->ts_ns, leave->ts_ns);
 }
-
-static bool near(int64_t got, int64_t want, int64_t slack)
-{
-	if (got >= want - slack && got <= want + slack)
-		return true;
-	printf("got %ld, want %ld\n", (long)got, (long)want);
-	return false;
-}
-
-/* ---- one thread ---- */
 
 #define PAGES 3000 /* many slices and a rest */
 
@@ -419,7 +320,7 @@ static void test_foreign(void)
 /* A process that joins an open window counts from then on. */
 static void test_join(void)
 {
-	struct probe_set *ps = open_kmem(LINKS_MULTI);
+	struct probe_set *ps = open_memory_set(LINKS_MULTI);
 	struct records r = {};
 	struct target t;
 	uint64_t faults;

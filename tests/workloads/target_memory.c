@@ -153,7 +153,58 @@ static void touch(char *p, size_t pages, bool write)
 static char *region; /* of the command before */
 static size_t region_pages;
 
-enum { WORK_WRITE, WORK_READ, WORK_DISCARD, WORK_MAP, WORK_UNMAP, WORK_BRK, WORK_REMAP, WORK_SMALL };
+enum {
+	WORK_WRITE,
+	WORK_READ,
+	WORK_DISCARD,
+	WORK_MAP,
+	WORK_UNMAP,
+	WORK_BRK,
+	WORK_REMAP,
+	WORK_SMALL,
+	WORK_FILE,
+	WORK_COLLAPSE,
+	WORK_COMPACT,
+};
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+#define HUGE_PAGE (2ul << 20)
+
+/* So many pages of a file that nobody else sees, through the page cache. */
+static void write_file(size_t pages)
+{
+	char name[] = "/var/tmp/ptbpf-target-XXXXXX", page[PAGE] = "x";
+	int fd = mkstemp(name);
+
+	unlink(name);
+	for (size_t i = 0; i < pages; i++)
+		if (write(fd, page, sizeof(page)) != (ssize_t)sizeof(page))
+			break;
+	close(fd);
+}
+
+/* 0, or an errno */
+static long collapse(void)
+{
+	char *at = (char *)(((uintptr_t)region + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
+
+	touch(at, HUGE_PAGE / PAGE, true);
+	return madvise(at, HUGE_PAGE, MADV_COLLAPSE) ? errno : 0;
+}
+
+static long compact(void)
+{
+	FILE *f = fopen("/proc/sys/vm/compact_memory", "we");
+	int err;
+
+	if (!f)
+		return errno;
+	fputs("1", f);
+	err = fclose(f) ? errno : 0;
+	return err;
+}
 
 static void calls_that_change_maps(long what, size_t n)
 {
@@ -173,6 +224,9 @@ static void calls_that_change_maps(long what, size_t n)
 		region = mremap(region, region_pages * PAGE, n * PAGE, MREMAP_MAYMOVE);
 		region_pages = n;
 		break;
+	case WORK_FILE:
+		write_file(n);
+		break;
 	case WORK_SMALL:
 		for (size_t i = 0; i < n; i++)
 			munmap(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), PAGE);
@@ -184,6 +238,10 @@ long work_body(long what, long n)
 {
 	uint64_t before = minor_faults();
 
+	if (what == WORK_COLLAPSE)
+		return collapse();
+	if (what == WORK_COMPACT)
+		return compact();
 	if (what == WORK_WRITE || what == WORK_READ)
 		touch(region, (size_t)n, what == WORK_WRITE);
 	else if (what == WORK_DISCARD)
@@ -273,6 +331,44 @@ static uint64_t threads(long cnt, long rounds, long pages)
 	return all;
 }
 
+/* The same, but what it answers is what was in memory: the same every time. */
+static void *churn_main(void *arg)
+{
+	uint64_t sum = (uint64_t)(uintptr_t)arg;
+
+	for (long i = 0; i < thread_rounds; i++) {
+		unsigned char *p = (unsigned char *)map((size_t)thread_pages * PAGE);
+
+		for (long k = 0; k < thread_pages; k++) {
+			site_mark();
+			p[(size_t)k * PAGE] = (unsigned char)(sum + (uint64_t)k);
+		}
+		for (long k = 0; k < thread_pages; k++)
+			sum = sum * 6364136223846793005u + p[(size_t)k * PAGE];
+		munmap(p, (size_t)thread_pages * PAGE);
+	}
+	return (void *)(uintptr_t)sum;
+}
+
+static uint64_t churn(long cnt, long rounds, long pages)
+{
+	pthread_t t[64];
+	uint64_t all = 0;
+
+	thread_rounds = rounds;
+	thread_pages = pages;
+	for (long i = 0; i < cnt && i < 64; i++)
+		if (pthread_create(&t[i], NULL, churn_main, (void *)(uintptr_t)(i + 1)))
+			abort();
+	for (long i = 0; i < cnt && i < 64; i++) {
+		void *ret;
+
+		pthread_join(t[i], &ret);
+		all += (uint64_t)(uintptr_t)ret;
+	}
+	return all;
+}
+
 static uint64_t usage(void)
 {
 	struct rusage ru;
@@ -331,6 +427,8 @@ static bool obey(const char *line, uint64_t *answer)
 		*answer = loop(a, b);
 	else if (sscanf(line, "threads %ld %ld %ld", &a, &b, &c) == 3)
 		*answer = threads(a, b, c);
+	else if (sscanf(line, "churn %ld %ld %ld", &a, &b, &c) == 3)
+		*answer = churn(a, b, c);
 	else if (sscanf(line, "fault %ld", &a) == 1)
 		touch(region, (size_t)a, true);
 	else if (sscanf(line, "fork %ld", &a) == 1)

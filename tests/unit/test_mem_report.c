@@ -315,7 +315,7 @@ static void test_kernel(void)
 	CU_ASSERT(says("  cudaMalloc                      2     4.0 MiB    3.000 ms\n"));
 	doc = finish_json();
 	k = get(at(doc, "processes", 0), "kernel");
-	CU_ASSERT_EQUAL(num(k, "faults"), 300);
+	CU_ASSERT_EQUAL(num(k, "minor_faults"), 280);
 	CU_ASSERT_EQUAL(num(k, "major_faults"), 20);
 	CU_ASSERT_EQUAL(num(k, "reclaim_ns"), 60000000);
 	CU_ASSERT_EQUAL(num(at(k, "by_stalls", 0), "longest_stall_ns"), 20000000);

@@ -206,7 +206,7 @@ static void put_live(struct printer *p)
 
 static void put_kernel_sums(struct printer *p, const struct mr_kernel *k)
 {
-	put_u64(p, "faults", k->faults);
+	put_u64(p, "minor_faults", k->faults - k->major);
 	put_u64(p, "major_faults", k->major);
 	put_u64(p, "fault_bytes", k->fault_bytes);
 	put_u64(p, "mapped_bytes", k->map_bytes);

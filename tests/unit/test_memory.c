@@ -145,7 +145,7 @@ static void events_have_places(void)
 	CU_ASSERT_EQUAL(log->v[0].ev.what, MEMORY_ALLOC);
 	CU_ASSERT_EQUAL(log->v[0].ev.at.slice, 0);
 	CU_ASSERT_FALSE(log->v[0].ev.at.enclosed);
-	CU_ASSERT_STRING_EQUAL(log->v[0].ev.at.op, "");
+	CU_ASSERT_STRING_EQUAL(log->v[0].ev.at.op, SESSION_OP_UNSEEN);
 	CU_ASSERT_EQUAL(log->v[0].ev.at.step, -1);
 	CU_ASSERT_EQUAL(log->v[0].ev.allocated, 64);
 	CU_ASSERT_EQUAL(log->v[0].ev.device_type, 0);
@@ -656,7 +656,7 @@ static void kernel_sums(void)
 	CU_ASSERT_EQUAL(sf->child_mem->faults, 3);
 	mem = run(s);
 	CU_ASSERT_EQUAL_FATAL(mem->cnt, 4);
-	CU_ASSERT_STRING_EQUAL(mem->v[0].ev.at.op, "");
+	CU_ASSERT_STRING_EQUAL(mem->v[0].ev.at.op, SESSION_OP_UNSEEN);
 	CU_ASSERT_STRING_EQUAL(mem->v[1].ev.at.op, "aten::f");
 	CU_ASSERT_STRING_EQUAL(mem->v[2].ev.at.op, "aten::g");
 	CU_ASSERT_EQUAL(mem->v[2].kmem, PTB_REC_KMEM);

@@ -61,6 +61,8 @@ static const struct entry *set_place(struct model *m, const struct thread *t, st
 				      .annotation = "", .enclosed = p->open > 0,
 				      .step = t->mem->step >= 0 ? t->mem->step : p->step };
 	op = find_place(t, at);
+	if (!op && !t->seen && !t->born)
+		at->op = SESSION_OP_UNSEEN;
 	if (!op)
 		return NULL;
 	at->op_slice = op->id;

@@ -79,6 +79,7 @@ struct thread {
 	uint64_t last_ns; /* last begin or end given to a slice */
 	uint64_t max_sp;  /* highest stack pointer seen */
 	bool born;        /* began inside the window */
+	bool seen;        /* an operator's or a scope's probe has told of it */
 	bool told;        /* to the sinks */
 	bool grad_made;   /* its grad mode's flags have been seen */
 

@@ -521,6 +521,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 	t = model__thread(m, h->tgid, h->tid);
 	if (!t)
 		return m->err;
+	t->seen = true;
 	switch (h->kind) {
 	case PTB_REC_OP_EXIT:
 		on_exit_site(m, t, (const void *)h);

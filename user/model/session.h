@@ -157,6 +157,9 @@ struct fwdbwd {
 
 /* ---- memory ---- */
 
+/* Stands for the operator while a thread has told nothing yet: it may be inside one that began before. */
+#define SESSION_OP_UNSEEN "(begun before the window)"
+
 /* Where a thread was; valid during the sink's call, texts until the session is freed. */
 struct session_place {
 	uint32_t tgid, tid;

@@ -124,7 +124,10 @@ static void tell_lost_free(struct model *m, struct memory_thread *mt, struct blo
 	struct memory_event ev = *next;
 
 	uncount(mt->proc, b);
-	ev.allocated = b->counted ? mt->proc->allocated : next->allocated - (uint64_t)next->bytes;
+	/* before what was given out: the allocator's total, or where that is not told the CPU's */
+	ev.allocated = b->counted || next->allocated < (uint64_t)next->bytes ?
+			       mt->proc->allocated :
+			       next->allocated - (uint64_t)next->bytes;
 	blocks__remove(&m->memory->blocks, b);
 	set_no_place(m, gone.tgid, next->at.tid, &ev.at);
 	ev.what = MEMORY_FREE;

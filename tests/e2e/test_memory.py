@@ -5,7 +5,7 @@ import json
 import os
 import signal
 
-from common import (PTBPF, Skip, Tracer, check, load_trace, main, report_json, require_root, run_ptbpf, slices, wait_for,
+from common import (PTBPF, PYTHON, Process, Skip, Tracer, check, load_trace, main, report_json, require_root, run_ptbpf, slices, wait_for,
                     workload, workspace)
 from memory_cgroup import Limited
 
@@ -20,10 +20,10 @@ def near(what, got, want, part=0.01, slack=0):
 class Run:
     """memory_work.py under ptbpf, attached before it begins to work."""
 
-    def __init__(self, ws, options, *work, expect=(0,), prepare=None, dies=False):
+    def __init__(self, ws, options, *work, expect=(0,), prepare=None, dies=False, python=None):
         self.ws, self.capture, self.path = ws, ws + "/a.ptb", ws + "/a.json"
         go = ws + "/go"
-        with workload("memory_work.py", go, *work) as p:
+        with workload("memory_work.py", go, *work, python=python) as p:
             p.wait_line("ready")
             if prepare:
                 prepare(p.pid)
@@ -201,12 +201,12 @@ def planted_leak():
     with workspace() as ws:
         process, text = leak(ws, "leak", "--record-shapes")
         first = process["growing"][0]
-        check(first["operator"] == "aten::cat" and first["annotation"] == "update statistics", f"named first: {first}")
-        check(abs(first["bytes_per_period"] - 2 * 32 * 128 * 4) < 1, f"{first['bytes_per_period']} bytes a step")
-        check("[[32, 128], [32, 128]]" in first["shapes"], f"shapes: {first['shapes']}")
+        check(first["operator"] == "aten::cumsum" and first["annotation"] == "update statistics", f"named first: {first}")
+        check(abs(first["bytes_per_period"] / (32 * 128 * 4) - 1) < 0.05, f"{first['bytes_per_period']} bytes a step")
+        check(first["shapes"].startswith("[[32, 128]"), f"shapes: {first['shapes']}")
         check(len(process["growing"]) == 1, f"more candidates: {process['growing'][1:]}")
         screen = "\n".join(text[:40])
-        check("aten::cat" in screen and "update statistics" in screen, f"not on the first screen:\n{screen}")
+        check("aten::cumsum" in screen and "update statistics" in screen, f"not on the first screen:\n{screen}")
         steps = process["period_count"]
         process, _ = leak(ws, "healthy")
         check(not process["growing"], f"a healthy loop has candidates: {process['growing']}")
@@ -244,12 +244,22 @@ def mock_libraries():
     return path
 
 
+def python_without_cuda():
+    """One whose torch does not bring a libcudart of its own: of two that are mapped ptbpf probes one."""
+    code = "import torch; print('libcudart' in open('/proc/self/maps').read())"
+    for python in (PYTHON, "/usr/bin/python3"):
+        with Process([python, "-c", code]) as p:
+            if p.finish() == 0 and "False" in p.out:
+                return python
+    raise Skip("no torch here that comes without CUDA's own libraries")
+
+
 def cuda_calls():
     """Each call of the CUDA libraries with what it gave, asked for, and whether it failed."""
     require_root()
     folder = mock_libraries()
     with workspace() as ws:
-        r = Run(ws, ("--profile-memory",), "cuda", folder)
+        r = Run(ws, ("--profile-memory",), "cuda", folder, python=python_without_cuda())
         told = [c for c in r.marked("cuda")[0]["calls"] if c["name"] not in ("cuMemAddressReserve", "cuMemSetAccess")]
         seen = sorted((e for e in r.trace["traceEvents"] if e.get("cat") == "memory_api"), key=lambda e: e["ts"])
         outer = [e for e in seen if not e["name"].startswith("cuMem")]
@@ -264,7 +274,8 @@ def cuda_calls():
                 check(twin, f"no {c} among {[(e['name'], e['args']) for e in driver]}")
         inner = [e for e in driver if e["name"] == "cuMemAlloc_v2" and e["args"].get("Bytes") == 3001]
         check(inner, "the driver's call inside cudaMalloc is not told")
-        check(all("ptbpf.no_result" not in e["args"] for e in seen), "returns were not seen")
+        blind = {e["name"] for e in seen if "ptbpf.no_result" in e["args"]}
+        check(blind <= {"cuMemFreeHost"}, f"returns of {blind} were not seen")
         return f"{len(outer)} runtime and {len(driver)} driver calls"
 
 

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* libcuda.so.1: device and pinned memory. Every function as the driver's: the result is the return value. */
+/* libcuda.so.1: device and pinned memory. */
 #include <stdlib.h>
 
 #include "driver.h"
-
-CUresult cuInit(unsigned int flags)
-{
-	int error;
-
-	if (mock_cuda_must_fail("cuInit", &error))
-		return error;
-	return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
 
 static CUresult give(CUdeviceptr *ptr, size_t bytes)
 {
@@ -33,7 +24,7 @@ static CUresult take_back(CUdeviceptr ptr)
 	return mock__give_back(ptr) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
+CUresult work_cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
 {
 	int error;
 
@@ -42,7 +33,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ptr, size_t bytes)
 	return give(ptr, bytes);
 }
 
-CUresult cuMemAllocManaged(CUdeviceptr *ptr, size_t bytes, unsigned int flags)
+CUresult work_cuMemAllocManaged(CUdeviceptr *ptr, size_t bytes, unsigned int flags)
 {
 	int error;
 
@@ -53,7 +44,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *ptr, size_t bytes, unsigned int flags)
 	return give(ptr, bytes);
 }
 
-CUresult cuMemFree_v2(CUdeviceptr ptr)
+CUresult work_cuMemFree_v2(CUdeviceptr ptr)
 {
 	int error;
 
@@ -62,7 +53,7 @@ CUresult cuMemFree_v2(CUdeviceptr ptr)
 	return take_back(ptr);
 }
 
-CUresult cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, CUstream stream)
+CUresult work_cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, CUstream stream)
 {
 	int error;
 
@@ -72,7 +63,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *ptr, size_t bytes, CUstream stream)
 	return give(ptr, bytes);
 }
 
-CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
+CUresult work_cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 {
 	int error;
 
@@ -82,7 +73,7 @@ CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream)
 	return take_back(ptr);
 }
 
-CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+CUresult work_cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
 {
 	int error;
 
@@ -95,7 +86,7 @@ CUresult cuMemHostAlloc(void **ptr, size_t bytes, unsigned int flags)
 	return *ptr ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult cuMemFreeHost(void *ptr)
+CUresult work_cuMemFreeHost(void *ptr)
 {
 	int error;
 
@@ -105,7 +96,7 @@ CUresult cuMemFreeHost(void *ptr)
 	return CUDA_SUCCESS;
 }
 
-CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
+CUresult work_cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
 {
 	int error;
 
@@ -115,7 +106,7 @@ CUresult cuMemHostRegister_v2(void *ptr, size_t bytes, unsigned int flags)
 	return ptr && bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemHostUnregister(void *ptr)
+CUresult work_cuMemHostUnregister(void *ptr)
 {
 	int error;
 

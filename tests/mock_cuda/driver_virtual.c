@@ -7,11 +7,12 @@ static bool is_whole(unsigned long long n)
 	return n && n % MOCK_GRANULARITY == 0;
 }
 
-CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags)
+CUresult work_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align, CUdeviceptr at,
+				  unsigned long long flags)
 {
 	int error;
 
-	(void)alignment, (void)addr;
+	(void)align, (void)at;
 	if (mock_cuda_must_fail("cuMemAddressReserve", &error))
 		return error;
 	if (!ptr || !is_whole(size) || flags)
@@ -20,7 +21,7 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	return CUDA_SUCCESS;
 }
 
-CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
+CUresult work_cuMemAddressFree(CUdeviceptr ptr, size_t size)
 {
 	int error;
 
@@ -29,7 +30,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	return ptr && is_whole(size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const void *prop, unsigned long long flags)
+CUresult work_cuMemCreate(CUmemHandle *handle, size_t size, const void *prop, unsigned long long flags)
 {
 	uint64_t made;
 	int error;
@@ -46,7 +47,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const vo
 	return CUDA_SUCCESS;
 }
 
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+CUresult work_cuMemRelease(CUmemHandle handle)
 {
 	int error;
 
@@ -55,8 +56,8 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	return mock__drop_handle(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-		  unsigned long long flags)
+CUresult work_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemHandle handle,
+		       unsigned long long flags)
 {
 	int error;
 
@@ -65,7 +66,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 	return ptr && is_whole(size) && !offset && handle && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
+CUresult work_cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	int error;
 
@@ -74,7 +75,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	return ptr && is_whole(size) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const void *desc, size_t count)
+CUresult work_cuMemSetAccess(CUdeviceptr ptr, size_t size, const void *desc, size_t count)
 {
 	int error;
 

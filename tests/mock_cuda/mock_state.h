@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the mock libraries share: a pretended device with memory that is counted but never touched, host memory that is
- * real, calls that fail on demand, counts of calls. It lives in the mock of libcuda; the mock of libcudart reaches it
- * through libcuda's functions, as the real one reaches the driver. Only for tests.
+ * What the mock libraries share: a pretended device with memory that is counted but never touched, host
+ * memory that is real, calls that fail on demand, counts of calls. It lives in the mock of libcuda; the
+ * mock of libcudart reaches it as the real one reaches the driver. Only for tests.
  */
 #ifndef MOCK_STATE_H
 #define MOCK_STATE_H
@@ -12,10 +12,11 @@
 #include <stdint.h>
 
 #define MOCK_API __attribute__((visibility("default")))
+#define MOCK_WORK static __attribute__((noinline)) /* what an exported function hands on to */
 
 #define MOCK_DEVICE_BYTES (1ULL << 30)      /* what the device has */
 #define MOCK_DEVICE_BASE 0x700000000000ULL  /* where its addresses begin: none is mapped */
-#define MOCK_GRANULARITY (2ULL << 20)       /* of physical and virtual ranges (cuMemGetAllocationGranularity) */
+#define MOCK_GRANULARITY (2ULL << 20)       /* of physical and virtual ranges */
 
 /* A range of the device's addresses; 0: the device is full. */
 uint64_t mock__take(size_t bytes);

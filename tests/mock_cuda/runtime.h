@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The part of the runtime's interface that the mock of libcudart has, written from CUDA's documentation, and how it
- * reaches the driver: as the real one by dlopen() at the first call, never by linking to it.
+ * The part of the runtime's interface that the mock of libcudart has, written from CUDA's documentation, and
+ * how it reaches the driver: as the real one by dlopen() at the first call, never by linking to it.
  */
 #ifndef MOCK_RUNTIME_H
 #define MOCK_RUNTIME_H
@@ -14,7 +14,7 @@ typedef int cudaError_t;
 #define cudaErrorMemoryAllocation 2
 #define cudaErrorInitializationError 3
 
-struct driver_entry {
+struct driver_functions {
 	CUresult (*mem_alloc)(CUdeviceptr *, size_t);
 	CUresult (*mem_alloc_managed)(CUdeviceptr *, size_t, unsigned int);
 	CUresult (*mem_free)(CUdeviceptr);
@@ -28,9 +28,10 @@ struct driver_entry {
 };
 
 /* The driver's functions; NULL: there is no driver. */
-const struct driver_entry *runtime__driver(void);
-/* The runtime's number of a driver's result, which becomes the thread's last error. */
-cudaError_t runtime__result(CUresult result);
+const struct driver_functions *runtime__driver(void);
+extern int runtime_tools; /* how many listen */
+/* The thread's, until it is asked for. */
+void runtime__set_last_error(cudaError_t error);
 
 MOCK_API cudaError_t cudaMalloc(void **ptr, size_t bytes);
 MOCK_API cudaError_t cudaMallocManaged(void **ptr, size_t bytes, unsigned int flags);

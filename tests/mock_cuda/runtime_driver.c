@@ -6,7 +6,7 @@
 
 #include "runtime.h"
 
-static struct driver_entry entry;
+static struct driver_functions entry;
 static bool found;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static __thread cudaError_t last_error;
@@ -37,17 +37,15 @@ static void load_driver(void)
 		resolve(lib, "mock_cuda_must_fail", &entry.must_fail);
 }
 
-const struct driver_entry *runtime__driver(void)
+const struct driver_functions *runtime__driver(void)
 {
 	pthread_once(&once, load_driver);
 	return found ? &entry : NULL;
 }
 
-cudaError_t runtime__result(CUresult result)
+void runtime__set_last_error(cudaError_t error)
 {
-	if (result)
-		last_error = result;
-	return result;
+	last_error = error;
 }
 
 cudaError_t cudaGetLastError(void)

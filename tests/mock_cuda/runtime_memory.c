@@ -1,138 +1,134 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* libcudart: memory. Each call asks the driver; what comes through the first argument is only written on success. */
+/*
+ * libcudart: memory. As in the real library an exported function asks whether a tool listens and hands its
+ * arguments on to one that does the work: it sees to it that there is a driver, calls what asks the driver
+ * and stores the result, and keeps the error.
+ */
 #include "runtime.h"
 
-/* The driver for a call that is not told to fail; else *error is what it returns. */
-static const struct driver_entry *begin(const char *call, cudaError_t *error)
+int runtime_tools; /* CUPTI, later */
+
+MOCK_WORK bool tools_listen(void)
 {
-	const struct driver_entry *driver = runtime__driver();
+	return __atomic_load_n(&runtime_tools, __ATOMIC_ACQUIRE) > 0;
+}
+
+MOCK_WORK void tell_tools(const char *call)
+{
+	__asm__ volatile("" : : "r"(call) : "memory");
+}
+
+/* 0, or what the call returns without being made. */
+MOCK_WORK cudaError_t begin(const char *call)
+{
+	const struct driver_functions *driver = runtime__driver();
 	int wanted;
 
-	if (!driver) {
-		*error = cudaErrorInitializationError;
-		return NULL;
-	}
-	if (driver->must_fail(call, &wanted)) {
-		*error = runtime__result(wanted);
-		return NULL;
-	}
-	return driver;
+	if (!driver)
+		return cudaErrorInitializationError;
+	return driver->must_fail(call, &wanted) ? wanted : cudaSuccess;
 }
 
-cudaError_t cudaMalloc(void **ptr, size_t bytes)
-{
-	const struct driver_entry *driver;
-	CUdeviceptr got;
-	cudaError_t error;
+/* A call: what it asks of the driver is ask_NAME(). */
+#define CALL(name, args, names)                             \
+	MOCK_WORK cudaError_t work_##name args              \
+	{                                                   \
+		cudaError_t error = begin(#name);           \
+                                                            \
+		if (!error)                                 \
+			error = ask_##name names;           \
+		if (error)                                  \
+			runtime__set_last_error(error);     \
+		return error;                               \
+	}                                                   \
+                                                            \
+	cudaError_t name args                               \
+	{                                                   \
+		cudaError_t error;                          \
+                                                            \
+		if (!tools_listen())                        \
+			return work_##name names;           \
+		tell_tools(#name);                          \
+		error = work_##name names;                  \
+		tell_tools(#name);                          \
+		return error;                               \
+	}
 
-	driver = begin("cudaMalloc", &error);
-	if (!driver)
-		return error;
+static cudaError_t give_device(void **ptr, CUdeviceptr got, CUresult result)
+{
+	if (!result)
+		*ptr = (void *)(uintptr_t)got;
+	return result;
+}
+
+MOCK_WORK cudaError_t ask_cudaMalloc(void **ptr, size_t bytes)
+{
+	CUdeviceptr got = 0;
+	CUresult result;
+
 	if (!ptr)
-		return runtime__result(cudaErrorInvalidValue);
-	if (!bytes) {
-		*ptr = NULL;
-		return cudaSuccess;
-	}
-	error = runtime__result(driver->mem_alloc(&got, bytes));
-	if (error)
-		return error;
-	*ptr = (void *)(uintptr_t)got;
-	return cudaSuccess;
+		return cudaErrorInvalidValue;
+	result = bytes ? runtime__driver()->mem_alloc(&got, bytes) : CUDA_SUCCESS;
+	return give_device(ptr, got, result);
 }
+CALL(cudaMalloc, (void **ptr, size_t bytes), (ptr, bytes))
 
-cudaError_t cudaMallocManaged(void **ptr, size_t bytes, unsigned int flags)
+MOCK_WORK cudaError_t ask_cudaMallocManaged(void **ptr, size_t bytes, unsigned int flags)
 {
-	const struct driver_entry *driver;
-	CUdeviceptr got;
-	cudaError_t error;
+	CUdeviceptr got = 0;
+	CUresult result = runtime__driver()->mem_alloc_managed(&got, bytes, flags);
 
-	driver = begin("cudaMallocManaged", &error);
-	if (!driver)
-		return error;
-	error = runtime__result(driver->mem_alloc_managed(&got, bytes, flags));
-	if (!error)
-		*ptr = (void *)(uintptr_t)got;
-	return error;
+	return give_device(ptr, got, result);
 }
+CALL(cudaMallocManaged, (void **ptr, size_t bytes, unsigned int flags), (ptr, bytes, flags))
 
-cudaError_t cudaFree(void *ptr)
+MOCK_WORK cudaError_t ask_cudaFree(void *ptr)
 {
-	const struct driver_entry *driver;
-	cudaError_t error;
-
-	driver = begin("cudaFree", &error);
-	if (!driver)
-		return error;
-	return ptr ? runtime__result(driver->mem_free((uintptr_t)ptr)) : cudaSuccess;
+	return ptr ? runtime__driver()->mem_free((uintptr_t)ptr) : cudaSuccess;
 }
+CALL(cudaFree, (void *ptr), (ptr))
 
-cudaError_t cudaMallocAsync(void **ptr, size_t bytes, CUstream stream)
+MOCK_WORK cudaError_t ask_cudaMallocAsync(void **ptr, size_t bytes, CUstream stream)
 {
-	const struct driver_entry *driver;
-	CUdeviceptr got;
-	cudaError_t error;
+	CUdeviceptr got = 0;
+	CUresult result = runtime__driver()->mem_alloc_async(&got, bytes, stream);
 
-	driver = begin("cudaMallocAsync", &error);
-	if (!driver)
-		return error;
-	error = runtime__result(driver->mem_alloc_async(&got, bytes, stream));
-	if (!error)
-		*ptr = (void *)(uintptr_t)got;
-	return error;
+	return give_device(ptr, got, result);
 }
+CALL(cudaMallocAsync, (void **ptr, size_t bytes, CUstream stream), (ptr, bytes, stream))
 
-cudaError_t cudaFreeAsync(void *ptr, CUstream stream)
+MOCK_WORK cudaError_t ask_cudaFreeAsync(void *ptr, CUstream stream)
 {
-	const struct driver_entry *driver;
-	cudaError_t error;
-
-	driver = begin("cudaFreeAsync", &error);
-	return driver ? runtime__result(driver->mem_free_async((uintptr_t)ptr, stream)) : error;
+	return runtime__driver()->mem_free_async((uintptr_t)ptr, stream);
 }
+CALL(cudaFreeAsync, (void *ptr, CUstream stream), (ptr, stream))
 
-static cudaError_t host_alloc(const char *call, void **ptr, size_t bytes, unsigned int flags)
+MOCK_WORK cudaError_t ask_cudaHostAlloc(void **ptr, size_t bytes, unsigned int flags)
 {
-	const struct driver_entry *driver;
-	cudaError_t error;
-
-	driver = begin(call, &error);
-	return driver ? runtime__result(driver->host_alloc(ptr, bytes, flags)) : error;
+	return runtime__driver()->host_alloc(ptr, bytes, flags);
 }
+CALL(cudaHostAlloc, (void **ptr, size_t bytes, unsigned int flags), (ptr, bytes, flags))
 
-cudaError_t cudaHostAlloc(void **ptr, size_t bytes, unsigned int flags)
+MOCK_WORK cudaError_t ask_cudaMallocHost(void **ptr, size_t bytes)
 {
-	return host_alloc("cudaHostAlloc", ptr, bytes, flags);
+	return runtime__driver()->host_alloc(ptr, bytes, 0);
 }
+CALL(cudaMallocHost, (void **ptr, size_t bytes), (ptr, bytes))
 
-cudaError_t cudaMallocHost(void **ptr, size_t bytes)
+MOCK_WORK cudaError_t ask_cudaFreeHost(void *ptr)
 {
-	return host_alloc("cudaMallocHost", ptr, bytes, 0);
+	return runtime__driver()->host_free(ptr);
 }
+CALL(cudaFreeHost, (void *ptr), (ptr))
 
-cudaError_t cudaFreeHost(void *ptr)
+MOCK_WORK cudaError_t ask_cudaHostRegister(void *ptr, size_t bytes, unsigned int flags)
 {
-	const struct driver_entry *driver;
-	cudaError_t error;
-
-	driver = begin("cudaFreeHost", &error);
-	return driver ? runtime__result(driver->host_free(ptr)) : error;
+	return runtime__driver()->host_register(ptr, bytes, flags);
 }
+CALL(cudaHostRegister, (void *ptr, size_t bytes, unsigned int flags), (ptr, bytes, flags))
 
-cudaError_t cudaHostRegister(void *ptr, size_t bytes, unsigned int flags)
+MOCK_WORK cudaError_t ask_cudaHostUnregister(void *ptr)
 {
-	const struct driver_entry *driver;
-	cudaError_t error;
-
-	driver = begin("cudaHostRegister", &error);
-	return driver ? runtime__result(driver->host_register(ptr, bytes, flags)) : error;
+	return runtime__driver()->host_unregister(ptr);
 }
-
-cudaError_t cudaHostUnregister(void *ptr)
-{
-	const struct driver_entry *driver;
-	cudaError_t error;
-
-	driver = begin("cudaHostUnregister", &error);
-	return driver ? runtime__result(driver->host_unregister(ptr)) : error;
-}
+CALL(cudaHostUnregister, (void *ptr), (ptr))

@@ -19,7 +19,8 @@ UNWINDING = "blocks that an exception frees on its way"
 OTHER_THREADS = "blocks of threads that torch's profiler was not started on"
 CROSSING = "the share of annotations that cross each other"
 ROUNDED = "tables of torch that round times to 256 ns"
-DIFFERENCES = (OLD_BLOCKS, UNWINDING, OTHER_THREADS, CROSSING, ROUNDED)
+NO_FAILURES = "failed allocations in the older profiler"
+DIFFERENCES = (OLD_BLOCKS, UNWINDING, OTHER_THREADS, CROSSING, ROUNDED, NO_FAILURES)
 ROUNDING = 2  # ns: times are fractions of microseconds
 
 
@@ -129,14 +130,13 @@ class MemoryVerdict:
 
 def mark_unseen(by_thread, trace):
     """ptbpf's events that torch's profiler cannot have: all of threads that it was not started on, and frees of CPU blocks
-    that were not allocated on its thread since it began, which is just before the first payload. Gives each event the sum
-    of those so far, by which the totals of the two differ."""
-    begin = min((p.root.begin for p in trace.payloads.values()), default=0)
+    that were not allocated on its thread since it began; between ptbpf's beginning and its nothing is allocated. Gives
+    each event the sum of those so far, by which the totals of the two differ."""
     thread = next((p.thread for p in trace.payloads.values()), None)
     live, unseen = set(), 0
     everything = sorted(((e.ts, key == thread, e) for key, events in by_thread.items() for e in events), key=lambda f: f[:2])
-    for ts, own, e in everything:
-        if ts >= begin and e.device[0] == 0 and e.name == "[memory]":
+    for _, own, e in everything:
+        if e.device[0] == 0 and e.name == "[memory]":
             e.unseen = None if own else OTHER_THREADS
             if own and e.bytes > 0:
                 live.add(e.addr)
@@ -251,6 +251,9 @@ def compare_payload(theirs, mine, runs, name, ctx):
         sides.append(events)
         if side == "ptbpf":
             other_threads(v, payload, by_thread)
+    if theirs[0].legacy:
+        for e in sides[1]:
+            e.unseen = e.unseen or (NO_FAILURES if e.name == "[OutOfMemory]" else None)
     want, got = sides[0], [e for e in sides[1] if not e.unseen]
     v.known.update(e.unseen for e in sides[1] if e.unseen)
     v.events = len(want)

@@ -7,9 +7,9 @@
 
 #include "probe_target.h"
 
-#define ROUNDS 21
-#define CALLS  100000
-#define LOOPS  4
+#define ROUNDS 61
+#define CALLS  40000
+#define LOOPS  1
 #define PAGES  16384 /* 64 MiB */
 
 static const struct named_site sites[] = {
@@ -80,13 +80,13 @@ static double traced(struct probe_set *ps, struct target *other, struct target *
 static void measure(struct series *s, struct target *other, struct target *t, const char *command,
 		    double unit)
 {
-	for (int i = 0; i < ROUNDS; i++)
-		for (int k = 0; k < VARIANTS; k++) {
-			struct probe_set *ps = k == PLAIN ? NULL : open_one(k == WITH);
+	struct probe_set *ps[VARIANTS] = {NULL, open_one(false), open_one(true)};
 
-			s->v[k][i] = traced(ps, other, t, command, unit);
-			probe_set__free(ps);
-		}
+	for (int i = 0; i < ROUNDS; i++)
+		for (int k = 0; k < VARIANTS; k++)
+			s->v[k][i] = traced(ps[k], other, t, command, unit);
+	probe_set__free(ps[WITHOUT]);
+	probe_set__free(ps[WITH]);
 }
 
 static void print(const char *what, struct series *s)
@@ -95,10 +95,11 @@ static void print(const char *what, struct series *s)
 
 	for (int i = 0; i < ROUNDS; i++)
 		ratio[i] = s->v[WITH][i] / s->v[WITHOUT][i];
-	printf("%-28s untraced %7.1f  traced %7.1f  with kernel memory %7.1f ns;  +%.1f ns, ratio %.3f "
-	       "(quartiles %.3f-%.3f)\n",
-	       what, at(s->v[PLAIN], 50), at(s->v[WITHOUT], 50), at(s->v[WITH], 50),
-	       at(s->v[WITH], 50) - at(s->v[WITHOUT], 50), at(ratio, 50), at(ratio, 25), at(ratio, 75));
+	printf("%-28s untraced %7.1f  traced %7.1f  with kernel memory %7.1f ns\n"
+	       "%-28s %+.1f ns (%+.1f between the best), ratio %.3f (quartiles %.3f-%.3f)\n",
+	       what, at(s->v[PLAIN], 50), at(s->v[WITHOUT], 50), at(s->v[WITH], 50), "",
+	       at(s->v[WITH], 50) - at(s->v[WITHOUT], 50), at(s->v[WITH], 0) - at(s->v[WITHOUT], 0),
+	       at(ratio, 50), at(ratio, 25), at(ratio, 75));
 }
 
 int main(void)

@@ -341,6 +341,34 @@ static void test_join(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
+/* All links gone and made anew: threads that are born then are seen like the first ones. */
+static void test_again(void)
+{
+	struct records r = {};
+	struct probe_set *ps;
+	struct target t;
+	uint64_t faults;
+	struct sums s;
+
+	ps = open_traced(&t);
+	target__run(&t, "threads 4 1 1");
+	for (int i = 0; i < 3; i++) {
+		probe_set__activate(ps);
+		faults = target__run(&t, "threads 4 2 200");
+		probe_set__deactivate(ps);
+		records__collect(&r, ps);
+		s = sum_between(&r, &t, 0, ~0ull);
+		CU_ASSERT(faults >= 4 * 2 * 200 && s.minor >= faults);
+		CU_ASSERT(near((int64_t)s.minor, (int64_t)faults, 80)); /* births: stacks */
+		records__clear(&r);
+		probe_set__detach(ps);
+		target__run(&t, "threads 4 2 200");
+		CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, work_sites, 3, NULL), 3);
+	}
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
 /* Off: no record, nothing loaded for it. */
 static void test_off(void)
 {
@@ -376,6 +404,7 @@ int main(void)
 		{"told before the probe's record", test_order},
 		{"foreign processes", test_foreign},
 		{"a process joins", test_join},
+		{"detached and attached again", test_again},
 		{"nothing when off", test_off},
 		CU_TEST_INFO_NULL,
 	};

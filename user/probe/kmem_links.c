@@ -361,21 +361,28 @@ int kmem__open(struct kmem *k, struct ptbpf_bpf *s)
 		pr_hint("boot Linux 5.17 or later, or run without --kernel-memory");
 		return err;
 	}
+	k->life = true;
 	return attach_kinds(k, s, true);
 }
 
 int kmem__attach(struct kmem *k, struct ptbpf_bpf *s)
 {
+	int err = 0;
+
 	if (!k->on || k->attached)
 		return 0;
-	k->attached = true;
-	return attach_kinds(k, s, false);
+	if (!k->life)
+		err = attach_kinds(k, s, true);
+	if (!err)
+		err = attach_kinds(k, s, false);
+	k->life = k->attached = true;
+	return err;
 }
 
 void kmem__detach(struct kmem *k)
 {
 	link_list__clear(&k->links);
-	k->attached = false;
+	k->life = k->attached = false;
 }
 
 void kmem__free(struct kmem *k)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The memory timeline against torch's own, of the same steps: every block, and every category that is told."""
+
+import collections
+import gzip
+import json
+import os
+import signal
+import subprocess
+
+from common import PYTHON, Skip, Tracer, check, main, require_root, run_ptbpf, workload, workspace
+from harness import WORKLOADS
+
+PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
+PARAMETER, STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, DETAIL, UNKNOWN = range(8)
+
+
+def torch_rows(ws, kind):
+    path = ws + "/torch.raw.json.gz"
+    argv = [PYTHON, os.path.join(WORKLOADS, "timeline_work.py"), kind, "--torch", path]
+    p = subprocess.run(argv, capture_output=True, text=True, timeout=300, env=dict(os.environ, KINETO_LOG_LEVEL="99"))
+    if "No module named 'torch'" in p.stderr:
+        raise Skip("no torch")
+    check(p.returncode == 0, f"torch's own run ended with {p.returncode}\n{p.stderr}")
+    with gzip.open(path) as f:
+        return json.load(f)
+
+
+def capture(ws, kind, *options):
+    go, path = ws + "/go", ws + "/a.ptb"
+    with workload("timeline_work.py", kind, go) as p:
+        p.wait_line("^ready$")
+        with Tracer("attach", "--pid", p.pid, "-o", path, "--no-table", "--profile-memory", *options) as t:
+            t.wait_attached()
+            open(go, "w").close()
+            p.wait_line("^done$")
+            t.signal(signal.SIGINT)
+            t.expect(0)
+        os.unlink(go)
+        check(p.finish() == 0, f"the target ended ill\n{p.text()}")
+    return path
+
+
+def export(ws, path, form, name):
+    out = os.path.join(ws, name)
+    run_ptbpf("export", path, "--format", form, "-o", out)
+    with gzip.open(out, "rt") if out.endswith(".gz") else open(out) as f:
+        return f.read()
+
+
+def in_order(rows, *actions):
+    return [r[1:] for r in rows if r[1] in actions]
+
+
+def compare(kind, theirs, ours):
+    """Blocks in order of time, versions in order of time, and what was there before as a set."""
+    told = collections.Counter()
+    for actions in ((CREATE, DESTROY), (VERSION,), (PREEXISTING,)):
+        a, b = in_order(theirs, *actions), in_order(ours, *actions)
+        if actions == (PREEXISTING,):  # sizes that several have: torch's order is that of its numbers
+            a, b = (sorted([r[0], r[1], UNKNOWN if r[2] == STATE else r[2]] for r in rows) for rows in (a, b))
+        check([r[:2] for r in a] == [r[:2] for r in b],
+              f"{kind}: rows of {actions} are not the same: {len(a)} of torch's, {len(b)} of ours")
+        for x, y in zip(a, b):
+            told[x[2], y[2]] += 1
+    wrong = {k: n for k, n in told.items() if k[0] != k[1] and k[1] != UNKNOWN}
+    check(not wrong, f"{kind}: categories (torch's, ours): {wrong}")
+    # what Python alone knows; nothing else may hide behind it
+    untold = {k[0] for k in told if k[1] == UNKNOWN} - {STATE, UNKNOWN}
+    check(not untold, f"{kind}: categories that torch tells and we do not: {untold}")
+    return told
+
+
+def truth(kind, *expected):
+    require_root()
+    with workspace() as ws:
+        theirs = torch_rows(ws, kind)
+        ours = json.loads(export(ws, capture(ws, kind, "--execution-trace"), "memory-raw", "a.raw.json.gz"))
+        told = compare(kind, theirs, ours)
+    seen = {k[1] for k in told}
+    check(seen >= set(expected), f"{kind}: of {expected} only {seen} were seen")
+    return f"{len(ours)} rows"
+
+
+TRAINED = (PARAMETER, INPUT, ACTIVATION, GRADIENT, DETAIL)
+
+
+def sgd():
+    return truth("sgd", *TRAINED, TEMPORARY)
+
+
+def adam():
+    return truth("adam", *TRAINED, TEMPORARY)
+
+
+def convolution():
+    return truth("conv", *TRAINED, TEMPORARY)
+
+
+def attention():
+    return truth("attention", *TRAINED, TEMPORARY)
+
+
+def frozen_layer():
+    return truth("frozen", *TRAINED)
+
+
+def same_batch():
+    """A batch from before the window, as a frozen parameter would be."""
+    return truth("same_batch", *TRAINED)
+
+
+def kept_gradients():
+    return truth("kept_gradients", *TRAINED)
+
+
+def no_step():
+    """No parameter is changed: by data flow alone it would be an input."""
+    return truth("no_step", *TRAINED)
+
+
+def inference():
+    return truth("inference", PARAMETER, INPUT, ACTIVATION)
+
+
+def without_tensors():
+    """Only --profile-memory: the blocks are the same, all of unknown category; all three formats."""
+    require_root()
+    with workspace() as ws:
+        theirs = torch_rows(ws, "sgd")
+        path = capture(ws, "sgd")
+        ours = json.loads(export(ws, path, "memory-raw", "a.raw.json"))
+        a, b = in_order(theirs, CREATE, DESTROY), in_order(ours, CREATE, DESTROY)
+        check([r[:2] for r in a] == [r[:2] for r in b], f"{len(a)} blocks of torch's, {len(b)} of ours")
+        check({r[3] for r in ours} == {UNKNOWN}, "a category without anything that it could follow from")
+        times, sizes = json.loads(export(ws, path, "memory", "a.json"))
+        check(len(times) == len(sizes) and times == sorted(set(times)), "times are not in order, each once")
+        check(all(len(s) == 9 and s[0] == 0 for s in sizes), "sizes are not a foot and eight categories")
+        live = sum(-r[2] if r[1] == DESTROY and r[2] > 0 else r[2] for r in ours if r[1] != VERSION)
+        check(sum(sizes[-1]) == live, f"{sum(sizes[-1])} bytes live at the end, the rows say {live}")
+        page = export(ws, path, "memory-html", "a.html")
+        check("peak: " in page and "aten::" in page and "http" not in page, "the page lacks its peak or its owners")
+
+
+if __name__ == "__main__":
+    main([sgd, adam, convolution, attention, frozen_layer, same_batch, kept_gradients, no_step, inference,
+          without_tensors])

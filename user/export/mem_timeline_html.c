@@ -444,7 +444,8 @@ static void put_foot(const struct page *p, const struct session_totals *totals)
 		fprintf(p->f, "No categories: operators' tensors were not recorded (--execution-trace does). ");
 	else
 		fprintf(p->f, "Categories follow from %" PRIu64 " tensors of %" PRIu64 " operators; what does not "
-			"follow from them is unknown. ", a->tensors, a->ops);
+			"follow from them is unknown%s. ", a->tensors, a->ops,
+			a->no_parameters ? ", and so is what could be a parameter: none was seen as such" : "");
 	if (a->cut_ops)
 		fprintf(p->f, "Arguments of %" PRIu64 " operators were cut. ", a->cut_ops);
 	if (totals->freed_unknown)

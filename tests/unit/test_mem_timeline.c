@@ -129,6 +129,8 @@ static void test_raw(void)
 	start(TIMELINE_RAW, "t.raw.json.gz", "cpu");
 	some_memory();
 	memory(40, 0x4000, -16, 0, ""); /* from before the window, by an allocator that tells its size */
+	memory(50, 0x5000, INT64_MAX, 0, ""); /* no sizes at all */
+	memory(60, 0x6000, INT64_MIN, 0, "");
 	doc = cJSON_Parse(finish());
 	CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(doc), 6);
 	row(doc, 0, -1, 1, 16);

@@ -63,18 +63,22 @@ void timeline_walk__begin(struct timeline_walk *w, const struct timeline *tl, ui
 	*w = (struct timeline_walk){ .tl = tl, .unit_ns = unit_ns };
 }
 
+/* Sums of whatever a capture says: they may wrap, not trap. */
+static void add(int64_t *sum, int64_t v)
+{
+	*sum = (int64_t)((uint64_t)*sum + (uint64_t)v);
+}
+
 static void walk_row(struct timeline_walk *w, const struct mem_row *r)
 {
-	int64_t bytes = (int64_t)r->bytes;
+	int64_t bytes = r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION ? -(int64_t)r->bytes :
+											   (int64_t)r->bytes;
 
-	if (r->action == MEM_INCREMENT_VERSION) {
-		w->sizes[r->category] -= bytes;
-		w->sizes[r->next_category] += bytes;
-		return;
-	}
-	bytes = r->action == MEM_DESTROY ? -bytes : bytes;
-	w->sizes[r->category] += bytes;
-	w->total += bytes;
+	add(&w->sizes[r->category], bytes);
+	if (r->action == MEM_INCREMENT_VERSION)
+		add(&w->sizes[r->next_category], -bytes);
+	else
+		add(&w->total, bytes);
 }
 
 bool timeline_walk__next(struct timeline_walk *w)

@@ -11,6 +11,7 @@
 #include "model/mem_priv.h"
 
 #define SCOPE_BACKWARD 1 /* at::RecordScope::BACKWARD_FUNCTION */
+#define BYTES_MAX (1LL << 47) /* a user's address space: what claims more is no size */
 #define STEP_PREFIX "Optimizer.step#" /* pytorch torch/optim/optimizer.py, profile_hook_step */
 
 struct mem_flow *mem_flow__new(bool categories)
@@ -58,7 +59,7 @@ static uint64_t tensor_bytes(const struct value *v, const struct session_keys *k
 			return 0;
 		most = i && most > n ? most : n;
 	}
-	if (most < 0 || __builtin_mul_overflow(most, (int64_t)dtype__itemsize(v->dtype), &n))
+	if (most < 0 || __builtin_mul_overflow(most, (int64_t)dtype__itemsize(v->dtype), &n) || n > BYTES_MAX)
 		return 0;
 	return (uint64_t)n;
 }
@@ -192,10 +193,10 @@ int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 
 int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_t owner)
 {
-	bool alloc = ev->what == MEMORY_ALLOC;
+	bool alloc = ev->what == MEMORY_ALLOC, sane = ev->bytes >= -BYTES_MAX && ev->bytes <= BYTES_MAX;
 	struct mem_act act = {
 		.ts_ns = ev->ts_ns, .addr = ev->addr, .slice = ev->at.slice,
-		.bytes = alloc ? ev->bytes : ev->bytes < 0 ? ev->bytes : -ev->bytes,
+		.bytes = !sane ? 0 : alloc || ev->bytes < 0 ? ev->bytes : -ev->bytes,
 		.owner = alloc ? owner : 0, .key = MEM_NONE, .node = MEM_NONE,
 		.device_type = (int16_t)ev->device_type,
 		.device_index = (int16_t)(ev->device_type ? ev->device_index : -1),
@@ -203,7 +204,7 @@ int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_
 
 	if (!alloc && ev->what != MEMORY_FREE && ev->what != MEMORY_FREE_UNKNOWN)
 		return 0;
-	if (!ev->addr || (alloc && ev->bytes <= 0))
+	if (!ev->addr || !sane || (alloc && ev->bytes <= 0))
 		return 0;
 	if (vec_reserve((void **)&mf->acts, &mf->act_cap, (uint64_t)mf->act_cnt + 1, sizeof(*mf->acts)))
 		return -ENOMEM;

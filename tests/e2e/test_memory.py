@@ -149,6 +149,9 @@ def reclaim_stalls():
             for k in range(0, 256, 2):
                 f.seek(k * MIB)
                 f.write(os.urandom(2 * MIB))
+            f.flush()
+            os.fsync(f.fileno())
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # the one who reads a page is charged for it
         r = Run(ws, ("--kernel-memory",), "reclaim", ws + "/data", 256, prepare=group.add)
         stalls = r.instants("cgroup reclaim stall") + r.instants("reclaim stall")
         check(stalls, "no reclaim although the file does not fit")
@@ -260,23 +263,27 @@ def cuda_calls():
     folder = mock_libraries()
     with workspace() as ws:
         r = Run(ws, ("--profile-memory",), "cuda", folder, python=python_without_cuda())
-        told = [c for c in r.marked("cuda")[0]["calls"] if c["name"] not in ("cuMemAddressReserve", "cuMemSetAccess")]
+        told = r.marked("cuda")[0]["calls"]
         seen = sorted((e for e in r.trace["traceEvents"] if e.get("cat") == "memory_api"), key=lambda e: e["ts"])
         outer = [e for e in seen if not e["name"].startswith("cuMem")]
         direct = [c for c in told if c["name"].startswith("cuda")]
         check([e["name"] for e in outer] == [c["name"] for c in direct], f"{[e['name'] for e in outer]}, called {direct}")
         for e, c in zip(outer, direct):
             same_call(e, c)
-        driver = [e for e in seen if e["name"].startswith("cuMem")]
+        # what the driver's functions return cannot be seen (cuda_sites.c); what they are given can
+        driver = [(e["name"], e["args"].get("Bytes", 0) or e["args"].get("Addr", 0)) for e in seen if e not in outer]
+        want = []
         for c in told:
-            if c["name"].startswith("cuMem"):
-                twin = [e for e in driver if e["name"] == c["name"] and fits(e, c)]
-                check(twin, f"no {c} among {[(e['name'], e['args']) for e in driver]}")
-        inner = [e for e in driver if e["name"] == "cuMemAlloc_v2" and e["args"].get("Bytes") == 3001]
-        check(inner, "the driver's call inside cudaMalloc is not told")
-        blind = {e["name"] for e in seen if "ptbpf.no_result" in e["args"]}
-        check(blind <= {"cuMemFreeHost"}, f"returns of {blind} were not seen")
+            want += [(name, c.get("bytes", 0) or c.get("addr", 0)) for name in INSIDE.get(c["name"], [c["name"].replace("_v2", "")])]
+        want = [w for w in want if w not in (("cuMemAlloc", 3019),)]  # refused by the runtime itself
+        check(driver == want, f"driver's calls: {driver}, expected {want}")
+        blind = [e["args"]["Bytes"] for e in outer if "ptbpf.no_result" in e["args"]]
+        check(blind in ([], [3019]), f"returns were not seen: {blind}")  # refused at once, without any work
         return f"{len(outer)} runtime and {len(driver)} driver calls"
+
+
+INSIDE = {"cudaMalloc": ["cuMemAlloc"], "cudaFree": ["cuMemFree"], "cudaMallocAsync": ["cuMemAllocAsync"],
+          "cudaFreeAsync": ["cuMemFreeAsync"], "cudaHostAlloc": ["cuMemHostAlloc"], "cudaFreeHost": ["cuMemFreeHost"]}
 
 
 def fits(e, c):

@@ -217,8 +217,8 @@ def prune(v, side, payload, ctx):
         crossing = [c for c in children if c.end > n.end]
         if crossing:
             v.moved.excused.update({row(m.name): CROSSING for m in (n, payload.root, *crossing)})
-        if any(id(m) not in left for m in (n, *children)):
-            v.moved.excused.update({row(m.name): next(iter(counts)) for m in (n, *children)})
+        for gone in (m for m in children if id(m) not in left):  # what folds into what depends on it
+            v.moved.excused.update({row(m.name): next(iter(counts)) for m in (n, *(k for _, k in gone.walk()))})
 
 
 def excuse_rounded(v, root, events):

@@ -171,7 +171,7 @@ def cuda(folder):
         size = ctypes.c_size_t(2 * MIB)
         handle, address = ctypes.c_void_p(), ctypes.c_void_p()
         c.call("cuMemCreate", ctypes.byref(handle), size, none, ctypes.c_ulonglong(0)).update(bytes=2 * MIB, addr=handle.value)
-        c.call("cuMemAddressReserve", ctypes.byref(address), size, ctypes.c_size_t(0), none, ctypes.c_ulonglong(0))
+        c.call("cuMemAddressReserve", ctypes.byref(address), size, ctypes.c_size_t(0), none, ctypes.c_ulonglong(0)).update(bytes=2 * MIB)
         c.call("cuMemMap", address, size, ctypes.c_size_t(0), handle, ctypes.c_ulonglong(0)).update(bytes=2 * MIB, addr=address.value)
         c.call("cuMemUnmap", address, size).update(bytes=2 * MIB, addr=address.value)
         c.give("cuMemRelease", handle)

@@ -160,11 +160,15 @@ struct model {
 	bool full; /* results are recorded: what an Execution Trace needs is kept */
 };
 
-/* ---- thread_stack.c ---- */
+/* ---- threads.c ---- */
 
 /* Finds or makes the thread; tells the sinks of it. NULL: out of memory or a sink stopped (m->err). */
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
+/* A thread or process began, ended, or became another program. */
+void model__task(struct model *m, const struct ptb_task *r);
+
+/* ---- thread_stack.c ---- */
 
 /* The thread runs with this stack pointer now: frames at or below it are gone. */
 void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts);

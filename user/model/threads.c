@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Threads and processes of a pass: when they are first seen, born, replaced and gone. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "model/model_priv.h"
+
+struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid)
+{
+	const uint64_t *i = hashmap__get(&m->thread_by_id, tgid, tid);
+
+	return i ? m->threads[*i] : NULL;
+}
+
+static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
+{
+	struct thread *t;
+
+	if (vec_reserve((void **)&m->threads, &m->thread_cap, (uint64_t)m->thread_cnt + 1,
+			sizeof(*m->threads)))
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->tgid = tgid;
+	t->tid = tid;
+	t->idx = m->thread_cnt;
+	t->keys = facts__keys(m->f, tgid);
+	if (memory__thread_new(m, t) || hashmap__put(&m->thread_by_id, tgid, tid, m->thread_cnt)) {
+		free(t->mem);
+		free(t);
+		return NULL;
+	}
+	m->threads[m->thread_cnt++] = t;
+	return t;
+}
+
+/* From when on a thread is watched: the window's begin, later for a process that joined later. */
+static uint64_t watched_from(const struct model *m, uint32_t tgid)
+{
+	const uint64_t *i = hashmap__get(&m->f->process_by_tgid, tgid, 0);
+	uint64_t start_ns = i ? m->f->processes[*i].start_ns : 0;
+
+	return start_ns > m->begin_ns && start_ns < m->end_ns ? start_ns : m->begin_ns;
+}
+
+static void tell_thread(struct model *m, struct thread *t)
+{
+	uint32_t i;
+
+	t->told = true;
+	stack__reserve_begin(t, watched_from(m, t->tgid));
+	steps__thread_begins(m, t);
+	memory__thread_told(t);
+	for (i = 0; i < m->sink_cnt && !m->err; i++)
+		if (m->sinks[i].thread)
+			m->err = m->sinks[i].thread(m->sinks[i].arg, t->tgid, t->tid);
+}
+
+struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
+{
+	struct thread *t = m->last_thread;
+
+	if (t && t->tid == tid && t->tgid == tgid)
+		return t;
+	t = model__known_thread(m, tgid, tid);
+	if (!t)
+		t = new_thread(m, tgid, tid);
+	if (!t) {
+		m->err = -ENOMEM;
+		return NULL;
+	}
+	if (!t->told)
+		tell_thread(m, t);
+	m->last_thread = t;
+	return t;
+}
+
+/* The thread is gone or becomes another: nothing of it goes on. */
+static void end_thread(struct model *m, struct thread *t, uint64_t ts)
+{
+	stack__close_all(m, t, ts, SLICE_THREAD_EXIT);
+	autograd__thread_gone(m, t);
+	t->scope_name = NULL;
+	args__free(m, t->scope_args);
+	t->scope_args = NULL;
+	t->ctor_handle = 0;
+	t->step_due = false;
+	t->step_name = NULL;
+	t->born = true; /* if its number is used again */
+	t->exit_func = 0;
+	free(t->stack); /* a program may begin and end many */
+	t->stack = NULL;
+	t->cap = 0;
+}
+
+static void end_process(struct model *m, uint32_t tgid, uint64_t ts)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->thread_cnt && !m->err; i++)
+		if (m->threads[i]->tgid == tgid)
+			end_thread(m, m->threads[i], ts);
+}
+
+void model__task(struct model *m, const struct ptb_task *r)
+{
+	uint32_t tgid = r->h.kind == PTB_REC_FORK ? r->child_tgid : r->h.tgid;
+	struct thread *t;
+
+	switch (r->h.kind) {
+	case PTB_REC_FORK:
+		end_process(m, tgid, r->h.ts_ns); /* an earlier process of that number */
+		memory__new_process(m, tgid, false);
+		/* fallthrough */
+	case PTB_REC_THREAD_NEW:
+		facts__thread_seen(m->f, tgid, r->child_tid, r->comm);
+		t = model__known_thread(m, tgid, r->child_tid);
+		if (t)
+			end_thread(m, t, r->h.ts_ns);
+		else
+			t = new_thread(m, tgid, r->child_tid);
+		if (t)
+			t->born = true;
+		else
+			m->err = -ENOMEM;
+		return;
+	case PTB_REC_EXEC:
+		end_process(m, tgid, r->h.ts_ns);
+		memory__new_process(m, tgid, true);
+		return;
+	case PTB_REC_EXIT:
+		facts__thread_seen(m->f, tgid, r->h.tid, r->comm);
+		t = model__known_thread(m, tgid, r->h.tid);
+		if (t)
+			end_thread(m, t, r->h.ts_ns);
+		if (r->group_dead)
+			end_process(m, tgid, r->h.ts_ns);
+		return;
+	}
+}

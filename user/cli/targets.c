@@ -218,7 +218,9 @@ static void fill_facts(struct target *t, const struct target_ctx *ctx, const str
 	if (t->no_args)
 		cfg->tensor.shapes_on = 0;
 	t->facts_missing = (l->scope_from_boxed && !cfg->scope_enter_opdef) ||
-			   (ctx->args != PROBE_ARGS_NONE && !cfg->tensor.argument_size);
+			   (ctx->args != PROBE_ARGS_NONE && !cfg->tensor.argument_size) ||
+			   (ctx->args == PROBE_ARGS_FULL && ctx->memory && l->parameter_class &&
+			    !cfg->tensor.parameter_type);
 	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
 }
 

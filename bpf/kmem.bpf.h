@@ -88,9 +88,10 @@ static __noinline bool rss_read(struct mm_struct *mm, __s64 *out)
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
 		struct mm_struct___old *old = (void *)mm;
 
-#pragma unroll
-		for (i = 0; i < PTB_RSS_KINDS; i++)
-			out[i] = old->rss_stat.count[i];
+		out[0] = old->rss_stat.count[0].counter;
+		out[1] = old->rss_stat.count[1].counter;
+		out[2] = old->rss_stat.count[2].counter;
+		out[3] = old->rss_stat.count[3].counter;
 	} else {
 #pragma clang loop unroll(disable)
 		for (i = 0; i < RSS_TRIES; i++)

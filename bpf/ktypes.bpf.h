@@ -54,8 +54,12 @@ struct mm_struct {
 } KTYPE;
 
 /* before */
+struct old_counter {
+	long long counter;
+} KTYPE;
+
 struct mm_rss_stat {
-	long long count[4];
+	struct old_counter count[4];
 } KTYPE;
 
 struct mm_struct___old {

@@ -87,6 +87,11 @@ leg() { # NAME PYTHON [options]
 
 part_torch() {
 	suite torch.checklist "$MAIN_PYTHON" tests/torch/test_checklist.py
+	suite torch.memory "$MAIN_PYTHON" tests/torch/test_memory_truth.py
+	if env_complete "torch-$PTBPF_OLD_TORCH"; then
+		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") suite "torch.memory-$PTBPF_OLD_TORCH" \
+			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
+	fi
 	leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON"
 	leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")"
 	leg distribution /usr/bin/python3

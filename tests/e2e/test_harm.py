@@ -6,7 +6,8 @@ import signal
 
 from common import PYTHON, WORKLOADS, check, main, require_root, run_ptbpf, workload, workspace
 
-MODES = ((), ("--record-shapes",), ("--execution-trace",))
+MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",), ("--kernel-memory",),
+         ("--record-shapes", "--profile-memory", "--kernel-memory"))
 REST = 0.002  # of the traced run, so that the run after it, which must do as many steps, is the shorter one
 CYCLES = int(os.environ.get("PTBPF_CYCLES", "200"))
 
@@ -38,7 +39,8 @@ def whole_life():
     """One window over everything, with perf-event uprobes too."""
     require_root()
     digests = []
-    for options in ((), ("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace")):
+    for options in ((), ("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace"),
+                    ("--perf-uprobes", "--profile-memory"), ("--children", "--profile-memory", "--kernel-memory")):
         with workspace() as ws:
             done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", *options, "--",
                              PYTHON, os.path.join(WORKLOADS, "busy.py"), "400",

@@ -4,9 +4,11 @@
   time WORK MS       ns per unit and operators per unit of WORK, repeated for about MS milliseconds
   profile WORK CNT   the same CNT units under torch.profiler: in-window, and what stop and export add
   shapes WORK CNT    the same with record_shapes
+  memory WORK CNT    the same with profile_memory
   observe WORK CNT   the same under ExecutionTraceObserver
 """
 
+import ctypes
 import json
 import os
 import sys
@@ -35,7 +37,19 @@ def transformer(cnt):
         optimizer.step()
 
 
-WORK = {"neg": (neg, 2000), "transformer": (transformer, 2)}
+def pair(cnt):
+    """One block allocated and freed."""
+    for _ in range(cnt):
+        torch.empty(64)
+
+
+def pages(cnt):
+    """64 MiB mapped, written page by page, given back."""
+    for _ in range(cnt):
+        torch.empty(16 << 20).fill_(1.0)
+
+
+WORK = {"neg": (neg, 2000), "transformer": (transformer, 2), "pair": (pair, 2000), "pages": (pages, 1)}
 
 
 def timed(name, ms):
@@ -50,10 +64,11 @@ def timed(name, ms):
     return {"ns": samples[len(samples) // 2], "units": len(samples) * chunk}
 
 
-def profiled(name, cnt, shapes=False):
+def profiled(name, cnt, shapes=False, memory=False):
     fn, _ = WORK[name]
     with tempfile.TemporaryDirectory() as folder:
-        prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=shapes)
+        prof = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=shapes,
+                                      profile_memory=memory)
         prof.start()
         fn(min(cnt, 100))
         begin = time.perf_counter_ns()
@@ -82,11 +97,14 @@ def observed(name, cnt):
     return {"ns": (ran - begin) / cnt}
 
 
-VERBS = {"time": timed, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed}
+VERBS = {"time": timed, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed,
+         "memory": lambda name, cnt: profiled(name, cnt, memory=True)}
 
 
 def main():
+    ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
     neg(5000)
+    pages(3)
     transformer(5)
     print("ready", flush=True)
     for line in sys.stdin:

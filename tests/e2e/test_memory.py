@@ -81,7 +81,7 @@ def kernel_counters():
         r = Run(ws, ("--kernel-memory",), "faults")
         for m in r.marked("touch"):
             note = slices(r.trace, f"touch {m['k']}")[0]
-            near(f"faults of {note['name']}", note["args"].get("Page Faults", 0) + 0, sum(m["faults"]))
+            near(f"faults of {note['name']}", note["args"].get("Page Faults", 0), sum(m["faults"]))
             fill = inside(note, slices(r.trace, "aten::fill_"))[0]["args"]
             near("faults of aten::fill_", fill["Page Faults"], m["bytes"] // PAGE)
             near("Fault Bytes of aten::fill_", fill["Fault Bytes"], m["bytes"], slack=MIB)
@@ -134,7 +134,7 @@ def old_blocks():
     require_root()
     with workspace() as ws:
         r = Run(ws, ("--profile-memory",), "old_blocks")
-        check(sorted(e["args"]["Bytes"] for e in r.instants("[memory]")) [-2:] == [28, 36], "the new blocks are not there")
+        check(sorted(e["args"]["Bytes"] for e in r.instants("[memory]"))[-2:] == [28, 36], "the new blocks are not there")
         check(not any(abs(e["args"]["Bytes"]) in (8012, 8044) for e in r.instants("[memory]")), "a size that nobody knows")
         doc, process = r.report()
         check(doc["totals"]["freed_unknown"] >= 2 and process["freed_unknown"] >= 2, f"not counted: {doc['totals']}")

@@ -110,7 +110,7 @@ def traced_round(target, work, mode, series, folder):
 def measure(args):
     """Every round has every mode once, with the program alone before and after each window."""
     series = Series()
-    target = Target(args.python)
+    target, fresh = Target(args.python), Target(args.python)
     with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
         for k in range(args.rounds):
             for work in WORK:
@@ -124,9 +124,10 @@ def measure(args):
                     if "stop_ns_per_op" in told:
                         series.add(f"{work}.torch.{verb}.stop", told["stop_ns_per_op"])
                         series.add(f"{work}.ops", told["ops_per_unit"])
-            bench_memory.round_of(target, series, folder)
+            bench_memory.round_of(target, fresh, series, folder)
             print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
     target.close()
+    fresh.close()
     return series
 
 

@@ -23,25 +23,27 @@ def in_window(target, folder, options, *words):
         t.wait_attached()
         answer = target.ask(*words)
         t.stop((0, 3))
-    return answer["ns"]
+    return answer
 
 
-def round_of(target, series, folder):
-    """Each mode once; before and after each window the program alone, whose mean is its base."""
+def round_of(target, fresh, series, folder):
+    """Each mode once; before and after each window the program alone, whose mean is its base. fresh: another process, in
+    which no profiler has left a large free heap behind: tensors out of it need no new pages."""
     series.add("pair.base", target.ask("time", "pair", PAIR_MS)["ns"])
     for mode, options in PAIR_MODES.items():
-        series.add(f"pair.{mode}", in_window(target, folder, options, "time", "pair", PAIR_MS))
+        series.add(f"pair.{mode}", in_window(target, folder, options, "time", "pair", PAIR_MS)["ns"])
     for verb in ("profile", "memory"):
         told = target.ask(verb, "pair", 30000)
         series.add(f"pair.torch.{verb}", told["ns"])
         series.add(f"pair.torch.{verb}.stop", told["stop_ns_per_op"])
-    before = target.ask("time", "pages", PAGES_MS)["ns"]
+    before = fresh.ask("time", "pages", PAGES_MS)
     for mode, options in PAGE_MODES.items():
-        traced = in_window(target, folder, options, "time", "pages", PAGES_MS)
-        after = target.ask("time", "pages", PAGES_MS)["ns"]
-        series.add("pages.base", before)
-        series.add(f"pages.{mode}", traced / ((before + after) / 2))
-        series.add("pages.again", after / before)
+        traced = in_window(fresh, folder, options, "time", "pages", PAGES_MS)
+        after = fresh.ask("time", "pages", PAGES_MS)
+        series.add("pages.base", before["ns"])
+        for clock in ("ns", "cpu_ns"):
+            series.add(f"pages.{mode}.{clock}", traced[clock] / ((before[clock] + after[clock]) / 2))
+            series.add(f"pages.again.{clock}", after[clock] / before[clock])
         before = after
 
 
@@ -63,10 +65,10 @@ def table(s):
             ("... more than without: one allocation and its free", less("torch.memory", "torch.profile")),
             ("`torch.profiler(profile_memory=True)`: stop and export, us", s.text("pair.torch.memory.stop", 1e-3)),
             ("64 MiB tensor without huge pages, written and freed, alone, ms", s.text("pages.base", 1e-6)),
-            ("... again, relative to the time before", s.text("pages.again", 1, 3)),
-            ("ptbpf, names: relative run time", s.text("pages.names", 1, 3)),
-            ("ptbpf `--kernel-memory`: relative run time", s.text("pages.kernel", 1, 3)),
-            ("ptbpf `--kernel-memory --profile-memory`: relative run time", s.text("pages.both", 1, 3))):
+            *((title + ", relative run time; processor time", s.text(f"pages.{mode}.ns", 1, 3) + "; "
+               + s.text(f"pages.{mode}.cpu_ns", 1, 3))
+              for title, mode in (("... again", "again"), ("ptbpf, names", "names"), ("ptbpf `--kernel-memory`", "kernel"),
+                                  ("ptbpf `--kernel-memory --profile-memory`", "both")))):
         rows.append(f"| {title} | {text} |")
     return rows
 
@@ -77,11 +79,12 @@ def main():
     ap.add_argument("--python", default=sys.executable)
     ap.add_argument("--rounds", type=int, default=9)
     args = ap.parse_args()
-    target, series = Target(args.python), Series()
+    target, fresh, series = Target(args.python), Target(args.python), Series()
     with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
         for _ in range(args.rounds):
-            round_of(target, series, folder)
+            round_of(target, fresh, series, folder)
     target.close()
+    fresh.close()
     print("\n".join(table(series)))
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The measured process: obeys one-line commands on stdin, answers one line of JSON each.
 
-  time WORK MS       ns per unit and operators per unit of WORK, repeated for about MS milliseconds
+  time WORK MS       ns per unit of WORK, and of processor time, repeated for about MS milliseconds
   profile WORK CNT   the same CNT units under torch.profiler: in-window, and what stop and export add
   shapes WORK CNT    the same with record_shapes
   memory WORK CNT    the same with profile_memory
@@ -55,13 +55,15 @@ WORK = {"neg": (neg, 2000), "transformer": (transformer, 2), "pair": (pair, 2000
 def timed(name, ms):
     fn, chunk = WORK[name]
     fn(chunk)
-    samples, end = [], time.perf_counter() + ms / 1e3
+    samples, cpu, end = [], [], time.perf_counter() + ms / 1e3
     while time.perf_counter() < end or len(samples) < 5:
-        begin = time.perf_counter_ns()
+        begin, spent = time.perf_counter_ns(), time.thread_time_ns()
         fn(chunk)
         samples.append((time.perf_counter_ns() - begin) / chunk)
+        cpu.append((time.thread_time_ns() - spent) / chunk)
     samples.sort()
-    return {"ns": samples[len(samples) // 2], "units": len(samples) * chunk}
+    cpu.sort()
+    return {"ns": samples[len(samples) // 2], "cpu_ns": cpu[len(cpu) // 2], "units": len(samples) * chunk}
 
 
 def profiled(name, cnt, shapes=False, memory=False):

@@ -141,7 +141,7 @@ static __always_inline int call_enter(struct trace_event_raw_sys_enter *ctx, __u
 		acc->call_brk = task->mm->brk;
 	acc->call_ns = hit.ts_ns;
 	if (call_shrinks(acc, call))
-		rss_settle(hit.tgid, acc, task->mm, false);
+		rss_settle(hit.tgid, acc, task, false);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static __always_inline int call_exit(struct trace_event_raw_sys_exit *ctx, __u32
 		return 0;
 	kmem_hit(&hit, bpf_ktime_get_ns());
 	if (call_shrinks(acc, call))
-		rss_settle(hit.tgid, acc, task->mm, true);
+		rss_settle(hit.tgid, acc, task, true);
 	hdr_fill(&r.h, sizeof(r), PTB_REC_KMEM_CALL, 0, &hit);
 	r.begin_ns = acc->call_ns;
 	r.result = ctx->ret;
@@ -410,12 +410,12 @@ static __always_inline int oom_kill(__u32 victim, __u64 pages)
 SEC("tp_btf/mark_victim")
 int BPF_PROG(kmem_oom_kill, struct task_struct *victim)
 {
-	__s64 rss[PTB_RSS_KINDS] = {};
+	struct rss_look look = {};
 
 	if (!*(volatile __u32 *)&kmem_active)
 		return 0;
-	rss_read(victim->mm, rss);
-	return oom_kill(task_tgid(victim), (__u64)rss_sum(rss));
+	rss_read(victim, &look);
+	return oom_kill(task_tgid(victim), (__u64)rss_sum(look.sum));
 }
 
 /* Before Linux 6.9: a number of the initial pid namespace. */
@@ -445,7 +445,7 @@ int BPF_PROG(kmem_task_fork, struct task_struct *parent, struct task_struct *chi
 	}
 	kmem_begin(acc, child, window);
 	if (child_tgid != tgid)
-		rss_begin(child_tgid, child->mm);
+		rss_begin(child_tgid, acc, child);
 	return 0;
 }
 
@@ -454,9 +454,10 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(kmem_task_exec, struct task_struct *task)
 {
 	struct task_struct *me = bpf_get_current_task_btf();
+	struct kmem_acc *acc = kmem_acc_of(me);
 
-	if (kmem_acc_of(me))
-		rss_begin(task_tgid(me), me->mm);
+	if (acc)
+		rss_begin(task_tgid(me), acc, me);
 	return 0;
 }
 
@@ -500,7 +501,7 @@ int kmem_tasks(struct bpf_iter__task *ctx)
 			*(volatile __u32 *)&kmem_lazy = 1;
 		else if (acc->window != window)
 			kmem_begin(acc, task, window);
-		rss_settle(tgid, NULL, task->mm, false);
+		rss_settle(tgid, acc, task, false);
 		return 0;
 	}
 	if (!acc || acc->window != window || !kmem_changed(acc, task))
@@ -542,23 +543,28 @@ SEC("raw_tp/sys_enter")
 int kmem_setup(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__s64 rss[PTB_RSS_KINDS] = {};
-	__u64 own[PTB_RSS_KINDS] = {};
+	struct rss_look look = {};
 	struct mm_struct *mm = task->mm;
 	__u32 i;
 
 	if (!mm)
 		return 0;
-	if (!bpf_core_type_exists(struct mm_rss_stat)) {
+	if (bpf_core_type_exists(struct mm_rss_stat)) {
+		struct mm_struct___old *old = (void *)mm;
+
+		/* as /proc shows it: without what the tasks have not added yet, which can be megabytes */
+		bpf_core_read(look.sum, sizeof(look.sum), &old->rss_stat.count);
+	} else {
 		find_cpus();
-		RSS_OWN(mm, 0, &own[0]);
-		RSS_OWN(mm, 1, &own[1]);
-		RSS_OWN(mm, 2, &own[2]);
-		RSS_OWN(mm, 3, &own[3]);
-		rss_packed = own[1] == own[0] + 4 && own[2] == own[0] + 8 && own[3] == own[0] + 12;
+		RSS_OWN(mm, 0, &look.own[0]);
+		RSS_OWN(mm, 1, &look.own[1]);
+		RSS_OWN(mm, 2, &look.own[2]);
+		RSS_OWN(mm, 3, &look.own[3]);
+		rss_packed = look.own[1] == look.own[0] + 4 && look.own[2] == look.own[0] + 8 &&
+			     look.own[3] == look.own[0] + 12;
+		rss_read(task, &look);
 	}
-	rss_read(mm, rss);
 	for (i = 0; i < PTB_RSS_KINDS; i++)
-		own_rss[i] = rss[i];
+		own_rss[i] = look.sum[i];
 	return 0;
 }

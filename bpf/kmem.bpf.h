@@ -24,86 +24,90 @@ static __always_inline void rss_counts(struct mm_struct *mm, __s64 *out)
 
 #define RSS_OWN(mm, i, to) bpf_core_read(to, sizeof(*(to)), &(mm)->rss_stat[i].counters)
 
-/* What the processors have not added to the sums yet. */
-struct rss_parts {
-	__u64 own[PTB_RSS_KINDS]; /* places in every processor's memory */
-	__s64 sum[PTB_RSS_KINDS];
-};
-
+/* What this processor has not added to the sums yet. */
 static long rss_add_cpu(__u32 cpu, void *arg)
 {
-	struct rss_parts *p = arg;
+	struct rss_look *look = *(struct rss_look **)arg;
 	int v[PTB_RSS_KINDS] = {};
 	__u64 off;
 
-	if (cpu >= PTB_CPUS_MAX)
+	if (cpu >= PTB_CPUS_MAX || !look)
 		return 1;
 	off = cpu_off[cpu];
 	if (rss_packed) {
-		bpf_probe_read_kernel(v, sizeof(v), (void *)(p->own[0] + off));
+		bpf_probe_read_kernel(v, sizeof(v), (void *)(look->own[0] + off));
 	} else {
-		bpf_probe_read_kernel(&v[0], 4, (void *)(p->own[0] + off));
-		bpf_probe_read_kernel(&v[1], 4, (void *)(p->own[1] + off));
-		bpf_probe_read_kernel(&v[2], 4, (void *)(p->own[2] + off));
-		bpf_probe_read_kernel(&v[3], 4, (void *)(p->own[3] + off));
+		bpf_probe_read_kernel(&v[0], 4, (void *)(look->own[0] + off));
+		bpf_probe_read_kernel(&v[1], 4, (void *)(look->own[1] + off));
+		bpf_probe_read_kernel(&v[2], 4, (void *)(look->own[2] + off));
+		bpf_probe_read_kernel(&v[3], 4, (void *)(look->own[3] + off));
 	}
-	p->sum[0] += v[0];
-	p->sum[1] += v[1];
-	p->sum[2] += v[2];
-	p->sum[3] += v[3];
+	look->sum[0] += v[0];
+	look->sum[1] += v[1];
+	look->sum[2] += v[2];
+	look->sum[3] += v[3];
 	return 0;
 }
 
 /* Linux 6.2 and later. False: a processor has moved its part to the sum meanwhile. */
-static __always_inline bool rss_read_percpu(struct mm_struct *mm, __s64 *out)
+static __always_inline bool rss_read_percpu(struct mm_struct *mm, struct rss_look *look)
 {
-	struct rss_parts p = {};
-	__s64 after[PTB_RSS_KINDS];
-
-	RSS_OWN(mm, 0, &p.own[0]);
+	RSS_OWN(mm, 0, &look->own[0]);
 	if (!rss_packed) {
-		RSS_OWN(mm, 1, &p.own[1]);
-		RSS_OWN(mm, 2, &p.own[2]);
-		RSS_OWN(mm, 3, &p.own[3]);
+		RSS_OWN(mm, 1, &look->own[1]);
+		RSS_OWN(mm, 2, &look->own[2]);
+		RSS_OWN(mm, 3, &look->own[3]);
 	}
-	rss_counts(mm, out);
-	bpf_loop(nr_cpus, rss_add_cpu, &p, 0);
-	rss_counts(mm, after);
-	if (out[0] != after[0] || out[1] != after[1] || out[2] != after[2] || out[3] != after[3])
-		return false;
-	out[0] += p.sum[0];
-	out[1] += p.sum[1];
-	out[2] += p.sum[2];
-	out[3] += p.sum[3];
-	return true;
+	rss_counts(mm, look->count);
+	rss_counts(mm, look->sum);
+	bpf_loop(nr_cpus, rss_add_cpu, &look, 0); /* takes a place on the stack only */
+	return mm->rss_stat[0].count == look->count[0] && mm->rss_stat[1].count == look->count[1] &&
+	       mm->rss_stat[2].count == look->count[2] && mm->rss_stat[3].count == look->count[3];
 }
 
-/* Pages by kind; false: not to be had. */
-static __noinline bool rss_read(struct mm_struct *mm, __s64 *out)
+/* Before: sums, and what this task has not added to them yet. */
+static __always_inline void rss_read_old(struct task_struct *task, struct mm_struct *mm,
+					 struct rss_look *look)
 {
+	struct task_struct___old *old_task = (void *)task;
+	struct mm_struct___old *old_mm = (void *)mm;
+	int own[PTB_RSS_KINDS] = {};
+
+	bpf_core_read(look->sum, sizeof(look->sum), &old_mm->rss_stat.count);
+	if (!bpf_core_field_exists(old_task->rss_stat))
+		return;
+	bpf_core_read(own, sizeof(own), &old_task->rss_stat.count);
+	look->sum[0] += own[0];
+	look->sum[1] += own[1];
+	look->sum[2] += own[2];
+	look->sum[3] += own[3];
+}
+
+/* Pages of the task's process by kind; false: not to be had. */
+static __noinline bool rss_read(struct task_struct *task, struct rss_look *look)
+{
+	struct mm_struct *mm;
 	__u32 i;
 
-	if (!mm || !out || !nr_cpus || rss_wrong)
+	if (!task || !look || !nr_cpus || rss_wrong)
+		return false;
+	mm = task->mm;
+	if (!mm)
 		return false;
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
-		struct mm_struct___old *old = (void *)mm;
-
-		out[0] = old->rss_stat.count[0].counter;
-		out[1] = old->rss_stat.count[1].counter;
-		out[2] = old->rss_stat.count[2].counter;
-		out[3] = old->rss_stat.count[3].counter;
+		rss_read_old(task, mm, look);
 	} else {
 #pragma clang loop unroll(disable)
 		for (i = 0; i < RSS_TRIES; i++)
-			if (rss_read_percpu(mm, out))
+			if (rss_read_percpu(mm, look))
 				break;
 		if (i == RSS_TRIES)
 			return false;
 	}
 #pragma unroll
 	for (i = 0; i < PTB_RSS_KINDS; i++)
-		if (out[i] < 0)
-			out[i] = 0;
+		if (look->sum[i] < 0)
+			look->sum[i] = 0;
 	return true;
 }
 
@@ -113,37 +117,39 @@ static __always_inline __s64 rss_sum(const __s64 *kinds)
 }
 
 /* From now on the growth of the process counts. */
-static __always_inline void rss_begin(__u32 tgid, struct mm_struct *mm)
+static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct task_struct *task)
 {
-	struct kmem_rss v = {.window = kmem_window};
+	struct kmem_rss *v = &acc->fresh;
 
-	if (!rss_read(mm, v.kinds))
+	if (!rss_read(task, &acc->look))
 		return;
-	v.last = rss_sum(v.kinds);
-	bpf_map_update_elem(&kmem_rss, &tgid, &v, BPF_ANY);
+	v->window = kmem_window;
+	v->growth = 0;
+	v->last = rss_sum(acc->look.sum);
+	__builtin_memcpy(v->kinds, acc->look.sum, sizeof(v->kinds));
+	bpf_map_update_elem(&kmem_rss, &tgid, v, BPF_ANY);
 }
 
 /*
  * What the process has grown by since any of its threads looked last: noticed by this one. A thread that
  * is about to end has no memory any more.
  */
-static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc, struct mm_struct *mm,
-					      bool by_call)
+static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
+					      struct task_struct *task, bool by_call)
 {
 	struct kmem_rss *r = bpf_map_lookup_elem(&kmem_rss, &tgid);
-	__s64 now[PTB_RSS_KINDS] = {}, sum, grown;
-	__u32 i;
+	__s64 sum, grown;
 
+	if (!acc)
+		return NULL;
 	if (!r || r->window != kmem_window) {
-		rss_begin(tgid, mm);
+		rss_begin(tgid, acc, task);
 		return bpf_map_lookup_elem(&kmem_rss, &tgid);
 	}
-	if (!acc || !rss_read(mm, now))
+	if (!rss_read(task, &acc->look))
 		return r;
-	sum = rss_sum(now);
-#pragma unroll
-	for (i = 0; i < PTB_RSS_KINDS; i++)
-		r->kinds[i] = now[i];
+	sum = rss_sum(acc->look.sum);
+	__builtin_memcpy(r->kinds, acc->look.sum, sizeof(r->kinds));
 	grown = sum - (__s64)__sync_lock_test_and_set(&r->last, sum);
 	acc->rss_pages += grown;
 	if (grown > 0 && !by_call)
@@ -226,7 +232,7 @@ static __noinline int kmem_tell(const struct hit *hit, struct kmem_acc *acc, str
 	major = task->maj_flt - acc->maj_flt;
 	acc->min_flt += minor;
 	acc->maj_flt += major;
-	rss = rss_settle(hit->tgid, acc, task->mm, false);
+	rss = rss_settle(hit->tgid, acc, task, false);
 	s = slot_reserve(hit, sizeof(*r), PTB_REC_KMEM, 0);
 	r = s.rec;
 	if (r) {

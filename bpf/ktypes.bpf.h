@@ -66,6 +66,14 @@ struct mm_struct___old {
 	struct mm_rss_stat rss_stat;
 } KTYPE;
 
+struct task_rss_stat {
+	int count[4];
+} KTYPE;
+
+struct task_struct___old {
+	struct task_rss_stat rss_stat; /* not where there are few processors */
+} KTYPE;
+
 struct bpf_array {
 	void *pptrs[0]; /* of a map with memory of every processor's own */
 } KTYPE;

@@ -200,6 +200,22 @@ struct {
 	__type(value, struct api_calls);
 } api_calls SEC(".maps");
 
+/* A process's resident pages when one of its threads looked last. */
+struct kmem_rss {
+	__u32 window;
+	__u32 pad;
+	__s64 last;   /* file, anonymous and shared ones */
+	__s64 growth; /* by faults, not told yet */
+	__s64 kinds[PTB_RSS_KINDS];
+};
+
+/* A look at a process's resident pages; in `sum` when it is done. */
+struct rss_look {
+	__u64 own[PTB_RSS_KINDS]; /* places in every processor's memory */
+	__s64 count[PTB_RSS_KINDS];
+	__s64 sum[PTB_RSS_KINDS];
+};
+
 /* What the kernel did for a thread and has not been told. The thread's own; the iterator's between windows. */
 struct kmem_acc {
 	__u32 window; /* 0: not ready */
@@ -222,6 +238,9 @@ struct kmem_acc {
 	__u64 stall_ns[3]; /* enum ptb_kmem_stalls */
 	__u32 stall_order[3];
 	__u32 pad;
+	/* room to work in: the programs' stacks are small where they are called from others */
+	struct rss_look look;
+	struct kmem_rss fresh;
 };
 
 struct {
@@ -243,15 +262,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct kmem_seen);
 } kmem_seen SEC(".maps");
-
-/* A process's resident pages when one of its threads looked last. */
-struct kmem_rss {
-	__u32 window;
-	__u32 pad;
-	__s64 last;   /* file, anonymous and shared ones */
-	__s64 growth; /* by faults, not told yet */
-	__s64 kinds[PTB_RSS_KINDS];
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -190,7 +190,9 @@ static long collapse(void)
 {
 	char *at = (char *)(((uintptr_t)region + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
 
+	madvise(at, HUGE_PAGE, MADV_NOHUGEPAGE); /* or it is one already */
 	touch(at, HUGE_PAGE / PAGE, true);
+	madvise(at, HUGE_PAGE, MADV_HUGEPAGE);
 	return madvise(at, HUGE_PAGE, MADV_COLLAPSE) ? errno : 0;
 }
 

@@ -65,7 +65,13 @@ static void remove_event(int events_fd, const char *group_event)
 		pr_debug("cannot remove '%s' from uprobe_events: %s", group_event, errstr(errno));
 }
 
-/* Definitions of a ptbpf of our pid namespace that is no more. Those in use cannot be removed. */
+static uint32_t open_cnt; /* of this process */
+
+/*
+ * Definitions of a ptbpf of our pid namespace that is no more, or that had our pid. The kernel refuses to
+ * remove an event in use only if it is of a single probe; of a group it frees what its breakpoints still
+ * call (seen to crash Linux 6.1), so nothing may be removed that could be in use.
+ */
 static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
 {
 	int fd = openat(tf->dir, "uprobe_events", O_RDONLY | O_CLOEXEC);
@@ -81,7 +87,7 @@ static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
 		    sscanf(name, "ptbpf_%u_%d/", &inum, &pid) != 2 || inum != ns_inum)
 			continue;
 		strcpy(last, name);
-		if (pid == getpid() || (kill(pid, 0) && errno == ESRCH))
+		if (pid == getpid() ? !open_cnt : kill(pid, 0) && errno == ESRCH)
 			remove_event(tf->events_fd, name);
 	}
 	free(line);
@@ -111,6 +117,7 @@ struct trace_fs *trace_fs__open(uint32_t ns_inum)
 	}
 	snprintf(tf->group, sizeof(tf->group), "ptbpf_%u_%d", ns_inum, (int)getpid());
 	remove_stale(tf, ns_inum);
+	open_cnt++;
 	return tf;
 }
 
@@ -123,8 +130,10 @@ void trace_fs__free(struct trace_fs *tf)
 {
 	if (!tf)
 		return;
-	if (tf->events_fd >= 0)
+	if (tf->events_fd >= 0) {
 		close(tf->events_fd);
+		open_cnt--;
+	}
 	if (tf->dir >= 0)
 		close(tf->dir);
 	free(tf);

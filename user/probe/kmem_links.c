@@ -337,6 +337,7 @@ static bool rss_is_right(const struct ptbpf_bpf *s)
 		fclose(f);
 	got = (uint64_t)(s->bss->own_rss[PTB_RSS_FILE] + s->bss->own_rss[PTB_RSS_ANON] +
 			 s->bss->own_rss[PTB_RSS_SHMEM]);
+	pr_debug("own resident pages: %" PRIu64 " read, %" PRIu64 " by /proc", got, resident);
 	/* /proc may leave out what the processors have not added up: 32 pages each, or twice their number */
 	slack = resident / 8 + (uint64_t)s->rodata->nr_cpus * (32 + 2u * s->rodata->nr_cpus) * PTB_RSS_KINDS;
 	return resident && got && got <= resident + slack && resident <= got + slack;

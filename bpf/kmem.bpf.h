@@ -13,7 +13,10 @@
 
 /* ---- resident memory ---- */
 
-/* One by one: the compiler lets the kernel's layout decide where an element is only if its index is a literal. */
+/*
+ * One by one: only where an index is a literal does the compiler leave it to the kernel's layout where the
+ * element is.
+ */
 static __always_inline void rss_counts(struct mm_struct *mm, __s64 *out)
 {
 	out[0] = mm->rss_stat[0].count;
@@ -262,7 +265,10 @@ static __always_inline void kmem_touch(struct kmem_acc *acc)
 	__sync_fetch_and_add(&kmem_gen, 1);
 }
 
-/* One word, so that a preempted program sees all of it or nothing; if two are ever alike, sums are told late. */
+/*
+ * One word, so that a preempted program sees all of it or nothing; if two are ever alike, sums are told
+ * late.
+ */
 static __always_inline __u64 kmem_key(const struct hit *hit, const struct task_struct *task)
 {
 	__u64 faults = task->min_flt + task->maj_flt;

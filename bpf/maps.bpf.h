@@ -35,7 +35,7 @@ __u32 active __attribute__((aligned(64))) = 0;
 /* The same for kernel memory: it is closed first, so that what is left can be told while nobody adds to it. */
 __u32 kmem_active = 0;
 __u32 kmem_window = 0; /* the window that is open or about to be */
-__u32 kmem_lazy = 0;   /* a thread's sums could not be made when it was born: they are made at its first fault */
+__u32 kmem_lazy = 0;   /* a thread's sums could not be made at its birth: its first fault makes them */
 __u32 kmem_closing = 0; /* what the iterator does */
 __u64 kmem_since = 0;  /* when the window began */
 __u32 rss_wrong = 0;   /* what was read of the own process was wrong: nothing is read */

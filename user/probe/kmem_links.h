@@ -31,7 +31,10 @@ struct kmem {
 
 /* Before load: what is loaded. 0 or negative errno. */
 int kmem__configure(struct kmem *k, struct ptbpf_bpf *s, bool on);
-/* After load, before the scheduler's tracepoints are attached for others: a thread's sums come before its end. */
+/*
+ * After load, before the scheduler's tracepoints are attached for others: so a thread's sums are told before
+ * its end is.
+ */
 int kmem__open(struct kmem *k, struct ptbpf_bpf *s);
 int kmem__attach(struct kmem *k, struct ptbpf_bpf *s); /* all others; does nothing the second time */
 void kmem__detach(struct kmem *k);

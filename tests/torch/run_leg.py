@@ -312,10 +312,12 @@ class Group:
             theirs, seen = (trusted, compare_memory.events_of(trusted.document)), (mine, compare_memory.events_of(mine.document))
             compare_memory.mark_unseen(seen[1], mine)
             total = compare_memory.MemoryVerdict()
-            for name in self.comparable(self.told["held"], ctx):
+            steady = set(self.comparable(self.told["held"], ctx))
+            for name in self.told["held"]:
                 verdict = compare_memory.compare_payload(theirs, seen, ("held", run), name, ctx)
-                self.leg.tell_memory(f"{name}.{what}", verdict)
-                total.add(verdict)
+                if name in steady:
+                    self.leg.tell_memory(f"{name}.{what}", verdict)
+                total.add(verdict)  # the table has them all
             self.table(what, folder, window, total.moved)
 
     def table(self, what, folder, window, moved):

@@ -2,6 +2,7 @@
 """Payloads for the comparison of memory: every way in which a CPU block comes and goes on one thread. Sizes are odd,
 so that each block can be told by its bytes. Run in the windows of memory only."""
 
+import atexit
 import os
 import tempfile
 
@@ -81,6 +82,7 @@ def foreign_memory():
     path = os.path.join(tempfile.gettempdir(), f"ptbpf-memory-{os.getpid()}")
     with open(path, "wb") as f:
         f.write(bytes(4096))
+    atexit.register(os.unlink, path)
 
     def run():
         a = torch.from_numpy(numpy.ones(129, dtype=numpy.float32))

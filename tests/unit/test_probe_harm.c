@@ -128,7 +128,7 @@ static void test_churn_trace(void)
 /* Threads that allocate, fault and give back, while all that looks at it comes and goes. */
 static void test_churn_memory(void)
 {
-	run_churn(TARGET_MEMORY, "alloc 100000", memory_sites, 6, LINKS_MULTI);
+	run_churn(TARGET_MEMORY, "alloc 5000000", memory_sites, 6, LINKS_MULTI);
 	run_churn(TARGET_MEMORY, "churn 8 100 200", memory_sites, 6, LINKS_MULTI);
 }
 

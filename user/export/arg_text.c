@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/mem_schema.h"
+
 void arg_list__read(struct arg_list *al, const struct slice_values *sv)
 {
 	al->rest = values__begin(sv);
@@ -38,31 +40,6 @@ bool tensor__is_strided(const struct value *v, const struct session_keys *keys)
 	return !(v->keys & (keys->no_strides | keys->sparse_csr));
 }
 
-/* Behind the argument at p: its comma, the closing parenthesis or the end of the text. */
-static const char *skip_arg(const char *p)
-{
-	char quote = 0;
-	int depth = 0;
-
-	for (; *p; p++) {
-		if (quote) {
-			if (*p == '\\' && p[1])
-				p++;
-			else if (*p == quote)
-				quote = 0;
-		} else if (*p == '"' || *p == '\'') {
-			quote = *p;
-		} else if (*p == '(' || *p == '[') {
-			depth++;
-		} else if ((*p == ')' || *p == ']') && depth--) {
-			continue;
-		} else if (depth < 0 || (*p == ',' && !depth)) {
-			return p;
-		}
-	}
-	return p;
-}
-
 enum schema_list schema__list(const char *schema, uint32_t nr)
 {
 	const char *p = strchr(schema, '(');
@@ -72,7 +49,7 @@ enum schema_list schema__list(const char *schema, uint32_t nr)
 		p += strspn(p, " ");
 		if (strncmp(p, "*,", 2) && !nr--)
 			break;
-		p = skip_arg(p);
+		p = schema__arg_end(p);
 	}
 	if (!p || !*p || *p == ')')
 		return SCHEMA_NOT_KNOWN;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "model/values.h"
 #include "ptb_event.h"
 
 /* Newer than the C library's headers of supported distributions: Linux include/uapi/asm-generic/mman-common.h */
@@ -17,17 +18,14 @@
 
 const char *mem_name__device(char *buf, int32_t type, int32_t index)
 {
-	/* pytorch c10/core/DeviceType.h */
-	static const char *const types[] = { "CPU", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
-					     "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps",
-					     "meta", "hpu", "ve", "lazy", "ipu", "mtia", "privateuse1" };
+	const char *name = type == 0 ? "CPU" : type > 0 ? device__type_name((uint32_t)type) : NULL;
 
-	if (type < 0 || (size_t)type >= sizeof(types) / sizeof(types[0]))
+	if (!name)
 		snprintf(buf, MEM_NAME_MAX, "device %d:%d", type, index);
 	else if (type == 0 || index < 0)
-		snprintf(buf, MEM_NAME_MAX, "%s", types[type]);
+		snprintf(buf, MEM_NAME_MAX, "%s", name);
 	else
-		snprintf(buf, MEM_NAME_MAX, "%s:%d", types[type], index);
+		snprintf(buf, MEM_NAME_MAX, "%s:%d", name, index);
 	return buf;
 }
 

@@ -10,12 +10,10 @@
 
 #define ARGS_MAX 255
 
-/* The end of an argument: the comma or bracket behind it, none of those within its type, its default value
- * or a text. */
-static const char *skip_arg(const char *p)
+const char *schema__arg_end(const char *p)
 {
-	int depth = 0;
 	char quote = 0;
+	int depth = 0;
 
 	for (; *p; p++) {
 		if (quote) {
@@ -27,10 +25,10 @@ static const char *skip_arg(const char *p)
 			quote = *p;
 		} else if (*p == '(' || *p == '[') {
 			depth++;
-		} else if ((*p == ')' || *p == ',') && !depth) {
-			break;
-		} else if (*p == ')' || *p == ']') {
-			depth--;
+		} else if ((*p == ')' || *p == ']') && depth--) {
+			continue;
+		} else if (depth < 0 || (*p == ',' && !depth)) {
+			return p;
 		}
 	}
 	return p;
@@ -70,7 +68,7 @@ static int parse(struct mem_schemas *ms, const char *text)
 	while (*p == '(' || *p == ',') {
 		p++;
 		p += strspn(p, " ");
-		end = skip_arg(p);
+		end = schema__arg_end(p);
 		if (end > p && !(end == p + 1 && *p == '*')) {
 			if (cnt == ARGS_MAX)
 				return -EINVAL;

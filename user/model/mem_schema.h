@@ -24,6 +24,10 @@ struct mem_schema {
 	uint32_t cnt;
 };
 
+/* The end of the argument at p: its comma, the closing parenthesis or the end of the text; none of those within
+ * its type, its default value or a text. */
+const char *schema__arg_end(const char *p);
+
 /* 0 or -ENOMEM; without a schema *out has no args. */
 int mem_schemas__get(struct mem_schemas *ms, const char *text, struct mem_schema *out);
 void mem_schemas__clear(struct mem_schemas *ms);

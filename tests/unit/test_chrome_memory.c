@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "export/exporter.h"
+#include "json_keys.h"
 #include "memory_world.h"
 #include "suite.h"
 
@@ -92,18 +93,6 @@ static const cJSON *must(const char *name, int nr)
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(e);
 	return e;
-}
-
-static const char *keys(const cJSON *o)
-{
-	static char list[512];
-	const cJSON *v;
-	size_t n = 0;
-
-	list[0] = '\0';
-	cJSON_ArrayForEach(v, o)
-		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? "," : "", v->string);
-	return list;
 }
 
 /* The text of the file, as torch 2.15 writes it but for white space. */

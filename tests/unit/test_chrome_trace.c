@@ -10,6 +10,7 @@
 
 #include "export/exporter.h"
 #include "fake_session.h"
+#include "json_keys.h"
 #include "suite.h"
 
 #define QUARTER_NS 7889238000000000ULL
@@ -107,19 +108,6 @@ static const cJSON *event(const cJSON *doc, const char *ph, const char *name, in
 			return e;
 	}
 	return NULL;
-}
-
-/* Keys of an object in order, "a,b,c". */
-static const char *keys(const cJSON *o)
-{
-	static char list[512];
-	const cJSON *v;
-	size_t n = 0;
-
-	list[0] = '\0';
-	cJSON_ArrayForEach(v, o)
-		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? "," : "", v->string);
-	return list;
 }
 
 static void test_slice(void)

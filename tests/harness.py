@@ -202,6 +202,21 @@ def workload(name, *args, python=None, wrap=(), env=None, **kw):
                    env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})), **kw)
 
 
+class AskedTarget:
+    """A process (self.proc, with pipes) that answers each line that it is asked with one that starts with `answer`."""
+
+    def line(self, start):
+        for line in self.proc.stdout:
+            if line.startswith(start):
+                return line[len(start):].strip()
+        raise Failure("the target ended")
+
+    def ask(self, *words):
+        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
+        self.proc.stdin.flush()
+        return self.line("answer")
+
+
 def load_trace(path):
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as f:

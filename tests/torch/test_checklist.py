@@ -19,11 +19,11 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import et_truth  # noqa: E402
 from compare_args import SCOPES  # noqa: E402
-from harness import (PYTHON, Failure, Skip, Tracer, check, load_trace, main, report_json, require_root,  # noqa: E402
+from harness import (PYTHON, AskedTarget, Skip, Tracer, check, load_trace, main, report_json, require_root,  # noqa: E402
                      run_ptbpf, workspace)
 
 
-class Target:
+class Target(AskedTarget):
     """checklist_target.py, one for all tests."""
 
     _only = None
@@ -38,17 +38,6 @@ class Target:
         require_root()
         cls._only = cls._only or cls()
         return cls._only
-
-    def line(self, start):
-        for line in self.proc.stdout:
-            if line.startswith(start):
-                return line[len(start):].strip()
-        raise Failure("the target ended")
-
-    def ask(self, *words):
-        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
-        self.proc.stdin.flush()
-        return self.line("answer")
 
 
 class Window:

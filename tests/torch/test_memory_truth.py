@@ -16,13 +16,14 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
-from harness import PYTHON, Failure, Skip, Tracer, check, load_trace, main, require_root, run_ptbpf, workspace  # noqa: E402
+from harness import (PYTHON, AskedTarget, Failure, Skip, Tracer, check, load_trace, main, require_root,  # noqa: E402
+                     run_ptbpf, workspace)
 from truth import read_profiled  # noqa: E402
 
 COLUMNS = ("cpu_mem_bytes", "self_cpu_mem_bytes", "device_mem_bytes", "self_device_mem_bytes")
 
 
-class Target:
+class Target(AskedTarget):
     _only = None
 
     def __init__(self):
@@ -38,16 +39,8 @@ class Target:
             raise Skip("this torch has no Kineto, so no memory in Chrome traces")
         return cls._only
 
-    def line(self, start):
-        for line in self.proc.stdout:
-            if line.startswith(start):
-                return line[len(start):].strip()
-        raise Failure("the target ended")
-
     def ask(self, *words):
-        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
-        self.proc.stdin.flush()
-        return json.loads(self.line("answer"))
+        return json.loads(super().ask(*words))
 
 
 class Window:

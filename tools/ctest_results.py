@@ -5,6 +5,7 @@
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,12 @@ def reason(case):
     text = (case.findtext("system-out") or "").strip().splitlines()
     told = [line.strip() for line in text if "skip" in line.lower()]
     return (told or text or ["no reason given"])[-1]
+
+
+def why(case):
+    """The assertions that failed, as CUnit lists them, or the status where none is listed."""
+    failed = re.findall(r"^\s+\d+\. (\S+:\d+\s+- .*)$", case.findtext("system-out") or "", re.MULTILINE)
+    return "; ".join(failed[:3]) or case.get("status")
 
 
 def main():
@@ -35,7 +42,7 @@ def main():
             print(f"SKIP {name}: {reason(case)}")
         else:
             failed = True
-            print(f"FAIL {name}: {status}")
+            print(f"FAIL {name}: {why(case)}")
             for line in (case.findtext("system-out") or "").splitlines()[-25:]:
                 print("    " + line)
     sys.exit(1 if failed or not cases else 0)

@@ -240,6 +240,140 @@ struct ptb_kmem_event {
 };
 enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE };
 
+/* ---- told by the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
+
+/* A chunk as it came, in rings only: a capture has the records that were in it. */
+struct ptb_agent_data {
+	struct ptb_rec_hdr h; /* h.ts_ns: when it was sent; h.tid: the thread that sent it */
+	__u32 bytes;          /* of struct ptb_chunk and its records, which follow; 0: could not be read */
+	__u32 pad;
+};
+
+/* RecordFunction's start callback: what torch's own profiler would record. */
+struct ptb_rf_begin {
+	struct ptb_rec_hdr h;
+	__u64 rf;         /* the object; with it RF_END, perhaps of another thread, is found */
+	__u64 opdef;      /* OperatorDef* (see PTB_REC_OPDEF); 0: the text is the name */
+	__s64 seq;        /* sequence number, -1: none */
+	__u64 fwd_thread; /* logical id of the forward thread, 0: none */
+	__u64 logical;    /* of this thread, 0: not known */
+	__u32 scope;      /* at::RecordScope */
+	__u32 text_len;
+};
+
+struct ptb_rf_end {
+	struct ptb_rec_hdr h;
+	__u64 rf;
+};
+
+/* ---- CUDA calls seen from the host, by kernel probes: no agent is needed ---- */
+
+/* A call of libcudart or libcuda, told when it returns (h.ts_ns); the site's function says which. */
+struct ptb_cuda_call {
+	struct ptb_rec_hdr h;
+	__u64 sp;
+	__u64 begin_ns;
+	__u64 func;   /* launches: what is launched (cudaLaunchKernel: the host stub's address), 0: none */
+	__u64 stream; /* handle, 0: the default one; ~0: the call has none */
+	__u64 bytes;  /* copies, fills */
+	__u32 grid[3], block[3]; /* launches */
+	__u32 shared; /* launches: dynamic shared memory, bytes */
+	__u32 copy_kind; /* copies: cudaMemcpyKind, 0xff: the call has none */
+	__s32 result; /* what it returned, 0: success; only without PTB_API_NO_RESULT */
+	__u32 flags;  /* PTB_API_NO_RESULT; PTB_CUDA_HAS_RESULT */
+};
+#define PTB_CUDA_HAS_RESULT 0x4
+
+/* ---- GPU, by the agent from CUPTI (cupti_activity.h). Times are CUPTI's own; GPU_CLOCK relates them to
+ * CLOCK_MONOTONIC. h.ts_ns: when the record arrived; names: name ids. ---- */
+
+struct ptb_gpu_kernel {
+	struct ptb_rec_hdr h;
+	__u64 begin, end, queued, submitted; /* 0: not known */
+	__u64 graph_node;
+	__u32 correlation, device, context, stream, name, graph;
+	__u32 grid[3], block[3];
+	__u32 registers, static_shared, dynamic_shared, local_per_thread;
+	__u32 channel, channel_type;
+	__s32 priority;
+	__u32 flags; /* PTB_GPU_* */
+};
+#define PTB_GPU_HAS_CHANNEL 0x1
+#define PTB_GPU_HAS_PRIORITY 0x2
+#define PTB_GPU_HAS_GRAPH 0x4
+
+struct ptb_gpu_memory { /* GPU_MEMCPY, GPU_MEMSET */
+	struct ptb_rec_hdr h;
+	__u64 begin, end, bytes, graph_node;
+	__u32 correlation, device, context, stream, graph;
+	__u32 copy_kind;  /* MEMCPY: CUpti_ActivityMemcpyKind; MEMSET: the value */
+	__u32 src_kind, dst_kind; /* CUpti_ActivityMemoryKind; MEMSET: dst */
+	__u32 src_device, dst_device, src_context, dst_context; /* peer copies (PTB_GPU_PEER) */
+	__u32 channel, channel_type;
+	__u32 flags; /* PTB_GPU_* */
+	__u32 pad;
+};
+#define PTB_GPU_PEER 0x8
+
+struct ptb_gpu_api { /* h.tid: the thread that called, 0: not known */
+	struct ptb_rec_hdr h;
+	__u64 begin, end;
+	__u32 correlation, cbid, name, result;
+	__u32 driver; /* 0: runtime API, 1: driver API */
+	__u32 pad;
+};
+
+struct ptb_gpu_sync {
+	struct ptb_rec_hdr h;
+	__u64 begin, end;
+	__u32 what; /* CUpti_ActivitySynchronizationType */
+	__u32 correlation, device, context, stream, event; /* ~0: none */
+	__u32 event_correlation; /* of the cudaEventRecord that is waited for, 0: not known */
+	__u32 event_stream;
+};
+
+struct ptb_gpu_event { /* cudaEventRecord as the device passed it */
+	struct ptb_rec_hdr h;
+	__u64 at; /* 0: CUPTI does not tell times of events here */
+	__u32 correlation, device, context, stream, event, pad;
+};
+
+struct ptb_gpu_overhead {
+	struct ptb_rec_hdr h; /* h.tid: the thread, 0: not known */
+	__u64 begin, end;
+	__u32 what; /* CUpti_ActivityOverheadKind */
+	__u32 pad;
+};
+
+struct ptb_gpu_device {
+	struct ptb_rec_hdr h;
+	__u64 memory_bytes, memory_bandwidth; /* bandwidth: kBytes/s */
+	__u32 id, name, major, minor, sm_cnt, warp_size, clock_khz;
+	__u32 max_threads_per_block, max_warps_per_sm, max_blocks_per_sm;
+	__u32 shared_per_block, shared_per_sm, regs_per_block, regs_per_sm;
+};
+
+struct ptb_gpu_clock {
+	struct ptb_rec_hdr h;
+	__u64 gpu_ns, mono_ns, err_ns; /* CUPTI's time lies within err_ns of mono_ns */
+};
+
+/* What CUPTI lost or refused: what it counts is in enum ptb_gpu_notes. */
+struct ptb_gpu_note {
+	struct ptb_rec_hdr h;
+	__u64 value;
+	__u32 what; /* enum ptb_gpu_notes */
+	__u32 pad;
+};
+enum ptb_gpu_notes {
+	PTB_GPU_DROPPED,    /* value: records that CUPTI dropped */
+	PTB_GPU_BUFFERS,    /* value: buffers it could not have */
+	PTB_GPU_ERROR,      /* value: CUptiResult of a call that should have worked */
+	PTB_GPU_UNKNOWN,    /* value: records of kinds that were not asked for */
+};
+
+/* GPU_NAME: in chunks only: the text of one of the agent's name ids; user space makes a NAME of it. */
+
 /* ---- written by user space ---- */
 
 struct ptb_text { /* META: "key\0value" as JSON text; NOTE: a sentence for the user */
@@ -265,7 +399,7 @@ struct ptb_site {
 	__u64 offset; /* file offset */
 };
 
-struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER: an address in process h.tgid and its name */
+struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER, KERNEL_NAME (ptb_cuda_call.func): an address in process h.tgid and its name */
 	struct ptb_rec_hdr h;
 	__u64 addr;
 	__u32 name;
@@ -367,7 +501,22 @@ struct ptb_rss_sample {
 	X(KMEM_CALL,   22, ptb_kmem_call,    0)            \
 	X(KMEM_STALL,  23, ptb_kmem_stall,   0)            \
 	X(KMEM_EVENT,  24, ptb_kmem_event,   0)            \
-	/* 32..47 stacks, 48..63 GPU: not used yet */      \
+	X(AGENT_DATA,  25, ptb_agent_data,   0)            \
+	X(RF_BEGIN,    26, ptb_rf_begin,     1)            \
+	X(RF_END,      27, ptb_rf_end,       0)            \
+	X(CUDA_CALL,   28, ptb_cuda_call,    0)            \
+	/* 32..47 stacks: not used yet */                  \
+	X(GPU_KERNEL,  48, ptb_gpu_kernel,   0)            \
+	X(GPU_MEMCPY,  49, ptb_gpu_memory,   0)            \
+	X(GPU_MEMSET,  50, ptb_gpu_memory,   0)            \
+	X(GPU_API,     51, ptb_gpu_api,      0)            \
+	X(GPU_SYNC,    52, ptb_gpu_sync,     0)            \
+	X(GPU_EVENT,   53, ptb_gpu_event,    0)            \
+	X(GPU_OVERHEAD, 54, ptb_gpu_overhead, 0)           \
+	X(GPU_DEVICE,  55, ptb_gpu_device,   0)            \
+	X(GPU_CLOCK,   56, ptb_gpu_clock,    0)            \
+	X(GPU_NOTE,    57, ptb_gpu_note,     0)            \
+	X(GPU_NAME,    58, ptb_text,         1)            \
 	X(META,        64, ptb_text,         1)            \
 	X(NOTE,        65, ptb_text,         1)            \
 	X(NAME,        66, ptb_text,         1)            \
@@ -384,7 +533,8 @@ struct ptb_rss_sample {
 	X(CALLER,      77, ptb_addr_name,    0)            \
 	X(SCHEMA,      78, ptb_schema,       0)            \
 	X(KEYS,        79, ptb_keys,         0)            \
-	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)
+	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)            \
+	X(KERNEL_NAME, 81, ptb_addr_name,    0)
 
 enum ptb_rec_kind {
 #define X(name, nr, type, tail) PTB_REC_##name = nr,
@@ -411,7 +561,9 @@ PTB_REC_KINDS(X)
 	X(SEQ,           9, "autograd sequence number")                                         \
 	X(CATCH,        10, "C++ exception caught")                                              \
 	X(ALLOCATOR,    11, "allocator's report")                                                \
-	X(CUDA_MEMORY,  12, "CUDA memory call")
+	X(CUDA_MEMORY,  12, "CUDA memory call")                                                  \
+	X(CUDA_CALL,    13, "CUDA launch, copy or synchronisation")                              \
+	X(FUNCTION,     14, "function that names itself (RECORD_FUNCTION)")
 
 enum ptb_func_kind {
 #define X(name, nr, text) PTB_FUNC_##name = nr,
@@ -472,6 +624,7 @@ enum ptb_stop_reason {
 	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen or too deep")        \
 	X(API_NO_RESULT,   10, 0, "CUDA memory calls whose return was not seen")                \
 	X(KMEM_UNTOLD,     11, 1, "kernel memory events lost: no room for a thread's sums")     \
+	X(CHUNK_FAULT,     12, 1, "chunks of the agent that could not be copied")               \
 	X(BPF_MAX,         15, 0, "")                                                           \
 	X(MISSED,          16, 1, "probe hits that the kernel skipped (program recursion)")     \
 	X(CAPTURE_DROPPED, 17, 1, "records lost: the capture file could not be written")        \
@@ -488,7 +641,13 @@ enum ptb_stop_reason {
 	X(CHILDREN_MISSED, 28, 1, "child processes that ended before they had probes")           \
 	X(NO_SHAPES,       29, 1, "processes without shapes: the layout of their tensors failed its check") \
 	X(ARGS_UNPLACED,   30, 0, "arguments and results whose place in a call is not known")   \
-	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not offer")
+	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not offer") \
+	X(AGENT_LOST,      32, 1, "chunks of the agent that did not arrive")                     \
+	X(AGENT_DROPPED,   33, 1, "records that the agent had no room for")                      \
+	X(AGENT_LATE,      34, 1, "records of the agent that came too late to be put in order")   \
+	X(AGENT_BAD,       35, 1, "records of the agent that are not what they should be")        \
+	X(GPU_DROPPED,     36, 1, "activity records that CUPTI dropped")                          \
+	X(AGENT_REFUSED,   37, 1, "processes whose agent did not do what was asked (the trace says why)")
 
 enum ptb_counter_id {
 #define X(name, nr, loss, text) PTB_CNT_##name = nr,

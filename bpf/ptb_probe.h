@@ -52,7 +52,13 @@
 	X(MEM_OOM,     31, "rdi = bytes, rsi, rdx = totals, rcx = device")                        \
 	X(MEM_CPU_OOM, 32, "rsi = bytes")                                                        \
 	X(API_ENTER,   33, "the arguments that the cookie names (PTB_API_ARGS)")                  \
-	X(API_EXIT,    34, "the same call's result")
+	X(API_EXIT,    34, "the same call's result")                                              \
+	/* only where GPUs are recorded */                                                       \
+	X(CUDA_ENTER,  35, "a CUDA call's arguments, in the shape that the cookie names (PTB_CUDA_ARGS)") \
+	X(CUDA_EXIT,   36, "eax: the same call's result")                                        \
+	/* only where an agent is used */                                                        \
+	X(AGENT_CHUNK, 37, "rdi = struct ptb_chunk*, rsi = its length")                          \
+	X(AGENT_WISH,  38, "nothing: the site never runs, its semaphore is what counts")
 
 enum ptb_prog {
 #define X(name, nr, text) PTB_PROG_##name = nr,

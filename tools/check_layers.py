@@ -6,17 +6,18 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WIRE = {"ptb_args.h", "ptb_event.h", "ptb_probe.h"}
+WIRE = {"ptb_agent.h", "ptb_args.h", "ptb_event.h", "ptb_probe.h"}
 # part: (parts it may include, outside headers beyond libc that it may include, by prefix)
 PARTS = {
     "base": (set(), ()),
     "target": ({"base"}, ("libelf.h", "gelf.h", "elf.h")),
+    "inject": ({"base", "target"}, ()),
     "plan": ({"base", "target"}, ("capstone/", "elf.h")),
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
     "capture": ({"base"}, ("zstd.h", "zlib.h")),
     "model": ({"base", "capture"}, ()),
     "export": ({"base", "capture", "model"}, ("zlib.h", "cjson/")),
-    "cli": ({"base", "target", "plan", "probe", "capture", "model", "export"}, ("capstone/", "bpf/")),
+    "cli": ({"base", "target", "inject", "plan", "probe", "capture", "model", "export"}, ("capstone/", "bpf/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|ptbpf\.skel\.h)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

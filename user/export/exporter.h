@@ -82,12 +82,27 @@ int mem_report__print(struct mem_report *mr, const struct session_totals *totals
 		      const struct mem_report_opts *opts, FILE *out);
 void mem_report__free(struct mem_report *mr);
 
+/* ---- report --gpu ---- */
+
+struct gpu_report_opts {
+	int row_limit; /* rows of each list, -1: all */
+	bool json;
+};
+struct gpu_report;
+struct gpu_report *gpu_report__new(const struct session *s); /* NULL: out of memory */
+struct session_sink gpu_report__sink(struct gpu_report *gr);
+/* After the run. 0 or negative errno, logged. */
+int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,
+		      const struct gpu_report_opts *opts, FILE *out);
+void gpu_report__free(struct gpu_report *gr);
+
 /* ---- table ---- */
 
 struct table_opts {
 	const char *sort_by; /* NULL: order of first appearance; see table__sort_keys() */
 	int row_limit;       /* -1: all */
 	bool profile_memory; /* the columns of memory */
+	bool device_time;    /* the columns of GPU time */
 };
 
 const char *table__sort_keys(void); /* "self_cpu_time_total, cpu_time_total, ..." for help and errors */

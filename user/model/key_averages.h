@@ -18,6 +18,8 @@ struct ka_row {
 	uint64_t first_begin_ns; /* order of first appearance */
 	const char *shapes;      /* Python list text "[[2, 3], []]"; "" when not grouped by shape */
 	uint64_t flops;          /* sum; 0 when not asked for */
+	bool is_device;          /* a row of GPU work (kernels, copies, fills by name) or of a call to CUDA's API */
+	uint64_t device_total_ns, self_device_ns; /* GPU work launched in it; of a device row: itself */
 	int64_t cpu_mem, self_cpu_mem, device_mem, self_device_mem; /* bytes; 0 when not recorded */
 };
 

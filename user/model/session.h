@@ -61,6 +61,12 @@ struct session_info {
 	bool has_results; /* and results, with identities: what an Execution Trace needs */
 	bool has_memory;        /* --profile-memory */
 	bool has_kernel_memory; /* --kernel-memory */
+	bool has_gpu;           /* activities of GPUs, by the agent */
+	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
+	const struct ptb_gpu_device *const *devices; /* that were told of, by their id */
+	uint32_t device_cnt;
+	uint64_t gpu_clock_err_ns; /* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */
+	uint32_t gpu_clock_cnt;    /* pairs it was fitted from */
 	const struct session_rss *rss; /* in order of time; also without has_kernel_memory: begin and end */
 	uint32_t rss_cnt;
 	const uint64_t *counters; /* indexed by enum ptb_counter_id */
@@ -145,6 +151,8 @@ struct slice {
 	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
 	const struct slice_memory *mem;      /* NULL: memory was not recorded */
 	const struct slice_memory *child_mem; /* sums over the direct children; NULL with mem */
+	uint64_t device_ns;    /* GPU work launched while it was open (kernels, copies, fills), children's too */
+	uint64_t child_device_ns; /* of the direct children */
 	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
 };
 
@@ -219,6 +227,31 @@ struct kernel_event {
 enum device_class { DEVICE_OTHER, DEVICE_CPU, DEVICE_ACCELERATOR };
 enum device_class memory__device_class(int32_t device_type);
 
+/* ---- GPU ---- */
+
+enum gpu_what {
+	GPU_KERNEL, GPU_MEMCPY, GPU_MEMSET, GPU_SYNC, GPU_EVENT, GPU_OVERHEAD,
+	GPU_API,        /* a call of the runtime or driver API, on its thread */
+	GPU_ANNOTATION, /* derived: from the first to the last GPU work on a stream launched in an annotation */
+};
+
+struct gpu_slice {
+	enum gpu_what what;
+	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
+	const char *name;     /* KERNEL: demangled; API: "cudaLaunchKernel"; ANNOTATION: its label; else "" */
+	uint32_t device, context, stream;
+	uint32_t correlation; /* 0: none */
+	bool driver;          /* API: of the driver */
+	bool host_only;       /* API: seen by a kernel probe (rec: struct ptb_cuda_call), no CUPTI */
+	struct session_place at; /* when it was launched or called; tid 0: not known. at.op_slice: External id;
+				    ANNOTATION: at.slice is the annotation's slice */
+	uint64_t launch_begin_ns, launch_end_ns; /* GPU work: the call that launched it, 0: not recorded */
+	const char *launch_name;                 /* ""  */
+	bool before_launch;   /* began before its launch, by more than the clocks' error: shown as recorded */
+	const struct ptb_rec_hdr *rec;      /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION */
+	const struct ptb_gpu_device *props; /* NULL: not known */
+};
+
 struct session_sink {
 	void *arg;
 	/* Slices come when they close: children before parents, threads interleaved. */
@@ -229,6 +262,8 @@ struct session_sink {
 	/* In order of time, before the slices that enclose them are told; may be NULL. */
 	int (*memory)(void *arg, const struct memory_event *ev);
 	int (*kernel)(void *arg, const struct kernel_event *ev);
+	/* After the last slice: calls in order of time, then by device, stream and time; may be NULL. */
+	int (*gpu)(void *arg, const struct gpu_slice *g);
 };
 
 struct session_opts {
@@ -247,6 +282,10 @@ struct session_totals { /* after a run */
 	uint64_t freed_unknown;         /* CPU blocks freed that were allocated before the window */
 	uint64_t live_blocks;           /* allocated in the window and not freed at its end */
 	uint64_t frees_inferred;        /* frees that were not seen: the address was given out again */
+	uint64_t gpu_work;        /* kernels, copies, fills */
+	uint64_t gpu_unlinked;    /* of them, without a launch in the capture */
+	uint64_t gpu_before_launch; /* of them, that began before their launch by more than the clocks' error */
+	uint64_t gpu_calls;       /* API calls */
 	uint64_t forgotten_forwards;    /* operators given up as partners of a backward node, too many waited */
 };
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ptb_agent.h"
 #include "ptb_probe.h"
 #include "target/live_schema.h"
 #include "target/torch_proc.h"
@@ -70,6 +71,8 @@ struct plan_layout {
 	uint64_t interned_strings;    /* vaddr in libtorch_cpu of c10::globalStrings()::s, 0: none */
 	bool node_inputs_from_buffer; /* no NODE_CALL function: a node's inputs are read at NODE_ENTER */
 	char no_shapes_why[128];      /* when tensor.shapes_on is 0: a sentence */
+	struct ptb_rf_cfg rf;         /* at::RecordFunction, for the agent; size 0: not derived */
+	char no_rf_why[128];          /* then: a sentence */
 };
 
 struct torch_plan {
@@ -111,6 +114,12 @@ int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *pl
 static inline bool plan_func__is_memory(const struct plan_func *pf)
 {
 	return pf->kind == PTB_FUNC_ALLOCATOR || pf->kind == PTB_FUNC_CUDA_MEMORY;
+}
+
+/* Is it one that is probed only where CUDA calls are recorded from the host's side? */
+static inline bool plan_func__is_cuda_call(const struct plan_func *pf)
+{
+	return pf->kind == PTB_FUNC_CUDA_CALL;
 }
 
 /* --dry-run: every probe and every refusal with its reason, and a summary, as text. */

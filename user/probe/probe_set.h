@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ptb_agent.h"
 #include "ptb_probe.h"
 
 struct probe_set;
@@ -30,6 +31,8 @@ struct probe_set_opts {
 	enum probe_args args; /* what operators' probes read beside their stack pointer */
 	bool memory;          /* allocators' sites are probed */
 	bool kernel_memory;   /* kernel tracepoints of memory */
+	bool cuda_calls;      /* CUDA launches, copies and synchronisation from the host's side are probed */
+	bool agent;           /* processes with an agent may come: its chunks are copied */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -75,6 +78,22 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 			   uint32_t lib_cnt, uint32_t *proc_idx);
 /* Detaches one process (it exited or exec'd). */
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx);
+
+/* ---- the agent inside a target (ptb_agent.h) ---- */
+
+struct probe_agent { /* its USDT sites, by enum ptb_agent_site: file offsets, 0: it has none */
+	const char *access_path;
+	uint64_t site[PTB_AGENT_SITE_CNT];
+	uint64_t semaphore[PTB_AGENT_SITE_CNT];
+};
+
+/* Listens: from now on its chunks come as AGENT_DATA records, in the window or not; they end with
+ * remove_process() or detach(). 0 or negative errno (said). */
+int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa);
+/* Raises the semaphores of these wishes (bits 1 << enum ptb_agent_site, CHUNK not among them); all or none. */
+int probe_set__agent_wish(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa, uint32_t wishes);
+/* Takes all wishes of the process back; listening goes on, so that what it still has can come. */
+void probe_set__agent_unwish(struct probe_set *ps, uint32_t proc_idx);
 
 /* Also deliver fork/exec/exit/new-thread records of this tgid (add_process does it for its own). */
 int probe_set__watch_task(struct probe_set *ps, uint32_t tgid);

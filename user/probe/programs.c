@@ -49,9 +49,13 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_MEM_CPU_OOM] = s->progs.mem_cpu_oom,
 		[PTB_PROG_API_ENTER] = s->progs.api_enter,
 		[PTB_PROG_API_EXIT] = s->progs.api_exit,
+		[PTB_PROG_CUDA_ENTER] = NULL,
+		[PTB_PROG_CUDA_EXIT] = NULL,
+		[PTB_PROG_AGENT_CHUNK] = NULL,
+		[PTB_PROG_AGENT_WISH] = NULL,
 	};
 
-	_Static_assert(PTB_PROG_CNT == 35, "a new program needs a row above and below");
+	_Static_assert(PTB_PROG_CNT == 39, "a new program needs a row above and below");
 	/* two programs for one row */
 	bpf_program__set_autoload(s->progs.scope_pyargs, values);
 	bpf_program__set_autoload(s->progs.scope_pyname, !values);

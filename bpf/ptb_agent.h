@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the agent inside a target and ptbpf say to each other. Compiles alone, as BPF and as C. Owns the
+ * layout of chunks, of the records in them and of the control block; knows neither side's code.
+ *
+ * Three channels, none of which anybody but root can use:
+ *  - Wishes: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its semaphore,
+ *    which the agent reads; the kernel lowers it when the tracer goes, however it goes.
+ *  - Settings and state: the control block, the agent's exported object `ptbpf_agent_ctl`. The tracer
+ *    writes `cfg` (through /proc/PID/mem) before it raises a wish and reads the rest.
+ *  - Records: the USDT site "chunk" runs once per chunk with its address in rdi and its length in rsi; the
+ *    tracer's program copies it. Without a tracer on that site nothing is ever made.
+ *
+ * All integers are little endian; everything is a multiple of 8 bytes. Versions: a reader refuses a
+ * control block or chunk of another PTB_AGENT_ABI and says so.
+ */
+#ifndef PTB_AGENT_H
+#define PTB_AGENT_H
+
+#include "ptb_args.h"
+
+#define PTB_AGENT_ABI 1
+#define PTB_AGENT_PROVIDER "ptbpf"
+#define PTB_AGENT_CTL_SYMBOL "ptbpf_agent_ctl"
+#define PTB_AGENT_FILE "libptbpf_agent.so"
+
+/*
+ * USDT sites: note name = the text; the semaphore of "chunk" says that somebody listens, those of the
+ * others what is wished. The agent acts on a change within PTB_AGENT_POLL_NS.
+ */
+/*     name       nr  text       what it wishes */
+#define PTB_AGENT_SITES(X)                                                                      \
+	X(CHUNK,   0, "chunk",   "transport of records")                                        \
+	X(OPS,     1, "ops",     "operators, by a RecordFunction callback")                     \
+	X(INPUTS,  2, "inputs",  "with them their inputs (the callback needs inputs)")           \
+	X(OUTPUTS, 3, "outputs", "with them their results, and identities in both")              \
+	X(GPU,     4, "gpu",     "activities of GPUs and the calls that caused them, by CUPTI")  \
+	X(SYNC,    5, "sync",    "with them synchronisation and events")
+
+enum ptb_agent_site {
+#define X(name, nr, text, what) PTB_AGENT_SITE_##name = nr,
+	PTB_AGENT_SITES(X)
+#undef X
+	PTB_AGENT_SITE_CNT
+};
+
+#define PTB_AGENT_POLL_NS 50000000  /* the agent's thread looks at the semaphores this often, ... */
+#define PTB_AGENT_FLUSH_NS 100000000 /* ... sends what part-filled chunks have, and a pair of clocks, this often */
+#define PTB_AGENT_LAG_NS 500000000  /* a record older than this has arrived, or its owner does not run */
+#define PTB_AGENT_ANSWER_NS 2000000000 /* a wish that is not answered by then is refused */
+
+/* ---- control block ---- */
+
+/* Where things are in at::RecordFunction of this build (pytorch ATen/record_function.h). */
+struct ptb_rf_cfg {
+	__u16 size;           /* bytes that may be read of one; 0: the layout is not known */
+	__u16 fn_off;         /* variant of std::string and FunctionSchema const&: the value */
+	__u16 fn_index_off;   /* its index byte: 0 text, 1 schema */
+	__u16 seq_off;        /* sequence_nr_ */
+	__u16 inputs_off;     /* ArrayRef<IValue const>: pointer, count */
+	__u16 outputs_off;    /* std::vector<IValue>: begin, end, capacity */
+	__u16 fwd_thread_off; /* fwd_thread_id_ */
+	__u16 thread_off;     /* logical thread id, step_callbacks_.thread_id_ */
+	__u16 scope_off;      /* at::RecordScope, one byte */
+	__u16 handle_off;
+	__u8 old_string_abi;  /* the text is one pointer, its length at text - 24 */
+	__u8 pad[3];
+};
+
+struct ptb_agent_cfg {
+	struct ptb_rf_cfg rf;
+	struct ptb_tensor_cfg tensor; /* shapes_on 0: no inputs, no outputs */
+};
+
+/* Bits of ptb_agent_ctl.state */
+#define PTB_AGENT_ALIVE 0x1    /* its thread runs in this process (not after a fork) */
+#define PTB_AGENT_TORCH 0x2    /* at::addGlobalCallback was found */
+#define PTB_AGENT_OPS_ON 0x4   /* the callback is registered */
+#define PTB_AGENT_CUPTI 0x8    /* a CUPTI that it understands was found */
+#define PTB_AGENT_GPU_ON 0x10  /* activities are enabled */
+#define PTB_AGENT_TSC 0x20     /* ticks are of the time stamp counter, else ns of CLOCK_MONOTONIC */
+#define PTB_AGENT_INJECTED 0x40 /* loaded into a running process */
+#define PTB_AGENT_INPUTS_ON 0x80
+#define PTB_AGENT_OUTPUTS_ON 0x100
+#define PTB_AGENT_SYNC_ON 0x200
+
+/* Why it does not do what is wished, or did not all of it. */
+/*     name             nr  sentence */
+#define PTB_AGENT_WHYS(X)                                                                        \
+	X(NONE,          0, "")                                                                  \
+	X(NO_TORCH,      1, "libtorch_cpu is not loaded, or has no at::addGlobalCallback")        \
+	X(NO_LAYOUT,     2, "the layout of RecordFunction in this build is not known")            \
+	X(BAD_LAYOUT,    3, "RecordFunction does not look as it should in this build")            \
+	X(BAD_TENSORS,   4, "tensors do not look as they should in this build: no inputs")        \
+	X(NO_CUPTI,      5, "no CUPTI library was found")                                         \
+	X(OLD_CUPTI,     6, "the CUPTI library is older than 11.8")                               \
+	X(NEW_CUPTI,     7, "the CUPTI library is newer than those whose records are understood") \
+	X(NO_CUDA,       8, "the process does not use CUDA yet")                                  \
+	X(CUPTI_IN_USE,  9, "another tool uses CUPTI in this process")                            \
+	X(CUPTI_ERROR,  10, "CUPTI returned an error")                                            \
+	X(FORKED,       11, "the process was forked: its threads, and so the agent's, are not in it") \
+	X(NO_MEMORY,    12, "no memory for its buffers")                                          \
+	X(BAD_CFG,      13, "what the tracer wrote into the control block is not understood")
+
+enum ptb_agent_why {
+#define X(name, nr, text) PTB_AGENT_WHY_##name = nr,
+	PTB_AGENT_WHYS(X)
+#undef X
+};
+
+struct ptb_agent_ctl {
+	char magic[8]; /* "PTBAGENT" */
+	__u32 abi;     /* PTB_AGENT_ABI */
+	__u32 size;    /* of this struct */
+	/* written by the agent */
+	__u32 state;     /* PTB_AGENT_* */
+	__u32 ops_why, gpu_why; /* enum ptb_agent_why */
+	__u32 cupti_error; /* CUptiResult of CUPTI_ERROR */
+	__u32 cupti_version; /* cuptiGetVersion() */
+	__u32 tid;       /* of its thread, in its own pid namespace */
+	__u64 chunks;    /* sent since it was loaded */
+	__u64 dropped;   /* records dropped since then */
+	/* written by the tracer */
+	__u32 cfg_abi;   /* PTB_AGENT_ABI when cfg is whole; written last */
+	__u32 cfg_size;  /* sizeof(struct ptb_agent_cfg) */
+	struct ptb_agent_cfg cfg;
+};
+
+/* ---- chunks ---- */
+
+#define PTB_CHUNK_MAGIC 0x43425450u /* "PTBC" */
+#define PTB_CHUNK_MAX 16384 /* bytes, header included */
+
+struct ptb_chunk {
+	__u32 magic;
+	__u16 abi;
+	__u16 kind;    /* enum ptb_chunk_kind */
+	__u32 len;     /* whole, header included */
+	__u32 tid;     /* whose records: OPS: the thread, in its own pid namespace; else 0 */
+	__u32 stream;  /* one sender's chunks of this process have the same number, from 1 */
+	__u32 seq;     /* within the stream, from 1: a gap is a lost chunk */
+	__u64 dropped; /* records that the sender could not keep, so far */
+	__u64 logical; /* OPS: at::RecordFunction::currentThreadId() of the thread, 0: not known */
+};
+_Static_assert(sizeof(struct ptb_chunk) == 40, "chunks are shared with running agents");
+
+enum ptb_chunk_kind {
+	PTB_CHUNK_STATE = 1, /* of the agent: STATE, CLOCK, GPU_CLOCK; to be read at once */
+	PTB_CHUNK_OPS = 2,
+	PTB_CHUNK_GPU = 3,
+};
+
+/* A record in a chunk; ticks as PTB_AGENT_TSC says; GPU chunks: 0. */
+struct ptb_arec {
+	__u16 len; /* whole, multiple of 8 */
+	__u8 kind; /* enum ptb_arec_kind */
+	__u8 flags;
+	__u32 aux;
+	__u64 ticks;
+};
+
+#define PTB_AREC_FWD 0x1      /* BEGIN: forward thread id follows seq */
+#define PTB_AREC_ARGS 0x2     /* values (ptb_args.h) follow to the end */
+#define PTB_AREC_ARGS_CUT 0x4
+#define PTB_AREC_TEXT_CUT 0x8
+#define PTB_AREC_CAREFUL 0x10 /* some of it could not be read */
+
+/* BEGIN: aux: at::RecordScope | text length << 8. Then __u64 fwd_thread (FWD), the text padded to 8, values. */
+struct ptb_arec_begin {
+	struct ptb_arec r;
+	__u64 rf;     /* RecordFunction* */
+	__u64 schema; /* FunctionSchema const*; 0: the text names it */
+	__s64 seq;    /* -1: none */
+};
+
+/* END, perhaps on another thread: then values. */
+struct ptb_arec_end {
+	struct ptb_arec r;
+	__u64 rf;
+};
+
+/* NAME: what a schema pointer means, at least once before its first BEGIN of a stream; aux: bytes of text. */
+struct ptb_arec_name {
+	struct ptb_arec r;
+	__u64 schema;
+};
+
+/* CLOCK: both clocks at once, two-sided: mono_ns is between two readings of ticks, r.ticks their middle. */
+struct ptb_arec_clock {
+	struct ptb_arec r;
+	__u64 mono_ns;
+	__u64 err_ticks; /* half the width */
+};
+
+/* GPU_CLOCK: cuptiGetTimestamp() between two readings of CLOCK_MONOTONIC. */
+struct ptb_arec_gpu_clock {
+	struct ptb_arec r;
+	__u64 gpu_ns, mono_ns, err_ns;
+};
+
+/* STATE: after each change: the control block's words. Answers to wishes are seen by it. */
+struct ptb_arec_state {
+	struct ptb_arec r;
+	__u32 state, ops_why, gpu_why, cupti_error;
+};
+
+/* GPU: aux: the record kind PTB_REC_GPU_*; the rest of that struct behind its header follows. Names in it are
+ * the agent's own ids, which a GPU_NAME record tells first. */
+
+/*     name       nr  struct */
+#define PTB_AREC_KINDS(X)                          \
+	X(BEGIN,     1, ptb_arec_begin)            \
+	X(END,       2, ptb_arec_end)              \
+	X(NAME,      3, ptb_arec_name)             \
+	X(CLOCK,     4, ptb_arec_clock)            \
+	X(GPU_CLOCK, 5, ptb_arec_gpu_clock)        \
+	X(STATE,     6, ptb_arec_state)            \
+	X(GPU,       7, ptb_arec)
+
+enum ptb_arec_kind {
+#define X(name, nr, type) PTB_AREC_##name = nr,
+	PTB_AREC_KINDS(X)
+#undef X
+};
+
+#endif /* PTB_AGENT_H */

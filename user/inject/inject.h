@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Loads the agent's library into a running process that was not prepared: only when the user asks for it.
+ * On CPython 3.14 and later through the interpreter's own remote execution (PEP 768), else by ptrace:
+ * one thread, at a safe point, for a bounded time, everything put back. When in doubt it refuses.
+ */
+#ifndef INJECT_INJECT_H
+#define INJECT_INJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum inject_way { INJECT_NONE, INJECT_REMOTE_EXEC, INJECT_PTRACE };
+
+struct inject_opts {
+	const char *lib_path; /* absolute; must name the same file in the target's root directory */
+	uint64_t limit_ns;    /* for all of it; 0: 5 s */
+	enum inject_way only; /* for tests: this way or none; INJECT_NONE: as above */
+};
+
+struct inject_result {
+	enum inject_way way;
+	uint64_t stopped_ns; /* ptrace: how long the thread was stopped or diverted */
+	uint32_t tries;      /* ptrace: moments looked at until one was safe */
+	char why[256];       /* refused: a sentence */
+};
+
+/* 0: the library is loaded (its constructor has run). Negative errno: refused or failed, res->why says why,
+ * and the process runs on as if nothing had been. */
+int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res);
+
+const char *inject__way_text(enum inject_way way); /* "remote execution (PEP 768)", "ptrace" */
+
+#endif /* INJECT_INJECT_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Which function of a live process stands at an address: for kernels, which the host knows by their stubs. */
+#ifndef TARGET_HOST_FUNC_H
+#define TARGET_HOST_FUNC_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct host_funcs; /* symbol tables of the libraries that were asked about; one per session */
+
+struct host_funcs *host_funcs__new(void); /* NULL: out of memory */
+void host_funcs__free(struct host_funcs *hf); /* NULL is fine */
+
+/*
+ * The kernel that the host stub at addr launches, demangled as CUPTI names it ("void at::native::f<4>(int)",
+ * without "__device_stub__"). 0, -ENOENT: no symbol begins there, or negative errno.
+ */
+int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *buf, size_t cap);
+
+#endif /* TARGET_HOST_FUNC_H */

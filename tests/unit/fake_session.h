@@ -9,6 +9,7 @@
 #include "model/session.h"
 
 #define FAKE_META_MAX 8
+#define FAKE_NAME_MAX 8
 
 struct session {
 	struct session_info info;
@@ -17,6 +18,7 @@ struct session {
 		const char *key, *json;
 	} meta[FAKE_META_MAX];
 	const char *comm; /* of every thread */
+	const char *names[FAKE_NAME_MAX]; /* by name id */
 	const struct memory_block *live; /* at the end */
 	uint32_t live_cnt;
 };

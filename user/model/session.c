@@ -124,6 +124,13 @@ const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_
 	return id ? strtab__text(s->facts.texts, (uint32_t)*id) : "";
 }
 
+const char *session__name(const struct session *s, uint32_t name_id)
+{
+	const struct facts *f = &s->facts;
+
+	return name_id < f->name_cnt ? strtab__text(f->texts, f->names[name_id]) : "";
+}
+
 /* ---- telling ---- */
 
 static void count(struct session_totals *n, const struct slice *sl, const struct entry *e)

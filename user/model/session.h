@@ -90,6 +90,8 @@ static inline double session_info__cost_ns(const struct session_info *info)
 const char *session__meta(const struct session *s, const char *key);
 /* Name of a thread ("python", "pt_autograd_0"), "" if not known. */
 const char *session__thread_comm(const struct session *s, uint32_t tgid, uint32_t tid);
+/* Text of a name id in a record (struct ptb_gpu_device.name), "" if not known. */
+const char *session__name(const struct session *s, uint32_t name_id);
 
 /* ---- slices ---- */
 
@@ -247,6 +249,7 @@ struct gpu_slice {
 				    ANNOTATION: at.slice is the annotation's slice */
 	uint64_t launch_begin_ns, launch_end_ns; /* GPU work: the call that launched it, 0: not recorded */
 	const char *launch_name;                 /* ""  */
+	const char *kernel;   /* API, host_only: what is launched, where the host can know it; else NULL or "" */
 	bool before_launch;   /* began before its launch, by more than the clocks' error: shown as recorded */
 	const struct ptb_rec_hdr *rec;      /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION */
 	const struct ptb_gpu_device *props; /* NULL: not known */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the agent's files share: the control block and the wishes. ptbpf_agent_ctl's state, whys and versions
+ * are written by the agent's thread alone (a forked child's fork handler excepted); it sends a STATE record
+ * by itself whenever they have changed, after each round of its loop.
+ */
+#ifndef AGENT_H
+#define AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ptb_agent.h"
+
+#define AGENT_HIDDEN __attribute__((visibility("hidden")))
+#define AGENT_WISH(site) (1u << PTB_AGENT_SITE_##site)
+
+extern struct ptb_agent_ctl ptbpf_agent_ctl;
+
+/* AGENT_WISH() bits of the semaphores that are raised now; 0 in a forked child. */
+uint32_t agent__wishes(void);
+/* 0 while nobody listens to the chunk site. */
+bool agent__listening(void);
+/* The process was forked, this is the child: nothing may be touched. */
+bool agent__is_child(void);
+
+/* CLOCK_MONOTONIC, ns */
+uint64_t agent__mono_ns(void);
+
+/* The stream of kind STATE, for the agent's thread (GPU_CLOCK records); sent after each round. */
+struct stream *agent__state_stream(void);
+
+#endif /* AGENT_H */

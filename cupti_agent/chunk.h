@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Streams: one sender's buffer, which leaves the process chunk by chunk through the USDT site "chunk". A
+ * stream has one owner at a time, who reserves and commits records and never waits for anybody; the agent's
+ * thread sends what part-filled buffers have. Buffers are mapped, never freed, and used again: nothing here
+ * calls malloc, takes a lock or fails later than at stream__new().
+ */
+#ifndef CHUNK_H
+#define CHUNK_H
+
+#include "agent.h"
+
+struct stream;
+
+/* A stream with a number of its own; tid: of an OPS stream's thread, else 0. NULL: no memory. */
+struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid);
+/* The owner's end: what it has is sent, its memory serves the next one. */
+void stream__release(struct stream *s);
+
+/*
+ * Room for one record of up to len bytes (multiple of 8, at most STREAM_RECORD_MAX), 8-aligned. If there is
+ * none, what is there is sent first. Nobody sees it before stream__commit(), which takes the bytes used.
+ */
+#define STREAM_RECORD_MAX ((uint32_t)(PTB_CHUNK_MAX - sizeof(struct ptb_chunk)))
+void *stream__reserve(struct stream *s, uint32_t len);
+void stream__commit(struct stream *s, uint32_t len);
+/* Reserve, copy, commit: r->len bytes. */
+void stream__put(struct stream *s, const struct ptb_arec *r);
+/* A record that the owner could not keep. */
+void stream__drop(struct stream *s);
+void stream__set_logical(struct stream *s, uint64_t logical);
+/* Sends at once what is there; the owner's. */
+void stream__send(struct stream *s);
+
+/* The agent's thread: sends what all streams have. */
+void streams__flush(void);
+
+#endif /* CHUNK_H */

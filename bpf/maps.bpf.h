@@ -22,6 +22,8 @@ const volatile __u32 watch_children = 0; /* a watched task's children are watche
 
 const volatile __u32 args_full = 0;	 /* arguments with identities, and results */
 
+const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the target's */
+
 #define PTB_CPUS_MAX 1024
 
 const volatile __u32 kernel_memory = 0;	 /* what the kernel does for a thread is told */

@@ -13,6 +13,7 @@
 /* BPF_PROG() declares a ctx that most programs do not name */
 #pragma clang diagnostic ignored "-Wunused-parameter"
 
+#include "ptb_agent.h"
 #include "ptb_event.h"
 #include "ptb_probe.h"
 #include "ktypes.bpf.h"
@@ -31,6 +32,7 @@
 #include "args.bpf.c"
 #include "callargs.bpf.c"
 #include "memory.bpf.c"
+#include "agent.bpf.c"
 #include "task.bpf.c"
 #include "kmem.bpf.c"
 

@@ -23,13 +23,17 @@ static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32
 {
 	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts);
 	unsigned long *offsets = calloc(cnt, sizeof(*offsets));
+	unsigned long *semaphores = calloc(cnt, sizeof(*semaphores));
 	__u64 *cookies = calloc(cnt, sizeof(*cookies));
 	struct bpf_link *link = NULL;
 	int err = ENOMEM;
 
-	if (offsets && cookies) {
+	if (offsets && semaphores && cookies) {
 		for (uint32_t i = 0; i < cnt; i++) {
 			offsets[i] = req->sites[from + i]->offset;
+			semaphores[i] = req->sites[from + i]->semaphore;
+			if (semaphores[i])
+				opts.ref_ctr_offsets = semaphores;
 			cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id,
 						   req->sites[from + i]->args);
 		}
@@ -41,6 +45,7 @@ static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32
 		err = errno;
 	}
 	free(offsets);
+	free(semaphores);
 	free(cookies);
 	errno = err;
 	return link;

@@ -80,7 +80,8 @@ int attach_perf__sites(struct attach_req *req)
 {
 	for (uint32_t i = 0; i < req->cnt; i++) {
 		struct probe_site *site = req->sites[i];
-		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = PTB_COOKIE(req->proc, site->id, site->args));
+		LIBBPF_OPTS(bpf_uprobe_opts, opts, .ref_ctr_offset = site->semaphore,
+			    .bpf_cookie = PTB_COOKIE(req->proc, site->id, site->args));
 		struct bpf_link *link;
 		int err;
 

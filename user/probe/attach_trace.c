@@ -139,6 +139,16 @@ void trace_fs__free(struct trace_fs *tf)
 	free(tf);
 }
 
+int trace_events__move(struct trace_events *to, struct trace_events *from)
+{
+	if (vec_reserve((void **)&to->ids, &to->cap, (uint64_t)to->cnt + from->cnt, sizeof(*to->ids)))
+		return -ENOMEM;
+	for (uint32_t i = 0; i < from->cnt; i++)
+		to->ids[to->cnt++] = from->ids[i];
+	from->cnt = 0;
+	return 0;
+}
+
 void trace_fs__remove_events(struct trace_fs *tf, struct trace_events *ev)
 {
 	char name[80];
@@ -167,9 +177,15 @@ static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_r
 	int err = 0;
 
 	for (uint32_t i = from; !err && i < from + cnt; i++) {
+		const struct probe_site *site = req->sites[i];
+
 		len += (size_t)snprintf(buf + len, sizeof(buf) - len,
-					"p:%s/s%u /proc/self/fd/%d:0x%" PRIx64 "\n", tf->group,
-					event, file, req->sites[i]->offset);
+					"p:%s/s%u /proc/self/fd/%d:0x%" PRIx64, tf->group, event,
+					file, site->offset);
+		if (site->semaphore)
+			len += (size_t)snprintf(buf + len, sizeof(buf) - len, "(0x%" PRIx64 ")",
+						site->semaphore);
+		buf[len++] = '\n';
 		if (len >= WRITE_MAX || i + 1 == from + cnt) {
 			err = write_lines(tf->events_fd, buf, len);
 			len = 0;
@@ -265,9 +281,13 @@ static int tell_bpf(const struct attach_req *req, const struct code_maps *maps,
 		if (site->offset < m->off || key.ip >= m->end)
 			continue;
 		if (bpf_map_update_elem(req->trace->map_fd, &key, &cookie, BPF_NOEXIST)) {
+			__u64 other = cookie;
+
 			if (errno != EEXIST)
 				return -errno;
-			*twice = true;
+			if (!bpf_map_lookup_elem(req->trace->map_fd, &key, &other) &&
+			    other != cookie) /* else: tried again */
+				*twice = true;
 		}
 	}
 	return 0;
@@ -299,7 +319,8 @@ static int number_sites(struct attach_req *req)
 
 int attach_trace__sites(struct attach_req *req)
 {
-	int err = number_sites(req);
+	/* wishes never run: nobody looks for them by address */
+	int err = req->prog_nr == PTB_PROG_AGENT_WISH ? 0 : number_sites(req);
 
 	if (err)
 		return err;

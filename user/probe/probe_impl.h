@@ -59,6 +59,7 @@ void trace_fs__set_map(struct trace_fs *tf, int site_map_fd); /* of addresses, b
 void trace_fs__free(struct trace_fs *tf);
 int attach_trace__sites(struct attach_req *req);
 int trace_fs__mount(void); /* its root, seen by nobody else; negative: not to be had */
+int trace_events__move(struct trace_events *to, struct trace_events *from); /* -ENOMEM: unchanged */
 /* After their links are closed. */
 void trace_fs__remove_events(struct trace_fs *tf, struct trace_events *ev);
 void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc);
@@ -88,7 +89,7 @@ struct rings;
 #define RINGS_MAX 64
 
 uint32_t rings__choose_cnt(void);                          /* power of two, at most RINGS_MAX */
-uint64_t rings__choose_bytes(void);                        /* per ring */
+uint64_t rings__choose_bytes(bool agent);                  /* per ring */
 int rings__open(uint32_t cnt, uint64_t bytes, int outer_map_fd, struct rings **out);
 void rings__free(struct rings *r);
 uint32_t rings__cnt(const struct rings *r);

@@ -61,6 +61,7 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	err = programs__configure(s, opts, ps->progs);
 	if (err)
 		return err;
+	agent_links__configure(s, opts);
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
 	bpf_program__set_autoload(s->progs.task_exec, opts->follow_tasks);
@@ -88,7 +89,7 @@ static void report_load_failure(int err, enum probe_args args)
 static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 {
 	uint32_t ring_cnt = rings__choose_cnt();
-	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes : rings__choose_bytes();
+	uint64_t bytes = opts->ring_bytes ? opts->ring_bytes : rings__choose_bytes(opts->agent);
 	int err;
 
 	if ((bytes & (bytes - 1)) || bytes < 4096 || bytes > (1u << 30)) {
@@ -177,7 +178,7 @@ bool probe_set__uses_multi(const struct probe_set *ps)
 
 /* ---- processes ---- */
 
-static int attach_sites(struct probe_set *ps, struct attach_req *req)
+int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req)
 {
 	if (ps->multi)
 		return attach_multi__sites(req);
@@ -222,7 +223,7 @@ static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc
 
 		if (!req.cnt || !req.prog)
 			continue;
-		err = attach_sites(ps, &req);
+		err = probe_set__attach_sites(ps, &req);
 		if (err && err != -ESRCH)
 			pr_error("cannot attach %u %s probes to '%s' of process %d: %s", req.cnt,
 				 prog_names[prog], lib->access_path, (int)tgid, errstr(err));
@@ -240,6 +241,7 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 		if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &i, cfg, BPF_ANY))
 			return -errno;
 		ps->procs[i].used = true;
+		ps->procs[i].tgid = (pid_t)cfg->tgid;
 		*idx = i;
 		return 0;
 	}
@@ -309,6 +311,7 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 
 	if (proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
 		return;
+	probe_set__agent_unwish(ps, proc_idx);
 	proc = &ps->procs[proc_idx];
 	link_list__clear(&proc->links);
 	if (ps->trace) {
@@ -422,8 +425,10 @@ void probe_set__detach(struct probe_set *ps)
 	struct link_list all = {};
 
 	/* together, because each link waits for the kernel; without memory one process at a time */
-	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
+	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
+		(void)link_list__move(&all, &ps->procs[i].wish_links);
 		(void)link_list__move(&all, &ps->procs[i].links);
+	}
 	(void)link_list__move(&all, &ps->cost_links);
 	(void)link_list__move(&all, &ps->kmem.links);
 	link_list__clear(&all);
@@ -460,7 +465,7 @@ static int cost_attach(void *arg, pid_t pid)
 	int err = probe_cost__sites(&req.path, &sites[0].offset, &sites[1].offset);
 
 	if (!err)
-		err = attach_sites(ps, &req);
+		err = probe_set__attach_sites(ps, &req);
 	if (!err && req.attached != req.cnt)
 		err = -EOPNOTSUPP;
 	return err;

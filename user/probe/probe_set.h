@@ -51,6 +51,7 @@ struct probe_site {
 	uint64_t offset;   /* file offset */
 	uint8_t prog;      /* enum ptb_prog, as the plan says; with arguments its variant is attached */
 	uint32_t args;     /* argument program: index from probe_set__add_arg_progs(), 0: none */
+	uint64_t semaphore; /* file offset of the counter that the kernel raises while it is probed; 0: none */
 	bool refused;      /* out: the kernel would not take it */
 };
 

@@ -9,8 +9,11 @@
 
 struct proc {
 	bool used;
+	pid_t tgid;
 	struct link_list links;
 	struct trace_events events;
+	struct link_list wish_links; /* to the agent; they come and go while it is listened to */
+	struct trace_events wish_events;
 };
 
 struct probe_set {
@@ -30,5 +33,15 @@ struct probe_set {
 	struct kmem kmem;
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
 };
+
+/* ---- probe_set.c ---- */
+
+/* In whatever way this set attaches; as attach__bisect(). */
+int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req);
+
+/* ---- agent_links.c ---- */
+
+/* Before load: what its program may do on this kernel. */
+void agent_links__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts);
 
 #endif /* PROBE_PROBE_STATE_H */

@@ -51,8 +51,8 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_API_EXIT] = s->progs.api_exit,
 		[PTB_PROG_CUDA_ENTER] = NULL,
 		[PTB_PROG_CUDA_EXIT] = NULL,
-		[PTB_PROG_AGENT_CHUNK] = NULL,
-		[PTB_PROG_AGENT_WISH] = NULL,
+		[PTB_PROG_AGENT_CHUNK] = s->progs.agent_chunk,
+		[PTB_PROG_AGENT_WISH] = s->progs.agent_wish,
 	};
 
 	_Static_assert(PTB_PROG_CNT == 39, "a new program needs a row above and below");
@@ -76,6 +76,9 @@ static bool is_loaded(uint32_t prog, const struct probe_set_opts *opts)
 	case PTB_PROG_API_ENTER:
 	case PTB_PROG_API_EXIT:
 		return opts->memory;
+	case PTB_PROG_AGENT_CHUNK:
+	case PTB_PROG_AGENT_WISH:
+		return opts->agent;
 	case PTB_PROG_OP_LATE:
 	case PTB_PROG_OP_ENTER_ARGS:
 	case PTB_PROG_BOXED_ENTER_ARGS:

@@ -3,7 +3,7 @@
  * The per-CPU ring buffers: made here, handed to BPF through the outer map, read here. The reader
  * works on the mapped pages itself (kernel Documentation/bpf/ringbuf.rst: consumer page, producer
  * page, data mapped twice in a row) so that it can stop at what was there when it began. Knows no
- * record kind but the one that calibration leaves.
+ * record kinds but the one that calibration leaves and the one that does not fill its reservation.
  */
 #define LOG_DOMAIN "rings"
 #include "base/log.h"
@@ -23,6 +23,13 @@
 #define RING_BYTES_ALL (32u << 20)
 #define RING_BYTES_MIN (256u << 10)
 #define RING_BYTES_MAX (4u << 20)
+/*
+ * With an agent. Operators come three times as fast as probes let them, and CUPTI hands its records out by
+ * the megabyte, all on one processor: 128 full chunks at least, 8 MiB where there are few processors.
+ */
+#define AGENT_BYTES_ALL (128u << 20)
+#define AGENT_BYTES_MIN (2u << 20)
+#define AGENT_BYTES_MAX (8u << 20)
 #define GIVE_BACK      256 /* records between two advances of the consumer position */
 
 struct ring {
@@ -52,13 +59,13 @@ uint32_t rings__choose_cnt(void)
 	return cnt;
 }
 
-uint64_t rings__choose_bytes(void)
+uint64_t rings__choose_bytes(bool agent)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t share = RING_BYTES_ALL / (uint64_t)(cpus > 0 ? cpus : 1);
-	uint64_t bytes = RING_BYTES_MIN;
+	uint64_t share = (agent ? AGENT_BYTES_ALL : RING_BYTES_ALL) / (uint64_t)(cpus > 0 ? cpus : 1);
+	uint64_t bytes = agent ? AGENT_BYTES_MIN : RING_BYTES_MIN;
 
-	while (bytes < RING_BYTES_MAX && bytes * 2 <= share)
+	while (bytes < (agent ? AGENT_BYTES_MAX : RING_BYTES_MAX) && bytes * 2 <= share)
 		bytes *= 2;
 	return bytes;
 }
@@ -185,6 +192,8 @@ int64_t rings__drain(struct rings *r, uint32_t idx, ring_fn fn, void *arg)
 		pos += (len + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
 		if (!(word & BPF_RINGBUF_DISCARD_BIT) && len >= sizeof(*rec) &&
 		    (rec->site || rec->kind != PTB_REC_OP_ENTER)) {
+			if (rec->kind == PTB_REC_AGENT_DATA && rec->len < len)
+				len = rec->len;
 			fn(arg, idx, rec, len);
 			r->delivered += rec->site != 0;
 		}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The agent's transport: a chunk (ptb_agent.h) that a thread of the target hands to the tracer is copied
+ * from its memory into the ring as it is. Looks at nothing in it: its length is the register's, what is
+ * said inside is for user space to check.
+ *
+ * Chunks come whether the window is open or not, because they tell of what was before and the agent sends
+ * its last ones after the window. Their records bear site 0: a chunk is transport, not a hit of the plan,
+ * and must not be counted as one (PTB_CNT_HITS is the number of records with a site).
+ */
+
+#define CHUNK_PAGES (PTB_CHUNK_MAX / 4096 + 1) /* that one can lie in */
+
+/*
+ * A reservation's size must be a constant, so there are a few of them, and the rest of one stays unused:
+ * copied once, straight into the ring, from `cap` / 2 to `cap` bytes. False: the memory could not be read.
+ */
+static __always_inline bool chunk_put(const struct hit *hit, __u64 addr, __u32 len, const __u32 cap)
+{
+	struct ptb_agent_data *r;
+	__u32 idx;
+	void *ring = ring_of_cpu(&idx);
+
+	if (!ring || len > cap)
+		return true;
+	r = bpf_ringbuf_reserve(ring, sizeof(*r) + cap, 0);
+	if (!r) {
+		ring_full(idx, hit);
+		return true;
+	}
+	if (bpf_probe_read_user(r + 1, len, (void *)addr)) {
+		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		return false;
+	}
+	hdr_fill(&r->h, sizeof(*r) + len, PTB_REC_AGENT_DATA, 0, hit);
+	r->bytes = len;
+	r->pad = 0;
+	/* a few of them fill what 64 small records hardly touch: the reader's wake-up is looked at each time */
+	bpf_ringbuf_submit(r, wake_flags(ring, 0));
+	return true;
+}
+
+static __always_inline bool chunk_copy(const struct hit *hit, __u64 addr, __u32 len)
+{
+	if (len <= 512)
+		return chunk_put(hit, addr, len, 512);
+	if (len <= 1024)
+		return chunk_put(hit, addr, len, 1024);
+	if (len <= 2048)
+		return chunk_put(hit, addr, len, 2048);
+	if (len <= 4096)
+		return chunk_put(hit, addr, len, 4096);
+	if (len <= 8192)
+		return chunk_put(hit, addr, len, 8192);
+	return chunk_put(hit, addr, len, PTB_CHUNK_MAX);
+}
+
+/* A chunk that could not be had: the reader learns whose and when. */
+static __always_inline void chunk_fault(const struct hit *hit)
+{
+	struct slot s;
+	struct ptb_agent_data *r;
+
+	count(PTB_CNT_CHUNK_FAULT);
+	s = slot_reserve(hit, sizeof(*r), PTB_REC_AGENT_DATA, PTB_F_READ_FAULT);
+	r = s.rec;
+	if (!r)
+		return;
+	r->bytes = 0;
+	r->pad = 0;
+	slot_submit(&s, hit);
+}
+
+/*
+ * What was written a moment ago can be out of reach already: the kernel hides pages for a moment to balance
+ * them between NUMA nodes, moves or swaps them. Where programs may sleep, such a page is brought back; not
+ * while a record is reserved, everybody's records would wait behind it.
+ */
+static __always_inline bool chunk_fetch(__u64 addr, __u32 len)
+{
+	__u64 page = addr;
+	char byte;
+
+	if (!agent_sleeps)
+		return false;
+	for (__u32 i = 0; i < CHUNK_PAGES && page < addr + len; i++) {
+		if (bpf_copy_from_user(&byte, 1, (void *)page))
+			return false;
+		page = (page | 4095) + 1;
+	}
+	return true;
+}
+
+SEC("uprobe.multi")
+int agent_chunk(struct pt_regs *ctx)
+{
+	__u64 addr = PT_REGS_PARM1(ctx), len = PT_REGS_PARM2(ctx);
+	struct hit hit = {};
+
+	hit.ts_ns = bpf_ktime_get_ns();
+	current_ids(&hit.tgid, &hit.tid);
+	if (!site_find(ctx, &hit, PTB_PROG_AGENT_CHUNK))
+		return 0;
+	if (len < sizeof(struct ptb_chunk) || len > PTB_CHUNK_MAX || len % 8) {
+		chunk_fault(&hit);
+		return 0;
+	}
+	if (chunk_copy(&hit, addr, (__u32)len))
+		return 0;
+	if (!chunk_fetch(addr, (__u32)len) || !chunk_copy(&hit, addr, (__u32)len))
+		chunk_fault(&hit);
+	return 0;
+}
+
+/* A wish is its probe's reference counter; the site does not run. */
+SEC("uprobe.multi")
+int agent_wish(struct pt_regs *ctx)
+{
+	return 0;
+}

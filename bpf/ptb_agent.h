@@ -129,7 +129,8 @@ struct ptb_agent_ctl {
 /* ---- chunks ---- */
 
 #define PTB_CHUNK_MAGIC 0x43425450u /* "PTBC" */
-#define PTB_CHUNK_MAX 16384 /* bytes, header included */
+#define PTB_CHUNK_FULL 16384 /* bytes, header included: a sender's chunk leaves when it has so many, ... */
+#define PTB_CHUNK_MAX 32768  /* ... is larger only for one record of PTB_ARGS_BYTES_MAX, and never than this */
 
 struct ptb_chunk {
 	__u32 magic;
@@ -138,7 +139,7 @@ struct ptb_chunk {
 	__u32 len;     /* whole, header included */
 	__u32 tid;     /* whose records: OPS: the thread, in its own pid namespace; else 0 */
 	__u32 stream;  /* one sender's chunks of this process have the same number, from 1 */
-	__u32 seq;     /* within the stream, from 1: a gap is a lost chunk */
+	__u32 seq;     /* within the stream, from 1, in the order sent: a gap is a lost chunk */
 	__u64 dropped; /* records that the sender could not keep, so far */
 	__u64 logical; /* OPS: at::RecordFunction::currentThreadId() of the thread, 0: not known */
 };

@@ -269,6 +269,17 @@ static void rss_sample(struct builder *b)
 	builder__raw(b, &r.h);
 }
 
+static void agent_records(struct builder *b, uint64_t ts, const struct value_words *w)
+{
+	builder__values(b, w);
+	builder__rf_begin(b, ts, &(struct ptb_rf_begin){ .rf = 0x7000, .opdef = 0x10, .seq = 3, .logical = 1 },
+			  NULL);
+	builder__rf_begin(b, ts + 10, &(struct ptb_rf_begin){ .rf = 0x7100, .scope = 7 }, "scope");
+	builder__rf_end(b, ts + 20, 0x7100);
+	builder__values(b, w);
+	builder__rf_end(b, ts + 30, 0x7000);
+}
+
 /* Every kind of record at least once, small enough that its blocks are stored as they are or nearly. */
 static uint8_t *seed_capture(size_t *len)
 {
@@ -292,6 +303,7 @@ static uint8_t *seed_capture(size_t *len)
 		builder__boxed(b, box, ts, 0xb000, 0x10);
 		builder__values(b, &w);
 		builder__annotate(b, ts + 100, 0xa000, 0x1, "Optimizer.step#SGD.step");
+		agent_records(b, ts + 110, &w);
 		builder__exit(b, box, ts + 200, 0xaf00);
 		builder__values(b, &w);
 		builder__enter(b, add, ts + 300, 0x9000);

@@ -368,6 +368,20 @@ void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t han
 	builder__scope_begin(b, ts, sp - 0x40, handle, 7, NULL);
 }
 
+void builder__rf_begin(struct builder *b, uint64_t ts, const struct ptb_rf_begin *fields, const char *text)
+{
+	struct ptb_rf_begin r = *fields;
+
+	ring_text(b, &r.h, sizeof(r), &r.text_len, PTB_REC_RF_BEGIN, ts, text);
+}
+
+void builder__rf_end(struct builder *b, uint64_t ts, uint64_t rf)
+{
+	struct ptb_rf_end r = { .rf = rf };
+
+	ring_rec(b, &r.h, PTB_REC_RF_END, sizeof(r), ts);
+}
+
 void builder__seq(struct builder *b, uint64_t ts, uint64_t sp, uint64_t seq)
 {
 	struct ptb_seq r = { .sp = sp, .seq = seq };

@@ -75,6 +75,9 @@ void builder__scope_end(struct builder *b, uint64_t ts, uint64_t sp, uint64_t ha
 /* What `with record_function(text)` leaves in 2.x: name and constructor. */
 void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle,
 		       const char *text);
+/* The agent's records of an object: its fields but for the header and text_len. */
+void builder__rf_begin(struct builder *b, uint64_t ts, const struct ptb_rf_begin *fields, const char *text);
+void builder__rf_end(struct builder *b, uint64_t ts, uint64_t rf);
 void builder__seq(struct builder *b, uint64_t ts, uint64_t sp, uint64_t seq);
 void builder__task(struct builder *b, uint32_t kind, uint64_t ts, uint32_t child_tgid,
 		   uint32_t child_tid, bool group_dead, const char *comm);

@@ -89,6 +89,11 @@ static uint32_t fixed_part(const struct ptb_rec_hdr *h, uint32_t *text_len)
 	case PTB_REC_SCOPE_BEGIN:
 		*text_len = ((const struct ptb_scope_begin *)r)->text_len;
 		return sizeof(struct ptb_scope_begin);
+	case PTB_REC_RF_BEGIN:
+		*text_len = ((const struct ptb_rf_begin *)r)->text_len;
+		return sizeof(struct ptb_rf_begin);
+	case PTB_REC_RF_END:
+		return sizeof(struct ptb_rf_end);
 	}
 	return 0;
 }

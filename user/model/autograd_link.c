@@ -152,6 +152,25 @@ void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 	}
 }
 
+/*
+ * As torch pairs by the numbers alone (torch/csrc/autograd/profiler_kineto.cpp): of all operators stamped with a
+ * number, the one that began last made the node.
+ */
+void autograd__stamped(struct model *m, struct thread *t, struct entry *e)
+{
+	struct fwd_entry *last = t->fwd_cnt > t->fwd_head ? &t->fwd[t->fwd_cnt - 1] : NULL;
+
+	if (e->seq < 0 || e->fwd_thread)
+		return;
+	if (!last || last->seq != (uint64_t)e->seq) {
+		e->fwd_pos = wait_for_backward(m, t, (uint64_t)e->seq, e->begin_ns);
+		return;
+	}
+	last->begin_ns = e->begin_ns;
+	last->state = FWD_OPEN;
+	e->fwd_pos = t->fwd_base + t->fwd_cnt;
+}
+
 /* ---- pairing ---- */
 
 static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical)
@@ -170,6 +189,23 @@ static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical
 	}
 	m->links[m->link_cnt] = (struct fwd_link){ 0 };
 	return &m->links[m->link_cnt++];
+}
+
+void autograd__logical(struct model *m, struct thread *t, uint64_t logical)
+{
+	struct fwd_link *l = link_of(m, t->tgid, logical);
+
+	t->logical = logical;
+	if (!l)
+		return;
+	l->told = true;
+	l->thread = t->idx;
+}
+
+/* The thread that is believed to be meant, NULL: not known. */
+static struct thread *believed(const struct model *m, const struct fwd_link *l)
+{
+	return l->told || l->hits >= LEARN_AMBIGUOUS ? m->threads[l->thread] : NULL;
 }
 
 static void vote(struct fwd_link *l, uint32_t thread, bool sole)
@@ -205,6 +241,8 @@ static uint32_t candidate(struct model *m, const struct thread *t, const struct 
 			continue;
 		}
 		i++;
+		if (c->logical && c->logical != e->fwd_thread)
+			continue; /* the agent told its id, and it is another */
 		fe = c->tgid == t->tgid ? find_waiting(c, (uint64_t)e->seq) : NULL;
 		if (!fe || fe->begin_ns >= e->begin_ns)
 			continue;
@@ -237,8 +275,8 @@ struct thread *autograd__forward_thread(struct model *m, const struct thread *t,
 	const struct fwd_link *l = known ? &m->links[*known] : NULL;
 	uint32_t c, cnt;
 
-	if (l && l->hits >= LEARN_AMBIGUOUS)
-		return m->threads[l->thread];
+	if (l && believed(m, l))
+		return believed(m, l);
 	c = e->seq < 0 ? UINT32_MAX : candidate(m, t, e, &cnt);
 	return c == UINT32_MAX ? NULL : m->threads[c];
 }
@@ -288,6 +326,11 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 	l = link_of(m, t->tgid, e->fwd_thread);
 	if (!l)
 		return;
+	if (l->told) {
+		if (m->threads[l->thread]->logical == e->fwd_thread)
+			pair(m, m->threads[l->thread], &bwd);
+		return;
+	}
 	if (l->hits >= LEARN_AMBIGUOUS && find_waiting(m->threads[l->thread], bwd.seq)) {
 		l->hits += l->hits < UINT32_MAX;
 		pair(m, m->threads[l->thread], &bwd);

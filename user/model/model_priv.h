@@ -55,6 +55,7 @@ struct entry {
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
+	bool rf;         /* told by the agent: all such are annotations in that sense; rf_slices.c */
 	bool hidden, hides_children;
 	bool synthetic;  /* no function of its own: ends with the frame below it */
 	bool no_exit;    /* its function has no exit probe */
@@ -74,10 +75,12 @@ struct thread {
 	uint32_t idx; /* in model.threads */
 	struct entry *stack;
 	uint32_t cnt, cap;
-	uint32_t annotations; /* open ones, but for steps */
+	uint32_t annotations; /* open ones that may end at any time: not steps, nor functions that the agent told */
+	uint32_t frames;      /* open entries that are no annotations */
 	uint32_t hiding;  /* open entries that hide what is below them */
 	uint64_t last_ns; /* last begin or end given to a slice */
 	uint64_t max_sp;  /* highest stack pointer seen */
+	uint64_t logical; /* torch's own id of it, as the agent told; 0: not known */
 	bool born;        /* began inside the window */
 	bool seen;        /* an operator's or a scope's probe has told of it */
 	bool told;        /* to the sinks */
@@ -119,6 +122,7 @@ struct fwd_undecided { /* a backward node whose forward thread is not known yet 
 
 #define FWD_UNDECIDED_MAX 16
 struct fwd_link { /* which OS thread a logical forward thread id means */
+	bool told; /* by the agent: not learnt */
 	uint32_t thread; /* index in model.threads */
 	uint32_t hits, misses;
 	uint32_t undecided_cnt;
@@ -158,6 +162,7 @@ struct model {
 	struct args *spare_args;
 	struct memory *memory; /* NULL: memory is not recorded */
 	bool full; /* results are recorded: what an Execution Trace needs is kept */
+	bool agent_lost; /* records of the agent were lost, at times that are not known */
 };
 
 /* ---- threads.c ---- */
@@ -230,9 +235,24 @@ void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name
 void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_begin *r);
 void scopes__end(struct model *m, struct thread *t, const struct ptb_scope_end *r);
 void scopes__forget(struct model *m, struct thread *t, const struct entry *e);
+/* Stack index of the open annotation with this object; NULL thread if there is none. */
+struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle, uint32_t *idx);
+
+/* ---- rf_slices.c ---- */
+void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r);
+void rf__end(struct model *m, struct thread *t, const struct ptb_rf_end *r);
+/* Is the object in model.handles, to be found from any thread? An operator's is on its own thread's stack. */
+static inline bool rf__is_listed(const struct entry *e)
+{
+	return e->kind != PTB_FUNC_OP;
+}
 
 /* ---- autograd_link.c ---- */
 void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r);
+/* The entry has begun, with the number that is next on its thread. */
+void autograd__stamped(struct model *m, struct thread *t, struct entry *e);
+/* torch's own number of the thread. */
+void autograd__logical(struct model *m, struct thread *t, uint64_t logical);
 /* A slice that owns a number, or a backward node, was delivered. */
 void autograd__forward_done(struct thread *t, const struct entry *e);
 void autograd__backward_done(struct model *m, struct thread *t, const struct entry *e);

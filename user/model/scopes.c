@@ -39,8 +39,7 @@ void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name
 	args__scope(m, t, &r->h);
 }
 
-/* Stack index of the open annotation with this object; NULL thread if there is none. */
-static struct thread *find_open(struct model *m, uint32_t tgid, uint64_t handle, uint32_t *idx)
+struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle, uint32_t *idx)
 {
 	const uint64_t *where = hashmap__get(&m->handles, tgid, handle);
 	struct thread *t;
@@ -60,7 +59,7 @@ static struct thread *find_open(struct model *m, uint32_t tgid, uint64_t handle,
 
 void scopes__forget(struct model *m, struct thread *t, const struct entry *e)
 {
-	if (e->handle)
+	if (e->handle && (!e->rf || rf__is_listed(e)))
 		hashmap__del(&m->handles, t->tgid, e->handle);
 }
 
@@ -155,7 +154,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 	uint32_t idx;
 
 	stack__at(m, t, r->sp, r->h.ts_ns);
-	owner = find_open(m, t->tgid, r->handle, &idx);
+	owner = scopes__find_open(m, t->tgid, r->handle, &idx);
 	if (r->text_len) {
 		if (owner)
 			return; /* its name is known from its constructor */
@@ -196,7 +195,7 @@ void scopes__end(struct model *m, struct thread *t, const struct ptb_scope_end *
 	uint32_t idx;
 
 	stack__at(m, t, r->sp, r->h.ts_ns);
-	owner = find_open(m, t->tgid, r->handle, &idx);
+	owner = scopes__find_open(m, t->tgid, r->handle, &idx);
 	if (!owner) /* never named, or ended: end() runs again in the destructor */
 		return;
 	if (owner == t)

@@ -364,6 +364,21 @@ static void on_args_more(struct model *m, struct thread *t, const struct ptb_op_
 
 /* ---- the pass ---- */
 
+/* Kinds of a newer version are not, either. */
+static bool is_for_threads(const struct ptb_rec_hdr *h)
+{
+	return h->kind && h->kind <= PTB_REC_RF_END && h->kind != PTB_REC_AGENT_DATA;
+}
+
+static void pass_losses(struct model *m, uint64_t ts)
+{
+	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= ts) {
+		if (m->f->lost[m->lost_pos].end_ns > m->lost_until)
+			m->lost_until = m->f->lost[m->lost_pos].end_ns;
+		m->lost_pos++;
+	}
+}
+
 static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct model *m = arg;
@@ -373,18 +388,14 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		m->totals->bad_records++;
 		return 0;
 	}
-	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !h->kind || h->kind > PTB_REC_KMEM_EVENT)
-		return 0; /* outside the window, or a kind of a newer version */
-	while (m->lost_pos < m->f->lost_cnt && m->f->lost[m->lost_pos].begin_ns <= h->ts_ns) {
-		if (m->f->lost[m->lost_pos].end_ns > m->lost_until)
-			m->lost_until = m->f->lost[m->lost_pos].end_ns;
-		m->lost_pos++;
-	}
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !is_for_threads(h))
+		return 0;
+	pass_losses(m, h->ts_ns);
 	if (h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT) {
 		model__task(m, (const void *)h);
 		return m->err;
 	}
-	if (h->kind >= PTB_REC_MEM_ALLOC) {
+	if (h->kind >= PTB_REC_MEM_ALLOC && h->kind <= PTB_REC_KMEM_EVENT) {
 		memory__record(m, h);
 		return m->err;
 	}
@@ -410,6 +421,12 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		break;
 	case PTB_REC_SCOPE_END:
 		scopes__end(m, t, (const void *)h);
+		break;
+	case PTB_REC_RF_BEGIN:
+		rf__begin(m, t, (const void *)h);
+		break;
+	case PTB_REC_RF_END:
+		rf__end(m, t, (const void *)h);
 		break;
 	case PTB_REC_SEQ:
 		autograd__seq(m, t, (const void *)h);
@@ -440,6 +457,12 @@ static void model_clear(struct model *m)
 	hashmap__clear(&m->handles);
 }
 
+static bool agent_lost(const uint64_t *counters)
+{
+	return counters[PTB_CNT_AGENT_LOST] || counters[PTB_CNT_AGENT_DROPPED] ||
+	       counters[PTB_CNT_AGENT_LATE] || counters[PTB_CNT_AGENT_BAD] || counters[PTB_CNT_CHUNK_FAULT];
+}
+
 static int run_pass(struct session *s, struct model *m)
 {
 	uint32_t i;
@@ -451,6 +474,7 @@ static int run_pass(struct session *s, struct model *m)
 	m->end_ns = s->info.end_ns;
 	m->step_threads = &s->step_threads;
 	m->full = s->info.has_results;
+	m->agent_lost = agent_lost(s->facts.counters);
 	free(s->live);
 	s->live = NULL;
 	s->live_cnt = 0;

@@ -59,8 +59,15 @@ static void check_op(struct finder *fi, const struct ptb_rec_hdr *h, const struc
 {
 	const char *want = fi->opts->step_on;
 
-	if (!op->hidden && (!strcmp(op->name, want) || !strcmp(op->full, want)))
+	if ((!op->hidden || h->kind == PTB_REC_RF_BEGIN) && (!strcmp(op->name, want) || !strcmp(op->full, want)))
 		found(fi, h, want, strlen(want));
+}
+
+static uint64_t opdef_of(const struct ptb_rec_hdr *h)
+{
+	if (h->kind == PTB_REC_BOXED_ENTER)
+		return ((const struct ptb_boxed_enter *)(const void *)h)->opdef;
+	return h->kind == PTB_REC_RF_BEGIN ? ((const struct ptb_rf_begin *)(const void *)h)->opdef : 0;
 }
 
 /* Operators count only when the user named one; their names are looked up, not read. */
@@ -71,8 +78,8 @@ static void check_frame(struct finder *fi, const struct ptb_rec_hdr *h)
 
 	if (h->kind == PTB_REC_OP_ENTER && site) {
 		check_op(fi, h, &fi->f->funcs[site->func].op);
-	} else if (h->kind == PTB_REC_BOXED_ENTER) {
-		a = facts__opdef(fi->f, h->tgid, ((const struct ptb_boxed_enter *)(const void *)h)->opdef);
+	} else if (opdef_of(h)) {
+		a = facts__opdef(fi->f, h->tgid, opdef_of(h));
 		if (a)
 			check_op(fi, h, &a->op);
 	}
@@ -96,6 +103,10 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		check_text(fi, h, (const char *)(r + 1), r->text_len);
 	} else if (h->kind == PTB_REC_SCOPE_BEGIN) {
 		const struct ptb_scope_begin *r = (const void *)h;
+
+		check_text(fi, h, (const char *)(r + 1), r->text_len);
+	} else if (h->kind == PTB_REC_RF_BEGIN && !((const struct ptb_rf_begin *)(const void *)h)->opdef) {
+		const struct ptb_rf_begin *r = (const void *)h;
 
 		check_text(fi, h, (const char *)(r + 1), r->text_len);
 	} else if (h->kind == PTB_REC_NAMED_ENTER && fi->opts->step_on) {

@@ -29,6 +29,9 @@
  *    outermost of them; if only annotations are open inside it, those are cut instead.
  * Cut ones are marked and counted.
  *
+ * What the agent tells of functions (rf_slices.c) stands there too, but ends in order as frames do; what is open
+ * in one that ends, ends with it.
+ *
  * Times. Within a thread every begin and end gets a time of its own, at least GAP_NS after the one before,
  * so nesting is strict, and stays so for readers that round. When several slices end at once the
  * outermost gets the record's time and the inner ones end just before (GAP_NS each), if there is room.
@@ -62,6 +65,12 @@ struct entry *stack__visible_below(struct thread *t, uint32_t i)
 static bool is_step(const struct entry *e)
 {
 	return e->flags & SLICE_DERIVED;
+}
+
+/* May it end while what was begun in it is open? What the agent tells of functions may not. */
+static bool is_free(const struct entry *e)
+{
+	return e->annotation && !is_step(e) && (!e->rf || e->kind == PTB_FUNC_SCOPE);
 }
 
 void stack__reserve_begin(struct thread *t, uint64_t at)
@@ -128,7 +137,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 		return;
 	e->id = ++m->next_id;
 	set_place(t, (uint32_t)(e - t->stack));
-	if (t->annotations)
+	if (t->annotations || (e->rf && t->frames))
 		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
@@ -144,6 +153,7 @@ struct entry *stack__push_frame(struct model *m, struct thread *t, const struct 
 
 	if (!e)
 		return NULL;
+	t->frames++;
 	if (t->hiding)
 		e->hidden = true;
 	if (e->hides_children)
@@ -164,7 +174,7 @@ struct entry *stack__push_annotation(struct model *m, struct thread *t, const st
 	if (!e)
 		return NULL;
 	e->annotation = true;
-	t->annotations += !is_step(e);
+	t->annotations += is_free(e);
 	set_begin(m, t, e, ts);
 	return e;
 }
@@ -190,8 +200,10 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	if (e.hides_children)
 		t->hiding--;
 	if (e.annotation) {
-		t->annotations -= !is_step(&e);
+		t->annotations -= is_free(&e);
 		scopes__forget(m, t, &e);
+	} else {
+		t->frames--;
 	}
 	if (e.hidden) {
 		if (e.mem)
@@ -243,8 +255,15 @@ bool stack__lost_since(const struct model *m, uint64_t begin_ns)
 	return m->lost_pos && m->lost_until >= begin_ns;
 }
 
+static bool rf_end_lost(const struct model *m, const struct entry *e)
+{
+	return e->rf && !is_free(e) && (m->agent_lost || stack__lost_since(m, e->begin_ns));
+}
+
 static uint32_t gone_flags(struct model *m, const struct entry *e)
 {
+	if (rf_end_lost(m, e))
+		return SLICE_END_LOST;
 	if (e->annotation) {
 		m->totals->truncated_annotations++;
 		return SLICE_TRUNCATED;
@@ -484,6 +503,11 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 	uint32_t k, first = UINT32_MAX; /* the lowest visible entry above */
 	bool frame = false;
 
+	if (!is_free(&t->stack[i])) { /* functions return in order: what is open in it has lost its end */
+		t->stack[i].flags |= flags;
+		close_from(m, t, i, ts, CLOSE_MATCHED);
+		return;
+	}
 	for (k = i + 1; k < t->cnt; k++) {
 		const struct entry *e = &t->stack[k];
 
@@ -491,7 +515,7 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 			continue;
 		if (first == UINT32_MAX)
 			first = k;
-		frame |= !e->annotation;
+		frame |= !is_free(e) && !rf_end_lost(m, e);
 	}
 	if (frame) { /* cut to the begin of what it would cross; that had room kept before it */
 		m->totals->truncated_annotations++;

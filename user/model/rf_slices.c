@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Slices from the agent: a RecordFunction object is one, from RF_BEGIN to RF_END (pytorch
+ * ATen/record_function.h), named, categorised and numbered as torch's own profiler does (torch/csrc/profiler/
+ * collection.cpp). Owns the join of the two records; must not decide about nesting, which is thread_stack.c's.
+ *
+ * An object lives in time, as annotations do; no stack pointer is told or needed. It ends in its destructor, so
+ * an end is missing only if its thread ended first or records of the agent were lost. An object that can
+ * only be one of a local variable (an operator's) is looked for on its thread; the others may end on any.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "model/model_priv.h"
+
+/* at::RecordScope (pytorch ATen/record_function.h) */
+#define SCOPE_FUNCTION 0
+#define SCOPE_BACKWARD 1
+#define SCOPE_TORCHSCRIPT 2
+#define SCOPE_USER 7
+
+/* Index of the thread's own open object, t->cnt: none. */
+static uint32_t find_own(const struct thread *t, uint64_t rf)
+{
+	uint32_t i;
+
+	for (i = t->cnt; i--;)
+		if (t->stack[i].rf && t->stack[i].handle == rf)
+			return i;
+	return t->cnt;
+}
+
+static void name_by_opdef(struct model *m, struct entry *e, uint32_t tgid, uint64_t opdef)
+{
+	const struct addr_fact *a = facts__opdef(m->f, tgid, opdef);
+
+	e->kind = PTB_FUNC_OP;
+	if (!a) {
+		e->name = facts__address_name(m->f, "operator", opdef);
+		e->is_address = true;
+		return;
+	}
+	e->name = a->op.name;
+	e->overload = a->op.overload;
+	e->schema = a->op.schema;
+	e->is_address = a->op.is_address;
+}
+
+static void name_by_text(struct model *m, struct entry *e, const struct ptb_rf_begin *r)
+{
+	static const char engine[] = "autograd::engine::evaluate_function: ";
+	const char *text = (const char *)(r + 1);
+
+	e->name = facts__intern(m->f, text, r->text_len);
+	e->is_address = !r->text_len && r->h.flags & PTB_F_READ_FAULT;
+	if (r->h.flags & PTB_F_TEXT_CUT)
+		e->flags |= SLICE_NAME_CUT;
+	switch (r->scope) {
+	case SCOPE_USER:
+		e->kind = PTB_FUNC_SCOPE;
+		return;
+	case SCOPE_BACKWARD:
+		e->kind = PTB_FUNC_NODE_CALL;
+		return;
+	case SCOPE_TORCHSCRIPT:
+		e->kind = PTB_FUNC_SCRIPT;
+		return;
+	}
+	if (r->scope == SCOPE_FUNCTION && r->text_len >= sizeof(engine) - 1 &&
+	    !memcmp(text, engine, sizeof(engine) - 1))
+		e->kind = PTB_FUNC_NODE;
+	else /* custom functions alone name themselves with a number (pytorch autograd/python_function.cpp) */
+		e->kind = r->seq >= 0 ? PTB_FUNC_PYFUNC : PTB_FUNC_FUNCTION;
+}
+
+/* torch lends evaluate_function the number of the node that it calls (collection.cpp). */
+static void lend_number(struct thread *t, const struct entry *call)
+{
+	struct entry *node = stack__visible_below(t, (uint32_t)(call - t->stack));
+
+	if (!node || node->kind != PTB_FUNC_NODE || !node->rf)
+		return;
+	node->seq = call->seq;
+	node->fwd_thread = call->fwd_thread;
+}
+
+/* Another object is where this one was: its end is among what was lost. */
+static void end_stale(struct model *m, struct thread *t, uint64_t rf, uint64_t ts)
+{
+	uint32_t i = m->agent_lost ? find_own(t, rf) : t->cnt;
+	struct thread *owner = t;
+
+	if (i == t->cnt)
+		owner = scopes__find_open(m, t->tgid, rf, &i);
+	if (owner)
+		stack__end_annotation(m, owner, i, ts, SLICE_END_LOST);
+}
+
+static void on_begun(struct model *m, struct thread *t, struct entry *e, const struct ptb_rf_begin *r)
+{
+	if (r->h.flags & PTB_F_ARGS && e->kind != PTB_FUNC_NODE) /* torch records none of evaluate_function() */
+		args__enter(m, t, e, &r->h);
+	if (e->kind == PTB_FUNC_NODE_CALL) {
+		lend_number(t, e);
+		if (m->full)
+			args__backward(m, t, e);
+	} else if (e->kind != PTB_FUNC_NODE) {
+		autograd__stamped(m, t, e);
+	}
+	if (rf__is_listed(e) && hashmap__put(&m->handles, t->tgid, e->handle, t->idx))
+		m->err = -ENOMEM;
+}
+
+void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
+{
+	struct entry proto = { .overload = "", .handle = r->rf, .rf = true, .scope = r->scope,
+			       .seq = r->seq < 0 ? -1 : r->seq, .fwd_thread = r->fwd_thread };
+	struct entry *e;
+	const char *full;
+
+	if (r->logical && r->logical != t->logical)
+		autograd__logical(m, t, r->logical);
+	if (r->opdef)
+		name_by_opdef(m, &proto, t->tgid, r->opdef);
+	else
+		name_by_text(m, &proto, r);
+	proto.cat = r->scope == SCOPE_USER ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
+	full = t->step_name && *proto.overload ? facts__opdef(m->f, t->tgid, r->opdef)->op.full : NULL;
+	proto.is_step_end = t->step_name && (proto.name == t->step_name || full == t->step_name);
+	end_stale(m, t, r->rf, r->h.ts_ns);
+	e = m->err ? NULL : stack__push_annotation(m, t, &proto, r->h.ts_ns);
+	if (e)
+		on_begun(m, t, e, r);
+}
+
+void rf__end(struct model *m, struct thread *t, const struct ptb_rf_end *r)
+{
+	uint32_t i = find_own(t, r->rf);
+	struct thread *owner = t;
+
+	if (i == t->cnt)
+		owner = scopes__find_open(m, t->tgid, r->rf, &i);
+	if (!owner || !owner->stack[i].rf) {
+		m->totals->unmatched_exits++;
+		return;
+	}
+	if (r->h.flags & PTB_F_ARGS)
+		args__exit(m, &owner->stack[i], &r->h);
+	stack__end_annotation(m, owner, i, r->h.ts_ns, owner == t ? 0 : SLICE_OTHER_THREAD_END);
+	if (owner != t)
+		steps__advance(m, owner, r->h.ts_ns);
+}

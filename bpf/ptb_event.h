@@ -42,6 +42,7 @@ _Static_assert(sizeof(struct ptb_rec_hdr) == 24, "wire header is frozen");
 #define PTB_F_READ_FAULT 0x02 /* a read of the target's memory failed; fields that need it are 0 */
 #define PTB_F_AGENT 0x04      /* came from the agent, not from a kernel probe */
 #define PTB_F_ARGS 0x08       /* values (ptb_args.h) follow the fixed part and the padded text, to the end */
+#define PTB_F_OPEN 0x20       /* RF_BEGIN: began before the window, whose begin h.ts_ns is */
 #define PTB_F_ARGS_CUT 0x10   /* of them, those that did not fit are missing */
 
 /* An operator's (or any framed function's) entry: the frame is identified by its stack pointer. */

@@ -22,6 +22,8 @@ int live__check(const struct run_cfg *cfg)
 		pr_error("'%s' is no sort key; there are: %s", cfg->sort_by, table__sort_keys());
 		return -EINVAL;
 	}
+	if (run_cfg__check(cfg))
+		return -EINVAL;
 	if (cfg->exact_memory && !cfg->profile_memory) {
 		pr_error("--exact-memory needs --profile-memory");
 		return -EINVAL;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "cli/recorder_agent.h"
 #include "cli/recorder_priv.h"
 
 /* Largest control record: a META text such as a command line. */
@@ -55,7 +56,7 @@ uint32_t recorder__name(struct recorder *r, const char *text)
 	return id;
 }
 
-int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, bool memory,
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct recorder_opts *opts,
 		   struct recorder **out)
 {
 	struct recorder *r = calloc(1, sizeof(*r));
@@ -65,8 +66,9 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, 
 		return -ENOMEM;
 	r->task_fn = fn;
 	r->task_arg = arg;
-	r->args = args;
-	r->memory = memory;
+	r->args = opts->args;
+	r->memory = opts->memory;
+	r->cuda_calls = opts->cuda_calls;
 	r->names = strtab__new();
 	if (!r->names)
 		goto fail;
@@ -100,6 +102,9 @@ int recorder__close(struct recorder *r)
 		hashmap__clear(&r->procs[i].no_schema);
 	}
 	free(r->procs);
+	hashmap__clear(&r->kernels);
+	host_funcs__free(r->host_funcs);
+	recorder__agents_free(r);
 	free(r);
 	return err;
 }
@@ -159,6 +164,8 @@ void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t r
 {
 	struct ptb_window w = { .h.ts_ns = ts_ns, .begin = begin, .reason = reason };
 
+	if (begin)
+		r->begin_ns = ts_ns;
 	recorder__put(r, PTB_REC_WINDOW, &w.h, sizeof(w));
 }
 
@@ -187,6 +194,17 @@ void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *
 	recorder__put(r, PTB_REC_RSS_SAMPLE, &s.h, sizeof(s));
 }
 
+void recorder__window_ends(struct recorder *r, uint64_t ts_ns)
+{
+	r->end_ns = ts_ns;
+}
+
+/* Not probed in this mode; its number stays unused. */
+static bool is_left_out(const struct recorder *r, const struct plan_func *pf)
+{
+	return (plan_func__is_memory(pf) && !r->memory) || (plan_func__is_cuda_call(pf) && !r->cuda_calls);
+}
+
 uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp)
 {
 	uint32_t func_base = r->next_func, site_base = r->next_site + 1, i;
@@ -198,8 +216,8 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 				      .kind = pf->kind,
 				      .reason = pf->reason };
 
-		if (plan_func__is_memory(pf) && !r->memory)
-			continue; /* not probed; its number stays unused */
+		if (is_left_out(r, pf))
+			continue;
 		recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
 	}
 	for (i = 0; i < plan->site_cnt; i++) {
@@ -210,7 +228,7 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 				      .lib = recorder__name(r, tp->libs[ps->lib].path),
 				      .offset = ps->offset };
 
-		if (plan_func__is_memory(&plan->funcs[ps->func]) && !r->memory)
+		if (is_left_out(r, &plan->funcs[ps->func]))
 			continue;
 		recorder__put(r, PTB_REC_SITE, &s.h, sizeof(s));
 	}
@@ -268,6 +286,11 @@ static void put_addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint6
 	recorder__put(r, kind, &a.h, sizeof(a));
 }
 
+void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name)
+{
+	put_addr_name(r, kind, tgid, addr, name, 0);
+}
+
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name)
 {
 	put_addr_name(r, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
@@ -301,13 +324,14 @@ static void meta_rank(struct recorder *r, pid_t pid)
 }
 
 void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
-		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns)
+		       const struct recorder_process *rp)
 {
 	uint32_t tgid = (uint32_t)tp->pid, i;
 	struct ptb_process p = { .h.tgid = tgid,
-				 .h.ts_ns = start_ns,
-				 .parent_tgid = parent,
-				 .gap_ns = gap_ns,
+				 .h.ts_ns = rp->start_ns,
+				 .parent_tgid = rp->parent,
+				 .source = rp->by_agent,
+				 .gap_ns = rp->gap_ns,
 				 .comm = recorder__name(r, tp->comm),
 				 .cmdline = recorder__name(r, tp->cmdline),
 				 .exe = recorder__name(r, tp->exe) };
@@ -336,6 +360,10 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 
 	if (len < sizeof(*h) || h->len > len)
 		return; /* our own programs never make such a record */
+	if (h->kind == PTB_REC_AGENT_DATA) {
+		recorder__agent_data(r, rec);
+		return;
+	}
 	r->records++;
 	recorder__peek(r, h);
 	if (h->flags & PTB_F_ARGS)
@@ -347,8 +375,11 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 
 void recorder__round(struct recorder *r, uint64_t watermark_ns)
 {
+	uint64_t lag = recorder__agent_lag(r);
 	int err;
 
+	watermark_ns -= lag < watermark_ns ? lag : 0;
+	recorder__agent_round(r, watermark_ns);
 	recorder__resolve(r);
 	err = capture_writer__round(r->cw, watermark_ns);
 	if (err && !r->error)

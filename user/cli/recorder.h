@@ -21,9 +21,12 @@ struct recorder;
 /* A task record (fork, exec, exit) that the run loop must act on. */
 typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
 
-/* args: arguments are recorded, so schemas and what else they need go into the capture; memory: allocations
- * are, so the functions that tell of them do. */
-int recorder__open(const char *path, recorder_task_fn fn, void *arg, bool args, bool memory,
+struct recorder_opts {
+	bool args;       /* arguments are recorded, so schemas and what else they need go into the capture */
+	bool memory;     /* allocations are, so the functions that tell of them do */
+	bool cuda_calls; /* likewise CUDA calls */
+};
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct recorder_opts *opts,
 		   struct recorder **out);
 /* Seals and closes; the first write error or 0. NULL is fine. */
 int recorder__close(struct recorder *r);
@@ -33,6 +36,8 @@ void recorder__meta(struct recorder *r, const char *key, const char *json);
 void recorder__meta_text(struct recorder *r, const char *key, const char *text);
 void recorder__clock(struct recorder *r);
 void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason);
+/* Agents' records of after this are not written; before the last drains. */
+void recorder__window_ends(struct recorder *r, uint64_t ts_ns);
 void recorder__counter(struct recorder *r, uint32_t id, uint64_t value);
 void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *mem);
 void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
@@ -43,9 +48,14 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, uint32_t site_base,
 			    uint32_t site);
 
-/* A process whose probes are active from start_ns on; its classes and threads. */
+/* A process that is traced from start_ns on; its classes and threads. */
+struct recorder_process {
+	uint32_t parent;
+	bool by_agent; /* its operators come from its agent */
+	uint64_t start_ns, gap_ns;
+};
 void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
-		       uint32_t parent, uint64_t start_ns, uint64_t gap_ns);
+		       const struct recorder_process *rp);
 /* The process's dispatcher can tell schemas now. */
 void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
 void recorder__threads(struct recorder *r, pid_t pid);

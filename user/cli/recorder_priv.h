@@ -7,6 +7,7 @@
 #include "base/strtab.h"
 #include "capture/capture.h"
 #include "cli/recorder.h"
+#include "target/host_func.h"
 
 #define ASK_TIMES_MAX 5 /* an address may not be readable yet (record: libraries still load) */
 
@@ -45,12 +46,23 @@ struct recorder {
 	bool rank_known;
 	bool args;   /* arguments are recorded */
 	bool memory; /* allocations are */
+	bool cuda_calls; /* CUDA calls seen from the host's side are */
 	int error;
+	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
+	struct host_funcs *host_funcs;
+	struct hashmap kernels; /* (tgid, address of a host stub) asked for */
+	/* agents (recorder_agent.c) */
+	struct agent_proc **agents;
+	uint32_t agent_cnt, agent_cap, agent_live;
+	uint64_t agent_counts[PTB_CNT_AGENT_REFUSED - PTB_CNT_AGENT_LOST + 1];
+	uint64_t agent_told_ns; /* watermark of the last round */
+	bool agent_gpu;
 };
 
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len);
 uint32_t recorder__name(struct recorder *r, const char *text);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
+void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name);
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags);
 

@@ -130,6 +130,21 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		r->task_fn(r->task_arg, t);
 }
 
+/* What a launch launches: asked once for each host stub. */
+static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
+{
+	char name[4096];
+
+	if (!c->func || hashmap__get(&r->kernels, c->h.tgid, c->func))
+		return;
+	hashmap__put(&r->kernels, c->h.tgid, c->func, 1);
+	if (!r->host_funcs)
+		r->host_funcs = host_funcs__new();
+	if (r->host_funcs &&
+	    !host_funcs__kernel(r->host_funcs, (pid_t)c->h.tgid, c->func, name, sizeof(name)))
+		recorder__addr_name(r, PTB_REC_KERNEL_NAME, c->h.tgid, c->func, name);
+}
+
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
 {
 	switch (h->kind) {
@@ -142,6 +157,16 @@ void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
 			recorder__boxed_call(r, h->tgid, b->opdef);
 		break;
 	}
+	case PTB_REC_RF_BEGIN: {
+		const struct ptb_rf_begin *b = (const void *)h;
+
+		if (r->args && b->opdef)
+			recorder__boxed_call(r, h->tgid, b->opdef);
+		break;
+	}
+	case PTB_REC_CUDA_CALL:
+		peek_kernel(r, (const void *)h);
+		break;
 	case PTB_REC_NODE_ENTER: {
 		const struct ptb_node_enter *n = (const void *)h;
 

@@ -11,12 +11,14 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/recorder.h"
+#include "cli/recorder_agent.h"
 #include "cli/targets.h"
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
@@ -39,7 +41,7 @@ struct run {
 	int sigfd;
 	int signal;
 	int pace_ms;
-	bool active, finished;
+	bool active, finished, stopped;
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	int64_t cost_ps;
 	uint32_t stop_reason, no_tracepoint;
@@ -83,13 +85,6 @@ static int check_kernel(void)
 	return -EPERM;
 }
 
-enum probe_args run_cfg__args(const struct run_cfg *cfg)
-{
-	if (cfg->execution_trace || cfg->et)
-		return PROBE_ARGS_FULL;
-	return cfg->record_shapes || cfg->with_flops || cfg->by_shape ? PROBE_ARGS_SHAPES : PROBE_ARGS_NONE;
-}
-
 static void write_meta(struct run *run)
 {
 	enum probe_args args = run_cfg__args(&run->cfg);
@@ -128,7 +123,12 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 				       .watch_children = cfg->children,
 				       .args = run_cfg__args(cfg),
 				       .memory = cfg->profile_memory,
-				       .kernel_memory = cfg->kernel_memory };
+				       .kernel_memory = cfg->kernel_memory,
+				       .cuda_calls = run_cfg__gpu(cfg),
+				       .agent = run_cfg__agent(cfg) != AGENT_OFF };
+	struct recorder_opts ropts = { .args = opts.args != PROBE_ARGS_NONE,
+				       .memory = opts.memory,
+				       .cuda_calls = opts.cuda_calls };
 	struct run *run = calloc(1, sizeof(*run));
 	int err;
 
@@ -141,8 +141,7 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	if (!err)
 		err = open_signals(run);
 	if (!err)
-		err = recorder__open(capture_path, on_task, run, opts.args != PROBE_ARGS_NONE,
-				     opts.memory, &run->rec);
+		err = recorder__open(capture_path, on_task, run, &ropts, &run->rec);
 	if (!err)
 		err = probe_set__open(&opts, &run->ps);
 	if (err) {
@@ -178,8 +177,12 @@ static struct target_ctx target_ctx(const struct run *run)
 				    .rec = run->rec,
 				    .args = run_cfg__args(&run->cfg),
 				    .memory = run->cfg.profile_memory,
+				    .gpu = run_cfg__gpu(&run->cfg),
+				    .no_ops = !run_cfg__ops(&run->cfg),
+				    .agent = run_cfg__agent(&run->cfg),
 				    .no_cache = run->cfg.no_cache,
-				    .active = run->active };
+				    .active = run->active,
+				    .stopped = run->stopped };
 }
 
 static int attach_target(struct run *run, struct target *t)
@@ -203,6 +206,18 @@ static void sample_memory(struct run *run, uint64_t now)
 {
 	targets__sample_memory(&run->targets, run->rec);
 	run->last_sample_ns = now;
+}
+
+void run__targets_stand(struct run *run, bool stand)
+{
+	run->stopped = stand;
+}
+
+static void settle_agents(struct run *run)
+{
+	struct target_ctx ctx = target_ctx(run);
+
+	targets__settle_agents(&run->targets, &ctx);
 }
 
 int run__add(struct run *run, pid_t pid)
@@ -294,9 +309,12 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 
 static void mark_gone(struct run *run, struct target *t)
 {
-	if (t->state == TARGET_TRACED)
+	if (t->state == TARGET_TRACED) {
 		probe_set__remove_process(run->ps, t->proc_idx);
-	else if (t->state == TARGET_WAITING && t->inherits)
+		recorder__agent_end(run->rec, t->pid);
+		if (t->agent)
+			probe_set__remove_process(run->ps, t->agent->proc_idx);
+	} else if (t->state == TARGET_WAITING && t->inherits)
 		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
 	t->state = TARGET_GONE;
 	if (t->pidfd >= 0)
@@ -466,6 +484,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		reap_exited(run);
 		try_waiting(run);
 		renew_facts(run);
+		settle_agents(run);
 		if (tick)
 			tick(arg, run);
 		now = clock__mono_ns();
@@ -522,9 +541,37 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
 	recorder__counter(run->rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
 	recorder__counter(run->rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
+	for (id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
+		recorder__counter(run->rec, id, recorder__agent_counter(run->rec, id));
+	recorder__counter(run->rec, PTB_CNT_AGENT_REFUSED, run->targets.agent_refused);
 	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
 	if (!getrusage(RUSAGE_SELF, &ru))
 		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
+}
+
+/*
+ * Agents stop and send what they have: they look at their semaphores every 50 ms. One that does not within the
+ * time it has is left as it is; the kernel lowers its semaphores, and it stops when it runs again.
+ */
+static void end_agents(struct run *run)
+{
+	const struct timespec nap = { .tv_nsec = 5000000 };
+	uint64_t t0 = clock__mono_ns();
+	uint32_t i;
+
+	targets__dismiss_agents(&run->targets, run->ps);
+	while (!targets__agents_quiet(&run->targets) && clock__mono_ns() - t0 < PTB_AGENT_ANSWER_NS) {
+		drain_round(run);
+		nanosleep(&nap, NULL);
+	}
+	drain_round(run);
+	for (i = 0; i < run->targets.cnt; i++)
+		recorder__agent_end(run->rec, run->targets.items[i].pid);
+	targets__agents_meta(&run->targets, run->rec);
+	if (recorder__agent_gpu(run->rec))
+		recorder__meta(run->rec, "gpu", "true");
+	if (run_cfg__gpu(&run->cfg))
+		recorder__meta(run->rec, "cuda_calls", "true");
 }
 
 int run__finish(struct run *run)
@@ -537,7 +584,8 @@ int run__finish(struct run *run)
 		probe_set__flush_kmem(run->ps);
 	end = clock__mono_ns();
 	probe_set__deactivate(run->ps);
-	drain_round(run);
+	recorder__window_ends(run->rec, end);
+	end_agents(run);
 	t0 = clock__mono_ns();
 	probe_set__detach(run->ps);
 	t0 = clock__mono_ns() - t0;

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "cli/opts.h"
+#include "cli/target_agent.h"
 #include "probe/probe_set.h"
 
 struct run_cfg {
@@ -21,6 +22,7 @@ struct run_cfg {
 	const char *output, *trace, *et;
 	bool record_shapes, with_flops, by_shape, execution_trace;
 	bool profile_memory, kernel_memory, exact_memory;
+	const char *activities, *gpu, *agent;
 	const char *step_on;
 	bool no_steps;
 	uint64_t ring_bytes;
@@ -44,7 +46,9 @@ struct run_cfg {
 	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step#...)" },  \
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
 	  "derive no ProfilerStep slices" },                                                            \
-	{ OPT_GROUP, 0, "", 0, NULL, "what is recorded beside operators' names and times" },            \
+	{ OPT_GROUP, 0, "", 0, NULL, "what is recorded" },                                              \
+	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
+	  "cpu, cuda or cpu,cuda (default): operators, what GPUs do" },                                 \
 	{ OPT_FLAG, 0, "record-shapes", offsetof(struct run_cfg, record_shapes), NULL,                  \
 	  "arguments of operators: shapes, strides, types, values of scalars" },                        \
 	{ OPT_FLAG, 0, "with-flops", offsetof(struct run_cfg, with_flops), NULL,                        \
@@ -73,6 +77,11 @@ struct run_cfg {
 	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "print no table" },        \
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
 	  "only warnings, errors and the summary on stderr" },                                          \
+	{ OPT_GROUP, 0, "", 0, NULL, "sources" },                                                       \
+	{ OPT_STR, 0, "agent", offsetof(struct run_cfg, agent), "MODE",                                 \
+	  "ptbpf's agent inside the process: auto (use it where it is), off, inject (load it)" },       \
+	{ OPT_STR, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE",                                     \
+	  "auto (by the agent; else CUDA calls, by probes), off" },                                     \
 	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
 	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, ring_bytes), "SIZE",                         \
 	  "bytes per ring buffer, one a CPU (default: by the number of CPUs, at most 4 MiB)" },         \
@@ -85,6 +94,11 @@ struct run_cfg {
 
 /* What the operators' probes have to read for these options. */
 enum probe_args run_cfg__args(const struct run_cfg *cfg);
+bool run_cfg__ops(const struct run_cfg *cfg); /* operators are recorded */
+bool run_cfg__gpu(const struct run_cfg *cfg); /* what GPUs do is */
+enum agent_mode run_cfg__agent(const struct run_cfg *cfg);
+/* Values of --activities, --gpu and --agent that mean nothing: said, -EINVAL. */
+int run_cfg__check(const struct run_cfg *cfg);
 
 struct run;
 
@@ -102,6 +116,8 @@ int run__await(struct run *run, pid_t pid);
 /* Adds the running descendants of pid too (cfg->children). */
 void run__add_descendants(struct run *run, pid_t pid);
 
+/* The processes that are added now stand still: what must run in them comes later. */
+void run__targets_stand(struct run *run, bool stand);
 /* Begins the window. */
 void run__activate(struct run *run);
 /* Called in every round of the loop; for record, which must do something of its own. */

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/jsonw.h"
 #include "base/log.h"
 #include "base/vec.h"
 
@@ -19,9 +21,11 @@ void targets__free(struct targets *ts)
 {
 	uint32_t i;
 
-	for (i = 0; i < ts->cnt; i++)
+	for (i = 0; i < ts->cnt; i++) {
 		if (ts->items[i].pidfd >= 0)
 			close(ts->items[i].pidfd);
+		target_agent__free(ts->items[i].agent);
+	}
 	for (i = 0; i < ts->plan_cnt; i++) {
 		torch_plan__free(ts->plans[i].plan);
 		torch_proc__free(ts->plans[i].of);
@@ -168,9 +172,21 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 	return p;
 }
 
+/* Is the function's probe needed, when the process's agent does its part? */
+static bool is_wanted(const struct plan_func *pf, const struct target *t, const struct target_ctx *ctx)
+{
+	if (plan_func__is_memory(pf))
+		return true;
+	if (plan_func__is_cuda_call(pf))
+		return ctx->gpu && (!t->agent || !t->agent->gpu);
+	if (ctx->no_ops)
+		return false;
+	return !t->agent || !(t->agent->ops || t->agent->answer == AGENT_PENDING);
+}
+
 /* The sites of one library, as probe_set wants them. */
 static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
-		    enum probe_args args, struct probe_lib *lib)
+		    const struct target *t, const struct target_ctx *ctx, struct probe_lib *lib)
 {
 	uint32_t i;
 
@@ -180,9 +196,10 @@ static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, u
 		return -ENOMEM;
 	for (i = 0; i < sp->plan->site_cnt; i++) {
 		const struct plan_site *s = &sp->plan->sites[i];
-		struct probe_site p = probe_site(sp, i, args);
+		struct probe_site p = probe_site(sp, i, ctx->args);
 
-		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args))
+		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
+		    is_wanted(&sp->plan->funcs[s->func], t, ctx))
 			lib->sites[lib->cnt++] = p;
 	}
 	return 0;
@@ -234,7 +251,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 
 	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (tp->libs[i].present)
-			err = fill_lib(tp, sp, (uint8_t)i, ctx->args, &libs[i]);
+			err = fill_lib(tp, sp, (uint8_t)i, t, ctx, &libs[i]);
 	if (!err) {
 		fill_facts(t, ctx, tp, sp, &cfg);
 		n = probe_set__add_process(ctx->ps, &cfg, libs, TORCH_LIB_ROLES, &t->proc_idx);
@@ -253,15 +270,189 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 	return err;
 }
 
-static uint64_t count_refused(const struct torch_plan *plan, bool memory)
+static uint64_t count_refused(const struct torch_plan *plan, const struct target_ctx *ctx)
 {
 	uint64_t n = 0;
 	uint32_t i;
 
 	for (i = 0; i < plan->func_cnt; i++)
 		n += plan->funcs[i].reason != PTB_REFUSE_NONE &&
-		     (memory || !plan_func__is_memory(&plan->funcs[i]));
+		     (ctx->memory || !plan_func__is_memory(&plan->funcs[i])) &&
+		     (ctx->gpu || !plan_func__is_cuda_call(&plan->funcs[i]));
 	return n;
+}
+
+static void put_process(const struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
+			const struct torch_plan *plan, uint64_t now, uint64_t gap)
+{
+	struct recorder_process rp = { .parent = t->parent,
+				       .by_agent = t->agent && (t->agent->ops ||
+								t->agent->answer == AGENT_PENDING),
+				       .start_ns = now,
+				       .gap_ns = gap };
+
+	recorder__process(ctx->rec, tp, plan, &rp);
+}
+
+/* ---- agents ---- */
+
+static void say_agent(struct targets *ts, struct target *t, const char *why)
+{
+	if (why != t->agent_why)
+		snprintf(t->agent_why, sizeof(t->agent_why), "%s", why);
+	pr_warn("pid %d: its agent is not used for operators: %s", t->pid, why);
+	ts->agent_refused++;
+}
+
+static void drop_agent(struct target *t, struct probe_set *ps)
+{
+	if (t->agent && t->agent->proc_idx != UINT32_MAX)
+		probe_set__remove_process(ps, t->agent->proc_idx);
+	target_agent__free(t->agent);
+	t->agent = NULL;
+}
+
+/*
+ * Asks the process's agent, if it has one, and waits for its answer where nothing is missed meanwhile. What it
+ * does not do is probed.
+ */
+static void ask_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx,
+		      const struct torch_proc *tp, const struct shared_plan *sp)
+{
+	const struct timespec nap = { .tv_nsec = 2000000 };
+	struct agent_ask ask = {
+		.mode = ctx->agent, .args = ctx->args, .gpu = ctx->gpu, .no_ops = ctx->no_ops
+	};
+
+	t->agent = target_agent__find(t->pid, &ask, t->agent_why, sizeof(t->agent_why));
+	if (!t->agent) {
+		if (t->agent_why[0])
+			say_agent(ts, t, t->agent_why);
+		return;
+	}
+	if (target_agent__ask(t->agent, t->pid, &ask, tp, sp->plan, ctx->ps, ctx->rec)) {
+		say_agent(ts, t, t->agent->why);
+		drop_agent(t, ctx->ps);
+		return;
+	}
+	while (!ctx->active && !ctx->stopped && target_agent__look(t->agent, t->pid) == AGENT_PENDING)
+		nanosleep(&nap, NULL);
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && !ctx->no_ops)
+		say_agent(ts, t, t->agent->why);
+}
+
+/* It was expected to tell the operators and does not: probes do, from now on. */
+static void replace_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+{
+	struct torch_proc *tp = NULL;
+	struct shared_plan *sp;
+	enum torch_proc_why why;
+	uint32_t idx = t->proc_idx;
+	uint64_t asked = t->agent->asked_ns;
+
+	say_agent(ts, t, t->agent->why);
+	if (torch_proc__open(t->pid, &tp, &why))
+		return; /* it ended */
+	sp = targets__plan(ts, tp, ctx->no_cache);
+	probe_set__remove_process(ctx->ps, idx);
+	if (sp && !attach_probes(ts, t, ctx, tp, sp)) {
+		ts->uncovered_ns += ctx->active ? clock__mono_ns() - asked : 0;
+		put_process(t, ctx, tp, sp->plan, clock__mono_ns(), 0);
+	}
+	torch_proc__free(tp);
+}
+
+void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
+{
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++) {
+		struct target *t = &ts->items[i];
+
+		if (t->state != TARGET_TRACED || !t->agent || t->agent->answer != AGENT_PENDING)
+			continue;
+		if (target_agent__look(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops && !ctx->no_ops)
+			replace_agent(ts, t, ctx);
+	}
+}
+
+void targets__dismiss_agents(struct targets *ts, struct probe_set *ps)
+{
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++)
+		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED)
+			target_agent__dismiss(ts->items[i].agent, ps);
+}
+
+bool targets__agents_quiet(const struct targets *ts)
+{
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++)
+		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED &&
+		    !target_agent__is_quiet(ts->items[i].agent, ts->items[i].pid))
+			return false;
+	return true;
+}
+
+struct json_text {
+	char text[8192];
+	size_t len;
+};
+
+static int append_json(void *arg, const void *data, size_t len)
+{
+	struct json_text *j = arg;
+
+	if (len >= sizeof(j->text) - j->len)
+		return -E2BIG;
+	memcpy(j->text + j->len, data, len);
+	j->len += len;
+	j->text[j->len] = '\0';
+	return 0;
+}
+
+static void agent_json(struct jsonw *w, const struct target *t)
+{
+	const struct target_agent *ta = t->agent;
+
+	jsonw__begin_obj(w);
+	JSONW_KEY(w, "pid");
+	jsonw__i64(w, t->pid);
+	JSONW_KEY(w, "source");
+	jsonw__str(w, ta && ta->ops ? "agent" : "probes");
+	JSONW_KEY(w, "why");
+	jsonw__str(w, t->agent_why);
+	JSONW_KEY(w, "gpu");
+	jsonw__bool(w, ta && ta->gpu);
+	JSONW_KEY(w, "gpu_why");
+	jsonw__str(w, ta ? agent__why_text(ta->gpu_why) : "");
+	JSONW_KEY(w, "injected");
+	jsonw__bool(w, ta && ta->injected);
+	JSONW_KEY(w, "cupti_version");
+	jsonw__u64(w, ta ? ta->cupti_version : 0);
+	jsonw__end_obj(w);
+}
+
+void targets__agents_meta(const struct targets *ts, struct recorder *rec)
+{
+	struct json_text j = { .len = 0 };
+	struct jsonw w;
+	uint32_t i, n = 0;
+
+	if (jsonw__init(&w, append_json, &j, 1024))
+		return;
+	jsonw__begin_arr(&w);
+	for (i = 0; i < ts->cnt; i++)
+		if (ts->items[i].agent || ts->items[i].agent_why[0]) {
+			agent_json(&w, &ts->items[i]);
+			n++;
+		}
+	jsonw__end_arr(&w);
+	if (!jsonw__flush(&w) && n)
+		recorder__meta(rec, "agent", j.text);
+	jsonw__free(&w);
 }
 
 int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx)
@@ -291,12 +482,13 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	}
 	if (!sp->site_base) {
 		sp->site_base = recorder__plan(ctx->rec, sp->plan, tp);
-		ts->refused += count_refused(sp->plan, ctx->memory);
+		ts->refused += count_refused(sp->plan, ctx);
 	}
 	/* before its probes, which cost the process something even outside the window; a young process
 	 * must be probed first */
 	if (!ctx->active)
 		recorder__learn(ctx->rec, tp, sp->plan);
+	ask_agent(ts, t, ctx, tp, sp);
 	err = attach_probes(ts, t, ctx, tp, sp);
 	if (!err) {
 		now = clock__mono_ns();
@@ -304,7 +496,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 			gap = now - t->born_ns;
 		ts->uncovered_ns += gap;
 		t->state = TARGET_TRACED;
-		recorder__process(ctx->rec, tp, sp->plan, t->parent, now, gap);
+		put_process(t, ctx, tp, sp->plan, now, gap);
 		if (ctx->active)
 			recorder__learn(ctx->rec, tp, sp->plan);
 	}

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "cli/recorder.h"
+#include "cli/target_agent.h"
 #include "plan/lib_plan.h"
 #include "probe/probe_set.h"
 #include "target/torch_proc.h"
@@ -29,6 +30,8 @@ struct target {
 	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
 	 * will tell are looked for again */
 	bool facts_missing, no_args;
+	struct target_agent *agent; /* that was asked, NULL: none */
+	char agent_why[256];        /* why none is used, "": nothing to say */
 	uint64_t next_facts_ns;
 };
 
@@ -46,6 +49,7 @@ struct targets {
 	uint32_t plan_cnt, plan_cap;
 	uint64_t plan_ns, attach_ns;
 	uint64_t probes, refused, uncovered_ns, children_missed;
+	uint64_t agent_refused; /* processes whose agent did not do what was asked */
 	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
 };
 
@@ -67,12 +71,25 @@ struct target_ctx {
 	struct recorder *rec;
 	enum probe_args args;
 	bool memory; /* allocations are recorded */
+	bool gpu;    /* what GPUs do */
+	bool no_ops; /* operators are not recorded */
+	enum agent_mode agent;
 	bool no_cache;
 	bool active;
+	bool stopped; /* the process stands still: its agent can answer only later */
 };
 int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx);
 /* Looks again for facts that a process's dispatcher did not have yet. */
 void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+
+/* Agents that have not answered: looks again; those that will not are replaced by probes. */
+void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);
+/* Takes the wishes back. */
+void targets__dismiss_agents(struct targets *ts, struct probe_set *ps);
+/* Have all sent what they had? */
+bool targets__agents_quiet(const struct targets *ts);
+/* META "agent", when there is something to say. */
+void targets__agents_meta(const struct targets *ts, struct recorder *rec);
 
 /* Puts into the capture what /proc says of the traced processes' memory. */
 void targets__sample_memory(const struct targets *ts, struct recorder *rec);

@@ -226,6 +226,44 @@ pid_t proc_info__tgid(pid_t pid)
 	return tgid;
 }
 
+/* The last number of a status text's NSpid line: the thread's own in its innermost namespace. */
+static pid_t innermost_tid(pid_t pid, pid_t tid)
+{
+	char path[64], *text, *line, *end;
+	pid_t last = 0;
+	size_t len;
+	long v;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
+	if (proc_file__read(path, PROC_TEXT_MAX, &text, &len))
+		return 0;
+	line = strstr(text, "\nNSpid:");
+	for (line = line ? line + 7 : NULL; line; line = end) {
+		while (*line == ' ' || *line == '\t')
+			line++;
+		v = strtol(line, &end, 10);
+		if (end == line)
+			break;
+		last = (pid_t)v;
+	}
+	free(text);
+	return last;
+}
+
+int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid)
+{
+	pid_t *tids = NULL;
+	int n = proc__threads(pid, &tids), i, err = -ESRCH;
+
+	for (i = 0; i < n && err; i++)
+		if (innermost_tid(pid, tids[i]) == ns_tid) {
+			*tid = tids[i];
+			err = 0;
+		}
+	free(tids);
+	return err;
+}
+
 bool proc__same_pidns(pid_t pid)
 {
 	struct stat own, other;

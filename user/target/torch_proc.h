@@ -121,6 +121,8 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16]); /* tid 0: the process */
 int proc__env(pid_t pid, const char *name, char *buf, size_t cap);
 /* State letter of /proc/PID/stat ('R', 'S', 'Z', ...), or 0 when there is no such process. */
 char proc__state(pid_t pid);
+/* The thread of pid that has this number in pid's own pid namespace. 0 or -ESRCH. */
+int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid);
 bool proc__same_pidns(pid_t pid); /* same pid namespace as ptbpf's own */
 
 #endif /* TARGET_TORCH_PROC_H */

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Chunks of agents; see recorder_agent.h. A chunk of operators waits until a pair of clocks that is younger
+ * than its last record has come, so that every time lies between two pairs.
+ */
+#define LOG_DOMAIN "agent"
+#include "cli/recorder_agent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "cli/agent_clock.h"
+#include "cli/agent_gpu.h"
+#include "cli/recorder_agent_priv.h"
+
+#define HELD_MAX (256u << 20) /* bytes that wait for a clock; more is written with the clocks at hand */
+
+void agent__count(struct recorder *r, uint32_t id, uint64_t n)
+{
+	r->agent_counts[id - PTB_CNT_AGENT_LOST] += n;
+}
+
+uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id)
+{
+	return r->agent_counts[id - PTB_CNT_AGENT_LOST];
+}
+
+bool recorder__agent_gpu(const struct recorder *r)
+{
+	return r->agent_gpu;
+}
+
+uint64_t recorder__agent_lag(const struct recorder *r)
+{
+	return r->agent_live ? PTB_AGENT_LAG_NS : 0;
+}
+
+static struct agent_proc *find_agent(const struct recorder *r, uint32_t tgid)
+{
+	uint32_t i = r->agent_cnt;
+
+	while (i--)
+		if (r->agents[i]->tgid == tgid)
+			return r->agents[i];
+	return NULL;
+}
+
+int recorder__agent(struct recorder *r, const struct agent_facts *facts)
+{
+	struct agent_proc *p;
+
+	if (vec_reserve((void **)&r->agents, &r->agent_cap, (uint64_t)r->agent_cnt + 1, sizeof(*r->agents)))
+		return -ENOMEM;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->tgid = (uint32_t)facts->pid;
+	p->same_ns = proc__same_pidns(facts->pid);
+	p->clock.ns = !facts->tsc;
+	p->schema_off = facts->schema_off;
+	p->old_string_abi = facts->old_string_abi;
+	p->live = true;
+	r->agents[r->agent_cnt++] = p;
+	r->agent_live++;
+	return 0;
+}
+
+static void free_agent(struct agent_proc *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->open_cnt; i++)
+		free(p->open[i].rec);
+	free(p->open);
+	agent_clock__free(&p->clock);
+	hashmap__clear(&p->tids);
+	hashmap__clear(&p->streams);
+	hashmap__clear(&p->names);
+	free(p->held);
+	free(p);
+}
+
+void recorder__agents_free(struct recorder *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->agent_cnt; i++)
+		free_agent(r->agents[i]);
+	free(r->agents);
+}
+
+/* A thread's number in ptbpf's pid namespace by that in its own. */
+uint32_t agent__tid(struct agent_proc *p, uint32_t tid)
+{
+	uint64_t *known;
+	pid_t ours;
+
+	if (p->same_ns || !tid)
+		return tid;
+	known = hashmap__get(&p->tids, tid, 0);
+	if (known)
+		return (uint32_t)*known;
+	if (proc__tid_of_ns((pid_t)p->tgid, (pid_t)tid, &ours))
+		return tid; /* it has ended: its own number still tells it from the others */
+	hashmap__put(&p->tids, tid, 0, (uint64_t)ours);
+	return (uint32_t)ours;
+}
+
+/* Losses of a stream: gaps in its numbers, and what its sender says that it dropped. */
+static void account(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
+{
+	uint64_t *seq = hashmap__get(&p->streams, c->stream, 0);
+	uint64_t *dropped = hashmap__get(&p->streams, c->stream, 1);
+	uint64_t had = dropped ? *dropped : 0;
+
+	/* a stream that began before this recording has a number above 1 at its first chunk */
+	if (seq && c->seq > *seq + 1)
+		agent__count(r, PTB_CNT_AGENT_LOST, c->seq - *seq - 1);
+	if (dropped && c->dropped > had)
+		agent__count(r, PTB_CNT_AGENT_DROPPED, c->dropped - had);
+	hashmap__put(&p->streams, c->stream, 0, c->seq);
+	hashmap__put(&p->streams, c->stream, 1, c->dropped);
+}
+
+/* Calls fn for each record of a chunk; counts what cannot be walked. */
+static void each_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+			void (*fn)(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+				   const struct ptb_arec *a))
+{
+	static const uint16_t least[] = {
+#define X(name, nr, type) [nr] = sizeof(struct type),
+		PTB_AREC_KINDS(X)
+#undef X
+	};
+	const char *at = (const char *)(c + 1), *end = (const char *)c + c->len;
+
+	while ((size_t)(end - at) >= sizeof(struct ptb_arec)) {
+		const struct ptb_arec *a = (const void *)at;
+
+		if (a->len < sizeof(*a) || a->len % 8 || a->len > end - at ||
+		    (a->kind < sizeof(least) / sizeof(*least) && a->len < least[a->kind])) {
+			agent__count(r, PTB_CNT_AGENT_BAD, 1);
+			return;
+		}
+		fn(r, p, c, a);
+		at += a->len;
+	}
+	if (at != end)
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+}
+
+static void state_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+			 const struct ptb_arec *a)
+{
+	(void)c;
+	if (a->kind == PTB_AREC_CLOCK) {
+		const struct ptb_arec_clock *k = (const void *)a;
+
+		if (agent_clock__add(&p->clock, a->ticks, k->mono_ns))
+			agent__count(r, PTB_CNT_AGENT_BAD, 1);
+	} else if (a->kind == PTB_AREC_GPU_CLOCK) {
+		agent_gpu__clock(r, p, (const void *)a);
+	}
+}
+
+static uint64_t last_ticks(const struct ptb_chunk *c)
+{
+	const char *at = (const char *)(c + 1), *end = (const char *)c + c->len;
+	uint64_t last = 0;
+
+	while ((size_t)(end - at) >= sizeof(struct ptb_arec)) {
+		const struct ptb_arec *a = (const void *)at;
+
+		if (a->len < sizeof(*a) || a->len > end - at)
+			break;
+		if (a->ticks > last)
+			last = a->ticks;
+		at += a->len;
+	}
+	return last;
+}
+
+/* Writes the held chunks whose times can be told; all: the others too, as well as can be. */
+static void release(struct recorder *r, struct agent_proc *p, bool all)
+{
+	uint32_t pos = 0;
+
+	while (pos < p->held_len) {
+		const struct ptb_chunk *c = (const void *)(p->held + pos);
+
+		if (!all && !agent_clock__covers(&p->clock, last_ticks(c)))
+			break; /* those behind it are of other threads, or younger: they can wait too */
+		each_record(r, p, c, agent_ops__record);
+		pos += c->len;
+	}
+	if (!pos)
+		return;
+	memmove(p->held, p->held + pos, p->held_len - pos);
+	p->held_len -= pos;
+}
+
+static void hold(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
+{
+	if (p->held_len + c->len > HELD_MAX)
+		release(r, p, true);
+	if (vec_reserve((void **)&p->held, &p->held_cap, (uint64_t)p->held_len + c->len, 1)) {
+		agent__count(r, PTB_CNT_AGENT_LOST, 1);
+		return;
+	}
+	memcpy(p->held + p->held_len, c, c->len);
+	p->held_len += c->len;
+}
+
+void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
+{
+	struct agent_proc *p = find_agent(r, d->h.tgid);
+	const struct ptb_chunk *c = (const void *)(d + 1);
+
+	if (!p || d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
+		return;
+	if (d->bytes < sizeof(*c) || c->magic != PTB_CHUNK_MAGIC || c->abi != PTB_AGENT_ABI ||
+	    c->len < sizeof(*c) || c->len > d->bytes || c->len % 8) {
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		return;
+	}
+	account(r, p, c);
+	p->now_ns = d->h.ts_ns;
+	switch (c->kind) {
+	case PTB_CHUNK_STATE:
+		each_record(r, p, c, state_record);
+		release(r, p, false);
+		break;
+	case PTB_CHUNK_OPS:
+		hold(r, p, c);
+		break;
+	case PTB_CHUNK_GPU:
+		each_record(r, p, c, agent_gpu__record);
+		break;
+	default:
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+	}
+}
+
+void recorder__agent_round(struct recorder *r, uint64_t watermark_ns)
+{
+	uint32_t i;
+
+	r->agent_told_ns = watermark_ns;
+	for (i = 0; i < r->agent_cnt; i++)
+		if (r->begin_ns && watermark_ns > r->begin_ns)
+			agent_ops__tell_open(r, r->agents[i], 0);
+}
+
+void recorder__agent_end(struct recorder *r, pid_t pid)
+{
+	struct agent_proc *p = find_agent(r, (uint32_t)pid);
+
+	if (!p || !p->live)
+		return;
+	release(r, p, true);
+	if (r->begin_ns)
+		agent_ops__tell_open(r, p, 0);
+	p->live = false;
+	r->agent_live--;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What agents send, made into the records of a capture: chunks are checked and unpacked, ticks become
+ * CLOCK_MONOTONIC, operators get their OperatorDef, names become name ids of the capture. Trusts no byte of
+ * a chunk: whoever can write into the target can forge one.
+ */
+#ifndef CLI_RECORDER_AGENT_H
+#define CLI_RECORDER_AGENT_H
+
+#include "cli/recorder.h"
+#include "ptb_agent.h"
+
+struct agent_facts {
+	pid_t pid;
+	bool tsc;           /* its ticks are of the time stamp counter */
+	int64_t schema_off; /* FunctionSchema in OperatorDef, negative: not known */
+	bool old_string_abi;
+};
+
+/* Chunks of this process are expected from now on. 0 or -ENOMEM. */
+int recorder__agent(struct recorder *r, const struct agent_facts *facts);
+/* No more come: what is held back is written as well as it can be. */
+void recorder__agent_end(struct recorder *r, pid_t pid);
+/* An AGENT_DATA record from a ring. */
+void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
+/* What agents hold back: a round's watermark must not be nearer to now than this, ns. 0: there is none. */
+uint64_t recorder__agent_lag(const struct recorder *r);
+/* Before a round ends: operators that were open when the window began. */
+void recorder__agent_round(struct recorder *r, uint64_t watermark_ns);
+/* enum ptb_counter_id AGENT_*, GPU_DROPPED. */
+uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id);
+bool recorder__agent_gpu(const struct recorder *r); /* some activity of a GPU came */
+void recorder__agents_free(struct recorder *r);
+
+#endif /* CLI_RECORDER_AGENT_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What recorder_agent.c, agent_ops.c and agent_gpu.c share; nobody else includes this. */
+#ifndef CLI_RECORDER_AGENT_PRIV_H
+#define CLI_RECORDER_AGENT_PRIV_H
+
+#include "base/hashmap.h"
+#include "cli/agent_clock.h"
+#include "cli/recorder_agent.h"
+#include "cli/recorder_priv.h"
+
+/* Rings of the capture that hold what agents told: beyond those of the kernel. */
+#define AGENT_RING_OPS 1024
+#define AGENT_RING_GPU 1025
+
+struct agent_open { /* began before the window and has not ended */
+	uint32_t stream;
+	uint64_t rf;
+	struct ptb_rf_begin *rec;
+};
+
+struct agent_proc {
+	uint32_t tgid;
+	bool same_ns, old_string_abi, live;
+	int64_t schema_off;
+	struct agent_clock clock;
+	uint64_t now_ns;        /* when the chunk in hand was sent */
+	struct hashmap tids;    /* number in its own pid namespace -> ours */
+	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped */
+	struct hashmap names;   /* the agent's name ids -> the capture's */
+	char *held;             /* chunks of operators that wait for a clock */
+	uint32_t held_len, held_cap;
+	struct agent_open *open;
+	uint32_t open_cnt, open_cap;
+};
+
+void agent__count(struct recorder *r, uint32_t id, uint64_t n);
+uint32_t agent__tid(struct agent_proc *p, uint32_t tid);
+
+/* ---- agent_ops.c ---- */
+void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+		       const struct ptb_arec *a);
+/* Writes what was open when the window began; of one stream, 0: of all. */
+void agent_ops__tell_open(struct recorder *r, struct agent_proc *p, uint32_t stream);
+
+#endif /* CLI_RECORDER_AGENT_PRIV_H */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the options of a recording mean; see run.h. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cli/run.h"
+
+enum probe_args run_cfg__args(const struct run_cfg *cfg)
+{
+	if (cfg->execution_trace || cfg->et)
+		return PROBE_ARGS_FULL;
+	return cfg->record_shapes || cfg->with_flops || cfg->by_shape ? PROBE_ARGS_SHAPES : PROBE_ARGS_NONE;
+}
+
+/* Is the word in a list like "cpu,cuda"? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	const char *at;
+
+	for (at = list; (at = strstr(at, word)); at += n)
+		if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ','))
+			return true;
+	return false;
+}
+
+bool run_cfg__ops(const struct run_cfg *cfg)
+{
+	return !cfg->activities || has_word(cfg->activities, "cpu");
+}
+
+bool run_cfg__gpu(const struct run_cfg *cfg)
+{
+	return (!cfg->activities || has_word(cfg->activities, "cuda")) &&
+	       (!cfg->gpu || strcmp(cfg->gpu, "off") != 0);
+}
+
+enum agent_mode run_cfg__agent(const struct run_cfg *cfg)
+{
+	if (!cfg->agent || !strcmp(cfg->agent, "auto"))
+		return AGENT_AUTO;
+	return strcmp(cfg->agent, "off") ? AGENT_INJECT : AGENT_OFF;
+}
+
+int run_cfg__check(const struct run_cfg *cfg)
+{
+	static const char *const lists[] = { "cpu", "cuda", "cpu,cuda", "cuda,cpu" };
+	bool known = !cfg->activities;
+	size_t i;
+
+	for (i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+		known |= cfg->activities && !strcmp(cfg->activities, lists[i]);
+	if (!known) {
+		pr_error("--activities %s: there are cpu, cuda and cpu,cuda", cfg->activities);
+		return -EINVAL;
+	}
+	if (cfg->gpu && strcmp(cfg->gpu, "auto") && strcmp(cfg->gpu, "off")) {
+		pr_error("--gpu %s: there are auto and off", cfg->gpu);
+		return -EINVAL;
+	}
+	if (cfg->agent && strcmp(cfg->agent, "auto") && strcmp(cfg->agent, "off") &&
+	    strcmp(cfg->agent, "inject")) {
+		pr_error("--agent %s: there are auto, off and inject", cfg->agent);
+		return -EINVAL;
+	}
+	return 0;
+}

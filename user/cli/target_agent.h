@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The agent of one target: found (or, on request, loaded), asked, waited for, dismissed. Knows what it may
+ * be asked for and why it was not; knows neither chunks nor records.
+ */
+#ifndef CLI_TARGET_AGENT_H
+#define CLI_TARGET_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "plan/lib_plan.h"
+#include "probe/probe_set.h"
+#include "target/agent_lib.h"
+
+struct recorder;
+
+enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
+
+struct agent_ask {
+	enum agent_mode mode;
+	enum probe_args args;
+	bool gpu;
+	bool no_ops; /* operators are not recorded */
+};
+
+enum agent_answer {
+	AGENT_PENDING, /* it has not answered yet */
+	AGENT_DONE,    /* it does what it can: ta->ops, ta->gpu */
+	AGENT_SILENT,  /* it does nothing, or is gone: ta->why */
+};
+
+struct target_agent {
+	struct agent_lib lib;
+	struct probe_agent sites;
+	uint32_t proc_idx;  /* of its sites in the probe set */
+	uint32_t wishes;
+	uint64_t asked_ns;
+	enum agent_answer answer;
+	bool ops, gpu;      /* what comes from it */
+	bool injected;
+	uint32_t ops_why, gpu_why, cupti_version;
+	char why[256];      /* it is not used, or not for all that was wished: a sentence */
+};
+
+/*
+ * Looks for the agent of pid, loads it where that was asked for. NULL: none is there or may be used; *why (of cap
+ * bytes) says so when that is worth telling, else it is "". To be freed by target_agent__free().
+ */
+struct target_agent *target_agent__find(pid_t pid, const struct agent_ask *ask, char *why, size_t cap);
+void target_agent__free(struct target_agent *ta); /* NULL is fine */
+
+/* Listens and wishes. 0 or negative errno (ta->why). */
+int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask *ask,
+		      const struct torch_proc *tp, const struct torch_plan *plan, struct probe_set *ps,
+		      struct recorder *rec);
+/* What it has answered by now. */
+enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
+/* No more wishes. */
+void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps);
+/* Has it sent all it had? Also true when the process is gone. */
+bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid);
+
+/* The agent's file beside this program; 0 or -ENOENT. */
+int target_agent__file(char *buf, size_t cap);
+
+#endif /* CLI_TARGET_AGENT_H */

@@ -30,8 +30,9 @@ MILLISECONDS = 400
 
 
 class Target:
-    def __init__(self, python):
+    def __init__(self, python, env=None):
         self.proc = subprocess.Popen([python, "-u", os.path.join(ROOT, "tools", "bench", "target.py")], text=True,
+                                     env=dict(os.environ, **(env or {})),
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self._line("ready")
 
@@ -41,10 +42,16 @@ class Target:
                 return line[len(start):]
         raise SystemExit("the measured process ended")
 
-    def ask(self, *words):
+    def tell(self, *words):
         self.proc.stdin.write(" ".join(map(str, words)) + "\n")
         self.proc.stdin.flush()
+
+    def hear(self):
         return json.loads(self._line("answer"))
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.hear()
 
     def close(self):
         self.proc.stdin.close()

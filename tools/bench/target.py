@@ -6,6 +6,8 @@
   shapes WORK CNT    the same with record_shapes
   memory WORK CNT    the same with profile_memory
   observe WORK CNT   the same under ExecutionTraceObserver
+  stall WORK MS      the longest that one unit takes within MS milliseconds, and the median: what stands still when
+                     a tracer leaves; longest processor time of one, too, for a machine that is busy with other things
 """
 
 import ctypes
@@ -66,6 +68,19 @@ def timed(name, ms):
     return {"ns": samples[len(samples) // 2], "cpu_ns": cpu[len(cpu) // 2], "units": len(samples) * chunk}
 
 
+def stall(name, ms):
+    fn, _ = WORK[name]
+    samples, end = [], time.perf_counter_ns() + ms * 1000000
+    now, spent = time.perf_counter_ns(), time.thread_time_ns()
+    while now < end:
+        fn(1)
+        then, used = time.perf_counter_ns(), time.thread_time_ns()
+        samples.append((then - now, used - spent))
+        now, spent = then, used
+    return {"longest_ns": max(s[0] for s in samples), "longest_cpu_ns": max(s[1] for s in samples),
+            "median_ns": sorted(s[0] for s in samples)[len(samples) // 2]}
+
+
 def profiled(name, cnt, shapes=False, memory=False):
     fn, _ = WORK[name]
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +114,7 @@ def observed(name, cnt):
     return {"ns": (ran - begin) / cnt}
 
 
-VERBS = {"time": timed, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed,
+VERBS = {"time": timed, "stall": stall, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed,
          "memory": lambda name, cnt: profiled(name, cnt, memory=True)}
 
 

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What the agent costs an operator, beside kernel probes and torch.profiler, in one run with interleaved rounds.
+
+  sudo tools/bench/bench_agent.py [--python PYTHON] [--agent LIBRARY] [--rounds N] [--json FILE] [--check]
+
+Each round has two fresh processes, one as it is and one with the agent, and in the latter every way of recording
+once; what a way adds is taken against the same process alone, before and after. Prints Markdown with the medians
+and the spread (quartiles). --check: exits 1 where the medians miss the aims.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tools", "bench")]
+from bench import Series, Target  # noqa: E402
+from harness import PTBPF, Tracer, run_ptbpf  # noqa: E402
+
+WORK = ("neg", "transformer")
+WAYS = {"agent": [], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],
+        "probes_shapes": ["--agent", "off", "--record-shapes"]}
+THEIRS = ("profile", "shapes", "observe")
+AIMS = {("agent", "torch.profile"): 0.4, ("agent_shapes", "torch.shapes"): 0.6}
+MILLISECONDS = 300
+STALL_MS = 1500
+
+
+def traced(target, folder, work, way, series):
+    """One window of ptbpf around one timing; fails where another source was used than was meant."""
+    capture = os.path.join(folder, "a.ptb")
+    with Tracer("attach", "--pid", target.proc.pid, "-o", capture, "--trace", capture + ".json", *WAYS[way], "--no-table") as t:
+        t.wait_attached()
+        answer = target.ask("time", work, MILLISECONDS)
+        t.stop((0, 3))
+    with open(capture + ".json") as f:
+        doc = json.load(f)
+    used = {a["source"] for a in doc["ptbpf"].get("agent", ())} or {"probes"}
+    if used != {"probes" if way.startswith("probes") else "agent"}:
+        raise SystemExit(f"{way}: the source was {used}: {doc['ptbpf'].get('agent')}")
+    report = json.loads("\n".join(run_ptbpf("report", capture, "--json", expect=(0, 3)).out))
+    ops = report["totals"]["slices"]
+    series.add(f"{work}.{way}", answer["ns"])
+    series.add(f"{work}.{way}.bytes_per_op", os.path.getsize(capture) / max(ops, 1))
+    series.add("lost", report["loss"]["lost_records"])
+
+
+def stalls(target, folder, series):
+    """The longest operator while a tracer comes and goes."""
+    series.add("stall.base", target.ask("stall", "neg", STALL_MS)["longest_cpu_ns"])
+    for way in ("agent", "agent_shapes", "probes"):
+        target.tell("stall", "neg", STALL_MS * 2)
+        with Tracer("attach", "--pid", target.proc.pid, "-d", "500ms", "-o", os.path.join(folder, "s.ptb"), *WAYS[way],
+                    "--no-table") as t:
+            t.expect(0, 3)
+        series.add(f"stall.{way}", target.hear()["longest_cpu_ns"])
+
+
+def round_of(args, series, folder):
+    plain, target = Target(args.python), Target(args.python, {"LD_PRELOAD": args.agent})
+    for _ in range(2):
+        for work in WORK:
+            for key, t in (("plain", plain), ("idle", target)):
+                series.add(f"{work}.{key}", t.ask("time", work, MILLISECONDS)["ns"])
+    for work in WORK:
+        before = target.ask("time", work, MILLISECONDS)["ns"]
+        for way in (*WAYS, *THEIRS):
+            if way in WAYS:
+                traced(target, folder, work, way, series)
+                key = way
+            else:
+                told = target.ask(way, work, 30000 if work == "neg" else 100)
+                key = "torch." + way
+                series.add(f"{work}.{key}", told["ns"])
+                if "stop_ns_per_op" in told:
+                    series.add(f"{work}.{key}.stop", told["stop_ns_per_op"])
+                    series.add(f"{work}.ops", told["ops_per_unit"])
+            after = target.ask("time", work, MILLISECONDS)["ns"]
+            series.add(f"{work}.{key}.adds", series.data[f"{work}.{key}"][-1] - (before + after) / 2)
+            before = after
+    stalls(target, folder, series)
+    plain.close()
+    target.close()
+
+
+def interval(values):
+    """Median, and the interval that has it with about 95 % (order statistics)."""
+    values = sorted(values)
+    n = len(values)
+    reach = max(1, round(0.98 * n ** 0.5))
+    low, high = max(0, n // 2 - reach), min(n - 1, (n - 1) // 2 + reach)
+    return statistics.median(values), values[low], values[high]
+
+
+def idle_text(s, work):
+    """The agent there and idle against no agent: pairs of one round."""
+    pairs = zip(s.data[f"{work}.idle"], s.data[f"{work}.plain"])
+    m, low, high = interval([a / b - 1 for a, b in pairs])
+    return f"{100 * m:+.2f} % ({100 * low:+.2f} to {100 * high:+.2f} %)"
+
+
+def tables(s):
+    ops = {work: s.median(f"{work}.ops") for work in WORK}
+    titles = {"neg": "`torch.neg` on 4x4", "transformer": "transformer layer, forward, backward, SGD"}
+    rows = ["| per operator, us | " + " | ".join(f"{titles[w]} ({ops[w]:.0f})" for w in WORK) + " |", "| --- |" + " --- |" * len(WORK)]
+
+    def row(title, key, scale):
+        def text(work):
+            s.data["tmp"] = [v / (ops[work] if scale else 1) for v in s.data[f"{work}.{key}"]]
+            return s.text("tmp", 1e-3, 3)
+        rows.append(f"| {title} | " + " | ".join(text(w) for w in WORK) + " |")
+
+    row("the program alone", "plain", True)
+    for title, key in (("agent, names: adds", "agent"), ("agent `--record-shapes`: adds", "agent_shapes"),
+                       ("agent `--execution-trace`: adds", "agent_full"), ("kernel probes, names: add", "probes"),
+                       ("kernel probes `--record-shapes`: add", "probes_shapes"),
+                       ("`torch.profiler`: adds while recording", "torch.profile"),
+                       ("`torch.profiler(record_shapes=True)`: adds while recording", "torch.shapes"),
+                       ("`ExecutionTraceObserver`: adds", "torch.observe")):
+        row(title, key + ".adds", True)
+    row("`torch.profiler`: stop and export", "torch.profile.stop", False)
+    rows += ["", "| what | " + " | ".join(titles[w] for w in WORK) + " |", "| --- |" + " --- |" * len(WORK)]
+    rows.append("| agent loaded, no tracer, against no agent | " + " | ".join(idle_text(s, w) for w in WORK) + " |")
+    for (ours, theirs), aim in AIMS.items():
+        rows.append(f"| {ours} / {theirs} (aim: at most {aim}) | " + " | ".join(ratio_text(s, w, ours, theirs) for w in WORK) + " |")
+    rows.append("| capture, bytes per slice, names; shapes | " + " | ".join(
+        s.text(f"{w}.agent.bytes_per_op", 1, 1) + "; " + s.text(f"{w}.agent_shapes.bytes_per_op", 1, 1) for w in WORK) + " |")
+    rows += ["", "| longest `torch.neg`, processor time, us | median (quartiles) |", "| --- | --- |"]
+    for key, title in (("base", "no tracer"), ("agent", "a window by the agent begins and ends"),
+                       ("agent_shapes", "the same with shapes"), ("probes", "a window by kernel probes begins and ends")):
+        rows.append(f"| {title} | {s.text('stall.' + key, 1e-3, 0)} |")
+    rows.append(f"| records lost | {s.text('lost', 1, 0)} |")
+    return rows
+
+
+def ratios(s, work, ours, theirs):
+    return [a / b for a, b in zip(s.data[f"{work}.{ours}.adds"], s.data[f"{work}.{theirs}.adds"]) if b > 0]
+
+
+def ratio_text(s, work, ours, theirs):
+    values = ratios(s, work, ours, theirs)
+    if not values:
+        return "-"
+    m, low, high = interval(values)
+    return f"{m:.2f} ({low:.2f}-{high:.2f})"
+
+
+def missed(s):
+    """Aims that the medians of the medians miss."""
+    out = []
+    for (ours, theirs), aim in AIMS.items():
+        for work in WORK:
+            got = statistics.median(s.data[f"{work}.{ours}.adds"]) / max(statistics.median(s.data[f"{work}.{theirs}.adds"]), 1)
+            if got > aim:
+                out.append(f"{work}: {ours} adds {got:.2f} of what {theirs} adds, aim {aim}")
+    return out
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--python", default=sys.executable)
+    ap.add_argument("--agent", default=os.path.join(os.path.dirname(os.path.realpath(PTBPF)), "libptbpf_agent.so"))
+    ap.add_argument("--rounds", type=int, default=7)
+    ap.add_argument("--json")
+    ap.add_argument("--check", action="store_true")
+    args = ap.parse_args()
+    series = Series()
+    with tempfile.TemporaryDirectory(prefix="ptbpf-bench-") as folder:
+        for k in range(args.rounds):
+            round_of(args, series, folder)
+            print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
+    torch = subprocess.run([args.python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
+                           check=True).stdout.strip()
+    print(f"Linux {platform.release()}, {os.cpu_count()} CPUs, torch {torch}, {args.rounds} interleaved rounds; median (quartiles)\n")
+    print("\n".join(tables(series)))
+    if args.json:
+        with open(args.json, "w") as f:
+            json.dump(series.data, f, indent=1)
+    late = missed(series)
+    print("\n".join(["", *late]) if late else "\nall aims are met")
+    sys.exit(1 if late and args.check else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,21 +2,28 @@
 """One leg of the matrix: every payload under torch's own observers and under ptbpf, compared.
 
   run_leg.py PYTHON LEGNAME [--payload NAME]... [--keep DIR] [--chroot DIR] [--no-ptbpf]
+             [--agent LIBRARY [--agent-windows NAME,...] [--agent-payload NAME]...] [--only-agent]
 
 PYTHON is the interpreter of the leg (inside the chroot where one is given). Prints one result line per
-payload and comparison, and a summary. Two processes per group: `truth` is watched by torch alone,
+payload and comparison, and a summary. Processes per group: `truth` is watched by torch alone,
 `target` by ptbpf from outside, in the windows of runner.py: names, shapes, everything; in each the program
-alone and then with torch's own tool running inside at once.
+alone and then with torch's own tool running inside at once. With an agent another target, which has it: ptbpf
+takes operators from there; it is held against torch and against what the probes saw.
+
+Legs may run side by side: their targets take turns, what needs no ptbpf does not wait and gives way.
 """
 
 import argparse
 import collections
+import contextlib
+import fcntl
 import gc
 import json
 import os
 import shutil
 import sys
 import tempfile
+import time
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
 
@@ -42,6 +49,16 @@ shift 3
 exec chroot "$root" "$@"
 """
 SLOW = max(DEADLINE, 240)
+TURN = os.path.join(tempfile.gettempdir(), "ptbpf-leg.turn")
+AGENT_WINDOWS = ",".join(WINDOWS)
+
+
+@contextlib.contextmanager
+def turn():
+    """One traced target at a time."""
+    with open(TURN, "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
 
 
 class Leg:
@@ -51,16 +68,30 @@ class Leg:
         self.failed = False
         self.total, self.values = compare.Verdict(), compare_args.ArgsVerdict()
         self.memory = compare_memory.MemoryVerdict()
+        self.seconds = collections.Counter()
         self.base = args.keep or tempfile.mkdtemp(prefix="ptbpf-leg-", dir=args.chroot and args.chroot + "/tmp")
 
-    def runner(self, group, mode, folder):
+    @contextlib.contextmanager
+    def timed(self, what):
+        begin = time.monotonic()
+        yield
+        self.seconds[what] += time.monotonic() - begin
+
+    def runner(self, group, mode, folder, agent=None, nice=False):
         """Starts runner.py; in a chroot the folder and the tests are reached by their paths inside."""
         inside, tests, wrap = folder, HERE, []
         if self.args.chroot:
             inside, tests = folder[len(self.args.chroot):], self.args.chroot_tests
             wrap = ["unshare", "--mount", "sh", "-ec", IN_CHROOT, "sh", self.args.chroot, os.path.dirname(HERE), tests]
+        if nice:
+            wrap = ["nice", "-n", "10", *wrap]
+        if agent:
+            shutil.copy(self.args.agent, folder)
+            wrap += ["env", "LD_PRELOAD=" + os.path.join(inside, os.path.basename(self.args.agent))]
         argv = [*wrap, self.args.python, tests + "/runner.py", "--dir", inside, "--group", group, "--mode", mode]
-        for p in self.args.payload or ():
+        if agent:
+            argv += ["--windows", self.args.agent_windows]
+        for p in (agent and self.args.agent_payload) or self.args.payload or ():
             argv += ["--payload", p]
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="2", KINETO_LOG_LEVEL="99",
                    TORCHINDUCTOR_CACHE_DIR=inside + "/../inductor")
@@ -81,10 +112,10 @@ class Leg:
 
     def run_truth(self, group):
         folder = self.folder(group + "-truth")
-        with self.runner(group, "truth", folder) as p:
+        with self.timed("truth"), self.runner(group, "truth", folder, nice=True) as p:
             return folder, self.result(folder, p)
 
-    def window(self, target, folder, window):
+    def window(self, target, folder, window, agent):
         """ptbpf around the runs of one window; returns what it wrote and its last line."""
         def path(name):
             return os.path.join(folder, name)
@@ -93,6 +124,7 @@ class Leg:
             check(target.alive(), f"the target died under ptbpf\n{target.text()}")
             return os.path.exists(path("done." + window))
 
+        wait_for(lambda: alive() or os.path.exists(path("at." + window)), f"the target to come to window {window}", SLOW)
         tell = lambda: open(path("go." + window), "w").close()  # noqa: E731
         if self.args.no_ptbpf:
             tell()
@@ -100,7 +132,7 @@ class Leg:
             return None
         out = {"capture": path(window + ".ptb"), "trace": path(window + ".json.gz"), "et": path(window + ".et.json") if window == "full" else None}
         with Tracer("attach", "--pid", target.pid, "-d", "600s", "-o", out["capture"], "--trace", out["trace"],
-                    *OPTIONS[window], *(["--et", out["et"]] if out["et"] else []), *self.args.attach_option) as tracer:
+                    *(["--agent", "auto"] if agent else []), *OPTIONS[window], *(["--et", out["et"]] if out["et"] else []), *self.args.attach_option) as tracer:
             tracer.wait_attached(SLOW)
             tell()
 
@@ -113,9 +145,10 @@ class Leg:
             print(f"    {window}: " + next((line for line in tracer.err if " slices, " in line), "no summary"))
         return out
 
-    def run_target(self, group):
-        folder = self.folder(group + "-target")
-        with self.runner(group, "target", folder) as target:
+    def run_target(self, group, agent=False):
+        what = "agent" if agent else "target"
+        folder = self.folder(f"{group}-{what}")
+        with turn(), self.timed(what), self.runner(group, "target", folder, agent) as target:
             ready = os.path.join(folder, "ready")
 
             def is_ready():
@@ -126,7 +159,8 @@ class Leg:
             with open(ready) as f:
                 own_pid = int(f.read())
             check(own_pid == target.pid or self.args.chroot, "the target is another process than was started")
-            outs = {window: self.window(target, folder, window) for window in WINDOWS}
+            windows = [w for w in WINDOWS if not agent or w in self.args.agent_windows.split(",")]
+            outs = {window: self.window(target, folder, window, agent) for window in windows}
             open(os.path.join(folder, "leave"), "w").close()
             return folder, self.result(folder, target), outs
 
@@ -160,11 +194,11 @@ class Leg:
             (verdict.text() or "no events") + (f"; known: {known}" if known else ""))
         self.memory.add(verdict)
 
-    def digests(self, a, b):
+    def digests(self, a, b, some=False):
         """The same values with and without ptbpf: law 1."""
         v = compare.Verdict()
         v.problems = [f"{run} {name}: {a[run][name]} without, {b[run].get(name)} with ptbpf" for run in runs_of()
-                      for name in a[run] if a[run][name] != b[run].get(name)]
+                      for name in (b[run] if some else a[run]) if a[run].get(name) != b[run].get(name)]
         return v
 
     def run_group(self, group):
@@ -173,19 +207,24 @@ class Leg:
             broken = why.startswith("BROKEN")
             self.failed |= broken
             say("FAIL" if broken else "SKIP", f"torch.{self.name}.{name}", why)
-        target_dir, seen, outs = self.run_target(group)
-        self.tell(group + ".same_results", self.digests(told, seen))
-        run = Group(self, group, told, truth_dir, target_dir, outs)
-        if self.args.no_ptbpf:  # is the truth the same in two processes?
-            run.itself()
-            return
-        run.names()
-        run.shapes()
-        run.full()
-        run.memory()
+        sources = []
+        for agent in (False, True):
+            if self.args.agent if agent else not self.args.only_agent:
+                target_dir, seen, outs = self.run_target(group, agent)
+                self.tell(f"{group}.{'agent_' if agent else ''}same_results", self.digests(told, seen, agent))
+                sources.append(Group(self, group, (told, seen), (truth_dir, target_dir), outs, agent))
+        with self.timed("comparison"):
+            if self.args.no_ptbpf:  # is the truth the same in two processes?
+                sources[0].itself()
+                return
+            for source in sources:
+                source.run()
+            if len(sources) == 2:
+                between_sources(*sources)
 
     def summary(self):
         t, v = self.total, self.values
+        print(f"    leg {self.name}: " + ", ".join(f"{what} {s:.0f} s" for what, s in self.seconds.items()))
         if self.memory.events:
             print(f"    leg {self.name}: memory: {self.memory.text()}; known differences: {dict(self.memory.known) or 'none'}")
         if t.ops:
@@ -219,10 +258,15 @@ class Leg:
 class Group:
     """The comparisons of one group of payloads."""
 
-    def __init__(self, leg, group, told, truth_dir, target_dir, outs):
-        self.leg, self.group, self.told, self.outs = leg, group, told, outs
-        self.truth_dir, self.target_dir = truth_dir, target_dir
-        self.both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"],
+    def __init__(self, leg, group, results, folders, outs, agent):
+        """results, folders: of the truth and of the target."""
+        told, seen = results
+        self.leg, self.group, self.told, self.outs, self.agent = leg, group, told, outs, agent
+        self.truth_dir, self.target_dir = folders
+        self.ran = {run: [n for n in told[run] if n in seen[run]] for run in runs_of()}
+        self.ran["observed"] = [n for n in told["observed"] if n in seen["bare"]]
+        self.tag = "agent_" if agent else ""
+        self.both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"], "agent": agent,
                      "unordered": told["unordered"], "numbers": False, "keys": compare_args.KEYS, "same_run": True}
         self.alone = dict(self.both, target_profiled=False, same_run=False)
 
@@ -238,29 +282,29 @@ class Group:
 
     def trees(self, what, theirs, mine, runs, ctx, names=None):
         """Slices of every payload; prunes both, so each comparison takes fresh copies."""
-        for name in self.comparable(names if names is not None else self.told[runs[0]], ctx):
-            self.leg.tell(f"{name}.{what}", compare.compare(theirs, mine, *runs, name, ctx))
+        for name in self.comparable(names if names is not None else self.ran[runs[0]], ctx):
+            self.leg.tell(f"{name}.{self.tag}{what}", compare.compare(theirs, mine, *runs, name, ctx))
 
     def arguments(self, what, theirs, mine, runs, ctx):
         """Slices and the arguments of every payload."""
         ctx = dict(ctx, legacy=theirs.legacy)
         if theirs.legacy:
             ctx["keys"] = ("Input Dims",)
-        for name in self.comparable(self.told[runs[0]], ctx):
+        for name in self.comparable(self.ran[runs[0]], ctx):
             if name in self.told["unordered"]:
                 continue
             tree = compare.compare(theirs, mine, *runs, name, ctx)
             if tree.problems:
-                self.leg.tell(f"{name}.{what}_slices", tree)
+                self.leg.tell(f"{name}.{self.tag}{what}_slices", tree)
             want, got = theirs.payloads.get((runs[0], name)), mine.payloads.get((runs[1], name))
             if want and got:
-                self.leg.tell_args(f"{name}.{what}", compare_args.compare_payload(want, got, dict(ctx, payload=name)))
+                self.leg.tell_args(f"{name}.{self.tag}{what}", compare_args.compare_payload(want, got, dict(ctx, payload=name)))
 
     def nodes(self, what, theirs, mine, runs, ctx):
         """Nodes of the Execution Traces."""
         names = compare_et.Names()
-        for name in self.comparable(self.told["traced"], ctx):
-            self.leg.tell_args(f"{name}.{what}", compare_et.compare_payload(
+        for name in self.comparable(self.ran["traced"], ctx):
+            self.leg.tell_args(f"{name}.{self.tag}{what}", compare_et.compare_payload(
                 theirs, mine, (runs[0], name), (runs[1], name), names, dict(ctx, payload=name)))
 
     def itself(self):
@@ -286,7 +330,7 @@ class Group:
                        self.both)
         observed = truth.load_observer(os.path.join(self.truth_dir, "observed.json"))
         self.trees("observer", observed, self.mine("names"), ("observed", "bare"),
-                   dict(self.alone, all_threads=True, observer=True), list(self.told["observed"]))
+                   dict(self.alone, all_threads=True, observer=True), self.ran["observed"])
 
     def shapes(self):
         trusted = self.chrome(self.truth_dir, "shaped")
@@ -298,27 +342,39 @@ class Group:
     def full(self):
         unwound, ids = self.full_slices()
         et = et_truth.load(self.outs["full"]["et"])
-        self.leg.tell(self.group + ".same_calls", same_calls(et, ids))
+        self.leg.tell(f"{self.group}.{self.tag}same_calls", same_calls(et, ids))
         for what, folder, run, ctx in (("et", self.truth_dir, "whole", self.alone), ("et_both", self.target_dir, "traced", self.both)):
             theirs = et_truth.load(os.path.join(folder, "traced.et.json"), own=True)
             self.nodes(what, theirs, et, ("traced", run), dict(ctx, unwound=unwound))
+
+    def run(self):
+        if "names" in self.outs:
+            self.names()
+        if "shapes" in self.outs:
+            self.shapes()
+        if "full" in self.outs:
+            self.full()
+        self.memory()
 
     def memory(self):
         """Memory events of every payload, and the memory columns of the whole table."""
         for what, folder, window, run, ctx in (("memory", self.truth_dir, "memory", "counted", self.alone),
                                                ("memory_both", self.target_dir, "held", "held", self.both)):
+            if window not in self.outs:
+                continue
             trusted, mine = self.chrome(folder, "held"), self.mine(window)
             ctx = dict(ctx, rounds=self.told["rounds"])
             theirs, seen = (trusted, compare_memory.events_of(trusted.document)), (mine, compare_memory.events_of(mine.document))
             compare_memory.mark_unseen(seen[1], mine)
             total = compare_memory.MemoryVerdict()
-            steady = set(self.comparable(self.told["held"], ctx))
-            for name in self.told["held"]:
+            steady = set(self.comparable(self.ran["held"], ctx))
+            for name in self.ran["held"]:
                 verdict = compare_memory.compare_payload(theirs, seen, ("held", run), name, ctx)
                 if name in steady:
-                    self.leg.tell_memory(f"{name}.{what}", verdict)
+                    self.leg.tell_memory(f"{name}.{self.tag}{what}", verdict)
                 total.add(verdict)  # the table has them all
-            self.table(what, folder, window, total.moved)
+            if not self.leg.args.agent_payload or not self.agent:  # the truth's table has all payloads
+                self.table(what, folder, window, total.moved)
 
     def table(self, what, folder, window, moved):
         path = os.path.join(folder, "held.table.json")
@@ -328,7 +384,7 @@ class Group:
             want = json.load(f)
         report = run_ptbpf("report", self.outs[window]["capture"], "--json", "--no-steps", "--row-limit", "-1", expect=(0, 3))
         got = [[r["key"], r["count"], r["cpu_mem_bytes"], r["self_cpu_mem_bytes"]] for r in json.loads("\n".join(report.out))["rows"]]
-        self.leg.tell_memory(f"{self.group}.{what}_table", compare_memory.compare_tables(want, got, moved))
+        self.leg.tell_memory(f"{self.group}.{self.tag}{what}_table", compare_memory.compare_tables(want, got, moved))
 
     def full_slices(self):
         """The Chrome trace of the same window; returns the ids of the slices whose operator raised, and all ids."""
@@ -342,6 +398,21 @@ class Group:
         if inside:  # a torch without Kineto cannot run both of its tools at once
             self.arguments("args_both", inside, mine, ("traced", "traced"), dict(self.both, numbers=True))
         return unwound, sorted(args.get("Record function id", -1) for args in slices)
+
+
+def between_sources(probes, agent):
+    """The agent stands where torch stands in the other comparisons: it hears what torch's own tools hear."""
+    ctx = dict(agent.alone, between=True, numbers=True)
+    if "names" in agent.outs:
+        agent.trees("names_and_probes", agent.mine("names"), probes.mine("names"), ("bare", "bare"), ctx)
+    if "full" not in agent.outs:
+        return
+    theirs, mine = agent.mine("full"), probes.mine("full")
+    agent.arguments("args_and_probes", theirs, mine, ("whole", "whole"), ctx)
+    unwound = {e["args"]["Record function id"] for e in mine.document["traceEvents"]
+               if e.get("ph") == "X" and e.get("args", {}).get("ptbpf.unwound")}
+    ets = [et_truth.load(source.outs["full"]["et"]) for source in (agent, probes)]
+    agent.nodes("et_and_probes", *ets, ("whole", "whole"), dict(ctx, unwound=unwound))
 
 
 def same_calls(et, slices):
@@ -377,6 +448,10 @@ def main():
     ap.add_argument("--chroot", metavar="DIR")
     ap.add_argument("--chroot-tests", metavar="PATH", default="/ptbpf-tests/torch", help="tests/torch inside the chroot")
     ap.add_argument("--attach-option", action="append", default=[])
+    ap.add_argument("--agent", metavar="LIBRARY", help="compare operators from the agent as well")
+    ap.add_argument("--agent-windows", default=AGENT_WINDOWS, help="only these (default: %(default)s)")
+    ap.add_argument("--agent-payload", action="append", help="only these (default: as without the agent)")
+    ap.add_argument("--only-agent", action="store_true", help="and no target without it")
     ap.add_argument("--no-ptbpf", action="store_true", help="torch.profiler against itself")
     sys.exit(0 if Leg(ap.parse_args()).run() else 1)
 

@@ -2,7 +2,8 @@
 """The process that is looked at: runs payloads, alone or under torch's own observers.
 
   runner.py --dir DIR --group GROUP --mode truth     the runs of WINDOWS, then ExecutionTraceObserver alone
-  runner.py --dir DIR --group GROUP --mode target    the runs of WINDOWS, each window behind a gate
+  runner.py --dir DIR --group GROUP --mode target    the runs of WINDOWS, each window behind a gate;
+                                                     --windows: only these, of the others the payloads alone
 
 Files in DIR are the only way of talking with the driver: `ready` (we wait), per window `go.NAME` (begin)
 and `done.NAME` (its runs are over), `leave` (end). result.json holds a digest of every payload's values for
@@ -196,9 +197,13 @@ def under_both(runs, prefix, path):
     return out, all_threads
 
 
+def memory_runs(runs):
+    return {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered and not payloads.REGISTRY[name].threads}
+
+
 def run_memory(window, runs, path, result):
     """The collector of cycles would free tensors at another place in each run."""
-    runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered and not payloads.REGISTRY[name].threads}
+    runs = memory_runs(runs)
     gc.collect()
     gc.disable()
     if window == "memory":
@@ -206,6 +211,26 @@ def run_memory(window, runs, path, result):
     else:
         result["held"] = under_memory_profiler(runs, "held", path)
     gc.enable()
+
+
+def run_alone(window, runs, result):
+    """As often as run_window() runs the payloads: what they keep from run to run is then the same."""
+    if window in MEMORY:
+        runs = memory_runs(runs)
+    else:
+        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].only is None}
+    for run in WINDOWS[window]:
+        if run:
+            result[run] = run_all(watched_runs(window, runs) if run == WINDOWS[window][1] else runs, run)
+
+
+def watched_runs(window, runs):
+    """Those that torch's own tool of that window can watch."""
+    if window in ("shapes", "full"):
+        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].readable}
+    if window == "full":  # forked processes would write into the observer's file
+        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered and payloads.REGISTRY[name].readable is True}
+    return runs
 
 
 def run_window(window, runs, folder, result):
@@ -216,10 +241,8 @@ def run_window(window, runs, folder, result):
         return
     runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].only is None}
     result[alone] = run_all(runs, alone)
-    if window != "names":
-        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].readable}
-    if window == "full":  # forked processes would write into the observer's file
-        runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].ordered and payloads.REGISTRY[name].readable is True}
+    runs = watched_runs(window, runs)
+    if window == "full":
         result[watched], result["all_threads"] = under_both(runs, watched, path)
     else:
         result[watched], result["all_threads"] = under_profiler(runs, watched, path + ".json", window == "shapes")
@@ -231,6 +254,7 @@ def main():
     ap.add_argument("--group", required=True)
     ap.add_argument("--mode", choices=("truth", "target"), required=True)
     ap.add_argument("--payload", action="append")
+    ap.add_argument("--windows", type=lambda text: text.split(","), default=list(WINDOWS))
     args = ap.parse_args()
     gate = Gate(args.dir)
     runs, skipped = prepare(args.group, args.payload)
@@ -246,6 +270,10 @@ def main():
     else:
         gate.tell("ready", str(os.getpid()))
         for window in WINDOWS:
+            if window not in args.windows:
+                run_alone(window, runs, result)
+                continue
+            gate.tell("at." + window)
             gate.wait("go." + window)
             run_window(window, runs, args.dir, result)
             gate.tell("done." + window)

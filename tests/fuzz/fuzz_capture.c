@@ -61,7 +61,8 @@ struct balance {
 
 static void check_place(const struct session_place *at)
 {
-	if (!at->op || !at->outer_op || !at->annotation || (*at->op && !at->op_slice) ||
+	if (!at->op || !at->outer_op || !at->annotation ||
+	    (*at->op && !at->op_slice && strcmp(at->op, SESSION_OP_UNSEEN) != 0) ||
 	    (at->op_slice && (!at->slice || !at->enclosed)) || at->step < -1)
 		abort();
 }

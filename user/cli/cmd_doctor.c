@@ -2,6 +2,7 @@
 /* ptbpf doctor: what works on this machine and for a process, what not, why, and the one action. */
 #define LOG_DOMAIN "doctor"
 #include <capstone/capstone.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -109,6 +110,47 @@ static void check_plan(const struct torch_plan *plan)
 	row(plan->layout.tensor.shapes_on ? "ok" : "no", "shapes and values", detail);
 }
 
+/* The agent inside the process: whether it is there and what it could do. */
+static void check_agent(pid_t pid, const struct torch_plan *plan)
+{
+	struct agent_lib lib = { 0 };
+	struct ptb_agent_ctl ctl;
+	char detail[512] = "", why[200] = "";
+	int err = agent_lib__find(pid, &lib, why, sizeof(why));
+
+	if (err == -ENOENT) {
+		row("no", "agent", "not loaded: operators by kernel probes, of GPUs only the CUDA calls");
+		printf("     %-28s -> %s\n", "",
+		       "start it with LD_PRELOAD=.../" PTB_AGENT_FILE " (README), or attach --agent=inject");
+		return;
+	}
+	if (!err)
+		err = agent_lib__read(pid, &lib, &ctl);
+	if (err) {
+		snprintf(detail, sizeof(detail), "loaded, but not usable: %s", why[0] ? why : errstr(err));
+		row("no", "agent", detail);
+	} else if (!(ctl.state & PTB_AGENT_ALIVE)) {
+		snprintf(detail, sizeof(detail), "loaded, but does not run: %s", agent__why_text(ctl.ops_why));
+		row("no", "agent", detail);
+	} else {
+		snprintf(detail, sizeof(detail), "%s; times by %s%s", lib.path,
+			 ctl.state & PTB_AGENT_TSC ? "the time stamp counter" : "clock_gettime",
+			 ctl.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? "; another ptbpf uses it now" : "");
+		row("ok", "agent", detail);
+		if (plan && !plan->layout.rf.size)
+			row("no", "agent: operators", plan->layout.no_rf_why);
+		else
+			row("ok", "agent: operators", "yes");
+		if (ctl.cupti_version)
+			snprintf(detail, sizeof(detail), "CUPTI %u", ctl.cupti_version);
+		else
+			snprintf(detail, sizeof(detail), "%s",
+				 ctl.gpu_why ? agent__why_text(ctl.gpu_why) : "CUPTI is looked for when it is asked");
+		row(ctl.cupti_version ? "ok" : "", "agent: GPUs", detail);
+	}
+	agent_lib__clear(&lib);
+}
+
 static int check_pid(pid_t pid)
 {
 	static const char *const roles[] = { "libc10", "libtorch_cpu", "libtorch_python",
@@ -136,6 +178,7 @@ static int check_pid(pid_t pid)
 	sp = targets__plan(&ts, tp, false);
 	if (sp)
 		check_plan(sp->plan);
+	check_agent(pid, sp ? sp->plan : NULL);
 	torch_proc__free(tp);
 	targets__free(&ts);
 	return sp ? 0 : -1;

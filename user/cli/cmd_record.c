@@ -7,6 +7,7 @@
  */
 #define LOG_DOMAIN "record"
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,15 +38,44 @@ static const struct cmd_usage usage = {
 	.name = "record",
 	.synopsis = "[options] -- COMMAND [ARGS...]",
 	.summary = "Starts a program and traces it from its first operator to its end (or for -d TIME from the\n"
-		   "moment that PyTorch is loaded).",
+		   "moment that PyTorch is loaded). It comes with ptbpf's agent, which tells operators and GPUs at a\n"
+		   "fraction of the cost of kernel probes (--agent off: without it).",
 	.examples = "  sudo ptbpf record -- python train.py\n"
 		    "  sudo ptbpf record -d 30s --trace start.pt.trace.json.gz -- python serve.py\n",
 	.opts = record_opts,
 	.command = true,
 };
 
+/* Puts a file in front of what a colon-separated variable has. */
+static void prepend_env(const char *name, const char *path)
+{
+	const char *old = getenv(name);
+	char value[PATH_MAX + 4096];
+
+	if (!old || !*old)
+		setenv(name, path, 1);
+	else if ((size_t)snprintf(value, sizeof(value), "%s:%s", path, old) < sizeof(value))
+		setenv(name, value, 1);
+}
+
+/* The agent comes with the program: the loader maps it, and where there is a GPU CUDA's driver calls it. */
+static void prepare_agent(const struct run_cfg *cfg)
+{
+	char path[PATH_MAX];
+
+	if (run_cfg__agent(cfg) == AGENT_OFF)
+		return;
+	if (target_agent__file(path, sizeof(path))) {
+		pr_warn("the agent's file " PTB_AGENT_FILE " is not beside ptbpf: kernel probes are used");
+		return;
+	}
+	prepend_env("LD_PRELOAD", path);
+	if (run_cfg__gpu(cfg) && !getenv("CUDA_INJECTION64_PATH"))
+		setenv("CUDA_INJECTION64_PATH", path, 1);
+}
+
 /* The child waits at a pipe until we know its pid, so nothing of it is missed. */
-static pid_t spawn(char **cmd, int *go)
+static pid_t spawn(const struct run_cfg *cfg, char **cmd, int *go)
 {
 	int fds[2];
 	pid_t pid;
@@ -65,6 +95,7 @@ static pid_t spawn(char **cmd, int *go)
 		close(fds[0]);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
+		prepare_agent(cfg);
 		signal(SIGPIPE, SIG_DFL);
 		signal(SIGXFSZ, SIG_DFL);
 		execvp(cmd[0], cmd);
@@ -181,7 +212,9 @@ static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 
 	if (err)
 		return EXIT_FAILED;
+	run__targets_stand(live->run, true);
 	err = run__add(live->run, pid);
+	run__targets_stand(live->run, false);
 	if (!err && cfg->children)
 		run__add_descendants(live->run, pid);
 	if (!err)
@@ -224,7 +257,7 @@ int cmd_record(int argc, char **argv)
 	}
 	if (live__check(&cfg))
 		return EXIT_USAGE;
-	pid = spawn(argv + first, &go);
+	pid = spawn(&cfg, argv + first, &go);
 	if (pid < 0) {
 		pr_error("cannot start a process: %s", errstr(pid));
 		return EXIT_FAILED;

@@ -14,20 +14,22 @@
 struct report_cfg {
 	const char *sort_by, *step_on;
 	int row_limit;
-	bool json, no_steps, by_shape, with_flops, memory, exact_memory;
+	bool json, no_steps, by_shape, with_flops, memory, gpu, exact_memory;
 };
 
 static const struct opt_def report_opts[] = {
 	{ OPT_STR, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY",
 	  "order of the rows (default: order of first appearance)" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
-	  "rows, -1: all (default: 100; of each list of --memory: 10)" },
+	  "rows, -1: all (default: 100; of each list of --memory and --gpu: 10)" },
 	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,
 	  "a row for each shape of an operator's inputs (recorded with --record-shapes)" },
 	{ OPT_FLAG, 0, "with-flops", offsetof(struct report_cfg, with_flops), NULL,
 	  "floating point operations, as torch counts them (recorded with --record-shapes)" },
 	{ OPT_FLAG, 0, "memory", offsetof(struct report_cfg, memory), NULL,
 	  "what memory was used for: peak, leaks, who holds it, what the kernel did for it" },
+	{ OPT_FLAG, 0, "gpu", offsetof(struct report_cfg, gpu), NULL,
+	  "how busy the GPUs were, and where they were not, why: top kernels, copies, launches, gaps" },
 	{ OPT_FLAG, 0, "exact-memory", offsetof(struct report_cfg, exact_memory), NULL,
 	  "the table's memory: what an operator's own thread allocated in it (torch: all threads)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "JSON for machines" },
@@ -42,10 +44,11 @@ static const struct cmd_usage usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--memory, what memory was used for.",
+		   "--memory, what memory was used for; with --gpu, what the GPUs did.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
 		    "  ptbpf report run.ptb --memory\n"
+		    "  ptbpf report run.ptb --gpu\n"
 		    "  ptbpf report run.ptb --json | jq '.rows[0]'\n",
 	.opts = report_opts,
 };
@@ -66,11 +69,16 @@ int cmd_report(int argc, char **argv)
 		pr_error("'%s' is no sort key; there are: %s", cfg.sort_by, table__sort_keys());
 		return EXIT_USAGE;
 	}
-	o.table = !cfg.memory;
+	if (cfg.memory && cfg.gpu) {
+		pr_error("report: --memory and --gpu are two reports; name one");
+		return EXIT_USAGE;
+	}
+	o.table = !cfg.memory && !cfg.gpu;
 	o.memory = cfg.memory;
+	o.gpu = cfg.gpu;
 	o.json = cfg.json;
 	o.sort_by = cfg.sort_by;
-	o.row_limit = cfg.row_limit != ROWS_UNSAID ? cfg.row_limit : cfg.memory ? 10 : 100;
+	o.row_limit = cfg.row_limit != ROWS_UNSAID ? cfg.row_limit : cfg.memory || cfg.gpu ? 10 : 100;
 	o.step_on = cfg.step_on;
 	o.no_steps = cfg.no_steps;
 	o.by_shape = cfg.by_shape;

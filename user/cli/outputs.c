@@ -95,12 +95,23 @@ static int ignore_slice(void *arg, const struct slice *sl)
 	return 0;
 }
 
+/* What was printed has arrived, or that is said. */
+static int printed(const char *what, int err)
+{
+	if (!err && fflush(stdout))
+		err = -errno;
+	if (err)
+		pr_error("the %s cannot be written to standard output: %s", what, errstr(err));
+	return err;
+}
+
 static int write_table(const struct outputs *o, struct key_averages *ka, const struct session *s,
 		       const struct session_totals *totals)
 {
 	struct table_opts opts = { .sort_by = o->sort_by,
 				   .row_limit = o->row_limit,
-				   .profile_memory = session__info(s)->has_memory };
+				   .profile_memory = session__info(s)->has_memory,
+				   .device_time = session__info(s)->has_gpu };
 	const struct ka_row *rows;
 	uint32_t cnt;
 	int err;
@@ -108,23 +119,21 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 	rows = key_averages__rows(ka, &cnt);
 	err = o->json ? table__print_json(rows, cnt, &opts, s, totals, stdout) :
 			table__print(rows, cnt, &opts, stdout);
-	if (!err && fflush(stdout))
-		err = -errno;
-	if (err)
-		pr_error("the table cannot be written to standard output: %s", errstr(err));
-	return err;
+	return printed("table", err);
 }
 
 static int write_memory(const struct outputs *o, struct mem_report *mr, const struct session_totals *totals)
 {
 	struct mem_report_opts opts = { .row_limit = o->row_limit, .json = o->json };
-	int err = mem_report__print(mr, totals, &opts, stdout);
 
-	if (!err && fflush(stdout))
-		err = -errno;
-	if (err)
-		pr_error("the report cannot be written to standard output: %s", errstr(err));
-	return err;
+	return printed("report", mem_report__print(mr, totals, &opts, stdout));
+}
+
+static int write_gpu(const struct outputs *o, struct gpu_report *gr, const struct session_totals *totals)
+{
+	struct gpu_report_opts opts = { .row_limit = o->row_limit, .json = o->json };
+
+	return printed("report", gpu_report__print(gr, totals, &opts, stdout));
 }
 
 /* A META text without its quotes: host names need no other unescaping. */
@@ -139,7 +148,7 @@ static void plain_text(const char *json, char *buf, size_t cap)
 
 /* What one pass over the capture feeds. */
 struct sink_set {
-	struct session_sink sinks[6];
+	struct session_sink sinks[7];
 	uint32_t cnt;
 	uint64_t threads;
 	struct chrome_trace *ct;
@@ -147,6 +156,7 @@ struct sink_set {
 	struct mem_timeline *mt;
 	struct key_averages *ka;
 	struct mem_report *mr;
+	struct gpu_report *gr;
 };
 
 static int open_sinks(struct sink_set *ss, const struct outputs *o, struct session *s)
@@ -191,6 +201,12 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 			return -ENOMEM;
 		ss->sinks[ss->cnt++] = mem_report__sink(ss->mr);
 	}
+	if (o->gpu) {
+		ss->gr = gpu_report__new(s);
+		if (!ss->gr)
+			return -ENOMEM;
+		ss->sinks[ss->cnt++] = gpu_report__sink(ss->gr);
+	}
 	if (o->table) {
 		ss->ka = key_averages__new(&kopts);
 		if (!ss->ka)
@@ -219,6 +235,8 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 		err = mem_timeline__finish(ss.mt, totals);
 	if (!err && ss.mr)
 		err = write_memory(o, ss.mr, totals);
+	if (!err && ss.gr)
+		err = write_gpu(o, ss.gr, totals);
 	if (!err && ss.ka)
 		err = write_table(o, ss.ka, s, totals);
 	*threads = ss.threads;
@@ -226,6 +244,7 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 	exec_trace__free(ss.et);
 	mem_timeline__free(ss.mt);
 	mem_report__free(ss.mr);
+	gpu_report__free(ss.gr);
 	key_averages__free(ss.ka);
 	return err;
 }
@@ -247,6 +266,10 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 		pr_error("'%s' holds nothing of memory: it was recorded with neither --profile-memory nor "
 			 "--kernel-memory",
 			 o->capture);
+		return -ENODATA;
+	}
+	if (o->gpu && !info->has_gpu && !info->has_cuda_calls) {
+		pr_error("'%s' holds nothing of GPUs: it was recorded with --gpu off or --activities cpu", o->capture);
 		return -ENODATA;
 	}
 	return 0;

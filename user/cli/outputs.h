@@ -18,7 +18,7 @@ struct outputs {
 	uint32_t timeline_format;    /* enum timeline_format */
 	const char *timeline_device; /* NULL: torch's choice */
 	bool by_shape, with_flops, exact_memory; /* the table's rows and columns */
-	bool table, memory;  /* on stdout: the table of operators, or what memory was used for */
+	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
 	bool json;           /* for machines */
 	const char *sort_by; /* NULL: order of first appearance */
 	int row_limit;

@@ -85,18 +85,37 @@ leg() { # NAME PYTHON [options]
 	fi
 }
 
+# Payloads that run with the agent on interpreters and torches beside the main one, which runs them all.
+AGENT_SOME="elementwise backward custom_function exceptions annotations views_inplace strings lists_of_numbers results
+	two_threads raising_threads thread_churn optimizers transformer script_unfused compile_eager compile_inductor"
+
+# Two legs at a time: while the target of one is traced, the other compares, or torch alone runs.
 part_torch() {
+	local name agent=$PTBPF_ROOT/build/libptbpf_agent.so some logs
+	logs=$(mktemp -d)
 	suite torch.checklist "$MAIN_PYTHON" tests/torch/test_checklist.py
 	suite torch.memory "$MAIN_PYTHON" tests/torch/test_memory_truth.py
 	if env_complete "torch-$PTBPF_OLD_TORCH"; then
 		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") suite "torch.memory-$PTBPF_OLD_TORCH" \
 			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
 	fi
-	leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON"
-	leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")"
-	leg distribution /usr/bin/python3
-	leg chroot-trixie leg-python --chroot "$PTBPF_ENV_DIR/chroot-trixie"
-	leg chroot-unstable leg-python --chroot "$PTBPF_ENV_DIR/chroot-unstable"
+	# shellcheck disable=SC2086 # a list of words
+	some="--agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $AGENT_SOME)"
+	for name in main old distribution chroot-trixie chroot-unstable; do
+		[ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n
+		# shellcheck disable=SC2086
+		case $name in
+		main) leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON" --agent "$agent" --agent-windows names,shapes,full,held ;;
+		old) leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")" $some ;;
+		distribution) leg distribution /usr/bin/python3 $some ;;
+		*) leg "$name" leg-python --chroot "$PTBPF_ENV_DIR/$name" $some ;;
+		esac >"$logs/$name" 2>&1 &
+	done
+	wait
+	for name in main old distribution chroot-trixie chroot-unstable; do
+		cat "$logs/$name"
+	done
+	rm -rf "$logs"
 }
 
 part_consumers() {

@@ -22,6 +22,7 @@
 
 #include "plan/cxx_name.h"
 #include "plan/reg_track.h"
+#include "plan/rf_layout.h"
 #include "plan/tensor_layout.h"
 
 void layout__init(struct plan_layout *l)
@@ -31,6 +32,7 @@ void layout__init(struct plan_layout *l)
 	l->pynode_obj_off = l->script_name_off = l->string_ivalue_off = PTB_OFF_UNKNOWN;
 	l->variable_off = PTB_OFF_UNKNOWN;
 	tensor_layout__init(l);
+	rf_layout__init(l);
 }
 
 static const struct addr_name *only(const struct plan_build *b, enum sym_topic topic)
@@ -185,6 +187,7 @@ void layout__finish(struct plan_build *b)
 	 * on the boxed stack. Where nobody calls that operator, looking for it costs nothing. */
 	p->layout.scope_from_boxed = p->layout.string_ivalue_off != PTB_OFF_UNKNOWN;
 	tensor_layout__finish(&p->layout);
+	rf_layout__finish(&p->layout);
 }
 
 /* A vtable's symbol; objects point 16 bytes into it (Itanium C++ ABI 2.5.2). */

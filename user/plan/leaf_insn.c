@@ -10,6 +10,7 @@
 /* A place: a general register (size 1: perhaps its second byte), or memory. */
 struct place {
 	bool mem, high;
+	bool nowhere; /* at an address that is not known */
 	uint8_t reg;
 	uint32_t size;
 	uint64_t addr;
@@ -100,7 +101,8 @@ static bool rm_place(const struct step *s, uint32_t size, struct place *p)
 		return s->o.rm < REG_CNT;
 	}
 	*p = (struct place){ .mem = true, .size = size };
-	return leaf_insn__addr(s->r, &s->o, &p->addr);
+	p->nowhere = !leaf_insn__addr(s->r, &s->o, &p->addr);
+	return !p->nowhere || s->r->lenient;
 }
 
 static bool get(const struct step *s, const struct place *p, struct value *v)
@@ -110,6 +112,8 @@ static bool get(const struct step *s, const struct place *p, struct value *v)
 		v->known = true;
 		return true;
 	}
+	if (p->nowhere)
+		return true;
 	if (p->mem)
 		return leaf_run__load(s->r, p->addr, p->size, &v->v, &v->known);
 	v->known = !(s->r->unknown[p->reg] & (p->size == 4 ? 0xf : bytes_of(p)));
@@ -122,6 +126,8 @@ static bool put(struct step *s, const struct place *p, struct value v)
 	uint64_t *reg = &s->r->reg[p->reg], m;
 	uint32_t shift = p->high ? 8 : 0;
 
+	if (p->nowhere)
+		return true;
 	if (p->mem)
 		return leaf_run__store(s->r, p->addr, p->size, v.v, v.known);
 	m = p->size == 4 ? UINT64_MAX : mask(p->size) << shift; /* 32 bits clear the upper half */
@@ -499,7 +505,7 @@ static bool vector(struct step *s)
 	if (op == 0x2a || op == 0x6e || (op == 0x7e && !s->rep))
 		size = s->o.rex_w ? 8 : 4;
 	if (!leaf_insn__addr(s->r, &s->o, &addr))
-		return false;
+		return s->r->lenient;
 	if (stores)
 		return leaf_run__store(s->r, addr, size, 0, false);
 	return leaf_run__load(s->r, addr, size, &v, &known);
@@ -534,6 +540,13 @@ static bool two_byte(struct step *s)
 		s->r->flags_known = false;
 		return get(s, &rm, &v) && get(s, &reg, &b) &&
 		       put_reg(s, s->o.reg, s->size, v.v * b.v, v.known && b.known);
+	}
+	case 0xc1: { /* xadd */
+		struct value b;
+
+		s->r->flags_known = false;
+		return get(s, &rm, &v) && get(s, &reg, &b) && put(s, &reg, v) &&
+		       put(s, &rm, (struct value){ .v = v.v + b.v, .known = v.known && b.known });
 	}
 	case 0xa3: /* bt */
 	case 0xba: {

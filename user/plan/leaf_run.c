@@ -13,7 +13,7 @@ void leaf_run__reset(struct leaf_run *r)
 	memset(r->reg, 0, sizeof(r->reg));
 	r->reg[REG_RSP] = STACK_BASE + LEAF_STACK - 256;
 	memset(r->unknown, 0, sizeof(r->unknown));
-	r->read_cnt = r->tls_cnt = r->depth = r->steps = 0;
+	r->read_cnt = r->write_cnt = r->tls_cnt = r->depth = r->steps = 0;
 	r->int_to_double = false;
 	r->flags_known = false;
 	memset(r->stack, 0, sizeof(r->stack));
@@ -100,7 +100,21 @@ bool leaf_run__store(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t 
 		set_known(r, off, size, known && size <= 8);
 		return true;
 	}
-	return in_object(addr, &obj, &off); /* objects keep what the caller said */
+	if (!in_object(addr, &obj, &off))
+		return r->lenient;
+	if (r->write_cnt < LEAF_READS) /* noted, but objects keep what the caller said */
+		r->writes[r->write_cnt++] = (struct leaf_write){ .obj = obj, .size = size, .off = off, .v = v,
+								 .known = known && size <= 8 };
+	return true;
+}
+
+bool leaf_run__stack(const struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t *v)
+{
+	*v = 0;
+	if (size > 8 || !in_stack(addr, size) || !all_known(r, addr - STACK_BASE, size))
+		return false;
+	memcpy(v, r->stack + (addr - STACK_BASE), size);
+	return true;
 }
 
 bool leaf_run__push(struct leaf_run *r, uint64_t v, bool known)
@@ -227,6 +241,17 @@ static bool in_text(const struct leaf_run *r, uint64_t addr)
 	return addr >= r->lc->text_start && addr < r->lc->text_end;
 }
 
+/* A call of what is not known. */
+static enum leaf_end past_call(struct leaf_run *r, const struct insn *in, bool *stop)
+{
+	if (!r->lenient || in->cls != INSN_CALL_IND)
+		return LEAF_LOST;
+	skip_call(r);
+	r->at = in->addr + in->len;
+	*stop = false;
+	return LEAF_RETURNED;
+}
+
 static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const uint8_t *bytes,
 			       bool *stop)
 {
@@ -237,8 +262,13 @@ static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const 
 	*stop = true;
 	switch (in->cls) {
 	case INSN_JCC:
-		if (!r->flags_known || (in->op >= 0xe0 && in->op <= 0xe3))
+		if ((!r->flags_known && !r->lenient) || (in->op >= 0xe0 && in->op <= 0xe3))
 			return LEAF_LOST;
+		if (!r->flags_known) {
+			r->at = next;
+			*stop = false;
+			return LEAF_RETURNED;
+		}
 		cc = (uint8_t)((in->len == 2 ? bytes[0] : bytes[1]) & 0xf);
 		r->at = leaf_run__condition(r, cc) ? in->target : next;
 		*stop = false;
@@ -247,8 +277,10 @@ static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const 
 		return do_return(r, stop);
 	case INSN_CALL_IND:
 	case INSN_JMP_IND:
-		if (!insn__ops(bytes, in, &o) || !indirect_target(r, &o, &slot, &target))
+		if (!insn__ops(bytes, in, &o))
 			return LEAF_LOST;
+		if (!indirect_target(r, &o, &slot, &target))
+			return past_call(r, in, stop);
 		if (in->cls == INSN_CALL_IND)
 			return do_call(r, slot, target, next, stop);
 		break;

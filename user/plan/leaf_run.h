@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Runs a small function of an analysed library on paper: registers and stack are known, its arguments
- * are made-up objects whose contents the caller invents, and every read of them is noted. What a
+ * are made-up objects whose contents the caller invents, and every read and write of them is noted. What a
  * function returns for each argument, or where in an object it looks, is then known whatever form the
  * compiler gave it. Executes nothing; stops at what it does not understand.
  */
@@ -41,6 +41,12 @@ struct leaf_read {
 	uint64_t off;
 };
 
+struct leaf_write {
+	uint32_t obj, size; /* as of leaf_read */
+	uint64_t off, v;
+	bool known; /* v is what was written */
+};
+
 struct leaf_run {
 	/* Of the caller. */
 	struct lib_code *lc;
@@ -51,11 +57,14 @@ struct leaf_run {
 	enum leaf_call (*on_call)(void *arg, struct leaf_run *r, const char *name);
 	void *arg;
 	bool guards_made; /* bytes that the file does not have read as 1: guards of static objects */
+	bool lenient; /* goes on behind what is not known: straight on at conditions, past calls; reads unknown values */
 	uint64_t reg[REG_CNT]; /* set the arguments, read the result */
 	/* Results. */
 	uint8_t unknown[REG_CNT]; /* masks of bytes of registers that have no known value */
 	struct leaf_read reads[LEAF_READS];
 	uint32_t read_cnt;
+	struct leaf_write writes[LEAF_READS];
+	uint32_t write_cnt;
 	uint64_t tls_got[LEAF_TLS_MAX]; /* pairs that were passed to __tls_get_addr */
 	uint32_t tls_cnt;
 	bool int_to_double; /* a conversion was seen */
@@ -77,6 +86,8 @@ bool leaf_run__push(struct leaf_run *r, uint64_t v, bool known);
 bool leaf_run__pop(struct leaf_run *r, uint64_t *v, bool *known);
 /* false: not readable at all; *known: with a known value. */
 bool leaf_run__load(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t *v, bool *known);
+/* Contents of the stack, which belongs to the run; false: out of it, or not known. */
+bool leaf_run__stack(const struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t *v);
 bool leaf_run__store(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t v, bool known);
 bool leaf_run__condition(const struct leaf_run *r, uint8_t cc);
 bool leaf_insn__addr(const struct leaf_run *r, const struct insn_ops *o, uint64_t *addr);

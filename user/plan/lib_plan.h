@@ -105,6 +105,13 @@ bool torch_plan__fits(const struct torch_proc *a, const struct torch_proc *b);
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
 void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg);
 
+/* What the agent in the process must know: the same tensors, and RecordFunction. */
+void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_agent_cfg *cfg);
+
+/* From an OperatorDef to its FunctionSchema, which a RecordFunction names it by: bytes, the same for all
+ * operators of the process; negative errno: not known. */
+int64_t torch_plan__schema_offset(const struct torch_proc *tp, const struct torch_plan *plan);
+
 /* How to read schemas from the live process's dispatcher (live_schema__read). 0, or negative errno: its
  * schemas do not have the layout that is understood. */
 int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *plan,

@@ -20,9 +20,10 @@
 
 #include "base/log.h"
 #include "base/vec.h"
+#include "plan/rf_layout.h"
 #include "target/elf_file.h"
 
-#define CACHE_VERSION 4
+#define CACHE_VERSION 5
 
 struct cache_head {
 	char magic[8];
@@ -279,6 +280,14 @@ static int take_sites(struct torch_plan *p, const uint8_t *rec)
 	return 0;
 }
 
+/* Texts that end, and a RecordFunction that an agent can be told of. */
+static bool layout_ok(const struct plan_layout *l)
+{
+	return memchr(l->no_shapes_why, 0, sizeof(l->no_shapes_why)) &&
+	       memchr(l->no_rf_why, 0, sizeof(l->no_rf_why)) &&
+	       (!l->rf.size || rf_layout__plausible(&l->rf));
+}
+
 /* An empty plan with room for what the header announces. */
 static struct torch_plan *new_plan(const struct cache_head *h)
 {
@@ -321,7 +330,7 @@ int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 	texts = (const char *)(data + len - h.text_sz);
 	memcpy(&plan->layout, p, sizeof(plan->layout));
 	p += sizeof(plan->layout);
-	err = take_funcs(plan, p, texts, h.text_sz);
+	err = layout_ok(&plan->layout) ? take_funcs(plan, p, texts, h.text_sz) : -EINVAL;
 	p += (size_t)h.func_cnt * sizeof(struct cache_func);
 	if (!err)
 		err = take_sites(plan, p);

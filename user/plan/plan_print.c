@@ -5,6 +5,7 @@
 
 #include "plan/insn.h"
 #include "plan/lib_plan.h"
+#include "plan/rf_layout.h"
 #include "plan/tensor_layout.h"
 
 static const char *prog_name(uint8_t prog)
@@ -196,4 +197,5 @@ void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *t
 	print_unplaced(plan, tp, out);
 	print_summary(plan, out);
 	tensor_layout__print(&plan->layout, out);
+	rf_layout__print(&plan->layout, out);
 }

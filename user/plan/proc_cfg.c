@@ -116,6 +116,14 @@ int torch_plan__schemas(const struct torch_proc *tp, const struct torch_plan *pl
 	return err;
 }
 
+int64_t torch_plan__schema_offset(const struct torch_proc *tp, const struct torch_plan *plan)
+{
+	struct live_schema_layout l;
+	int err = torch_plan__schemas(tp, plan, &l);
+
+	return err ? err : l.schema_off;
+}
+
 /* What the dispatcher's table tells: the operator whose boxed call carries the text of a scope, where
  * Python uses the legacy one, and where an operator's arguments are counted. */
 static void fill_from_ops(const struct torch_proc *tp, const struct plan_layout *l,
@@ -168,4 +176,14 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 	    remote__read(tp->pid, l->parameter_class + tp->libs[TORCH_LIB_PYTHON].load_bias,
 			 &cfg->tensor.parameter_type, sizeof(cfg->tensor.parameter_type)))
 		cfg->tensor.parameter_type = 0;
+}
+
+void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_agent_cfg *cfg)
+{
+	struct ptb_proc_cfg probes;
+
+	proc_cfg__fill(tp, plan, &probes);
+	memset(cfg, 0, sizeof(*cfg));
+	cfg->rf = plan->layout.rf;
+	cfg->tensor = probes.tensor;
 }

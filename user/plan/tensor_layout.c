@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/rf_layout.h"
+
 /* Distances from key_set_ down to the fields before it. */
 #define KS_SIZES	  112
 #define KS_STORAGE_OFFSET 24
@@ -331,6 +333,7 @@ int tensor_layout__learn(struct plan_build *b)
 		learn_strings(r, &b->plan->layout);
 		err = ivalue_tags__learn(b, r);
 	}
+	rf_layout__learn(b, r);
 	python_layout__learn(b, r);
 	/* libc10, or the one file of a static build */
 	if (lib_code__function(b->lc, "_ZN3c108GradMode10is_enabledEv"))

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * at::RecordFunction: what the code of the installed builds gives, against what a C++ compiler makes of the
+ * headers that came with them; damaged libraries; a live process's agent settings.
+ */
+#include <elf.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "learn_layout.h"
+#include "plan/layout.h"
+#include "plan/rf_layout.h"
+#include "suite.h"
+#include "torch_env.h"
+
+#define FIELDS 9
+
+static struct torch_env envs[TORCH_ENV_MAX];
+static size_t env_cnt;
+
+static void fields_of(const struct ptb_rf_cfg *rf, unsigned int out[FIELDS])
+{
+	const unsigned int list[FIELDS] = { rf->size, rf->thread_off, rf->scope_off, rf->fn_off, rf->seq_off,
+					    rf->inputs_off, rf->outputs_off, rf->fwd_thread_off, rf->handle_off };
+
+	memcpy(out, list, sizeof(list));
+}
+
+/* ---- against the headers ---- */
+
+static const char truth[] =
+	"#include <ATen/record_function.h>\n#include <cstddef>\n#include <cstdio>\n"
+	"int main() { using R = at::RecordFunction; using S = at::StepCallbacks;\n"
+	"printf(\"%zu %zu %zu %zu %zu %zu %zu %zu %zu\", sizeof(R),\n"
+	"offsetof(R, step_callbacks_) + offsetof(S, thread_id_),\n"
+	"offsetof(R, step_callbacks_) + offsetof(S, scope_), offsetof(R, fn_),\n"
+	"offsetof(R, sequence_nr_), offsetof(R, inputs_), offsetof(R, outputs_),\n"
+	"offsetof(R, fwd_thread_id_), offsetof(R, handle_)); }\n";
+
+/* What the compiler says; false: there are no headers, or it does not take them. */
+static bool compile_truth(const struct torch_env *env, bool old_abi, unsigned int out[FIELDS])
+{
+	char dir[] = "/tmp/ptbpf-rf.XXXXXX", cmd[1600], line[200] = "";
+	FILE *f;
+	int n = 0;
+
+	if (!mkdtemp(dir))
+		return false;
+	snprintf(cmd, sizeof(cmd), "%s/truth.cc", dir);
+	f = fopen(cmd, "w");
+	if (f) {
+		fputs(truth, f);
+		fclose(f);
+		snprintf(cmd, sizeof(cmd),
+			 "cd %s && for std in 20 17 14; do c++ -std=c++$std -w -O1 -fno-access-control "
+			 "-D_GLIBCXX_USE_CXX11_ABI=%d -I'%s/../include' truth.cc -o truth 2>/dev/null && "
+			 "./truth && break; done",
+			 dir, !old_abi, env->libs);
+		f = popen(cmd, "r");
+	}
+	if (f) {
+		if (fgets(line, sizeof(line), f))
+			n = sscanf(line, "%u %u %u %u %u %u %u %u %u", &out[0], &out[1], &out[2], &out[3],
+				   &out[4], &out[5], &out[6], &out[7], &out[8]);
+		pclose(f);
+	}
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	CU_ASSERT_EQUAL(system(cmd), 0);
+	return n == FIELDS;
+}
+
+static void test_headers(void)
+{
+	unsigned int want[FIELDS], got[FIELDS];
+	struct torch_plan plan;
+	size_t i, compared = 0;
+
+	for (i = 0; i < env_cnt; i++) {
+		const struct ptb_rf_cfg *rf = &plan.layout.rf;
+
+		CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[i]));
+		printf("\n    %s: ", envs[i].name);
+		rf_layout__print(&plan.layout, stdout);
+		CU_ASSERT(rf->size > 0);
+		CU_ASSERT_STRING_EQUAL(plan.layout.no_rf_why, "");
+		CU_ASSERT_EQUAL(rf->old_string_abi, plan.layout.old_string_abi);
+		CU_ASSERT_EQUAL(rf->fn_index_off, rf->fn_off + (rf->old_string_abi ? 8 : 32));
+		CU_ASSERT_EQUAL(rf->inputs_off, rf->old_string_abi ? 184 : 208);
+		if (!compile_truth(&envs[i], rf->old_string_abi, want)) {
+			printf("    SKIP: its headers could not be compiled\n");
+			continue;
+		}
+		fields_of(rf, got);
+		CU_ASSERT_EQUAL(memcmp(got, want, sizeof(got)), 0);
+		compared++;
+	}
+	CU_ASSERT(compared > 0);
+}
+
+/* The distribution's package, another compiler; it has no headers. */
+static void test_distribution(void)
+{
+	static const char cpu[] = "/usr/lib/python3/dist-packages/torch/lib/libtorch_cpu.so";
+	static const unsigned int torch_1_13[FIELDS] = { 288, 88, 96, 160, 200, 208, 224, 248, 256 };
+	const char *list[TORCH_LIB_ROLES] = { 0 };
+	unsigned int got[FIELDS];
+	struct torch_plan plan;
+
+	if (access(cpu, R_OK)) {
+		printf("SKIP: no python3-torch; ");
+		return;
+	}
+	list[TORCH_LIB_CPU] = cpu;
+	CU_ASSERT_FATAL(learn_layout__files(&plan, list));
+	CU_ASSERT_STRING_EQUAL(plan.layout.no_rf_why, "");
+	CU_ASSERT(plan.layout.rf.size > 0);
+	fields_of(&plan.layout.rf, got);
+	if (!plan.layout.old_string_abi && got[0] == torch_1_13[0]) /* Debian 12's */
+		CU_ASSERT_EQUAL(memcmp(got, torch_1_13, sizeof(got)), 0);
+}
+
+/* Without libtorch_cpu nothing is guessed. */
+static void test_missing(void)
+{
+	const char *list[TORCH_LIB_ROLES] = { 0 };
+	struct torch_plan plan;
+	char path[600];
+
+	snprintf(path, sizeof(path), "%s/libc10.so", envs[0].libs);
+	list[TORCH_LIB_C10] = path;
+	CU_ASSERT_FATAL(learn_layout__files(&plan, list));
+	CU_ASSERT_EQUAL(plan.layout.rf.size, 0);
+	CU_ASSERT(plan.layout.no_rf_why[0] != 0);
+}
+
+/* One field elsewhere than the members' order allows, and none is told. */
+static void test_disagreement(void)
+{
+	struct torch_plan plan;
+	struct plan_layout l;
+	uint32_t i;
+
+	CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[0]));
+	CU_ASSERT_FATAL(plan.layout.rf.size > 0);
+	CU_ASSERT(rf_layout__plausible(&plan.layout.rf));
+	for (i = 0; i < 10; i++) {
+		uint16_t *field = (uint16_t *)&l.rf + i;
+
+		l = plan.layout;
+		*field = PTB_OFF_UNKNOWN;
+		if (field == &l.rf.size || field == &l.rf.inputs_off || field == &l.rf.fwd_thread_off)
+			*field = 4; /* found by none is no error for what follows from another */
+		rf_layout__finish(&l);
+		CU_ASSERT_EQUAL(l.rf.size, 0);
+		CU_ASSERT(l.no_rf_why[0] != 0);
+		l = plan.layout;
+		*field = (uint16_t)(*field + 8);
+		if (field == &l.rf.size)
+			continue; /* its constructor is its witness */
+		rf_layout__finish(&l);
+		CU_ASSERT_EQUAL(l.rf.size, 0);
+	}
+}
+
+/* ---- a damaged libtorch_cpu ---- */
+
+#define DAMAGES 200
+#define RANGES	32
+
+struct code_ranges {
+	const struct elf_file *ef;
+	uint64_t off[RANGES], len[RANGES];
+	uint32_t cnt;
+};
+
+static bool add_range(const struct elf_sym *sym, void *arg)
+{
+	struct code_ranges *r = arg;
+
+	if (sym->defined && sym->type == STT_FUNC && sym->size && sym->bind != STB_LOCAL && r->cnt < RANGES &&
+	    strstr(sym->name, "N2at14RecordFunction")) {
+		r->off[r->cnt] = elf_file__addr_to_off(r->ef, sym->addr);
+		r->len[r->cnt++] = sym->size < 512 ? sym->size : 512;
+	}
+	return true;
+}
+
+static uint64_t seed = 0x5eed0002;
+
+static uint64_t next_random(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}
+
+/* The library with private pages: what is changed is changed for us alone. */
+static int copy_of(const char *path, uint8_t **map, size_t *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create("damaged", MFD_CLOEXEC);
+	struct stat st;
+	off_t at = 0;
+	ssize_t n = 1;
+
+	if (fd < 0 || copy < 0 || fstat(fd, &st) || ftruncate(copy, st.st_size))
+		return -1;
+	*len = (size_t)st.st_size;
+	*map = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
+	if (*map == MAP_FAILED)
+		return -1;
+	for (; at < st.st_size && n > 0; at += n)
+		n = pread(fd, *map + at, *len - (size_t)at, at);
+	close(fd);
+	return n > 0 ? copy : -1;
+}
+
+static void damage(uint8_t *map, const struct code_ranges *ranges, uint32_t flips,
+		   const struct plan_layout *base, struct plan_layout *out, struct plan_build *b)
+{
+	uint64_t at[8];
+	uint8_t was[8];
+	struct leaf_run *r = calloc(1, sizeof(*r));
+	uint32_t k, n;
+
+	CU_ASSERT_FATAL(r != NULL);
+	for (k = 0; k < flips; k++) {
+		n = (uint32_t)(next_random() % ranges->cnt);
+		at[k] = ranges->off[n] + next_random() % ranges->len[n];
+		was[k] = map[at[k]];
+		map[at[k]] ^= (uint8_t)(1u << next_random() % 8);
+	}
+	b->plan->layout = *base;
+	rf_layout__init(&b->plan->layout);
+	r->lc = b->lc;
+	r->dec = b->flow.dec;
+	rf_layout__learn(b, r);
+	rf_layout__finish(&b->plan->layout);
+	*out = b->plan->layout;
+	while (flips--)
+		map[at[flips]] = was[flips];
+	free(r);
+}
+
+/* Random bits in the code: no crash, no endless run, and no other layout than the true one. */
+static void test_damage(void)
+{
+	struct code_ranges ranges = { 0 };
+	struct plan_layout base, out;
+	struct torch_plan plan;
+	struct plan_build b;
+	struct elf_file *ef;
+	struct lib_code lc;
+	char cpu[600], path[64];
+	uint32_t i, on = 0;
+	uint8_t *map = NULL;
+	size_t len = 0;
+	int fd;
+
+	snprintf(cpu, sizeof(cpu), "%s/libtorch_cpu.so", envs[0].libs);
+	CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[0]));
+	base = plan.layout;
+	fd = copy_of(cpu, &map, &len);
+	CU_ASSERT_FATAL(fd >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	CU_ASSERT_EQUAL_FATAL(elf_file__open(path, &ef), 0);
+	ranges.ef = ef;
+	elf_file__for_each_sym(ef, add_range, &ranges);
+	CU_ASSERT_FATAL(ranges.cnt >= 10);
+	memset(&plan, 0, sizeof(plan));
+	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &plan), 0);
+	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, TORCH_LIB_CPU), 0);
+	b.lc = &lc;
+	for (i = 0; i < DAMAGES; i++) {
+		damage(map, &ranges, i % 8, &base, &out, &b);
+		on += out.rf.size != 0;
+		CU_ASSERT(!out.rf.size || !memcmp(&out.rf, &base.rf, sizeof(out.rf)));
+		CU_ASSERT(out.rf.size || out.no_rf_why[0]);
+		CU_ASSERT(i % 8 || out.rf.size);
+	}
+	printf("%u of %u damaged libraries still give a layout, the true one; ", on, DAMAGES);
+	lib_code__free(&lc);
+	plan_build__free(&b);
+	elf_file__close(ef);
+	munmap(map, len);
+	close(fd);
+}
+
+/* ---- a live process ---- */
+
+static void test_live(void)
+{
+	static const char idle[] = "import torch\ntorch.ones(1)\n";
+	const struct plan_opts opts = { 0 };
+	struct ptb_agent_cfg agent;
+	struct ptb_proc_cfg probes;
+	struct torch_child child;
+	enum torch_proc_why why;
+	struct torch_proc *tp;
+	struct torch_plan *plan;
+	int64_t off;
+
+	if (!torch_child__start(&envs[0], idle, &child)) {
+		printf("SKIP: %s does not run; ", envs[0].name);
+		return;
+	}
+	CU_ASSERT_EQUAL_FATAL(torch_proc__open(child.pid, &tp, &why), 0);
+	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp, &opts, &plan), 0);
+	proc_cfg__fill(tp, plan, &probes);
+	proc_cfg__agent(tp, plan, &agent);
+	CU_ASSERT_EQUAL(memcmp(&agent.rf, &plan->layout.rf, sizeof(agent.rf)), 0);
+	CU_ASSERT(agent.rf.size > 0);
+	CU_ASSERT_EQUAL(memcmp(&agent.tensor, &probes.tensor, sizeof(agent.tensor)), 0);
+	CU_ASSERT(agent.tensor.shapes_on && agent.tensor.undefined_impl);
+	off = torch_plan__schema_offset(tp, plan);
+	printf("schema at +%d; ", (int)off);
+	CU_ASSERT(off == (agent.rf.old_string_abi ? 16 : 64) || off == (agent.rf.old_string_abi ? 24 : 72));
+	CU_ASSERT_EQUAL(off + (agent.rf.old_string_abi ? 16 : 64), agent.tensor.schema_args_off);
+	torch_plan__free(plan);
+	torch_proc__free(tp);
+	torch_child__stop(&child);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = { { "against the headers", test_headers },
+					     { "the distribution's build", test_distribution },
+					     { "without libtorch_cpu", test_missing },
+					     { "disagreement", test_disagreement },
+					     { "damage", test_damage },
+					     { "a live process", test_live },
+					     CU_TEST_INFO_NULL };
+
+	env_cnt = torch_env__find(envs);
+	return env_cnt ? run_suite("rf_layout", tests) : torch_env__skip();
+}

@@ -111,8 +111,7 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 	jsonw__u64(w, 1);
 	jsonw__break(w);
 	jsonw__key(w, "deviceProperties");
-	jsonw__begin_arr(w);
-	jsonw__end_arr(w);
+	chrome_gpu__devices(w, s);
 	jsonw__break(w);
 	jsonw__key(w, "trace_id");
 	jsonw__str(w, trace_id);
@@ -126,6 +125,7 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 		jsonw__key(w, "record_shapes");
 		jsonw__u64(w, 1);
 	}
+	chrome_gpu__versions(w, s);
 	jsonw__break(w);
 	jsonw__key(w, "host_name");
 	jsonw__str(w, host);
@@ -146,8 +146,26 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 	jsonw__begin_arr(w);
 }
 
-void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
-		       const struct session_totals *totals, const char *trace_name)
+static void write_gpu_totals(struct jsonw *w, const struct chrome_gpu_totals *t)
+{
+	jsonw__key(w, "gpu");
+	jsonw__begin_obj(w);
+	put_u64(w, "work", t->work);
+	put_u64(w, "calls", t->calls);
+	put_u64(w, "calls_not_shown", t->hidden);
+	put_u64(w, "calls_clipped", t->clipped);
+	put_u64(w, "calls_clipped_beyond_clock_error", t->clipped_more);
+	put_u64(w, "calls_left_out", t->left_out);
+	put_u64(w, "flows", t->flows);
+	put_u64(w, "annotations", t->annotations);
+	put_u64(w, "synchronisations", t->syncs);
+	put_u64(w, "events", t->events);
+	put_u64(w, "overheads", t->overheads);
+	jsonw__end_obj(w);
+}
+
+void chrome_meta__tail(struct jsonw *w, const struct session_info *info, const struct session_totals *totals,
+		       const struct chrome_gpu_totals *gpu, const char *trace_name)
 {
 	jsonw__newline(w);
 	jsonw__end_arr(w);
@@ -155,6 +173,8 @@ void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
 	jsonw__key(w, "ptbpf_totals");
 	jsonw__begin_obj(w);
 	facts__write_totals(w, info, totals);
+	if (info->has_gpu || info->has_cuda_calls)
+		write_gpu_totals(w, gpu);
 	jsonw__end_obj(w);
 	jsonw__break(w);
 	jsonw__key(w, "traceName");

@@ -21,8 +21,9 @@ uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct sess
 /* chrome_meta.c: everything from the opening brace to the opening bracket of traceEvents, and after it. */
 void chrome_meta__head(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
 		       const struct chrome_clock *clock);
-void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
-		       const struct session_totals *totals, const char *trace_name);
+struct chrome_gpu_totals;
+void chrome_meta__tail(struct jsonw *w, const struct session_info *info, const struct session_totals *totals,
+		       const struct chrome_gpu_totals *gpu, const char *trace_name);
 
 /* chrome_args.c: torch's keys for a slice's inputs; tells what of them is missing. */
 struct chrome_args_opts {
@@ -80,5 +81,42 @@ int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *e
 int chrome_memory__finish(struct chrome_memory *cm);
 /* What the kernel did while a slice was open, in its args; nothing where there is nothing. */
 void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m);
+
+/* chrome_nest.c: calls fitted between the slices of their threads. */
+struct chrome_nest;
+struct chrome_nest *chrome_nest__new(void); /* NULL: out of memory */
+void chrome_nest__free(struct chrome_nest *n);
+int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end);
+/* After the last slice, calls in order of their begin: makes the call's times fit. It has no length then where
+ * there is no room for it. 0 or -ENOMEM. */
+int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end);
+
+/* chrome_gpu.c: activities of GPUs and the calls that caused them, with their flows. */
+struct chrome_gpu;
+struct chrome_gpu_totals { /* what only the trace knows */
+	uint64_t calls;   /* slices of API calls */
+	uint64_t hidden;  /* calls that torch does not show: its own list, driver calls of a runtime call */
+	uint64_t clipped; /* cut by no more than the clocks' error, to keep slices nested */
+	uint64_t clipped_more; /* and by more */
+	uint64_t left_out; /* for which there was no room at all, or that are outside the window */
+	uint64_t work, flows, overheads, annotations, syncs, events;
+};
+struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
+				   const struct chrome_clock *clock); /* NULL: out of memory */
+void chrome_gpu__free(struct chrome_gpu *cg);
+int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl);
+int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g);
+void chrome_gpu__finish(struct chrome_gpu *cg); /* names of devices and streams */
+const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg);
+/* What the trace says of GPUs before its events: devices, versions. */
+void chrome_gpu__devices(struct jsonw *w, const struct session *s);
+void chrome_gpu__versions(struct jsonw *w, const struct session *s);
+
+/* chrome_gpu_args.c: kineto's args of one activity, in its order, into the open object. corr: as the trace
+ * numbers it. */
+void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);
+void chrome_gpu_args__call(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);
+void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, uint64_t event_corr);
+void chrome_gpu_args__event(struct jsonw *w, const struct gpu_slice *g, uint64_t corr);
 
 #endif /* EXPORT_CHROME_PRIV_H */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hashmap.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "export/chrome_priv.h"
@@ -27,9 +28,11 @@ struct chrome_trace {
 	struct chrome_clock clock;
 	struct chrome_args_opts args;
 	struct chrome_memory *memory;
+	struct chrome_gpu *gpu;
 	char *trace_name;
 	struct seen_thread *threads;
 	uint32_t thread_cnt, thread_cap;
+	struct hashmap thread_ids; /* (tgid, tid): those in threads */
 };
 
 static uint64_t rel(const struct chrome_trace *ct, uint64_t mono_ns)
@@ -80,7 +83,8 @@ int chrome_trace__open(const char *path, const struct session *s, const struct c
 		goto fail;
 	err = -ENOMEM;
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock);
-	if (!ct->memory)
+	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
+	if (!ct->memory || !ct->gpu)
 		goto fail;
 	write_head(ct, opts);
 	if (ct->w.err) {
@@ -100,8 +104,10 @@ static int on_slice(void *arg, const struct slice *sl)
 {
 	struct chrome_trace *ct = arg;
 
+	int err = chrome_gpu__slice(ct->gpu, sl);
+
 	chrome_event__slice(&ct->w, sl, &ct->args, rel(ct, sl->begin_ns), rel(ct, sl->end_ns));
-	return ct->w.err;
+	return err ? err : ct->w.err;
 }
 
 static int on_flow(void *arg, const struct fwdbwd *fl)
@@ -118,7 +124,8 @@ static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
 	struct chrome_trace *ct = arg;
 
 	if (vec_reserve((void **)&ct->threads, &ct->thread_cap, (uint64_t)ct->thread_cnt + 1,
-			sizeof(*ct->threads))) {
+			sizeof(*ct->threads)) ||
+	    hashmap__put(&ct->thread_ids, tgid, tid, 1)) {
 		pr_error("cannot note thread %u of '%s': %s", tid, ct->trace_name, errstr(ENOMEM));
 		return -ENOMEM;
 	}
@@ -140,10 +147,21 @@ static int on_kernel(void *arg, const struct kernel_event *ev)
 	return chrome_memory__kernel(ct->memory, ev);
 }
 
+/* A thread may call CUDA without ever running an operator. */
+static int on_gpu(void *arg, const struct gpu_slice *g)
+{
+	struct chrome_trace *ct = arg;
+	int err = 0;
+
+	if (g->what == GPU_API && !hashmap__get(&ct->thread_ids, g->at.tgid, g->at.tid))
+		err = on_thread(ct, g->at.tgid, g->at.tid);
+	return err ? err : chrome_gpu__event(ct->gpu, g);
+}
+
 struct session_sink chrome_trace__sink(struct chrome_trace *ct)
 {
 	return (struct session_sink){ .arg = ct, .slice = on_slice, .flow = on_flow, .thread = on_thread,
-				      .memory = on_memory, .kernel = on_kernel };
+				      .memory = on_memory, .kernel = on_kernel, .gpu = on_gpu };
 }
 
 int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals)
@@ -158,8 +176,9 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 		chrome_event__thread(&ct->w, t->tgid, t->tid, session__thread_comm(ct->s, t->tgid, t->tid),
 				     begin);
 	}
+	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);
-	chrome_meta__tail(&ct->w, ct->info, totals, ct->trace_name);
+	chrome_meta__tail(&ct->w, ct->info, totals, chrome_gpu__totals(ct->gpu), ct->trace_name);
 	if (!err)
 		err = jsonw__flush(&ct->w);
 	if (!err)
@@ -176,6 +195,8 @@ void chrome_trace__free(struct chrome_trace *ct)
 	out_file__free(ct->of);
 	jsonw__free(&ct->w);
 	chrome_memory__free(ct->memory);
+	chrome_gpu__free(ct->gpu);
+	hashmap__clear(&ct->thread_ids);
 	free(ct->trace_name);
 	free(ct->threads);
 	free(ct);

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * GPUs in a Chrome trace: calls of CUDA's API on their threads, kernels, copies, fills and synchronisation on a
+ * row per device and stream, flows between them, as kineto lays them out (libkineto output_json.cpp,
+ * GenericActivityProfiler.cpp). A flow has both ends or is not written. Owns what must be remembered between a
+ * call and its work; knows no args (chrome_gpu_args.c).
+ */
+#define LOG_DOMAIN "chrome_trace"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hashmap.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "export/chrome_priv.h"
+#include "export/gpu_names.h"
+
+#define API_NAME_MAX 128
+#define SYNC_ROW 1000000      /* kineto's: a Stream Sync is not on its stream's row, whose work it spans */
+#define NO_STREAM_ROW 1       /* kineto's, for synchronisation that belongs to none: abs(-1) */
+#define OWNER_ROW 10000000u   /* rows of the second, third, ... process on the same device */
+#define OVERHEAD_PID (-1)
+#define GPU_SORT_INDEX 5000000u
+#define OVERHEAD_SORT_INDEX 16777226u
+
+/*
+ * Whose correlation ids these are: they count anew in each process, and a trace may have several. The first
+ * one's stay as they are, those of the nth get n in their upper half. Calls that only the host saw are numbered
+ * here, and have an owner of their own.
+ */
+struct owner {
+	uint32_t tgid;
+	bool host;
+	uint32_t last; /* host: number given last */
+};
+
+struct launch { /* a call that put work on a GPU, as it was written */
+	uint32_t tgid, tid;
+	uint64_t ts; /* of the trace */
+	bool written; /* its flow's begin was */
+};
+
+struct row {
+	uint32_t device, tid;
+	uint32_t owner;
+	int64_t stream; /* -1: none */
+	bool sync, annotation; /* what it was first seen through */
+};
+
+struct chrome_gpu {
+	struct jsonw *w;
+	const struct session *s;
+	const struct session_info *info;
+	const struct chrome_clock *clock;
+	struct chrome_nest *nest;
+	struct owner *owners;
+	struct launch *launches;
+	struct row *rows;
+	uint32_t owner_cnt, owner_cap, launch_cnt, launch_cap, row_cnt, row_cap;
+	struct hashmap runtime;    /* correlation -> seen in a call of the runtime */
+	struct hashmap launch_ids; /* correlation -> index */
+	struct hashmap row_ids;    /* (device, tid) -> index */
+	struct chrome_gpu_totals totals;
+	bool overhead;
+};
+
+struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s, const struct chrome_clock *clock)
+{
+	struct chrome_gpu *cg = calloc(1, sizeof(*cg));
+
+	if (!cg)
+		return NULL;
+	cg->w = w;
+	cg->s = s;
+	cg->info = session__info(s);
+	cg->clock = clock;
+	cg->nest = chrome_nest__new();
+	if (!cg->nest) {
+		free(cg);
+		return NULL;
+	}
+	return cg;
+}
+
+void chrome_gpu__free(struct chrome_gpu *cg)
+{
+	if (!cg)
+		return;
+	chrome_nest__free(cg->nest);
+	free(cg->owners);
+	free(cg->launches);
+	free(cg->rows);
+	hashmap__clear(&cg->runtime);
+	hashmap__clear(&cg->launch_ids);
+	hashmap__clear(&cg->row_ids);
+	free(cg);
+}
+
+const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg)
+{
+	return &cg->totals;
+}
+
+static int no_memory(void)
+{
+	pr_error("cannot write GPU activities: %s", errstr(ENOMEM));
+	return -ENOMEM;
+}
+
+int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl)
+{
+	if (!cg->info->has_gpu && !cg->info->has_cuda_calls)
+		return 0;
+	return chrome_nest__slice(cg->nest, sl->tgid, sl->tid, sl->begin_ns, sl->end_ns);
+}
+
+static uint32_t tgid_of(const struct gpu_slice *g)
+{
+	return g->at.tgid ? g->at.tgid : g->rec ? g->rec->tgid : 0;
+}
+
+/* Number of the owner; UINT32_MAX: out of memory. */
+static uint32_t owner_of(struct chrome_gpu *cg, uint32_t tgid, bool host)
+{
+	uint32_t i;
+
+	for (i = 0; i < cg->owner_cnt; i++)
+		if (cg->owners[i].tgid == tgid && cg->owners[i].host == host)
+			return i;
+	if (vec_reserve((void **)&cg->owners, &cg->owner_cap, (uint64_t)cg->owner_cnt + 1, sizeof(*cg->owners)))
+		return UINT32_MAX;
+	cg->owners[cg->owner_cnt] = (struct owner){ .tgid = tgid, .host = host };
+	return cg->owner_cnt++;
+}
+
+static uint64_t corr_of(uint32_t owner, uint32_t correlation)
+{
+	return correlation ? (uint64_t)owner << 32 | correlation : 0;
+}
+
+static uint64_t rel(const struct chrome_gpu *cg, uint64_t mono_ns)
+{
+	return chrome_clock__rel(cg->clock, mono_ns);
+}
+
+/* Opens a slice up to its args. */
+static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name, int64_t pid, uint32_t tid,
+			uint64_t begin, uint64_t end)
+{
+	chrome_event__head(cg->w, "X");
+	put_str(cg->w, "cat", cat);
+	put_str(cg->w, "name", name);
+	put_i64(cg->w, "pid", pid);
+	put_u64(cg->w, "tid", tid);
+	put_us(cg->w, "ts", rel(cg, begin));
+	put_us(cg->w, "dur", end > begin ? rel(cg, end) - rel(cg, begin) : 0);
+	JSONW_KEY(cg->w, "args");
+	jsonw__begin_obj(cg->w);
+}
+
+static void end_slice(struct chrome_gpu *cg)
+{
+	jsonw__end_obj(cg->w);
+	jsonw__end_obj(cg->w);
+}
+
+static void put_flow(struct chrome_gpu *cg, bool begin, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts)
+{
+	chrome_event__head(cg->w, begin ? "s" : "f");
+	put_u64(cg->w, "id", id);
+	put_u64(cg->w, "pid", pid);
+	put_u64(cg->w, "tid", tid);
+	put_us(cg->w, "ts", ts);
+	put_str(cg->w, "cat", "ac2g");
+	put_str(cg->w, "name", "ac2g");
+	if (!begin)
+		put_str(cg->w, "bp", "e");
+	jsonw__end_obj(cg->w);
+}
+
+/* ---- calls ---- */
+
+static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid, uint64_t begin)
+{
+	if (vec_reserve((void **)&cg->launches, &cg->launch_cap, (uint64_t)cg->launch_cnt + 1,
+			sizeof(*cg->launches)) ||
+	    hashmap__put(&cg->launch_ids, corr, 0, cg->launch_cnt))
+		return no_memory();
+	cg->launches[cg->launch_cnt++] =
+		(struct launch){ .tgid = tgid, .tid = tid, .ts = rel(cg, begin) };
+	return 0;
+}
+
+/* Calls that torch does not show, and those that would be a second launch of the same work. */
+static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g, enum gpu_api_kind kind, uint64_t corr)
+{
+	if (kind == GPU_API_NEVER)
+		return true;
+	if (corr && gpu_api__is_launch(kind) && hashmap__get(&cg->launch_ids, corr, 0))
+		return true;
+	if (!g->driver || g->host_only)
+		return false;
+	if (kind == GPU_API_OTHER) /* kineto shows a list of the driver's calls only */
+		return true;
+	return corr && kind != GPU_API_MAP && hashmap__get(&cg->runtime, corr, 0);
+}
+
+/* The part of the call that can be shown; false: none. */
+static int fit(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid, uint64_t *begin, uint64_t *end,
+	       uint64_t *cut)
+{
+	uint64_t whole;
+	int err;
+
+	*begin = g->begin_ns > cg->info->begin_ns ? g->begin_ns : cg->info->begin_ns;
+	*end = g->end_ns < cg->info->end_ns ? g->end_ns : cg->info->end_ns;
+	*cut = 0;
+	if (*end <= *begin && g->end_ns > g->begin_ns) {
+		*end = *begin; /* outside the window */
+		return 0;
+	}
+	whole = *end > *begin ? *end - *begin : 1;
+	err = chrome_nest__fit(cg->nest, tgid, g->at.tid, begin, end);
+	if (!err && *end > *begin)
+		*cut = whole - (*end - *begin);
+	return err;
+}
+
+#define CUT_SHOWN_NS 8 /* the distance that slices keep from each other is no news */
+
+static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
+{
+	uint32_t tgid = tgid_of(g), owner = owner_of(cg, tgid, g->host_only);
+	char name[API_NAME_MAX];
+	enum gpu_api_kind kind;
+	uint64_t corr, begin, end, cut;
+	int err;
+
+	if (owner == UINT32_MAX)
+		return no_memory();
+	gpu_name__api(name, sizeof(name), g->name ? g->name : "");
+	kind = gpu_name__api_kind(name);
+	corr = corr_of(owner, g->host_only ? ++cg->owners[owner].last : g->correlation);
+	if (is_hidden(cg, g, kind, corr)) {
+		cg->totals.hidden++;
+		return 0;
+	}
+	err = fit(cg, g, tgid, &begin, &end, &cut);
+	if (err)
+		return err;
+	if (end <= begin) {
+		cg->totals.left_out++;
+		return 0;
+	}
+	if (corr && !g->driver && hashmap__put(&cg->runtime, corr, 0, 1))
+		return no_memory();
+	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime", name, tgid, g->at.tid, begin, end);
+	chrome_gpu_args__call(cg->w, g, corr);
+	if (cut > CUT_SHOWN_NS)
+		put_us(cg->w, "ptbpf.clipped_us", cut);
+	end_slice(cg);
+	cg->totals.calls++;
+	if (cut > CUT_SHOWN_NS && cut <= cg->info->gpu_clock_err_ns)
+		cg->totals.clipped++;
+	else if (cut > CUT_SHOWN_NS)
+		cg->totals.clipped_more++;
+	return corr && gpu_api__is_launch(kind) && !g->host_only ?
+		       note_launch(cg, corr, tgid, g->at.tid, begin) : cg->w->err;
+}
+
+/* ---- rows of devices ---- */
+
+/* The row's number within its device; its name is written at the end. */
+static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner, bool sync, uint32_t *tid)
+{
+	bool none = g->stream == UINT32_MAX;
+	struct row r = { .device = g->device,
+			 .owner = owner,
+			 .stream = none ? -1 : (int64_t)g->stream,
+			 .sync = sync,
+			 .annotation = g->what == GPU_ANNOTATION };
+
+	r.tid = (none ? NO_STREAM_ROW : g->stream % OWNER_ROW) + (sync && !none ? SYNC_ROW : 0);
+	r.tid += owner * OWNER_ROW;
+	*tid = r.tid;
+	if (hashmap__get(&cg->row_ids, r.device, r.tid))
+		return 0;
+	if (vec_reserve((void **)&cg->rows, &cg->row_cap, (uint64_t)cg->row_cnt + 1, sizeof(*cg->rows)) ||
+	    hashmap__put(&cg->row_ids, r.device, r.tid, cg->row_cnt))
+		return no_memory();
+	cg->rows[cg->row_cnt++] = r;
+	return 0;
+}
+
+/* ---- work ---- */
+
+static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t corr, uint32_t tid)
+{
+	const uint64_t *at = corr ? hashmap__get(&cg->launch_ids, corr, 0) : NULL;
+	struct launch *l;
+
+	if (!at)
+		return;
+	l = &cg->launches[*at];
+	if (!l->written) {
+		put_flow(cg, true, corr, l->tgid, l->tid, l->ts);
+		l->written = true;
+	}
+	put_flow(cg, false, corr, g->device, tid, rel(cg, g->begin_ns));
+	cg->totals.flows++;
+}
+
+static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+{
+	const struct ptb_gpu_memory *m = (const void *)g->rec;
+	uint64_t corr = corr_of(owner, g->correlation);
+	char name[GPU_NAME_MAX];
+	uint32_t tid;
+	int err = row_of(cg, g, owner, false, &tid);
+
+	if (err)
+		return err;
+	if (g->what == GPU_KERNEL) /* kineto renames what is only called "kernel" */
+		begin_slice(cg, "kernel", !g->name || !strcmp(g->name, "kernel") ? "Kernel" : g->name, g->device,
+			    tid, g->begin_ns, g->end_ns);
+	else if (g->what == GPU_MEMCPY)
+		begin_slice(cg, "gpu_memcpy", gpu_name__memcpy(name, m->copy_kind, m->src_kind, m->dst_kind),
+			    g->device, tid, g->begin_ns, g->end_ns);
+	else
+		begin_slice(cg, "gpu_memset", gpu_name__memset(name, m->dst_kind), g->device, tid, g->begin_ns,
+			    g->end_ns);
+	chrome_gpu_args__work(cg->w, g, corr);
+	end_slice(cg);
+	cg->totals.work++;
+	put_flows(cg, g, corr, tid);
+	return cg->w->err;
+}
+
+static int on_sync(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+{
+	const struct ptb_gpu_sync *s = (const void *)g->rec;
+	uint32_t tid;
+	int err = row_of(cg, g, owner, s->what == GPU_SYNC_STREAM, &tid);
+
+	if (err)
+		return err;
+	begin_slice(cg, "cuda_sync", gpu_name__sync(s->what), g->device, tid, g->begin_ns, g->end_ns);
+	chrome_gpu_args__sync(cg->w, g, corr_of(owner, g->correlation), corr_of(owner, s->event_correlation));
+	end_slice(cg);
+	cg->totals.syncs++;
+	return cg->w->err;
+}
+
+static int on_event(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+{
+	uint32_t tid;
+	int err = row_of(cg, g, owner, false, &tid);
+
+	if (err)
+		return err;
+	begin_slice(cg, "cuda_event", "cudaEvent", g->device, tid, g->begin_ns, g->begin_ns + 1);
+	chrome_gpu_args__event(cg->w, g, corr_of(owner, g->correlation));
+	end_slice(cg);
+	cg->totals.events++;
+	return cg->w->err;
+}
+
+/* Wider than its work by 1 ns on each side, as torch draws it: readers nest by time. */
+static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+{
+	uint32_t tid;
+	int err = row_of(cg, g, owner, false, &tid);
+
+	if (err)
+		return err;
+	begin_slice(cg, "gpu_user_annotation", g->name ? g->name : "", g->device, tid,
+		    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
+	put_u64(cg->w, "External id", g->at.slice);
+	end_slice(cg);
+	cg->totals.annotations++;
+	return cg->w->err;
+}
+
+/* On the row of the thread that it happened on: kineto puts them all on one, where they overlap. */
+static int on_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
+{
+	const struct ptb_gpu_overhead *o = (const void *)g->rec;
+
+	begin_slice(cg, "overhead", gpu_name__overhead(o->what), OVERHEAD_PID, g->at.tid, g->begin_ns, g->end_ns);
+	put_u64(cg->w, "ptbpf.pid", tgid_of(g));
+	put_u64(cg->w, "ptbpf.tid", g->at.tid); /* every slice has args: some readers take that for granted */
+	end_slice(cg);
+	cg->overhead = true;
+	cg->totals.overheads++;
+	return cg->w->err;
+}
+
+int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
+{
+	uint32_t owner;
+
+	if (g->what != GPU_ANNOTATION && !g->rec)
+		return 0;
+	if (g->what == GPU_API)
+		return on_call(cg, g);
+	if (g->what == GPU_OVERHEAD)
+		return on_overhead(cg, g);
+	owner = owner_of(cg, tgid_of(g), false);
+	if (owner == UINT32_MAX)
+		return no_memory();
+	switch (g->what) {
+	case GPU_SYNC:
+		return on_sync(cg, g, owner);
+	case GPU_EVENT:
+		return on_event(cg, g, owner);
+	case GPU_ANNOTATION:
+		return on_annotation(cg, g, owner);
+	default:
+		return on_work(cg, g, owner);
+	}
+}
+
+/* ---- names ---- */
+
+static void put_meta(struct chrome_gpu *cg, const char *what, int64_t pid, uint32_t tid, const char *key,
+		     const char *text, uint64_t number)
+{
+	chrome_event__head(cg->w, "M");
+	put_str(cg->w, "name", what);
+	put_us(cg->w, "ts", rel(cg, cg->info->begin_ns));
+	put_i64(cg->w, "pid", pid);
+	put_u64(cg->w, "tid", tid);
+	JSONW_KEY(cg->w, "args");
+	jsonw__begin_obj(cg->w);
+	jsonw__key(cg->w, key);
+	if (text)
+		jsonw__str(cg->w, text);
+	else
+		jsonw__u64(cg->w, number);
+	jsonw__end_obj(cg->w);
+	jsonw__end_obj(cg->w);
+}
+
+static void put_row(struct chrome_gpu *cg, const struct row *r)
+{
+	char name[96];
+	int n;
+
+	n = r->stream < 0 ? snprintf(name, sizeof(name), "no stream ") :
+			    snprintf(name, sizeof(name), "stream %" PRId64 " %s", r->stream,
+				     r->sync ? "(sync)" : r->annotation ? "context" : "");
+	if (r->owner && n > 0)
+		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u", r->sync || r->annotation ? " " : "",
+			 cg->owners[r->owner].tgid);
+	put_meta(cg, "thread_name", r->device, r->tid, "name", name, 0);
+	put_meta(cg, "thread_sort_index", r->device, r->tid, "sort_index", NULL, r->tid);
+}
+
+static void put_device(struct chrome_gpu *cg, uint32_t device)
+{
+	const struct session_process *p = cg->info->process_cnt ? cg->info->processes : NULL;
+	const char *comm = p && p->comm && *p->comm ? p->comm : p && p->exe && *p->exe ? p->exe : "python";
+	char label[32];
+
+	snprintf(label, sizeof(label), "GPU %u", device);
+	put_meta(cg, "process_name", device, 0, "name", comm, 0);
+	put_meta(cg, "process_labels", device, 0, "labels", label, 0);
+	put_meta(cg, "process_sort_index", device, 0, "sort_index", NULL, GPU_SORT_INDEX + device);
+}
+
+static int by_device(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+void chrome_gpu__finish(struct chrome_gpu *cg)
+{
+	uint32_t i;
+
+	if (cg->row_cnt)
+		qsort(cg->rows, cg->row_cnt, sizeof(*cg->rows), by_device);
+	for (i = 0; i < cg->row_cnt; i++) {
+		if (!i || cg->rows[i].device != cg->rows[i - 1].device)
+			put_device(cg, cg->rows[i].device);
+		put_row(cg, &cg->rows[i]);
+	}
+	if (!cg->overhead)
+		return;
+	put_meta(cg, "process_name", OVERHEAD_PID, 0, "name", "CUPTI Overhead", 0);
+	put_meta(cg, "process_sort_index", OVERHEAD_PID, 0, "sort_index", NULL, OVERHEAD_SORT_INDEX);
+}

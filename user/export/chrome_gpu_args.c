@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Args of GPU activities in a Chrome trace, key by key as kineto writes them (libkineto CuptiActivity.h,
+ * CudaMetadataFields.h). What is not known is left out, never made up; ptbpf's own keys come last.
+ */
+#include "export/chrome_priv.h"
+
+#include <stdio.h>
+
+#include "export/gpu_names.h"
+#include "export/gpu_occupancy.h"
+
+/* CUPTI's "none" of streams and events is -1 in a trace. */
+static int64_t or_none(uint32_t id)
+{
+	return id == UINT32_MAX ? -1 : (int64_t)id;
+}
+
+static void put_three(struct jsonw *w, const uint32_t v[3])
+{
+	int i;
+
+	jsonw__begin_arr(w);
+	for (i = 0; i < 3; i++)
+		jsonw__u64(w, v[i]);
+	jsonw__end_arr(w);
+}
+
+static void put_external_id(struct jsonw *w, const struct gpu_slice *g)
+{
+	if (g->at.op_slice)
+		put_u64(w, "External id", g->at.op_slice);
+}
+
+static void put_marks(struct jsonw *w, const struct gpu_slice *g)
+{
+	if (g->before_launch)
+		put_true(w, "ptbpf.before_launch");
+}
+
+/* ---- kernels ---- */
+
+static void put_occupancy(struct jsonw *w, const struct gpu_occupancy *o)
+{
+	char limits[GPU_LIMITS_MAX];
+
+	JSONW_KEY(w, "occupancy");
+	jsonw__begin_obj(w);
+	put_u64(w, "activeBlocksPerMultiprocessor", o->active_blocks);
+	put_str(w, "limitingFactors", gpu_occupancy__limits(limits, o->limits));
+	put_u64(w, "blockLimitRegs", o->by_regs);
+	put_u64(w, "blockLimitSharedMem", o->by_shared);
+	put_u64(w, "blockLimitWarps", o->by_warps);
+	put_u64(w, "blockLimitBlocks", o->by_blocks);
+	put_u64(w, "blockLimitBarriers", o->by_barriers);
+	put_u64(w, "allocatedRegistersPerBlock", o->regs_per_block);
+	put_u64(w, "allocatedSharedMemPerBlock", o->shared_per_block);
+	jsonw__end_obj(w);
+}
+
+struct load { /* of a kernel on its device */
+	double blocks_per_sm, warps_per_sm;
+	int64_t percent;
+	struct gpu_occupancy occ;
+	bool has_occ;
+};
+
+static bool load_of(const struct ptb_gpu_kernel *k, const struct ptb_gpu_device *d, struct load *out)
+{
+	double threads = (double)k->block[0] * k->block[1] * k->block[2];
+	struct gpu_launch l = { .threads = threads < UINT32_MAX ? (uint32_t)threads : UINT32_MAX,
+				.regs = k->registers,
+				.static_shared = k->static_shared,
+				.dynamic_shared = k->dynamic_shared };
+	double active;
+
+	*out = (struct load){ 0 };
+	if (!d || !d->sm_cnt)
+		return false;
+	out->blocks_per_sm = (double)k->grid[0] * k->grid[1] * k->grid[2] / d->sm_cnt;
+	out->warps_per_sm = out->blocks_per_sm * threads / 32;
+	out->has_occ = gpu_occupancy__of(d, &l, &out->occ);
+	if (!out->has_occ)
+		return true;
+	active = out->occ.active_blocks < out->blocks_per_sm ? out->occ.active_blocks : out->blocks_per_sm;
+	out->percent = (int64_t)(100 * active * threads / ((double)d->max_warps_per_sm * d->warp_size) + 0.5);
+	return true;
+}
+
+static void put_graph(struct jsonw *w, uint32_t flags, uint32_t graph, uint64_t node)
+{
+	if (!(flags & PTB_GPU_HAS_GRAPH))
+		return;
+	put_u64(w, "graph id", graph);
+	put_u64(w, "graph node id", node);
+}
+
+static void put_channel(struct jsonw *w, uint32_t flags, uint32_t channel, uint32_t type)
+{
+	if (!(flags & PTB_GPU_HAS_CHANNEL))
+		return;
+	put_i64(w, "channel", or_none(channel));
+	put_u64(w, "channel_type", type);
+}
+
+static void put_kernel(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
+{
+	const struct ptb_gpu_kernel *k = (const void *)g->rec;
+	struct load load;
+	bool loaded = load_of(k, g->props, &load);
+
+	put_u64(w, "queued", 0); /* kineto never asks for it */
+	put_u64(w, "device", g->device);
+	put_u64(w, "context", g->context);
+	put_u64(w, "stream", g->stream);
+	put_u64(w, "correlation", corr);
+	put_u64(w, "registers per thread", k->registers);
+	put_u64(w, "shared memory", (uint64_t)k->static_shared + k->dynamic_shared);
+	if (loaded) {
+		JSONW_KEY(w, "blocks per SM");
+		jsonw__double(w, load.blocks_per_sm);
+		JSONW_KEY(w, "warps per SM");
+		jsonw__double(w, load.warps_per_sm);
+	}
+	JSONW_KEY(w, "grid");
+	put_three(w, k->grid);
+	JSONW_KEY(w, "block");
+	put_three(w, k->block);
+	if (loaded && load.has_occ) {
+		put_i64(w, "est. achieved occupancy %", load.percent);
+		put_occupancy(w, &load.occ);
+	}
+	put_graph(w, k->flags, k->graph, k->graph_node);
+	if (k->flags & PTB_GPU_HAS_PRIORITY)
+		put_i64(w, "priority", k->priority);
+	put_channel(w, k->flags, k->channel, k->channel_type);
+}
+
+/* ---- copies and fills ---- */
+
+static void put_memory(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
+{
+	const struct ptb_gpu_memory *m = (const void *)g->rec;
+
+	if (m->flags & PTB_GPU_PEER) {
+		put_u64(w, "fromDevice", m->src_device);
+		put_u64(w, "inDevice", g->device);
+		put_u64(w, "toDevice", m->dst_device);
+		put_u64(w, "fromContext", m->src_context);
+		put_u64(w, "inContext", g->context);
+		put_u64(w, "toContext", m->dst_context);
+	} else {
+		put_u64(w, "device", g->device);
+		put_u64(w, "context", g->context);
+	}
+	put_u64(w, "stream", g->stream);
+	put_u64(w, "correlation", corr);
+	put_u64(w, "bytes", m->bytes);
+	if (g->end_ns > g->begin_ns) {
+		JSONW_KEY(w, "memory bandwidth (GB/s)");
+		jsonw__double(w, (double)m->bytes / (double)(g->end_ns - g->begin_ns));
+	}
+	put_graph(w, m->flags, m->graph, m->graph_node);
+	put_channel(w, m->flags, m->channel, m->channel_type);
+}
+
+void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
+{
+	put_external_id(w, g);
+	if (g->what == GPU_KERNEL)
+		put_kernel(w, g, corr);
+	else
+		put_memory(w, g, corr);
+	put_marks(w, g);
+}
+
+/* ---- calls ---- */
+
+/*
+ * A call that a kernel probe saw has no correlation of CUPTI's. Consumers need a number that is unique among
+ * launches (Chakra's linker ends where two have the same, HolisticTraceAnalysis joins rows by it), so the trace
+ * gives it one that no GPU slice has. What else the probe knows has names of its own: an argument "stream" would
+ * make HolisticTraceAnalysis take the call for a row of the GPU.
+ */
+static void put_host_call(struct jsonw *w, const struct gpu_slice *g)
+{
+	const struct ptb_cuda_call *c = (const void *)g->rec;
+	const char *copy = gpu_name__cuda_copy(c->copy_kind);
+	char handle[24];
+
+	put_true(w, "ptbpf.host_only");
+	if (c->stream != UINT64_MAX) {
+		snprintf(handle, sizeof(handle), "0x%llx", (unsigned long long)c->stream);
+		put_str(w, "ptbpf.stream", handle);
+	}
+	if (c->bytes)
+		put_u64(w, "ptbpf.bytes", c->bytes);
+	if (*copy)
+		put_str(w, "ptbpf.copy", copy);
+	if (c->grid[0]) {
+		JSONW_KEY(w, "ptbpf.grid");
+		put_three(w, c->grid);
+		JSONW_KEY(w, "ptbpf.block");
+		put_three(w, c->block);
+		put_u64(w, "ptbpf.shared_memory", c->shared);
+	}
+	if (g->kernel && *g->kernel)
+		put_str(w, "ptbpf.kernel", g->kernel);
+	if (c->flags & PTB_API_NO_RESULT)
+		put_true(w, "ptbpf.no_result");
+	else if (c->flags & PTB_CUDA_HAS_RESULT && c->result)
+		put_i64(w, "ptbpf.error", c->result);
+}
+
+void chrome_gpu_args__call(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
+{
+	const struct ptb_gpu_api *a = (const void *)g->rec;
+
+	put_external_id(w, g);
+	if (g->host_only) {
+		put_u64(w, "correlation", corr);
+		put_host_call(w, g);
+		return;
+	}
+	put_u64(w, "cbid", a->cbid);
+	put_u64(w, "correlation", corr);
+	if (a->result)
+		put_u64(w, "ptbpf.error", a->result);
+}
+
+/* ---- synchronisation ---- */
+
+void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t corr, uint64_t event_corr)
+{
+	const struct ptb_gpu_sync *s = (const void *)g->rec;
+
+	put_str(w, "cuda_sync_kind", gpu_name__sync(s->what));
+	if (s->what == GPU_SYNC_EVENT || s->what == GPU_SYNC_STREAM_WAIT) {
+		put_i64(w, "wait_on_stream", event_corr ? or_none(s->event_stream) : -1);
+		if (event_corr)
+			put_u64(w, "wait_on_cuda_event_record_corr_id", event_corr);
+		else
+			put_i64(w, "wait_on_cuda_event_record_corr_id", -1);
+		put_i64(w, "wait_on_cuda_event_id", or_none(s->event));
+	}
+	put_i64(w, "stream", or_none(g->stream));
+	put_u64(w, "correlation", corr);
+	put_u64(w, "device", g->device);
+	put_u64(w, "context", g->context);
+}
+
+void chrome_gpu_args__event(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
+{
+	const struct ptb_gpu_event *e = (const void *)g->rec;
+
+	put_u64(w, "event_id", e->event);
+	put_i64(w, "stream", or_none(g->stream));
+	put_u64(w, "correlation", corr);
+	put_u64(w, "device", g->device);
+	put_u64(w, "context", g->context);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Calls of CUDA's API among the slices of their threads: their times come through another clock, so that one
+ * may cross the edge of an operator which it did not. Readers need slices of a track strictly nested, so such a
+ * call is made to fit, by the least change; what was changed is told. Never changes a slice.
+ */
+#define LOG_DOMAIN "chrome_trace"
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/hashmap.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "export/chrome_priv.h"
+
+#define GAP_NS 3 /* between any two times of a thread, as in the model: some readers keep microseconds in doubles */
+
+struct span {
+	uint64_t begin, end;
+};
+
+struct track {
+	struct span *spans; /* slices; sorted by the first call */
+	struct span *open;  /* what began before the current call and has not ended: slices and calls */
+	uint32_t span_cnt, span_cap, open_cnt, open_cap, next;
+	bool sorted;
+};
+
+struct chrome_nest {
+	struct track *tracks;
+	uint32_t track_cnt, track_cap, last;
+	struct hashmap by_thread; /* (tgid, tid) -> index */
+	uint64_t last_key;
+};
+
+struct chrome_nest *chrome_nest__new(void)
+{
+	return calloc(1, sizeof(struct chrome_nest));
+}
+
+void chrome_nest__free(struct chrome_nest *n)
+{
+	uint32_t i;
+
+	if (!n)
+		return;
+	for (i = 0; i < n->track_cnt; i++) {
+		free(n->tracks[i].spans);
+		free(n->tracks[i].open);
+	}
+	free(n->tracks);
+	hashmap__clear(&n->by_thread);
+	free(n);
+}
+
+static struct track *track_of(struct chrome_nest *n, uint32_t tgid, uint32_t tid)
+{
+	uint64_t key = (uint64_t)tgid << 32 | tid;
+	const uint64_t *at;
+
+	if (n->track_cnt && n->last_key == key)
+		return &n->tracks[n->last];
+	at = hashmap__get(&n->by_thread, tgid, tid);
+	if (!at) {
+		if (vec_reserve((void **)&n->tracks, &n->track_cap, (uint64_t)n->track_cnt + 1,
+				sizeof(*n->tracks)) ||
+		    hashmap__put(&n->by_thread, tgid, tid, n->track_cnt)) {
+			pr_error("cannot note slices of thread %u: %s", tid, errstr(ENOMEM));
+			return NULL;
+		}
+		n->tracks[n->track_cnt] = (struct track){ 0 };
+		n->last = n->track_cnt++;
+	} else {
+		n->last = (uint32_t)*at;
+	}
+	n->last_key = key;
+	return &n->tracks[n->last];
+}
+
+static int add(struct span **list, uint32_t *cnt, uint32_t *cap, uint64_t begin, uint64_t end)
+{
+	if (vec_reserve((void **)list, cap, (uint64_t)*cnt + 1, sizeof(**list))) {
+		pr_error("cannot note slices of a thread: %s", errstr(ENOMEM));
+		return -ENOMEM;
+	}
+	(*list)[(*cnt)++] = (struct span){ begin, end };
+	return 0;
+}
+
+int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end)
+{
+	struct track *t = track_of(n, tgid, tid);
+
+	return t ? add(&t->spans, &t->span_cnt, &t->span_cap, begin, end) : -ENOMEM;
+}
+
+/* Outer ones first. */
+static int by_begin(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return x->end == y->end ? 0 : x->end > y->end ? -1 : 1;
+}
+
+/* What began before `at` and ends after it; calls come in order of their begin. */
+static int advance(struct track *t, uint64_t at)
+{
+	uint32_t i, kept = 0;
+	int err = 0;
+
+	if (!t->sorted && t->span_cnt)
+		qsort(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
+	t->sorted = true;
+	for (i = 0; i < t->open_cnt; i++)
+		if (t->open[i].end + GAP_NS > at)
+			t->open[kept++] = t->open[i];
+	t->open_cnt = kept;
+	for (; t->next < t->span_cnt && t->spans[t->next].begin < at && !err; t->next++)
+		if (t->spans[t->next].end + GAP_NS > at)
+			err = add(&t->open, &t->open_cnt, &t->open_cap, t->spans[t->next].begin,
+				  t->spans[t->next].end);
+	return err;
+}
+
+static bool fits(const struct span *c, const struct span *s)
+{
+	return c->end + GAP_NS <= s->begin || c->begin >= s->end + GAP_NS ||
+	       (c->begin >= s->begin + GAP_NS && c->end + GAP_NS <= s->end) ||
+	       (c->begin + GAP_NS <= s->begin && c->end >= s->end + GAP_NS);
+}
+
+static void take_longer(struct span *best, uint64_t begin, uint64_t end)
+{
+	if (end > begin && end - begin > best->end - best->begin)
+		*best = (struct span){ begin, end };
+}
+
+/* The longest part of the call that lies inside, before or after the slice; empty: none. */
+static struct span part(const struct span *c, const struct span *s)
+{
+	struct span best = { 0, 0 };
+	uint64_t in_begin = c->begin > s->begin + GAP_NS ? c->begin : s->begin + GAP_NS;
+	uint64_t in_end = c->end + GAP_NS < s->end ? c->end : s->end - (s->end > GAP_NS ? GAP_NS : 0);
+	uint64_t before = s->begin > GAP_NS ? s->begin - GAP_NS : 0;
+
+	take_longer(&best, in_begin, in_end);
+	take_longer(&best, c->begin, c->end < before ? c->end : before);
+	take_longer(&best, c->begin > s->end + GAP_NS ? c->begin : s->end + GAP_NS, c->end);
+	return best;
+}
+
+/* The first slice that the call crosses, from the innermost open one on; NULL: none. */
+static const struct span *crossed(const struct track *t, const struct span *c)
+{
+	uint32_t i;
+
+	for (i = t->open_cnt; i--;)
+		if (!fits(c, &t->open[i]))
+			return &t->open[i];
+	for (i = t->next; i < t->span_cnt && t->spans[i].begin < c->end + GAP_NS; i++)
+		if (!fits(c, &t->spans[i]))
+			return &t->spans[i];
+	return NULL;
+}
+
+int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end)
+{
+	struct track *t = track_of(n, tgid, tid);
+	struct span c = { *begin, *end > *begin ? *end : *begin + 1 };
+	const struct span *s;
+	int err;
+
+	if (!t)
+		return -ENOMEM;
+	err = advance(t, c.begin);
+	while (!err && c.end > c.begin && (s = crossed(t, &c)))
+		c = part(&c, s); /* ends: it is shorter each time */
+	if (err)
+		return err;
+	*begin = c.begin;
+	*end = c.end;
+	return c.end > c.begin ? add(&t->open, &t->open_cnt, &t->open_cap, c.begin, c.end) : 0;
+}

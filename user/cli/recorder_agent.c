@@ -222,7 +222,8 @@ void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 	if (!p || d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
 		return;
 	if (d->bytes < sizeof(*c) || c->magic != PTB_CHUNK_MAGIC || c->abi != PTB_AGENT_ABI ||
-	    c->len < sizeof(*c) || c->len > d->bytes || c->len % 8) {
+	    c->len < sizeof(*c) || c->len > d->bytes || c->len > PTB_CHUNK_MAX ||
+	    c->len % 8) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
@@ -248,10 +249,10 @@ void recorder__agent_round(struct recorder *r, uint64_t watermark_ns)
 {
 	uint32_t i;
 
-	r->agent_told_ns = watermark_ns;
 	for (i = 0; i < r->agent_cnt; i++)
 		if (r->begin_ns && watermark_ns > r->begin_ns)
 			agent_ops__tell_open(r, r->agents[i], 0);
+	r->agent_told_ns = watermark_ns;
 }
 
 void recorder__agent_end(struct recorder *r, pid_t pid)

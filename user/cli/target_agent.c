@@ -210,7 +210,7 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 	}
 	late = clock__mono_ns() - ta->asked_ns > PTB_AGENT_ANSWER_NS;
 	ta->ops = ops_wished && (ctl.state & PTB_AGENT_OPS_ON);
-	ta->gpu = ctl.state & PTB_AGENT_GPU_ON;
+	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
 	ta->ops_why = ops_wished ? ctl.ops_why : PTB_AGENT_WHY_NONE;
 	ta->gpu_why = ctl.gpu_why;
 	ta->cupti_version = ctl.cupti_version;

@@ -296,12 +296,12 @@ static void put_process(const struct target *t, const struct target_ctx *ctx, co
 
 /* ---- agents ---- */
 
-static void say_agent(struct targets *ts, struct target *t, const char *why)
+static void say_agent(struct target *t, const char *why)
 {
 	if (why != t->agent_why)
 		snprintf(t->agent_why, sizeof(t->agent_why), "%s", why);
-	pr_warn("pid %d: its agent is not used for operators: %s", t->pid, why);
-	ts->agent_refused++;
+	if (!t->inherits) /* a fork has the library and not its thread: nothing to do about it */
+		pr_warn("pid %d: its agent is not used for operators, kernel probes are: %s", t->pid, why);
 }
 
 static void drop_agent(struct target *t, struct probe_set *ps)
@@ -316,7 +316,7 @@ static void drop_agent(struct target *t, struct probe_set *ps)
  * Asks the process's agent, if it has one, and waits for its answer where nothing is missed meanwhile. What it
  * does not do is probed.
  */
-static void ask_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx,
+static void ask_agent(struct target *t, const struct target_ctx *ctx,
 		      const struct torch_proc *tp, const struct shared_plan *sp)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
@@ -327,18 +327,18 @@ static void ask_agent(struct targets *ts, struct target *t, const struct target_
 	t->agent = target_agent__find(t->pid, &ask, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])
-			say_agent(ts, t, t->agent_why);
+			say_agent(t, t->agent_why);
 		return;
 	}
 	if (target_agent__ask(t->agent, t->pid, &ask, tp, sp->plan, ctx->ps, ctx->rec)) {
-		say_agent(ts, t, t->agent->why);
+		say_agent(t, t->agent->why);
 		drop_agent(t, ctx->ps);
 		return;
 	}
 	while (!ctx->active && !ctx->stopped && target_agent__look(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
 	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && !ctx->no_ops)
-		say_agent(ts, t, t->agent->why);
+		say_agent(t, t->agent->why);
 }
 
 /* It was expected to tell the operators and does not: probes do, from now on. */
@@ -350,7 +350,7 @@ static void replace_agent(struct targets *ts, struct target *t, const struct tar
 	uint32_t idx = t->proc_idx;
 	uint64_t asked = t->agent->asked_ns;
 
-	say_agent(ts, t, t->agent->why);
+	say_agent(t, t->agent->why);
 	if (torch_proc__open(t->pid, &tp, &why))
 		return; /* it ended */
 	sp = targets__plan(ts, tp, ctx->no_cache);
@@ -381,8 +381,10 @@ void targets__dismiss_agents(struct targets *ts, struct probe_set *ps)
 	uint32_t i;
 
 	for (i = 0; i < ts->cnt; i++)
-		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED)
+		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED) {
+			target_agent__look(ts->items[i].agent, ts->items[i].pid); /* how it is at the end */
 			target_agent__dismiss(ts->items[i].agent, ps);
+		}
 }
 
 bool targets__agents_quiet(const struct targets *ts)
@@ -433,6 +435,31 @@ static void agent_json(struct jsonw *w, const struct target *t)
 	JSONW_KEY(w, "cupti_version");
 	jsonw__u64(w, ta ? ta->cupti_version : 0);
 	jsonw__end_obj(w);
+}
+
+/* Something stands between the agent and the GPUs; a process that does not use CUDA lacks nothing. */
+static bool gpu_refused(const struct target_agent *ta)
+{
+	switch (ta->gpu_why) {
+	case PTB_AGENT_WHY_OLD_CUPTI:
+	case PTB_AGENT_WHY_NEW_CUPTI:
+	case PTB_AGENT_WHY_CUPTI_IN_USE:
+	case PTB_AGENT_WHY_CUPTI_ERROR:
+	case PTB_AGENT_WHY_NO_MEMORY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+uint64_t targets__gpu_refused(const struct targets *ts)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++)
+		n += ts->items[i].agent && gpu_refused(ts->items[i].agent);
+	return n;
 }
 
 void targets__agents_meta(const struct targets *ts, struct recorder *rec)
@@ -488,7 +515,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	 * must be probed first */
 	if (!ctx->active)
 		recorder__learn(ctx->rec, tp, sp->plan);
-	ask_agent(ts, t, ctx, tp, sp);
+	ask_agent(t, ctx, tp, sp);
 	err = attach_probes(ts, t, ctx, tp, sp);
 	if (!err) {
 		now = clock__mono_ns();

@@ -49,7 +49,6 @@ struct targets {
 	uint32_t plan_cnt, plan_cap;
 	uint64_t plan_ns, attach_ns;
 	uint64_t probes, refused, uncovered_ns, children_missed;
-	uint64_t agent_refused; /* processes whose agent did not do what was asked */
 	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
 };
 
@@ -88,6 +87,8 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);
 void targets__dismiss_agents(struct targets *ts, struct probe_set *ps);
 /* Have all sent what they had? */
 bool targets__agents_quiet(const struct targets *ts);
+/* Processes whose agent was asked for their GPUs and could not. */
+uint64_t targets__gpu_refused(const struct targets *ts);
 /* META "agent", when there is something to say. */
 void targets__agents_meta(const struct targets *ts, struct recorder *rec);
 

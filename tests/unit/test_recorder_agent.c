@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * cli/recorder_agent, agent_ops, agent_gpu, agent_clock: what agents send becomes records of a capture, in
+ * time, at the window's edges, and whatever the bytes are.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capture/capture.h"
+#include "cli/agent_clock.h"
+#include "cli/recorder_agent.h"
+#include "suite.h"
+
+#define SCHEMA_OFF 24
+
+static struct recorder *rec;
+static char path[64];
+static const uint32_t me_tid = 77;
+
+/* A chunk under construction, as the BPF program would send it. */
+static struct {
+	struct ptb_agent_data d;
+	struct ptb_chunk c;
+	char room[65536];
+} u;
+static uint32_t seqs[8];
+
+static void chunk(uint32_t kind, uint32_t stream)
+{
+	memset(&u.d, 0, sizeof(u.d) + sizeof(u.c));
+	u.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC, .abi = PTB_AGENT_ABI, .kind = (uint16_t)kind,
+				  .len = sizeof(u.c), .tid = me_tid, .stream = stream, .seq = ++seqs[stream],
+				  .logical = 3 };
+}
+
+static void *add(uint32_t kind, uint64_t ticks, uint32_t len, uint32_t aux)
+{
+	struct ptb_arec *a = (void *)((char *)&u.c + u.c.len);
+
+	memset(a, 0, len);
+	*a = (struct ptb_arec){ .len = (uint16_t)len, .kind = (uint8_t)kind, .aux = aux, .ticks = ticks };
+	u.c.len += len;
+	return a;
+}
+
+static void begin(uint64_t ticks, uint64_t rf, const char *text)
+{
+	uint32_t n = text ? (uint32_t)strlen(text) : 0;
+	struct ptb_arec_begin *b = add(PTB_AREC_BEGIN, ticks, (uint32_t)sizeof(*b) + ((n + 7) & ~7u), n << 8);
+
+	b->rf = rf;
+	b->seq = -1;
+	b->schema = text ? 0 : 0x1000 + SCHEMA_OFF;
+	memcpy(b + 1, text ? text : "", n);
+}
+
+static void end(uint64_t ticks, uint64_t rf)
+{
+	((struct ptb_arec_end *)add(PTB_AREC_END, ticks, sizeof(struct ptb_arec_end), 0))->rf = rf;
+}
+
+static void send(uint64_t ts)
+{
+	u.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(u.d) + u.c.len), .kind = PTB_REC_AGENT_DATA,
+				      .ts_ns = ts, .tgid = (uint32_t)getpid(), .tid = me_tid };
+	u.d.bytes = u.c.len;
+	recorder__agent_data(rec, &u.d);
+}
+
+/* Ticks are two for a nanosecond, and begin at 1,000,000. */
+static uint64_t ticks_of(uint64_t ns)
+{
+	return 1000000 + 2 * ns;
+}
+
+static void clock_pair(uint64_t ns)
+{
+	chunk(PTB_CHUNK_STATE, 1);
+	((struct ptb_arec_clock *)add(PTB_AREC_CLOCK, ticks_of(ns), sizeof(struct ptb_arec_clock), 0))->mono_ns = ns;
+	send(ns);
+}
+
+static void open_recording(void)
+{
+	const struct recorder_opts opts = { .args = false };
+	const struct agent_facts facts = { .pid = getpid(), .tsc = true, .schema_off = SCHEMA_OFF };
+
+	memset(seqs, 0, sizeof(seqs));
+	snprintf(path, sizeof(path), "/tmp/ptbpf-agent-%d.ptb", (int)getpid());
+	unlink(path);
+	CU_ASSERT_EQUAL_FATAL(recorder__open(path, NULL, NULL, &opts, &rec), 0);
+	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
+}
+
+struct seen {
+	uint64_t ts[64], rf[64];
+	uint32_t kind[64], flags[64], cnt;
+	struct ptb_gpu_kernel kernel;
+	char text[64];
+};
+
+static int see(void *arg, const struct ptb_rec_hdr *h)
+{
+	struct seen *s = arg;
+	const struct ptb_rf_begin *b = (const void *)h;
+
+	if (h->kind == PTB_REC_GPU_KERNEL)
+		memcpy(&s->kernel, h, sizeof(s->kernel));
+	if (h->kind == PTB_REC_RF_BEGIN && b->text_len < sizeof(s->text))
+		memcpy(s->text, b + 1, b->text_len);
+	if (s->cnt < 64) {
+		s->ts[s->cnt] = h->ts_ns;
+		s->kind[s->cnt] = h->kind;
+		s->flags[s->cnt] = h->flags;
+		s->rf[s->cnt] = h->kind == PTB_REC_RF_BEGIN ? b->rf : ((const struct ptb_rf_end *)h)->rf;
+		s->cnt++;
+	}
+	return 0;
+}
+
+static void close_recording(struct seen *s)
+{
+	struct capture_reader *cr = NULL;
+
+	memset(s, 0, sizeof(*s));
+	recorder__agent_end(rec, getpid());
+	recorder__round(rec, 1000000000);
+	CU_ASSERT_EQUAL(recorder__close(rec), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, s), 0);
+	CU_ASSERT_EQUAL(capture_reader__bad_records(cr), 0);
+	capture_reader__close(cr);
+	unlink(path);
+}
+
+static void test_clock(void)
+{
+	struct agent_clock c = { .ns = false };
+
+	CU_ASSERT_FALSE(agent_clock__covers(&c, 0));
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 5), 0);
+	CU_ASSERT_EQUAL(agent_clock__add(&c, 1000, 500), 0);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 1000), 0);
+	CU_ASSERT_EQUAL(agent_clock__add(&c, 2000, 1000), 0);
+	CU_ASSERT_EQUAL(agent_clock__add(&c, 4000, 3000), 0); /* twice as fast */
+	CU_ASSERT_EQUAL(agent_clock__add(&c, 3000, 9000), -22);
+	CU_ASSERT_EQUAL(agent_clock__add(&c, 5000, 3000), -22);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 1500), 750);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 3000), 2000);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 2000), 1000);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 5000), 4000);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 500), 250);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, ~0ull), 0); /* no time of this machine */
+	CU_ASSERT(agent_clock__covers(&c, 4000) && !agent_clock__covers(&c, 4001));
+	agent_clock__free(&c);
+}
+
+/* Records wait for a pair that is younger; their times come out exactly. */
+static void test_times(void)
+{
+	struct seen s;
+
+	open_recording();
+	recorder__window(rec, true, 1000, 0);
+	clock_pair(1500);
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(ticks_of(2000), 0xa0, NULL);
+	begin(ticks_of(2100), 0xb0, "my label");
+	end(ticks_of(2200), 0xb0);
+	end(ticks_of(2300), 0xa0);
+	send(2400);
+	CU_ASSERT_EQUAL(recorder__stats(rec).records, 0);
+	clock_pair(2250);
+	CU_ASSERT_EQUAL(recorder__stats(rec).records, 0);
+	clock_pair(3000);
+	CU_ASSERT_EQUAL(recorder__stats(rec).records, 4);
+	close_recording(&s);
+	CU_ASSERT_EQUAL_FATAL(s.cnt, 4);
+	CU_ASSERT(s.ts[0] == 2000 && s.ts[1] == 2100 && s.ts[2] == 2200 && s.ts[3] == 2300);
+	CU_ASSERT(s.rf[0] == 0xa0 && s.rf[1] == 0xb0 && s.rf[2] == 0xb0 && s.rf[3] == 0xa0);
+	CU_ASSERT(s.kind[1] == PTB_REC_RF_BEGIN && s.kind[2] == PTB_REC_RF_END);
+	CU_ASSERT_STRING_EQUAL(s.text, "my label");
+}
+
+/* Ended before: not told. Open at the begin: told with its time. Begun after the end: not told. */
+static void test_edges(void)
+{
+	struct seen s;
+
+	open_recording();
+	clock_pair(100);
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(ticks_of(200), 0x10, NULL);
+	end(ticks_of(300), 0x10);
+	begin(ticks_of(400), 0x20, NULL);
+	begin(ticks_of(500), 0x30, NULL);
+	send(600);
+	clock_pair(700);
+	recorder__window(rec, true, 1000, 0);
+	chunk(PTB_CHUNK_OPS, 2);
+	end(ticks_of(900), 0x30);
+	begin(ticks_of(950), 0x40, NULL);
+	end(ticks_of(1500), 0x40);
+	begin(ticks_of(1600), 0x50, NULL);
+	end(ticks_of(2500), 0x50);
+	send(2600);
+	recorder__window_ends(rec, 2000);
+	clock_pair(3000);
+	close_recording(&s);
+	CU_ASSERT_EQUAL_FATAL(s.cnt, 4);
+	CU_ASSERT(s.rf[0] == 0x20 && s.ts[0] == 1000 && (s.flags[0] & PTB_F_OPEN));
+	CU_ASSERT(s.rf[1] == 0x40 && s.ts[1] == 1000 && (s.flags[1] & PTB_F_OPEN));
+	CU_ASSERT(s.rf[2] == 0x40 && s.ts[2] == 1500 && s.kind[2] == PTB_REC_RF_END);
+	CU_ASSERT(s.rf[3] == 0x50 && s.ts[3] == 1600 && !(s.flags[3] & PTB_F_OPEN));
+}
+
+/* A thread that says nothing in the whole window was in what it had begun before. */
+static void test_open_all_along(void)
+{
+	struct seen s;
+
+	open_recording();
+	clock_pair(100);
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(ticks_of(400), 0x20, NULL);
+	send(500);
+	clock_pair(600);
+	recorder__window(rec, true, 1000, 0);
+	close_recording(&s);
+	CU_ASSERT_EQUAL_FATAL(s.cnt, 1);
+	CU_ASSERT(s.rf[0] == 0x20 && s.ts[0] == 1000 && (s.flags[0] & PTB_F_OPEN));
+}
+
+static void test_losses(void)
+{
+	struct seen s;
+
+	open_recording();
+	recorder__window(rec, true, 1, 0);
+	chunk(PTB_CHUNK_OPS, 2);
+	u.c.dropped = 5; /* before this recording */
+	u.c.seq = 10;
+	send(100);
+	chunk(PTB_CHUNK_OPS, 2);
+	u.c.dropped = 7;
+	u.c.seq = 13;
+	send(200);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_LOST), 2);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_DROPPED), 2);
+	close_recording(&s);
+}
+
+static void test_gpu(void)
+{
+	struct ptb_gpu_kernel k = { .begin = 5, .end = 9, .name = 40, .correlation = 3 };
+	struct seen s;
+	uint32_t *name;
+	char *body;
+
+	open_recording();
+	chunk(PTB_CHUNK_GPU, 3);
+	name = add(PTB_AREC_GPU, 0, sizeof(struct ptb_arec) + 16, PTB_REC_GPU_NAME);
+	name += sizeof(struct ptb_arec) / 4;
+	name[0] = 40;
+	name[1] = 4;
+	memcpy(name + 2, "gemm", 4);
+	body = add(PTB_AREC_GPU, 0, sizeof(struct ptb_arec) + sizeof(k) - sizeof(k.h), PTB_REC_GPU_KERNEL);
+	memcpy(body + sizeof(struct ptb_arec), &k.h + 1, sizeof(k) - sizeof(k.h));
+	send(500);
+	add(PTB_AREC_GPU, 0, sizeof(struct ptb_arec) + 8, PTB_REC_GPU_KERNEL); /* too short */
+	CU_ASSERT(recorder__agent_gpu(rec));
+	close_recording(&s);
+	CU_ASSERT_EQUAL(s.kernel.correlation, 3);
+	CU_ASSERT_EQUAL(s.kernel.h.tgid, (uint32_t)getpid());
+	CU_ASSERT(s.kernel.name != 0 && s.kernel.begin == 5);
+}
+
+/* Any bytes: nothing is read beyond them, what cannot be understood is counted. */
+static void test_hostile(void)
+{
+	uint64_t x = 88172645463325252ull, bad;
+	struct seen s;
+
+	open_recording();
+	recorder__window(rec, true, 1, 0);
+	clock_pair(10);
+	clock_pair(20);
+	for (int i = 0; i < 20000; i++) {
+		chunk(1 + (uint32_t)i % 3, 2 + (uint32_t)i % 4);
+		begin(ticks_of(30 + (uint64_t)i), (uint64_t)i, i % 2 ? "text" : NULL);
+		end(ticks_of(31 + (uint64_t)i), (uint64_t)i);
+		for (int k = 0; k < 4; k++) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			((uint8_t *)&u.c)[x % u.c.len] ^= (uint8_t)(x >> 32);
+		}
+		u.c.len = u.c.len > 4096 ? 128 : u.c.len;
+		send(40);
+	}
+	bad = recorder__agent_counter(rec, PTB_CNT_AGENT_BAD);
+	CU_ASSERT(bad > 1000);
+	memset(seqs, 0, sizeof(seqs));
+	close_recording(&s);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "ticks to nanoseconds", test_clock },
+		{ "records wait for their clock", test_times },
+		{ "the window's edges", test_edges },
+		{ "open in the whole window", test_open_all_along },
+		{ "gaps and drops", test_losses },
+		{ "records of GPUs and their names", test_gpu },
+		{ "any bytes", test_hostile },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("recorder_agent", tests);
+}

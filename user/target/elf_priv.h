@@ -63,6 +63,7 @@ const char *elf_priv__sym_name(const struct elf_symtab *st, uint32_t idx); /* NU
 /* The build-id inside the map, NULL: none. */
 const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz);
 
+void elf_priv__sections(const struct elf_file *ef, struct elf_table *tab); /* Elf64_Shdr */
 void elf_dyn__init(
 	struct elf_file *ef); /* .dynsym, relocation tables; leaves what is absent empty */
 void elf_symtab__init(struct elf_file *ef); /* .symtab by the section headers */

@@ -26,17 +26,14 @@ const char *elf_priv__sym_name(const struct elf_symtab *st, uint32_t idx)
 	return sym.st_name < st->str_sz ? st->str + sym.st_name : NULL;
 }
 
-struct sections {
-	struct elf_table tab; /* Elf64_Shdr */
-};
-
-static void sections__init(struct sections *s, const struct elf_file *ef)
+/* Elf64_Shdr; empty: there are none, or not all of them in the file. */
+void elf_priv__sections(const struct elf_file *ef, struct elf_table *tab)
 {
 	const uint8_t *data;
 	uint64_t cnt = ef->ehdr.e_shnum;
 	Elf64_Shdr first;
 
-	s->tab.cnt = 0;
+	tab->cnt = 0;
 	if (!ef->ehdr.e_shoff || ef->ehdr.e_shentsize != sizeof(Elf64_Shdr))
 		return;
 	data = elf_priv__at(ef, ef->ehdr.e_shoff, sizeof(first));
@@ -49,24 +46,24 @@ static void sections__init(struct sections *s, const struct elf_file *ef)
 	if (cnt > ef->size / sizeof(Elf64_Shdr) ||
 	    !elf_priv__at(ef, ef->ehdr.e_shoff, cnt * sizeof(Elf64_Shdr)))
 		return;
-	s->tab.data = data;
-	s->tab.cnt = cnt;
+	tab->data = data;
+	tab->cnt = cnt;
 }
 
 void elf_symtab__init(struct elf_file *ef)
 {
-	struct sections s;
+	struct elf_table s;
 	const uint8_t *syms, *str;
 	Elf64_Shdr sh, strsh;
 	uint64_t i;
 
-	sections__init(&s, ef);
-	for (i = 0; i < s.tab.cnt; i++) {
-		ELF_TABLE_GET(&s.tab, i, &sh);
-		if (sh.sh_type != SHT_SYMTAB || sh.sh_link >= s.tab.cnt ||
+	elf_priv__sections(ef, &s);
+	for (i = 0; i < s.cnt; i++) {
+		ELF_TABLE_GET(&s, i, &sh);
+		if (sh.sh_type != SHT_SYMTAB || sh.sh_link >= s.cnt ||
 		    (sh.sh_flags & SHF_COMPRESSED))
 			continue;
-		ELF_TABLE_GET(&s.tab, sh.sh_link, &strsh);
+		ELF_TABLE_GET(&s, sh.sh_link, &strsh);
 		syms = elf_priv__at(ef, sh.sh_offset, sh.sh_size);
 		str = elf_priv__at(ef, strsh.sh_offset, strsh.sh_size);
 		if (!syms || !str || strsh.sh_type != SHT_STRTAB)
@@ -185,13 +182,13 @@ static uint64_t gnu_hash_cnt(const struct elf_file *ef, uint64_t addr)
 static uint64_t dynsym_cnt(const struct elf_file *ef, const struct dyn_facts *d)
 {
 	const uint8_t *hash;
-	struct sections s;
+	struct elf_table s;
 	Elf64_Shdr sh;
 	uint64_t i;
 
-	sections__init(&s, ef);
-	for (i = 0; i < s.tab.cnt; i++) {
-		ELF_TABLE_GET(&s.tab, i, &sh);
+	elf_priv__sections(ef, &s);
+	for (i = 0; i < s.cnt; i++) {
+		ELF_TABLE_GET(&s, i, &sh);
 		if (sh.sh_type == SHT_DYNSYM && sh.sh_addr == d->symtab)
 			return sh.sh_size / sizeof(Elf64_Sym);
 	}

@@ -89,6 +89,7 @@ static bool parse_line(const char *line, struct proc_map *map, const char **path
 	if (map->end <= map->start || strlen(perms) != 4)
 		return false;
 	map->exec = perms[2] == 'x';
+	map->write = perms[1] == 'w';
 	*path = line + used;
 	*path += strspn(*path, " \t");
 	return **path == '/' && map->ino;

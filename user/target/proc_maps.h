@@ -11,7 +11,7 @@
 struct proc_map {
 	uint64_t start, end, off, ino;
 	uint32_t dev_major, dev_minor;
-	bool exec;
+	bool exec, write;
 	bool deleted; /* the path ended in " (deleted)", which is cut off */
 	char *path;   /* escapes undone: may hold blanks and newlines */
 };

@@ -2,7 +2,6 @@
 /*
  * Which mapped file is which torch library, told by what it defines and not by its name: wheels
  * carry renamed copies, distributions split differently, a static build has all roles in one file.
- * Also how to reach the very file that is mapped, across mount namespaces and after deletion.
  */
 #define LOG_DOMAIN "torch_libs"
 #include "target/torch_libs.h"
@@ -12,13 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "base/log.h"
 #include "target/elf_priv.h"
-
-#define PAGE_MASK_4K 0xfffULL
+#include "target/mapped_file.h"
 
 /* ---- what a file defines ---- */
 
@@ -95,89 +91,7 @@ static bool score_sym(const struct elf_sym *sym, void *arg)
 	return true;
 }
 
-/* ---- how to reach the file, and that it is the one ---- */
-
-/* Where the file's byte map->off is linked; UINT64_MAX: in no executable segment. */
-static uint64_t linked_addr(const struct elf_file *ef, const struct proc_map *map)
-{
-	uint32_t i;
-
-	for (i = 0; i < ef->seg_cnt; i++) {
-		const struct elf_seg *seg = &ef->segs[i];
-
-		/* mappings start at whole pages, segments need not */
-		if (seg->exec && map->off >= (seg->off & ~PAGE_MASK_4K) &&
-		    map->off < seg->off + seg->file_sz)
-			return seg->addr + (map->off - seg->off);
-	}
-	return UINT64_MAX;
-}
-
-/* Does the process's memory hold the same build-id (without one: the same headers) as the file? */
-static bool same_in_memory(pid_t pid, const struct elf_file *ef, uint64_t load_bias)
-{
-	uint32_t sz = sizeof(Elf64_Ehdr);
-	const uint8_t *bytes = elf_priv__build_id(ef, &sz);
-	uint8_t mem[256];
-	uint64_t addr;
-
-	if (!bytes || sz > sizeof(mem))
-		bytes = ef->map;
-	if (sz > sizeof(mem))
-		sz = sizeof(mem);
-	addr = elf_file__off_to_addr(ef, (uint64_t)(bytes - ef->map));
-	return addr != UINT64_MAX && !remote__read(pid, addr + load_bias, mem, sz) &&
-	       !memcmp(mem, bytes, sz);
-}
-
-enum identity {
-	ID_SAME,   /* the mapped file */
-	ID_UNSURE, /* compare with the memory */
-	ID_OTHER,  /* some other file, or none: probes in it would never fire */
-};
-
-/*
- * Overlayfs and btrfs show another device to stat() than in maps, overlayfs also an inode number
- * with marks in the high bits (xino); a file put there anew has another number.
- */
-static enum identity compare_inode(const char *path, const struct proc_map *map)
-{
-	struct stat st;
-
-	if (stat(path, &st) || (uint32_t)st.st_ino != (uint32_t)map->ino)
-		return ID_OTHER;
-	if (st.st_ino == map->ino && major(st.st_dev) == map->dev_major &&
-	    minor(st.st_dev) == map->dev_minor)
-		return ID_SAME;
-	return ID_UNSURE;
-}
-
-/*
- * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE. The path in
- * maps is the target's for another mount namespace, ours for a mere chroot, and another file may be
- * there by now. NULL: out of memory.
- */
-static char *access_path(pid_t pid, const struct proc_map *map, enum identity *id)
-{
-	struct stat st;
-	char *path;
-
-	*id = ID_SAME;
-	if (asprintf(&path, "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end) < 0)
-		return NULL;
-	if (!stat(path, &st))
-		return path;
-	free(path);
-	if (asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
-		return NULL;
-	*id = compare_inode(path, map);
-	if (*id == ID_OTHER && compare_inode(map->path, map) == ID_SAME) {
-		free(path);
-		path = strdup(map->path);
-		*id = ID_SAME;
-	}
-	return path;
-}
+/* ---- describing the file ---- */
 
 static uint64_t fnv1a(uint64_t h, const uint8_t *p, uint64_t len)
 {
@@ -252,7 +166,7 @@ static void set_text(struct torch_lib *lib, const struct elf_file *ef, const str
 	for (map = first + 1; map < maps->items + maps->cnt; map++) {
 		if (!map->exec || !same_file(map, first))
 			continue;
-		if (map->start - linked_addr(ef, map) == lib->load_bias)
+		if (map->start - mapped_file__linked_addr(ef, map) == lib->load_bias)
 			lib->text_end = map->end; /* maps are sorted */
 		else
 			pr_debug("%s is mapped twice, at %lx and %lx", map->path, first->start,
@@ -266,43 +180,20 @@ enum scan_scope {
 	SCAN_EXE,      /* the executable, whatever its name */
 };
 
-static int not_the_file(const struct torch_proc *tp, const struct proc_map *map)
-{
-	pr_warn("%s is not the file that process %d has mapped, and /proc/%d/map_files is closed",
-		map->path, tp->pid, tp->pid);
-	return -ENOEXEC;
-}
-
 /* Opens the file of an executable mapping and describes it. -ENOEXEC: not to be used, -ENOMEM. */
 static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 		   const struct proc_map *map, enum scan_scope scope, struct torch_lib *lib,
 		   struct role_score *score)
 {
 	struct elf_file *ef = NULL;
-	uint64_t addr;
-	enum identity id;
 	int err = -ENOMEM;
 
 	lib->path = strdup(map->path);
-	lib->access_path = access_path(tp->pid, map, &id);
-	if (!lib->path || !lib->access_path)
+	if (!lib->path)
 		goto out;
-	if (id == ID_OTHER) {
-		err = not_the_file(tp, map);
-		goto out;
-	}
-	err = elf_file__open(lib->access_path, &ef);
+	err = mapped_file__open(tp->pid, map, &lib->access_path, &ef, &lib->load_bias);
 	if (err)
 		goto out;
-	addr = linked_addr(ef, map);
-	lib->load_bias = map->start - addr;
-	err = -ENOEXEC;
-	if (addr == UINT64_MAX)
-		goto out;
-	if (id == ID_UNSURE && !same_in_memory(tp->pid, ef, lib->load_bias)) {
-		err = not_the_file(tp, map);
-		goto out;
-	}
 	set_text(lib, ef, maps, map);
 	lib->build_id_sz = elf_file__build_id(ef, lib->build_id, BUILD_ID_MAX);
 	if (!lib->build_id_sz)
@@ -312,7 +203,6 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 	else
 		elf_file__for_each_sym(ef, score_sym, score);
 	lib->present = true;
-	err = 0;
 out:
 	elf_file__close(ef);
 	if (err)

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * See agent_lib.h. A file is the agent's by its name first, which is cheap, and then by what it has: USDT
+ * sites of ours with semaphores that can be written, and an exported control block that says in the process's
+ * memory that it is one. All of it is the target's word, so every address is checked against the file's
+ * segments and the process's mappings before it is used; a write goes only where a check was made through the
+ * same descriptor, which is bound to one address space: a process that has since called exec is not touched.
+ */
+#define LOG_DOMAIN "agent"
+#include "target/agent_lib.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "target/elf_notes.h"
+#include "target/mapped_file.h"
+
+#define MAGIC "PTBAGENT"
+#define FILE_STEM "libptbpf_agent" /* of PTB_AGENT_FILE: copies may have a version or a hash behind it */
+
+static const char *const site_names[PTB_AGENT_SITE_CNT] = {
+#define X(name, nr, text, what) [nr] = text,
+	PTB_AGENT_SITES(X)
+#undef X
+};
+
+const char *agent__why_text(uint32_t why)
+{
+	static const char *const texts[] = {
+#define X(name, nr, text) [nr] = text,
+		PTB_AGENT_WHYS(X)
+#undef X
+	};
+
+	return why < sizeof(texts) / sizeof(*texts) && texts[why] ? texts[why] : "";
+}
+
+void agent_lib__clear(struct agent_lib *al)
+{
+	free(al->path);
+	free(al->access_path);
+	memset(al, 0, sizeof(*al));
+}
+
+/* ---- what the file says ---- */
+
+struct file_facts {
+	const struct elf_file *ef;
+	struct agent_lib *al;
+	uint64_t semaphore_addr[PTB_AGENT_SITE_CNT]; /* ELF vaddr */
+	uint64_t ctl_size;
+};
+
+static bool take_site(const struct usdt_site *site, void *arg)
+{
+	struct file_facts *f = arg;
+	uint64_t off, semaphore;
+
+	if (strcmp(site->provider, PTB_AGENT_PROVIDER) != 0)
+		return true;
+	off = elf_file__addr_to_off(f->ef, site->addr);
+	semaphore = elf_file__addr_to_off(f->ef, site->semaphore);
+	if (off == UINT64_MAX || !elf_file__is_text(f->ef, site->addr) || !site->semaphore ||
+	    semaphore == UINT64_MAX || site->semaphore % sizeof(uint16_t))
+		return true;
+	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++) {
+		if (f->al->site[i] || strcmp(site->name, site_names[i]) != 0)
+			continue;
+		f->al->site[i] = off;
+		f->al->semaphore[i] = semaphore;
+		f->semaphore_addr[i] = site->semaphore;
+	}
+	return true;
+}
+
+static bool take_ctl(const struct elf_sym *sym, void *arg)
+{
+	struct file_facts *f = arg;
+
+	if (!sym->defined || sym->type != STT_OBJECT || strcmp(sym->name, PTB_AGENT_CTL_SYMBOL) != 0)
+		return true;
+	f->al->ctl = sym->addr + f->al->load_bias;
+	f->ctl_size = sym->size;
+	return false;
+}
+
+/* ---- what the process says ---- */
+
+/* The kernel raises a semaphore only in a private, writable mapping of the file itself. */
+static bool is_writable(const struct proc_maps *maps, const struct proc_map *code, uint64_t addr,
+			uint64_t len)
+{
+	for (uint32_t i = 0; i < maps->cnt; i++) {
+		const struct proc_map *m = &maps->items[i];
+
+		if (addr >= m->start && addr < m->end)
+			return m->write && len <= m->end - addr && m->ino == code->ino &&
+			       m->dev_major == code->dev_major && m->dev_minor == code->dev_minor;
+	}
+	return false;
+}
+
+static int say(char *why, size_t cap, int err, const char *text)
+{
+	snprintf(why, cap, "%s", text);
+	return err;
+}
+
+static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
+{
+	if (!memcmp(ctl->magic, MAGIC, sizeof(ctl->magic) - 1) && !ctl->magic[sizeof(ctl->magic) - 1])
+		return say(why, cap, -EAGAIN, "it has not begun yet");
+	if (memcmp(ctl->magic, MAGIC, sizeof(ctl->magic)) != 0)
+		return say(why, cap, -EPROTO, "its control block is none");
+	if (ctl->abi != PTB_AGENT_ABI || ctl->size != sizeof(*ctl)) {
+		snprintf(why, cap, "it is of another version of ptbpf: ABI %u of %u bytes, not %u of %zu",
+			 ctl->abi, ctl->size, PTB_AGENT_ABI, sizeof(*ctl));
+		return -EPROTO;
+	}
+	return 0;
+}
+
+/* A descriptor of the process's memory as it is now, whatever it executes later. */
+static int open_memory(pid_t pid, int flags)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
+static int read_ctl(int fd, uint64_t addr, struct ptb_agent_ctl *out, char *why, size_t cap)
+{
+	ssize_t n = addr > INT64_MAX ? -1 : pread(fd, out, sizeof(*out), (off_t)addr);
+
+	if (n == 0) /* its address space is gone */
+		return -ESRCH;
+	if (n != (ssize_t)sizeof(*out))
+		return say(why, cap, -EPROTO, "its control block cannot be read");
+	return check_ctl(out, why, cap);
+}
+
+int agent_lib__read(pid_t pid, const struct agent_lib *al, struct ptb_agent_ctl *out)
+{
+	int fd = open_memory(pid, O_RDONLY), err;
+	char why[128];
+
+	if (fd < 0)
+		return fd;
+	err = read_ctl(fd, al->ctl, out, why, sizeof(why));
+	close(fd);
+	return err == -EAGAIN ? -EPROTO : err;
+}
+
+static int write_at(int fd, uint64_t addr, const void *buf, size_t len)
+{
+	ssize_t n = pwrite(fd, buf, len, (off_t)addr);
+
+	if (n == (ssize_t)len)
+		return 0;
+	return n < 0 ? -errno : n ? -EIO : -ESRCH;
+}
+
+/* Another tracer may have written them before: the same are left alone, its wishes stand on them. */
+static int write_cfg(int fd, uint64_t ctl_addr, const struct ptb_agent_cfg *cfg)
+{
+	const uint32_t none = 0, abi = PTB_AGENT_ABI, size = sizeof(*cfg);
+	const uint64_t abi_addr = ctl_addr + offsetof(struct ptb_agent_ctl, cfg_abi);
+	struct ptb_agent_ctl now;
+	char why[128];
+	int err = read_ctl(fd, ctl_addr, &now, why, sizeof(why));
+
+	if (err)
+		return err == -EAGAIN ? -EPROTO : err;
+	if (now.cfg_abi == abi && now.cfg_size == size && !memcmp(&now.cfg, cfg, sizeof(*cfg)))
+		return 0;
+	err = write_at(fd, abi_addr, &none, sizeof(none));
+	if (!err)
+		err = write_at(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg), cfg, sizeof(*cfg));
+	if (!err)
+		err = write_at(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg_size), &size,
+			       sizeof(size));
+	return err ? err : write_at(fd, abi_addr, &abi, sizeof(abi));
+}
+
+int agent_lib__configure(pid_t pid, const struct agent_lib *al, const struct ptb_agent_cfg *cfg)
+{
+	int fd = open_memory(pid, O_RDWR), err;
+
+	if (fd < 0)
+		return fd;
+	err = write_cfg(fd, al->ctl, cfg);
+	close(fd);
+	return err;
+}
+
+/* ---- both together ---- */
+
+static int check_memory(pid_t pid, const struct proc_maps *maps, const struct proc_map *code,
+			const struct file_facts *f, uint32_t *state, char *why, size_t cap)
+{
+	const struct agent_lib *al = f->al;
+	struct ptb_agent_ctl ctl;
+	int fd, err;
+
+	if (!al->site[PTB_AGENT_SITE_CHUNK])
+		return say(why, cap, -EPROTO, "it has no USDT site \"" PTB_AGENT_PROVIDER ":chunk\" with a semaphore");
+	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
+		if (al->site[i] && !is_writable(maps, code, f->semaphore_addr[i] + al->load_bias,
+						sizeof(uint16_t)))
+			return say(why, cap, -EPROTO, "its semaphores are not in writable memory");
+	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) ||
+	    !is_writable(maps, code, al->ctl, sizeof(ctl)))
+		return say(why, cap, -EPROTO, "it exports no control block");
+	fd = open_memory(pid, O_RDONLY);
+	if (fd < 0)
+		return fd;
+	err = read_ctl(fd, al->ctl, &ctl, why, cap);
+	close(fd);
+	if (!err)
+		*state = ctl.state;
+	return err;
+}
+
+/* One mapped file that has the agent's name. */
+static int examine(pid_t pid, const struct proc_maps *maps, const struct proc_map *map,
+		   struct agent_lib *out, uint32_t *state, char *why, size_t cap)
+{
+	struct file_facts f = { .al = out };
+	struct elf_file *ef = NULL;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	why[0] = 0;
+	err = mapped_file__open(pid, map, &out->access_path, &ef, &out->load_bias);
+	if (err)
+		return err == -ENOEXEC ? say(why, cap, -EPROTO, "its file cannot be read") : err;
+	out->path = strdup(map->path);
+	err = out->path ? 0 : -ENOMEM;
+	if (!err) {
+		f.ef = ef;
+		elf_file__for_each_usdt(ef, take_site, &f);
+		elf_file__for_each_sym(ef, take_ctl, &f);
+		err = check_memory(pid, maps, map, &f, state, why, cap);
+	}
+	elf_file__close(ef);
+	if (err) {
+		pr_debug("%s in process %d: %s", map->path, pid, why[0] ? why : errstr(err));
+		agent_lib__clear(out);
+	}
+	return err;
+}
+
+/* Of several copies the one whose thread runs: the others have seen that and do nothing. */
+int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
+{
+	struct agent_lib found;
+	struct proc_maps maps;
+	uint32_t state = 0;
+	int err, result = -ENOENT;
+	char text[160];
+
+	memset(out, 0, sizeof(*out));
+	snprintf(why, cap, "it is not loaded");
+	err = proc_maps__read(pid, &maps);
+	if (err) {
+		snprintf(why, cap, "%s", errstr(err));
+		return err;
+	}
+	for (uint32_t i = 0; i < maps.cnt && !(state & PTB_AGENT_ALIVE); i++) {
+		const struct proc_map *map = &maps.items[i];
+
+		if (!map->exec || !strstr(proc_map__base(map), FILE_STEM))
+			continue;
+		err = examine(pid, &maps, map, &found, &state, text, sizeof(text));
+		if (!err && (result || (state & PTB_AGENT_ALIVE))) {
+			agent_lib__clear(out);
+			*out = found;
+			result = 0;
+			why[0] = 0;
+		} else if (!err) {
+			agent_lib__clear(&found);
+		} else if (result) {
+			result = err;
+			snprintf(why, cap, "%s", text[0] ? text : errstr(err));
+		}
+	}
+	proc_maps__free(&maps);
+	return result;
+}

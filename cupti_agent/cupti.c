@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * CUPTI's activities on and off, their buffers, and who else uses CUPTI; see cupti.h.
+ *
+ * Good neighbour. Activities are the process's: one pair of buffer functions, one set of enabled kinds, and
+ * whoever registers last gets everybody's buffers. Other users are torch.profiler (Kineto), which registers its
+ * pair at each start, and, up to 2025, also holds the one callback subscriber for ever; Proton, Nsight and others,
+ * which hold the subscriber. So:
+ *  - Before it starts, the agent asks: can a subscriber be had (at once given back; a held one would make the
+ *    others' cuptiSubscribe() fail, and Kineto then has no GPU for the rest of the process's life), are kinds
+ *    enabled (13.2 and later tell), is somebody's pair in CUPTI's data? If so it stands down: CUPTI_IN_USE.
+ *    The pair's place is learnt by registering ours once; what was there is then put back, a few microseconds
+ *    later, and buffers that came in between are handed on.
+ *  - While it runs it looks at the pair, without calling anything. Once the pair is another's, that one has
+ *    started: the agent lets go and calls nothing that would change what the other has enabled. Of the other's
+ *    first records those in buffers that CUPTI had from the agent are lost to it (Kineto says "unknown buffer"
+ *    and goes on): buffers are small, so that these are few.
+ *  - CUPTI's several subscribers (13.2 and later, "beta") are not used: with them Kineto's own calls may fail.
+ *
+ * Never does anything at exit by itself: a handler that runs before CUPTI's own waits, for a bounded time, until
+ * the agent's thread has let go.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "chunk.h"
+#include "cupti.h"
+#include "cupti_lib.h"
+#include "cupti_records.h"
+
+#define BUFFER_BYTES (256u << 10)
+#define MAX_BUFFERS 256u  /* 64 MiB, of which only what is used is resident */
+#define EXIT_WAIT_MS 300
+#define CLOCK_TRIES 5
+
+enum buffer_state { BUFFER_FREE, BUFFER_LENT, BUFFER_DONE };
+
+struct buffer {
+	_Atomic(uint8_t *) at; /* mapped when first lent */
+	_Atomic uint32_t state;
+	uint64_t order; /* of its completion */
+	size_t valid;
+};
+
+struct stray { /* another's buffer, which came while its place was learnt */
+	void *context;
+	uint32_t stream;
+	uint8_t *buffer;
+	size_t size, valid;
+};
+
+static struct buffer buffers[MAX_BUFFERS];
+static _Atomic uint64_t next_order = 1, refused, stray_cnt;
+static _Atomic bool forked, leaving, active;
+static struct stray strays[16];
+static struct cupti_api api;
+static bool opened, refuses;
+static struct cupti_slot slot;
+static uint64_t refused_told;
+static int thread_ids_before;
+static bool sync_on;
+
+/* ---- what CUPTI calls, on any thread ---- */
+
+static void on_request(uint8_t **buffer, size_t *size, size_t *records)
+{
+	uint32_t i, was;
+	uint8_t *at;
+
+	*buffer = NULL;
+	*size = *records = 0;
+	for (i = 0; i < MAX_BUFFERS && !forked; i++) {
+		was = BUFFER_FREE;
+		if (!atomic_compare_exchange_strong(&buffers[i].state, &was, BUFFER_LENT))
+			continue;
+		at = buffers[i].at;
+		if (!at) {
+			at = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			if (at == MAP_FAILED) {
+				buffers[i].state = BUFFER_FREE;
+				break;
+			}
+			buffers[i].at = at;
+		}
+		*buffer = at;
+		*size = BUFFER_BYTES;
+		return;
+	}
+	refused++;
+	/* an older CUPTI must have one: it is given back unseen, and its records count as refused */
+	if (!refuses && !forked) {
+		at = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		*buffer = at == MAP_FAILED ? NULL : at;
+		*size = at == MAP_FAILED ? 0 : BUFFER_BYTES;
+	}
+}
+
+static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	uint64_t nr;
+	uint32_t i;
+
+	for (i = 0; i < MAX_BUFFERS && buffer; i++) {
+		if (buffers[i].at != buffer)
+			continue;
+		buffers[i].valid = valid;
+		buffers[i].order = next_order++;
+		buffers[i].state = BUFFER_DONE;
+		return;
+	}
+	nr = stray_cnt++;
+	if (nr < sizeof(strays) / sizeof(*strays))
+		strays[nr] = (struct stray){ context, stream, buffer, size, valid };
+}
+
+static void on_callback(void *user, uint32_t domain, uint32_t cbid, const void *info)
+{
+	(void)user; /* never enabled */
+	(void)domain;
+	(void)cbid;
+	(void)info;
+}
+
+/* ---- buffers, on the agent's thread ---- */
+
+static struct buffer *oldest_done(void)
+{
+	struct buffer *found = NULL;
+	uint32_t i;
+
+	for (i = 0; i < MAX_BUFFERS; i++)
+		if (buffers[i].state == BUFFER_DONE && (!found || buffers[i].order < found->order))
+			found = &buffers[i];
+	return found;
+}
+
+static uint32_t lent(void)
+{
+	uint32_t i, cnt = 0;
+
+	for (i = 0; i < MAX_BUFFERS; i++)
+		cnt += buffers[i].state == BUFFER_LENT;
+	return cnt;
+}
+
+static void take_buffers(void)
+{
+	struct buffer *b;
+
+	while (!forked && (b = oldest_done())) {
+		cupti_records__take(b->at, b->valid);
+		b->state = BUFFER_FREE;
+	}
+}
+
+static void tell_losses(void)
+{
+	size_t dropped = 0;
+	uint64_t now = refused;
+
+	if (!api.num_dropped(NULL, 0, &dropped))
+		cupti_record__note(PTB_GPU_DROPPED, dropped);
+	cupti_record__note(PTB_GPU_BUFFERS, now - refused_told);
+	refused_told = now;
+}
+
+/* Pages of buffers that nobody uses go back to the system. */
+static void give_pages_back(void)
+{
+	uint32_t i;
+
+	for (i = 0; i < MAX_BUFFERS; i++)
+		if (buffers[i].at && buffers[i].state == BUFFER_FREE)
+			madvise(buffers[i].at, BUFFER_BYTES, MADV_DONTNEED);
+}
+
+/* ---- who else ---- */
+
+static const uintptr_t *my_pair(void)
+{
+	static uintptr_t pair[2];
+	cupti_request_fn request = on_request;
+	cupti_complete_fn complete = on_complete;
+
+	memcpy(&pair[0], &request, sizeof(request));
+	memcpy(&pair[1], &complete, sizeof(complete));
+	return pair;
+}
+
+/* Of the pair in CUPTI's data; a place that was not found says nothing. */
+static bool is_anothers(void)
+{
+	return slot.words && __atomic_load_n(&slot.words[0], __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&slot.words[0], __ATOMIC_RELAXED) != my_pair()[0];
+}
+
+static void put_pair_back(void)
+{
+	cupti_request_fn request;
+	cupti_complete_fn complete;
+	uint64_t i;
+
+	memcpy(&request, &slot.before[0], sizeof(request));
+	memcpy(&complete, &slot.before[1], sizeof(complete));
+	api.register_callbacks(request, complete);
+	for (i = 0; i < stray_cnt && i < sizeof(strays) / sizeof(*strays); i++)
+		complete(strays[i].context, strays[i].stream, strays[i].buffer, strays[i].size, strays[i].valid);
+}
+
+/* Registers the pair unless another's is there. */
+static int take_pair(void)
+{
+	size_t bytes = 0;
+	void *before;
+	int err;
+
+	if (slot.words) {
+		if (is_anothers())
+			return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+		return api.register_callbacks(on_request, on_complete);
+	}
+	before = cupti_slot__snapshot(&api, &bytes);
+	stray_cnt = 0;
+	err = api.register_callbacks(on_request, on_complete);
+	if (before)
+		cupti_slot__find(&slot, &api, my_pair(), before, bytes);
+	if (err || !slot.words || !slot.before[0] || !slot.before[1])
+		return err;
+	put_pair_back();
+	return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+}
+
+static int check_free(void)
+{
+	uint32_t kinds = 0;
+	void *subscriber = NULL;
+	int err = api.subscribe(&subscriber, on_callback, NULL);
+
+	if (err)
+		return err;
+	api.unsubscribe(subscriber);
+	if (api.enabled_kinds && !api.enabled_kinds(NULL, NULL, NULL, &kinds) && kinds)
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	return 0;
+}
+
+/* ---- on and off ---- */
+
+static const int always[] = { CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY2,
+			      CUPTI_KIND_MEMSET, CUPTI_KIND_RUNTIME, CUPTI_KIND_OVERHEAD };
+static const int with_sync[] = { CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_CUDA_EVENT };
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+/* Calls that traces do not have are not recorded, where CUPTI can (12.5 and later). */
+static void choose_calls(bool on)
+{
+	uint32_t cbid;
+
+	for (cbid = 1; cbid < CUPTI_CBIDS; cbid++) {
+		if (api.enable_driver_api && cupti_api__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
+			api.enable_driver_api(cbid, on);
+		if (on && api.enable_runtime_api && !cupti_api__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
+			api.enable_runtime_api(cbid, 0);
+	}
+}
+
+static void disable_all(void)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(always); i++)
+		api.disable(always[i]);
+	if (api.enable_driver_api)
+		choose_calls(false);
+	else
+		api.disable(CUPTI_KIND_DRIVER);
+}
+
+static void set_sync(bool on)
+{
+	size_t i;
+
+	if (on == sync_on)
+		return;
+	if (api.event_times)
+		api.event_times(on);
+	for (i = 0; i < COUNT(with_sync); i++)
+		(on ? api.enable : api.disable)(with_sync[i]);
+	sync_on = on;
+	ptbpf_agent_ctl.state = (ptbpf_agent_ctl.state & ~(uint32_t)PTB_AGENT_SYNC_ON) | (on ? PTB_AGENT_SYNC_ON : 0);
+}
+
+static int enable_all(void)
+{
+	int err = 0;
+	size_t i;
+
+	for (i = 0; i < COUNT(always) && !err; i++)
+		err = api.enable(always[i]);
+	if (!err && !api.enable_driver_api)
+		err = api.enable(CUPTI_KIND_DRIVER);
+	if (!err)
+		choose_calls(true);
+	else
+		disable_all();
+	return err;
+}
+
+static bool use_system_thread_ids(void)
+{
+	if (!api.get_thread_id_type || !api.set_thread_id_type || api.get_thread_id_type(&thread_ids_before))
+		return false;
+	return !api.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+}
+
+static void restore_thread_ids(void)
+{
+	if (api.get_thread_id_type && api.set_thread_id_type)
+		api.set_thread_id_type(thread_ids_before);
+}
+
+static int why_of(int err)
+{
+	ptbpf_agent_ctl.cupti_error = err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED ? 0 : (uint32_t)err;
+	return err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED ? PTB_AGENT_WHY_CUPTI_IN_USE :
+								      PTB_AGENT_WHY_CUPTI_ERROR;
+}
+
+/* At exit, before CUPTI's own handlers, which were registered earlier: the agent's thread is given time to stop. */
+static void at_exit(void)
+{
+	struct timespec ms = { .tv_nsec = 1000000 };
+	int i;
+
+	leaving = true;
+	for (i = 0; i < EXIT_WAIT_MS && active && !forked; i++)
+		nanosleep(&ms, NULL);
+}
+
+static int open_once(void)
+{
+	static bool registered;
+	uint32_t version = 0;
+	int why;
+
+	if (opened)
+		return cuda__in_use() ? 0 : PTB_AGENT_WHY_NO_CUDA;
+	why = cupti_lib__open(&api, &version);
+	ptbpf_agent_ctl.cupti_version = version;
+	if (why)
+		return why;
+	ptbpf_agent_ctl.state |= PTB_AGENT_CUPTI;
+	opened = true;
+	refuses = version >= CUPTI_REJECTS;
+	if (!registered)
+		registered = !atexit(at_exit);
+	return 0;
+}
+
+static int start(void)
+{
+	bool tids;
+	int why = open_once(), err;
+
+	if (why)
+		return why;
+	err = check_free();
+	if (!err)
+		err = take_pair();
+	if (err)
+		return why_of(err);
+	tids = use_system_thread_ids();
+	why = cupti_records__begin(&api, tids);
+	if (why) {
+		restore_thread_ids();
+		return why;
+	}
+	active = true;
+	err = enable_all();
+	if (err) {
+		active = false;
+		restore_thread_ids();
+		return why_of(err);
+	}
+	refused_told = refused;
+	ptbpf_agent_ctl.state |= PTB_AGENT_GPU_ON;
+	cuda__tell_devices();
+	return 0;
+}
+
+int cupti__start(uint32_t wishes)
+{
+	int why = 0;
+
+	if (forked || leaving)
+		return PTB_AGENT_WHY_FORKED;
+	if (!(wishes & AGENT_WISH(GPU)))
+		return 0;
+	if (!active)
+		why = start();
+	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
+	if (!why)
+		set_sync(wishes & AGENT_WISH(SYNC));
+	return why;
+}
+
+static void let_go(void)
+{
+	cupti_records__end();
+	sync_on = false;
+	active = false;
+	ptbpf_agent_ctl.state &= ~(uint32_t)(PTB_AGENT_GPU_ON | PTB_AGENT_SYNC_ON);
+}
+
+/* Another has started: what is enabled is that one's now, but for what no profiler of torch enables. */
+static void yield_to_another(void)
+{
+	api.disable(CUPTI_KIND_MEMCPY2);
+	restore_thread_ids();
+	take_buffers();
+	ptbpf_agent_ctl.gpu_why = PTB_AGENT_WHY_CUPTI_IN_USE;
+	let_go();
+}
+
+void cupti__stop(void)
+{
+	if (!active || forked)
+		return;
+	if (is_anothers()) {
+		yield_to_another();
+		return;
+	}
+	set_sync(false);
+	disable_all();
+	restore_thread_ids();
+	api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	take_buffers();
+	tell_losses();
+	if (lent())
+		cupti_record__note(PTB_GPU_BUFFERS, lent());
+	give_pages_back();
+	let_go();
+}
+
+static void tell_clock(void)
+{
+	struct ptb_arec_gpu_clock best = { .r = { .len = sizeof(best), .kind = PTB_AREC_GPU_CLOCK },
+					   .err_ns = UINT64_MAX };
+	uint64_t before, after, gpu;
+	int i;
+
+	for (i = 0; i < CLOCK_TRIES; i++) {
+		before = agent__mono_ns();
+		if (api.get_timestamp(&gpu))
+			return;
+		after = agent__mono_ns();
+		if ((after - before + 1) / 2 >= best.err_ns)
+			continue;
+		best.gpu_ns = gpu;
+		best.mono_ns = before + (after - before) / 2;
+		best.err_ns = (after - before + 1) / 2;
+	}
+	if (agent__state_stream())
+		stream__put(agent__state_stream(), &best.r);
+}
+
+void cupti__tick(void)
+{
+	if (!active || forked)
+		return;
+	if (leaving) {
+		cupti__stop();
+		return;
+	}
+	if (is_anothers()) {
+		yield_to_another();
+		return;
+	}
+	tell_clock();
+	api.flush_all(0);
+	take_buffers();
+	tell_losses();
+	cupti_records__send();
+}
+
+void cupti__forked(void)
+{
+	forked = true;
+	active = false;
+}

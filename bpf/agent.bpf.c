@@ -10,6 +10,7 @@
  */
 
 #define CHUNK_PAGES (PTB_CHUNK_MAX / 4096 + 1) /* that one can lie in */
+_Static_assert(sizeof(struct ptb_agent_data) + PTB_CHUNK_MAX <= 0xfff8, "a record's length has 16 bits");
 
 /*
  * A reservation's size must be a constant, so there are a few of them, and the rest of one stays unused:
@@ -52,6 +53,8 @@ static __always_inline bool chunk_copy(const struct hit *hit, __u64 addr, __u32 
 		return chunk_put(hit, addr, len, 4096);
 	if (len <= 8192)
 		return chunk_put(hit, addr, len, 8192);
+	if (len <= PTB_CHUNK_FULL)
+		return chunk_put(hit, addr, len, PTB_CHUNK_FULL);
 	return chunk_put(hit, addr, len, PTB_CHUNK_MAX);
 }
 

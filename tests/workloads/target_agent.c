@@ -56,7 +56,7 @@ static void *send_many(void *arg)
 		uint32_t len = s->len;
 
 		if (!len)
-			len = PTB_CHUNK_MAX - (i * 1048 + s->stream * 8) % (PTB_CHUNK_MAX - 40);
+			len = PTB_CHUNK_MAX - (i * 1048 + s->stream * 8) % (PTB_CHUNK_MAX - 32);
 		fill((void *)room, len, s->stream, i);
 		fake_agent__send(room, len);
 	}
@@ -97,7 +97,7 @@ static uint64_t cost(uint32_t cnt, uint32_t len)
 	return now_cpu() - begin;
 }
 
-/* A file of three pages with a chunk in it, mapped anew: none of its pages is there yet. */
+/* A file with a chunk in it, mapped anew: none of its pages is there yet. */
 static uint8_t *fresh_file(uint32_t len)
 {
 	int fd = memfd_create("chunk", 0);
@@ -105,8 +105,8 @@ static uint8_t *fresh_file(uint32_t len)
 
 	must(fd >= 0 && page);
 	fill((void *)page, len, 1, 1);
-	must(pwrite(fd, page, len, 0) == (ssize_t)len && !ftruncate(fd, 5 * PAGE));
-	p = mmap(NULL, 5 * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	must(pwrite(fd, page, len, 0) == (ssize_t)len && !ftruncate(fd, PTB_CHUNK_MAX + PAGE));
+	p = mmap(NULL, PTB_CHUNK_MAX + PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	must(p != MAP_FAILED);
 	close(fd);
 	free(page);

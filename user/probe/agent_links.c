@@ -120,8 +120,7 @@ static int attach(struct probe_set *ps, uint32_t proc_idx, const struct agent_re
 	if (!err)
 		err = keep(ar, &links, &events);
 	if (err && err != -ESRCH)
-		pr_error("cannot attach to the agent '%s' of process %d: %s", ar->pa->access_path,
-			 (int)req.tgid, errstr(err));
+		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid, errstr(err));
 	drop(ps, &links, &events); /* what was not kept */
 	return err;
 }

@@ -1,12 +1,420 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The agent's life in its host process: the control block, the thread that looks at the semaphores, forks.
- * Never blocks, prints, exits or throws; does nothing until a tracer wishes something.
+ * Never prints, exits or throws; does nothing until a tracer wishes something.
  */
-#include "ptb_agent.h"
+#include "agent.h"
 
-__attribute__((visibility("default"))) struct ptb_agent_ctl ptbpf_agent_ctl = {
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "chunk.h"
+#include "clock.h"
+#include "cupti.h"
+#include "ops.h"
+#include "torch.h"
+#include "usdt.h"
+
+#define STACK_BYTES (256 * 1024) /* address space; the C library's thread-local blocks come out of it */
+#define LOOK_NS 1000000000 /* is torch there by now? */
+
+#define EXPORTED __attribute__((visibility("default")))
+
+struct ptb_agent_ctl ptbpf_agent_ctl = {
 	.magic = "PTBAGEN", /* and the last letter by the constructor: only a live agent has it whole */
 	.abi = PTB_AGENT_ABI,
 	.size = sizeof(struct ptb_agent_ctl),
 };
+
+EXPORTED int InitializeInjection(void);
+
+/* ---- sites ---- */
+
+volatile __u16 ptbpf_semaphores[PTB_AGENT_SITE_CNT] __attribute__((section(".probes")));
+
+/* Never called: its probes are for the semaphores only. */
+__attribute__((used, noinline)) static void wish_sites(void)
+{
+	__asm__ volatile(USDT_SITE(OPS, "ops", ""));
+	__asm__ volatile(USDT_SITE(INPUTS, "inputs", ""));
+	__asm__ volatile(USDT_SITE(OUTPUTS, "outputs", ""));
+	__asm__ volatile(USDT_SITE(GPU, "gpu", ""));
+	__asm__ volatile(USDT_SITE(SYNC, "sync", ""));
+}
+
+static struct {
+	atomic_bool started, child, leaving;
+	uint32_t ops_wish, gpu_wish; /* acted upon */
+	bool ops_retry, gpu_retry;
+	uint64_t looked_ns, flushed_ns;
+	struct ptb_arec_state told;
+	struct stream *state;
+} agent;
+
+static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER; /* one of the thread's, or the process's end */
+
+uint32_t agent__wishes(void)
+{
+	uint32_t i, wishes = 0;
+
+	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
+		wishes |= (ptbpf_semaphores[i] ? 1u : 0u) << i;
+	return wishes & AGENT_WISH(CHUNK) && !agent__is_child() ? wishes : 0;
+}
+
+bool agent__listening(void)
+{
+	return ptbpf_semaphores[PTB_AGENT_SITE_CHUNK] != 0;
+}
+
+bool agent__is_child(void)
+{
+	return atomic_load_explicit(&agent.child, memory_order_relaxed);
+}
+
+struct stream *agent__state_stream(void)
+{
+	return agent.state;
+}
+
+/* ---- what it tells ---- */
+
+static void set_state(uint32_t bit, bool on)
+{
+	if (on)
+		ptbpf_agent_ctl.state |= bit;
+	else
+		ptbpf_agent_ctl.state &= ~bit;
+}
+
+static void tell_clock(void)
+{
+	struct ptb_arec_clock r;
+
+	clock__pair(&r);
+	stream__put(agent.state, &r.r);
+}
+
+static void tell_state(void)
+{
+	const struct ptb_agent_ctl *c = &ptbpf_agent_ctl;
+	struct ptb_arec_state r = {
+		.r = { .len = sizeof(r), .kind = PTB_AREC_STATE },
+		.state = c->state,
+		.ops_why = c->ops_why,
+		.gpu_why = c->gpu_why,
+		.cupti_error = c->cupti_error,
+	};
+
+	if (!memcmp(&r, &agent.told, sizeof(r)))
+		return;
+	agent.told = r;
+	r.r.ticks = clock__ticks();
+	stream__put(agent.state, &r.r);
+}
+
+/* What everybody has, then the clock behind it, then what the state is now. */
+static void tell_all(void)
+{
+	streams__flush();
+	tell_clock();
+	tell_state();
+	stream__send(agent.state);
+}
+
+/* ---- the process's end ---- */
+
+/*
+ * Runs before torch and CUDA take down what they made before the first wish: the last records are sent, and
+ * the thread, which does not get `rounds` any more, calls neither of them.
+ */
+static void process_exits(void)
+{
+	struct timespec until;
+
+	if (agent__is_child())
+		return;
+	atomic_store(&agent.leaving, true);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	if (pthread_mutex_timedlock(&rounds, &until))
+		return;
+	if (ops__on())
+		ops__stop(true);
+	if (agent.gpu_wish)
+		cupti__stop();
+	set_state(PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
+	tell_all();
+}
+
+static void leave_at_exit(void)
+{
+	static bool done;
+
+	if (!done)
+		done = !atexit(process_exits);
+}
+
+/* ---- wishes ---- */
+
+static bool take_cfg(struct ptb_agent_cfg *cfg)
+{
+	const volatile struct ptb_agent_ctl *c = &ptbpf_agent_ctl;
+
+	if (c->cfg_abi != PTB_AGENT_ABI || c->cfg_size != sizeof(*cfg))
+		return false;
+	memcpy(cfg, &ptbpf_agent_ctl.cfg, sizeof(*cfg));
+	return true;
+}
+
+static void ops_stop(void)
+{
+	ops__stop(false);
+	set_state(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
+	tell_all();
+}
+
+static void ops_start(uint32_t wish)
+{
+	struct ptb_agent_cfg cfg;
+	int why = take_cfg(&cfg) ? ops__start(wish, &cfg) : PTB_AGENT_WHY_BAD_CFG;
+	bool values = why == 0 && cfg.tensor.shapes_on;
+
+	agent.ops_retry = why < 0 || why == PTB_AGENT_WHY_NO_TORCH;
+	ptbpf_agent_ctl.ops_why = why < 0 ? PTB_AGENT_WHY_NONE : (uint32_t)why;
+	set_state(PTB_AGENT_OPS_ON, why == 0);
+	set_state(PTB_AGENT_TORCH, why == 0 || torch__find());
+	set_state(PTB_AGENT_INPUTS_ON, values && wish & (AGENT_WISH(INPUTS) | AGENT_WISH(OUTPUTS)));
+	set_state(PTB_AGENT_OUTPUTS_ON, values && wish & AGENT_WISH(OUTPUTS));
+	if (why)
+		return;
+	leave_at_exit();
+	tell_all();
+}
+
+static void look_at_ops(uint32_t wishes)
+{
+	uint32_t want = wishes & AGENT_WISH(OPS) ?
+				wishes & (AGENT_WISH(OPS) | AGENT_WISH(INPUTS) | AGENT_WISH(OUTPUTS)) : 0;
+	enum ptb_agent_why trouble = ops__on() ? ops__trouble() : PTB_AGENT_WHY_NONE;
+
+	if (trouble) {
+		ops_stop();
+		if (trouble == PTB_AGENT_WHY_BAD_TENSORS)
+			ops_start(AGENT_WISH(OPS));
+		ptbpf_agent_ctl.ops_why = trouble;
+	}
+	if (want == agent.ops_wish && !agent.ops_retry)
+		return;
+	if (ops__on())
+		ops_stop();
+	agent.ops_wish = want;
+	agent.ops_retry = false;
+	if (want)
+		ops_start(want);
+}
+
+static void look_at_gpu(uint32_t wishes)
+{
+	uint32_t want = wishes & AGENT_WISH(GPU) ? wishes & (AGENT_WISH(GPU) | AGENT_WISH(SYNC)) : 0;
+	int why;
+
+	if (want == agent.gpu_wish && !agent.gpu_retry)
+		return;
+	if (agent.gpu_wish && !want)
+		cupti__stop();
+	why = want ? cupti__start(want) : 0;
+	if (want && !why)
+		leave_at_exit();
+	agent.gpu_wish = want;
+	agent.gpu_retry = why == PTB_AGENT_WHY_NO_CUDA || why == PTB_AGENT_WHY_NO_CUPTI;
+	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
+}
+
+static void look_for_torch(uint64_t now)
+{
+	if (ptbpf_agent_ctl.state & PTB_AGENT_TORCH || now - agent.looked_ns < LOOK_NS)
+		return;
+	agent.looked_ns = now;
+	set_state(PTB_AGENT_TORCH, torch__find());
+}
+
+/* With the lock. */
+static void look_round(void)
+{
+	uint64_t now = agent__mono_ns();
+	uint32_t wishes = agent__wishes();
+
+	if (atomic_load(&agent.leaving))
+		return;
+	look_for_torch(now);
+	look_at_ops(wishes);
+	look_at_gpu(wishes);
+	if (!wishes) {
+		agent.told = (struct ptb_arec_state){ 0 }; /* the next tracer is told from the start */
+		return;
+	}
+	if (now - agent.flushed_ns >= PTB_AGENT_FLUSH_NS) {
+		agent.flushed_ns = now;
+		if (agent.gpu_wish)
+			cupti__tick();
+		streams__flush();
+		tell_clock();
+	}
+	tell_state();
+	stream__send(agent.state);
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *arg)
+{
+	const struct timespec poll = { .tv_nsec = PTB_AGENT_POLL_NS };
+
+	(void)arg;
+	pthread_setname_np(pthread_self(), "ptbpf-agent");
+	ptbpf_agent_ctl.tid = (uint32_t)syscall(SYS_gettid);
+	clock__choose();
+	set_state(PTB_AGENT_ALIVE, true);
+	for (;;) {
+		nanosleep(&poll, NULL);
+		pthread_mutex_lock(&rounds);
+		look_round();
+		pthread_mutex_unlock(&rounds);
+	}
+	return NULL;
+}
+
+static void before_fork(void)
+{
+	if (!agent__is_child())
+		ops__before_fork();
+}
+
+static void after_fork(void)
+{
+	if (!agent__is_child())
+		ops__after_fork();
+}
+
+/* The thread is not in the child, nor what CUPTI and torch would need to be told: it stays inert for good. */
+static void in_child(void)
+{
+	if (agent__is_child())
+		return;
+	ops__after_fork();
+	atomic_store(&agent.child, true);
+	ops__forked();
+	cupti__forked();
+	ptbpf_agent_ctl.state &= PTB_AGENT_TORCH | PTB_AGENT_CUPTI | PTB_AGENT_TSC | PTB_AGENT_INJECTED;
+	ptbpf_agent_ctl.ops_why = PTB_AGENT_WHY_FORKED;
+	ptbpf_agent_ctl.gpu_why = PTB_AGENT_WHY_FORKED;
+	ptbpf_agent_ctl.tid = 0;
+}
+
+static bool start_thread(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	sigset_t all, before;
+	bool ok;
+
+	if (pthread_attr_init(&attr))
+		return false;
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	ok = !pthread_create(&thread, &attr, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return ok;
+}
+
+static void start(void)
+{
+	if (atomic_exchange(&agent.started, true))
+		return;
+	agent.state = stream__new(PTB_CHUNK_STATE, 0);
+	if (!agent.state || pthread_atfork(before_fork, after_fork, in_child) || !start_thread())
+		return;
+	ptbpf_agent_ctl.magic[7] = 'T';
+}
+
+/* ---- loaded ---- */
+
+struct others {
+	const void *own_base;
+	char path[512]; /* of a library that may be another copy */
+};
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	struct others *o = ctx;
+	const char *name = strrchr(info->dlpi_name, '/');
+
+	(void)size;
+	if (!name || !strstr(name, "ptbpf_agent") || (const void *)info->dlpi_addr == o->own_base ||
+	    strlen(info->dlpi_name) >= sizeof(o->path))
+		return 0;
+	strcpy(o->path, info->dlpi_name);
+	return 1;
+}
+
+/* Is another copy of this library in the process, from another file? The first one does the work. */
+static bool another_is_here(void)
+{
+	struct others o = { 0 };
+	const void *ctl = dlsym(RTLD_DEFAULT, PTB_AGENT_CTL_SYMBOL);
+	Dl_info self;
+	void *lib;
+
+	if (ctl && ctl != &ptbpf_agent_ctl)
+		return true;
+	if (!dladdr(&ptbpf_agent_ctl, &self))
+		return false;
+	o.own_base = self.dli_fbase;
+	dl_iterate_phdr(look_at_object, &o);
+	lib = o.path[0] ? dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	ctl = lib ? dlsym(lib, PTB_AGENT_CTL_SYMBOL) : NULL;
+	if (lib)
+		dlclose(lib);
+	return ctl && ctl != &ptbpf_agent_ctl;
+}
+
+static int is_torch(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	(void)size;
+	(void)ctx;
+	return strstr(info->dlpi_name, "/libtorch_cpu") != NULL;
+}
+
+/* Processes that neither are nor can become one that uses torch are left alone. */
+__attribute__((constructor)) static void loaded(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	if ((!dlsym(RTLD_DEFAULT, "Py_IsInitialized") && !dl_iterate_phdr(is_torch, NULL)) ||
+	    another_is_here())
+		return;
+	if (!preload || !strstr(preload, "ptbpf_agent"))
+		ptbpf_agent_ctl.state |= PTB_AGENT_INJECTED;
+	start();
+}
+
+/* CUDA's driver calls it for the library that CUDA_INJECTION64_PATH names. */
+int InitializeInjection(void)
+{
+	ptbpf_agent_ctl.state &= ~(uint32_t)PTB_AGENT_INJECTED;
+	if (!another_is_here())
+		start();
+	return 1;
+}

@@ -15,7 +15,8 @@
 #define AGENT_HIDDEN __attribute__((visibility("hidden")))
 #define AGENT_WISH(site) (1u << PTB_AGENT_SITE_##site)
 
-extern struct ptb_agent_ctl ptbpf_agent_ctl;
+/* Protected: a second copy of the library must not write into the first one's. */
+extern struct ptb_agent_ctl ptbpf_agent_ctl __attribute__((visibility("protected")));
 
 /* AGENT_WISH() bits of the semaphores that are raised now; 0 in a forked child. */
 uint32_t agent__wishes(void);

@@ -3,7 +3,7 @@
  * Streams: one sender's buffer, which leaves the process chunk by chunk through the USDT site "chunk". A
  * stream has one owner at a time, who reserves and commits records and never waits for anybody; the agent's
  * thread sends what part-filled buffers have. Buffers are mapped, never freed, and used again: nothing here
- * calls malloc, takes a lock or fails later than at stream__new().
+ * calls malloc, waits for a lock or fails later than at stream__new().
  */
 #ifndef CHUNK_H
 #define CHUNK_H
@@ -16,13 +16,17 @@ struct stream;
 struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid);
 /* The owner's end: what it has is sent, its memory serves the next one. */
 void stream__release(struct stream *s);
+/* The same owner with a new number, for another tracer; what was not sent is lost. False: not now. */
+bool stream__renew(struct stream *s);
 
 /*
- * Room for one record of up to len bytes (multiple of 8, at most STREAM_RECORD_MAX), 8-aligned. If there is
- * none, what is there is sent first. Nobody sees it before stream__commit(), which takes the bytes used.
+ * Room for one record of about len bytes, 8-aligned; what would not fit into one chunk with it is sent first.
+ * *room (unless NULL): bytes that it may have, len at least, STREAM_RECORD_MAX at most. Nobody sees it before
+ * stream__commit(), which takes the bytes used, a multiple of 8. NULL: the agent's thread is just sending and
+ * there is no room beside it: the record is counted as dropped.
  */
 #define STREAM_RECORD_MAX ((uint32_t)(PTB_CHUNK_MAX - sizeof(struct ptb_chunk)))
-void *stream__reserve(struct stream *s, uint32_t len);
+void *stream__reserve(struct stream *s, uint32_t len, uint32_t *room);
 void stream__commit(struct stream *s, uint32_t len);
 /* Reserve, copy, commit: r->len bytes. */
 void stream__put(struct stream *s, const struct ptb_arec *r);
@@ -31,6 +35,18 @@ void stream__drop(struct stream *s);
 void stream__set_logical(struct stream *s, uint64_t logical);
 /* Sends at once what is there; the owner's. */
 void stream__send(struct stream *s);
+
+/* STREAM_OWN bytes for the owner, zero at first. */
+#define STREAM_OWN 6144
+void *stream__own(struct stream *s);
+
+/*
+ * The owner is inside the code that uses it; false: it is already, in a frame below. streams__quiet(): after
+ * whoever enters later will find the way barred, waits until nobody is inside; false: somebody still is.
+ */
+bool stream__enter(struct stream *s);
+void stream__leave(struct stream *s);
+bool streams__quiet(uint64_t wait_ns);
 
 /* The agent's thread: sends what all streams have. */
 void streams__flush(void);

@@ -161,6 +161,8 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 
 		if (agent_clock__add(&p->clock, a->ticks, k->mono_ns))
 			agent__count(r, PTB_CNT_AGENT_BAD, 1);
+	} else if (a->kind == PTB_AREC_STATE) {
+		p->state = ((const struct ptb_arec_state *)a)->state;
 	} else if (a->kind == PTB_AREC_GPU_CLOCK) {
 		agent_gpu__clock(r, p, (const void *)a);
 	}
@@ -253,6 +255,13 @@ void recorder__agent_round(struct recorder *r, uint64_t watermark_ns)
 		if (r->begin_ns && watermark_ns > r->begin_ns)
 			agent_ops__tell_open(r, r->agents[i], 0);
 	r->agent_told_ns = watermark_ns;
+}
+
+bool recorder__agent_idle(const struct recorder *r, pid_t pid)
+{
+	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
+
+	return !p || !p->live || !(p->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
 }
 
 void recorder__agent_end(struct recorder *r, pid_t pid)

@@ -21,6 +21,8 @@ struct agent_facts {
 int recorder__agent(struct recorder *r, const struct agent_facts *facts);
 /* No more come: what is held back is written as well as it can be. */
 void recorder__agent_end(struct recorder *r, pid_t pid);
+/* Has it said that it does nothing any more? What it had was sent before that. */
+bool recorder__agent_idle(const struct recorder *r, pid_t pid);
 /* An AGENT_DATA record from a ring. */
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
 /* What agents hold back: a round's watermark must not be nearer to now than this, ns. 0: there is none. */

@@ -560,7 +560,7 @@ static void end_agents(struct run *run)
 	uint32_t i;
 
 	targets__dismiss_agents(&run->targets, run->ps);
-	while (!targets__agents_quiet(&run->targets) && clock__mono_ns() - t0 < PTB_AGENT_ANSWER_NS) {
+	while (!targets__agents_quiet(&run->targets, run->rec) && clock__mono_ns() - t0 < PTB_AGENT_ANSWER_NS) {
 		drain_round(run);
 		nanosleep(&nap, NULL);
 	}

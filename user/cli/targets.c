@@ -14,6 +14,7 @@
 #include "base/jsonw.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "cli/recorder_agent.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is looked at */
 
@@ -387,13 +388,14 @@ void targets__dismiss_agents(struct targets *ts, struct probe_set *ps)
 		}
 }
 
-bool targets__agents_quiet(const struct targets *ts)
+bool targets__agents_quiet(const struct targets *ts, const struct recorder *rec)
 {
 	uint32_t i;
 
 	for (i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED &&
-		    !target_agent__is_quiet(ts->items[i].agent, ts->items[i].pid))
+		    !(target_agent__is_quiet(ts->items[i].agent, ts->items[i].pid) &&
+		      recorder__agent_idle(rec, ts->items[i].pid)))
 			return false;
 	return true;
 }

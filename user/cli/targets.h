@@ -86,7 +86,7 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);
 /* Takes the wishes back. */
 void targets__dismiss_agents(struct targets *ts, struct probe_set *ps);
 /* Have all sent what they had? */
-bool targets__agents_quiet(const struct targets *ts);
+bool targets__agents_quiet(const struct targets *ts, const struct recorder *rec);
 /* Processes whose agent was asked for their GPUs and could not. */
 uint64_t targets__gpu_refused(const struct targets *ts);
 /* META "agent", when there is something to say. */

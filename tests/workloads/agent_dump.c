@@ -4,8 +4,9 @@
  * its semaphores and lets its chunk site call us, who append each chunk to a file. For tools/gpu_check.sh and
  * tests: it makes the agent's code writable for a moment, which ptbpf never does.
  *
- * The agent's threads have all signals blocked, so no trap will do; the site must be a no-operation of five
- * bytes, which becomes a call. What it calls uses general registers only and its own system calls.
+ * The agent's threads have all signals blocked, so no trap will do. The site must be a no-operation of five bytes,
+ * which becomes a call, or a short one with nothing but `ret` and padding behind it, which become a jump. What it
+ * calls uses general registers only and its own system calls.
  */
 #include <elf.h>
 #include <errno.h>
@@ -41,7 +42,7 @@ static char why[256];
 static int file = -1;
 static unsigned int raised;
 static uint64_t failed;
-static uint8_t *near_page;
+static uint8_t *near_page, old_code[5];
 
 static int refuse(int err, const char *text)
 {
@@ -219,22 +220,37 @@ static int write_site(const uint8_t *bytes)
 	return mprotect(begin, len, PROT_READ | PROT_EXEC) ? refuse(-errno, "the agent's code stays writable") : 0;
 }
 
-static int patch_site(void)
+/* The instruction to write there; 0: neither of the two forms. */
+static uint8_t form_of(const uint8_t *site)
 {
 	static const uint8_t nop5[5] = { 0x0f, 0x1f, 0x44, 0, 0 };
+
+	if (!memcmp(site, nop5, 5))
+		return 0xe8;
+	if (site[0] == 0x90 && site[1] == 0xc3 && (site[2] == 0x66 || site[2] == 0x0f || site[2] == 0x90 || site[2] == 0xcc))
+		return 0xe9;
+	return 0;
+}
+
+static int patch_site(void)
+{
 	uint64_t site = agent.site[PTB_AGENT_SITE_CHUNK];
-	uint8_t call[5] = { 0xe8 };
+	uint8_t code[5];
 	int32_t distance;
 	int err;
 
-	if (site < agent.text_begin || site + 5 > agent.text_end || memcmp((void *)(uintptr_t)site, nop5, 5))
-		return refuse(-ENOTSUP, "the agent's chunk site is no no-operation of five bytes");
+	if (site < agent.text_begin || site + 5 > agent.text_end)
+		return refuse(-EPROTO, "the agent's chunk site is not in its code");
+	memcpy(old_code, (void *)(uintptr_t)site, 5);
+	code[0] = form_of(old_code);
+	if (!code[0])
+		return refuse(-ENOTSUP, "the agent's chunk site has a form that cannot be changed");
 	err = near_page ? 0 : make_near_page(site);
 	if (err)
 		return err;
 	distance = (int32_t)((int64_t)(uintptr_t)near_page - (int64_t)(site + 5));
-	memcpy(call + 1, &distance, sizeof(distance));
-	return write_site(call);
+	memcpy(code + 1, &distance, sizeof(distance));
+	return write_site(code);
 }
 
 static void raise_wishes(unsigned int wishes, int by)
@@ -256,7 +272,6 @@ static const volatile struct ptb_agent_ctl *ctl(void)
 /* Appends chunks to path from now on; wishes: bits 1 << enum ptb_agent_site. 0 or negative errno. */
 int agent_dump_begin(const char *path, unsigned int wishes)
 {
-	static const uint8_t nop5[5] = { 0x0f, 0x1f, 0x44, 0, 0 };
 	int err;
 
 	if (raised)
@@ -274,7 +289,7 @@ int agent_dump_begin(const char *path, unsigned int wishes)
 		return refuse(-errno, "the file for chunks cannot be made");
 	err = patch_site();
 	if (err) {
-		write_site(nop5);
+		close(file);
 		return err;
 	}
 	failed = 0;
@@ -292,7 +307,6 @@ int agent_dump_state(void)
 /* Takes the wishes back, waits until the agent has sent all, then stops listening. 0, -ETIMEDOUT, -EIO. */
 int agent_dump_end(int limit_ms)
 {
-	static const uint8_t nop5[5] = { 0x0f, 0x1f, 0x44, 0, 0 };
 	const struct timespec nap = { .tv_nsec = 10000000 };
 	int waited;
 
@@ -306,7 +320,7 @@ int agent_dump_end(int limit_ms)
 	raise_wishes(1u << PTB_AGENT_SITE_CHUNK, -1);
 	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* who was on the way to the site has passed */
 	raised = 0;
-	write_site(nop5);
+	write_site(old_code);
 	close(file);
 	file = -1;
 	if (failed)

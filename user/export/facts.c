@@ -236,6 +236,28 @@ static void write_capture(struct jsonw *w, const struct session *s)
 	jsonw__end_obj(w);
 }
 
+/* Who gave what, and why not more: as the recorder wrote it, one object per process with an agent. */
+static void write_gpu(struct jsonw *w, const struct session *s, const struct session_info *info)
+{
+	const char *agents = session__meta(s, "agent");
+
+	if (info->has_gpu || info->has_cuda_calls) {
+		jsonw__key(w, "cuda");
+		jsonw__begin_obj(w);
+		jsonw__key(w, "activities");
+		jsonw__bool(w, info->has_gpu);
+		jsonw__key(w, "host_calls");
+		jsonw__bool(w, info->has_cuda_calls);
+		write_u64(w, "clock_error_ns", info->gpu_clock_err_ns);
+		write_u64(w, "clock_pairs", info->gpu_clock_cnt);
+		jsonw__end_obj(w);
+	}
+	if (agents && *agents == '[' && facts__valid_json(agents)) {
+		jsonw__key(w, "agents");
+		jsonw__raw(w, agents);
+	}
+}
+
 void facts__write(struct jsonw *w, const struct session *s, const char *tool_version)
 {
 	const struct session_info *info = session__info(s);
@@ -247,6 +269,7 @@ void facts__write(struct jsonw *w, const struct session *s, const char *tool_ver
 	write_refused(w, info);
 	write_loss(w, info);
 	write_cost(w, info);
+	write_gpu(w, s, info);
 	write_capture(w, s);
 }
 
@@ -273,6 +296,10 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "freed_unknown", t->freed_unknown },
 		{ "live_blocks", t->live_blocks },
 		{ "frees_inferred", t->frees_inferred },
+		{ "gpu_work", t->gpu_work },
+		{ "gpu_unlinked", t->gpu_unlinked },
+		{ "gpu_before_launch", t->gpu_before_launch },
+		{ "gpu_calls", t->gpu_calls },
 		{ "bad_records", t->bad_records },
 	};
 	char text[2048];

@@ -56,6 +56,18 @@ static const char *advice(uint32_t id)
 		return "attach --dry-run tells what was derived of the layout";
 	case PTB_CNT_UNCOVERED_NS:
 		return "a process was young when ptbpf found it; what it did before its probes is not here";
+	case PTB_CNT_CHUNK_FAULT:
+		return "memory of the target was short when they were sent";
+	case PTB_CNT_AGENT_LOST:
+		return "raise --ringbuf";
+	case PTB_CNT_AGENT_DROPPED:
+		return "the target was short of memory, or made records faster than they could be sent";
+	case PTB_CNT_AGENT_LATE:
+		return "their threads did not run for long: the machine is overloaded";
+	case PTB_CNT_AGENT_BAD:
+		return "the agent in the target is not of this ptbpf: restart the target with this one's";
+	case PTB_CNT_GPU_DROPPED:
+		return "CUPTI had no buffers left: record a shorter window";
 	default:
 		return "";
 	}
@@ -143,6 +155,9 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	incomplete = s.parts > 0;
 	if (!incomplete)
 		add(&s, "complete: nothing lost");
+	if (totals->gpu_before_launch)
+		add(&s, "; %" PRIu64 " of %" PRIu64 " pieces of GPU work began before their launch by more than the "
+			"clocks' error (marked ptbpf.before_launch)", totals->gpu_before_launch, totals->gpu_work);
 	if (info->refusal_cnt)
 		add(&s, "; %u function%s refused (attach --dry-run says why)", info->refusal_cnt,
 		    info->refusal_cnt == 1 ? "" : "s");

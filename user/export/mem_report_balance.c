@@ -6,9 +6,10 @@
 #include <inttypes.h>
 
 #include "export/mem_names.h"
+#include "export/cells.h"
 #include "export/mem_report_priv.h"
 
-#define bytes(buf, v) mr_text__bytes(buf, v)
+#define bytes(buf, v) cell__bytes(buf, v)
 #define change(buf, v) mr_text__change(buf, v)
 
 /* Differences below this share of the size, or this many bytes, are not worth a sentence. */
@@ -31,7 +32,7 @@ static double diff(uint64_t a, uint64_t b)
 static void put_row(const struct balance *b, const char *name, uint64_t begin, bool has_peak, uint64_t peak,
 		    uint64_t end)
 {
-	char c0[MR_CELL], c1[MR_CELL], c2[MR_CELL], c3[MR_CELL];
+	char c0[CELL], c1[CELL], c2[CELL], c3[CELL];
 
 	fprintf(b->out, "  %-22s %12s", name, bytes(c0, (double)begin));
 	if (b->cpu)
@@ -70,7 +71,7 @@ static void put_table(const struct balance *b)
 static void put_kernel(const struct balance *b)
 {
 	const struct mr_kernel *k = &b->v->proc->sum;
-	char c0[MR_CELL], c1[MR_CELL], c2[MR_CELL], c3[MR_CELL];
+	char c0[CELL], c1[CELL], c2[CELL], c3[CELL];
 	double gone = (double)k->fault_bytes - b->rss;
 
 	if (!b->mr->info->has_kernel_memory)
@@ -95,7 +96,7 @@ static void put_difference(const struct balance *b)
 	double d = b->rss - b->torch, noise = (double)mr__resident(p->rss) * NOISE_SHARE;
 	double file = diff(p->rss[PTB_RSS_FILE], p->rss_begin[PTB_RSS_FILE]);
 	double swap = diff(p->rss[PTB_RSS_SWAP], p->rss_begin[PTB_RSS_SWAP]);
-	char c0[MR_CELL], c1[MR_CELL];
+	char c0[CELL], c1[CELL];
 
 	if (!b->cpu)
 		return;

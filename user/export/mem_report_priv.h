@@ -190,9 +190,7 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 			  struct mr_group *out, uint32_t top);
 /* ---- text ---- */
 
-#define MR_CELL 48
-/* "1.5 GiB", and with a sign; into buf of MR_CELL bytes, which is returned. */
-const char *mr_text__bytes(char *buf, double v);
+/* "+1.5 GiB"; into buf of CELL bytes, which is returned. */
 const char *mr_text__change(char *buf, double v);
 /* torch's blocks against the resident size; nothing where that is not known. */
 void mr_text__balance(const struct mem_report *mr, const struct mr_view *v, FILE *out);

@@ -9,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/cells.h"
 #include "export/mem_names.h"
 #include "export/mem_report_priv.h"
 
 #define LINE 100
-#define CELL MR_CELL
 #define PEAK_TOP 3
-#define bytes(buf, v) mr_text__bytes(buf, v)
+#define bytes(buf, v) cell__bytes(buf, v)
+#define duration(buf, ns) cell__duration(buf, ns)
+#define put_text(out, text, max) cell__put_text(out, text, max)
 #define change(buf, v) mr_text__change(buf, v)
 
 struct printer {
@@ -27,40 +29,17 @@ struct printer {
 
 /* ---- cells ---- */
 
-const char *mr_text__bytes(char *buf, double v)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double abs = v < 0 ? -v : v;
-	size_t u = 0;
-
-	for (; abs >= 1023.95 && u + 1 < sizeof(units) / sizeof(units[0]); u++)
-		abs /= 1024;
-	snprintf(buf, CELL, u ? "%s%.1f %s" : "%s%.0f %s", v < 0 ? "-" : "", abs, units[u]);
-	return buf;
-}
-
 const char *mr_text__change(char *buf, double v)
 {
 	char text[CELL];
 
-	snprintf(buf, CELL, "%s%s", v > 0 ? "+" : "", mr_text__bytes(text, v));
+	snprintf(buf, CELL, "%s%s", v > 0 ? "+" : "", cell__bytes(text, v));
 	return buf;
 }
 
 static double diff(uint64_t a, uint64_t b)
 {
 	return (double)a - (double)b;
-}
-
-static const char *duration(char *buf, uint64_t ns)
-{
-	if (ns >= 1000000000)
-		snprintf(buf, CELL, "%.3f s", (double)ns / 1e9);
-	else if (ns >= 1000000)
-		snprintf(buf, CELL, "%.3f ms", (double)ns / 1e6);
-	else
-		snprintf(buf, CELL, "%.1f us", (double)ns / 1e3);
-	return buf;
 }
 
 /* "+3.214 s, step 31" */
@@ -77,27 +56,6 @@ static const char *when(const struct printer *p, char *buf, uint64_t ts, int64_t
 static const char *period(const struct printer *p)
 {
 	return p->v->by_step ? "step" : "tenth of the window";
-}
-
-/* The target's bytes: what could steer a terminal becomes '?'. At most `max` bytes, cut between characters. */
-static void put_text(FILE *out, const char *text, size_t max)
-{
-	size_t len = strlen(text), i;
-	bool cut = len > max;
-
-	if (cut)
-		len = max > 3 ? max - 3 : 0;
-	while (cut && len && ((unsigned char)text[len] & 0xc0) == 0x80)
-		len--;
-	for (i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)text[i];
-		bool c1 = c == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] < 0xa0;
-
-		fputc(c < 0x20 || c == 0x7f || c1 ? '?' : c, out);
-		i += c1;
-	}
-	if (cut)
-		fputs("...", out);
 }
 
 /* "aten::clone > aten::empty_like in "loss"" */

@@ -1,6 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which way a library is loaded into a running process; see inject.h. */
+/* Which way a library is loaded into a running process, and when not at all; see inject.h. */
+#define LOG_DOMAIN "inject"
 #include "inject/inject.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "inject/inject_priv.h"
+#include "inject/root_file.h"
+#include "inject/thread_facts.h"
+#include "target/proc_maps.h"
+
+#define DEFAULT_LIMIT_NS 5000000000ULL
 
 const char *inject__way_text(enum inject_way way)
 {
@@ -13,4 +33,115 @@ const char *inject__way_text(enum inject_way way)
 		break;
 	}
 	return "";
+}
+
+bool inject__is_mapped(const struct inject_job *job)
+{
+	struct proc_maps maps;
+	bool found = false;
+	uint32_t i;
+
+	if (proc_maps__read(job->pid, &maps))
+		return false;
+	for (i = 0; i < maps.cnt && !found; i++) /* an overlay shows another device than stat() does */
+		found = maps.items[i].exec && maps.items[i].ino == job->file.st_ino &&
+			!maps.items[i].deleted && !strcmp(maps.items[i].path, job->path);
+	proc_maps__free(&maps);
+	return found;
+}
+
+bool inject__is_time(const struct inject_job *job)
+{
+	return clock__mono_ns() < job->deadline_ns;
+}
+
+void inject__nap(uint64_t ns)
+{
+	struct timespec ts = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+
+	nanosleep(&ts, NULL);
+}
+
+/* The loader of the target must find our file under that name. */
+static int check_file(struct inject_job *job)
+{
+	struct statvfs fs;
+	struct stat theirs;
+	int fd;
+
+	if (job->path[0] != '/' || strlen(job->path) >= PATH_MAX) {
+		refuse(job, "%s is no absolute path", job->path);
+		return -EINVAL;
+	}
+	if (stat(job->path, &job->file)) {
+		refuse(job, "%s: %s", job->path, errstr(errno));
+		return -errno;
+	}
+	fd = root_file__open(job->pid, job->path, O_PATH);
+	if (fd < 0 || fstat(fd, &theirs)) {
+		refuse(job, "%s is not to be found in the root directory of the process", job->path);
+	} else if (theirs.st_dev != job->file.st_dev || theirs.st_ino != job->file.st_ino) {
+		refuse(job, "%s is another file in the root directory of the process", job->path);
+	} else if (!fstatvfs(fd, &fs) && fs.f_flag & ST_NOEXEC) {
+		refuse(job, "%s is on a file system that is mounted noexec there", job->path);
+	} else {
+		close(fd);
+		return 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -EXDEV;
+}
+
+static int check_process(struct inject_job *job)
+{
+	struct thread_status st;
+	int err = thread_facts__status(job->pid, 0, &st);
+
+	if (err) {
+		refuse(job, "there is no such process, or it cannot be read: %s", errstr(err));
+	} else if (st.state == 'Z' || st.state == 'X') {
+		err = -ESRCH;
+		refuse(job, "the process has ended");
+	} else if (st.tracer) {
+		err = -EBUSY;
+		refuse(job, "process %d traces it (a debugger?)", st.tracer);
+	} else if (st.state == 'T' || st.state == 't') {
+		err = -EBUSY;
+		refuse(job, "the process is stopped");
+	} else if (st.seccomp) {
+		err = -EPERM;
+		refuse(job, "it runs under a seccomp filter, which may end it for a system call of the loader");
+	} else if (st.shadow_stack) {
+		err = -ENOTSUP;
+		refuse(job, "it has a shadow stack, against which its return could not be made");
+	}
+	return err;
+}
+
+int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res)
+{
+	struct inject_job job = { .pid = pid, .path = opts->lib_path, .res = res };
+	int err;
+
+	memset(res, 0, sizeof(*res));
+	job.deadline_ns = clock__mono_ns() + (opts->limit_ns ? opts->limit_ns : DEFAULT_LIMIT_NS);
+	err = check_file(&job);
+	if (err)
+		return err;
+	if (inject__is_mapped(&job))
+		return 0; /* nothing is to be done */
+	err = check_process(&job);
+	if (err)
+		return err;
+	if (opts->only != INJECT_PTRACE) {
+		err = remote_exec__load(&job);
+		if (!err || err != -EAGAIN || opts->only == INJECT_REMOTE_EXEC)
+			return err;
+		pr_debug("process %d: not by remote execution: %s", pid, res->why);
+	}
+	err = ptrace_way__load(&job);
+	if (!err)
+		res->why[0] = '\0';
+	return err;
 }

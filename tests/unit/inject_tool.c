@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * inject_tool PID ptrace|remote|any MS LIBRARY...: loads each library into the process and prints one line for
+ * each: "loaded WAY TRIES STOPPED_US" or "refused ERRNO: sentence". For tests, which judge by the target.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "inject/inject.h"
+
+int main(int argc, char **argv)
+{
+	struct inject_opts opts = { .only = INJECT_NONE };
+	struct inject_result res;
+	int i, err, failed = 0;
+
+	if (argc < 5)
+		return 2;
+	log__enable_domains(getenv("PTBPF_DEBUG"));
+	if (!strcmp(argv[2], "ptrace"))
+		opts.only = INJECT_PTRACE;
+	else if (!strcmp(argv[2], "remote"))
+		opts.only = INJECT_REMOTE_EXEC;
+	opts.limit_ns = strtoull(argv[3], NULL, 10) * 1000000;
+	for (i = 4; i < argc; i++) {
+		opts.lib_path = argv[i];
+		err = inject__load(atoi(argv[1]), &opts, &res);
+		if (err)
+			printf("refused %d: %s\n", -err, res.why);
+		else
+			printf("loaded %d %" PRIu32 " %" PRIu64 "\n", (int)res.way, res.tries,
+			       res.stopped_ns / 1000);
+		fflush(stdout);
+		failed |= err;
+	}
+	return failed ? 1 : 0;
+}

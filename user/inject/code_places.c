@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Finds the loader, the C library and the allocator of a live process; see code_places.h. */
+#define LOG_DOMAIN "inject"
+#include "inject/code_places.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "target/elf_file.h"
+#include "target/mapped_file.h"
+#include "target/proc_maps.h"
+#include "target/torch_proc.h"
+
+#define RTLD_NOW_FLAG 2u
+#define OLD_DLOPEN_FLAG 0x80000000u /* __RTLD_DLOPEN (glibc include/dlfcn.h), for __libc_dlopen_mode */
+
+/* `mov $SYS_rt_sigreturn, %rax; syscall`: unwinders know a signal frame by these very bytes. */
+static const uint8_t restore_rt_code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
+
+/* Of libc: they hold a lock of the loader or the allocator, or work on the list of threads, while they call. */
+static const char *const busy_names[] = {
+	"malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
+	"posix_memalign", "valloc", "pvalloc", "malloc_trim", "malloc_info", "mallinfo", "mallinfo2",
+	"mallopt", "malloc_stats", "dl_iterate_phdr", "dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym",
+	"dladdr", "dladdr1", "dlinfo", "dlerror", "__libc_dlopen_mode", "__libc_dlclose", "__libc_dlsym",
+	"fork", "vfork", "_Fork", "pthread_create", "pthread_exit", "exit", "__cxa_finalize",
+	"__cxa_atexit", "__cxa_thread_atexit_impl", "__register_atfork", "__libc_freeres",
+	"posix_spawn", "posix_spawnp", "pthread_atfork", "__call_tls_dtors",
+};
+
+struct found_syms {
+	uint64_t busy[sizeof(busy_names) / sizeof(busy_names[0])];
+	uint64_t dlopen, old_dlopen, swab, errno_location;
+	bool malloc, free, libc;
+};
+
+static void take(uint64_t *to, const struct elf_sym *sym, const char *name)
+{
+	if (sym->type == STT_FUNC && !strcmp(sym->name, name))
+		*to = sym->addr;
+}
+
+static bool take_sym(const struct elf_sym *sym, void *arg)
+{
+	struct found_syms *f = arg;
+	size_t i;
+
+	if (!sym->defined || !sym->name[0] || sym->type != STT_FUNC)
+		return true;
+	for (i = 0; i < sizeof(busy_names) / sizeof(busy_names[0]); i++)
+		take(&f->busy[i], sym, busy_names[i]);
+	take(&f->dlopen, sym, "dlopen");
+	take(&f->old_dlopen, sym, "__libc_dlopen_mode");
+	take(&f->swab, sym, "swab");
+	take(&f->errno_location, sym, "__errno_location");
+	f->libc |= !strcmp(sym->name, "gnu_get_libc_version");
+	return true;
+}
+
+static bool take_malloc(const struct elf_sym *sym, void *arg)
+{
+	struct found_syms *f = arg;
+
+	if (!sym->defined || sym->type != STT_FUNC)
+		return true;
+	f->malloc |= !strcmp(sym->name, "malloc");
+	f->free |= !strcmp(sym->name, "free");
+	return !(f->malloc && f->free);
+}
+
+/* ---- single facts ---- */
+
+static uint64_t find_restore_rt(const struct elf_file *ef)
+{
+	const uint8_t *p, *at;
+	uint64_t addr, len, avail;
+	bool exec;
+	uint32_t i;
+
+	for (i = 0; elf_file__segment(ef, i, &addr, &len, &exec); i++) {
+		p = exec && len ? elf_file__bytes(ef, addr, len, &avail) : NULL;
+		at = p ? memmem(p, len, restore_rt_code, sizeof(restore_rt_code)) : NULL;
+		if (at)
+			return addr + (uint64_t)(at - p);
+	}
+	return 0;
+}
+
+/*
+ * __errno_location() is `mov slot(%rip), %rax; add %fs:0, %rax; ret`; the slot holds errno's place in the
+ * thread's static TLS block.
+ */
+static int read_errno_place(pid_t pid, const struct code_object *libc, uint64_t func, uint64_t *tpoff)
+{
+	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	static const uint8_t add_fs[] = { 0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0, 0xc3 };
+	const uint8_t *p = elf_file__bytes(libc->ef, func, 32, NULL);
+	int32_t disp;
+
+	if (p && !memcmp(p, endbr, sizeof(endbr))) {
+		p += sizeof(endbr);
+		func += sizeof(endbr);
+	}
+	if (!p || p[0] != 0x48 || p[1] != 0x8b || p[2] != 0x05 || memcmp(p + 7, add_fs, sizeof(add_fs)) != 0)
+		return -ENOTSUP;
+	memcpy(&disp, p + 3, sizeof(disp));
+	return remote__read(pid, libc->load_bias + func + 7 + (uint64_t)(int64_t)disp, tpoff, sizeof(*tpoff));
+}
+
+/* Base address of the program's interpreter, as the kernel told it (AT_BASE). 0: none, a static program. */
+static uint64_t loader_base(pid_t pid)
+{
+	uint64_t pair[2], base = 0;
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	f = fopen(path, "re");
+	while (f && fread(pair, sizeof(pair), 1, f) == 1 && pair[0] != AT_NULL)
+		if (pair[0] == AT_BASE)
+			base = pair[1];
+	if (f)
+		fclose(f);
+	return base;
+}
+
+/* ---- objects ---- */
+
+static bool same_file(const struct proc_map *a, const struct proc_map *b)
+{
+	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+	       !strcmp(a->path, b->path);
+}
+
+static bool seen_before(const struct proc_maps *maps, uint32_t idx)
+{
+	uint32_t i;
+
+	for (i = 0; i < idx; i++)
+		if (maps->items[i].exec && same_file(&maps->items[i], &maps->items[idx]))
+			return true;
+	return false;
+}
+
+/* Opens the file of an executable mapping into the next object; it counts when the caller says so. */
+static struct code_object *open_object(pid_t pid, const struct proc_maps *maps, uint32_t idx,
+				       struct code_places *cp)
+{
+	const struct proc_map *map = &maps->items[idx];
+	struct code_object *o = &cp->objs[cp->obj_cnt];
+	char *access_path = NULL;
+	uint32_t i;
+
+	if (cp->obj_cnt == CODE_OBJECTS_MAX ||
+	    mapped_file__open(pid, map, &access_path, &o->ef, &o->load_bias))
+		return NULL;
+	free(access_path);
+	o->start = map->start;
+	o->end = map->end;
+	for (i = idx + 1; i < maps->cnt; i++)
+		if (maps->items[i].exec && same_file(&maps->items[i], map))
+			o->end = maps->items[i].end;
+	return o;
+}
+
+static bool is_base(const struct proc_map *map, const char *stem)
+{
+	const char *base = proc_map__base(map);
+	size_t n = strlen(stem);
+
+	return !strncmp(base, stem, n) && (base[n] == '-' || base[n] == '.');
+}
+
+/* Which of the fixed kinds a mapping is; -1: none. */
+static int kind_of(const struct proc_maps *maps, uint32_t idx, uint64_t base)
+{
+	const struct proc_map *map = &maps->items[idx];
+	uint32_t i;
+
+	for (i = 0; i < maps->cnt; i++)
+		if (maps->items[i].start == base && same_file(&maps->items[i], map))
+			return CODE_LOADER;
+	if (is_base(map, "libc") || is_base(map, "libpthread") || is_base(map, "libdl"))
+		return CODE_LIBC;
+	return -1;
+}
+
+static void take_busy(struct code_places *cp, const struct code_object *o, const struct found_syms *f)
+{
+	uint64_t start, end;
+	size_t i;
+
+	for (i = 0; i < sizeof(busy_names) / sizeof(busy_names[0]); i++) {
+		if (!f->busy[i] || cp->busy_cnt == CODE_RANGES_MAX ||
+		    !elf_file__func_range(o->ef, f->busy[i], &start, &end))
+			continue;
+		cp->busy[cp->busy_cnt].start = o->load_bias + start;
+		cp->busy[cp->busy_cnt].end = o->load_bias + end;
+		cp->busy[cp->busy_cnt++].name = busy_names[i];
+	}
+}
+
+static void take_libc(pid_t pid, struct code_places *cp, const struct code_object *o)
+{
+	struct found_syms f;
+	uint64_t at;
+
+	memset(&f, 0, sizeof(f));
+	elf_file__for_each_sym(o->ef, take_sym, &f);
+	take_busy(cp, o, &f);
+	if (f.dlopen && !cp->dlopen) {
+		cp->dlopen = o->load_bias + f.dlopen;
+		cp->dlopen_flags = RTLD_NOW_FLAG;
+	}
+	if (!f.libc)
+		return; /* libdl, libpthread */
+	if (!cp->dlopen && f.old_dlopen) {
+		cp->dlopen = o->load_bias + f.old_dlopen;
+		cp->dlopen_flags = RTLD_NOW_FLAG | OLD_DLOPEN_FLAG;
+	}
+	at = find_restore_rt(o->ef);
+	cp->restore_rt = at ? o->load_bias + at : 0;
+	cp->swab = f.swab ? o->load_bias + f.swab : 0;
+	if (f.errno_location && read_errno_place(pid, o, f.errno_location, &cp->errno_tpoff))
+		cp->errno_tpoff = 0;
+}
+
+/* Another file that defines malloc and free was loaded to be asked before libc. */
+static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t base, struct code_places *cp)
+{
+	struct found_syms f;
+	struct code_object *o;
+	uint32_t i;
+
+	for (i = 0; i < maps->cnt; i++) {
+		if (!maps->items[i].exec || seen_before(maps, i) || kind_of(maps, i, base) >= 0)
+			continue;
+		o = open_object(pid, maps, i, cp);
+		if (!o)
+			continue;
+		memset(&f, 0, sizeof(f));
+		elf_file__for_each_sym(o->ef, take_malloc, &f);
+		if (f.malloc && f.free) {
+			o->kind = CODE_ALLOCATOR;
+			cp->obj_cnt++;
+			pr_debug("process %d: %s is an allocator", pid, maps->items[i].path);
+		} else {
+			elf_file__close(o->ef);
+			memset(o, 0, sizeof(*o));
+		}
+	}
+}
+
+static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base, struct code_places *out)
+{
+	struct code_object *o;
+	uint32_t i;
+	int kind;
+
+	for (i = 0; i < maps->cnt; i++) {
+		kind = maps->items[i].exec && !seen_before(maps, i) ? kind_of(maps, i, base) : -1;
+		o = kind >= 0 ? open_object(pid, maps, i, out) : NULL;
+		if (!o)
+			continue;
+		o->kind = (enum code_kind)kind;
+		out->obj_cnt++;
+		if (kind == CODE_LIBC)
+			take_libc(pid, out, o);
+	}
+	take_allocators(pid, maps, base, out);
+}
+
+static const char *missing(const struct code_places *cp, uint64_t base)
+{
+	if (!base)
+		return "it is a static program, which has no loader";
+	if (!cp->restore_rt || !cp->errno_tpoff)
+		return "its C library is not a glibc that is understood";
+	if (!cp->dlopen || !cp->swab)
+		return "its C library has no dlopen";
+	return NULL;
+}
+
+int code_places__find(pid_t pid, struct code_places *out, char *why, size_t cap)
+{
+	uint64_t base = loader_base(pid);
+	struct proc_maps maps;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	err = proc_maps__read(pid, &maps);
+	if (err) {
+		snprintf(why, cap, "its memory map cannot be read: %s", errstr(err));
+		return err;
+	}
+	find_in_maps(pid, &maps, base, out);
+	proc_maps__free(&maps);
+	if (!missing(out, base))
+		return 0;
+	snprintf(why, cap, "%s", missing(out, base));
+	code_places__clear(out);
+	return -ENOTSUP;
+}
+
+void code_places__clear(struct code_places *cp)
+{
+	uint32_t i;
+
+	for (i = 0; i < cp->obj_cnt; i++)
+		elf_file__close(cp->objs[i].ef);
+	memset(cp, 0, sizeof(*cp));
+}
+
+const struct code_object *code_places__object(const struct code_places *cp, uint64_t addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < cp->obj_cnt; i++)
+		if (addr >= cp->objs[i].start && addr < cp->objs[i].end)
+			return &cp->objs[i];
+	return NULL;
+}
+
+const struct code_range *code_places__busy(const struct code_places *cp, uint64_t addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < cp->busy_cnt; i++)
+		if (addr >= cp->busy[i].start && addr < cp->busy[i].end)
+			return &cp->busy[i];
+	return NULL;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What a diverted thread needs to know of its process's code: the loader's and the C library's functions that
+ * are called, and the code in which a thread must not be diverted. Reads files and memory, writes nothing.
+ */
+#ifndef INJECT_CODE_PLACES_H
+#define INJECT_CODE_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct elf_file;
+
+enum code_kind {
+	CODE_LOADER,    /* ld.so: nothing of it may be on the stack */
+	CODE_LIBC,      /* libc, and libpthread and libdl where they are files of their own */
+	CODE_ALLOCATOR, /* another library that is malloc here */
+};
+
+struct code_object {
+	enum code_kind kind;
+	uint64_t start, end; /* runtime range of the executable mappings */
+	uint64_t load_bias;
+	struct elf_file *ef; /* NULL: not open (tests) */
+};
+
+struct code_range {
+	uint64_t start, end;
+	const char *name;
+};
+
+#define CODE_OBJECTS_MAX 16
+#define CODE_RANGES_MAX 96
+
+struct code_places {
+	struct code_object objs[CODE_OBJECTS_MAX];
+	uint32_t obj_cnt;
+	struct code_range busy[CODE_RANGES_MAX]; /* functions of libc that hold locks while they call */
+	uint32_t busy_cnt;
+	uint64_t dlopen; /* runtime addresses */
+	uint64_t dlopen_flags;
+	uint64_t swab;       /* void swab(const void *from, void *to, ssize_t n): plain code that copies */
+	uint64_t restore_rt; /* `mov $15, %rax; syscall`: where a signal handler returns to */
+	uint64_t errno_tpoff; /* errno of a thread, from its fs base */
+};
+
+/* 0; -ENOTSUP: a process that cannot be loaded into (why: a sentence); another negative errno (dto.). */
+int code_places__find(pid_t pid, struct code_places *out, char *why, size_t cap);
+void code_places__clear(struct code_places *cp);
+
+/* The object whose text holds addr, NULL: none of these. */
+const struct code_object *code_places__object(const struct code_places *cp, uint64_t addr);
+/* The function of `busy` that holds addr, NULL: none. */
+const struct code_range *code_places__busy(const struct code_places *cp, uint64_t addr);
+
+#endif /* INJECT_CODE_PLACES_H */

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The only user of ptrace. A thread is seized (no signal, no stop that its parent or a shell could see),
+ * interrupted, looked at, and detached. What a stop alone would change is put right: calls that the kernel
+ * does not restart are made again. No options are set, so nothing happens to the process when ptbpf dies.
+ */
+#define LOG_DOMAIN "inject"
+#include "inject/divert.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "inject/safe_point.h"
+#include "inject/sig_frame.h"
+#include "inject/thread_facts.h"
+#include "target/remote_mem.h"
+#include "target/torch_proc.h"
+
+#define STOP_NS 100000000ULL /* a thread that does not stop by then does not soon */
+#define SIGMASK_SZ 8
+#define RSEQ_CS_OFF 8 /* struct rseq (Linux uapi/linux/rseq.h): the critical section that it may be in */
+
+static long trace(unsigned int request, pid_t tid, uintptr_t addr, void *data)
+{
+	long rc = ptrace((enum __ptrace_request)request, tid, (void *)addr, data);
+
+	return rc < 0 ? -errno : rc;
+}
+
+static int get_regs(pid_t tid, struct user_regs_struct *regs)
+{
+	struct iovec iov = { regs, sizeof(*regs) };
+	long rc = trace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov);
+
+	return rc ? (int)rc : iov.iov_len == sizeof(*regs) ? 0 : -ENOTSUP; /* shorter: a 32-bit program */
+}
+
+static int set_regs(pid_t tid, const struct user_regs_struct *regs)
+{
+	struct user_regs_struct copy = *regs;
+	struct iovec iov = { &copy, sizeof(copy) };
+
+	return (int)trace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov);
+}
+
+/* 0: stopped for us; 1: at the delivery of *sig; negative errno. */
+static int wait_stopped(pid_t tid, int *sig)
+{
+	uint64_t end = clock__mono_ns() + STOP_NS;
+	struct timespec nap = { 0, 20000 };
+	int st, event;
+	pid_t got;
+
+	for (;;) {
+		got = waitpid(tid, &st, __WALL | WNOHANG);
+		if (got == tid)
+			break;
+		if (got < 0)
+			return -errno;
+		if (clock__mono_ns() > end)
+			return -ETIMEDOUT;
+		nanosleep(&nap, NULL);
+	}
+	if (!WIFSTOPPED(st))
+		return -ESRCH;
+	event = st >> 16;
+	*sig = WSTOPSIG(st);
+	if (event == PTRACE_EVENT_STOP)
+		return *sig == SIGTRAP ? 0 : -EBUSY; /* the process is stopped by a signal */
+	return event ? 0 : 1;
+}
+
+static const char *look_at_rseq(const struct divert_req *req)
+{
+	struct __ptrace_rseq_configuration conf;
+	uint64_t cs;
+	long rc = trace(PTRACE_GET_RSEQ_CONFIGURATION, req->tid, sizeof(conf), &conf);
+
+	if (rc < (long)sizeof(conf) || !conf.rseq_abi_pointer)
+		return NULL; /* a kernel without it, or a thread that has none */
+	if (remote__read(req->pid, conf.rseq_abi_pointer + RSEQ_CS_OFF, &cs, sizeof(cs)))
+		return "its rseq area cannot be read";
+	return cs ? "it may be in a restartable sequence" : NULL;
+}
+
+/* Is it an ordinary thread of this C library? struct tcbhead_t (glibc) points to itself, twice. */
+static bool has_tls(const struct divert_req *req, const struct user_regs_struct *regs)
+{
+	uint64_t tcb[3];
+
+	return regs->fs_base && !remote__read(req->pid, regs->fs_base, tcb, sizeof(tcb)) &&
+	       tcb[0] == regs->fs_base && tcb[2] == regs->fs_base;
+}
+
+/* NULL: now. */
+static const char *look(const struct divert_req *req, const struct user_regs_struct *regs, int *err)
+{
+	struct thread_view tv = { .regs = *regs };
+	struct stack_map sm;
+	uint8_t code[2], *stack;
+	const char *why;
+
+	if (!has_tls(req, regs))
+		return "it is no thread of the C library";
+	if (!thread_facts__stack(req->pid, regs->rsp, &sm))
+		return "its stack cannot be found";
+	tv.mapped = regs->rsp - sm.start;
+	tv.room = regs->rsp - sm.floor;
+	tv.stack_sz = sm.end - regs->rsp;
+	if (tv.stack_sz > SAFE_POINT_STACK_MAX)
+		tv.stack_sz = SAFE_POINT_STACK_MAX;
+	if (remote__read(req->pid, regs->rip - sizeof(code), code, sizeof(code)))
+		memset(code, 0, sizeof(code));
+	tv.code = code;
+	stack = malloc(tv.stack_sz);
+	if (!stack) {
+		*err = -ENOMEM;
+		return "out of memory";
+	}
+	tv.stack = stack;
+	why = remote__read(req->pid, regs->rsp, stack, tv.stack_sz) ?
+		      "its stack cannot be read" : safe_point__refuse(req->cp, &tv);
+	free(stack);
+	return why ? why : look_at_rseq(req);
+}
+
+static int gather(const struct divert_req *req, struct detour_in *in, uint8_t *xstate, size_t cap)
+{
+	struct iovec iov = { xstate, cap };
+	long rc = trace(PTRACE_GETREGSET, req->tid, NT_X86_XSTATE, &iov);
+
+	if (!rc)
+		rc = trace(PTRACE_GETSIGMASK, req->tid, SIGMASK_SZ, &in->sigmask);
+	if (!rc)
+		rc = remote__read(req->pid, in->regs.fs_base + req->cp->errno_tpoff, &in->saved_errno,
+				  sizeof(in->saved_errno));
+	in->xstate = xstate;
+	in->xstate_sz = iov.iov_len;
+	in->path = req->path;
+	return (int)rc;
+}
+
+static int write_stack(pid_t pid, const struct detour *d)
+{
+	struct iovec local = { (void *)(uintptr_t)d->bytes, d->len };
+	struct iovec remote = { (void *)(uintptr_t)d->addr, d->len };
+	ssize_t n = process_vm_writev(pid, &local, 1, &remote, 1, 0);
+
+	return n == (ssize_t)d->len ? 0 : n < 0 ? -errno : -EFAULT;
+}
+
+static int send_off(struct divert_req *req, const struct user_regs_struct *regs, bool call_again)
+{
+	struct detour_in in = { .regs = *regs, .call_again = call_again };
+	struct detour *d = malloc(sizeof(*d));
+	uint8_t *xstate = malloc(SIG_FRAME_XSTATE_MAX);
+	int err = d && xstate ? gather(req, &in, xstate, SIG_FRAME_XSTATE_MAX) : -ENOMEM;
+
+	if (!err)
+		err = sig_frame__build(req->cp, &in, d);
+	if (!err)
+		err = write_stack(req->pid, d); /* below the red zone: nobody's bytes */
+	if (!err)
+		err = set_regs(req->tid, &d->regs);
+	if (!err) {
+		req->own_mask = in.sigmask;
+		/* after the registers: alone it would be for ever */
+		trace(PTRACE_SETSIGMASK, req->tid, SIGMASK_SZ, &d->sigmask);
+		req->end = DIVERT_DONE;
+	}
+	free(d);
+	free(xstate);
+	return err;
+}
+
+static void look_and_go(struct divert_req *req)
+{
+	struct user_regs_struct regs;
+	struct thread_status st;
+	struct blocked_call call;
+	const char *why;
+
+	req->err = get_regs(req->tid, &regs);
+	if (!req->err)
+		req->err = thread_facts__status(req->pid, req->tid, &st);
+	if (req->err)
+		return;
+	call = (struct blocked_call){ (long)regs.orig_rax,
+				      { regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9 } };
+	if (st.pending & ~st.blocked) {
+		req->why = "a signal is on its way to it";
+		return; /* which is why its call ended, if it did */
+	}
+	why = look(req, &regs, &req->err);
+	req->why = why;
+	if (!why)
+		req->err = send_off(req, &regs, safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN);
+	if (req->end != DIVERT_DONE && safe_point__undo_eintr(&call, (int64_t)regs.rax)) {
+		regs.rax = regs.orig_rax;
+		regs.rip -= 2;
+		regs.orig_rax = (unsigned long long)-1;
+		set_regs(req->tid, &regs);
+	}
+}
+
+static void *divert_thread(void *arg)
+{
+	struct divert_req *req = arg;
+	uint64_t begin;
+	int stop, sig = 0;
+	long rc = trace(PTRACE_SEIZE, req->tid, 0, NULL);
+
+	if (rc) {
+		req->end = rc == -ESRCH ? DIVERT_GONE : DIVERT_REFUSED;
+		req->err = (int)rc;
+		req->why = "it may not be traced";
+		return NULL;
+	}
+	begin = clock__mono_ns();
+	rc = trace(PTRACE_INTERRUPT, req->tid, 0, NULL);
+	stop = rc ? (int)rc : wait_stopped(req->tid, &sig);
+	if (!stop)
+		look_and_go(req);
+	else if (stop == 1)
+		req->why = "a signal is on its way to it";
+	else if (stop == -EBUSY)
+		req->why = "the process is stopped";
+	else if (stop == -ESRCH)
+		req->end = DIVERT_GONE;
+	else
+		req->why = "it does not stop";
+	trace(PTRACE_DETACH, req->tid, 0, (void *)(uintptr_t)(stop == 1 ? (unsigned int)sig : 0));
+	req->stopped_ns = clock__mono_ns() - begin;
+	return NULL; /* the end of a tracing thread lets go of what was not stopped */
+}
+
+void divert__try(struct divert_req *req)
+{
+	pthread_t thread;
+
+	req->end = DIVERT_NOT_NOW;
+	req->err = 0;
+	req->why = NULL;
+	req->stopped_ns = 0;
+	req->err = -pthread_create(&thread, NULL, divert_thread, req);
+	if (req->err) {
+		req->end = DIVERT_REFUSED;
+		req->why = "no thread could be made to trace it";
+		return;
+	}
+	pthread_join(thread, NULL);
+	if (req->err && req->end == DIVERT_NOT_NOW) {
+		req->end = req->err == -ESRCH ? DIVERT_GONE : DIVERT_REFUSED;
+		if (!req->why)
+			req->why = errstr(req->err);
+	}
+}
+
+enum detour_state divert__state(pid_t pid, pid_t tid, uint64_t own_mask)
+{
+	struct thread_status st;
+
+	if (thread_facts__status(pid, tid, &st))
+		return DETOUR_OVER; /* the thread is gone */
+	return (st.blocked ^ own_mask) & SIG_FRAME_MARK ? DETOUR_LASTS : DETOUR_OVER;
+}

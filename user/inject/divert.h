@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * One look at one thread: stops it, asks whether this is a safe point, and if so sends it on its detour. The
+ * thread is let go before this returns, whatever happened, and stands still for less than a millisecond.
+ *
+ * When ptbpf is killed in the middle: before the registers are set (by one system call), the thread goes on as
+ * if it had not been stopped; after that, it makes its detour alone. There is no state in between.
+ */
+#ifndef INJECT_DIVERT_H
+#define INJECT_DIVERT_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "inject/code_places.h"
+
+enum divert_end {
+	DIVERT_DONE,    /* it is on its way */
+	DIVERT_NOT_NOW, /* why: a sentence about the thread */
+	DIVERT_GONE,    /* no such thread any more */
+	DIVERT_REFUSED, /* never: err and why */
+};
+
+struct divert_req {
+	pid_t pid, tid;
+	const struct code_places *cp;
+	const char *path;
+	/* results */
+	enum divert_end end;
+	int err;
+	const char *why;
+	uint64_t own_mask;   /* DIVERT_DONE */
+	uint64_t stopped_ns; /* how long it was stopped, at most */
+};
+
+/* Fills the results. Runs in a thread of its own, so that even one that does not stop is let go. */
+void divert__try(struct divert_req *req);
+
+enum detour_state { DETOUR_LASTS, DETOUR_OVER };
+/* Is that thread still on its detour? */
+enum detour_state divert__state(pid_t pid, pid_t tid, uint64_t own_mask);
+
+#endif /* INJECT_DIVERT_H */

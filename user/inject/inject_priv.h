@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The inside of inject: one request, shared by the ways. */
+#ifndef INJECT_INJECT_PRIV_H
+#define INJECT_INJECT_PRIV_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "inject/inject.h"
+
+struct inject_job {
+	pid_t pid;
+	const char *path;
+	struct stat file;     /* of the library */
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+	struct inject_result *res;
+};
+
+#define refuse(job, ...) snprintf((job)->res->why, sizeof((job)->res->why), __VA_ARGS__)
+
+bool inject__is_mapped(const struct inject_job *job);
+bool inject__is_time(const struct inject_job *job); /* is there any left? */
+void inject__nap(uint64_t ns);
+
+/* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another way may
+ * be tried. */
+int remote_exec__load(struct inject_job *job);
+int ptrace_way__load(struct inject_job *job);
+
+#endif /* INJECT_INJECT_PRIV_H */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Loads a library by a thread's detour: looks at one thread after the other until one is at a safe point, and
+ * waits until it is back. */
+#define LOG_DOMAIN "inject"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "inject/divert.h"
+#include "inject/inject_priv.h"
+#include "inject/thread_facts.h"
+#include "target/torch_proc.h"
+
+#define ROUND_NS 1000000ULL    /* between looks at all threads, at first, ... */
+#define ROUND_MAX_NS 16000000ULL /* ... and at last */
+#define DETOUR_NAP_NS 200000ULL
+#define DETOUR_MAX_NS 30000000000ULL /* a detour that lasts longer is reported, not waited for */
+#define LOOKS_PER_ROUND 8
+
+/* A thread that sleeps where a stop would be seen, or of which nothing can be had, is not even stopped. */
+static const char *is_hopeless(pid_t pid, pid_t tid)
+{
+	struct thread_status st;
+	struct blocked_call call;
+
+	if (thread_facts__status(pid, tid, &st))
+		return "it is gone";
+	if (st.state != 'R' && st.state != 'S')
+		return "it neither runs nor sleeps";
+	if (!thread_facts__call(pid, tid, &call))
+		return "its system call cannot be read";
+	return safe_point__may_stop(&call) ? NULL : "it is in a system call that must not be disturbed";
+}
+
+static int wait_back(struct inject_job *job, const struct divert_req *req)
+{
+	uint64_t begin = clock__mono_ns();
+	int over = 0;
+
+	while (over < 2) { /* twice: a constructor may block all signals for a moment */
+		inject__nap(DETOUR_NAP_NS);
+		over = divert__state(req->pid, req->tid, req->own_mask) == DETOUR_OVER ? over + 1 : 0;
+		if (clock__mono_ns() - begin > DETOUR_MAX_NS && !over) {
+			refuse(job, "thread %d is still in dlopen, which waits for something; it goes on by itself",
+			       req->tid);
+			return -ETIMEDOUT;
+		}
+	}
+	job->res->stopped_ns = req->stopped_ns + (clock__mono_ns() - begin);
+	if (inject__is_mapped(job))
+		return 0;
+	refuse(job, "its loader could not load %s", job->path);
+	return -ELIBACC;
+}
+
+/* One look at some of the threads, the main thread first. 1: not now; 0: loaded; negative errno. */
+static int one_round(struct inject_job *job, const struct code_places *cp, uint32_t round)
+{
+	pid_t *tids;
+	int n = proc__threads(job->pid, &tids), i, looks = 0, rc = 1;
+	struct divert_req req = { .pid = job->pid, .cp = cp, .path = job->path };
+	const char *why;
+
+	if (n < 0) {
+		refuse(job, "the process is gone");
+		return n;
+	}
+	for (i = 0; i < n && rc == 1 && looks < LOOKS_PER_ROUND; i++) {
+		/* the main thread, then others from another one each time */
+		req.tid = i ? tids[1 + (i - 1 + (int)round * LOOKS_PER_ROUND) % (n - 1)] : job->pid;
+		why = is_hopeless(job->pid, req.tid);
+		if (why) {
+			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid, why);
+			continue;
+		}
+		looks++;
+		job->res->tries++;
+		divert__try(&req);
+		if (req.end == DIVERT_DONE)
+			rc = wait_back(job, &req);
+		else if (req.end == DIVERT_REFUSED)
+			rc = req.err ? req.err : -EPERM;
+		if (req.end != DIVERT_DONE)
+			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid,
+			       req.end == DIVERT_GONE ? "it is gone" : req.why);
+		pr_debug("thread %d of %d: %s, stopped for %lu us", req.tid, job->pid,
+			 req.end == DIVERT_DONE ? "diverted" : job->res->why, req.stopped_ns / 1000);
+	}
+	free(tids);
+	return rc;
+}
+
+int ptrace_way__load(struct inject_job *job)
+{
+	uint64_t nap = ROUND_NS;
+	struct code_places cp;
+	uint32_t round = 0;
+	int rc;
+
+	job->res->way = INJECT_PTRACE;
+	rc = code_places__find(job->pid, &cp, job->res->why, sizeof(job->res->why));
+	if (rc)
+		return rc;
+	do {
+		rc = one_round(job, &cp, round++);
+		if (rc == 1)
+			inject__nap(nap);
+		if (nap < ROUND_MAX_NS)
+			nap += nap / 4;
+	} while (rc == 1 && inject__is_time(job));
+	code_places__clear(&cp);
+	return rc == 1 ? -EBUSY : rc;
+}

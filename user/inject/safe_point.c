@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The rules of safe_point.h. The loader and the allocator are not re-entrant: dlopen() on a thread that is
+ * inside of one of them would see half-changed data, or wait for a lock that its own thread holds.
+ *
+ * - A thread that runs (is in no system call): its instruction is in neither libc, loader nor allocator.
+ * - One that waits in a system call: only in calls that wait, never in those by which memory and locks are
+ *   managed, and not for a lock of the kind that guards the allocator.
+ * - Nowhere near on its stack is a return address into the loader, or into a function of libc that calls
+ *   others while it holds such a lock.
+ * - Nowhere on its stack is a signal frame: what it interrupted may be any of these.
+ */
+#include "inject/safe_point.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "target/elf_file.h"
+
+/* Linux include/linux/errno.h: never seen by programs, but by a tracer */
+#define ERESTARTSYS 512
+#define ERESTARTNOINTR 513
+#define ERESTARTNOHAND 514
+#define ERESTART_RESTARTBLOCK 516
+
+#define NEAR 32768u /* bytes of stack in which an unfinished call into the loader would be */
+
+/* ---- system calls ---- */
+
+enum call_kind {
+	KIND_OTHER,  /* not one of those below */
+	KIND_WAITS,  /* restarted by the kernel, by making it again */
+	KIND_TIMED,  /* the same, but for a relative time limit, which only the kernel can continue */
+	KIND_POLL,   /* the same, with one in args[2] in ms, negative: none */
+	KIND_FUTEX,
+	KIND_EPOLL,  /* fails with EINTR at any stop; time limit in args[3], negative: none */
+	KIND_EPOLL2, /* the same with a pointer to it, NULL: none */
+	KIND_EINTR,  /* fails with EINTR at any stop */
+};
+
+static enum call_kind kind_of(long nr)
+{
+	switch (nr) {
+	case SYS_read:
+	case SYS_readv:
+	case SYS_pread64:
+	case SYS_write:
+	case SYS_writev:
+	case SYS_pwrite64:
+	case SYS_recvmsg:
+	case SYS_recvfrom:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_pause:
+	case SYS_sched_yield:
+	case SYS_flock:
+		return KIND_WAITS;
+	case SYS_select:
+	case SYS_pselect6: /* the kernel writes back what is left of the time */
+	case SYS_ppoll:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep: /* an absolute time comes back as ERESTARTNOHAND */
+		return KIND_TIMED;
+	case SYS_poll:
+		return KIND_POLL;
+	case SYS_futex:
+		return KIND_FUTEX;
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+		return KIND_EPOLL;
+	case SYS_epoll_pwait2:
+		return KIND_EPOLL2;
+	case SYS_rt_sigtimedwait:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+	case SYS_io_uring_enter:
+	case SYS_futex_waitv:
+		return KIND_EINTR;
+	default:
+		return KIND_OTHER;
+	}
+}
+
+static int futex_op(const struct blocked_call *call)
+{
+	return (int)(uint32_t)call->args[1] & FUTEX_CMD_MASK;
+}
+
+/*
+ * Does the call end at the same moment when it is made again? Waits on conditions, semaphores and threads
+ * have an absolute time limit or none (glibc nptl/futex-internal.c).
+ */
+static bool is_timeless(const struct blocked_call *call)
+{
+	switch (kind_of(call->nr)) {
+	case KIND_POLL:
+		return (int32_t)call->args[2] < 0;
+	case KIND_FUTEX:
+		return futex_op(call) == FUTEX_WAIT_BITSET ||
+		       (futex_op(call) == FUTEX_WAIT && !call->args[3]);
+	case KIND_EPOLL:
+		return (int32_t)call->args[3] < 0;
+	case KIND_EPOLL2:
+		return !call->args[3];
+	case KIND_WAITS:
+		return true;
+	default:
+		return false;
+	}
+}
+
+enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t result)
+{
+	if (call->nr < 0)
+		return CALL_NONE;
+	switch (result) {
+	case -ERESTARTSYS:
+	case -ERESTARTNOINTR:
+	case -ERESTARTNOHAND:
+		return CALL_AGAIN;
+	case -ERESTART_RESTARTBLOCK:
+		return is_timeless(call) ? CALL_AGAIN : CALL_KERNEL;
+	case -EINTR:
+		return safe_point__undo_eintr(call, result) ?
+			       (is_timeless(call) ? CALL_AGAIN : CALL_KERNEL) : CALL_NONE;
+	default:
+		return CALL_NONE;
+	}
+}
+
+bool safe_point__undo_eintr(const struct blocked_call *call, int64_t result)
+{
+	enum call_kind kind = kind_of(call->nr);
+
+	return call->nr >= 0 && result == -EINTR &&
+	       (kind == KIND_EPOLL || kind == KIND_EPOLL2 || kind == KIND_EINTR);
+}
+
+/* Waits for a lock of libc's lowest kind, or a mutex: which, cannot be told. */
+static bool waits_for_lock(const struct blocked_call *call)
+{
+	return call->nr == SYS_futex && futex_op(call) != FUTEX_WAIT_BITSET &&
+	       !(futex_op(call) == FUTEX_WAIT && call->args[2] != 2);
+}
+
+bool safe_point__may_stop(const struct blocked_call *call)
+{
+	switch (kind_of(call->nr)) {
+	case KIND_OTHER:
+	case KIND_EINTR:
+	case KIND_TIMED:
+		return call->nr < 0;
+	default:
+		return is_timeless(call) && !waits_for_lock(call);
+	}
+}
+
+/* ---- stack ---- */
+
+static uint64_t word_of(const struct thread_view *tv, size_t off)
+{
+	uint64_t w;
+
+	memcpy(&w, tv->stack + off, sizeof(w));
+	return w;
+}
+
+/* Is there a call instruction before addr? Then addr may be where it returns to. */
+static bool follows_call(const struct code_object *o, uint64_t addr)
+{
+	const uint8_t *p;
+	uint32_t n, modrm, want;
+
+	if (!o->ef)
+		return true;
+	p = elf_file__bytes(o->ef, addr - o->load_bias - 8, 8, NULL);
+	if (!p)
+		return true; /* at the very beginning of the text: cannot be excluded */
+	if (p[3] == 0xe8)
+		return true;
+	for (n = 2; n <= 7; n++) { /* ff /2 with ModRM, SIB and displacement */
+		modrm = p[8 - n + 1];
+		if (p[8 - n] != 0xff || (modrm >> 3 & 7) != 2)
+			continue;
+		want = modrm >> 6 != 3 && (modrm & 7) == 4 ? 3 : 2;
+		want += modrm >> 6 == 1 ? 1 : modrm >> 6 == 2 || (modrm & 0xc7) == 5 ? 4 : 0;
+		if (n == want || (n == 7 && want == 3)) /* SIB without base: disp32 */
+			return true;
+	}
+	return false;
+}
+
+static const char *unfinished_call(const struct code_places *cp, const struct thread_view *tv)
+{
+	size_t off, end = tv->stack_sz < NEAR ? tv->stack_sz : NEAR;
+	const struct code_object *o;
+	uint64_t w;
+
+	for (off = 0; off + 8 <= end; off += 8) {
+		w = word_of(tv, off);
+		o = code_places__object(cp, w);
+		if (!o || (o->kind == CODE_LIBC && !code_places__busy(cp, w)) || !follows_call(o, w))
+			continue;
+		return o->kind == CODE_LOADER ? "a call of the loader is unfinished" :
+		       o->kind == CODE_ALLOCATOR ? "a call of the allocator is unfinished" :
+						   "a call of the C library that holds a lock is unfinished";
+	}
+	return NULL;
+}
+
+/*
+ * struct rt_sigframe (Linux arch/x86/include/asm/sigframe.h): the address that the handler returns to, then
+ * struct ucontext: flags (few), link (0), stack, registers with rip at 168 and cs at 184 of it.
+ */
+static bool is_signal_frame(const struct thread_view *tv, size_t off)
+{
+	uint64_t flags, cs;
+
+	if (off + 8 + 304 > tv->stack_sz)
+		return true; /* cut off: cannot be excluded */
+	flags = word_of(tv, off + 8);
+	cs = word_of(tv, off + 8 + 184) & 0xffff;
+	return flags < 16 && !word_of(tv, off + 16) && cs == tv->regs.cs;
+}
+
+static bool in_handler(const struct code_places *cp, const struct thread_view *tv)
+{
+	size_t off;
+
+	for (off = 0; off + 8 <= tv->stack_sz; off += 8)
+		if (word_of(tv, off) == cp->restore_rt && is_signal_frame(tv, off))
+			return true;
+	return false;
+}
+
+/* ---- the whole ---- */
+
+static const char *refuse_call(const struct thread_view *tv, const struct blocked_call *call)
+{
+	if (call->nr < 0)
+		return NULL;
+	if (tv->code[0] != 0x0f || tv->code[1] != 0x05)
+		return "it is in a system call that was not made as 64-bit programs do";
+	if (kind_of(call->nr) == KIND_OTHER)
+		return "it is in a system call";
+	if (safe_point__call_fate(call, (int64_t)tv->regs.rax) == CALL_KERNEL)
+		return "it sleeps for a time that would begin anew";
+	if (waits_for_lock(call))
+		return "it waits for a lock";
+	return NULL;
+}
+
+const char *safe_point__refuse(const struct code_places *cp, const struct thread_view *tv)
+{
+	const struct user_regs_struct *r = &tv->regs;
+	const struct code_object *o = code_places__object(cp, r->rip);
+	struct blocked_call call = { .nr = (long)r->orig_rax,
+				     .args = { r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9 } };
+	const char *why;
+
+	if (r->cs != 0x33)
+		return "it runs 32-bit code";
+	why = refuse_call(tv, &call);
+	if (why)
+		return why;
+	if (o && o->kind == CODE_LOADER)
+		return "it is in the loader";
+	if (o && o->kind == CODE_ALLOCATOR)
+		return "it is in the allocator";
+	if (o && (call.nr < 0 || code_places__busy(cp, r->rip)))
+		return "it is in the C library";
+	if (tv->room < SAFE_POINT_ROOM || tv->mapped < SAFE_POINT_MAPPED)
+		return "it has too little stack left";
+	why = unfinished_call(cp, tv);
+	if (why)
+		return why;
+	return in_handler(cp, tv) ? "it is in a signal handler" : NULL;
+}

@@ -61,11 +61,10 @@ add_dependencies(bench_kmem target_memory)
 # The agent inside a target: a library of the same sites that sends on command (tests/workloads).
 add_library(test_agent_target STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/agent_target.c)
 target_link_libraries(test_agent_target PUBLIC test_probe_target ptbpf_target)
-foreach(name probe_agent agent_lib)
+foreach(name probe_agent probe_agent_harm agent_lib)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_agent_target)
   target_compile_definitions(test_${name} PRIVATE TARGET_AGENT_NOP1="$<TARGET_FILE:target_agent_nop1>"
     TARGET_AGENT_NOP5="$<TARGET_FILE:target_agent_nop5>" FAKE_AGENT_LIB="$<TARGET_FILE:fake_agent_nop1>")
   add_dependencies(test_${name} target_agent_nop1 target_agent_nop5)
 endforeach()
-
-set_tests_properties(unit_probe_agent PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
+set_tests_properties(unit_probe_agent unit_probe_agent_harm PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)

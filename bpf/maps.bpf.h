@@ -202,6 +202,34 @@ struct {
 	__type(value, struct api_calls);
 } api_calls SEC(".maps");
 
+/* ---- CUDA calls; made only where they are seen from the host's side ---- */
+
+#define PTB_CUDA_DEPTH 4
+
+enum cuda_frame_state {
+	CUDA_OPEN,   /* to be told when it ends */
+	CUDA_TOLD,   /* was told: its end is not seen */
+	CUDA_NESTED, /* another one's work: not told */
+};
+
+struct cuda_frame {
+	struct ptb_cuda_call call;
+	__u32 args, state;
+};
+
+/* A ring, as call_frames. */
+struct cuda_frames {
+	__u32 window, top, cnt, pad;
+	struct cuda_frame ring[PTB_CUDA_DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct cuda_frames);
+} cuda_frames SEC(".maps");
+
 /* A process's resident pages when one of its threads looked last. */
 struct kmem_rss {
 	__u32 window;

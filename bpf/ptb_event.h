@@ -269,7 +269,8 @@ struct ptb_rf_end {
 
 /* ---- CUDA calls seen from the host, by kernel probes: no agent is needed ---- */
 
-/* A call of libcudart or libcuda, told when it returns (h.ts_ns); the site's function says which. */
+/* A call of libcudart or libcuda, told when it returns (h.ts_ns), or with PTB_API_NO_RESULT at any time after it
+ * began; the site's function says which. */
 struct ptb_cuda_call {
 	struct ptb_rec_hdr h;
 	__u64 sp;
@@ -280,8 +281,8 @@ struct ptb_cuda_call {
 	__u32 grid[3], block[3]; /* launches */
 	__u32 shared; /* launches: dynamic shared memory, bytes */
 	__u32 copy_kind; /* copies: cudaMemcpyKind, 0xff: the call has none */
-	__s32 result; /* what it returned, 0: success; only without PTB_API_NO_RESULT */
-	__u32 flags;  /* PTB_API_NO_RESULT; PTB_CUDA_HAS_RESULT */
+	__s32 result; /* with PTB_CUDA_HAS_RESULT: what the driver returned, 0: success */
+	__u32 flags;  /* PTB_API_NO_RESULT: when it returned is not known; PTB_CUDA_HAS_RESULT */
 };
 #define PTB_CUDA_HAS_RESULT 0x4
 
@@ -626,6 +627,8 @@ enum ptb_stop_reason {
 	X(API_NO_RESULT,   10, 0, "CUDA memory calls whose return was not seen")                \
 	X(KMEM_UNTOLD,     11, 1, "kernel memory events lost: no room for a thread's sums")     \
 	X(CHUNK_FAULT,     12, 1, "chunks of the agent that could not be copied")               \
+	X(CUDA_NESTED,     13, 0, "CUDA calls made by other CUDA calls, which stand for them")   \
+	X(CUDA_NO_END,     14, 0, "CUDA calls whose return was not seen")                        \
 	X(BPF_MAX,         15, 0, "")                                                           \
 	X(MISSED,          16, 1, "probe hits that the kernel skipped (program recursion)")     \
 	X(CAPTURE_DROPPED, 17, 1, "records lost: the capture file could not be written")        \

@@ -85,6 +85,58 @@ enum ptb_prog {
 #define PTB_API_NO_EXIT (1u << 12) /* or-ed to it: the function has no exit site, its entry is told at once */
 #define PTB_API_TAG(n) ((__u32)(n) << 13) /* or-ed to it: which API, 0 ... 127, so that exits find their entry */
 
+/*
+ * CUDA_ENTER, CUDA_EXIT: the cookie says in which shape the call's arguments are. Handles, pointers and sizes
+ * are 8 bytes; "kind" is a cudaMemcpyKind; dim3 is three words in two registers.
+ */
+/*     name              nr  arguments */
+#define PTB_CUDA_SHAPES(X)                                                                        \
+	X(OTHER,             0, "nothing of them is told")                                        \
+	X(LAUNCH,            1, "func, dim3 grid, dim3 block, args, shared, stream")              \
+	X(LAUNCH_CONFIG,     2, "struct {grid, block, shared, stream} *, func")                   \
+	X(CU_LAUNCH,         3, "func, grid x, y, z, block x, y, z, shared, stream")              \
+	X(COPY,              4, "dst, src, bytes, kind")                                          \
+	X(COPY_ASYNC,        5, "dst, src, bytes, kind, stream")                                  \
+	X(COPY_SYMBOL,       6, "dst or symbol, symbol or src, bytes, offset, kind")              \
+	X(COPY_SYMBOL_ASYNC, 7, "the same, stream")                                               \
+	X(COPY_2D,           8, "dst, pitch, src, pitch, width, height, kind")                    \
+	X(COPY_2D_ASYNC,     9, "the same, stream")                                               \
+	X(COPY_PEER,        10, "dst, device, src, device, bytes")                                \
+	X(COPY_PEER_ASYNC,  11, "the same, stream")                                               \
+	X(COPY_3D,          12, "cudaMemcpy3DParms *")                                            \
+	X(COPY_3D_ASYNC,    13, "the same, stream")                                               \
+	X(CU_COPY,          14, "dst, src, bytes")                                                \
+	X(CU_COPY_ASYNC,    15, "dst, src, bytes, stream")                                        \
+	X(CU_COPY_2D,       16, "CUDA_MEMCPY2D *")                                                \
+	X(CU_COPY_2D_ASYNC, 17, "the same, stream")                                               \
+	X(CU_COPY_3D,       18, "CUDA_MEMCPY3D *")                                                \
+	X(CU_COPY_3D_ASYNC, 19, "the same, stream")                                               \
+	X(SET,              20, "dst, value, elements")                                           \
+	X(SET_ASYNC,        21, "dst, value, elements, stream")                                   \
+	X(SET_2D,           22, "dst, pitch, value, width, height")                               \
+	X(SET_2D_ASYNC,     23, "the same, stream")                                               \
+	X(SET_3D,           24, "struct {dst, pitch, width, height}, value, struct {width, height, depth}") \
+	X(SET_3D_ASYNC,     25, "the same, stream")                                               \
+	X(STREAM,           26, "stream")                                                         \
+	X(EVENT_RECORD,     27, "event, stream")                                                  \
+	X(GRAPH,            28, "graph, stream")
+
+enum ptb_cuda_shape {
+#define X(name, nr, text) PTB_CUDA_##name = nr,
+	PTB_CUDA_SHAPES(X)
+#undef X
+	PTB_CUDA_SHAPE_CNT
+};
+
+/* kind: of a copy whose function alone says it, 0 ... 4; PTB_CUDA_NO_KIND. unit: of a fill, log2 of the bytes of an
+ * element. PTB_API_NO_EXIT and PTB_API_TAG are or-ed to it, and PTB_CUDA_RESULT: at the exit, eax is the result. */
+#define PTB_CUDA_NO_KIND 7
+#define PTB_CUDA_ARGS(shape, kind, unit) (((__u32)(kind) << 8) | ((__u32)(unit) << 6) | (__u32)(shape))
+#define PTB_CUDA_SHAPE(args) ((args) & 0x3f)
+#define PTB_CUDA_UNIT(args) (((args) >> 6) & 0x3)
+#define PTB_CUDA_KIND(args) (((args) >> 8) & 0x7)
+#define PTB_CUDA_RESULT (1u << 11)
+
 /* Kernels without a cookie per site: its address in the process names the cookie (map site_of_ip). */
 struct ptb_ip_key {
 	__u64 ip;
@@ -127,6 +179,7 @@ struct ptb_proc_cfg {
 	__u64 seq_tls_offset; /* of sequence_nr_ inside it */
 	struct ptb_tensor_cfg tensor;
 	struct ptb_python_cfg python;
+	__u64 cudart_start, cudart_end; /* libcudart's code: what it calls of the driver is its own work; 0: not known */
 };
 
 #endif /* PTB_PROBE_H */

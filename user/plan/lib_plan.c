@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "plan/layout.h"
+#include "plan/cuda_ends.h"
 #include "plan/memory_sites.h"
 #include "plan/op_sites.h"
 #include "plan/plan_build.h"
@@ -53,6 +54,8 @@ static int add_sites(struct plan_build *b, enum torch_lib_role role)
 		err = special_sites__add(b);
 	if (!err)
 		err = memory_sites__add(b);
+	if (!err && is_optional(role))
+		err = cuda_calls__add(b);
 	if (!err && has_operators(role) && has_layout(role))
 		err = layout__add_classes(b);
 	return err;

@@ -260,11 +260,14 @@ static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *te
 	return 0;
 }
 
-/* An argument program's number, or which arguments of a CUDA call are read (PTB_API_ARGS, PTB_API_TAG). */
+/* An argument program's number, or which arguments of a CUDA call are read (PTB_API_ARGS, PTB_CUDA_ARGS). */
 static bool args_ok(const struct torch_plan *p, const struct plan_site *s)
 {
 	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT)
 		return !(s->args >> 20) && !(s->args & PTB_API_NO_EXIT);
+	if (s->prog == PTB_PROG_CUDA_ENTER || s->prog == PTB_PROG_CUDA_EXIT)
+		return !(s->args >> 20) && !(s->args & PTB_API_NO_EXIT) &&
+		       PTB_CUDA_SHAPE(s->args) < PTB_CUDA_SHAPE_CNT;
 	return s->args <= p->prog_cnt;
 }
 

@@ -118,6 +118,25 @@ static void print_memory(const struct torch_plan *p, FILE *out)
 		probes, reports, cuda, ended);
 }
 
+/* The figures of what is probed when GPUs are seen from the host's side. */
+static void print_cuda_calls(const struct torch_plan *p, FILE *out)
+{
+	uint32_t i, calls = 0, ended = 0, probes = 0;
+
+	for (i = 0; i < p->func_cnt; i++) {
+		const struct plan_func *f = &p->funcs[i];
+
+		if (!plan_func__is_cuda_call(f))
+			continue;
+		calls += f->reason == PTB_REFUSE_NONE || f->reason == PTB_REFUSE_NO_EXIT;
+		ended += f->reason == PTB_REFUSE_NONE;
+	}
+	for (i = 0; i < p->site_cnt; i++)
+		probes += plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
+	fprintf(out, "if GPUs are recorded without an agent, %u more: %u CUDA calls, of %u of them the end\n", probes,
+		calls, ended);
+}
+
 /* The figures of what is read when arguments are recorded. */
 static void print_args(const struct torch_plan *p, FILE *out)
 {
@@ -129,8 +148,9 @@ static void print_args(const struct torch_plan *p, FILE *out)
 	}
 	for (i = 0; i < p->site_cnt; i++) {
 		const struct ptb_arg_prog *prog;
+		const struct plan_func *f = &p->funcs[p->sites[i].func];
 
-		if (!p->sites[i].args || plan_func__is_memory(&p->funcs[p->sites[i].func]))
+		if (!p->sites[i].args || plan_func__is_memory(f) || plan_func__is_cuda_call(f))
 			continue;
 		prog = &p->progs[p->sites[i].args - 1];
 		if (p->sites[i].prog == PTB_PROG_OP_LATE) {
@@ -168,7 +188,7 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 
 	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point", "refused",
 		"kind");
-	for (kind = 1; kind <= PTB_FUNC_CUDA_MEMORY; kind++) {
+	for (kind = 1; kind <= PTB_FUNC_FUNCTION; kind++) {
 		uint32_t funcs = 0, refused = 0, role[4] = { 0 };
 
 		for (i = 0; i < p->func_cnt; i++) {
@@ -182,12 +202,14 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, kind_text((uint8_t)kind));
 	}
 	for (i = 0; i < p->site_cnt; i++)
-		more += p->sites[i].prog == PTB_PROG_OP_LATE || plan_func__is_memory(&p->funcs[p->sites[i].func]);
+		more += p->sites[i].prog == PTB_PROG_OP_LATE || plan_func__is_memory(&p->funcs[p->sites[i].func]) ||
+			plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
 	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
 		p->site_cnt - more, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");
 	print_args(p, out);
 	print_memory(p, out);
+	print_cuda_calls(p, out);
 }
 
 void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out)

@@ -49,8 +49,8 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_MEM_CPU_OOM] = s->progs.mem_cpu_oom,
 		[PTB_PROG_API_ENTER] = s->progs.api_enter,
 		[PTB_PROG_API_EXIT] = s->progs.api_exit,
-		[PTB_PROG_CUDA_ENTER] = NULL,
-		[PTB_PROG_CUDA_EXIT] = NULL,
+		[PTB_PROG_CUDA_ENTER] = s->progs.cuda_enter,
+		[PTB_PROG_CUDA_EXIT] = s->progs.cuda_exit,
 		[PTB_PROG_AGENT_CHUNK] = s->progs.agent_chunk,
 		[PTB_PROG_AGENT_WISH] = s->progs.agent_wish,
 	};
@@ -76,6 +76,9 @@ static bool is_loaded(uint32_t prog, const struct probe_set_opts *opts)
 	case PTB_PROG_API_ENTER:
 	case PTB_PROG_API_EXIT:
 		return opts->memory;
+	case PTB_PROG_CUDA_ENTER:
+	case PTB_PROG_CUDA_EXIT:
+		return opts->cuda_calls;
 	case PTB_PROG_AGENT_CHUNK:
 	case PTB_PROG_AGENT_WISH:
 		return opts->agent;
@@ -118,6 +121,7 @@ int programs__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 	if (args != PROBE_ARGS_FULL)
 		bpf_map__set_autocreate(s->maps.call_frames, false);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
+	bpf_map__set_autocreate(s->maps.cuda_frames, opts->cuda_calls);
 	return 0;
 }
 

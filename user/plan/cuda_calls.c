@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * CUDA's launches, copies, fills and synchronisation in libcudart and libcuda, found by their exported names;
+ * their arguments are those of the public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry,
+ * those of libcudart at their end too, where the code shows it (cuda_ends.h). libcuda's functions jump into a
+ * table that tools may change: no end. Only sessions that look at GPUs from the host's side attach them.
+ */
+#include "plan/cuda_ends.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+#define RT   TORCH_LIB_CUDART
+#define DRV  TORCH_LIB_CUDA
+#define ANY  PTB_CUDA_NO_KIND
+#define H2D  1 /* cudaMemcpyKind */
+#define D2H  2
+#define D2D  3
+
+static const struct call_row {
+	uint8_t lib, shape, kind, unit;
+	const char *name; /* exported; what has "_v2" here is told without it, and had other arguments before */
+} rows[] = {
+	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchKernel" },
+	{ RT, PTB_CUDA_LAUNCH_CONFIG, ANY, 0, "cudaLaunchKernelExC" },
+	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchCooperativeKernel" },
+	{ RT, PTB_CUDA_STREAM, ANY, 0, "cudaLaunchHostFunc" },
+	{ RT, PTB_CUDA_GRAPH, ANY, 0, "cudaGraphLaunch" },
+	{ RT, PTB_CUDA_COPY, ANY, 0, "cudaMemcpy" },
+	{ RT, PTB_CUDA_COPY_ASYNC, ANY, 0, "cudaMemcpyAsync" },
+	{ RT, PTB_CUDA_COPY_SYMBOL, ANY, 0, "cudaMemcpyToSymbol" },
+	{ RT, PTB_CUDA_COPY_SYMBOL_ASYNC, ANY, 0, "cudaMemcpyToSymbolAsync" },
+	{ RT, PTB_CUDA_COPY_SYMBOL, ANY, 0, "cudaMemcpyFromSymbol" },
+	{ RT, PTB_CUDA_COPY_SYMBOL_ASYNC, ANY, 0, "cudaMemcpyFromSymbolAsync" },
+	{ RT, PTB_CUDA_COPY_2D, ANY, 0, "cudaMemcpy2D" },
+	{ RT, PTB_CUDA_COPY_2D_ASYNC, ANY, 0, "cudaMemcpy2DAsync" },
+	{ RT, PTB_CUDA_COPY_3D, ANY, 0, "cudaMemcpy3D" },
+	{ RT, PTB_CUDA_COPY_3D_ASYNC, ANY, 0, "cudaMemcpy3DAsync" },
+	{ RT, PTB_CUDA_COPY_PEER, ANY, 0, "cudaMemcpyPeer" },
+	{ RT, PTB_CUDA_COPY_PEER_ASYNC, ANY, 0, "cudaMemcpyPeerAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy3DPeer" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy3DPeerAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpyBatchAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy3DBatchAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpyToArray" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpyToArrayAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpyFromArray" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpyFromArrayAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpyArrayToArray" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy2DToArray" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy2DToArrayAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy2DFromArray" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy2DFromArrayAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy2DArrayToArray" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpyWithAttributesAsync" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaMemcpy3DWithAttributesAsync" },
+	{ RT, PTB_CUDA_SET, ANY, 0, "cudaMemset" },
+	{ RT, PTB_CUDA_SET_ASYNC, ANY, 0, "cudaMemsetAsync" },
+	{ RT, PTB_CUDA_SET_2D, ANY, 0, "cudaMemset2D" },
+	{ RT, PTB_CUDA_SET_2D_ASYNC, ANY, 0, "cudaMemset2DAsync" },
+	{ RT, PTB_CUDA_SET_3D, ANY, 0, "cudaMemset3D" },
+	{ RT, PTB_CUDA_SET_3D_ASYNC, ANY, 0, "cudaMemset3DAsync" },
+	{ RT, PTB_CUDA_STREAM, ANY, 0, "cudaStreamSynchronize" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaDeviceSynchronize" },
+	{ RT, PTB_CUDA_OTHER, ANY, 0, "cudaEventSynchronize" },
+	{ RT, PTB_CUDA_STREAM, ANY, 0, "cudaStreamWaitEvent" },
+	{ RT, PTB_CUDA_EVENT_RECORD, ANY, 0, "cudaEventRecord" },
+	{ RT, PTB_CUDA_EVENT_RECORD, ANY, 0, "cudaEventRecordWithFlags" },
+	{ DRV, PTB_CUDA_CU_LAUNCH, ANY, 0, "cuLaunchKernel" },
+	{ DRV, PTB_CUDA_LAUNCH_CONFIG, ANY, 0, "cuLaunchKernelEx" },
+	{ DRV, PTB_CUDA_CU_LAUNCH, ANY, 0, "cuLaunchCooperativeKernel" },
+	{ DRV, PTB_CUDA_STREAM, ANY, 0, "cuLaunchHostFunc" },
+	{ DRV, PTB_CUDA_GRAPH, ANY, 0, "cuGraphLaunch" },
+	{ DRV, PTB_CUDA_CU_COPY, ANY, 0, "cuMemcpy" },
+	{ DRV, PTB_CUDA_CU_COPY_ASYNC, ANY, 0, "cuMemcpyAsync" },
+	{ DRV, PTB_CUDA_CU_COPY, H2D, 0, "cuMemcpyHtoD_v2" },
+	{ DRV, PTB_CUDA_CU_COPY_ASYNC, H2D, 0, "cuMemcpyHtoDAsync_v2" },
+	{ DRV, PTB_CUDA_CU_COPY, D2H, 0, "cuMemcpyDtoH_v2" },
+	{ DRV, PTB_CUDA_CU_COPY_ASYNC, D2H, 0, "cuMemcpyDtoHAsync_v2" },
+	{ DRV, PTB_CUDA_CU_COPY, D2D, 0, "cuMemcpyDtoD_v2" },
+	{ DRV, PTB_CUDA_CU_COPY_ASYNC, D2D, 0, "cuMemcpyDtoDAsync_v2" },
+	{ DRV, PTB_CUDA_COPY_PEER, ANY, 0, "cuMemcpyPeer" },
+	{ DRV, PTB_CUDA_COPY_PEER_ASYNC, ANY, 0, "cuMemcpyPeerAsync" },
+	{ DRV, PTB_CUDA_CU_COPY_2D, ANY, 0, "cuMemcpy2D_v2" },
+	{ DRV, PTB_CUDA_CU_COPY_2D, ANY, 0, "cuMemcpy2DUnaligned_v2" },
+	{ DRV, PTB_CUDA_CU_COPY_2D_ASYNC, ANY, 0, "cuMemcpy2DAsync_v2" },
+	{ DRV, PTB_CUDA_CU_COPY_3D, ANY, 0, "cuMemcpy3D_v2" },
+	{ DRV, PTB_CUDA_CU_COPY_3D_ASYNC, ANY, 0, "cuMemcpy3DAsync_v2" },
+	{ DRV, PTB_CUDA_SET, ANY, 0, "cuMemsetD8_v2" },
+	{ DRV, PTB_CUDA_SET, ANY, 1, "cuMemsetD16_v2" },
+	{ DRV, PTB_CUDA_SET, ANY, 2, "cuMemsetD32_v2" },
+	{ DRV, PTB_CUDA_SET_ASYNC, ANY, 0, "cuMemsetD8Async" },
+	{ DRV, PTB_CUDA_SET_ASYNC, ANY, 1, "cuMemsetD16Async" },
+	{ DRV, PTB_CUDA_SET_ASYNC, ANY, 2, "cuMemsetD32Async" },
+	{ DRV, PTB_CUDA_SET_2D, ANY, 0, "cuMemsetD2D8_v2" },
+	{ DRV, PTB_CUDA_SET_2D, ANY, 1, "cuMemsetD2D16_v2" },
+	{ DRV, PTB_CUDA_SET_2D, ANY, 2, "cuMemsetD2D32_v2" },
+	{ DRV, PTB_CUDA_SET_2D_ASYNC, ANY, 0, "cuMemsetD2D8Async" },
+	{ DRV, PTB_CUDA_SET_2D_ASYNC, ANY, 1, "cuMemsetD2D16Async" },
+	{ DRV, PTB_CUDA_SET_2D_ASYNC, ANY, 2, "cuMemsetD2D32Async" },
+	{ DRV, PTB_CUDA_STREAM, ANY, 0, "cuStreamSynchronize" },
+	{ DRV, PTB_CUDA_OTHER, ANY, 0, "cuCtxSynchronize" },
+	{ DRV, PTB_CUDA_OTHER, ANY, 0, "cuEventSynchronize" },
+	{ DRV, PTB_CUDA_STREAM, ANY, 0, "cuStreamWaitEvent" },
+	{ DRV, PTB_CUDA_EVENT_RECORD, ANY, 0, "cuEventRecord" },
+	{ DRV, PTB_CUDA_EVENT_RECORD, ANY, 0, "cuEventRecordWithFlags" },
+};
+
+#define ROW_CNT (sizeof(rows) / sizeof(rows[0]))
+
+_Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
+
+/* ---- which functions ---- */
+
+struct call_sym {
+	uint64_t addr;
+	uint32_t row;
+};
+
+struct call_syms {
+	struct call_sym *items;
+	uint32_t cnt, cap;
+	enum torch_lib_role role;
+	int err;
+};
+
+/* What follows the name in variants with the same arguments: versions, and per-thread default streams. */
+static bool is_variant(const char *rest)
+{
+	static const char *const ends[] = { "", "_v2", "_ptsz", "_ptds", "_v2_ptsz", "_v2_ptds" };
+	uint32_t i;
+
+	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (!strcmp(rest, ends[i]))
+			return true;
+	return false;
+}
+
+static bool is_known(const struct call_syms *cs, uint64_t addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < cs->cnt; i++)
+		if (cs->items[i].addr == addr)
+			return true;
+	return false;
+}
+
+static bool on_sym(const struct elf_sym *sym, void *arg)
+{
+	struct call_syms *cs = arg;
+	uint32_t i;
+
+	if (!sym->defined || !sym->addr || sym->type != STT_FUNC || sym->bind == STB_LOCAL ||
+	    sym->name[0] != 'c' || sym->name[1] != 'u')
+		return true;
+	for (i = 0; i < ROW_CNT; i++) {
+		size_t len = strlen(rows[i].name);
+
+		if (rows[i].lib != cs->role || strncmp(sym->name, rows[i].name, len) != 0 ||
+		    !is_variant(sym->name + len) ||
+		    is_known(cs, sym->addr))
+			continue;
+		cs->err = vec_reserve((void **)&cs->items, &cs->cap, cs->cnt + 1ULL, sizeof(*cs->items));
+		if (cs->err)
+			return false;
+		cs->items[cs->cnt++] = (struct call_sym){ .addr = sym->addr, .row = i };
+	}
+	return true;
+}
+
+/* ---- sites ---- */
+
+static int add_site(struct plan_build *b, uint32_t func, const struct flow_node *n, enum ptb_prog prog,
+		    enum ptb_site_role role, uint32_t args)
+{
+	int err = plan_build__site(b, func, &n->in, prog, role);
+
+	if (!err)
+		b->plan->sites[b->plan->site_cnt - 1].args = args;
+	return err;
+}
+
+/* The site at a node that another function has already: two that work by the same code. */
+static const struct plan_site *site_at(const struct plan_build *b, const struct flow_node *n)
+{
+	uint64_t off = elf_file__addr_to_off(b->lc->ef, n->in.addr);
+	uint32_t i;
+
+	for (i = b->plan->site_cnt; i-- && b->plan->sites[i].lib == b->lc->role;)
+		if (b->plan->sites[i].offset == off)
+			return &b->plan->sites[i];
+	return NULL;
+}
+
+/* Its end is only its own: an exit that is also another call's would end that one's calls. */
+static bool can_share(const struct plan_build *b, const struct exit_sites *ex, uint32_t args)
+{
+	const struct plan_site *s;
+	uint32_t i;
+
+	for (i = 0; i < ex->cnt; i++) {
+		s = site_at(b, &b->flow.nodes[ex->nodes[i]]);
+		if (s && (s->prog != PTB_PROG_CUDA_EXIT || s->args != args))
+			return false;
+	}
+	return true;
+}
+
+static int add_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, uint32_t args)
+{
+	struct plan_build *b = ce->b;
+	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
+	bool result = false;
+	uint32_t i;
+	int err = 0;
+
+	if (b->lc->role == RT)
+		err = cuda_ends__find(ce, &ex, &result);
+	args |= result ? PTB_CUDA_RESULT : 0;
+	if (!err && ex.why == PTB_REFUSE_NONE && !can_share(b, &ex, args))
+		ex.why = PTB_REFUSE_NO_EXIT;
+	b->plan->funcs[func].reason = (uint8_t)ex.why;
+	if (err || ex.why != PTB_REFUSE_NONE)
+		return err;
+	b->plan->sites[enter].args = args;
+	for (i = 0; i < ex.cnt && !err; i++)
+		if (!site_at(b, &b->flow.nodes[ex.nodes[i]]))
+			err = add_site(b, func, &b->flow.nodes[ex.nodes[i]], PTB_PROG_CUDA_EXIT,
+				       PTB_ROLE_EXIT, args);
+	return err;
+}
+
+static int add_call(struct cuda_ends *ce, const struct call_sym *sym)
+{
+	const struct call_row *row = &rows[sym->row];
+	uint32_t args = PTB_CUDA_ARGS(row->shape, row->kind, row->unit) | PTB_API_TAG(sym->row), idx;
+	struct plan_build *b = ce->b;
+	uint32_t entry = FLOW_NONE;
+	enum ptb_refusal why;
+	char name[64];
+	int err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
+
+	if (err)
+		return err;
+	if (why == PTB_REFUSE_NONE) {
+		entry = entry_site__find(&b->flow, sym->addr);
+		if (entry == FLOW_NONE)
+			why = PTB_REFUSE_NO_ENTRY;
+	}
+	snprintf(name, sizeof(name), "%s", row->name);
+	if (strstr(name, "_v2"))
+		*strstr(name, "_v2") = '\0';
+	err = plan_build__func(b, name, sym->addr, PTB_FUNC_CUDA_CALL, why, &idx);
+	if (err || why != PTB_REFUSE_NONE)
+		return err;
+	err = add_site(b, idx, &b->flow.nodes[entry], PTB_PROG_CUDA_ENTER, PTB_ROLE_ENTER, args);
+	return err ? err : add_exits(ce, idx, b->plan->site_cnt - 1, args);
+}
+
+int cuda_calls__add(struct plan_build *b)
+{
+	struct call_syms cs = { .role = b->lc->role };
+	struct cuda_ends ce;
+	uint32_t i;
+	int err;
+
+	cuda_ends__init(&ce, b);
+	elf_file__for_each_sym(b->lc->ef, on_sym, &cs);
+	err = cs.err;
+	for (i = 0; i < cs.cnt && !err; i++)
+		err = add_call(&ce, &cs.items[i]);
+	cuda_ends__free(&ce);
+	free(cs.items);
+	return err;
+}

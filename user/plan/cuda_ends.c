@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * An exported function of libcudart asks whether a tool listens. If not, it hands the call to a local function
+ * and returns what that returned, without an instruction that could be probed; if so, it calls the tool before and
+ * after the same local function. That one prepares, calls the driver through a pointer, and, if the driver
+ * failed, keeps the error.
+ *
+ * The work are calls through pointers, and of functions of this file that may make one; functions of other
+ * libraries (threads, memory, texts) are not the driver. Where it cannot be told, a call is work.
+ */
+#include "plan/cuda_ends.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+#define FOLLOW_MAX 3  /* functions that hand the call on */
+#define REACH_MAX  96 /* functions that one may reach before it is taken to call out */
+
+enum { OUT_YES = 1, OUT_NO = 2 };
+
+void cuda_ends__init(struct cuda_ends *ce, struct plan_build *b)
+{
+	memset(ce, 0, sizeof(*ce));
+	ce->b = b;
+}
+
+void cuda_ends__free(struct cuda_ends *ce)
+{
+	hashmap__clear(&ce->calls_out);
+	free(ce->todo);
+}
+
+/* ---- which functions may call through a pointer ---- */
+
+/* The import that a call or jump leads to, NULL: code of this file, or a pointer's. */
+static const char *import_of(const struct plan_build *b, const struct flow_node *n)
+{
+	struct insn_ops o;
+
+	if (n->in.cls == INSN_CALL || n->in.cls == INSN_JMP)
+		return elf_file__plt_name(b->lc->ef, n->in.target);
+	if (!flow_node__ops(n, &o) || !o.mem || o.base < REG_CNT || o.index != REG_NONE)
+		return NULL;
+	return elf_file__plt_name(b->lc->ef, (uint64_t)o.disp);
+}
+
+static bool is_call(const struct flow_node *n)
+{
+	return n->in.cls == INSN_CALL || n->in.cls == INSN_CALL_IND || n->leaves;
+}
+
+static int add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
+{
+	uint32_t i;
+	int err;
+
+	for (i = 0; i < *cnt; i++)
+		if (ce->todo[i] == addr)
+			return 0;
+	err = vec_reserve((void **)&ce->todo, &ce->todo_cap, *cnt + 1ULL, sizeof(*ce->todo));
+	if (!err)
+		ce->todo[(*cnt)++] = addr;
+	return err;
+}
+
+/* One function of those that are reached: does it call out by itself? Those that it calls are added. */
+static int look_at(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bool *out)
+{
+	struct plan_build *b = ce->b;
+	uint64_t *known = hashmap__get(&ce->calls_out, addr, 0);
+	enum ptb_refusal why;
+	uint32_t i;
+	int err;
+
+	if (known) {
+		*out = *known == OUT_YES;
+		return 0;
+	}
+	err = flow__build(&b->aux, &b->lc->src, addr, &why);
+	*out = why != PTB_REFUSE_NONE;
+	for (i = 0; !err && !*out && i < b->aux.cnt; i++) {
+		const struct flow_node *n = &b->aux.nodes[i];
+
+		if (!is_call(n) || import_of(b, n))
+			continue;
+		if (n->in.cls == INSN_CALL || n->in.cls == INSN_JMP)
+			err = add_todo(ce, cnt, n->in.target);
+		else
+			*out = true;
+	}
+	return err;
+}
+
+static int may_call_out(struct cuda_ends *ce, uint64_t addr, bool *out)
+{
+	uint32_t cnt = 0, i;
+	int err = add_todo(ce, &cnt, addr);
+
+	*out = false;
+	for (i = 0; !err && !*out && i < cnt; i++) {
+		err = look_at(ce, ce->todo[i], &cnt, out);
+		*out |= cnt > REACH_MAX;
+	}
+	if (err)
+		return err;
+	if (*out)
+		return hashmap__put(&ce->calls_out, addr, 0, OUT_YES);
+	for (i = 0; !err && i < cnt; i++) /* none of them does */
+		err = hashmap__put(&ce->calls_out, ce->todo[i], 0, OUT_NO);
+	return err;
+}
+
+int cuda_ends__mark(struct cuda_ends *ce)
+{
+	struct plan_build *b = ce->b;
+	struct flow *f = &b->flow;
+	bool out;
+	uint32_t i;
+	int err = exit_finder__prepare(&b->finder, f);
+
+	for (i = 0; !err && i < f->cnt; i++) {
+		const struct flow_node *n = &f->nodes[i];
+
+		if (!is_call(n) || import_of(b, n))
+			continue;
+		out = true;
+		if (n->in.cls == INSN_CALL || n->in.cls == INSN_JMP)
+			err = may_call_out(ce, n->in.target, &out);
+		b->finder.work[i] = out;
+	}
+	return err;
+}
+
+/* ---- which function works for another ---- */
+
+/* Marks in `seen` what can be reached from the entry without passing a call of target. */
+static void reach_without(const struct plan_build *b, uint64_t target, uint8_t *seen)
+{
+	const struct flow *f = &b->flow;
+	uint32_t i, k, to;
+	bool more = f->cnt > 0;
+
+	memset(seen, 0, f->cnt);
+	if (more)
+		seen[0] = 1;
+	while (more) {
+		more = false;
+		for (i = 0; i < f->cnt; i++) {
+			if (!seen[i] || (is_call(&f->nodes[i]) && f->nodes[i].in.target == target))
+				continue;
+			for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+				to = flow__succ(f, &f->nodes[i], k);
+				if (to == FLOW_NONE || seen[to])
+					continue;
+				seen[to] = 1;
+				more |= to < i;
+			}
+		}
+	}
+}
+
+static bool direct(const struct flow_node *n)
+{
+	return n->in.cls == INSN_CALL || (n->leaves && n->in.cls == INSN_JMP);
+}
+
+/* Is there work behind a node? `before` marks what leads to work, with the work itself. */
+static bool work_behind(const struct flow *f, const uint8_t *before, uint32_t node)
+{
+	uint32_t k, to;
+
+	for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[node]); k++) {
+		to = flow__succ(f, &f->nodes[node], k);
+		if (to != FLOW_NONE && before[to])
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The one function behind which nothing more is done. Another end (a tool that is told) must have the same one
+ * before it, on every way, and that must not be called twice. *target 0: there is none, or it is not sure.
+ */
+static int find_worker(struct cuda_ends *ce, uint64_t *target)
+{
+	struct plan_build *b = ce->b;
+	uint8_t *work = b->finder.work, *before = b->finder.late, *seen = b->finder.last;
+	struct flow *f = &b->flow;
+	uint32_t i;
+	int err = cuda_ends__mark(ce);
+
+	*target = 0;
+	if (err)
+		return err;
+	memcpy(before, work, f->cnt);
+	err = flow__reach(f, before, true);
+	for (i = 0; !err && i < f->cnt; i++) {
+		if (!work[i] || !direct(&f->nodes[i]) || work_behind(f, before, i))
+			continue;
+		if (*target && *target != f->nodes[i].in.target) {
+			*target = 0;
+			return 0;
+		}
+		*target = f->nodes[i].in.target;
+	}
+	if (err || !*target)
+		return err;
+	reach_without(b, *target, seen);
+	for (i = 0; i < f->cnt; i++)
+		if (work[i] && seen[i] && !work_behind(f, before, i) &&
+		    !(direct(&f->nodes[i]) && f->nodes[i].in.target == *target))
+			*target = 0;
+	for (i = 0; i < f->cnt; i++)
+		before[i] = work[i] && direct(&f->nodes[i]) && f->nodes[i].in.target == *target;
+	err = flow__reach(f, before, true);
+	for (i = 0; !err && *target && i < f->cnt; i++)
+		if (work[i] && direct(&f->nodes[i]) && f->nodes[i].in.target == *target &&
+		    work_behind(f, before, i))
+			*target = 0;
+	return err;
+}
+
+/* ---- what eax is at an exit ---- */
+
+/* Going back from a node, is the next writer of eax a call through a pointer, on every way? */
+static bool result_at(struct plan_build *b, uint32_t node)
+{
+	struct flow *f = &b->flow;
+	uint8_t *seen = b->finder.late;
+	bool more = true;
+	uint32_t i, k;
+
+	memset(seen, 0, f->cnt);
+	seen[node] = 1;
+	while (more) {
+		more = false;
+		for (i = 0; i < f->cnt; i++) {
+			if (seen[i] != 1)
+				continue;
+			seen[i] = 2;
+			more = true;
+			if (f->pred_at[i] == f->pred_at[i + 1])
+				return false; /* the entry */
+			for (k = f->pred_at[i]; k < f->pred_at[i + 1]; k++) {
+				const struct flow_node *n = &f->nodes[f->preds[k]];
+				struct insn_ops o;
+				bool known = flow_node__ops(n, &o);
+
+				if (n->in.cls == INSN_CALL_IND && !import_of(b, n))
+					continue;
+				if (is_call(n) || insn__may_write(&n->in, &o, known, REG_RAX))
+					return false;
+				if (!seen[f->preds[k]])
+					seen[f->preds[k]] = 1;
+			}
+		}
+	}
+	return true;
+}
+
+int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result)
+{
+	struct plan_build *b = ce->b;
+	enum ptb_refusal why;
+	uint64_t target;
+	uint32_t depth, i;
+	int err;
+
+	*result = false;
+	for (depth = 0;; depth++) {
+		err = cuda_ends__mark(ce);
+		if (!err)
+			err = exit_sites__after_work(&b->finder, &b->flow, ex);
+		if (err || ex->why == PTB_REFUSE_NONE || depth == FOLLOW_MAX)
+			break;
+		err = find_worker(ce, &target);
+		if (err || !target)
+			break;
+		err = flow__build(&b->flow, &b->lc->src, target, &why);
+		if (err || why != PTB_REFUSE_NONE)
+			break;
+	}
+	if (err || ex->why != PTB_REFUSE_NONE)
+		return err;
+	*result = true;
+	for (i = 0; i < ex->cnt; i++)
+		*result &= result_at(b, ex->nodes[i]);
+	return 0;
+}

@@ -156,8 +156,9 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 	const struct plan_site *s = &sp->plan->sites[i];
 	struct probe_site p = { .id = sp->site_base + i, .offset = s->offset, .prog = s->prog };
 
-	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT) {
-		p.args = s->args; /* no program: PTB_API_ARGS() */
+	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT || s->prog == PTB_PROG_CUDA_ENTER ||
+	    s->prog == PTB_PROG_CUDA_EXIT) {
+		p.args = s->args; /* no program: PTB_API_ARGS(), PTB_CUDA_ARGS() */
 		if (sp->plan->funcs[s->func].reason != PTB_REFUSE_NONE)
 			p.args |= PTB_API_NO_EXIT;
 		return p;

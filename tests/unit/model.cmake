@@ -2,12 +2,12 @@
 # tells, for the exporters' tests too; value_words: argument payloads.
 add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder.c
   ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/mem_log.c
-  ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c)
+  ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/gpu_log.c)
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 target_link_libraries(test_builder PUBLIC ptbpf_model)
 
 foreach(name capture capture_damage thread_stack scopes rf_slices steps autograd_link key_averages key_averages_random values
-        args facts memory memory_sums)
+        args facts memory memory_sums gpu)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 

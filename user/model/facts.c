@@ -22,12 +22,6 @@ const char *facts__intern(struct facts *f, const char *text, size_t len)
 	return strtab__text(f->texts, strtab__add(f->texts, text, len));
 }
 
-/* Interned text of a name id of the capture. */
-static const char *name_text(const struct facts *f, uint32_t id)
-{
-	return id && id < f->name_cnt ? strtab__text(f->texts, f->names[id]) : "";
-}
-
 const char *facts__address_name(struct facts *f, const char *what, uint64_t addr)
 {
 	char buf[64];
@@ -292,6 +286,11 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 
 		return hashmap__put(&f->caller_name, a->h.tgid, a->addr, a->name);
 	}
+	case PTB_REC_KERNEL_NAME: {
+		const struct ptb_addr_name *a = (const void *)rec;
+
+		return hashmap__put(&f->kernel_name, a->h.tgid, a->addr, a->name);
+	}
 	case PTB_REC_SCHEMA:
 		return on_schema(f, (const void *)rec);
 	case PTB_REC_KEYS:
@@ -334,7 +333,7 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 
 	for (i = 0; i < f->opdef_cnt; i++) {
 		struct addr_fact *a = &f->opdefs[i];
-		const char *full = name_text(f, a->name);
+		const char *full = facts__name(f, a->name);
 
 		if (!*full) {
 			a->op.is_address = true;
@@ -355,7 +354,7 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 
 static int resolve_func(struct facts *f, struct func_fact *ff, const struct hashmap *unobserved)
 {
-	facts__split_name(f, &ff->op, name_text(f, ff->name));
+	facts__split_name(f, &ff->op, facts__name(f, ff->name));
 	if (ff->kind != PTB_FUNC_OP)
 		ff->op.name = ff->op.full; /* "Engine::evaluate_function" has no overload */
 	else if (hashmap__get(unobserved, (uintptr_t)ff->op.full, 0))
@@ -428,13 +427,13 @@ static int resolve_schemas(struct facts *f)
 
 	for (i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
-			err = share_schema(&by_name, &f->funcs[i].op, name_text(f, f->funcs[i].schema));
+			err = share_schema(&by_name, &f->funcs[i].op, facts__name(f, f->funcs[i].schema));
 	for (i = 0; i < f->opdef_cnt && !err; i++) {
 		struct addr_fact *a = &f->opdefs[i];
 		const uint64_t *id = hashmap__get(&f->opdef_schema, a->tgid, a->addr);
 
 		if (!a->op.is_address)
-			err = share_schema(&by_name, &a->op, id ? name_text(f, (uint32_t)*id) : "");
+			err = share_schema(&by_name, &a->op, id ? facts__name(f, (uint32_t)*id) : "");
 	}
 	for (i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
@@ -486,15 +485,15 @@ static int resolve(struct facts *f)
 		err = resolve_schemas(f);
 	for (i = 0; i < f->node_type_cnt; i++) {
 		struct addr_fact *a = &f->node_types[i];
-		const char *cls = name_text(f, a->name);
+		const char *cls = facts__name(f, a->name);
 
 		if (*cls)
 			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
 	}
 	for (i = 0; i < f->process_cnt; i++) {
-		f->processes[i].comm = name_text(f, f->process_names[i * 3]);
-		f->processes[i].cmdline = name_text(f, f->process_names[i * 3 + 1]);
-		f->processes[i].exe = name_text(f, f->process_names[i * 3 + 2]);
+		f->processes[i].comm = facts__name(f, f->process_names[i * 3]);
+		f->processes[i].cmdline = facts__name(f, f->process_names[i * 3 + 1]);
+		f->processes[i].exe = facts__name(f, f->process_names[i * 3 + 2]);
 	}
 	resolve_threads(f);
 	if (f->lost_cnt)
@@ -528,6 +527,7 @@ void facts__clear(struct facts *f)
 	hashmap__clear(&f->node_by_addr);
 	hashmap__clear(&f->thread_comm);
 	hashmap__clear(&f->caller_name);
+	hashmap__clear(&f->kernel_name);
 	hashmap__clear(&f->bad_layout);
 	hashmap__clear(&f->opdef_schema);
 	hashmap__clear(&f->keys_by_tgid);
@@ -539,60 +539,4 @@ void facts__clear(struct facts *f)
 	free(f->lost);
 	free(f->rss);
 	free(f->refusals);
-}
-
-/* ---- questions ---- */
-
-const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr)
-{
-	const uint64_t *i = hashmap__get(&f->opdef_by_addr, tgid, addr);
-
-	return i ? &f->opdefs[*i] : NULL;
-}
-
-const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr)
-{
-	const uint64_t *i = hashmap__get(&f->node_by_addr, tgid, vptr);
-
-	return i && f->node_types[*i].outer ? &f->node_types[*i] : NULL;
-}
-
-const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr)
-{
-	const uint64_t *name = hashmap__get(&f->caller_name, tgid, addr);
-	const char *text = name ? name_text(f, (uint32_t)*name) : "";
-
-	return *text ? text : NULL;
-}
-
-const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)
-{
-	static const struct session_keys unknown;
-	const uint64_t *i = hashmap__get(&f->keys_by_tgid, tgid, 0);
-
-	return i ? &f->keys[*i] : &unknown;
-}
-
-const char *facts__meta(const struct facts *f, const char *key)
-{
-	uint32_t i;
-
-	for (i = f->meta_cnt; i--;) /* the last value of a key counts */
-		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
-			return strtab__text(f->texts, f->metas[i].value);
-	return NULL;
-}
-
-const struct site_fact *facts__site(const struct facts *f, uint32_t site)
-{
-	return site < f->site_cnt && f->sites[site].func ? &f->sites[site] : NULL;
-}
-
-void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16])
-{
-	const uint64_t *known = hashmap__get(&f->thread_comm, tgid, tid);
-	size_t len = strnlen(comm, 16);
-
-	if (len && (!known || !*known))
-		hashmap__put(&f->thread_comm, tgid, tid, strtab__add(f->texts, comm, len));
 }

@@ -71,6 +71,7 @@ struct facts {
 	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
 	struct hashmap bad_layout;  /* (tgid, 0): what was read of its arguments means nothing */
 	struct hashmap caller_name; /* (tgid, return address) -> name id */
+	struct hashmap kernel_name; /* (tgid, host address of a kernel) -> name id */
 	struct hashmap opdef_schema; /* (tgid, OperatorDef*) -> name id */
 	struct session_keys *keys;
 	uint32_t keys_cnt, keys_cap;
@@ -100,6 +101,8 @@ struct facts {
 int facts__read(struct facts *f, struct capture_reader *cr); /* 0 or negative errno */
 void facts__clear(struct facts *f);
 
+/* Interned text of a name id of the capture; "" if there is no such. */
+const char *facts__name(const struct facts *f, uint32_t id);
 /* Interned text; "" when out of memory. */
 const char *facts__intern(struct facts *f, const char *text, size_t len);
 /* NULL when there is no such address in that process. */
@@ -107,6 +110,8 @@ const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint6
 const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr);
 /* The literal that the RECORD_FUNCTION macro returning to addr names its scope with; NULL: none. */
 const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr);
+/* Name id of what CUDA launches by this host address; 0: not known. */
+uint32_t facts__kernel(const struct facts *f, uint32_t tgid, uint64_t addr);
 /* What the bits of key sets mean in that process; never NULL. */
 const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid);
 /* META record by key, its last value; NULL if absent. */

@@ -23,35 +23,6 @@
 
 /* ---- places ---- */
 
-/* The innermost operator inside (or, if there is none, around) the innermost annotation. */
-static const struct entry *find_place(const struct thread *t, struct session_place *at)
-{
-	const struct entry *op = NULL;
-	bool in_annotation = true; /* nothing between here and the top is an annotation */
-	uint32_t i;
-
-	for (i = t->cnt; i-- && (in_annotation || !op);) {
-		const struct entry *e = &t->stack[i];
-
-		if (e->hidden)
-			continue;
-		if (!at->slice)
-			at->slice = e->id;
-		if (e->mem && e->mem->is_step)
-			continue;
-		if (e->cat == SLICE_USER_ANNOTATION) {
-			if (in_annotation)
-				at->annotation = e->name;
-			in_annotation = false;
-			continue;
-		}
-		if (!op)
-			op = e;
-		at->outer_op = e->name;
-	}
-	return op;
-}
-
 static const struct entry *set_place(struct model *m, const struct thread *t, struct session_place *at)
 {
 	const struct memory_proc *p = t->mem->proc;
@@ -60,7 +31,7 @@ static const struct entry *set_place(struct model *m, const struct thread *t, st
 	*at = (struct session_place){ .tgid = t->tgid, .tid = t->tid, .op = "", .outer_op = "",
 				      .annotation = "", .enclosed = p->open > 0,
 				      .step = t->mem->step >= 0 ? t->mem->step : p->step };
-	op = find_place(t, at);
+	op = place__find(t, at).op;
 	if (!op && !t->seen && !t->born)
 		at->op = SESSION_OP_UNSEEN;
 	if (!op)

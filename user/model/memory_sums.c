@@ -201,15 +201,13 @@ static void begin_step(struct thread *t, const struct entry *e, const char *numb
 
 void memory__begin(struct model *m, struct thread *t, struct entry *e)
 {
-	static const char step[] = "ProfilerStep#"; /* made here, or by the program itself */
-
 	e->mem = new_entry(m);
 	if (!e->mem)
 		return;
 	e->mem->begin = now(t->mem);
 	t->mem->proc->open++;
-	if (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1))
-		begin_step(t, e, e->name + sizeof(step) - 1);
+	if (e->is_step)
+		begin_step(t, e, strchr(e->name, '#') + 1);
 }
 
 static void leave(struct thread *t, const struct entry *e)

@@ -22,6 +22,7 @@ struct child_sum {
 	uint64_t ns;
 	const char *name; /* of the last one */
 	uint32_t cnt;
+	uint64_t device_ns; /* GPU work charged to them */
 };
 
 /* What an open slice carries beside its name and time; only where something was recorded. args.c */
@@ -60,6 +61,10 @@ struct entry {
 	bool synthetic;  /* no function of its own: ends with the frame below it */
 	bool no_exit;    /* its function has no exit probe */
 	bool is_address, is_step_end;
+	bool is_step; /* an annotation that says that it is a step */
+	uint32_t call_cnt; /* calls to CUDA's API directly in it; gpu_link.c */
+	uint64_t call_ns;
+	uint64_t device_ns; /* GPU work launched by them and charged to it */
 };
 
 /* A forward operator that waits for the backward node with its number. */
@@ -80,6 +85,7 @@ struct thread {
 	uint32_t hiding;  /* open entries that hide what is below them */
 	uint64_t last_ns; /* last begin or end given to a slice */
 	uint64_t max_sp;  /* highest stack pointer seen */
+	uint64_t call_end_ns; /* latest end of its calls to CUDA's API so far */
 	uint64_t logical; /* torch's own id of it, as the agent told; 0: not known */
 	bool born;        /* began inside the window */
 	bool seen;        /* an operator's or a scope's probe has told of it */
@@ -161,6 +167,9 @@ struct model {
 
 	struct args *spare_args;
 	struct memory *memory; /* NULL: memory is not recorded */
+	struct gpu *gpu;       /* NULL: nothing of GPUs is recorded */
+	uint32_t gpu_next;     /* calls before this one are placed */
+	struct hashmap gpu_step; /* tgid -> number of the step that it is in */
 	bool full; /* results are recorded: what an Execution Trace needs is kept */
 	bool agent_lost; /* records of the agent were lost, at times that are not known */
 };
@@ -260,6 +269,24 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 struct thread *autograd__forward_thread(struct model *m, const struct thread *t, const struct entry *e);
 void autograd__thread_gone(struct model *m, struct thread *t);
 void autograd__clear(struct model *m);
+
+/* ---- place.c ---- */
+
+/* Where the thread is: slice, op_slice, op, outer_op, annotation of at are set where there are any, the rest is
+ * not touched. entry: the innermost visible slice, op: operator, note: annotation or step; NULL: none. */
+struct place {
+	struct entry *entry, *op, *note;
+};
+struct place place__find(const struct thread *t, struct session_place *at);
+
+/* ---- gpu_link.c ---- */
+
+/* Places the calls to CUDA's API that began before ts. */
+void gpu__until(struct model *m, uint64_t ts);
+/* A step began, or ended. */
+void gpu__step(struct model *m, const struct thread *t, const struct entry *e, bool begins);
+/* After the last slice: tells everything. */
+void gpu__tell(struct model *m);
 
 /* ---- memory.c ---- */
 

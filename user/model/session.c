@@ -11,7 +11,7 @@
 
 #include "base/vec.h"
 #include "capture/capture.h"
-#include "model/model_priv.h"
+#include "model/gpu_priv.h"
 
 struct session {
 	struct capture_reader *cr;
@@ -20,6 +20,7 @@ struct session {
 	struct facts facts;
 	struct session_info info;
 	struct hashmap step_threads;
+	struct gpu *gpu;           /* NULL: nothing recorded */
 	struct memory_block *live; /* at the end of the last run */
 	uint32_t live_cnt;
 };
@@ -66,6 +67,26 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
 
+/* A walk over the capture of its own, only where its options say that there is something. */
+static int read_gpu(struct session *s)
+{
+	struct session_info *i = &s->info;
+	int err;
+
+	i->has_gpu = is_true(facts__meta(&s->facts, "gpu"));
+	i->has_cuda_calls = is_true(facts__meta(&s->facts, "cuda_calls"));
+	if (!i->has_gpu && !i->has_cuda_calls)
+		return 0;
+	err = gpu__read(s->cr, &s->facts, i->begin_ns, i->end_ns, &s->gpu);
+	if (err || !s->gpu)
+		return err;
+	i->devices = s->gpu->devices;
+	i->device_cnt = s->gpu->device_cnt;
+	i->gpu_clock_err_ns = s->gpu->clock_err_ns;
+	i->gpu_clock_cnt = s->gpu->clock_cnt;
+	return 0;
+}
+
 int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -89,6 +110,9 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 	if (err)
 		goto fail;
 	fill_info(s, first_ns, last_ns);
+	err = read_gpu(s);
+	if (err)
+		goto fail;
 	*out = s;
 	return 0;
 fail:
@@ -100,6 +124,7 @@ void session__free(struct session *s)
 {
 	if (!s)
 		return;
+	gpu__free(s->gpu);
 	facts__clear(&s->facts);
 	hashmap__clear(&s->step_threads);
 	free(s->live);
@@ -169,6 +194,10 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 		.fwd_thread = e->fwd_thread,
 		.child_cnt = e->child.cnt,
 		.child_ns = e->child.ns,
+		.device_ns = e->device_ns + e->child.device_ns,
+		.child_device_ns = e->child.device_ns,
+		.call_ns = e->call_ns,
+		.call_cnt = e->call_cnt,
 		.schema = e->schema ? e->schema : "",
 		.keys = t->keys,
 		.only_child_same_name = e->child.cnt == 1 && e->child.name == e->name,
@@ -391,6 +420,8 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !is_for_threads(h))
 		return 0;
 	pass_losses(m, h->ts_ns);
+	if (m->gpu)
+		gpu__until(m, h->ts_ns);
 	if (h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT) {
 		model__task(m, (const void *)h);
 		return m->err;
@@ -455,6 +486,7 @@ static void model_clear(struct model *m)
 	autograd__clear(m);
 	hashmap__clear(&m->thread_by_id);
 	hashmap__clear(&m->handles);
+	hashmap__clear(&m->gpu_step);
 }
 
 static bool agent_lost(const uint64_t *counters)
@@ -474,6 +506,7 @@ static int run_pass(struct session *s, struct model *m)
 	m->end_ns = s->info.end_ns;
 	m->step_threads = &s->step_threads;
 	m->full = s->info.has_results;
+	m->gpu = s->gpu;
 	m->agent_lost = agent_lost(s->facts.counters);
 	free(s->live);
 	s->live = NULL;
@@ -486,8 +519,14 @@ static int run_pass(struct session *s, struct model *m)
 	}
 	err = capture_reader__stream(s->cr, on_record, m);
 	m->totals->bad_records += capture_reader__bad_records(s->cr);
+	if (m->gpu && !err)
+		gpu__until(m, UINT64_MAX);
 	for (i = 0; i < m->thread_cnt && !err; i++) {
 		stack__close_all(m, m->threads[i], m->end_ns, SLICE_UNFINISHED);
+		err = m->err;
+	}
+	if (m->gpu && !err) {
+		gpu__tell(m);
 		err = m->err;
 	}
 	if (!err)

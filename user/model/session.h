@@ -153,8 +153,11 @@ struct slice {
 	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
 	const struct slice_memory *mem;      /* NULL: memory was not recorded */
 	const struct slice_memory *child_mem; /* sums over the direct children; NULL with mem */
-	uint64_t device_ns;    /* GPU work launched while it was open (kernels, copies, fills), children's too */
+	uint64_t device_ns;    /* GPU work (kernels, copies, fills) as torch charges it: of an operator what was
+				* launched with no other operator inside it, and of anything its children's */
 	uint64_t child_device_ns; /* of the direct children */
+	uint64_t call_ns;      /* calls to CUDA's API directly in it, under an operator: torch counts them ... */
+	uint32_t call_cnt;     /* ... as its children; child_ns and child_cnt do not */
 	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
 };
 
@@ -240,7 +243,8 @@ enum gpu_what {
 struct gpu_slice {
 	enum gpu_what what;
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
-	const char *name;     /* KERNEL: demangled; API: "cudaLaunchKernel"; ANNOTATION: its label; else "" */
+	const char *name;     /* KERNEL: demangled; API: "cudaLaunchKernel"; ANNOTATION: its label; else
+			       * Kineto's: "Memcpy HtoD (Pageable -> Device)", "Stream Sync", "Buffer Flush" */
 	uint32_t device, context, stream;
 	uint32_t correlation; /* 0: none */
 	bool driver;          /* API: of the driver */
@@ -249,6 +253,7 @@ struct gpu_slice {
 				    ANNOTATION: at.slice is the annotation's slice */
 	uint64_t launch_begin_ns, launch_end_ns; /* GPU work: the call that launched it, 0: not recorded */
 	const char *launch_name;                 /* ""  */
+	const char *kernel_name; /* API, host_only: what it launches, "" if not known */
 	const char *kernel;   /* API, host_only: what is launched, where the host can know it; else NULL or "" */
 	bool before_launch;   /* began before its launch, by more than the clocks' error: shown as recorded */
 	const struct ptb_rec_hdr *rec;      /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION */
@@ -289,6 +294,9 @@ struct session_totals { /* after a run */
 	uint64_t gpu_unlinked;    /* of them, without a launch in the capture */
 	uint64_t gpu_before_launch; /* of them, that began before their launch by more than the clocks' error */
 	uint64_t gpu_calls;       /* API calls */
+	uint64_t gpu_outside;     /* calls and GPU work not wholly inside the window: not told, as torch does */
+	uint64_t gpu_no_clock;    /* records of processes without a pair of clocks: not told */
+	uint64_t gpu_host_dropped; /* host-side calls of processes whose calls CUPTI told as well */
 	uint64_t forgotten_forwards;    /* operators given up as partners of a backward node, too many waited */
 };
 

@@ -130,6 +130,7 @@ static uint64_t end_before(const struct entry *next, const struct entry *e)
 
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
 {
+	static const char step[] = "ProfilerStep#"; /* made here, or by the program itself */
 	uint64_t gap = GAP_NS;
 
 	e->begin_ns = ts;
@@ -142,8 +143,11 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
+	e->is_step = e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1);
 	if (t->mem)
 		memory__begin(m, t, e);
+	if (e->is_step && m->gpu)
+		gpu__step(m, t, e, true);
 }
 
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
@@ -184,6 +188,7 @@ struct entry *stack__push_annotation(struct model *m, struct thread *t, const st
 static void add_child(struct child_sum *sum, const struct entry *e, uint64_t end_ns)
 {
 	sum->ns += end_ns - e->begin_ns;
+	sum->device_ns += e->device_ns + e->child.device_ns;
 	sum->name = e->name;
 	sum->cnt++;
 }
@@ -226,6 +231,8 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	}
 	if (e.mem)
 		memory__end(t, &e, up, is_step(&e));
+	if (e.is_step && m->gpu)
+		gpu__step(m, t, &e, false);
 	t->step_due |= e.is_step_end;
 	model__deliver(m, t, &e, end_ns);
 	if (e.mem)

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * GPU work and slices: when a pass reaches the begin of a call, what is open on its thread is where the call
+ * and all that it launched belong. Owns what slices are charged with, and the annotations' share of the
+ * devices; must not read records.
+ *
+ * torch's rules (kineto GenericActivityProfiler.cpp, pytorch autograd/profiler.py): work belongs to the innermost
+ * operator, annotations do not count; what was launched while an annotation was the innermost one of its
+ * thread, whatever operators are open, makes that annotation's share of a stream: from the first to the last
+ * of it, 1 ns more at each end.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "model/gpu_priv.h"
+
+/* ---- during the pass ---- */
+
+void gpu__step(struct model *m, const struct thread *t, const struct entry *e, bool begins)
+{
+	uint64_t nr = strtoull(strchr(e->name, '#') + 1, NULL, 10);
+	const uint64_t *now = hashmap__get(&m->gpu_step, t->tgid, 0);
+
+	if (begins) {
+		if (hashmap__put(&m->gpu_step, t->tgid, 0, nr))
+			m->err = -ENOMEM;
+	} else if (now && *now == nr) {
+		hashmap__del(&m->gpu_step, t->tgid, 0);
+	}
+}
+
+static void place_call(struct model *m, struct gpu_call *c)
+{
+	struct thread *t = c->tid ? model__known_thread(m, c->tgid, c->tid) : NULL;
+	const uint64_t *step = hashmap__get(&m->gpu_step, c->tgid, 0);
+	struct place p = { 0 };
+	bool inside; /* another call of its thread */
+
+	c->at = (struct session_place){ .tgid = c->tgid, .tid = c->tid, .op = "", .outer_op = "",
+					.annotation = "", .step = step ? (int64_t)*step : -1 };
+	c->note = 0;
+	c->note_name = "";
+	if (!t)
+		return;
+	p = place__find(t, &c->at);
+	c->at.enclosed = c->at.slice != 0;
+	if (p.note) {
+		c->note = p.note->id;
+		c->note_name = p.note->name;
+	}
+	inside = c->begin_ns < t->call_end_ns;
+	if (c->end_ns > t->call_end_ns)
+		t->call_end_ns = c->end_ns;
+	if (!p.op)
+		return;
+	p.op->device_ns += c->work_ns;
+	if (inside)
+		return;
+	p.entry->call_cnt++;
+	p.entry->call_ns += c->end_ns - c->begin_ns;
+}
+
+void gpu__until(struct model *m, uint64_t ts)
+{
+	struct gpu *g = m->gpu;
+
+	while (m->gpu_next < g->call_cnt && g->calls[m->gpu_next].begin_ns < ts)
+		place_call(m, &g->calls[m->gpu_next++]);
+}
+
+/* ---- annotations on devices ---- */
+
+struct note {
+	uint64_t begin_ns, end_ns;
+	uint32_t call; /* the first one that launched some of it */
+	uint32_t device, context, stream;
+};
+
+struct notes {
+	struct note *v;
+	uint32_t cnt, cap;
+	struct hashmap by_place; /* (slice, device and stream) -> index */
+};
+
+static int add_note(struct notes *n, const struct gpu *g, const struct gpu_work *w)
+{
+	const struct gpu_call *c = &g->calls[w->call];
+	uint64_t k1 = (uint64_t)w->device << 32 | w->stream;
+	const uint64_t *known = hashmap__get(&n->by_place, c->note, k1);
+	struct note *x;
+
+	if (known) {
+		x = &n->v[*known];
+		if (w->end_ns > x->end_ns)
+			x->end_ns = w->end_ns;
+		if (w->begin_ns < x->begin_ns)
+			x->begin_ns = w->begin_ns;
+		return 0;
+	}
+	if (vec_reserve((void **)&n->v, &n->cap, (uint64_t)n->cnt + 1, sizeof(*n->v)) ||
+	    hashmap__put(&n->by_place, c->note, k1, n->cnt))
+		return -ENOMEM;
+	n->v[n->cnt++] = (struct note){ .begin_ns = w->begin_ns, .end_ns = w->end_ns, .call = w->call,
+					.device = w->device, .context = w->context, .stream = w->stream };
+	return 0;
+}
+
+static int cmp_note(const void *pa, const void *pb)
+{
+	const struct note *a = pa, *b = pb;
+
+	if (a->device != b->device)
+		return a->device < b->device ? -1 : 1;
+	if (a->stream != b->stream)
+		return a->stream < b->stream ? -1 : 1;
+	if (a->begin_ns != b->begin_ns)
+		return a->begin_ns < b->begin_ns ? -1 : 1;
+	return a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
+}
+
+static int find_notes(const struct gpu *g, struct notes *n)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < g->work_cnt && !err; i++) {
+		const struct gpu_work *w = &g->works[i];
+
+		if (w->call != GPU_NONE && gpu_work__counts(w) && g->calls[w->call].note)
+			err = add_note(n, g, w);
+	}
+	for (i = 0; i < n->cnt; i++) {
+		n->v[i].begin_ns--;
+		n->v[i].end_ns++;
+	}
+	if (n->cnt)
+		qsort(n->v, n->cnt, sizeof(*n->v), cmp_note);
+	return err;
+}
+
+/* ---- telling ---- */
+
+static void tell(struct model *m, const struct gpu_slice *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->sink_cnt && !m->err; i++)
+		if (m->sinks[i].gpu)
+			m->err = m->sinks[i].gpu(m->sinks[i].arg, s);
+}
+
+static void tell_call(struct model *m, const struct gpu_call *c)
+{
+	struct gpu_slice s = { .what = GPU_API, .begin_ns = c->begin_ns, .end_ns = c->end_ns, .name = c->name,
+			       .correlation = c->correlation, .driver = c->driver, .host_only = c->host_only,
+			       .at = c->at, .launch_name = "", .kernel_name = c->kernel_name, .rec = c->rec };
+
+	m->totals->gpu_calls++;
+	tell(m, &s);
+}
+
+static struct session_place no_place(const struct gpu_work *w)
+{
+	return (struct session_place){ .tgid = w->tgid, .tid = w->what == GPU_OVERHEAD ? w->rec->tid : 0, .op = "",
+				       .outer_op = "", .annotation = "", .step = -1 };
+}
+
+static void tell_work(struct model *m, const struct gpu_work *w)
+{
+	const struct gpu_call *c = w->call != GPU_NONE ? &m->gpu->calls[w->call] : NULL;
+	struct gpu_slice s = { .what = w->what, .begin_ns = w->begin_ns, .end_ns = w->end_ns, .name = w->name,
+			       .device = w->device, .context = w->context, .stream = w->stream,
+			       .correlation = w->correlation, .launch_name = "", .kernel_name = "",
+			       .before_launch = w->before_launch, .rec = w->rec };
+
+	s.at = c ? c->at : no_place(w);
+	if (c) {
+		s.launch_begin_ns = c->begin_ns;
+		s.launch_end_ns = c->end_ns;
+		s.launch_name = c->name;
+	}
+	if (w->what != GPU_OVERHEAD)
+		s.props = gpu__device(m->gpu, w->tgid, w->device);
+	if (gpu_work__counts(w)) {
+		m->totals->gpu_work++;
+		m->totals->gpu_unlinked += !c;
+		m->totals->gpu_before_launch += w->before_launch;
+	}
+	tell(m, &s);
+}
+
+static void tell_note(struct model *m, const struct note *n)
+{
+	const struct gpu_call *c = &m->gpu->calls[n->call];
+	struct gpu_slice s = { .what = GPU_ANNOTATION, .begin_ns = n->begin_ns, .end_ns = n->end_ns,
+			       .name = c->note_name, .device = n->device, .context = n->context,
+			       .stream = n->stream, .at = c->at, .launch_name = "", .kernel_name = "",
+			       .props = gpu__device(m->gpu, c->tgid, n->device) };
+
+	s.at.slice = c->note;
+	tell(m, &s);
+}
+
+static bool note_is_next(const struct note *n, const struct gpu_work *w)
+{
+	const struct note at = { .begin_ns = w->begin_ns, .end_ns = w->end_ns, .device = w->device,
+				 .stream = w->stream };
+
+	return cmp_note(n, &at) <= 0;
+}
+
+void gpu__tell(struct model *m)
+{
+	struct gpu *g = m->gpu;
+	struct notes n = { 0 };
+	uint32_t i, k = 0;
+
+	if (find_notes(g, &n))
+		m->err = -ENOMEM;
+	for (i = 0; i < g->call_cnt && !m->err; i++)
+		tell_call(m, &g->calls[i]);
+	for (i = 0; i < g->work_cnt && !m->err; i++) {
+		for (; k < n.cnt && note_is_next(&n.v[k], &g->works[i]); k++)
+			tell_note(m, &n.v[k]);
+		tell_work(m, &g->works[i]);
+	}
+	m->totals->gpu_outside = g->outside;
+	m->totals->gpu_no_clock = g->no_clock;
+	m->totals->gpu_host_dropped = g->host_dropped;
+	m->totals->bad_records += g->bad;
+	hashmap__clear(&n.by_place);
+	free(n.v);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * GPU records of a capture: read and put on CLOCK_MONOTONIC once (gpu_read.c, gpu_clock.c), linked to slices
+ * in every pass (gpu_link.c). All of them are kept: some 300 bytes for each kernel or call in the capture, as
+ * CUPTI tells them in no order and often after the calls that launched them. Private to the model.
+ */
+#ifndef MODEL_GPU_PRIV_H
+#define MODEL_GPU_PRIV_H
+
+#include "model/model_priv.h"
+
+#define GPU_NONE UINT32_MAX
+
+/* ---- gpu_clock.c ---- */
+
+struct gpu_pair {
+	uint64_t gpu_ns, mono_ns, err_ns;
+};
+
+/* How one process's CUPTI time relates to CLOCK_MONOTONIC: linear between its pairs. */
+struct gpu_clock {
+	struct gpu_pair *pairs; /* after the fit: rising in both times */
+	uint32_t cnt, cap;
+	uint64_t err_ns;        /* bound of a converted time, inside the pairs */
+};
+
+int gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r); /* 0 or -ENOMEM */
+/* Leaves the pairs that agree; returns how many did not. */
+uint32_t gpu_clock__fit(struct gpu_clock *c);
+/* False: there is no such time, or no pair. */
+bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mono_ns);
+
+/* ---- gpu_read.c ---- */
+
+struct gpu_proc {
+	uint32_t tgid;
+	struct gpu_clock clock;
+	bool has_api; /* CUPTI told of its calls */
+};
+
+struct gpu_call { /* of the runtime or driver API */
+	uint64_t begin_ns, end_ns;
+	const struct ptb_rec_hdr *rec;
+	const char *name, *kernel_name;
+	uint32_t tgid, tid, correlation;
+	bool driver, host_only;
+	bool nested; /* inside the runtime call that has the same number, or makes it: not told */
+	uint64_t work_ns; /* kernels, copies, fills that it launched */
+	/* of the current pass */
+	uint64_t note;    /* slice of the innermost annotation or step, 0: none */
+	const char *note_name;
+	struct session_place at;
+};
+
+struct gpu_work { /* all that has a place on a device, and overhead */
+	uint64_t begin_ns, end_ns;
+	const struct ptb_rec_hdr *rec;
+	const char *name;
+	uint32_t tgid, device, context, stream, correlation;
+	uint32_t call; /* that launched it, GPU_NONE */
+	enum gpu_what what;
+	bool before_launch;
+};
+
+struct gpu_bytes;
+
+struct gpu {
+	struct facts *facts;
+	struct gpu_bytes *bytes; /* copies of records, and the largest part of the memory */
+	const struct ptb_rec_hdr **recs;
+	uint32_t rec_cnt, rec_cap;
+	struct gpu_proc *procs;
+	uint32_t proc_cnt, proc_cap;
+	struct hashmap proc_by_tgid;
+	struct gpu_call *calls; /* in order of begin, outer ones first */
+	uint32_t call_cnt, call_cap;
+	struct gpu_work *works; /* by device, stream, begin */
+	uint32_t work_cnt, work_cap;
+	struct hashmap call_by_id;    /* (tgid, correlation) -> index of the call that counts */
+	struct hashmap device_by_id;  /* (tgid, device) -> struct ptb_gpu_device * */
+	const struct ptb_gpu_device **devices; /* one per id, by id */
+	uint32_t device_cnt, device_cap;
+	struct hashmap names; /* name id -> text as it is shown */
+	uint64_t begin_ns, end_ns;
+	uint64_t clock_err_ns;
+	uint32_t clock_cnt;
+	uint64_t bad, outside, no_clock, host_dropped;
+};
+
+/* Reads what the capture has, between the two times. *out is NULL where there is nothing. 0 or -ENOMEM. */
+int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns,
+	      struct gpu **out);
+void gpu__free(struct gpu *g); /* NULL is fine */
+const struct ptb_gpu_device *gpu__device(const struct gpu *g, uint32_t tgid, uint32_t id); /* NULL: not told */
+/* Work that torch counts as such: kernels, copies, fills. */
+static inline bool gpu_work__counts(const struct gpu_work *w)
+{
+	return w->what == GPU_KERNEL || w->what == GPU_MEMCPY || w->what == GPU_MEMSET;
+}
+
+/* ---- gpu_names.c ---- */
+
+/* A kernel's name demangled, an API call's without its version; interned. */
+const char *gpu__kernel_name(struct facts *f, const char *raw);
+const char *gpu__api_name(struct facts *f, const char *raw);
+/* Of a record of another kind: "Memcpy HtoD (Pageable -> Device)"; interned or a literal. */
+const char *gpu__work_name(struct facts *f, const struct ptb_rec_hdr *rec);
+
+/* ---- gpu_order.c ---- */
+
+/* Calls and work in their order, each call with what it launched. 0 or -ENOMEM. */
+int gpu__order(struct gpu *g);
+
+#endif /* MODEL_GPU_PRIV_H */

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Reads the GPU records of a capture into tables: copies what is told later, names and times become those of
+ * the session. Owns the checks of single records; must not know slices.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "capture/capture.h"
+#include "model/gpu_priv.h"
+
+#define BLOCK_BYTES (256u * 1024)
+#define RECORDS_MAX (1u << 26)
+#define DEVICES_MAX 4096
+
+struct gpu_bytes { /* records must not move: a list of blocks */
+	struct gpu_bytes *next;
+	uint32_t used;
+	uint64_t words[BLOCK_BYTES / sizeof(uint64_t)];
+};
+
+static const struct ptb_rec_hdr *copy(struct gpu *g, const struct ptb_rec_hdr *h)
+{
+	struct gpu_bytes *b = g->bytes;
+	void *at;
+
+	if (!b || BLOCK_BYTES - b->used < h->len) {
+		b = malloc(sizeof(*b));
+		if (!b)
+			return NULL;
+		b->next = g->bytes;
+		b->used = 0;
+		g->bytes = b;
+	}
+	at = (char *)b->words + b->used;
+	memcpy(at, h, h->len);
+	b->used += h->len; /* a multiple of 8 */
+	return at;
+}
+
+static struct gpu_proc *proc_of(struct gpu *g, uint32_t tgid)
+{
+	const uint64_t *i = hashmap__get(&g->proc_by_tgid, tgid, 0);
+
+	if (i)
+		return &g->procs[*i];
+	if (vec_reserve((void **)&g->procs, &g->proc_cap, (uint64_t)g->proc_cnt + 1, sizeof(*g->procs)) ||
+	    hashmap__put(&g->proc_by_tgid, tgid, 0, g->proc_cnt))
+		return NULL;
+	g->procs[g->proc_cnt] = (struct gpu_proc){ .tgid = tgid };
+	return &g->procs[g->proc_cnt++];
+}
+
+/* ---- the scan ---- */
+
+static int keep(struct gpu *g, const struct ptb_rec_hdr *h)
+{
+	if (g->rec_cnt >= RECORDS_MAX) {
+		g->bad++;
+		return 0;
+	}
+	if (vec_reserve((void **)&g->recs, &g->rec_cap, (uint64_t)g->rec_cnt + 1, sizeof(*g->recs)))
+		return -ENOMEM;
+	g->recs[g->rec_cnt] = copy(g, h);
+	return g->recs[g->rec_cnt] ? (g->rec_cnt++, 0) : -ENOMEM;
+}
+
+/* The newest counts; each id is listed once, whichever process told of it. */
+static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
+{
+	const struct ptb_rec_hdr *h;
+	uint32_t i;
+
+	if (g->device_cnt >= DEVICES_MAX) {
+		g->bad++;
+		return 0;
+	}
+	h = copy(g, &r->h);
+	if (!h || hashmap__put(&g->device_by_id, r->h.tgid, r->id, (uintptr_t)h) ||
+	    vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1, sizeof(*g->devices)))
+		return -ENOMEM;
+	for (i = 0; i < g->device_cnt && g->devices[i]->id < r->id; i++)
+		;
+	if (i < g->device_cnt && g->devices[i]->id == r->id) {
+		g->devices[i] = (const void *)h;
+		return 0;
+	}
+	memmove(&g->devices[i + 1], &g->devices[i], (g->device_cnt - i) * sizeof(*g->devices));
+	g->devices[i] = (const void *)h;
+	g->device_cnt++;
+	return 0;
+}
+
+static int on_record(void *arg, const struct ptb_rec_hdr *h)
+{
+	struct gpu *g = arg;
+	struct gpu_proc *p;
+
+	if (h->kind != PTB_REC_CUDA_CALL && (h->kind < PTB_REC_GPU_KERNEL || h->kind > PTB_REC_GPU_CLOCK))
+		return 0;
+	if (h->kind == PTB_REC_GPU_DEVICE)
+		return on_device(g, (const void *)h);
+	p = proc_of(g, h->tgid);
+	if (!p)
+		return -ENOMEM;
+	if (h->kind == PTB_REC_GPU_CLOCK)
+		return gpu_clock__add(&p->clock, (const void *)h);
+	p->has_api |= h->kind == PTB_REC_GPU_API;
+	return keep(g, h);
+}
+
+/* ---- from records to tables ---- */
+
+static const char *shown_name(struct gpu *g, uint32_t id, const char *(*how)(struct facts *, const char *))
+{
+	const uint64_t *known = hashmap__get(&g->names, id, how == gpu__api_name);
+	const char *text;
+
+	if (known)
+		return (const char *)(uintptr_t)*known;
+	text = how(g->facts, facts__name(g->facts, id));
+	hashmap__put(&g->names, id, how == gpu__api_name, (uintptr_t)text); /* fails: made again next time */
+	return text;
+}
+
+/* The record's times on CLOCK_MONOTONIC; false: counted, and not to be told. */
+static bool times(struct gpu *g, struct gpu_proc *p, uint64_t begin, uint64_t end, uint64_t *begin_ns,
+		  uint64_t *end_ns)
+{
+	if (!p->clock.cnt) {
+		g->no_clock++;
+		return false;
+	}
+	if (!begin || end < begin || !gpu_clock__to_mono(&p->clock, begin, begin_ns) ||
+	    !gpu_clock__to_mono(&p->clock, end, end_ns)) {
+		g->bad++;
+		return false;
+	}
+	if (*end_ns <= *begin_ns)
+		*end_ns = *begin_ns + 1;
+	return true;
+}
+
+static bool in_window(struct gpu *g, uint64_t begin_ns, uint64_t end_ns)
+{
+	bool inside = begin_ns >= g->begin_ns && end_ns <= g->end_ns;
+
+	g->outside += !inside;
+	return inside;
+}
+
+static int add_call(struct gpu *g, const struct gpu_call *c)
+{
+	if (!in_window(g, c->begin_ns, c->end_ns))
+		return 0;
+	if (vec_reserve((void **)&g->calls, &g->call_cap, (uint64_t)g->call_cnt + 1, sizeof(*g->calls)))
+		return -ENOMEM;
+	g->calls[g->call_cnt++] = *c;
+	return 0;
+}
+
+static int add_work(struct gpu *g, const struct gpu_work *w)
+{
+	if (!in_window(g, w->begin_ns, w->end_ns))
+		return 0;
+	if (vec_reserve((void **)&g->works, &g->work_cap, (uint64_t)g->work_cnt + 1, sizeof(*g->works)))
+		return -ENOMEM;
+	g->works[g->work_cnt++] = *w;
+	return 0;
+}
+
+static int on_api(struct gpu *g, struct gpu_proc *p, const struct ptb_gpu_api *r)
+{
+	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .correlation = r->correlation,
+			      .driver = r->driver, .kernel_name = "" };
+
+	if (!times(g, p, r->begin, r->end, &c.begin_ns, &c.end_ns))
+		return 0;
+	c.name = shown_name(g, r->name, gpu__api_name);
+	return add_call(g, &c);
+}
+
+/* Told when it returned; without a result that time is only when it was known to be over. */
+static int on_host_call(struct gpu *g, const struct gpu_proc *p, const struct ptb_cuda_call *r)
+{
+	const struct site_fact *site = facts__site(g->facts, r->h.site);
+	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .begin_ns = r->begin_ns,
+			      .end_ns = r->h.ts_ns, .host_only = true, .kernel_name = "" };
+
+	if (p->has_api) {
+		g->host_dropped++;
+		return 0;
+	}
+	if (!site || !r->begin_ns || r->begin_ns >= TS_MAX || c.end_ns >= TS_MAX || c.end_ns < c.begin_ns) {
+		g->bad++;
+		return 0;
+	}
+	if (c.end_ns == c.begin_ns || r->flags & PTB_API_NO_RESULT)
+		c.end_ns = c.begin_ns + 1;
+	c.name = g->facts->funcs[site->func].op.full;
+	c.driver = strncmp(c.name, "cuda", 4) != 0;
+	if (r->func)
+		c.kernel_name = shown_name(g, facts__kernel(g->facts, r->h.tgid, r->func), gpu__kernel_name);
+	return add_call(g, &c);
+}
+
+/* What has a place on a device; false: of no kind that is told. */
+static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work *w, uint64_t *begin, uint64_t *end)
+{
+	const struct ptb_gpu_kernel *k = (const void *)h;
+	const struct ptb_gpu_memory *m = (const void *)h;
+	const struct ptb_gpu_sync *s = (const void *)h;
+	const struct ptb_gpu_event *e = (const void *)h;
+	const struct ptb_gpu_overhead *o = (const void *)h;
+
+#define PLACE(r) (*begin = (r)->begin, *end = (r)->end)
+#define ON_DEVICE(r) (w->correlation = (r)->correlation, w->device = (r)->device, w->context = (r)->context, \
+		      w->stream = (r)->stream)
+	switch (h->kind) {
+	case PTB_REC_GPU_KERNEL:
+		w->what = GPU_KERNEL;
+		w->name = shown_name(g, k->name, gpu__kernel_name);
+		PLACE(k);
+		ON_DEVICE(k);
+		return true;
+	case PTB_REC_GPU_MEMCPY:
+	case PTB_REC_GPU_MEMSET:
+		w->what = h->kind == PTB_REC_GPU_MEMCPY ? GPU_MEMCPY : GPU_MEMSET;
+		PLACE(m);
+		ON_DEVICE(m);
+		break;
+	case PTB_REC_GPU_SYNC:
+		w->what = GPU_SYNC;
+		PLACE(s);
+		ON_DEVICE(s);
+		break;
+	case PTB_REC_GPU_EVENT:
+		w->what = GPU_EVENT;
+		*begin = *end = e->at;
+		ON_DEVICE(e);
+		if (!e->at) /* when the device passed it is not known */
+			return false;
+		break;
+	case PTB_REC_GPU_OVERHEAD:
+		w->what = GPU_OVERHEAD;
+		PLACE(o);
+		break;
+	default:
+		return false;
+	}
+#undef PLACE
+#undef ON_DEVICE
+	w->name = gpu__work_name(g->facts, h);
+	return true;
+}
+
+static int on_kept(struct gpu *g, const struct ptb_rec_hdr *h)
+{
+	struct gpu_work w = { .rec = h, .tgid = h->tgid, .call = GPU_NONE };
+	struct gpu_proc *p = proc_of(g, h->tgid);
+	uint64_t begin = 0, end = 0;
+
+	if (!p)
+		return -ENOMEM;
+	if (h->kind == PTB_REC_GPU_API)
+		return on_api(g, p, (const void *)h);
+	if (h->kind == PTB_REC_CUDA_CALL)
+		return on_host_call(g, p, (const void *)h);
+	if (!work_of(g, h, &w, &begin, &end) || !times(g, p, begin, end, &w.begin_ns, &w.end_ns))
+		return 0;
+	return add_work(g, &w);
+}
+
+static void fit_clocks(struct gpu *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->proc_cnt; i++) {
+		struct gpu_clock *c = &g->procs[i].clock;
+
+		g->bad += gpu_clock__fit(c) && !c->cnt;
+		g->clock_cnt += c->cnt;
+		if (c->err_ns > g->clock_err_ns)
+			g->clock_err_ns = c->err_ns;
+	}
+}
+
+int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns, struct gpu **out)
+{
+	struct gpu *g = calloc(1, sizeof(*g));
+	int err = g ? 0 : -ENOMEM;
+	uint32_t i;
+
+	*out = NULL;
+	if (err)
+		return err;
+	g->facts = f;
+	g->begin_ns = begin_ns;
+	g->end_ns = end_ns;
+	err = capture_reader__scan(cr, on_record, g);
+	fit_clocks(g);
+	for (i = 0; i < g->rec_cnt && !err; i++)
+		err = on_kept(g, g->recs[i]);
+	free(g->recs);
+	g->recs = NULL;
+	if (!err)
+		err = gpu__order(g);
+	if (err || (!g->proc_cnt && !g->device_cnt)) {
+		gpu__free(g);
+		return err;
+	}
+	*out = g;
+	return 0;
+}
+
+void gpu__free(struct gpu *g)
+{
+	struct gpu_bytes *b, *next;
+	uint32_t i;
+
+	if (!g)
+		return;
+	for (b = g->bytes; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+	for (i = 0; i < g->proc_cnt; i++)
+		free(g->procs[i].clock.pairs);
+	free(g->recs);
+	free(g->procs);
+	free(g->calls);
+	free(g->works);
+	free(g->devices);
+	hashmap__clear(&g->proc_by_tgid);
+	hashmap__clear(&g->call_by_id);
+	hashmap__clear(&g->device_by_id);
+	hashmap__clear(&g->names);
+	free(g);
+}
+
+const struct ptb_gpu_device *gpu__device(const struct gpu *g, uint32_t tgid, uint32_t id)
+{
+	const uint64_t *r = hashmap__get(&g->device_by_id, tgid, id);
+
+	return r ? (const struct ptb_gpu_device *)(uintptr_t)*r : NULL;
+}

@@ -262,6 +262,11 @@ static int on_rss(struct facts *f, const struct ptb_rss_sample *r)
 	return 0;
 }
 
+static int on_addr_name(struct hashmap *map, const struct ptb_addr_name *r)
+{
+	return hashmap__put(map, r->h.tgid, r->addr, r->name);
+}
+
 static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
 	struct facts *f = arg;
@@ -281,16 +286,10 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	case PTB_REC_NODE_TYPE:
 		return on_addr(&f->node_types, &f->node_type_cnt, &f->node_type_cap,
 			       &f->node_by_addr, (const void *)rec);
-	case PTB_REC_CALLER: {
-		const struct ptb_addr_name *a = (const void *)rec;
-
-		return hashmap__put(&f->caller_name, a->h.tgid, a->addr, a->name);
-	}
-	case PTB_REC_KERNEL_NAME: {
-		const struct ptb_addr_name *a = (const void *)rec;
-
-		return hashmap__put(&f->kernel_name, a->h.tgid, a->addr, a->name);
-	}
+	case PTB_REC_CALLER:
+		return on_addr_name(&f->caller_name, (const void *)rec);
+	case PTB_REC_KERNEL_NAME:
+		return on_addr_name(&f->kernel_name, (const void *)rec);
 	case PTB_REC_SCHEMA:
 		return on_schema(f, (const void *)rec);
 	case PTB_REC_KEYS:

@@ -408,32 +408,8 @@ static void pass_losses(struct model *m, uint64_t ts)
 	}
 }
 
-static int on_record(void *arg, const struct ptb_rec_hdr *h)
+static void on_thread_record(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
-	struct model *m = arg;
-	struct thread *t;
-
-	if (h->ts_ns >= TS_MAX) {
-		m->totals->bad_records++;
-		return 0;
-	}
-	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !is_for_threads(h))
-		return 0;
-	pass_losses(m, h->ts_ns);
-	if (m->gpu)
-		gpu__until(m, h->ts_ns);
-	if (h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT) {
-		model__task(m, (const void *)h);
-		return m->err;
-	}
-	if (h->kind >= PTB_REC_MEM_ALLOC && h->kind <= PTB_REC_KMEM_EVENT) {
-		memory__record(m, h);
-		return m->err;
-	}
-	t = model__thread(m, h->tgid, h->tid);
-	if (!t)
-		return m->err;
-	t->seen = true;
 	switch (h->kind) {
 	case PTB_REC_OP_EXIT:
 		on_exit_site(m, t, (const void *)h);
@@ -466,6 +442,35 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		on_enter(m, t, h);
 		break;
 	}
+}
+
+static int on_record(void *arg, const struct ptb_rec_hdr *h)
+{
+	struct model *m = arg;
+	struct thread *t;
+
+	if (h->ts_ns >= TS_MAX) {
+		m->totals->bad_records++;
+		return 0;
+	}
+	if (h->ts_ns < m->begin_ns || h->ts_ns > m->end_ns || !is_for_threads(h))
+		return 0;
+	pass_losses(m, h->ts_ns);
+	if (m->gpu)
+		gpu__until(m, h->ts_ns);
+	if (h->kind >= PTB_REC_FORK && h->kind <= PTB_REC_EXIT) {
+		model__task(m, (const void *)h);
+		return m->err;
+	}
+	if (h->kind >= PTB_REC_MEM_ALLOC && h->kind <= PTB_REC_KMEM_EVENT) {
+		memory__record(m, h);
+		return m->err;
+	}
+	t = model__thread(m, h->tgid, h->tid);
+	if (!t)
+		return m->err;
+	t->seen = true;
+	on_thread_record(m, t, h);
 	if (t->step_due)
 		steps__advance(m, t, h->ts_ns);
 	return m->err;

@@ -1,0 +1,3 @@
+# Tests of cupti_agent's own code; those of the whole library in processes are in target.cmake.
+add_executable(agent_cfg ${CMAKE_CURRENT_SOURCE_DIR}/workloads/agent_cfg.c)
+target_link_libraries(agent_cfg PRIVATE ptbpf_flags ptbpf_plan)

@@ -16,6 +16,7 @@
 #include "cli/agent_gpu.h"
 #include "cli/recorder_agent_priv.h"
 
+#define QUEUE_SLACK_NS 2000000 /* between a program's look at the clock and its record's place in the ring */
 #define HELD_MAX (256u << 20) /* bytes that wait for a clock; more is written with the clocks at hand */
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n)
@@ -87,6 +88,9 @@ void recorder__agents_free(struct recorder *r)
 {
 	uint32_t i;
 
+	free(r->agent_bytes);
+	free(r->agent_queue);
+
 	for (i = 0; i < r->agent_cnt; i++)
 		free_agent(r->agents[i]);
 	free(r->agents);
@@ -109,20 +113,31 @@ uint32_t agent__tid(struct agent_proc *p, uint32_t tid)
 	return (uint32_t)ours;
 }
 
-/* Losses of a stream: gaps in its numbers, and what its sender says that it dropped. */
+/*
+ * Losses of a stream: gaps in its numbers, and what its sender says that it dropped. A stream that began before
+ * this recording has a number above 1 at its first chunk. A sender that went to another processor may be read
+ * there before what it left on the first: what seemed lost was late.
+ */
 static void account(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
 {
 	uint64_t *seq = hashmap__get(&p->streams, c->stream, 0);
 	uint64_t *dropped = hashmap__get(&p->streams, c->stream, 1);
-	uint64_t had = dropped ? *dropped : 0;
+	uint64_t *known = hashmap__get(&p->streams, c->stream, 2);
+	uint64_t had = dropped ? *dropped : 0, last = seq ? *seq : 0, missing = known ? *known : 0;
 
-	/* a stream that began before this recording has a number above 1 at its first chunk */
-	if (seq && c->seq > *seq + 1)
-		agent__count(r, PTB_CNT_AGENT_LOST, c->seq - *seq - 1);
+	if (seq && c->seq > last + 1) {
+		agent__count(r, PTB_CNT_AGENT_LOST, c->seq - last - 1);
+		hashmap__put(&p->streams, c->stream, 2, missing + c->seq - last - 1);
+	} else if (c->seq < last && missing) {
+		agent__count(r, PTB_CNT_AGENT_LOST, (uint64_t)-1);
+		hashmap__put(&p->streams, c->stream, 2, missing - 1);
+	}
 	if (dropped && c->dropped > had)
 		agent__count(r, PTB_CNT_AGENT_DROPPED, c->dropped - had);
-	hashmap__put(&p->streams, c->stream, 0, c->seq);
-	hashmap__put(&p->streams, c->stream, 1, c->dropped);
+	if (!seq || c->seq > last)
+		hashmap__put(&p->streams, c->stream, 0, c->seq);
+	if (!dropped || c->dropped > had)
+		hashmap__put(&p->streams, c->stream, 1, c->dropped);
 }
 
 /* Calls fn for each record of a chunk; counts what cannot be walked. */
@@ -216,7 +231,40 @@ static void hold(struct recorder *r, struct agent_proc *p, const struct ptb_chun
 	p->held_len += c->len;
 }
 
+/* ---- in the order sent: chunks of one sender come through the rings of several processors ---- */
+
+static int queue_cmp(const void *a, const void *b)
+{
+	const struct agent_queued *x = a, *y = b;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return x->off < y->off ? -1 : x->off > y->off;
+}
+
+static int offset_cmp(const void *a, const void *b)
+{
+	const struct agent_queued *x = a, *y = b;
+
+	return x->off < y->off ? -1 : x->off > y->off;
+}
+
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
+{
+	if (vec_reserve((void **)&r->agent_bytes, &r->agent_bytes_cap, (uint64_t)r->agent_bytes_len + d->h.len,
+			1) ||
+	    vec_reserve((void **)&r->agent_queue, &r->agent_queue_cap, (uint64_t)r->agent_queue_cnt + 1,
+			sizeof(*r->agent_queue))) {
+		agent__count(r, PTB_CNT_AGENT_LOST, 1);
+		return;
+	}
+	r->agent_queue[r->agent_queue_cnt++] =
+		(struct agent_queued){ .ts_ns = d->h.ts_ns, .off = r->agent_bytes_len };
+	memcpy(r->agent_bytes + r->agent_bytes_len, d, d->h.len);
+	r->agent_bytes_len += d->h.len;
+}
+
+static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 {
 	struct agent_proc *p = find_agent(r, d->h.tgid);
 	const struct ptb_chunk *c = (const void *)(d + 1);
@@ -247,10 +295,41 @@ void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 	}
 }
 
-void recorder__agent_round(struct recorder *r, uint64_t watermark_ns)
+/* Takes the chunks that were sent before `until`; what is younger waits for its elders. */
+static void take_queue(struct recorder *r, uint64_t until)
+{
+	uint32_t i, n, len = 0;
+
+	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), queue_cmp);
+	for (i = 0; i < r->agent_queue_cnt && r->agent_queue[i].ts_ns < until; i++)
+		take_chunk(r, (const void *)(r->agent_bytes + r->agent_queue[i].off));
+	if (i == r->agent_queue_cnt) {
+		r->agent_queue_cnt = r->agent_bytes_len = 0;
+		return;
+	}
+	if (!i)
+		return;
+	/* what is left goes to the front; in the order of its bytes, so that nothing is overwritten */
+	memmove(r->agent_queue, r->agent_queue + i, (r->agent_queue_cnt - i) * sizeof(*r->agent_queue));
+	r->agent_queue_cnt -= i;
+	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), offset_cmp);
+	for (n = 0; n < r->agent_queue_cnt; n++) {
+		const struct ptb_rec_hdr *h = (const void *)(r->agent_bytes + r->agent_queue[n].off);
+		uint32_t size = h->len;
+
+		memmove(r->agent_bytes + len, h, size);
+		r->agent_queue[n].off = len;
+		len += size;
+	}
+	r->agent_bytes_len = len;
+}
+
+void recorder__agent_round(struct recorder *r, uint64_t drained_ns, uint64_t watermark_ns)
 {
 	uint32_t i;
 
+	if (r->agent_queue_cnt)
+		take_queue(r, drained_ns - QUEUE_SLACK_NS);
 	for (i = 0; i < r->agent_cnt; i++)
 		if (r->begin_ns && watermark_ns > r->begin_ns)
 			agent_ops__tell_open(r, r->agents[i], 0);
@@ -270,6 +349,8 @@ void recorder__agent_end(struct recorder *r, pid_t pid)
 
 	if (!p || !p->live)
 		return;
+	if (r->agent_queue_cnt)
+		take_queue(r, UINT64_MAX);
 	release(r, p, true);
 	if (r->begin_ns)
 		agent_ops__tell_open(r, p, 0);

@@ -18,6 +18,21 @@ typedef int CUresult;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned long long CUmemHandle; /* CUmemGenericAllocationHandle */
 typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+#define CUDA_ERROR_NOT_INITIALIZED 3
+#define CUDA_ERROR_NOT_FOUND 500
+
+typedef struct {
+	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+	CUstream hStream;
+	const void *attrs;
+	unsigned int numAttrs;
+} CUlaunchConfig;
 
 /* X(exported name, (arguments), (their names)); what does the work is work_NAME(). */
 #define DRIVER_MEMORY_CALLS(X)                                                                  \
@@ -38,11 +53,50 @@ typedef struct CUstream_st *CUstream;
 	X(cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, size)) \
 	X(cuMemSetAccess, (CUdeviceptr ptr, size_t size, const void *desc, size_t count), (ptr, size, desc, count))
 
+#define DRIVER_EXEC_CALLS(X)                                                                    \
+	X(cuLaunchKernel, (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra), (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra)) \
+	X(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction f, void **params, void **extra), (config, f, params, extra)) \
+	X(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t bytes), (dst, src, bytes)) \
+	X(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t bytes), (dst, src, bytes)) \
+	X(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream), (dst, src, bytes, stream)) \
+	X(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream), (dst, src, bytes, stream)) \
+	X(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream), (dst, src, bytes, stream)) \
+	X(cuMemcpyPeerAsync, (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream), (dst, to, src, from, bytes, stream)) \
+	X(cuMemsetD8_v2, (CUdeviceptr dst, unsigned char value, size_t bytes), (dst, value, bytes)) \
+	X(cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream), (dst, value, bytes, stream)) \
+	X(cuStreamCreate, (CUstream *stream, unsigned int flags), (stream, flags)) \
+	X(cuStreamDestroy_v2, (CUstream stream), (stream)) \
+	X(cuStreamSynchronize, (CUstream stream), (stream)) \
+	X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags), (stream, event, flags)) \
+	X(cuCtxSynchronize, (void), ()) \
+	X(cuEventCreate, (CUevent *event, unsigned int flags), (event, flags)) \
+	X(cuEventRecord, (CUevent event, CUstream stream), (event, stream)) \
+	X(cuEventSynchronize, (CUevent event), (event)) \
+	X(cuEventDestroy_v2, (CUevent event), (event)) \
+	X(cuStreamBeginCapture_v2, (CUstream stream, int mode), (stream, mode)) \
+	X(cuStreamEndCapture, (CUstream stream, CUgraph *graph), (stream, graph)) \
+	X(cuGraphInstantiateWithFlags, (CUgraphExec *exec, CUgraph graph, unsigned long long flags), (exec, graph, flags)) \
+	X(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream)) \
+	X(cuGraphExecDestroy, (CUgraphExec exec), (exec)) \
+	X(cuGraphDestroy, (CUgraph graph), (graph)) \
+	X(cuModuleLoadData, (CUmodule *module, const void *image), (module, image)) \
+	X(cuModuleGetFunction, (CUfunction *f, CUmodule module, const char *name), (f, module, name)) \
+	X(cuFuncGetName, (const char **name, CUfunction f), (name, f))
+
+#define DRIVER_CALLS(X) DRIVER_MEMORY_CALLS(X) DRIVER_EXEC_CALLS(X)
+
 #define X(name, args, names)       \
 	MOCK_API CUresult name args; \
 	CUresult work_##name args;
-DRIVER_MEMORY_CALLS(X)
+DRIVER_CALLS(X)
 #undef X
+
+/* No tool sees these. */
+MOCK_API CUresult cuDeviceGetCount(int *cnt);
+MOCK_API CUresult cuDeviceGet(int *device, int nr);
+MOCK_API CUresult cuDeviceGetName(char *name, int len, int device);
+MOCK_API CUresult cuDeviceTotalMem_v2(size_t *bytes, int device);
+MOCK_API CUresult cuDeviceGetAttribute(int *value, int what, int device);
 MOCK_API CUresult cuInit(unsigned int flags);
 
 #endif /* MOCK_DRIVER_H */

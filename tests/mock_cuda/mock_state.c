@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define MAX_CALLS 64
+#define MAX_CALLS 128
 #define MAX_RANGES 4096
 
 struct call_state {

@@ -7,6 +7,7 @@
 #define MOCK_RUNTIME_H
 
 #include "driver.h"
+#include "mock_tools.h"
 
 typedef int cudaError_t;
 #define cudaSuccess 0
@@ -25,11 +26,51 @@ struct driver_functions {
 	CUresult (*host_register)(void *, size_t, unsigned int);
 	CUresult (*host_unregister)(void *);
 	bool (*must_fail)(const char *, int *); /* of mock_state.h */
+	void (*call_begin)(enum mock_domain, const char *); /* of mock_tools.h */
+	void (*call_end)(int);
+	CUresult (*device_count)(int *);
+#define X(name, args, names) CUresult(*name) args;
+	DRIVER_EXEC_CALLS(X)
+#undef X
 };
 
 /* The driver's functions; NULL: there is no driver. */
 const struct driver_functions *runtime__driver(void);
-extern int runtime_tools; /* how many listen */
+
+/*
+ * As in the real library an exported function asks whether a tool listens and hands its arguments on to one that
+ * does the work: it sees to it that there is a driver, calls ask_NAME(), which asks the driver and stores the
+ * result, and keeps the error.
+ */
+bool runtime__tools_listen(void);
+void runtime__tell_begin(const char *call);
+void runtime__tell_end(cudaError_t error);
+/* 0, or what the call returns without being made. */
+cudaError_t runtime__begin(const char *call);
+
+#define RUNTIME_CALL(name, args, names)                     \
+	MOCK_WORK cudaError_t work_##name args              \
+	{                                                   \
+		cudaError_t error = runtime__begin(#name);  \
+                                                            \
+		if (!error)                                 \
+			error = ask_##name names;           \
+		if (error)                                  \
+			runtime__set_last_error(error);     \
+		return error;                               \
+	}                                                   \
+                                                            \
+	cudaError_t name args                               \
+	{                                                   \
+		cudaError_t error;                          \
+                                                            \
+		if (!runtime__tools_listen())               \
+			return work_##name names;           \
+		runtime__tell_begin(#name);                 \
+		error = work_##name names;                  \
+		runtime__tell_end(error);                   \
+		return error;                               \
+	}
 /* The thread's, until it is asked for. */
 void runtime__set_last_error(cudaError_t error);
 
@@ -44,5 +85,56 @@ MOCK_API cudaError_t cudaFreeHost(void *ptr);
 MOCK_API cudaError_t cudaHostRegister(void *ptr, size_t bytes, unsigned int flags);
 MOCK_API cudaError_t cudaHostUnregister(void *ptr);
 MOCK_API cudaError_t cudaGetLastError(void);
+
+/* ---- runtime_exec.c ---- */
+
+#define cudaErrorInvalidDeviceFunction 98
+
+typedef struct {
+	unsigned int x, y, z;
+} dim3;
+
+typedef struct {
+	dim3 gridDim, blockDim;
+	size_t dynamicSmemBytes;
+	CUstream stream;
+	const void *attrs;
+	unsigned int numAttrs;
+} cudaLaunchConfig_t;
+
+/* What nvcc's constructors call: which kernel a host function stands for. */
+MOCK_API void **__cudaRegisterFatBinary(void *image);
+MOCK_API void __cudaRegisterFatBinaryEnd(void **handle);
+MOCK_API void __cudaUnregisterFatBinary(void **handle);
+MOCK_API void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+				     int threads, void *tid, void *bid, void *block, void *grid, int *size);
+
+MOCK_API cudaError_t cudaGetDeviceCount(int *cnt);
+MOCK_API cudaError_t cudaGetDevice(int *device);
+MOCK_API cudaError_t cudaSetDevice(int device);
+MOCK_API cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
+				      CUstream stream);
+MOCK_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args);
+MOCK_API cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, int kind);
+MOCK_API cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, CUstream stream);
+MOCK_API cudaError_t cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t bytes,
+					 CUstream stream);
+MOCK_API cudaError_t cudaMemset(void *ptr, int value, size_t bytes);
+MOCK_API cudaError_t cudaMemsetAsync(void *ptr, int value, size_t bytes, CUstream stream);
+MOCK_API cudaError_t cudaStreamCreate(CUstream *stream);
+MOCK_API cudaError_t cudaStreamDestroy(CUstream stream);
+MOCK_API cudaError_t cudaStreamSynchronize(CUstream stream);
+MOCK_API cudaError_t cudaStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
+MOCK_API cudaError_t cudaDeviceSynchronize(void);
+MOCK_API cudaError_t cudaEventCreate(CUevent *event);
+MOCK_API cudaError_t cudaEventRecord(CUevent event, CUstream stream);
+MOCK_API cudaError_t cudaEventSynchronize(CUevent event);
+MOCK_API cudaError_t cudaEventDestroy(CUevent event);
+MOCK_API cudaError_t cudaStreamBeginCapture(CUstream stream, int mode);
+MOCK_API cudaError_t cudaStreamEndCapture(CUstream stream, CUgraph *graph);
+MOCK_API cudaError_t cudaGraphInstantiate(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+MOCK_API cudaError_t cudaGraphLaunch(CUgraphExec exec, CUstream stream);
+MOCK_API cudaError_t cudaGraphExecDestroy(CUgraphExec exec);
+MOCK_API cudaError_t cudaGraphDestroy(CUgraph graph);
 
 #endif /* MOCK_RUNTIME_H */

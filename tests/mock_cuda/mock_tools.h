@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the mocks tell a tool (the mock of libcupti): calls of both interfaces and what the pretended device does.
+ * It lives in the mock of libcuda, as in reality. Times are CLOCK_MONOTONIC, ns; CUPTI makes its own of them.
+ */
+#ifndef MOCK_TOOLS_H
+#define MOCK_TOOLS_H
+
+#include "mock_state.h"
+
+enum mock_what { MOCK_CALL, MOCK_KERNEL, MOCK_MEMCPY, MOCK_PEER, MOCK_MEMSET, MOCK_SYNC, MOCK_EVENT };
+enum mock_domain { MOCK_DRIVER = 1, MOCK_RUNTIME = 2 }; /* CUpti_CallbackDomain */
+
+struct mock_activity {
+	enum mock_what what;
+	const char *name; /* of the call, of the kernel */
+	uint64_t begin, end, bytes, node, pthread;
+	uint32_t correlation, device, context, stream, graph, tid;
+	uint32_t grid[3], block[3], shared;
+	uint32_t copy_kind, src_kind, dst_kind; /* CUpti_ActivityMemcpyKind, CUpti_ActivityMemoryKind */
+	uint32_t dst_device, value;
+	uint32_t event, sync_kind; /* CUpti_ActivitySynchronizationType */
+	enum mock_domain domain;
+	int result;
+	bool nested; /* a call within a call */
+};
+
+typedef void (*mock_tell_fn)(const struct mock_activity *);
+
+/* NULL: nobody listens any more. */
+MOCK_API void mock_cuda_listen(mock_tell_fn tell);
+MOCK_API extern int mock_cuda_listening;
+MOCK_API bool mock_cuda_initialized(void);
+
+/* Around a call: calls within calls have the correlation of the outermost. */
+MOCK_API void mock_call_begin(enum mock_domain domain, const char *name);
+MOCK_API void mock_call_end(int result);
+
+/* Fills in correlation and thread; tells. */
+void mock_tools__tell(struct mock_activity *a);
+/* Puts the tools' functions into the driver's table, or the plain ones back (driver_entry.c). */
+void mock_driver__set_tools(bool on);
+uint64_t mock_tools__now(void);
+
+#endif /* MOCK_TOOLS_H */

@@ -68,3 +68,9 @@ foreach(name probe_agent probe_agent_harm agent_lib)
   add_dependencies(test_${name} target_agent_nop1 target_agent_nop5)
 endforeach()
 set_tests_properties(unit_probe_agent unit_probe_agent_harm PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
+
+add_executable(bench_chunks ${CMAKE_CURRENT_SOURCE_DIR}/bench/chunk_bench.c)
+target_link_libraries(bench_chunks PRIVATE test_agent_target)
+target_compile_definitions(bench_chunks PRIVATE TARGET_AGENT_NOP1="$<TARGET_FILE:target_agent_nop1>"
+  TARGET_AGENT_NOP5="$<TARGET_FILE:target_agent_nop5>")
+add_dependencies(bench_chunks target_agent_nop1 target_agent_nop5)

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What one chunk of an agent costs the thread that sends it, by its size, by the kind of no-operation at the
+ * site and by the way of attaching; beside a copy of as many bytes in user space. Prints, asserts nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent_target.h"
+#include "base/clock.h"
+
+#define SENDS  300 /* at once: so many full ones fit into the ring */
+#define ROUNDS 31
+
+static void count_bytes(void *arg, uint32_t ring, const void *rec, uint32_t len)
+{
+	(void)ring;
+	(void)rec;
+	*(uint64_t *)arg += len;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *v)
+{
+	qsort(v, ROUNDS, sizeof(*v), compare);
+	return v[ROUNDS / 2];
+}
+
+/* Median over rounds, ns a chunk; ps NULL: nobody listens. */
+static double send_ns(struct agent_target *at, struct probe_set *ps, uint32_t len)
+{
+	double ns[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t sum = 0, bytes = 0;
+
+		target__send(&at->t, "cost %d %u", SENDS, len);
+		if (!target__answer(&at->t, &sum))
+			exit(1);
+		ns[i] = (double)sum / SENDS;
+		for (uint32_t r = 0; ps && r < probe_set__ring_cnt(ps); r++)
+			probe_set__drain(ps, r, count_bytes, &bytes);
+		if (ps && bytes < (uint64_t)SENDS * len)
+			exit(1);
+	}
+	return median(ns);
+}
+
+static double copy_ns(uint32_t len)
+{
+	static char to[1 << 24], from[PTB_CHUNK_MAX];
+	double ns[ROUNDS];
+
+	memset(to, 1, sizeof(to));
+	for (int i = 0; i < ROUNDS; i++) {
+		uint64_t begin = clock__cpu_ns();
+
+		for (uint32_t k = 0; k < SENDS; k++)
+			memcpy(to + (k * PTB_CHUNK_MAX) % sizeof(to), from, len);
+		ns[i] = (double)(clock__cpu_ns() - begin) / SENDS;
+	}
+	return median(ns);
+}
+
+static double listened_ns(const char *path, enum links links, uint32_t len)
+{
+	struct probe_set *ps = open_agent_set(1 << 25, links);
+	struct agent_target at;
+	double ns;
+
+	agent_target__start(&at, path);
+	if (probe_set__agent_listen(ps, add_agent_process(ps, &at), &at.pa))
+		exit(1);
+	ns = send_ns(&at, ps, len);
+	probe_set__free(ps);
+	agent_target__stop(&at);
+	return ns;
+}
+
+int main(void)
+{
+	static const uint32_t lens[] = {64, 512, 4096, PTB_CHUNK_FULL, PTB_CHUNK_MAX};
+	struct agent_target at;
+
+	if (must_skip())
+		return 77;
+	agent_target__start(&at, TARGET_AGENT_NOP1);
+	printf("%8s %10s %10s %12s %12s %12s %12s   ns a chunk\n", "bytes", "memcpy", "no tracer",
+	       "nop", "5-byte nop", "tracefs", "single");
+	for (size_t i = 0; i < sizeof(lens) / sizeof(*lens); i++)
+		printf("%8u %10.0f %10.0f %12.0f %12.0f %12.0f %12.0f\n", lens[i], copy_ns(lens[i]),
+		       send_ns(&at, NULL, lens[i]),
+		       listened_ns(TARGET_AGENT_NOP1, LINKS_MULTI, lens[i]),
+		       listened_ns(TARGET_AGENT_NOP5, LINKS_MULTI, lens[i]),
+		       listened_ns(TARGET_AGENT_NOP1, LINKS_TRACE, lens[i]),
+		       listened_ns(TARGET_AGENT_NOP1, LINKS_SINGLE, lens[i]));
+	return agent_target__stop(&at) ? 1 : 0;
+}

@@ -67,6 +67,7 @@ static void send(uint64_t ts)
 				      .ts_ns = ts, .tgid = (uint32_t)getpid(), .tid = me_tid };
 	u.d.bytes = u.c.len;
 	recorder__agent_data(rec, &u.d);
+	recorder__agent_round(rec, ~0ull, 0);
 }
 
 /* Ticks are two for a nanosecond, and begin at 1,000,000. */

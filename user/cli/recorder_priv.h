@@ -53,6 +53,13 @@ struct recorder {
 	struct hashmap kernels; /* (tgid, address of a host stub) asked for */
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
+	struct agent_queued { /* an AGENT_DATA record in agent_bytes */
+		uint64_t ts_ns;
+		uint32_t off;
+	} *agent_queue;
+	uint32_t agent_queue_cnt, agent_queue_cap;
+	char *agent_bytes;
+	uint32_t agent_bytes_len, agent_bytes_cap;
 	uint32_t agent_cnt, agent_cap, agent_live;
 	uint64_t agent_counts[PTB_CNT_AGENT_REFUSED - PTB_CNT_AGENT_LOST + 1];
 	uint64_t agent_told_ns; /* watermark of the last round */

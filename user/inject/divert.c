@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "inject/inject_priv.h"
 #include "inject/safe_point.h"
 #include "inject/sig_frame.h"
 #include "inject/thread_facts.h"
@@ -149,15 +150,6 @@ static int gather(const struct divert_req *req, struct detour_in *in, uint8_t *x
 	return (int)rc;
 }
 
-static int write_stack(pid_t pid, const struct detour *d)
-{
-	struct iovec local = { (void *)(uintptr_t)d->bytes, d->len };
-	struct iovec remote = { (void *)(uintptr_t)d->addr, d->len };
-	ssize_t n = process_vm_writev(pid, &local, 1, &remote, 1, 0);
-
-	return n == (ssize_t)d->len ? 0 : n < 0 ? -errno : -EFAULT;
-}
-
 static int send_off(struct divert_req *req, const struct user_regs_struct *regs, bool call_again)
 {
 	struct detour_in in = { .regs = *regs, .call_again = call_again };
@@ -168,7 +160,7 @@ static int send_off(struct divert_req *req, const struct user_regs_struct *regs,
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
 	if (!err)
-		err = write_stack(req->pid, d); /* below the red zone: nobody's bytes */
+		err = inject__write(req->pid, d->addr, d->bytes, d->len); /* below the red zone: nobody's bytes */
 	if (!err)
 		err = set_regs(req->tid, &d->regs);
 	if (!err) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,15 +37,18 @@ const char *inject__way_text(enum inject_way way)
 
 bool inject__is_mapped(const struct inject_job *job)
 {
+	const char *base = strrchr(job->path, '/') + 1;
 	struct proc_maps maps;
 	bool found = false;
 	uint32_t i;
 
 	if (proc_maps__read(job->pid, &maps))
 		return false;
-	for (i = 0; i < maps.cnt && !found; i++) /* an overlay shows another device than stat() does */
-		found = maps.items[i].exec && maps.items[i].ino == job->file.st_ino &&
-			!maps.items[i].deleted && !strcmp(maps.items[i].path, job->path);
+	/* another mount namespace's path may read differently, and an overlay's device and inode */
+	for (i = 0; i < maps.cnt && !found; i++)
+		found = maps.items[i].exec && !maps.items[i].deleted &&
+			!strcmp(proc_map__base(&maps.items[i]), base) &&
+			(maps.items[i].ino == job->file.st_ino || !strcmp(maps.items[i].path, job->path));
 	proc_maps__free(&maps);
 	return found;
 }
@@ -60,6 +63,15 @@ void inject__nap(uint64_t ns)
 	struct timespec ts = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 
 	nanosleep(&ts, NULL);
+}
+
+int inject__write(pid_t pid, uint64_t addr, const void *buf, size_t len)
+{
+	struct iovec local = { (void *)(uintptr_t)buf, len };
+	struct iovec remote = { (void *)(uintptr_t)addr, len };
+	ssize_t n = process_vm_writev(pid, &local, 1, &remote, 1, 0);
+
+	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
 /* The loader of the target must find our file under that name. */

@@ -21,6 +21,8 @@ struct inject_job {
 bool inject__is_mapped(const struct inject_job *job);
 bool inject__is_time(const struct inject_job *job); /* is there any left? */
 void inject__nap(uint64_t ns);
+/* Exactly these bytes into the process: 0 or negative errno. */
+int inject__write(pid_t pid, uint64_t addr, const void *buf, size_t len);
 
 /* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another way may
  * be tried. */

@@ -1,9 +1,247 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Loads a library by a script that CPython runs at a safe point of its own (Doc/howto/remote_debugging.rst).
+ * The script is a file in the target's /tmp, of the target's user, readable by nobody else; it runs in a name
+ * space that the interpreter makes for it and throws away, says in its own file how it went, and is removed. When it
+ * is not run in time, it is taken back.
+ */
+#define LOG_DOMAIN "inject"
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
 #include "inject/inject_priv.h"
+#include "inject/py_remote.h"
+#include "inject/root_file.h"
+#include "inject/thread_facts.h"
+#include "target/torch_proc.h"
+
+#define NUDGE_NS 50000000ULL    /* interpreters with several threads look by themselves; then they are asked to */
+#define NAP_NS 1000000ULL
+#define GRACE_NS 1000000000ULL  /* for a script that was taken but has not answered */
+
+/*
+ * Bits of PyThreadState.eval_breaker (Include/internal/pycore_ceval.h, the same up to version 3.15; a later one is
+ * not asked, but may look by itself). Our change is not atomic: what another thread sets or clears at that very
+ * moment is lost. So everything that others set is set: signals, calls, exceptions, merges of reference counts
+ * where there is no GIL; the interpreter looks and finds nothing to do. Only the request to drop the GIL is
+ * cleared: who waits for the GIL repeats it every 5 ms, while a false one would make the thread wait for somebody
+ * to take the GIL (Python/ceval_gil.c, FORCE_SWITCHING).
+ */
+#define BITS_KNOWN_MINOR 15
+#define GIL_DROP_REQUEST 0x01u
+#define OTHERS_BITS 0x0eu
+#define PLEASE_STOP 0x20u
+#define OTHERS_BITS_FREE_THREADED 0x40u
+
+struct script {
+	char path[64]; /* as the target names it */
+	int fd;
+	bool exists;
+};
+
+/* ---- the script ---- */
+
+static void put_bytes(FILE *f, const char *text)
+{
+	fputs("b'", f);
+	for (; *text; text++)
+		fprintf(f, "\\x%02x", (unsigned char)*text);
+	fputc('\'', f);
+}
+
+/* An interrupt from the keyboard that hits the script is passed on to the program. */
+static void put_script(FILE *f, const char *lib, const char *self)
+{
+	fputs("try:\n import posix as p\n try:\n  import _ctypes as c\n  c.dlopen(", f);
+	put_bytes(f, lib);
+	fputs(",2)\n  r='ok'\n except KeyboardInterrupt:raise\n"
+	      " except BaseException as e:r='no '+type(e).__name__+': '+str(e)[:160]\n f=p.open(", f);
+	put_bytes(f, self);
+	fputs(",p.O_WRONLY|p.O_TRUNC|p.O_CLOEXEC|p.O_NOFOLLOW)\n"
+	      " p.write(f,r.encode('utf-8','replace'))\n p.close(f)\n"
+	      "except KeyboardInterrupt:\n import _thread as t\n t.interrupt_main()\n"
+	      "except BaseException:pass\n", f);
+}
+
+static int script__create(struct inject_job *job, struct script *s)
+{
+	static const char *const dirs[] = { "/tmp", "/var/tmp", "/dev/shm" };
+	struct thread_status st;
+	uint64_t number;
+	FILE *f = NULL;
+	size_t i;
+	int fd, err = -EACCES;
+
+	if (thread_facts__status(job->pid, 0, &st) || getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return -EIO;
+	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]) && !s->exists; i++) {
+		snprintf(s->path, sizeof(s->path), "%s/ptbpf-%016" PRIx64 ".py", dirs[i], number);
+		s->fd = root_file__open(job->pid, s->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+		s->exists = s->fd >= 0;
+		err = s->exists ? 0 : s->fd;
+	}
+	if (err)
+		return err;
+	fd = dup(s->fd);
+	f = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (!f) {
+		if (fd >= 0)
+			close(fd);
+		return -ENOMEM;
+	}
+	put_script(f, job->path, s->path);
+	err = ferror(f) ? -EIO : 0;
+	if (fclose(f) || fchown(s->fd, st.uid, st.gid))
+		err = -errno;
+	return err;
+}
+
+static void script__remove(struct inject_job *job, struct script *s)
+{
+	if (!s->exists)
+		return;
+	root_file__unlink(job->pid, s->path);
+	close(s->fd);
+	s->exists = false;
+}
+
+/* What the script said: false: nothing yet. */
+static bool script__answer(const struct script *s, char *buf, size_t cap)
+{
+	ssize_t n = pread(s->fd, buf, cap - 1, 0);
+
+	buf[n > 0 ? n : 0] = '\0';
+	return !strncmp(buf, "ok", 2) || !strncmp(buf, "no ", 3);
+}
+
+/* ---- the interpreter ---- */
+
+static uint64_t pending_addr(const struct py_remote *pr)
+{
+	return pr->tstate + pr->off.support + pr->off.pending;
+}
+
+static uint64_t path_addr(const struct py_remote *pr)
+{
+	return pr->tstate + pr->off.support + pr->off.path;
+}
+
+static bool is_pending(pid_t pid, const struct py_remote *pr)
+{
+	int32_t v;
+
+	return !remote__read(pid, pending_addr(pr), &v, sizeof(v)) && v == 1;
+}
+
+static int ask(struct inject_job *job, const struct py_remote *pr, const struct script *s)
+{
+	int32_t one = 1;
+	int err;
+
+	if (strlen(s->path) + 1 > pr->off.path_size)
+		return -ENAMETOOLONG;
+	err = inject__write(job->pid, path_addr(pr), s->path, strlen(s->path) + 1);
+	return err ? err : inject__write(job->pid, pending_addr(pr), &one, sizeof(one));
+}
+
+/* Makes the interpreter look. Only the low byte: the rest is not about events. */
+static void nudge(struct inject_job *job, const struct py_remote *pr)
+{
+	uint64_t addr = pr->tstate + pr->off.eval_breaker;
+	uint8_t bits;
+
+	if (pr->off.minor > BITS_KNOWN_MINOR || remote__read(job->pid, addr, &bits, sizeof(bits)))
+		return;
+	bits &= (uint8_t)~GIL_DROP_REQUEST;
+	bits |= (uint8_t)(PLEASE_STOP | OTHERS_BITS | (pr->off.free_threaded ? OTHERS_BITS_FREE_THREADED : 0));
+	inject__write(job->pid, addr, &bits, sizeof(bits));
+}
+
+/* True: it will not run. False: the interpreter has it already. */
+static bool take_back(struct inject_job *job, const struct py_remote *pr)
+{
+	int32_t none = 0;
+	char empty = '\0';
+
+	if (!is_pending(job->pid, pr))
+		return false;
+	/* a name first: with an empty one the interpreter does nothing, should it look right now */
+	inject__write(job->pid, path_addr(pr), &empty, sizeof(empty));
+	if (!is_pending(job->pid, pr))
+		return false;
+	inject__write(job->pid, pending_addr(pr), &none, sizeof(none));
+	return true;
+}
+
+static int judge(struct inject_job *job, const char *answer)
+{
+	if (!strncmp(answer, "ok", 2) && inject__is_mapped(job))
+		return 0;
+	refuse(job, "its Python could not load the library: %.200s", *answer ? answer + 3 : "no reason told");
+	return strncmp(answer, "no OSError", 10) ? -EAGAIN : -ELIBACC;
+}
+
+/* Until the script has answered, or was taken back. `end`: of the time for it to be taken. */
+static int wait_answer(struct inject_job *job, const struct py_remote *pr, const struct script *s, uint64_t end)
+{
+	uint64_t begin = clock__mono_ns(), now = begin, taken = 0;
+	bool nudged = false;
+	char answer[256];
+
+	for (;;) {
+		inject__nap(NAP_NS);
+		if (script__answer(s, answer, sizeof(answer)))
+			return judge(job, answer);
+		now = clock__mono_ns();
+		if (!taken && !is_pending(job->pid, pr))
+			taken = now;
+		if (!taken && !nudged && now - begin > NUDGE_NS) {
+			nudge(job, pr);
+			nudged = true;
+		}
+		if (!taken && now > end && take_back(job, pr)) {
+			refuse(job, "its Python has not come to a point where it runs scripts");
+			return -EAGAIN;
+		}
+		if (taken && now - taken > GRACE_NS && now > end)
+			break;
+	}
+	if (inject__is_mapped(job))
+		return 0; /* it could not write its answer */
+	refuse(job, "its Python took the script, but did not run it (an audit hook?)");
+	return -EAGAIN;
+}
+
 int remote_exec__load(struct inject_job *job)
 {
-	refuse(job, "not yet");
-	return -EAGAIN;
+	uint64_t now = clock__mono_ns(), end = now + (job->deadline_ns - now) / 2;
+	struct script script = { .fd = -1 };
+	struct py_remote pr;
+	const char *why;
+	int err = py_remote__find(job->pid, &pr, &why);
+
+	job->res->way = INJECT_REMOTE_EXEC;
+	if (err) {
+		refuse(job, "%s", why);
+		return -EAGAIN;
+	}
+	err = script__create(job, &script);
+	if (!err)
+		err = ask(job, &pr, &script);
+	if (err) {
+		refuse(job, "no script can be given to its Python: %s", errstr(err));
+		err = -EAGAIN;
+	} else {
+		err = wait_answer(job, &pr, &script, end);
+	}
+	script__remove(job, &script);
+	return err;
 }

@@ -34,7 +34,8 @@ static const char *field(const char *text, const char *name)
 
 int thread_facts__status(pid_t pid, pid_t tid, struct thread_status *out)
 {
-	char *text;
+	char *text, *end;
+	const char *num;
 	int err = read_task_file(pid, tid, "status", &text);
 
 	if (err)
@@ -42,6 +43,8 @@ int thread_facts__status(pid_t pid, pid_t tid, struct thread_status *out)
 	memset(out, 0, sizeof(*out));
 	sscanf(field(text, "\nState:"), " %c", &out->state);
 	sscanf(field(text, "\nTracerPid:"), "%d", &out->tracer);
+	for (num = field(text, "\nNSpid:"); *num == '\t' || *num == ' '; num = end)
+		out->ns_pid = (pid_t)strtol(num, &end, 10); /* one for each namespace, the innermost last */
 	sscanf(field(text, "\nSeccomp:"), "%" SCNu32, &out->seccomp);
 	sscanf(field(text, "\nUid:"), "%*u %*u %*u %" SCNu32, &out->uid);
 	sscanf(field(text, "\nGid:"), "%*u %*u %*u %" SCNu32, &out->gid);

@@ -12,6 +12,7 @@
 struct thread_status {
 	char state; /* 'R', 'S', ... */
 	pid_t tracer;
+	pid_t ns_pid; /* in its own pid namespace */
 	uint32_t seccomp; /* 0: none, 1: strict, 2: filter */
 	bool shadow_stack;
 	uint32_t uid, gid; /* of the file system */

@@ -61,13 +61,19 @@ static void end(uint64_t ticks, uint64_t rf)
 	((struct ptb_arec_end *)add(PTB_AREC_END, ticks, sizeof(struct ptb_arec_end), 0))->rf = rf;
 }
 
-static void send(uint64_t ts)
+/* bytes: of the chunk, whatever it says itself. */
+static void send_bytes(uint64_t ts, uint32_t bytes)
 {
-	u.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(u.d) + u.c.len), .kind = PTB_REC_AGENT_DATA,
+	u.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(u.d) + bytes), .kind = PTB_REC_AGENT_DATA,
 				      .ts_ns = ts, .tgid = (uint32_t)getpid(), .tid = me_tid };
-	u.d.bytes = u.c.len;
+	u.d.bytes = bytes;
 	recorder__agent_data(rec, &u.d);
 	recorder__agent_round(rec, ~0ull, 0);
+}
+
+static void send(uint64_t ts)
+{
+	send_bytes(ts, u.c.len);
 }
 
 /* Ticks are two for a nanosecond, and begin at 1,000,000. */
@@ -282,6 +288,7 @@ static void test_gpu(void)
 static void test_hostile(void)
 {
 	uint64_t x = 88172645463325252ull, bad;
+	uint32_t len;
 	struct seen s;
 
 	open_recording();
@@ -292,14 +299,14 @@ static void test_hostile(void)
 		chunk(1 + (uint32_t)i % 3, 2 + (uint32_t)i % 4);
 		begin(ticks_of(30 + (uint64_t)i), (uint64_t)i, i % 2 ? "text" : NULL);
 		end(ticks_of(31 + (uint64_t)i), (uint64_t)i);
+		len = u.c.len;
 		for (int k = 0; k < 4; k++) {
 			x ^= x << 13;
 			x ^= x >> 7;
 			x ^= x << 17;
-			((uint8_t *)&u.c)[x % u.c.len] ^= (uint8_t)(x >> 32);
+			((uint8_t *)&u.c)[x % len] ^= (uint8_t)(x >> 32);
 		}
-		u.c.len = u.c.len > 4096 ? 128 : u.c.len;
-		send(40);
+		send_bytes(40, len);
 	}
 	bad = recorder__agent_counter(rec, PTB_CNT_AGENT_BAD);
 	CU_ASSERT(bad > 1000);

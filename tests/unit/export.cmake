@@ -28,3 +28,15 @@ add_executable(fake_et ${U}/fake_et.c ${FAKE_SESSION} ${U}/value_words.c)
 target_link_libraries(fake_et PRIVATE ptbpf_flags ptbpf_export)
 add_test(NAME unit_validate_et COMMAND python3 ${U}/test_validate_et.py --fake-et $<TARGET_FILE:fake_et>)
 set_tests_properties(unit_validate_et PROPERTIES LABELS unit TIMEOUT 300)
+
+# GPUs: a made-up process with two of them; NVIDIA's calculator of occupancy where CUDA's headers are at hand.
+set(GPU_WORLD "${U}/gpu_world.c;${FAKE_SESSION}")
+unit_test(gpu_occupancy "${U}/test_gpu_occupancy.c" ptbpf_export)
+file(GLOB cuda_includes /usr/local/cuda*/include /usr/local/cuda*/targets/*/include
+  $ENV{PTBPF_ENV_DIR}/*/lib/python3*/site-packages/nvidia/*/include
+  /var/tmp/ptbpf-envs/*/lib/python3*/site-packages/nvidia/*/include)
+find_path(CUDA_OCCUPANCY_DIR cuda_occupancy.h PATHS ${cuda_includes})
+if(CUDA_OCCUPANCY_DIR)
+  target_compile_definitions(test_gpu_occupancy PRIVATE CUDA_OCCUPANCY_H)
+  target_include_directories(test_gpu_occupancy SYSTEM PRIVATE ${CUDA_OCCUPANCY_DIR})
+endif()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which function of a live process stands at an address: for kernels, which the host knows by their stubs. */
+/* The kernels of a live process, which the host knows by their stubs. */
 #ifndef TARGET_HOST_FUNC_H
 #define TARGET_HOST_FUNC_H
 
@@ -13,8 +13,9 @@ struct host_funcs *host_funcs__new(void); /* NULL: out of memory */
 void host_funcs__free(struct host_funcs *hf); /* NULL is fine */
 
 /*
- * The kernel that the host stub at addr launches, demangled as CUPTI names it ("void at::native::f<4>(int)",
- * without "__device_stub__"). 0, -ENOENT: no symbol begins there, or negative errno.
+ * The kernel that is launched as addr (the first argument of cudaLaunchKernel: a host stub, or from CUDA 13 a
+ * handle), demangled as CUPTI names it ("void at::native::f<4>(int)", without "__device_stub__"). 0, -ENOENT: no
+ * library of the process knows it, or negative errno.
  */
 int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *buf, size_t cap);
 

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What a launch names is one of two things. Up to CUDA 12 it is the address of a function which nvcc writes on
+ * the host for each kernel, under the kernel's own name or "__device_stub_" before it: a symbol of the library
+ * that has the address mapped. From CUDA 13 it is a handle that the stub asked for at its first launch
+ * (__cudaGetKernel, crt/host_runtime.h) and keeps in a static variable "__handle": the symbol of the variable
+ * that holds the handle names the stub, and so the kernel.
+ *
+ * Symbols are of .symtab, where the library kept it, else of .dynsym. They are read once per file, mappings
+ * once per process and again where nothing is found in them.
+ */
+#include "target/host_func.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/vec.h"
+#include "target/elf_priv.h"
+#include "target/mapped_file.h"
+#include "target/torch_proc.h"
+
+#define NAME_MAX_LEN 4096 /* bounds the demangler's work on hostile names */
+#define STUB	     "__device_stub_"
+#define HANDLE	     "E8__handle"
+#define READ_AT_ONCE 65536 /* bytes of the process's memory */
+#define LOOK_AGAIN_NS 50000000 /* mappings are read again this often at most */
+
+char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
+
+struct named_addr {
+	uint64_t addr;
+	const char *name; /* in the file's map */
+};
+
+struct named_addrs { /* sorted */
+	struct named_addr *items;
+	uint32_t cnt, cap;
+	bool known;
+};
+
+/* One file, whoever has it mapped. */
+struct host_lib {
+	uint64_t ino;
+	uint32_t dev_major, dev_minor;
+	struct elf_file *ef; /* NULL: it cannot be read */
+	struct named_addrs funcs, handles;
+};
+
+struct host_proc {
+	pid_t pid;
+	uint64_t looked_ns; /* when its mappings were read; 0: not yet */
+	struct proc_maps maps;
+};
+
+struct host_funcs {
+	struct host_lib *libs;
+	uint32_t lib_cnt, lib_cap;
+	struct host_proc *procs;
+	uint32_t proc_cnt, proc_cap;
+};
+
+struct host_funcs *host_funcs__new(void)
+{
+	return calloc(1, sizeof(struct host_funcs));
+}
+
+void host_funcs__free(struct host_funcs *hf)
+{
+	uint32_t i;
+
+	if (!hf)
+		return;
+	for (i = 0; i < hf->lib_cnt; i++) {
+		free(hf->libs[i].funcs.items);
+		free(hf->libs[i].handles.items);
+		elf_file__close(hf->libs[i].ef);
+	}
+	for (i = 0; i < hf->proc_cnt; i++)
+		proc_maps__free(&hf->procs[i].maps);
+	free(hf->libs);
+	free(hf->procs);
+	free(hf);
+}
+
+/* ---- symbols of a file ---- */
+
+static bool add_name(struct named_addrs *list, const struct elf_sym *sym)
+{
+	if (vec_reserve((void **)&list->items, &list->cap, list->cnt + 1ULL, sizeof(*list->items)))
+		return false;
+	list->items[list->cnt++] = (struct named_addr){ .addr = sym->addr, .name = sym->name };
+	return true;
+}
+
+static bool on_func(const struct elf_sym *sym, void *arg)
+{
+	return !sym->defined || sym->type != STT_FUNC || !sym->addr || !sym->name[0] || add_name(arg, sym);
+}
+
+static bool on_handle(const struct elf_sym *sym, void *arg)
+{
+	size_t len = strlen(sym->name);
+
+	return !sym->defined || sym->type != STT_OBJECT || !sym->addr || len < sizeof(HANDLE) ||
+	       strcmp(sym->name + len - (sizeof(HANDLE) - 1), HANDLE) != 0 || !strstr(sym->name, STUB) ||
+	       add_name(arg, sym);
+}
+
+/* Does it ask for handles? Found by its import, which is sooner than looking at all its symbols. */
+static bool on_import(const struct elf_sym *sym, void *arg)
+{
+	bool *found = arg;
+
+	*found = !sym->defined && !strcmp(sym->name, "__cudaGetKernel");
+	return !*found;
+}
+
+static int cmp_name(const void *a, const void *b)
+{
+	const struct named_addr *x = a, *y = b;
+
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static const struct named_addrs *sorted(struct named_addrs *list)
+{
+	list->known = true;
+	if (list->cnt)
+		qsort(list->items, list->cnt, sizeof(*list->items), cmp_name);
+	return list;
+}
+
+static const struct named_addrs *funcs_of(struct host_lib *lib)
+{
+	if (lib->funcs.known)
+		return &lib->funcs;
+	if (lib->ef)
+		elf_file__for_each_sym(lib->ef, on_func, &lib->funcs);
+	return sorted(&lib->funcs);
+}
+
+static const struct named_addrs *handles_of(struct host_lib *lib)
+{
+	bool asks = false;
+
+	if (lib->handles.known)
+		return &lib->handles;
+	if (lib->ef)
+		elf_symtab__walk(&lib->ef->dynsym, on_import, &asks);
+	if (asks)
+		elf_symtab__walk(&lib->ef->symtab, on_handle, &lib->handles);
+	return sorted(&lib->handles);
+}
+
+/* The file of a mapping. NULL: out of memory. */
+static struct host_lib *find_lib(struct host_funcs *hf, pid_t pid, const struct proc_map *map)
+{
+	struct host_lib *lib;
+	uint64_t load_bias;
+	char *path = NULL;
+	uint32_t i;
+
+	for (i = 0; i < hf->lib_cnt; i++) {
+		lib = &hf->libs[i];
+		if (lib->ino == map->ino && lib->dev_major == map->dev_major &&
+		    lib->dev_minor == map->dev_minor)
+			return lib;
+	}
+	if (vec_reserve((void **)&hf->libs, &hf->lib_cap, hf->lib_cnt + 1ULL, sizeof(*hf->libs)))
+		return NULL;
+	lib = &hf->libs[hf->lib_cnt++];
+	*lib = (struct host_lib){ .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor };
+	if (mapped_file__open(pid, map, &path, &lib->ef, &load_bias))
+		lib->ef = NULL; /* nothing in it has a name */
+	else
+		free(path);
+	return lib;
+}
+
+/* Run-time address - ELF vaddr. */
+static bool bias_of(const struct host_lib *lib, const struct proc_map *map, uint64_t *bias)
+{
+	uint64_t linked = lib->ef ? mapped_file__linked_addr(lib->ef, map) : UINT64_MAX;
+
+	*bias = map->start - linked;
+	return linked != UINT64_MAX;
+}
+
+/* Index of the first entry at or behind addr. */
+static uint32_t first_at(const struct named_addrs *list, uint64_t addr)
+{
+	uint32_t lo = 0, hi = list->cnt, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (list->items[mid].addr < addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/* ---- where a launch's name is ---- */
+
+/* The symbol of the function that begins at addr. */
+static const char *by_function(struct host_funcs *hf, const struct host_proc *hp, uint64_t addr)
+{
+	const struct named_addrs *list;
+	struct host_lib *lib;
+	uint64_t bias;
+	uint32_t i, at;
+
+	for (i = 0; i < hp->maps.cnt; i++) {
+		const struct proc_map *map = &hp->maps.items[i];
+
+		if (!map->exec || addr < map->start || addr >= map->end)
+			continue;
+		lib = find_lib(hf, hp->pid, map);
+		if (!lib || !bias_of(lib, map, &bias))
+			return NULL;
+		list = funcs_of(lib);
+		at = first_at(list, addr - bias);
+		return at < list->cnt && list->items[at].addr == addr - bias ? list->items[at].name : NULL;
+	}
+	return NULL;
+}
+
+/* The variable of one library that holds the handle; variables that lie together are read at once. */
+static const char *holder_in(const struct host_proc *hp, const struct named_addrs *list, uint64_t bias,
+			     uint64_t handle, uint8_t *buf)
+{
+	uint32_t i = 0, end, k;
+	uint64_t word, start;
+
+	for (; i < list->cnt; i = end) {
+		start = list->items[i].addr;
+		for (end = i; end < list->cnt && list->items[end].addr - start <= READ_AT_ONCE - 8; end++)
+			;
+		if (remote__read(hp->pid, start + bias, buf, (size_t)(list->items[end - 1].addr - start) + 8))
+			continue;
+		for (k = i; k < end; k++) {
+			memcpy(&word, buf + (list->items[k].addr - start), sizeof(word));
+			if (word == handle)
+				return list->items[k].name;
+		}
+	}
+	return NULL;
+}
+
+static const char *by_handle(struct host_funcs *hf, const struct host_proc *hp, uint64_t handle)
+{
+	uint8_t *buf = malloc(READ_AT_ONCE);
+	const char *name = NULL;
+	struct host_lib *lib;
+	uint64_t bias;
+	uint32_t i;
+
+	for (i = 0; buf && !name && i < hp->maps.cnt; i++) {
+		if (!hp->maps.items[i].exec)
+			continue;
+		lib = find_lib(hf, hp->pid, &hp->maps.items[i]);
+		if (lib && handles_of(lib)->cnt && bias_of(lib, &hp->maps.items[i], &bias))
+			name = holder_in(hp, &lib->handles, bias, handle, buf);
+	}
+	free(buf);
+	return name;
+}
+
+/* ---- mappings of a process ---- */
+
+static struct host_proc *find_proc(struct host_funcs *hf, pid_t pid)
+{
+	uint32_t i;
+
+	for (i = 0; i < hf->proc_cnt; i++)
+		if (hf->procs[i].pid == pid)
+			return &hf->procs[i];
+	if (vec_reserve((void **)&hf->procs, &hf->proc_cap, hf->proc_cnt + 1ULL, sizeof(*hf->procs)))
+		return NULL;
+	hf->procs[hf->proc_cnt] = (struct host_proc){ .pid = pid };
+	return &hf->procs[hf->proc_cnt++];
+}
+
+/* A library that was mapped since then is found by looking again. 0 or negative errno. */
+static int look_again(struct host_proc *hp)
+{
+	uint64_t now = clock__mono_ns();
+	struct proc_maps fresh;
+	int err;
+
+	if (hp->looked_ns && now - hp->looked_ns < LOOK_AGAIN_NS)
+		return -ENOENT;
+	err = proc_maps__read(hp->pid, &fresh);
+	if (err)
+		return err;
+	proc_maps__free(&hp->maps);
+	hp->maps = fresh;
+	hp->looked_ns = now;
+	return 0;
+}
+
+static const char *find_name(struct host_funcs *hf, const struct host_proc *hp, uint64_t addr)
+{
+	const char *name = by_function(hf, hp, addr);
+
+	return name ? name : by_handle(hf, hp, addr);
+}
+
+/* ---- names ---- */
+
+/*
+ * A symbol that is made from a stub's name has "<length>__device_stub_" in it, and then the kernel's mangled
+ * name, or "_" and its plain one; any other is the kernel's own.
+ */
+static void kernel_symbol(const char *symbol, char *buf, size_t cap)
+{
+	const char *stub = strstr(symbol, STUB), *digits = stub;
+	unsigned long len;
+
+	snprintf(buf, cap, "%s", symbol);
+	if (!stub || strncmp(symbol, "_Z", 2) != 0)
+		return;
+	while (digits > symbol && digits[-1] >= '0' && digits[-1] <= '9')
+		digits--;
+	len = digits < stub ? strtoul(digits, NULL, 10) : 0;
+	if (len < sizeof(STUB) || strnlen(stub, len) < len)
+		return;
+	stub += sizeof(STUB) - 1;
+	len -= sizeof(STUB) - 1;
+	if (len > 1 && *stub == '_' && stub[1] != 'Z') {
+		stub++;
+		len--;
+	}
+	snprintf(buf, cap, "%.*s", (int)len, stub);
+}
+
+int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *buf, size_t cap)
+{
+	struct host_proc *hp = find_proc(hf, pid);
+	char symbol[NAME_MAX_LEN], *plain;
+	const char *name;
+	int err = 0, n;
+
+	if (!cap)
+		return -EINVAL;
+	buf[0] = 0;
+	if (!hp)
+		return -ENOMEM;
+	if (!addr)
+		return -ENOENT;
+	name = find_name(hf, hp, addr);
+	if (!name)
+		err = look_again(hp);
+	if (!name && !err)
+		name = find_name(hf, hp, addr);
+	if (!name || strnlen(name, sizeof(symbol)) == sizeof(symbol))
+		return err ? err : -ENOENT;
+	kernel_symbol(name, symbol, sizeof(symbol));
+	plain = __cxa_demangle(symbol, NULL, NULL, NULL);
+	n = snprintf(buf, cap, "%s", plain ? plain : symbol);
+	free(plain);
+	return n < 0 || (size_t)n >= cap ? -ENAMETOOLONG : 0;
+}

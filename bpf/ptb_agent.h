@@ -205,8 +205,9 @@ struct ptb_arec_state {
 	__u32 state, ops_why, gpu_why, cupti_error;
 };
 
-/* GPU: aux: the record kind PTB_REC_GPU_*; the rest of that struct behind its header follows. Names in it are
- * the agent's own ids, which a GPU_NAME record tells first. */
+/* GPU: aux: the record kind PTB_REC_GPU_*; the rest of that struct behind its header follows. ticks: of GPU_API and
+ * GPU_OVERHEAD the thread that called, in its own pid namespace, else 0. Names are the agent's own ids, which a
+ * GPU_NAME record tells first. */
 
 /*     name       nr  struct */
 #define PTB_AREC_KINDS(X)                          \

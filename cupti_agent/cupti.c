@@ -16,15 +16,10 @@
  *    first records those in buffers that CUPTI had from the agent are lost to it (Kineto says "unknown buffer"
  *    and goes on): buffers are small, so that these are few.
  *  - CUPTI's several subscribers (13.2 and later, "beta") are not used: with them Kineto's own calls may fail.
- *
- * Never does anything at exit by itself: a handler that runs before CUPTI's own waits, for a bounded time, until
- * the agent's thread has let go.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "chunk.h"
 #include "cupti.h"
@@ -33,7 +28,6 @@
 
 #define BUFFER_BYTES (256u << 10)
 #define MAX_BUFFERS 256u  /* 64 MiB, of which only what is used is resident */
-#define EXIT_WAIT_MS 300
 #define CLOCK_TRIES 5
 
 enum buffer_state { BUFFER_FREE, BUFFER_LENT, BUFFER_DONE };
@@ -54,10 +48,12 @@ struct stray { /* another's buffer, which came while its place was learnt */
 
 static struct buffer buffers[MAX_BUFFERS];
 static _Atomic uint64_t next_order = 1, refused, stray_cnt;
-static _Atomic bool forked, leaving, active;
+static _Atomic bool forked;
+static bool active;
 static struct stray strays[16];
 static struct cupti_api api;
-static bool opened, refuses;
+static bool opened;
+static bool refuses; /* CUPTI takes no buffer for an answer */
 static struct cupti_slot slot;
 static uint64_t refused_told;
 static int thread_ids_before;
@@ -330,20 +326,8 @@ static int why_of(int err)
 								      PTB_AGENT_WHY_CUPTI_ERROR;
 }
 
-/* At exit, before CUPTI's own handlers, which were registered earlier: the agent's thread is given time to stop. */
-static void at_exit(void)
-{
-	struct timespec ms = { .tv_nsec = 1000000 };
-	int i;
-
-	leaving = true;
-	for (i = 0; i < EXIT_WAIT_MS && active && !forked; i++)
-		nanosleep(&ms, NULL);
-}
-
 static int open_once(void)
 {
-	static bool registered;
 	uint32_t version = 0;
 	int why;
 
@@ -356,8 +340,6 @@ static int open_once(void)
 	ptbpf_agent_ctl.state |= PTB_AGENT_CUPTI;
 	opened = true;
 	refuses = version >= CUPTI_REJECTS;
-	if (!registered)
-		registered = !atexit(at_exit);
 	return 0;
 }
 
@@ -396,7 +378,7 @@ int cupti__start(uint32_t wishes)
 {
 	int why = 0;
 
-	if (forked || leaving)
+	if (forked)
 		return PTB_AGENT_WHY_FORKED;
 	if (!(wishes & AGENT_WISH(GPU)))
 		return 0;
@@ -472,10 +454,6 @@ void cupti__tick(void)
 {
 	if (!active || forked)
 		return;
-	if (leaving) {
-		cupti__stop();
-		return;
-	}
 	if (is_anothers()) {
 		yield_to_another();
 		return;

@@ -78,8 +78,8 @@ static uint32_t annotation_at(const struct gr_thread *t, uint64_t at)
 	return 0;
 }
 
-/* The call that took most of the interval; of those that wait, one that began before it and ended inside counts as
- * if it had taken all: the host could not launch earlier. */
+/* The call that took most of the interval; one that waited when the interval began, and ended not long before its
+ * end, counts as if it had taken all: the host could not launch earlier. */
 static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, uint64_t end, uint64_t *most)
 {
 	const struct gr_call *best = NULL;
@@ -98,7 +98,7 @@ static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, 
 		const struct gr_call *c = &t->calls[lo];
 		uint64_t ns = overlap(c->begin, c->end, begin, end);
 
-		if (ns && c->waits && c->begin < begin)
+		if (ns && c->waits && c->begin < begin && end < c->end + GR_AFTER_SYNC_NS)
 			ns = end - begin;
 		if (ns > *most) {
 			*most = ns;

@@ -15,6 +15,9 @@
 /* Between two kernels, what is shorter is no gap but the way from one to the next. */
 #define GR_GAP_MIN_NS 2000
 
+/* After the host had waited for the GPU, it launches within this, or what it did instead is the cause. */
+#define GR_AFTER_SYNC_NS 200000
+
 enum gr_kind { GR_KERNEL, GR_COPY, GR_FILL };
 
 struct gr_work {
@@ -156,6 +159,7 @@ struct gpu_report {
 	struct gr_why *whys;       /* most time first, of all devices */
 	uint32_t device_cnt, device_cap, stream_cnt, stream_cap, gap_cnt, gap_cap, why_cnt, why_cap;
 	struct hashmap why_ids;
+	bool ranked;
 };
 
 #define GR_TEXT(gr, id) strtab__text((gr)->texts, id)
@@ -165,7 +169,7 @@ void *gr__append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz);
 #define GR_APPEND(gr, list, cnt, cap) \
 	gr__append((void **)&(gr)->list, &(gr)->cnt, &(gr)->cap, sizeof(*(gr)->list))
 
-/* Once, after the run: sorts and fills what is said to be theirs. 0 or negative errno. */
+/* After the run: sorts and fills what is said to be theirs. 0 or negative errno. */
 int gr_rank__all(struct gpu_report *gr);
 /* Gaps of one device, whose work is sorted by begin. */
 int gr_gaps__find(struct gpu_report *gr, struct gr_device *d);

@@ -329,8 +329,12 @@ static void find_kernel_ops(struct gpu_report *gr)
 int gr_rank__all(struct gpu_report *gr)
 {
 	uint32_t i;
-	int err = find_streams(gr);
+	int err;
 
+	if (gr->ranked)
+		return 0;
+	gr->ranked = true;
+	err = find_streams(gr);
 	err = err ? err : find_devices(gr);
 	for (i = 0; i < gr->device_cnt && !err; i++)
 		err = find_latencies(gr, &gr->devices[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * key_averages().table() as torch prints it, byte for byte, with the columns of a CPU run and of memory.
+ * key_averages().table() as torch prints it, byte for byte, with the columns of the CPU, of a GPU and of memory.
  * Layout and number formats: _build_table() in pytorch torch/autograd/profiler_util.py.
  */
 #define LOG_DOMAIN "table"
@@ -22,6 +22,8 @@
 
 static const char *const headers[] = { "Self CPU %", "Self CPU", "CPU total %", "CPU total",
 				       "CPU time avg" };
+static const char *const device_headers[] = { "Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg" };
+#define DEVICE_COLUMN_CNT (sizeof(device_headers) / sizeof(device_headers[0]))
 static const char *const memory_headers[] = { "CPU Mem", "Self CPU Mem", "CUDA Mem", "Self CUDA Mem" };
 #define COLUMN_CNT (sizeof(headers) / sizeof(headers[0]))
 
@@ -34,6 +36,7 @@ enum { CPU_MEM, SELF_CPU_MEM, DEVICE_MEM, SELF_DEVICE_MEM, MEMORY_COLUMNS };
 /* The columns whose presence or width depends on the rows. */
 struct layout {
 	size_t name_width;
+	bool device_time;
 	size_t memory_cnt;   /* the first so many of memory_headers */
 	size_t shapes_width; /* 0: no such column */
 	int flops_unit;      /* index of the header, -1: no such column */
@@ -146,6 +149,8 @@ static void print_separator(FILE *out, const struct layout *l)
 	print_dashes(out, l->name_width);
 	for (i = 0; i < COLUMN_CNT; i++)
 		print_dashes(out, COLUMN_WIDTH);
+	for (i = 0; l->device_time && i < DEVICE_COLUMN_CNT; i++)
+		print_dashes(out, COLUMN_WIDTH);
 	for (i = 0; i < l->memory_cnt; i++)
 		print_dashes(out, COLUMN_WIDTH);
 	print_dashes(out, COLUMN_WIDTH);
@@ -163,6 +168,8 @@ static void print_headers(FILE *out, const struct layout *l)
 	print_name(out, "Name", l->name_width);
 	for (i = 0; i < COLUMN_CNT; i++)
 		print_cell(out, headers[i]);
+	for (i = 0; l->device_time && i < DEVICE_COLUMN_CNT; i++)
+		print_cell(out, device_headers[i]);
 	for (i = 0; i < l->memory_cnt; i++)
 		print_cell(out, memory_headers[i]);
 	print_cell(out, "# of Calls");
@@ -188,8 +195,24 @@ static void print_memory(FILE *out, const struct ka_row *r, const struct layout 
 	}
 }
 
-static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, double sum)
+static void print_device(FILE *out, const struct ka_row *r, double sum)
 {
+	double self = table_rows__us(r->self_device_ns), total = table_rows__us(r->device_total_ns);
+	char cell[CELL_MAX];
+
+	format_time(cell, self);
+	print_cell(out, cell);
+	format_share(cell, self, sum);
+	print_cell(out, cell);
+	format_time(cell, total);
+	print_cell(out, cell);
+	format_time(cell, r->count ? total / (double)r->count : 0.0);
+	print_cell(out, cell);
+}
+
+static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, const struct table_sums *sums)
+{
+	double sum = sums->self_cpu;
 	double self = table_rows__us(r->self_cpu_ns), total = table_rows__us(r->cpu_total_ns);
 	char cell[CELL_MAX];
 
@@ -204,6 +227,8 @@ static void print_row(FILE *out, const struct ka_row *r, const struct layout *l,
 	print_cell(out, cell);
 	format_time(cell, r->count ? total / (double)r->count : 0.0);
 	print_cell(out, cell);
+	if (l->device_time)
+		print_device(out, r, sums->device);
 	print_memory(out, r, l);
 	snprintf(cell, sizeof(cell), "%" PRIu64, r->count);
 	print_cell(out, cell);
@@ -242,7 +267,7 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 {
 	struct layout l = { .flops_unit = -1 };
 	size_t name = 0, shapes = 0, n;
-	bool any_shapes = false, any_device = false;
+	bool any_shapes = false, any_device = false, any_time = false;
 	uint64_t flops = 0;
 	uint32_t i;
 
@@ -253,10 +278,12 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 		shapes = n > shapes ? n : shapes;
 		any_shapes |= has_shapes(&rows[i]);
 		any_device |= rows[i].self_device_mem > 0;
+		any_time |= rows[i].self_device_ns > 0;
 		if (rows[i].flops && (!flops || rows[i].flops < flops))
 			flops = rows[i].flops;
 	}
 	l.name_width = text_column(name, NAME_WIDTH_MAX);
+	l.device_time = opts->device_time && any_time;
 	if (opts->profile_memory)
 		l.memory_cnt = any_device ? MEMORY_COLUMNS : DEVICE_MEM;
 	if (any_shapes)
@@ -285,7 +312,7 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 	const struct ka_row **list;
 	char cell[CELL_MAX];
 	uint32_t shown = table_rows__shown(cnt, opts), i;
-	double sum;
+	struct table_sums sums;
 
 	if (!cnt)
 		return 0; /* torch: the empty string */
@@ -294,15 +321,19 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 		pr_error("cannot sort %u table rows: %s", cnt, errstr(ENOMEM));
 		return -ENOMEM;
 	}
-	sum = table_rows__self_sum(list, cnt);
+	sums = table_rows__sums(list, cnt);
 	print_separator(out, &l);
 	print_headers(out, &l);
 	print_separator(out, &l);
 	for (i = 0; i < shown; i++)
-		print_row(out, list[i], &l, sum);
+		print_row(out, list[i], &l, &sums);
 	print_separator(out, &l);
-	format_time(cell, sum);
+	format_time(cell, sums.self_cpu);
 	fprintf(out, "Self CPU time total: %s\n", cell);
+	if (l.device_time) {
+		format_time(cell, sums.device);
+		fprintf(out, "Self CUDA time total: %s\n", cell);
+	}
 	free(list);
 	return stream_error(out, "table");
 }

@@ -43,12 +43,30 @@ static void put_i64(struct jsonw *w, const char *key, int64_t v)
 
 static const char *category(const struct ka_row *r)
 {
+	if (r->category)
+		return r->category;
 	return r->is_annotation ? "user_annotation" : r->is_instant ? "cpu_instant_event" : "cpu_op";
 }
 
-static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint64_t begin_ns,
-		      bool with_flops, bool with_memory)
+struct columns {
+	struct table_sums sums;
+	uint64_t begin_ns;
+	bool flops, memory, device;
+};
+
+static void write_device(struct jsonw *w, const struct ka_row *r, double sum)
 {
+	put_u64(w, "self_device_ns", r->self_device_ns);
+	put_share(w, "self_device_percent", table_rows__us(r->self_device_ns), sum);
+	put_u64(w, "device_total_ns", r->device_total_ns);
+	jsonw__key(w, "device_avg_ns");
+	jsonw__double(w, r->count ? (double)r->device_total_ns / (double)r->count : 0.0);
+}
+
+static void write_row(struct jsonw *w, const struct ka_row *r, const struct columns *c)
+{
+	double sum = c->sums.self_cpu;
+
 	jsonw__break(w);
 	jsonw__begin_obj(w);
 	jsonw__key(w, "key");
@@ -62,14 +80,16 @@ static void write_row(struct jsonw *w, const struct ka_row *r, double sum, uint6
 	put_share(w, "cpu_total_percent", table_rows__us(r->cpu_total_ns), sum);
 	jsonw__key(w, "cpu_avg_ns");
 	jsonw__double(w, r->count ? (double)r->cpu_total_ns / (double)r->count : 0.0);
-	put_u64(w, "first_begin_ns", r->first_begin_ns > begin_ns ? r->first_begin_ns - begin_ns : 0);
+	if (c->device)
+		write_device(w, r, c->sums.device);
+	put_u64(w, "first_begin_ns", r->first_begin_ns > c->begin_ns ? r->first_begin_ns - c->begin_ns : 0);
 	if (r->shapes && r->shapes[0]) {
 		jsonw__key(w, "input_shapes");
 		jsonw__str(w, r->shapes);
 	}
-	if (with_flops)
+	if (c->flops)
 		put_u64(w, "flops", r->flops);
-	if (with_memory) {
+	if (c->memory) {
 		put_i64(w, "cpu_mem_bytes", r->cpu_mem);
 		put_i64(w, "self_cpu_mem_bytes", r->self_cpu_mem);
 		put_i64(w, "device_mem_bytes", r->device_mem);
@@ -85,15 +105,15 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	const struct session_info *info = session__info(s);
 	uint32_t shown = table_rows__shown(cnt, opts), i;
 	struct jsonw w = { 0 };
-	bool with_flops = false;
+	struct columns c = { .begin_ns = info->begin_ns, .memory = opts->profile_memory,
+			     .device = opts->device_time };
 	int err = list ? jsonw__init(&w, to_stream, out, 64 * 1024) : -ENOMEM;
-	double sum;
 
 	if (err)
 		goto done;
-	sum = table_rows__self_sum(list, cnt);
+	c.sums = table_rows__sums(list, cnt);
 	for (i = 0; i < cnt; i++)
-		with_flops |= list[i]->flops > 0;
+		c.flops |= list[i]->flops > 0;
 	jsonw__begin_obj(&w);
 	put_u64(&w, "schema_version", 1);
 	facts__write(&w, s, PTBPF_VERSION);
@@ -107,7 +127,7 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	jsonw__key(&w, "rows");
 	jsonw__begin_arr(&w);
 	for (i = 0; i < shown; i++)
-		write_row(&w, list[i], sum, info->begin_ns, with_flops, opts->profile_memory);
+		write_row(&w, list[i], &c);
 	jsonw__end_arr(&w);
 	jsonw__end_obj(&w);
 	jsonw__newline(&w);

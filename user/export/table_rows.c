@@ -22,9 +22,9 @@ static int cmp_u64(uint64_t a, uint64_t b)
 	return (a > b) - (a < b);
 }
 
-static double average_us(const struct ka_row *r)
+static double average_us(const struct ka_row *r, uint64_t total_ns)
 {
-	return r->count ? table_rows__us(r->cpu_total_ns) / (double)r->count : 0.0;
+	return r->count ? table_rows__us(total_ns) / (double)r->count : 0.0;
 }
 
 static int cmp_self(const struct ka_row *a, const struct ka_row *b)
@@ -39,7 +39,22 @@ static int cmp_total(const struct ka_row *a, const struct ka_row *b)
 
 static int cmp_avg(const struct ka_row *a, const struct ka_row *b)
 {
-	return cmp_double(average_us(a), average_us(b));
+	return cmp_double(average_us(a, a->cpu_total_ns), average_us(b, b->cpu_total_ns));
+}
+
+static int cmp_self_device(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_u64(a->self_device_ns, b->self_device_ns);
+}
+
+static int cmp_device(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_u64(a->device_total_ns, b->device_total_ns);
+}
+
+static int cmp_device_avg(const struct ka_row *a, const struct ka_row *b)
+{
+	return cmp_double(average_us(a, a->device_total_ns), average_us(b, b->device_total_ns));
 }
 
 static int cmp_count(const struct ka_row *a, const struct ka_row *b)
@@ -89,6 +104,12 @@ static const struct sort_key {
 	{ "self_cpu_time_total", cmp_self },
 	{ "cpu_time_total", cmp_total },
 	{ "cpu_time", cmp_avg },
+	{ "self_cuda_time_total", cmp_self_device },
+	{ "cuda_time_total", cmp_device },
+	{ "cuda_time", cmp_device_avg },
+	{ "self_device_time_total", cmp_self_device },
+	{ "device_time_total", cmp_device },
+	{ "device_time", cmp_device_avg },
 	{ "count", cmp_count },
 	{ "key", cmp_key },
 	{ "flops", cmp_flops },
@@ -114,8 +135,9 @@ static const struct sort_key *find_key(const char *name)
 
 const char *table__sort_keys(void)
 {
-	return "self_cpu_time_total, cpu_time_total, cpu_time, count, key, flops, cpu_memory_usage, "
-	       "self_cpu_memory_usage, cuda_memory_usage, self_cuda_memory_usage";
+	return "self_cpu_time_total, cpu_time_total, cpu_time, self_cuda_time_total, cuda_time_total, cuda_time, "
+	       "count, key, flops, cpu_memory_usage, self_cpu_memory_usage, cuda_memory_usage, "
+	       "self_cuda_memory_usage";
 }
 
 bool table__is_sort_key(const char *key)
@@ -154,12 +176,15 @@ uint32_t table_rows__shown(uint32_t cnt, const struct table_opts *opts)
 	return opts->row_limit < 0 || (uint32_t)opts->row_limit > cnt ? cnt : (uint32_t)opts->row_limit;
 }
 
-double table_rows__self_sum(const struct ka_row *const *rows, uint32_t cnt)
+struct table_sums table_rows__sums(const struct ka_row *const *rows, uint32_t cnt)
 {
-	double sum = 0.0;
+	struct table_sums sums = { 0.0, 0.0 };
 	uint32_t i;
 
-	for (i = 0; i < cnt; i++)
-		sum += table_rows__us(rows[i]->self_cpu_ns);
-	return sum;
+	for (i = 0; i < cnt; i++) {
+		sums.self_cpu += table_rows__us(rows[i]->self_cpu_ns);
+		if (rows[i]->is_device && !rows[i]->is_annotation)
+			sums.device += table_rows__us(rows[i]->self_device_ns);
+	}
+	return sums;
 }

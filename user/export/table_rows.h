@@ -12,7 +12,11 @@ const struct ka_row **table_rows__sorted(const struct ka_row *rows, uint32_t cnt
 uint32_t table_rows__shown(uint32_t cnt, const struct table_opts *opts);
 /* Microseconds as torch holds them: ns / 1000 as a double. */
 double table_rows__us(uint64_t ns);
-/* Sum of self time, us, added in the given order as torch adds it (its rounding is the order's). */
-double table_rows__self_sum(const struct ka_row *const *rows, uint32_t cnt);
+/* What shares are of, us, added in the given order as torch adds it (its rounding is the order's). */
+struct table_sums {
+	double self_cpu;
+	double device; /* of GPU work itself: not of the operators that launched it, nor of annotations */
+};
+struct table_sums table_rows__sums(const struct ka_row *const *rows, uint32_t cnt);
 
 #endif /* EXPORT_TABLE_ROWS_H */

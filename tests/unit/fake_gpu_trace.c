@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Writes TRACE and GPU_REPORT of a made-up training loop on two GPUs (--host: of one that only kernel probes saw),
+ * with every kind of activity in it. For tests of what reads them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "export/exporter.h"
+#include "gpu_world.h"
+
+#define STEPS 6
+
+static int host_calls(struct gpu_world *w)
+{
+	uint64_t i, t = GW_BEGIN + 10000000;
+	int err = 0;
+
+	for (i = 0; i < 100 && !err; i++, t += 200000) {
+		struct gw_item *c;
+
+		gw__place(w, 100, 10 + i, "aten::add", NULL);
+		c = gw__call(w, "cudaLaunchKernel", t + 3000, t + 9000);
+		c->g.kernel = i % 2 ? "void add<float>(float*)" : NULL;
+		c->rec.call.grid[0] = c->rec.call.grid[1] = c->rec.call.grid[2] = 1;
+		c->rec.call.block[0] = 32;
+		c->rec.call.block[1] = c->rec.call.block[2] = 1;
+		err = gw__slice(w, 10 + i, "aten::add", t, t + 12000);
+		gw__place(w, 100, 0, NULL, NULL);
+		c = gw__call(w, "cudaMemcpyAsync", t + 20000, t + 24000);
+		c->rec.call.bytes = 4096;
+		c->rec.call.copy_kind = 2;
+		gw__call(w, "cudaStreamSynchronize", t + 25000, t + 125000);
+		c = gw__driver(w, "cuLaunchKernel", t + 130000, t + 133000, 0);
+		c->rec.call.flags = PTB_API_NO_RESULT;
+	}
+	gw__place(w, 100, 0, NULL, NULL);
+	err = err ? err : gw__annotation(w, 1000, "ProfilerStep#0", t, t + 1000, SLICE_DERIVED);
+	return err ? err : gw__tell(w);
+}
+
+static int fill(struct gpu_world *w, bool host)
+{
+	struct gw_item *c;
+
+	if (host)
+		return host_calls(w);
+	/* what began before the window, what no launch is known of, what began before its launch */
+	gw__call(w, "cudaStreamSynchronize_v3020", GW_BEGIN - 1000000, GW_BEGIN + 1000000);
+	gw__kernel(w, "early", 0, 7, GW_BEGIN + 500000, GW_BEGIN + 900000, NULL);
+	c = gw__call(w, "cudaLaunchKernel_v7000", GW_BEGIN + 2000000, GW_BEGIN + 2010000);
+	gw__kernel(w, "kernel", 0, 7, GW_BEGIN + 1900000, GW_BEGIN + 1950000, c);
+	c = gw__copy(w, 10, 1 << 24, 1, 21, GW_BEGIN + 3000000, GW_BEGIN + 4000000,
+		     gw__call(w, "cudaMemcpyPeerAsync_v4000", GW_BEGIN + 2900000, GW_BEGIN + 2910000));
+	c->rec.memory.flags = PTB_GPU_PEER;
+	c->rec.memory.dst_device = 1;
+	return gw__train(w, STEPS);
+}
+
+int main(int argc, char **argv)
+{
+	static struct gpu_world w;
+	bool host = argc > 1 && !strcmp(argv[1], "--host");
+	struct gpu_report_opts report = { .row_limit = -1, .json = true };
+	struct chrome_opts opts = { .tool_version = PTBPF_VERSION, .host_name = "host" };
+	struct chrome_trace *ct;
+	struct gpu_report *gr;
+	FILE *out;
+	int err;
+
+	if (argc != 3 + host)
+		return 2;
+	gw__init(&w);
+	if (host) {
+		w.s.info.has_gpu = false;
+		w.s.info.has_cuda_calls = w.host_only = true;
+		w.s.info.device_cnt = w.s.info.gpu_clock_cnt = 0;
+		w.s.info.gpu_clock_err_ns = 0;
+		w.s.meta[0].key = NULL;
+	}
+	opts.trace_name = argv[1 + host];
+	if (chrome_trace__open(argv[1 + host], &w.s, &opts, &ct))
+		return 1;
+	w.sink = chrome_trace__sink(ct);
+	w.sink.thread(w.sink.arg, 100, 100);
+	err = fill(&w, host);
+	err = err ? err : chrome_trace__finish(ct, &w.totals);
+	chrome_trace__free(ct);
+	gr = gpu_report__new(&w.s);
+	out = fopen(argv[2 + host], "w");
+	if (err || !gr || !out)
+		return 1;
+	w.totals = (struct session_totals){ 0 };
+	w.sink = gpu_report__sink(gr);
+	err = fill(&w, host);
+	err = err ? err : gpu_report__print(gr, &w.totals, &report, out);
+	report.json = false;
+	report.row_limit = 8;
+	if (!err && !host)
+		err = gpu_report__print(gr, &w.totals, &report, stdout);
+	gpu_report__free(gr);
+	return fclose(out) || err ? 1 : 0;
+}

@@ -418,8 +418,8 @@ void cupti__stop(void)
 	}
 	set_sync(false);
 	disable_all();
-	restore_thread_ids();
 	api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	restore_thread_ids();
 	take_buffers();
 	tell_losses();
 	if (lent())

@@ -130,7 +130,10 @@ static void tell(const struct mock_activity *a)
 			lost++;
 			dropped_since++;
 		} else {
-			queue[queued++] = *a;
+			queue[queued] = *a;
+			if (thread_id_type != 1)
+				queue[queued].tid = (uint32_t)a->pthread;
+			queued++;
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -218,7 +221,7 @@ static void fill(bool forced)
 		if (settings.reorder)
 			qsort(batch, cnt, sizeof(*batch), backwards);
 		for (i = 0; i < cnt; i++)
-			put(record, mock_cupti__record(record, &batch[i], thread_id_type == 1));
+			put(record, mock_cupti__record(record, &batch[i]));
 	}
 }
 

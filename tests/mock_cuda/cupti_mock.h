@@ -45,7 +45,7 @@ uint32_t mock_cupti__cbid(enum mock_domain domain, const char *name);
 
 /* The record of an activity; its bytes, at most RECORD_MAX. */
 #define RECORD_MAX 256
-size_t mock_cupti__record(uint8_t *to, const struct mock_activity *a, bool system_tids);
+size_t mock_cupti__record(uint8_t *to, const struct mock_activity *a);
 size_t mock_cupti__record_size(const uint8_t *record);
 /* CUpti_ActivityKind */
 uint32_t mock_cupti__kind(const struct mock_activity *a);

@@ -195,12 +195,11 @@ static void make_fill(void *to, const struct mock_activity *a)
 	memcpy(to, &f, sizeof(f));
 }
 
-static void make_call(void *to, const struct mock_activity *a, bool system_tids)
+static void make_call(void *to, const struct mock_activity *a)
 {
 	struct call c = { .kind = mock_cupti__kind(a), .cbid = mock_cupti__cbid(a->domain, a->name),
 			  .start = time_of(a->begin), .end = time_of(a->end), .process = (uint32_t)getpid(),
-			  .thread = system_tids ? a->tid : (uint32_t)a->pthread,
-			  .correlation = a->correlation, .result = (uint32_t)a->result };
+			  .thread = a->tid, .correlation = a->correlation, .result = (uint32_t)a->result };
 
 	memcpy(to, &c, sizeof(c));
 }
@@ -224,11 +223,11 @@ static void make_event(void *to, const struct mock_activity *a)
 	memcpy(to, &e, sizeof(e));
 }
 
-size_t mock_cupti__record(uint8_t *to, const struct mock_activity *a, bool system_tids)
+size_t mock_cupti__record(uint8_t *to, const struct mock_activity *a)
 {
 	switch (a->what) {
 	case MOCK_CALL:
-		make_call(to, a, system_tids);
+		make_call(to, a);
 		break;
 	case MOCK_KERNEL:
 		make_kernel(to, a);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * A process for the agent's CUPTI part: the mock CUDA libraries, and in place of the agent's chunks a list of the
+ * records that it told. Each case runs in a process of its own, since libraries and who uses them stay.
+ */
+#ifndef TESTS_CUPTI_WORLD_H
+#define TESTS_CUPTI_WORLD_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "cupti.h"
+#include "mock_cuda/cupti_mock.h"
+#include "mock_cuda/runtime.h"
+
+/* In a case's process: what is not so ends it. */
+#define CHECK(what)                                                                         \
+	do {                                                                                \
+		if (!(what)) {                                                              \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
+			_exit(1);                                                           \
+		}                                                                           \
+	} while (0)
+
+/* The case in a new process. 0: all was so. */
+int world__case(void (*run)(void));
+
+#define CUPTI_12 MOCK_CUDA_DIR "/libcupti.so.12"
+#define CUPTI_13 MOCK_CUDA_DIR "/cupti13/libcupti.so.13"
+
+/* The functions of the mocks, by their names. */
+#define WORLD_RUNTIME(X)                                                                    \
+	X(cudaMalloc) X(cudaFree) X(cudaLaunchKernel) X(cudaLaunchKernelExC) X(cudaMemcpy)  \
+	X(cudaMemcpyAsync) X(cudaMemcpyPeerAsync) X(cudaMemset) X(cudaMemsetAsync)          \
+	X(cudaStreamCreate) X(cudaStreamSynchronize) X(cudaStreamWaitEvent)                 \
+	X(cudaDeviceSynchronize) X(cudaEventCreate) X(cudaEventRecord) X(cudaEventSynchronize) \
+	X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaGraphInstantiate)           \
+	X(cudaGraphLaunch) X(cudaGetDevice) X(__cudaRegisterFunction)
+#define WORLD_DRIVER(X) X(cuInit) X(cuLaunchKernel) X(cuModuleLoadData) X(cuModuleGetFunction) \
+	X(mock_cuda_fail) X(mock_cuda_calls)
+#define WORLD_CUPTI(X)                                                                      \
+	X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) \
+	X(cuptiActivityDisable) X(cuptiActivityFlushAll) X(cuptiGetThreadIdType) X(mock_cupti_kinds) \
+	X(mock_cupti_made) X(mock_cupti_lost)
+
+struct world {
+#define X(name) __typeof__(&name) name;
+	WORLD_RUNTIME(X) WORLD_DRIVER(X) WORLD_CUPTI(X)
+#undef X
+	int stub; /* registered as "_Z6kernelPfi" */
+};
+extern struct world world;
+
+/* Loads the mocks; CUDA is used from here on. cupti NULL: none is loaded. */
+void world__load(const char *cupti);
+/* A launch of the registered kernel. */
+void world__launch(CUstream stream);
+
+/* What the agent told, in order. */
+struct world_record {
+	uint32_t kind, tid;
+	union {
+		struct ptb_gpu_kernel kernel;
+		struct ptb_gpu_memory memory;
+		struct ptb_gpu_api api;
+		struct ptb_gpu_sync sync;
+		struct ptb_gpu_event event;
+		struct ptb_gpu_overhead overhead;
+		struct ptb_gpu_device device;
+		struct ptb_gpu_note note;
+	};
+};
+extern struct world_record *told;
+extern size_t told_cnt;
+extern struct ptb_arec_gpu_clock *told_clocks;
+extern size_t told_clock_cnt;
+
+void told__forget(void);
+size_t told__count(uint32_t kind);
+/* The nth of that kind; NULL: there are fewer. */
+const struct world_record *told__nth(uint32_t kind, size_t nth);
+/* "" for 0; dies of an id that was not told before. */
+const char *told__name(uint32_t id);
+/* The call with that correlation, NULL: none. */
+const struct ptb_gpu_api *told__call(uint32_t correlation, uint32_t *tid);
+/* Sum of the notes. */
+uint64_t told__notes(uint32_t what);
+
+#endif /* TESTS_CUPTI_WORLD_H */

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The agent's CUPTI part against the mock: what a program did is what is told, with every version's records. */
+#include "cupti_world.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+
+#include "suite.h"
+
+#define WISH AGENT_WISH(GPU)
+#define WISH_SYNC (AGENT_WISH(GPU) | AGENT_WISH(SYNC))
+
+static const char *version, *library;
+
+static void load(void)
+{
+	setenv("MOCK_CUPTI_VERSION", version, 1);
+	world__load(library);
+}
+
+/* Waits until what was put into the device's streams is over, then ends. */
+static void finish(void)
+{
+	CHECK(!world.cudaDeviceSynchronize());
+	cupti__stop();
+	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
+	CHECK(!world.mock_cupti_kinds());
+	CHECK(told__notes(PTB_GPU_UNKNOWN) == 0 && told__notes(PTB_GPU_ERROR) == 0);
+}
+
+/* ---- kernels ---- */
+
+static void check_kernel(const struct ptb_gpu_kernel *k, uint64_t after)
+{
+	const struct ptb_gpu_api *call;
+	uint32_t tid = 0;
+
+	CHECK(!strcmp(told__name(k->name), "_Z6kernelPfi"));
+	CHECK(k->grid[0] == 3 && k->grid[1] == 2 && k->grid[2] == 1);
+	CHECK(k->block[0] == 128 && k->block[1] == 1 && k->block[2] == 1);
+	CHECK(k->registers == 32 && k->static_shared == 1024 && k->dynamic_shared == 64 && k->local_per_thread == 16);
+	CHECK(k->context == 1 && k->device == 0 && k->stream == 7 && !k->graph && !k->graph_node);
+	CHECK(k->begin >= after && k->end > k->begin);
+	CHECK(k->flags & PTB_GPU_HAS_CHANNEL && k->channel == 4 && k->channel_type == 1);
+	CHECK(!(k->flags & PTB_GPU_HAS_PRIORITY) == (atoi(version) < 130100));
+	CHECK(k->priority == (k->flags & PTB_GPU_HAS_PRIORITY ? -1 : 0));
+	call = told__call(k->correlation, &tid);
+	CHECK(call && !call->driver && call->cbid == 211 && !call->result);
+	CHECK(!strcmp(told__name(call->name), "cudaLaunchKernel"));
+	CHECK(call->end > call->begin && k->begin > call->begin);
+	CHECK(tid == (uint32_t)syscall(SYS_gettid));
+}
+
+static void run_kernels(void)
+{
+	size_t i, cnt = 5000;
+	uint64_t last = 0;
+
+	load();
+	world__launch(NULL); /* before: not told */
+	CHECK(cupti__start(WISH) == 0);
+	CHECK(ptbpf_agent_ctl.cupti_version == (uint32_t)atoi(version));
+	CHECK(ptbpf_agent_ctl.state == (PTB_AGENT_CUPTI | PTB_AGENT_GPU_ON));
+	for (i = 0; i < cnt; i++) {
+		world__launch(NULL);
+		if (i % 500 == 0)
+			cupti__tick();
+	}
+	finish();
+	world__launch(NULL); /* after: not told */
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == cnt);
+	CHECK(told__notes(PTB_GPU_DROPPED) == 0 && told__notes(PTB_GPU_BUFFERS) == 0);
+	for (i = 0; i < cnt; i += 97)
+		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->kernel, last);
+	CHECK(told__count(PTB_REC_GPU_API) == cnt + 1); /* and cudaDeviceSynchronize() */
+	CHECK(told__count(PTB_REC_GPU_SYNC) == 0 && told__count(PTB_REC_GPU_EVENT) == 0);
+	CHECK(told__count(PTB_REC_GPU_DEVICE) == 2);
+	CHECK(told__count(PTB_REC_GPU_OVERHEAD) > 0);
+}
+
+static void on_versions(void (*run)(void))
+{
+	static const struct {
+		const char *version, *library;
+	} all[] = { { "18", CUPTI_12 }, { "19", CUPTI_12 }, { "22", CUPTI_12 }, { "26", CUPTI_13 },
+		    { "130001", CUPTI_13 }, { "130100", CUPTI_13 }, { "130202", CUPTI_13 } };
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		version = all[i].version;
+		library = all[i].library;
+		CU_ASSERT_EQUAL(world__case(run), 0);
+	}
+}
+
+static void test_kernels(void)
+{
+	on_versions(run_kernels);
+}
+
+/* ---- copies and fills ---- */
+
+static const struct ptb_gpu_memory *memory(uint32_t kind, size_t nth)
+{
+	const struct world_record *r = told__nth(kind, nth);
+
+	CHECK(r);
+	CHECK(r->memory.end > r->memory.begin && told__call(r->memory.correlation, NULL));
+	return &r->memory;
+}
+
+static void check_call(const struct ptb_gpu_memory *m, const char *name)
+{
+	CHECK(!strcmp(told__name(told__call(m->correlation, NULL)->name), name));
+}
+
+static void run_copies(void)
+{
+	const struct ptb_gpu_memory *m;
+	char host[4096];
+	void *device;
+
+	load();
+	CHECK(!world.cudaMalloc(&device, sizeof(host)));
+	CHECK(cupti__start(WISH) == 0);
+	CHECK(!world.cudaMemcpy(device, host, 4096, 1));
+	CHECK(!world.cudaMemcpyAsync(host, device, 2048, 2, NULL));
+	CHECK(!world.cudaMemcpyAsync(device, device, 1024, 3, NULL));
+	CHECK(!world.cudaMemcpyPeerAsync(device, 1, device, 0, 512, NULL));
+	CHECK(!world.cudaMemset(device, 0xab, 256));
+	finish();
+	CHECK(told__count(PTB_REC_GPU_MEMCPY) == 4 && told__count(PTB_REC_GPU_MEMSET) == 1);
+	m = memory(PTB_REC_GPU_MEMCPY, 0);
+	CHECK(m->bytes == 4096 && m->copy_kind == 1 && m->src_kind == 1 && m->dst_kind == 3);
+	check_call(m, "cudaMemcpy");
+	m = memory(PTB_REC_GPU_MEMCPY, 1);
+	CHECK(m->bytes == 2048 && m->copy_kind == 2 && m->src_kind == 3 && m->dst_kind == 1);
+	CHECK(m->flags == (PTB_GPU_HAS_CHANNEL | PTB_GPU_HAS_GRAPH) && m->channel == 5);
+	check_call(m, "cudaMemcpyAsync");
+	CHECK(memory(PTB_REC_GPU_MEMCPY, 2)->copy_kind == 8);
+	m = memory(PTB_REC_GPU_MEMCPY, 3);
+	CHECK(m->bytes == 512 && m->copy_kind == 10 && m->flags == (PTB_GPU_PEER | PTB_GPU_HAS_GRAPH));
+	CHECK(m->src_device == 0 && m->dst_device == 1 && m->src_context == 1 && m->dst_context == 2);
+	m = memory(PTB_REC_GPU_MEMSET, 0);
+	CHECK(m->bytes == 256 && m->copy_kind == 0xab && m->dst_kind == 3 && m->stream == 7);
+	check_call(m, "cudaMemset");
+}
+
+static void test_copies(void)
+{
+	on_versions(run_copies);
+}
+
+/* ---- synchronisation and events ---- */
+
+static void run_sync(void)
+{
+	const struct ptb_gpu_sync *s;
+	const struct ptb_gpu_event *e;
+	CUstream stream;
+	CUevent event;
+
+	load();
+	CHECK(!world.cudaStreamCreate(&stream) && !world.cudaEventCreate(&event));
+	CHECK(cupti__start(WISH_SYNC) == 0);
+	CHECK(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON);
+	world__launch(NULL);
+	CHECK(!world.cudaEventRecord(event, NULL));
+	CHECK(!world.cudaStreamWaitEvent(stream, event, 0));
+	CHECK(!world.cudaEventSynchronize(event));
+	CHECK(!world.cudaStreamSynchronize(stream));
+	finish();
+	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON));
+	CHECK(told__count(PTB_REC_GPU_EVENT) == 1 && told__count(PTB_REC_GPU_SYNC) == 4);
+	e = &told__nth(PTB_REC_GPU_EVENT, 0)->event;
+	CHECK(e->stream == 7 && e->context == 1 && !e->at == (atoi(version) < 26));
+	s = &told__nth(PTB_REC_GPU_SYNC, 0)->sync;
+	CHECK(s->what == 2 && s->event == e->event && s->event_correlation == e->correlation);
+	CHECK(s->event_stream == 7 && s->stream != 7);
+	s = &told__nth(PTB_REC_GPU_SYNC, 1)->sync;
+	CHECK(s->what == 1 && s->event_correlation == e->correlation && s->stream == ~0u);
+	s = &told__nth(PTB_REC_GPU_SYNC, 2)->sync;
+	CHECK(s->what == 3 && s->event == ~0u && !s->event_correlation && s->end >= s->begin);
+	s = &told__nth(PTB_REC_GPU_SYNC, 3)->sync;
+	CHECK(s->what == 4 && s->stream == ~0u && s->device == 0);
+}
+
+static void test_sync(void)
+{
+	on_versions(run_sync);
+}
+
+/* The wish for synchronisation comes and goes while kernels are recorded. */
+static void run_sync_later(void)
+{
+	load();
+	CHECK(cupti__start(WISH) == 0);
+	CHECK(!world.cudaDeviceSynchronize());
+	CHECK(cupti__start(WISH_SYNC) == 0);
+	CHECK(!world.cudaDeviceSynchronize());
+	CHECK(cupti__start(WISH) == 0);
+	world__launch(NULL);
+	finish();
+	CHECK(told__count(PTB_REC_GPU_SYNC) == 1 && told__count(PTB_REC_GPU_KERNEL) == 1);
+}
+
+static void test_sync_later(void)
+{
+	on_versions(run_sync_later);
+}
+
+/* ---- graphs, threads, calls ---- */
+
+static void run_graph(void)
+{
+	const struct ptb_gpu_kernel *k;
+	CUgraphExec exec;
+	CUstream stream;
+	CUgraph graph;
+	size_t i;
+
+	load();
+	CHECK(!world.cudaStreamCreate(&stream));
+	CHECK(cupti__start(WISH) == 0);
+	CHECK(!world.cudaStreamBeginCapture(stream, 0));
+	for (i = 0; i < 3; i++)
+		world__launch(stream);
+	CHECK(!world.cudaStreamEndCapture(stream, &graph));
+	CHECK(!world.cudaGraphInstantiate(&exec, graph, 0));
+	for (i = 0; i < 4; i++)
+		CHECK(!world.cudaGraphLaunch(exec, stream));
+	finish();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 12);
+	for (i = 0; i < 12; i++) {
+		k = &told__nth(PTB_REC_GPU_KERNEL, i)->kernel;
+		CHECK(k->graph && (k->graph_node & 0xffffffff) == i % 3 + 1 && k->flags & PTB_GPU_HAS_GRAPH);
+		CHECK(!strcmp(told__name(told__call(k->correlation, NULL)->name), "cudaGraphLaunch"));
+		if (i % 3)
+			CHECK(k->correlation == told__nth(PTB_REC_GPU_KERNEL, i - 1)->kernel.correlation);
+	}
+}
+
+static void test_graph(void)
+{
+	on_versions(run_graph);
+}
+
+static void *launch_some(void *tid)
+{
+	uint32_t i;
+
+	*(uint32_t *)tid = (uint32_t)syscall(SYS_gettid);
+	for (i = 0; i < 200; i++)
+		world__launch(NULL);
+	return NULL;
+}
+
+static void run_threads(void)
+{
+	uint32_t tids[6], tid;
+	pthread_t threads[6];
+	size_t i, n, cnt;
+
+	load();
+	CHECK(cupti__start(WISH) == 0);
+	for (i = 0; i < 6; i++)
+		CHECK(!pthread_create(&threads[i], NULL, launch_some, &tids[i]));
+	for (i = 0; i < 6; i++)
+		pthread_join(threads[i], NULL);
+	finish();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1200);
+	for (n = 0; n < 6; n++) {
+		for (i = cnt = 0; i < 1200; i++)
+			if (told__call(told__nth(PTB_REC_GPU_KERNEL, i)->kernel.correlation, &tid) && tid == tids[n])
+				cnt++;
+		CHECK(cnt == 200);
+	}
+}
+
+static void test_threads(void)
+{
+	version = "130001";
+	library = CUPTI_13;
+	CU_ASSERT_EQUAL(world__case(run_threads), 0);
+}
+
+/* The driver's calls: those of the allow-list; the runtime's: all but those that traces never have. */
+static void run_calls(void)
+{
+	CUmodule module;
+	CUfunction f;
+	int device;
+
+	load();
+	CHECK(cupti__start(WISH) == 0);
+	CHECK(!world.cudaGetDevice(&device));
+	CHECK(!world.cuModuleLoadData(&module, "image") && !world.cuModuleGetFunction(&f, module, "triton_kernel"));
+	CHECK(!world.cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+	finish();
+	CHECK(told__count(PTB_REC_GPU_API) == 2);
+	CHECK(told__nth(PTB_REC_GPU_API, 0)->api.driver && told__nth(PTB_REC_GPU_API, 0)->api.cbid == 307);
+	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_API, 0)->api.name), "cuLaunchKernel"));
+	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, 0)->kernel.name), "triton_kernel"));
+}
+
+static void test_calls(void)
+{
+	on_versions(run_calls);
+}
+
+/* ---- clocks ---- */
+
+static void run_clocks(void)
+{
+	const int64_t offset = -123456789012345;
+	double fit;
+	size_t i;
+
+	setenv("MOCK_CUPTI_OFFSET_NS", "-123456789012345", 1);
+	setenv("MOCK_CUPTI_DRIFT_PPM", "40", 1);
+	load();
+	CHECK(cupti__start(WISH) == 0);
+	for (i = 0; i < 20; i++) {
+		cupti__tick();
+		usleep(2000);
+	}
+	finish();
+	CHECK(told_clock_cnt == 20);
+	for (i = 0; i < told_clock_cnt; i++) {
+		fit = (double)told_clocks[i].mono_ns * 1.00004 + (double)offset - (double)(int64_t)told_clocks[i].gpu_ns;
+		CHECK(told_clocks[i].err_ns < 10000000 && fit < (double)told_clocks[i].err_ns + 100 &&
+		      fit > -(double)told_clocks[i].err_ns - 100);
+	}
+}
+
+static void test_clocks(void)
+{
+	version = "22";
+	library = CUPTI_12;
+	CU_ASSERT_EQUAL(world__case(run_clocks), 0);
+}
+
+/* ---- names ---- */
+
+static void run_names(void)
+{
+	static char text[6000];
+	CUmodule module;
+	CUfunction f;
+	size_t i;
+
+	memset(text, 'x', sizeof(text) - 1);
+	load();
+	CHECK(!world.cuModuleLoadData(&module, "image"));
+	CHECK(cupti__start(WISH) == 0);
+	for (i = 0; i < 60000; i++) { /* more than the table keeps */
+		snprintf(text, 40, "kernel_%zu", i % 55000);
+		CHECK(!world.cuModuleGetFunction(&f, module, text));
+		CHECK(!world.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+		if (i % 1000 == 0) {
+			world.cuptiActivityFlushAll(0);
+			cupti__tick();
+		}
+	}
+	finish();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 60000);
+	for (i = 0; i < 60000; i += 613) {
+		snprintf(text, 40, "kernel_%zu", i % 55000);
+		CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, i)->kernel.name), text));
+	}
+}
+
+static void test_names(void)
+{
+	version = "22";
+	library = CUPTI_12;
+	CU_ASSERT_EQUAL(world__case(run_names), 0);
+}
+
+/* ---- what does not come as it should ---- */
+
+static void run_reordered(void)
+{
+	size_t i;
+
+	setenv("MOCK_CUPTI_REORDER", "1", 1);
+	load();
+	CHECK(cupti__start(WISH) == 0);
+	for (i = 0; i < 3000; i++)
+		world__launch(NULL);
+	finish();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 3000);
+	CHECK(told__nth(PTB_REC_GPU_KERNEL, 0)->kernel.begin > told__nth(PTB_REC_GPU_KERNEL, 1)->kernel.begin);
+	for (i = 0; i < 3000; i += 101)
+		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->kernel, 0);
+}
+
+static void run_dropped(void)
+{
+	size_t i;
+
+	setenv("MOCK_CUPTI_DROP", "7", 1);
+	load();
+	CHECK(cupti__start(WISH) == 0);
+	for (i = 0; i < 3000; i++)
+		world__launch(NULL);
+	cupti__tick();
+	finish();
+	CHECK(world.mock_cupti_lost() > 800);
+	CHECK(told__notes(PTB_GPU_DROPPED) == world.mock_cupti_lost());
+	CHECK(told__count(PTB_REC_GPU_KERNEL) + told__count(PTB_REC_GPU_API) + told__notes(PTB_GPU_DROPPED) == 6001);
+}
+
+/* A forced flush in the middle of the device's work: what has no times is counted, not told. */
+static void run_unfinished(void)
+{
+	void *device;
+
+	load();
+	CHECK(!world.cudaMalloc(&device, 1 << 20));
+	CHECK(cupti__start(WISH) == 0);
+	world__launch(NULL);
+	usleep(30000);
+	cupti__tick();
+	CHECK(!world.cudaMemset(device, 0, 1ULL << 34)); /* a second of work */
+	world__launch(NULL);
+	cupti__stop();
+	CHECK(told__notes(PTB_GPU_DROPPED) == 2);
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1 && told__count(PTB_REC_GPU_MEMSET) == 0);
+	CHECK(told__count(PTB_REC_GPU_API) == 3); /* the calls are over, though */
+}
+
+static void test_unexpected(void)
+{
+	version = "130001";
+	library = CUPTI_13;
+	CU_ASSERT_EQUAL(world__case(run_reordered), 0);
+	CU_ASSERT_EQUAL(world__case(run_dropped), 0);
+	CU_ASSERT_EQUAL(world__case(run_unfinished), 0);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "kernels", test_kernels },
+		{ "copies and fills", test_copies },
+		{ "synchronisation and events", test_sync },
+		{ "synchronisation is wished later", test_sync_later },
+		{ "graphs", test_graph },
+		{ "threads", test_threads },
+		{ "which calls", test_calls },
+		{ "clocks", test_clocks },
+		{ "names", test_names },
+		{ "reordered, dropped, unfinished", test_unexpected },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("cupti_records", tests);
+}

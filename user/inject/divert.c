@@ -187,7 +187,8 @@ static void look_and_go(struct divert_req *req)
 	if (req->err)
 		return;
 	call = (struct blocked_call){ (long)regs.orig_rax,
-				      { regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9 } };
+				      { regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9 },
+				      false };
 	if (st.pending & ~st.blocked) {
 		req->why = "a signal is on its way to it";
 		return; /* which is why its call ended, if it did */

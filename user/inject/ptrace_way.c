@@ -70,7 +70,8 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 	}
 	for (i = 0; i < n && rc == 1 && looks < LOOKS_PER_ROUND; i++) {
 		/* the main thread, then others from another one each time */
-		req.tid = i ? tids[1 + (i - 1 + (int)round * LOOKS_PER_ROUND) % (n - 1)] : job->pid;
+		req.tid = i ? tids[1 + ((uint32_t)i - 1 + round * LOOKS_PER_ROUND) % ((uint32_t)n - 1)] :
+			      job->pid;
 		why = is_hopeless(job->pid, req.tid);
 		if (why) {
 			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid, why);
@@ -97,7 +98,7 @@ int ptrace_way__load(struct inject_job *job)
 {
 	uint64_t nap = ROUND_NS;
 	struct code_places cp;
-	uint32_t round = 0;
+	uint32_t round = (uint32_t)(clock__mono_ns() / 1000); /* not always the same threads */
 	int rc;
 
 	job->res->way = INJECT_PTRACE;

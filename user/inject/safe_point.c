@@ -32,6 +32,7 @@
 enum call_kind {
 	KIND_OTHER,  /* not one of those below */
 	KIND_WAITS,  /* restarted by the kernel, by making it again */
+	KIND_IO,     /* the same, but with EINTR from a socket that has a time limit, and from some devices */
 	KIND_TIMED,  /* the same, but for a relative time limit, which only the kernel can continue */
 	KIND_POLL,   /* the same, with one in args[2] in ms, negative: none */
 	KIND_FUTEX,
@@ -45,16 +46,16 @@ static enum call_kind kind_of(long nr)
 	switch (nr) {
 	case SYS_read:
 	case SYS_readv:
-	case SYS_pread64:
 	case SYS_write:
 	case SYS_writev:
-	case SYS_pwrite64:
 	case SYS_recvmsg:
+	case SYS_recvmmsg:
 	case SYS_recvfrom:
 	case SYS_sendto:
 	case SYS_sendmsg:
 	case SYS_accept:
 	case SYS_accept4:
+		return KIND_IO;
 	case SYS_wait4:
 	case SYS_waitid:
 	case SYS_pause:
@@ -112,6 +113,8 @@ static bool is_timeless(const struct blocked_call *call)
 		return !call->args[3];
 	case KIND_WAITS:
 		return true;
+	case KIND_IO:
+		return call->on_pipe;
 	default:
 		return false;
 	}
@@ -141,7 +144,7 @@ bool safe_point__undo_eintr(const struct blocked_call *call, int64_t result)
 	enum call_kind kind = kind_of(call->nr);
 
 	return call->nr >= 0 && result == -EINTR &&
-	       (kind == KIND_EPOLL || kind == KIND_EPOLL2 || kind == KIND_EINTR);
+	       (kind == KIND_EPOLL || kind == KIND_EPOLL2 || kind == KIND_EINTR || kind == KIND_IO);
 }
 
 /* Waits for a lock of libc's lowest kind, or a mutex: which, cannot be told. */

@@ -21,6 +21,7 @@ enum call_fate {
 struct blocked_call {
 	long nr; /* -1: not in a system call */
 	uint64_t args[6];
+	bool on_pipe; /* its first argument is a pipe */
 };
 
 /* `result`: rax at the stop. */

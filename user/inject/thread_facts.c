@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "target/proc_maps.h"
 
@@ -57,6 +58,14 @@ int thread_facts__status(pid_t pid, pid_t tid, struct thread_status *out)
 	return 0;
 }
 
+static bool is_pipe(pid_t pid, uint64_t fd)
+{
+	char path[64], to[16];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, (int)fd);
+	return readlink(path, to, sizeof(to)) > 6 && !strncmp(to, "pipe:[", 6);
+}
+
 bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out)
 {
 	char *text;
@@ -71,6 +80,8 @@ bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out)
 		   &out->args[5]);
 	if (n < 7)
 		out->nr = -1;
+	else
+		out->on_pipe = is_pipe(pid, out->args[0]);
 	n = n >= 7 || n == 3 || !strncmp(text, "running", 7);
 	free(text);
 	return n;

@@ -16,3 +16,8 @@ add_dependencies(test_torch_proc fake_torch fake_server fake_cudart) # the last:
 target_compile_definitions(test_torch_proc PRIVATE FAKE_TORCH_LIB="$<TARGET_FILE:fake_torch>"
   FAKE_CUDART_LIB="$<TARGET_FILE:fake_cudart>"
   FAKE_STATIC_PROGRAM="$<TARGET_FILE:fake_server>")
+
+# Kernels as nvcc leaves them on the host.
+add_library(fake_kernels SHARED ${T}/fake_kernels_lib.c)
+unit_test(host_func "${T}/test_host_func.c;${T}/torch_env.c" ptbpf_target)
+target_link_libraries(test_host_func PRIVATE fake_kernels)

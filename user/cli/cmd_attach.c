@@ -74,7 +74,8 @@ static int check_pids(const struct run_cfg *cfg)
 	for (i = 0; i < cfg->pids.cnt; i++) {
 		struct torch_proc *tp = NULL;
 		enum torch_proc_why why;
-		int err = torch_proc__open(cfg->pids.pids[i], &tp, &why);
+		int err = run_cfg__ops(cfg) ? torch_proc__open(cfg->pids.pids[i], &tp, &why) :
+					      torch_proc__open_any(cfg->pids.pids[i], &tp, &why);
 
 		torch_proc__free(tp);
 		if (err && !(why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->children))) {
@@ -95,8 +96,10 @@ static int add_all(const struct run_cfg *cfg, struct run *run)
 
 		if (err == -EAGAIN && (cfg->wait || cfg->children))
 			err = run__await(run, pid);
-		else if (err == -EAGAIN)
+		else if (err == -EAGAIN && run_cfg__ops(cfg))
 			targets__say_why(pid, TORCH_PROC_NO_TORCH, err);
+		else if (err == -EAGAIN)
+			pr_error("cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent", pid);
 		if (err)
 			return err;
 		if (cfg->children)

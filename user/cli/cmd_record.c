@@ -206,15 +206,34 @@ static int wait_for_torch(const struct run_cfg *cfg, struct live *live, pid_t pi
 	return 0;
 }
 
+/* Adds the child as soon as there is something to listen to. Leaves it stopped when it has PyTorch. */
+static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
+{
+	int err;
+
+	if (run_cfg__ops(cfg)) {
+		err = wait_for_torch(cfg, live, pid);
+		if (err)
+			return err;
+		run__targets_stand(live->run, true);
+		err = run__add(live->run, pid);
+		run__targets_stand(live->run, false);
+		return err;
+	}
+	while ((err = run__add(live->run, pid)) == -EAGAIN && alive(pid)) {
+		if (run__pending_signal(live->run))
+			return -EINTR;
+		nap();
+	}
+	if (err == -EAGAIN)
+		pr_error("the program ended before it used CUDA");
+	return err == -EAGAIN ? -ESRCH : err;
+}
+
 static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 {
-	int err = wait_for_torch(cfg, live, pid), code;
+	int err = add_child(cfg, live, pid), code;
 
-	if (err)
-		return EXIT_FAILED;
-	run__targets_stand(live->run, true);
-	err = run__add(live->run, pid);
-	run__targets_stand(live->run, false);
 	if (!err && cfg->children)
 		run__add_descendants(live->run, pid);
 	if (!err)

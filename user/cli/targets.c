@@ -114,7 +114,7 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .site_base = 0 };
 	/* kept for comparison with later processes, whose life is independent of the caller's */
-	if (torch_proc__open(tp->pid, &sp->of, &why)) {
+	if (torch_proc__open_any(tp->pid, &sp->of, &why)) {
 		targets__say_why(tp->pid, why, -ESRCH);
 		return NULL;
 	}
@@ -353,7 +353,7 @@ static void replace_agent(struct targets *ts, struct target *t, const struct tar
 	uint64_t asked = t->agent->asked_ns;
 
 	say_agent(t, t->agent->why);
-	if (torch_proc__open(t->pid, &tp, &why))
+	if (torch_proc__open_any(t->pid, &tp, &why))
 		return; /* it ended */
 	sp = targets__plan(ts, tp, ctx->no_cache);
 	probe_set__remove_process(ctx->ps, idx);
@@ -485,6 +485,21 @@ void targets__agents_meta(const struct targets *ts, struct recorder *rec)
 	jsonw__free(&w);
 }
 
+/* Without PyTorch: is there an agent that listens, or a CUDA library to be probed? */
+static bool has_gpu_source(const struct torch_proc *tp, const struct target_ctx *ctx)
+{
+	struct agent_ask ask = { .mode = ctx->agent, .gpu = true, .no_ops = true };
+	bool cuda = tp->libs[TORCH_LIB_CUDART].present || tp->libs[TORCH_LIB_CUDA].present;
+	char why[256];
+	struct target_agent *ta;
+
+	if (ctx->agent == AGENT_INJECT)
+		return cuda;
+	ta = target_agent__find(tp->pid, &ask, why, sizeof(why));
+	target_agent__free(ta);
+	return ta || (cuda && !why[0]); /* one that is there and does not run yet is waited for */
+}
+
 int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx)
 {
 	struct torch_proc *tp = NULL;
@@ -493,7 +508,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	uint64_t now, gap = 0;
 	int err;
 
-	err = torch_proc__open(t->pid, &tp, &why);
+	err = ctx->no_ops ? torch_proc__open_any(t->pid, &tp, &why) : torch_proc__open(t->pid, &tp, &why);
 	if (err) {
 		if (why == TORCH_PROC_NO_TORCH)
 			return -EAGAIN;
@@ -501,7 +516,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 			targets__say_why(t->pid, why, err);
 		return err;
 	}
-	if (!torch_proc__ready(tp)) {
+	if (torch_proc__has_torch(tp) ? !torch_proc__ready(tp) : !has_gpu_source(tp, ctx)) {
 		torch_proc__free(tp);
 		return -EAGAIN;
 	}

@@ -127,14 +127,14 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 	err = plan_child__make(tp, make_plan, &image, &len);
 	if (!err)
 		err = plan_cache__decode(image, len, &plan);
-	if (!err && !plan->site_cnt) {
+	if (!err && !plan->site_cnt && torch_proc__has_torch(tp)) {
 		pr_error("process %d: no function of its torch libraries can be probed", tp->pid);
 		err = -ENOTSUP;
 	}
 	if (!err) {
 		pr_debug("%u functions, %u sites in %llu us", plan->func_cnt, plan->site_cnt,
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
-		if (use_cache)
+		if (use_cache && plan->site_cnt)
 			plan_cache__store(tp, dir, image, len);
 		*out = plan;
 	} else {

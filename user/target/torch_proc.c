@@ -61,16 +61,27 @@ static bool is_torch(uint32_t role)
 	return role == TORCH_LIB_C10 || role == TORCH_LIB_CPU || role == TORCH_LIB_PYTHON;
 }
 
-static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why *why)
+static const struct torch_lib *any_torch(const struct torch_proc *tp)
 {
-	const struct torch_lib *any = NULL;
 	uint32_t role;
-	char magic[4];
-	int err;
 
 	for (role = 0; role < TORCH_LIB_ROLES; role++)
 		if (tp->libs[role].present && is_torch(role))
-			any = &tp->libs[role];
+			return &tp->libs[role];
+	return NULL;
+}
+
+bool torch_proc__has_torch(const struct torch_proc *tp)
+{
+	return any_torch(tp) != NULL;
+}
+
+static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why *why)
+{
+	const struct torch_lib *any = any_torch(tp);
+	char magic[4];
+	int err;
+
 	if (bad && !(tp->libs[TORCH_LIB_CPU].present && tp->libs[TORCH_LIB_C10].present)) {
 		*why = TORCH_PROC_BAD_LIB;
 		return -ENOEXEC;
@@ -87,7 +98,7 @@ static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why 
 	return 0;
 }
 
-int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why)
+static int open_proc(pid_t pid, bool need_torch, struct torch_proc **out, enum torch_proc_why *why)
 {
 	struct torch_proc *tp = calloc(1, sizeof(*tp));
 	struct proc_maps maps = { 0 };
@@ -102,7 +113,7 @@ int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *wh
 	err = read_process(tp, &maps, why);
 	if (!err)
 		err = torch_libs__find(tp, &maps, &bad);
-	if (!err)
+	if (!err && (need_torch || any_torch(tp)))
 		err = judge(tp, bad, why);
 	/* a process that ended meanwhile makes all of the above fail, in ways that mean nothing */
 	if (err && err != -ENOMEM && *why != TORCH_PROC_NO_SUCH_PID && !proc__state(pid)) {
@@ -116,6 +127,16 @@ int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *wh
 	}
 	*out = tp;
 	return 0;
+}
+
+int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why)
+{
+	return open_proc(pid, true, out, why);
+}
+
+int torch_proc__open_any(pid_t pid, struct torch_proc **out, enum torch_proc_why *why)
+{
+	return open_proc(pid, false, out, why);
 }
 
 void torch_proc__free(struct torch_proc *tp)

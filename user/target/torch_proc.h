@@ -62,7 +62,11 @@ enum torch_proc_why {
  * are asked for their own names ("libcudart", "libcuda.so") and for the memory calls that they export.
  */
 int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why);
+/* The same where PyTorch need not be there: what GPUs do can be traced without it. */
+int torch_proc__open_any(pid_t pid, struct torch_proc **out, enum torch_proc_why *why);
 void torch_proc__free(struct torch_proc *tp); /* NULL is fine */
+
+bool torch_proc__has_torch(const struct torch_proc *tp);
 
 /* True once libtorch_cpu, libc10 and, for a Python process, libtorch_python are all mapped. */
 bool torch_proc__ready(const struct torch_proc *tp);

@@ -30,13 +30,15 @@ struct scene {
 static void open_scene(struct scene *sc)
 {
 	const struct recorder_opts opts = { .args = true };
+	struct recorder_plan rp;
 
 	snprintf(sc->path, sizeof(sc->path), "/tmp/ptbpf-recorder-%d.ptb", (int)getpid());
 	unlink(sc->path);
 	proc.pid = getpid();
 	CU_ASSERT_EQUAL_FATAL(recorder__open(sc->path, NULL, NULL, &opts, &sc->rec), 0);
 	recorder__meta_text(sc->rec, "args", "shapes");
-	sc->base = recorder__plan(sc->rec, &plan, &proc);
+	recorder__plan(sc->rec, &plan, &proc, &rp);
+	sc->base = rp.site_base;
 	recorder__learn(sc->rec, &proc, &plan);
 	recorder__process(sc->rec, &proc, &plan, &(struct recorder_process){ .start_ns = 1000 });
 	recorder__window(sc->rec, true, 1000, 0);

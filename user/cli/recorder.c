@@ -205,25 +205,32 @@ static bool is_left_out(const struct recorder *r, const struct plan_func *pf)
 	return (plan_func__is_memory(pf) && !r->memory) || (plan_func__is_cuda_call(pf) && !r->cuda_calls);
 }
 
-uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp)
+static void put_func(struct recorder *r, const struct recorder_plan *rp, const struct torch_plan *plan,
+		     uint32_t i, uint32_t reason)
 {
-	uint32_t func_base = r->next_func, site_base = r->next_site + 1, i;
+	const struct plan_func *pf = &plan->funcs[i];
+	struct ptb_func f = { .func = rp->func_base + i + 1,
+			      .name = recorder__name(r, pf->name),
+			      .kind = pf->kind,
+			      .reason = reason };
 
-	for (i = 0; i < plan->func_cnt; i++) {
-		const struct plan_func *pf = &plan->funcs[i];
-		struct ptb_func f = { .func = func_base + i + 1,
-				      .name = recorder__name(r, pf->name),
-				      .kind = pf->kind,
-				      .reason = pf->reason };
+	recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
+}
 
-		if (is_left_out(r, pf))
-			continue;
-		recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
-	}
+void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp,
+		    struct recorder_plan *rp)
+{
+	uint32_t i;
+
+	rp->func_base = r->next_func;
+	rp->site_base = r->next_site + 1;
+	for (i = 0; i < plan->func_cnt; i++)
+		if (!is_left_out(r, &plan->funcs[i]) && plan->funcs[i].reason == PTB_REFUSE_NONE)
+			put_func(r, rp, plan, i, PTB_REFUSE_NONE);
 	for (i = 0; i < plan->site_cnt; i++) {
 		const struct plan_site *ps = &plan->sites[i];
-		struct ptb_site s = { .id = site_base + i,
-				      .func = func_base + ps->func + 1,
+		struct ptb_site s = { .id = rp->site_base + i,
+				      .func = rp->func_base + ps->func + 1,
 				      .role = ps->role,
 				      .lib = recorder__name(r, tp->libs[ps->lib].path),
 				      .offset = ps->offset };
@@ -232,26 +239,31 @@ uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const
 			continue;
 		recorder__put(r, PTB_REC_SITE, &s.h, sizeof(s));
 	}
-	recorder__plan_schemas(r, plan, func_base);
+	recorder__plan_schemas(r, plan, rp->func_base);
 	r->next_func += plan->func_cnt;
 	r->next_site += plan->site_cnt;
-	return site_base;
 }
 
-void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, uint32_t site_base,
+uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
+			    bool (*wanted)(const struct plan_func *pf))
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < plan->func_cnt; i++)
+		if (plan->funcs[i].reason != PTB_REFUSE_NONE && wanted(&plan->funcs[i])) {
+			put_func(r, rp, plan, i, plan->funcs[i].reason);
+			n++;
+		}
+	return n;
+}
+
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
 			    uint32_t site)
 {
-	uint32_t idx = site - site_base;
-	const struct plan_func *pf;
-	struct ptb_func f = { .reason = PTB_REFUSE_KERNEL_REFUSED };
+	uint32_t idx = site - rp->site_base;
 
-	if (idx >= plan->site_cnt)
-		return;
-	pf = &plan->funcs[plan->sites[idx].func];
-	f.func = r->next_func - plan->func_cnt + plan->sites[idx].func + 1;
-	f.name = recorder__name(r, pf->name);
-	f.kind = pf->kind;
-	recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
+	if (idx < plan->site_cnt)
+		put_func(r, rp, plan, plan->sites[idx].func, PTB_REFUSE_KERNEL_REFUSED);
 }
 
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm)

@@ -42,10 +42,18 @@ void recorder__counter(struct recorder *r, uint32_t id, uint64_t value);
 void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *mem);
 void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
 
-/* Functions and sites of a plan; the site id of plan->sites[i] is the returned base + i. A site that
+/* Functions and sites of a plan; the site id of plan->sites[i] is rp->site_base + i. A site that
  * the kernel refused is told by recorder__refused_site before this process's first record. */
-uint32_t recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp);
-void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, uint32_t site_base,
+struct recorder_plan {
+	uint32_t func_base, site_base;
+};
+void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp,
+		    struct recorder_plan *rp);
+/* The functions that the plan refuses, of those that are to be probed; before the first record of the
+ * process. Returns their number. */
+uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
+			    bool (*wanted)(const struct plan_func *pf));
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
 			    uint32_t site);
 
 /* A process that is traced from start_ns on; its classes and threads. */

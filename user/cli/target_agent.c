@@ -227,6 +227,26 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 	return ta->answer;
 }
 
+bool target_agent__gpu_refused(const struct target_agent *ta)
+{
+	switch (ta->gpu_why) {
+	case PTB_AGENT_WHY_OLD_CUPTI:
+	case PTB_AGENT_WHY_NEW_CUPTI:
+	case PTB_AGENT_WHY_CUPTI_IN_USE:
+	case PTB_AGENT_WHY_CUPTI_ERROR:
+	case PTB_AGENT_WHY_NO_MEMORY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool target_agent__has_gpu(const struct target_agent *ta)
+{
+	return ta && ta->wishes & BIT(GPU) && !target_agent__gpu_refused(ta) &&
+	       ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
+}
+
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps)
 {
 	if (ta->proc_idx != UINT32_MAX)

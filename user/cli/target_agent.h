@@ -57,6 +57,10 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 		      struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
+/* Are GPUs its business? Also where it waits for the process to use CUDA. NULL: no. */
+bool target_agent__has_gpu(const struct target_agent *ta);
+/* Something stands between it and the GPUs; a process that does not use CUDA lacks nothing. */
+bool target_agent__gpu_refused(const struct target_agent *ta);
 /* No more wishes. */
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps);
 /* Has it sent all it had? Also true when the process is gone. */

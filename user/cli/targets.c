@@ -112,7 +112,7 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 			sizeof(*ts->plans)))
 		return NULL;
 	sp = &ts->plans[ts->plan_cnt];
-	*sp = (struct shared_plan){ .site_base = 0 };
+	*sp = (struct shared_plan){ .plan = NULL };
 	/* kept for comparison with later processes, whose life is independent of the caller's */
 	if (torch_proc__open_any(tp->pid, &sp->of, &why)) {
 		targets__say_why(tp->pid, why, -ESRCH);
@@ -154,7 +154,7 @@ static int load_args(struct targets *ts, const struct target *t, const struct ta
 static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, enum probe_args args)
 {
 	const struct plan_site *s = &sp->plan->sites[i];
-	struct probe_site p = { .id = sp->site_base + i, .offset = s->offset, .prog = s->prog };
+	struct probe_site p = { .id = sp->told.site_base + i, .offset = s->offset, .prog = s->prog };
 
 	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT || s->prog == PTB_PROG_CUDA_ENTER ||
 	    s->prog == PTB_PROG_CUDA_EXIT) {
@@ -180,7 +180,7 @@ static bool is_wanted(const struct plan_func *pf, const struct target *t, const 
 	if (plan_func__is_memory(pf))
 		return true;
 	if (plan_func__is_cuda_call(pf))
-		return ctx->gpu && (!t->agent || !t->agent->gpu);
+		return ctx->gpu && !target_agent__has_gpu(t->agent);
 	if (ctx->no_ops)
 		return false;
 	return !t->agent || !(t->agent->ops || t->agent->answer == AGENT_PENDING);
@@ -215,7 +215,7 @@ static void report_refusals(struct targets *ts, const struct target_ctx *ctx,
 	for (l = 0; l < TORCH_LIB_ROLES; l++)
 		for (i = 0; i < libs[l].cnt; i++)
 			if (libs[l].sites[i].refused) {
-				recorder__refused_site(ctx->rec, sp->plan, sp->site_base,
+				recorder__refused_site(ctx->rec, sp->plan, &sp->told,
 						       libs[l].sites[i].id);
 				n++;
 			}
@@ -272,16 +272,29 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 	return err;
 }
 
-static uint64_t count_refused(const struct torch_plan *plan, const struct target_ctx *ctx)
+static bool is_op(const struct plan_func *pf)
 {
-	uint64_t n = 0;
-	uint32_t i;
+	return !plan_func__is_memory(pf) && !plan_func__is_cuda_call(pf);
+}
 
-	for (i = 0; i < plan->func_cnt; i++)
-		n += plan->funcs[i].reason != PTB_REFUSE_NONE &&
-		     (ctx->memory || !plan_func__is_memory(&plan->funcs[i])) &&
-		     (ctx->gpu || !plan_func__is_cuda_call(&plan->funcs[i]));
-	return n;
+/* What the plan refuses of the functions that are probed here, once each. */
+static void tell_refusals(struct targets *ts, const struct target *t, const struct target_ctx *ctx,
+			  struct shared_plan *sp)
+{
+	bool by_agent = t->agent && (t->agent->ops || t->agent->answer == AGENT_PENDING);
+
+	if (!ctx->no_ops && !by_agent && !sp->told_ops) {
+		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, is_op);
+		sp->told_ops = true;
+	}
+	if (ctx->memory && !sp->told_memory) {
+		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_memory);
+		sp->told_memory = true;
+	}
+	if (ctx->gpu && !target_agent__has_gpu(t->agent) && !sp->told_cuda) {
+		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_cuda_call);
+		sp->told_cuda = true;
+	}
 }
 
 static void put_process(const struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
@@ -357,6 +370,8 @@ static void replace_agent(struct targets *ts, struct target *t, const struct tar
 		return; /* it ended */
 	sp = targets__plan(ts, tp, ctx->no_cache);
 	probe_set__remove_process(ctx->ps, idx);
+	if (sp)
+		tell_refusals(ts, t, ctx, sp);
 	if (sp && !attach_probes(ts, t, ctx, tp, sp)) {
 		ts->uncovered_ns += ctx->active ? clock__mono_ns() - asked : 0;
 		put_process(t, ctx, tp, sp->plan, clock__mono_ns(), 0);
@@ -440,28 +455,13 @@ static void agent_json(struct jsonw *w, const struct target *t)
 	jsonw__end_obj(w);
 }
 
-/* Something stands between the agent and the GPUs; a process that does not use CUDA lacks nothing. */
-static bool gpu_refused(const struct target_agent *ta)
-{
-	switch (ta->gpu_why) {
-	case PTB_AGENT_WHY_OLD_CUPTI:
-	case PTB_AGENT_WHY_NEW_CUPTI:
-	case PTB_AGENT_WHY_CUPTI_IN_USE:
-	case PTB_AGENT_WHY_CUPTI_ERROR:
-	case PTB_AGENT_WHY_NO_MEMORY:
-		return true;
-	default:
-		return false;
-	}
-}
-
 uint64_t targets__gpu_refused(const struct targets *ts)
 {
 	uint64_t n = 0;
 	uint32_t i;
 
 	for (i = 0; i < ts->cnt; i++)
-		n += ts->items[i].agent && gpu_refused(ts->items[i].agent);
+		n += ts->items[i].agent && target_agent__gpu_refused(ts->items[i].agent);
 	return n;
 }
 
@@ -525,15 +525,14 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 		torch_proc__free(tp);
 		return -ENOEXEC;
 	}
-	if (!sp->site_base) {
-		sp->site_base = recorder__plan(ctx->rec, sp->plan, tp);
-		ts->refused += count_refused(sp->plan, ctx);
-	}
+	if (!sp->told.site_base)
+		recorder__plan(ctx->rec, sp->plan, tp, &sp->told);
 	/* before its probes, which cost the process something even outside the window; a young process
 	 * must be probed first */
 	if (!ctx->active)
 		recorder__learn(ctx->rec, tp, sp->plan);
 	ask_agent(t, ctx, tp, sp);
+	tell_refusals(ts, t, ctx, sp);
 	err = attach_probes(ts, t, ctx, tp, sp);
 	if (!err) {
 		now = clock__mono_ns();

@@ -38,7 +38,8 @@ struct target {
 struct shared_plan {
 	struct torch_proc *of; /* the process it was made for: tells whether another one fits */
 	struct torch_plan *plan;
-	uint32_t site_base;
+	struct recorder_plan told; /* site_base 0: not in the capture yet */
+	bool told_ops, told_memory, told_cuda; /* of its refusals, those of these functions */
 	uint32_t args_base; /* of its argument programs, 0: not loaded */
 };
 

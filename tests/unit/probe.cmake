@@ -26,6 +26,11 @@ foreach(name probe_memory probe_kmem probe_kmem_rare)
   set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
 endforeach()
 
+unit_test(probe_cuda ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_probe_cuda.c test_probe_target)
+target_compile_definitions(test_probe_cuda PRIVATE TARGET_CUDA_CALLS="$<TARGET_FILE:target_cuda_calls>")
+add_dependencies(test_probe_cuda target_cuda_calls)
+set_tests_properties(unit_probe_cuda PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
+
 add_executable(bench_rings ${CMAKE_CURRENT_SOURCE_DIR}/bench/ring_bench.c)
 target_link_libraries(bench_rings PRIVATE test_probe_target)
 target_compile_definitions(bench_rings PRIVATE TARGET_CALLS="$<TARGET_FILE:target_calls>")
@@ -64,8 +69,10 @@ target_link_libraries(test_agent_target PUBLIC test_probe_target ptbpf_target)
 foreach(name probe_agent probe_agent_harm agent_lib)
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_agent_target)
   target_compile_definitions(test_${name} PRIVATE TARGET_AGENT_NOP1="$<TARGET_FILE:target_agent_nop1>"
-    TARGET_AGENT_NOP5="$<TARGET_FILE:target_agent_nop5>" FAKE_AGENT_LIB="$<TARGET_FILE:fake_agent_nop1>")
-  add_dependencies(test_${name} target_agent_nop1 target_agent_nop5)
+    TARGET_AGENT_NOP5="$<TARGET_FILE:target_agent_nop5>" FAKE_AGENT_LIB="$<TARGET_FILE:fake_agent_nop1>"
+    AGENT_LIBS="$<TARGET_FILE:ptbpf_agent>:$<TARGET_FILE:python_name>" TARGET_CALLS="$<TARGET_FILE:target_calls>")
+  add_dependencies(test_${name} target_agent_nop1 target_agent_nop5 ptbpf_agent python_name
+    target_calls)
 endforeach()
 set_tests_properties(unit_probe_agent unit_probe_agent_harm PROPERTIES RESOURCE_LOCK uprobes TIMEOUT 900)
 

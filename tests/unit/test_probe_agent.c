@@ -380,6 +380,77 @@ static void test_refusals(void)
 	run_refusals(LINKS_SINGLE);
 }
 
+/* ---- the agent itself ---- */
+
+/* The last STATE record among the chunks; false: none came. */
+static bool last_state(struct probe_set *ps, struct ptb_arec_state *out)
+{
+	struct records r = {0};
+	bool found = false;
+
+	records__collect(&r, ps);
+	for (uint32_t i = 0; i < r.cnt; i++) {
+		const struct ptb_agent_data *d = (const void *)r.items[i];
+		const struct ptb_chunk *c = (const void *)(d + 1);
+		const struct ptb_arec *a = (const void *)(c + 1);
+
+		if (d->h.kind != PTB_REC_AGENT_DATA)
+			continue;
+		CU_ASSERT_FATAL(d->bytes >= sizeof(*c) && c->magic == PTB_CHUNK_MAGIC &&
+				c->abi == PTB_AGENT_ABI && c->len == d->bytes);
+		for (uint32_t at = sizeof(*c); at < c->len; at += a->len) {
+			a = (const void *)((const uint8_t *)c + at);
+			CU_ASSERT_FATAL(a->len >= sizeof(*a) && a->len % 8 == 0 && a->len <= c->len - at);
+			if (a->kind == PTB_AREC_STATE) {
+				memcpy(out, a, sizeof(*out));
+				found = true;
+			}
+		}
+	}
+	records__clear(&r);
+	return found;
+}
+
+/* In a program without torch it says why it does not do what is wished. */
+static void run_agent(enum links links)
+{
+	struct probe_set *ps = open_agent_set(0, links);
+	struct ptb_arec_state st = {0};
+	struct ptb_agent_ctl ctl;
+	struct agent_target at;
+	uint64_t end;
+	uint32_t proc;
+
+	setenv("LD_PRELOAD", AGENT_LIBS, 1);
+	agent_target__start(&at, TARGET_CALLS);
+	unsetenv("LD_PRELOAD");
+	CU_ASSERT_EQUAL(agent_lib__read(at.t.pid, &at.al, &ctl), 0);
+	CU_ASSERT(ctl.state & PTB_AGENT_ALIVE);
+	proc = add_agent_process(ps, &at);
+	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
+	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS)), 0);
+	end = clock__mono_ns() + 30ull * PTB_AGENT_ANSWER_NS; /* of a busy machine */
+	while (!st.ops_why && clock__mono_ns() < end) {
+		usleep(10000);
+		last_state(ps, &st);
+	}
+	CU_ASSERT_STRING_NOT_EQUAL(agent__why_text(st.ops_why), "");
+	CU_ASSERT_EQUAL(agent_lib__read(at.t.pid, &at.al, &ctl), 0);
+	CU_ASSERT_EQUAL(ctl.ops_why, st.ops_why);
+	CU_ASSERT(st.state & PTB_AGENT_ALIVE && !(st.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON)));
+	CU_ASSERT_EQUAL(target__run(&at.t, "calls 100 1"), target__run(&at.t, "calls 100 1"));
+	probe_set__free(ps);
+	CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
+	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
+}
+
+static void test_agent(void)
+{
+	run_agent(LINKS_MULTI);
+	run_agent(LINKS_TRACE);
+	run_agent(LINKS_SINGLE);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -396,6 +467,7 @@ int main(void)
 		{"pages that are not there", test_fresh},
 		{"losses are counted", test_losses},
 		{"what cannot be is refused", test_refusals},
+		{"the agent itself answers", test_agent},
 		CU_TEST_INFO_NULL,
 	};
 

@@ -297,12 +297,12 @@ static void test_raised_multi(void)
 
 static void test_raised_trace(void)
 {
-	run_raised(LINKS_TRACE, TARGET_AGENT_NOP1, 100);
+	run_raised(LINKS_TRACE, TARGET_AGENT_NOP1, 50);
 }
 
 static void test_raised_single(void)
 {
-	run_raised(LINKS_SINGLE, TARGET_AGENT_NOP1, 50);
+	run_raised(LINKS_SINGLE, TARGET_AGENT_NOP1, 20);
 }
 
 /* The listener itself comes and goes under threads that send without a pause. */
@@ -314,7 +314,7 @@ static void run_listeners(enum links links, const char *path)
 	uint64_t n = 0;
 
 	agent_target__start(&at, path);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 50; i++) {
 		uint32_t proc;
 
 		if (i % 10 == 0)
@@ -377,9 +377,9 @@ int main(void)
 		{"kill -9 of the tracer after a fork", test_fork_killed},
 		{"exec", test_exec},
 		{"1,000 times raised and lowered, 8 threads (uprobe_multi)", test_raised_multi},
-		{"100 times raised and lowered, 8 threads (tracefs)", test_raised_trace},
-		{"50 times raised and lowered, 8 threads (single events)", test_raised_single},
-		{"100 listeners, 8 threads", test_listeners},
+		{"50 times raised and lowered, 8 threads (tracefs)", test_raised_trace},
+		{"20 times raised and lowered, 8 threads (single events)", test_raised_single},
+		{"50 listeners, 8 threads", test_listeners},
 		{"kill -9 of the target", test_target_dies},
 		CU_TEST_INFO_NULL,
 	};

@@ -116,7 +116,7 @@ static int say(char *why, size_t cap, int err, const char *text)
 static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
 {
 	if (!memcmp(ctl->magic, MAGIC, sizeof(ctl->magic) - 1) && !ctl->magic[sizeof(ctl->magic) - 1])
-		return say(why, cap, -EAGAIN, "it has not begun yet");
+		return say(why, cap, -EAGAIN, "it has not begun: it does nothing where there is neither Python nor torch");
 	if (memcmp(ctl->magic, MAGIC, sizeof(ctl->magic)) != 0)
 		return say(why, cap, -EPROTO, "its control block is none");
 	if (ctl->abi != PTB_AGENT_ABI || ctl->size != sizeof(*ctl)) {

@@ -2,8 +2,8 @@
 /*
  * Prints tables of given rows with ptbpf's own code, for a comparison with torch's. stdin: one JSON
  * object per line, {"sort_by": text or null, "row_limit": n, "rows": [[key, count, self_ns, total_ns,
- * input shapes, flops, bytes of memory: CPU, self, device, self]], "memory": bool}, what is behind total_ns may
- * be missing; stdout: each table, ended by a NUL byte.
+ * input shapes, flops, bytes of memory: CPU, self, device, self, on a device, annotation, device ns: self,
+ * total]], "memory": bool, "device": bool}, what is behind total_ns may be missing; stdout: each table, ended by a NUL byte.
  */
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -26,6 +26,7 @@ static int print_table(const cJSON *doc)
 		.sort_by = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "sort_by")),
 		.row_limit = (int)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(doc, "row_limit")),
 		.profile_memory = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "memory")),
+		.device_time = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "device")),
 	};
 	int err;
 
@@ -45,7 +46,11 @@ static int print_table(const cJSON *doc)
 					     .cpu_mem = (int64_t)number_at(item, 6),
 					     .self_cpu_mem = (int64_t)number_at(item, 7),
 					     .device_mem = (int64_t)number_at(item, 8),
-					     .self_device_mem = (int64_t)number_at(item, 9) };
+					     .self_device_mem = (int64_t)number_at(item, 9),
+					     .is_device = number_at(item, 10) > 0,
+					     .is_annotation = number_at(item, 11) > 0,
+					     .self_device_ns = (uint64_t)number_at(item, 12),
+					     .device_total_ns = (uint64_t)number_at(item, 13) };
 	}
 	err = table__print(rows, cnt, &opts, stdout);
 	putchar('\0');

@@ -23,7 +23,10 @@ import sys
 SORT_KEYS = (None, "self_cpu_time_total", "cpu_time_total", "cpu_time", "count", "key", "flops")
 MEMORY_KEYS = ("cpu_memory_usage", "self_cpu_memory_usage", "cuda_memory_usage", "self_cuda_memory_usage",
                "device_memory_usage", "self_device_memory_usage")
+DEVICE_KEYS = ("self_cuda_time_total", "cuda_time_total", "cuda_time", "self_device_time_total", "device_time_total",
+               "device_time")
 NO_MEMORY = [0, 0, 0, 0]
+NO_DEVICE = [0, 0, 0, 0]
 SKIP = 77
 
 
@@ -35,18 +38,21 @@ def ours(helper, jobs):
     return tables
 
 
-def make_events(rows, memory=False):
-    """Rows [key, count, self_ns, total_ns, shapes, flops, memory: CPU, self, device, self] as torch's own
-    row objects."""
+def make_events(rows, memory=False, gpu=False):
+    """Rows [key, count, self_ns, total_ns, shapes, flops, memory: CPU, self, device, self, on a device,
+    annotation, device ns: self, total] as torch's own row objects."""
     from torch.autograd import DeviceType
     from torch.autograd.profiler_util import EventList, FunctionEventAvg
     events = []
-    device = "cuda" if memory else None
-    for key, count, self_ns, total_ns, shapes, flops, *mem in rows:
+    device = "cuda" if memory or gpu else None
+    for key, count, self_ns, total_ns, shapes, flops, *rest in rows:
+        mem, (on_device, note, self_device_ns, device_ns) = rest[:4], rest[4:] or NO_DEVICE
         e = FunctionEventAvg()
         e.key, e.count, e.node_id = key, count, -1
         e.self_cpu_time_total, e.cpu_time_total = self_ns / 1000, total_ns / 1000
-        e.is_user_annotation, e.device_type, e.use_device = False, DeviceType.CPU, device
+        e.is_user_annotation, e.use_device = bool(note), device
+        e.device_type = DeviceType.CUDA if on_device else DeviceType.CPU
+        e.self_device_time_total, e.device_time_total = self_device_ns / 1000, device_ns / 1000
         e.input_shapes, e.overload_name, e.stack = json.loads(shapes) if shapes else "", "", []
         e.flops = flops
         e.cpu_memory_usage, e.self_cpu_memory_usage, e.device_memory_usage, e.self_device_memory_usage = mem
@@ -61,7 +67,7 @@ def new_units(text):
 
 
 def theirs(job):
-    events = make_events(job["rows"], job.get("memory", False))
+    events = make_events(job["rows"], job.get("memory", False), job.get("device", False))
     return new_units(events.table(sort_by=job["sort_by"], row_limit=job["row_limit"])).encode()
 
 
@@ -221,6 +227,28 @@ def check_random(helper):
             r[6:] = [random_bytes(rnd) for _ in range(2)] + [random_bytes(rnd) if on_device else 0 for _ in range(2)]
     check(helper, jobs, "made-up rows with memory")
     check(helper, [{"sort_by": None, "row_limit": -1, "rows": []}], "no rows")
+    check_random_device(helper, rnd)
+
+
+def random_device(rnd):
+    """On a device, annotation, self and total time there."""
+    own = rnd.choice((0, rnd.randint(0, 10 ** rnd.randint(1, 15)), 500 * rnd.randint(0, 4000)))
+    return [int(rnd.random() < 0.4), int(rnd.random() < 0.2), own, own + rnd.choice((0, rnd.randint(0, 10 ** 12)))]
+
+
+def check_random_device(helper, rnd):
+    jobs = [{"sort_by": rnd.choice(SORT_KEYS + MEMORY_KEYS + DEVICE_KEYS), "row_limit": rnd.choice((-1, 0, 3, 100)),
+             "rows": random_rows(rnd), "device": True, "memory": rnd.random() < 0.5} for _ in range(3000)]
+    for job in jobs:
+        idle = rnd.random() < 0.2
+        for r in job["rows"]:
+            if job["memory"]:
+                r[6:] = [random_bytes(rnd) for _ in range(4)]
+            r[10:] = NO_DEVICE if idle else random_device(rnd)
+        if not sum(r[12] for r in job["rows"] if r[10] and not r[11]):  # torch refuses shares of nothing
+            for r in job["rows"]:
+                r[12] = 0
+    check(helper, jobs, "made-up rows with GPU time")
 
 
 def main():

@@ -24,3 +24,10 @@ set_tests_properties(fuzz_values PROPERTIES LABELS fuzz TIMEOUT 300)
 
 add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)
 target_link_libraries(model_bench PRIVATE test_builder)
+
+# Sums by name against torch's own code.
+add_executable(gpu_rows ${CMAKE_CURRENT_SOURCE_DIR}/torch/gpu_rows.c)
+target_link_libraries(gpu_rows PRIVATE test_builder)
+add_test(NAME torch_gpu_rows COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/test_gpu_rows.py
+  --helper $<TARGET_FILE:gpu_rows>)
+set_tests_properties(torch_gpu_rows PROPERTIES LABELS torch SKIP_RETURN_CODE 77 TIMEOUT 600)

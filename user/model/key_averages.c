@@ -31,21 +31,29 @@ struct ka_memory {
 struct ka_child {
 	uint32_t row, key;
 	uint64_t dur_ns, self_ns, child_ns, flops;
+	uint64_t device_ns, own_device_ns;
 	struct ka_memory mem, self_mem, child_mem;
 };
 
 /* The closed children of one open slice. */
 struct ka_open {
 	uint64_t parent; /* id of the open slice, 0: the thread */
-	uint64_t ns;
+	uint64_t ns, device_ns;
 	struct ka_memory mem;
 	uint32_t cnt;
 	struct ka_child last;
 };
 
+struct ka_call { /* of CUDA's API, open when the newest one began */
+	uint64_t end_ns;
+	uint32_t row;
+};
+
 struct ka_thread {
 	struct ka_open *open; /* in the order in which a first child closed */
 	uint32_t cnt, cap;
+	struct ka_call *calls;
+	uint32_t call_cnt, call_cap;
 };
 
 struct row {
@@ -57,7 +65,7 @@ struct key_averages {
 	struct ka_opts opts;
 	struct strtab *keys;
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
-	struct hashmap row_by_key;  /* (key, shapes << 1 | is_annotation) -> index */
+	struct hashmap row_by_key;  /* (key, shapes << 2 | is_device << 1 | is_annotation) -> index */
 	struct shapes_text shapes;  /* of the slice in hand */
 	uint32_t alone[2];          /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
 	struct row *rows;
@@ -90,8 +98,10 @@ void key_averages__free(struct key_averages *ka)
 
 	if (!ka)
 		return;
-	for (i = 0; i < ka->thread_cnt; i++)
+	for (i = 0; i < ka->thread_cnt; i++) {
 		free(ka->threads[i].open);
+		free(ka->threads[i].calls);
+	}
 	free(ka->threads);
 	free(ka->rows);
 	free(ka->sorted);
@@ -170,9 +180,11 @@ static int shapes_of(struct key_averages *ka, const struct slice *sl, uint32_t *
 	return *shapes ? 0 : -ENOMEM;
 }
 
-static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, bool annotation, uint32_t *row)
+enum row_kind { ROW_CPU, ROW_ANNOTATION = 1, ROW_DEVICE = 2 }; /* bits */
+
+static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind, uint32_t *row)
 {
-	uint64_t k1 = (uint64_t)shapes << 1 | annotation;
+	uint64_t k1 = (uint64_t)shapes << 2 | kind;
 	const uint64_t *known = hashmap__get(&ka->row_by_key, key, k1);
 
 	if (known) {
@@ -186,7 +198,8 @@ static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, bool
 	*row = ka->row_cnt++;
 	ka->rows[*row] = (struct row){ .key = key,
 				       .shapes = shapes,
-				       .r.is_annotation = annotation,
+				       .r.is_annotation = kind & ROW_ANNOTATION,
+				       .r.is_device = kind & ROW_DEVICE,
 				       .r.first_begin_ns = UINT64_MAX };
 	return 0;
 }
@@ -197,7 +210,11 @@ static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key,
 
 	if (shapes_of(ka, sl, &shapes))
 		return -ENOMEM;
-	return find_row(ka, key, shapes, sl->cat == SLICE_USER_ANNOTATION, row);
+	if (find_row(ka, key, shapes, sl->cat == SLICE_USER_ANNOTATION ? ROW_ANNOTATION : ROW_CPU, row))
+		return -ENOMEM;
+	if (!ka->rows[*row].r.category)
+		ka->rows[*row].r.category = sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" : "cpu_op";
+	return 0;
 }
 
 /* ---- memory ---- */
@@ -238,15 +255,15 @@ static void add_row_memory(struct row *row, const struct ka_memory *mem, const s
 
 /* ---- the children of open slices ---- */
 
-static struct ka_thread *thread_of(struct key_averages *ka, const struct slice *sl)
+static struct ka_thread *thread_of(struct key_averages *ka, uint32_t tgid, uint32_t tid)
 {
-	const uint64_t *known = hashmap__get(&ka->thread_by_id, sl->tgid, sl->tid);
+	const uint64_t *known = hashmap__get(&ka->thread_by_id, tgid, tid);
 
 	if (known)
 		return &ka->threads[*known];
 	if (vec_reserve((void **)&ka->threads, &ka->thread_cap, (uint64_t)ka->thread_cnt + 1,
 			sizeof(*ka->threads)) ||
-	    hashmap__put(&ka->thread_by_id, sl->tgid, sl->tid, ka->thread_cnt))
+	    hashmap__put(&ka->thread_by_id, tgid, tid, ka->thread_cnt))
 		return NULL;
 	ka->threads[ka->thread_cnt] = (struct ka_thread){ 0 };
 	return &ka->threads[ka->thread_cnt++];
@@ -280,6 +297,7 @@ static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_op
 			continue;
 		t->open[i].cnt += more->cnt;
 		t->open[i].ns += more->ns;
+		t->open[i].device_ns += more->device_ns;
 		add_memory(&t->open[i].mem, &more->mem);
 		t->open[i].last = more->last;
 		return 0;
@@ -299,25 +317,36 @@ static void add_to_row(struct row *row, const struct slice *sl, const struct ka_
 	row->r.cpu_total_ns += c->dur_ns;
 	row->r.self_cpu_ns += c->self_ns;
 	row->r.flops += c->flops;
+	row->r.device_total_ns += c->device_ns;
+	row->r.self_device_ns += c->own_device_ns;
 	add_row_memory(row, &c->mem, &c->self_mem);
 	if (sl->begin_ns < row->r.first_begin_ns)
 		row->r.first_begin_ns = sl->begin_ns;
 }
 
-static void take_row_memory(struct row *row, const struct ka_child *c)
+/* The only child, of the same name: it is as if it had not been. */
+static void swallow(struct row *row, const struct ka_child *only, struct ka_child *into)
 {
 	static const struct ka_memory none;
-	struct ka_memory mem = less_memory(&none, &c->mem), self = less_memory(&none, &c->self_mem);
+	struct ka_memory mem = less_memory(&none, &only->mem), self = less_memory(&none, &only->self_mem);
 
+	row->r.count--;
+	row->r.cpu_total_ns -= only->dur_ns;
+	row->r.self_cpu_ns -= only->self_ns;
+	row->r.flops -= only->flops;
+	row->r.device_total_ns -= only->device_ns;
+	row->r.self_device_ns -= only->own_device_ns;
 	add_row_memory(row, &mem, &self);
+	into->child_ns = only->child_ns;
+	into->child_mem = only->child_mem;
+	into->own_device_ns += only->own_device_ns;
 }
 
 static int on_slice(void *arg, const struct slice *sl)
 {
 	struct key_averages *ka = arg;
-	struct ka_thread *t = thread_of(ka, sl);
+	struct ka_thread *t = thread_of(ka, sl->tgid, sl->tid);
 	uint64_t dur = sl->end_ns - sl->begin_ns;
-	struct ka_child *only;
 	struct ka_open kids, self;
 	uint32_t key;
 
@@ -325,6 +354,8 @@ static int on_slice(void *arg, const struct slice *sl)
 		return -ENOMEM;
 	/* a slice that was open from the beginning holds all that its thread has told so far */
 	kids = take_children(t, sl->flags & SLICE_OPEN_AT_BEGIN ? sl->parent : sl->id);
+	kids.cnt += sl->call_cnt; /* if one of them is the only child, kids.last has no key */
+	kids.ns += sl->call_ns;
 	if (!key)
 		return add_children(t, sl->parent, &kids);
 	self = (struct ka_open){ .ns = dur, .mem = memory_of(ka, sl), .cnt = 1 };
@@ -338,18 +369,10 @@ static int on_slice(void *arg, const struct slice *sl)
 		add_to_row(&ka->rows[self.last.row], sl, &self.last);
 		return add_children(t, sl->parent, &kids);
 	}
-	only = &kids.last;
-	if (kids.cnt == 1 && only->key == key) {
-		struct row *row = &ka->rows[only->row];
-
-		row->r.count--;
-		row->r.cpu_total_ns -= only->dur_ns;
-		row->r.self_cpu_ns -= only->self_ns;
-		row->r.flops -= only->flops;
-		take_row_memory(row, only);
-		self.last.child_ns = only->child_ns;
-		self.last.child_mem = only->child_mem;
-	}
+	self.last.own_device_ns = sl->device_ns - sl->child_device_ns;
+	self.last.device_ns = self.device_ns = self.last.own_device_ns + kids.device_ns;
+	if (kids.cnt == 1 && kids.last.key == key)
+		swallow(&ka->rows[kids.last.row], &kids.last, &self.last);
 	self.last.self_mem = less_memory(&self.mem, &self.last.child_mem);
 	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
 	add_to_row(&ka->rows[self.last.row], sl, &self.last);
@@ -376,9 +399,10 @@ static int on_memory(void *arg, const struct memory_event *ev)
 		uint32_t key = strtab__add(ka->keys, names[oom], strlen(names[oom])), i;
 		uint32_t shapes = ka->opts.by_shape ? strtab__add(ka->keys, "[]", 2) : 0;
 
-		if (!key || (ka->opts.by_shape && !shapes) || find_row(ka, key, shapes, false, &i))
+		if (!key || (ka->opts.by_shape && !shapes) || find_row(ka, key, shapes, ROW_CPU, &i))
 			return -ENOMEM;
 		ka->rows[i].r.is_instant = true;
+		ka->rows[i].r.category = "cpu_instant_event";
 		ka->alone[oom] = i + 1;
 	}
 	row = &ka->rows[ka->alone[oom] - 1];
@@ -393,9 +417,82 @@ static int on_memory(void *arg, const struct memory_event *ev)
 	return 0;
 }
 
+/* ---- GPU ---- */
+
+/* A call inside another one of its thread is that one's child. Calls come in order of begin, outer ones first. */
+static int add_call(struct key_averages *ka, uint32_t row, const struct gpu_slice *g)
+{
+	struct ka_thread *t = thread_of(ka, g->at.tgid, g->at.tid);
+	uint64_t dur = g->end_ns - g->begin_ns;
+
+	if (!t || vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1, sizeof(*t->calls)))
+		return -ENOMEM;
+	while (t->call_cnt && (g->begin_ns >= t->calls[t->call_cnt - 1].end_ns ||
+			       g->end_ns > t->calls[t->call_cnt - 1].end_ns))
+		t->call_cnt--;
+	if (t->call_cnt)
+		ka->rows[t->calls[t->call_cnt - 1].row].r.self_cpu_ns -= dur;
+	t->calls[t->call_cnt++] = (struct ka_call){ .end_ns = g->end_ns, .row = row };
+	return 0;
+}
+
+static const char *gpu_category(const struct gpu_slice *g)
+{
+	switch (g->what) {
+	case GPU_KERNEL:
+		return "kernel";
+	case GPU_MEMCPY:
+		return "gpu_memcpy";
+	case GPU_MEMSET:
+		return "gpu_memset";
+	case GPU_ANNOTATION:
+		return "gpu_user_annotation";
+	case GPU_API:
+		return g->driver ? "cuda_driver" : "cuda_runtime";
+	case GPU_OVERHEAD:
+		return "overhead";
+	default:
+		return NULL; /* no row */
+	}
+}
+
+static int on_gpu(void *arg, const struct gpu_slice *g)
+{
+	struct key_averages *ka = arg;
+	bool on_host = g->what == GPU_API || g->what == GPU_OVERHEAD;
+	uint32_t kind = (on_host ? ROW_CPU : ROW_DEVICE) | (g->what == GPU_ANNOTATION ? ROW_ANNOTATION : 0);
+	uint64_t dur = g->end_ns - g->begin_ns;
+	uint32_t key, shapes = 0, i;
+	struct ka_row *r;
+
+	if (!gpu_category(g))
+		return 0;
+	if (key_of(ka, g->name, &key))
+		return -ENOMEM;
+	if (!key) /* a name that torch drops */
+		return 0;
+	if (ka->opts.by_shape)
+		shapes = strtab__add(ka->keys, "[]", 2);
+	if ((ka->opts.by_shape && !shapes) || find_row(ka, key, shapes, kind, &i))
+		return -ENOMEM;
+	r = &ka->rows[i].r;
+	r->category = r->category ? r->category : gpu_category(g);
+	r->count++;
+	if (g->begin_ns < r->first_begin_ns)
+		r->first_begin_ns = g->begin_ns;
+	if (on_host) {
+		r->cpu_total_ns += dur;
+		r->self_cpu_ns += dur;
+	} else {
+		r->device_total_ns += dur;
+		r->self_device_ns += dur;
+	}
+	return g->what == GPU_API ? add_call(ka, i, g) : 0;
+}
+
 struct session_sink key_averages__sink(struct key_averages *ka)
 {
-	return (struct session_sink){ .arg = ka, .slice = on_slice, .memory = on_memory };
+	return (struct session_sink){ .arg = ka, .slice = on_slice, .memory = on_memory, .gpu = on_gpu };
 }
 
 static int cmp_first(const void *a, const void *b)

@@ -181,7 +181,7 @@ static inline bool trusted(const unsigned char *rf, bool start)
 {
 	if (__builtin_expect(atomic_load_explicit(&ops.careful, memory_order_relaxed) <= 0, 1))
 		return true;
-	if (!layout_ok(rf, start)) {
+	if (atomic_load(&ops.failed) || !layout_ok(rf, start)) {
 		fail(PTB_AGENT_WHY_BAD_LAYOUT);
 		return false;
 	}

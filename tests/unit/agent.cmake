@@ -4,3 +4,14 @@ target_link_libraries(agent_cfg PRIVATE ptbpf_flags ptbpf_plan)
 
 unit_test(agent_values "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_agent_values.c;${CMAKE_SOURCE_DIR}/cupti_agent/values.c"
   test_arg_arena)
+
+# The library as it is built, in a process with a mock libtorch: never with sanitizers, it is not built with them.
+add_library(mock_torch SHARED ${CMAKE_CURRENT_SOURCE_DIR}/mock_torch/mock_torch.c)
+target_link_libraries(mock_torch PRIVATE ptbpf_warnings)
+target_compile_options(mock_torch PRIVATE -fvisibility=hidden)
+set_target_properties(mock_torch PROPERTIES OUTPUT_NAME torch_cpu_mock)
+unit_test(agent_ops "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_agent_ops.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/agent_host.c"
+  dl pthread)
+add_dependencies(test_agent_ops ptbpf_agent mock_torch agent_dump)
+target_compile_definitions(test_agent_ops PRIVATE AGENT="$<TARGET_FILE:ptbpf_agent>"
+  MOCK_TORCH="$<TARGET_FILE:mock_torch>" AGENT_DUMP="$<TARGET_FILE:agent_dump>")

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See mock_torch.h. */
+#include "mock_torch.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct mock_callback { /* at::RecordFunctionCallback */
+	void *(*start)(void **context, const void *rf);
+	void (*end)(const void *rf, void *context);
+	double sampling;
+	bool scopes[10];
+	bool needs_inputs, needs_outputs, needs_ids;
+};
+
+EXPORT uint64_t add_global(struct mock_callback cb) __asm__("_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE");
+EXPORT void remove_callback(uint64_t handle) __asm__("_ZN2at14removeCallbackEm");
+EXPORT const char *name(const struct mock_rf *rf) __asm__("_ZNK2at14RecordFunction4nameEv");
+EXPORT uint64_t num_inputs(const struct mock_rf *rf) __asm__("_ZNK2at14RecordFunction10num_inputsEv");
+EXPORT uint64_t num_outputs(const struct mock_rf *rf) __asm__("_ZNK2at14RecordFunction11num_outputsEv");
+EXPORT uint64_t thread_id(void) __asm__("_ZN2at14RecordFunction15currentThreadIdEv");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mock_callback callback;
+static struct mock_counts counts;
+static uint64_t last_handle, last_thread;
+static __thread uint64_t this_thread;
+
+uint64_t add_global(struct mock_callback cb)
+{
+	uint64_t handle;
+
+	pthread_mutex_lock(&lock);
+	callback = cb;
+	counts.registered++;
+	counts.added++;
+	counts.needs_inputs = cb.needs_inputs;
+	counts.needs_outputs = cb.needs_outputs;
+	handle = ++last_handle;
+	pthread_mutex_unlock(&lock);
+	return handle;
+}
+
+void remove_callback(uint64_t handle)
+{
+	pthread_mutex_lock(&lock);
+	if (handle == last_handle && counts.registered) {
+		counts.registered--;
+		counts.removed++;
+		callback = (struct mock_callback){ 0 };
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+const char *name(const struct mock_rf *rf)
+{
+	return rf->is_schema ? rf->schema->name : rf->text;
+}
+
+uint64_t num_inputs(const struct mock_rf *rf)
+{
+	return rf->is_schema ? rf->schema->inputs : rf->input_cnt;
+}
+
+uint64_t num_outputs(const struct mock_rf *rf)
+{
+	return rf->is_schema ? rf->schema->outputs : (uint64_t)(rf->outputs_end - rf->outputs);
+}
+
+uint64_t thread_id(void)
+{
+	if (!this_thread)
+		this_thread = __atomic_add_fetch(&last_thread, 1, __ATOMIC_RELAXED);
+	return this_thread;
+}
+
+EXPORT bool mock__begin(struct mock_rf *rf)
+{
+	struct mock_callback cb;
+	void *context = rf;
+
+	pthread_mutex_lock(&lock);
+	cb = callback;
+	pthread_mutex_unlock(&lock);
+	rf->end = cb.end;
+	rf->thread = thread_id();
+	if (!cb.start || !cb.scopes[rf->scope] || cb.sampling < 1)
+		return false;
+	return cb.start(&context, rf) == &context && !context;
+}
+
+EXPORT void mock__end(struct mock_rf *rf)
+{
+	if (rf->end)
+		rf->end(rf, NULL);
+}
+
+EXPORT struct mock_counts mock__counts(void)
+{
+	struct mock_counts c;
+
+	pthread_mutex_lock(&lock);
+	c = counts;
+	pthread_mutex_unlock(&lock);
+	return c;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * This process as the agent's host: mock_torch and the agent are loaded, its chunks are collected and can be
+ * asked for records. One tracer at a time.
+ */
+#ifndef TESTS_AGENT_HOST_H
+#define TESTS_AGENT_HOST_H
+
+#include "../mock_torch/mock_torch.h"
+#include "ptb_agent.h"
+
+#define WISH(site) (1u << PTB_AGENT_SITE_##site)
+
+/* Loads all; the functions of mock_torch are called through it. False: reason printed. */
+bool host__load(void);
+struct ptb_agent_ctl *host__ctl(void);
+bool host__begin(struct mock_rf *rf);
+void host__end(struct mock_rf *rf);
+struct mock_counts host__counts(void);
+
+/* Settings that are right for mock_torch and arena__facts()'s values; written into the agent, whole. */
+struct ptb_agent_cfg host__right_cfg(void);
+void host__configure(const struct ptb_agent_cfg *cfg);
+
+/* Raises wishes (CHUNK always) and waits for the agent's answer; lowers them, waits, reads what came. */
+bool host__attach(unsigned int wishes);
+bool host__detach(void);
+
+/* The chunks that came, in the order sent. */
+const struct ptb_chunk *host__chunk(uint32_t i);
+/* Calls fn for each record of chunks of this kind, 0: all. */
+void host__each(enum ptb_chunk_kind kind,
+		void (*fn)(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx), void *ctx);
+uint32_t host__count(enum ptb_arec_kind kind);
+
+#endif /* TESTS_AGENT_HOST_H */

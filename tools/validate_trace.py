@@ -20,11 +20,15 @@ import os
 import re
 import sys
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import validate_gpu  # noqa: E402
+
 SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "schemas", "formats")
 QUARTER_NS = 7889238 * 10**9
 SHOWN = 5  # violations printed per rule
 
-SWITCHES = ("profile_memory", "record_shapes", "with_flops")  # as torch, only those that are on
+# as torch, only those that are on, and what is known of CUDA
+SWITCHES = ("profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
 KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distributedInfo", "ptbpf", "displayTimeUnit",
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals
@@ -255,6 +259,16 @@ def check_inputs(threads, findings):
                 findings.add("inputs", f"{fault}: {row}, input {i} of {s}")
 
 
+def with_calls(threads, events):
+    """Calls of CUDA's API are on the tracks of their threads."""
+    tracks = {key: list(slices) for key, slices in threads.items()}
+    for e in events:
+        if e.get("ph") == "X" and e.get("cat") in validate_gpu.CALLS and isinstance(e.get("args"), dict):
+            begin = to_ns(e["ts"])
+            tracks.setdefault((e["pid"], e["tid"]), []).append(Slice(begin, begin + to_ns(e["dur"]), e))
+    return tracks
+
+
 def check_nesting(threads, findings, torch):
     for slices in threads.values():
         slices.sort(key=lambda s: (s.begin, -s.end, s.id))
@@ -321,7 +335,8 @@ def check_frame(doc, threads, findings, torch):
         findings.add("window", "baseTimeNanoseconds is no begin of a quarter")
     for e in (e for e in events if e.get("ph") in ("s", "f", "i", "C")):
         ts = to_ns(e.get("ts"))
-        if ts is None or not begin <= ts <= end:
+        late = e.get("cat") == "ac2g" and e["ph"] == "f"  # what was launched in the window may run after it
+        if ts is None or ts < begin or (ts > end and not late):
             findings.add("window", f"outside of it: {e}")
     if torch:
         return
@@ -405,7 +420,7 @@ def check_account(doc, threads, findings):
     counts = {"slices": len(slices), "operators": sum(s.event["cat"] == "cpu_op" for s in slices),
               "annotations": sum(s.event["cat"] == "user_annotation" and "ptbpf.derived" not in s.event["args"]
                                  for s in slices),
-              "flows": sum(e.get("ph") == "s" for e in doc["traceEvents"])}
+              "flows": sum(e.get("ph") == "s" and e.get("cat") == "fwdbwd" for e in doc["traceEvents"])}
     counts.update({total: sum(mark in s.event["args"] for s in slices) for mark, total in MARKS.items()})
     for key, cnt in counts.items():
         if totals["totals"][key] != cnt:
@@ -480,6 +495,31 @@ def check_memory_report(doc, findings):
                 findings.add("rows", f"{where}: allocated less freed is not {d['end']}")
 
 
+def check_gpu_report(doc, findings):
+    check_complete(doc, doc, findings)
+    window = doc["window"]["duration_ns"]
+    for g in doc["gpus"]:
+        where = f"GPU {g['id']}"
+        if not g["kernel_busy_ns"] <= g["busy_ns"] <= window:
+            findings.add("rows", f"{where}: busy with kernels, with all work and the window are not ascending")
+        if g["kernels"] and g["kernel_busy_ns"] + g["gap_ns"] + g["short_gap_ns"] != window:
+            findings.add("rows", f"{where}: busy and idle are not the window")
+        if (sum(c["ns"] for c in g["causes"]), sum(c["count"] for c in g["causes"])) != (g["gap_ns"], g["gap_count"]):
+            findings.add("rows", f"{where}: the causes are not all of its gaps")
+        for lat in (g["latency"], g["latency_idle_stream"]):
+            if not lat["median_ns"] <= lat["p90_ns"] <= lat["p99_ns"]:
+                findings.add("rows", f"{where}: latencies are not ascending: {lat}")
+    for name, count in (("reasons", "reason_count"), ("gaps", "gap_count"), ("kernels", "kernel_count"), ("copies", "copy_count"),
+                        ("calls", "call_count")):
+        values = [r["ns"] for r in doc[name]]
+        if values != sorted(values, reverse=True) or len(values) > doc[count]:
+            findings.add("rows", f"{name} is not descending, or more than {doc[count]}")
+    if len(doc["reasons"]) == doc["reason_count"] and sum(r["ns"] for r in doc["reasons"]) != sum(g["gap_ns"] for g in doc["gpus"]):
+        findings.add("rows", "the reasons are not all gaps")
+    if doc["activities"] and len(doc["kernels"]) == doc["kernel_count"] and sum(k["ns"] for k in doc["kernels"]) != doc["kernel_ns"]:
+        findings.add("rows", "the kernels are not all of kernel_ns")
+
+
 def check(path, args):
     findings = Findings()
     try:
@@ -492,6 +532,11 @@ def check(path, args):
         if not findings.by_rule:
             check_memory_report(doc, findings)
         return findings, "memory report"
+    if isinstance(doc, dict) and "gpus" in doc and "traceEvents" not in doc:
+        check_schema("gpu_report", doc, findings, args.need_schema)
+        if not findings.by_rule:
+            check_gpu_report(doc, findings)
+        return findings, "GPU report"
     if isinstance(doc, dict) and "rows" in doc and "traceEvents" not in doc:
         check_schema("report", doc, findings, args.need_schema)
         if not findings.by_rule:
@@ -501,9 +546,9 @@ def check(path, args):
         check_schema("chrome_trace", doc, findings, args.need_schema)
         if findings.by_rule:  # the rules below rely on the schema
             return findings, "nothing"
-    threads = collect(doc["traceEvents"], findings)
+    threads, gpu = collect(doc["traceEvents"], findings), ""
     check_ids(threads, findings, args.torch)
-    check_nesting(threads, findings, args.torch)
+    check_nesting(threads if args.torch else with_calls(threads, doc["traceEvents"]), findings, args.torch)
     check_inputs(threads, findings)
     check_flows(doc["traceEvents"], threads, findings)
     check_frame(doc, threads, findings, args.torch)
@@ -512,8 +557,9 @@ def check(path, args):
         check_names(doc, threads, findings)
         check_memory(doc["traceEvents"], findings)
         check_account(doc, threads, findings)
+        gpu = validate_gpu.check(doc, to_ns, findings)
     flows = sum(e.get("ph") == "s" for e in doc["traceEvents"])
-    return findings, f"{sum(map(len, threads.values()))} slices on {len(threads)} threads, {flows} flows"
+    return findings, f"{sum(map(len, threads.values()))} slices on {len(threads)} threads, {flows} flows{gpu}"
 
 
 def main():

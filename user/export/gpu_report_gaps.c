@@ -12,7 +12,8 @@
 
 #include "base/log.h"
 
-#define LATENCY_DEFAULT_NS 10000 /* of a launch on an idle stream, where none was measured */
+#define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
+#define LATENCY_TIMES 4         /* as long as that is still a launch */
 #define CALLS_BACK 16            /* calls that may lie inside the one that is looked for */
 #define ANNOTATIONS_ON 64
 
@@ -167,9 +168,9 @@ static uint64_t copied(struct finder *f, uint64_t begin, uint64_t end)
 /* A launch is always a while before its work; what waited longer waited for something else. */
 static enum gr_cause after_launch(const struct gr_device *d, const struct gr_work *next)
 {
-	uint64_t usual = d->idle_stream.cnt ? d->idle_stream.p90 : LATENCY_DEFAULT_NS;
+	uint64_t usual = d->idle_stream.median > LATENCY_DEFAULT_NS ? d->idle_stream.median : LATENCY_DEFAULT_NS;
 
-	return next->begin <= next->launch_end + usual ? GR_BY_LATENCY : GR_BY_QUEUED;
+	return next->begin <= next->launch_end + LATENCY_TIMES * usual ? GR_BY_LATENCY : GR_BY_QUEUED;
 }
 
 static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end, const struct gr_work *next)

@@ -82,7 +82,7 @@ static void put_reasons(const struct printer *p, const struct gr_device *d)
 		if (y->device != d->id)
 			continue;
 		gr__where_text(gr, what, sizeof(what), &y->why);
-		used = fprintf(p->out, "    %5.1f %%  %10s  %s", percent(y->ns, d->idle_ns + d->short_ns),
+		used = fprintf(p->out, "           %5.1f %%  %10s  %s", percent(y->ns, d->idle_ns + d->short_ns),
 			       duration(time, y->ns), gr__cause_text(y->why.cause));
 		if (*what)
 			used += fprintf(p->out, ": ");
@@ -98,11 +98,11 @@ static void put_latency(const struct printer *p, const struct gr_device *d)
 
 	if (!d->all.cnt)
 		return;
-	fputs("    launch latency ", p->out);
 	if (l->cnt)
-		fprintf(p->out, "on an idle stream %s (median), %s (p90), %s (p99); ", duration(a, l->median),
-			duration(b, l->p90), duration(c, l->p99));
-	fprintf(p->out, "queue %.1f deep on average, %" PRIu64 " at most\n", d->depth_mean, d->depth_max);
+		fprintf(p->out, "    launches       begin %s later on an idle stream (median; p90 %s, p99 %s)\n",
+			duration(a, l->median), duration(b, l->p90), duration(c, l->p99));
+	fprintf(p->out, "    queue          %.1f launches deep on average, %" PRIu64 " at most\n", d->depth_mean,
+		d->depth_max);
 }
 
 static void put_device(const struct printer *p, const struct gr_device *d)
@@ -112,16 +112,17 @@ static void put_device(const struct printer *p, const struct gr_device *d)
 
 	fprintf(p->out, "  GPU %u  ", d->id);
 	cell__put_text(p->out, d->props ? session__name(p->gr->s, d->props->name) : "", 40);
+	fputc('\n', p->out);
 	if (d->last_work == d->first_work) {
-		fputs(d->props ? "  did nothing: nothing was launched on it\n" : "\n", p->out);
+		fputs("    busy           never: nothing was launched on it\n", p->out);
 		return;
 	}
-	fprintf(p->out, "  busy %.1f %% of the time with kernels", percent(d->kernel_ns, window));
+	fprintf(p->out, "    busy           %.1f %% of the time with kernels", percent(d->kernel_ns, window));
 	if (d->copies + d->fills)
-		fprintf(p->out, ", %.1f %% with copies and fills", percent(d->work_ns, window));
-	if (idle)
-		fprintf(p->out, "; no kernel for %s, because", duration(time, idle));
+		fprintf(p->out, ", %.1f %% with copies and fills too", percent(d->work_ns, window));
 	fputc('\n', p->out);
+	if (idle)
+		fprintf(p->out, "    no kernel for  %s, because\n", duration(time, idle));
 	if (idle)
 		put_reasons(p, d);
 	put_latency(p, d);

@@ -23,6 +23,12 @@ add_dependencies(test_memory_sites fake_alloc fake_cudart)
 target_compile_definitions(test_memory_sites PRIVATE FAKE_ALLOC_LIB="$<TARGET_FILE:fake_alloc>"
   FAKE_CUDART_LIB="$<TARGET_FILE:fake_cudart>")
 
+add_library(fake_cuda_calls SHARED ${P}/fake_cuda_calls_lib.c)
+unit_test(cuda_calls "${P}/test_cuda_calls.c;${P}/path_check.c;${P}/torch_env.c" ptbpf_plan)
+add_dependencies(test_cuda_calls fake_cuda_calls mock_cuda_driver mock_cuda_runtime)
+target_compile_definitions(test_cuda_calls PRIVATE FAKE_CUDA_CALLS_LIB="$<TARGET_FILE:fake_cuda_calls>"
+  MOCK_CUDART_LIB="$<TARGET_FILE:mock_cuda_runtime>" MOCK_CUDA_LIB="$<TARGET_FILE:mock_cuda_driver>")
+
 # The plan's schemas against torch's own, where a torch is at hand.
 add_executable(plan_schemas ${CMAKE_CURRENT_SOURCE_DIR}/torch/plan_schemas.c)
 target_link_libraries(plan_schemas PRIVATE ptbpf_flags ptbpf_plan)

@@ -24,9 +24,10 @@
 
 static const struct call_row {
 	uint8_t lib, shape, kind, unit;
-	const char *name; /* exported; what has "_v2" here is told without it, and had other arguments before */
+	const char *name; /* exported; told without "__", and without "_v2", which tells from the one with other arguments */
 } rows[] = {
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchKernel" },
+	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "__cudaLaunchKernel" }, /* what nvcc's stubs call from CUDA 13 */
 	{ RT, PTB_CUDA_LAUNCH_CONFIG, ANY, 0, "cudaLaunchKernelExC" },
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchCooperativeKernel" },
 	{ RT, PTB_CUDA_STREAM, ANY, 0, "cudaLaunchHostFunc" },
@@ -157,7 +158,7 @@ static bool on_sym(const struct elf_sym *sym, void *arg)
 	uint32_t i;
 
 	if (!sym->defined || !sym->addr || sym->type != STT_FUNC || sym->bind == STB_LOCAL ||
-	    sym->name[0] != 'c' || sym->name[1] != 'u')
+	    strncmp(sym->name + 2 * (sym->name[0] == '_'), "cu", 2) != 0)
 		return true;
 	for (i = 0; i < ROW_CNT; i++) {
 		size_t len = strlen(rows[i].name);
@@ -236,7 +237,36 @@ static int add_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, uint32
 	return err;
 }
 
-static int add_call(struct cuda_ends *ce, const struct call_sym *sym)
+/* Does the function in b->flow end in another one of the list? Then its calls are seen there. */
+static bool hands_over(const struct plan_build *b, const struct call_syms *cs, uint64_t self)
+{
+	const char *import;
+	uint64_t target;
+	uint32_t i;
+
+	for (i = 0; i < cs->cnt; i++) /* a stripped file's functions may look like parts of each other */
+		if (cs->items[i].addr != self && flow__at(&b->flow, cs->items[i].addr) != FLOW_NONE)
+			return true;
+	for (i = 0; i < b->flow.cnt; i++) {
+		if (!b->flow.nodes[i].leaves || b->flow.nodes[i].in.cls != INSN_JMP)
+			continue;
+		target = b->flow.nodes[i].in.target;
+		import = elf_file__plt_name(b->lc->ef, target);
+		if (is_known(cs, import ? lib_code__function(b->lc, import) : target))
+			return true;
+	}
+	return false;
+}
+
+/* As tools name it, which are told of the function behind. */
+static void public_name(const struct call_row *row, char *buf, size_t cap)
+{
+	snprintf(buf, cap, "%s", row->name + 2 * (row->name[0] == '_'));
+	if (strstr(buf, "_v2"))
+		*strstr(buf, "_v2") = '\0';
+}
+
+static int add_call(struct cuda_ends *ce, const struct call_syms *cs, const struct call_sym *sym)
 {
 	const struct call_row *row = &rows[sym->row];
 	uint32_t args = PTB_CUDA_ARGS(row->shape, row->kind, row->unit) | PTB_API_TAG(sym->row), idx;
@@ -253,9 +283,9 @@ static int add_call(struct cuda_ends *ce, const struct call_sym *sym)
 		if (entry == FLOW_NONE)
 			why = PTB_REFUSE_NO_ENTRY;
 	}
-	snprintf(name, sizeof(name), "%s", row->name);
-	if (strstr(name, "_v2"))
-		*strstr(name, "_v2") = '\0';
+	if (why == PTB_REFUSE_NONE && row->name[0] == '_' && hands_over(b, cs, sym->addr))
+		return 0;
+	public_name(row, name, sizeof(name));
 	err = plan_build__func(b, name, sym->addr, PTB_FUNC_CUDA_CALL, why, &idx);
 	if (err || why != PTB_REFUSE_NONE)
 		return err;
@@ -274,7 +304,7 @@ int cuda_calls__add(struct plan_build *b)
 	elf_file__for_each_sym(b->lc->ef, on_sym, &cs);
 	err = cs.err;
 	for (i = 0; i < cs.cnt && !err; i++)
-		err = add_call(&ce, &cs.items[i]);
+		err = add_call(&ce, &cs, &cs.items[i]);
 	cuda_ends__free(&ce);
 	free(cs.items);
 	return err;

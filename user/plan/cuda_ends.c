@@ -180,15 +180,47 @@ static bool work_behind(const struct flow *f, const uint8_t *before, uint32_t no
 	return false;
 }
 
+static bool calls_it(const struct flow_node *n, uint64_t target)
+{
+	return direct(n) && n->in.target == target;
+}
+
 /*
- * The one function behind which nothing more is done. Another end (a tool that is told) must have the same one
- * before it, on every way, and that must not be called twice. *target 0: there is none, or it is not sure.
+ * Is the function the one that works, whoever else is called behind it (a tool that is told)? Every way to such an
+ * end has gone through it, and it is not called twice.
  */
+static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target, bool *yes)
+{
+	uint8_t *seen = b->finder.late;
+	struct flow *f = &b->flow;
+	uint32_t i, k, to;
+	int err;
+
+	*yes = true;
+	reach_without(b, target, seen);
+	for (i = 0; i < f->cnt; i++)
+		if (last[i] && seen[i] && !calls_it(&f->nodes[i], target))
+			*yes = false;
+	for (i = 0; i < f->cnt; i++)
+		seen[i] = calls_it(&f->nodes[i], target);
+	err = flow__reach(f, seen, true);
+	for (i = 0; !err && i < f->cnt; i++)
+		for (k = 0; calls_it(&f->nodes[i], target) && k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+			to = flow__succ(f, &f->nodes[i], k);
+			if (to != FLOW_NONE && seen[to])
+				*yes = false;
+		}
+	return err;
+}
+
+/* *target 0: there is none, or it is not sure. */
 static int find_worker(struct cuda_ends *ce, uint64_t *target)
 {
 	struct plan_build *b = ce->b;
-	uint8_t *work = b->finder.work, *before = b->finder.late, *seen = b->finder.last;
+	uint8_t *work = b->finder.work, *before = b->finder.late, *last = b->finder.last;
 	struct flow *f = &b->flow;
+	uint64_t found = 0;
+	bool yes;
 	uint32_t i;
 	int err = cuda_ends__mark(ce);
 
@@ -197,29 +229,18 @@ static int find_worker(struct cuda_ends *ce, uint64_t *target)
 		return err;
 	memcpy(before, work, f->cnt);
 	err = flow__reach(f, before, true);
+	for (i = 0; i < f->cnt; i++)
+		last[i] = work[i] && !work_behind(f, before, i);
 	for (i = 0; !err && i < f->cnt; i++) {
-		if (!work[i] || !direct(&f->nodes[i]) || work_behind(f, before, i))
+		if (!last[i] || !direct(&f->nodes[i]) || f->nodes[i].in.target == found)
 			continue;
-		if (*target && *target != f->nodes[i].in.target) {
-			*target = 0;
-			return 0;
-		}
-		*target = f->nodes[i].in.target;
+		err = is_worker(b, last, f->nodes[i].in.target, &yes);
+		if (yes && found)
+			return err; /* two of them: never told */
+		if (yes)
+			found = f->nodes[i].in.target;
 	}
-	if (err || !*target)
-		return err;
-	reach_without(b, *target, seen);
-	for (i = 0; i < f->cnt; i++)
-		if (work[i] && seen[i] && !work_behind(f, before, i) &&
-		    !(direct(&f->nodes[i]) && f->nodes[i].in.target == *target))
-			*target = 0;
-	for (i = 0; i < f->cnt; i++)
-		before[i] = work[i] && direct(&f->nodes[i]) && f->nodes[i].in.target == *target;
-	err = flow__reach(f, before, true);
-	for (i = 0; !err && *target && i < f->cnt; i++)
-		if (work[i] && direct(&f->nodes[i]) && f->nodes[i].in.target == *target &&
-		    work_behind(f, before, i))
-			*target = 0;
+	*target = err ? 0 : found;
 	return err;
 }
 

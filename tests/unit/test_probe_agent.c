@@ -424,12 +424,13 @@ static void run_agent(enum links links)
 	setenv("LD_PRELOAD", AGENT_LIBS, 1);
 	agent_target__start(&at, TARGET_CALLS);
 	unsetenv("LD_PRELOAD");
-	CU_ASSERT_EQUAL(agent_lib__read(at.t.pid, &at.al, &ctl), 0);
-	CU_ASSERT(ctl.state & PTB_AGENT_ALIVE);
+	end = clock__mono_ns() + 30ull * PTB_AGENT_ANSWER_NS; /* of a busy machine */
+	do {
+		CU_ASSERT_EQUAL(agent_lib__read(at.t.pid, &at.al, &ctl), 0);
+	} while (!(ctl.state & PTB_AGENT_ALIVE) && clock__mono_ns() < end && !usleep(1000));
 	proc = add_agent_process(ps, &at);
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
 	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS)), 0);
-	end = clock__mono_ns() + 30ull * PTB_AGENT_ANSWER_NS; /* of a busy machine */
 	while (!st.ops_why && clock__mono_ns() < end) {
 		usleep(10000);
 		last_state(ps, &st);

@@ -511,6 +511,27 @@ static bool vector(struct step *s)
 	return leaf_run__load(s->r, addr, size, &v, &known);
 }
 
+static bool xadd(struct step *s, const struct place *rm, const struct place *reg)
+{
+	struct value a, b;
+
+	s->r->flags_known = false;
+	return get(s, rm, &a) && get(s, reg, &b) && put(s, reg, a) &&
+	       put(s, rm, (struct value){ .v = a.v + b.v, .known = a.known && b.known });
+}
+
+/* bt */
+static bool bit_test(struct step *s, uint8_t op, const struct place *rm, const struct place *reg)
+{
+	struct value v, b = { .v = s->imm, .known = true };
+
+	if (rm->mem || !get(s, rm, &v) || (op == 0xa3 && !get(s, reg, &b)) || (op == 0xba && (s->o.reg & 7) != 4))
+		return false;
+	s->r->cf = v.v >> (b.v & (s->size * 8 - 1)) & 1;
+	s->r->flags_known = v.known && b.known;
+	return true;
+}
+
 static bool two_byte(struct step *s)
 {
 	uint8_t op = s->o.opcode;
@@ -541,24 +562,11 @@ static bool two_byte(struct step *s)
 		return get(s, &rm, &v) && get(s, &reg, &b) &&
 		       put_reg(s, s->o.reg, s->size, v.v * b.v, v.known && b.known);
 	}
-	case 0xc1: { /* xadd */
-		struct value b;
-
-		s->r->flags_known = false;
-		return get(s, &rm, &v) && get(s, &reg, &b) && put(s, &reg, v) &&
-		       put(s, &rm, (struct value){ .v = v.v + b.v, .known = v.known && b.known });
-	}
-	case 0xa3: /* bt */
-	case 0xba: {
-		struct value b = { .v = s->imm, .known = true };
-
-		if (rm.mem || !get(s, &rm, &v) || (op == 0xa3 && !get(s, &reg, &b)) ||
-		    (op == 0xba && (s->o.reg & 7) != 4))
-			return false;
-		s->r->cf = v.v >> (b.v & (s->size * 8 - 1)) & 1;
-		s->r->flags_known = v.known && b.known;
-		return true;
-	}
+	case 0xc1:
+		return xadd(s, &rm, &reg);
+	case 0xa3:
+	case 0xba:
+		return bit_test(s, op, &rm, &reg);
 	default:
 		break;
 	}

@@ -241,6 +241,16 @@ static bool in_text(const struct leaf_run *r, uint64_t addr)
 	return addr >= r->lc->text_start && addr < r->lc->text_end;
 }
 
+static bool do_condition(struct leaf_run *r, const struct insn *in, const uint8_t *bytes)
+{
+	uint8_t cc = (uint8_t)((in->len == 2 ? bytes[0] : bytes[1]) & 0xf);
+
+	if ((!r->flags_known && !r->lenient) || (in->op >= 0xe0 && in->op <= 0xe3))
+		return false;
+	r->at = r->flags_known && leaf_run__condition(r, cc) ? in->target : in->addr + in->len;
+	return true;
+}
+
 /* A call of what is not known. */
 static enum leaf_end past_call(struct leaf_run *r, const struct insn *in, bool *stop)
 {
@@ -257,22 +267,12 @@ static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const 
 {
 	uint64_t next = in->addr + in->len, slot = 0, target = in->target;
 	struct insn_ops o;
-	uint8_t cc;
 
 	*stop = true;
 	switch (in->cls) {
 	case INSN_JCC:
-		if ((!r->flags_known && !r->lenient) || (in->op >= 0xe0 && in->op <= 0xe3))
-			return LEAF_LOST;
-		if (!r->flags_known) {
-			r->at = next;
-			*stop = false;
-			return LEAF_RETURNED;
-		}
-		cc = (uint8_t)((in->len == 2 ? bytes[0] : bytes[1]) & 0xf);
-		r->at = leaf_run__condition(r, cc) ? in->target : next;
-		*stop = false;
-		return LEAF_RETURNED;
+		*stop = !do_condition(r, in, bytes);
+		return *stop ? LEAF_LOST : LEAF_RETURNED;
 	case INSN_RET:
 		return do_return(r, stop);
 	case INSN_CALL_IND:

@@ -158,6 +158,7 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	static const char *const cats[] = { [GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy",
 					    [GPU_MEMSET] = "gpu_memset", [GPU_API] = "cuda_runtime",
 					    [GPU_ANNOTATION] = "gpu_user_annotation" };
+	uint64_t wider = g->what == GPU_ANNOTATION; /* as kineto records it */
 	struct jsonw *w = arg;
 
 	jsonw__begin_obj(w);
@@ -166,8 +167,8 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	put_number(w, "id", g->correlation);
 	put_number(w, "op", g->what == GPU_ANNOTATION ? 0 : g->at.op_slice);
 	put_number(w, "tid", g->at.tid);
-	put_number(w, "begin", g->begin_ns);
-	put_number(w, "end", g->end_ns);
+	put_number(w, "begin", g->begin_ns - wider);
+	put_number(w, "end", g->end_ns + wider);
 	jsonw__end_obj(w);
 	return 0;
 }

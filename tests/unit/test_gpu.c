@@ -119,8 +119,8 @@ static void launch(void)
 	g = &log->v[1];
 	CU_ASSERT_EQUAL(g->what, GPU_ANNOTATION);
 	CU_ASSERT_STRING_EQUAL(g->name, "train");
-	CU_ASSERT_EQUAL(g->begin_ns, 2004999);
-	CU_ASSERT_EQUAL(g->end_ns, 2006001);
+	CU_ASSERT_EQUAL(g->begin_ns, 2005000);
+	CU_ASSERT_EQUAL(g->end_ns, 2006000);
 	CU_ASSERT_EQUAL(g->at.slice, train->id);
 	CU_ASSERT_EQUAL(g->stream, 7);
 	g = &log->v[2];
@@ -184,10 +184,10 @@ static void annotations(void)
 	slices = slice_log__run(builder__session(b, NULL));
 	CU_ASSERT_EQUAL(gpu_log__count(log, GPU_ANNOTATION), 2);
 	CU_ASSERT_STRING_EQUAL(nth(log, GPU_ANNOTATION, 0)->name, "outer");
-	CU_ASSERT_EQUAL(nth(log, GPU_ANNOTATION, 0)->begin_ns, 2000999);
-	CU_ASSERT_EQUAL(nth(log, GPU_ANNOTATION, 0)->end_ns, 2001501);
+	CU_ASSERT_EQUAL(nth(log, GPU_ANNOTATION, 0)->begin_ns, 2001000);
+	CU_ASSERT_EQUAL(nth(log, GPU_ANNOTATION, 0)->end_ns, 2001500);
 	CU_ASSERT_STRING_EQUAL(nth(log, GPU_ANNOTATION, 1)->name, "inner");
-	CU_ASSERT_EQUAL(nth(log, GPU_ANNOTATION, 1)->end_ns, 2001301);
+	CU_ASSERT_EQUAL(nth(log, GPU_ANNOTATION, 1)->end_ns, 2001300);
 	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 0)->at.op_slice, 0);
 	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 1)->at.op_slice, slice_log__get(slices, "aten::f")->id);
 	CU_ASSERT_EQUAL(slice_log__get(slices, "aten::f")->device_ns, 200);

@@ -271,6 +271,39 @@ static void edges(void)
 	done(log, b);
 }
 
+/* The agent tells what was open when the window began. */
+static void open_at_begin(void)
+{
+	struct ptb_rf_begin train = { .h.flags = PTB_F_OPEN, .rf = 0xa0, .seq = -1, .scope = USER };
+	struct ptb_rf_begin add = { .h.flags = PTB_F_OPEN, .rf = 0xb0, .opdef = ADD, .seq = -1 };
+	struct builder *b = new_builder();
+	const struct slice *sl;
+	struct slice_log *log;
+
+	builder__rf_begin(b, BEGIN, &train, "train");
+	builder__rf_begin(b, BEGIN, &add, NULL);
+	op(b, BEGIN + 100, 0xc0, MM, -1);
+	builder__rf_end(b, BEGIN + 200, 0xc0);
+	builder__rf_end(b, BEGIN + 300, 0xb0);
+	op(b, BEGIN + 400, 0xb0, MM, -1);
+	builder__rf_end(b, BEGIN + 500, 0xb0);
+	builder__rf_end(b, BEGIN + 600, 0xa0);
+	log = run(b);
+	sl = get(log, "train", 0);
+	CU_ASSERT_EQUAL(sl->flags, SLICE_OPEN_AT_BEGIN);
+	CU_ASSERT_TRUE(sl->begin_ns < BEGIN + 10);
+	CU_ASSERT_EQUAL(sl->child_cnt, 2);
+	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->flags, SLICE_OPEN_AT_BEGIN);
+	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->parent, sl->id);
+	CU_ASSERT_TRUE(get(log, "aten::add", 0)->begin_ns < BEGIN + 10);
+	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->parent, get(log, "aten::add", 0)->id);
+	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->begin_ns, BEGIN + 100);
+	CU_ASSERT_EQUAL(get(log, "aten::mm", 1)->flags, 0);
+	CU_ASSERT_EQUAL(log->totals.open_at_begin, 2);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 0);
+	done(log, b);
+}
+
 /* Ends are lost: an object around them, or one at the same place, shows that they are over. */
 static void lost_ends(void)
 {
@@ -406,6 +439,7 @@ static const CU_TestInfo tests[] = {
 	{ "autograd, threads learnt", autograd_learnt },
 	{ "other threads", other_threads },
 	{ "edges of the window and of threads", edges },
+	{ "open at the window's begin", open_at_begin },
 	{ "lost ends", lost_ends },
 	{ "steps", steps },
 	{ "memory", memory },

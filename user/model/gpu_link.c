@@ -7,7 +7,7 @@
  * torch's rules (kineto GenericActivityProfiler.cpp, pytorch autograd/profiler.py): work belongs to the innermost
  * operator, annotations do not count; what was launched while an annotation was the innermost one of its
  * thread, whatever operators are open, makes that annotation's share of a stream: from the first to the last
- * of it, 1 ns more at each end.
+ * of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -130,10 +130,6 @@ static int find_notes(const struct gpu *g, struct notes *n)
 
 		if (w->call != GPU_NONE && gpu_work__counts(w) && g->calls[w->call].note)
 			err = add_note(n, g, w);
-	}
-	for (i = 0; i < n->cnt; i++) {
-		n->v[i].begin_ns--;
-		n->v[i].end_ns++;
 	}
 	if (n->cnt)
 		qsort(n->v, n->cnt, sizeof(*n->v), cmp_note);

@@ -352,8 +352,10 @@ static int on_slice(void *arg, const struct slice *sl)
 
 	if (!t || key_of(ka, sl->name, &key))
 		return -ENOMEM;
-	/* a slice that was open from the beginning holds all that its thread has told so far */
-	kids = take_children(t, sl->flags & SLICE_OPEN_AT_BEGIN ? sl->parent : sl->id);
+	kids = take_children(t, sl->id);
+	/* open from the beginning and seen by its exit only: it holds all that its thread has told so far */
+	if (sl->flags & SLICE_OPEN_AT_BEGIN && !kids.cnt)
+		kids = take_children(t, sl->parent);
 	kids.cnt += sl->call_cnt; /* if one of them is the only child, kids.last has no key */
 	kids.ns += sl->call_ns;
 	if (!key)
@@ -461,7 +463,8 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	struct key_averages *ka = arg;
 	bool on_host = g->what == GPU_API || g->what == GPU_OVERHEAD;
 	uint32_t kind = (on_host ? ROW_CPU : ROW_DEVICE) | (g->what == GPU_ANNOTATION ? ROW_ANNOTATION : 0);
-	uint64_t dur = g->end_ns - g->begin_ns;
+	uint64_t wider = g->what == GPU_ANNOTATION; /* on either side, as torch records it */
+	uint64_t begin_ns = g->begin_ns - wider, dur = g->end_ns + wider - begin_ns;
 	uint32_t key, shapes = 0, i;
 	struct ka_row *r;
 
@@ -478,8 +481,8 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	r = &ka->rows[i].r;
 	r->category = r->category ? r->category : gpu_category(g);
 	r->count++;
-	if (g->begin_ns < r->first_begin_ns)
-		r->first_begin_ns = g->begin_ns;
+	if (begin_ns < r->first_begin_ns)
+		r->first_begin_ns = begin_ns;
 	if (on_host) {
 		r->cpu_total_ns += dur;
 		r->self_cpu_ns += dur;

@@ -206,6 +206,8 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 void stack__close_top(struct model *m, struct thread *t, uint64_t ts, uint32_t flags);
 /* Reserves room for slices that were open before `at`, from which on the thread is watched. */
 void stack__reserve_begin(struct thread *t, uint64_t at);
+/* What begins next was open then: it and what follows may begin there. */
+void stack__use_reserve(struct thread *t);
 /* Could a record lost since begin_ns be the end of what was open then? */
 bool stack__lost_since(const struct model *m, uint64_t begin_ns);
 /* Innermost visible entry below index i, or NULL. */

@@ -4,6 +4,8 @@
  * ATen/record_function.h), named, categorised and numbered as torch's own profiler does (torch/csrc/profiler/
  * collection.cpp). Owns the join of the two records; must not decide about nesting, which is thread_stack.c's.
  *
+ * What was open when the window began is told first (PTB_F_OPEN), outer ones before inner ones.
+ *
  * An object lives in time, as annotations do; no stack pointer is told or needed. It ends in its destructor, so
  * an end is missing only if its thread ended first or records of the agent were lost. An object that can
  * only be one of a local variable (an operator's) is looked for on its thread; the others may end on any.
@@ -128,6 +130,10 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 	full = t->step_name && *proto.overload ? facts__opdef(m->f, t->tgid, r->opdef)->op.full : NULL;
 	proto.is_step_end = t->step_name && (proto.name == t->step_name || full == t->step_name);
 	end_stale(m, t, r->rf, r->h.ts_ns);
+	if (r->h.flags & PTB_F_OPEN) {
+		proto.flags |= SLICE_OPEN_AT_BEGIN;
+		stack__use_reserve(t);
+	}
 	e = m->err ? NULL : stack__push_annotation(m, t, &proto, r->h.ts_ns);
 	if (e)
 		on_begun(m, t, e, r);

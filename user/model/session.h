@@ -101,9 +101,9 @@ struct session_keys { /* dispatch key sets; 0: not known */
 
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
-#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. Known only
-				    by its exit, so it is told after what lies inside it; that has
-				    the parent it had without it */
+#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. With probes
+				    known only by its exit: told after what lies inside it, which has
+				    the parent it had without it. The agent knows it from the begin */
 #define SLICE_UNFINISHED 0x02    /* was open when the window ended: torch's `finished: false` */
 #define SLICE_UNWOUND 0x04       /* left by an exception: no exit was seen; end is where it was caught, or
 				    the next event of the thread that proves the frame gone (an upper
@@ -254,7 +254,6 @@ struct gpu_slice {
 	uint64_t launch_begin_ns, launch_end_ns; /* GPU work: the call that launched it, 0: not recorded */
 	const char *launch_name;                 /* ""  */
 	const char *kernel_name; /* API, host_only: what it launches, "" if not known */
-	const char *kernel;   /* API, host_only: what is launched, where the host can know it; else NULL or "" */
 	bool before_launch;   /* began before its launch, by more than the clocks' error: shown as recorded */
 	const struct ptb_rec_hdr *rec;      /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION */
 	const struct ptb_gpu_device *props; /* NULL: not known */

@@ -83,6 +83,14 @@ void stack__reserve_begin(struct thread *t, uint64_t at)
 		memory__mark(t);
 }
 
+void stack__use_reserve(struct thread *t)
+{
+	if (t->last_ns != t->oab_floor_ns - GAP_NS + RESERVE_NS)
+		return; /* something has begun since */
+	t->last_ns = t->oab_floor_ns - GAP_NS;
+	t->max_sp = UINT64_MAX; /* its room is taken: no exit shows a frame that was open then */
+}
+
 /* ts, or the first time after it that is free on the thread. */
 static uint64_t free_time(const struct thread *t, uint64_t ts)
 {

@@ -124,7 +124,7 @@ static void tell_state(void)
 /* What everybody has, then the clock behind it, then what the state is now. */
 static void tell_all(void)
 {
-	streams__flush();
+	streams__flush(true);
 	tell_clock();
 	tell_state();
 	stream__send(agent.state);
@@ -266,7 +266,7 @@ static void look_round(void)
 		agent.flushed_ns = now;
 		if (agent.gpu_wish)
 			cupti__tick();
-		streams__flush();
+		streams__flush(false);
 		tell_clock();
 	}
 	tell_state();

@@ -23,7 +23,9 @@ struct stream {
 	atomic_uint owned, sending, inside;
 	atomic_uint end;   /* of what is committed, in buf */
 	uint32_t sent;     /* up to here; whoever has `sending` */
-	uint32_t nr, tid, kind, seq;
+	uint32_t nr, tid, kind;
+	atomic_uint seq;
+	uint32_t seen_seq; /* by the agent's thread, when it looked last */
 	_Atomic uint64_t dropped, logical;
 	struct stream *next;
 	_Alignas(64) unsigned char own[STREAM_OWN];
@@ -81,7 +83,7 @@ static void send_piece(struct stream *s, uint32_t stop)
 		.len = stop - s->sent + HDR,
 		.tid = s->tid,
 		.stream = s->nr,
-		.seq = s->seq + 1,
+		.seq = atomic_load_explicit(&s->seq, memory_order_relaxed) + 1,
 		.dropped = atomic_load_explicit(&s->dropped, memory_order_relaxed),
 		.logical = atomic_load_explicit(&s->logical, memory_order_relaxed),
 	};
@@ -91,7 +93,7 @@ static void send_piece(struct stream *s, uint32_t stop)
 	s->sent = stop;
 	if (!agent__listening())
 		return; /* nobody is there to miss it */
-	s->seq++;
+	atomic_store_explicit(&s->seq, h.seq, memory_order_relaxed);
 	__atomic_fetch_add(&ptbpf_agent_ctl.chunks, 1, __ATOMIC_RELAXED);
 	fire(chunk, h.len);
 }
@@ -120,14 +122,19 @@ void stream__send(struct stream *s)
 	send_all(s);
 }
 
-void streams__flush(void)
+void streams__flush(bool all)
 {
 	struct stream *s;
 
 	for (s = atomic_load_explicit(&streams, memory_order_acquire); s; s = s->next) {
-		if (!try_lock(s))
-			continue; /* its owner is sending */
+		uint32_t seq = atomic_load_explicit(&s->seq, memory_order_relaxed);
+		bool sends = seq != s->seen_seq; /* its owner does, often: not to be disturbed */
+
+		s->seen_seq = seq;
+		if ((sends && !all) || !try_lock(s))
+			continue; /* or its owner is just sending */
 		send_upto(s, atomic_load_explicit(&s->end, memory_order_acquire));
+		s->seen_seq = atomic_load_explicit(&s->seq, memory_order_relaxed);
 		unlock(s);
 	}
 }
@@ -139,7 +146,7 @@ static void begin(struct stream *s, enum ptb_chunk_kind kind, uint32_t tid)
 	s->nr = atomic_fetch_add(&last_nr, 1) + 1;
 	s->kind = kind;
 	s->tid = tid;
-	s->seq = 0;
+	atomic_store(&s->seq, 0);
 	s->sent = HDR;
 	atomic_store(&s->end, HDR);
 	atomic_store(&s->dropped, 0);

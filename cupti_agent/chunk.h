@@ -48,7 +48,8 @@ bool stream__enter(struct stream *s);
 void stream__leave(struct stream *s);
 bool streams__quiet(uint64_t wait_ns);
 
-/* The agent's thread: sends what all streams have. */
-void streams__flush(void);
+/* The agent's thread: sends what streams have. Not all: of those only whose owners have sent nothing since the
+ * last time, so that what a stream has is sent after two rounds at most. */
+void streams__flush(bool all);
 
 #endif /* CHUNK_H */

@@ -335,8 +335,7 @@ def check_frame(doc, threads, findings, torch):
         findings.add("window", "baseTimeNanoseconds is no begin of a quarter")
     for e in (e for e in events if e.get("ph") in ("s", "f", "i", "C")):
         ts = to_ns(e.get("ts"))
-        late = e.get("cat") == "ac2g" and e["ph"] == "f"  # what was launched in the window may run after it
-        if ts is None or ts < begin or (ts > end and not late):
+        if ts is None or not begin <= ts <= end:
             findings.add("window", f"outside of it: {e}")
     if torch:
         return
@@ -438,7 +437,7 @@ def check_complete(facts, totals, findings):
     losses = [c["name"] for c in facts["loss"]["counters"] if c["loss"]]
     if facts["loss"]["lost_intervals"]:
         losses.append("lost intervals")
-    losses += [k for k in ("end_lost", "bad_records") if totals["totals"][k]]
+    losses += [k for k in ("end_lost", "bad_records", "gpu_no_clock") if totals["totals"][k]]
     if not facts["window"]["sealed"]:
         losses.append("not sealed")
     if totals["complete"] == bool(losses):

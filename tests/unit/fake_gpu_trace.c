@@ -21,7 +21,7 @@ static int host_calls(struct gpu_world *w)
 
 		gw__place(w, 100, 10 + i, "aten::add", NULL);
 		c = gw__call(w, "cudaLaunchKernel", t + 3000, t + 9000);
-		c->g.kernel = i % 2 ? "void add<float>(float*)" : NULL;
+		c->g.kernel_name = i % 2 ? "void add<float>(float*)" : "";
 		c->rec.call.grid[0] = c->rec.call.grid[1] = c->rec.call.grid[2] = 1;
 		c->rec.call.block[0] = 32;
 		c->rec.call.block[1] = c->rec.call.block[2] = 1;
@@ -46,12 +46,12 @@ static int fill(struct gpu_world *w, bool host)
 	if (host)
 		return host_calls(w);
 	/* what began before the window, what no launch is known of, what began before its launch */
-	gw__call(w, "cudaStreamSynchronize_v3020", GW_BEGIN - 1000000, GW_BEGIN + 1000000);
+	gw__call(w, "cudaStreamSynchronize", GW_BEGIN - 1000000, GW_BEGIN + 1000000);
 	gw__kernel(w, "early", 0, 7, GW_BEGIN + 500000, GW_BEGIN + 900000, NULL);
-	c = gw__call(w, "cudaLaunchKernel_v7000", GW_BEGIN + 2000000, GW_BEGIN + 2010000);
+	c = gw__call(w, "cudaLaunchKernel", GW_BEGIN + 2000000, GW_BEGIN + 2010000);
 	gw__kernel(w, "kernel", 0, 7, GW_BEGIN + 1900000, GW_BEGIN + 1950000, c);
 	c = gw__copy(w, 10, 1 << 24, 1, 21, GW_BEGIN + 3000000, GW_BEGIN + 4000000,
-		     gw__call(w, "cudaMemcpyPeerAsync_v4000", GW_BEGIN + 2900000, GW_BEGIN + 2910000));
+		     gw__call(w, "cudaMemcpyPeerAsync", GW_BEGIN + 2900000, GW_BEGIN + 2910000));
 	c->rec.memory.flags = PTB_GPU_PEER;
 	c->rec.memory.dst_device = 1;
 	return gw__train(w, STEPS);

@@ -207,6 +207,8 @@ struct gw_item *gw__copy(struct gpu_world *w, uint32_t kind, uint64_t bytes, uin
 	it->rec.memory.copy_kind = kind;
 	it->rec.memory.src_kind = kind == 1 ? 1 : 3;
 	it->rec.memory.dst_kind = kind == 2 ? 2 : 3;
+	it->g.name = kind == 1 ? "Memcpy HtoD (Pageable -> Device)" : kind == 2 ? "Memcpy DtoH (Device -> Pinned)" :
+									"Memcpy PtoP (Device -> Device)";
 	return it;
 }
 
@@ -216,18 +218,22 @@ struct gw_item *gw__fill(struct gpu_world *w, uint64_t bytes, uint32_t device, u
 	struct gw_item *it = memory(w, true, bytes, device, stream, begin, end, call);
 
 	it->rec.memory.dst_kind = 3;
+	it->g.name = "Memset (Device)";
 	return it;
 }
 
 struct gw_item *gw__sync(struct gpu_world *w, uint32_t what, uint32_t stream, uint64_t begin, uint64_t end,
 			 const struct gw_item *call)
 {
+	static const char *const names[] = { "Unknown", "Event Sync", "Stream Wait Event", "Stream Sync",
+					     "Context Sync" };
 	struct gw_item *it = item(w, GPU_SYNC, PTB_REC_GPU_SYNC, sizeof(struct ptb_gpu_sync), begin, end);
 
 	it->g.at = call->g.at;
 	it->g.correlation = call->g.correlation;
 	it->g.stream = stream;
 	it->rec.sync.what = what;
+	it->g.name = names[what];
 	it->rec.sync.event = it->rec.sync.event_stream = UINT32_MAX;
 	return it;
 }
@@ -240,14 +246,15 @@ struct gw_item *gw__event(struct gpu_world *w, uint32_t stream, uint64_t at, con
 	it->g.correlation = call->g.correlation;
 	it->g.stream = stream;
 	it->rec.event.event = 5;
+	it->g.name = "cudaEvent";
 	return it;
 }
 
-struct gw_item *gw__overhead(struct gpu_world *w, uint32_t what, uint64_t begin, uint64_t end)
+struct gw_item *gw__overhead(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end)
 {
 	struct gw_item *it = item(w, GPU_OVERHEAD, PTB_REC_GPU_OVERHEAD, sizeof(struct ptb_gpu_overhead), begin, end);
 
-	it->rec.overhead.what = what;
+	it->g.name = name;
 	return it;
 }
 
@@ -303,18 +310,18 @@ static int put_forward(struct gpu_world *w, uint64_t t, uint64_t id)
 	int err;
 
 	gw__place(w, 100, id + 2, "aten::copy_", NULL);
-	c = gw__call(w, "cudaMemcpyAsync_v3020", t + 30 * US, t + 50 * US);
+	c = gw__call(w, "cudaMemcpyAsync", t + 30 * US, t + 50 * US);
 	gw__copy(w, 1, 1 << 20, 0, 7, t + 60 * US, t + 160 * US, c);
 	err = gw__slice(w, id + 2, "aten::copy_", t + 20 * US, t + 80 * US);
 	gw__place(w, 100, id + 4, "aten::addmm", "forward");
-	gw__call(w, "cudaGetDevice_v3020", t + 210 * US, t + 211 * US);
-	c = gw__call(w, "cudaLaunchKernel_v7000", t + 220 * US, t + 232 * US);
+	gw__call(w, "cudaGetDevice", t + 210 * US, t + 211 * US);
+	c = gw__call(w, "cudaLaunchKernel", t + 220 * US, t + 232 * US);
 	gw__driver(w, "cuLaunchKernel", t + 224 * US, t + 230 * US, c->g.correlation);
 	gw__kernel(w, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x8", 0, 7, t + 240 * US, t + 900 * US, c);
-	c = gw__call(w, "cudaMemsetAsync_v3020", t + 234 * US, t + 238 * US);
+	c = gw__call(w, "cudaMemsetAsync", t + 234 * US, t + 238 * US);
 	gw__fill(w, 4096, 0, 7, t + 901 * US, t + 903 * US, c);
 	/* ends 200 ns after its operator, by its clock */
-	c = gw__call(w, "cudaLaunchKernelExC_v11060", t + 250 * US, t + 260 * US + 200);
+	c = gw__call(w, "cudaLaunchKernelExC", t + 250 * US, t + 260 * US + 200);
 	gw__kernel(w, "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
 		      "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
 		   0, 7, t + 905 * US, t + 1000 * US, c);
@@ -334,11 +341,11 @@ static int put_backward(struct gpu_world *w, uint64_t t, uint64_t id)
 	int err;
 
 	gw__place(w, 101, id + 7, "aten::mm", NULL);
-	c = gw__call(w, "cudaLaunchKernel_v7000", t + 530 * US, t + 540 * US);
+	c = gw__call(w, "cudaLaunchKernel", t + 530 * US, t + 540 * US);
 	gw__kernel(w, "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x64x8", 0, 7, t + 1110 * US, t + 1900 * US, c);
 	err = gw__slice(w, id + 7, "aten::mm", t + 520 * US, t + 550 * US);
 	gw__place(w, 101, id + 6, "AddmmBackward0", NULL);
-	c = gw__call(w, "cudaEventRecord_v3020", t + 556 * US, t + 558 * US);
+	c = gw__call(w, "cudaEventRecord", t + 556 * US, t + 558 * US);
 	gw__event(w, 7, t + 1901 * US, c);
 	gw__place(w, 101, 0, NULL, NULL);
 	err = err ? err : gw__slice(w, id + 6, "AddmmBackward0", t + 510 * US, t + 560 * US);
@@ -346,18 +353,18 @@ static int put_backward(struct gpu_world *w, uint64_t t, uint64_t id)
 		uint32_t record = c->g.correlation;
 		struct gw_item *s;
 
-		c = gw__call(w, "cudaStreamWaitEvent_v3020", t + 562 * US, t + 564 * US);
+		c = gw__call(w, "cudaStreamWaitEvent", t + 562 * US, t + 564 * US);
 		s = gw__sync(w, 2, 13, t + 562 * US, t + 564 * US, c);
 		s->rec.sync.event = 5;
 		s->rec.sync.event_stream = 7;
 		s->rec.sync.event_correlation = record;
 	}
 	gw__place(w, 101, id + 8, "record_param_comms", NULL);
-	c = gw__call(w, "cudaLaunchKernelExC_v11060", t + 570 * US, t + 580 * US);
+	c = gw__call(w, "cudaLaunchKernelExC", t + 570 * US, t + 580 * US);
 	gw__kernel(w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 0, 13, t + 1905 * US,
 		   t + 2500 * US, c);
 	gw__kernel(w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1, 13,
-		   t + 1906 * US, t + 2501 * US, gw__call(w, "cudaLaunchKernelExC_v11060", t + 582 * US, t + 590 * US));
+		   t + 1906 * US, t + 2501 * US, gw__call(w, "cudaLaunchKernelExC", t + 582 * US, t + 590 * US));
 	return err ? err : gw__slice(w, id + 8, "record_param_comms", t + 566 * US, t + 600 * US);
 }
 
@@ -368,7 +375,7 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 	int err;
 
 	gw__place(w, 100, 0, NULL, "Optimizer.step#Adam.step");
-	c = gw__call(w, "cudaGraphLaunch_v10000", t + 1000 * US, t + 1030 * US);
+	c = gw__call(w, "cudaGraphLaunch", t + 1000 * US, t + 1030 * US);
 	for (i = 0; i < 2; i++) { /* nodes of one graph have the launch's correlation, all of them */
 		k = gw__kernel(w, "adam_update", 0, 7, t + 2600 * US + i * 100 * US, t + 2690 * US + i * 100 * US, c);
 		k->rec.kernel.flags = PTB_GPU_HAS_GRAPH | PTB_GPU_HAS_CHANNEL;
@@ -379,14 +386,14 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 	}
 	err = gw__annotation(w, id + 9, "Optimizer.step#Adam.step", t + 950 * US, t + 1100 * US, 0);
 	gw__place(w, 100, id + 10, "aten::_local_scalar_dense", NULL);
-	c = gw__call(w, "cudaMemcpyAsync_v3020", t + 1210 * US, t + 1230 * US);
+	c = gw__call(w, "cudaMemcpyAsync", t + 1210 * US, t + 1230 * US);
 	gw__copy(w, 2, 4, 0, 7, t + 2800 * US, t + 2802 * US, c);
-	c = gw__call(w, "cudaStreamSynchronize_v3020", t + 1240 * US, t + 2810 * US);
+	c = gw__call(w, "cudaStreamSynchronize", t + 1240 * US, t + 2810 * US);
 	gw__sync(w, 3, 7, t + 1240 * US, t + 2809 * US, c);
 	err = err ? err : gw__slice(w, id + 10, "aten::_local_scalar_dense", t + 1200 * US, t + 2820 * US);
-	gw__overhead(w, 2 << 16, t + 2830 * US, t + 2833 * US);
+	gw__overhead(w, "Instrumentation", t + 2830 * US, t + 2833 * US);
 	gw__place(w, 100, 0, NULL, NULL);
-	c = gw__call(w, "cudaDeviceSynchronize_v3020", t + 9000 * US, t + 9010 * US);
+	c = gw__call(w, "cudaDeviceSynchronize", t + 9000 * US, t + 9010 * US);
 	gw__sync(w, 4, UINT32_MAX, t + 9000 * US, t + 9009 * US, c);
 	gw__gpu_annotation(w, "forward", id + 3, 7, t + 240 * US, t + 1100 * US);
 	gw__gpu_annotation(w, "Optimizer.step#Adam.step", id + 9, 7, t + 2600 * US, t + 2790 * US);

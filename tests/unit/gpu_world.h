@@ -60,7 +60,7 @@ struct gw_item *gw__fill(struct gpu_world *w, uint64_t bytes, uint32_t device, u
 struct gw_item *gw__sync(struct gpu_world *w, uint32_t what, uint32_t stream, uint64_t begin, uint64_t end,
 			 const struct gw_item *call);
 struct gw_item *gw__event(struct gpu_world *w, uint32_t stream, uint64_t at, const struct gw_item *call);
-struct gw_item *gw__overhead(struct gpu_world *w, uint32_t what, uint64_t begin, uint64_t end);
+struct gw_item *gw__overhead(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end);
 struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64_t slice, uint32_t stream,
 				   uint64_t begin, uint64_t end);
 

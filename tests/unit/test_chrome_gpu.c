@@ -122,7 +122,7 @@ static void test_kernel(void)
 	start();
 	gw__place(&w, 100, 77, "aten::mm", NULL);
 	CU_ASSERT_EQUAL(gw__slice(&w, 77, "aten::mm", GW_BEGIN + 10 * US, GW_BEGIN + 60 * US), 0);
-	c = gw__call(&w, "cudaLaunchKernel_v7000", GW_BEGIN + 20 * US, GW_BEGIN + 30 * US);
+	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 20 * US, GW_BEGIN + 30 * US);
 	gw__kernel(&w, "sgemm<\"x\">", 0, 7, GW_BEGIN + 40 * US, GW_BEGIN + 90 * US, c);
 	k = gw__kernel(&w, "kernel", 1, 20, GW_BEGIN + 100 * US, GW_BEGIN + 101 * US, NULL);
 	k->rec.kernel.flags = PTB_GPU_HAS_GRAPH | PTB_GPU_HAS_PRIORITY | PTB_GPU_HAS_CHANNEL;
@@ -210,20 +210,20 @@ static void test_sync(void)
 	const cJSON *e;
 
 	start();
-	c = gw__call(&w, "cudaEventRecord_v3020", GW_BEGIN + 10 * US, GW_BEGIN + 11 * US);
+	c = gw__call(&w, "cudaEventRecord", GW_BEGIN + 10 * US, GW_BEGIN + 11 * US);
 	gw__event(&w, 7, GW_BEGIN + 30 * US, c);
 	s = gw__sync(&w, 2, 13, GW_BEGIN + 20 * US, GW_BEGIN + 21 * US,
-		     gw__call(&w, "cudaStreamWaitEvent_v3020", GW_BEGIN + 20 * US, GW_BEGIN + 21 * US));
+		     gw__call(&w, "cudaStreamWaitEvent", GW_BEGIN + 20 * US, GW_BEGIN + 21 * US));
 	s->rec.sync.event = 5;
 	s->rec.sync.event_stream = 7;
 	s->rec.sync.event_correlation = c->g.correlation;
 	gw__sync(&w, 1, UINT32_MAX, GW_BEGIN + 22 * US, GW_BEGIN + 23 * US,
-		 gw__call(&w, "cudaEventSynchronize_v3020", GW_BEGIN + 22 * US, GW_BEGIN + 23 * US));
+		 gw__call(&w, "cudaEventSynchronize", GW_BEGIN + 22 * US, GW_BEGIN + 23 * US));
 	gw__sync(&w, 3, 7, GW_BEGIN + 24 * US, GW_BEGIN + 25 * US,
-		 gw__call(&w, "cudaStreamSynchronize_v3020", GW_BEGIN + 24 * US, GW_BEGIN + 25 * US));
+		 gw__call(&w, "cudaStreamSynchronize", GW_BEGIN + 24 * US, GW_BEGIN + 25 * US));
 	gw__sync(&w, 4, UINT32_MAX, GW_BEGIN + 26 * US, GW_BEGIN + 27 * US,
-		 gw__call(&w, "cudaDeviceSynchronize_v3020", GW_BEGIN + 26 * US, GW_BEGIN + 27 * US));
-	gw__overhead(&w, 1 << 16, GW_BEGIN + 28 * US, GW_BEGIN + 29 * US);
+		 gw__call(&w, "cudaDeviceSynchronize", GW_BEGIN + 26 * US, GW_BEGIN + 27 * US));
+	gw__overhead(&w, "Buffer Flush", GW_BEGIN + 28 * US, GW_BEGIN + 29 * US);
 	finish();
 	e = must("X", "cuda_sync", "Stream Wait Event", 0);
 	CU_ASSERT_STRING_EQUAL(keys(args(e)), "cuda_sync_kind,wait_on_stream,wait_on_cuda_event_record_corr_id,"
@@ -255,12 +255,12 @@ static void test_flows(void)
 	const cJSON *e;
 
 	start();
-	c = gw__call(&w, "cudaGraphLaunch_v10000", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
+	c = gw__call(&w, "cudaGraphLaunch", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
 	gw__kernel(&w, "a", 0, 7, GW_BEGIN + 20 * US, GW_BEGIN + 21 * US, c);
 	gw__kernel(&w, "b", 0, 8, GW_BEGIN + 22 * US, GW_BEGIN + 23 * US, c);
-	gw__call(&w, "cudaLaunchKernel_v7000", GW_BEGIN + 14 * US, GW_BEGIN + 15 * US); /* its kernel was lost */
+	gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 14 * US, GW_BEGIN + 15 * US); /* its kernel was lost */
 	gw__kernel(&w, "c", 0, 7, GW_BEGIN + 30 * US, GW_BEGIN + 31 * US, NULL);        /* and this one's launch */
-	c = gw__call(&w, "cudaStreamSynchronize_v3020", GW_BEGIN + 16 * US, GW_BEGIN + 17 * US);
+	c = gw__call(&w, "cudaStreamSynchronize", GW_BEGIN + 16 * US, GW_BEGIN + 17 * US);
 	gw__sync(&w, 3, 7, GW_BEGIN + 16 * US, GW_BEGIN + 17 * US, c);
 	finish();
 	CU_ASSERT_PTR_NULL(event("s", NULL, NULL, 1));
@@ -285,12 +285,12 @@ static void test_hidden(void)
 	struct gw_item *c;
 
 	start();
-	gw__call(&w, "cudaGetLastError_v3020", GW_BEGIN + 10 * US, GW_BEGIN + 11 * US);
-	gw__call(&w, "cudaEventCreateWithFlags_v3020", GW_BEGIN + 12 * US, GW_BEGIN + 13 * US);
-	c = gw__call(&w, "cudaLaunchKernel_v7000", GW_BEGIN + 20 * US, GW_BEGIN + 30 * US);
+	gw__call(&w, "cudaGetLastError", GW_BEGIN + 10 * US, GW_BEGIN + 11 * US);
+	gw__call(&w, "cudaEventCreateWithFlags", GW_BEGIN + 12 * US, GW_BEGIN + 13 * US);
+	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 20 * US, GW_BEGIN + 30 * US);
 	gw__driver(&w, "cuLaunchKernel", GW_BEGIN + 22 * US, GW_BEGIN + 28 * US, c->g.correlation);
 	gw__driver(&w, "cuCtxGetCurrent", GW_BEGIN + 40 * US, GW_BEGIN + 41 * US, 0);
-	c = gw__call(&w, "cudaMalloc_v3020", GW_BEGIN + 50 * US, GW_BEGIN + 60 * US);
+	c = gw__call(&w, "cudaMalloc", GW_BEGIN + 50 * US, GW_BEGIN + 60 * US);
 	gw__driver(&w, "cuMemCreate", GW_BEGIN + 52 * US, GW_BEGIN + 55 * US, c->g.correlation);
 	gw__driver(&w, "cuLaunchKernelEx", GW_BEGIN + 70 * US, GW_BEGIN + 71 * US, 0);
 	gw__driver(&w, "cuMemcpyHtoD_v2", GW_BEGIN + 72 * US, GW_BEGIN + 73 * US, 0);
@@ -368,7 +368,7 @@ static void test_host_only(void)
 	open_trace();
 	gw__place(&w, 102, 33, "aten::add", NULL);
 	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
-	c->g.kernel = "void add_kernel<float>(float*)";
+	c->g.kernel_name = "void add_kernel<float>(float*)";
 	c->rec.call.grid[0] = 8;
 	c->rec.call.grid[1] = c->rec.call.grid[2] = 1;
 	c->rec.call.block[0] = 256;
@@ -400,12 +400,12 @@ static void test_processes(void)
 	struct gw_item *c;
 
 	start();
-	c = gw__call(&w, "cudaLaunchKernel_v7000", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
+	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
 	gw__kernel(&w, "a", 0, 7, GW_BEGIN + 20 * US, GW_BEGIN + 30 * US, c);
 	w.tgid = 200;
 	w.correlation = 1000;
 	gw__place(&w, 200, 0, NULL, NULL);
-	c = gw__call(&w, "cudaLaunchKernel_v7000", GW_BEGIN + 11 * US, GW_BEGIN + 13 * US);
+	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 11 * US, GW_BEGIN + 13 * US);
 	gw__kernel(&w, "b", 0, 7, GW_BEGIN + 22 * US, GW_BEGIN + 32 * US, c);
 	finish();
 	CU_ASSERT_EQUAL(num(args(must("X", "kernel", "a", 0)), "correlation"), 1001);
@@ -429,7 +429,7 @@ static void one_call(uint64_t begin, uint64_t end, uint64_t *got_begin, uint64_t
 	CU_ASSERT_EQUAL(gw__slice(&w, 2, "in", GW_BEGIN + 12 * US, GW_BEGIN + 18 * US), 0);
 	CU_ASSERT_EQUAL(gw__slice(&w, 1, "op", GW_BEGIN + 10 * US, GW_BEGIN + 20 * US), 0);
 	CU_ASSERT_EQUAL(gw__slice(&w, 3, "next", GW_BEGIN + 30 * US, GW_BEGIN + 40 * US), 0);
-	gw__call(&w, "cudaLaunchKernel_v7000", begin, end);
+	gw__call(&w, "cudaLaunchKernel", begin, end);
 	finish();
 	e = must("X", "cuda_runtime", NULL, 0);
 	*got_begin = (uint64_t)((num(e, "ts") - BEGIN_US) * 1000 + 0.5);
@@ -503,7 +503,7 @@ static void test_random(void)
 		seed = seed * 1664525 + 1013904223;
 		b += (seed >> 8) % 800;
 		len = (seed >> 20) % 1500 + 10;
-		gw__call(&w, "cudaStreamQuery_v3020", b, b + len);
+		gw__call(&w, "cudaStreamQuery", b, b + len);
 		whole += len;
 	}
 	finish();
@@ -537,8 +537,8 @@ static void test_random(void)
 static void test_window(void)
 {
 	start();
-	gw__call(&w, "cudaStreamSynchronize_v3020", GW_BEGIN - 100 * US, GW_BEGIN + 5 * US);
-	gw__call(&w, "cudaMalloc_v3020", GW_BEGIN - 300 * US, GW_BEGIN - 200 * US);
+	gw__call(&w, "cudaStreamSynchronize", GW_BEGIN - 100 * US, GW_BEGIN + 5 * US);
+	gw__call(&w, "cudaMalloc", GW_BEGIN - 300 * US, GW_BEGIN - 200 * US);
 	finish();
 	CU_ASSERT_EQUAL(num(must("X", "cuda_runtime", "cudaStreamSynchronize", 0), "ts"), BEGIN_US);
 	CU_ASSERT_EQUAL(num(must("X", "cuda_runtime", "cudaStreamSynchronize", 0), "dur"), 5);

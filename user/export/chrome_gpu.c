@@ -16,9 +16,8 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "export/chrome_priv.h"
-#include "export/gpu_names.h"
+#include "export/gpu_api.h"
 
-#define API_NAME_MAX 128
 #define SYNC_ROW 1000000      /* kineto's: a Stream Sync is not on its stream's row, whose work it spans */
 #define NO_STREAM_ROW 1       /* kineto's, for synchronisation that belongs to none: abs(-1) */
 #define OWNER_ROW 10000000u   /* rows of the second, third, ... process on the same device */
@@ -234,15 +233,12 @@ static int fit(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid, 
 static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
 	uint32_t tgid = tgid_of(g), owner = owner_of(cg, tgid, g->host_only);
-	char name[API_NAME_MAX];
-	enum gpu_api_kind kind;
+	enum gpu_api_kind kind = gpu_api__kind(g->name);
 	uint64_t corr, begin, end, cut;
 	int err;
 
 	if (owner == UINT32_MAX)
 		return no_memory();
-	gpu_name__api(name, sizeof(name), g->name ? g->name : "");
-	kind = gpu_name__api_kind(name);
 	corr = corr_of(owner, g->host_only ? ++cg->owners[owner].last : g->correlation);
 	if (is_hidden(cg, g, kind, corr)) {
 		cg->totals.hidden++;
@@ -257,7 +253,7 @@ static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 	}
 	if (corr && !g->driver && hashmap__put(&cg->runtime, corr, 0, 1))
 		return no_memory();
-	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime", name, tgid, g->at.tid, begin, end);
+	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime", g->name, tgid, g->at.tid, begin, end);
 	chrome_gpu_args__call(cg->w, g, corr);
 	if (cut > CUT_SHOWN_NS)
 		put_us(cg->w, "ptbpf.clipped_us", cut);
@@ -315,23 +311,17 @@ static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t
 
 static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
 {
-	const struct ptb_gpu_memory *m = (const void *)g->rec;
+	static const char *const cats[] = { [GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy",
+					    [GPU_MEMSET] = "gpu_memset" };
 	uint64_t corr = corr_of(owner, g->correlation);
-	char name[GPU_NAME_MAX];
 	uint32_t tid;
 	int err = row_of(cg, g, owner, false, &tid);
 
 	if (err)
 		return err;
-	if (g->what == GPU_KERNEL) /* kineto renames what is only called "kernel" */
-		begin_slice(cg, "kernel", !g->name || !strcmp(g->name, "kernel") ? "Kernel" : g->name, g->device,
-			    tid, g->begin_ns, g->end_ns);
-	else if (g->what == GPU_MEMCPY)
-		begin_slice(cg, "gpu_memcpy", gpu_name__memcpy(name, m->copy_kind, m->src_kind, m->dst_kind),
-			    g->device, tid, g->begin_ns, g->end_ns);
-	else
-		begin_slice(cg, "gpu_memset", gpu_name__memset(name, m->dst_kind), g->device, tid, g->begin_ns,
-			    g->end_ns);
+	/* kineto renames what is only called "kernel" */
+	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel", g->device, tid, g->begin_ns,
+		    g->end_ns);
 	chrome_gpu_args__work(cg->w, g, corr);
 	end_slice(cg);
 	cg->totals.work++;
@@ -347,7 +337,7 @@ static int on_sync(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t ow
 
 	if (err)
 		return err;
-	begin_slice(cg, "cuda_sync", gpu_name__sync(s->what), g->device, tid, g->begin_ns, g->end_ns);
+	begin_slice(cg, "cuda_sync", g->name, g->device, tid, g->begin_ns, g->end_ns);
 	chrome_gpu_args__sync(cg->w, g, corr_of(owner, g->correlation), corr_of(owner, s->event_correlation));
 	end_slice(cg);
 	cg->totals.syncs++;
@@ -361,7 +351,7 @@ static int on_event(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t o
 
 	if (err)
 		return err;
-	begin_slice(cg, "cuda_event", "cudaEvent", g->device, tid, g->begin_ns, g->begin_ns + 1);
+	begin_slice(cg, "cuda_event", g->name, g->device, tid, g->begin_ns, g->begin_ns + 1);
 	chrome_gpu_args__event(cg->w, g, corr_of(owner, g->correlation));
 	end_slice(cg);
 	cg->totals.events++;
@@ -376,7 +366,7 @@ static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, uint3
 
 	if (err)
 		return err;
-	begin_slice(cg, "gpu_user_annotation", g->name ? g->name : "", g->device, tid,
+	begin_slice(cg, "gpu_user_annotation", g->name, g->device, tid,
 		    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
 	put_u64(cg->w, "External id", g->at.slice);
 	end_slice(cg);
@@ -387,9 +377,7 @@ static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, uint3
 /* On the row of the thread that it happened on: kineto puts them all on one, where they overlap. */
 static int on_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
-	const struct ptb_gpu_overhead *o = (const void *)g->rec;
-
-	begin_slice(cg, "overhead", gpu_name__overhead(o->what), OVERHEAD_PID, g->at.tid, g->begin_ns, g->end_ns);
+	begin_slice(cg, "overhead", g->name, OVERHEAD_PID, g->at.tid, g->begin_ns, g->end_ns);
 	put_u64(cg->w, "ptbpf.pid", tgid_of(g));
 	put_u64(cg->w, "ptbpf.tid", g->at.tid); /* every slice has args: some readers take that for granted */
 	end_slice(cg);
@@ -402,7 +390,7 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
 	uint32_t owner;
 
-	if (g->what != GPU_ANNOTATION && !g->rec)
+	if (!g->name || (g->what != GPU_ANNOTATION && !g->rec))
 		return 0;
 	if (g->what == GPU_API)
 		return on_call(cg, g);

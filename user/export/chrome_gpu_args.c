@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "export/gpu_names.h"
+#include "export/gpu_api.h"
 #include "export/gpu_occupancy.h"
 
 /* CUPTI's "none" of streams and events is -1 in a trace. */
@@ -185,7 +185,7 @@ void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t 
 static void put_host_call(struct jsonw *w, const struct gpu_slice *g)
 {
 	const struct ptb_cuda_call *c = (const void *)g->rec;
-	const char *copy = gpu_name__cuda_copy(c->copy_kind);
+	const char *copy = gpu_api__copy_kind(c->copy_kind);
 	char handle[24];
 
 	put_true(w, "ptbpf.host_only");
@@ -204,8 +204,8 @@ static void put_host_call(struct jsonw *w, const struct gpu_slice *g)
 		put_three(w, c->block);
 		put_u64(w, "ptbpf.shared_memory", c->shared);
 	}
-	if (g->kernel && *g->kernel)
-		put_str(w, "ptbpf.kernel", g->kernel);
+	if (g->kernel_name && *g->kernel_name)
+		put_str(w, "ptbpf.kernel", g->kernel_name);
 	if (c->flags & PTB_API_NO_RESULT)
 		put_true(w, "ptbpf.no_result");
 	else if (c->flags & PTB_CUDA_HAS_RESULT && c->result)
@@ -234,7 +234,7 @@ void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t 
 {
 	const struct ptb_gpu_sync *s = (const void *)g->rec;
 
-	put_str(w, "cuda_sync_kind", gpu_name__sync(s->what));
+	put_str(w, "cuda_sync_kind", g->name);
 	if (s->what == GPU_SYNC_EVENT || s->what == GPU_SYNC_STREAM_WAIT) {
 		put_i64(w, "wait_on_stream", event_corr ? or_none(s->event_stream) : -1);
 		if (event_corr)

@@ -300,6 +300,9 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "gpu_unlinked", t->gpu_unlinked },
 		{ "gpu_before_launch", t->gpu_before_launch },
 		{ "gpu_calls", t->gpu_calls },
+		{ "gpu_outside", t->gpu_outside },
+		{ "gpu_no_clock", t->gpu_no_clock },
+		{ "gpu_host_dropped", t->gpu_host_dropped },
 		{ "bad_records", t->bad_records },
 	};
 	char text[2048];

@@ -13,8 +13,6 @@
 #include "base/log.h"
 #include "base/vec.h"
 
-#define API_NAME_MAX 128
-
 struct gpu_report *gpu_report__new(const struct session *s)
 {
 	struct gpu_report *gr = calloc(1, sizeof(*gr));
@@ -198,14 +196,12 @@ static int on_call(struct gpu_report *gr, const struct gpu_slice *g)
 	const struct ptb_cuda_call *c = (const void *)g->rec;
 	const struct ptb_gpu_api *r = (const void *)g->rec;
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
-	char name[API_NAME_MAX];
 	struct gr_api key = { .driver = g->driver, .host_only = g->host_only }, *a;
 	int err = 0;
 
-	gpu_name__api(name, sizeof(name), g->name ? g->name : "");
-	key.kind = gpu_name__api_kind(name);
-	key.name = text_id(gr, name);
-	key.waits = waits(key.kind, name);
+	key.kind = gpu_api__kind(g->name);
+	key.name = text_id(gr, g->name);
+	key.waits = waits(key.kind, g->name);
 	if (key.waits) { /* where it waits is what one wants to know of these */
 		key.op = text_id(gr, g->at.op);
 		key.annotation = text_id(gr, g->at.annotation);
@@ -221,7 +217,7 @@ static int on_call(struct gpu_report *gr, const struct gpu_slice *g)
 		a->errors += (c->flags & PTB_CUDA_HAS_RESULT) && c->result;
 		a->no_result += !!(c->flags & PTB_API_NO_RESULT);
 		if (key.kind == GPU_API_LAUNCH && !gr->info->has_gpu)
-			err = count_kernel(gr, g->kernel, g->at.op, ns);
+			err = count_kernel(gr, g->kernel_name, g->at.op, ns);
 	} else {
 		a->errors += !!r->result;
 	}
@@ -237,15 +233,11 @@ static int on_call(struct gpu_report *gr, const struct gpu_slice *g)
 static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)
 {
 	const struct ptb_gpu_memory *m = (const void *)g->rec;
-	struct gr_copy key = { .fill = g->what == GPU_MEMSET, .dst = m->dst_kind, .device = g->device,
+	struct gr_copy key = { .fill = g->what == GPU_MEMSET, .name = text_id(gr, g->name), .device = g->device,
 			       .to_device = g->device };
 	struct gr_copy *c = NULL;
 	uint32_t i;
 
-	if (!key.fill) {
-		key.kind = m->copy_kind;
-		key.src = m->src_kind;
-	}
 	if (m->flags & PTB_GPU_PEER) {
 		key.device = m->src_device;
 		key.to_device = m->dst_device;
@@ -253,8 +245,7 @@ static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t
 	for (i = 0; i < gr->copy_cnt && !c; i++) {
 		const struct gr_copy *o = &gr->copies[i];
 
-		if (o->fill == key.fill && o->kind == key.kind && o->src == key.src && o->dst == key.dst &&
-		    o->device == key.device && o->to_device == key.to_device)
+		if (o->name == key.name && o->device == key.device && o->to_device == key.to_device)
 			c = &gr->copies[i];
 	}
 	if (!c) {
@@ -305,18 +296,18 @@ static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 
 static int on_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 {
-	const struct ptb_gpu_overhead *r = (const void *)g->rec;
+	uint32_t name = text_id(gr, g->name);
 	struct gr_overhead *o = NULL;
 	uint32_t i;
 
 	for (i = 0; i < gr->overhead_cnt && !o; i++)
-		if (gr->overheads[i].what == r->what)
+		if (gr->overheads[i].name == name)
 			o = &gr->overheads[i];
 	if (!o)
 		o = GR_APPEND(gr, overheads, overhead_cnt, overhead_cap);
 	if (!o)
 		return -ENOMEM;
-	o->what = r->what;
+	o->name = name;
 	o->cnt++;
 	o->ns += g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
 	return 0;
@@ -326,7 +317,7 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct gpu_report *gr = arg;
 
-	if (!g->rec)
+	if (!g->rec || !g->name)
 		return 0;
 	switch (g->what) {
 	case GPU_API:

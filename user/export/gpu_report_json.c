@@ -186,7 +186,7 @@ static void put_kernels(struct printer *p)
 static void put_copies(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	char name[2 * GPU_NAME_MAX];
+	char name[GR_COPY_MAX];
 	uint32_t i;
 
 	put_u64(p, "copy_count", gr->copy_cnt);
@@ -195,7 +195,7 @@ static void put_copies(struct printer *p)
 		const struct gr_copy *c = &gr->copies[i];
 
 		begin_row(p);
-		put_str(p, "name", gr__copy_text(name, sizeof(name), c));
+		put_str(p, "name", gr__copy_text(gr, name, c));
 		put_bool(p, "fill", c->fill);
 		put_u64(p, "device", c->device);
 		put_u64(p, "to_device", c->to_device);
@@ -262,7 +262,7 @@ static void put_apis(struct printer *p)
 	begin_list(p, "overheads");
 	for (i = 0; i < gr->overhead_cnt; i++) {
 		begin_row(p);
-		put_str(p, "name", gpu_name__overhead(gr->overheads[i].what));
+		put_str(p, "name", GR_TEXT(gr, gr->overheads[i].name));
 		put_u64(p, "count", gr->overheads[i].cnt);
 		put_u64(p, "ns", gr->overheads[i].ns);
 		jsonw__end_obj(&p->w);

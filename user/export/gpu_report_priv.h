@@ -10,7 +10,7 @@
 #include "base/hashmap.h"
 #include "base/strtab.h"
 #include "export/exporter.h"
-#include "export/gpu_names.h"
+#include "export/gpu_api.h"
 
 /* Between two kernels, what is shorter is no gap but the way from one to the next. */
 #define GR_GAP_MIN_NS 2000
@@ -60,7 +60,7 @@ struct gr_kernel_op {
 
 struct gr_copy { /* one direction */
 	bool fill;
-	uint32_t kind, src, dst, device, to_device;
+	uint32_t name, device, to_device;
 	uint64_t cnt, bytes, ns, max_ns;
 };
 
@@ -72,7 +72,7 @@ struct gr_api { /* calls of one name; waits: by operator and annotation too */
 };
 
 struct gr_overhead {
-	uint32_t what;
+	uint32_t name;
 	uint64_t cnt, ns;
 };
 
@@ -179,8 +179,9 @@ const char *gr__cause_text(enum gr_cause cause);
 const char *gr__cause_sentence(enum gr_cause cause);
 /* "CPU work in Python", "aten::add", "cudaMalloc in aten::empty"; into buf, which is returned. */
 const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap, const struct gr_reason *why);
-/* "Memcpy HtoD (Pageable -> Device)", with devices where it is between two; into buf. */
-const char *gr__copy_text(char *buf, size_t cap, const struct gr_copy *c);
+/* "Memcpy HtoD (Pageable -> Device)", with devices where it is between two; into buf of GR_COPY_MAX bytes. */
+#define GR_COPY_MAX 160
+const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c);
 
 int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, const struct gpu_report_opts *opts,
 		   FILE *out);

@@ -34,18 +34,14 @@ const char *gr__cause_sentence(enum gr_cause cause)
 	return texts[cause];
 }
 
-const char *gr__copy_text(char *buf, size_t cap, const struct gr_copy *c)
+const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c)
 {
-	char name[GPU_NAME_MAX];
+	const char *name = GR_TEXT(gr, c->name);
 
-	if (c->fill)
-		gpu_name__memset(name, c->dst);
-	else
-		gpu_name__memcpy(name, c->kind, c->src, c->dst);
 	if (c->device != c->to_device)
-		snprintf(buf, cap, "%s, GPU %u to GPU %u", name, c->device, c->to_device);
+		snprintf(buf, GR_COPY_MAX, "%.100s, GPU %u to GPU %u", name, c->device, c->to_device);
 	else
-		snprintf(buf, cap, "%s", name);
+		snprintf(buf, GR_COPY_MAX, "%s", name);
 	return buf;
 }
 

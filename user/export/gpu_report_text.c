@@ -231,7 +231,7 @@ static void put_copies(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = gr__shown(gr->copy_cnt, p->opts->row_limit), i;
-	char total[CELL], size[CELL], name[2 * GPU_NAME_MAX];
+	char total[CELL], size[CELL], name[GR_COPY_MAX];
 
 	if (!gr->copy_cnt)
 		return;
@@ -242,7 +242,7 @@ static void put_copies(const struct printer *p)
 
 		fprintf(p->out, "  %11s %8" PRIu64 " %11s %8.2f GB/s  %s\n", duration(total, c->ns), c->cnt,
 			cell__bytes(size, (double)c->bytes), c->ns ? (double)c->bytes / (double)c->ns : 0.0,
-			gr__copy_text(name, sizeof(name), c));
+			gr__copy_text(gr, name, c));
 	}
 	put_rest(p, shown, gr->copy_cnt);
 }
@@ -326,7 +326,7 @@ static void put_overheads(const struct printer *p)
 	title(p, "What recording cost, as CUPTI tells it");
 	for (i = 0; i < gr->overhead_cnt; i++)
 		fprintf(p->out, "  %11s %8" PRIu64 "  %s\n", duration(total, gr->overheads[i].ns), gr->overheads[i].cnt,
-			gpu_name__overhead(gr->overheads[i].what));
+			GR_TEXT(gr, gr->overheads[i].name));
 }
 
 /* ---- without activities ---- */

@@ -130,6 +130,11 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		add(s, "%" PRIu64 " slice%s whose end may be among the lost records (marked ptbpf.end_lost)",
 		    t->end_lost, t->end_lost == 1 ? "" : "s");
 	}
+	if (t->gpu_no_clock) {
+		next(s);
+		add(s, "%" PRIu64 " GPU record%s of processes whose agent told no pair of clocks", t->gpu_no_clock,
+		    t->gpu_no_clock == 1 ? "" : "s");
+	}
 	if (t->bad_records) {
 		next(s);
 		add(s, "%" PRIu64 " malformed record%s skipped (is the capture damaged?)", t->bad_records,

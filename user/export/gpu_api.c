@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Calls of CUDA's API by name; see gpu_api.h. */
+#include "export/gpu_api.h"
+
+#include <string.h>
+
+const char *gpu_api__copy_kind(uint32_t kind)
+{
+	static const char *const texts[] = { "HtoH", "HtoD", "DtoH", "DtoD" };
+
+	return kind < sizeof(texts) / sizeof(texts[0]) ? texts[kind] : "";
+}
+
+static bool begins(const char *name, const char *with)
+{
+	return !strncmp(name, with, strlen(with));
+}
+
+/* Kineto's own lists: CuptiCbidRegistry.cpp. */
+static bool is_one_of(const char *name, const char *const *list)
+{
+	for (; *list; list++)
+		if (!strcmp(name, *list))
+			return true;
+	return false;
+}
+
+enum gpu_api_kind gpu_api__kind(const char *name)
+{
+	static const char *const never[] = { "cudaGetDevice",   "cudaSetDevice",           "cudaGetLastError",
+					     "cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", NULL };
+	static const char *const map[] = { "cuMemCreate",  "cuMemMap",
+					   "cuMemUnmap",   "cuMemRelease",
+					   "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", NULL };
+	const char *verb = begins(name, "cuda") ? name + 4 : begins(name, "cu") ? name + 2 : name;
+
+	if (is_one_of(name, never))
+		return GPU_API_NEVER;
+	if (is_one_of(name, map))
+		return GPU_API_MAP;
+	if (begins(verb, "Launch") && !begins(verb, "LaunchHostFunc"))
+		return GPU_API_LAUNCH;
+	if (begins(verb, "GraphLaunch"))
+		return GPU_API_LAUNCH;
+	if (begins(verb, "Memcpy"))
+		return GPU_API_COPY;
+	if (begins(verb, "Memset"))
+		return GPU_API_FILL;
+	if (begins(verb, "StreamWaitEvent"))
+		return GPU_API_WAIT;
+	if (begins(verb, "StreamSynchronize") || begins(verb, "DeviceSynchronize") ||
+	    begins(verb, "EventSynchronize") || begins(verb, "CtxSynchronize") || begins(verb, "ThreadSynchronize"))
+		return GPU_API_SYNC;
+	return GPU_API_OTHER;
+}

@@ -3,6 +3,7 @@
  * What one chunk of an agent costs the thread that sends it, by its size, by the kind of no-operation at the
  * site and by the way of attaching; beside a copy of as many bytes in user space. Prints, asserts nothing.
  */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,33 @@ static double listened_ns(const char *path, enum links links, uint32_t len)
 	return ns;
 }
 
+/* One thread sends so many full chunks without a pause, as CUPTI's buffers come; how many are lost. */
+static void burst(uint64_t ring_bytes, uint32_t cnt)
+{
+	struct probe_set *ps = open_agent_set(ring_bytes, LINKS_MULTI);
+	struct pollfd polls[2] = {{.fd = probe_set__poll_fd(ps), .events = POLLIN}, {.events = POLLIN}};
+	uint64_t lost = 0, bytes = 0, sum;
+	struct agent_target at;
+
+	agent_target__start(&at, TARGET_AGENT_NOP1);
+	polls[1].fd = at.t.from;
+	if (probe_set__agent_listen(ps, add_agent_process(ps, &at), &at.pa))
+		exit(1);
+	for (int i = 0; i < ROUNDS; i++) {
+		target__send(&at.t, "cost %u %u", cnt, PTB_CHUNK_FULL);
+		do {
+			poll(polls, 2, -1);
+			for (uint32_t r = 0; r < probe_set__ring_cnt(ps); r++)
+				probe_set__drain(ps, r, count_bytes, &bytes);
+		} while (!polls[1].revents);
+		target__answer(&at.t, &sum);
+	}
+	lost = probe_set__counter(ps, PTB_CNT_RING_FULL);
+	printf("%8lu %10u %10lu\n", (unsigned long)(ring_bytes >> 10), cnt * ROUNDS, (unsigned long)lost);
+	probe_set__free(ps);
+	agent_target__stop(&at);
+}
+
 int main(void)
 {
 	static const uint32_t lens[] = {64, 512, 4096, PTB_CHUNK_FULL, PTB_CHUNK_MAX};
@@ -100,5 +128,8 @@ int main(void)
 		       listened_ns(TARGET_AGENT_NOP5, LINKS_MULTI, lens[i]),
 		       listened_ns(TARGET_AGENT_NOP1, LINKS_TRACE, lens[i]),
 		       listened_ns(TARGET_AGENT_NOP1, LINKS_SINGLE, lens[i]));
+	printf("\n%8s %10s %10s   full chunks, %u at once\n", "ring KiB", "sent", "lost", 640);
+	for (uint64_t bytes = 1 << 20; bytes <= 1 << 24; bytes *= 2)
+		burst(bytes, 640);
 	return agent_target__stop(&at) ? 1 : 0;
 }

@@ -21,15 +21,20 @@
 /* `mov $SYS_rt_sigreturn, %rax; syscall`: unwinders know a signal frame by these very bytes. */
 static const uint8_t restore_rt_code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 
-/* Of libc: they hold a lock of the loader or the allocator, or work on the list of threads, while they call. */
+/*
+ * Of libc: they hold a lock of the loader or the allocator, or work on the list of threads. The first few call
+ * functions that others gave them while they do.
+ */
+#define CALLS_OUT_CNT 9
 static const char *const busy_names[] = {
+	"dl_iterate_phdr", "fork", "_Fork", "exit", "__cxa_finalize", "dlclose", "__libc_dlclose",
+	"__call_tls_dtors", "__libc_freeres",
 	"malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
 	"posix_memalign", "valloc", "pvalloc", "malloc_trim", "malloc_info", "mallinfo", "mallinfo2",
-	"mallopt", "malloc_stats", "dl_iterate_phdr", "dlopen", "dlmopen", "dlclose", "dlsym", "dlvsym",
-	"dladdr", "dladdr1", "dlinfo", "dlerror", "__libc_dlopen_mode", "__libc_dlclose", "__libc_dlsym",
-	"fork", "vfork", "_Fork", "pthread_create", "pthread_exit", "exit", "__cxa_finalize",
-	"__cxa_atexit", "__cxa_thread_atexit_impl", "__register_atfork", "__libc_freeres",
-	"posix_spawn", "posix_spawnp", "pthread_atfork", "__call_tls_dtors",
+	"mallopt", "malloc_stats", "dlopen", "dlmopen", "dlsym", "dlvsym", "dladdr", "dladdr1", "dlinfo",
+	"dlerror", "__libc_dlopen_mode", "__libc_dlsym", "vfork", "pthread_create", "pthread_exit",
+	"__cxa_atexit", "__cxa_thread_atexit_impl", "__register_atfork", "posix_spawn", "posix_spawnp",
+	"pthread_atfork",
 };
 
 struct found_syms {
@@ -200,7 +205,7 @@ static void take_busy(struct code_places *cp, const struct code_object *o, const
 			continue;
 		cp->busy[cp->busy_cnt].start = o->load_bias + start;
 		cp->busy[cp->busy_cnt].end = o->load_bias + end;
-		cp->busy[cp->busy_cnt++].name = busy_names[i];
+		cp->busy[cp->busy_cnt++].calls_out = i < CALLS_OUT_CNT;
 	}
 }
 

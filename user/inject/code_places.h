@@ -28,7 +28,7 @@ struct code_object {
 
 struct code_range {
 	uint64_t start, end;
-	const char *name;
+	bool calls_out; /* calls functions that it was given, while it holds a lock */
 };
 
 #define CODE_OBJECTS_MAX 16
@@ -37,7 +37,7 @@ struct code_range {
 struct code_places {
 	struct code_object objs[CODE_OBJECTS_MAX];
 	uint32_t obj_cnt;
-	struct code_range busy[CODE_RANGES_MAX]; /* functions of libc that hold locks while they call */
+	struct code_range busy[CODE_RANGES_MAX]; /* functions of libc that hold locks of the loader's or the allocator's kind */
 	uint32_t busy_cnt;
 	uint64_t dlopen; /* runtime addresses */
 	uint64_t dlopen_flags;

@@ -6,8 +6,10 @@
  * - A thread that runs (is in no system call): its instruction is in neither libc, loader nor allocator.
  * - One that waits in a system call: only in calls that wait, never in those by which memory and locks are
  *   managed, and not for a lock of the kind that guards the allocator.
- * - Nowhere near on its stack is a return address into the loader, or into a function of libc that calls
- *   others while it holds such a lock.
+ * - Near the top of its stack is no return address into any of them that may hold a lock, and none in a wide
+ *   circle into those that call foreign functions while they do (dl_iterate_phdr, fork, exit, dlclose). A
+ *   constructor, far below dlopen(), may call dlopen() itself: that is no reason. Addresses that finished calls
+ *   have left there cannot be told from others; they cost nothing but another look.
  * - Nowhere on its stack is a signal frame: what it interrupted may be any of these.
  */
 #include "inject/safe_point.h"
@@ -16,6 +18,7 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "target/elf_file.h"
 
@@ -25,7 +28,8 @@
 #define ERESTARTNOHAND 514
 #define ERESTART_RESTARTBLOCK 516
 
-#define NEAR 32768u /* bytes of stack in which an unfinished call into the loader would be */
+#define NEAR 2048u /* bytes of stack that code which calls nobody else has at most */
+#define FAR 65536u /* and that a function which somebody gave to libc to be called may have */
 
 /* ---- system calls ---- */
 
@@ -34,7 +38,10 @@ enum call_kind {
 	KIND_WAITS,  /* restarted by the kernel, by making it again */
 	KIND_IO,     /* the same, but with EINTR from a socket that has a time limit, and from some devices */
 	KIND_TIMED,  /* the same, but for a relative time limit, which only the kernel can continue */
-	KIND_POLL,   /* the same, with one in args[2] in ms, negative: none */
+	KIND_SLEEP,  /* the same, unless args[1] says that it is absolute */
+	KIND_SELECT, /* with a pointer to one in args[4], NULL: none */
+	KIND_PPOLL,  /* in args[2] */
+	KIND_POLL,   /* in args[2] in ms, negative: none */
 	KIND_FUTEX,
 	KIND_EPOLL,  /* fails with EINTR at any stop; time limit in args[3], negative: none */
 	KIND_EPOLL2, /* the same with a pointer to it, NULL: none */
@@ -62,12 +69,15 @@ static enum call_kind kind_of(long nr)
 	case SYS_sched_yield:
 	case SYS_flock:
 		return KIND_WAITS;
-	case SYS_select:
-	case SYS_pselect6: /* the kernel writes back what is left of the time */
-	case SYS_ppoll:
 	case SYS_nanosleep:
-	case SYS_clock_nanosleep: /* an absolute time comes back as ERESTARTNOHAND */
 		return KIND_TIMED;
+	case SYS_clock_nanosleep:
+		return KIND_SLEEP;
+	case SYS_select:
+	case SYS_pselect6:
+		return KIND_SELECT;
+	case SYS_ppoll:
+		return KIND_PPOLL;
 	case SYS_poll:
 		return KIND_POLL;
 	case SYS_futex:
@@ -102,6 +112,12 @@ static int futex_op(const struct blocked_call *call)
 static bool is_timeless(const struct blocked_call *call)
 {
 	switch (kind_of(call->nr)) {
+	case KIND_SLEEP:
+		return call->args[1] & TIMER_ABSTIME;
+	case KIND_SELECT:
+		return !call->args[4];
+	case KIND_PPOLL:
+		return !call->args[2];
 	case KIND_POLL:
 		return (int32_t)call->args[2] < 0;
 	case KIND_FUTEX:
@@ -203,14 +219,17 @@ static bool follows_call(const struct code_object *o, uint64_t addr)
 
 static const char *unfinished_call(const struct code_places *cp, const struct thread_view *tv)
 {
-	size_t off, end = tv->stack_sz < NEAR ? tv->stack_sz : NEAR;
+	size_t off, end = tv->stack_sz < FAR ? tv->stack_sz : FAR;
 	const struct code_object *o;
+	const struct code_range *busy;
 	uint64_t w;
 
 	for (off = 0; off + 8 <= end; off += 8) {
 		w = word_of(tv, off);
 		o = code_places__object(cp, w);
-		if (!o || (o->kind == CODE_LIBC && !code_places__busy(cp, w)) || !follows_call(o, w))
+		busy = o && o->kind == CODE_LIBC ? code_places__busy(cp, w) : NULL;
+		if (!o || (o->kind == CODE_LIBC && !busy) || (off >= NEAR && !(busy && busy->calls_out)) ||
+		    !follows_call(o, w))
 			continue;
 		return o->kind == CODE_LOADER ? "a call of the loader is unfinished" :
 		       o->kind == CODE_ALLOCATOR ? "a call of the allocator is unfinished" :

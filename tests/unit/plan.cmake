@@ -26,7 +26,12 @@ target_compile_definitions(test_memory_sites PRIVATE FAKE_ALLOC_LIB="$<TARGET_FI
 add_library(fake_cuda_calls SHARED ${P}/fake_cuda_calls_lib.c)
 unit_test(cuda_calls "${P}/test_cuda_calls.c;${P}/path_check.c;${P}/torch_env.c" ptbpf_plan)
 add_dependencies(test_cuda_calls fake_cuda_calls mock_cuda_driver mock_cuda_runtime)
-target_compile_definitions(test_cuda_calls PRIVATE FAKE_CUDA_CALLS_LIB="$<TARGET_FILE:fake_cuda_calls>"
+# The same, linked into a library that exports none of it.
+add_library(fake_linked_cudart SHARED ${P}/fake_cuda_calls_lib.c ${P}/fake_cudart_lib.c)
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/hide_all.map "{ local: *; };\n")
+target_link_options(fake_linked_cudart PRIVATE -Wl,--version-script=${CMAKE_CURRENT_BINARY_DIR}/hide_all.map)
+add_dependencies(test_cuda_calls fake_linked_cudart)
+target_compile_definitions(test_cuda_calls PRIVATE FAKE_LINKED_LIB="$<TARGET_FILE:fake_linked_cudart>" FAKE_CUDA_CALLS_LIB="$<TARGET_FILE:fake_cuda_calls>"
   MOCK_CUDART_LIB="$<TARGET_FILE:mock_cuda_runtime>" MOCK_CUDA_LIB="$<TARGET_FILE:mock_cuda_driver>")
 
 # The plan's schemas against torch's own, where a torch is at hand.

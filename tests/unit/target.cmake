@@ -12,8 +12,8 @@ add_executable(fake_server ${T}/fake_torch_lib.c)
 target_link_libraries(fake_torch PRIVATE ptbpf_flags)
 target_link_libraries(fake_server PRIVATE ptbpf_flags)
 unit_test(torch_proc ${T}/test_torch_proc.c ptbpf_target)
-add_dependencies(test_torch_proc fake_torch fake_server fake_cudart) # the last: plan.cmake
-target_compile_definitions(test_torch_proc PRIVATE FAKE_TORCH_LIB="$<TARGET_FILE:fake_torch>"
+add_dependencies(test_torch_proc fake_torch fake_server fake_cudart fake_linked_cudart) # the last two: plan.cmake
+target_compile_definitions(test_torch_proc PRIVATE FAKE_LINKED_LIB="$<TARGET_FILE:fake_linked_cudart>" FAKE_TORCH_LIB="$<TARGET_FILE:fake_torch>"
   FAKE_CUDART_LIB="$<TARGET_FILE:fake_cudart>"
   FAKE_STATIC_PROGRAM="$<TARGET_FILE:fake_server>")
 

@@ -158,6 +158,26 @@ static void test_difficulties(void)
 	planned__close(&p);
 }
 
+/* Linked into another library, by names that it does not export: all of it is found, memory calls too. */
+static void test_linked(void)
+{
+	struct planned p, own;
+	uint32_t i, memory = 0, calls = 0;
+
+	CU_ASSERT_FATAL(planned__open(&p, (char[]){ FAKE_LINKED_LIB }, TORCH_LIB_CUDART));
+	CU_ASSERT_FATAL(planned__open(&own, (char[]){ FAKE_CUDA_CALLS_LIB }, TORCH_LIB_CUDART));
+	expect(&p, "cudaLaunchKernel", PTB_CUDA_LAUNCH, true);
+	expect(&p, "cudaMemcpyPeerAsync", PTB_CUDA_COPY_PEER_ASYNC, true);
+	for (i = 0; i < p.plan->func_cnt; i++) {
+		memory += plan_func__is_memory(&p.plan->funcs[i]);
+		calls += plan_func__is_cuda_call(&p.plan->funcs[i]);
+	}
+	CU_ASSERT_EQUAL(calls, own.plan->func_cnt);
+	CU_ASSERT(memory >= 10);
+	planned__close(&own);
+	planned__close(&p);
+}
+
 /* ---- ends by brute force ---- */
 
 /* The function that holds the exits of `func`, and them as its nodes. Their count. */
@@ -336,6 +356,7 @@ static void test_layouts(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "one difficulty per function", test_difficulties },
+					     { "linked into another library", test_linked },
 					     { "mocks", test_mocks },
 					     { "installed libraries", test_installed },
 					     { "structures", test_layouts },

@@ -339,6 +339,35 @@ static void test_cudart(void)
 	unlink(tmp_path("libcudart-1a2b3c4d.so.12"));
 }
 
+/* libcudart in one of torch's own libraries, by names that it does not export. */
+static bool map_linked_cudart(const char *torch)
+{
+	(void)torch;
+	return dlopen(tmp_path("libc10_cuda.so"), RTLD_NOW) && dlopen(tmp_path("libtorch_cuda.so"), RTLD_NOW);
+}
+
+static void test_linked_cudart(void)
+{
+	enum torch_proc_why why;
+	struct torch_proc *tp;
+	struct child c;
+	char torch[512];
+
+	snprintf(torch, sizeof(torch), "%s", tmp_path("libtorch_cpu.so"));
+	CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, torch));
+	CU_ASSERT_FATAL(copy_file(FAKE_CUDART_LIB, tmp_path("libc10_cuda.so"))); /* some of them only */
+	CU_ASSERT_FATAL(copy_file(FAKE_LINKED_LIB, tmp_path("libtorch_cuda.so")));
+	CU_ASSERT_FATAL(child__start(&c, torch, map_linked_cudart));
+	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c.pid, &tp, &why), 0);
+	CU_ASSERT_FATAL(tp->libs[TORCH_LIB_CUDART].present);
+	CU_ASSERT_STRING_EQUAL(tp->libs[TORCH_LIB_CUDART].path, tmp_path("libtorch_cuda.so"));
+	torch_proc__free(tp);
+	child__stop(&c);
+	unlink(torch);
+	unlink(tmp_path("libc10_cuda.so"));
+	unlink(tmp_path("libtorch_cuda.so"));
+}
+
 /* CUDA without torch is nothing to trace. */
 static void test_cudart_only(void)
 {
@@ -535,6 +564,7 @@ int main(void)
 		{ "damaged", test_damaged },
 		{ "libcudart", test_cudart },
 		{ "libcudart alone", test_cudart_only },
+		{ "libcudart linked into torch", test_linked_cudart },
 		{ "static program", test_static_program },
 		{ "no such process", test_no_process },
 		{ "a thread's id", test_thread_id },

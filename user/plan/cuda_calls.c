@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * CUDA's launches, copies, fills and synchronisation in libcudart and libcuda, found by their exported names;
- * their arguments are those of the public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry,
- * those of libcudart at their end too, where the code shows it (cuda_ends.h). libcuda's functions jump into a
- * table that tools may change: no end. Only sessions that look at GPUs from the host's side attach them.
+ * CUDA's launches, copies, fills and synchronisation in libcudart and libcuda, found by their names (local ones,
+ * where libcudart is linked into a library of torch's); their arguments are those of the public prototypes
+ * (cuda_runtime_api.h, cuda.h). Each is probed at its entry, those of libcudart at their end too, where the code
+ * shows it (cuda_ends.h). libcuda's functions jump into a table that tools may change: no end. Only sessions that
+ * look at GPUs from the host's side attach them.
  */
 #include "plan/cuda_ends.h"
 
@@ -157,7 +158,7 @@ static bool on_sym(const struct elf_sym *sym, void *arg)
 	struct call_syms *cs = arg;
 	uint32_t i;
 
-	if (!sym->defined || !sym->addr || sym->type != STT_FUNC || sym->bind == STB_LOCAL ||
+	if (!sym->defined || !sym->addr || sym->type != STT_FUNC ||
 	    strncmp(sym->name + 2 * (sym->name[0] == '_'), "cu", 2) != 0)
 		return true;
 	for (i = 0; i < ROW_CNT; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory calls of libcudart and libcuda, found by their exported names; their arguments are those of the
+ * Memory calls of libcudart and libcuda, found by their names; their arguments are those of the
  * public prototypes (cuda_runtime_api.h, cuda.h). Each is probed at its entry. Where the call ends depends
  * on what the code shows:
  *
@@ -102,8 +102,8 @@ static bool on_sym(const struct elf_sym *sym, void *arg)
 	struct api_syms *as = arg;
 	uint32_t i;
 
-	if (!sym->defined || !sym->addr || sym->type != STT_FUNC || sym->bind == STB_LOCAL ||
-	    sym->name[0] != 'c' || sym->name[1] != 'u')
+	if (!sym->defined || !sym->addr || sym->type != STT_FUNC || sym->name[0] != 'c' ||
+	    sym->name[1] != 'u')
 		return true;
 	for (i = 0; i < ROW_CNT; i++) {
 		if (rows[i].lib != as->role || !names_it(sym->name, &rows[i]) ||

@@ -40,6 +40,11 @@ static const struct optional_lib {
 	{ TORCH_LIB_CUDA, "libcuda.so", { "cuMemAlloc_v2", "cuMemFree_v2", "cuMemCreate", "cuMemMap" } },
 };
 
+/* libcudart where it is linked into a library of torch's: its functions have names there, if only local ones. */
+static const struct optional_lib linked_cudart = {
+	TORCH_LIB_CUDART, "cuda", { "cudaMalloc", "cudaFree", "cudaLaunchKernel", "cudaMemcpyAsync" }
+};
+
 static const struct optional_lib *optional_lib(const struct proc_map *map)
 {
 	size_t i;
@@ -178,6 +183,7 @@ enum scan_scope {
 	SCAN_EXPORTED, /* by the exported symbols: a few milliseconds for all libraries */
 	SCAN_ALL,      /* by local symbols too: hundreds */
 	SCAN_EXE,      /* the executable, whatever its name */
+	SCAN_CUDA,     /* torch's libraries for CUDA, for what is linked into them */
 };
 
 /* Opens the file of an executable mapping and describes it. -ENOEXEC: not to be used, -ENOMEM. */
@@ -200,6 +206,8 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 		digest(ef, lib->build_id);
 	if (scope == SCAN_EXPORTED)
 		elf_symtab__walk(&ef->dynsym, score_sym, score);
+	else if (scope == SCAN_CUDA) /* each function once */
+		elf_symtab__walk(ef->symtab.syms.cnt ? &ef->symtab : &ef->dynsym, score_sym, score);
 	else
 		elf_file__for_each_sym(ef, score_sym, score);
 	lib->present = true;
@@ -263,11 +271,19 @@ static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
 	return map->exec && !strcmp(proc_map__base(map), tp->exe);
 }
 
+static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map, enum scan_scope scope)
+{
+	if (scope == SCAN_EXE)
+		return is_exe(tp, map);
+	if (scope == SCAN_CUDA)
+		return torch_libs__may_be(map) && strstr(proc_map__base(map), linked_cudart.file);
+	return is_candidate(map);
+}
+
 /* bad: per mapping, that its file could not be used; it is not tried, and told of, again. */
 static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
 		struct role_score *best, bool *bad)
 {
-	bool exe = scope == SCAN_EXE;
 	struct role_score score;
 	struct torch_lib lib;
 	uint32_t i;
@@ -276,18 +292,21 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 	for (i = 0; i < maps->cnt; i++) {
 		const struct proc_map *map = &maps->items[i];
 
-		if (!(exe ? is_exe(tp, map) : is_candidate(map)) ||
-		    bad[i] || seen_before(maps, i))
+		if (!is_wanted(tp, map, scope) || bad[i] || seen_before(maps, i))
 			continue;
 		memset(&lib, 0, sizeof(lib));
 		memset(&score, 0, sizeof(score));
-		score.optional = exe ? NULL : optional_lib(map);
+		score.optional = scope == SCAN_CUDA ? &linked_cudart :
+				 scope == SCAN_EXE  ? NULL :
+						      optional_lib(map);
 		err = examine(tp, maps, map, scope, &lib, &score);
 		if (err == -ENOMEM)
 			return err;
 		bad[i] = err;
 		if (err)
 			continue;
+		if (scope == SCAN_CUDA && score.cnt[TORCH_LIB_CUDART] < 4)
+			score.cnt[TORCH_LIB_CUDART] = 0; /* it calls them somewhere else */
 		err = take_roles(tp, &lib, &score, best);
 		torch_lib__clear(&lib);
 		if (err)
@@ -314,6 +333,8 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !best.cnt[TORCH_LIB_CPU])
 		err = scan(tp, maps, SCAN_EXE, &best, bad);
+	if (!err && best.cnt[TORCH_LIB_CPU] && !best.cnt[TORCH_LIB_CUDART])
+		err = scan(tp, maps, SCAN_CUDA, &best, bad);
 	free(bad);
 	return err;
 }

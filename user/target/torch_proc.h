@@ -20,7 +20,7 @@ enum torch_lib_role {
 	TORCH_LIB_PYTHON, /* libtorch_python; absent in C++ programs */
 	TORCH_LIB_CXX,    /* the C++ runtime (libstdc++): where exceptions are caught */
 	/* Optional: a process can be traced without them, and when they cannot be read. */
-	TORCH_LIB_CUDART, /* libcudart, where it is a library of its own */
+	TORCH_LIB_CUDART, /* libcudart, or the library of torch's into which it is linked */
 	TORCH_LIB_CUDA,   /* libcuda, the driver's; mapped at the first CUDA call, so a process that is
 			     opened before that has none: its calls are seen through libcudart only */
 	TORCH_LIB_ROLES,

@@ -61,23 +61,38 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 		 count_text(hits, h), (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
 }
 
+/* "; operators of 2 processes by the agent", whose cost is not in the hits; "" where there is none. */
+static void agent_text(const struct session_info *info, char *buf, size_t cap)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < info->process_cnt; i++)
+		n += info->processes[i].source == 1;
+	buf[0] = '\0';
+	if (n && n == info->process_cnt)
+		snprintf(buf, cap, "operators by the agent; ");
+	else if (n)
+		snprintf(buf, cap, "operators of %u process%s by the agent; ", n, n == 1 ? "" : "es");
+}
+
 static void print_summary(const struct outputs *o, const struct session_info *info,
 			  const struct session_totals *t, uint64_t threads)
 {
-	char cost[160], recs[32], bytes[32];
+	char cost[160], agent[64], recs[32], bytes[32];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	struct stat st = { .st_size = 0 };
 
 	stat(o->capture, &st);
 	cost_text(info, cost, sizeof(cost));
+	agent_text(info, agent, sizeof(agent));
 	fprintf(stderr,
 		"%s: %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
-		"%llu; functions refused %llu; %s\n",
+		"%llu; functions refused %llu; %s%s\n",
 		o->capture, (double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		count_text(t->slices, recs), bytes_text((uint64_t)st.st_size, bytes),
 		(unsigned long long)lost, (unsigned long long)t->unwound,
-		(unsigned long long)info->refusal_cnt, cost);
+		(unsigned long long)info->refusal_cnt, agent, cost);
 }
 
 static int count_thread(void *arg, uint32_t tgid, uint32_t tid)

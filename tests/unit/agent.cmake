@@ -15,3 +15,10 @@ unit_test(agent_ops "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_agent_ops.c;${CMAKE_C
 add_dependencies(test_agent_ops ptbpf_agent mock_torch agent_dump)
 target_compile_definitions(test_agent_ops PRIVATE AGENT="$<TARGET_FILE:ptbpf_agent>"
   MOCK_TORCH="$<TARGET_FILE:mock_torch>" AGENT_DUMP="$<TARGET_FILE:agent_dump>")
+
+add_library(agent_haste SHARED ${CMAKE_CURRENT_SOURCE_DIR}/workloads/agent_haste.c)
+target_link_libraries(agent_haste PRIVATE ptbpf_warnings)
+add_test(NAME torch_agent_stress COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/test_agent_stress.py
+  --agent $<TARGET_FILE:ptbpf_agent> --haste $<TARGET_FILE:agent_haste> --dump $<TARGET_FILE:agent_dump>
+  --cfg $<TARGET_FILE:agent_cfg>)
+set_tests_properties(torch_agent_stress PROPERTIES LABELS torch SKIP_RETURN_CODE 77 TIMEOUT 3600)

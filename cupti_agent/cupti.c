@@ -27,7 +27,8 @@
 #include "cupti_records.h"
 
 #define BUFFER_BYTES (256u << 10)
-#define MAX_BUFFERS 256u  /* 64 MiB, of which only what is used is resident */
+#define MAX_BUFFERS 1024u /* for a CUPTI that takes no refusal */
+#define FEW_BUFFERS 256u  /* for others: 64 MiB, of which only what is used is resident */
 #define CLOCK_TRIES 5
 
 enum buffer_state { BUFFER_FREE, BUFFER_LENT, BUFFER_DONE };
@@ -53,7 +54,7 @@ static bool active;
 static struct stray strays[16];
 static struct cupti_api api;
 static bool opened;
-static bool refuses; /* CUPTI takes no buffer for an answer */
+static bool refuses; /* CUPTI may be told that there is no buffer */
 static struct cupti_slot slot;
 static uint64_t refused_told;
 static int thread_ids_before;
@@ -61,37 +62,37 @@ static bool sync_on;
 
 /* ---- what CUPTI calls, on any thread ---- */
 
+static uint8_t *mapped(struct buffer *b)
+{
+	uint8_t *at = b->at;
+
+	if (!at) {
+		at = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		at = at == MAP_FAILED ? NULL : at;
+		b->at = at;
+	}
+	return at;
+}
+
 static void on_request(uint8_t **buffer, size_t *size, size_t *records)
 {
-	uint32_t i, was;
-	uint8_t *at;
+	uint32_t i, was, max = refuses ? FEW_BUFFERS : MAX_BUFFERS;
 
 	*buffer = NULL;
 	*size = *records = 0;
-	for (i = 0; i < MAX_BUFFERS && !forked; i++) {
+	for (i = 0; i < max && !forked && !*buffer; i++) {
 		was = BUFFER_FREE;
 		if (!atomic_compare_exchange_strong(&buffers[i].state, &was, BUFFER_LENT))
 			continue;
-		at = buffers[i].at;
-		if (!at) {
-			at = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-			if (at == MAP_FAILED) {
-				buffers[i].state = BUFFER_FREE;
-				break;
-			}
-			buffers[i].at = at;
+		*buffer = mapped(&buffers[i]);
+		*size = *buffer ? BUFFER_BYTES : 0;
+		if (!*buffer) {
+			buffers[i].state = BUFFER_FREE;
+			break;
 		}
-		*buffer = at;
-		*size = BUFFER_BYTES;
-		return;
 	}
-	refused++;
-	/* an older CUPTI must have one: it is given back unseen, and its records count as refused */
-	if (!refuses && !forked) {
-		at = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		*buffer = at == MAP_FAILED ? NULL : at;
-		*size = at == MAP_FAILED ? 0 : BUFFER_BYTES;
-	}
+	if (!*buffer)
+		refused++;
 }
 
 static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
@@ -174,6 +175,18 @@ static void give_pages_back(void)
 }
 
 /* ---- who else ---- */
+
+/* Where the pair's place is not known: a forced flush that does not bring buffers back has brought them another. */
+static bool buffers_went_elsewhere(void)
+{
+	uint64_t before = next_order;
+	uint32_t i, cnt = 0;
+
+	for (i = 0; i < MAX_BUFFERS; i++)
+		cnt += buffers[i].state == BUFFER_LENT;
+	api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	return next_order - before < cnt;
+}
 
 static const uintptr_t *my_pair(void)
 {
@@ -412,7 +425,7 @@ void cupti__stop(void)
 {
 	if (!active || forked)
 		return;
-	if (is_anothers()) {
+	if (is_anothers() || (!slot.words && buffers_went_elsewhere())) {
 		yield_to_another();
 		return;
 	}

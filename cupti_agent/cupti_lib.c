@@ -223,12 +223,12 @@ int cupti_lib__open(struct cupti_api *api, uint32_t *version)
 struct walk {
 	uintptr_t code; /* of the library that is meant */
 	uint8_t *copy;
-	size_t bytes;
+	size_t bytes, done;
 	const uintptr_t *pair;
 	struct cupti_slot *slot;
 };
 
-static void look_for_pair(struct walk *w, const uintptr_t *words, size_t cnt, size_t before)
+static void look_for_pair(struct walk *w, const uintptr_t *words, size_t cnt)
 {
 	size_t i;
 
@@ -236,8 +236,8 @@ static void look_for_pair(struct walk *w, const uintptr_t *words, size_t cnt, si
 		if (words[i] != w->pair[0] || words[i + 1] != w->pair[1])
 			continue;
 		w->slot->words = &words[i];
-		if (before + (i + 2) * sizeof(*words) <= w->bytes)
-			memcpy(w->slot->before, w->copy + before + i * sizeof(*words), sizeof(w->slot->before));
+		if (w->done + (i + 2) * sizeof(*words) <= w->bytes)
+			memcpy(w->slot->before, w->copy + w->done + i * sizeof(*words), sizeof(w->slot->before));
 	}
 }
 
@@ -254,31 +254,36 @@ static bool has_code(const struct dl_phdr_info *info, uintptr_t code)
 	return false;
 }
 
-/* Copies (no pair yet) or searches the writable segments of the library with the code. */
+/* 13.2 and later may hand their work on to a part of the driver. */
+static bool may_have_pair(const struct dl_phdr_info *info, uintptr_t code)
+{
+	return strstr(info->dlpi_name, "/libcuda.so") || strstr(info->dlpi_name, "/libnvidia-") ||
+	       has_code(info, code);
+}
+
+/* Copies (no pair yet) or searches the writable segments of CUPTI and of the driver. */
 static int walk_data(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct walk *w = arg;
-	size_t i, done = 0;
+	size_t i;
 
 	(void)size;
-	if (!has_code(info, w->code))
+	if (!may_have_pair(info, w->code))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		const uint8_t *start = (const uint8_t *)((info->dlpi_addr + p->p_vaddr + 7) & ~(uintptr_t)7);
-		size_t len = p->p_memsz > 8 ? (p->p_memsz - 8) & ~(size_t)7 : 0;
+		uintptr_t at = info->dlpi_addr + p->p_vaddr, start = (at + 7) & ~(uintptr_t)7;
+		size_t len = at + p->p_memsz > start ? (at + p->p_memsz - start) & ~(size_t)7 : 0;
 
 		if (p->p_type != PT_LOAD || !(p->p_flags & PF_W))
 			continue;
 		if (w->pair)
-			look_for_pair(w, (const uintptr_t *)(const void *)start, len / sizeof(uintptr_t), done);
-		else if (w->copy && done + len <= w->bytes)
-			memcpy(w->copy + done, start, len);
-		done += len;
+			look_for_pair(w, (const uintptr_t *)start, len / sizeof(uintptr_t));
+		else if (w->copy && w->done + len <= w->bytes)
+			memcpy(w->copy + w->done, (const void *)start, len);
+		w->done += len;
 	}
-	if (!w->copy)
-		w->bytes = done;
-	return 1;
+	return 0;
 }
 
 void *cupti_slot__snapshot(const struct cupti_api *api, size_t *bytes)
@@ -287,12 +292,14 @@ void *cupti_slot__snapshot(const struct cupti_api *api, size_t *bytes)
 	void *copy;
 
 	dl_iterate_phdr(walk_data, &w);
-	*bytes = w.bytes;
-	copy = w.bytes ? mmap(NULL, w.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
-			 MAP_FAILED;
+	*bytes = w.done;
+	copy = w.done ? mmap(NULL, w.done, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
+			MAP_FAILED;
 	if (copy == MAP_FAILED)
 		return NULL;
 	w.copy = copy;
+	w.bytes = w.done;
+	w.done = 0;
 	dl_iterate_phdr(walk_data, &w);
 	return copy;
 }

@@ -54,6 +54,7 @@ const struct driver_functions *runtime__driver(void)
 
 bool runtime__tools_listen(void)
 {
+	runtime__driver(); /* whose table says who listens */
 	return listening && __atomic_load_n(listening, __ATOMIC_ACQUIRE) > 0;
 }
 

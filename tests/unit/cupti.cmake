@@ -9,3 +9,4 @@ function(cupti_test name)
 endfunction()
 
 cupti_test(cupti_records)
+cupti_test(cupti_neighbours)

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The agent's CUPTI part beside others that use CUPTI, without one, with one that fails, and for ever. */
+#include "cupti_world.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "suite.h"
+
+#define WISH AGENT_WISH(GPU)
+#define KERNEL_KIND 10
+#define KERNEL_BIT (1ULL << KERNEL_KIND)
+
+/* ---- another profiler, as torch's is: registers at each start, ignores buffers that it does not know ---- */
+
+#define OTHER_BUFFERS 64
+#define OTHER_BYTES 65536
+
+static uint8_t *other_buffers[OTHER_BUFFERS];
+static _Atomic size_t other_lent, other_back, other_kernels, other_unknown;
+
+static void other_request(uint8_t **buffer, size_t *size, size_t *records)
+{
+	size_t nr = other_lent++;
+
+	CHECK(nr < OTHER_BUFFERS);
+	other_buffers[nr] = malloc(OTHER_BYTES);
+	*buffer = other_buffers[nr];
+	*size = OTHER_BYTES;
+	*records = 0;
+}
+
+static size_t count_kernels(const uint8_t *p, size_t valid)
+{
+	size_t at, cnt = 0, step = atoi(getenv("MOCK_CUPTI_VERSION")) >= 19 ? 208 : 200;
+	uint32_t kind;
+
+	for (at = 0; at < valid; at += step) { /* it has only kernels enabled */
+		memcpy(&kind, p + at, sizeof(kind));
+		CHECK(kind == KERNEL_KIND);
+		cnt++;
+	}
+	return cnt;
+}
+
+static void other_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	size_t i = 0;
+
+	(void)context;
+	(void)stream;
+	(void)size;
+	while (i < OTHER_BUFFERS && other_buffers[i] != buffer)
+		i++;
+	if (i == OTHER_BUFFERS) {
+		other_unknown++;
+		return;
+	}
+	other_back++;
+	if (valid && world.mock_cupti_kinds() == KERNEL_BIT)
+		other_kernels += count_kernels(buffer, valid);
+}
+
+static void other_starts(void)
+{
+	CHECK(!world.cuptiActivityRegisterCallbacks(other_request, other_complete));
+	CHECK(!world.cuptiActivityEnable(KERNEL_KIND));
+}
+
+static void other_stops(void)
+{
+	CHECK(!world.cuptiActivityFlushAll(1));
+	CHECK(!world.cuptiActivityDisable(KERNEL_KIND));
+}
+
+static void some_callback(void *user, uint32_t domain, uint32_t cbid, const void *info)
+{
+	(void)user;
+	(void)domain;
+	(void)cbid;
+	(void)info;
+}
+
+static void load(const char *version, const char *library)
+{
+	setenv("MOCK_CUPTI_BATCH_MS", "1", 1);
+	setenv("MOCK_CUPTI_VERSION", version, 1);
+	world__load(library);
+}
+
+static void load_12(void)
+{
+	load("22", CUPTI_12);
+}
+
+static void check_refused(uint32_t why)
+{
+	CHECK(cupti__start(WISH) == (int)why);
+	CHECK(ptbpf_agent_ctl.gpu_why == why && !(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
+	cupti__tick();
+	cupti__stop();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 0);
+}
+
+/* ---- there first ---- */
+
+/* It holds the subscriber, as Nsight and older versions of torch's profiler do. */
+static void run_subscribed(void)
+{
+	void *subscriber;
+
+	load_12();
+	CHECK(!world.cuptiSubscribe(&subscriber, some_callback, NULL));
+	other_starts();
+	check_refused(PTB_AGENT_WHY_CUPTI_IN_USE);
+	world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	CHECK(world.mock_cupti_kinds() == KERNEL_BIT);
+	other_stops();
+	CHECK(other_kernels == 1 && !other_unknown);
+	CHECK(!world.cuptiUnsubscribe(subscriber));
+}
+
+/* It only records, as newer versions of torch's profiler do, and has buffers under way. */
+static void run_recording(void)
+{
+	size_t i;
+
+	other_starts();
+	for (i = 0; i < 1000; i++) {
+		world__launch(NULL);
+		if (i == 500)
+			usleep(10000); /* some are in a buffer by now */
+		if (i % 100 == 0)
+			check_refused(PTB_AGENT_WHY_CUPTI_IN_USE);
+	}
+	world.cudaDeviceSynchronize();
+	CHECK(world.mock_cupti_kinds() == KERNEL_BIT);
+	other_stops();
+	CHECK(other_kernels == 1000 && other_unknown == 0 && other_lent == other_back);
+}
+
+static void run_recording_12(void)
+{
+	load_12();
+	run_recording();
+}
+
+static void run_recording_13(void)
+{
+	load("130001", CUPTI_13);
+	run_recording();
+}
+
+/* We hold nothing that others need once the question is answered: the subscriber is free while we record. */
+static void run_subscriber_is_free(void)
+{
+	void *subscriber;
+
+	load_12();
+	CHECK(cupti__start(WISH) == 0);
+	CHECK(!world.cuptiSubscribe(&subscriber, some_callback, NULL));
+	CHECK(!world.cuptiUnsubscribe(subscriber));
+	cupti__stop();
+}
+
+static void test_there_first(void)
+{
+	CU_ASSERT_EQUAL(world__case(run_subscribed), 0);
+	CU_ASSERT_EQUAL(world__case(run_recording_12), 0);
+	CU_ASSERT_EQUAL(world__case(run_recording_13), 0);
+	CU_ASSERT_EQUAL(world__case(run_subscriber_is_free), 0);
+}
+
+/* ---- comes while we record ---- */
+
+static void run_comes(bool tick)
+{
+	uint64_t kinds;
+	int type = -1;
+	size_t i;
+
+	CHECK(cupti__start(WISH) == 0);
+	for (i = 0; i < 100; i++)
+		world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	cupti__tick();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 100);
+	usleep(10000); /* a buffer of ours is with CUPTI, with nothing in it yet or little */
+	other_starts();
+	kinds = world.mock_cupti_kinds();
+	if (tick) {
+		cupti__tick();
+		CHECK(ptbpf_agent_ctl.gpu_why == PTB_AGENT_WHY_CUPTI_IN_USE);
+		CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
+	}
+	cupti__stop();
+	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
+	CHECK((world.mock_cupti_kinds() | 1 << 22) == kinds); /* but for copies between devices, what it may need */
+	CHECK(!world.cuptiGetThreadIdType(&type) && type == 0);
+	for (i = 0; i < 300; i++)
+		world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	other_stops();
+	CHECK(other_back == other_lent && other_back > 0 && other_unknown <= 1);
+	told__forget();
+	check_refused(PTB_AGENT_WHY_CUPTI_IN_USE);
+}
+
+static void run_comes_tick(void)
+{
+	load_12();
+	run_comes(true);
+}
+
+static void run_comes_stop(void)
+{
+	load_12();
+	run_comes(false);
+}
+
+/* CUPTI keeps the pair where it is not found: it is noticed at the end, and nothing is taken from the other. */
+static void run_comes_unseen(void)
+{
+	setenv("MOCK_CUPTI_HEAP", "1", 1);
+	load_12();
+	CHECK(cupti__start(WISH) == 0);
+	world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	usleep(10000);
+	other_starts();
+	cupti__stop();
+	CHECK(world.mock_cupti_kinds() & KERNEL_BIT);
+	CHECK(ptbpf_agent_ctl.gpu_why == PTB_AGENT_WHY_CUPTI_IN_USE);
+	other_stops();
+}
+
+static void run_unseen_alone(void)
+{
+	size_t i;
+
+	setenv("MOCK_CUPTI_HEAP", "1", 1);
+	load_12();
+	for (i = 0; i < 3; i++) {
+		CHECK(cupti__start(WISH) == 0);
+		world__launch(NULL);
+		world.cudaDeviceSynchronize();
+		cupti__tick();
+		world__launch(NULL);
+		world.cudaDeviceSynchronize();
+		usleep(10000);
+		cupti__stop();
+		CHECK(!world.mock_cupti_kinds() && !ptbpf_agent_ctl.gpu_why);
+		CHECK(told__count(PTB_REC_GPU_KERNEL) == 2 * (i + 1));
+	}
+}
+
+static void test_comes(void)
+{
+	CU_ASSERT_EQUAL(world__case(run_comes_tick), 0);
+	CU_ASSERT_EQUAL(world__case(run_comes_stop), 0);
+	CU_ASSERT_EQUAL(world__case(run_comes_unseen), 0);
+	CU_ASSERT_EQUAL(world__case(run_unseen_alone), 0);
+}
+
+/* It came, and has ended, after us: nothing of ours is in its way, and what was ours stays ended. */
+static void run_comes_after(void)
+{
+	load_12();
+	CHECK(cupti__start(WISH) == 0);
+	world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	cupti__stop();
+	other_starts();
+	world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	other_stops();
+	CHECK(other_kernels == 1 && other_unknown == 0 && told__count(PTB_REC_GPU_KERNEL) == 1);
+}
+
+static void test_comes_after(void)
+{
+	CU_ASSERT_EQUAL(world__case(run_comes_after), 0);
+}
+
+/* ---- absent, too old, too new, failing ---- */
+
+static void run_no_cuda(void)
+{
+	CHECK(cupti__start(WISH) == PTB_AGENT_WHY_NO_CUDA);
+}
+
+static void run_old(void)
+{
+	load("17", CUPTI_12);
+	check_refused(PTB_AGENT_WHY_OLD_CUPTI);
+	CHECK(ptbpf_agent_ctl.cupti_version == 17);
+}
+
+static void run_new(void)
+{
+	load("140000", CUPTI_13);
+	check_refused(PTB_AGENT_WHY_NEW_CUPTI);
+	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_CUPTI));
+}
+
+/* Not in the process yet: the one beside its CUDA runtime. */
+static void run_beside(void)
+{
+	setenv("MOCK_CUPTI_VERSION", "22", 1);
+	world__load(NULL);
+	CHECK(cupti__start(WISH) == 0);
+	world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	cupti__stop();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1);
+}
+
+static void run_fails_at(const char *name)
+{
+	load_12();
+	world.mock_cuda_fail(name, 999, 1);
+	check_refused(PTB_AGENT_WHY_CUPTI_ERROR);
+	CHECK(ptbpf_agent_ctl.cupti_error == 999 && !world.mock_cupti_kinds());
+	CHECK(cupti__start(WISH) == 0); /* the next time it works */
+	CHECK(ptbpf_agent_ctl.gpu_why == 0);
+	cupti__stop();
+	CHECK(!world.mock_cupti_kinds());
+}
+
+static void run_subscribe_fails(void)
+{
+	run_fails_at("cuptiSubscribe");
+}
+
+static void run_register_fails(void)
+{
+	run_fails_at("cuptiActivityRegisterCallbacks");
+}
+
+static void run_enable_fails(void)
+{
+	run_fails_at("cuptiActivityEnable");
+}
+
+static void test_absent(void)
+{
+	CU_ASSERT_EQUAL(world__case(run_no_cuda), 0);
+	CU_ASSERT_EQUAL(world__case(run_old), 0);
+	CU_ASSERT_EQUAL(world__case(run_new), 0);
+	CU_ASSERT_EQUAL(world__case(run_beside), 0);
+	CU_ASSERT_EQUAL(world__case(run_subscribe_fails), 0);
+	CU_ASSERT_EQUAL(world__case(run_register_fails), 0);
+	CU_ASSERT_EQUAL(world__case(run_enable_fails), 0);
+}
+
+/* ---- for ever ---- */
+
+static void run_cycles(void)
+{
+	size_t i, kernels = 0;
+
+	load("130001", CUPTI_13);
+	for (i = 0; i < 1000; i++) {
+		told__forget();
+		CHECK(cupti__start(WISH | (i % 2 ? AGENT_WISH(SYNC) : 0)) == 0);
+		world__launch(NULL);
+		world.cudaDeviceSynchronize();
+		if (i % 3 == 0)
+			cupti__tick();
+		cupti__stop();
+		CHECK(!world.mock_cupti_kinds());
+		world__launch(NULL); /* not told */
+		CHECK(told__notes(PTB_GPU_DROPPED) == 0 && told__notes(PTB_GPU_BUFFERS) == 0);
+		kernels += told__count(PTB_REC_GPU_KERNEL);
+	}
+	CHECK(kernels == 1000);
+}
+
+static _Atomic bool enough;
+
+static void *launch_always(void *launched)
+{
+	while (!enough) {
+		world__launch(NULL);
+		++*(_Atomic size_t *)launched;
+	}
+	return NULL;
+}
+
+/* On and off while threads launch. */
+static void run_busy_cycles(void)
+{
+	_Atomic size_t launched[4] = { 0 };
+	pthread_t threads[4];
+	size_t i;
+
+	load_12();
+	for (i = 0; i < 4; i++)
+		CHECK(!pthread_create(&threads[i], NULL, launch_always, &launched[i]));
+	for (i = 0; i < 100; i++) {
+		told__forget();
+		CHECK(cupti__start(WISH) == 0);
+		usleep(1000);
+		cupti__tick();
+		cupti__stop();
+		CHECK(!world.mock_cupti_kinds());
+	}
+	enough = true;
+	for (i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void test_cycles(void)
+{
+	CU_ASSERT_EQUAL(world__case(run_cycles), 0);
+	CU_ASSERT_EQUAL(world__case(run_busy_cycles), 0);
+}
+
+/* More than the buffers hold while the agent's thread does not come: what is lost is counted. */
+static void run_overflow(bool refuses)
+{
+	size_t i, told_all;
+
+	CHECK(cupti__start(WISH) == 0);
+	for (i = 0; i < 400000; i++) {
+		world__launch(NULL);
+		if (i % 2000 == 0)
+			usleep(1000);
+	}
+	world.cudaDeviceSynchronize();
+	cupti__tick();
+	cupti__stop();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) > 100000);
+	told_all = told_cnt - told__count(PTB_REC_GPU_NOTE) - told__count(PTB_REC_GPU_DEVICE);
+	CHECK(told_all == world.mock_cupti_made());
+	CHECK(told__notes(PTB_GPU_DROPPED) == world.mock_cupti_lost());
+	CHECK(told_all + told__notes(PTB_GPU_DROPPED) >= 800001);
+	CHECK(!(told__notes(PTB_GPU_BUFFERS) > 0) == !refuses);
+}
+
+static void run_overflow_13(void)
+{
+	load("130001", CUPTI_13);
+	run_overflow(true);
+}
+
+/* Before 12.9 a CUPTI without a buffer may crash: it gets four times as many before that happens. */
+static void run_overflow_12(void)
+{
+	load_12();
+	run_overflow(false);
+}
+
+static void test_overflow(void)
+{
+	CU_ASSERT_EQUAL(world__case(run_overflow_13), 0);
+	CU_ASSERT_EQUAL(world__case(run_overflow_12), 0);
+}
+
+/* A child: nothing is told, nothing hangs, and the parent goes on. */
+static void run_fork(void)
+{
+	int status = -1;
+	pid_t pid;
+
+	load_12();
+	CHECK(cupti__start(WISH) == 0);
+	world__launch(NULL);
+	pid = fork();
+	if (pid == 0) {
+		cupti__forked();
+		told__forget();
+		world__launch(NULL);
+		cupti__tick();
+		cupti__stop();
+		CHECK(cupti__start(WISH) == PTB_AGENT_WHY_FORKED);
+		CHECK(told_cnt == 0);
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	cupti__stop();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 2);
+}
+
+static void test_fork(void)
+{
+	CU_ASSERT_EQUAL(world__case(run_fork), 0);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "another is there first", test_there_first },
+		{ "another comes", test_comes },
+		{ "another comes after", test_comes_after },
+		{ "absent, old, new, failing", test_absent },
+		{ "on and off", test_cycles },
+		{ "overflow", test_overflow },
+		{ "fork", test_fork },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("cupti_neighbours", tests);
+}

@@ -369,25 +369,31 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *ctx)
 	return 1;
 }
 
-/* Is another copy of this library in the process, from another file? The first one does the work. */
+static bool alive(const struct ptb_agent_ctl *other)
+{
+	return other && other != &ptbpf_agent_ctl && other->magic[7];
+}
+
+/* Is another copy of this library at work in the process, from another file? */
 static bool another_is_here(void)
 {
 	struct others o = { 0 };
-	const void *ctl = dlsym(RTLD_DEFAULT, PTB_AGENT_CTL_SYMBOL);
 	Dl_info self;
+	bool found;
 	void *lib;
 
-	if (ctl && ctl != &ptbpf_agent_ctl)
+	if (alive(dlsym(RTLD_DEFAULT, PTB_AGENT_CTL_SYMBOL)))
 		return true;
 	if (!dladdr(&ptbpf_agent_ctl, &self))
 		return false;
 	o.own_base = self.dli_fbase;
 	dl_iterate_phdr(look_at_object, &o);
 	lib = o.path[0] ? dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	ctl = lib ? dlsym(lib, PTB_AGENT_CTL_SYMBOL) : NULL;
-	if (lib)
-		dlclose(lib);
-	return ctl && ctl != &ptbpf_agent_ctl;
+	if (!lib)
+		return false;
+	found = alive(dlsym(lib, PTB_AGENT_CTL_SYMBOL));
+	dlclose(lib);
+	return found;
 }
 
 static int is_torch(struct dl_phdr_info *info, size_t size, void *ctx)

@@ -10,11 +10,13 @@ add_library(mock_torch SHARED ${CMAKE_CURRENT_SOURCE_DIR}/mock_torch/mock_torch.
 target_link_libraries(mock_torch PRIVATE ptbpf_warnings)
 target_compile_options(mock_torch PRIVATE -fvisibility=hidden)
 set_target_properties(mock_torch PROPERTIES OUTPUT_NAME torch_cpu_mock)
-unit_test(agent_ops "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_agent_ops.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/agent_host.c"
-  dl pthread)
-add_dependencies(test_agent_ops ptbpf_agent mock_torch agent_dump)
-target_compile_definitions(test_agent_ops PRIVATE AGENT="$<TARGET_FILE:ptbpf_agent>"
-  MOCK_TORCH="$<TARGET_FILE:mock_torch>" AGENT_DUMP="$<TARGET_FILE:agent_dump>")
+foreach(name agent_ops agent_life)
+  unit_test(${name} "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/agent_host.c"
+    dl pthread)
+  add_dependencies(test_${name} ptbpf_agent mock_torch agent_dump)
+  target_compile_definitions(test_${name} PRIVATE AGENT="$<TARGET_FILE:ptbpf_agent>"
+    MOCK_TORCH="$<TARGET_FILE:mock_torch>" AGENT_DUMP="$<TARGET_FILE:agent_dump>")
+endforeach()
 
 add_library(agent_haste SHARED ${CMAKE_CURRENT_SOURCE_DIR}/workloads/agent_haste.c)
 target_link_libraries(agent_haste PRIVATE ptbpf_warnings)

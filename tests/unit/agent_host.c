@@ -26,6 +26,11 @@ static struct {
 	uint32_t chunk_cnt;
 } host;
 
+static void set_path(int pid)
+{
+	snprintf(host.path, sizeof(host.path), "/tmp/ptbpf-agent-host-%d", pid);
+}
+
 static void *lib(const char *path)
 {
 	void *l = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -49,7 +54,7 @@ bool host__load(void)
 	*(void **)&host.dump_end = dlsym(dump, "agent_dump_end");
 	*(void **)&host.dump_why = dlsym(dump, "agent_dump_why");
 	host.ctl = dlsym(agent, PTB_AGENT_CTL_SYMBOL);
-	snprintf(host.path, sizeof(host.path), "/tmp/ptbpf-agent-host-%d", (int)getpid());
+	set_path(getpid());
 	for (i = 0; i < 200 && !(host.ctl->state & PTB_AGENT_ALIVE); i++)
 		usleep(10000);
 	return host.ctl->state & PTB_AGENT_ALIVE;
@@ -152,6 +157,13 @@ bool host__detach(void)
 	return !err;
 }
 
+void host__read_of(int pid)
+{
+	set_path(pid);
+	read_chunks();
+	set_path(getpid());
+}
+
 const struct ptb_chunk *host__chunk(uint32_t i)
 {
 	return i < host.chunk_cnt ? host.chunks[i] : NULL;
@@ -196,4 +208,69 @@ uint32_t host__count(enum ptb_arec_kind kind)
 
 	host__each(0, count, &n);
 	return n.cnt;
+}
+
+/* ---- what tests run and hear ---- */
+
+const struct mock_schema mock_add = { .name = "aten::add", .name_len = 9, .overload = "Tensor",
+					.overload_len = 6, .inputs = 3, .outputs = 1 };
+const struct mock_schema mock_neg = { .name = "aten::neg", .name_len = 9, .overload = "", .inputs = 1,
+					.outputs = 1 };
+
+void host__be_schema(struct mock_rf *rf, const struct mock_schema *schema)
+{
+	*rf = (struct mock_rf){ .schema = schema, .is_schema = 1, .seq = -1 };
+}
+
+void host__be_text(struct mock_rf *rf, const char *text)
+{
+	*rf = (struct mock_rf){ .text = text, .len = strlen(text), .scope = 7, .seq = -1 };
+}
+
+void host__run_op(const struct mock_schema *schema)
+{
+	struct mock_rf rf;
+
+	host__be_schema(&rf, schema);
+	host__begin(&rf);
+	host__end(&rf);
+}
+
+void host__configure_right(void)
+{
+	struct ptb_agent_cfg cfg = host__right_cfg();
+
+	host__configure(&cfg);
+}
+
+void hear(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx)
+{
+	const struct ptb_arec_begin *b = (const void *)r;
+	const struct ptb_arec_name *n = (const void *)r;
+	const char *rest = (const char *)(b + 1);
+	struct heard *h = ctx;
+
+	if (h->cnt == 64)
+		return;
+	h->r[h->cnt].kind = r->kind;
+	h->r[h->cnt].flags = r->flags;
+	h->r[h->cnt].ticks = r->ticks;
+	h->r[h->cnt].tid = c->tid;
+	h->r[h->cnt].logical = c->logical;
+	h->r[h->cnt].rf = b->rf;
+	if (r->kind == PTB_AREC_NAME) {
+		h->r[h->cnt].schema = n->schema;
+		memcpy(h->r[h->cnt].text, n + 1, r->aux);
+	} else if (r->kind == PTB_AREC_BEGIN) {
+		h->r[h->cnt].schema = b->schema;
+		h->r[h->cnt].seq = b->seq;
+		h->r[h->cnt].scope = r->aux & 0xff;
+		h->r[h->cnt].len = r->aux >> 8;
+		if (r->flags & PTB_AREC_FWD) {
+			memcpy(&h->r[h->cnt].fwd, rest, 8);
+			rest += 8;
+		}
+		memcpy(h->r[h->cnt].text, rest, r->aux >> 8);
+	}
+	h->cnt++;
 }

@@ -26,11 +26,34 @@ void host__configure(const struct ptb_agent_cfg *cfg);
 bool host__attach(unsigned int wishes);
 bool host__detach(void);
 
+/* Reads what another process of this program left when it ended without detaching. */
+void host__read_of(int pid);
+
 /* The chunks that came, in the order sent. */
 const struct ptb_chunk *host__chunk(uint32_t i);
 /* Calls fn for each record of chunks of this kind, 0: all. */
 void host__each(enum ptb_chunk_kind kind,
 		void (*fn)(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx), void *ctx);
 uint32_t host__count(enum ptb_arec_kind kind);
+
+/* Objects to run: "aten::add.Tensor" with three inputs, "aten::neg" with one. */
+extern const struct mock_schema mock_add, mock_neg;
+void host__be_schema(struct mock_rf *rf, const struct mock_schema *schema);
+void host__be_text(struct mock_rf *rf, const char *text);
+void host__run_op(const struct mock_schema *schema);
+void host__configure_right(void);
+
+/* The first records, for hear() with host__each(). */
+struct heard {
+	struct {
+		uint8_t kind, scope, flags;
+		uint64_t rf, schema, fwd, ticks, logical;
+		int64_t seq;
+		uint32_t len, tid;
+		char text[300];
+	} r[64];
+	uint32_t cnt;
+};
+void hear(const struct ptb_chunk *c, const struct ptb_arec *r, void *heard);
 
 #endif /* TESTS_AGENT_HOST_H */

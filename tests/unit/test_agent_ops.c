@@ -1,92 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The agent, as it is built, in this process beside a mock libtorch: what it records of operators, on which
- * threads, what it refuses, what it leaves alone.
+ * The agent, as it is built, in this process beside a mock libtorch: what it records of operators, and what it
+ * refuses.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent_host.h"
 #include "suite.h"
 
-static const struct mock_schema add = { .name = "aten::add", .name_len = 9, .overload = "Tensor",
-					.overload_len = 6, .inputs = 3, .outputs = 1 };
-static const struct mock_schema neg = { .name = "aten::neg", .name_len = 9, .overload = "", .inputs = 1,
-					.outputs = 1 };
-
-static void be_schema(struct mock_rf *rf, const struct mock_schema *schema)
-{
-	*rf = (struct mock_rf){ .schema = schema, .is_schema = 1, .seq = -1 };
-}
-
-static void be_text(struct mock_rf *rf, const char *text)
-{
-	*rf = (struct mock_rf){ .text = text, .len = strlen(text), .scope = 7, .seq = -1 };
-}
-
-static void run_op(const struct mock_schema *schema)
-{
-	struct mock_rf rf;
-
-	be_schema(&rf, schema);
-	host__begin(&rf);
-	host__end(&rf);
-}
-
-static void configure_right(void)
-{
-	struct ptb_agent_cfg cfg = host__right_cfg();
-
-	host__configure(&cfg);
-}
-
 /* ---- records ---- */
-
-struct heard {
-	struct {
-		uint8_t kind, scope, flags;
-		uint64_t rf, schema, fwd, ticks, logical;
-		int64_t seq;
-		uint32_t len, tid;
-		char text[300];
-	} r[64];
-	uint32_t cnt;
-};
-
-static void hear(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx)
-{
-	const struct ptb_arec_begin *b = (const void *)r;
-	const struct ptb_arec_name *n = (const void *)r;
-	const char *rest = (const char *)(b + 1);
-	struct heard *h = ctx;
-
-	if (h->cnt == 64)
-		return;
-	h->r[h->cnt].kind = r->kind;
-	h->r[h->cnt].flags = r->flags;
-	h->r[h->cnt].ticks = r->ticks;
-	h->r[h->cnt].tid = c->tid;
-	h->r[h->cnt].logical = c->logical;
-	h->r[h->cnt].rf = b->rf;
-	if (r->kind == PTB_AREC_NAME) {
-		h->r[h->cnt].schema = n->schema;
-		memcpy(h->r[h->cnt].text, n + 1, r->aux);
-	} else if (r->kind == PTB_AREC_BEGIN) {
-		h->r[h->cnt].schema = b->schema;
-		h->r[h->cnt].seq = b->seq;
-		h->r[h->cnt].scope = r->aux & 0xff;
-		h->r[h->cnt].len = r->aux >> 8;
-		if (r->flags & PTB_AREC_FWD) {
-			memcpy(&h->r[h->cnt].fwd, rest, 8);
-			rest += 8;
-		}
-		memcpy(h->r[h->cnt].text, rest, r->aux >> 8);
-	}
-	h->cnt++;
-}
 
 static void test_records(void)
 {
@@ -96,28 +20,28 @@ static void test_records(void)
 	uint32_t i;
 
 	CU_ASSERT_EQUAL(host__counts().added, 0); /* nothing before somebody asks */
-	configure_right();
+	host__configure_right();
 	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
 	CU_ASSERT_EQUAL(host__counts().registered, 1);
 	CU_ASSERT(!host__counts().needs_inputs && !host__counts().needs_outputs);
 	memset(text, 'x', sizeof(text) - 1);
 	text[399] = 0;
-	be_schema(&op, &add);
+	host__be_schema(&op, &mock_add);
 	op.seq = 41;
-	be_text(&inner, "my annotation");
-	be_text(&backward, "AddBackward0");
+	host__be_text(&inner, "my annotation");
+	host__be_text(&backward, "AddBackward0");
 	backward.scope = 1;
 	backward.fwd_thread = 3;
 	backward.seq = 41;
-	be_text(&long_text, text);
+	host__be_text(&long_text, text);
 	CU_ASSERT(host__begin(&op) && host__begin(&inner));
 	host__end(&inner);
 	host__end(&op);
 	CU_ASSERT(host__begin(&backward));
 	host__end(&backward);
 	CU_ASSERT(host__begin(&long_text));
-	run_op(&add);
-	run_op(&neg);
+	host__run_op(&mock_add);
+	host__run_op(&mock_neg);
 	host__end(&long_text);
 	CU_ASSERT(host__detach());
 	CU_ASSERT_EQUAL(host__counts().registered, 0);
@@ -127,9 +51,9 @@ static void test_records(void)
 	CU_ASSERT_EQUAL_FATAL(h.cnt, 14);
 	CU_ASSERT_EQUAL(h.r[0].kind, PTB_AREC_NAME);
 	CU_ASSERT_STRING_EQUAL(h.r[0].text, "aten::add.Tensor");
-	CU_ASSERT_EQUAL(h.r[0].schema, (uint64_t)(uintptr_t)&add);
+	CU_ASSERT_EQUAL(h.r[0].schema, (uint64_t)(uintptr_t)&mock_add);
 	CU_ASSERT_EQUAL(h.r[1].kind, PTB_AREC_BEGIN);
-	CU_ASSERT_EQUAL(h.r[1].schema, (uint64_t)(uintptr_t)&add);
+	CU_ASSERT_EQUAL(h.r[1].schema, (uint64_t)(uintptr_t)&mock_add);
 	CU_ASSERT_EQUAL(h.r[1].rf, (uint64_t)(uintptr_t)&op);
 	CU_ASSERT_EQUAL(h.r[1].seq, 41);
 	CU_ASSERT_EQUAL(h.r[1].len + h.r[1].fwd, 0);
@@ -145,14 +69,14 @@ static void test_records(void)
 	CU_ASSERT(h.r[5].scope == 1 && h.r[5].fwd == 3 && h.r[5].seq == 41);
 	CU_ASSERT_EQUAL(h.r[7].len, PTB_TEXT_MAX);
 	CU_ASSERT(h.r[7].flags & PTB_AREC_TEXT_CUT);
-	CU_ASSERT(h.r[8].kind == PTB_AREC_BEGIN && h.r[8].schema == (uint64_t)(uintptr_t)&add); /* named before */
+	CU_ASSERT(h.r[8].kind == PTB_AREC_BEGIN && h.r[8].schema == (uint64_t)(uintptr_t)&mock_add); /* named before */
 	CU_ASSERT_STRING_EQUAL(h.r[10].text, "aten::neg");
 	for (i = 2; i < h.cnt; i++)
 		if (h.r[i].kind != PTB_AREC_NAME && h.r[i - 1].kind != PTB_AREC_NAME)
 			CU_ASSERT(h.r[i].ticks >= h.r[i - 1].ticks);
 	CU_ASSERT(host__count(PTB_AREC_CLOCK) >= 2);
 	CU_ASSERT(host__count(PTB_AREC_STATE) >= 2);
-	run_op(&add); /* nobody listens */
+	host__run_op(&mock_add); /* nobody listens */
 	CU_ASSERT_EQUAL(host__counts().added, 1);
 }
 
@@ -162,16 +86,16 @@ static void test_late_end(void)
 	struct mock_rf rf, other;
 	static struct heard h;
 
-	be_schema(&rf, &add);
-	be_schema(&other, &add);
-	configure_right();
+	host__be_schema(&rf, &mock_add);
+	host__be_schema(&other, &mock_add);
+	host__configure_right();
 	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
 	CU_ASSERT(host__begin(&rf) && host__begin(&other));
 	CU_ASSERT(host__detach());
 	host__end(&other);
 	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
 	host__end(&rf);
-	run_op(&add);
+	host__run_op(&mock_add);
 	CU_ASSERT(host__detach());
 	h.cnt = 0;
 	host__each(PTB_CHUNK_OPS, hear, &h);
@@ -230,11 +154,11 @@ static void make_tensor(struct one_tensor *t, uint64_t rows, uint64_t cols)
 
 static void run_with(const struct one_tensor *t, uint32_t inputs)
 {
-	struct mock_schema schema = add;
+	struct mock_schema schema = mock_add;
 	struct mock_rf rf;
 
 	schema.inputs = inputs;
-	be_schema(&rf, &schema);
+	host__be_schema(&rf, &schema);
 	rf.inputs = t->ivalues;
 	rf.input_cnt = inputs;
 	rf.outputs = t->ivalues;
@@ -312,7 +236,7 @@ static void refused(const struct ptb_agent_cfg *cfg, uint32_t why)
 	host__configure(cfg);
 	CU_ASSERT(!host__attach(WISH(OPS)));
 	CU_ASSERT_EQUAL(host__ctl()->ops_why, why);
-	run_op(&add);
+	host__run_op(&mock_add);
 	CU_ASSERT(host__detach());
 	CU_ASSERT_EQUAL(host__counts().added, added);
 	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN), 0);
@@ -347,7 +271,7 @@ static void wrong(const struct ptb_agent_cfg *cfg)
 	host__configure(cfg);
 	host__attach(WISH(OPS));
 	for (i = 0; i < 30; i++) {
-		run_op(&add);
+		host__run_op(&mock_add);
 		usleep(10000);
 	}
 	CU_ASSERT_EQUAL(host__ctl()->ops_why, PTB_AGENT_WHY_BAD_LAYOUT);
@@ -395,133 +319,12 @@ static void test_wrong_tensors(void)
 	CU_ASSERT_EQUAL(host__ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON), PTB_AGENT_OPS_ON);
 	CU_ASSERT(!host__counts().needs_inputs);
 	for (i = 0; i < 10; i++)
-		run_op(&neg);
+		host__run_op(&mock_neg);
 	CU_ASSERT(host__detach());
 	host__each(PTB_CHUNK_OPS, sum_values, &s);
 	CU_ASSERT(s.begins >= 20 && s.begins == s.ends);
 	CU_ASSERT(s.with_args <= 10);
 	free(t);
-}
-
-/* ---- threads ---- */
-
-#define THREADS 8
-#define OPS_EACH 30000
-
-static void *work(void *arg)
-{
-	struct mock_rf outer, inner;
-	uint32_t i;
-
-	(void)arg;
-	for (i = 0; i < OPS_EACH / 2; i++) {
-		be_schema(&outer, &add);
-		be_schema(&inner, &neg);
-		host__begin(&outer);
-		host__begin(&inner);
-		host__end(&inner);
-		host__end(&outer);
-	}
-	return NULL;
-}
-
-static void *work_little(void *arg)
-{
-	run_op(arg);
-	return NULL;
-}
-
-struct flow {
-	uint32_t begins, ends, disorder;
-	uint32_t stream, seq; /* of the chunk under way */
-	const struct ptb_chunk *chunk;
-	struct {
-		uint32_t seq;
-		uint64_t ticks;
-	} streams[1024];
-};
-
-static void follow(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx)
-{
-	struct flow *f = ctx;
-
-	if (c->stream >= 1024 || c->dropped)
-		f->disorder++;
-	if (c != f->chunk && c->seq != ++f->streams[c->stream % 1024].seq)
-		f->disorder++;
-	f->chunk = c;
-	f->begins += r->kind == PTB_AREC_BEGIN;
-	f->ends += r->kind == PTB_AREC_END;
-	if (r->kind != PTB_AREC_NAME && r->ticks < f->streams[c->stream % 1024].ticks)
-		f->disorder++;
-	if (r->kind != PTB_AREC_NAME)
-		f->streams[c->stream % 1024].ticks = r->ticks;
-}
-
-static void test_threads(void)
-{
-	static struct flow f;
-	pthread_t threads[THREADS];
-	uint32_t i, round;
-
-	configure_right();
-	for (round = 0; round < 3; round++) {
-		CU_ASSERT_FATAL(host__attach(WISH(OPS)));
-		for (i = 0; i < THREADS; i++)
-			CU_ASSERT_FATAL(!pthread_create(&threads[i], NULL, work, NULL));
-		for (i = 0; i < THREADS; i++)
-			pthread_join(threads[i], NULL);
-		for (i = 0; i < 100; i++) { /* each leaves a part-filled chunk */
-			CU_ASSERT_FATAL(!pthread_create(&threads[0], NULL, work_little, (void *)(uintptr_t)&neg));
-			pthread_join(threads[0], NULL);
-		}
-		CU_ASSERT(host__detach());
-		memset(&f, 0, sizeof(f));
-		host__each(PTB_CHUNK_OPS, follow, &f);
-		CU_ASSERT_EQUAL(f.begins, THREADS * OPS_EACH + 100);
-		CU_ASSERT_EQUAL(f.ends, THREADS * OPS_EACH + 100);
-		CU_ASSERT_EQUAL(f.disorder, 0);
-	}
-}
-
-/* ---- forks ---- */
-
-static int in_child(void)
-{
-	struct ptb_agent_ctl *c = host__ctl();
-	uint64_t chunks = c->chunks;
-	uint32_t i;
-
-	if (c->state & (PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON) || c->ops_why != PTB_AGENT_WHY_FORKED || c->tid)
-		return 1;
-	for (i = 0; i < 5000; i++)
-		run_op(&add);
-	return c->chunks != chunks ? 2 : fork() ? (wait(NULL), 0) : 0;
-}
-
-static void test_forks(void)
-{
-	pthread_t threads[2];
-	uint32_t i;
-	int status;
-
-	configure_right();
-	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
-	for (i = 0; i < 2; i++)
-		CU_ASSERT_FATAL(!pthread_create(&threads[i], NULL, work, NULL));
-	for (i = 0; i < 50; i++) {
-		pid_t pid = fork();
-
-		if (!pid)
-			_exit(in_child());
-		CU_ASSERT_FATAL(pid > 0 && waitpid(pid, &status, 0) == pid);
-		CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	}
-	for (i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	CU_ASSERT(host__detach());
-	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN), 2 * OPS_EACH);
-	CU_ASSERT_EQUAL(host__count(PTB_AREC_END), 2 * OPS_EACH);
 }
 
 int main(void)
@@ -533,8 +336,6 @@ int main(void)
 		{ "settings refused", test_refusals },
 		{ "a wrong layout", test_wrong_layout },
 		{ "wrong tensors", test_wrong_tensors },
-		{ "threads", test_threads },
-		{ "forks", test_forks },
 		CU_TEST_INFO_NULL,
 	};
 

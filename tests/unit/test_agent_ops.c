@@ -12,12 +12,45 @@
 
 /* ---- records ---- */
 
+static void check_records(const struct mock_rf *op, const struct mock_rf *inner)
+{
+	static struct heard h;
+	uint32_t i;
+
+	h.cnt = 0;
+	host__each(PTB_CHUNK_OPS, hear, &h);
+	CU_ASSERT_EQUAL_FATAL(h.cnt, 14);
+	CU_ASSERT_EQUAL(h.r[0].kind, PTB_AREC_NAME);
+	CU_ASSERT_STRING_EQUAL(h.r[0].text, "aten::add.Tensor");
+	CU_ASSERT_EQUAL(h.r[0].schema, (uint64_t)(uintptr_t)&mock_add);
+	CU_ASSERT_EQUAL(h.r[1].kind, PTB_AREC_BEGIN);
+	CU_ASSERT_EQUAL(h.r[1].schema, (uint64_t)(uintptr_t)&mock_add);
+	CU_ASSERT_EQUAL(h.r[1].rf, (uint64_t)(uintptr_t)op);
+	CU_ASSERT_EQUAL(h.r[1].seq, 41);
+	CU_ASSERT_EQUAL(h.r[1].len + h.r[1].fwd, 0);
+	CU_ASSERT_EQUAL(h.r[1].tid, (uint32_t)getpid());
+	CU_ASSERT_EQUAL(h.r[1].logical, op->thread);
+	CU_ASSERT_STRING_EQUAL(h.r[2].text, "my annotation");
+	CU_ASSERT_EQUAL(h.r[2].scope, 7);
+	CU_ASSERT_EQUAL(h.r[2].seq, -1);
+	CU_ASSERT_EQUAL(h.r[2].schema, 0);
+	CU_ASSERT(h.r[3].kind == PTB_AREC_END && h.r[3].rf == (uint64_t)(uintptr_t)inner);
+	CU_ASSERT(h.r[4].kind == PTB_AREC_END && h.r[4].rf == (uint64_t)(uintptr_t)op);
+	CU_ASSERT_STRING_EQUAL(h.r[5].text, "AddBackward0");
+	CU_ASSERT(h.r[5].scope == 1 && h.r[5].fwd == 3 && h.r[5].seq == 41);
+	CU_ASSERT_EQUAL(h.r[7].len, PTB_TEXT_MAX);
+	CU_ASSERT(h.r[7].flags & PTB_AREC_TEXT_CUT);
+	CU_ASSERT(h.r[8].kind == PTB_AREC_BEGIN && h.r[8].schema == (uint64_t)(uintptr_t)&mock_add); /* named before */
+	CU_ASSERT_STRING_EQUAL(h.r[10].text, "aten::neg");
+	for (i = 2; i < h.cnt; i++)
+		if (h.r[i].kind != PTB_AREC_NAME && h.r[i - 1].kind != PTB_AREC_NAME)
+			CU_ASSERT(h.r[i].ticks >= h.r[i - 1].ticks);
+}
+
 static void test_records(void)
 {
 	struct mock_rf op, inner, backward, long_text;
-	static struct heard h;
 	char text[400];
-	uint32_t i;
 
 	CU_ASSERT_EQUAL(host__counts().added, 0); /* nothing before somebody asks */
 	host__configure_right();
@@ -45,35 +78,7 @@ static void test_records(void)
 	host__end(&long_text);
 	CU_ASSERT(host__detach());
 	CU_ASSERT_EQUAL(host__counts().registered, 0);
-
-	h.cnt = 0;
-	host__each(PTB_CHUNK_OPS, hear, &h);
-	CU_ASSERT_EQUAL_FATAL(h.cnt, 14);
-	CU_ASSERT_EQUAL(h.r[0].kind, PTB_AREC_NAME);
-	CU_ASSERT_STRING_EQUAL(h.r[0].text, "aten::add.Tensor");
-	CU_ASSERT_EQUAL(h.r[0].schema, (uint64_t)(uintptr_t)&mock_add);
-	CU_ASSERT_EQUAL(h.r[1].kind, PTB_AREC_BEGIN);
-	CU_ASSERT_EQUAL(h.r[1].schema, (uint64_t)(uintptr_t)&mock_add);
-	CU_ASSERT_EQUAL(h.r[1].rf, (uint64_t)(uintptr_t)&op);
-	CU_ASSERT_EQUAL(h.r[1].seq, 41);
-	CU_ASSERT_EQUAL(h.r[1].len + h.r[1].fwd, 0);
-	CU_ASSERT_EQUAL(h.r[1].tid, (uint32_t)getpid());
-	CU_ASSERT_EQUAL(h.r[1].logical, op.thread);
-	CU_ASSERT_STRING_EQUAL(h.r[2].text, "my annotation");
-	CU_ASSERT_EQUAL(h.r[2].scope, 7);
-	CU_ASSERT_EQUAL(h.r[2].seq, -1);
-	CU_ASSERT_EQUAL(h.r[2].schema, 0);
-	CU_ASSERT(h.r[3].kind == PTB_AREC_END && h.r[3].rf == (uint64_t)(uintptr_t)&inner);
-	CU_ASSERT(h.r[4].kind == PTB_AREC_END && h.r[4].rf == (uint64_t)(uintptr_t)&op);
-	CU_ASSERT_STRING_EQUAL(h.r[5].text, "AddBackward0");
-	CU_ASSERT(h.r[5].scope == 1 && h.r[5].fwd == 3 && h.r[5].seq == 41);
-	CU_ASSERT_EQUAL(h.r[7].len, PTB_TEXT_MAX);
-	CU_ASSERT(h.r[7].flags & PTB_AREC_TEXT_CUT);
-	CU_ASSERT(h.r[8].kind == PTB_AREC_BEGIN && h.r[8].schema == (uint64_t)(uintptr_t)&mock_add); /* named before */
-	CU_ASSERT_STRING_EQUAL(h.r[10].text, "aten::neg");
-	for (i = 2; i < h.cnt; i++)
-		if (h.r[i].kind != PTB_AREC_NAME && h.r[i - 1].kind != PTB_AREC_NAME)
-			CU_ASSERT(h.r[i].ticks >= h.r[i - 1].ticks);
+	check_records(&op, &inner);
 	CU_ASSERT(host__count(PTB_AREC_CLOCK) >= 2);
 	CU_ASSERT(host__count(PTB_AREC_STATE) >= 2);
 	host__run_op(&mock_add); /* nobody listens */

@@ -190,9 +190,14 @@ static bool is_wanted(uint32_t domain, const char *name, uint32_t len)
 
 bool cupti_api__is_wanted(uint32_t domain, uint32_t cbid)
 {
+	static int8_t known[2][CUPTI_CBIDS]; /* 1, -1; 0: not asked yet */
+	int8_t *slot = &known[domain - 1][cbid];
 	const char *name = NULL;
 
-	return !api->callback_name(domain, cbid, &name) && name && is_wanted(domain, name, base_len(name));
+	if (!*slot)
+		*slot = !api->callback_name(domain, cbid, &name) && name && is_wanted(domain, name, base_len(name)) ?
+				1 : -1;
+	return *slot > 0;
 }
 
 /* 0: not known; ~0: not wanted */

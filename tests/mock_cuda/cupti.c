@@ -213,9 +213,9 @@ static void fill(bool forced)
 {
 	static struct mock_activity batch[4096];
 	uint8_t record[RECORD_MAX];
-	uint32_t cnt, i;
+	uint32_t cnt, i, rounds = QUEUE / 4096; /* and no more, while others put more into the queue */
 
-	while ((cnt = take(batch, 4096, forced))) {
+	while (rounds-- && (cnt = take(batch, 4096, forced))) {
 		if (settings.reorder)
 			qsort(batch, cnt, sizeof(*batch), backwards);
 		for (i = 0; i < cnt; i++)

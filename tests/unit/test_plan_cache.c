@@ -25,6 +25,13 @@ static char path[256];
 static struct torch_proc proc;
 static struct torch_plan *plan;
 
+#define CUDA_ARGS (PTB_CUDA_ARGS(PTB_CUDA_GRAPH, PTB_CUDA_NO_KIND, 2) | PTB_CUDA_RESULT | PTB_API_TAG(127))
+
+/* of a build with short strings */
+static const struct ptb_rf_cfg good_rf = { .size = 344, .fn_off = 160, .fn_index_off = 192, .seq_off = 200,
+					   .inputs_off = 208, .outputs_off = 280, .fwd_thread_off = 304,
+					   .thread_off = 88, .scope_off = 96, .handle_off = 312 };
+
 static void make_plan(void)
 {
 	uint32_t role, i;
@@ -37,11 +44,11 @@ static void make_plan(void)
 	snprintf(path, sizeof(path), "%s/a0a0a0a0-a1a1a1a1--a3a3a3a3-a4a4a4a4-a5a5a5a5.plan", dir);
 	plan = calloc(1, sizeof(*plan));
 	plan->funcs = calloc(3, sizeof(*plan->funcs));
-	plan->sites = calloc(4, sizeof(*plan->sites));
+	plan->sites = calloc(5, sizeof(*plan->sites));
 	plan->classes = calloc(2, sizeof(*plan->classes));
 	plan->progs = calloc(2, sizeof(*plan->progs));
 	plan->func_cnt = 3;
-	plan->site_cnt = 4;
+	plan->site_cnt = 5;
 	plan->class_cnt = 2;
 	plan->prog_cnt = 2;
 	for (i = 0; i < 3; i++)
@@ -51,13 +58,15 @@ static void make_plan(void)
 						     .reason = i == 2 ? PTB_REFUSE_NO_EXIT : 0,
 						     .schema = i == 1 ? strdup("aten::x() -> ()") : NULL,
 						     .unplaced = (uint16_t)(7 * i) };
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 5; i++)
 		plan->sites[i] = (struct plan_site){ .offset = 0x2000 + i, .func = i % 3,
 						     .lib = TORCH_LIB_CPU, .prog = PTB_PROG_OP_EXIT,
 						     .role = PTB_ROLE_EXIT, .insn = 0x70,
 						     .args = i % 3 };
 	plan->sites[3].prog = PTB_PROG_API_EXIT; /* names no program */
 	plan->sites[3].args = PTB_API_ARGS(0, PTB_API_NONE, 1) | PTB_API_TAG(127);
+	plan->sites[4].prog = PTB_PROG_CUDA_ENTER;
+	plan->sites[4].args = CUDA_ARGS;
 	plan->progs[0] = (struct ptb_arg_prog){ .in_cnt = 1, .out_cnt = 1, .stack_words = 26,
 						.result_loc = 0 };
 	plan->progs[0].ops[0] = (struct ptb_arg_op){ .op = PTB_ARG_WORDS, .loc = { 6, 31, PTB_LOC_NONE },
@@ -70,6 +79,7 @@ static void make_plan(void)
 							    .what = (uint8_t)i };
 	plan->layout.node_seq_off = 24;
 	plan->layout.seq_tls_disp = 0x1d0;
+	plan->layout.rf = good_rf;
 	plan->layout.singletons[TORCH_LIB_PYTHON] = 5;
 	plan->names_a = 3;
 }
@@ -285,6 +295,71 @@ static void test_programs(void)
 	torch_plan__free(got);
 }
 
+/* Where a CUDA call's arguments are. */
+static void test_cuda_args(void)
+{
+	static const struct {
+		uint32_t args;
+		bool ok;
+	} rounds[] = {
+		{ CUDA_ARGS, true },
+		{ CUDA_ARGS | PTB_API_NO_EXIT, false },
+		{ PTB_CUDA_ARGS(PTB_CUDA_SHAPE_CNT, 0, 0), false },
+		{ PTB_CUDA_ARGS(63, 0, 0), false },
+		{ 1u << 20, false },
+		{ 0, true },
+	};
+	struct torch_plan *got;
+	uint32_t i;
+
+	for (i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+		plan->sites[4].args = rounds[i].args;
+		plan->sites[4].prog = i % 2 ? PTB_PROG_CUDA_EXIT : PTB_PROG_CUDA_ENTER;
+		keep_and_read(&got);
+		CU_ASSERT_EQUAL(got != NULL, rounds[i].ok);
+		CU_ASSERT(!got || same_plan(plan, got));
+		torch_plan__free(got);
+	}
+	plan->sites[4].args = CUDA_ARGS;
+	plan->sites[4].prog = PTB_PROG_CUDA_ENTER;
+}
+
+/* What an agent would be told of RecordFunction: only offsets that can be, or none. */
+static void test_rf(void)
+{
+	struct plan_layout *l = &plan->layout;
+	struct torch_plan *got;
+	uint32_t i;
+
+	for (i = 0; i < 10; i++) { /* each offset, elsewhere and unknown */
+		uint16_t *field = (uint16_t *)&l->rf + i;
+		uint16_t keep_it = *field;
+
+		*field = i % 2 ? PTB_OFF_UNKNOWN : (uint16_t)(keep_it - 4);
+		keep_and_read(&got);
+		CU_ASSERT(got == NULL);
+		torch_plan__free(got);
+		*field = keep_it;
+	}
+	l->rf.old_string_abi = 1; /* then the others are wrong */
+	keep_and_read(&got);
+	CU_ASSERT(got == NULL);
+	memset(&l->rf, 0xff, sizeof(l->rf));
+	l->rf.size = 0; /* not derived */
+	memset(l->no_rf_why, 'x', sizeof(l->no_rf_why));
+	keep_and_read(&got);
+	CU_ASSERT(got == NULL); /* a text without an end */
+	l->no_rf_why[sizeof(l->no_rf_why) - 1] = 0;
+	keep_and_read(&got);
+	CU_ASSERT(got && same_plan(plan, got));
+	torch_plan__free(got);
+	memset(l->no_rf_why, 0, sizeof(l->no_rf_why));
+	l->rf = good_rf;
+	keep_and_read(&got);
+	CU_ASSERT(got && !memcmp(&got->layout.rf, &good_rf, sizeof(good_rf)));
+	torch_plan__free(got);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "round trip", test_round_trip },
@@ -293,6 +368,8 @@ int main(void)
 					     { "rights of the file", test_rights },
 					     { "damage", test_damage },
 					     { "argument programs", test_programs },
+					     { "CUDA calls' arguments", test_cuda_args },
+					     { "RecordFunction", test_rf },
 					     CU_TEST_INFO_NULL };
 	int rc;
 

@@ -164,7 +164,7 @@ def check(doc, to_ns, findings):
     totals = doc["ptbpf_totals"]["totals"]
     said = doc["ptbpf_totals"].get("gpu")
     if not said:
-        if cats:
+        if any(cats.values()):
             findings.add("gpu", "slices of GPUs without their totals")
         return ""
     cuda = doc["ptbpf"].get("cuda", {})

@@ -121,7 +121,8 @@ typedef void (*ring_fn)(void *arg, uint32_t ring, const void *rec, uint32_t len)
 
 uint32_t probe_set__ring_cnt(const struct probe_set *ps);
 /* Delivers everything that is in ring `ring` now, in order; returns bytes or negative errno. A record
- * with site 0 (calibration) is dropped here; every other byte is passed on unread. */
+ * with site 0 (calibration) is dropped here; every other byte is passed on unread. len is h.len, also
+ * where less was written than reserved (AGENT_DATA). */
 int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg);
 /* Highest fill of the rings, 0..1, to pace the reader; and an fd that polls readable when a ring is
  * more than half full, until ring 0 is drained. */

@@ -72,6 +72,8 @@ MOCK_API CUptiResult cuptiActivityGetEnabledKinds(void *subscriber, int *kinds, 
 MOCK_API uint64_t mock_cupti_kinds(void);
 MOCK_API uint64_t mock_cupti_made(void);
 MOCK_API uint64_t mock_cupti_lost(void);
+/* Bytes of a record of that version. */
+MOCK_API size_t mock_cupti_size(uint32_t version, uint32_t kind);
 /* Settings are read again. */
 MOCK_API void mock_cupti_reload(void);
 

@@ -30,8 +30,8 @@ struct PACKED kernel {
 	void *window;
 	uint32_t channel, channel_type, cluster[4];
 	uint64_t local_total2; /* Kernel8 of 11.8 ends here */
-	uint32_t clusters[2];  /* Kernel9, Kernel10 */
-	uint8_t device_launched, pad3[7];
+	uint32_t clusters[2];  /* Kernel9 */
+	uint8_t device_launched, pad3[7]; /* Kernel10 */
 	int32_t priority;      /* Kernel11 */
 	uint32_t pad4;
 };
@@ -116,15 +116,15 @@ static size_t kernel_size(uint32_t version)
 {
 	if (version >= 130100)
 		return sizeof(struct kernel);
+	if (version >= 130000)
+		return 216;
 	return version >= 19 ? 208 : 200;
 }
 
-size_t mock_cupti__record_size(const uint8_t *record)
+size_t mock_cupti_size(uint32_t version, uint32_t kind)
 {
-	uint32_t version = mock_cupti__settings()->version, kind;
 	bool new = version >= 26;
 
-	memcpy(&kind, record, sizeof(kind));
 	switch (kind) {
 	case 10:
 		return kernel_size(version);
@@ -142,6 +142,14 @@ size_t mock_cupti__record_size(const uint8_t *record)
 		return version >= 22 ? 56 : 40;
 	}
 	return sizeof(struct call);
+}
+
+size_t mock_cupti__record_size(const uint8_t *record)
+{
+	uint32_t kind;
+
+	memcpy(&kind, record, sizeof(kind));
+	return mock_cupti_size(mock_cupti__settings()->version, kind);
 }
 
 static uint64_t time_of(uint64_t mono)

@@ -10,3 +10,11 @@ endfunction()
 
 cupti_test(cupti_records)
 cupti_test(cupti_neighbours)
+
+# Against the real headers and libraries, where there are any.
+add_executable(cupti_slot_check ${CMAKE_CURRENT_SOURCE_DIR}/unit/cupti_slot_check.c ${CU_AGENT}/cupti_lib.c)
+target_include_directories(cupti_slot_check PRIVATE ${CU_AGENT})
+target_link_libraries(cupti_slot_check PRIVATE ptbpf_warnings dl)
+add_test(NAME unit_cupti_layout COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cupti_layout.py
+  --mock $<TARGET_FILE:mock_cupti> --slot-check $<TARGET_FILE:cupti_slot_check>)
+set_tests_properties(unit_cupti_layout PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Does a real CUPTI keep its pair of buffer functions where the agent looks for it? Run by test_cupti_layout.py
+ * with a library's path. Needs no GPU, but 13.2 and later end in a crash without a driver.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cupti_lib.h"
+#include "cupti_records.h"
+
+uint32_t cupti_name__id(const char *text)
+{
+	(void)text;
+	return 0;
+}
+
+void cupti_record__put(uint32_t kind, uint32_t tid, const void *rec, size_t size)
+{
+	(void)kind;
+	(void)tid;
+	(void)rec;
+	(void)size;
+}
+
+static void request(uint8_t **buffer, size_t *size, size_t *records)
+{
+	*buffer = NULL;
+	*size = *records = 0;
+}
+
+static void request2(uint8_t **buffer, size_t *size, size_t *records)
+{
+	request(buffer, size, records);
+	*records = 1;
+}
+
+static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+	(void)context;
+	(void)stream;
+	(void)buffer;
+	(void)size;
+	(void)valid;
+}
+
+static uintptr_t address(cupti_request_fn fn)
+{
+	uintptr_t at;
+
+	memcpy(&at, &fn, sizeof(at));
+	return at;
+}
+
+static int find(struct cupti_slot *slot, const struct cupti_api *api, cupti_request_fn first, cupti_complete_fn last)
+{
+	uintptr_t pair[2] = { address(first) };
+	size_t bytes;
+	void *before = cupti_slot__snapshot(api, &bytes);
+
+	memcpy(&pair[1], &last, sizeof(last));
+	if (!before || api->register_callbacks(first, last))
+		return 1;
+	cupti_slot__find(slot, api, pair, before, bytes);
+	printf("%p: before %lx %lx\n", (const void *)slot->words, (unsigned long)slot->before[0],
+	       (unsigned long)slot->before[1]);
+	return !slot->words;
+}
+
+int main(int argc, char **argv)
+{
+	struct cupti_api api = { 0 };
+	struct cupti_slot first, second;
+	void *lib = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL, *fn = lib ? dlsym(lib, "cuptiActivityRegisterCallbacks") : NULL;
+
+	if (!fn)
+		return 2;
+	memcpy(&api.register_callbacks, &fn, sizeof(fn));
+	if (find(&first, &api, request, complete) || first.before[0] || first.before[1])
+		return 1;
+	if (find(&second, &api, request2, complete) || second.before[0] != address(request))
+		return 1;
+	return first.words != second.words || *first.words != address(request2);
+}

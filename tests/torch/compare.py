@@ -30,11 +30,13 @@ def known(title, side, payloads=None):
 
 ONLY_PROFILED = re.compile(r".*\(dynamo_timed\)|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode|"
                            r"## Call CompiledFxGraph \w+ ##|PythonSubclass")
+FOR_ANY_OBSERVER = ("PythonSubclass",)  # named when anybody listens, so also for the agent
 
 
 @known("scopes that exist only while a profiler runs", "torch")
 def only_profiled(n, parent, ctx):
-    return not ctx["target_profiled"] and ONLY_PROFILED.fullmatch(n.name)
+    heard = ctx.get("agent") and not ctx.get("between") and n.name in FOR_ANY_OBSERVER
+    return not ctx["target_profiled"] and not heard and ONLY_PROFILED.fullmatch(n.name)
 
 
 @known("calls for which no kernel exists", "ptbpf", payloads=("broad_ops",))

@@ -186,7 +186,8 @@ def only_ours(n, ctx):
     if "derived" in n.attrs.get("ptbpf.note", "").split(","):
         return "derived steps"
     schema = n.attrs["op_schema"]
-    if n.attrs["rf_id"] in ctx["unwound"] and schema and not schema.endswith("-> ()"):
+    raised = n.attrs["rf_id"] in ctx["unwound"] or (ctx.get("agent") and not n.outputs["values"])  # its end had none
+    if raised and schema and not schema.endswith("-> ()"):
         return "operators that raised"
     return None
 

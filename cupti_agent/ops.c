@@ -203,10 +203,18 @@ static bool value_list(const unsigned char *rf, bool out, bool careful, uint64_t
 	*cnt = out ? (end - *addr) / 16 : end;
 	if (out && (end < *addr || (end - *addr) % 16))
 		return false;
-	if (!careful || !*cnt)
-		return *cnt < 1u << 24;
+	if (*cnt >= 1u << 24)
+		return false;
+	if (!*cnt || (!rf[c->fn_index_off] && !careful))
+		return true;
 	want = out ? ops.torch->num_outputs(rf) : ops.torch->num_inputs(rf);
-	return *cnt == want || (rf[c->fn_index_off] && *cnt < want);
+	if (!rf[c->fn_index_off])
+		return *cnt == want;
+	if (*cnt > want) { /* an operator that is called with a stack: what lies below is its callers' */
+		*addr += 16 * (*cnt - want);
+		*cnt = want;
+	}
+	return true;
 }
 
 /* The values from `at` on, at most to `end`: their bytes. */

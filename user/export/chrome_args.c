@@ -132,15 +132,15 @@ static enum shown classify(struct writer *cw, const struct value *v)
 }
 
 /*
- * A list of a boxed call does not tell what it would be a list of when it holds nothing, or tensors only
- * (Tensor[] and Tensor?[]); the operator's schema does.
+ * A list of a boxed call, or of an operator that the agent tells, does not say what it would be a list of
+ * when it holds nothing, or tensors only (Tensor[] and Tensor?[]); the operator's schema does.
  */
 static enum shown classify_input(struct writer *cw, const struct slice *sl, uint32_t nr)
 {
 	const struct value *v = &cw->args.v[nr];
 	bool unclear = v->kind == PTB_VAL_TENSORS || (v->kind == PTB_VAL_LIST && !v->n);
 
-	if (!unclear || sl->kind != PTB_FUNC_BOXED || !sl->schema)
+	if (!unclear || (sl->kind != PTB_FUNC_BOXED && sl->kind != PTB_FUNC_OP) || !sl->schema)
 		return classify(cw, v);
 	switch (schema__list(sl->schema, nr)) {
 	case SCHEMA_TENSORS:

@@ -6,7 +6,7 @@ import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WIRE = {"ptb_agent.h", "ptb_args.h", "ptb_event.h", "ptb_probe.h"}
+WIRE = {"ptb_agent.h", "ptb_args.h", "ptb_event.h", "ptb_gpu.h", "ptb_probe.h"}
 # part: (parts it may include, outside headers beyond libc that it may include, by prefix)
 PARTS = {
     "base": (set(), ()),

@@ -12,7 +12,7 @@ import statistics
 import struct
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-# bpf/ptb_event.h, struct by struct behind its header: (format, names)
+# bpf/ptb_gpu.h, struct by struct behind its header: (format, names)
 RECORDS = {
     48: ("kernel", "<5Q14I8x2IiI", "begin end queued submitted node correlation device context stream name graph gx gy gz bx by bz "
                                    "registers static".split()),

@@ -9,17 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "cli/recorder.h"
 #include "cli/recorder_agent.h"
-#include "cli/targets.h"
+#include "cli/run_priv.h"
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
 
@@ -28,24 +25,6 @@
 #define CHILD_TRY_NS 20000000ULL      /* how often a process without torch is looked at */
 #define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
-
-struct run {
-	struct run_cfg cfg;
-	struct probe_set *ps;
-	struct recorder *rec;
-	struct targets targets;
-	struct ptb_task *tasks; /* task records of the last drain, to act upon after it */
-	uint32_t task_cnt, task_cap;
-	struct pollfd *polls;
-	uint32_t poll_cap, polled; /* polled: processes asked in the last wait */
-	int sigfd;
-	int signal;
-	int pace_ms;
-	bool active, finished, stopped;
-	uint64_t begin_ns, last_clock_ns, last_sample_ns;
-	int64_t cost_ps;
-	uint32_t stop_reason, no_tracepoint;
-};
 
 static void on_task(void *arg, const struct ptb_task *task)
 {
@@ -201,8 +180,7 @@ static void renew_facts(struct run *run)
 		targets__renew_facts(&run->targets, &run->targets.items[i], &ctx);
 }
 
-/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
-static void sample_memory(struct run *run, uint64_t now)
+void run__sample_memory(struct run *run, uint64_t now)
 {
 	targets__sample_memory(&run->targets, run->rec);
 	run->last_sample_ns = now;
@@ -269,7 +247,7 @@ void run__activate(struct run *run)
 	run->active = true;
 	run->begin_ns = run->last_clock_ns = clock__mono_ns();
 	recorder__window(run->rec, true, run->begin_ns, 0);
-	sample_memory(run, run->begin_ns);
+	run__sample_memory(run, run->begin_ns);
 }
 
 static void on_fork(struct run *run, const struct ptb_task *task)
@@ -287,6 +265,15 @@ static void on_fork(struct run *run, const struct ptb_task *task)
 	}
 }
 
+/* What was traced is no more: its probes go, and what its agent had sent is written. */
+static void release(struct run *run, struct target *t)
+{
+	probe_set__remove_process(run->ps, t->proc_idx);
+	recorder__agent_end(run->rec, t->pid);
+	if (t->agent)
+		probe_set__remove_process(run->ps, t->agent->proc_idx);
+}
+
 /* exec gives the process a new memory map: the old probes are gone with the old one. */
 static void on_exec(struct run *run, const struct ptb_task *task)
 {
@@ -295,7 +282,7 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 	if (!t)
 		return;
 	if (t->state == TARGET_TRACED) {
-		probe_set__remove_process(run->ps, t->proc_idx);
+		release(run, t);
 		if (!run->cfg.children)
 			pr_warn("pid %d replaced itself by another program (exec): its trace ends there; "
 				"--children would follow it",
@@ -309,12 +296,9 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 
 static void mark_gone(struct run *run, struct target *t)
 {
-	if (t->state == TARGET_TRACED) {
-		probe_set__remove_process(run->ps, t->proc_idx);
-		recorder__agent_end(run->rec, t->pid);
-		if (t->agent)
-			probe_set__remove_process(run->ps, t->agent->proc_idx);
-	} else if (t->state == TARGET_WAITING && t->inherits)
+	if (t->state == TARGET_TRACED)
+		release(run, t);
+	else if (t->state == TARGET_WAITING && t->inherits)
 		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
 	t->state = TARGET_GONE;
 	if (t->pidfd >= 0)
@@ -379,7 +363,7 @@ static void stop_bad_layouts(struct run *run)
 	}
 }
 
-static int drain_round(struct run *run)
+int run__drain(struct run *run)
 {
 	uint64_t watermark = clock__mono_ns();
 	uint32_t i, n = probe_set__ring_cnt(run->ps);
@@ -477,7 +461,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		int err = wait_events(run, remaining_ms(run, now));
 
 		if (!err)
-			err = drain_round(run);
+			err = run__drain(run);
 		if (err)
 			return err;
 		act_on_tasks(run);
@@ -494,7 +478,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		}
 		if (run->active && (run->cfg.profile_memory || run->cfg.kernel_memory) &&
 		    now - run->last_sample_ns > SAMPLE_EVERY_NS)
-			sample_memory(run, now);
+			run__sample_memory(run, now);
 		if (run->signal) {
 			run->stop_reason = PTB_STOP_SIGNAL;
 			return 0;
@@ -512,91 +496,6 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			return recorder__stats(run->rec).error;
 		}
 	}
-}
-
-static void write_counters(struct run *run, uint64_t detach_ns)
-{
-	struct recorder_stats st = recorder__stats(run->rec);
-	struct rusage ru;
-	uint32_t id;
-
-	for (id = 0; id < PTB_CNT_BPF_MAX; id++) {
-		uint64_t v = probe_set__counter(run->ps, id);
-
-		if (v)
-			recorder__counter(run->rec, id, v);
-	}
-	recorder__counter(run->rec, PTB_CNT_MISSED, probe_set__counter(run->ps, PTB_CNT_MISSED));
-	recorder__counter(run->rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
-	if (run->cost_ps > 0)
-		recorder__counter(run->rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
-	recorder__counter(run->rec, PTB_CNT_ATTACH_NS, run->targets.attach_ns);
-	recorder__counter(run->rec, PTB_CNT_DETACH_NS, detach_ns);
-	recorder__counter(run->rec, PTB_CNT_PLAN_NS, run->targets.plan_ns);
-	recorder__counter(run->rec, PTB_CNT_PROBES, run->targets.probes);
-	recorder__counter(run->rec, PTB_CNT_REFUSED, run->targets.refused);
-	recorder__counter(run->rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
-	recorder__counter(run->rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
-	recorder__counter(run->rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
-	recorder__counter(run->rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
-	recorder__counter(run->rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
-	recorder__counter(run->rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
-	for (id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
-		recorder__counter(run->rec, id, recorder__agent_counter(run->rec, id));
-	recorder__counter(run->rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
-	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
-	if (!getrusage(RUSAGE_SELF, &ru))
-		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
-}
-
-/*
- * Agents stop and send what they have: they look at their semaphores every 50 ms. One that does not within the
- * time it has is left as it is; the kernel lowers its semaphores, and it stops when it runs again.
- */
-static void end_agents(struct run *run)
-{
-	const struct timespec nap = { .tv_nsec = 5000000 };
-	uint64_t t0 = clock__mono_ns();
-	uint32_t i;
-
-	targets__dismiss_agents(&run->targets, run->ps);
-	while (!targets__agents_quiet(&run->targets, run->rec) && clock__mono_ns() - t0 < PTB_AGENT_ANSWER_NS) {
-		drain_round(run);
-		nanosleep(&nap, NULL);
-	}
-	drain_round(run);
-	for (i = 0; i < run->targets.cnt; i++)
-		recorder__agent_end(run->rec, run->targets.items[i].pid);
-	targets__agents_meta(&run->targets, run->rec);
-	if (recorder__agent_gpu(run->rec))
-		recorder__meta(run->rec, "gpu", "true");
-	if (run_cfg__gpu(&run->cfg))
-		recorder__meta(run->rec, "cuda_calls", "true");
-}
-
-int run__finish(struct run *run)
-{
-	uint64_t end, t0;
-	int err;
-
-	sample_memory(run, clock__mono_ns());
-	if (run->cfg.kernel_memory)
-		probe_set__flush_kmem(run->ps);
-	end = clock__mono_ns();
-	probe_set__deactivate(run->ps);
-	recorder__window_ends(run->rec, end);
-	end_agents(run);
-	t0 = clock__mono_ns();
-	probe_set__detach(run->ps);
-	t0 = clock__mono_ns() - t0;
-	drain_round(run); /* programs that were on their way when the window closed */
-	recorder__clock(run->rec);
-	recorder__window(run->rec, false, end, run->stop_reason);
-	write_counters(run, t0);
-	run->finished = true;
-	err = recorder__close(run->rec);
-	run->rec = NULL;
-	return err;
 }
 
 uint32_t run__traced(const struct run *run)

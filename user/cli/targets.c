@@ -339,6 +339,7 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 		.mode = ctx->agent, .args = ctx->args, .gpu = ctx->gpu, .no_ops = ctx->no_ops
 	};
 
+	target_agent__free(t->agent); /* of the program that it was before an exec */
 	t->agent = target_agent__find(t->pid, &ask, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What run.c and run_finish.c share; nobody else includes this. */
+#ifndef CLI_RUN_PRIV_H
+#define CLI_RUN_PRIV_H
+
+#include "cli/recorder.h"
+#include "cli/run.h"
+#include "cli/targets.h"
+
+struct run {
+	struct run_cfg cfg;
+	struct probe_set *ps;
+	struct recorder *rec;
+	struct targets targets;
+	struct ptb_task *tasks; /* task records of the last drain, to act upon after it */
+	uint32_t task_cnt, task_cap;
+	struct pollfd *polls;
+	uint32_t poll_cap, polled; /* polled: processes asked in the last wait */
+	int sigfd;
+	int signal;
+	int pace_ms;
+	bool active, finished, stopped;
+	uint64_t begin_ns, last_clock_ns, last_sample_ns;
+	int64_t cost_ps;
+	uint32_t stop_reason, no_tracepoint;
+};
+
+/* Moves what is in the rings into the capture: one round. 0 or negative errno (said). */
+int run__drain(struct run *run);
+/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
+void run__sample_memory(struct run *run, uint64_t now);
+
+#endif /* CLI_RUN_PRIV_H */

@@ -86,8 +86,9 @@ static int check_file(struct inject_job *job)
 		return -EINVAL;
 	}
 	if (stat(job->path, &job->file)) {
-		refuse(job, "%s: %s", job->path, errstr(errno));
-		return -errno;
+		fd = -errno;
+		refuse(job, "%s: %s", job->path, errstr(fd));
+		return fd;
 	}
 	fd = root_file__open(job->pid, job->path, O_PATH);
 	if (fd < 0 || fstat(fd, &theirs)) {
@@ -111,7 +112,8 @@ static int check_process(struct inject_job *job)
 	int err = thread_facts__status(job->pid, 0, &st);
 
 	if (err) {
-		refuse(job, "there is no such process, or it cannot be read: %s", errstr(err));
+		err = -ESRCH;
+		refuse(job, "there is no such process, or it cannot be read");
 	} else if (st.state == 'Z' || st.state == 'X') {
 		err = -ESRCH;
 		refuse(job, "the process has ended");
@@ -138,11 +140,16 @@ int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result
 
 	memset(res, 0, sizeof(*res));
 	job.deadline_ns = clock__mono_ns() + (opts->limit_ns ? opts->limit_ns : DEFAULT_LIMIT_NS);
+	err = check_process(&job);
+	if (err == -ESRCH)
+		return err;
 	err = check_file(&job);
 	if (err)
 		return err;
-	if (inject__is_mapped(&job))
+	if (inject__is_mapped(&job)) {
+		res->why[0] = '\0';
 		return 0; /* nothing is to be done */
+	}
 	err = check_process(&job);
 	if (err)
 		return err;

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "capture/capture_format.h"
 #include "capture_builder.h"
+#include "gpu_log.h"
 #include "model/key_averages.h"
 #include "slice_log.h"
 
@@ -159,6 +160,7 @@ static void read_it(const char *path)
 			abort();
 		key_averages__rows(ka, &cnt);
 		check_memory(s);
+		gpu_log__free(gpu_log__run(s)); /* checks the contract */
 		slice_log__free(log);
 		session__free(s);
 		key_averages__free(ka); /* its keys belong to one session */
@@ -236,6 +238,8 @@ static void control_records(struct builder *b, uint32_t add)
 	builder__meta(b, "args", "\"full\"");
 	builder__meta(b, "profile_memory", "true");
 	builder__meta(b, "kernel_memory", "true");
+	builder__meta(b, "gpu", "true");
+	builder__meta(b, "cuda_calls", "true");
 	builder__schema(b, add, "aten::add.Tensor(Tensor self) -> Tensor");
 	builder__opdef_schema(b, 1, 0x20, "aten::size.int(Tensor self) -> int");
 	builder__keys(b, 1, &keys);
@@ -270,8 +274,35 @@ static void rss_sample(struct builder *b)
 	builder__raw(b, &r.h);
 }
 
+static void gpu_records(struct builder *b, uint64_t ts)
+{
+	struct ptb_gpu_clock c = { .gpu_ns = ts + 5000, .mono_ns = ts, .err_ns = 3 };
+	struct ptb_gpu_api api = { .begin = ts + 5000, .end = ts + 5020, .correlation = (uint32_t)ts, .name = 1 };
+	struct ptb_gpu_kernel k = { .begin = ts + 5100, .end = ts + 5200, .correlation = (uint32_t)ts, .name = 2 };
+	struct ptb_gpu_memory m = { .begin = ts + 5300, .end = ts + 5400, .correlation = (uint32_t)ts, .stream = 7 };
+	struct ptb_gpu_sync s = { .begin = ts + 5000, .end = ts + 5010, .what = 3, .stream = UINT32_MAX };
+	struct ptb_gpu_event e = { .at = ts + 5400 };
+	struct ptb_gpu_overhead o = { .begin = ts + 5000, .end = ts + 5001, .what = 1 << 16 };
+	struct ptb_gpu_device d = { .id = (uint32_t)(ts & 1), .name = 1 };
+	struct ptb_gpu_note n = { .value = 1 };
+	struct ptb_cuda_call call = { .h.site = 2, .begin_ns = ts, .func = 0x10 };
+
+	builder__ring_rec(b, &c.h, PTB_REC_GPU_CLOCK, sizeof(c), ts);
+	builder__ring_rec(b, &api.h, PTB_REC_GPU_API, sizeof(api), ts);
+	builder__ring_rec(b, &k.h, PTB_REC_GPU_KERNEL, sizeof(k), ts);
+	builder__ring_rec(b, &m.h, PTB_REC_GPU_MEMCPY, sizeof(m), ts);
+	builder__ring_rec(b, &m.h, PTB_REC_GPU_MEMSET, sizeof(m), ts);
+	builder__ring_rec(b, &s.h, PTB_REC_GPU_SYNC, sizeof(s), ts);
+	builder__ring_rec(b, &e.h, PTB_REC_GPU_EVENT, sizeof(e), ts);
+	builder__ring_rec(b, &o.h, PTB_REC_GPU_OVERHEAD, sizeof(o), ts);
+	builder__ring_rec(b, &d.h, PTB_REC_GPU_DEVICE, sizeof(d), ts);
+	builder__ring_rec(b, &n.h, PTB_REC_GPU_NOTE, sizeof(n), ts);
+	builder__ring_rec(b, &call.h, PTB_REC_CUDA_CALL, sizeof(call), ts + 5);
+}
+
 static void agent_records(struct builder *b, uint64_t ts, const struct value_words *w)
 {
+	gpu_records(b, ts + 5);
 	builder__values(b, w);
 	builder__rf_begin(b, ts, &(struct ptb_rf_begin){ .rf = 0x7000, .opdef = 0x10, .seq = 3, .logical = 1 },
 			  NULL);

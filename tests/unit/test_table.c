@@ -213,6 +213,36 @@ static void test_memory(void)
 	CU_ASSERT_PTR_NULL(strstr(text, "Mem"));
 }
 
+/* GPU work in all: 400 us; what operators launched and annotations' shares are no part of it. */
+static const struct ka_row gpu_rows[] = {
+	{ .key = "a", .count = 2, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .self_device_ns = 300000, .device_total_ns = 500000 },
+	{ .key = "k", .count = 4, .is_device = true, .self_device_ns = 400000, .device_total_ns = 400000, .category = "kernel" },
+	{ .key = "n", .count = 1, .is_device = true, .is_annotation = true, .self_device_ns = 900000, .device_total_ns = 900000 },
+};
+
+static void test_device(void)
+{
+	static const char head[] = "CPU time avg     Self CUDA   Self CUDA %    CUDA total  CUDA time avg    # of Calls  \n";
+	static const char a[] = "     300.000us        75.00%     500.000us     250.000us             2  \n";
+	static const char k[] = "     400.000us       100.00%     400.000us     100.000us             4  \n";
+	struct table_opts opts = { .row_limit = -1, .device_time = true };
+
+	print_with(gpu_rows, 3, &opts);
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, head));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, a));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, k));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "\nSelf CUDA time total: 400.000us\n"));
+	CU_ASSERT_STRING_EQUAL(order(gpu_rows, 3, "self_cuda_time_total", -1), "nka");
+	CU_ASSERT_STRING_EQUAL(order(gpu_rows, 3, "cuda_time_total", -1), "nak");
+	CU_ASSERT_STRING_EQUAL(order(gpu_rows, 3, "device_time_total", -1), "nak");
+	CU_ASSERT_STRING_EQUAL(order(gpu_rows, 3, "cuda_time", -1), "nak");
+	print_with(&three[0], 1, &opts); /* no GPU time in any row */
+	CU_ASSERT_PTR_NULL(strstr(text, "CUDA"));
+	opts.device_time = false;
+	print_with(gpu_rows, 3, &opts);
+	CU_ASSERT_PTR_NULL(strstr(text, "CUDA"));
+}
+
 static void test_memory_order(void)
 {
 	static const struct ka_row rows[] = {
@@ -286,6 +316,30 @@ static void test_json_memory(void)
 	cJSON_Delete(doc);
 }
 
+static void test_json_device(void)
+{
+	struct table_opts opts = { .row_limit = -1, .device_time = true };
+	struct session_totals t = { 0 };
+	struct session s = fake_session();
+	FILE *f = fmemopen(text, sizeof(text), "w");
+	const cJSON *row;
+	cJSON *doc;
+
+	CU_ASSERT_EQUAL(table__print_json(gpu_rows, 3, &opts, &s, &t, f), 0);
+	fclose(f);
+	doc = cJSON_Parse(text);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
+	row = cJSON_GetArrayItem(get(doc, "rows"), 0);
+	CU_ASSERT_STRING_EQUAL(get(row, "category")->valuestring, "cpu_op");
+	CU_ASSERT_EQUAL(get(row, "self_device_ns")->valuedouble, 300000.0);
+	CU_ASSERT_EQUAL(get(row, "self_device_percent")->valuedouble, 75.0);
+	CU_ASSERT_EQUAL(get(row, "device_total_ns")->valuedouble, 500000.0);
+	CU_ASSERT_EQUAL(get(row, "device_avg_ns")->valuedouble, 250000.0);
+	row = cJSON_GetArrayItem(get(doc, "rows"), 1);
+	CU_ASSERT_STRING_EQUAL(get(row, "category")->valuestring, "kernel");
+	cJSON_Delete(doc);
+}
+
 static void test_json(void)
 {
 	struct table_opts opts = { .sort_by = "cpu_time_total", .row_limit = 2 };
@@ -347,10 +401,12 @@ int main(void)
 		{ "name width", test_name_width },
 		{ "hostile names", test_hostile_names },
 		{ "columns of memory", test_memory },
+		{ "columns of GPU time", test_device },
 		{ "order by memory", test_memory_order },
 		{ "full stream", test_full_stream },
 		{ "JSON", test_json },
 		{ "JSON with memory", test_json_memory },
+		{ "JSON with GPU time", test_json_device },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -146,14 +146,14 @@ def cpu_of(target):
 def torch_crowd():
     need_tools()
     with workspace() as ws:
-        return same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 120), 2)
+        return same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 80), 2)
 
 
 def torch_alone():
     """One thread computes, and the pool of torch."""
     need_tools()
     with workspace() as ws:
-        return same_as_undisturbed(lambda: torch_target(1), "any", copies(ws, 100), None)
+        return same_as_undisturbed(lambda: torch_target(1), "any", copies(ws, 40), None)
 
 
 def real_agent():
@@ -182,9 +182,9 @@ def newest_python(ws):
         raise Skip(f"no environment {root}")
     tests = os.path.dirname(WORKLOADS)
 
-    def start():
-        return Target(["unshare", "--mount", "sh", "-ec", IN_CHROOT, "sh", root, ws, tests, "python3",
-                       "/ptbpf-tests/workloads/inject_work.py", "2", "5"], {"PYTHONPATH": "/opt/torch"})
+    def start(args=("/ptbpf-tests/workloads/inject_work.py", "2", "5"), env=None):
+        return Target(["unshare", "--mount", "sh", "-ec", IN_CHROOT, "sh", root, ws, tests, "python3", *args],
+                      {"PYTHONPATH": "/opt/torch", **(env or {})})
 
     try:
         yield start
@@ -205,6 +205,31 @@ def newest_python_by_ptrace():
     need_tools()
     with workspace() as ws, newest_python(ws) as start:
         return same_as_undisturbed(start, "ptrace", copies(ws, 60), 2)
+
+
+def remote_execution_refused():
+    """Switched off, forbidden by an audit hook, or never looked at: said, taken back, and then done by ptrace."""
+    need_tools()
+    ready = "import sys, time\nprint('ready', flush=True)\n"
+    hook = ("def no(event, args):\n  if event == 'ctypes.dlopen': raise RuntimeError('not here')\n"
+            "sys.addaudithook(no)\n")
+    asleep_ = "try: time.sleep(60)\nexcept KeyboardInterrupt: print('interrupted', flush=True)"
+    cases = [(ready + "sys.stdin.readline()", {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, "switched off"),
+             (ready.replace("print", hook + "print") + "while not time.sleep(0.01): pass", None, "not here"),
+             (ready + asleep_, None, "has not come to a point")]
+    with workspace() as ws, newest_python(ws) as start:
+        for i, (code, env, text) in enumerate(cases):
+            with start(("-c", code), env) as t:
+                t.ready()
+                lib, other = copies(ws, 2, f"case{i}-")
+                refused(t.pid, lib, text, "remote")
+                load_all(t, "any", [other], 2)
+                check(os.path.basename(lib) not in t.maps(), "it was loaded nevertheless")
+                check(t.proc.poll() is None, "the target has ended")
+                if i == 2:
+                    t.proc.send_signal(signal.SIGINT)
+                    check(t.finish() == ["interrupted"], "the interrupt did not arrive")
+                    check(not t.err.strip(), t.err)
 
 
 def killed_in_the_middle():
@@ -296,4 +321,4 @@ def asleep():
 
 if __name__ == "__main__":
     main([threads_of_every_kind, torch_crowd, torch_alone, real_agent, remote_execution, newest_python_by_ptrace,
-          killed_in_the_middle, refusals, asleep])
+          remote_execution_refused, killed_in_the_middle, refusals, asleep])

@@ -53,6 +53,16 @@ bool inject__is_mapped(const struct inject_job *job)
 	return found;
 }
 
+bool inject__is_alive(const struct inject_job *job)
+{
+	struct thread_status st;
+
+	if (!thread_facts__status(job->pid, 0, &st) && st.state != 'Z' && st.state != 'X')
+		return true;
+	refuse(job, "the process has ended");
+	return false;
+}
+
 bool inject__is_time(const struct inject_job *job)
 {
 	return clock__mono_ns() < job->deadline_ns;

@@ -19,6 +19,7 @@ struct inject_job {
 #define refuse(job, ...) snprintf((job)->res->why, sizeof((job)->res->why), __VA_ARGS__)
 
 bool inject__is_mapped(const struct inject_job *job);
+bool inject__is_alive(const struct inject_job *job); /* false: and says that the process has ended */
 bool inject__is_time(const struct inject_job *job); /* is there any left? */
 void inject__nap(uint64_t ns);
 /* Exactly these bytes into the process: 0 or negative errno. */

@@ -52,6 +52,8 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 	job->res->stopped_ns = req->stopped_ns + (clock__mono_ns() - begin);
 	if (inject__is_mapped(job))
 		return 0;
+	if (!inject__is_alive(job))
+		return -ESRCH;
 	refuse(job, "its loader could not load %s", job->path);
 	return -ELIBACC;
 }

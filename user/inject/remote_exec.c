@@ -211,6 +211,8 @@ static int wait_answer(struct inject_job *job, const struct py_remote *pr, const
 			refuse(job, "its Python has not come to a point where it runs scripts");
 			return -EAGAIN;
 		}
+		if (taken && !inject__is_alive(job))
+			return -ESRCH;
 		if (taken && now - taken > GRACE_NS && now > end)
 			break;
 	}

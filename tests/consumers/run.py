@@ -6,7 +6,7 @@
   run.py TRACE...    these traces, *.json or *.json.gz
 
 HolisticTraceAnalysis (every parser back-end, call graph, steps, correlation with the Execution Trace beside the
-trace) and the TensorBoard plugin of PyTorch (operator tree, operator view also by input shapes, steps); tools/validate_trace.py with its schemas before them, the Perfetto
+trace, and where a trace has GPU work its analyses of that up to the critical path) and the TensorBoard plugin of PyTorch (operator tree, operator view also by input shapes, steps); tools/validate_trace.py with its schemas before them, the Perfetto
 UI in a headless Chromium (tools/view_trace.py) after them. They live in
 $PTBPF_ENV_DIR/consumers (default /var/tmp/ptbpf-envs/consumers), which is made where it is missing, and
 where the script runs itself. Prints PASS, FAIL or SKIP lines.
@@ -47,6 +47,9 @@ class Expected:
         self.steps = sorted(int(e["name"].split("#")[1]) for e in slices if e["name"].startswith("ProfilerStep#"))
         self.rank = doc.get("distributedInfo", {}).get("rank", 0)
         self.slices = slices
+        self.work = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+        self.calls = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] in ("cuda_runtime", "cuda_driver")]
+        self.call_threads = {(e["pid"], e["tid"]) for e in self.calls} - {(e["pid"], e["tid"]) for e in slices}
         self.et = next((path[:-len(end)] + ".et.json" for end in (".pt.trace.json", ".pt.trace.json.gz")
                         if path.endswith(end) and os.path.exists(path[:-len(end)] + ".et.json")), None)
 
@@ -104,12 +107,55 @@ def check_hta_analysis(path, want):
     trace.load_traces(include_last_profiler_step=True, use_multiprocessing=False)
     same("slices by name", counts(trace.get_trace(want.rank), trace.symbol_table), want.names)
     graph = CallGraph(trace)
-    nodes = [n for n in graph.rank_to_nodes[want.rank] if n >= 0]  # its root nodes have negative numbers
-    same("call graph: threads", len(graph.rank_to_stacks[want.rank]), want.threads)
-    same("call graph: nodes", len(nodes), want.total)
+    # its root nodes have negative numbers; work of GPUs and CUPTI's overhead hang in it too
+    names, cats = trace.symbol_table.get_sym_table(), trace.get_trace(want.rank)["cat"]
+    nodes = [n for n in graph.rank_to_nodes[want.rank] if n >= 0 and names[cats[n]] in
+             ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver")]
+    pids = {e["pid"] for e in want.slices + want.calls}
+    same("call graph: threads", sum(i.pid in pids for i in graph.rank_to_stacks[want.rank]), want.threads + len(want.call_threads))
+    same("call graph: nodes", len(nodes), want.total + len(want.calls))
     analysis = TraceAnalysis(trace_files=by_rank, trace_dir=os.path.dirname(path), include_last_profiler_step=True)
     same("steps", sorted(analysis.get_profiler_steps()), want.steps)
     return f"call graph of {len(nodes)} nodes on {want.threads} threads, {len(want.steps)} steps"
+
+
+def check_hta_gpu(path, want):
+    """The analyses of GPU work, held against the events of the file."""
+    if not want.work:
+        return "no GPU work"
+    from hta.trace_analysis import TraceAnalysis
+    analysis = TraceAnalysis(trace_files={want.rank: path}, trace_dir=os.path.dirname(path), include_last_profiler_step=True)
+    df = analysis.t.get_trace(want.rank)
+    launches = {e["args"]["correlation"] for e in want.calls} & {e["args"]["correlation"] for e in want.work}
+    linked = df[(df["stream"] > 0) & df["correlation"].isin(launches)]
+    same("work whose launch is not found", int((linked["index_correlation"] <= 0).sum()), 0)
+    types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000)
+    names = {e["name"] for e in want.work if e["args"]["correlation"] in launches}  # it leaves the others out
+    same("names of work", sorted(names - set(kernels["name"])), [])
+    stats = analysis.get_cuda_kernel_launch_stats(visualize=False)[want.rank]
+    known = [e for e in want.calls if e["name"] in ("cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync")
+             and e["args"]["correlation"] in launches]
+    same("launches", sorted(stats["correlation"]), sorted(e["args"]["correlation"] for e in known))
+    devices = {e["pid"] for e in want.work}
+    temporal = analysis.get_temporal_breakdown(visualize=False)
+    same("busy and idle", int(temporal["kernel_time(us)"].iloc[0]), int(temporal[["idle_time(us)", "compute_time(us)",
+                                                                               "non_compute_time(us)"]].sum(axis=1).iloc[0]))
+    idle = analysis.get_idle_time_breakdown(visualize=False)[0]
+    queue = analysis.get_queue_length_summary()
+    copies = analysis.get_memory_bw_summary()
+    same("kinds of copies", len(copies) > 0, any(e["cat"] != "kernel" for e in want.work))
+    analysis.get_comm_comp_overlap(visualize=False)
+    analysis.get_gpu_user_annotation_breakdown(visualize=False)
+    text = (f"{len(want.work)} pieces of work on {len(devices)} GPUs, {len(types)} types, {len(stats)} launches, "
+            f"{len(idle)} rows of idle time, {len(queue)} queues")
+    if want.steps:
+        graph, good = analysis.critical_path_analysis(rank=want.rank, annotation="ProfilerStep", instance_id=len(want.steps) // 2)
+        same("critical path", good, True)
+        bound = graph.summary()
+        if not any(v for k, v in bound.items() if k.startswith("gpu")):
+            raise AssertionError("the critical path never meets a GPU")
+        text += f", critical path of {len(graph.critical_path_nodes)} nodes"
+    return text
 
 
 class EtNode:
@@ -231,7 +277,7 @@ def check_rules(path, want):
 
 
 CHECKS = {"validator": check_rules, "hta_parsers": check_hta_parsers, "hta_analysis": check_hta_analysis,
-          "hta_correlation": check_hta_correlation,
+          "hta_correlation": check_hta_correlation, "hta_gpu": check_hta_gpu,
           "tensorboard": check_tensorboard}
 
 
@@ -286,6 +332,20 @@ def make_traces(folder):
         loop.kill()
         loop.wait()
     run_ptbpf(ptbpf, "export", capture, "--format", "chrome", "-o", traces[1])
+    return traces + made_up(folder, ptbpf)
+
+
+def made_up(folder, ptbpf):
+    """GPU work as an agent would tell it, and calls as kernel probes see them: neither needs a GPU here."""
+    tests = os.path.join(os.path.dirname(ptbpf), "tests")
+    if not os.path.exists(os.path.join(tests, "fake_gpu_capture")):
+        print("SKIP consumers.gpu: the tests are not built beside ptbpf")
+        return []
+    traces = [os.path.join(folder, n + ".pt.trace.json") for n in ("gpu", "host")]
+    capture = os.path.join(folder, "gpu.ptb")
+    subprocess.run([os.path.join(tests, "fake_gpu_capture"), capture], check=True)
+    run_ptbpf(ptbpf, "export", capture, "--format", "chrome", "-o", traces[0])
+    subprocess.run([os.path.join(tests, "fake_gpu_trace"), "--host", traces[1], os.path.join(folder, "host.report.json")], check=True)
     return traces
 
 
@@ -312,6 +372,7 @@ def main():
             traces = args.traces or make_traces(folder)
             failed = subprocess.run([PYTHON, os.path.abspath(__file__), *traces]).returncode
             failed |= view(traces[0])
+            failed |= any(view(t) for t in traces if os.path.basename(t) == "gpu.pt.trace.json")
             sys.exit(failed)
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")

@@ -1,5 +1,5 @@
 # Exporters are tested over a fake session: they are pure functions of the model's values.
-set(FAKE_SESSION ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_session.c)
+set(FAKE_SESSION ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_session.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/fake_values.c)
 set(U ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(out_file "${U}/test_out_file.c" ptbpf_export)
 unit_test(chrome_trace "${U}/test_chrome_trace.c;${FAKE_SESSION}" ptbpf_export)
@@ -46,3 +46,10 @@ target_link_libraries(fake_gpu_trace PRIVATE ptbpf_flags ptbpf_export)
 add_test(NAME unit_validate_gpu COMMAND python3 ${U}/test_validate_gpu.py --fake-gpu-trace $<TARGET_FILE:fake_gpu_trace>)
 set_tests_properties(unit_validate_gpu PROPERTIES LABELS unit TIMEOUT 300)
 unit_test(gpu_report "${U}/test_gpu_report.c;${GPU_WORLD}" ptbpf_export)
+
+# The same as a capture, by way of the model and the command line.
+add_executable(fake_gpu_capture ${U}/fake_gpu_capture.c ${U}/gpu_world.c ${U}/fake_values.c)
+target_link_libraries(fake_gpu_capture PRIVATE test_builder)
+add_test(NAME unit_gpu_capture COMMAND python3 ${U}/test_gpu_capture.py --ptbpf $<TARGET_FILE:ptbpf>
+  --fake-gpu-capture $<TARGET_FILE:fake_gpu_capture>)
+set_tests_properties(unit_gpu_capture PROPERTIES LABELS unit TIMEOUT 300)

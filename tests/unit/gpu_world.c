@@ -298,6 +298,7 @@ int gw__tell(struct gpu_world *w)
 			w->items[i].g.rec = &w->items[i].rec.h;
 		err = w->sink.gpu(w->sink.arg, &w->items[i].g);
 	}
+	w->told_cnt = w->item_cnt;
 	w->item_cnt = 0;
 	return err;
 }

@@ -34,6 +34,7 @@ struct gpu_world {
 	const struct ptb_gpu_device *device_list[GW_DEVICES];
 	struct gw_item items[GW_ITEMS];
 	uint32_t item_cnt;
+	uint32_t told_cnt; /* of the last gw__tell(); they are still there */
 	uint32_t tgid;
 	uint32_t correlation; /* last one given out */
 	struct session_place at; /* of what comes next */

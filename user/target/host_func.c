@@ -46,7 +46,8 @@ struct named_addrs { /* sorted */
 struct host_lib {
 	uint64_t ino;
 	uint32_t dev_major, dev_minor;
-	struct elf_file *ef; /* NULL: it cannot be read */
+	struct elf_file *ef; /* NULL: it cannot be read, or need not be open */
+	bool bad;
 	struct named_addrs funcs, handles;
 };
 
@@ -155,15 +156,31 @@ static const struct named_addrs *handles_of(struct host_lib *lib)
 		elf_symtab__walk(&lib->ef->dynsym, on_import, &asks);
 	if (asks)
 		elf_symtab__walk(&lib->ef->symtab, on_handle, &lib->handles);
+	if (!lib->handles.cnt && !lib->funcs.known) { /* most of them: their pages are not needed */
+		elf_file__close(lib->ef);
+		lib->ef = NULL;
+	}
 	return sorted(&lib->handles);
 }
 
-/* The file of a mapping. NULL: out of memory. */
-static struct host_lib *find_lib(struct host_funcs *hf, pid_t pid, const struct proc_map *map)
+static void open_lib(struct host_lib *lib, pid_t pid, const struct proc_map *map)
 {
-	struct host_lib *lib;
 	uint64_t load_bias;
 	char *path = NULL;
+
+	if (lib->ef || lib->bad)
+		return;
+	lib->bad = mapped_file__open(pid, map, &path, &lib->ef, &load_bias);
+	if (lib->bad)
+		lib->ef = NULL; /* nothing in it has a name */
+	else
+		free(path);
+}
+
+/* The file of a mapping, to be opened. NULL: out of memory. */
+static struct host_lib *find_lib(struct host_funcs *hf, const struct proc_map *map)
+{
+	struct host_lib *lib;
 	uint32_t i;
 
 	for (i = 0; i < hf->lib_cnt; i++) {
@@ -176,10 +193,6 @@ static struct host_lib *find_lib(struct host_funcs *hf, pid_t pid, const struct 
 		return NULL;
 	lib = &hf->libs[hf->lib_cnt++];
 	*lib = (struct host_lib){ .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor };
-	if (mapped_file__open(pid, map, &path, &lib->ef, &load_bias))
-		lib->ef = NULL; /* nothing in it has a name */
-	else
-		free(path);
 	return lib;
 }
 
@@ -222,7 +235,9 @@ static const char *by_function(struct host_funcs *hf, const struct host_proc *hp
 
 		if (!map->exec || addr < map->start || addr >= map->end)
 			continue;
-		lib = find_lib(hf, hp->pid, map);
+		lib = find_lib(hf, map);
+		if (lib)
+			open_lib(lib, hp->pid, map);
 		if (!lib || !bias_of(lib, map, &bias))
 			return NULL;
 		list = funcs_of(lib);
@@ -265,7 +280,9 @@ static const char *by_handle(struct host_funcs *hf, const struct host_proc *hp, 
 	for (i = 0; buf && !name && i < hp->maps.cnt; i++) {
 		if (!hp->maps.items[i].exec)
 			continue;
-		lib = find_lib(hf, hp->pid, &hp->maps.items[i]);
+		lib = find_lib(hf, &hp->maps.items[i]);
+		if (lib && !lib->handles.known)
+			open_lib(lib, hp->pid, &hp->maps.items[i]);
 		if (lib && handles_of(lib)->cnt && bias_of(lib, &hp->maps.items[i], &bias))
 			name = holder_in(hp, &lib->handles, bias, handle, buf);
 	}

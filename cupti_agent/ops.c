@@ -465,6 +465,7 @@ int ops__start(uint32_t wishes, const struct ptb_agent_cfg *cfg)
 	pthread_mutex_lock(&torch_lock);
 	ops.handle = ops.torch->add_global_callback(cb);
 	pthread_mutex_unlock(&torch_lock);
+	torch__find_lock((void *)(uintptr_t)on_start);
 	return 0;
 }
 
@@ -484,6 +485,7 @@ void ops__stop(bool leave)
 
 void ops__forked(void)
 {
+	torch__forked();
 	atomic_store(&ops.gone, true);
 	atomic_store(&ops.on, false);
 }

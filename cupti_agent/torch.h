@@ -30,4 +30,12 @@ struct torch_funcs {
  * torch that is going on. */
 const struct torch_funcs *torch__find(void);
 
+/*
+ * Every thread takes a lock of torch's when it first runs an operator and after each change of the callbacks. A
+ * child that is forked just then would wait for it for ever: its copy is freed for it. Once, after `start` was
+ * registered: finds the lock. In the child: frees it.
+ */
+void torch__find_lock(void *start);
+void torch__forked(void);
+
 #endif /* TORCH_H */

@@ -80,8 +80,8 @@ def inject(pid, way, libs, limit_ms=LIMIT_MS):
     return [(line.startswith("loaded"), line.split(None, 1)[1]) for line in lines]
 
 
-def load_all(target, way, libs, expect_way=None):
-    got = inject(target.pid, way, libs)
+def load_all(target, way, libs, expect_way=None, limit_ms=LIMIT_MS):
+    got = inject(target.pid, way, libs, limit_ms)
     bad = [text for ok, text in got if not ok]
     check(not bad, f"{len(bad)} of {len(libs)} were refused: {bad[:2]}")
     numbers = [[int(x) for x in text.split()] for _, text in got]
@@ -223,7 +223,7 @@ def remote_execution_refused():
                 t.ready()
                 lib, other = copies(ws, 2, f"case{i}-")
                 refused(t.pid, lib, text, "remote")
-                load_all(t, "any", [other], 2)
+                load_all(t, "any", [other], 2, 4000)
                 check(os.path.basename(lib) not in t.maps(), "it was loaded nevertheless")
                 check(t.proc.poll() is None, "the target has ended")
                 if i == 2:
@@ -282,7 +282,7 @@ def refusals():
                 f.write("no library")
             refused(t.pid, ws + "/text.so", "could not load", "ptrace")
             refused(t.pid, lib, "Python", "remote")  # too old for that, here
-            load_all(t, "ptrace", [lib], 2)
+            load_all(t, "ptrace", [lib], 2, 2000)
             check(inject(t.pid, "ptrace", [lib]) == [(True, "0 0 0")], "a second time is nothing to do")
             t.finish()
         with python_target("import select; ep = select.epoll()\nwhile 1: ep.poll(60)") as t:
@@ -306,17 +306,17 @@ def asleep():
     """Threads that sleep for ever are woken by nobody but go on sleeping as before."""
     need_tools()
     with workspace() as ws:
-        for code in ("import time; time.sleep(8); print('slept', flush=True)",
-                     "import threading; threading.Event().wait(8); print('slept', flush=True)",
+        for code in ("import time; time.sleep(12); print('slept', flush=True)",
+                     "import threading; threading.Event().wait(12); print('slept', flush=True)",
                      "import select; select.select([0], [], []); print('slept', flush=True)"):
             begin = time.monotonic()
             with python_target(code) as t:
                 t.ready()
-                load_all(t, "ptrace", copies(ws, 20, f"a{len(code)}-"), 2)
+                load_all(t, "ptrace", copies(ws, 8, f"a{len(code)}-"), 2, 1500)
                 check(t.proc.poll() is None, "it woke up")
                 out = t.finish()
                 check(out == ["slept"], f"{out}")
-            check("select" in code or time.monotonic() - begin > 8, "it slept too short")
+            check("select" in code or time.monotonic() - begin > 12, "it slept too short")
 
 
 if __name__ == "__main__":

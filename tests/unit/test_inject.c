@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "inject/divert.h"
 #include "inject/inject.h"
 #include "inject/py_remote.h"
@@ -378,6 +379,7 @@ static void test_real_detour(void)
 {
 	struct inject_opts opts = { .lib_path = INJECT_LIB, .only = INJECT_PTRACE };
 	struct inject_result res;
+	uint64_t begin;
 	int fds[2], st;
 	pid_t pid;
 	char c;
@@ -389,10 +391,13 @@ static void test_real_detour(void)
 		st = read(fds[0], &c, 1) == 1 && c == 'x' && errno == 33 ? 0 : 1;
 		_exit(st);
 	}
-	opts.limit_ns = OWN_ALLOCATOR ? 200000000 : 0;
+	opts.limit_ns = OWN_ALLOCATOR ? 200000000 : 2000000000;
+	begin = clock__mono_ns();
 	CU_ASSERT_EQUAL(inject__load(pid, &opts, &res), OWN_ALLOCATOR ? -EBUSY : 0);
 	if (!OWN_ALLOCATOR) {
 		CU_ASSERT(res.way == INJECT_PTRACE && res.tries >= 1 && res.stopped_ns && !*res.why);
+		/* the only thread, asleep: not before half of the time */
+		CU_ASSERT(clock__mono_ns() - begin >= opts.limit_ns / 2);
 		CU_ASSERT_EQUAL(inject__load(pid, &opts, &res), 0); /* again: nothing to do */
 		CU_ASSERT_EQUAL(res.way, INJECT_NONE);
 	}

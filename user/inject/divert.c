@@ -179,7 +179,7 @@ static void look_and_go(struct divert_req *req)
 	struct user_regs_struct regs;
 	struct thread_status st;
 	struct blocked_call call;
-	const char *why;
+	bool again;
 
 	req->err = get_regs(req->tid, &regs);
 	if (!req->err)
@@ -193,10 +193,11 @@ static void look_and_go(struct divert_req *req)
 		req->why = "a signal is on its way to it";
 		return; /* which is why its call ended, if it did */
 	}
-	why = look(req, &regs, &req->err);
-	req->why = why;
-	if (!why)
-		req->err = send_off(req, &regs, safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN);
+	again = safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN;
+	req->why = again && !req->asleep_too ? "it waits, and signals are for it" :
+					       look(req, &regs, &req->err);
+	if (!req->why)
+		req->err = send_off(req, &regs, again);
 	if (req->end != DIVERT_DONE && safe_point__undo_eintr(&call, (int64_t)regs.rax)) {
 		regs.rax = regs.orig_rax;
 		regs.rip -= 2;

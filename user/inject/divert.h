@@ -25,6 +25,7 @@ struct divert_req {
 	pid_t pid, tid;
 	const struct code_places *cp;
 	const char *path;
+	bool asleep_too; /* also out of a system call in which it waits: see ptrace_way.c */
 	/* results */
 	enum divert_end end;
 	int err;

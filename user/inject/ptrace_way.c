@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Loads a library by a thread's detour: looks at one thread after the other until one is at a safe point, and
- * waits until it is back. */
+/*
+ * Loads a library by a thread's detour: looks at one thread after the other until one is at a safe point, and
+ * waits until it is back.
+ *
+ * Signals wait until then. For a thread that runs this is all. One that was taken out of a waiting call makes
+ * the call again, so a signal of those few milliseconds is handled but does not end the call. The signals of a process
+ * go to its main thread, so this one is taken out of a call only when no other thread would do for half of the time.
+ */
 #define LOG_DOMAIN "inject"
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +28,7 @@
 #define LOOKS_PER_ROUND 8
 
 /* A thread that sleeps where a stop would be seen, or of which nothing can be had, is not even stopped. */
-static const char *is_hopeless(pid_t pid, pid_t tid)
+static const char *is_hopeless(pid_t pid, pid_t tid, bool asleep_too)
 {
 	struct thread_status st;
 	struct blocked_call call;
@@ -32,6 +39,8 @@ static const char *is_hopeless(pid_t pid, pid_t tid)
 		return "it neither runs nor sleeps";
 	if (!thread_facts__call(pid, tid, &call))
 		return "its system call cannot be read";
+	if (call.nr >= 0 && !asleep_too)
+		return "it waits, and signals are for it";
 	return safe_point__may_stop(&call) ? NULL : "it is in a system call that must not be disturbed";
 }
 
@@ -59,7 +68,7 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 }
 
 /* One look at some of the threads, the main thread first. 1: not now; 0: loaded; negative errno. */
-static int one_round(struct inject_job *job, const struct code_places *cp, uint32_t round)
+static int one_round(struct inject_job *job, const struct code_places *cp, uint32_t round, bool late)
 {
 	pid_t *tids;
 	int n = proc__threads(job->pid, &tids), i, looks = 0, rc = 1;
@@ -74,7 +83,8 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 		/* the main thread, then others from another one each time */
 		req.tid = i ? tids[1 + ((uint32_t)i - 1 + round * LOOKS_PER_ROUND) % ((uint32_t)n - 1)] :
 			      job->pid;
-		why = is_hopeless(job->pid, req.tid);
+		req.asleep_too = i || late;
+		why = is_hopeless(job->pid, req.tid, req.asleep_too);
 		if (why) {
 			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid, why);
 			continue;
@@ -98,7 +108,8 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 
 int ptrace_way__load(struct inject_job *job)
 {
-	uint64_t nap = ROUND_NS;
+	uint64_t nap = ROUND_NS, now = clock__mono_ns();
+	uint64_t half = now < job->deadline_ns ? now + (job->deadline_ns - now) / 2 : now;
 	struct code_places cp;
 	uint32_t round = (uint32_t)(clock__mono_ns() / 1000); /* not always the same threads */
 	int rc;
@@ -108,7 +119,7 @@ int ptrace_way__load(struct inject_job *job)
 	if (rc)
 		return rc;
 	do {
-		rc = one_round(job, &cp, round++);
+		rc = one_round(job, &cp, round++, clock__mono_ns() >= half);
 		if (rc == 1)
 			inject__nap(nap);
 		if (nap < ROUND_MAX_NS)

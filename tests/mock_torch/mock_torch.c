@@ -23,8 +23,20 @@ EXPORT uint64_t num_outputs(const struct mock_rf *rf) __asm__("_ZNK2at14RecordFu
 EXPORT void step_callbacks(void) __asm__("_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE");
 EXPORT uint64_t thread_id(void) __asm__("_ZN2at14RecordFunction15currentThreadIdEv");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mock_callback callback;
+struct entry {
+	struct mock_callback callback;
+	bool enabled;
+	uint64_t handle;
+};
+
+/* at::GlobalCallbackManager as it lies in memory: the agent looks for its lock. */
+static struct {
+	uint64_t version;
+	struct entry *begin, *end, *room;
+	pthread_mutex_t mutex;
+} manager = { .version = 1, .mutex = PTHREAD_MUTEX_INITIALIZER };
+
+static struct entry entries[4];
 static struct mock_counts counts;
 static uint64_t last_handle, last_thread;
 static __thread uint64_t this_thread;
@@ -33,26 +45,31 @@ uint64_t add_global(struct mock_callback cb)
 {
 	uint64_t handle;
 
-	pthread_mutex_lock(&lock);
-	callback = cb;
+	pthread_mutex_lock(&manager.mutex);
+	handle = ++last_handle;
+	entries[0] = (struct entry){ cb, true, handle };
+	manager.begin = entries;
+	manager.end = entries + 1;
+	manager.room = entries + 4;
+	manager.version++;
 	counts.registered++;
 	counts.added++;
 	counts.needs_inputs = cb.needs_inputs;
 	counts.needs_outputs = cb.needs_outputs;
-	handle = ++last_handle;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&manager.mutex);
 	return handle;
 }
 
 void remove_callback(uint64_t handle)
 {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&manager.mutex);
 	if (handle == last_handle && counts.registered) {
 		counts.registered--;
 		counts.removed++;
-		callback = (struct mock_callback){ 0 };
+		manager.end = manager.begin;
+		manager.version++;
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&manager.mutex);
 }
 
 const char *name(const struct mock_rf *rf)
@@ -84,12 +101,13 @@ uint64_t thread_id(void)
 
 EXPORT bool mock__begin(struct mock_rf *rf)
 {
-	struct mock_callback cb;
+	struct mock_callback cb = { 0 };
 	void *context = rf;
 
-	pthread_mutex_lock(&lock);
-	cb = callback;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&manager.mutex);
+	if (manager.end > manager.begin)
+		cb = manager.begin->callback;
+	pthread_mutex_unlock(&manager.mutex);
 	rf->end = cb.end;
 	rf->thread = thread_id();
 	if (!cb.start || !cb.scopes[rf->scope] || cb.sampling < 1)
@@ -107,8 +125,8 @@ EXPORT struct mock_counts mock__counts(void)
 {
 	struct mock_counts c;
 
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&manager.mutex);
 	c = counts;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&manager.mutex);
 	return c;
 }

@@ -214,7 +214,8 @@ static void *divert_thread(void *arg)
 	long rc = trace(PTRACE_SEIZE, req->tid, 0, NULL);
 
 	if (rc) {
-		req->end = rc == -ESRCH ? DIVERT_GONE : DIVERT_REFUSED;
+		/* threads of the kernel's own (io_uring) are among them: no reason to give up the others */
+		req->end = rc == -ESRCH ? DIVERT_GONE : req->tid == req->pid ? DIVERT_REFUSED : DIVERT_NOT_NOW;
 		req->err = (int)rc;
 		req->why = "it may not be traced";
 		return NULL;
@@ -253,9 +254,12 @@ void divert__try(struct divert_req *req)
 	}
 	pthread_join(thread, NULL);
 	if (req->err && req->end == DIVERT_NOT_NOW) {
-		req->end = req->err == -ESRCH ? DIVERT_GONE : DIVERT_REFUSED;
 		if (!req->why)
-			req->why = errstr(req->err);
+			req->why = req->err == -ENOTSUP ? "its vector state is not understood" : errstr(req->err);
+		if (req->err == -ESRCH)
+			req->end = DIVERT_GONE;
+		else if (req->err == -ENOMEM)
+			req->end = DIVERT_REFUSED;
 	}
 }
 

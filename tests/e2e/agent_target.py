@@ -77,7 +77,9 @@ class Window:
 
 def sources_of(trace):
     """{pid: (source, why)} as the trace tells."""
-    return {a["pid"]: (a["source"], a.get("why", "")) for a in trace["ptbpf"].get("agent", ())}
+    told = {t["pid"]: (t["source"], "") for t in trace["ptbpf"]["targets"]}
+    told.update({a["pid"]: (a["source"], a.get("why", "")) for a in trace["ptbpf"].get("agents", ())})
+    return told
 
 
 def semaphores(pid):

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""GPU activities end to end, on the pretended device of tests/mock_cuda: what the program did against what the trace
+has; CUPTI that is missing, too old, in use, that drops, reorders, fails; calls seen from the host without an agent."""
+
+import collections
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from agent_target import AGENT
+from common import (PTBPF, PYTHON, ROOT, WORKLOADS, Skip, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, workload,
+                    workspace)
+
+BUILD = os.path.dirname(os.path.realpath(PTBPF))
+MOCK = os.environ.get("PTBPF_MOCK_CUDA") or os.path.join(BUILD, "tests", "mock_cuda")
+DUMP = os.path.join(os.path.dirname(MOCK), "workloads", "libagent_dump.so")
+sys.path.append(os.path.join(ROOT, "tools"))
+NAMES = {"_Z11axpy_kernelPffi": "axpy_kernel(float*, float, int)", "plain_kernel": "plain_kernel",
+         "_ZN2at6native13reduce_kernelILi512ELi1EEEvPKfPf": "void at::native::reduce_kernel<512, 1>(float const*, float*)"}
+WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
+
+
+def need(agent=True):
+    require_root()
+    for path in (os.path.join(MOCK, "libcupti.so.12"), *([AGENT] if agent else [])):
+        if not os.path.exists(path):
+            raise Skip(f"not built: {path}")
+
+
+class Run:
+    """gpu_work.py under ptbpf attach, prepared with the agent or not, attached before it begins to work."""
+
+    def __init__(self, ws, mode=(), options=(), env=None, agent=True, expect=(0,), name="a"):
+        go, self.capture, self.path = f"{ws}/{name}.go", f"{ws}/{name}.ptb", f"{ws}/{name}.json"
+        env = dict(env or {}, **({"LD_PRELOAD": AGENT} if agent else {}))
+        with workload("gpu_work.py", MOCK, go, *mode, env=env) as p:
+            p.wait_line("ready")
+            self.pid = p.pid
+            with Tracer("attach", "--pid", p.pid, "-o", self.capture, "--trace", self.path, *options) as t:
+                t.wait_attached()
+                open(go, "w").close()
+                p.wait_line("^done$")
+                self.code = t.stop(expect)
+                self.err, self.out = t.err, t.out
+            open(go + ".leave", "w").close()
+            check(p.finish() == 0, f"the target failed\n{p.text()}")
+            self.did = json.loads(next(line for line in p.out if line.startswith("{")))["did"]
+        self.read()
+
+    def read(self):
+        self.trace = load_trace(self.path)
+        self.events = self.trace["traceEvents"]
+        self.ops = {e["args"]["External id"]: e for e in slices(self.trace)}
+
+    def work(self):
+        return sorted((e for e in self.events if e.get("ph") == "X" and e.get("cat") in WORK), key=lambda e: (e["ts"], e["args"]["correlation"]))
+
+    def calls(self, cat="cuda_runtime"):
+        return sorted((e for e in self.events if e.get("ph") == "X" and e.get("cat") == cat), key=lambda e: e["ts"])
+
+    def agents(self):
+        return self.trace["ptbpf"].get("agents", [])
+
+
+def key_of_event(e):
+    kind, args = WORK[e["cat"]], e["args"]
+    name = e["name"] if kind == "kernel" else re.search(r"Memcpy (\w+)", e["name"])[1] if kind == "memcpy" else ""
+    return kind, name, args.get("bytes", 0)
+
+
+def key_of_deed(d):
+    return d["kind"], NAMES.get(d["name"], d["name"]), d["bytes"]
+
+
+def same_work(run):
+    """Every piece of work, in the order in which it was put on its stream, launched by its call."""
+    by_stream, deeds = collections.defaultdict(list), collections.defaultdict(list)
+    for e in run.work():
+        by_stream[e["args"]["stream"]].append(key_of_event(e))
+    for d in run.did:
+        deeds[d["side"]].append(key_of_deed(d))
+    got, want = sorted(by_stream.values()), sorted(deeds.values())
+    check([len(x) for x in got] == [len(x) for x in want], f"work per stream {[len(x) for x in got]}, done {[len(x) for x in want]}")
+    for a, b in zip(got, want):
+        odd = next((f"{x} instead of {y} at {k}" for k, (x, y) in enumerate(zip(a, b)) if x != y), None)
+        check(not odd, f"order on a stream: {odd}")
+    return len(run.did)
+
+
+def same_links(run):
+    """Correlation to a call of the right name and thread, and to the operator around it."""
+    calls = {e["args"]["correlation"]: e for e in run.calls()}
+    want, got = collections.Counter(), collections.Counter()
+    for d in run.did:
+        want[key_of_deed(d), d["call"], d["tid"], d["op"]] += 1
+    for e in run.work():
+        call = calls.get(e["args"]["correlation"])
+        check(call, f"no call with the correlation of {e['name']}")
+        check(call["ts"] <= e["ts"], f"{e['name']} began before its launch")
+        op = run.ops.get(e["args"].get("External id"))
+        got[key_of_event(e), call["name"], call["tid"], op["name"] if op else None] += 1
+    missing, more = want - got, got - want
+    check(not missing and not more, f"missing {list(missing)[:3]}, instead {list(more)[:3]}")
+
+
+def same_flows(run):
+    ends = collections.defaultdict(list)
+    for e in run.events:
+        if e.get("cat") == "ac2g":
+            ends[e["id"]].append(e)
+    on_work = collections.Counter(e["args"]["correlation"] for e in run.work())
+    check(set(on_work) <= set(ends), f"work without an arrow: {sorted(set(on_work) - set(ends))[:5]}")
+    for flow, both in ends.items():
+        check([e["ph"] for e in both].count("s") == 1 and any(e["ph"] == "f" for e in both), f"arrow {flow} has {[e['ph'] for e in both]}")
+    return len(ends)
+
+
+def valid(path):
+    """tools/validate_trace.py; its schemas need a package that the leg's Python may lack."""
+    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "validate_trace.py"), path], capture_output=True, text=True)
+    check(done.returncode == 0, f"validate_trace.py: {(done.stderr or done.stdout)[:1500]}")
+
+
+def whole_work():
+    """Kernels, copies, fills, streams, events, a graph: names, order, bytes, calls, operators, arrows, device."""
+    need()
+    with workspace() as ws:
+        run = Run(ws)
+        cnt = same_work(run)
+        same_links(run)
+        flows = same_flows(run)
+        valid(run.path)
+        check(run.trace["deviceProperties"] and run.trace["deviceProperties"][0]["name"], f"device: {run.trace['deviceProperties']}")
+        in_graph = [e for e in run.work() if e["args"].get("graph node id")]
+        check(len(in_graph) == 6, f"{len(in_graph)} of 6 nodes of the graph")
+        notes = {e["name"] for e in run.events if e.get("cat") == "gpu_user_annotation"}
+        check({"step 0", "step 1", "step 2", "load", "graph"} <= notes, f"annotations on the GPU: {sorted(notes)}")
+        check([a["gpu"] for a in run.agents()] == [True], f"agents {run.agents()}")
+        return f"{cnt} pieces of work, {flows} arrows"
+
+
+def table_and_report():
+    """The table has GPU columns; report --gpu counts what was done."""
+    need()
+    with workspace() as ws:
+        run = Run(ws)
+        table = "\n".join(run.out)
+        check("Self CUDA" in table and "mockgpu::scale" in table, f"no GPU columns:\n{table[:1500]}")
+        told = json.loads("\n".join(run_ptbpf("report", run.capture, "--gpu", "--json").out))
+        check(told, "report --gpu is empty")
+        text = "\n".join(run_ptbpf("report", run.capture, "--gpu").out)
+        check("axpy_kernel" in text, f"report --gpu does not know the kernel:\n{text[:1000]}")
+        again = ws + "/again.json"
+        run_ptbpf("export", run.capture, "--format", "chrome", "-o", again)
+        with open(again) as a, open(run.path) as b:
+            check(a.read().count('"kernel"') == b.read().count('"kernel"'), "export gives other kernels than attach")
+
+
+def many_threads():
+    need()
+    with workspace() as ws:
+        run = Run(ws, ("threads",))
+        check(same_work(run) == 160, "not 160 pieces of work")
+        same_links(run)
+        return "4 threads"
+
+
+def recorded():
+    """ptbpf record: with the agent that it brings all that was done; with --agent off nothing of the GPU."""
+    need()
+    with workspace() as ws:
+        for options, activities in (((), True), (("--agent", "off"), False)):
+            done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--", PYTHON,
+                             os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", expect=(0, 3))
+            run = Run.__new__(Run)
+            run.path, run.did = ws + "/r.json", json.loads(next(line for line in done.out if line.startswith("{")))["did"]
+            run.read()
+            if activities:
+                same_work(run)
+                same_links(run)
+            else:
+                check(not run.work() and len(slices(run.trace, "mockgpu::scale")) == 3, "GPU work without an agent, or no operators")
+
+
+def from_the_host():
+    """No agent in the process: launches, copies, fills, waits by probes, with bytes and streams; nothing of the GPU."""
+    need(agent=False)
+    with workspace() as ws:
+        run = Run(ws, agent=False)
+        check(not run.work(), "GPU work out of nothing")
+        names = collections.Counter(e["name"] for e in run.calls())
+        want = collections.Counter(d["call"] for d in run.did if d["call"] != "cudaGraphLaunch")
+        want["cudaLaunchKernel"] += 2  # captured: launched by the host, run by nobody
+        want["cudaMemsetAsync"] += 1
+        want["cudaGraphLaunch"] = 2
+        odd = {n: (names[n], c) for n, c in want.items() if names[n] != c}
+        check(not odd, f"calls (seen, done): {odd}; all: {dict(names)}")
+        waits = names["cudaStreamSynchronize"], names["cudaDeviceSynchronize"]
+        check(waits == (3, 1), f"waits {waits}")
+        valid(run.path)
+        return f"{sum(names.values())} calls"
+
+
+def off():
+    """--gpu off: nothing, with the agent and without."""
+    need()
+    with workspace() as ws:
+        for agent in (True, False):
+            run = Run(ws, options=("--gpu", "off"), agent=agent, name=f"off{agent}")
+            check(not run.work() and not run.calls() and not run.calls("cuda_driver"), f"GPU events with --gpu off, agent {agent}")
+            check(sum(e["name"] == "mockgpu::scale" for e in slices(run.trace)) == 3, "the operators are gone")
+
+
+def unordered():
+    """Records that come in another order, at another clock's rate, much later."""
+    need()
+    with workspace() as ws:
+        for k, env in enumerate(({"MOCK_CUPTI_REORDER": "1"}, {"MOCK_CUPTI_OFFSET_NS": "123456789012", "MOCK_CUPTI_DRIFT_PPM": "80"},
+                                 {"MOCK_CUPTI_BATCH_MS": "300"}, {"MOCK_CUPTI_NESTED": "1"})):
+            run = Run(ws, env=env, name=f"u{k}")
+            same_work(run)
+            same_links(run)
+            same_flows(run)
+            valid(run.path)
+
+
+def dropped():
+    """CUPTI drops records: counted, exit 3, and the last line says so."""
+    need()
+    with workspace() as ws:
+        run = Run(ws, ("many", 2000), env={"MOCK_CUPTI_DROP": "7"}, expect=(3,))
+        check(any("CUPTI dropped" in line for line in run.err[-3:]), f"not said: {run.err[-3:]}")
+        lost = len(run.did) - len(run.work())
+        check(lost > 0, "nothing was dropped")
+        # calls were dropped, too: work without its call stays, without an arrow
+        text = "\n".join(run.err)
+        told = int(re.search(r"(\d+) activity records that CUPTI dropped", text)[1])
+        check(told >= lost, f"{told} told, {lost} pieces of work are missing")
+        valid(run.path)
+        return f"{told} of {2 * len(run.did)} records"
+
+
+def many_launches():
+    """More than any buffer holds, all of them."""
+    need()
+    with workspace() as ws:
+        run = Run(ws, ("many", 60000), expect=(0, 3))
+        check(run.code == 0, f"incomplete: {run.err[-2:]}")
+        return f"{same_work(run)} kernels"
+
+
+def versions():
+    """CUPTI that is too old, too new, that returns errors: no GPU, the reason is told, the rest is as ever."""
+    need()
+    with workspace() as ws:
+        texts = []
+        for k, (env, pattern, code) in enumerate((({"MOCK_CUPTI_VERSION": "14"}, "older", (3,)), ({"MOCK_CUPTI_VERSION": "990000"}, "newer", (3,)),
+                                                  ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:999"}, "error", (3,)))):
+            run = Run(ws, env=env, expect=(0, *code), name=f"v{k}")
+            check(not run.work(), f"{env}: GPU work")
+            whys = [a["gpu_why"] for a in run.agents()]
+            check(len(whys) == 1 and pattern in whys[0], f"{env}: {run.agents()}")
+            check(sum(e["name"] == "mockgpu::scale" for e in slices(run.trace)) == 3, f"{env}: the operators are gone")
+            texts.append(whys[0])
+        for version in ("18", "22", "130000"):
+            same_work(Run(ws, env={"MOCK_CUPTI_VERSION": version}, name="w" + version))
+        return "; ".join(texts)
+
+
+def new_library():
+    """The mock with the functions of CUDA 13.2, in a program without torch, which has a library of that name itself."""
+    need()
+    with workspace() as ws:
+        run = without_torch(ws, {"GPU_WORK_CUPTI_PATH": os.path.join(MOCK, "cupti13", "libcupti.so.13")})
+        return f"CUPTI {run.agents()[0]['cupti_version']}"
+
+
+def in_use():
+    """Another subscriber: CUPTI is left alone, with the reason."""
+    need()
+    with workspace() as ws:
+        run = Run(ws, env={"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, expect=(0, 3))
+        whys = [a["gpu_why"] for a in run.agents()]
+        check(run.work() or "another tool" in whys[0], f"{run.agents()}")
+        return whys[0] or "served beside the other"
+
+
+def attach_again():
+    """Attach, leave, attach: each window its own work; off in between."""
+    need()
+    with workspace() as ws, workload("gpu_work.py", MOCK, ws + "/go", env={"LD_PRELOAD": AGENT}) as p:
+        p.wait_line("ready")
+        for k in range(3):
+            run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", f"{ws}/{k}.ptb", "--trace", f"{ws}/{k}.json", "--no-table", expect=(0,))
+            check(not [e for e in load_trace(f"{ws}/{k}.json")["traceEvents"] if e.get("cat") == "kernel"], "kernels that nobody launched")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/last.ptb", "--trace", ws + "/last.json", "--no-table") as t:
+            t.wait_attached()
+            open(ws + "/go", "w").close()
+            p.wait_line("^done$")
+            t.stop()
+        run = Run.__new__(Run)
+        run.path, run.did = ws + "/last.json", json.loads(next(line for line in p.out if line.startswith("{")))["did"]
+        run.read()
+        open(ws + "/go.leave", "w").close()
+        check(p.finish() == 0, f"the target failed\n{p.text()}")
+        same_work(run)
+
+
+def forks():
+    need()
+    with workspace() as ws:
+        run = Run(ws, ("fork",), options=("--children",), expect=(0, 3))
+        same_work(run)
+        same_links(run)
+
+
+def without_torch(ws, env):
+    done = run_ptbpf("record", "--activities", "cuda", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
+                     os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", "notorch", expect=(0, 3), env=dict(os.environ, **env))
+    run = Run.__new__(Run)
+    run.path, run.did = ws + "/r.json", json.loads(next(line for line in done.out if line.startswith("{")))["did"]
+    run.read()
+    check(same_work(run) == 100, "not 100 pieces of work")
+    return run
+
+
+def no_torch():
+    """A program without torch: --activities cuda."""
+    need()
+    with workspace() as ws:
+        without_torch(ws, {})
+
+
+def inside_and_outside():
+    """What an in-process listener hears (agent_dump.c, tools/gpu_check.sh) is what ptbpf's trace has."""
+    need()
+    import gpu_check_acts as acts
+    with workspace() as ws:
+        run = Run(ws)
+        code = (f"import ctypes, os, sys, time; sys.argv = ['gpu_work.py', {MOCK!r}, {ws + '/in.go'!r}]\n"
+                f"sys.path.insert(0, {WORKLOADS!r}); import gpu_work\n"
+                f"d = ctypes.CDLL({DUMP!r}); gpu = gpu_work.Gpu(); ops = gpu_work.operators(gpu); time.sleep(0.2)\n"
+                f"assert d.agent_dump_begin({ws + '/chunks'!r}.encode(), 16 | 32) == 0\n"
+                "end = time.monotonic() + 10\n"
+                "while not d.agent_dump_state() & 16 and time.monotonic() < end: time.sleep(0.01)\n"
+                "gpu_work.work(gpu); print(d.agent_dump_end(3000))\n")
+        done = subprocess.run([PYTHON, "-c", code], env=dict(os.environ, LD_PRELOAD=AGENT), capture_output=True, text=True, timeout=90)
+        check(done.returncode == 0 and done.stdout.strip() == "0", f"{done.returncode}: {done.stdout} {done.stderr[-500:]}")
+        inside, outside = acts.from_chunks(ws + "/chunks"), acts.from_trace(run.path)
+        check(not inside.problems, f"{inside.problems}")
+        for kind in ("kernel", "memcpy", "memset"):
+            figure, problem = acts.same_counts(outside, inside, kind)
+            check(not problem, f"{kind}: {problem}")
+        for what in (acts.same_order, acts.linked):
+            figure, problem = what(outside, inside)
+            check(not problem, f"{what.__name__}: {problem}")
+        return f"{len(inside.work)} pieces of work, {inside.clocks} pairs of clocks"
+
+
+def bundle():
+    """tools/gpu_check.sh --bundle makes something that runs by itself, and says that there is no GPU."""
+    need()
+    with workspace() as ws:
+        tool = os.path.join(ROOT, "tools", "gpu_check.sh")
+        done = subprocess.run([tool, "--build", BUILD, "--bundle", ws + "/b"], capture_output=True, text=True)
+        check(done.returncode == 0, f"{done.stderr}")
+        if shutil.which("nvidia-smi"):
+            raise Skip("there is a GPU here: tools/gpu_check.sh tells more")
+        done = subprocess.run([ws + "/b/tools/gpu_check.sh"], capture_output=True, text=True)
+        check(done.returncode == 2 and len(done.stderr.splitlines()) == 1, f"exit {done.returncode}: {done.stderr}")
+        return done.stderr.strip()
+
+
+if __name__ == "__main__":
+    main([whole_work, table_and_report, many_threads, recorded, from_the_host, off, unordered, dropped, many_launches, versions,
+          new_library, in_use, attach_again, forks, no_torch, inside_and_outside, bundle])

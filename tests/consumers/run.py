@@ -49,6 +49,9 @@ class Expected:
         self.slices = slices
         self.work = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
         self.calls = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] in ("cuda_runtime", "cuda_driver")]
+        # torch's annotations on GPUs repeat steps, and the plugin takes them for steps too
+        self.gpu_steps = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] == "gpu_user_annotation"
+                          and e["name"].startswith("ProfilerStep#")]
         self.call_threads = {(e["pid"], e["tid"]) for e in self.calls} - {(e["pid"], e["tid"]) for e in slices}
         self.et = next((path[:-len(end)] + ".et.json" for end in (".pt.trace.json", ".pt.trace.json.gz")
                         if path.endswith(end) and os.path.exists(path[:-len(end)] + ".et.json")), None)
@@ -248,8 +251,13 @@ def check_tensorboard(path, want):
     same("complaints", errors.texts[:3], [])
     names = sum((tree_names(t) for t in data.tid2tree.values()), collections.Counter())
     same("operator tree", names, folded(want.doc["traceEvents"]))
-    same("threads", len(data.tid2tree), want.threads)
-    same("steps", [int(s) for s in data.steps_names] if want.steps else [], want.steps)
+    same("threads", len(data.tid2tree), want.threads + len({(e["pid"], e["tid"]) for e in want.gpu_steps}))
+    same("steps", sorted(set(map(int, data.steps_names))) if want.steps else [], want.steps)
+    if want.work:
+        kernels = {e["name"] for e in want.work if e["cat"] == "kernel"}
+        same("kernels", {row[0] for row in run.kernel_table["data"]["rows"]}, kernels)
+        same("GPUs", [f"GPU {d['id']}:" in {v["title"] for v in run.gpu_summary} for d in want.doc["deviceProperties"]],
+             [True] * len(want.doc["deviceProperties"]))
     table = run.operation_table_by_name["data"]
     if not table or run.views is None:
         raise AssertionError("an empty operator view")

@@ -80,9 +80,12 @@ static void test_call_fate(void)
 			CALL_AGAIN);
 	CU_ASSERT_EQUAL(safe_point__call_fate(&forever, -EINTR), CALL_AGAIN);
 	CU_ASSERT_EQUAL(safe_point__call_fate(&SYS(SYS_epoll_wait, 3, 4096, 1, 5), -EINTR), CALL_KERNEL);
-	CU_ASSERT(safe_point__undo_eintr(&SYS(SYS_recvfrom, 3), -EINTR));
-	CU_ASSERT(!safe_point__undo_eintr(&SYS(SYS_close, 3), -EINTR)); /* never twice */
-	CU_ASSERT(!safe_point__undo_eintr(&SYS(SYS_recvfrom, 3), -EAGAIN));
+	CU_ASSERT(safe_point__make_again(&SYS(SYS_recvfrom, 3), -EINTR));
+	CU_ASSERT(!safe_point__make_again(&SYS(SYS_close, 3), -EINTR)); /* never twice */
+	CU_ASSERT(!safe_point__make_again(&SYS(SYS_recvfrom, 3), -EAGAIN));
+	CU_ASSERT(safe_point__make_again(&SYS(SYS_futex, 4096, FUTEX_WAIT_BITSET, 0, 1), -516));
+	CU_ASSERT(!safe_point__make_again(&SYS(SYS_futex, 4096, FUTEX_WAIT, 0, 1), -516));
+	CU_ASSERT(!safe_point__make_again(&SYS(SYS_read, 3), -512)); /* the kernel does it */
 }
 
 /* ---- stacks ---- */

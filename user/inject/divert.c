@@ -198,7 +198,7 @@ static void look_and_go(struct divert_req *req)
 					       look(req, &regs, &req->err);
 	if (!req->why)
 		req->err = send_off(req, &regs, again);
-	if (req->end != DIVERT_DONE && safe_point__undo_eintr(&call, (int64_t)regs.rax)) {
+	if (req->end != DIVERT_DONE && safe_point__make_again(&call, (int64_t)regs.rax)) {
 		regs.rax = regs.orig_rax;
 		regs.rip -= 2;
 		regs.orig_rax = (unsigned long long)-1;

@@ -136,6 +136,14 @@ static bool is_timeless(const struct blocked_call *call)
 	}
 }
 
+static bool is_our_eintr(const struct blocked_call *call, int64_t result)
+{
+	enum call_kind kind = kind_of(call->nr);
+
+	return call->nr >= 0 && result == -EINTR &&
+	       (kind == KIND_EPOLL || kind == KIND_EPOLL2 || kind == KIND_EINTR || kind == KIND_IO);
+}
+
 enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t result)
 {
 	if (call->nr < 0)
@@ -148,19 +156,17 @@ enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t re
 	case -ERESTART_RESTARTBLOCK:
 		return is_timeless(call) ? CALL_AGAIN : CALL_KERNEL;
 	case -EINTR:
-		return safe_point__undo_eintr(call, result) ?
+		return is_our_eintr(call, result) ?
 			       (is_timeless(call) ? CALL_AGAIN : CALL_KERNEL) : CALL_NONE;
 	default:
 		return CALL_NONE;
 	}
 }
 
-bool safe_point__undo_eintr(const struct blocked_call *call, int64_t result)
+bool safe_point__make_again(const struct blocked_call *call, int64_t result)
 {
-	enum call_kind kind = kind_of(call->nr);
-
-	return call->nr >= 0 && result == -EINTR &&
-	       (kind == KIND_EPOLL || kind == KIND_EPOLL2 || kind == KIND_EINTR || kind == KIND_IO);
+	return is_our_eintr(call, result) ||
+	       (result == -ERESTART_RESTARTBLOCK && safe_point__call_fate(call, result) == CALL_AGAIN);
 }
 
 /* Waits for a lock of libc's lowest kind, or a mutex: which, cannot be told. */

@@ -32,8 +32,11 @@ enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t re
  * (EINTR from calls that the kernel never restarts) or the call cannot be made again.
  */
 bool safe_point__may_stop(const struct blocked_call *call);
-/* After a stop that changes nothing else: did it make this call fail with EINTR, which must be undone? */
-bool safe_point__undo_eintr(const struct blocked_call *call, int64_t result);
+/*
+ * After a stop that changes nothing else: is the call to be made again by hand? Either the stop made it fail with
+ * EINTR; or the kernel would go on with restart_syscall, under which nobody can see any more which call it is.
+ */
+bool safe_point__make_again(const struct blocked_call *call, int64_t result);
 
 struct thread_view {
 	struct user_regs_struct regs;

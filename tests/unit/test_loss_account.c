@@ -128,6 +128,20 @@ static void test_totals(void)
 	CU_ASSERT(says("1 malformed record skipped"));
 }
 
+/* Times of GPU work that cannot be: said, but nothing is missing. Records without a clock are. */
+static void test_gpu(void)
+{
+	struct session s = fake_session();
+	struct session_totals t = { .gpu_work = 100, .gpu_before_launch = 2, .gpu_outside = 7 };
+
+	s.info.has_gpu = true;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT(says("complete: nothing lost; 2 of 100 pieces of GPU work began before their launch"));
+	t.gpu_no_clock = 5;
+	CU_ASSERT(account(&s, &t));
+	CU_ASSERT(says("5 GPU records of processes whose agent told no pair of clocks; 2 of 100"));
+}
+
 /* All at once: one sentence with all parts. */
 static void test_everything(void)
 {
@@ -186,6 +200,7 @@ int main(void)
 		{ "intervals", test_intervals },
 		{ "unsealed", test_unsealed },
 		{ "totals", test_totals },
+		{ "gpu", test_gpu },
 		{ "everything", test_everything },
 		{ "small buffer", test_small_buffer },
 		CU_TEST_INFO_NULL,

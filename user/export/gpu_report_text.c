@@ -365,7 +365,7 @@ static void put_host(const struct printer *p)
 	put_rest(p, shown, gr->kernel_cnt);
 }
 
-static void put_trust(const struct printer *p, const struct session_totals *totals)
+static void put_trust(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	char err[CELL];
@@ -379,7 +379,6 @@ static void put_trust(const struct printer *p, const struct session_totals *tota
 	if (gr->unlinked)
 		fprintf(p->out, "; %" PRIu64 " of %u have no launch in the capture", gr->unlinked, gr->work_cnt);
 	fputc('\n', p->out);
-	(void)totals;
 }
 
 static void put_activities(const struct printer *p)
@@ -415,7 +414,7 @@ int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, c
 		put_host(&p);
 	else
 		fputs("  Nothing of CUDA was recorded: attach with --gpu auto to a process that uses it\n", out);
-	put_trust(&p, totals);
+	put_trust(&p);
 	if (loss_account__incomplete(gr->info, totals, account, sizeof(account)))
 		fprintf(out, "\nThe capture is incomplete, the numbers are bounds: %s\n", account);
 	if (fflush(out) || ferror(out))

@@ -35,10 +35,13 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-static void look(struct found *f)
+static struct found *look(void)
 {
-	memset(f, 0, sizeof(*f));
-	dl_iterate_phdr(look_at, f);
+	static struct found f; /* the agent's stack is small */
+
+	memset(&f, 0, sizeof(f));
+	dl_iterate_phdr(look_at, &f);
+	return &f;
 }
 
 /* ---- the driver ---- */
@@ -68,11 +71,9 @@ static bool resolve(void *lib, const char *name, void *to)
 
 static void open_driver(void)
 {
-	struct found f;
-	void *lib;
+	const struct found *f = look();
+	void *lib = f->cuda[0] ? dlopen(f->cuda, RTLD_NOW | RTLD_NOLOAD) : NULL;
 
-	look(&f);
-	lib = f.cuda[0] ? dlopen(f.cuda, RTLD_NOW | RTLD_NOLOAD) : NULL;
 	if (!lib)
 		return;
 #define X(member, name, args) &&resolve(lib, name, &driver.member)
@@ -197,13 +198,11 @@ static void *find_cupti(const struct found *f)
 
 int cupti_lib__open(struct cupti_api *api, uint32_t *version)
 {
-	struct found f;
 	void *lib;
 
 	if (!cuda__in_use())
 		return PTB_AGENT_WHY_NO_CUDA;
-	look(&f);
-	lib = find_cupti(&f);
+	lib = find_cupti(look());
 	if (!lib || !resolve(lib, "cuptiGetVersion", &api->get_version) || api->get_version(version))
 		return PTB_AGENT_WHY_NO_CUPTI;
 	if (*version < CUPTI_OLDEST)

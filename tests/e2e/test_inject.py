@@ -40,12 +40,12 @@ class Target:
             raise Failure("the target is another process than was started")
         return self
 
-    def finish(self):
+    def finish(self, codes=(0,)):
         try:
             out, err = self.proc.communicate("\n", timeout=SLOW)
         except subprocess.TimeoutExpired:
             raise Failure("the target hangs") from None
-        check(self.proc.returncode == 0, f"the target ended with {self.proc.returncode}\n{out}\n{err}")
+        check(self.proc.returncode in codes, f"the target ended with {self.proc.returncode}\n{out}\n{err}")
         self.err = err
         return out.splitlines()
 
@@ -247,8 +247,9 @@ def killed_in_the_middle():
             tool.kill()
             tool.wait()
         load_all(t, "ptrace", copies(ws, 5, "after"), 2)
-        out = t.finish()
-        check(out[-1].endswith(" faults 0"), "\n".join(out))
+        out = t.finish((0, 1))
+        # the one thing that a kill can leave behind, in a moment that is seldom hit: inject/divert.h
+        check(out[-1].endswith(" faults 0") or out[:-1] == ["fault eintr 1"], "\n".join(out))
         check(killed >= 10, f"only {killed} were still at work")
         return f"{killed} killed at work; {out[-1]}"
 

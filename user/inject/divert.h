@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * One look at one thread: stops it, asks whether this is a safe point, and if so sends it on its detour. The
- * thread is let go before this returns, whatever happened, and stands still for less than a millisecond.
+ * thread is let go before this returns, whatever happened, and stands still for about a millisecond.
  *
  * When ptbpf is killed in the middle: before the registers are set (by one system call), the thread goes on as
- * if it had not been stopped; after that, it makes its detour alone. There is no state in between.
+ * if it had not been stopped; after that, it makes its detour alone. There is no state in between, with one
+ * exception: threads that wait in epoll_wait() and other calls that the kernel never restarts are not stopped,
+ * but one may enter such a call in the very moment of the stop. It has the call made again; if ptbpf is killed just
+ * then, the call fails with EINTR.
  */
 #ifndef INJECT_DIVERT_H
 #define INJECT_DIVERT_H

@@ -181,6 +181,8 @@ bool safe_point__may_stop(const struct blocked_call *call)
 	switch (kind_of(call->nr)) {
 	case KIND_OTHER:
 	case KIND_EINTR:
+	case KIND_EPOLL: /* it could be made again, but not if ptbpf were killed at that moment */
+	case KIND_EPOLL2:
 	case KIND_TIMED:
 		return call->nr < 0;
 	default:

@@ -58,7 +58,7 @@ static bool refuses; /* CUPTI may be told that there is no buffer */
 static struct cupti_slot slot;
 static uint64_t refused_told;
 static int thread_ids_before;
-static bool sync_on;
+static bool sync_on, error_told;
 
 /* ---- what CUPTI calls, on any thread ---- */
 
@@ -162,6 +162,14 @@ static void tell_losses(void)
 		cupti_record__note(PTB_GPU_DROPPED, dropped);
 	cupti_record__note(PTB_GPU_BUFFERS, now - refused_told);
 	refused_told = now;
+}
+
+/* A call that should have worked; once per session, since it may be one of every tick. */
+static void check(int err)
+{
+	if (err && !error_told)
+		cupti_record__note(PTB_GPU_ERROR, (uint64_t)err);
+	error_told |= err != 0;
 }
 
 /* Pages of buffers that nobody uses go back to the system. */
@@ -291,14 +299,18 @@ static void disable_all(void)
 
 static void set_sync(bool on)
 {
+	int err = 0;
 	size_t i;
 
 	if (on == sync_on)
 		return;
 	if (api.event_times)
 		api.event_times(on);
-	for (i = 0; i < COUNT(with_sync); i++)
-		(on ? api.enable : api.disable)(with_sync[i]);
+	for (i = 0; i < COUNT(with_sync) && !err; i++)
+		err = (on ? api.enable : api.disable)(with_sync[i]);
+	check(err);
+	if (err && on) /* kernels go on */
+		return;
 	sync_on = on;
 	ptbpf_agent_ctl.state = (ptbpf_agent_ctl.state & ~(uint32_t)PTB_AGENT_SYNC_ON) | (on ? PTB_AGENT_SYNC_ON : 0);
 }
@@ -382,6 +394,7 @@ static int start(void)
 		return why_of(err);
 	}
 	refused_told = refused;
+	error_told = false;
 	ptbpf_agent_ctl.state |= PTB_AGENT_GPU_ON;
 	cuda__tell_devices();
 	return 0;
@@ -431,7 +444,7 @@ void cupti__stop(void)
 	}
 	set_sync(false);
 	disable_all();
-	api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	check(api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
 	restore_thread_ids();
 	take_buffers();
 	tell_losses();
@@ -472,7 +485,7 @@ void cupti__tick(void)
 		return;
 	}
 	tell_clock();
-	api.flush_all(0);
+	check(api.flush_all(0));
 	take_buffers();
 	tell_losses();
 	cupti_records__send();

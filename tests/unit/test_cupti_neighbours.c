@@ -344,8 +344,27 @@ static void run_enable_fails(void)
 	run_fails_at("cuptiActivityEnable");
 }
 
+/* What fails later is told, once, and the rest goes on. */
+static void run_fails_later(void)
+{
+	load_12();
+	CHECK(cupti__start(WISH) == 0);
+	world.mock_cuda_fail("cuptiActivityEnable", 77, 1);
+	CHECK(cupti__start(WISH | AGENT_WISH(SYNC)) == 0);
+	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON) && told__notes(PTB_GPU_ERROR) == 77);
+	world.mock_cuda_fail("cuptiActivityFlushAll", 78, 2);
+	world__launch(NULL);
+	world.cudaDeviceSynchronize();
+	cupti__tick();
+	cupti__tick();
+	CHECK(told__notes(PTB_GPU_ERROR) == 77);
+	cupti__stop();
+	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1 && !world.mock_cupti_kinds());
+}
+
 static void test_absent(void)
 {
+	CU_ASSERT_EQUAL(world__case(run_fails_later), 0);
 	CU_ASSERT_EQUAL(world__case(run_no_cuda), 0);
 	CU_ASSERT_EQUAL(world__case(run_old), 0);
 	CU_ASSERT_EQUAL(world__case(run_new), 0);

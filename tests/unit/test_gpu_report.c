@@ -318,7 +318,9 @@ static void test_nothing(void)
 {
 	start();
 	w.s.info.has_gpu = false;
+	w.s.meta[0].json = "[{\"pid\": 100, \"source\": \"agent\", \"gpu_why\": \"no CUPTI library was found\"}]";
 	finish();
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The agent in process 100 told nothing of GPUs: no CUPTI library was found"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "Nothing of CUDA was recorded"));
 	end();
 	start();

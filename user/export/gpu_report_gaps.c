@@ -257,11 +257,10 @@ int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
 	for (i = d->first_work; i < d->last_work && !err; i++) {
 		const struct gr_work *w = &gr->work[i];
 
-		if (w->kind != GR_KERNEL)
-			continue;
-		if (w->begin > busy_until && busy_until < end)
+		if (w->kind == GR_KERNEL && w->begin > busy_until && busy_until < end)
 			err = add_gap(&f, busy_until, w->begin < end ? w->begin : end, w);
-		busy_until = w->end > busy_until ? w->end : busy_until;
+		if (w->kind == GR_KERNEL && w->end > busy_until)
+			busy_until = w->end;
 		if (w->thread != UINT32_MAX)
 			f.last_thread = w->thread;
 	}

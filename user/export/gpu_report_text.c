@@ -3,6 +3,7 @@
  * `report --gpu` for people: first whether each GPU is busy, and if not why, in a few lines, then lists. Only what
  * there is data for. Computes nothing that a program could not be told as well.
  */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -329,6 +330,26 @@ static void put_overheads(const struct printer *p)
 			GR_TEXT(gr, gr->overheads[i].name));
 }
 
+/* Why agents did not tell of GPUs, as the recorder wrote it. */
+static void put_agents(const struct printer *p)
+{
+	const char *json = session__meta(p->gr->s, "agent");
+	cJSON *agents = json ? cJSON_Parse(json) : NULL;
+	const cJSON *a;
+
+	cJSON_ArrayForEach(a, agents) {
+		const cJSON *pid = cJSON_GetObjectItemCaseSensitive(a, "pid");
+		const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "gpu_why"));
+
+		if (!cJSON_IsNumber(pid) || !why || !*why)
+			continue;
+		fprintf(p->out, "  The agent in process %.0f told nothing of GPUs: ", pid->valuedouble);
+		cell__put_text(p->out, why, 300);
+		fputc('\n', p->out);
+	}
+	cJSON_Delete(agents);
+}
+
 /* ---- without activities ---- */
 
 static void put_host(const struct printer *p)
@@ -414,6 +435,7 @@ int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, c
 		put_host(&p);
 	else
 		fputs("  Nothing of CUDA was recorded: attach with --gpu auto to a process that uses it\n", out);
+	put_agents(&p);
 	put_trust(&p);
 	if (loss_account__incomplete(gr->info, totals, account, sizeof(account)))
 		fprintf(out, "\nThe capture is incomplete, the numbers are bounds: %s\n", account);

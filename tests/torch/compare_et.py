@@ -181,12 +181,12 @@ def aligned(want, got):
             f"nodes differ ({len(a)} and {len(b)})\n{compare.unlike(a, b)}")
 
 
-def only_ours(n, ctx):
+def only_ours(n, side, ctx):
     """Torch writes no node for a call that should have had results and raised, and derives no steps."""
     if "derived" in n.attrs.get("ptbpf.note", "").split(","):
         return "derived steps"
     schema = n.attrs["op_schema"]
-    raised = n.attrs["rf_id"] in ctx["unwound"] or (ctx.get("agent") and not n.outputs["values"])  # its end had none
+    raised = side == "ptbpf" and n.attrs["rf_id"] in ctx["unwound"] or (ctx.get("agent") and not n.outputs["values"])  # its end had none
     if raised and schema and not schema.endswith("-> ()"):
         return "operators that raised"
     return None
@@ -196,7 +196,7 @@ def kept(nodes, side, ctx, counts):
     """Without the slices that only one side has, compare.DIFFERENCES among them."""
     out = []
     for n in nodes:
-        title = only_ours(n, ctx) if side == "ptbpf" else None
+        title = only_ours(n, side, ctx) if side == "ptbpf" or ctx.get("between") else None
         if title:
             counts[title] += 1
             ctx["dropped", side][n.id] = n.parent

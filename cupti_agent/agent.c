@@ -23,7 +23,7 @@
 #include "torch.h"
 #include "usdt.h"
 
-#define STACK_BYTES (256 * 1024) /* address space; the C library's thread-local blocks come out of it */
+#define STACK_BYTES (1024 * 1024) /* address space: CUPTI's code and thread-local blocks come out of it too */
 #define LOOK_NS 1000000000 /* is torch there by now? */
 
 #define EXPORTED __attribute__((visibility("default")))

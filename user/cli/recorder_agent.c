@@ -177,7 +177,9 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 		if (agent_clock__add(&p->clock, a->ticks, k->mono_ns))
 			agent__count(r, PTB_CNT_AGENT_BAD, 1);
 	} else if (a->kind == PTB_AREC_STATE) {
-		p->state = ((const struct ptb_arec_state *)a)->state;
+		const struct ptb_arec_state *s = (const void *)a;
+
+		p->word = (struct agent_word){ s->state, p->word.ever | s->state, s->ops_why };
 	} else if (a->kind == PTB_AREC_GPU_CLOCK) {
 		agent_gpu__clock(r, p, (const void *)a);
 	}
@@ -336,11 +338,18 @@ void recorder__agent_round(struct recorder *r, uint64_t drained_ns, uint64_t wat
 	r->agent_told_ns = watermark_ns;
 }
 
+struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid)
+{
+	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
+
+	return p && p->live ? p->word : (struct agent_word){ 0, 0, 0 };
+}
+
 bool recorder__agent_idle(const struct recorder *r, pid_t pid)
 {
 	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
-	return !p || !p->live || !(p->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	return !p || !p->live || !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
 }
 
 void recorder__agent_end(struct recorder *r, pid_t pid)

@@ -21,6 +21,12 @@ struct agent_facts {
 int recorder__agent(struct recorder *r, const struct agent_facts *facts);
 /* No more come: what is held back is written as well as it can be. */
 void recorder__agent_end(struct recorder *r, pid_t pid);
+struct agent_word { /* what an agent has said of itself; 0: nothing */
+	uint32_t state;   /* PTB_AGENT_*, as its last STATE record says */
+	uint32_t ever;    /* bits that any of them had */
+	uint32_t ops_why; /* enum ptb_agent_why */
+};
+struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid);
 /* Has it said that it does nothing any more? What it had was sent before that. */
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);
 /* An AGENT_DATA record from a ring. */

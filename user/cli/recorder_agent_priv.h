@@ -23,7 +23,7 @@ struct agent_proc {
 	bool same_ns, old_string_abi, live;
 	int64_t schema_off;
 	struct agent_clock clock;
-	uint32_t state;         /* PTB_AGENT_*, as its last STATE record says */
+	struct agent_word word;
 	uint64_t now_ns;        /* when the chunk in hand was sent */
 	struct hashmap tids;    /* number in its own pid namespace -> ours */
 	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped */

@@ -16,7 +16,8 @@
 #include "inject/inject.h"
 
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
-#define OPS_WISHES (BIT(OPS) | BIT(INPUTS) | BIT(OUTPUTS))
+/* A program that is just being loaded: its agent waits, as its operators do, for the loader. */
+#define PATIENCE_NS 60000000000ULL
 
 int target_agent__file(char *buf, size_t cap)
 {
@@ -61,9 +62,11 @@ static int inject(pid_t pid, char *why, size_t cap)
 	err = inject__load(pid, &opts, &res);
 	if (err)
 		snprintf(why, cap, "%s", res.why);
+	else if (res.way == INJECT_PTRACE)
+		pr_info("loaded by ptrace at the %u. try; a thread was diverted for %.1f ms", res.tries,
+			(double)res.stopped_ns / 1e6);
 	else
-		pr_info("loaded by %s in %u tries; the thread was diverted for %.1f ms", inject__way_text(res.way),
-			res.tries, (double)res.stopped_ns / 1e6);
+		pr_info("loaded by %s", inject__way_text(res.way));
 	return err;
 }
 
@@ -174,8 +177,11 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 	facts.tsc = ctl.state & PTB_AGENT_TSC;
 	ta->cupti_version = ctl.cupti_version;
 	ta->wishes = choose_wishes(ta, ask, plan);
-	if (!ta->wishes)
+	if (!ta->wishes) {
+		if (!ta->why[0])
+			snprintf(ta->why, sizeof(ta->why), "its library lacks the sites that are needed");
 		return -ENOTSUP;
+	}
 	proc_cfg__agent(tp, plan, &cfg);
 	err = agent_lib__configure(pid, &ta->lib, &cfg);
 	if (!err)
@@ -198,6 +204,39 @@ static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_c
 	return !(ta->wishes & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
+void target_agent__note_gpu(struct target_agent *ta, const struct recorder *rec, pid_t pid)
+{
+	struct ptb_agent_ctl ctl;
+
+	if (ta->cupti_version || !(recorder__agent_word(rec, pid).ever & PTB_AGENT_GPU_ON))
+		return;
+	ta->gpu = true;
+	if (!agent_lib__read(pid, &ta->lib, &ctl)) {
+		ta->cupti_version = ctl.cupti_version;
+		ta->gpu_why = ctl.gpu_why;
+	}
+}
+
+bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid)
+{
+	struct agent_word w = recorder__agent_word(rec, pid);
+
+	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & PTB_AGENT_OPS_ON))
+		return false;
+	if (!(w.state & PTB_AGENT_OPS_ON)) {
+		ta->ops = false;
+		ta->ops_why = w.ops_why;
+		snprintf(ta->why, sizeof(ta->why), "%s",
+			 w.ops_why ? agent__why_text(w.ops_why) : "it stopped by itself");
+		return true;
+	}
+	if (w.ever & ~w.state & PTB_AGENT_INPUTS_ON && !ta->no_values) {
+		ta->no_values = true;
+		pr_warn("pid %d: from its agent no shapes come any more: %s", pid, agent__why_text(w.ops_why));
+	}
+	return false;
+}
+
 enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 {
 	struct ptb_agent_ctl ctl;
@@ -208,7 +247,7 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s", errstr(err));
 		return ta->answer = AGENT_SILENT;
 	}
-	late = clock__mono_ns() - ta->asked_ns > PTB_AGENT_ANSWER_NS;
+	late = clock__mono_ns() - ta->asked_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
 	ta->ops = ops_wished && (ctl.state & PTB_AGENT_OPS_ON);
 	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
 	ta->ops_why = ops_wished ? ctl.ops_why : PTB_AGENT_WHY_NONE;

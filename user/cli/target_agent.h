@@ -40,6 +40,8 @@ struct target_agent {
 	enum agent_answer answer;
 	bool ops, gpu;      /* what comes from it */
 	bool injected;
+	bool patient;       /* the process is just being loaded: the answer may take long */
+	bool no_values;     /* it stopped telling inputs and outputs */
 	uint32_t ops_why, gpu_why, cupti_version;
 	char why[256];      /* it is not used, or not for all that was wished: a sentence */
 };
@@ -57,6 +59,10 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 		      struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
+/* It told operators and does not any more (ta->why); that it tells no values any more is noted (ta->no_values). */
+bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
+/* GPUs may come to it later: keeps what is known of them while the process lives. */
+void target_agent__note_gpu(struct target_agent *ta, const struct recorder *rec, pid_t pid);
 /* Are GPUs its business? Also where it waits for the process to use CUDA. NULL: no. */
 bool target_agent__has_gpu(const struct target_agent *ta);
 /* Something stands between it and the GPUs; a process that does not use CUDA lacks nothing. */

@@ -351,7 +351,8 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 		drop_agent(t, ctx->ps);
 		return;
 	}
-	while (!ctx->active && !ctx->stopped && target_agent__look(t->agent, t->pid) == AGENT_PENDING)
+	t->agent->patient = ctx->active || ctx->stopped;
+	while (!t->agent->patient && target_agent__look(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
 	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && !ctx->no_ops)
 		say_agent(t, t->agent->why);
@@ -387,9 +388,22 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 	for (i = 0; i < ts->cnt; i++) {
 		struct target *t = &ts->items[i];
 
-		if (t->state != TARGET_TRACED || !t->agent || t->agent->answer != AGENT_PENDING)
+		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
-		if (target_agent__look(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops && !ctx->no_ops)
+		target_agent__note_gpu(t->agent, ctx->rec, t->pid);
+		if (ctx->no_ops)
+			continue;
+		if (target_agent__gave_up(t->agent, ctx->rec, t->pid)) {
+			ts->agents_gave_up++;
+			replace_agent(ts, t, ctx);
+		}
+		if (t->agent->no_values && !t->no_args) {
+			t->no_args = true;
+			ts->no_shapes++;
+		}
+		if (t->agent->answer != AGENT_PENDING)
+			continue;
+		if (target_agent__look(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops)
 			replace_agent(ts, t, ctx);
 	}
 }

@@ -172,10 +172,10 @@ def execs():
                 target.ask("ops", "exp", 10)
                 time.sleep(0.004)
             target.tell("exec")
-            code = t.expect(0, 3)
+            t.expect(0, 3)
         got = len(slices(load_trace(ws + "/a.json"), "aten::exp"))
-        check(got == 500 or code == 3, f"{got} of 500 operators before exec, and exit 0\n{t.text()}")
-        check(got >= 100, f"{got} of 500 operators before exec")
+        # what the agent has not sent yet, a tenth of a second at most, goes with the program
+        check(got >= 100 and any("exec" in line for line in t.err), f"{got} of 500 operators before exec\n{t.text()}")
         return f"{got} of 500 operators before exec"
 
 

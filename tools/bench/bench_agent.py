@@ -40,9 +40,9 @@ def traced(target, folder, work, way, series):
         t.stop((0, 3))
     with open(capture + ".json") as f:
         doc = json.load(f)
-    used = {a["source"] for a in doc["ptbpf"].get("agent", ())} or {"probes"}
+    used = {a["source"] for a in doc["ptbpf"].get("agents", ())} or {"probes"}
     if used != {"probes" if way.startswith("probes") else "agent"}:
-        raise SystemExit(f"{way}: the source was {used}: {doc['ptbpf'].get('agent')}")
+        raise SystemExit(f"{way}: the source was {used}: {doc['ptbpf'].get('agents')}")
     report = json.loads("\n".join(run_ptbpf("report", capture, "--json", expect=(0, 3)).out))
     ops = report["totals"]["slices"]
     series.add(f"{work}.{way}", answer["ns"])

@@ -88,15 +88,15 @@ def profiled(name, cnt, shapes=False, memory=False):
                                       profile_memory=memory)
         prof.start()
         fn(min(cnt, 100))
-        begin = time.perf_counter_ns()
+        begin, spent = time.perf_counter_ns(), time.thread_time_ns()
         fn(cnt)
-        ran = time.perf_counter_ns()
+        ran, used = time.perf_counter_ns(), time.thread_time_ns()
         prof.stop()
         prof.export_chrome_trace(os.path.join(folder, "t.json"))
         done = time.perf_counter_ns()
         with open(os.path.join(folder, "t.json"), encoding="utf-8", errors="replace") as f:
             events = f.read().count('"cat": "cpu_op"')
-    return {"ns": (ran - begin) / cnt, "stop_ns_per_op": (done - ran) / events, "ops_per_unit": events / (cnt + min(cnt, 100))}
+    return {"ns": (ran - begin) / cnt, "cpu_ns": (used - spent) / cnt, "stop_ns_per_op": (done - ran) / events, "ops_per_unit": events / (cnt + min(cnt, 100))}
 
 
 def observed(name, cnt):
@@ -106,12 +106,12 @@ def observed(name, cnt):
         observer.register_callback(os.path.join(folder, "t.json"))
         observer.start()
         fn(min(cnt, 100))
-        begin = time.perf_counter_ns()
+        begin, spent = time.perf_counter_ns(), time.thread_time_ns()
         fn(cnt)
-        ran = time.perf_counter_ns()
+        ran, used = time.perf_counter_ns(), time.thread_time_ns()
         observer.stop()
         observer.unregister_callback()
-    return {"ns": (ran - begin) / cnt}
+    return {"ns": (ran - begin) / cnt, "cpu_ns": (used - spent) / cnt}
 
 
 VERBS = {"time": timed, "stall": stall, "profile": profiled, "shapes": lambda name, cnt: profiled(name, cnt, True), "observe": observed,

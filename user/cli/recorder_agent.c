@@ -352,12 +352,12 @@ bool recorder__agent_idle(const struct recorder *r, pid_t pid)
 	return !p || !p->live || !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
 }
 
-void recorder__agent_end(struct recorder *r, pid_t pid)
+bool recorder__agent_end(struct recorder *r, pid_t pid)
 {
 	struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
 	if (!p || !p->live)
-		return;
+		return true;
 	if (r->agent_queue_cnt)
 		take_queue(r, UINT64_MAX);
 	release(r, p, true);
@@ -365,4 +365,5 @@ void recorder__agent_end(struct recorder *r, pid_t pid)
 		agent_ops__tell_open(r, p, 0);
 	p->live = false;
 	r->agent_live--;
+	return !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
 }

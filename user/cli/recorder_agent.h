@@ -19,8 +19,9 @@ struct agent_facts {
 
 /* Chunks of this process are expected from now on. 0 or -ENOMEM. */
 int recorder__agent(struct recorder *r, const struct agent_facts *facts);
-/* No more come: what is held back is written as well as it can be. */
-void recorder__agent_end(struct recorder *r, pid_t pid);
+/* No more come: what is held back is written as well as it can be. False: it had not said its last word, so
+ * what it had not sent yet is missing. */
+bool recorder__agent_end(struct recorder *r, pid_t pid);
 struct agent_word { /* what an agent has said of itself; 0: nothing */
 	uint32_t state;   /* PTB_AGENT_*, as its last STATE record says */
 	uint32_t ever;    /* bits that any of them had */

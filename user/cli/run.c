@@ -269,7 +269,7 @@ static void on_fork(struct run *run, const struct ptb_task *task)
 static void release(struct run *run, struct target *t)
 {
 	probe_set__remove_process(run->ps, t->proc_idx);
-	recorder__agent_end(run->rec, t->pid);
+	run->targets.agents_cut += !recorder__agent_end(run->rec, t->pid);
 	if (t->agent)
 		probe_set__remove_process(run->ps, t->agent->proc_idx);
 }

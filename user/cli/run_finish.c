@@ -36,6 +36,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
 	for (id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
 		recorder__counter(run->rec, id, recorder__agent_counter(run->rec, id));
+	recorder__counter(run->rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
 	recorder__counter(run->rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
 	recorder__counter(run->rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
 	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
@@ -60,7 +61,7 @@ static void end_agents(struct run *run)
 	}
 	run__drain(run);
 	for (i = 0; i < run->targets.cnt; i++)
-		recorder__agent_end(run->rec, run->targets.items[i].pid);
+		run->targets.agents_cut += !recorder__agent_end(run->rec, run->targets.items[i].pid);
 	targets__agents_meta(&run->targets, run->rec);
 	if (recorder__agent_gpu(run->rec))
 		recorder__meta(run->rec, "gpu", "true");

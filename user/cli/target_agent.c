@@ -220,10 +220,15 @@ void target_agent__note_gpu(struct target_agent *ta, const struct recorder *rec,
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid)
 {
 	struct agent_word w = recorder__agent_word(rec, pid);
+	struct ptb_agent_ctl ctl;
 
 	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & PTB_AGENT_OPS_ON))
 		return false;
 	if (!(w.state & PTB_AGENT_OPS_ON)) {
+		/* a process that ends says so too; one whose wishes change is on again already */
+		if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE) ||
+		    ctl.state & PTB_AGENT_OPS_ON)
+			return false;
 		ta->ops = false;
 		ta->ops_why = w.ops_why;
 		snprintf(ta->why, sizeof(ta->why), "%s",

@@ -36,6 +36,8 @@ def main():
     failed = False
     for case in cases:
         name, status = f"{title}.{case.get('name')}", case.get("status")
+        if status == "disabled":  # runs in another build
+            continue
         if status == "run":
             print(f"PASS {name}")
         elif case.find("skipped") is not None and status != "fail":

@@ -358,14 +358,13 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 		say_agent(t, t->agent->why);
 }
 
-/* It was expected to tell the operators and does not: probes do, from now on. */
-static void replace_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+/* It was expected to tell the operators since then and does not: probes do, from now on. */
+static void replace_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx, uint64_t since)
 {
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp;
 	enum torch_proc_why why;
 	uint32_t idx = t->proc_idx;
-	uint64_t asked = t->agent->asked_ns;
 
 	say_agent(t, t->agent->why);
 	if (torch_proc__open_any(t->pid, &tp, &why))
@@ -375,7 +374,7 @@ static void replace_agent(struct targets *ts, struct target *t, const struct tar
 	if (sp)
 		tell_refusals(ts, t, ctx, sp);
 	if (sp && !attach_probes(ts, t, ctx, tp, sp)) {
-		ts->uncovered_ns += ctx->active ? clock__mono_ns() - asked : 0;
+		ts->uncovered_ns += ctx->active ? clock__mono_ns() - since : 0;
 		put_process(t, ctx, tp, sp->plan, clock__mono_ns(), 0);
 	}
 	torch_proc__free(tp);
@@ -395,7 +394,7 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 			continue;
 		if (target_agent__gave_up(t->agent, ctx->rec, t->pid)) {
 			ts->agents_gave_up++;
-			replace_agent(ts, t, ctx);
+			replace_agent(ts, t, ctx, clock__mono_ns());
 		}
 		if (t->agent->no_values && !t->no_args) {
 			t->no_args = true;
@@ -404,7 +403,7 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 		if (t->agent->answer != AGENT_PENDING)
 			continue;
 		if (target_agent__look(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops)
-			replace_agent(ts, t, ctx);
+			replace_agent(ts, t, ctx, t->agent->asked_ns);
 	}
 }
 

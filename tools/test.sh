@@ -99,6 +99,7 @@ part_torch() {
 		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") suite "torch.memory-$PTBPF_OLD_TORCH" \
 			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
 	fi
+	suite torch.agent_stress python3 tools/ctest_results.py build torch torch
 	# shellcheck disable=SC2086 # a list of words
 	some="--agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $AGENT_SOME)"
 	for name in main old distribution chroot-trixie chroot-unstable; do

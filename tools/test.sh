@@ -99,14 +99,16 @@ part_torch() {
 		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") suite "torch.memory-$PTBPF_OLD_TORCH" \
 			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
 	fi
-	suite torch.agent_stress python3 tools/ctest_results.py build torch torch
+	suite torch.agent_stress python3 tests/torch/test_agent_stress.py --agent "$agent" \
+		--haste build/tests/libagent_haste.so --dump build/tests/workloads/libagent_dump.so \
+		--cfg build/tests/agent_cfg --python "$MAIN_PYTHON"
 	# shellcheck disable=SC2086 # a list of words
 	some="--agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $AGENT_SOME)"
 	for name in main old distribution chroot-trixie chroot-unstable; do
 		[ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n
 		# shellcheck disable=SC2086
 		case $name in
-		main) leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON" --agent "$agent" --agent-windows names,shapes,full,held ;;
+		main) leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON" --agent "$agent" --agent-windows names,full,held ;;
 		old) leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")" $some ;;
 		distribution) leg distribution /usr/bin/python3 $some ;;
 		*) leg "$name" leg-python --chroot "$PTBPF_ENV_DIR/$name" $some ;;

@@ -103,9 +103,9 @@ def threads_of_every_kind():
     need_tools()
     with workspace() as ws, Target([TARGET]) as t:
         t.ready()
-        text = load_all(t, "ptrace", copies(ws, 150), 2)
+        text = load_all(t, "ptrace", copies(ws, 75), 2)
         out = t.finish()
-        check(out[-1].startswith("loaded 150 ") and out[-1].endswith(" faults 0"), "\n".join(out))
+        check(out[-1].startswith("loaded 75 ") and out[-1].endswith(" faults 0"), "\n".join(out))
         return f"{text}; {out[-1]}"
 
 
@@ -146,7 +146,7 @@ def cpu_of(target):
 def torch_crowd():
     need_tools()
     with workspace() as ws:
-        return same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 80), 2)
+        return same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 40), 2)
 
 
 def torch_alone():
@@ -198,13 +198,13 @@ def newest_python(ws):
 def remote_execution():
     need_tools()
     with workspace() as ws, newest_python(ws) as start:
-        return same_as_undisturbed(start, "any", copies(ws, 100), 1)
+        return same_as_undisturbed(start, "any", copies(ws, 50), 1)
 
 
 def newest_python_by_ptrace():
     need_tools()
     with workspace() as ws, newest_python(ws) as start:
-        return same_as_undisturbed(start, "ptrace", copies(ws, 60), 2)
+        return same_as_undisturbed(start, "ptrace", copies(ws, 40), 2)
 
 
 def remote_execution_refused():

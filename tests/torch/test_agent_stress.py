@@ -204,7 +204,7 @@ def target(opts):
         load.end()
     if problem or load.bad:
         raise SystemExit(problem or load.bad[0])
-    print(f"  torch {torch.__version__}: {opts.rounds} times registered and removed in "
+    print(f"PASS torch.agent_stress.{torch.__version__}: {opts.rounds} times registered and removed in "
           f"{time.monotonic() - begin:.0f} s, {load.done} computations, all bits equal, {agent.dropped()} dropped")
 
 
@@ -236,7 +236,7 @@ def main():
         env = dict(os.environ, LD_PRELOAD=f"{opts.haste}:{opts.agent}", OMP_NUM_THREADS="1")
         r = subprocess.run([python, __file__, *sys.argv[1:], "--target"], env=env)
         if r.returncode:
-            print(f"FAIL {python}: {r.returncode}")
+            print(f"FAIL torch.agent_stress: {python} ended with {r.returncode}")
             failed = 1
     return failed
 

@@ -8,6 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+int jsonw__to_stream(void *arg, const void *data, size_t len)
+{
+	errno = 0;
+	if (fwrite(data, 1, len, arg) == len)
+		return 0;
+	return errno ? -errno : -EIO;
+}
+
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
 {
 	*w = (struct jsonw){ .out = out, .arg = arg, .cap = buf_sz < 256 ? 256 : buf_sz };

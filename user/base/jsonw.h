@@ -27,6 +27,9 @@ struct jsonw {
 
 #define JSONW_DEPTH_MAX 60
 
+/* A sink: arg is a FILE *. */
+int jsonw__to_stream(void *arg, const void *data, size_t len);
+
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
 int jsonw__flush(struct jsonw *w);                                        /* first error or 0 */
 void jsonw__free(struct jsonw *w);                                        /* does not flush */

@@ -25,6 +25,11 @@ uint32_t record__len(const void *p, size_t left)
 	return rec->len;
 }
 
+uint32_t record__fixed_size(uint8_t kind)
+{
+	return rows[kind].fixed_sz;
+}
+
 bool record__well_formed(const struct ptb_rec_hdr *rec)
 {
 	const struct rec_row *row = &rows[rec->kind];

@@ -16,6 +16,9 @@
  * to 8, `left` bytes are readable. */
 uint32_t record__len(const void *p, size_t left);
 
+/* Bytes of a kind's fixed part; 0: not known. */
+uint32_t record__fixed_size(uint8_t kind);
+
 /* The record (whose length record__len() accepted) holds its row's fixed part and its text. Kinds that
  * are not known pass: a newer writer may have more. */
 bool record__well_formed(const struct ptb_rec_hdr *rec);

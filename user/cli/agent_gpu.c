@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "capture/record_check.h"
 #include "cli/recorder_agent_priv.h"
 
 union gpu_record {
@@ -18,19 +19,6 @@ union gpu_record {
 	struct ptb_gpu_clock clock;
 	struct ptb_gpu_note note;
 };
-
-static uint32_t size_of(uint32_t kind)
-{
-	switch (kind) {
-#define X(name, nr, type, tail) \
-	case nr:                \
-		return sizeof(struct type);
-		PTB_REC_KINDS(X)
-#undef X
-	default:
-		return 0;
-	}
-}
 
 static void put(struct recorder *r, const struct ptb_rec_hdr *h)
 {
@@ -109,7 +97,7 @@ void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct pt
 		learn_name(r, p, a);
 		return;
 	}
-	size = size_of(kind);
+	size = record__fixed_size((uint8_t)kind);
 	if (a->len - sizeof(*a) < size - sizeof(struct ptb_rec_hdr)) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;

@@ -285,6 +285,11 @@ bool target_agent__gpu_refused(const struct target_agent *ta)
 	}
 }
 
+bool target_agent__has_ops(const struct target_agent *ta)
+{
+	return ta && (ta->ops || ta->answer == AGENT_PENDING);
+}
+
 bool target_agent__has_gpu(const struct target_agent *ta)
 {
 	return ta && ta->wishes & BIT(GPU) && !target_agent__gpu_refused(ta) &&

@@ -63,6 +63,8 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
 /* GPUs may come to it later: keeps what is known of them while the process lives. */
 void target_agent__note_gpu(struct target_agent *ta, const struct recorder *rec, pid_t pid);
+/* Do operators come from it, or may they yet? NULL: no. */
+bool target_agent__has_ops(const struct target_agent *ta);
 /* Are GPUs its business? Also where it waits for the process to use CUDA. NULL: no. */
 bool target_agent__has_gpu(const struct target_agent *ta);
 /* Something stands between it and the GPUs; a process that does not use CUDA lacks nothing. */

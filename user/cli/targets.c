@@ -183,7 +183,7 @@ static bool is_wanted(const struct plan_func *pf, const struct target *t, const 
 		return ctx->gpu && !target_agent__has_gpu(t->agent);
 	if (ctx->no_ops)
 		return false;
-	return !t->agent || !(t->agent->ops || t->agent->answer == AGENT_PENDING);
+	return !target_agent__has_ops(t->agent);
 }
 
 /* The sites of one library, as probe_set wants them. */
@@ -281,9 +281,7 @@ static bool is_op(const struct plan_func *pf)
 static void tell_refusals(struct targets *ts, const struct target *t, const struct target_ctx *ctx,
 			  struct shared_plan *sp)
 {
-	bool by_agent = t->agent && (t->agent->ops || t->agent->answer == AGENT_PENDING);
-
-	if (!ctx->no_ops && !by_agent && !sp->told_ops) {
+	if (!ctx->no_ops && !target_agent__has_ops(t->agent) && !sp->told_ops) {
 		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, is_op);
 		sp->told_ops = true;
 	}
@@ -301,8 +299,7 @@ static void put_process(const struct target *t, const struct target_ctx *ctx, co
 			const struct torch_plan *plan, uint64_t now, uint64_t gap)
 {
 	struct recorder_process rp = { .parent = t->parent,
-				       .by_agent = t->agent && (t->agent->ops ||
-								t->agent->answer == AGENT_PENDING),
+				       .by_agent = target_agent__has_ops(t->agent),
 				       .start_ns = now,
 				       .gap_ns = gap };
 

@@ -15,14 +15,6 @@ struct printer {
 	const struct gpu_report_opts *opts;
 };
 
-static int to_stream(void *arg, const void *data, size_t len)
-{
-	errno = 0;
-	if (fwrite(data, 1, len, arg) == len)
-		return 0;
-	return errno ? -errno : -EIO;
-}
-
 static void put_u64(struct printer *p, const char *key, uint64_t v)
 {
 	jsonw__key(&p->w, key);
@@ -274,7 +266,7 @@ int gr_json__print(struct gpu_report *gr, const struct session_totals *totals, c
 		   FILE *out)
 {
 	struct printer p = { .gr = gr, .opts = opts };
-	int err = jsonw__init(&p.w, to_stream, out, 64 * 1024);
+	int err = jsonw__init(&p.w, jsonw__to_stream, out, 64 * 1024);
 	uint32_t i;
 
 	if (err)

@@ -19,14 +19,6 @@ struct printer {
 	const struct mem_report_opts *opts;
 };
 
-static int to_stream(void *arg, const void *data, size_t len)
-{
-	errno = 0;
-	if (fwrite(data, 1, len, arg) == len)
-		return 0;
-	return errno ? -errno : -EIO;
-}
-
 static void put_u64(struct printer *p, const char *key, uint64_t v)
 {
 	jsonw__key(&p->w, key);
@@ -352,7 +344,7 @@ int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 		   const struct session_totals *totals, const struct mem_report_opts *opts, FILE *out)
 {
 	struct printer p = { .mr = mr, .opts = opts };
-	int err = jsonw__init(&p.w, to_stream, out, 64 * 1024);
+	int err = jsonw__init(&p.w, jsonw__to_stream, out, 64 * 1024);
 	uint32_t i;
 
 	if (err)

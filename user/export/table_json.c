@@ -12,14 +12,6 @@
 #include "export/facts.h"
 #include "export/table_rows.h"
 
-static int to_stream(void *arg, const void *data, size_t len)
-{
-	errno = 0;
-	if (fwrite(data, 1, len, arg) == len)
-		return 0;
-	return errno ? -errno : -EIO;
-}
-
 static void put_u64(struct jsonw *w, const char *key, uint64_t v)
 {
 	jsonw__key(w, key);
@@ -107,7 +99,7 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	struct jsonw w = { 0 };
 	struct columns c = { .begin_ns = info->begin_ns, .memory = opts->profile_memory,
 			     .device = opts->device_time };
-	int err = list ? jsonw__init(&w, to_stream, out, 64 * 1024) : -ENOMEM;
+	int err = list ? jsonw__init(&w, jsonw__to_stream, out, 64 * 1024) : -ENOMEM;
 
 	if (err)
 		goto done;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The only user of ptrace. A thread is seized (no signal, no stop that its parent or a shell could see),
+ * Traces threads: nobody else does. A thread is seized (no signal, no stop that its parent or a shell could see),
  * interrupted, looked at, and detached. What a stop alone would change is put right: calls that the kernel
  * does not restart are made again. No options are set, so nothing happens to the process when ptbpf dies.
  */
@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "inject/inject_priv.h"
 #include "inject/safe_point.h"
+#include "inject/seccomp_judge.h"
 #include "inject/sig_frame.h"
 #include "inject/thread_facts.h"
 #include "target/remote_mem.h"
@@ -80,15 +81,23 @@ static int wait_stopped(pid_t tid, int *sig)
 	return event ? 0 : 1;
 }
 
-static const char *look_at_rseq(const struct divert_req *req)
+/* Where its struct rseq is; 0: it has none. A kernel that does not tell: *known is false. */
+static uint64_t rseq_area(const struct divert_req *req, bool *known)
 {
 	struct __ptrace_rseq_configuration conf;
-	uint64_t cs;
-	long rc = trace(PTRACE_GET_RSEQ_CONFIGURATION, req->tid, sizeof(conf), &conf);
 
-	if (rc < (long)sizeof(conf) || !conf.rseq_abi_pointer)
-		return NULL; /* a kernel without it, or a thread that has none */
-	if (remote__read(req->pid, conf.rseq_abi_pointer + RSEQ_CS_OFF, &cs, sizeof(cs)))
+	*known = trace(PTRACE_GET_RSEQ_CONFIGURATION, req->tid, sizeof(conf), &conf) >= (long)sizeof(conf);
+	return *known ? conf.rseq_abi_pointer : 0;
+}
+
+static const char *look_at_rseq(const struct divert_req *req)
+{
+	bool known;
+	uint64_t cs, area = rseq_area(req, &known);
+
+	if (!area)
+		return NULL;
+	if (remote__read(req->pid, area + RSEQ_CS_OFF, &cs, sizeof(cs)))
 		return "its rseq area cannot be read";
 	return cs ? "it may be in a restartable sequence" : NULL;
 }
@@ -174,6 +183,23 @@ static int send_off(struct divert_req *req, const struct user_regs_struct *regs,
 	return err;
 }
 
+/* Do its seccomp filters, if it has any, let it load the library? */
+static bool judge_filters(struct divert_req *req, const struct thread_status *st)
+{
+	bool known;
+	struct seccomp_needs needs = { .rseq = rseq_area(req, &known) != 0 };
+
+	needs.rseq |= !known;
+	if (!st->seccomp)
+		return true;
+	req->err = seccomp_judge__thread(req->tid, &needs, req->text, sizeof(req->text));
+	if (!req->err)
+		return true;
+	req->why = req->text;
+	req->end = DIVERT_REFUSED;
+	return false;
+}
+
 static void look_and_go(struct divert_req *req)
 {
 	struct user_regs_struct regs;
@@ -194,11 +220,16 @@ static void look_and_go(struct divert_req *req)
 		return; /* which is why its call ended, if it did */
 	}
 	again = safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN;
-	req->why = again && !req->asleep_too ? "it waits, and signals are for it" :
-					       look(req, &regs, &req->err);
-	if (!req->why)
-		req->err = send_off(req, &regs, again);
-	if (req->end != DIVERT_DONE && safe_point__make_again(&call, (int64_t)regs.rax)) {
+	if (!req->only_judge)
+		req->why = again && !req->asleep_too ? "it waits, and signals are for it" :
+						       look(req, &regs, &req->err);
+	if (!req->why && judge_filters(req, &st)) {
+		if (req->only_judge)
+			req->end = DIVERT_DONE;
+		else
+			req->err = send_off(req, &regs, again);
+	}
+	if ((req->end != DIVERT_DONE || req->only_judge) && safe_point__make_again(&call, (int64_t)regs.rax)) {
 		regs.rax = regs.orig_rax;
 		regs.rip -= 2;
 		regs.orig_rax = (unsigned long long)-1;

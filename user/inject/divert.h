@@ -29,10 +29,12 @@ struct divert_req {
 	const struct code_places *cp;
 	const char *path;
 	bool asleep_too; /* also out of a system call in which it waits: see ptrace_way.c */
+	bool only_judge; /* no detour: DIVERT_DONE means that its seccomp filters would let the library be loaded */
 	/* results */
 	enum divert_end end;
 	int err;
 	const char *why;
+	char text[192];      /* for why */
 	uint64_t own_mask;   /* DIVERT_DONE */
 	uint64_t stopped_ns; /* how long it was stopped, at most */
 };

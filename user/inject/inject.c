@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -19,6 +20,7 @@
 #include "inject/root_file.h"
 #include "inject/thread_facts.h"
 #include "target/proc_maps.h"
+#include "target/torch_proc.h"
 
 #define DEFAULT_LIMIT_NS 5000000000ULL
 
@@ -116,6 +118,21 @@ static int check_file(struct inject_job *job)
 	return -EXDEV;
 }
 
+static bool have_same_filters(pid_t pid, const struct thread_status *main)
+{
+	struct thread_status st;
+	pid_t *tids;
+	int n = proc__threads(pid, &tids), i;
+	bool same = n > 0;
+
+	for (i = 0; i < n && same; i++) /* one that has ended meanwhile has none that matter */
+		same = thread_facts__status(pid, tids[i], &st) ||
+		       (st.seccomp == main->seccomp && st.filters == main->filters);
+	if (n > 0)
+		free(tids);
+	return same;
+}
+
 static int check_process(struct inject_job *job)
 {
 	struct thread_status st;
@@ -133,9 +150,10 @@ static int check_process(struct inject_job *job)
 	} else if (st.state == 'T' || st.state == 't') {
 		err = -EBUSY;
 		refuse(job, "the process is stopped");
-	} else if (st.seccomp) {
+	} else if (st.seccomp && !have_same_filters(job->pid, &st)) {
+		/* those of other threads, in which the agent's code will run too, are not read */
 		err = -EPERM;
-		refuse(job, "it runs under a seccomp filter, which may end it for a system call of the loader");
+		refuse(job, "its threads do not have the same seccomp filters");
 	} else if (st.shadow_stack) {
 		err = -ENOTSUP;
 		refuse(job, "it has a shadow stack, against which its return could not be made");

@@ -30,4 +30,8 @@ int inject__write(pid_t pid, uint64_t addr, const void *buf, size_t len);
 int remote_exec__load(struct inject_job *job);
 int ptrace_way__load(struct inject_job *job);
 
+/* Stops the main thread for a moment, to read its seccomp filters: would they let the library be loaded? 0; -EPERM: no;
+ * -EAGAIN: it was not in a place where it may be stopped, until `end_ns`. */
+int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns);
+
 #endif /* INJECT_INJECT_PRIV_H */

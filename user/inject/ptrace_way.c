@@ -96,7 +96,9 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 			rc = wait_back(job, &req);
 		else if (req.end == DIVERT_REFUSED)
 			rc = req.err ? req.err : -EPERM;
-		if (req.end != DIVERT_DONE)
+		if (req.end == DIVERT_REFUSED)
+			refuse(job, "%s", req.why);
+		else if (req.end != DIVERT_DONE)
 			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid,
 			       req.end == DIVERT_GONE ? "it is gone" : req.why);
 		pr_debug("thread %d of %d: %s, stopped for %lu us", req.tid, job->pid,
@@ -104,6 +106,29 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 	}
 	free(tids);
 	return rc;
+}
+
+int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns)
+{
+	struct divert_req req = { .pid = job->pid, .tid = job->pid, .asleep_too = true, .only_judge = true };
+	const char *why;
+
+	do {
+		why = is_hopeless(job->pid, job->pid, true);
+		if (!why) {
+			divert__try(&req);
+			if (req.end == DIVERT_DONE)
+				return 0;
+			why = req.end == DIVERT_GONE ? "it is gone" : req.why;
+			if (req.end == DIVERT_REFUSED) {
+				refuse(job, "%s", why);
+				return -EPERM;
+			}
+		}
+		refuse(job, "the seccomp filters of its main thread could not be read: %s", why);
+		inject__nap(ROUND_NS);
+	} while (clock__mono_ns() < end_ns && inject__is_alive(job));
+	return -EAGAIN;
 }
 
 int ptrace_way__load(struct inject_job *job)

@@ -226,6 +226,7 @@ int remote_exec__load(struct inject_job *job)
 {
 	uint64_t now = clock__mono_ns(), end = now + (job->deadline_ns - now) / 2;
 	struct script script = { .fd = -1 };
+	struct thread_status st;
 	struct py_remote pr;
 	const char *why;
 	int err = py_remote__find(job->pid, &pr, &why);
@@ -235,6 +236,10 @@ int remote_exec__load(struct inject_job *job)
 		refuse(job, "%s", why);
 		return -EAGAIN;
 	}
+	if (thread_facts__status(job->pid, 0, &st) || st.seccomp)
+		err = ptrace_way__judge_filters(job, end);
+	if (err)
+		return err;
 	err = script__create(job, &script);
 	if (!err)
 		err = ask(job, &pr, &script);

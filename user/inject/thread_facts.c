@@ -47,6 +47,7 @@ int thread_facts__status(pid_t pid, pid_t tid, struct thread_status *out)
 	for (num = field(text, "\nNSpid:"); *num == '\t' || *num == ' '; num = end)
 		out->ns_pid = (pid_t)strtol(num, &end, 10); /* one for each namespace, the innermost last */
 	sscanf(field(text, "\nSeccomp:"), "%" SCNu32, &out->seccomp);
+	sscanf(field(text, "\nSeccomp_filters:"), "%" SCNu32, &out->filters);
 	sscanf(field(text, "\nUid:"), "%*u %*u %*u %" SCNu32, &out->uid);
 	sscanf(field(text, "\nGid:"), "%*u %*u %*u %" SCNu32, &out->gid);
 	out->pending = strtoull(field(text, "\nSigPnd:"), NULL, 16) |

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Classic BPF as seccomp has it: jumps go forward only, so one walk over the program sees every instruction after
+ * all those from which it can be reached. Where two ways meet, what differs between them is not known any more.
+ */
+#include "inject/seccomp_eval.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACC BPF_MEMWORDS        /* places of the accumulator ... */
+#define IDX (BPF_MEMWORDS + 1)  /* ... and the index register behind the memory's */
+#define PLACES (BPF_MEMWORDS + 2)
+
+struct state {
+	uint32_t v[PLACES];
+	uint32_t known; /* bits of PLACES */
+};
+
+struct seccomp_scratch {
+	struct state at[SECCOMP_PROG_MAX];
+	bool reached[SECCOMP_PROG_MAX];
+};
+
+struct seccomp_scratch *seccomp_scratch__new(void)
+{
+	return calloc(1, sizeof(struct seccomp_scratch));
+}
+
+void seccomp_scratch__free(struct seccomp_scratch *s)
+{
+	free(s);
+}
+
+/* ---- the check ---- */
+
+static bool is_allowed(uint16_t code)
+{
+	static const uint16_t codes[] = {
+		BPF_LD | BPF_W | BPF_ABS, BPF_LD | BPF_W | BPF_LEN, BPF_LDX | BPF_W | BPF_LEN,
+		BPF_LD | BPF_IMM, BPF_LDX | BPF_IMM, BPF_LD | BPF_MEM, BPF_LDX | BPF_MEM, BPF_ST, BPF_STX,
+		BPF_MISC | BPF_TAX, BPF_MISC | BPF_TXA, BPF_RET | BPF_K, BPF_RET | BPF_A,
+		BPF_ALU | BPF_ADD | BPF_K, BPF_ALU | BPF_ADD | BPF_X, BPF_ALU | BPF_SUB | BPF_K,
+		BPF_ALU | BPF_SUB | BPF_X, BPF_ALU | BPF_MUL | BPF_K, BPF_ALU | BPF_MUL | BPF_X,
+		BPF_ALU | BPF_DIV | BPF_K, BPF_ALU | BPF_DIV | BPF_X, BPF_ALU | BPF_AND | BPF_K,
+		BPF_ALU | BPF_AND | BPF_X, BPF_ALU | BPF_OR | BPF_K, BPF_ALU | BPF_OR | BPF_X,
+		BPF_ALU | BPF_XOR | BPF_K, BPF_ALU | BPF_XOR | BPF_X, BPF_ALU | BPF_LSH | BPF_K,
+		BPF_ALU | BPF_LSH | BPF_X, BPF_ALU | BPF_RSH | BPF_K, BPF_ALU | BPF_RSH | BPF_X,
+		BPF_ALU | BPF_NEG, BPF_JMP | BPF_JA,
+		BPF_JMP | BPF_JEQ | BPF_K, BPF_JMP | BPF_JEQ | BPF_X, BPF_JMP | BPF_JGE | BPF_K,
+		BPF_JMP | BPF_JGE | BPF_X, BPF_JMP | BPF_JGT | BPF_K, BPF_JMP | BPF_JGT | BPF_X,
+		BPF_JMP | BPF_JSET | BPF_K, BPF_JMP | BPF_JSET | BPF_X,
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (codes[i] == code)
+			return true;
+	return false;
+}
+
+/* `rest`: instructions behind this one. */
+static bool is_sound(const struct sock_filter *in, uint32_t rest)
+{
+	if (!is_allowed(in->code))
+		return false;
+	switch (BPF_CLASS(in->code)) {
+	case BPF_LD:
+	case BPF_LDX:
+		if (BPF_MODE(in->code) == BPF_ABS)
+			return in->k % 4 == 0 && in->k < sizeof(struct seccomp_data);
+		return BPF_MODE(in->code) != BPF_MEM || in->k < BPF_MEMWORDS;
+	case BPF_ST:
+	case BPF_STX:
+		return in->k < BPF_MEMWORDS;
+	case BPF_ALU:
+		if (in->code == (BPF_ALU | BPF_DIV | BPF_K))
+			return in->k != 0;
+		return (in->code != (BPF_ALU | BPF_LSH | BPF_K) && in->code != (BPF_ALU | BPF_RSH | BPF_K)) ||
+		       in->k < 32;
+	case BPF_JMP:
+		return BPF_OP(in->code) == BPF_JA ? in->k < rest : in->jt < rest && in->jf < rest;
+	default:
+		return true;
+	}
+}
+
+int seccomp_eval__check(const struct seccomp_prog *prog)
+{
+	uint32_t i;
+
+	if (!prog->len || prog->len > SECCOMP_PROG_MAX || BPF_CLASS(prog->insns[prog->len - 1].code) != BPF_RET)
+		return -EINVAL;
+	for (i = 0; i < prog->len; i++)
+		if (!is_sound(&prog->insns[i], prog->len - 1 - i))
+			return -EINVAL;
+	return 0;
+}
+
+/* ---- the walk ---- */
+
+static void add_answer(struct seccomp_answers *out, uint32_t ret)
+{
+	uint32_t i;
+
+	for (i = 0; i < out->cnt; i++)
+		if (out->ret[i] == ret)
+			return;
+	if (out->cnt == SECCOMP_ANSWERS_MAX)
+		out->any = true;
+	else
+		out->ret[out->cnt++] = ret;
+}
+
+static void reach(struct seccomp_scratch *s, uint32_t pc, const struct state *from)
+{
+	struct state *to = &s->at[pc];
+	uint32_t i;
+
+	if (!s->reached[pc]) {
+		s->reached[pc] = true;
+		*to = *from;
+		return;
+	}
+	to->known &= from->known;
+	for (i = 0; i < PLACES; i++)
+		if (to->v[i] != from->v[i])
+			to->known &= ~(1u << i);
+}
+
+static void set(struct state *st, uint32_t place, uint32_t v, bool known)
+{
+	st->v[place] = known ? v : 0;
+	st->known = (st->known & ~(1u << place)) | (uint32_t)known << place;
+}
+
+static void copy(struct state *st, uint32_t to, uint32_t from)
+{
+	set(st, to, st->v[from], st->known >> from & 1);
+}
+
+static void load(struct state *st, const struct sock_filter *in, const struct seccomp_call *call)
+{
+	uint32_t to = BPF_CLASS(in->code) == BPF_LD ? ACC : IDX, word;
+
+	switch (BPF_MODE(in->code)) {
+	case BPF_ABS:
+		memcpy(&word, (const uint8_t *)&call->data + in->k, sizeof(word));
+		set(st, to, word, call->known >> in->k / 4 & 1);
+		return;
+	case BPF_LEN:
+		set(st, to, sizeof(struct seccomp_data), true);
+		return;
+	case BPF_MEM:
+		copy(st, to, in->k);
+		return;
+	default:
+		set(st, to, in->k, true);
+	}
+}
+
+static uint32_t calculate(uint16_t code, uint32_t a, uint32_t b)
+{
+	switch (BPF_OP(code)) {
+	case BPF_ADD:
+		return a + b;
+	case BPF_SUB:
+		return a - b;
+	case BPF_MUL:
+		return a * b;
+	case BPF_DIV:
+		return b ? a / b : 0;
+	case BPF_AND:
+		return a & b;
+	case BPF_OR:
+		return a | b;
+	case BPF_XOR:
+		return a ^ b;
+	case BPF_LSH:
+		return a << (b & 31);
+	case BPF_RSH:
+		return a >> (b & 31);
+	default: /* BPF_NEG */
+		return -a;
+	}
+}
+
+/* False: it ends here, with an answer. */
+static bool alu(struct state *st, const struct sock_filter *in, struct seccomp_answers *out)
+{
+	bool by_x = BPF_SRC(in->code) == BPF_X && BPF_OP(in->code) != BPF_NEG;
+	bool x_known = st->known >> IDX & 1, known = st->known >> ACC & 1 && (!by_x || x_known);
+	uint32_t b = by_x ? st->v[IDX] : in->k;
+
+	/* Linux net/core/filter.c: a division by 0 ends the program with 0 */
+	if (BPF_OP(in->code) == BPF_DIV && by_x && !(x_known && b))
+		add_answer(out, 0);
+	if (BPF_OP(in->code) == BPF_DIV && by_x && x_known && !b)
+		return false;
+	set(st, ACC, calculate(in->code, st->v[ACC], b), known);
+	return true;
+}
+
+static bool holds(uint16_t code, uint32_t a, uint32_t b)
+{
+	switch (BPF_OP(code)) {
+	case BPF_JEQ:
+		return a == b;
+	case BPF_JGE:
+		return a >= b;
+	case BPF_JGT:
+		return a > b;
+	default: /* BPF_JSET */
+		return a & b;
+	}
+}
+
+static void jump(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in, const struct state *st)
+{
+	bool by_x = BPF_SRC(in->code) == BPF_X;
+	bool known = st->known >> ACC & 1 && (!by_x || st->known >> IDX & 1), yes;
+
+	if (BPF_OP(in->code) == BPF_JA) {
+		reach(s, pc + 1 + in->k, st);
+		return;
+	}
+	yes = known && holds(in->code, st->v[ACC], by_x ? st->v[IDX] : in->k);
+	if (yes || !known)
+		reach(s, pc + 1 + in->jt, st);
+	if (!yes)
+		reach(s, pc + 1 + in->jf, st);
+}
+
+/* True: the next instruction follows. */
+static bool step(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in,
+		 const struct seccomp_call *call, struct seccomp_answers *out)
+{
+	struct state *st = &s->at[pc];
+
+	switch (BPF_CLASS(in->code)) {
+	case BPF_LD:
+	case BPF_LDX:
+		load(st, in, call);
+		return true;
+	case BPF_ST:
+		copy(st, in->k, ACC);
+		return true;
+	case BPF_STX:
+		copy(st, in->k, IDX);
+		return true;
+	case BPF_ALU:
+		return alu(st, in, out);
+	case BPF_JMP:
+		jump(s, pc, in, st);
+		return false;
+	case BPF_MISC:
+		copy(st, BPF_MISCOP(in->code) == BPF_TAX ? IDX : ACC, BPF_MISCOP(in->code) == BPF_TAX ? ACC : IDX);
+		return true;
+	default: /* BPF_RET */
+		if (BPF_RVAL(in->code) == BPF_K)
+			add_answer(out, in->k);
+		else if (st->known >> ACC & 1)
+			add_answer(out, st->v[ACC]);
+		else
+			out->any = true;
+		return false;
+	}
+}
+
+void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog, const struct seccomp_call *call,
+		       struct seccomp_answers *out)
+{
+	const struct state begin = { .known = (1u << PLACES) - 1 }; /* both 0; what memory holds nobody may ask */
+	uint32_t pc;
+
+	memset(s->reached, 0, prog->len * sizeof(s->reached[0]));
+	out->cnt = 0;
+	out->any = false;
+	reach(s, 0, &begin);
+	for (pc = 0; pc < prog->len; pc++)
+		if (s->reached[pc] && step(s, pc, &prog->insns[pc], call, out))
+			reach(s, pc + 1, &s->at[pc]); /* there is one: the last returns */
+}
+
+void seccomp_eval__both(const struct seccomp_answers *newer, const struct seccomp_answers *older,
+			struct seccomp_answers *out)
+{
+	struct seccomp_answers both = { .any = newer->any || older->any };
+	uint32_t i, k;
+
+	for (i = 0; i < newer->cnt; i++)
+		for (k = 0; k < older->cnt; k++)
+			add_answer(&both, (int32_t)(older->ret[k] & SECCOMP_RET_ACTION_FULL) <
+							  (int32_t)(newer->ret[i] & SECCOMP_RET_ACTION_FULL) ?
+						  older->ret[k] : newer->ret[i]);
+	*out = both;
+}

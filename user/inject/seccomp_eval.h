@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What a seccomp filter can answer to a system call, of which not everything need be known: where the filter looks at
+ * what is not known, both ways are followed. So the answers are all that the kernel could get, and with everything
+ * known the one that it gets. Programs are hostile bytes: everything is bounded, and nothing is loaded or run.
+ */
+#ifndef INJECT_SECCOMP_EVAL_H
+#define INJECT_SECCOMP_EVAL_H
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SECCOMP_PROG_MAX BPF_MAXINSNS
+#define SECCOMP_ANSWERS_MAX 24
+#define SECCOMP_WORDS (sizeof(struct seccomp_data) / 4)
+
+struct seccomp_prog {
+	const struct sock_filter *insns;
+	uint32_t len;
+};
+
+/* One bit for each 32-bit word of struct seccomp_data, in its order. */
+#define SECCOMP_KNOWN_NR 0x1u
+#define SECCOMP_KNOWN_ARCH 0x2u
+#define SECCOMP_KNOWN_IP 0xcu
+#define SECCOMP_KNOWN_LOW(arg) (1u << (4 + 2 * (arg)))
+#define SECCOMP_KNOWN_ARG(arg) (3u << (4 + 2 * (arg)))
+#define SECCOMP_KNOWN_ALL 0xffffu
+
+struct seccomp_call {
+	struct seccomp_data data;
+	uint32_t known;
+};
+
+struct seccomp_answers {
+	uint32_t ret[SECCOMP_ANSWERS_MAX];
+	uint32_t cnt;
+	bool any; /* and others, that cannot be told */
+};
+
+/* 0; -EINVAL: no program that the kernel would take (Linux kernel/seccomp.c, seccomp_check_filter()). */
+int seccomp_eval__check(const struct seccomp_prog *prog);
+
+struct seccomp_scratch; /* memory for the work, for any number of programs one after the other */
+struct seccomp_scratch *seccomp_scratch__new(void);
+void seccomp_scratch__free(struct seccomp_scratch *s);
+
+/* `prog` has passed the check. Replaces what `out` has. */
+void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog, const struct seccomp_call *call,
+		       struct seccomp_answers *out);
+
+/* What the kernel makes of the answers of two filters: the stricter, and of two alike that of the newer one. */
+void seccomp_eval__both(const struct seccomp_answers *newer, const struct seccomp_answers *older,
+			struct seccomp_answers *out);
+
+#endif /* INJECT_SECCOMP_EVAL_H */

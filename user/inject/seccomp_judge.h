@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * May a thread with seccomp filters load the agent? Only if they let each system call through that the loader, the
+ * agent's constructor and its thread make, or answer it with an error that these cope with. A filter that is
+ * not understood, or whose answer hangs on what is not known beforehand, is a no.
+ */
+#ifndef INJECT_SECCOMP_JUDGE_H
+#define INJECT_SECCOMP_JUDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "inject/seccomp_eval.h"
+
+struct seccomp_needs {
+	bool rseq; /* threads register for restartable sequences, and must be able to (glibc from 2.35) */
+};
+
+/* The filters, the oldest first. 0; -EPERM: no (why: a sentence); -ENOMEM. */
+int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt, const struct seccomp_needs *needs, char *why,
+			 size_t cap);
+
+/* The same for a thread that the caller traces and that is stopped; also other errors, where its filters cannot be read. */
+int seccomp_judge__thread(pid_t tid, const struct seccomp_needs *needs, char *why, size_t cap);
+
+#endif /* INJECT_SECCOMP_JUDGE_H */

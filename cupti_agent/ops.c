@@ -20,6 +20,7 @@
 
 #define CAREFUL_CALLS 256
 #define NAMES 512     /* schemas that a thread remembers to have named */
+#define NAMES_NEAR 16 /* places that one may have */
 #define NAME_MAX_LEN 512
 #define SCOPES_MAX 16
 #define RF_MAX 1024   /* bytes of a RecordFunction */
@@ -280,13 +281,19 @@ static void put_name(struct stream *s, uint64_t schema)
 	stream__commit(s, n->r.len);
 }
 
+/* Schemas that share a place take the next ones: sent again and again, they would cost more than all the rest. */
 static inline void name_schema(struct stream *s, uint64_t schema)
 {
 	struct thread *t = stream__own(s);
-	uint64_t *known = &t->names[(schema >> 4 ^ schema >> 13) % NAMES];
+	uint64_t at = schema >> 4 ^ schema >> 13, *known = &t->names[at % NAMES], i;
 
 	if (__builtin_expect(*known == schema, 1))
 		return;
+	for (i = 1; *known && i < NAMES_NEAR; i++) {
+		known = &t->names[(at + i) % NAMES];
+		if (*known == schema)
+			return;
+	}
 	put_name(s, schema);
 	*known = schema;
 }

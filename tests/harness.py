@@ -105,8 +105,16 @@ class Process:
             lines.append(line.rstrip("\n"))
 
     def wait_line(self, pattern, what=None, stream=None, deadline=None):
-        """The first line that fits, on stdout unless told otherwise; fails when the process ends without it."""
-        lines = self.out if stream is None else stream
+        """The first line that fits, one from before included, on stdout unless told otherwise; fails when the process
+        ends without it."""
+        return self._wait_hit(pattern, 0, 1, what, self.out if stream is None else stream, deadline)
+
+    def wait_news(self, pattern, count=1, since=None):
+        """The `count`th line on stdout that fits and came after the first `since` lines (default: from now on). What a
+        target prints again and again, it has done whole after an event once the second line has come."""
+        return self._wait_hit(pattern, len(self.out) if since is None else since, count, None, self.out, None)
+
+    def _wait_hit(self, pattern, since, count, what, lines, deadline):
         wanted = re.compile(pattern)
 
         def found():
@@ -114,10 +122,10 @@ class Process:
             if dead:
                 for t in self.readers:
                     t.join(5)
-            hit = next((m for m in map(wanted.search, list(lines)) if m), None)
-            if hit is None and dead:
+            hits = [m for m in map(wanted.search, lines[since:]) if m]
+            if len(hits) < count and dead:
                 raise Failure(f"{self.name()} ended with {self.proc.returncode} before it said {pattern!r}\n{self.text()}")
-            return hit
+            return hits[count - 1] if len(hits) >= count else None
 
         return wait_for(found, what or f"{self.name()} to say {pattern!r}", deadline)
 

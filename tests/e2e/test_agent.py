@@ -158,7 +158,7 @@ def loader_workers():
         told = sources_of(doc)
         check(told.get(p.pid, ("",))[0] == "agent", f"sources {told}")
         check({e["name"] for e in slices(doc, pid=p.pid)} >= {"aten::conv2d", "forward"}, "the loop's own operators are missing")
-        p.wait_line(r"step \d+")
+        p.wait_news(r"step \d+")
         check(p.alive() and children_of(p.pid), "the loop or its workers died")
 
 

@@ -10,27 +10,16 @@ import shutil
 import subprocess
 import sys
 
-from agent_target import AGENT
-from common import (PTBPF, PYTHON, ROOT, WORKLOADS, Skip, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, workload,
-                    workspace)
+from common import (PYTHON, ROOT, WORKLOADS, Skip, Tracer, check, load_trace, main, run_ptbpf, slices, workload, workspace)
+from gpu_target import AGENT, BUILD, MOCK, WORK, GpuTrace, need, same_flows, valid
 
-BUILD = os.path.dirname(os.path.realpath(PTBPF))
-MOCK = os.environ.get("PTBPF_MOCK_CUDA") or os.path.join(BUILD, "tests", "mock_cuda")
 DUMP = os.path.join(os.path.dirname(MOCK), "workloads", "libagent_dump.so")
 sys.path.append(os.path.join(ROOT, "tools"))
 NAMES = {"_Z11axpy_kernelPffi": "axpy_kernel(float*, float, int)", "plain_kernel": "plain_kernel",
          "_ZN2at6native13reduce_kernelILi512ELi1EEEvPKfPf": "void at::native::reduce_kernel<512, 1>(float const*, float*)"}
-WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 
 
-def need(agent=True):
-    require_root()
-    for path in (os.path.join(MOCK, "libcupti.so.12"), *([AGENT] if agent else [])):
-        if not os.path.exists(path):
-            raise Skip(f"not built: {path}")
-
-
-class Run:
+class Run(GpuTrace):
     """gpu_work.py under ptbpf attach, prepared with the agent or not, attached before it begins to work."""
 
     def __init__(self, ws, mode=(), options=(), env=None, agent=True, expect=(0,), name="a"):
@@ -48,21 +37,15 @@ class Run:
             open(go + ".leave", "w").close()
             check(p.finish() == 0, f"the target failed\n{p.text()}")
             self.did = json.loads(next(line for line in p.out if line.startswith("{")))["did"]
-        self.read()
+        super().__init__(self.path)
 
-    def read(self):
-        self.trace = load_trace(self.path)
-        self.events = self.trace["traceEvents"]
-        self.ops = {e["args"]["External id"]: e for e in slices(self.trace)}
 
-    def work(self):
-        return sorted((e for e in self.events if e.get("ph") == "X" and e.get("cat") in WORK), key=lambda e: (e["ts"], e["args"]["correlation"]))
+class Done(GpuTrace):
+    """A trace that is there, and what the program said that it did."""
 
-    def calls(self, cat="cuda_runtime"):
-        return sorted((e for e in self.events if e.get("ph") == "X" and e.get("cat") == cat), key=lambda e: e["ts"])
-
-    def agents(self):
-        return self.trace["ptbpf"].get("agents", [])
+    def __init__(self, path, lines):
+        super().__init__(path)
+        self.did = json.loads(next(line for line in lines if line.startswith("{")))["did"]
 
 
 def key_of_event(e):
@@ -104,24 +87,6 @@ def same_links(run):
         got[key_of_event(e), call["name"], call["tid"], op["name"] if op else None] += 1
     missing, more = want - got, got - want
     check(not missing and not more, f"missing {list(missing)[:3]}, instead {list(more)[:3]}")
-
-
-def same_flows(run):
-    ends = collections.defaultdict(list)
-    for e in run.events:
-        if e.get("cat") == "ac2g":
-            ends[e["id"]].append(e)
-    on_work = collections.Counter(e["args"]["correlation"] for e in run.work())
-    check(set(on_work) <= set(ends), f"work without an arrow: {sorted(set(on_work) - set(ends))[:5]}")
-    for flow, both in ends.items():
-        check([e["ph"] for e in both].count("s") == 1 and any(e["ph"] == "f" for e in both), f"arrow {flow} has {[e['ph'] for e in both]}")
-    return len(ends)
-
-
-def valid(path):
-    """tools/validate_trace.py; its schemas need a package that the leg's Python may lack."""
-    done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "validate_trace.py"), path], capture_output=True, text=True)
-    check(done.returncode == 0, f"validate_trace.py: {(done.stderr or done.stdout)[:1500]}")
 
 
 def whole_work():
@@ -175,15 +140,13 @@ def recorded():
         for options, activities in (((), True), (("--agent", "off"), False)):
             done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--", PYTHON,
                              os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", expect=(0, 3))
-            run = Run.__new__(Run)
-            run.path, run.did = ws + "/r.json", json.loads(next(line for line in done.out if line.startswith("{")))["did"]
-            run.read()
+            run = Done(ws + "/r.json", done.out)
             if activities:
                 same_work(run)
                 same_links(run)
             else:
                 check(not run.work(), "GPU work without an agent")
-                launches = sum("LaunchKernel" in e["name"] for cat in ("cuda_runtime", "cuda_driver") for e in run.calls(cat))
+                launches = sum("LaunchKernel" in e["name"] for e in run.calls("cuda_runtime", "cuda_driver"))
                 check(launches, "no launches by host probes")
 
 
@@ -212,7 +175,7 @@ def off():
     with workspace() as ws:
         for agent in (True, False):
             run = Run(ws, options=("--gpu", "off"), agent=agent, name=f"off{agent}")
-            check(not run.work() and not run.calls() and not run.calls("cuda_driver"), f"GPU events with --gpu off, agent {agent}")
+            check(not run.work() and not run.calls("cuda_runtime", "cuda_driver"), f"GPU events with --gpu off, agent {agent}")
             check(sum(e["name"] == "mockgpu::scale" for e in slices(run.trace)) == 3, "the operators are gone")
 
 
@@ -303,9 +266,7 @@ def attach_again():
             open(ws + "/go", "w").close()
             p.wait_line("^done$")
             t.stop()
-        run = Run.__new__(Run)
-        run.path, run.did = ws + "/last.json", json.loads(next(line for line in p.out if line.startswith("{")))["did"]
-        run.read()
+        run = Done(ws + "/last.json", p.out)
         open(ws + "/go.leave", "w").close()
         check(p.finish() == 0, f"the target failed\n{p.text()}")
         same_work(run)
@@ -322,9 +283,7 @@ def forks():
 def without_torch(ws, env):
     done = run_ptbpf("record", "--activities", "cuda", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
                      os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", "notorch", expect=(0, 3), env=dict(os.environ, **env))
-    run = Run.__new__(Run)
-    run.path, run.did = ws + "/r.json", json.loads(next(line for line in done.out if line.startswith("{")))["did"]
-    run.read()
+    run = Done(ws + "/r.json", done.out)
     check(same_work(run) == 100, "not 100 pieces of work")
     return run
 

@@ -191,8 +191,7 @@ def leak(ws, mode, *extra):
         p.wait_line("step 20$")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table", "--profile-memory", *extra) as t:
             t.wait_attached()
-            seen = len(p.out)
-            wait_for(lambda: len(p.out) > seen + 5, "some steps")
+            p.wait_news("step", 6)
             t.stop()
     text = run_ptbpf("report", ws + "/a.ptb", "--memory").out
     return json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--memory", "--json").out))["processes"][0], text
@@ -227,7 +226,7 @@ def children():
             p.signal(signal.SIGUSR1)
             child = int(p.wait_line(r"forked (\d+)")[1])
             wait_for(lambda: not os.path.exists(f"/proc/{child}"), "the child to end")
-            p.wait_line("rate")
+            p.wait_news("rate")
             t.stop((0, 3))
         check(p.alive(), "the target died")
         doc = load_trace(ws + "/a.json")

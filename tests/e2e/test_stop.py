@@ -7,15 +7,11 @@ import statistics
 from common import Tracer, check, load_trace, main, report_json, require_root, slices, wait_for, workload, workspace
 
 
-def rates(p):
-    return [float(line.split()[1]) for line in p.out if line.startswith("rate")]
-
-
 def median_of_new(p, cnt=7):
     """Median of the next rates that the target prints."""
-    have = len(rates(p))
-    wait_for(lambda: len(rates(p)) >= have + cnt, "the target to go on")
-    return statistics.median(rates(p)[have:])
+    since = len(p.out)
+    p.wait_news("^rate", cnt, since)
+    return statistics.median(float(line.split()[1]) for line in p.out[since:] if line.startswith("rate"))
 
 
 def by_signal(sig):
@@ -24,8 +20,7 @@ def by_signal(sig):
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
             t.wait_attached()
-            seen = len(p.out)
-            wait_for(lambda: len(p.out) > seen + 1, "the target to work inside the window")
+            p.wait_news("rate", 2)
             t.signal(sig)
             t.expect(0)
         check(len(slices(load_trace(ws + "/a.json"), "aten::neg")) > 1000, "the trace is not complete")

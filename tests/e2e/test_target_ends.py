@@ -4,20 +4,18 @@
 import os
 import signal
 
-from common import Tracer, check, load_trace, main, report_json, require_root, slices, workload, workspace
+from common import Tracer, check, load_trace, main, report_json, require_root, slices, wait_for, workload, workspace
 
 
-def traced(end, codes=(0,), extra=(), cat_child=False):
+def traced(end, codes=(0,), extra=()):
     """Attaches without a duration, does `end` to the target, returns (trace, target's status)."""
     require_root()
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", *extra) as t:
             t.wait_attached()
-            seen = len(p.out)
-            p.wait_line("rate")  # so that there is something recorded before the end
-            p.wait_line("rate")
-            end(p, seen, t)
+            p.wait_news("rate", 2)  # so that there is something recorded before the end
+            end(p, t)
             t.expect(*codes)
             check(any(w in "\n".join(t.err + t.out) for w in ("lost", "ptb")), f"no closing account\n{t.text()}")
         doc = load_trace(ws + "/a.json")
@@ -29,7 +27,7 @@ def traced(end, codes=(0,), extra=(), cat_child=False):
 
 
 def exits():
-    def end(p, seen, t):
+    def end(p, t):
         p.signal(signal.SIGTERM)
         check(p.finish() == 0, f"the target did not end well\n{p.text()}")
 
@@ -37,7 +35,7 @@ def exits():
 
 
 def is_killed():
-    def end(p, seen, t):
+    def end(p, t):
         p.signal(signal.SIGKILL)
         p.finish()
 
@@ -46,7 +44,7 @@ def is_killed():
 
 def execs():
     """Another program in the same process: the window ends, the new program is not touched."""
-    def end(p, seen, t):
+    def end(p, t):
         p.signal(signal.SIGUSR2)
         p.wait_line("exec")
         t.finish()
@@ -61,14 +59,16 @@ def fork_pid(p):
     return int(p.wait_line(r"forked (\d+)")[1])
 
 
+def child_gone(pid):
+    wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the child to end")
+
+
 def forks_without_children():
     """A child of a traced process runs unharmed; its operators are not recorded as the parent's."""
-    def end(p, seen, t):
+    def end(p, t):
         p.signal(signal.SIGUSR1)
-        child = fork_pid(p)
-        while os.path.exists(f"/proc/{child}"):
-            p.wait_line("rate")
-        p.wait_line("rate")
+        child_gone(fork_pid(p))
+        p.wait_news("rate")
         t.signal(signal.SIGINT)
         t.finish()
         check(p.alive(), "the target died after its fork")
@@ -80,11 +80,10 @@ def forks_without_children():
 def forks_with_children():
     pids = []
 
-    def end(p, seen, t):
+    def end(p, t):
         p.signal(signal.SIGUSR1)
         pids.append(fork_pid(p))
-        while os.path.exists(f"/proc/{pids[0]}"):
-            p.wait_line("rate")
+        child_gone(pids[0])
         t.signal(signal.SIGINT)
         t.finish()
         check(p.alive(), "the target died after its fork")

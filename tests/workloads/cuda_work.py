@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """CUDA from Python with the mock libraries, by ctypes: threads with streams launch named kernels, copy, fill and
-synchronise. Needs no torch. Prints one JSON object: what it did, so that a test can compare.
+synchronise. Needs no torch. Prints "ready", works, and prints what it did as target_cuda.c does, and "ok".
 
-  cuda_work.py [--mock FOLDER] [--threads N] [--steps N] [--seconds S] [--graph] [--cupti FILE] [--wait]
+  cuda_work.py [--mock FOLDER] [--threads N] [--steps N] [--cupti FILE] [--rest MS] [--wait FILE]
 
---wait: a line on stdin begins the work. --seconds: works so long instead of --steps; SIGTERM ends it sooner."""
+--wait: the work begins when that file is there."""
 import argparse
 import ctypes
-import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -32,11 +30,11 @@ class Cuda:
         self.stubs = (ctypes.c_int * len(self.KERNELS))()
         self.runtime.cudaLaunchKernel.argtypes = [ctypes.c_void_p, Dim3, Dim3, ctypes.c_void_p, ctypes.c_size_t,
                                                   ctypes.c_void_p]
+        self.names = [ctypes.create_string_buffer(name.encode()) for name in self.KERNELS]  # the runtime keeps pointers
         self.must(self.driver.cuInit(0), "cuInit")
         none = [None] * 5
-        for i, name in enumerate(self.KERNELS):
-            self.runtime.__getattr__("__cudaRegisterFunction")(
-                None, ctypes.c_void_p(self.host(i)), None, ctypes.c_char_p(name.encode()), -1, *none)
+        for i, name in enumerate(self.names):
+            self.runtime.__getattr__("__cudaRegisterFunction")(None, ctypes.c_void_p(self.host(i)), None, name, -1, *none)
 
     def host(self, i):
         return ctypes.addressof(self.stubs) + i * ctypes.sizeof(ctypes.c_int)
@@ -51,50 +49,54 @@ class Cuda:
 
 
 class Worker(threading.Thread):
-    def __init__(self, cuda, opts, stop):
-        super().__init__(name="cuda worker")
-        self.cuda, self.opts, self.stop = cuda, opts, stop
-        self.done = dict.fromkeys(["launches", "kernels", "copies", "fills", "bytes", "syncs", "graph_launches"], 0)
+    last_stream = 0
 
-    def launch(self, which, stream):
+    def __init__(self, cuda, steps):
+        super().__init__(name="cuda worker")
+        self.cuda, self.steps, self.told = cuda, steps, []
+        Worker.last_stream += 1
+        self.stream_nr = Worker.last_stream
+
+    def tell(self, name, stream="-", size=0, *work):
+        self.told.append(f"call {threading.get_native_id()} {name} {stream} {size}")
+        self.told += [f"work {w} {size}" for w in work]
+
+    def launch(self, which, stream, ran=True):
         self.cuda.must(self.cuda.runtime.cudaLaunchKernel(self.cuda.host(which), Dim3(2, 3, 1), Dim3(32, 4, 1), None,
                                                           128, stream), "cudaLaunchKernel")
-        self.done["launches"] += 1
+        self.tell("cudaLaunchKernel", self.stream_nr, 0, *([f"kernel {self.cuda.KERNELS[which]}"] if ran else []))
 
     def capture(self, stream):
         graph, execute = ctypes.c_void_p(), ctypes.c_void_p()
         self.cuda.call("cudaStreamBeginCapture", stream, 0)
-        self.launch(0, stream)
-        self.launch(1, stream)
+        self.launch(0, stream, ran=False)
+        self.launch(1, stream, ran=False)
         self.cuda.call("cudaStreamEndCapture", stream, ctypes.byref(graph))
         self.cuda.call("cudaGraphInstantiate", ctypes.byref(execute), graph, ctypes.c_ulonglong(0))
         return execute
 
     def step(self, stream, device, host, graph):
-        size = len(host)
+        size, nr = len(host), self.stream_nr
         self.cuda.call("cudaMemcpyAsync", device, host, ctypes.c_size_t(size), 1, stream)
+        self.tell("cudaMemcpyAsync", nr, size, "memcpy HtoD")
         for which in range(2):
             self.launch(which, stream)
         self.cuda.call("cudaMemsetAsync", device, 1, ctypes.c_size_t(64), stream)
-        if graph:
-            self.cuda.call("cudaGraphLaunch", graph, stream)
-            self.done["graph_launches"] += 1
+        self.tell("cudaMemsetAsync", nr, 64, "memset -")
+        self.cuda.call("cudaGraphLaunch", graph, stream)
+        self.tell("cudaGraphLaunch", nr, 0, *(f"kernel {name}" for name in self.cuda.KERNELS))
         self.cuda.call("cudaMemcpy", host, device, ctypes.c_size_t(size), 2)
+        self.tell("cudaMemcpy", 0, size, "memcpy DtoH")
         self.cuda.call("cudaStreamSynchronize", stream)
-        for key, add in (("kernels", 4 if graph else 2), ("copies", 2), ("fills", 1), ("bytes", 2 * size),
-                         ("syncs", 1)):
-            self.done[key] += add
+        self.tell("cudaStreamSynchronize", nr)
 
     def run(self):
         stream, device, host = ctypes.c_void_p(), ctypes.c_void_p(), (ctypes.c_char * 2048)()
-        self.tid = threading.get_native_id()
         self.cuda.call("cudaStreamCreate", ctypes.byref(stream))
         self.cuda.call("cudaMalloc", ctypes.byref(device), ctypes.c_size_t(len(host)))
-        graph = self.capture(stream) if self.opts.graph else None
-        steps = 0
-        while not self.stop.is_set() and (self.opts.seconds or steps < self.opts.steps):
+        graph = self.capture(stream)
+        for _ in range(self.steps):
             self.step(stream, device, host, graph)
-            steps += 1
         self.cuda.call("cudaFree", device)
 
 
@@ -103,32 +105,25 @@ def main():
     parser.add_argument("--mock", default="", help="folder of the libraries; else the loader's path")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=0)
-    parser.add_argument("--graph", action="store_true")
     parser.add_argument("--cupti", default="")
-    parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--rest", type=int, default=0)
+    parser.add_argument("--wait", default="")
     opts = parser.parse_args()
-    cuda = Cuda(opts.mock)
     if opts.cupti:
         ctypes.CDLL(opts.cupti)
-    if opts.wait:
-        print(json.dumps({"pid": os.getpid()}), flush=True)
-        sys.stdin.readline()
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    workers = [Worker(cuda, opts, stop) for _ in range(opts.threads)]
+    cuda = Cuda(opts.mock)
+    time.sleep(opts.rest / 1000)
+    print("ready", flush=True)
+    while opts.wait and not os.path.exists(opts.wait):
+        time.sleep(0.01)
+    workers = [Worker(cuda, opts.steps) for _ in range(opts.threads)]
     for worker in workers:
         worker.start()
-    until = time.monotonic() + opts.seconds
-    while opts.seconds and time.monotonic() < until and not stop.is_set():
-        time.sleep(0.01)
-    if opts.seconds:
-        stop.set()
     for worker in workers:
         worker.join()
     cuda.call("cudaDeviceSynchronize")
-    total = {key: sum(w.done[key] for w in workers) for key in workers[0].done}
-    print(json.dumps({"pid": os.getpid(), "tids": [w.tid for w in workers], **total}), flush=True)
+    workers[0].tell("cudaDeviceSynchronize")
+    print("\n".join(line for w in workers for line in w.told) + "\nok", flush=True)
 
 
 if __name__ == "__main__":

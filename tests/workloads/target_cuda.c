@@ -4,12 +4,14 @@
  * fill, wait for events, synchronise and replay a graph. Commands on stdin, an answer each on stdout:
  *   init                loads the CUDA runtime and uses it ("ok PID")
  *   cupti PATH          loads a CUPTI, as torch does
- *   work THREADS STEPS  "ok" and what was done, as name=count
+ *   work THREADS STEPS  what was done (below), then "ok"
  *   driver STEPS        the same by the driver's interface alone
  *   fork                a child works as well and ends ("ok STATUS")
- *   spin MS             works for so long, as "work 1 ..." does
  *   quit
- * With arguments "THREADS STEPS" it does init and work, prints, and ends.
+ * With arguments "THREADS STEPS [REST [DRIVER_STEPS]]" it does init, rests so many ms, does work and driver, prints, and ends.
+ *
+ * What was done is told thread by thread in order: "call TID NAME STREAM BYTES", and behind it for each piece of work
+ * that it put on the device "work KIND NAME BYTES". STREAM: a number for each stream, 0: the default one, "-": none.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -51,14 +53,14 @@ __attribute__((noinline)) void _Z4gemmILi4EEvPKfS1_Pf(void)
 	__asm__ volatile("" : : : "memory");
 }
 
-/* What was done, over all threads. */
-#define COUNTS(X) X(launches) X(launches_ex) X(copies) X(fills) X(syncs) X(events) X(waits) X(graph_launches) \
-	X(kernels) X(bytes)
-static struct {
-#define X(name) _Atomic unsigned long name;
-	COUNTS(X)
-#undef X
-} done;
+/* The log of each thread, and those of threads that have ended. */
+static __thread FILE *log_file;
+static __thread char *log_text;
+static __thread size_t log_size;
+static FILE *log_of_all;
+static char *all_text;
+static size_t all_size;
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void must(int ok, const char *what)
 {
@@ -66,6 +68,44 @@ static void must(int ok, const char *what)
 		return;
 	fprintf(stderr, "target_cuda: %s\n", what);
 	exit(1);
+}
+
+static FILE *my_log(void)
+{
+	if (!log_file)
+		log_file = open_memstream(&log_text, &log_size);
+	must(log_file != NULL, "memory");
+	return log_file;
+}
+
+#define NO_STREAM (-1)
+
+static void told_call(const char *name, int stream, size_t bytes)
+{
+	FILE *f = my_log();
+
+	fprintf(f, "call %d %s ", (int)gettid(), name);
+	fprintf(f, stream == NO_STREAM ? "- " : "%d ", stream);
+	fprintf(f, "%zu\n", bytes);
+}
+
+static void told_work(const char *kind, const char *name, size_t bytes)
+{
+	fprintf(my_log(), "work %s %s %zu\n", kind, name, bytes);
+}
+
+static void log_ends(void)
+{
+	if (!log_file)
+		return;
+	fclose(log_file);
+	log_file = NULL;
+	pthread_mutex_lock(&log_lock);
+	if (!log_of_all)
+		log_of_all = open_memstream(&all_text, &all_size);
+	must(log_of_all && fwrite(log_text, 1, log_size, log_of_all) == log_size, "log");
+	pthread_mutex_unlock(&log_lock);
+	free(log_text);
 }
 
 static void resolve(void *lib, const char *name, void *slot)
@@ -100,75 +140,105 @@ static void init(void)
 
 /* ---- work by the runtime ---- */
 
-static void launch(void (*kernel)(void), unsigned int n, CUstream stream)
-{
-	dim3 grid = { n + 1, 2, 1 }, block = { 64, 2, 1 };
+#define ADD "_Z3addPfS_i"
+#define GEMM "_Z4gemmILi4EEvPKfS1_Pf"
 
-	must(!cuda.cudaLaunchKernel((const void *)(uintptr_t)kernel, grid, block, NULL, 256, stream), "launch");
-	done.launches++;
-}
-
-static void launch_ex(void (*kernel)(void), CUstream stream)
-{
-	cudaLaunchConfig_t config = { .gridDim = { 4, 1, 1 }, .blockDim = { 256, 1, 1 }, .dynamicSmemBytes = 512,
-				      .stream = stream };
-
-	must(!cuda.cudaLaunchKernelExC(&config, (const void *)(uintptr_t)kernel, NULL), "launch ex");
-	done.launches_ex++;
-}
+struct stream {
+	CUstream at;
+	int nr;
+};
 
 struct thread {
-	unsigned int nr, steps;
-	CUstream stream, other;
+	unsigned int steps;
+	struct stream one, other;
 	CUevent event;
 	CUgraphExec exec;
 	void *device;
 	char host[8192];
 };
 
+static void create(struct stream *s)
+{
+	static _Atomic int last;
+
+	must(!cuda.cudaStreamCreate(&s->at), "stream");
+	s->nr = ++last;
+}
+
+/* Its call is told, its work not: while a stream is captured there is none. */
+static void launch(void (*kernel)(void), unsigned int n, const struct stream *s)
+{
+	dim3 grid = { n + 1, 2, 1 }, block = { 64, 2, 1 };
+
+	must(!cuda.cudaLaunchKernel((const void *)(uintptr_t)kernel, grid, block, NULL, 256, s->at), "launch");
+	told_call("cudaLaunchKernel", s->nr, 0);
+}
+
+static void launch_ex(void (*kernel)(void), const struct stream *s)
+{
+	cudaLaunchConfig_t config = { .gridDim = { 4, 1, 1 }, .blockDim = { 256, 1, 1 }, .dynamicSmemBytes = 512,
+				      .stream = s->at };
+
+	must(!cuda.cudaLaunchKernelExC(&config, (const void *)(uintptr_t)kernel, NULL), "launch ex");
+	told_call("cudaLaunchKernelExC", s->nr, 0);
+}
+
 static void begin(struct thread *t)
 {
 	CUgraph graph;
 
 	must(!cuda.cudaMalloc(&t->device, sizeof(t->host)), "malloc");
-	must(!cuda.cudaStreamCreate(&t->stream) && !cuda.cudaStreamCreate(&t->other), "stream");
+	create(&t->one);
+	create(&t->other);
 	must(!cuda.cudaEventCreate(&t->event), "event");
-	must(!cuda.cudaStreamBeginCapture(t->stream, 0), "capture");
-	launch(_Z3addPfS_i, 7, t->stream);
-	launch(_Z4gemmILi4EEvPKfS1_Pf, 8, t->stream);
-	must(!cuda.cudaStreamEndCapture(t->stream, &graph), "end capture");
+	must(!cuda.cudaStreamBeginCapture(t->one.at, 0), "capture");
+	launch(_Z3addPfS_i, 7, &t->one);
+	launch(_Z4gemmILi4EEvPKfS1_Pf, 8, &t->one);
+	must(!cuda.cudaStreamEndCapture(t->one.at, &graph), "end capture");
 	must(!cuda.cudaGraphInstantiate(&t->exec, graph, 0), "instantiate");
 	must(!cuda.cudaGraphDestroy(graph), "destroy");
+}
+
+static void replay(struct thread *t)
+{
+	must(!cuda.cudaGraphLaunch(t->exec, t->other.at), "graph");
+	told_call("cudaGraphLaunch", t->other.nr, 0);
+	told_work("kernel", ADD, 0);
+	told_work("kernel", GEMM, 0);
 }
 
 static void step(struct thread *t, unsigned int nr)
 {
 	size_t bytes = 1024 * (nr % 8 + 1);
 
-	must(!cuda.cudaMemcpyAsync(t->device, t->host, bytes, 1, t->stream), "copy in");
-	launch(_Z3addPfS_i, nr % 5, t->stream);
-	launch(_Z4gemmILi4EEvPKfS1_Pf, nr % 3, t->stream);
-	launch_ex(_Z3addPfS_i, t->other);
-	must(!cuda.cudaMemsetAsync(t->device, 1, 512, t->stream), "fill");
-	must(!cuda.cudaEventRecord(t->event, t->stream), "record");
-	must(!cuda.cudaStreamWaitEvent(t->other, t->event, 0), "wait");
-	must(!cuda.cudaGraphLaunch(t->exec, t->other), "graph");
+	must(!cuda.cudaMemcpyAsync(t->device, t->host, bytes, 1, t->one.at), "copy in");
+	told_call("cudaMemcpyAsync", t->one.nr, bytes);
+	told_work("memcpy", "HtoD", bytes);
+	launch(_Z3addPfS_i, nr % 5, &t->one);
+	told_work("kernel", ADD, 0);
+	launch(_Z4gemmILi4EEvPKfS1_Pf, nr % 3, &t->one);
+	told_work("kernel", GEMM, 0);
+	launch_ex(_Z3addPfS_i, &t->other);
+	told_work("kernel", ADD, 0);
+	must(!cuda.cudaMemsetAsync(t->device, 1, 512 + nr, t->one.at), "fill");
+	told_call("cudaMemsetAsync", t->one.nr, 512 + nr);
+	told_work("memset", "-", 512 + nr);
+	must(!cuda.cudaEventRecord(t->event, t->one.at), "record");
+	told_call("cudaEventRecord", t->one.nr, 0);
+	must(!cuda.cudaStreamWaitEvent(t->other.at, t->event, 0), "wait");
+	told_call("cudaStreamWaitEvent", t->other.nr, 0);
+	replay(t);
 	must(!cuda.cudaMemcpy(t->host, t->device, bytes, 2), "copy out");
-	must(!cuda.cudaStreamSynchronize(t->other), "synchronize");
-	done.copies += 2;
-	done.bytes += 2 * bytes;
-	done.fills++;
-	done.events++;
-	done.waits++;
-	done.graph_launches++;
-	done.syncs++;
-	done.kernels += 5; /* two of them the graph's */
+	told_call("cudaMemcpy", 0, bytes);
+	told_work("memcpy", "DtoH", bytes);
+	must(!cuda.cudaStreamSynchronize(t->other.at), "synchronize");
+	told_call("cudaStreamSynchronize", t->other.nr, 0);
 }
 
 static void end(struct thread *t)
 {
 	must(!cuda.cudaGraphExecDestroy(t->exec) && !cuda.cudaEventDestroy(t->event), "destroy");
-	must(!cuda.cudaStreamDestroy(t->stream) && !cuda.cudaStreamDestroy(t->other), "destroy");
+	must(!cuda.cudaStreamDestroy(t->one.at) && !cuda.cudaStreamDestroy(t->other.at), "destroy");
 	must(!cuda.cudaFree(t->device), "free");
 }
 
@@ -181,6 +251,7 @@ static void *run(void *arg)
 	for (i = 0; i < t->steps; i++)
 		step(t, i);
 	end(t);
+	log_ends();
 	return NULL;
 }
 
@@ -192,36 +263,27 @@ static void work(unsigned int threads, unsigned int steps)
 
 	must(ids && all, "memory");
 	for (i = 0; i < threads; i++) {
-		all[i].nr = i;
 		all[i].steps = steps;
 		must(!pthread_create(&ids[i], NULL, run, &all[i]), "thread");
 	}
 	for (i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
 	must(!cuda.cudaDeviceSynchronize(), "synchronize");
-	done.syncs++;
+	told_call("cudaDeviceSynchronize", NO_STREAM, 0);
 	free(ids);
 	free(all);
 }
 
-static void spin(unsigned long ms)
+static void rest(unsigned int ms)
 {
-	struct timespec now, until;
-	struct thread t = { .steps = 0 };
-	unsigned int i = 0;
+	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(ms / 1000);
-	begin(&t);
-	do {
-		step(&t, i++);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (now.tv_sec < until.tv_sec ||
-		 (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec + (long)(ms % 1000) * 1000000));
-	end(&t);
+	nanosleep(&ts, NULL);
 }
 
 /* ---- work by the driver ---- */
+
+#define FUSED "triton_poi_fused_0"
 
 static void driver_work(unsigned int steps)
 {
@@ -232,36 +294,41 @@ static void driver_work(unsigned int steps)
 	CUfunction f;
 	unsigned int i;
 
-	must(!cuda.cuModuleLoadData(&module, "image") && !cuda.cuModuleGetFunction(&f, module, "triton_poi_fused_0"),
-	     "module");
+	must(!cuda.cuModuleLoadData(&module, "image") && !cuda.cuModuleGetFunction(&f, module, FUSED), "module");
 	must(!cuda.cuMemAlloc_v2(&ptr, sizeof(host)), "memory");
 	for (i = 0; i < steps; i++) {
 		must(!cuda.cuMemcpyHtoD_v2(ptr, host, 4096), "copy in");
+		told_call("cuMemcpyHtoD_v2", 0, 4096);
+		told_work("memcpy", "HtoD", 4096);
 		must(!cuda.cuLaunchKernel(f, 1, 2, 3, 32, 1, 1, 0, NULL, NULL, NULL), "launch");
+		told_call("cuLaunchKernel", 0, 0);
+		told_work("kernel", FUSED, 0);
 		must(!cuda.cuLaunchKernelEx(&config, f, NULL, NULL), "launch ex");
+		told_call("cuLaunchKernelEx", 0, 0);
+		told_work("kernel", FUSED, 0);
 		must(!cuda.cuMemsetD8_v2(ptr, 3, 100), "fill");
+		told_call("cuMemsetD8_v2", 0, 100);
+		told_work("memset", "-", 100);
 		must(!cuda.cuMemcpyDtoH_v2(host, ptr, 2048), "copy out");
-		done.launches++;
-		done.launches_ex++;
-		done.kernels += 2;
-		done.copies += 2;
-		done.bytes += 4096 + 2048;
-		done.fills++;
+		told_call("cuMemcpyDtoH_v2", 0, 2048);
+		told_work("memcpy", "DtoH", 2048);
 	}
 	must(!cuda.cuCtxSynchronize() && !cuda.cuMemFree_v2(ptr), "end");
-	done.syncs++;
+	told_call("cuCtxSynchronize", NO_STREAM, 0);
 }
 
 /* ---- commands ---- */
 
 static void tell_done(void)
 {
-	printf("ok");
-#define X(name) printf(" " #name "=%lu", done.name);
-	COUNTS(X)
-#undef X
-	printf("\n");
-	memset(&done, 0, sizeof(done));
+	log_ends();
+	if (log_of_all) {
+		fclose(log_of_all);
+		fwrite(all_text, 1, all_size, stdout);
+		free(all_text);
+	}
+	log_of_all = NULL;
+	printf("ok\n");
 }
 
 static int work_in_child(void)
@@ -294,9 +361,6 @@ static int take(char *line)
 	} else if (sscanf(line, "driver %u", &a) == 1) {
 		driver_work(a);
 		tell_done();
-	} else if (sscanf(line, "spin %u", &a) == 1) {
-		spin(a);
-		tell_done();
 	} else if (!strncmp(line, "fork", 4)) {
 		printf("ok %d\n", work_in_child());
 	} else {
@@ -310,9 +374,12 @@ int main(int argc, char **argv)
 {
 	char line[600];
 
-	if (argc == 3) {
+	if (argc > 2) {
 		init();
+		rest(argc > 3 ? (unsigned int)atoi(argv[3]) : 0);
 		work((unsigned int)atoi(argv[1]), (unsigned int)atoi(argv[2]));
+		if (argc > 4)
+			driver_work((unsigned int)atoi(argv[4]));
 		tell_done();
 		return 0;
 	}

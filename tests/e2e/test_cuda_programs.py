@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""CUDA programs without PyTorch, one in C and one in Python by ctypes, on the pretended device: each call and each piece of
+work that they say they did, under record and attach, told by the agent or by probes; a CUPTI that is not there."""
+
+import collections
+import os
+import random
+import re
+import shutil
+import subprocess
+import time
+
+from common import (PYTHON, WORKLOADS, AskedTarget, Failure, Skip, Tracer, check, main, run_ptbpf, workload, workspace)
+from agent_target import semaphores, wish
+from gpu_target import AGENT, BUILD, MOCK, WORK, GpuTrace, need, same_flows, valid
+
+TARGET = os.path.join(BUILD, "tests", "workloads", "target_cuda")
+KERNELS = {"_Z3addPfS_i": "add(float*, float*, int)", "_Z4gemmILi4EEvPKfS1_Pf": "void gemm<4>(float const*, float const*, float*)"}
+THREADS, STEPS, DRIVER_STEPS = 3, 40, 10
+REST_MS = 1000  # as programs do that load their data: who listens must first learn that there is CUDA
+OFF = ("--agent", "off")
+Call = collections.namedtuple("Call", "name stream bytes work")
+
+
+class Program(AskedTarget):
+    """target_cuda.c, which works on command and tells what it did."""
+
+    def __init__(self, folder=MOCK, wrap=(), **env):
+        self.proc = subprocess.Popen([*wrap, TARGET], env=dict(os.environ, LD_LIBRARY_PATH=folder, **env), text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.proc.pid
+        check(self.ask("init") == [], "the program could not begin")
+
+    def tell(self, *words):
+        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
+        self.proc.stdin.flush()
+
+    def hear(self):
+        lines = []
+        for line in self.proc.stdout:
+            if line.startswith("ok"):
+                check(line.split()[1:] in ([], ["0"], [str(self.pid)]), f"the program told {line}")
+                return lines
+            lines.append(line)
+        raise Failure(f"the program ended with {self.proc.wait()}")
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.hear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.proc.kill()
+        self.proc.wait()
+        self.proc.stdin.close()
+        self.proc.stdout.close()
+
+
+def told_by(lines):
+    """{thread: [Call]} from what a program prints (target_cuda.c)."""
+    did, tid = collections.defaultdict(list), None
+    for words in (line.split() for line in lines):
+        if words[:1] == ["call"]:
+            tid, name, stream, size = words[1:]
+            did[int(tid)].append(Call(name.removesuffix("_v2"), stream, int(size), []))
+        elif words[:1] == ["work"]:
+            did[int(tid)][-1].work.append((words[1], KERNELS.get(words[2], words[2]), int(words[3])))
+    check(len(did) >= 3, f"the program did nothing: {list(lines)[-3:]}")
+    return did
+
+
+def work_of(e):
+    kind = WORK[e["cat"]]
+    name = e["name"] if kind == "kernel" else re.search(r"Memcpy (\w+)", e["name"])[1] if kind == "memcpy" else "-"
+    return kind, name, e["args"].get("bytes", 0)
+
+
+def same_calls(trace, did, wanted):
+    """Thread by thread the calls that `wanted` names, in order; returns [(Call, event)]."""
+    got, both = collections.defaultdict(list), []
+    for e in trace.calls("cuda_runtime", "cuda_driver"):
+        name = e["name"].removesuffix("_v2")
+        if wanted(name):
+            got[e["tid"]].append((name, e))
+    check(set(got) == {tid for tid, calls in did.items() if any(wanted(c.name) for c in calls)}, f"threads {sorted(got)}, worked: {sorted(did)}")
+    for tid, calls in did.items():
+        want = [c for c in calls if wanted(c.name)]
+        names = [name for name, _ in got[tid]]
+        odd = next((k for k, (c, name) in enumerate(zip(want, names)) if c.name != name), min(len(want), len(names)))
+        check([c.name for c in want] == names, f"thread {tid}: {len(names)} calls of {len(want)}; at {odd}: {names[odd:odd + 3]} "
+              f"instead of {[c.name for c in want][odd:odd + 3]}")
+        both += zip(want, (e for _, e in got[tid]))
+    return both
+
+
+def by_agent(trace, did):
+    """What CUPTI tells: every call with its work, by correlation; streams, bytes, order on each stream."""
+    def wanted(name):
+        return name in called and not name.startswith(("cuCtx", "cuEvent", "cuStream"))  # of libcuda's only work is told
+
+    called = {c.name for calls in did.values() for c in calls}
+    work, streams, on_stream = collections.defaultdict(list), set(), collections.defaultdict(list)
+    for e in trace.work():
+        work[e["args"]["correlation"]].append(e)
+        on_stream[e["args"]["stream"]].append(e)
+    for call, e in same_calls(trace, did, wanted):
+        mine = sorted(work.pop(e["args"]["correlation"], []), key=lambda w: w["ts"])
+        check([work_of(w) for w in mine] == call.work, f"{call}: {[work_of(w) for w in mine]}")
+        check(all(e["ts"] <= w["ts"] for w in mine), f"{call}: work before its call")
+        streams |= {(call.stream, w["args"]["stream"]) for w in mine}
+        check(all(bool(w["args"].get("graph node id")) == (call.name == "cudaGraphLaunch") for w in mine), f"{call}: graph nodes")
+    check(not work, f"work that no call did: {[work_of(w) for ws in work.values() for w in ws][:3]}")
+    check(len(dict(streams)) == len({b for _, b in streams}) == len(streams), f"streams of the program and of the trace: {sorted(streams)}")
+    for stream, events in on_stream.items():  # one after another, never at once
+        check(all(a["ts"] + a["dur"] <= b["ts"] + 0.002 for a, b in zip(events, events[1:])), f"stream {stream}: work overlaps")
+    same_flows(trace)
+    check([a["gpu"] for a in trace.agents()] == [True], f"agents {trace.agents()}")
+    return sum(len(events) for events in on_stream.values())
+
+
+def by_probes(trace, did, kernels=KERNELS.values()):
+    """What the host sees: every call with stream and bytes, the kernel's name where its host function has one; no work."""
+    check(not trace.work(), "work on a GPU that nobody told of")
+    both = same_calls(trace, did, {c.name for calls in did.values() for c in calls}.__contains__)
+    streams = set()
+    for call, e in both:
+        args = e["args"]
+        check(args.get("ptbpf.host_only") is True and args.get("ptbpf.bytes", 0) == call.bytes, f"{call}: {args}")
+        copies = [name for kind, name, _ in call.work if kind == "memcpy"]
+        check([args["ptbpf.copy"]] == copies if "ptbpf.copy" in args else not copies, f"{call}: {args}")
+        if call.stream != "-" and "ptbpf.stream" in args:
+            streams.add((call.stream, args["ptbpf.stream"]))
+        if call.name == "cudaLaunchKernel":
+            check(args.get("ptbpf.kernel") in kernels, f"{call}: kernel {args.get('ptbpf.kernel')}")
+    check(len(dict(streams)) == len(streams), f"a stream has several handles: {sorted(streams)}")
+    check(not any("ptbpf.error" in e["args"] for _, e in both), "calls that failed")
+    return len(both)
+
+
+def nameless(trace, did):
+    """Its kernels' host functions are in no file."""
+    return by_probes(trace, did, (None,))
+
+
+def recorded(program, probes=by_probes, env=None):
+    """`ptbpf record` of a program, which brings the agent with it, and without it."""
+    need()
+    figures = []
+    with workspace() as ws:
+        for judge, options in ((by_agent, ()), (probes, OFF)):
+            done = run_ptbpf("record", "--activities", "cuda", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--",
+                             *program, env=dict(os.environ, **(env or {})))
+            figures.append(judge(GpuTrace(ws + "/r.json"), told_by(done.out)))
+            valid(ws + "/r.json")
+    return "{} pieces of work by the agent, {} calls by probes".format(*figures)
+
+
+def c_recorded():
+    return recorded((TARGET, THREADS, STEPS, REST_MS, DRIVER_STEPS), env={"LD_LIBRARY_PATH": MOCK})
+
+
+def python_recorded():
+    return recorded((PYTHON, os.path.join(WORKLOADS, "cuda_work.py"), "--mock", MOCK, "--steps", STEPS, "--rest", REST_MS), nameless)
+
+
+def attached(ws, pid, act, *options, name="a", expect=(0,)):
+    """The trace of a window around act(), and what act() returns."""
+    path = f"{ws}/{name}.json"
+    with Tracer("attach", "--pid", pid, "--activities", "cuda", "-o", f"{ws}/{name}.ptb", "--trace", path, "--no-table", *options) as t:
+        t.wait_attached()
+        lines = act()
+        t.stop(expect)
+    valid(path)
+    return GpuTrace(path), lines
+
+
+def c_attached():
+    """One process, window after window, by the agent and by probes; the driver's own interface as well."""
+    need()
+    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+        figures = []
+        for k, (judge, options) in enumerate(((by_agent, ()), (by_probes, OFF), (by_agent, ()))):
+            trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS) + p.ask("driver", DRIVER_STEPS), *options, name=f"c{k}")
+            figures.append(judge(trace, told_by(lines)))
+    with workspace() as ws, Program() as p:  # nothing in it
+        trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS))
+        by_probes(trace, told_by(lines))
+    check(figures[0] == figures[2], f"pieces of work in equal windows: {figures}")
+    return f"{figures[0]} pieces of work by the agent, {figures[1]} calls by probes"
+
+
+def python_attached():
+    need()
+    figures = []
+    with workspace() as ws:
+        for k, (judge, env) in enumerate(((by_agent, {"LD_PRELOAD": AGENT}), (nameless, {}))):
+            go = f"{ws}/{k}.go"
+            with workload("cuda_work.py", "--mock", MOCK, "--steps", STEPS, "--wait", go, env=env) as p:
+                p.wait_line("ready")
+
+                def act():
+                    open(go, "w").close()
+                    check(p.finish() == 0, f"the program failed\n{p.text()}")
+                    return p.out
+
+                trace, lines = attached(ws, p.pid, act)
+                figures.append(judge(trace, told_by(lines)))
+    return "{} pieces of work by the agent, {} calls by probes".format(*figures)
+
+
+def forks():
+    """A child that goes on to work, as no CUDA program should: nobody is harmed, the parent's trace is whole."""
+    need()
+    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+        trace, lines = attached(ws, p.pid, lambda: p.ask("work", 2, 5) + p.ask("fork") + p.ask("work", 2, 5), expect=(0, 3))
+        cnt = by_agent(trace, told_by(lines))
+        check(p.ask("fork") == [], "a child after the window")
+        return f"{cnt} pieces of work"
+
+
+def thousand_wishes():
+    """Who listens comes and goes a thousand times while threads work; then a window has all, and after it nothing is on."""
+    need()
+    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+        attached(ws, p.pid, lambda: p.ask("work", 1, 2), name="first")
+        found = semaphores(p.pid)
+        rng = random.Random(11)
+        p.tell("work", 2, 15000)
+        for k in range(1000):
+            addresses = [found[n] for n in rng.choice((("gpu", "chunk"), ("chunk", "gpu")))]
+            wish(p.pid, addresses, 1)
+            time.sleep(rng.choice((0, 0.02, 0.06, 0.15) if k % 20 == 0 else (0, 0.001, 0.004)))
+            wish(p.pid, addresses, -1)
+        told_by(p.hear())
+        trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), name="last")
+        return f"{by_agent(trace, told_by(lines))} pieces of work afterwards"
+
+
+def overflow():
+    """A ring that is far too small: what is missing is counted, what is there is true, the program is not kept waiting."""
+    need()
+    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+        trace, lines = attached(ws, p.pid, lambda: p.ask("work", 4, 1500), "--ringbuf", "64KiB", expect=(3,))
+        loss = trace.trace["ptbpf"]["loss"]
+        check(loss["lost_records"] > 0, f"nothing lost: {loss}")
+        did = collections.Counter(w for calls in told_by(lines).values() for c in calls for w in c.work)
+        got = collections.Counter(map(work_of, trace.work()))
+        check(not got - did and sum(got.values()) < sum(did.values()), f"work that was not done: {list(got - did)[:3]}")
+        return f"{sum(got.values())} of {sum(did.values())} pieces of work, {loss['lost_records']} records lost"
+
+
+# A namespace where no CUPTI is installed.
+HIDDEN = ("unshare", "--mount", "sh", "-ec",
+          'for d in /usr/local/cuda*; do [ ! -d "$d" ] || mount -t tmpfs none "$d"; done; exec "$@"', "sh")
+ANY_CUPTI = """
+import ctypes, sys
+for name in ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"):
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        continue
+    sys.exit(name)
+"""
+
+
+def no_cupti():
+    """CUPTI is nowhere: that is told, and probes see the calls."""
+    need()
+    found = subprocess.run([*HIDDEN, PYTHON, "-c", ANY_CUPTI], capture_output=True, text=True)
+    if found.returncode:
+        raise Skip(f"a CUPTI cannot be hidden here: {found.stderr.strip()}")
+    with workspace() as ws:
+        for name in ("libcuda.so.1", "libcudart.so.12"):
+            shutil.copy(os.path.join(MOCK, name), ws)
+        with Program(ws, HIDDEN, CUDA_INJECTION64_PATH=AGENT) as p:
+            trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), expect=(0, 3))
+            told = trace.agents()
+            check(len(told) == 1 and not told[0]["gpu"] and "CUPTI" in told[0]["gpu_why"], f"agents {told}")
+            by_probes(trace, told_by(lines))
+            return told[0]["gpu_why"]
+
+
+if __name__ == "__main__":
+    main([c_recorded, python_recorded, c_attached, python_attached, forks, thousand_wishes, overflow, no_cupti])

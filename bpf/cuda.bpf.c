@@ -288,6 +288,17 @@ static __always_inline struct cuda_frame *cuda_push(struct cuda_frames *cs, cons
 	return f;
 }
 
+static __always_inline bool in_cudart(const struct ptb_proc_cfg *cfg, __u64 addr)
+{
+	__u32 i;
+
+#pragma unroll
+	for (i = 0; i < PTB_CUDART_MAX; i++)
+		if (addr >= cfg->cudart[i].start && addr < cfg->cudart[i].end)
+			return true;
+	return false;
+}
+
 /*
  * Is the call the work of the one that is open on this thread? What libcudart calls is. Where it is not known
  * where libcudart is, all that is called inside a call whose end is seen.
@@ -296,14 +307,12 @@ static __always_inline bool cuda_is_nested(struct cuda_frames *cs, const struct 
 {
 	struct ptb_proc_cfg *cfg = hit_cfg(hit);
 	__u8 flags = 0;
-	__u64 from;
 
 	if (!cs->cnt)
 		return false;
-	if (!cfg || !cfg->cudart_end)
+	if (!cfg || !cfg->cudart[0].end)
 		return cuda_top(cs)->state != CUDA_TOLD;
-	from = read_word(sp, &flags);
-	return from >= cfg->cudart_start && from < cfg->cudart_end;
+	return in_cudart(cfg, read_word(sp, &flags));
 }
 
 SEC("uprobe.multi")

@@ -544,6 +544,7 @@ enum ptb_stop_reason {
 	X(AGENT_LATE,      34, 1, "records of the agent that came too late to be put in order")   \
 	X(AGENT_BAD,       35, 1, "records of the agent that are not what they should be")        \
 	X(GPU_DROPPED,     36, 1, "activity records that CUPTI dropped")                          \
+	X(CUDA_LATE_NS,    40, 0, "time during which loaded CUDA libraries had no probes yet, ns") \
 	X(AGENT_CUT,       39, 1, "programs that ended before their agent had sent its last 0.2 s") \
 	X(AGENT_GAVE_UP,   38, 1, "agents that stopped in the window; probes replaced them")     \
 	X(AGENT_REFUSED,   37, 1, "processes whose agent could not record their GPUs (the trace says why)")

@@ -163,6 +163,7 @@ struct ptb_python_cfg {
 
 /* Facts of one process (one build of torch at one load address). Offsets of 0xffff: not known. */
 #define PTB_OFF_UNKNOWN 0xffff
+#define PTB_CUDART_MAX 6
 struct ptb_proc_cfg {
 	__u32 tgid;
 	__u16 node_seq_off;    /* Node::sequence_nr_ */
@@ -179,7 +180,9 @@ struct ptb_proc_cfg {
 	__u64 seq_tls_offset; /* of sequence_nr_ inside it */
 	struct ptb_tensor_cfg tensor;
 	struct ptb_python_cfg python;
-	__u64 cudart_start, cudart_end; /* libcudart's code: what it calls of the driver is its own work; 0: not known */
+	struct { /* code of the libcudarts: what they call of the driver is their own work; end 0: no more are known */
+		__u64 start, end;
+	} cudart[PTB_CUDART_MAX];
 };
 
 #endif /* PTB_PROBE_H */

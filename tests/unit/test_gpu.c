@@ -373,7 +373,7 @@ static void host_call(struct builder *b, uint32_t func, uint64_t begin, uint64_t
 	builder__ring_rec(b, &r.h, PTB_REC_CUDA_CALL, sizeof(r), end);
 }
 
-/* Calls seen by probes, without an agent; what CUPTI tells of a process replaces them. */
+/* Calls seen by probes, without an agent; while CUPTI tells of a process's calls that replaces them. */
 static void host_calls(void)
 {
 	struct builder *b = new_builder();
@@ -396,9 +396,12 @@ static void host_calls(void)
 	builder__thread(b, 20, 20);
 	pairs(b);
 	api(b, builder__name(b, "cudaMalloc"), 2000700, 2000800, 1, false);
-	host_call(b, l, 2000700, 2000800, 0, 0);
+	host_call(b, l, 2000690, 2000810, 0, 0);
+	host_call(b, l, 2000850, 2000860, 0, 0); /* CUPTI was given up */
 	log = gpu_log__run(builder__session(b, NULL));
-	CU_ASSERT_EQUAL_FATAL(log->cnt, 4);
+	CU_ASSERT_EQUAL_FATAL(log->cnt, 5);
+	CU_ASSERT_TRUE(log->v[4].host_only);
+	CU_ASSERT_EQUAL(log->v[4].begin_ns, 2000850);
 	CU_ASSERT_STRING_EQUAL(log->v[0].name, "cudaLaunchKernel");
 	CU_ASSERT_STRING_EQUAL(log->v[0].kernel_name, "at::native::gemm(float*)");
 	CU_ASSERT_STRING_EQUAL(log->v[0].at.op, "aten::f");

@@ -324,6 +324,11 @@ static void test_nothing(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "Nothing of CUDA was recorded"));
 	end();
 	start();
+	w.s.meta[0].json = "[{\"pid\": 100, \"gpu\": true, \"host_calls\": true, \"gpu_why\": \"another tool uses CUPTI in this process\"}]";
+	finish();
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "did not go on telling of GPUs: another tool uses CUPTI in this process; CUDA calls"));
+	end();
+	start();
 	finish();
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No GPU did anything"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "never: nothing was launched on it"));

@@ -202,8 +202,9 @@ static void nest__start(struct nest *n, const struct named_site *sites, uint32_t
 	*n = (struct nest){.ps = open_cuda(LINKS_MULTI)};
 	target__start(&n->t, TARGET_CUDA_CALLS);
 	if (known) {
-		facts.cudart_start = target__value(&n->t, "body");
-		facts.cudart_end = facts.cudart_start + 256;
+		facts.cudart[1].start = target__value(&n->t, "body"); /* the second: all are looked at */
+		facts.cudart[1].end = facts.cudart[1].start + 256;
+		facts.cudart[0].end = 1;
 	}
 	CU_ASSERT_EQUAL(attach_sites_to(n->ps, &n->t, &facts, sites, cnt, NULL), (int)cnt);
 	probe_set__activate(n->ps);

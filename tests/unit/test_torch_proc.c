@@ -309,7 +309,7 @@ static bool map_cudart(const char *torch)
 static void test_cudart(void)
 {
 	enum torch_proc_why why;
-	struct torch_proc *tp;
+	struct torch_proc *tp, *view;
 	struct child c;
 	char torch[600];
 	int fd;
@@ -321,17 +321,20 @@ static void test_cudart(void)
 	CU_ASSERT_FATAL(child__start(&c, torch, map_cudart));
 	check_found_both_ways(&c, torch);
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c.pid, &tp, &why), 0);
-	CU_ASSERT_FATAL(tp->libs[TORCH_LIB_CUDART].present);
-	CU_ASSERT_STRING_EQUAL(tp->libs[TORCH_LIB_CUDART].path, tmp_path("libcudart-1a2b3c4d.so.12"));
-	CU_ASSERT(tp->libs[TORCH_LIB_CUDART].build_id_sz > 0);
-	CU_ASSERT(!tp->libs[TORCH_LIB_CUDA].present); /* the driver is not mapped */
+	CU_ASSERT_FATAL(tp->cuda_cnt == 1 && tp->cuda[0].role == TORCH_LIB_CUDART); /* the driver is not mapped */
+	CU_ASSERT_STRING_EQUAL(tp->cuda[0].lib.path, tmp_path("libcudart-1a2b3c4d.so.12"));
+	CU_ASSERT(tp->cuda[0].lib.build_id_sz > 0);
+	CU_ASSERT_EQUAL_FATAL(torch_proc__cuda_view(tp, 0, &view), 0);
 	torch_proc__free(tp);
+	CU_ASSERT(!torch_proc__has_torch(view) && view->pid == c.pid);
+	CU_ASSERT_STRING_EQUAL(view->libs[TORCH_LIB_CUDART].path, tmp_path("libcudart-1a2b3c4d.so.12"));
+	torch_proc__free(view);
 	fd = open(tmp_path("libcudart-1a2b3c4d.so.12"), O_WRONLY);
 	CU_ASSERT(pwrite(fd, "\177FLE", 4, 0) == 4);
 	close(fd);
 	check_found(&c, torch);
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c.pid, &tp, &why), 0);
-	CU_ASSERT(!tp->libs[TORCH_LIB_CUDART].present);
+	CU_ASSERT_EQUAL(tp->cuda_cnt, 0);
 	torch_proc__free(tp);
 	child__stop(&c);
 	unlink(torch);
@@ -343,13 +346,16 @@ static void test_cudart(void)
 static bool map_linked_cudart(const char *torch)
 {
 	(void)torch;
-	return dlopen(tmp_path("libc10_cuda.so"), RTLD_NOW) && dlopen(tmp_path("libtorch_cuda.so"), RTLD_NOW);
+	return dlopen(tmp_path("libc10_cuda.so"), RTLD_NOW) && dlopen(tmp_path("libtorch_cuda.so"), RTLD_NOW) &&
+	       dlopen(tmp_path("libcudart.so.12"), RTLD_NOW);
 }
 
+/* And one in a file of its own beside it: both are found. */
 static void test_linked_cudart(void)
 {
 	enum torch_proc_why why;
 	struct torch_proc *tp;
+	uint32_t linked = 0;
 	struct child c;
 	char torch[512];
 
@@ -357,13 +363,18 @@ static void test_linked_cudart(void)
 	CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, torch));
 	CU_ASSERT_FATAL(copy_file(FAKE_CUDART_LIB, tmp_path("libc10_cuda.so"))); /* some of them only */
 	CU_ASSERT_FATAL(copy_file(FAKE_LINKED_LIB, tmp_path("libtorch_cuda.so")));
+	CU_ASSERT_FATAL(copy_file(FAKE_CUDART_LIB, tmp_path("libcudart.so.12")));
 	CU_ASSERT_FATAL(child__start(&c, torch, map_linked_cudart));
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c.pid, &tp, &why), 0);
-	CU_ASSERT_FATAL(tp->libs[TORCH_LIB_CUDART].present);
-	CU_ASSERT_STRING_EQUAL(tp->libs[TORCH_LIB_CUDART].path, tmp_path("libtorch_cuda.so"));
+	CU_ASSERT_EQUAL_FATAL(tp->cuda_cnt, 2);
+	linked = strcmp(tp->cuda[0].lib.path, tmp_path("libtorch_cuda.so")) != 0;
+	CU_ASSERT_STRING_EQUAL(tp->cuda[linked].lib.path, tmp_path("libtorch_cuda.so"));
+	CU_ASSERT_STRING_EQUAL(tp->cuda[!linked].lib.path, tmp_path("libcudart.so.12"));
+	CU_ASSERT(tp->cuda[0].role == TORCH_LIB_CUDART && tp->cuda[1].role == TORCH_LIB_CUDART);
 	torch_proc__free(tp);
 	child__stop(&c);
 	unlink(torch);
+	unlink(tmp_path("libcudart.so.12"));
 	unlink(tmp_path("libc10_cuda.so"));
 	unlink(tmp_path("libtorch_cuda.so"));
 }

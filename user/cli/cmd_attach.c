@@ -36,6 +36,21 @@ static const struct cmd_usage usage = {
 	.opts = attach_opts,
 };
 
+static void dry_run_cuda(const struct run_cfg *cfg, struct targets *ts, const struct torch_proc *tp)
+{
+	struct torch_proc *view;
+	struct shared_plan *sp;
+	uint32_t i;
+
+	for (i = 0; i < tp->cuda_cnt && !torch_proc__cuda_view(tp, i, &view); i++) {
+		sp = targets__plan(ts, view, cfg->no_cache);
+		printf("\n%s:\n", tp->cuda[i].lib.path);
+		if (sp)
+			torch_plan__print(sp->plan, view, stdout);
+		torch_proc__free(view);
+	}
+}
+
 static int dry_run_pid(const struct run_cfg *cfg, pid_t pid)
 {
 	struct targets ts = { 0 };
@@ -49,11 +64,14 @@ static int dry_run_pid(const struct run_cfg *cfg, pid_t pid)
 		return err;
 	}
 	sp = targets__plan(&ts, tp, cfg->no_cache);
-	if (sp)
+	err = sp ? 0 : -ENOEXEC;
+	if (sp) {
 		torch_plan__print(sp->plan, tp, stdout);
+		dry_run_cuda(cfg, &ts, tp);
+	}
 	torch_proc__free(tp);
 	targets__free(&ts);
-	return sp ? 0 : -ENOEXEC;
+	return err;
 }
 
 static int dry_run(const struct run_cfg *cfg)

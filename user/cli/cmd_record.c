@@ -175,8 +175,11 @@ static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 
 	if (!stop_child(pid))
 		return false;
-	if (!torch_proc__open(pid, &tp, &why))
+	if (!torch_proc__open(pid, &tp, &why)) {
+		if (run_cfg__gpu(cfg) && run_cfg__agent(cfg) == AGENT_OFF)
+			target_cuda__plan(&ts, tp, cfg->no_cache);
 		sp = targets__plan(&ts, tp, cfg->no_cache);
+	}
 	kill(pid, SIGCONT);
 	for (t0 = clock__mono_ns(); sp && !relocated(pid, sp->plan) && alive(pid); nap())
 		if (clock__mono_ns() - t0 > RELOCATE_MAX_NS)

@@ -191,11 +191,12 @@ void run__targets_stand(struct run *run, bool stand)
 	run->stopped = stand;
 }
 
-static void settle_agents(struct run *run)
+static void settle_sources(struct run *run)
 {
 	struct target_ctx ctx = target_ctx(run);
 
 	targets__settle_agents(&run->targets, &ctx);
+	targets__follow_cuda(&run->targets, &ctx);
 }
 
 int run__add(struct run *run, pid_t pid)
@@ -272,6 +273,7 @@ static void release(struct run *run, struct target *t)
 	run->targets.agents_cut += !recorder__agent_end(run->rec, t->pid);
 	if (t->agent)
 		probe_set__remove_process(run->ps, t->agent->proc_idx);
+	target_cuda__clear(&t->cuda, run->ps);
 }
 
 /* exec gives the process a new memory map: the old probes are gone with the old one. */
@@ -468,7 +470,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		reap_exited(run);
 		try_waiting(run);
 		renew_facts(run);
-		settle_agents(run);
+		settle_sources(run);
 		if (tick)
 			tick(arg, run);
 		now = clock__mono_ns();

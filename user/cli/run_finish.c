@@ -30,6 +30,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_REFUSED, run->targets.refused);
 	recorder__counter(run->rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
 	recorder__counter(run->rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
+	recorder__counter(run->rec, PTB_CNT_CUDA_LATE_NS, run->targets.cuda_late_ns);
 	recorder__counter(run->rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
 	recorder__counter(run->rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
 	recorder__counter(run->rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);

@@ -18,6 +18,7 @@
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
 /* A program that is just being loaded: its agent waits, as its operators do, for the loader. */
 #define PATIENCE_NS 60000000000ULL
+#define LOOK_NS 20000000ULL /* how often it is asked about its GPUs: a few microseconds */
 
 int target_agent__file(char *buf, size_t cap)
 {
@@ -204,17 +205,19 @@ static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_c
 	return !(ta->wishes & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
-void target_agent__note_gpu(struct target_agent *ta, const struct recorder *rec, pid_t pid)
+void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 {
+	uint64_t now = clock__mono_ns();
 	struct ptb_agent_ctl ctl;
 
-	if (ta->cupti_version || !(recorder__agent_word(rec, pid).ever & PTB_AGENT_GPU_ON))
+	if (!(ta->wishes & BIT(GPU)) || ta->answer == AGENT_PENDING || now - ta->gpu_looked_ns < LOOK_NS)
 		return;
-	ta->gpu = true;
-	if (!agent_lib__read(pid, &ta->lib, &ctl)) {
-		ta->cupti_version = ctl.cupti_version;
-		ta->gpu_why = ctl.gpu_why;
-	}
+	ta->gpu_looked_ns = now;
+	if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE))
+		return; /* it ends: as it was */
+	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
+	ta->gpu_why = ctl.gpu_why;
+	ta->cupti_version = ctl.cupti_version;
 }
 
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid)
@@ -292,7 +295,7 @@ bool target_agent__has_ops(const struct target_agent *ta)
 
 bool target_agent__has_gpu(const struct target_agent *ta)
 {
-	return ta && ta->wishes & BIT(GPU) && !target_agent__gpu_refused(ta) &&
+	return ta && ta->wishes & BIT(GPU) && ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
 	       ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
 }
 

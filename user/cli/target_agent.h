@@ -36,7 +36,7 @@ struct target_agent {
 	struct probe_agent sites;
 	uint32_t proc_idx;  /* of its sites in the probe set */
 	uint32_t wishes;
-	uint64_t asked_ns;
+	uint64_t asked_ns, gpu_looked_ns;
 	enum agent_answer answer;
 	bool ops, gpu;      /* what comes from it */
 	bool injected;
@@ -61,13 +61,14 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
 /* It told operators and does not any more (ta->why); that it tells no values any more is noted (ta->no_values). */
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
-/* GPUs may come to it later: keeps what is known of them while the process lives. */
-void target_agent__note_gpu(struct target_agent *ta, const struct recorder *rec, pid_t pid);
+/* GPUs may come to it later, and it may give them up: keeps what is known of them while the process lives. */
+void target_agent__note_gpu(struct target_agent *ta, pid_t pid);
 /* Do operators come from it, or may they yet? NULL: no. */
 bool target_agent__has_ops(const struct target_agent *ta);
-/* Are GPUs its business? Also where it waits for the process to use CUDA. NULL: no. */
+/* Are GPUs its business, so that nobody else must tell CUDA calls? Also where it waits for the process to use CUDA.
+ * NULL: no. */
 bool target_agent__has_gpu(const struct target_agent *ta);
-/* Something stands between it and the GPUs; a process that does not use CUDA lacks nothing. */
+/* Something stands between it and the GPUs, for good; a process that does not use CUDA lacks nothing. */
 bool target_agent__gpu_refused(const struct target_agent *ta);
 /* No more wishes. */
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps);

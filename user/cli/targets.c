@@ -26,6 +26,7 @@ void targets__free(struct targets *ts)
 		if (ts->items[i].pidfd >= 0)
 			close(ts->items[i].pidfd);
 		target_agent__free(ts->items[i].agent);
+		target_cuda__free(&ts->items[i].cuda);
 	}
 	for (i = 0; i < ts->plan_cnt; i++) {
 		torch_plan__free(ts->plans[i].plan);
@@ -156,13 +157,6 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 	const struct plan_site *s = &sp->plan->sites[i];
 	struct probe_site p = { .id = sp->told.site_base + i, .offset = s->offset, .prog = s->prog };
 
-	if (s->prog == PTB_PROG_API_ENTER || s->prog == PTB_PROG_API_EXIT || s->prog == PTB_PROG_CUDA_ENTER ||
-	    s->prog == PTB_PROG_CUDA_EXIT) {
-		p.args = s->args; /* no program: PTB_API_ARGS(), PTB_CUDA_ARGS() */
-		if (sp->plan->funcs[s->func].reason != PTB_REFUSE_NONE)
-			p.args |= PTB_API_NO_EXIT;
-		return p;
-	}
 	if (args == PROBE_ARGS_NONE || !sp->plan->layout.tensor.shapes_on)
 		return p;
 	if (s->args && sp->args_base)
@@ -179,8 +173,6 @@ static bool is_wanted(const struct plan_func *pf, const struct target *t, const 
 {
 	if (plan_func__is_memory(pf))
 		return true;
-	if (plan_func__is_cuda_call(pf))
-		return ctx->gpu && !target_agent__has_gpu(t->agent);
 	if (ctx->no_ops)
 		return false;
 	return !target_agent__has_ops(t->agent);
@@ -207,12 +199,12 @@ static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, u
 	return 0;
 }
 
-static void report_refusals(struct targets *ts, const struct target_ctx *ctx,
-			    const struct shared_plan *sp, const struct probe_lib *libs)
+void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, const struct shared_plan *sp,
+			      const struct probe_lib *libs, uint32_t lib_cnt)
 {
 	uint32_t l, i, n = 0;
 
-	for (l = 0; l < TORCH_LIB_ROLES; l++)
+	for (l = 0; l < lib_cnt; l++)
 		for (i = 0; i < libs[l].cnt; i++)
 			if (libs[l].sites[i].refused) {
 				recorder__refused_site(ctx->rec, sp->plan, &sp->told,
@@ -263,7 +255,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 		ts->probes += (uint64_t)n;
 		if (!ctx->active)
 			ts->attach_ns += clock__mono_ns() - t0;
-		report_refusals(ts, ctx, sp, libs);
+		targets__report_refusals(ts, ctx, sp, libs, TORCH_LIB_ROLES);
 	} else if (err != -ESRCH) {
 		pr_error("cannot attach to pid %d: %s", t->pid, errstr(err));
 	}
@@ -274,7 +266,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 
 static bool is_op(const struct plan_func *pf)
 {
-	return !plan_func__is_memory(pf) && !plan_func__is_cuda_call(pf);
+	return !plan_func__is_memory(pf);
 }
 
 /* What the plan refuses of the functions that are probed here, once each. */
@@ -288,10 +280,6 @@ static void tell_refusals(struct targets *ts, const struct target *t, const stru
 	if (ctx->memory && !sp->told_memory) {
 		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_memory);
 		sp->told_memory = true;
-	}
-	if (ctx->gpu && !target_agent__has_gpu(t->agent) && !sp->told_cuda) {
-		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_cuda_call);
-		sp->told_cuda = true;
 	}
 }
 
@@ -386,7 +374,7 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 
 		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
-		target_agent__note_gpu(t->agent, ctx->rec, t->pid);
+		target_agent__note_gpu(t->agent, t->pid);
 		if (ctx->no_ops)
 			continue;
 		if (target_agent__gave_up(t->agent, ctx->rec, t->pid)) {
@@ -402,6 +390,15 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 		if (target_agent__look(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops)
 			replace_agent(ts, t, ctx, t->agent->asked_ns);
 	}
+}
+
+void targets__follow_cuda(struct targets *ts, const struct target_ctx *ctx)
+{
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++)
+		if (ts->items[i].state == TARGET_TRACED)
+			target_cuda__follow(ts, &ts->items[i], ctx);
 }
 
 void targets__dismiss_agents(struct targets *ts, struct probe_set *ps)
@@ -457,6 +454,8 @@ static void agent_json(struct jsonw *w, const struct target *t)
 	jsonw__str(w, t->agent_why);
 	JSONW_KEY(w, "gpu");
 	jsonw__bool(w, ta && ta->gpu);
+	JSONW_KEY(w, "host_calls");
+	jsonw__bool(w, t->cuda.called);
 	JSONW_KEY(w, "gpu_why");
 	jsonw__str(w, ta ? agent__why_text(ta->gpu_why) : "");
 	JSONW_KEY(w, "injected");
@@ -500,7 +499,7 @@ void targets__agents_meta(const struct targets *ts, struct recorder *rec)
 static bool has_gpu_source(const struct torch_proc *tp, const struct target_ctx *ctx)
 {
 	struct agent_ask ask = { .mode = ctx->agent, .gpu = true, .no_ops = true };
-	bool cuda = tp->libs[TORCH_LIB_CUDART].present || tp->libs[TORCH_LIB_CUDA].present;
+	bool cuda = tp->cuda_cnt > 0;
 	char why[256];
 	struct target_agent *ta;
 
@@ -554,6 +553,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 		put_process(t, ctx, tp, sp->plan, now, gap);
 		if (ctx->active)
 			recorder__learn(ctx->rec, tp, sp->plan);
+		target_cuda__attach(ts, t, ctx, tp); /* last: it may move the plans */
 	}
 	torch_proc__free(tp);
 	return err;

@@ -12,6 +12,7 @@
 
 #include "cli/recorder.h"
 #include "cli/target_agent.h"
+#include "cli/target_cuda.h"
 #include "plan/lib_plan.h"
 #include "probe/probe_set.h"
 #include "target/torch_proc.h"
@@ -33,9 +34,10 @@ struct target {
 	struct target_agent *agent; /* that was asked, NULL: none */
 	char agent_why[256];        /* why none is used, "": nothing to say */
 	uint64_t next_facts_ns;
+	struct target_cuda cuda;
 };
 
-struct shared_plan {
+struct shared_plan { /* of torch's libraries, or of one of CUDA's */
 	struct torch_proc *of; /* the process it was made for: tells whether another one fits */
 	struct torch_plan *plan;
 	struct recorder_plan told; /* site_base 0: not in the capture yet */
@@ -49,7 +51,7 @@ struct targets {
 	struct shared_plan *plans;
 	uint32_t plan_cnt, plan_cap;
 	uint64_t plan_ns, attach_ns;
-	uint64_t probes, refused, uncovered_ns, children_missed;
+	uint64_t probes, refused, uncovered_ns, cuda_late_ns, children_missed;
 	uint64_t agents_cut;          /* processes that ended, or agents that fell silent, with records not sent */
 	uint64_t agents_gave_up;      /* in the midst of a window: what came until probes were there is missing */
 	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
@@ -83,6 +85,12 @@ struct target_ctx {
 int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx);
 /* Looks again for facts that a process's dispatcher did not have yet. */
 void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+
+/* CUDA's libraries that were loaded later, and those that an agent does not stand for any more. */
+void targets__follow_cuda(struct targets *ts, const struct target_ctx *ctx);
+/* Functions of a plan that the kernel would not probe: told, counted. */
+void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, const struct shared_plan *sp,
+			      const struct probe_lib *libs, uint32_t lib_cnt);
 
 /* Agents that have not answered: looks again; those that will not are replaced by probes. */
 void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);

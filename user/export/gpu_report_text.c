@@ -340,12 +340,15 @@ static void put_agents(const struct printer *p)
 	cJSON_ArrayForEach(a, agents) {
 		const cJSON *pid = cJSON_GetObjectItemCaseSensitive(a, "pid");
 		const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "gpu_why"));
+		bool told = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "gpu"));
 
 		if (!cJSON_IsNumber(pid) || !why || !*why)
 			continue;
-		fprintf(p->out, "  The agent in process %.0f told nothing of GPUs: ", pid->valuedouble);
+		fprintf(p->out, "  The agent in process %.0f %s of GPUs: ", pid->valuedouble,
+			told ? "did not go on telling" : "told nothing");
 		cell__put_text(p->out, why, 300);
-		fputc('\n', p->out);
+		fputs(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "host_calls")) ?
+			      "; CUDA calls are from kernel probes\n" : "\n", p->out);
 	}
 	cJSON_Delete(agents);
 }

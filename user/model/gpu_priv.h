@@ -35,7 +35,9 @@ bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mo
 struct gpu_proc {
 	uint32_t tgid;
 	struct gpu_clock clock;
-	bool has_api; /* CUPTI told of its calls */
+	/* While CUPTI told of its calls those that probes saw are the same ones. In CUPTI's time, after the fit on
+	 * CLOCK_MONOTONIC; until 0: it told none. */
+	uint64_t api_from, api_until;
 };
 
 struct gpu_call { /* of the runtime or driver API */

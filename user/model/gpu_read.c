@@ -93,6 +93,16 @@ static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
 	return 0;
 }
 
+static void note_api(struct gpu_proc *p, const struct ptb_gpu_api *r)
+{
+	if (!r->begin || r->end < r->begin)
+		return;
+	if (!p->api_until || r->begin < p->api_from)
+		p->api_from = r->begin;
+	if (r->end > p->api_until)
+		p->api_until = r->end;
+}
+
 static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct gpu *g = arg;
@@ -107,7 +117,8 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		return -ENOMEM;
 	if (h->kind == PTB_REC_GPU_CLOCK)
 		return gpu_clock__add(&p->clock, (const void *)h);
-	p->has_api |= h->kind == PTB_REC_GPU_API;
+	if (h->kind == PTB_REC_GPU_API)
+		note_api(p, (const void *)h);
 	return keep(g, h);
 }
 
@@ -189,12 +200,12 @@ static int on_host_call(struct gpu *g, const struct gpu_proc *p, const struct pt
 	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .begin_ns = r->begin_ns,
 			      .end_ns = r->h.ts_ns, .host_only = true, .kernel_name = "" };
 
-	if (p->has_api) {
-		g->host_dropped++;
-		return 0;
-	}
 	if (!site || !r->begin_ns || r->begin_ns >= TS_MAX || c.end_ns >= TS_MAX || c.end_ns < c.begin_ns) {
 		g->bad++;
+		return 0;
+	}
+	if (p->api_until && c.end_ns >= p->api_from && c.begin_ns <= p->api_until) {
+		g->host_dropped++;
 		return 0;
 	}
 	if (c.end_ns == c.begin_ns || r->flags & PTB_API_NO_RESULT)
@@ -278,12 +289,16 @@ static void fit_clocks(struct gpu *g)
 	uint32_t i;
 
 	for (i = 0; i < g->proc_cnt; i++) {
-		struct gpu_clock *c = &g->procs[i].clock;
+		struct gpu_proc *p = &g->procs[i];
+		struct gpu_clock *c = &p->clock;
 
 		g->bad += gpu_clock__fit(c) && !c->cnt;
 		g->clock_cnt += c->cnt;
 		if (c->err_ns > g->clock_err_ns)
 			g->clock_err_ns = c->err_ns;
+		if (p->api_until && (!gpu_clock__to_mono(c, p->api_from, &p->api_from) ||
+				     !gpu_clock__to_mono(c, p->api_until, &p->api_until)))
+			p->api_until = 0; /* nor can its calls be told */
 	}
 }
 

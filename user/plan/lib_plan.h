@@ -105,6 +105,9 @@ bool torch_plan__fits(const struct torch_proc *a, const struct torch_proc *b);
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
 void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg);
 
+/* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are told beside its own. */
+void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg);
+
 /* What the agent in the process must know: the same tensors, and RecordFunction. */
 void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_agent_cfg *cfg);
 

@@ -209,13 +209,17 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 		p->from_cache ? "; from the cache" : "");
 	print_args(p, out);
 	print_memory(p, out);
-	print_cuda_calls(p, out);
 }
 
 void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out)
 {
 	print_sites(plan, tp, out);
 	print_refusals(plan, tp, out);
+	if (!torch_proc__has_torch(tp)) { /* a library of CUDA's */
+		print_memory(plan, out);
+		print_cuda_calls(plan, out);
+		return;
+	}
 	print_unplaced(plan, tp, out);
 	print_summary(plan, out);
 	tensor_layout__print(&plan->layout, out);

@@ -164,10 +164,6 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 	cfg->seq_tls_offset = l->seq_tls_disp;
 	if (!read_tls(tp, TORCH_LIB_CPU, l->seq_tls_got, &cfg->seq_tls_module, &cfg->seq_tls_offset))
 		cfg->seq_tls_offset = 0;
-	if (tp->libs[TORCH_LIB_CUDART].present) {
-		cfg->cudart_start = tp->libs[TORCH_LIB_CUDART].text_start;
-		cfg->cudart_end = tp->libs[TORCH_LIB_CUDART].text_end;
-	}
 	fill_tensor(tp, l, &cfg->tensor);
 	fill_from_ops(tp, l, cfg);
 	if (tp->libs[TORCH_LIB_PYTHON].present)
@@ -190,4 +186,16 @@ void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan,
 	memset(cfg, 0, sizeof(*cfg));
 	cfg->rf = plan->layout.rf;
 	cfg->tensor = probes.tensor;
+}
+
+void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg)
+{
+	uint32_t i;
+
+	for (i = 0; i < PTB_CUDART_MAX && lib->present; i++)
+		if (!cfg->cudart[i].end) {
+			cfg->cudart[i].start = lib->text_start;
+			cfg->cudart[i].end = lib->text_end;
+			return;
+		}
 }

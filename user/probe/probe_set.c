@@ -274,17 +274,34 @@ static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid
 	return 0;
 }
 
+int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs, uint32_t lib_cnt)
+{
+	struct ptb_proc_cfg cfg;
+	uint64_t sites;
+	int err, n, attached = 0;
+
+	if (proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
+		return -EINVAL;
+	if (bpf_map_lookup_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &proc_idx, &cfg))
+		return -errno;
+	err = check_libs(libs, lib_cnt, ps->procs[proc_idx].tgid, &sites);
+	if (!err && !ps->multi && !ps->trace)
+		err = attach_perf__raise_limit(sites);
+	for (uint32_t l = 0; !err && l < lib_cnt; l++) {
+		n = attach_lib(ps, proc_idx, &cfg, &libs[l]);
+		err = n < 0 ? n : 0;
+		attached += n;
+	}
+	return err ? err : attached;
+}
+
 int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 			   struct probe_lib *libs, uint32_t lib_cnt, uint32_t *proc_idx)
 {
-	pid_t tgid = (pid_t)cfg->tgid;
 	uint64_t sites;
 	uint32_t idx = 0;
-	int err, attached = 0;
+	int n, err = check_libs(libs, lib_cnt, (pid_t)cfg->tgid, &sites);
 
-	err = check_libs(libs, lib_cnt, tgid, &sites);
-	if (!err && !ps->multi && !ps->trace)
-		err = attach_perf__raise_limit(sites);
 	if (!err)
 		err = kmem__attach(&ps->kmem, ps->skel);
 	if (!err)
@@ -292,17 +309,12 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 	if (err)
 		return err;
 	probe_set__watch_task(ps, cfg->tgid);
-	for (uint32_t l = 0; l < lib_cnt; l++) {
-		int n = attach_lib(ps, idx, cfg, &libs[l]);
-
-		if (n < 0) {
-			probe_set__remove_process(ps, idx);
-			return n;
-		}
-		attached += n;
-	}
-	*proc_idx = idx;
-	return attached;
+	n = probe_set__add_libs(ps, idx, libs, lib_cnt);
+	if (n < 0)
+		probe_set__remove_process(ps, idx);
+	else
+		*proc_idx = idx;
+	return n;
 }
 
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)

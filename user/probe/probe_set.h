@@ -77,6 +77,8 @@ void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
  */
 int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg, struct probe_lib *libs,
 			   uint32_t lib_cnt, uint32_t *proc_idx);
+/* More libraries of a process that was added: as add_process(), the links go with it. */
+int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs, uint32_t lib_cnt);
 /* Detaches one process (it exited or exec'd). */
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx);
 

@@ -66,6 +66,25 @@ static int read_faults(pid_t pid, struct proc_memory *out)
 	return ok ? 0 : -EPROTO;
 }
 
+int proc_memory__code(pid_t pid, uint64_t *bytes)
+{
+	uint64_t exe = 0, lib = 0;
+	char path[64], *text;
+	size_t len;
+	bool ok;
+	int err;
+
+	*bytes = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	err = proc_file__read(path, STATUS_MAX, &text, &len);
+	if (err)
+		return err == -ENOENT ? -ESRCH : err;
+	ok = status_kb(text, "\nVmExe:", &exe) && status_kb(text, "\nVmLib:", &lib);
+	free(text);
+	*bytes = exe + lib;
+	return ok ? 0 : -ESRCH;
+}
+
 int proc_memory__read(pid_t pid, struct proc_memory *out)
 {
 	int err;

@@ -18,4 +18,8 @@ struct proc_memory {
  * it has no memory any more; another negative errno. */
 int proc_memory__read(pid_t pid, struct proc_memory *out);
 
+/* Executable mappings of the process, in bytes: a file that is loaded or unloaded changes it, memory for data does
+ * not. Takes none of the process's locks. Errors as above. */
+int proc_memory__code(pid_t pid, uint64_t *bytes);
+
 #endif /* TARGET_PROC_MEMORY_H */

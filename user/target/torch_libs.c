@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/vec.h"
 #include "target/elf_priv.h"
 #include "target/mapped_file.h"
 
@@ -138,7 +139,7 @@ void torch_lib__clear(struct torch_lib *lib)
 	memset(lib, 0, sizeof(*lib));
 }
 
-static int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from)
+int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from)
 {
 	struct torch_lib lib = *from;
 
@@ -183,7 +184,8 @@ enum scan_scope {
 	SCAN_EXPORTED, /* by the exported symbols: a few milliseconds for all libraries */
 	SCAN_ALL,      /* by local symbols too: hundreds */
 	SCAN_EXE,      /* the executable, whatever its name */
-	SCAN_CUDA,     /* torch's libraries for CUDA, for what is linked into them */
+	SCAN_OPTIONAL, /* CUDA's libraries, by the exported symbols */
+	SCAN_LINKED,   /* torch's libraries for CUDA, for what is linked into them */
 };
 
 /* Opens the file of an executable mapping and describes it. -ENOEXEC: not to be used, -ENOMEM. */
@@ -204,9 +206,9 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 	lib->build_id_sz = elf_file__build_id(ef, lib->build_id, BUILD_ID_MAX);
 	if (!lib->build_id_sz)
 		digest(ef, lib->build_id);
-	if (scope == SCAN_EXPORTED)
+	if (scope == SCAN_EXPORTED || scope == SCAN_OPTIONAL)
 		elf_symtab__walk(&ef->dynsym, score_sym, score);
-	else if (scope == SCAN_CUDA) /* each function once */
+	else if (scope == SCAN_LINKED) /* each function once */
 		elf_symtab__walk(ef->symtab.syms.cnt ? &ef->symtab : &ef->dynsym, score_sym, score);
 	else
 		elf_file__for_each_sym(ef, score_sym, score);
@@ -233,6 +235,25 @@ static int take_roles(struct torch_proc *tp, const struct torch_lib *lib,
 			return err;
 		best->cnt[role] = score->cnt[role];
 	}
+	return 0;
+}
+
+/* The file is a library of CUDA's if it defines something of it; one into which it is linked defines all of it, else
+ * it calls them somewhere else. */
+static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib, const struct role_score *score)
+{
+	enum torch_lib_role role = score->optional->role;
+	struct torch_cuda_lib *c;
+
+	if (score->cnt[role] < (score->optional == &linked_cudart ? 4 : 1))
+		return 0;
+	if (vec_reserve((void **)&tp->cuda, &tp->cuda_cap, tp->cuda_cnt + 1ULL, sizeof(*tp->cuda)))
+		return -ENOMEM;
+	c = &tp->cuda[tp->cuda_cnt];
+	*c = (struct torch_cuda_lib){ .role = role };
+	if (torch_lib__copy(&c->lib, lib))
+		return -ENOMEM;
+	tp->cuda_cnt++;
 	return 0;
 }
 
@@ -263,7 +284,17 @@ static bool may_be_runtime(const struct proc_map *map)
 
 static bool is_candidate(const struct proc_map *map)
 {
-	return torch_libs__may_be(map) || may_be_runtime(map) || optional_lib(map);
+	return !optional_lib(map) && (torch_libs__may_be(map) || may_be_runtime(map));
+}
+
+static bool may_have_cudart(const struct proc_map *map)
+{
+	return torch_libs__may_be(map) && strstr(proc_map__base(map), linked_cudart.file);
+}
+
+bool torch_libs__may_be_cuda(const struct proc_map *map)
+{
+	return optional_lib(map) || may_have_cudart(map);
 }
 
 static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
@@ -275,12 +306,12 @@ static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map, e
 {
 	if (scope == SCAN_EXE)
 		return is_exe(tp, map);
-	if (scope == SCAN_CUDA)
-		return torch_libs__may_be(map) && strstr(proc_map__base(map), linked_cudart.file);
-	return is_candidate(map);
+	if (scope == SCAN_OPTIONAL)
+		return optional_lib(map);
+	return scope == SCAN_LINKED ? may_have_cudart(map) : is_candidate(map);
 }
 
-/* bad: per mapping, that its file could not be used; it is not tried, and told of, again. */
+/* best: for torch's own. bad: per mapping, that its file could not be used; it is not tried, and told of, again. */
 static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
 		struct role_score *best, bool *bad)
 {
@@ -296,23 +327,32 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 			continue;
 		memset(&lib, 0, sizeof(lib));
 		memset(&score, 0, sizeof(score));
-		score.optional = scope == SCAN_CUDA ? &linked_cudart :
-				 scope == SCAN_EXE  ? NULL :
-						      optional_lib(map);
+		score.optional = scope == SCAN_LINKED	? &linked_cudart :
+				 scope == SCAN_OPTIONAL ? optional_lib(map) :
+							  NULL;
 		err = examine(tp, maps, map, scope, &lib, &score);
 		if (err == -ENOMEM)
 			return err;
 		bad[i] = err;
 		if (err)
 			continue;
-		if (scope == SCAN_CUDA && score.cnt[TORCH_LIB_CUDART] < 4)
-			score.cnt[TORCH_LIB_CUDART] = 0; /* it calls them somewhere else */
-		err = take_roles(tp, &lib, &score, best);
+		err = score.optional ? take_cuda(tp, &lib, &score) : take_roles(tp, &lib, &score, best);
 		torch_lib__clear(&lib);
 		if (err)
 			return err;
 	}
 	return 0;
+}
+
+int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps)
+{
+	bool *bad = calloc(maps->cnt + 1ULL, sizeof(*bad));
+	int err = bad ? scan(tp, maps, SCAN_OPTIONAL, NULL, bad) : -ENOMEM;
+
+	if (!err)
+		err = scan(tp, maps, SCAN_LINKED, NULL, bad);
+	free(bad);
+	return err;
 }
 
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt)
@@ -329,14 +369,12 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32
 	if (!err && !torch_proc__ready(tp))
 		err = scan(tp, maps, SCAN_ALL, &best, bad);
 	for (i = 0; i < maps->cnt; i++)
-		*bad_cnt += bad[i] && !optional_lib(&maps->items[i]);
+		*bad_cnt += bad[i];
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !best.cnt[TORCH_LIB_CPU])
 		err = scan(tp, maps, SCAN_EXE, &best, bad);
-	if (!err && best.cnt[TORCH_LIB_CPU] && !best.cnt[TORCH_LIB_CUDART])
-		err = scan(tp, maps, SCAN_CUDA, &best, bad);
 	free(bad);
-	return err;
+	return err ? err : torch_libs__find_cuda(tp, maps);
 }
 
 /* ---- the interpreter ---- */

@@ -10,11 +10,17 @@
 bool torch_libs__may_be(const struct proc_map *map);
 
 /*
- * Fills tp->libs from the mappings. 0 or -ENOMEM. *bad_cnt: the number of mapped files that may be
+ * Fills tp->libs and tp->cuda from the mappings. 0 or -ENOMEM. *bad_cnt: the number of mapped files that may be
  * torch libraries but could not be read.
  */
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt);
+/* Fills tp->cuda alone, which costs less. 0 or -ENOMEM. */
+int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps);
 void torch_lib__clear(struct torch_lib *lib);
+int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from); /* 0 or -ENOMEM */
+
+/* The cheap filter for CUDA's libraries, and torch's into which one may be linked. */
+bool torch_libs__may_be_cuda(const struct proc_map *map);
 
 /*
  * Runtime addresses of data or functions that the Python interpreter exports: the executable's own, or

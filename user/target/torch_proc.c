@@ -98,7 +98,9 @@ static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why 
 	return 0;
 }
 
-static int open_proc(pid_t pid, bool need_torch, struct torch_proc **out, enum torch_proc_why *why)
+enum need { NEED_TORCH, NEED_ANY, NEED_CUDA_ONLY };
+
+static int open_proc(pid_t pid, enum need need, struct torch_proc **out, enum torch_proc_why *why)
 {
 	struct torch_proc *tp = calloc(1, sizeof(*tp));
 	struct proc_maps maps = { 0 };
@@ -112,8 +114,8 @@ static int open_proc(pid_t pid, bool need_torch, struct torch_proc **out, enum t
 	tp->pid = pid;
 	err = read_process(tp, &maps, why);
 	if (!err)
-		err = torch_libs__find(tp, &maps, &bad);
-	if (!err && (need_torch || any_torch(tp)))
+		err = need == NEED_CUDA_ONLY ? torch_libs__find_cuda(tp, &maps) : torch_libs__find(tp, &maps, &bad);
+	if (!err && (need == NEED_TORCH || any_torch(tp)))
 		err = judge(tp, bad, why);
 	/* a process that ended meanwhile makes all of the above fail, in ways that mean nothing */
 	if (err && err != -ENOMEM && *why != TORCH_PROC_NO_SUCH_PID && !proc__state(pid)) {
@@ -131,25 +133,53 @@ static int open_proc(pid_t pid, bool need_torch, struct torch_proc **out, enum t
 
 int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *why)
 {
-	return open_proc(pid, true, out, why);
+	return open_proc(pid, NEED_TORCH, out, why);
 }
 
 int torch_proc__open_any(pid_t pid, struct torch_proc **out, enum torch_proc_why *why)
 {
-	return open_proc(pid, false, out, why);
+	return open_proc(pid, NEED_ANY, out, why);
+}
+
+int torch_proc__open_cuda(pid_t pid, struct torch_proc **out)
+{
+	enum torch_proc_why why;
+
+	return open_proc(pid, NEED_CUDA_ONLY, out, &why);
 }
 
 void torch_proc__free(struct torch_proc *tp)
 {
-	uint32_t role;
+	uint32_t role, i;
 
 	if (!tp)
 		return;
 	for (role = 0; role < TORCH_LIB_ROLES; role++)
 		torch_lib__clear(&tp->libs[role]);
+	for (i = 0; i < tp->cuda_cnt; i++)
+		torch_lib__clear(&tp->cuda[i].lib);
+	free(tp->cuda);
 	free(tp->exe);
 	free(tp->cmdline);
 	free(tp);
+}
+
+int torch_proc__cuda_view(const struct torch_proc *tp, uint32_t i, struct torch_proc **out)
+{
+	struct torch_proc *view = calloc(1, sizeof(*view));
+
+	*out = view;
+	if (!view)
+		return -ENOMEM;
+	view->pid = tp->pid;
+	memcpy(view->comm, tp->comm, sizeof(view->comm));
+	view->exe = strdup(tp->exe);
+	view->cmdline = strdup(tp->cmdline);
+	if (view->exe && view->cmdline && !torch_lib__copy(&view->libs[tp->cuda[i].role], &tp->cuda[i].lib))
+		return 0;
+	torch_proc__free(view);
+	*out = NULL;
+	return -ENOMEM;
 }
 
 bool torch_proc__ready(const struct torch_proc *tp)
@@ -172,4 +202,34 @@ int torch_proc__peek(pid_t pid)
 		found = torch_libs__may_be(&maps.items[i]);
 	proc_maps__free(&maps);
 	return found;
+}
+
+static void mix(uint64_t *h, uint64_t v)
+{
+	*h = (*h ^ v) * 0x9e3779b97f4a7c15ULL;
+	*h ^= *h >> 29;
+}
+
+int torch_proc__peek_cuda(pid_t pid, uint64_t *digest)
+{
+	struct proc_maps maps;
+	const char *c;
+	uint32_t i;
+	int err = proc_maps__read(pid, &maps);
+
+	*digest = 0;
+	if (err)
+		return err;
+	for (i = 0; i < maps.cnt; i++) {
+		const struct proc_map *m = &maps.items[i];
+
+		if (!torch_libs__may_be_cuda(m))
+			continue;
+		mix(digest, m->start);
+		mix(digest, m->ino);
+		for (c = m->path; *c; c++)
+			mix(digest, (uint8_t)*c);
+	}
+	proc_maps__free(&maps);
+	return 0;
 }

@@ -19,10 +19,10 @@ enum torch_lib_role {
 	TORCH_LIB_CPU,    /* libtorch_cpu; in a static build, the library that defines at::_ops */
 	TORCH_LIB_PYTHON, /* libtorch_python; absent in C++ programs */
 	TORCH_LIB_CXX,    /* the C++ runtime (libstdc++): where exceptions are caught */
-	/* Optional: a process can be traced without them, and when they cannot be read. */
+	/* Optional: a process can be traced without them, and when they cannot be read. It may have several of
+	 * each, early or late, so they are not in torch_proc.libs of a process but in its list `cuda`. */
 	TORCH_LIB_CUDART, /* libcudart, or the library of torch's into which it is linked */
-	TORCH_LIB_CUDA,   /* libcuda, the driver's; mapped at the first CUDA call, so a process that is
-			     opened before that has none: its calls are seen through libcudart only */
+	TORCH_LIB_CUDA,   /* libcuda, the driver's; mapped at the first CUDA call */
 	TORCH_LIB_ROLES,
 };
 
@@ -36,12 +36,19 @@ struct torch_lib {
 	uint32_t build_id_sz; /* 0: the file has none; then a digest of headers and size stands in */
 };
 
+struct torch_cuda_lib {
+	enum torch_lib_role role; /* TORCH_LIB_CUDART, TORCH_LIB_CUDA */
+	struct torch_lib lib;
+};
+
 struct torch_proc {
 	pid_t pid;       /* in ptbpf's pid namespace */
 	char comm[16];
 	char *exe;       /* base name of the executable */
 	char *cmdline;   /* arguments joined by spaces, cut at 4096 bytes */
 	struct torch_lib libs[TORCH_LIB_ROLES];
+	struct torch_cuda_lib *cuda; /* all that are mapped, each file once */
+	uint32_t cuda_cnt, cuda_cap;
 };
 
 /* Why torch_proc__open() failed, when it returns a negative errno. */
@@ -65,6 +72,14 @@ int torch_proc__open(pid_t pid, struct torch_proc **out, enum torch_proc_why *wh
 /* The same where PyTorch need not be there: what GPUs do can be traced without it. */
 int torch_proc__open_any(pid_t pid, struct torch_proc **out, enum torch_proc_why *why);
 void torch_proc__free(struct torch_proc *tp); /* NULL is fine */
+
+/* No more of the process than its libraries of CUDA's. 0 or negative errno. */
+int torch_proc__open_cuda(pid_t pid, struct torch_proc **out);
+/* The same process with nothing but its i-th library of CUDA's, which is in libs[] there. 0 or -ENOMEM. */
+int torch_proc__cuda_view(const struct torch_proc *tp, uint32_t i, struct torch_proc **out);
+/* Cheap test for waiting loops: a digest of those files in /proc/PID/maps that may be libraries of CUDA's. Another
+ * one: look again. 0 or negative errno. */
+int torch_proc__peek_cuda(pid_t pid, uint64_t *digest);
 
 bool torch_proc__has_torch(const struct torch_proc *tp);
 

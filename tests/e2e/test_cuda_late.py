@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""CUDA calls seen from the host, where libraries come late, are there twice, come and go, and where an agent that was to tell
+of the GPU does not, or not any more."""
+
+import json
+import os
+
+from agent_target import AGENT
+from common import PYTHON, WORKLOADS, Tracer, check, main, run_ptbpf, workload, workspace
+from gpu_target import MOCK, GpuTrace, need
+
+FILL = "cudaMemsetAsync"
+OTHERS = 1 << 18  # so many bytes or more: not of the threads that count
+
+
+def did(lines):
+    return json.loads(next(line for line in lines if line.startswith("{")))["sides"]
+
+
+def fills(run):
+    """Number of the fill -> its event."""
+    seen = {}
+    for e in run.calls("cuda_runtime", "cuda_driver"):
+        if e["name"] == FILL and e["args"].get("ptbpf.bytes"):
+            k = e["args"]["ptbpf.bytes"] - 1
+            if k >= OTHERS:
+                continue
+            check(k not in seen, f"fill {k} is there twice")
+            seen[k] = e
+    return seen
+
+
+def from_then_on(seen, sides, what):
+    """All fills from the first that was seen to the last, and most of them."""
+    check(seen, f"{what}: no call was seen")
+    first = min(seen)
+    gaps = [k for k in range(first, len(sides)) if k not in seen]
+    check(len(gaps) <= 1 and first < len(sides) / 2, f"{what}: from {first} of {len(sides)} on {len(gaps)} are missing: {gaps[:5]}")
+    return first
+
+
+class Run:
+    """cuda_late.py under ptbpf attach; it goes on for so many rounds after GO."""
+
+    def __init__(self, ws, mode, options=(), env=None, rounds=400, expect=(0,)):
+        go, path = ws + "/go", ws + "/a.json"
+        with workload("cuda_late.py", MOCK, go, mode, env=env) as p:
+            p.wait_line("ready")
+            with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", path, "--no-table", *options) as t:
+                t.wait_attached()
+                open(go, "w").close()
+                p.wait_line(f"^round {rounds}$")
+                self.code = t.stop(expect)
+                self.err = t.err
+            open(go + ".stop", "w").close()
+            check(p.finish() == 0, f"the target failed\n{p.text()}")
+            self.sides = did(p.out)[:rounds]
+        self.trace = GpuTrace(path)
+
+
+def late():
+    """libcuda and libcudart are loaded in the window, long after torch."""
+    need(agent=False)
+    with workspace() as ws:
+        for k, options in enumerate(((), ("--agent", "off"), ("--perf-uprobes",))):
+            os.mkdir(f"{ws}/{k}")
+            run = Run(f"{ws}/{k}", "late", options)
+            seen = fills(run.trace)
+            first = from_then_on(seen, run.sides, f"{options}")
+            counters = {c["name"]: c["value"] for c in run.trace.trace["ptbpf"]["loss"]["counters"]}
+            check(counters.get("CUDA_LATE_NS"), "that something was missed is not counted")
+        return f"from call {first} of {len(run.sides)} on"
+
+
+def two():
+    """Two libcudarts, the second one late: the calls of both, each once, those of the driver beneath them not."""
+    need(agent=False)
+    with workspace() as ws:
+        run = Run(ws, "two")
+        seen = fills(run.trace)
+        one = {k // 2: e for k, e in seen.items() if k % 2 == 0}
+        other = {k // 2: e for k, e in seen.items() if k % 2}
+        half = [0] * (len(run.sides) // 2)
+        check(from_then_on(one, half, "the first libcudart") == 0, "the first one's calls begin late")
+        from_then_on(other, half, "the second libcudart")
+        both = min(e["ts"] for e in other.values())  # until then the second one's calls are seen where they reach the driver
+        check(not [e for e in run.trace.calls("cuda_driver") if e["ts"] > both], "the driver's part of the calls is told beside them")
+        return f"{len(one)} and {len(other)} calls"
+
+
+def recorded():
+    """ptbpf record --agent off: libraries that the program loads when it likes."""
+    need(agent=False)
+    with workspace() as ws:
+        done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
+                         os.path.join(WORKLOADS, "cuda_late.py"), MOCK, "-", "late")
+        from_then_on(fills(GpuTrace(ws + "/r.json")), did(done.out), "record")
+
+
+def refused(env, why, mode="late", **kw):
+    with workspace() as ws:
+        run = Run(ws, mode, env=dict(env, LD_PRELOAD=AGENT), expect=(3,), **kw)
+        first = from_then_on(fills(run.trace), run.sides, why)
+        agents = run.trace.agents()
+        check(len(agents) == 1 and why in agents[0]["gpu_why"] and agents[0]["host_calls"], f"{agents}")
+        check(any("CUDA calls are recorded by kernel probes" in line for line in run.err), f"not said: {run.err}")
+        check(any("could not record" in line for line in run.err[-3:]), f"not in the last lines: {run.err[-3:]}")
+        return run, first
+
+
+def given_up():
+    """The agent is asked before there is CUDA, and then cannot: too old, in use, an error, no CUPTI at all."""
+    need()
+    for env, why in (({"MOCK_CUPTI_VERSION": "14"}, "older"), ({"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, "another tool"),
+                     ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:999"}, "error")):
+        run, first = refused(env, why)
+        check(not run.trace.work(), "work of the GPU without CUPTI")
+    return f"calls from {first} of {len(run.sides)} on"
+
+
+def another_comes():
+    """CUPTI works until another profiler begins in the window: its activities until then, calls from then on, none twice."""
+    need()
+    run, first = refused({}, "another tool", mode="yield", rounds=600)
+    check(first >= 100 and run.trace.work(), f"host calls from {first} on, {len(run.trace.work())} pieces of work")
+    by_cupti = [e for e in run.trace.calls() if e["name"] == FILL and not e["args"].get("ptbpf.host_only")]
+    check(by_cupti and max(e["ts"] for e in by_cupti) < fills(run.trace)[first]["ts"], "calls by CUPTI and by probes at once")
+    return f"{len(run.trace.work())} pieces of work, then calls from {first} of {len(run.sides)} on"
+
+
+def storm():
+    """Libraries come and go, threads throw, the process forks: it does what it does without ptbpf."""
+    need(agent=False)
+    with workspace() as ws:
+        run = Run(ws, "storm", ("--children", "--profile-memory"), rounds=600, expect=(0, 3))
+        check(len(fills(run.trace)) > len(run.sides) / 2, "most calls are missing")
+        return f"{len(run.sides)} fills"
+
+
+if __name__ == "__main__":
+    main([late, two, recorded, given_up, another_comes, storm])

@@ -205,9 +205,61 @@ struct ptb_arec_state {
 	__u32 state, ops_why, gpu_why, cupti_error;
 };
 
-/* GPU: aux: the record kind PTB_REC_GPU_*; the rest of that struct behind its header follows. ticks: of GPU_API and
- * GPU_OVERHEAD the thread that called, in its own pid namespace, else 0. Names are the agent's own ids, which a
- * GPU_NAME record tells first. */
+/* Of GPU chunks. Names are the agent's own ids: each is told once, by a GPU_NAME record, before it is used. */
+
+/* GPU_NAME: aux: the id; the text follows. */
+struct ptb_arec_gpu_name {
+	struct ptb_arec r;
+	__u64 bytes; /* of text */
+};
+
+/* CUPTI: behind the head follows one activity record as CUPTI made it, from its kind on; aux: the id of the
+ * kernel's or the call's name, 0: none. Its thread ids are numbers of threads where PTB_AREC_TIDS says so. */
+#define PTB_AREC_TIDS 0x20
+#define PTB_CUPTI_RECORD_MAX 1024 /* bytes; what a record has beyond them is cut off */
+/* X(kind, CUpti_ActivityKind, bytes that the record of every version has, what it becomes) */
+#define PTB_CUPTI_KINDS(X)                            \
+	X(MEMCPY,             1, 84,  GPU_MEMCPY)     \
+	X(MEMSET,             2, 84,  GPU_MEMSET)     \
+	X(DRIVER,             4, 40,  GPU_API)        \
+	X(RUNTIME,            5, 40,  GPU_API)        \
+	X(CONCURRENT_KERNEL, 10, 176, GPU_KERNEL)     \
+	X(OVERHEAD,          17, 40,  GPU_OVERHEAD)   \
+	X(MEMCPY2,           22, 92,  GPU_MEMCPY)     \
+	X(CUDA_EVENT,        36, 20,  GPU_EVENT)      \
+	X(SYNCHRONIZATION,   38, 40,  GPU_SYNC)
+
+enum ptb_cupti_kind {
+#define X(name, nr, bytes, record) PTB_CUPTI_##name = nr,
+	PTB_CUPTI_KINDS(X)
+#undef X
+};
+
+/* GPU_DEVICE: aux: the id of its name. Behind it cnt __u32: the attributes of PTB_GPU_ATTRS, 0: not told. */
+struct ptb_arec_gpu_device {
+	struct ptb_arec r;
+	__u64 memory_bytes;
+	__u32 id, cnt;
+};
+/* X(attribute, CUdevice_attribute) */
+#define PTB_GPU_ATTRS(X)                                                                    \
+	X(THREADS_PER_BLOCK, 1) X(SHARED_PER_BLOCK, 8) X(WARP_SIZE, 10) X(REGS_PER_BLOCK, 12) \
+	X(CLOCK_KHZ, 13) X(SM_CNT, 16) X(MEMORY_KHZ, 36) X(MEMORY_BITS, 37)                 \
+	X(THREADS_PER_SM, 39) X(MAJOR, 75) X(MINOR, 76) X(SHARED_PER_SM, 81)                \
+	X(REGS_PER_SM, 82) X(BLOCKS_PER_SM, 106)
+
+enum ptb_gpu_attr {
+#define X(name, nr) PTB_GPU_ATTR_##name,
+	PTB_GPU_ATTRS(X)
+#undef X
+	PTB_GPU_ATTR_CNT
+};
+
+/* GPU_NOTE: aux: enum ptb_gpu_notes */
+struct ptb_arec_gpu_note {
+	struct ptb_arec r;
+	__u64 value;
+};
 
 /*     name       nr  struct */
 #define PTB_AREC_KINDS(X)                          \
@@ -217,7 +269,10 @@ struct ptb_arec_state {
 	X(CLOCK,     4, ptb_arec_clock)            \
 	X(GPU_CLOCK, 5, ptb_arec_gpu_clock)        \
 	X(STATE,     6, ptb_arec_state)            \
-	X(GPU,       7, ptb_arec)
+	X(GPU_NAME,  7, ptb_arec_gpu_name)         \
+	X(CUPTI,     8, ptb_arec)                  \
+	X(GPU_DEVICE, 9, ptb_arec_gpu_device)      \
+	X(GPU_NOTE, 10, ptb_arec_gpu_note)
 
 enum ptb_arec_kind {
 #define X(name, nr, type) PTB_AREC_##name = nr,

@@ -411,7 +411,6 @@ struct ptb_rss_sample {
 	X(GPU_DEVICE,  55, ptb_gpu_device,   0)            \
 	X(GPU_CLOCK,   56, ptb_gpu_clock,    0)            \
 	X(GPU_NOTE,    57, ptb_gpu_note,     0)            \
-	X(GPU_NAME,    58, ptb_text,         1)            \
 	X(META,        64, ptb_text,         1)            \
 	X(NOTE,        65, ptb_text,         1)            \
 	X(NAME,        66, ptb_text,         1)            \

@@ -25,7 +25,7 @@ struct ptb_cuda_call {
 };
 #define PTB_CUDA_HAS_RESULT 0x4
 
-/* ---- GPU, by the agent from CUPTI (cupti_activity.h). Times are CUPTI's own; GPU_CLOCK relates them to
+/* ---- GPU, from CUPTI's records (cupti_activity.h), which the agent sends. Times are CUPTI's own; GPU_CLOCK relates them to
  * CLOCK_MONOTONIC. h.ts_ns: when the record arrived; names: name ids. ---- */
 
 struct ptb_gpu_kernel {
@@ -112,7 +112,5 @@ enum ptb_gpu_notes {
 	PTB_GPU_ERROR,      /* value: CUptiResult of a call that should have worked */
 	PTB_GPU_UNKNOWN,    /* value: records of kinds that were not asked for */
 };
-
-/* GPU_NAME: in chunks only: the text of one of the agent's name ids; user space makes a NAME of it. */
 
 #endif /* PTB_GPU_H */

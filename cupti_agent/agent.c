@@ -53,7 +53,7 @@ __attribute__((used, noinline)) static void wish_sites(void)
 static struct {
 	atomic_bool started, child, leaving;
 	uint32_t ops_wish, gpu_wish; /* acted upon */
-	bool ops_retry, gpu_retry;
+	bool ops_retry, gpu_retry, began_in_init;
 	uint64_t looked_ns, flushed_ns;
 	struct ptb_arec_state told;
 	struct stream *state;
@@ -140,9 +140,8 @@ static void process_exits(void)
 {
 	struct timespec until;
 
-	if (agent__is_child())
+	if (agent__is_child() || atomic_exchange(&agent.leaving, true))
 		return;
-	atomic_store(&agent.leaving, true);
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec++;
 	if (pthread_mutex_timedlock(&rounds, &until))
@@ -155,12 +154,13 @@ static void process_exits(void)
 	tell_all();
 }
 
-static void leave_at_exit(void)
+/* again: what was done since then would else be taken down before us. */
+static void leave_at_exit(bool again)
 {
 	static bool done;
 
-	if (!done)
-		done = !atexit(process_exits);
+	if (!done || again)
+		done = !atexit(process_exits) || done;
 }
 
 /* ---- wishes ---- */
@@ -196,7 +196,7 @@ static void ops_start(uint32_t wish)
 	set_state(PTB_AGENT_OUTPUTS_ON, values && wish & AGENT_WISH(OUTPUTS));
 	if (why)
 		return;
-	leave_at_exit();
+	leave_at_exit(false);
 	tell_all();
 }
 
@@ -222,7 +222,7 @@ static void look_at_ops(uint32_t wishes)
 		ops_start(want);
 }
 
-static void look_at_gpu(uint32_t wishes)
+static void look_at_gpu(uint32_t wishes, bool in_init)
 {
 	uint32_t want = wishes & AGENT_WISH(GPU) ? wishes & (AGENT_WISH(GPU) | AGENT_WISH(SYNC)) : 0;
 	int why;
@@ -231,9 +231,9 @@ static void look_at_gpu(uint32_t wishes)
 		return;
 	if (agent.gpu_wish && !want)
 		cupti__stop();
-	why = want ? cupti__start(want) : 0;
+	why = want ? cupti__start(want, in_init) : 0;
 	if (want && !why)
-		leave_at_exit();
+		leave_at_exit(false);
 	agent.gpu_wish = want;
 	agent.gpu_retry = why == PTB_AGENT_WHY_NO_CUDA || why == PTB_AGENT_WHY_NO_CUPTI;
 	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
@@ -257,7 +257,11 @@ static void look_round(void)
 		return;
 	look_for_torch(now);
 	look_at_ops(wishes);
-	look_at_gpu(wishes);
+	look_at_gpu(wishes, false);
+	if (agent.began_in_init) { /* since cuInit() may have left something for the process's end */
+		agent.began_in_init = false;
+		leave_at_exit(true);
+	}
 	if (!wishes) {
 		agent.told = (struct ptb_arec_state){ 0 }; /* the next tracer is told from the start */
 		return;
@@ -273,6 +277,31 @@ static void look_round(void)
 	stream__send(agent.state);
 }
 
+/*
+ * What look_round() would find in up to 50 ms, for the driver's call within cuInit(): the first kernel may come
+ * before that. Who waits for the driver in a round is not waited for; then the thread does it, as it does
+ * everything else.
+ */
+static void look_in_init(void)
+{
+	uint32_t wishes = agent__wishes();
+	sigset_t all, before;
+
+	if (!(wishes & AGENT_WISH(GPU)) || !(ptbpf_agent_ctl.state & PTB_AGENT_ALIVE) ||
+	    pthread_mutex_trylock(&rounds))
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before); /* for CUPTI's threads too */
+	if (!atomic_load(&agent.leaving)) {
+		look_at_gpu(wishes, true);
+		agent.began_in_init = !agent.gpu_retry;
+		tell_state();
+		stream__send(agent.state);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_mutex_unlock(&rounds);
+}
+
 /* ---- the thread ---- */
 
 static void *run(void *arg)
@@ -286,6 +315,8 @@ static void *run(void *arg)
 	set_state(PTB_AGENT_ALIVE, true);
 	for (;;) {
 		nanosleep(&poll, NULL);
+		if (agent__wishes() & AGENT_WISH(GPU))
+			cuda__look();
 		pthread_mutex_lock(&rounds);
 		look_round();
 		pthread_mutex_unlock(&rounds);
@@ -420,7 +451,9 @@ __attribute__((constructor)) static void loaded(void)
 int InitializeInjection(void)
 {
 	ptbpf_agent_ctl.state &= ~(uint32_t)PTB_AGENT_INJECTED;
-	if (!another_is_here())
-		start();
+	if (another_is_here())
+		return 1;
+	start();
+	look_in_init();
 	return 1;
 }

@@ -17,12 +17,13 @@
  *    and goes on): buffers are small, so that these are few.
  *  - CUPTI's several subscribers (13.2 and later, "beta") are not used: with them Kineto's own calls may fail.
  */
+#include "cupti.h"
+
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "chunk.h"
-#include "cupti.h"
 #include "cupti_lib.h"
 #include "cupti_records.h"
 
@@ -50,49 +51,42 @@ struct stray { /* another's buffer, which came while its place was learnt */
 static struct buffer buffers[MAX_BUFFERS];
 static _Atomic uint64_t next_order = 1, refused, stray_cnt;
 static _Atomic bool forked;
-static bool active;
 static struct stray strays[16];
 static struct cupti_api api;
-static bool opened;
-static bool refuses; /* CUPTI may be told that there is no buffer */
 static struct cupti_slot slot;
 static uint64_t refused_told;
 static int thread_ids_before;
-static bool sync_on, error_told;
+static bool active, opened, sync_on, error_told, devices_told;
+static bool refuses; /* CUPTI may be told that there is no buffer */
+
+static void set_state(uint32_t bits, bool on)
+{
+	ptbpf_agent_ctl.state = (ptbpf_agent_ctl.state & ~bits) | (on ? bits : 0);
+}
 
 /* ---- what CUPTI calls, on any thread ---- */
 
 static uint8_t *mapped(struct buffer *b)
 {
-	uint8_t *at = b->at;
+	void *at = b->at ? b->at : mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (!at) {
-		at = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		at = at == MAP_FAILED ? NULL : at;
-		b->at = at;
-	}
-	return at;
+	return b->at = at == MAP_FAILED ? NULL : at;
 }
 
 static void on_request(uint8_t **buffer, size_t *size, size_t *records)
 {
-	uint32_t i, was, max = refuses ? FEW_BUFFERS : MAX_BUFFERS;
+	uint32_t i, was = BUFFER_FREE, max = refuses ? FEW_BUFFERS : MAX_BUFFERS;
 
-	*buffer = NULL;
-	*size = *records = 0;
-	for (i = 0; i < max && !forked && !*buffer; i++) {
+	for (i = 0; i < max && !forked && !atomic_compare_exchange_strong(&buffers[i].state, &was, BUFFER_LENT); i++)
 		was = BUFFER_FREE;
-		if (!atomic_compare_exchange_strong(&buffers[i].state, &was, BUFFER_LENT))
-			continue;
-		*buffer = mapped(&buffers[i]);
-		*size = *buffer ? BUFFER_BYTES : 0;
-		if (!*buffer) {
-			buffers[i].state = BUFFER_FREE;
-			break;
-		}
-	}
-	if (!*buffer)
-		refused++;
+	*buffer = i < max && !forked ? mapped(&buffers[i]) : NULL;
+	*size = *buffer ? BUFFER_BYTES : 0;
+	*records = 0;
+	if (*buffer)
+		return;
+	refused++;
+	if (i < max && !forked)
+		buffers[i].state = BUFFER_FREE;
 }
 
 static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
@@ -188,10 +182,8 @@ static void give_pages_back(void)
 static bool buffers_went_elsewhere(void)
 {
 	uint64_t before = next_order;
-	uint32_t i, cnt = 0;
+	uint32_t cnt = lent();
 
-	for (i = 0; i < MAX_BUFFERS; i++)
-		cnt += buffers[i].state == BUFFER_LENT;
 	api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	return next_order - before < cnt;
 }
@@ -230,8 +222,6 @@ static void put_pair_back(void)
 /* Registers the pair unless another's is there. */
 static int take_pair(void)
 {
-	size_t bytes = 0;
-	void *before;
 	int err;
 
 	if (slot.words) {
@@ -239,11 +229,8 @@ static int take_pair(void)
 			return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 		return api.register_callbacks(on_request, on_complete);
 	}
-	before = cupti_slot__snapshot(&api, &bytes);
 	stray_cnt = 0;
-	err = api.register_callbacks(on_request, on_complete);
-	if (before)
-		cupti_slot__find(&slot, &api, my_pair(), before, bytes);
+	err = cupti_slot__register(&slot, &api, my_pair());
 	if (err || !slot.words || !slot.before[0] || !slot.before[1])
 		return err;
 	put_pair_back();
@@ -266,9 +253,9 @@ static int check_free(void)
 
 /* ---- on and off ---- */
 
-static const int always[] = { CUPTI_KIND_CONCURRENT_KERNEL, CUPTI_KIND_MEMCPY, CUPTI_KIND_MEMCPY2,
-			      CUPTI_KIND_MEMSET, CUPTI_KIND_RUNTIME, CUPTI_KIND_OVERHEAD };
-static const int with_sync[] = { CUPTI_KIND_SYNCHRONIZATION, CUPTI_KIND_CUDA_EVENT };
+static const int always[] = { PTB_CUPTI_CONCURRENT_KERNEL, PTB_CUPTI_MEMCPY, PTB_CUPTI_MEMCPY2,
+			      PTB_CUPTI_MEMSET, PTB_CUPTI_RUNTIME, PTB_CUPTI_OVERHEAD };
+static const int with_sync[] = { PTB_CUPTI_SYNCHRONIZATION, PTB_CUPTI_CUDA_EVENT };
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
@@ -278,9 +265,9 @@ static void choose_calls(bool on)
 	uint32_t cbid;
 
 	for (cbid = 1; cbid < CUPTI_CBIDS; cbid++) {
-		if (api.enable_driver_api && cupti_api__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
+		if (api.enable_driver_api && cupti_call__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
 			api.enable_driver_api(cbid, on);
-		if (on && api.enable_runtime_api && !cupti_api__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
+		if (on && api.enable_runtime_api && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
 			api.enable_runtime_api(cbid, 0);
 	}
 }
@@ -294,7 +281,7 @@ static void disable_all(void)
 	if (api.enable_driver_api)
 		choose_calls(false);
 	else
-		api.disable(CUPTI_KIND_DRIVER);
+		api.disable(PTB_CUPTI_DRIVER);
 }
 
 static void set_sync(bool on)
@@ -312,7 +299,7 @@ static void set_sync(bool on)
 	if (err && on) /* kernels go on */
 		return;
 	sync_on = on;
-	ptbpf_agent_ctl.state = (ptbpf_agent_ctl.state & ~(uint32_t)PTB_AGENT_SYNC_ON) | (on ? PTB_AGENT_SYNC_ON : 0);
+	set_state(PTB_AGENT_SYNC_ON, on);
 }
 
 static int enable_all(void)
@@ -323,7 +310,7 @@ static int enable_all(void)
 	for (i = 0; i < COUNT(always) && !err; i++)
 		err = api.enable(always[i]);
 	if (!err && !api.enable_driver_api)
-		err = api.enable(CUPTI_KIND_DRIVER);
+		err = api.enable(PTB_CUPTI_DRIVER);
 	if (!err)
 		choose_calls(true);
 	else
@@ -346,33 +333,42 @@ static void restore_thread_ids(void)
 
 static int why_of(int err)
 {
-	ptbpf_agent_ctl.cupti_error = err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED ? 0 : (uint32_t)err;
-	return err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED ? PTB_AGENT_WHY_CUPTI_IN_USE :
-								      PTB_AGENT_WHY_CUPTI_ERROR;
+	if (!err)
+		return PTB_AGENT_WHY_NONE;
+	if (err == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+		return PTB_AGENT_WHY_CUPTI_IN_USE;
+	ptbpf_agent_ctl.cupti_error = (uint32_t)err;
+	return PTB_AGENT_WHY_CUPTI_ERROR;
 }
 
 static int open_once(void)
 {
 	uint32_t version = 0;
-	int why;
+	int why = opened ? 0 : cupti_lib__open(&api, &version);
 
 	if (opened)
-		return cuda__in_use() ? 0 : PTB_AGENT_WHY_NO_CUDA;
-	why = cupti_lib__open(&api, &version);
+		return 0;
 	ptbpf_agent_ctl.cupti_version = version;
 	if (why)
 		return why;
-	ptbpf_agent_ctl.state |= PTB_AGENT_CUPTI;
+	set_state(PTB_AGENT_CUPTI, true);
 	opened = true;
 	refuses = version >= CUPTI_REJECTS;
 	return 0;
 }
 
-static int start(void)
+static void tell_devices(void)
 {
-	bool tids;
-	int why = open_once(), err;
+	if (!devices_told)
+		cuda__tell_devices();
+	devices_told = true;
+}
 
+static int start(bool in_init)
+{
+	int why = !in_init && !cuda__in_use() ? PTB_AGENT_WHY_NO_CUDA : open_once(), err;
+
+	ptbpf_agent_ctl.cupti_error = 0;
 	if (why)
 		return why;
 	err = check_free();
@@ -380,27 +376,24 @@ static int start(void)
 		err = take_pair();
 	if (err)
 		return why_of(err);
-	tids = use_system_thread_ids();
-	why = cupti_records__begin(&api, tids);
+	why = cupti_records__begin(&api, use_system_thread_ids());
+	active = !why;
+	if (active)
+		why = why_of(enable_all());
 	if (why) {
+		active = false;
 		restore_thread_ids();
 		return why;
 	}
-	active = true;
-	err = enable_all();
-	if (err) {
-		active = false;
-		restore_thread_ids();
-		return why_of(err);
-	}
 	refused_told = refused;
-	error_told = false;
-	ptbpf_agent_ctl.state |= PTB_AGENT_GPU_ON;
-	cuda__tell_devices();
+	error_told = devices_told = false;
+	set_state(PTB_AGENT_GPU_ON, true);
+	if (!in_init)
+		tell_devices();
 	return 0;
 }
 
-int cupti__start(uint32_t wishes)
+int cupti__start(uint32_t wishes, bool in_init)
 {
 	int why = 0;
 
@@ -409,7 +402,9 @@ int cupti__start(uint32_t wishes)
 	if (!(wishes & AGENT_WISH(GPU)))
 		return 0;
 	if (!active)
-		why = start();
+		why = start(in_init);
+	if (why && in_init)
+		why = PTB_AGENT_WHY_NO_CUDA;
 	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
 	if (!why)
 		set_sync(wishes & AGENT_WISH(SYNC));
@@ -418,16 +413,15 @@ int cupti__start(uint32_t wishes)
 
 static void let_go(void)
 {
-	cupti_records__end();
-	sync_on = false;
-	active = false;
-	ptbpf_agent_ctl.state &= ~(uint32_t)(PTB_AGENT_GPU_ON | PTB_AGENT_SYNC_ON);
+	cupti_records__send();
+	active = sync_on = false;
+	set_state(PTB_AGENT_GPU_ON | PTB_AGENT_SYNC_ON, false);
 }
 
 /* Another has started: what is enabled is that one's now, but for what no profiler of torch enables. */
 static void yield_to_another(void)
 {
-	api.disable(CUPTI_KIND_MEMCPY2);
+	api.disable(PTB_CUPTI_MEMCPY2);
 	restore_thread_ids();
 	take_buffers();
 	ptbpf_agent_ctl.gpu_why = PTB_AGENT_WHY_CUPTI_IN_USE;
@@ -446,10 +440,10 @@ void cupti__stop(void)
 	disable_all();
 	check(api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
 	restore_thread_ids();
+	tell_devices();
 	take_buffers();
 	tell_losses();
-	if (lent())
-		cupti_record__note(PTB_GPU_BUFFERS, lent());
+	cupti_record__note(PTB_GPU_BUFFERS, lent());
 	give_pages_back();
 	let_go();
 }
@@ -484,6 +478,7 @@ void cupti__tick(void)
 		yield_to_another();
 		return;
 	}
+	tell_devices();
 	tell_clock();
 	check(api.flush_all(0));
 	take_buffers();

@@ -1,18 +1,110 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finds CUPTI and the driver among what the process has; see cupti_lib.h. Only the agent's thread comes here. */
+/* Finds CUPTI and the driver among what the process has; see cupti_lib.h. */
+#include "cupti_lib.h"
+
 #include <dlfcn.h>
 #include <glob.h>
 #include <limits.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "cupti_lib.h"
+#include "cupti.h"
 #include "cupti_records.h"
 
+static bool resolve(void *lib, const char *name, void *to)
+{
+	void *at = dlsym(lib, name);
+
+	memcpy(to, &at, sizeof(at));
+	return at != NULL;
+}
+
+/* ---- the driver ---- */
+
+/* X(member, name, arguments), from cuda.h */
+#define DRIVER_FUNCTIONS(X)                                   \
+	X(count, "cuDeviceGetCount", (int *))                 \
+	X(device, "cuDeviceGet", (int *, int))                \
+	X(name, "cuDeviceGetName", (char *, int, int))        \
+	X(memory, "cuDeviceTotalMem_v2", (size_t *, int))     \
+	X(attribute, "cuDeviceGetAttribute", (int *, int, int))
+
+struct driver {
+#define X(member, name, args) int(*member) args;
+	DRIVER_FUNCTIONS(X)
+#undef X
+};
+
+static atomic_bool in_use;
+
+/* How many devices; CUDA_ERROR_NOT_INITIALIZED before cuInit() */
+static int open_driver(struct driver *d)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int cnt = 0;
+
+#define X(member, name, args) || !resolve(lib, name, &d->member)
+	if (!lib DRIVER_FUNCTIONS(X) || d->count(&cnt))
+		cnt = 0;
+#undef X
+	if (lib)
+		dlclose(lib);
+	return cnt;
+}
+
+void cuda__look(void)
+{
+	struct driver d;
+
+	if (!in_use)
+		in_use = open_driver(&d) > 0;
+}
+
+bool cuda__in_use(void)
+{
+	return in_use;
+}
+
+static void tell_device(const struct driver *d, int nr)
+{
+	static const int attributes[] = {
+#define X(name, nr) nr,
+		PTB_GPU_ATTRS(X)
+#undef X
+	};
+	struct ptb_arec_gpu_device r = { .r.kind = PTB_AREC_GPU_DEVICE, .id = (uint32_t)nr, .cnt = PTB_GPU_ATTR_CNT };
+	int values[PTB_GPU_ATTR_CNT] = { 0 }, dev, i;
+	char name[256] = "";
+	size_t bytes = 0;
+
+	if (d->device(&dev, nr))
+		return;
+	if (!d->name(name, sizeof(name), dev))
+		r.r.aux = cupti_name__id(name);
+	if (!d->memory(&bytes, dev))
+		r.memory_bytes = bytes;
+	for (i = 0; i < PTB_GPU_ATTR_CNT; i++)
+		if (d->attribute(&values[i], attributes[i], dev))
+			values[i] = 0;
+	cupti_record__put(&r.r, sizeof(r), values, sizeof(values));
+}
+
+void cuda__tell_devices(void)
+{
+	struct driver d;
+	int cnt = open_driver(&d), i;
+
+	for (i = 0; i < cnt; i++)
+		tell_device(&d, i);
+}
+
+/* ---- CUPTI ---- */
+
 struct found {
-	char cupti[PATH_MAX], cudart[PATH_MAX], cuda[PATH_MAX], torch[PATH_MAX]; /* "": not in the process */
+	char cupti[PATH_MAX], cudart[PATH_MAX], torch[PATH_MAX]; /* "": not in the process */
 };
 
 static void keep(char *to, const char *path, const char *file, const char *name)
@@ -30,135 +122,24 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
 	keep(f->cupti, info->dlpi_name, file, "libcupti.so");
 	keep(f->cudart, info->dlpi_name, file, "libcudart.so");
 	keep(f->cudart, info->dlpi_name, file, "libcudart-"); /* a wheel's own copy */
-	keep(f->cuda, info->dlpi_name, file, "libcuda.so");
 	keep(f->torch, info->dlpi_name, file, "libtorch_c");
 	return 0;
 }
 
-static struct found *look(void)
-{
-	static struct found f; /* the agent's stack is small */
-
-	memset(&f, 0, sizeof(f));
-	dl_iterate_phdr(look_at, &f);
-	return &f;
-}
-
-/* ---- the driver ---- */
-
-/* X(member, name, arguments), from cuda.h */
-#define DRIVER_FUNCTIONS(X)                                   \
-	X(count, "cuDeviceGetCount", (int *))                 \
-	X(device, "cuDeviceGet", (int *, int))                \
-	X(name, "cuDeviceGetName", (char *, int, int))        \
-	X(memory, "cuDeviceTotalMem_v2", (size_t *, int))     \
-	X(attribute, "cuDeviceGetAttribute", (int *, int, int))
-
-static struct {
-#define X(member, name, args) int(*member) args;
-	DRIVER_FUNCTIONS(X)
-#undef X
-	bool whole;
-} driver;
-
-static bool resolve(void *lib, const char *name, void *to)
-{
-	void *at = dlsym(lib, name);
-
-	memcpy(to, &at, sizeof(at));
-	return at != NULL;
-}
-
-static void open_driver(void)
-{
-	const struct found *f = look();
-	void *lib = f->cuda[0] ? dlopen(f->cuda, RTLD_NOW | RTLD_NOLOAD) : NULL;
-
-	if (!lib)
-		return;
-#define X(member, name, args) &&resolve(lib, name, &driver.member)
-	driver.whole = true DRIVER_FUNCTIONS(X);
-#undef X
-}
-
-bool cuda__in_use(void)
-{
-	int cnt = 0;
-
-	if (!driver.whole)
-		open_driver();
-	return driver.whole && !driver.count(&cnt) && cnt > 0; /* CUDA_ERROR_NOT_INITIALIZED before cuInit() */
-}
-
-static uint32_t attribute(int device, int what)
-{
-	int value = 0;
-
-	return driver.attribute(&value, what, device) || value < 0 ? 0 : (uint32_t)value;
-}
-
-/* CUdevice_attribute */
-static void tell_device(int nr)
-{
-	struct ptb_gpu_device d = { .id = (uint32_t)nr };
-	char name[256] = "";
-	size_t bytes = 0;
-	int dev;
-
-	if (driver.device(&dev, nr))
-		return;
-	if (!driver.name(name, sizeof(name), dev))
-		d.name = cupti_name__id(name);
-	if (!driver.memory(&bytes, dev))
-		d.memory_bytes = bytes;
-	d.memory_bandwidth = 2ULL * attribute(dev, 36) * attribute(dev, 37) / 8;
-	d.major = attribute(dev, 75);
-	d.minor = attribute(dev, 76);
-	d.sm_cnt = attribute(dev, 16);
-	d.warp_size = attribute(dev, 10);
-	d.clock_khz = attribute(dev, 13);
-	d.max_threads_per_block = attribute(dev, 1);
-	d.max_warps_per_sm = d.warp_size ? attribute(dev, 39) / d.warp_size : 0;
-	d.max_blocks_per_sm = attribute(dev, 106);
-	d.shared_per_block = attribute(dev, 8);
-	d.shared_per_sm = attribute(dev, 81);
-	d.regs_per_block = attribute(dev, 12);
-	d.regs_per_sm = attribute(dev, 82);
-	cupti_record__put(PTB_REC_GPU_DEVICE, 0, &d, sizeof(d));
-}
-
-void cuda__tell_devices(void)
-{
-	int cnt = 0, i;
-
-	if (driver.count(&cnt))
-		return;
-	for (i = 0; i < cnt; i++)
-		tell_device(i);
-}
-
-/* ---- CUPTI ---- */
-
-static void *open_file(const char *path)
-{
-	return path[0] ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-}
-
-/* The newest of what matches "<folder of path><pattern>". */
+/* The newest of what matches "<folder of path><pattern>"; NULL: path has no folder. */
 static void *open_beside(const char *path, const char *pattern)
 {
+	const char *slash = strrchr(path, '/');
 	char text[PATH_MAX + 64];
 	void *lib = NULL;
 	glob_t g;
 	size_t i;
-	int n;
 
-	n = snprintf(text, sizeof(text), "%.*s%s", (int)(path ? strrchr(path, '/') + 1 - path : 0),
-		     path ? path : "", pattern);
-	if (n < 0 || (size_t)n >= sizeof(text) || glob(text, 0, NULL, &g))
+	snprintf(text, sizeof(text), "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, pattern);
+	if (!slash || glob(text, 0, NULL, &g))
 		return NULL;
 	for (i = g.gl_pathc; i-- > 0 && !lib;)
-		lib = open_file(g.gl_pathv[i]);
+		lib = dlopen(g.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
 	globfree(&g);
 	return lib;
 }
@@ -167,7 +148,7 @@ static void *open_beside(const char *path, const char *pattern)
  * The copy that the process has; else the one that belongs to the process's CUDA runtime, which is of the same
  * version; else what the loader's path or the usual folders have.
  */
-static void *find_cupti(const struct found *f)
+static void *find_cupti(void)
 {
 	static const char *const beside[] = {
 		"libcupti.so.[0-9]*",				 /* nvidia/cu13/lib */
@@ -177,32 +158,32 @@ static void *find_cupti(const struct found *f)
 		"../extras/CUPTI/lib64/libcupti.so.[0-9]*",
 	};
 	static const char *const names[] = { "libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8" };
-	static const char *const folders[] = { "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.[0-9]*",
-					       "/usr/local/cuda/lib64/libcupti.so.[0-9]*",
-					       "/usr/local/cuda-1[1-3]*/extras/CUPTI/lib64/libcupti.so.[0-9]*" };
-	void *lib = f->cupti[0] ? dlopen(f->cupti, RTLD_NOW | RTLD_NOLOAD) : NULL;
+	static const char *const folders[] = { "cuda/extras/CUPTI/lib64/libcupti.so.[0-9]*",
+					       "cuda/lib64/libcupti.so.[0-9]*",
+					       "cuda-1[1-3]*/extras/CUPTI/lib64/libcupti.so.[0-9]*" };
+	static struct found f; /* stacks may be small */
+	void *lib;
 	size_t i;
 
+	memset(&f, 0, sizeof(f));
+	dl_iterate_phdr(look_at, &f);
+	lib = f.cupti[0] ? dlopen(f.cupti, RTLD_NOW | RTLD_NOLOAD) : NULL;
 	for (i = 0; i < sizeof(beside) / sizeof(*beside) && !lib; i++) {
-		if (strchr(f->cudart, '/'))
-			lib = open_beside(f->cudart, beside[i]);
-		if (!lib && strchr(f->torch, '/'))
-			lib = open_beside(f->torch, beside[i]);
+		lib = open_beside(f.cudart, beside[i]);
+		if (!lib)
+			lib = open_beside(f.torch, beside[i]);
 	}
 	for (i = 0; i < sizeof(names) / sizeof(*names) && !lib; i++)
 		lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	for (i = 0; i < sizeof(folders) / sizeof(*folders) && !lib; i++)
-		lib = open_beside(NULL, folders[i]);
+		lib = open_beside("/usr/local/", folders[i]);
 	return lib;
 }
 
 int cupti_lib__open(struct cupti_api *api, uint32_t *version)
 {
-	void *lib;
+	void *lib = find_cupti();
 
-	if (!cuda__in_use())
-		return PTB_AGENT_WHY_NO_CUDA;
-	lib = find_cupti(look());
 	if (!lib || !resolve(lib, "cuptiGetVersion", &api->get_version) || api->get_version(version))
 		return PTB_AGENT_WHY_NO_CUPTI;
 	if (*version < CUPTI_OLDEST)
@@ -220,96 +201,82 @@ int cupti_lib__open(struct cupti_api *api, uint32_t *version)
 /* ---- whose buffers ---- */
 
 struct walk {
-	uintptr_t code; /* of the library that is meant */
-	uint8_t *copy;
-	size_t bytes, done;
-	const uintptr_t *pair;
+	uintptr_t base; /* of CUPTI */
+	uintptr_t *copy; /* of its data as it was before; NULL: its size is asked for */
+	size_t words, done;
+	const uintptr_t *pair; /* to look for; NULL: the copy is to be made */
 	struct cupti_slot *slot;
 };
 
-static void look_for_pair(struct walk *w, const uintptr_t *words, size_t cnt)
+static void look_for_pair(struct walk *w, const uintptr_t *data, size_t cnt)
 {
 	size_t i;
 
 	for (i = 0; i + 1 < cnt && !w->slot->words; i++) {
-		if (words[i] != w->pair[0] || words[i + 1] != w->pair[1])
+		if (data[i] != w->pair[0] || data[i + 1] != w->pair[1])
 			continue;
-		w->slot->words = &words[i];
-		if (w->done + (i + 2) * sizeof(*words) <= w->bytes)
-			memcpy(w->slot->before, w->copy + w->done + i * sizeof(*words), sizeof(w->slot->before));
+		w->slot->words = &data[i];
+		if (w->done + i + 2 <= w->words)
+			memcpy(w->slot->before, w->copy + w->done + i, sizeof(w->slot->before));
 	}
 }
 
-static bool has_code(const struct dl_phdr_info *info, uintptr_t code)
-{
-	size_t i;
-
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-
-		if (p->p_type == PT_LOAD && code - info->dlpi_addr - p->p_vaddr < p->p_memsz)
-			return true;
-	}
-	return false;
-}
-
-/* 13.2 and later may hand their work on to a part of the driver. */
-static bool may_have_pair(const struct dl_phdr_info *info, uintptr_t code)
-{
-	return strstr(info->dlpi_name, "/libcuda.so") || strstr(info->dlpi_name, "/libnvidia-") ||
-	       has_code(info, code);
-}
-
-/* Copies (no pair yet) or searches the writable segments of CUPTI and of the driver. */
+/* The writable segments of CUPTI and of the driver, to parts of which 13.2 and later may hand their work on. */
 static int walk_data(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct walk *w = arg;
 	size_t i;
 
 	(void)size;
-	if (!may_have_pair(info, w->code))
+	if (!strstr(info->dlpi_name, "/libcuda.so") && !strstr(info->dlpi_name, "/libnvidia-") &&
+	    info->dlpi_addr != w->base)
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t at = info->dlpi_addr + p->p_vaddr, start = (at + 7) & ~(uintptr_t)7;
-		size_t len = at + p->p_memsz > start ? (at + p->p_memsz - start) & ~(size_t)7 : 0;
+		size_t cnt = at + p->p_memsz > start ? (at + p->p_memsz - start) / sizeof(uintptr_t) : 0;
 
 		if (p->p_type != PT_LOAD || !(p->p_flags & PF_W))
 			continue;
 		if (w->pair)
-			look_for_pair(w, (const uintptr_t *)start, len / sizeof(uintptr_t));
-		else if (w->copy && w->done + len <= w->bytes)
-			memcpy(w->copy + w->done, (const void *)start, len);
-		w->done += len;
+			look_for_pair(w, (const uintptr_t *)start, cnt);
+		else if (w->copy && w->done + cnt <= w->words)
+			memcpy(w->copy + w->done, (const void *)start, cnt * sizeof(uintptr_t));
+		w->done += cnt;
 	}
 	return 0;
 }
 
-void *cupti_slot__snapshot(const struct cupti_api *api, size_t *bytes)
+static size_t walk(struct walk *w)
 {
-	struct walk w = { .code = (uintptr_t)api->register_callbacks };
-	void *copy;
-
-	dl_iterate_phdr(walk_data, &w);
-	*bytes = w.done;
-	copy = w.done ? mmap(NULL, w.done, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
-			MAP_FAILED;
-	if (copy == MAP_FAILED)
-		return NULL;
-	w.copy = copy;
-	w.bytes = w.done;
-	w.done = 0;
-	dl_iterate_phdr(walk_data, &w);
-	return copy;
+	w->done = 0;
+	dl_iterate_phdr(walk_data, w);
+	return w->done;
 }
 
-void cupti_slot__find(struct cupti_slot *slot, const struct cupti_api *api, const uintptr_t pair[2],
-		      void *snapshot, size_t bytes)
+int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const uintptr_t pair[2])
 {
-	struct walk w = { .code = (uintptr_t)api->register_callbacks, .copy = snapshot, .bytes = bytes,
-			  .pair = pair, .slot = slot };
+	struct walk w = { .slot = slot };
+	cupti_request_fn request;
+	cupti_complete_fn complete;
+	Dl_info cupti;
+	size_t bytes;
+	int err;
 
 	memset(slot, 0, sizeof(*slot));
-	dl_iterate_phdr(walk_data, &w);
-	munmap(snapshot, bytes);
+	if (dladdr((void *)(uintptr_t)api->register_callbacks, &cupti))
+		w.base = (uintptr_t)cupti.dli_fbase;
+	bytes = walk(&w) * sizeof(*w.copy);
+	memcpy(&request, &pair[0], sizeof(request));
+	memcpy(&complete, &pair[1], sizeof(complete));
+	w.copy = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+	if (w.copy == MAP_FAILED)
+		return api->register_callbacks(request, complete); /* as where the place is not found */
+	w.words = bytes / sizeof(*w.copy);
+	walk(&w);
+	err = api->register_callbacks(request, complete);
+	w.pair = pair;
+	walk(&w);
+	munmap(w.copy, bytes);
+	return err;
 }

@@ -7,13 +7,12 @@
 #define CUPTI_LIB_H
 
 #include "agent.h"
-#include "cupti_layout.h"
+#include "cupti_api.h"
 
-struct stream;
-
-/* libcuda is here and its cuInit() was called: CUPTI may be called. 13.2's calls itself forever without a driver. */
+/* Did cuda__look() (cupti.h) find a driver whose cuInit() was called? Then CUPTI may be called; that of 13.2 calls
+ * itself forever without a driver. */
 bool cuda__in_use(void);
-/* One GPU_DEVICE record each, names before them. */
+/* One GPU_DEVICE record each, names before them; asks the driver. */
 void cuda__tell_devices(void);
 
 /* 0: api is filled and *version is what it says; else enum ptb_agent_why. Remembers what it has opened. */
@@ -27,10 +26,7 @@ struct cupti_slot {
 	const uintptr_t *words; /* NULL: not found */
 	uintptr_t before[2];    /* what was in them before */
 };
-/* The writable data before the pair is registered; NULL: no memory. */
-void *cupti_slot__snapshot(const struct cupti_api *api, size_t *bytes);
-/* After it: finds the pair, and what was there. Gives the snapshot back. */
-void cupti_slot__find(struct cupti_slot *slot, const struct cupti_api *api, const uintptr_t pair[2],
-		      void *snapshot, size_t bytes);
+/* Registers the pair of functions, and finds its place and what was there. What CUPTI returned. */
+int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const uintptr_t pair[2]);
 
 #endif /* CUPTI_LIB_H */

@@ -14,10 +14,11 @@ PARTS = {
     "inject": ({"base", "target"}, ()),
     "plan": ({"base", "target"}, ("capstone/", "elf.h")),
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
+    "cupti": ({"base"}, ()),
     "capture": ({"base"}, ("zstd.h", "zlib.h")),
     "model": ({"base", "capture"}, ()),
     "export": ({"base", "capture", "model"}, ("zlib.h", "cjson/")),
-    "cli": ({"base", "target", "inject", "plan", "probe", "capture", "model", "export"}, ("capstone/", "bpf/")),
+    "cli": ({"base", "target", "inject", "plan", "probe", "cupti", "capture", "model", "export"}, ("capstone/", "bpf/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|ptbpf\.skel\.h)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

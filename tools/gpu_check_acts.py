@@ -7,25 +7,26 @@ import collections
 import ctypes
 import gzip
 import json
-import re
 import statistics
 import struct
 
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
-# bpf/ptb_gpu.h, struct by struct behind its header: (format, names)
+# Records of CUPTI (user/cupti/cupti_layout.h) by kind: (what, {field: (offset, format)})
+MEMORY = {"bytes": (8, "Q"), "begin": (16, "Q"), "end": (24, "Q"), "device": (32, "I"), "stream": (40, "I")}
+COPY = dict(MEMORY, copy=(4, "B"), src=(5, "B"), dst=(6, "B"))
+API = {"begin": (8, "Q"), "end": (16, "Q"), "tid": (28, "I"), "correlation": (32, "I")}
 RECORDS = {
-    48: ("kernel", "<5Q14I8x2IiI", "begin end queued submitted node correlation device context stream name graph gx gy gz bx by bz "
-                                   "registers static".split()),
-    49: ("memcpy", "<4Q16I", "begin end bytes node correlation device context stream graph copy src dst".split()),
-    50: ("memset", "<4Q16I", "begin end bytes node correlation device context stream graph value src dst".split()),
-    51: ("api", "<2Q6I", "begin end correlation cbid name result driver".split()),
-    52: ("sync", "<2Q8I", "begin end what correlation device context stream event".split()),
-    53: ("event", "<Q6I", "at correlation device context stream event".split()),
-    54: ("overhead", "<2Q2I", "begin end what".split()),
-    55: ("device", "<2Q14I", "memory bandwidth id name major minor sms warp clock threads warps blocks".split()),
-    57: ("note", "<Q2I", "value what".split()),
+    1: ("memcpy", dict(COPY, correlation=(44, "I"))),
+    2: ("memset", dict(MEMORY, correlation=(44, "I"), dst=(50, "H"))),
+    4: ("driver", API),
+    5: ("runtime", API),
+    10: ("kernel", {"begin": (16, "Q"), "end": (24, "Q"), "device": (40, "I"), "stream": (48, "I"), "correlation": (92, "I")}),
+    22: ("memcpy", dict(COPY, correlation=(60, "I"))),
 }
-GPU_NAME, GPU_CHUNK, AREC_GPU, AREC_GPU_CLOCK = 58, 3, 7, 5
+# bpf/ptb_agent.h
+GPU_CHUNK, GPU_CLOCK, GPU_NAME, CUPTI, GPU_DEVICE, GPU_NOTE = 3, 5, 7, 8, 9, 10
+DEVICE_ATTRIBUTES = ("threads shared warp regs clock sms memory_khz memory_bits threads_per_sm major minor shared_per_sm regs_per_sm "
+                     "blocks").split()
 COPY_KINDS = {1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 MEMORY_KINDS = {0: "Unknown", 1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed", 6: "Device Static",
                 7: "Managed Static"}
@@ -96,10 +97,10 @@ def chunks_of(raw):
 def records_of(payload):
     at = 0
     while at + 16 <= len(payload):
-        length, kind, _, aux, ticks = struct.unpack_from("<H2BIQ", payload, at)
+        length, kind, _, aux = struct.unpack_from("<H2BI", payload, at)
         if length < 16 or length % 8 or at + length > len(payload):
             raise ValueError(f"no record at {at} of a chunk: length {length}")
-        yield kind, aux, ticks, payload[at + 16:at + length]
+        yield kind, aux, payload[at + 16:at + length]
         at += length
 
 
@@ -124,47 +125,53 @@ def demangler():
     return demangle
 
 
-def gpu_record(acts, names, demangle, kind, tid, body):
-    what, form, fields = RECORDS[kind]
-    need = struct.calcsize(form)
-    r = dict(zip(fields, struct.unpack(form, body[:need].ljust(need, b"\0"))))
-    name = names.get(r.get("name"), "")
-    if what == "kernel":
+def activity(acts, name, demangle, body):
+    what, fields = RECORDS.get(struct.unpack_from("<I", body)[0], (None, None))
+    if not what:
+        return
+    r = {field: struct.unpack_from("<" + form, body, at)[0] for field, (at, form) in fields.items()}
+    if not r["begin"] or not r["end"]:
+        acts.notes.append(("incomplete", 1))
+    elif what == "kernel":
         acts.work.append(Act("kernel", demangle(name), r["device"], r["stream"], r["begin"], r["end"], r["correlation"], 0, None))
     elif what in ("memcpy", "memset"):
         text = f"Memset ({MEMORY_KINDS.get(r['dst'], r['dst'])})" if what == "memset" else \
             f"Memcpy {COPY_KINDS.get(r['copy'], r['copy'])} ({MEMORY_KINDS.get(r['src'])} -> {MEMORY_KINDS.get(r['dst'])})"
         acts.work.append(Act(what, text, r["device"], r["stream"], r["begin"], r["end"], r["correlation"], r["bytes"], None))
-    elif what == "api":
-        acts.add_call(r["correlation"], Call(re.sub(r"_v\d{4,}$", "", name), tid, r["begin"], r["end"]), r["driver"])
-    elif what == "device":
-        acts.devices.append(dict(r, name=name))
-    elif what == "note":
-        acts.notes.append((r["what"], r["value"]))
+    else:
+        acts.add_call(r["correlation"], Call(name, r["tid"], r["begin"], r["end"]), what == "driver")
+
+
+def device(acts, name, body):
+    memory, ident, cnt = struct.unpack_from("<Q2I", body)
+    values = struct.unpack_from(f"<{min(cnt, len(DEVICE_ATTRIBUTES))}I", body, 16)
+    acts.devices.append(dict(zip(DEVICE_ATTRIBUTES, values), id=ident, memory=memory, name=name))
 
 
 def from_chunks(path):
     with open(path, "rb") as f:
         raw = f.read()
     acts, names, seqs, lost = Acts(), {}, {}, 0
-    todo, demangle = [], demangler()
+    demangle = demangler()
     for kind, stream, seq, dropped, payload in chunks_of(raw):
         if seq != seqs.get(stream, 0) + 1 and stream in seqs:
             lost += 1
         seqs[stream] = seq
         if dropped:
             acts.problems.append(f"stream {stream} dropped {dropped} records")
-        for rec, aux, ticks, body in records_of(payload):
-            acts.clocks += rec == AREC_GPU_CLOCK
-            if kind != GPU_CHUNK or rec != AREC_GPU:
+        for rec, aux, body in records_of(payload):
+            acts.clocks += rec == GPU_CLOCK
+            if kind != GPU_CHUNK:
                 continue
-            if aux == GPU_NAME:
-                ident, length = struct.unpack_from("<2I", body)
-                names[ident] = body[8:8 + length].decode(errors="replace")
-            elif aux in RECORDS:
-                todo.append((aux, ticks, body))
-    for aux, ticks, body in todo:
-        gpu_record(acts, names, demangle, aux, ticks, body)
+            if rec == GPU_NAME:
+                length = struct.unpack_from("<Q", body)[0]
+                names[aux] = body[8:8 + length].decode(errors="replace")
+            elif rec == CUPTI:
+                activity(acts, names.get(aux, ""), demangle, body)
+            elif rec == GPU_DEVICE:
+                device(acts, names.get(aux, ""), body)
+            elif rec == GPU_NOTE:
+                acts.notes.append((aux, struct.unpack_from("<Q", body)[0]))
     if lost:
         acts.problems.append(f"{lost} chunks are missing")
     return acts.done()

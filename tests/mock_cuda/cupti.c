@@ -36,7 +36,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool (*must_fail)(const char *, int *);
 static void (*cuda_listen)(mock_tell_fn);
-static bool (*cuda_initialized)(void);
+static bool (*cuda_initialized)(bool starting);
 
 static int64_t number(const char *name, int64_t otherwise)
 {
@@ -55,6 +55,7 @@ void mock_cupti_reload(void)
 	settings.reorder = number("MOCK_CUPTI_REORDER", 0) > 0;
 	settings.nested = number("MOCK_CUPTI_NESTED", 0) > 0;
 	settings.heap = number("MOCK_CUPTI_HEAP", 0) > 0;
+	settings.early = number("MOCK_CUPTI_EARLY", 1) > 0;
 	settings.fail = getenv("MOCK_CUPTI_FAIL");
 }
 
@@ -332,7 +333,7 @@ CUptiResult cuptiActivityEnable(int kind)
 	ENTER();
 	if (kind < 1 || kind > 63)
 		return CUPTI_ERROR_INVALID_KIND;
-	if (!cuda_initialized || !cuda_initialized())
+	if (!cuda_initialized || !cuda_initialized(settings.early))
 		return CUPTI_ERROR_NOT_INITIALIZED;
 	pthread_mutex_lock(&lock);
 	kinds |= 1ULL << kind;

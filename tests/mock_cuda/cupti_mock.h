@@ -9,6 +9,7 @@
  *   MOCK_CUPTI_BATCH_MS=N      how often its own thread puts records into buffers (10)
  *   MOCK_CUPTI_NESTED=1        the driver's calls within the runtime's are recorded too, with the same correlation
  *   MOCK_CUPTI_HEAP=1          keeps the buffers' functions where nobody finds them
+ *   MOCK_CUPTI_EARLY=0         takes nothing while cuInit() is under way
  * A function of the interface can also be told to fail by mock_cuda_fail("cuptiActivityEnable", error, times).
  */
 #ifndef MOCK_CUPTI_MOCK_H
@@ -32,7 +33,7 @@ typedef void (*callback_fn)(void *user, uint32_t domain, uint32_t cbid, const vo
 struct mock_cupti_settings {
 	uint32_t version, drop, batch_ms;
 	int64_t offset, drift_ppm;
-	bool reorder, nested, heap;
+	bool reorder, nested, heap, early;
 	const char *fail;
 };
 const struct mock_cupti_settings *mock_cupti__settings(void);

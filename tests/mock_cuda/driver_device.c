@@ -11,7 +11,7 @@ static CUresult check(int device)
 {
 	int error;
 
-	if (!mock_cuda_initialized())
+	if (!mock_driver__started())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	if (mock_cuda_must_fail("cuDevice", &error))
 		return error;

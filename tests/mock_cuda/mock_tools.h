@@ -30,7 +30,8 @@ typedef void (*mock_tell_fn)(const struct mock_activity *);
 /* NULL: nobody listens any more. */
 MOCK_API void mock_cuda_listen(mock_tell_fn tell);
 MOCK_API extern int mock_cuda_listening;
-MOCK_API bool mock_cuda_initialized(void);
+/* cuInit() was called; starting: or is under way. */
+MOCK_API bool mock_cuda_initialized(bool starting);
 
 /* Around a call: calls within calls have the correlation of the outermost. */
 MOCK_API void mock_call_begin(enum mock_domain domain, const char *name);
@@ -40,6 +41,8 @@ MOCK_API void mock_call_end(int result);
 void mock_tools__tell(struct mock_activity *a);
 /* Puts the tools' functions into the driver's table, or the plain ones back (driver_entry.c). */
 void mock_driver__set_tools(bool on);
+/* cuInit() has returned; waits for one under way, dies if the caller is within it (driver_entry.c). */
+bool mock_driver__started(void);
 uint64_t mock_tools__now(void);
 
 #endif /* MOCK_TOOLS_H */

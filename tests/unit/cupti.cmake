@@ -2,7 +2,7 @@
 set(CU_AGENT ${CMAKE_SOURCE_DIR}/cupti_agent)
 function(cupti_test name)
   unit_test(${name} "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/cupti_world.c;${CU_AGENT}/cupti.c;${CU_AGENT}/cupti_lib.c;${CU_AGENT}/cupti_records.c"
-    pthread dl)
+    ptbpf_cupti pthread dl)
   target_include_directories(test_${name} PRIVATE ${CU_AGENT} ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(test_${name} PRIVATE MOCK_CUDA_DIR="$<TARGET_FILE_DIR:mock_cuda_driver>")
   add_dependencies(test_${name} mock_cuda_driver mock_cuda_runtime mock_cupti mock_cupti_new)

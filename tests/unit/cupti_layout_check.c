@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The agent's table of records against a real cupti_activity.h: compiled by test_cupti_layout.py once per set of
+ * What the agent and ptbpf know of CUPTI's records against a real cupti_activity.h: compiled by test_cupti_layout.py once per set of
  * headers, which says which record is that version's. As a program it prints kinds and sizes.
  */
 #include <stddef.h>
@@ -10,6 +10,22 @@
 #include <cuda.h>
 #include <cupti_activity.h>
 #include <cupti_version.h>
+
+/* cuda.h's names of the attributes that a device is asked for */
+#define ATTRIBUTE_THREADS_PER_BLOCK CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+#define ATTRIBUTE_SHARED_PER_BLOCK CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK
+#define ATTRIBUTE_WARP_SIZE CU_DEVICE_ATTRIBUTE_WARP_SIZE
+#define ATTRIBUTE_REGS_PER_BLOCK CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK
+#define ATTRIBUTE_CLOCK_KHZ CU_DEVICE_ATTRIBUTE_CLOCK_RATE
+#define ATTRIBUTE_SM_CNT CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+#define ATTRIBUTE_MEMORY_KHZ CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE
+#define ATTRIBUTE_MEMORY_BITS CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH
+#define ATTRIBUTE_THREADS_PER_SM CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
+#define ATTRIBUTE_MAJOR CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+#define ATTRIBUTE_MINOR CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
+#define ATTRIBUTE_SHARED_PER_SM CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+#define ATTRIBUTE_REGS_PER_SM CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR
+#define ATTRIBUTE_BLOCKS_PER_SM CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR
 
 /* Ours has the same names for numbers that are the headers'. */
 enum {
@@ -21,7 +37,9 @@ enum {
 	REAL_DRIVER = CUPTI_CB_DOMAIN_DRIVER_API,
 	REAL_RUNTIME = CUPTI_CB_DOMAIN_RUNTIME_API,
 };
-#include "cupti_layout.h"
+#include "cupti/cupti_layout.h"
+#include "cupti_api.h"
+#include "ptb_agent.h"
 
 _Static_assert(REAL_SUCCESS == CUPTI_SUCCESS && REAL_MULTIPLE == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED &&
 		       REAL_FORCED == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED &&
@@ -29,8 +47,8 @@ _Static_assert(REAL_SUCCESS == CUPTI_SUCCESS && REAL_MULTIPLE == CUPTI_ERROR_MUL
 		       REAL_THREAD == CUPTI_ACTIVITY_OBJECT_THREAD && REAL_DRIVER == CUPTI_CB_DOMAIN_DRIVER_API &&
 		       REAL_RUNTIME == CUPTI_CB_DOMAIN_RUNTIME_API,
 	       "numbers");
-#define X(name, nr, bytes) _Static_assert((int)CUPTI_ACTIVITY_KIND_##name == nr, "kind");
-CUPTI_KINDS(X)
+#define X(name, nr, bytes, record) _Static_assert((int)CUPTI_ACTIVITY_KIND_##name == nr, "kind");
+PTB_CUPTI_KINDS(X)
 #undef X
 
 #define IS_AT(type, field, off, is)                                       \
@@ -57,8 +75,14 @@ CUPTI_COPY_FIELDS(X)
 #undef X
 _Static_assert(offsetof(REAL_OVERHEAD, objectId) + offsetof(CUpti_ActivityObjectKindId, pt.threadId) == OVERHEAD_THREAD,
 	       "overhead's thread");
+_Static_assert(offsetof(REAL_KERNEL, end) == CUPTI_KERNEL_END && offsetof(REAL_KERNEL, name) == CUPTI_KERNEL_NAME &&
+		       offsetof(REAL_API, cbid) == CUPTI_API_CBID,
+	       "what the agent looks at");
+#define X(name, nr) _Static_assert(ATTRIBUTE_##name == nr, "attribute");
+PTB_GPU_ATTRS(X)
+#undef X
 
-/* Kind, bytes of its record, those that the agent needs. */
+/* Kind, bytes of its record, those that are needed. */
 #define SIZES(X)                                                                                          \
 	X(MEMCPY, REAL_MEMCPY) X(MEMSET, REAL_MEMSET) X(DRIVER, REAL_API) X(RUNTIME, REAL_API)            \
 	X(CONCURRENT_KERNEL, REAL_KERNEL) X(OVERHEAD, REAL_OVERHEAD) X(MEMCPY2, REAL_PEER)                \
@@ -67,13 +91,13 @@ _Static_assert(offsetof(REAL_OVERHEAD, objectId) + offsetof(CUpti_ActivityObject
 int main(void)
 {
 	static const size_t needs[] = {
-#define X(name, nr, bytes) [nr] = bytes,
-		CUPTI_KINDS(X)
+#define X(name, nr, bytes, record) [nr] = bytes,
+		PTB_CUPTI_KINDS(X)
 #undef X
 	};
 
 	printf("version %d\n", CUPTI_API_VERSION);
-#define X(name, type) printf("%d %zu %zu\n", CUPTI_KIND_##name, sizeof(type), needs[CUPTI_KIND_##name]);
+#define X(name, type) printf("%d %zu %zu\n", PTB_CUPTI_##name, sizeof(type), needs[PTB_CUPTI_##name]);
 	SIZES(X)
 #undef X
 	return 0;

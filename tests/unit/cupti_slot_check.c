@@ -16,12 +16,13 @@ uint32_t cupti_name__id(const char *text)
 	return 0;
 }
 
-void cupti_record__put(uint32_t kind, uint32_t tid, const void *rec, size_t size)
+bool cupti_record__put(struct ptb_arec *r, size_t fixed, const void *tail, size_t len)
 {
-	(void)kind;
-	(void)tid;
-	(void)rec;
-	(void)size;
+	(void)r;
+	(void)fixed;
+	(void)tail;
+	(void)len;
+	return false;
 }
 
 static void request(uint8_t **buffer, size_t *size, size_t *records)
@@ -56,13 +57,10 @@ static uintptr_t address(cupti_request_fn fn)
 static int find(struct cupti_slot *slot, const struct cupti_api *api, cupti_request_fn first, cupti_complete_fn last)
 {
 	uintptr_t pair[2] = { address(first) };
-	size_t bytes;
-	void *before = cupti_slot__snapshot(api, &bytes);
 
 	memcpy(&pair[1], &last, sizeof(last));
-	if (!before || api->register_callbacks(first, last))
+	if (cupti_slot__register(slot, api, pair))
 		return 1;
-	cupti_slot__find(slot, api, pair, before, bytes);
 	printf("%p: before %lx %lx\n", (const void *)slot->words, (unsigned long)slot->before[0],
 	       (unsigned long)slot->before[1]);
 	return !slot->words;

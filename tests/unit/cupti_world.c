@@ -69,6 +69,12 @@ void world__load(const char *cupti)
 				     NULL, NULL);
 }
 
+int world__start(uint32_t wishes)
+{
+	cuda__look();
+	return cupti__start(wishes, false);
+}
+
 void world__launch(CUstream stream)
 {
 	dim3 grid = { 3, 2, 1 }, block = { 128, 1, 1 };
@@ -123,61 +129,72 @@ void *stream__reserve(struct stream *s, uint32_t len, uint32_t *room)
 	return s->buf;
 }
 
-static void take_name(const struct ptb_arec *r)
+static struct world_record *next_record(uint32_t kind)
 {
-	const uint8_t *p = (const uint8_t *)(r + 1);
-	uint32_t id, len;
-
-	memcpy(&id, p, 4);
-	memcpy(&len, p + 4, 4);
-	CHECK(id > 0 && id < MAX_NAMES && !names[id]);
-	CHECK(len > 0 && sizeof(*r) + 8 + len <= r->len);
-	names[id] = strndup((const char *)p + 8, len);
-}
-
-static size_t size_of(uint32_t kind)
-{
-	switch (kind) {
-	case PTB_REC_GPU_KERNEL:
-		return sizeof(struct ptb_gpu_kernel);
-	case PTB_REC_GPU_MEMCPY:
-	case PTB_REC_GPU_MEMSET:
-		return sizeof(struct ptb_gpu_memory);
-	case PTB_REC_GPU_API:
-		return sizeof(struct ptb_gpu_api);
-	case PTB_REC_GPU_SYNC:
-		return sizeof(struct ptb_gpu_sync);
-	case PTB_REC_GPU_EVENT:
-		return sizeof(struct ptb_gpu_event);
-	case PTB_REC_GPU_OVERHEAD:
-		return sizeof(struct ptb_gpu_overhead);
-	case PTB_REC_GPU_DEVICE:
-		return sizeof(struct ptb_gpu_device);
-	case PTB_REC_GPU_NOTE:
-		return sizeof(struct ptb_gpu_note);
-	}
-	return 0;
-}
-
-static void take(const struct ptb_arec *r)
-{
-	size_t size = size_of(r->aux), hdr = sizeof(struct ptb_rec_hdr);
 	struct world_record *to;
 
-	if (r->aux == PTB_REC_GPU_NAME) {
-		take_name(r);
-		return;
-	}
-	CHECK(size && r->len == ((sizeof(*r) + size - hdr + 7) & ~(size_t)7));
 	if (told_cnt == told_room) {
 		told_room = told_room ? told_room * 2 : 1024;
 		told = realloc(told, told_room * sizeof(*told));
 	}
 	to = &told[told_cnt++];
 	memset(to, 0, sizeof(*to));
-	to->kind = r->aux;
-	to->tid = (uint32_t)r->ticks;
-	memcpy((uint8_t *)&to->kernel + hdr, r + 1, size - hdr);
+	to->kind = kind;
+	return to;
+}
+
+static void take_name(const struct ptb_arec *r)
+{
+	const struct ptb_arec_gpu_name *n = (const void *)r;
+
+	CHECK(r->aux > 0 && r->aux < MAX_NAMES && !names[r->aux]);
+	CHECK(n->bytes > 0 && sizeof(*n) + n->bytes <= r->len);
+	names[r->aux] = strndup((const char *)(n + 1), n->bytes);
+}
+
+/* As ptbpf decodes it. */
+static void take_activity(const struct ptb_arec *r)
+{
+	static struct cupti_decoder decoder;
+	union cupti_record u;
+
+	switch (cupti_decoder__take(&decoder, r + 1, r->len - sizeof(*r), r->aux, r->flags & PTB_AREC_TIDS, &u)) {
+	case CUPTI_TAKEN:
+		next_record(u.h.kind)->u = u;
+		break;
+	case CUPTI_UNKNOWN:
+		next_record(PTB_REC_GPU_NOTE)->note = (struct ptb_gpu_note){ .what = PTB_GPU_UNKNOWN, .value = 1 };
+		break;
+	case CUPTI_INCOMPLETE:
+		next_record(PTB_REC_GPU_NOTE)->note = (struct ptb_gpu_note){ .what = PTB_GPU_DROPPED, .value = 1 };
+		break;
+	}
+}
+
+static void take(const struct ptb_arec *r)
+{
+	const struct ptb_arec_gpu_device *d = (const void *)r;
+	const struct ptb_arec_gpu_note *n = (const void *)r;
+
+	switch (r->kind) {
+	case PTB_AREC_GPU_NAME:
+		take_name(r);
+		break;
+	case PTB_AREC_CUPTI:
+		take_activity(r);
+		break;
+	case PTB_AREC_GPU_DEVICE:
+		CHECK(d->cnt == PTB_GPU_ATTR_CNT && r->len == sizeof(*d) + ((d->cnt * 4 + 7) & ~7u));
+		CHECK(told__name(r->aux)[0]);
+		next_record(PTB_REC_GPU_DEVICE);
+		break;
+	case PTB_AREC_GPU_NOTE:
+		CHECK(r->len == sizeof(*n));
+		next_record(PTB_REC_GPU_NOTE)->note = (struct ptb_gpu_note){ .what = r->aux, .value = n->value };
+		break;
+	default:
+		CHECK(!"a kind of GPU chunks");
+	}
 }
 
 void stream__commit(struct stream *s, uint32_t len)
@@ -185,7 +202,7 @@ void stream__commit(struct stream *s, uint32_t len)
 	struct ptb_arec r;
 
 	memcpy(&r, s->buf, sizeof(r));
-	CHECK(s == &gpu_stream && r.len == len && r.kind == PTB_AREC_GPU);
+	CHECK(s == &gpu_stream && r.len == len);
 	take((const struct ptb_arec *)(const void *)s->buf);
 }
 
@@ -246,7 +263,7 @@ const struct ptb_gpu_api *told__call(uint32_t correlation, uint32_t *tid)
 		if (told[i].kind != PTB_REC_GPU_API || told[i].api.correlation != correlation)
 			continue;
 		if (tid)
-			*tid = told[i].tid;
+			*tid = told[i].api.h.tid;
 		return &told[i].api;
 	}
 	return NULL;

@@ -13,6 +13,7 @@
 
 #include "agent.h"
 #include "cupti.h"
+#include "cupti/cupti_decode.h"
 #include "mock_cuda/cupti_mock.h"
 #include "mock_cuda/runtime.h"
 
@@ -56,20 +57,22 @@ extern struct world world;
 
 /* Loads the mocks; CUDA is used from here on. cupti NULL: none is loaded. */
 void world__load(const char *cupti);
+/* As the agent's thread does: looks whether CUDA is in use, then cupti__start(). */
+int world__start(uint32_t wishes);
 /* A launch of the registered kernel. */
 void world__launch(CUstream stream);
 
-/* What the agent told, in order. */
+/* What the agent told, in order and decoded. */
 struct world_record {
-	uint32_t kind, tid;
+	uint32_t kind;
 	union {
+		union cupti_record u;
 		struct ptb_gpu_kernel kernel;
 		struct ptb_gpu_memory memory;
 		struct ptb_gpu_api api;
 		struct ptb_gpu_sync sync;
 		struct ptb_gpu_event event;
 		struct ptb_gpu_overhead overhead;
-		struct ptb_gpu_device device;
 		struct ptb_gpu_note note;
 	};
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The agent's knowledge of CUPTI against the real headers and libraries that are at hand: offsets and numbers, the
+"""What the agent and ptbpf know of CUPTI against the real headers and libraries that are at hand: offsets and numbers, the
 mock's record sizes, exported functions, and where the pair of buffer functions is kept. Headers are looked for in
 CUDA toolkits and Python environments; --fetch also gets wheels of old versions from the package index, once, into
 the environments' folder. Without any: SKIP."""
@@ -72,7 +72,8 @@ def check_headers(folder, cuda, mock):
     with tempfile.TemporaryDirectory() as tmp:
         program = os.path.join(tmp, "check")
         run = subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-w", "-o", program, "-I", folder, "-I", cuda, "-I",
-                              os.path.join(ROOT, "cupti_agent"), *defines(folder),
+                              os.path.join(ROOT, "cupti_agent"), "-I", os.path.join(ROOT, "user"), "-I",
+                              os.path.join(ROOT, "bpf"), *defines(folder),
                               os.path.join(HERE, "cupti_layout_check.c")], capture_output=True, text=True)
         if run.returncode:
             return run.stderr[:2000]
@@ -82,7 +83,7 @@ def check_headers(folder, cuda, mock):
     for line in lines[1:]:
         kind, size, needs = (int(word) for word in line.split())
         if needs > size:
-            return f"{folder}: kind {kind}: {size} bytes, the agent wants {needs}"
+            return f"{folder}: kind {kind}: {size} bytes, {needs} are wanted"
         if version not in AMBIGUOUS and mock.mock_cupti_size(version, kind) != size:
             return f"{folder}: kind {kind}: {size} bytes, the mock's has {mock.mock_cupti_size(version, kind)}"
     return None
@@ -97,7 +98,7 @@ def libraries(include_folders):
 
 
 def functions():
-    text = open(os.path.join(ROOT, "cupti_agent", "cupti_layout.h"), encoding="utf-8").read()
+    text = open(os.path.join(ROOT, "cupti_agent", "cupti_api.h"), encoding="utf-8").read()
     text = text[text.index("#define CUPTI_FUNCTIONS"):]
     return re.findall(r'X\(\w+, "(\w+)",.*?, ([01])\)', text.replace("\\\n", " "))
 

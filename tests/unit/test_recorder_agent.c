@@ -105,6 +105,8 @@ struct seen {
 	uint64_t ts[64], rf[64];
 	uint32_t kind[64], flags[64], cnt;
 	struct ptb_gpu_kernel kernel;
+	struct ptb_gpu_device device;
+	uint64_t notes[8]; /* enum ptb_gpu_notes */
 	char text[64];
 };
 
@@ -112,9 +114,14 @@ static int see(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct seen *s = arg;
 	const struct ptb_rf_begin *b = (const void *)h;
+	const struct ptb_gpu_note *n = (const void *)h;
 
 	if (h->kind == PTB_REC_GPU_KERNEL)
 		memcpy(&s->kernel, h, sizeof(s->kernel));
+	if (h->kind == PTB_REC_GPU_DEVICE)
+		memcpy(&s->device, h, sizeof(s->device));
+	if (h->kind == PTB_REC_GPU_NOTE && n->what < 8)
+		s->notes[n->what] += n->value;
 	if (h->kind == PTB_REC_RF_BEGIN && b->text_len < sizeof(s->text))
 		memcpy(s->text, b + 1, b->text_len);
 	if (s->cnt < 64) {
@@ -259,29 +266,75 @@ static void test_losses(void)
 	close_recording(&s);
 }
 
+static void add_name(uint32_t id, const char *text, uint64_t len)
+{
+	struct ptb_arec_gpu_name *n = add(PTB_AREC_GPU_NAME, 0, (uint32_t)(sizeof(*n) + ((strlen(text) + 7) & ~7u)), id);
+
+	n->bytes = len;
+	memcpy(n + 1, text, strlen(text));
+}
+
+/* As CUPTI lays them out (user/cupti/cupti_layout.h): what is not 0. */
+static void add_kernel(uint32_t name, uint64_t end)
+{
+	struct ptb_arec *r = add(PTB_AREC_CUPTI, 0, sizeof(*r) + 208, name);
+	uint64_t k[26] = { PTB_CUPTI_CONCURRENT_KERNEL, 0, 5, end };
+
+	k[92 / 8] = 3ull << 32; /* correlation */
+	memcpy(r + 1, k, sizeof(k));
+}
+
+static void add_device(uint32_t cnt)
+{
+	struct ptb_arec_gpu_device *d = add(PTB_AREC_GPU_DEVICE, 0, sizeof(*d) + PTB_GPU_ATTR_CNT * 4, 41);
+	uint32_t i, *v = (uint32_t *)(d + 1);
+
+	d->memory_bytes = 1 << 30;
+	d->id = 1;
+	d->cnt = cnt;
+	for (i = 0; i < PTB_GPU_ATTR_CNT; i++)
+		v[i] = 1000 + i;
+	v[PTB_GPU_ATTR_WARP_SIZE] = 32;
+}
+
+static void check_device(const struct ptb_gpu_device *d)
+{
+	CU_ASSERT(d->id == 1 && d->name && d->memory_bytes == 1 << 30 && d->warp_size == 32);
+	CU_ASSERT_EQUAL(d->memory_bandwidth,
+			2ULL * (1000 + PTB_GPU_ATTR_MEMORY_KHZ) * (1000 + PTB_GPU_ATTR_MEMORY_BITS) / 8);
+	CU_ASSERT_EQUAL(d->max_warps_per_sm, (1000 + PTB_GPU_ATTR_THREADS_PER_SM) / 32);
+	CU_ASSERT_EQUAL(d->regs_per_sm, 1000 + PTB_GPU_ATTR_REGS_PER_SM);
+}
+
 static void test_gpu(void)
 {
-	struct ptb_gpu_kernel k = { .begin = 5, .end = 9, .name = 40, .correlation = 3 };
+	struct ptb_arec_gpu_note *note;
 	struct seen s;
-	uint32_t *name;
-	char *body;
 
 	open_recording();
 	chunk(PTB_CHUNK_GPU, 3);
-	name = add(PTB_AREC_GPU, 0, sizeof(struct ptb_arec) + 16, PTB_REC_GPU_NAME);
-	name += sizeof(struct ptb_arec) / 4;
-	name[0] = 40;
-	name[1] = 4;
-	memcpy(name + 2, "gemm", 4);
-	body = add(PTB_AREC_GPU, 0, sizeof(struct ptb_arec) + sizeof(k) - sizeof(k.h), PTB_REC_GPU_KERNEL);
-	memcpy(body + sizeof(struct ptb_arec), &k.h + 1, sizeof(k) - sizeof(k.h));
+	add_name(40, "gemm", 4);
+	add_name(41, "device", 6);
+	add_name(42, "too long", 9);
+	add_kernel(40, 9);
+	add_kernel(40, 0); /* did not end */
+	add_device(PTB_GPU_ATTR_CNT);
+	add_device(PTB_GPU_ATTR_CNT - 1);
+	note = add(PTB_AREC_GPU_NOTE, 0, sizeof(*note), PTB_GPU_DROPPED);
+	note->value = 7;
+	add(PTB_AREC_CUPTI, 0, sizeof(struct ptb_arec) + 8, 0); /* too short */
+	add(PTB_AREC_BEGIN, 0, sizeof(struct ptb_arec_begin), 0); /* not here */
 	send(500);
-	add(PTB_AREC_GPU, 0, sizeof(struct ptb_arec) + 8, PTB_REC_GPU_KERNEL); /* too short */
 	CU_ASSERT(recorder__agent_gpu(rec));
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_BAD), 3);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_GPU_DROPPED), 8);
 	close_recording(&s);
 	CU_ASSERT_EQUAL(s.kernel.correlation, 3);
 	CU_ASSERT_EQUAL(s.kernel.h.tgid, (uint32_t)getpid());
 	CU_ASSERT(s.kernel.name != 0 && s.kernel.begin == 5);
+	check_device(&s.device);
+	CU_ASSERT_EQUAL(s.notes[PTB_GPU_DROPPED], 8);
+	CU_ASSERT_EQUAL(s.notes[PTB_GPU_UNKNOWN], 1);
 }
 
 /* Any bytes: nothing is read beyond them, what cannot be understood is counted. */

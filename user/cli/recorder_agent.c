@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/agent_clock.h"
-#include "cli/agent_gpu.h"
 #include "cli/recorder_agent_priv.h"
 
 #define QUEUE_SLACK_NS 2000000 /* between a program's look at the clock and its record's place in the ring */
@@ -79,7 +78,7 @@ static void free_agent(struct agent_proc *p)
 	agent_clock__free(&p->clock);
 	hashmap__clear(&p->tids);
 	hashmap__clear(&p->streams);
-	hashmap__clear(&p->names);
+	agent_gpu__free(&p->gpu);
 	free(p->held);
 	free(p);
 }
@@ -363,6 +362,7 @@ bool recorder__agent_end(struct recorder *r, pid_t pid)
 	release(r, p, true);
 	if (r->begin_ns)
 		agent_ops__tell_open(r, p, 0);
+	agent_gpu__end(r, p);
 	p->live = false;
 	r->agent_live--;
 	return !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));

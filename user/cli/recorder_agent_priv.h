@@ -5,6 +5,7 @@
 
 #include "base/hashmap.h"
 #include "cli/agent_clock.h"
+#include "cli/agent_gpu.h"
 #include "cli/recorder_agent.h"
 #include "cli/recorder_priv.h"
 
@@ -27,7 +28,7 @@ struct agent_proc {
 	uint64_t now_ns;        /* when the chunk in hand was sent */
 	struct hashmap tids;    /* number in its own pid namespace -> ours */
 	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped */
-	struct hashmap names;   /* the agent's name ids -> the capture's */
+	struct agent_gpu gpu;
 	char *held;             /* chunks of operators that wait for a clock */
 	uint32_t held_len, held_cap;
 	struct agent_open *open;

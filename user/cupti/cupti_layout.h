@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What is known of CUPTI's interface: numbers, records and functions, from cupti_activity.h, cupti_callbacks.h
- * and cupti_result.h of CUDA 11.8, 12.1, 12.4, 12.8, 13.0 and 13.2. From 11.8 (Kernel8, Memcpy5, Memset4) on
- * records have only grown at their ends, so one table serves all: a field is there when the record is long
- * enough, and the record's length is the distance to the next one. A test holds it against the real headers.
- * Names are those of the headers.
+ * Where things are in CUPTI's activity records, from cupti_activity.h of CUDA 11.8, 12.1, 12.4, 12.8, 13.0 and 13.2.
+ * From 11.8 (Kernel8, Memcpy5, Memset4) on records have only grown at their ends, so one table serves all: a field
+ * is there when the record is long enough. A test holds it against the real headers, whose names these are.
  */
 #ifndef CUPTI_LAYOUT_H
 #define CUPTI_LAYOUT_H
@@ -12,36 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CUPTI_OLDEST 18     /* cuptiGetVersion() of 11.8; 13.0 and later: 130000 */
-#define CUPTI_NEWEST 139999 /* the last major version whose headers were read */
-#define CUPTI_REJECTS 27    /* from 12.9 on a buffer may be refused; before, CUPTI can crash */
-
-#define CUPTI_SUCCESS 0
-#define CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED 39
-#define CUPTI_ACTIVITY_FLAG_FLUSH_FORCED 1
-#define CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM 1
-#define CUPTI_CB_DOMAIN_DRIVER_API 1
-#define CUPTI_CB_DOMAIN_RUNTIME_API 2
 #define CUPTI_ACTIVITY_OBJECT_THREAD 2
 #define CUPTI_NONE 0xffffffffu /* CUPTI_INVALID_CHANNEL_ID; _CONTEXT_ID and _STREAM_ID before 13.2 */
-
-/* X(kind, its number, bytes that every version's record has) */
-#define CUPTI_KINDS(X)               \
-	X(MEMCPY,             1, 84) \
-	X(MEMSET,             2, 84) \
-	X(DRIVER,             4, 40) \
-	X(RUNTIME,            5, 40) \
-	X(CONCURRENT_KERNEL, 10, 176) \
-	X(OVERHEAD,          17, 40) \
-	X(MEMCPY2,           22, 92) \
-	X(CUDA_EVENT,        36, 20) \
-	X(SYNCHRONIZATION,   38, 40)
-
-enum cupti_kind {
-#define X(name, nr, bytes) CUPTI_KIND_##name = nr,
-	CUPTI_KINDS(X)
-#undef X
-};
 
 /* X(record, field, offset, type) */
 #define CUPTI_KERNEL_FIELDS(X)                        \
@@ -61,7 +31,6 @@ enum cupti_kind {
 	X(KERNEL, dynamicSharedMemory, 80, int32_t)   \
 	X(KERNEL, localMemoryPerThread, 84, uint32_t) \
 	X(KERNEL, correlationId, 92, uint32_t)        \
-	X(KERNEL, name, 104, uint64_t)                \
 	X(KERNEL, queued, 120, uint64_t)              \
 	X(KERNEL, submitted, 128, uint64_t)           \
 	X(KERNEL, graphNodeId, 144, uint64_t)         \
@@ -169,37 +138,5 @@ CUPTI_ALL_FIELDS(X)
 		value_;                                                        \
 	})
 #define HAS_FIELD(len, record, field) ((len) >= record##_##field + sizeof(record##_##field##_t))
-
-typedef void (*cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *records);
-typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
-				  size_t valid);
-typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const void *info);
-
-/* X(member, exported name, arguments, must it be there?); all return CUptiResult */
-#define CUPTI_FUNCTIONS(X)                                                                       \
-	X(get_version, "cuptiGetVersion", (uint32_t *), 1)                                       \
-	X(get_timestamp, "cuptiGetTimestamp", (uint64_t *), 1)                                   \
-	X(register_callbacks, "cuptiActivityRegisterCallbacks",                                  \
-	  (cupti_request_fn, cupti_complete_fn), 1)                                              \
-	X(enable, "cuptiActivityEnable", (int), 1)                                               \
-	X(disable, "cuptiActivityDisable", (int), 1)                                             \
-	X(flush_all, "cuptiActivityFlushAll", (uint32_t), 1)                                     \
-	X(next_record, "cuptiActivityGetNextRecord", (uint8_t *, size_t, uint8_t **), 1)         \
-	X(num_dropped, "cuptiActivityGetNumDroppedRecords", (void *, uint32_t, size_t *), 1)     \
-	X(subscribe, "cuptiSubscribe", (void **, cupti_callback_fn, void *), 1)                  \
-	X(unsubscribe, "cuptiUnsubscribe", (void *), 1)                                          \
-	X(callback_name, "cuptiGetCallbackName", (uint32_t, uint32_t, const char **), 1)         \
-	X(get_thread_id_type, "cuptiGetThreadIdType", (int *), 0)                                \
-	X(set_thread_id_type, "cuptiSetThreadIdType", (int), 0)                                  \
-	X(enable_runtime_api, "cuptiActivityEnableRuntimeApi", (uint32_t, uint8_t), 0)           \
-	X(enable_driver_api, "cuptiActivityEnableDriverApi", (uint32_t, uint8_t), 0)             \
-	X(event_times, "cuptiActivityEnableCudaEventDeviceTimestamps", (uint8_t), 0)             \
-	X(enabled_kinds, "cuptiActivityGetEnabledKinds", (void *, int *, uint32_t *, uint32_t *), 0)
-
-struct cupti_api {
-#define X(member, name, args, needed) int(*member) args;
-	CUPTI_FUNCTIONS(X)
-#undef X
-};
 
 #endif /* CUPTI_LAYOUT_H */

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The first work of a program on the GPU: CUDA's driver calls the agent within cuInit(), so nothing is missed; and whatever
+the two of them have to wait for, neither waits for the other."""
+
+import json
+import os
+
+from common import PYTHON, WORKLOADS, check, main, run_ptbpf, workspace
+from gpu_target import MOCK, GpuTrace, need
+
+
+def recorded(ws, *options, env=None):
+    done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--", PYTHON,
+                     os.path.join(WORKLOADS, "gpu_first.py"), MOCK, "-", expect=(0,), env=dict(os.environ, **(env or {})))
+    did = json.loads(next(line for line in done.out if line.startswith("{")))
+    return GpuTrace(ws + "/r.json"), did
+
+
+def same(trace, did):
+    kernels = [e for e in trace.work() if e["cat"] == "kernel"]
+    check(len(kernels) == len(did["did"]), f"{len(kernels)} of {len(did['did'])} kernels")
+    calls = {e["args"]["correlation"]: e for e in trace.calls()}
+    check(all(e["args"]["correlation"] in calls for e in kernels), "a kernel without its launch")
+    check([e["name"] for e in trace.calls() if e["name"] == "cudaMalloc"] == ["cudaMalloc"], "the calls before the first kernel")
+    check(trace.trace["deviceProperties"], "no device properties")
+
+
+def first_kernels():
+    """The kernels that are launched within microseconds of cuInit(), and the calls before them."""
+    need()
+    with workspace() as ws:
+        for _ in range(3):
+            same(*recorded(ws))
+
+
+def slow_init():
+    """A cuInit() that takes long, while the agent's thread asks the driver whether it is in use and must wait for it."""
+    need()
+    with workspace() as ws:
+        trace, did = recorded(ws, env={"MOCK_CUDA_INIT_MS": "600"})
+        same(trace, did)
+        check(0.6 <= did["init_s"] < 1.1, f"cuInit() took {did['init_s']:.2f} s")
+        return f"cuInit() of 0.6 s took {did['init_s']:.2f} s"
+
+
+def too_early():
+    """A CUPTI that takes nothing before cuInit() has returned: the agent's thread begins later, as ever."""
+    need()
+    with workspace() as ws:
+        trace, did = recorded(ws, env={"MOCK_CUPTI_EARLY": "0", "GPU_FIRST_PAUSE": "1"})
+        kernels = [e for e in trace.work() if e["cat"] == "kernel"]
+        check(len(kernels) == len(did["did"]), f"{len(kernels)} of {len(did['did'])} kernels")
+        check([a["gpu"] for a in trace.agents()] == [True], f"agents {trace.agents()}")
+
+
+if __name__ == "__main__":
+    main([first_kernels, slow_init, too_early])

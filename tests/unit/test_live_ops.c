@@ -176,6 +176,61 @@ static void test_old_strings(void)
 	check_whole(true);
 }
 
+/* ---- what was registered since ---- */
+
+static bool is_before(void *arg, uint64_t opdef)
+{
+	return opdef < addr_of(&fake.nodes[*(uint32_t *)arg]);
+}
+
+static int fake_newest(uint32_t known, bool old_abi, struct live_ops *lo)
+{
+	const uint64_t singletons[] = { 0, addr_of(&fake.singleton) };
+	struct live_ops_seen seen = { .known = is_before, .arg = &known, .observed_off = FLAG,
+				      .old_string_abi = old_abi };
+
+	return live_ops__newest(getpid(), singletons, 2, &seen, lo);
+}
+
+static void check_newest(bool old_abi)
+{
+	const uint64_t singletons[] = { addr_of(&fake.singleton) };
+	struct live_ops lo;
+	uint64_t tail;
+	uint32_t i;
+
+	fake_build(old_abi);
+	fake.nodes[OP_CNT - 2].op.bytes[FLAG] = 0;
+	CU_ASSERT_EQUAL(live_ops__tail(getpid(), singletons, 1, &tail), 0);
+	CU_ASSERT_EQUAL(tail, addr_of(&fake.nodes[OP_CNT - 1]));
+	CU_ASSERT_EQUAL_FATAL(fake_newest(OP_CNT, old_abi, &lo), 0);
+	CU_ASSERT_EQUAL(lo.cnt, 0);
+	CU_ASSERT_EQUAL_FATAL(fake_newest(OP_CNT - 5, old_abi, &lo), 0);
+	CU_ASSERT_EQUAL_FATAL(lo.cnt, 5);
+	for (i = 0; i < 5; i++) {
+		CU_ASSERT_EQUAL(lo.ops[i].opdef, addr_of(&fake.nodes[OP_CNT - 1 - i].op));
+		CU_ASSERT_EQUAL(lo.ops[i].unobserved, i == 1);
+		CU_ASSERT_PTR_NOT_NULL(strstr(lo.ops[i].name, "mylib::op_39"));
+	}
+	live_ops__free(&lo);
+	CU_ASSERT_EQUAL(fake_newest(OP_CNT - 100, old_abi, &lo), -E2BIG); /* all of it is read then */
+	fake.nodes[OP_CNT - 2].next = addr_of(fake.head);
+	CU_ASSERT_EQUAL(fake_newest(OP_CNT - 5, old_abi, &lo), -EAGAIN);
+	CU_ASSERT_EQUAL(fake_newest(OP_CNT - 1, old_abi, &lo), 0); /* not come to that one */
+	live_ops__free(&lo);
+	fake.nodes[OP_CNT - 1].prev = (uint64_t)-4096; /* leads nowhere */
+	CU_ASSERT_EQUAL(fake_newest(0, old_abi, &lo), -EAGAIN);
+	fake.singleton = 0;
+	CU_ASSERT_EQUAL(fake_newest(OP_CNT - 1, old_abi, &lo), -ENOENT);
+	CU_ASSERT_EQUAL(live_ops__tail(getpid(), singletons, 1, &tail), -ENOENT);
+}
+
+static void test_newest(void)
+{
+	check_newest(false);
+	check_newest(true);
+}
+
 static bool flag_known(void)
 {
 	struct live_ops lo;
@@ -422,6 +477,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "new strings", test_new_strings },   { "old strings", test_old_strings },
 		{ "the flag", test_observed_flag },    { "broken lists", test_broken_list },
+		{ "the newest", test_newest },
 		{ "endless list", test_endless_list }, { "bad names", test_bad_names },
 		{ "torch itself", test_torch },	       CU_TEST_INFO_NULL,
 	};

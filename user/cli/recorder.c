@@ -339,6 +339,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp, const st
 		       const struct recorder_process *rp)
 {
 	uint32_t tgid = (uint32_t)tp->pid, i;
+	struct recorder_proc *known = recorder__find_proc(r, tgid);
 	struct ptb_process p = { .h.tgid = tgid,
 				 .h.ts_ns = rp->start_ns,
 				 .parent_tgid = rp->parent,
@@ -348,6 +349,8 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp, const st
 				 .cmdline = recorder__name(r, tp->cmdline),
 				 .exe = recorder__name(r, tp->exe) };
 
+	if (known)
+		known->by_agent = rp->by_agent;
 	recorder__put(r, PTB_REC_PROCESS, &p.h, sizeof(p));
 	for (i = 0; i < plan->class_cnt; i++) {
 		const struct plan_addr_name *c = &plan->classes[i];

@@ -56,7 +56,7 @@ uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, c
 void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
 			    uint32_t site);
 
-/* A process that is traced from start_ns on; its classes and threads. */
+/* A process that is traced from start_ns on; its classes and threads. After recorder__learn(). */
 struct recorder_process {
 	uint32_t parent;
 	bool by_agent; /* its operators come from its agent */

@@ -19,6 +19,11 @@ struct recorder_proc {
 	uint64_t singletons[TORCH_LIB_ROLES];
 	uint32_t singleton_cnt;
 	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
+	uint64_t table_cost_ns;  /* how long that took */
+	uint64_t tail, next_look_ns; /* the last operator when last looked, and when to look again */
+	uint32_t observed_off;   /* live_ops.observed_off, 0: the table was not read yet */
+	bool tail_known;         /* there is nothing new up to it */
+	bool by_agent;           /* its operators come with their names */
 	struct hashmap unknown;  /* (address, is class) -> times asked */
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
 	struct live_schema_layout schema_layout;

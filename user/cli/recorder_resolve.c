@@ -19,6 +19,8 @@
 enum { UNKNOWN_OPDEF, UNKNOWN_CLASS };
 
 #define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
+#define TAIL_EVERY_NS 20000000ULL    /* whether there are new operators is looked at so often */
+#define TABLE_SHARE 20               /* a whole reading takes at most one part in so many of the time */
 
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 {
@@ -49,26 +51,86 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp, con
 	return 0;
 }
 
+static void take_ops(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo)
+{
+	uint32_t i;
+
+	for (i = 0; i < lo->cnt; i++) {
+		if (hashmap__get(&r->opdefs, p->tgid, lo->ops[i].opdef))
+			continue;
+		recorder__opdef(r, p->tgid, lo->ops[i].opdef, lo->ops[i].name,
+				lo->ops[i].unobserved ? PTB_OPDEF_UNOBSERVED : 0);
+		hashmap__del(&p->unknown, lo->ops[i].opdef, UNKNOWN_OPDEF);
+	}
+}
+
 static int read_table(struct recorder *r, struct recorder_proc *p)
 {
 	struct live_ops lo = { 0 };
-	uint32_t i;
-	int err, added = 0;
+	int err;
 
 	p->last_table_ns = clock__mono_ns();
 	err = live_ops__read((pid_t)p->tgid, p->singletons, p->singleton_cnt, p->old_string_abi, &lo);
+	p->table_cost_ns = clock__mono_ns() - p->last_table_ns;
 	if (err)
 		return err;
-	for (i = 0; i < lo.cnt; i++) {
-		if (hashmap__get(&r->opdefs, p->tgid, lo.ops[i].opdef))
-			continue;
-		recorder__opdef(r, p->tgid, lo.ops[i].opdef, lo.ops[i].name,
-				lo.ops[i].unobserved ? PTB_OPDEF_UNOBSERVED : 0);
-		hashmap__del(&p->unknown, lo.ops[i].opdef, UNKNOWN_OPDEF);
-		added++;
-	}
+	if (lo.observed_known)
+		p->observed_off = lo.observed_off;
+	take_ops(r, p, &lo);
 	live_ops__free(&lo);
-	return added;
+	return 0;
+}
+
+struct known_ops {
+	const struct recorder *r;
+	uint32_t tgid;
+};
+
+static bool is_known_op(void *arg, uint64_t opdef)
+{
+	const struct known_ops *k = arg;
+
+	return hashmap__get(&k->r->opdefs, k->tgid, opdef);
+}
+
+static int read_newest(struct recorder *r, struct recorder_proc *p)
+{
+	struct known_ops known = { .r = r, .tgid = p->tgid };
+	struct live_ops_seen seen = { .known = is_known_op,
+				      .arg = &known,
+				      .observed_off = p->observed_off,
+				      .old_string_abi = p->old_string_abi };
+	struct live_ops lo;
+	int err = live_ops__newest((pid_t)p->tgid, p->singletons, p->singleton_cnt, &seen, &lo);
+
+	if (err)
+		return err;
+	take_ops(r, p, &lo);
+	live_ops__free(&lo);
+	return 0;
+}
+
+/*
+ * Operators that are registered in the window are learnt before they are called, as far as that goes: one that is
+ * gone soon after its call (torch.library's go with their Library) could not be asked for its name any more. All
+ * of them are read only once nobody is registering.
+ */
+static void watch_table(struct recorder *r, struct recorder_proc *p)
+{
+	uint64_t now = clock__mono_ns(), tail, last = p->tail;
+	int err;
+
+	if (p->by_agent || now < p->next_look_ns)
+		return;
+	p->next_look_ns = now + TAIL_EVERY_NS;
+	if (live_ops__tail((pid_t)p->tgid, p->singletons, p->singleton_cnt, &tail) || (p->tail_known && tail == last))
+		return;
+	p->tail = tail;
+	p->tail_known = false;
+	err = p->observed_off ? read_newest(r, p) : -E2BIG;
+	if (err == -E2BIG && tail == last && now - p->last_table_ns > TABLE_SHARE * p->table_cost_ns)
+		err = read_table(r, p);
+	p->tail_known = err != -EAGAIN && err != -E2BIG; /* what else went wrong would again */
 }
 
 void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
@@ -229,6 +291,8 @@ void recorder__resolve(struct recorder *r)
 	uint32_t i;
 
 	for (i = 0; i < r->proc_cnt; i++) {
+		if (!r->procs[i].gone)
+			watch_table(r, &r->procs[i]);
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
 			resolve_proc(r, &r->procs[i]);
 		if (r->procs[i].no_schema.live && !r->procs[i].gone)

@@ -550,9 +550,9 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 			gap = now - t->born_ns;
 		ts->uncovered_ns += gap;
 		t->state = TARGET_TRACED;
-		put_process(t, ctx, tp, sp->plan, now, gap);
 		if (ctx->active)
 			recorder__learn(ctx->rec, tp, sp->plan);
+		put_process(t, ctx, tp, sp->plan, now, gap);
 		target_cuda__attach(ts, t, ctx, tp); /* last: it may move the plans */
 	}
 	torch_proc__free(tp);

@@ -145,10 +145,20 @@ void live_observed__find(pid_t pid, struct live_ops *lo)
 	if (cands && bytes && known >= KNOWN_MIN && lo->cnt > 4 * UNOBSERVED_MAX)
 		off = locate(pid, lo, cands, bytes, known);
 	lo->observed_known = off && read_flags(pid, lo, off, bytes);
+	lo->observed_off = lo->observed_known ? off : 0;
 	if (lo->observed_known)
 		pr_debug("is_observed_ at %u, %u operators unobserved", off, cands[off].zeros);
 	else
 		pr_debug("is_observed_ not found among %u operators", lo->cnt);
 	free(cands);
 	free(bytes);
+}
+
+void live_observed__read(pid_t pid, struct live_ops *lo, uint32_t off)
+{
+	uint8_t *flags = calloc(lo->cnt, 1);
+
+	lo->observed_known = flags && off && read_flags(pid, lo, off, flags);
+	lo->observed_off = lo->observed_known ? off : 0;
+	free(flags);
 }

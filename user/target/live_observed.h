@@ -5,7 +5,9 @@
 
 #include "target/torch_proc.h"
 
-/* Sets `unobserved` of the operators and `observed_known`; names must be there already. */
+/* Sets `unobserved` of the operators, `observed_known` and `observed_off`; names must be there already. */
 void live_observed__find(pid_t pid, struct live_ops *lo);
+/* The same at an offset that is known, 0: none. */
+void live_observed__read(pid_t pid, struct live_ops *lo, uint32_t off);
 
 #endif /* TARGET_LIVE_OBSERVED_H */

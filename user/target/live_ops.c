@@ -21,6 +21,7 @@
 #define NAME_SZ_MAX 512u /* torch's own have up to 60, custom operators' are people's choice */
 #define WALK_TRIES  5
 #define READ_TRIES  3
+#define NEWEST_MAX  64u
 
 /* {next, prev} and the operator's two strings; with the old string ABI those are two pointers. */
 struct node {
@@ -54,6 +55,15 @@ static void set_parts(struct raw_op *op, const struct node *node, bool old_abi)
 	}
 }
 
+static int add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, bool old_abi)
+{
+	if (vec_reserve((void **)&ops->items, &ops->cap, ops->cnt + 1ULL, sizeof(*ops->items)))
+		return -ENOMEM;
+	ops->items[ops->cnt].opdef = at + 16;
+	set_parts(&ops->items[ops->cnt++], node, old_abi);
+	return 0;
+}
+
 /* One attempt. -EAGAIN: the links did not agree, somebody was at work. */
 static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
 {
@@ -74,14 +84,34 @@ static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
 			return err == -EFAULT ? -EAGAIN : err;
 		if (node.prev != prev)
 			return -EAGAIN;
-		if (vec_reserve((void **)&ops->items, &ops->cap, ops->cnt + 1ULL,
-				sizeof(*ops->items)))
-			return -ENOMEM;
-		ops->items[ops->cnt].opdef = at + 16;
-		set_parts(&ops->items[ops->cnt++], &node, old_abi);
+		err = add_raw(ops, at, &node, old_abi);
+		if (err)
+			return err;
 		prev = at;
 	}
 	return 0;
+}
+
+/* From the list's end, where operators are added, to one that is known. */
+static int walk_back(pid_t pid, uint64_t head, const struct live_ops_seen *seen, struct raw_ops *ops)
+{
+	size_t want = 16 + (seen->old_string_abi ? 16u : 64u);
+	uint64_t at, next = head;
+	struct node node;
+	int err = remote__read(pid, head, &node, 16);
+
+	for (at = node.prev; !err && at != head && !seen->known(seen->arg, at + 16); at = node.prev) {
+		if (ops->cnt == NEWEST_MAX)
+			return -E2BIG;
+		err = remote__read(pid, at, &node, want);
+		if (err)
+			return err == -EFAULT ? -EAGAIN : err;
+		if (node.next != next)
+			return -EAGAIN;
+		err = add_raw(ops, at, &node, seen->old_string_abi);
+		next = at;
+	}
+	return err;
 }
 
 /* Old string ABI: the length precedes the text (bits/cow_string.h, _Rep {length, cap, refs}). */
@@ -168,20 +198,11 @@ static int read_names(pid_t pid, struct raw_ops *ops, struct remote_piece *piece
 	return 0;
 }
 
-static int read_table(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *raw,
-		      struct live_ops *out, uint32_t *bad)
+static int name_all(pid_t pid, bool old_abi, struct raw_ops *raw, struct live_ops *out, uint32_t *bad)
 {
-	struct remote_piece *pieces;
-	int err, tries = 0;
+	struct remote_piece *pieces = calloc((size_t)raw->cnt * 2, sizeof(*pieces));
+	int err;
 
-	do {
-		err = walk(pid, head, old_abi, raw);
-	} while (err == -EAGAIN && ++tries < WALK_TRIES);
-	if (err)
-		return err;
-	if (!raw->cnt)
-		return -ENOENT;
-	pieces = calloc((size_t)raw->cnt * 2, sizeof(*pieces));
 	out->ops = calloc(raw->cnt, sizeof(*out->ops));
 	err = pieces && out->ops ? 0 : -ENOMEM;
 	if (!err && old_abi)
@@ -190,6 +211,19 @@ static int read_table(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ra
 		err = read_names(pid, raw, pieces, out, bad);
 	free(pieces);
 	return err;
+}
+
+static int read_table(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *raw,
+		      struct live_ops *out, uint32_t *bad)
+{
+	int err, tries = 0;
+
+	do {
+		err = walk(pid, head, old_abi, raw);
+	} while (err == -EAGAIN && ++tries < WALK_TRIES);
+	if (!err && !raw->cnt)
+		err = -ENOENT;
+	return err ? err : name_all(pid, old_abi, raw, out, bad);
 }
 
 /* The loader binds the unique object to one of the copies; the others stay 0. */
@@ -236,11 +270,44 @@ int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old
 		live_ops__free(out);
 		err = read_once(pid, head, old_string_abi, out, &bad);
 	} while (!err && (bad || !out->observed_known) && ++tries < READ_TRIES);
-	if (err)
+	if (err == -EAGAIN)
+		pr_debug("process %d is registering operators", pid);
+	else if (err)
 		pr_warn("cannot read the operator table of process %d: %s", pid, errstr(err));
 	else if (bad)
 		pr_warn("process %d: %u of %u operators have no readable name", pid, bad,
 			bad + out->cnt);
+	return err;
+}
+
+int live_ops__tail(pid_t pid, const uint64_t *singletons, uint32_t cnt, uint64_t *tail)
+{
+	uint64_t head = find_dispatcher(pid, singletons, cnt), links[2];
+	int err = head ? remote__read(pid, head, links, sizeof(links)) : -ENOENT;
+
+	*tail = err ? 0 : links[1];
+	return err;
+}
+
+int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt, const struct live_ops_seen *seen,
+		     struct live_ops *out)
+{
+	uint64_t head = find_dispatcher(pid, singletons, cnt);
+	struct raw_ops raw = { 0 };
+	uint32_t bad = 0;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	err = head ? walk_back(pid, head, seen, &raw) : -ENOENT;
+	if (!err && raw.cnt)
+		err = name_all(pid, seen->old_string_abi, &raw, out, &bad);
+	free(raw.items);
+	if (!err && bad)
+		err = -EAGAIN;
+	if (err)
+		live_ops__free(out);
+	else if (out->cnt)
+		live_observed__read(pid, out, seen->observed_off);
 	return err;
 }
 

@@ -110,6 +110,7 @@ struct live_ops {
 	struct live_op *ops;
 	uint32_t cnt;
 	bool observed_known; /* is_observed_ could be located (by agreement over all operators) */
+	uint32_t observed_off; /* then: where it is */
 };
 
 /*
@@ -120,6 +121,20 @@ struct live_ops {
 int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
 		   struct live_ops *out);
 void live_ops__free(struct live_ops *lo);
+/* The last one's place, which is another when one was added since: three small reads. 0 or negative errno. */
+int live_ops__tail(pid_t pid, const uint64_t *singletons, uint32_t cnt, uint64_t *tail);
+
+/* What a reader has of the table already. */
+struct live_ops_seen {
+	bool (*known)(void *arg, uint64_t opdef);
+	void *arg;
+	uint32_t observed_off; /* of an earlier reading */
+	bool old_string_abi;
+};
+/* The operators behind the last known one, newest first. 0; -E2BIG: so many that all should be read; -EAGAIN: they
+ * are being registered; another negative errno. */
+int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt, const struct live_ops_seen *seen,
+		     struct live_ops *out);
 /* Reads one operator's name by its OperatorDef address (registered after the walk). */
 int live_ops__name_at(pid_t pid, uint64_t opdef, bool old_string_abi, char *buf, size_t cap);
 

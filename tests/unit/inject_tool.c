@@ -2,6 +2,8 @@
 /*
  * inject_tool PID ptrace|remote|any MS LIBRARY...: loads each library into the process and prints one line for
  * each: "loaded WAY TRIES STOPPED_US" or "refused ERRNO: sentence". For tests, which judge by the target.
+ * inject_tool calls: prints the system calls that it takes, one in a line: "NUMBER need|spare ARGUMENT=VALUE...",
+ * the lower halves of those arguments that are known.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +12,23 @@
 
 #include "base/log.h"
 #include "inject/inject.h"
+#include "inject/seccomp_judge.h"
+
+static int print_calls(void)
+{
+	struct seccomp_call call;
+	uint32_t i, arg;
+	bool spare;
+
+	for (i = 0; seccomp_judge__call(i, &call, &spare); i++) {
+		printf("%d %s", call.data.nr, spare ? "spare" : "need");
+		for (arg = 0; arg < 6; arg++)
+			if (call.known & SECCOMP_KNOWN_LOW(arg))
+				printf(" %" PRIu32 "=%" PRIu32, arg, (uint32_t)call.data.args[arg]);
+		putchar('\n');
+	}
+	return 0;
+}
 
 int main(int argc, char **argv)
 {
@@ -17,6 +36,8 @@ int main(int argc, char **argv)
 	struct inject_result res;
 	int i, err, failed = 0;
 
+	if (argc == 2 && !strcmp(argv[1], "calls"))
+		return print_calls();
 	if (argc < 5)
 		return 2;
 	log__enable_domains(getenv("PTBPF_DEBUG"));

@@ -375,11 +375,11 @@ static int judge_one(uint32_t nr, uint32_t ret, bool rseq)
 
 static void test_single_calls(void)
 {
-	static const uint32_t fatal[] = { SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD, SECCOMP_RET_TRAP, SECCOMP_RET_TRACE,
-					  SECCOMP_RET_USER_NOTIF, ERRNO(0), 0x12340000 };
-	static const uint32_t needed[] = { SYS_openat, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_clone, SYS_futex, SYS_rt_sigreturn,
-					   SYS_rt_sigprocmask, SYS_gettid, SYS_clock_nanosleep };
-	static const uint32_t spare[] = { SYS_membarrier, SYS_set_robust_list, SYS_brk, SYS_getrandom, SYS_prctl, SYS_ioctl };
+	static const uint32_t fatal[] = { SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD, SECCOMP_RET_TRAP,
+					  SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, ERRNO(0), 0x12340000 };
+	static const uint32_t needed[] = { SYS_openat, SYS_brk, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_clone, SYS_futex,
+					   SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_gettid, SYS_clock_nanosleep };
+	static const uint32_t spare[] = { SYS_membarrier, SYS_set_robust_list, SYS_getrandom, SYS_prctl, SYS_ioctl };
 	size_t i, k;
 
 	for (i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
@@ -488,7 +488,8 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 
 static void test_read(void)
 {
-	static const struct sock_filter spare[] = { LD_NR, IF(SYS_clone3, ERRNO(ENOSYS)), IF(SYS_membarrier, ERRNO(EPERM)), RET(ALLOW) };
+	static const struct sock_filter spare[] = { LD_NR, IF(SYS_clone3, ERRNO(ENOSYS)), IF(SYS_membarrier, ERRNO(EPERM)),
+						    RET(ALLOW) };
 	static const struct sock_filter needed[] = { LD_NR, IF(SYS_gettid, SECCOMP_RET_TRAP), RET(ALLOW) };
 	struct seccomp_prog progs[] = { PROG(spare), PROG(needed), PROG(spare) };
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -86,36 +87,90 @@ int inject__write(pid_t pid, uint64_t addr, const void *buf, size_t len)
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
-/* The loader of the target must find our file under that name. */
-static int check_file(struct inject_job *job)
+/* NULL: the loader of the process finds our file under that name. */
+static const char *hidden(const struct inject_job *job)
 {
+	int fd = root_file__open(job->pid, job->path, O_PATH);
+	const char *why = NULL;
 	struct statvfs fs;
 	struct stat theirs;
-	int fd;
+
+	if (fd < 0 || fstat(fd, &theirs))
+		why = "not to be found";
+	else if (theirs.st_dev != job->file.st_dev || theirs.st_ino != job->file.st_ino)
+		why = "another file";
+	else if (!fstatvfs(fd, &fs) && fs.f_flag & ST_NOEXEC)
+		why = "on a file system that is mounted noexec";
+	if (fd >= 0)
+		close(fd);
+	return why;
+}
+
+static int fill_copy(const struct inject_job *job, int fd)
+{
+	int from = open(job->path, O_RDONLY | O_CLOEXEC);
+	off_t left = job->file.st_size;
+	ssize_t n = 1;
+
+	while (from >= 0 && left > 0 && n > 0) {
+		n = sendfile(fd, from, NULL, (size_t)left);
+		left -= n;
+	}
+	if (from < 0 || n < 0)
+		n = -errno;
+	if (from >= 0)
+		close(from);
+	return n < 0 ? (int)n : left ? -EIO : 0;
+}
+
+/* The process is in another root directory or mount namespace: a container. */
+static int make_copy(struct inject_job *job)
+{
+	const char *base = strrchr(job->path, '/') + 1, *suffix = strstr(base, ".so");
+	char stem[200];
+	int err;
+
+	snprintf(stem, sizeof(stem), "%.*s", suffix ? (int)(suffix - base) : (int)strlen(base), base);
+	err = root_temp__create(job->pid, stem, ".so", true, &job->copy);
+	if (!err)
+		err = fill_copy(job, job->copy.fd);
+	if (!err && (fchmod(job->copy.fd, 0500) || fstat(job->copy.fd, &job->file)))
+		err = -errno;
+	if (err)
+		return err;
+	close(job->copy.fd); /* nobody who could write to it is left */
+	job->copy.fd = -1;
+	job->path = job->copy.path;
+	return 0;
+}
+
+static int check_path(struct inject_job *job)
+{
+	int err;
 
 	if (job->path[0] != '/' || strlen(job->path) >= PATH_MAX) {
 		refuse(job, "%s is no absolute path", job->path);
 		return -EINVAL;
 	}
 	if (stat(job->path, &job->file)) {
-		fd = -errno;
-		refuse(job, "%s: %s", job->path, errstr(fd));
-		return fd;
+		err = -errno;
+		refuse(job, "%s: %s", job->path, errstr(err));
+		return err;
 	}
-	fd = root_file__open(job->pid, job->path, O_PATH);
-	if (fd < 0 || fstat(fd, &theirs)) {
-		refuse(job, "%s is not to be found in the root directory of the process", job->path);
-	} else if (theirs.st_dev != job->file.st_dev || theirs.st_ino != job->file.st_ino) {
-		refuse(job, "%s is another file in the root directory of the process", job->path);
-	} else if (!fstatvfs(fd, &fs) && fs.f_flag & ST_NOEXEC) {
-		refuse(job, "%s is on a file system that is mounted noexec there", job->path);
-	} else {
-		close(fd);
-		return 0;
-	}
-	if (fd >= 0)
-		close(fd);
-	return -EXDEV;
+	return 0;
+}
+
+static int show_file(struct inject_job *job)
+{
+	const char *why = hidden(job);
+	int err = why ? make_copy(job) : 0;
+
+	if (err)
+		refuse(job,
+		       "%.80s is %s in the root directory of the process, where no copy of it can be "
+		       "made either: %s",
+		       job->path, why, errstr(err));
+	return err ? -EXDEV : 0;
 }
 
 static bool have_same_filters(pid_t pid, const struct thread_status *main)
@@ -150,7 +205,7 @@ static int check_process(struct inject_job *job)
 	} else if (st.state == 'T' || st.state == 't') {
 		err = -EBUSY;
 		refuse(job, "the process is stopped");
-	} else if (st.seccomp && !have_same_filters(job->pid, &st)) {
+	} else if (!have_same_filters(job->pid, &st)) {
 		/* those of other threads, in which the agent's code will run too, are not read */
 		err = -EPERM;
 		refuse(job, "its threads do not have the same seccomp filters");
@@ -161,33 +216,39 @@ static int check_process(struct inject_job *job)
 	return err;
 }
 
+static int load(struct inject_job *job, enum inject_way only)
+{
+	int err = check_process(job), bad;
+
+	if (err == -ESRCH)
+		return err;
+	bad = check_path(job);
+	if (bad)
+		return bad;
+	if (inject__is_mapped(job))
+		return 0; /* nothing is to be done */
+	if (!err)
+		err = show_file(job);
+	if (err)
+		return err;
+	if (only != INJECT_PTRACE) {
+		err = remote_exec__load(job);
+		if (!err || err != -EAGAIN || only == INJECT_REMOTE_EXEC)
+			return err;
+		pr_debug("process %d: not by remote execution: %s", job->pid, job->res->why);
+	}
+	return ptrace_way__load(job);
+}
+
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res)
 {
-	struct inject_job job = { .pid = pid, .path = opts->lib_path, .res = res };
+	struct inject_job job = { .pid = pid, .path = opts->lib_path, .res = res, .copy = { .fd = -1 } };
 	int err;
 
 	memset(res, 0, sizeof(*res));
 	job.deadline_ns = clock__mono_ns() + (opts->limit_ns ? opts->limit_ns : DEFAULT_LIMIT_NS);
-	err = check_process(&job);
-	if (err == -ESRCH)
-		return err;
-	err = check_file(&job);
-	if (err)
-		return err;
-	if (inject__is_mapped(&job)) {
-		res->why[0] = '\0';
-		return 0; /* nothing is to be done */
-	}
-	err = check_process(&job);
-	if (err)
-		return err;
-	if (opts->only != INJECT_PTRACE) {
-		err = remote_exec__load(&job);
-		if (!err || err != -EAGAIN || opts->only == INJECT_REMOTE_EXEC)
-			return err;
-		pr_debug("process %d: not by remote execution: %s", pid, res->why);
-	}
-	err = ptrace_way__load(&job);
+	err = load(&job, opts->only);
+	root_temp__remove(pid, &job.copy);
 	if (!err)
 		res->why[0] = '\0';
 	return err;

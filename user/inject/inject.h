@@ -14,14 +14,14 @@
 enum inject_way { INJECT_NONE, INJECT_REMOTE_EXEC, INJECT_PTRACE };
 
 struct inject_opts {
-	const char *lib_path; /* absolute; must name the same file in the target's root directory */
+	const char *lib_path; /* absolute; for a target that has no such file it is copied, while it is loaded */
 	uint64_t limit_ns;    /* for all of it; 0: 5 s */
 	enum inject_way only; /* for tests: this way or none; INJECT_NONE: as above */
 };
 
 struct inject_result {
 	enum inject_way way;
-	uint64_t stopped_ns; /* ptrace: how long the thread was stopped or diverted */
+	uint64_t stopped_ns; /* how long a thread was stopped or diverted */
 	uint32_t tries;      /* ptrace: moments looked at until one was safe */
 	char why[256];       /* refused: a sentence */
 };

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 
 #include "inject/inject.h"
+#include "inject/root_file.h"
 
 struct inject_job {
 	pid_t pid;
-	const char *path;
-	struct stat file;     /* of the library */
+	const char *path;     /* as the process names it */
+	struct stat file;     /* of it, or of its copy */
+	struct root_temp copy;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	struct inject_result *res;
 };
@@ -30,8 +32,8 @@ int inject__write(pid_t pid, uint64_t addr, const void *buf, size_t len);
 int remote_exec__load(struct inject_job *job);
 int ptrace_way__load(struct inject_job *job);
 
-/* Stops the main thread for a moment, to read its seccomp filters: would they let the library be loaded? 0; -EPERM: no;
- * -EAGAIN: it was not in a place where it may be stopped, until `end_ns`. */
+/* Stops the main thread for a moment, to read its seccomp filters: would they let the library be loaded? 0;
+ * -EPERM: no; -EAGAIN: it was not in a place where it may be stopped, until `end_ns`. */
 int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns);
 
 #endif /* INJECT_INJECT_PRIV_H */

@@ -117,6 +117,7 @@ int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns)
 		why = is_hopeless(job->pid, job->pid, true);
 		if (!why) {
 			divert__try(&req);
+			job->res->stopped_ns += req.stopped_ns;
 			if (req.end == DIVERT_DONE)
 				return 0;
 			why = req.end == DIVERT_GONE ? "it is gone" : req.why;

@@ -7,12 +7,9 @@
  */
 #define LOG_DOMAIN "inject"
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,12 +38,6 @@
 #define PLEASE_STOP 0x20u
 #define OTHERS_BITS_FREE_THREADED 0x40u
 
-struct script {
-	char path[64]; /* as the target names it */
-	int fd;
-	bool exists;
-};
-
 /* ---- the script ---- */
 
 static void put_bytes(FILE *f, const char *text)
@@ -71,23 +62,11 @@ static void put_script(FILE *f, const char *lib, const char *self)
 	      "except BaseException:pass\n", f);
 }
 
-static int script__create(struct inject_job *job, struct script *s)
+static int script__create(struct inject_job *job, struct root_temp *s)
 {
-	static const char *const dirs[] = { "/tmp", "/var/tmp", "/dev/shm" };
-	struct thread_status st;
-	uint64_t number;
-	FILE *f = NULL;
-	size_t i;
-	int fd, err = -EACCES;
+	int err = root_temp__create(job->pid, "ptbpf", ".py", false, s), fd;
+	FILE *f;
 
-	if (thread_facts__status(job->pid, 0, &st) || getrandom(&number, sizeof(number), 0) != sizeof(number))
-		return -EIO;
-	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]) && !s->exists; i++) {
-		snprintf(s->path, sizeof(s->path), "%s/ptbpf-%016" PRIx64 ".py", dirs[i], number);
-		s->fd = root_file__open(job->pid, s->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
-		s->exists = s->fd >= 0;
-		err = s->exists ? 0 : s->fd;
-	}
 	if (err)
 		return err;
 	fd = dup(s->fd);
@@ -99,22 +78,11 @@ static int script__create(struct inject_job *job, struct script *s)
 	}
 	put_script(f, job->path, s->path);
 	err = ferror(f) ? -EIO : 0;
-	if (fclose(f) || fchown(s->fd, st.uid, st.gid))
-		err = -errno;
-	return err;
-}
-
-static void script__remove(struct inject_job *job, struct script *s)
-{
-	if (!s->exists)
-		return;
-	root_file__unlink(job->pid, s->path);
-	close(s->fd);
-	s->exists = false;
+	return fclose(f) ? -errno : err;
 }
 
 /* What the script said: false: nothing yet. */
-static bool script__answer(const struct script *s, char *buf, size_t cap)
+static bool script__answer(const struct root_temp *s, char *buf, size_t cap)
 {
 	ssize_t n = pread(s->fd, buf, cap - 1, 0);
 
@@ -141,7 +109,7 @@ static bool is_pending(pid_t pid, const struct py_remote *pr)
 	return !remote__read(pid, pending_addr(pr), &v, sizeof(v)) && v == 1;
 }
 
-static int ask(struct inject_job *job, const struct py_remote *pr, const struct script *s)
+static int ask(struct inject_job *job, const struct py_remote *pr, const struct root_temp *s)
 {
 	int32_t one = 1;
 	int err;
@@ -190,7 +158,7 @@ static int judge(struct inject_job *job, const char *answer)
 }
 
 /* Until the script has answered, or was taken back. `end`: of the time for it to be taken. */
-static int wait_answer(struct inject_job *job, const struct py_remote *pr, const struct script *s, uint64_t end)
+static int wait_answer(struct inject_job *job, const struct py_remote *pr, const struct root_temp *s, uint64_t end)
 {
 	uint64_t begin = clock__mono_ns(), now = begin, taken = 0;
 	bool nudged = false;
@@ -225,7 +193,7 @@ static int wait_answer(struct inject_job *job, const struct py_remote *pr, const
 int remote_exec__load(struct inject_job *job)
 {
 	uint64_t now = clock__mono_ns(), end = now + (job->deadline_ns - now) / 2;
-	struct script script = { .fd = -1 };
+	struct root_temp script;
 	struct thread_status st;
 	struct py_remote pr;
 	const char *why;
@@ -249,6 +217,6 @@ int remote_exec__load(struct inject_job *job)
 	} else {
 		err = wait_answer(job, &pr, &script, end);
 	}
-	script__remove(job, &script);
+	root_temp__remove(job->pid, &script);
 	return err;
 }

@@ -198,6 +198,8 @@ static bool alu(struct state *st, const struct sock_filter *in, struct seccomp_a
 		add_answer(out, 0);
 	if (BPF_OP(in->code) == BPF_DIV && by_x && x_known && !b)
 		return false;
+	if (BPF_OP(in->code) == BPF_AND && (!by_x || x_known) && !b)
+		known = true; /* half of a mask, as libseccomp makes it for the upper half of an int */
 	set(st, ACC, calculate(in->code, st->v[ACC], b), known);
 	return true;
 }

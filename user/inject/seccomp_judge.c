@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The system calls of an injection, and what the kernel would make of them. The list is what glibc 2.31 to 2.42 and the
- * agent were seen to do, with all variants of a call that one of these versions uses.
+ * The system calls of an injection, and what the kernel would make of them. The list is what glibc 2.31 to 2.42
+ * and the agent were seen to do, with all variants of a call that one of these versions uses.
  */
 #define LOG_DOMAIN "inject"
 #include "inject/seccomp_judge.h"
@@ -78,7 +78,7 @@ static const struct wanted wanted[] = {
 	MMAP(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS),
 	MMAP(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE),
 	CALL1(mprotect, NEED_IT, 2, PROT_READ | PROT_WRITE),
-	MAY(brk),
+	CALL0(brk, NEED_IT), /* glibc takes an error for the new end of the heap */
 	MAY(getrandom),
 	MAY(sched_getaffinity),
 	MAY(madvise),
@@ -105,15 +105,15 @@ static const struct wanted wanted[] = {
 	/* the way back, and the agent's work */
 	CALL0(rt_sigreturn, NEED_IT),
 	CALL1(rt_sigprocmask, NEED_IT, 0, ~0u), /* cupti_agent/read.h */
-	MAY(nanosleep),
+	CALL0(nanosleep, NEED_IT), /* one of these, or the agent's thread would never sleep */
 	CALL1(clock_nanosleep, NEED_IT, 0, CLOCK_REALTIME),
 	MAY(restart_syscall),
-	MAY(clock_gettime), /* where it is a system call */
+	CALL0(clock_gettime, NEED_IT), /* where it is a system call */
 	CALL1(membarrier, NEED_NOT, 0, MEMBARRIER_CMD_PRIVATE_EXPEDITED),
 	CALL1(membarrier, NEED_NOT, 0, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED),
 	/*
-	 * Python runs a script (Python/ceval_gil.c, Lib/importlib), the process ends, CUPTI is started: any of these,
-	 * with any arguments, and each of them copes with any error.
+	 * Python runs a script (Python/ceval_gil.c, Lib/importlib), the process ends, CUPTI is started: any of
+	 * these, with any arguments, and each of them copes with any error.
 	 */
 	MAY(openat), MAY(open), MAY(read), MAY(write), MAY(lseek), MAY(ioctl), MAY(stat), MAY(lstat), MAY(statx),
 	MAY(getdents64), MAY(readlink), MAY(readlinkat), MAY(getcwd), MAY(access), MAY(faccessat), MAY(fcntl),
@@ -139,6 +139,15 @@ static struct seccomp_call call_of(const struct wanted *w)
 	return c;
 }
 
+bool seccomp_judge__call(uint32_t idx, struct seccomp_call *out, bool *spare)
+{
+	if (idx >= sizeof(wanted) / sizeof(wanted[0]))
+		return false;
+	*out = call_of(&wanted[idx]);
+	*spare = wanted[idx].need == NEED_NOT;
+	return true;
+}
+
 static bool copes(const struct wanted *w, const struct seccomp_needs *needs, uint32_t ret)
 {
 	uint32_t data = ret & SECCOMP_RET_DATA;
@@ -162,12 +171,14 @@ static void say_no(const char *name, const uint32_t *ret, char *why, size_t cap)
 {
 	const char *what = "may end the program for", *error = "";
 	char buf[64];
+	int data;
 
 	if (!ret) {
 		what = "decides by what is not known beforehand about";
 	} else if ((*ret & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO) {
 		what = "answers instead of the kernel to";
-		snprintf(buf, sizeof(buf), ": %s", *ret & SECCOMP_RET_DATA ? errstr(-(int)(*ret & SECCOMP_RET_DATA)) : "done");
+		data = (int)(*ret & SECCOMP_RET_DATA);
+		snprintf(buf, sizeof(buf), ": %s", data ? errstr(-data) : "done");
 		error = buf;
 	} else if ((*ret & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_TRAP) {
 		what = "may send the program a SIGSYS for";
@@ -175,7 +186,8 @@ static void say_no(const char *name, const uint32_t *ret, char *why, size_t cap)
 		   (*ret & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_TRACE) {
 		what = "may ask another process about";
 	}
-	snprintf(why, cap, "its seccomp filter %s the system call %s, which the agent would make%s", what, name, error);
+	snprintf(why, cap, "its seccomp filter %s the system call %s, which the agent would make%s", what, name,
+		 error);
 }
 
 static int judge_call(struct seccomp_scratch *scratch, const struct seccomp_prog *progs, uint32_t cnt,
@@ -202,8 +214,8 @@ static int judge_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 	return all.any ? -EPERM : 0;
 }
 
-int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt, const struct seccomp_needs *needs, char *why,
-			 size_t cap)
+int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt, const struct seccomp_needs *needs,
+			 char *why, size_t cap)
 {
 	struct seccomp_scratch *scratch;
 	int err = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Parses /proc/PID/task/TID/{status,syscall} (Linux fs/proc/array.c, base.c) and the anonymous parts of maps. */
+/* Parses /proc/PID/task/TID/{status,syscall,limits} (Linux fs/proc/array.c, base.c) and the anonymous parts of
+ * maps. */
 #include "inject/thread_facts.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "target/proc_maps.h"
@@ -93,13 +93,16 @@ bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out)
 
 static uint64_t grows_to(pid_t pid, const struct stack_map *sm, uint64_t below)
 {
-	struct rlimit lim = { 0, 0 };
-	uint64_t floor = below + GUARD_GAP;
+	uint64_t floor = below + GUARD_GAP, limit = UINT64_MAX; /* "unlimited" */
+	char *text;
 
-	if (prlimit(pid, RLIMIT_STACK, NULL, &lim))
+	/* prlimit() needs CAP_SYS_RESOURCE for another user's process, this does not */
+	if (read_task_file(pid, 0, "limits", &text))
 		return sm->start;
-	if (lim.rlim_cur < sm->end && sm->end - lim.rlim_cur > floor)
-		floor = sm->end - lim.rlim_cur;
+	sscanf(field(text, "\nMax stack size"), "%" SCNu64, &limit);
+	free(text);
+	if (limit < sm->end && sm->end - limit > floor)
+		floor = sm->end - limit;
 	return floor < sm->start ? floor : sm->start;
 }
 

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Libraries loaded into processes in containers: under seccomp filters that let it happen or not, in mount, pid and user
+namespaces where ptbpf's file does not exist."""
+
+import errno
+import os
+import subprocess
+
+from common import PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, main, slices, wait_for, workspace
+from agent_target import sources_of
+from inject_target import (BUILD, TOOL, Target, copies, cpu_of, load_all, need_tools, newest_python, refused,
+                           same_as_undisturbed)
+import seccomp_filters as sf
+
+SCRIPT = os.path.join(WORKLOADS, "seccomp_work.py")
+TORCH = [PYTHON, os.path.join(WORKLOADS, "inject_work.py")]
+TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+GETTID, MEMBARRIER, RSEQ, CLONE3 = 186, 324, 334, 435
+TARGETS_OWN = (1, 231, 5, 262)  # write, exit_group; fstat and newfstatat, of which the loader needs one
+
+
+WAITS = ("import os, sys\nsys.path.insert(0, sys.argv[1])\nimport seccomp_work as s\n"
+         "{}\nprint('ready', os.getpid(), flush=True)\ninput()\nprint('end')\n")
+
+
+def waiting(code, *words):
+    """Waits for a line, after it has run the code, of which `s` makes filters."""
+    return Target([PYTHON, "-c", WAITS.format(code), WORKLOADS, *words])
+
+
+# ---- filters ----
+
+def container_filter():
+    """As container runtimes have it: EPERM for much, ENOSYS for clone3. Two of them, as in a container in a container."""
+    need_tools()
+    profile = sf.container()
+    with workspace() as ws:
+        return same_as_undisturbed(lambda: Target([PYTHON, SCRIPT, "run", f"{profile},{profile}", *TORCH, "2", "6"]), "ptrace", copies(ws, 40), 2)
+
+
+def forbidden():
+    """Refused with the name of the call, and the target lives on. A filter that seems worse than it is does not matter."""
+    need_tools()
+    by_place = sf.assemble([(sf.LOAD, 0, 0, sf.IP), (sf.JUMP_EQ, 0, 1, 4096), (sf.RETURN, 0, 0, sf.KILL_PROCESS),
+                            (sf.RETURN, 0, 0, sf.ALLOW)])
+    no = [({MEMBARRIER: sf.KILL_PROCESS}, "may end the program for the system call membarrier"),
+          ({RSEQ: sf.TRAP}, "may send the program a SIGSYS for the system call rseq"),
+          ({GETTID: sf.fails(errno.EPERM)}, "system call gettid"),
+          ({CLONE3: sf.fails(errno.EPERM)}, "system call clone3"),
+          ({MEMBARRIER: sf.fails(0)}, "membarrier, which the agent would make: done"),
+          ({MEMBARRIER: sf.TRACE}, "may ask another process about the system call membarrier")]
+    yes = [{CLONE3: sf.fails(errno.ENOSYS)}, {MEMBARRIER: sf.fails(errno.EPERM)}, {MEMBARRIER: sf.LOG}]
+    cases = [([sf.answers(calls)], text) for calls, text in no] + [([sf.answers(calls)], None) for calls in yes]
+    cases += [([by_place], "system call openat"), ([sf.answers({}), sf.answers(no[0][0]), sf.answers({})], "membarrier")]
+    with workspace() as ws:
+        for k, (filters, text) in enumerate(cases):
+            lib, = copies(ws, 1, f"f{k}-")
+            with waiting("s.install([bytes.fromhex(h) for h in sys.argv[2].split(',')])", ",".join(filters)) as t:
+                t.ready()
+                if text:
+                    refused(t.pid, lib, text, "ptrace")
+                    check(lib not in t.maps(), "it was loaded nevertheless")
+                else:
+                    load_all(t, "ptrace", [lib], 2, 2000)
+                check(t.finish() == ["end"], "the target did not end as it does alone")
+    return f"{len(cases)} filters"
+
+
+def different_filters():
+    """Threads of which one has a filter more: those of the others are not known."""
+    need_tools()
+    code = ("import threading\nthere = threading.Event()\ndef own():\n s.install([bytes.fromhex(sys.argv[2])])\n there.set()\n"
+            " threading.Event().wait()\nthreading.Thread(target=own, daemon=True).start()\nthere.wait()")
+    with workspace() as ws, waiting(code, sf.answers({})) as t:
+        t.ready()
+        refused(t.pid, copies(ws, 1)[0], "do not have the same seccomp filters")
+        t.finish()
+
+
+def newest_python_filtered():
+    """Remote execution runs in the main thread: its filters are read first, which takes a stop."""
+    need_tools()
+    own = ["/ptbpf-tests/workloads/seccomp_work.py", "run"]
+    work = ["python3", "/ptbpf-tests/workloads/inject_work.py", "2", "5"]
+    with workspace() as ws, newest_python(ws) as start:
+        text = same_as_undisturbed(lambda: start((*own, sf.container(), *work)), "any", copies(ws, 15), 1)
+        with start((*own, sf.answers({MEMBARRIER: sf.KILL_PROCESS}), *work)) as t:
+            t.ready()
+            for way in ("remote", "any"):
+                refused(t.pid, copies(ws, 1, way)[0], "may end the program for the system call membarrier", way)
+            check(len(t.finish()) == 2, "the target did not end well")
+        return text
+
+
+def listed_calls(spare):
+    """What is judged, with an answer for those calls that the agent does not need, and what the target needs itself."""
+    lines = subprocess.run([TOOL, "calls"], capture_output=True, text=True, check=True).stdout.splitlines()
+    rows = [(int(w[0]), {int(a): int(v) for a, v in (x.split("=") for x in w[2:])}, spare if w[1] == "spare" else sf.ALLOW)
+            for w in map(str.split, lines)]
+    return [(nr, {}, sf.ALLOW) for nr in TARGETS_OWN] + sorted(rows, key=lambda r: r[2] != sf.ALLOW)
+
+
+def wait_filtered(target):
+    wait_for(lambda: "Seccomp:\t2" in open(f"/proc/{target.pid}/status").read(), "the filter")
+
+
+def under_only(spare):
+    rows = listed_calls(spare)
+    with workspace() as ws, Target([PYTHON, SCRIPT, "compute", sf.only(rows)]) as t:
+        t.ready()
+        wait_filtered(t)
+        count = len(slices(attach(ws, t, "--record-shapes"), "aten::sin"))
+        check(count > 50, f"{count} operators")
+        out = t.finish()
+        check(len(out) == 1 and out[0].startswith("sum "), f"{out}")
+        return f"{count} operators"
+
+
+def nothing_else():
+    """A filter that kills for any call but those that are judged: the list is complete, for the agent at work too. And what
+    is said to be no loss fails."""
+    need_tools()
+    with workspace() as ws, newest_python(ws) as start:
+        lib, other = copies(ws, 2)
+        filters = sf.only(listed_calls(sf.ALLOW))
+        with start(("/ptbpf-tests/workloads/seccomp_work.py", "compute", filters)) as t:
+            t.ready()
+            wait_filtered(t)
+            load_all(t, "remote", [lib], 1)
+            load_all(t, "ptrace", [other], 2)
+            check(len(t.finish()) == 1, "the target did not end well")
+    return f"{under_only(sf.ALLOW)}; {under_only(sf.fails(errno.EPERM))} where calls fail that are no loss"
+
+
+def attach(ws, target, *options):
+    """The trace of a window with the agent, which must have been the source."""
+    path = f"{ws}/w.json"
+    with Tracer("attach", "--pid", target.pid, "--agent", "inject", "-o", f"{ws}/w.ptb", "--trace", path, "--no-table",
+                *options) as p:
+        p.wait_attached()
+        begin = cpu_of(target)
+        wait_for(lambda: cpu_of(target) > begin + 0.5, "the target to compute")
+        p.stop()
+        trace = load_trace(path)
+        told = sources_of(trace).get(target.pid)
+        check(told and told[0] == "agent", f"source {told}\n{p.text()}")
+    return trace
+
+
+# ---- namespaces ----
+
+class Contained(Target):
+    """In its own mount and pid namespace, with a /tmp of its own and without the build directory."""
+
+    def __init__(self, *command, options=(), before="", prefix=()):
+        script = (f"mount -t tmpfs tmpfs /tmp; [ ! -d '{BUILD}' ] || mount -t tmpfs tmpfs '{BUILD}'; {before}\n"
+                  "cd /; exec \"$@\"")
+        super().__init__([*prefix, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *options,
+                          "sh", "-ec", script, "sh", *command])
+
+    def ready(self):
+        words = self.proc.stdout.readline().split()
+        if words != ["ready", "1"]:
+            raise Skip(f"no namespaces: {' '.join(words)} {self.proc.stderr.readline() if not words else ''}")
+        self.pid = wait_for(lambda: children_of(self.proc.pid), "the inner process")[0]
+        return self
+
+    def check_loaded(self, libs):
+        """From copies, which are gone."""
+        maps = self.maps()
+        check(not any(os.path.exists(f"/proc/{self.pid}/root{lib}") for lib in libs), "the container sees the files")
+        check(all(f"/{os.path.basename(lib)[:-3]}-" in maps for lib in libs), "a library is not mapped")
+        self.check_clean()
+
+    def check_clean(self):
+        names = [name for d in TEMPORARY for name in os.listdir(f"/proc/{self.pid}/root{d}")]
+        left = [name for name in names if name.endswith((".so", ".py")) and name.startswith(("lib", "ptbpf-"))]
+        check(not left, f"files are left behind: {left}")
+
+
+def torch_in_a_container():
+    """Files that it cannot see are copied, and the copies taken away; results as without."""
+    need_tools()
+    command = [PYTHON, SCRIPT, "run", sf.container(), *TORCH, "2", "5"]
+    with workspace() as ws:
+        return same_as_undisturbed(lambda: Contained(*command), "ptrace", copies(ws, 25), 2)
+
+
+def traced_in_a_container():
+    """The whole way: operators from an agent that was copied in; its threads by the pids of outside; then again."""
+    need_tools()
+    with workspace() as ws, Contained(PYTHON, SCRIPT, "run", sf.container(), *TORCH, "2") as t:
+        t.ready()
+        trace = attach(ws, t)
+        events = slices(trace, "aten::tanh")
+        tids = {e["tid"] for e in events}
+        check(len(tids) == 2 and tids < {int(x) for x in os.listdir(f"/proc/{t.pid}/task")}, f"threads {tids}")
+        t.check_clean()
+        again = slices(attach(ws, t), "aten::tanh")  # the file of the agent is gone, but it is there
+        check(again and {e["tid"] for e in again} == tids, "nothing the second time")
+        check(t.maps().count("r-xp") and len({line.split()[-2] for line in t.maps().splitlines() if "libptbpf_agent" in line}) == 1,
+              "the agent is there twice")
+        check(len([line for line in t.finish() if line.startswith("final")]) == 2, "the target did not end well")
+        return f"{len(events)} and {len(again)} operators of two threads"
+
+
+def of_another_user():
+    """In a user namespace of a user without rights, where the files of root cannot be made."""
+    need_tools()
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    options = ("--user", "--map-root-user")
+    if subprocess.run([*prefix, "unshare", *options, "true"], capture_output=True).returncode:
+        raise Skip("no user namespaces for users without rights")
+    with workspace() as ws, Contained("sh", "-c", "echo ready $$; exec cat", prefix=prefix, options=options) as t:
+        t.ready()
+        text = load_all(t, "ptrace", copies(ws, 5), 2, 4000)
+        check(t.finish() == [""], "the target did not end well")
+        return text
+
+
+def again_as(directory, option):
+    return f"mount --bind {directory} {directory}; mount -o remount,bind,{option} {directory}; "
+
+
+def nowhere_to_copy():
+    """A directory without code is passed over; where none is left, it is refused, with the reason."""
+    need_tools()
+    code = "print('ready', __import__('os').getpid(), flush=True); input(); print('end')"
+    with workspace() as ws:
+        lib, = copies(ws, 1)
+        with Contained(PYTHON, "-c", code, before=again_as("/tmp", "noexec")) as t:
+            t.ready()
+            load_all(t, "ptrace", [lib], 2)
+            check(" /tmp/lib" not in t.maps(), "code of a file system without any")
+            check(t.finish() == ["end"], "the target did not end well")
+        for option in ("noexec", "ro"):
+            with Contained(PYTHON, "-c", code, before="".join(again_as(d, option) for d in TEMPORARY)) as t:
+                t.ready()
+                refused(t.pid, lib, "not to be found in the root directory of the process, where no copy")
+                t.check_clean()
+                check(t.finish() == ["end"], "the target did not end well")
+
+
+if __name__ == "__main__":
+    main([container_filter, forbidden, different_filters, nothing_else, newest_python_filtered, torch_in_a_container,
+          traced_in_a_container, of_another_user, nowhere_to_copy])

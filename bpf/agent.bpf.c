@@ -55,6 +55,8 @@ static __always_inline bool chunk_copy(const struct hit *hit, __u64 addr, __u32 
 		return chunk_put(hit, addr, len, 8192);
 	if (len <= PTB_CHUNK_FULL)
 		return chunk_put(hit, addr, len, PTB_CHUNK_FULL);
+	if (len <= 32768)
+		return chunk_put(hit, addr, len, 32768);
 	return chunk_put(hit, addr, len, PTB_CHUNK_MAX);
 }
 

@@ -71,59 +71,22 @@ ARG_FN void list_end(struct arg_scratch *s, const struct arg_frame *f, bool cut)
 	s->level--;
 }
 
-/* What list a first element of this kind begins. */
-ARG_FN __u8 list_kind(__u8 kind)
-{
-	switch (kind) {
-	case PTB_VAL_INT:
-		return PTB_VAL_INTS;
-	case PTB_VAL_DOUBLE:
-		return PTB_VAL_DOUBLES;
-	case PTB_VAL_BOOL:
-		return PTB_VAL_BOOLS;
-	case PTB_VAL_TENSOR:
-		return PTB_VAL_TENSORS;
-	case PTB_VAL_NONE:
-		return PTB_VAL_OPT_TENSORS;
-	default:
-		return PTB_VAL_LIST;
-	}
-}
-
-ARG_FN bool is_packed(__u8 kind)
-{
-	return kind == PTB_VAL_INTS || kind == PTB_VAL_DOUBLES || kind == PTB_VAL_BOOLS;
-}
-
-/*
- * The cell is an element of a list whose elements tell what list it is. Lists of numbers have no heads:
- * one that turns out to be mixed begins again as a list of anything.
- */
+/* The cell is an element of a list whose elements tell what list it is. */
 ARG_FN void list_element(struct arg_scratch *s, struct arg_frame *f)
 {
 	struct ptb_val *v = arg_at(s, f->hdr);
-	__u8 kind = s->cell.kind, want = list_kind(kind);
+	__u8 want = arg_list_kind(s->cell.kind), was = f->kind;
 
-	if (!f->kind) {
-		f->kind = want;
-		v->kind = want;
-	}
-	if (is_packed(f->kind)) {
-		if (want == f->kind && s->cell.flags == 0) {
-			if (kind == PTB_VAL_BOOL)
-				s->cell.a = s->cell.n;
-			s->cell.what = ARG_C_PACKED;
-			return;
-		}
-		f->kind = PTB_VAL_LIST;
+	f->kind = v->kind = arg_list_mixed(was, want);
+	if (arg_is_packed(f->kind)) {
+		if (s->cell.kind == PTB_VAL_BOOL)
+			s->cell.a = s->cell.n;
+		s->cell.what = ARG_C_PACKED;
+	} else if (arg_is_packed(was)) { /* begins again */
 		f->idx = ~0u; /* and one step on: 0 */
 		s->pos = f->hdr + 8;
 		s->cell.what = ARG_C_SKIP;
-	} else if (want != f->kind && f->kind != PTB_VAL_LIST && f->kind != PTB_VAL_TUPLE) {
-		f->kind = want == PTB_VAL_TENSORS || want == PTB_VAL_OPT_TENSORS ? PTB_VAL_OPT_TENSORS
-										  : PTB_VAL_LIST;
 	}
-	v->kind = f->kind;
 }
 
 ARG_FN bool put_packed(struct arg_scratch *s, const struct arg_frame *f)

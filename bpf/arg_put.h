@@ -133,25 +133,11 @@ ARG_FN bool put_dims(const __u8 *inline_dims, __u64 *dst, __u32 ndim)
 /* The head's fields that are bytes of TensorImpl. */
 ARG_FN void tensor_head(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u32 ndim)
 {
-	__u32 dev = (__u32)load_word(impl_field(s, t, t->device_off));
-	__u32 has, type, index;
+	__u32 has, dev = arg_tensor_device((__u32)load_word(impl_field(s, t, t->device_off)), t->device_has_first, &has);
 
-	if (t->device_has_first) {
-		has = dev & 0xff;
-		type = dev >> 8 & 0xff;
-		index = dev >> 16 & 0xff;
-	} else {
-		type = dev & 0xff;
-		index = dev >> 8 & 0xff;
-		has = dev >> 16 & 0xff;
-	}
-	if (!has) {
-		type = 0;
-		index = 0xff;
-	}
 	s->cell.kind = PTB_VAL_TENSOR;
-	s->cell.aux = (__u16)((*(const __u8 *)impl_field(s, t, t->dtype_off)) | type << 8);
-	s->cell.n = ndim | index << 8;
+	s->cell.aux = (__u16)((*(const __u8 *)impl_field(s, t, t->dtype_off)) | (dev & 0xff) << 8);
+	s->cell.n = ndim | (dev & 0xff00);
 }
 
 /* storage_ of the TensorImpl: its data pointer; no storage: 0 */
@@ -236,7 +222,6 @@ ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *
 }
 
 #define ARG_TENSOR_MAX (8 + sizeof(struct ptb_val_tensor) + sizeof(struct ptb_val_ids) + 16 * PTB_DIMS_MAX)
-#define ARG_NDIM_MAX   64 /* torch allows no more */
 
 /* One read of all from storage_ to key_set_, which are the first and last of what is needed. */
 ARG_FN bool put_tensor(struct arg_scratch *s, const struct ptb_tensor_cfg *t)

@@ -9,6 +9,7 @@
 #ifndef PTB_ARG_STATE_H
 #define PTB_ARG_STATE_H
 
+#include "arg_rules.h"
 #include "ptb_args.h"
 #include "ptb_probe.h"
 
@@ -210,12 +211,9 @@ ARG_FN void cell_bool(struct arg_scratch *s, __u64 byte)
 	cell_head(s, PTB_VAL_BOOL, 0, (byte & 0xff) != 0);
 }
 
-/* c10::Device: type and index, a byte each; index -1: none */
 ARG_FN void cell_device(struct arg_scratch *s, __u64 bytes)
 {
-	__u32 index = (__u32)(bytes >> 8) & 0xff;
-
-	cell_head(s, PTB_VAL_DEVICE, (__u16)(bytes & 0xff), index == 0xff ? ~0u : index);
+	cell_head(s, PTB_VAL_DEVICE, (__u16)(bytes & 0xff), arg_device_index(bytes));
 }
 
 ARG_FN void cell_symint(struct arg_scratch *s, __u64 word)

@@ -19,7 +19,7 @@
 
 #include "ptb_args.h"
 
-#define PTB_AGENT_ABI 1
+#define PTB_AGENT_ABI 2
 #define PTB_AGENT_PROVIDER "ptbpf"
 #define PTB_AGENT_CTL_SYMBOL "ptbpf_agent_ctl"
 #define PTB_AGENT_FILE "libptbpf_agent.so"
@@ -130,7 +130,7 @@ struct ptb_agent_ctl {
 
 #define PTB_CHUNK_MAGIC 0x43425450u /* "PTBC" */
 #define PTB_CHUNK_FULL 16384 /* bytes, header included: a sender's chunk leaves when it has so many, ... */
-#define PTB_CHUNK_MAX 32768  /* ... is larger only for one record of PTB_ARGS_BYTES_MAX, and never than this */
+#define PTB_CHUNK_MAX 49152  /* ... is larger only for a record of PTB_ARGS_BYTES_MAX, and never than this */
 
 struct ptb_chunk {
 	__u32 magic;
@@ -164,7 +164,6 @@ struct ptb_arec {
 #define PTB_AREC_ARGS 0x2     /* values (ptb_args.h) follow to the end */
 #define PTB_AREC_ARGS_CUT 0x4
 #define PTB_AREC_TEXT_CUT 0x8
-#define PTB_AREC_CAREFUL 0x10 /* some of it could not be read */
 
 /* BEGIN: aux: at::RecordScope | text length << 8. Then __u64 fwd_thread (FWD), the text padded to 8, values. */
 struct ptb_arec_begin {
@@ -180,7 +179,8 @@ struct ptb_arec_end {
 	__u64 rf;
 };
 
-/* NAME: what a schema pointer means, at least once before its first BEGIN of a stream; aux: bytes of text. */
+/* NAME: what a schema pointer means, at least once before its first BEGIN of a stream; aux: bytes of its name | of its
+ * overload's << 16, which follow, each padded to 8. What could not be read has none. */
 struct ptb_arec_name {
 	struct ptb_arec r;
 	__u64 schema;

@@ -1,37 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * Buffers of records; see chunk.h. The owner writes at `end` and moves it; what is before it is sent by
- * whoever has `sending`, which nobody waits for: an owner who does not get it goes on behind `end`, in the
- * part of the buffer that is there for that.
- */
+/* Buffers of records; see chunk.h and stream.h. */
 #include "chunk.h"
 
 #include <linux/membarrier.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "stream.h"
 #include "usdt.h"
-
-#define STREAM_BYTES (1u << 17) /* mapped; a chunk and what comes while one is sent */
-#define HDR ((uint32_t)sizeof(struct ptb_chunk))
-
-struct stream {
-	atomic_uint owned, sending, inside;
-	atomic_uint end;   /* of what is committed, in buf */
-	uint32_t sent;     /* up to here; whoever has `sending` */
-	uint32_t nr, tid, kind;
-	atomic_uint seq;
-	uint32_t seen_seq; /* by the agent's thread, when it looked last */
-	_Atomic uint64_t dropped, logical;
-	struct stream *next;
-	_Alignas(64) unsigned char own[STREAM_OWN];
-	unsigned char buf[]; /* its first HDR bytes are room for a header, as are those before each chunk */
-};
-#define BUF_END ((uint32_t)(STREAM_BYTES - sizeof(struct stream)))
 
 static _Atomic(struct stream *) streams; /* only grows */
 static atomic_uint last_nr;
@@ -56,63 +35,41 @@ static void unlock(struct stream *s)
 	atomic_store_explicit(&s->sending, 0, memory_order_release);
 }
 
-/* The end of the chunk that begins at `from`: whole records, one at least. */
-static uint32_t piece_end(const struct stream *s, uint32_t from, uint32_t upto)
-{
-	uint32_t at = from;
-	struct ptb_arec r;
-
-	if (upto - from <= PTB_CHUNK_FULL - HDR)
-		return upto;
-	do {
-		memcpy(&r, s->buf + at, sizeof(r));
-		if (at > from && at + r.len - from > PTB_CHUNK_FULL - HDR)
-			break;
-		at += r.len;
-	} while (at < upto);
-	return at;
-}
-
-/* The bytes before `sent` have left already: the header is written over them. */
-static void send_piece(struct stream *s, uint32_t stop)
+/* With the lock. The bytes before `sent` have left already: the header is written over them. */
+static void send_upto(struct stream *s, uint32_t upto)
 {
 	struct ptb_chunk h = {
 		.magic = PTB_CHUNK_MAGIC,
 		.abi = PTB_AGENT_ABI,
 		.kind = (uint16_t)s->kind,
-		.len = stop - s->sent + HDR,
+		.len = upto - s->sent + STREAM_HDR,
 		.tid = s->tid,
 		.stream = s->nr,
 		.seq = atomic_load_explicit(&s->seq, memory_order_relaxed) + 1,
 		.dropped = atomic_load_explicit(&s->dropped, memory_order_relaxed),
 		.logical = atomic_load_explicit(&s->logical, memory_order_relaxed),
 	};
-	void *chunk = s->buf + s->sent - HDR;
+	void *chunk = s->buf + s->sent - STREAM_HDR;
 
-	memcpy(chunk, &h, sizeof(h));
-	s->sent = stop;
+	if (s->sent == upto)
+		return;
+	s->sent = upto;
 	if (!agent__listening())
 		return; /* nobody is there to miss it */
+	memcpy(chunk, &h, sizeof(h));
 	atomic_store_explicit(&s->seq, h.seq, memory_order_relaxed);
 	__atomic_fetch_add(&ptbpf_agent_ctl.chunks, 1, __ATOMIC_RELAXED);
 	fire(chunk, h.len);
 }
 
-/* With the lock. */
-static void send_upto(struct stream *s, uint32_t upto)
-{
-	while (s->sent < upto)
-		send_piece(s, piece_end(s, s->sent, upto));
-}
-
-/* The owner's: all of it, and back to the buffer's begin. */
+/* All of it, and back to the buffer's begin. */
 static bool send_all(struct stream *s)
 {
 	if (!try_lock(s))
 		return false;
-	send_upto(s, atomic_load_explicit(&s->end, memory_order_relaxed));
-	s->sent = HDR;
-	atomic_store_explicit(&s->end, HDR, memory_order_relaxed);
+	send_upto(s, stream__end(s));
+	s->sent = STREAM_HDR;
+	atomic_store_explicit(&s->end, STREAM_HDR, memory_order_relaxed);
 	unlock(s);
 	return true;
 }
@@ -146,13 +103,15 @@ static void begin(struct stream *s, enum ptb_chunk_kind kind, uint32_t tid)
 	s->nr = atomic_fetch_add(&last_nr, 1) + 1;
 	s->kind = kind;
 	s->tid = tid;
+	s->sent = STREAM_HDR;
 	atomic_store(&s->seq, 0);
-	s->sent = HDR;
-	atomic_store(&s->end, HDR);
+	atomic_store(&s->end, STREAM_HDR);
 	atomic_store(&s->dropped, 0);
 	atomic_store(&s->logical, 0);
+	memset(s->named, 0, sizeof(s->named));
 }
 
+/* One that nobody owns, locked. */
 static struct stream *take_unused(void)
 {
 	struct stream *s;
@@ -160,13 +119,11 @@ static struct stream *take_unused(void)
 
 	for (s = atomic_load(&streams); s; s = s->next) {
 		no = 0;
-		if (!atomic_load(&s->owned) && atomic_compare_exchange_strong(&s->owned, &no, 1)) {
-			if (try_lock(s)) {
-				send_upto(s, atomic_load(&s->end));
-				return s;
-			}
-			atomic_store(&s->owned, 0); /* the agent's thread is just looking at it */
-		}
+		if (atomic_load(&s->owned) || !atomic_compare_exchange_strong(&s->owned, &no, 1))
+			continue;
+		if (try_lock(s))
+			return s;
+		atomic_store(&s->owned, 0); /* the agent's thread is just looking at it */
 	}
 	return NULL;
 }
@@ -176,12 +133,12 @@ struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid)
 	struct stream *s = take_unused(), *first;
 
 	if (s) {
-		memset(s->own, 0, sizeof(s->own));
+		send_upto(s, stream__end(s));
 		begin(s, kind, tid);
 		unlock(s);
 		return s;
 	}
-	s = mmap(NULL, STREAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s == MAP_FAILED)
 		return NULL;
 	atomic_store(&s->owned, 1);
@@ -208,6 +165,15 @@ bool stream__renew(struct stream *s)
 	return true;
 }
 
+void streams__renew(enum ptb_chunk_kind kind)
+{
+	struct stream *s;
+
+	for (s = atomic_load(&streams); s; s = s->next)
+		if (s->kind == kind)
+			stream__renew(s); /* or its owner is just giving it up: who takes it begins anew */
+}
+
 void stream__drop(struct stream *s)
 {
 	atomic_store_explicit(&s->dropped, atomic_load_explicit(&s->dropped, memory_order_relaxed) + 1,
@@ -215,30 +181,32 @@ void stream__drop(struct stream *s)
 	__atomic_fetch_add(&ptbpf_agent_ctl.dropped, 1, __ATOMIC_RELAXED);
 }
 
+void *stream__make_room(struct stream *s, uint32_t len)
+{
+	if (stream__end(s) == STREAM_HDR || send_all(s) || stream__end(s) + len <= PTB_CHUNK_MAX)
+		return s->buf + stream__end(s);
+	stream__drop(s);
+	return NULL;
+}
+
 void *stream__reserve(struct stream *s, uint32_t len, uint32_t *room)
 {
-	uint32_t end = atomic_load_explicit(&s->end, memory_order_relaxed);
+	void *at = stream__room(s, len);
+	uint32_t left = PTB_CHUNK_MAX - stream__end(s);
 
-	if (end + len > PTB_CHUNK_FULL && end > HDR && send_all(s))
-		end = HDR;
-	if (end + len > BUF_END) {
-		stream__drop(s);
-		return NULL;
-	}
 	if (room)
-		*room = BUF_END - end < STREAM_RECORD_MAX ? BUF_END - end : STREAM_RECORD_MAX;
-	return s->buf + end;
+		*room = left < STREAM_RECORD_MAX ? left : STREAM_RECORD_MAX;
+	return at;
 }
 
 void stream__commit(struct stream *s, uint32_t len)
 {
-	atomic_store_explicit(&s->end, atomic_load_explicit(&s->end, memory_order_relaxed) + len,
-			      memory_order_release);
+	stream__ends(s, s->buf + stream__end(s) + len);
 }
 
 void stream__put(struct stream *s, const struct ptb_arec *r)
 {
-	void *at = stream__reserve(s, r->len, NULL);
+	void *at = stream__room(s, r->len);
 
 	if (!at)
 		return;
@@ -246,31 +214,7 @@ void stream__put(struct stream *s, const struct ptb_arec *r)
 	stream__commit(s, r->len);
 }
 
-void stream__set_logical(struct stream *s, uint64_t logical)
-{
-	atomic_store_explicit(&s->logical, logical, memory_order_relaxed);
-}
-
-void *stream__own(struct stream *s)
-{
-	return s->own;
-}
-
 /* ---- who is inside ---- */
-
-bool stream__enter(struct stream *s)
-{
-	if (atomic_load_explicit(&s->inside, memory_order_relaxed))
-		return false;
-	atomic_store_explicit(&s->inside, 1, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst); /* the processor's part is streams__quiet()'s */
-	return true;
-}
-
-void stream__leave(struct stream *s)
-{
-	atomic_store_explicit(&s->inside, 0, memory_order_release);
-}
 
 /*
  * Owners enter with a plain store and then look whether the way is barred. After a membarrier, each of them

@@ -18,6 +18,8 @@ struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid);
 void stream__release(struct stream *s);
 /* The same owner with a new number, for another tracer; what was not sent is lost. False: not now. */
 bool stream__renew(struct stream *s);
+/* All of a kind, while nobody is inside; the agent's thread. */
+void streams__renew(enum ptb_chunk_kind kind);
 
 /*
  * Room for one record of about len bytes, 8-aligned; what would not fit into one chunk with it is sent first.
@@ -25,27 +27,18 @@ bool stream__renew(struct stream *s);
  * stream__commit(), which takes the bytes used, a multiple of 8. NULL: the agent's thread is just sending and
  * there is no room beside it: the record is counted as dropped.
  */
-#define STREAM_RECORD_MAX ((uint32_t)(PTB_CHUNK_MAX - sizeof(struct ptb_chunk)))
+#define STREAM_RECORD_MAX ((uint32_t)(PTB_CHUNK_MAX - PTB_CHUNK_FULL))
 void *stream__reserve(struct stream *s, uint32_t len, uint32_t *room);
 void stream__commit(struct stream *s, uint32_t len);
 /* Reserve, copy, commit: r->len bytes. */
 void stream__put(struct stream *s, const struct ptb_arec *r);
 /* A record that the owner could not keep. */
 void stream__drop(struct stream *s);
-void stream__set_logical(struct stream *s, uint64_t logical);
 /* Sends at once what is there; the owner's. */
 void stream__send(struct stream *s);
 
-/* STREAM_OWN bytes for the owner, zero at first. */
-#define STREAM_OWN 6144
-void *stream__own(struct stream *s);
-
-/*
- * The owner is inside the code that uses it; false: it is already, in a frame below. streams__quiet(): after
- * whoever enters later will find the way barred, waits until nobody is inside; false: somebody still is.
- */
-bool stream__enter(struct stream *s);
-void stream__leave(struct stream *s);
+/* After whoever enters a stream later will find the way barred: waits until nobody is inside; false: somebody
+ * still is. */
 bool streams__quiet(uint64_t wait_ns);
 
 /* The agent's thread: sends what streams have. Not all: of those only whose owners have sent nothing since the

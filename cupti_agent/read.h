@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Reading the process's own memory at an address that may be wrong. */
+/* Reading the process's own memory: at an address that may be wrong (careful), or where layouts have proven right. */
 #ifndef READ_H
 #define READ_H
 
@@ -33,6 +33,43 @@ static inline bool read__safe(void *dst, uint64_t addr, uint64_t len)
 	if (ok)
 		memcpy(dst, (const void *)(uintptr_t)addr, len);
 	return ok;
+}
+
+static inline bool read__mem(bool careful, void *dst, uint64_t addr, uint64_t len)
+{
+	if (careful)
+		return read__safe(dst, addr, len);
+	if (addr < 4096)
+		return false;
+	memcpy(dst, (const void *)(uintptr_t)addr, len);
+	return true;
+}
+
+/* libstdc++'s std::string at addr: {pointer, length}, or with the old ABI a pointer behind the length. */
+struct text {
+	uint64_t at, len;
+};
+static inline bool read__string(bool careful, bool old_abi, uint64_t addr, struct text *t)
+{
+	return read__mem(careful, t, addr, old_abi ? 8 : 16) &&
+	       (!old_abi || read__mem(careful, &t->len, t->at - 24, 8));
+}
+
+/* n bytes of a text, with zeroes to a multiple of 8. */
+static inline bool read__padded(bool careful, unsigned char *dst, uint64_t addr, uint32_t n)
+{
+	if (!n)
+		return true;
+	memset(dst + ((n - 1) & ~7u), 0, 8);
+	return read__mem(careful, dst, addr, n);
+}
+
+static inline uint64_t read__word(const void *at)
+{
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
 }
 
 #endif /* READ_H */

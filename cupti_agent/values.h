@@ -8,6 +8,8 @@
 
 #include "agent.h"
 
+#define VALUES_IMPL_MAX 256 /* bytes of a TensorImpl, up to the end of its key set */
+
 struct values {
 	/* set by the caller */
 	const struct ptb_agent_cfg *cfg;

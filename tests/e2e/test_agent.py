@@ -301,7 +301,7 @@ def refused_agents():
     need()
     with workspace() as ws:
         texts = []
-        for old, new in ((b"PTBAGEN\0\1\0\0\0", b"PTBAGEN\0\x63\0\0\0"), (b"addGlobalCallback", b"addGlobalCallbacc")):
+        for old, new in ((b"PTBAGEN\0\2\0\0\0", b"PTBAGEN\0\x63\0\0\0"), (b"addGlobalCallback", b"addGlobalCallbacc")):
             with AgentTarget(agent=patched(ws, old, new)) as target:
                 with Window(ws, target, "--agent", "auto", expect=(0, 3)) as w:
                     target.ask("ops", "exp", 60)

@@ -260,7 +260,9 @@ void hear(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx)
 	h->r[h->cnt].rf = b->rf;
 	if (r->kind == PTB_AREC_NAME) {
 		h->r[h->cnt].schema = n->schema;
-		memcpy(h->r[h->cnt].text, n + 1, r->aux);
+		snprintf(h->r[h->cnt].text, sizeof(h->r[0].text), "%.*s%s%.*s", r->aux & 0xffff, (const char *)(n + 1),
+			 r->aux >> 16 ? "." : "", r->aux >> 16,
+			 (const char *)(n + 1) + (((r->aux & 0xffff) + 7) & ~7u));
 	} else if (r->kind == PTB_AREC_BEGIN) {
 		h->r[h->cnt].schema = b->schema;
 		h->r[h->cnt].seq = b->seq;

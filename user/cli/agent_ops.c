@@ -4,6 +4,7 @@
  * what ended before the window or began after it is not told; what was open at its begin is told as such.
  */
 #define LOG_DOMAIN "agent"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,26 +39,34 @@ static uint64_t opdef_of(const struct agent_proc *p, uint64_t schema)
 	return schema - (uint64_t)p->schema_off;
 }
 
+/* A schema's name and overload as the agent tells them; false: malformed. */
+static bool told_name(const struct ptb_arec_name *n, char *name, size_t cap)
+{
+	const char *text = (const char *)(n + 1);
+	uint32_t len = n->r.aux & 0xffff, more = n->r.aux >> 16, padded = (len + 7) & ~7u;
+
+	if (padded + more > n->r.len - sizeof(*n))
+		return false;
+	snprintf(name, cap, "%.*s%s%.*s", (int)len, text, more ? "." : "", (int)more, text + padded);
+	return true;
+}
+
 /* The agent's own text counts only where the dispatcher does not tell the whole name. */
 static void learn_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
 	const struct ptb_arec_name *n = (const void *)a;
 	uint64_t opdef = opdef_of(p, n->schema);
-	char name[512];
+	char name[512], told[512];
 
 	if (!opdef || hashmap__get(&r->opdefs, p->tgid, opdef))
 		return;
-	if (a->aux > a->len - sizeof(*n)) {
+	if (!told_name(n, told, sizeof(told))) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
 	if (p->schema_off < 0 ||
-	    live_ops__name_at((pid_t)p->tgid, opdef, p->old_string_abi, name, sizeof(name))) {
-		size_t len = a->aux < sizeof(name) ? a->aux : sizeof(name) - 1;
-
-		memcpy(name, n + 1, len);
-		name[len] = '\0';
-	}
+	    live_ops__name_at((pid_t)p->tgid, opdef, p->old_string_abi, name, sizeof(name)))
+		memcpy(name, told, sizeof(name));
 	recorder__opdef(r, p->tgid, opdef, name, 0);
 }
 
@@ -65,8 +74,7 @@ static uint8_t record_flags(const struct ptb_arec *a)
 {
 	return (uint8_t)(PTB_F_AGENT | (a->flags & PTB_AREC_ARGS ? PTB_F_ARGS : 0) |
 			 (a->flags & PTB_AREC_ARGS_CUT ? PTB_F_ARGS_CUT : 0) |
-			 (a->flags & PTB_AREC_TEXT_CUT ? PTB_F_TEXT_CUT : 0) |
-			 (a->flags & PTB_AREC_CAREFUL ? PTB_F_READ_FAULT : 0));
+			 (a->flags & PTB_AREC_TEXT_CUT ? PTB_F_TEXT_CUT : 0));
 }
 
 /* false: malformed. */

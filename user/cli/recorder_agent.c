@@ -131,7 +131,7 @@ static void account(struct recorder *r, struct agent_proc *p, const struct ptb_c
 		agent__count(r, PTB_CNT_AGENT_LOST, (uint64_t)-1);
 		hashmap__put(&p->streams, c->stream, 2, missing - 1);
 	}
-	if (dropped && c->dropped > had)
+	if ((dropped || c->seq == 1) && c->dropped > had)
 		agent__count(r, PTB_CNT_AGENT_DROPPED, c->dropped - had);
 	if (!seq || c->seq > last)
 		hashmap__put(&p->streams, c->stream, 0, c->seq);

@@ -70,9 +70,9 @@ def copies(ws, cnt, stem="lib"):
     return paths
 
 
-def inject(pid, way, libs, limit_ms=LIMIT_MS):
+def inject(pid, way, libs, limit_ms=LIMIT_MS, wrap=()):
     """Lines of the tool as (loaded, words or sentence)."""
-    done = subprocess.run([TOOL, str(pid), way, str(limit_ms), *libs], capture_output=True, text=True, timeout=SLOW)
+    done = subprocess.run([*wrap, TOOL, str(pid), way, str(limit_ms), *libs], capture_output=True, text=True, timeout=SLOW)
     lines = done.stdout.splitlines()
     check(len(lines) == len(libs), f"inject_tool ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return [(line.startswith("loaded"), line.split(None, 1)[1]) for line in lines]

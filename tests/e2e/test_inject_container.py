@@ -8,7 +8,7 @@ import subprocess
 
 from common import PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, main, slices, wait_for, workspace
 from agent_target import sources_of
-from inject_target import (BUILD, TOOL, Target, copies, cpu_of, load_all, need_tools, newest_python, refused,
+from inject_target import (BUILD, TOOL, Target, copies, cpu_of, inject, load_all, need_tools, newest_python, refused,
                            same_as_undisturbed)
 import seccomp_filters as sf
 
@@ -64,6 +64,17 @@ def forbidden():
                     load_all(t, "ptrace", [lib], 2, 2000)
                 check(t.finish() == ["end"], "the target did not end as it does alone")
     return f"{len(cases)} filters"
+
+
+def filters_not_readable():
+    """Without CAP_SYS_ADMIN filters cannot be read: refused, as nobody knows what they say."""
+    need_tools()
+    with workspace() as ws, waiting("s.install([bytes.fromhex(sys.argv[2])])", sf.answers({})) as t:
+        t.ready()
+        lib, = copies(ws, 1)
+        (ok, why), = inject(t.pid, "ptrace", [lib], 1500, ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"))
+        check(not ok and "seccomp filter that cannot be read (Permission denied)" in why, why)
+        check(t.finish() == ["end"], "the target did not end well")
 
 
 def different_filters():
@@ -213,6 +224,7 @@ def of_another_user():
         raise Skip("no user namespaces for users without rights")
     with workspace() as ws, Contained("sh", "-c", "echo ready $$; exec cat", prefix=prefix, options=options) as t:
         t.ready()
+        wait_for(lambda: open(f"/proc/{t.pid}/syscall").read().startswith("0 0x0 "), "cat to read")
         text = load_all(t, "ptrace", copies(ws, 5), 2, 4000)
         check(t.finish() == [""], "the target did not end well")
         return text
@@ -242,5 +254,5 @@ def nowhere_to_copy():
 
 
 if __name__ == "__main__":
-    main([container_filter, forbidden, different_filters, nothing_else, newest_python_filtered, torch_in_a_container,
-          traced_in_a_container, of_another_user, nowhere_to_copy])
+    main([container_filter, forbidden, filters_not_readable, different_filters, nothing_else, newest_python_filtered,
+          torch_in_a_container, traced_in_a_container, of_another_user, nowhere_to_copy])

@@ -33,7 +33,7 @@ def answers(calls, other=ALLOW):
 
 
 def only(rows):
-    """Kills whoever makes another call than these: (number, {argument: value}, answer), 32 bits of the value, in this order."""
+    """Kills for any other call than these: (number, {argument: lower half of its value}, answer), the first that fits."""
     insns = []
     for nr, args, ret in rows:
         checks = [(NR, nr), *((ARGS + 8 * at, value) for at, value in args.items())]

@@ -12,8 +12,8 @@ import subprocess
 import time
 
 from common import check, main, wait_for, workspace
-from inject_target import (AGENT, LIMIT_MS, TARGET, TOOL, Target, copies, inject, load_all, need_tools, newest_python, python_target,
-                           refused, same_as_undisturbed, torch_target)
+from inject_target import (AGENT, LIMIT_MS, TARGET, TOOL, Target, copies, inject, load_all, need_tools, newest_python,
+                           python_target, refused, same_as_undisturbed, torch_target)
 
 
 def threads_of_every_kind():

@@ -23,8 +23,9 @@ def install(filters, all_threads=False):
     programs = [Program(len(code) // 8, code) for code in filters]
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs")
+    flags = SECCOMP_FILTER_FLAG_TSYNC if all_threads else 0
     for p in programs:
-        if libc.syscall(SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC if all_threads else 0, ctypes.byref(p)):
+        if libc.syscall(SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(p)):
             raise OSError(ctypes.get_errno(), "the filter is not taken")
 
 

@@ -48,8 +48,25 @@ def say(kind, name, text=""):
         print("    " + line, flush=True)
 
 
+@contextlib.contextmanager
+def timed(name):
+    """Notes in $PTBPF_TIMES, where that is set, how long the block took; tools/test.sh shows the slowest."""
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        if os.environ.get("PTBPF_TIMES"):
+            with open(os.environ["PTBPF_TIMES"], "a") as f:
+                f.write(f"{time.monotonic() - begin:.1f} {name}\n")
+
+
 def run_test(name, fn):
     """Runs fn and prints its line; True unless it failed."""
+    with timed(name):
+        return run_and_tell(name, fn)
+
+
+def run_and_tell(name, fn):
     try:
         text = fn() or ""
         say("PASS", name, text)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Runs ctest in a build folder and prints one result line per test.
 
-  ctest_results.py BUILD TITLE [LABEL]
+  ctest_results.py BUILD TITLE [LABEL [BUT]]     BUT: a regular expression of tests that are left out
+
+Notes in $PTBPF_TIMES, where that is set, how long each took.
 """
 
 import os
@@ -27,10 +29,11 @@ def why(case):
 
 def main():
     build, title = sys.argv[1:3]
-    label = sys.argv[3] if len(sys.argv) > 3 else "unit"
+    label, *but = sys.argv[3:] or ["unit"]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "junit.xml")
-        subprocess.run(["ctest", "--test-dir", build, "-L", label, "-j", str(os.cpu_count()), "--output-junit", path],
+        subprocess.run(["ctest", "--test-dir", build, "-L", label, *(["-E", but[0]] if but else []), "-j", str(os.cpu_count()),
+                        "--output-junit", path],
                        stdout=subprocess.DEVNULL, check=False)
         cases = ElementTree.parse(path).getroot().findall("testcase")
     failed = False
@@ -38,6 +41,9 @@ def main():
         name, status = f"{title}.{case.get('name')}", case.get("status")
         if status == "disabled":  # runs in another build
             continue
+        if os.environ.get("PTBPF_TIMES"):
+            with open(os.environ["PTBPF_TIMES"], "a", encoding="ascii") as f:
+                f.write(f"{float(case.get('time') or 0):.1f} {name}\n")
         if status == "run":
             print(f"PASS {name}")
         elif case.find("skipped") is not None and status != "fail":

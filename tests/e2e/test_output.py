@@ -54,7 +54,7 @@ def disk_full():
         p.wait_line("rate")
         small = ws + "/small"
         os.mkdir(small)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small], capture_output=True).returncode:
             raise Skip("no tmpfs can be mounted here")
         try:
             done = run_ptbpf("attach", "--pid", p.pid, "-d", "2s", "-o", small + "/a.ptb", "--trace", ws + "/a.json",

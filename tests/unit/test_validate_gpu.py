@@ -3,21 +3,15 @@
 """tools/validate_trace.py on GPUs: takes what ptbpf writes, and refuses each of many small falsifications of it.
 
   test_validate_gpu.py --fake-gpu-trace PATH
-
-Uses the interpreter of the consumers' environment when there is one, as test_validate_trace.py does.
 """
 
-import argparse
 import copy
-import json
 import os
 import subprocess
 import sys
-import tempfile
 
-sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_validate_trace import CONSUMERS, Us, dump, must_fail, us, validate  # noqa: E402
+from falsify import Us, main, us  # noqa: E402
 
 
 def cat(doc, name, nr=0):
@@ -129,43 +123,15 @@ FALSE_REPORT = [("rows", f) for f in (report_busy, report_causes, report_order, 
 FALSE_REPORT += [("schema", f) for f in (report_cause, report_key)]
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--fake-gpu-trace", required=True)
-    args = ap.parse_args()
-    if os.path.exists(CONSUMERS) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(CONSUMERS) + "/.."):
-        os.execv(CONSUMERS, [CONSUMERS] + sys.argv)
-    try:
-        import jsonschema, referencing  # noqa: F401, E401
-        with_schema = True
-    except ImportError:
-        with_schema = False
-        print("note: no jsonschema: falsifications that only a schema finds are left out")
-    failures, cnt = [], 0
-    with tempfile.TemporaryDirectory() as folder:
-        trace, report, host, host_report = (os.path.join(folder, n) for n in ("t.json", "r.json", "h.json", "hr.json"))
-        subprocess.run([args.fake_gpu_trace, trace, report], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([args.fake_gpu_trace, "--host", host, host_report], check=True)
-        for path in (trace, report, host, host_report):
-            rc, out = validate(path)
-            print(out, end="")
-            if rc:
-                sys.exit(f"FAIL: a valid file is refused, exit {rc}")
-        for path, rows, read in ((trace, FALSE, Us), (host, FALSE_HOST, Us), (report, FALSE_REPORT, float)):
-            with open(path, encoding="utf-8") as f:
-                text = f.read()
-            for rule, change in rows:
-                if rule == "schema" and not with_schema:
-                    continue
-                doc = json.loads(text, parse_float=read)
-                change(doc)
-                failures += must_fail(folder, rule, change.__name__, dump(doc))
-                cnt += 1
-    for f in failures:
-        print("FAIL", f)
-    print(f"{cnt - len(failures)} of {cnt} falsifications found")
-    sys.exit(1 if failures else 0)
+def run(fake_gpu_trace, f):
+    trace, report, host, host_report = map(f.path, ("t.json", "r.json", "h.json", "hr.json"))
+    subprocess.run([fake_gpu_trace, trace, report], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([fake_gpu_trace, "--host", host, host_report], check=True)
+    f.must_be_valid(trace, report, host, host_report)
+    f.rows(trace, FALSE)
+    f.rows(host, FALSE_HOST)
+    f.rows(report, FALSE_REPORT, float)
 
 
 if __name__ == "__main__":
-    main()
+    main("--fake-gpu-trace", run)

@@ -3,40 +3,16 @@
 """tools/validate_trace.py: takes what ptbpf writes, and refuses each of many small falsifications of it.
 
   test_validate_trace.py --fake-trace PATH
-
-Uses the interpreter of the consumers' environment when there is one, since that has jsonschema; without
-it the falsifications that only a schema can find are left out, and said to be.
 """
 
-import argparse
 import copy
 import json
 import os
-import re
 import subprocess
 import sys
-import tempfile
 
-sys.dont_write_bytecode = True
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-VALIDATOR = os.path.join(ROOT, "tools", "validate_trace.py")
-sys.path.insert(0, os.path.dirname(VALIDATOR))
-import validate_trace  # noqa: E402
-
-CONSUMERS = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers", "bin", "python")
-
-
-def Us(text):
-    """A number with its decimals as written; JSON has no such thing in Python, so it is a marked text."""
-    return "\0" + text
-
-
-def us(ns):
-    return Us(f"{ns // 1000}.{ns % 1000:03}")
-
-
-def dump(doc):
-    return re.sub(r'"\\u0000([0-9.]+)"', r"\1", json.dumps(doc))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from falsify import Us, dump, main, us  # noqa: E402
 
 
 def slices(doc, name=None):
@@ -181,78 +157,23 @@ TEXTS = [
 ]
 
 
-def validate(path):
-    """Exit code and messages of the command."""
-    r = subprocess.run([sys.executable, VALIDATOR, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return r.returncode, r.stdout + r.stderr
-
-
-def must_fail(folder, rule, what, text):
-    path = os.path.join(folder, "false.json")
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(text)
-    findings, _ = validate_trace.check(path, argparse.Namespace(torch=False, need_schema=False))
-    if rule not in findings.by_rule:
-        return [f"{what}: expected a violation of \"{rule}\": {dict(findings.by_rule)}"[:500]]
-    return []
-
-
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--fake-trace", required=True)
-    args = ap.parse_args()
-    if os.path.exists(CONSUMERS) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(CONSUMERS) + "/.."):
-        os.execv(CONSUMERS, [CONSUMERS] + sys.argv)
-    try:
-        import jsonschema, referencing  # noqa: F401, E401
-        with_schema = True
-    except ImportError:
-        with_schema = False
-        print("note: no jsonschema: falsifications that only a schema finds are left out")
-    failures = []
-    with tempfile.TemporaryDirectory() as folder:
-        trace, report, memory_report = (os.path.join(folder, n) for n in ("t.json", "r.json", "m.json"))
-        for form in (trace + ".gz", trace):
-            subprocess.run([args.fake_trace, form, report, memory_report], check=True)
-            for path in (form, report, memory_report):
-                rc, out = validate(path)
-                print(out, end="")
-                if rc:
-                    sys.exit(f"FAIL: a valid file is refused, exit {rc}")
-        with open(trace, encoding="utf-8") as f:
-            text = f.read()
-        with open(trace, "w", encoding="utf-8") as f:
-            f.write(dump(json.loads(text, parse_float=Us)))
-        if validate(trace)[0]:
-            sys.exit("FAIL: read and written again, the valid trace is refused")
-        cnt = 0
-        for rule, change in FALSE:
-            if rule == "schema" and not with_schema:
-                continue
-            doc = json.loads(text, parse_float=Us)
-            change(doc)
-            failures += must_fail(folder, rule, change.__name__, dump(doc))
-            cnt += 1
-        with open(memory_report, encoding="utf-8") as f:
-            plain = f.read()
-        for rule, change in FALSE_REPORT:
-            if rule == "schema" and not with_schema:
-                continue
-            doc = json.loads(plain)
-            change(doc)
-            failures += must_fail(folder, rule, change.__name__, json.dumps(doc))
-            cnt += 1
-        if validate(os.path.join(folder, "false.json"))[0] != 1:
-            sys.exit("FAIL: the command does not tell a false trace by its exit code")
-        for rule, what, change in TEXTS:
-            assert change(text) != text, what
-            failures += must_fail(folder, rule, what, change(text))
-            cnt += 1
-    for f in failures:
-        print("FAIL", f)
-    print(f"{cnt - len(failures)} of {cnt} falsifications found")
-    sys.exit(1 if failures else 0)
+def run(fake_trace, f):
+    trace, report, memory_report = map(f.path, ("t.json", "r.json", "m.json"))
+    for form in (trace + ".gz", trace):
+        subprocess.run([fake_trace, form, report, memory_report], check=True)
+        f.must_be_valid(form, report, memory_report)
+    with open(trace, encoding="utf-8") as valid:
+        text = valid.read()
+    with open(trace, "w", encoding="utf-8") as again:
+        again.write(dump(json.loads(text, parse_float=Us)))
+    f.must_be_valid(trace)  # read and written again
+    f.rows(trace, FALSE)
+    f.rows(memory_report, FALSE_REPORT, float)
+    f.must_be_told(f.false)
+    for rule, what, change in TEXTS:
+        assert change(text) != text, what
+        f.text(rule, what, change(text))
 
 
 if __name__ == "__main__":
-    main()
+    main("--fake-trace", run)

@@ -31,6 +31,7 @@
 #define MAX_BUFFERS 1024u /* for a CUPTI that takes no refusal */
 #define FEW_BUFFERS 256u  /* for others: 64 MiB, of which only what is used is resident */
 #define CLOCK_TRIES 5
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 enum buffer_state { BUFFER_FREE, BUFFER_LENT, BUFFER_DONE };
 
@@ -103,7 +104,7 @@ static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t 
 		return;
 	}
 	nr = stray_cnt++;
-	if (nr < sizeof(strays) / sizeof(*strays))
+	if (nr < COUNT(strays))
 		strays[nr] = (struct stray){ context, stream, buffer, size, valid };
 }
 
@@ -188,50 +189,37 @@ static bool buffers_went_elsewhere(void)
 	return next_order - before < cnt;
 }
 
-static const uintptr_t *my_pair(void)
-{
-	static uintptr_t pair[2];
-	cupti_request_fn request = on_request;
-	cupti_complete_fn complete = on_complete;
-
-	memcpy(&pair[0], &request, sizeof(request));
-	memcpy(&pair[1], &complete, sizeof(complete));
-	return pair;
-}
-
 /* Of the pair in CUPTI's data; a place that was not found says nothing. */
 static bool is_anothers(void)
 {
-	return slot.words && __atomic_load_n(&slot.words[0], __ATOMIC_RELAXED) &&
-	       __atomic_load_n(&slot.words[0], __ATOMIC_RELAXED) != my_pair()[0];
+	cupti_request_fn now = slot.place ? __atomic_load_n(&slot.place->request, __ATOMIC_RELAXED) : NULL;
+
+	return now && now != on_request;
 }
 
 static void put_pair_back(void)
 {
-	cupti_request_fn request;
-	cupti_complete_fn complete;
 	uint64_t i;
 
-	memcpy(&request, &slot.before[0], sizeof(request));
-	memcpy(&complete, &slot.before[1], sizeof(complete));
-	api.register_callbacks(request, complete);
-	for (i = 0; i < stray_cnt && i < sizeof(strays) / sizeof(*strays); i++)
-		complete(strays[i].context, strays[i].stream, strays[i].buffer, strays[i].size, strays[i].valid);
+	api.register_callbacks(slot.before.request, slot.before.complete);
+	for (i = 0; i < stray_cnt && i < COUNT(strays); i++)
+		slot.before.complete(strays[i].context, strays[i].stream, strays[i].buffer, strays[i].size,
+				     strays[i].valid);
 }
 
 /* Registers the pair unless another's is there. */
 static int take_pair(void)
 {
+	static const struct cupti_pair mine = { on_request, on_complete };
 	int err;
 
-	if (slot.words) {
-		if (is_anothers())
-			return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-		return api.register_callbacks(on_request, on_complete);
-	}
+	if (is_anothers())
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	if (slot.place)
+		return api.register_callbacks(mine.request, mine.complete);
 	stray_cnt = 0;
-	err = cupti_slot__register(&slot, &api, my_pair());
-	if (err || !slot.words || !slot.before[0] || !slot.before[1])
+	err = cupti_slot__register(&slot, &api, &mine);
+	if (err || !slot.place || !slot.before.request || !slot.before.complete)
 		return err;
 	put_pair_back();
 	return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
@@ -257,65 +245,68 @@ static const int always[] = { PTB_CUPTI_CONCURRENT_KERNEL, PTB_CUPTI_MEMCPY, PTB
 			      PTB_CUPTI_MEMSET, PTB_CUPTI_RUNTIME, PTB_CUPTI_OVERHEAD };
 static const int with_sync[] = { PTB_CUPTI_SYNCHRONIZATION, PTB_CUPTI_CUDA_EVENT };
 
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
-
-/* Calls that traces do not have are not recorded, where CUPTI can (12.5 and later). */
-static void choose_calls(bool on)
+/* The first error; what is switched off goes on behind it. */
+static int set_kinds(const int *kinds, size_t cnt, bool on)
 {
+	int err = 0, first = 0;
+	size_t i;
+
+	for (i = 0; i < cnt && !(on && err); i++) {
+		err = (on ? api.enable : api.disable)(kinds[i]);
+		first = first ? first : err;
+	}
+	return first;
+}
+
+/* The driver's calls that traces have, and not those of the runtime that they do not; where CUPTI can tell them
+ * apart (12.5 and later). */
+static int set_calls(bool on)
+{
+	static const int driver = PTB_CUPTI_DRIVER;
 	uint32_t cbid;
 
+	if (!api.enable_driver_api || !api.enable_runtime_api)
+		return set_kinds(&driver, 1, on);
 	for (cbid = 1; cbid < CUPTI_CBIDS; cbid++) {
-		if (api.enable_driver_api && cupti_call__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
+		if (cupti_call__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
 			api.enable_driver_api(cbid, on);
-		if (on && api.enable_runtime_api && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
+		if (on && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
 			api.enable_runtime_api(cbid, 0);
 	}
+	return 0;
 }
 
 static void disable_all(void)
 {
-	size_t i;
+	set_kinds(always, COUNT(always), false);
+	set_calls(false);
+}
 
-	for (i = 0; i < COUNT(always); i++)
-		api.disable(always[i]);
-	if (api.enable_driver_api)
-		choose_calls(false);
-	else
-		api.disable(PTB_CUPTI_DRIVER);
+static int enable_all(void)
+{
+	int err = set_kinds(always, COUNT(always), true);
+
+	if (!err)
+		err = set_calls(true);
+	if (err)
+		disable_all();
+	return err;
 }
 
 static void set_sync(bool on)
 {
-	int err = 0;
-	size_t i;
+	int err;
 
 	if (on == sync_on)
 		return;
 	if (api.event_times)
 		api.event_times(on);
-	for (i = 0; i < COUNT(with_sync) && !err; i++)
-		err = (on ? api.enable : api.disable)(with_sync[i]);
+	err = set_kinds(with_sync, COUNT(with_sync), on);
 	check(err);
 	if (err && on) /* kernels go on */
 		return;
 	sync_on = on;
 	set_state(PTB_AGENT_SYNC_ON, on);
-}
-
-static int enable_all(void)
-{
-	int err = 0;
-	size_t i;
-
-	for (i = 0; i < COUNT(always) && !err; i++)
-		err = api.enable(always[i]);
-	if (!err && !api.enable_driver_api)
-		err = api.enable(PTB_CUPTI_DRIVER);
-	if (!err)
-		choose_calls(true);
-	else
-		disable_all();
-	return err;
 }
 
 static bool use_system_thread_ids(void)
@@ -343,18 +334,13 @@ static int why_of(int err)
 
 static int open_once(void)
 {
-	uint32_t version = 0;
-	int why = opened ? 0 : cupti_lib__open(&api, &version);
+	int why = opened ? 0 : cupti_lib__open(&api, &ptbpf_agent_ctl.cupti_version);
 
-	if (opened)
-		return 0;
-	ptbpf_agent_ctl.cupti_version = version;
-	if (why)
-		return why;
-	set_state(PTB_AGENT_CUPTI, true);
-	opened = true;
-	refuses = version >= CUPTI_REJECTS;
-	return 0;
+	if (!why && !opened)
+		set_state(PTB_AGENT_CUPTI, true);
+	opened = !why;
+	refuses = ptbpf_agent_ctl.cupti_version >= CUPTI_REJECTS;
+	return why;
 }
 
 static void tell_devices(void)
@@ -432,7 +418,7 @@ void cupti__stop(void)
 {
 	if (!active || forked)
 		return;
-	if (is_anothers() || (!slot.words && buffers_went_elsewhere())) {
+	if (is_anothers() || (!slot.place && buffers_went_elsewhere())) {
 		yield_to_another();
 		return;
 	}

@@ -204,7 +204,7 @@ struct walk {
 	uintptr_t base; /* of CUPTI */
 	uintptr_t *copy; /* of its data as it was before; NULL: its size is asked for */
 	size_t words, done;
-	const uintptr_t *pair; /* to look for; NULL: the copy is to be made */
+	const struct cupti_pair *pair; /* to look for; NULL: the copy is to be made */
 	struct cupti_slot *slot;
 };
 
@@ -212,12 +212,12 @@ static void look_for_pair(struct walk *w, const uintptr_t *data, size_t cnt)
 {
 	size_t i;
 
-	for (i = 0; i + 1 < cnt && !w->slot->words; i++) {
-		if (data[i] != w->pair[0] || data[i + 1] != w->pair[1])
+	for (i = 0; i + 1 < cnt && !w->slot->place; i++) {
+		if (memcmp(&data[i], w->pair, sizeof(*w->pair)))
 			continue;
-		w->slot->words = &data[i];
+		w->slot->place = (const void *)&data[i];
 		if (w->done + i + 2 <= w->words)
-			memcpy(w->slot->before, w->copy + w->done + i, sizeof(w->slot->before));
+			memcpy(&w->slot->before, w->copy + w->done + i, sizeof(w->slot->before));
 	}
 }
 
@@ -254,11 +254,9 @@ static size_t walk(struct walk *w)
 	return w->done;
 }
 
-int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const uintptr_t pair[2])
+int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const struct cupti_pair *pair)
 {
 	struct walk w = { .slot = slot };
-	cupti_request_fn request;
-	cupti_complete_fn complete;
 	Dl_info cupti;
 	size_t bytes;
 	int err;
@@ -267,14 +265,12 @@ int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, c
 	if (dladdr((void *)(uintptr_t)api->register_callbacks, &cupti))
 		w.base = (uintptr_t)cupti.dli_fbase;
 	bytes = walk(&w) * sizeof(*w.copy);
-	memcpy(&request, &pair[0], sizeof(request));
-	memcpy(&complete, &pair[1], sizeof(complete));
 	w.copy = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
 	if (w.copy == MAP_FAILED)
-		return api->register_callbacks(request, complete); /* as where the place is not found */
+		return api->register_callbacks(pair->request, pair->complete); /* as where the place is not found */
 	w.words = bytes / sizeof(*w.copy);
 	walk(&w);
-	err = api->register_callbacks(request, complete);
+	err = api->register_callbacks(pair->request, pair->complete);
 	w.pair = pair;
 	walk(&w);
 	munmap(w.copy, bytes);

@@ -22,11 +22,15 @@ int cupti_lib__open(struct cupti_api *api, uint32_t *version);
  * Where this CUPTI keeps the pair of functions that get activity buffers: two words in its own writable data,
  * beside each other in all versions looked at. That is how the agent knows whose they are.
  */
-struct cupti_slot {
-	const uintptr_t *words; /* NULL: not found */
-	uintptr_t before[2];    /* what was in them before */
+struct cupti_pair {
+	cupti_request_fn request;
+	cupti_complete_fn complete;
 };
-/* Registers the pair of functions, and finds its place and what was there. What CUPTI returned. */
-int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const uintptr_t pair[2]);
+struct cupti_slot {
+	const struct cupti_pair *place; /* NULL: not found */
+	struct cupti_pair before;	/* what was there before */
+};
+/* Registers the pair, and finds its place and what was there. What CUPTI returned. */
+int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const struct cupti_pair *pair);
 
 #endif /* CUPTI_LIB_H */

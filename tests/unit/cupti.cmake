@@ -18,3 +18,6 @@ target_link_libraries(cupti_slot_check PRIVATE ptbpf_warnings dl)
 add_test(NAME unit_cupti_layout COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cupti_layout.py
   --mock $<TARGET_FILE:mock_cupti> --slot-check $<TARGET_FILE:cupti_slot_check>)
 set_tests_properties(unit_cupti_layout PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+
+# What ptbpf makes of CUPTI's records.
+unit_test(cupti_decode ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cupti_decode.c ptbpf_cupti)

@@ -46,24 +46,15 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
 	(void)valid;
 }
 
-static uintptr_t address(cupti_request_fn fn)
-{
-	uintptr_t at;
-
-	memcpy(&at, &fn, sizeof(at));
-	return at;
-}
-
 static int find(struct cupti_slot *slot, const struct cupti_api *api, cupti_request_fn first, cupti_complete_fn last)
 {
-	uintptr_t pair[2] = { address(first) };
+	const struct cupti_pair pair = { first, last };
 
-	memcpy(&pair[1], &last, sizeof(last));
-	if (cupti_slot__register(slot, api, pair))
+	if (cupti_slot__register(slot, api, &pair))
 		return 1;
-	printf("%p: before %lx %lx\n", (const void *)slot->words, (unsigned long)slot->before[0],
-	       (unsigned long)slot->before[1]);
-	return !slot->words;
+	printf("%p: before %d %d\n", (const void *)slot->place, slot->before.request == request,
+	       slot->before.complete == complete);
+	return !slot->place;
 }
 
 int main(int argc, char **argv)
@@ -75,9 +66,9 @@ int main(int argc, char **argv)
 	if (!fn)
 		return 2;
 	memcpy(&api.register_callbacks, &fn, sizeof(fn));
-	if (find(&first, &api, request, complete) || first.before[0] || first.before[1])
+	if (find(&first, &api, request, complete) || first.before.request || first.before.complete)
 		return 1;
-	if (find(&second, &api, request2, complete) || second.before[0] != address(request))
+	if (find(&second, &api, request2, complete) || second.before.request != request || second.before.complete != complete)
 		return 1;
-	return first.words != second.words || *first.words != address(request2);
+	return first.place != second.place || first.place->request != request2;
 }

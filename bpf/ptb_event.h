@@ -241,6 +241,15 @@ struct ptb_kmem_event {
 };
 enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE };
 
+/* An operator leaves the dispatcher, in rings only: its address may become another one's (OPDEF has it then). */
+struct ptb_opdef_gone {
+	struct ptb_rec_hdr h;
+	__u64 opdef;       /* OperatorDef* */
+	__u32 text_len;    /* of its name, which follows */
+	__u32 over_len;
+	char overload[64]; /* a longer one is cut */
+};
+
 /* ---- told by the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
 
 /* A chunk as it came, in rings only: a capture has the records that were in it. */
@@ -298,9 +307,10 @@ struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER, KERNEL_NAME (ptb_cuda_call.f
 	struct ptb_rec_hdr h;
 	__u64 addr;
 	__u32 name;
-	__u32 flags; /* OPDEF: PTB_OPDEF_UNOBSERVED */
+	__u32 flags; /* OPDEF: PTB_OPDEF_* */
 };
 #define PTB_OPDEF_UNOBSERVED 0x1 /* torch's own profiler never records it */
+#define PTB_OPDEF_GONE 0x2       /* at h.ts_ns it ceased to be that operator's; what is told later is of another one */
 
 struct ptb_schema { /* the schema of an operator as torch prints it */
 	struct ptb_rec_hdr h;
@@ -400,6 +410,7 @@ struct ptb_rss_sample {
 	X(RF_BEGIN,    26, ptb_rf_begin,     1)            \
 	X(RF_END,      27, ptb_rf_end,       0)            \
 	X(CUDA_CALL,   28, ptb_cuda_call,    0)            \
+	X(OPDEF_GONE,  29, ptb_opdef_gone,   1)            \
 	/* 32..47 stacks: not used yet */                  \
 	X(GPU_KERNEL,  48, ptb_gpu_kernel,   0)            \
 	X(GPU_MEMCPY,  49, ptb_gpu_memory,   0)            \
@@ -457,7 +468,8 @@ PTB_REC_KINDS(X)
 	X(ALLOCATOR,    11, "allocator's report")                                                \
 	X(CUDA_MEMORY,  12, "CUDA memory call")                                                  \
 	X(CUDA_CALL,    13, "CUDA launch, copy or synchronisation")                              \
-	X(FUNCTION,     14, "function that names itself (RECORD_FUNCTION)")
+	X(FUNCTION,     14, "function that names itself (RECORD_FUNCTION)")                      \
+	X(REGISTRY,     15, "operator that leaves the dispatcher")
 
 enum ptb_func_kind {
 #define X(name, nr, text) PTB_FUNC_##name = nr,

@@ -58,7 +58,9 @@
 	X(CUDA_EXIT,   36, "eax: the same call's result")                                        \
 	/* only where an agent is used */                                                        \
 	X(AGENT_CHUNK, 37, "rdi = struct ptb_chunk*, rsi = its length")                          \
-	X(AGENT_WISH,  38, "nothing: the site never runs, its semaphore is what counts")
+	X(AGENT_WISH,  38, "nothing: the site never runs, its semaphore is what counts")         \
+	/* operators */                                                                          \
+	X(OPDEF_GONE,  39, "rsi = OperatorHandle const&, rdx = OperatorName const&")
 
 enum ptb_prog {
 #define X(name, nr, text) PTB_PROG_##name = nr,

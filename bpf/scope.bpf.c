@@ -369,3 +369,49 @@ int boxed_enter(struct pt_regs *ctx)
 	emit_boxed(ctx, &hit, cfg, &regs);
 	return 0;
 }
+
+/* ---- operators that leave ---- */
+
+static __always_inline char *gone_text(struct scratch *s)
+{
+	return (char *)s->rec + sizeof(struct ptb_opdef_gone);
+}
+
+/* A short std::string into dst. Returns its length. */
+static __always_inline __u32 overload_name(char dst[64], __u64 addr, bool old_abi)
+{
+	__u8 flags = 0;
+	__u64 text = read_word(addr, &flags), len = read_word(old_abi ? text - 24 : addr + 8, &flags);
+
+	len = len < 64 ? len : 63;
+	if (flags || !len || bpf_probe_read_user(dst, len & 63, (void *)text))
+		return 0;
+	return (__u32)len;
+}
+
+/* c10::Dispatcher::deregisterDef_(OperatorHandle const&, OperatorName const&): {name, overload_name} */
+SEC("uprobe.multi")
+int opdef_gone(struct pt_regs *ctx)
+{
+	__u64 handle = PT_REGS_PARM2(ctx), name = PT_REGS_PARM3(ctx);
+	struct ptb_opdef_gone *r;
+	struct ptb_proc_cfg *cfg;
+	struct text t = {};
+	struct scratch *s;
+	struct hit hit;
+
+	if (!hit_begin(ctx, &hit, PTB_PROG_OPDEF_GONE))
+		return 0;
+	cfg = hit_cfg(&hit);
+	s = cfg ? scratch_get() : NULL;
+	if (!s)
+		return 0;
+	r = (void *)s->rec;
+	r->opdef = read_word(handle, &t.flags);
+	r->over_len = overload_name(r->overload, name + (cfg->old_string_abi ? 8 : 32), cfg->old_string_abi);
+	text_read_string(&t, gone_text(s), name, cfg->old_string_abi);
+	r->text_len = t.len;
+	emit_text(s, &hit, PTB_REC_OPDEF_GONE, sizeof(*r), &t);
+	scratch_put(s);
+	return 0;
+}

@@ -61,6 +61,55 @@ static void schemas(void)
 	builder__free(b);
 }
 
+static void told(struct builder *b, uint64_t ts, const char *name, uint32_t flags)
+{
+	struct ptb_addr_name a = { .h = { .len = sizeof(a), .kind = PTB_REC_OPDEF, .ts_ns = ts, .tgid = 1 },
+				   .addr = 0x10, .name = builder__name(b, name), .flags = flags };
+
+	builder__raw(b, &a.h);
+}
+
+/* An address that was several operators' in turn: each call has the name of the one that was there then. */
+static void lives(void)
+{
+	static const char *const want[] = { "mine::a", "mine::b", "mine::c", "operator 0x10", "mine::e" };
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true), i;
+	struct slice_log *log;
+
+	told(b, 1000, "mine::a", 0);
+	told(b, 4000000, "mine::c", PTB_OPDEF_GONE); /* of another CPU's ring */
+	told(b, 3000000, "mine::b", PTB_OPDEF_GONE);
+	told(b, 3500000, "mine::c", 0);
+	told(b, 2000000, "mine::a", PTB_OPDEF_GONE);
+	told(b, 5000000, "", PTB_OPDEF_GONE); /* its name could not be read */
+	told(b, 5000100, "mine::e", 0);
+	builder__opdef_schema(b, 1, 0x10, "mine::e() -> ()");
+	for (i = 0; i < 5; i++) {
+		builder__boxed(b, box, 1500000 + i * 1000000, 0x9000, 0x10);
+		builder__exit(b, box, 1500100 + i * 1000000, 0x8f00);
+	}
+	log = slice_log__run(builder__session(b, NULL));
+	CU_ASSERT_TRUE(slice_log__valid(log));
+	CU_ASSERT_EQUAL_FATAL(log->cnt, 5);
+	for (i = 0; i < 5; i++) {
+		CU_ASSERT_STRING_EQUAL(log->slices[i].name, want[i]);
+		CU_ASSERT_STRING_EQUAL(log->slices[i].schema, i == 4 ? "mine::e() -> ()" : "");
+	}
+	slice_log__free(log);
+	builder__free(b);
+	b = builder__new(BEGIN, END); /* left, and nothing is known of what came after */
+	box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+	told(b, 1000, "mine::a", 0);
+	told(b, 2000000, "mine::a", PTB_OPDEF_GONE);
+	builder__boxed(b, box, 2500000, 0x9000, 0x10);
+	builder__exit(b, box, 2500100, 0x8f00);
+	log = slice_log__run(builder__session(b, NULL));
+	CU_ASSERT_STRING_EQUAL(log->slices[0].name, "operator 0x10");
+	slice_log__free(log);
+	builder__free(b);
+}
+
 static void modes(void)
 {
 	static const char *const meta[] = { NULL, "\"names\"", "\"shapes\"", "\"full\"" };
@@ -81,6 +130,7 @@ static void modes(void)
 
 static const CU_TestInfo tests[] = {
 	{ "schemas and keys", schemas },
+	{ "an address of several operators", lives },
 	{ "modes", modes },
 	CU_TEST_INFO_NULL,
 };

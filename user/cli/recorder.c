@@ -379,6 +379,10 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 		recorder__agent_data(r, rec);
 		return;
 	}
+	if (h->kind == PTB_REC_OPDEF_GONE) {
+		recorder__opdef_gone(r, rec);
+		return;
+	}
 	r->records++;
 	recorder__peek(r, h);
 	if (h->flags & PTB_F_ARGS)

@@ -51,6 +51,7 @@ struct recorder {
 	bool rank_known;
 	bool args;   /* arguments are recorded */
 	bool memory; /* allocations are */
+	bool op_left; /* some operator left the dispatcher: addresses may be others' now */
 	bool cuda_calls; /* CUDA calls seen from the host's side are */
 	int error;
 	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
@@ -76,6 +77,8 @@ uint32_t recorder__name(struct recorder *r, const char *text);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
 void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name);
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
+/* An operator left the dispatcher. */
+void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g);
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags);
 
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);

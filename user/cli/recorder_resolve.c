@@ -133,6 +133,28 @@ static void watch_table(struct recorder *r, struct recorder_proc *p)
 	p->tail_known = err != -EAGAIN && err != -E2BIG; /* what else went wrong would again */
 }
 
+void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g)
+{
+	struct recorder_proc *p = recorder__find_proc(r, g->h.tgid);
+	struct ptb_addr_name a = { .h = { .ts_ns = g->h.ts_ns, .tgid = g->h.tgid }, .addr = g->opdef,
+				   .flags = PTB_OPDEF_GONE };
+	const uint64_t *known = hashmap__get(&r->opdefs, g->h.tgid, g->opdef);
+	char name[PTB_TEXT_MAX + sizeof(g->overload) + 2];
+	int over = (int)(g->over_len < sizeof(g->overload) ? g->over_len : 0);
+
+	if (!p || !g->opdef || g->text_len > PTB_TEXT_MAX || g->h.len < sizeof(*g) + g->text_len)
+		return;
+	snprintf(name, sizeof(name), "%.*s%s%.*s", (int)g->text_len, (const char *)(g + 1), over ? "." : "", over,
+		 g->overload);
+	a.name = g->text_len ? recorder__name(r, name) : known ? (uint32_t)*known : 0;
+	recorder__put(r, PTB_REC_OPDEF, &a.h, sizeof(a));
+	r->op_left = true;
+	hashmap__del(&r->opdefs, g->h.tgid, g->opdef);
+	hashmap__del(&r->schemas, g->h.tgid, g->opdef);
+	hashmap__del(&p->unknown, g->opdef, UNKNOWN_OPDEF);
+	hashmap__del(&p->no_schema, g->opdef, 0);
+}
+
 void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
 {
 	struct recorder_proc *p;
@@ -222,6 +244,8 @@ void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
 	case PTB_REC_RF_BEGIN: {
 		const struct ptb_rf_begin *b = (const void *)h;
 
+		if (r->op_left && b->opdef && !hashmap__get(&r->opdefs, h->tgid, b->opdef))
+			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF); /* an agent tells a name once */
 		if (r->args && b->opdef)
 			recorder__boxed_call(r, h->tgid, b->opdef);
 		break;

@@ -175,7 +175,7 @@ static bool is_wanted(const struct plan_func *pf, const struct target *t, const 
 		return true;
 	if (ctx->no_ops)
 		return false;
-	return !target_agent__has_ops(t->agent);
+	return pf->kind == PTB_FUNC_REGISTRY || !target_agent__has_ops(t->agent);
 }
 
 /* The sites of one library, as probe_set wants them. */

@@ -147,12 +147,14 @@ static int on_site(struct facts *f, const struct ptb_site *r)
 static int on_addr(struct addr_fact **v, uint32_t *cnt, uint32_t *cap, struct hashmap *map,
 		   const struct ptb_addr_name *r)
 {
+	const uint64_t *older = hashmap__get(map, r->h.tgid, r->addr);
+	uint32_t older_idx = older ? (uint32_t)*older + 1 : 0;
+
 	if (vec_reserve((void **)v, cap, (uint64_t)*cnt + 1, sizeof(**v)) ||
 	    hashmap__put(map, r->h.tgid, r->addr, *cnt))
 		return -ENOMEM;
-	(*v)[(*cnt)++] = (struct addr_fact){
-		.addr = r->addr, .tgid = r->h.tgid, .name = r->name, .flags = r->flags
-	};
+	(*v)[(*cnt)++] = (struct addr_fact){ .addr = r->addr, .ts_ns = r->h.ts_ns, .tgid = r->h.tgid,
+					     .name = r->name, .flags = r->flags, .older = older_idx };
 	return 0;
 }
 
@@ -281,6 +283,7 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	case PTB_REC_SITE:
 		return on_site(f, (const void *)rec);
 	case PTB_REC_OPDEF:
+		f->opdefs_left |= ((const struct ptb_addr_name *)(const void *)rec)->flags & PTB_OPDEF_GONE;
 		return on_addr(&f->opdefs, &f->opdef_cnt, &f->opdef_cap, &f->opdef_by_addr,
 			       (const void *)rec);
 	case PTB_REC_NODE_TYPE:
@@ -418,6 +421,16 @@ static void take_schema(const struct hashmap *by_name, struct op_name *op)
 		op->schema = (const char *)(uintptr_t)*text;
 }
 
+/* An address that is another operator's now may have told that one's schema. */
+static const char *schema_of(const struct facts *f, const struct addr_fact *a)
+{
+	const uint64_t *id = hashmap__get(&f->opdef_schema, a->tgid, a->addr);
+	const char *text = id ? facts__name(f, (uint32_t)*id) : "";
+	size_t len = strlen(a->op.full);
+
+	return f->opdefs_left && (strncmp(text, a->op.full, len) || text[len] != '(') ? "" : text;
+}
+
 static int resolve_schemas(struct facts *f)
 {
 	struct hashmap by_name = { 0 };
@@ -429,10 +442,9 @@ static int resolve_schemas(struct facts *f)
 			err = share_schema(&by_name, &f->funcs[i].op, facts__name(f, f->funcs[i].schema));
 	for (i = 0; i < f->opdef_cnt && !err; i++) {
 		struct addr_fact *a = &f->opdefs[i];
-		const uint64_t *id = hashmap__get(&f->opdef_schema, a->tgid, a->addr);
 
 		if (!a->op.is_address)
-			err = share_schema(&by_name, &a->op, id ? facts__name(f, (uint32_t)*id) : "");
+			err = share_schema(&by_name, &a->op, schema_of(f, a));
 	}
 	for (i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)

@@ -47,7 +47,9 @@ struct site_fact {
 
 struct addr_fact { /* OPDEF, NODE_TYPE */
 	uint64_t addr;
+	uint64_t ts_ns;     /* OPDEF: when it was told; with PTB_OPDEF_GONE: until when it was so */
 	uint32_t tgid, name, flags;
+	uint32_t older;     /* OPDEF: index + 1 of what was told of the address before, 0: nothing */
 	struct op_name op;  /* OPDEF */
 	const char *inner;  /* NODE_TYPE: "AddmmBackward0" */
 	const char *outer;  /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
@@ -67,7 +69,8 @@ struct facts {
 	uint32_t site_cnt, site_cap;
 	struct addr_fact *opdefs, *node_types;
 	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
-	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index */
+	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index of the newest */
+	uint32_t opdefs_left; /* some operators left the dispatcher */
 	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
 	struct hashmap bad_layout;  /* (tgid, 0): what was read of its arguments means nothing */
 	struct hashmap caller_name; /* (tgid, return address) -> name id */
@@ -106,7 +109,8 @@ const char *facts__name(const struct facts *f, uint32_t id);
 /* Interned text; "" when out of memory. */
 const char *facts__intern(struct facts *f, const char *text, size_t len);
 /* NULL when there is no such address in that process. */
-const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr);
+/* Which operator was at the address then: another one may have had it before. NULL: not known. */
+const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns);
 const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr);
 /* The literal that the RECORD_FUNCTION macro returning to addr names its scope with; NULL: none. */
 const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr);

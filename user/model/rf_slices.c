@@ -32,9 +32,8 @@ static uint32_t find_own(const struct thread *t, uint64_t rf)
 	return t->cnt;
 }
 
-static void name_by_opdef(struct model *m, struct entry *e, uint32_t tgid, uint64_t opdef)
+static void name_by_opdef(struct model *m, struct entry *e, const struct addr_fact *a, uint64_t opdef)
 {
-	const struct addr_fact *a = facts__opdef(m->f, tgid, opdef);
 
 	e->kind = PTB_FUNC_OP;
 	if (!a) {
@@ -118,16 +117,16 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 	struct entry proto = { .overload = "", .handle = r->rf, .rf = true, .scope = r->scope,
 			       .seq = r->seq < 0 ? -1 : r->seq, .fwd_thread = r->fwd_thread };
 	struct entry *e;
-	const char *full;
+	const struct addr_fact *op = r->opdef ? facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns) : NULL;
+	const char *full = t->step_name && op && *op->op.overload ? op->op.full : NULL;
 
 	if (r->logical && r->logical != t->logical)
 		autograd__logical(m, t, r->logical);
 	if (r->opdef)
-		name_by_opdef(m, &proto, t->tgid, r->opdef);
+		name_by_opdef(m, &proto, op, r->opdef);
 	else
 		name_by_text(m, &proto, r);
 	proto.cat = r->scope == SCOPE_USER ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
-	full = t->step_name && *proto.overload ? facts__opdef(m->f, t->tgid, r->opdef)->op.full : NULL;
 	proto.is_step_end = t->step_name && (proto.name == t->step_name || full == t->step_name);
 	end_stale(m, t, r->rf, r->h.ts_ns);
 	if (r->h.flags & PTB_F_OPEN) {

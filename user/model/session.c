@@ -279,7 +279,7 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 static void on_boxed(struct model *m, struct thread *t, struct entry *e,
 		     const struct ptb_boxed_enter *r)
 {
-	const struct addr_fact *a = facts__opdef(m->f, t->tgid, r->opdef);
+	const struct addr_fact *a = facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns);
 
 	if (a) {
 		set_op_name(e, &a->op);

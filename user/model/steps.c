@@ -79,7 +79,7 @@ static void check_frame(struct finder *fi, const struct ptb_rec_hdr *h)
 	if (h->kind == PTB_REC_OP_ENTER && site) {
 		check_op(fi, h, &fi->f->funcs[site->func].op);
 	} else if (opdef_of(h)) {
-		a = facts__opdef(fi->f, h->tgid, opdef_of(h));
+		a = facts__opdef(fi->f, h->tgid, opdef_of(h), h->ts_ns);
 		if (a)
 			check_op(fi, h, &a->op);
 	}

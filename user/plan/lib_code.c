@@ -30,6 +30,7 @@ static const struct topic_row {
 	{ "_ZNK5torch8autograd6PyNode4name", TOPIC_PYNODE_NAME, STT_FUNC },
 	{ "_ZNK5torch8autograd13SavedVariable6unpackE", TOPIC_NODE_OWNER, STT_FUNC },
 	{ "__cxa_begin_catch", TOPIC_CATCH, STT_FUNC },
+	{ "_ZN3c1010Dispatcher14deregisterDef_ERKNS_14OperatorHandleERKNS_12OperatorNameE", TOPIC_OP_GONE, STT_FUNC },
 	{ "_pytorch_record_function_enter_with_context", TOPIC_REGION, STT_FUNC },
 	{ "_Z17THPFunction_applyP7_object", TOPIC_PYFUNC, STT_FUNC },
 	{ "_ZL17THPFunction_applyP7_object", TOPIC_PYFUNC, STT_FUNC },

@@ -51,6 +51,7 @@ enum sym_topic {
 	TOPIC_PYNODE_NAME,   /* torch::autograd::PyNode::name */
 	TOPIC_NODE_OWNER,    /* a function with a pointer to Node among its parameters */
 	TOPIC_VTABLE,	     /* vtables of torch::autograd */
+	TOPIC_OP_GONE,	     /* c10::Dispatcher::deregisterDef_ */
 	TOPIC_SINGLETON,     /* c10::Dispatcher::singleton()::s */
 	TOPIC_CDATA,	     /* THPVariable_get_cdata: the attribute _cdata of torch.Tensor */
 	TOPIC_MEM_NEW,	     /* c10::ProfiledCPUMemoryReporter::New */

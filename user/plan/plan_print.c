@@ -188,7 +188,7 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 
 	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point", "refused",
 		"kind");
-	for (kind = 1; kind <= PTB_FUNC_FUNCTION; kind++) {
+	for (kind = 1; kind <= PTB_FUNC_REGISTRY; kind++) {
 		uint32_t funcs = 0, refused = 0, role[4] = { 0 };
 
 		for (i = 0; i < p->func_cnt; i++) {

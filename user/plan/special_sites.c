@@ -54,6 +54,8 @@ static const struct special_row rows[] = {
 	{ TOPIC_REGION, TORCH_LIB_PYTHON, PTB_FUNC_REGION, PTB_PROG_SCOPE_CSTR,
 	  "_pytorch_record_function_enter_with_context", NULL, true },
 	{ TOPIC_CATCH, TORCH_LIB_CXX, PTB_FUNC_CATCH, PTB_PROG_CATCH, "__cxa_begin_catch", NULL, false },
+	{ TOPIC_OP_GONE, TORCH_LIB_CPU, PTB_FUNC_REGISTRY, PTB_PROG_OPDEF_GONE, "Dispatcher::deregisterDef_", NULL,
+	  false },
 	{ TOPIC_PYFUNC, TORCH_LIB_PYTHON, PTB_FUNC_PYFUNC, PTB_PROG_PYFUNC_ENTER,
 	  "THPFunction_apply", mark_python_calls, false },
 };

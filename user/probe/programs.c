@@ -53,9 +53,10 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_CUDA_EXIT] = s->progs.cuda_exit,
 		[PTB_PROG_AGENT_CHUNK] = s->progs.agent_chunk,
 		[PTB_PROG_AGENT_WISH] = s->progs.agent_wish,
+		[PTB_PROG_OPDEF_GONE] = s->progs.opdef_gone,
 	};
 
-	_Static_assert(PTB_PROG_CNT == 39, "a new program needs a row above and below");
+	_Static_assert(PTB_PROG_CNT == 40, "a new program needs a row above and below");
 	/* two programs for one row */
 	bpf_program__set_autoload(s->progs.scope_pyargs, values);
 	bpf_program__set_autoload(s->progs.scope_pyname, !values);

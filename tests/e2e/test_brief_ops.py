@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Operators that are registered in the window, called once, and gone: their memory becomes the next one's."""
+
+import collections
+import json
+import os
+
+from agent_target import AGENT
+from common import PYTHON, WORKLOADS, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, workload, workspace
+
+CNT = 8
+
+
+def same_names(path, lines):
+    names = json.loads(next(line for line in lines if line.startswith("{")))["names"]
+    seen = collections.Counter(e["name"] for e in slices(load_trace(path)) if e["name"].startswith(("brief", "operator ")))
+    check(seen == collections.Counter(names), f"called {names}, traced {dict(seen)}")
+
+
+def recorded():
+    """ptbpf record with probes: from before the dispatcher has its first operator to after its last."""
+    require_root()
+    with workspace() as ws:
+        done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
+                         os.path.join(WORKLOADS, "brief_ops.py"), "-", str(CNT))
+        same_names(ws + "/r.json", done.out)
+
+
+def attached(agent=False):
+    require_root()
+    with workspace() as ws, workload("brief_ops.py", ws + "/go", CNT, env={"LD_PRELOAD": AGENT} if agent else None) as p:
+        p.wait_line("ready")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table", "--record-shapes") as t:
+            t.wait_attached()
+            open(ws + "/go", "w").close()
+            p.wait_line("^{")
+            t.stop((0, 3))
+        check(p.finish() == 0, f"the target failed\n{p.text()}")
+        same_names(ws + "/a.json", p.out)
+
+
+def by_agent():
+    """The agent tells a name once, and an address can be another operator's by then."""
+    attached(agent=True)
+
+
+if __name__ == "__main__":
+    main([recorded, attached, by_agent])

@@ -6,7 +6,6 @@
 #include "agent.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +18,7 @@
 #include "chunk.h"
 #include "clock.h"
 #include "cupti.h"
+#include "libs.h"
 #include "ops.h"
 #include "torch.h"
 #include "usdt.h"
@@ -43,11 +43,11 @@ volatile __u16 ptbpf_semaphores[PTB_AGENT_SITE_CNT] __attribute__((section(".pro
 /* Never called: its probes are for the semaphores only. */
 __attribute__((used, noinline)) static void wish_sites(void)
 {
-	__asm__ volatile(USDT_SITE(OPS, "ops", ""));
-	__asm__ volatile(USDT_SITE(INPUTS, "inputs", ""));
-	__asm__ volatile(USDT_SITE(OUTPUTS, "outputs", ""));
-	__asm__ volatile(USDT_SITE(GPU, "gpu", ""));
-	__asm__ volatile(USDT_SITE(SYNC, "sync", ""));
+	USDT_SITE(OPS, "ops", "");
+	USDT_SITE(INPUTS, "inputs", "");
+	USDT_SITE(OUTPUTS, "outputs", "");
+	USDT_SITE(GPU, "gpu", "");
+	USDT_SITE(SYNC, "sync", "");
 }
 
 static struct {
@@ -382,56 +382,17 @@ static void start(void)
 
 /* ---- loaded ---- */
 
-struct others {
-	const void *own_base;
-	char path[512]; /* of a library that may be another copy */
-};
-
-static int look_at_object(struct dl_phdr_info *info, size_t size, void *ctx)
+static bool alive(void *lib)
 {
-	struct others *o = ctx;
-	const char *name = strrchr(info->dlpi_name, '/');
+	const struct ptb_agent_ctl *other = dlsym(lib, PTB_AGENT_CTL_SYMBOL);
 
-	(void)size;
-	if (!name || !strstr(name, "ptbpf_agent") || (const void *)info->dlpi_addr == o->own_base ||
-	    strlen(info->dlpi_name) >= sizeof(o->path))
-		return 0;
-	strcpy(o->path, info->dlpi_name);
-	return 1;
-}
-
-static bool alive(const struct ptb_agent_ctl *other)
-{
 	return other && other != &ptbpf_agent_ctl && other->magic[7];
 }
 
 /* Is another copy of this library at work in the process, from another file? */
 static bool another_is_here(void)
 {
-	struct others o = { 0 };
-	Dl_info self;
-	bool found;
-	void *lib;
-
-	if (alive(dlsym(RTLD_DEFAULT, PTB_AGENT_CTL_SYMBOL)))
-		return true;
-	if (!dladdr(&ptbpf_agent_ctl, &self))
-		return false;
-	o.own_base = self.dli_fbase;
-	dl_iterate_phdr(look_at_object, &o);
-	lib = o.path[0] ? dlopen(o.path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	if (!lib)
-		return false;
-	found = alive(dlsym(lib, PTB_AGENT_CTL_SYMBOL));
-	dlclose(lib);
-	return found;
-}
-
-static int is_torch(struct dl_phdr_info *info, size_t size, void *ctx)
-{
-	(void)size;
-	(void)ctx;
-	return strstr(info->dlpi_name, "/libtorch_cpu") != NULL;
+	return alive(RTLD_DEFAULT) || libs__find("ptbpf_agent", alive); /* which is never unloaded */
 }
 
 /* Processes that neither are nor can become one that uses torch are left alone. */
@@ -439,9 +400,8 @@ __attribute__((constructor)) static void loaded(void)
 {
 	const char *preload = getenv("LD_PRELOAD");
 
-	if ((!dlsym(RTLD_DEFAULT, "Py_IsInitialized") && !dl_iterate_phdr(is_torch, NULL)) ||
-	    another_is_here())
-		return;
+	if ((!dlsym(RTLD_DEFAULT, "Py_IsInitialized") && !libs__find("libtorch_cpu", NULL)) || another_is_here())
+		return; /* else torch may stay loaded for as long as we are */
 	if (!preload || !strstr(preload, "ptbpf_agent"))
 		ptbpf_agent_ctl.state |= PTB_AGENT_INJECTED;
 	start();

@@ -19,10 +19,7 @@ static atomic_uint last_nr;
 
 __attribute__((noinline)) static void fire(const struct ptb_chunk *chunk, uint64_t len)
 {
-	__asm__ volatile(USDT_SITE(CHUNK, "chunk", "8@%%rdi 8@%%rsi")
-			 :
-			 : "D"(chunk), "S"(len)
-			 : "memory");
+	USDT_SITE(CHUNK, "chunk", "8@%%rdi 8@%%rsi", "D"(chunk), "S"(len));
 }
 
 static bool try_lock(struct stream *s)

@@ -2,7 +2,6 @@
 /* Which clock, and how it lies to CLOCK_MONOTONIC; see clock.h. */
 #include "clock.h"
 
-#include <cpuid.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,15 +18,7 @@ uint64_t agent__mono_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Intel SDM, CPUID 80000007H: EDX bit 8, invariant TSC */
-static bool tsc_is_steady(void)
-{
-	unsigned int a, b, c, d;
-
-	return __get_cpuid(0x80000007, &a, &b, &c, &d) && d >> 8 & 1;
-}
-
-/* What the kernel trusts: it watches the counter and leaves it when processors disagree. */
+/* What the kernel trusts: it watches the counter and leaves it when that stops, changes pace, or processors disagree. */
 static bool kernel_uses_tsc(void)
 {
 	char name[8] = "";
@@ -44,7 +35,7 @@ static bool kernel_uses_tsc(void)
 
 void clock__choose(void)
 {
-	clock_is_tsc = tsc_is_steady() && kernel_uses_tsc();
+	clock_is_tsc = kernel_uses_tsc();
 	if (clock_is_tsc)
 		ptbpf_agent_ctl.state |= PTB_AGENT_TSC;
 	else

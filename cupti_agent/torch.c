@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finding libtorch: Python loads its libraries privately, so each that may have the functions is asked. */
+/* Finding libtorch: each library that may have the functions is asked. */
 #include "torch.h"
 
 #include <dlfcn.h>
@@ -7,73 +7,51 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "libs.h"
 #include "read.h"
-
-#define ADD_CALLBACK "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE"
-#define PATHS_MAX 16
 
 static struct torch_funcs funcs;
 static pthread_mutex_t *lock; /* of torch's callbacks; NULL: not known */
 
-struct candidates {
-	char path[PATHS_MAX][512];
-	unsigned int cnt;
-	unsigned long long adds; /* objects ever loaded */
-};
-
-static int candidate(struct dl_phdr_info *info, size_t size, void *ctx)
-{
-	struct candidates *c = ctx;
-	const char *name = strrchr(info->dlpi_name, '/');
-
-	(void)size;
-	c->adds = info->dlpi_adds;
-	if (!name || !strstr(name, "torch") || c->cnt == PATHS_MAX ||
-	    strlen(info->dlpi_name) >= sizeof(c->path[0]))
-		return 0;
-	strcpy(c->path[c->cnt++], info->dlpi_name);
-	return 0;
-}
-
 static bool look(void *lib)
 {
-	/* POSIX wants function pointers from dlsym() converted so */
-	*(void **)&funcs.add_global_callback = dlsym(lib, ADD_CALLBACK);
-	*(void **)&funcs.remove_callback = dlsym(lib, "_ZN2at14removeCallbackEm");
-	*(void **)&funcs.name = dlsym(lib, "_ZNK2at14RecordFunction4nameEv");
-	*(void **)&funcs.num_inputs = dlsym(lib, "_ZNK2at14RecordFunction10num_inputsEv");
-	*(void **)&funcs.num_outputs = dlsym(lib, "_ZNK2at14RecordFunction11num_outputsEv");
-	*(void **)&funcs.current_thread_id = dlsym(lib, "_ZN2at14RecordFunction15currentThreadIdEv");
-	/* before there was this one, callbacks could not be changed while others used them */
-	return dlsym(lib, "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE") && funcs.add_global_callback && funcs.remove_callback && funcs.name && funcs.num_inputs &&
-	       funcs.num_outputs && funcs.current_thread_id;
+	const struct {
+		void *to;
+		const char *name;
+	} all[] = {
+		{ &funcs.add_global_callback, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE" },
+		{ &funcs.remove_callback, "_ZN2at14removeCallbackEm" },
+		{ &funcs.name, "_ZNK2at14RecordFunction4nameEv" },
+		{ &funcs.num_inputs, "_ZNK2at14RecordFunction10num_inputsEv" },
+		{ &funcs.num_outputs, "_ZNK2at14RecordFunction11num_outputsEv" },
+		{ &funcs.current_thread_id, "_ZN2at14RecordFunction15currentThreadIdEv" },
+		/* before there was this one, callbacks could not be changed while others used them */
+		{ &(void *){ NULL }, "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE" },
+	};
+	unsigned int i;
+	void *at = lib;
+
+	for (i = 0; at && i < sizeof(all) / sizeof(*all); i++) {
+		at = dlsym(lib, all[i].name);
+		memcpy(all[i].to, &at, sizeof(at)); /* which is a function */
+	}
+	return at != NULL;
 }
 
+/* Once it is there with all it needs; it stays loaded for as long as the agent. */
 const struct torch_funcs *torch__find(void)
 {
 	static unsigned long long seen;
 	static bool found;
-	static struct candidates c;
-	unsigned int i;
-	void *lib;
+	unsigned long long now;
 
 	if (found)
 		return &funcs;
-	c.cnt = 0;
-	dl_iterate_phdr(candidate, &c);
-	if (c.adds == seen)
+	now = libs__count();
+	if (now == seen)
 		return NULL;
-	found = look(RTLD_DEFAULT);
-	for (i = 0; i < c.cnt && !found; i++) {
-		/* once it is there with all it needs; it stays loaded for as long as the agent */
-		lib = dlopen(c.path[i], RTLD_LAZY | RTLD_NOLOAD);
-		if (!lib)
-			continue;
-		found = look(lib);
-		if (!found)
-			dlclose(lib);
-	}
-	seen = c.adds;
+	found = look(RTLD_DEFAULT) || libs__find("torch", look);
+	seen = now;
 	return found ? &funcs : NULL;
 }
 

@@ -163,5 +163,5 @@ def newest_python(ws):
     finally:
         with contextlib.suppress(OSError):
             os.rmdir(root + ws)
-    left = glob.glob(os.path.join(root, "tmp", "ptbpf-*.py"))
-    check(not left, f"scripts are left behind: {left}")
+    left = [path for name in ("ptbpf-*.py", "lib*-*.so") for path in glob.glob(os.path.join(root, "tmp", name))]
+    check(not left, f"files are left behind: {left}")

@@ -8,7 +8,7 @@ import subprocess
 
 from common import PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, main, slices, wait_for, workspace
 from agent_target import sources_of
-from inject_target import (BUILD, TOOL, Target, copies, cpu_of, inject, load_all, need_tools, newest_python, refused,
+from inject_target import (AGENT, BUILD, TOOL, Target, copies, cpu_of, inject, load_all, need_tools, newest_python, refused,
                            same_as_undisturbed)
 import seccomp_filters as sf
 
@@ -101,6 +101,11 @@ def newest_python_filtered():
             t.ready()
             for way in ("remote", "any"):
                 refused(t.pid, copies(ws, 1, way)[0], "may end the program for the system call membarrier", way)
+            check(len(t.finish()) == 2, "the target did not end well")
+        with start((*own, sf.container(), *work)) as t:
+            t.ready()
+            (ok, told), = inject(t.pid, "remote", [AGENT])
+            check(ok and "libptbpf_agent-" in t.maps(), f"the agent, of which there is no file in its root directory: {told}")
             check(len(t.finish()) == 2, "the target did not end well")
         return text
 

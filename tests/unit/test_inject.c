@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -21,6 +22,7 @@
 #include "inject/divert.h"
 #include "inject/inject.h"
 #include "inject/py_remote.h"
+#include "inject/root_file.h"
 #include "inject/safe_point.h"
 #include "inject/sig_frame.h"
 #include "inject/thread_facts.h"
@@ -360,6 +362,31 @@ static void test_facts(void)
 	CU_ASSERT(!thread_facts__stack(getpid(), 16, &sm));
 }
 
+/* Temporary files of a process: here this one, whose root directory is ours. */
+static void test_temp_files(void)
+{
+	struct root_temp a = { .fd = -1 }, b = { .fd = -1 };
+	char stem[400];
+	struct stat st;
+
+	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", true, &a), 0);
+	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", false, &b), 0);
+	CU_ASSERT(strcmp(a.path, b.path) != 0 && strstr(a.path, "/ptbpf-test-") && !strcmp(strrchr(a.path, '.'), ".x"));
+	CU_ASSERT(!stat(a.path, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600 && st.st_uid == geteuid());
+	CU_ASSERT_EQUAL(write(a.fd, "x", 1), 1);
+	root_temp__remove(getpid(), &a);
+	CU_ASSERT(a.fd == -1 && !a.exists && stat(a.path, &st) && errno == ENOENT);
+	root_temp__remove(getpid(), &a); /* again: nothing */
+	close(b.fd);
+	b.fd = -1;
+	root_temp__remove(getpid(), &b);
+	CU_ASSERT(stat(b.path, &st) && errno == ENOENT);
+	memset(stem, 'a', sizeof(stem) - 1);
+	stem[sizeof(stem) - 1] = '\0';
+	CU_ASSERT_EQUAL(root_temp__create(getpid(), stem, ".x", false, &a), -ENAMETOOLONG);
+	CU_ASSERT(root_temp__create(1 << 22 | 1, "x", ".x", false, &a) < 0 && !a.exists);
+}
+
 static void test_places(void)
 {
 	struct code_places cp;
@@ -451,6 +478,7 @@ static const CU_TestInfo tests[] = {
 	{ "Python's table for debuggers", test_python_table },
 	{ "a hostile table", test_hostile_table },
 	{ "facts of a thread", test_facts },
+	{ "temporary files", test_temp_files },
 	{ "places in the code", test_places },
 	{ "a real detour", test_real_detour },
 	{ "a static program", test_static_program },

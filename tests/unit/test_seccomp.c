@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "inject/seccomp_judge.h"
+#include "inject/thread_facts.h"
 #include "suite.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -458,6 +459,7 @@ static void test_several(void)
 static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 {
 	struct seccomp_needs needs = { .rseq = true };
+	struct thread_status status;
 	int fds[2], st, err;
 	uint32_t i;
 	pid_t pid;
@@ -474,6 +476,7 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 			pause();
 	}
 	CU_ASSERT_EQUAL_FATAL(read(fds[0], &c, 1), 1);
+	CU_ASSERT(!thread_facts__status(pid, 0, &status) && status.filters == cnt && status.seccomp == (cnt ? 2 : 0));
 	CU_ASSERT_FATAL(!ptrace(PTRACE_SEIZE, pid, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, pid, NULL, NULL));
 	CU_ASSERT_FATAL(waitpid(pid, &st, __WALL) == pid && WIFSTOPPED(st));
 	why[0] = '\0';

@@ -17,7 +17,9 @@ from gpu_target import AGENT, BUILD, MOCK, WORK, GpuTrace, need, same_flows, val
 TARGET = os.path.join(BUILD, "tests", "workloads", "target_cuda")
 KERNELS = {"_Z3addPfS_i": "add(float*, float*, int)", "_Z4gemmILi4EEvPKfS1_Pf": "void gemm<4>(float const*, float const*, float*)"}
 THREADS, STEPS, DRIVER_STEPS = 3, 40, 10
-REST_MS = 1000  # as programs do that load their data: who listens must first learn that there is CUDA
+# Before the work, as programs do that load their data: who listens must first learn that there is CUDA. And behind it: the
+# names of kernels are looked up in the process.
+REST_MS = 700
 OFF = ("--agent", "off")
 Call = collections.namedtuple("Call", "name stream bytes work")
 
@@ -210,6 +212,19 @@ def python_attached():
     return "{} pieces of work by the agent, {} calls by probes".format(*figures)
 
 
+def as_it_comes():
+    """Records in another order, by another clock, much later, with calls within calls; of every version's layout."""
+    need()
+    cnt = set()
+    for env in ({"MOCK_CUPTI_REORDER": "1"}, {"MOCK_CUPTI_OFFSET_NS": "123456789012", "MOCK_CUPTI_DRIFT_PPM": "80"},
+                {"MOCK_CUPTI_BATCH_MS": "300"}, {"MOCK_CUPTI_NESTED": "1"}, {"MOCK_CUPTI_VERSION": "18"},
+                {"MOCK_CUPTI_VERSION": "22"}, {"MOCK_CUPTI_VERSION": "130000"}):
+        with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT, **env) as p:
+            trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS) + p.ask("driver", DRIVER_STEPS))
+            cnt.add(by_agent(trace, told_by(lines)))
+    check(len(cnt) == 1, f"pieces of work: {cnt}")
+
+
 def forks():
     """A child that goes on to work, as no CUDA program should: nobody is harmed, the parent's trace is whole."""
     need()
@@ -283,4 +298,4 @@ def no_cupti():
 
 
 if __name__ == "__main__":
-    main([c_recorded, python_recorded, c_attached, python_attached, forks, thousand_wishes, overflow, no_cupti])
+    main([c_recorded, python_recorded, c_attached, python_attached, as_it_comes, forks, thousand_wishes, overflow, no_cupti])

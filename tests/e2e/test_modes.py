@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Other ways to run: perf-event uprobes, --dry-run, --children, record, report and export afterwards."""
 
+import functools
 import json
 import os
 
@@ -31,11 +32,20 @@ def scripted(ws, name, *options):
     return load_trace(f"{ws}/{name}.json")
 
 
+@functools.lru_cache(maxsize=1)
+def plain():
+    """Names of the slices without options, and the capture's bytes."""
+    with workspace() as ws:
+        got = names(scripted(ws, "plain"))
+        with open(ws + "/plain.ptb", "rb") as f:
+            return got, f.read()
+
+
 def perf_uprobes():
     """The older kernel interface gives the same slices."""
     require_root()
     with workspace() as ws:
-        multi, perf = names(scripted(ws, "multi")), names(scripted(ws, "perf", "--perf-uprobes"))
+        multi, perf = plain()[0], names(scripted(ws, "perf", "--perf-uprobes"))
         check(multi == perf, f"{len(multi)} slices and {len(perf)} with --perf-uprobes")
         return f"{len(multi)} slices equal"
 
@@ -44,7 +54,7 @@ def record():
     """From the first operator on, with the exit status and the output of the program."""
     require_root()
     with workspace() as ws:
-        attached = names(scripted(ws, "attached"))
+        attached, _ = plain()
         done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--", PYTHON, SCRIPT)
         check("done" in done.out, f"the program's output is gone\n{done.text()}")
         got = names(load_trace(ws + "/r.json"))
@@ -100,14 +110,16 @@ def again_from_capture():
     """report and export need no target, and give what attach gave."""
     require_root()
     with workspace() as ws:
-        doc = scripted(ws, "live")
+        live, content = plain()
         capture = ws + "/live.ptb"
+        with open(capture, "wb") as f:
+            f.write(content)
         run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json")
-        check(names(load_trace(ws + "/again.json")) == names(doc), "export differs from the trace of attach")
+        check(names(load_trace(ws + "/again.json")) == live, "export differs from the trace of attach")
         run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json.gz")
         with open(ws + "/again.json.gz", "rb") as f:
             check(f.read(2) == b"\x1f\x8b", "a name that ends in .gz is not compressed")
-        check(names(load_trace(ws + "/again.json.gz")) == names(doc), "the compressed export differs")
+        check(names(load_trace(ws + "/again.json.gz")) == live, "the compressed export differs")
         done = run_ptbpf("report", capture, "--json", "--sort-by", "count")
         text = json.dumps(json.loads("\n".join(done.out)))
         check("aten::neg" in text and "100" in text, "the report lacks the operators")

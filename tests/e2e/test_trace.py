@@ -5,6 +5,7 @@ What torch's own tests ask of a trace (test/profiler), held against ptbpf's.
 """
 
 import collections
+import functools
 import re
 
 from common import Tracer, check, load_trace, main, require_root, slices, workload, workspace
@@ -26,10 +27,18 @@ def traced(ws, *options, script="scripted.py"):
     return load_trace(ws + "/a.json")
 
 
-def counts():
+@functools.lru_cache(maxsize=1)
+def plain():
+    """The trace without options, as a document and as its text: one run serves all tests that only look."""
     require_root()
     with workspace() as ws:
         doc = traced(ws)
+        with open(ws + "/a.json", encoding="utf-8") as f:
+            return doc, f.read()
+
+
+def counts():
+    doc, _ = plain()
     cnt = collections.Counter(e["name"] for e in slices(doc))
     want = {"aten::neg": 100, "aten::mm": 8, "aten::abs": 2, "first part": 1, "last part": 1,
             "ünïcode \"quoted\" back\\slash": 1, "Optimizer.step#SGD.step": 4, "Optimizer.zero_grad#SGD.zero_grad": 4,
@@ -40,11 +49,7 @@ def counts():
 
 def shape_of_events():
     """Every event has what viewers and analysis tools read."""
-    require_root()
-    with workspace() as ws:
-        doc = traced(ws)
-        with open(ws + "/a.json", encoding="utf-8") as f:
-            text = f.read()
+    doc, text = plain()
     events = doc["traceEvents"]
     check(all("name" in e for e in events), "an event has no name")
     ops = slices(doc)
@@ -65,9 +70,7 @@ def shape_of_events():
 
 
 def strictly_nested():
-    require_root()
-    with workspace() as ws:
-        doc = traced(ws)
+    doc, _ = plain()
     threads = collections.defaultdict(list)
     for e in slices(doc):
         begin = round(e["ts"] * 1000)
@@ -83,17 +86,13 @@ def strictly_nested():
 
 def exceptions_close_operators():
     """An operator that raised is closed and marked; what follows is not below it."""
-    require_root()
-    with workspace() as ws:
-        doc = traced(ws)
+    doc, _ = plain()
     failed = [e for e in slices(doc, "aten::mm") if e["args"].get("ptbpf.unwound")]
     check(len(failed) == 7, f"{len(failed)} of 7 raising aten::mm are marked as unwound")
 
 
 def arrows():
-    require_root()
-    with workspace() as ws:
-        doc = traced(ws)
+    doc, _ = plain()
     flows = collections.defaultdict(dict)
     for e in doc["traceEvents"]:
         if e.get("cat") == "fwdbwd":
@@ -109,12 +108,10 @@ def arrows():
 
 def steps():
     """Optimizer.step makes the steps; --step-on takes another name; all are marked as derived."""
-    require_root()
-    with workspace() as ws:
-        doc = traced(ws)
-        found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
-        check(len(found) >= 3, f"{len(found)} steps from 4 optimizer steps")
-        check(all(e["args"].get("ptbpf.derived") for e in found), f"a derived step is not marked: {found[:1]}")
+    doc, _ = plain()
+    found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
+    check(len(found) >= 3, f"{len(found)} steps from 4 optimizer steps")
+    check(all(e["args"].get("ptbpf.derived") for e in found), f"a derived step is not marked: {found[:1]}")
     with workspace() as ws:
         doc = traced(ws, "--step-on", "aten::sum")
         found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]

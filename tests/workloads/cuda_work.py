@@ -5,7 +5,7 @@ synchronise. Needs no torch. Prints "ready", works, and prints what it did as ta
 
   cuda_work.py [--mock FOLDER] [--threads N] [--steps N] [--cupti FILE] [--rest MS] [--wait FILE]
 
---wait: the work begins when that file is there."""
+--rest: before the work and after it. --wait: the work begins when that file is there."""
 import argparse
 import ctypes
 import os
@@ -124,6 +124,7 @@ def main():
     cuda.call("cudaDeviceSynchronize")
     workers[0].tell("cudaDeviceSynchronize")
     print("\n".join(line for w in workers for line in w.told) + "\nok", flush=True)
+    time.sleep(opts.rest / 1000)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@
  *   driver STEPS        the same by the driver's interface alone
  *   fork                a child works as well and ends ("ok STATUS")
  *   quit
- * With arguments "THREADS STEPS [REST [DRIVER_STEPS]]" it does init, rests so many ms, does work and driver, prints, and ends.
+ * With arguments "THREADS STEPS [REST [DRIVER_STEPS]]" it does init, rests so many ms, does
+ * work and driver, prints, rests again, and ends.
  *
  * What was done is told thread by thread in order: "call TID NAME STREAM BYTES", and behind it for each piece of work
  * that it put on the device "work KIND NAME BYTES". STREAM: a number for each stream, 0: the default one, "-": none.
@@ -381,6 +382,7 @@ int main(int argc, char **argv)
 		if (argc > 4)
 			driver_work((unsigned int)atoi(argv[4]));
 		tell_done();
+		rest(argc > 3 ? (unsigned int)atoi(argv[3]) : 0);
 		return 0;
 	}
 	while (fgets(line, sizeof(line), stdin) && take(line))

@@ -311,9 +311,8 @@ static void set_sync(bool on)
 
 static bool use_system_thread_ids(void)
 {
-	if (!api.get_thread_id_type || !api.set_thread_id_type || api.get_thread_id_type(&thread_ids_before))
-		return false;
-	return !api.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	return api.get_thread_id_type && api.set_thread_id_type && !api.get_thread_id_type(&thread_ids_before) &&
+	       !api.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 }
 
 static void restore_thread_ids(void)
@@ -363,11 +362,10 @@ static int start(bool in_init)
 	if (err)
 		return why_of(err);
 	why = cupti_records__begin(&api, use_system_thread_ids());
-	active = !why;
-	if (active)
+	if (!why)
 		why = why_of(enable_all());
-	if (why) {
-		active = false;
+	active = !why;
+	if (!active) {
 		restore_thread_ids();
 		return why;
 	}

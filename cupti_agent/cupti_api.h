@@ -25,6 +25,8 @@
 /* Offsets in records */
 #define CUPTI_KERNEL_END 24
 #define CUPTI_KERNEL_NAME 104
+#define CUPTI_KERNEL_USED 176     /* ptbpf reads nothing behind this, ... */
+#define CUPTI_KERNEL_PRIORITY 216 /* ... unless the record has it (13.1 and later) */
 #define CUPTI_API_CBID 4
 
 typedef void (*cupti_request_fn)(uint8_t **buffer, size_t *size, size_t *records);

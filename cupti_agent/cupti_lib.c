@@ -208,17 +208,20 @@ struct walk {
 	struct cupti_slot *slot;
 };
 
+/* Quick: until the pair that was there is back, its owner gets no buffers. */
 static void look_for_pair(struct walk *w, const uintptr_t *data, size_t cnt)
 {
-	size_t i;
+	size_t i = w->slot->place ? cnt : 0;
+	uintptr_t want[2];
 
-	for (i = 0; i + 1 < cnt && !w->slot->place; i++) {
-		if (memcmp(&data[i], w->pair, sizeof(*w->pair)))
-			continue;
-		w->slot->place = (const void *)&data[i];
-		if (w->done + i + 2 <= w->words)
-			memcpy(&w->slot->before, w->copy + w->done + i, sizeof(w->slot->before));
-	}
+	memcpy(want, w->pair, sizeof(want));
+	while (i + 1 < cnt && (data[i] != want[0] || data[i + 1] != want[1]))
+		i++;
+	if (i + 1 >= cnt)
+		return;
+	w->slot->place = (const void *)&data[i];
+	if (w->done + i + 2 <= w->words)
+		memcpy(&w->slot->before, w->copy + w->done + i, sizeof(w->slot->before));
 }
 
 /* The writable segments of CUPTI and of the driver, to parts of which 13.2 and later may hand their work on. */

@@ -3,7 +3,6 @@
 #include "cupti_records.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "chunk.h"
 
@@ -12,13 +11,13 @@
 #define WANTED 1u /* its name has no id yet; ids are greater */
 #define UNWANTED UINT32_MAX
 
-static struct tables {
+static struct { /* not resident before the first session */
 	struct name_entry {
 		uint64_t hash; /* 0: free */
 		uint32_t id;
 	} names[MAX_NAMES];
 	uint32_t calls[2][CUPTI_CBIDS]; /* driver, runtime: id, WANTED, UNWANTED; 0: not looked at yet */
-} *tables; /* mapped once, kept */
+} tables;
 
 static const struct cupti_api *api;
 static struct stream *out;
@@ -27,23 +26,15 @@ static bool tids;
 
 int cupti_records__begin(const struct cupti_api *use, bool system_thread_ids)
 {
-	void *at = tables ? tables : mmap(NULL, sizeof(*tables), PROT_READ | PROT_WRITE,
-					  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (at == MAP_FAILED)
-		return PTB_AGENT_WHY_NO_MEMORY;
-	tables = at;
-	memset(tables, 0, sizeof(*tables));
-	if (!out)
-		out = stream__new(PTB_CHUNK_GPU, 0);
-	else
+	if (out)
 		stream__renew(out); /* for another tracer */
-	if (!out)
-		return PTB_AGENT_WHY_NO_MEMORY;
+	else
+		out = stream__new(PTB_CHUNK_GPU, 0);
+	memset(&tables, 0, sizeof(tables));
+	names = 0;
 	api = use;
 	tids = system_thread_ids;
-	names = 0;
-	return 0;
+	return out ? 0 : PTB_AGENT_WHY_NO_MEMORY;
 }
 
 void cupti_records__send(void)
@@ -100,25 +91,25 @@ static uint32_t name_id(const char *text, size_t len)
 	size_t at = h % MAX_NAMES;
 
 	if (names > MAX_NAMES / 4 * 3) { /* begin again: ids are never used twice */
-		memset(tables, 0, sizeof(*tables));
+		memset(&tables, 0, sizeof(tables));
 		names = 0;
 	}
-	while (tables->names[at].hash && tables->names[at].hash != h)
+	while (tables.names[at].hash && tables.names[at].hash != h)
 		at = (at + 1) % MAX_NAMES;
-	if (tables->names[at].hash)
-		return tables->names[at].id;
+	if (tables.names[at].hash)
+		return tables.names[at].id;
 	n.bytes = len < MAX_TEXT ? len : MAX_TEXT;
 	n.r.flags = len > MAX_TEXT ? PTB_AREC_TEXT_CUT : 0;
 	if (!cupti_record__put(&n.r, sizeof(n), text, n.bytes))
 		return 0; /* told with its next record */
-	tables->names[at] = (struct name_entry){ .hash = h, .id = next_id };
+	tables.names[at] = (struct name_entry){ .hash = h, .id = next_id };
 	names++;
 	return next_id++;
 }
 
 uint32_t cupti_name__id(const char *text)
 {
-	size_t len = text && tables ? strnlen(text, MAX_TEXT + 1) : 0;
+	size_t len = text ? strnlen(text, MAX_TEXT + 1) : 0;
 
 	return len ? name_id(text, len) : 0;
 }
@@ -153,7 +144,7 @@ static bool is_wanted(uint32_t domain, const char *name, size_t len)
 /* UNWANTED, WANTED or, where it is to be told, the name's id; 0: it has none. */
 static uint32_t call_id(uint32_t domain, uint32_t cbid, bool tell)
 {
-	uint32_t *slot = cbid < CUPTI_CBIDS ? &tables->calls[domain - 1][cbid] : NULL, id;
+	uint32_t *slot = cbid < CUPTI_CBIDS ? &tables.calls[domain - 1][cbid] : NULL, id;
 	const char *name = NULL;
 
 	if (slot && *slot && (*slot != WANTED || !tell))
@@ -189,12 +180,14 @@ static void take_record(const uint8_t *p, size_t len)
 
 	memcpy(&kind, p, sizeof(kind));
 	memcpy(&cbid, p + CUPTI_API_CBID, sizeof(cbid));
-	if (kind == PTB_CUPTI_CONCURRENT_KERNEL && len >= CUPTI_KERNEL_NAME + sizeof(char *))
+	if (kind == PTB_CUPTI_CONCURRENT_KERNEL && len >= CUPTI_KERNEL_USED) {
 		r.aux = kernel_name(p);
-	else if (kind == PTB_CUPTI_RUNTIME)
+		len = len > CUPTI_KERNEL_PRIORITY ? len : CUPTI_KERNEL_USED;
+	} else if (kind == PTB_CUPTI_RUNTIME) {
 		r.aux = call_id(CUPTI_CB_DOMAIN_RUNTIME_API, cbid, true);
-	else if (kind == PTB_CUPTI_DRIVER)
+	} else if (kind == PTB_CUPTI_DRIVER) {
 		r.aux = call_id(CUPTI_CB_DOMAIN_DRIVER_API, cbid, true);
+	}
 	if (r.aux != UNWANTED)
 		cupti_record__put(&r, sizeof(r), p, len < PTB_CUPTI_RECORD_MAX ? len : PTB_CUPTI_RECORD_MAX);
 }

@@ -78,6 +78,12 @@ _Static_assert(offsetof(REAL_OVERHEAD, objectId) + offsetof(CUpti_ActivityObject
 _Static_assert(offsetof(REAL_KERNEL, end) == CUPTI_KERNEL_END && offsetof(REAL_KERNEL, name) == CUPTI_KERNEL_NAME &&
 		       offsetof(REAL_API, cbid) == CUPTI_API_CBID,
 	       "what the agent looks at");
+#define X(record, field, off, type) _Static_assert(off + sizeof(type) <= CUPTI_KERNEL_USED, #field " is not sent");
+CUPTI_KERNEL_FIELDS(X)
+#undef X
+#define X(record, field, off, type) _Static_assert(off >= CUPTI_KERNEL_PRIORITY, #field " is not sent");
+CUPTI_KERNEL11_FIELDS(X)
+#undef X
 #define X(name, nr) _Static_assert(ATTRIBUTE_##name == nr, "attribute");
 PTB_GPU_ATTRS(X)
 #undef X

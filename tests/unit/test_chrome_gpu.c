@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* GPUs in a Chrome trace: kineto's slices key by key, flows with both ends, calls nested among operators. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "export/exporter.h"
+#include "chrome_doc.h"
 #include "gpu_world.h"
-#include "json_keys.h"
 #include "suite.h"
 
 #define US 1000ULL
@@ -22,10 +20,7 @@ static char raw[32 << 20];
 
 static void open_trace(void)
 {
-	struct chrome_opts opts = { .tool_version = "9.9.9", .host_name = "box" };
-
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__open(path, &w.s, &opts, &ct), 0);
-	w.sink = chrome_trace__sink(ct);
+	ct = open_chrome(path, &w.s, &w.sink);
 }
 
 static void start(void)
@@ -36,46 +31,8 @@ static void start(void)
 
 static void finish(void)
 {
-	FILE *f;
-
 	CU_ASSERT_EQUAL_FATAL(gw__tell(&w), 0);
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, &w.totals), 0);
-	chrome_trace__free(ct);
-	f = fopen(path, "r");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	raw[fread(raw, 1, sizeof(raw) - 1, f)] = '\0';
-	fclose(f);
-	doc = cJSON_Parse(raw);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
-}
-
-static const cJSON *get(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	if (!v)
-		fprintf(stderr, "no \"%s\"\n", key);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
-	return v;
-}
-
-static bool has(const cJSON *o, const char *key)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, key);
-}
-
-static double num(const cJSON *o, const char *key)
-{
-	CU_ASSERT_TRUE_FATAL(cJSON_IsNumber(get(o, key)));
-	return get(o, key)->valuedouble;
-}
-
-static const char *str(const cJSON *o, const char *key)
-{
-	const char *s = cJSON_GetStringValue(get(o, key));
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-	return s;
+	doc = finish_chrome(ct, &w.totals, path, raw, sizeof(raw));
 }
 
 /* nr-th event that has these values; NULL text: any. NULL: none. */

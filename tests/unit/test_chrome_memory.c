@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Memory in a Chrome trace: torch's instants key by key, the kernel's, counters that lose no extreme. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "export/exporter.h"
-#include "json_keys.h"
+#include "chrome_doc.h"
 #include "memory_world.h"
 #include "suite.h"
 
@@ -22,10 +20,7 @@ static char raw[8 << 20];
 
 static void open_trace(void)
 {
-	struct chrome_opts opts = { .tool_version = "9.9.9", .host_name = "box" };
-
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__open(path, &w.s, &opts, &ct), 0);
-	w.sink = chrome_trace__sink(ct);
+	ct = open_chrome(path, &w.s, &w.sink);
 }
 
 static void start(void)
@@ -37,43 +32,8 @@ static void start(void)
 static void finish(void)
 {
 	struct session_totals totals = { 0 };
-	FILE *f;
 
-	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, &totals), 0);
-	chrome_trace__free(ct);
-	f = fopen(path, "r");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	raw[fread(raw, 1, sizeof(raw) - 1, f)] = '\0';
-	fclose(f);
-	doc = cJSON_Parse(raw);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
-}
-
-static const cJSON *get(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
-	return v;
-}
-
-static double num(const cJSON *o, const char *key)
-{
-	CU_ASSERT_TRUE_FATAL(cJSON_IsNumber(get(o, key)));
-	return get(o, key)->valuedouble;
-}
-
-static const char *str(const cJSON *o, const char *key)
-{
-	const char *s = cJSON_GetStringValue(get(o, key));
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-	return s;
-}
-
-static bool has(const cJSON *o, const char *key)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, key);
+	doc = finish_chrome(ct, &totals, path, raw, sizeof(raw));
 }
 
 /* nr-th event of a name; NULL: none */

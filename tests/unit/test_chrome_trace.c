@@ -44,21 +44,9 @@ static void put(const struct slice *sl)
 	CU_ASSERT_EQUAL_FATAL(sink.slice(sink.arg, sl), 0);
 }
 
-/* Reads the file, which zlib does for both forms, and parses it. */
 static cJSON *load(void)
 {
-	gzFile gz = gzopen(path, "rb");
-	cJSON *doc;
-	int n;
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(gz);
-	n = gzread(gz, raw, sizeof(raw) - 1);
-	CU_ASSERT_FATAL(n > 0);
-	raw[n] = '\0';
-	CU_ASSERT_EQUAL(gzclose(gz), Z_OK);
-	doc = cJSON_Parse(raw);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
-	return doc;
+	return load_json(path, raw, sizeof(raw));
 }
 
 static cJSON *finish(void)
@@ -66,33 +54,6 @@ static cJSON *finish(void)
 	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, &totals), 0);
 	chrome_trace__free(ct);
 	return load();
-}
-
-static const cJSON *get(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
-	return v;
-}
-
-static bool has(const cJSON *o, const char *key)
-{
-	return cJSON_GetObjectItemCaseSensitive(o, key);
-}
-
-static const char *str(const cJSON *o, const char *key)
-{
-	const char *s = cJSON_GetStringValue(get(o, key));
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-	return s;
-}
-
-static double num(const cJSON *o, const char *key)
-{
-	CU_ASSERT_TRUE_FATAL(cJSON_IsNumber(get(o, key)));
-	return get(o, key)->valuedouble;
 }
 
 /* nr-th event of a phase (and of a name, if given) */

@@ -12,75 +12,21 @@
 #include "base/log.h"
 #include "path_check.h"
 #include "plan/cuda_ends.h"
-#include "plan/lib_plan.h"
+#include "planned_lib.h"
 #include "suite.h"
 #include "torch_env.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;
 
-struct planned {
-	struct torch_plan *plan;
-	struct elf_file *ef;
-	enum torch_lib_role role;
-};
-
-static bool planned__open(struct planned *p, char *path, enum torch_lib_role role)
-{
-	const struct plan_opts opts = { .use_cache = false };
-	struct torch_proc tp = { .pid = getpid() };
-
-	*p = (struct planned){ .role = role };
-	tp.libs[role].present = true;
-	tp.libs[role].path = tp.libs[role].access_path = path;
-	return !torch_plan__new(&tp, &opts, &p->plan) && !elf_file__open(path, &p->ef);
-}
-
-static void planned__close(struct planned *p)
-{
-	torch_plan__free(p->plan);
-	elf_file__close(p->ef);
-}
-
 /* ---- one difficulty per function ---- */
-
-struct mark {
-	const char *name;
-	uint64_t addr;
-};
-
-static bool on_mark(const struct elf_sym *sym, void *arg)
-{
-	struct mark *m = arg;
-
-	if (!sym->defined || strcmp(sym->name, m->name) != 0)
-		return true;
-	m->addr = sym->addr;
-	return false;
-}
 
 static uint64_t mark_at(const struct planned *p, const char *name, const char *what)
 {
 	char text[128];
-	struct mark m = { .name = text };
 
 	snprintf(text, sizeof(text), "%s%s", name, what);
-	elf_file__for_each_sym(p->ef, on_mark, &m);
-	return m.addr;
-}
-
-static const struct plan_site *site_of(const struct planned *p, uint32_t func, uint8_t role)
-{
-	const struct plan_site *found = NULL;
-	uint32_t i;
-
-	for (i = 0; i < p->plan->site_cnt; i++) {
-		if (p->plan->sites[i].func != func || p->plan->sites[i].role != role)
-			continue;
-		CU_ASSERT(found == NULL); /* one at most in these */
-		found = &p->plan->sites[i];
-	}
-	return found;
+	return planned__mark(p, text);
 }
 
 static uint64_t addr_of(const struct planned *p, const struct plan_site *s)
@@ -108,8 +54,8 @@ static void expect(const struct planned *p, const char *name, uint8_t shape, boo
 
 	f = func_at(p, name, &idx);
 	CU_ASSERT_FATAL(f != NULL);
-	enter = site_of(p, idx, PTB_ROLE_ENTER);
-	end = site_of(p, idx, PTB_ROLE_EXIT);
+	enter = planned__site(p, idx, PTB_ROLE_ENTER);
+	end = planned__site(p, idx, PTB_ROLE_EXIT);
 	CU_ASSERT_STRING_EQUAL(f->name, name);
 	CU_ASSERT_EQUAL(f->reason, end_at ? PTB_REFUSE_NONE : PTB_REFUSE_NO_EXIT);
 	CU_ASSERT_EQUAL(addr_of(p, enter), enter_at ? enter_at : f->addr);
@@ -143,15 +89,15 @@ static void test_difficulties(void)
 	expect(&p, "cudaEventRecord", PTB_CUDA_EVENT_RECORD, false);
 	expect(&p, "cudaGraphLaunch", PTB_CUDA_GRAPH, false);
 	f = func_at(&p, "cudaDeviceSynchronize", &idx);
-	CU_ASSERT(f && f->reason == PTB_REFUSE_NO_ENTRY && !site_of(&p, idx, PTB_ROLE_ENTER));
+	CU_ASSERT(f && f->reason == PTB_REFUSE_NO_ENTRY && !planned__site(&p, idx, PTB_ROLE_ENTER));
 	/* one code for two calls: one of them has its end */
 	CU_ASSERT_FATAL(func_at(&p, "cudaStreamSynchronize", &idx) && func_at(&p, "cudaEventSynchronize", &other));
-	CU_ASSERT_EQUAL(!site_of(&p, idx, PTB_ROLE_EXIT), !!site_of(&p, other, PTB_ROLE_EXIT));
+	CU_ASSERT_EQUAL(!planned__site(&p, idx, PTB_ROLE_EXIT), !!planned__site(&p, other, PTB_ROLE_EXIT));
 	CU_ASSERT_EQUAL(p.plan->funcs[idx].reason + p.plan->funcs[other].reason, PTB_REFUSE_NO_EXIT);
 	/* two names of one call: both have it, by one site */
 	CU_ASSERT_FATAL(func_at(&p, "cudaStreamWaitEvent", &idx) && func_at(&p, "cudaStreamWaitEvent_ptsz", &other));
 	CU_ASSERT(!p.plan->funcs[idx].reason && !p.plan->funcs[other].reason);
-	CU_ASSERT_EQUAL(site_of(&p, idx, PTB_ROLE_ENTER)->args, site_of(&p, other, PTB_ROLE_ENTER)->args);
+	CU_ASSERT_EQUAL(planned__site(&p, idx, PTB_ROLE_ENTER)->args, planned__site(&p, other, PTB_ROLE_ENTER)->args);
 	for (i = 0, ends = 0; i < p.plan->site_cnt; i++)
 		ends += addr_of(&p, &p.plan->sites[i]) == mark_at(&p, "cudaStreamWaitEvent", "_exit");
 	CU_ASSERT_EQUAL(ends, 1);
@@ -262,7 +208,7 @@ static uint32_t check_runtime(const char *name, char *path, uint32_t refused_max
 	for (i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
 		CU_ASSERT_FATAL(func_at(&p, launches[i], &idx) != NULL);
 		CU_ASSERT_EQUAL(p.plan->funcs[idx].reason, PTB_REFUSE_NONE);
-		CU_ASSERT_EQUAL(!!(site_of(&p, idx, PTB_ROLE_ENTER)->args & PTB_CUDA_RESULT), results);
+		CU_ASSERT_EQUAL(!!(planned__site(&p, idx, PTB_ROLE_ENTER)->args & PTB_CUDA_RESULT), results);
 	}
 	for (i = 0; i < p.plan->site_cnt; i++) /* no end is taken for another call's */
 		for (k = 0; k < i && p.plan->sites[i].prog == PTB_PROG_CUDA_EXIT; k++)
@@ -292,7 +238,7 @@ static void test_mocks(void)
 			continue;
 		cnt++;
 		CU_ASSERT_EQUAL(f->reason, PTB_REFUSE_NO_EXIT); /* entries only */
-		CU_ASSERT(site_of(&p, i, PTB_ROLE_ENTER) && !site_of(&p, i, PTB_ROLE_EXIT));
+		CU_ASSERT(planned__site(&p, i, PTB_ROLE_ENTER) && !planned__site(&p, i, PTB_ROLE_EXIT));
 		CU_ASSERT(!strncmp(f->name, "cu", 2) && f->name[2] != 'd' && !strstr(f->name, "_v2"));
 	}
 	CU_ASSERT(cnt >= 10);

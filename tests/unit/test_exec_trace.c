@@ -10,6 +10,7 @@
 
 #include "export/exporter.h"
 #include "fake_session.h"
+#include "json_keys.h"
 #include "suite.h"
 #include "value_words.h"
 
@@ -68,41 +69,9 @@ static struct slice slice(uint64_t id, uint64_t parent, const char *name)
 
 static cJSON *finish(void)
 {
-	gzFile gz;
-	cJSON *doc;
-	int n;
-
 	CU_ASSERT_EQUAL_FATAL(exec_trace__finish(et, &totals), 0);
 	exec_trace__free(et);
-	gz = gzopen(path, "rb");
-	CU_ASSERT_PTR_NOT_NULL_FATAL(gz);
-	n = gzread(gz, raw, sizeof(raw) - 1);
-	CU_ASSERT_FATAL(n > 0);
-	raw[n] = '\0';
-	CU_ASSERT_EQUAL(gzclose(gz), Z_OK);
-	doc = cJSON_Parse(raw);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
-	return doc;
-}
-
-static const cJSON *get(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
-	return v;
-}
-
-static double num(const cJSON *o, const char *key)
-{
-	CU_ASSERT_TRUE_FATAL(cJSON_IsNumber(get(o, key)));
-	return get(o, key)->valuedouble;
-}
-
-static const char *str(const cJSON *o, const char *key)
-{
-	CU_ASSERT_TRUE_FATAL(cJSON_IsString(get(o, key)));
-	return get(o, key)->valuestring;
+	return load_json(path, raw, sizeof(raw));
 }
 
 static const cJSON *node(const cJSON *doc, int i)

@@ -7,6 +7,7 @@
 
 #include "export/exporter.h"
 #include "gpu_world.h"
+#include "json_keys.h"
 #include "suite.h"
 
 #define US 1000ULL
@@ -56,26 +57,6 @@ static void end(void)
 	cJSON_Delete(doc);
 	free(text);
 	gpu_report__free(gr);
-}
-
-static const cJSON *get(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	if (!v)
-		fprintf(stderr, "no \"%s\"\n", key);
-	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
-	return v;
-}
-
-static double num(const cJSON *o, const char *key)
-{
-	return get(o, key)->valuedouble;
-}
-
-static const char *str(const cJSON *o, const char *key)
-{
-	return cJSON_GetStringValue(get(o, key));
 }
 
 static const cJSON *row(const char *list, int nr)

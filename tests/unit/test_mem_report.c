@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "export/exporter.h"
+#include "json_keys.h"
 #include "memory_world.h"
 #include "suite.h"
 
@@ -66,27 +67,6 @@ static bool says(const char *part)
 		return true;
 	fprintf(stderr, "\"%s\" is not in:\n%s\n", part, text);
 	return false;
-}
-
-static const cJSON *get(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
-	return v;
-}
-
-static double num(const cJSON *o, const char *key)
-{
-	return get(o, key)->valuedouble;
-}
-
-static const char *str(const cJSON *o, const char *key)
-{
-	const char *s = cJSON_GetStringValue(get(o, key));
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(s);
-	return s;
 }
 
 static const cJSON *at(const cJSON *o, const char *key, int nr)

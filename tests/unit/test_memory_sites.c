@@ -15,80 +15,25 @@
 #include "base/log.h"
 #include "path_check.h"
 #include "plan/arg_flow.h"
-#include "plan/lib_plan.h"
 #include "plan/plan_build.h"
+#include "planned_lib.h"
 #include "suite.h"
 #include "torch_env.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;
 
-/* The plan of one library in one role, and the library. */
-struct planned {
-	struct torch_plan *plan;
-	struct elf_file *ef;
-	enum torch_lib_role role;
-};
-
-static bool planned__open(struct planned *p, char *path, enum torch_lib_role role)
-{
-	const struct plan_opts opts = { .use_cache = false };
-	struct torch_proc tp = { .pid = getpid() };
-
-	*p = (struct planned){ .role = role };
-	tp.libs[role].present = true;
-	tp.libs[role].path = tp.libs[role].access_path = path;
-	if (torch_plan__new(&tp, &opts, &p->plan))
-		return false;
-	return !elf_file__open(path, &p->ef);
-}
-
-static void planned__close(struct planned *p)
-{
-	torch_plan__free(p->plan);
-	elf_file__close(p->ef);
-}
-
 /* ---- marks in the synthetic libraries ---- */
-
-struct mark {
-	const char *name;
-	uint64_t addr;
-};
-
-static bool on_mark(const struct elf_sym *sym, void *arg)
-{
-	struct mark *m = arg;
-
-	if (!sym->defined || strcmp(sym->name, m->name) != 0)
-		return true;
-	m->addr = sym->addr;
-	return false;
-}
 
 /* File offset of a mark, 0: there is none. */
 static uint64_t mark_at(const struct planned *p, const char *name, const char *what)
 {
 	char text[128];
-	struct mark m = { .name = text };
+	uint64_t addr;
 
 	snprintf(text, sizeof(text), "%s_%s", name, what);
-	elf_file__for_each_sym(p->ef, on_mark, &m);
-	return m.addr ? elf_file__addr_to_off(p->ef, m.addr) : 0;
-}
-
-static const struct plan_site *site_of(const struct planned *p, uint32_t func, uint8_t role)
-{
-	const struct plan_site *found = NULL;
-	uint32_t i;
-
-	for (i = 0; i < p->plan->site_cnt; i++) {
-		if (p->plan->sites[i].func != func || p->plan->sites[i].role != role)
-			continue;
-		CU_ASSERT(found == NULL); /* one at most in these */
-		found = &p->plan->sites[i];
-	}
-	return found;
+	addr = planned__mark(p, text);
+	return addr ? elf_file__addr_to_off(p->ef, addr) : 0;
 }
 
 static const struct plan_func *func_named(const struct planned *p, const char *name, uint32_t *idx)
@@ -112,7 +57,7 @@ static void expect_report(const struct planned *p, const char *name, const char 
 	CU_ASSERT_FATAL(f != NULL);
 	CU_ASSERT_EQUAL(f->reason, why);
 	CU_ASSERT_EQUAL(f->kind, PTB_FUNC_ALLOCATOR);
-	s = site_of(p, idx, PTB_ROLE_POINT);
+	s = planned__site(p, idx, PTB_ROLE_POINT);
 	CU_ASSERT_EQUAL(s != NULL, why == PTB_REFUSE_NONE);
 	if (!s)
 		return;
@@ -152,8 +97,8 @@ static void expect_call(const struct planned *p, const char *name, uint8_t out, 
 	CU_ASSERT_EQUAL(f->reason, !enter_at ? PTB_REFUSE_NO_ENTRY :
 				   !end_at   ? PTB_REFUSE_NO_EXIT :
 					       PTB_REFUSE_NONE);
-	enter = site_of(p, idx, PTB_ROLE_ENTER);
-	end = site_of(p, idx, PTB_ROLE_EXIT);
+	enter = planned__site(p, idx, PTB_ROLE_ENTER);
+	end = planned__site(p, idx, PTB_ROLE_EXIT);
 	CU_ASSERT_EQUAL(enter ? enter->offset : 0, enter_at);
 	CU_ASSERT_EQUAL(end ? end->offset : 0, end_at);
 	if (f->reason != (enter_at && end_at ? PTB_REFUSE_NONE : f->reason) ||

@@ -8,6 +8,7 @@
 
 #include "export/exporter.h"
 #include "fake_session.h"
+#include "json_keys.h"
 #include "suite.h"
 
 static char text[16384];
@@ -272,14 +273,6 @@ static void test_full_stream(void)
 	f = fopen("/dev/full", "w");
 	CU_ASSERT_EQUAL(table__print_json(three, 3, &opts, &s, &t, f), -ENOSPC);
 	fclose(f);
-}
-
-static const cJSON *get(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(v);
-	return v;
 }
 
 static void test_json_memory(void)

@@ -51,9 +51,11 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 		chrome_event__process(&ct->w, &info->processes[i], rel(ct, info->begin_ns));
 	for (i = 0; i < info->lost_cnt; i++) {
 		const struct session_lost *l = &info->lost[i];
+		/* an agent's last chunks come, and may be lost, after the window */
+		uint64_t at = chrome_clock__in_window(&ct->clock, info, l->begin_ns);
 
-		chrome_event__lost(&ct->w, info->process_cnt ? info->processes[0].tgid : 0, l,
-				   rel(ct, l->begin_ns), rel(ct, l->end_ns));
+		chrome_event__lost(&ct->w, info->process_cnt ? info->processes[0].tgid : 0, l, at,
+				   at + rel(ct, l->end_ns) - rel(ct, l->begin_ns));
 	}
 }
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The plan of one library in one role, and the library, for tests that know its marks (symbols). */
+#ifndef TESTS_PLANNED_LIB_H
+#define TESTS_PLANNED_LIB_H
+
+#include <CUnit/CUnit.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plan/lib_plan.h"
+#include "target/elf_file.h"
+
+struct planned {
+	struct torch_plan *plan;
+	struct elf_file *ef;
+	enum torch_lib_role role;
+};
+
+static inline bool planned__open(struct planned *p, char *path, enum torch_lib_role role)
+{
+	const struct plan_opts opts = { .use_cache = false };
+	struct torch_proc tp = { .pid = getpid() };
+
+	*p = (struct planned){ .role = role };
+	tp.libs[role].present = true;
+	tp.libs[role].path = tp.libs[role].access_path = path;
+	return !torch_plan__new(&tp, &opts, &p->plan) && !elf_file__open(path, &p->ef);
+}
+
+static inline void planned__close(struct planned *p)
+{
+	torch_plan__free(p->plan);
+	elf_file__close(p->ef);
+}
+
+struct planned_mark {
+	const char *name;
+	uint64_t addr;
+};
+
+static inline bool planned__on_mark(const struct elf_sym *sym, void *arg)
+{
+	struct planned_mark *m = arg;
+
+	if (!sym->defined || strcmp(sym->name, m->name) != 0)
+		return true;
+	m->addr = sym->addr;
+	return false;
+}
+
+/* Address of a mark, 0: there is none. */
+static inline uint64_t planned__mark(const struct planned *p, const char *name)
+{
+	struct planned_mark m = { .name = name };
+
+	elf_file__for_each_sym(p->ef, planned__on_mark, &m);
+	return m.addr;
+}
+
+/* The one site of a function in a role, NULL: none. */
+static inline const struct plan_site *planned__site(const struct planned *p, uint32_t func, uint8_t role)
+{
+	const struct plan_site *found = NULL;
+	uint32_t i;
+
+	for (i = 0; i < p->plan->site_cnt; i++) {
+		if (p->plan->sites[i].func != func || p->plan->sites[i].role != role)
+			continue;
+		CU_ASSERT(found == NULL);
+		found = &p->plan->sites[i];
+	}
+	return found;
+}
+
+#endif /* TESTS_PLANNED_LIB_H */

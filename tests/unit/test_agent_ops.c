@@ -110,6 +110,32 @@ static void test_late_end(void)
 	CU_ASSERT_EQUAL(host__chunk(0)->kind, PTB_CHUNK_STATE);
 }
 
+/* Many operators by turns, anywhere in memory: each is named once, whatever places they share. */
+static void test_names_once(void)
+{
+	static struct {
+		_Alignas(16) unsigned char at[1 << 20];
+	} memory;
+	const struct mock_schema *schemas[256];
+	uint32_t i, seed = 1;
+
+	for (i = 0; i < 256; i++) {
+		struct mock_schema *to;
+
+		seed = seed * 1103515245u + 12345u;
+		to = (void *)(memory.at + i * 4096 + (seed >> 16) % 200 * 16);
+		*to = mock_neg;
+		schemas[i] = to;
+	}
+	host__configure_right();
+	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
+	for (i = 0; i < 4 * 256; i++)
+		host__run_op(schemas[i % 256]);
+	CU_ASSERT(host__detach());
+	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN), 4 * 256);
+	CU_ASSERT(host__count(PTB_AREC_NAME) >= 256 && host__count(PTB_AREC_NAME) < 300);
+}
+
 /* ---- values ---- */
 
 struct one_tensor {
@@ -337,6 +363,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "what is recorded", test_records },
 		{ "ends behind the window", test_late_end },
+		{ "named once", test_names_once },
 		{ "inputs and outputs", test_values },
 		{ "settings refused", test_refusals },
 		{ "a wrong layout", test_wrong_layout },

@@ -263,6 +263,11 @@ static void test_losses(void)
 	send(200);
 	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_LOST), 2);
 	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_DROPPED), 2);
+	chunk(PTB_CHUNK_OPS, 3);
+	u.c.dropped = 4; /* the first of a stream that began with it */
+	u.c.seq = 1;
+	send(300);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_DROPPED), 6);
 	close_recording(&s);
 }
 

@@ -190,9 +190,10 @@ static int make_near_page(uint64_t site)
 {
 	static const uint8_t jump[] = { 0xff, 0x25, 0, 0, 0, 0 }; /* jmp *0(%rip) */
 	uint64_t entry = (uint64_t)(uintptr_t)&agent_dump_entry, d;
+	int up;
 
-	for (d = PAGE * 16; d < 1UL << 30 && !near_page; d += PAGE * 64) {
-		void *want = (void *)(uintptr_t)((site - d) & ~(PAGE - 1));
+	for (d = PAGE * 16, up = 0; d < 1UL << 30 && !near_page; d += up ? PAGE * 64 : 0, up = !up) {
+		void *want = (void *)(uintptr_t)((up ? site + d : site - d) & ~(PAGE - 1));
 		void *got = mmap(want, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 		if (got == want)

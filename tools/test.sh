@@ -9,7 +9,10 @@ set -uo pipefail
 cd "$PTBPF_ROOT" || exit 1
 
 RESULTS=$(mktemp)
-trap 'rm -f "$RESULTS"' EXIT
+LOGS=$(mktemp -d)
+export PTBPF_TIMES=$LOGS/times
+: >"$PTBPF_TIMES"
+trap 'rm -rf "$RESULTS" "$LOGS"' EXIT
 PARTS=${*:-checks unit e2e torch consumers}
 MAIN_PYTHON=$(venv_python "torch-$PTBPF_MAIN_TORCH")
 export PTBPF=$PTBPF_ROOT/build/ptbpf PTBPF_PYTHON=$MAIN_PYTHON PYTHONDONTWRITEBYTECODE=1
@@ -22,10 +25,10 @@ result() { # KIND NAME [TEXT]
 suite() { # NAME command...
 	local name=$1 out status=0
 	shift
-	out=$(mktemp)
+	out=$(mktemp -p "$LOGS")
 	"$@" 2>&1 | tee "$out"
 	status=${PIPESTATUS[0]}
-	grep -E '^(PASS|FAIL|SKIP) ' "$out" >>"$RESULTS"
+	(flock 9 && grep -E '^(PASS|FAIL|SKIP) ' "$out" >>"$RESULTS") 9>"$LOGS/lock"
 	if [ "$status" != 0 ] && ! grep -q '^FAIL ' "$out"; then
 		result FAIL "$name" "ended with $status"
 	elif ! grep -qE '^(PASS|FAIL|SKIP) ' "$out"; then
@@ -34,14 +37,34 @@ suite() { # NAME command...
 	rm -f "$out"
 }
 
+# Runs a command beside others, at most AT_ONCE at a time; together() waits for all and prints each one's output in turn.
+AT_ONCE=$(nproc)
+BESIDE=()
+beside() {
+	while [ "$(jobs -rp | wc -l)" -ge "$AT_ONCE" ]; do
+		wait -n
+	done
+	BESIDE+=("$LOGS/beside.${#BESIDE[@]}")
+	"$@" >"${BESIDE[-1]}" 2>&1 &
+}
+
+together() {
+	local log
+	wait
+	for log in "${BESIDE[@]}"; do
+		cat "$log"
+		rm -f "$log"
+	done
+	BESIDE=()
+}
+
 build() { # DIR cmake-options...
 	local dir=$1
 	shift
 	note "building $dir"
-	cmake -S . -B "$dir" "$@" >"$RESULTS.build" 2>&1 && cmake --build "$dir" -j "$(nproc)" >>"$RESULTS.build" 2>&1
+	cmake -S . -B "$dir" "$@" >"$LOGS/$dir.log" 2>&1 && cmake --build "$dir" -j "$(nproc)" >>"$LOGS/$dir.log" 2>&1
 	local status=$?
-	[ $status = 0 ] || tail -n 40 "$RESULTS.build" >&2
-	rm -f "$RESULTS.build"
+	[ $status = 0 ] || tail -n 40 "$LOGS/$dir.log" >&2
 	return $status
 }
 
@@ -52,36 +75,40 @@ part_checks() {
 	done
 }
 
+# The tests wait for the kernel much of the time, so the other build is made beside them.
 part_unit() {
-	suite unit python3 tools/ctest_results.py build optimized
+	beside suite unit python3 tools/ctest_results.py build optimized
 	if build build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPTBPF_SANITIZE=ON; then
-		suite unit-asan python3 tools/ctest_results.py build-asan sanitized
+		together
+		suite unit-asan python3 tools/ctest_results.py build-asan sanitized 'unit|fuzz'
 	else
+		together
 		result FAIL build.sanitized
 	fi
 }
 
-# The hundreds of attaches mostly wait for the kernel, so the other tests run beside them.
+# The longest first; the hundreds of attaches mostly wait for the kernel too and count for none.
 part_e2e() {
-	local f log harm=tests/e2e/test_harm.py
-	log=$(mktemp)
-	suite "$(basename $harm .py)" "$MAIN_PYTHON" $harm >"$log" &
-	for f in tests/e2e/test_*.py; do
-		[ "$f" = $harm ] || suite "$(basename "$f" .py)" "$MAIN_PYTHON" "$f"
+	local f first="tests/e2e/test_harm.py tests/e2e/test_gpu.py tests/e2e/test_agent.py tests/e2e/test_inject.py"
+	AT_ONCE=$(($(nproc) + 1))
+	for f in $first $(printf '%s
+' tests/e2e/test_*.py | grep -vxF "${first// /$'
+'}"); do
+		beside suite "$(basename "$f" .py)" "$MAIN_PYTHON" "$f"
 	done
-	wait
-	cat "$log"
-	rm -f "$log"
+	together
+	AT_ONCE=$(nproc)
 }
 
 # A leg of the matrix, or the reason why there is none.
 leg() { # NAME PYTHON [options]
-	local name=$1 python=$2
+	local name=$1 python=$2 begin=$SECONDS
 	shift 2
 	if [ -e "$PTBPF_ENV_DIR/$name.why" ]; then
 		result SKIP "torch.$name" "$(head -n 1 "$PTBPF_ENV_DIR/$name.why")"
 	else
 		suite "torch.$name" python3 tests/torch/run_leg.py "$python" "$name" "$@"
+		echo "$((SECONDS - begin)) torch.$name" >>"$PTBPF_TIMES"
 	fi
 }
 
@@ -89,36 +116,29 @@ leg() { # NAME PYTHON [options]
 AGENT_SOME="elementwise backward custom_function exceptions annotations views_inplace strings lists_of_numbers results
 	two_threads raising_threads thread_churn optimizers transformer script_unfused compile_eager compile_inductor"
 
-# Two legs at a time: while the target of one is traced, the other compares, or torch alone runs.
+# Two at a time: while the target of one leg is traced, another compares, or torch alone runs. Operators by the thousand
+# (--brief) are compared in every window on the main leg alone.
 part_torch() {
-	local name agent=$PTBPF_ROOT/build/libptbpf_agent.so some logs
-	logs=$(mktemp -d)
-	suite torch.checklist "$MAIN_PYTHON" tests/torch/test_checklist.py
-	suite torch.memory "$MAIN_PYTHON" tests/torch/test_memory_truth.py
-	if env_complete "torch-$PTBPF_OLD_TORCH"; then
-		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") suite "torch.memory-$PTBPF_OLD_TORCH" \
-			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
-	fi
-	suite torch.agent_stress python3 tests/torch/test_agent_stress.py --agent "$agent" \
-		--haste build/tests/libagent_haste.so --dump build/tests/workloads/libagent_dump.so \
-		--cfg build/tests/agent_cfg --python "$MAIN_PYTHON"
+	local name agent=$PTBPF_ROOT/build/libptbpf_agent.so some
 	# shellcheck disable=SC2086 # a list of words
-	some="--agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $AGENT_SOME)"
-	for name in main old distribution chroot-trixie chroot-unstable; do
-		[ "$(jobs -rp | wc -l)" -lt 2 ] || wait -n
+	some="--brief --agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $AGENT_SOME)"
+	beside leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON" --agent "$agent" --agent-windows names,full,held
+	# shellcheck disable=SC2086
+	beside leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")" $some
+	# shellcheck disable=SC2086
+	beside leg distribution /usr/bin/python3 $some
+	for name in chroot-trixie chroot-unstable; do
 		# shellcheck disable=SC2086
-		case $name in
-		main) leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON" --agent "$agent" --agent-windows names,full,held ;;
-		old) leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")" $some ;;
-		distribution) leg distribution /usr/bin/python3 $some ;;
-		*) leg "$name" leg-python --chroot "$PTBPF_ENV_DIR/$name" $some ;;
-		esac >"$logs/$name" 2>&1 &
+		beside leg "$name" leg-python --chroot "$PTBPF_ENV_DIR/$name" $some
 	done
-	wait
-	for name in main old distribution chroot-trixie chroot-unstable; do
-		cat "$logs/$name"
-	done
-	rm -rf "$logs"
+	beside suite torch.checklist "$MAIN_PYTHON" tests/torch/test_checklist.py
+	beside suite torch.memory "$MAIN_PYTHON" tests/torch/test_memory_truth.py
+	if env_complete "torch-$PTBPF_OLD_TORCH"; then
+		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") beside suite "torch.memory-$PTBPF_OLD_TORCH" 			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
+	fi
+	beside suite torch.agent_stress python3 tests/torch/test_agent_stress.py --agent "$agent" 		--haste build/tests/libagent_haste.so --dump build/tests/workloads/libagent_dump.so 		--cfg build/tests/agent_cfg --python "$MAIN_PYTHON"
+	beside suite torch.unit python3 tools/ctest_results.py build optimized torch torch_agent_stress
+	together
 }
 
 part_consumers() {
@@ -133,11 +153,16 @@ if build build -DCMAKE_BUILD_TYPE=RelWithDebInfo; then
 	result PASS build.optimized
 	for part in $PARTS; do
 		note "part $part"
+		begin=$SECONDS
 		"part_$part"
+		note "part $part took $((SECONDS - begin)) s"
 	done
 else
 	result FAIL build.optimized
 fi
+
+printf '\nthe slowest, in seconds:\n'
+sort -rn "$PTBPF_TIMES" | head -n 10 | sed 's/^/  /'
 
 count() { grep -c "^$1 " "$RESULTS"; }
 failed=$(count FAIL)

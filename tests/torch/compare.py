@@ -7,6 +7,7 @@ slices from one side before the comparison (their children move up). Whatever el
 """
 
 import collections
+import copy
 import difflib
 import re
 
@@ -45,19 +46,34 @@ def no_kernel(n, parent, ctx):
             and parent.name == n.name + "_copy" and n.args.get("ptbpf.unwound"))
 
 
-def prune(node, side, ctx, counts):
-    """The tree without its known differences."""
-    kept = []
+def pruned(node, rows, ctx, counts):
+    """The tree without its known differences; the tree itself where it has none. Trees are never changed: other
+    comparisons use them too."""
+    kept, same = [], True
     for c in node.children:
-        row = next((d for d in DIFFERENCES if d.side == side and (d.payloads is None or ctx["payload"] in d.payloads)
-                    and d.test(c, node, ctx)), None)
-        prune(c, side, ctx, counts)
+        row = next((d for d in rows if d.test(c, node, ctx)), None)
+        rest = pruned(c, rows, ctx, counts)
+        same &= rest is c and not row
         if row:
             counts[row.title] += 1
-            kept += c.children
+            kept += rest.children
         else:
-            kept.append(c)
+            kept.append(rest)
+    if same:
+        return node
+    node = copy.copy(node)
     node.children = kept
+    return node
+
+
+def pruned_payload(payload, side, ctx, counts):
+    rows = [d for d in DIFFERENCES if d.side == side and (d.payloads is None or ctx["payload"] in d.payloads)]
+    if not rows:
+        return payload
+    out = copy.copy(payload)
+    out.root = pruned(payload.root, rows, ctx, counts)
+    out.others = [pruned(node, rows, ctx, counts) for node in payload.others]
+    return out
 
 
 def spelled(name):
@@ -115,6 +131,7 @@ class Verdict:
         self.ops = self.equal = self.flows = self.numbers = self.threads = 0
         self.problems = []
         self.known = collections.Counter()
+        self.sides = None  # of compare(): both payloads without their known differences
 
     def add(self, other):
         for k in ("ops", "equal", "flows", "numbers", "threads"):
@@ -161,9 +178,7 @@ def compare(truth, seen, prefix_truth, prefix_seen, name, ctx):
         side = "torch's trace" if want is None else "ptbpf's trace"
         v.problems.append(f"{name}: {side} has no annotation of it")
         return v
-    for side, p in (("torch", want), ("ptbpf", got)):
-        for node in [p.root, *p.others]:
-            prune(node, side, ctx, v.known)
+    want, got = v.sides = pruned_payload(want, "torch", ctx, v.known), pruned_payload(got, "ptbpf", ctx, v.known)
     order = list if name not in ctx.get("unordered", ()) else (lambda tree: sorted(l.strip() for l in tree))
     v.same_lines(f"{name}, main thread", order(lines(want.root)), order(lines(got.root)))
     if ctx["all_threads"]:

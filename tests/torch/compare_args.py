@@ -228,7 +228,7 @@ def compare_pairs(v, both, ctx):
 
 
 def compare_payload(want, got, ctx):
-    """Verdict on one payload; both trees were pruned by compare.compare() before."""
+    """Verdict on one payload; both sides are those of compare.compare()'s."""
     v = ArgsVerdict()
     compare_pairs(v, pairs(want.root, got.root), ctx)
     if ctx["all_threads"]:

@@ -208,17 +208,24 @@ def other_threads(v, payload, by_thread):
                 v.moved.why[key] = OTHER_THREADS
 
 
-def prune(v, side, payload, ctx):
-    """compare.prune(); rows around what only torch has, and around annotations that do not nest, are excused."""
-    before, counts = [(n, n.children) for _, n in payload.root.walk()], collections.Counter()
-    compare.prune(payload.root, side, ctx, counts)
-    left = {id(n) for _, n in payload.root.walk()}
-    for n, children in before if side == "torch" else ():
-        crossing = [c for c in children if c.end > n.end]
+def identity(n):
+    return n.key, n.begin, n.name
+
+
+def pruned(v, side, payload, ctx):
+    """compare.pruned_payload(); rows around what only torch has, and around annotations that do not nest, are excused."""
+    counts = collections.Counter()
+    out = compare.pruned_payload(payload, side, ctx, counts)
+    if side != "torch":
+        return out
+    left = {identity(n) for _, n in out.root.walk()} if counts else None
+    for _, n in payload.root.walk():
+        crossing = [c for c in n.children if c.end > n.end]
         if crossing:
             v.moved.excused.update({row(m.name): CROSSING for m in (n, payload.root, *crossing)})
-        for gone in (m for m in children if id(m) not in left):  # what folds into what depends on it
+        for gone in (m for m in n.children if left and identity(m) not in left):  # what folds into what depends on it
             v.moved.excused.update({row(m.name): next(iter(counts)) for m in (n, *(k for _, k in gone.walk()))})
+    return out
 
 
 def excuse_rounded(v, root, events):
@@ -243,7 +250,7 @@ def compare_payload(theirs, mine, runs, name, ctx):
         if payload is None:
             v.problems.append(f"{name}: {side}'s trace has no annotation of it")
             return v
-        prune(v, side, payload, ctx)
+        payload = pruned(v, side, payload, ctx)
         events = of_payload(by_thread, payload)
         place(payload.root, events)
         if side == "torch" and ctx.get("rounds"):

@@ -20,7 +20,7 @@ class Skip(Exception):
 
 
 class Payload:
-    def __init__(self, prepare, group, observe, ordered, readable, steady, threads, only):
+    def __init__(self, prepare, group, observe, ordered, readable, steady, threads, only, windows, brief):
         self.name = prepare.__name__
         self.prepare = prepare
         self.group = group  # payloads of one group share a process
@@ -32,17 +32,21 @@ class Payload:
         self.ordered = ordered  # False: the order depends on other processes; compared as a bag
         self.threads = threads  # starts threads that allocate, of which torch's memory profiler knows nothing
         self.only = only  # "memory": only for the windows of memory
+        self.windows = windows  # only for these (runner_windows.py)
+        self.brief = brief  # with --brief only for these
 
 
 REGISTRY = {}
 VERSION = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
 
 
-def payload(group="eager", observe=False, ordered=True, readable=True, steady=True, threads=False, only=None):
+def payload(group="eager", observe=False, ordered=True, readable=True, steady=True, threads=False, only=None,
+            windows=None, brief=None):
     """Registers prepare() under its name."""
 
     def register(prepare):
-        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered, readable, steady, threads, only)
+        REGISTRY[prepare.__name__] = Payload(prepare, group, observe, ordered, readable, steady, threads, only, windows,
+                                             brief or windows)
         return prepare
 
     return register

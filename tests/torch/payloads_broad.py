@@ -63,7 +63,8 @@ def patterns():
     )
 
 
-@payload()
+# Two thirds of all slices of a leg: what "shapes" would say "full" says as well.
+@payload(windows=("names", "full", "memory", "held"), brief=("full",))
 def broad_ops():
     calls = candidates()
 

@@ -2,7 +2,7 @@
 """One leg of the matrix: every payload under torch's own observers and under ptbpf, compared.
 
   run_leg.py PYTHON LEGNAME [--payload NAME]... [--keep DIR] [--chroot DIR] [--no-ptbpf]
-             [--agent LIBRARY [--agent-windows NAME,...] [--agent-payload NAME]...] [--only-agent]
+             [--agent LIBRARY [--agent-windows NAME,...] [--agent-payload NAME]...] [--only-agent] [--brief]
 
 PYTHON is the interpreter of the leg (inside the chroot where one is given). Prints one result line per
 payload and comparison, and a summary. Processes per group: `truth` is watched by torch alone,
@@ -17,6 +17,7 @@ import argparse
 import collections
 import contextlib
 import fcntl
+import functools
 import gc
 import json
 import os
@@ -61,6 +62,10 @@ def turn():
         yield
 
 
+# Some are compared with several others, one soon after another; all of them would not fit into every memory.
+load_chrome = functools.lru_cache(maxsize=4)(truth.load_chrome)
+
+
 class Leg:
     def __init__(self, args):
         self.args = args
@@ -91,6 +96,7 @@ class Leg:
         argv = [*wrap, self.args.python, tests + "/runner.py", "--dir", inside, "--group", group, "--mode", mode]
         if agent:
             argv += ["--windows", self.args.agent_windows]
+        argv += ["--brief"] if self.args.brief else []
         for p in (agent and self.args.agent_payload) or self.args.payload or ():
             argv += ["--payload", p]
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="2", KINETO_LOG_LEVEL="99",
@@ -272,16 +278,16 @@ class Group:
 
     def chrome(self, folder, run):
         path = os.path.join(folder, run + ".json")
-        return truth.load_chrome(path, own=True) if os.path.exists(path) else None
+        return load_chrome(path, True) if os.path.exists(path) else None
 
     def mine(self, window):
-        return truth.load_chrome(self.outs[window]["trace"])
+        return load_chrome(self.outs[window]["trace"], False)
 
     def comparable(self, names, ctx):
         return [name for name in names if ctx["same_run"] or name not in self.told["unsteady"]]
 
     def trees(self, what, theirs, mine, runs, ctx, names=None):
-        """Slices of every payload; prunes both, so each comparison takes fresh copies."""
+        """Slices of every payload."""
         for name in self.comparable(names if names is not None else self.ran[runs[0]], ctx):
             self.leg.tell(f"{name}.{self.tag}{what}", compare.compare(theirs, mine, *runs, name, ctx))
 
@@ -296,9 +302,8 @@ class Group:
             tree = compare.compare(theirs, mine, *runs, name, ctx)
             if tree.problems:
                 self.leg.tell(f"{name}.{self.tag}{what}_slices", tree)
-            want, got = theirs.payloads.get((runs[0], name)), mine.payloads.get((runs[1], name))
-            if want and got:
-                self.leg.tell_args(f"{name}.{self.tag}{what}", compare_args.compare_payload(want, got, dict(ctx, payload=name)))
+            if tree.sides:
+                self.leg.tell_args(f"{name}.{self.tag}{what}", compare_args.compare_payload(*tree.sides, dict(ctx, payload=name)))
 
     def nodes(self, what, theirs, mine, runs, ctx):
         """Nodes of the Execution Traces."""
@@ -452,6 +457,7 @@ def main():
     ap.add_argument("--agent-windows", default=AGENT_WINDOWS, help="only these (default: %(default)s)")
     ap.add_argument("--agent-payload", action="append", help="only these (default: as without the agent)")
     ap.add_argument("--only-agent", action="store_true", help="and no target without it")
+    ap.add_argument("--brief", action="store_true", help="payloads with very many operators in fewer windows")
     ap.add_argument("--no-ptbpf", action="store_true", help="torch.profiler against itself")
     sys.exit(0 if Leg(ap.parse_args()).run() else 1)
 

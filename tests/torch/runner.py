@@ -4,6 +4,7 @@
   runner.py --dir DIR --group GROUP --mode truth     the runs of WINDOWS, then ExecutionTraceObserver alone
   runner.py --dir DIR --group GROUP --mode target    the runs of WINDOWS, each window behind a gate;
                                                      --windows: only these, of the others the payloads alone
+  --brief: payloads with very many operators in fewer windows
 
 Files in DIR are the only way of talking with the driver: `ready` (we wait), per window `go.NAME` (begin)
 and `done.NAME` (its runs are over), `leave` (end). result.json holds a digest of every payload's values for
@@ -85,6 +86,15 @@ def prepare(group, only):
         except Exception:
             skipped[name] = "BROKEN " + traceback.format_exc(limit=-3)
     return runs, skipped
+
+
+def chosen(window, runs, brief):
+    """Payloads of a window."""
+    def runs_in(p):
+        windows = p.brief if brief else p.windows
+        return windows is None or window in windows
+
+    return {name: run for name, run in runs.items() if runs_in(payloads.REGISTRY[name])}
 
 
 def run_all(runs, prefix):
@@ -254,6 +264,7 @@ def main():
     ap.add_argument("--group", required=True)
     ap.add_argument("--mode", choices=("truth", "target"), required=True)
     ap.add_argument("--payload", action="append")
+    ap.add_argument("--brief", action="store_true")
     ap.add_argument("--windows", type=lambda text: text.split(","), default=list(WINDOWS))
     args = ap.parse_args()
     gate = Gate(args.dir)
@@ -264,18 +275,18 @@ def main():
               "unsteady": [name for name in runs if not payloads.REGISTRY[name].steady]}
     if args.mode == "truth":
         for window in WINDOWS:
-            run_window(window, runs, args.dir, result)
+            run_window(window, chosen(window, runs, args.brief), args.dir, result)
         observed = {name: run for name, run in runs.items() if payloads.REGISTRY[name].observe}
         result["observed"] = under_observer(observed, "observed", os.path.join(args.dir, "observed.json"))
     else:
         gate.tell("ready", str(os.getpid()))
         for window in WINDOWS:
             if window not in args.windows:
-                run_alone(window, runs, result)
+                run_alone(window, chosen(window, runs, args.brief), result)
                 continue
             gate.tell("at." + window)
             gate.wait("go." + window)
-            run_window(window, runs, args.dir, result)
+            run_window(window, chosen(window, runs, args.brief), args.dir, result)
             gate.tell("done." + window)
         gate.wait("leave")
         result["after"] = run_all(runs, "after")

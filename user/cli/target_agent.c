@@ -210,7 +210,7 @@ void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 	uint64_t now = clock__mono_ns();
 	struct ptb_agent_ctl ctl;
 
-	if (!(ta->wishes & BIT(GPU)) || ta->answer == AGENT_PENDING || now - ta->gpu_looked_ns < LOOK_NS)
+	if (!(ta->wishes & BIT(GPU)) || now - ta->gpu_looked_ns < LOOK_NS)
 		return;
 	ta->gpu_looked_ns = now;
 	if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE))

@@ -13,6 +13,7 @@
 
 #include "cupti.h"
 #include "cupti_records.h"
+#include "libs.h"
 
 static bool resolve(void *lib, const char *name, void *to)
 {
@@ -103,44 +104,42 @@ void cuda__tell_devices(void)
 
 /* ---- CUPTI ---- */
 
-struct found {
-	char cupti[PATH_MAX], cudart[PATH_MAX], torch[PATH_MAX]; /* "": not in the process */
-};
-
-static void keep(char *to, const char *path, const char *file, const char *name)
+/* The newest of what matches the pattern in that folder. */
+static void *open_newest(const char *folder, const char *pattern)
 {
-	if (!to[0] && !strncmp(file, name, strlen(name)) && strlen(path) < PATH_MAX)
-		strcpy(to, path);
-}
-
-static int look_at(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;
-	struct found *f = arg;
-
-	(void)size;
-	keep(f->cupti, info->dlpi_name, file, "libcupti.so");
-	keep(f->cudart, info->dlpi_name, file, "libcudart.so");
-	keep(f->cudart, info->dlpi_name, file, "libcudart-"); /* a wheel's own copy */
-	keep(f->torch, info->dlpi_name, file, "libtorch_c");
-	return 0;
-}
-
-/* The newest of what matches "<folder of path><pattern>"; NULL: path has no folder. */
-static void *open_beside(const char *path, const char *pattern)
-{
-	const char *slash = strrchr(path, '/');
 	char text[PATH_MAX + 64];
 	void *lib = NULL;
 	glob_t g;
 	size_t i;
 
-	snprintf(text, sizeof(text), "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, pattern);
-	if (!slash || glob(text, 0, NULL, &g))
+	snprintf(text, sizeof(text), "%s/%s", folder, pattern);
+	if (glob(text, 0, NULL, &g))
 		return NULL;
 	for (i = g.gl_pathc; i-- > 0 && !lib;)
 		lib = dlopen(g.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
 	globfree(&g);
+	return lib;
+}
+
+/* One that was installed with a library that is here. */
+static void *open_beside(const char *part)
+{
+	static const char *const places[] = {
+		"libcupti.so.[0-9]*",				 /* nvidia/cu13/lib */
+		"../../cuda_cupti/lib/libcupti.so.[0-9]*",	 /* from nvidia/cuda_runtime/lib */
+		"../../nvidia/cuda_cupti/lib/libcupti.so.[0-9]*", /* from torch/lib */
+		"../../nvidia/cu[0-9]*/lib/libcupti.so.[0-9]*",
+		"../extras/CUPTI/lib64/libcupti.so.[0-9]*",
+	};
+	void *here = libs__find(part, NULL), *lib = NULL;
+	char folder[PATH_MAX];
+	size_t i;
+
+	if (!here)
+		return NULL;
+	for (i = 0; i < sizeof(places) / sizeof(*places) && !lib && !dlinfo(here, RTLD_DI_ORIGIN, folder); i++)
+		lib = open_newest(folder, places[i]);
+	dlclose(here);
 	return lib;
 }
 
@@ -150,33 +149,21 @@ static void *open_beside(const char *path, const char *pattern)
  */
 static void *find_cupti(void)
 {
-	static const char *const beside[] = {
-		"libcupti.so.[0-9]*",				 /* nvidia/cu13/lib */
-		"../../cuda_cupti/lib/libcupti.so.[0-9]*",	 /* from nvidia/cuda_runtime/lib */
-		"../../nvidia/cuda_cupti/lib/libcupti.so.[0-9]*", /* from torch/lib */
-		"../../nvidia/cu[0-9]*/lib/libcupti.so.[0-9]*",
-		"../extras/CUPTI/lib64/libcupti.so.[0-9]*",
-	};
 	static const char *const names[] = { "libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8" };
-	static const char *const folders[] = { "cuda/extras/CUPTI/lib64/libcupti.so.[0-9]*",
-					       "cuda/lib64/libcupti.so.[0-9]*",
-					       "cuda-1[1-3]*/extras/CUPTI/lib64/libcupti.so.[0-9]*" };
-	static struct found f; /* stacks may be small */
-	void *lib;
+	static const char *const toolkits[] = { "cuda/extras/CUPTI/lib64/libcupti.so.[0-9]*",
+						"cuda/lib64/libcupti.so.[0-9]*",
+						"cuda-1[1-3]*/extras/CUPTI/lib64/libcupti.so.[0-9]*" };
+	void *lib = libs__find("/libcupti.so", NULL);
 	size_t i;
 
-	memset(&f, 0, sizeof(f));
-	dl_iterate_phdr(look_at, &f);
-	lib = f.cupti[0] ? dlopen(f.cupti, RTLD_NOW | RTLD_NOLOAD) : NULL;
-	for (i = 0; i < sizeof(beside) / sizeof(*beside) && !lib; i++) {
-		lib = open_beside(f.cudart, beside[i]);
-		if (!lib)
-			lib = open_beside(f.torch, beside[i]);
-	}
+	if (!lib)
+		lib = open_beside("/libcudart");
+	if (!lib)
+		lib = open_beside("/libtorch_c");
 	for (i = 0; i < sizeof(names) / sizeof(*names) && !lib; i++)
 		lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-	for (i = 0; i < sizeof(folders) / sizeof(*folders) && !lib; i++)
-		lib = open_beside("/usr/local/", folders[i]);
+	for (i = 0; i < sizeof(toolkits) / sizeof(*toolkits) && !lib; i++)
+		lib = open_newest("/usr/local", toolkits[i]);
 	return lib;
 }
 

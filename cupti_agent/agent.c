@@ -311,8 +311,6 @@ static void *run(void *arg)
 	(void)arg;
 	pthread_setname_np(pthread_self(), "ptbpf-agent");
 	ptbpf_agent_ctl.tid = (uint32_t)syscall(SYS_gettid);
-	clock__choose();
-	set_state(PTB_AGENT_ALIVE, true);
 	for (;;) {
 		nanosleep(&poll, NULL);
 		if (agent__wishes() & AGENT_WISH(GPU))
@@ -374,10 +372,13 @@ static void start(void)
 {
 	if (atomic_exchange(&agent.started, true))
 		return;
+	clock__choose();
 	agent.state = stream__new(PTB_CHUNK_STATE, 0);
-	if (!agent.state || pthread_atfork(before_fork, after_fork, in_child) || !start_thread())
-		return;
-	ptbpf_agent_ctl.magic[7] = 'T';
+	set_state(PTB_AGENT_ALIVE, true); /* the thread's, but look_in_init() does not wait for it */
+	if (agent.state && !pthread_atfork(before_fork, after_fork, in_child) && start_thread())
+		ptbpf_agent_ctl.magic[7] = 'T';
+	else
+		set_state(PTB_AGENT_ALIVE, false);
 }
 
 /* ---- loaded ---- */

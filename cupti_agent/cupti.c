@@ -395,6 +395,28 @@ int cupti__start(uint32_t wishes, bool in_init)
 	return why;
 }
 
+static void tell_clock(void)
+{
+	struct ptb_arec_gpu_clock best = { .r = { .len = sizeof(best), .kind = PTB_AREC_GPU_CLOCK },
+					   .err_ns = UINT64_MAX };
+	uint64_t before, after, gpu;
+	int i;
+
+	for (i = 0; i < CLOCK_TRIES; i++) {
+		before = agent__mono_ns();
+		if (api.get_timestamp(&gpu))
+			return;
+		after = agent__mono_ns();
+		if ((after - before + 1) / 2 >= best.err_ns)
+			continue;
+		best.gpu_ns = gpu;
+		best.mono_ns = before + (after - before) / 2;
+		best.err_ns = (after - before + 1) / 2;
+	}
+	if (agent__state_stream())
+		stream__put(agent__state_stream(), &best.r);
+}
+
 static void let_go(void)
 {
 	cupti_records__send();
@@ -424,34 +446,13 @@ void cupti__stop(void)
 	disable_all();
 	check(api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
 	restore_thread_ids();
+	tell_clock(); /* a short program may have had no tick */
 	tell_devices();
 	take_buffers();
 	tell_losses();
 	cupti_record__note(PTB_GPU_BUFFERS, lent());
 	give_pages_back();
 	let_go();
-}
-
-static void tell_clock(void)
-{
-	struct ptb_arec_gpu_clock best = { .r = { .len = sizeof(best), .kind = PTB_AREC_GPU_CLOCK },
-					   .err_ns = UINT64_MAX };
-	uint64_t before, after, gpu;
-	int i;
-
-	for (i = 0; i < CLOCK_TRIES; i++) {
-		before = agent__mono_ns();
-		if (api.get_timestamp(&gpu))
-			return;
-		after = agent__mono_ns();
-		if ((after - before + 1) / 2 >= best.err_ns)
-			continue;
-		best.gpu_ns = gpu;
-		best.mono_ns = before + (after - before) / 2;
-		best.err_ns = (after - before + 1) / 2;
-	}
-	if (agent__state_stream())
-		stream__put(agent__state_stream(), &best.r);
 }
 
 void cupti__tick(void)

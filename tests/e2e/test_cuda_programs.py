@@ -163,6 +163,13 @@ def c_recorded():
     return recorded((TARGET, THREADS, STEPS, REST_MS, DRIVER_STEPS), env={"LD_LIBRARY_PATH": MOCK})
 
 
+def c_at_once():
+    """A program that works as soon as it can and ends: nothing of it is missed."""
+    either = (*KERNELS.values(), None)  # a name is looked up in the process, which may be gone
+    env = {"LD_LIBRARY_PATH": MOCK, "MOCK_CUDA_INIT_MS": "100"}
+    return recorded((TARGET, THREADS, STEPS, 0, DRIVER_STEPS), lambda trace, did: by_probes(trace, did, either), env)
+
+
 def python_recorded():
     return recorded((PYTHON, os.path.join(WORKLOADS, "cuda_work.py"), "--mock", MOCK, "--steps", STEPS, "--rest", REST_MS), nameless)
 
@@ -210,6 +217,32 @@ def python_attached():
                 trace, lines = attached(ws, p.pid, act)
                 figures.append(judge(trace, told_by(lines)))
     return "{} pieces of work by the agent, {} calls by probes".format(*figures)
+
+
+def asleep():
+    """The agent is there, but CUDA's driver was never told to call it: probes see the calls."""
+    need()
+    with workspace() as ws, Program(LD_PRELOAD=AGENT) as p:
+        trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS))
+        told = trace.agents()
+        check(len(told) == 1 and told[0]["host_calls"] and not told[0]["gpu"], f"agents {told}")
+        return f"{by_probes(trace, told_by(lines))} calls by probes"
+
+
+def waits():
+    """--activities sync: one slice for each wait, as CUPTI tells them; none without it."""
+    need()
+    kinds = {"cudaStreamSynchronize": "Stream Sync", "cudaDeviceSynchronize": "Context Sync", "cudaEventSynchronize": "Event Sync",
+             "cudaStreamWaitEvent": "Stream Wait Event", "cudaMemcpy": "Stream Sync"}
+    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+        for k, options in enumerate((("--activities", "cuda,sync"), ())):
+            trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), *options, name=f"s{k}")
+            did = told_by(lines)
+            by_agent(trace, did)
+            got = collections.Counter(e["name"] for e in trace.calls("cuda_sync"))
+            want = collections.Counter(kinds[c.name] for calls in did.values() for c in calls if c.name in kinds)
+            check(len(want) > 2 and got == (want if options else collections.Counter()), f"{options}: {got}, did {want}")
+        return f"{sum(want.values())} waits"
 
 
 def as_it_comes():
@@ -298,4 +331,4 @@ def no_cupti():
 
 
 if __name__ == "__main__":
-    main([c_recorded, python_recorded, c_attached, python_attached, as_it_comes, forks, thousand_wishes, overflow, no_cupti])
+    main([c_recorded, c_at_once, python_recorded, c_attached, python_attached, asleep, waits, as_it_comes, forks, thousand_wishes, overflow, no_cupti])

@@ -325,7 +325,7 @@ static void run_clocks(void)
 		usleep(2000);
 	}
 	finish();
-	CHECK(told_clock_cnt == 20);
+	CHECK(told_clock_cnt == 21);
 	for (i = 0; i < told_clock_cnt; i++) {
 		fit = (double)told_clocks[i].mono_ns * 1.00004 + (double)offset - (double)(int64_t)told_clocks[i].gpu_ns;
 		CHECK(told_clocks[i].err_ns < 10000000 && fit < (double)told_clocks[i].err_ns + 100 &&

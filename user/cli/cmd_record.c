@@ -209,7 +209,41 @@ static int wait_for_torch(const struct run_cfg *cfg, struct live *live, pid_t pi
 	return 0;
 }
 
-/* Adds the child as soon as there is something to listen to. Leaves it stopped when it has PyTorch. */
+/* Adds the child as soon as there is something to listen to. Leaves it stopped. */
+static bool cuda_there(const struct run_cfg *cfg, pid_t pid)
+{
+	uint64_t digest = 0;
+
+	return (!torch_proc__peek_cuda(pid, &digest) && digest) ||
+	       (run_cfg__agent(cfg) != AGENT_OFF && target_agent__is_awake(pid));
+}
+
+/* Without operators: stops the child as soon as it has something to do with CUDA. */
+static int add_cuda_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
+{
+	int err;
+
+	while (alive(pid)) {
+		if (run__pending_signal(live->run))
+			return -EINTR;
+		if (!cuda_there(cfg, pid)) {
+			nap();
+			continue;
+		}
+		if (!stop_child(pid))
+			break;
+		run__targets_stand(live->run, true);
+		err = run__add(live->run, pid);
+		run__targets_stand(live->run, false);
+		if (err != -EAGAIN)
+			return err;
+		kill(pid, SIGCONT); /* the library is being mapped */
+		nap();
+	}
+	pr_error("the program ended before it used CUDA");
+	return -ESRCH;
+}
+
 static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 {
 	int err;
@@ -223,14 +257,7 @@ static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 		run__targets_stand(live->run, false);
 		return err;
 	}
-	while ((err = run__add(live->run, pid)) == -EAGAIN && alive(pid)) {
-		if (run__pending_signal(live->run))
-			return -EINTR;
-		nap();
-	}
-	if (err == -EAGAIN)
-		pr_error("the program ended before it used CUDA");
-	return err == -EAGAIN ? -ESRCH : err;
+	return add_cuda_child(cfg, live, pid);
 }
 
 static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)

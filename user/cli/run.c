@@ -157,6 +157,7 @@ static struct target_ctx target_ctx(const struct run *run)
 				    .args = run_cfg__args(&run->cfg),
 				    .memory = run->cfg.profile_memory,
 				    .gpu = run_cfg__gpu(&run->cfg),
+				    .sync = run_cfg__sync(&run->cfg),
 				    .no_ops = !run_cfg__ops(&run->cfg),
 				    .agent = run_cfg__agent(&run->cfg),
 				    .no_cache = run->cfg.no_cache,

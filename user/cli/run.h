@@ -48,7 +48,7 @@ struct run_cfg {
 	  "derive no ProfilerStep slices" },                                                            \
 	{ OPT_GROUP, 0, "", 0, NULL, "what is recorded" },                                              \
 	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
-	  "cpu, cuda or cpu,cuda (default): operators, what GPUs do" },                                 \
+	  "of cpu, cuda, sync: operators, what GPUs do, what waits for them (default: cpu,cuda)" },                                 \
 	{ OPT_FLAG, 0, "record-shapes", offsetof(struct run_cfg, record_shapes), NULL,                  \
 	  "arguments of operators: shapes, strides, types, values of scalars" },                        \
 	{ OPT_FLAG, 0, "with-flops", offsetof(struct run_cfg, with_flops), NULL,                        \
@@ -96,6 +96,7 @@ struct run_cfg {
 enum probe_args run_cfg__args(const struct run_cfg *cfg);
 bool run_cfg__ops(const struct run_cfg *cfg); /* operators are recorded */
 bool run_cfg__gpu(const struct run_cfg *cfg); /* what GPUs do is */
+bool run_cfg__sync(const struct run_cfg *cfg); /* what waits for them is */
 enum agent_mode run_cfg__agent(const struct run_cfg *cfg);
 /* Values of --activities, --gpu and --agent that mean nothing: said, -EINVAL. */
 int run_cfg__check(const struct run_cfg *cfg);

@@ -36,6 +36,22 @@ bool run_cfg__gpu(const struct run_cfg *cfg)
 	       (!cfg->gpu || strcmp(cfg->gpu, "off") != 0);
 }
 
+bool run_cfg__sync(const struct run_cfg *cfg)
+{
+	return cfg->activities && has_word(cfg->activities, "sync");
+}
+
+/* Words of a list, each once, and something to record among them. */
+static bool activities_ok(const char *list)
+{
+	static const char *const words[] = { "cpu", "cuda", "sync" };
+	size_t i, len = 0;
+
+	for (i = 0; i < sizeof(words) / sizeof(*words); i++)
+		len += has_word(list, words[i]) ? strlen(words[i]) + 1 : 0;
+	return strlen(list) + 1 == len && (has_word(list, "cuda") || !strcmp(list, "cpu"));
+}
+
 enum agent_mode run_cfg__agent(const struct run_cfg *cfg)
 {
 	if (!cfg->agent || !strcmp(cfg->agent, "auto"))
@@ -45,14 +61,8 @@ enum agent_mode run_cfg__agent(const struct run_cfg *cfg)
 
 int run_cfg__check(const struct run_cfg *cfg)
 {
-	static const char *const lists[] = { "cpu", "cuda", "cpu,cuda", "cuda,cpu" };
-	bool known = !cfg->activities;
-	size_t i;
-
-	for (i = 0; i < sizeof(lists) / sizeof(*lists); i++)
-		known |= cfg->activities && !strcmp(cfg->activities, lists[i]);
-	if (!known) {
-		pr_error("--activities %s: there are cpu, cuda and cpu,cuda", cfg->activities);
+	if (cfg->activities && !activities_ok(cfg->activities)) {
+		pr_error("--activities %s: there are cpu, cuda and, with cuda, sync (cpu,cuda,sync)", cfg->activities);
 		return -EINVAL;
 	}
 	if (cfg->gpu && strcmp(cfg->gpu, "auto") && strcmp(cfg->gpu, "off")) {

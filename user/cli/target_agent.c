@@ -108,11 +108,18 @@ struct target_agent *target_agent__find(pid_t pid, const struct agent_ask *ask, 
 		injected = true;
 		err = agent_lib__find(pid, &lib, why, cap);
 	}
+	if (err == -EAGAIN && ask->gpu) {
+		ta = agent_new(&lib);
+		if (ta)
+			ta->late = true;
+		return ta;
+	}
 	if (err) {
 		if (err == -ENOENT && !injected)
 			why[0] = '\0';
 		else if (!why[0])
 			snprintf(why, cap, "%s", errstr(err));
+		agent_lib__clear(&lib);
 		return NULL;
 	}
 	err = agent_lib__read(pid, &lib, &ctl);
@@ -130,6 +137,18 @@ struct target_agent *target_agent__find(pid_t pid, const struct agent_ask *ask, 
 	return ta;
 }
 
+bool target_agent__is_awake(pid_t pid)
+{
+	struct ptb_agent_ctl ctl;
+	struct agent_lib lib = { 0 };
+	char why[200];
+	bool awake = !agent_lib__find(pid, &lib, why, sizeof(why)) && !agent_lib__read(pid, &lib, &ctl) &&
+		     ctl.state & PTB_AGENT_ALIVE;
+
+	agent_lib__clear(&lib);
+	return awake;
+}
+
 void target_agent__free(struct target_agent *ta)
 {
 	if (!ta)
@@ -144,17 +163,17 @@ static uint32_t choose_wishes(struct target_agent *ta, const struct agent_ask *a
 {
 	uint32_t w = 0, i;
 
-	if (plan->layout.rf.size && !ask->no_ops) {
+	if (plan->layout.rf.size && !ask->no_ops && !ta->late) {
 		w |= BIT(OPS);
 		if (ask->args != PROBE_ARGS_NONE && plan->layout.tensor.shapes_on)
 			w |= BIT(INPUTS);
 		if (ask->args == PROBE_ARGS_FULL && plan->layout.tensor.shapes_on)
 			w |= BIT(OUTPUTS);
-	} else if (!ask->no_ops) {
+	} else if (!ask->no_ops && !ta->late) {
 		snprintf(ta->why, sizeof(ta->why), "%s", plan->layout.no_rf_why);
 	}
 	if (ask->gpu)
-		w |= BIT(GPU);
+		w |= BIT(GPU) | (ask->sync ? BIT(SYNC) : 0);
 	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		if (!ta->sites.site[i] || !ta->sites.semaphore[i])
 			w &= ~(1u << i);
@@ -170,8 +189,8 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 				     .schema_off = torch_plan__schema_offset(tp, plan),
 				     .old_string_abi = plan->layout.old_string_abi };
 	struct ptb_agent_cfg cfg;
-	struct ptb_agent_ctl ctl;
-	int err = agent_lib__read(pid, &ta->lib, &ctl);
+	struct ptb_agent_ctl ctl = { .state = PTB_AGENT_TSC }; /* one that sleeps: its pairs fit either clock */
+	int err = ta->late ? 0 : agent_lib__read(pid, &ta->lib, &ctl);
 
 	if (err)
 		return err;
@@ -184,7 +203,8 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 		return -ENOTSUP;
 	}
 	proc_cfg__agent(tp, plan, &cfg);
-	err = agent_lib__configure(pid, &ta->lib, &cfg);
+	if (ta->wishes & BIT(OPS))
+		err = agent_lib__configure(pid, &ta->lib, &cfg);
 	if (!err)
 		err = probe_set__add_process(ps, &pc, NULL, 0, &ta->proc_idx);
 	if (!err)
@@ -251,6 +271,8 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 	bool ops_wished = ta->wishes & BIT(OPS), late;
 	int err = agent_lib__read(pid, &ta->lib, &ctl);
 
+	if (err == -EAGAIN && ta->late)
+		return ta->answer;
 	if (err) {
 		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s", errstr(err));
 		return ta->answer = AGENT_SILENT;
@@ -290,12 +312,12 @@ bool target_agent__gpu_refused(const struct target_agent *ta)
 
 bool target_agent__has_ops(const struct target_agent *ta)
 {
-	return ta && (ta->ops || ta->answer == AGENT_PENDING);
+	return ta && !ta->late && (ta->ops || ta->answer == AGENT_PENDING);
 }
 
 bool target_agent__has_gpu(const struct target_agent *ta)
 {
-	return ta && ta->wishes & BIT(GPU) && ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
+	return ta && ta->wishes & BIT(GPU) && (ta->gpu || !ta->late) && ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
 	       ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
 }
 

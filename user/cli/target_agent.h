@@ -21,7 +21,7 @@ enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
 struct agent_ask {
 	enum agent_mode mode;
 	enum probe_args args;
-	bool gpu;
+	bool gpu, sync;
 	bool no_ops; /* operators are not recorded */
 };
 
@@ -40,6 +40,7 @@ struct target_agent {
 	enum agent_answer answer;
 	bool ops, gpu;      /* what comes from it */
 	bool injected;
+	bool late;          /* it began after it was asked: GPUs only, and probes tell CUDA calls until it does */
 	bool patient;       /* the process is just being loaded: the answer may take long */
 	bool no_values;     /* it stopped telling inputs and outputs */
 	uint32_t ops_why, gpu_why, cupti_version;
@@ -52,6 +53,8 @@ struct target_agent {
  */
 struct target_agent *target_agent__find(pid_t pid, const struct agent_ask *ask, char *why, size_t cap);
 void target_agent__free(struct target_agent *ta); /* NULL is fine */
+/* Is there one that would answer? */
+bool target_agent__is_awake(pid_t pid);
 
 /* Listens and wishes. 0 or negative errno (ta->why). */
 int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask *ask,

@@ -321,7 +321,7 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
 	struct agent_ask ask = {
-		.mode = ctx->agent, .args = ctx->args, .gpu = ctx->gpu, .no_ops = ctx->no_ops
+		.mode = ctx->agent, .args = ctx->args, .gpu = ctx->gpu, .sync = ctx->sync, .no_ops = ctx->no_ops
 	};
 
 	target_agent__free(t->agent); /* of the program that it was before an exec */
@@ -334,6 +334,13 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 	if (target_agent__ask(t->agent, t->pid, &ask, tp, sp->plan, ctx->ps, ctx->rec)) {
 		say_agent(t, t->agent->why);
 		drop_agent(t, ctx->ps);
+		return;
+	}
+	if (t->agent->late) {
+		if (ctx->no_ops)
+			t->agent_why[0] = '\0';
+		else
+			say_agent(t, t->agent_why);
 		return;
 	}
 	t->agent->patient = ctx->active || ctx->stopped;
@@ -375,7 +382,7 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
 		target_agent__note_gpu(t->agent, t->pid);
-		if (ctx->no_ops)
+		if (ctx->no_ops || t->agent->late)
 			continue;
 		if (target_agent__gave_up(t->agent, ctx->rec, t->pid)) {
 			ts->agents_gave_up++;
@@ -495,19 +502,11 @@ void targets__agents_meta(const struct targets *ts, struct recorder *rec)
 	jsonw__free(&w);
 }
 
-/* Without PyTorch: is there an agent that listens, or a CUDA library to be probed? */
+/* Without PyTorch: is there an agent that listens, or a CUDA library to be probed? One that sleeps is in any program, a
+ * shell perhaps that will be another one. */
 static bool has_gpu_source(const struct torch_proc *tp, const struct target_ctx *ctx)
 {
-	struct agent_ask ask = { .mode = ctx->agent, .gpu = true, .no_ops = true };
-	bool cuda = tp->cuda_cnt > 0;
-	char why[256];
-	struct target_agent *ta;
-
-	if (ctx->agent == AGENT_INJECT)
-		return cuda;
-	ta = target_agent__find(tp->pid, &ask, why, sizeof(why));
-	target_agent__free(ta);
-	return ta || (cuda && !why[0]); /* one that is there and does not run yet is waited for */
+	return tp->cuda_cnt || (ctx->agent == AGENT_AUTO && target_agent__is_awake(tp->pid));
 }
 
 int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx)

@@ -76,6 +76,7 @@ struct target_ctx {
 	enum probe_args args;
 	bool memory; /* allocations are recorded */
 	bool gpu;    /* what GPUs do */
+	bool sync;   /* also what waits for them */
 	bool no_ops; /* operators are not recorded */
 	enum agent_mode agent;
 	bool no_cache;

@@ -255,10 +255,10 @@ static int examine(pid_t pid, const struct proc_maps *maps, const struct proc_ma
 		err = check_memory(pid, maps, map, &f, state, why, cap);
 	}
 	elf_file__close(ef);
-	if (err) {
+	if (err)
 		pr_debug("%s in process %d: %s", map->path, pid, why[0] ? why : errstr(err));
+	if (err && err != -EAGAIN)
 		agent_lib__clear(out);
-	}
 	return err;
 }
 
@@ -284,16 +284,13 @@ int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 		if (!map->exec || !strstr(proc_map__base(map), FILE_STEM))
 			continue;
 		err = examine(pid, &maps, map, &found, &state, text, sizeof(text));
-		if (!err && (result || (state & PTB_AGENT_ALIVE))) {
+		if (!err ? result || (state & PTB_AGENT_ALIVE) : result && (err == -EAGAIN || result != -EAGAIN)) {
 			agent_lib__clear(out);
 			*out = found;
-			result = 0;
-			why[0] = 0;
-		} else if (!err) {
-			agent_lib__clear(&found);
-		} else if (result) {
 			result = err;
-			snprintf(why, cap, "%s", text[0] ? text : errstr(err));
+			snprintf(why, cap, "%s", err && !text[0] ? errstr(err) : text);
+		} else {
+			agent_lib__clear(&found);
 		}
 	}
 	proc_maps__free(&maps);

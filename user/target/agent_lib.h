@@ -22,8 +22,9 @@ struct agent_lib {
 	uint64_t semaphore[PTB_AGENT_SITE_CNT]; /* file offsets, as uprobes want them */
 };
 
-/* 0; -ENOENT: not loaded; -EPROTO: loaded, but of another ABI or not an agent (why: a sentence); other
- * negative errno. *out is owned by the caller: agent_lib__clear(). */
+/* 0; -EAGAIN: it sleeps until CUDA's driver calls it (*out is there, but its control block); -ENOENT: not loaded;
+ * -EPROTO: loaded, but of another ABI or not an agent (why: a sentence); other negative errno. *out is owned by the
+ * caller in any case: agent_lib__clear(). */
 int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap);
 void agent_lib__clear(struct agent_lib *al);
 

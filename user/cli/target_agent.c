@@ -271,7 +271,7 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 	bool ops_wished = ta->wishes & BIT(OPS), late;
 	int err = agent_lib__read(pid, &ta->lib, &ctl);
 
-	if (err == -EAGAIN && ta->late)
+	if (err && ta->late) /* it sleeps still, or the process ends */
 		return ta->answer;
 	if (err) {
 		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s", errstr(err));

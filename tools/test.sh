@@ -91,9 +91,7 @@ part_unit() {
 part_e2e() {
 	local f first="tests/e2e/test_harm.py tests/e2e/test_gpu.py tests/e2e/test_agent.py tests/e2e/test_inject.py"
 	AT_ONCE=$(($(nproc) + 1))
-	for f in $first $(printf '%s
-' tests/e2e/test_*.py | grep -vxF "${first// /$'
-'}"); do
+	for f in $first $(printf '%s\n' tests/e2e/test_*.py | grep -vxF "$(printf '%s\n' $first)"); do
 		beside suite "$(basename "$f" .py)" "$MAIN_PYTHON" "$f"
 	done
 	together
@@ -134,9 +132,12 @@ part_torch() {
 	beside suite torch.checklist "$MAIN_PYTHON" tests/torch/test_checklist.py
 	beside suite torch.memory "$MAIN_PYTHON" tests/torch/test_memory_truth.py
 	if env_complete "torch-$PTBPF_OLD_TORCH"; then
-		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") beside suite "torch.memory-$PTBPF_OLD_TORCH" 			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
+		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") beside suite "torch.memory-$PTBPF_OLD_TORCH" \
+			"$MAIN_PYTHON" tests/torch/test_memory_truth.py
 	fi
-	beside suite torch.agent_stress python3 tests/torch/test_agent_stress.py --agent "$agent" 		--haste build/tests/libagent_haste.so --dump build/tests/workloads/libagent_dump.so 		--cfg build/tests/agent_cfg --python "$MAIN_PYTHON"
+	beside suite torch.agent_stress python3 tests/torch/test_agent_stress.py --agent "$agent" \
+		--haste build/tests/libagent_haste.so --dump build/tests/workloads/libagent_dump.so \
+		--cfg build/tests/agent_cfg --python "$MAIN_PYTHON"
 	beside suite torch.unit python3 tools/ctest_results.py build optimized torch torch_agent_stress
 	together
 }

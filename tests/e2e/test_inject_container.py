@@ -167,12 +167,18 @@ def attach(ws, target, *options):
 
 # ---- namespaces ----
 
+def inside(*words):
+    """inject_work.py in a container: under the filter of a container runtime."""
+    return [PYTHON, "/mnt/workloads/seccomp_work.py", "run", sf.container(), PYTHON, "/mnt/workloads/inject_work.py", *words]
+
+
 class Contained(Target):
-    """In its own mount and pid namespace, with a /tmp of its own and without the build directory. `before`: shell commands
-    that make the rest of its world."""
+    """In its own mount and pid namespace, with a /tmp of its own and without the build directory; the workloads are in
+    /mnt. `before`: shell commands that make the rest of its world."""
 
     def __init__(self, *command, options=(), before="", prefix=()):
-        script = (f"mount -t tmpfs tmpfs /tmp; [ ! -d '{BUILD}' ] || mount -t tmpfs tmpfs '{BUILD}'; {before}\n"
+        script = (f"mount -t tmpfs tmpfs /mnt; mkdir /mnt/workloads; mount --bind '{WORKLOADS}' /mnt/workloads; "
+                  f"mount -t tmpfs tmpfs /tmp; [ ! -d '{BUILD}' ] || mount -t tmpfs tmpfs '{BUILD}'; {before}\n"
                   "cd /; exec \"$@\"")
         super().__init__([*prefix, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *options,
                           "sh", "-ec", script, "sh", *command])
@@ -200,7 +206,7 @@ class Contained(Target):
 def torch_in_a_container():
     """Files that it cannot see are copied, and the copies taken away; results as without."""
     need_tools()
-    command = [PYTHON, SCRIPT, "run", sf.container(), *TORCH, "2", "5"]
+    command = inside("2", "5")
     with workspace() as ws:
         return same_as_undisturbed(lambda: Contained(*command), "ptrace", copies(ws, 12), 2)
 
@@ -210,7 +216,7 @@ def traced_in_a_container():
     need_tools()
     overlay = ("mkdir /tmp/low /tmp/up /tmp/work; "
                "mount -t overlay overlay -o lowerdir=/tmp/low,upperdir=/tmp/up,workdir=/tmp/work /tmp; ")
-    with workspace() as ws, Contained(PYTHON, SCRIPT, "run", sf.container(), *TORCH, "2", before=overlay) as t:
+    with workspace() as ws, Contained(*inside("2"), before=overlay) as t:
         t.ready()
         trace = attach(ws, t)
         events = slices(trace, "aten::tanh")

@@ -101,7 +101,25 @@ def wait_for(condition, what, deadline=None):
         time.sleep(0.02)
 
 
-class Process:
+class Child:
+    """A process (self.proc) that is killed at the end of the with block."""
+
+    def reap(self):
+        self.proc.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        if self.proc.poll() is None:
+            self.proc.kill()
+        self.reap()
+        for s in filter(None, (self.proc.stdin, self.proc.stdout, self.proc.stderr)):
+            with contextlib.suppress(OSError):
+                s.close()
+
+
+class Process(Child):
     """A child whose output is read as it comes; killed at the end of the with block."""
 
     def __init__(self, argv, **kw):
@@ -168,18 +186,10 @@ class Process:
     def alive(self):
         return self.proc.poll() is None
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        if self.proc.poll() is None:
-            self.proc.kill()
-        self.proc.wait()
+    def reap(self):
+        super().reap()
         for t in self.readers:
             t.join(5)
-        for s in (self.proc.stdout, self.proc.stderr):
-            with contextlib.suppress(OSError):
-                s.close()
 
 
 class Tracer(Process):
@@ -227,7 +237,7 @@ def workload(name, *args, python=None, wrap=(), env=None, **kw):
                    env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})), **kw)
 
 
-class AskedTarget:
+class AskedTarget(Child):
     """A process (self.proc, with pipes) that answers each line that it is asked with one that starts with `answer`."""
 
     def line(self, start):
@@ -236,10 +246,17 @@ class AskedTarget:
                 return line[len(start):].strip()
         raise Failure("the target ended")
 
-    def ask(self, *words):
+    def tell(self, *words):
+        """Asks without waiting; the answer comes by hear()."""
         self.proc.stdin.write(" ".join(map(str, words)) + "\n")
         self.proc.stdin.flush()
+
+    def hear(self):
         return self.line("answer")
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.hear()
 
 
 def load_trace(path):

@@ -23,26 +23,8 @@ class AgentTarget(AskedTarget):
         self.pid = self.proc.pid
         self.line("answer")
 
-    def ask(self, *words):
-        return json.loads(super().ask(*words))
-
-    def tell(self, *words):
-        """Asks without waiting; the answer comes by hear()."""
-        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
-        self.proc.stdin.flush()
-
     def hear(self):
         return json.loads(self.line("answer"))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        if self.proc.poll() is None:
-            self.proc.kill()
-        self.proc.wait()
-        self.proc.stdin.close()
-        self.proc.stdout.close()
 
 
 class Window:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 
-from common import PTBPF, PYTHON, WORKLOADS, Failure, Skip, check, require_root, wait_for
+from common import PTBPF, PYTHON, WORKLOADS, Child, Failure, Skip, check, require_root, wait_for
 
 BUILD = os.path.dirname(PTBPF)
 TOOL = os.path.join(BUILD, "tests", "inject_tool")
@@ -19,7 +19,7 @@ LIMIT_MS = 20000
 SLOW = 300
 
 
-class Target:
+class Target(Child):
     """A process that reads from stdin when it is to end, and then says what it found."""
 
     def __init__(self, argv, env=None):
@@ -50,17 +50,6 @@ class Target:
     def check_loaded(self, libs):
         maps = self.maps()
         check(all(os.path.basename(p) in maps for p in libs), "a library is not mapped")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        if self.proc.poll() is None:
-            self.proc.kill()
-        self.proc.wait()
-        for s in (self.proc.stdin, self.proc.stdout, self.proc.stderr):
-            with contextlib.suppress(OSError):
-                s.close()
 
 
 def copies(ws, cnt, stem="lib"):

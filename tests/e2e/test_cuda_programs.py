@@ -33,10 +33,6 @@ class Program(AskedTarget):
         self.pid = self.proc.pid
         check(self.ask("init") == [], "the program could not begin")
 
-    def tell(self, *words):
-        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
-        self.proc.stdin.flush()
-
     def hear(self):
         lines = []
         for line in self.proc.stdout:
@@ -45,19 +41,6 @@ class Program(AskedTarget):
                 return lines
             lines.append(line)
         raise Failure(f"the program ended with {self.proc.wait()}")
-
-    def ask(self, *words):
-        self.tell(*words)
-        return self.hear()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.proc.kill()
-        self.proc.wait()
-        self.proc.stdin.close()
-        self.proc.stdout.close()
 
 
 def told_by(lines):

@@ -260,11 +260,11 @@ const struct ptb_gpu_api *told__call(uint32_t correlation, uint32_t *tid)
 	size_t i;
 
 	for (i = 0; i < told_cnt; i++) {
-		if (told[i].kind != PTB_REC_GPU_API || told[i].api.correlation != correlation)
+		if (told[i].kind != PTB_REC_GPU_API || told[i].u.api.correlation != correlation)
 			continue;
 		if (tid)
-			*tid = told[i].api.h.tid;
-		return &told[i].api;
+			*tid = told[i].u.api.h.tid;
+		return &told[i].u.api;
 	}
 	return NULL;
 }

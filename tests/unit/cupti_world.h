@@ -67,12 +67,6 @@ struct world_record {
 	uint32_t kind;
 	union {
 		union cupti_record u;
-		struct ptb_gpu_kernel kernel;
-		struct ptb_gpu_memory memory;
-		struct ptb_gpu_api api;
-		struct ptb_gpu_sync sync;
-		struct ptb_gpu_event event;
-		struct ptb_gpu_overhead overhead;
 		struct ptb_gpu_note note;
 	};
 };

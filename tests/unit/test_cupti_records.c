@@ -71,7 +71,7 @@ static void run_kernels(void)
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == cnt);
 	CHECK(told__notes(PTB_GPU_DROPPED) == 0 && told__notes(PTB_GPU_BUFFERS) == 0);
 	for (i = 0; i < cnt; i += 97)
-		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->kernel, last);
+		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, last);
 	CHECK(told__count(PTB_REC_GPU_API) == cnt + 1); /* and cudaDeviceSynchronize() */
 	CHECK(told__count(PTB_REC_GPU_SYNC) == 0 && told__count(PTB_REC_GPU_EVENT) == 0);
 	CHECK(told__count(PTB_REC_GPU_DEVICE) == 2);
@@ -105,8 +105,8 @@ static const struct ptb_gpu_memory *memory(uint32_t kind, size_t nth)
 	const struct world_record *r = told__nth(kind, nth);
 
 	CHECK(r);
-	CHECK(r->memory.end > r->memory.begin && told__call(r->memory.correlation, NULL));
-	return &r->memory;
+	CHECK(r->u.memory.end > r->u.memory.begin && told__call(r->u.memory.correlation, NULL));
+	return &r->u.memory;
 }
 
 static void check_call(const struct ptb_gpu_memory *m, const char *name)
@@ -172,16 +172,16 @@ static void run_sync(void)
 	finish();
 	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON));
 	CHECK(told__count(PTB_REC_GPU_EVENT) == 1 && told__count(PTB_REC_GPU_SYNC) == 4);
-	e = &told__nth(PTB_REC_GPU_EVENT, 0)->event;
+	e = &told__nth(PTB_REC_GPU_EVENT, 0)->u.event;
 	CHECK(e->stream == 7 && e->context == 1 && !e->at == (atoi(version) < 26));
-	s = &told__nth(PTB_REC_GPU_SYNC, 0)->sync;
+	s = &told__nth(PTB_REC_GPU_SYNC, 0)->u.sync;
 	CHECK(s->what == 2 && s->event == e->event && s->event_correlation == e->correlation);
 	CHECK(s->event_stream == 7 && s->stream != 7);
-	s = &told__nth(PTB_REC_GPU_SYNC, 1)->sync;
+	s = &told__nth(PTB_REC_GPU_SYNC, 1)->u.sync;
 	CHECK(s->what == 1 && s->event_correlation == e->correlation && s->stream == ~0u);
-	s = &told__nth(PTB_REC_GPU_SYNC, 2)->sync;
+	s = &told__nth(PTB_REC_GPU_SYNC, 2)->u.sync;
 	CHECK(s->what == 3 && s->event == ~0u && !s->event_correlation && s->end >= s->begin);
-	s = &told__nth(PTB_REC_GPU_SYNC, 3)->sync;
+	s = &told__nth(PTB_REC_GPU_SYNC, 3)->u.sync;
 	CHECK(s->what == 4 && s->stream == ~0u && s->device == 0);
 }
 
@@ -232,11 +232,11 @@ static void run_graph(void)
 	finish();
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == 12);
 	for (i = 0; i < 12; i++) {
-		k = &told__nth(PTB_REC_GPU_KERNEL, i)->kernel;
+		k = &told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel;
 		CHECK(k->graph && (k->graph_node & 0xffffffff) == i % 3 + 1 && k->flags & PTB_GPU_HAS_GRAPH);
 		CHECK(!strcmp(told__name(told__call(k->correlation, NULL)->name), "cudaGraphLaunch"));
 		if (i % 3)
-			CHECK(k->correlation == told__nth(PTB_REC_GPU_KERNEL, i - 1)->kernel.correlation);
+			CHECK(k->correlation == told__nth(PTB_REC_GPU_KERNEL, i - 1)->u.kernel.correlation);
 	}
 }
 
@@ -271,7 +271,7 @@ static void run_threads(void)
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1200);
 	for (n = 0; n < 6; n++) {
 		for (i = cnt = 0; i < 1200; i++)
-			if (told__call(told__nth(PTB_REC_GPU_KERNEL, i)->kernel.correlation, &tid) && tid == tids[n])
+			if (told__call(told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.correlation, &tid) && tid == tids[n])
 				cnt++;
 		CHECK(cnt == 200);
 	}
@@ -298,9 +298,9 @@ static void run_calls(void)
 	CHECK(!world.cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
 	finish();
 	CHECK(told__count(PTB_REC_GPU_API) == 2);
-	CHECK(told__nth(PTB_REC_GPU_API, 0)->api.driver && told__nth(PTB_REC_GPU_API, 0)->api.cbid == 307);
-	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_API, 0)->api.name), "cuLaunchKernel"));
-	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, 0)->kernel.name), "triton_kernel"));
+	CHECK(told__nth(PTB_REC_GPU_API, 0)->u.api.driver && told__nth(PTB_REC_GPU_API, 0)->u.api.cbid == 307);
+	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_API, 0)->u.api.name), "cuLaunchKernel"));
+	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.name), "triton_kernel"));
 }
 
 static void test_calls(void)
@@ -366,7 +366,7 @@ static void run_names(void)
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == 60000);
 	for (i = 0; i < 60000; i += 613) {
 		snprintf(text, 40, "kernel_%zu", i % 55000);
-		CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, i)->kernel.name), text));
+		CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.name), text));
 	}
 }
 
@@ -390,9 +390,9 @@ static void run_reordered(void)
 		world__launch(NULL);
 	finish();
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == 3000);
-	CHECK(told__nth(PTB_REC_GPU_KERNEL, 0)->kernel.begin > told__nth(PTB_REC_GPU_KERNEL, 1)->kernel.begin);
+	CHECK(told__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.begin > told__nth(PTB_REC_GPU_KERNEL, 1)->u.kernel.begin);
 	for (i = 0; i < 3000; i += 101)
-		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->kernel, 0);
+		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, 0);
 }
 
 static void run_dropped(void)

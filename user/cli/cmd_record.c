@@ -209,7 +209,7 @@ static int wait_for_torch(const struct run_cfg *cfg, struct live *live, pid_t pi
 	return 0;
 }
 
-/* Adds the child as soon as there is something to listen to. Leaves it stopped. */
+/* Has it a library of CUDA's, or an agent that listens? */
 static bool cuda_there(const struct run_cfg *cfg, pid_t pid)
 {
 	uint64_t digest = 0;
@@ -244,6 +244,7 @@ static int add_cuda_child(const struct run_cfg *cfg, struct live *live, pid_t pi
 	return -ESRCH;
 }
 
+/* Adds the child as soon as there is something to listen to. Leaves it stopped. */
 static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 {
 	int err;

@@ -161,15 +161,16 @@ void target_agent__free(struct target_agent *ta)
 static uint32_t choose_wishes(struct target_agent *ta, const struct agent_ask *ask,
 			      const struct torch_plan *plan)
 {
+	bool no_ops = ask->no_ops || ta->late;
 	uint32_t w = 0, i;
 
-	if (plan->layout.rf.size && !ask->no_ops && !ta->late) {
+	if (plan->layout.rf.size && !no_ops) {
 		w |= BIT(OPS);
 		if (ask->args != PROBE_ARGS_NONE && plan->layout.tensor.shapes_on)
 			w |= BIT(INPUTS);
 		if (ask->args == PROBE_ARGS_FULL && plan->layout.tensor.shapes_on)
 			w |= BIT(OUTPUTS);
-	} else if (!ask->no_ops && !ta->late) {
+	} else if (!no_ops) {
 		snprintf(ta->why, sizeof(ta->why), "%s", plan->layout.no_rf_why);
 	}
 	if (ask->gpu)

@@ -34,7 +34,6 @@ static uint32_t find_own(const struct thread *t, uint64_t rf)
 
 static void name_by_opdef(struct model *m, struct entry *e, const struct addr_fact *a, uint64_t opdef)
 {
-
 	e->kind = PTB_FUNC_OP;
 	if (!a) {
 		e->name = facts__address_name(m->f, "operator", opdef);

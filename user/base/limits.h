@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Limits on everything that a target, an agent or a file controls: the only table of them. Each is
+ * applied in one place. What lies beyond a limit is dropped and counted by the counter of the row
+ * (PTB_COUNTERS, bpf/ptb_event.h); NONE: it is refused with a sentence, or cut with a mark in the data.
+ * Sizes of our own buffers and constants of formats do not belong here.
+ */
+#ifndef BASE_LIMITS_H
+#define BASE_LIMITS_H
+
+#include <stdint.h>
+
+/*        name             value        counter          meaning */
+#define PTB_LIMITS(X)                                                                                       \
+	X(MEMORY,          512u << 20,  OVER_MEMORY,     "bytes of the collector's memory beyond the ring buffers") \
+	X(NAMES,           1u << 20,    OVER_NAMES,      "different names and texts in one capture")            \
+	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes in one recording")                          \
+	X(THREADS,         1u << 18,    OVER_THREADS,    "threads in one recording whose names are kept")       \
+	X(TASK_EVENTS,     1u << 16,    OVER_PROCESSES,  "forks and execs in one round of draining")            \
+	X(AGENT_STREAMS,   1u << 16,    OVER_AGENT,      "streams of one agent")                                \
+	X(AGENT_NAMES,     1u << 16,    OVER_AGENT,      "names of GPU activities of one agent")                \
+	X(AGENT_THREADS,   1u << 16,    OVER_AGENT,      "threads of one agent in another pid namespace")       \
+	X(AGENT_OPEN,      1u << 14,    OVER_AGENT,      "operators of one agent that are open when the window begins") \
+	X(AGENT_HELD,      64u << 20,   AGENT_LATE,      "bytes of one agent that wait for a pair of clocks")   \
+	X(CLOCK_MS,        1,           OVER_AGENT,      "least distance of two clock records of one agent, ms") \
+	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \
+	X(CUDA_LIBS,       16,          OVER_LIBS,       "CUDA libraries of one process")
+
+enum ptb_limit {
+#define X(name, value, counter, meaning) LIMIT_##name = (value),
+	PTB_LIMITS(X)
+#undef X
+};
+
+#endif /* BASE_LIMITS_H */

@@ -157,13 +157,11 @@ static struct code_object *open_object(pid_t pid, const struct proc_maps *maps, 
 {
 	const struct proc_map *map = &maps->items[idx];
 	struct code_object *o = &cp->objs[cp->obj_cnt];
-	char *access_path = NULL;
 	uint32_t i;
 
 	if (cp->obj_cnt == CODE_OBJECTS_MAX ||
-	    mapped_file__open(pid, map, &access_path, &o->ef, &o->load_bias))
+	    mapped_file__open(pid, map, NULL, &o->ef, &o->load_bias))
 		return NULL;
-	free(access_path);
 	o->start = map->start;
 	o->end = map->end;
 	for (i = idx + 1; i < maps->cnt; i++)

@@ -87,7 +87,6 @@ static uint64_t find_runtime(pid_t pid)
 	uint64_t addr = 0, bias;
 	struct proc_maps maps;
 	struct elf_file *ef;
-	char *access_path;
 	uint32_t i;
 
 	if (proc_maps__read(pid, &maps))
@@ -95,13 +94,12 @@ static uint64_t find_runtime(pid_t pid)
 	for (i = 0; i < maps.cnt && !addr; i++) {
 		if (!maps.items[i].exec || !strstr(proc_map__base(&maps.items[i]), "python") ||
 		    strstr(proc_map__base(&maps.items[i]), "torch") ||
-		    mapped_file__open(pid, &maps.items[i], &access_path, &ef, &bias))
+		    mapped_file__open(pid, &maps.items[i], NULL, &ef, &bias))
 			continue;
 		elf_file__for_each_sym(ef, is_runtime, &addr);
 		if (addr)
 			addr += bias;
 		elf_file__close(ef);
-		free(access_path);
 	}
 	proc_maps__free(&maps);
 	return addr;

@@ -46,6 +46,8 @@ void agent_lib__clear(struct agent_lib *al)
 {
 	free(al->path);
 	free(al->access_path);
+	if (al->fd > 0)
+		close(al->fd);
 	memset(al, 0, sizeof(*al));
 }
 
@@ -243,11 +245,12 @@ static int examine(pid_t pid, const struct proc_maps *maps, const struct proc_ma
 
 	memset(out, 0, sizeof(*out));
 	why[0] = 0;
-	err = mapped_file__open(pid, map, &out->access_path, &ef, &out->load_bias);
+	err = mapped_file__open(pid, map, &out->fd, &ef, &out->load_bias);
 	if (err)
 		return err == -ENOEXEC ? say(why, cap, -EPROTO, "its file cannot be read") : err;
 	out->path = strdup(map->path);
-	err = out->path ? 0 : -ENOMEM;
+	out->access_path = mapped_file__fd_path(out->fd);
+	err = out->path && out->access_path ? 0 : -ENOMEM;
 	if (!err) {
 		f.ef = ef;
 		elf_file__for_each_usdt(ef, take_site, &f);

@@ -17,31 +17,21 @@
 
 #include "base/log.h"
 
-static int map_file(struct elf_file *ef, const char *path)
+static int map_file(struct elf_file *ef, int fd)
 {
 	struct stat st;
 	void *map;
-	int fd, err = 0;
 
-	/* O_NONBLOCK: the path is the target's, a FIFO there must not stop us */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (fd < 0)
+	if (fstat(fd, &st))
 		return -errno;
-	if (fstat(fd, &st)) {
-		err = -errno;
-	} else if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr)) {
-		err = -ENOEXEC;
-	} else {
-		map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-		if (map == MAP_FAILED) {
-			err = -errno;
-		} else {
-			ef->map = map;
-			ef->size = (uint64_t)st.st_size;
-		}
-	}
-	close(fd);
-	return err;
+	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
+		return -ENOEXEC;
+	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	ef->map = map;
+	ef->size = (uint64_t)st.st_size;
+	return 0;
 }
 
 static bool header_ok(const Elf64_Ehdr *eh)
@@ -89,7 +79,15 @@ static int read_segments(struct elf_file *ef)
 	return ef->seg_cnt ? 0 : -ENOEXEC;
 }
 
-int elf_file__open(const char *path, struct elf_file **out)
+static void log_failure(const char *name, int err)
+{
+	if (err == -ENOEXEC)
+		pr_error("%s: not an ELF x86-64 program or library, or damaged", name);
+	else
+		pr_error("cannot read %s: %s", name, errstr(err));
+}
+
+int elf_file__open_fd(int fd, const char *name, struct elf_file **out)
 {
 	struct elf_file *ef = calloc(1, sizeof(*ef));
 	int err;
@@ -97,7 +95,7 @@ int elf_file__open(const char *path, struct elf_file **out)
 	*out = NULL;
 	if (!ef)
 		return -ENOMEM;
-	err = map_file(ef, path);
+	err = map_file(ef, fd);
 	if (err)
 		goto fail;
 	memcpy(&ef->ehdr, ef->map, sizeof(ef->ehdr));
@@ -112,11 +110,24 @@ int elf_file__open(const char *path, struct elf_file **out)
 	*out = ef;
 	return 0;
 fail:
-	if (err == -ENOEXEC)
-		pr_error("%s: not an ELF x86-64 program or library, or damaged", path);
-	else
-		pr_error("cannot read %s: %s", path, errstr(err));
+	log_failure(name, err);
 	elf_file__close(ef);
+	return err;
+}
+
+int elf_file__open(const char *path, struct elf_file **out)
+{
+	/* O_NONBLOCK: the path is the target's, a FIFO there must not stop us */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
+
+	*out = NULL;
+	if (fd < 0) {
+		err = -errno;
+		log_failure(path, err);
+		return err;
+	}
+	err = elf_file__open_fd(fd, path, out);
+	close(fd);
 	return err;
 }
 

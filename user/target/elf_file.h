@@ -14,6 +14,8 @@
 struct elf_file;
 
 int elf_file__open(const char *path, struct elf_file **out); /* 0 or negative errno, logged once */
+/* The same of an open file, which stays the caller's; name: for messages. */
+int elf_file__open_fd(int fd, const char *name, struct elf_file **out);
 void elf_file__close(struct elf_file *ef);
 
 /* Build-id bytes; returns the size, 0 if none. */

@@ -166,15 +166,12 @@ static const struct named_addrs *handles_of(struct host_lib *lib)
 static void open_lib(struct host_lib *lib, pid_t pid, const struct proc_map *map)
 {
 	uint64_t load_bias;
-	char *path = NULL;
 
 	if (lib->ef || lib->bad)
 		return;
-	lib->bad = mapped_file__open(pid, map, &path, &lib->ef, &load_bias);
+	lib->bad = mapped_file__open(pid, map, NULL, &lib->ef, &load_bias);
 	if (lib->bad)
 		lib->ef = NULL; /* nothing in it has a name */
-	else
-		free(path);
 }
 
 /* The file of a mapping, to be opened. NULL: out of memory. */

@@ -4,11 +4,14 @@
 #include "target/mapped_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "target/elf_priv.h"
@@ -58,43 +61,96 @@ enum identity {
  * Overlayfs and btrfs show another device to stat() than in maps, overlayfs also an inode number
  * with marks in the high bits (xino); a file put there anew has another number.
  */
-static enum identity compare_inode(const char *path, const struct proc_map *map)
+static enum identity compare_inode(const struct stat *st, const struct proc_map *map)
 {
-	struct stat st;
-
-	if (stat(path, &st) || (uint32_t)st.st_ino != (uint32_t)map->ino)
+	if ((uint32_t)st->st_ino != (uint32_t)map->ino)
 		return ID_OTHER;
-	if (st.st_ino == map->ino && major(st.st_dev) == map->dev_major &&
-	    minor(st.st_dev) == map->dev_minor)
+	if (st->st_ino == map->ino && major(st->st_dev) == map->dev_major &&
+	    minor(st->st_dev) == map->dev_minor)
 		return ID_SAME;
 	return ID_UNSURE;
 }
 
 /*
+ * A descriptor of a regular file, above those of the standard streams. What is there is checked before it is
+ * opened: opening a FIFO or a device of the target's choice may block, or do something.
+ */
+static int open_regular(const char *path, struct stat *st)
+{
+	char self[40];
+	int name = open(path, O_PATH | O_CLOEXEC), fd, err;
+
+	if (name < 0)
+		return -errno;
+	if (fstat(name, st)) {
+		err = -errno;
+		close(name);
+		return err;
+	}
+	if (!S_ISREG(st->st_mode)) {
+		close(name);
+		return -ENOEXEC;
+	}
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", name);
+	fd = open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	err = -errno;
+	close(name);
+	if (fd < 0)
+		return err;
+	if (fd <= STDERR_FILENO) {
+		int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+		err = -errno;
+		close(fd);
+		return high < 0 ? err : high;
+	}
+	return fd;
+}
+
+static int open_named(char *path, struct stat *st)
+{
+	int fd = path ? open_regular(path, st) : -ENOMEM;
+
+	free(path);
+	return fd;
+}
+
+__attribute__((format(printf, 1, 2))) static char *format_path(const char *fmt, ...)
+{
+	char *path;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&path, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : path;
+}
+
+/*
  * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE. The path in
  * maps is the target's for another mount namespace, ours for a mere chroot, and another file may be
- * there by now. NULL: out of memory.
+ * there by now. A descriptor or negative errno.
  */
-static char *access_path(pid_t pid, const struct proc_map *map, enum identity *id)
+static int open_mapped(pid_t pid, const struct proc_map *map, enum identity *id)
 {
 	struct stat st;
-	char *path;
+	int fd;
 
 	*id = ID_SAME;
-	if (asprintf(&path, "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end) < 0)
-		return NULL;
-	if (!stat(path, &st))
-		return path;
-	free(path);
-	if (asprintf(&path, "/proc/%d/root%s", pid, map->path) < 0)
-		return NULL;
-	*id = compare_inode(path, map);
-	if (*id == ID_OTHER && compare_inode(map->path, map) == ID_SAME) {
-		free(path);
-		path = strdup(map->path);
+	fd = open_named(format_path("/proc/%d/map_files/%lx-%lx", pid, map->start, map->end), &st);
+	if (fd >= 0 || fd == -ENOMEM || fd == -ENOEXEC)
+		return fd;
+	fd = open_named(format_path("/proc/%d/root%s", pid, map->path), &st);
+	*id = fd < 0 ? ID_OTHER : compare_inode(&st, map);
+	if (*id != ID_OTHER)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	fd = open_named(strdup(map->path), &st);
+	if (fd >= 0 && compare_inode(&st, map) == ID_SAME)
 		*id = ID_SAME;
-	}
-	return path;
+	return fd;
 }
 
 static int not_the_file(pid_t pid, const struct proc_map *map)
@@ -104,18 +160,23 @@ static int not_the_file(pid_t pid, const struct proc_map *map)
 	return -ENOEXEC;
 }
 
-int mapped_file__open(pid_t pid, const struct proc_map *map, char **access_path_out,
-		      struct elf_file **ef_out, uint64_t *load_bias)
+char *mapped_file__fd_path(int fd)
+{
+	return format_path("/proc/self/fd/%d", fd);
+}
+
+int mapped_file__open(pid_t pid, const struct proc_map *map, int *fd_out, struct elf_file **ef_out,
+		      uint64_t *load_bias)
 {
 	struct elf_file *ef = NULL;
 	enum identity id;
-	char *path = access_path(pid, map, &id);
+	int fd = open_mapped(pid, map, &id), err;
 	uint64_t addr;
-	int err;
 
-	if (!path)
-		return -ENOMEM;
-	err = id == ID_OTHER ? not_the_file(pid, map) : elf_file__open(path, &ef);
+	if (id == ID_OTHER)
+		err = not_the_file(pid, map);
+	else
+		err = fd < 0 ? fd : elf_file__open_fd(fd, map->path, &ef);
 	if (err)
 		goto fail;
 	addr = mapped_file__linked_addr(ef, map);
@@ -127,11 +188,15 @@ int mapped_file__open(pid_t pid, const struct proc_map *map, char **access_path_
 		err = not_the_file(pid, map);
 		goto fail;
 	}
-	*access_path_out = path;
 	*ef_out = ef;
+	if (fd_out)
+		*fd_out = fd;
+	else
+		close(fd);
 	return 0;
 fail:
 	elf_file__close(ef);
-	free(path);
+	if (fd >= 0)
+		close(fd);
 	return err;
 }

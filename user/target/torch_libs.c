@@ -8,9 +8,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/vec.h"
@@ -136,6 +138,8 @@ void torch_lib__clear(struct torch_lib *lib)
 {
 	free(lib->path);
 	free(lib->access_path);
+	if (lib->fd > 0)
+		close(lib->fd);
 	memset(lib, 0, sizeof(*lib));
 }
 
@@ -143,8 +147,11 @@ int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from)
 {
 	struct torch_lib lib = *from;
 
+	lib.fd = from->fd > 0 ? fcntl(from->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : 0;
+	if (lib.fd < 0)
+		return -errno;
 	lib.path = strdup(from->path);
-	lib.access_path = strdup(from->access_path);
+	lib.access_path = lib.fd ? mapped_file__fd_path(lib.fd) : strdup(from->access_path);
 	if (!lib.path || !lib.access_path) {
 		torch_lib__clear(&lib);
 		return -ENOMEM;
@@ -199,9 +206,14 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 	lib->path = strdup(map->path);
 	if (!lib->path)
 		goto out;
-	err = mapped_file__open(tp->pid, map, &lib->access_path, &ef, &lib->load_bias);
+	err = mapped_file__open(tp->pid, map, &lib->fd, &ef, &lib->load_bias);
 	if (err)
 		goto out;
+	lib->access_path = mapped_file__fd_path(lib->fd);
+	if (!lib->access_path) {
+		err = -ENOMEM;
+		goto out;
+	}
 	set_text(lib, ef, maps, map);
 	lib->build_id_sz = elf_file__build_id(ef, lib->build_id, BUILD_ID_MAX);
 	if (!lib->build_id_sz)
@@ -411,7 +423,7 @@ static int ask(const struct torch_proc *tp, const struct proc_maps *maps, const 
 
 	if (err)
 		return err;
-	err = elf_file__open(lib.access_path, &ef);
+	err = elf_file__open_fd(lib.fd, lib.path, &ef);
 	if (!err) {
 		memset(q->addrs, 0, q->cnt * sizeof(*q->addrs));
 		q->found = 0;

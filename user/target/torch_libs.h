@@ -17,7 +17,8 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32
 /* Fills tp->cuda alone, which costs less. 0 or -ENOMEM. */
 int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps);
 void torch_lib__clear(struct torch_lib *lib);
-int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from); /* 0 or -ENOMEM */
+/* 0 or negative errno: out of memory or of file descriptors. */
+int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from);
 
 /* The cheap filter for CUDA's libraries, and torch's into which one may be linked. */
 bool torch_libs__may_be_cuda(const struct proc_map *map);

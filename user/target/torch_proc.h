@@ -29,7 +29,8 @@ enum torch_lib_role {
 struct torch_lib {
 	bool present;
 	char *path;        /* as the target's mount namespace names it, for messages and the capture */
-	char *access_path; /* what ptbpf opens and probes: /proc/PID/map_files/... or /proc/PID/root/... */
+	int fd;            /* the open file: the only one that is analysed, compared and probed; 0: none */
+	char *access_path; /* its name for what takes a path: /proc/self/fd/... */
 	uint64_t load_bias; /* runtime address = ELF vaddr + load_bias */
 	uint64_t text_start, text_end; /* runtime range of the executable mapping */
 	uint8_t build_id[BUILD_ID_MAX];

@@ -24,7 +24,16 @@
 	X(AGENT_HELD,      64u << 20,   AGENT_LATE,      "bytes of one agent that wait for a pair of clocks")   \
 	X(CLOCK_MS,        1,           OVER_AGENT,      "least distance of two clock records of one agent, ms") \
 	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \
-	X(CUDA_LIBS,       16,          OVER_LIBS,       "CUDA libraries of one process")
+	X(CUDA_LIBS,       16,          OVER_LIBS,       "CUDA libraries of one process")                        \
+	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
+	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \
+	X(ELF_CPU_S,       5,           NONE,            "processor time for it, s")                             \
+	X(ELF_WALL_MS,     15000,       NONE,            "wall-clock time for it, ms")                           \
+	X(ELF_ANSWER,      64u << 20,   NONE,            "bytes of its answer")                                  \
+	X(ELF_SPENT_MS,    30000,       NONE,            "time for all files of one process that take long, ms") \
+	X(PLAN_MIB,        2048,        NONE,            "memory to plan the probes of one process, MiB")        \
+	X(PLAN_CPU_S,      120,         NONE,            "processor time for it, s")                             \
+	X(PLAN_WALL_MS,    180000,      NONE,            "wall-clock time for it, ms")
 
 enum ptb_limit {
 #define X(name, value, counter, meaning) LIMIT_##name = (value),

@@ -67,7 +67,7 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	struct lib_code lc;
 	int err;
 
-	err = elf_file__open(lib->access_path, &ef);
+	err = elf_file__open_fd(lib->fd, lib->path, &ef);
 	if (err)
 		return err;
 	err = lib_code__init(&lc, ef, role);

@@ -80,15 +80,26 @@ static uint32_t file_crc(struct cache_head h, const uint8_t *body, size_t len)
 }
 
 /* This program's own build-id; zeroes if it has none. */
-static void tool_id(uint8_t id[BUILD_ID_MAX])
+static struct {
+	bool known;
+	uint8_t id[BUILD_ID_MAX];
+} tool;
+
+void plan_cache__learn_tool(void)
 {
 	struct elf_file *ef;
 
-	memset(id, 0, BUILD_ID_MAX);
-	if (elf_file__open("/proc/self/exe", &ef))
+	if (tool.known || elf_file__open("/proc/self/exe", &ef))
 		return;
-	elf_file__build_id(ef, id, BUILD_ID_MAX);
+	elf_file__build_id(ef, tool.id, BUILD_ID_MAX);
 	elf_file__close(ef);
+	tool.known = true;
+}
+
+static void tool_id(uint8_t id[BUILD_ID_MAX])
+{
+	plan_cache__learn_tool();
+	memcpy(id, tool.id, BUILD_ID_MAX);
 }
 
 /* dir/<build-id of c10>-<of cpu>-...plan, by role; false: a library has none. */
@@ -146,7 +157,7 @@ static int read_file(const char *path, uint8_t **out, size_t *len)
 
 static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t len)
 {
-	uint8_t tool[BUILD_ID_MAX];
+	uint8_t id[BUILD_ID_MAX];
 	uint64_t need;
 
 	if (memcmp(h->magic, cache_magic, sizeof(h->magic)) || h->version != CACHE_VERSION ||
@@ -154,8 +165,8 @@ static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t le
 	    h->class_sz != sizeof(struct cache_class) ||
 	    h->layout_sz != sizeof(struct plan_layout))
 		return false;
-	tool_id(tool);
-	if (memcmp(h->tool, tool, sizeof(tool)))
+	tool_id(id);
+	if (memcmp(h->tool, id, sizeof(id)))
 		return false;
 	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
 	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +

@@ -20,6 +20,8 @@ void plan_cache__store(const struct torch_proc *tp, const char *dir, const uint8
 
 #define PLAN_IMAGE_MAX (32u << 20) /* bytes of an encoded plan */
 
+/* Reads this program's build-id, which an encoded plan holds, once: a child without privileges cannot. */
+void plan_cache__learn_tool(void);
 /* A plan as bytes; *out from malloc. 0 or -ENOMEM. */
 int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len);
 /* The bytes are not trusted: -EINVAL for anything that does not fit. */

@@ -5,101 +5,83 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/log.h"
-#include "base/vec.h"
+#include "base/sandbox.h"
 #include "plan/plan_cache.h"
 
-/* In the child: makes the plan and writes its image to fd. */
-static int make_into(int fd, const struct torch_proc *tp, plan_make_fn make)
+struct analysis {
+	struct torch_proc tp; /* a shallow copy, each library's fd open */
+	plan_make_fn make;
+	int fds[TORCH_LIB_ROLES], opened[TORCH_LIB_ROLES]; /* the latter are ours to close */
+	uint32_t fd_cnt, opened_cnt;
+	uint64_t file_bytes;
+};
+
+/* In the child. */
+static int analyse(void *arg, uint8_t **out, size_t *len)
 {
+	const struct analysis *a = arg;
 	struct torch_plan *plan = calloc(1, sizeof(*plan));
-	uint8_t *image = NULL;
-	size_t len = 0, done = 0;
-	int err = plan ? make(tp, plan) : -ENOMEM;
+	int err = plan ? a->make(&a->tp, plan) : -ENOMEM;
 
 	if (!err)
-		err = plan_cache__encode(plan, &image, &len);
-	while (!err && done < len) {
-		ssize_t n = write(fd, image + done, len - done);
-
-		if (n < 0 && errno != EINTR)
-			err = -errno;
-		else if (n > 0)
-			done += (size_t)n;
-	}
-	free(image);
+		err = plan_cache__encode(plan, out, len);
 	torch_plan__free(plan);
 	return err;
 }
 
-static int read_image(int fd, uint8_t **image, size_t *len)
+static int add_library(struct analysis *a, struct torch_lib *lib)
 {
-	uint32_t cap = 0;
-	ssize_t n;
+	struct stat st;
 
-	*image = NULL;
-	*len = 0;
-	do {
-		if (*len >= PLAN_IMAGE_MAX)
-			return -E2BIG;
-		if (vec_reserve((void **)image, &cap, *len + 65536, 1))
-			return -ENOMEM;
-		do
-			n = read(fd, *image + *len, 65536);
-		while (n < 0 && errno == EINTR);
-		if (n < 0)
+	if (lib->fd <= 0) { /* found by its name: a file of our own, in tests */
+		lib->fd = open(lib->access_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		if (lib->fd < 0) {
+			pr_error("cannot read %s: %s", lib->path, errstr(errno));
 			return -errno;
-		*len += (size_t)n;
-	} while (n);
+		}
+		a->opened[a->opened_cnt++] = lib->fd;
+	}
+	a->fds[a->fd_cnt++] = lib->fd;
+	if (fstat(lib->fd, &st))
+		return -errno;
+	a->file_bytes += (uint64_t)st.st_size;
 	return 0;
-}
-
-static int wait_child(pid_t child, pid_t target)
-{
-	int status;
-
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	if (WIFEXITED(status))
-		return -WEXITSTATUS(status);
-	pr_error("process %d: the analysis of its torch libraries was ended by signal %d: they are damaged, "
-		 "or were cut while they were read",
-		 target, WTERMSIG(status));
-	return -EIO;
 }
 
 int plan_child__make(const struct torch_proc *tp, plan_make_fn make, uint8_t **image, size_t *len)
 {
-	int fds[2], err, child_err;
-	pid_t child;
+	struct analysis a = { .tp = *tp, .make = make };
+	char what[64];
+	struct sandbox_job job = {
+		.what = what,
+		.fn = analyse,
+		.arg = &a,
+		.fds = a.fds,
+		.limits = { (uint64_t)LIMIT_PLAN_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS, PLAN_IMAGE_MAX },
+	};
+	uint32_t i;
+	int err = 0;
 
-	if (pipe2(fds, O_CLOEXEC))
-		return -errno;
-	fflush(NULL);
-	child = fork();
-	if (child < 0) {
-		err = -errno;
-		close(fds[0]);
-		close(fds[1]);
-		return err;
-	}
-	if (!child) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(fds[0]);
-		err = make_into(fds[1], tp, make);
-		_exit(err < 0 ? (-err > 255 ? EIO : -err) : 0);
-	}
-	close(fds[1]);
-	err = read_image(fds[0], image, len);
-	close(fds[0]);
-	child_err = wait_child(child, tp->pid);
-	return child_err ? child_err : err;
+	*image = NULL;
+	*len = 0;
+	snprintf(what, sizeof(what), "the libraries of process %d", tp->pid);
+	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
+		if (tp->libs[i].present)
+			err = add_library(&a, &a.tp.libs[i]);
+	plan_cache__learn_tool();
+	job.fd_cnt = a.fd_cnt;
+	job.limits.mem_bytes += a.file_bytes;
+	if (!err)
+		err = sandbox__run(&job, image, len);
+	while (a.opened_cnt)
+		close(a.opened[--a.opened_cnt]);
+	return err;
 }

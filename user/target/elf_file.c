@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 
 static int map_file(struct elf_file *ef, int fd)
@@ -22,10 +24,13 @@ static int map_file(struct elf_file *ef, int fd)
 	struct stat st;
 	void *map;
 
-	if (fstat(fd, &st))
+	/* not fstat(): libc makes newfstatat() of it, which takes paths, so that base/sandbox.h does not allow it */
+	if (syscall(SYS_fstat, fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
 		return -ENOEXEC;
+	if (st.st_size > (off_t)LIMIT_ELF_FILE_MIB << 20)
+		return -EFBIG;
 	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
@@ -83,6 +88,8 @@ static void log_failure(const char *name, int err)
 {
 	if (err == -ENOEXEC)
 		pr_error("%s: not an ELF x86-64 program or library, or damaged", name);
+	else if (err == -EFBIG)
+		pr_error("%s: larger than %d MiB, the limit for a program or library", name, LIMIT_ELF_FILE_MIB);
 	else
 		pr_error("cannot read %s: %s", name, errstr(err));
 }

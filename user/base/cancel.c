@@ -20,6 +20,7 @@ static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 static atomic_int pending;
 static atomic_ullong since_ns; /* arrival of the last signal that counted, 0: none yet */
 static int event_fd = -1;
+static pid_t owner;
 
 static void on_signal(int sig)
 {
@@ -27,6 +28,8 @@ static void on_signal(int sig)
 	int saved = errno, none = 0;
 	uint64_t since = atomic_load(&since_ns), now = clock__mono_ns();
 
+	if (getpid() != owner)
+		_exit(128 + sig); /* a child that has not called cancel__child() */
 	if (since && now - since < SAME_NS)
 		return;
 	if (!atomic_compare_exchange_strong(&pending, &none, sig)) {
@@ -45,6 +48,7 @@ int cancel__install(void)
 	struct sigaction sa, old;
 	size_t i;
 
+	owner = getpid();
 	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (event_fd < 0)
 		return -errno;

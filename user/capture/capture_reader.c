@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "capture/record_check.h"
 
@@ -56,6 +57,8 @@ int capture_reader__next_block(struct capture_reader *cr, uint64_t *pos, uint64_
 {
 	ssize_t n;
 
+	if (cancel__pending())
+		return -ECANCELED;
 	if (*pos >= limit)
 		return 0;
 	n = read_at(cr->fd, h, sizeof(*h), *pos);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/live.h"

@@ -8,14 +8,17 @@
 #define LOG_DOMAIN "record"
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/cmd.h"
@@ -86,15 +89,13 @@ static pid_t spawn(const struct run_cfg *cfg, char **cmd, int *go)
 	if (pid < 0)
 		return -errno;
 	if (!pid) {
-		sigset_t none;
 		char c;
 
+		cancel__child();
 		close(fds[1]);
 		if (read(fds[0], &c, 1) != 1)
 			_exit(127);
 		close(fds[0]);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
 		prepare_agent(cfg);
 		signal(SIGPIPE, SIG_DFL);
 		signal(SIGXFSZ, SIG_DFL);
@@ -121,11 +122,11 @@ static bool alive(pid_t pid)
 	return !waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT | WNOHANG) && !si.si_pid;
 }
 
-/* Stops the child and waits until it stands. false: it ended. */
+/* Stops the child and waits until it stands. false: it ended, or a signal is pending. */
 static bool stop_child(pid_t pid)
 {
 	kill(pid, SIGSTOP);
-	while (alive(pid)) {
+	while (alive(pid) && !cancel__pending()) {
 		char state = proc__state(pid);
 
 		if (state == 'T' || state == 't')
@@ -181,7 +182,7 @@ static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 		sp = targets__plan(&ts, tp, cfg->no_cache);
 	}
 	kill(pid, SIGCONT);
-	for (t0 = clock__mono_ns(); sp && !relocated(pid, sp->plan) && alive(pid); nap())
+	for (t0 = clock__mono_ns(); sp && !relocated(pid, sp->plan) && alive(pid) && !cancel__pending(); nap())
 		if (clock__mono_ns() - t0 > RELOCATE_MAX_NS)
 			break;
 	torch_proc__free(tp);
@@ -195,14 +196,16 @@ static void forward_signal(void *arg, struct run *run)
 		kill(*(pid_t *)arg, run__signal(run));
 }
 
-static int wait_for_torch(const struct run_cfg *cfg, struct live *live, pid_t pid)
+static int wait_for_torch(const struct run_cfg *cfg, pid_t pid)
 {
 	while (alive(pid) && !torch_ready(pid)) {
-		if (run__pending_signal(live->run))
-			return -EINTR;
+		if (cancel__pending())
+			return -ECANCELED;
 		nap();
 	}
 	if (!alive(pid) || !bring_to_start(cfg, pid)) {
+		if (cancel__pending())
+			return -ECANCELED;
 		pr_error("the program ended before it loaded PyTorch");
 		return -ESRCH;
 	}
@@ -224,14 +227,14 @@ static int add_cuda_child(const struct run_cfg *cfg, struct live *live, pid_t pi
 	int err;
 
 	while (alive(pid)) {
-		if (run__pending_signal(live->run))
-			return -EINTR;
+		if (cancel__pending())
+			return -ECANCELED;
 		if (!cuda_there(cfg, pid)) {
 			nap();
 			continue;
 		}
 		if (!stop_child(pid))
-			break;
+			continue;
 		run__targets_stand(live->run, true);
 		err = run__add(live->run, pid);
 		run__targets_stand(live->run, false);
@@ -250,7 +253,7 @@ static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 	int err;
 
 	if (run_cfg__ops(cfg)) {
-		err = wait_for_torch(cfg, live, pid);
+		err = wait_for_torch(cfg, pid);
 		if (err)
 			return err;
 		run__targets_stand(live->run, true);
@@ -271,6 +274,8 @@ static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 		live__announce(live);
 	kill(pid, SIGCONT);
 	if (err) {
+		if (err == -ECANCELED)
+			kill(pid, SIGTERM); /* nothing was recorded: it ends with us, if it likes */
 		if (err == -EAGAIN)
 			targets__say_why(pid, TORCH_PROC_NO_TORCH, err);
 		return EXIT_FAILED;
@@ -279,10 +284,34 @@ static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 	return code;
 }
 
+#define END_WAIT_NS 500000000ULL
+
+/* Waits for the program's end: after a signal only as long as a program needs that ends by it. */
+static bool wait_end(pid_t pid)
+{
+	struct pollfd fds[2] = { { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN },
+				 { .fd = cancel__fd(), .events = POLLIN } };
+	const struct timespec nap_ts = { .tv_nsec = 5000000 };
+	uint64_t t0;
+
+	while (alive(pid) && !cancel__pending())
+		if (poll(fds, 2, fds[0].fd < 0 ? 100 : -1) < 0 && errno != EINTR)
+			break;
+	for (t0 = clock__mono_ns(); alive(pid) && clock__mono_ns() - t0 < END_WAIT_NS;)
+		nanosleep(&nap_ts, NULL);
+	if (fds[0].fd >= 0)
+		close(fds[0].fd);
+	return !alive(pid);
+}
+
 static void say_end(pid_t pid)
 {
 	int status;
 
+	if (!wait_end(pid)) {
+		pr_warn("the program goes on without ptbpf: pid %d", pid);
+		return;
+	}
 	if (waitpid(pid, &status, 0) != pid)
 		return;
 	if (WIFSIGNALED(status))

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/outputs.h"
@@ -145,6 +146,11 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 	if (!live->announced) {
 		pr_error("the window never began: %s", loop_err ? errstr(loop_err) :
 			 "interrupted, or the target ended, before PyTorch was loaded");
+		return EXIT_FAILED;
+	}
+	if (!err && cancel__pending()) {
+		pr_error("interrupted after the window: '%s' is complete, nothing was made of it", live->capture);
+		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
 		return EXIT_FAILED;
 	}
 	if (err) {

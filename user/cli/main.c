@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "cli/cmd.h"
 
@@ -32,13 +33,14 @@ static void help(FILE *out)
 		"commands:\n");
 	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fprintf(out, "\nexit codes: 0 done, 1 failed, 2 usage, 3 done but incomplete (the last line says "
-		     "what is missing)\n");
+	fprintf(out, "\nexit codes: 0 done, 1 failed or interrupted, 2 usage, 3 done but incomplete (the last line "
+		     "says what is missing)\n");
 }
 
 int main(int argc, char **argv)
 {
 	size_t i;
+	int err, code;
 
 	if (argc < 2) {
 		help(stderr);
@@ -55,9 +57,18 @@ int main(int argc, char **argv)
 	/* a full disk or a closed pipe is an error of a write, not a reason to die half-way */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
+	err = cancel__install();
+	if (err) {
+		pr_error("cannot handle signals: %s", errstr(err));
+		return EXIT_FAILED;
+	}
 	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
+		if (!strcmp(argv[1], commands[i].name)) {
+			code = commands[i].run(argc - 1, argv + 1);
+			if (code == EXIT_FAILED && cancel__pending())
+				pr_error("interrupted: %s", strsignal(cancel__pending()));
+			return code;
+		}
 	pr_error("unknown command '%s'; see 'ptbpf --help'", argv[1]);
 	return EXIT_USAGE;
 }

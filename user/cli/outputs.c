@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
@@ -239,7 +240,9 @@ static int run_sinks(const struct outputs *o, struct session *s, struct session_
 
 	if (!err) {
 		err = session__run(s, ss.sinks, ss.cnt, totals);
-		if (err)
+		if (!err && cancel__pending())
+			err = -ECANCELED;
+		if (err && err != -ECANCELED)
 			pr_error("%s: %s while reading the capture", o->capture, errstr(err));
 	}
 	if (!err && ss.ct)

@@ -7,6 +7,7 @@
 #define LOG_DOMAIN "recorder"
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/recorder_priv.h"
@@ -95,7 +96,7 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p)
 	struct hashmap_slot *s;
 	uint64_t pos = 0;
 
-	while ((s = hashmap__next(&p->no_schema, &pos))) {
+	while (!cancel__pending() && (s = hashmap__next(&p->no_schema, &pos))) {
 		if (s->val >= ASK_TIMES_MAX)
 			continue;
 		s->val++;
@@ -134,7 +135,7 @@ void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, co
 	if (!r->args || !p || p->schemas_readable || same_dispatcher(r, p))
 		return;
 	p->schemas_readable = !torch_plan__schemas(tp, plan, &p->schema_layout);
-	while (p->schemas_readable && (s = hashmap__next(&r->opdefs, &pos)))
+	while (p->schemas_readable && !cancel__pending() && (s = hashmap__next(&r->opdefs, &pos)))
 		if (s->k0 == p->tgid && !hashmap__get(&r->planned, s->val, 0))
 			n += ask_schema(r, p, s->k1);
 	pr_debug("process %u: %u schemas from its dispatcher in %llu us", p->tgid, n,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
@@ -301,7 +302,7 @@ static void resolve_proc(struct recorder *r, struct recorder_proc *p)
 	if (need_table && clock__mono_ns() - p->last_table_ns > TABLE_EVERY_NS)
 		read_table(r, p);
 	pos = 0;
-	while ((s = hashmap__next(&p->unknown, &pos))) {
+	while (!cancel__pending() && (s = hashmap__next(&p->unknown, &pos))) {
 		if (s->val >= ASK_TIMES_MAX)
 			continue;
 		s->val++;

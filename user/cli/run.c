@@ -5,13 +5,12 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
@@ -36,20 +35,6 @@ static void on_task(void *arg, const struct ptb_task *task)
 			sizeof(*run->tasks)))
 		return;
 	run->tasks[run->task_cnt++] = *task;
-}
-
-static int open_signals(struct run *run)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	if (sigprocmask(SIG_BLOCK, &set, NULL))
-		return -errno;
-	run->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return run->sigfd < 0 ? -errno : 0;
 }
 
 static int check_kernel(void)
@@ -114,20 +99,22 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	if (!run)
 		return -ENOMEM;
 	run->cfg = *cfg;
-	run->sigfd = -1;
 	run->pace_ms = 10;
-	err = check_kernel();
-	if (!err)
-		err = open_signals(run);
+	err = cancel__pending() ? -ECANCELED : check_kernel();
 	if (!err)
 		err = recorder__open(capture_path, on_task, run, &ropts, &run->rec);
 	if (!err)
 		err = probe_set__open(&opts, &run->ps);
+	if (!err)
+		run->cost_ps = probe_set__measure_cost(run->ps);
+	if (!err && cancel__pending())
+		err = -ECANCELED;
 	if (err) {
+		if (run->rec)
+			unlink(capture_path); /* it holds nothing */
 		run__free(run);
 		return err;
 	}
-	run->cost_ps = probe_set__measure_cost(run->ps);
 	if (run->cost_ps < 0)
 		pr_debug("the cost of a probe could not be measured: %s", errstr((int)run->cost_ps));
 	write_meta(run);
@@ -143,8 +130,6 @@ void run__free(struct run *run)
 	if (!run->finished)
 		recorder__close(run->rec);
 	targets__free(&run->targets);
-	if (run->sigfd >= 0)
-		close(run->sigfd);
 	free(run->tasks);
 	free(run->polls);
 	free(run);
@@ -211,7 +196,9 @@ int run__add(struct run *run, pid_t pid)
 		t = targets__add(&run->targets, pid, 0, 0);
 	if (!t)
 		return -ENOMEM;
-	err = attach_target(run, t);
+	err = cancel__pending() ? -ECANCELED : attach_target(run, t);
+	if (!err && cancel__pending())
+		err = -ECANCELED; /* the probes go with the run */
 	if (err && err != -EAGAIN)
 		t->state = TARGET_GONE;
 	return err;
@@ -393,15 +380,6 @@ int run__drain(struct run *run)
 	return 0;
 }
 
-bool run__pending_signal(struct run *run)
-{
-	struct signalfd_siginfo si;
-
-	if (read(run->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si))
-		run->signal = (int)si.ssi_signo;
-	return run->signal != 0;
-}
-
 /* Waits for a signal, the end of a target, a filling ring, or the pace; says what ended. */
 static int wait_events(struct run *run, int timeout_ms)
 {
@@ -410,13 +388,13 @@ static int wait_events(struct run *run, int timeout_ms)
 
 	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + 2, sizeof(*run->polls)))
 		return -ENOMEM;
-	run->polls[n++] = (struct pollfd){ .fd = run->sigfd, .events = POLLIN };
+	run->polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
 	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->ps), .events = POLLIN };
 	for (i = 0; i < ts->cnt; i++)
 		run->polls[n++] = (struct pollfd){ .fd = ts->items[i].pidfd, .events = POLLIN };
 	if (poll(run->polls, n, timeout_ms) < 0 && errno != EINTR)
 		return -errno;
-	run__pending_signal(run);
+	run->signal = cancel__take();
 	run->polled = ts->cnt;
 	return 0;
 }

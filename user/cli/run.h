@@ -130,7 +130,5 @@ int run__finish(struct run *run);
 
 uint32_t run__traced(const struct run *run);    /* processes added so far */
 int run__signal(const struct run *run);         /* the signal that ended the loop, 0: none */
-/* Before the loop runs: has one of its signals arrived? */
-bool run__pending_signal(struct run *run);
 
 #endif /* CLI_RUN_H */

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "cli/recorder_agent.h"
 #include "cli/run_priv.h"
@@ -45,6 +46,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
 }
 
+#define SIGNALLED_WAIT_NS 700000000ULL /* after a signal: everything ends within a second */
+
 /*
  * Agents stop and send what they have: they look at their semaphores every 50 ms. One that does not within the
  * time it has is left as it is; the kernel lowers its semaphores, and it stops when it runs again.
@@ -52,11 +55,12 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 static void end_agents(struct run *run)
 {
 	const struct timespec nap = { .tv_nsec = 5000000 };
-	uint64_t t0 = clock__mono_ns();
+	uint64_t t0 = clock__mono_ns(), limit = run->signal ? SIGNALLED_WAIT_NS : PTB_AGENT_ANSWER_NS;
 	uint32_t i;
 
 	targets__dismiss_agents(&run->targets, run->ps);
-	while (!targets__agents_quiet(&run->targets, run->rec) && clock__mono_ns() - t0 < PTB_AGENT_ANSWER_NS) {
+	while (!cancel__pending() && !targets__agents_quiet(&run->targets, run->rec) &&
+	       clock__mono_ns() - t0 < limit) {
 		run__drain(run);
 		nanosleep(&nap, NULL);
 	}

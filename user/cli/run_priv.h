@@ -16,7 +16,6 @@ struct run {
 	uint32_t task_cnt, task_cap;
 	struct pollfd *polls;
 	uint32_t poll_cap, polled; /* polled: processes asked in the last wait */
-	int sigfd;
 	int signal;
 	int pace_ms;
 	bool active, finished, stopped;

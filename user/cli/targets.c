@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/jsonw.h"
 #include "base/log.h"
@@ -256,7 +257,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 		if (!ctx->active)
 			ts->attach_ns += clock__mono_ns() - t0;
 		targets__report_refusals(ts, ctx, sp, libs, TORCH_LIB_ROLES);
-	} else if (err != -ESRCH) {
+	} else if (err != -ESRCH && err != -ECANCELED) {
 		pr_error("cannot attach to pid %d: %s", t->pid, errstr(err));
 	}
 	for (i = 0; i < TORCH_LIB_ROLES; i++)
@@ -344,7 +345,7 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 		return;
 	}
 	t->agent->patient = ctx->active || ctx->stopped;
-	while (!t->agent->patient && target_agent__look(t->agent, t->pid) == AGENT_PENDING)
+	while (!t->agent->patient && !cancel__pending() && target_agent__look(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
 	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && !ctx->no_ops)
 		say_agent(t, t->agent->why);

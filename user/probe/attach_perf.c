@@ -5,6 +5,7 @@
  * a grace period or two (0.03-0.1 s), so thousands take minutes to go: that is said beforehand.
  */
 #define LOG_DOMAIN "attach"
+#include "base/cancel.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -85,6 +86,8 @@ int attach_perf__sites(struct attach_req *req)
 		struct bpf_link *link;
 		int err;
 
+		if (cancel__pending())
+			return -ECANCELED;
 		link = bpf_program__attach_uprobe_opts(req->prog, req->tgid, req->path,
 						       site->offset, &opts);
 		if (link) {

@@ -5,6 +5,7 @@
  * range is attached is the caller's business.
  */
 #define LOG_DOMAIN "attach"
+#include "base/cancel.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -144,6 +145,11 @@ static int run_trials(struct trial *t)
 
 	while (!err && t->cnt) {
 		struct trial next = {.req = t->req, .link = t->link};
+
+		if (cancel__pending()) {
+			err = -ECANCELED;
+			break;
+		}
 
 		parallel__run(try_range, t, t->cnt);
 		err = settle(t, &next);

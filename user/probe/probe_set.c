@@ -4,6 +4,7 @@
  * and the links of each process. Which sites to probe is decided elsewhere.
  */
 #define LOG_DOMAIN "probe_set"
+#include "base/cancel.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -223,8 +224,8 @@ static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc
 
 		if (!req.cnt || !req.prog)
 			continue;
-		err = probe_set__attach_sites(ps, &req);
-		if (err && err != -ESRCH)
+		err = cancel__pending() ? -ECANCELED : probe_set__attach_sites(ps, &req);
+		if (err && err != -ESRCH && err != -ECANCELED)
 			pr_error("cannot attach %u %s probes to '%s' of process %d: %s", req.cnt,
 				 prog_names[prog], lib->access_path, (int)tgid, errstr(err));
 		attached += (int)req.attached;

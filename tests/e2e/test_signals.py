@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""SIGINT and SIGTERM end every phase, soon, with the exit code that says so, and leave no probe behind.
+
+The aim is one second; the deadline here is LIMIT, because the machine is shared with other tests.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+from common import (Failure, Process, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, wait_for, workload,
+                    workspace)
+
+LIMIT = 6.0
+SOAK = bool(os.environ.get("PTBPF_SOAK"))
+
+
+def signal_and_finish(t, sig):
+    """Exit code and seconds from the signal to the end."""
+    begin = time.monotonic()
+    if t.alive():
+        t.signal(sig)
+    try:
+        t.proc.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"still running after {LIMIT} s: {t.name()}\n{t.text()}") from None
+    took = time.monotonic() - begin
+    return t.finish(), took
+
+
+def check_interrupted(t, sig):
+    code, took = signal_and_finish(t, sig)
+    check(code == 1, f"exit {code}, expected 1\n{t.text()}")
+    check(any("interrupted" in line for line in t.err), f"no sentence says that it was interrupted\n{t.text()}")
+    return took
+
+
+def files_of(ws):
+    return sorted(os.listdir(ws))
+
+
+def start_up():
+    """Check, plan, load, attach: a signal at any moment of the start. What is left is nothing, or a window that was
+    ended as by Ctrl-C."""
+    require_root()
+    slowest = 0
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "10ms", "--no-table", "-o", ws + "/plan.ptb", expect=(0, 3))
+        codes = set()
+        for i in range(40 if SOAK else 10):
+            out = f"{ws}/{i}.ptb"
+            options = ("--no-cache",) if i % 2 else ()
+            with Tracer("attach", "--pid", p.pid, "--no-table", "-o", out, *options) as t:
+                time.sleep(0.06 * i if not SOAK else 0.015 * i)
+                code, took = signal_and_finish(t, (signal.SIGINT, signal.SIGTERM)[i // 2 % 2])
+                codes.add(code)
+                slowest = max(slowest, took)
+                check(code in (0, 1, -signal.SIGINT, -signal.SIGTERM), f"exit {code}\n{t.text()}")
+                if code == 1:
+                    check(any("interrupted" in line for line in t.err), f"no sentence\n{t.text()}")
+                    check(not os.path.exists(out), "a capture that holds nothing was left")
+        p.wait_news("rate", 2)
+        check(codes & {0, 1}, "no start was interrupted")
+    return f"exit codes {sorted(codes)}, slowest {slowest:.2f} s"
+
+
+def waiting():
+    """attach --wait, for a process that never loads PyTorch."""
+    require_root()
+    with workspace() as ws, Process(["/bin/sleep", "300"]) as p:
+        with Tracer("attach", "--wait", "--pid", p.pid, "-o", ws + "/a.ptb") as t:
+            t.wait_line("waiting for PyTorch", stream=t.err)
+            took = check_interrupted(t, signal.SIGTERM)
+        check(p.alive(), "the target ended")
+        check(not files_of(ws), f"left behind: {files_of(ws)}")
+    return f"{took:.2f} s"
+
+
+def record_before_torch():
+    """The program that record started has not loaded PyTorch; one that ignores SIGTERM is not waited for."""
+    require_root()
+    for ignores in (False, True):
+        script = ("trap '' TERM; " if ignores else "") + "echo up; while :; do sleep 0.1; done"
+        with workspace() as ws, Tracer("record", "-o", ws + "/a.ptb", "--", "/bin/sh", "-c", script) as t:
+            t.wait_line("^up$")
+            pid = int(open(f"/proc/{t.pid}/task/{t.pid}/children").read().split()[0])
+            try:
+                took = check_interrupted(t, signal.SIGTERM)
+                alive = os.path.exists(f"/proc/{pid}")
+                check(alive == ignores, f"the program {'lives' if alive else 'is gone'}")
+                check(not ignores or any(f"pid {pid}" in line for line in t.err), "nobody says that it goes on")
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+    return f"{took:.2f} s"
+
+
+def offline():
+    """report and export: a part of an output is not left under its name."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "2s", "--no-table", "-o", ws + "/a.ptb", expect=(0, 3))
+        p.signal(signal.SIGTERM)
+        for words in (("report",), ("export", "--format", "chrome", "-o", ws + "/x.json")):
+            with Tracer(words[0], ws + "/a.ptb", *words[1:]) as t:
+                wait_for(lambda: os.path.exists(f"/proc/{t.pid}") and "/a.ptb" in fds_of(t.pid) or not t.alive(),
+                         "the capture to be open")
+                code, took = signal_and_finish(t, signal.SIGINT)
+                if code != 0:
+                    check(code == 1 and any("interrupted" in line for line in t.err), f"exit {code}\n{t.text()}")
+                    check(files_of(ws) == ["a.ptb"], f"left behind: {files_of(ws)}")
+        check(code == 1, "the export was done before it could be interrupted")
+    return f"{took:.2f} s"
+
+
+def fds_of(pid):
+    out = ""
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            out += os.readlink(f"/proc/{pid}/fd/{fd}") + " "
+    except OSError:
+        pass
+    return out
+
+
+def after_window():
+    """A second signal, while the window's trace is written: the capture is whole, and that is said."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "-d", "2s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            wait_for(lambda: any(f.startswith("a.json") or f.startswith(".") for f in files_of(ws)) or not t.alive(),
+                     "the trace to be begun")
+            took = check_interrupted(t, signal.SIGTERM)
+        check(files_of(ws) == ["a.ptb"], f"left behind: {files_of(ws)}")
+        run_ptbpf("export", ws + "/a.ptb", "--format", "chrome", "-o", ws + "/b.json", expect=(0, 3))
+        check(len(slices(load_trace(ws + "/b.json"), "aten::neg")) > 1000, "the capture is not whole")
+    return f"{took:.2f} s"
+
+
+def stopped_agent():
+    """An agent whose process stands still does not answer, and is not waited for after a signal."""
+    require_root()
+    agent = os.path.join(os.path.dirname(os.environ.get("PTBPF", "build/ptbpf")), "libptbpf_agent.so")
+    with workspace() as ws, workload("spin.py", env={"LD_PRELOAD": os.path.abspath(agent)}) as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "--no-table", "-o", ws + "/a.ptb") as t:
+            t.wait_attached()
+            p.signal(signal.SIGSTOP)
+            code, took = signal_and_finish(t, signal.SIGINT)
+            p.signal(signal.SIGCONT)
+        check(code in (0, 3), f"exit {code}\n{t.text()}")
+        p.wait_news("rate", 2)
+    return f"{took:.2f} s"
+
+
+def doctor():
+    require_root()
+    with Tracer("doctor") as t:
+        time.sleep(0.02)
+        code, took = signal_and_finish(t, signal.SIGTERM)
+        check(code in (0, 1, 3, -signal.SIGTERM), f"exit {code}\n{t.text()}")
+    return f"{took:.2f} s"
+
+
+if __name__ == "__main__":
+    main([start_up, waiting, record_before_torch, offline, after_window, stopped_agent, doctor])

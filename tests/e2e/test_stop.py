@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """How a window ends from ptbpf's side: duration, Ctrl-C, SIGTERM, SIGKILL."""
 
+import glob
 import signal
 import statistics
 
@@ -75,7 +76,8 @@ def killed():
         check(during > before * 1.1, f"no probe was at work: {before} and {during} ns per operator")
         wait_for(lambda: median_of_new(p) < before + 0.25 * (during - before),
                  f"the target to be as fast as before ({before:.0f} ns, traced {during:.0f} ns)")
-        rows = report_json(ws + "/a.ptb")
+        partial, = glob.glob(ws + "/.a.ptb.*.partial")
+        rows = report_json(partial)
         check("aten::neg" in str(rows), "the capture of a killed ptbpf is not readable")
         return f"{before:.0f} ns per operator, {during:.0f} traced, {median_of_new(p):.0f} after"
 

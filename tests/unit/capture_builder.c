@@ -456,7 +456,7 @@ const char *builder__path_unsealed(struct builder *b)
 {
 	write_window_end(b);
 	assert(!capture_writer__flush(b->cw));
-	return b->path;
+	return capture_writer__partial(b->cw);
 }
 
 struct capture_reader *builder__reader(struct builder *b)

@@ -18,7 +18,9 @@
 /* ---- writing ---- */
 struct capture_writer;
 
-/* Creates path (never overwrites silently another kind of file: -EEXIST unless it is a .ptb). */
+/* Begins a file that will replace `path` when it is closed (base/new_file.h). -EEXIST: what stands there is
+ * neither empty nor a capture. Until then `path` is as it was, and the blocks written so far can be read at
+ * the partial name, also after a crash. */
 int capture_writer__open(const char *path, struct capture_writer **out);
 /* Appends one user-space record (control stream). Bytes are copied. */
 int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr *rec);
@@ -29,10 +31,17 @@ int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns);
 /* Writes everything out (not fsync). After a write error (disk full) further calls return the first
  * error, count what they drop, and what is in the file stays valid. */
 int capture_writer__flush(struct capture_writer *cw);
+/* Path of the file until it has its name; valid as long as cw. */
+const char *capture_writer__partial(const struct capture_writer *cw);
 uint64_t capture_writer__bytes(const struct capture_writer *cw);   /* in the file so far */
 uint64_t capture_writer__dropped(const struct capture_writer *cw); /* records not written after an error */
-/* Seals (end block) and closes. NULL is fine. Returns the first write error, if any. */
+/* Seals (end block), closes, gives the file its name. NULL is fine. Returns 0; the first write
+ * error, negative: the file has its name and holds every complete block; CAPTURE_UNNAMED: a message said why it
+ * could not have its name, and where it is. */
+#define CAPTURE_UNNAMED 1
 int capture_writer__close(struct capture_writer *cw);
+/* Removes what was written; `path` is as it was. NULL is fine. */
+void capture_writer__discard(struct capture_writer *cw);
 
 /* ---- reading ---- */
 struct capture_reader;

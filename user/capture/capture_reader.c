@@ -19,6 +19,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "capture/record_check.h"
 
 /* Bytes read, fewer than len only at the end of the file; negative errno. */
@@ -120,6 +121,17 @@ int capture_reader__each(struct capture_reader *cr, uint16_t type, const uint8_t
 
 /* ---- opening ---- */
 
+/* A pipe without a writer would be waited for, and a device may have no end. */
+static int check_regular(const struct capture_reader *cr)
+{
+	struct stat st;
+
+	if (!fstat(cr->fd, &st) && S_ISREG(st.st_mode))
+		return 0;
+	pr_error("%s is no regular file", cr->path);
+	return -EINVAL;
+}
+
 static int read_file_hdr(struct capture_reader *cr)
 {
 	struct capture_file_hdr h;
@@ -174,6 +186,15 @@ static int find_valid_end(struct capture_reader *cr)
 	return ret < 0 ? ret : 0;
 }
 
+static void hint_partial(const char *path)
+{
+	char *partial = new_file__find_partial(path);
+
+	if (partial)
+		pr_hint("a recording that was killed, or still runs, has its blocks in %s", partial);
+	free(partial);
+}
+
 int capture_reader__open(const char *path, struct capture_reader **out)
 {
 	struct capture_reader *cr = calloc(1, sizeof(*cr));
@@ -190,13 +211,17 @@ int capture_reader__open(const char *path, struct capture_reader **out)
 		pr_error("cannot read %s: %s", path, errstr(err));
 		goto fail;
 	}
-	cr->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	cr->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (cr->fd < 0) {
 		err = -errno;
 		pr_error("cannot open %s: %s", path, errstr(err));
+		if (err == -ENOENT)
+			hint_partial(path);
 		goto fail;
 	}
-	err = read_file_hdr(cr);
+	err = check_regular(cr);
+	if (!err)
+		err = read_file_hdr(cr);
 	if (!err)
 		err = find_valid_end(cr);
 	if (err)

@@ -12,7 +12,6 @@
 
 #define LOG_DOMAIN "capture_writer"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "base/vec.h"
 #include "capture/capture_format.h"
 #include "capture/record_check.h"
@@ -37,7 +37,8 @@ struct block_buf {
 };
 
 struct capture_writer {
-	int fd;
+	struct new_file *nf;
+	int fd; /* of nf */
 	char *path;
 	int err; /* first write error; nothing is written after it */
 	uint64_t file_sz;
@@ -56,38 +57,21 @@ struct capture_writer {
 /* ---- opening ---- */
 
 /* An existing file is replaced only when it is empty or a capture. */
-static int check_replaceable(int fd)
+static int check_replaceable(const struct new_file *nf)
 {
 	uint8_t magic[sizeof(((struct capture_file_hdr *)0)->magic)];
+	int fd = new_file__old(nf), err = 0;
 	struct stat st;
 
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
 	if (fstat(fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EEXIST;
-	if (!st.st_size)
-		return 0;
-	if (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
-	    memcmp(magic, CAPTURE_MAGIC, sizeof(magic)))
-		return -EEXIST;
-	return ftruncate(fd, 0) ? -errno : 0;
-}
-
-static int write_all(int fd, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		p += n;
-		len -= (size_t)n;
-	}
-	return 0;
+		err = -errno;
+	else if (st.st_size && (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
+				memcmp(magic, CAPTURE_MAGIC, sizeof(magic))))
+		err = -EEXIST;
+	close(fd);
+	return err;
 }
 
 static int write_file_hdr(struct capture_writer *cw)
@@ -100,7 +84,7 @@ static int write_file_hdr(struct capture_writer *cw)
 
 	memcpy(h.magic, CAPTURE_MAGIC, sizeof(h.magic));
 	h.crc = (uint32_t)crc32(0, (const Bytef *)&h, offsetof(struct capture_file_hdr, crc));
-	err = write_all(cw->fd, &h, sizeof(h));
+	err = new_file__write(cw->nf, &h, sizeof(h));
 	if (!err)
 		cw->file_sz = sizeof(h);
 	return err;
@@ -110,8 +94,7 @@ static void writer_free(struct capture_writer *cw)
 {
 	uint32_t i;
 
-	if (cw->fd >= 0)
-		close(cw->fd);
+	new_file__free(cw->nf);
 	for (i = 0; i < cw->ring_cnt; i++)
 		free(cw->rings[i].data);
 	free(cw->rings);
@@ -136,8 +119,13 @@ int capture_writer__open(const char *path, struct capture_writer **out)
 	cw->out = malloc(cw->out_cap);
 	if (!cw->path || !cw->zstd || !cw->out)
 		goto fail;
-	cw->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
-	err = cw->fd < 0 ? -errno : check_replaceable(cw->fd);
+	err = new_file__open(path, NEW_FILE_REGULAR, &cw->nf);
+	if (err) {
+		writer_free(cw);
+		return err;
+	}
+	cw->fd = new_file__fd(cw->nf);
+	err = check_replaceable(cw->nf);
 	if (!err)
 		err = write_file_hdr(cw);
 	if (err)
@@ -184,7 +172,7 @@ static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, con
 	h->header_crc =
 		(uint32_t)crc32(0, (const Bytef *)h, offsetof(struct capture_block_hdr, header_crc));
 	memcpy(cw->out, h, sizeof(*h));
-	err = write_all(cw->fd, cw->out, sizeof(*h) + sz);
+	err = new_file__write(cw->nf, cw->out, sizeof(*h) + sz);
 	if (!err) {
 		cw->file_sz += sizeof(*h) + sz;
 		return 0;
@@ -315,6 +303,11 @@ int capture_writer__flush(struct capture_writer *cw)
 	return flush_all(cw);
 }
 
+const char *capture_writer__partial(const struct capture_writer *cw)
+{
+	return new_file__partial(cw->nf);
+}
+
 uint64_t capture_writer__bytes(const struct capture_writer *cw)
 {
 	return cw->file_sz;
@@ -323,6 +316,22 @@ uint64_t capture_writer__bytes(const struct capture_writer *cw)
 uint64_t capture_writer__dropped(const struct capture_writer *cw)
 {
 	return cw->dropped;
+}
+
+/* A file that came under the name during the recording has the same protection as one from before. */
+static int give_name(struct capture_writer *cw)
+{
+	int err = check_replaceable(cw->nf);
+
+	if (err)
+		pr_error("%s is not a capture of ptbpf; it is left as it is", cw->path);
+	else
+		err = new_file__commit(cw->nf);
+	if (err) {
+		pr_hint("the capture is in %s", new_file__partial(cw->nf));
+		new_file__keep(cw->nf);
+	}
+	return err;
 }
 
 int capture_writer__close(struct capture_writer *cw)
@@ -334,11 +343,14 @@ int capture_writer__close(struct capture_writer *cw)
 		return 0;
 	flush_all(cw);
 	err = put_block(cw, &end, NULL);
-	if (close(cw->fd) && !err) { /* a network file system may report a full disk only here */
-		err = -errno;
-		pr_error("cannot write the capture %s: %s", cw->path, errstr(err));
-	}
-	cw->fd = -1;
+	if (give_name(cw))
+		err = CAPTURE_UNNAMED;
 	writer_free(cw);
 	return err;
+}
+
+void capture_writer__discard(struct capture_writer *cw)
+{
+	if (cw)
+		writer_free(cw);
 }

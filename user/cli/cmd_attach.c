@@ -163,6 +163,6 @@ int cmd_attach(int argc, char **argv)
 		begin_when_traced(&live, live.run);
 		code = live__record(&live, begin_when_traced, &live);
 	}
-	live__free(&live, code);
+	live__free(&live);
 	return code;
 }

@@ -348,6 +348,6 @@ int cmd_record(int argc, char **argv)
 	if (!code)
 		code = trace_child(&cfg, &live, pid);
 	say_end(pid);
-	live__free(&live, code);
+	live__free(&live);
 	return code;
 }

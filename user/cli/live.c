@@ -7,10 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/new_file.h"
+#include "capture/capture.h"
 #include "cli/cmd.h"
 #include "cli/outputs.h"
 #include "export/exporter.h"
@@ -86,29 +87,13 @@ static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid
 		snprintf(live->et, sizeof(live->et), "ptbpf-%d-%s.et.json", pid, stamp);
 }
 
-/* The trace is written last: a place that cannot take it must be known before, not after, the window. */
-static int check_writable(const char *path)
-{
-	char dir[PATH_MAX];
-	char *slash;
-
-	snprintf(dir, sizeof(dir), "%s", path);
-	slash = strrchr(dir, '/');
-	if (slash)
-		slash[slash == dir] = '\0';
-	else
-		strcpy(dir, ".");
-	if (!access(dir, W_OK))
-		return 0;
-	pr_error("cannot write '%s': %s", path, errstr(errno));
-	return -errno;
-}
-
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
 	live->cfg = cfg;
 	choose_files(live, cfg, pid);
-	if ((live->trace[0] && check_writable(live->trace)) || (live->et[0] && check_writable(live->et)))
+	/* written last; a place that cannot take them must be known before, not after, the window */
+	if ((live->trace[0] && new_file__check(live->trace, NEW_FILE_ANY)) ||
+	    (live->et[0] && new_file__check(live->et, NEW_FILE_ANY)))
 		return EXIT_FAILED;
 	return run__open(cfg, live->capture, &live->run) ? EXIT_FAILED : EXIT_DONE;
 }
@@ -138,16 +123,18 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 			     .no_steps = live->cfg->no_steps,
 			     .summary = true };
 	int loop_err = run__loop(live->run, tick, arg);
-	int err = run__finish(live->run);
-	int code;
+	int err, code;
 
-	if (!err)
-		err = loop_err;
 	if (!live->announced) {
 		pr_error("the window never began: %s", loop_err ? errstr(loop_err) :
 			 "interrupted, or the target ended, before PyTorch was loaded");
 		return EXIT_FAILED;
 	}
+	err = run__finish(live->run);
+	if (err == CAPTURE_UNNAMED)
+		return EXIT_FAILED;
+	if (!err)
+		err = loop_err;
 	if (!err && cancel__pending()) {
 		pr_error("interrupted after the window: '%s' is complete, nothing was made of it", live->capture);
 		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
@@ -161,11 +148,7 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 	return err ? EXIT_FAILED : code;
 }
 
-void live__free(struct live *live, int code)
+void live__free(struct live *live)
 {
-	bool useless = live->run && code == EXIT_FAILED && !live->announced;
-
 	run__free(live->run);
-	if (useless)
-		unlink(live->capture);
 }

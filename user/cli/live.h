@@ -28,7 +28,7 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 void live__announce(struct live *live);
 /* Runs the loop, finishes, writes the outputs. Exit code. */
 int live__record(struct live *live, run_tick_fn tick, void *arg);
-/* Frees; after a failed start the capture, which holds nothing, is removed. */
-void live__free(struct live *live, int code);
+/* A capture whose window never began is removed; what stood at its path is as it was. */
+void live__free(struct live *live);
 
 #endif /* CLI_LIVE_H */

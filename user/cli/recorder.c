@@ -78,19 +78,14 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struc
 	*out = r;
 	return 0;
 fail:
-	recorder__close(r);
+	recorder__discard(r);
 	return err;
 }
 
-int recorder__close(struct recorder *r)
+static void recorder_free(struct recorder *r)
 {
-	int err, i;
+	int i;
 
-	if (!r)
-		return 0;
-	err = capture_writer__close(r->cw);
-	if (!err)
-		err = r->error;
 	strtab__free(r->names);
 	hashmap__clear(&r->threads);
 	hashmap__clear(&r->opdefs);
@@ -106,7 +101,24 @@ int recorder__close(struct recorder *r)
 	host_funcs__free(r->host_funcs);
 	recorder__agents_free(r);
 	free(r);
+}
+
+int recorder__close(struct recorder *r)
+{
+	int err = capture_writer__close(r->cw);
+
+	if (!err)
+		err = r->error;
+	recorder_free(r);
 	return err;
+}
+
+void recorder__discard(struct recorder *r)
+{
+	if (!r)
+		return;
+	capture_writer__discard(r->cw);
+	recorder_free(r);
 }
 
 void recorder__meta(struct recorder *r, const char *key, const char *json)

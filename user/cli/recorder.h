@@ -28,8 +28,10 @@ struct recorder_opts {
 };
 int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct recorder_opts *opts,
 		   struct recorder **out);
-/* Seals and closes; the first write error or 0. NULL is fine. */
+/* Seals and closes; returns what capture_writer__close() does. */
 int recorder__close(struct recorder *r);
+/* Frees r, and removes what it wrote. NULL is fine. */
+void recorder__discard(struct recorder *r);
 
 void recorder__meta(struct recorder *r, const char *key, const char *json);
 /* META with a JSON string made from text. */

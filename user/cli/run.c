@@ -127,8 +127,7 @@ void run__free(struct run *run)
 	if (!run)
 		return;
 	probe_set__free(run->ps);
-	if (!run->finished)
-		recorder__close(run->rec);
+	recorder__discard(run->rec);
 	targets__free(&run->targets);
 	free(run->tasks);
 	free(run->polls);

@@ -106,7 +106,8 @@ struct run;
 /* Checks what the kernel allows, loads the programs, measures a probe's cost, opens the capture.
  * capture_path is copied. 0 or negative errno (said on stderr). */
 int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **out);
-void run__free(struct run *run); /* NULL is fine; detaches */
+/* Detaches; removes a capture that was not finished. NULL is fine. */
+void run__free(struct run *run);
 
 /* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
  * negative errno: said on stderr. */
@@ -125,7 +126,7 @@ void run__activate(struct run *run);
 typedef void (*run_tick_fn)(void *arg, struct run *run);
 /* Moves records until the window ends. 0 or negative errno. */
 int run__loop(struct run *run, run_tick_fn tick, void *arg);
-/* Ends the window, detaches, writes the counters, seals the capture. 0 or negative errno. */
+/* Ends the window, detaches, writes the counters, seals the capture; returns what capture_writer__close() does. */
 int run__finish(struct run *run);
 
 uint32_t run__traced(const struct run *run);    /* processes added so far */

@@ -93,7 +93,6 @@ int run__finish(struct run *run)
 	recorder__clock(run->rec);
 	recorder__window(run->rec, false, end, run->stop_reason);
 	write_counters(run, t0);
-	run->finished = true;
 	err = recorder__close(run->rec);
 	run->rec = NULL;
 	return err;

@@ -18,7 +18,7 @@ struct run {
 	uint32_t poll_cap, polled; /* polled: processes asked in the last wait */
 	int signal;
 	int pace_ms;
-	bool active, finished, stopped;
+	bool active, stopped;
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	int64_t cost_ps;
 	uint32_t stop_reason, no_tracepoint;

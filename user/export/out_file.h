@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A result file that is either whole or absent: bytes go to `path`.tmp, the commit renames it over
- * `path`. Compressed when the path ends in ".gz". A path that is no regular file (/dev/stdout, a
- * pipe, a device) is written directly. Errors are logged once, with the path.
+ * A result file that is either complete or absent (base/new_file.h says how). Compressed when the path ends in
+ * ".gz". A pipe or a device (/dev/stdout) is written directly. Errors are logged once, with the path.
  */
 #ifndef EXPORT_OUT_FILE_H
 #define EXPORT_OUT_FILE_H

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Outputs in places that others control: what they put there leads nowhere, what stood there stays until the new file is
+complete, and the result belongs to who asked for it."""
+
+import contextlib
+import glob
+import os
+import signal
+import stat
+import subprocess
+
+from common import PTBPF, Tracer, check, main, report_json, require_root, run_ptbpf, wait_for, workload, workspace
+
+OTHER = 12345  # a user with fewer privileges
+
+
+def put(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def get(path):
+    with open(path) as f:
+        return f.read()
+
+
+def said(tracer, text):
+    check(any(text in line for line in tracer.err), f"the message does not say {text!r}\n{tracer.text()}")
+
+
+@contextlib.contextmanager
+def home():
+    """(workspace, a directory in it that belongs to another user, a file of root's that he wants to have overwritten)"""
+    require_root()
+    with workspace() as ws:
+        os.chmod(ws, 0o755)
+        theirs = ws + "/home"
+        os.mkdir(theirs)
+        os.chown(theirs, OTHER, OTHER)
+        put(ws + "/precious", "precious\n")
+        yield ws, theirs, ws + "/precious"
+
+
+def plant(path, target):
+    os.symlink(target, path)
+    os.lchown(path, OTHER, OTHER)
+
+
+def planted_links():
+    """No link of another user's is followed, by the capture, the trace, or an export; nothing is attached."""
+    with home() as (ws, theirs, precious), workload("spin.py") as p:
+        p.wait_line("rate")
+        os.mkdir(ws + "/etc")
+        plant(theirs + "/a.ptb", precious)
+        plant(theirs + "/b.ptb", ws + "/etc/made.ptb")
+        plant(theirs + "/a.json", precious)
+        plant(theirs + "/dir", ws + "/etc")
+        for args in (["-o", theirs + "/a.ptb"], ["-o", theirs + "/b.ptb"], ["-o", theirs + "/dir/c.ptb"],
+                     ["-o", ws + "/ok.ptb", "--trace", theirs + "/a.json"],
+                     ["-o", ws + "/ok.ptb", "--et", theirs + "/a.json"],
+                     ["-o", ws + "/ok.ptb", "--trace", theirs + "/dir/x.json"]):
+            done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", *args, expect=1)
+            said(done, "another user")
+            check(not any("attached" in line for line in done.err), f"attached all the same\n{done.text()}")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", theirs + "/plain.ptb", "--trace", theirs + "/plain.json.gz")
+        done = run_ptbpf("export", theirs + "/plain.ptb", "--format", "chrome", "-o", theirs + "/a.json", expect=1)
+        said(done, "another user")
+        check(get(precious) == "precious\n", "root's file was written to")
+        check(os.listdir(ws + "/etc") == [], f"files were made where a link led: {os.listdir(ws + '/etc')}")
+        check(not os.path.lexists(ws + "/ok.ptb"), "a capture was left")
+
+
+def planted_pipe():
+    """A pipe or device in the way is not waited for, and not written to."""
+    with home() as (ws, theirs, _), workload("spin.py") as p:
+        p.wait_line("rate")
+        os.mkfifo(theirs + "/a.ptb")
+        os.mkfifo(theirs + "/a.json")
+        for args in (["-o", theirs + "/a.ptb"], ["-o", ws + "/ok.ptb", "--trace", theirs + "/a.json"]):
+            said(run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", *args, expect=1), "no regular file")
+        for args in (["report", theirs + "/a.ptb"], ["export", theirs + "/a.ptb", "--format", "chrome", "-o", ws + "/x.json"],
+                     ["report", "/dev/zero"]):
+            said(run_ptbpf(*args, expect=1), "no regular file")
+
+
+def old_capture_is_kept():
+    """A window that never begins replaces nothing."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
+        with open(ws + "/old.ptb", "rb") as f:
+            old = f.read()
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            with workload("late.py", ws + "/never") as idle:
+                idle.wait_line("ready")
+                with Tracer("attach", "--pid", idle.pid, "--wait", "-o", ws + "/old.ptb") as t:
+                    t.wait_line("waiting", stream=t.err)
+                    t.signal(sig)
+                    t.expect(1)
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/old.ptb", "--no-table") as t:
+            t.wait_attached()
+            t.signal(signal.SIGKILL)
+            t.finish()
+        with open(ws + "/old.ptb", "rb") as f:
+            check(f.read() == old, "the old capture was changed")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
+        with open(ws + "/old.ptb", "rb") as f:
+            check(f.read() != old, "a complete capture does not replace the old one")
+
+
+def neighbours_are_kept():
+    """Names that look temporary are somebody's all the same."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        names = ("i.json.tmp", "i.ptb.tmp", ".i.json.partial", ".i.ptb.0123456789abcdef.partial")
+        for name in names:
+            put(f"{ws}/{name}", "unrelated\n")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/i.ptb", "--trace", ws + "/i.json", "--no-table")
+        check(all(get(f"{ws}/{name}") == "unrelated\n" for name in names), "an unrelated file was changed")
+        check(sorted(os.listdir(ws)) == sorted((*names, "i.ptb", "i.json")), f"left behind: {sorted(os.listdir(ws))}")
+
+
+def partial_of_a_killed():
+    """kill -9 leaves the capture beside its name; report says so, and reads it."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table") as t:
+            t.wait_attached()
+            wait_for(lambda: any(os.path.getsize(f) > 100000 for f in glob.glob(ws + "/.a.ptb.*.partial")), "blocks in the file")
+            t.signal(signal.SIGKILL)
+            t.finish()
+        partial, = glob.glob(ws + "/.a.ptb.*.partial")
+        check("aten::neg" in str(report_json(partial)), "the partial capture is not readable")
+        done = run_ptbpf("report", ws + "/a.ptb", expect=1)
+        said(done, os.path.basename(partial))
+
+
+def private_and_the_callers():
+    """Mode 0600 whatever the umask, and under sudo the caller's, who needs no root to read it."""
+    require_root()
+    with home() as (ws, theirs, _), workload("spin.py") as p:
+        p.wait_line("rate")
+        env = dict(os.environ, SUDO_UID=str(OTHER), SUDO_GID=str(OTHER))
+        files = [f"{theirs}/a.{end}" for end in ("ptb", "json.gz", "et.json")]
+        old = os.umask(0)
+        try:
+            run_ptbpf("attach", "--pid", p.pid, "-d", "300ms", "-o", files[0], "--trace", files[1], "--et", files[2], "--no-table",
+                      env=env)
+        finally:
+            os.umask(old)
+        for path in files:
+            st = os.lstat(path)
+            check(stat.S_IMODE(st.st_mode) == 0o600, f"{path} has mode {st.st_mode:o}")
+            check((st.st_uid, st.st_gid) == (OTHER, OTHER), f"{path} belongs to {st.st_uid}:{st.st_gid}")
+        if os.access(PTBPF, os.X_OK) and subprocess.run(["setpriv", "--reuid", str(OTHER), "--clear-groups", PTBPF, "--version"],
+                                                        capture_output=True).returncode == 0:
+            done = subprocess.run(["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups", PTBPF, "report", files[0]],
+                                  capture_output=True, text=True)
+            check(done.returncode == 0 and "aten::neg" in done.stdout, f"report without root: {done.stderr}")
+
+
+if __name__ == "__main__":
+    main([planted_links, planted_pipe, old_capture_is_kept, neighbours_are_kept, partial_of_a_killed, private_and_the_callers])

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Files that ptbpf writes: created under a random name in the directory where they belong, mode 0600, and
+ * renamed when they are complete. What stood under the name before stays until then.
+ *
+ * Links: a directory may belong to somebody with fewer privileges than ptbpf, who could lead it anywhere with a
+ * link. A link is followed, and a device or pipe is opened, only where nobody but root and the effective user
+ * can have put it: in a directory that they own and others cannot write to, reached through such directories.
+ * In a sticky directory of theirs (/tmp) the link itself must be theirs, too. The walk opens one component at a
+ * time relative to the directory before it, so nothing can change between the check and the use.
+ *
+ * Owner: under sudo the file belongs to the user who called it (SUDO_UID, SUDO_GID).
+ *
+ * Disk: the bytes are synced (fsync) before the new file replaces an older one, so that a power cut leaves one of
+ * the two complete. A file under a new name is left to the kernel's own write-back.
+ *
+ * A process that is killed leaves `.NAME.0123456789abcdef.partial` beside NAME; nothing removes it.
+ */
+#ifndef BASE_NEW_FILE_H
+#define BASE_NEW_FILE_H
+
+#include <stddef.h>
+
+struct new_file;
+
+enum new_file_kind {
+	NEW_FILE_REGULAR, /* nothing but a regular file */
+	NEW_FILE_ANY,     /* or an existing device or pipe, which is written in place */
+};
+
+/* 0 or negative errno, with a sentence logged that names the path and the reason. */
+int new_file__open(const char *path, enum new_file_kind kind, struct new_file **out);
+/* Could it be opened? The same sentences; nothing is created. */
+int new_file__check(const char *path, enum new_file_kind kind);
+
+int new_file__fd(const struct new_file *nf); /* for reading and writing, of a device or pipe for writing; nf keeps it */
+/* Writes all of it: 0, or negative errno; a signal that ends the program (base/cancel.h) ends the wait for a pipe. */
+int new_file__write(struct new_file *nf, const void *data, size_t len);
+/* The regular file that stands under the name now, for reading: a descriptor that the caller closes, -ENOENT, or
+ * another negative errno. */
+int new_file__old(const struct new_file *nf);
+/* Where the bytes are until the commit. */
+const char *new_file__partial(const struct new_file *nf);
+
+/* Closes the file and gives it its name. On an error, which is logged, the bytes are still at the partial name. */
+int new_file__commit(struct new_file *nf);
+/* The partial file stays when nf is freed. */
+void new_file__keep(struct new_file *nf);
+/* Removes what was neither committed nor kept. NULL is fine. */
+void new_file__free(struct new_file *nf);
+
+/* Path of a partial file that a killed process left for `path`, the newest; to be freed. NULL: there is none. */
+char *new_file__find_partial(const char *path);
+
+#endif /* BASE_NEW_FILE_H */

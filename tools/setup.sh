@@ -12,7 +12,7 @@ set -euo pipefail
 . "$(dirname "$0")/env.sh"
 
 PACKAGES="build-essential cmake pkg-config clang libelf-dev libcapstone-dev libcjson-dev libcunit1-dev
-	libzstd-dev zlib1g-dev python3 python3-venv ca-certificates util-linux libseccomp2"
+	libzstd-dev libssl-dev zlib1g-dev python3 python3-venv ca-certificates util-linux libseccomp2"
 VENV_GIB=7
 
 installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }

@@ -246,6 +246,19 @@ struct probe_set *open_args_set(enum links links, enum probe_args args)
 	return ps;
 }
 
+void take_insns(struct probe_lib *lib)
+{
+	int fd = open(lib->access_path, O_RDONLY | O_CLOEXEC);
+
+	must(fd >= 0, lib->access_path);
+	lib->name = lib->access_path;
+	for (uint32_t i = 0; i < lib->cnt; i++) {
+		lib->sites[i].insn_len = 1;
+		must(pread(fd, lib->sites[i].insn, 1, (off_t)lib->sites[i].offset) == 1, "pread");
+	}
+	close(fd);
+}
+
 int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_proc_cfg *facts,
 		    const struct named_site *sites, uint32_t cnt, uint32_t *proc)
 {
@@ -264,6 +277,7 @@ int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_pro
 		list[i].prog = sites[i].prog;
 		list[i].args = sites[i].args;
 	}
+	take_insns(&lib);
 	return probe_set__add_process(ps, &cfg, &lib, 1, proc ? proc : &idx);
 }
 

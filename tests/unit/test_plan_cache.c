@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Cached plans: what is written comes back; what is damaged, foreign or writable by others does not. */
-#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "plan/plan_cache.h"
 #include "suite.h"
 
-static void keep(const struct torch_proc *tp, const char *where, const struct torch_plan *plan)
+static void keep(const struct plan_key *key, const char *where, const struct torch_plan *plan)
 {
 	uint8_t *image = NULL;
 	size_t len = 0;
 
 	CU_ASSERT_FATAL(!plan_cache__encode(plan, &image, &len));
-	plan_cache__store(tp, where, image, len);
+	plan_cache__store(key, where, image, len);
 	free(image);
 }
 
 static char dir[] = "/tmp/ptbpf-cache-test.XXXXXX";
 static char path[256];
-static struct torch_proc proc;
+static struct plan_key key;
 static struct torch_plan *plan;
 
 #define CUDA_ARGS (PTB_CUDA_ARGS(PTB_CUDA_GRAPH, PTB_CUDA_NO_KIND, 2) | PTB_CUDA_RESULT | PTB_API_TAG(127))
@@ -34,14 +35,14 @@ static const struct ptb_rf_cfg good_rf = { .size = 344, .fn_off = 160, .fn_index
 
 static void make_plan(void)
 {
-	uint32_t role, i;
+	size_t n = (size_t)snprintf(path, sizeof(path), "%s/", dir), k;
+	uint32_t i;
 
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
-		proc.libs[role].present = role != TORCH_LIB_PYTHON;
-		proc.libs[role].build_id_sz = 4;
-		memset(proc.libs[role].build_id, (int)(0xa0 + role), 4);
-	}
-	snprintf(path, sizeof(path), "%s/a0a0a0a0-a1a1a1a1--a3a3a3a3-a4a4a4a4-a5a5a5a5.plan", dir);
+	key.known = true;
+	memset(key.digest, 0xa5, sizeof(key.digest));
+	for (k = 0; k < sizeof(key.digest); k++)
+		n += (size_t)snprintf(path + n, sizeof(path) - n, "a5");
+	snprintf(path + n, sizeof(path) - n, ".plan");
 	plan = calloc(1, sizeof(*plan));
 	plan->funcs = calloc(3, sizeof(*plan->funcs));
 	plan->sites = calloc(5, sizeof(*plan->sites));
@@ -62,7 +63,7 @@ static void make_plan(void)
 		plan->sites[i] = (struct plan_site){ .offset = 0x2000 + i, .func = i % 3,
 						     .lib = TORCH_LIB_CPU, .prog = PTB_PROG_OP_EXIT,
 						     .role = PTB_ROLE_EXIT, .insn = 0x70,
-						     .args = i % 3 };
+						     .args = i % 3, .len = 2, .bytes = { 0x74, (uint8_t)i } };
 	plan->sites[3].prog = PTB_PROG_API_EXIT; /* names no program */
 	plan->sites[3].args = PTB_API_ARGS(0, PTB_API_NONE, 1) | PTB_API_TAG(127);
 	plan->sites[4].prog = PTB_PROG_CUDA_ENTER;
@@ -118,63 +119,99 @@ static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
 static void keep_and_read(struct torch_plan **got)
 {
 	*got = NULL;
-	keep(&proc, dir, plan);
-	plan_cache__read(&proc, dir, got);
+	keep(&key, dir, plan);
+	plan_cache__read(&key, dir, got);
 }
 
 static void test_round_trip(void)
 {
-	struct torch_proc other = proc;
+	struct plan_key other = key;
 	struct torch_plan *got;
 
-	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
 	CU_ASSERT(got == NULL);
-	keep(&proc, dir, plan);
-	CU_ASSERT_EQUAL_FATAL(plan_cache__read(&proc, dir, &got), 0);
+	keep(&key, dir, plan);
+	CU_ASSERT_EQUAL_FATAL(plan_cache__read(&key, dir, &got), 0);
 	CU_ASSERT(got->from_cache);
 	CU_ASSERT(same_plan(plan, got));
 	torch_plan__free(got);
-	/* another build of one library; a library without a build-id */
-	other.libs[TORCH_LIB_CPU].build_id[0]++;
+	/* other files; files that are known by name only */
+	other.digest[FILE_HASH_SZ - 1]++;
 	CU_ASSERT(plan_cache__read(&other, dir, &got) < 0);
-	CU_ASSERT(!torch_plan__fits(&proc, &other));
-	CU_ASSERT(torch_plan__fits(&proc, &proc));
-	other.libs[TORCH_LIB_CPU].build_id_sz = 0;
+	CU_ASSERT(!plan_key__same(&key, &other));
+	CU_ASSERT(plan_key__same(&key, &key));
+	other = key;
+	other.known = false;
 	CU_ASSERT(plan_cache__read(&other, dir, &got) < 0);
-	CU_ASSERT(!torch_plan__fits(&other, &other));
+	CU_ASSERT(!plan_key__same(&other, &other));
 }
 
-static void remove_longest(void)
+static uint32_t mode_of(const char *name)
 {
-	struct dirent *e;
-	DIR *d = opendir(dir);
+	struct stat st;
 
-	CU_ASSERT_FATAL(d != NULL);
-	while ((e = readdir(d)) != NULL)
-		if (strlen(e->d_name) > 200)
-			unlinkat(dirfd(d), e->d_name, 0);
-	closedir(d);
+	return stat(name, &st) ? 0 : st.st_mode & 07777;
 }
 
-/* All libraries there, with the longest build-ids: the name of the file is as long as may be. */
-static void test_longest_name(void)
+/* The directory is root's alone, or nothing is read from it and nothing put there. */
+static void test_directory(void)
 {
-	struct torch_proc all = proc;
-	struct torch_plan *got = NULL;
-	uint32_t role;
+	char away[300];
+	struct torch_plan *got;
 
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
-		all.libs[role].present = true;
-		all.libs[role].build_id_sz = BUILD_ID_MAX;
-		memset(all.libs[role].build_id, 0x5c, BUILD_ID_MAX);
-	}
-	keep(&all, dir, plan);
-	CU_ASSERT_EQUAL(plan_cache__read(&all, dir, &got), 0);
-	CU_ASSERT(got && same_plan(plan, got));
+	CU_ASSERT_EQUAL(mode_of(dir), 0700);
+	CU_ASSERT_EQUAL(mode_of(path), 0600);
+	CU_ASSERT_EQUAL(chmod(dir, 0755), 0); /* as ptbpf made it once */
+	CU_ASSERT_EQUAL(plan_cache__read(&key, dir, &got), 0);
 	torch_plan__free(got);
-	all.libs[TORCH_LIB_CUDA].present = false; /* a driver that is not mapped is another plan */
-	CU_ASSERT(plan_cache__read(&all, dir, &got) < 0);
-	remove_longest();
+	CU_ASSERT_EQUAL(mode_of(dir), 0700);
+	CU_ASSERT_EQUAL(chmod(dir, 0770), 0);
+	CU_ASSERT_EQUAL(plan_cache__read(&key, dir, &got), -EPERM);
+	CU_ASSERT_EQUAL(chmod(dir, 01777), 0);
+	CU_ASSERT_EQUAL(plan_cache__read(&key, dir, &got), -EPERM);
+	CU_ASSERT_EQUAL(unlink(path), 0);
+	keep(&key, dir, plan);
+	CU_ASSERT_EQUAL(access(path, F_OK), -1);
+	CU_ASSERT_EQUAL(chmod(dir, 0700), 0);
+	CU_ASSERT_EQUAL(chown(dir, 12345, 0), 0);
+	CU_ASSERT_EQUAL(plan_cache__read(&key, dir, &got), -EPERM);
+	CU_ASSERT_EQUAL(chown(dir, 0, 0), 0);
+	snprintf(away, sizeof(away), "%s.away", dir); /* by a link */
+	CU_ASSERT_EQUAL_FATAL(rename(dir, away), 0);
+	CU_ASSERT_EQUAL(symlink(away, dir), 0);
+	keep(&key, dir, plan);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
+	CU_ASSERT_EQUAL(unlink(dir), 0);
+	CU_ASSERT_EQUAL_FATAL(rename(away, dir), 0);
+	CU_ASSERT_EQUAL(access(path, F_OK), -1);
+	keep(&key, dir, plan);
+}
+
+/* Beyond the limit the oldest files are deleted, and the new one stays. */
+static void test_size(void)
+{
+	uint64_t part = ((uint64_t)LIMIT_PLAN_CACHE_MIB << 20) / 4;
+	char name[300];
+	uint32_t i;
+
+	for (i = 0; i < 6; i++) {
+		struct timespec at[2] = { { .tv_sec = 1000 + i }, { .tv_sec = 1000 + i } };
+		int fd;
+
+		snprintf(name, sizeof(name), "%s/%u.plan", dir, i);
+		fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		CU_ASSERT_FATAL(fd >= 0);
+		CU_ASSERT_EQUAL(ftruncate(fd, (off_t)part), 0);
+		CU_ASSERT_EQUAL(futimens(fd, at), 0);
+		close(fd);
+	}
+	keep(&key, dir, plan);
+	CU_ASSERT_EQUAL(access(path, F_OK), 0);
+	for (i = 0; i < 6; i++) {
+		snprintf(name, sizeof(name), "%s/%u.plan", dir, i);
+		CU_ASSERT_EQUAL(access(name, F_OK), i < 3 ? -1 : 0);
+		unlink(name);
+	}
 }
 
 /* Written again and again, nothing but the plan is left in the directory. */
@@ -184,27 +221,40 @@ static void test_replace(void)
 	int i;
 
 	for (i = 0; i < 3; i++)
-		keep(&proc, dir, plan);
+		keep(&key, dir, plan);
 	CU_ASSERT_EQUAL_FATAL(stat(dir, &st), 0);
 	CU_ASSERT_EQUAL(unlink(path), 0);
 	CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if a temporary file stayed */
-	keep(&proc, dir, plan); /* makes the directory */
+	keep(&key, dir, plan); /* makes the directory */
 	CU_ASSERT_EQUAL(access(path, R_OK), 0);
 }
 
 static void test_rights(void)
 {
 	struct torch_plan *got;
+	char other[300];
 
 	CU_ASSERT_EQUAL(chmod(path, 0660), 0);
-	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
 	CU_ASSERT_EQUAL(chmod(path, 0606), 0);
-	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
 	CU_ASSERT_EQUAL(chmod(path, 0644), 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
+	CU_ASSERT_EQUAL(chmod(path, 0600), 0);
 	CU_ASSERT_EQUAL(chown(path, 12345, 0), 0);
-	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
 	CU_ASSERT_EQUAL(chown(path, 0, 0), 0);
-	CU_ASSERT_EQUAL(plan_cache__read(&proc, dir, &got), 0);
+	snprintf(other, sizeof(other), "%s/other", dir); /* by another name, and by a link */
+	CU_ASSERT_EQUAL(link(path, other), 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
+	CU_ASSERT_EQUAL(unlink(path), 0);
+	CU_ASSERT_EQUAL(symlink(other, path), 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
+	CU_ASSERT_EQUAL(unlink(path), 0);
+	CU_ASSERT_EQUAL(mkfifo(path, 0600), 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
+	CU_ASSERT_EQUAL(rename(other, path), 0);
+	CU_ASSERT_EQUAL(plan_cache__read(&key, dir, &got), 0);
 	torch_plan__free(got);
 }
 
@@ -239,20 +289,20 @@ static void test_damage(void)
 		bad[i] ^= 0x41;
 		store(bad, len);
 		got = NULL;
-		if (!plan_cache__read(&proc, dir, &got) && !same_plan(plan, got))
+		if (!plan_cache__read(&key, dir, &got) && !same_plan(plan, got))
 			CU_FAIL("a damaged plan was believed");
 		torch_plan__free(got);
 	}
 	for (i = 0; i < len; i++) { /* every length */
 		store(good, i);
-		CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+		CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
 	}
 	memcpy(bad, good, len);
 	bad[len] = 0;
 	store(bad, len + 1);
-	CU_ASSERT(plan_cache__read(&proc, dir, &got) < 0);
+	CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
 	store(good, len);
-	CU_ASSERT_EQUAL(plan_cache__read(&proc, dir, &got), 0);
+	CU_ASSERT_EQUAL(plan_cache__read(&key, dir, &got), 0);
 	torch_plan__free(got);
 }
 
@@ -293,6 +343,37 @@ static void test_programs(void)
 	keep_and_read(&got);
 	CU_ASSERT(got && same_plan(plan, got));
 	torch_plan__free(got);
+}
+
+/* Only instructions that the kernel emulates are probed, whoever made the image. */
+static void test_instructions(void)
+{
+	static const struct {
+		uint8_t len, bytes[PLAN_INSN_MAX];
+		bool ok;
+	} rounds[] = {
+		{ 1, { 0x55 }, true },
+		{ 2, { 0x41, 0x57 }, true },
+		{ 5, { 0xe8, 1, 2, 3, 4 }, true },
+		{ 0, { 0x55 }, false },
+		{ 2, { 0x55 }, false },
+		{ 1, { 0xc3 }, false },
+		{ 3, { 0x48, 0x89, 0xe5 }, false },
+		{ PLAN_INSN_MAX + 1, { 0x55 }, false },
+	};
+	struct plan_site keep_it = plan->sites[1];
+	struct torch_plan *got;
+	uint32_t i;
+
+	for (i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+		plan->sites[1].len = rounds[i].len;
+		memcpy(plan->sites[1].bytes, rounds[i].bytes, PLAN_INSN_MAX);
+		keep_and_read(&got);
+		CU_ASSERT_EQUAL(got != NULL, rounds[i].ok);
+		CU_ASSERT(!got || same_plan(plan, got));
+		torch_plan__free(got);
+	}
+	plan->sites[1] = keep_it;
 }
 
 /* Where a CUDA call's arguments are. */
@@ -363,11 +444,13 @@ static void test_rf(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "round trip", test_round_trip },
-					     { "the longest name", test_longest_name },
+					     { "the directory is root's alone", test_directory },
+					     { "the oldest go", test_size },
 					     { "replacing", test_replace },
 					     { "rights of the file", test_rights },
 					     { "damage", test_damage },
 					     { "argument programs", test_programs },
+					     { "instructions", test_instructions },
 					     { "CUDA calls' arguments", test_cuda_args },
 					     { "RecordFunction", test_rf },
 					     CU_TEST_INFO_NULL };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Links, window, rings and losses of user/probe, on a program whose every hit is known. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -237,6 +238,7 @@ static void run_bisect(enum links links)
 				     : target__value(&t, "many_sites") +
 						 i * target__value(&t, "many_stride");
 	}
+	take_insns(&lib);
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), 36);
 	for (uint32_t i = 0; i < 40; i++)
 		CU_ASSERT_EQUAL(list[i].refused, i == 0 || i == 17 || i == 18 || i == 39);
@@ -344,12 +346,108 @@ static void test_cost_single(void)
 	run_cost(LINKS_SINGLE);
 }
 
+/* One library with a site on each of the target's probed instructions. */
+static void one_lib(struct target *t, struct probe_lib *lib, struct probe_site *list, uint32_t cnt)
+{
+	target__start(t, TARGET_CALLS);
+	*lib = (struct probe_lib){.access_path = t->path, .sites = list, .cnt = cnt};
+	for (uint32_t i = 0; i < cnt; i++)
+		list[i] = (struct probe_site){.id = i + 1,
+					      .prog = PTB_PROG_OP_ENTER,
+					      .offset = target__value(t, "many_sites") +
+							i * target__value(t, "many_stride")};
+	take_insns(lib);
+}
+
+static uint64_t first_mapping(pid_t pid, uint64_t offset)
+{
+	unsigned long start, end, off, addr = 0;
+	char path[32], line[512], perms[5];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	f = fopen(path, "r");
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	while (!addr && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s %lx", &start, &end, perms, &off) == 4 && perms[2] == 'x' &&
+		    off <= offset && offset - off < end - start)
+			addr = start + (offset - off);
+	fclose(f);
+	return addr;
+}
+
+/* Writes one byte of code, as a process that changes its own. */
+static uint8_t swap_code(pid_t pid, uint64_t addr, uint8_t byte)
+{
+	char path[32];
+	uint8_t was = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	CU_ASSERT_FATAL(fd >= 0);
+	CU_ASSERT_EQUAL(pread(fd, &was, 1, (off_t)addr), 1);
+	CU_ASSERT_EQUAL(pwrite(fd, &byte, 1, (off_t)addr), 1);
+	close(fd);
+	return was;
+}
+
+/* A library is probed only where the instructions are the ones that were analysed: in the file and in memory. */
+static void run_other_instruction(enum links links)
+{
+	struct probe_set *ps = open_set(0, links, false);
+	struct probe_site list[30];
+	struct probe_lib lib;
+	struct ptb_proc_cfg cfg = {};
+	struct target t;
+	uint32_t proc;
+	uint64_t sum, addr;
+	uint8_t was;
+
+	one_lib(&t, &lib, list, 30);
+	cfg.tgid = (uint32_t)t.pid;
+	sum = target__run(&t, "calls 100 1");
+	list[29].insn[0] ^= 2;
+	CU_ASSERT_EQUAL(probe_set__verify(t.pid, &lib, 1), -ESTALE);
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -ESTALE);
+	list[29].insn[0] ^= 2;
+	list[29].insn_len = 0; /* nothing was analysed */
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -EINVAL);
+	list[29].insn_len = 1;
+	addr = first_mapping(t.pid, list[7].offset);
+	was = swap_code(t.pid, addr, 0x90);
+	CU_ASSERT_EQUAL(was, list[7].insn[0]);
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -ESTALE);
+	CU_ASSERT_EQUAL(swap_code(t.pid, addr, was), 0x90);
+	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), 30);
+	CU_ASSERT_EQUAL(probe_set__verify(t.pid, &lib, 1), 0); /* breakpoints are no difference */
+	CU_ASSERT_EQUAL(target__run(&t, "calls 100 1"), sum);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+	CU_ASSERT_EQUAL(trace_events_of(getpid()), 0);
+}
+
+static void test_other_instruction_multi(void)
+{
+	run_other_instruction(LINKS_MULTI);
+}
+
+static void test_other_instruction_trace(void)
+{
+	run_other_instruction(LINKS_TRACE);
+}
+
+static void test_other_instruction_single(void)
+{
+	run_other_instruction(LINKS_SINGLE);
+}
+
 static void test_refusals(void)
 {
 	struct probe_set *ps = NULL;
 	struct probe_set_opts odd = {.ring_bytes = 5000};
 	struct probe_site site = {.id = 1, .prog = PTB_PROG_OP_ENTER};
-	struct probe_lib lib = {.access_path = "/nowhere/libtorch.so", .sites = &site, .cnt = 1};
+	struct probe_lib lib = {.name = "libtorch.so", .access_path = "/nowhere/libtorch.so", .sites = &site, .cnt = 1};
 	struct ptb_proc_cfg cfg = {};
 	struct target t;
 	uint32_t proc;
@@ -369,6 +467,7 @@ static void test_refusals(void)
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -EINVAL);
 	site.id = 1;
 	site.offset = target__value(&t, "site_op_enter");
+	take_insns(&lib);
 	target__stop(&t);
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), -ESRCH);
 	probe_set__free(ps);
@@ -377,6 +476,9 @@ static void test_refusals(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
+		{"another instruction is not probed (uprobe_multi)", test_other_instruction_multi},
+		{"another instruction is not probed (tracefs)", test_other_instruction_trace},
+		{"another instruction is not probed (perf)", test_other_instruction_single},
 		{"pairs are exact, window sharp (uprobe_multi)", test_pairs_multi},
 		{"pairs are exact, window sharp (tracefs)", test_pairs_trace},
 		{"pairs are exact, window sharp (single events)", test_pairs_single},

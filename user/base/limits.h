@@ -33,7 +33,8 @@
 	X(ELF_SPENT_MS,    30000,       NONE,            "time for all files of one process that take long, ms") \
 	X(PLAN_MIB,        2048,        NONE,            "memory to plan the probes of one process, MiB")        \
 	X(PLAN_CPU_S,      120,         NONE,            "processor time for it, s")                             \
-	X(PLAN_WALL_MS,    180000,      NONE,            "wall-clock time for it, ms")
+	X(PLAN_WALL_MS,    180000,      NONE,            "wall-clock time for it, ms")                           \
+	X(PLAN_CACHE_MIB,  256,         NONE,            "MiB of the cache of plans; the oldest are deleted")
 
 enum ptb_limit {
 #define X(name, value, counter, meaning) LIMIT_##name = (value),

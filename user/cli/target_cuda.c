@@ -43,8 +43,7 @@ static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *
 	for (i = 0; i < tc->cnt; i++) {
 		const struct torch_lib *lib = &tc->libs[i].view->libs[c->role];
 
-		if (lib->present && !strcmp(lib->path, c->lib.path) && lib->build_id_sz == c->lib.build_id_sz &&
-		    !memcmp(lib->build_id, c->lib.build_id, lib->build_id_sz))
+		if (lib->present && lib->id.dev == c->lib.id.dev && lib->id.ino == c->lib.id.ino)
 			return true;
 	}
 	return false;
@@ -107,6 +106,7 @@ static int fill_lib(const struct purpose *p, const struct cuda_lib *cl, const st
 	const struct torch_plan *plan = sp->plan;
 	uint32_t i;
 
+	lib->name = cl->view->libs[role_of(cl)].path;
 	lib->access_path = cl->view->libs[role_of(cl)].access_path;
 	lib->sites = calloc(plan->site_cnt ? plan->site_cnt : 1, sizeof(*lib->sites));
 	for (i = 0; lib->sites && i < plan->site_cnt; i++) {
@@ -115,12 +115,14 @@ static int fill_lib(const struct purpose *p, const struct cuda_lib *cl, const st
 
 		if (!p->has(pf))
 			continue;
-		lib->sites[lib->cnt++] = (struct probe_site){ /* PTB_API_ARGS(), PTB_CUDA_ARGS() */
+		lib->sites[lib->cnt] = (struct probe_site){ /* PTB_API_ARGS(), PTB_CUDA_ARGS() */
 			.id = sp->told.site_base + i,
 			.offset = s->offset,
 			.prog = s->prog,
 			.args = s->args | (pf->reason != PTB_REFUSE_NONE ? PTB_API_NO_EXIT : 0),
+			.insn_len = s->len,
 		};
+		memcpy(lib->sites[lib->cnt++].insn, s->bytes, s->len);
 	}
 	return lib->sites ? 0 : -ENOMEM;
 }
@@ -163,7 +165,7 @@ static int attach_lib(struct targets *ts, const struct purpose *p, struct target
 	if (n >= 0) {
 		ts->probes += (uint64_t)n;
 		tell_refusals(ts, p, ctx, sp, &lib);
-	} else if (n != -ESRCH) {
+	} else if (n != -ESRCH && n != -ESTALE) {
 		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->view->libs[role_of(cl)].path, errstr(n));
 	}
 	free(lib.sites);

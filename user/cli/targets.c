@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/recorder_agent.h"
+#include "cli/target_verify.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is looked at */
 
@@ -29,10 +30,8 @@ void targets__free(struct targets *ts)
 		target_agent__free(ts->items[i].agent);
 		target_cuda__free(&ts->items[i].cuda);
 	}
-	for (i = 0; i < ts->plan_cnt; i++) {
+	for (i = 0; i < ts->plan_cnt; i++)
 		torch_plan__free(ts->plans[i].plan);
-		torch_proc__free(ts->plans[i].of);
-	}
 	free(ts->items);
 	free(ts->plans);
 }
@@ -104,26 +103,21 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 	struct plan_opts opts = { .use_cache = !no_cache };
 	uint64_t t0 = clock__mono_ns();
 	struct shared_plan *sp;
-	enum torch_proc_why why;
+	struct plan_key key;
 	uint32_t i;
 
+	if (plan_key__get(tp, !no_cache, NULL, &key))
+		return NULL;
 	for (i = 0; i < ts->plan_cnt; i++)
-		if (torch_plan__fits(ts->plans[i].of, tp))
+		if (plan_key__same(&ts->plans[i].plan->key, &key))
 			return &ts->plans[i];
 	if (vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1,
 			sizeof(*ts->plans)))
 		return NULL;
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .plan = NULL };
-	/* kept for comparison with later processes, whose life is independent of the caller's */
-	if (torch_proc__open_any(tp->pid, &sp->of, &why)) {
-		targets__say_why(tp->pid, why, -ESRCH);
+	if (torch_plan__new(tp, &opts, &sp->plan))
 		return NULL;
-	}
-	if (torch_plan__new(tp, &opts, &sp->plan)) {
-		torch_proc__free(sp->of);
-		return NULL;
-	}
 	ts->plan_cnt++;
 	ts->plan_ns += clock__mono_ns() - t0;
 	return sp;
@@ -156,8 +150,10 @@ static int load_args(struct targets *ts, const struct target *t, const struct ta
 static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, enum probe_args args)
 {
 	const struct plan_site *s = &sp->plan->sites[i];
-	struct probe_site p = { .id = sp->told.site_base + i, .offset = s->offset, .prog = s->prog };
+	struct probe_site p = { .id = sp->told.site_base + i, .offset = s->offset, .prog = s->prog,
+				.insn_len = s->len };
 
+	memcpy(p.insn, s->bytes, s->len);
 	if (args == PROBE_ARGS_NONE || !sp->plan->layout.tensor.shapes_on)
 		return p;
 	if (s->args && sp->args_base)
@@ -185,6 +181,7 @@ static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, u
 {
 	uint32_t i;
 
+	lib->name = tp->libs[role].path;
 	lib->access_path = tp->libs[role].access_path;
 	lib->sites = calloc(sp->plan->site_cnt ? sp->plan->site_cnt : 1, sizeof(*lib->sites));
 	if (!lib->sites)
@@ -257,7 +254,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 		if (!ctx->active)
 			ts->attach_ns += clock__mono_ns() - t0;
 		targets__report_refusals(ts, ctx, sp, libs, TORCH_LIB_ROLES);
-	} else if (err != -ESRCH && err != -ECANCELED) {
+	} else if (err != -ESRCH && err != -ESTALE && err != -ECANCELED) {
 		pr_error("cannot attach to pid %d: %s", t->pid, errstr(err));
 	}
 	for (i = 0; i < TORCH_LIB_ROLES; i++)
@@ -531,9 +528,10 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 		return -EAGAIN;
 	}
 	sp = targets__plan(ts, tp, ctx->no_cache);
-	if (!sp) {
+	err = sp ? target_verify(tp, sp->plan) : -ENOEXEC;
+	if (err) {
 		torch_proc__free(tp);
-		return -ENOEXEC;
+		return err;
 	}
 	if (!sp->told.site_base)
 		recorder__plan(ctx->rec, sp->plan, tp, &sp->told);

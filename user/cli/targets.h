@@ -38,7 +38,6 @@ struct target {
 };
 
 struct shared_plan { /* of torch's libraries, or of one of CUDA's */
-	struct torch_proc *of; /* the process it was made for: tells whether another one fits */
 	struct torch_plan *plan;
 	struct recorder_plan told; /* site_base 0: not in the capture yet */
 	bool told_ops, told_memory, told_cuda; /* of its refusals, those of these functions */

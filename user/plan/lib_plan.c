@@ -23,9 +23,11 @@ static bool same_file(const struct torch_proc *tp, enum torch_lib_role a, enum t
 {
 	const struct torch_lib *x = &tp->libs[a], *y = &tp->libs[b];
 
-	return x->present && y->present && x->load_bias == y->load_bias &&
-	       x->build_id_sz == y->build_id_sz &&
-	       !memcmp(x->build_id, y->build_id, x->build_id_sz);
+	if (!x->present || !y->present || x->load_bias != y->load_bias)
+		return false;
+	if (x->id.ino && y->id.ino)
+		return x->id.dev == y->id.dev && x->id.ino == y->id.ino;
+	return !strcmp(x->access_path, y->access_path);
 }
 
 /* What user/plan knows how to look for in the libraries of one role. */
@@ -115,11 +117,15 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 	uint64_t begin = clock__mono_ns();
 	struct torch_plan *plan = NULL;
 	uint8_t *image = NULL;
+	struct plan_key key;
 	size_t len = 0;
-	int err;
+	int err = plan_key__get(tp, use_cache, dir, &key);
 
 	*out = NULL;
-	if (use_cache && !plan_cache__read(tp, dir, out)) {
+	if (err)
+		return err;
+	if (use_cache && !plan_cache__read(&key, dir, out)) {
+		(*out)->key = key;
 		pr_debug("plan from the cache in %llu us",
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
 		return 0;
@@ -127,6 +133,10 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 	err = plan_child__make(tp, make_plan, &image, &len);
 	if (!err)
 		err = plan_cache__decode(image, len, &plan);
+	if (!err && !plan_key__holds(tp, &key)) {
+		pr_error("process %d: a library was written while it was analysed", tp->pid);
+		err = -ESTALE;
+	}
 	if (!err && !plan->site_cnt && torch_proc__has_torch(tp)) {
 		pr_error("process %d: no function of its torch libraries can be probed", tp->pid);
 		err = -ENOTSUP;
@@ -135,7 +145,8 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 		pr_debug("%u functions, %u sites in %llu us", plan->func_cnt, plan->site_cnt,
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
 		if (use_cache && plan->site_cnt)
-			plan_cache__store(tp, dir, image, len);
+			plan_cache__store(&key, dir, image, len);
+		plan->key = key;
 		*out = plan;
 	} else {
 		torch_plan__free(plan);
@@ -161,20 +172,4 @@ void torch_plan__free(struct torch_plan *plan)
 	free(plan->classes);
 	free(plan->progs);
 	free(plan);
-}
-
-bool torch_plan__fits(const struct torch_proc *a, const struct torch_proc *b)
-{
-	uint32_t role;
-
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
-		const struct torch_lib *x = &a->libs[role], *y = &b->libs[role];
-
-		if (x->present != y->present)
-			return false;
-		if (x->present && (!x->build_id_sz || x->build_id_sz != y->build_id_sz ||
-				   memcmp(x->build_id, y->build_id, x->build_id_sz)))
-			return false;
-	}
-	return true;
 }

@@ -2,7 +2,7 @@
 /*
  * The plan: which functions of a set of torch libraries are probed where, under which name, or why
  * not. A pure function of the libraries' bytes (plus, in proc_plan, of a few values read from the live
- * process); places nothing. Cached per build-id.
+ * process); places nothing. Cached, and shared by processes, for the very same files only (plan_key.h).
  */
 #ifndef PLAN_LIB_PLAN_H
 #define PLAN_LIB_PLAN_H
@@ -13,8 +13,11 @@
 
 #include "ptb_agent.h"
 #include "ptb_probe.h"
+#include "plan/plan_key.h"
 #include "target/live_schema.h"
 #include "target/torch_proc.h"
+
+#define PLAN_INSN_MAX 15
 
 struct plan_site {
 	uint64_t offset; /* file offset, what the kernel wants */
@@ -23,6 +26,8 @@ struct plan_site {
 	uint8_t prog;    /* enum ptb_prog */
 	uint8_t role;    /* enum ptb_site_role */
 	uint8_t insn;    /* first opcode byte, for --dry-run */
+	uint8_t len;     /* of the instruction, ... */
+	uint8_t bytes[PLAN_INSN_MAX]; /* which must be there when the site is probed */
 	uint32_t args;   /* 1 + index into torch_plan.progs, 0: none; of API_ENTER, API_EXIT: PTB_API_ARGS() */
 };
 
@@ -87,6 +92,7 @@ struct torch_plan {
 	struct plan_layout layout;
 	uint32_t names_a, names_b_only, names_disagree; /* how the operators' names were found */
 	bool from_cache;
+	struct plan_key key; /* what it is valid for */
 };
 
 struct plan_opts {
@@ -95,12 +101,9 @@ struct plan_opts {
 };
 
 /* Analyses the libraries of tp (or reads the cache). 0 or negative errno, logged. -ENOTSUP: a torch
- * build without any usable site. *out owned by the caller. */
+ * build without any usable site; -ESTALE: a file was written meanwhile. *out owned by the caller. */
 int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, struct torch_plan **out);
 void torch_plan__free(struct torch_plan *plan);
-
-/* Same libraries (build-ids of all roles equal)? Then the plan can be shared. */
-bool torch_plan__fits(const struct torch_proc *a, const struct torch_proc *b);
 
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
 void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg);

@@ -50,15 +50,19 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 {
 	struct torch_plan *p = b->plan;
 	uint64_t off = elf_file__addr_to_off(b->lc->ef, in->addr);
+	const uint8_t *bytes = elf_file__bytes(b->lc->ef, in->addr, in->len, NULL);
+	struct plan_site *s;
 
-	if (off == UINT64_MAX || !in->emulated)
+	if (off == UINT64_MAX || !bytes || !in->emulated || in->len > PLAN_INSN_MAX)
 		return -EINVAL;
 	if (vec_reserve((void **)&p->sites, &b->site_cap, p->site_cnt + 1ULL, sizeof(*p->sites)))
 		return -ENOMEM;
-	p->sites[p->site_cnt++] = (struct plan_site){
+	s = &p->sites[p->site_cnt++];
+	*s = (struct plan_site){
 		.offset = off, .func = func, .lib = (uint8_t)b->lc->role, .prog = (uint8_t)prog,
-		.role = (uint8_t)role, .insn = in->op,
+		.role = (uint8_t)role, .insn = in->op, .len = in->len,
 	};
+	memcpy(s->bytes, bytes, in->len);
 	return 0;
 }
 

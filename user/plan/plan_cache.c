@@ -9,21 +9,19 @@
 #include "plan/plan_cache.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/vec.h"
+#include "plan/cache_dir.h"
+#include "plan/insn.h"
 #include "plan/rf_layout.h"
-#include "target/elf_file.h"
 
-#define CACHE_VERSION 5
+#define CACHE_VERSION 6
 
 struct cache_head {
 	char magic[8];
@@ -32,8 +30,6 @@ struct cache_head {
 	uint32_t func_cnt, site_cnt, class_cnt, text_sz;
 	uint32_t prog_cnt, prog_sz; /* all of them */
 	uint32_t names_a, names_b_only, names_disagree, pad;
-	uint8_t tool[BUILD_ID_MAX]; /* of the ptbpf that made the plan: another one may know better */
-	uint8_t pad2[4];
 };
 
 struct cache_func {
@@ -79,94 +75,27 @@ static uint32_t file_crc(struct cache_head h, const uint8_t *body, size_t len)
 	return crc32_more(crc32_more(0, head, sizeof(head)), body, len);
 }
 
-/* This program's own build-id; zeroes if it has none. */
-static struct {
-	bool known;
-	uint8_t id[BUILD_ID_MAX];
-} tool;
-
-void plan_cache__learn_tool(void)
+/* The key's digest, which is of this build of ptbpf too; false: nothing is known of the files. */
+static bool cache_name(const struct plan_key *key, char *name, size_t cap)
 {
-	struct elf_file *ef;
+	size_t n = 0, i;
 
-	if (tool.known || elf_file__open("/proc/self/exe", &ef))
-		return;
-	elf_file__build_id(ef, tool.id, BUILD_ID_MAX);
-	elf_file__close(ef);
-	tool.known = true;
-}
-
-static void tool_id(uint8_t id[BUILD_ID_MAX])
-{
-	plan_cache__learn_tool();
-	memcpy(id, tool.id, BUILD_ID_MAX);
-}
-
-/* dir/<build-id of c10>-<of cpu>-...plan, by role; false: a library has none. */
-static bool cache_path(const struct torch_proc *tp, const char *dir, char *path, size_t cap)
-{
-	size_t n = (size_t)snprintf(path, cap, "%s/", dir ? dir : PLAN_CACHE_DIR);
-	uint32_t role, i;
-
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
-		const struct torch_lib *lib = &tp->libs[role];
-
-		if (n + 2 * BUILD_ID_MAX + 8 >= cap || lib->build_id_sz > BUILD_ID_MAX ||
-		    (lib->present && !lib->build_id_sz))
-			return false;
-		if (role)
-			path[n++] = '-';
-		for (i = 0; lib->present && i < lib->build_id_sz; i++)
-			n += (size_t)snprintf(path + n, cap - n, "%02x", lib->build_id[i]);
-	}
-	return snprintf(path + n, cap - n, ".plan") > 0;
+	for (i = 0; i < sizeof(key->digest) && n + 3 < cap; i++)
+		n += (size_t)snprintf(name + n, cap - n, "%02x", key->digest[i]);
+	snprintf(name + n, cap - n, ".plan");
+	return key->known;
 }
 
 /* ---- reading ---- */
 
-static int read_file(const char *path, uint8_t **out, size_t *len)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), err = 0;
-	struct stat st;
-	ssize_t got;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st))
-		err = -errno;
-	else if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH)))
-		err = -EPERM;
-	else if (st.st_size < (off_t)sizeof(struct cache_head) || st.st_size > PLAN_IMAGE_MAX)
-		err = -EINVAL;
-	*len = 0;
-	*out = err ? NULL : malloc((size_t)st.st_size);
-	if (!err && !*out)
-		err = -ENOMEM;
-	while (!err && *len < (size_t)st.st_size) {
-		got = read(fd, *out + *len, (size_t)st.st_size - *len);
-		if (got <= 0)
-			err = got ? -errno : -EINVAL;
-		else
-			*len += (size_t)got;
-	}
-	close(fd);
-	if (err)
-		free(*out);
-	return err;
-}
-
 static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t len)
 {
-	uint8_t id[BUILD_ID_MAX];
 	uint64_t need;
 
 	if (memcmp(h->magic, cache_magic, sizeof(h->magic)) || h->version != CACHE_VERSION ||
 	    h->func_sz != sizeof(struct cache_func) || h->site_sz != sizeof(struct plan_site) ||
 	    h->class_sz != sizeof(struct cache_class) ||
 	    h->layout_sz != sizeof(struct plan_layout))
-		return false;
-	tool_id(id);
-	if (memcmp(h->tool, id, sizeof(id)))
 		return false;
 	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
 	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
@@ -289,7 +218,9 @@ static int take_sites(struct torch_plan *p, const uint8_t *rec)
 	memcpy(p->sites, rec, p->site_cnt * sizeof(*p->sites));
 	for (i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].func >= p->func_cnt || p->sites[i].lib >= TORCH_LIB_ROLES ||
-		    p->sites[i].prog >= PTB_PROG_CNT || !args_ok(p, &p->sites[i]))
+		    p->sites[i].prog >= PTB_PROG_CNT || !args_ok(p, &p->sites[i]) ||
+		    p->sites[i].len > sizeof(p->sites[i].bytes) ||
+		    !insn__is_emulated(p->sites[i].bytes, p->sites[i].len))
 			return -EINVAL;
 	return 0;
 }
@@ -335,6 +266,8 @@ int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 	struct cache_head h;
 	int err = 0;
 
+	if (len < sizeof(h))
+		return -EINVAL;
 	memcpy(&h, data, sizeof(h));
 	if (!head_ok(&h, body, len - sizeof(h)))
 		return -EINVAL;
@@ -362,17 +295,21 @@ int plan_cache__decode(const uint8_t *data, size_t len, struct torch_plan **out)
 	return 0;
 }
 
-int plan_cache__read(const struct torch_proc *tp, const char *dir, struct torch_plan **out)
+int plan_cache__read(const struct plan_key *key, const char *dir, struct torch_plan **out)
 {
-	char path[PATH_MAX];
 	uint8_t *data = NULL;
+	char name[128];
 	size_t len = 0;
-	int err;
+	int fd, err;
 
 	*out = NULL;
-	if (!cache_path(tp, dir, path, sizeof(path)))
+	if (!cache_name(key, name, sizeof(name)))
 		return -ENOENT;
-	err = read_file(path, &data, &len);
+	fd = cache_dir__open(dir);
+	if (fd < 0)
+		return fd;
+	err = cache_dir__read(fd, name, sizeof(struct cache_head), PLAN_IMAGE_MAX, &data, &len);
+	close(fd);
 	if (!err) {
 		err = plan_cache__decode(data, len, out);
 		free(data);
@@ -380,7 +317,7 @@ int plan_cache__read(const struct torch_proc *tp, const char *dir, struct torch_
 			(*out)->from_cache = true;
 	}
 	if (err && err != -ENOENT)
-		pr_debug("%s is not used: %s", path, errstr(err));
+		pr_debug("%s is not used: %s", name, errstr(err));
 	return err;
 }
 
@@ -445,35 +382,6 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 	put(im, texts->data, texts->len);
 }
 
-/* Under another name first, so that a reader never sees half a file. */
-static int write_file(const char *path, const uint8_t *data, size_t len)
-{
-	const char *slash = strrchr(path, '/'); /* the name itself has no room for a suffix */
-	char tmp[PATH_MAX + 16];
-	size_t done = 0;
-	ssize_t n;
-	int fd, err = 0;
-
-	snprintf(tmp, sizeof(tmp), "%.*s/plan.XXXXXX", (int)(slash - path), path);
-	fd = mkostemp(tmp, O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	while (done < len && !err) {
-		n = write(fd, data + done, len - done);
-		if (n < 0)
-			err = -errno;
-		else
-			done += (size_t)n;
-	}
-	if (close(fd) && !err)
-		err = -errno;
-	if (!err && rename(tmp, path))
-		err = -errno;
-	if (err)
-		unlink(tmp);
-	return err;
-}
-
 int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len)
 {
 	struct cache_head h = {
@@ -493,7 +401,6 @@ int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len
 	err = im.err ? im.err : texts.err;
 	if (!err) {
 		memcpy(h.magic, cache_magic, sizeof(h.magic));
-		tool_id(h.tool);
 		h.text_sz = texts.len;
 		h.crc = file_crc(h, im.data + sizeof(h), im.len - sizeof(h));
 		memcpy(im.data, &h, sizeof(h));
@@ -506,15 +413,18 @@ int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len
 	return err;
 }
 
-void plan_cache__store(const struct torch_proc *tp, const char *dir, const uint8_t *data, size_t len)
+void plan_cache__store(const struct plan_key *key, const char *dir, const uint8_t *data, size_t len)
 {
-	char path[PATH_MAX];
-	int err;
+	char name[128];
+	int fd, err;
 
-	if (!cache_path(tp, dir, path, sizeof(path)))
+	if (!cache_name(key, name, sizeof(name)))
 		return;
-	mkdir(dir ? dir : PLAN_CACHE_DIR, 0755); /* an error shows when the file is made */
-	err = write_file(path, data, len);
+	fd = cache_dir__open(dir);
+	if (fd < 0)
+		return;
+	err = cache_dir__write(fd, name, data, len);
+	close(fd);
 	if (err)
-		pr_debug("cannot keep the plan as %s: %s", path, errstr(err));
+		pr_debug("cannot keep the plan as %s: %s", name, errstr(err));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Plans on disk, one file per set of libraries, named after their build-ids. Only a file that root
- * owns and nobody else can write is believed, and only as far as every index and length fits.
+ * Plans on disk, one file per set of libraries, named after what the plan was made from (plan_key.h), in a
+ * directory that is root's alone (cache_dir.h). Believed only as far as every index and length fits.
  */
 #ifndef PLAN_PLAN_CACHE_H
 #define PLAN_PLAN_CACHE_H
@@ -10,18 +10,15 @@
 #include <stdint.h>
 
 #include "plan/lib_plan.h"
-
-#define PLAN_CACHE_DIR "/var/cache/ptbpf"
+#include "plan/plan_key.h"
 
 /* 0: *out is the cached plan; -ENOENT or another negative errno: there is none to use. */
-int plan_cache__read(const struct torch_proc *tp, const char *dir, struct torch_plan **out);
+int plan_cache__read(const struct plan_key *key, const char *dir, struct torch_plan **out);
 /* Keeps an encoded plan. Failure is of no consequence: the plan is made again next time. */
-void plan_cache__store(const struct torch_proc *tp, const char *dir, const uint8_t *data, size_t len);
+void plan_cache__store(const struct plan_key *key, const char *dir, const uint8_t *data, size_t len);
 
 #define PLAN_IMAGE_MAX (32u << 20) /* bytes of an encoded plan */
 
-/* Reads this program's build-id, which an encoded plan holds, once: a child without privileges cannot. */
-void plan_cache__learn_tool(void);
 /* A plan as bytes; *out from malloc. 0 or -ENOMEM. */
 int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len);
 /* The bytes are not trusted: -EINVAL for anything that does not fit. */

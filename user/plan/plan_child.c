@@ -76,7 +76,6 @@ int plan_child__make(const struct torch_proc *tp, plan_make_fn make, uint8_t **i
 	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (tp->libs[i].present)
 			err = add_library(&a, &a.tp.libs[i]);
-	plan_cache__learn_tool();
 	job.fd_cnt = a.fd_cnt;
 	job.limits.mem_bytes += a.file_bytes;
 	if (!err)

@@ -26,6 +26,17 @@ static int add_segment(struct code_maps *m, uint64_t start, uint64_t end, uint64
 	return 0;
 }
 
+/* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat() does for some
+ * (overlayfs, btrfs): where the mapped file itself can be asked, it decides. */
+static bool is_file(pid_t tgid, uint64_t start, uint64_t end, const struct stat *file)
+{
+	char name[96];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)tgid, start, end);
+	return stat(name, &st) || (st.st_dev == file->st_dev && st.st_ino == file->st_ino);
+}
+
 int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
 {
 	char name[64], line[1024], perms[5];
@@ -44,7 +55,7 @@ int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
 	while (!err && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &start,
 			   &end, perms, &off, &inode) == 5 &&
-		    inode == st.st_ino && perms[2] == 'x')
+		    inode == st.st_ino && perms[2] == 'x' && is_file(tgid, start, end, &st))
 			err = add_segment(m, start, end, off);
 		while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
 			; /* rest of a long path */

@@ -18,6 +18,7 @@
 #include "probe/kern_features.h"
 #include "probe/probe_state.h"
 #include "probe/programs.h"
+#include "probe/site_check.h"
 
 static const char *const prog_names[PTB_PROG_CNT] = {
 #define X(name, nr, text) [nr] = #name,
@@ -200,12 +201,33 @@ static uint32_t select_sites(const struct probe_set *ps, const struct ptb_proc_c
 	return cnt;
 }
 
-static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
-		      struct probe_lib *lib)
+/* Links that are attached and not kept yet. */
+struct attached {
+	struct link_list links;
+	struct trace_events events;
+	int cnt;
+};
+
+static int keep(struct probe_set *ps, uint32_t proc, struct attached *at)
+{
+	int err = trace_events__move(&ps->procs[proc].events, &at->events);
+
+	return err ? err : link_list__move(&ps->procs[proc].links, &at->links);
+}
+
+static void drop(struct probe_set *ps, struct attached *at)
+{
+	link_list__clear(&at->links);
+	if (ps->trace)
+		trace_fs__remove_events(ps->trace, &at->events);
+}
+
+static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
+			struct probe_lib *lib, struct attached *at)
 {
 	pid_t tgid = (pid_t)cfg->tgid;
 	struct probe_site **some = calloc((size_t)lib->cnt + 1, sizeof(*some));
-	int err = 0, attached = 0;
+	int err = 0;
 
 	if (!some)
 		return -ENOMEM;
@@ -218,8 +240,8 @@ static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc
 			.path = lib->access_path,
 			.sites = some,
 			.cnt = select_sites(ps, cfg, lib, prog, some),
-			.links = &ps->procs[proc].links,
-			.events = &ps->procs[proc].events,
+			.links = &at->links,
+			.events = &at->events,
 		};
 
 		if (!req.cnt || !req.prog)
@@ -227,11 +249,36 @@ static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc
 		err = cancel__pending() ? -ECANCELED : probe_set__attach_sites(ps, &req);
 		if (err && err != -ESRCH && err != -ECANCELED)
 			pr_error("cannot attach %u %s probes to '%s' of process %d: %s", req.cnt,
-				 prog_names[prog], lib->access_path, (int)tgid, errstr(err));
-		attached += (int)req.attached;
+				 prog_names[prog], lib->name, (int)tgid, errstr(err));
+		at->cnt += (int)req.attached;
 	}
 	free(some);
-	return err ? err : attached;
+	return err;
+}
+
+/* All or nothing: the instructions are compared immediately before and after. */
+static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg, struct probe_lib *lib)
+{
+	struct attached at = {};
+	int err = site_check__lib((pid_t)cfg->tgid, lib);
+
+	if (!err)
+		err = attach_progs(ps, proc, cfg, lib, &at);
+	if (!err)
+		err = site_check__lib((pid_t)cfg->tgid, lib);
+	if (!err)
+		err = keep(ps, proc, &at);
+	drop(ps, &at); /* what was not kept */
+	return err ? err : at.cnt;
+}
+
+int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt)
+{
+	int err = 0;
+
+	for (uint32_t l = 0; l < lib_cnt && !err; l++)
+		err = site_check__lib(tgid, &libs[l]);
+	return err;
 }
 
 static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uint32_t *idx)
@@ -251,13 +298,13 @@ static int proc__alloc(struct probe_set *ps, const struct ptb_proc_cfg *cfg, uin
 }
 
 /* The kernel attaches to a file that the process has not mapped, and nothing ever hits. */
-static void warn_if_unmapped(pid_t tgid, const char *path)
+static void warn_if_unmapped(pid_t tgid, const struct probe_lib *lib)
 {
 	struct code_maps maps;
 
-	if (!code_maps__read(&maps, tgid, path) && !maps.cnt)
+	if (!code_maps__read(&maps, tgid, lib->access_path) && !maps.cnt)
 		pr_warn("'%s' does not seem to be mapped by process %d: its probes will not hit",
-			path, (int)tgid);
+			lib->name, (int)tgid);
 	code_maps__free(&maps);
 }
 
@@ -270,7 +317,7 @@ static int check_libs(const struct probe_lib *libs, uint32_t lib_cnt, pid_t tgid
 				return -EINVAL;
 		*sites += libs[l].cnt;
 		if (libs[l].cnt)
-			warn_if_unmapped(tgid, libs[l].access_path);
+			warn_if_unmapped(tgid, &libs[l]);
 	}
 	return 0;
 }

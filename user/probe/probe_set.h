@@ -45,6 +45,8 @@ bool probe_set__uses_multi(const struct probe_set *ps);
  * runs a function with a site of the same kind. Negative errno if it could not be measured. */
 int64_t probe_set__measure_cost(struct probe_set *ps);
 
+#define PROBE_INSN_MAX 15
+
 /* One probe of one process, as the caller lists them. */
 struct probe_site {
 	uint32_t id;       /* site id = low half of the cookie; > 0 */
@@ -52,12 +54,15 @@ struct probe_site {
 	uint8_t prog;      /* enum ptb_prog, as the plan says; with arguments its variant is attached */
 	uint32_t args;     /* argument program: index from probe_set__add_arg_progs(), 0: none */
 	uint64_t semaphore; /* file offset of the counter that the kernel raises while it is probed; 0: none */
+	uint8_t insn[PROBE_INSN_MAX]; /* the instruction that was analysed: any other there is not probed */
+	uint8_t insn_len;
 	bool refused;      /* out: the kernel would not take it */
 };
 
 /* All probes of one library of one process. */
 struct probe_lib {
-	const char *access_path;
+	const char *name;        /* as the target names it, for messages */
+	const char *access_path; /* stands for one file as long as the list is used: /proc/self/fd/... */
 	struct probe_site *sites;
 	uint32_t cnt;
 };
@@ -71,9 +76,16 @@ void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const st
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx);
 
 /*
+ * Are the instructions of all sites in the file, and in every executable mapping of it in process tgid? 0; -ESTALE:
+ * not (logged); another negative errno.
+ */
+int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt);
+
+/*
  * Attaches all sites for process cfg->tgid with pid-filtered links. A link that fails is bisected
- * until the offending sites are alone; these get refused = true, the rest is attached. Returns the
- * number of attached sites or negative errno; the process index through *proc_idx.
+ * until the offending sites are alone; these get refused = true, the rest is attached. The instructions
+ * are compared before and after. Returns the number of attached sites or negative errno, then nothing stays
+ * attached (-ESTALE: another instruction is there; logged); the process index through *proc_idx.
  */
 int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg, struct probe_lib *libs,
 			   uint32_t lib_cnt, uint32_t *proc_idx);

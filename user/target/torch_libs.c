@@ -210,10 +210,9 @@ static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
 	if (err)
 		goto out;
 	lib->access_path = mapped_file__fd_path(lib->fd);
-	if (!lib->access_path) {
-		err = -ENOMEM;
+	err = lib->access_path ? file_id__get(lib->fd, &lib->id) : -ENOMEM;
+	if (err)
 		goto out;
-	}
 	set_text(lib, ef, maps, map);
 	lib->build_id_sz = elf_file__build_id(ef, lib->build_id, BUILD_ID_MAX);
 	if (!lib->build_id_sz)

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "target/file_id.h"
+
 #define BUILD_ID_MAX 20
 
 enum torch_lib_role {
@@ -30,6 +32,7 @@ struct torch_lib {
 	bool present;
 	char *path;        /* as the target's mount namespace names it, for messages and the capture */
 	int fd;            /* the open file: the only one that is analysed, compared and probed; 0: none */
+	struct file_id id; /* of fd when it was opened */
 	char *access_path; /* its name for what takes a path: /proc/self/fd/... */
 	uint64_t load_bias; /* runtime address = ELF vaddr + load_bias */
 	uint64_t text_start, text_end; /* runtime range of the executable mapping */

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Files that only root can have written; see cache_dir.h. */
+#define LOG_DOMAIN "plan_cache"
+#include "plan/cache_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/vec.h"
+
+#define BLOCK 4096ULL /* what a file takes at least */
+
+/* A directory that others could read is closed; one that they could write may hold anything. */
+static int check_dir(int fd, const char *path)
+{
+	static bool said;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+		if (!said && !geteuid()) {
+			pr_warn("the cache of plans is not used: %s can be written by others than root", path);
+			pr_hint("remove it, or give it to root alone: chown root, chmod 700");
+		}
+		said = true;
+		return -EPERM;
+	}
+	if ((st.st_mode & 0777) != 0700 && fchmod(fd, 0700))
+		return -errno;
+	return 0;
+}
+
+int cache_dir__open(const char *path)
+{
+	int fd, err;
+
+	if (!path)
+		path = PLAN_CACHE_DIR;
+	if (mkdir(path, 0700) && errno != EEXIST) {
+		err = -errno;
+		pr_debug("cannot make %s: %s", path, errstr(err));
+		return err;
+	}
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		err = -errno;
+		pr_debug("cannot open %s: %s", path, errstr(err));
+		return err;
+	}
+	err = check_dir(fd, path);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int read_all(int fd, size_t min, size_t max, uint8_t **out, size_t *len)
+{
+	struct stat st;
+	ssize_t got;
+	int err = 0;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_uid != 0 || (st.st_mode & 07777) != 0600 || st.st_nlink != 1)
+		return -EPERM;
+	if (st.st_size < 0 || (uint64_t)st.st_size < min || (uint64_t)st.st_size > max)
+		return -EINVAL;
+	*out = malloc((size_t)st.st_size + 1);
+	if (!*out)
+		return -ENOMEM;
+	for (*len = 0; !err && *len < (size_t)st.st_size; *len += got > 0 ? (size_t)got : 0) {
+		got = read(fd, *out + *len, (size_t)st.st_size - *len);
+		if (got <= 0 && !(got < 0 && errno == EINTR))
+			err = got ? -errno : -EINVAL;
+	}
+	if (err)
+		free(*out);
+	return err;
+}
+
+int cache_dir__read(int dir, const char *name, size_t min, size_t max, uint8_t **out, size_t *len)
+{
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err;
+
+	*out = NULL;
+	if (fd < 0)
+		return -errno;
+	err = read_all(fd, min, max, out, len);
+	if (err)
+		*out = NULL;
+	close(fd);
+	return err;
+}
+
+/* ---- size ---- */
+
+struct entry {
+	char name[256];
+	struct timespec made;
+	uint64_t bytes;
+};
+
+static int cmp_age(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	if (x->made.tv_sec != y->made.tv_sec)
+		return x->made.tv_sec < y->made.tv_sec ? -1 : 1;
+	if (x->made.tv_nsec != y->made.tv_nsec)
+		return x->made.tv_nsec < y->made.tv_nsec ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static uint64_t list_files(DIR *d, struct entry **items, uint32_t *cnt)
+{
+	uint64_t total = 0;
+	uint32_t cap = 0;
+	struct dirent *e;
+	struct stat st;
+
+	while ((e = readdir(d)) != NULL) {
+		struct entry *it;
+
+		if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || S_ISDIR(st.st_mode) ||
+		    vec_reserve((void **)items, &cap, *cnt + 1ULL, sizeof(**items)))
+			continue;
+		it = &(*items)[(*cnt)++];
+		snprintf(it->name, sizeof(it->name), "%s", e->d_name);
+		it->made = st.st_mtim;
+		it->bytes = ((uint64_t)st.st_size + BLOCK - 1) / BLOCK * BLOCK;
+		total += it->bytes;
+	}
+	return total;
+}
+
+static void prune(int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct entry *items = NULL;
+	uint32_t cnt = 0, i;
+	uint64_t total;
+
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	total = list_files(d, &items, &cnt);
+	if (cnt && total > (uint64_t)LIMIT_PLAN_CACHE_MIB << 20) {
+		qsort(items, cnt, sizeof(*items), cmp_age);
+		for (i = 0; i < cnt && total > (uint64_t)LIMIT_PLAN_CACHE_MIB << 20; i++)
+			if (!unlinkat(dir, items[i].name, 0))
+				total -= items[i].bytes;
+	}
+	free(items);
+	closedir(d);
+}
+
+/* ---- writing ---- */
+
+static int write_all(int fd, const uint8_t *data, size_t len)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		ssize_t n = write(fd, data + done, len - done);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+int cache_dir__write(int dir, const char *name, const uint8_t *data, size_t len)
+{
+	uint64_t salt;
+	char tmp[32];
+	int fd, err;
+
+	if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
+		return -EIO;
+	snprintf(tmp, sizeof(tmp), "new.%016llx", (unsigned long long)salt);
+	fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	err = fchmod(fd, 0600) ? -errno : write_all(fd, data, len);
+	if (close(fd) && !err)
+		err = -errno;
+	if (!err && renameat(dir, tmp, dir, name))
+		err = -errno;
+	if (err)
+		unlinkat(dir, tmp, 0);
+	else
+		prune(dir);
+	return err;
+}

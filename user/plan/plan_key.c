@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * See plan_key.h. Identity and hash are both in the key: whoever can write a file while it is hashed and analysed can
+ * show another content to each, so what is analysed under one identity must never serve a file of another one.
+ */
+#define LOG_DOMAIN "plan_key"
+#include "plan/plan_key.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "plan/cache_dir.h"
+#include "target/elf_file.h"
+
+struct file_key {
+	struct file_id id;
+	uint8_t hash[FILE_HASH_SZ];
+};
+
+/* ---- hashes by identity ---- */
+
+#define MEMO_CNT 64
+static struct file_key memo[MEMO_CNT]; /* of this process; a ring */
+static uint32_t memo_next;
+
+static bool recall(struct file_key *fk)
+{
+	uint32_t i;
+
+	for (i = 0; i < MEMO_CNT && i < memo_next; i++)
+		if (file_id__same(&memo[i].id, &fk->id)) {
+			memcpy(fk->hash, memo[i].hash, sizeof(fk->hash));
+			return true;
+		}
+	return false;
+}
+
+static void id_name(const struct file_id *id, char *name, size_t cap)
+{
+	snprintf(name, cap, "%llx-%llx-%llx-%llx.%lx-%llx.%lx.id", (unsigned long long)id->dev,
+		 (unsigned long long)id->ino, (unsigned long long)id->size, (unsigned long long)id->mtime_s,
+		 (long)id->mtime_ns, (unsigned long long)id->ctime_s, (long)id->ctime_ns);
+}
+
+static bool recall_from(int dir, struct file_key *fk)
+{
+	uint8_t *data;
+	char name[160];
+	size_t len;
+
+	id_name(&fk->id, name, sizeof(name));
+	if (dir < 0 || cache_dir__read(dir, name, FILE_HASH_SZ, FILE_HASH_SZ, &data, &len))
+		return false;
+	memcpy(fk->hash, data, FILE_HASH_SZ);
+	free(data);
+	return true;
+}
+
+/* An identity that may stand for a later write too is not remembered beyond this run. */
+static void remember(int dir, const struct file_key *fk, bool settled)
+{
+	char name[160];
+	int err;
+
+	memo[memo_next % MEMO_CNT] = *fk;
+	if (++memo_next == 2 * MEMO_CNT)
+		memo_next = MEMO_CNT;
+	if (dir < 0 || !settled)
+		return;
+	id_name(&fk->id, name, sizeof(name));
+	err = cache_dir__write(dir, name, fk->hash, sizeof(fk->hash));
+	if (err)
+		pr_debug("cannot keep a hash: %s", errstr(err));
+}
+
+static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)
+{
+	struct file_id after;
+	uint64_t t0 = clock__mono_ns();
+	bool settled;
+	int err = file_id__get(lib->fd, &fk->id);
+
+	if (!err && (recall(fk) || recall_from(dir, fk)))
+		return 0;
+	settled = !err && file_id__settled(&fk->id);
+	if (!err)
+		err = file_hash__get(lib->fd, fk->id.size, fk->hash);
+	if (!err)
+		err = file_id__get(lib->fd, &after);
+	if (!err && !file_id__same(&fk->id, &after))
+		err = -ESTALE;
+	if (err == -ESTALE)
+		pr_error("cannot analyse %s: it is being written", lib->path);
+	else if (err == -EFBIG)
+		pr_error("cannot analyse %s: it is larger than %d MiB", lib->path, LIMIT_ELF_FILE_MIB);
+	else if (err && err != -ECANCELED)
+		pr_error("cannot read %s: %s", lib->path, errstr(err));
+	if (err)
+		return err;
+	pr_debug("hash of %s in %llu us", lib->path, (unsigned long long)(clock__mono_ns() - t0) / 1000);
+	remember(dir, fk, settled);
+	return 0;
+}
+
+/* ---- the key ---- */
+
+/* This program's own build-id, so that what another build made is not used; zeroes if it has none. */
+static const uint8_t *tool_id(void)
+{
+	static uint8_t id[BUILD_ID_MAX];
+	static bool known;
+	struct elf_file *ef;
+
+	if (!known && !elf_file__open("/proc/self/exe", &ef)) {
+		elf_file__build_id(ef, id, BUILD_ID_MAX);
+		elf_file__close(ef);
+	}
+	known = true;
+	return id;
+}
+
+static int digest(const struct file_key *files, const struct torch_proc *tp, uint8_t out[FILE_HASH_SZ])
+{
+	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	uint32_t role;
+	bool ok;
+
+	if (!ctx)
+		return -ENOMEM;
+	ok = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && EVP_DigestUpdate(ctx, tool_id(), BUILD_ID_MAX);
+	for (role = 0; role < TORCH_LIB_ROLES && ok; role++) {
+		uint8_t there = tp->libs[role].present;
+
+		ok = EVP_DigestUpdate(ctx, &there, 1) && EVP_DigestUpdate(ctx, &files[role], sizeof(files[role]));
+	}
+	ok = ok && EVP_DigestFinal_ex(ctx, out, NULL);
+	EVP_MD_CTX_free(ctx);
+	return ok ? 0 : -EIO;
+}
+
+int plan_key__get(const struct torch_proc *tp, bool cache, const char *dir, struct plan_key *key)
+{
+	struct file_key files[TORCH_LIB_ROLES];
+	int dir_fd, err = 0;
+	uint32_t role;
+
+	memset(key, 0, sizeof(*key));
+	memset(files, 0, sizeof(files));
+	for (role = 0; role < TORCH_LIB_ROLES; role++)
+		if (tp->libs[role].present && tp->libs[role].fd <= 0)
+			return 0;
+	dir_fd = cache ? cache_dir__open(dir) : -1;
+	for (role = 0; role < TORCH_LIB_ROLES && !err; role++) {
+		if (!tp->libs[role].present)
+			continue;
+		err = hash_file(dir_fd, &tp->libs[role], &files[role]);
+		key->files[role] = files[role].id;
+	}
+	if (dir_fd >= 0)
+		close(dir_fd);
+	if (!err)
+		err = digest(files, tp, key->digest);
+	key->known = !err;
+	return err;
+}
+
+bool plan_key__same(const struct plan_key *a, const struct plan_key *b)
+{
+	return a->known && b->known && !memcmp(a->digest, b->digest, sizeof(a->digest));
+}
+
+bool plan_key__holds(const struct torch_proc *tp, const struct plan_key *key)
+{
+	struct file_id now;
+	uint32_t role;
+
+	for (role = 0; role < TORCH_LIB_ROLES && key->known; role++)
+		if (tp->libs[role].present &&
+		    (file_id__get(tp->libs[role].fd, &now) || !file_id__same(&now, &key->files[role])))
+			return false;
+	return true;
+}

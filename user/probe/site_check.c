@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Compares a library's sites with the plan; see site_check.h. */
+#define LOG_DOMAIN "attach"
+#include "probe/site_check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "probe/probe_impl.h"
+
+#define BATCH 256
+
+static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
+
+static bool in_file(const struct probe_site *s, const uint8_t *got)
+{
+	return !memcmp(got, s->insn, s->insn_len);
+}
+
+/*
+ * A breakpoint replaces the first byte. Linux 6.18 replaces a five-byte no-op by a call (arch/x86/kernel/uprobes.c,
+ * arch_uprobe_optimize()).
+ */
+static bool in_memory(const struct probe_site *s, const uint8_t *got)
+{
+	if (got[0] == 0xcc)
+		return !memcmp(got + 1, s->insn + 1, s->insn_len - 1u);
+	if (s->insn_len == sizeof(nop5) && !memcmp(s->insn, nop5, sizeof(nop5)) && got[0] == 0xe8)
+		return true;
+	return in_file(s, got);
+}
+
+static int differs(pid_t tgid, const struct probe_lib *lib, uint64_t offset, const char *where)
+{
+	pr_error("'%s' of process %d is not probed: the instruction at offset 0x%" PRIx64
+		 " %s is not the one that was analysed",
+		 lib->name, (int)tgid, offset, where);
+	return -ESTALE;
+}
+
+static int check_file(pid_t tgid, const struct probe_lib *lib, int fd)
+{
+	uint8_t got[PROBE_INSN_MAX];
+	uint32_t i;
+
+	for (i = 0; i < lib->cnt; i++) {
+		const struct probe_site *s = &lib->sites[i];
+		ssize_t n;
+
+		if (!s->insn_len || s->insn_len > PROBE_INSN_MAX || s->offset > INT64_MAX)
+			return -EINVAL;
+		do
+			n = pread(fd, got, s->insn_len, (off_t)s->offset);
+		while (n < 0 && errno == EINTR);
+		if (n != (ssize_t)s->insn_len || !in_file(s, got))
+			return differs(tgid, lib, s->offset, "of the file");
+	}
+	return 0;
+}
+
+/* ---- the process's memory ---- */
+
+struct batch {
+	pid_t tgid;
+	const struct probe_lib *lib;
+	const struct probe_site *sites[BATCH];
+	struct iovec local[BATCH], remote[BATCH];
+	uint8_t bytes[BATCH][PROBE_INSN_MAX];
+	uint32_t cnt;
+	size_t len;
+	int mem; /* /proc/PID/mem, where process_vm_readv() is not allowed; -1: not opened yet */
+};
+
+/* One by one: slower, and in system-call filters that do not know process_vm_readv(). */
+static int read_each(struct batch *b)
+{
+	char path[32];
+	uint32_t i;
+
+	if (b->mem < 0) {
+		snprintf(path, sizeof(path), "/proc/%d/mem", (int)b->tgid);
+		b->mem = open(path, O_RDONLY | O_CLOEXEC);
+		if (b->mem < 0)
+			return errno == ENOENT ? -ESRCH : -errno;
+	}
+	for (i = 0; i < b->cnt; i++) {
+		ssize_t n = pread(b->mem, b->bytes[i], b->remote[i].iov_len,
+				  (off_t)(uintptr_t)b->remote[i].iov_base);
+
+		if (n != (ssize_t)b->remote[i].iov_len)
+			return n ? -EFAULT : -ESRCH;
+	}
+	return 0;
+}
+
+static int flush(struct batch *b)
+{
+	int err = 0;
+	uint32_t i;
+
+	if (!b->cnt)
+		return 0;
+	if (process_vm_readv(b->tgid, b->local, b->cnt, b->remote, b->cnt, 0) != (ssize_t)b->len)
+		err = errno == ESRCH ? -ESRCH : read_each(b);
+	for (i = 0; i < b->cnt && !err; i++)
+		if (!in_memory(b->sites[i], b->bytes[i]))
+			err = differs(b->tgid, b->lib, b->sites[i]->offset, "in its memory");
+	b->cnt = 0;
+	b->len = 0;
+	return err;
+}
+
+static int check_mapping(struct batch *b, const struct code_map *m)
+{
+	int err = 0;
+	uint32_t i;
+
+	for (i = 0; i < b->lib->cnt && !err; i++) {
+		const struct probe_site *s = &b->lib->sites[i];
+		uint64_t addr = m->start + (s->offset - m->off);
+
+		if (s->offset < m->off || s->offset - m->off >= m->end - m->start ||
+		    s->insn_len > m->end - addr)
+			continue;
+		b->sites[b->cnt] = s;
+		b->local[b->cnt] = (struct iovec){ b->bytes[b->cnt], s->insn_len };
+		b->remote[b->cnt] = (struct iovec){ (void *)(uintptr_t)addr, s->insn_len };
+		b->len += s->insn_len;
+		if (++b->cnt == BATCH)
+			err = flush(b);
+	}
+	return err ? err : flush(b);
+}
+
+static int check_memory(pid_t tgid, const struct probe_lib *lib)
+{
+	struct batch *b = calloc(1, sizeof(*b));
+	struct code_maps maps = { 0 };
+	int err = b ? code_maps__read(&maps, tgid, lib->access_path) : -ENOMEM;
+	uint32_t i;
+
+	if (!err) {
+		b->tgid = tgid;
+		b->lib = lib;
+		b->mem = -1;
+	}
+	for (i = 0; i < maps.cnt && !err; i++)
+		err = check_mapping(b, &maps.items[i]);
+	if (b && !err && b->mem >= 0)
+		close(b->mem);
+	code_maps__free(&maps);
+	free(b);
+	if (err && err != -ESTALE && err != -ESRCH)
+		pr_error("the code of process %d cannot be compared with '%s': %s", (int)tgid, lib->name, errstr(err));
+	return err;
+}
+
+int site_check__lib(pid_t tgid, const struct probe_lib *lib)
+{
+	int fd, err;
+
+	if (!lib->cnt)
+		return 0;
+	fd = open(lib->access_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		err = -errno;
+		pr_error("cannot read '%s' of process %d: %s", lib->name, (int)tgid, errstr(err));
+		return err;
+	}
+	err = check_file(tgid, lib, fd);
+	close(fd);
+	return err ? err : check_memory(tgid, lib);
+}

@@ -46,7 +46,6 @@ enum ptb_agent_site {
 
 #define PTB_AGENT_POLL_NS 50000000  /* the agent's thread looks at the semaphores this often, ... */
 #define PTB_AGENT_FLUSH_NS 100000000 /* ... sends what part-filled chunks have, and a pair of clocks, this often */
-#define PTB_AGENT_LAG_NS 500000000  /* a record older than this has arrived, or its owner does not run */
 #define PTB_AGENT_ANSWER_NS 2000000000 /* a wish that is not answered by then is refused */
 
 /* ---- control block ---- */

@@ -552,7 +552,7 @@ enum ptb_stop_reason {
 	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not offer") \
 	X(AGENT_LOST,      32, 1, "chunks of the agent that did not arrive")                     \
 	X(AGENT_DROPPED,   33, 1, "records that the agent had no room for")                      \
-	X(AGENT_LATE,      34, 1, "records of the agent that came too late to be put in order")   \
+	X(AGENT_LATE,      34, 1, "records that came too late to be put in order")            \
 	X(AGENT_BAD,       35, 1, "records of the agent that are not what they should be")        \
 	X(GPU_DROPPED,     36, 1, "activity records that CUPTI dropped")                          \
 	X(CUDA_LATE_NS,    40, 0, "time during which loaded CUDA libraries had no probes yet, ns") \

@@ -82,10 +82,10 @@ static void order(void)
 	unlink(path);
 }
 
-/* Ties: ring, then position. A record later than the slack is told all the same, and once. */
+/* Ties: ring, then position. A record later than the slack is waited for. */
 static void ties_and_stragglers(void)
 {
-	static const uint32_t want[] = { 1, 2, 3, 4, 5, 9, 6 };
+	static const uint32_t want[] = { 9, 1, 2, 3, 4, 5, 6 };
 	struct capture_writer *cw;
 	struct capture_reader *cr;
 	uint32_t i;
@@ -101,7 +101,7 @@ static void ties_and_stragglers(void)
 	capture_writer__round(cw, 100000000);
 	capture_writer__flush(cw);
 	put(cw, 0, 200000000, 6);
-	put(cw, 1, 4000, 9); /* 96 ms too late: what follows it was told in the last round */
+	put(cw, 1, 4000, 9); /* 96 ms later than the last round promised */
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
 	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
 	memset(&seen, 0, sizeof(seen));
@@ -109,6 +109,71 @@ static void ties_and_stragglers(void)
 	CU_ASSERT_EQUAL_FATAL(seen.cnt, 7);
 	for (i = 0; i < 7; i++)
 		CU_ASSERT_EQUAL(seen.ids[i], want[i]);
+	CU_ASSERT_EQUAL(capture_reader__late(cr), 0);
+	capture_reader__close(cr);
+	unlink(path);
+}
+
+/*
+ * A slow machine: each round brings records of a ring that are older than several rounds before. They are put in
+ * order as long as the window holds what waits for them; after that each is told once, and counted.
+ */
+static void late_for_rounds(void)
+{
+	enum { ROUNDS = 60, PER = 50, MS = 1000000, LATE = 7 };
+	struct capture_writer *cw;
+	struct capture_reader *cr;
+	uint32_t i, k, want = 0, unordered = 0;
+
+	new_path();
+	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
+	CU_ASSERT_EQUAL(capture_writer__round(cw, MS), 0); /* nothing yet: the rounds' numbers are those of the file */
+	CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
+	for (k = LATE; k < ROUNDS; k++) {
+		for (i = 0; i < PER; i++) {
+			put(cw, 0, (uint64_t)k * 100 * MS + i * MS, ++want);
+			put(cw, 1024, (uint64_t)(k - k % LATE) * 100 * MS + i * MS + 7, ++want);
+		}
+		CU_ASSERT_EQUAL(capture_writer__round(cw, (uint64_t)(k + 1) * 100 * MS), 0);
+		CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
+	}
+	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	memset(&seen, 0, sizeof(seen));
+	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
+	CU_ASSERT_EQUAL_FATAL(seen.cnt, want);
+	for (i = 1; i < seen.cnt; i++)
+		unordered += seen.ts[i] < seen.ts[i - 1];
+	CU_ASSERT_EQUAL(unordered, 0);
+	CU_ASSERT_EQUAL(capture_reader__late(cr), 0);
+	capture_reader__close(cr);
+	unlink(path);
+}
+
+/* The oldest record stands last, behind more than the window holds: told once, and counted. */
+static void too_late(void)
+{
+	struct capture_writer *cw;
+	struct capture_reader *cr;
+	uint32_t i, cnt = 3000000; /* 96 MB raw */
+
+	new_path();
+	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
+	for (i = 0; i < cnt; i++) {
+		struct ptb_op_enter r = op(1000 + i, i);
+
+		if (capture_writer__ring(cw, 0, &r, sizeof(r)) || (i % 10000 == 0 && capture_writer__round(cw, 1000 + i)))
+			break;
+	}
+	CU_ASSERT_EQUAL(i, cnt);
+	put(cw, 1, 999, 1);
+	put(cw, 1, 1000 + cnt, 1);
+	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	memset(&seen, 0, sizeof(seen));
+	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
+	CU_ASSERT_EQUAL(seen.cnt, cnt + 2);
+	CU_ASSERT_EQUAL(capture_reader__late(cr), 1);
 	capture_reader__close(cr);
 	unlink(path);
 }
@@ -172,6 +237,8 @@ static const CU_TestInfo tests[] = {
 	{ "round trip", round_trip },
 	{ "order over rings", order },
 	{ "ties and stragglers", ties_and_stragglers },
+	{ "late for rounds", late_for_rounds },
+	{ "later than the window", too_late },
 	{ "killed", killed },
 	{ "without rounds", without_rounds },
 	CU_TEST_INFO_NULL,

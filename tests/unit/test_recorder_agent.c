@@ -68,7 +68,7 @@ static void send_bytes(uint64_t ts, uint32_t bytes)
 				      .ts_ns = ts, .tgid = (uint32_t)getpid(), .tid = me_tid };
 	u.d.bytes = bytes;
 	recorder__agent_data(rec, &u.d);
-	recorder__agent_round(rec, ~0ull, 0);
+	recorder__agent_round(rec, ~0ull);
 }
 
 static void send(uint64_t ts)
@@ -247,6 +247,47 @@ static void test_open_all_along(void)
 	CU_ASSERT(s.rf[0] == 0x20 && s.ts[0] == 1000 && (s.flags[0] & PTB_F_OPEN));
 }
 
+/*
+ * A slow machine: the agent's thread and its streams come seconds late. Everything is put in order, and what ended
+ * before the window is not told as open, however late the news of it is.
+ */
+static void test_slow_machine(void)
+{
+	const uint64_t s1 = 1000000000ull, w = 10 * s1;
+	struct seen s;
+
+	open_recording();
+	clock_pair(w - s1);
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(ticks_of(w - 500), 0x20, NULL);
+	begin(ticks_of(w - 400), 0x30, NULL);
+	send(w - 300);
+	clock_pair(w - 200);
+	recorder__window(rec, true, w, 0);
+	recorder__round(rec, w + s1);
+	recorder__round(rec, w + 2 * s1);
+	chunk(PTB_CHUNK_OPS, 3); /* another thread runs on */
+	begin(ticks_of(w + 2 * s1 + 100), 0xa0, NULL);
+	end(ticks_of(w + 2 * s1 + 200), 0xa0);
+	send(w + 2 * s1 + 300);
+	clock_pair(w + 3 * s1);
+	recorder__round(rec, w + 3 * s1);
+	chunk(PTB_CHUNK_OPS, 2); /* this one was starved while it sent */
+	end(ticks_of(w - 100), 0x30);
+	begin(ticks_of(w + 100), 0x40, NULL);
+	end(ticks_of(w + 200), 0x40);
+	send(w + 3 * s1 + 100);
+	clock_pair(w + 4 * s1);
+	recorder__round(rec, w + 4 * s1);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_LATE), 0);
+	close_recording(&s);
+	CU_ASSERT_EQUAL_FATAL(s.cnt, 5);
+	CU_ASSERT(s.rf[0] == 0x20 && s.ts[0] == w && (s.flags[0] & PTB_F_OPEN));
+	CU_ASSERT(s.rf[1] == 0x40 && s.ts[1] == w + 100 && !(s.flags[1] & PTB_F_OPEN));
+	CU_ASSERT(s.rf[2] == 0x40 && s.ts[2] == w + 200);
+	CU_ASSERT(s.rf[3] == 0xa0 && s.rf[4] == 0xa0);
+}
+
 static void test_losses(void)
 {
 	struct seen s;
@@ -379,6 +420,7 @@ int main(void)
 		{ "records wait for their clock", test_times },
 		{ "the window's edges", test_edges },
 		{ "open in the whole window", test_open_all_along },
+		{ "a slow machine", test_slow_machine },
 		{ "gaps and drops", test_losses },
 		{ "records of GPUs and their names", test_gpu },
 		{ "any bytes", test_hostile },

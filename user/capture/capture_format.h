@@ -27,7 +27,10 @@
  *	12  u32   stored_len   bytes that follow this header
  *	16  u32   raw_len      bytes of records after decompression, at most CAPTURE_RAW_MAX
  *	20  u32   rec_cnt      RING, CONTROL: records; END: 0
- *	24  u64   watermark_ns ROUND: every record older than this stands before this block
+ *	24  u64   watermark_ns ROUND: every record older than this stands before this block, except where the
+ *	                       next field of a later block says otherwise
+ *	          oldest_ns    RING, since 1.1: time of its oldest record. So the headers alone say how long a reader
+ *	                       must wait for a record that came late
  *	32  u32   payload_crc  crc32 of the stored bytes
  *	36  u32   header_crc   crc32 of bytes 0..35
  *
@@ -45,7 +48,7 @@
 
 #define CAPTURE_MAGIC "PTBCAP\r\n"
 #define CAPTURE_MAJOR 1
-#define CAPTURE_MINOR 0
+#define CAPTURE_MINOR 1
 
 #define CAPTURE_BLOCK_MAGIC 0x6b425450u /* "PTBk" */
 #define CAPTURE_BLOCK_ZSTD 0x1
@@ -80,7 +83,10 @@ struct capture_block_hdr {
 	uint32_t stored_len;
 	uint32_t raw_len;
 	uint32_t rec_cnt;
-	uint64_t watermark_ns;
+	union {
+		uint64_t watermark_ns;
+		uint64_t oldest_ns;
+	};
 	uint32_t payload_crc;
 	uint32_t header_crc;
 };

@@ -5,8 +5,9 @@
  * Each ring is almost in time order. It is not exactly so: a BPF program reads the clock, may then be
  * preempted, and reserves its record after another thread of the same CPU did. So records are collected
  * until a round block arrives, sorted, and told up to SLACK_NS before its watermark; the rest is carried
- * into the next round. A record that comes later than that is still told, in the next round: its own
- * thread's order holds, because that thread made no record while it was preempted.
+ * into the next round. What an agent has sent comes later than that, by as much as the machine is slow: the headers
+ * of later blocks say how old their records are, and what is younger waits for them. A record is late only
+ * where more than WINDOW_MAX bytes would have to wait; it is told all the same, and counted.
  *
  * The sort is a stable merge sort which skips merges of runs that are in order already, so the usual
  * input costs little more than a walk. The window is cut at WINDOW_MAX bytes, whatever the file says.
@@ -37,6 +38,8 @@ struct merge {
 	uint32_t cnt, ent_cap, tmp_cap;
 	uint32_t told;  /* entries before this one were told */
 	bool unsorted;  /* entries from `told` on are not in order */
+	uint32_t round; /* round blocks passed */
+	uint64_t last_ns; /* of the last that was told */
 	uint32_t ring; /* of the block being added */
 	rec_fn fn;
 	void *arg;
@@ -127,24 +130,60 @@ static int compact(struct merge *m)
 	return 0;
 }
 
+static int sort(struct merge *m)
+{
+	uint32_t cnt = m->cnt - m->told;
+
+	if (!m->unsorted)
+		return 0;
+	if (vec_reserve((void **)&m->tmp, &m->tmp_cap, cnt / 2 + 1, sizeof(*m->tmp)))
+		return -ENOMEM;
+	merge_sort(m->ents + m->told, cnt, m->tmp);
+	m->unsorted = false;
+	return 0;
+}
+
 /* Tells the window's records that are older than `until`. */
 static int tell(struct merge *m, uint64_t until)
 {
-	if (m->unsorted) {
-		uint32_t cnt = m->cnt - m->told;
+	int ret = sort(m);
 
-		if (vec_reserve((void **)&m->tmp, &m->tmp_cap, cnt / 2 + 1, sizeof(*m->tmp)))
-			return -ENOMEM;
-		merge_sort(m->ents + m->told, cnt, m->tmp);
-		m->unsorted = false;
-	}
+	if (ret)
+		return ret;
 	for (; m->told < m->cnt && m->ents[m->told].ts_ns < until; m->told++) {
-		int ret = m->fn(m->arg, (const void *)(m->bytes + m->ents[m->told].off));
+		const struct merge_entry *e = &m->ents[m->told];
 
+		if (e->ts_ns >= m->last_ns)
+			m->last_ns = e->ts_ns;
+		else if (m->cr->oldest_known)
+			m->cr->late++;
+		ret = m->fn(m->arg, (const void *)(m->bytes + e->off));
 		if (ret)
 			return ret;
 	}
 	return compact(m);
+}
+
+/* The window is full: the older part is told, so that what comes next is late only if it is older than that. */
+static int make_room(struct merge *m)
+{
+	uint32_t cnt = m->cnt - m->told;
+	uint64_t until;
+	int ret = sort(m);
+
+	if (ret || !cnt)
+		return ret;
+	until = m->ents[m->told + cnt / 4 * 3].ts_ns;
+	return tell(m, m->ents[m->told].ts_ns < until ? until : UINT64_MAX);
+}
+
+static int end_round(struct merge *m, uint64_t watermark)
+{
+	uint64_t until = watermark > SLACK_NS ? watermark - SLACK_NS : 0;
+
+	if (++m->round < m->cr->oldest_cnt && m->cr->oldest[m->round] < until)
+		until = m->cr->oldest[m->round];
+	return tell(m, until);
 }
 
 static int handle_block(struct merge *m, const struct capture_block_hdr *h)
@@ -153,7 +192,7 @@ static int handle_block(struct merge *m, const struct capture_block_hdr *h)
 	int ret;
 
 	if (h->type == CAPTURE_ROUND)
-		return tell(m, h->watermark_ns > SLACK_NS ? h->watermark_ns - SLACK_NS : 0);
+		return end_round(m, h->watermark_ns);
 	if (h->type != CAPTURE_RING)
 		return 0;
 	if (capture_reader__payload(m->cr, h, &raw)) {
@@ -163,7 +202,7 @@ static int handle_block(struct merge *m, const struct capture_block_hdr *h)
 	m->ring = h->ring;
 	ret = capture_reader__each(m->cr, CAPTURE_RING, raw, h->raw_len, add_record, m);
 	if (!ret && m->len > WINDOW_MAX / 8)
-		ret = tell(m, UINT64_MAX);
+		ret = make_room(m);
 	return ret;
 }
 
@@ -174,7 +213,7 @@ int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg)
 	struct capture_block_hdr h;
 	int ret;
 
-	cr->bad_records = 0;
+	cr->bad_records = cr->late = 0;
 	while ((ret = capture_reader__next_block(cr, &pos, cr->valid_end, &h)) > 0) {
 		ret = handle_block(&m, &h);
 		if (ret)

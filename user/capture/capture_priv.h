@@ -16,6 +16,10 @@ struct capture_reader {
 	uint64_t file_sz;
 	bool sealed;
 	uint64_t bad_records;
+	bool oldest_known;    /* RING blocks say how old their oldest record is */
+	uint64_t *oldest;     /* by number of round blocks before: of all blocks from there on */
+	uint32_t oldest_cnt, oldest_cap;
+	uint64_t late;
 	ZSTD_DCtx *zstd;
 	uint8_t *stored; /* CAPTURE_STORED_MAX: a payload as in the file */
 	uint8_t *raw;    /* CAPTURE_RAW_MAX: its records */

@@ -3,7 +3,7 @@
  * Opens a capture file, finds how much of it is valid, and walks its blocks and records. Owns every
  * check on foreign bytes; must not interpret records beyond their length.
  *
- * Nothing is kept per block: each walk reads the file again, so memory does not grow with it.
+ * Each walk reads the file again; what is kept is a number per round block.
  */
 #include "capture/capture_priv.h"
 
@@ -20,6 +20,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/new_file.h"
+#include "base/vec.h"
 #include "capture/record_check.h"
 
 /* Bytes read, fewer than len only at the end of the file; negative errno. */
@@ -156,7 +157,34 @@ static int read_file_hdr(struct capture_reader *cr)
 		return -EBADMSG;
 	}
 	cr->first_block = h.header_sz;
+	cr->oldest_known = h.minor >= 1;
 	return 0;
+}
+
+/* Notes a block on the first walk: cr->oldest[i] is of the blocks between round blocks i and i + 1 until all are in. */
+static int note_oldest(struct capture_reader *cr, const struct capture_block_hdr *h)
+{
+	uint32_t more = cr->oldest_cnt ? 0 : 1;
+
+	if (h->type == CAPTURE_ROUND)
+		more++;
+	if (vec_reserve((void **)&cr->oldest, &cr->oldest_cap, (uint64_t)cr->oldest_cnt + more, sizeof(*cr->oldest)))
+		return -ENOMEM;
+	while (more--)
+		cr->oldest[cr->oldest_cnt++] = UINT64_MAX;
+	if (h->type == CAPTURE_RING && cr->oldest_known && h->oldest_ns < cr->oldest[cr->oldest_cnt - 1])
+		cr->oldest[cr->oldest_cnt - 1] = h->oldest_ns;
+	return 0;
+}
+
+/* Then it is of these and all that follow. */
+static void add_up_oldest(struct capture_reader *cr)
+{
+	uint32_t i = cr->oldest_cnt;
+
+	while (i-- > 1)
+		if (cr->oldest[i] < cr->oldest[i - 1])
+			cr->oldest[i - 1] = cr->oldest[i];
 }
 
 /* Walks all blocks once, with their checksums. */
@@ -173,11 +201,16 @@ static int find_valid_end(struct capture_reader *cr)
 	cr->valid_end = pos;
 	while ((ret = capture_reader__next_block(cr, &pos, UINT64_MAX, &h)) > 0) {
 		cr->valid_end = pos;
+		if (note_oldest(cr, &h)) {
+			ret = -ENOMEM;
+			break;
+		}
 		if (h.type == CAPTURE_END) {
 			cr->sealed = true;
 			break;
 		}
 	}
+	add_up_oldest(cr);
 	if (ret < 0)
 		pr_error("cannot read %s: %s", cr->path, errstr(ret));
 	else if (cr->file_sz > cr->valid_end)
@@ -240,6 +273,7 @@ void capture_reader__close(struct capture_reader *cr)
 	if (cr->fd >= 0)
 		close(cr->fd);
 	ZSTD_freeDCtx(cr->zstd);
+	free(cr->oldest);
 	free(cr->stored);
 	free(cr->raw);
 	free(cr->path);
@@ -298,4 +332,9 @@ uint64_t capture_reader__bytes(const struct capture_reader *cr)
 uint64_t capture_reader__bad_records(const struct capture_reader *cr)
 {
 	return cr->bad_records;
+}
+
+uint64_t capture_reader__late(const struct capture_reader *cr)
+{
+	return cr->late;
 }

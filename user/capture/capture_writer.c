@@ -34,6 +34,7 @@ struct block_buf {
 	uint8_t *data; /* CAPTURE_BLOCK_SZ, from the first record on */
 	uint32_t len;
 	uint32_t rec_cnt;
+	uint64_t oldest_ns; /* of its records */
 };
 
 struct capture_writer {
@@ -192,6 +193,9 @@ static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t ty
 	};
 	int err;
 
+	if (type == CAPTURE_RING)
+		h.oldest_ns = b->oldest_ns;
+
 	if (!b->len)
 		return cw->err;
 	err = put_block(cw, &h, b->data);
@@ -224,6 +228,7 @@ static int append(struct capture_writer *cw, struct block_buf *b, uint16_t type,
 		  const void *rec, uint32_t len)
 {
 	int err = cw->err;
+	uint64_t ts;
 
 	if (!err && !b->data) {
 		b->data = malloc(CAPTURE_BLOCK_SZ);
@@ -237,6 +242,9 @@ static int append(struct capture_writer *cw, struct block_buf *b, uint16_t type,
 		return err;
 	}
 	memcpy(b->data + b->len, rec, len);
+	ts = ((const struct ptb_rec_hdr *)rec)->ts_ns;
+	if (!b->rec_cnt || ts < b->oldest_ns)
+		b->oldest_ns = ts;
 	b->len += len;
 	b->rec_cnt++;
 	return 0;

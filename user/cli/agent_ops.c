@@ -23,8 +23,6 @@ static void put(struct recorder *r, const struct ptb_rec_hdr *h)
 {
 	int err;
 
-	if (h->ts_ns < r->agent_told_ns)
-		agent__count(r, PTB_CNT_AGENT_LATE, 1);
 	r->records++;
 	recorder__peek(r, h);
 	err = capture_writer__ring(r->cw, AGENT_RING_OPS, h, h->len);

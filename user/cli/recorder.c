@@ -406,11 +406,9 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 
 void recorder__round(struct recorder *r, uint64_t watermark_ns)
 {
-	uint64_t lag = recorder__agent_lag(r);
 	int err;
 
-	recorder__agent_round(r, watermark_ns, watermark_ns - (lag < watermark_ns ? lag : 0));
-	watermark_ns -= lag < watermark_ns ? lag : 0;
+	recorder__agent_round(r, watermark_ns);
 	recorder__resolve(r);
 	err = capture_writer__round(r->cw, watermark_ns);
 	if (err && !r->error)

@@ -16,6 +16,9 @@
 #include "cli/recorder_agent_priv.h"
 
 #define QUEUE_SLACK_NS 2000000 /* between a program's look at the clock and its record's place in the ring */
+/* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call
+ * that finds it, and the first pair may belong to a call that began before it. */
+#define FLUSHES_ALL 3
 #define HELD_MAX (256u << 20) /* bytes that wait for a clock; more is written with the clocks at hand */
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n)
@@ -31,11 +34,6 @@ uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id)
 bool recorder__agent_gpu(const struct recorder *r)
 {
 	return r->agent_gpu;
-}
-
-uint64_t recorder__agent_lag(const struct recorder *r)
-{
-	return r->agent_live ? PTB_AGENT_LAG_NS : 0;
 }
 
 static struct agent_proc *find_agent(const struct recorder *r, uint32_t tgid)
@@ -175,6 +173,8 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 
 		if (agent_clock__add(&p->clock, a->ticks, k->mono_ns))
 			agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		else if (r->begin_ns && k->mono_ns > r->begin_ns)
+			p->flushes++;
 	} else if (a->kind == PTB_AREC_STATE) {
 		const struct ptb_arec_state *s = (const void *)a;
 
@@ -325,16 +325,19 @@ static void take_queue(struct recorder *r, uint64_t until)
 	r->agent_bytes_len = len;
 }
 
-void recorder__agent_round(struct recorder *r, uint64_t drained_ns, uint64_t watermark_ns)
+/*
+ * What was open when the window began is known once everything from before it has come. That is not a matter of time: on
+ * a slow machine the agent's thread may not run for seconds.
+ */
+void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 {
 	uint32_t i;
 
 	if (r->agent_queue_cnt)
 		take_queue(r, drained_ns - QUEUE_SLACK_NS);
 	for (i = 0; i < r->agent_cnt; i++)
-		if (r->begin_ns && watermark_ns > r->begin_ns)
+		if (r->agents[i]->flushes >= FLUSHES_ALL)
 			agent_ops__tell_open(r, r->agents[i], 0);
-	r->agent_told_ns = watermark_ns;
 }
 
 struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid)

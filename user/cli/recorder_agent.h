@@ -32,11 +32,8 @@ struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid);
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);
 /* An AGENT_DATA record from a ring. */
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
-/* What agents hold back: a round's watermark must not be nearer to now than this, ns. 0: there is none. */
-uint64_t recorder__agent_lag(const struct recorder *r);
-/* Before a round ends: takes what was sent before drained_ns, when the draining of the rings began; watermark_ns: the
- * round's. */
-void recorder__agent_round(struct recorder *r, uint64_t drained_ns, uint64_t watermark_ns);
+/* Before a round ends: takes what was sent before drained_ns, when the draining of the rings began. */
+void recorder__agent_round(struct recorder *r, uint64_t drained_ns);
 /* enum ptb_counter_id AGENT_*, GPU_DROPPED. */
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id);
 bool recorder__agent_gpu(const struct recorder *r); /* some activity of a GPU came */

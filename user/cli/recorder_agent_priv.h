@@ -24,6 +24,7 @@ struct agent_proc {
 	bool same_ns, old_string_abi, live;
 	int64_t schema_off;
 	struct agent_clock clock;
+	uint32_t flushes; /* pairs of clocks of the window */
 	struct agent_word word;
 	uint64_t now_ns;        /* when the chunk in hand was sent */
 	struct hashmap tids;    /* number in its own pid namespace -> ours */

@@ -68,7 +68,6 @@ struct recorder {
 	uint32_t agent_bytes_len, agent_bytes_cap;
 	uint32_t agent_cnt, agent_cap, agent_live;
 	uint64_t agent_counts[PTB_CNT_AGENT_REFUSED - PTB_CNT_AGENT_LOST + 1];
-	uint64_t agent_told_ns; /* watermark of the last round */
 	bool agent_gpu;
 };
 

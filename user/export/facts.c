@@ -304,6 +304,7 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "gpu_no_clock", t->gpu_no_clock },
 		{ "gpu_host_dropped", t->gpu_host_dropped },
 		{ "bad_records", t->bad_records },
+		{ "late_records", t->late_records },
 	};
 	char text[2048];
 	bool incomplete = loss_account__incomplete(info, t, text, sizeof(text));

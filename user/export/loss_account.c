@@ -135,6 +135,11 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		add(s, "%" PRIu64 " GPU record%s of processes whose agent told no pair of clocks", t->gpu_no_clock,
 		    t->gpu_no_clock == 1 ? "" : "s");
 	}
+	if (t->late_records) {
+		next(s);
+		add(s, "%" PRIu64 " record%s came too late to be put in order (the machine is overloaded)",
+		    t->late_records, t->late_records == 1 ? "" : "s");
+	}
 	if (t->bad_records) {
 		next(s);
 		add(s, "%" PRIu64 " malformed record%s skipped (is the capture damaged?)", t->bad_records,

@@ -524,6 +524,7 @@ static int run_pass(struct session *s, struct model *m)
 	}
 	err = capture_reader__stream(s->cr, on_record, m);
 	m->totals->bad_records += capture_reader__bad_records(s->cr);
+	m->totals->late_records = capture_reader__late(s->cr);
 	if (m->gpu && !err)
 		gpu__until(m, UINT64_MAX);
 	for (i = 0; i < m->thread_cnt && !err; i++) {

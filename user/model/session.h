@@ -283,6 +283,7 @@ struct session_totals { /* after a run */
 	uint64_t unmatched_exits; /* exits without an open frame inside the window's known part */
 	uint64_t unresolved_names; /* slices whose name is an address */
 	uint64_t bad_records;     /* malformed records that were skipped */
+	uint64_t late_records;    /* told after younger ones */
 	uint64_t steps;
 	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
 	uint64_t flows;                 /* forward-backward pairs */

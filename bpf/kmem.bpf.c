@@ -123,7 +123,7 @@ static __always_inline bool call_shrinks(const struct kmem_acc *acc, __u32 call)
 }
 
 /* Not more arguments than the call has: else the kernel refuses to attach. */
-static __always_inline int call_enter(struct trace_event_raw_sys_enter *ctx, __u32 call, __u32 args)
+static __always_inline int call_enter(struct syscall_trace_enter *ctx, __u32 call, __u32 args)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kmem_acc *acc = kmem_acc_of(task);
@@ -185,7 +185,7 @@ static __always_inline void call_account(struct kmem_acc *acc, struct ptb_kmem_c
 	}
 }
 
-static __always_inline int call_exit(struct trace_event_raw_sys_exit *ctx, __u32 call)
+static __always_inline int call_exit(struct syscall_trace_exit *ctx, __u32 call)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct kmem_acc *acc = kmem_acc_of(task);
@@ -218,12 +218,12 @@ static __always_inline int call_exit(struct trace_event_raw_sys_exit *ctx, __u32
 
 #define KMEM_CALL(name, call, args)                                                                \
 	SEC("tracepoint/syscalls/sys_enter_" #name)                                                \
-	int kmem_enter_##name(struct trace_event_raw_sys_enter *ctx)                               \
+	int kmem_enter_##name(struct syscall_trace_enter *ctx)                                     \
 	{                                                                                          \
 		return call_enter(ctx, call, args);                                                \
 	}                                                                                          \
 	SEC("tracepoint/syscalls/sys_exit_" #name)                                                 \
-	int kmem_exit_##name(struct trace_event_raw_sys_exit *ctx)                                 \
+	int kmem_exit_##name(struct syscall_trace_exit *ctx)                                       \
 	{                                                                                          \
 		return call_exit(ctx, call);                                                       \
 	}

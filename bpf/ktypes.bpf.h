@@ -82,11 +82,16 @@ struct compact_control {
 	int order;
 } KTYPE;
 
-struct trace_event_raw_sys_enter {
-	unsigned long args[6];
+/*
+ * What the tracepoints of single system calls hand on. Not trace_event_raw_sys_enter and _exit, which are
+ * raw_syscalls': their `id` is a long, so that all behind it moves where trace_entry is no multiple of 8 bytes
+ * (kernels with PREEMPT_RT before 6.13).
+ */
+struct syscall_trace_enter {
+	unsigned long args[0];
 } KTYPE;
 
-struct trace_event_raw_sys_exit {
+struct syscall_trace_exit {
 	long ret;
 } KTYPE;
 

@@ -86,3 +86,9 @@ add_dependencies(bench_chunks target_agent_nop1 target_agent_nop5)
 if(PTBPF_SANITIZE)
   set_tests_properties(unit_probe_harm unit_probe_agent_harm PROPERTIES DISABLED TRUE)
 endif()
+
+# These depend on the kernel: tools/kernels runs them on others (label "kernel").
+foreach(name probe_set probe_text probe_harm probe_args probe_callargs probe_memory probe_kmem probe_kmem_rare probe_cuda
+        probe_agent probe_agent_harm)
+  set_tests_properties(unit_${name} PROPERTIES LABELS "unit;kernel")
+endforeach()

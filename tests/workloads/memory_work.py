@@ -68,10 +68,12 @@ def faults():
         with record_function(f"touch {k}"):
             inside = usage(resource.RUSAGE_THREAD)
             x = torch.empty(16 * MIB)
+            grown = status()["VmRSS"]
             x.fill_(1.0)
+            grown = status()["VmRSS"] - grown
             inside = [a - b for a, b in zip(usage(resource.RUSAGE_THREAD), inside)]
         mark("touch", k=k, faults=inside, virtual=status()["VmSize"] - virtual, before=before, mapping=mapping(x.data_ptr()),
-             bytes=x.numel() * 4)
+             bytes=x.numel() * 4, grown=grown)
         kept.append(x)
         quiet()
         mark("rss", **status())

@@ -3,6 +3,7 @@
 # Installs what building and testing need; may be run again at any time. As root, on Debian 12 or 13 or
 # Ubuntu 24.04.
 #
+#   tools/setup.sh fuzz         packages to build the fuzzers with libFuzzer
 #   tools/setup.sh build        packages to build and run ptbpf
 #   tools/setup.sh torch        + a PyTorch for the demo: the machine's own, else the main wheel
 #   tools/setup.sh main         + the main wheel (fails when it cannot be installed)
@@ -132,6 +133,12 @@ setup_build() {
 	install_bpftool
 }
 
+# clang's own runtime: libFuzzer and the sanitizers.
+setup_fuzz() {
+	setup_build
+	apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+}
+
 # venv NAME VERSION: a virtual environment with the official wheel. Says why not in $why.
 why=
 venv() {
@@ -246,6 +253,7 @@ need_root "tools/setup.sh"
 mkdir -p "$PTBPF_ENV_DIR"
 case ${1:-build} in
 build) setup_build ;;
+fuzz) setup_fuzz ;;
 torch)
 	setup_build
 	python3 -c 'import torch' >/dev/null 2>&1 || setup_main
@@ -259,5 +267,5 @@ legs)
 	setup_main
 	setup_legs
 	;;
-*) die "usage: tools/setup.sh [build|torch|main|legs]" ;;
+*) die "usage: tools/setup.sh [build|fuzz|torch|main|legs]" ;;
 esac

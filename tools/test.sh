@@ -3,7 +3,10 @@
 # Installs what the tests need, builds, runs them all. Every test prints one line PASS, FAIL or SKIP with its
 # reason; the last line is the count. Fails when anything failed.
 #
-#   tools/test.sh [unit|torch|e2e|consumers|checks]...     only these parts; default all
+#   tools/test.sh [--soak] [checks|unit|e2e|torch|consumers|fuzz]...     only these parts; default all but fuzz
+#
+# --soak: the campaigns that take hours. Tests that count attaches, kills, injections or faults do all of them
+# (PTBPF_SOAK), and each fuzzer runs for PTBPF_FUZZ_SECONDS (3600) with the corpus kept in $PTBPF_ENV_DIR/corpus.
 set -uo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$PTBPF_ROOT" || exit 1
@@ -13,7 +16,13 @@ LOGS=$(mktemp -d)
 export PTBPF_TIMES=$LOGS/times
 : >"$PTBPF_TIMES"
 trap 'rm -rf "$RESULTS" "$LOGS"' EXIT
-PARTS=${*:-checks unit e2e torch consumers}
+PTBPF_SOAK=
+if [ "${1:-}" = --soak ]; then
+	PTBPF_SOAK=1
+	shift
+fi
+export PTBPF_SOAK
+PARTS=${*:-checks unit e2e torch consumers${PTBPF_SOAK:+ fuzz}}
 MAIN_PYTHON=$(venv_python "torch-$PTBPF_MAIN_TORCH")
 export PTBPF=$PTBPF_ROOT/build/ptbpf PTBPF_PYTHON=$MAIN_PYTHON PYTHONDONTWRITEBYTECODE=1
 
@@ -145,6 +154,15 @@ part_torch() {
 part_consumers() {
 	if [ -f tests/consumers/run.py ]; then
 		suite consumers "$MAIN_PYTHON" tests/consumers/run.py
+	fi
+}
+
+part_fuzz() {
+	tools/setup.sh fuzz
+	if build build-fuzz -DCMAKE_C_COMPILER=clang -DPTBPF_FUZZ=ON; then
+		suite fuzz python3 tests/fuzz/run.py build-fuzz "$PTBPF_ENV_DIR/corpus" "${PTBPF_FUZZ_SECONDS:-3600}"
+	else
+		result FAIL build.fuzz
 	fi
 }
 

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/*
- * libFuzzer entry for user/target/elf_*.c: opens the bytes as a file and calls everything with
- *addresses that the file provides itself. Must end without a fault for any input. clang
- *-fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Iuser -Ibpf tests/fuzz/fuzz_elf.c
- *		user/target/elf_*.c user/base/log.c user/base/vec.c
- * Run it with -close_fd_mask=2: refused files are logged.
- */
+/* Any bytes as an ELF file: everything is asked of it, with addresses that the file itself provides. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -11,17 +11,6 @@ foreach(name capture capture_damage thread_stack scopes rf_slices steps autograd
   unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_builder)
 endforeach()
 
-# The mutating main() of the fuzzer; with clang also -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER.
-add_executable(fuzz_capture ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_capture.c)
-target_link_libraries(fuzz_capture PRIVATE test_builder)
-add_test(NAME fuzz_capture COMMAND sh -c "$<TARGET_FILE:fuzz_capture> 1500 2>/dev/null")
-set_tests_properties(fuzz_capture PROPERTIES LABELS fuzz TIMEOUT 300)
-
-add_executable(fuzz_values ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_values.c)
-target_link_libraries(fuzz_values PRIVATE test_builder)
-add_test(NAME fuzz_values COMMAND fuzz_values 20000)
-set_tests_properties(fuzz_values PROPERTIES LABELS fuzz TIMEOUT 300)
-
 add_executable(model_bench ${CMAKE_CURRENT_SOURCE_DIR}/bench/model_bench.c)
 target_link_libraries(model_bench PRIVATE test_builder)
 

@@ -51,12 +51,6 @@ target_link_libraries(bench_args PRIVATE test_probe_target)
 target_compile_definitions(bench_args PRIVATE TARGET_TENSORS="$<TARGET_FILE:target_tensors>")
 add_dependencies(bench_args target_tensors)
 
-# With clang also -fsanitize=fuzzer,address -DFUZZ_WITH_LIBFUZZER.
-add_executable(fuzz_args ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/fuzz_args.c)
-target_link_libraries(fuzz_args PRIVATE test_arg_arena)
-target_compile_options(fuzz_args PRIVATE -fno-strict-aliasing)
-add_test(NAME fuzz_args COMMAND fuzz_args 3000)
-set_tests_properties(fuzz_args PROPERTIES LABELS fuzz TIMEOUT 300)
 
 add_executable(bench_kmem ${CMAKE_CURRENT_SOURCE_DIR}/bench/kmem_bench.c)
 target_link_libraries(bench_kmem PRIVATE test_probe_target)

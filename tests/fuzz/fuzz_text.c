@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Any bytes as texts that a process or its libraries control; the first byte says which text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/cxx_name.h"
+#include "plan/schema_text.h"
+#include "target/proc_maps.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void maps(const char *text, size_t len)
+{
+	struct proc_maps pm;
+
+	if (!proc_maps__parse(text, len, &pm))
+		proc_maps__free(&pm);
+}
+
+static void schema(const char *text, size_t len)
+{
+	struct schema s, again;
+	char out[SCHEMA_TEXT_MAX];
+	const char *open;
+
+	if (!schema_text__parse(text, len, "aten::add.Tensor", &s, out, sizeof(out)))
+		return;
+	/* what is printed is a schema */
+	open = strchr(out, '(');
+	if (!open || !schema_text__parse(open, strlen(open), "aten::add.Tensor", &again, NULL, 0))
+		abort();
+}
+
+static void symbol(const char *text)
+{
+	char buf[256];
+
+	free(cxx_name__demangle(text));
+	cxx_name__short(text, buf, sizeof(buf));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	char *text;
+
+	if (!len)
+		return 0;
+	text = malloc(len);
+	if (!text)
+		return 0;
+	memcpy(text, data + 1, len - 1);
+	text[len - 1] = '\0';
+	switch (data[0] % 3) {
+	case 0:
+		maps(text, len - 1);
+		break;
+	case 1:
+		schema(text, len - 1);
+		break;
+	default:
+		symbol(text);
+	}
+	free(text);
+	return 0;
+}

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORKLOADS = os.path.join(ROOT, "tests", "workloads")
@@ -280,6 +281,36 @@ def report_json(capture):
 def require_root():
     if os.geteuid() != 0:
         raise Skip("needs root")
+
+
+def soak():
+    """Whether this run is one of hours (tools/test.sh --soak)."""
+    return bool(os.environ.get("PTBPF_SOAK"))
+
+
+def every(items, fn, at_once=4):
+    """fn of each item, some at a time, since most of a tracer's life is waiting for the kernel."""
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(fn, items))
+
+
+def modified_code(pid):
+    """{path: bytes of its mapped code that differ from the file}: what probes left in the process's libraries."""
+    found = {}
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
+        for line in maps:
+            m = re.match(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) \S+ [1-9]\d* +(/.*)", line)
+            if not m:
+                continue
+            begin, end = int(m[1], 16), int(m[2], 16)
+            with open(f"/proc/{pid}/map_files/{m[1]}-{m[2]}", "rb") as file:
+                file.seek(int(m[3], 16))
+                mem.seek(begin)
+                for _ in range(begin, end, 1 << 20):
+                    a, b = mem.read(min(end - mem.tell(), 1 << 20)), file.read(1 << 20)
+                    if a[:len(b)] != b[:len(a)]:
+                        found[m[4]] = found.get(m[4], 0) + sum(x != y for x, y in zip(a, b))
+    return found
 
 
 def children_of(pid):

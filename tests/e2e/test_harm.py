@@ -2,14 +2,21 @@
 """The first law: a process that is attached to and left again and again computes what it always did."""
 
 import os
+import random
 import signal
+import subprocess
+import time
 
-from common import PYTHON, WORKLOADS, check, main, require_root, run_ptbpf, workload, workspace
+from common import (PTBPF, PYTHON, WORKLOADS, check, every, main, modified_code, require_root, run_ptbpf, soak, wait_for,
+                    workload, workspace)
 
 MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",), ("--kernel-memory",),
-         ("--record-shapes", "--profile-memory", "--kernel-memory"))
+         ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--perf-uprobes",), ("--children",))
 REST = 0.002  # of the traced run, so that the run after it, which must do as many steps, is the shorter one
-CYCLES = int(os.environ.get("PTBPF_CYCLES", "200"))
+TARGETS = 3  # at once: an attach and its end mostly wait for the kernel
+CYCLES = 10000 if soak() else 240
+KILLS = 1000 if soak() else 90
+LIFE = 3.0  # seconds: about the life of a ptbpf on a busy machine, from its start to the end of its export
 
 
 def final(p):
@@ -17,22 +24,50 @@ def final(p):
     return p.wait_line(r"final (\d+) (\w+)").groups()
 
 
-def many_cycles():
-    """Busy, raising, threading, forking, under hundreds of attaches: bit by bit the same results."""
+def undisturbed(cycle, count):
+    """Calls cycle(target, folder, k) again and again on several busy targets, `count` times in all; their code and
+    their results are then those of a run that nobody traced. Returns the steps done."""
     require_root()
-    with workspace() as ws:
-        with workload("busy.py", 0, REST) as p:
+
+    def one(first):
+        with workspace() as ws, workload("busy.py", 0, REST) as p:
             p.wait_line("ready")
-            for k in range(CYCLES):
-                run_ptbpf("attach", "--pid", p.pid, "-d", "20ms", "-o", f"{ws}/{k % 4}.ptb", "--no-table",
-                          *MODES[k % len(MODES)], expect=(0, 3))
+            for k in range(first, count, TARGETS):
+                cycle(p, ws, k)
                 check(p.alive(), f"the target died in cycle {k}\n{p.text()}")
+            wait_for(lambda: not modified_code(p.pid), "the target's code to be as in its files")
             p.signal(signal.SIGTERM)
             steps, traced = final(p)
         with workload("busy.py", steps) as p:
-            _, undisturbed = final(p)
-        check(traced == undisturbed, f"{steps} steps gave {traced} under ptbpf, {undisturbed} without")
-        return f"{CYCLES} cycles, {steps} steps, equal"
+            _, alone = final(p)
+        check(traced == alone, f"{steps} steps gave {traced} under ptbpf, {alone} without")
+        return int(steps)
+    return sum(every(range(TARGETS), one))
+
+
+def many_cycles():
+    """Busy, raising, threading, forking, under hundreds of attaches: bit by bit the same results."""
+    def cycle(p, ws, k):
+        run_ptbpf("attach", "--pid", p.pid, "-d", "20ms", "-o", f"{ws}/{k % 4}.ptb", "--no-table",
+                  *MODES[k % len(MODES)], expect=(0, 3))
+    steps = undisturbed(cycle, CYCLES)
+    return f"{CYCLES} cycles, {steps} steps, equal"
+
+
+def killed_tracers():
+    """SIGKILL of ptbpf at random moments of plan, load, attach, window, detach and export."""
+    def cycle(p, ws, k):
+        options = MODES[k % len(MODES)] + (("--no-cache",) if k % 16 == 9 else ())
+        tracer = subprocess.Popen([PTBPF, "attach", "--pid", str(p.pid), "-d", "20ms", "-o", f"{ws}/a.ptb", "--trace",
+                                   f"{ws}/a.json.gz", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0, LIFE))
+        killed.append(tracer.poll() is None)
+        tracer.kill()
+        tracer.wait()
+    killed = []
+    steps = undisturbed(cycle, KILLS)
+    check(sum(killed) > KILLS // 10, f"only {sum(killed)} of {KILLS} were still running when they were killed")
+    return f"{sum(killed)} killed of {KILLS}, {steps} steps, equal"
 
 
 def whole_life():
@@ -53,4 +88,4 @@ def whole_life():
 
 
 if __name__ == "__main__":
-    main([many_cycles, whole_life])
+    main([many_cycles, killed_tracers, whole_life])

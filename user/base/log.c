@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *debug_domains;
-static bool quiet;
+static bool quiet, has_error;
 
 void log__enable_domains(const char *domains)
 {
@@ -18,6 +18,11 @@ void log__enable_domains(const char *domains)
 void log__set_quiet(bool q)
 {
 	quiet = q;
+}
+
+bool log__has_error(void)
+{
+	return has_error;
 }
 
 static bool domain_enabled(const char *domain)
@@ -46,6 +51,7 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 		return;
 	if (level == LOG_INFO && quiet)
 		return;
+	has_error |= level == LOG_ERROR;
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);

@@ -25,6 +25,8 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 /* Debug messages of these comma-separated domains ("all": every one) are shown; NULL: none. */
 void log__enable_domains(const char *domains);
 void log__set_quiet(bool quiet); /* no info messages */
+/* True once an error was printed: one that comes up a call chain then has its sentence already. */
+bool log__has_error(void);
 
 /* Text of an errno value, positive or negative ("No such file or directory"). Static storage. */
 const char *errstr(int err);

@@ -89,13 +89,18 @@ static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid
 
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
+	int err;
+
 	live->cfg = cfg;
 	choose_files(live, cfg, pid);
 	/* written last; a place that cannot take them must be known before, not after, the window */
 	if ((live->trace[0] && new_file__check(live->trace, NEW_FILE_ANY)) ||
 	    (live->et[0] && new_file__check(live->et, NEW_FILE_ANY)))
 		return EXIT_FAILED;
-	return run__open(cfg, live->capture, &live->run) ? EXIT_FAILED : EXIT_DONE;
+	err = run__open(cfg, live->capture, &live->run);
+	if (err && !log__has_error())
+		pr_error("cannot begin to record '%s': %s", live->capture, errstr(err));
+	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
 void live__announce(struct live *live)

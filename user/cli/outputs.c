@@ -301,14 +301,20 @@ int outputs__write(const struct outputs *o)
 	struct session *s = NULL;
 	uint64_t threads = 0;
 	char text[512];
-	int code = EXIT_FAILED;
+	int code = EXIT_FAILED, err;
 
-	if (capture_reader__open(o->capture, &cr))
-		return EXIT_FAILED;
-	if (session__open(cr, &sopts, &s) || check_recorded(o, s))
+	err = capture_reader__open(o->capture, &cr);
+	if (!err)
+		err = session__open(cr, &sopts, &s);
+	if (!err)
+		err = check_recorded(o, s);
+	if (!err)
+		err = run_sinks(o, s, &totals, &threads);
+	if (err) {
+		if (!log__has_error())
+			pr_error("'%s' cannot be read or written out: %s", o->capture, errstr(err));
 		goto out;
-	if (run_sinks(o, s, &totals, &threads))
-		goto out;
+	}
 	code = EXIT_DONE;
 	if (o->summary)
 		print_summary(o, session__info(s), &totals, threads);

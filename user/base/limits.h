@@ -27,8 +27,8 @@
 	X(CUDA_LIBS,       16,          OVER_LIBS,       "CUDA libraries of one process")                        \
 	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
 	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \
-	X(ELF_CPU_S,       5,           NONE,            "processor time for it, s")                             \
-	X(ELF_WALL_MS,     15000,       NONE,            "wall-clock time for it, ms")                           \
+	X(ELF_CPU_S,       10,          NONE,            "processor time for it, s")                             \
+	X(ELF_WALL_MS,     20000,       NONE,            "wall-clock time for it, ms")                           \
 	X(ELF_ANSWER,      64u << 20,   NONE,            "bytes of its answer")                                  \
 	X(ELF_SPENT_MS,    30000,       NONE,            "time for all files of one process that take long, ms") \
 	X(PLAN_MIB,        2048,        NONE,            "memory to plan the probes of one process, MiB")        \

@@ -221,6 +221,8 @@ int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len)
 
 	*out = NULL;
 	*len = 0;
+	if (cancel__pending())
+		return -ECANCELED;
 	err = start(&r);
 	if (!err) {
 		err = collect(&r);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "target/elf_file.h"
@@ -37,8 +38,18 @@ static const char *const busy_names[] = {
 	"pthread_atfork",
 };
 
+#define BUSY_CNT (sizeof(busy_names) / sizeof(busy_names[0]))
+
+/* What a file of the C library answers, in ELF vaddrs; 0: it does not have it. */
+struct libc_facts {
+	uint64_t busy[BUSY_CNT], busy_end[BUSY_CNT];
+	uint64_t dlopen, old_dlopen, swab, restore_rt;
+	uint64_t errno_slot; /* holds errno's place in the thread's static TLS block */
+	uint64_t libc;	     /* 1: libc itself, not libdl or libpthread */
+};
+
 struct found_syms {
-	uint64_t busy[sizeof(busy_names) / sizeof(busy_names[0])];
+	uint64_t busy[BUSY_CNT];
 	uint64_t dlopen, old_dlopen, swab, errno_location;
 	bool malloc, free, libc;
 };
@@ -56,7 +67,7 @@ static bool take_sym(const struct elf_sym *sym, void *arg)
 
 	if (!sym->defined || !sym->name[0] || sym->type != STT_FUNC)
 		return true;
-	for (i = 0; i < sizeof(busy_names) / sizeof(busy_names[0]); i++)
+	for (i = 0; i < BUSY_CNT; i++)
 		take(&f->busy[i], sym, busy_names[i]);
 	take(&f->dlopen, sym, "dlopen");
 	take(&f->old_dlopen, sym, "__libc_dlopen_mode");
@@ -77,7 +88,7 @@ static bool take_malloc(const struct elf_sym *sym, void *arg)
 	return !(f->malloc && f->free);
 }
 
-/* ---- single facts ---- */
+/* ---- single facts; they are found in a child (elf_child.h) ---- */
 
 static uint64_t find_restore_rt(const struct elf_file *ef)
 {
@@ -95,15 +106,12 @@ static uint64_t find_restore_rt(const struct elf_file *ef)
 	return 0;
 }
 
-/*
- * __errno_location() is `mov slot(%rip), %rax; add %fs:0, %rax; ret`; the slot holds errno's place in the
- * thread's static TLS block.
- */
-static int read_errno_place(pid_t pid, const struct code_object *libc, uint64_t func, uint64_t *tpoff)
+/* __errno_location() is `mov slot(%rip), %rax; add %fs:0, %rax; ret`. Address of the slot; 0: it is something else. */
+static uint64_t find_errno_slot(const struct elf_file *ef, uint64_t func)
 {
 	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
 	static const uint8_t add_fs[] = { 0x64, 0x48, 0x03, 0x04, 0x25, 0, 0, 0, 0, 0xc3 };
-	const uint8_t *p = elf_file__bytes(libc->ef, func, 32, NULL);
+	const uint8_t *p = func ? elf_file__bytes(ef, func, 32, NULL) : NULL;
 	int32_t disp;
 
 	if (p && !memcmp(p, endbr, sizeof(endbr))) {
@@ -111,9 +119,50 @@ static int read_errno_place(pid_t pid, const struct code_object *libc, uint64_t 
 		func += sizeof(endbr);
 	}
 	if (!p || p[0] != 0x48 || p[1] != 0x8b || p[2] != 0x05 || memcmp(p + 7, add_fs, sizeof(add_fs)) != 0)
-		return -ENOTSUP;
+		return 0;
 	memcpy(&disp, p + 3, sizeof(disp));
-	return remote__read(pid, libc->load_bias + func + 7 + (uint64_t)(int64_t)disp, tpoff, sizeof(*tpoff));
+	return func + 7 + (uint64_t)(int64_t)disp;
+}
+
+static int learn_libc(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	struct found_syms s = { .libc = false };
+	struct libc_facts f = { .libc = 0 };
+	size_t i;
+
+	(void)arg;
+	elf_file__for_each_sym(ef, take_sym, &s);
+	for (i = 0; i < BUSY_CNT; i++)
+		if (s.busy[i] && !elf_file__func_range(ef, s.busy[i], &f.busy[i], &f.busy_end[i]))
+			f.busy[i] = 0;
+	f.dlopen = s.dlopen;
+	f.old_dlopen = s.old_dlopen;
+	f.swab = s.swab;
+	f.restore_rt = s.libc ? find_restore_rt(ef) : 0;
+	f.errno_slot = s.libc ? find_errno_slot(ef, s.errno_location) : 0;
+	f.libc = s.libc;
+	return elf_answer__give(&f, sizeof(f), out, len);
+}
+
+static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	struct found_syms s = { .libc = false };
+	uint8_t both;
+
+	(void)arg;
+	elf_file__for_each_sym(ef, take_malloc, &s);
+	both = s.malloc && s.free;
+	return elf_answer__give(&both, sizeof(both), out, len);
+}
+
+/* The loader: no more than where it is. */
+static int learn_nothing(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	(void)ef;
+	(void)arg;
+	(void)out;
+	*len = 0;
+	return 0;
 }
 
 /* Base address of the program's interpreter, as the kernel told it (AT_BASE). 0: none, a static program. */
@@ -151,23 +200,32 @@ static bool seen_before(const struct proc_maps *maps, uint32_t idx)
 	return false;
 }
 
-/* Opens the file of an executable mapping into the next object; it counts when the caller says so. */
-static struct code_object *open_object(pid_t pid, const struct proc_maps *maps, uint32_t idx,
-				       struct code_places *cp)
+/* The file of an executable mapping as the next object, and its answer; it counts when the caller says so. NULL: it
+ * cannot be read. */
+static struct code_object *ask_object(pid_t pid, const struct proc_maps *maps, uint32_t idx,
+				      const struct elf_question *q, struct code_places *cp, struct elf_answer *answer)
 {
 	const struct proc_map *map = &maps->items[idx];
 	struct code_object *o = &cp->objs[cp->obj_cnt];
+	struct mapped_file mf;
 	uint32_t i;
 
-	if (cp->obj_cnt == CODE_OBJECTS_MAX ||
-	    mapped_file__open(pid, map, NULL, &o->ef, &o->load_bias))
+	if (cp->obj_cnt == CODE_OBJECTS_MAX || mapped_file__ask(pid, map, q, &mf))
 		return NULL;
-	o->start = map->start;
-	o->end = map->end;
+	*o = (struct code_object){ .start = map->start, .end = map->end, .load_bias = mf.load_bias, .fd = mf.fd,
+				   .outline = mf.answer.outline };
+	*answer = mf.answer;
 	for (i = idx + 1; i < maps->cnt; i++)
 		if (maps->items[i].exec && same_file(&maps->items[i], map))
 			o->end = maps->items[i].end;
 	return o;
+}
+
+static void drop_object(struct code_object *o)
+{
+	if (o->fd > 0)
+		close(o->fd);
+	memset(o, 0, sizeof(*o));
 }
 
 static bool is_base(const struct proc_map *map, const char *stem)
@@ -192,28 +250,25 @@ static int kind_of(const struct proc_maps *maps, uint32_t idx, uint64_t base)
 	return -1;
 }
 
-static void take_busy(struct code_places *cp, const struct code_object *o, const struct found_syms *f)
+static void take_busy(struct code_places *cp, const struct code_object *o, const struct libc_facts *f)
 {
-	uint64_t start, end;
 	size_t i;
 
-	for (i = 0; i < sizeof(busy_names) / sizeof(busy_names[0]); i++) {
-		if (!f->busy[i] || cp->busy_cnt == CODE_RANGES_MAX ||
-		    !elf_file__func_range(o->ef, f->busy[i], &start, &end))
+	for (i = 0; i < BUSY_CNT; i++) {
+		if (!f->busy[i] || cp->busy_cnt == CODE_RANGES_MAX)
 			continue;
-		cp->busy[cp->busy_cnt].start = o->load_bias + start;
-		cp->busy[cp->busy_cnt].end = o->load_bias + end;
+		cp->busy[cp->busy_cnt].start = o->load_bias + f->busy[i];
+		cp->busy[cp->busy_cnt].end = o->load_bias + f->busy_end[i];
 		cp->busy[cp->busy_cnt++].calls_out = i < CALLS_OUT_CNT;
 	}
 }
 
-static void take_libc(pid_t pid, struct code_places *cp, const struct code_object *o)
+static void take_libc(pid_t pid, struct code_places *cp, const struct code_object *o, const struct elf_answer *a)
 {
-	struct found_syms f;
-	uint64_t at;
+	struct libc_facts f;
 
-	memset(&f, 0, sizeof(f));
-	elf_file__for_each_sym(o->ef, take_sym, &f);
+	if (!elf_answer__get(a, &f, sizeof(f)))
+		return;
 	take_busy(cp, o, &f);
 	if (f.dlopen && !cp->dlopen) {
 		cp->dlopen = o->load_bias + f.dlopen;
@@ -225,54 +280,60 @@ static void take_libc(pid_t pid, struct code_places *cp, const struct code_objec
 		cp->dlopen = o->load_bias + f.old_dlopen;
 		cp->dlopen_flags = RTLD_NOW_FLAG | OLD_DLOPEN_FLAG;
 	}
-	at = find_restore_rt(o->ef);
-	cp->restore_rt = at ? o->load_bias + at : 0;
+	cp->restore_rt = f.restore_rt ? o->load_bias + f.restore_rt : 0;
 	cp->swab = f.swab ? o->load_bias + f.swab : 0;
-	if (f.errno_location && read_errno_place(pid, o, f.errno_location, &cp->errno_tpoff))
+	if (f.errno_slot &&
+	    remote__read(pid, o->load_bias + f.errno_slot, &cp->errno_tpoff, sizeof(cp->errno_tpoff)))
 		cp->errno_tpoff = 0;
 }
 
 /* Another file that defines malloc and free was loaded to be asked before libc. */
 static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t base, struct code_places *cp)
 {
-	struct found_syms f;
+	uint64_t spent_ns = 0;
+	const struct elf_question q = { .fn = learn_allocator, .spent_ns = &spent_ns };
+	struct elf_answer answer;
 	struct code_object *o;
+	uint8_t both;
 	uint32_t i;
 
 	for (i = 0; i < maps->cnt; i++) {
 		if (!maps->items[i].exec || seen_before(maps, i) || kind_of(maps, i, base) >= 0)
 			continue;
-		o = open_object(pid, maps, i, cp);
+		o = ask_object(pid, maps, i, &q, cp, &answer);
 		if (!o)
 			continue;
-		memset(&f, 0, sizeof(f));
-		elf_file__for_each_sym(o->ef, take_malloc, &f);
-		if (f.malloc && f.free) {
+		if (elf_answer__get(&answer, &both, sizeof(both)) && both) {
 			o->kind = CODE_ALLOCATOR;
 			cp->obj_cnt++;
 			pr_debug("process %d: %s is an allocator", pid, maps->items[i].path);
 		} else {
-			elf_file__close(o->ef);
-			memset(o, 0, sizeof(*o));
+			drop_object(o);
 		}
+		elf_answer__clear(&answer);
 	}
 }
 
 static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base, struct code_places *out)
 {
+	const struct elf_question libc = { .fn = learn_libc }, loader = { .fn = learn_nothing };
+	struct elf_answer answer;
 	struct code_object *o;
 	uint32_t i;
 	int kind;
 
 	for (i = 0; i < maps->cnt; i++) {
 		kind = maps->items[i].exec && !seen_before(maps, i) ? kind_of(maps, i, base) : -1;
-		o = kind >= 0 ? open_object(pid, maps, i, out) : NULL;
+		if (kind < 0)
+			continue;
+		o = ask_object(pid, maps, i, kind == CODE_LIBC ? &libc : &loader, out, &answer);
 		if (!o)
 			continue;
 		o->kind = (enum code_kind)kind;
 		out->obj_cnt++;
 		if (kind == CODE_LIBC)
-			take_libc(pid, out, o);
+			take_libc(pid, out, o, &answer);
+		elf_answer__clear(&answer);
 	}
 	take_allocators(pid, maps, base, out);
 }
@@ -314,7 +375,7 @@ void code_places__clear(struct code_places *cp)
 	uint32_t i;
 
 	for (i = 0; i < cp->obj_cnt; i++)
-		elf_file__close(cp->objs[i].ef);
+		drop_object(&cp->objs[i]);
 	memset(cp, 0, sizeof(*cp));
 }
 
@@ -336,4 +397,19 @@ const struct code_range *code_places__busy(const struct code_places *cp, uint64_
 		if (addr >= cp->busy[i].start && addr < cp->busy[i].end)
 			return &cp->busy[i];
 	return NULL;
+}
+
+/* Read, not mapped: the file may be cut at any time. */
+bool code_object__before(const struct code_object *o, uint64_t addr, uint8_t bytes[8])
+{
+	uint64_t at = addr - o->load_bias - 8;
+	uint32_t i;
+
+	for (i = 0; i < o->outline.seg_cnt; i++) {
+		const struct elf_exec_seg *seg = &o->outline.segs[i];
+
+		if (at >= seg->addr && at - seg->addr < seg->file_sz && seg->file_sz - (at - seg->addr) >= 8)
+			return pread(o->fd, bytes, 8, (off_t)(seg->off + (at - seg->addr))) == 8;
+	}
+	return false;
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct elf_file;
+#include "target/elf_child.h"
 
 enum code_kind {
 	CODE_LOADER,    /* ld.so: nothing of it may be on the stack */
@@ -23,7 +23,8 @@ struct code_object {
 	enum code_kind kind;
 	uint64_t start, end; /* runtime range of the executable mappings */
 	uint64_t load_bias;
-	struct elf_file *ef; /* NULL: not open (tests) */
+	int fd; /* the open file; 0: not open (tests) */
+	struct elf_outline outline;
 };
 
 struct code_range {
@@ -52,6 +53,8 @@ void code_places__clear(struct code_places *cp);
 
 /* The object whose text holds addr, NULL: none of these. */
 const struct code_object *code_places__object(const struct code_places *cp, uint64_t addr);
+/* Reads the 8 bytes of the object's file before addr. False: they are not in its text. */
+bool code_object__before(const struct code_object *o, uint64_t addr, uint8_t bytes[8]);
 /* The function of `busy` that holds addr, NULL: none. */
 const struct code_range *code_places__busy(const struct code_places *cp, uint64_t addr);
 

@@ -81,12 +81,23 @@ static bool is_runtime(const struct elf_sym *sym, void *arg)
 	return !*addr;
 }
 
+/* Runs in a child (elf_child.h). */
+static int find_symbol(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	uint64_t addr = 0;
+
+	(void)arg;
+	elf_file__for_each_sym(ef, is_runtime, &addr);
+	return elf_answer__give(&addr, sizeof(addr), out, len);
+}
+
 /* Address of _PyRuntime; 0: no interpreter. It is in the program itself, or in a library named after it. */
 static uint64_t find_runtime(pid_t pid)
 {
-	uint64_t addr = 0, bias;
+	uint64_t addr = 0, spent_ns = 0;
+	const struct elf_question q = { .fn = find_symbol, .spent_ns = &spent_ns };
+	struct mapped_file mf;
 	struct proc_maps maps;
-	struct elf_file *ef;
 	uint32_t i;
 
 	if (proc_maps__read(pid, &maps))
@@ -94,12 +105,11 @@ static uint64_t find_runtime(pid_t pid)
 	for (i = 0; i < maps.cnt && !addr; i++) {
 		if (!maps.items[i].exec || !strstr(proc_map__base(&maps.items[i]), "python") ||
 		    strstr(proc_map__base(&maps.items[i]), "torch") ||
-		    mapped_file__open(pid, &maps.items[i], NULL, &ef, &bias))
+		    mapped_file__ask(pid, &maps.items[i], &q, &mf))
 			continue;
-		elf_file__for_each_sym(ef, is_runtime, &addr);
-		if (addr)
-			addr += bias;
-		elf_file__close(ef);
+		if (elf_answer__get(&mf.answer, &addr, sizeof(addr)) && addr)
+			addr += mf.load_bias;
+		mapped_file__clear(&mf);
 	}
 	proc_maps__free(&maps);
 	return addr;

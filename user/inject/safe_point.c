@@ -203,13 +203,10 @@ static uint64_t word_of(const struct thread_view *tv, size_t off)
 /* Is there a call instruction before addr? Then addr may be where it returns to. */
 static bool follows_call(const struct code_object *o, uint64_t addr)
 {
-	const uint8_t *p;
 	uint32_t n, modrm, want;
+	uint8_t p[8];
 
-	if (!o->ef)
-		return true;
-	p = elf_file__bytes(o->ef, addr - o->load_bias - 8, 8, NULL);
-	if (!p)
+	if (o->fd <= 0 || !code_object__before(o, addr, p))
 		return true; /* at the very beginning of the text: cannot be excluded */
 	if (p[3] == 0xe8)
 		return true;

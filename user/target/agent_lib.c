@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "target/elf_file.h"
 #include "target/elf_notes.h"
 #include "target/mapped_file.h"
 
@@ -53,44 +54,71 @@ void agent_lib__clear(struct agent_lib *al)
 
 /* ---- what the file says ---- */
 
-struct file_facts {
-	const struct elf_file *ef;
-	struct agent_lib *al;
+struct file_facts { /* all 0: it has none */
+	uint64_t site[PTB_AGENT_SITE_CNT];	     /* file offsets */
+	uint64_t semaphore[PTB_AGENT_SITE_CNT];	     /* file offsets */
 	uint64_t semaphore_addr[PTB_AGENT_SITE_CNT]; /* ELF vaddr */
-	uint64_t ctl_size;
+	uint64_t ctl_addr, ctl_size;		     /* ELF vaddr */
+};
+
+struct fact_finder {
+	const struct elf_file *ef;
+	struct file_facts f;
 };
 
 static bool take_site(const struct usdt_site *site, void *arg)
 {
-	struct file_facts *f = arg;
+	struct fact_finder *ff = arg;
 	uint64_t off, semaphore;
 
 	if (strcmp(site->provider, PTB_AGENT_PROVIDER) != 0)
 		return true;
-	off = elf_file__addr_to_off(f->ef, site->addr);
-	semaphore = elf_file__addr_to_off(f->ef, site->semaphore);
-	if (off == UINT64_MAX || !elf_file__is_text(f->ef, site->addr) || !site->semaphore ||
+	off = elf_file__addr_to_off(ff->ef, site->addr);
+	semaphore = elf_file__addr_to_off(ff->ef, site->semaphore);
+	if (off == UINT64_MAX || !elf_file__is_text(ff->ef, site->addr) || !site->semaphore ||
 	    semaphore == UINT64_MAX || site->semaphore % sizeof(uint16_t))
 		return true;
 	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++) {
-		if (f->al->site[i] || strcmp(site->name, site_names[i]) != 0)
+		if (ff->f.site[i] || strcmp(site->name, site_names[i]) != 0)
 			continue;
-		f->al->site[i] = off;
-		f->al->semaphore[i] = semaphore;
-		f->semaphore_addr[i] = site->semaphore;
+		ff->f.site[i] = off;
+		ff->f.semaphore[i] = semaphore;
+		ff->f.semaphore_addr[i] = site->semaphore;
 	}
 	return true;
 }
 
 static bool take_ctl(const struct elf_sym *sym, void *arg)
 {
-	struct file_facts *f = arg;
+	struct fact_finder *ff = arg;
 
 	if (!sym->defined || sym->type != STT_OBJECT || strcmp(sym->name, PTB_AGENT_CTL_SYMBOL) != 0)
 		return true;
-	f->al->ctl = sym->addr + f->al->load_bias;
-	f->ctl_size = sym->size;
+	ff->f.ctl_addr = sym->addr;
+	ff->f.ctl_size = sym->size;
 	return false;
+}
+
+/* Runs in a child (elf_child.h). */
+static int find_facts(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	struct fact_finder ff = { .ef = ef };
+
+	(void)arg;
+	elf_file__for_each_usdt(ef, take_site, &ff);
+	elf_file__for_each_sym(ef, take_ctl, &ff);
+	return elf_answer__give(&ff.f, sizeof(ff.f), out, len);
+}
+
+static bool take_facts(const struct mapped_file *mf, struct file_facts *f, struct agent_lib *al)
+{
+	if (!elf_answer__get(&mf->answer, f, sizeof(*f)))
+		return false;
+	memcpy(al->site, f->site, sizeof(al->site));
+	memcpy(al->semaphore, f->semaphore, sizeof(al->semaphore));
+	al->load_bias = mf->load_bias;
+	al->ctl = f->ctl_addr ? f->ctl_addr + mf->load_bias : 0;
+	return true;
 }
 
 /* ---- what the process says ---- */
@@ -210,9 +238,9 @@ int agent_lib__configure(pid_t pid, const struct agent_lib *al, const struct ptb
 /* ---- both together ---- */
 
 static int check_memory(pid_t pid, const struct proc_maps *maps, const struct proc_map *code,
-			const struct file_facts *f, uint32_t *state, char *why, size_t cap)
+			const struct file_facts *f, const struct agent_lib *al, uint32_t *state, char *why,
+			size_t cap)
 {
-	const struct agent_lib *al = f->al;
 	struct ptb_agent_ctl ctl;
 	int fd, err;
 
@@ -239,25 +267,26 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 static int examine(pid_t pid, const struct proc_maps *maps, const struct proc_map *map,
 		   struct agent_lib *out, uint32_t *state, char *why, size_t cap)
 {
-	struct file_facts f = { .al = out };
-	struct elf_file *ef = NULL;
+	const struct elf_question q = { .fn = find_facts };
+	struct mapped_file mf;
+	struct file_facts f;
 	int err;
 
 	memset(out, 0, sizeof(*out));
 	why[0] = 0;
-	err = mapped_file__open(pid, map, &out->fd, &ef, &out->load_bias);
+	err = mapped_file__ask(pid, map, &q, &mf);
 	if (err)
-		return err == -ENOEXEC ? say(why, cap, -EPROTO, "its file cannot be read") : err;
+		return err == -ENOMEM || err == -ECANCELED ? err : say(why, cap, -EPROTO, "its file cannot be read");
+	out->fd = mf.fd;
+	mf.fd = 0;
 	out->path = strdup(map->path);
 	out->access_path = mapped_file__fd_path(out->fd);
 	err = out->path && out->access_path ? 0 : -ENOMEM;
-	if (!err) {
-		f.ef = ef;
-		elf_file__for_each_usdt(ef, take_site, &f);
-		elf_file__for_each_sym(ef, take_ctl, &f);
-		err = check_memory(pid, maps, map, &f, state, why, cap);
-	}
-	elf_file__close(ef);
+	if (!err && !take_facts(&mf, &f, out))
+		err = say(why, cap, -EPROTO, "its file cannot be read");
+	if (!err)
+		err = check_memory(pid, maps, map, &f, out, state, why, cap);
+	mapped_file__clear(&mf);
 	if (err)
 		pr_debug("%s in process %d: %s", map->path, pid, why[0] ? why : errstr(err));
 	if (err && err != -EAGAIN)

@@ -6,8 +6,9 @@
  * (__cudaGetKernel, crt/host_runtime.h) and keeps in a static variable "__handle": the symbol of the variable
  * that holds the handle names the stub, and so the kernel.
  *
- * Symbols are of .symtab, where the library kept it, else of .dynsym. They are read once per file, mappings
- * once per process and again where nothing is found in them.
+ * Symbols are of .symtab, where the library kept it, else of .dynsym. A child without privileges makes a sorted list
+ * of them (elf_child.h), once per file, which has the names' places; the names are read from the open file.
+ * Mappings are read once per process and again where nothing is found in them.
  */
 #include "target/host_func.h"
 
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/vec.h"
@@ -33,12 +35,13 @@ char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
 
 struct named_addr {
 	uint64_t addr;
-	const char *name; /* in the file's map */
+	uint64_t name; /* file offset */
 };
 
-struct named_addrs { /* sorted */
+struct named_addrs { /* sorted, each address once */
 	struct named_addr *items;
-	uint32_t cnt, cap;
+	uint32_t cnt;
+	int fd; /* of the file that has the names; 0: none is needed */
 	bool known;
 };
 
@@ -46,14 +49,14 @@ struct named_addrs { /* sorted */
 struct host_lib {
 	uint64_t ino;
 	uint32_t dev_major, dev_minor;
-	struct elf_file *ef; /* NULL: it cannot be read, or need not be open */
-	bool bad;
+	struct elf_outline outline; /* empty: nothing in it has a name */
 	struct named_addrs funcs, handles;
 };
 
 struct host_proc {
 	pid_t pid;
 	uint64_t looked_ns; /* when its mappings were read; 0: not yet */
+	uint64_t spent_ns;  /* with its files */
 	struct proc_maps maps;
 };
 
@@ -69,6 +72,13 @@ struct host_funcs *host_funcs__new(void)
 	return calloc(1, sizeof(struct host_funcs));
 }
 
+static void named_addrs__clear(struct named_addrs *list)
+{
+	free(list->items);
+	if (list->fd > 0)
+		close(list->fd);
+}
+
 void host_funcs__free(struct host_funcs *hf)
 {
 	uint32_t i;
@@ -76,9 +86,8 @@ void host_funcs__free(struct host_funcs *hf)
 	if (!hf)
 		return;
 	for (i = 0; i < hf->lib_cnt; i++) {
-		free(hf->libs[i].funcs.items);
-		free(hf->libs[i].handles.items);
-		elf_file__close(hf->libs[i].ef);
+		named_addrs__clear(&hf->libs[i].funcs);
+		named_addrs__clear(&hf->libs[i].handles);
 	}
 	for (i = 0; i < hf->proc_cnt; i++)
 		proc_maps__free(&hf->procs[i].maps);
@@ -87,13 +96,23 @@ void host_funcs__free(struct host_funcs *hf)
 	free(hf);
 }
 
-/* ---- symbols of a file ---- */
+/* ---- symbols of a file: in the child ---- */
 
-static bool add_name(struct named_addrs *list, const struct elf_sym *sym)
+struct found_name {
+	uint64_t addr;
+	const char *name; /* in the file's map */
+};
+
+struct found_names {
+	struct found_name *items;
+	uint32_t cnt, cap;
+};
+
+static bool add_name(struct found_names *list, const struct elf_sym *sym)
 {
 	if (vec_reserve((void **)&list->items, &list->cap, list->cnt + 1ULL, sizeof(*list->items)))
 		return false;
-	list->items[list->cnt++] = (struct named_addr){ .addr = sym->addr, .name = sym->name };
+	list->items[list->cnt++] = (struct found_name){ .addr = sym->addr, .name = sym->name };
 	return true;
 }
 
@@ -122,56 +141,99 @@ static bool on_import(const struct elf_sym *sym, void *arg)
 
 static int cmp_name(const void *a, const void *b)
 {
-	const struct named_addr *x = a, *y = b;
+	const struct found_name *x = a, *y = b;
 
 	if (x->addr != y->addr)
 		return x->addr < y->addr ? -1 : 1;
 	return strcmp(x->name, y->name);
 }
 
-static const struct named_addrs *sorted(struct named_addrs *list)
+static int answer_names(const struct elf_file *ef, struct found_names *found, uint8_t **out, size_t *len)
 {
-	list->known = true;
-	if (list->cnt)
-		qsort(list->items, list->cnt, sizeof(*list->items), cmp_name);
+	struct named_addr *list = calloc(found->cnt + 1ULL, sizeof(*list));
+	uint32_t i, n = 0;
+
+	if (!list)
+		return -ENOMEM;
+	if (found->cnt)
+		qsort(found->items, found->cnt, sizeof(*found->items), cmp_name);
+	for (i = 0; i < found->cnt; i++)
+		if (!i || found->items[i].addr != found->items[i - 1].addr)
+			list[n++] = (struct named_addr){ found->items[i].addr,
+							 (uint64_t)((const uint8_t *)found->items[i].name - ef->map) };
+	free(found->items);
+	*out = (uint8_t *)list;
+	*len = n * sizeof(*list);
+	return 0;
+}
+
+static int learn_funcs(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	struct found_names found = { .cnt = 0 };
+
+	(void)arg;
+	elf_file__for_each_sym(ef, on_func, &found);
+	return answer_names(ef, &found, out, len);
+}
+
+static int learn_handles(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	struct found_names found = { .cnt = 0 };
+	bool asks = false;
+
+	(void)arg;
+	elf_symtab__walk(&ef->dynsym, on_import, &asks);
+	if (asks)
+		elf_symtab__walk(&ef->symtab, on_handle, &found);
+	return answer_names(ef, &found, out, len);
+}
+
+/* ---- symbols of a file ---- */
+
+static bool is_sorted(const struct named_addrs *list)
+{
+	uint32_t i;
+
+	for (i = 1; i < list->cnt; i++)
+		if (list->items[i].addr <= list->items[i - 1].addr)
+			return false;
+	return true;
+}
+
+typedef int (*learn_fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
+
+static const struct named_addrs *names_of(struct host_lib *lib, struct named_addrs *list, learn_fn fn,
+					  struct host_proc *hp, const struct proc_map *map)
+{
+	const struct elf_question q = { .fn = fn, .spent_ns = &hp->spent_ns };
+	struct mapped_file mf;
+	int err;
+
+	if (list->known)
+		return list;
+	err = mapped_file__ask(hp->pid, map, &q, &mf);
+	list->known = err != -ECANCELED;
+	if (err)
+		return list;
+	lib->outline = mf.answer.outline;
+	list->items = (struct named_addr *)(void *)mf.answer.data;
+	list->cnt = (uint32_t)(mf.answer.len / sizeof(*list->items));
+	mf.answer.data = NULL;
+	if (!is_sorted(list))
+		list->cnt = 0;
+	if (list->cnt) { /* in most files there is nothing */
+		list->fd = mf.fd;
+		mf.fd = 0;
+	}
+	mapped_file__clear(&mf);
 	return list;
 }
 
-static const struct named_addrs *funcs_of(struct host_lib *lib)
+static bool read_name(const struct named_addrs *list, uint64_t off, char *buf, size_t cap)
 {
-	if (lib->funcs.known)
-		return &lib->funcs;
-	if (lib->ef)
-		elf_file__for_each_sym(lib->ef, on_func, &lib->funcs);
-	return sorted(&lib->funcs);
-}
+	ssize_t n = off > INT64_MAX ? -1 : pread(list->fd, buf, cap, (off_t)off);
 
-static const struct named_addrs *handles_of(struct host_lib *lib)
-{
-	bool asks = false;
-
-	if (lib->handles.known)
-		return &lib->handles;
-	if (lib->ef)
-		elf_symtab__walk(&lib->ef->dynsym, on_import, &asks);
-	if (asks)
-		elf_symtab__walk(&lib->ef->symtab, on_handle, &lib->handles);
-	if (!lib->handles.cnt && !lib->funcs.known) { /* most of them: their pages are not needed */
-		elf_file__close(lib->ef);
-		lib->ef = NULL;
-	}
-	return sorted(&lib->handles);
-}
-
-static void open_lib(struct host_lib *lib, pid_t pid, const struct proc_map *map)
-{
-	uint64_t load_bias;
-
-	if (lib->ef || lib->bad)
-		return;
-	lib->bad = mapped_file__open(pid, map, NULL, &lib->ef, &load_bias);
-	if (lib->bad)
-		lib->ef = NULL; /* nothing in it has a name */
+	return n > 0 && strnlen(buf, (size_t)n) < (size_t)n;
 }
 
 /* The file of a mapping, to be opened. NULL: out of memory. */
@@ -196,7 +258,7 @@ static struct host_lib *find_lib(struct host_funcs *hf, const struct proc_map *m
 /* Run-time address - ELF vaddr. */
 static bool bias_of(const struct host_lib *lib, const struct proc_map *map, uint64_t *bias)
 {
-	uint64_t linked = lib->ef ? mapped_file__linked_addr(lib->ef, map) : UINT64_MAX;
+	uint64_t linked = mapped_file__linked_addr(&lib->outline, map);
 
 	*bias = map->start - linked;
 	return linked != UINT64_MAX;
@@ -220,7 +282,7 @@ static uint32_t first_at(const struct named_addrs *list, uint64_t addr)
 /* ---- where a launch's name is ---- */
 
 /* The symbol of the function that begins at addr. */
-static const char *by_function(struct host_funcs *hf, const struct host_proc *hp, uint64_t addr)
+static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t addr, char *name, size_t cap)
 {
 	const struct named_addrs *list;
 	struct host_lib *lib;
@@ -233,20 +295,21 @@ static const char *by_function(struct host_funcs *hf, const struct host_proc *hp
 		if (!map->exec || addr < map->start || addr >= map->end)
 			continue;
 		lib = find_lib(hf, map);
-		if (lib)
-			open_lib(lib, hp->pid, map);
-		if (!lib || !bias_of(lib, map, &bias))
-			return NULL;
-		list = funcs_of(lib);
+		if (!lib)
+			return false;
+		list = names_of(lib, &lib->funcs, learn_funcs, hp, map);
+		if (!bias_of(lib, map, &bias))
+			return false;
 		at = first_at(list, addr - bias);
-		return at < list->cnt && list->items[at].addr == addr - bias ? list->items[at].name : NULL;
+		return at < list->cnt && list->items[at].addr == addr - bias &&
+		       read_name(list, list->items[at].name, name, cap);
 	}
-	return NULL;
+	return false;
 }
 
 /* The variable of one library that holds the handle; variables that lie together are read at once. */
-static const char *holder_in(const struct host_proc *hp, const struct named_addrs *list, uint64_t bias,
-			     uint64_t handle, uint8_t *buf)
+static bool holder_in(const struct host_proc *hp, const struct named_addrs *list, uint64_t bias, uint64_t handle,
+		      uint8_t *buf, char *name, size_t cap)
 {
 	uint32_t i = 0, end, k;
 	uint64_t word, start;
@@ -260,31 +323,32 @@ static const char *holder_in(const struct host_proc *hp, const struct named_addr
 		for (k = i; k < end; k++) {
 			memcpy(&word, buf + (list->items[k].addr - start), sizeof(word));
 			if (word == handle)
-				return list->items[k].name;
+				return read_name(list, list->items[k].name, name, cap);
 		}
 	}
-	return NULL;
+	return false;
 }
 
-static const char *by_handle(struct host_funcs *hf, const struct host_proc *hp, uint64_t handle)
+static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t handle, char *name, size_t cap)
 {
 	uint8_t *buf = malloc(READ_AT_ONCE);
-	const char *name = NULL;
+	const struct named_addrs *list;
 	struct host_lib *lib;
+	bool found = false;
 	uint64_t bias;
 	uint32_t i;
 
-	for (i = 0; buf && !name && i < hp->maps.cnt; i++) {
-		if (!hp->maps.items[i].exec)
+	for (i = 0; buf && !found && i < hp->maps.cnt; i++) {
+		const struct proc_map *map = &hp->maps.items[i];
+
+		lib = map->exec ? find_lib(hf, map) : NULL;
+		if (!lib)
 			continue;
-		lib = find_lib(hf, &hp->maps.items[i]);
-		if (lib && !lib->handles.known)
-			open_lib(lib, hp->pid, &hp->maps.items[i]);
-		if (lib && handles_of(lib)->cnt && bias_of(lib, &hp->maps.items[i], &bias))
-			name = holder_in(hp, &lib->handles, bias, handle, buf);
+		list = names_of(lib, &lib->handles, learn_handles, hp, map);
+		found = list->cnt && bias_of(lib, map, &bias) && holder_in(hp, list, bias, handle, buf, name, cap);
 	}
 	free(buf);
-	return name;
+	return found;
 }
 
 /* ---- mappings of a process ---- */
@@ -320,11 +384,9 @@ static int look_again(struct host_proc *hp)
 	return 0;
 }
 
-static const char *find_name(struct host_funcs *hf, const struct host_proc *hp, uint64_t addr)
+static bool find_name(struct host_funcs *hf, struct host_proc *hp, uint64_t addr, char *name, size_t cap)
 {
-	const char *name = by_function(hf, hp, addr);
-
-	return name ? name : by_handle(hf, hp, addr);
+	return by_function(hf, hp, addr, name, cap) || by_handle(hf, hp, addr, name, cap);
 }
 
 /* ---- names ---- */
@@ -358,9 +420,8 @@ static void kernel_symbol(const char *symbol, char *buf, size_t cap)
 int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *buf, size_t cap)
 {
 	struct host_proc *hp = find_proc(hf, pid);
-	char symbol[NAME_MAX_LEN], *plain;
-	const char *name;
-	int err = 0, n;
+	char name[NAME_MAX_LEN], symbol[NAME_MAX_LEN], *plain;
+	int err, n;
 
 	if (!cap)
 		return -EINVAL;
@@ -369,13 +430,13 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *bu
 		return -ENOMEM;
 	if (!addr)
 		return -ENOENT;
-	name = find_name(hf, hp, addr);
-	if (!name)
+	if (!find_name(hf, hp, addr, name, sizeof(name))) {
 		err = look_again(hp);
-	if (!name && !err)
-		name = find_name(hf, hp, addr);
-	if (!name || strnlen(name, sizeof(symbol)) == sizeof(symbol))
-		return err ? err : -ENOENT;
+		if (err)
+			return err;
+		if (!find_name(hf, hp, addr, name, sizeof(name)))
+			return -ENOENT;
+	}
 	kernel_symbol(name, symbol, sizeof(symbol));
 	plain = __cxa_demangle(symbol, NULL, NULL, NULL);
 	n = snprintf(buf, cap, "%s", plain ? plain : symbol);

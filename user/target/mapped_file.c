@@ -14,41 +14,31 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "target/elf_priv.h"
 #include "target/torch_proc.h"
 
 #define PAGE_MASK_4K 0xfffULL
 
-uint64_t mapped_file__linked_addr(const struct elf_file *ef, const struct proc_map *map)
+uint64_t mapped_file__linked_addr(const struct elf_outline *o, const struct proc_map *map)
 {
 	uint32_t i;
 
-	for (i = 0; i < ef->seg_cnt; i++) {
-		const struct elf_seg *seg = &ef->segs[i];
+	for (i = 0; i < o->seg_cnt; i++) {
+		const struct elf_exec_seg *seg = &o->segs[i];
 
 		/* mappings start at whole pages, segments need not */
-		if (seg->exec && map->off >= (seg->off & ~PAGE_MASK_4K) &&
-		    map->off < seg->off + seg->file_sz)
+		if (map->off >= (seg->off & ~PAGE_MASK_4K) && map->off < seg->off + seg->file_sz)
 			return seg->addr + (map->off - seg->off);
 	}
 	return UINT64_MAX;
 }
 
 /* Does the process's memory hold the same build-id (without one: the same headers) as the file? */
-static bool same_in_memory(pid_t pid, const struct elf_file *ef, uint64_t load_bias)
+static bool same_in_memory(pid_t pid, const struct elf_outline *o, uint64_t load_bias)
 {
-	uint32_t sz = sizeof(Elf64_Ehdr);
-	const uint8_t *bytes = elf_priv__build_id(ef, &sz);
-	uint8_t mem[256];
-	uint64_t addr;
+	uint8_t mem[ELF_MARK_MAX];
 
-	if (!bytes || sz > sizeof(mem))
-		bytes = ef->map;
-	if (sz > sizeof(mem))
-		sz = sizeof(mem);
-	addr = elf_file__off_to_addr(ef, (uint64_t)(bytes - ef->map));
-	return addr != UINT64_MAX && !remote__read(pid, addr + load_bias, mem, sz) &&
-	       !memcmp(mem, bytes, sz);
+	return o->mark_addr != UINT64_MAX && o->mark_sz &&
+	       !remote__read(pid, o->mark_addr + load_bias, mem, o->mark_sz) && !memcmp(mem, o->mark, o->mark_sz);
 }
 
 enum identity {
@@ -165,38 +155,40 @@ char *mapped_file__fd_path(int fd)
 	return format_path("/proc/self/fd/%d", fd);
 }
 
-int mapped_file__open(pid_t pid, const struct proc_map *map, int *fd_out, struct elf_file **ef_out,
-		      uint64_t *load_bias)
+static int check(pid_t pid, const struct proc_map *map, enum identity id, struct mapped_file *mf)
 {
-	struct elf_file *ef = NULL;
-	enum identity id;
-	int fd = open_mapped(pid, map, &id), err;
-	uint64_t addr;
+	uint64_t addr = mapped_file__linked_addr(&mf->answer.outline, map);
 
+	if (addr == UINT64_MAX)
+		return -ENOEXEC;
+	mf->load_bias = map->start - addr;
+	if (id == ID_UNSURE && !same_in_memory(pid, &mf->answer.outline, mf->load_bias))
+		return not_the_file(pid, map);
+	return 0;
+}
+
+int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q, struct mapped_file *out)
+{
+	enum identity id;
+	int err;
+
+	memset(out, 0, sizeof(*out));
+	out->fd = open_mapped(pid, map, &id);
 	if (id == ID_OTHER)
 		err = not_the_file(pid, map);
 	else
-		err = fd < 0 ? fd : elf_file__open_fd(fd, map->path, &ef);
+		err = out->fd < 0 ? out->fd : elf_child__ask(out->fd, map->path, q, &out->answer);
+	if (!err)
+		err = check(pid, map, id, out);
 	if (err)
-		goto fail;
-	addr = mapped_file__linked_addr(ef, map);
-	err = -ENOEXEC;
-	if (addr == UINT64_MAX)
-		goto fail;
-	*load_bias = map->start - addr;
-	if (id == ID_UNSURE && !same_in_memory(pid, ef, *load_bias)) {
-		err = not_the_file(pid, map);
-		goto fail;
-	}
-	*ef_out = ef;
-	if (fd_out)
-		*fd_out = fd;
-	else
-		close(fd);
-	return 0;
-fail:
-	elf_file__close(ef);
-	if (fd >= 0)
-		close(fd);
+		mapped_file__clear(out);
 	return err;
+}
+
+void mapped_file__clear(struct mapped_file *mf)
+{
+	elf_answer__clear(&mf->answer);
+	if (mf->fd > 0)
+		close(mf->fd);
+	memset(mf, 0, sizeof(*mf));
 }

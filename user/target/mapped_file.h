@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* How to reach the very file that a process has mapped, across mount namespaces and after deletion. Private
- * to target. */
+/* How to reach the very file that a process has mapped, across mount namespaces and after deletion, and to ask about
+ * it. Private to target and inject. */
 #ifndef TARGET_MAPPED_FILE_H
 #define TARGET_MAPPED_FILE_H
 
-#include "target/elf_file.h"
+#include "target/elf_child.h"
 #include "target/proc_maps.h"
 
+struct mapped_file {
+	int fd; /* the open file: a name may stand for another one at any time; 0: none */
+	uint64_t load_bias; /* runtime address - ELF vaddr */
+	struct elf_answer answer;
+};
+
 /*
- * Opens the file of an executable mapping. *fd: the open file, the caller's to close; NULL: not kept. A name
- * may stand for another file at any time, so whatever is done with the file later goes through this descriptor.
- * *load_bias: runtime address - ELF vaddr. 0; -ENOEXEC: not a regular ELF file, or another file is there now
- * (logged once); another negative errno, then nothing is handed out.
+ * Asks about the file of an executable mapping. 0; -ENOEXEC: not a regular ELF file, or another file is there now
+ * (logged once); -ECANCELED: a signal is pending; another negative errno, as elf_child__ask(). *out needs
+ * mapped_file__clear() on success only.
  */
-int mapped_file__open(pid_t pid, const struct proc_map *map, int *fd, struct elf_file **ef,
-		      uint64_t *load_bias);
+int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q, struct mapped_file *out);
+void mapped_file__clear(struct mapped_file *mf);
 /* The name of an open file for functions that take a path, the kernel's among them; from malloc, valid while fd
  * is open. NULL: no memory. */
 char *mapped_file__fd_path(int fd);
 /* Where the file's byte map->off is linked; UINT64_MAX: in no executable segment. */
-uint64_t mapped_file__linked_addr(const struct elf_file *ef, const struct proc_map *map);
+uint64_t mapped_file__linked_addr(const struct elf_outline *o, const struct proc_map *map);
 
 #endif /* TARGET_MAPPED_FILE_H */

@@ -132,6 +132,46 @@ static void digest(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
 	memcpy(out + sizeof(h), &low, sizeof(low));
 }
 
+/* What is asked of a file. */
+enum scan_scope {
+	SCAN_EXPORTED, /* by the exported symbols: a few milliseconds for all libraries */
+	SCAN_ALL,      /* by local symbols too: hundreds */
+	SCAN_EXE,      /* the executable, whatever its name */
+	SCAN_OPTIONAL, /* CUDA's libraries, by the exported symbols */
+	SCAN_LINKED,   /* torch's libraries for CUDA, for what is linked into them */
+};
+
+struct lib_query { /* without padding: compared as bytes */
+	uint64_t scope; /* enum scan_scope */
+	const struct optional_lib *optional;
+};
+
+/* What the file answers. */
+struct lib_facts {
+	uint32_t cnt[TORCH_LIB_ROLES];
+	uint32_t build_id_sz; /* 0: a digest stands in */
+	uint8_t build_id[BUILD_ID_MAX];
+};
+
+static int learn_facts(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	const struct lib_query *q = arg;
+	struct role_score score = { .optional = q->optional };
+	struct lib_facts f = { .build_id_sz = 0 };
+
+	f.build_id_sz = elf_file__build_id(ef, f.build_id, BUILD_ID_MAX);
+	if (!f.build_id_sz)
+		digest(ef, f.build_id);
+	if (q->scope == SCAN_EXPORTED || q->scope == SCAN_OPTIONAL)
+		elf_symtab__walk(&ef->dynsym, score_sym, &score);
+	else if (q->scope == SCAN_LINKED) /* each function once */
+		elf_symtab__walk(ef->symtab.syms.cnt ? &ef->symtab : &ef->dynsym, score_sym, &score);
+	else
+		elf_file__for_each_sym(ef, score_sym, &score);
+	memcpy(f.cnt, score.cnt, sizeof(f.cnt));
+	return elf_answer__give(&f, sizeof(f), out, len);
+}
+
 /* ---- assembling ---- */
 
 void torch_lib__clear(struct torch_lib *lib)
@@ -169,7 +209,7 @@ static bool same_file(const struct proc_map *a, const struct proc_map *b)
 }
 
 /* The range of all executable mappings of the file that share the bias. */
-static void set_text(struct torch_lib *lib, const struct elf_file *ef, const struct proc_maps *maps,
+static void set_text(struct torch_lib *lib, const struct elf_outline *o, const struct proc_maps *maps,
 		     const struct proc_map *first)
 {
 	const struct proc_map *map;
@@ -179,7 +219,7 @@ static void set_text(struct torch_lib *lib, const struct elf_file *ef, const str
 	for (map = first + 1; map < maps->items + maps->cnt; map++) {
 		if (!map->exec || !same_file(map, first))
 			continue;
-		if (map->start - mapped_file__linked_addr(ef, map) == lib->load_bias)
+		if (map->start - mapped_file__linked_addr(o, map) == lib->load_bias)
 			lib->text_end = map->end; /* maps are sorted */
 		else
 			pr_debug("%s is mapped twice, at %lx and %lx", map->path, first->start,
@@ -187,53 +227,40 @@ static void set_text(struct torch_lib *lib, const struct elf_file *ef, const str
 	}
 }
 
-enum scan_scope {
-	SCAN_EXPORTED, /* by the exported symbols: a few milliseconds for all libraries */
-	SCAN_ALL,      /* by local symbols too: hundreds */
-	SCAN_EXE,      /* the executable, whatever its name */
-	SCAN_OPTIONAL, /* CUDA's libraries, by the exported symbols */
-	SCAN_LINKED,   /* torch's libraries for CUDA, for what is linked into them */
-};
-
-/* Opens the file of an executable mapping and describes it. -ENOEXEC: not to be used, -ENOMEM. */
+/* Describes the file of an executable mapping. 0; -ENOMEM, -ECANCELED; else it is not to be used. */
 static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
-		   const struct proc_map *map, enum scan_scope scope, struct torch_lib *lib,
-		   struct role_score *score)
+		   const struct proc_map *map, const struct elf_question *q, struct torch_lib *lib,
+		   struct lib_facts *facts)
 {
-	struct elf_file *ef = NULL;
-	int err = -ENOMEM;
+	struct mapped_file mf;
+	int err = mapped_file__ask(tp->pid, map, q, &mf);
 
+	if (err)
+		return err;
+	if (!elf_answer__get(&mf.answer, facts, sizeof(*facts)) || facts->build_id_sz > BUILD_ID_MAX) {
+		mapped_file__clear(&mf);
+		return -ENOEXEC;
+	}
+	lib->id = mf.answer.id;
+	lib->load_bias = mf.load_bias;
+	set_text(lib, &mf.answer.outline, maps, map);
+	lib->build_id_sz = facts->build_id_sz;
+	memcpy(lib->build_id, facts->build_id, sizeof(lib->build_id));
+	lib->fd = mf.fd;
+	mf.fd = 0;
+	mapped_file__clear(&mf);
 	lib->path = strdup(map->path);
-	if (!lib->path)
-		goto out;
-	err = mapped_file__open(tp->pid, map, &lib->fd, &ef, &lib->load_bias);
-	if (err)
-		goto out;
 	lib->access_path = mapped_file__fd_path(lib->fd);
-	err = lib->access_path ? file_id__get(lib->fd, &lib->id) : -ENOMEM;
-	if (err)
-		goto out;
-	set_text(lib, ef, maps, map);
-	lib->build_id_sz = elf_file__build_id(ef, lib->build_id, BUILD_ID_MAX);
-	if (!lib->build_id_sz)
-		digest(ef, lib->build_id);
-	if (scope == SCAN_EXPORTED || scope == SCAN_OPTIONAL)
-		elf_symtab__walk(&ef->dynsym, score_sym, score);
-	else if (scope == SCAN_LINKED) /* each function once */
-		elf_symtab__walk(ef->symtab.syms.cnt ? &ef->symtab : &ef->dynsym, score_sym, score);
-	else
-		elf_file__for_each_sym(ef, score_sym, score);
 	lib->present = true;
-out:
-	elf_file__close(ef);
-	if (err)
-		torch_lib__clear(lib);
-	return err;
+	if (lib->path && lib->access_path)
+		return 0;
+	torch_lib__clear(lib);
+	return -ENOMEM;
 }
 
 /* Gives the file those roles in which it defines more than the best one before. */
 static int take_roles(struct torch_proc *tp, const struct torch_lib *lib,
-		      const struct role_score *score, struct role_score *best)
+		      const struct lib_facts *score, struct lib_facts *best)
 {
 	uint32_t role;
 	int err;
@@ -251,12 +278,13 @@ static int take_roles(struct torch_proc *tp, const struct torch_lib *lib,
 
 /* The file is a library of CUDA's if it defines something of it; one into which it is linked defines all of it, else
  * it calls them somewhere else. */
-static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib, const struct role_score *score)
+static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib, const struct optional_lib *optional,
+		     const struct lib_facts *score)
 {
-	enum torch_lib_role role = score->optional->role;
+	enum torch_lib_role role = optional->role;
 	struct torch_cuda_lib *c;
 
-	if (score->cnt[role] < (score->optional == &linked_cudart ? 4 : 1))
+	if (score->cnt[role] < (optional == &linked_cudart ? 4 : 1))
 		return 0;
 	if (vec_reserve((void **)&tp->cuda, &tp->cuda_cap, tp->cuda_cnt + 1ULL, sizeof(*tp->cuda)))
 		return -ENOMEM;
@@ -322,141 +350,171 @@ static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map, e
 	return scope == SCAN_LINKED ? may_have_cudart(map) : is_candidate(map);
 }
 
-/* best: for torch's own. bad: per mapping, that its file could not be used; it is not tried, and told of, again. */
-static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
-		struct role_score *best, bool *bad)
+/* What goes on from one scan of a process's files to the next. */
+struct scan {
+	struct lib_facts best; /* for torch's own */
+	bool *bad; /* per mapping: its file could not be used; it is neither tried nor reported again */
+	uint64_t spent_ns;
+};
+
+static int scan_one(struct torch_proc *tp, const struct proc_maps *maps, const struct proc_map *map,
+		    enum scan_scope scope, struct scan *s)
 {
-	struct role_score score;
-	struct torch_lib lib;
+	struct lib_query query = { .scope = scope };
+	struct elf_question q = { learn_facts, &query, sizeof(query), &s->spent_ns };
+	struct torch_lib lib = { 0 };
+	struct lib_facts facts;
+	int err;
+
+	if (scope == SCAN_LINKED || scope == SCAN_OPTIONAL)
+		query.optional = scope == SCAN_LINKED ? &linked_cudart : optional_lib(map);
+	err = examine(tp, maps, map, &q, &lib, &facts);
+	if (err)
+		return err;
+	err = query.optional ? take_cuda(tp, &lib, query.optional, &facts) : take_roles(tp, &lib, &facts, &s->best);
+	torch_lib__clear(&lib);
+	return err ? -ENOMEM : 0;
+}
+
+static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope, struct scan *s)
+{
 	uint32_t i;
 	int err;
 
 	for (i = 0; i < maps->cnt; i++) {
-		const struct proc_map *map = &maps->items[i];
-
-		if (!is_wanted(tp, map, scope) || bad[i] || seen_before(maps, i))
+		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] || seen_before(maps, i))
 			continue;
-		memset(&lib, 0, sizeof(lib));
-		memset(&score, 0, sizeof(score));
-		score.optional = scope == SCAN_LINKED	? &linked_cudart :
-				 scope == SCAN_OPTIONAL ? optional_lib(map) :
-							  NULL;
-		err = examine(tp, maps, map, scope, &lib, &score);
-		if (err == -ENOMEM)
+		err = scan_one(tp, maps, &maps->items[i], scope, s);
+		if (err == -ENOMEM || err == -ECANCELED)
 			return err;
-		bad[i] = err;
-		if (err)
-			continue;
-		err = score.optional ? take_cuda(tp, &lib, &score) : take_roles(tp, &lib, &score, best);
-		torch_lib__clear(&lib);
-		if (err)
-			return err;
+		s->bad[i] = err;
 	}
 	return 0;
 }
 
+static int find_cuda(struct torch_proc *tp, const struct proc_maps *maps, struct scan *s)
+{
+	int err = scan(tp, maps, SCAN_OPTIONAL, s);
+
+	return err ? err : scan(tp, maps, SCAN_LINKED, s);
+}
+
 int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps)
 {
-	bool *bad = calloc(maps->cnt + 1ULL, sizeof(*bad));
-	int err = bad ? scan(tp, maps, SCAN_OPTIONAL, NULL, bad) : -ENOMEM;
+	struct scan s = { .bad = calloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
+	int err = s.bad ? find_cuda(tp, maps, &s) : -ENOMEM;
 
-	if (!err)
-		err = scan(tp, maps, SCAN_LINKED, NULL, bad);
-	free(bad);
+	free(s.bad);
 	return err;
 }
 
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt)
 {
-	bool *bad = calloc(maps->cnt + 1ULL, sizeof(*bad));
-	struct role_score best = { 0 };
+	struct scan s = { .bad = calloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
 	uint32_t i;
 	int err;
 
 	*bad_cnt = 0;
-	if (!bad)
+	if (!s.bad)
 		return -ENOMEM;
-	err = scan(tp, maps, SCAN_EXPORTED, &best, bad);
+	err = scan(tp, maps, SCAN_EXPORTED, &s);
 	if (!err && !torch_proc__ready(tp))
-		err = scan(tp, maps, SCAN_ALL, &best, bad);
+		err = scan(tp, maps, SCAN_ALL, &s);
 	for (i = 0; i < maps->cnt; i++)
-		*bad_cnt += bad[i];
+		*bad_cnt += s.bad[i];
 	/* a program into which torch is linked statically may have any name */
-	if (!err && !best.cnt[TORCH_LIB_CPU])
-		err = scan(tp, maps, SCAN_EXE, &best, bad);
-	free(bad);
-	return err ? err : torch_libs__find_cuda(tp, maps);
+	if (!err && !s.best.cnt[TORCH_LIB_CPU])
+		err = scan(tp, maps, SCAN_EXE, &s);
+	memset(s.bad, 0, (maps->cnt + 1ULL) * sizeof(*s.bad)); /* another question, another answer */
+	if (!err)
+		err = find_cuda(tp, maps, &s);
+	free(s.bad);
+	return err;
 }
 
 /* ---- the interpreter ---- */
 
+#define SYMBOLS_MAX 32
+
 struct symbol_query {
-	const char *const *names;
-	uint32_t cnt, found;
-	uint64_t load_bias;
-	uint64_t *addrs;
+	const char *const *names; /* constants */
+	uint32_t cnt, pad;
+};
+
+struct symbol_addrs {
+	const struct symbol_query *q;
+	uint32_t found;
+	uint64_t addrs[SYMBOLS_MAX]; /* ELF vaddr, 0: not found */
 };
 
 static bool match_sym(const struct elf_sym *sym, void *arg)
 {
-	struct symbol_query *q = arg;
+	struct symbol_addrs *s = arg;
 	uint32_t i;
 
-	for (i = 0; i < q->cnt && sym->defined && sym->addr; i++) {
-		if (q->addrs[i] || strcmp(q->names[i], sym->name) != 0)
+	for (i = 0; i < s->q->cnt && sym->defined && sym->addr; i++) {
+		if (s->addrs[i] || strcmp(s->q->names[i], sym->name) != 0)
 			continue;
-		q->addrs[i] = sym->addr + q->load_bias;
-		q->found++;
+		s->addrs[i] = sym->addr;
+		s->found++;
 	}
-	return q->found < q->cnt;
+	return s->found < s->q->cnt;
 }
 
-/* Do these mapped file's exports answer the query? */
-static int ask(const struct torch_proc *tp, const struct proc_maps *maps, const struct proc_map *map,
-	       struct symbol_query *q)
+/* Answers with the addresses of all, or with nothing. */
+static int learn_symbols(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
 {
-	struct torch_lib lib = { 0 };
-	struct role_score unused = { 0 };
-	struct elf_file *ef;
-	int err = examine(tp, maps, map, SCAN_EXPORTED, &lib, &unused);
+	struct symbol_addrs s = { .q = arg };
+
+	elf_symtab__walk(&ef->dynsym, match_sym, &s);
+	return s.found < s.q->cnt ? 0 : elf_answer__give(s.addrs, s.q->cnt * sizeof(*s.addrs), out, len);
+}
+
+/* Do this mapped file's exports answer the query? */
+static int ask(const struct torch_proc *tp, const struct proc_map *map, const struct symbol_query *query,
+	       uint64_t *addrs)
+{
+	const struct elf_question q = { learn_symbols, query, sizeof(*query), NULL };
+	struct mapped_file mf;
+	int err = mapped_file__ask(tp->pid, map, &q, &mf);
+	uint32_t i;
 
 	if (err)
 		return err;
-	err = elf_file__open_fd(lib.fd, lib.path, &ef);
-	if (!err) {
-		memset(q->addrs, 0, q->cnt * sizeof(*q->addrs));
-		q->found = 0;
-		q->load_bias = lib.load_bias;
-		elf_symtab__walk(&ef->dynsym, match_sym, q);
-		elf_file__close(ef);
-		err = q->found == q->cnt ? 0 : -ENOENT;
-	}
-	torch_lib__clear(&lib);
+	err = elf_answer__get(&mf.answer, addrs, query->cnt * sizeof(*addrs)) ? 0 : -ENOENT;
+	for (i = 0; i < query->cnt && !err; i++)
+		addrs[i] += mf.load_bias;
+	mapped_file__clear(&mf);
 	return err;
+}
+
+static bool is_final(int err)
+{
+	return !err || err == -ENOMEM || err == -ECANCELED;
 }
 
 /* The executable first: what it exports is what everybody else is bound to. */
 int torch_libs__interpreter(const struct torch_proc *tp, const char *const *names, uint32_t cnt,
 			    uint64_t *addrs)
 {
-	struct symbol_query q = { .names = names, .cnt = cnt, .addrs = addrs };
+	const struct symbol_query q = { .names = names, .cnt = cnt };
 	struct proc_maps maps;
 	uint32_t i, pass;
-	int err = proc_maps__read(tp->pid, &maps);
+	int err = cnt > SYMBOLS_MAX ? -EINVAL : proc_maps__read(tp->pid, &maps);
 
 	if (err)
 		return err;
 	err = -ENOENT;
-	for (pass = 0; pass < 2 && err && err != -ENOMEM; pass++)
-		for (i = 0; i < maps.cnt && err && err != -ENOMEM; i++) {
+	for (pass = 0; pass < 2 && !is_final(err); pass++)
+		for (i = 0; i < maps.cnt && !is_final(err); i++) {
 			const struct proc_map *map = &maps.items[i];
 
 			if (seen_before(&maps, i) ||
 			    !(pass ? map->exec && strstr(proc_map__base(map), "libpython") :
 				     is_exe(tp, map)))
 				continue;
-			err = ask(tp, &maps, map, &q);
+			err = ask(tp, map, &q, addrs);
 		}
 	proc_maps__free(&maps);
-	return err == -ENOEXEC ? -ENOENT : err;
+	return is_final(err) ? err : -ENOENT;
 }

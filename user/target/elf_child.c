@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* One child per question, and what it answered; see elf_child.h. */
+#define LOG_DOMAIN "elf_child"
+#include "target/elf_child.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/sandbox.h"
+#include "base/vec.h"
+#include "target/elf_priv.h"
+#include "target/file_id.h"
+
+#define MEMORY_CNT 256	 /* answers that are remembered */
+#define MEMORY_MAX 65536 /* bytes of one */
+
+/* ---- in the child ---- */
+
+struct request {
+	int fd;
+	const char *name;
+	const struct elf_question *q;
+};
+
+static void outline(const struct elf_file *ef, struct elf_outline *o)
+{
+	uint32_t sz = sizeof(Elf64_Ehdr), i;
+	const uint8_t *mark = elf_priv__build_id(ef, &sz);
+
+	memset(o, 0, sizeof(*o));
+	for (i = 0; i < ef->seg_cnt && o->seg_cnt < ELF_EXEC_SEG_MAX; i++)
+		if (ef->segs[i].exec)
+			o->segs[o->seg_cnt++] = (struct elf_exec_seg){ ef->segs[i].addr, ef->segs[i].off,
+								       ef->segs[i].file_sz };
+	if (!mark || sz > sizeof(o->mark)) {
+		mark = ef->map;
+		sz = sizeof(Elf64_Ehdr);
+	}
+	o->mark_sz = sz;
+	o->mark_addr = elf_file__off_to_addr(ef, (uint64_t)(mark - ef->map));
+	memcpy(o->mark, mark, sz);
+}
+
+static int answer(void *arg, uint8_t **out, size_t *len)
+{
+	const struct request *r = arg;
+	struct elf_outline o;
+	struct elf_file *ef;
+	uint8_t *data = NULL;
+	size_t n = 0;
+	int err = elf_file__open_fd(r->fd, r->name, &ef);
+
+	if (err)
+		return err;
+	outline(ef, &o);
+	err = r->q->fn(ef, r->q->arg, &data, &n);
+	if (!err) {
+		*out = malloc(sizeof(o) + n);
+		if (!*out)
+			return -ENOMEM;
+		memcpy(*out, &o, sizeof(o));
+		if (n)
+			memcpy(*out + sizeof(o), data, n);
+		*len = sizeof(o) + n;
+	}
+	free(data);
+	elf_file__close(ef);
+	return err;
+}
+
+int elf_answer__give(const void *from, size_t sz, uint8_t **out, size_t *len)
+{
+	*out = vec_dup(from, 1, sz);
+	*len = sz;
+	return *out ? 0 : -ENOMEM;
+}
+
+/* ---- what was answered before ---- */
+
+struct memory {
+	struct file_id id;
+	int (*fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
+	uint8_t *arg, *data;
+	size_t arg_sz, len;
+	int err;
+};
+
+static struct memory memories[MEMORY_CNT]; /* a ring */
+static uint32_t next_memory;
+
+static const struct memory *recall(const struct file_id *id, const struct elf_question *q)
+{
+	uint32_t i;
+
+	for (i = 0; i < MEMORY_CNT; i++) {
+		const struct memory *m = &memories[i];
+
+		if (m->fn == q->fn && m->arg_sz == q->arg_sz && file_id__same(&m->id, id) &&
+		    (!q->arg_sz || !memcmp(m->arg, q->arg, q->arg_sz)))
+			return m;
+	}
+	return NULL;
+}
+
+/* Nothing that may be otherwise the next time: an error of ours, or a file that was written just now. */
+static bool is_lasting(const struct file_id *id, int err, size_t len)
+{
+	switch (err) {
+	case 0:
+		return len <= MEMORY_MAX && file_id__settled(id);
+	case -ENOEXEC:
+	case -ETIMEDOUT:
+	case -E2BIG:
+	case -EFBIG:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void remember(const struct file_id *id, const struct elf_question *q, int err, const uint8_t *data, size_t len)
+{
+	struct memory *m = &memories[next_memory];
+
+	if (!is_lasting(id, err, len))
+		return;
+	free(m->arg);
+	free(m->data);
+	*m = (struct memory){ .id = *id, .fn = q->fn, .arg_sz = q->arg_sz, .len = len, .err = err };
+	m->arg = q->arg_sz ? vec_dup(q->arg, 1, q->arg_sz) : NULL;
+	m->data = len ? vec_dup(data, 1, len) : NULL;
+	if ((q->arg_sz && !m->arg) || (len && !m->data)) {
+		free(m->arg);
+		free(m->data);
+		*m = (struct memory){ .fn = NULL };
+		return;
+	}
+	next_memory = (next_memory + 1) % MEMORY_CNT;
+}
+
+/* ---- in the parent ---- */
+
+static bool outline_ok(const struct elf_outline *o)
+{
+	uint32_t i;
+
+	if (o->seg_cnt > ELF_EXEC_SEG_MAX || o->mark_sz > ELF_MARK_MAX)
+		return false;
+	for (i = 0; i < o->seg_cnt; i++)
+		if (o->segs[i].file_sz > UINT64_MAX - o->segs[i].addr ||
+		    o->segs[i].file_sz > UINT64_MAX - o->segs[i].off)
+			return false;
+	return true;
+}
+
+static int take(const uint8_t *data, size_t len, struct elf_answer *out)
+{
+	if (len < sizeof(out->outline))
+		return -ENOEXEC;
+	memcpy(&out->outline, data, sizeof(out->outline));
+	if (!outline_ok(&out->outline))
+		return -ENOEXEC;
+	out->len = len - sizeof(out->outline);
+	out->data = malloc(out->len + 1);
+	if (!out->data)
+		return -ENOMEM;
+	memcpy(out->data, data + sizeof(out->outline), out->len);
+	return 0;
+}
+
+static int run_child(struct request *r, const struct file_id *id, uint8_t **data, size_t *len)
+{
+	struct sandbox_job job = {
+		.what = r->name,
+		.fn = answer,
+		.arg = r,
+		.fds = &r->fd,
+		.fd_cnt = 1,
+		.limits = { ((uint64_t)LIMIT_ELF_MIB << 20) + id->size, LIMIT_ELF_CPU_S, LIMIT_ELF_WALL_MS,
+			    LIMIT_ELF_ANSWER },
+	};
+	uint64_t begin = clock__mono_ns(), *spent = r->q->spent_ns;
+	int err;
+
+	if (spent && *spent > LIMIT_ELF_SPENT_MS * 1000000ull) {
+		pr_debug("%s is not read: the files before it took too long", r->name);
+		return -ETIMEDOUT;
+	}
+	err = sandbox__run(&job, data, len);
+	if (spent)
+		*spent += clock__mono_ns() - begin;
+	if (err == -EIO) /* it was cut, or makes the parser fail */
+		err = -ENOEXEC;
+	remember(id, r->q, err, *data, *len);
+	return err;
+}
+
+int elf_child__ask(int fd, const char *name, const struct elf_question *q, struct elf_answer *out)
+{
+	struct request r = { .fd = fd, .name = name, .q = q };
+	const struct memory *m;
+	struct file_id id;
+	uint8_t *data = NULL;
+	size_t len = 0;
+	int err = file_id__get(fd, &id);
+
+	memset(out, 0, sizeof(*out));
+	if (err)
+		return err;
+	out->id = id;
+	m = recall(&id, q);
+	if (m)
+		return m->err ? m->err : take(m->data, m->len, out);
+	err = run_child(&r, &id, &data, &len);
+	if (!err)
+		err = take(data, len, out);
+	free(data);
+	return err;
+}
+
+void elf_answer__clear(struct elf_answer *a)
+{
+	free(a->data);
+	memset(a, 0, sizeof(*a));
+}
+
+bool elf_answer__get(const struct elf_answer *a, void *to, size_t sz)
+{
+	if (a->len != sz)
+		return false;
+	memcpy(to, a->data, sz);
+	return true;
+}

@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 		send_chunk(rec, n++, data + 2, size);
 		if (n % 4 == 0) {
-			recorder__agent_round(rec, ~0ull, 0);
+			recorder__agent_round(rec, ~0ull);
 			recorder__round(rec, 2000);
 		}
 		data += 2 + size;

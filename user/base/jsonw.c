@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/term_text.h"
+
 int jsonw__to_stream(void *arg, const void *data, size_t len)
 {
 	errno = 0;
@@ -122,63 +124,45 @@ void jsonw__end_arr(struct jsonw *w)
 	close_level(w, "]");
 }
 
-/* Length of the valid UTF-8 sequence at p (1..4), 0 if the byte starts none before the end. */
-static size_t utf8_len(const unsigned char *p, const unsigned char *end)
+/* One character of a string that is not written as it is; a byte that is no UTF-8 stands for itself. */
+static void put_escape(struct jsonw *w, uint32_t c)
 {
-	size_t n, i;
-	uint32_t c;
+	char esc[16];
 
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] >= 0xc2 && p[0] <= 0xdf)
-		n = 2, c = p[0] & 0x1f;
-	else if ((p[0] & 0xf0) == 0xe0)
-		n = 3, c = p[0] & 0x0f;
-	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
-		n = 4, c = p[0] & 0x07;
+	if (c == '"' || c == '\\')
+		snprintf(esc, sizeof(esc), "\\%c", (char)c);
+	else if (c == '\n')
+		snprintf(esc, sizeof(esc), "\\n");
+	else if (c < 0x10000)
+		snprintf(esc, sizeof(esc), "\\u%04x", c);
 	else
-		return 0;
-	if (n > (size_t)(end - p))
-		return 0;
-	for (i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) ||
-	    (c >= 0xd800 && c <= 0xdfff))
-		return 0;
-	return n;
+		snprintf(esc, sizeof(esc), "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+	put(w, esc, strlen(esc));
 }
 
 static void put_escaped(struct jsonw *w, const char *text, size_t len)
 {
-	const unsigned char *p = (const unsigned char *)text, *end = p + len, *run = p;
-	char esc[8];
+	const char *p = text, *end = p + len, *run = p;
 
 	for (;;) {
+		uint32_t c;
 		size_t n;
 
 		while (p < end && *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\')
 			p++;
 		if (p == end)
 			break;
-		n = utf8_len(p, end);
-		if (n && *p >= 0x20 && *p != '"' && *p != '\\' && *p != 0x7f) {
+		n = utf8__decode(p, end, &c);
+		if (n > 1 && term_char__plain(c)) {
 			p += n;
 			continue;
 		}
-		put(w, (const char *)run, (size_t)(p - run));
-		if (*p == '"' || *p == '\\')
-			snprintf(esc, sizeof(esc), "\\%c", *p);
-		else if (*p == '\n')
-			snprintf(esc, sizeof(esc), "\\n");
-		else
-			snprintf(esc, sizeof(esc), "\\u00%02x", *p);
-		put(w, esc, strlen(esc));
-		run = ++p;
+		put(w, run, (size_t)(p - run));
+		put_escape(w, n ? c : (unsigned char)*p);
+		p += n ? n : 1;
+		run = p;
 	}
-	put(w, (const char *)run, (size_t)(p - run));
+	put(w, run, (size_t)(p - run));
 }
 
 void jsonw__key(struct jsonw *w, const char *key)

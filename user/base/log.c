@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/term_text.h"
+
 static const char *debug_domains;
 static bool quiet, has_error;
 
@@ -44,7 +46,7 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 {
 	static const char *const prefix[] = { "ptbpf: ", "ptbpf: warning: ", "ptbpf: hint: ",
 					      "ptbpf: ", "ptbpf: debug: " };
-	char line[2048];
+	char text[2048], line[2048];
 	va_list ap;
 
 	if (level == LOG_DEBUG && !domain_enabled(domain))
@@ -53,8 +55,9 @@ void log__print(enum log_level level, const char *domain, const char *fmt, ...)
 		return;
 	has_error |= level == LOG_ERROR;
 	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	term_text__copy(line, sizeof(line), text); /* names and paths in it are others' */
 	/* one write per message, so that messages of several processes do not mix */
 	if (level == LOG_DEBUG)
 		fprintf(stderr, "%s%s: %s\n", prefix[level], domain, line);

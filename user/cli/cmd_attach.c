@@ -7,6 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/term_text.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/run.h"
@@ -45,7 +46,9 @@ static void dry_run_cuda(const struct run_cfg *cfg, struct targets *ts, const st
 
 	for (i = 0; i < tp->cuda_cnt && !torch_proc__cuda_view(tp, i, &view); i++) {
 		sp = targets__plan(ts, view, cfg->no_cache);
-		printf("\n%s:\n", tp->cuda[i].lib.path);
+		putchar('\n');
+		term_text__put(stdout, tp->cuda[i].lib.path, SIZE_MAX);
+		puts(":");
 		if (sp)
 			torch_plan__print(sp->plan, view, stdout);
 		torch_proc__free(view);

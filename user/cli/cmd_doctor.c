@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/term_text.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/targets.h"
@@ -36,7 +37,9 @@ static const struct cmd_usage usage = {
 
 static void row(const char *mark, const char *title, const char *detail)
 {
-	printf("%-4s %-28s %s\n", mark, title, detail);
+	printf("%-4s %-28s ", mark, title);
+	term_text__put(stdout, detail, SIZE_MAX); /* command lines and paths of others */
+	putchar('\n');
 }
 
 /* Number of needed features that are missing. */

@@ -100,7 +100,7 @@ static pid_t spawn(const struct run_cfg *cfg, char **cmd, int *go)
 		signal(SIGPIPE, SIG_DFL);
 		signal(SIGXFSZ, SIG_DFL);
 		execvp(cmd[0], cmd);
-		fprintf(stderr, "ptbpf: cannot start '%s': %s\n", cmd[0], errstr(errno));
+		pr_error("cannot start '%s': %s", cmd[0], errstr(errno));
 		_exit(127);
 	}
 	close(fds[0]);

@@ -11,6 +11,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/term_text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
 #include "export/exporter.h"
@@ -86,10 +87,11 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 	stat(o->capture, &st);
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
+	term_text__put(stderr, o->capture, SIZE_MAX);
 	fprintf(stderr,
-		"%s: %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
+		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
 		"%llu; functions refused %llu; %s%s\n",
-		o->capture, (double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
+		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		count_text(t->slices, recs), bytes_text((uint64_t)st.st_size, bytes),
 		(unsigned long long)lost, (unsigned long long)t->unwound,
@@ -152,16 +154,6 @@ static int write_gpu(const struct outputs *o, struct gpu_report *gr, const struc
 	return printed("report", gpu_report__print(gr, totals, &opts, stdout));
 }
 
-/* A META text without its quotes: host names need no other unescaping. */
-static void plain_text(const char *json, char *buf, size_t cap)
-{
-	size_t len = json ? strlen(json) : 0;
-
-	buf[0] = '\0';
-	if (len >= 2)
-		snprintf(buf, cap, "%.*s", (int)(len - 2), json + 1);
-}
-
 /* What one pass over the capture feeds. */
 struct sink_set {
 	struct session_sink sinks[7];
@@ -189,7 +181,7 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 				     .host_name = host };
 	int err;
 
-	plain_text(session__meta(s, "host"), host, sizeof(host));
+	facts__meta_text(s, "host", host, sizeof(host));
 	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads,
 						      .slice = ignore_slice,
 						      .thread = count_thread };

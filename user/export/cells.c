@@ -3,7 +3,8 @@
 #include "export/cells.h"
 
 #include <stdbool.h>
-#include <string.h>
+
+#include "base/term_text.h"
 
 const char *cell__bytes(char *buf, double v)
 {
@@ -28,22 +29,13 @@ const char *cell__duration(char *buf, uint64_t ns)
 	return buf;
 }
 
-void cell__put_text(FILE *out, const char *text, size_t max)
+size_t cell__put_text(FILE *out, const char *text, size_t max)
 {
-	size_t len = strlen(text), i;
-	bool cut = len > max;
+	size_t width = term_text__width(text);
+	bool cut = width > max;
 
-	if (cut)
-		len = max > 3 ? max - 3 : 0;
-	while (cut && len && ((unsigned char)text[len] & 0xc0) == 0x80)
-		len--;
-	for (i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)text[i];
-		bool c1 = c == 0xc2 && i + 1 < len && (unsigned char)text[i + 1] < 0xa0;
-
-		fputc(c < 0x20 || c == 0x7f || c1 ? '?' : c, out);
-		i += c1;
-	}
+	width = term_text__put(out, text, cut ? (max > 3 ? max - 3 : 0) : max);
 	if (cut)
 		fputs("...", out);
+	return width + (cut ? 3 : 0);
 }

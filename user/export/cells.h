@@ -12,7 +12,7 @@
 const char *cell__bytes(char *buf, double v);       /* "1.5 GiB" */
 const char *cell__duration(char *buf, uint64_t ns); /* "1.234 ms" */
 
-/* The target's bytes: what could steer a terminal becomes '?'. At most `max` bytes, cut between characters. */
-void cell__put_text(FILE *out, const char *text, size_t max);
+/* The target's text, escaped (base/term_text.h), in at most `max` characters, "..." where it is cut; returns how many. */
+size_t cell__put_text(FILE *out, const char *text, size_t max);
 
 #endif /* EXPORT_CELLS_H */

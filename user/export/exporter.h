@@ -112,6 +112,9 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
 		      const struct session *s, const struct session_totals *totals, FILE *out);
 
+/* The text of a META record that is a JSON string; "" if there is none. */
+void facts__meta_text(const struct session *s, const char *key, char *buf, size_t cap);
+
 /* ---- what is missing: one place for the summary line, the trace's account and the exit code ---- */
 
 /* True when anything is missing that the user must know of (exit code 3); fills one sentence. */

@@ -3,6 +3,8 @@
 #include "export/facts.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "export/exporter.h"
@@ -59,20 +61,110 @@ static const char *stop_text(uint32_t reason)
 	return texts[reason];
 }
 
-bool facts__valid_json(const char *json)
-{
-	const char *end = NULL;
-	cJSON *tree = cJSON_ParseWithOpts(json, &end, 1);
+/* ---- values of META records: JSON, if their writer was ours ---- */
 
-	cJSON_Delete(tree);
-	return tree;
+#define META_DEPTH_MAX 8
+#define META_VALUES_MAX 4096
+
+/* Adds what is in the tree to *cnt; false: more than a META of ours has. */
+static bool is_small(const cJSON *v, uint32_t depth, uint32_t *cnt)
+{
+	const cJSON *child;
+
+	if (depth > META_DEPTH_MAX || ++*cnt > META_VALUES_MAX)
+		return false;
+	cJSON_ArrayForEach(child, v)
+		if (!is_small(child, depth + 1, cnt))
+			return false;
+	return true;
 }
+
+static void put_number(struct jsonw *w, double v)
+{
+	if (v >= -0x1p53 && v <= 0x1p53 && !(floor(v) < v))
+		jsonw__i64(w, (int64_t)v);
+	else
+		jsonw__double(w, v);
+}
+
+/* Of keys that are the same the first counts. */
+static bool is_repeated(const cJSON *object, const cJSON *member)
+{
+	return cJSON_GetObjectItemCaseSensitive(object, member->string) != member;
+}
+
+static void put_tree(struct jsonw *w, const cJSON *v)
+{
+	const cJSON *child;
+
+	if (cJSON_IsObject(v)) {
+		jsonw__begin_obj(w);
+		cJSON_ArrayForEach(child, v) {
+			if (is_repeated(v, child))
+				continue;
+			jsonw__key(w, child->string);
+			put_tree(w, child);
+		}
+		jsonw__end_obj(w);
+	} else if (cJSON_IsArray(v)) {
+		jsonw__begin_arr(w);
+		cJSON_ArrayForEach(child, v)
+			put_tree(w, child);
+		jsonw__end_arr(w);
+	} else if (cJSON_IsString(v)) {
+		jsonw__str(w, v->valuestring);
+	} else if (cJSON_IsNumber(v)) {
+		put_number(w, v->valuedouble);
+	} else if (cJSON_IsBool(v)) {
+		jsonw__bool(w, cJSON_IsTrue(v));
+	} else {
+		jsonw__null(w);
+	}
+}
+
+/*
+ * A capture is a foreign file: its JSON is parsed and written anew, never copied, since parsers take more than JSON
+ * allows (bytes that are no UTF-8, numbers without end). What is no JSON, or too much, is a string.
+ */
+static cJSON *parse_meta(const char *json)
+{
+	cJSON *tree = cJSON_ParseWithOpts(json, NULL, 1);
+	uint32_t cnt = 0;
+
+	if (tree && is_small(tree, 0, &cnt))
+		return tree;
+	cJSON_Delete(tree);
+	return NULL;
+}
+
+static void put_meta(struct jsonw *w, const char *json)
+{
+	cJSON *tree = parse_meta(json);
+
+	if (tree)
+		put_tree(w, tree);
+	else
+		jsonw__str(w, json);
+	cJSON_Delete(tree);
+}
+
+void facts__meta_text(const struct session *s, const char *key, char *buf, size_t cap)
+{
+	const char *json = session__meta(s, key);
+	cJSON *tree = json ? cJSON_ParseWithOpts(json, NULL, 1) : NULL;
+	const char *text = cJSON_GetStringValue(tree);
+
+	snprintf(buf, cap, "%s", text ? text : "");
+	cJSON_Delete(tree);
+}
+
+/* ---- the facts ---- */
 
 /* Three decimals are what the numbers are worth. */
 static void write_ms(struct jsonw *w, const char *key, double ns)
 {
 	jsonw__key(w, key);
-	jsonw__double(w, (double)(int64_t)(ns / 1e3 + 0.5) / 1e3);
+	jsonw__double(w, floor(ns / 1e3 + 0.5) / 1e3);
 }
 
 static void write_u64(struct jsonw *w, const char *key, uint64_t v)
@@ -208,7 +300,7 @@ static void write_cost(struct jsonw *w, const struct session_info *info)
 	write_ms(w, "estimated_total_ms", ns);
 	jsonw__key(w, "percent_of_window"); /* of one thread's time; several threads share the sum */
 	if (window > 0.0)
-		jsonw__double(w, (double)(int64_t)(ns / window * 1e5 + 0.5) / 1e3);
+		jsonw__double(w, floor(ns / window * 1e5 + 0.5) / 1e3);
 	else
 		jsonw__null(w);
 	write_ms(w, "collector_cpu_ms", (double)session_info__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
@@ -228,10 +320,7 @@ static void write_capture(struct jsonw *w, const struct session *s)
 		if (!json)
 			continue;
 		jsonw__key(w, capture_keys[i]);
-		if (facts__valid_json(json))
-			jsonw__raw(w, json);
-		else /* a capture is a foreign file */
-			jsonw__str(w, json);
+		put_meta(w, json);
 	}
 	jsonw__end_obj(w);
 }
@@ -240,6 +329,7 @@ static void write_capture(struct jsonw *w, const struct session *s)
 static void write_gpu(struct jsonw *w, const struct session *s, const struct session_info *info)
 {
 	const char *agents = session__meta(s, "agent");
+	cJSON *tree = agents ? parse_meta(agents) : NULL;
 
 	if (info->has_gpu || info->has_cuda_calls) {
 		jsonw__key(w, "cuda");
@@ -252,10 +342,11 @@ static void write_gpu(struct jsonw *w, const struct session *s, const struct ses
 		write_u64(w, "clock_pairs", info->gpu_clock_cnt);
 		jsonw__end_obj(w);
 	}
-	if (agents && *agents == '[' && facts__valid_json(agents)) {
+	if (cJSON_IsArray(tree)) {
 		jsonw__key(w, "agents");
-		jsonw__raw(w, agents);
+		put_tree(w, tree);
 	}
+	cJSON_Delete(tree);
 }
 
 void facts__write(struct jsonw *w, const struct session *s, const char *tool_version)

@@ -18,7 +18,4 @@ void facts__write(struct jsonw *w, const struct session *s, const char *tool_ver
 void facts__write_totals(struct jsonw *w, const struct session_info *info,
 			 const struct session_totals *totals);
 
-/* True if `json` is one valid JSON value. */
-bool facts__valid_json(const char *json);
-
 #endif /* EXPORT_FACTS_H */

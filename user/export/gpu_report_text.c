@@ -52,6 +52,14 @@ static void put_last(const struct printer *p, const char *text, size_t used)
 	fputc('\n', p->out);
 }
 
+/* The operator that launches it, below the last cell. */
+static void put_from(const struct printer *p, int used, const char *op)
+{
+	fprintf(p->out, "%*s<- ", used, "");
+	cell__put_text(p->out, op, 60);
+	fputc('\n', p->out);
+}
+
 /* ---- the first lines ---- */
 
 static void put_head(const struct printer *p)
@@ -223,7 +231,7 @@ static void put_kernels(const struct printer *p)
 		snprintf(name, sizeof(name), "%s", GR_TEXT(gr, k->name));
 		put_last(p, name, (size_t)used);
 		if (k->op)
-			fprintf(p->out, "%*s<- %.60s\n", used, "", GR_TEXT(gr, k->op));
+			put_from(p, used, GR_TEXT(gr, k->op));
 	}
 	put_rest(p, shown, gr->kernel_cnt);
 }
@@ -325,9 +333,10 @@ static void put_overheads(const struct printer *p)
 	if (!gr->overhead_cnt)
 		return;
 	title(p, "What recording cost, as CUPTI tells it");
-	for (i = 0; i < gr->overhead_cnt; i++)
-		fprintf(p->out, "  %11s %8" PRIu64 "  %s\n", duration(total, gr->overheads[i].ns), gr->overheads[i].cnt,
-			GR_TEXT(gr, gr->overheads[i].name));
+	for (i = 0; i < gr->overhead_cnt; i++) {
+		fprintf(p->out, "  %11s %8" PRIu64 "  ", duration(total, gr->overheads[i].ns), gr->overheads[i].cnt);
+		put_last(p, GR_TEXT(gr, gr->overheads[i].name), 23);
+	}
 }
 
 /* Why agents did not tell of GPUs, as the recorder wrote it. */
@@ -384,7 +393,7 @@ static void put_host(const struct printer *p)
 
 		put_last(p, GR_TEXT(gr, k->name), (size_t)used);
 		if (k->op)
-			fprintf(p->out, "%*s<- %.60s\n", used, "", GR_TEXT(gr, k->op));
+			put_from(p, used, GR_TEXT(gr, k->op));
 	}
 	put_rest(p, shown, gr->kernel_cnt);
 }

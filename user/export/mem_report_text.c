@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/term_text.h"
 #include "export/cells.h"
 #include "export/mem_names.h"
 #include "export/mem_report_priv.h"
@@ -93,7 +94,7 @@ static void put_who(const struct printer *p, const struct mr_who *who, size_t us
 	if (shape_cnt > 1)
 		snprintf(more, sizeof(more), " and %u other shapes", shape_cnt - 1);
 	if (*shapes) {
-		if (strlen(name) + 1 + strlen(shapes) + strlen(more) > room) {
+		if (term_text__width(name) + 1 + term_text__width(shapes) + strlen(more) > room) {
 			fprintf(p->out, "\n%*s", (int)used + 2, "");
 			room -= 2;
 		} else {
@@ -417,7 +418,12 @@ static void put_apis(const struct printer *p)
 	for (i = 0; i < v->api_cnt; i++) {
 		const struct mr_api *a = v->apis[i];
 
-		fprintf(p->out, "  %-24s %8" PRIu64 " %11s %11s", MR_TEXT(p->mr, a->name), a->calls,
+		const char *name = MR_TEXT(p->mr, a->name);
+		size_t width = term_text__width(name);
+
+		fputs("  ", p->out);
+		put_text(p->out, name, LINE);
+		fprintf(p->out, "%*s %8" PRIu64 " %11s %11s", width < 24 ? 24 - (int)width : 0, "", a->calls,
 			a->bytes ? bytes(asked, (double)a->bytes) : "", duration(time, a->ns));
 		if (a->no_result)
 			fprintf(p->out, "  of %" PRIu64 " the return was not seen", a->no_result);

@@ -11,6 +11,7 @@
 
 #include "base/hashmap.h"
 #include "base/log.h"
+#include "base/term_text.h"
 #include "base/vec.h"
 #include "export/mem_timeline_priv.h"
 
@@ -203,23 +204,27 @@ static int find_owners(struct page *p)
 
 /* ---- texts ---- */
 
-/* A text of the capture: nothing in it is markup, and what is no UTF-8 is shown by its number. */
+/*
+ * A text of the capture: nothing in it is markup, a byte that is no UTF-8 is shown as the character of its number, and
+ * what is not plain text as U+FFFD.
+ */
 static void put_text(FILE *f, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
-	uint32_t n, i;
+	const char *end = text + strlen(text);
 
-	while (*s) {
-		n = *s < 0x80 ? 1 : (*s & 0xe0) == 0xc0 ? 2 : (*s & 0xf0) == 0xe0 ? 3 : (*s & 0xf8) == 0xf0 ? 4 : 0;
-		for (i = 1; i < n && (s[i] & 0xc0) == 0x80;)
-			i++;
-		if (!n || i < n || (n == 1 && (*s < 0x20 || *s == 0x7f || strchr("<>&\"'", *s)))) {
-			fprintf(f, "&#%u;", *s < 0x20 || *s == 0x7f ? 0xfffdu : (unsigned int)*s);
-			s++;
-			continue;
-		}
-		fwrite(s, 1, n, f);
-		s += n;
+	while (text < end) {
+		uint32_t c;
+		size_t n = utf8__decode(text, end, &c);
+
+		if (!n)
+			c = (unsigned char)*text;
+		if (!term_char__plain(c))
+			fputs("&#65533;", f);
+		else if (!n || strchr("<>&\"'", (int)c))
+			fprintf(f, "&#%u;", c);
+		else
+			fwrite(text, 1, n, f);
+		text += n ? n : 1;
 	}
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/term_text.h"
 #include "export/table_rows.h"
 
 #define COLUMN_WIDTH 12
@@ -43,54 +44,15 @@ struct layout {
 	double flops_scale;
 };
 
-/* Bytes of the character at p: a whole UTF-8 sequence, or one byte where there is none. */
-static size_t char_len(const char *p)
-{
-	const unsigned char *u = (const unsigned char *)p;
-	size_t n = u[0] >= 0xf0 && u[0] < 0xf8 ? 4 : u[0] >= 0xe0 ? 3 : u[0] >= 0xc2 ? 2 : 1, i;
-
-	if (u[0] < 0xc2 || u[0] >= 0xf8)
-		return 1;
-	for (i = 1; i < n; i++)
-		if ((u[i] & 0xc0) != 0x80)
-			return 1;
-	return n;
-}
-
-static size_t char_cnt(const char *text)
-{
-	size_t n = 0;
-
-	for (; *text; text += char_len(text))
-		n++;
-	return n;
-}
-
-/* Names are the target's bytes: what could steer a terminal or is no text becomes '?'. */
-static bool printable(const char *p, size_t len)
-{
-	unsigned char a = (unsigned char)p[0], b = (unsigned char)(len > 1 ? p[1] : 0);
-
-	if (len == 1)
-		return a >= 0x20 && a < 0x7f;
-	return !(a == 0xc2 && b < 0xa0); /* U+0080..U+009F */
-}
-
 /* The name right-aligned in width characters (never cut to it), at most `max` of its characters. */
 static void print_name(FILE *out, const char *name, size_t width)
 {
-	size_t cnt = char_cnt(name), shown = cnt >= NAME_CUT ? NAME_CUT : cnt;
-	size_t used = cnt >= NAME_CUT ? NAME_CUT + 3 : cnt, i, n;
+	size_t cnt = term_text__width(name), shown = cnt >= NAME_CUT ? NAME_CUT : cnt;
+	size_t used = cnt >= NAME_CUT ? NAME_CUT + 3 : cnt, i;
 
 	for (i = used; i < width; i++)
 		fputc(' ', out);
-	for (i = 0; i < shown; i++, name += n) {
-		n = char_len(name);
-		if (printable(name, n))
-			fwrite(name, 1, n, out);
-		else
-			fputc('?', out);
-	}
+	term_text__put(out, name, shown);
 	if (cnt >= NAME_CUT)
 		fputs("...", out);
 	fputs("  ", out);
@@ -210,6 +172,17 @@ static void print_device(FILE *out, const struct ka_row *r, double sum)
 	print_cell(out, cell);
 }
 
+/* Cut without dots, as torch does. */
+static void print_shapes(FILE *out, const char *shapes, size_t width)
+{
+	size_t i;
+
+	for (i = term_text__width(shapes); i < width; i++)
+		fputc(' ', out);
+	term_text__put(out, shapes, width);
+	fputs("  ", out);
+}
+
 static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, const struct table_sums *sums)
 {
 	double sum = sums->self_cpu;
@@ -233,7 +206,7 @@ static void print_row(FILE *out, const struct ka_row *r, const struct layout *l,
 	snprintf(cell, sizeof(cell), "%" PRIu64, r->count);
 	print_cell(out, cell);
 	if (l->shapes_width)
-		fprintf(out, "%*.*s  ", (int)l->shapes_width, (int)l->shapes_width, r->shapes);
+		print_shapes(out, r->shapes, l->shapes_width);
 	if (l->flops_unit >= 0) {
 		snprintf(cell, sizeof(cell), "%8.3f", (double)r->flops * l->flops_scale);
 		print_cell(out, r->flops ? cell : "--");
@@ -272,9 +245,9 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 	uint32_t i;
 
 	for (i = 0; i < cnt; i++) {
-		n = char_cnt(rows[i].key);
+		n = term_text__width(rows[i].key);
 		name = n > name ? n : name;
-		n = rows[i].shapes ? strlen(rows[i].shapes) : 0;
+		n = rows[i].shapes ? term_text__width(rows[i].shapes) : 0;
 		shapes = n > shapes ? n : shapes;
 		any_shapes |= has_shapes(&rows[i]);
 		any_device |= rows[i].self_device_mem > 0;

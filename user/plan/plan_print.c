@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/term_text.h"
 #include "plan/insn.h"
 #include "plan/lib_plan.h"
 #include "plan/rf_layout.h"
@@ -65,6 +66,20 @@ static const char *lib_name(const struct torch_proc *tp, uint8_t lib)
 	return slash ? slash + 1 : fallback[lib];
 }
 
+/* Names are those of the target's files. */
+static void put_lib(FILE *out, const struct torch_proc *tp, uint8_t lib)
+{
+	size_t n = term_text__put(out, lib_name(tp, lib), SIZE_MAX);
+
+	fprintf(out, "%*s", n < 20 ? 20 - (int)n : 0, "");
+}
+
+static void put_line(FILE *out, const char *text)
+{
+	term_text__put(out, text, SIZE_MAX);
+	fputc('\n', out);
+}
+
 static void print_sites(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
 {
 	uint32_t i;
@@ -74,9 +89,10 @@ static void print_sites(const struct torch_plan *p, const struct torch_proc *tp,
 	for (i = 0; i < p->site_cnt; i++) {
 		const struct plan_site *s = &p->sites[i];
 
-		fprintf(out, "%-20s %#10" PRIx64 "  %-5s %-12s %-4s  %s\n", lib_name(tp, s->lib),
-			s->offset, role_name(s->role), prog_name(s->prog), insn__op_name(s->insn),
-			p->funcs[s->func].name);
+		put_lib(out, tp, s->lib);
+		fprintf(out, " %#10" PRIx64 "  %-5s %-12s %-4s  ", s->offset, role_name(s->role), prog_name(s->prog),
+			insn__op_name(s->insn));
+		put_line(out, p->funcs[s->func].name);
 	}
 }
 
@@ -94,8 +110,9 @@ static void print_unplaced(const struct torch_plan *p, const struct torch_proc *
 		if (!any)
 			fprintf(out, "\narguments or results that cannot be read:\n");
 		any = true;
-		fprintf(out, "%-20s %u of %s\n", lib_name(tp, f->lib), f->unplaced,
-			f->schema ? f->schema : f->name);
+		put_lib(out, tp, f->lib);
+		fprintf(out, " %u of ", f->unplaced);
+		put_line(out, f->schema ? f->schema : f->name);
 	}
 }
 
@@ -177,8 +194,10 @@ static void print_refusals(const struct torch_plan *p, const struct torch_proc *
 		if (!any)
 			fprintf(out, "\nnot probed, or in part:\n");
 		any = true;
-		fprintf(out, "%-20s %s: %s\n", lib_name(tp, f->lib), f->name,
-			refusal_text(f->reason));
+		put_lib(out, tp, f->lib);
+		fputc(' ', out);
+		term_text__put(out, f->name, SIZE_MAX);
+		fprintf(out, ": %s\n", refusal_text(f->reason));
 	}
 }
 

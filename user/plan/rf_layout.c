@@ -20,6 +20,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/term_text.h"
+
 #define RF_MAX	     1024 /* it has 264 to 344 bytes */
 #define RF	     LEAF_OBJ(0)
 #define ARG	     LEAF_OBJ(1) /* what it is constructed from, or given */
@@ -455,7 +457,9 @@ void rf_layout__print(const struct plan_layout *l, FILE *out)
 	const struct ptb_rf_cfg *rf = &l->rf;
 
 	if (!rf->size) {
-		fprintf(out, "no operators by an agent: %s\n", l->no_rf_why);
+		fputs("no operators by an agent: ", out);
+		term_text__put(out, l->no_rf_why, SIZE_MAX);
+		fputc('\n', out);
 		return;
 	}
 	fprintf(out, "RecordFunction: size %u, thread %u, scope %u, fn %u (index %u, %s strings), sequence number %u, "

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/term_text.h"
 #include "plan/rf_layout.h"
 
 /* Distances from key_set_ down to the fields before it. */
@@ -413,7 +414,9 @@ void tensor_layout__print(const struct plan_layout *l, FILE *out)
 	uint32_t i;
 
 	if (!t->shapes_on) {
-		fprintf(out, "no shapes: %s\n", l->no_shapes_why);
+		fputs("no shapes: ", out);
+		term_text__put(out, l->no_shapes_why, SIZE_MAX);
+		fputc('\n', out);
 		return;
 	}
 	fprintf(out, "tensors: storage %u, extra_meta %u, sizes %u, storage_offset %u, numel %u, dtype %u, "

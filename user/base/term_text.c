@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Texts of others on a terminal; see term_text.h. */
+#include "base/term_text.h"
+
+#include <string.h>
+
+size_t utf8__decode(const char *text, const char *end, uint32_t *out)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	size_t n, i;
+	uint32_t c;
+
+	if (p[0] < 0x80) {
+		*out = p[0];
+		return 1;
+	}
+	if (p[0] >= 0xc2 && p[0] <= 0xdf)
+		n = 2, c = p[0] & 0x1f;
+	else if ((p[0] & 0xf0) == 0xe0)
+		n = 3, c = p[0] & 0x0f;
+	else if (p[0] >= 0xf0 && p[0] <= 0xf4)
+		n = 4, c = p[0] & 0x07;
+	else
+		return 0;
+	if (n > (size_t)(end - text))
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) || (c >= 0xd800 && c <= 0xdfff))
+		return 0;
+	*out = c;
+	return n;
+}
+
+/*
+ * Control characters; Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties.txt), which includes most controls of
+ * direction; the rest of those, the separators of lines and the marks of annotations. In order.
+ */
+static const struct range {
+	uint32_t first, last;
+} not_plain[] = {
+	{ 0x0000, 0x001f },   { 0x007f, 0x009f },   { 0x00ad, 0x00ad },   { 0x034f, 0x034f },
+	{ 0x061c, 0x061c },   { 0x115f, 0x1160 },   { 0x17b4, 0x17b5 },   { 0x180b, 0x180f },
+	{ 0x200b, 0x200f },   { 0x2028, 0x202e },   { 0x2060, 0x206f },   { 0x3164, 0x3164 },
+	{ 0xfe00, 0xfe0f },   { 0xfeff, 0xfeff },   { 0xffa0, 0xffa0 },   { 0xfff0, 0xfffb },
+	{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+};
+
+bool term_char__plain(uint32_t c)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(not_plain) / sizeof(not_plain[0]) && c >= not_plain[i].first; i++)
+		if (c <= not_plain[i].last)
+			return false;
+	return true;
+}
+
+/* Bytes of the character at p, and whether they may be printed. */
+static size_t next(const char *p, const char *end, bool *plain)
+{
+	uint32_t c;
+	size_t n = utf8__decode(p, end, &c);
+
+	*plain = n && term_char__plain(c);
+	return n ? n : 1;
+}
+
+size_t term_text__width(const char *text)
+{
+	const char *end = text + strlen(text);
+	size_t n = 0;
+	bool plain;
+
+	for (; text < end; text += next(text, end, &plain))
+		n++;
+	return n;
+}
+
+size_t term_text__put(FILE *out, const char *text, size_t chars)
+{
+	const char *end = text + strlen(text);
+	size_t done;
+	bool plain;
+
+	for (done = 0; done < chars && text < end; done++) {
+		size_t n = next(text, end, &plain);
+
+		if (plain)
+			fwrite(text, 1, n, out);
+		else
+			fputc('?', out);
+		text += n;
+	}
+	return done;
+}
+
+char *term_text__copy(char *buf, size_t cap, const char *text)
+{
+	const char *end = text + strlen(text);
+	size_t len = 0;
+	bool plain;
+
+	while (cap && text < end) {
+		size_t n = next(text, end, &plain), need = plain ? n : 1;
+
+		if (len + need >= cap)
+			break;
+		if (plain)
+			memcpy(buf + len, text, n);
+		else
+			buf[len] = '?';
+		len += need;
+		text += n;
+	}
+	if (cap)
+		buf[len] = '\0';
+	return buf;
+}

@@ -10,6 +10,7 @@
 #include "base/term_text.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/targets.h"
 
@@ -143,7 +144,7 @@ static void begin_when_traced(void *arg, struct run *run)
 
 int cmd_attach(int argc, char **argv)
 {
-	struct run_cfg cfg = { .row_limit = 20 };
+	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct live live = { 0 };
 	int n = opts__parse(&usage, &cfg, argc, argv, NULL), code;
 

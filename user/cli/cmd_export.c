@@ -28,7 +28,7 @@ static const struct opt_def export_opts[] = {
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, device), "DEVICE",
 	  "memory: of this device (default: cuda:0 if anything was allocated there, else cpu)" },
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, step_on), "NAME",
-	  "end a ProfilerStep after each annotation or operator NAME" },
+	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, no_steps), NULL,
 	  "derive no ProfilerStep slices" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
@@ -37,7 +37,7 @@ static const struct opt_def export_opts[] = {
 static const struct cmd_usage usage = {
 	.name = "export",
 	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
-	.summary = "Writes a capture in another format.",
+	.summary = "Writes a capture in another format. Ids of operators are the same in all of them.",
 	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n"
 		    "  ptbpf export run.ptb --format et -o run.et.json\n"
 		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n",
@@ -89,6 +89,10 @@ int cmd_export(int argc, char **argv)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	if (!o.capture) {
 		pr_error("export: name a capture; see 'ptbpf export --help'");
+		return EXIT_USAGE;
+	}
+	if (cfg.step_on && cfg.no_steps) {
+		pr_error("export: --step-on and --no-steps contradict each other");
 		return EXIT_USAGE;
 	}
 	if (cfg.pid < 0) {

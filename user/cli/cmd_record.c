@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/live.h"
+#include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/targets.h"
 
@@ -323,7 +324,7 @@ static void say_end(pid_t pid)
 
 int cmd_record(int argc, char **argv)
 {
-	struct run_cfg cfg = { .row_limit = 20 };
+	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct live live = { 0 };
 	int first = opts__parse(&usage, &cfg, argc, argv, NULL), go = -1, code;
 	pid_t pid;

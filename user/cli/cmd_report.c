@@ -9,32 +9,31 @@
 #include "cli/outputs.h"
 #include "export/exporter.h"
 
-#define ROWS_UNSAID INT_MIN
-
 struct report_cfg {
 	const char *sort_by, *step_on;
 	int row_limit;
-	bool json, no_steps, by_shape, with_flops, memory, gpu, exact_memory;
+	bool json, no_steps, memory, gpu;
+	int by_shape, with_flops, exact_memory;
 };
 
 static const struct opt_def report_opts[] = {
 	{ OPT_STR, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY",
-	  "order of the rows (default: order of first appearance)" },
+	  "order of the rows; none: of first appearance (default: as recorded, else none)" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
-	  "rows, -1: all (default: 100; of each list of --memory and --gpu: 10)" },
-	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,
+	  "rows, -1: all (default: as recorded, else 100; of each list of --memory and --gpu: 10)" },
+	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,
 	  "a row for each shape of an operator's inputs (recorded with --record-shapes)" },
-	{ OPT_FLAG, 0, "with-flops", offsetof(struct report_cfg, with_flops), NULL,
+	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, with_flops), NULL,
 	  "floating point operations, as torch counts them (recorded with --record-shapes)" },
 	{ OPT_FLAG, 0, "memory", offsetof(struct report_cfg, memory), NULL,
 	  "what memory was used for: peak, leaks, who holds it, what the kernel did for it" },
 	{ OPT_FLAG, 0, "gpu", offsetof(struct report_cfg, gpu), NULL,
 	  "how busy the GPUs were, and where they were not, why: top kernels, copies, launches, gaps" },
-	{ OPT_FLAG, 0, "exact-memory", offsetof(struct report_cfg, exact_memory), NULL,
+	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct report_cfg, exact_memory), NULL,
 	  "the table's memory: what an operator's own thread allocated in it (torch: all threads)" },
 	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "JSON for machines" },
 	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, step_on), "NAME",
-	  "end a ProfilerStep after each annotation or operator NAME" },
+	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct report_cfg, no_steps), NULL,
 	  "derive no ProfilerStep slices" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
@@ -44,7 +43,8 @@ static const struct cmd_usage usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--memory, what memory was used for; with --gpu, what the GPUs did.",
+		   "--memory, what memory was used for; with --gpu, what the GPUs did. What the recording was\n"
+		   "asked for (--step-on, --group-by-input-shape, ...) is the default here.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
 		    "  ptbpf report run.ptb --memory\n"
@@ -55,7 +55,7 @@ static const struct cmd_usage usage = {
 
 int cmd_report(int argc, char **argv)
 {
-	struct report_cfg cfg = { .row_limit = ROWS_UNSAID };
+	struct report_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct outputs o = { .summary = true };
 	int n = opts__parse(&usage, &cfg, argc, argv, &o.capture);
 
@@ -65,8 +65,10 @@ int cmd_report(int argc, char **argv)
 		pr_error("report: name a capture; see 'ptbpf report --help'");
 		return EXIT_USAGE;
 	}
-	if (cfg.sort_by && !table__is_sort_key(cfg.sort_by)) {
-		pr_error("'%s' is no sort key; there are: %s", cfg.sort_by, table__sort_keys());
+	if (cfg.sort_by && !outputs__is_sort_key(cfg.sort_by))
+		return EXIT_USAGE;
+	if (cfg.step_on && cfg.no_steps) {
+		pr_error("report: --step-on and --no-steps contradict each other");
 		return EXIT_USAGE;
 	}
 	if (cfg.memory && cfg.gpu) {
@@ -78,7 +80,7 @@ int cmd_report(int argc, char **argv)
 	o.gpu = cfg.gpu;
 	o.json = cfg.json;
 	o.sort_by = cfg.sort_by;
-	o.row_limit = cfg.row_limit != ROWS_UNSAID ? cfg.row_limit : cfg.memory || cfg.gpu ? 10 : 100;
+	o.row_limit = cfg.row_limit;
 	o.step_on = cfg.step_on;
 	o.no_steps = cfg.no_steps;
 	o.by_shape = cfg.by_shape;

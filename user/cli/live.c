@@ -20,10 +20,8 @@ int live__check(const struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
 	log__set_quiet(cfg->quiet);
-	if (cfg->sort_by && !table__is_sort_key(cfg->sort_by)) {
-		pr_error("'%s' is no sort key; there are: %s", cfg->sort_by, table__sort_keys());
+	if (cfg->sort_by && !outputs__is_sort_key(cfg->sort_by))
 		return -EINVAL;
-	}
 	if (run_cfg__check(cfg))
 		return -EINVAL;
 	if (cfg->exact_memory && !cfg->profile_memory) {
@@ -123,7 +121,7 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 			     .exact_memory = live->cfg->exact_memory,
 			     .table = !live->cfg->no_table,
 			     .sort_by = live->cfg->sort_by ? live->cfg->sort_by : "self_cpu_time_total",
-			     .row_limit = live->cfg->row_limit,
+			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_UNSAID ? 20 : live->cfg->row_limit,
 			     .step_on = live->cfg->step_on,
 			     .no_steps = live->cfg->no_steps,
 			     .summary = true };

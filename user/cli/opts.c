@@ -89,6 +89,9 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 	case OPT_FLAG:
 		*(bool *)dst = true;
 		return 0;
+	case OPT_SWITCH:
+		*(int *)dst = value ? -1 : 1;
+		return 0;
 	case OPT_STR:
 		*(const char **)dst = value;
 		return *value ? 0 : -EINVAL;
@@ -115,13 +118,27 @@ static bool is_end(const struct opt_def *d)
 	return !d->name && !d->help;
 }
 
-/* The row of "--name", "--name=value" or "-x"; *value: what follows '=' or the letter, else NULL. */
-static const struct opt_def *match(const struct opt_def *defs, const char *word, const char **value)
+static bool is_off(const char *name, const char *word, size_t len)
+{
+	return len == strlen(name) + 3 && !memcmp(word, "no-", 3) && !memcmp(word + 3, name, len - 3);
+}
+
+static bool takes_value(const struct opt_def *d)
+{
+	return d->type != OPT_FLAG && d->type != OPT_SWITCH;
+}
+
+/*
+ * The row of "--name", "--name=value", "-x" or, of a switch, "--no-name". *value: what follows '=' or the letter, else
+ * NULL. *off: it was "--no-name".
+ */
+static const struct opt_def *match(const struct opt_def *defs, const char *word, const char **value, bool *off)
 {
 	const struct opt_def *d;
 	size_t len;
 
 	*value = NULL;
+	*off = false;
 	if (word[1] != '-') {
 		for (d = defs; !is_end(d); d++)
 			if (d->letter && d->letter == word[1]) {
@@ -131,11 +148,13 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 		return NULL;
 	}
 	len = strcspn(word + 2, "=");
-	for (d = defs; !is_end(d); d++)
-		if (d->name && strlen(d->name) == len && !memcmp(d->name, word + 2, len)) {
+	for (d = defs; !is_end(d); d++) {
+		*off = d->type == OPT_SWITCH && is_off(d->name, word + 2, len);
+		if (*off || (d->name && strlen(d->name) == len && !memcmp(d->name, word + 2, len))) {
 			*value = word[2 + len] ? word + 3 + len : NULL;
 			return d;
 		}
+	}
 	return NULL;
 }
 
@@ -143,25 +162,26 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char **argv, int *i)
 {
 	const char *value;
-	const struct opt_def *d = match(usage->opts, argv[*i], &value);
+	bool off;
+	const struct opt_def *d = match(usage->opts, argv[*i], &value, &off);
 
 	if (!d) {
 		pr_error("%s: unknown option '%s'; see 'ptbpf %s --help'", usage->name, argv[*i],
 			 usage->name);
 		return OPTS_ERROR;
 	}
-	if (d->type == OPT_FLAG && value) {
+	if (!takes_value(d) && value) {
 		pr_error("%s: option --%s takes no value", usage->name, d->name);
 		return OPTS_ERROR;
 	}
-	if (d->type != OPT_FLAG && !value) {
+	if (takes_value(d) && !value) {
 		if (*i + 1 >= argc) {
 			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name, d->arg);
 			return OPTS_ERROR;
 		}
 		value = argv[++*i];
 	}
-	if (store(d, cfg, value)) {
+	if (store(d, cfg, off ? "no" : value)) {
 		pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name, d->arg);
 		return OPTS_ERROR;
 	}
@@ -212,7 +232,10 @@ void opts__help(const struct cmd_usage *usage, FILE *out)
 		snprintf(left, sizeof(left), "%c%c%c --%s%s%s", d->letter ? '-' : ' ',
 			 d->letter ? d->letter : ' ', d->letter ? ',' : ' ', d->name, d->arg ? " " : "",
 			 d->arg ? d->arg : "");
-		fprintf(out, "  %-28s %s\n", left, d->help);
+		fprintf(out, "  %-28s %s", left, d->help);
+		if (d->type == OPT_SWITCH)
+			fprintf(out, "; --no-%s: not", d->name);
+		fputc('\n', out);
 	}
 	fprintf(out, "  %-28s %s\n", "-h, --help", "this text");
 }

@@ -22,6 +22,7 @@ struct pid_list {
 enum opt_type {
 	OPT_GROUP,    /* no option: a heading in the help */
 	OPT_FLAG,     /* bool */
+	OPT_SWITCH,   /* int: 1 for --name, -1 for --no-name, 0 for neither */
 	OPT_STR,      /* const char * */
 	OPT_INT,      /* int */
 	OPT_DURATION, /* uint64_t ns: "5s", "250ms", "2m", plain number: seconds */

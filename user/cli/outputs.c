@@ -285,8 +285,55 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	return 0;
 }
 
-int outputs__write(const struct outputs *o)
+bool outputs__is_sort_key(const char *key)
 {
+	if (table__is_sort_key(key) || !strcmp(key, OUTPUTS_UNSORTED))
+		return true;
+	pr_error("'%s' is no sort key; there are: %s, %s", key, table__sort_keys(), OUTPUTS_UNSORTED);
+	return false;
+}
+
+static bool is_on(const struct session *s, const char *key)
+{
+	const char *json = session__meta(s, key);
+
+	return json && !strcmp(json, "true");
+}
+
+/* A capture is a foreign file: what is no sort key or number in it is as if it were not there. */
+static const char *recorded_sort_key(const struct session *s, char *buf, size_t cap)
+{
+	plain_text(session__meta(s, "sort_by"), buf, cap);
+	return table__is_sort_key(buf) ? buf : NULL;
+}
+
+static int recorded_row_limit(const struct session *s)
+{
+	const char *json = session__meta(s, "row_limit");
+	char *end;
+	long v = json ? strtol(json, &end, 10) : 0;
+
+	return json && end != json && !*end && v >= -1 && v <= INT_MAX ? (int)v : 100;
+}
+
+/* Fills in what was not asked for: as the recording was, else as `report` alone does it. */
+static void take_recorded(struct outputs *o, const struct session *s, char *buf, size_t cap)
+{
+	o->by_shape = o->by_shape ? o->by_shape > 0 : is_on(s, "by_shape");
+	o->with_flops = o->with_flops ? o->with_flops > 0 : is_on(s, "with_flops");
+	o->exact_memory = o->exact_memory ? o->exact_memory > 0 : is_on(s, "exact_memory");
+	if (!o->sort_by)
+		o->sort_by = recorded_sort_key(s, buf, cap);
+	else if (!strcmp(o->sort_by, OUTPUTS_UNSORTED))
+		o->sort_by = NULL;
+	if (o->row_limit == OUTPUTS_ROWS_UNSAID)
+		o->row_limit = o->memory || o->gpu ? 10 : recorded_row_limit(s);
+}
+
+int outputs__write(const struct outputs *asked)
+{
+	struct outputs all = *asked, *o = &all;
+	char sort_by[64];
 	struct session_opts sopts = { .step_on = o->step_on, .no_steps = o->no_steps };
 	struct session_totals totals = { 0 };
 	struct capture_reader *cr = NULL;
@@ -298,6 +345,8 @@ int outputs__write(const struct outputs *o)
 	err = capture_reader__open(o->capture, &cr);
 	if (!err)
 		err = session__open(cr, &sopts, &s);
+	if (!err)
+		take_recorded(o, s, sort_by, sizeof(sort_by));
 	if (!err)
 		err = check_recorded(o, s);
 	if (!err)

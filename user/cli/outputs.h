@@ -6,6 +6,7 @@
 #ifndef CLI_OUTPUTS_H
 #define CLI_OUTPUTS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,17 +18,22 @@ struct outputs {
 	const char *timeline; /* NULL: no memory timeline */
 	uint32_t timeline_format;    /* enum timeline_format */
 	const char *timeline_device; /* NULL: torch's choice */
-	bool by_shape, with_flops, exact_memory; /* the table's rows and columns */
+	int by_shape, with_flops, exact_memory; /* the table's rows and columns: 1, -1: not, 0: as recorded */
 	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
 	bool json;           /* for machines */
-	const char *sort_by; /* NULL: order of first appearance */
-	int row_limit;
-	const char *step_on; /* NULL: what the capture says */
+	const char *sort_by; /* of table__sort_keys(), OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */
+	int row_limit;       /* OUTPUTS_ROWS_UNSAID: as recorded */
+	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
 	bool summary; /* one line on stderr */
 };
 
-/* Exit code of the command. */
+#define OUTPUTS_UNSORTED "none"
+#define OUTPUTS_ROWS_UNSAID INT_MIN
+
+/* Is it one of the keys that o->sort_by may be? */
+bool outputs__is_sort_key(const char *key);
+/* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
 
 #endif /* CLI_OUTPUTS_H */

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "cli/outputs.h"
 #include "cli/recorder_agent.h"
 #include "cli/run_priv.h"
 #include "probe/kern_features.h"
@@ -49,6 +50,34 @@ static int check_kernel(void)
 	return -EPERM;
 }
 
+/* Options that later reports and exports take for theirs. */
+static void write_output_opts(struct run *run)
+{
+	const struct run_cfg *cfg = &run->cfg;
+	const struct {
+		const char *key;
+		bool on;
+	} flags[] = { { "no_steps", cfg->no_steps },
+		      { "by_shape", cfg->by_shape },
+		      { "with_flops", cfg->with_flops },
+		      { "exact_memory", cfg->exact_memory } };
+	const struct {
+		const char *key, *text;
+	} texts[] = { { "step_on", cfg->step_on }, { "sort_by", cfg->sort_by }, { "activities", cfg->activities } };
+	char num[32];
+	size_t i;
+
+	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (flags[i].on)
+			recorder__meta(run->rec, flags[i].key, "true");
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i].text)
+			recorder__meta_text(run->rec, texts[i].key, texts[i].text);
+	snprintf(num, sizeof(num), "%d", cfg->row_limit);
+	if (cfg->row_limit != OUTPUTS_ROWS_UNSAID)
+		recorder__meta(run->rec, "row_limit", num);
+}
+
 static void write_meta(struct run *run)
 {
 	enum probe_args args = run_cfg__args(&run->cfg);
@@ -60,10 +89,7 @@ static void write_meta(struct run *run)
 	recorder__meta_text(run->rec, "links", probe_set__uses_multi(run->ps) ? "uprobe_multi" : "perf");
 	snprintf(num, sizeof(num), "%d", run->cfg.pids.cnt ? run->cfg.pids.pids[0] : 0);
 	recorder__meta(run->rec, "pid", num);
-	if (run->cfg.step_on)
-		recorder__meta_text(run->rec, "step_on", run->cfg.step_on);
-	if (run->cfg.no_steps)
-		recorder__meta(run->rec, "no_steps", "true");
+	write_output_opts(run);
 	if (args != PROBE_ARGS_NONE)
 		recorder__meta_text(run->rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
 	if (run->cfg.profile_memory)

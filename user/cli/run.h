@@ -30,7 +30,7 @@ struct run_cfg {
 	bool dry_run;
 	bool perf_uprobes;
 	const char *sort_by;
-	int row_limit;
+	int row_limit; /* OUTPUTS_ROWS_UNSAID: 20 */
 	bool no_table;
 	bool no_cache;
 	bool quiet;
@@ -43,7 +43,7 @@ struct run_cfg {
 	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, duration_ns), "TIME",                 \
 	  "stop after this time (5s, 500ms, 2m); default: Ctrl-C or the target's end" },                \
 	{ OPT_STR, 0, "step-on", offsetof(struct run_cfg, step_on), "NAME",                             \
-	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step#...)" },  \
+	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step)" },      \
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
 	  "derive no ProfilerStep slices" },                                                            \
 	{ OPT_GROUP, 0, "", 0, NULL, "what is recorded" },                                              \

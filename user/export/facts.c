@@ -10,7 +10,10 @@
 #include "export/exporter.h"
 
 /* META records that a document repeats; their text is JSON already. */
-static const char *const capture_keys[] = { "version", "host", "kernel", "torch", "options", "args" };
+static const char *const capture_keys[] = {
+	"version", "host", "kernel", "torch", "args", "activities", "step_on", "no_steps", "by_shape", "with_flops",
+	"exact_memory", "sort_by", "row_limit",
+};
 
 static const struct counter_row {
 	uint32_t id;
@@ -375,6 +378,7 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "operators", t->ops },
 		{ "annotations", t->annotations },
 		{ "steps", t->steps },
+		{ "partial_steps", t->partial_steps },
 		{ "open_at_begin", t->open_at_begin },
 		{ "unfinished", t->unfinished },
 		{ "unwound", t->unwound },

@@ -16,7 +16,7 @@ PARTS = {
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
     "cupti": ({"base"}, ()),
     "capture": ({"base"}, ("zstd.h", "zlib.h")),
-    "model": ({"base", "capture"}, ()),
+    "model": ({"base", "capture"}, ("cjson/",)),
     "export": ({"base", "capture", "model"}, ("zlib.h", "cjson/")),
     "cli": ({"base", "target", "inject", "plan", "probe", "cupti", "capture", "model", "export"}, ("capstone/", "bpf/")),
 }

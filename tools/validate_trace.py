@@ -33,7 +33,7 @@ KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distribut
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
 # slice arg -> counter in ptbpf_totals.totals
 MARKS = {"ptbpf.open_at_attach": "open_at_begin", "finished": "unfinished", "ptbpf.unwound": "unwound",
-         "ptbpf.end_lost": "end_lost", "ptbpf.derived": "steps", "ptbpf.truncated": "truncated_annotations"}
+         "ptbpf.end_lost": "end_lost", "ptbpf.derived": "steps", "ptbpf.partial": "partial_steps", "ptbpf.truncated": "truncated_annotations"}
 
 
 class Findings:
@@ -223,8 +223,8 @@ def check_ids(threads, findings, torch):
         by_id[s.id] = s
         if not torch and (args.get("Record function id") != s.id or args.get("Ev Idx") != s.id - 1):
             findings.add("ids", f"External id, Record function id and Ev Idx disagree: {s}")
-    # what was open at the window's begin is learned, and numbered, when it ends
-    ordered = [by_id[i] for i in sorted(by_id) if "ptbpf.open_at_attach" not in by_id[i].event["args"]]
+    # what was open at the window's begin is learned, and numbered, when it ends; derived steps have ids of their own
+    ordered = [by_id[i] for i in sorted(by_id) if not {"ptbpf.open_at_attach", "ptbpf.derived"} & by_id[i].event["args"].keys()]
     for a, b in zip(ordered, ordered[1:]):
         if b.begin < a.begin and not torch:
             findings.add("ids", f"not in order of start: {a} before {b}")
@@ -420,6 +420,8 @@ def check_names(doc, threads, findings):
     for s in (s for t in threads.values() for s in t):
         if s.event["name"].startswith("ProfilerStep") and not re.fullmatch(r"ProfilerStep#\d+", s.event["name"]):
             findings.add("steps", f"a name that consumers refuse: {s}")
+        if s.event["name"].startswith("ProfilerStep") and "ptbpf.partial" in s.event["args"]:
+            findings.add("steps", f"a part of a step that consumers take for a whole one: {s}")
 
 
 def check_account(doc, threads, findings):

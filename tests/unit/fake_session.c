@@ -42,3 +42,8 @@ int session__live_blocks(const struct session *s, int (*fn)(void *arg, const str
 		ret = fn(arg, &s->live[i]);
 	return ret;
 }
+
+uint64_t session__order(const struct session *s, uint64_t id)
+{
+	return id == SESSION_STEP_ID ? s->step_order : id;
+}

@@ -21,6 +21,7 @@ struct session {
 	const char *names[FAKE_NAME_MAX]; /* by name id */
 	const struct memory_block *live; /* at the end */
 	uint32_t live_cnt;
+	uint64_t step_order; /* of the slice SESSION_STEP_ID */
 };
 
 /* One sealed second of process 100 that began at 5 s; nothing lost. */

@@ -314,8 +314,10 @@ int main(int argc, char **argv)
 	s.counters[PTB_CNT_RING_FULL] = 17;
 	s.counters[PTB_CNT_HITS] = 70;
 	s.counters[PTB_CNT_COST_PS] = 780000;
-	s.meta[0].key = "options";
-	s.meta[0].json = "{\"ringbuf\": \"8M\"}";
+	s.meta[0].key = "step_on";
+	s.meta[0].json = "\"Optimizer.step\"";
+	s.meta[1].key = "with_flops";
+	s.meta[1].json = "true";
 	if (write_trace(argv[1], &s) || write_report(argv[2], &s))
 		return 1;
 	totals = (struct session_totals){ 0 };

@@ -285,7 +285,7 @@ static struct session rich_session(void)
 	s.counters[PTB_CNT_ATTACH_NS] = 31415926;
 	s.meta[0].key = "torch";
 	s.meta[0].json = "{\"version\": \"2.15.0\"}";
-	s.meta[1].key = "options";
+	s.meta[1].key = "activities";
 	s.meta[1].json = "{broken \"json\"";
 	return s;
 }
@@ -344,7 +344,7 @@ static void test_facts(void)
 	CU_ASSERT_EQUAL(num(get(p, "cost"), "estimated_total_ms"), 0.75);
 	CU_ASSERT_EQUAL(num(get(p, "cost"), "percent_of_window"), 0.075);
 	CU_ASSERT_STRING_EQUAL(str(get(get(p, "capture"), "torch"), "version"), "2.15.0");
-	CU_ASSERT_STRING_EQUAL(str(get(p, "capture"), "options"), "{broken \"json\""); /* as text */
+	CU_ASSERT_STRING_EQUAL(str(get(p, "capture"), "activities"), "{broken \"json\""); /* as text */
 	check_losses(doc);
 	cJSON_Delete(doc);
 }

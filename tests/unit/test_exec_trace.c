@@ -258,9 +258,9 @@ static void test_notes(void)
 	sl.in = vw__values(&unknown);
 	sl.out.flags |= VALUES_CUT;
 	put(&sl);
-	sl = slice(6, 0, "ProfilerStep#0");
+	sl = slice(6, 0, "partial step");
 	sl.kind = PTB_FUNC_SCOPE;
-	sl.flags = SLICE_DERIVED;
+	sl.flags = SLICE_DERIVED | SLICE_PARTIAL;
 	put(&sl);
 	doc = finish();
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 1), "ptbpf.note"), "absent");
@@ -268,11 +268,53 @@ static void test_notes(void)
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 3), "ptbpf.note"), "no_inputs,unfinished,name_cut");
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 4), "ptbpf.note"), "absent");
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 5), "ptbpf.note"), "unknown_values,cut_values");
-	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 6), "ptbpf.note"), "derived");
+	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 6), "ptbpf.note"), "derived,partial");
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "no_inputs"), 2);
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "no_outputs"), 1);
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "unknown_values"), 1);
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "cut_values"), 1);
+	cJSON_Delete(doc);
+}
+
+/* et_replay runs every node that has a schema; of one that began before the window nobody saw the inputs. */
+static void test_open_at_attach(void)
+{
+	struct session s = results_session();
+	struct slice sl = slice(1, 0, "aten::a");
+	cJSON *doc;
+
+	start(&s);
+	sl.schema = "aten::a(Tensor self) -> Tensor";
+	put(&sl);
+	sl.id = 2;
+	sl.flags = SLICE_OPEN_AT_BEGIN;
+	put(&sl);
+	doc = finish();
+	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 1), "op_schema"), "aten::a(Tensor self) -> Tensor");
+	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 2), "op_schema"), "");
+	CU_ASSERT_PTR_NOT_NULL(strstr(text_attr(node(doc, 2), "ptbpf.note"), "open_at_attach"));
+	cJSON_Delete(doc);
+}
+
+/* A step's node has its place in the order of start, and its own id where files are joined. */
+static void test_step_node(void)
+{
+	struct session s = results_session();
+	struct slice sl = slice(1, 0, "aten::a"), step = slice(SESSION_STEP_ID, 0, "ProfilerStep#0");
+	cJSON *doc;
+
+	s.step_order = 2;
+	start(&s);
+	put(&sl);
+	sl = slice(3, SESSION_STEP_ID, "aten::b");
+	put(&sl);
+	step.kind = PTB_FUNC_SCOPE;
+	step.flags = SLICE_DERIVED;
+	put(&step);
+	doc = finish();
+	expect_node(node(doc, 2), 8, 6, "aten::b");
+	expect_node(node(doc, 3), 6, 3, "ProfilerStep#0");
+	CU_ASSERT_EQUAL(attr(node(doc, 3), "rf_id"), (double)SESSION_STEP_ID);
 	cJSON_Delete(doc);
 }
 
@@ -429,6 +471,8 @@ int main(void)
 		{ "tree", test_tree },
 		{ "backward", test_backward },
 		{ "notes", test_notes },
+	{ "open at attach", test_open_at_attach },
+	{ "a step's node", test_step_node },
 		{ "collective", test_collective },
 		{ "objects", test_objects },
 		{ "processes", test_processes },

@@ -209,7 +209,7 @@ static void steps(void)
 	struct gpu_log *log;
 
 	pairs(b);
-	for (ts = 2000000; ts < 4000000; ts += 1000000) {
+	for (ts = 2000000; ts < 5000000; ts += 1000000) {
 		builder__thread(b, 10, 10);
 		builder__ring(b, 0);
 		builder__enter(b, f, ts + 100, 0x9000);
@@ -226,15 +226,18 @@ static void steps(void)
 		builder__exit(b, f, ts + 2500, 0x8f00);
 	}
 	log = gpu_log__run(builder__session(b, NULL));
-	CU_ASSERT_EQUAL(gpu_log__count(log, GPU_KERNEL), 4);
-	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 0)->at.step, 0);
-	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 1)->at.step, 0);
+	CU_ASSERT_EQUAL(gpu_log__count(log, GPU_KERNEL), 6);
+	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 0)->at.step, -1); /* in a part of a step */
+	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 1)->at.step, -1);
 	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 1)->at.tid, 11);
-	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 2)->at.step, 1);
-	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 3)->at.step, 1);
+	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 2)->at.step, 0);
+	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 3)->at.step, 0);
+	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 4)->at.step, 1);
+	CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, 5)->at.step, 1);
 	CU_ASSERT_STRING_EQUAL(nth(log, GPU_KERNEL, 0)->at.annotation, "");
-	CU_ASSERT_EQUAL(gpu_log__count(log, GPU_ANNOTATION), 2);
-	CU_ASSERT_STRING_EQUAL(nth(log, GPU_ANNOTATION, 1)->name, "ProfilerStep#1");
+	CU_ASSERT_EQUAL(gpu_log__count(log, GPU_ANNOTATION), 3);
+	CU_ASSERT_STRING_EQUAL(nth(log, GPU_ANNOTATION, 0)->name, "partial step");
+	CU_ASSERT_STRING_EQUAL(nth(log, GPU_ANNOTATION, 1)->name, "ProfilerStep#0");
 	done(log, b);
 }
 

@@ -93,22 +93,28 @@ static void annotations_and_steps(void)
 	builder__mem_alloc(b, 3300, 0x8000, 0xd000, 1);
 	builder__thread(b, P + 5, P + 5);
 	builder__mem_alloc(b, 3400, 0x8000, 0xd000, 1);
+	builder__thread(b, P, P);
+	builder__annotate(b, 3500, 0x9000, 0x2, "mark");
+	builder__scope_end(b, 3600, 0x9000, 0x2);
+	builder__mem_alloc(b, 3700, 0x9000, 0xe000, 1);
 	log = mem_log__run(builder__session(b, &opts));
-	CU_ASSERT_EQUAL_FATAL(log->cnt, 5);
-	CU_ASSERT_EQUAL(log->v[0].ev.at.step, 0);
+	CU_ASSERT_EQUAL_FATAL(log->cnt, 6);
+	CU_ASSERT_EQUAL(log->v[0].ev.at.step, -1);
 	CU_ASSERT_STRING_EQUAL(log->v[1].ev.at.annotation, "inner");
 	CU_ASSERT_STRING_EQUAL(log->v[1].ev.at.op, "aten::a");
 	CU_ASSERT_STRING_EQUAL(log->v[1].ev.at.outer_op, "aten::a");
 	CU_ASSERT_NOT_EQUAL(log->v[1].ev.at.slice, log->v[1].ev.at.op_slice);
-	CU_ASSERT_EQUAL(log->v[1].block.step, 0);
-	CU_ASSERT_EQUAL(log->v[2].ev.at.step, 1);
+	CU_ASSERT_EQUAL(log->v[1].block.step, -1); /* a part of a step has no number */
+	CU_ASSERT_STRING_EQUAL(log->v[2].ev.at.op, "");
+	CU_ASSERT_EQUAL(log->v[2].ev.at.step, 0);
 	CU_ASSERT_STRING_EQUAL(log->v[2].ev.at.annotation, "");
 	CU_ASSERT_TRUE(log->v[2].ev.at.enclosed);
-	CU_ASSERT_EQUAL(log->v[3].ev.at.step, 1); /* another thread of the process */
+	CU_ASSERT_EQUAL(log->v[3].ev.at.step, 0); /* another thread of the process */
 	CU_ASSERT_TRUE(log->v[3].ev.at.enclosed);
 	CU_ASSERT_EQUAL(log->v[3].ev.at.slice, 0);
 	CU_ASSERT_EQUAL(log->v[4].ev.at.step, -1); /* another process */
 	CU_ASSERT_FALSE(log->v[4].ev.at.enclosed);
+	CU_ASSERT_EQUAL(log->v[5].ev.at.step, -1);
 	mem_log__free(log);
 	builder__free(b);
 }

@@ -133,8 +133,8 @@ static void steps(void)
 	builder__annotate(b, 3000, 0x9000, 0x1, "mark");
 	builder__scope_end(b, 3200, 0x9000, 0x1);
 	log = slice_log__run(builder__session(b, &opts));
-	first = slice_log__get(log, "ProfilerStep#0");
-	second = slice_log__get(log, "ProfilerStep#1");
+	first = slice_log__get(log, "partial step");
+	second = slice_log__get(log, "ProfilerStep#0");
 	CU_ASSERT_EQUAL(first->mem->cpu_all, 120);
 	CU_ASSERT_EQUAL(first->mem->cpu_own, 20);
 	CU_ASSERT_EQUAL(first->child_mem->cpu_all, 20);

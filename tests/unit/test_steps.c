@@ -7,6 +7,7 @@
 #define BEGIN 1000000
 #define END 9000000
 #define OPT "Optimizer.step#SGD.step"
+#define PARTIAL "partial step"
 
 static struct slice_log *run(struct builder *b, const struct session_opts *opts)
 {
@@ -43,9 +44,9 @@ static void optimizer(void)
 	builder__enter(b, f, 2003000, 0x9000);
 	builder__exit(b, f, 2003100, 0x8f00);
 	log = run(b, NULL);
-	s0 = slice_log__get(log, "ProfilerStep#0");
-	s1 = slice_log__get(log, "ProfilerStep#1");
-	s2 = slice_log__get(log, "ProfilerStep#2");
+	s0 = slice_log__nth(log, PARTIAL, 0);
+	s1 = slice_log__get(log, "ProfilerStep#0");
+	s2 = slice_log__nth(log, PARTIAL, 1);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s1);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(s2);
@@ -54,8 +55,10 @@ static void optimizer(void)
 	CU_ASSERT_EQUAL(s1->begin_ns, s0->end_ns + 3);
 	CU_ASSERT_EQUAL(s1->end_ns, 2001603);
 	CU_ASSERT_EQUAL(s2->end_ns, END);
-	CU_ASSERT_EQUAL(s0->flags, SLICE_DERIVED);
-	CU_ASSERT_EQUAL(s2->flags, SLICE_DERIVED | SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(s0->flags, SLICE_DERIVED | SLICE_PARTIAL);
+	CU_ASSERT_EQUAL(s2->flags, SLICE_DERIVED | SLICE_PARTIAL | SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(s0->id, SESSION_STEP_ID);
+	CU_ASSERT_EQUAL(s1->id, SESSION_STEP_ID - 1);
 	CU_ASSERT_EQUAL(s0->cat, SLICE_USER_ANNOTATION);
 	CU_ASSERT_EQUAL(s0->tid, 10);
 	CU_ASSERT_EQUAL(s0->child_cnt, 2);
@@ -93,7 +96,7 @@ static void no_empty_step(void)
 	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
 	log = run(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.steps, 1);
-	CU_ASSERT_PTR_NULL(slice_log__get(log, "ProfilerStep#1"));
+	CU_ASSERT_PTR_NULL(slice_log__nth(log, PARTIAL, 1));
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -116,10 +119,9 @@ static void enclosing_annotation(void)
 	log = run(b, NULL);
 	a = slice_log__get(log, "## iteration ##");
 	CU_ASSERT_EQUAL(a->flags, 0);
-	CU_ASSERT_EQUAL(a->parent, slice_log__get(log, "ProfilerStep#0")->id);
-	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#0")->end_ns, 2000903);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "## iteration ##", 1)->parent,
-			slice_log__get(log, "ProfilerStep#1")->id);
+	CU_ASSERT_EQUAL(a->parent, slice_log__nth(log, PARTIAL, 0)->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, PARTIAL, 0)->end_ns, 2000903);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "## iteration ##", 1)->parent, slice_log__nth(log, PARTIAL, 1)->id);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
 	slice_log__free(log);
 	builder__free(b);
@@ -139,7 +141,7 @@ static void two_optimizers(void)
 	}
 	log = run(b, NULL);
 	CU_ASSERT_EQUAL(log->totals.steps, 4);
-	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#1")->child_cnt, 4);
+	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#0")->child_cnt, 4);
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -166,6 +168,7 @@ static void named_by_user(void)
 	step_on("aten::f.out", 4);
 	step_on("aten::f.Tensor", 0);
 	step_on("Optimizer", 0);
+	step_on("bat", 0);
 }
 
 /* torch.profiler's own schedule runs in the target: its steps are the steps. */
@@ -186,7 +189,7 @@ static void own_steps(void)
 	builder__free(b);
 }
 
-/* An operator was open at the window's begin: still inside step 0. */
+/* An operator was open at the window's begin: inside the first step. */
 static void open_at_begin(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -199,7 +202,7 @@ static void open_at_begin(void)
 	builder__exit(b, g, 1600000, 0x6500);
 	iteration(b, f, 2000000, OPT);
 	log = run(b, NULL);
-	s0 = slice_log__get(log, "ProfilerStep#0");
+	s0 = slice_log__get(log, PARTIAL);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->parent, s0->id);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::g")->child_cnt, 1);
 	CU_ASSERT_EQUAL(s0->child_cnt, 3);
@@ -207,7 +210,7 @@ static void open_at_begin(void)
 	builder__free(b);
 }
 
-/* A process that joined later begins its step 0 when it is watched. */
+/* A process that joined later begins its first step when it is watched. */
 static void later_process(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -217,7 +220,179 @@ static void later_process(void)
 	builder__thread(b, 20, 20);
 	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
 	log = run(b, NULL);
-	CU_ASSERT_EQUAL(slice_log__get(log, "ProfilerStep#0")->begin_ns, 1800000);
+	CU_ASSERT_EQUAL(slice_log__get(log, PARTIAL)->begin_ns, 1800000);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* Every operator and annotation of a is in b under the same id, and no step has the id of one. */
+static void same_ids(const struct slice_log *a, const struct slice_log *b)
+{
+	uint32_t i, k, joined = 0, own = 0;
+
+	for (i = 0; i < a->cnt; i++) {
+		const struct slice *x = &a->slices[i];
+
+		own += !(x->flags & SLICE_DERIVED);
+		for (k = 0; k < b->cnt; k++) {
+			const struct slice *y = &b->slices[k];
+
+			if (x->id != y->id)
+				continue;
+			CU_ASSERT_EQUAL(x->flags & SLICE_DERIVED, y->flags & SLICE_DERIVED);
+			if (x->flags & SLICE_DERIVED)
+				continue;
+			joined++;
+			CU_ASSERT_STRING_EQUAL(x->name, y->name);
+			CU_ASSERT_EQUAL(x->tid, y->tid);
+			if (!(x->flags & SLICE_OPEN_AT_BEGIN)) /* that one begins where the step does */
+				CU_ASSERT_TRUE(x->begin_ns < y->begin_ns + 50 && y->begin_ns < x->begin_ns + 50);
+		}
+	}
+	CU_ASSERT_EQUAL(joined, own);
+}
+
+/* Whatever makes steps, or none: ids belong to what was recorded. */
+static void ids_belong_to_records(void)
+{
+	static const struct session_opts opts[] = {
+		{ 0 }, { .no_steps = true }, { .step_on = "aten::f" }, { .step_on = "batch" }, { .step_on = "aten::g" },
+	};
+	struct slice_log *logs[sizeof(opts) / sizeof(opts[0])];
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
+	size_t i, k, n = sizeof(opts) / sizeof(opts[0]);
+	uint64_t ts;
+
+	builder__thread(b, 10, 10);
+	builder__enter(b, f, 1500000, 0x6000);
+	builder__exit(b, f, 1500100, 0x5f00);
+	builder__exit(b, g, 1600000, 0x6500); /* open at attach */
+	for (ts = 2000000; ts < 2008000; ts += 2000) {
+		iteration(b, f, ts, OPT);
+		builder__thread(b, 10, 11);
+		iteration(b, g, ts + 50, ts % 4000 ? "batch" : "Optimizer.step#Adam.step");
+		builder__thread(b, 10, 10);
+		iteration(b, f, ts + 1000, "batch");
+	}
+	builder__enter(b, g, 2009000, 0x9000);
+	for (i = 0; i < n; i++) {
+		logs[i] = run(b, &opts[i]);
+		CU_ASSERT_EQUAL(logs[i]->totals.steps > 0, !opts[i].no_steps);
+	}
+	for (i = 0; i < n; i++)
+		for (k = 0; k < n; k++)
+			same_ids(logs[i], logs[k]);
+	for (i = 0; i < n; i++)
+		slice_log__free(logs[i]);
+	builder__free(b);
+}
+
+static uint32_t steps_of(struct builder *b, const struct session_opts *opts)
+{
+	struct slice_log *log = run(b, opts);
+	uint32_t steps = (uint32_t)log->totals.steps;
+
+	slice_log__free(log);
+	return steps;
+}
+
+/* What the recording was asked for holds later, unless another thing is asked for. */
+static void options_of_the_recording(void)
+{
+	const struct session_opts none = { .no_steps = true }, batch = { .step_on = "batch" },
+				  optimizer_opts = { .step_on = "Optimizer.step" };
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f");
+
+	builder__meta(b, "step_on", "\"aten::f\"");
+	iteration(b, f, 2000000, OPT);
+	iteration(b, f, 2001000, "batch");
+	CU_ASSERT_EQUAL(steps_of(b, NULL), 4);
+	CU_ASSERT_EQUAL(steps_of(b, &none), 0);
+	CU_ASSERT_EQUAL(steps_of(b, &batch), 1);
+	CU_ASSERT_EQUAL(steps_of(b, &optimizer_opts), 2);
+	builder__free(b);
+
+	b = builder__new(BEGIN, END);
+	builder__meta(b, "no_steps", "true");
+	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
+	CU_ASSERT_EQUAL(steps_of(b, NULL), 0);
+	CU_ASSERT_EQUAL(steps_of(b, &optimizer_opts), 1);
+	builder__free(b);
+
+	b = builder__new(BEGIN, END); /* a capture is a foreign file */
+	builder__meta(b, "step_on", "\"\\x\n[");
+	iteration(b, builder__op(b, "aten::f"), 2000000, OPT);
+	CU_ASSERT_EQUAL(steps_of(b, NULL), 1);
+	builder__free(b);
+}
+
+/* Readers take the first and the last of what is named ProfilerStep for whole ones. */
+static void partial_steps(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), i;
+	const struct slice *s0, *s1, *begin, *end;
+	struct slice_log *log;
+
+	for (i = 0; i < 3; i++)
+		iteration(b, f, 2000000 + 1000 * i, OPT);
+	builder__annotate(b, 2003300, 0x9000, 0x77, OPT); /* the window ends in it */
+	log = run(b, NULL);
+	begin = slice_log__nth(log, PARTIAL, 0);
+	s0 = slice_log__get(log, "ProfilerStep#0");
+	s1 = slice_log__get(log, "ProfilerStep#1");
+	end = slice_log__nth(log, PARTIAL, 1);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(begin);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(s0);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(s1);
+	CU_ASSERT_PTR_NOT_NULL_FATAL(end);
+	CU_ASSERT_PTR_NULL(slice_log__get(log, "ProfilerStep#2"));
+	CU_ASSERT_EQUAL(begin->begin_ns, BEGIN);
+	CU_ASSERT_EQUAL(begin->end_ns, 2000603);
+	CU_ASSERT_EQUAL(s0->begin_ns, begin->end_ns + 3);
+	CU_ASSERT_EQUAL(s1->begin_ns, s0->end_ns + 3);
+	CU_ASSERT_EQUAL(s1->end_ns, 2002603);
+	CU_ASSERT_EQUAL(begin->flags, SLICE_DERIVED | SLICE_PARTIAL);
+	CU_ASSERT_EQUAL(s0->flags, SLICE_DERIVED);
+	CU_ASSERT_EQUAL(s1->flags, SLICE_DERIVED);
+	CU_ASSERT_EQUAL(end->flags, SLICE_DERIVED | SLICE_PARTIAL | SLICE_UNFINISHED);
+	CU_ASSERT_EQUAL(log->totals.steps, 4);
+	CU_ASSERT_EQUAL(log->totals.partial_steps, 2);
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* Execution Traces are read in order of their nodes' ids: a step's lies between those of what was before and in it. */
+static void order_of_steps(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t f = builder__op(b, "aten::f"), i, k;
+	struct session *s;
+	struct slice_log *log;
+
+	for (i = 0; i < 4; i++) {
+		builder__thread(b, 10, 10);
+		iteration(b, f, 2000000 + 1000 * i, OPT);
+		builder__thread(b, 10, 11);
+		iteration(b, f, 2000005 + 1000 * i, OPT);
+	}
+	s = builder__session(b, NULL);
+	log = slice_log__run(s);
+	CU_ASSERT_EQUAL(log->totals.steps, 8);
+	for (i = 0; i < log->cnt; i++) {
+		const struct slice *x = &log->slices[i];
+
+		for (k = 0; k < log->cnt; k++) {
+			const struct slice *y = &log->slices[k];
+
+			CU_ASSERT_TRUE(i == k || session__order(s, x->id) != session__order(s, y->id));
+			if (x->flags & SLICE_DERIVED && x->tid == y->tid)
+				CU_ASSERT_EQUAL(x->begin_ns < y->begin_ns,
+						session__order(s, x->id) < session__order(s, y->id));
+		}
+	}
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -232,6 +407,10 @@ static const CU_TestInfo tests[] = {
 	{ "the target's own steps", own_steps },
 	{ "open at the window's begin", open_at_begin },
 	{ "a later process", later_process },
+	{ "ids belong to records, not to options", ids_belong_to_records },
+	{ "options of the recording", options_of_the_recording },
+	{ "partial steps", partial_steps },
+	{ "order of steps", order_of_steps },
 	CU_TEST_INFO_NULL,
 };
 

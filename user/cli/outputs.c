@@ -303,7 +303,7 @@ static bool is_on(const struct session *s, const char *key)
 /* A capture is a foreign file: what is no sort key or number in it is as if it were not there. */
 static const char *recorded_sort_key(const struct session *s, char *buf, size_t cap)
 {
-	plain_text(session__meta(s, "sort_by"), buf, cap);
+	facts__meta_text(s, "sort_by", buf, cap);
 	return table__is_sort_key(buf) ? buf : NULL;
 }
 

@@ -22,6 +22,7 @@ static const struct {
 	{ SLICE_END_LOST, "ptbpf.end_lost" },
 	{ SLICE_END_INFERRED, "ptbpf.end_inferred" },
 	{ SLICE_DERIVED, "ptbpf.derived" },
+	{ SLICE_PARTIAL, "ptbpf.partial" },
 	{ SLICE_NAME_CUT, "ptbpf.name_cut" },
 	{ SLICE_THREAD_EXIT, "ptbpf.thread_exit" },
 	{ SLICE_OTHER_THREAD_END, "ptbpf.other_thread_end" },

@@ -21,9 +21,10 @@ struct et_ids {
 #define ET_ROOT 1
 #define ET_FIRST_OBJECT 3
 
-static inline uint64_t et_id__slice(uint64_t slice)
+/* order: session__order() of the slice. */
+static inline uint64_t et_id__slice(uint64_t order)
 {
-	return 2 * slice + 2;
+	return 2 * order + 2;
 }
 
 /* Id of the object, a new one when first seen; 0 when memory is out (ids->err). */

@@ -7,7 +7,7 @@
  * Nodes are written when their slices close, children before parents as torch does, so a node names its
  * parent before that is written. All ids are therefore known beforehand or need no order:
  *	1			the process, the root, written last
- *	2 * slice id + 2	slices; even, and ascending in order of start, which readers sort by
+ *	2 * order + 2		slices; even, and ascending in order of start (session__order()), which readers sort by
  *	3, 5, 7, ...		threads, tensors and storages, in order of first appearance
  * A slice is a node whether or not it has ended (those are the slices of the Chrome trace, and the two
  * files are joined by rf_id), so every parent exists. A tensor is its TensorImpl's address and a storage
@@ -166,6 +166,7 @@ static const struct {
 	{ 0, SLICE_THREAD_EXIT, "thread_exit" },
 	{ 0, SLICE_NAME_CUT, "name_cut" },
 	{ 0, SLICE_DERIVED, "derived" },
+	{ 0, SLICE_PARTIAL, "partial" },
 };
 
 /* One more attribute, where there is something to say: readers of torch's traces pass over it. */
@@ -208,11 +209,16 @@ static uint32_t what_lacks(const struct slice *sl)
 
 /* ---- slices ---- */
 
+static uint64_t slice_node(const struct exec_trace *et, uint64_t id)
+{
+	return et_id__slice(session__order(et->s, id));
+}
+
 /* What torch finds on top of the forward thread's stack: a slice, else that thread's own node. */
 static uint64_t forward_parent(struct exec_trace *et, const struct slice *sl)
 {
 	if (sl->fw_parent)
-		return et_id__slice(sl->fw_parent);
+		return slice_node(et, sl->fw_parent);
 	if (sl->fwd_tid && hashmap__get(&et->thread_written, sl->fwd_tid, 0))
 		return et_id__object(&et->ids, sl->fwd_tid, ET_THREAD);
 	return 0;
@@ -232,7 +238,8 @@ static struct node_attrs slice_attrs(struct exec_trace *et, const struct slice *
 		.tid = et->last_nr,
 		.fw_tid = lent ? 0 : fw_tid,
 		.seq = lent ? -1 : sl->seq,
-		.schema = sl->schema ? sl->schema : "",
+		/* et_replay runs what has one; nobody saw what this one was called with */
+		.schema = sl->schema && !(sl->flags & SLICE_OPEN_AT_BEGIN) ? sl->schema : "",
 	};
 }
 
@@ -243,8 +250,8 @@ static void put_slice(struct exec_trace *et, const struct slice *sl)
 	uint32_t lacks = what_lacks(sl);
 	struct jsonw *w = &et->w;
 
-	put_head(w, et_id__slice(sl->id), sl->name,
-		 sl->parent ? et_id__slice(sl->parent) : et->last_thread);
+	put_head(w, slice_node(et, sl->id), sl->name,
+		 sl->parent ? slice_node(et, sl->parent) : et->last_thread);
 	JSONW_KEY(w, "inputs");
 	et_values__write(w, &sl->in, sl->keys, &et->ids, &missing);
 	JSONW_KEY(w, "outputs");

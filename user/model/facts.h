@@ -120,6 +120,8 @@ uint32_t facts__kernel(const struct facts *f, uint32_t tgid, uint64_t addr);
 const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid);
 /* META record by key, its last value; NULL if absent. */
 const char *facts__meta(const struct facts *f, const char *key);
+/* The text that it holds, the caller's to free; NULL if absent, or no text. */
+char *facts__meta_dup(const struct facts *f, const char *key);
 const struct site_fact *facts__site(const struct facts *f, uint32_t site); /* NULL: not known */
 
 /* "0x7f.." names for what has no other; interned. */

@@ -2,6 +2,7 @@
 /* What the tables of facts.h are asked; facts.c fills them. */
 #include "model/facts.h"
 
+#include <cjson/cJSON.h>
 #include <string.h>
 
 #define OPDEF_LIVES_MAX 1024 /* of one address */
@@ -73,6 +74,16 @@ const char *facts__meta(const struct facts *f, const char *key)
 		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
 			return strtab__text(f->texts, f->metas[i].value);
 	return NULL;
+}
+
+char *facts__meta_dup(const struct facts *f, const char *key)
+{
+	const char *json = facts__meta(f, key);
+	cJSON *tree = json ? cJSON_Parse(json) : NULL;
+	char *text = cJSON_IsString(tree) && *tree->valuestring ? strdup(tree->valuestring) : NULL;
+
+	cJSON_Delete(tree);
+	return text;
 }
 
 const struct site_fact *facts__site(const struct facts *f, uint32_t site)

@@ -20,7 +20,7 @@
 
 void gpu__step(struct model *m, const struct thread *t, const struct entry *e, bool begins)
 {
-	uint64_t nr = strtoull(strchr(e->name, '#') + 1, NULL, 10);
+	uint64_t nr = (uint64_t)steps__number(e);
 	const uint64_t *now = hashmap__get(&m->gpu_step, t->tgid, 0);
 
 	if (begins) {

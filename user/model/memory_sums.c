@@ -99,18 +99,6 @@ struct memory_proc *memory__known_proc(const struct memory *mem, uint32_t tgid)
 	return i ? mem->procs[*i] : NULL;
 }
 
-/* A thread that has steps begins its first one with the window, whenever it is first seen. */
-static bool has_steps(const struct model *m, uint32_t tgid)
-{
-	const struct hashmap_slot *slot;
-	uint64_t pos = 0;
-
-	while ((slot = hashmap__next(m->step_threads, &pos)))
-		if (slot->k0 == tgid && slot->val)
-			return true;
-	return false;
-}
-
 static struct memory_proc *proc_of(struct model *m, uint32_t tgid)
 {
 	struct memory *mem = m->memory;
@@ -127,7 +115,7 @@ static struct memory_proc *proc_of(struct model *m, uint32_t tgid)
 		return NULL;
 	p->tgid = tgid;
 	p->gen = ++mem->next_gen;
-	p->step = has_steps(m, tgid) ? 0 : -1;
+	p->step = -1;
 	return p;
 }
 
@@ -191,10 +179,10 @@ static struct entry_memory *new_entry(struct model *m)
 	return em;
 }
 
-static void begin_step(struct thread *t, const struct entry *e, const char *number)
+static void begin_step(struct thread *t, const struct entry *e)
 {
 	e->mem->is_step = true;
-	t->mem->step = strtoll(number, NULL, 10);
+	t->mem->step = steps__number(e);
 	t->mem->proc->step = t->mem->step;
 	t->mem->proc->step_tid = t->tid;
 }
@@ -207,7 +195,7 @@ void memory__begin(struct model *m, struct thread *t, struct entry *e)
 	e->mem->begin = now(t->mem);
 	t->mem->proc->open++;
 	if (e->is_step)
-		begin_step(t, e, strchr(e->name, '#') + 1);
+		begin_step(t, e);
 }
 
 static void leave(struct thread *t, const struct entry *e)

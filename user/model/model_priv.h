@@ -112,6 +112,8 @@ struct thread {
 	struct memory_thread *mem; /* memory_sums.c; NULL: memory is not recorded */
 
 	const char *step_name; /* a slice of this name ends a step; NULL: no steps on this thread */
+	uint64_t step_last_ns; /* begin of the last such slice */
+	uint64_t step_order;   /* of a step that begins now: kept free whether or not one does */
 	uint32_t step_nr;
 	bool step_due;
 
@@ -142,7 +144,7 @@ struct model {
 	uint32_t sink_cnt;
 	struct session_totals *totals;
 	uint64_t begin_ns, end_ns;
-	uint64_t next_id;
+	uint64_t next_id; /* of a slice, and of a moment at which a step may begin */
 	int err; /* first non-zero return of a sink, or -ENOMEM */
 
 	struct thread **threads;
@@ -163,7 +165,8 @@ struct model {
 	struct hashmap link_by_id; /* (tgid, logical thread) -> index */
 	uint64_t next_flow;
 
-	const struct hashmap *step_threads; /* (tgid, tid) -> id in texts, see steps.c */
+	const struct step_marks *step_marks; /* see steps.c */
+	struct step_ids *step_ids;
 
 	struct args *spare_args;
 	struct memory *memory; /* NULL: memory is not recorded */
@@ -324,11 +327,27 @@ void memory__open_at_begin(struct model *m, struct thread *t, struct entry *e);
 void memory__put_into(const struct entry *e, struct slice *sl);
 
 /* ---- steps.c ---- */
-/* Finds the threads that get steps: fills (tgid, tid) -> id in texts. Also the first and last time of
- * all ring records. */
+/* What ends steps. */
+struct step_marks {
+	struct hashmap threads; /* (tgid, tid) -> id in texts of the name that does, 0: none */
+	struct hashmap last;    /* (tgid and tid, id in texts) -> begin of the last slice of that name */
+};
+/* Finds them. Also the first and last time of all ring records. */
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,
-		struct hashmap *step_threads, uint64_t *first_ns, uint64_t *last_ns);
+		struct step_marks *marks, uint64_t *first_ns, uint64_t *last_ns);
+void steps__clear_marks(struct step_marks *marks);
+/* The derived steps of a run: their places in the order of start, by SESSION_STEP_ID - id. */
+struct step_ids {
+	uint64_t *orders;
+	uint32_t cnt, cap;
+};
+/* Number of a step, derived or not; -1: it is a partial one, which has none. */
+int64_t steps__number(const struct entry *e);
+/* Id and place in the order of a step that begins now. */
+uint64_t steps__new_id(struct model *m, const struct thread *t);
 void steps__thread_begins(struct model *m, struct thread *t);
+/* A step ends otherwise than by its mark: it is called a partial one. */
+void steps__cut(struct model *m, struct entry *e);
 /* The stack may have become empty: begins the next step if one is due. */
 void steps__advance(struct model *m, struct thread *t, uint64_t ts);
 

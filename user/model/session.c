@@ -19,7 +19,8 @@ struct session {
 	char *step_on;
 	struct facts facts;
 	struct session_info info;
-	struct hashmap step_threads;
+	struct step_marks step_marks;
+	struct step_ids step_ids; /* of the last run */
 	struct gpu *gpu;           /* NULL: nothing recorded */
 	struct memory_block *live; /* at the end of the last run */
 	uint32_t live_cnt;
@@ -87,6 +88,25 @@ static int read_gpu(struct session *s)
 	return 0;
 }
 
+/* Those that were given, else the recording's. */
+static int take_opts(struct session *s, const struct session_opts *opts)
+{
+	if (opts && opts->no_steps) {
+		s->opts.no_steps = true;
+		return 0;
+	}
+	if (opts && opts->step_on) {
+		s->step_on = strdup(opts->step_on);
+		if (!s->step_on)
+			return -ENOMEM;
+	} else {
+		s->opts.no_steps = is_true(facts__meta(&s->facts, "no_steps"));
+		s->step_on = facts__meta_dup(&s->facts, "step_on");
+	}
+	s->opts.step_on = s->step_on;
+	return 0;
+}
+
 int session__open(struct capture_reader *cr, const struct session_opts *opts, struct session **out)
 {
 	struct session *s = calloc(1, sizeof(*s));
@@ -96,17 +116,11 @@ int session__open(struct capture_reader *cr, const struct session_opts *opts, st
 	if (!s)
 		return -ENOMEM;
 	s->cr = cr;
-	if (opts)
-		s->opts = *opts;
-	if (s->opts.step_on) {
-		s->step_on = strdup(s->opts.step_on);
-		if (!s->step_on)
-			goto fail;
-		s->opts.step_on = s->step_on;
-	}
 	err = facts__read(&s->facts, cr);
 	if (!err)
-		err = steps__find(cr, &s->facts, &s->opts, &s->step_threads, &first_ns, &last_ns);
+		err = take_opts(s, opts);
+	if (!err)
+		err = steps__find(cr, &s->facts, &s->opts, &s->step_marks, &first_ns, &last_ns);
 	if (err)
 		goto fail;
 	fill_info(s, first_ns, last_ns);
@@ -126,7 +140,8 @@ void session__free(struct session *s)
 		return;
 	gpu__free(s->gpu);
 	facts__clear(&s->facts);
-	hashmap__clear(&s->step_threads);
+	steps__clear_marks(&s->step_marks);
+	free(s->step_ids.orders);
 	free(s->live);
 	free(s->step_on);
 	free(s);
@@ -156,11 +171,19 @@ const char *session__name(const struct session *s, uint32_t name_id)
 	return name_id < f->name_cnt ? strtab__text(f->texts, f->names[name_id]) : "";
 }
 
+uint64_t session__order(const struct session *s, uint64_t id)
+{
+	uint64_t nr = SESSION_STEP_ID - id;
+
+	return id <= SESSION_STEP_ID && nr < s->step_ids.cnt ? s->step_ids.orders[nr] : id;
+}
+
 /* ---- telling ---- */
 
 static void count(struct session_totals *n, const struct slice *sl, const struct entry *e)
 {
 	n->slices++;
+	n->partial_steps += !!(sl->flags & SLICE_PARTIAL);
 	if (sl->flags & SLICE_DERIVED)
 		n->steps++;
 	else if (sl->cat == SLICE_USER_ANNOTATION)
@@ -509,7 +532,9 @@ static int run_pass(struct session *s, struct model *m)
 	m->f = &s->facts;
 	m->begin_ns = s->info.begin_ns;
 	m->end_ns = s->info.end_ns;
-	m->step_threads = &s->step_threads;
+	m->step_marks = &s->step_marks;
+	m->step_ids = &s->step_ids;
+	s->step_ids.cnt = 0;
 	m->full = s->info.has_results;
 	m->gpu = s->gpu;
 	m->agent_lost = agent_lost(s->facts.counters);

@@ -116,6 +116,8 @@ enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 #define SLICE_OTHER_THREAD_END 0x100 /* an annotation that ended on another thread than it began */
 #define SLICE_ARGS_CUT 0x400     /* some of its arguments or results were too many or too long to be recorded */
 #define SLICE_TRUNCATED 0x200    /* an annotation cut short because its true end would cross another slice */
+#define SLICE_PARTIAL 0x800      /* with DERIVED: a step of which the window has only a part; not named ProfilerStep#N,
+				    which readers take for whole ones */
 
 /* Memory while a slice was open. "all" is torch's rule: whatever the process's threads allocated between
  * its begin and end. "own" is exact: what its own thread did in it. Both include its children. */
@@ -130,7 +132,8 @@ struct slice_memory {
 };
 
 struct slice {
-	uint64_t id;        /* External id = Record function id; from 1 in order of start, unique */
+	uint64_t id;        /* External id = Record function id, unique: of the record that began it, whatever the
+			     * session's options; from 1 in order of start. Derived steps: SESSION_STEP_ID and below */
 	uint64_t parent;    /* id of the innermost slice open on the thread at its start, 0: none */
 	uint32_t tgid, tid;
 	uint32_t depth;     /* number of open ancestors */
@@ -273,10 +276,22 @@ struct session_sink {
 	int (*gpu)(void *arg, const struct gpu_slice *g);
 };
 
+/*
+ * What ends a step. With neither set it is as the recording was asked for, and with nothing asked for either it is
+ * SESSION_STEP_ON: torch's optimizers call themselves Optimizer.step#SGD.step.
+ */
 struct session_opts {
-	const char *step_on; /* NULL: Optimizer.step#...; else name of an annotation or operator */
-	bool no_steps;       /* derive no ProfilerStep slices */
+	const char *step_on; /* name of an operator or an annotation, or what an annotation has before its first '#' */
+	bool no_steps;       /* derive no steps */
 };
+#define SESSION_STEP_ON "Optimizer.step"
+
+/*
+ * Id of the first derived step; further ones count down. No operator has such an id, a double holds it exactly, and
+ * the first step has the highest id of all: HolisticTraceAnalysis leaves out the last step and what follows it, and
+ * joins an Execution Trace only if the highest id of what is left is not below the highest in there.
+ */
+#define SESSION_STEP_ID ((1ULL << 40) - 1)
 
 struct session_totals { /* after a run */
 	uint64_t slices, ops, annotations, unwound, end_lost, open_at_begin, unfinished;
@@ -284,7 +299,8 @@ struct session_totals { /* after a run */
 	uint64_t unresolved_names; /* slices whose name is an address */
 	uint64_t bad_records;     /* malformed records that were skipped */
 	uint64_t late_records;    /* told after younger ones */
-	uint64_t steps;
+	uint64_t steps;             /* derived; partial ones are among them */
+	uint64_t partial_steps;
 	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
 	uint64_t flows;                 /* forward-backward pairs */
 	uint64_t freed_unknown;         /* CPU blocks freed that were allocated before the window */
@@ -308,6 +324,10 @@ const struct session_info *session__info(const struct session *s);
 /* Blocks that were live at the end of the last run, in order of allocation; until the next run. Calls fn for
  * each; stops when it returns non-zero, and returns that. */
 int session__live_blocks(const struct session *s, int (*fn)(void *arg, const struct memory_block *b), void *arg);
+
+/* Where the slice with this id stands in the order of start of all slices, steps included: unique, ascending. Of the
+ * current run or the last one, for ids that it delivered as `id` or `parent`. */
+uint64_t session__order(const struct session *s, uint64_t id);
 
 /* One pass: tells every slice, flow and thread to the sinks, in this order of sinks. May be called
  * again (same ids, same order). Stops at the first non-zero return of a sink and returns it. */

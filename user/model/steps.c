@@ -1,29 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * ProfilerStep#N slices derived from what the program says itself. Owns which threads get steps and
- * where one ends; must not know how annotations are found.
+ * ProfilerStep#N slices derived from what the program says itself. Owns which threads get steps, where one ends,
+ * their names and ids; must not know how annotations are found.
  *
  * A step ends when the slice that marks it ends (the thread's first Optimizer.step#... annotation seen,
  * so that a second optimizer in the same iteration begins no step of its own; or what the user named),
  * but not before every slice around that one has ended: a step is the outermost slice of its thread and
- * is never crossed. Step 0 begins with the window, each further one where the last ended. Threads
+ * is never crossed. Each begins where the last ended; ProfilerStep#0 is the first whole one. Threads
  * without such a slice get none, nor do processes that announce ProfilerStep#N themselves.
  *
- * As slices are told in one pass, the threads are found in a walk of their own before it.
+ * What lies before the first mark and behind the last one are parts of steps. They are slices too, since all that
+ * happened in them needs one around it as in whole steps, but under another name: readers know a step by the text
+ * ProfilerStep alone, and take the first (et_replay), the last or all of them for whole (HolisticTraceAnalysis,
+ * Chakra, torch-tb-profiler). A mark that begins after the step did says that it is whole. If the window ends
+ * in that mark, the step's name changes when it is told.
+ *
+ * Ids. Derived steps have ids of their own (SESSION_STEP_ID). Readers of Execution Traces need their place in the order
+ * of start too: et_replay runs what has ids between those of two steps. So each moment at which a step could begin,
+ * whatever the options, takes a number from the slices' own count (thread.step_order).
+ *
+ * As slices are told in one pass, the threads and their marks are found in a walk of their own before it.
  */
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/vec.h"
 
 #include "capture/capture.h"
 #include "model/model_priv.h"
 
-static const char optimizer[] = "Optimizer.step#";
 static const char own_step[] = "ProfilerStep#";
+static const char partial_step[] = "partial step";
 
 struct finder {
 	struct facts *f;
 	const struct session_opts *opts;
-	struct hashmap *step_threads;   /* (tgid, tid) -> id in texts */
+	const char *want;
+	size_t want_len;
+	struct step_marks *marks;
 	struct hashmap first;           /* (tgid, tid) -> time of it */
 	struct hashmap own_steps;       /* tgid: announces steps itself */
 	uint64_t first_ns, last_ns;
@@ -32,35 +48,45 @@ struct finder {
 
 static void found(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
 {
-	const uint64_t *at = hashmap__get(&fi->first, h->tgid, h->tid);
-	uint32_t id;
+	const uint64_t *at = hashmap__get(&fi->first, h->tgid, h->tid), *last;
+	uint64_t thread = (uint64_t)h->tgid << 32 | h->tid;
+	uint32_t id = strtab__add(fi->f->texts, text, len);
 
+	if (!id) {
+		fi->err = -ENOMEM;
+		return;
+	}
+	last = hashmap__get(&fi->marks->last, thread, id);
+	if ((!last || *last < h->ts_ns) && hashmap__put(&fi->marks->last, thread, id, h->ts_ns))
+		fi->err = -ENOMEM;
 	if (at && *at <= h->ts_ns)
 		return;
-	id = strtab__add(fi->f->texts, text, len);
-	if (!id || hashmap__put(&fi->first, h->tgid, h->tid, h->ts_ns) ||
-	    hashmap__put(fi->step_threads, h->tgid, h->tid, id))
-		fi->err = -1;
+	if (hashmap__put(&fi->first, h->tgid, h->tid, h->ts_ns) ||
+	    hashmap__put(&fi->marks->threads, h->tgid, h->tid, id))
+		fi->err = -ENOMEM;
+}
+
+/* An annotation of that name, or of that kind: torch calls its own "Optimizer.step#SGD.step". */
+static bool is_wanted(const struct finder *fi, const char *text, size_t len)
+{
+	return len >= fi->want_len && !memcmp(text, fi->want, fi->want_len) &&
+	       (len == fi->want_len || text[fi->want_len] == '#');
 }
 
 static void check_text(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
 {
-	const char *want = fi->opts->step_on;
-
 	if (len >= sizeof(own_step) - 1 && !memcmp(text, own_step, sizeof(own_step) - 1) &&
 	    hashmap__put(&fi->own_steps, h->tgid, 0, 1))
-		fi->err = -1;
-	if (want ? len == strlen(want) && !memcmp(text, want, len)
-		 : len >= sizeof(optimizer) - 1 && !memcmp(text, optimizer, sizeof(optimizer) - 1))
+		fi->err = -ENOMEM;
+	if (is_wanted(fi, text, len))
 		found(fi, h, text, len);
 }
 
 static void check_op(struct finder *fi, const struct ptb_rec_hdr *h, const struct op_name *op)
 {
-	const char *want = fi->opts->step_on;
-
-	if ((!op->hidden || h->kind == PTB_REC_RF_BEGIN) && (!strcmp(op->name, want) || !strcmp(op->full, want)))
-		found(fi, h, want, strlen(want));
+	if ((!op->hidden || h->kind == PTB_REC_RF_BEGIN) &&
+	    (!strcmp(op->name, fi->want) || !strcmp(op->full, fi->want)))
+		found(fi, h, fi->want, fi->want_len);
 }
 
 static uint64_t opdef_of(const struct ptb_rec_hdr *h)
@@ -125,15 +151,16 @@ static void drop_own(struct finder *fi)
 	struct hashmap_slot *slot;
 	uint64_t pos = 0;
 
-	while ((slot = hashmap__next(fi->step_threads, &pos)))
+	while ((slot = hashmap__next(&fi->marks->threads, &pos)))
 		if (hashmap__get(&fi->own_steps, slot->k0, 0))
 			slot->val = 0;
 }
 
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,
-		struct hashmap *step_threads, uint64_t *first_ns, uint64_t *last_ns)
+		struct step_marks *marks, uint64_t *first_ns, uint64_t *last_ns)
 {
-	struct finder fi = { .f = f, .opts = opts, .step_threads = step_threads };
+	const char *want = opts->step_on ? opts->step_on : SESSION_STEP_ON;
+	struct finder fi = { .f = f, .opts = opts, .want = want, .want_len = strlen(want), .marks = marks };
 	int err = capture_reader__scan(cr, on_record, &fi);
 
 	drop_own(&fi);
@@ -144,12 +171,36 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 	return err;
 }
 
-static void begin_step(struct model *m, struct thread *t, uint64_t ts)
+void steps__clear_marks(struct step_marks *marks)
+{
+	hashmap__clear(&marks->threads);
+	hashmap__clear(&marks->last);
+}
+
+int64_t steps__number(const struct entry *e)
+{
+	return e->flags & SLICE_PARTIAL ? -1 : strtoll(e->name + sizeof(own_step) - 1, NULL, 10);
+}
+
+uint64_t steps__new_id(struct model *m, const struct thread *t)
+{
+	struct step_ids *ids = m->step_ids;
+
+	if (vec_reserve((void **)&ids->orders, &ids->cap, (uint64_t)ids->cnt + 1, sizeof(*ids->orders))) {
+		m->err = -ENOMEM;
+		return 0;
+	}
+	ids->orders[ids->cnt] = t->step_order;
+	return SESSION_STEP_ID - ids->cnt++;
+}
+
+static void begin_step(struct model *m, struct thread *t, uint64_t ts, bool partial)
 {
 	char name[32];
-	int n = snprintf(name, sizeof(name), "%s%u", own_step, t->step_nr++);
+	int n = partial ? snprintf(name, sizeof(name), "%s", partial_step) :
+			  snprintf(name, sizeof(name), "%s%u", own_step, t->step_nr++);
 	struct entry e = { .overload = "", .cat = SLICE_USER_ANNOTATION, .kind = PTB_FUNC_SCOPE,
-			   .scope = 7, .flags = SLICE_DERIVED, .seq = -1 };
+			   .scope = 7, .flags = SLICE_DERIVED | (partial ? SLICE_PARTIAL : 0), .seq = -1 };
 	struct entry *top;
 
 	e.name = facts__intern(m->f, name, (size_t)n);
@@ -160,13 +211,24 @@ static void begin_step(struct model *m, struct thread *t, uint64_t ts)
 
 void steps__thread_begins(struct model *m, struct thread *t)
 {
-	const uint64_t *id = hashmap__get(m->step_threads, t->tgid, t->tid);
+	const uint64_t *id = hashmap__get(&m->step_marks->threads, t->tgid, t->tid), *last;
 
 	if (!id || !*id)
 		return;
+	last = hashmap__get(&m->step_marks->last, (uint64_t)t->tgid << 32 | t->tid, *id);
+	t->step_last_ns = last ? *last : 0;
 	t->step_name = strtab__text(m->f->texts, (uint32_t)*id);
 	t->last_ns = t->oab_floor_ns - 2 * GAP_NS; /* stack__reserve_begin() was here: take its place */
-	begin_step(m, t, t->oab_floor_ns - GAP_NS);
+	begin_step(m, t, t->oab_floor_ns - GAP_NS, true);
+}
+
+/* The window, or the thread, ended before the step did: it is not whole after all. */
+void steps__cut(struct model *m, struct entry *e)
+{
+	if (e->flags & SLICE_PARTIAL)
+		return;
+	e->flags |= SLICE_PARTIAL;
+	e->name = facts__intern(m->f, partial_step, sizeof(partial_step) - 1);
 }
 
 void steps__advance(struct model *m, struct thread *t, uint64_t ts)
@@ -175,5 +237,5 @@ void steps__advance(struct model *m, struct thread *t, uint64_t ts)
 		return;
 	t->step_due = false;
 	stack__close_top(m, t, ts, 0);
-	begin_step(m, t, ts);
+	begin_step(m, t, ts, t->step_last_ns < ts);
 }

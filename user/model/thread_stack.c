@@ -138,20 +138,20 @@ static uint64_t end_before(const struct entry *next, const struct entry *e)
 
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
 {
-	static const char step[] = "ProfilerStep#"; /* made here, or by the program itself */
+	static const char step[] = "ProfilerStep#"; /* of the program itself */
 	uint64_t gap = GAP_NS;
 
 	e->begin_ns = ts;
 	if (e->hidden)
 		return;
-	e->id = ++m->next_id;
+	e->id = is_step(e) ? steps__new_id(m, t) : ++m->next_id;
 	set_place(t, (uint32_t)(e - t->stack));
 	if (t->annotations || (e->rf && t->frames))
 		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
-	e->is_step = e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1);
+	e->is_step = is_step(e) || (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1));
 	if (t->mem)
 		memory__begin(m, t, e);
 	if (e->is_step && m->gpu)
@@ -210,6 +210,8 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	t->cnt--;
 	if (i < t->cnt)
 		memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i) * sizeof(*t->stack));
+	if (!is_step(&e) && (!t->cnt || (t->cnt == 1 && is_step(&t->stack[0]))))
+		t->step_order = ++m->next_id;
 	if (e.hides_children)
 		t->hiding--;
 	if (e.annotation) {
@@ -242,6 +244,8 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	if (e.is_step && m->gpu)
 		gpu__step(m, t, &e, false);
 	t->step_due |= e.is_step_end;
+	if (is_step(&e) && flags)
+		steps__cut(m, &e);
 	model__deliver(m, t, &e, end_ns);
 	if (e.mem)
 		memory__drop(m, &e);

@@ -51,6 +51,7 @@ static void tell_thread(struct model *m, struct thread *t)
 
 	t->told = true;
 	stack__reserve_begin(t, watched_from(m, t->tgid));
+	t->step_order = ++m->next_id;
 	steps__thread_begins(m, t);
 	memory__thread_told(t);
 	for (i = 0; i < m->sink_cnt && !m->err; i++)

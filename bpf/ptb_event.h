@@ -560,11 +560,10 @@ enum ptb_stop_reason {
 	X(AGENT_GAVE_UP,   38, 1, "agents that stopped in the window; probes replaced them")     \
 	X(AGENT_REFUSED,   37, 1, "processes whose agent could not record their GPUs (the trace says why)") \
 	X(OVER_MEMORY,     41, 1, "records and facts dropped: the collector's memory is at its limit") \
-	X(OVER_NAMES,      42, 1, "names and texts beyond the limit of a capture")               \
-	X(OVER_PROCESSES,  43, 1, "processes beyond the limit of a recording")                   \
-	X(OVER_THREADS,    44, 1, "threads beyond the limit of a recording: their names are missing") \
+	X(OVER_NAMES,      42, 1, "names and texts beyond the limits of a capture, and cut ones")               \
+	X(OVER_PROCESSES,  43, 1, "processes beyond the limit of a recording: without probes")                   \
 	X(OVER_AGENT,      45, 1, "records of an agent dropped: beyond what one agent may send")  \
-	X(OVER_OPERATORS,  46, 1, "operators beyond the limit of a process's dispatcher: some names are missing") \
+	X(OVER_OPERATORS,  46, 1, "processes with more operators than the limit: their dispatcher's table is not read") \
 	X(OVER_LIBS,       47, 1, "libraries beyond the limit of a process: without probes")
 
 enum ptb_counter_id {

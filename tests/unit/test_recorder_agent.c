@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "capture/capture.h"
 #include "cli/agent_clock.h"
 #include "cli/recorder_agent.h"
@@ -413,6 +414,165 @@ static void test_hostile(void)
 	close_recording(&s);
 }
 
+/* ---- limits ---- */
+
+static int count_kind(void *arg, const struct ptb_rec_hdr *h)
+{
+	uint32_t *cnt = arg;
+
+	cnt[h->kind]++;
+	return 0;
+}
+
+static void close_and_count(uint32_t *cnt)
+{
+	struct capture_reader *cr = NULL;
+
+	memset(cnt, 0, 256 * sizeof(*cnt));
+	recorder__agent_end(rec, getpid());
+	recorder__round(rec, 1000000000);
+	CU_ASSERT_EQUAL(recorder__close(rec), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL(capture_reader__scan(cr, count_kind, cnt), 0);
+	CU_ASSERT_EQUAL(capture_reader__control(cr, count_kind, cnt), 0);
+	capture_reader__close(cr);
+	unlink(path);
+}
+
+static uint64_t over(void)
+{
+	return recorder__agent_counter(rec, PTB_CNT_OVER_AGENT);
+}
+
+/* Clocks as fast as an agent can send them: so many a second are taken. */
+static void test_clock_flood(void)
+{
+	const uint32_t per_chunk = 500;
+	uint32_t cnt[256], i, k;
+
+	open_recording();
+	for (i = 0; i < 40; i++) { /* 20,000 in two seconds */
+		chunk(PTB_CHUNK_STATE, 1);
+		for (k = 0; k < per_chunk; k++)
+			add(PTB_AREC_GPU_CLOCK, 0, sizeof(struct ptb_arec_gpu_clock), 0);
+		send(5000000000ull + i * 50000000ull);
+	}
+	CU_ASSERT_EQUAL(over(), 40 * per_chunk - 2 * LIMIT_AGENT_FACTS);
+	close_and_count(cnt);
+	CU_ASSERT_EQUAL(cnt[PTB_REC_GPU_CLOCK], 2 * LIMIT_AGENT_FACTS);
+}
+
+/* Pairs of clocks within the rate, for hours. */
+static void test_clocks_kept(void)
+{
+	struct agent_clock c = { .ns = false };
+	uint64_t i;
+
+	for (i = 1; i <= 3 * LIMIT_AGENT_CLOCKS; i++)
+		CU_ASSERT_EQUAL_FATAL(agent_clock__add(&c, 2 * i, i), 0);
+	CU_ASSERT(c.cnt <= LIMIT_AGENT_CLOCKS && c.cap <= 2 * LIMIT_AGENT_CLOCKS);
+	CU_ASSERT_EQUAL(agent_clock__mono(&c, 2 * i - 10), i - 5);
+	agent_clock__free(&c);
+}
+
+static void test_name_flood(void)
+{
+	uint32_t cnt[256], i;
+
+	open_recording();
+	for (i = 0; i < LIMIT_AGENT_NAMES + 100; i++) {
+		struct ptb_arec_gpu_name *n;
+
+		if (i % 100 == 0)
+			chunk(PTB_CHUNK_GPU, 2);
+		n = add(PTB_AREC_GPU_NAME, 0, sizeof(*n) + 16, i + 1);
+		n->bytes = 16;
+		snprintf((char *)(n + 1), 16, "kernel%u", i);
+		if (i % 100 == 99)
+			send(1000 + i);
+	}
+	send(1000 + i);
+	CU_ASSERT_EQUAL(over(), 100);
+	close_and_count(cnt);
+	CU_ASSERT_EQUAL(cnt[PTB_REC_NAME], LIMIT_AGENT_NAMES);
+}
+
+/* A name longer than any name is cut; the capture says so. */
+static void test_long_name(void)
+{
+	const uint32_t len = LIMIT_NAME_BYTES + 800;
+	struct ptb_arec_gpu_name *n;
+	struct seen s;
+
+	open_recording();
+	chunk(PTB_CHUNK_GPU, 2);
+	n = add(PTB_AREC_GPU_NAME, 0, (uint32_t)sizeof(*n) + len, 1);
+	n->bytes = len;
+	memset(n + 1, 'x', len);
+	send(1000);
+	CU_ASSERT_EQUAL(recorder__stats(rec).over_names, 1);
+	close_recording(&s);
+}
+
+static void test_stream_flood(void)
+{
+	uint32_t i;
+	struct seen s;
+
+	open_recording();
+	for (i = 0; i < 3 * LIMIT_AGENT_STREAMS; i++) {
+		chunk(PTB_CHUNK_STATE, 3);
+		u.c.stream = 100 + i;
+		u.c.seq = 1;
+		send(1000 + i);
+	}
+	CU_ASSERT(over() >= 1 && over() <= 3);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_LOST), 0);
+	close_recording(&s);
+}
+
+static void test_open_flood(void)
+{
+	uint32_t cnt[256], i;
+
+	open_recording();
+	clock_pair(1000);
+	for (i = 0; i < LIMIT_AGENT_OPEN + 500; i++) {
+		if (i % 200 == 0)
+			chunk(PTB_CHUNK_OPS, 2);
+		begin(ticks_of(2000 + i), i + 1, "x");
+		if (i % 200 == 199 || i == LIMIT_AGENT_OPEN + 499)
+			send(2000 + i);
+	}
+	clock_pair(100000);
+	CU_ASSERT_EQUAL(over(), 500);
+	recorder__window(rec, true, 200000, 0);
+	close_and_count(cnt);
+	CU_ASSERT_EQUAL(cnt[PTB_REC_RF_BEGIN], LIMIT_AGENT_OPEN);
+}
+
+/* A record whose length is no multiple of 8: the next one would be read where no record may be. */
+static void test_odd_length(void)
+{
+	struct seen s;
+	struct ptb_arec *a;
+
+	open_recording();
+	recorder__window(rec, true, 500, 0);
+	clock_pair(1000);
+	chunk(PTB_CHUNK_OPS, 2);
+	begin(ticks_of(1100), 5, "whole");
+	a = add(PTB_AREC_END, ticks_of(1200), 20, 0);
+	begin(ticks_of(1300), 6, "behind");
+	CU_ASSERT_EQUAL(a->len, 20);
+	u.c.len = (u.c.len + 7) & ~7u;
+	send(1400);
+	clock_pair(2000);
+	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_BAD), 1);
+	close_recording(&s);
+	CU_ASSERT_STRING_EQUAL(s.text, "whole");
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
@@ -424,6 +584,13 @@ int main(void)
 		{ "gaps and drops", test_losses },
 		{ "records of GPUs and their names", test_gpu },
 		{ "any bytes", test_hostile },
+		{ "clocks as fast as can be", test_clock_flood },
+		{ "clocks for hours", test_clocks_kept },
+		{ "names without end", test_name_flood },
+		{ "a long name", test_long_name },
+		{ "streams without end", test_stream_flood },
+		{ "open operators without end", test_open_flood },
+		{ "a length that is no multiple of 8", test_odd_length },
 		CU_TEST_INFO_NULL,
 	};
 

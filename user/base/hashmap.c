@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/mem_limit.h"
+
 enum { SLOT_FREE, SLOT_LIVE, SLOT_DELETED };
 
 static uint64_t mix(uint64_t k0, uint64_t k1)
@@ -65,7 +67,7 @@ static int grow(struct hashmap *m)
 	n.cap = 64;
 	while (n.cap < m->live * 4)
 		n.cap *= 2;
-	n.slots = calloc(n.cap, sizeof(*n.slots));
+	n.slots = mem_limit__allows(n.cap * sizeof(*n.slots)) ? calloc(n.cap, sizeof(*n.slots)) : NULL;
 	if (!n.slots)
 		return -ENOMEM;
 	for (i = 0; i < m->cap; i++)

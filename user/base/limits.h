@@ -12,19 +12,23 @@
 
 /*        name             value        counter          meaning */
 #define PTB_LIMITS(X)                                                                                       \
-	X(MEMORY,          512u << 20,  OVER_MEMORY,     "bytes of the collector's memory beyond the ring buffers") \
+	X(MEMORY,          512u << 20,  OVER_MEMORY,     "bytes of the collector's memory beyond the ring buffers (--max-memory)") \
 	X(NAMES,           1u << 20,    OVER_NAMES,      "different names and texts in one capture")            \
-	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes in one recording")                          \
-	X(THREADS,         1u << 18,    OVER_THREADS,    "threads in one recording whose names are kept")       \
+	X(NAME_BYTES,      4096,        OVER_NAMES,      "bytes of one of them, except a process's schemas")    \
+	X(ADDRESSES,       1u << 18,    OVER_NAMES,      "addresses of one kind whose names are remembered (operators, classes, kernels)") \
+	X(UNKNOWN,         1u << 16,    NAME_UNRESOLVED, "addresses of one process whose names are asked for")  \
+	X(PROCESSES,       1024,        OVER_PROCESSES,  "processes that are followed at the same time")        \
+	X(THREADS,         1u << 18,    NONE,            "threads whose names are remembered; beyond, all are recorded again") \
 	X(TASK_EVENTS,     1u << 16,    OVER_PROCESSES,  "forks and execs in one round of draining")            \
-	X(AGENT_STREAMS,   1u << 16,    OVER_AGENT,      "streams of one agent")                                \
+	X(AGENT_STREAMS,   1u << 16,    OVER_AGENT,      "streams of one agent whose chunks are numbered; beyond, all are counted anew")\
 	X(AGENT_NAMES,     1u << 16,    OVER_AGENT,      "names of GPU activities of one agent")                \
-	X(AGENT_THREADS,   1u << 16,    OVER_AGENT,      "threads of one agent in another pid namespace")       \
+	X(AGENT_THREADS,   1u << 16,    NONE,            "threads of one agent in another pid namespace; beyond, all are asked for again") \
 	X(AGENT_OPEN,      1u << 14,    OVER_AGENT,      "operators of one agent that are open when the window begins") \
-	X(AGENT_HELD,      64u << 20,   AGENT_LATE,      "bytes of one agent that wait for a pair of clocks")   \
-	X(CLOCK_MS,        1,           OVER_AGENT,      "least distance of two clock records of one agent, ms") \
+	X(AGENT_HELD,      64u << 20,   NONE,            "bytes of one agent that wait for a pair of clocks; more is written with the clocks at hand") \
+	X(AGENT_CLOCKS,    1u << 16,    NONE,            "pairs of clocks of one agent that are kept; the older half goes") \
+	X(AGENT_FACTS,     1000,        OVER_AGENT,      "records of one agent's clocks, devices and state in one second") \
 	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \
-	X(CUDA_LIBS,       16,          OVER_LIBS,       "CUDA libraries of one process")                        \
+	X(CUDA_LIBS,       64,          OVER_LIBS,       "CUDA libraries of one process")                        \
 	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
 	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \
 	X(ELF_CPU_S,       10,          NONE,            "processor time for it, s")                             \

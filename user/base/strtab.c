@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "base/hashmap.h"
+#include "base/mem_limit.h"
 #include "base/vec.h"
+
+#define MALLOC_EXTRA 24 /* about what malloc adds to a small block */
 
 struct strtab_entry {
 	char *text;
@@ -48,19 +51,33 @@ static uint64_t hash_text(const char *p, size_t len)
 	return h;
 }
 
+static uint32_t find(const struct strtab *st, uint32_t id, const char *text, size_t len)
+{
+	for (; id; id = st->ents[id - 1].next)
+		if (!memcmp(st->ents[id - 1].text, text, len))
+			return id;
+	return 0;
+}
+
+uint32_t strtab__find(const struct strtab *st, const char *text, size_t len)
+{
+	const uint64_t *head = hashmap__get(&st->by_hash, hash_text(text, len), len);
+
+	return head ? find(st, (uint32_t)*head, text, len) : 0;
+}
+
 uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
 {
 	uint64_t h = hash_text(text, len);
 	uint64_t *head = hashmap__get(&st->by_hash, h, len);
-	uint32_t id = head ? (uint32_t)*head : 0;
+	uint32_t id = head ? find(st, (uint32_t)*head, text, len) : 0;
 	char *copy;
 
-	for (; id; id = st->ents[id - 1].next)
-		if (!memcmp(st->ents[id - 1].text, text, len))
-			return id;
+	if (id)
+		return id;
 	if (vec_reserve((void **)&st->ents, &st->cap, (uint64_t)st->cnt + 1, sizeof(*st->ents)))
 		return 0;
-	copy = malloc(len + 1);
+	copy = mem_limit__allows(len + 1 + MALLOC_EXTRA) ? malloc(len + 1) : NULL;
 	if (!copy)
 		return 0;
 	memcpy(copy, text, len);

@@ -12,6 +12,8 @@ struct strtab *strtab__new(void); /* NULL: out of memory */
 void strtab__free(struct strtab *st);
 /* Id of the text (len bytes, may hold any byte but is kept NUL-terminated); 0: out of memory. */
 uint32_t strtab__add(struct strtab *st, const char *text, size_t len);
+/* Id of a text that was added; 0: it was not. */
+uint32_t strtab__find(const struct strtab *st, const char *text, size_t len);
 const char *strtab__text(const struct strtab *st, uint32_t id); /* "" for 0 and unknown ids */
 uint32_t strtab__cnt(const struct strtab *st);                  /* ids 1..cnt are valid */
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem_limit.h"
+
 int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
 {
 	uint64_t want;
@@ -17,6 +19,8 @@ int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
 	if (want < need)
 		want = need;
 	if (want > UINT32_MAX || want > SIZE_MAX / elem_sz)
+		return -ENOMEM;
+	if (!mem_limit__allows((want - *cap) * elem_sz))
 		return -ENOMEM;
 	p = realloc(*items, want * elem_sz);
 	if (!p)
@@ -33,7 +37,7 @@ void *vec_dup(const void *data, size_t cnt, size_t elem_sz)
 
 	if (elem_sz && cnt > SIZE_MAX / elem_sz)
 		return NULL;
-	p = malloc(cnt && elem_sz ? cnt * elem_sz : 1);
+	p = mem_limit__allows(cnt * elem_sz) ? malloc(cnt && elem_sz ? cnt * elem_sz : 1) : NULL;
 	if (p && cnt)
 		memcpy(p, data, cnt * elem_sz);
 	return p;

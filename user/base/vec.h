@@ -10,10 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes room for `need` elements in all. 0, or -ENOMEM with the array unchanged. New room is zeroed. */
+/* Makes room for `need` elements in all. 0, or -ENOMEM (no memory, or mem_limit.h allows no more) with the array
+ * unchanged. New room is zeroed. */
 int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz);
 
-/* malloc'ed array helpers that cannot overflow; NULL on out of memory. */
+/* malloc'ed array helpers that cannot overflow; NULL on out of memory, as above. */
 void *vec_dup(const void *data, size_t cnt, size_t elem_sz);
 
 #endif /* BASE_VEC_H */

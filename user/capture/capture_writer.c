@@ -28,6 +28,7 @@
 
 #define ZSTD_LEVEL 1
 #define FLUSH_NS 1000000000ULL
+#define RINGS_EXPECTED 1026 /* CPUs, and those of agents (cli/recorder_agent_priv.h) */
 #define RING_MAX 65536 /* more CPUs than any kernel has */
 
 struct block_buf {
@@ -115,6 +116,11 @@ int capture_writer__open(const char *path, struct capture_writer **out)
 		return -ENOMEM;
 	cw->fd = -1;
 	cw->out_cap = sizeof(struct capture_block_hdr) + ZSTD_compressBound(CAPTURE_BLOCK_SZ);
+	/* before memory is short: a ring that is read must have its block */
+	err = vec_reserve((void **)&cw->rings, &cw->ring_cap, RINGS_EXPECTED, sizeof(*cw->rings));
+	if (err)
+		goto fail;
+	err = -ENOMEM;
 	cw->path = strdup(path);
 	cw->zstd = ZSTD_createCCtx();
 	cw->out = malloc(cw->out_cap);

@@ -4,7 +4,9 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/limits.h"
 #include "base/vec.h"
 
 #define NEAR_TICKS (1ULL << 62) /* further apart no two readings of one machine are */
@@ -15,6 +17,11 @@ int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
 
 	if (last && (ticks <= last->ticks || mono_ns <= last->mono_ns || ticks - last->ticks > NEAR_TICKS))
 		return -EINVAL;
+	if (c->cnt >= LIMIT_AGENT_CLOCKS) { /* what waits for a clock is younger than these */
+		c->cnt -= LIMIT_AGENT_CLOCKS / 2;
+		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
+		c->at = 0;
+	}
 	if (vec_reserve((void **)&c->pairs, &c->cap, (uint64_t)c->cnt + 1, sizeof(*c->pairs)))
 		return -ENOMEM;
 	c->pairs[c->cnt++] = (struct agent_clock_pair){ ticks, mono_ns };

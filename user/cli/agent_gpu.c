@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "capture/record_check.h"
 #include "cli/recorder_agent_priv.h"
 
@@ -48,6 +49,10 @@ static bool learn_name(struct recorder *r, struct agent_proc *p, const struct pt
 
 	if (n->bytes > a->len - sizeof(*n))
 		return false;
+	if (p->gpu.names.live >= LIMIT_AGENT_NAMES && !hashmap__get(&p->gpu.names, a->aux, 0)) {
+		agent__over(r);
+		return true;
+	}
 	memcpy(text, n + 1, n->bytes);
 	text[n->bytes] = '\0';
 	hashmap__put(&p->gpu.names, a->aux, 0, recorder__name(r, text));
@@ -122,9 +127,11 @@ void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct pt
 		good = learn_name(r, p, a);
 		break;
 	case PTB_AREC_GPU_DEVICE:
-		good = put_device(r, p, a);
+		good = !agent__fact_allowed(r, p) || put_device(r, p, a);
 		break;
 	case PTB_AREC_GPU_NOTE:
+		if (!agent__fact_allowed(r, p))
+			break;
 		if (a->aux == PTB_GPU_DROPPED)
 			agent__count(r, PTB_CNT_GPU_DROPPED, n->value);
 		put_note(r, p, a->aux, n->value);

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
+#include "base/mem_limit.h"
 #include "base/vec.h"
 #include "cli/recorder_agent_priv.h"
 
@@ -130,14 +132,16 @@ static void keep_open(struct recorder *r, struct agent_proc *p, uint32_t stream,
 {
 	struct agent_open *o;
 
+	if (p->open_cnt >= LIMIT_AGENT_OPEN) {
+		agent__over(r);
+		return;
+	}
 	if (vec_reserve((void **)&p->open, &p->open_cap, (uint64_t)p->open_cnt + 1, sizeof(*p->open)))
 		return;
 	o = &p->open[p->open_cnt];
-	o->rec = malloc(u->h.len);
-	if (!o->rec) {
-		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+	o->rec = mem_limit__allows(u->h.len) ? malloc(u->h.len) : NULL;
+	if (!o->rec)
 		return;
-	}
 	memcpy(o->rec, u, u->h.len);
 	o->stream = stream;
 	o->rf = u->begin.rf;

@@ -10,7 +10,9 @@
 
 #include "base/clock.h"
 #include "base/jsonw.h"
+#include "base/limits.h"
 #include "base/log.h"
+#include "base/mem_limit.h"
 #include "cli/recorder_agent.h"
 #include "cli/recorder_priv.h"
 
@@ -46,14 +48,44 @@ static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *
 	recorder__put(r, kind, &u.rec.h, (uint32_t)((sizeof(u.rec) + len + 7) & ~(size_t)7));
 }
 
+static uint32_t name_of(struct recorder *r, const char *text, size_t len)
+{
+	uint32_t known = strtab__cnt(r->names), id;
+
+	id = known < LIMIT_NAMES ? strtab__add(r->names, text, len) : strtab__find(r->names, text, len);
+	if (!id && known >= LIMIT_NAMES)
+		r->over_names++;
+	if (id > known)
+		put_text(r, PTB_REC_NAME, id, text, len);
+	return id;
+}
+
 uint32_t recorder__name(struct recorder *r, const char *text)
 {
-	uint32_t known = strtab__cnt(r->names);
-	uint32_t id = strtab__add(r->names, text, strlen(text));
+	size_t len = strnlen(text, LIMIT_NAME_BYTES + 1);
 
-	if (id > known)
-		put_text(r, PTB_REC_NAME, id, text, strlen(text));
-	return id;
+	if (len > LIMIT_NAME_BYTES) {
+		r->over_names++;
+		len = LIMIT_NAME_BYTES;
+	}
+	return name_of(r, text, len);
+}
+
+uint32_t recorder__text(struct recorder *r, const char *text)
+{
+	return name_of(r, text, strlen(text));
+}
+
+void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
+{
+	uint64_t *known = hashmap__get(m, k0, k1);
+
+	if (known)
+		*known = val;
+	else if (m->live < LIMIT_ADDRESSES)
+		hashmap__put(m, k0, k1, val); /* no memory: counted there, asked for again */
+	else
+		r->over_names++;
 }
 
 int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct recorder_opts *opts,
@@ -278,13 +310,20 @@ void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, c
 		put_func(r, rp, plan, plan->sites[idx].func, PTB_REFUSE_KERNEL_REFUSED);
 }
 
+void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid)
+{
+	if (r->threads.live >= LIMIT_THREADS)
+		hashmap__clear(&r->threads);
+	hashmap__put(&r->threads, tgid, tid, 1);
+}
+
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm)
 {
 	struct ptb_thread t = { .h.tgid = tgid, .h.tid = tid };
 
 	t.comm = recorder__name(r, comm);
 	recorder__put(r, PTB_REC_THREAD, &t.h, sizeof(t));
-	hashmap__put(&r->threads, tgid, tid, 1);
+	recorder__know_thread(r, tgid, tid);
 }
 
 void recorder__threads(struct recorder *r, pid_t pid)
@@ -318,13 +357,13 @@ void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name)
 {
 	put_addr_name(r, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
-	hashmap__put(&r->classes, tgid, vptr, 1);
+	recorder__remember(r, &r->classes, tgid, vptr, 1);
 }
 
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags)
 {
 	put_addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
-	hashmap__put(&r->opdefs, tgid, addr, recorder__name(r, name));
+	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, name));
 }
 
 /* What launchers of distributed jobs tell each rank (torchrun's RANK and WORLD_SIZE): traces of several
@@ -422,6 +461,8 @@ struct recorder_stats recorder__stats(const struct recorder *r)
 		.bytes = capture_writer__bytes(r->cw),
 		.write_dropped = capture_writer__dropped(r->cw),
 		.unresolved = recorder__unresolved(r),
+		.over_names = r->over_names,
+		.over_operators = r->over_operators,
 		.error = r->error,
 	};
 }

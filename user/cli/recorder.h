@@ -83,6 +83,7 @@ uint32_t recorder__next_bad_layout(struct recorder *r);
 
 struct recorder_stats {
 	uint64_t records, bytes, write_dropped, unresolved;
+	uint64_t over_names, over_operators; /* of PTB_LIMITS */
 	int error; /* first write error, 0: none */
 };
 struct recorder_stats recorder__stats(const struct recorder *r);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/agent_clock.h"
@@ -19,16 +20,33 @@
 /* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call
  * that finds it, and the first pair may belong to a call that began before it. */
 #define FLUSHES_ALL 3
-#define HELD_MAX (256u << 20) /* bytes that wait for a clock; more is written with the clocks at hand */
+#define SECOND_NS 1000000000ULL
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n)
 {
 	r->agent_counts[id - PTB_CNT_AGENT_LOST] += n;
 }
 
+void agent__over(struct recorder *r)
+{
+	r->over_agent++;
+}
+
+bool agent__fact_allowed(struct recorder *r, struct agent_proc *p)
+{
+	if (p->now_ns - p->facts_ns >= SECOND_NS) {
+		p->facts_ns = p->now_ns;
+		p->facts = 0;
+	}
+	if (p->facts++ < LIMIT_AGENT_FACTS)
+		return true;
+	agent__over(r);
+	return false;
+}
+
 uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id)
 {
-	return r->agent_counts[id - PTB_CNT_AGENT_LOST];
+	return id == PTB_CNT_OVER_AGENT ? r->over_agent : r->agent_counts[id - PTB_CNT_AGENT_LOST];
 }
 
 bool recorder__agent_gpu(const struct recorder *r)
@@ -60,9 +78,7 @@ int recorder__agent(struct recorder *r, const struct agent_facts *facts)
 	p->clock.ns = !facts->tsc;
 	p->schema_off = facts->schema_off;
 	p->old_string_abi = facts->old_string_abi;
-	p->live = true;
 	r->agents[r->agent_cnt++] = p;
-	r->agent_live++;
 	return 0;
 }
 
@@ -106,6 +122,8 @@ uint32_t agent__tid(struct agent_proc *p, uint32_t tid)
 		return (uint32_t)*known;
 	if (proc__tid_of_ns((pid_t)p->tgid, (pid_t)tid, &ours))
 		return tid; /* it has ended: its own number still tells it from the others */
+	if (p->tids.live >= LIMIT_AGENT_THREADS)
+		hashmap__clear(&p->tids);
 	hashmap__put(&p->tids, tid, 0, (uint64_t)ours);
 	return (uint32_t)ours;
 }
@@ -117,11 +135,19 @@ uint32_t agent__tid(struct agent_proc *p, uint32_t tid)
  */
 static void account(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
 {
-	uint64_t *seq = hashmap__get(&p->streams, c->stream, 0);
-	uint64_t *dropped = hashmap__get(&p->streams, c->stream, 1);
-	uint64_t *known = hashmap__get(&p->streams, c->stream, 2);
-	uint64_t had = dropped ? *dropped : 0, last = seq ? *seq : 0, missing = known ? *known : 0;
+	uint64_t *seq, *dropped, *known;
+	uint64_t had, last, missing;
 
+	if (p->streams.live >= 3ull * LIMIT_AGENT_STREAMS) { /* a loss from here to its next chunk is not seen */
+		hashmap__clear(&p->streams);
+		agent__over(r);
+	}
+	seq = hashmap__get(&p->streams, c->stream, 0);
+	dropped = hashmap__get(&p->streams, c->stream, 1);
+	known = hashmap__get(&p->streams, c->stream, 2);
+	had = dropped ? *dropped : 0;
+	last = seq ? *seq : 0;
+	missing = known ? *known : 0;
 	if (seq && c->seq > last + 1) {
 		agent__count(r, PTB_CNT_AGENT_LOST, c->seq - last - 1);
 		hashmap__put(&p->streams, c->stream, 2, missing + c->seq - last - 1);
@@ -137,6 +163,16 @@ static void account(struct recorder *r, struct agent_proc *p, const struct ptb_c
 		hashmap__put(&p->streams, c->stream, 1, c->dropped);
 }
 
+/* The record at `at`, NULL: what is there is none. */
+static const struct ptb_arec *record_at(const char *at, const char *end)
+{
+	const struct ptb_arec *a = (const void *)at;
+
+	if ((size_t)(end - at) < sizeof(*a) || a->len < sizeof(*a) || a->len % 8 || a->len > end - at)
+		return NULL;
+	return a;
+}
+
 /* Calls fn for each record of a chunk; counts what cannot be walked. */
 static void each_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 			void (*fn)(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
@@ -149,25 +185,24 @@ static void each_record(struct recorder *r, struct agent_proc *p, const struct p
 	};
 	const char *at = (const char *)(c + 1), *end = (const char *)c + c->len;
 
-	while ((size_t)(end - at) >= sizeof(struct ptb_arec)) {
-		const struct ptb_arec *a = (const void *)at;
+	while (at != end) {
+		const struct ptb_arec *a = record_at(at, end);
 
-		if (a->len < sizeof(*a) || a->len % 8 || a->len > end - at ||
-		    (a->kind < sizeof(least) / sizeof(*least) && a->len < least[a->kind])) {
+		if (!a || (a->kind < sizeof(least) / sizeof(*least) && a->len < least[a->kind])) {
 			agent__count(r, PTB_CNT_AGENT_BAD, 1);
 			return;
 		}
 		fn(r, p, c, a);
 		at += a->len;
 	}
-	if (at != end)
-		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 }
 
 static void state_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 			 const struct ptb_arec *a)
 {
 	(void)c;
+	if (!agent__fact_allowed(r, p))
+		return;
 	if (a->kind == PTB_AREC_CLOCK) {
 		const struct ptb_arec_clock *k = (const void *)a;
 
@@ -187,17 +222,12 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 static uint64_t last_ticks(const struct ptb_chunk *c)
 {
 	const char *at = (const char *)(c + 1), *end = (const char *)c + c->len;
+	const struct ptb_arec *a;
 	uint64_t last = 0;
 
-	while ((size_t)(end - at) >= sizeof(struct ptb_arec)) {
-		const struct ptb_arec *a = (const void *)at;
-
-		if (a->len < sizeof(*a) || a->len > end - at)
-			break;
+	for (; (a = record_at(at, end)); at += a->len)
 		if (a->ticks > last)
 			last = a->ticks;
-		at += a->len;
-	}
 	return last;
 }
 
@@ -222,7 +252,7 @@ static void release(struct recorder *r, struct agent_proc *p, bool all)
 
 static void hold(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
 {
-	if (p->held_len + c->len > HELD_MAX)
+	if (p->held_len + c->len > LIMIT_AGENT_HELD)
 		release(r, p, true);
 	if (vec_reserve((void **)&p->held, &p->held_cap, (uint64_t)p->held_len + c->len, 1)) {
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
@@ -278,8 +308,8 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
-	account(r, p, c);
 	p->now_ns = d->h.ts_ns;
+	account(r, p, c);
 	switch (c->kind) {
 	case PTB_CHUNK_STATE:
 		each_record(r, p, c, state_record);
@@ -344,21 +374,33 @@ struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid)
 {
 	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
-	return p && p->live ? p->word : (struct agent_word){ 0, 0, 0 };
+	return p ? p->word : (struct agent_word){ 0, 0, 0 };
 }
 
 bool recorder__agent_idle(const struct recorder *r, pid_t pid)
 {
 	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
-	return !p || !p->live || !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	return !p || !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+}
+
+static void remove_agent(struct recorder *r, struct agent_proc *p)
+{
+	uint32_t i = 0;
+
+	while (r->agents[i] != p)
+		i++;
+	memmove(&r->agents[i], &r->agents[i + 1], (r->agent_cnt - i - 1) * sizeof(*r->agents));
+	r->agent_cnt--;
+	free_agent(p);
 }
 
 bool recorder__agent_end(struct recorder *r, pid_t pid)
 {
 	struct agent_proc *p = find_agent(r, (uint32_t)pid);
+	bool idle;
 
-	if (!p || !p->live)
+	if (!p)
 		return true;
 	if (r->agent_queue_cnt)
 		take_queue(r, UINT64_MAX);
@@ -366,7 +408,7 @@ bool recorder__agent_end(struct recorder *r, pid_t pid)
 	if (r->begin_ns)
 		agent_ops__tell_open(r, p, 0);
 	agent_gpu__end(r, p);
-	p->live = false;
-	r->agent_live--;
-	return !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	idle = !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	remove_agent(r, p);
+	return idle;
 }

@@ -21,14 +21,16 @@ struct agent_open { /* began before the window and has not ended */
 
 struct agent_proc {
 	uint32_t tgid;
-	bool same_ns, old_string_abi, live;
+	bool same_ns, old_string_abi;
 	int64_t schema_off;
 	struct agent_clock clock;
 	uint32_t flushes; /* pairs of clocks of the window */
 	struct agent_word word;
 	uint64_t now_ns;        /* when the chunk in hand was sent */
 	struct hashmap tids;    /* number in its own pid namespace -> ours */
-	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped */
+	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped; (stream, 2): missing */
+	uint64_t facts_ns;      /* when the second began in which so many ... */
+	uint32_t facts;         /* ... records of clocks, devices and state came */
 	struct agent_gpu gpu;
 	char *held;             /* chunks of operators that wait for a clock */
 	uint32_t held_len, held_cap;
@@ -37,6 +39,10 @@ struct agent_proc {
 };
 
 void agent__count(struct recorder *r, uint32_t id, uint64_t n);
+/* Something of an agent that is beyond its limit. */
+void agent__over(struct recorder *r);
+/* May another record of its clocks, devices or state be taken now? No: counted. */
+bool agent__fact_allowed(struct recorder *r, struct agent_proc *p);
 uint32_t agent__tid(struct agent_proc *p, uint32_t tid);
 
 /* ---- agent_ops.c ---- */

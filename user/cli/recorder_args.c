@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "cli/recorder_priv.h"
 #include "model/values.h"
@@ -22,7 +23,7 @@ static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32
 {
 	struct ptb_schema s = { .h.tgid = tgid, .opdef = opdef, .func = func };
 
-	s.name = recorder__name(r, text);
+	s.name = recorder__text(r, text);
 	recorder__put(r, PTB_REC_SCHEMA, &s.h, sizeof(s));
 }
 
@@ -63,7 +64,7 @@ void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
 	if (hashmap__get(&r->schemas, tgid, opdef))
 		return;
 	p = recorder__find_proc(r, tgid);
-	if (p && opdef && !hashmap__get(&p->no_schema, opdef, 0))
+	if (p && opdef && p->no_schema.live < LIMIT_UNKNOWN && !hashmap__get(&p->no_schema, opdef, 0))
 		hashmap__put(&p->no_schema, opdef, 0, 0);
 }
 
@@ -87,7 +88,7 @@ static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opd
 		}
 		put_schema(r, p->tgid, opdef, 0, text);
 	}
-	hashmap__put(&r->schemas, p->tgid, opdef, 1);
+	recorder__remember(r, &r->schemas, p->tgid, opdef, 1);
 	return true;
 }
 

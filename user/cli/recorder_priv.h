@@ -16,6 +16,7 @@ struct recorder_proc {
 	uint32_t tgid;
 	bool old_string_abi;
 	bool gone;               /* exited or exec'd: its memory can no longer be asked */
+	bool table_too_large;    /* counted once */
 	uint64_t singletons[TORCH_LIB_ROLES];
 	uint32_t singleton_cnt;
 	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
@@ -47,6 +48,7 @@ struct recorder {
 	uint32_t proc_cnt, proc_cap;
 	uint32_t next_func, next_site;
 	uint64_t records;
+	uint64_t over_names, over_operators, over_unknown, over_agent;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
 	bool rank_known;
 	bool args;   /* arguments are recorded */
@@ -66,13 +68,18 @@ struct recorder {
 	uint32_t agent_queue_cnt, agent_queue_cap;
 	char *agent_bytes;
 	uint32_t agent_bytes_len, agent_bytes_cap;
-	uint32_t agent_cnt, agent_cap, agent_live;
+	uint32_t agent_cnt, agent_cap;
 	uint64_t agent_counts[PTB_CNT_AGENT_REFUSED - PTB_CNT_AGENT_LOST + 1];
 	bool agent_gpu;
 };
 
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len);
+/* Name id in the capture: cut at its limit; 0: beyond the limits, counted. */
 uint32_t recorder__name(struct recorder *r, const char *text);
+uint32_t recorder__text(struct recorder *r, const char *text); /* as long as it is: a schema */
+/* Puts into a map of addresses that are known, as far as its limit goes. */
+void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
+void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
 void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name);
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);

@@ -13,6 +13,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/recorder_priv.h"
@@ -33,15 +34,37 @@ struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 	return NULL;
 }
 
+/* The place of a process that is gone: no more than are alive at the same time are kept. */
+static struct recorder_proc *find_gone(struct recorder *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++) {
+		struct recorder_proc *p = &r->procs[i];
+
+		if (!p->gone)
+			continue;
+		r->over_unknown += p->unknown.live; /* nobody can be asked any more */
+		hashmap__clear(&p->unknown);
+		hashmap__clear(&p->no_schema);
+		memset(p, 0, sizeof(*p));
+		return p;
+	}
+	return NULL;
+}
+
 static int remember_process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
 			    struct recorder_proc **out)
 {
-	struct recorder_proc *p;
+	struct recorder_proc *p = find_gone(r);
 	int i;
 
-	if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1, sizeof(*r->procs)))
-		return -ENOMEM;
-	p = *out = &r->procs[r->proc_cnt++];
+	if (!p) {
+		if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1, sizeof(*r->procs)))
+			return -ENOMEM;
+		p = &r->procs[r->proc_cnt++];
+	}
+	*out = p;
 	p->tgid = (uint32_t)tp->pid;
 	p->old_string_abi = plan->layout.old_string_abi;
 	p->nested_keys = plan->layout.keys.nested;
@@ -73,6 +96,10 @@ static int read_table(struct recorder *r, struct recorder_proc *p)
 	p->last_table_ns = clock__mono_ns();
 	err = live_ops__read((pid_t)p->tgid, p->singletons, p->singleton_cnt, p->old_string_abi, &lo);
 	p->table_cost_ns = clock__mono_ns() - p->last_table_ns;
+	if (err == -E2BIG && !p->table_too_large) {
+		p->table_too_large = true;
+		r->over_operators++;
+	}
 	if (err)
 		return err;
 	if (lo.observed_known)
@@ -172,8 +199,12 @@ static void note_unknown(struct recorder *r, uint32_t tgid, uint64_t addr, uint6
 {
 	struct recorder_proc *p = recorder__find_proc(r, tgid);
 
-	if (p && addr && !hashmap__get(&p->unknown, addr, type))
+	if (!p || !addr || hashmap__get(&p->unknown, addr, type))
+		return;
+	if (p->unknown.live < LIMIT_UNKNOWN)
 		hashmap__put(&p->unknown, addr, type, 0);
+	else
+		r->over_unknown++;
 }
 
 static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
@@ -187,7 +218,7 @@ static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
 	if (hashmap__get(&r->threads, h->tgid, h->tid))
 		return;
 	if (proc__comm((pid_t)h->tgid, (pid_t)h->tid, comm))
-		hashmap__put(&r->threads, h->tgid, h->tid, 1); /* gone already: its EXIT record has it */
+		recorder__know_thread(r, h->tgid, h->tid); /* gone already: its EXIT record has it */
 	else
 		recorder__thread(r, h->tgid, h->tid, comm);
 }
@@ -202,6 +233,7 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 
 		/* the last name a thread had; also of threads too short-lived to be asked */
 		recorder__thread(r, t->h.tgid, t->h.tid, comm);
+		hashmap__del(&r->threads, t->h.tgid, t->h.tid); /* its number may be another thread's next */
 		if (p)
 			p->gone = true;
 	}
@@ -222,6 +254,10 @@ static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 
 	if (!c->func || hashmap__get(&r->kernels, c->h.tgid, c->func))
 		return;
+	if (r->kernels.live >= LIMIT_ADDRESSES) {
+		r->over_names++;
+		return;
+	}
 	hashmap__put(&r->kernels, c->h.tgid, c->func, 1);
 	if (!r->host_funcs)
 		r->host_funcs = host_funcs__new();
@@ -327,7 +363,7 @@ void recorder__resolve(struct recorder *r)
 
 uint64_t recorder__unresolved(const struct recorder *r)
 {
-	uint64_t n = 0;
+	uint64_t n = r->over_unknown;
 	uint32_t i;
 
 	for (i = 0; i < r->proc_cnt; i++)

@@ -12,7 +12,9 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
+#include "base/mem_limit.h"
 #include "base/vec.h"
 #include "cli/outputs.h"
 #include "cli/recorder_agent.h"
@@ -30,8 +32,12 @@ static void on_task(void *arg, const struct ptb_task *task)
 {
 	struct run *run = arg;
 
-	if (task->h.kind == PTB_REC_THREAD_NEW)
+	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
+		return; /* ends are seen by the pidfd */
+	if (run->task_cnt >= LIMIT_TASK_EVENTS) {
+		run->targets.over_processes++;
 		return;
+	}
 	if (vec_reserve((void **)&run->tasks, &run->task_cap, (uint64_t)run->task_cnt + 1,
 			sizeof(*run->tasks)))
 		return;
@@ -127,6 +133,8 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	run->cfg = *cfg;
 	run->pace_ms = 10;
 	err = cancel__pending() ? -ECANCELED : check_kernel();
+	if (!err)
+		err = mem_limit__set(cfg->max_memory ? cfg->max_memory : LIMIT_MEMORY);
 	if (!err)
 		err = recorder__open(capture_path, on_task, run, &ropts, &run->rec);
 	if (!err)
@@ -411,16 +419,17 @@ static int wait_events(struct run *run, int timeout_ms)
 	struct targets *ts = &run->targets;
 	uint32_t n = 0, i;
 
-	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + 2, sizeof(*run->polls)))
+	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + 2, sizeof(*run->polls)) &&
+	    run->poll_cap < 2)
 		return -ENOMEM;
 	run->polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
 	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->ps), .events = POLLIN };
-	for (i = 0; i < ts->cnt; i++)
+	for (i = 0; i < ts->cnt && n < run->poll_cap; i++)
 		run->polls[n++] = (struct pollfd){ .fd = ts->items[i].pidfd, .events = POLLIN };
 	if (poll(run->polls, n, timeout_ms) < 0 && errno != EINTR)
 		return -errno;
 	run->signal = cancel__take();
-	run->polled = ts->cnt;
+	run->polled = i;
 	return 0;
 }
 

@@ -25,7 +25,7 @@ struct run_cfg {
 	const char *activities, *gpu, *agent;
 	const char *step_on;
 	bool no_steps;
-	uint64_t ring_bytes;
+	uint64_t ring_bytes, max_memory;
 	bool wait;
 	bool dry_run;
 	bool perf_uprobes;
@@ -85,6 +85,8 @@ struct run_cfg {
 	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
 	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, ring_bytes), "SIZE",                         \
 	  "bytes per ring buffer, one a CPU (default: by the number of CPUs, at most 4 MiB)" },         \
+	{ OPT_SIZE, 0, "max-memory", offsetof(struct run_cfg, max_memory), "SIZE",                      \
+	  "memory of ptbpf beyond the ring buffers while it records; what does not fit is dropped and counted (default: 512 MiB)" }, \
 	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, perf_uprobes), NULL,                    \
 	  "perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
 	{ OPT_FLAG, 0, "no-cache", offsetof(struct run_cfg, no_cache), NULL,                            \

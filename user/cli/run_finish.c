@@ -5,6 +5,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/mem_limit.h"
 #include "cli/recorder_agent.h"
 #include "cli/run_priv.h"
 
@@ -41,6 +42,11 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
 	recorder__counter(run->rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
 	recorder__counter(run->rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
+	recorder__counter(run->rec, PTB_CNT_OVER_MEMORY, mem_limit__refused());
+	recorder__counter(run->rec, PTB_CNT_OVER_NAMES, st.over_names);
+	recorder__counter(run->rec, PTB_CNT_OVER_OPERATORS, st.over_operators);
+	recorder__counter(run->rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
+	recorder__counter(run->rec, PTB_CNT_OVER_AGENT, recorder__agent_counter(run->rec, PTB_CNT_OVER_AGENT));
 	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
 	if (!getrusage(RUSAGE_SELF, &ru))
 		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
@@ -95,5 +101,6 @@ int run__finish(struct run *run)
 	write_counters(run, t0);
 	err = recorder__close(run->rec);
 	run->rec = NULL;
+	mem_limit__set(0); /* what is made of the capture has limits of its own */
 	return err;
 }

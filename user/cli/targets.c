@@ -13,6 +13,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/jsonw.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/recorder_agent.h"
@@ -48,11 +49,29 @@ struct target *targets__find(struct targets *ts, pid_t pid)
 
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns)
 {
-	struct target *t;
+	struct target *t = NULL;
+	uint32_t i, alive = 0;
 
-	if (vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items)))
+	for (i = 0; i < ts->cnt; i++) {
+		struct target *old = &ts->items[i];
+
+		if (old->state != TARGET_GONE)
+			alive++;
+		else if (old->pidfd < 0 && ((!old->agent && !old->agent_why[0]) || ts->cnt >= LIMIT_PROCESSES))
+			t = old; /* nothing is left to be said of it, or there is no room for that */
+	}
+	if (alive >= LIMIT_PROCESSES) {
+		ts->over_processes++;
 		return NULL;
-	t = &ts->items[ts->cnt++];
+	}
+	if (t) {
+		target_cuda__free(&t->cuda);
+		target_agent__free(t->agent);
+	}
+	if (!t && vec_reserve((void **)&ts->items, &ts->cap, (uint64_t)ts->cnt + 1, sizeof(*ts->items)))
+		return NULL;
+	if (!t)
+		t = &ts->items[ts->cnt++];
 	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns };
 	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return t;

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""What a target and its agent control is bounded: ptbpf's memory has a limit, what does not fit is counted."""
+
+import os
+import re
+
+from common import Process, Skip, Tracer, check, main, report_json, require_root, run_ptbpf, wait_for, workspace
+
+BUILD = os.path.dirname(os.path.abspath(os.environ.get("PTBPF", "build/ptbpf")))
+FLOOD = BUILD + "/tests/workloads/agent_flood_nop1"
+MIB = 1 << 20
+
+
+def flood(what):
+    if not os.path.exists(FLOOD):
+        raise Skip("agent_flood was not built")
+    return Process([FLOOD, what])
+
+
+def anonymous_of(pid):
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            return int(re.search(r"^RssAnon:\s+(\d+)", f.read(), re.M)[1]) << 10
+    except (OSError, TypeError):
+        return 0
+
+
+
+def record(ws, p, limit, seconds=2):
+    """Records the agent's flood; the largest memory of ptbpf until its window ended, and the capture."""
+    out = ws + "/a.ptb"
+    with Tracer("attach", "--activities", "cuda", "--pid", p.pid, "-d", f"{seconds}s", "--max-memory", f"{limit >> 20}M",
+                "--no-table", "-o", out) as t:
+        t.wait_attached()
+        most = 0
+        while t.alive() and "ptb" in "".join(os.listdir(ws)) and not window_over(t.pid):
+            most = max(most, anonymous_of(t.pid))
+        t.expect(3)
+        last = t.err[-1]
+    check(p.alive(), "the target ended")
+    return most, out, last
+
+
+def window_over(pid):
+    """No ring buffer is mapped any more."""
+    try:
+        with open(f"/proc/{pid}/maps") as f:
+            return "bpf-map" not in f.read()
+    except OSError:
+        return True
+
+
+def agent_of_names():
+    """Names without end: memory stays below its limit, the rest is counted, the capture is whole."""
+    require_root()
+    limit = 64 * MIB
+    with workspace() as ws, flood("names") as p:
+        p.wait_line("ready")
+        most, out, last = record(ws, p, limit)
+        check(most < limit + 8 * MIB, f"{most / MIB:.0f} MiB of memory, the limit is {limit / MIB:.0f}")
+        check("incomplete" in last and re.search(r"memory is at its limit|beyond", last), f"the last line: {last}")
+    return f"at most {most / MIB:.0f} MiB of {limit / MIB:.0f}; {last}"
+
+
+def agent_of_everything():
+    require_root()
+    limit = 48 * MIB
+    with workspace() as ws, flood("all") as p:
+        p.wait_line("ready")
+        most, out, last = record(ws, p, limit)
+        check(most < limit + 8 * MIB, f"{most / MIB:.0f} MiB of memory, the limit is {limit / MIB:.0f}")
+        check("records of an agent dropped" in last, f"the last line: {last}")
+        size = os.path.getsize(out)
+    return f"at most {most / MIB:.0f} MiB of {limit / MIB:.0f}, a capture of {size / MIB:.1f} MiB"
+
+
+def sealed_at_the_limit():
+    """A limit that is reached at once: ptbpf goes on to the end of its window and seals the capture."""
+    require_root()
+    with workspace() as ws, flood("names,held") as p:
+        p.wait_line("ready")
+        most, out, last = record(ws, p, 32 * MIB, seconds=1)
+        check("memory is at its limit" in last, f"the last line: {last}")
+        again = run_ptbpf("report", out, expect=3)
+        check(not any("not sealed" in line or "cut off" in line for line in again.err), again.text())
+    return last
+
+
+if __name__ == "__main__":
+    main([agent_of_names, agent_of_everything, sealed_at_the_limit])

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The limit on memory: vectors, maps and string tables stop growing there, and what they hold stays. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/hashmap.h"
+#include "base/mem_limit.h"
+#include "base/strtab.h"
+#include "base/vec.h"
+#include "suite.h"
+
+#define ROOM (24ull << 20)
+#define SLACK (4ull << 20)
+
+static uint64_t anonymous(void)
+{
+	unsigned long size, resident, shared;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	CU_ASSERT_EQUAL_FATAL(fscanf(f, "%lu %lu %lu", &size, &resident, &shared), 3);
+	fclose(f);
+	return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t begin(void)
+{
+	uint64_t limit = anonymous() + ROOM;
+
+	CU_ASSERT_EQUAL_FATAL(mem_limit__set(limit), 0);
+	return limit;
+}
+
+static void test_vec(void)
+{
+	uint64_t limit = begin(), *items = NULL, cnt;
+	uint32_t cap = 0;
+
+	for (cnt = 0; cnt < (64u << 20) && !vec_reserve((void **)&items, &cap, cnt + 1, sizeof(*items)); cnt++)
+		items[cnt] = cnt;
+	CU_ASSERT(cnt > 10000 && cnt < (64u << 20));
+	CU_ASSERT(anonymous() < limit + SLACK);
+	CU_ASSERT(mem_limit__refused() == 1);
+	CU_ASSERT_EQUAL(items[cnt - 1], cnt - 1);
+	free(items);
+	CU_ASSERT_EQUAL(mem_limit__set(0), 0);
+	CU_ASSERT(mem_limit__allows(1ull << 40));
+}
+
+static void test_map(void)
+{
+	uint64_t limit = begin(), k;
+	struct hashmap m = { 0 };
+
+	for (k = 0; k < (1u << 24) && !hashmap__put(&m, k, 1, k); k++)
+		;
+	CU_ASSERT(k > 1000 && k < (1u << 24));
+	CU_ASSERT(anonymous() < limit + SLACK);
+	CU_ASSERT_EQUAL(hashmap__put(&m, 5, 1, 6), 0); /* what is in it can be changed */
+	CU_ASSERT_EQUAL(*hashmap__get(&m, 5, 1), 6);
+	CU_ASSERT_PTR_NULL(hashmap__get(&m, k, 1));
+	hashmap__clear(&m);
+	mem_limit__set(0);
+}
+
+/* Small allocations, and the requests after the first one that was refused. */
+static void test_texts(void)
+{
+	struct strtab *st = strtab__new();
+	uint64_t limit = begin(), i, refused = 0;
+	uint32_t first = strtab__add(st, "first", 5);
+	char text[64];
+
+	for (i = 0; i < 2000000; i++) {
+		int n = snprintf(text, sizeof(text), "a name that a hostile program makes up: %llu",
+				 (unsigned long long)i);
+
+		refused += !strtab__add(st, text, (size_t)n);
+	}
+	CU_ASSERT(refused > 0 && refused < 2000000);
+	CU_ASSERT_EQUAL(refused, mem_limit__refused());
+	CU_ASSERT_EQUAL(refused + strtab__cnt(st), 2000001);
+	CU_ASSERT(anonymous() < limit + SLACK);
+	CU_ASSERT_EQUAL(strtab__add(st, "first", 5), first);
+	CU_ASSERT_EQUAL(strtab__find(st, "first", 5), first);
+	CU_ASSERT_EQUAL(strtab__find(st, text, strlen(text)), 0);
+	strtab__free(st);
+	mem_limit__set(0);
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed */
+static void test_freed(void)
+{
+	uint64_t *items = NULL;
+	uint32_t cap = 0;
+	int i;
+
+	begin();
+	for (i = 0; i < 100; i++) {
+		CU_ASSERT_EQUAL(vec_reserve((void **)&items, &cap, ROOM / 2 / sizeof(*items), sizeof(*items)), 0);
+		free(items);
+		items = NULL;
+		cap = 0;
+	}
+	CU_ASSERT_EQUAL(mem_limit__refused(), 0);
+	mem_limit__set(0);
+}
+#endif
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "vectors", test_vec },
+		{ "maps", test_map },
+		{ "texts", test_texts },
+#ifndef __SANITIZE_ADDRESS__
+		{ "freed memory is used again", test_freed },
+#endif
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("mem_limit", tests);
+}

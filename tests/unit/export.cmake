@@ -54,6 +54,13 @@ add_test(NAME unit_gpu_capture COMMAND python3 ${U}/test_gpu_capture.py --ptbpf 
   --fake-gpu-capture $<TARGET_FILE:fake_gpu_capture>)
 set_tests_properties(unit_gpu_capture PROPERTIES LABELS unit TIMEOUT 300)
 
+# Texts of a capture that attack whoever prints them.
+add_executable(fake_hostile_capture ${U}/fake_hostile_capture.c)
+target_link_libraries(fake_hostile_capture PRIVATE test_builder)
+add_test(NAME unit_hostile_texts COMMAND python3 ${U}/test_hostile_texts.py --ptbpf $<TARGET_FILE:ptbpf>
+  --fake-hostile-capture $<TARGET_FILE:fake_hostile_capture>)
+set_tests_properties(unit_hostile_texts PROPERTIES LABELS unit TIMEOUT 300)
+
 # Hundreds of falsifications in Python; the exporters' own tests run with sanitizers.
 if(PTBPF_SANITIZE)
   set_tests_properties(unit_validate_trace unit_validate_et unit_validate_gpu PROPERTIES DISABLED TRUE)

@@ -1,6 +1,6 @@
 # Tests of user/capture and user/model. test_builder: synthetic captures and a log of what a session
 # tells, for the exporters' tests too; value_words: argument payloads.
-add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder.c
+add_library(test_builder STATIC ${CMAKE_CURRENT_SOURCE_DIR}/unit/capture_builder.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/seed_capture.c
   ${CMAKE_CURRENT_SOURCE_DIR}/unit/slice_log.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/mem_log.c
   ${CMAKE_CURRENT_SOURCE_DIR}/unit/value_words.c ${CMAKE_CURRENT_SOURCE_DIR}/unit/gpu_log.c)
 target_include_directories(test_builder PUBLIC ${CMAKE_CURRENT_SOURCE_DIR}/unit)

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Every JSON document of a session, parsed again; see fuzz_exports.h. */
+#include "fuzz_exports.h"
+
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/term_text.h"
+#include "export/exporter.h"
+#include "model/key_averages.h"
+
+#define REPORTS 3 /* kinds on a stream; those in files follow */
+#define KINDS (REPORTS + 4)
+
+static void check_document(const char *text, size_t len, const char *what)
+{
+	const char *p = text, *end = text + len, *parsed = NULL;
+	cJSON *tree = cJSON_ParseWithLengthOpts(text, len, &parsed, 0);
+
+	while (parsed && parsed < end && strchr(" \n", *parsed))
+		parsed++;
+	if (!tree || parsed != end) {
+		fprintf(stderr, "%s is not JSON:\n%.*s\n", what, (int)len, text);
+		abort();
+	}
+	cJSON_Delete(tree);
+	while (p < end) {
+		uint32_t c;
+		size_t n = utf8__decode(p, end, &c);
+
+		if (!n || (c != '\n' && !term_char__plain(c))) {
+			fprintf(stderr, "%s has bytes that are no plain text at %zu\n", what, (size_t)(p - text));
+			abort();
+		}
+		p += n;
+	}
+}
+
+static void check_report(struct session *s, unsigned int kind)
+{
+	static const char *const names[] = { "table", "memory report", "gpu report" };
+	struct key_averages *ka = key_averages__new(NULL);
+	struct mem_report *mr = mem_report__new(s);
+	struct gpu_report *gr = gpu_report__new(s);
+	struct session_sink sink = kind == 0 ? key_averages__sink(ka) : kind == 1 ? mem_report__sink(mr) : gpu_report__sink(gr);
+	struct table_opts topts = { .row_limit = -1, .profile_memory = true, .device_time = true };
+	struct mem_report_opts mopts = { .row_limit = -1, .json = true };
+	struct gpu_report_opts gopts = { .row_limit = -1, .json = true };
+	struct session_totals totals;
+	const struct ka_row *rows;
+	char *text = NULL;
+	size_t len;
+	uint32_t cnt;
+	FILE *f = open_memstream(&text, &len);
+	int err;
+
+	if (session__run(s, &sink, 1, &totals))
+		abort();
+	rows = kind ? NULL : key_averages__rows(ka, &cnt);
+	err = kind == 0 ? table__print_json(rows, cnt, &topts, s, &totals, f) :
+	      kind == 1 ? mem_report__print(mr, &totals, &mopts, f) : gpu_report__print(gr, &totals, &gopts, f);
+	fclose(f);
+	if (err)
+		abort();
+	check_document(text, len, names[kind]);
+	free(text);
+	key_averages__free(ka);
+	mem_report__free(mr);
+	gpu_report__free(gr);
+}
+
+static int write_file(struct session *s, unsigned int kind, const char *path)
+{
+	struct chrome_opts copts = { .trace_name = path, .tool_version = "1", .host_name = "\xff" };
+	struct et_opts eopts = { 0 };
+	struct timeline_opts topts = { .format = kind == 2 ? TIMELINE_JSON : TIMELINE_RAW };
+	struct chrome_trace *ct = NULL;
+	struct exec_trace *et = NULL;
+	struct mem_timeline *mt = NULL;
+	struct session_totals totals;
+	struct session_sink sink;
+	int err = kind == 0 ? chrome_trace__open(path, s, &copts, &ct) :
+		  kind == 1 ? exec_trace__open(path, s, &eopts, &et) : mem_timeline__open(path, s, &topts, &mt);
+
+	if (!err) {
+		sink = ct ? chrome_trace__sink(ct) : et ? exec_trace__sink(et) : mem_timeline__sink(mt);
+		err = session__run(s, &sink, 1, &totals);
+	}
+	if (!err)
+		err = ct ? chrome_trace__finish(ct, &totals) : et ? exec_trace__finish(et, &totals) :
+								    mem_timeline__finish(mt, &totals);
+	chrome_trace__free(ct);
+	exec_trace__free(et);
+	mem_timeline__free(mt);
+	return err;
+}
+
+/* An exporter may refuse, with a sentence; what it writes is JSON. */
+static void check_file(struct session *s, unsigned int kind)
+{
+	static const char *const names[] = { "Chrome trace", "Execution Trace", "timeline", "raw timeline" };
+	char path[] = "/tmp/fuzz-export-XXXXXX";
+	int fd = mkstemp(path);
+	char *text;
+	long len;
+	FILE *f;
+
+	if (fd < 0)
+		abort();
+	close(fd);
+	if (!write_file(s, kind, path)) {
+		f = fopen(path, "rb");
+		if (!f || fseek(f, 0, SEEK_END) || (len = ftell(f)) < 0)
+			abort();
+		rewind(f);
+		text = malloc((size_t)len + 1);
+		if (!text || fread(text, 1, (size_t)len, f) != (size_t)len)
+			abort();
+		fclose(f);
+		check_document(text, (size_t)len, names[kind]);
+		free(text);
+	}
+	unlink(path);
+}
+
+void check_exports(struct session *s)
+{
+	static unsigned int next;
+	unsigned int kind = next++ % KINDS;
+
+	if (kind < REPORTS)
+		check_report(s, kind);
+	else
+		check_file(s, kind - REPORTS);
+}

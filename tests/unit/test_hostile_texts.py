@@ -72,7 +72,7 @@ def main():
             with open(path, "rb") as f:
                 doc = is_json(f.read())
             if form == "chrome":
-                assert doc["ptbpf"]["capture"]["options"].startswith("full\""), "META that is no JSON is not a text"
+                assert doc["ptbpf"]["capture"]["kernel"].startswith("full\""), "META that is no JSON is not a text"
                 assert doc["host_name"] == "h\u00ff\u001b\u0007", repr(doc["host_name"])
         path = os.path.join(folder, "page.html")
         run("export", capture, "--format", "memory-html", "-o", path)

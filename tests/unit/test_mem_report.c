@@ -387,6 +387,58 @@ static void test_noisy_size(void)
 	CU_ASSERT(says("peak 313.0 MiB at +0.000 s, step 8; 302.0 MiB at the end\n"));
 }
 
+/* A value in each step, and what the process has besides. */
+static void sizes_in_steps(const uint64_t *mib, uint32_t cnt)
+{
+	uint32_t i;
+
+	for (i = 0; i < cnt; i++) {
+		w.now += 20000000;
+		w.step = i;
+		w.rss[PTB_RSS_ANON] = mib[i] * MIB;
+		world__kmem(&w, &(struct ptb_kmem){ .minor = 1 });
+	}
+	w.step = -1; /* a part of a step ends the last one */
+	world__kmem(&w, &(struct ptb_kmem){ .minor = 1 });
+}
+
+/* A block of 256 MiB comes and goes: wherever in that the window begins and ends, nothing grows. */
+static void test_oscillation(void)
+{
+	uint32_t period, live, phase, i, cnt;
+	uint64_t mib[40];
+
+	for (period = 2; period <= 40; period += 3) {
+		for (live = 1; live < period; live += 1 + period / 6) {
+			for (phase = 0; phase < period; phase += 1 + period / 8) {
+				for (cnt = 8; cnt <= 40; cnt += 16) {
+					for (i = 0; i < cnt; i++) /* with a little noise of malloc's */
+						mib[i] = 200 + i * 7 % 3 + ((i + phase) % period < live ? 256 : 0);
+					start();
+					sizes_in_steps(mib, cnt);
+					finish();
+					CU_ASSERT_PTR_NULL(strstr(text, "GROWS"));
+					CU_ASSERT_PTR_NULL(strstr(text, "MiB a step"));
+				}
+			}
+		}
+	}
+}
+
+/* ... and with a leak below it that is found all the same. */
+static void test_oscillation_with_leak(void)
+{
+	uint64_t mib[40];
+	uint32_t i;
+
+	for (i = 0; i < 40; i++)
+		mib[i] = 200 + 4 * i + (i % 5 > 2 ? 256 : 0);
+	start();
+	sizes_in_steps(mib, 40);
+	finish();
+	CU_ASSERT(says("RSS by +4.0 MiB a step"));
+}
+
 /* Of more steps than are held the growth is still that of a step. */
 static void test_many_steps(void)
 {
@@ -473,6 +525,8 @@ int main(void)
 		{ "balance", test_balance },
 		{ "hostile name", test_hostile_name },
 		{ "foreign growth", test_foreign_growth },
+		{ "what goes up and down does not grow", test_oscillation },
+		{ "what goes up and down, and a leak", test_oscillation_with_leak },
 		{ "noisy size", test_noisy_size },
 		{ "many steps", test_many_steps },
 		{ "mapped", test_mapped },

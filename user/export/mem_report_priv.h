@@ -33,6 +33,7 @@ struct mr_who {
 /* A value at the end of each period; of many periods every second is forgotten when there is no more room. */
 struct mr_growth {
 	int64_t period; /* the current one, -1: none yet */
+	bool over;      /* it has ended, and no other has begun */
 	uint64_t ended, stride;
 	uint32_t cnt;
 	struct {
@@ -153,7 +154,10 @@ static inline uint64_t mr__resident(const uint64_t rss[PTB_RSS_KINDS])
 void mr_growth__init(struct mr_growth *g);
 /* The value that held until now, told when a period begins or goes on. */
 void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value);
-/* Bytes per period, the median over all pairs of periods: what was made once does not count. False: too few. */
+/*
+ * Bytes per period, the median over all pairs of periods. Not 0 only if most of the change came in several steps that were not
+ * undone: neither what was made once counts nor what goes up and down. False: too few periods.
+ */
 bool mr_growth__slope(const struct mr_growth *g, double *slope);
 /* As above, but false when that is less than the value's noise: it must have changed so much over all periods too. */
 bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope);

@@ -2,6 +2,7 @@
 /* export/mem_timeline over a fake session: the three formats, devices, what it refuses. */
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,47 @@ static void test_html(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(page, "</html>"));
 }
 
+/* Numbers beside an axis ("class='x'" or 'y'): 0, then one round number and its multiples. Returns how many. */
+static int ticks(const char *page, const char *axis)
+{
+	double first = 0, value, unit;
+	const char *at = page;
+	int n = 0, end;
+
+	while ((at = strstr(at, axis))) {
+		at = strchr(at, '>') + 1;
+		if (sscanf(at, "%lf</text>%n", &value, &end) != 1 || at[end - 1] != '>')
+			continue;
+		first = n == 1 ? value : first;
+		CU_ASSERT_DOUBLE_EQUAL(value, n * first, 1e-9 * (1 + value));
+		n++;
+	}
+	for (unit = 1e-9; unit * 9.99 < first; unit *= 10)
+		;
+	CU_ASSERT_TRUE(n < 2 || fabs(first / unit - 1) < 1e-6 || fabs(first / unit - 2) < 1e-6 ||
+		       fabs(first / unit - 5) < 1e-6);
+	return n;
+}
+
+/* Whatever the size and the time are, the numbers at the axes are round ones. */
+static void test_html_ticks(void)
+{
+	int64_t bytes;
+	uint64_t us;
+	int n;
+
+	for (bytes = 1, us = 7; bytes < 1LL << 41; bytes = bytes * 3 + 1, us = us * 2 + us / 7) {
+		start(TIMELINE_HTML, "t.html", NULL);
+		memory(1, 0x1000, bytes, 0, "aten::empty");
+		memory(1 + us, 0x2000, bytes / 3 + 1, 0, "aten::empty");
+		finish();
+		n = ticks(raw, "class='x'");
+		CU_ASSERT_TRUE(n >= 4 && n <= 9);
+		n = ticks(raw, "class='y'");
+		CU_ASSERT_TRUE(n >= 4 && n <= 9);
+	}
+}
+
 /* One moment only: there is no span of time to divide by. */
 static void test_html_moment(void)
 {
@@ -245,6 +287,7 @@ int main(void)
 		{ "process", test_process },
 		{ "html", test_html },
 		{ "html of a moment", test_html_moment },
+		{ "round numbers at the axes", test_html_ticks },
 		{ "refusals", test_refusals },
 		CU_TEST_INFO_NULL,
 	};

@@ -6,6 +6,7 @@
 #define LOG_DOMAIN "mem_timeline"
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@
 #define PLOT_Y 30
 #define PLOT_H 420
 #define PLOT_W COLUMNS
-#define TICKS 5
+#define TICKS_MAX 8
 #define OWNER_ROWS 30
 
 static const struct {
@@ -285,17 +286,45 @@ static void put_areas(const struct page *p)
 	}
 }
 
+/* Ticks of an axis up to `most`: 1, 2 or 5 times a power of ten apart, at most TICKS_MAX of them above 0. */
+static double tick_step(double most, int *decimals)
+{
+	static const double factors[] = { 1, 2, 5, 10 };
+	int power = most > 0 ? (int)floor(log10(most / TICKS_MAX)) : 0;
+	size_t i = 0;
+
+	while (i < 3 && pow(10, power) * factors[i] * TICKS_MAX < most)
+		i++;
+	power += i == 3;
+	*decimals = power < 0 ? -power : 0;
+	return pow(10, power) * (i == 3 ? 1 : factors[i]);
+}
+
+/* Is there a tick i? */
+static bool has_tick(double step, int i, double most)
+{
+	return step * i <= most * (1 + 1e-9);
+}
+
 static void put_axes(const struct page *p)
 {
-	double ms = (double)p->span_ns / 1e6, most = (double)p->peak / p->unit_bytes;
-	int i;
+	double ms = (double)p->span_ns / 1e6, most = (double)p->peak / p->unit_bytes, step;
+	int i, decimals;
 
 	fprintf(p->f, "<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n", PLOT_X, PLOT_Y, PLOT_W, PLOT_H);
-	for (i = 0; i <= TICKS; i++) {
-		fprintf(p->f, "<text class='x' x='%d' y='%d'>%.4g</text>\n", PLOT_X + PLOT_W * i / TICKS,
-			PLOT_Y + PLOT_H + 18, ms * i / TICKS);
-		fprintf(p->f, "<text class='y' x='%d' y='%d'>%.4g</text>\n", PLOT_X - 6,
-			PLOT_Y + PLOT_H - PLOT_H * i / TICKS + 4, most * i / TICKS);
+	step = tick_step(ms, &decimals);
+	for (i = 0; has_tick(step, i, ms); i++) {
+		double x = PLOT_X + PLOT_W * step * i / ms;
+
+		fprintf(p->f, "<line class='tick' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/>\n<text class='x' x='%.1f' y='%d'>%.*f</text>\n",
+			x, PLOT_Y + PLOT_H, x, PLOT_Y + PLOT_H + 5, x, PLOT_Y + PLOT_H + 18, decimals, step * i);
+	}
+	step = tick_step(most, &decimals);
+	for (i = 0; has_tick(step, i, most); i++) {
+		double y = PLOT_Y + PLOT_H - (most > 0 ? PLOT_H * step * i / most : 0);
+
+		fprintf(p->f, "<line class='tick' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/>\n<text class='y' x='%d' y='%.1f'>%.*f</text>\n",
+			PLOT_X - 5, y, PLOT_X, y, PLOT_X - 8, y + 4, decimals, step * i);
 	}
 	fprintf(p->f, "<text class='x' x='%d' y='%d'>Time (ms)</text>\n", PLOT_X + PLOT_W / 2, PLOT_Y + PLOT_H + 40);
 	fprintf(p->f, "<text class='x' transform='translate(16 %d) rotate(-90)'>Memory (%s)</text>\n",
@@ -366,7 +395,7 @@ static void put_head(const struct page *p)
 
 	fprintf(p->f, "%s",
 		"<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\" /><title>Memory Timeline HTML</title>\n<style>\n"
-		"body{font:14px sans-serif;margin:16px}\n.area{opacity:.7}\n.frame{fill:none;stroke:#444}\n"
+		"body{font:14px sans-serif;margin:16px}\n.area{opacity:.7}\n.frame{fill:none;stroke:#444}\n.tick{stroke:#444}\n"
 		"text{font-size:12px}\n.x{text-anchor:middle}\n.y{text-anchor:end}\n"
 		".peak{stroke:#b00;stroke-dasharray:4 3}\ntext.peak{stroke:none}\n.cursor{stroke:#000;opacity:.4}\n"
 		"#tip{position:absolute;display:none;background:#fff;border:1px solid #444;padding:6px;"

@@ -79,7 +79,7 @@ build() { # DIR cmake-options...
 
 part_checks() {
 	local c
-	for c in layers sizes docs; do
+	for c in layers sizes docs schemas; do
 		suite "check_$c" python3 "tools/check_$c.py" "$PTBPF"
 	done
 }

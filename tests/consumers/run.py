@@ -6,7 +6,8 @@
   run.py TRACE...    these traces, *.json or *.json.gz
 
 HolisticTraceAnalysis (every parser back-end, call graph, steps, correlation with the Execution Trace beside the
-trace, and where a trace has GPU work its analyses of that up to the critical path) and the TensorBoard plugin of PyTorch (operator tree, operator view also by input shapes, steps); tools/validate_trace.py with its schemas before them, the Perfetto
+trace, and where a trace has GPU work its analyses of that up to the critical path) and the TensorBoard plugin of PyTorch (operator tree, operator view also by input shapes, steps); tools/validate_trace.py with its schemas and these with
+jsonschema alone before them, the Perfetto
 UI in a headless Chromium (tools/view_trace.py) after them. They live in
 $PTBPF_ENV_DIR/consumers (default /var/tmp/ptbpf-envs/consumers), which is made where it is missing, and
 where the script runs itself. Prints PASS, FAIL or SKIP lines.
@@ -291,7 +292,27 @@ def check_rules(path, want):
     return r.stdout.strip().rsplit(": ", 1)[-1]
 
 
-CHECKS = {"validator": check_rules, "hta_parsers": check_hta_parsers, "hta_analysis": check_hta_analysis,
+def check_schemas(path, want):
+    """The schemas as anybody uses them: one file, the library, no registry."""
+    import jsonschema
+    if "ptbpf" not in want.doc:
+        return "not ptbpf's"
+    docs = {"chrome_trace": dict(want.doc)}
+    if want.et:
+        with open(want.et, encoding="utf-8") as f:
+            docs["execution_trace"] = json.load(f)
+    for name, doc in docs.items():
+        key = "traceEvents" if "traceEvents" in doc else "nodes"
+        kinds = collections.defaultdict(list)  # some of each kind: a whole trace takes minutes
+        for e in doc[key]:
+            kinds[e.get("ph"), e.get("cat"), tuple(sorted(e.get("args", ())))].append(e)
+        doc[key] = [e for some in kinds.values() for e in some[:20]]
+        with open(os.path.join(ROOT, "schemas", "formats", name + ".schema.json"), encoding="utf-8") as f:
+            jsonschema.validate(doc, json.load(f))
+    return f"{len(docs)} documents"
+
+
+CHECKS = {"validator": check_rules, "schemas": check_schemas, "hta_parsers": check_hta_parsers, "hta_analysis": check_hta_analysis,
           "hta_correlation": check_hta_correlation, "hta_gpu": check_hta_gpu,
           "tensorboard": check_tensorboard}
 

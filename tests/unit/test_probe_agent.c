@@ -373,6 +373,28 @@ static void run_refusals(enum links links)
 	probe_set__free(ps);
 }
 
+/* Notes that name other instructions than no-ops: no breakpoint is placed there. */
+static void test_no_nop(void)
+{
+	struct probe_set *ps = open_agent_set(0, LINKS_MULTI);
+	struct agent_target at;
+	uint64_t good;
+	uint32_t proc;
+
+	agent_target__start(&at, TARGET_AGENT_NOP5);
+	proc = add_agent_process(ps, &at);
+	good = at.pa.site[PTB_AGENT_SITE_OPS];
+	for (int i = 1; i < 5; i++) {
+		at.pa.site[PTB_AGENT_SITE_OPS] = good + (uint64_t)i;
+		CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS) | BIT(GPU)), -ESTALE);
+		CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), 0);
+	}
+	at.pa.site[PTB_AGENT_SITE_OPS] = good;
+	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS) | BIT(GPU)), 0);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
+}
+
 static void test_refusals(void)
 {
 	run_refusals(LINKS_MULTI);
@@ -467,6 +489,7 @@ int main(void)
 		{"pointers and lengths of nobody (single events)", test_hostile_single},
 		{"pages that are not there", test_fresh},
 		{"losses are counted", test_losses},
+		{"no no-op is no site", test_no_nop},
 		{"what cannot be is refused", test_refusals},
 		{"the agent itself answers", test_agent},
 		CU_TEST_INFO_NULL,

@@ -8,7 +8,9 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -16,6 +18,7 @@
 #include <linux/bpf.h>
 
 #include "probe/probe_state.h"
+#include "probe/site_check.h"
 
 static const char *const site_names[PTB_AGENT_SITE_CNT] = {
 #define X(name, nr, text, what) [nr] = text,
@@ -86,12 +89,38 @@ static int keep(const struct agent_req *ar, struct link_list *links, struct trac
 	return err ? err : link_list__move(ar->links, links);
 }
 
+/* An agent's sites are no-ops, whatever its notes say: breakpoints on nothing else. */
+static int take_nops(pid_t tgid, struct probe_lib *lib)
+{
+	static const uint8_t nop1[] = {0x90}, nop5[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+	int fd = open(lib->access_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	for (uint32_t i = 0; i < lib->cnt && !err; i++) {
+		struct probe_site *s = &lib->sites[i];
+		ssize_t n = pread(fd, s->insn, sizeof(nop5), (off_t)s->offset);
+
+		if (n >= 1 && !memcmp(s->insn, nop1, sizeof(nop1)))
+			s->insn_len = sizeof(nop1);
+		else if (n == sizeof(nop5) && !memcmp(s->insn, nop5, sizeof(nop5)))
+			s->insn_len = sizeof(nop5);
+		else
+			err = -ESTALE;
+	}
+	close(fd);
+	if (err)
+		pr_error("the agent of process %d is not probed: a site of it is no no-op", (int)tgid);
+	return err;
+}
+
 /* All of them or none. Their site id is 0: they are not of the plan. */
 static int attach(struct probe_set *ps, uint32_t proc_idx, const struct agent_req *ar)
 {
 	struct probe_site sites[PTB_AGENT_SITE_CNT] = {}, *list[PTB_AGENT_SITE_CNT];
 	struct link_list links = {};
 	struct trace_events events = {};
+	struct probe_lib lib = {.name = PTB_AGENT_FILE, .access_path = ar->pa->access_path, .sites = sites};
 	uint32_t cnt = 0;
 	struct attach_req req = {
 		.prog = ps->progs[ar->prog],
@@ -108,18 +137,25 @@ static int attach(struct probe_set *ps, uint32_t proc_idx, const struct agent_re
 	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++) {
 		if (!(ar->wanted >> i & 1))
 			continue;
-		sites[i].prog = (uint8_t)ar->prog;
-		sites[i].offset = ar->pa->site[i];
-		sites[i].semaphore = ar->pa->semaphore[i];
-		list[cnt++] = &sites[i];
+		sites[cnt].prog = (uint8_t)ar->prog;
+		sites[cnt].offset = ar->pa->site[i];
+		sites[cnt].semaphore = ar->pa->semaphore[i];
+		list[cnt] = &sites[cnt];
+		cnt++;
 	}
-	req.cnt = cnt;
-	err = probe_set__attach_sites(ps, &req);
+	lib.cnt = req.cnt = cnt;
+	err = take_nops(req.tgid, &lib);
+	if (!err)
+		err = site_check__lib(req.tgid, &lib);
+	if (!err)
+		err = probe_set__attach_sites(ps, &req);
 	if (!err && req.attached != cnt)
 		err = -EOPNOTSUPP;
 	if (!err)
+		err = site_check__lib(req.tgid, &lib);
+	if (!err)
 		err = keep(ar, &links, &events);
-	if (err && err != -ESRCH)
+	if (err && err != -ESRCH && err != -ESTALE)
 		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid, errstr(err));
 	drop(ps, &links, &events); /* what was not kept */
 	return err;

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What a plan is valid for: the same bytes of the same file, whatever its build-id and its name say. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "plan/plan_key.h"
+#include "suite.h"
+
+static char dir[] = "/tmp/ptbpf-key-test.XXXXXX";
+static char cache[64], lib[64], copy[64];
+
+#define SIZE 300000
+
+static void fill(const char *path, uint8_t seed)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	static uint8_t bytes[SIZE];
+
+	CU_ASSERT_FATAL(fd >= 0);
+	memset(bytes, seed, sizeof(bytes));
+	CU_ASSERT_EQUAL(write(fd, bytes, sizeof(bytes)), SIZE);
+	close(fd);
+}
+
+static int key_of(const char *path, bool use_cache, struct plan_key *key)
+{
+	struct torch_proc tp = { .pid = getpid() };
+	struct torch_lib *l = &tp.libs[TORCH_LIB_CPU];
+	int err;
+
+	l->present = true;
+	l->path = (char *)(uintptr_t)path;
+	l->fd = open(path, O_RDONLY | O_CLOEXEC);
+	CU_ASSERT_FATAL(l->fd > 0);
+	err = plan_key__get(&tp, use_cache, cache, key);
+	close(l->fd);
+	return err;
+}
+
+static void set_times(const char *path, const struct timespec *at)
+{
+	struct timespec both[2] = { *at, *at };
+
+	CU_ASSERT_EQUAL(utimensat(AT_FDCWD, path, both, 0), 0);
+}
+
+/* A copy is another file, though every byte is the same; so is what was written over it, though its time is. */
+static void test_identity(void)
+{
+	static const struct timespec old = { .tv_sec = 1000000000 };
+	struct plan_key a, b, c;
+
+	fill(lib, 1);
+	fill(copy, 1);
+	set_times(lib, &old);
+	set_times(copy, &old);
+	CU_ASSERT_EQUAL(key_of(lib, false, &a), 0);
+	CU_ASSERT_EQUAL(key_of(lib, false, &b), 0);
+	CU_ASSERT(a.known && plan_key__same(&a, &b));
+	CU_ASSERT_EQUAL(key_of(copy, false, &b), 0);
+	CU_ASSERT(!plan_key__same(&a, &b));
+	usleep(20000); /* another tick of the file system's clock */
+	fill(lib, 2);
+	set_times(lib, &old);
+	CU_ASSERT_EQUAL(key_of(lib, false, &c), 0);
+	CU_ASSERT(!plan_key__same(&a, &c));
+}
+
+static uint32_t hashes(void)
+{
+	char name[200];
+	struct stat st;
+	FILE *f;
+	uint32_t n = 0;
+
+	snprintf(name, sizeof(name), "ls %s 2>/dev/null | grep -c '[.]id$'", cache);
+	f = popen(name, "r");
+	CU_ASSERT_FATAL(f != NULL);
+	CU_ASSERT(fscanf(f, "%u", &n) == 1);
+	pclose(f);
+	CU_ASSERT(!n || (!stat(cache, &st) && (st.st_mode & 0777) == 0700));
+	return n;
+}
+
+/* A file that was written just now may be written again under the same identity: its hash is not kept. */
+static void test_remembered(void)
+{
+	struct plan_key a, b;
+
+	fill(lib, 3);
+	CU_ASSERT_EQUAL(key_of(lib, true, &a), 0);
+	CU_ASSERT_EQUAL(hashes(), 0);
+	CU_ASSERT_EQUAL(key_of("/bin/sh", true, &a), 0);
+	CU_ASSERT_EQUAL(hashes(), 1);
+	CU_ASSERT_EQUAL(key_of("/bin/sh", true, &b), 0);
+	CU_ASSERT(plan_key__same(&a, &b));
+}
+
+/* Written while it is used: seen afterwards. */
+static void test_holds(void)
+{
+	struct torch_proc tp = { .pid = getpid() };
+	struct torch_lib *l = &tp.libs[TORCH_LIB_C10];
+	struct plan_key key;
+
+	fill(lib, 4);
+	l->present = true;
+	l->path = lib;
+	l->fd = open(lib, O_RDWR | O_CLOEXEC);
+	CU_ASSERT_FATAL(l->fd > 0);
+	CU_ASSERT_EQUAL(plan_key__get(&tp, false, NULL, &key), 0);
+	CU_ASSERT(plan_key__holds(&tp, &key));
+	usleep(20000);
+	CU_ASSERT_EQUAL(pwrite(l->fd, "x", 1, 77), 1);
+	CU_ASSERT(!plan_key__holds(&tp, &key));
+	close(l->fd);
+}
+
+/* What is no library that could be read: refused, in bounded time; known by name only: no key. */
+static void test_refused(void)
+{
+	struct torch_proc tp = { .pid = getpid() };
+	struct plan_key key;
+	int fd;
+
+	fill(lib, 5);
+	fd = open(lib, O_WRONLY | O_CLOEXEC);
+	CU_ASSERT_EQUAL(ftruncate(fd, (off_t)(LIMIT_ELF_FILE_MIB + 1LL) << 20), 0); /* sparse */
+	close(fd);
+	CU_ASSERT_EQUAL(key_of(lib, false, &key), -EFBIG);
+	CU_ASSERT(!key.known);
+	CU_ASSERT_EQUAL(unlink(lib), 0);
+	CU_ASSERT_EQUAL(key_of(dir, false, &key), -ENOEXEC);
+	tp.libs[TORCH_LIB_CPU].present = true;
+	CU_ASSERT_EQUAL(plan_key__get(&tp, false, NULL, &key), 0);
+	CU_ASSERT(!key.known && !plan_key__same(&key, &key));
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	return remove(path);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = { { "identity and content", test_identity },
+					     { "hashes are remembered", test_remembered },
+					     { "a write is noticed", test_holds },
+					     { "what is refused", test_refused },
+					     CU_TEST_INFO_NULL };
+	int rc;
+
+	if (geteuid()) {
+		printf("SKIP: the cache is root's, and this is not root\n");
+		return 77;
+	}
+	if (!mkdtemp(dir))
+		return 1;
+	snprintf(cache, sizeof(cache), "%s/cache", dir);
+	snprintf(lib, sizeof(lib), "%s/lib.so", dir);
+	snprintf(copy, sizeof(copy), "%s/copy.so", dir);
+	rc = run_suite("plan_key", tests);
+	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	return rc;
+}

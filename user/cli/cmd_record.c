@@ -326,6 +326,7 @@ int cmd_record(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct live live = { 0 };
+	bool started = false;
 	int first = opts__parse(&usage, &cfg, argc, argv, NULL), go = -1, code;
 	pid_t pid;
 
@@ -343,12 +344,17 @@ int cmd_record(int argc, char **argv)
 		return EXIT_FAILED;
 	}
 	code = live__open(&live, &cfg, pid);
-	if (!code && write(go, "", 1) != 1)
-		code = EXIT_FAILED;
+	if (!code) {
+		started = write(go, "", 1) == 1;
+		code = started ? code : EXIT_FAILED;
+	}
 	close(go); /* after an error the child reads the end of the pipe and leaves */
 	if (!code)
 		code = trace_child(&cfg, &live, pid);
-	say_end(pid);
+	if (started)
+		say_end(pid);
+	else
+		waitpid(pid, NULL, 0); /* it has not become the program */
 	live__free(&live);
 	return code;
 }

@@ -84,6 +84,27 @@ static void write_output_opts(struct run *run)
 		recorder__meta(run->rec, "row_limit", num);
 }
 
+/* Kernel probes read arguments with more of the kernel than names need; an agent decodes by itself. */
+static int choose_args(struct run *run)
+{
+	const struct feature *f = NULL;
+	char detail[256] = "";
+
+	run->kernel_args = run_cfg__args(&run->cfg);
+	if (run->kernel_args != PROBE_ARGS_NONE)
+		f = kern_features__args_blocker(detail, sizeof(detail));
+	if (!f)
+		return 0;
+	if (run_cfg__agent(&run->cfg) == AGENT_OFF) {
+		pr_error("kernel probes cannot read arguments here: %s: %s", f->title, detail);
+		pr_hint("%s, or use the agent", f->hint);
+		return -ENOTSUP;
+	}
+	pr_warn("kernel probes cannot read arguments here (%s): only processes with an agent have them", detail);
+	run->kernel_args = PROBE_ARGS_NONE;
+	return 0;
+}
+
 static void write_meta(struct run *run)
 {
 	enum probe_args args = run_cfg__args(&run->cfg);
@@ -117,12 +138,11 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 				       .force_perf = cfg->perf_uprobes,
 				       .follow_tasks = true,
 				       .watch_children = cfg->children,
-				       .args = run_cfg__args(cfg),
 				       .memory = cfg->profile_memory,
 				       .kernel_memory = cfg->kernel_memory,
 				       .cuda_calls = run_cfg__gpu(cfg),
 				       .agent = run_cfg__agent(cfg) != AGENT_OFF };
-	struct recorder_opts ropts = { .args = opts.args != PROBE_ARGS_NONE,
+	struct recorder_opts ropts = { .args = run_cfg__args(cfg) != PROBE_ARGS_NONE,
 				       .memory = opts.memory,
 				       .cuda_calls = opts.cuda_calls };
 	struct run *run = calloc(1, sizeof(*run));
@@ -135,6 +155,9 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	err = cancel__pending() ? -ECANCELED : check_kernel();
 	if (!err)
 		err = mem_limit__set(cfg->max_memory ? cfg->max_memory : LIMIT_MEMORY);
+	if (!err)
+		err = choose_args(run);
+	opts.args = run->kernel_args;
 	if (!err)
 		err = recorder__open(capture_path, on_task, run, &ropts, &run->rec);
 	if (!err)
@@ -173,6 +196,7 @@ static struct target_ctx target_ctx(const struct run *run)
 	return (struct target_ctx){ .ps = run->ps,
 				    .rec = run->rec,
 				    .args = run_cfg__args(&run->cfg),
+				    .kernel_args = run->kernel_args,
 				    .memory = run->cfg.profile_memory,
 				    .gpu = run_cfg__gpu(&run->cfg),
 				    .sync = run_cfg__sync(&run->cfg),

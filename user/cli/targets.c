@@ -153,6 +153,13 @@ static int load_args(struct targets *ts, const struct target *t, const struct ta
 
 	if (ctx->args == PROBE_ARGS_NONE)
 		return 0;
+	if (ctx->kernel_args == PROBE_ARGS_NONE) {
+		if (!target_agent__has_ops(t->agent)) {
+			pr_warn("pid %d: its operators are traced without shapes: it has no agent", t->pid);
+			ts->no_shapes++;
+		}
+		return 0;
+	}
 	if (!plan->layout.tensor.shapes_on) {
 		pr_warn("pid %d: its operators are traced without shapes: %s", t->pid,
 			plan->layout.no_shapes_why);
@@ -206,7 +213,7 @@ static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, u
 		return -ENOMEM;
 	for (i = 0; i < sp->plan->site_cnt; i++) {
 		const struct plan_site *s = &sp->plan->sites[i];
-		struct probe_site p = probe_site(sp, i, ctx->args);
+		struct probe_site p = probe_site(sp, i, ctx->kernel_args);
 
 		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
 		    is_wanted(&sp->plan->funcs[s->func], t, ctx))
@@ -245,8 +252,8 @@ static void fill_facts(struct target *t, const struct target_ctx *ctx, const str
 	if (t->no_args)
 		cfg->tensor.shapes_on = 0;
 	t->facts_missing = (l->scope_from_boxed && !cfg->scope_enter_opdef) ||
-			   (ctx->args != PROBE_ARGS_NONE && !cfg->tensor.argument_size) ||
-			   (ctx->args == PROBE_ARGS_FULL && ctx->memory && l->parameter_class &&
+			   (ctx->kernel_args != PROBE_ARGS_NONE && !cfg->tensor.argument_size) ||
+			   (ctx->kernel_args == PROBE_ARGS_FULL && ctx->memory && l->parameter_class &&
 			    !cfg->tensor.parameter_type);
 	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
 }

@@ -73,7 +73,8 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 struct target_ctx {
 	struct probe_set *ps;
 	struct recorder *rec;
-	enum probe_args args;
+	enum probe_args args;        /* asked for: what agents tell */
+	enum probe_args kernel_args; /* what kernel probes can read here: that, or nothing */
 	bool memory; /* allocations are recorded */
 	bool gpu;    /* what GPUs do */
 	bool sync;   /* also what waits for them */

@@ -57,6 +57,23 @@ static enum feature_state check_kernel(char *detail, size_t cap)
 	return strcmp(u.machine, "x86_64") ? FEATURE_NO : FEATURE_YES;
 }
 
+/* What a probe's program knows its site by. */
+static enum feature_state check_cookies(char *detail, size_t cap)
+{
+	int has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL);
+	struct utsname u;
+
+	if (has < 0) {
+		snprintf(detail, cap, "%s", errstr(has));
+		return FEATURE_UNKNOWN;
+	}
+	if (has)
+		snprintf(detail, cap, "a program reads them");
+	else
+		snprintf(detail, cap, "Linux 5.15 is needed, this is %s", uname(&u) ? "older" : u.release);
+	return has ? FEATURE_YES : FEATURE_NO;
+}
+
 static enum feature_state check_libbpf(char *detail, size_t cap)
 {
 	snprintf(detail, cap, "libbpf %u.%u", libbpf_major_version(), libbpf_minor_version());
@@ -265,7 +282,7 @@ static enum feature_state check_args(char *detail, size_t cap)
 		snprintf(detail, cap, "loops and task storage in BPF programs");
 		return FEATURE_YES;
 	}
-	snprintf(detail, cap, "missing:%s%s: operators are recorded without shapes and values",
+	snprintf(detail, cap, "missing:%s%s: shapes and values come from the agent only",
 		 loop ? "" : " bpf_loop", store ? "" : " task storage");
 	return FEATURE_NO;
 }
@@ -345,12 +362,13 @@ const struct feature kern_features[] = {
 	{"BPF programs", true, check_prog_load,
 	 "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y"},
 	{"BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later"},
+	{"cookies of probes", true, check_cookies, "boot Linux 5.15 or later"},
 	{"uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y"},
 	{"uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later"},
 	{"probes in groups (tracefs)", false, check_trace_fs,
 	 "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN"},
 	{"arguments of operators", false, check_args,
-	 "boot Linux 5.17 or later, or leave --record-shapes and --execution-trace out"},
+	 "boot Linux 5.17 or later"},
 	{"kernel memory events", false, check_kmem,
 	 "--kernel-memory tells the rest; all: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
 	 "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG"},

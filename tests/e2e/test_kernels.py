@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Older kernels, as far as this one can stand for them; real ones: tools/kernels."""
+
+import os
+
+from common import (PTBPF, PYTHON, WORKLOADS, Skip, check, load_trace, main, require_root, run_ptbpf, slices, workload,
+                    workspace)
+
+SHIM = os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libold_kernel.so")
+COOKIE, LOOP = 174, 181  # enum bpf_func_id: get_attach_cookie (Linux 5.15), loop (5.17)
+
+
+def without(helper):
+    """An environment for ptbpf on a kernel that lacks a helper."""
+    require_root()
+    if not os.path.exists(SHIM):
+        raise Skip(f"{SHIM} is not built")
+    return dict(os.environ, LD_PRELOAD=SHIM, OLD_KERNEL_LACKS=str(helper))
+
+
+def too_old():
+    """Before 5.15: every command says which kernel is needed, and nothing of a program that never began."""
+    env = without(COOKIE)
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("ready")
+        doctor = run_ptbpf("doctor", expect=1, env=env)
+        rows = [line for line in doctor.out if line.startswith("NO ")]
+        check(len(rows) == 1 and "5.15" in rows[0], f"doctor\n{doctor.text()}")
+        for name, args in (("attach", ("--pid", p.pid)), ("record", ("--", "/bin/true"))):
+            t = run_ptbpf(name, "-o", f"{ws}/{name}.ptb", *args, expect=1, env=env)
+            errors = [line for line in t.err if "hint" not in line]
+            check(len(errors) == 1 and "Linux 5.15 is needed" in errors[0], f"{name}\n{t.text()}")
+            check(not os.listdir(ws), f"{name} left {os.listdir(ws)}")
+
+
+def agent_shapes():
+    """Before 5.17: the agent decodes by itself; who has none is traced without shapes, and that is said."""
+    env = without(LOOP)
+    script = os.path.join(WORKLOADS, "scripted.py")
+    with workspace() as ws:
+        for option in ("--record-shapes", "--execution-trace"):
+            run_ptbpf("record", option, "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON, script,
+                      env=env)
+            ops = slices(load_trace(ws + "/r.json"), cat="cpu_op")
+            shapes = [e for e in ops if any(e["args"].get("Input Dims", []))]
+            check(len(ops) > 20 and len(shapes) > len(ops) // 2,
+                  f"{option}: {len(shapes)} of {len(ops)} operators have shapes")
+        t = run_ptbpf("record", "--record-shapes", "--agent", "off", "-o", ws + "/o.ptb", "--", PYTHON, script, expect=1,
+                      env=env)
+        check(any("cannot read arguments" in line and "bpf_loop" in line for line in t.err), f"--agent off\n{t.text()}")
+        with workload("spin.py") as p:
+            p.wait_line("ready")
+            t = run_ptbpf("attach", "--pid", p.pid, "-d", "300ms", "--record-shapes", "-o", ws + "/n.ptb",
+                          "--trace", ws + "/n.json", "--no-table", expect=3, env=env)
+            check(any("without shapes" in line for line in t.err), f"no agent\n{t.text()}")
+            check(slices(load_trace(ws + "/n.json"), cat="cpu_op"), "no operators without an agent")
+
+
+if __name__ == "__main__":
+    main([too_old, agent_shapes])

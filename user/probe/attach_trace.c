@@ -7,7 +7,7 @@
  *
  * There is one cookie per event, so BPF finds the site by its address (map site_of_ip). tracefs is
  * mounted for this process alone, invisible to others. Definitions outlive a kill -9, disabled; the
- * next ptbpf removes them.
+ * next ptbpf that attaches in this way removes them.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -28,6 +28,7 @@
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 
+#include "base/strtab.h"
 #include "base/vec.h"
 #include "probe/probe_impl.h"
 
@@ -68,33 +69,83 @@ static void remove_event(int events_fd, const char *group_event)
 static uint32_t open_cnt; /* of this process */
 
 /*
- * Definitions of a ptbpf of our pid namespace that is no more, or that had our pid. The kernel refuses to
+ * Is it an event of a ptbpf of our pid namespace that is no more, or that had our pid? The kernel refuses to
  * remove an event in use only if it is of a single probe; of a group it frees what its breakpoints still
  * call (seen to crash Linux 6.1), so nothing may be removed that could be in use.
  */
-static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
+static bool is_stale(const char *name, uint32_t ns_inum)
 {
-	int fd = openat(tf->dir, "uprobe_events", O_RDONLY | O_CLOEXEC);
+	unsigned int inum;
+	int pid;
+
+	if (sscanf(name, "ptbpf_%u_%d/", &inum, &pid) != 2 || inum != ns_inum || pid <= 0)
+		return false;
+	return pid == getpid() ? !open_cnt : kill(pid, 0) && errno == ESRCH;
+}
+
+struct stale {
+	struct strtab *names; /* of events */
+	uint32_t sites;       /* that they have */
+};
+
+/* The whole file is read before anything of it is removed: it is read by position, and what follows moves up. */
+static int find_stale(int dir, uint32_t ns_inum, struct stale *st)
+{
+	int fd = openat(dir, "uprobe_events", O_RDONLY | O_CLOEXEC), err = 0;
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "re");
-	char *line = NULL, last[128] = "", name[128];
+	char *line = NULL, name[128];
 	size_t cap = 0;
 
-	while (f && getline(&line, &cap, f) > 0) {
-		unsigned int inum;
-		int pid;
-
-		if (sscanf(line, "p:%127s", name) != 1 || !strcmp(name, last) ||
-		    sscanf(name, "ptbpf_%u_%d/", &inum, &pid) != 2 || inum != ns_inum)
+	*st = (struct stale){ .names = f ? strtab__new() : NULL };
+	if (!f || !st->names)
+		err = f ? -ENOMEM : -errno;
+	while (!err && getline(&line, &cap, f) > 0) {
+		if (sscanf(line, "p:%127s", name) != 1 || !is_stale(name, ns_inum))
 			continue;
-		strcpy(last, name);
-		if (pid == getpid() ? !open_cnt : kill(pid, 0) && errno == ESRCH)
-			remove_event(tf->events_fd, name);
+		st->sites++;
+		if (!strtab__add(st->names, name, strlen(name)))
+			err = -ENOMEM;
 	}
 	free(line);
 	if (f)
 		fclose(f);
 	else if (fd >= 0)
 		close(fd);
+	return err;
+}
+
+/* Once more if there were any: another ptbpf may have changed the file between two reads of it. */
+static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
+{
+	struct stale st;
+	uint32_t i, n, left = UINT32_MAX;
+
+	do {
+		n = find_stale(tf->dir, ns_inum, &st) ? 0 : strtab__cnt(st.names);
+		if (n >= left)
+			n = 0; /* what is still there cannot be removed */
+		left = n;
+		for (i = 1; i <= n; i++) {
+			const char *name = strtab__text(st.names, i);
+
+			if (is_stale(name, ns_inum)) /* still: numbers of processes are used again */
+				remove_event(tf->events_fd, name);
+		}
+		strtab__free(st.names);
+	} while (n);
+}
+
+int64_t trace_fs__stale(uint32_t ns_inum)
+{
+	int dir = trace_fs__mount(), err;
+	struct stale st;
+
+	if (dir < 0)
+		return -errno;
+	err = find_stale(dir, ns_inum, &st);
+	close(dir);
+	strtab__free(st.names);
+	return err ? err : (int64_t)st.sites;
 }
 
 struct trace_fs *trace_fs__open(uint32_t ns_inum)

@@ -252,6 +252,24 @@ static enum feature_state check_trace_fs(char *detail, size_t cap)
 	return FEATURE_YES;
 }
 
+/* Disabled, they cost no hit; each keeps some kernel memory. */
+static enum feature_state check_left_over(char *detail, size_t cap)
+{
+	uint32_t level, inum;
+	int64_t n = pidns__self(&level, &inum);
+
+	n = n ? n : trace_fs__stale(inum);
+	if (n < 0) {
+		snprintf(detail, cap, "uprobe_events of tracefs: %s", errstr((int)n));
+		return FEATURE_UNKNOWN;
+	}
+	if (n)
+		snprintf(detail, cap, "%" PRId64 " of a ptbpf that was killed, disabled", n);
+	else
+		snprintf(detail, cap, "none");
+	return n ? FEATURE_NO : FEATURE_YES;
+}
+
 static enum feature_state check_paranoid(char *detail, size_t cap)
 {
 	char level[16];
@@ -367,6 +385,8 @@ const struct feature kern_features[] = {
 	{"uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later"},
 	{"probes in groups (tracefs)", false, check_trace_fs,
 	 "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN"},
+	{"left-over probes in groups", false, check_left_over,
+	 "the next attach that uses groups removes them (attach --perf-uprobes)"},
 	{"arguments of operators", false, check_args,
 	 "boot Linux 5.17 or later"},
 	{"kernel memory events", false, check_kmem,

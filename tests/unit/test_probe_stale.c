@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Definitions that a ptbpf left in tracefs when it was killed: one look finds them all, and only those. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "probe/kern_features.h"
+#include "probe/probe_impl.h"
+#include "probe_target.h"
+#include "suite.h"
+
+#define EVENTS 150
+#define SITES  16 /* of each: the file of definitions is much longer than what one read of it gives */
+
+static uint32_t ns_inum(void)
+{
+	uint32_t level, inum = 0;
+
+	CU_ASSERT_EQUAL_FATAL(pidns__self(&level, &inum), 0);
+	return inum;
+}
+
+static int open_events(void)
+{
+	int dir = trace_fs__mount(), fd;
+
+	CU_ASSERT_FATAL(dir >= 0);
+	fd = openat(dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
+	CU_ASSERT_FATAL(fd >= 0);
+	close(dir);
+	return fd;
+}
+
+/* As a ptbpf with this pid defines them; they are never enabled. */
+static void define(int fd, pid_t pid, uint32_t events)
+{
+	char buf[SITES * 120];
+
+	for (uint32_t e = 0; e < events; e++) {
+		size_t len = 0;
+
+		for (uint32_t i = 0; i < SITES; i++)
+			len += (size_t)snprintf(buf + len, sizeof(buf) - len, "p:ptbpf_%u_%d/s%u /proc/self/exe:0x%x\n",
+						ns_inum(), (int)pid, e, 0x1000 + 8 * (e * SITES + i));
+		CU_ASSERT_EQUAL_FATAL(write(fd, buf, len), (ssize_t)len);
+	}
+}
+
+static pid_t ended(void)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	CU_ASSERT_EQUAL_FATAL(waitpid(pid, NULL, 0), pid);
+	return pid;
+}
+
+static const struct feature *left_over(void)
+{
+	for (size_t i = 0; i < kern_feature_cnt; i++)
+		if (strstr(kern_features[i].title, "left-over"))
+			return &kern_features[i];
+	return NULL;
+}
+
+static void test_stale_probes(void)
+{
+	const struct feature *f = left_over();
+	int fd = open_events();
+	pid_t dead = ended(), dead_too = ended(), living = fork();
+	struct trace_fs *tf;
+	char detail[128] = "", line[64];
+
+	if (!living) {
+		pause();
+		_exit(0);
+	}
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	define(fd, dead, EVENTS);
+	define(fd, living, 3);
+	define(fd, dead_too, EVENTS);
+	CU_ASSERT_EQUAL(f->check(detail, sizeof(detail)), FEATURE_NO);
+	CU_ASSERT(strtol(detail, NULL, 10) >= 2 * EVENTS * SITES);
+	tf = trace_fs__open(ns_inum());
+	CU_ASSERT_PTR_NOT_NULL_FATAL(tf);
+	CU_ASSERT_EQUAL(trace_events_of(dead), 0);
+	CU_ASSERT_EQUAL(trace_events_of(dead_too), 0);
+	CU_ASSERT_EQUAL(trace_events_of(living), 3 * SITES);
+	trace_fs__free(tf);
+	kill(living, SIGKILL);
+	waitpid(living, NULL, 0);
+	for (uint32_t e = 0; e < 3; e++) {
+		int n = snprintf(line, sizeof(line), "-:ptbpf_%u_%d/s%u\n", ns_inum(), (int)living, e);
+
+		(void)!write(fd, line, (size_t)n); /* another ptbpf may have been faster by now */
+	}
+	CU_ASSERT_EQUAL(trace_events_of(living), 0);
+	close(fd);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{"stale probes go at once, those of the living stay", test_stale_probes},
+		CU_TEST_INFO_NULL,
+	};
+
+	if (must_skip())
+		return 77;
+	return run_suite("probe_stale", tests);
+}

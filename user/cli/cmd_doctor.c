@@ -69,24 +69,29 @@ static int check_machine(void)
 	return missing;
 }
 
-static void check_cost(void)
+/* False: probing does not work here at all. */
+static bool check_cost(void)
 {
-	struct probe_set_opts opts = { .ring_bytes = 262144 };
+	struct probe_set_opts opts = { .ring_bytes = 262144, .follow_tasks = true };
 	struct probe_set *ps = NULL;
 	char detail[128];
 	int64_t ps_cost;
+	int err = probe_set__open(&opts, &ps);
 
-	if (probe_set__open(&opts, &ps))
-		return;
+	if (err) {
+		row("NO", "a probe of its own", errstr(err));
+		return false;
+	}
 	ps_cost = probe_set__measure_cost(ps);
 	probe_set__free(ps);
 	if (ps_cost < 0) {
-		row("?", "cost of a probe hit", errstr((int)ps_cost));
-		return;
+		row("NO", "a probe of its own", errstr((int)ps_cost));
+		return false;
 	}
 	snprintf(detail, sizeof(detail), "%.2f us on this host, so %.2f us per operator (entry and exit)",
 		 (double)ps_cost / 1e6, 2 * (double)ps_cost / 1e6);
 	row("ok", "cost of a probe hit", detail);
+	return true;
 }
 
 static void check_plan(const struct torch_plan *plan)
@@ -201,7 +206,7 @@ int cmd_doctor(int argc, char **argv)
 	snprintf(detail, sizeof(detail), "%d.%d", major, minor);
 	row("", "capstone", detail);
 	if (!missing)
-		check_cost();
+		bad = !check_cost();
 	for (i = 0; i < cfg.pids.cnt; i++)
 		bad |= check_pid(cfg.pids.pids[i]) != 0;
 	return missing || bad ? EXIT_FAILED : EXIT_DONE;

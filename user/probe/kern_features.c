@@ -305,8 +305,53 @@ static enum feature_state check_args(char *detail, size_t cap)
 	return FEATURE_NO;
 }
 
+/* Says so where it does not; the kernel's own words are on stderr. */
+static enum feature_state try_set(const struct probe_set_opts *opts, char *detail, size_t cap)
+{
+	char why[256];
+	int err;
+
+	if (kern_features__blocker(why, sizeof(why))) {
+		snprintf(detail, cap, "not without what is missing above");
+		return FEATURE_UNKNOWN;
+	}
+	err = probe_set__try(opts);
+	if (!err)
+		return FEATURE_YES;
+	snprintf(detail, cap, "cannot be loaded and attached: %s", errstr(err));
+	return FEATURE_NO;
+}
+
+#define TRY_RING 4096
+
+static enum feature_state check_args_load(char *detail, size_t cap)
+{
+	const struct probe_set_opts opts = {.args = PROBE_ARGS_FULL, .ring_bytes = TRY_RING};
+	enum feature_state st = check_args(detail, cap);
+
+	return st == FEATURE_YES ? try_set(&opts, detail, cap) : st;
+}
+
+static enum feature_state check_memory(char *detail, size_t cap)
+{
+	const struct probe_set_opts opts = {.memory = true, .cuda_calls = true, .ring_bytes = TRY_RING};
+
+	snprintf(detail, cap, "the programs load");
+	return try_set(&opts, detail, cap);
+}
+
+static enum feature_state check_agents(char *detail, size_t cap)
+{
+	const struct probe_set_opts opts = {.agent = true, .ring_bytes = TRY_RING};
+
+	snprintf(detail, cap, "the programs load");
+	return try_set(&opts, detail, cap);
+}
+
 static enum feature_state check_kmem(char *detail, size_t cap)
 {
+	const struct probe_set_opts opts = {.kernel_memory = true, .ring_bytes = TRY_RING};
+	enum feature_state st;
 	char names[256];
 	int n = kmem__find_missing(names, sizeof(names));
 
@@ -318,6 +363,9 @@ static enum feature_state check_kmem(char *detail, size_t cap)
 		snprintf(detail, cap, "faults, calls, stalls, huge pages, migration, OOM kills");
 	else
 		snprintf(detail, cap, "not told: %s", names);
+	st = try_set(&opts, detail, cap);
+	if (st != FEATURE_YES)
+		return st;
 	return n ? FEATURE_NO : FEATURE_YES;
 }
 
@@ -387,7 +435,9 @@ const struct feature kern_features[] = {
 	 "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN"},
 	{"left-over probes in groups", false, check_left_over,
 	 "the next attach that uses groups removes them (attach --perf-uprobes)"},
-	{"arguments of operators", false, check_args,
+	{"agents", false, check_agents, "use --agent off"},
+	{"memory, CUDA calls", false, check_memory, "leave --profile-memory out, and use --gpu off"},
+	{"arguments of operators", false, check_args_load,
 	 "boot Linux 5.17 or later"},
 	{"kernel memory events", false, check_kmem,
 	 "--kernel-memory tells the rest; all: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
@@ -417,8 +467,7 @@ const struct feature *kern_features__args_blocker(char *detail, size_t cap)
 {
 	bpf_log__init();
 	for (size_t i = 0; i < kern_feature_cnt; i++)
-		if (kern_features[i].check == check_args &&
-		    kern_features[i].check(detail, cap) == FEATURE_NO)
+		if (kern_features[i].check == check_args_load && check_args(detail, cap) == FEATURE_NO)
 			return &kern_features[i];
 	return NULL;
 }

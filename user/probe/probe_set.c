@@ -365,6 +365,17 @@ int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
 	return n;
 }
 
+int probe_set__try(const struct probe_set_opts *opts)
+{
+	struct probe_set *ps = NULL;
+	int err = probe_set__open(opts, &ps);
+
+	if (!err)
+		err = kmem__attach(&ps->kmem, ps->skel);
+	probe_set__free(ps);
+	return err;
+}
+
 void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 {
 	struct proc *proc;

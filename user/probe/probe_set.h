@@ -37,6 +37,8 @@ struct probe_set_opts {
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
 int probe_set__open(const struct probe_set_opts *opts, struct probe_set **out);
+/* Whether what these options ask for loads and attaches here, but for the probes in processes. 0 or negative errno. */
+int probe_set__try(const struct probe_set_opts *opts);
 void probe_set__free(struct probe_set *ps); /* detaches whatever is attached; NULL is fine */
 
 bool probe_set__uses_multi(const struct probe_set *ps);

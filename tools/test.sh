@@ -3,7 +3,7 @@
 # Installs what the tests need, builds, runs them all. Every test prints one line PASS, FAIL or SKIP with its
 # reason; the last line is the count. Fails when anything failed.
 #
-#   tools/test.sh [--soak] [checks|unit|e2e|torch|consumers|fuzz]...     only these parts; default all but fuzz
+#   tools/test.sh [--soak] [checks|unit|kernels|e2e|torch|consumers|fuzz]...     only these parts; default all but fuzz
 #
 # --soak: the campaigns that take hours. Tests that count attaches, kills, injections or faults do all of them
 # (PTBPF_SOAK), and each fuzzer runs for PTBPF_FUZZ_SECONDS (3600) with the corpus kept in $PTBPF_ENV_DIR/corpus.
@@ -22,7 +22,7 @@ if [ "${1:-}" = --soak ]; then
 	shift
 fi
 export PTBPF_SOAK
-PARTS=${*:-checks unit e2e torch consumers${PTBPF_SOAK:+ fuzz}}
+PARTS=${*:-checks unit kernels e2e torch consumers${PTBPF_SOAK:+ fuzz}}
 MAIN_PYTHON=$(venv_python "torch-$PTBPF_MAIN_TORCH")
 export PTBPF=$PTBPF_ROOT/build/ptbpf PTBPF_PYTHON=$MAIN_PYTHON PYTHONDONTWRITEBYTECODE=1
 
@@ -93,6 +93,17 @@ part_unit() {
 	else
 		together
 		result FAIL build.sanitized
+	fi
+}
+
+# Debian 12's kernel in QEMU, without the tests that take minutes there; with --soak all kernels, and every mode on them.
+KERNEL_UNITS="unit_probe_set unit_probe_text unit_probe_stale unit_probe_args unit_probe_kmem"
+part_kernels() {
+	if [ -n "$PTBPF_SOAK" ]; then
+		suite kernels tools/kernels/run.sh all
+	else
+		# shellcheck disable=SC2086
+		suite kernels tools/kernels/run.sh --kernel 6.1 units $KERNEL_UNITS
 	fi
 }
 

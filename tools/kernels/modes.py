@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Every mode of ptbpf on a training loop, in a guest (tools/kernels/run.sh). One result line per mode.
+
+  modes.py [MODE...]     traces are left in $MODES_OUT (default /run/out)
+"""
+
+import ctypes
+import os
+import re
+import signal
+import struct
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+from harness import (PTBPF, PYTHON, WORKLOADS, Failure, Skip, Tracer, check, load_trace, main, run_ptbpf,  # noqa: E402
+                     slices, wait_for, workload)
+
+OUT = os.environ.get("MODES_OUT", "/run/out")
+AGENT = os.path.join(os.path.dirname(PTBPF), "libptbpf_agent.so")
+LOOP = os.path.join(WORKLOADS, "train_loop.py")
+WINDOW = "5s"
+targets = {}
+
+
+def release():
+    return tuple(int(n) for n in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
+
+
+def target(kind):
+    """A training loop that has begun, the same one for all modes of a kind; its steps' losses go on."""
+    if kind not in targets:
+        env = {"LD_PRELOAD": AGENT} if kind == "agent" else {}
+        p = workload("train_loop.py", 0, 2 if kind == "workers" else 0, env=env)
+        p.wait_line("^step 20 ")
+        targets[kind] = p
+    return targets[kind]
+
+
+def bpf_objects():
+    """Programs and links in the kernel: what is left of a ptbpf shows here."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def count(cmd):
+        n = last = 0
+        while True:
+            attr = ctypes.create_string_buffer(struct.pack("II", last, 0).ljust(120, b"\0"), 120)
+            if libc.syscall(321, cmd, attr, 120) != 0:
+                return n
+            last = struct.unpack_from("I", attr.raw, 4)[0]
+            n += 1
+
+    return count(11), count(31)  # BPF_PROG_GET_NEXT_ID, BPF_LINK_GET_NEXT_ID
+
+
+def left_behind():
+    with open("/sys/kernel/tracing/uprobe_events") as f:
+        return sum(line.startswith("p:ptbpf_") for line in f)
+
+
+def attach(kind, name, *options, expect=(0,)):
+    """A window; the loop goes on behind it, its operators are there, nothing is left in the kernel."""
+    p = target(kind)
+    before = bpf_objects()
+    steps = len(p.out)
+    t = run_ptbpf("attach", "--pid", p.pid, "-d", WINDOW, "-o", f"/run/{name}.ptb", "--trace", f"{OUT}/{name}.json", "--no-table",
+                  *options, expect=expect)
+    os.unlink(f"/run/{name}.ptb")
+    wait_for(lambda: bpf_objects() == before, "the kernel to let go of programs and links")
+    check(left_behind() == 0, "definitions are left in tracefs")
+    p.wait_news("^step ", since=max(steps, len(p.out)))
+    doc = load_trace(f"{OUT}/{name}.json")
+    ops = slices(doc, cat="cpu_op")
+    check(len(ops) > 50 and any(e["name"] == "aten::convolution" for e in ops), f"{len(ops)} operators")
+    return doc, ops, t
+
+
+def has_shapes(ops):
+    n = sum(any(e["args"].get("Input Dims", [])) for e in ops)
+    check(n > len(ops) // 2, f"{n} of {len(ops)} operators have shapes")
+
+
+def summary(t):
+    return t.err[-1] if t.err else ""
+
+
+def refusal():
+    """Before Linux 5.15 every command says so."""
+    doctor = run_ptbpf("doctor", expect=1)
+    check(any(line.startswith("NO ") and "5.15" in line for line in doctor.out), doctor.text())
+    for args in (("attach", "--pid", os.getpid()), ("record", "--", "/bin/true")):
+        t = run_ptbpf(args[0], "-o", "/run/r.ptb", *args[1:], expect=1)
+        check("Linux 5.15 is needed" in t.err[0] and not any("exit code" in line for line in t.err), t.text())
+
+
+def doctor():
+    t = run_ptbpf("doctor")
+    wrong = [line for line in t.out if re.match(r"(NO|\?) ", line)]
+    check(not wrong, "\n".join(wrong))
+    return "; ".join(re.sub(r" +", " ", line) for line in t.out if line.startswith("no "))
+
+
+def names():
+    return summary(attach("plain", "names")[2])
+
+
+def shapes():
+    _, ops, t = attach("plain", "shapes", "--record-shapes")
+    has_shapes(ops)
+    return summary(t)
+
+
+def execution_trace():
+    _, ops, t = attach("plain", "et", "--execution-trace", "--et", f"{OUT}/et.et.json")
+    has_shapes(ops)
+    return summary(t)
+
+
+def memory():
+    doc, _, t = attach("plain", "memory", "--profile-memory", "--kernel-memory")
+    check(any(e.get("name") == "[memory]" for e in doc["traceEvents"]), "no allocation")
+    return summary(t)
+
+
+def perf_uprobes():
+    _, ops, t = attach("plain", "perf", "--perf-uprobes", "--record-shapes")
+    has_shapes(ops)
+    return summary(t)
+
+
+def everything():
+    _, ops, t = attach("plain", "all", "--execution-trace", "--profile-memory", "--kernel-memory", "--activities", "cpu,cuda,sync")
+    has_shapes(ops)
+    return summary(t)
+
+
+def killed():
+    """kill -9 of ptbpf: the loop goes on, the next window is as good, and nothing stays registered after it."""
+    p = target("plain")
+    with Tracer("attach", "--pid", p.pid, "-o", "/run/k.ptb", "--no-table", "--perf-uprobes") as t:
+        t.wait_attached()
+        t.signal(signal.SIGKILL)
+        t.finish()
+    stale = left_behind()
+    check(stale > 0, "nothing was registered")
+    attach("plain", "after", "--perf-uprobes")
+    return f"{stale} definitions were left and removed"
+
+
+def agent():
+    _, ops, t = attach("agent", "agent", "--record-shapes")
+    has_shapes(ops)
+    return summary(t)
+
+
+def agent_everything():
+    _, ops, t = attach("agent", "agent-all", "--execution-trace", "--profile-memory", "--kernel-memory")
+    has_shapes(ops)
+    return summary(t)
+
+
+def children():
+    return summary(attach("workers", "children", "--children", expect=(0, 3))[2])
+
+
+def record():
+    t = run_ptbpf("record", "-o", "/run/r.ptb", "--trace", f"{OUT}/record.json", "--no-table", "--", PYTHON, LOOP, 40)
+    check("finished 40 steps" in t.out, t.text())
+    check(len(slices(load_trace(f"{OUT}/record.json"), cat="cpu_op")) > 1000, "few operators")
+    return summary(t)
+
+
+def losses_equal():
+    """The loops that were traced compute what one without ptbpf computes."""
+    if "plain" not in targets:
+        raise Skip("no mode has run before")
+    with workload("train_loop.py", 40) as ref:
+        check(ref.finish() == 0, ref.text())
+        want = [line for line in ref.out if line.startswith("step ")]
+    for kind, p in targets.items():
+        if kind != "workers" and p.out[:len(want)] != want:
+            raise Failure(f"{kind}: {p.out[:3]}, alone {want}")
+
+
+def quiet_kernel():
+    """The kernel has not complained."""
+    with os.popen("dmesg") as f:
+        bad = [line for line in f if re.search(r"WARNING:|BUG:|Oops|general protection|hung task|segfault", line)]
+    check(not bad, "".join(bad[:5]))
+
+
+TOO_OLD = [refusal, quiet_kernel]
+MODES = [doctor, names, shapes, execution_trace, memory, perf_uprobes, everything, killed, agent, agent_everything,
+         children, record, losses_equal, quiet_kernel]
+
+if __name__ == "__main__":
+    try:
+        main(MODES if release() >= (5, 15) else TOO_OLD)
+    finally:
+        for p in targets.values():
+            p.__exit__()

@@ -22,8 +22,8 @@ SLOW = 300
 class Target(Child):
     """A process that reads from stdin when it is to end, and then says what it found."""
 
-    def __init__(self, argv, env=None):
-        self.proc = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    def __init__(self, argv, env=None, **kw):
+        self.proc = subprocess.Popen(argv, **kw, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                      env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})))
         self.pid = self.proc.pid
 

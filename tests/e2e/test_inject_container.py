@@ -176,12 +176,12 @@ class Contained(Target):
     """In its own mount and pid namespace, with a /tmp of its own and without the build directory; the workloads are in
     /mnt. `before`: shell commands that make the rest of its world."""
 
-    def __init__(self, *command, options=(), before="", prefix=()):
+    def __init__(self, *command, options=(), before="", prefix=(), **kw):
         script = (f"mount -t tmpfs tmpfs /mnt; mkdir /mnt/workloads; mount --bind '{WORKLOADS}' /mnt/workloads; "
                   f"mount -t tmpfs tmpfs /tmp; [ ! -d '{BUILD}' ] || mount -t tmpfs tmpfs '{BUILD}'; {before}\n"
                   "cd /; exec \"$@\"")
         super().__init__([*prefix, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *options,
-                          "sh", "-ec", script, "sh", *command])
+                          "sh", "-ec", script, "sh", *command], **kw)
 
     def ready(self):
         words = self.proc.stdout.readline().split()

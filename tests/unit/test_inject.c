@@ -4,6 +4,7 @@
  * of a Python that may be hostile. A detour is also made for real, by a child that is its own C library's user.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
@@ -362,29 +363,74 @@ static void test_facts(void)
 	CU_ASSERT(!thread_facts__stack(getpid(), 16, &sm));
 }
 
+static int fill_x(void *arg, int fd)
+{
+	(void)arg;
+	return write(fd, "x", 1) == 1 ? 0 : -EIO;
+}
+
+static int fill_nothing(void *arg, int fd)
+{
+	(void)fd;
+	++*(int *)arg;
+	return -ENOSPC;
+}
+
 /* Temporary files of a process: here this one, whose root directory is ours. */
 static void test_temp_files(void)
 {
-	struct root_temp a = { .fd = -1 }, b = { .fd = -1 };
+	struct root_temp a = ROOT_TEMP_NONE, b = ROOT_TEMP_NONE;
 	char stem[400];
 	struct stat st;
+	int tried = 0;
 
-	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", true, &a), 0);
-	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", false, &b), 0);
+	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_CODE, fill_x, NULL, &a), 0);
+	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_ANSWER, NULL, NULL, &b), 0);
 	CU_ASSERT(strcmp(a.path, b.path) != 0 && strstr(a.path, "/ptbpf-test-") && !strcmp(strrchr(a.path, '.'), ".x"));
 	CU_ASSERT(!stat(a.path, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600 && st.st_uid == geteuid());
-	CU_ASSERT_EQUAL(write(a.fd, "x", 1), 1);
-	root_temp__remove(getpid(), &a);
+	CU_ASSERT_EQUAL(st.st_size, 1);
+	root_temp__remove(&a);
 	CU_ASSERT(a.fd == -1 && !a.exists && stat(a.path, &st) && errno == ENOENT);
-	root_temp__remove(getpid(), &a); /* again: nothing */
+	root_temp__remove(&a); /* again: nothing */
 	close(b.fd);
 	b.fd = -1;
-	root_temp__remove(getpid(), &b);
+	root_temp__remove(&b);
 	CU_ASSERT(stat(b.path, &st) && errno == ENOENT);
+	/* one that is full: the next is tried */
+	CU_ASSERT_EQUAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_SCRIPT, fill_nothing, &tried, &a),
+			-ENOSPC);
+	CU_ASSERT(tried > 1 && !a.exists && a.fd == -1 && a.dir == -1);
 	memset(stem, 'a', sizeof(stem) - 1);
 	stem[sizeof(stem) - 1] = '\0';
-	CU_ASSERT_EQUAL(root_temp__create(getpid(), stem, ".x", false, &a), -ENAMETOOLONG);
-	CU_ASSERT(root_temp__create(1 << 22 | 1, "x", ".x", false, &a) < 0 && !a.exists);
+	CU_ASSERT_EQUAL(root_temp__create(getpid(), stem, ".x", ROOT_TEMP_SCRIPT, NULL, NULL, &a), -ENAMETOOLONG);
+	CU_ASSERT(root_temp__create(1 << 22 | 1, "x", ".x", ROOT_TEMP_SCRIPT, NULL, NULL, &a) < 0 && !a.exists);
+}
+
+/* No link is followed on the way to a file. */
+static void test_root_file(void)
+{
+	char dir[] = "/tmp/ptbpf-root-file.XXXXXX", path[96], link[96];
+	int fd;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/file", dir);
+	snprintf(link, sizeof(link), "%s/link", dir);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	CU_ASSERT_FATAL(fd >= 0);
+	close(fd);
+	fd = root_file__open(getpid(), path, O_RDONLY);
+	CU_ASSERT(fd >= 0);
+	close(fd);
+	CU_ASSERT_EQUAL(symlink(dir, link), 0);
+	snprintf(path, sizeof(path), "%s/link/file", dir);
+	CU_ASSERT(root_file__open(getpid(), path, O_RDONLY) < 0);
+	CU_ASSERT_EQUAL(root_file__open(getpid(), link, O_RDONLY), -ELOOP);
+	snprintf(path, sizeof(path), "%s/../x", dir);
+	CU_ASSERT(root_file__open(getpid(), path, O_RDONLY) < 0);
+	unlink(link);
+	snprintf(path, sizeof(path), "%s/file", dir);
+	unlink(path);
+	rmdir(dir);
 }
 
 static void test_places(void)
@@ -479,6 +525,7 @@ static const CU_TestInfo tests[] = {
 	{ "a hostile table", test_hostile_table },
 	{ "facts of a thread", test_facts },
 	{ "temporary files", test_temp_files },
+	{ "no link is followed", test_root_file },
 	{ "places in the code", test_places },
 	{ "a real detour", test_real_detour },
 	{ "a static program", test_static_program },

@@ -169,7 +169,7 @@ static int send_off(struct divert_req *req, const struct user_regs_struct *regs,
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
 	if (!err)
-		err = inject__write(req->pid, d->addr, d->bytes, d->len); /* below the red zone: nobody's bytes */
+		err = inject__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: nobody's bytes */
 	if (!err)
 		err = set_regs(req->tid, &d->regs);
 	if (!err) {
@@ -207,6 +207,11 @@ static void look_and_go(struct divert_req *req)
 	struct blocked_call call;
 	bool again;
 
+	/* it is stopped now: were its ids given to another process meanwhile? */
+	if (!inject__is_running(req->pidfd)) {
+		req->end = DIVERT_GONE;
+		return;
+	}
 	req->err = get_regs(req->tid, &regs);
 	if (!req->err)
 		req->err = thread_facts__status(req->pid, req->tid, &st);

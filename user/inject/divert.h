@@ -26,6 +26,7 @@ enum divert_end {
 
 struct divert_req {
 	pid_t pid, tid;
+	int pidfd, mem; /* of the job */
 	const struct code_places *cp;
 	const char *path;
 	bool asleep_too; /* also out of a system call in which it waits: see ptrace_way.c */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/statvfs.h>
-#include <sys/uio.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,13 +78,41 @@ void inject__nap(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-int inject__write(pid_t pid, uint64_t addr, const void *buf, size_t len)
+int inject__write(int mem, uint64_t addr, const void *buf, size_t len)
 {
-	struct iovec local = { (void *)(uintptr_t)buf, len };
-	struct iovec remote = { (void *)(uintptr_t)addr, len };
-	ssize_t n = process_vm_writev(pid, &local, 1, &remote, 1, 0);
+	ssize_t n = pwrite(mem, buf, len, (off_t)addr);
 
-	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
+	if (n == (ssize_t)len)
+		return 0;
+	return n < 0 ? -errno : n ? -EFAULT : -ESRCH; /* Linux fs/proc/base.c, mem_rw(): 0 without users */
+}
+
+bool inject__is_running(int pidfd)
+{
+	return !syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0);
+}
+
+/* Before anything is read of the process, so that all of it is about this address space or leads nowhere. */
+static int open_process(struct inject_job *job)
+{
+	char path[32];
+
+	job->pidfd = (int)syscall(SYS_pidfd_open, job->pid, 0);
+	if (job->pidfd < 0) {
+		refuse(job, "there is no such process");
+		return -ESRCH;
+	}
+	snprintf(path, sizeof(path), "/proc/%d/mem", job->pid);
+	job->mem = open(path, O_RDWR | O_CLOEXEC);
+	if (job->mem < 0) {
+		refuse(job, "there is no such process, or its memory cannot be opened: %s", errstr(errno));
+		return errno == ENOENT ? -ESRCH : -errno;
+	}
+	if (!inject__is_running(job->pidfd)) {
+		refuse(job, "the process has ended");
+		return -ESRCH;
+	}
+	return 0;
 }
 
 /* NULL: the loader of the process finds our file under that name. */
@@ -106,8 +134,9 @@ static const char *hidden(const struct inject_job *job)
 	return why;
 }
 
-static int fill_copy(const struct inject_job *job, int fd)
+static int fill_copy(void *arg, int fd)
 {
+	struct inject_job *job = arg;
 	int from = open(job->path, O_RDONLY | O_CLOEXEC);
 	off_t left = job->file.st_size;
 	ssize_t n = 1;
@@ -120,7 +149,9 @@ static int fill_copy(const struct inject_job *job, int fd)
 		n = -errno;
 	if (from >= 0)
 		close(from);
-	return n < 0 ? (int)n : left ? -EIO : 0;
+	if (!n)
+		n = left ? -EIO : 0;
+	return n < 0 ? (int)n : fchmod(fd, 0555) ? -errno : 0;
 }
 
 /* The process is in another root directory or mount namespace: a container. */
@@ -131,10 +162,8 @@ static int make_copy(struct inject_job *job)
 	int err;
 
 	snprintf(stem, sizeof(stem), "%.*s", suffix ? (int)(suffix - base) : (int)strlen(base), base);
-	err = root_temp__create(job->pid, stem, ".so", true, &job->copy);
-	if (!err)
-		err = fill_copy(job, job->copy.fd);
-	if (!err && (fchmod(job->copy.fd, 0500) || fstat(job->copy.fd, &job->file)))
+	err = root_temp__create(job->pid, stem, ".so", ROOT_TEMP_CODE, fill_copy, job, &job->copy);
+	if (!err && fstat(job->copy.fd, &job->file))
 		err = -errno;
 	if (err)
 		return err;
@@ -152,11 +181,12 @@ static int check_path(struct inject_job *job)
 		refuse(job, "%s is no absolute path", job->path);
 		return -EINVAL;
 	}
-	if (stat(job->path, &job->file)) {
+	if (!realpath(job->path, job->real) || stat(job->real, &job->file)) {
 		err = -errno;
 		refuse(job, "%s: %s", job->path, errstr(err));
 		return err;
 	}
+	job->path = job->real;
 	return 0;
 }
 
@@ -169,7 +199,7 @@ static int show_file(struct inject_job *job)
 		refuse(job,
 		       "%.80s is %s in the root directory of the process, where no copy of it can be "
 		       "made either: %s",
-		       job->path, why, errstr(err));
+		       job->path, why, err == -EXDEV ? "FUSE or NFS serves the directories" : errstr(err));
 	return err ? -EXDEV : 0;
 }
 
@@ -218,8 +248,10 @@ static int check_process(struct inject_job *job)
 
 static int load(struct inject_job *job, enum inject_way only)
 {
-	int err = check_process(job), bad;
+	int err = open_process(job), bad;
 
+	if (!err)
+		err = check_process(job);
 	if (err == -ESRCH)
 		return err;
 	bad = check_path(job);
@@ -242,13 +274,18 @@ static int load(struct inject_job *job, enum inject_way only)
 
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res)
 {
-	struct inject_job job = { .pid = pid, .path = opts->lib_path, .res = res, .copy = { .fd = -1 } };
+	struct inject_job job = { .pid = pid, .pidfd = -1, .mem = -1, .path = opts->lib_path, .res = res,
+				  .copy = ROOT_TEMP_NONE };
 	int err;
 
 	memset(res, 0, sizeof(*res));
 	job.deadline_ns = clock__mono_ns() + (opts->limit_ns ? opts->limit_ns : DEFAULT_LIMIT_NS);
 	err = load(&job, opts->only);
-	root_temp__remove(pid, &job.copy);
+	root_temp__remove(&job.copy);
+	if (job.mem >= 0)
+		close(job.mem);
+	if (job.pidfd >= 0)
+		close(job.pidfd);
 	if (!err)
 		res->why[0] = '\0';
 	return err;

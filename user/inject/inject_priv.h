@@ -3,6 +3,7 @@
 #ifndef INJECT_INJECT_PRIV_H
 #define INJECT_INJECT_PRIV_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -11,7 +12,11 @@
 
 struct inject_job {
 	pid_t pid;
+	int pidfd;            /* a process that gets the same pid later is another one */
+	int mem;              /* /proc/PID/mem: of the address space that it had at first; what it executes later has
+			       * another one, which is never written to */
 	const char *path;     /* as the process names it */
+	char real[PATH_MAX];  /* ... and without links */
 	struct stat file;     /* of it, or of its copy */
 	struct root_temp copy;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
@@ -22,10 +27,11 @@ struct inject_job {
 
 bool inject__is_mapped(const struct inject_job *job);
 bool inject__is_alive(const struct inject_job *job); /* false: and says that the process has ended */
+bool inject__is_running(int pidfd); /* not reaped yet, so its pid is still its own */
 bool inject__is_time(const struct inject_job *job); /* is there any left? */
 void inject__nap(uint64_t ns);
-/* Exactly these bytes into the process: 0 or negative errno. */
-int inject__write(pid_t pid, uint64_t addr, const void *buf, size_t len);
+/* Exactly these bytes into the address space of job.mem: 0; -ESRCH: nobody has it any more; or negative errno. */
+int inject__write(int mem, uint64_t addr, const void *buf, size_t len);
 
 /* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another way may
  * be tried. */

@@ -72,7 +72,8 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 {
 	pid_t *tids;
 	int n = proc__threads(job->pid, &tids), i, looks = 0, rc = 1;
-	struct divert_req req = { .pid = job->pid, .cp = cp, .path = job->path };
+	struct divert_req req = { .pid = job->pid, .pidfd = job->pidfd, .mem = job->mem, .cp = cp,
+				  .path = job->path };
 	const char *why;
 
 	if (n < 0) {
@@ -110,7 +111,8 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 
 int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns)
 {
-	struct divert_req req = { .pid = job->pid, .tid = job->pid, .asleep_too = true, .only_judge = true };
+	struct divert_req req = { .pid = job->pid, .tid = job->pid, .pidfd = job->pidfd, .mem = job->mem,
+				  .asleep_too = true, .only_judge = true };
 	const char *why;
 
 	do {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Loads a library by a script that CPython runs at a safe point of its own (Doc/howto/remote_debugging.rst).
- * The script is a file in the target's /tmp, of the target's user, readable by nobody else; it runs in a name
- * space that the interpreter makes for it and throws away, says in its own file how it went, and is removed. When it
- * is not run in time, it is taken back.
+ * The script is a file of root's in the target's /tmp; it runs in a name space that the interpreter makes for it and
+ * throws away, and writes how it went into a second file, of the target's user. Both are removed. When it is not run in
+ * time, it is taken back.
  */
 #define LOG_DOMAIN "inject"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -49,42 +50,55 @@ static void put_bytes(FILE *f, const char *text)
 }
 
 /* An interrupt from the keyboard that hits the script is passed on to the program. */
-static void put_script(FILE *f, const char *lib, const char *self)
+static void put_script(FILE *f, const char *lib, const char *answer)
 {
 	fputs("try:\n import posix as p\n try:\n  import _ctypes as c\n  c.dlopen(", f);
 	put_bytes(f, lib);
 	fputs(",2)\n  r='ok'\n except KeyboardInterrupt:raise\n"
 	      " except BaseException as e:r='no '+type(e).__name__+': '+str(e)[:160]\n f=p.open(", f);
-	put_bytes(f, self);
+	put_bytes(f, answer);
 	fputs(",p.O_WRONLY|p.O_TRUNC|p.O_CLOEXEC|p.O_NOFOLLOW)\n"
 	      " p.write(f,r.encode('utf-8','replace'))\n p.close(f)\n"
 	      "except KeyboardInterrupt:\n import _thread as t\n t.interrupt_main()\n"
 	      "except BaseException:pass\n", f);
 }
 
-static int script__create(struct inject_job *job, struct root_temp *s)
-{
-	int err = root_temp__create(job->pid, "ptbpf", ".py", false, s), fd;
-	FILE *f;
+struct script {
+	const char *lib; /* path of the library */
+	struct root_temp text, answer;
+};
 
-	if (err)
-		return err;
-	fd = dup(s->fd);
-	f = fd >= 0 ? fdopen(fd, "w") : NULL;
+static int script__write(void *arg, int to)
+{
+	struct script *s = arg;
+	int err, fd = dup(to);
+	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
+
 	if (!f) {
 		if (fd >= 0)
 			close(fd);
 		return -ENOMEM;
 	}
-	put_script(f, job->path, s->path);
+	put_script(f, s->lib, s->answer.path);
 	err = ferror(f) ? -EIO : 0;
-	return fclose(f) ? -errno : err;
+	if (fclose(f))
+		err = -errno;
+	return err ? err : fchmod(to, 0444) ? -errno : 0;
+}
+
+static int script__create(struct inject_job *job, struct script *s)
+{
+	int err;
+
+	*s = (struct script){ .lib = job->path, .text = ROOT_TEMP_NONE, .answer = ROOT_TEMP_NONE };
+	err = root_temp__create(job->pid, "ptbpf", ".txt", ROOT_TEMP_ANSWER, NULL, NULL, &s->answer);
+	return err ? err : root_temp__create(job->pid, "ptbpf", ".py", ROOT_TEMP_SCRIPT, script__write, s, &s->text);
 }
 
 /* What the script said: false: nothing yet. */
-static bool script__answer(const struct root_temp *s, char *buf, size_t cap)
+static bool script__answer(const struct script *s, char *buf, size_t cap)
 {
-	ssize_t n = pread(s->fd, buf, cap - 1, 0);
+	ssize_t n = pread(s->answer.fd, buf, cap - 1, 0);
 
 	buf[n > 0 ? n : 0] = '\0';
 	return !strncmp(buf, "ok", 2) || !strncmp(buf, "no ", 3);
@@ -109,15 +123,15 @@ static bool is_pending(pid_t pid, const struct py_remote *pr)
 	return !remote__read(pid, pending_addr(pr), &v, sizeof(v)) && v == 1;
 }
 
-static int ask(struct inject_job *job, const struct py_remote *pr, const struct root_temp *s)
+static int ask(struct inject_job *job, const struct py_remote *pr, const struct script *s)
 {
 	int32_t one = 1;
 	int err;
 
-	if (strlen(s->path) + 1 > pr->off.path_size)
+	if (strlen(s->text.path) + 1 > pr->off.path_size)
 		return -ENAMETOOLONG;
-	err = inject__write(job->pid, path_addr(pr), s->path, strlen(s->path) + 1);
-	return err ? err : inject__write(job->pid, pending_addr(pr), &one, sizeof(one));
+	err = inject__write(job->mem, path_addr(pr), s->text.path, strlen(s->text.path) + 1);
+	return err ? err : inject__write(job->mem, pending_addr(pr), &one, sizeof(one));
 }
 
 /* Makes the interpreter look. Only the low byte: the rest is not about events. */
@@ -130,7 +144,7 @@ static void nudge(struct inject_job *job, const struct py_remote *pr)
 		return;
 	bits &= (uint8_t)~GIL_DROP_REQUEST;
 	bits |= (uint8_t)(PLEASE_STOP | OTHERS_BITS | (pr->off.free_threaded ? OTHERS_BITS_FREE_THREADED : 0));
-	inject__write(job->pid, addr, &bits, sizeof(bits));
+	inject__write(job->mem, addr, &bits, sizeof(bits));
 }
 
 /* True: it will not run. False: the interpreter has it already. */
@@ -142,10 +156,10 @@ static bool take_back(struct inject_job *job, const struct py_remote *pr)
 	if (!is_pending(job->pid, pr))
 		return false;
 	/* a name first: with an empty one the interpreter does nothing, should it look right now */
-	inject__write(job->pid, path_addr(pr), &empty, sizeof(empty));
+	inject__write(job->mem, path_addr(pr), &empty, sizeof(empty));
 	if (!is_pending(job->pid, pr))
 		return false;
-	inject__write(job->pid, pending_addr(pr), &none, sizeof(none));
+	inject__write(job->mem, pending_addr(pr), &none, sizeof(none));
 	return true;
 }
 
@@ -158,7 +172,7 @@ static int judge(struct inject_job *job, const char *answer)
 }
 
 /* Until the script has answered, or was taken back. `end`: of the time for it to be taken. */
-static int wait_answer(struct inject_job *job, const struct py_remote *pr, const struct root_temp *s, uint64_t end)
+static int wait_answer(struct inject_job *job, const struct py_remote *pr, const struct script *s, uint64_t end)
 {
 	uint64_t begin = clock__mono_ns(), now = begin, taken = 0;
 	bool nudged = false;
@@ -193,7 +207,7 @@ static int wait_answer(struct inject_job *job, const struct py_remote *pr, const
 int remote_exec__load(struct inject_job *job)
 {
 	uint64_t now = clock__mono_ns(), end = now + (job->deadline_ns - now) / 2;
-	struct root_temp script;
+	struct script script;
 	struct thread_status st;
 	struct py_remote pr;
 	const char *why;
@@ -217,6 +231,7 @@ int remote_exec__load(struct inject_job *job)
 	} else {
 		err = wait_answer(job, &pr, &script, end);
 	}
-	root_temp__remove(job->pid, &script);
+	root_temp__remove(&script.text);
+	root_temp__remove(&script.answer);
 	return err;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* openat2() with RESOLVE_IN_ROOT does what chroot() would, without one. */
+/* Walks from /proc/PID/root one name at a time, so that it is known who serves each directory before anything is asked
+ * of its file system; see root_file.h. */
 #include "inject/root_file.h"
 
 #include <errno.h>
@@ -8,72 +9,133 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "inject/thread_facts.h"
+#include "target/proc_maps.h"
 
-static int open_root(pid_t pid)
+#define BACKING_DEVICES "/sys/class/bdi"
+
+/* ---- the way to a file ---- */
+
+/*
+ * Does the kernel itself serve the file system that holds this descriptor? A file system of FUSE or NFS has an anonymous
+ * device with a backing device of its own, named after it (Linux fs/fuse/inode.c, fs/nfs/super.c:
+ * super_setup_bdi_name()); overlays and memory have none. Asks nothing of the file system. 0, -EXDEV: no.
+ */
+static int check_server(int fd)
 {
-	char root[32];
-	int fd;
+	char path[64];
+	struct statx st;
 
-	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st))
+		return -errno;
+	if (st.stx_dev_major)
+		return 0;
+	snprintf(path, sizeof(path), "%s/%u:%u", BACKING_DEVICES, st.stx_dev_major, st.stx_dev_minor);
+	return access(BACKING_DEVICES, F_OK) || !access(path, F_OK) ? -EXDEV : 0;
+}
+
+/* One name in a directory, "" for the directory itself. */
+static int open_name(int dir, const char *name, int flags)
+{
+	struct open_how how = {
+		.flags = (unsigned int)flags | O_CLOEXEC | O_NOFOLLOW,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = syscall(SYS_openat2, dir, *name ? name : ".", &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
 }
 
 int root_file__open(pid_t pid, const char *path, int flags)
 {
-	struct open_how how = {
-		.flags = (unsigned int)flags | O_CLOEXEC,
-		.mode = flags & O_CREAT ? 0600 : 0,
-		.resolve = RESOLVE_IN_ROOT,
-	};
-	int root = open_root(pid);
-	long fd;
+	char name[NAME_MAX + 1];
+	int dir, fd, err;
+	size_t n;
 
-	if (root < 0)
-		return root;
-	fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
-	if (fd < 0)
-		fd = -errno;
-	close(root);
-	return (int)fd;
-}
-
-static int unlink_in_root(pid_t pid, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	char dir[PATH_MAX];
-	int fd, err;
-
-	if (!slash || (size_t)(slash - path) >= sizeof(dir))
-		return -EINVAL;
-	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-	fd = root_file__open(pid, *dir ? dir : "/", O_PATH | O_DIRECTORY);
-	if (fd < 0)
-		return fd;
-	err = unlinkat(fd, slash + 1, 0) ? -errno : 0;
-	close(fd);
+	snprintf(name, sizeof(name), "/proc/%d/root", pid);
+	dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return -errno;
+	err = check_server(dir);
+	while (!err) {
+		path += strspn(path, "/");
+		n = strcspn(path, "/");
+		if (n >= sizeof(name)) {
+			err = -ENAMETOOLONG;
+			break;
+		}
+		memcpy(name, path, n);
+		name[n] = '\0';
+		path += n;
+		fd = open_name(dir, name, path[strspn(path, "/")] ? O_PATH | O_DIRECTORY : flags);
+		close(dir);
+		if (fd < 0)
+			return fd;
+		if (!path[strspn(path, "/")])
+			return fd;
+		dir = fd;
+		err = check_server(dir);
+	}
+	close(dir);
 	return err;
 }
 
 /* ---- temporary files ---- */
 
-/* Both calls are about the calling thread alone, in the kernel as in libc. */
-static int create_as(pid_t pid, const char *path, const struct thread_status *st)
-{
-	int gid = setfsgid(st->gid), uid = setfsuid(st->uid);
-	int fd = root_file__open(pid, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+struct owner {
+	uint32_t uid, gid;
+};
 
+/* Whom id 0 of the process's user namespace is outside of it; 0 where it cannot be read. */
+static uint32_t root_of(pid_t pid, const char *map)
+{
+	unsigned long inside, outside, cnt;
+	char path[32], *text, *line;
+	uint32_t id = 0;
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, map);
+	if (proc_file__read(path, 65536, &text, &len))
+		return 0;
+	for (line = text; sscanf(line, "%lu %lu %lu", &inside, &outside, &cnt) == 3; line++) {
+		if (!inside)
+			id = (uint32_t)outside;
+		line = strchr(line, '\n');
+		if (!line)
+			break;
+	}
+	free(text);
+	return id;
+}
+
+/* Both calls are about the calling thread alone, in the kernel as in libc. */
+static int create_as(int dir, const char *name, const struct owner *o)
+{
+	int gid = setfsgid(o->gid), uid = setfsuid(o->uid);
+	int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	fd = fd < 0 ? -errno : fd;
 	setfsuid((uid_t)uid);
 	setfsgid((gid_t)gid);
 	return fd;
+}
+
+/* Nobody but these two roots can rename or remove what is in it, unless it is theirs. */
+static bool is_roots(int dir, const struct owner *ns_root)
+{
+	struct stat st;
+
+	return !fstat(dir, &st) && (st.st_uid == 0 || st.st_uid == ns_root->uid) &&
+	       (st.st_mode & S_ISVTX || !(st.st_mode & (S_IWGRP | S_IWOTH)));
 }
 
 static bool is_noexec(int fd)
@@ -83,40 +145,73 @@ static bool is_noexec(int fd)
 	return !fstatvfs(fd, &fs) && fs.f_flag & ST_NOEXEC;
 }
 
-int root_temp__create(pid_t pid, const char *stem, const char *suffix, bool exec, struct root_temp *out)
+struct wanted {
+	pid_t pid;
+	enum root_temp_use use;
+	struct owner user, ns_root;
+};
+
+static int create_in(const char *dir, const struct wanted *w, struct root_temp *out)
+{
+	static const struct owner root = { 0, 0 };
+	const char *name = out->path + strlen(dir) + 1;
+	int err;
+
+	out->dir = root_file__open(w->pid, dir, O_PATH | O_DIRECTORY);
+	if (out->dir < 0)
+		return out->dir;
+	err = check_server(out->dir);
+	if (!err && !is_roots(out->dir, &w->ns_root))
+		err = -EPERM;
+	if (!err) {
+		out->fd = create_as(out->dir, name, w->use == ROOT_TEMP_ANSWER ? &w->user : &root);
+		if (out->fd == -EOVERFLOW)
+			out->fd = create_as(out->dir, name, &w->ns_root);
+		err = out->fd < 0 ? out->fd : 0;
+		out->exists = !err;
+	}
+	if (!err && w->use == ROOT_TEMP_CODE && is_noexec(out->fd))
+		err = -EACCES;
+	return err;
+}
+
+int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root_temp_use use, root_temp_fill_fn fill,
+		      void *arg, struct root_temp *out)
 {
 	static const char *const dirs[] = { "/tmp", "/var/tmp", "/dev/shm" };
+	struct wanted w = { .pid = pid, .use = use };
 	struct thread_status st;
 	uint64_t number;
 	size_t i;
-	int n, err = -EACCES;
+	int err = -EACCES;
 
-	out->exists = false;
-	out->fd = -1;
+	*out = (struct root_temp)ROOT_TEMP_NONE;
 	if (thread_facts__status(pid, 0, &st) || getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -EIO;
-	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]) && !out->exists; i++) {
-		n = snprintf(out->path, sizeof(out->path), "%s/%s-%016" PRIx64 "%s", dirs[i], stem, number, suffix);
-		if (n >= (int)sizeof(out->path))
+	w.user = (struct owner){ st.uid, st.gid };
+	w.ns_root = (struct owner){ root_of(pid, "uid_map"), root_of(pid, "gid_map") };
+	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		if (snprintf(out->path, sizeof(out->path), "%s/%s-%016" PRIx64 "%s", dirs[i], stem, number, suffix) >=
+		    (int)sizeof(out->path))
 			return -ENAMETOOLONG;
-		out->fd = create_as(pid, out->path, &st);
-		out->exists = out->fd >= 0;
-		err = out->exists ? 0 : out->fd;
-		if (out->exists && exec && is_noexec(out->fd)) {
-			root_temp__remove(pid, out);
-			err = -EACCES;
-		}
+		err = create_in(dirs[i], &w, out);
+		if (!err && fill)
+			err = fill(arg, out->fd);
+		if (!err)
+			return 0;
+		root_temp__remove(out);
 	}
 	return err;
 }
 
-void root_temp__remove(pid_t pid, struct root_temp *t)
+void root_temp__remove(struct root_temp *t)
 {
-	if (!t->exists)
-		return;
-	unlink_in_root(pid, t->path);
+	if (t->exists)
+		unlinkat(t->dir, strrchr(t->path, '/') + 1, 0);
 	if (t->fd >= 0)
 		close(t->fd);
-	t->fd = -1;
+	if (t->dir >= 0)
+		close(t->dir);
+	t->fd = t->dir = -1;
 	t->exists = false;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hashmap.h"
+#include "base/siphash.h"
 #include "suite.h"
 
 static void test_empty(void)
@@ -114,9 +115,23 @@ static void test_churn(void)
 	hashmap__clear(&m);
 }
 
+/* SipHash-1-3 under the key 0, 1, ... 15, as Rust's core::hash::sip tests it. */
+static void test_siphash(void)
+{
+	static const unsigned char zero[1] = { 0 };
+	uint64_t key[2] = { 0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL };
+
+	CU_ASSERT_EQUAL(siphash__keyed(key, zero, 0), 0xabac0158050fc4dcULL);
+	CU_ASSERT_EQUAL(siphash__keyed(key, zero, 1), 0xc9f49bf37d57ca93ULL);
+	CU_ASSERT_EQUAL(siphash__pair(1, 2), siphash__pair(1, 2));
+	CU_ASSERT_NOT_EQUAL(siphash__pair(1, 2), siphash__pair(2, 1));
+	CU_ASSERT_EQUAL(siphash__bytes(key, 16), siphash__bytes(key, 16));
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
+		{ "siphash", test_siphash },
 		{ "empty", test_empty },
 		{ "put replaces", test_put_replaces },
 		{ "both words are the key", test_both_words },

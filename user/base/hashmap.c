@@ -5,17 +5,18 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/effort.h"
 #include "base/mem_limit.h"
+#include "base/siphash.h"
+
+#define SPARSE_MAX (1u << 20) /* slots: larger tables are filled up more, for the sake of memory */
 
 enum { SLOT_FREE, SLOT_LIVE, SLOT_DELETED };
 
+/* Keys come from files and other processes, which must not be able to choose keys that collide. */
 static uint64_t mix(uint64_t k0, uint64_t k1)
 {
-	uint64_t h = k0 * 0x9e3779b97f4a7c15ULL ^ (k1 + 0x7f4a7c15ULL) * 0xc2b2ae3d27d4eb4fULL;
-
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93ULL;
-	return h ^ h >> 32;
+	return siphash__pair(k0, k1);
 }
 
 void hashmap__clear(struct hashmap *m)
@@ -65,11 +66,12 @@ static int grow(struct hashmap *m)
 	uint64_t i;
 
 	n.cap = 64;
-	while (n.cap < m->live * 4)
+	while (n.cap < m->live * 4 && (n.cap < SPARSE_MAX || n.cap < m->live * 2))
 		n.cap *= 2;
 	n.slots = mem_limit__allows(n.cap * sizeof(*n.slots)) ? calloc(n.cap, sizeof(*n.slots)) : NULL;
 	if (!n.slots)
 		return -ENOMEM;
+	effort__allocated(n.cap * sizeof(*n.slots));
 	for (i = 0; i < m->cap; i++)
 		if (m->slots[i].state == SLOT_LIVE)
 			insert_new(&n, m->slots[i].k0, m->slots[i].k1, m->slots[i].val);

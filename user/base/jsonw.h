@@ -19,6 +19,7 @@ struct jsonw {
 	void *arg;
 	char *buf;
 	size_t len, cap;
+	uint64_t written; /* bytes that have left the buffer */
 	int err;        /* first error; later calls do nothing */
 	uint32_t depth; /* open objects and arrays */
 	uint64_t comma; /* bit per depth: a value precedes */
@@ -32,6 +33,10 @@ struct jsonw {
 int jsonw__to_stream(void *arg, const void *data, size_t len);
 
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
+static inline uint64_t jsonw__bytes(const struct jsonw *w) /* in all so far */
+{
+	return w->written + w->len;
+}
 int jsonw__flush(struct jsonw *w);                                        /* first error or 0 */
 void jsonw__free(struct jsonw *w);                                        /* does not flush */
 

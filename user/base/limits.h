@@ -38,7 +38,19 @@
 	X(PLAN_MIB,        2048,        NONE,            "memory to plan the probes of one process, MiB")        \
 	X(PLAN_CPU_S,      120,         NONE,            "processor time for it, s")                             \
 	X(PLAN_WALL_MS,    180000,      NONE,            "wall-clock time for it, ms")                           \
-	X(PLAN_CACHE_MIB,  256,         NONE,            "MiB of the cache of plans; the oldest are deleted")
+	X(PLAN_CACHE_MIB,  256,         NONE,            "MiB of the cache of plans; the oldest are deleted")      \
+	/* reading a capture: so much, and for each byte of the file so much more */                        \
+	X(READ_RAW,        64 << 20,    NONE,            "bytes of records that come out of its blocks")         \
+	X(READ_RAW_PER_BYTE, 24,        NONE,            "(and per byte)")                                       \
+	X(READ_MEMORY,     1 << 30,     NONE,            "bytes of memory")                                      \
+	X(READ_MEMORY_PER_BYTE, 20,     NONE,            "(and per byte)")                                       \
+	X(READ_MEGASTEPS,  2000,        NONE,            "millions of steps of work, of a few ns each")          \
+	X(READ_STEPS_PER_BYTE, 100,     NONE,            "(and steps per byte)")                                 \
+	X(READ_OUTPUT,     256 << 20,   NONE,            "bytes of a file that is exported, uncompressed")       \
+	X(READ_OUTPUT_PER_BYTE, 256,    NONE,            "(and per byte)")                                       \
+	X(READ_THREADS,    1 << 18,     NONE,            "threads")                                              \
+	X(REPORT_PROCESSES, 1024,       NONE,            "processes in a report of memory")                      \
+	X(REPORT_DEVICES,  2048,        NONE,            "devices of processes in a report")
 
 enum ptb_limit {
 #define X(name, value, counter, meaning) LIMIT_##name = (value),

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* String interning; see strtab.h. Two independent 64-bit hashes and a compare keep it exact. */
+/* String interning; see strtab.h. A keyed hash, the length, and a compare that keeps it exact. */
 #include "base/strtab.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/mem_limit.h"
+#include "base/siphash.h"
 #include "base/vec.h"
 
 #define MALLOC_EXTRA 24 /* about what malloc adds to a small block */
@@ -41,16 +43,6 @@ void strtab__free(struct strtab *st)
 	free(st);
 }
 
-static uint64_t hash_text(const char *p, size_t len)
-{
-	uint64_t h = 0xcbf29ce484222325ULL; /* FNV-1a */
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		h = (h ^ (uint8_t)p[i]) * 0x100000001b3ULL;
-	return h;
-}
-
 static uint32_t find(const struct strtab *st, uint32_t id, const char *text, size_t len)
 {
 	for (; id; id = st->ents[id - 1].next)
@@ -61,18 +53,19 @@ static uint32_t find(const struct strtab *st, uint32_t id, const char *text, siz
 
 uint32_t strtab__find(const struct strtab *st, const char *text, size_t len)
 {
-	const uint64_t *head = hashmap__get(&st->by_hash, hash_text(text, len), len);
+	const uint64_t *head = hashmap__get(&st->by_hash, siphash__bytes(text, len), len);
 
 	return head ? find(st, (uint32_t)*head, text, len) : 0;
 }
 
 uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
 {
-	uint64_t h = hash_text(text, len);
+	uint64_t h = siphash__bytes(text, len);
 	uint64_t *head = hashmap__get(&st->by_hash, h, len);
 	uint32_t id = head ? find(st, (uint32_t)*head, text, len) : 0;
 	char *copy;
 
+	effort__spend(len / 8);
 	if (id)
 		return id;
 	if (vec_reserve((void **)&st->ents, &st->cap, (uint64_t)st->cnt + 1, sizeof(*st->ents)))
@@ -80,6 +73,7 @@ uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
 	copy = mem_limit__allows(len + 1 + MALLOC_EXTRA) ? malloc(len + 1) : NULL;
 	if (!copy)
 		return 0;
+	effort__allocated(len + 32);
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	st->ents[st->cnt] =

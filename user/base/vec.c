@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/mem_limit.h"
+
+#define LARGE (32u << 20)
 
 int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
 {
@@ -16,6 +19,8 @@ int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
 	if (need <= *cap)
 		return 0;
 	want = *cap ? (uint64_t)*cap * 2 : 16;
+	if ((uint64_t)*cap * elem_sz >= LARGE) /* what twice as much would leave unused is what others need */
+		want = *cap + *cap / 4;
 	if (want < need)
 		want = need;
 	if (want > UINT32_MAX || want > SIZE_MAX / elem_sz)
@@ -25,6 +30,7 @@ int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
 	p = realloc(*items, want * elem_sz);
 	if (!p)
 		return -ENOMEM;
+	effort__allocated((want - *cap) * elem_sz);
 	memset((char *)p + (size_t)*cap * elem_sz, 0, (want - *cap) * elem_sz);
 	*items = p;
 	*cap = (uint32_t)want;

@@ -10,7 +10,9 @@
  * where more than WINDOW_MAX bytes would have to wait; it is told all the same, and counted.
  *
  * The sort is a stable merge sort which skips merges of runs that are in order already, so the usual
- * input costs little more than a walk. The window is cut at WINDOW_MAX bytes, whatever the file says.
+ * input costs little more than a walk. The window is cut at WINDOW_MAX bytes, whatever the file says, and a round
+ * that brought little beside much that is carried waits for the next one: rounds without records cost a file
+ * nothing, sorting the window for each would cost the reader much.
  */
 #include "capture/capture_priv.h"
 
@@ -37,7 +39,7 @@ struct merge {
 	struct merge_entry *ents, *tmp;
 	uint32_t cnt, ent_cap, tmp_cap;
 	uint32_t told;  /* entries before this one were told */
-	bool unsorted;  /* entries from `told` on are not in order */
+	uint32_t sorted; /* entries from `told` up to this one are in order */
 	uint32_t round; /* round blocks passed */
 	uint64_t last_ns; /* of the last that was told */
 	uint32_t ring; /* of the block being added */
@@ -94,7 +96,6 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 	m->ents[m->cnt++] =
 		(struct merge_entry){ .ts_ns = rec->ts_ns, .ring = m->ring, .off = m->len };
 	m->len += words;
-	m->unsorted = true;
 	return 0;
 }
 
@@ -124,22 +125,26 @@ static int compact(struct merge *m)
 	}
 	memcpy(m->bytes, bytes, (size_t)len * 8);
 	free(bytes);
+	m->sorted -= m->told;
 	m->told = 0;
 	m->cnt = n;
 	m->len = len;
 	return 0;
 }
 
+#define TELL_ALL UINT64_MAX /* whatever their times are */
+#define CARRY_SHARE 8       /* of what is carried, so much must be new for another sort */
+
 static int sort(struct merge *m)
 {
 	uint32_t cnt = m->cnt - m->told;
 
-	if (!m->unsorted)
+	if (m->sorted == m->cnt)
 		return 0;
 	if (vec_reserve((void **)&m->tmp, &m->tmp_cap, cnt / 2 + 1, sizeof(*m->tmp)))
 		return -ENOMEM;
 	merge_sort(m->ents + m->told, cnt, m->tmp);
-	m->unsorted = false;
+	m->sorted = m->cnt;
 	return 0;
 }
 
@@ -150,7 +155,7 @@ static int tell(struct merge *m, uint64_t until)
 
 	if (ret)
 		return ret;
-	for (; m->told < m->cnt && m->ents[m->told].ts_ns < until; m->told++) {
+	for (; m->told < m->cnt && (until == TELL_ALL || m->ents[m->told].ts_ns < until); m->told++) {
 		const struct merge_entry *e = &m->ents[m->told];
 
 		if (e->ts_ns >= m->last_ns)
@@ -174,7 +179,8 @@ static int make_room(struct merge *m)
 	if (ret || !cnt)
 		return ret;
 	until = m->ents[m->told + cnt / 4 * 3].ts_ns;
-	return tell(m, m->ents[m->told].ts_ns < until ? until : UINT64_MAX);
+	/* many of one time: all go, or the next block would find the window as full */
+	return tell(m, m->ents[m->told + cnt / 4].ts_ns < until ? until : TELL_ALL);
 }
 
 static int end_round(struct merge *m, uint64_t watermark)
@@ -183,6 +189,8 @@ static int end_round(struct merge *m, uint64_t watermark)
 
 	if (++m->round < m->cr->oldest_cnt && m->cr->oldest[m->round] < until)
 		until = m->cr->oldest[m->round];
+	if (m->cnt - m->sorted && m->cnt - m->sorted < (m->sorted - m->told) / CARRY_SHARE)
+		return 0;
 	return tell(m, until);
 }
 
@@ -220,7 +228,7 @@ int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg)
 			goto out;
 	}
 	if (!ret)
-		ret = tell(&m, UINT64_MAX);
+		ret = tell(&m, TELL_ALL);
 out:
 	free(m.bytes);
 	free(m.ents);

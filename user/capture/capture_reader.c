@@ -18,6 +18,7 @@
 #include <zlib.h>
 
 #include "base/cancel.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/new_file.h"
 #include "base/vec.h"
@@ -187,10 +188,11 @@ static void add_up_oldest(struct capture_reader *cr)
 			cr->oldest[i - 1] = cr->oldest[i];
 }
 
-/* Walks all blocks once, with their checksums. */
+/* Walks all blocks once, with their checksums. What a block says of its records' bytes is checked when it is
+ * unpacked, so the sum bounds what any walk has to handle. */
 static int find_valid_end(struct capture_reader *cr)
 {
-	uint64_t pos = cr->first_block;
+	uint64_t pos = cr->first_block, raw = 0, raw_max;
 	struct capture_block_hdr h;
 	struct stat st;
 	int ret;
@@ -199,9 +201,14 @@ static int find_valid_end(struct capture_reader *cr)
 		return -errno;
 	cr->file_sz = (uint64_t)st.st_size;
 	cr->valid_end = pos;
+	raw_max = LIMIT_READ_RAW + cr->file_sz * LIMIT_READ_RAW_PER_BYTE;
 	while ((ret = capture_reader__next_block(cr, &pos, UINT64_MAX, &h)) > 0) {
-		cr->valid_end = pos;
-		if (note_oldest(cr, &h)) {
+		raw += h.raw_len;
+		if (raw <= raw_max)
+			cr->valid_end = pos;
+		else
+			cr->beyond = pos - cr->valid_end;
+		if (raw <= raw_max && note_oldest(cr, &h)) {
 			ret = -ENOMEM;
 			break;
 		}
@@ -213,9 +220,9 @@ static int find_valid_end(struct capture_reader *cr)
 	add_up_oldest(cr);
 	if (ret < 0)
 		pr_error("cannot read %s: %s", cr->path, errstr(ret));
-	else if (cr->file_sz > cr->valid_end)
+	else if (capture_reader__skipped(cr))
 		pr_warn("%s: %" PRIu64 " bytes at its end are not a whole block and are left out",
-			cr->path, cr->file_sz - cr->valid_end);
+			cr->path, capture_reader__skipped(cr));
 	return ret < 0 ? ret : 0;
 }
 
@@ -321,7 +328,14 @@ bool capture_reader__sealed(const struct capture_reader *cr)
 
 uint64_t capture_reader__skipped(const struct capture_reader *cr)
 {
-	return cr->file_sz > cr->valid_end ? cr->file_sz - cr->valid_end : 0;
+	uint64_t whole = cr->valid_end + cr->beyond;
+
+	return cr->file_sz > whole ? cr->file_sz - whole : 0;
+}
+
+uint64_t capture_reader__beyond(const struct capture_reader *cr)
+{
+	return cr->beyond;
 }
 
 uint64_t capture_reader__bytes(const struct capture_reader *cr)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/cancel.h"
+#include "base/effort.h"
 #include "base/log.h"
 #include "base/term_text.h"
 #include "capture/capture.h"
@@ -339,12 +340,14 @@ int outputs__write(const struct outputs *asked)
 	struct capture_reader *cr = NULL;
 	struct session *s = NULL;
 	uint64_t threads = 0;
-	char text[512];
+	char text[1024];
 	int code = EXIT_FAILED, err;
 
 	err = capture_reader__open(o->capture, &cr);
-	if (!err)
+	if (!err) {
+		effort__begin(capture_reader__bytes(cr));
 		err = session__open(cr, &sopts, &s);
+	}
 	if (!err)
 		take_recorded(o, s, sort_by, sizeof(sort_by));
 	if (!err)
@@ -371,6 +374,7 @@ int outputs__write(const struct outputs *asked)
 	}
 out:
 	session__free(s);
+	effort__end();
 	capture_reader__close(cr);
 	return code;
 }

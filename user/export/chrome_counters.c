@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hashmap.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "export/chrome_priv.h"
@@ -56,6 +57,8 @@ struct chrome_counters {
 	struct track *tracks;
 	struct rate *rates;
 	uint32_t track_cnt, track_cap, rate_cnt, rate_cap;
+	struct hashmap track_ids; /* (process, kind and device) -> index */
+	struct hashmap rate_ids;  /* process -> index */
 };
 
 struct chrome_counters *chrome_counters__new(struct jsonw *w, const struct session_info *info,
@@ -75,6 +78,8 @@ void chrome_counters__free(struct chrome_counters *cc)
 {
 	if (!cc)
 		return;
+	hashmap__clear(&cc->track_ids);
+	hashmap__clear(&cc->rate_ids);
 	free(cc->tracks);
 	free(cc->rates);
 	free(cc);
@@ -156,15 +161,15 @@ static struct track *get_track(struct chrome_counters *cc, uint32_t tgid, enum t
 	static const char *const titles[] = { [TRACK_ALLOCATED] = "torch allocated",
 					      [TRACK_RESERVED] = "torch reserved" };
 	char device[MEM_NAME_MAX];
+	uint64_t owner = (uint64_t)tgid << 32 | (uint32_t)kind;
+	uint64_t where = (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
+	const uint64_t *known = hashmap__get(&cc->track_ids, owner, where);
 	struct track *t;
-	uint32_t i;
 
-	for (i = 0; i < cc->track_cnt; i++) { /* few: devices of processes */
-		t = &cc->tracks[i];
-		if (t->tgid == tgid && t->kind == kind && t->device_type == type && t->device_index == index)
-			return t;
-	}
-	if (vec_reserve((void **)&cc->tracks, &cc->track_cap, (uint64_t)cc->track_cnt + 1, sizeof(*t))) {
+	if (known)
+		return &cc->tracks[*known];
+	if (vec_reserve((void **)&cc->tracks, &cc->track_cap, (uint64_t)cc->track_cnt + 1, sizeof(*t)) ||
+	    hashmap__put(&cc->track_ids, owner, where, cc->track_cnt)) {
 		pr_error("cannot keep a counter of process %u: %s", tgid, errstr(ENOMEM));
 		return NULL;
 	}
@@ -262,12 +267,12 @@ static void advance(const struct chrome_counters *cc, struct rate *r, uint64_t p
 
 static struct rate *get_rate(struct chrome_counters *cc, uint32_t tgid)
 {
-	uint32_t i;
+	const uint64_t *known = hashmap__get(&cc->rate_ids, tgid, 0);
 
-	for (i = 0; i < cc->rate_cnt; i++)
-		if (cc->rates[i].tgid == tgid)
-			return &cc->rates[i];
-	if (vec_reserve((void **)&cc->rates, &cc->rate_cap, (uint64_t)cc->rate_cnt + 1, sizeof(*cc->rates))) {
+	if (known)
+		return &cc->rates[*known];
+	if (vec_reserve((void **)&cc->rates, &cc->rate_cap, (uint64_t)cc->rate_cnt + 1, sizeof(*cc->rates)) ||
+	    hashmap__put(&cc->rate_ids, tgid, 0, cc->rate_cnt)) {
 		pr_error("cannot count the page faults of process %u: %s", tgid, errstr(ENOMEM));
 		return NULL;
 	}

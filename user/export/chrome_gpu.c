@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/log.h"
 #include "base/vec.h"
@@ -126,6 +127,7 @@ static uint32_t owner_of(struct chrome_gpu *cg, uint32_t tgid, bool host)
 {
 	uint32_t i;
 
+	effort__spend(cg->owner_cnt);
 	for (i = 0; i < cg->owner_cnt; i++)
 		if (cg->owners[i].tgid == tgid && cg->owners[i].host == host)
 			return i;

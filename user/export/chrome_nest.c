@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/log.h"
 #include "base/vec.h"
@@ -113,6 +114,7 @@ static int advance(struct track *t, uint64_t at)
 	if (!t->sorted && t->span_cnt)
 		qsort(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 	t->sorted = true;
+	effort__spend(t->open_cnt);
 	for (i = 0; i < t->open_cnt; i++)
 		if (t->open[i].end + GAP_NS > at)
 			t->open[kept++] = t->open[i];
@@ -156,13 +158,15 @@ static const struct span *crossed(const struct track *t, const struct span *c)
 {
 	uint32_t i;
 
+	effort__spend(t->open_cnt);
 	for (i = t->open_cnt; i--;)
 		if (!fits(c, &t->open[i]))
 			return &t->open[i];
 	for (i = t->next; i < t->span_cnt && t->spans[i].begin < c->end + GAP_NS; i++)
 		if (!fits(c, &t->spans[i]))
-			return &t->spans[i];
-	return NULL;
+			break;
+	effort__spend(i - t->next);
+	return i < t->span_cnt && t->spans[i].begin < c->end + GAP_NS ? &t->spans[i] : NULL;
 }
 
 int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end)
@@ -176,7 +180,8 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 		return -ENOMEM;
 	err = advance(t, c.begin);
 	while (!err && c.end > c.begin && (s = crossed(t, &c)))
-		c = part(&c, s); /* ends: it is shorter each time */
+		/* ends: it is shorter each time; without any work left there is no room */
+		c = effort__left < 0 ? (struct span){ c.begin, c.begin } : part(&c, s);
 	if (err)
 		return err;
 	*begin = c.begin;

@@ -35,6 +35,12 @@ struct chrome_trace {
 	struct hashmap thread_ids; /* (tgid, tid): those in threads */
 };
 
+/* The file is as long as one of this capture may be: nothing more but its end. */
+static bool is_full(const struct chrome_trace *ct)
+{
+	return ct->info->output_max && jsonw__bytes(&ct->w) >= ct->info->output_max;
+}
+
 static uint64_t rel(const struct chrome_trace *ct, uint64_t mono_ns)
 {
 	return chrome_clock__rel(&ct->clock, mono_ns);
@@ -49,7 +55,7 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	chrome_meta__head(&ct->w, ct->s, opts, &ct->clock);
 	for (i = 0; i < info->process_cnt; i++)
 		chrome_event__process(&ct->w, &info->processes[i], rel(ct, info->begin_ns));
-	for (i = 0; i < info->lost_cnt; i++) {
+	for (i = 0; i < info->lost_cnt && !is_full(ct); i++) {
 		const struct session_lost *l = &info->lost[i];
 		/* an agent's last chunks come, and may be lost, after the window */
 		uint64_t at = chrome_clock__in_window(&ct->clock, info, l->begin_ns);
@@ -105,9 +111,11 @@ fail:
 static int on_slice(void *arg, const struct slice *sl)
 {
 	struct chrome_trace *ct = arg;
+	int err;
 
-	int err = chrome_gpu__slice(ct->gpu, sl);
-
+	if (is_full(ct))
+		return SESSION_SINK_FULL;
+	err = chrome_gpu__slice(ct->gpu, sl);
 	chrome_event__slice(&ct->w, sl, &ct->args, rel(ct, sl->begin_ns), rel(ct, sl->end_ns));
 	return err ? err : ct->w.err;
 }
@@ -116,6 +124,8 @@ static int on_flow(void *arg, const struct fwdbwd *fl)
 {
 	struct chrome_trace *ct = arg;
 
+	if (is_full(ct))
+		return SESSION_SINK_FULL;
 	chrome_event__flow(&ct->w, 's', fl->id, fl->fwd_tgid, fl->fwd_tid, rel(ct, fl->fwd_begin_ns));
 	chrome_event__flow(&ct->w, 'f', fl->id, fl->fwd_tgid, fl->bwd_tid, rel(ct, fl->bwd_begin_ns));
 	return ct->w.err;
@@ -139,14 +149,14 @@ static int on_memory(void *arg, const struct memory_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
-	return chrome_memory__event(ct->memory, ev);
+	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__event(ct->memory, ev);
 }
 
 static int on_kernel(void *arg, const struct kernel_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
-	return chrome_memory__kernel(ct->memory, ev);
+	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__kernel(ct->memory, ev);
 }
 
 /* A thread may call CUDA without ever running an operator. */
@@ -155,6 +165,8 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	struct chrome_trace *ct = arg;
 	int err = 0;
 
+	if (is_full(ct))
+		return SESSION_SINK_FULL;
 	if (g->what == GPU_API && !hashmap__get(&ct->thread_ids, g->at.tgid, g->at.tid))
 		err = on_thread(ct, g->at.tgid, g->at.tid);
 	return err ? err : chrome_gpu__event(ct->gpu, g);

@@ -277,6 +277,8 @@ static int on_slice(void *arg, const struct slice *sl)
 
 	if (sl->tgid != et->tgid)
 		return 0;
+	if (et->info->output_max && jsonw__bytes(&et->w) >= et->info->output_max)
+		return SESSION_SINK_FULL;
 	err = enter_thread(et, sl->tid);
 	if (!err) {
 		put_slice(et, sl);

@@ -400,6 +400,11 @@ void facts__write_totals(struct jsonw *w, const struct session_info *info,
 		{ "gpu_host_dropped", t->gpu_host_dropped },
 		{ "bad_records", t->bad_records },
 		{ "late_records", t->late_records },
+		{ "unread_bytes", t->unread_bytes },
+		{ "over_threads", t->over_threads },
+		{ "not_written", t->not_written },
+		{ "gpu_left_out", t->gpu_left_out },
+		{ "stopped", t->stopped },
 	};
 	char text[2048];
 	bool incomplete = loss_account__incomplete(info, t, text, sizeof(text));

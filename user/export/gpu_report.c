@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 
@@ -46,6 +48,8 @@ void gpu_report__free(struct gpu_report *gr)
 	hashmap__clear(&gr->kernel_op_ids);
 	hashmap__clear(&gr->api_ids);
 	hashmap__clear(&gr->why_ids);
+	hashmap__clear(&gr->device_ids);
+	hashmap__clear(&gr->known_texts);
 	free(gr->work);
 	free(gr->threads);
 	free(gr->kernels);
@@ -76,7 +80,16 @@ void *gr__append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz)
 /* 0 for no text and when out of memory; who is asked for memory next will say so. */
 static uint32_t text_id(struct gpu_report *gr, const char *text)
 {
-	return text && *text ? strtab__add(gr->texts, text, strlen(text)) : 0;
+	const uint64_t *known;
+	uint32_t id;
+
+	if (!text || !*text)
+		return 0;
+	known = hashmap__get(&gr->known_texts, (uintptr_t)text, 0);
+	if (known && !strcmp(strtab__text(gr->texts, (uint32_t)*known), text))
+		return (uint32_t)*known;
+	id = strtab__add(gr->texts, text, strlen(text));
+	return id && !hashmap__put(&gr->known_texts, (uintptr_t)text, 0, id) ? id : 0;
 }
 
 static uint32_t thread_of(struct gpu_report *gr, uint32_t tgid, uint32_t tid)
@@ -242,6 +255,7 @@ static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t
 		key.device = m->src_device;
 		key.to_device = m->dst_device;
 	}
+	effort__spend(gr->copy_cnt);
 	for (i = 0; i < gr->copy_cnt && !c; i++) {
 		const struct gr_copy *o = &gr->copies[i];
 
@@ -261,6 +275,14 @@ static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t
 	return 0;
 }
 
+/* For one more device, if it is one. */
+static bool has_room(struct gpu_report *gr, uint32_t device)
+{
+	if (hashmap__get(&gr->device_ids, device, 0))
+		return true;
+	return gr->device_ids.live < LIMIT_REPORT_DEVICES && !hashmap__put(&gr->device_ids, device, 0, 1);
+}
+
 static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
@@ -268,6 +290,8 @@ static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 	struct gr_work *wk;
 	int err;
 
+	if (!has_room(gr, g->device))
+		return SESSION_SINK_LEFT_OUT;
 	if (g->at.tid) {
 		thread = thread_of(gr, g->at.tgid, g->at.tid);
 		if (thread == UINT32_MAX)
@@ -300,6 +324,7 @@ static int on_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 	struct gr_overhead *o = NULL;
 	uint32_t i;
 
+	effort__spend(gr->overhead_cnt);
 	for (i = 0; i < gr->overhead_cnt && !o; i++)
 		if (gr->overheads[i].name == name)
 			o = &gr->overheads[i];

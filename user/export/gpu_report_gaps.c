@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/log.h"
 
 #define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
@@ -56,7 +57,9 @@ static uint32_t op_in(const struct gr_thread *t, uint64_t begin, uint64_t end, u
 	uint64_t most = 0;
 
 	*sum = 0;
-	for (i = first_after(t->ops, t->op_cnt, begin); i < t->op_cnt && t->ops[i].begin < end; i++) {
+	for (i = first_after(t->ops, t->op_cnt, begin);
+	     i < t->op_cnt && t->ops[i].begin < end && effort__left > 0; i++) {
+		effort__spend(8);
 		uint64_t ns = overlap(t->ops[i].begin, t->ops[i].end, begin, end);
 
 		*sum += ns;
@@ -95,7 +98,9 @@ static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, 
 		else
 			lo = mid + 1;
 	}
-	for (lo = lo > CALLS_BACK ? lo - CALLS_BACK : 0; lo < t->call_cnt && t->calls[lo].begin < end; lo++) {
+	for (lo = lo > CALLS_BACK ? lo - CALLS_BACK : 0;
+	     lo < t->call_cnt && t->calls[lo].begin < end && effort__left > 0; lo++) {
+		effort__spend(8);
 		const struct gr_call *c = &t->calls[lo];
 		uint64_t ns = overlap(c->begin, c->end, begin, end);
 
@@ -150,7 +155,8 @@ static uint64_t copied(struct finder *f, uint64_t begin, uint64_t end)
 	uint64_t i, ns = 0, until = begin;
 	bool passed = true;
 
-	for (i = f->copy; i < f->d->last_work && gr->work[i].begin < end; i++) {
+	for (i = f->copy; i < f->d->last_work && gr->work[i].begin < end && effort__left > 0; i++) {
+		effort__spend(8);
 		const struct gr_work *w = &gr->work[i];
 		uint64_t from = w->begin > until ? w->begin : until;
 

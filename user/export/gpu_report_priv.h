@@ -159,6 +159,8 @@ struct gpu_report {
 	struct gr_why *whys;       /* most time first, of all devices */
 	uint32_t device_cnt, device_cap, stream_cnt, stream_cap, gap_cnt, gap_cap, why_cnt, why_cap;
 	struct hashmap why_ids;
+	struct hashmap device_ids;  /* those with work */
+	struct hashmap known_texts; /* text of the session -> its id in texts */
 	bool ranked;
 };
 

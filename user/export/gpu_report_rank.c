@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 
 const char *gr__cause_text(enum gr_cause cause)
@@ -159,18 +160,16 @@ static void fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
 /* Work is sorted by stream here: what ran before on the stream is the one before. */
 static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 {
-	uint64_t *all = calloc((uint64_t)gr->work_cnt + 1, sizeof(*all));
-	uint64_t *idle = calloc((uint64_t)gr->work_cnt + 1, sizeof(*idle));
-	uint64_t all_cnt = 0, idle_cnt = 0, busy_until = 0;
-	uint32_t i, stream = UINT32_MAX;
+	uint64_t *all = calloc(d->last_work - d->first_work + 1, sizeof(*all));
+	uint64_t *idle = calloc(d->last_work - d->first_work + 1, sizeof(*idle));
+	uint64_t all_cnt = 0, idle_cnt = 0, busy_until = 0, i;
+	uint32_t stream = UINT32_MAX;
 	int err = all && idle ? 0 : -ENOMEM;
 
-	for (i = 0; i < gr->work_cnt && !err; i++) {
+	for (i = d->first_work; i < d->last_work && !err; i++) {
 		const struct gr_work *w = &gr->work[i];
 		uint64_t ns = w->begin > w->launch_end ? w->begin - w->launch_end : 0;
 
-		if (w->device != d->id)
-			continue;
 		if (w->stream != stream)
 			busy_until = 0;
 		stream = w->stream;
@@ -194,8 +193,8 @@ static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 {
 	uint64_t cnt = 0, depth = 0, at = 0, i, b = 0, first = 0;
-	uint64_t *up = calloc((uint64_t)gr->work_cnt + 1, sizeof(*up));
-	uint64_t *down = calloc((uint64_t)gr->work_cnt + 1, sizeof(*down));
+	uint64_t *up = calloc(d->last_work - d->first_work + 1, sizeof(*up));
+	uint64_t *down = calloc(d->last_work - d->first_work + 1, sizeof(*down));
 	double area = 0.0;
 
 	if (!up || !down) {
@@ -235,32 +234,6 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 
 /* ---- devices ---- */
 
-static const struct ptb_gpu_device *props_of(const struct gpu_report *gr, uint32_t id)
-{
-	uint32_t i;
-
-	for (i = 0; i < gr->info->device_cnt; i++)
-		if (gr->info->devices[i]->id == id)
-			return gr->info->devices[i];
-	return NULL;
-}
-
-static struct gr_device *device_of(struct gpu_report *gr, uint32_t id)
-{
-	struct gr_device *d;
-	uint32_t i;
-
-	for (i = 0; i < gr->device_cnt; i++)
-		if (gr->devices[i].id == id)
-			return &gr->devices[i];
-	d = GR_APPEND(gr, devices, device_cnt, device_cap);
-	if (!d)
-		return NULL;
-	d->id = id;
-	d->props = props_of(gr, id);
-	return d;
-}
-
 static int by_id(const void *a, const void *b)
 {
 	const struct gr_device *x = a, *y = b;
@@ -268,31 +241,51 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Those that worked, and those that could have. */
+static int add_device(struct gpu_report *gr, uint32_t id, const struct ptb_gpu_device *props, uint64_t first,
+		      uint64_t last)
+{
+	struct gr_device *d = GR_APPEND(gr, devices, device_cnt, device_cap);
+
+	if (!d)
+		return -ENOMEM;
+	d->id = id;
+	d->props = props;
+	d->first_work = first;
+	d->last_work = last;
+	return 0;
+}
+
+/* Those that worked, and those that could have. Work is sorted by device here, and so are the session's devices. */
 static int find_devices(struct gpu_report *gr)
 {
-	uint32_t i;
+	uint32_t at = 0, known = 0, first, id;
+	int err = 0;
 
-	for (i = 0; i < gr->info->device_cnt; i++)
-		if (!device_of(gr, gr->info->devices[i]->id))
-			return -ENOMEM;
-	for (i = 0; i < gr->work_cnt; i++)
-		if ((!i || gr->work[i].device != gr->work[i - 1].device) && !device_of(gr, gr->work[i].device))
-			return -ENOMEM;
+	while (!err && (at < gr->work_cnt || known < gr->info->device_cnt)) {
+		const struct ptb_gpu_device *props = known < gr->info->device_cnt ? gr->info->devices[known] : NULL;
+
+		id = at < gr->work_cnt ? gr->work[at].device : props->id;
+		if (props && props->id < id)
+			id = props->id;
+		if (props && props->id == id)
+			known++;
+		else
+			props = NULL;
+		for (first = at; at < gr->work_cnt && gr->work[at].device == id;)
+			at++;
+		err = add_device(gr, id, props, first, at);
+	}
 	SORT(gr->devices, gr->device_cnt, by_id);
-	return 0;
+	return err;
 }
 
 /* Work is sorted by device and begin here. */
 static void fill_device(struct gpu_report *gr, struct gr_device *d)
 {
 	struct cover kernels = { 0 }, work = { 0 };
-	uint64_t i = 0;
+	uint64_t i;
 
-	while (i < gr->work_cnt && gr->work[i].device != d->id)
-		i++;
-	d->first_work = i;
-	for (; i < gr->work_cnt && gr->work[i].device == d->id; i++) {
+	for (i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		d->kernels += w->kind == GR_KERNEL;
@@ -302,7 +295,6 @@ static void fill_device(struct gpu_report *gr, struct gr_device *d)
 			cover__add(&kernels, gr->info, w->begin, w->end);
 		cover__add(&work, gr->info, w->begin, w->end);
 	}
-	d->last_work = i;
 	d->kernel_ns = kernels.ns;
 	d->work_ns = work.ns;
 }
@@ -334,8 +326,10 @@ int gr_rank__all(struct gpu_report *gr)
 	err = err ? err : find_devices(gr);
 	for (i = 0; i < gr->device_cnt && !err; i++)
 		err = find_latencies(gr, &gr->devices[i]);
-	SORT(gr->work, gr->work_cnt, by_device);
+	SORT(gr->work, gr->work_cnt, by_device); /* each device's stays where it is */
 	for (i = 0; i < gr->device_cnt && !err; i++) {
+		if (cancel__pending())
+			return -ECANCELED;
 		fill_device(gr, &gr->devices[i]);
 		err = find_depth(gr, &gr->devices[i]);
 		err = err ? err : gr_gaps__find(gr, &gr->devices[i]);

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "export/exporter.h"
 #include "export/facts.h"
 
@@ -123,6 +124,33 @@ static void add_intervals(struct sentence *s, const struct session_info *info)
 		add(s, " (raise --ringbuf)");
 }
 
+/* What a capture that is made by ptbpf never reaches. */
+static void add_limits(struct sentence *s, const struct session_totals *t)
+{
+	const struct {
+		uint64_t cnt;
+		const char *text;
+	} rows[] = {
+		{ t->unread_bytes, "bytes of the capture not read: it unpacks to more records than a file of its size may have" },
+		{ t->over_threads, "records of threads beyond the limit on their number" },
+		{ t->not_written, "events left out of the output, which would be longer than a capture of this size may need" },
+		{ t->gpu_left_out, "GPU records left out: they need more memory than a capture of this size may take" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (!rows[i].cnt)
+			continue;
+		next(s);
+		add(s, "%" PRIu64 " %s", rows[i].cnt, rows[i].text);
+	}
+	if (!t->stopped)
+		return;
+	next(s);
+	add(s, "the capture was not read to its end: that would take more %s than a capture of this size may",
+	    t->stopped == EFFORT_MEMORY ? "memory" : "work");
+}
+
 static void add_totals(struct sentence *s, const struct session_totals *t)
 {
 	if (t->end_lost) {
@@ -135,6 +163,7 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		add(s, "%" PRIu64 " GPU record%s of processes whose agent told no pair of clocks", t->gpu_no_clock,
 		    t->gpu_no_clock == 1 ? "" : "s");
 	}
+	add_limits(s, t);
 	if (t->late_records) {
 		next(s);
 		add(s, "%" PRIu64 " record%s came too late to be put in order (the machine is overloaded)",

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 
@@ -39,6 +40,10 @@ void mem_report__free(struct mem_report *mr)
 	hashmap__clear(&mr->place_ids);
 	hashmap__clear(&mr->group_ids);
 	hashmap__clear(&mr->kernel_ids);
+	hashmap__clear(&mr->proc_ids);
+	hashmap__clear(&mr->device_ids);
+	hashmap__clear(&mr->api_ids);
+	hashmap__clear(&mr->known_texts);
 	free(mr->procs);
 	free(mr->devices);
 	free(mr->groups);
@@ -68,7 +73,16 @@ static void *append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz)
 /* 0 for no text and when out of memory; who is asked for memory next will say so. */
 static uint32_t text_id(struct mem_report *mr, const char *text)
 {
-	return text && *text ? strtab__add(mr->texts, text, strlen(text)) : 0;
+	const uint64_t *known;
+	uint32_t id;
+
+	if (!text || !*text)
+		return 0;
+	known = hashmap__get(&mr->known_texts, (uintptr_t)text, 0);
+	if (known && !strcmp(strtab__text(mr->texts, (uint32_t)*known), text))
+		return (uint32_t)*known;
+	id = strtab__add(mr->texts, text, strlen(text));
+	return id && !hashmap__put(&mr->known_texts, (uintptr_t)text, 0, id) ? id : 0;
 }
 
 static struct mr_who who_of(struct mem_report *mr, const char *op, const char *outer, const char *annotation)
@@ -88,20 +102,39 @@ static struct mr_who who_at(struct mem_report *mr, const struct session_place *a
 
 static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
 {
+	const uint64_t *known = hashmap__get(&mr->proc_ids, tgid, 0);
 	struct mr_proc *p;
-	uint32_t i;
 
-	for (i = 0; i < mr->proc_cnt; i++)
-		if (mr->procs[i].tgid == tgid)
-			return &mr->procs[i];
+	if (known)
+		return &mr->procs[*known];
 	p = APPEND(mr, procs, proc_cnt, proc_cap);
-	if (!p)
+	if (!p || hashmap__put(&mr->proc_ids, tgid, 0, mr->proc_cnt - 1))
 		return NULL;
 	p->tgid = tgid;
 	p->first_step = p->last_step = p->rss_peak_step = -1;
 	mr_growth__init(&p->by_step);
 	mr_growth__init(&p->by_time);
 	return p;
+}
+
+bool mr__has_room(const struct mem_report *mr, uint32_t tgid)
+{
+	return mr->proc_cnt < LIMIT_REPORT_PROCESSES || hashmap__get(&mr->proc_ids, tgid, 0);
+}
+
+static uint64_t device_key(int32_t type, int32_t index)
+{
+	return (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
+}
+
+bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index)
+{
+	const uint64_t *proc = hashmap__get(&mr->proc_ids, tgid, 0);
+
+	if (!mr__has_room(mr, tgid))
+		return false;
+	return mr->device_cnt < LIMIT_REPORT_DEVICES ||
+	       (proc && hashmap__get(&mr->device_ids, *proc, device_key(type, index)));
 }
 
 static uint32_t proc_nr(const struct mem_report *mr, const struct mr_proc *p)
@@ -111,16 +144,14 @@ static uint32_t proc_nr(const struct mem_report *mr, const struct mr_proc *p)
 
 static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_t type, int32_t index)
 {
+	uint64_t where = device_key(type, index);
+	const uint64_t *known = hashmap__get(&mr->device_ids, proc, where);
 	struct mr_device *d;
-	uint32_t i;
 
-	for (i = 0; i < mr->device_cnt; i++) {
-		d = &mr->devices[i];
-		if (d->proc == proc && d->type == type && d->index == index)
-			return d;
-	}
+	if (known)
+		return &mr->devices[*known];
 	d = APPEND(mr, devices, device_cnt, device_cap);
-	if (!d)
+	if (!d || hashmap__put(&mr->device_ids, proc, where, mr->device_cnt - 1))
 		return NULL;
 	d->proc = proc;
 	d->type = type;
@@ -220,18 +251,7 @@ static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const 
 	return k;
 }
 
-/* ---- periods ---- */
-
-uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts)
-{
-	uint64_t begin = mr->info->begin_ns, len = mr->info->end_ns > begin ? mr->info->end_ns - begin : 0;
-
-	if (!len || ts <= begin)
-		return 0;
-	if (ts >= mr->info->end_ns)
-		return MR_TIME_PERIODS - 1;
-	return (uint32_t)((double)(ts - begin) / (double)len * MR_TIME_PERIODS);
-}
+/* ---- steps ---- */
 
 static void step_at(struct mr_proc *p, int64_t step)
 {
@@ -267,8 +287,10 @@ int mr__count_samples(struct mem_report *mr, uint64_t until)
 {
 	while (mr->rss_next < mr->info->rss_cnt && mr->info->rss[mr->rss_next].ts_ns <= until) {
 		const struct session_rss *r = &mr->info->rss[mr->rss_next++];
-		struct mr_proc *p = get_proc(mr, r->tgid);
+		struct mr_proc *p = mr__has_room(mr, r->tgid) ? get_proc(mr, r->tgid) : NULL;
 
+		if (!p && !mr__has_room(mr, r->tgid))
+			continue;
 		if (!p)
 			return -ENOMEM;
 		rss_at(mr, p, r->ts_ns, p->last_step, r->rss);
@@ -394,15 +416,13 @@ static int count_oom(struct mem_report *mr, struct mr_proc *p, const struct memo
 
 static int count_api(struct mem_report *mr, const struct mr_proc *p, const struct memory_event *ev)
 {
-	uint32_t proc = proc_nr(mr, p), name = text_id(mr, ev->name), i;
-	struct mr_api *a = NULL;
+	uint32_t proc = proc_nr(mr, p), name = text_id(mr, ev->name);
+	const uint64_t *known = hashmap__get(&mr->api_ids, proc, name);
+	struct mr_api *a = known ? &mr->apis[*known] : NULL;
 
-	for (i = 0; i < mr->api_cnt && !a; i++) /* a handful of names */
-		if (mr->apis[i].proc == proc && mr->apis[i].name == name)
-			a = &mr->apis[i];
 	if (!a) {
 		a = APPEND(mr, apis, api_cnt, api_cap);
-		if (!a)
+		if (!a || hashmap__put(&mr->api_ids, proc, name, mr->api_cnt - 1))
 			return -ENOMEM;
 		a->proc = proc;
 		a->name = name;
@@ -419,8 +439,11 @@ static int on_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_report *mr = arg;
 	int err = mr__count_samples(mr, ev->ts_ns);
-	struct mr_proc *p = err ? NULL : get_proc(mr, ev->at.tgid);
+	struct mr_proc *p;
 
+	if (!err && !mr__has_device_room(mr, ev->at.tgid, ev->device_type, ev->device_index))
+		return SESSION_SINK_LEFT_OUT;
+	p = err ? NULL : get_proc(mr, ev->at.tgid);
 	if (!p)
 		return -ENOMEM;
 	step_at(p, ev->at.step);
@@ -518,8 +541,11 @@ static int on_kernel(void *arg, const struct kernel_event *ev)
 	struct mem_report *mr = arg;
 	const struct ptb_rec_hdr *h = ev->rec;
 	int err = mr__count_samples(mr, h->ts_ns);
-	struct mr_proc *p = err ? NULL : get_proc(mr, h->tgid);
+	struct mr_proc *p;
 
+	if (!err && !mr__has_room(mr, h->tgid))
+		return SESSION_SINK_LEFT_OUT;
+	p = err ? NULL : get_proc(mr, h->tgid);
 	if (!p)
 		return -ENOMEM;
 	step_at(p, ev->at.step);

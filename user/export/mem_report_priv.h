@@ -137,6 +137,8 @@ struct mem_report {
 	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
 	struct hashmap place_ids;  /* (op, outer), annotation -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
+	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
+	struct hashmap known_texts; /* text of the session -> its id in texts */
 	struct mr_recent recent[MR_RECENT];
 	uint32_t place_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
@@ -163,6 +165,9 @@ bool mr_growth__slope(const struct mr_growth *g, double *slope);
 bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope);
 
 /* mem_report.c, for the others */
+/* Is the process, and its device, among those that the report has room for? */
+bool mr__has_room(const struct mem_report *mr, uint32_t tgid);
+bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index);
 struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b); /* NULL: out of memory */
 int mr__count_samples(struct mem_report *mr, uint64_t until); /* of /proc, up to a time */
 uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts);

@@ -9,7 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/effort.h"
 #include "base/vec.h"
+
+/* ---- periods of time ---- */
+
+uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts)
+{
+	uint64_t begin = mr->info->begin_ns, len = mr->info->end_ns > begin ? mr->info->end_ns - begin : 0;
+
+	if (!len || ts <= begin)
+		return 0;
+	if (ts >= mr->info->end_ns)
+		return MR_TIME_PERIODS - 1;
+	return (uint32_t)((double)(ts - begin) / (double)len * MR_TIME_PERIODS);
+}
 
 /* ---- blocks that were kept ---- */
 
@@ -42,10 +57,15 @@ static int64_t period_of(const struct mem_report *mr, const struct mr_proc *p, c
 static int keep(void *arg, const struct memory_block *b)
 {
 	struct keeper *k = arg;
-	struct mr_group *g = mr__group_of(k->mr, b);
-	uint32_t nr = g ? (uint32_t)(g - k->mr->groups) : 0;
+	struct mr_group *g;
+	uint32_t nr;
 	int64_t period;
 	uint64_t *at;
+
+	if (!mr__has_device_room(k->mr, b->tgid, b->device_type, b->device_index))
+		return 0;
+	g = mr__group_of(k->mr, b);
+	nr = g ? (uint32_t)(g - k->mr->groups) : 0;
 
 	k->err = -ENOMEM;
 	if (!g)
@@ -340,17 +360,25 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 	list = err ? NULL : calloc((size_t)mr->proc_cnt + 1, sizeof(*list));
 	if (!err && !list)
 		err = -ENOMEM;
-	for (i = 0; i < mr->proc_cnt && !err; i++)
-		err = fill_view(mr, &list[i], i, &k);
+	for (i = 0; i < mr->proc_cnt && !err; i++) {
+		list[i].proc = &mr->procs[i];
+		list[i].nr = i;
+	}
+	if (!err)
+		qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
+	/* each looks through all there is: as many as there is work for, one in any case */
+	for (i = 0; i < mr->proc_cnt && !err && (!i || effort__left > 0); i++) {
+		effort__spend(5ULL * mr->group_cnt + 2ULL * mr->kernel_cnt + mr->device_cnt + mr->api_cnt + k.cnt);
+		err = cancel__pending() ? -ECANCELED : fill_view(mr, &list[i], list[i].nr, &k);
+	}
 	free(k.items);
 	hashmap__clear(&k.by_period);
 	if (err) {
 		mr_rank__free(list, mr->proc_cnt);
 		return err;
 	}
-	qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
 	*views = list;
-	*cnt = mr->proc_cnt;
+	*cnt = i;
 	return 0;
 }
 
@@ -394,7 +422,8 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 	struct mr_group *all = calloc((size_t)mr->group_cnt + 1, sizeof(*all));
 	uint32_t i, cnt = 0;
 
-	for (i = 0; all && i < mr->group_cnt; i++) {
+	effort__spend(8ULL * mr->group_cnt);
+	for (i = 0; all && effort__left > 0 && i < mr->group_cnt; i++) {
 		const struct mr_group *g = &mr->groups[i];
 		struct mr_group *copy = &all[cnt];
 

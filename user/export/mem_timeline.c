@@ -36,6 +36,7 @@ struct mem_timeline {
 	struct timeline_owner *owners;
 	uint32_t owner_cnt, owner_cap;
 	struct strtab *texts;          /* of them */
+	struct hashmap known_texts;    /* text of the session -> its id in texts */
 	struct hashmap owner_by_place; /* ids of both texts -> index */
 	struct timeline_device *devices;
 	uint32_t device_cnt, device_cap;
@@ -276,12 +277,23 @@ static const struct timeline_device *choose_device(struct mem_timeline *mt)
 
 /* ---- sink ---- */
 
+/* 0: out of memory. Texts of the session are few, and hashing one for each event takes longer than comparing. */
+static uint32_t text_id(struct mem_timeline *mt, const char *text)
+{
+	const uint64_t *known = hashmap__get(&mt->known_texts, (uintptr_t)text, 0);
+	uint32_t id;
+
+	if (known && !strcmp(strtab__text(mt->texts, (uint32_t)*known), text))
+		return (uint32_t)*known;
+	id = strtab__add(mt->texts, text, strlen(text));
+	return id && !hashmap__put(&mt->known_texts, (uintptr_t)text, 0, id) ? id : 0;
+}
+
 static int owner_of(struct mem_timeline *mt, const struct memory_event *ev, uint32_t *out)
 {
 	const char *op = ev->block ? ev->block->op : ev->at.op;
 	const char *annotation = ev->block ? ev->block->annotation : ev->at.annotation;
-	uint32_t op_id = strtab__add(mt->texts, op, strlen(op));
-	uint32_t annotation_id = strtab__add(mt->texts, annotation, strlen(annotation));
+	uint32_t op_id = text_id(mt, op), annotation_id = text_id(mt, annotation);
 	uint64_t *known = hashmap__get(&mt->owner_by_place, op_id, annotation_id);
 
 	if (!op_id || !annotation_id)
@@ -452,6 +464,7 @@ void mem_timeline__free(struct mem_timeline *mt)
 	out_file__free(mt->of);
 	mem_flow__free(mt->flow);
 	hashmap__clear(&mt->owner_by_place);
+	hashmap__clear(&mt->known_texts);
 	strtab__free(mt->texts);
 	free(mt->owners);
 	free(mt->devices);

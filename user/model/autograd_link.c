@@ -17,12 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/vec.h"
 #include "model/model_priv.h"
 
 #define WAITING_PER_THREAD (1u << 18)
 #define WAITING_MAX (1u << 22)
-#define LINKS_MAX (1u << 20)
+#define LINKS_MAX (1u << 16)
+#define FEW_THREADS 64 /* whose numbers stay in the processor's cache */
+#define FAR_STEPS 128  /* else each costs three loads from memory */
 #define LEARN_AMBIGUOUS 3 /* votes needed when other threads had the number too */
 
 /* ---- waiting forwards of one thread ---- */
@@ -231,6 +234,7 @@ static uint32_t candidate(struct model *m, const struct thread *t, const struct 
 	bool here = false;
 
 	*cnt = 0;
+	effort__spend((uint64_t)m->fwd_thread_cnt * (m->fwd_thread_cnt > FEW_THREADS ? FAR_STEPS : 8));
 	while (i < m->fwd_thread_cnt) {
 		struct thread *c = m->threads[m->fwd_threads[i]];
 		const struct fwd_entry *fe;

@@ -11,11 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 
 #define RSS_MAX (1u << 20) /* samples: an hour of a hundred processes, three a second */
-#define ID_MAX (1u << 22) /* names, functions, sites: far more than any build of torch has */
+#define ID_MAX (1u << 22) /* names, sites: far more than any build of torch has */
+#define FUNC_MAX (1u << 20)
+#define STOP_READING 1 /* the rest costs more than a file of this size may: the pass will say so */
 
 const char *facts__intern(struct facts *f, const char *text, size_t len)
 {
@@ -33,13 +36,24 @@ const char *facts__address_name(struct facts *f, const char *what, uint64_t addr
 void facts__split_name(struct facts *f, struct op_name *op, const char *full)
 {
 	static const char own[] = "profiler::_record_function_";
-	const char *ns = strstr(full, "::");
-	const char *dot = ns ? strrchr(ns, '.') : NULL;
-	size_t len = dot ? (size_t)(dot - full) : strlen(full);
+	const uint64_t *name = hashmap__get(&f->split_names, (uintptr_t)full, 0);
+	const uint64_t *overload = hashmap__get(&f->split_names, (uintptr_t)full, 1);
+	const char *ns, *dot;
 
-	op->full = facts__intern(f, full, strlen(full));
-	op->name = facts__intern(f, full, len);
-	op->overload = dot ? facts__intern(f, dot + 1, strlen(dot + 1)) : "";
+	if (name && overload) { /* it is interned, and was here before */
+		op->full = full;
+		op->name = (const char *)(uintptr_t)*name;
+		op->overload = (const char *)(uintptr_t)*overload;
+	} else {
+		ns = strstr(full, "::");
+		dot = ns ? strrchr(ns, '.') : NULL;
+		op->full = facts__intern(f, full, strlen(full));
+		op->name = facts__intern(f, full, dot ? (size_t)(dot - full) : strlen(full));
+		op->overload = dot ? facts__intern(f, dot + 1, strlen(dot + 1)) : "";
+		/* without memory it is split again next time */
+		hashmap__put(&f->split_names, (uintptr_t)op->full, 0, (uintptr_t)op->name);
+		hashmap__put(&f->split_names, (uintptr_t)op->full, 1, (uintptr_t)op->overload);
+	}
 	op->schema = "";
 	op->hides_children = !strncmp(full, own, sizeof(own) - 1);
 	op->hidden = op->hides_children;
@@ -116,7 +130,7 @@ static int on_func(struct facts *f, const struct ptb_func *r)
 {
 	struct func_fact *ff;
 
-	if (!r->func || r->func >= ID_MAX || !r->kind) {
+	if (!r->func || r->func >= FUNC_MAX || !r->kind) {
 		f->bad_records++;
 		return 0;
 	}
@@ -132,7 +146,7 @@ static int on_func(struct facts *f, const struct ptb_func *r)
 
 static int on_site(struct facts *f, const struct ptb_site *r)
 {
-	if (!r->id || r->id >= ID_MAX || !r->func || r->func >= ID_MAX) {
+	if (!r->id || r->id >= ID_MAX || !r->func || r->func >= FUNC_MAX) {
 		f->bad_records++;
 		return 0;
 	}
@@ -226,7 +240,7 @@ static int on_schema(struct facts *f, const struct ptb_schema *r)
 {
 	if (r->opdef)
 		return hashmap__put(&f->opdef_schema, r->h.tgid, r->opdef, r->name);
-	if (!r->func || r->func >= ID_MAX) {
+	if (!r->func || r->func >= FUNC_MAX) {
 		f->bad_records++;
 		return 0;
 	}
@@ -273,6 +287,8 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 {
 	struct facts *f = arg;
 
+	if (effort__check() != EFFORT_GOES_ON)
+		return STOP_READING;
 	switch (rec->kind) {
 	case PTB_REC_NAME:
 		return on_name(f, (const void *)rec);
@@ -425,10 +441,16 @@ static void take_schema(const struct hashmap *by_name, struct op_name *op)
 static const char *schema_of(const struct facts *f, const struct addr_fact *a)
 {
 	const uint64_t *id = hashmap__get(&f->opdef_schema, a->tgid, a->addr);
-	const char *text = id ? facts__name(f, (uint32_t)*id) : "";
-	size_t len = strlen(a->op.full);
+	const char *text = id ? facts__name(f, (uint32_t)*id) : "", *t = text, *full = a->op.full;
 
-	return f->opdefs_left && (strncmp(text, a->op.full, len) || text[len] != '(') ? "" : text;
+	if (!f->opdefs_left || !*text)
+		return text;
+	while (*full && *t == *full) {
+		t++;
+		full++;
+	}
+	effort__spend((uint64_t)(t - text));
+	return *full || *t != '(' ? "" : text;
 }
 
 static int resolve_schemas(struct facts *f)
@@ -491,6 +513,8 @@ static int resolve(struct facts *f)
 			err = resolve_func(f, &f->funcs[i], &unobserved);
 	hashmap__clear(&unobserved);
 	if (!err)
+		err = facts__place_opdefs(f);
+	if (!err)
 		err = resolve_sites(f);
 	if (!err)
 		err = resolve_schemas(f);
@@ -523,7 +547,7 @@ int facts__read(struct facts *f, struct capture_reader *cr)
 		return -ENOMEM;
 	err = capture_reader__control(cr, on_control, f);
 	f->bad_records += capture_reader__bad_records(cr);
-	return err ? err : resolve(f);
+	return err && err != STOP_READING ? err : resolve(f);
 }
 
 void facts__clear(struct facts *f)
@@ -533,7 +557,10 @@ void facts__clear(struct facts *f)
 	free(f->funcs);
 	free(f->sites);
 	free(f->opdefs);
+	free(f->opdef_places);
+	free(f->opdefs_gone);
 	free(f->node_types);
+	hashmap__clear(&f->split_names);
 	hashmap__clear(&f->opdef_by_addr);
 	hashmap__clear(&f->node_by_addr);
 	hashmap__clear(&f->thread_comm);

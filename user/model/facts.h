@@ -49,10 +49,17 @@ struct addr_fact { /* OPDEF, NODE_TYPE */
 	uint64_t addr;
 	uint64_t ts_ns;     /* OPDEF: when it was told; with PTB_OPDEF_GONE: until when it was so */
 	uint32_t tgid, name, flags;
-	uint32_t older;     /* OPDEF: index + 1 of what was told of the address before, 0: nothing */
+	uint32_t older;     /* OPDEF: index + 1 of what was told of the address before, 0: nothing; until resolved */
 	struct op_name op;  /* OPDEF */
 	const char *inner;  /* NODE_TYPE: "AddmmBackward0" */
 	const char *outer;  /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
+};
+
+/* Who was at an address, by times: opdefs[gone[first .. first + cnt)] left it, in order of time; who came after the
+ * last of them is opdefs[told - 1]. */
+struct opdef_place {
+	uint32_t told; /* 0: not known */
+	uint32_t first, cnt;
 };
 
 struct meta_fact {
@@ -69,7 +76,11 @@ struct facts {
 	uint32_t site_cnt, site_cap;
 	struct addr_fact *opdefs, *node_types;
 	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
-	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index of the newest */
+	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index of the newest; when resolved, of opdefs
+						     * the index in opdef_places */
+	struct opdef_place *opdef_places;
+	uint32_t *opdefs_gone; /* see struct opdef_place */
+	struct hashmap split_names; /* (interned full name, 0: name, 1: overload) -> those texts */
 	uint32_t opdefs_left; /* some operators left the dispatcher */
 	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
 	struct hashmap bad_layout;  /* (tgid, 0): what was read of its arguments means nothing */
@@ -101,6 +112,9 @@ struct facts {
 	uint32_t probed_funcs, probed_sites;
 };
 
+/* facts_opdefs.c: sorts what was told of addresses of operators, once. 0 or -ENOMEM. */
+int facts__place_opdefs(struct facts *f);
+
 int facts__read(struct facts *f, struct capture_reader *cr); /* 0 or negative errno */
 void facts__clear(struct facts *f);
 
@@ -126,7 +140,7 @@ const struct site_fact *facts__site(const struct facts *f, uint32_t site); /* NU
 
 /* "0x7f.." names for what has no other; interned. */
 const char *facts__address_name(struct facts *f, const char *what, uint64_t addr);
-/* Fills op from "aten::add.Tensor". */
+/* Fills op from "aten::add.Tensor"; full may be any text. */
 void facts__split_name(struct facts *f, struct op_name *op, const char *full);
 /* Class name -> the two names of its backward slices. */
 void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer,

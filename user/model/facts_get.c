@@ -5,35 +5,9 @@
 #include <cjson/cJSON.h>
 #include <string.h>
 
-#define OPDEF_LIVES_MAX 1024 /* of one address */
-
 const char *facts__name(const struct facts *f, uint32_t id)
 {
 	return id && id < f->name_cnt ? strtab__text(f->texts, f->names[id]) : "";
-}
-
-/* The one that left next after that time, else what was told of the address since the last one left. */
-const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns)
-{
-	const uint64_t *i = hashmap__get(&f->opdef_by_addr, tgid, addr);
-	const struct addr_fact *told = NULL, *left = NULL, *a;
-	uint32_t next = i ? (uint32_t)*i + 1 : 0, steps;
-	uint64_t last_left = 0;
-
-	for (steps = 0; next && steps < OPDEF_LIVES_MAX; next = a->older, steps++) {
-		a = &f->opdefs[next - 1];
-		if (!(a->flags & PTB_OPDEF_GONE)) {
-			told = told ? told : a;
-			continue;
-		}
-		if (a->ts_ns >= ts_ns && (!left || a->ts_ns < left->ts_ns))
-			left = a;
-		if (a->ts_ns > last_left)
-			last_left = a->ts_ns;
-	}
-	if (left)
-		return left;
-	return told && (!last_left || told->ts_ns > last_left) ? told : NULL;
 }
 
 const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr)

@@ -122,6 +122,22 @@ static uint64_t along(const struct gpu_pair *a, const struct gpu_pair *b, uint64
 	return at < 0 || at >= (long double)TS_MAX ? TS_MAX : (uint64_t)at;
 }
 
+/* A second from the ends, or as far as there are pairs. */
+static void set_slopes(struct gpu_clock *c)
+{
+	const struct gpu_pair *p = c->pairs;
+	uint32_t n = c->cnt;
+
+	if (n < 2)
+		return;
+	c->slope_first = 1;
+	while (c->slope_first + 1 < n && p[c->slope_first].gpu_ns - p[0].gpu_ns < SLOPE_NS)
+		c->slope_first++;
+	c->slope_last = n - 2;
+	while (c->slope_last && p[n - 1].gpu_ns - p[c->slope_last].gpu_ns < SLOPE_NS)
+		c->slope_last--;
+}
+
 uint32_t gpu_clock__fit(struct gpu_clock *c)
 {
 	uint32_t told = c->cnt, i;
@@ -141,6 +157,7 @@ uint32_t gpu_clock__fit(struct gpu_clock *c)
 		widest = p->err_ns > widest ? p->err_ns : widest;
 	}
 	c->err_ns = widest + deviation;
+	set_slopes(c);
 	return told - c->cnt;
 }
 
@@ -163,7 +180,7 @@ static uint32_t find(const struct gpu_clock *c, uint64_t gpu_ns)
 bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mono_ns)
 {
 	const struct gpu_pair *p = c->pairs;
-	uint32_t i = find(c, gpu_ns), k, n = c->cnt;
+	uint32_t i = find(c, gpu_ns), n = c->cnt;
 
 	if (!n || gpu_ns >= TS_MAX)
 		return false;
@@ -172,13 +189,9 @@ bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mo
 		return *mono_ns < TS_MAX;
 	}
 	if (!i) {
-		for (k = 1; k + 1 < n && p[k].gpu_ns - p[0].gpu_ns < SLOPE_NS; k++)
-			;
-		*mono_ns = along(&p[0], &p[k], gpu_ns);
+		*mono_ns = along(&p[0], &p[c->slope_first], gpu_ns);
 	} else if (i == n) {
-		for (k = n - 2; k && p[n - 1].gpu_ns - p[k].gpu_ns < SLOPE_NS; k--)
-			;
-		*mono_ns = along(&p[k], &p[n - 1], gpu_ns);
+		*mono_ns = along(&p[c->slope_last], &p[n - 1], gpu_ns);
 	} else {
 		*mono_ns = along(&p[i - 1], &p[i], gpu_ns);
 	}

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/effort.h"
 #include "base/vec.h"
 #include "model/gpu_priv.h"
 
@@ -140,11 +142,7 @@ static int find_notes(const struct gpu *g, struct notes *n)
 
 static void tell(struct model *m, const struct gpu_slice *s)
 {
-	uint32_t i;
-
-	for (i = 0; i < m->sink_cnt && !m->err; i++)
-		if (m->sinks[i].gpu)
-			m->err = m->sinks[i].gpu(m->sinks[i].arg, s);
+	MODEL_TELL(m, gpu, s);
 }
 
 static void tell_call(struct model *m, const struct gpu_call *c)
@@ -207,6 +205,20 @@ static bool note_is_next(const struct note *n, const struct gpu_work *w)
 	return cmp_note(n, &at) <= 0;
 }
 
+static bool may_go_on(struct model *m)
+{
+	enum effort_end end = effort__check();
+
+	if (cancel__pending() && !m->err)
+		m->err = -ECANCELED;
+	/* what is kept must not keep what is there already from being told */
+	if (end == EFFORT_STEPS && !m->totals->stopped) {
+		m->totals->stopped = end;
+		m->totals->stopped_ns = m->end_ns;
+	}
+	return !m->err && end != EFFORT_STEPS;
+}
+
 void gpu__tell(struct model *m)
 {
 	struct gpu *g = m->gpu;
@@ -215,14 +227,15 @@ void gpu__tell(struct model *m)
 
 	if (find_notes(g, &n))
 		m->err = -ENOMEM;
-	for (i = 0; i < g->call_cnt && !m->err; i++)
+	for (i = 0; i < g->call_cnt && may_go_on(m); i++)
 		tell_call(m, &g->calls[i]);
-	for (i = 0; i < g->work_cnt && !m->err; i++) {
+	for (i = 0; i < g->work_cnt && may_go_on(m); i++) {
 		for (; k < n.cnt && note_is_next(&n.v[k], &g->works[i]); k++)
 			tell_note(m, &n.v[k]);
 		tell_work(m, &g->works[i]);
 	}
 	m->totals->gpu_outside = g->outside;
+	m->totals->gpu_left_out = g->left_out;
 	m->totals->gpu_no_clock = g->no_clock;
 	m->totals->gpu_host_dropped = g->host_dropped;
 	m->totals->bad_records += g->bad;

@@ -22,6 +22,7 @@ struct gpu_clock {
 	struct gpu_pair *pairs; /* after the fit: rising in both times */
 	uint32_t cnt, cap;
 	uint64_t err_ns;        /* bound of a converted time, inside the pairs */
+	uint32_t slope_first, slope_last; /* pairs that the slope before the first, after the last is taken from */
 };
 
 int gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r); /* 0 or -ENOMEM */
@@ -87,6 +88,7 @@ struct gpu {
 	uint64_t clock_err_ns;
 	uint32_t clock_cnt;
 	uint64_t bad, outside, no_clock, host_dropped;
+	uint64_t left_out; /* records for which there was no memory in the limits */
 };
 
 /* Reads what the capture has, between the two times. *out is NULL where there is nothing. 0 or -ENOMEM. */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/effort.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 #include "model/gpu_priv.h"
@@ -14,6 +16,9 @@
 #define BLOCK_BYTES (256u * 1024)
 #define RECORDS_MAX (1u << 26)
 #define DEVICES_MAX 4096
+/* Percent of the memory (effort.h): of each record there will be more when it has its place. */
+#define KEEP_SHARE 30
+#define PLACE_SHARE 70
 
 struct gpu_bytes { /* records must not move: a list of blocks */
 	struct gpu_bytes *next;
@@ -30,6 +35,7 @@ static const struct ptb_rec_hdr *copy(struct gpu *g, const struct ptb_rec_hdr *h
 		b = malloc(sizeof(*b));
 		if (!b)
 			return NULL;
+		effort__allocated(sizeof(*b));
 		b->next = g->bytes;
 		b->used = 0;
 		g->bytes = b;
@@ -57,8 +63,8 @@ static struct gpu_proc *proc_of(struct gpu *g, uint32_t tgid)
 
 static int keep(struct gpu *g, const struct ptb_rec_hdr *h)
 {
-	if (g->rec_cnt >= RECORDS_MAX) {
-		g->bad++;
+	if (g->rec_cnt >= RECORDS_MAX || effort__memory_share() >= KEEP_SHARE) {
+		g->left_out++;
 		return 0;
 	}
 	if (vec_reserve((void **)&g->recs, &g->rec_cap, (uint64_t)g->rec_cnt + 1, sizeof(*g->recs)))
@@ -81,6 +87,7 @@ static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
 	if (!h || hashmap__put(&g->device_by_id, r->h.tgid, r->id, (uintptr_t)h) ||
 	    vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1, sizeof(*g->devices)))
 		return -ENOMEM;
+	effort__spend(g->device_cnt);
 	for (i = 0; i < g->device_cnt && g->devices[i]->id < r->id; i++)
 		;
 	if (i < g->device_cnt && g->devices[i]->id == r->id) {
@@ -273,6 +280,12 @@ static int on_kept(struct gpu *g, const struct ptb_rec_hdr *h)
 	struct gpu_proc *p = proc_of(g, h->tgid);
 	uint64_t begin = 0, end = 0;
 
+	if (cancel__pending())
+		return -ECANCELED;
+	if (effort__memory_share() >= PLACE_SHARE) {
+		g->left_out++;
+		return 0;
+	}
 	if (!p)
 		return -ENOMEM;
 	if (h->kind == PTB_REC_GPU_API)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/strtab.h"
 #include "base/vec.h"
@@ -275,6 +276,7 @@ static struct ka_open take_children(struct ka_thread *t, uint64_t parent)
 	struct ka_open found = { .parent = parent };
 	uint32_t i;
 
+	effort__spend(t->cnt);
 	for (i = t->cnt; i--;) {
 		if (t->open[i].parent != parent)
 			continue;
@@ -292,6 +294,7 @@ static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_op
 
 	if (!more->cnt)
 		return 0;
+	effort__spend(t->cnt);
 	for (i = t->cnt; i--;) {
 		if (t->open[i].parent != parent)
 			continue;

@@ -31,6 +31,9 @@ struct world {
 	uint8_t *by_id, *by_key, *by_slot; /* enum mem_category */
 	uint8_t *depends;  /* by id: on a gradient */
 	uint8_t *produces, *candidate, *param, *forward; /* by slot */
+	uint32_t *first_taker, *takers; /* nodes by what they take, see find_takers() */
+	uint32_t *pending, pending_cnt; /* nodes that are reached and not yet visited */
+	uint8_t *reached;               /* by node */
 };
 
 static uint8_t *bytes_of(size_t cnt, int c)
@@ -106,7 +109,8 @@ static void set_known(struct world *w)
 
 /* ---- inputs ---- */
 
-static bool has_gradient_input(const struct world *w, const struct mem_node *n)
+/* Of the node, or of what it takes, known from the start. */
+static bool takes_gradient(const struct world *w, const struct mem_node *n)
 {
 	const struct mem_edge *e;
 	uint8_t cat;
@@ -115,40 +119,81 @@ static bool has_gradient_input(const struct world *w, const struct mem_node *n)
 		if (!mem_edge__is_input(e))
 			continue;
 		cat = get_in(w, e);
-		if (cat == MEM_GRADIENT || cat == MEM_PARAMETER || w->depends[id_of(w, e)])
+		if (cat == MEM_GRADIENT || cat == MEM_PARAMETER)
 			return true;
 	}
 	return false;
 }
 
-static bool mark_id(struct world *w, const struct mem_edge *e)
+/* Nodes that take an id: nodes[first[id] .. first[id + 1]). 0 or -ENOMEM. */
+static int find_takers(struct world *w)
 {
-	uint8_t *d = &w->depends[id_of(w, e)];
-	bool fresh = !*d;
+	const struct mem_flow *mf = w->mf;
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	uint32_t i, sum = 0, cnt;
 
-	*d = 1;
-	return fresh;
+	w->first_taker = calloc((size_t)mf->id_cnt + 2, sizeof(*w->first_taker));
+	w->takers = malloc(sizeof(*w->takers) * ((size_t)mf->edge_cnt + 1));
+	w->pending = malloc(sizeof(*w->pending) * ((size_t)mf->node_cnt + 1));
+	w->reached = bytes_of(mf->node_cnt, 0);
+	if (!w->first_taker || !w->takers || !w->pending || !w->reached)
+		return -ENOMEM;
+	/* counts, one place later: while nodes are put in, begins become ends, which are the next begins */
+	for_nodes(w, n)
+		for_edges(w, n, e)
+			w->first_taker[id_of(w, e) + 1] += mem_edge__is_input(e);
+	for (i = 1; i <= mf->id_cnt; i++) {
+		cnt = w->first_taker[i];
+		w->first_taker[i] = sum;
+		sum += cnt;
+	}
+	for_nodes(w, n)
+		for_edges(w, n, e)
+			if (mem_edge__is_input(e))
+				w->takers[w->first_taker[id_of(w, e) + 1]++] = (uint32_t)(n - mf->nodes);
+	return 0;
 }
 
-/* Ids any version of which depends on a gradient, or will (_any_version_depends_on_gradient). */
+static void reach(struct world *w, uint32_t node)
+{
+	if (w->reached[node])
+		return;
+	w->reached[node] = 1;
+	w->pending[w->pending_cnt++] = node;
+}
+
+static void mark_id(struct world *w, const struct mem_edge *e)
+{
+	uint32_t id = id_of(w, e), i;
+
+	if (w->depends[id])
+		return;
+	w->depends[id] = 1;
+	for (i = w->first_taker[id]; i < w->first_taker[id + 1]; i++)
+		reach(w, w->takers[i]);
+}
+
+/* Ids any version of which depends on a gradient, or will (_any_version_depends_on_gradient): torch goes over all
+ * nodes until nothing changes; here each node is visited once, when something that it takes changes. */
 static void find_dependents(struct world *w)
 {
 	const struct mem_node *n;
 	const struct mem_edge *e;
-	bool again = true;
 	uint8_t cat;
 
 	memset(w->depends, 0, w->mf->id_cnt);
-	while (again) {
-		again = false;
-		for_nodes(w, n) {
-			if (!has_gradient_input(w, n))
-				continue;
-			for_edges(w, n, e) {
-				cat = mem_edge__is_input(e) ? get_in(w, e) : MEM_UNKNOWN;
-				if (mem_edge__is_output(e) || cat == MEM_GRADIENT || cat == MEM_PARAMETER)
-					again |= mark_id(w, e);
-			}
+	memset(w->reached, 0, w->mf->node_cnt);
+	w->pending_cnt = 0;
+	for_nodes(w, n)
+		if (takes_gradient(w, n))
+			reach(w, (uint32_t)(n - w->mf->nodes));
+	while (w->pending_cnt) {
+		n = &w->mf->nodes[w->pending[--w->pending_cnt]];
+		for_edges(w, n, e) {
+			cat = mem_edge__is_input(e) ? get_in(w, e) : MEM_UNKNOWN;
+			if (mem_edge__is_output(e) || cat == MEM_GRADIENT || cat == MEM_PARAMETER)
+				mark_id(w, e);
 		}
 	}
 }
@@ -356,7 +401,8 @@ static int decide(struct mem_flow *mf, const uint8_t *may_be_param, const uint8_
 	w.produces = bytes_of(mf->slot_cnt, 0);
 	w.candidate = bytes_of(mf->slot_cnt, 0);
 	w.forward = bytes_of(mf->slot_cnt, 0);
-	if (w.by_id && w.by_key && w.by_slot && w.depends && w.param && w.produces && w.candidate && w.forward) {
+	if (w.by_id && w.by_key && w.by_slot && w.depends && w.param && w.produces && w.candidate && w.forward &&
+	    !find_takers(&w)) {
 		set_known(&w);
 		set_inputs(&w);
 		set_parameters(&w);
@@ -375,6 +421,10 @@ static int decide(struct mem_flow *mf, const uint8_t *may_be_param, const uint8_
 	free(w.produces);
 	free(w.candidate);
 	free(w.forward);
+	free(w.first_taker);
+	free(w.takers);
+	free(w.pending);
+	free(w.reached);
 	return err;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
@@ -116,6 +117,7 @@ static uint64_t moved_from(const struct slice *sl, const struct value *out)
 
 	if (!mem_value__has_key(out))
 		return 0;
+	effort__spend(sl->in.word_cnt * 2);
 	while (values__next(&it, &in))
 		if (mem_value__has_key(&in) && in.impl == out->impl && in.storage != out->storage)
 			return in.storage;
@@ -131,7 +133,8 @@ static int add_moved(struct mem_flow *mf, const struct slice *sl, uint32_t first
 	uint32_t ref;
 
 	while (values__next(&outs, &out)) {
-		before = moved_from(sl, &out);
+		before = effort__left < 0 ? 0 : moved_from(sl, &out);
+		effort__spend(before ? mf->ref_cnt - first_ref : 0);
 		for (ref = first_ref; before && ref < mf->ref_cnt && mf->refs[ref].storage != before;)
 			ref++;
 		if (!before || ref == mf->ref_cnt)

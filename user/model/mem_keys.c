@@ -190,8 +190,11 @@ static int on_op(struct pass *p, const struct mem_op *op)
 
 static uint32_t joined_root(const struct pass *p, uint32_t key)
 {
-	while (p->joined[key] != MEM_NONE)
+	while (p->joined[key] != MEM_NONE) {
+		if (p->joined[p->joined[key]] != MEM_NONE) /* half as long the next time */
+			p->joined[key] = p->joined[p->joined[key]];
 		key = p->joined[key];
+	}
 	return key;
 }
 

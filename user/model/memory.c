@@ -56,20 +56,12 @@ static void set_no_place(const struct model *m, uint32_t tgid, uint32_t tid, str
 
 static void tell(struct model *m, const struct memory_event *ev)
 {
-	uint32_t i;
-
-	for (i = 0; i < m->sink_cnt && !m->err; i++)
-		if (m->sinks[i].memory)
-			m->err = m->sinks[i].memory(m->sinks[i].arg, ev);
+	MODEL_TELL(m, memory, ev);
 }
 
 static void tell_kernel(struct model *m, const struct kernel_event *ev)
 {
-	uint32_t i;
-
-	for (i = 0; i < m->sink_cnt && !m->err; i++)
-		if (m->sinks[i].kernel)
-			m->err = m->sinks[i].kernel(m->sinks[i].arg, ev);
+	MODEL_TELL(m, kernel, ev);
 }
 
 /* ---- blocks ---- */

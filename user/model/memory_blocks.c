@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/vec.h"
 #include "model/memory_priv.h"
 
@@ -55,7 +56,8 @@ void blocks__drop(struct blocks *bs, uint32_t gen)
 {
 	uint32_t i;
 
-	for (i = 0; i < bs->cnt; i++)
+	effort__spend(bs->live ? bs->cnt : 0);
+	for (i = 0; i < bs->cnt && bs->live; i++)
 		if (bs->v[i].live && bs->v[i].gen == gen)
 			blocks__remove(bs, &bs->v[i]);
 }
@@ -69,6 +71,9 @@ const char *blocks__shapes(struct model *m, const struct thread *t, const struct
 
 	if (!(in->flags & VALUES_PRESENT))
 		return "";
+	if (op->args->shapes)
+		return op->args->shapes;
+	op->args->shapes = SHAPES_CUT;
 	if (input_shapes__text(&sl, &bs->shapes)) {
 		m->err = -ENOMEM;
 		return "";
@@ -80,20 +85,19 @@ const char *blocks__shapes(struct model *m, const struct thread *t, const struct
 		m->err = -ENOMEM;
 	if (id > known)
 		bs->shapes_bytes += bs->shapes.len + 1;
-	return strtab__text(m->f->texts, id);
+	return op->args->shapes = strtab__text(m->f->texts, id);
 }
 
-static int cmp_order(const void *a, const void *b)
+static int cmp_order(const void *a, const void *b, void *arg)
 {
-	const struct block *x = a, *y = b;
+	const struct block *v = arg, *x = &v[*(const uint32_t *)a], *y = &v[*(const uint32_t *)b];
 
 	return (x->order > y->order) - (x->order < y->order);
 }
 
 int blocks__list(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
 {
-	struct block *live;
-	uint32_t i, n = 0;
+	uint32_t *live, i, n = 0;
 
 	*list = NULL;
 	*cnt = 0;
@@ -109,10 +113,10 @@ int blocks__list(const struct blocks *bs, struct memory_block **list, uint32_t *
 	}
 	for (i = 0; i < bs->cnt; i++)
 		if (bs->v[i].live)
-			live[n++] = bs->v[i];
-	qsort(live, n, sizeof(*live), cmp_order);
+			live[n++] = i;
+	qsort_r(live, n, sizeof(*live), cmp_order, bs->v);
 	for (i = 0; i < n; i++)
-		(*list)[i] = live[i].b;
+		(*list)[i] = bs->v[live[i]].b;
 	free(live);
 	*cnt = n;
 	return 0;

@@ -29,6 +29,7 @@ struct child_sum {
 struct args {
 	struct args *next; /* in model.spare_args */
 	uint64_t *words;   /* inputs */
+	const char *shapes; /* text of theirs, NULL: not made yet; memory_blocks.c */
 	uint32_t cnt, cap;
 	uint32_t in_flags;       /* VALUES_* */
 	struct slice_values out; /* in the record of the exit that is being handled */
@@ -78,6 +79,8 @@ enum fwd_state { FWD_OPEN, FWD_DELIVERED, FWD_PAIRED };
 struct thread {
 	uint32_t tgid, tid;
 	uint32_t idx; /* in model.threads */
+	uint32_t next_of_proc; /* index + 1 of the next one that lives in its process, 0: none */
+	bool lives;            /* is in that list */
 	struct entry *stack;
 	uint32_t cnt, cap;
 	uint32_t annotations; /* open ones that may end at any time: not steps, nor functions that the agent told */
@@ -142,6 +145,7 @@ struct model {
 	struct facts *f;
 	const struct session_sink *sinks;
 	uint32_t sink_cnt;
+	uint64_t full_sinks; /* bit per sink: takes no more */
 	struct session_totals *totals;
 	uint64_t begin_ns, end_ns;
 	uint64_t next_id; /* of a slice, and of a moment at which a step may begin */
@@ -150,6 +154,7 @@ struct model {
 	struct thread **threads;
 	uint32_t thread_cnt, thread_cap;
 	struct hashmap thread_by_id; /* (tgid, tid) -> index */
+	struct hashmap living;       /* tgid -> index + 1 of its first thread << 32, of its last */
 	struct thread *last_thread;
 
 	struct hashmap handles; /* (tgid, RecordFunction*) -> index of the thread whose stack has it */
@@ -179,7 +184,8 @@ struct model {
 
 /* ---- threads.c ---- */
 
-/* Finds or makes the thread; tells the sinks of it. NULL: out of memory or a sink stopped (m->err). */
+/* Finds or makes the thread; tells the sinks of it. NULL: there are too many, which is counted; out of memory, or a
+ * sink stopped (m->err). */
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
 /* A thread or process began, ended, or became another program. */
@@ -219,6 +225,25 @@ struct entry *stack__visible_below(struct thread *t, uint32_t i);
 void stack__hide(struct model *m, struct thread *t, uint32_t i);
 
 /* ---- session.c ---- */
+
+/* The sink's answer; 0: go on. */
+int model__told(struct model *m, uint32_t sink, int ret);
+/* Calls one function of each sink that has it: m->err is its answer. */
+#define MODEL_TELL(m, func, ...)                                                                  \
+	do {                                                                                      \
+		uint32_t i_;                                                                      \
+                                                                                                  \
+		for (i_ = 0; i_ < (m)->sink_cnt && !(m)->err; i_++) {                             \
+			if (!(m)->sinks[i_].func)                                                 \
+				continue;                                                         \
+			if ((m)->full_sinks >> i_ & 1)                                            \
+				(m)->totals->not_written++;                                       \
+			else                                                                      \
+				(m)->err = model__told(m, i_,                                     \
+						       (m)->sinks[i_].func((m)->sinks[i_].arg, __VA_ARGS__)); \
+		}                                                                                 \
+	} while (0)
+
 void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns);
 void model__flow(struct model *m, const struct fwdbwd *fl);
 

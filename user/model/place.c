@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Where a thread is: what stands on top of its stack, as struct session_place tells it. */
+#include "base/effort.h"
 #include "model/model_priv.h"
 
 /* The innermost operator inside (or, if there is none, around) the innermost annotation. */
@@ -35,5 +36,6 @@ struct place place__find(const struct thread *t, struct session_place *at)
 		}
 		at->outer_op = e->name;
 	}
+	effort__spend((uint64_t)(t->cnt - (i < t->cnt ? i : 0)) * 4);
 	return p;
 }

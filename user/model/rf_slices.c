@@ -13,7 +13,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "model/model_priv.h"
+
+#define STEP_COST 4 /* an open entry is several cache lines */
 
 /* at::RecordScope (pytorch ATen/record_function.h) */
 #define SCOPE_FUNCTION 0
@@ -26,9 +29,13 @@ static uint32_t find_own(const struct thread *t, uint64_t rf)
 {
 	uint32_t i;
 
-	for (i = t->cnt; i--;)
-		if (t->stack[i].rf && t->stack[i].handle == rf)
-			return i;
+	for (i = t->cnt; i--;) {
+		if (!t->stack[i].rf || t->stack[i].handle != rf)
+			continue;
+		effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
+		return i;
+	}
+	effort__spend((uint64_t)t->cnt * STEP_COST);
 	return t->cnt;
 }
 

@@ -18,9 +18,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "model/model_priv.h"
 
 #define NAME_VALID_NS 100000000ULL /* from a name to its object; more only if the constructor was missed */
+#define STEP_COST 4 /* an open entry is several cache lines */
 #define USER_SCOPE 7               /* at::RecordScope::USER_SCOPE */
 
 /* The one place that decides how torch categorises a scope (pytorch collection.cpp: USER_SCOPE only). */
@@ -50,10 +52,12 @@ struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle
 	t = m->threads[*where];
 	for (i = t->cnt; i--;) {
 		if (t->stack[i].annotation && t->stack[i].handle == handle) {
+			effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
 			*idx = i;
 			return t;
 		}
 	}
+	effort__spend((uint64_t)t->cnt * STEP_COST);
 	return NULL;
 }
 
@@ -83,6 +87,7 @@ static void end_lost_twin(struct model *m, struct thread *t, const char *name, u
 
 	if (!m->lost_pos)
 		return;
+	effort__spend((uint64_t)t->annotations * STEP_COST);
 	for (i = t->cnt; i--;) {
 		const struct entry *e = &t->stack[i];
 
@@ -142,7 +147,7 @@ static bool repeats_frame(struct thread *t, const char *text, size_t len)
 		return true;
 	while ((e = stack__visible_below(t, i)) && e->annotation)
 		i = (uint32_t)(e - t->stack);
-	return e && strlen(e->name) == len && !memcmp(e->name, text, len);
+	return e && !strncmp(e->name, text, len) && !e->name[len];
 }
 
 void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_begin *r)

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/effort.h"
+#include "base/limits.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 #include "model/gpu_priv.h"
@@ -64,6 +67,7 @@ static void fill_info(struct session *s, uint64_t first_ns, uint64_t last_ns)
 	i->has_kernel_memory = is_true(facts__meta(f, "kernel_memory"));
 	i->rss = f->rss;
 	i->rss_cnt = f->rss_cnt;
+	i->output_max = LIMIT_READ_OUTPUT + capture_reader__bytes(s->cr) * LIMIT_READ_OUTPUT_PER_BYTE;
 	i->counters = f->counters;
 	i->counter_cnt = sizeof(f->counters) / sizeof(f->counters[0]);
 }
@@ -176,75 +180,6 @@ uint64_t session__order(const struct session *s, uint64_t id)
 	uint64_t nr = SESSION_STEP_ID - id;
 
 	return id <= SESSION_STEP_ID && nr < s->step_ids.cnt ? s->step_ids.orders[nr] : id;
-}
-
-/* ---- telling ---- */
-
-static void count(struct session_totals *n, const struct slice *sl, const struct entry *e)
-{
-	n->slices++;
-	n->partial_steps += !!(sl->flags & SLICE_PARTIAL);
-	if (sl->flags & SLICE_DERIVED)
-		n->steps++;
-	else if (sl->cat == SLICE_USER_ANNOTATION)
-		n->annotations++;
-	else
-		n->ops++;
-	n->unwound += !!(sl->flags & SLICE_UNWOUND);
-	n->end_lost += !!(sl->flags & SLICE_END_LOST);
-	n->open_at_begin += !!(sl->flags & SLICE_OPEN_AT_BEGIN);
-	n->unfinished += !!(sl->flags & SLICE_UNFINISHED);
-	n->unresolved_names += e->is_address;
-}
-
-void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns)
-{
-	struct slice sl = {
-		.id = e->id,
-		.parent = e->parent,
-		.tgid = t->tgid,
-		.tid = t->tid,
-		.depth = e->depth,
-		.begin_ns = e->begin_ns,
-		.end_ns = end_ns,
-		.name = e->name,
-		.overload = e->overload,
-		.cat = e->cat,
-		.kind = e->kind,
-		.scope = e->scope,
-		.flags = e->flags,
-		.seq = e->seq,
-		.fwd_thread = e->fwd_thread,
-		.child_cnt = e->child.cnt,
-		.child_ns = e->child.ns,
-		.device_ns = e->device_ns + e->child.device_ns,
-		.child_device_ns = e->child.device_ns,
-		.call_ns = e->call_ns,
-		.call_cnt = e->call_cnt,
-		.schema = e->schema ? e->schema : "",
-		.keys = t->keys,
-		.only_child_same_name = e->child.cnt == 1 && e->child.name == e->name,
-	};
-	uint32_t i;
-
-	if (e->args)
-		args__put_into(e, &sl);
-	if (e->mem)
-		memory__put_into(e, &sl);
-	count(m->totals, &sl, e);
-	for (i = 0; i < m->sink_cnt && !m->err; i++)
-		if (m->sinks[i].slice)
-			m->err = m->sinks[i].slice(m->sinks[i].arg, &sl);
-}
-
-void model__flow(struct model *m, const struct fwdbwd *fl)
-{
-	uint32_t i;
-
-	m->totals->flows++;
-	for (i = 0; i < m->sink_cnt && !m->err; i++)
-		if (m->sinks[i].flow)
-			m->err = m->sinks[i].flow(m->sinks[i].arg, fl);
 }
 
 /* ---- frames ---- */
@@ -467,11 +402,31 @@ static void on_thread_record(struct model *m, struct thread *t, const struct ptb
 	}
 }
 
+#define STOP_READING 1 /* an answer to the reader, not an error */
+
+/* 0: go on. */
+static int may_go_on(struct model *m, const struct ptb_rec_hdr *h)
+{
+	enum effort_end end;
+
+	if (cancel__pending())
+		return -ECANCELED;
+	end = effort__check();
+	if (end == EFFORT_GOES_ON)
+		return 0;
+	m->totals->stopped = end;
+	m->totals->stopped_ns = h->ts_ns;
+	return STOP_READING;
+}
+
 static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct model *m = arg;
 	struct thread *t;
+	int ret = may_go_on(m, h);
 
+	if (ret)
+		return ret;
 	if (h->ts_ns >= TS_MAX) {
 		m->totals->bad_records++;
 		return 0;
@@ -513,6 +468,7 @@ static void model_clear(struct model *m)
 	free(m->threads);
 	autograd__clear(m);
 	hashmap__clear(&m->thread_by_id);
+	hashmap__clear(&m->living);
 	hashmap__clear(&m->handles);
 	hashmap__clear(&m->gpu_step);
 }
@@ -541,20 +497,23 @@ static int run_pass(struct session *s, struct model *m)
 	free(s->live);
 	s->live = NULL;
 	s->live_cnt = 0;
-	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records };
+	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records,
+					      .unread_bytes = capture_reader__beyond(s->cr) };
 	if (s->info.has_memory || s->info.has_kernel_memory) {
 		err = memory__open(m);
 		if (err)
 			return err;
 	}
 	err = capture_reader__stream(s->cr, on_record, m);
+	if (err == STOP_READING)
+		err = 0;
 	m->totals->bad_records += capture_reader__bad_records(s->cr);
 	m->totals->late_records = capture_reader__late(s->cr);
 	if (m->gpu && !err)
 		gpu__until(m, UINT64_MAX);
 	for (i = 0; i < m->thread_cnt && !err; i++) {
 		stack__close_all(m, m->threads[i], m->end_ns, SLICE_UNFINISHED);
-		err = m->err;
+		err = cancel__pending() ? -ECANCELED : m->err;
 	}
 	if (m->gpu && !err) {
 		gpu__tell(m);

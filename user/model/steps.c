@@ -26,10 +26,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/vec.h"
-
 #include "capture/capture.h"
 #include "model/model_priv.h"
+
+#define STOP_SCAN 1
 
 static const char own_step[] = "ProfilerStep#";
 static const char partial_step[] = "partial step";
@@ -115,6 +117,8 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct finder *fi = arg;
 
+	if (effort__check() != EFFORT_GOES_ON) /* which the pass will say */
+		return STOP_SCAN;
 	if (h->ts_ns >= TS_MAX)
 		return 0;
 	if (!fi->first_ns || h->ts_ns < fi->first_ns)
@@ -168,7 +172,7 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 	hashmap__clear(&fi.own_steps);
 	*first_ns = fi.first_ns;
 	*last_ns = fi.last_ns;
-	return err;
+	return err == STOP_SCAN ? 0 : err;
 }
 
 void steps__clear_marks(struct step_marks *marks)

@@ -45,9 +45,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "base/vec.h"
 #include "model/model_priv.h"
 
+#define STEP_COST 4      /* an open entry is several cache lines */
 #define STACK_MAX 100000 /* open entries per thread; a machine stack holds fewer frames */
 #define RESERVE_NS 64
 #define EARLY_ENDS 256   /* see end_before() */
@@ -56,9 +58,15 @@ enum close_why { CLOSE_GONE, CLOSE_MATCHED };
 
 struct entry *stack__visible_below(struct thread *t, uint32_t i)
 {
-	while (i--)
-		if (!t->stack[i].hidden)
-			return &t->stack[i];
+	uint32_t from = i;
+
+	while (i--) {
+		if (t->stack[i].hidden)
+			continue;
+		effort__spend((uint64_t)(from - i) * STEP_COST);
+		return &t->stack[i];
+	}
+	effort__spend((uint64_t)from * STEP_COST);
 	return NULL;
 }
 
@@ -110,8 +118,10 @@ static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const
 		m->err = -ENOMEM;
 		return NULL;
 	}
-	if (i < t->cnt)
+	if (i < t->cnt) {
+		effort__spend((uint64_t)(t->cnt - i) * STEP_COST * 4);
 		memmove(&t->stack[i + 1], &t->stack[i], (t->cnt - i) * sizeof(*t->stack));
+	}
 	t->stack[i] = *proto;
 	t->cnt++;
 	return &t->stack[i];
@@ -182,6 +192,7 @@ struct entry *stack__push_annotation(struct model *m, struct thread *t, const st
 
 	while (i && t->stack[i - 1].hidden)
 		i--;
+	effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
 	e = insert(m, t, i, proto);
 	if (!e)
 		return NULL;
@@ -208,8 +219,10 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	struct entry *up;
 
 	t->cnt--;
-	if (i < t->cnt)
+	if (i < t->cnt) {
+		effort__spend((uint64_t)(t->cnt - i) * STEP_COST * 4);
 		memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i) * sizeof(*t->stack));
+	}
 	if (!is_step(&e) && (!t->cnt || (t->cnt == 1 && is_step(&t->stack[0]))))
 		t->step_order = ++m->next_id;
 	if (e.hides_children)
@@ -296,6 +309,7 @@ static uint32_t visible_cnt(const struct thread *t, uint32_t from)
 {
 	uint32_t i, n = 0;
 
+	effort__spend((uint64_t)(t->cnt - from) * STEP_COST);
 	for (i = from; i < t->cnt; i++)
 		n += !t->stack[i].hidden;
 	return n;
@@ -378,9 +392,15 @@ static void close_below_annotations(struct model *m, struct thread *t, uint32_t 
 /* The innermost frame of its own at or below index i - 1; its index, UINT32_MAX if there is none. */
 static uint32_t frame_below(const struct thread *t, uint32_t i)
 {
-	while (i--)
-		if (!t->stack[i].annotation && !t->stack[i].synthetic)
-			return i;
+	uint32_t from = i;
+
+	while (i--) {
+		if (t->stack[i].annotation || t->stack[i].synthetic)
+			continue;
+		effort__spend((uint64_t)(from - i) * STEP_COST);
+		return i;
+	}
+	effort__spend((uint64_t)from * STEP_COST);
 	return UINT32_MAX;
 }
 
@@ -398,6 +418,7 @@ static void close_gone(struct model *m, struct thread *t, uint32_t lowest, uint6
 {
 	uint32_t i;
 
+	effort__spend((uint64_t)(t->cnt - lowest) * STEP_COST);
 	for (i = lowest; i < t->cnt; i++) {
 		if (t->stack[i].annotation) {
 			close_below_annotations(m, t, lowest, ts);
@@ -472,9 +493,12 @@ struct entry *stack__frame_of(struct thread *t, uint32_t func)
 	for (i = t->cnt; i--;) {
 		struct entry *e = &t->stack[i];
 
-		if (e->func == func && !e->annotation && !e->synthetic)
-			return e;
+		if (e->func != func || e->annotation || e->synthetic)
+			continue;
+		effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
+		return e;
 	}
+	effort__spend((uint64_t)t->cnt * STEP_COST);
 	return NULL;
 }
 
@@ -527,6 +551,7 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 		close_from(m, t, i, ts, CLOSE_MATCHED);
 		return;
 	}
+	effort__spend((uint64_t)(t->cnt - i) * STEP_COST * 2);
 	for (k = i + 1; k < t->cnt; k++) {
 		const struct entry *e = &t->stack[k];
 

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/effort.h"
+#include "base/limits.h"
 #include "base/vec.h"
-#include "model/model_priv.h"
+#include "model/memory_priv.h"
 
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid)
 {
@@ -13,10 +15,29 @@ struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid)
 	return i ? m->threads[*i] : NULL;
 }
 
+/* Threads that may have something open, by process: a program that begins and ends many pays for each once. */
+static int add_living(struct model *m, struct thread *t)
+{
+	uint64_t *ends = hashmap__get(&m->living, t->tgid, 0), me = (uint64_t)t->idx + 1;
+
+	t->lives = true;
+	t->next_of_proc = 0;
+	if (!ends || !*ends)
+		return hashmap__put(&m->living, t->tgid, 0, me << 32 | me);
+	m->threads[(uint32_t)*ends - 1]->next_of_proc = t->idx + 1;
+	*ends = (*ends & ~(uint64_t)UINT32_MAX) | me;
+	return 0;
+}
+
 static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 {
 	struct thread *t;
 
+	if (m->thread_cnt >= LIMIT_READ_THREADS) {
+		m->totals->over_threads++;
+		return NULL;
+	}
+	m->err = -ENOMEM; /* until it is there */
 	if (vec_reserve((void **)&m->threads, &m->thread_cap, (uint64_t)m->thread_cnt + 1,
 			sizeof(*m->threads)))
 		return NULL;
@@ -33,7 +54,9 @@ static struct thread *new_thread(struct model *m, uint32_t tgid, uint32_t tid)
 		return NULL;
 	}
 	m->threads[m->thread_cnt++] = t;
-	return t;
+	effort__allocated(sizeof(*t) + sizeof(struct memory_thread));
+	m->err = add_living(m, t);
+	return m->err ? NULL : t;
 }
 
 /* From when on a thread is watched: the window's begin, later for a process that joined later. */
@@ -47,16 +70,12 @@ static uint64_t watched_from(const struct model *m, uint32_t tgid)
 
 static void tell_thread(struct model *m, struct thread *t)
 {
-	uint32_t i;
-
 	t->told = true;
 	stack__reserve_begin(t, watched_from(m, t->tgid));
 	t->step_order = ++m->next_id;
 	steps__thread_begins(m, t);
 	memory__thread_told(t);
-	for (i = 0; i < m->sink_cnt && !m->err; i++)
-		if (m->sinks[i].thread)
-			m->err = m->sinks[i].thread(m->sinks[i].arg, t->tgid, t->tid);
+	MODEL_TELL(m, thread, t->tgid, t->tid);
 }
 
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
@@ -68,7 +87,9 @@ struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
 	t = model__known_thread(m, tgid, tid);
 	if (!t)
 		t = new_thread(m, tgid, tid);
-	if (!t) {
+	if (!t)
+		return NULL;
+	if (!t->lives && add_living(m, t)) {
 		m->err = -ENOMEM;
 		return NULL;
 	}
@@ -98,11 +119,16 @@ static void end_thread(struct model *m, struct thread *t, uint64_t ts)
 
 static void end_process(struct model *m, uint32_t tgid, uint64_t ts)
 {
-	uint32_t i;
+	uint64_t *ends = hashmap__get(&m->living, tgid, 0);
+	uint32_t next = ends ? (uint32_t)(*ends >> 32) : 0;
 
-	for (i = 0; i < m->thread_cnt && !m->err; i++)
-		if (m->threads[i]->tgid == tgid)
-			end_thread(m, m->threads[i], ts);
+	for (; next && !m->err; next = m->threads[next - 1]->next_of_proc) {
+		m->threads[next - 1]->lives = false;
+		end_thread(m, m->threads[next - 1], ts);
+	}
+	if (ends)
+		*ends = 0;
+	m->last_thread = NULL;
 }
 
 void model__task(struct model *m, const struct ptb_task *r)
@@ -124,8 +150,6 @@ void model__task(struct model *m, const struct ptb_task *r)
 			t = new_thread(m, tgid, r->child_tid);
 		if (t)
 			t->born = true;
-		else
-			m->err = -ENOMEM;
 		return;
 	case PTB_REC_EXEC:
 		end_process(m, tgid, r->h.ts_ns);

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/effort.h"
+
 #define WORD sizeof(uint64_t)
 
 static bool is_list(uint8_t kind)
@@ -275,6 +277,7 @@ static bool find_double(const struct slice_values *late, uint32_t nr, uint64_t *
 	const uint64_t *at = late->words, *end = at + late->word_cnt, *next;
 	struct ptb_val h;
 
+	effort__spend(late->word_cnt * 2);
 	for (; (next = skip(at, end, 0, NULL)); at = next) {
 		memcpy(&h, at, sizeof(h));
 		if (h.kind != PTB_VAL_DOUBLE || h.n != nr || h.flags & PTB_VAL_F_PENDING)

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What each hostile capture consists of; see hostile_capture.h. */
+#include "hostile_capture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "value_words.h"
+
+#define K 1000ULL
+#define times(i, n) (i = 0; i < (n) * hostile_scale; i++)
+
+static const uint64_t far = (1ULL << 61) - 1;
+
+static uint64_t next_random(void)
+{
+	static uint64_t x = 88172645463325252ULL;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	return x ^= x << 17;
+}
+
+/* ---- time ---- */
+
+static void timestamps_near_2_64(void)
+{
+	struct ptb_op_enter r = { .h.site = 2 * OP, .sp = 0x7000 };
+	struct ptb_lost l = { .h.ts_ns = UINT64_MAX - 1, .end_ns = UINT64_MAX, .cnt = UINT64_MAX };
+	struct ptb_clock c = { .h.ts_ns = 1, .real_ns = UINT64_MAX };
+	struct ptb_kmem k = { .minor = UINT32_MAX, .major = UINT32_MAX, .rss = { UINT64_MAX, 1, 1, 1 } };
+	uint64_t i;
+
+	put_meta("kernel_memory", "true");
+	put_control(&l, PTB_REC_LOST, sizeof(l));
+	put_control(&c, PTB_REC_CLOCK, sizeof(c));
+	put_enter(OP, 2000, 0x7000);
+	for times(i, 300 * K) {
+		put_ring(&r, PTB_REC_OP_ENTER, sizeof(r), UINT64_MAX);
+		if (i % 100 == 0) {
+			put_ring(&k, PTB_REC_KMEM, sizeof(k), i % 200 ? far : 2000);
+			put_round(UINT64_MAX);
+		}
+	}
+}
+
+/* Each round brings a record or two, and everything else is of later. */
+static void rounds(void)
+{
+	uint64_t i;
+
+	for times(i, 500 * K)
+		put_enter(OP, far - i % 1000, 0x7000);
+	for times(i, 8 * K) {
+		put_exit(OP, 5000 + i, 0x7000);
+		put_round(10000000 + i);
+	}
+}
+
+/* ---- tables ---- */
+
+static void threads_1_5m(void)
+{
+	struct ptb_op_exit r = { .h.site = 2 * OP + 1, .sp = 0x7000 };
+	struct ptb_task t = { .h.tgid = TGID, .h.tid = TGID, .group_dead = 1 };
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	for times(i, 1500 * K) {
+		r.h.tid = (uint32_t)i + 1;
+		put_ring(&r, PTB_REC_OP_EXIT, sizeof(r), 2000 + i);
+	}
+	for times(i, 20 * K)
+		put_ring(&t, i % 2 ? PTB_REC_EXEC : PTB_REC_EXIT, sizeof(t), 3000000 + i);
+}
+
+static void processes(void)
+{
+	struct ptb_process p = { .h.ts_ns = BEGIN_NS };
+	struct ptb_kmem k = { .minor = 1, .rss = { 4096, 4096, 0, 0 } };
+	struct ptb_mem_alloc a = { .sp = 0x7000, .bytes = 64 };
+	uint64_t i;
+
+	put_meta("kernel_memory", "true");
+	put_meta("profile_memory", "true");
+	p.comm = p.cmdline = p.exe = put_name("python");
+	for times(i, 60 * K) {
+		p.h.tgid = p.h.tid = (uint32_t)i + 1000;
+		put_control(&p, PTB_REC_PROCESS, sizeof(p));
+		k.h.tgid = k.h.tid = a.h.tgid = a.h.tid = (uint32_t)i + 1000;
+		a.addr = i * 64 + 64;
+		put_ring(&k, PTB_REC_KMEM, sizeof(k), 2000 + i);
+		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2000 + i);
+	}
+}
+
+static void operator_definitions(void)
+{
+	struct ptb_addr_name d = { .h.tgid = TGID, .addr = 0x1000 };
+	struct ptb_boxed_enter r = { .h.site = 2 * BOXED, .sp = 0x7000, .opdef = 0x1000 };
+	static char name[60000];
+	uint64_t i;
+
+	memset(name, 'x', sizeof(name) - 1);
+	memcpy(name, "aten::", 6);
+	name[9000] = '.';
+	d.name = put_name(name);
+	for times(i, 300 * K) {
+		d.h.ts_ns = 1000 + i;
+		d.flags = i % 2 ? PTB_OPDEF_GONE : 0;
+		d.addr = i % 3 ? 0x1000 : 0x2000 + i;
+		put_control(&d, PTB_REC_OPDEF, sizeof(d));
+	}
+	for times(i, 300 * K)
+		put_ring(&r, PTB_REC_BOXED_ENTER, sizeof(r), 2000 + i);
+}
+
+static void lost_intervals(void)
+{
+	struct ptb_lost l = { .cnt = 1 };
+	uint64_t i;
+
+	for times(i, 600 * K) {
+		l.h.ts_ns = next_random() >> 4;
+		l.end_ns = l.h.ts_ns + (i & 7);
+		put_control(&l, PTB_REC_LOST, sizeof(l));
+	}
+	for times(i, 20 * K)
+		put_scope(2000 + i, 0x7000, 0x5000 + i, "open");
+}
+
+static uint64_t inverse(uint64_t a)
+{
+	uint64_t x = a;
+	int i;
+
+	for (i = 0; i < 6; i++)
+		x *= 2 - a * x;
+	return x;
+}
+
+/* Handles of annotations whose slots are the same under the function that was used before it had a key. */
+static void colliding_keys(void)
+{
+	uint64_t c1 = 0x9e3779b97f4a7c15ULL, c2 = 0xc2b2ae3d27d4eb4fULL, d = 0xd6e8feb86659fd93ULL, i, h;
+	struct ptb_rf_begin r = { .scope = 7, .text_len = 1 };
+	struct {
+		struct ptb_rf_begin r;
+		char text[8];
+	} rec = { .r = r, .text = "a" };
+
+	for times(i, 100 * K) {
+		h = i << 32;      /* the hash that is wanted: its low half is 0 */
+		h ^= h >> 32;     /* undone: h ^ h >> 32, h * d, h ^ h >> 32, the sum */
+		h *= inverse(d);
+		h ^= h >> 32;
+		rec.r.rf = (h ^ TGID * c1) * inverse(c2) - 0x7f4a7c15ULL;
+		rec.r.h.tid = (uint32_t)(i / 200) + 1000;
+		put_ring(&rec, PTB_REC_RF_BEGIN, sizeof(rec), 2000 + i * 10);
+	}
+}
+
+static void zstd_expansion(void)
+{
+	struct ptb_op_exit r = { .sp = 0x7000 };
+	uint64_t i;
+
+	put_round(0);
+	for (i = 0; i < 256 * 1024 / sizeof(r); i++)
+		put_ring(&r, PTB_REC_OP_EXIT, sizeof(r), 2000);
+	put_round(3000);
+}
+
+/* ---- stacks ---- */
+
+static void deep_nesting(void)
+{
+	uint64_t i;
+
+	for (i = 0; i < 99 * K; i++)
+		put_enter(OP, 2000 + i, (1ULL << 40) - i * 16);
+	for times(i, 150 * K) /* the end of a function of which no frame is there */
+		put_exit(BOXED, 200000 + 10 * i, 0x1000);
+}
+
+static void hidden_nesting(void)
+{
+	struct ptb_rf_begin r = { .scope = 0, .opdef = 0x99, .seq = 1 };
+	struct ptb_seq s = { .sp = 1 };
+	uint64_t i;
+
+	put_func(FIRST_FREE, "profiler::_record_function_enter", PTB_FUNC_OP);
+	for (i = 0; i < 99 * K; i++)
+		put_enter(FIRST_FREE, 2000 + i, (1ULL << 40) - i * 16);
+	for times(i, 300 * K) {
+		r.rf = i + 1;
+		s.seq = i;
+		put_ring(&s, PTB_REC_SEQ, sizeof(s), 200000 + 10 * i);
+		put_ring(&r, PTB_REC_RF_BEGIN, sizeof(r), 200000 + 10 * i);
+	}
+}
+
+static void forward_threads(void)
+{
+	struct ptb_node_enter n = { .h.site = 2 * NODE, .sp = 0x7000, .fwd_thread = 1 };
+	struct ptb_seq s = { .sp = 0x6000 };
+	struct ptb_op_enter e = { .h.site = 2 * OP, .sp = 0x7000 };
+	struct ptb_op_exit x = { .h.site = 2 * OP + 1, .sp = 0x6f00 };
+	uint64_t i;
+
+	for times(i, 60 * K) {
+		e.h.tid = s.h.tid = x.h.tid = (uint32_t)i + 1000;
+		put_ring(&e, PTB_REC_OP_ENTER, sizeof(e), 2000 + i);
+		put_ring(&s, PTB_REC_SEQ, sizeof(s), 2000 + i);
+		put_ring(&x, PTB_REC_OP_EXIT, sizeof(x), 2000 + i);
+	}
+	for times(i, 100 * K) {
+		n.seq = 7;
+		n.fwd_thread = i + 1;
+		put_ring(&n, PTB_REC_NODE_ENTER, sizeof(n), 200000 + 10 * i);
+		put_exit(NODE, 200005 + 10 * i, 0x6f00);
+	}
+}
+
+static void derived_steps(void)
+{
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	for times(i, 500 * K) {
+		put_scope(2000 + 100 * i, 0x7000, 0x1000, "Optimizer.step#SGD.step");
+		put_scope_end(2050 + 100 * i, 0x7000, 0x1000);
+	}
+}
+
+/* ---- counters, memory ---- */
+
+static void counters_series(void)
+{
+	struct ptb_kmem k = { .minor = 1, .rss = { 1, 1, 1, 1 } };
+	struct ptb_mem_report m = { .sp = 0x7000, .bytes = 64, .allocated = 64, .reserved = 64 };
+	struct ptb_rss_sample s = { .rss = { 1, 1, 1, 1 } };
+	uint64_t i;
+
+	put_meta("kernel_memory", "true");
+	put_meta("profile_memory", "true");
+	for times(i, 60 * K) {
+		k.h.tgid = k.h.tid = (uint32_t)i + 1000;
+		k.begin_ns = i % 2 ? 2000 : 0;
+		put_ring(&k, PTB_REC_KMEM, sizeof(k), i % 2 ? far : 2000 + i);
+		m.addr = i + 1;
+		m.device_type = (int32_t)i;
+		m.device_index = -(int32_t)i;
+		put_ring(&m, PTB_REC_MEM_REPORT, sizeof(m), 2000 + i);
+		s.h.tgid = (uint32_t)i + 1000;
+		s.h.ts_ns = (uint64_t)i * 1000;
+		put_control(&s, PTB_REC_RSS_SAMPLE, sizeof(s));
+	}
+}
+
+static void blocks_of_programs(void)
+{
+	struct ptb_task t = { .h.tgid = TGID };
+	struct ptb_mem_alloc a = { .sp = 0x7000, .bytes = 64, .h.tgid = 7 };
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	for times(i, 500 * K) {
+		a.addr = 64 * i + 64;
+		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2000 + i);
+	}
+	for times(i, 100 * K)
+		put_ring(&t, PTB_REC_EXEC, sizeof(t), 600000 + i);
+}
+
+static const struct vw_tensor tensor = { .dtype = 6, .ndim = 1, .sizes = { 8 }, .flags = PTB_VAL_F_IDS, .impl = 1,
+					 .storage = 0x1000, .keys = 1 };
+
+static void put_op_values(uint64_t ts, const struct value_words *in, const struct value_words *out)
+{
+	struct {
+		struct ptb_op_enter r;
+		uint64_t words[VALUE_WORDS_MAX];
+	} rec = { .r = { .h.site = 2 * OP, .h.flags = PTB_F_ARGS, .sp = 0x7000 } };
+
+	memcpy(rec.words, in->words, in->cnt * sizeof(uint64_t));
+	put_ring(&rec, PTB_REC_OP_ENTER, sizeof(rec.r) + in->cnt * sizeof(uint64_t), ts);
+	if (!out)
+		return;
+	rec.r.h.site = 2 * OP + 1;
+	rec.r.sp = 0x6f00;
+	memcpy(rec.words, out->words, out->cnt * sizeof(uint64_t));
+	put_ring(&rec, PTB_REC_OP_EXIT, sizeof(rec.r) + out->cnt * sizeof(uint64_t), ts + 5);
+}
+
+/* The last operator reads a gradient, each one before makes what the next reads: seen from the front, one more is
+ * known to depend on it in each pass. */
+static void memory_timeline(void)
+{
+	static struct value_words in, out;
+	struct vw_tensor t = tensor;
+	uint64_t i, n = 60 * K * hostile_scale;
+
+	put_meta("profile_memory", "true");
+	put_meta("args", "\"full\"");
+	{
+		struct ptb_schema s = { .func = OP };
+
+		s.name = put_name("aten::add.Tensor(Tensor(a!) self, Tensor other) -> Tensor");
+		put_control(&s, PTB_REC_SCHEMA, sizeof(s));
+	}
+	for (i = 0; i < n; i++) {
+		struct ptb_mem_alloc a = { .sp = 0x6000, .addr = 0x1000 * (n - i), .bytes = 64 };
+
+		in.cnt = out.cnt = 0;
+		t.storage = 0x1000 * (n - i);
+		t.impl = n - i;
+		vw__tensor(&in, &t);
+		t.storage = 0x1000 * (n - i + 1);
+		t.impl = n - i + 1;
+		t.flags = (uint8_t)(PTB_VAL_F_IDS | (i == 0 ? PTB_VAL_F_PARAMETER : 0));
+		vw__tensor(&in, &t);
+		t.flags = PTB_VAL_F_IDS;
+		put_op_values(2000 + 20 * i, &in, &out);
+		if (i % 3 == 0)
+			put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2000 + 20 * i + 10);
+	}
+	for (i = 0; i < n; i++) {
+		in.cnt = 0;
+		t.storage = 0x1000 * (i + 1);
+		vw__tensor(&in, &t);
+		t.storage = 0x1000 * (i + 2);
+		vw__tensor(&in, &t);
+		put_op_values(2000 + 20 * (n + i), &in, &out);
+	}
+}
+
+static void moved_tensors(void)
+{
+	static struct value_words in, out;
+	struct vw_tensor t = tensor;
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	put_meta("args", "\"full\"");
+	for (i = 0; i < 600; i++) {
+		t.impl = 2 * i;
+		vw__tensor(&in, &t);
+		t.impl = 2 * i + 1;
+		t.storage = 0x100000;
+		vw__tensor(&out, &t);
+		t.storage = 0x1000;
+	}
+	for times(i, 600)
+		put_op_values(2000 + 20 * i, &in, &out);
+}
+
+/* ---- arguments ---- */
+
+/* A block for each of many allocations, made by an operator with many inputs of many dimensions. */
+static void shape_lists(void)
+{
+	static struct value_words in;
+	struct ptb_mem_alloc a = { .sp = 0x6000, .bytes = 64 };
+	struct vw_tensor t = tensor;
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	put_meta("args", "\"full\"");
+	t.ndim = 16;
+	for (i = 0; i < 16; i++)
+		t.sizes[i] = -(1LL << 62);
+	while (in.cnt < 3400)
+		vw__tensor(&in, &t);
+	for times(i, 60)
+		put_op_values(2000 + 20 * i, &in, NULL);
+	for times(i, 300 * K) {
+		a.addr = 64 * (i + 1);
+		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 200000 + i);
+	}
+}
+
+/* Dimensions by the largest number that their field holds, of operators that are all different to a table. */
+static void huge_ndim(void)
+{
+	static struct value_words in;
+	uint64_t i, k, body[4 + 2 * 255];
+
+	put_meta("args", "\"shapes\"");
+	for times(i, 4 * K) {
+		in.cnt = 0;
+		for (k = 0; k < 4 + 2 * 255; k++)
+			body[k] = next_random();
+		for (k = 0; k < 12; k++)
+			vw__raw(&in, PTB_VAL_TENSOR, 0, 6, 255 | 1 << 16, body, (2 + 2 * 255) * 8);
+		put_op_values(2000 + 20 * i, &in, &in);
+	}
+}
+
+/* Doubles that come later, which are looked for in as many that came. */
+static void argument_lists(void)
+{
+	static struct value_words pending, late;
+	struct {
+		struct ptb_op_enter r;
+		uint64_t words[VALUE_WORDS_MAX];
+	} rec = { .r = { .h.site = 2 * OP, .h.flags = PTB_F_ARGS, .sp = 0x6000 } };
+	uint64_t i;
+
+	put_meta("args", "\"full\"");
+	for (i = 0; i < 1700; i++) {
+		vw__pending(&pending, 1);
+		vw__late(&late, 2, 1.0);
+	}
+	memcpy(rec.words, late.words, late.cnt * 8);
+	put_op_values(2000, &pending, NULL);
+	for times(i, 2 * K)
+		put_ring(&rec, PTB_REC_ARGS_MORE, sizeof(rec.r) + late.cnt * 8, 3000 + i);
+}
+
+/* ---- GPU ---- */
+
+static void put_api(uint64_t begin, uint64_t end, uint32_t correlation, uint32_t name)
+{
+	struct ptb_gpu_api a = { .begin = begin, .end = end, .correlation = correlation, .name = name };
+
+	put_ring(&a, PTB_REC_GPU_API, sizeof(a), 3000);
+}
+
+/* Pairs of clocks within a second, and times before them: each looks for a slope. */
+static void gpu_records(void)
+{
+	struct ptb_gpu_clock c = { .err_ns = 1 };
+	struct ptb_gpu_kernel k = { .begin = 5000, .end = 6000 };
+	uint32_t launch = put_name("cudaLaunchKernel"), sync = put_name("cudaDeviceSynchronize");
+	uint64_t i;
+
+	put_meta("gpu", "true");
+	k.name = put_name("_Z6kernelPfi");
+	for times(i, 100 * K) {
+		c.gpu_ns = c.mono_ns = 1000000 + 10 * i;
+		put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), 2000);
+	}
+	for times(i, 100 * K) {
+		k.correlation = (uint32_t)i + 1;
+		k.device = (uint32_t)i;
+		k.stream = (uint32_t)i * 7;
+		k.begin = 5000 + i;
+		k.end = k.begin + 1;
+		put_ring(&k, PTB_REC_GPU_KERNEL, sizeof(k), 3000);
+		put_api(4000 + i, 2000000 + i, (uint32_t)i + 1, i % 2 ? launch : sync);
+	}
+}
+
+/* Calls that all cross one another, and slices that they cross. */
+static void crossing_calls(void)
+{
+	struct ptb_gpu_clock c = { .err_ns = 1, .gpu_ns = 2000, .mono_ns = 2000 };
+	uint32_t launch = put_name("cudaLaunchKernel");
+	uint64_t i;
+
+	put_meta("gpu", "true");
+	put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), 2000);
+	for times(i, 60 * K)
+		put_api(10000 + 20 * i, 10000000 + 20 * i, (uint32_t)i + 1, launch);
+	for times(i, 60 * K) {
+		put_enter(OP, 10000 + 20 * i, 0x7000);
+		put_exit(OP, 10010 + 20 * i, 0x6f00);
+	}
+}
+
+/* ---- names ---- */
+
+/* Each demangles to twice as much as the one before would. */
+static void mangled_names(void)
+{
+	struct ptb_gpu_kernel k = { .begin = 5000, .end = 6000 };
+	struct ptb_gpu_clock c = { .err_ns = 1, .gpu_ns = 2000, .mono_ns = 2000 };
+	char name[512] = "St4pairI";
+	char kernel[520];
+	uint64_t i;
+	int n = 8;
+
+	put_meta("gpu", "true");
+	put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), 2000);
+	n = snprintf(name, sizeof(name), "_Z1fSt4pairIiiE");
+	for (i = 0; n < 237; i++) /* S0_, S1_, ...: the last one was a pair of the one before it */
+		n += snprintf(name + n, sizeof(name) - (size_t)n, i < 36 ? "S_IS%c_S%c_E" : "S_I%c%cE",
+			      (int)(i < 10 ? '0' + i : 'A' + i - 10), (int)(i < 10 ? '0' + i : 'A' + i - 10));
+	for times(i, 200) {
+		put_scope(2000 + 100 * i, 0x7000, 0x1000, name + 2);
+		put_scope_end(2050 + 100 * i, 0x7000, 0x1000);
+		put_scope(2060 + 100 * i, 0x7000, 0x1000, name);
+		put_scope_end(2070 + 100 * i, 0x7000, 0x1000);
+		snprintf(kernel, sizeof(kernel), "%s%d", name, (int)i);
+		k.name = put_name(kernel);
+		put_ring(&k, PTB_REC_GPU_KERNEL, sizeof(k), 2000 + 100 * i);
+	}
+}
+
+/* Few bytes that stand for a name of 60 KB in each of very many slices, blocks and calls. */
+static void long_names(void)
+{
+	static char name[60000];
+	struct ptb_mem_alloc a = { .sp = 0x6000, .bytes = 64 };
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	memset(name, 'x', sizeof(name) - 1);
+	put_func(FIRST_FREE, name, PTB_FUNC_OP);
+	for times(i, 200 * K) {
+		a.addr = 64 * (i + 1);
+		put_enter(FIRST_FREE, 2000 + 100 * i, 0x7000);
+		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2020 + 100 * i);
+		put_exit(FIRST_FREE, 2050 + 100 * i, 0x6f00);
+	}
+}
+
+static void many_names(void)
+{
+	char text[32];
+	uint64_t i;
+
+	put_meta("profile_memory", "true");
+	for times(i, 800 * K) {
+		snprintf(text, sizeof(text), "%llx", (unsigned long long)i);
+		put_scope(2000 + 100 * i, 0x7000, 0x1000, text);
+		put_scope_end(2050 + 100 * i, 0x7000, 0x1000);
+	}
+}
+
+const struct hostile_case hostile_cases[] = {
+	{ "timestamps_near_2_64", timestamps_near_2_64, "tmc", 0 },
+	{ "rounds", rounds, "t", 0 },
+	{ "threads_1_5m", threads_1_5m, "tc", 0 },
+	{ "processes", processes, "mjc", 0 },
+	{ "operator_definitions", operator_definitions, "tc", 0 },
+	{ "lost_intervals", lost_intervals, "jc", 0 },
+	{ "colliding_keys", colliding_keys, "t", 0 },
+	{ "zstd_expansion", zstd_expansion, "t", 20000 },
+	{ "deep_nesting", deep_nesting, "t", 0 },
+	{ "hidden_nesting", hidden_nesting, "t", 0 },
+	{ "forward_threads", forward_threads, "t", 0 },
+	{ "derived_steps", derived_steps, "tc", 0 },
+	{ "counters_series", counters_series, "mc", 0 },
+	{ "blocks_of_programs", blocks_of_programs, "tr", 0 },
+	{ "memory_timeline", memory_timeline, "rh", 0 },
+	{ "moved_tensors", moved_tensors, "r", 0 },
+	{ "shape_lists", shape_lists, "mce", 0 },
+	{ "huge_ndim", huge_ndim, "sc", 0 },
+	{ "argument_lists", argument_lists, "t", 0 },
+	{ "gpu_records", gpu_records, "gc", 0 },
+	{ "crossing_calls", crossing_calls, "gc", 0 },
+	{ "mangled_names", mangled_names, "tgc", 0 },
+	{ "long_names", long_names, "tmcr", 0 },
+	{ "many_names", many_names, "jc", 0 },
+	{ NULL, NULL, NULL, 0 },
+};

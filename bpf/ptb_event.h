@@ -504,7 +504,8 @@ enum ptb_refusal {
 	X(DURATION,          1, "duration reached")             \
 	X(SIGNAL,            2, "interrupted")                  \
 	X(TARGET_EXIT,       3, "target exited")                \
-	X(ERROR,             4, "error")
+	X(ERROR,             4, "error")                        \
+	X(NOT_WRITTEN,       5, "the capture could not be written")
 
 enum ptb_stop_reason {
 #define X(name, nr, text) PTB_STOP_##name = nr,
@@ -564,7 +565,8 @@ enum ptb_stop_reason {
 	X(OVER_PROCESSES,  43, 1, "processes beyond the limit of a recording: without probes")                   \
 	X(OVER_AGENT,      45, 1, "records of an agent dropped: beyond what one agent may send")  \
 	X(OVER_OPERATORS,  46, 1, "processes with more operators than the limit: their dispatcher's table is not read") \
-	X(OVER_LIBS,       47, 1, "libraries beyond the limit of a process: without probes")
+	X(OVER_LIBS,       47, 1, "libraries beyond the limit of a process: without probes") \
+	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")
 
 enum ptb_counter_id {
 #define X(name, nr, loss, text) PTB_CNT_##name = nr,

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Where the results go: default names, paths that cannot be written, a disk that fills up."""
 
+import contextlib
 import glob
 import os
+import re
 import subprocess
 
-from common import Skip, check, main, report_json, require_root, run_ptbpf, workload, workspace
+from common import Skip, check, load_trace, main, report_json, require_root, run_ptbpf, slices, workload, workspace
 
 
 def default_names():
@@ -47,25 +49,52 @@ def other_file_is_kept():
             check(f.read() == "years of work\n", "the user's file was destroyed")
 
 
+@contextlib.contextmanager
+def small_disk(path, size):
+    os.mkdir(path)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path], capture_output=True).returncode:
+        raise Skip("no tmpfs can be mounted here")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", path], check=True)
+
+
 def disk_full():
-    """What fits is readable, the rest is counted, the target goes on, the exit status tells."""
+    """What fits is readable and sealed, how much of the window it covers is said, the target goes on."""
     require_root()
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
-        small = ws + "/small"
-        os.mkdir(small)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", small], capture_output=True).returncode:
-            raise Skip("no tmpfs can be mounted here")
-        try:
-            done = run_ptbpf("attach", "--pid", p.pid, "-d", "2s", "-o", small + "/a.ptb", "--trace", ws + "/a.json",
-                             expect=(1, 3))
+        with small_disk(ws + "/small", "1m") as small:
+            done = run_ptbpf("attach", "--pid", p.pid, "-d", "60s", "-o", small + "/a.ptb", "--trace", ws + "/a.json", expect=3)
             text = "\n".join(done.err)
-            check("No space left" in text or "space" in text, f"the reason is not told:\n{text}")
-            check(os.path.getsize(small + "/a.ptb") > 0, "nothing was kept")
-            check("aten::neg" in str(report_json(small + "/a.ptb")), "what was written is not readable")
-        finally:
-            subprocess.run(["umount", "-l", small], check=True)
+            check("No space left" in text, f"the reason is not told:\n{text}")
+            covered, whole = map(float, re.search(r"covers the first ([\d.]+) s of ([\d.]+) s", text).groups())
+            check(covered < whole < 60, f"the capture covers {covered} of {whole} s of the window")
+            check("the window's end, which could not be written" in done.err[-1], f"the last line does not say what is missing\n{text}")
+            report = report_json(small + "/a.ptb")
+            check("aten::neg" in str(report), "what was written is not readable")
+            check(report["window"]["sealed"] and report["window"]["stopped_by"] == "the capture could not be written", report["window"])
+            check(abs(report["window"]["duration_ns"] / 1e9 - covered) < 0.01, f"{covered} s told, {report['window']} in the capture")
+            ends = [e["ts"] + e["dur"] for e in slices(load_trace(ws + "/a.json")) if e["name"] == "aten::neg"]
+            check((max(ends) - min(ends)) / 1e6 <= covered + 0.01, "the trace goes on behind what is covered")
         check(p.alive(), "the target died")
+
+
+def disk_full_at_export():
+    """An export that does not fit leaves the old file and nothing else."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table")
+        with small_disk(ws + "/small", "256k") as small:
+            for form, name in (("chrome", "a.json"), ("chrome", "a.json.gz")):
+                with open(f"{small}/{name}", "w") as f:
+                    f.write("old\n")
+                run_ptbpf("export", ws + "/a.ptb", "--format", form, "-o", f"{small}/{name}", expect=1 if name == "a.json" else (0, 1))
+            with open(small + "/a.json") as f:
+                check(f.read() == "old\n", "the old file was changed")
+            check(sorted(os.listdir(small)) == ["a.json", "a.json.gz"], f"left behind: {os.listdir(small)}")
 
 
 def stdout_is_for_results():
@@ -80,4 +109,4 @@ def stdout_is_for_results():
 
 
 if __name__ == "__main__":
-    main([default_names, directory_missing, other_file_is_kept, disk_full, stdout_is_for_results])
+    main([default_names, directory_missing, other_file_is_kept, disk_full, disk_full_at_export, stdout_is_for_results])

@@ -28,11 +28,14 @@ int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr 
 int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len);
 /* Ends a drain round: all records with ts < watermark_ns are in. Flushes blocks that are full enough. */
 int capture_writer__round(struct capture_writer *cw, uint64_t watermark_ns);
-/* Writes everything out (not fsync). After a write error (disk full) further calls return the first
- * error, count what they drop, and what is in the file stays valid. */
+/* Writes everything out (not fsync). After a write error further calls return the first error, count what they
+ * drop, and what is in the file stays valid. When the disk is full, ring records are dropped so, while there is
+ * room for the control records that end the file (about 64 KiB of it is kept, where the file system can). */
 int capture_writer__flush(struct capture_writer *cw);
 /* Path of the file until it has its name; valid as long as cw. */
 const char *capture_writer__partial(const struct capture_writer *cw);
+/* Were ring records dropped because they could not be written? All those before *covered_ns are in the file. */
+bool capture_writer__cut(const struct capture_writer *cw, uint64_t *covered_ns);
 uint64_t capture_writer__bytes(const struct capture_writer *cw);   /* in the file so far */
 uint64_t capture_writer__dropped(const struct capture_writer *cw); /* records not written after an error */
 /* Seals (end block), closes, gives the file its name. NULL is fine. Returns 0; the first write

@@ -12,6 +12,7 @@
 
 #define LOG_DOMAIN "capture_writer"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -30,6 +31,9 @@
 #define FLUSH_NS 1000000000ULL
 #define RINGS_EXPECTED 1026 /* CPUs, and those of agents (cli/recorder_agent_priv.h) */
 #define RING_MAX 65536 /* more CPUs than any kernel has */
+/* Room on the disk that is kept for the last control records (names, counters, the window's end), compressed. */
+#define TAIL_SZ (64u * 1024)
+#define RESERVE_STEP (1u << 20)
 
 struct block_buf {
 	uint8_t *data; /* CAPTURE_BLOCK_SZ, from the first record on */
@@ -43,7 +47,11 @@ struct capture_writer {
 	int fd; /* of nf */
 	char *path;
 	int err; /* first write error; nothing is written after it */
+	int full; /* -ENOSPC, -EDQUOT: no room for more ring blocks, only for what ends the file */
 	uint64_t file_sz;
+	uint64_t reserved; /* the file system keeps room up to this offset */
+	bool no_reserve;
+	uint64_t covered_ns; /* watermark of the last round block in the file */
 	uint64_t dropped;
 	struct block_buf control;
 	struct block_buf *rings;
@@ -151,6 +159,56 @@ fail:
 
 /* ---- blocks ---- */
 
+static int reserve(struct capture_writer *cw, uint64_t need)
+{
+	if (fallocate(cw->fd, FALLOC_FL_KEEP_SIZE, (off_t)cw->file_sz, (off_t)need))
+		return -errno;
+	cw->reserved = cw->file_sz + need;
+	return 0;
+}
+
+/*
+ * Room for `len` bytes and the tail behind them, so that a full disk is noticed while the file can still be brought
+ * to an end. -ENOSPC or -EDQUOT: there is none. A file system that reserves nothing says so when it is written to.
+ */
+static int make_room(struct capture_writer *cw, uint64_t len)
+{
+	int err;
+
+	if (cw->no_reserve || cw->file_sz + len + TAIL_SZ <= cw->reserved)
+		return 0;
+	err = reserve(cw, len + TAIL_SZ + RESERVE_STEP);
+	if (err == -ENOSPC || err == -EDQUOT)
+		err = reserve(cw, len + TAIL_SZ);
+	if (err == -EOPNOTSUPP || err == -ENOSYS)
+		cw->no_reserve = true;
+	return err == -ENOSPC || err == -EDQUOT ? err : 0;
+}
+
+/* Gives back what was reserved beyond the end of the file. */
+static void drop_reserve(struct capture_writer *cw)
+{
+	if (cw->reserved <= cw->file_sz)
+		return;
+	/* some file systems do it for one of these only */
+	if (ftruncate(cw->fd, (off_t)cw->file_sz) ||
+	    fallocate(cw->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)cw->file_sz,
+		      (off_t)(cw->reserved - cw->file_sz)))
+		pr_debug("%s: %s", cw->path, errstr(errno));
+	cw->reserved = 0;
+}
+
+/* False: a full disk has no room for blocks of this type. */
+static bool has_room(struct capture_writer *cw, uint16_t type, uint64_t len)
+{
+	if (!cw->full) {
+		cw->full = make_room(cw, len);
+		if (cw->full)
+			pr_error("no room for more of the capture %s: %s", cw->path, errstr(cw->full));
+	}
+	return !cw->full || type == CAPTURE_CONTROL || type == CAPTURE_END;
+}
+
 /*
  * Writes one block. After a failure the file is cut back to its last whole block, so that what was
  * written stays readable, and the writer stays in that error.
@@ -173,6 +231,8 @@ static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, con
 			h->flags |= CAPTURE_BLOCK_ZSTD;
 		}
 	}
+	if (!has_room(cw, h->type, sizeof(*h) + sz))
+		return cw->full;
 	h->magic = CAPTURE_BLOCK_MAGIC;
 	h->stored_len = (uint32_t)sz;
 	h->payload_crc = (uint32_t)crc32(0, payload, (uInt)sz);
@@ -221,11 +281,11 @@ static int flush_all(struct capture_writer *cw)
 	flush_buf(cw, &cw->control, CAPTURE_CONTROL, 0);
 	for (i = 0; i < cw->ring_cnt; i++)
 		flush_buf(cw, &cw->rings[i], CAPTURE_RING, i);
-	if (!cw->err && cw->since_round)
-		put_block(cw, &round, NULL);
+	if (!cw->err && cw->since_round && !put_block(cw, &round, NULL))
+		cw->covered_ns = cw->watermark_ns;
 	cw->since_round = 0;
 	cw->last_flush_ns = clock__mono_ns();
-	return cw->err;
+	return cw->err ? cw->err : cw->full;
 }
 
 /* ---- records ---- */
@@ -233,7 +293,7 @@ static int flush_all(struct capture_writer *cw)
 static int append(struct capture_writer *cw, struct block_buf *b, uint16_t type, uint32_t ring,
 		  const void *rec, uint32_t len)
 {
-	int err = cw->err;
+	int err = cw->err ? cw->err : type == CAPTURE_RING ? cw->full : 0;
 	uint64_t ts;
 
 	if (!err && !b->data) {
@@ -322,6 +382,12 @@ const char *capture_writer__partial(const struct capture_writer *cw)
 	return new_file__partial(cw->nf);
 }
 
+bool capture_writer__cut(const struct capture_writer *cw, uint64_t *covered_ns)
+{
+	*covered_ns = cw->covered_ns;
+	return cw->err || cw->full;
+}
+
 uint64_t capture_writer__bytes(const struct capture_writer *cw)
 {
 	return cw->file_sz;
@@ -357,6 +423,9 @@ int capture_writer__close(struct capture_writer *cw)
 		return 0;
 	flush_all(cw);
 	err = put_block(cw, &end, NULL);
+	if (!err)
+		err = cw->full;
+	drop_reserve(cw);
 	if (give_name(cw))
 		err = CAPTURE_UNNAMED;
 	writer_free(cw);

@@ -136,19 +136,18 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 	err = run__finish(live->run);
 	if (err == CAPTURE_UNNAMED)
 		return EXIT_FAILED;
-	if (!err)
-		err = loop_err;
-	if (!err && cancel__pending()) {
+	if (!err && !loop_err && cancel__pending()) {
 		pr_error("interrupted after the window: '%s' is complete, nothing was made of it", live->capture);
 		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
 		return EXIT_FAILED;
 	}
-	if (err) {
-		pr_error("'%s' could not be written whole: %s", live->capture, errstr(err));
-		pr_hint("what it holds so far is readable: ptbpf report %s", live->capture);
-	}
+	if (err)
+		pr_error("'%s' could not be written whole: %s; it holds what was written until then", live->capture,
+			 errstr(err));
 	code = outputs__write(&o);
-	return err ? EXIT_FAILED : code;
+	if (err && code == EXIT_DONE)
+		code = EXIT_INCOMPLETE;
+	return loop_err && !err ? EXIT_FAILED : code;
 }
 
 void live__free(struct live *live)

@@ -454,8 +454,16 @@ void recorder__round(struct recorder *r, uint64_t watermark_ns)
 		r->error = err;
 }
 
+void recorder__flush(struct recorder *r)
+{
+	capture_writer__flush(r->cw); /* what fails is counted */
+}
+
 struct recorder_stats recorder__stats(const struct recorder *r)
 {
+	uint64_t covered_ns;
+	bool cut = capture_writer__cut(r->cw, &covered_ns);
+
 	return (struct recorder_stats){
 		.records = r->records,
 		.bytes = capture_writer__bytes(r->cw),
@@ -463,6 +471,8 @@ struct recorder_stats recorder__stats(const struct recorder *r)
 		.unresolved = recorder__unresolved(r),
 		.over_names = r->over_names,
 		.over_operators = r->over_operators,
+		.cut = cut,
+		.covered_ns = covered_ns,
 		.error = r->error,
 	};
 }

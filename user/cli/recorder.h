@@ -78,12 +78,17 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 /* Ends a drain round: resolves what the round left unknown, then writes the watermark. */
 void recorder__round(struct recorder *r, uint64_t watermark_ns);
 
+/* Writes what is buffered, so that the statistics say whether it had room. */
+void recorder__flush(struct recorder *r);
+
 /* A process whose tensors do not look like tensors, once each; 0: none. The capture says so already. */
 uint32_t recorder__next_bad_layout(struct recorder *r);
 
 struct recorder_stats {
 	uint64_t records, bytes, write_dropped, unresolved;
 	uint64_t over_names, over_operators; /* of PTB_LIMITS */
+	uint64_t covered_ns; /* cut: the file has all records before this */
+	bool cut;            /* some could not be written */
 	int error; /* first write error, 0: none */
 };
 struct recorder_stats recorder__stats(const struct recorder *r);

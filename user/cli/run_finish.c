@@ -5,6 +5,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem_limit.h"
 #include "cli/recorder_agent.h"
 #include "cli/run_priv.h"
@@ -80,6 +81,27 @@ static void end_agents(struct run *run)
 		recorder__meta(run->rec, "cuda_calls", "true");
 }
 
+/*
+ * Where the window ends in the capture: where its records do. Those after that are of some threads only, and an operator
+ * whose end is not there would seem to last.
+ */
+static uint64_t cut_window(struct run *run, uint64_t end)
+{
+	struct recorder_stats st;
+
+	recorder__flush(run->rec);
+	st = recorder__stats(run->rec);
+	if (!st.cut || st.covered_ns >= end)
+		return end;
+	if (st.covered_ns < run->begin_ns)
+		st.covered_ns = run->begin_ns;
+	recorder__counter(run->rec, PTB_CNT_UNWRITTEN_NS, end - st.covered_ns);
+	run->stop_reason = PTB_STOP_NOT_WRITTEN;
+	pr_error("the capture covers the first %.3f s of %.3f s", (double)(st.covered_ns - run->begin_ns) / 1e9,
+		 (double)(end - run->begin_ns) / 1e9);
+	return st.covered_ns;
+}
+
 int run__finish(struct run *run)
 {
 	uint64_t end, t0;
@@ -96,6 +118,7 @@ int run__finish(struct run *run)
 	probe_set__detach(run->ps);
 	t0 = clock__mono_ns() - t0;
 	run__drain(run); /* programs that were on their way when the window closed */
+	end = cut_window(run, end);
 	recorder__clock(run->rec);
 	recorder__window(run->rec, false, end, run->stop_reason);
 	write_counters(run, t0);

@@ -48,6 +48,7 @@ static const char *advice(uint32_t id)
 	case PTB_CNT_MISSED:
 		return "another tracer's probes fire inside ptbpf's: end it";
 	case PTB_CNT_CAPTURE_DROPPED:
+	case PTB_CNT_UNWRITTEN_NS:
 		return "is the disk full? write to another one with -o";
 	case PTB_CNT_NAME_UNRESOLVED:
 		return "the target ended before they could be read; their slices are named by address";

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Libraries that were made to harm whoever reads them: ptbpf says what is wrong, ends when it is told to, and lives."""
+
+import contextlib
+import os
+import signal
+import struct
+import subprocess
+import threading
+
+from common import PYTHON, WORKLOADS, Child, Process, Skip, Tracer, check, children_of, main, report_json, require_root
+from common import run_ptbpf, wait_for, workspace
+
+SOAK = os.environ.get("PTBPF_SOAK") == "1"
+PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
+DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_GNU_HASH = 4, 5, 6, 7, 8, 10, 0x6FFFFEF5
+U64 = 2**64 - 1
+DYN, HASH, TEXT = 0x400, 0x600, 0x1000
+
+
+class Target(Child):
+    """A process that maps files as code when asked to."""
+
+    def __init__(self, *args):
+        python = PYTHON if args else "python3"
+        self.proc = subprocess.Popen([python, "-u", os.path.join(WORKLOADS, "map_file.py"), *args], text=True,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.proc.pid
+        self.lines = []
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def __enter__(self):
+        try:
+            self.wait("ready")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def read(self):
+        for line in self.proc.stdout:
+            self.lines.append(line)
+
+    def reap(self):
+        super().reap()
+        self.reader.join(10)
+
+    def wait(self, word, since=0):
+        def said():
+            check(self.proc.poll() is None, f"the target ended before it said {word}")
+            return f"{word}\n" in self.lines[since:]
+
+        wait_for(said, f"the target to say {word}")
+
+    def map(self, path):
+        since = len(self.lines)
+        self.proc.stdin.write(path + "\n")
+        self.proc.stdin.flush()
+        self.wait("mapped", since)
+
+
+def elf(path, dynamic=(), load_sz=U64, phnum=3, note_sz=0, shoff=0, shnum=0, shentsize=64, body=b"", size=None):
+    """A shared object whose parts begin at fixed places; its whole file is one segment at address 0."""
+    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, shoff, 0, 64, 56, phnum,
+                                                       shentsize, shnum, 0)
+    dyn = b"".join(struct.pack("<QQ", tag, value & U64) for tag, value in (*dynamic, (0, 0)))
+    phdrs = b"".join(struct.pack("<IIQQQQQQ", kind, 5, off, off, off, sz & U64, sz & U64, 4096)
+                     for kind, off, sz in ((PT_LOAD, 0, load_sz), (PT_DYNAMIC, DYN, len(dyn)), (PT_NOTE, HASH, note_sz)))
+    data = head + phdrs
+    data = data.ljust(DYN, b"\0") + dyn
+    data = data.ljust(HASH, b"\0") + body
+    with open(path, "wb") as f:
+        f.write(data)
+        f.truncate(max(size or 0, len(data), 8192))
+    os.chmod(path, 0o755)
+    return path
+
+
+def endless(path, symbols=400_000):
+    """400,000 symbols with one name of a megabyte, which has to be searched: minutes of work in 10 MB."""
+    name = b"\0_ZN2at4_ops" + b"a" * (1 << 20) + b"\0"
+    table = TEXT + len(name) + (-len(name)) % 8
+    body = struct.pack("<II", 1, symbols).ljust(TEXT - HASH, b"\0") + name.ljust(table - TEXT, b"\0")
+    body += struct.pack("<IBBHQQ", 1, 0x12, 0, 7, 0x1000, 16) * symbols
+    return elf(path, dynamic=((DT_HASH, HASH), (DT_STRTAB, TEXT), (DT_STRSZ, len(name)), (DT_SYMTAB, table)), body=body)
+
+
+def endless_notes(path):
+    """65,533 program headers, each of the same 350,000 empty notes; read for any library, whatever it is asked for."""
+    phdr = struct.pack("<IIQQQQQQ", PT_NOTE, 4, 1 << 22, 0, 0, 1 << 22, 0, 4)
+    head = elf(path, phnum=0xFFFF)
+    with open(head, "r+b") as f:
+        f.seek(64 + 56)
+        f.write(phdr * 0xFFFE)
+        f.truncate(1 << 23)
+    return path
+
+
+def cpu_s(pid):
+    """Processor time of a process and its children by now."""
+    ticks = 0
+    for p in [pid, *children_of(pid)]:
+        with contextlib.suppress(OSError), open(f"/proc/{p}/stat", encoding="ascii", errors="replace") as f:
+            ticks += sum(map(int, f.read().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def wait_busy(t):
+    """Until ptbpf has read the library for a while: more than it does before and after that."""
+    wait_for(lambda: cpu_s(t.pid) > 0.5, "the library to be read")
+
+
+def ended_by(t, sig, codes):
+    """It ends when it is told to: the library would keep it for minutes."""
+    t.signal(sig)
+    code = t.finish(5)
+    check(code in codes, f"exit {code}, expected {codes}\n{t.text()}")
+    return "\n".join(t.err)
+
+
+def signal_while_a_library_is_read():
+    require_root()
+    with workspace() as ws:
+        lib = endless(ws + "/libtorch_cpu.so")
+        for sig, wait in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, ("--wait",))):
+            with Target() as target:
+                if not wait:
+                    target.map(lib)
+                with Tracer("attach", "--pid", target.pid, *wait, "-o", ws + "/a.ptb") as t:
+                    if wait:
+                        t.wait_line("waiting for PyTorch", stream=t.err)
+                        target.map(lib)
+                    wait_busy(t)
+                    kids = children_of(t.pid)
+                    check(kids, "the library is not read in a child")
+                    check("interrupted" in ended_by(t, sig, (1,)), f"the message does not say why\n{t.text()}")
+                check(not any(os.path.exists(f"/proc/{k}") for k in kids), "the child goes on")
+                check(target.proc.poll() is None, "the target died")
+
+
+def signal_while_recording():
+    """A library that appears in the middle of a window does not keep the window from ending, nor its capture."""
+    require_root()
+    with workspace() as ws, Target("--torch") as target:
+        lib = endless_notes(ws + "/libcudart.so.12")
+        target.wait("worked")
+        with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb", "--no-table") as t:
+            t.wait_attached()
+            target.map(lib)
+            wait_for(lambda: children_of(t.pid) and cpu_s(children_of(t.pid)[0]) > 0.3, "the library to be read")
+            ended_by(t, signal.SIGINT, (0, 3))
+        check("aten::neg" in str(report_json(ws + "/a.ptb")), "the capture lacks the window")
+
+
+def sparse_library_of_2_tib():
+    """All zeros after its header, which says that all of it are symbols."""
+    require_root()
+    with workspace() as ws:
+        path = ws + "/libtorch_cpu.so"
+        try:
+            elf(path, ((DT_STRTAB, TEXT), (DT_STRSZ, 64), (DT_SYMTAB, 2 * TEXT)), size=1 << 41, shoff=HASH, shnum=1,
+                body=struct.pack("<IIQQQQIIQQ", 0, 11, 0, 2 * TEXT, 0, 1 << 41, 0, 0, 0, 0))
+        except OSError as e:
+            raise Skip(f"no file of 2 TiB here: {e}") from None
+        with Target() as target:
+            target.map(path)
+            done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
+            text = "\n".join(done.err)
+            check("libtorch_cpu.so" in text and "MiB" in text, f"the message does not say why\n{text}")
+
+
+def library_cut_while_it_is_read():
+    require_root()
+    with workspace() as ws, Target() as target:
+        lib = endless(ws + "/libtorch_cpu.so")
+        target.map(lib)
+        with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb") as t:
+            wait_busy(t)
+            os.truncate(lib, 4096)
+            code = t.finish(20)
+        check(code == 1, f"exit {code}, expected 1\n{t.text()}")
+        check("cut" in "\n".join(t.err), f"the message does not say why\n{t.text()}")
+
+
+def hostile_counts():
+    """Counts and sizes at their largest: refused in a sentence, or nothing of torch's in the file."""
+    require_root()
+    first = struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, U64 // 64, 0, 0, 0, 0)
+    many = struct.pack("<IIII", 0xFFFFFFFF, 1, 0xFFFFFFFF, 0)
+    tables = ((DT_STRTAB, TEXT), (DT_STRSZ, 64), (DT_SYMTAB, TEXT + 64))
+    variants = {
+        "sections": {"shoff": HASH, "body": first},
+        "program headers": {"phnum": 0xFFFF},
+        "segment": {"load_sz": U64, "dynamic": ((DT_STRTAB, U64), (DT_STRSZ, U64), (DT_SYMTAB, U64))},
+        "notes": {"note_sz": U64, "body": struct.pack("<III", 0xFFFFFFFF, 0xFFFFFFFF, 3)},
+        "names": {"dynamic": ((DT_HASH, HASH), (DT_STRTAB, TEXT), (DT_STRSZ, U64), (DT_SYMTAB, TEXT))},
+        "symbols": {"dynamic": ((DT_HASH, HASH), *tables), "body": struct.pack("<II", 0xFFFFFFFF, 0xFFFFFFFF)},
+        "hash buckets": {"dynamic": ((DT_GNU_HASH, HASH), *tables), "body": many},
+        "relocations": {"dynamic": ((DT_RELA, TEXT), (DT_RELASZ, U64), *tables)},
+    }
+    with workspace() as ws, Target() as target:
+        for name, parts in variants.items():
+            os.mkdir(f"{ws}/{name}")
+            target.map(elf(f"{ws}/{name}/libtorch_cpu.so", **parts))
+        done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
+        check(str(target.pid) in "\n".join(done.err), f"no sentence about the process\n{done.text()}")
+        check(target.proc.poll() is None, "the target died")
+
+
+def library_that_never_ends():
+    """It is given up at a limit; unit_sandbox has the limits themselves, so this one is for long runs."""
+    require_root()
+    with workspace() as ws, Target() as target:
+        target.map(endless(ws + "/libtorch_cpu.so"))
+        done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
+        text = "\n".join(done.err)
+        check("and was ended" in text and text.count("and was ended") == 1, f"no sentence, or several\n{text}")
+
+
+if __name__ == "__main__":
+    main([signal_while_a_library_is_read, signal_while_recording, sparse_library_of_2_tib, library_cut_while_it_is_read,
+          hostile_counts] + [library_that_never_ends] * SOAK)

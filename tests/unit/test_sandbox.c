@@ -415,7 +415,7 @@ static int talk(void *arg, uint8_t **out, size_t *len)
 static void test_messages_are_printable(void)
 {
 	char path[] = "/tmp/sandbox-said-XXXXXX", text[64] = "";
-	char message[] = "a\033[2Jb\xc2\x9b\n";
+	char message[] = "a\033[2Jb\xc2\x9b\xff \xc3\xbc\nc";
 	int fd = mkstemp(path), old = dup(STDERR_FILENO);
 	uint8_t *out;
 	size_t len;
@@ -426,7 +426,7 @@ static void test_messages_are_printable(void)
 	fflush(stderr);
 	dup2(old, STDERR_FILENO);
 	CU_ASSERT(pread(fd, text, sizeof(text) - 1, 0) > 0);
-	CU_ASSERT_STRING_EQUAL(text, "a?[2Jb??\n");
+	CU_ASSERT_STRING_EQUAL(text, "a?[2Jb?? \xc3\xbc\nc\n");
 	free(out);
 	close(fd);
 	close(old);

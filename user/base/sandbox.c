@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sandbox_priv.h"
+#include "base/term_text.h"
 #include "base/vec.h"
 
 #define SAID_MAX    65536 /* bytes of messages from one child */
@@ -104,7 +105,7 @@ static int stream__read(struct stream *s)
 
 	if (s->len > s->max)
 		return -E2BIG;
-	if (vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ, 1))
+	if (vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ + 1, 1)) /* and an end, for print_said() */
 		return -ENOMEM;
 	n = read(s->fd, s->data + s->len, READ_SZ);
 	if (n < 0)
@@ -166,13 +167,20 @@ static int collect(struct running *r)
 	return err;
 }
 
-/* The child's own messages, which the input may have written: printable characters only. */
-static void print_said(const struct stream *s)
+/* The child's own messages, which the input may have written. */
+static void print_said(struct stream *s)
 {
-	size_t i;
+	char line[2048], *p = (char *)s->data, *end;
 
-	for (i = 0; i < s->len && i < SAID_MAX; i++)
-		fputc(s->data[i] == '\n' || (s->data[i] >= ' ' && s->data[i] <= '~') ? s->data[i] : '?', stderr);
+	if (!s->len)
+		return;
+	p[s->len < SAID_MAX ? s->len : SAID_MAX] = '\0';
+	for (; p && *p; p = end) {
+		end = strchr(p, '\n');
+		if (end)
+			*end++ = '\0';
+		fprintf(stderr, "%s\n", term_text__copy(line, sizeof(line), p));
+	}
 }
 
 static int stopped(const struct running *r, int err)

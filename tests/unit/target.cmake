@@ -21,3 +21,4 @@ target_compile_definitions(test_torch_proc PRIVATE FAKE_LINKED_LIB="$<TARGET_FIL
 add_library(fake_kernels SHARED ${T}/fake_kernels_lib.c)
 unit_test(host_func "${T}/test_host_func.c;${T}/torch_env.c" ptbpf_target)
 target_link_libraries(test_host_func PRIVATE fake_kernels)
+unit_test(pid_hold ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_pid_hold.c ptbpf_target)

@@ -13,6 +13,7 @@
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/targets.h"
+#include "target/pid_hold.h"
 
 static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
@@ -89,10 +90,16 @@ static int dry_run(const struct run_cfg *cfg)
 	return EXIT_DONE;
 }
 
-/* Sentences for pids that cannot be traced come before anything is opened or written. */
-static int check_pids(const struct run_cfg *cfg)
+/*
+ * Sentences for pids that cannot be traced come before anything is opened or written. What is checked is held (to the
+ * end of the program), so that nothing else is traced when the pid becomes another process's meanwhile.
+ */
+static int check_pids(const struct run_cfg *cfg, int *holds)
 {
 	uint32_t i;
+
+	for (i = 0; i < cfg->pids.cnt; i++)
+		holds[i] = pid_hold__open(cfg->pids.pids[i]);
 
 	for (i = 0; i < cfg->pids.cnt; i++) {
 		struct torch_proc *tp = NULL;
@@ -109,7 +116,7 @@ static int check_pids(const struct run_cfg *cfg)
 	return 0;
 }
 
-static int add_all(const struct run_cfg *cfg, struct run *run)
+static int add_all(const struct run_cfg *cfg, const int *holds, struct run *run)
 {
 	uint32_t i;
 
@@ -117,6 +124,10 @@ static int add_all(const struct run_cfg *cfg, struct run *run)
 		pid_t pid = cfg->pids.pids[i];
 		int err = run__add(run, pid);
 
+		if ((!err || err == -EAGAIN) && !pid_hold__alive(holds[i])) {
+			pr_error("cannot attach to pid %d: the process that had it has ended", pid);
+			return -ESRCH;
+		}
 		if (err == -EAGAIN && (cfg->wait || cfg->children))
 			err = run__await(run, pid);
 		else if (err == -EAGAIN && run_cfg__ops(cfg))
@@ -147,6 +158,7 @@ int cmd_attach(int argc, char **argv)
 	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct live live = { 0 };
 	int n = opts__parse(&usage, &cfg, argc, argv, NULL), code;
+	int holds[OPT_PIDS_MAX];
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -158,10 +170,10 @@ int cmd_attach(int argc, char **argv)
 		return EXIT_USAGE;
 	if (cfg.dry_run)
 		return dry_run(&cfg);
-	if (check_pids(&cfg))
+	if (check_pids(&cfg, holds))
 		return EXIT_FAILED;
 	code = live__open(&live, &cfg, cfg.pids.pids[0]);
-	if (!code && add_all(&cfg, live.run))
+	if (!code && add_all(&cfg, holds, live.run))
 		code = EXIT_FAILED;
 	if (!code) {
 		begin_when_traced(&live, live.run);

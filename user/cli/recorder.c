@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/jsonw.h"
@@ -127,6 +128,8 @@ static void recorder_free(struct recorder *r)
 	for (i = 0; i < (int)r->proc_cnt; i++) {
 		hashmap__clear(&r->procs[i].unknown);
 		hashmap__clear(&r->procs[i].no_schema);
+		if (r->procs[i].pidfd >= 0)
+			close(r->procs[i].pidfd);
 	}
 	free(r->procs);
 	hashmap__clear(&r->kernels);

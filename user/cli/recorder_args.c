@@ -5,6 +5,7 @@
  * process. The check is on what the probes really read: offsets came from the code, tensors confirm them.
  */
 #define LOG_DOMAIN "recorder"
+#include <errno.h>
 #include <string.h>
 
 #include "base/cancel.h"
@@ -81,6 +82,8 @@ static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opd
 		if (!p->schemas_readable)
 			return false;
 		err = live_schema__read((pid_t)p->tgid, opdef, &p->schema_layout, text, sizeof(text));
+		if (!err && !recorder__is_there(p))
+			err = -ESRCH;
 		if (err) {
 			pr_debug("process %u: the schema of the operator at 0x%llx cannot be read: %s", p->tgid,
 				 (unsigned long long)opdef, errstr(err));

@@ -14,6 +14,7 @@
 /* What resolving needs to know of a process; independent of the life of its torch_proc. */
 struct recorder_proc {
 	uint32_t tgid;
+	int pidfd;
 	bool old_string_abi;
 	bool gone;               /* exited or exec'd: its memory can no longer be asked */
 	bool table_too_large;    /* counted once */
@@ -90,6 +91,8 @@ void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const cha
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
 void recorder__resolve(struct recorder *r);
 uint64_t recorder__unresolved(const struct recorder *r);
+/* Is it still the process that it was when it was attached to? Asked between reading of it and believing. */
+bool recorder__is_there(const struct recorder_proc *p);
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /* NULL: none */
 
 /* ---- recorder_args.c ---- */

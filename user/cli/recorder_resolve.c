@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -17,6 +18,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/recorder_priv.h"
+#include "target/pid_hold.h"
 
 enum { UNKNOWN_OPDEF, UNKNOWN_CLASS };
 
@@ -34,6 +36,11 @@ struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 	return NULL;
 }
 
+bool recorder__is_there(const struct recorder_proc *p)
+{
+	return pid_hold__alive(p->pidfd);
+}
+
 /* The place of a process that is gone: no more than are alive at the same time are kept. */
 static struct recorder_proc *find_gone(struct recorder *r)
 {
@@ -47,6 +54,8 @@ static struct recorder_proc *find_gone(struct recorder *r)
 		r->over_unknown += p->unknown.live; /* nobody can be asked any more */
 		hashmap__clear(&p->unknown);
 		hashmap__clear(&p->no_schema);
+		if (p->pidfd >= 0)
+			close(p->pidfd);
 		memset(p, 0, sizeof(*p));
 		return p;
 	}
@@ -66,6 +75,7 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp, con
 	}
 	*out = p;
 	p->tgid = (uint32_t)tp->pid;
+	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
 	p->old_string_abi = plan->layout.old_string_abi;
 	p->nested_keys = plan->layout.keys.nested;
 	for (i = 0; i < TORCH_LIB_ROLES; i++)
@@ -100,6 +110,10 @@ static int read_table(struct recorder *r, struct recorder_proc *p)
 		p->table_too_large = true;
 		r->over_operators++;
 	}
+	if (!err && !recorder__is_there(p)) {
+		live_ops__free(&lo);
+		err = -ESRCH;
+	}
 	if (err)
 		return err;
 	if (lo.observed_known)
@@ -133,7 +147,8 @@ static int read_newest(struct recorder *r, struct recorder_proc *p)
 
 	if (err)
 		return err;
-	take_ops(r, p, &lo);
+	if (recorder__is_there(p))
+		take_ops(r, p, &lo);
 	live_ops__free(&lo);
 	return 0;
 }
@@ -316,11 +331,11 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 
 	if (s->k1 == UNKNOWN_CLASS) {
 		err = remote__class_name((pid_t)p->tgid, s->k0, name, sizeof(name));
-		if (!err)
+		if (!err && recorder__is_there(p))
 			recorder__class(r, p->tgid, s->k0, name);
 	} else {
 		err = live_ops__name_at((pid_t)p->tgid, s->k0, p->old_string_abi, name, sizeof(name));
-		if (!err)
+		if (!err && recorder__is_there(p))
 			recorder__opdef(r, p->tgid, s->k0, name, 0);
 	}
 	return !err;

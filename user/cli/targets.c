@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/recorder_agent.h"
+#include "target/pid_hold.h"
 #include "cli/target_verify.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is looked at */
@@ -72,7 +72,12 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 	if (!t)
 		t = &ts->items[ts->cnt++];
 	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns };
-	t->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	t->pidfd = pid_hold__open(pid);
+	if ((born_ns && !pid_hold__began_by(pid, born_ns)) || (parent && !born_ns && !pid_hold__has_parent(pid, (pid_t)parent))) {
+		if (t->pidfd >= 0)
+			close(t->pidfd);
+		t->pidfd = -ESRCH; /* it has ended, and its pid may be another's */
+	}
 	return t;
 }
 
@@ -469,6 +474,11 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	uint64_t now, gap = 0;
 	int err;
 
+	if (!pid_hold__alive(t->pidfd)) {
+		if (!t->parent)
+			targets__say_why(t->pid, TORCH_PROC_NO_SUCH_PID, -ESRCH);
+		return -ESRCH;
+	}
 	err = ctx->no_ops ? torch_proc__open_any(t->pid, &tp, &why) : torch_proc__open(t->pid, &tp, &why);
 	if (err) {
 		if (why == TORCH_PROC_NO_TORCH)
@@ -496,6 +506,11 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	ask_agent(t, ctx, tp, sp);
 	tell_refusals(ts, t, ctx, sp);
 	err = attach_probes(ts, t, ctx, tp, sp);
+	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */
+		probe_set__remove_process(ctx->ps, t->proc_idx);
+		drop_agent(t, ctx->ps);
+		err = -ESRCH;
+	}
 	if (!err) {
 		now = clock__mono_ns();
 		if (t->born_ns && ctx->active)

@@ -21,7 +21,7 @@ enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
 
 struct target {
 	pid_t pid;
-	int pidfd; /* -1 when it could not be had */
+	int pidfd; /* negative when it could not be had: it had ended */
 	enum target_state state;
 	uint32_t parent;
 	bool inherits;        /* forked from a traced process and not exec'd: it has torch */

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""A pid that becomes another process's between the first check and the attach: that process is not traced."""
+
+import os
+import signal
+import subprocess
+
+from common import PYTHON, WORKLOADS, AskedTarget, Skip, Tracer, check, main, require_root, wait_for, workspace
+
+
+class SamePid(AskedTarget):
+    def __init__(self):
+        self.proc = subprocess.Popen([PYTHON, "-u", WORKLOADS + "/same_pid.py"], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)
+        self.pid = self.proc.pid
+
+    def child(self):
+        words = self.proc.stdout.readline().split()
+        if not words or words[0] != "child":
+            raise Skip(f"a process with the same pid could not be had: {words}")
+        return int(words[1])
+
+    def another(self):
+        self.proc.stdin.write("\n")
+        self.proc.stdin.flush()
+        return self.child()
+
+
+def loading(t):
+    """ptbpf has checked its pids and loads its programs."""
+    try:
+        return "bpf" in " ".join(os.readlink(f"/proc/{t.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{t.pid}/fd"))
+    except OSError:
+        return False
+
+
+def while_it_attaches():
+    require_root()
+    if not os.path.exists("/proc/sys/kernel/ns_last_pid"):
+        raise Skip("this kernel has no ns_last_pid")
+    outcomes = []
+    with workspace() as ws, SamePid() as p:
+        pid = p.child()
+        for i in range(5):
+            with Tracer("attach", "--pid", pid, "-d", "1s", "--no-table", "-o", f"{ws}/{i}.ptb") as t:
+                wait_for(lambda: loading(t) or not t.alive(), "the programs to be loaded")
+                t.signal(signal.SIGSTOP)
+                p.another()
+                t.signal(signal.SIGCONT)
+                outcomes.append(t.finish())
+                attached = any("attached" in line for line in t.err)
+                if outcomes[-1] == 1:
+                    check(any("has ended" in line or "no such process" in line for line in t.err),
+                          f"no sentence\n{t.text()}")
+                else: # it had attached to the first one
+                    check(any("lost 0" in line or "slices" in line for line in t.err), t.text())
+                check(outcomes[-1] == 1 or attached, t.text())
+            if 1 in outcomes:
+                break
+        check(1 in outcomes, f"the pid never changed hands in time: exit codes {outcomes}")
+    return f"exit codes {outcomes}"
+
+
+if __name__ == "__main__":
+    main([while_it_attaches])

@@ -46,7 +46,7 @@ int mem_limit__set(uint64_t bytes)
 	return 0;
 }
 
-bool mem_limit__allows(uint64_t bytes)
+bool mem_limit__fits(uint64_t bytes)
 {
 	uint64_t most = atomic_load_explicit(&limit, memory_order_relaxed), now, given;
 
@@ -61,6 +61,13 @@ bool mem_limit__allows(uint64_t bytes)
 	if (bytes <= most && now <= most - bytes)
 		return true;
 	atomic_store(&granted, 0);
+	return false;
+}
+
+bool mem_limit__allows(uint64_t bytes)
+{
+	if (mem_limit__fits(bytes))
+		return true;
 	atomic_fetch_add(&refused, 1);
 	return false;
 }

@@ -25,8 +25,11 @@ int vec_reserve(void **items, uint32_t *cap, uint64_t need, size_t elem_sz)
 		want = need;
 	if (want > UINT32_MAX || want > SIZE_MAX / elem_sz)
 		return -ENOMEM;
-	if (!mem_limit__allows((want - *cap) * elem_sz))
-		return -ENOMEM;
+	if (!mem_limit__fits((want - *cap) * elem_sz)) {
+		want = need + need / 8 < want ? need + need / 8 : need;
+		if (!mem_limit__allows((want - *cap) * elem_sz))
+			return -ENOMEM;
+	}
 	p = realloc(*items, want * elem_sz);
 	if (!p)
 		return -ENOMEM;

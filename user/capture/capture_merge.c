@@ -23,7 +23,7 @@
 #include "base/vec.h"
 
 #define SLACK_NS 2000000ULL
-#define WINDOW_MAX (64u * 1024 * 1024)
+#define WINDOW_MAX (128u * 1024 * 1024) /* what the default rings of two processors hold together */
 #define INSERTION_MAX 16
 
 struct merge_entry {

@@ -20,16 +20,18 @@
 
 #include "probe/probe_impl.h"
 
-#define RING_BYTES_ALL (32u << 20)
-#define RING_BYTES_MIN (256u << 10)
-#define RING_BYTES_MAX (4u << 20)
 /*
- * With an agent. Operators come three times as fast as probes let them, and CUPTI hands its records out by
- * the megabyte, all on one processor: 128 full chunks at least, 8 MiB where there are few processors.
+ * Default sizes: a second of four threads that do nothing but operators, while the collector gets 5 % of a
+ * processor (tests/e2e/test_starved.py). Names make 25 MB/s on a processor, arguments twice that. With an agent
+ * operators come three times as fast, and CUPTI hands its records out by the megabyte, all on one processor.
  */
-#define AGENT_BYTES_ALL (128u << 20)
+#define RING_BYTES_ALL	(128u << 20)
+#define RING_BYTES_MIN	(256u << 10)
+#define RING_BYTES_MAX	(32u << 20)
+#define AGENT_BYTES_ALL (256u << 20)
 #define AGENT_BYTES_MIN (2u << 20)
-#define AGENT_BYTES_MAX (8u << 20)
+#define AGENT_BYTES_MAX (64u << 20)
+#define SHARE_OF_RAM	32 /* all rings take at most one part in so many */
 #define GIVE_BACK      256 /* records between two advances of the consumer position */
 
 struct ring {
@@ -61,8 +63,8 @@ uint32_t rings__choose_cnt(void)
 
 uint64_t rings__choose_bytes(bool agent)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	uint64_t share = (agent ? AGENT_BYTES_ALL : RING_BYTES_ALL) / (uint64_t)(cpus > 0 ? cpus : 1);
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / SHARE_OF_RAM;
+	uint64_t all = agent ? AGENT_BYTES_ALL : RING_BYTES_ALL, share = (ram < all ? ram : all) / rings__choose_cnt();
 	uint64_t bytes = agent ? AGENT_BYTES_MIN : RING_BYTES_MIN;
 
 	while (bytes < (agent ? AGENT_BYTES_MAX : RING_BYTES_MAX) && bytes * 2 <= share)

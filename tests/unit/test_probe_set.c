@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -443,6 +445,73 @@ static void test_other_instruction_single(void)
 	run_other_instruction(LINKS_SINGLE);
 }
 
+/* Sees the first breakpoint, and then makes the last instruction another one. */
+struct late_change {
+	atomic_bool stop;
+	int mem;
+	uint64_t addr;
+	struct probe_site *site;
+};
+
+static uint8_t code_byte(const struct late_change *lc)
+{
+	uint8_t byte = 0;
+
+	CU_ASSERT_EQUAL(pread(lc->mem, &byte, 1, (off_t)lc->addr), 1);
+	return byte;
+}
+
+static void *change_late(void *arg)
+{
+	struct late_change *lc = arg;
+
+	while (!atomic_load(&lc->stop))
+		if (code_byte(lc) == 0xcc) {
+			lc->site->insn[0] ^= 2;
+			break;
+		}
+	return NULL;
+}
+
+/* The comparison before linking has passed when a breakpoint is there: what changes after that is found by the one
+ * after linking, and nothing stays attached. */
+static void test_changed_while_linked(void)
+{
+	struct probe_set *ps = open_set(0, LINKS_SINGLE, false);
+	struct probe_site list[30];
+	struct ptb_proc_cfg cfg = {};
+	struct late_change lc = {.site = &list[29]};
+	struct probe_lib lib;
+	struct target t;
+	pthread_t thread;
+	int n = 0, tries;
+	char path[32];
+	uint32_t proc;
+
+	one_lib(&t, &lib, list, 30);
+	cfg.tgid = (uint32_t)t.pid;
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)t.pid);
+	lc.mem = open(path, O_RDONLY | O_CLOEXEC);
+	lc.addr = first_mapping(t.pid, list[0].offset);
+	CU_ASSERT_FATAL(lc.mem >= 0 && code_byte(&lc) == list[0].insn[0]);
+	for (tries = 0; tries < 50 && n != -ESTALE; tries++) { /* the thread may come too late */
+		take_insns(&lib);
+		atomic_store(&lc.stop, false);
+		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, change_late, &lc), 0);
+		n = probe_set__add_process(ps, &cfg, &lib, 1, &proc);
+		atomic_store(&lc.stop, true);
+		pthread_join(thread, NULL);
+		CU_ASSERT(n == 30 || n == -ESTALE);
+		if (n == 30)
+			probe_set__remove_process(ps, proc);
+	}
+	CU_ASSERT_EQUAL(n, -ESTALE);
+	CU_ASSERT_EQUAL(code_byte(&lc), list[0].insn[0]);
+	close(lc.mem);
+	probe_set__free(ps);
+	CU_ASSERT_EQUAL(target__stop(&t), 0);
+}
+
 static void test_refusals(void)
 {
 	struct probe_set *ps = NULL;
@@ -480,6 +549,7 @@ int main(void)
 		{"another instruction is not probed (uprobe_multi)", test_other_instruction_multi},
 		{"another instruction is not probed (tracefs)", test_other_instruction_trace},
 		{"another instruction is not probed (perf)", test_other_instruction_single},
+		{"an instruction that changes while it is linked", test_changed_while_linked},
 		{"pairs are exact, window sharp (uprobe_multi)", test_pairs_multi},
 		{"pairs are exact, window sharp (tracefs)", test_pairs_trace},
 		{"pairs are exact, window sharp (single events)", test_pairs_single},

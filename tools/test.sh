@@ -130,8 +130,9 @@ leg() { # NAME PYTHON [options]
 	fi
 }
 
-# Payloads that run with the agent on interpreters and torches beside the main one, which runs them all.
-AGENT_SOME="elementwise backward custom_function exceptions annotations views_inplace strings lists_of_numbers results
+# What interpreters and torches beside the main one run, which runs all: every kind of operator, thread, compiled region
+# and value once. All of them run all payloads under a soak.
+SOME="elementwise backward custom_function exceptions annotations views_inplace strings lists_of_numbers results
 	two_threads raising_threads thread_churn optimizers transformer script_unfused compile_eager compile_inductor"
 
 # Two at a time: while the target of one leg is traced, another compares, or torch alone runs. Operators by the thousand
@@ -139,7 +140,9 @@ AGENT_SOME="elementwise backward custom_function exceptions annotations views_in
 part_torch() {
 	local name agent=$PTBPF_ROOT/build/libptbpf_agent.so some
 	# shellcheck disable=SC2086 # a list of words
-	some="--brief --agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $AGENT_SOME)"
+	some="--brief --agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $SOME)"
+	# shellcheck disable=SC2086
+	[ -n "$PTBPF_SOAK" ] || some+=" $(printf -- '--payload %s ' $SOME)"
 	beside leg "torch-$PTBPF_MAIN_TORCH" "$MAIN_PYTHON" --agent "$agent" --agent-windows names,full,held
 	# shellcheck disable=SC2086
 	beside leg "torch-$PTBPF_OLD_TORCH" "$(venv_python "torch-$PTBPF_OLD_TORCH")" $some

@@ -11,9 +11,12 @@ import signal
 import subprocess
 import time
 
-from common import check, main, wait_for, workspace
+from common import check, main, soak, wait_for, workspace
 from inject_target import (AGENT, LIMIT_MS, TARGET, TOOL, Target, copies, inject, load_all, need_tools, newest_python,
                            python_target, refused, same_as_undisturbed, torch_target)
+
+
+MORE = 4 if soak() else 1  # about 1,000 injections under a soak
 
 
 def threads_of_every_kind():
@@ -21,23 +24,23 @@ def threads_of_every_kind():
     need_tools()
     with workspace() as ws, Target([TARGET]) as t:
         t.ready()
-        text = load_all(t, "ptrace", copies(ws, 75), 2)
+        text = load_all(t, "ptrace", copies(ws, 75 * MORE), 2)
         out = t.finish()
-        check(out[-1].startswith("loaded 75 ") and out[-1].endswith(" faults 0"), "\n".join(out))
+        check(out[-1].startswith(f"loaded {75 * MORE} ") and out[-1].endswith(" faults 0"), "\n".join(out))
         return f"{text}; {out[-1]}"
 
 
 def torch_crowd():
     need_tools()
     with workspace() as ws:
-        return same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 40), 2)
+        return same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 40 * MORE), 2)
 
 
 def torch_alone():
     """One thread computes, and the pool of torch."""
     need_tools()
     with workspace() as ws:
-        return same_as_undisturbed(lambda: torch_target(1), "any", copies(ws, 40), None)
+        return same_as_undisturbed(lambda: torch_target(1), "any", copies(ws, 40 * MORE), None)
 
 
 def real_agent():
@@ -53,13 +56,13 @@ def real_agent():
 def remote_execution():
     need_tools()
     with workspace() as ws, newest_python(ws) as start:
-        return same_as_undisturbed(start, "any", copies(ws, 50), 1)
+        return same_as_undisturbed(start, "any", copies(ws, 50 * MORE), 1)
 
 
 def newest_python_by_ptrace():
     need_tools()
     with workspace() as ws, newest_python(ws) as start:
-        return same_as_undisturbed(start, "ptrace", copies(ws, 40), 2)
+        return same_as_undisturbed(start, "ptrace", copies(ws, 40 * MORE), 2)
 
 
 def remote_execution_refused():

@@ -1,6 +1,7 @@
 # Tests of user/target.
 set(T ${CMAKE_CURRENT_SOURCE_DIR}/unit)
 unit_test(elf_file "${T}/test_elf_file.c;${T}/torch_env.c" ptbpf_target)
+unit_test(elf_child ${T}/test_elf_child.c ptbpf_target)
 unit_test(proc_maps ${T}/test_proc_maps.c ptbpf_target)
 unit_test(proc_memory ${T}/test_proc_memory.c ptbpf_target)
 unit_test(remote_mem ${T}/test_remote_mem.c ptbpf_target)

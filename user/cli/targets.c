@@ -116,7 +116,8 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 		pr_error("cannot attach to pid %d: it is a kernel thread or has no memory of its own", pid);
 		break;
 	case TORCH_PROC_OK:
-		pr_error("cannot attach to pid %d: %s", pid, errstr(err));
+		if (err != -ECANCELED) /* main() says that it was interrupted */
+			pr_error("cannot attach to pid %d: %s", pid, errstr(err));
 		break;
 	}
 }

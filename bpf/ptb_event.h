@@ -155,6 +155,19 @@ struct ptb_mem_free {
 };
 
 /*
+ * A TensorImpl begins to end: its address may soon be another tensor's, and that of its data another storage's, if
+ * nobody else holds the storage. What it holds itself ends within its own end, such as the tensor that it is a view of:
+ * then both have counted each other's reference.
+ */
+struct ptb_tensor_end {
+	struct ptb_rec_hdr h;
+	__u64 impl; /* 0: it only gives its storage up */
+	__u64 data; /* of its storage; 0: it has none */
+	__u32 refs; /* of its storage, this tensor's included; 0: not read */
+	__u32 pad;
+};
+
+/*
  * REPORT: c10::reportMemoryUsageToProfiler(): an allocator other than the CPU's says what it did; from
  * New and Delete too while torch's own profiler records memory. OOM: an allocator could not: addr 0,
  * bytes: the size asked for (the CPU's does not tell totals: 0).
@@ -411,6 +424,7 @@ struct ptb_rss_sample {
 	X(RF_END,      27, ptb_rf_end,       0)            \
 	X(CUDA_CALL,   28, ptb_cuda_call,    0)            \
 	X(OPDEF_GONE,  29, ptb_opdef_gone,   1)            \
+	X(TENSOR_END,  30, ptb_tensor_end,   0)            \
 	/* 32..47 stacks: not used yet */                  \
 	X(GPU_KERNEL,  48, ptb_gpu_kernel,   0)            \
 	X(GPU_MEMCPY,  49, ptb_gpu_memory,   0)            \
@@ -469,7 +483,8 @@ PTB_REC_KINDS(X)
 	X(CUDA_MEMORY,  12, "CUDA memory call")                                                  \
 	X(CUDA_CALL,    13, "CUDA launch, copy or synchronisation")                              \
 	X(FUNCTION,     14, "function that names itself (RECORD_FUNCTION)")                      \
-	X(REGISTRY,     15, "operator that leaves the dispatcher")
+	X(REGISTRY,     15, "operator that leaves the dispatcher")                              \
+	X(TENSOR,       16, "end of a tensor")
 
 enum ptb_func_kind {
 #define X(name, nr, text) PTB_FUNC_##name = nr,

@@ -60,7 +60,10 @@
 	X(AGENT_CHUNK, 37, "rdi = struct ptb_chunk*, rsi = its length")                          \
 	X(AGENT_WISH,  38, "nothing: the site never runs, its semaphore is what counts")         \
 	/* operators */                                                                          \
-	X(OPDEF_GONE,  39, "rsi = OperatorHandle const&, rdx = OperatorName const&")
+	X(OPDEF_GONE,  39, "rsi = OperatorHandle const&, rdx = OperatorName const&")              \
+	/* only where identities are recorded */                                                 \
+	X(TENSOR_END,  40, "rdi = TensorImpl*: the object ends")                                  \
+	X(TENSOR_RELEASE, 41, "rdi = TensorImpl*: only weak references are left")
 
 enum ptb_prog {
 #define X(name, nr, text) PTB_PROG_##name = nr,

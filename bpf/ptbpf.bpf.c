@@ -32,6 +32,7 @@
 #include "args.bpf.c"
 #include "callargs.bpf.c"
 #include "memory.bpf.c"
+#include "tensor.bpf.c"
 #include "cuda.bpf.c"
 #include "agent.bpf.c"
 #include "task.bpf.c"

@@ -153,6 +153,7 @@ part_torch() {
 		beside leg "$name" leg-python --chroot "$PTBPF_ENV_DIR/$name" $some
 	done
 	beside suite torch.checklist "$MAIN_PYTHON" tests/torch/test_checklist.py
+	beside suite torch.dataflow "$MAIN_PYTHON" tests/torch/test_dataflow.py
 	beside suite torch.memory "$MAIN_PYTHON" tests/torch/test_memory_truth.py
 	if env_complete "torch-$PTBPF_OLD_TORCH"; then
 		PTBPF_PYTHON=$(venv_python "torch-$PTBPF_OLD_TORCH") beside suite "torch.memory-$PTBPF_OLD_TORCH" \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Holds one Execution Trace against another: nodes matched by thread and order of beginning, compared
 field by field and value by value. Ids, thread numbers and record function ids are equal up to renaming;
-so are the identities of tensors and storages when both traces saw the same run.
+ids of tensors and storages, when both traces saw the same run, refine torch's.
 
 Known differences are rows of DIFFERENCES, as in compare_args.py.
 """
@@ -87,11 +87,23 @@ class Renaming:
         return self.to.setdefault(want, got) == got and self.back.setdefault(got, want) == want
 
 
+class Refinement:
+    """One-way: torch gives the id of an address again to what comes to lie there, ptbpf does not. Of ptbpf's, each is always the
+    same one of torch's; that none of ptbpf's is too many is what test_dataflow.py holds, where no address is given out twice."""
+
+    def __init__(self):
+        self.back = {}
+
+    def same(self, want, got):
+        return self.back.setdefault(got, want) == want
+
+
 class Names:
     """What is renamed between two traces of one run; kept over all payloads of the recording."""
 
     def __init__(self):
-        self.tensor, self.storage, self.thread, self.rf = (Renaming() for _ in range(4))
+        self.thread, self.rf = Renaming(), Renaming()
+        self.tensor, self.storage = Refinement(), Refinement()
         self.node = {}  # torch's node id -> ptbpf's
 
 

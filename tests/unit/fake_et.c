@@ -36,10 +36,11 @@ static int put(struct slice sl)
 	return err;
 }
 
-static void tensor(struct value_words *w, uint64_t impl, uint64_t storage)
+/* As the model names them: the tensor's number, and its storage's above. */
+static void tensor(struct value_words *w, uint64_t nr, uint64_t storage)
 {
 	vw__tensor(w, &(struct vw_tensor){ .dtype = FLOAT, .ndim = 2, .sizes = { 2, 3 },
-					   .flags = PTB_VAL_F_IDS, .impl = impl, .storage = storage });
+					   .flags = PTB_VAL_F_IDS, .impl = nr | storage << 32, .storage = storage << 12 });
 }
 
 static struct slice slice(uint64_t id, uint64_t parent, const char *name, uint64_t begin, uint64_t end)
@@ -77,17 +78,17 @@ static int put_forward(void)
 	vw__device(&in, 0, -1);
 	vw__bool(&in, false);
 	vw__none(&in);
-	tensor(&out, 0x1000, 0x9000);
+	tensor(&out, 1, 9);
 	err = put(with_schema(slice(4, 3, "aten::empty", 3000, 4000), "aten::empty(int[] size) -> Tensor", -1));
-	tensor(&in, 0x1000, 0x9000);
+	tensor(&in, 1, 9);
 	vw__double(&in, 1.5);
-	tensor(&out, 0x1000, 0x9000);
+	tensor(&out, 1, 9);
 	err = err ? err : put(with_schema(slice(3, 2, "aten::mul_", 2000, 9000), "aten::mul_(Tensor self) -> Tensor", 0));
 	vw__list(&in, PTB_VAL_TENSORS, 2, 2);
-	tensor(&in, 0x1000, 0x9000);
-	tensor(&in, 0x2000, 0x9000);
+	tensor(&in, 1, 9);
+	tensor(&in, 2, 9);
 	vw__int(&in, 0);
-	tensor(&out, 0x3000, 0);
+	tensor(&out, 3, 0);
 	return err ? err : put(with_schema(slice(5, 2, "aten::cat", 10000, 11000), "aten::cat(Tensor[] t) -> Tensor", 1));
 }
 
@@ -101,12 +102,12 @@ static int put_odd(void)
 	vw__double(&in, -NAN);
 	vw__complex(&in, 1, 2);
 	vw__list(&in, PTB_VAL_TUPLE, 2, 2);
-	tensor(&in, 0x1000, 0x9000);
-	vw__undefined(&in, 0x7000);
+	tensor(&in, 1, 9);
+	vw__undefined(&in, 7);
 	vw__opaque(&in, PTB_OPAQUE_Generator);
 	vw__list(&in, PTB_VAL_OPT_TENSORS, 2, 2);
 	vw__none(&in);
-	vw__undefined(&in, 0x7000);
+	vw__undefined(&in, 7);
 	err = put(sl);
 	vw__unknown(&in);
 	vw__list(&in, PTB_VAL_LIST, 600, 1);
@@ -123,7 +124,7 @@ static int put_all(void)
 	err = put_forward();
 	err = err ? err : put_odd();
 	err = err ? err : put(annotation(slice(2, 1, "train", 1000, 20000), 0));
-	tensor(&in, 0x2000, 0x9000);
+	tensor(&in, 2, 9);
 	bwd.kind = PTB_FUNC_NODE_CALL;
 	whole.kind = PTB_FUNC_NODE;
 	bwd.tid = whole.tid = 101;

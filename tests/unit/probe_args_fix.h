@@ -140,7 +140,7 @@ static inline void check_matrix(struct value v, int64_t rows, int64_t cols, uint
 	CU_ASSERT_EQUAL(v.keys, 0x8001);
 	if (impl) {
 		CU_ASSERT(v.flags & PTB_VAL_F_IDS);
-		CU_ASSERT_EQUAL(v.impl, impl);
+		CU_ASSERT_EQUAL(value__impl(&v), impl);
 		CU_ASSERT_EQUAL(v.storage, 0x700000);
 		CU_ASSERT_EQUAL(v.offset, offset);
 	} else {

@@ -39,8 +39,8 @@ static void write_flags(uint32_t flags)
 
 static void fresh_ids(void)
 {
-	hashmap__clear(&ids.map);
-	ids = (struct et_ids){ .next = ET_FIRST_OBJECT };
+	hashmap__clear(&ids.seen);
+	ids = (struct et_ids){ 0 };
 }
 
 static void compare(const char *values, const char *shapes, const char *types, const char *strides)
@@ -167,17 +167,30 @@ static void test_lists(void)
 	CU_ASSERT_EQUAL(missing.unknown + missing.cut, 0);
 }
 
-static struct vw_tensor tensor(uint64_t impl, uint64_t storage)
+/* The ids of tensors and storages with these numbers: 2 * (2^22 + n) + 1. */
+#define T1 "8388611"
+#define T2 "8388613"
+#define T3 "8388615"
+#define T4 "8388617"
+#define T7 "8388623"
+#define S9 "8388627"
+#define S10 "8388629"
+#define S11 "8388631"
+
+/* As the model names them: the numbers in place of the TensorImpl's address. */
+static struct vw_tensor tensor(uint64_t nr, uint64_t storage)
 {
+	uint64_t impl = nr | storage << 32;
+
 	return (struct vw_tensor){ .dtype = FLOAT, .ndim = 2, .sizes = { 2, 3 },
-				   .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE, .impl = impl, .storage = storage };
+				   .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE, .impl = impl, .storage = storage << 12 };
 }
 
 static void test_tensors(void)
 {
-	struct vw_tensor t = tensor(0x1000, 0x9000), gpu = tensor(0x2000, 0x9000);
+	struct vw_tensor t = tensor(1, 9), gpu = tensor(2, 9);
 	struct vw_tensor zero = { .dtype = LONG, .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE,
-				  .impl = 0x3000, .storage = 0xa000 };
+				  .impl = 3 | 10ULL << 32, .storage = 0xa000 };
 
 	fresh_ids();
 	gpu.device_type = 1;
@@ -188,50 +201,51 @@ static void test_tensors(void)
 	vw__tensor(&words, &gpu);
 	vw__tensor(&words, &t);
 	vw__tensor(&words, &zero);
-	expect("[3, 5, 0, 6, 4, \"cpu\"], [7, 5, 7, 6, 4, \"cuda:3\"], [3, 5, 0, 6, 4, \"cpu\"], "
-	       "[9, 11, 0, 1, 8, \"cpu\"]",
+	expect("[" T1 ", " S9 ", 0, 6, 4, \"cpu\"], [" T2 ", " S9 ", 7, 6, 4, \"cuda:3\"], [" T1 ", " S9 ", 0, 6, 4, \"cpu\"], "
+	       "[" T3 ", " S10 ", 0, 1, 8, \"cpu\"]",
 	       "[2, 3], [2, 3], [2, 3], []",
 	       "\"Tensor(float)\", \"Tensor(float)\", \"Tensor(float)\", \"Tensor(long int)\"",
 	       "[3, 1], [3, 1], [3, 1], []");
 	CU_ASSERT_EQUAL(ids.cnt[ET_TENSOR], 3);
 	CU_ASSERT_EQUAL(ids.cnt[ET_STORAGE], 2);
 	/* an empty or meta tensor: its storage has no data, and is one for all of them */
-	t = tensor(0x4000, 0);
-	zero.storage = 0;
+	t = tensor(4, 11);
+	t.storage = zero.storage = 0;
+	zero.impl = 3 | 11ULL << 32;
 	vw__tensor(&words, &t);
 	vw__tensor(&words, &zero);
-	expect("[13, 15, 0, 6, 4, \"cpu\"], [9, 15, 0, 1, 8, \"cpu\"]", "[2, 3], []",
+	expect("[" T4 ", " S11 ", 0, 6, 4, \"cpu\"], [" T3 ", " S11 ", 0, 1, 8, \"cpu\"]", "[2, 3], []",
 	       "\"Tensor(float)\", \"Tensor(long int)\"", "[3, 1], []");
 	CU_ASSERT_EQUAL(missing.unknown + missing.cut, 0);
 }
 
 static void test_odd_tensors(void)
 {
-	struct vw_tensor sparse = tensor(0x1000, 0), nested = tensor(0x2000, 0x9000), sym = tensor(0x3000, 0x9000);
+	struct vw_tensor sparse = tensor(1, 0), nested = tensor(2, 9), sym = tensor(3, 9);
 
 	fresh_ids();
 	sparse.flags = PTB_VAL_F_IDS;
 	sparse.keys = FAKE_KEY_SPARSE; /* no storage: neither offset nor device; strides are what is there */
 	sparse.own_strides = true;
 	vw__tensor(&words, &sparse);
-	expect("[3, 0, 0, 0, 0, \"\"]", "[2, 3]", "\"Tensor(float)\"", "[0, 0]");
+	expect("[" T1 ", 0, 0, 0, 0, \"\"]", "[2, 3]", "\"Tensor(float)\"", "[0, 0]");
 	sparse.keys = FAKE_KEY_CSR;
 	vw__tensor(&words, &sparse);
-	expect("[3, 0, 0, 0, 0, \"\"]", "[2, 3]", "\"Tensor(float)\"", "[]");
+	expect("[" T1 ", 0, 0, 0, 0, \"\"]", "[2, 3]", "\"Tensor(float)\"", "[]");
 	sym.flags |= PTB_VAL_F_SYMBOLIC;
 	vw__tensor(&words, &sym);
-	expect("[5, 0, 0, 0, 0, \"\"]", "[]", "\"Tensor(float)\"", "[]");
+	expect("[" T3 ", 0, 0, 0, 0, \"\"]", "[]", "\"Tensor(float)\"", "[]");
 	nested.keys = FAKE_KEY_NESTED;
 	vw__tensor(&words, &nested);
-	expect("[7, 9, 0, 6, 4, \"cpu\"]", "[]", "\"Tensor(float)\"", "[]");
+	expect("[" T2 ", " S9 ", 0, 6, 4, \"cpu\"]", "[]", "\"Tensor(float)\"", "[]");
 	CU_ASSERT_EQUAL(missing.unknown, 1); /* its number of elements */
-	vw__undefined(&words, 0x7000);
+	vw__undefined(&words, 7);
 	vw__list(&words, PTB_VAL_OPT_TENSORS, 3, 3);
 	vw__none(&words);
-	vw__undefined(&words, 0x7000);
+	vw__undefined(&words, 7);
 	nested.keys = 0;
 	vw__tensor(&words, &nested);
-	expect("[11, 0, 0, 0, 0, \"\"], [\"<None>\", [11, 0, 0, 0, 0, \"\"], [7, 9, 0, 6, 4, \"cpu\"]]",
+	expect("[" T7 ", 0, 0, 0, 0, \"\"], [\"<None>\", [" T7 ", 0, 0, 0, 0, \"\"], [" T2 ", " S9 ", 0, 6, 4, \"cpu\"]]",
 	       "[], [[], [], [2, 3]]",
 	       "\"Tensor(nullptr (uninitialized))\", "
 	       "\"GenericList[None,Tensor(nullptr (uninitialized)),Tensor(float)]\"",
@@ -241,7 +255,7 @@ static void test_odd_tensors(void)
 
 static void test_unknown(void)
 {
-	struct vw_tensor odd = tensor(0x1000, 0x9000), bare = { .dtype = FLOAT, .ndim = 1, .sizes = { 3 } };
+	struct vw_tensor odd = tensor(1, 9), bare = { .dtype = FLOAT, .ndim = 1, .sizes = { 3 } };
 
 	fresh_ids();
 	vw__unknown(&words);
@@ -254,7 +268,7 @@ static void test_unknown(void)
 	odd.dtype = 250;
 	odd.device_type = 250;
 	vw__tensor(&words, &odd);
-	expect("[3, 5, 0, 6, 0, \"Unknown\"]", "[2, 3]", "\"Tensor(Unknown)\"", "[3, 1]");
+	expect("[" T1 ", " S9 ", 0, 6, 0, \"Unknown\"]", "[2, 3]", "\"Tensor(Unknown)\"", "[3, 1]");
 	CU_ASSERT_EQUAL(missing.unknown, 2);
 	vw__tensor(&words, &bare); /* no identity was recorded */
 	expect("[0, 0, 0, 3, 4, \"cpu\"]", "[3]", "\"Tensor(float)\"", "[1]");
@@ -264,7 +278,7 @@ static void test_unknown(void)
 
 static void test_cut(void)
 {
-	struct vw_tensor deep = tensor(0x1000, 0x9000);
+	struct vw_tensor deep = tensor(1, 9);
 	static const int64_t two[] = { 1, 2 };
 
 	fresh_ids();
@@ -355,14 +369,14 @@ static void put_everything(void)
 {
 	static const int64_t ints[] = { 1, -2, 3 };
 	static const uint8_t bools[] = { 1, 0, 1 };
-	struct vw_tensor t = tensor(0x1000, 0x9000);
+	struct vw_tensor t = tensor(1, 9);
 
 	vw__tensor(&words, &t);
 	vw__ints(&words, 3, ints);
 	vw__bools(&words, 3, bools);
 	vw__list(&words, PTB_VAL_TENSORS, 2, 2);
 	vw__tensor(&words, &t);
-	vw__undefined(&words, 0x7000);
+	vw__undefined(&words, 7);
 	vw__string(&words, "text \xe4\xb8\xad");
 	vw__list(&words, PTB_VAL_TUPLE, 2, 2);
 	vw__list(&words, PTB_VAL_LIST, 1, 1);
@@ -419,6 +433,6 @@ int main(void)
 
 	fresh_ids();
 	rc = run_suite("et_values", tests);
-	hashmap__clear(&ids.map);
+	hashmap__clear(&ids.seen);
 	return rc;
 }

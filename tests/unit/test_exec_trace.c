@@ -57,6 +57,8 @@ static void put(const struct slice *sl)
 	CU_ASSERT_EQUAL_FATAL(sink.slice(sink.arg, sl), 0);
 }
 
+#define THREAD_ID(tid) (2 * (tid) + 1)
+
 static struct slice slice(uint64_t id, uint64_t parent, const char *name)
 {
 	struct slice sl = fake_slice(id, name, T0 + id, T0 + id + 1);
@@ -155,7 +157,7 @@ static void test_node_text(void)
 	put(&sl);
 	cJSON_Delete(finish());
 	CU_ASSERT_PTR_NOT_NULL(strstr(
-		raw, "\n{\"id\": 16, \"name\": \"aten::\\\"x\\\"\\n\", \"ctrl_deps\": 3, \"inputs\": {\"values\": [5], "
+		raw, "\n{\"id\": 16, \"name\": \"aten::\\\"x\\\"\\n\", \"ctrl_deps\": 201, \"inputs\": {\"values\": [5], "
 		     "\"shapes\": [[]], \"types\": [\"Int\"], \"strides\": [[]]}, \"outputs\": {\"values\": [true], "
 		     "\"shapes\": [[]], \"types\": [\"Bool\"], \"strides\": [[]]}, \"attrs\": ["
 		     "{\"name\": \"rf_id\", \"type\": \"uint64\", \"value\": 7}, "
@@ -189,12 +191,12 @@ static void test_tree(void)
 	sl.tid = 105;
 	put(&sl);
 	doc = finish();
-	expect_node(node(doc, 0), 3, 1, "[pytorch|profiler|execution_trace|thread]");
+	expect_node(node(doc, 0), THREAD_ID(100), 1, "[pytorch|profiler|execution_trace|thread]");
 	expect_node(node(doc, 1), 6, 4, "child");
-	expect_node(node(doc, 2), 5, 1, "[pytorch|profiler|execution_trace|thread]");
-	expect_node(node(doc, 3), 8, 5, "other");
-	expect_node(node(doc, 4), 4, 3, "parent");
-	expect_node(node(doc, 5), 10, 5, "other again");
+	expect_node(node(doc, 2), THREAD_ID(105), 1, "[pytorch|profiler|execution_trace|thread]");
+	expect_node(node(doc, 3), 8, THREAD_ID(105), "other");
+	expect_node(node(doc, 4), 4, THREAD_ID(100), "parent");
+	expect_node(node(doc, 5), 10, THREAD_ID(105), "other again");
 	expect_node(node(doc, 6), 1, 1, "[pytorch|profiler|execution_trace|process]");
 	CU_ASSERT_EQUAL(attr(node(doc, 0), "tid"), 1);
 	CU_ASSERT_EQUAL(attr(node(doc, 0), "rf_id"), 0);
@@ -331,11 +333,11 @@ static void test_collective(void)
 	cJSON_Delete(doc);
 }
 
-/* One id per object over slices, sides and threads; each kind apart, though they share an address. */
+/* Ids are those that the model gave, over slices, sides and threads. */
 static void test_objects(void)
 {
 	struct session s = results_session();
-	struct vw_tensor t = { .dtype = 6, .flags = PTB_VAL_F_IDS, .impl = 0x1000, .storage = 0x1000 };
+	struct vw_tensor t = { .dtype = 6, .flags = PTB_VAL_F_IDS, .impl = 1 | 2ULL << 32, .storage = 0x1000 };
 	struct value_words w = { .cnt = 0 };
 	struct slice sl = slice(1, 0, "aten::a");
 	cJSON *doc;
@@ -354,10 +356,10 @@ static void test_objects(void)
 		const cJSON *out = get(get(node(doc, i), "outputs"), "values");
 
 		CU_ASSERT_TRUE(cJSON_Compare(in, out, true));
-		CU_ASSERT_EQUAL(cJSON_GetArrayItem(cJSON_GetArrayItem(in, 0), 0)->valueint, 5);
-		CU_ASSERT_EQUAL(cJSON_GetArrayItem(cJSON_GetArrayItem(in, 0), 1)->valueint, 7);
+		CU_ASSERT_EQUAL(cJSON_GetArrayItem(cJSON_GetArrayItem(in, 0), 0)->valueint, 8388611);
+		CU_ASSERT_EQUAL(cJSON_GetArrayItem(cJSON_GetArrayItem(in, 0), 1)->valueint, 8388613);
 	}
-	CU_ASSERT_EQUAL(num(node(doc, 2), "id"), 9);
+	CU_ASSERT_EQUAL(num(node(doc, 2), "id"), THREAD_ID(0x1000));
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "tensors"), 1);
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "storages"), 1);
 	cJSON_Delete(doc);
@@ -381,14 +383,14 @@ static void test_processes(void)
 	doc = finish();
 	CU_ASSERT_EQUAL(num(doc, "pid"), 200);
 	CU_ASSERT_EQUAL(cJSON_GetArraySize(get(doc, "nodes")), 3);
-	expect_node(node(doc, 1), 4, 3, "of 200");
+	expect_node(node(doc, 1), 4, THREAD_ID(100), "of 200");
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "other_processes"), 1);
 	cJSON_Delete(doc);
 	start(&s); /* the first when none is asked for */
 	put(&sl);
 	doc = finish();
 	CU_ASSERT_EQUAL(num(doc, "pid"), 100);
-	expect_node(node(doc, 1), 6, 3, "of 100");
+	expect_node(node(doc, 1), 6, THREAD_ID(100), "of 100");
 	cJSON_Delete(doc);
 	CU_ASSERT_EQUAL(try_open("other.json", &s, 300), -ESRCH);
 	CU_ASSERT_NOT_EQUAL(access(path, F_OK), 0);

@@ -127,7 +127,7 @@ def long_list(d):
 
 def storage_is_tensor(d):
     for v in validate_et.flat(x for n in d["nodes"] for s in ("inputs", "outputs") for x in n[s]["values"]):
-        v[1] = 5 if v[1] == 7 else v[1]
+        v[1] = v[0] if v[1] else 0
 def tensor_is_node(d): node(d, "cat")["outputs"]["values"][0][0] = node(d, "cat")["id"]
 
 def one_node_less(d): d["nodes"].remove(node(d, "cat"))

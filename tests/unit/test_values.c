@@ -93,7 +93,7 @@ static void tensors(void)
 	CU_ASSERT_EQUAL(v.device_index, 2);
 	CU_ASSERT_EQUAL(v.keys, 0x8001);
 	CU_ASSERT_EQUAL(v.numel, 30);
-	CU_ASSERT_TRUE(v.impl == 0x1000 && v.storage == 0x2000 && v.offset == 4);
+	CU_ASSERT_TRUE(value__impl(&v) == 0x1000 && v.storage == 0x2000 && v.offset == 4);
 	CU_ASSERT_EQUAL_FATAL(v.ndim, 3);
 	CU_ASSERT_TRUE(v.sizes[0] == 2 && v.sizes[1] == 3 && v.sizes[2] == 5);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(v.strides);
@@ -102,16 +102,16 @@ static void tensors(void)
 	CU_ASSERT_EQUAL(v.ndim, 3);
 	CU_ASSERT_EQUAL(v.device_index, -1);
 	CU_ASSERT_PTR_NULL(v.strides);
-	CU_ASSERT_EQUAL(v.impl, 0);
+	CU_ASSERT_EQUAL(value__impl(&v), 0);
 	v = next(&it);
 	CU_ASSERT_EQUAL(v.ndim, 0);
 	CU_ASSERT_TRUE(v.flags & PTB_VAL_F_DIMS_CUT);
 	CU_ASSERT_EQUAL(v.storage, 0x2000);
 	v = next(&it);
 	CU_ASSERT_EQUAL(v.kind, PTB_VAL_UNDEFINED);
-	CU_ASSERT_EQUAL(v.impl, 0x77);
+	CU_ASSERT_EQUAL(value__impl(&v), 0x77);
 	v = next(&it);
-	CU_ASSERT_EQUAL(v.impl, 0);
+	CU_ASSERT_EQUAL(value__impl(&v), 0);
 	CU_ASSERT_FALSE(values__next(&it, &v));
 }
 

@@ -28,6 +28,7 @@
 	X(AGENT_CLOCKS,    1u << 16,    NONE,            "pairs of clocks of one agent that are kept; the older half goes") \
 	X(AGENT_FACTS,     1000,        OVER_AGENT,      "records of one agent's clocks, devices and state in one second") \
 	X(LIVE_OPS,        100000,      OVER_OPERATORS,  "operators in the dispatcher's table of a process")    \
+	X(TENSORS,         1u << 21,    NONE,            "tensors, and storages, that live at one time in one capture; beyond, each has a new number wherever it is seen") \
 	X(CUDA_LIBS,       64,          OVER_LIBS,       "CUDA libraries of one process")                        \
 	X(ELF_FILE_MIB,    16384,       NONE,            "a library or program that is read, MiB")               \
 	X(ELF_MIB,         512,         NONE,            "memory to answer a question about one file, MiB")      \

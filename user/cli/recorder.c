@@ -101,6 +101,7 @@ int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struc
 	r->task_arg = arg;
 	r->args = opts->args;
 	r->memory = opts->memory;
+	r->identities = opts->identities;
 	r->cuda_calls = opts->cuda_calls;
 	r->names = strtab__new();
 	if (!r->names)
@@ -249,7 +250,8 @@ void recorder__window_ends(struct recorder *r, uint64_t ts_ns)
 /* Not probed in this mode; its number stays unused. */
 static bool is_left_out(const struct recorder *r, const struct plan_func *pf)
 {
-	return (plan_func__is_memory(pf) && !r->memory) || (plan_func__is_cuda_call(pf) && !r->cuda_calls);
+	return (plan_func__is_memory(pf) && !r->memory) || (plan_func__is_tensor(pf) && !r->identities) ||
+	       (plan_func__is_cuda_call(pf) && !r->cuda_calls);
 }
 
 static void put_func(struct recorder *r, const struct recorder_plan *rp, const struct torch_plan *plan,

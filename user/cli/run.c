@@ -143,6 +143,7 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 				       .cuda_calls = run_cfg__gpu(cfg),
 				       .agent = run_cfg__agent(cfg) != AGENT_OFF };
 	struct recorder_opts ropts = { .args = run_cfg__args(cfg) != PROBE_ARGS_NONE,
+				       .identities = opts.args == PROBE_ARGS_FULL,
 				       .memory = opts.memory,
 				       .cuda_calls = opts.cuda_calls };
 	struct run *run = calloc(1, sizeof(*run));

@@ -203,6 +203,8 @@ static bool is_wanted(const struct plan_func *pf, const struct target *t, const 
 		return true;
 	if (ctx->no_ops)
 		return false;
+	if (plan_func__is_tensor(pf)) /* of an agent's tensors, too */
+		return ctx->args == PROBE_ARGS_FULL && !t->no_args;
 	return pf->kind == PTB_FUNC_REGISTRY || !target_agent__has_ops(t->agent);
 }
 
@@ -295,7 +297,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct targ
 
 static bool is_op(const struct plan_func *pf)
 {
-	return !plan_func__is_memory(pf);
+	return !plan_func__is_memory(pf) && !plan_func__is_tensor(pf);
 }
 
 /* What the plan refuses of the functions that are probed here, once each. */
@@ -305,6 +307,10 @@ static void tell_refusals(struct targets *ts, const struct target *t, const stru
 	if (!ctx->no_ops && !target_agent__has_ops(t->agent) && !sp->told_ops) {
 		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, is_op);
 		sp->told_ops = true;
+	}
+	if (ctx->args == PROBE_ARGS_FULL && !ctx->no_ops && !sp->told_tensors) {
+		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_tensor);
+		sp->told_tensors = true;
 	}
 	if (ctx->memory && !sp->told_memory) {
 		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_memory);

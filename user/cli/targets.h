@@ -40,7 +40,7 @@ struct target {
 struct shared_plan { /* of torch's libraries, or of one of CUDA's */
 	struct torch_plan *plan;
 	struct recorder_plan told; /* site_base 0: not in the capture yet */
-	bool told_ops, told_memory, told_cuda; /* of its refusals, those of these functions */
+	bool told_ops, told_tensors, told_memory, told_cuda; /* of its refusals, those of these functions */
 	uint32_t args_base; /* of its argument programs, 0: not loaded */
 };
 

@@ -12,14 +12,13 @@
 enum et_object { ET_TENSOR, ET_STORAGE, ET_THREAD };
 
 struct et_ids {
-	struct hashmap map; /* (address or tid, enum et_object) -> id */
-	uint64_t next;      /* odd */
+	struct hashmap seen; /* (number or tid, enum et_object) -> 1 */
 	uint64_t cnt[3];    /* by enum et_object */
 	int err;
 };
 
 #define ET_ROOT 1
-#define ET_FIRST_OBJECT 3
+#define ET_TIDS_END (1u << 22) /* Linux include/linux/threads.h, PID_MAX_LIMIT */
 
 /* order: session__order() of the slice. */
 static inline uint64_t et_id__slice(uint64_t order)
@@ -27,7 +26,7 @@ static inline uint64_t et_id__slice(uint64_t order)
 	return 2 * order + 2;
 }
 
-/* Id of the object, a new one when first seen; 0 when memory is out (ids->err). */
+/* Id of the object with this number of the session (thread: its tid); counted, ids->err when memory is out. */
 uint64_t et_id__object(struct et_ids *ids, uint64_t key, enum et_object what);
 
 /* What of the values is missing. */

@@ -30,17 +30,12 @@ static void put_part(const struct side *s, const struct value *v, enum part part
 
 uint64_t et_id__object(struct et_ids *ids, uint64_t key, enum et_object what)
 {
-	uint64_t *known = hashmap__get(&ids->map, key, what), id = ids->next;
-
-	if (known)
-		return *known;
-	if (hashmap__put(&ids->map, key, what, id)) {
-		ids->err = -ENOMEM;
-		return 0;
+	if (!hashmap__get(&ids->seen, key, what)) {
+		if (hashmap__put(&ids->seen, key, what, 1))
+			ids->err = -ENOMEM;
+		ids->cnt[what]++;
 	}
-	ids->next += 2;
-	ids->cnt[what]++;
-	return id;
+	return 2 * (what == ET_THREAD ? key : ET_TIDS_END + key) + 1;
 }
 
 /* ---- elements of lists ---- */
@@ -164,12 +159,12 @@ static void put_tensor(const struct side *s, const struct value *v)
 	    (tensor__is_nested(v, s->keys) && !(v->flags & PTB_VAL_F_SYMBOLIC)))
 		s->missing->unknown++;
 	jsonw__begin_arr(s->w);
-	jsonw__u64(s->w, ids ? et_id__object(s->ids, v->impl, ET_TENSOR) : 0);
+	jsonw__u64(s->w, ids ? et_id__object(s->ids, v->tensor, ET_TENSOR) : 0);
 	if ((v->flags & PTB_VAL_F_SYMBOLIC) || !has_storage(v)) {
 		put_lit(s->w, "0, 0, 0, 0, \"\"");
 	} else {
 		/* also the storage without data has an id: it is an object by its address, which is 0 */
-		jsonw__u64(s->w, ids ? et_id__object(s->ids, v->storage, ET_STORAGE) : 0);
+		jsonw__u64(s->w, ids ? et_id__object(s->ids, v->storage_id, ET_STORAGE) : 0);
 		jsonw__i64(s->w, v->offset);
 		jsonw__i64(s->w, v->numel);
 		jsonw__u64(s->w, dtype__itemsize(v->dtype));
@@ -181,7 +176,7 @@ static void put_tensor(const struct side *s, const struct value *v)
 static void put_undefined(const struct side *s, const struct value *v)
 {
 	jsonw__begin_arr(s->w);
-	jsonw__u64(s->w, et_id__object(s->ids, v->impl, ET_TENSOR));
+	jsonw__u64(s->w, et_id__object(s->ids, v->tensor, ET_TENSOR));
 	put_lit(s->w, "0, 0, 0, 0, \"\"");
 	jsonw__end_arr(s->w);
 }

@@ -8,10 +8,10 @@
  * parent before that is written. All ids are therefore known beforehand or need no order:
  *	1			the process, the root, written last
  *	2 * order + 2		slices; even, and ascending in order of start (session__order()), which readers sort by
- *	3, 5, 7, ...		threads, tensors and storages, in order of first appearance
+ *	2 * tid + 1		threads
+ *	2 * (2^22 + n) + 1	tensors and storages, n: their numbers (model/tensor_ids.h)
  * A slice is a node whether or not it has ended (those are the slices of the Chrome trace, and the two
- * files are joined by rf_id), so every parent exists. A tensor is its TensorImpl's address and a storage
- * its data's, as for torch; both share addresses with those that were there before.
+ * files are joined by rf_id), so every parent exists.
  */
 #define LOG_DOMAIN "exec_trace"
 #include <errno.h>
@@ -385,7 +385,6 @@ int exec_trace__open(const char *path, const struct session *s, const struct et_
 		goto fail;
 	et->s = s;
 	et->info = session__info(s);
-	et->ids.next = ET_FIRST_OBJECT;
 	et->path = strdup(path);
 	if (!et->path)
 		goto fail;
@@ -446,7 +445,7 @@ void exec_trace__free(struct exec_trace *et)
 		return;
 	out_file__free(et->of);
 	jsonw__free(&et->w);
-	hashmap__clear(&et->ids.map);
+	hashmap__clear(&et->ids.seen);
 	hashmap__clear(&et->thread_nr);
 	hashmap__clear(&et->thread_written);
 	free(et->path);

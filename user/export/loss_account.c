@@ -170,6 +170,11 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		add(s, "%" PRIu64 " record%s came too late to be put in order (the machine is overloaded)",
 		    t->late_records, t->late_records == 1 ? "" : "s");
 	}
+	if (t->tensors_over) {
+		next(s);
+		add(s, "%" PRIu64 " times a tensor or storage has a number of its own because too many live at one time",
+		    t->tensors_over);
+	}
 	if (t->bad_records) {
 		next(s);
 		add(s, "%" PRIu64 " malformed record%s skipped (is the capture damaged?)", t->bad_records,

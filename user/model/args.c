@@ -43,6 +43,10 @@ void args__free(struct model *m, struct args *a)
 
 void args__clear(struct model *m)
 {
+	free(m->result_words);
+	m->result_words = NULL;
+	m->result_cap = 0;
+	tensor_ids__clear(&m->tensors);
 	struct args *a, *next;
 	uint32_t i, k;
 
@@ -159,6 +163,18 @@ static void copy_values(struct model *m, struct args *a, const struct slice_valu
 	append(m, a, sv->words + first, sv->word_cnt - first);
 }
 
+/* Gives the tensors among the words their numbers. */
+static void name_tensors(struct model *m, const struct ptb_rec_hdr *h, uint64_t begin_ns, enum tensor_role role,
+			 uint64_t *words, uint32_t cnt)
+{
+	const struct tensor_place at = { .tgid = h->tgid, .ts_ns = h->ts_ns, .begin_ns = begin_ns,
+					 .lost_until = m->lost_until, .role = role };
+
+	tensor_ids__name(&m->tensors, &at, words, cnt);
+	if (m->tensors.err)
+		m->err = m->tensors.err;
+}
+
 /* ---- autograd's number ---- */
 
 /*
@@ -208,9 +224,24 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 	first = sv.word_cnt && kind_at(sv.words) == PTB_VAL_STATE ?
 			values__first_words(sv.words, sv.word_cnt) : 0;
 	copy_values(m, a, &sv, first);
+	if (s.flags & PTB_VAL_F_IDS)
+		name_tensors(m, h, h->ts_ns, TENSOR_GIVEN, a->words, a->cnt);
 	set_seq(t, e, a, &s);
 	e->flags |= cut_flag(&sv, &s);
 	e->args = a;
+}
+
+/* The record itself stays as it is. */
+static const uint64_t *named_results(struct model *m, const struct entry *e, const struct ptb_rec_hdr *h,
+				     const struct slice_values *sv)
+{
+	if (vec_reserve((void **)&m->result_words, &m->result_cap, sv->word_cnt, sizeof(*sv->words))) {
+		m->err = -ENOMEM;
+		return sv->words;
+	}
+	memcpy(m->result_words, sv->words, sv->word_cnt * sizeof(*sv->words));
+	name_tensors(m, h, e->begin_ns, tensor_ids__role(&m->tensors, e->schema), m->result_words, sv->word_cnt);
+	return m->result_words;
 }
 
 void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h)
@@ -225,6 +256,8 @@ void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h)
 		e->args = new_args(m);
 	if (!e->args)
 		return;
+	if (s.flags & PTB_VAL_F_IDS)
+		sv.words = named_results(m, e, h, &sv);
 	e->args->out = sv;
 	e->flags |= cut_flag(&sv, &s);
 }
@@ -279,11 +312,13 @@ static struct slice_values of_helper(const struct thread *t)
 void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 {
 	struct slice_values sv = payload(m, h);
+	uint32_t of_record;
 	struct value_survey s;
 
 	args__free(m, t->scope_args);
 	t->scope_args = NULL;
 	t->scope_name_flags &= ~(uint32_t)SLICE_ARGS_CUT;
+	of_record = sv.flags;
 	if (!sv.flags)
 		sv = of_helper(t);
 	if (!sv.flags)
@@ -293,6 +328,8 @@ void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 	if (!t->scope_args)
 		return;
 	copy_values(m, t->scope_args, &sv, 0);
+	if (of_record && s.flags & PTB_VAL_F_IDS) /* the helper's have been given theirs */
+		name_tensors(m, h, h->ts_ns, TENSOR_GIVEN, t->scope_args->words, t->scope_args->cnt);
 	t->scope_name_flags |= cut_flag(&sv, &s);
 }
 

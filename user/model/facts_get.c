@@ -65,6 +65,20 @@ const struct site_fact *facts__site(const struct facts *f, uint32_t site)
 	return site < f->site_cnt && f->sites[site].func ? &f->sites[site] : NULL;
 }
 
+bool facts__has_func(const struct facts *f, enum ptb_func_kind kind, const char *name)
+{
+	uint32_t i;
+
+	for (i = 1; i < f->func_cnt; i++) {
+		const struct func_fact *ff = &f->funcs[i];
+
+		if (ff->kind == kind && (!ff->reason || ff->reason == PTB_REFUSE_NO_EXIT) &&
+		    !strcmp(facts__name(f, ff->name), name))
+			return true;
+	}
+	return false;
+}
+
 void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16])
 {
 	const uint64_t *known = hashmap__get(&f->thread_comm, tgid, tid);

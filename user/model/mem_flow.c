@@ -119,7 +119,7 @@ static uint64_t moved_from(const struct slice *sl, const struct value *out)
 		return 0;
 	effort__spend(sl->in.word_cnt * 2);
 	while (values__next(&it, &in))
-		if (mem_value__has_key(&in) && in.impl == out->impl && in.storage != out->storage)
+		if (mem_value__has_key(&in) && in.tensor == out->tensor && in.storage != out->storage)
 			return in.storage;
 	return 0;
 }

@@ -186,6 +186,7 @@ static void on_free(struct model *m, struct thread *t, const struct ptb_mem_free
 	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .device_type = CPU,
 				   .device_index = -1 };
 
+	tensor_ids__freed(&m->tensors, t->tgid, r->addr);
 	t->mem->told = (struct told){ TOLD_DELETE, r->addr, release(m, t, &ev) };
 }
 
@@ -214,12 +215,14 @@ static void on_report(struct model *m, struct thread *t, const struct ptb_mem_re
 	t->mem->told = (struct told){ 0 };
 	if (again || !r->bytes)
 		return;
-	if (r->bytes == INT64_MIN)
+	if (r->bytes == INT64_MIN) {
 		m->totals->bad_records++;
-	else if (r->bytes > 0)
+	} else if (r->bytes > 0) {
 		allocate(m, t, &ev, false);
-	else
+	} else {
+		tensor_ids__freed(&m->tensors, t->tgid, r->addr);
 		release(m, t, &ev);
+	}
 }
 
 static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_report *r)

@@ -12,6 +12,7 @@
 #include "base/hashmap.h"
 #include "model/facts.h"
 #include "model/session.h"
+#include "model/tensor_ids.h"
 
 /* Between any two times of a thread: readers that keep microseconds in a double are, late in the quarter
  * that traces count from, off by up to 1 ns at each. */
@@ -174,6 +175,9 @@ struct model {
 	struct step_ids *step_ids;
 
 	struct args *spare_args;
+	struct tensor_ids tensors;
+	uint64_t *result_words; /* the results that are told now */
+	uint32_t result_cap;
 	struct memory *memory; /* NULL: memory is not recorded */
 	struct gpu *gpu;       /* NULL: nothing of GPUs is recorded */
 	uint32_t gpu_next;     /* calls before this one are placed */

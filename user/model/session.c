@@ -354,7 +354,8 @@ static void on_args_more(struct model *m, struct thread *t, const struct ptb_op_
 /* Kinds of a newer version are not, either. */
 static bool is_for_threads(const struct ptb_rec_hdr *h)
 {
-	return h->kind && h->kind <= PTB_REC_RF_END && h->kind != PTB_REC_AGENT_DATA;
+	return h->kind && (h->kind <= PTB_REC_RF_END || h->kind == PTB_REC_TENSOR_END) &&
+	       h->kind != PTB_REC_AGENT_DATA;
 }
 
 static void pass_losses(struct model *m, uint64_t ts)
@@ -440,6 +441,10 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		model__task(m, (const void *)h);
 		return m->err;
 	}
+	if (h->kind == PTB_REC_TENSOR_END) {
+		tensor_ids__end(&m->tensors, (const void *)h);
+		return 0;
+	}
 	if (h->kind >= PTB_REC_MEM_ALLOC && h->kind <= PTB_REC_KMEM_EVENT) {
 		memory__record(m, h);
 		return m->err;
@@ -492,6 +497,7 @@ static int run_pass(struct session *s, struct model *m)
 	m->step_ids = &s->step_ids;
 	s->step_ids.cnt = 0;
 	m->full = s->info.has_results;
+	m->tensors.ends = facts__has_func(m->f, PTB_FUNC_TENSOR, "TensorImpl::~TensorImpl");
 	m->gpu = s->gpu;
 	m->agent_lost = agent_lost(s->facts.counters);
 	free(s->live);
@@ -522,6 +528,7 @@ static int run_pass(struct session *s, struct model *m)
 	if (!err)
 		err = memory__live(m, &s->live, &s->live_cnt);
 	m->totals->live_blocks = s->live_cnt;
+	m->totals->tensors_over = m->tensors.over;
 	model_clear(m);
 	return err;
 }

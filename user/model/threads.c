@@ -140,6 +140,7 @@ void model__task(struct model *m, const struct ptb_task *r)
 	case PTB_REC_FORK:
 		end_process(m, tgid, r->h.ts_ns); /* an earlier process of that number */
 		memory__new_process(m, tgid, false);
+		tensor_ids__new_program(&m->tensors, tgid);
 		/* fallthrough */
 	case PTB_REC_THREAD_NEW:
 		facts__thread_seen(m->f, tgid, r->child_tid, r->comm);
@@ -154,6 +155,7 @@ void model__task(struct model *m, const struct ptb_task *r)
 	case PTB_REC_EXEC:
 		end_process(m, tgid, r->h.ts_ns);
 		memory__new_process(m, tgid, true);
+		tensor_ids__new_program(&m->tensors, tgid);
 		return;
 	case PTB_REC_EXIT:
 		facts__thread_seen(m->f, tgid, r->h.tid, r->comm);

@@ -141,7 +141,8 @@ static void read_tensor(struct value *v, const struct ptb_val *h, const uint64_t
 	at += sizeof(t) / WORD;
 	if (h->flags & PTB_VAL_F_IDS) {
 		memcpy(&ids, at, sizeof(ids));
-		v->impl = ids.impl;
+		v->tensor = (uint32_t)ids.impl;
+		v->storage_id = (uint32_t)(ids.impl >> 32);
 		v->storage = ids.storage;
 		v->offset = ids.offset;
 		at += sizeof(ids) / WORD;
@@ -189,7 +190,8 @@ static void read_value(struct value *v, const struct ptb_val *h, const uint64_t 
 		read_tensor(v, h, at);
 		break;
 	case PTB_VAL_UNDEFINED:
-		v->impl = h->flags & PTB_VAL_F_IDS ? *at : 0;
+		v->tensor = h->flags & PTB_VAL_F_IDS ? (uint32_t)*at : 0;
+		v->storage_id = h->flags & PTB_VAL_F_IDS ? (uint32_t)(*at >> 32) : 0;
 		break;
 	case PTB_VAL_STRING:
 	case PTB_VAL_BOOLS:
@@ -301,6 +303,26 @@ void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_valu
 			continue;
 		h.flags &= (uint8_t)~PTB_VAL_F_PENDING;
 		memcpy(at, &h, sizeof(h));
+	}
+}
+
+void values__name_tensors(uint64_t *words, uint32_t cnt,
+			  uint64_t (*fn)(void *arg, uint64_t impl, const uint64_t *data), void *arg)
+{
+	const uint32_t ids = 1 + sizeof(struct ptb_val_tensor) / WORD;
+	uint32_t i, n;
+	struct ptb_val h;
+
+	for (i = 0; i < cnt; i += 1 + n) { /* a list's elements follow it as other values do */
+		memcpy(&h, &words[i], sizeof(h));
+		if (!body_words(&h, &n) || n > cnt - i - 1)
+			return;
+		if (!(h.flags & PTB_VAL_F_IDS))
+			continue;
+		if (h.kind == PTB_VAL_TENSOR)
+			words[i + ids] = fn(arg, words[i + ids], &words[i + ids + 1]);
+		else if (h.kind == PTB_VAL_UNDEFINED)
+			words[i + 1] = fn(arg, words[i + 1], NULL);
 	}
 }
 

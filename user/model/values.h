@@ -30,7 +30,8 @@ struct value {
 		double d;    /* DOUBLE, COMPLEX: real part */
 	};
 	double imag;
-	uint64_t impl, storage; /* TENSOR, UNDEFINED with PTB_VAL_F_IDS */
+	uint32_t tensor, storage_id; /* TENSOR, UNDEFINED with PTB_VAL_F_IDS: numbers, see tensor_ids.h */
+	uint64_t storage;            /* ... its data's address */
 	int64_t offset, numel;
 	uint64_t keys;
 	uint8_t dtype, device_type; /* TENSOR; DEVICE: device_type */
@@ -52,6 +53,12 @@ bool values__next(struct value_iter *it, struct value *v);
 /* Element i < present of INTS, which may be SymInts: a number, or OPAQUE where it is symbolic (pytorch
  * c10/core/SymInt.h: what is below -2^62 is a pointer with a tag). */
 struct value value__int_elem(const struct value *list, uint32_t i);
+/* The address of the TensorImpl, in a payload whose tensors have no numbers yet. */
+static inline uint64_t value__impl(const struct value *v)
+{
+	return v->tensor | (uint64_t)v->storage_id << 32;
+}
+
 /* Number of top-level values. */
 uint32_t values__count(const struct slice_values *sv);
 /* Checks a payload's structure: number of words that make whole values, nesting at most PTB_NEST_MAX. */
@@ -69,6 +76,10 @@ struct value_survey {
 };
 
 struct value_survey values__survey(const uint64_t *words, uint32_t cnt);
+/* Replaces the address of every TensorImpl by what fn makes of it and of its storage's data (NULL: an undefined
+ * tensor, which has none). The payload was checked. */
+void values__name_tensors(uint64_t *words, uint32_t cnt,
+			  uint64_t (*fn)(void *arg, uint64_t impl, const uint64_t *data), void *arg);
 /* Gives the PENDING doubles among the values the numbers of the doubles in `late`, by DOUBLE.n. */
 void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_values *late);
 /* Words of the first value, 0 if there is none. */

@@ -59,6 +59,8 @@ enum sym_topic {
 	TOPIC_MEM_CPU_OOM,   /* c10::ProfiledCPUMemoryReporter::OutOfMemory */
 	TOPIC_MEM_REPORT,    /* c10::reportMemoryUsageToProfiler */
 	TOPIC_MEM_OOM,	     /* c10::reportOutOfMemoryToProfiler */
+	TOPIC_TENSOR_END,    /* c10::TensorImpl::~TensorImpl */
+	TOPIC_TENSOR_RELEASE, /* c10::TensorImpl::release_resources */
 	TOPIC_CNT
 };
 

@@ -54,6 +54,8 @@ static int add_sites(struct plan_build *b, enum torch_lib_role role)
 		err = op_sites__add(b);
 	if (!err && has_operators(role))
 		err = special_sites__add(b);
+	if (!err && has_layout(role))
+		err = special_sites__add_tensors(b);
 	if (!err)
 		err = memory_sites__add(b);
 	if (!err && is_optional(role))

@@ -129,6 +129,12 @@ static inline bool plan_func__is_memory(const struct plan_func *pf)
 	return pf->kind == PTB_FUNC_ALLOCATOR || pf->kind == PTB_FUNC_CUDA_MEMORY;
 }
 
+/* Is it one that is probed only where identities of tensors are recorded? */
+static inline bool plan_func__is_tensor(const struct plan_func *pf)
+{
+	return pf->kind == PTB_FUNC_TENSOR;
+}
+
 /* Is it one that is probed only where CUDA calls are recorded from the host's side? */
 static inline bool plan_func__is_cuda_call(const struct plan_func *pf)
 {

@@ -207,7 +207,7 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 
 	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point", "refused",
 		"kind");
-	for (kind = 1; kind <= PTB_FUNC_REGISTRY; kind++) {
+	for (kind = 1; kind <= PTB_FUNC_TENSOR; kind++) {
 		uint32_t funcs = 0, refused = 0, role[4] = { 0 };
 
 		for (i = 0; i < p->func_cnt; i++) {
@@ -222,7 +222,7 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 	}
 	for (i = 0; i < p->site_cnt; i++)
 		more += p->sites[i].prog == PTB_PROG_OP_LATE || plan_func__is_memory(&p->funcs[p->sites[i].func]) ||
-			plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
+			plan_func__is_tensor(&p->funcs[p->sites[i].func]) || plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
 	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
 		p->site_cnt - more, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");

@@ -60,6 +60,12 @@ static const struct special_row rows[] = {
 	  "THPFunction_apply", mark_python_calls, false },
 };
 
+static const struct special_row tensor_rows[] = {
+	{ TOPIC_TENSOR_END, TORCH_LIB_C10, PTB_FUNC_TENSOR, PTB_PROG_TENSOR_END, "TensorImpl::~TensorImpl", NULL, false },
+	{ TOPIC_TENSOR_RELEASE, TORCH_LIB_C10, PTB_FUNC_TENSOR, PTB_PROG_TENSOR_RELEASE,
+	  "TensorImpl::release_resources", NULL, false },
+};
+
 int special_sites__missing(struct plan_build *b, const char *name, enum ptb_func_kind kind,
 			   enum ptb_refusal why)
 {
@@ -115,6 +121,16 @@ static int add_before(struct plan_build *b)
 			err = plan_build__probe(b, &fp, &idx);
 		}
 	}
+	return err;
+}
+
+int special_sites__add_tensors(struct plan_build *b)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < sizeof(tensor_rows) / sizeof(tensor_rows[0]) && !err; i++)
+		err = add_row(b, &tensor_rows[i]);
 	return err;
 }
 

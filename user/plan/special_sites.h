@@ -12,6 +12,9 @@
 /* Adds what b->lc has of them. After op_sites__add() of the same library. 0 or negative errno. */
 int special_sites__add(struct plan_build *b);
 
+/* Adds the functions where tensors end; of the library that has them. 0 or negative errno. */
+int special_sites__add_tensors(struct plan_build *b);
+
 /* callback_sites.c: every caller of getStepCallbacksUnlessEmpty that is no at::_ops function: boxed
  * calls, backward nodes, typed calls of one operator, and the rest, listed by name. */
 int callback_sites__add(struct plan_build *b);

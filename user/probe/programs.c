@@ -54,9 +54,11 @@ void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program
 		[PTB_PROG_AGENT_CHUNK] = s->progs.agent_chunk,
 		[PTB_PROG_AGENT_WISH] = s->progs.agent_wish,
 		[PTB_PROG_OPDEF_GONE] = s->progs.opdef_gone,
+		[PTB_PROG_TENSOR_END] = s->progs.tensor_end,
+		[PTB_PROG_TENSOR_RELEASE] = s->progs.tensor_release,
 	};
 
-	_Static_assert(PTB_PROG_CNT == 40, "a new program needs a row above and below");
+	_Static_assert(PTB_PROG_CNT == 42, "a new program needs a row above and below");
 	/* two programs for one row */
 	bpf_program__set_autoload(s->progs.scope_pyargs, values);
 	bpf_program__set_autoload(s->progs.scope_pyname, !values);
@@ -94,6 +96,8 @@ static bool is_loaded(uint32_t prog, const struct probe_set_opts *opts)
 		return args != PROBE_ARGS_NONE;
 	case PTB_PROG_OP_EXIT_RESULTS:
 	case PTB_PROG_BOXED_EXIT_RESULTS:
+	case PTB_PROG_TENSOR_END:
+	case PTB_PROG_TENSOR_RELEASE:
 		return args == PROBE_ARGS_FULL;
 	default:
 		return true;

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Numbers of tensors and storages; see tensor_ids.h. Reads neither records nor schemas beyond their returns. */
+#include "model/tensor_ids.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/vec.h"
+#include "model/values.h"
+
+struct tensor_seen {
+	uint64_t last_ns;
+	uint64_t data;    /* of its storage when it was last seen */
+	uint32_t id;
+	uint32_t storage; /* that one's number; of an unused one: index + 1 of the next */
+};
+
+struct storage_seen {
+	uint64_t last_ns;
+	uint32_t id;
+	uint32_t holders; /* tensors seen with it; of an unused one: index + 1 of the next */
+	uint32_t refs;    /* as the last tensor that ended counted them, and how many in a row counted the same */
+	uint32_t ends;
+};
+
+void tensor_ids__clear(struct tensor_ids *ids)
+{
+	hashmap__clear(&ids->tensors);
+	hashmap__clear(&ids->storages);
+	hashmap__clear(&ids->programs);
+	hashmap__clear(&ids->roles);
+	free(ids->tensor);
+	free(ids->storage);
+	*ids = (struct tensor_ids){ 0 };
+}
+
+static uint32_t next_id(struct tensor_ids *ids)
+{
+	if (ids->next < UINT32_MAX)
+		ids->next++;
+	return ids->next;
+}
+
+/* The process as a key: another one for each program that runs in it. */
+static uint64_t program(const struct tensor_ids *ids, uint32_t tgid)
+{
+	const uint64_t *nr = hashmap__get(&ids->programs, tgid, 0);
+
+	return tgid | (nr ? *nr << 32 : 0);
+}
+
+void tensor_ids__new_program(struct tensor_ids *ids, uint32_t tgid)
+{
+	uint64_t *nr = hashmap__get(&ids->programs, tgid, 0);
+
+	if (!ids->next) /* no tensor was seen: there is nothing to tell apart */
+		return;
+	if (nr)
+		++*nr;
+	else if (hashmap__put(&ids->programs, tgid, 0, 1))
+		ids->err = -ENOMEM;
+}
+
+/* ---- tables ---- */
+
+static struct tensor_seen *find_tensor(const struct tensor_ids *ids, uint64_t impl, uint64_t prog)
+{
+	const uint64_t *i = hashmap__get(&ids->tensors, impl, prog);
+
+	return i ? &ids->tensor[*i] : NULL;
+}
+
+static struct storage_seen *find_storage(const struct tensor_ids *ids, uint64_t data, uint64_t prog)
+{
+	const uint64_t *i = hashmap__get(&ids->storages, data, prog);
+
+	return i ? &ids->storage[*i] : NULL;
+}
+
+/* NULL: memory is out, or the table is full, which is counted. */
+static struct tensor_seen *add_tensor(struct tensor_ids *ids, uint64_t impl, uint64_t prog)
+{
+	uint32_t i = ids->tensor_free;
+
+	if (!i && ids->tensor_cnt == LIMIT_TENSORS) {
+		ids->over++;
+		return NULL;
+	}
+	if (vec_reserve((void **)&ids->tensor, &ids->tensor_cap, (uint64_t)ids->tensor_cnt + 1,
+			sizeof(*ids->tensor)) ||
+	    hashmap__put(&ids->tensors, impl, prog, i ? i - 1 : ids->tensor_cnt)) {
+		ids->err = -ENOMEM;
+		return NULL;
+	}
+	if (i)
+		ids->tensor_free = ids->tensor[i - 1].storage;
+	else
+		i = ++ids->tensor_cnt;
+	ids->tensor[i - 1] = (struct tensor_seen){ .id = next_id(ids) };
+	return &ids->tensor[i - 1];
+}
+
+static struct storage_seen *add_storage(struct tensor_ids *ids, uint64_t data, uint64_t prog)
+{
+	uint32_t i = ids->storage_free;
+
+	if (!i && ids->storage_cnt == LIMIT_TENSORS) {
+		ids->over++;
+		return NULL;
+	}
+	if (vec_reserve((void **)&ids->storage, &ids->storage_cap, (uint64_t)ids->storage_cnt + 1,
+			sizeof(*ids->storage)) ||
+	    hashmap__put(&ids->storages, data, prog, i ? i - 1 : ids->storage_cnt)) {
+		ids->err = -ENOMEM;
+		return NULL;
+	}
+	if (i)
+		ids->storage_free = ids->storage[i - 1].holders;
+	else
+		i = ++ids->storage_cnt;
+	ids->storage[i - 1] = (struct storage_seen){ .id = next_id(ids) };
+	return &ids->storage[i - 1];
+}
+
+static void end_storage(struct tensor_ids *ids, struct storage_seen *s, uint64_t data, uint64_t prog)
+{
+	hashmap__del(&ids->storages, data, prog);
+	s->id = 0;
+	s->holders = ids->storage_free;
+	ids->storage_free = (uint32_t)(s - ids->storage) + 1;
+}
+
+/* The tensor has left the storage that it was seen with. That one, if it still is and no other tensor is known to
+ * have it; else NULL. */
+static struct storage_seen *let_go(const struct tensor_ids *ids, const struct tensor_seen *t, uint64_t prog)
+{
+	struct storage_seen *s = t->storage ? find_storage(ids, t->data, prog) : NULL;
+
+	if (!s || s->id != t->storage)
+		return NULL;
+	if (s->holders)
+		s->holders--;
+	return s->holders ? NULL : s;
+}
+
+void tensor_ids__freed(struct tensor_ids *ids, uint32_t tgid, uint64_t data)
+{
+	uint64_t prog = program(ids, tgid);
+	struct storage_seen *s = data ? find_storage(ids, data, prog) : NULL;
+
+	if (s)
+		end_storage(ids, s, data, prog);
+}
+
+void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r)
+{
+	uint64_t prog = program(ids, r->h.tgid);
+	struct tensor_seen *t = r->impl ? find_tensor(ids, r->impl, prog) : NULL;
+	struct storage_seen *s;
+
+	if (t) {
+		let_go(ids, t, prog);
+		hashmap__del(&ids->tensors, r->impl, prog);
+		t->storage = ids->tensor_free;
+		ids->tensor_free = (uint32_t)(t - ids->tensor) + 1;
+	}
+	s = r->data && r->refs ? find_storage(ids, r->data, prog) : NULL;
+	if (!s)
+		return;
+	/* one end within another: each still counts the other's reference, so the number stays the same */
+	s->ends = s->refs == r->refs ? s->ends + 1 : 1;
+	s->refs = r->refs;
+	if (s->ends >= s->refs)
+		end_storage(ids, s, r->data, prog);
+}
+
+/* ---- what is seen ---- */
+
+/* Could it have ended since it was last seen, without a record of that? */
+static bool is_doubtful(const struct tensor_ids *ids, const struct tensor_place *at, uint64_t last_ns)
+{
+	return !ids->ends || last_ns <= at->lost_until;
+}
+
+static bool is_other_tensor(const struct tensor_ids *ids, const struct tensor_place *at,
+			    const struct tensor_seen *t, uint64_t data)
+{
+	if (!is_doubtful(ids, at, t->last_ns) || t->last_ns >= at->begin_ns)
+		return false;
+	return at->role != TENSOR_GIVEN || t->data != data;
+}
+
+/* A result of its own with data that no tensor has and that the operator had not before: also without a record
+ * of its end the former storage has ended. */
+static bool is_other_storage(const struct tensor_ids *ids, const struct tensor_place *at,
+			     const struct storage_seen *s, uint64_t data)
+{
+	return data && at->role == TENSOR_NEW && s->last_ns < at->begin_ns &&
+	       (!s->holders || is_doubtful(ids, at, s->last_ns));
+}
+
+static uint32_t storage_id(struct tensor_ids *ids, const struct tensor_place *at, struct tensor_seen *t,
+			   uint64_t data, uint64_t prog)
+{
+	struct storage_seen *s = find_storage(ids, data, prog), *left;
+
+	/* set_(), resize_(), x.data = y: what nobody else is known to have has ended */
+	if (t && t->storage && t->data != data) {
+		left = let_go(ids, t, prog);
+		if (left && t->data) /* storages without data are one */
+			end_storage(ids, left, t->data, prog);
+		t->storage = 0;
+	}
+	if (!s) {
+		s = add_storage(ids, data, prog);
+		if (!s)
+			return next_id(ids);
+	} else if (is_other_storage(ids, at, s, data)) {
+		*s = (struct storage_seen){ .id = next_id(ids) };
+	}
+	s->last_ns = at->ts_ns;
+	s->refs = 0;
+	if (t && t->storage != s->id) {
+		let_go(ids, t, prog);
+		t->storage = s->id;
+		t->data = data;
+		s->holders++;
+	}
+	return s->id;
+}
+
+struct naming {
+	struct tensor_ids *ids;
+	const struct tensor_place *at;
+	uint64_t prog;
+};
+
+static uint64_t name_tensor(void *arg, uint64_t impl, const uint64_t *data)
+{
+	struct naming *n = arg;
+	struct tensor_ids *ids = n->ids;
+	struct tensor_seen *t = find_tensor(ids, impl, n->prog);
+	uint64_t storage = 0;
+	uint32_t id;
+
+	if (!t) {
+		t = add_tensor(ids, impl, n->prog);
+	} else if (data && is_other_tensor(ids, n->at, t, *data)) {
+		let_go(ids, t, n->prog);
+		*t = (struct tensor_seen){ .id = next_id(ids) };
+	}
+	id = t ? t->id : next_id(ids);
+	if (t)
+		t->last_ns = n->at->ts_ns;
+	if (data)
+		storage = storage_id(ids, n->at, t, *data, n->prog);
+	return id | storage << 32;
+}
+
+void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uint64_t *words, uint32_t cnt)
+{
+	struct naming n = { ids, at, program(ids, at->tgid) };
+
+	values__name_tensors(words, cnt, name_tensor, &n);
+}
+
+/* ---- schemas ---- */
+
+enum tensor_role tensor_ids__role(struct tensor_ids *ids, const char *schema)
+{
+	const uint64_t *known;
+	enum tensor_role role = TENSOR_NEW;
+	const char *returns = schema, *p;
+
+	if (!schema || !*schema)
+		return TENSOR_GIVEN; /* nothing is known */
+	known = hashmap__get(&ids->roles, (uintptr_t)schema, 0);
+	if (known)
+		return (enum tensor_role)*known;
+	for (p = strstr(schema, "-> "); p; p = strstr(p + 1, "-> ")) /* also within Tensor(a! -> *) */
+		returns = p;
+	if (strchr(returns, '!'))
+		role = TENSOR_GIVEN;
+	else if (strstr(returns, "Tensor("))
+		role = TENSOR_VIEW;
+	if (hashmap__put(&ids->roles, (uintptr_t)schema, 0, role))
+		ids->err = -ENOMEM;
+	return role;
+}

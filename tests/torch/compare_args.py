@@ -44,13 +44,13 @@ def explain(rows, site, ctx):
 
 
 CXX_TYPES = ("float", "double", "int", "long int", "short int", "signed char", "unsigned char", "bool")
-SCOPES = ("detach", "detach_", "PythonDispatchMode", "PythonSubclass")
+SCOPES = ("PythonDispatchMode", "PythonSubclass")
 DIMS = 16
 
 
 @known("arguments that are made only for a profiler", no_truth=True)
 def made_for_profilers(site, ctx):
-    """RECORD_FUNCTION("detach", {self}) in torch's own code: the list exists only when an observer asked for inputs."""
+    """RECORD_FUNCTION with a list of arguments in torch's own code: the list exists only when an observer asked for inputs."""
     return site.index is None and site.name in SCOPES and not site.got
 
 

@@ -264,6 +264,10 @@ static void test_notes(void)
 	sl.kind = PTB_FUNC_SCOPE;
 	sl.flags = SLICE_DERIVED | SLICE_PARTIAL;
 	put(&sl);
+	sl = slice(7, 0, "aten::_foreach_mul_"); /* returns nothing */
+	sl.schema = "aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()";
+	sl.out.flags = 0;
+	put(&sl);
 	doc = finish();
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 1), "ptbpf.note"), "absent");
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 2), "ptbpf.note"), "no_inputs,no_outputs");
@@ -271,6 +275,7 @@ static void test_notes(void)
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 4), "ptbpf.note"), "absent");
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 5), "ptbpf.note"), "unknown_values,cut_values");
 	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 6), "ptbpf.note"), "derived,partial");
+	CU_ASSERT_STRING_EQUAL(text_attr(node(doc, 7), "ptbpf.note"), "absent");
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "no_inputs"), 2);
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "no_outputs"), 1);
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "unknown_values"), 1);

@@ -5,6 +5,7 @@
 #include "capture_builder.h"
 #include "slice_log.h"
 #include "suite.h"
+#include "value_words.h"
 
 #define BEGIN 1000000
 #define END 9000000
@@ -163,6 +164,35 @@ static void macros(void)
 	CU_ASSERT_EQUAL(slice_log__get(log, "DistributedDataParallel.forward")->end_ns, 2000500);
 	CU_ASSERT_EQUAL(slice_log__get(log, "DistributedDataParallel.forward")->cat, SLICE_CPU_OP);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "MyFnBackward"));
+	slice_log__free(log);
+	builder__free(b);
+}
+
+/* RECORD_FUNCTION("detach", {self}): the list is made only for observers, the tensor is the operator's own. */
+static void detach(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t op = builder__op(b, "aten::detach"), other = builder__op(b, "aten::other");
+	struct value_words w = { .cnt = 0 };
+	struct slice_log *log;
+
+	vw__int(&w, 5);
+	builder__caller(b, 1, 0x400, "detach");
+	builder__values(b, &w);
+	builder__enter(b, op, 2000000, 0x9000);
+	builder__macro(b, 2000100, 0x8000, 0x1, 0x400);
+	builder__scope_end(b, 2000200, 0x8000, 0x1);
+	builder__exit(b, op, 2000300, 0x8f00);
+	builder__values(b, &w);
+	builder__enter(b, other, 2001000, 0x9000);
+	builder__macro(b, 2001100, 0x8000, 0x1, 0x400);
+	builder__scope_end(b, 2001200, 0x8000, 0x1);
+	builder__exit(b, other, 2001300, 0x8f00);
+	log = run(b);
+	CU_ASSERT_EQUAL_FATAL(slice_log__count(log, "detach"), 2);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "detach", 0)->in.word_cnt, 2);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "detach", 0)->in.flags, VALUES_PRESENT);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "detach", 1)->in.flags, 0);
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -366,6 +396,7 @@ static const CU_TestInfo tests[] = {
 	{ "a name belongs to one object", name_belongs_to_one },
 	{ "regions", regions },
 	{ "macros", macros },
+	{ "detach within aten::detach", detach },
 	{ "end on another thread", ends_on_another_thread },
 	{ "generators", generators },
 	{ "begun after an exception", begun_after_an_exception },

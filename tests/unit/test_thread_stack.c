@@ -205,6 +205,24 @@ static void lost_exit(void)
 	builder__free(b);
 }
 
+/* Which node it was only its entry would have said: torch has no row "Engine::evaluate_function". */
+static void open_unnamed(void)
+{
+	struct builder *b = builder__new(BEGIN, END);
+	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true), leaf = builder__op(b, "aten::leaf");
+	struct slice_log *log;
+
+	builder__enter(b, leaf, BEGIN + 5, 0x5000);
+	builder__exit(b, leaf, BEGIN + 700, 0x4f00);
+	builder__exit(b, node, BEGIN + 1000, 0x5500);
+	log = run(b);
+	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "aten::leaf"));
+	CU_ASSERT_EQUAL(log->totals.slices, 1);
+	CU_ASSERT_EQUAL(log->totals.open_unnamed, 1);
+	slice_log__free(log);
+	builder__free(b);
+}
+
 /* Two nested frames were open when the window began; each turns up with its exit. */
 static void open_at_begin(void)
 {
@@ -558,6 +576,7 @@ static const CU_TestInfo tests[] = {
 	{ "an exit closes what is inside", exit_closes_inner },
 	{ "a lost exit", lost_exit },
 	{ "open at the window's begin", open_at_begin },
+	{ "open at the window's begin, without a name", open_unnamed },
 	{ "a new thread has no past", new_thread_has_no_past },
 	{ "open at the window's end", unfinished },
 	{ "threads", threads },

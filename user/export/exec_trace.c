@@ -195,13 +195,22 @@ static bool is_operator(const struct slice *sl)
 	return sl->kind == PTB_FUNC_OP || sl->kind == PTB_FUNC_BOXED;
 }
 
+/* "ns::f(...) -> ()" */
+static bool returns_nothing(const struct slice *sl)
+{
+	static const char nothing[] = " -> ()";
+	size_t len = sl->schema ? strlen(sl->schema) : 0;
+
+	return len > sizeof(nothing) && !strcmp(sl->schema + len - (sizeof(nothing) - 1), nothing);
+}
+
 /* Only operators always have inputs and results that were to be read; annotations may have arguments, and
  * evaluate_function has none. */
 static uint32_t what_lacks(const struct slice *sl)
 {
 	bool takes = is_operator(sl) || sl->kind == PTB_FUNC_NODE_CALL || sl->kind == PTB_FUNC_PYFUNC ||
 		     sl->kind == PTB_FUNC_SCRIPT;
-	bool gives = is_operator(sl) && !(sl->flags & (SLICE_UNFINISHED | SLICE_UNWOUND));
+	bool gives = is_operator(sl) && !(sl->flags & (SLICE_UNFINISHED | SLICE_UNWOUND)) && !returns_nothing(sl);
 
 	return (takes && !(sl->in.flags & VALUES_PRESENT) ? LACKS_INPUTS : 0) |
 	       (gives && !(sl->out.flags & VALUES_PRESENT) ? LACKS_OUTPUTS : 0);

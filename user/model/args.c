@@ -339,6 +339,19 @@ void args__take_scope(struct thread *t, struct entry *e)
 	t->scope_args = NULL;
 }
 
+void args__inherit(struct model *m, struct entry *e, const struct entry *from)
+{
+	const struct args *a = from->args;
+
+	if (e->args || !a || !(a->in_flags & VALUES_PRESENT))
+		return;
+	e->args = new_args(m);
+	if (!e->args)
+		return;
+	e->args->in_flags = a->in_flags;
+	append(m, e->args, a->words, a->cnt);
+}
+
 /* ---- telling ---- */
 
 bool args__inputs(const struct entry *e, struct slice_values *in)

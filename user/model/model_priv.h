@@ -264,6 +264,8 @@ void args__more(struct model *m, struct thread *t, const struct ptb_op_enter *r,
 void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h);
 /* The announced scope has begun as this entry. */
 void args__take_scope(struct thread *t, struct entry *e);
+/* The entry has none of its own; it has the same inputs as the one around it. */
+void args__inherit(struct model *m, struct entry *e, const struct entry *from);
 /* A backward node begins: what an Execution Trace says of its forward thread. */
 void args__backward(struct model *m, struct thread *t, struct entry *e);
 void args__put_into(const struct entry *e, struct slice *sl);

@@ -303,6 +303,7 @@ struct session_opts {
 struct session_totals { /* after a run */
 	uint64_t slices, ops, annotations, unwound, end_lost, open_at_begin, unfinished;
 	uint64_t unmatched_exits; /* exits without an open frame inside the window's known part */
+	uint64_t open_unnamed; /* calls open when the window began that only their entries name: no slices */
 	uint64_t unresolved_names; /* slices whose name is an address */
 	uint64_t bad_records;     /* malformed records that were skipped */
 	uint64_t late_records;    /* told after younger ones */

@@ -444,6 +444,13 @@ void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
 
 /* ---- exits ---- */
 
+/* Is the function's name that of every call? Which node, boxed operator, custom or TorchScript function it is only an
+ * entry says. */
+static bool names_itself(const struct func_fact *ff)
+{
+	return ff->kind == PTB_FUNC_OP || ff->kind == PTB_FUNC_FUNCTION;
+}
+
 /* Tells a frame that was entered before the window began and ends now. */
 static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 			       const struct ptb_op_exit *r)
@@ -457,6 +464,10 @@ static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 
 	if (ff->op.hidden)
 		return;
+	if (!names_itself(ff)) {
+		m->totals->open_unnamed++;
+		return;
+	}
 	e.begin_ns = t->oab_next_ns > t->oab_floor_ns ? t->oab_next_ns : t->oab_floor_ns;
 	t->oab_next_ns -= GAP_NS;
 	e.id = ++m->next_id;

@@ -320,7 +320,7 @@ static void test_step_node(void)
 	put(&step);
 	doc = finish();
 	expect_node(node(doc, 2), 8, 6, "aten::b");
-	expect_node(node(doc, 3), 6, 3, "ProfilerStep#0");
+	expect_node(node(doc, 3), 6, THREAD_ID(100), "ProfilerStep#0");
 	CU_ASSERT_EQUAL(attr(node(doc, 3), "rf_id"), (double)SESSION_STEP_ID);
 	cJSON_Delete(doc);
 }

@@ -7,3 +7,4 @@ unit_test(mem_limit ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_mem_limit.c ptbpf_base
 unit_test(sandbox ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_sandbox.c ptbpf_base)
 unit_test(new_file ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_new_file.c ptbpf_base)
 unit_test(term_text ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_term_text.c ptbpf_base)
+unit_test(demangle ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_demangle.c ptbpf_base)

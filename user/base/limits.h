@@ -51,6 +51,8 @@
 	X(READ_OUTPUT_PER_BYTE, 256,    NONE,            "(and per byte)")                                       \
 	X(READ_THREADS,    1 << 18,     NONE,            "threads")                                              \
 	X(REPORT_PROCESSES, 1024,       NONE,            "processes in a report of memory")                      \
+	X(MANGLED,         4096,        NONE,            "bytes of a mangled C++ name")                          \
+	X(DEMANGLED,       64 << 10,    NONE,            "bytes of what it stands for; else it is shown as it is") \
 	X(REPORT_DEVICES,  2048,        NONE,            "devices of processes in a report")
 
 enum ptb_limit {

@@ -7,16 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/demangle.h"
 #include "model/gpu_priv.h"
-
-#define NAME_MAX_LEN 4096 /* mangled; longer ones are shown as they are */
-
-char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status); /* libstdc++ */
 
 const char *gpu__kernel_name(struct facts *f, const char *raw)
 {
-	bool mangled = !strncmp(raw, "_Z", 2) && strlen(raw) <= NAME_MAX_LEN;
-	char *text = mangled ? __cxa_demangle(raw, NULL, NULL, NULL) : NULL;
+	char *text = !strncmp(raw, "_Z", 2) ? demangle(raw) : NULL;
 	const char *name = facts__intern(f, text ? text : raw, strlen(text ? text : raw));
 
 	free(text);

@@ -15,13 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/demangle.h"
 #include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "model/input_shapes.h"
-
-char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status); /* libstdc++ */
 
 /* Bytes, allocations less frees. */
 struct ka_memory {
@@ -140,7 +139,7 @@ static bool is_dropped(const char *name)
 static uint32_t make_key(struct key_averages *ka, const char *name)
 {
 	static const char step[] = "ProfilerStep#";
-	char *demangled = strlen(name) > 1 ? __cxa_demangle(name, NULL, NULL, NULL) : NULL;
+	char *demangled = strlen(name) > 1 ? demangle(name) : NULL;
 	const char *text = demangled ? demangled : name;
 	uint32_t key;
 

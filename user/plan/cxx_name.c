@@ -6,16 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Itanium C++ ABI, cxxabi.h (which only C++ may include) */
-char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
-
-#define MANGLED_MAX 4096 /* symbols come from a file */
+#include "base/demangle.h"
 
 char *cxx_name__demangle(const char *mangled)
 {
-	if (strnlen(mangled, MANGLED_MAX) == MANGLED_MAX)
-		return NULL;
-	return __cxa_demangle(mangled, NULL, NULL, NULL);
+	return demangle(mangled);
 }
 
 /* Where the argument list starts: the first '(' outside of template brackets that does not open

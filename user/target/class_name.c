@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MANGLED_MAX 1024 /* bounds the demangler's recursion on hostile texts */
+#include "base/demangle.h"
 
-char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
+#define MANGLED_MAX 1024 /* bounds the demangler's recursion on hostile texts */
 
 static bool is_mangled_text(const char *s)
 {
@@ -27,7 +27,7 @@ int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap)
 {
 	char mangled[MANGLED_MAX], *text = mangled, *plain;
 	uint64_t info, name;
-	int err, n, status;
+	int err, n;
 
 	if (!cap)
 		return -EINVAL;
@@ -43,7 +43,7 @@ int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap)
 		text++;
 	if (!is_mangled_text(text))
 		return -EFAULT;
-	plain = __cxa_demangle(text, NULL, NULL, &status);
+	plain = demangle(text);
 	n = snprintf(buf, cap, "%s", plain ? plain : text);
 	free(plain);
 	return n < 0 || (size_t)n >= cap ? -ENAMETOOLONG : 0;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/demangle.h"
 #include "base/vec.h"
 #include "target/elf_priv.h"
 #include "target/mapped_file.h"
@@ -30,8 +31,6 @@
 #define HANDLE	     "E8__handle"
 #define READ_AT_ONCE 65536 /* bytes of the process's memory */
 #define LOOK_AGAIN_NS 50000000 /* mappings are read again this often at most */
-
-char *__cxa_demangle(const char *mangled, char *buf, size_t *len, int *status);
 
 struct named_addr {
 	uint64_t addr;
@@ -438,7 +437,7 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *bu
 			return -ENOENT;
 	}
 	kernel_symbol(name, symbol, sizeof(symbol));
-	plain = __cxa_demangle(symbol, NULL, NULL, NULL);
+	plain = demangle(symbol);
 	n = snprintf(buf, cap, "%s", plain ? plain : symbol);
 	free(plain);
 	return n < 0 || (size_t)n >= cap ? -ENAMETOOLONG : 0;

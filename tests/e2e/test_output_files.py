@@ -3,11 +3,14 @@
 complete, and the result belongs to who asked for it."""
 
 import contextlib
+import fcntl
 import glob
 import os
 import signal
 import stat
+import struct
 import subprocess
+import termios
 
 from common import PTBPF, Tracer, check, main, report_json, require_root, run_ptbpf, wait_for, workload, workspace
 
@@ -83,6 +86,25 @@ def planted_pipe():
             said(run_ptbpf(*args, expect=1), "no regular file")
 
 
+def reader_that_reads_nothing():
+    """A pipe of one's own is written to; a signal ends the wait for its reader."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--no-table")
+        os.mkfifo(ws + "/pipe")
+        export = ("export", ws + "/a.ptb", "--format", "chrome", "-o", ws + "/pipe")
+        run_ptbpf(*export, expect=1)  # nobody has it open
+        reader = os.open(ws + "/pipe", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            with Tracer(*export) as t:
+                wait_for(lambda: struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] >= 65536, "the pipe to be full")
+                t.signal(signal.SIGTERM)
+                t.expect(1)
+        finally:
+            os.close(reader)
+
+
 def old_capture_is_kept():
     """A window that never begins replaces nothing."""
     require_root()
@@ -129,7 +151,7 @@ def partial_of_a_killed():
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table") as t:
             t.wait_attached()
-            wait_for(lambda: any(os.path.getsize(f) > 100000 for f in glob.glob(ws + "/.a.ptb.*.partial")), "blocks in the file")
+            wait_for(lambda: any(os.path.getsize(f) > 600000 for f in glob.glob(ws + "/.a.ptb.*.partial")), "blocks of operators in the file")
             t.signal(signal.SIGKILL)
             t.finish()
         partial, = glob.glob(ws + "/.a.ptb.*.partial")
@@ -163,4 +185,4 @@ def private_and_the_callers():
 
 
 if __name__ == "__main__":
-    main([planted_links, planted_pipe, old_capture_is_kept, neighbours_are_kept, partial_of_a_killed, private_and_the_callers])
+    main([planted_links, planted_pipe, reader_that_reads_nothing, old_capture_is_kept, neighbours_are_kept, partial_of_a_killed, private_and_the_callers])

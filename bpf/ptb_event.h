@@ -580,7 +580,7 @@ enum ptb_stop_reason {
 	X(OVER_PROCESSES,  43, 1, "processes beyond the limit of a recording: without probes")                   \
 	X(OVER_AGENT,      45, 1, "records of an agent dropped: beyond what one agent may send")  \
 	X(OVER_OPERATORS,  46, 1, "processes with more operators than the limit: their dispatcher's table is not read") \
-	X(OVER_LIBS,       47, 1, "libraries beyond the limit of a process: without probes") \
+	X(OVER_LIBS,       47, 1, "processes with more CUDA libraries than the limit: the rest has no probes") \
 	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")
 
 enum ptb_counter_id {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cli/targets.h"
@@ -67,7 +68,14 @@ static void add_libs(struct targets *ts, struct target_cuda *tc, const struct ta
 	uint32_t i;
 
 	for (i = 0; i < tp->cuda_cnt; i++) {
-		if (is_known(tc, &tp->cuda[i]) || torch_proc__cuda_view(tp, i, &lib.view))
+		if (is_known(tc, &tp->cuda[i]))
+			continue;
+		if (tc->cnt >= LIMIT_CUDA_LIBS) {
+			ts->over_libs += !tc->over;
+			tc->over = true;
+			return;
+		}
+		if (torch_proc__cuda_view(tp, i, &lib.view))
 			continue;
 		sp = plan_lib(ts, ctx, lib.view);
 		if (!sp || vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs))) {

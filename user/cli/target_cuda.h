@@ -31,6 +31,7 @@ struct target_cuda {
 	struct cuda_lib *libs;
 	uint32_t cnt, cap;
 	struct cuda_probes memory, calls;
+	bool over;           /* it has more of them than are probed: counted once */
 	bool called;         /* there were probes on calls */
 	bool said;           /* that the agent does not tell of GPUs */
 	uint64_t code_bytes; /* how much code the process had mapped when last looked at, ... */

@@ -52,6 +52,7 @@ struct targets {
 	uint64_t plan_ns, attach_ns;
 	uint64_t probes, refused, uncovered_ns, cuda_late_ns, children_missed;
 	uint64_t over_processes;      /* beyond LIMIT_PROCESSES */
+	uint64_t over_libs;           /* processes with more than LIMIT_CUDA_LIBS */
 	uint64_t agents_cut;          /* processes that ended, or agents that fell silent, with records not sent */
 	uint64_t agents_gave_up;      /* in the midst of a window: what came until probes were there is missing */
 	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "target/live_observed.h"
 #include "target/remote_mem.h"
 
-#define NODE_MAX    100000u
 #define NAME_SZ_MAX 512u /* torch's own have up to 60, custom operators' are people's choice */
 #define WALK_TRIES  5
 #define READ_TRIES  3
@@ -77,7 +77,7 @@ static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
 	if (err)
 		return err;
 	for (at = node.next; at != head; at = node.next) {
-		if (ops->cnt == NODE_MAX)
+		if (ops->cnt == LIMIT_LIVE_OPS)
 			return -E2BIG;
 		err = remote__read(pid, at, &node, want);
 		if (err)

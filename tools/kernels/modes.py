@@ -88,7 +88,7 @@ def refusal():
     """Before Linux 5.15 every command says so."""
     doctor = run_ptbpf("doctor", expect=1)
     check(any(line.startswith("NO ") and "5.15" in line for line in doctor.out), doctor.text())
-    for args in (("attach", "--pid", os.getpid()), ("record", "--", "/bin/true")):
+    for args in (("attach", "--wait", "--pid", os.getpid()), ("record", "--", "/bin/true")):
         t = run_ptbpf(args[0], "-o", "/run/r.ptb", *args[1:], expect=1)
         check("Linux 5.15 is needed" in t.err[0] and not any("exit code" in line for line in t.err), t.text())
 

@@ -103,7 +103,7 @@ part_kernels() {
 		suite kernels tools/kernels/run.sh all
 	else
 		# shellcheck disable=SC2086
-		suite kernels tools/kernels/run.sh --kernel 6.1 units $KERNEL_UNITS
+		PTBPF_GUEST_LIMIT=600 suite kernels tools/kernels/run.sh --kernel 6.1 units $KERNEL_UNITS
 	fi
 }
 

@@ -110,7 +110,7 @@ fetch() { # NAME SUITE PACKAGE
 need_root "tools/kernels/fetch.sh"
 # shellcheck disable=SC2086
 apt_install $KERNEL_PACKAGES
-missing=0
+incomplete=0
 for name; do
 	read -r suite package < <(kernel_rows | awk -v n="$name" '$1 == n { print $2, $3 }') || die "no kernel is called $name"
 	if [ -z "$AGAIN" ] && kernel_complete "$name"; then
@@ -122,6 +122,6 @@ for name; do
 	mkdir -p "$KERNELS_DIR"
 	printf '%s\n' "$why" >"$KERNELS_DIR/$name.why"
 	note "kernel $name is missing: $why"
-	missing=1
+	incomplete=1
 done
-exit $missing
+exit $incomplete

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 # Sourced by the other scripts here: the kernels, and where they are kept. A kernel's folder holds vmlinuz,
 # initrd and version (what uname -r prints); without a version it is not complete.

@@ -42,7 +42,7 @@
 	X(PLAN_CACHE_MIB,  256,         NONE,            "MiB of the cache of plans; the oldest are deleted")      \
 	/* reading a capture: so much, and for each byte of the file so much more */                        \
 	X(READ_RAW,        64 << 20,    NONE,            "bytes of records that come out of its blocks")         \
-	X(READ_RAW_PER_BYTE, 24,        NONE,            "(and per byte)")                                       \
+	X(READ_RAW_PER_BYTE, 64,        NONE,            "(and per byte; loops of one small operator have 25)")   \
 	X(READ_MEMORY,     1 << 30,     NONE,            "bytes of memory")                                      \
 	X(READ_MEMORY_PER_BYTE, 20,     NONE,            "(and per byte)")                                       \
 	X(READ_MEGASTEPS,  2000,        NONE,            "millions of steps of work, of a few ns each")          \

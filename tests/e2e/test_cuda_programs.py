@@ -163,7 +163,10 @@ def attached(ws, pid, act, *options, name="a", expect=(0,)):
     with Tracer("attach", "--pid", pid, "--activities", "cuda", "-o", f"{ws}/{name}.ptb", "--trace", path, "--no-table", *options) as t:
         t.wait_attached()
         lines = act()
-        t.stop(expect)
+        if os.path.exists(f"/proc/{pid}"):
+            t.stop(expect)
+        else:
+            t.expect(*expect)  # the window has ended with the target: a signal would interrupt the export
     valid(path)
     return GpuTrace(path), lines
 

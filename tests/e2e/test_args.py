@@ -28,7 +28,7 @@ def record_script(ws, *options):
             touch(go)
             p.wait_line("done")
             check(p.finish() == 0, f"the target failed\n{p.text()}")
-            t.stop()
+            t.expect(0)  # the window has ended with the target
     os.unlink(go)
     return t
 

@@ -138,12 +138,13 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 				       .force_perf = cfg->perf_uprobes,
 				       .follow_tasks = true,
 				       .watch_children = cfg->children,
+				       .identities = run_cfg__args(cfg) == PROBE_ARGS_FULL,
 				       .memory = cfg->profile_memory,
 				       .kernel_memory = cfg->kernel_memory,
 				       .cuda_calls = run_cfg__gpu(cfg),
 				       .agent = run_cfg__agent(cfg) != AGENT_OFF };
 	struct recorder_opts ropts = { .args = run_cfg__args(cfg) != PROBE_ARGS_NONE,
-				       .identities = opts.args == PROBE_ARGS_FULL,
+				       .identities = opts.identities,
 				       .memory = opts.memory,
 				       .cuda_calls = opts.cuda_calls };
 	struct run *run = calloc(1, sizeof(*run));

@@ -96,9 +96,10 @@ static bool is_loaded(uint32_t prog, const struct probe_set_opts *opts)
 		return args != PROBE_ARGS_NONE;
 	case PTB_PROG_OP_EXIT_RESULTS:
 	case PTB_PROG_BOXED_EXIT_RESULTS:
+		return args == PROBE_ARGS_FULL;
 	case PTB_PROG_TENSOR_END:
 	case PTB_PROG_TENSOR_RELEASE:
-		return args == PROBE_ARGS_FULL;
+		return opts->identities;
 	default:
 		return true;
 	}

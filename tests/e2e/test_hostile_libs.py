@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Libraries that were made to harm whoever reads them: ptbpf says what is wrong, ends when it is told to, and lives."""
+"""Libraries that were made to harm whoever reads them: ptbpf says what is wrong, ends on a signal, and lives."""
 
 import contextlib
 import os
@@ -112,7 +112,7 @@ def wait_busy(t):
 
 
 def ended_by(t, sig, codes):
-    """It ends when it is told to: the library would keep it for minutes."""
+    """A signal ends it: the library would keep it for minutes."""
     t.signal(sig)
     code = t.finish(5)
     check(code in codes, f"exit {code}, expected {codes}\n{t.text()}")

@@ -68,14 +68,14 @@ def disk_full():
         with small_disk(ws + "/small", "1m") as small:
             done = run_ptbpf("attach", "--pid", p.pid, "-d", "60s", "-o", small + "/a.ptb", "--trace", ws + "/a.json", expect=3)
             text = "\n".join(done.err)
-            check("No space left" in text, f"the reason is not told:\n{text}")
+            check("No space left" in text, f"the reason is not given:\n{text}")
             covered, whole = map(float, re.search(r"covers the first ([\d.]+) s of ([\d.]+) s", text).groups())
             check(covered < whole < 60, f"the capture covers {covered} of {whole} s of the window")
             check("the window's end, which could not be written" in done.err[-1], f"the last line does not say what is missing\n{text}")
             report = report_json(small + "/a.ptb")
             check("aten::neg" in str(report), "what was written is not readable")
             check(report["window"]["sealed"] and report["window"]["stopped_by"] == "the capture could not be written", report["window"])
-            check(abs(report["window"]["duration_ns"] / 1e9 - covered) < 0.01, f"{covered} s told, {report['window']} in the capture")
+            check(abs(report["window"]["duration_ns"] / 1e9 - covered) < 0.01, f"{covered} s reported, {report['window']} in the capture")
             ends = [e["ts"] + e["dur"] for e in slices(load_trace(ws + "/a.json")) if e["name"] == "aten::neg"]
             check((max(ends) - min(ends)) / 1e6 <= covered + 0.01, "the trace goes on behind what is covered")
         check(p.alive(), "the target died")

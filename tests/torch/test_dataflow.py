@@ -131,7 +131,7 @@ def exported(ws, path, *options):
     return steps(load(out))
 
 
-def told(counts):
+def summary(counts):
     return "; ".join(f"{name}: {n} true edges, {false} false, {missing} missing"
                      for name, (n, false, missing) in zip(("tensors", "storages"), counts))
 
@@ -144,8 +144,8 @@ def flow(kind):
             for agent in (False, True):
                 counts, wrong = judge(want, exported(ws, recorded(ws, kind, agent)))
                 check(not wrong and not any(c[1] or c[2] for c in counts),
-                      f"{'agent' if agent else 'probes'}: {told(counts)}; {len(wrong)} places\n" + "\n".join(wrong[:12]))
-            return f"{told(counts)} (torch's own trace: {told(theirs)})"
+                      f"{'agent' if agent else 'probes'}: {summary(counts)}; {len(wrong)} places\n" + "\n".join(wrong[:12]))
+            return f"{summary(counts)} (torch's own trace: {summary(theirs)})"
 
     test.__name__ = kind
     return test

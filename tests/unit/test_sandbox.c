@@ -117,7 +117,7 @@ static void note(struct findings *f, const char *what, bool worked)
 	f->tries[f->cnt++].worked = worked;
 }
 
-/* Any other error than the filter's means that the kernel went on to look at the arguments. */
+/* Any other error than that of the filter means that the kernel went on to check the arguments. */
 #define TRY(f, what, nr, ...) note(f, what, syscall(nr, __VA_ARGS__) >= 0 || errno != EPERM)
 
 static void try_calls(struct findings *f, const struct attempts *a)

@@ -387,7 +387,7 @@ int new_file__commit(struct new_file *nf)
 {
 	int err = nf->replaces && !nf->in_place ? sync_fd(nf->fd) : 0;
 
-	/* a full or remote file system may tell only now that it did not take the bytes */
+	/* a full or remote file system may report only now that it did not take the bytes */
 	if (close(nf->fd) && errno != EINTR && !err)
 		err = -errno;
 	nf->fd = -1;

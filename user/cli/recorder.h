@@ -23,7 +23,7 @@ typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
 
 struct recorder_opts {
 	bool args;       /* arguments are recorded, so schemas and what else they need go into the capture */
-	bool identities; /* ... with identities of tensors, so the functions that tell of their ends are needed */
+	bool identities; /* ... with identities of tensors, so the functions that end them are probed */
 	bool memory;     /* allocations are, so the functions that tell of them do */
 	bool cuda_calls; /* likewise CUDA calls */
 };

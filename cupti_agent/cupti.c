@@ -10,7 +10,8 @@
  *    others' cuptiSubscribe() fail, and Kineto then has no GPU for the rest of the process's life), are kinds
  *    enabled (13.2 and later tell), is somebody's pair in CUPTI's data? If so it stands down: CUPTI_IN_USE.
  *    The pair's place is learnt by registering ours once; what was there is then put back, a few microseconds
- *    later, and buffers that came in between are handed on.
+ *    later, and buffers that came in between are handed on. One that CUPTI requests in between is ours, and what
+ *    it puts there is lost to the other.
  *  - While it runs it looks at the pair, without calling anything. Once the pair is another's, that one has
  *    started: the agent lets go and calls nothing that would change what the other has enabled. Of the other's
  *    first records those in buffers that CUPTI had from the agent are lost to it (Kineto says "unknown buffer"

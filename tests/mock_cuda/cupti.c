@@ -457,6 +457,14 @@ uint64_t mock_cupti_kinds(void)
 	return all;
 }
 
+void mock_cupti_pause(bool on)
+{
+	if (on)
+		pthread_mutex_lock(&filling);
+	else
+		pthread_mutex_unlock(&filling);
+}
+
 uint64_t mock_cupti_made(void)
 {
 	return made;

@@ -71,6 +71,7 @@ MOCK_API CUptiResult cuptiActivityGetEnabledKinds(void *subscriber, int *kinds, 
 
 /* For tests: kinds that are enabled now, as bits; records made, and those for which there was no buffer. */
 MOCK_API uint64_t mock_cupti_kinds(void);
+MOCK_API void mock_cupti_pause(bool on); /* no function of a pair is called meanwhile, but by a flush, which waits */
 MOCK_API uint64_t mock_cupti_made(void);
 MOCK_API uint64_t mock_cupti_lost(void);
 /* Bytes of a record of that version. */

@@ -45,7 +45,7 @@ int world__case(void (*run)(void));
 #define WORLD_CUPTI(X)                                                                      \
 	X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) \
 	X(cuptiActivityDisable) X(cuptiActivityFlushAll) X(cuptiGetThreadIdType) X(mock_cupti_kinds) \
-	X(mock_cupti_made) X(mock_cupti_lost) X(mock_cupti_size)
+	X(mock_cupti_made) X(mock_cupti_lost) X(mock_cupti_pause) X(mock_cupti_size)
 
 struct world {
 #define X(name) __typeof__(&name) name;

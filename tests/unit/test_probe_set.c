@@ -210,7 +210,7 @@ static void test_wakeup(void)
 	CU_ASSERT(probe_set__fill(ps) > 0.0);
 	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
 	target__run(&t, "calls 12000 1"); /* 52,000 records of 40 bytes in two rings or one */
-	CU_ASSERT_EQUAL(poll(&pfd, 1, 1000), 1);
+	CU_ASSERT_EQUAL(poll(&pfd, 1, 60000), 1);
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(poll(&pfd, 1, 0), 0);
 	records__clear(&r);

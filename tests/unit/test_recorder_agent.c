@@ -555,17 +555,18 @@ static void test_open_flood(void)
 static void test_odd_length(void)
 {
 	struct seen s;
-	struct ptb_arec *a;
+	const char *first = (const char *)(&u.c + 1);
+	uint32_t len;
 
 	open_recording();
 	recorder__window(rec, true, 500, 0);
 	clock_pair(1000);
 	chunk(PTB_CHUNK_OPS, 2);
 	begin(ticks_of(1100), 5, "whole");
-	a = add(PTB_AREC_END, ticks_of(1200), 20, 0);
-	begin(ticks_of(1300), 6, "behind");
-	CU_ASSERT_EQUAL(a->len, 20);
-	u.c.len = (u.c.len + 7) & ~7u;
+	len = u.c.len - (uint32_t)sizeof(u.c);
+	CU_ASSERT_EQUAL(((struct ptb_arec *)add(PTB_AREC_END, ticks_of(1200), 20, 0))->len, 20);
+	memcpy((char *)&u.c + u.c.len, first, len); /* a second begin, where none may be */
+	u.c.len = (u.c.len + len + 7) & ~7u;
 	send(1400);
 	clock_pair(2000);
 	CU_ASSERT_EQUAL(recorder__agent_counter(rec, PTB_CNT_AGENT_BAD), 1);

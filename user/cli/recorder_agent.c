@@ -280,10 +280,17 @@ static int offset_cmp(const void *a, const void *b)
 	return x->off < y->off ? -1 : x->off > y->off;
 }
 
+/* The next one begins where a record may, whatever this one's length. */
+static uint32_t room_of(uint32_t len)
+{
+	return (len + 7u) & ~7u;
+}
+
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 {
-	if (vec_reserve((void **)&r->agent_bytes, &r->agent_bytes_cap, (uint64_t)r->agent_bytes_len + d->h.len,
-			1) ||
+	uint32_t room = room_of(d->h.len);
+
+	if (vec_reserve((void **)&r->agent_bytes, &r->agent_bytes_cap, (uint64_t)r->agent_bytes_len + room, 1) ||
 	    vec_reserve((void **)&r->agent_queue, &r->agent_queue_cap, (uint64_t)r->agent_queue_cnt + 1,
 			sizeof(*r->agent_queue))) {
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
@@ -292,7 +299,7 @@ void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 	r->agent_queue[r->agent_queue_cnt++] =
 		(struct agent_queued){ .ts_ns = d->h.ts_ns, .off = r->agent_bytes_len };
 	memcpy(r->agent_bytes + r->agent_bytes_len, d, d->h.len);
-	r->agent_bytes_len += d->h.len;
+	r->agent_bytes_len += room;
 }
 
 static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
@@ -346,7 +353,7 @@ static void take_queue(struct recorder *r, uint64_t until)
 	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), offset_cmp);
 	for (n = 0; n < r->agent_queue_cnt; n++) {
 		const struct ptb_rec_hdr *h = (const void *)(r->agent_bytes + r->agent_queue[n].off);
-		uint32_t size = h->len;
+		uint32_t size = room_of(h->len);
 
 		memmove(r->agent_bytes + len, h, size);
 		r->agent_queue[n].off = len;

@@ -14,8 +14,8 @@ MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",)
          ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--perf-uprobes",), ("--children",))
 REST = 0.002  # of the traced run, so that the run after it, which must do as many steps, is the shorter one
 TARGETS = 3  # at once: an attach and its end mostly wait for the kernel
-CYCLES = 10000 if soak() else 240
-KILLS = 1000 if soak() else 90
+CYCLES = 10000 if soak() else 150
+KILLS = 1000 if soak() else 60
 LIFE = 3.0  # seconds: about the life of a ptbpf on a busy machine, from its start to the end of its export
 
 

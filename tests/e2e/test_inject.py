@@ -71,7 +71,7 @@ def remote_execution_refused():
     ready = "import sys, time\nprint('ready', flush=True)\n"
     hook = ("def no(event, args):\n  if event == 'ctypes.dlopen': raise RuntimeError('not here')\n"
             "sys.addaudithook(no)\n")
-    asleep_ = "try: time.sleep(60)\nexcept KeyboardInterrupt: print('interrupted', flush=True)"
+    asleep_ = "try: time.sleep(600)\nexcept KeyboardInterrupt: print('interrupted', flush=True)"
     cases = [(ready + "sys.stdin.readline()", {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, "switched off"),
              (ready.replace("print", hook + "print") + "while not time.sleep(0.01): pass", None, "not here"),
              (ready + asleep_, None, "has not come to a point")]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """SIGINT and SIGTERM end every phase, soon, with the exit code that says so, and leave no probe behind.
 
-The aim is one second; the deadline here is LIMIT, because the machine is shared with other tests.
+The aim is one second. The deadline here is far beyond it, since the machine is shared with other tests; without the signal none of these
+would end before it.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import time
 from common import (Failure, Process, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, wait_for, workload,
                     workspace)
 
-LIMIT = 6.0
+LIMIT = 90.0
 SOAK = bool(os.environ.get("PTBPF_SOAK"))
 
 
@@ -134,7 +135,7 @@ def after_window():
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-d", "2s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
             t.wait_attached()
-            wait_for(lambda: any(f.startswith("a.json") or f.startswith(".") for f in files_of(ws)) or not t.alive(),
+            wait_for(lambda: any(f.startswith(("a.json", ".a.json")) for f in files_of(ws)) or not t.alive(),
                      "the trace to be begun")
             took = check_interrupted(t, signal.SIGTERM)
         check(files_of(ws) == ["a.ptb"], f"left behind: {files_of(ws)}")

@@ -30,13 +30,14 @@ result() { # KIND NAME [TEXT]
 	printf '%s %s%s\n' "$1" "$2" "${3:+: $3}" | tee -a "$RESULTS"
 }
 
-# Runs a program that prints result lines; one that fails without any gets a line of its own.
+# Runs a program that prints result lines; one that fails without any gets a line of its own. Into a file, not a pipe: a
+# process that a test left behind would keep that open.
 suite() { # NAME command...
 	local name=$1 out status=0
 	shift
 	out=$(mktemp -p "$LOGS")
-	"$@" 2>&1 | tee "$out"
-	status=${PIPESTATUS[0]}
+	"$@" >"$out" 2>&1 || status=$?
+	cat "$out"
 	(flock 9 && grep -E '^(PASS|FAIL|SKIP) ' "$out" >>"$RESULTS") 9>"$LOGS/lock"
 	if [ "$status" != 0 ] && ! grep -q '^FAIL ' "$out"; then
 		result FAIL "$name" "ended with $status"

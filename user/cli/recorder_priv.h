@@ -61,6 +61,7 @@ struct recorder {
 	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
 	struct host_funcs *host_funcs;
 	struct hashmap kernels; /* (tgid, address of a host stub) asked for */
+	bool kernels_again;     /* some of them are to be asked for again */
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
 	struct agent_queued { /* an AGENT_DATA record in agent_bytes */

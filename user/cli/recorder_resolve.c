@@ -262,23 +262,50 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		r->task_fn(r->task_arg, t);
 }
 
+enum { KERNEL_ASKED = 1, KERNEL_ASK_AGAIN };
+
+static void ask_kernel(struct recorder *r, uint32_t tgid, uint64_t func)
+{
+	char name[4096];
+	int err;
+
+	if (!r->host_funcs)
+		r->host_funcs = host_funcs__new();
+	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)tgid, func, name, sizeof(name)) : -ENOMEM;
+	if (!err)
+		recorder__addr_name(r, PTB_REC_KERNEL_NAME, tgid, func, name);
+	/* the signal that ends the window ends what reads the process's files, too, but these names belong to it */
+	else if (cancel__pending())
+		r->kernels_again = !hashmap__put(&r->kernels, tgid, func, KERNEL_ASK_AGAIN) || r->kernels_again;
+}
+
 /* What a launch launches: asked once for each host stub. */
 static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 {
-	char name[4096];
-
 	if (!c->func || hashmap__get(&r->kernels, c->h.tgid, c->func))
 		return;
 	if (r->kernels.live >= LIMIT_ADDRESSES) {
 		r->over_names++;
 		return;
 	}
-	hashmap__put(&r->kernels, c->h.tgid, c->func, 1);
-	if (!r->host_funcs)
-		r->host_funcs = host_funcs__new();
-	if (r->host_funcs &&
-	    !host_funcs__kernel(r->host_funcs, (pid_t)c->h.tgid, c->func, name, sizeof(name)))
-		recorder__addr_name(r, PTB_REC_KERNEL_NAME, c->h.tgid, c->func, name);
+	hashmap__put(&r->kernels, c->h.tgid, c->func, KERNEL_ASKED);
+	ask_kernel(r, c->h.tgid, c->func);
+}
+
+static void resolve_kernels(struct recorder *r)
+{
+	struct hashmap_slot *s;
+	uint64_t pos = 0;
+
+	if (!r->kernels_again || cancel__pending())
+		return;
+	r->kernels_again = false;
+	while ((s = hashmap__next(&r->kernels, &pos))) {
+		if (s->val != KERNEL_ASK_AGAIN)
+			continue;
+		s->val = KERNEL_ASKED;
+		ask_kernel(r, (uint32_t)s->k0, s->k1);
+	}
 }
 
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
@@ -366,6 +393,7 @@ void recorder__resolve(struct recorder *r)
 {
 	uint32_t i;
 
+	resolve_kernels(r);
 	for (i = 0; i < r->proc_cnt; i++) {
 		if (!r->procs[i].gone)
 			watch_table(r, &r->procs[i]);

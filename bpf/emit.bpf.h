@@ -119,12 +119,13 @@ static __always_inline void *ring_of_cpu(__u32 *idx)
 }
 
 /*
- * The reader looks by itself often enough; it is woken only when a ring is more than half full, and
- * that is looked at on every 64th record or so: the low bits of the time are as good as a counter.
+ * The reader polls by itself often enough; it is woken only when a ring is more than half full, which is checked on
+ * every 64th record or so: a hash of the time is as good as a counter. The time's own low bits are not: a clock that
+ * advances in steps of 10 ns (HPET) may never have six of them 0. A time of 0 is always checked.
  */
 static __always_inline __u64 wake_flags(void *ring, __u64 ts_ns)
 {
-	if (ts_ns & 63)
+	if (ts_ns * 0x9e3779b97f4a7c15ULL >> 58)
 		return BPF_RB_NO_WAKEUP;
 	return bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > ring_half ? BPF_RB_FORCE_WAKEUP
 								      : BPF_RB_NO_WAKEUP;

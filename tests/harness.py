@@ -26,6 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORKLOADS = os.path.join(ROOT, "tests", "workloads")
 PTBPF = os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf"))
 PYTHON = os.environ.get("PTBPF_PYTHON") or sys.executable
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that it starts
 DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "90"))
 
 

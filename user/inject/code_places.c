@@ -270,6 +270,8 @@ static void take_libc(pid_t pid, struct code_places *cp, const struct code_objec
 	if (!elf_answer__get(a, &f, sizeof(f)))
 		return;
 	take_busy(cp, o, &f);
+	if (f.dlopen && cp->dlopen)
+		cp->two_dlopens = true; /* one of them is not the C library's, whatever its name */
 	if (f.dlopen && !cp->dlopen) {
 		cp->dlopen = o->load_bias + f.dlopen;
 		cp->dlopen_flags = RTLD_NOW_FLAG;
@@ -342,6 +344,8 @@ static const char *missing(const struct code_places *cp, uint64_t base)
 {
 	if (!base)
 		return "it is a static program, which has no loader";
+	if (cp->two_dlopens)
+		return "it has two C libraries (libc), one of which cannot be the real one";
 	if (!cp->restore_rt || !cp->errno_tpoff)
 		return "its C library is not a glibc that is understood";
 	if (!cp->dlopen || !cp->swab)

@@ -131,6 +131,22 @@ def old_capture_is_kept():
             check(f.read() != old, "a complete capture does not replace the old one")
 
 
+def capture_is_not_replaced_by_an_export():
+    """Not by one of its own, whatever it is called, and not by a trace that attach writes."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/./a.ptb", expect=1)
+        said(done, "no other file replaces")
+        with open(ws + "/a.ptb", "rb") as f:
+            old = f.read()
+        for form in ("chrome", "et", "memory"):
+            said(run_ptbpf("export", ws + "/a.ptb", "--format", form, "-o", ws + "/a.ptb", expect=1), "no other file replaces")
+        with open(ws + "/a.ptb", "rb") as f:
+            check(f.read() == old, "the capture was changed")
+        check(os.listdir(ws) == ["a.ptb"], f"left behind: {os.listdir(ws)}")
+
+
 def neighbours_are_kept():
     """Names that look temporary are somebody's all the same."""
     require_root()
@@ -185,4 +201,5 @@ def private_and_the_callers():
 
 
 if __name__ == "__main__":
-    main([planted_links, planted_pipe, reader_that_reads_nothing, old_capture_is_kept, neighbours_are_kept, partial_of_a_killed, private_and_the_callers])
+    main([planted_links, planted_pipe, reader_that_reads_nothing, old_capture_is_kept,
+          capture_is_not_replaced_by_an_export, neighbours_are_kept, partial_of_a_killed, private_and_the_callers])

@@ -10,6 +10,7 @@ WRONG = [
     ["attach", "--pid", "1", "--ringbuf", "lots"], ["attach", "--pid", "1", "extra"], ["attach", "--pid", "99999999999"],
     ["record"], ["record", "--"], ["report"], ["report", "a", "b"], ["report", "a.ptb", "--sort-by", "beauty"],
     ["report", "a.ptb", "--row-limit", "many"], ["export"], ["export", "a.ptb", "--format", "no-such-format"],
+    ["attach", "--pid", "1", "-o", "a", "--trace", "a"], ["attach", "--pid", "1", "--et", "a", "--trace", "a"],
     ["attach", "--pid", "1", "--record-shapes=yes"], ["attach", "--pid", "1", "--et"],
     ["export", "a.ptb", "--format", "et", "--pid", "-3"],
     ["doctor", "--pid", "x"], ["attach", "--pid=1", "--children=yes"],

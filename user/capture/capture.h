@@ -15,6 +15,16 @@
 
 #include "ptb_event.h"
 
+struct new_file;
+
+/* What stands under the name of a file that is being written. */
+enum capture_old {
+	CAPTURE_OLD_NONE,    /* nothing, or an empty file */
+	CAPTURE_OLD_CAPTURE, /* a capture, which only another capture may replace */
+	CAPTURE_OLD_OTHER,   /* something else, or it cannot be read */
+};
+enum capture_old capture__old(const struct new_file *nf);
+
 /* ---- writing ---- */
 struct capture_writer;
 

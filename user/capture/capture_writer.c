@@ -66,22 +66,22 @@ struct capture_writer {
 
 /* ---- opening ---- */
 
-/* An existing file is replaced only when it is empty or a capture. */
-static int check_replaceable(const struct new_file *nf)
+enum capture_old capture__old(const struct new_file *nf)
 {
 	uint8_t magic[sizeof(((struct capture_file_hdr *)0)->magic)];
-	int fd = new_file__old(nf), err = 0;
+	enum capture_old old = CAPTURE_OLD_OTHER;
+	int fd = new_file__old(nf);
 	struct stat st;
 
 	if (fd < 0)
-		return fd == -ENOENT ? 0 : fd;
-	if (fstat(fd, &st))
-		err = -errno;
-	else if (st.st_size && (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
-				memcmp(magic, CAPTURE_MAGIC, sizeof(magic))))
-		err = -EEXIST;
+		return fd == -ENOENT ? CAPTURE_OLD_NONE : CAPTURE_OLD_OTHER;
+	if (!fstat(fd, &st) && !st.st_size)
+		old = CAPTURE_OLD_NONE;
+	else if (pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+		 !memcmp(magic, CAPTURE_MAGIC, sizeof(magic)))
+		old = CAPTURE_OLD_CAPTURE;
 	close(fd);
-	return err;
+	return old;
 }
 
 static int write_file_hdr(struct capture_writer *cw)
@@ -140,9 +140,7 @@ int capture_writer__open(const char *path, struct capture_writer **out)
 		return err;
 	}
 	cw->fd = new_file__fd(cw->nf);
-	err = check_replaceable(cw->nf);
-	if (!err)
-		err = write_file_hdr(cw);
+	err = capture__old(cw->nf) == CAPTURE_OLD_OTHER ? -EEXIST : write_file_hdr(cw);
 	if (err)
 		goto fail;
 	cw->last_flush_ns = clock__mono_ns();
@@ -401,7 +399,7 @@ uint64_t capture_writer__dropped(const struct capture_writer *cw)
 /* A file that came under the name during the recording has the same protection as one from before. */
 static int give_name(struct capture_writer *cw)
 {
-	int err = check_replaceable(cw->nf);
+	int err = capture__old(cw->nf) == CAPTURE_OLD_OTHER ? -EEXIST : 0;
 
 	if (err)
 		pr_error("%s is not a capture of ptbpf; it is left as it is", cw->path);

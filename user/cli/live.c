@@ -16,6 +16,11 @@
 #include "cli/outputs.h"
 #include "export/exporter.h"
 
+static bool same(const char *a, const char *b)
+{
+	return a && b && !strcmp(a, b);
+}
+
 int live__check(const struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
@@ -30,6 +35,10 @@ int live__check(const struct run_cfg *cfg)
 	}
 	if (cfg->step_on && cfg->no_steps) {
 		pr_error("--step-on and --no-steps contradict each other");
+		return -EINVAL;
+	}
+	if (same(cfg->output, cfg->trace) || same(cfg->output, cfg->et) || same(cfg->trace, cfg->et)) {
+		pr_error("--output, --trace and --et need files of their own");
 		return -EINVAL;
 	}
 	return 0;

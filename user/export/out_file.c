@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/new_file.h"
+#include "capture/capture.h"
 
 #define DEFLATE_BUF_SZ (256 * 1024)
 /* Trace text is so regular that level 1 gives a ratio of 15 or more; higher levels cost more than they win. */
@@ -62,6 +63,10 @@ int out_file__open(const char *path, struct out_file **out)
 		of->gzip = true;
 	}
 	err = new_file__open(path, NEW_FILE_ANY, &of->nf);
+	if (!err && capture__old(of->nf) == CAPTURE_OLD_CAPTURE) {
+		pr_error("%s is a capture of ptbpf, which no other file replaces; name another file", path);
+		err = -EEXIST;
+	}
 	if (err) {
 		out_file__free(of);
 		return err;

@@ -10,7 +10,8 @@
 
 struct out_file;
 
-int out_file__open(const char *path, struct out_file **out); /* 0 or negative errno */
+/* 0 or negative errno; -EEXIST: a capture stands there, which an export never replaces. */
+int out_file__open(const char *path, struct out_file **out);
 /* A jsonw_out; `of` is the struct out_file. After an error every call returns that error. */
 int out_file__write(void *of, const void *data, size_t len);
 /* Ends the stream, closes, renames. On error the temporary file is gone and `path` is as it was. */

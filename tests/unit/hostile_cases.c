@@ -530,7 +530,43 @@ static void many_names(void)
 	}
 }
 
+/* ---- no attack: a loop of launches, of which nothing may be left out ---- */
+
+static void honest_launches(void)
+{
+	struct ptb_gpu_clock c = { .err_ns = 1 };
+	struct ptb_gpu_api a = { 0 };
+	struct ptb_gpu_kernel k = { .grid = { 7, 2, 1 }, .block = { 64, 1, 1 }, .registers = 32, .stream = 7 };
+	uint64_t i, at = 2000;
+	char name[64];
+
+	put_meta("gpu", "true");
+	a.name = put_name("cudaLaunchKernel_v7000");
+	k.name = a.name + 1;
+	for (i = 0; i < 60; i++) {
+		snprintf(name, sizeof(name), "_ZN2at6native13reduce_kernelILi%dELi1EEEvPKfPf", (int)i);
+		put_name(name);
+	}
+	for times(i, 600 * K) {
+		if (i % 4096 == 0) {
+			c.gpu_ns = c.mono_ns = at;
+			put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), at);
+			put_round(at);
+		}
+		at += 4000 + next_random() % 500;
+		a.begin = at;
+		a.end = at + 2000 + next_random() % 500;
+		a.correlation = k.correlation = (uint32_t)i + 1;
+		k.begin = a.end + 2000;
+		k.end = k.begin + 1500;
+		k.name = a.name + 1 + (uint32_t)(i % 60);
+		put_ring(&a, PTB_REC_GPU_API, sizeof(a), at + 100000);
+		put_ring(&k, PTB_REC_GPU_KERNEL, sizeof(k), at + 100000);
+	}
+}
+
 const struct hostile_case hostile_cases[] = {
+	{ "honest_launches", honest_launches, "G", 0 },
 	{ "timestamps_near_2_64", timestamps_near_2_64, "tmc", 0 },
 	{ "rounds", rounds, "t", 0 },
 	{ "threads_1_5m", threads_1_5m, "tc", 0 },

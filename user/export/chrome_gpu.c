@@ -50,6 +50,8 @@ struct row {
 	bool sync, annotation; /* what it was first seen through */
 };
 
+#define CALL_RUNTIME (1ULL << 32) /* a call of the runtime has it */
+
 struct chrome_gpu {
 	struct jsonw *w;
 	const struct session *s;
@@ -60,9 +62,8 @@ struct chrome_gpu {
 	struct launch *launches;
 	struct row *rows;
 	uint32_t owner_cnt, owner_cap, launch_cnt, launch_cap, row_cnt, row_cap;
-	struct hashmap runtime;    /* correlation -> seen in a call of the runtime */
-	struct hashmap launch_ids; /* correlation -> index */
-	struct hashmap row_ids;    /* (device, tid) -> index */
+	struct hashmap calls;   /* correlation -> index + 1 of its launch, 0: none was written; CALL_RUNTIME */
+	struct hashmap row_ids; /* (device, tid) -> index */
 	struct chrome_gpu_totals totals;
 	bool overhead;
 };
@@ -93,8 +94,7 @@ void chrome_gpu__free(struct chrome_gpu *cg)
 	free(cg->owners);
 	free(cg->launches);
 	free(cg->rows);
-	hashmap__clear(&cg->runtime);
-	hashmap__clear(&cg->launch_ids);
+	hashmap__clear(&cg->calls);
 	hashmap__clear(&cg->row_ids);
 	free(cg);
 }
@@ -184,11 +184,20 @@ static void put_flow(struct chrome_gpu *cg, bool begin, uint64_t id, uint32_t pi
 
 /* ---- calls ---- */
 
+static uint64_t known_of(const struct chrome_gpu *cg, uint64_t corr)
+{
+	const uint64_t *known = corr ? hashmap__get(&cg->calls, corr, 0) : NULL;
+
+	return known ? *known : 0;
+}
+
 static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid, uint64_t begin)
 {
+	uint64_t known = known_of(cg, corr) & CALL_RUNTIME;
+
 	if (vec_reserve((void **)&cg->launches, &cg->launch_cap, (uint64_t)cg->launch_cnt + 1,
 			sizeof(*cg->launches)) ||
-	    hashmap__put(&cg->launch_ids, corr, 0, cg->launch_cnt))
+	    hashmap__put(&cg->calls, corr, 0, known | (cg->launch_cnt + 1)))
 		return no_memory();
 	cg->launches[cg->launch_cnt++] =
 		(struct launch){ .tgid = tgid, .tid = tid, .ts = rel(cg, begin) };
@@ -200,13 +209,13 @@ static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g, en
 {
 	if (kind == GPU_API_NEVER)
 		return true;
-	if (corr && gpu_api__is_launch(kind) && hashmap__get(&cg->launch_ids, corr, 0))
+	if (gpu_api__is_launch(kind) && (uint32_t)known_of(cg, corr))
 		return true;
 	if (!g->driver || g->host_only)
 		return false;
 	if (kind == GPU_API_OTHER) /* kineto shows a list of the driver's calls only */
 		return true;
-	return corr && kind != GPU_API_MAP && hashmap__get(&cg->runtime, corr, 0);
+	return kind != GPU_API_MAP && known_of(cg, corr) & CALL_RUNTIME;
 }
 
 /* The part of the call that can be shown; false: none. */
@@ -253,7 +262,7 @@ static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 		cg->totals.left_out++;
 		return 0;
 	}
-	if (corr && !g->driver && hashmap__put(&cg->runtime, corr, 0, 1))
+	if (corr && !g->driver && hashmap__put(&cg->calls, corr, 0, known_of(cg, corr) | CALL_RUNTIME))
 		return no_memory();
 	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime", g->name, tgid, g->at.tid, begin, end);
 	chrome_gpu_args__call(cg->w, g, corr);
@@ -297,12 +306,12 @@ static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t own
 
 static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t corr, uint32_t tid)
 {
-	const uint64_t *at = corr ? hashmap__get(&cg->launch_ids, corr, 0) : NULL;
+	uint32_t at = (uint32_t)known_of(cg, corr);
 	struct launch *l;
 
 	if (!at)
 		return;
-	l = &cg->launches[*at];
+	l = &cg->launches[at - 1];
 	if (!l->written) {
 		put_flow(cg, true, corr, l->tgid, l->tid, l->ts);
 		l->written = true;

@@ -33,25 +33,49 @@ void gpu__step(struct model *m, const struct thread *t, const struct entry *e, b
 	}
 }
 
+static bool same_place(const struct gpu_place *a, const struct gpu_place *b)
+{
+	return a->at.tgid == b->at.tgid && a->at.tid == b->at.tid && a->at.slice == b->at.slice &&
+	       a->at.op_slice == b->at.op_slice && a->at.op == b->at.op && a->at.outer_op == b->at.outer_op &&
+	       a->at.annotation == b->at.annotation && a->at.step == b->at.step && a->at.op_in == b->at.op_in &&
+	       a->at.enclosed == b->at.enclosed && a->note == b->note && a->note_name == b->note_name;
+}
+
+/* Calls that follow one another are often in one place. */
+static void keep_place(struct model *m, struct gpu_call *c, const struct gpu_place *p)
+{
+	struct gpu *g = m->gpu;
+
+	if (!g->place_cnt || !same_place(&g->places[g->place_cnt - 1], p)) {
+		if (vec_reserve((void **)&g->places, &g->place_cap, (uint64_t)g->place_cnt + 1, sizeof(*g->places))) {
+			m->err = -ENOMEM;
+			return;
+		}
+		g->places[g->place_cnt++] = *p;
+	}
+	c->place = g->place_cnt - 1;
+}
+
 static void place_call(struct model *m, struct gpu_call *c)
 {
 	struct thread *t = c->tid ? model__known_thread(m, c->tgid, c->tid) : NULL;
 	const uint64_t *step = hashmap__get(&m->gpu_step, c->tgid, 0);
+	struct gpu_place gp = { .note_name = "" };
 	struct place p = { 0 };
 	bool inside; /* another call of its thread */
 
-	c->at = (struct session_place){ .tgid = c->tgid, .tid = c->tid, .op = "", .outer_op = "",
+	gp.at = (struct session_place){ .tgid = c->tgid, .tid = c->tid, .op = "", .outer_op = "",
 					.annotation = "", .step = step ? (int64_t)*step : -1 };
-	c->note = 0;
-	c->note_name = "";
+	if (t)
+		p = place__find(t, &gp.at);
+	gp.at.enclosed = gp.at.slice != 0;
+	if (p.note) {
+		gp.note = p.note->id;
+		gp.note_name = p.note->name;
+	}
+	keep_place(m, c, &gp);
 	if (!t)
 		return;
-	p = place__find(t, &c->at);
-	c->at.enclosed = c->at.slice != 0;
-	if (p.note) {
-		c->note = p.note->id;
-		c->note_name = p.note->name;
-	}
 	inside = c->begin_ns < t->call_end_ns;
 	if (c->end_ns > t->call_end_ns)
 		t->call_end_ns = c->end_ns;
@@ -68,7 +92,7 @@ void gpu__until(struct model *m, uint64_t ts)
 {
 	struct gpu *g = m->gpu;
 
-	while (m->gpu_next < g->call_cnt && g->calls[m->gpu_next].begin_ns < ts)
+	while (m->gpu_next < g->call_cnt && g->calls[m->gpu_next].begin_ns < ts && !m->err)
 		place_call(m, &g->calls[m->gpu_next++]);
 }
 
@@ -86,11 +110,16 @@ struct notes {
 	struct hashmap by_place; /* (slice, device and stream) -> index */
 };
 
+static const struct gpu_place *place_of(const struct gpu *g, uint32_t call)
+{
+	return &g->places[g->calls[call].place];
+}
+
 static int add_note(struct notes *n, const struct gpu *g, const struct gpu_work *w)
 {
-	const struct gpu_call *c = &g->calls[w->call];
+	uint64_t slice = place_of(g, w->call)->note;
 	uint64_t k1 = (uint64_t)w->device << 32 | w->stream;
-	const uint64_t *known = hashmap__get(&n->by_place, c->note, k1);
+	const uint64_t *known = hashmap__get(&n->by_place, slice, k1);
 	struct note *x;
 
 	if (known) {
@@ -102,7 +131,7 @@ static int add_note(struct notes *n, const struct gpu *g, const struct gpu_work 
 		return 0;
 	}
 	if (vec_reserve((void **)&n->v, &n->cap, (uint64_t)n->cnt + 1, sizeof(*n->v)) ||
-	    hashmap__put(&n->by_place, c->note, k1, n->cnt))
+	    hashmap__put(&n->by_place, slice, k1, n->cnt))
 		return -ENOMEM;
 	n->v[n->cnt++] = (struct note){ .begin_ns = w->begin_ns, .end_ns = w->end_ns, .call = w->call,
 					.device = w->device, .context = w->context, .stream = w->stream };
@@ -130,7 +159,7 @@ static int find_notes(const struct gpu *g, struct notes *n)
 	for (i = 0; i < g->work_cnt && !err; i++) {
 		const struct gpu_work *w = &g->works[i];
 
-		if (w->call != GPU_NONE && gpu_work__counts(w) && g->calls[w->call].note)
+		if (w->call != GPU_NONE && gpu_work__counts(w) && place_of(g, w->call)->note)
 			err = add_note(n, g, w);
 	}
 	if (n->cnt)
@@ -149,7 +178,8 @@ static void tell_call(struct model *m, const struct gpu_call *c)
 {
 	struct gpu_slice s = { .what = GPU_API, .begin_ns = c->begin_ns, .end_ns = c->end_ns, .name = c->name,
 			       .correlation = c->correlation, .driver = c->driver, .host_only = c->host_only,
-			       .at = c->at, .launch_name = "", .kernel_name = c->kernel_name, .rec = c->rec };
+			       .at = m->gpu->places[c->place].at, .launch_name = "",
+			       .kernel_name = c->kernel_name, .rec = c->rec };
 
 	m->totals->gpu_calls++;
 	tell(m, &s);
@@ -169,7 +199,7 @@ static void tell_work(struct model *m, const struct gpu_work *w)
 			       .correlation = w->correlation, .launch_name = "", .kernel_name = "",
 			       .before_launch = w->before_launch, .rec = w->rec };
 
-	s.at = c ? c->at : no_place(w);
+	s.at = c ? m->gpu->places[c->place].at : no_place(w);
 	if (c) {
 		s.launch_begin_ns = c->begin_ns;
 		s.launch_end_ns = c->end_ns;
@@ -187,13 +217,13 @@ static void tell_work(struct model *m, const struct gpu_work *w)
 
 static void tell_note(struct model *m, const struct note *n)
 {
-	const struct gpu_call *c = &m->gpu->calls[n->call];
+	const struct gpu_place *p = place_of(m->gpu, n->call);
 	struct gpu_slice s = { .what = GPU_ANNOTATION, .begin_ns = n->begin_ns, .end_ns = n->end_ns,
-			       .name = c->note_name, .device = n->device, .context = n->context,
-			       .stream = n->stream, .at = c->at, .launch_name = "", .kernel_name = "",
-			       .props = gpu__device(m->gpu, c->tgid, n->device) };
+			       .name = p->note_name, .device = n->device, .context = n->context,
+			       .stream = n->stream, .at = p->at, .launch_name = "", .kernel_name = "",
+			       .props = gpu__device(m->gpu, p->at.tgid, n->device) };
 
-	s.at.slice = c->note;
+	s.at.slice = p->note;
 	tell(m, &s);
 }
 

@@ -43,26 +43,87 @@ static int cmp_work(const void *pa, const void *pb)
 	return c ? c : cmp_u64(a->correlation, b->correlation);
 }
 
-/* Of several calls with one number the runtime's counts, and of several such the first. */
-static int index_calls(struct gpu *g)
+/* A call by its number. */
+struct numbered {
+	uint64_t id; /* process and correlation */
+	uint32_t call, driver;
+};
+
+struct numbers {
+	struct numbered *v; /* in order of id; of those with one id the call that counts is the first */
+	uint32_t cnt;
+};
+
+/* The runtime's counts, and of several such the first. */
+static int cmp_numbered(const void *pa, const void *pb)
 {
-	uint32_t i, driver;
+	const struct numbered *a = pa, *b = pb;
+	int c = cmp_u64(a->id, b->id);
 
-	for (driver = 0; driver < 2; driver++) {
-		for (i = 0; i < g->call_cnt; i++) {
-			struct gpu_call *c = &g->calls[i];
+	if (!c)
+		c = cmp_u64(a->driver, b->driver);
+	return c ? c : cmp_u64(a->call, b->call);
+}
 
-			if (c->host_only || c->driver != driver || !c->correlation)
-				continue;
-			if (!hashmap__get(&g->call_by_id, c->tgid, c->correlation)) {
-				if (hashmap__put(&g->call_by_id, c->tgid, c->correlation, i))
-					return -ENOMEM;
-			} else if (driver) {
-				c->nested = true;
-			}
-		}
+static uint64_t number(uint32_t tgid, uint32_t correlation)
+{
+	return (uint64_t)tgid << 32 | correlation;
+}
+
+/* n->v is the caller's to free. */
+static int sort_numbers(const struct gpu *g, struct numbers *n)
+{
+	uint32_t i;
+
+	n->cnt = 0;
+	n->v = g->call_cnt ? malloc(g->call_cnt * sizeof(*n->v)) : NULL;
+	if (g->call_cnt && !n->v)
+		return -ENOMEM;
+	for (i = 0; i < g->call_cnt; i++) {
+		const struct gpu_call *c = &g->calls[i];
+
+		if (!c->host_only && c->correlation)
+			n->v[n->cnt++] = (struct numbered){ number(c->tgid, c->correlation), i, c->driver };
 	}
+	if (n->cnt)
+		qsort(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
 	return 0;
+}
+
+/* The place of the first that is not less than id. Work of one stream has numbers that rise, so it is looked for
+ * behind the one found last, in steps that double. */
+static uint32_t find_number(const struct numbers *n, uint64_t id, uint32_t last)
+{
+	uint32_t lo = 0, hi = n->cnt, step;
+
+	if (last < n->cnt && n->v[last].id < id) {
+		lo = last + 1;
+		for (step = 1; step < n->cnt - lo && n->v[lo + step - 1].id < id; step *= 2)
+			lo += step;
+		hi = step < n->cnt - lo ? lo + step : n->cnt;
+	}
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (n->v[mid].id < id)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static int drop_nested_driver(struct gpu *g)
+{
+	struct numbers n;
+	uint32_t i;
+	int err = sort_numbers(g, &n);
+
+	for (i = 1; i < n.cnt; i++)
+		if (n.v[i].driver && n.v[i].id == n.v[i - 1].id)
+			g->calls[n.v[i].call].nested = true;
+	free(n.v);
+	return err;
 }
 
 /* The end of the thread's runtime call that was open last. */
@@ -98,23 +159,31 @@ static void drop_calls(struct gpu *g)
 	g->call_cnt = n;
 }
 
-static void link_work(struct gpu *g)
+static int link_work(struct gpu *g)
 {
-	uint32_t i;
+	struct numbers n;
+	uint32_t i, at = 0;
+	int err = sort_numbers(g, &n);
 
-	for (i = 0; i < g->work_cnt; i++) {
+	for (i = 0; i < g->work_cnt && !err; i++) {
 		struct gpu_work *w = &g->works[i];
-		const uint64_t *k = w->correlation ? hashmap__get(&g->call_by_id, w->tgid, w->correlation) : NULL;
-		struct gpu_call *c = k ? &g->calls[*k] : NULL;
+		uint64_t id = number(w->tgid, w->correlation);
+		struct gpu_call *c;
 
-		if (!c)
+		if (!w->correlation)
 			continue;
-		w->call = (uint32_t)*k;
+		at = find_number(&n, id, at);
+		if (at == n.cnt || n.v[at].id != id)
+			continue;
+		w->call = n.v[at].call;
+		c = &g->calls[w->call];
 		if (!gpu_work__counts(w))
 			continue;
 		c->work_ns += w->end_ns - w->begin_ns;
 		w->before_launch = w->begin_ns + g->clock_err_ns < c->begin_ns;
 	}
+	free(n.v);
+	return err;
 }
 
 int gpu__order(struct gpu *g)
@@ -125,15 +194,11 @@ int gpu__order(struct gpu *g)
 		qsort(g->calls, g->call_cnt, sizeof(*g->calls), cmp_call);
 	if (g->work_cnt)
 		qsort(g->works, g->work_cnt, sizeof(*g->works), cmp_work);
-	err = index_calls(g);
+	err = drop_nested_driver(g);
 	if (!err)
 		err = drop_nested_host(g);
 	if (err)
 		return err;
 	drop_calls(g);
-	hashmap__clear(&g->call_by_id); /* the places have changed */
-	err = index_calls(g);
-	if (!err)
-		link_work(g);
-	return err;
+	return link_work(g); /* the places have changed */
 }

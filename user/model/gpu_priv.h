@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * GPU records of a capture: read and put on CLOCK_MONOTONIC once (gpu_read.c, gpu_clock.c), linked to slices
- * in every pass (gpu_link.c). All of them are kept: some 300 bytes for each kernel or call in the capture, as
- * CUPTI tells them in no order and often after the calls that launched them. Private to the model.
+ * in every pass (gpu_link.c). All of them are kept, as CUPTI tells them in no order and often after the calls that
+ * launched them: a loop of launches takes 17 bytes of a capture for a call and its kernel, and may take 20 times that
+ * here and in the sinks together. So what many records have in common is kept once. Private to the model.
  */
 #ifndef MODEL_GPU_PRIV_H
 #define MODEL_GPU_PRIV_H
@@ -41,18 +42,21 @@ struct gpu_proc {
 	uint64_t api_from, api_until;
 };
 
+struct gpu_place { /* of calls, in the current pass */
+	struct session_place at;
+	uint64_t note; /* slice of the innermost annotation or step, 0: none */
+	const char *note_name;
+};
+
 struct gpu_call { /* of the runtime or driver API */
-	uint64_t begin_ns, end_ns;
-	const struct ptb_rec_hdr *rec;
+	uint64_t begin_ns, end_ns; /* of CUPTI's until the clocks are known, as in struct gpu_work */
+	const struct ptb_rec_hdr *rec; /* see struct gpu_slice */
 	const char *name, *kernel_name;
+	uint64_t work_ns; /* kernels, copies, fills that it launched */
 	uint32_t tgid, tid, correlation;
+	uint32_t place; /* of the current pass: index */
 	bool driver, host_only;
 	bool nested; /* inside the runtime call that has the same number, or makes it: not told */
-	uint64_t work_ns; /* kernels, copies, fills that it launched */
-	/* of the current pass */
-	uint64_t note;    /* slice of the innermost annotation or step, 0: none */
-	const char *note_name;
-	struct session_place at;
 };
 
 struct gpu_work { /* all that has a place on a device, and overhead */
@@ -69,9 +73,8 @@ struct gpu_bytes;
 
 struct gpu {
 	struct facts *facts;
-	struct gpu_bytes *bytes; /* copies of records, and the largest part of the memory */
-	const struct ptb_rec_hdr **recs;
-	uint32_t rec_cnt, rec_cap;
+	struct gpu_bytes *bytes; /* copies of records */
+	struct hashmap copies;   /* (hash, length) -> copy */
 	struct gpu_proc *procs;
 	uint32_t proc_cnt, proc_cap;
 	struct hashmap proc_by_tgid;
@@ -79,7 +82,8 @@ struct gpu {
 	uint32_t call_cnt, call_cap;
 	struct gpu_work *works; /* by device, stream, begin */
 	uint32_t work_cnt, work_cap;
-	struct hashmap call_by_id;    /* (tgid, correlation) -> index of the call that counts */
+	struct gpu_place *places;
+	uint32_t place_cnt, place_cap;
 	struct hashmap device_by_id;  /* (tgid, device) -> struct ptb_gpu_device * */
 	const struct ptb_gpu_device **devices; /* one per id, by id */
 	uint32_t device_cnt, device_cap;

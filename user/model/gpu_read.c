@@ -9,16 +9,16 @@
 
 #include "base/cancel.h"
 #include "base/effort.h"
+#include "base/siphash.h"
 #include "base/vec.h"
 #include "capture/capture.h"
+#include "capture/record_check.h"
 #include "model/gpu_priv.h"
 
 #define BLOCK_BYTES (256u * 1024)
 #define RECORDS_MAX (1u << 26)
 #define DEVICES_MAX 4096
-/* Percent of the memory (effort.h): of each record there will be more when it has its place. */
-#define KEEP_SHARE 30
-#define PLACE_SHARE 70
+#define KEEP_SHARE 50 /* percent of the memory (effort.h): sinks will keep as much of each record again */
 
 struct gpu_bytes { /* records must not move: a list of blocks */
 	struct gpu_bytes *next;
@@ -26,7 +26,7 @@ struct gpu_bytes { /* records must not move: a list of blocks */
 	uint64_t words[BLOCK_BYTES / sizeof(uint64_t)];
 };
 
-static const struct ptb_rec_hdr *copy(struct gpu *g, const struct ptb_rec_hdr *h)
+static void *copy(struct gpu *g, const struct ptb_rec_hdr *h)
 {
 	struct gpu_bytes *b = g->bytes;
 	void *at;
@@ -46,6 +46,67 @@ static const struct ptb_rec_hdr *copy(struct gpu *g, const struct ptb_rec_hdr *h
 	return at;
 }
 
+union gpu_record {
+	struct ptb_rec_hdr h;
+	struct ptb_cuda_call host;
+	struct ptb_gpu_kernel kernel;
+	struct ptb_gpu_memory memory;
+	struct ptb_gpu_api api;
+	struct ptb_gpu_sync sync;
+	struct ptb_gpu_event event;
+	struct ptb_gpu_overhead overhead;
+};
+
+/* The record without what is its own alone. */
+static union gpu_record common_part(const struct ptb_rec_hdr *h)
+{
+	union gpu_record r;
+
+	memset(&r, 0, sizeof(r));
+	memcpy(&r, h, record__fixed_size(h->kind));
+	r.h.len = (uint16_t)record__fixed_size(h->kind);
+	r.h.ts_ns = 0;
+	switch (h->kind) {
+	case PTB_REC_CUDA_CALL:
+		r.host.sp = r.host.begin_ns = 0;
+		break;
+	case PTB_REC_GPU_KERNEL:
+		r.kernel.begin = r.kernel.end = r.kernel.queued = r.kernel.submitted = r.kernel.correlation = 0;
+		break;
+	case PTB_REC_GPU_MEMCPY:
+	case PTB_REC_GPU_MEMSET:
+		r.memory.begin = r.memory.end = r.memory.correlation = 0;
+		break;
+	case PTB_REC_GPU_API:
+		r.api.begin = r.api.end = r.api.correlation = 0;
+		break;
+	case PTB_REC_GPU_SYNC:
+		r.sync.begin = r.sync.end = r.sync.correlation = 0;
+		break;
+	case PTB_REC_GPU_EVENT:
+		r.event.at = r.event.correlation = 0;
+		break;
+	case PTB_REC_GPU_OVERHEAD:
+		r.overhead.begin = r.overhead.end = 0;
+		break;
+	}
+	return r;
+}
+
+/* A copy of the common part, the same one for all records that share it; NULL: memory is out. */
+static const struct ptb_rec_hdr *shared_copy(struct gpu *g, const struct ptb_rec_hdr *h)
+{
+	union gpu_record r = common_part(h);
+	uint64_t hash = siphash__bytes(&r, r.h.len);
+	const uint64_t *known = hashmap__get(&g->copies, hash, r.h.len);
+	void *at;
+
+	if (known && !memcmp((const void *)(uintptr_t)*known, &r, r.h.len))
+		return (const void *)(uintptr_t)*known;
+	at = copy(g, &r.h);
+	return at && !hashmap__put(&g->copies, hash, r.h.len, (uintptr_t)at) ? at : NULL;
+}
+
 static struct gpu_proc *proc_of(struct gpu *g, uint32_t tgid)
 {
 	const uint64_t *i = hashmap__get(&g->proc_by_tgid, tgid, 0);
@@ -60,18 +121,6 @@ static struct gpu_proc *proc_of(struct gpu *g, uint32_t tgid)
 }
 
 /* ---- the scan ---- */
-
-static int keep(struct gpu *g, const struct ptb_rec_hdr *h)
-{
-	if (g->rec_cnt >= RECORDS_MAX || effort__memory_share() >= KEEP_SHARE) {
-		g->left_out++;
-		return 0;
-	}
-	if (vec_reserve((void **)&g->recs, &g->rec_cap, (uint64_t)g->rec_cnt + 1, sizeof(*g->recs)))
-		return -ENOMEM;
-	g->recs[g->rec_cnt] = copy(g, h);
-	return g->recs[g->rec_cnt] ? (g->rec_cnt++, 0) : -ENOMEM;
-}
 
 /* The newest counts; each id is listed once, whichever process told of it. */
 static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
@@ -110,27 +159,6 @@ static void note_api(struct gpu_proc *p, const struct ptb_gpu_api *r)
 		p->api_until = r->end;
 }
 
-static int on_record(void *arg, const struct ptb_rec_hdr *h)
-{
-	struct gpu *g = arg;
-	struct gpu_proc *p;
-
-	if (h->kind != PTB_REC_CUDA_CALL && (h->kind < PTB_REC_GPU_KERNEL || h->kind > PTB_REC_GPU_CLOCK))
-		return 0;
-	if (h->kind == PTB_REC_GPU_DEVICE)
-		return on_device(g, (const void *)h);
-	p = proc_of(g, h->tgid);
-	if (!p)
-		return -ENOMEM;
-	if (h->kind == PTB_REC_GPU_CLOCK)
-		return gpu_clock__add(&p->clock, (const void *)h);
-	if (h->kind == PTB_REC_GPU_API)
-		note_api(p, (const void *)h);
-	return keep(g, h);
-}
-
-/* ---- from records to tables ---- */
-
 static const char *shown_name(struct gpu *g, uint32_t id, const char *(*how)(struct facts *, const char *))
 {
 	const uint64_t *known = hashmap__get(&g->names, id, how == gpu__api_name);
@@ -143,65 +171,26 @@ static const char *shown_name(struct gpu *g, uint32_t id, const char *(*how)(str
 	return text;
 }
 
-/* The record's times on CLOCK_MONOTONIC; false: counted, and not to be told. */
-static bool times(struct gpu *g, struct gpu_proc *p, uint64_t begin, uint64_t end, uint64_t *begin_ns,
-		  uint64_t *end_ns)
-{
-	if (!p->clock.cnt) {
-		g->no_clock++;
-		return false;
-	}
-	if (!begin || end < begin || !gpu_clock__to_mono(&p->clock, begin, begin_ns) ||
-	    !gpu_clock__to_mono(&p->clock, end, end_ns)) {
-		g->bad++;
-		return false;
-	}
-	if (*end_ns <= *begin_ns)
-		*end_ns = *begin_ns + 1;
-	return true;
-}
-
-static bool in_window(struct gpu *g, uint64_t begin_ns, uint64_t end_ns)
-{
-	bool inside = begin_ns >= g->begin_ns && end_ns <= g->end_ns;
-
-	g->outside += !inside;
-	return inside;
-}
-
 static int add_call(struct gpu *g, const struct gpu_call *c)
 {
-	if (!in_window(g, c->begin_ns, c->end_ns))
-		return 0;
 	if (vec_reserve((void **)&g->calls, &g->call_cap, (uint64_t)g->call_cnt + 1, sizeof(*g->calls)))
 		return -ENOMEM;
-	g->calls[g->call_cnt++] = *c;
-	return 0;
+	g->calls[g->call_cnt] = *c;
+	g->calls[g->call_cnt].rec = shared_copy(g, c->rec);
+	return g->calls[g->call_cnt].rec ? (g->call_cnt++, 0) : -ENOMEM;
 }
 
-static int add_work(struct gpu *g, const struct gpu_work *w)
+static int on_api(struct gpu *g, const struct ptb_gpu_api *r)
 {
-	if (!in_window(g, w->begin_ns, w->end_ns))
-		return 0;
-	if (vec_reserve((void **)&g->works, &g->work_cap, (uint64_t)g->work_cnt + 1, sizeof(*g->works)))
-		return -ENOMEM;
-	g->works[g->work_cnt++] = *w;
-	return 0;
-}
+	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .begin_ns = r->begin, .end_ns = r->end,
+			      .correlation = r->correlation, .driver = r->driver, .kernel_name = "" };
 
-static int on_api(struct gpu *g, struct gpu_proc *p, const struct ptb_gpu_api *r)
-{
-	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .correlation = r->correlation,
-			      .driver = r->driver, .kernel_name = "" };
-
-	if (!times(g, p, r->begin, r->end, &c.begin_ns, &c.end_ns))
-		return 0;
 	c.name = shown_name(g, r->name, gpu__api_name);
 	return add_call(g, &c);
 }
 
-/* Told when it returned; without a result that time is only when it was known to be over. */
-static int on_host_call(struct gpu *g, const struct gpu_proc *p, const struct ptb_cuda_call *r)
+/* Its times are the session's. */
+static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 {
 	const struct site_fact *site = facts__site(g->facts, r->h.site);
 	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .begin_ns = r->begin_ns,
@@ -211,12 +200,6 @@ static int on_host_call(struct gpu *g, const struct gpu_proc *p, const struct pt
 		g->bad++;
 		return 0;
 	}
-	if (p->api_until && c.end_ns >= p->api_from && c.begin_ns <= p->api_until) {
-		g->host_dropped++;
-		return 0;
-	}
-	if (c.end_ns == c.begin_ns || r->flags & PTB_API_NO_RESULT)
-		c.end_ns = c.begin_ns + 1;
 	c.name = g->facts->funcs[site->func].op.full;
 	c.driver = strncmp(c.name, "cuda", 4) != 0;
 	if (r->func)
@@ -225,7 +208,7 @@ static int on_host_call(struct gpu *g, const struct gpu_proc *p, const struct pt
 }
 
 /* What has a place on a device; false: of no kind that is told. */
-static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work *w, uint64_t *begin, uint64_t *end)
+static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work *w)
 {
 	const struct ptb_gpu_kernel *k = (const void *)h;
 	const struct ptb_gpu_memory *m = (const void *)h;
@@ -233,7 +216,7 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 	const struct ptb_gpu_event *e = (const void *)h;
 	const struct ptb_gpu_overhead *o = (const void *)h;
 
-#define PLACE(r) (*begin = (r)->begin, *end = (r)->end)
+#define PLACE(r) (w->begin_ns = (r)->begin, w->end_ns = (r)->end)
 #define ON_DEVICE(r) (w->correlation = (r)->correlation, w->device = (r)->device, w->context = (r)->context, \
 		      w->stream = (r)->stream)
 	switch (h->kind) {
@@ -256,7 +239,7 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 		break;
 	case PTB_REC_GPU_EVENT:
 		w->what = GPU_EVENT;
-		*begin = *end = e->at;
+		w->begin_ns = w->end_ns = e->at;
 		ON_DEVICE(e);
 		if (!e->at) /* when the device passed it is not known */
 			return false;
@@ -274,27 +257,113 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 	return true;
 }
 
-static int on_kept(struct gpu *g, const struct ptb_rec_hdr *h)
+static int on_work(struct gpu *g, const struct ptb_rec_hdr *h)
 {
-	struct gpu_work w = { .rec = h, .tgid = h->tgid, .call = GPU_NONE };
-	struct gpu_proc *p = proc_of(g, h->tgid);
-	uint64_t begin = 0, end = 0;
+	struct gpu_work w = { .tgid = h->tgid, .call = GPU_NONE };
 
-	if (cancel__pending())
-		return -ECANCELED;
-	if (effort__memory_share() >= PLACE_SHARE) {
+	if (!work_of(g, h, &w))
+		return 0;
+	if (vec_reserve((void **)&g->works, &g->work_cap, (uint64_t)g->work_cnt + 1, sizeof(*g->works)))
+		return -ENOMEM;
+	w.rec = shared_copy(g, h);
+	g->works[g->work_cnt] = w;
+	return w.rec ? (g->work_cnt++, 0) : -ENOMEM;
+}
+
+static int on_record(void *arg, const struct ptb_rec_hdr *h)
+{
+	struct gpu *g = arg;
+	struct gpu_proc *p;
+
+	if (h->kind != PTB_REC_CUDA_CALL && (h->kind < PTB_REC_GPU_KERNEL || h->kind > PTB_REC_GPU_CLOCK))
+		return 0;
+	if (h->kind == PTB_REC_GPU_DEVICE)
+		return on_device(g, (const void *)h);
+	p = proc_of(g, h->tgid);
+	if (!p)
+		return -ENOMEM;
+	if (h->kind == PTB_REC_GPU_CLOCK)
+		return gpu_clock__add(&p->clock, (const void *)h);
+	if (h->kind == PTB_REC_GPU_API)
+		note_api(p, (const void *)h);
+	if (g->call_cnt + g->work_cnt >= RECORDS_MAX || effort__memory_share() >= KEEP_SHARE) {
 		g->left_out++;
 		return 0;
 	}
-	if (!p)
-		return -ENOMEM;
 	if (h->kind == PTB_REC_GPU_API)
-		return on_api(g, p, (const void *)h);
+		return on_api(g, (const void *)h);
 	if (h->kind == PTB_REC_CUDA_CALL)
-		return on_host_call(g, p, (const void *)h);
-	if (!work_of(g, h, &w, &begin, &end) || !times(g, p, begin, end, &w.begin_ns, &w.end_ns))
-		return 0;
-	return add_work(g, &w);
+		return on_host_call(g, (const void *)h);
+	return on_work(g, h);
+}
+
+/* ---- times, once all clocks are known ---- */
+
+/* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be told. */
+static bool times(struct gpu *g, const struct gpu_proc *p, uint64_t *begin_ns, uint64_t *end_ns)
+{
+	if (!p->clock.cnt) {
+		g->no_clock++;
+		return false;
+	}
+	if (!*begin_ns || *end_ns < *begin_ns || !gpu_clock__to_mono(&p->clock, *begin_ns, begin_ns) ||
+	    !gpu_clock__to_mono(&p->clock, *end_ns, end_ns)) {
+		g->bad++;
+		return false;
+	}
+	if (*end_ns <= *begin_ns)
+		*end_ns = *begin_ns + 1;
+	return true;
+}
+
+static bool in_window(struct gpu *g, uint64_t begin_ns, uint64_t end_ns)
+{
+	bool inside = begin_ns >= g->begin_ns && end_ns <= g->end_ns;
+
+	g->outside += !inside;
+	return inside;
+}
+
+/* Told when it returned; without a result that time is only when it was known to be over. */
+static bool host_times(struct gpu *g, const struct gpu_proc *p, struct gpu_call *c)
+{
+	const struct ptb_cuda_call *r = (const void *)c->rec;
+
+	if (p->api_until && c->end_ns >= p->api_from && c->begin_ns <= p->api_until) {
+		g->host_dropped++;
+		return false;
+	}
+	if (c->end_ns == c->begin_ns || r->flags & PTB_API_NO_RESULT)
+		c->end_ns = c->begin_ns + 1;
+	return true;
+}
+
+static int fit_times(struct gpu *g)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < g->call_cnt; i++) {
+		struct gpu_call *c = &g->calls[i];
+		const struct gpu_proc *p = proc_of(g, c->tgid);
+
+		if (cancel__pending())
+			return -ECANCELED;
+		if (!(c->host_only ? host_times(g, p, c) : times(g, p, &c->begin_ns, &c->end_ns)) ||
+		    !in_window(g, c->begin_ns, c->end_ns))
+			continue;
+		g->calls[n++] = *c;
+	}
+	g->call_cnt = n;
+	for (i = n = 0; i < g->work_cnt; i++) {
+		struct gpu_work *w = &g->works[i];
+
+		if (cancel__pending())
+			return -ECANCELED;
+		if (times(g, proc_of(g, w->tgid), &w->begin_ns, &w->end_ns) && in_window(g, w->begin_ns, w->end_ns))
+			g->works[n++] = *w;
+	}
+	g->work_cnt = n;
+	return 0;
 }
 
 static void fit_clocks(struct gpu *g)
@@ -319,7 +388,6 @@ int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uin
 {
 	struct gpu *g = calloc(1, sizeof(*g));
 	int err = g ? 0 : -ENOMEM;
-	uint32_t i;
 
 	*out = NULL;
 	if (err)
@@ -329,10 +397,9 @@ int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uin
 	g->end_ns = end_ns;
 	err = capture_reader__scan(cr, on_record, g);
 	fit_clocks(g);
-	for (i = 0; i < g->rec_cnt && !err; i++)
-		err = on_kept(g, g->recs[i]);
-	free(g->recs);
-	g->recs = NULL;
+	hashmap__clear(&g->copies);
+	if (!err)
+		err = fit_times(g);
 	if (!err)
 		err = gpu__order(g);
 	if (err || (!g->proc_cnt && !g->device_cnt)) {
@@ -356,13 +423,13 @@ void gpu__free(struct gpu *g)
 	}
 	for (i = 0; i < g->proc_cnt; i++)
 		free(g->procs[i].clock.pairs);
-	free(g->recs);
 	free(g->procs);
 	free(g->calls);
 	free(g->works);
+	free(g->places);
 	free(g->devices);
 	hashmap__clear(&g->proc_by_tgid);
-	hashmap__clear(&g->call_by_id);
+	hashmap__clear(&g->copies);
 	hashmap__clear(&g->device_by_id);
 	hashmap__clear(&g->names);
 	free(g);

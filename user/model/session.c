@@ -499,6 +499,8 @@ static int run_pass(struct session *s, struct model *m)
 	m->full = s->info.has_results;
 	m->tensors.ends = facts__has_func(m->f, PTB_FUNC_TENSOR, "TensorImpl::~TensorImpl");
 	m->gpu = s->gpu;
+	if (m->gpu)
+		m->gpu->place_cnt = 0;
 	m->agent_lost = agent_lost(s->facts.counters);
 	free(s->live);
 	s->live = NULL;
@@ -515,8 +517,10 @@ static int run_pass(struct session *s, struct model *m)
 		err = 0;
 	m->totals->bad_records += capture_reader__bad_records(s->cr);
 	m->totals->late_records = capture_reader__late(s->cr);
-	if (m->gpu && !err)
+	if (m->gpu && !err) {
 		gpu__until(m, UINT64_MAX);
+		err = m->err;
+	}
 	for (i = 0; i < m->thread_cnt && !err; i++) {
 		stack__close_all(m, m->threads[i], m->end_ns, SLICE_UNFINISHED);
 		err = cancel__pending() ? -ECANCELED : m->err;

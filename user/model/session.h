@@ -259,7 +259,8 @@ struct gpu_slice {
 	const char *launch_name;                 /* ""  */
 	const char *kernel_name; /* API, host_only: what it launches, "" if not known */
 	bool before_launch;   /* began before its launch, by more than the clocks' error: shown as recorded */
-	const struct ptb_rec_hdr *rec;      /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION */
+	const struct ptb_rec_hdr *rec;      /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION. Its times, its correlation
+					     * and its stack pointer are 0: records that differ in nothing else share it */
 	const struct ptb_gpu_device *props; /* NULL: not known */
 };
 

@@ -258,22 +258,35 @@ void jsonw__null(struct jsonw *w)
 	put(w, "null", 4);
 }
 
+/* The shortest text, from six digits on, that means v. */
+static void print_double(char *text, size_t cap, double v)
+{
+	int prec;
+
+	for (prec = 6; prec <= 17; prec++) {
+		snprintf(text, cap, "%.*g", prec, v);
+		if (!(strtod(text, NULL) < v || strtod(text, NULL) > v))
+			break;
+	}
+}
+
 void jsonw__double(struct jsonw *w, double v)
 {
-	char buf[32];
-	int prec;
+	struct jsonw_double *known;
+	uint64_t bits;
 
 	if (!isfinite(v)) {
 		jsonw__null(w);
 		return;
 	}
-	for (prec = 6; prec <= 17; prec++) {
-		snprintf(buf, sizeof(buf), "%.*g", prec, v);
-		if (!(strtod(buf, NULL) < v || strtod(buf, NULL) > v))
-			break;
+	memcpy(&bits, &v, sizeof(bits));
+	known = &w->doubles[bits * 0x9e3779b97f4a7c15ULL >> 58];
+	if (!*known->text || memcmp(&known->v, &v, sizeof(v))) {
+		known->v = v;
+		print_double(known->text, sizeof(known->text), v);
 	}
 	before_value(w);
-	put(w, buf, strlen(buf));
+	put(w, known->text, strlen(known->text));
 }
 
 void jsonw__raw(struct jsonw *w, const char *json)

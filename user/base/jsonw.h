@@ -25,6 +25,10 @@ struct jsonw {
 	uint64_t comma; /* bit per depth: a value precedes */
 	bool after_key;
 	bool line; /* the next separator ends the line */
+	struct jsonw_double {
+		double v;
+		char text[32]; /* "": none yet */
+	} doubles[64]; /* written before, by a hash: the same few come again and again */
 };
 
 #define JSONW_DEPTH_MAX 60

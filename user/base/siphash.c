@@ -75,16 +75,6 @@ static inline const uint64_t *key_of_process(void)
 	return process_key;
 }
 
-/* Two words are always two words: the block that holds the length is left out. */
-uint64_t siphash__pair(uint64_t a, uint64_t b)
-{
-	struct state s = begin(key_of_process());
-
-	add(&s, a);
-	add(&s, b);
-	return finish(&s);
-}
-
 uint64_t siphash__keyed(const uint64_t key[2], const void *data, size_t len)
 {
 	struct state s = begin(key);

@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t siphash__pair(uint64_t a, uint64_t b);
 uint64_t siphash__bytes(const void *data, size_t len);
 /* The function itself, under a given key: for its test. */
 uint64_t siphash__keyed(const uint64_t key[2], const void *data, size_t len);

@@ -10,29 +10,33 @@
 #include "base/vec.h"
 #include "model/values.h"
 
-struct tensor_seen {
-	uint64_t last_ns;
-	uint64_t data;    /* of its storage when it was last seen */
+struct seen {
+	uint64_t last_ns; /* of an unused one: index + 1 of the next */
 	uint32_t id;
-	uint32_t storage; /* that one's number; of an unused one: index + 1 of the next */
+};
+
+struct tensor_seen {
+	struct seen s;
+	uint32_t storage; /* the number of its storage when it was last seen, 0: none */
+	uint32_t storage_at; /* index of that one, as long as it has that number */
+	uint64_t data;    /* of that one */
 };
 
 struct storage_seen {
-	uint64_t last_ns;
-	uint32_t id;
-	uint32_t holders; /* tensors seen with it; of an unused one: index + 1 of the next */
+	struct seen s;
+	uint32_t holders; /* tensors seen with it */
 	uint32_t refs;    /* as the last tensor that ended counted them, and how many in a row counted the same */
 	uint32_t ends;
 };
 
 void tensor_ids__clear(struct tensor_ids *ids)
 {
-	hashmap__clear(&ids->tensors);
-	hashmap__clear(&ids->storages);
+	hashmap__clear(&ids->tensors.by_addr);
+	hashmap__clear(&ids->storages.by_addr);
 	hashmap__clear(&ids->programs);
 	hashmap__clear(&ids->roles);
-	free(ids->tensor);
-	free(ids->storage);
+	free(ids->tensors.v);
+	free(ids->storages.v);
 	*ids = (struct tensor_ids){ 0 };
 }
 
@@ -65,80 +69,83 @@ void tensor_ids__new_program(struct tensor_ids *ids, uint32_t tgid)
 
 /* ---- tables ---- */
 
+static struct seen *nth(const struct seen_table *t, size_t size, uint64_t i)
+{
+	return (void *)((char *)t->v + i * size);
+}
+
+static void *find(const struct seen_table *t, size_t size, uint64_t addr, uint64_t prog)
+{
+	const uint64_t *i = hashmap__get(&t->by_addr, addr, prog);
+
+	return i ? nth(t, size, *i) : NULL;
+}
+
+/* NULL: memory is out, or the table is full, which is counted. */
+static void *add(struct tensor_ids *ids, struct seen_table *t, size_t size, uint64_t addr, uint64_t prog)
+{
+	uint32_t i = t->unused ? t->unused - 1 : t->cnt;
+	struct seen *s;
+
+	if (i == LIMIT_TENSORS) {
+		ids->over++;
+		return NULL;
+	}
+	if (vec_reserve(&t->v, &t->cap, (uint64_t)i + 1, size) || hashmap__put(&t->by_addr, addr, prog, i)) {
+		ids->err = -ENOMEM;
+		return NULL;
+	}
+	s = nth(t, size, i);
+	if (t->unused)
+		t->unused = (uint32_t)s->last_ns;
+	else
+		t->cnt++;
+	memset(s, 0, size);
+	s->id = next_id(ids);
+	return s;
+}
+
+static void drop(struct seen_table *t, size_t size, struct seen *s, uint64_t addr, uint64_t prog)
+{
+	hashmap__del(&t->by_addr, addr, prog);
+	s->id = 0;
+	s->last_ns = t->unused;
+	t->unused = (uint32_t)((size_t)((char *)s - (char *)t->v) / size) + 1;
+}
+
 static struct tensor_seen *find_tensor(const struct tensor_ids *ids, uint64_t impl, uint64_t prog)
 {
-	const uint64_t *i = hashmap__get(&ids->tensors, impl, prog);
-
-	return i ? &ids->tensor[*i] : NULL;
+	return find(&ids->tensors, sizeof(struct tensor_seen), impl, prog);
 }
 
 static struct storage_seen *find_storage(const struct tensor_ids *ids, uint64_t data, uint64_t prog)
 {
-	const uint64_t *i = hashmap__get(&ids->storages, data, prog);
-
-	return i ? &ids->storage[*i] : NULL;
-}
-
-/* NULL: memory is out, or the table is full, which is counted. */
-static struct tensor_seen *add_tensor(struct tensor_ids *ids, uint64_t impl, uint64_t prog)
-{
-	uint32_t i = ids->tensor_free;
-
-	if (!i && ids->tensor_cnt == LIMIT_TENSORS) {
-		ids->over++;
-		return NULL;
-	}
-	if (vec_reserve((void **)&ids->tensor, &ids->tensor_cap, (uint64_t)ids->tensor_cnt + 1,
-			sizeof(*ids->tensor)) ||
-	    hashmap__put(&ids->tensors, impl, prog, i ? i - 1 : ids->tensor_cnt)) {
-		ids->err = -ENOMEM;
-		return NULL;
-	}
-	if (i)
-		ids->tensor_free = ids->tensor[i - 1].storage;
-	else
-		i = ++ids->tensor_cnt;
-	ids->tensor[i - 1] = (struct tensor_seen){ .id = next_id(ids) };
-	return &ids->tensor[i - 1];
-}
-
-static struct storage_seen *add_storage(struct tensor_ids *ids, uint64_t data, uint64_t prog)
-{
-	uint32_t i = ids->storage_free;
-
-	if (!i && ids->storage_cnt == LIMIT_TENSORS) {
-		ids->over++;
-		return NULL;
-	}
-	if (vec_reserve((void **)&ids->storage, &ids->storage_cap, (uint64_t)ids->storage_cnt + 1,
-			sizeof(*ids->storage)) ||
-	    hashmap__put(&ids->storages, data, prog, i ? i - 1 : ids->storage_cnt)) {
-		ids->err = -ENOMEM;
-		return NULL;
-	}
-	if (i)
-		ids->storage_free = ids->storage[i - 1].holders;
-	else
-		i = ++ids->storage_cnt;
-	ids->storage[i - 1] = (struct storage_seen){ .id = next_id(ids) };
-	return &ids->storage[i - 1];
+	return find(&ids->storages, sizeof(struct storage_seen), data, prog);
 }
 
 static void end_storage(struct tensor_ids *ids, struct storage_seen *s, uint64_t data, uint64_t prog)
 {
-	hashmap__del(&ids->storages, data, prog);
-	s->id = 0;
-	s->holders = ids->storage_free;
-	ids->storage_free = (uint32_t)(s - ids->storage) + 1;
+	drop(&ids->storages, sizeof(*s), &s->s, data, prog);
+}
+
+/* The tensor's storage, if it is still the one that it was last seen with; NULL: nothing is known. */
+static struct storage_seen *storage_of(const struct tensor_ids *ids, const struct tensor_seen *t)
+{
+	struct storage_seen *s;
+
+	if (!t->storage)
+		return NULL;
+	s = (void *)nth(&ids->storages, sizeof(*s), t->storage_at);
+	return s->s.id == t->storage ? s : NULL;
 }
 
 /* The tensor has left the storage that it was seen with. That one, if it still is and no other tensor is known to
  * have it; else NULL. */
-static struct storage_seen *let_go(const struct tensor_ids *ids, const struct tensor_seen *t, uint64_t prog)
+static struct storage_seen *let_go(const struct tensor_ids *ids, const struct tensor_seen *t)
 {
-	struct storage_seen *s = t->storage ? find_storage(ids, t->data, prog) : NULL;
+	struct storage_seen *s = storage_of(ids, t);
 
-	if (!s || s->id != t->storage)
+	if (!s)
 		return NULL;
 	if (s->holders)
 		s->holders--;
@@ -161,10 +168,8 @@ void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r)
 	struct storage_seen *s;
 
 	if (t) {
-		let_go(ids, t, prog);
-		hashmap__del(&ids->tensors, r->impl, prog);
-		t->storage = ids->tensor_free;
-		ids->tensor_free = (uint32_t)(t - ids->tensor) + 1;
+		let_go(ids, t);
+		drop(&ids->tensors, sizeof(*t), &t->s, r->impl, prog);
 	}
 	s = r->data && r->refs ? find_storage(ids, r->data, prog) : NULL;
 	if (!s)
@@ -187,7 +192,7 @@ static bool is_doubtful(const struct tensor_ids *ids, const struct tensor_place 
 static bool is_other_tensor(const struct tensor_ids *ids, const struct tensor_place *at,
 			    const struct tensor_seen *t, uint64_t data)
 {
-	if (!is_doubtful(ids, at, t->last_ns) || t->last_ns >= at->begin_ns)
+	if (!is_doubtful(ids, at, t->s.last_ns) || t->s.last_ns >= at->begin_ns)
 		return false;
 	return at->role != TENSOR_GIVEN || t->data != data;
 }
@@ -197,38 +202,42 @@ static bool is_other_tensor(const struct tensor_ids *ids, const struct tensor_pl
 static bool is_other_storage(const struct tensor_ids *ids, const struct tensor_place *at,
 			     const struct storage_seen *s, uint64_t data)
 {
-	return data && at->role == TENSOR_NEW && s->last_ns < at->begin_ns &&
-	       (!s->holders || is_doubtful(ids, at, s->last_ns));
+	return data && at->role == TENSOR_NEW && s->s.last_ns < at->begin_ns &&
+	       (!s->holders || is_doubtful(ids, at, s->s.last_ns));
 }
 
 static uint32_t storage_id(struct tensor_ids *ids, const struct tensor_place *at, struct tensor_seen *t,
 			   uint64_t data, uint64_t prog)
 {
-	struct storage_seen *s = find_storage(ids, data, prog), *left;
+	struct storage_seen *s = t && t->data == data ? storage_of(ids, t) : NULL, *left;
+
+	if (!s) /* the shorter way is the usual one */
+		s = find_storage(ids, data, prog);
 
 	/* set_(), resize_(), x.data = y: what nobody else is known to have has ended */
 	if (t && t->storage && t->data != data) {
-		left = let_go(ids, t, prog);
+		left = let_go(ids, t);
 		if (left && t->data) /* storages without data are one */
 			end_storage(ids, left, t->data, prog);
 		t->storage = 0;
 	}
 	if (!s) {
-		s = add_storage(ids, data, prog);
+		s = add(ids, &ids->storages, sizeof(*s), data, prog);
 		if (!s)
 			return next_id(ids);
 	} else if (is_other_storage(ids, at, s, data)) {
-		*s = (struct storage_seen){ .id = next_id(ids) };
+		*s = (struct storage_seen){ .s.id = next_id(ids) };
 	}
-	s->last_ns = at->ts_ns;
+	s->s.last_ns = at->ts_ns;
 	s->refs = 0;
-	if (t && t->storage != s->id) {
-		let_go(ids, t, prog);
-		t->storage = s->id;
+	if (t && t->storage != s->s.id) {
+		let_go(ids, t);
+		t->storage = s->s.id;
+		t->storage_at = (uint32_t)(s - (struct storage_seen *)ids->storages.v);
 		t->data = data;
 		s->holders++;
 	}
-	return s->id;
+	return s->s.id;
 }
 
 struct naming {
@@ -246,14 +255,14 @@ static uint64_t name_tensor(void *arg, uint64_t impl, const uint64_t *data)
 	uint32_t id;
 
 	if (!t) {
-		t = add_tensor(ids, impl, n->prog);
+		t = add(ids, &ids->tensors, sizeof(*t), impl, n->prog);
 	} else if (data && is_other_tensor(ids, n->at, t, *data)) {
-		let_go(ids, t, n->prog);
-		*t = (struct tensor_seen){ .id = next_id(ids) };
+		let_go(ids, t);
+		*t = (struct tensor_seen){ .s.id = next_id(ids) };
 	}
-	id = t ? t->id : next_id(ids);
+	id = t ? t->s.id : next_id(ids);
 	if (t)
-		t->last_ns = n->at->ts_ns;
+		t->s.last_ns = n->at->ts_ns;
 	if (data)
 		storage = storage_id(ids, n->at, t, *data, n->prog);
 	return id | storage << 32;

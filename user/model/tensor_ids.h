@@ -24,15 +24,15 @@ enum tensor_role {
 	TENSOR_NEW,   /* a result of its own: Tensor */
 };
 
-struct tensor_seen;
-struct storage_seen;
+struct seen_table {
+	struct hashmap by_addr; /* (address, process) -> index */
+	void *v; /* struct tensor_seen or storage_seen */
+	uint32_t cnt, cap;
+	uint32_t unused; /* index + 1 of the first unused one, 0: none */
+};
 
 struct tensor_ids {
-	struct hashmap tensors, storages; /* (address, process) -> index */
-	struct tensor_seen *tensor;
-	struct storage_seen *storage;
-	uint32_t tensor_cnt, tensor_cap, storage_cnt, storage_cap;
-	uint32_t tensor_free, storage_free; /* index + 1 of the first unused one, 0: none */
+	struct seen_table tensors, storages;
 	struct hashmap programs; /* tgid -> number of programs that ran in it before */
 	struct hashmap roles;    /* schema's address -> enum tensor_role */
 	uint32_t next;     /* the last number given */

@@ -7,3 +7,5 @@ unit_test(recorder_args ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_recorder_args.c te
 target_sources(test_recorder_args PRIVATE ${recorder_sources})
 unit_test(recorder_agent ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_recorder_agent.c test_builder ptbpf_plan ptbpf_cupti)
 target_sources(test_recorder_agent PRIVATE ${recorder_sources})
+unit_test(recorder_limits ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_recorder_limits.c test_builder ptbpf_plan ptbpf_cupti)
+target_sources(test_recorder_limits PRIVATE ${recorder_sources})

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Which tensor an address means at a time: with ends recorded, and without. */
+#include "base/limits.h"
 #include "model/tensor_ids.h"
 #include "model/values.h"
 #include "suite.h"
@@ -184,6 +185,36 @@ static void test_roles(void)
 	tensor_ids__clear(&ids);
 }
 
+/* Beyond the limit each has a new number wherever it is seen; where one has ended there is room again. */
+static void test_limit(void)
+{
+	const struct tensor_place at = { .tgid = PID, .role = TENSOR_GIVEN };
+	const uint32_t ids_at = 1 + sizeof(struct ptb_val_tensor) / sizeof(uint64_t);
+	struct value_words w = { .cnt = 0 };
+	struct seen first, over;
+	uint64_t i;
+
+	fresh(true);
+	first = given(64, 64);
+	vw__tensor(&w, &(struct vw_tensor){ .dtype = 6, .ndim = 1, .sizes = { 4 }, .flags = PTB_VAL_F_IDS, .impl = 1 });
+	for (i = 2; i <= LIMIT_TENSORS; i++) { /* see() without its checks */
+		w.words[ids_at] = w.words[ids_at + 1] = 64 * i;
+		tensor_ids__name(&ids, &at, w.words, w.cnt);
+	}
+	CU_ASSERT_EQUAL(ids.over, 0);
+	over = given(64 * i, 64 * i);
+	CU_ASSERT_EQUAL(ids.over, 2);
+	CU_ASSERT_NOT_EQUAL(given(64 * i, 64 * i).tensor, over.tensor);
+	CU_ASSERT_EQUAL(ids.over, 4);
+	CU_ASSERT_EQUAL(given(64, 64).tensor, first.tensor);
+	end(128, 128, 1);
+	over = given(64 * i, 64 * i);
+	CU_ASSERT_EQUAL(given(64 * i, 64 * i).tensor, over.tensor);
+	CU_ASSERT_EQUAL(given(64 * i, 64 * i).storage, over.storage);
+	CU_ASSERT_EQUAL(ids.over, 4);
+	tensor_ids__clear(&ids);
+}
+
 static const CU_TestInfo tests[] = {
 	{ "addresses are reused", test_reuse },
 	{ "ends within ends", test_nested_ends },
@@ -191,6 +222,7 @@ static const CU_TestInfo tests[] = {
 	{ "no ends are recorded", test_without_ends },
 	{ "another program", test_programs },
 	{ "what schemas say", test_roles },
+	{ "more than the limit", test_limit },
 	CU_TEST_INFO_NULL,
 };
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* cli/recorder: what a target makes it remember has limits (base/limits.h); what lies beyond is counted. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "capture/capture.h"
+#include "cli/recorder_priv.h"
+#include "suite.h"
+
+static struct recorder *rec;
+static char path[64];
+static uint32_t me;
+
+static void open_recording(void)
+{
+	static struct torch_plan plan;
+	static struct torch_proc proc = { .comm = "t", .exe = "t", .cmdline = "t" };
+	const struct recorder_opts opts = { .args = true };
+	struct recorder_plan rp;
+
+	me = (uint32_t)getpid();
+	snprintf(path, sizeof(path), "/tmp/ptbpf-limits-%u.ptb", me);
+	unlink(path);
+	CU_ASSERT_EQUAL_FATAL(recorder__open(path, NULL, NULL, &opts, &rec), 0);
+	proc.pid = getpid();
+	recorder__plan(rec, &plan, &proc, &rp);
+	recorder__learn(rec, &proc, &plan);
+	recorder__process(rec, &proc, &plan, &(struct recorder_process){ .start_ns = 1000 });
+}
+
+static int count_kind(void *arg, const struct ptb_rec_hdr *h)
+{
+	uint64_t *cnt = arg;
+
+	cnt[h->kind]++;
+	return 0;
+}
+
+/* Seals the capture and counts its control records by kind. */
+static void close_and_count(uint64_t cnt[256])
+{
+	struct capture_reader *cr;
+
+	memset(cnt, 0, 256 * sizeof(*cnt));
+	CU_ASSERT_EQUAL(recorder__close(rec), 0);
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	CU_ASSERT_EQUAL(capture_reader__control(cr, count_kind, cnt), 0);
+	capture_reader__close(cr);
+	unlink(path);
+}
+
+static void names(void)
+{
+	uint64_t cnt[256], before;
+	char text[32];
+	uint32_t i;
+
+	open_recording();
+	before = rec->over_names;
+	for (i = 0; i < LIMIT_NAMES + 100; i++) {
+		snprintf(text, sizeof(text), "name %u", i);
+		recorder__name(rec, text);
+	}
+	CU_ASSERT(rec->over_names >= before + 100);
+	CU_ASSERT_NOT_EQUAL(recorder__name(rec, "name 7"), 0); /* known ones stay known */
+	CU_ASSERT_EQUAL(recorder__name(rec, "one more"), 0);
+	CU_ASSERT_EQUAL(recorder__stats(rec).over_names, rec->over_names);
+	close_and_count(cnt);
+	CU_ASSERT_EQUAL(cnt[PTB_REC_NAME], LIMIT_NAMES);
+}
+
+static void addresses(void)
+{
+	uint64_t cnt[256];
+	uint32_t i;
+
+	open_recording();
+	for (i = 0; i < LIMIT_ADDRESSES + 50; i++)
+		recorder__class(rec, me, 0x1000 + i, "Class");
+	CU_ASSERT_EQUAL(rec->over_names, 50);
+	CU_ASSERT_EQUAL(rec->classes.live, LIMIT_ADDRESSES);
+	close_and_count(cnt);
+}
+
+static void boxed_call(uint64_t opdef)
+{
+	struct ptb_boxed_enter r = { .h = { .kind = PTB_REC_BOXED_ENTER, .len = sizeof(r), .ts_ns = 2000, .tgid = me,
+					    .tid = me },
+				     .sp = 0x7000, .opdef = opdef };
+
+	recorder__ring_record(rec, 0, &r, sizeof(r));
+}
+
+/* Operators that are called and have no name: each is asked for, but not any number of them. */
+static void unknown_addresses(void)
+{
+	uint64_t cnt[256];
+	uint32_t i;
+
+	open_recording();
+	for (i = 0; i < LIMIT_UNKNOWN + 30; i++)
+		boxed_call(0x100000 + 8 * i);
+	CU_ASSERT_EQUAL(recorder__find_proc(rec, me)->unknown.live, LIMIT_UNKNOWN);
+	CU_ASSERT_EQUAL(recorder__find_proc(rec, me)->no_schema.live, LIMIT_UNKNOWN);
+	CU_ASSERT_EQUAL(rec->over_unknown, 30);
+	CU_ASSERT_EQUAL(recorder__unresolved(rec), LIMIT_UNKNOWN + 30);
+	close_and_count(cnt);
+}
+
+/* Beyond the limit all threads are forgotten, and recorded again: none is without its name. */
+static void threads(void)
+{
+	uint64_t cnt[256], own;
+	uint32_t i;
+
+	open_recording();
+	own = rec->threads.live;
+	for (i = 0; i < LIMIT_THREADS + 20; i++)
+		recorder__thread(rec, me, 1000000 + i, "worker");
+	CU_ASSERT_EQUAL(rec->threads.live, own + 20);
+	close_and_count(cnt);
+	CU_ASSERT_EQUAL(cnt[PTB_REC_THREAD], own + LIMIT_THREADS + 20);
+}
+
+static const CU_TestInfo tests[] = {
+	{ "names", names },
+	{ "addresses", addresses },
+	{ "unknown addresses", unknown_addresses },
+	{ "threads", threads },
+	CU_TEST_INFO_NULL,
+};
+
+int main(void)
+{
+	return run_suite("recorder_limits", tests);
+}

@@ -72,6 +72,10 @@ int BPF_PROG(kmem_fault, unsigned long address, struct pt_regs *regs, unsigned l
 		acc->reads++;
 	faults = acc->reads + acc->writes;
 	acc->dirty = 1;
+	if (*(volatile __u32 *)&kmem_shrinking) {
+		current_ids(&hit.tgid, &hit.tid);
+		rss_settle(hit.tgid, acc, task, false);
+	}
 	if (faults == 1 || address < acc->addr_min)
 		acc->addr_min = address;
 	if (address > acc->addr_max)
@@ -140,8 +144,11 @@ static __always_inline int call_enter(struct syscall_trace_enter *ctx, __u32 cal
 	if (call == PTB_CALL_BRK && task->mm)
 		acc->call_brk = task->mm->brk;
 	acc->call_ns = hit.ts_ns;
-	if (call_shrinks(acc, call))
+	if (call_shrinks(acc, call)) {
+		acc->shrinks = 1;
+		__sync_fetch_and_add(&kmem_shrinking, 1);
 		rss_settle(hit.tgid, acc, task, false);
+	}
 	return 0;
 }
 
@@ -195,8 +202,11 @@ static __always_inline int call_exit(struct syscall_trace_exit *ctx, __u32 call)
 	if (!acc || !acc->call_ns)
 		return 0;
 	kmem_hit(&hit, bpf_ktime_get_ns());
-	if (call_shrinks(acc, call))
+	if (acc->shrinks) {
 		rss_settle(hit.tgid, acc, task, true);
+		acc->shrinks = 0;
+		__sync_fetch_and_add(&kmem_shrinking, -1);
+	}
 	hdr_fill(&r.h, sizeof(r), PTB_REC_KMEM_CALL, 0, &hit);
 	r.begin_ns = acc->call_ns;
 	r.result = ctx->ret;
@@ -471,7 +481,8 @@ int BPF_PROG(kmem_task_exit, struct task_struct *task)
 	if (!acc)
 		return 0;
 	kmem_hit(&hit, bpf_ktime_get_ns());
-	if (kmem_changed(acc, me))
+	rss_leave(hit.tgid, acc);
+	if (kmem_changed(acc, me) || acc->rss_pages)
 		kmem_tell(&hit, acc, me);
 	acc->window = 0;
 	return 0;

@@ -84,6 +84,18 @@ static __always_inline void rss_read_old(struct task_struct *task, struct mm_str
 	look->sum[1] += own[1];
 	look->sum[2] += own[2];
 	look->sum[3] += own[3];
+	look->cached = own[PTB_RSS_FILE] + own[PTB_RSS_ANON] + own[PTB_RSS_SHMEM];
+}
+
+/* Pages that the kernel keeps with a thread, outside the process's sum. */
+static __always_inline __s64 rss_cached(struct task_struct *task)
+{
+	struct task_struct___old *old_task = (void *)task;
+	int own[PTB_RSS_KINDS] = {};
+
+	if (bpf_core_field_exists(old_task->rss_stat))
+		bpf_core_read(own, sizeof(own), &old_task->rss_stat.count);
+	return own[PTB_RSS_FILE] + own[PTB_RSS_ANON] + own[PTB_RSS_SHMEM];
 }
 
 /* Pages of the task's process by kind; false: not to be had. */
@@ -97,6 +109,7 @@ static __noinline bool rss_read(struct task_struct *task, struct rss_look *look)
 	mm = task->mm;
 	if (!mm)
 		return false;
+	look->cached = 0;
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
 		rss_read_old(task, mm, look);
 	} else {
@@ -128,20 +141,25 @@ static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct t
 		return;
 	v->window = kmem_window;
 	v->growth = 0;
-	v->last = rss_sum(acc->look.sum);
+	v->last = rss_sum(acc->look.sum) - acc->look.cached;
+	acc->rss_cached = acc->look.cached;
 	__builtin_memcpy(v->kinds, acc->look.sum, sizeof(v->kinds));
 	bpf_map_update_elem(&kmem_rss, &tgid, v, BPF_ANY);
 }
 
 /*
- * What the process has grown by since any of its threads looked last: noticed by this one. A thread that
- * is about to end has no memory any more.
+ * Counts what the process has grown by since one of its threads read its counters last. Before Linux 6.2 the
+ * kernel keeps up to 64 pages with the thread whose faults brought them. That thread counts them at once; when the
+ * kernel adds them to the process's sum, whoever reads that counts them again and their thread subtracts them. A call
+ * that frees memory hides what faults of other threads bring meanwhile, so each fault reads the counters while such a
+ * call is under way (kmem_shrinking).
  */
 static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 					      struct task_struct *task, bool by_call)
 {
 	struct kmem_rss *r = bpf_map_lookup_elem(&kmem_rss, &tgid);
-	__s64 sum, grown;
+	__s64 last, common, grown, moved;
+	__u32 i;
 
 	if (!acc)
 		return NULL;
@@ -149,15 +167,41 @@ static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 		rss_begin(tgid, acc, task);
 		return bpf_map_lookup_elem(&kmem_rss, &tgid);
 	}
-	if (!rss_read(task, &acc->look))
+#pragma clang loop unroll(disable)
+	for (i = 0; i < RSS_TRIES; i++) {
+		last = *(volatile __s64 *)&r->last;
+		if (!rss_read(task, &acc->look))
+			return r;
+		common = rss_sum(acc->look.sum) - acc->look.cached;
+		if (__sync_val_compare_and_swap(&r->last, last, common) == last)
+			break;
+	}
+	if (i == RSS_TRIES) /* other threads read them all the time: the next one counts it */
 		return r;
-	sum = rss_sum(acc->look.sum);
 	__builtin_memcpy(r->kinds, acc->look.sum, sizeof(r->kinds));
-	grown = sum - (__s64)__sync_lock_test_and_set(&r->last, sum);
-	acc->rss_pages += grown;
-	if (grown > 0 && !by_call)
+	grown = common - last;
+	moved = acc->look.cached - acc->rss_cached;
+	acc->rss_cached = acc->look.cached;
+	acc->rss_pages += grown + moved;
+	if (by_call)
+		grown = grown + moved > 0 ? grown + moved : 0;
+	else
+		grown = (grown > 0 ? grown : 0) + moved;
+	if (grown)
 		__sync_fetch_and_add(&r->growth, grown);
 	return r;
+}
+
+/* A thread has ended: what the kernel kept with it is in the process's sum now, where another thread counts it. */
+static __always_inline void rss_leave(__u32 tgid, struct kmem_acc *acc)
+{
+	struct kmem_rss *r = bpf_map_lookup_elem(&kmem_rss, &tgid);
+
+	if (!r || r->window != acc->window || !acc->rss_cached)
+		return;
+	__sync_fetch_and_add(&r->growth, -acc->rss_cached);
+	acc->rss_pages -= acc->rss_cached;
+	acc->rss_cached = 0;
 }
 
 /* Of that what this many faults can have caused: the rest is another thread's, who will tell it. */
@@ -168,11 +212,13 @@ static __always_inline __u64 rss_take_growth(struct kmem_rss *r, __u64 faults)
 	if (!faults || !r->growth)
 		return 0;
 	all = (__s64)__sync_lock_test_and_set(&r->growth, 0);
-	if (all > most) {
+	if (all < 0)
+		most = 0;
+	if (all > most || all < 0) {
 		__sync_fetch_and_add(&r->growth, all - most);
 		all = most;
 	}
-	return all > 0 ? (__u64)all : 0;
+	return (__u64)all;
 }
 
 /* ---- sums ---- */
@@ -312,7 +358,9 @@ static __always_inline void kmem_begin(struct kmem_acc *acc, struct task_struct 
 	kmem_clear(acc);
 	acc->min_flt = born ? 0 : task->min_flt;
 	acc->maj_flt = born ? 0 : task->maj_flt;
+	acc->rss_cached = rss_cached(task);
 	acc->call_ns = 0;
+	acc->shrinks = 0;
 	acc->stall_ns[0] = acc->stall_ns[1] = acc->stall_ns[2] = 0;
 	*(volatile __u32 *)&acc->window = window;
 }

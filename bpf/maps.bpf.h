@@ -44,7 +44,9 @@ __u32 rss_wrong = 0;   /* what was read of the own process was wrong: nothing is
 __u32 rss_packed = 0;  /* the four counters of a processor lie side by side */
 /* Counts what came to a thread's sums without a fault: on a line of its own, every hit reads it. */
 __u32 kmem_gen __attribute__((aligned(64))) = 0;
-__u64 cpu_off[PTB_CPUS_MAX] = {}; /* where each processor's own memory is; before kmem_setup: its number */
+/* Calls under way that may free memory of a process: read by every fault, written by these calls. */
+__u32 kmem_shrinking __attribute__((aligned(64))) = 0;
+__u64 cpu_off[PTB_CPUS_MAX] __attribute__((aligned(64))) = {}; /* where each processor's own memory is; before kmem_setup: its number */
 
 /*
  * Losses per ring since user space took them last: it exchanges count and first time with 0. Each
@@ -234,8 +236,8 @@ struct {
 struct kmem_rss {
 	__u32 window;
 	__u32 pad;
-	__s64 last;   /* file, anonymous and shared ones */
-	__s64 growth; /* by faults, not told yet */
+	__s64 last;   /* file, anonymous and shared ones, but for what the kernel keeps with its threads */
+	__s64 growth; /* by faults, not recorded yet; below 0: counted twice */
 	__s64 kinds[PTB_RSS_KINDS];
 };
 
@@ -244,6 +246,7 @@ struct rss_look {
 	__u64 own[PTB_RSS_KINDS]; /* places in every processor's memory */
 	__s64 count[PTB_RSS_KINDS];
 	__s64 sum[PTB_RSS_KINDS];
+	__s64 cached; /* part of the sum that the kernel keeps with this thread (before Linux 6.2) */
 };
 
 /* What the kernel did for a thread and has not been told. The thread's own; the iterator's between windows. */
@@ -261,13 +264,14 @@ struct kmem_acc {
 	__u32 reclaims, compactions;
 	__u64 reclaim_ns, compact_ns;
 	__s64 rss_pages; /* growth of the process that this thread has noticed */
+	__s64 rss_cached; /* rss_look.cached when it was read last */
 	/* under way */
 	__u64 call_ns; /* 0: no call */
 	__u64 call_args[4];
 	__u64 call_brk;
 	__u64 stall_ns[3]; /* enum ptb_kmem_stalls */
 	__u32 stall_order[3];
-	__u32 pad;
+	__u32 shrinks; /* the call is one of kmem_shrinking */
 	/* room to work in: the programs' stacks are small where they are called from others */
 	struct rss_look look;
 	struct kmem_rss fresh;

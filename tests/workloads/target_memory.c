@@ -333,7 +333,77 @@ static uint64_t threads(long cnt, long rounds, long pages)
 	return all;
 }
 
-/* The same, but what it answers is what was in memory: the same every time. */
+/* Threads of which one at a time faults, less than what the kernel keeps with a thread. */
+static long turn_threads;
+
+static void *turn_main(void *arg)
+{
+	uint64_t before = minor_faults();
+	char *p = map((size_t)(thread_rounds * thread_pages) * PAGE);
+
+	for (long turn = 0; turn < thread_rounds * turn_threads; turn++) {
+		pthread_barrier_wait(&barrier);
+		if (turn % turn_threads != (long)(uintptr_t)arg)
+			continue;
+		touch(p + (size_t)(turn / turn_threads * thread_pages) * PAGE, (size_t)thread_pages, true);
+		site_mark();
+	}
+	return (void *)(uintptr_t)(minor_faults() - before);
+}
+
+/* One thread gives much back while others fault: what they get they keep. */
+static void *giver_main(void *arg)
+{
+	size_t pages = 16 * (size_t)thread_pages;
+	char *p = map(pages * PAGE);
+
+	(void)arg;
+	for (long i = 0; i < thread_rounds; i++) {
+		touch(p, pages, true);
+		site_mark();
+		pthread_barrier_wait(&barrier);
+		madvise(p, pages * PAGE, MADV_DONTNEED);
+		pthread_barrier_wait(&barrier);
+	}
+	return NULL;
+}
+
+static void *keeper_main(void *arg)
+{
+	uint64_t before = minor_faults();
+	char *p = map((size_t)(thread_rounds * thread_pages) * PAGE);
+
+	(void)arg;
+	for (long i = 0; i < thread_rounds; i++) {
+		pthread_barrier_wait(&barrier);
+		touch(p + (size_t)(i * thread_pages) * PAGE, (size_t)thread_pages, true);
+		site_mark();
+		pthread_barrier_wait(&barrier);
+	}
+	return (void *)(uintptr_t)(minor_faults() - before);
+}
+
+static uint64_t together(void *(*first)(void *), void *(*rest)(void *), long cnt, long rounds, long pages)
+{
+	pthread_t t[64];
+	uint64_t all = 0;
+	void *ret;
+
+	thread_rounds = rounds;
+	thread_pages = pages;
+	turn_threads = cnt;
+	pthread_barrier_init(&barrier, NULL, (unsigned int)cnt);
+	for (long i = 0; i < cnt && i < 64; i++)
+		if (pthread_create(&t[i], NULL, i ? rest : first, (void *)(uintptr_t)i))
+			abort();
+	for (long i = 0; i < cnt && i < 64; i++) {
+		pthread_join(t[i], &ret);
+		all += (uint64_t)(uintptr_t)ret;
+	}
+	return all;
+}
+
+/* As threads(), but what it answers is what was in memory: the same every time. */
 static void *churn_main(void *arg)
 {
 	uint64_t sum = (uint64_t)(uintptr_t)arg;
@@ -429,6 +499,10 @@ static bool obey(const char *line, uint64_t *answer)
 		*answer = loop(a, b);
 	else if (sscanf(line, "threads %ld %ld %ld", &a, &b, &c) == 3)
 		*answer = threads(a, b, c);
+	else if (sscanf(line, "turns %ld %ld %ld", &a, &b, &c) == 3)
+		*answer = together(turn_main, turn_main, a, b, c);
+	else if (sscanf(line, "keepers %ld %ld %ld", &a, &b, &c) == 3)
+		*answer = together(giver_main, keeper_main, a, b, c);
 	else if (sscanf(line, "churn %ld %ld %ld", &a, &b, &c) == 3)
 		*answer = churn(a, b, c);
 	else if (sscanf(line, "fault %ld", &a) == 1)

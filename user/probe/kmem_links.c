@@ -430,6 +430,7 @@ void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window)
 	if (!k->on)
 		return;
 	b->kmem_closing = 0;
+	b->kmem_shrinking = 0; /* calls that are under way now end unnoticed */
 	b->kmem_since = clock__mono_ns();
 	__atomic_store_n(&b->kmem_window, window, __ATOMIC_SEQ_CST);
 	if (run_iterator(k))

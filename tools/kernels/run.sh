@@ -75,7 +75,7 @@ guest() { # KERNEL PART COMMAND...
 units() { # KERNEL
 	# 5.10 is there for the refusal
 	[ "$1" = 5.10 ] && return 0
-	PTBPF_GUEST_LIMIT=${PTBPF_GUEST_LIMIT:-1800} guest "$1" units python3 tools/kernels/units.py run /run/out/tests.json "${TESTS[@]}"
+	PTBPF_GUEST_LIMIT=${PTBPF_GUEST_LIMIT:-7200} guest "$1" units python3 tools/kernels/units.py run /run/out/tests.json "${TESTS[@]}"
 }
 
 modes() { # KERNEL

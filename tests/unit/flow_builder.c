@@ -12,6 +12,7 @@ static struct mem_flow *mf;
 static struct mem_flow_account account;
 static uint64_t now, ids;
 static const struct session_keys no_keys;
+static char tensor_of['z' - 'a' + 1]; /* the block that a block's tensor had first */
 
 static uint64_t addr_of(char block)
 {
@@ -38,15 +39,17 @@ void flow__begin(void)
 	must(!mf);
 	now = 1000;
 	ids = 0;
+	memset(tensor_of, 0, sizeof(tensor_of));
 }
 
-static void tensor(struct value_words *w, char block, bool parameter, uint64_t impl)
+static void tensor(struct value_words *w, char block, bool parameter)
 {
+	char first = tensor_of[block - 'a'] ? tensor_of[block - 'a'] : block;
 	struct vw_tensor t = { .dtype = 6, /* float */
 			       .ndim = 1,
 			       .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE,
 			       .sizes = { block - 'a' + 1 },
-			       .impl = impl,
+			       .impl = 0x100000 + addr_of(first),
 			       .storage = addr_of(block) };
 
 	if (parameter)
@@ -67,7 +70,7 @@ static void args_words(struct value_words *w, const char *args)
 				n += *end >= 'a' && *end <= 'z';
 			vw__list(w, PTB_VAL_TENSORS, n, (uint16_t)n);
 		} else if (*args >= 'a' && *args <= 'z') {
-			tensor(w, *args, args[1] == '*', 0x100000 + addr_of(*args));
+			tensor(w, *args, args[1] == '*');
 		}
 	}
 }
@@ -106,11 +109,17 @@ uint64_t flow__backward(uint64_t parent, const char *name, const char *args)
 	return tell(&sl);
 }
 
-uint64_t flow__annotation(uint64_t parent, const char *name)
+void flow__wait(void)
+{
+	now += FLOW_ANNOTATION_NS;
+}
+
+uint64_t flow__annotation(uint64_t parent, const char *name, uint32_t flags)
 {
 	struct slice sl = { .parent = parent, .name = name, .schema = "", .cat = SLICE_USER_ANNOTATION,
-			    .scope = 7 };
+			    .scope = 7, .flags = flags };
 
+	sl.end_ns = now + FLOW_ANNOTATION_NS;
 	return tell(&sl);
 }
 
@@ -122,9 +131,10 @@ void flow__resize(char before, char after)
 	uint64_t id;
 
 	in.cnt = out.cnt = 0;
-	tensor(&in, before, false, 0x777000);
+	tensor_of[after - 'a'] = tensor_of[before - 'a'] ? tensor_of[before - 'a'] : before;
+	tensor(&in, before, false);
 	vw__ints(&in, 0, NULL);
-	tensor(&out, after, false, 0x777000);
+	tensor(&out, after, false);
 	sl.in = vw__values(&in);
 	sl.out = vw__values(&out);
 	sl.end_ns = now + 2;

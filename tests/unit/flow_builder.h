@@ -15,6 +15,7 @@
 #define FLOW_SUM "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"
 #define FLOW_DETACH "aten::detach(Tensor(a) self) -> Tensor(a)"
 
+#define FLOW_ANNOTATION_NS 50
 #define FLOW_BACKWARD 1 /* scopes */
 #define FLOW_FUNCTION 0
 
@@ -23,7 +24,9 @@ void flow__begin(void);
  * y is an nn.Parameter, a list, None. schema: "" for none. */
 uint64_t flow__op(uint64_t parent, const char *name, const char *schema, const char *args);
 uint64_t flow__backward(uint64_t parent, const char *name, const char *args);
-uint64_t flow__annotation(uint64_t parent, const char *name);
+/* One of FLOW_ANNOTATION_NS, which flow__wait() waits for. flags: SLICE_* */
+uint64_t flow__annotation(uint64_t parent, const char *name, uint32_t flags);
+void flow__wait(void);
 /* An operator given `before` that returns the same tensor with the block `after`, allocated within. */
 void flow__resize(char before, char after);
 void flow__alloc(uint64_t within, char block);

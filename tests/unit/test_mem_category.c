@@ -219,7 +219,7 @@ static void test_optimizer(void)
 	flow__alloc(0, 'x');
 	forward("x w*", 'y');
 	flow__op(0, "aten::sum", FLOW_SUM, "y");
-	step = flow__annotation(0, "Optimizer.step#SGD.step");
+	step = flow__annotation(0, "Optimizer.step#SGD.step", 0);
 	flow__op(step, "aten::mul_", FLOW_MUL_, "m w*"); /* a momentum that is changed by no gradient */
 	flow__op(step, "aten::mul", FLOW_MUL, "l w*");
 	flow__alloc(step, 'k'); /* a number, gone with the step */
@@ -232,6 +232,173 @@ static void test_optimizer(void)
 	is("pre", 'm', "?");
 	is("pre", 'l', "?");
 	is("new", 'k', "INPUT"); /* as torch says of it */
+}
+
+#define STEP "Optimizer.step#SGD.step"
+#define FUSED "aten::_fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list) -> ()"
+
+static void train(void)
+{
+	flow__begin();
+	flow__alloc(0, 'x');
+	forward("x w*", 'y');
+	flow__op(0, "aten::sum", FLOW_SUM, "y");
+	backward("y x", 'g');
+}
+
+/* Changed by a gradient, and the parameter by it. */
+static void step_with(uint64_t step, const char *take, const char *give)
+{
+	flow__op(step, "aten::add_", FLOW_ADD_, take);
+	flow__op(step, "aten::add_", FLOW_ADD_, give);
+}
+
+static void test_state(void)
+{
+	uint64_t step, op;
+
+	train();
+	step = flow__annotation(0, STEP, 0);
+	flow__op(step, "aten::mul_", FLOW_MUL_, "c c"); /* counts */
+	op = flow__op(step, "aten::mul", FLOW_MUL, "g g");
+	flow__alloc(op, 'n');
+	flow__op(step, "aten::add_", FLOW_ADD_, "m n -");
+	flow__op(step, "aten::add_", FLOW_ADD_, "w* m -");
+	flow__op(step, "aten::add_", FLOW_ADD_, "w* n -"); /* made here and kept */
+	flow__op(step, "aten::add_", FLOW_ADD_, "s w* -"); /* hooks: an average, a sum of gradients, a counter */
+	flow__op(step, "aten::add_", FLOW_ADD_, "l g -");
+	flow__op(step, "aten::mul_", FLOW_MUL_, "d d");
+	rows = flow__rows();
+	is("pre", 'w', "PARAMETER");
+	is("new", 'g', "GRADIENT");
+	is("pre", 'm', "OPTIMIZER_STATE");
+	is("new", 'n', "OPTIMIZER_STATE");
+	is("pre", 'c', "OPTIMIZER_STATE");
+	CU_ASSERT_PTR_NOT_NULL(strstr(rows, "inc m OPTIMIZER_STATE>OPTIMIZER_STATE"));
+	is("pre", 's', "?");
+	is("pre", 'l', "?");
+	is("pre", 'd', "?");
+	CU_ASSERT(flow__account().undecided == 3);
+}
+
+/* Each as state is, but for one thing. */
+static void test_no_state(void)
+{
+	uint64_t step;
+
+	train();
+	flow__op(0, "aten::sum", FLOW_SUM, "o");
+	step = flow__annotation(0, STEP, 0);
+	step_with(step, "m g -", "w* m -");
+	step_with(step, "o g -", "w* o -"); /* an operator outside has it */
+	step_with(step, "f g -", "w* f -");
+	flow__free(step, 'f'); /* a step frees it */
+	flow__op(step, "aten::add_", FLOW_ADD_, "w* r -"); /* it does not change */
+	rows = flow__rows();
+	is("pre", 'm', "OPTIMIZER_STATE");
+	is("pre", 'o', "?");
+	is("pre", 'f', "?");
+	is("pre", 'r', "?");
+}
+
+/* A step whose gradients are all from before the window proves nothing: h could be one of them. */
+static void test_old_gradients(void)
+{
+	uint64_t step;
+
+	flow__begin();
+	flow__alloc(0, 'x');
+	forward("x w*", 'y');
+	step = flow__annotation(0, STEP, 0);
+	flow__op(step, "aten::_fused_sgd_", FUSED, "[w*] [h] [m]");
+	rows = flow__rows();
+	is("pre", 'h', "?");
+	is("pre", 'm', "?");
+
+	train();
+	step = flow__annotation(0, STEP, 0);
+	flow__op(step, "aten::_fused_sgd_", FUSED, "[w*v*] [gh] [mn]");
+	rows = flow__rows();
+	is("new", 'g', "GRADIENT");
+	is("pre", 'h', "?");
+	is("pre", 'm', "OPTIMIZER_STATE");
+	is("pre", 'n', "OPTIMIZER_STATE");
+}
+
+static void test_closure(void)
+{
+	uint64_t step;
+
+	train();
+	step = flow__annotation(0, STEP, 0);
+	flow__backward(step, "MulBackward0", "y");
+	step_with(step, "m g -", "w* m -");
+	rows = flow__rows();
+	is("pre", 'm', "?");
+
+	train(); /* one after it is another thing */
+	step = flow__annotation(0, STEP, 0);
+	step_with(step, "m g -", "w* m -");
+	flow__wait();
+	flow__backward(0, "MulBackward0", "y");
+	rows = flow__rows();
+	is("pre", 'm', "OPTIMIZER_STATE");
+}
+
+/* The window ends in the step: what is made there may be gone a moment later. */
+static void test_cut_step(void)
+{
+	uint64_t step, op;
+
+	train();
+	step = flow__annotation(0, STEP, 0);
+	step_with(step, "m g -", "w* m -");
+	flow__wait();
+	step = flow__annotation(0, STEP, SLICE_UNFINISHED);
+	op = flow__op(step, "aten::mul", FLOW_MUL, "g m");
+	flow__alloc(op, 'n');
+	flow__op(step, "aten::add_", FLOW_ADD_, "w* n -");
+	rows = flow__rows();
+	is("pre", 'm', "OPTIMIZER_STATE");
+	is("new", 'n', "?");
+}
+
+/* The window begins in the step: what lies in it has no parent. */
+static void test_open_step(void)
+{
+	uint64_t step;
+
+	flow__begin();
+	flow__annotation(0, STEP, SLICE_OPEN_AT_BEGIN);
+	step_with(0, "m h -", "w* m -");
+	flow__wait();
+	flow__alloc(0, 'x');
+	forward("x w*", 'y');
+	flow__op(0, "aten::sum", FLOW_SUM, "y");
+	backward("y x", 'g');
+	step = flow__annotation(0, STEP, 0);
+	step_with(step, "m g -", "w* m -");
+	rows = flow__rows();
+	is("pre", 'm', "OPTIMIZER_STATE");
+	is("pre", 'h', "?");
+}
+
+/* ---- what was there before ---- */
+
+/* s was left by a forward() before the window, or is an input of it; i is an input. */
+static void test_leftovers(void)
+{
+	flow__begin();
+	backward("s k", 'h');
+	flow__free_unknown('s');
+	forward("i w*", 'y');
+	flow__op(0, "aten::sum", FLOW_SUM, "y");
+	backward("y i", 'g');
+	rows = flow__rows();
+	is("pre", 's', "?");
+	is("pre", 'k', "?"); /* no operator but backward()'s has it */
+	is("pre", 'i', "INPUT");
+	CU_ASSERT(flow__account().leftovers == 2);
 }
 
 int main(void)
@@ -247,6 +414,13 @@ int main(void)
 		{ "step, blind", test_step_blind },
 		{ "autograd detail", test_autograd_detail },
 		{ "optimizer", test_optimizer },
+		{ "state", test_state },
+		{ "no state", test_no_state },
+		{ "gradients from before the window", test_old_gradients },
+		{ "closure", test_closure },
+		{ "window ends in a step", test_cut_step },
+		{ "window begins in a step", test_open_step },
+		{ "leftovers", test_leftovers },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -51,8 +51,8 @@ static void test_annotations(void)
 	uint64_t outer, inner, zero;
 
 	flow__begin();
-	outer = flow__annotation(0, "Namespaced::Annotation");
-	inner = flow__annotation(outer, "My Annotation");
+	outer = flow__annotation(0, "Namespaced::Annotation", 0);
+	inner = flow__annotation(outer, "My Annotation", 0);
 	zero = flow__op(inner, "aten::zero_", "aten::zero_(Tensor(a!) self) -> Tensor(a!)", "x");
 	flow__op(zero, "aten::fill_", "aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", "x -");
 	flow__op(inner, "aten::zero_", "aten::zero_(Tensor(a!) self) -> Tensor(a!)", "x");

@@ -426,6 +426,12 @@ static void say_what_lacks(const struct mem_timeline *mt, const struct mem_flow_
 	else if (a->cut_ops)
 		pr_warn("'%s': arguments of %" PRIu64 " operators were cut: some categories may be others",
 			mt->path, a->cut_ops);
+	if (a->leftovers)
+		pr_warn("'%s': %" PRIu64 " blocks from before the window may be inputs, or what a training step left that "
+			"had begun: their category is unknown", mt->path, a->leftovers);
+	if (a->undecided)
+		pr_warn("'%s': %" PRIu64 " blocks may be gradients, parameters or what an optimizer keeps, which only Python "
+			"knows: their category is unknown", mt->path, a->undecided);
 	if (!mt->info->has_results)
 		pr_hint("'%s' has no categories: they follow from tensors that operators take; record with "
 			"--execution-trace as well", mt->path);

@@ -480,6 +480,12 @@ static void put_foot(const struct page *p, const struct session_totals *totals)
 		fprintf(p->f, "Categories follow from %" PRIu64 " tensors of %" PRIu64 " operators; what does not "
 			"follow from them is unknown%s. ", a->tensors, a->ops,
 			a->no_parameters ? ", and so is what could be a parameter: none was seen as such" : "");
+	if (a->leftovers)
+		fprintf(p->f, "%" PRIu64 " blocks from before the window may be inputs, or what a training step left that had "
+			"begun: they are unknown. ", a->leftovers);
+	if (a->undecided)
+		fprintf(p->f, "%" PRIu64 " blocks may be gradients, parameters or what an optimizer keeps: they are unknown. ",
+			a->undecided);
 	if (a->cut_ops)
 		fprintf(p->f, "Arguments of %" PRIu64 " operators were cut. ", a->cut_ops);
 	if (totals->freed_unknown)

@@ -8,15 +8,15 @@
  *	inputs				taken
  *	parameters by data flow		taken
  *	activations			taken
- *	optimizer states		not: they are attributes of Python objects
+ *	optimizer states		torch: attributes of Python objects. Here: what mem_state.c finds
  *	autograd details		taken
  *
  * What torch reads in Python and what is not known here could change the other decisions too. So they are
  * made twice, in two worlds at opposite ends of what is possible, and only what is the same in both is told;
  * everything else is unknown:
  *	1. nothing else is a gradient or a parameter
- *	2. whatever an optimizer's step touches and leaves behind may be a gradient (or its state, which torch
- *	   would say); and, where no nn.Parameter was seen at all (none is used, or this Python is not
+ *	2. whatever else an optimizer's step touches and leaves behind may be a gradient (or state, which torch
+ *	   would know); and, where no nn.Parameter was seen at all (none is used, or this Python is not
  *	   understood), every tensor that does not end in the window may be a parameter
  */
 #include <errno.h>
@@ -28,6 +28,7 @@
 struct world {
 	struct mem_flow *mf;
 	const uint8_t *may_be_param, *may_be_grad; /* by id; NULL: none is */
+	const uint8_t *state;                      /* by id */
 	uint8_t *by_id, *by_key, *by_slot; /* enum mem_category */
 	uint8_t *depends;  /* by id: on a gradient */
 	uint8_t *produces, *candidate, *param, *forward; /* by slot */
@@ -384,12 +385,22 @@ static void set_autograd_detail(struct world *w)
 	}
 }
 
+static void set_states(struct world *w)
+{
+	uint32_t id;
+
+	for (id = 0; id < w->mf->id_cnt; id++)
+		if (w->state[id])
+			w->by_id[id] = MEM_OPTIMIZER_STATE;
+}
+
 /* ---- worlds ---- */
 
 /* Fills out[], by slot. */
-static int decide(struct mem_flow *mf, const uint8_t *may_be_param, const uint8_t *may_be_grad, uint8_t *out)
+static int decide(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_be_param, const uint8_t *may_be_grad,
+		  uint8_t *out)
 {
-	struct world w = { .mf = mf, .may_be_param = may_be_param, .may_be_grad = may_be_grad };
+	struct world w = { .mf = mf, .state = state, .may_be_param = may_be_param, .may_be_grad = may_be_grad };
 	uint32_t key, slot;
 	int err = -ENOMEM;
 
@@ -407,6 +418,7 @@ static int decide(struct mem_flow *mf, const uint8_t *may_be_param, const uint8_
 		set_inputs(&w);
 		set_parameters(&w);
 		set_activations(&w);
+		set_states(&w);
 		set_autograd_detail(&w);
 		for (key = 0; key < mf->key_cnt; key++)
 			for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
@@ -428,8 +440,9 @@ static int decide(struct mem_flow *mf, const uint8_t *may_be_param, const uint8_
 	return err;
 }
 
-/* Ids of what an optimizer's step has to do with and leaves behind. 1: there are some, 0: none, or -ENOMEM. */
-static int touched_by_steps(const struct mem_flow *mf, uint8_t *touched)
+/* Ids of what an optimizer's step has to do with and leaves behind, but for state. 1: there are some, 0: none, or
+ * -ENOMEM. */
+static int touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uint8_t *touched)
 {
 	uint8_t *gone = bytes_of(mf->key_cnt, 0);
 	const struct mem_edge *e;
@@ -447,7 +460,7 @@ static int touched_by_steps(const struct mem_flow *mf, uint8_t *touched)
 	for (op = mf->ops; op < mf->ops + mf->op_cnt; op++) {
 		for (i = op->first_ref; op->step != MEM_NONE && i < op->first_ref + op->ref_cnt; i++) {
 			key = mf->refs[i].key;
-			if (key == MEM_NONE || gone[key])
+			if (key == MEM_NONE || gone[key] || state[mf->keys[key].id])
 				continue;
 			touched[mf->keys[key].id] = 1;
 			any = 1;
@@ -476,30 +489,103 @@ static void mark_lasting(const struct mem_flow *mf, uint8_t *lasting)
 			lasting[mf->keys[i].id] = 1;
 }
 
-int mem_category__make(struct mem_flow *mf)
-{
-	uint8_t *other = bytes_of(mf->slot_cnt, MEM_UNKNOWN), *touched = bytes_of(mf->id_cnt, 0);
-	uint8_t *lasting = bytes_of(mf->id_cnt, 0);
-	uint32_t slot;
-	int err = -ENOMEM, more;
+/* ---- what was there before ---- */
 
-	mf->category = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
-	if (!other || !touched || !lasting || !mf->category)
-		goto out;
+/*
+ * torch takes for an input whatever was there before the window and took part in a gradient. If the window began
+ * in the middle of a training step, that can be what forward() left for backward(). It is an input if some
+ * operator outside of backward() has it and it does not end in the window; else it is unknown.
+ */
+static int drop_leftovers(struct mem_flow *mf)
+{
+	uint8_t *forward = bytes_of(mf->key_cnt, 0);
+	const struct mem_node *n;
+	const struct mem_edge *e;
+	uint32_t key, slot;
+	bool any;
+
+	if (!forward)
+		return -ENOMEM;
+	for (n = mf->nodes; n < mf->nodes + mf->node_cnt; n++)
+		for (e = mf->edges + n->first_edge; e < mf->edges + n->first_edge + n->edge_cnt; e++)
+			forward[e->key] |= !n->backward && mem_edge__is_input(e) && e->mutated != MEM_DELETED;
+	for (key = 0; key < mf->key_cnt; key++) {
+		if (mf->keys[key].alloc_ns || (forward[key] && !mf->keys[key].free_ns))
+			continue;
+		any = false;
+		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++) {
+			if (mf->category[slot] != MEM_INPUT)
+				continue;
+			mf->category[slot] = MEM_UNKNOWN;
+			any = true;
+		}
+		mf->account.leftovers += any;
+	}
+	free(forward);
+	return 0;
+}
+
+/* What is not the same in both worlds is unknown. */
+static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
+{
+	uint32_t key, slot;
+	bool any;
+
+	for (key = 0; key < mf->key_cnt; key++) {
+		any = false;
+		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++) {
+			if (mf->category[slot] == other[slot])
+				continue;
+			mf->category[slot] = MEM_UNKNOWN;
+			any |= mf->present[slot];
+		}
+		mf->account.undecided += any;
+	}
+}
+
+/* by id: state, touched by steps, lasting; by slot: the other world */
+struct scratch {
+	uint8_t *state, *touched, *lasting, *other;
+};
+
+static int make(struct mem_flow *mf, const struct scratch *s)
+{
+	int err = mem_state__find(mf, s->state), more;
+
+	if (err)
+		return err;
 	mf->account.no_parameters = !parameters_seen(mf);
 	if (mf->account.no_parameters)
-		mark_lasting(mf, lasting);
-	more = touched_by_steps(mf, touched);
-	err = more < 0 ? more : decide(mf, NULL, NULL, mf->category);
-	if (err || !mf->ref_cnt || !(more || mf->account.no_parameters))
-		goto out;
-	err = decide(mf, lasting, touched, other);
-	for (slot = 0; !err && slot < mf->slot_cnt; slot++)
-		if (mf->category[slot] != other[slot])
-			mf->category[slot] = MEM_UNKNOWN;
-out:
-	free(other);
-	free(touched);
-	free(lasting);
+		mark_lasting(mf, s->lasting);
+	more = touched_by_steps(mf, s->state, s->touched);
+	err = more < 0 ? more : decide(mf, s->state, NULL, NULL, mf->category);
+	if (err || !mf->ref_cnt)
+		return err;
+	if (more || mf->account.no_parameters) {
+		err = decide(mf, s->state, s->lasting, s->touched, s->other);
+		if (err)
+			return err;
+		drop_undecided(mf, s->other);
+	}
+	return drop_leftovers(mf);
+}
+
+int mem_category__make(struct mem_flow *mf)
+{
+	struct scratch s = {
+		.state = bytes_of(mf->id_cnt, 0),
+		.touched = bytes_of(mf->id_cnt, 0),
+		.lasting = bytes_of(mf->id_cnt, 0),
+		.other = bytes_of(mf->slot_cnt, MEM_UNKNOWN),
+	};
+	int err = -ENOMEM;
+
+	mf->category = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
+	if (s.state && s.touched && s.lasting && s.other && mf->category)
+		err = make(mf, &s);
+	free(s.state);
+	free(s.touched);
+	free(s.lasting);
+	free(s.other);
 	return err;
 }

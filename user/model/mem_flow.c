@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
@@ -32,7 +31,7 @@ void mem_flow__free(struct mem_flow *mf)
 	free(mf->ops);
 	free(mf->refs);
 	free(mf->acts);
-	free(mf->moved);
+	free(mf->steps);
 	free(mf->keys);
 	free(mf->grad_id);
 	free(mf->nodes);
@@ -65,7 +64,8 @@ static uint64_t tensor_bytes(const struct value *v, const struct session_keys *k
 	return (uint64_t)n;
 }
 
-static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v, uint8_t flags)
+static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v, uint8_t flags,
+		   uint32_t arg)
 {
 	if (!mem_value__has_key(v))
 		return 0;
@@ -79,11 +79,13 @@ static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct val
 		flags |= MEM_REF_PARAMETER;
 	mf->refs[mf->ref_cnt++] = (struct mem_ref){
 		.storage = v->storage,
+		.tensor = v->tensor,
 		.bytes = tensor_bytes(v, sl->keys),
 		.key = MEM_NONE,
 		.device_type = v->device_type,
 		.device_index = v->device_type ? v->device_index : -1,
 		.flags = flags,
+		.arg = (uint8_t)(arg < UINT8_MAX ? arg : UINT8_MAX),
 	};
 	return 0;
 }
@@ -101,50 +103,12 @@ static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct me
 		flags = !sc->args || i >= sc->cnt ? MEM_REF_NO_SCHEMA :
 			arg & MEM_ARG_WRITE ? MEM_REF_WRITE : MEM_REF_READ;
 		if (v.kind == PTB_VAL_TENSOR)
-			err = add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)));
+			err = add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)), i);
 		else if (v.kind == PTB_VAL_TENSORS || (v.kind == PTB_VAL_LIST && (arg & MEM_ARG_TENSORS)))
 			for (sub = values__begin(&v.elems); !err && values__next(&sub, &elem);)
-				err = add_ref(mf, sl, &elem, flags);
+				err = add_ref(mf, sl, &elem, flags, i);
 	}
 	return err;
-}
-
-/* The memory that a result had as an argument, where it was another; 0: none. */
-static uint64_t moved_from(const struct slice *sl, const struct value *out)
-{
-	struct value_iter it = values__begin(&sl->in);
-	struct value in;
-
-	if (!mem_value__has_key(out))
-		return 0;
-	effort__spend(sl->in.word_cnt * 2);
-	while (values__next(&it, &in))
-		if (mem_value__has_key(&in) && in.tensor == out->tensor && in.storage != out->storage)
-			return in.storage;
-	return 0;
-}
-
-/* Tensors that are both argument and result, with other memory than before (resize_, out=). */
-static int add_moved(struct mem_flow *mf, const struct slice *sl, uint32_t first_ref)
-{
-	struct value_iter outs = values__begin(&sl->out);
-	struct value out;
-	uint64_t before;
-	uint32_t ref;
-
-	while (values__next(&outs, &out)) {
-		before = effort__left < 0 ? 0 : moved_from(sl, &out);
-		effort__spend(before ? mf->ref_cnt - first_ref : 0);
-		for (ref = first_ref; before && ref < mf->ref_cnt && mf->refs[ref].storage != before;)
-			ref++;
-		if (!before || ref == mf->ref_cnt)
-			continue;
-		if (vec_reserve((void **)&mf->moved, &mf->moved_cap, (uint64_t)mf->moved_cnt + 1,
-				sizeof(*mf->moved)))
-			return -ENOMEM;
-		mf->moved[mf->moved_cnt++] = (struct mem_moved){ sl->end_ns, out.storage, ref };
-	}
-	return 0;
 }
 
 /* ---- operators ---- */
@@ -165,6 +129,22 @@ static uint8_t op_flags(const struct slice *sl, bool matched)
 	return flags;
 }
 
+/* One that was open when the window began and is known only by its end is not the parent of what lies in it. */
+static int add_step(struct mem_flow *mf, struct mem_op *op, const struct slice *sl)
+{
+	const uint32_t no_end = SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST | SLICE_THREAD_EXIT |
+				SLICE_OTHER_THREAD_END | SLICE_TRUNCATED;
+
+	if (vec_reserve((void **)&mf->steps, &mf->step_cap, (uint64_t)mf->step_cnt + 1, sizeof(*mf->steps)))
+		return -ENOMEM;
+	op->step = mf->step_cnt;
+	mf->steps[mf->step_cnt++] = (struct mem_step){
+		.begin_ns = sl->begin_ns, .end_ns = sl->end_ns, .tid = sl->tid,
+		.open_at_begin = sl->flags & SLICE_OPEN_AT_BEGIN, .ended = !(sl->flags & no_end),
+	};
+	return 0;
+}
+
 int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 {
 	static const struct mem_schema none;
@@ -181,12 +161,12 @@ int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 	matched = mem_schema__matches(&sc, &sl->in);
 	op = &mf->ops[mf->op_cnt++];
 	*op = (struct mem_op){
-		.id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns, .name = sl->name,
+		.id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns, .name = sl->name, .tid = sl->tid,
 		.first_ref = mf->ref_cnt, .node = MEM_NONE, .step = MEM_NONE, .flags = op_flags(sl, matched),
 	};
 	err = add_refs(mf, sl, matched ? &sc : &none);
-	if (!err && op->first_ref != mf->ref_cnt)
-		err = add_moved(mf, sl, op->first_ref);
+	if (!err && (op->flags & MEM_OP_STEP))
+		err = add_step(mf, op, sl);
 	op->ref_cnt = mf->ref_cnt - op->first_ref;
 	mf->account.ops += !!(sl->in.flags & VALUES_PRESENT);
 	mf->account.cut_ops += !!((sl->in.flags | sl->out.flags) & VALUES_CUT);
@@ -222,7 +202,7 @@ int mem_flow__finish(struct mem_flow *mf)
 	int err;
 
 	if (mf->account.too_many)
-		mf->op_cnt = mf->ref_cnt = mf->moved_cnt = 0;
+		mf->op_cnt = mf->ref_cnt = mf->step_cnt = 0;
 	err = mem_keys__make(mf);
 	if (!err)
 		err = mem_graph__make(mf);

@@ -9,7 +9,7 @@
  * version of one key.
  *
  * Works on what a sink is told, after the run: all operators with tensors and all allocations of the window
- * are kept: 56 bytes for each operator, 24 for each of its tensors; with all that is made of them some 250 bytes
+ * are kept: 56 bytes for each operator, 32 for each of its tensors; with all that is made of them some 250 bytes
  * for each operator of a training loop.
  */
 #ifndef MODEL_MEM_FLOW_H
@@ -40,6 +40,8 @@ struct mem_row {
 struct mem_flow_account {
 	uint64_t ops, tensors; /* operators whose arguments are known, tensors among them */
 	uint64_t cut_ops;      /* operators some of whose arguments were cut */
+	uint64_t leftovers;    /* blocks from before the window that may be inputs, or a cut step's activations */
+	uint64_t undecided;    /* blocks of which it depends on what Python knows: gradient, state, parameter */
 	bool too_many;         /* more of them than are kept: there are no categories */
 	bool no_parameters;    /* what a parameter is could not be seen, see mem_category.c */
 };

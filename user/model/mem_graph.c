@@ -13,6 +13,7 @@
 struct build {
 	struct mem_flow *mf;
 	uint32_t *by_id;     /* operators */
+	struct hashmap open_steps; /* thread -> step */
 	uint32_t *edge_of;   /* by key: its newest edge */
 	int32_t *version;    /* by key: the newest */
 	uint32_t *node_ops;  /* operators and acts by node, and where each node's begin */
@@ -22,7 +23,7 @@ struct build {
 
 /* ---- which node is an operator part of? ---- */
 
-static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op, uint32_t *out)
+static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op, uint32_t step, uint32_t *out)
 {
 	struct mem_flow *mf = b->mf;
 
@@ -31,6 +32,7 @@ static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op,
 	*out = mf->node_cnt++;
 	mf->nodes[*out] = (struct mem_node){
 		.begin_ns = begin_ns,
+		.step = step,
 		.backward = op && (op->flags & MEM_OP_BACKWARD),
 		.accumulate = op && (op->flags & MEM_OP_ACCUMULATE),
 	};
@@ -51,12 +53,31 @@ static void first_child(struct build *b, const struct mem_op *op, struct mem_op 
 		mf->grad_id[mf->keys[ref->key].id] = 1;
 }
 
+/* The step that was open when the window began, if the operator lies in it. */
+static uint32_t open_step(const struct build *b, const struct mem_op *op)
+{
+	const uint64_t *step = hashmap__get(&b->open_steps, op->tid, 0);
+
+	return step && op->begin_ns < b->mf->steps[*step].end_ns ? (uint32_t)*step : MEM_NONE;
+}
+
+static int find_open_steps(struct build *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < b->mf->step_cnt; i++)
+		if (b->mf->steps[i].open_at_begin && hashmap__put(&b->open_steps, b->mf->steps[i].tid, 0, i))
+			return -ENOMEM;
+	return 0;
+}
+
 static int place_op(struct build *b, struct mem_op *op)
 {
 	struct mem_op *parent = mem_ops__find(b->mf, b->by_id, op->parent);
 
 	first_child(b, op, parent);
-	op->step = op->flags & MEM_OP_STEP ? (uint32_t)(op - b->mf->ops) : parent ? parent->step : MEM_NONE;
+	if (!(op->flags & MEM_OP_STEP))
+		op->step = parent ? parent->step : open_step(b, op);
 	if (parent && parent->node != MEM_NONE) {
 		op->node = parent->node;
 		op->name = parent->name;
@@ -64,7 +85,7 @@ static int place_op(struct build *b, struct mem_op *op)
 	}
 	if (!(op->flags & (MEM_OP_BACKWARD | MEM_OP_MATCHED)))
 		return 0;
-	return new_node(b, op->begin_ns, op, &op->node);
+	return new_node(b, op->begin_ns, op, op->step, &op->node);
 }
 
 /* Blocks that no tensor showed have no place in the graph. */
@@ -85,7 +106,7 @@ static int place_act(struct build *b, struct mem_act *act)
 		act->node = parent->node;
 		return 0;
 	}
-	return new_node(b, act->ts_ns, NULL, &act->node);
+	return new_node(b, act->ts_ns, NULL, step, &act->node);
 }
 
 static int place_all(struct build *b)
@@ -292,6 +313,8 @@ int mem_graph__make(struct mem_flow *mf)
 	b.by_id = mem_ops__by_id(mf);
 	mf->grad_id = calloc((size_t)mf->id_cnt + 1, 1);
 	if (b.by_id && mf->grad_id)
+		err = find_open_steps(&b);
+	if (!err)
 		err = place_all(&b);
 	if (!err)
 		err = sort_members(&b);
@@ -299,6 +322,7 @@ int mem_graph__make(struct mem_flow *mf)
 		err = fill_all(&b);
 	if (!err)
 		err = number_versions(&b);
+	hashmap__clear(&b.open_steps);
 	free(b.by_id);
 	free(b.edge_of);
 	free(b.version);

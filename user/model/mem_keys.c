@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Telling blocks apart: an address is one key from its allocation to its free (pytorch
- * torch/csrc/profiler/data_flow.cpp). What torch does and this does not: it holds every TensorImpl that it
- * saw, so that no address of one comes back, and gives all blocks that a TensorImpl ever had one id. From
- * outside an address of a TensorImpl may be another one's a moment later; so ids are joined only where one
- * operator was given a tensor with one block and returned the same with another.
+ * Which block an operator's tensor is: memory is one block from its allocation to its free, and those are the
+ * allocator's words, so within that time the address is its name (pytorch torch/csrc/profiler/data_flow.cpp). What
+ * tensors are is said by their numbers (tensor_ids.h): all blocks that a tensor ever had share one id. torch
+ * numbers them by the address of the TensorImpl and keeps each one that it saw, so that none comes back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,15 +18,6 @@ static int by_begin(const void *a, const void *b)
 	if (x->begin_ns != y->begin_ns)
 		return x->begin_ns < y->begin_ns ? -1 : 1;
 	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-static int by_time(const void *a, const void *b)
-{
-	const struct mem_moved *x = a, *y = b;
-
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return x->ref < y->ref ? -1 : x->ref > y->ref;
 }
 
 /* ---- operators by id ---- */
@@ -72,7 +62,8 @@ struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, u
 
 struct pass {
 	struct mem_flow *mf;
-	struct hashmap live;  /* (address, device) -> key */
+	struct hashmap live;    /* (address, device) -> key */
+	struct hashmap tensors; /* number -> the key that it was seen with last */
 	struct mem_act *acts; /* those of mf, and the frees that must have been */
 	uint32_t act_cnt, act_cap;
 	uint32_t *joined;     /* by key: another of its id, MEM_NONE: itself */
@@ -159,32 +150,15 @@ static int on_act(struct pass *p, const struct mem_act *act)
 	return put_act(p, act, key);
 }
 
-static int key_of(struct pass *p, const struct mem_ref *ref, uint64_t storage, uint32_t *key)
+static int find_key(struct pass *p, struct mem_ref *ref)
 {
 	int err = 0;
 
-	*key = live_key(p, storage, device_word(ref->device_type, ref->device_index));
-	if (*key == MEM_NONE)
-		err = new_key(p, storage, ref->device_type, ref->device_index, key);
+	ref->key = live_key(p, ref->storage, device_word(ref->device_type, ref->device_index));
+	if (ref->key == MEM_NONE)
+		err = new_key(p, ref->storage, ref->device_type, ref->device_index, &ref->key);
 	if (!err)
-		p->mf->keys[*key].tensor = true;
-	return err;
-}
-
-static int on_op(struct pass *p, const struct mem_op *op)
-{
-	struct mem_ref *ref = p->mf->refs + op->first_ref, *end = ref + op->ref_cnt;
-	struct mem_key *k;
-	int err = 0;
-
-	for (; !err && ref < end; ref++) {
-		err = key_of(p, ref, ref->storage, &ref->key);
-		if (err)
-			break;
-		k = &p->mf->keys[ref->key];
-		if (!k->sized && k->bytes < ref->bytes)
-			k->bytes = ref->bytes;
-	}
+		p->mf->keys[ref->key].tensor = true;
 	return err;
 }
 
@@ -198,39 +172,54 @@ static uint32_t joined_root(const struct pass *p, uint32_t key)
 	return key;
 }
 
-static int on_moved(struct pass *p, const struct mem_moved *m)
+/* A tensor that had another block before (resize_, out=, x.data = y). */
+static int join_tensor(struct pass *p, const struct mem_ref *ref)
 {
-	const struct mem_ref *ref = &p->mf->refs[m->ref];
-	uint32_t key, a, b;
-	int err;
+	uint64_t *last = ref->tensor ? hashmap__get(&p->tensors, ref->tensor, 0) : NULL;
+	uint32_t a, b;
 
-	if (ref->key == MEM_NONE)
+	if (!ref->tensor || (last && *last == ref->key))
 		return 0;
-	err = key_of(p, ref, m->storage, &key);
-	if (err)
-		return err;
-	a = joined_root(p, ref->key);
-	b = joined_root(p, key);
+	if (!last)
+		return hashmap__put(&p->tensors, ref->tensor, 0, ref->key);
+	a = joined_root(p, (uint32_t)*last);
+	b = joined_root(p, ref->key);
 	if (a != b)
 		p->joined[a > b ? a : b] = a > b ? b : a;
+	*last = ref->key;
 	return 0;
 }
 
-/* At one time: what operators end with, what allocators do, what operators begin with. */
+static int on_op(struct pass *p, const struct mem_op *op)
+{
+	struct mem_ref *ref = p->mf->refs + op->first_ref, *end = ref + op->ref_cnt;
+	struct mem_key *k;
+	int err = 0;
+
+	for (; !err && ref < end; ref++) {
+		err = find_key(p, ref);
+		if (err)
+			break;
+		err = join_tensor(p, ref);
+		k = &p->mf->keys[ref->key];
+		if (!k->sized && k->bytes < ref->bytes)
+			k->bytes = ref->bytes;
+	}
+	return err;
+}
+
+/* At one time: what allocators do, what operators begin with. */
 static int merge(struct pass *p)
 {
 	struct mem_flow *mf = p->mf;
-	uint32_t op = 0, act = 0, moved = 0;
-	uint64_t op_ns, act_ns, moved_ns;
+	uint32_t op = 0, act = 0;
+	uint64_t op_ns, act_ns;
 	int err = 0;
 
-	while (!err && (op < mf->op_cnt || act < mf->act_cnt || moved < mf->moved_cnt)) {
+	while (!err && (op < mf->op_cnt || act < mf->act_cnt)) {
 		op_ns = op < mf->op_cnt ? mf->ops[op].begin_ns : UINT64_MAX;
 		act_ns = act < mf->act_cnt ? mf->acts[act].ts_ns : UINT64_MAX;
-		moved_ns = moved < mf->moved_cnt ? mf->moved[moved].ts_ns : UINT64_MAX;
-		if (moved < mf->moved_cnt && moved_ns <= act_ns && moved_ns <= op_ns)
-			err = on_moved(p, &mf->moved[moved++]);
-		else if (act < mf->act_cnt && act_ns <= op_ns)
+		if (act < mf->act_cnt && act_ns <= op_ns)
 			err = on_act(p, &mf->acts[act++]);
 		else
 			err = on_op(p, &mf->ops[op++]);
@@ -257,8 +246,6 @@ int mem_keys__make(struct mem_flow *mf)
 
 	if (mf->op_cnt)
 		qsort(mf->ops, mf->op_cnt, sizeof(*mf->ops), by_begin);
-	if (mf->moved_cnt)
-		qsort(mf->moved, mf->moved_cnt, sizeof(*mf->moved), by_time);
 	err = merge(&p);
 	if (!err) {
 		number(&p);
@@ -271,5 +258,6 @@ int mem_keys__make(struct mem_flow *mf)
 	free(p.acts);
 	free(p.joined);
 	hashmap__clear(&p.live);
+	hashmap__clear(&p.tensors);
 	return err;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The steps of mem_flow.h over the same arrays: collected (mem_flow.c), told apart (mem_keys.c), a graph
- * (mem_graph.c), categories (mem_category.c), rows (mem_rows.c). Private to them.
+ * (mem_graph.c), categories (mem_category.c, what
+ * optimizers keep: mem_state.c), rows (mem_rows.c). Private to them.
  */
 #ifndef MODEL_MEM_PRIV_H
 #define MODEL_MEM_PRIV_H
@@ -23,7 +24,8 @@ struct mem_op {
 	const char *name; /* of the node that it is part of, else its own */
 	uint32_t first_ref, ref_cnt;
 	uint32_t node; /* of the graph that it is part of, MEM_NONE */
-	uint32_t step; /* the optimizer's step that it is part of: index of that, MEM_NONE */
+	uint32_t step; /* the optimizer's step that it is part of, MEM_NONE */
+	uint32_t tid;
 	uint8_t flags; /* MEM_OP_* */
 };
 
@@ -36,9 +38,11 @@ struct mem_op {
 
 struct mem_ref { /* a tensor among an operator's arguments */
 	uint64_t storage, bytes;
+	uint32_t tensor; /* its number, see tensor_ids.h */
 	uint32_t key;
 	int16_t device_index;
 	uint8_t device_type, flags;
+	uint8_t arg; /* index of the operator's argument */
 };
 
 struct mem_act { /* an allocation, or a free: bytes < 0, of unknown size: 0 */
@@ -49,9 +53,12 @@ struct mem_act { /* an allocation, or a free: bytes < 0, of unknown size: 0 */
 	int16_t device_type, device_index;
 };
 
-struct mem_moved { /* a tensor that an operator gave other memory: told at the operator's end */
-	uint64_t ts_ns, storage;
-	uint32_t ref; /* what it was before */
+struct mem_step { /* an annotation Optimizer.step#... */
+	uint64_t begin_ns, end_ns;
+	uint32_t tid;
+	bool open_at_begin;
+	bool ended;    /* its end is known */
+	bool backward; /* some node of a backward pass began within it: a closure makes gradients there */
 };
 
 struct mem_key {
@@ -80,6 +87,7 @@ struct mem_edge {
 struct mem_node {
 	uint64_t begin_ns;
 	uint32_t first_edge, edge_cnt;
+	uint32_t step; /* of an optimizer, MEM_NONE */
 	bool backward, accumulate;
 };
 
@@ -94,8 +102,8 @@ struct mem_flow {
 	uint32_t ref_cnt, ref_cap;
 	struct mem_act *acts; /* in order of time */
 	uint32_t act_cnt, act_cap;
-	struct mem_moved *moved;
-	uint32_t moved_cnt, moved_cap;
+	struct mem_step *steps; /* in no order */
+	uint32_t step_cnt, step_cap;
 
 	struct mem_key *keys;
 	uint32_t key_cnt, key_cap;
@@ -114,6 +122,9 @@ struct mem_flow {
 	struct mem_row *rows;
 	uint32_t row_cnt, row_cap;
 };
+
+/* Marks in state[], by id, what optimizers keep. 0 or -ENOMEM. */
+int mem_state__find(const struct mem_flow *mf, uint8_t *state);
 
 /* Each 0 or -ENOMEM. */
 int mem_keys__make(struct mem_flow *mf);

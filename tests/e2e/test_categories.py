@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Categories of memory against torch's, of windows that cut training at different places: what optimizers keep, and what
+was there before the window. torch runs with free() switched off: it does not see that a block from before the window
+ends, and takes the next one at its address for the same."""
+
+import collections
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+from common import PTBPF, PYTHON, Skip, Tracer, check, main, require_root, run_ptbpf
+from harness import WORKLOADS, AskedTarget
+
+PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
+NAMES = ("PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "unknown")
+PARAMETER, STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, DETAIL, UNKNOWN = range(8)
+NO_FREE = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "workloads", "libno_free.so")
+WORK = os.path.join(WORKLOADS, "category_work.py")
+
+
+class Target(AskedTarget):
+    """Both processes, for all kinds: torch's, which has ended, and ptbpf's."""
+    _only = None
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="ptbpf-test-")
+        env = dict(os.environ, KINETO_LOG_LEVEL="99", NO_FREE=NO_FREE, LD_PRELOAD=NO_FREE)
+        truth = subprocess.run([PYTHON, WORK, "--torch", self.folder], capture_output=True, text=True, timeout=300, env=env)
+        if "No module named 'torch'" in truth.stderr:
+            raise Skip("no torch")
+        check(truth.returncode == 0, f"torch's own run ended with {truth.returncode}\n{truth.stderr}")
+        self.proc = subprocess.Popen([PYTHON, "-u", WORK], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL)
+        self.line("ready")
+
+    @classmethod
+    def get(cls):
+        require_root()
+        cls._only = cls._only or cls()
+        return cls._only
+
+    def rows(self, kind):
+        capture, raw = (os.path.join(self.folder, kind + end) for end in (".ptb", ".ours.raw.json.gz"))
+        self.tell(kind)
+        self.line("set")
+        with Tracer("attach", "--pid", self.proc.pid, "-o", capture, "--no-table", "--profile-memory",
+                    "--execution-trace") as t:
+            t.wait_attached()
+            self.tell("go")
+            self.line("done")
+            t.stop()
+        self.tell("end")
+        t = run_ptbpf("export", capture, "--format", "memory-raw", "-o", raw)
+        return read(raw), read(os.path.join(self.folder, kind + ".raw.json.gz")), t.text()
+
+    @classmethod
+    def end(cls):
+        if cls._only:
+            cls._only.proc.stdin.close()
+            cls._only.proc.wait(60)
+            shutil.rmtree(cls._only.folder, ignore_errors=True)
+
+
+def read(path):
+    with gzip.open(path, "rt") as f:
+        return json.load(f)
+
+
+def chosen(rows, action):
+    """[(bytes, category, category after it)]; in order of time, of one time by what they are."""
+    found = [r for r in rows if r[1] == action]
+    if action == VERSION:
+        found = [[a[0], a[1], a[2], a[3], b[3]] for a, b in zip(found[::2], found[1::2])]
+    time = (lambda r: 0) if action in (PREEXISTING, DESTROY) else (lambda r: r[0])
+    return [r[2:] for r in sorted(found, key=lambda r: (time(r), r[2:]))]
+
+
+def sums(rows):
+    """Bytes that were there before or were allocated, by category."""
+    out = collections.Counter()
+    for _, action, size, category in rows:
+        if action in (PREEXISTING, CREATE):
+            out[category] += size
+    return out
+
+
+def compare(kind, theirs, ours):
+    """{(torch's category, ours)} of what differs; all else must be equal."""
+    differ = set()
+    for action in (PREEXISTING, CREATE, VERSION):
+        a, b = chosen(theirs, action), chosen(ours, action)
+        check([r[0] for r in a] == [r[0] for r in b], f"{kind}: {len(a)} and {len(b)} blocks in rows of action {action}")
+        if action == PREEXISTING:  # equal ones first: what is left has no order
+            more, less = collections.Counter(map(tuple, a)), collections.Counter(map(tuple, b))
+            a, b = sorted((more - less).elements()), sorted((less - more).elements())
+        differ |= {(x, y) for r, s in zip(a, b) for x, y in zip(r[1:], s[1:]) if x != y}
+    # torch does not see the end of what was there before; ptbpf does
+    a, b = (collections.Counter(r[0] for r in chosen(rows, DESTROY)) for rows in (theirs, ours))
+    before = collections.Counter(-r[0] for r in chosen(ours, PREEXISTING))
+    check(not a - b and not b - a - before, f"{kind}: ends: only torch {a - b}, only ptbpf {b - a}, there before {before}")
+    return differ
+
+
+def truth(kind, *untold):
+    """untold: torch's categories that ptbpf does not know for all that they are torch's."""
+    ours, theirs, text = Target.get().rows(kind)
+    differ = compare(kind, theirs, ours)
+    want, got = sums(theirs), sums(ours)
+    figures = ", ".join(f"{NAMES[c]} {want[c] / 1024:.1f}" + (f" (here {got[c] / 1024:.1f})" if want[c] != got[c] else "")
+                        for c in range(8) if want[c] or got[c]) + " KiB"
+    wrong = {(NAMES[a], NAMES[b]) for a, b in differ if b != UNKNOWN}
+    check(not wrong, f"{kind}: categories (torch's, ours): {wrong}; {figures}")
+    check({a for a, _ in differ} == set(untold), f"{kind}: torch tells {[NAMES[a] for a, _ in differ]}, ptbpf does not; {figures}")
+    check(not differ or "category is unknown" in text, f"{kind}: what is unknown is not counted: {text}")
+    return figures
+
+
+def momentum():
+    return truth("momentum")
+
+
+def momentum_foreach():
+    return truth("momentum_foreach")
+
+
+def momentum_first():
+    return truth("momentum_first")
+
+
+def momentum_one():
+    return truth("momentum_one")
+
+
+def adam_first():
+    return truth("adam_first")
+
+
+def adamw():
+    return truth("adamw")
+
+
+def adamw_foreach():
+    return truth("adamw_foreach")
+
+
+def adamw_foreach_first():
+    return truth("adamw_foreach_first")
+
+
+def adamw_fused():
+    return truth("adamw_fused")
+
+
+def normalized():
+    return truth("normalized")
+
+
+def transformer():
+    return truth("transformer")
+
+
+def accumulated():
+    return truth("accumulated")
+
+
+def averaged():
+    """What a hook averages in step() is no state."""
+    return truth("averaged")
+
+
+def after_forward():
+    """torch takes for an input what forward() left before the window."""
+    return truth("after_forward", INPUT)
+
+
+def after_backward():
+    """torch asks Python for gradients from before the window; what the first step makes of them follows."""
+    return truth("after_backward", GRADIENT, PARAMETER, ACTIVATION)
+
+
+def closure():
+    """Forward and backward run within step()."""
+    return truth("closure", STATE, PARAMETER, INPUT, ACTIVATION)
+
+
+def saved():
+    """State that an operator outside of step() reads could be something else."""
+    return truth("saved", STATE)
+
+
+if __name__ == "__main__":
+    try:
+        main([momentum, momentum_foreach, momentum_first, momentum_one, adam_first, adamw, adamw_foreach, adamw_foreach_first,
+              adamw_fused, normalized, transformer, accumulated, averaged, after_forward, after_backward, closure, saved])
+    finally:
+        Target.end()

@@ -26,7 +26,7 @@ struct recorder_proc {
 	uint32_t observed_off;   /* live_ops.observed_off, 0: the table was not read yet */
 	bool tail_known;         /* there is nothing new up to it */
 	bool by_agent;           /* its operators come with their names */
-	struct hashmap unknown;  /* (address, is class) -> times asked */
+	struct hashmap unknown;  /* (address, UNKNOWN_*) -> times requested */
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;
@@ -60,8 +60,7 @@ struct recorder {
 	int error;
 	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
 	struct host_funcs *host_funcs;
-	struct hashmap kernels; /* (tgid, address of a host stub) asked for */
-	bool kernels_again;     /* some of them are to be asked for again */
+	struct hashmap kernels; /* (tgid, address of a host stub) named, or without a name in any library */
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
 	struct agent_queued { /* an AGENT_DATA record in agent_bytes */

@@ -20,7 +20,7 @@
 #include "cli/recorder_priv.h"
 #include "target/pid_hold.h"
 
-enum { UNKNOWN_OPDEF, UNKNOWN_CLASS };
+enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 
 #define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
 #define TAIL_EVERY_NS 20000000ULL    /* whether there are new operators is looked at so often */
@@ -262,9 +262,8 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 		r->task_fn(r->task_arg, t);
 }
 
-enum { KERNEL_ASKED = 1, KERNEL_ASK_AGAIN };
-
-static void ask_kernel(struct recorder *r, uint32_t tgid, uint64_t func)
+/* True when the kernel needs no further request: it has a name, or no library has one for it. */
+static bool ask_kernel(struct recorder *r, uint32_t tgid, uint64_t func)
 {
 	char name[4096];
 	int err;
@@ -274,38 +273,25 @@ static void ask_kernel(struct recorder *r, uint32_t tgid, uint64_t func)
 	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)tgid, func, name, sizeof(name)) : -ENOMEM;
 	if (!err)
 		recorder__addr_name(r, PTB_REC_KERNEL_NAME, tgid, func, name);
-	/* the signal that ends the window ends what reads the process's files, too, but these names belong to it */
+	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */
 	else if (cancel__pending())
-		r->kernels_again = !hashmap__put(&r->kernels, tgid, func, KERNEL_ASK_AGAIN) || r->kernels_again;
+		return false;
+	recorder__remember(r, &r->kernels, tgid, func, 1);
+	return true;
 }
 
-/* What a launch launches: asked once for each host stub. */
+/* What a launch launches: requested at once, while its library is mapped, and again only if a signal interrupts that. */
 static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 {
-	if (!c->func || hashmap__get(&r->kernels, c->h.tgid, c->func))
+	struct recorder_proc *p = recorder__find_proc(r, c->h.tgid);
+
+	if (!c->func || hashmap__get(&r->kernels, c->h.tgid, c->func) ||
+	    (p && hashmap__get(&p->unknown, c->func, UNKNOWN_KERNEL)))
 		return;
-	if (r->kernels.live >= LIMIT_ADDRESSES) {
+	if (r->kernels.live >= LIMIT_ADDRESSES)
 		r->over_names++;
-		return;
-	}
-	hashmap__put(&r->kernels, c->h.tgid, c->func, KERNEL_ASKED);
-	ask_kernel(r, c->h.tgid, c->func);
-}
-
-static void resolve_kernels(struct recorder *r)
-{
-	struct hashmap_slot *s;
-	uint64_t pos = 0;
-
-	if (!r->kernels_again || cancel__pending())
-		return;
-	r->kernels_again = false;
-	while ((s = hashmap__next(&r->kernels, &pos))) {
-		if (s->val != KERNEL_ASK_AGAIN)
-			continue;
-		s->val = KERNEL_ASKED;
-		ask_kernel(r, (uint32_t)s->k0, s->k1);
-	}
+	else if (!ask_kernel(r, c->h.tgid, c->func))
+		note_unknown(r, c->h.tgid, c->func, UNKNOWN_KERNEL);
 }
 
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
@@ -356,6 +342,8 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 	char name[512];
 	int err;
 
+	if (s->k1 == UNKNOWN_KERNEL)
+		return recorder__is_there(p) && ask_kernel(r, p->tgid, s->k0);
 	if (s->k1 == UNKNOWN_CLASS) {
 		err = remote__class_name((pid_t)p->tgid, s->k0, name, sizeof(name));
 		if (!err && recorder__is_there(p))
@@ -393,7 +381,6 @@ void recorder__resolve(struct recorder *r)
 {
 	uint32_t i;
 
-	resolve_kernels(r);
 	for (i = 0; i < r->proc_cnt; i++) {
 		if (!r->procs[i].gone)
 			watch_table(r, &r->procs[i]);

@@ -48,13 +48,30 @@ static void round_trip(void)
 	unlink(path);
 }
 
+/* Reads the capture back: cnt records, none earlier than the one before it, none too late to be put in order. */
+static void check_ordered(uint32_t cnt)
+{
+	struct capture_reader *cr;
+	uint32_t i, unordered = 0;
+
+	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
+	memset(&seen, 0, sizeof(seen));
+	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
+	CU_ASSERT_EQUAL_FATAL(seen.cnt, cnt);
+	for (i = 1; i < seen.cnt; i++)
+		unordered += seen.ts[i] < seen.ts[i - 1];
+	CU_ASSERT_EQUAL(unordered, 0);
+	CU_ASSERT_EQUAL(capture_reader__late(cr), 0);
+	capture_reader__close(cr);
+	unlink(path);
+}
+
 /* Rings are nearly in order; a record may come late, and rounds overlap. */
 static void order(void)
 {
 	enum { ROUNDS = 50, PER = 400, MS = 1000000 };
 	struct capture_writer *cw;
-	struct capture_reader *cr;
-	uint32_t i, k, want = 0, unordered = 0;
+	uint32_t i, k, want = 0;
 
 	srandom(7);
 	new_path();
@@ -71,15 +88,7 @@ static void order(void)
 		CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
 	}
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
-	memset(&seen, 0, sizeof(seen));
-	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
-	CU_ASSERT_EQUAL_FATAL(seen.cnt, want);
-	for (i = 1; i < seen.cnt; i++)
-		unordered += seen.ts[i] < seen.ts[i - 1];
-	CU_ASSERT_EQUAL(unordered, 0);
-	capture_reader__close(cr);
-	unlink(path);
+	check_ordered(want);
 }
 
 /* Ties: ring, then position. A record later than the slack is waited for. */
@@ -122,8 +131,7 @@ static void late_for_rounds(void)
 {
 	enum { ROUNDS = 60, PER = 50, MS = 1000000, LATE = 7 };
 	struct capture_writer *cw;
-	struct capture_reader *cr;
-	uint32_t i, k, want = 0, unordered = 0;
+	uint32_t i, k, want = 0;
 
 	new_path();
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
@@ -138,16 +146,7 @@ static void late_for_rounds(void)
 		CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
 	}
 	CU_ASSERT_EQUAL(capture_writer__close(cw), 0);
-	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
-	memset(&seen, 0, sizeof(seen));
-	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
-	CU_ASSERT_EQUAL_FATAL(seen.cnt, want);
-	for (i = 1; i < seen.cnt; i++)
-		unordered += seen.ts[i] < seen.ts[i - 1];
-	CU_ASSERT_EQUAL(unordered, 0);
-	CU_ASSERT_EQUAL(capture_reader__late(cr), 0);
-	capture_reader__close(cr);
-	unlink(path);
+	check_ordered(want);
 }
 
 /* The oldest record stands last, behind more than the window holds: told once, and counted. */

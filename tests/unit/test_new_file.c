@@ -12,21 +12,9 @@
 #include <unistd.h>
 
 #include "base/new_file.h"
-#include "suite.h"
+#include "scratch_dir.h"
 
 #define OTHER 12345 /* a user with fewer privileges */
-
-static char top[] = "/tmp/test_new_file.XXXXXX";
-
-static const char *at(const char *name)
-{
-	static char paths[8][400];
-	static unsigned int next;
-	char *p = paths[next++ % 8];
-
-	snprintf(p, 400, "%s/%s", top, name);
-	return p;
-}
 
 static void make_dir(const char *name, mode_t mode, uid_t owner)
 {
@@ -43,26 +31,8 @@ static void make_link(const char *name, const char *target, uid_t owner)
 
 static void put(const char *name, const char *text, uid_t owner)
 {
-	FILE *f = fopen(at(name), "w");
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	fputs(text, f);
-	fclose(f);
+	put_text(at(name), text);
 	CU_ASSERT_EQUAL_FATAL(chown(at(name), owner, owner), 0);
-}
-
-static const char *get(const char *name)
-{
-	static char buf[256];
-	FILE *f = fopen(at(name), "r");
-	size_t n;
-
-	if (!f)
-		return "(none)";
-	n = fread(buf, 1, sizeof(buf) - 1, f);
-	buf[n] = '\0';
-	fclose(f);
-	return buf;
 }
 
 /* Entries of a directory, hidden ones included. */
@@ -125,10 +95,10 @@ static void foreign_links(void)
 	refused("home/dir/new", -ELOOP);
 	refused("home/rel/shadow", -ELOOP);
 	refused("home/real/../rel/shadow", -ELOOP);
-	CU_ASSERT_STRING_EQUAL(get("etc/shadow"), "precious");
+	CU_ASSERT_STRING_EQUAL(get_text(at("etc/shadow")), "precious");
 	CU_ASSERT_EQUAL(entries("etc"), 1);
 	CU_ASSERT_EQUAL(try_write(at("home/real/plain"), NEW_FILE_REGULAR), 0);
-	CU_ASSERT_STRING_EQUAL(get("home/real/plain"), "new");
+	CU_ASSERT_STRING_EQUAL(get_text(at("home/real/plain")), "new");
 	CU_ASSERT_EQUAL(entries("home/real"), 1);
 }
 
@@ -158,10 +128,10 @@ static void sticky(void)
 	refused("sticky/theirs/x", -ELOOP);
 	CU_ASSERT_EQUAL(entries("place"), 0);
 	CU_ASSERT_EQUAL(try_write(at("sticky/ours/x"), NEW_FILE_REGULAR), 0);
-	CU_ASSERT_STRING_EQUAL(get("place/x"), "new");
+	CU_ASSERT_STRING_EQUAL(get_text(at("place/x")), "new");
 	put("sticky/planted", "theirs", OTHER); /* not written to: replaced */
 	CU_ASSERT_EQUAL(try_write(at("sticky/planted"), NEW_FILE_REGULAR), 0);
-	CU_ASSERT_STRING_EQUAL(get("sticky/planted"), "new");
+	CU_ASSERT_STRING_EQUAL(get_text(at("sticky/planted")), "new");
 }
 
 /* Where only root can have made it, a link is what the user means; it stays a link. */
@@ -175,7 +145,7 @@ static void own_links(void)
 	make_link("own/loop", "loop", 0);
 	make_link("own/self", ".", 0);
 	CU_ASSERT_EQUAL(try_write(at("own/self/self/link"), NEW_FILE_REGULAR), 0);
-	CU_ASSERT_STRING_EQUAL(get("own/real"), "new");
+	CU_ASSERT_STRING_EQUAL(get_text(at("own/real")), "new");
 	CU_ASSERT_EQUAL(lstat(at("own/link"), &st), 0);
 	CU_ASSERT_TRUE(S_ISLNK(st.st_mode));
 	refused("own/loop", -ELOOP);
@@ -288,7 +258,7 @@ static void until_the_commit(void)
 	put("wait/x", "old", 0);
 	CU_ASSERT_EQUAL_FATAL(new_file__open(at("wait/x"), NEW_FILE_REGULAR, &nf), 0);
 	CU_ASSERT_EQUAL(write(new_file__fd(nf), "new", 3), 3);
-	CU_ASSERT_STRING_EQUAL(get("wait/x"), "old");
+	CU_ASSERT_STRING_EQUAL(get_text(at("wait/x")), "old");
 	fd = new_file__old(nf);
 	CU_ASSERT_TRUE(fd >= 0);
 	close(fd);
@@ -296,7 +266,7 @@ static void until_the_commit(void)
 	snprintf(partial, sizeof(partial), "%s", new_file__partial(nf));
 	CU_ASSERT_EQUAL(access(partial, F_OK), 0);
 	new_file__free(nf);
-	CU_ASSERT_STRING_EQUAL(get("wait/x"), "old");
+	CU_ASSERT_STRING_EQUAL(get_text(at("wait/x")), "old");
 	CU_ASSERT_EQUAL(entries("wait"), 1);
 	CU_ASSERT_EQUAL_FATAL(new_file__open(at("wait/x"), NEW_FILE_REGULAR, &nf), 0);
 	new_file__keep(nf);
@@ -331,17 +301,11 @@ int main(void)
 		{ "long names", long_names },
 		CU_TEST_INFO_NULL,
 	};
-	char cmd[300];
-	int rc;
 
 	if (geteuid()) {
 		puts("SKIP: making files of another user needs root");
 		return 77;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	if (!mkdtemp(top) || chmod(top, 0755))
-		return 1;
-	rc = run_suite("new_file", tests);
-	snprintf(cmd, sizeof(cmd), "rm -r '%s'", top);
-	return system(cmd) || rc;
+	return run_suite_in_scratch("new_file", tests);
 }

@@ -14,52 +14,15 @@
 
 #include "base/log.h"
 #include "export/out_file.h"
-#include "suite.h"
+#include "scratch_dir.h"
 
-static char dir[] = "/tmp/test_out_file.XXXXXX";
-
-static const char *in_dir(const char *name)
-{
-	static char paths[4][256];
-	static unsigned int next;
-	char *p = paths[next++ % 4];
-
-	snprintf(p, 256, "%s/%s", dir, name);
-	return p;
-}
-
-static void put_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	fputs(text, f);
-	fclose(f);
-}
-
-static const char *get_file(const char *path)
-{
-	static char buf[4096];
-	FILE *f = fopen(path, "r");
-	size_t n;
-
-	if (!f)
-		return "(none)";
-	n = fread(buf, 1, sizeof(buf) - 1, f);
-	buf[n] = '\0';
-	fclose(f);
-	return buf;
-}
-
-/* Files in dir that are not complete. */
+/* Files in the directory that are not complete. */
 static int partials(void)
 {
-	char pattern[300];
 	glob_t g;
-	int n;
+	int n = glob(at(".*.partial"), 0, NULL, &g) ? 0 : (int)g.gl_pathc;
 
-	snprintf(pattern, sizeof(pattern), "%s/.*.partial", dir);
-	n = glob(pattern, 0, NULL, &g) ? 0 : (int)g.gl_pathc;
+
 	if (n)
 		globfree(&g);
 	return n;
@@ -67,41 +30,41 @@ static int partials(void)
 
 static void test_plain(void)
 {
-	const char *path = in_dir("plain"), *other = in_dir("plain.tmp");
+	const char *path = at("plain"), *other = at("plain.tmp");
 	struct out_file *of;
 
-	put_file(path, "old");
-	put_file(other, "somebody's");
+	put_text(path, "old");
+	put_text(other, "somebody's");
 	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
 	CU_ASSERT_EQUAL(out_file__write(of, "new ", 4), 0);
-	CU_ASSERT_STRING_EQUAL(get_file(path), "old"); /* until the commit */
+	CU_ASSERT_STRING_EQUAL(get_text(path), "old"); /* until the commit */
 	CU_ASSERT_EQUAL(partials(), 1);
 	CU_ASSERT_EQUAL(out_file__write(of, "text", 4), 0);
 	CU_ASSERT_EQUAL(out_file__commit(of), 0);
-	CU_ASSERT_STRING_EQUAL(get_file(path), "new text");
-	CU_ASSERT_STRING_EQUAL(get_file(other), "somebody's");
+	CU_ASSERT_STRING_EQUAL(get_text(path), "new text");
+	CU_ASSERT_STRING_EQUAL(get_text(other), "somebody's");
 	CU_ASSERT_EQUAL(partials(), 0);
 	out_file__free(of);
-	CU_ASSERT_STRING_EQUAL(get_file(path), "new text");
+	CU_ASSERT_STRING_EQUAL(get_text(path), "new text");
 }
 
 static void test_dropped(void)
 {
-	const char *path = in_dir("dropped");
+	const char *path = at("dropped");
 	struct out_file *of;
 
-	put_file(path, "old");
+	put_text(path, "old");
 	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
 	CU_ASSERT_EQUAL(out_file__write(of, "new", 3), 0);
 	out_file__free(of);
-	CU_ASSERT_STRING_EQUAL(get_file(path), "old");
+	CU_ASSERT_STRING_EQUAL(get_text(path), "old");
 	CU_ASSERT_EQUAL(partials(), 0);
 	out_file__free(NULL);
 }
 
 static void test_gzip(void)
 {
-	const char *path = in_dir("text.json.gz");
+	const char *path = at("text.json.gz");
 	static char line[70000], back[70000];
 	struct out_file *of;
 	size_t i, total = 0;
@@ -130,7 +93,7 @@ static void test_gzip(void)
 
 static void test_empty_gzip(void)
 {
-	const char *path = in_dir("empty.gz");
+	const char *path = at("empty.gz");
 	struct out_file *of;
 	gzFile gz;
 	char c;
@@ -147,13 +110,13 @@ static void test_empty_gzip(void)
 /* A file size limit behaves like a full disk. */
 static void check_full(const char *name)
 {
-	const char *path = in_dir(name);
+	const char *path = at(name);
 	struct rlimit old, small;
 	struct out_file *of;
 	char block[4096];
 	int err = 0, i;
 
-	put_file(path, "old");
+	put_text(path, "old");
 	getrlimit(RLIMIT_FSIZE, &old);
 	small = (struct rlimit){ .rlim_cur = 64 * 1024, .rlim_max = old.rlim_max };
 	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
@@ -171,9 +134,9 @@ static void check_full(const char *name)
 	CU_ASSERT_EQUAL(out_file__commit(of), -EFBIG);
 	setrlimit(RLIMIT_FSIZE, &old);
 	CU_ASSERT_EQUAL(partials(), 0);
-	CU_ASSERT_STRING_EQUAL(get_file(path), "old");
+	CU_ASSERT_STRING_EQUAL(get_text(path), "old");
 	out_file__free(of);
-	CU_ASSERT_STRING_EQUAL(get_file(path), "old");
+	CU_ASSERT_STRING_EQUAL(get_text(path), "old");
 }
 
 static void test_full_disk(void)
@@ -217,17 +180,17 @@ static void test_pipe(void)
 /* A link to a result stays a link. */
 static void test_symlink(void)
 {
-	const char *path = in_dir("real"), *link = in_dir("link");
+	const char *path = at("real"), *link = at("link");
 	struct out_file *of;
 	struct stat st;
 
-	put_file(path, "old");
+	put_text(path, "old");
 	CU_ASSERT_EQUAL_FATAL(symlink(path, link), 0);
 	CU_ASSERT_EQUAL_FATAL(out_file__open(link, &of), 0);
 	CU_ASSERT_EQUAL(out_file__write(of, "new", 3), 0);
 	CU_ASSERT_EQUAL(out_file__commit(of), 0);
 	out_file__free(of);
-	CU_ASSERT_STRING_EQUAL(get_file(path), "new");
+	CU_ASSERT_STRING_EQUAL(get_text(path), "new");
 	CU_ASSERT_EQUAL(lstat(link, &st), 0);
 	CU_ASSERT_TRUE(S_ISLNK(st.st_mode));
 }
@@ -236,8 +199,8 @@ static void test_bad_paths(void)
 {
 	struct out_file *of = NULL;
 
-	CU_ASSERT_EQUAL(out_file__open(dir, &of), -EISDIR);
-	CU_ASSERT_EQUAL(out_file__open(in_dir("none/trace"), &of), -ENOENT);
+	CU_ASSERT_EQUAL(out_file__open(scratch_dir, &of), -EISDIR);
+	CU_ASSERT_EQUAL(out_file__open(at("none/trace"), &of), -ENOENT);
 	CU_ASSERT_EQUAL(out_file__open("", &of), -ENOENT);
 	CU_ASSERT_PTR_NULL(of);
 }
@@ -256,13 +219,7 @@ int main(void)
 		{ "bad paths", test_bad_paths },
 		CU_TEST_INFO_NULL,
 	};
-	char cmd[300];
-	int rc;
 
 	signal(SIGXFSZ, SIG_IGN);
-	if (!mkdtemp(dir))
-		return 1;
-	rc = run_suite("out_file", tests);
-	snprintf(cmd, sizeof(cmd), "rm -r '%s'", dir);
-	return system(cmd) || rc;
+	return run_suite_in_scratch("out_file", tests);
 }

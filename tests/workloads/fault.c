@@ -13,7 +13,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <unwind.h>
+
+#include "wrap_syscall.h"
 
 #define STACK_DEPTH 12
 #define STACKS_MAX 65536u /* a power of two */
@@ -178,38 +179,11 @@ ssize_t write(int fd, const void *buf, size_t len)
 	return __write(fd, buf, len);
 }
 
-static long raw_syscall(long nr, const long *a)
+static long wrap_syscall(long nr, const long *a)
 {
-	register long r10 __asm__("r10") = a[3];
-	register long r8 __asm__("r8") = a[4];
-	register long r9 __asm__("r9") = a[5];
-	long ret;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	if (ret < 0 && ret > -4096) {
-		errno = (int)-ret;
-		return -1;
-	}
-	return ret;
-}
-
-/* How libbpf and ptbpf enter bpf() and perf_event_open(). */
-long syscall(long nr, ...)
-{
-	long a[6];
-	va_list ap;
-	int i;
-
-	va_start(ap, nr);
-	for (i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	if ((nr == SYS_bpf && fails(FAULT_BPF)) || (nr == SYS_perf_event_open && fails(FAULT_PERF))) {
-		errno = nr == SYS_bpf ? ENOMEM : EMFILE;
-		return -1;
-	}
+	if (nr == SYS_bpf && fails(FAULT_BPF))
+		return -ENOMEM;
+	if (nr == SYS_perf_event_open && fails(FAULT_PERF))
+		return -EMFILE;
 	return raw_syscall(nr, a);
 }

@@ -4,13 +4,11 @@
  * enum bpf_func_id, "174,181") become calls of a helper that no kernel has, so that the verifier refuses a program
  * that could get there, and takes one where it is dead code; libbpf finds out in the same way what there is.
  */
-#include <errno.h>
 #include <linux/bpf.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 
-long syscall(long nr, ...);
+#include "wrap_syscall.h"
 
 static int lacks(int helper)
 {
@@ -23,18 +21,6 @@ static int lacks(int helper)
 		list = *end == ',' ? end + 1 : NULL;
 	}
 	return 0;
-}
-
-static long raw(long nr, const long *a)
-{
-	register long r10 __asm__("r10") = a[3], r8 __asm__("r8") = a[4], r9 __asm__("r9") = a[5];
-	long ret;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a[0]), "S"(a[1]), "d"(a[2]), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return ret;
 }
 
 #define NO_HELPER 0x7fffff
@@ -56,26 +42,13 @@ static long load_program(const long *a)
 			copy[i].imm = NO_HELPER;
 	}
 	attr->insns = (unsigned long)copy;
-	ret = raw(SYS_bpf, a);
+	ret = raw_syscall(SYS_bpf, a);
 	attr->insns = given;
 	free(copy);
 	return ret;
 }
 
-__attribute__((visibility("default"))) long syscall(long nr, ...)
+static long wrap_syscall(long nr, const long *a)
 {
-	long a[6], ret;
-	va_list ap;
-	int i;
-
-	va_start(ap, nr);
-	for (i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	ret = nr == SYS_bpf && a[0] == BPF_PROG_LOAD ? load_program(a) : raw(nr, a);
-	if (ret < 0 && ret > -4096) {
-		errno = (int)-ret;
-		return -1;
-	}
-	return ret;
+	return nr == SYS_bpf && a[0] == BPF_PROG_LOAD ? load_program(a) : raw_syscall(nr, a);
 }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """A target that computes, raises, starts threads and forks, and keeps a digest of all its results.
 
-  busy.py [STEPS [REST]]     STEPS 0: until SIGTERM; REST: seconds of sleep after each step.
-                             Prints `ready`, then at the end `final STEPS DIGEST`.
+  busy.py [STEPS[,STEPS]... [REST]]     STEPS 0: until SIGTERM; REST: seconds of sleep after each step.
+                                        Prints `ready`, then after each number of steps `final STEPS DIGEST`.
 
-Two runs with the same number of steps must print the same digest whatever happens around them.
+Two runs must print the same digest for the same number of steps whatever happens around them.
 """
 
 import hashlib
@@ -85,7 +85,7 @@ def in_child(k):
 
 
 def main():
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    ends = sorted(set(map(int, sys.argv[1].split(",")))) if len(sys.argv) > 1 else [0]
     rest = float(sys.argv[2]) if len(sys.argv) > 2 else 0
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
@@ -95,7 +95,7 @@ def main():
     h = hashlib.sha256()
     k = 0
     print("ready", flush=True)
-    while not stop and (steps == 0 or k < steps):
+    while not stop and (ends == [0] or k < ends[-1]):
         values = train(k, w) + raise_and_catch(k)
         if k % 5 == 0:
             values += in_thread(k)
@@ -105,9 +105,12 @@ def main():
         for v in values:
             h.update(v.numpy().tobytes())
         k += 1
+        if k in ends:
+            print(f"final {k} {h.hexdigest()}", flush=True)
         if rest:
             time.sleep(rest)
-    print(f"final {k} {h.hexdigest()}", flush=True)
+    if k not in ends:
+        print(f"final {k} {h.hexdigest()}", flush=True)
 
 
 if __name__ == "__main__":

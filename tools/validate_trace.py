@@ -84,20 +84,22 @@ def to_ns(us):
 
 # ---- schema ----
 
+def import_jsonschema():
+    """The package, without its check of one format that no schema has, which takes seconds to import."""
+    sys.modules.setdefault("rfc3987_syntax", None)
+    import jsonschema
+    return jsonschema
+
+
 @functools.lru_cache(maxsize=None)
 def load_validator(name):
-    import jsonschema
+    """The schema, and what makes a validator of a part of it; its file holds all that it refers to."""
+    jsonschema = import_jsonschema()
     import referencing
-    registry = referencing.Registry()
-    schemas = {}
-    for file in sorted(os.listdir(SCHEMAS)):
-        if file.endswith(".schema.json"):
-            with open(os.path.join(SCHEMAS, file), encoding="utf-8") as f:
-                schemas[file] = json.load(f)
-            jsonschema.Draft202012Validator.check_schema(schemas[file])
-            resource = referencing.Resource.from_contents(schemas[file])
-            registry = registry.with_resource(schemas[file]["$id"], resource)
-    schema = schemas[name + ".schema.json"]
+    with open(os.path.join(SCHEMAS, name + ".schema.json"), encoding="utf-8") as f:
+        schema = json.load(f)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    registry = referencing.Registry().with_resource(schema["$id"], referencing.Resource.from_contents(schema)).crawl()
     return schema, lambda part: jsonschema.Draft202012Validator(part, registry=registry)
 
 
@@ -173,8 +175,7 @@ def check_schema(name, doc, findings, need):
 
 def best(err):
     """The message of the alternative that an event comes nearest to."""
-    import jsonschema
-    deep = jsonschema.exceptions.best_match([err])
+    deep = import_jsonschema().exceptions.best_match([err])
     return f"{deep.json_path}: {deep.message[:200]}"
 
 

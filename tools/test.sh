@@ -23,6 +23,10 @@ if [ "${1:-}" = --soak ]; then
 fi
 export PTBPF_SOAK
 PARTS=${*:-checks unit kernels e2e torch consumers${PTBPF_SOAK:+ fuzz}}
+GROUPS_OF_PARTS=("checks unit kernels" e2e "consumers torch" fuzz) # parts of a group run at once
+for part in $PARTS; do
+	[[ " ${GROUPS_OF_PARTS[*]} " == *" $part "* ]] || die "no part is called $part: ${GROUPS_OF_PARTS[*]}"
+done
 MAIN_PYTHON=$(venv_python "torch-$PTBPF_MAIN_TORCH")
 export PTBPF=$PTBPF_ROOT/build/ptbpf PTBPF_PYTHON=$MAIN_PYTHON PYTHONDONTWRITEBYTECODE=1
 
@@ -47,8 +51,9 @@ suite() { # NAME command...
 	rm -f "$out"
 }
 
-# Runs a command beside others, at most AT_ONCE at a time; together() waits for all and prints each one's output in turn.
-AT_ONCE=$(nproc)
+# Runs a command beside others, at most AT_ONCE at a time: one more than processors, since tests wait for the kernel much
+# of the time. together() waits for all and prints each one's output in turn.
+AT_ONCE=$(($(nproc) + 1))
 BESIDE=()
 beside() {
 	while [ "$(jobs -rp | wc -l)" -ge "$AT_ONCE" ]; do
@@ -85,38 +90,39 @@ part_checks() {
 	done
 }
 
-# The tests wait for the kernel much of the time, so the other build is made beside them.
-part_unit() {
-	beside suite unit python3 tools/ctest_results.py build optimized
+unit_sanitized() {
 	if build build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPTBPF_SANITIZE=ON; then
-		together
 		suite unit-asan python3 tools/ctest_results.py build-asan sanitized 'unit|fuzz'
 	else
-		together
 		result FAIL build.sanitized
 	fi
+}
+
+part_unit() {
+	beside suite unit python3 tools/ctest_results.py build optimized
+	beside unit_sanitized
 }
 
 # Debian 12's kernel in QEMU, without the tests that take minutes there; with --soak all kernels, and every mode on them.
 KERNEL_UNITS="unit_probe_set unit_probe_text unit_probe_stale unit_probe_args unit_probe_kmem"
 part_kernels() {
 	if [ -n "$PTBPF_SOAK" ]; then
+		together # a machine that does nothing else
 		suite kernels tools/kernels/run.sh all
 	else
 		# shellcheck disable=SC2086
-		PTBPF_GUEST_LIMIT=600 suite kernels tools/kernels/run.sh --kernel 6.1 units $KERNEL_UNITS
+		PTBPF_GUEST_LIMIT=900 beside suite kernels tools/kernels/run.sh --kernel 6.1 units $KERNEL_UNITS
 	fi
 }
 
-# The longest first; the hundreds of attaches mostly wait for the kernel too and count for none.
+# The longest first.
 part_e2e() {
-	local f first="tests/e2e/test_harm.py tests/e2e/test_gpu.py tests/e2e/test_agent.py tests/e2e/test_inject.py"
-	AT_ONCE=$(($(nproc) + 1))
-	for f in $first $(printf '%s\n' tests/e2e/test_*.py | grep -vxF "$(printf '%s\n' $first)"); do
+	local f first="harm gpu agent inject faults memory"
+	# shellcheck disable=SC2086 # a list of words
+	first=$(printf 'tests/e2e/test_%s.py\n' $first)
+	for f in $first $(printf '%s\n' tests/e2e/test_*.py | grep -vxF "$first"); do
 		beside suite "$(basename "$f" .py)" "$MAIN_PYTHON" "$f"
 	done
-	together
-	AT_ONCE=$(nproc)
 }
 
 # A leg of the matrix, or the reason why there is none.
@@ -136,10 +142,11 @@ leg() { # NAME PYTHON [options]
 SOME="elementwise backward custom_function exceptions annotations views_inplace strings lists_of_numbers results
 	two_threads raising_threads thread_churn optimizers transformer script_unfused compile_eager compile_inductor"
 
-# Two at a time: while the target of one leg is traced, another compares, or torch alone runs. Operators by the thousand
-# (--brief) are compared in every window on the main leg alone.
+# As many at a time as there are processors: while the target of one leg is traced, another compares, or torch alone runs.
+# Operators by the thousand (--brief) are compared in every window on the main leg alone.
 part_torch() {
-	local name agent=$PTBPF_ROOT/build/libptbpf_agent.so some
+	local AT_ONCE name agent=$PTBPF_ROOT/build/libptbpf_agent.so some
+	AT_ONCE=$(nproc)
 	# shellcheck disable=SC2086 # a list of words
 	some="--brief --agent $agent --agent-windows full $(printf -- '--agent-payload %s ' $SOME)"
 	# shellcheck disable=SC2086
@@ -164,12 +171,11 @@ part_torch() {
 		--haste build/tests/libagent_haste.so --dump build/tests/workloads/libagent_dump.so \
 		--cfg build/tests/agent_cfg --python "$MAIN_PYTHON"
 	beside suite torch.unit python3 tools/ctest_results.py build optimized torch torch_agent_stress
-	together
 }
 
 part_consumers() {
 	if [ -f tests/consumers/run.py ]; then
-		suite consumers "$MAIN_PYTHON" tests/consumers/run.py
+		beside suite consumers "$MAIN_PYTHON" tests/consumers/run.py
 	fi
 }
 
@@ -186,11 +192,17 @@ need_root "tools/test.sh"
 tools/setup.sh legs || die "the main environment could not be installed"
 if build build -DCMAKE_BUILD_TYPE=RelWithDebInfo; then
 	result PASS build.optimized
-	for part in $PARTS; do
-		note "part $part"
+	for group in "${GROUPS_OF_PARTS[@]}"; do
 		begin=$SECONDS
-		"part_$part"
-		note "part $part took $((SECONDS - begin)) s"
+		ran=
+		for part in $group; do
+			[[ " $PARTS " == *" $part "* ]] || continue
+			note "part $part"
+			"part_$part"
+			ran+=" $part"
+		done
+		together
+		[ -z "$ran" ] || note "parts$ran took $((SECONDS - begin)) s"
 	done
 else
 	result FAIL build.optimized

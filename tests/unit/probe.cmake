@@ -76,6 +76,9 @@ target_compile_definitions(bench_chunks PRIVATE TARGET_AGENT_NOP1="$<TARGET_FILE
   TARGET_AGENT_NOP5="$<TARGET_FILE:target_agent_nop5>")
 add_dependencies(bench_chunks target_agent_nop1 target_agent_nop5)
 
+# The two that take a minute or more begin first, one beside the other tests of probes.
+set_tests_properties(unit_probe_harm unit_probe_agent_harm PROPERTIES RESOURCE_LOCK uprobes_harm COST 100)
+
 # What the kernel and the target suffer does not depend on how the tracer was compiled, and takes minutes: once.
 if(PTBPF_SANITIZE)
   set_tests_properties(unit_probe_harm unit_probe_agent_harm PROPERTIES DISABLED TRUE)

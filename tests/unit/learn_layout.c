@@ -37,13 +37,29 @@ bool learn_layout__files(struct torch_plan *plan, const char *const *paths)
 bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env)
 {
 	static const char *const names[] = { "libc10.so", "libtorch_cpu.so", "libtorch_python.so" };
+	static struct {
+		char libs[sizeof(env->libs)];
+		struct torch_plan plan;
+	} learnt[TORCH_ENV_MAX];
 	const char *list[TORCH_LIB_ROLES] = { 0 };
 	char paths[3][600];
-	size_t i;
+	size_t i, k;
 
+	for (k = 0; k < TORCH_ENV_MAX && learnt[k].libs[0]; k++) {
+		if (strcmp(learnt[k].libs, env->libs))
+			continue;
+		*plan = learnt[k].plan;
+		return true;
+	}
 	for (i = 0; i < 3; i++) {
 		snprintf(paths[i], sizeof(paths[i]), "%s/%s", env->libs, names[i]);
 		list[i] = paths[i];
 	}
-	return learn_layout__files(plan, list);
+	if (!learn_layout__files(plan, list))
+		return false;
+	if (k < TORCH_ENV_MAX) {
+		strcpy(learnt[k].libs, env->libs);
+		learnt[k].plan = *plan;
+	}
+	return true;
 }

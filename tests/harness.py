@@ -52,14 +52,15 @@ def say(kind, name, text=""):
 
 @contextlib.contextmanager
 def timed(name):
-    """Notes in $PTBPF_TIMES, where that is set, how long the block took; tools/test.sh shows the slowest."""
-    begin = time.monotonic()
+    """Notes in $PTBPF_TIMES, where that is set, how long the block took, and how long processors worked on it and on
+    processes that it waited for; tools/test.sh shows the slowest."""
+    begin, before = time.monotonic(), sum(os.times()[:4])
     try:
         yield
     finally:
         if os.environ.get("PTBPF_TIMES"):
             with open(os.environ["PTBPF_TIMES"], "a") as f:
-                f.write(f"{time.monotonic() - begin:.1f} {name}\n")
+                f.write(f"{time.monotonic() - begin:.1f} {name} ({sum(os.times()[:4]) - before:.1f} of processors)\n")
 
 
 def run_test(name, fn):
@@ -87,7 +88,10 @@ def main(tests):
     """Entry of a test file: all functions of the list, or those named on the command line."""
     wanted = sys.argv[1:]
     stem = os.path.splitext(os.path.basename(sys.argv[0]))[0]
-    results = [run_test(f"{stem}.{t.__name__}", t) for t in tests if not wanted or t.__name__ in wanted]
+    try:
+        results = [run_test(f"{stem}.{t.__name__}", t) for t in tests if not wanted or t.__name__ in wanted]
+    finally:
+        end_shared()
     sys.exit(0 if all(results) else 1)
 
 
@@ -237,6 +241,29 @@ def workload(name, *args, python=None, wrap=(), env=None, **kw):
     path = os.path.join(WORKLOADS, name)
     return Process([*wrap, python or PYTHON, "-u", path, *map(str, args)],
                    env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})), **kw)
+
+
+SHARED = {}
+
+
+@contextlib.contextmanager
+def shared(start, *args):
+    """start(*args), a Child, for tests that leave it as it was: one for all of a file, since PyTorch takes seconds to load.
+    A test that fails, or whose process has ended, leaves none to the next."""
+    child = SHARED.get((start, args))
+    if not child or child.proc.poll() is not None:
+        end_shared()
+        child = SHARED[start, args] = start(*args)
+    try:
+        yield child
+    except BaseException:
+        end_shared()
+        raise
+
+
+def end_shared():
+    while SHARED:
+        SHARED.popitem()[1].__exit__()
 
 
 class AskedTarget(Child):

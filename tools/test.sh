@@ -142,8 +142,8 @@ leg() { # NAME PYTHON [options]
 SOME="elementwise backward custom_function exceptions annotations views_inplace strings lists_of_numbers results
 	two_threads raising_threads thread_churn optimizers transformer script_unfused compile_eager compile_inductor"
 
-# As many at a time as there are processors: while the target of one leg is traced, another compares, or torch alone runs.
-# Operators by the thousand (--brief) are compared in every window on the main leg alone.
+# As many at a time as there are processors: while the target of one leg is traced, another compares, or torch alone runs,
+# which gives way. Operators by the thousand (--brief) are compared in every window on the main leg alone.
 part_torch() {
 	local AT_ONCE name agent=$PTBPF_ROOT/build/libptbpf_agent.so some
 	AT_ONCE=$(nproc)

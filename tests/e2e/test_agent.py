@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from agent_target import AGENT, ALIVE, OPS_ON, TORCH, AgentTarget, Window, semaphores, sources_of, wish
-from common import (PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, main, require_root, run_ptbpf, slices,
+from common import (PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, main, require_root, run_ptbpf, shared, slices,
                     wait_for, workload, workspace)
 
 
@@ -39,7 +39,7 @@ def doctor_says():
 def used_where_it_is():
     """attach takes operators from the agent; with --agent off from probes; the same slices."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         seen = {}
         for option in ("auto", "off"):
             with Window(ws, target, "--agent", option, name=option) as w:
@@ -70,7 +70,7 @@ def used_by_record():
 def sharp_window():
     """What ends before it or begins after it is not there; what crosses its end says so."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         target.ask("ops", "sin", 50)
         target.ask("begin", "crosses the beginning")
         with Window(ws, target) as w:
@@ -89,7 +89,7 @@ def sharp_window():
 def busy_edges():
     """Windows over a thread that never stops: nothing outside, nothing lost, no gap within."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         for k in range(5):
             target.ask("busy_start")
             with Window(ws, target, name=f"b{k}") as w:
@@ -103,14 +103,14 @@ def busy_edges():
             check(ops[-1][0] + ops[-1][1] <= end + 0.002, f"an operator ends at {ops[-1][0] + ops[-1][1]}, the window at {end}")
             check(w.count("aten::exp") == 100, f"{w.count('aten::exp')} of 100 aten::exp")
             at = [t for t, _ in ops]
-            gaps = sorted(b - a for a, b in zip(at, at[1:]))
-            check(end - at[-1] < max(1e5, gaps[-1] * 2), f"the last {end - at[-1]:.0f} us have no operator")
+            widest = max((b - a for a, b in zip(at, at[1:])), default=0)
+            check(end - at[-1] < max(1e5, widest * 2), f"the last {end - at[-1]:.0f} us have no operator")
 
 
 def short_threads():
     """Threads that end with a part-filled chunk: every operator of each is there."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         with Window(ws, target) as w:
             target.ask("threads", 200, 7)
         check(source(w, target)[0] == "agent", f"{source(w, target)}")
@@ -124,7 +124,7 @@ def short_threads():
 def raising_threads():
     """Eight threads at once whose operators raise: each begin has its end."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         with Window(ws, target) as w:
             target.ask("parallel", 8, 300)
         check(w.count("aten::neg") == 2400 and w.count("aten::mm") == 2400, f"{w.count('aten::neg')}, {w.count('aten::mm')} of 2400")
@@ -183,7 +183,7 @@ def execs():
 def killed_tracer():
     """kill -9 of ptbpf: nobody listens within a second, and the next one is served."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         times = []
         for k in range(5):
             with Tracer("attach", "--pid", target.pid, "-o", f"{ws}/k{k}.ptb", "--no-table") as t:
@@ -203,7 +203,7 @@ def killed_tracer():
 def idle_target_is_left():
     """A target that makes no call any more is left as fast."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         with Window(ws, target) as w:
             target.ask("ops", "neg", 10)
         check(target.ask("until_silent", 1.0) is not None, "still registered")
@@ -213,7 +213,7 @@ def idle_target_is_left():
 def thousand_wishes():
     """Semaphores go up and down at any moment, a thousand times, under operators on many threads."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         with Window(ws, target, name="first"):
             target.ask("ops", "neg", 10)
         found = semaphores(target.pid)
@@ -240,7 +240,7 @@ def thousand_wishes():
 def short_windows():
     """Attach after attach, each with its own edges."""
     need()
-    with workspace() as ws, AgentTarget() as target:
+    with workspace() as ws, shared(AgentTarget) as target:
         for k in range(12):
             options = ((), ("--record-shapes",), ("--execution-trace",), ("--agent", "off"))[k % 4]
             with Window(ws, target, *options, name=f"s{k}") as w:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Ring buffers that overflow: nothing is lost silently."""
 
-from common import Process, PTBPF, check, load_trace, main, report_json, require_root, run_ptbpf, workload, workspace
+from common import Process, PTBPF, check, load_trace, main, report_json, require_root, run_ptbpf, shared, workload, workspace
 
 
 def overflow():
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "-d", "2s", "--ringbuf", "4KiB", "-o", ws + "/a.ptb",
                          "--trace", ws + "/a.json", expect=3)
@@ -27,7 +27,7 @@ def overflow():
 def sizes_are_bounded():
     """A wish that cannot be met is refused, not silently changed into a crash."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "--ringbuf", "64GiB", "-o", ws + "/a.ptb",
                          expect=(1, 2))

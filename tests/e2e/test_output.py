@@ -7,12 +7,12 @@ import os
 import re
 import subprocess
 
-from common import Skip, check, load_trace, main, report_json, require_root, run_ptbpf, slices, workload, workspace
+from common import Skip, check, load_trace, main, report_json, require_root, run_ptbpf, shared, slices, workload, workspace
 
 
 def default_names():
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", cwd=ws)
         names = sorted(os.listdir(ws))
@@ -25,7 +25,7 @@ def default_names():
 def directory_missing():
     """Found out before anything is attached."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         for option in ("-o", "--trace"):
             path = ws + "/none/file" + (".ptb" if option == "-o" else ".json")
@@ -39,7 +39,7 @@ def directory_missing():
 def other_file_is_kept():
     """A file that is no capture is never overwritten by -o."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         path = ws + "/thesis.txt"
         with open(path, "w") as f:
@@ -63,7 +63,7 @@ def small_disk(path, size):
 def disk_full():
     """What fits is readable and sealed, how much of the window it covers is said, the target goes on."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         with small_disk(ws + "/small", "1m") as small:
             done = run_ptbpf("attach", "--pid", p.pid, "-d", "60s", "-o", small + "/a.ptb", "--trace", ws + "/a.json", expect=3)
@@ -84,7 +84,7 @@ def disk_full():
 def disk_full_at_export():
     """An export that does not fit leaves the old file and nothing else."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table")
         with small_disk(ws + "/small", "256k") as small:
@@ -100,7 +100,7 @@ def disk_full_at_export():
 def stdout_is_for_results():
     """Everything that is no result goes to stderr, so the table can be piped."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb")
         check(not any(line.startswith("ptbpf") for line in done.out), f"a message is on stdout: {done.out[:3]}")

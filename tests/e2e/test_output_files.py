@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 
-from common import PTBPF, Tracer, check, main, report_json, require_root, run_ptbpf, wait_for, workload, workspace
+from common import PTBPF, Tracer, check, main, report_json, require_root, run_ptbpf, shared, wait_for, workload, workspace
 
 OTHER = 12345  # a user with fewer privileges
 
@@ -51,7 +51,7 @@ def plant(path, target):
 
 def planted_links():
     """No link of another user's is followed, by the capture, the trace, or an export; nothing is attached."""
-    with home() as (ws, theirs, precious), workload("spin.py") as p:
+    with home() as (ws, theirs, precious), shared(workload, "spin.py") as p:
         p.wait_line("rate")
         os.mkdir(ws + "/etc")
         plant(theirs + "/a.ptb", precious)
@@ -75,7 +75,7 @@ def planted_links():
 
 def planted_pipe():
     """A pipe or device in the way is not waited for, and not written to."""
-    with home() as (ws, theirs, _), workload("spin.py") as p:
+    with home() as (ws, theirs, _), shared(workload, "spin.py") as p:
         p.wait_line("rate")
         os.mkfifo(theirs + "/a.ptb")
         os.mkfifo(theirs + "/a.json")
@@ -89,7 +89,7 @@ def planted_pipe():
 def reader_that_reads_nothing():
     """A pipe of one's own is written to; a signal ends the wait for its reader."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--no-table")
         os.mkfifo(ws + "/pipe")
@@ -108,7 +108,7 @@ def reader_that_reads_nothing():
 def old_capture_is_kept():
     """A window that never begins replaces nothing."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
         with open(ws + "/old.ptb", "rb") as f:
@@ -150,7 +150,7 @@ def capture_is_not_replaced_by_an_export():
 def neighbours_are_kept():
     """Names that look temporary are somebody's all the same."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         names = ("i.json.tmp", "i.ptb.tmp", ".i.json.partial", ".i.ptb.0123456789abcdef.partial")
         for name in names:
@@ -163,7 +163,7 @@ def neighbours_are_kept():
 def partial_of_a_killed():
     """kill -9 leaves the capture beside its name; report says so, and reads it."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table") as t:
             t.wait_attached()
@@ -179,7 +179,7 @@ def partial_of_a_killed():
 def private_and_the_callers():
     """Mode 0600 whatever the umask, and under sudo the caller's, who needs no root to read it."""
     require_root()
-    with home() as (ws, theirs, _), workload("spin.py") as p:
+    with home() as (ws, theirs, _), shared(workload, "spin.py") as p:
         p.wait_line("rate")
         env = dict(os.environ, SUDO_UID=str(OTHER), SUDO_GID=str(OTHER))
         files = [f"{theirs}/a.{end}" for end in ("ptb", "json.gz", "et.json")]

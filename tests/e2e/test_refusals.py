@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from common import Process, Tracer, check, main, require_root, run_ptbpf, workload, workspace
+from common import Process, Tracer, check, main, require_root, run_ptbpf, shared, workload, workspace
 
 
 def refused(pid, *words, code=1, folder=None, extra=()):
@@ -46,7 +46,7 @@ def torch_not_loaded():
 def not_root():
     """An ordinary user is told which right is missing; the target goes on."""
     require_root()
-    with workload("spin.py") as p, workspace() as ws:
+    with shared(workload, "spin.py") as p, workspace() as ws:
         p.wait_line("ready")
         os.chmod(ws, 0o777)
         wrap = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]
@@ -67,7 +67,7 @@ def one_of_two_is_wrong():
     require_root()
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    with workload("spin.py") as p:
+    with shared(workload, "spin.py") as p:
         p.wait_line("ready")
         refused(f"{p.pid},{gone.pid}".split(",")[1], extra=("--pid", str(p.pid)))
 

@@ -5,7 +5,7 @@ import glob
 import signal
 import statistics
 
-from common import Tracer, check, load_trace, main, report_json, require_root, slices, wait_for, workload, workspace
+from common import Tracer, check, load_trace, main, report_json, require_root, shared, slices, wait_for, workload, workspace
 
 
 def median_of_new(p, cnt=7):
@@ -17,7 +17,7 @@ def median_of_new(p, cnt=7):
 
 def by_signal(sig):
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
             t.wait_attached()
@@ -38,7 +38,7 @@ def sigterm():
 
 def duration():
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-d", "700ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
             t.wait_attached()
@@ -51,7 +51,7 @@ def duration():
 def two_ctrl_c():
     """Impatience does no harm: the second one may cut the output, never the target."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb") as t:
             t.wait_attached()
@@ -65,7 +65,7 @@ def two_ctrl_c():
 def killed():
     """kill -9: the kernel takes the probes away, the target runs at its old speed, the capture is readable."""
     require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workspace() as ws, shared(workload, "spin.py") as p:
         p.wait_line("rate")
         before = median_of_new(p)
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb") as t:

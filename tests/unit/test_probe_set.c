@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -379,20 +380,19 @@ static uint64_t first_mapping(pid_t pid, uint64_t offset)
 	return addr;
 }
 
-/* Writes one byte of code, as a process that changes its own. */
+/* Writes one byte of code, as a process that changes its own: some kernels let only its tracer do that. */
 static uint8_t swap_code(pid_t pid, uint64_t addr, uint8_t byte)
 {
-	char path[32];
-	uint8_t was = 0;
-	int fd;
+	long word;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	CU_ASSERT_FATAL(fd >= 0);
-	CU_ASSERT_EQUAL(pread(fd, &was, 1, (off_t)addr), 1);
-	CU_ASSERT_EQUAL(pwrite(fd, &byte, 1, (off_t)addr), 1);
-	close(fd);
-	return was;
+	CU_ASSERT_EQUAL_FATAL(ptrace(PTRACE_ATTACH, pid, NULL, NULL), 0);
+	CU_ASSERT_EQUAL_FATAL(waitpid(pid, NULL, __WALL), pid);
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, pid, (void *)addr, NULL);
+	CU_ASSERT_EQUAL(errno, 0);
+	CU_ASSERT_EQUAL(ptrace(PTRACE_POKETEXT, pid, (void *)addr, (void *)((word & ~0xffl) | byte)), 0);
+	CU_ASSERT_EQUAL(ptrace(PTRACE_DETACH, pid, NULL, NULL), 0);
+	return (uint8_t)word;
 }
 
 /* A library is probed only where the instructions are the ones that were analysed: in the file and in memory. */

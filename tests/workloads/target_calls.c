@@ -66,12 +66,13 @@ NAMED_FUNC(site_end);
 long site_variant(const void *self, struct variant v);
 SITE_FUNC(site_variant, named_body);
 
-/* What the kernel refuses to probe: a no-operation with a cs prefix. Never executed. */
+/* What every kernel refuses to probe: instructions that only it may execute. Never executed. */
 __asm__(".pushsection .text.sites,\"ax\",@progbits\n"
 	".globl refused_site\n"
 	"	ud2\n"
 	"refused_site:\n"
-	"	.byte 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0\n"
+	"	hlt\n"
+	"	hlt\n"
 	"	ud2\n"
 	".popsection\n");
 extern const char refused_site[];

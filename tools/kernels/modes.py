@@ -160,6 +160,14 @@ def agent_everything():
     return summary(t)
 
 
+def inject():
+    """The agent comes into a loop that was started without it."""
+    doc, ops, t = attach("injected", "inject", "--agent", "inject", "--record-shapes")
+    has_shapes(ops)
+    check(any(a["injected"] for a in doc["ptbpf"]["agents"]), f"not loaded\n{t.text()}")
+    return summary(t)
+
+
 def children():
     return summary(attach("workers", "children", "--children", expect=(0, 3))[2])
 
@@ -192,7 +200,7 @@ def quiet_kernel():
 
 TOO_OLD = [refusal, quiet_kernel]
 MODES = [doctor, names, shapes, execution_trace, memory, perf_uprobes, everything, killed, agent, agent_everything,
-         children, record, losses_equal, quiet_kernel]
+         inject, children, record, losses_equal, quiet_kernel]
 
 if __name__ == "__main__":
     try:

@@ -23,7 +23,7 @@ if [ "${1:-}" = --soak ]; then
 fi
 export PTBPF_SOAK
 PARTS=${*:-checks unit kernels e2e torch consumers${PTBPF_SOAK:+ fuzz}}
-GROUPS_OF_PARTS=("checks unit kernels" e2e "consumers torch" fuzz) # parts of a group run at once
+GROUPS_OF_PARTS=("checks unit kernels e2e" "consumers torch" fuzz) # parts of a group run at once
 for part in $PARTS; do
 	[[ " ${GROUPS_OF_PARTS[*]} " == *" $part "* ]] || die "no part is called $part: ${GROUPS_OF_PARTS[*]}"
 done
@@ -34,15 +34,14 @@ result() { # KIND NAME [TEXT]
 	printf '%s %s%s\n' "$1" "$2" "${3:+: $3}" | tee -a "$RESULTS"
 }
 
-# Runs a program that prints result lines; one that fails without any gets a line of its own. Into a file, not a pipe: a
-# process that a test left behind would keep that open.
+# Runs a program that prints result lines, and prints them when it has ended; one that fails without any gets a line of
+# its own. Into a file, not a pipe: a process that a test left behind would keep that open.
 suite() { # NAME command...
 	local name=$1 out status=0
 	shift
 	out=$(mktemp -p "$LOGS")
 	"$@" >"$out" 2>&1 || status=$?
-	cat "$out"
-	(flock 9 && grep -E '^(PASS|FAIL|SKIP) ' "$out" >>"$RESULTS") 9>"$LOGS/lock"
+	(flock 9 && cat "$out" && grep -E '^(PASS|FAIL|SKIP) ' "$out" >>"$RESULTS") 9>"$LOGS/lock"
 	if [ "$status" != 0 ] && ! grep -q '^FAIL ' "$out"; then
 		result FAIL "$name" "ended with $status"
 	elif ! grep -qE '^(PASS|FAIL|SKIP) ' "$out"; then
@@ -52,25 +51,13 @@ suite() { # NAME command...
 }
 
 # Runs a command beside others, at most AT_ONCE at a time: one more than processors, since tests wait for the kernel much
-# of the time. together() waits for all and prints each one's output in turn.
+# of the time. `wait` waits for all.
 AT_ONCE=$(($(nproc) + 1))
-BESIDE=()
 beside() {
 	while [ "$(jobs -rp | wc -l)" -ge "$AT_ONCE" ]; do
 		wait -n
 	done
-	BESIDE+=("$LOGS/beside.${#BESIDE[@]}")
-	"$@" >"${BESIDE[-1]}" 2>&1 &
-}
-
-together() {
-	local log
-	wait
-	for log in "${BESIDE[@]}"; do
-		cat "$log"
-		rm -f "$log"
-	done
-	BESIDE=()
+	"$@" &
 }
 
 build() { # DIR cmake-options...
@@ -107,7 +94,7 @@ part_unit() {
 KERNEL_UNITS="unit_probe_set unit_probe_text unit_probe_stale unit_probe_args unit_probe_kmem"
 part_kernels() {
 	if [ -n "$PTBPF_SOAK" ]; then
-		together # a machine that does nothing else
+		wait # for a machine that does nothing else
 		suite kernels tools/kernels/run.sh all
 	else
 		# shellcheck disable=SC2086
@@ -201,7 +188,7 @@ if build build -DCMAKE_BUILD_TYPE=RelWithDebInfo; then
 			"part_$part"
 			ran+=" $part"
 		done
-		together
+		wait
 		[ -z "$ran" ] || note "parts$ran took $((SECONDS - begin)) s"
 	done
 else

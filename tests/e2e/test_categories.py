@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 
-from common import PTBPF, PYTHON, Skip, Tracer, check, main, require_root, run_ptbpf
+from common import PTBPF, PYTHON, Skip, Tracer, check, main, require_root, run_ptbpf, workspace
 from harness import WORKLOADS, AskedTarget
 
 PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
@@ -191,9 +191,49 @@ def saved():
     return truth("saved", STATE)
 
 
+class Running(AskedTarget):
+    def __init__(self):
+        self.proc = subprocess.Popen([PYTHON, "-u", WORK, "--running"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL)
+
+    def there(self, folder):
+        """Bytes that were there before a window of some steps that begins anywhere, by category."""
+        capture, raw = folder + "/a.ptb", folder + "/a.raw.json.gz"
+        with Tracer("attach", "--pid", self.proc.pid, "-o", capture, "--no-table", "--profile-memory", "--execution-trace") as t:
+            t.wait_attached()
+            self.tell("six")
+            self.line("waited")
+            t.stop((0, 3))
+        run_ptbpf("export", capture, "--format", "memory-raw", "-o", raw, expect=(0, 3))
+        return sums(r for r in read(raw) if r[1] == PREEXISTING)
+
+
+def anywhere():
+    """A window may begin anywhere in a training step: parameters and state are known, nothing else is an input."""
+    require_root()
+    said = []
+    with workspace() as folder:
+        target = Running()
+        try:
+            for _ in range(2):
+                state, parameters = map(int, target.line("running").split())
+                for _ in range(3):
+                    got = target.there(folder)
+                    said.append({NAMES[c]: n for c, n in got.items()})
+                    check(got[STATE] == state and got[PARAMETER] == parameters and not got[INPUT],
+                          f"{state} bytes of state, {parameters} of parameters, no input; told {said[-1]}")
+                target.tell("next")
+        finally:
+            target.proc.stdin.close()
+            target.proc.kill()
+            target.proc.wait()
+    return "; ".join(f"unknown {s.get('unknown', 0)}" for s in said)
+
+
 if __name__ == "__main__":
     try:
         main([momentum, momentum_foreach, momentum_first, momentum_one, adam_first, adamw, adamw_foreach, adamw_foreach_first,
-              adamw_fused, normalized, transformer, accumulated, averaged, after_forward, after_backward, closure, saved])
+              adamw_fused, normalized, transformer, accumulated, averaged, after_forward, after_backward, closure, saved,
+              anywhere])
     finally:
         Target.end()

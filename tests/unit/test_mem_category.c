@@ -383,6 +383,29 @@ static void test_open_step(void)
 	is("pre", 'h', "?");
 }
 
+/* The same where nothing says that it is one: two whole steps tell it from what forward() has. */
+static void test_hidden_step(void)
+{
+	uint64_t step;
+	int whole, i;
+
+	for (whole = 1; whole <= 2; whole++) {
+		flow__begin();
+		step_with(0, "m h -", "w* m -");
+		flow__alloc(0, 'x');
+		forward("x w*", 'y');
+		flow__op(0, "aten::sum", FLOW_SUM, "y");
+		backward("y x", 'g');
+		for (i = 0; i < whole; i++) {
+			step = flow__annotation(0, STEP, 0);
+			step_with(step, "m g -", "w* m -");
+			flow__wait();
+		}
+		rows = flow__rows();
+		is("pre", 'm', whole == 2 ? "OPTIMIZER_STATE" : "?");
+	}
+}
+
 /* ---- what was there before ---- */
 
 /* s was left by a forward() before the window, or is an input of it; i is an input. */
@@ -399,6 +422,19 @@ static void test_leftovers(void)
 	is("pre", 'k', "?"); /* no operator but backward()'s has it */
 	is("pre", 'i', "INPUT");
 	CU_ASSERT(flow__account().leftovers == 2);
+
+	/* by data flow alone p is a parameter of a node that the window cuts */
+	flow__begin();
+	flow__alloc(0, 'i');
+	forward("i p", 'y');
+	forward("y w*", 'z');
+	flow__op(0, "aten::sum", FLOW_SUM, "z");
+	backward("z y p", 'g');
+	flow__op(0, "aten::add_", FLOW_ADD_, "p g -");
+	flow__free_unknown('p');
+	rows = flow__rows();
+	is("new", 'i', "INPUT");
+	is("pre", 'p', "?");
 }
 
 int main(void)
@@ -420,6 +456,7 @@ int main(void)
 		{ "closure", test_closure },
 		{ "window ends in a step", test_cut_step },
 		{ "window begins in a step", test_open_step },
+		{ "window begins in a step without a begin", test_hidden_step },
 		{ "leftovers", test_leftovers },
 		CU_TEST_INFO_NULL,
 	};

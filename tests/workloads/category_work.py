@@ -6,12 +6,15 @@
                                      window for the next one at its address, since it does not see its free
   category_work.py                   says `ready`; for each line KIND on stdin prepares it and says `set`, and with the
                                      next line takes the same steps and says `done`. A third line lets go of them
+  category_work.py --running         trains with Adam, then with its fused form; says `running STATE PARAMETERS`, their
+                                     bytes, and for each line `waited` six steps later; `next` goes on
 """
 
 import ctypes
 import gc
 import os
 import sys
+import threading
 
 import torch
 from torch import nn
@@ -234,10 +237,37 @@ def prepared(name):
     return KINDS[name]()
 
 
+def run_on(loop, asked):
+    """Steps until told to go on."""
+    state = [t for s in loop.optimizer.state.values() for t in s.values()]
+    print("running", sum(t.nbytes for t in state), sum(p.nbytes for p in loop.model.parameters()), flush=True)
+    done, word = 0, ""
+    while word != "next":
+        loop.steps(1)
+        done += 1
+        if not word and asked:
+            word, done = asked.pop(), 0
+        if word and done == 6:
+            print("waited", flush=True)
+            word = ""
+
+
+def running():
+    asked = []
+    threading.Thread(target=lambda: [asked.append(line.strip()) for line in sys.stdin], daemon=True).start()
+    for fused in (False, True):
+        loop = Loop(lambda p: torch.optim.Adam(p, fused=fused))
+        loop.steps(1)
+        run_on(loop, asked)
+
+
 def main():
     torch.set_num_threads(1)
     if "NO_FREE" in os.environ:
         ctypes.CDLL(os.environ["NO_FREE"]).no_free_begin()
+    if sys.argv[1:] == ["--running"]:
+        running()
+        return
     if len(sys.argv) > 2:
         for name in KINDS:
             run = prepared(name)

@@ -493,35 +493,38 @@ static void mark_lasting(const struct mem_flow *mf, uint8_t *lasting)
 
 /*
  * torch takes for an input whatever was there before the window and took part in a gradient. If the window began
- * in the middle of a training step, that can be what forward() left for backward(). It is an input if some
- * operator outside of backward() has it and it does not end in the window; else it is unknown.
+ * in the middle of a training step, that can be what forward() left for backward(). It is an input (or a parameter,
+ * by data flow) if some operator outside of backward() has it and it does not end in the window; else it is unknown.
  */
 static int drop_leftovers(struct mem_flow *mf)
 {
-	uint8_t *forward = bytes_of(mf->key_cnt, 0);
+	uint8_t *sure = bytes_of(mf->key_cnt, 0); /* by key */
 	const struct mem_node *n;
 	const struct mem_edge *e;
-	uint32_t key, slot;
+	uint32_t key, slot, i;
 	bool any;
 
-	if (!forward)
+	if (!sure)
 		return -ENOMEM;
 	for (n = mf->nodes; n < mf->nodes + mf->node_cnt; n++)
 		for (e = mf->edges + n->first_edge; e < mf->edges + n->first_edge + n->edge_cnt; e++)
-			forward[e->key] |= !n->backward && mem_edge__is_input(e) && e->mutated != MEM_DELETED;
+			sure[e->key] |= !n->backward && mem_edge__is_input(e) && !mf->keys[e->key].free_ns;
+	for (i = 0; i < mf->ref_cnt; i++)
+		if ((mf->refs[i].flags & MEM_REF_PARAMETER) && mf->refs[i].key != MEM_NONE)
+			sure[mf->refs[i].key] = 1;
 	for (key = 0; key < mf->key_cnt; key++) {
-		if (mf->keys[key].alloc_ns || (forward[key] && !mf->keys[key].free_ns))
+		if (mf->keys[key].alloc_ns || sure[key])
 			continue;
 		any = false;
 		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++) {
-			if (mf->category[slot] != MEM_INPUT)
+			if (mf->category[slot] != MEM_INPUT && mf->category[slot] != MEM_PARAMETER)
 				continue;
 			mf->category[slot] = MEM_UNKNOWN;
 			any = true;
 		}
 		mf->account.leftovers += any;
 	}
-	free(forward);
+	free(sure);
 	return 0;
 }
 

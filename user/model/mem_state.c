@@ -5,7 +5,9 @@
  *	- a step that took gradients of this window made or changed it, and the value of a parameter came
  *	  of it; or one counts in it: changed it before the last parameter, and took no gradient and no
  *	  parameter for that
- *	- no operator outside of steps had it, but for the one that made it
+ *	- no operator outside of steps had it, but for the one that made it. If the window has two steps, those
+ *	  before the first do not count: they may lie in a step that began before the window, and between
+ *	  the two the rest of a training step shows itself
  *	- it is still there when the step ends that made it, and no step frees it
  *	- it is no parameter, no gradient, and no step had it in one list with gradients.
  * This excludes what hooks of an optimizer average or log: no parameter comes of it. A step in which a backward
@@ -121,8 +123,24 @@ static void spoil_lists(struct state *s, const struct mem_op *op)
 	}
 }
 
+/* From when on what lies in no step is outside of steps. */
+static uint64_t first_step_ns(const struct state *s)
+{
+	uint64_t first = UINT64_MAX;
+	uint32_t i, cnt = 0;
+
+	for (i = 0; i < s->mf->step_cnt; i++) {
+		if (!is_evidence(s, i) || s->mf->steps[i].open_at_begin)
+			continue;
+		first = first < s->mf->steps[i].begin_ns ? first : s->mf->steps[i].begin_ns;
+		cnt++;
+	}
+	return cnt > 1 ? first : 0;
+}
+
 static void spoil(struct state *s)
 {
+	uint64_t from_ns = first_step_ns(s);
 	const struct mem_flow *mf = s->mf;
 	const struct mem_op *op;
 	const struct mem_act *act;
@@ -133,7 +151,7 @@ static void spoil(struct state *s)
 			spoil_lists(s, op);
 			continue;
 		}
-		for (i = op->first_ref; i < op->first_ref + op->ref_cnt; i++) {
+		for (i = op->first_ref; op->begin_ns >= from_ns && i < op->first_ref + op->ref_cnt; i++) {
 			key = mf->refs[i].key;
 			if (key != MEM_NONE && (op->node == MEM_NONE || op->node != s->alloc_node[key]))
 				*bits(s, key) |= SPOILED;

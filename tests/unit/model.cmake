@@ -28,6 +28,9 @@ target_link_libraries(hostile_capture PRIVATE test_builder)
 add_test(NAME unit_capture_hostile COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_capture_hostile.py
   --ptbpf $<TARGET_FILE:ptbpf> --hostile-capture $<TARGET_FILE:hostile_capture>)
 set_tests_properties(unit_capture_hostile PROPERTIES LABELS unit TIMEOUT 900 COST 70)
+add_test(NAME unit_read_cancel COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_read_cancel.py
+  --ptbpf $<TARGET_FILE:ptbpf> --hostile-capture $<TARGET_FILE:hostile_capture>)
+set_tests_properties(unit_read_cancel PROPERTIES LABELS unit TIMEOUT 900 COST 10)
 if(PTBPF_SANITIZE) # whose own memory is most of it
-  set_tests_properties(unit_capture_hostile PROPERTIES DISABLED TRUE)
+  set_tests_properties(unit_capture_hostile unit_read_cancel PROPERTIES DISABLED TRUE)
 endif()

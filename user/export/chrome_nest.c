@@ -11,6 +11,7 @@
 #include "base/effort.h"
 #include "base/hashmap.h"
 #include "base/log.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "export/chrome_priv.h"
 
@@ -109,10 +110,8 @@ static int by_begin(const void *a, const void *b)
 static int advance(struct track *t, uint64_t at)
 {
 	uint32_t i, kept = 0;
-	int err = 0;
+	int err = t->sorted ? 0 : sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 
-	if (!t->sorted && t->span_cnt)
-		qsort(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 	t->sorted = true;
 	effort__spend(t->open_cnt);
 	for (i = 0; i < t->open_cnt; i++)

@@ -370,7 +370,7 @@ int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals
 
 	if (!err)
 		err = opts->json ? gr_json__print(gr, totals, opts, out) : gr_text__print(gr, totals, opts, out);
-	if (err)
+	if (err && err != -ECANCELED) /* which main() says */
 		pr_error("cannot report on GPUs: %s", errstr(err));
 	return err;
 }

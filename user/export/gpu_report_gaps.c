@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/effort.h"
 #include "base/log.h"
+#include "base/sort.h"
 
 #define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
 #define LATENCY_TIMES 4         /* as long as that is still a launch */
@@ -263,6 +265,8 @@ int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
 	for (i = d->first_work; i < d->last_work && !err; i++) {
 		const struct gr_work *w = &gr->work[i];
 
+		if (cancel__pending())
+			return -ECANCELED;
 		if (w->kind == GR_KERNEL && w->begin > busy_until && busy_until < end)
 			err = add_gap(&f, busy_until, w->begin < end ? w->begin : end, w);
 		if (w->kind == GR_KERNEL && w->end > busy_until)
@@ -292,12 +296,11 @@ static int by_sum(const void *a, const void *b)
 	return x->ns == y->ns ? 0 : x->ns < y->ns ? 1 : -1;
 }
 
-void gr_gaps__sort(struct gpu_report *gr)
+int gr_gaps__sort(struct gpu_report *gr)
 {
-	if (gr->gap_cnt)
-		qsort(gr->gaps, gr->gap_cnt, sizeof(*gr->gaps), by_length);
-	if (gr->why_cnt)
-		qsort(gr->whys, gr->why_cnt, sizeof(*gr->whys), by_sum);
+	int err = sort__array(gr->gaps, gr->gap_cnt, sizeof(*gr->gaps), by_length);
+
+	return err ? err : sort__array(gr->whys, gr->why_cnt, sizeof(*gr->whys), by_sum);
 }
 
 const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap, const struct gr_reason *why)

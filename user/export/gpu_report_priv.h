@@ -175,7 +175,7 @@ void *gr__append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz);
 int gr_rank__all(struct gpu_report *gr);
 /* Gaps of one device, whose work is sorted by begin. */
 int gr_gaps__find(struct gpu_report *gr, struct gr_device *d);
-void gr_gaps__sort(struct gpu_report *gr);
+int gr_gaps__sort(struct gpu_report *gr);
 
 const char *gr__cause_text(enum gr_cause cause);
 const char *gr__cause_sentence(enum gr_cause cause);

@@ -12,6 +12,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/sort.h"
 
 const char *gr__cause_text(enum gr_cause cause)
 {
@@ -89,11 +90,7 @@ BY_TIME(by_copy_time, gr_copy)
 BY_TIME(by_api_time, gr_api)
 BY_TIME(by_overhead_time, gr_overhead)
 
-#define SORT(list, cnt, cmp)                                      \
-	do {                                                      \
-		if (cnt)                                          \
-			qsort(list, cnt, sizeof((list)[0]), cmp); \
-	} while (0)
+#define SORT(list, cnt, cmp) sort__array(list, cnt, sizeof((list)[0]), cmp)
 
 /* ---- busy ---- */
 
@@ -120,9 +117,9 @@ static int find_streams(struct gpu_report *gr)
 	struct cover kernels = { 0 }, work = { 0 };
 	struct gr_stream *st = NULL;
 	uint32_t i;
+	int err = SORT(gr->work, gr->work_cnt, by_stream);
 
-	SORT(gr->work, gr->work_cnt, by_stream);
-	for (i = 0; i < gr->work_cnt; i++) {
+	for (i = 0; i < gr->work_cnt && !err; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		if (!st || st->device != w->device || st->stream != w->stream) {
@@ -141,20 +138,22 @@ static int find_streams(struct gpu_report *gr)
 		st->kernel_ns = kernels.ns;
 		st->work_ns = work.ns;
 	}
-	return 0;
+	return err;
 }
 
 /* ---- from the launch to the begin ---- */
 
-static void fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
+static int fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
 {
+	int err = SORT(values, cnt, by_value);
+
 	*l = (struct gr_latency){ .cnt = cnt };
-	if (!cnt)
-		return;
-	qsort(values, cnt, sizeof(*values), by_value);
+	if (!cnt || err)
+		return err;
 	l->median = values[(cnt - 1) / 2];
 	l->p90 = values[(cnt - 1) * 9 / 10];
 	l->p99 = values[(cnt - 1) * 99 / 100];
+	return 0;
 }
 
 /* Work is sorted by stream here: what ran before on the stream is the one before. */
@@ -180,10 +179,10 @@ static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 		}
 		busy_until = w->end > busy_until ? w->end : busy_until;
 	}
-	if (!err) {
-		fill_latency(&d->all, all, all_cnt);
-		fill_latency(&d->idle_stream, idle, idle_cnt);
-	}
+	if (!err)
+		err = fill_latency(&d->all, all, all_cnt);
+	if (!err)
+		err = fill_latency(&d->idle_stream, idle, idle_cnt);
 	free(all);
 	free(idle);
 	return err;
@@ -196,6 +195,7 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 	uint64_t *up = calloc(d->last_work - d->first_work + 1, sizeof(*up));
 	uint64_t *down = calloc(d->last_work - d->first_work + 1, sizeof(*down));
 	double area = 0.0;
+	int err;
 
 	if (!up || !down) {
 		free(up);
@@ -210,12 +210,11 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 		up[cnt] = w->launch_end;
 		down[cnt++] = w->begin;
 	}
-	if (cnt) {
-		qsort(up, cnt, sizeof(*up), by_value);
-		qsort(down, cnt, sizeof(*down), by_value);
-		at = first = up[0];
-	}
-	for (i = 0; b < cnt;) {
+	err = SORT(up, cnt, by_value);
+	if (!err)
+		err = SORT(down, cnt, by_value);
+	at = first = up[0];
+	for (i = 0; b < cnt && !err;) {
 		bool rise = i < cnt && up[i] < down[b];
 		uint64_t now = rise ? up[i] : down[b];
 
@@ -229,7 +228,7 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 	d->depth_mean = at > first ? area / (double)gr__window_ns(gr) : 0.0;
 	free(up);
 	free(down);
-	return 0;
+	return err;
 }
 
 /* ---- devices ---- */
@@ -326,7 +325,7 @@ int gr_rank__all(struct gpu_report *gr)
 	err = err ? err : find_devices(gr);
 	for (i = 0; i < gr->device_cnt && !err; i++)
 		err = find_latencies(gr, &gr->devices[i]);
-	SORT(gr->work, gr->work_cnt, by_device); /* each device's stays where it is */
+	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* each device's stays where it is */
 	for (i = 0; i < gr->device_cnt && !err; i++) {
 		if (cancel__pending())
 			return -ECANCELED;
@@ -337,10 +336,9 @@ int gr_rank__all(struct gpu_report *gr)
 	if (err)
 		return err;
 	find_kernel_ops(gr);
-	SORT(gr->kernels, gr->kernel_cnt, by_kernel_time);
-	SORT(gr->copies, gr->copy_cnt, by_copy_time);
-	SORT(gr->apis, gr->api_cnt, by_api_time);
-	SORT(gr->overheads, gr->overhead_cnt, by_overhead_time);
-	gr_gaps__sort(gr);
-	return 0;
+	err = SORT(gr->kernels, gr->kernel_cnt, by_kernel_time);
+	err = err ? err : SORT(gr->copies, gr->copy_cnt, by_copy_time);
+	err = err ? err : SORT(gr->apis, gr->api_cnt, by_api_time);
+	err = err ? err : SORT(gr->overheads, gr->overhead_cnt, by_overhead_time);
+	return err ? err : gr_gaps__sort(gr);
 }

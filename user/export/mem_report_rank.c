@@ -11,6 +11,7 @@
 
 #include "base/cancel.h"
 #include "base/effort.h"
+#include "base/sort.h"
 #include "base/vec.h"
 
 /* ---- periods of time ---- */
@@ -354,8 +355,8 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 	err = err ? err : k.err;
 	for (i = 0; i < k.cnt; i++)
 		add_kept(&mr->groups[k.items[i].group], &k.items[i], last_period(&mr->procs[k.items[i].proc]));
-	if (k.cnt)
-		qsort_r(k.items, k.cnt, sizeof(*k.items), cmp_kept, mr);
+	if (!err)
+		err = sort__array_r(k.items, k.cnt, sizeof(*k.items), cmp_kept, mr);
 	weigh(mr);
 	list = err ? NULL : calloc((size_t)mr->proc_cnt + 1, sizeof(*list));
 	if (!err && !list)

@@ -313,7 +313,7 @@ static int owner_of(struct mem_timeline *mt, const struct memory_event *ev, uint
 
 static int say_failed(const struct mem_timeline *mt, int err)
 {
-	if (err)
+	if (err && err != -ECANCELED) /* which main() says */
 		pr_error("cannot write '%s': %s", mt->path, errstr(err));
 	return err;
 }

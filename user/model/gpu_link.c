@@ -15,6 +15,7 @@
 
 #include "base/cancel.h"
 #include "base/effort.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "model/gpu_priv.h"
 
@@ -160,11 +161,9 @@ static int find_notes(const struct gpu *g, struct notes *n)
 		const struct gpu_work *w = &g->works[i];
 
 		if (w->call != GPU_NONE && gpu_work__counts(w) && place_of(g, w->call)->note)
-			err = add_note(n, g, w);
+			err = cancel__pending() ? -ECANCELED : add_note(n, g, w);
 	}
-	if (n->cnt)
-		qsort(n->v, n->cnt, sizeof(*n->v), cmp_note);
-	return err;
+	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_note);
 }
 
 /* ---- telling ---- */
@@ -255,8 +254,7 @@ void gpu__tell(struct model *m)
 	struct notes n = { 0 };
 	uint32_t i, k = 0;
 
-	if (find_notes(g, &n))
-		m->err = -ENOMEM;
+	m->err = find_notes(g, &n);
 	for (i = 0; i < g->call_cnt && may_go_on(m); i++)
 		tell_call(m, &g->calls[i]);
 	for (i = 0; i < g->work_cnt && may_go_on(m); i++) {

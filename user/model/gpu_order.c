@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
+#include "base/sort.h"
 #include "model/gpu_priv.h"
 
 static int cmp_u64(uint64_t a, uint64_t b)
@@ -85,9 +87,7 @@ static int sort_numbers(const struct gpu *g, struct numbers *n)
 		if (!c->host_only && c->correlation)
 			n->v[n->cnt++] = (struct numbered){ number(c->tgid, c->correlation), i, c->driver };
 	}
-	if (n->cnt)
-		qsort(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
-	return 0;
+	return sort__array(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
 }
 
 /* The place of the first that is not less than id. Work of one stream has numbers that rise, so it is looked for
@@ -119,7 +119,7 @@ static int drop_nested_driver(struct gpu *g)
 	uint32_t i;
 	int err = sort_numbers(g, &n);
 
-	for (i = 1; i < n.cnt; i++)
+	for (i = 1; i < n.cnt && !err; i++)
 		if (n.v[i].driver && n.v[i].id == n.v[i - 1].id)
 			g->calls[n.v[i].call].nested = true;
 	free(n.v);
@@ -137,6 +137,8 @@ static int drop_nested_host(struct gpu *g)
 		struct gpu_call *c = &g->calls[i];
 		const uint64_t *end_ns;
 
+		if (cancel__pending())
+			err = -ECANCELED;
 		if (!c->host_only)
 			continue;
 		end_ns = hashmap__get(&open, c->tgid, c->tid);
@@ -170,6 +172,7 @@ static int link_work(struct gpu *g)
 		uint64_t id = number(w->tgid, w->correlation);
 		struct gpu_call *c;
 
+		err = cancel__pending() ? -ECANCELED : 0;
 		if (!w->correlation)
 			continue;
 		at = find_number(&n, id, at);
@@ -188,13 +191,12 @@ static int link_work(struct gpu *g)
 
 int gpu__order(struct gpu *g)
 {
-	int err;
+	int err = sort__array(g->calls, g->call_cnt, sizeof(*g->calls), cmp_call);
 
-	if (g->call_cnt)
-		qsort(g->calls, g->call_cnt, sizeof(*g->calls), cmp_call);
-	if (g->work_cnt)
-		qsort(g->works, g->work_cnt, sizeof(*g->works), cmp_work);
-	err = drop_nested_driver(g);
+	if (!err)
+		err = sort__array(g->works, g->work_cnt, sizeof(*g->works), cmp_work);
+	if (!err)
+		err = drop_nested_driver(g);
 	if (!err)
 		err = drop_nested_host(g);
 	if (err)

@@ -116,7 +116,7 @@ const char *gpu__work_name(struct facts *f, const struct ptb_rec_hdr *rec);
 
 /* ---- gpu_order.c ---- */
 
-/* Calls and work in their order, each call with what it launched. 0 or -ENOMEM. */
+/* Calls and work in their order, each call with what it launched. 0, -ENOMEM or -ECANCELED. */
 int gpu__order(struct gpu *g);
 
 #endif /* MODEL_GPU_PRIV_H */

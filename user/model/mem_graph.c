@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
@@ -252,13 +254,13 @@ static int fill_node(struct build *b, uint32_t node)
 	e = mf->edges + n->first_edge;
 	end = e + n->edge_cnt;
 	if (n->edge_cnt > 1)
-		qsort_r(e, n->edge_cnt, sizeof(*e), by_key, mf->keys);
+		err = sort__array_r(e, n->edge_cnt, sizeof(*e), by_key, mf->keys);
 	for (; e < end; e++) {
 		b->edge_of[e->key] = MEM_NONE; /* sorting has moved it, and no other node may find it */
 		if (e->mutated == 1 && e->version >= 0)
 			b->version[e->key]++;
 	}
-	return 0;
+	return err;
 }
 
 static int fill_all(struct build *b)
@@ -274,7 +276,7 @@ static int fill_all(struct build *b)
 	for (i = 0; i < mf->key_cnt; i++)
 		b->edge_of[i] = MEM_NONE;
 	for (i = 0; !err && i < mf->node_cnt; i++)
-		err = fill_node(b, i);
+		err = cancel__pending() ? -ECANCELED : fill_node(b, i);
 	return err;
 }
 
@@ -316,6 +318,8 @@ int mem_graph__make(struct mem_flow *mf)
 		err = find_open_steps(&b);
 	if (!err)
 		err = place_all(&b);
+	else if (cancel__pending())
+		err = -ECANCELED;
 	if (!err)
 		err = sort_members(&b);
 	if (!err)

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
@@ -38,8 +40,10 @@ uint32_t *mem_ops__by_id(const struct mem_flow *mf)
 		return NULL;
 	for (i = 0; i < mf->op_cnt; i++)
 		by_id[i] = i;
-	qsort_r(by_id, mf->op_cnt, sizeof(*by_id), by_id_of, mf->ops);
-	return by_id;
+	if (!sort__array_r(by_id, mf->op_cnt, sizeof(*by_id), by_id_of, mf->ops))
+		return by_id;
+	free(by_id);
+	return NULL;
 }
 
 struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, uint64_t id)
@@ -223,6 +227,7 @@ static int merge(struct pass *p)
 			err = on_act(p, &mf->acts[act++]);
 		else
 			err = on_op(p, &mf->ops[op++]);
+		err = cancel__pending() ? -ECANCELED : err;
 	}
 	return err;
 }
@@ -244,9 +249,9 @@ int mem_keys__make(struct mem_flow *mf)
 	struct pass p = { .mf = mf };
 	int err;
 
-	if (mf->op_cnt)
-		qsort(mf->ops, mf->op_cnt, sizeof(*mf->ops), by_begin);
-	err = merge(&p);
+	err = sort__array(mf->ops, mf->op_cnt, sizeof(*mf->ops), by_begin);
+	if (!err)
+		err = merge(&p);
 	if (!err) {
 		number(&p);
 		free(mf->acts);

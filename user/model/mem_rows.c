@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
@@ -123,8 +125,8 @@ int mem_rows__make(struct mem_flow *mf)
 		err = preexisting_rows(mf);
 	for (n = mf->nodes; !err && n < mf->nodes + mf->node_cnt; n++)
 		for (i = 0; !err && i < n->edge_cnt; i++)
-			err = edge_rows(mf, n, &mf->edges[n->first_edge + i]);
-	if (!err && mf->row_cnt)
-		qsort(mf->rows, mf->row_cnt, sizeof(*mf->rows), by_time);
+			err = cancel__pending() ? -ECANCELED : edge_rows(mf, n, &mf->edges[n->first_edge + i]);
+	if (!err)
+		err = sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), by_time);
 	return err;
 }

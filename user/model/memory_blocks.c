@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "model/memory_priv.h"
 
@@ -98,6 +99,7 @@ static int cmp_order(const void *a, const void *b, void *arg)
 int blocks__list(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
 {
 	uint32_t *live, i, n = 0;
+	int err;
 
 	*list = NULL;
 	*cnt = 0;
@@ -114,12 +116,12 @@ int blocks__list(const struct blocks *bs, struct memory_block **list, uint32_t *
 	for (i = 0; i < bs->cnt; i++)
 		if (bs->v[i].live)
 			live[n++] = i;
-	qsort_r(live, n, sizeof(*live), cmp_order, bs->v);
+	err = sort__array_r(live, n, sizeof(*live), cmp_order, bs->v);
 	for (i = 0; i < n; i++)
 		(*list)[i] = bs->v[live[i]].b;
 	free(live);
 	*cnt = n;
-	return 0;
+	return err;
 }
 
 void blocks__clear(struct blocks *bs)

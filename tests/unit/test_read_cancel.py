@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""SIGINT and SIGTERM end report and export of a large capture within a second, whatever they do at the time: reading,
+sorting, writing, compressing. The exit code says so, and no output is left.
+
+  test_read_cancel.py --ptbpf PATH --hostile-capture PATH
+
+A second is one of the processor, since others may use the machine, too; for a capture that is smaller than 100 MB it
+is as much shorter. With PTBPF_SOAK=1 the captures are ten times as large.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SCALE = 10 if os.environ.get("PTBPF_SOAK") == "1" else 1
+LEAST_S = 0.15  # starting and ending
+TICK = os.sysconf("SC_CLK_TCK")
+# capture, command, seconds of the processor after which the signal comes (of some 1.3, 3.3 and 0.4)
+RUNS = [("honest_launches", ["report", "--gpu"], (0.1, 0.4, 0.8, 1.1)),
+        ("honest_launches", ["export", "--format", "chrome", "-o", "out.json.gz"], (0.6, 1.2, 2.4)),
+        ("memory_timeline", ["export", "--format", "memory-raw", "-o", "out.json"], (0.1, 0.2, 0.3))]
+
+
+def cpu_of(pid):
+    """Seconds, and whether the process is still there; it is not reaped before."""
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+        rest = f.read().rsplit(")", 1)[1].split()
+    return (int(rest[11]) + int(rest[12])) / TICK, rest[0] != "Z"
+
+
+def run(args, cwd, at, sig):
+    """Exit code, seconds of the processor after the signal, stderr."""
+    with tempfile.TemporaryFile() as err:
+        p = subprocess.Popen(args, cwd=cwd, stdout=subprocess.DEVNULL, stderr=err)
+        spent, alive = cpu_of(p.pid)
+        while alive and spent < at:
+            time.sleep(0.003)
+            spent, alive = cpu_of(p.pid)
+        os.kill(p.pid, sig)
+        _, status, usage = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        err.seek(0)
+        return p.returncode, usage.ru_utime + usage.ru_stime - spent, err.read().decode(errors="replace")
+
+
+def main():
+    ap = argparse.ArgumentParser()
+    ap.add_argument("--ptbpf", required=True)
+    ap.add_argument("--hostile-capture", required=True)
+    args = ap.parse_args()
+    failed = interrupted = cnt = 0
+    with tempfile.TemporaryDirectory() as d:
+        for name, command, times in RUNS:
+            capture = os.path.join(d, name + ".ptb")
+            if not os.path.exists(capture):
+                subprocess.run([args.hostile_capture, name, capture, str(SCALE)], check=True)
+            most = LEAST_S + os.path.getsize(capture) / 100e6
+            for i, at in enumerate(times):
+                sig = (signal.SIGINT, signal.SIGTERM)[i % 2]
+                code, took, text = run([os.path.abspath(args.ptbpf), command[0], capture] + command[1:], d, at * SCALE, sig)
+                left = [f for f in os.listdir(d) if "out" in f]
+                bad = None
+                if code not in (0, 1) or (code == 1 and "interrupted" not in text):
+                    bad = f"ended with {code}: {text[-500:]}"
+                elif code == 1 and (took > most or left):
+                    bad = f"went on for {took:.2f} s of the processor ({most:.2f} are allowed), left {left}"
+                cnt += 1
+                interrupted += code == 1
+                failed += bool(bad)
+                print(f"{'FAIL' if bad else 'ok  '} {name} {' '.join(command)}, {sig.name} after {at * SCALE:.1f} s: {code}, "
+                      f"{took:.2f} s{': ' + bad if bad else ''}", flush=True)
+                for f in left:
+                    os.unlink(os.path.join(d, f))
+    if interrupted < cnt / 2:
+        print(f"only {interrupted} of {cnt} were interrupted")
+        failed += 1
+    print(f"{'FAIL' if failed else 'PASS'} {cnt} signals, {failed} failed")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

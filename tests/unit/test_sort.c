@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* sort__array(): any order comes out right, equal elements keep theirs, a signal ends it. */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/sort.h"
+#include "suite.h"
+
+#define CNT 300000 /* several runs */
+
+struct item {
+	uint32_t key, nr; /* nr: its place before */
+	uint64_t pad;
+};
+
+static struct item v[CNT];
+
+static int by_key(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static int downwards(const void *a, const void *b, void *arg)
+{
+	++*(uint64_t *)arg;
+	return by_key(b, a);
+}
+
+/* Sorted and whole: each element is there once. */
+static void check(uint32_t cnt, int sign)
+{
+	static bool seen[CNT];
+	uint32_t i, wrong = 0;
+
+	memset(seen, 0, sizeof(seen));
+	for (i = 0; i < cnt; i++) {
+		int c = i ? sign * by_key(&v[i - 1], &v[i]) : -1;
+
+		wrong += c > 0 || (!c && v[i - 1].nr > v[i].nr) || seen[v[i].nr];
+		seen[v[i].nr] = true;
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static void fill(uint32_t cnt, uint32_t keys)
+{
+	uint32_t i;
+
+	for (i = 0; i < cnt; i++)
+		v[i] = (struct item){ .key = (uint32_t)random() % keys, .nr = i };
+}
+
+static void test_orders(void)
+{
+	static const uint32_t cnts[] = { 0, 1, 2, 65536, 65537, 131072, 200001, CNT };
+	uint64_t compared = 0;
+	uint32_t i, k;
+
+	for (k = 0; k < sizeof(cnts) / sizeof(*cnts); k++) {
+		fill(cnts[k], k % 2 ? 50 : UINT32_MAX);
+		CU_ASSERT_EQUAL(sort__array(v, cnts[k], sizeof(*v), by_key), 0);
+		check(cnts[k], 1);
+	}
+	fill(CNT, 100000);
+	CU_ASSERT_EQUAL(sort__array_r(v, CNT, sizeof(*v), downwards, &compared), 0);
+	check(CNT, -1);
+	for (i = 0; i < CNT; i++) /* in order already but for a few, as records are */
+		v[i] = (struct item){ .key = i % 1000 == 7 ? i - 5000 % i : i, .nr = i };
+	CU_ASSERT_EQUAL(sort__array(v, CNT, sizeof(*v), by_key), 0);
+	check(CNT, 1);
+}
+
+static int raising(const void *a, const void *b, void *arg)
+{
+	if (++*(uint64_t *)arg == 100)
+		raise(SIGINT);
+	return by_key(a, b);
+}
+
+static void test_signal(void)
+{
+	uint64_t compared = 0;
+
+	CU_ASSERT_EQUAL_FATAL(cancel__install(), 0);
+	fill(CNT, UINT32_MAX);
+	CU_ASSERT_EQUAL(sort__array_r(v, CNT, sizeof(*v), raising, &compared), -ECANCELED);
+	CU_ASSERT(compared < CNT * 6); /* of 18 for each in all */
+	CU_ASSERT_EQUAL(cancel__take(), SIGINT);
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "orders", test_orders },
+		{ "signal", test_signal },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("sort", tests);
+}

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/effort.h"
 #include "capture_builder.h"
 #include "mem_log.h"
 #include "slice_log.h"
 #include "suite.h"
 
 #define BEGIN 1000000
-#define END 9000000
+#define END 90000000
 #define MM 0x1000  /* OperatorDef* */
 #define ADD 0x2000
 
@@ -336,6 +337,36 @@ static void lost_ends(void)
 	done(log, b);
 }
 
+/* A deep stack, and very many objects that are not in it: each is looked for, but not in all of the stack. */
+static void deep_stack(void)
+{
+	const uint32_t depth = 30000, calls = 40000;
+	struct builder *b = new_builder();
+	struct slice_log *log;
+	uint64_t ts = 2000000;
+	uint32_t i;
+
+	builder__counter(b, PTB_CNT_AGENT_LOST, 1);
+	for (i = 0; i < depth; i++)
+		op(b, ts += 40, 0x100000 + 16 * i, ADD, -1);
+	effort__begin(0);
+	for (i = 0; i < calls; i++) {
+		op(b, ts += 40, 0x10000000 + 16ULL * i, MM, -1);
+		builder__rf_end(b, ts += 40, 0x10000000 + 16ULL * i);
+		builder__rf_end(b, ts += 40, 0x90000000 + 16ULL * i); /* never begun */
+	}
+	builder__rf_end(b, ts += 40, 0x100000 + 16 * (depth / 2)); /* deep, and noted */
+	builder__rf_end(b, ts += 40, 0x100000 + 16 * 10); /* among the lowest */
+	log = run(b);
+	CU_ASSERT_EQUAL(log->totals.stopped, EFFORT_GOES_ON);
+	CU_ASSERT_EQUAL(log->totals.unmatched_exits, calls);
+	CU_ASSERT_EQUAL(log->cnt, depth + calls);
+	CU_ASSERT_EQUAL(get(log, "aten::mm", 0)->flags, 0);
+	CU_ASSERT(effort__left > 0);
+	effort__end();
+	done(log, b);
+}
+
 static void iteration(struct builder *b, uint64_t ts)
 {
 	op(b, ts + 100, 0xb0, MM, -1);
@@ -441,6 +472,7 @@ static const CU_TestInfo tests[] = {
 	{ "edges of the window and of threads", edges },
 	{ "open at the window's begin", open_at_begin },
 	{ "lost ends", lost_ends },
+	{ "deep stack", deep_stack },
 	{ "steps", steps },
 	{ "memory", memory },
 	{ "random records", random_records },

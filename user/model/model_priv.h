@@ -59,6 +59,7 @@ struct entry {
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
 	bool rf;         /* told by the agent: all such are annotations in that sense; rf_slices.c */
+	bool deep;       /* ... and in model.deep */
 	bool hidden, hides_children;
 	bool synthetic;  /* no function of its own: ends with the frame below it */
 	bool no_exit;    /* its function has no exit probe */
@@ -159,6 +160,7 @@ struct model {
 	struct thread *last_thread;
 
 	struct hashmap handles; /* (tgid, RecordFunction*) -> index of the thread whose stack has it */
+	struct hashmap deep;    /* (index of a thread, RecordFunction*) -> how many are deep in its stack */
 
 	uint32_t lost_pos;   /* losses that began before now */
 	uint64_t lost_until; /* latest end of them */
@@ -286,6 +288,8 @@ struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle
 /* ---- rf_slices.c ---- */
 void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r);
 void rf__end(struct model *m, struct thread *t, const struct ptb_rf_end *r);
+/* The entry leaves the stack. */
+void rf__forget(struct model *m, const struct thread *t, const struct entry *e);
 /* Is the object in model.handles, to be found from any thread? An operator's is on its own thread's stack. */
 static inline bool rf__is_listed(const struct entry *e)
 {

@@ -24,19 +24,52 @@
 #define SCOPE_TORCHSCRIPT 2
 #define SCOPE_USER 7
 
-/* Index of the thread's own open object, t->cnt: none. */
-static uint32_t find_own(const struct thread *t, uint64_t rf)
-{
-	uint32_t i;
+/*
+ * What begins in a stack of so many is noted, so that what is not there is not looked for in all of it. Entries only
+ * move down, when what is below them ends: what is not noted is among the lowest.
+ */
+#define DEEP 64
 
-	for (i = t->cnt; i--;) {
-		if (!t->stack[i].rf || t->stack[i].handle != rf)
-			continue;
-		effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
+static int note_deep(struct model *m, const struct thread *t, struct entry *e)
+{
+	const uint64_t *known;
+
+	if (e - t->stack < DEEP)
+		return 0;
+	known = hashmap__get(&m->deep, t->idx, e->handle);
+	e->deep = !hashmap__put(&m->deep, t->idx, e->handle, known ? *known + 1 : 1);
+	return e->deep ? 0 : -ENOMEM;
+}
+
+void rf__forget(struct model *m, const struct thread *t, const struct entry *e)
+{
+	uint64_t *known = hashmap__get(&m->deep, t->idx, e->handle);
+
+	if (known && !--*known)
+		hashmap__del(&m->deep, t->idx, e->handle);
+}
+
+/* The uppermost entry of the object from `low` to below `high`; t->cnt: none. */
+static uint32_t find_between(const struct thread *t, uint64_t rf, uint32_t low, uint32_t high)
+{
+	uint32_t i = high;
+
+	while (i > low && !(t->stack[i - 1].rf && t->stack[i - 1].handle == rf))
+		i--;
+	effort__spend((uint64_t)(high - i) * STEP_COST);
+	return i > low ? i - 1 : t->cnt;
+}
+
+/* Index of the thread's own open object, t->cnt: none. */
+static uint32_t find_own(const struct model *m, const struct thread *t, uint64_t rf)
+{
+	uint32_t low = t->cnt > DEEP ? t->cnt - DEEP : 0, i = find_between(t, rf, low, t->cnt);
+
+	if (i < t->cnt || !low)
 		return i;
-	}
-	effort__spend((uint64_t)t->cnt * STEP_COST);
-	return t->cnt;
+	if (!hashmap__get(&m->deep, t->idx, rf) && low > DEEP)
+		low = DEEP;
+	return find_between(t, rf, 0, low);
 }
 
 static void name_by_opdef(struct model *m, struct entry *e, const struct addr_fact *a, uint64_t opdef)
@@ -94,7 +127,7 @@ static void lend_number(struct thread *t, const struct entry *call)
 /* Another object is where this one was: its end is among what was lost. */
 static void end_stale(struct model *m, struct thread *t, uint64_t rf, uint64_t ts)
 {
-	uint32_t i = m->agent_lost ? find_own(t, rf) : t->cnt;
+	uint32_t i = m->agent_lost ? find_own(m, t, rf) : t->cnt;
 	struct thread *owner = t;
 
 	if (i == t->cnt)
@@ -114,7 +147,7 @@ static void on_begun(struct model *m, struct thread *t, struct entry *e, const s
 	} else if (e->kind != PTB_FUNC_NODE) {
 		autograd__stamped(m, t, e);
 	}
-	if (rf__is_listed(e) && hashmap__put(&m->handles, t->tgid, e->handle, t->idx))
+	if ((rf__is_listed(e) && hashmap__put(&m->handles, t->tgid, e->handle, t->idx)) || note_deep(m, t, e))
 		m->err = -ENOMEM;
 }
 
@@ -146,7 +179,7 @@ void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 
 void rf__end(struct model *m, struct thread *t, const struct ptb_rf_end *r)
 {
-	uint32_t i = find_own(t, r->rf);
+	uint32_t i = find_own(m, t, r->rf);
 	struct thread *owner = t;
 
 	if (i == t->cnt)

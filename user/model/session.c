@@ -475,6 +475,7 @@ static void model_clear(struct model *m)
 	hashmap__clear(&m->thread_by_id);
 	hashmap__clear(&m->living);
 	hashmap__clear(&m->handles);
+	hashmap__clear(&m->deep);
 	hashmap__clear(&m->gpu_step);
 }
 

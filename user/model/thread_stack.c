@@ -230,6 +230,8 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	if (e.annotation) {
 		t->annotations -= is_free(&e);
 		scopes__forget(m, t, &e);
+		if (e.deep)
+			rf__forget(m, t, &e);
 	} else {
 		t->frames--;
 	}

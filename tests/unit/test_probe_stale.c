@@ -13,6 +13,7 @@
 #include "probe_target.h"
 #include "suite.h"
 
+#define TRIES  10 /* another ptbpf on this machine may remove them meanwhile */
 #define EVENTS 150
 #define SITES  16 /* of each: the file of definitions is much longer than what one read of it gives */
 
@@ -46,7 +47,7 @@ static void define(int fd, pid_t pid, uint32_t events)
 		for (uint32_t i = 0; i < SITES; i++)
 			len += (size_t)snprintf(buf + len, sizeof(buf) - len, "p:ptbpf_%u_%d/s%u /proc/self/exe:0x%x\n",
 						ns_inum(), (int)pid, e, 0x1000 + 8 * (e * SITES + i));
-		CU_ASSERT_EQUAL_FATAL(write(fd, buf, len), (ssize_t)len);
+		CU_ASSERT_FATAL(write(fd, buf, len) == (ssize_t)len || errno == EEXIST);
 	}
 }
 
@@ -60,17 +61,17 @@ static pid_t ended(void)
 	return pid;
 }
 
-static const struct feature *left_over(void)
+static const struct feature *feature(const char *title)
 {
 	for (size_t i = 0; i < kern_feature_cnt; i++)
-		if (strstr(kern_features[i].title, "left-over"))
+		if (strstr(kern_features[i].title, title))
 			return &kern_features[i];
 	return NULL;
 }
 
 static void test_stale_probes(void)
 {
-	const struct feature *f = left_over();
+	const struct feature *f = feature("left-over");
 	int fd = open_events();
 	pid_t dead = ended(), dead_too = ended(), living = fork();
 	struct trace_fs *tf;
@@ -81,10 +82,12 @@ static void test_stale_probes(void)
 		_exit(0);
 	}
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-	define(fd, dead, EVENTS);
 	define(fd, living, 3);
-	define(fd, dead_too, EVENTS);
-	CU_ASSERT_EQUAL(f->check(detail, sizeof(detail)), FEATURE_NO);
+	for (int i = 0; i < TRIES && strtol(detail, NULL, 10) < 2 * EVENTS * SITES; i++) {
+		define(fd, dead, EVENTS);
+		define(fd, dead_too, EVENTS);
+		CU_ASSERT(f->check(detail, sizeof(detail)) == FEATURE_NO || i + 1 < TRIES);
+	}
 	CU_ASSERT(strtol(detail, NULL, 10) >= 2 * EVENTS * SITES);
 	tf = trace_fs__open(ns_inum());
 	CU_ASSERT_PTR_NOT_NULL_FATAL(tf);
@@ -103,10 +106,43 @@ static void test_stale_probes(void)
 	close(fd);
 }
 
+/* doctor calls groups usable because it has defined one, of which nothing is left; and removes none of others. */
+static void test_group_is_tried(void)
+{
+	const struct feature *f = feature("probes in groups");
+	pid_t dead = ended(), child;
+	char detail[128] = "", line[64];
+	int fd = open_events(), status = 0;
+	uint32_t left = 0;
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+	for (int i = 0; i < TRIES && !left; i++) {
+		define(fd, dead, 1);
+		CU_ASSERT_EQUAL(f->check(detail, sizeof(detail)), FEATURE_YES);
+		CU_ASSERT_PTR_NOT_NULL(strstr(detail, "is defined"));
+		CU_ASSERT_EQUAL(trace_events_of(getpid()), 0);
+		left = trace_events_of(dead);
+	}
+	CU_ASSERT(left >= SITES);
+	child = fork();
+	if (!child) { /* may not mount tracefs */
+		if (setresuid(65534, 65534, 65534))
+			_exit(2);
+		_exit(f->check(detail, sizeof(detail)) == FEATURE_NO ? 0 : 1);
+	}
+	CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+	CU_ASSERT_EQUAL(status, 0);
+	snprintf(line, sizeof(line), "-:ptbpf_%u_%d/s0\n", ns_inum(), (int)dead);
+	(void)!write(fd, line, strlen(line)); /* another ptbpf may have been faster */
+	CU_ASSERT_EQUAL(trace_events_of(dead), 0);
+	close(fd);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{"stale probes go at once, those of the living stay", test_stale_probes},
+		{"a group is tried", test_group_is_tried},
 		CU_TEST_INFO_NULL,
 	};
 

@@ -260,6 +260,36 @@ static int event_id(struct trace_fs *tf, uint32_t event)
 	return n > 0 ? atoi(text) : -EIO;
 }
 
+int trace_fs__try(void)
+{
+	struct probe_site sites[2] = {};
+	struct probe_site *list[2] = {&sites[0], &sites[1]};
+	struct attach_req req = {.sites = list, .cnt = 2};
+	uint32_t level, inum;
+	struct trace_fs *tf;
+	char name[80];
+	int file = -1, err = pidns__self(&level, &inum);
+
+	if (!err)
+		err = probe_cost__sites(&req.path, &sites[0].offset, &sites[1].offset);
+	if (err)
+		return err;
+	tf = trace_fs__open(0); /* of no namespace, so that nothing stale is removed */
+	if (!tf)
+		return -errno;
+	snprintf(tf->group, sizeof(tf->group), "ptbpf_%u_%d", inum, (int)getpid());
+	file = open(req.path, O_RDONLY | O_CLOEXEC);
+	err = file < 0 ? -errno : define(tf, UINT32_MAX, file, &req, 0, 2);
+	if (!err)
+		err = event_id(tf, UINT32_MAX);
+	snprintf(name, sizeof(name), "%s/s%u", tf->group, UINT32_MAX);
+	remove_event(tf->events_fd, name);
+	if (file >= 0)
+		close(file);
+	trace_fs__free(tf);
+	return err < 0 ? err : 0;
+}
+
 static struct bpf_link *open_event(const struct attach_req *req, int id)
 {
 	struct perf_event_attr attr = {

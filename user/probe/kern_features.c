@@ -241,14 +241,13 @@ static enum feature_state check_uprobe_multi(char *detail, size_t cap)
 
 static enum feature_state check_trace_fs(char *detail, size_t cap)
 {
-	struct trace_fs *tf = trace_fs__open(0);
+	int err = trace_fs__try();
 
-	if (!tf) {
-		snprintf(detail, cap, "uprobe_events of tracefs: %s", errstr(errno));
+	if (err) {
+		snprintf(detail, cap, "uprobe_events of tracefs: %s", errstr(err));
 		return FEATURE_NO;
 	}
-	trace_fs__free(tf);
-	snprintf(detail, cap, "used where there are no uprobe_multi links");
+	snprintf(detail, cap, "an event of two probes is defined; used where there are no uprobe_multi links");
 	return FEATURE_YES;
 }
 

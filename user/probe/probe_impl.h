@@ -57,6 +57,7 @@ struct trace_fs;
 struct trace_fs *trace_fs__open(uint32_t ns_inum); /* NULL: not to be had here */
 void trace_fs__set_map(struct trace_fs *tf, int site_map_fd); /* of addresses, before the first attach */
 void trace_fs__free(struct trace_fs *tf);
+int trace_fs__try(void); /* defines two probes of ptbpf itself as one event and removes it; 0 or negative errno */
 /* Probes of groups whose ptbpf was killed, in this pid namespace; negative errno. The next open() removes them. */
 int64_t trace_fs__stale(uint32_t ns_inum);
 int attach_trace__sites(struct attach_req *req);

@@ -53,6 +53,15 @@ static __always_inline struct kmem_acc *kmem_acc_of(struct task_struct *task)
 	return *(volatile __u32 *)&kmem_lazy ? kmem_acc_late(task) : NULL;
 }
 
+/* Whether a call of this thread is one of kmem_shrinking. */
+static __always_inline void call_is_shrinking(struct kmem_acc *acc, bool is)
+{
+	if (acc->shrinks == is)
+		return;
+	acc->shrinks = is;
+	__sync_fetch_and_add(&kmem_shrinking, is ? 1 : -1);
+}
+
 /* ---- page faults ---- */
 
 SEC("tp_btf/page_fault_user")
@@ -73,6 +82,7 @@ int BPF_PROG(kmem_fault, unsigned long address, struct pt_regs *regs, unsigned l
 	faults = acc->reads + acc->writes;
 	acc->dirty = 1;
 	if (*(volatile __u32 *)&kmem_shrinking) {
+		call_is_shrinking(acc, false); /* if the kernel has skipped its exit */
 		current_ids(&hit.tgid, &hit.tid);
 		rss_settle(hit.tgid, acc, task, false);
 	}
@@ -144,11 +154,9 @@ static __always_inline int call_enter(struct syscall_trace_enter *ctx, __u32 cal
 	if (call == PTB_CALL_BRK && task->mm)
 		acc->call_brk = task->mm->brk;
 	acc->call_ns = hit.ts_ns;
-	if (call_shrinks(acc, call)) {
-		acc->shrinks = 1;
-		__sync_fetch_and_add(&kmem_shrinking, 1);
+	call_is_shrinking(acc, call_shrinks(acc, call));
+	if (acc->shrinks)
 		rss_settle(hit.tgid, acc, task, false);
-	}
 	return 0;
 }
 
@@ -204,8 +212,7 @@ static __always_inline int call_exit(struct syscall_trace_exit *ctx, __u32 call)
 	kmem_hit(&hit, bpf_ktime_get_ns());
 	if (acc->shrinks) {
 		rss_settle(hit.tgid, acc, task, true);
-		acc->shrinks = 0;
-		__sync_fetch_and_add(&kmem_shrinking, -1);
+		call_is_shrinking(acc, false);
 	}
 	hdr_fill(&r.h, sizeof(r), PTB_REC_KMEM_CALL, 0, &hit);
 	r.begin_ns = acc->call_ns;
@@ -481,6 +488,7 @@ int BPF_PROG(kmem_task_exit, struct task_struct *task)
 	if (!acc)
 		return 0;
 	kmem_hit(&hit, bpf_ktime_get_ns());
+	call_is_shrinking(acc, false);
 	rss_leave(hit.tgid, acc);
 	if (kmem_changed(acc, me) || acc->rss_pages)
 		kmem_tell(&hit, acc, me);

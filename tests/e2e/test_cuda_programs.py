@@ -129,21 +129,22 @@ def nameless(trace, did):
     return by_probes(trace, did, (None,))
 
 
-def recorded(program, probes=by_probes, env=None):
-    """`ptbpf record` of a program, which brings the agent with it, and without it."""
+def recorded(program, probes=by_probes, env=None, off_env=None):
+    """`ptbpf record` of a program, which brings the agent with it, and without it (then with off_env too)."""
     need()
     figures = []
     with workspace() as ws:
         for judge, options in ((by_agent, ()), (probes, OFF)):
             done = run_ptbpf("record", "--activities", "cuda", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--",
-                             *program, env=dict(os.environ, **(env or {})))
+                             *program, env=dict(os.environ, **(env or {}), **(off_env or {} if options else {})))
             figures.append(judge(GpuTrace(ws + "/r.json"), told_by(done.out)))
             valid(ws + "/r.json")
     return "{} pieces of work by the agent, {} calls by probes".format(*figures)
 
 
 def c_recorded():
-    return recorded((TARGET, THREADS, STEPS, REST_MS, DRIVER_STEPS), env={"LD_LIBRARY_PATH": MOCK})
+    return recorded((TARGET, THREADS, STEPS, REST_MS, DRIVER_STEPS), env={"LD_LIBRARY_PATH": MOCK},
+                    off_env={"TARGET_CUDA_AWAITS_PROBES": "1"})
 
 
 def c_at_once():

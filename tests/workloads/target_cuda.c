@@ -9,7 +9,8 @@
  *   fork                a child works as well and ends ("ok STATUS")
  *   quit
  * With arguments "THREADS STEPS [REST [DRIVER_STEPS]]" it does init, rests so many ms, does
- * work and driver, prints, rests again, and ends.
+ * work and driver, prints, rests again, and ends. With TARGET_CUDA_AWAITS_PROBES in the environment a tracer's probes
+ * must be in the runtime first, for which it waits at most 20 s.
  *
  * What was done is told thread by thread in order: "call TID NAME STREAM BYTES", and behind it for each piece of work
  * that it put on the device "work KIND NAME BYTES". STREAM: a number for each stream, 0: the default one, "-": none.
@@ -282,6 +283,17 @@ static void rest(unsigned int ms)
 	nanosleep(&ts, NULL);
 }
 
+/* A probe is an INT3 instruction in the function. */
+static void await_probes(void)
+{
+	const void *code;
+	int i;
+
+	memcpy(&code, &cuda.cudaLaunchKernel, sizeof(code));
+	for (i = 0; i < 2000 && !memchr(code, 0xcc, 64); i++)
+		rest(10);
+}
+
 /* ---- work by the driver ---- */
 
 #define FUSED "triton_poi_fused_0"
@@ -377,6 +389,8 @@ int main(int argc, char **argv)
 
 	if (argc > 2) {
 		init();
+		if (getenv("TARGET_CUDA_AWAITS_PROBES"))
+			await_probes();
 		rest(argc > 3 ? (unsigned int)atoi(argv[3]) : 0);
 		work((unsigned int)atoi(argv[1]), (unsigned int)atoi(argv[2]));
 		if (argc > 4)

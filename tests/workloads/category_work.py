@@ -252,7 +252,7 @@ def run_on(loop, asked):
             word = ""
 
 
-def running():
+def run_endlessly():
     asked = []
     threading.Thread(target=lambda: [asked.append(line.strip()) for line in sys.stdin], daemon=True).start()
     for fused in (False, True):
@@ -266,7 +266,7 @@ def main():
     if "NO_FREE" in os.environ:
         ctypes.CDLL(os.environ["NO_FREE"]).no_free_begin()
     if sys.argv[1:] == ["--running"]:
-        running()
+        run_endlessly()
         return
     if len(sys.argv) > 2:
         for name in KINDS:

@@ -7,6 +7,8 @@
 
 #include "base/limits.h"
 #include "capture/capture.h"
+#include "cli/recorder_agent.h"
+#include "cli/recorder_agent_priv.h"
 #include "cli/recorder_priv.h"
 #include "suite.h"
 
@@ -125,11 +127,45 @@ static void threads(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_THREAD], own + LIMIT_THREADS + 20);
 }
 
+/* No clock ever comes: what an agent's operators wait for one with is bounded. */
+static void held(void)
+{
+	const struct agent_facts facts = { .pid = getpid(), .tsc = true };
+	static struct {
+		struct ptb_agent_data d;
+		struct ptb_chunk c;
+		struct ptb_arec_end ends[1000];
+	} rec_data;
+	uint64_t cnt[256];
+	uint32_t i, most = 0;
+
+	open_recording();
+	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
+	for (i = 0; i < 1000; i++)
+		rec_data.ends[i].r = (struct ptb_arec){ .len = sizeof(rec_data.ends[0]), .kind = PTB_AREC_END, .ticks = 1 };
+	for (i = 0; i < LIMIT_AGENT_HELD / sizeof(rec_data.ends) + 20; i++) {
+		rec_data.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC, .abi = PTB_AGENT_ABI, .kind = PTB_CHUNK_OPS,
+						 .len = sizeof(rec_data.c) + sizeof(rec_data.ends), .tid = me,
+						 .stream = 2, .seq = i + 1 };
+		rec_data.d.bytes = rec_data.c.len;
+		rec_data.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)sizeof(rec_data), .kind = PTB_REC_AGENT_DATA,
+						     .ts_ns = 1000 + i, .tgid = me, .tid = me };
+		recorder__agent_data(rec, &rec_data.d);
+		recorder__agent_round(rec, UINT64_MAX);
+		most = rec->agents[0]->held_len > most ? rec->agents[0]->held_len : most;
+	}
+	CU_ASSERT(most <= LIMIT_AGENT_HELD);
+	CU_ASSERT(most > LIMIT_AGENT_HELD / 10 * 9);
+	CU_ASSERT(rec->agents[0]->held_len < LIMIT_AGENT_HELD / 10);
+	close_and_count(cnt);
+}
+
 static const CU_TestInfo tests[] = {
 	{ "names", names },
 	{ "addresses", addresses },
 	{ "unknown addresses", unknown_addresses },
 	{ "threads", threads },
+	{ "held without a clock", held },
 	CU_TEST_INFO_NULL,
 };
 

@@ -24,6 +24,7 @@
 #include "inject/inject.h"
 #include "inject/py_remote.h"
 #include "inject/root_file.h"
+#include "target/file_server.h"
 #include "inject/safe_point.h"
 #include "inject/sig_frame.h"
 #include "inject/thread_facts.h"
@@ -407,7 +408,7 @@ static void test_temp_files(void)
 }
 
 /* No link is followed on the way to a file. */
-static void test_root_file(void)
+static void test_file_server(void)
 {
 	char dir[] = "/tmp/ptbpf-root-file.XXXXXX", path[96], link[96];
 	int fd;
@@ -418,15 +419,15 @@ static void test_root_file(void)
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
 	CU_ASSERT_FATAL(fd >= 0);
 	close(fd);
-	fd = root_file__open(getpid(), path, O_RDONLY);
+	fd = file_server__open(getpid(), path, FILE_SERVER_KERNEL);
 	CU_ASSERT(fd >= 0);
 	close(fd);
 	CU_ASSERT_EQUAL(symlink(dir, link), 0);
 	snprintf(path, sizeof(path), "%s/link/file", dir);
-	CU_ASSERT(root_file__open(getpid(), path, O_RDONLY) < 0);
-	CU_ASSERT_EQUAL(root_file__open(getpid(), link, O_RDONLY), -ELOOP);
+	CU_ASSERT(file_server__open(getpid(), path, FILE_SERVER_KERNEL) < 0);
+	CU_ASSERT_EQUAL(file_server__open(getpid(), link, FILE_SERVER_KERNEL), -ELOOP);
 	snprintf(path, sizeof(path), "%s/../x", dir);
-	CU_ASSERT(root_file__open(getpid(), path, O_RDONLY) < 0);
+	CU_ASSERT(file_server__open(getpid(), path, FILE_SERVER_KERNEL) < 0);
 	unlink(link);
 	snprintf(path, sizeof(path), "%s/file", dir);
 	unlink(path);
@@ -525,7 +526,7 @@ static const CU_TestInfo tests[] = {
 	{ "a hostile table", test_hostile_table },
 	{ "facts of a thread", test_facts },
 	{ "temporary files", test_temp_files },
-	{ "no link is followed", test_root_file },
+	{ "no link is followed", test_file_server },
 	{ "places in the code", test_places },
 	{ "a real detour", test_real_detour },
 	{ "a static program", test_static_program },

@@ -9,25 +9,30 @@ import threading
 maps = []
 
 
+def say(word):
+    sys.stdout.write(word + "\n")  # in one piece: print() lets another thread write before the newline
+    sys.stdout.flush()
+
+
 def map_as_code(path):
     with open(path, "rb") as f:
         maps.append(mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC))
-    print("mapped", flush=True)
+    say("mapped")
 
 
 def work():
     import torch
     x = torch.ones(4)
-    print("ready", flush=True)
+    say("ready")
     while True:
         for _ in range(100):
             torch.neg(x)
-        print("worked", flush=True)
+        say("worked")
 
 
 if "--torch" in sys.argv:
     threading.Thread(target=work, daemon=True).start()
 else:
-    print("ready", flush=True)
+    say("ready")
 for line in sys.stdin:
     map_as_code(line.strip())

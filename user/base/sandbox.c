@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
@@ -24,6 +25,17 @@
 #define SAID_MAX    65536 /* bytes of messages from one child */
 #define READ_SZ	    65536
 #define EXIT_REFUSED 255  /* errno values are smaller: the child could not lock itself in */
+#define IDLE_MS	     5	  /* how often other work goes on meanwhile */
+#define REAP_NS	     2000000000ULL /* for the end of a child that was killed or closed its pipes */
+
+static void (*idle_fn)(void *arg);
+static void *idle_arg;
+
+void sandbox__set_idle(void (*fn)(void *arg), void *arg)
+{
+	idle_fn = fn;
+	idle_arg = arg;
+}
 
 struct stream {
 	int fd; /* -1: at its end */
@@ -154,9 +166,11 @@ static int collect(struct running *r)
 			return -ETIMEDOUT;
 		p[0] = (struct pollfd){ .fd = r->out.fd, .events = POLLIN };
 		p[1] = (struct pollfd){ .fd = r->said.fd, .events = POLLIN };
-		n = poll(p, 3, (int)((end - now) / 1000000) + 1);
+		n = poll(p, 3, idle_fn ? IDLE_MS : (int)((end - now) / 1000000) + 1);
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		if (idle_fn)
+			idle_fn(idle_arg);
 		if (cancel__pending())
 			return -ECANCELED;
 		if (n > 0 && p[0].revents)
@@ -214,11 +228,22 @@ static int verdict(const struct running *r, int status)
 	return -EIO;
 }
 
+/* One that waits for a file system that does not answer does not even end by SIGKILL, before that does. */
 static int reap(const struct running *r, int *status)
 {
-	while (waitpid(r->pid, status, 0) < 0)
-		if (errno != EINTR)
+	const struct timespec nap = { .tv_nsec = 500000 };
+	uint64_t end = clock__mono_ns() + REAP_NS;
+	pid_t pid;
+
+	while ((pid = waitpid(r->pid, status, WNOHANG)) != r->pid) {
+		if (pid < 0 && errno != EINTR)
 			return -errno;
+		if (clock__mono_ns() > end) {
+			pr_error("the process that analyses %s does not end: a file system does not answer", r->job->what);
+			return -ETIMEDOUT;
+		}
+		nanosleep(&nap, NULL);
+	}
 	return 0;
 }
 

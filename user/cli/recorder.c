@@ -453,7 +453,6 @@ void recorder__round(struct recorder *r, uint64_t watermark_ns)
 	int err;
 
 	recorder__agent_round(r, watermark_ns);
-	recorder__resolve(r);
 	err = capture_writer__round(r->cw, watermark_ns);
 	if (err && !r->error)
 		r->error = err;

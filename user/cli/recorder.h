@@ -76,8 +76,10 @@ void recorder__learn(struct recorder *r, const struct torch_proc *tp, const stru
 
 /* Callback for probe_set__drain(): arg is the recorder. */
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);
-/* Ends a drain round: resolves what the round left unknown, then writes the watermark. */
+/* Ends a drain round: writes the watermark. */
 void recorder__round(struct recorder *r, uint64_t watermark_ns);
+/* Asks the processes for what the rounds left unknown. May wait for a child that reads a file of theirs. */
+void recorder__resolve(struct recorder *r);
 
 /* Writes what is buffered, so that the statistics say whether it had room. */
 void recorder__flush(struct recorder *r);

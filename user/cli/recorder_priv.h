@@ -90,7 +90,6 @@ void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g);
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags);
 
 void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
-void recorder__resolve(struct recorder *r);
 uint64_t recorder__unresolved(const struct recorder *r);
 /* Is it still the process that it was when it was attached to? Asked between reading of it and believing. */
 bool recorder__is_there(const struct recorder_proc *p);

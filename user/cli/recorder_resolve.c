@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -280,7 +281,8 @@ static bool ask_kernel(struct recorder *r, uint32_t tgid, uint64_t func)
 	return true;
 }
 
-/* What a launch launches: requested at once, while its library is mapped, and again only if a signal interrupts that. */
+/* What a launch launches: requested when the rings are drained, since a library may take long to be read, and again only
+ * if a signal interrupts that. */
 static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 {
 	struct recorder_proc *p = recorder__find_proc(r, c->h.tgid);
@@ -290,7 +292,7 @@ static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 		return;
 	if (r->kernels.live >= LIMIT_ADDRESSES)
 		r->over_names++;
-	else if (!ask_kernel(r, c->h.tgid, c->func))
+	else
 		note_unknown(r, c->h.tgid, c->func, UNKNOWN_KERNEL);
 }
 
@@ -342,8 +344,6 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 	char name[512];
 	int err;
 
-	if (s->k1 == UNKNOWN_KERNEL)
-		return recorder__is_there(p) && ask_kernel(r, p->tgid, s->k0);
 	if (s->k1 == UNKNOWN_CLASS) {
 		err = remote__class_name((pid_t)p->tgid, s->k0, name, sizeof(name));
 		if (!err && recorder__is_there(p))
@@ -354,6 +354,36 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 			recorder__opdef(r, p->tgid, s->k0, name, 0);
 	}
 	return !err;
+}
+
+/* Those that are to be asked for, from malloc: while a file is read for one, the rings are drained and bring others. */
+static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
+{
+	uint64_t *funcs = NULL, pos = 0;
+	struct hashmap_slot *s;
+	uint32_t cap = 0;
+
+	*cnt = 0;
+	while ((s = hashmap__next(&p->unknown, &pos))) {
+		if (s->k1 != UNKNOWN_KERNEL || s->val >= ASK_TIMES_MAX)
+			continue;
+		if (vec_reserve((void **)&funcs, &cap, *cnt + 1ULL, sizeof(*funcs)))
+			break; /* the rest in the next round */
+		s->val++;
+		funcs[(*cnt)++] = s->k0;
+	}
+	return funcs;
+}
+
+static void resolve_kernels(struct recorder *r, struct recorder_proc *p)
+{
+	uint32_t cnt, i;
+	uint64_t *funcs = take_kernels(p, &cnt);
+
+	for (i = 0; i < cnt && recorder__is_there(p); i++)
+		if (ask_kernel(r, p->tgid, funcs[i]))
+			hashmap__del(&p->unknown, funcs[i], UNKNOWN_KERNEL);
+	free(funcs);
 }
 
 static void resolve_proc(struct recorder *r, struct recorder_proc *p)
@@ -369,12 +399,13 @@ static void resolve_proc(struct recorder *r, struct recorder_proc *p)
 		read_table(r, p);
 	pos = 0;
 	while (!cancel__pending() && (s = hashmap__next(&p->unknown, &pos))) {
-		if (s->val >= ASK_TIMES_MAX)
+		if (s->k1 == UNKNOWN_KERNEL || s->val >= ASK_TIMES_MAX)
 			continue;
 		s->val++;
 		if (ask_one(r, p, s))
 			hashmap__del(&p->unknown, s->k0, s->k1);
 	}
+	resolve_kernels(r, p);
 }
 
 void recorder__resolve(struct recorder *r)

@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem_limit.h"
+#include "base/sandbox.h"
 #include "base/vec.h"
 #include "cli/outputs.h"
 #include "cli/recorder_agent.h"
@@ -42,6 +43,40 @@ static void on_task(void *arg, const struct ptb_task *task)
 			sizeof(*run->tasks)))
 		return;
 	run->tasks[run->task_cnt++] = *task;
+}
+
+/* Empties the rings; asks nothing of a process. 0 or negative errno (said). */
+static int drain_rings(struct run *run)
+{
+	uint64_t watermark = clock__mono_ns();
+	uint32_t i, n = probe_set__ring_cnt(run->ps);
+
+	for (i = 0; i < n; i++) {
+		struct ring_loss loss = { 0 };
+		int64_t err = probe_set__drain(run->ps, i, recorder__ring_record, run->rec);
+
+		if (err < 0) {
+			pr_error("ring buffer %u cannot be read: %s", i, errstr((int)err));
+			return (int)err;
+		}
+		probe_set__take_loss(run->ps, i, &loss);
+		if (loss.cnt)
+			recorder__lost(run->rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
+	}
+	recorder__round(run->rec, watermark);
+	return 0;
+}
+
+/* While a child reads a file, for seconds perhaps, the rings go on filling. */
+static void drain_meanwhile(void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->active || !run->rec || run->draining)
+		return;
+	run->draining = true;
+	drain_rings(run); /* an error comes again in the next round */
+	run->draining = false;
 }
 
 static int check_kernel(void)
@@ -177,6 +212,7 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	if (run->cost_ps < 0)
 		pr_debug("the cost of a probe could not be measured: %s", errstr((int)run->cost_ps));
 	write_meta(run);
+	sandbox__set_idle(drain_meanwhile, run);
 	*out = run;
 	return 0;
 }
@@ -185,6 +221,7 @@ void run__free(struct run *run)
 {
 	if (!run)
 		return;
+	sandbox__set_idle(NULL, NULL);
 	probe_set__free(run->ps);
 	recorder__discard(run->rec);
 	targets__free(&run->targets);
@@ -414,23 +451,15 @@ static void stop_bad_layouts(struct run *run)
 
 int run__drain(struct run *run)
 {
-	uint64_t watermark = clock__mono_ns();
-	uint32_t i, n = probe_set__ring_cnt(run->ps);
 	double fill = probe_set__fill(run->ps);
+	int err;
 
-	for (i = 0; i < n; i++) {
-		struct ring_loss loss = { 0 };
-		int64_t err = probe_set__drain(run->ps, i, recorder__ring_record, run->rec);
-
-		if (err < 0) {
-			pr_error("ring buffer %u cannot be read: %s", i, errstr((int)err));
-			return (int)err;
-		}
-		probe_set__take_loss(run->ps, i, &loss);
-		if (loss.cnt)
-			recorder__lost(run->rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
-	}
-	recorder__round(run->rec, watermark);
+	run->draining = true;
+	err = drain_rings(run);
+	run->draining = false;
+	if (err)
+		return err;
+	recorder__resolve(run->rec);
 	stop_bad_layouts(run);
 	if (fill > 0.2 && run->pace_ms > PACE_MIN_MS)
 		run->pace_ms /= 2;

@@ -19,6 +19,7 @@ struct run {
 	int signal;
 	int pace_ms;
 	bool active, stopped;
+	bool draining; /* the rings are being read */
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	int64_t cost_ps;
 	enum probe_args kernel_args; /* what kernel probes read: what is asked for, or nothing */

@@ -108,6 +108,12 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 			"or add --children");
 		break;
 	case TORCH_PROC_BAD_LIB:
+		if (err == -EXDEV) {
+			pr_error("cannot attach to pid %d: its PyTorch library is on a file system that a process of "
+				 "another user serves (FUSE)",
+				 pid);
+			break;
+		}
 		pr_error("cannot attach to pid %d: its PyTorch library cannot be read as an x86-64 ELF "
 			 "file (%s)",
 			 pid, errstr(err));

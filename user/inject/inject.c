@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "inject/inject_priv.h"
 #include "inject/root_file.h"
+#include "target/file_server.h"
 #include "inject/thread_facts.h"
 #include "target/proc_maps.h"
 #include "target/torch_proc.h"
@@ -118,7 +119,7 @@ static int open_process(struct inject_job *job)
 /* NULL: the loader of the process finds our file under that name. */
 static const char *hidden(const struct inject_job *job)
 {
-	int fd = root_file__open(job->pid, job->path, O_PATH);
+	int fd = file_server__open(job->pid, job->path, FILE_SERVER_KERNEL);
 	const char *why = NULL;
 	struct statvfs fs;
 	struct stat theirs;

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Walks from /proc/PID/root one name at a time, so that it is known who serves each directory before anything is asked
- * of its file system; see root_file.h. */
+/* See root_file.h. Owns the choice of a directory and of whom the file belongs to. */
 #include "inject/root_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,79 +12,11 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "inject/thread_facts.h"
+#include "target/file_server.h"
 #include "target/proc_maps.h"
-
-#define BACKING_DEVICES "/sys/class/bdi"
-
-/* ---- the way to a file ---- */
-
-/*
- * Does the kernel itself serve the file system that holds this descriptor? A file system of FUSE or NFS has an anonymous
- * device with a backing device of its own, named after it (Linux fs/fuse/inode.c, fs/nfs/super.c:
- * super_setup_bdi_name()); overlays and memory have none. Asks nothing of the file system. 0, -EXDEV: no.
- */
-static int check_server(int fd)
-{
-	char path[64];
-	struct statx st;
-
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st))
-		return -errno;
-	if (st.stx_dev_major)
-		return 0;
-	snprintf(path, sizeof(path), "%s/%u:%u", BACKING_DEVICES, st.stx_dev_major, st.stx_dev_minor);
-	return access(BACKING_DEVICES, F_OK) || !access(path, F_OK) ? -EXDEV : 0;
-}
-
-/* One name in a directory, "" for the directory itself. */
-static int open_name(int dir, const char *name, int flags)
-{
-	struct open_how how = {
-		.flags = (unsigned int)flags | O_CLOEXEC | O_NOFOLLOW,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-	};
-	long fd = syscall(SYS_openat2, dir, *name ? name : ".", &how, sizeof(how));
-
-	return fd < 0 ? -errno : (int)fd;
-}
-
-int root_file__open(pid_t pid, const char *path, int flags)
-{
-	char name[NAME_MAX + 1];
-	int dir, fd, err;
-	size_t n;
-
-	snprintf(name, sizeof(name), "/proc/%d/root", pid);
-	dir = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return -errno;
-	err = check_server(dir);
-	while (!err) {
-		path += strspn(path, "/");
-		n = strcspn(path, "/");
-		if (n >= sizeof(name)) {
-			err = -ENAMETOOLONG;
-			break;
-		}
-		memcpy(name, path, n);
-		name[n] = '\0';
-		path += n;
-		fd = open_name(dir, name, path[strspn(path, "/")] ? O_PATH | O_DIRECTORY : flags);
-		close(dir);
-		if (fd < 0)
-			return fd;
-		if (!path[strspn(path, "/")])
-			return fd;
-		dir = fd;
-		err = check_server(dir);
-	}
-	close(dir);
-	return err;
-}
 
 /* ---- temporary files ---- */
 
@@ -157,12 +86,10 @@ static int create_in(const char *dir, const struct wanted *w, struct root_temp *
 	const char *name = out->path + strlen(dir) + 1;
 	int err;
 
-	out->dir = root_file__open(w->pid, dir, O_PATH | O_DIRECTORY);
+	out->dir = file_server__open(w->pid, dir, FILE_SERVER_KERNEL);
 	if (out->dir < 0)
 		return out->dir;
-	err = check_server(out->dir);
-	if (!err && !is_roots(out->dir, &w->ns_root))
-		err = -EPERM;
+	err = is_roots(out->dir, &w->ns_root) ? 0 : -EPERM;
 	if (!err) {
 		out->fd = create_as(out->dir, name, w->use == ROOT_TEMP_ANSWER ? &w->user : &root);
 		if (out->fd == -EOVERFLOW)

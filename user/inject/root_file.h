@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Files by the names that a process has for them: in its root directory and mount namespace. No symbolic link is
- * followed, and no file system that a process or another machine serves (FUSE, NFS) is entered: it could make its
- * caller wait for ever.
+ * Temporary files in the root directory and mount namespace of a process. No symbolic link is followed, and no file
+ * system that a process or another machine serves is entered (target/file_server.h).
  */
 #ifndef INJECT_ROOT_FILE_H
 #define INJECT_ROOT_FILE_H
 
 #include <stdbool.h>
 #include <sys/types.h>
-
-/* A descriptor (close-on-exec) of what is at an absolute path; flags: O_PATH, O_RDONLY, ... but not O_CREAT. Negative
- * errno: -ELOOP, -ENOTDIR: there is a link on the way; -EXDEV: such a file system. */
-int root_file__open(pid_t pid, const char *path, int flags);
 
 enum root_temp_use {
 	ROOT_TEMP_CODE,   /* a library, mapped by the process: not where code may not be mapped */

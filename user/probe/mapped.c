@@ -7,11 +7,13 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "base/vec.h"
 #include "probe/probe_impl.h"
@@ -27,14 +29,17 @@ static int add_segment(struct code_maps *m, uint64_t start, uint64_t end, uint64
 }
 
 /* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat() does for some
- * (overlayfs, btrfs): where the mapped file itself can be asked, it decides. */
+ * (overlayfs, btrfs): where the mapped file itself can be asked, it decides. Its file system is not asked: a process may
+ * serve it, and never answer. */
 static bool is_file(pid_t tgid, uint64_t start, uint64_t end, const struct stat *file)
 {
 	char name[96];
-	struct stat st;
+	struct statx st;
 
 	snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)tgid, start, end);
-	return stat(name, &st) || (st.st_dev == file->st_dev && st.st_ino == file->st_ino);
+	if (statx(AT_FDCWD, name, AT_STATX_DONT_SYNC, STATX_INO, &st))
+		return errno != EACCES; /* which is a file system of FUSE that not even root may use */
+	return makedev(st.stx_dev_major, st.stx_dev_minor) == file->st_dev && st.stx_ino == file->st_ino;
 }
 
 int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)

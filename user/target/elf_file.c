@@ -243,20 +243,22 @@ static const uint8_t *find_build_id(const uint8_t *p, uint64_t sz, uint64_t alig
 	return NULL;
 }
 
+/* Program headers may repeat the same notes as often as they like: no more bytes are walked than the file has. */
 const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz)
 {
 	struct elf_table phdrs = { ef->map + ef->ehdr.e_phoff, ef->ehdr.e_phnum };
+	uint64_t i, left = ef->size;
 	const uint8_t *notes, *id;
 	Elf64_Phdr ph;
-	uint64_t i;
 
 	for (i = 0; i < phdrs.cnt; i++) {
 		ELF_TABLE_GET(&phdrs, i, &ph);
 		if (ph.p_type != PT_NOTE)
 			continue;
 		notes = elf_priv__at(ef, ph.p_offset, ph.p_filesz);
-		if (!notes)
+		if (!notes || ph.p_filesz > left)
 			continue;
+		left -= ph.p_filesz;
 		id = find_build_id(notes, ph.p_filesz, ph.p_align == 8 ? 8 : 4, sz);
 		if (id)
 			return id;

@@ -119,7 +119,7 @@ static bool is_named(const struct named_sections *ns, const Elf64_Shdr *sh, cons
 void elf_file__for_each_usdt(const struct elf_file *ef, usdt_fn fn, void *arg)
 {
 	struct named_sections ns;
-	uint64_t i, base = 0;
+	uint64_t i, base = 0, left = ef->size; /* sections may repeat the same notes as often as they like */
 	const uint8_t *notes;
 	Elf64_Shdr sh;
 
@@ -136,7 +136,10 @@ void elf_file__for_each_usdt(const struct elf_file *ef, usdt_fn fn, void *arg)
 		    !is_named(&ns, &sh, ".note.stapsdt"))
 			continue;
 		notes = elf_priv__at(ef, sh.sh_offset, sh.sh_size);
-		if (notes && !usdt_notes__walk(notes, sh.sh_size, base, fn, arg))
+		if (!notes || sh.sh_size > left)
+			continue;
+		left -= sh.sh_size;
+		if (!usdt_notes__walk(notes, sh.sh_size, base, fn, arg))
 			return;
 	}
 }

@@ -15,8 +15,8 @@
 
 #include <openssl/evp.h>
 
-#include "base/cancel.h"
 #include "base/limits.h"
+#include "base/sandbox.h"
 
 #define CHUNK	  (1u << 20)
 #define SETTLED_S 3 /* beyond the grain of any file system's times (FAT: 2 s) */
@@ -47,44 +47,73 @@ bool file_id__settled(const struct file_id *id)
 	return id->mtime_s + SETTLED_S <= now && id->ctime_s + SETTLED_S <= now;
 }
 
-static int hash_range(EVP_MD_CTX *ctx, int fd, uint64_t size)
+struct hashing {
+	EVP_MD_CTX *ctx; /* initialised before the child is made: that reads files of OpenSSL's */
+	int fd;
+	uint64_t size;
+};
+
+static int hash_range(const struct hashing *h, uint8_t *buf)
 {
-	uint8_t *buf = malloc(CHUNK);
 	uint64_t off = 0;
-	int err = buf ? 0 : -ENOMEM;
 
-	while (!err && off < size) {
-		size_t want = size - off < CHUNK ? (size_t)(size - off) : CHUNK;
-		ssize_t n = pread(fd, buf, want, (off_t)off);
+	while (off < h->size) {
+		size_t want = h->size - off < CHUNK ? (size_t)(h->size - off) : CHUNK;
+		ssize_t n = pread(h->fd, buf, want, (off_t)off);
 
-		if (cancel__pending())
-			err = -ECANCELED;
-		else if (n < 0)
-			err = errno == EINTR ? 0 : -errno;
-		else if (!n)
-			err = -ESTALE;
-		else if (!EVP_DigestUpdate(ctx, buf, (size_t)n))
-			err = -EIO;
-		if (n > 0)
-			off += (uint64_t)n;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			return -ESTALE;
+		if (!EVP_DigestUpdate(h->ctx, buf, (size_t)n))
+			return -EIO;
+		off += (uint64_t)n;
 	}
-	free(buf);
+	return 0;
+}
+
+/* Runs in a child, which can be left behind if the file's server does not answer. */
+static int hash_all(void *arg, uint8_t **out, size_t *len)
+{
+	const struct hashing *h = arg;
+	uint8_t *buf = malloc(CHUNK);
+	int err = buf ? hash_range(h, buf) : -ENOMEM;
+
+	if (!err && !EVP_DigestFinal_ex(h->ctx, buf, NULL))
+		err = -EIO;
+	*out = buf;
+	*len = err ? 0 : FILE_HASH_SZ;
 	return err;
 }
 
 int file_hash__get(int fd, uint64_t size, uint8_t hash[FILE_HASH_SZ])
 {
-	EVP_MD_CTX *ctx;
+	struct hashing h = { .fd = fd, .size = size };
+	struct sandbox_job job = {
+		.what = "a library",
+		.fn = hash_all,
+		.arg = &h,
+		.fds = &h.fd,
+		.fd_cnt = 1,
+		.limits = { (uint64_t)LIMIT_HASH_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS, FILE_HASH_SZ },
+	};
+	uint8_t *out = NULL;
+	size_t len = 0;
 	int err;
 
 	if (size > (uint64_t)LIMIT_ELF_FILE_MIB << 20)
 		return -EFBIG;
-	ctx = EVP_MD_CTX_new();
-	if (!ctx)
+	h.ctx = EVP_MD_CTX_new();
+	if (!h.ctx)
 		return -ENOMEM;
-	err = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) ? hash_range(ctx, fd, size) : -EIO;
-	if (!err && !EVP_DigestFinal_ex(ctx, hash, NULL))
+	err = EVP_DigestInit_ex(h.ctx, EVP_sha256(), NULL) ? sandbox__run(&job, &out, &len) : -EIO;
+	EVP_MD_CTX_free(h.ctx);
+	if (!err && len != FILE_HASH_SZ)
 		err = -EIO;
-	EVP_MD_CTX_free(ctx);
+	if (!err)
+		memcpy(hash, out, FILE_HASH_SZ);
+	free(out);
 	return err;
 }

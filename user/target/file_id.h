@@ -26,7 +26,8 @@ bool file_id__settled(const struct file_id *id);
 
 /*
  * SHA-256 of the first size bytes: of everything that the analysis may read. 0; -EFBIG: beyond LIMIT_ELF_FILE_MIB;
- * -ESTALE: the file is shorter by now; -ECANCELED: a signal is pending; another negative errno.
+ * -ESTALE: the file is shorter by now; -ECANCELED: a signal is pending; another negative errno. A
+ * child reads it (base/sandbox.h).
  */
 int file_hash__get(int fd, uint64_t size, uint8_t hash[FILE_HASH_SZ]);
 

@@ -7,13 +7,14 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "target/file_server.h"
 #include "target/torch_proc.h"
 
 #define PAGE_MASK_4K 0xfffULL
@@ -51,58 +52,50 @@ enum identity {
  * Overlayfs and btrfs show another device to stat() than in maps, overlayfs also an inode number
  * with marks in the high bits (xino); a file put there anew has another number.
  */
-static enum identity compare_inode(const struct stat *st, const struct proc_map *map)
+static enum identity compare_inode(const struct statx *st, const struct proc_map *map)
 {
-	if ((uint32_t)st->st_ino != (uint32_t)map->ino)
+	if ((uint32_t)st->stx_ino != (uint32_t)map->ino)
 		return ID_OTHER;
-	if (st->st_ino == map->ino && major(st->st_dev) == map->dev_major &&
-	    minor(st->st_dev) == map->dev_minor)
+	if (st->stx_ino == map->ino && st->stx_dev_major == map->dev_major && st->stx_dev_minor == map->dev_minor)
 		return ID_SAME;
 	return ID_UNSURE;
 }
 
-/*
- * A descriptor of a regular file, above those of the standard streams. What is there is checked before it is
- * opened: opening a FIFO or a device of the target's choice may block, or do something.
- */
-static int open_regular(const char *path, struct stat *st)
+/* Above those of the standard streams; takes fd. */
+static int move_up(int fd)
 {
-	char self[40];
-	int name = open(path, O_PATH | O_CLOEXEC), fd, err;
+	int high, err;
 
-	if (name < 0)
-		return -errno;
-	if (fstat(name, st)) {
-		err = -errno;
-		close(name);
-		return err;
-	}
-	if (!S_ISREG(st->st_mode)) {
-		close(name);
-		return -ENOEXEC;
-	}
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", name);
-	fd = open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	err = -errno;
-	close(name);
-	if (fd < 0)
-		return err;
-	if (fd <= STDERR_FILENO) {
-		int high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-
-		err = -errno;
-		close(fd);
-		return high < 0 ? err : high;
-	}
-	return fd;
+	close(fd);
+	return high < 0 ? err : high;
 }
 
-static int open_named(char *path, struct stat *st)
+/*
+ * Opens for reading what a descriptor of O_PATH stands for, and closes that. Checked before: the server of its file system
+ * may never answer, and opening a FIFO or a device of the target's choice may block, or do something.
+ */
+static int open_regular(pid_t pid, int name, struct statx *st)
 {
-	int fd = path ? open_regular(path, st) : -ENOMEM;
+	char self[40];
+	int fd, err;
 
-	free(path);
-	return fd;
+	if (name < 0)
+		return name;
+	err = file_server__check(name, pid, FILE_SERVER_ROOTS);
+	if (!err && statx(name, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, st))
+		err = -errno;
+	if (!err && !S_ISREG(st->stx_mode))
+		err = -ENOEXEC;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", name);
+	fd = err ? err : open(self, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (!err && fd < 0)
+		err = -errno;
+	close(name);
+	return err ? err : move_up(fd);
 }
 
 __attribute__((format(printf, 1, 2))) static char *format_path(const char *fmt, ...)
@@ -124,20 +117,24 @@ __attribute__((format(printf, 1, 2))) static char *format_path(const char *fmt, 
  */
 static int open_mapped(pid_t pid, const struct proc_map *map, enum identity *id)
 {
-	struct stat st;
+	char name[96];
+	struct statx st;
 	int fd;
 
 	*id = ID_SAME;
-	fd = open_named(format_path("/proc/%d/map_files/%lx-%lx", pid, map->start, map->end), &st);
-	if (fd >= 0 || fd == -ENOMEM || fd == -ENOEXEC)
+	snprintf(name, sizeof(name), "/proc/%d/map_files/%lx-%lx", pid, map->start, map->end);
+	fd = open(name, O_PATH | O_CLOEXEC);
+	if (fd >= 0)
+		return open_regular(pid, fd, &st);
+	fd = open_regular(pid, file_server__open(pid, map->path, FILE_SERVER_ROOTS), &st);
+	if (fd == -EXDEV)
 		return fd;
-	fd = open_named(format_path("/proc/%d/root%s", pid, map->path), &st);
 	*id = fd < 0 ? ID_OTHER : compare_inode(&st, map);
 	if (*id != ID_OTHER)
 		return fd;
 	if (fd >= 0)
 		close(fd);
-	fd = open_named(strdup(map->path), &st);
+	fd = open_regular(getpid(), file_server__open(getpid(), map->path, FILE_SERVER_ROOTS), &st);
 	if (fd >= 0 && compare_inode(&st, map) == ID_SAME)
 		*id = ID_SAME;
 	return fd;
@@ -148,6 +145,39 @@ static int not_the_file(pid_t pid, const struct proc_map *map)
 	pr_warn("%s is not the file that process %d has mapped, and /proc/%d/map_files is closed",
 		map->path, pid, pid);
 	return -ENOEXEC;
+}
+
+/* ---- files that are not read ---- */
+
+#define SAID_CNT 64
+
+struct refused {
+	pid_t pid;
+	uint64_t ino;
+	uint32_t dev_major, dev_minor;
+};
+
+static struct refused said[SAID_CNT]; /* a ring */
+static uint64_t refused_cnt;
+
+static int refuse_server(pid_t pid, const struct proc_map *map)
+{
+	struct refused r = { .pid = pid, .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor };
+	uint32_t i;
+
+	for (i = 0; i < SAID_CNT && i < refused_cnt; i++)
+		if (!memcmp(&said[i], &r, sizeof(r)))
+			return -EXDEV;
+	said[refused_cnt++ % SAID_CNT] = r;
+	pr_warn("'%s' of process %d is not read: a process of a user other than root serves its file system (FUSE), and could "
+		"hold ptbpf, and with a probe there every fork on this machine, for as long as it likes",
+		map->path, pid);
+	return -EXDEV;
+}
+
+uint64_t torch_proc__refused_files(void)
+{
+	return refused_cnt;
 }
 
 char *mapped_file__fd_path(int fd)
@@ -174,7 +204,9 @@ int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_que
 
 	memset(out, 0, sizeof(*out));
 	out->fd = open_mapped(pid, map, &id);
-	if (id == ID_OTHER)
+	if (out->fd == -EXDEV)
+		err = refuse_server(pid, map);
+	else if (id == ID_OTHER)
 		err = not_the_file(pid, map);
 	else
 		err = out->fd < 0 ? out->fd : elf_child__ask(out->fd, map->path, q, &out->answer);

@@ -353,7 +353,7 @@ static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map, e
 /* What goes on from one scan of a process's files to the next. */
 struct scan {
 	struct lib_facts best; /* for torch's own */
-	bool *bad; /* per mapping: its file could not be used; it is neither tried nor reported again */
+	int *bad; /* per mapping: why its file could not be used, 0: it could; it is neither tried nor reported again */
 	uint64_t spent_ns;
 };
 
@@ -408,20 +408,21 @@ int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps)
 	return err;
 }
 
-int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, uint32_t *bad_cnt)
+int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *bad)
 {
 	struct scan s = { .bad = calloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
 	uint32_t i;
 	int err;
 
-	*bad_cnt = 0;
+	*bad = 0;
 	if (!s.bad)
 		return -ENOMEM;
 	err = scan(tp, maps, SCAN_EXPORTED, &s);
 	if (!err && !torch_proc__ready(tp))
 		err = scan(tp, maps, SCAN_ALL, &s);
 	for (i = 0; i < maps->cnt; i++)
-		*bad_cnt += s.bad[i];
+		if (s.bad[i] && *bad != -EXDEV)
+			*bad = s.bad[i];
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !s.best.cnt[TORCH_LIB_CPU])
 		err = scan(tp, maps, SCAN_EXE, &s);

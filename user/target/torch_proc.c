@@ -76,7 +76,7 @@ bool torch_proc__has_torch(const struct torch_proc *tp)
 	return any_torch(tp) != NULL;
 }
 
-static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why *why)
+static int judge(const struct torch_proc *tp, int bad, enum torch_proc_why *why)
 {
 	const struct torch_lib *any = any_torch(tp);
 	char magic[4];
@@ -84,7 +84,7 @@ static int judge(const struct torch_proc *tp, uint32_t bad, enum torch_proc_why 
 
 	if (bad && !(tp->libs[TORCH_LIB_CPU].present && tp->libs[TORCH_LIB_C10].present)) {
 		*why = TORCH_PROC_BAD_LIB;
-		return -ENOEXEC;
+		return bad == -EXDEV ? bad : -ENOEXEC;
 	}
 	if (!any) {
 		*why = TORCH_PROC_NO_TORCH;
@@ -104,8 +104,7 @@ static int open_proc(pid_t pid, enum need need, struct torch_proc **out, enum to
 {
 	struct torch_proc *tp = calloc(1, sizeof(*tp));
 	struct proc_maps maps = { 0 };
-	uint32_t bad = 0;
-	int err;
+	int err, bad = 0;
 
 	*out = NULL;
 	*why = TORCH_PROC_OK;

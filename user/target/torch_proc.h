@@ -61,7 +61,7 @@ enum torch_proc_why {
 	TORCH_PROC_NO_SUCH_PID, /* -ESRCH */
 	TORCH_PROC_NO_ACCESS,   /* -EACCES: /proc/PID/maps or memory is not readable for us */
 	TORCH_PROC_NO_TORCH,    /* -ENOENT: no torch library is mapped (yet) */
-	TORCH_PROC_BAD_LIB,     /* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64 */
+	TORCH_PROC_BAD_LIB,     /* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64; -EXDEV: nor at all */
 	TORCH_PROC_IS_KTHREAD,  /* -EINVAL */
 };
 
@@ -86,6 +86,9 @@ int torch_proc__cuda_view(const struct torch_proc *tp, uint32_t i, struct torch_
 int torch_proc__peek_cuda(pid_t pid, uint64_t *digest);
 
 bool torch_proc__has_torch(const struct torch_proc *tp);
+
+/* Files of all processes so far that were not read, since a process of another user serves them (FUSE). */
+uint64_t torch_proc__refused_files(void);
 
 /* True once libtorch_cpu, libc10 and, for a Python process, libtorch_python are all mapped. */
 bool torch_proc__ready(const struct torch_proc *tp);

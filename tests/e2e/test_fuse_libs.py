@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Libraries on file systems whose server is a process (FUSE): one of another user could hold ptbpf for ever, and with it every
+fork on the machine, since the kernel reads a page of the library while it places a probe."""
+
+import os
+import signal
+
+from common import Failure, Tracer, check, main, report_json, require_root, wait_for, workspace
+from fuse_server import FuseServer
+from test_hostile_libs import Target, elf
+
+NOBODY = 65534
+DEADLINE_S = 90  # ptbpf ends long before that, or never
+
+
+def library(ws):
+    with open(elf(ws + "/any.so"), "rb") as f:
+        return f.read()
+
+
+def finish(t, server, codes):
+    try:
+        code = t.finish(DEADLINE_S)
+    except Failure:
+        server.abort()  # it cannot even be killed
+        raise
+    text = "\n".join(t.err)
+    check(code in codes, f"exit {code}, expected {codes}\n{t.text()}")
+    check(not server.unanswered, f"requests were sent to a server that does not answer: {server.unanswered}")
+    return text
+
+
+def torch_on_a_silent_server():
+    """The process's PyTorch lies there: refused at once, with the reason."""
+    require_root()
+    with workspace() as ws:
+        os.mkdir(ws + "/mnt")
+        with Target() as target, FuseServer(ws + "/mnt", "libtorch_cpu.so", library(ws), NOBODY) as server:
+            target.map(server.file())
+            server.stop_answering()
+            with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb") as t:
+                text = finish(t, server, (1,))
+            check("FUSE" in text and "libtorch_cpu.so" in text, f"the message does not say why\n{text}")
+            return text.splitlines()[0]
+
+
+def another_library_on_a_silent_server():
+    """Only a library of CUDA's lies there: the rest is traced, and what is missing is said and counted."""
+    require_root()
+    with workspace() as ws:
+        os.mkdir(ws + "/mnt")
+        with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), NOBODY) as server:
+            target.wait("worked")
+            target.map(server.file())
+            server.stop_answering()
+            with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
+                text = finish(t, server, (3,))
+            check(text.count("FUSE") >= 1 and "libcudart" in text, f"the message does not say why\n{text}")
+            check("aten::neg" in str(report_json(ws + "/a.ptb")), "the capture lacks the window")
+
+
+def same_inode_number_on_a_silent_server():
+    """A mapping whose inode number is that of torch's library: telling them apart asks nobody."""
+    require_root()
+    with workspace() as ws, Target("--torch") as target:
+        target.wait("worked")
+        with open(f"/proc/{target.pid}/maps", encoding="utf-8") as f:
+            inode = next(int(line.split()[4]) for line in f if "/libtorch_cpu" in line)
+        os.mkdir(ws + "/mnt")
+        with FuseServer(ws + "/mnt", "data", library(ws), NOBODY, inode) as server:
+            target.map(server.file())
+            server.stop_answering()
+            with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
+                finish(t, server, (0,))
+
+
+def served_by_root():
+    """Root's own servers are trusted: environments live there."""
+    require_root()
+    with workspace() as ws:
+        os.mkdir(ws + "/mnt")
+        with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
+            target.wait("worked")
+            target.map(server.file())
+            with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
+                text = finish(t, server, (0,))
+            check("FUSE" not in text, f"refused\n{text}")
+
+
+def worked(target, times):
+    """Until the target has done so many hundreds of operators more."""
+    since = target.lines.count("worked\n") + times
+    wait_for(lambda: target.lines.count("worked\n") >= since, f"{times} hundred operators", DEADLINE_S)
+
+
+def slow_library_in_a_window():
+    """A library that is loaded in a window and takes long to be read: the records of that time are not lost."""
+    require_root()
+    with workspace() as ws:
+        os.mkdir(ws + "/mnt")
+        with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
+            target.wait("worked")
+            server.slow.set()
+            with Tracer("attach", "--pid", target.pid, "--ringbuf", "16M", "-o", ws + "/a.ptb", "--no-table") as t:
+                t.wait_attached()
+                target.map(server.file())
+                wait_for(lambda: server.held, "the library to be read")
+                worked(target, 8000)  # 1.6 million records of at least 24 bytes: more than all rings take
+                server.release()
+                t.signal(signal.SIGINT)
+                text = finish(t, server, (0,))
+            check("lost 0;" in text, f"records are lost\n{text}")
+            return text.splitlines()[-1]
+
+
+def signal_while_a_library_is_read_in_a_window():
+    """A library that never comes does not keep a window from ending, nor its capture."""
+    require_root()
+    with workspace() as ws:
+        os.mkdir(ws + "/mnt")
+        with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
+            target.wait("worked")
+            server.slow.set()
+            with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb", "--no-table") as t:
+                t.wait_attached()
+                target.map(server.file())
+                wait_for(lambda: server.held, "the library to be read")
+                t.signal(signal.SIGINT)
+                try:
+                    code = t.finish(10)  # and not those of the limit on the analysis
+                except Failure:
+                    server.abort()
+                    raise
+                check(code in (0, 3), f"exit {code}\n{t.text()}")
+            check("aten::neg" in str(report_json(ws + "/a.ptb")), "the capture lacks the window")
+
+
+if __name__ == "__main__":
+    main([slow_library_in_a_window, signal_while_a_library_is_read_in_a_window,
+          torch_on_a_silent_server, another_library_on_a_silent_server, same_inode_number_on_a_silent_server, served_by_root])

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* See file_server.h. Uses what the kernel knows without asking: descriptors of O_PATH, statx() of what is cached,
+ * /proc/PID/mountinfo. */
+#include "target/file_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/nsfs.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "target/proc_maps.h"
+
+#define BACKING_DEVICES "/sys/class/bdi"
+#define MOUNTS_MAX	(16u << 20)
+#define FIRST_USER_NS	0xeffffffdu /* inode of the first user namespace (linux/proc_ns.h, PROC_USER_INIT_INO) */
+
+/*
+ * Does the kernel itself serve the file system? One of FUSE or NFS has an anonymous device with a backing device of its
+ * own, named after it (Linux fs/fuse/inode.c, fs/nfs/super.c: super_setup_bdi_name()); overlays and memory have none.
+ */
+static bool is_kernels(const struct statx *st)
+{
+	char path[64];
+
+	if (st->stx_dev_major)
+		return true;
+	snprintf(path, sizeof(path), "%s/%u:%u", BACKING_DEVICES, st->stx_dev_major, st->stx_dev_minor);
+	return !access(BACKING_DEVICES, F_OK) && access(path, F_OK);
+}
+
+/* Was everything in this mount namespace mounted by root of the machine, or in its name by a set-user-id program? */
+static bool is_roots_namespace(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+	int fd, owner;
+	bool roots;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	owner = ioctl(fd, NS_GET_USERNS);
+	close(fd);
+	if (owner < 0)
+		return false;
+	roots = !fstat(owner, &st) && st.st_ino == FIRST_USER_NS;
+	close(owner);
+	return roots;
+}
+
+/* "36 35 98:0 / /mnt rw master:1 - ext3 /dev/sda1 rw,errors=continue" (proc_pid_mountinfo(5)); blanks are escaped. */
+static bool is_trusted_line(const char *line, bool roots_namespace)
+{
+	const char *type = strstr(line, " - "), *user;
+
+	if (!type)
+		return false;
+	type += 3;
+	if (strncmp(type, "fuse", 4) != 0)
+		return true;
+	user = strstr(type, "user_id=");
+	return roots_namespace && user && !strncmp(user, "user_id=0,", 10);
+}
+
+/* Is the mount in the process's list, and one that only root can have made? */
+static bool is_roots_mount(pid_t pid, uint64_t mount)
+{
+	char path[64], *text, *line, *end;
+	bool found = false, roots = false;
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
+	if (proc_file__read(path, MOUNTS_MAX, &text, &len))
+		return false;
+	for (line = text; line && *line && !found; line = end) {
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = '\0';
+		found = strtoull(line, NULL, 10) == mount;
+		roots = found && is_trusted_line(line, is_roots_namespace(pid));
+	}
+	free(text);
+	return roots;
+}
+
+int file_server__check(int fd, pid_t pid, enum file_server_rule rule)
+{
+	struct statx st;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st))
+		return -errno;
+	if (is_kernels(&st))
+		return 0;
+	if (rule == FILE_SERVER_KERNEL || !(st.stx_mask & STATX_MNT_ID))
+		return -EXDEV;
+	return is_roots_mount(pid, st.stx_mnt_id) || is_roots_mount(getpid(), st.stx_mnt_id) ? 0 : -EXDEV;
+}
+
+/* One name in a directory, "" for the directory itself. */
+static int open_name(int dir, const char *name, int flags)
+{
+	struct open_how how = {
+		.flags = (unsigned int)flags | O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	long fd = syscall(SYS_openat2, dir, *name ? name : ".", &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* Moves *path behind its first name, which is copied. 0 or -ENAMETOOLONG. */
+static int take_name(const char **path, char name[NAME_MAX + 1])
+{
+	size_t n;
+
+	*path += strspn(*path, "/");
+	n = strcspn(*path, "/");
+	if (n > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(name, *path, n);
+	name[n] = '\0';
+	*path += n;
+	*path += strspn(*path, "/");
+	return 0;
+}
+
+int file_server__open(pid_t pid, const char *path, enum file_server_rule rule)
+{
+	char name[NAME_MAX + 1];
+	int at, next, err;
+
+	snprintf(name, sizeof(name), "/proc/%d/root", (int)pid);
+	at = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at < 0)
+		return -errno;
+	do {
+		err = file_server__check(at, pid, rule);
+		if (!err)
+			err = take_name(&path, name);
+		next = err ? err : open_name(at, name, *path ? O_DIRECTORY : 0);
+		close(at);
+		at = next;
+	} while (at >= 0 && *path);
+	err = at < 0 ? at : file_server__check(at, pid, rule);
+	if (err && at >= 0)
+		close(at);
+	return err ? err : at;
+}

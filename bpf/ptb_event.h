@@ -582,7 +582,8 @@ enum ptb_stop_reason {
 	X(OVER_OPERATORS,  46, 1, "processes with more operators than the limit: their dispatcher's table is not read") \
 	X(OVER_LIBS,       47, 1, "processes with more CUDA libraries than the limit: the rest has no probes") \
 	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")            \
-	X(FOREIGN_FILES,   49, 1, "libraries without probes: a process of another user serves their file system (FUSE)")
+	X(FOREIGN_FILES,   49, 1, "libraries without probes: a process of another user serves their file system (FUSE)") \
+	X(REFUSED_PIDS,    50, 1, "processes of --pid that could not be traced")
 
 enum ptb_counter_id {
 #define X(name, nr, loss, text) PTB_CNT_##name = nr,

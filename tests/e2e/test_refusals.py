@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from common import Process, Tracer, check, main, require_root, run_ptbpf, shared, workload, workspace
+from common import Process, Tracer, check, main, report_json, require_root, run_ptbpf, shared, workload, workspace
 
 
 def refused(pid, *words, code=1, folder=None, extra=()):
@@ -62,14 +62,33 @@ def not_root():
         check(p.alive(), "the target died")
 
 
-def one_of_two_is_wrong():
-    """A list of pids with one that does not exist is refused whole, before anything is attached."""
+def some_pids_are_refused():
+    """Of a list of pids those that cannot be traced are named, the others are traced: exit code 3."""
     require_root()
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    with shared(workload, "spin.py") as p:
+    with shared(workload, "spin.py") as p, Process(["sleep", "60"]) as other, workspace() as ws:
         p.wait_line("ready")
-        refused(f"{p.pid},{gone.pid}".split(",")[1], extra=("--pid", str(p.pid)))
+        pids = f"{gone.pid},{other.pid},{p.pid}"
+        done = run_ptbpf("attach", "--pid", pids, "-d", "500ms", "-o", ws + "/a.ptb", expect=3)
+        text = "\n".join(done.err)
+        for pid, why in ((gone.pid, "no such process"), (other.pid, "PyTorch")):
+            said = [line for line in done.err if f"pid {pid}:" in line]
+            check(len(said) == 1 and why in said[0], f"pid {pid} is not refused in one sentence\n{text}")
+        check("2 processes of --pid that could not be traced" in text, f"they are not counted\n{text}")
+        check("aten::" in str(report_json(ws + "/a.ptb")), "the capture lacks the third")
+        done = run_ptbpf("attach", "--dry-run", "--pid", pids, expect=3)
+        check(f"pid {gone.pid}:" in "\n".join(done.err) and done.out, "--dry-run lacks the third")
+        check(other.alive() and p.alive(), "a process died")
+
+
+def all_pids_are_refused():
+    require_root()
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    with Process(["sleep", "60"]) as other:
+        text = refused(f"{gone.pid},{other.pid}".split(",")[0], "no such process", extra=("--pid", str(other.pid)))
+        check(f"pid {other.pid}:" in text, f"only one of them is named\n{text}")
 
 
 def report_of_nothing():
@@ -88,4 +107,5 @@ def report_of_nothing():
 
 
 if __name__ == "__main__":
-    main([no_such_pid, not_pytorch, kernel_thread, torch_not_loaded, not_root, one_of_two_is_wrong, report_of_nothing])
+    main([no_such_pid, not_pytorch, kernel_thread, torch_not_loaded, not_root, some_pids_are_refused,
+          all_pids_are_refused, report_of_nothing])

@@ -82,63 +82,106 @@ static int dry_run_pid(const struct run_cfg *cfg, pid_t pid)
 
 static int dry_run(const struct run_cfg *cfg)
 {
-	uint32_t i;
+	uint32_t i, refused = 0;
 
-	for (i = 0; i < cfg->pids.cnt; i++)
-		if (dry_run_pid(cfg, cfg->pids.pids[i]))
+	for (i = 0; i < cfg->pids.cnt; i++) {
+		int err = dry_run_pid(cfg, cfg->pids.pids[i]);
+
+		if (err == -ECANCELED)
 			return EXIT_FAILED;
-	return EXIT_DONE;
+		refused += err != 0;
+	}
+	if (refused == cfg->pids.cnt)
+		return EXIT_FAILED;
+	return refused ? EXIT_INCOMPLETE : EXIT_DONE;
+}
+
+/* ---- the processes that are named ---- */
+
+struct named {
+	pid_t pid;
+	int hold; /* to the end of the program: nothing else is traced when the pid becomes another process's meanwhile */
+};
+
+struct named_list {
+	struct named items[OPT_PIDS_MAX];
+	uint32_t cnt, refused;
+};
+
+/* 0 or negative errno (said). */
+static int check_pid(const struct run_cfg *cfg, pid_t pid)
+{
+	struct torch_proc *tp = NULL;
+	enum torch_proc_why why;
+	int err = run_cfg__ops(cfg) ? torch_proc__open(pid, &tp, &why) : torch_proc__open_any(pid, &tp, &why);
+
+	torch_proc__free(tp);
+	if (!err || (why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->children)))
+		return 0;
+	targets__say_why(pid, why, err);
+	return err;
 }
 
 /*
- * Sentences for pids that cannot be traced come before anything is opened or written. What is checked is held (to the
- * end of the program), so that nothing else is traced when the pid becomes another process's meanwhile.
+ * Sentences for pids that cannot be traced come before anything is opened or written; the others are traced. 0, or the
+ * last error if there are none.
  */
-static int check_pids(const struct run_cfg *cfg, int *holds)
+static int check_pids(const struct run_cfg *cfg, struct named_list *list)
 {
+	int err = 0, last = 0;
 	uint32_t i;
 
 	for (i = 0; i < cfg->pids.cnt; i++)
-		holds[i] = pid_hold__open(cfg->pids.pids[i]);
-
-	for (i = 0; i < cfg->pids.cnt; i++) {
-		struct torch_proc *tp = NULL;
-		enum torch_proc_why why;
-		int err = run_cfg__ops(cfg) ? torch_proc__open(cfg->pids.pids[i], &tp, &why) :
-					      torch_proc__open_any(cfg->pids.pids[i], &tp, &why);
-
-		torch_proc__free(tp);
-		if (err && !(why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->children))) {
-			targets__say_why(cfg->pids.pids[i], why, err);
-			return err;
-		}
+		list->items[i] = (struct named){ cfg->pids.pids[i], pid_hold__open(cfg->pids.pids[i]) };
+	for (i = 0; i < cfg->pids.cnt && err != -ECANCELED; i++) {
+		err = check_pid(cfg, list->items[i].pid);
+		if (err)
+			last = err;
+		else
+			list->items[list->cnt++] = list->items[i];
+		list->refused += err != 0;
 	}
-	return 0;
+	return err == -ECANCELED || !list->cnt ? last : 0;
 }
 
-static int add_all(const struct run_cfg *cfg, const int *holds, struct run *run)
+/* 0; -ECANCELED; another negative errno (said): it is not traced. */
+static int add_one(const struct run_cfg *cfg, const struct named *p, struct run *run)
 {
-	uint32_t i;
+	int err = run__add(run, p->pid);
 
-	for (i = 0; i < cfg->pids.cnt; i++) {
-		pid_t pid = cfg->pids.pids[i];
-		int err = run__add(run, pid);
-
-		if ((!err || err == -EAGAIN) && !pid_hold__alive(holds[i])) {
-			pr_error("cannot attach to pid %d: the process that had it has ended", pid);
-			return -ESRCH;
-		}
-		if (err == -EAGAIN && (cfg->wait || cfg->children))
-			err = run__await(run, pid);
-		else if (err == -EAGAIN && run_cfg__ops(cfg))
-			targets__say_why(pid, TORCH_PROC_NO_TORCH, err);
-		else if (err == -EAGAIN)
-			pr_error("cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent", pid);
-		if (err)
-			return err;
-		if (cfg->children)
-			run__add_descendants(run, pid);
+	if ((!err || err == -EAGAIN) && !pid_hold__alive(p->hold)) {
+		pr_error("cannot attach to pid %d: the process that had it has ended", p->pid);
+		run__remove(run, p->pid);
+		return -ESRCH;
 	}
+	if (err == -EAGAIN && (cfg->wait || cfg->children))
+		err = run__await(run, p->pid);
+	else if (err == -EAGAIN && run_cfg__ops(cfg))
+		targets__say_why(p->pid, TORCH_PROC_NO_TORCH, err);
+	else if (err == -EAGAIN)
+		pr_error("cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent", p->pid);
+	if (!err && cfg->children)
+		run__add_descendants(run, p->pid);
+	return err;
+}
+
+static int add_all(const struct run_cfg *cfg, struct named_list *list, struct run *run)
+{
+	uint32_t i, added = 0;
+	int err = 0;
+
+	for (i = 0; i < list->cnt; i++) {
+		err = add_one(cfg, &list->items[i], run);
+		if (err == -ECANCELED)
+			return err;
+		if (err)
+			list->refused++;
+		else
+			added++;
+	}
+	if (!added)
+		return err;
+	run__refused(run, list->refused);
 	if (!run__traced(run))
 		pr_info("waiting for PyTorch to be loaded");
 	return 0;
@@ -158,7 +201,7 @@ int cmd_attach(int argc, char **argv)
 	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct live live = { 0 };
 	int n = opts__parse(&usage, &cfg, argc, argv, NULL), code;
-	int holds[OPT_PIDS_MAX];
+	struct named_list list = { .cnt = 0 };
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -170,10 +213,10 @@ int cmd_attach(int argc, char **argv)
 		return EXIT_USAGE;
 	if (cfg.dry_run)
 		return dry_run(&cfg);
-	if (check_pids(&cfg, holds))
+	if (check_pids(&cfg, &list))
 		return EXIT_FAILED;
-	code = live__open(&live, &cfg, cfg.pids.pids[0]);
-	if (!code && add_all(&cfg, holds, live.run))
+	code = live__open(&live, &cfg, list.items[0].pid);
+	if (!code && add_all(&cfg, &list, live.run))
 		code = EXIT_FAILED;
 	if (!code) {
 		begin_when_traced(&live, live.run);

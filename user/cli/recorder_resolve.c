@@ -380,7 +380,7 @@ static void resolve_kernels(struct recorder *r, struct recorder_proc *p)
 	uint32_t cnt, i;
 	uint64_t *funcs = take_kernels(p, &cnt);
 
-	for (i = 0; i < cnt && recorder__is_there(p); i++)
+	for (i = 0; i < cnt && recorder__is_there(p) && !cancel__pending(); i++)
 		if (ask_kernel(r, p->tgid, funcs[i]))
 			hashmap__del(&p->unknown, funcs[i], UNKNOWN_KERNEL);
 	free(funcs);

@@ -392,6 +392,19 @@ static void mark_gone(struct run *run, struct target *t)
 	t->pidfd = -1;
 }
 
+void run__remove(struct run *run, pid_t pid)
+{
+	struct target *t = targets__find(&run->targets, pid);
+
+	if (t)
+		mark_gone(run, t);
+}
+
+void run__refused(struct run *run, uint32_t cnt)
+{
+	run->refused_pids = cnt;
+}
+
 static void act_on_tasks(struct run *run)
 {
 	uint32_t i;

@@ -114,6 +114,10 @@ void run__free(struct run *run);
 /* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
  * negative errno: said on stderr. */
 int run__add(struct run *run, pid_t pid);
+/* Takes a process out again: it turned out to be another one. */
+void run__remove(struct run *run, pid_t pid);
+/* So many processes that the user named could not be added: counted in the capture. */
+void run__refused(struct run *run, uint32_t cnt);
 /* Keeps an eye on a process that has no torch yet (and, with cfg->children, on its children): it is
  * added from inside the loop when torch appears. */
 int run__await(struct run *run, pid_t pid);

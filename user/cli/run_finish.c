@@ -47,6 +47,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_OVER_NAMES, st.over_names);
 	recorder__counter(run->rec, PTB_CNT_OVER_OPERATORS, st.over_operators);
 	recorder__counter(run->rec, PTB_CNT_OVER_LIBS, run->targets.over_libs);
+	recorder__counter(run->rec, PTB_CNT_REFUSED_PIDS, run->refused_pids);
 	recorder__counter(run->rec, PTB_CNT_FOREIGN_FILES, torch_proc__refused_files());
 	recorder__counter(run->rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
 	recorder__counter(run->rec, PTB_CNT_OVER_AGENT, recorder__agent_counter(run->rec, PTB_CNT_OVER_AGENT));

@@ -23,7 +23,7 @@ struct run {
 	uint64_t begin_ns, last_clock_ns, last_sample_ns;
 	int64_t cost_ps;
 	enum probe_args kernel_args; /* what kernel probes read: what is asked for, or nothing */
-	uint32_t stop_reason, no_tracepoint;
+	uint32_t stop_reason, no_tracepoint, refused_pids;
 };
 
 /* Moves what is in the rings into the capture: one round. 0 or negative errno (said). */

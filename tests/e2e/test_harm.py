@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The first law: a process that is attached to and left again and again computes what it always did."""
+"""The first law: a process that is attached to and left again and again computes what it always did.
 
+Under a soak a line on stderr says every minute how far it is, and SIGTERM ends it early: what was done until then is
+compared, and the test fails because it is not all.
+"""
+
+import collections
+import contextlib
 import os
 import random
 import signal
 import subprocess
+import sys
+import threading
 import time
 
-from common import (PTBPF, PYTHON, WORKLOADS, check, every, main, modified_code, require_root, run_ptbpf, soak, wait_for,
-                    workload, workspace)
+from common import (PTBPF, PYTHON, WORKLOADS, check, every, load_trace, main, modified_code, require_root, run_ptbpf, slices,
+                    soak, wait_for, workload, workspace)
 
 MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",), ("--kernel-memory",),
          ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--perf-uprobes",), ("--children",))
@@ -17,12 +25,30 @@ MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",)
 RESTS = (0.002, 0.002, 0.002) if soak() else (0.002, 0.01, 0.01)
 CYCLES = 10000 if soak() else 150
 KILLS = 1000 if soak() else 60
-LIFE = 3.0  # seconds: about the life of a ptbpf on a busy machine, from its start to the end of its export
+THREADS = 10000 if soak() else 2000
+PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf says when they begin
+
+
+class Progress:
+    """Counts cycles of all targets together."""
+
+    def __init__(self, count):
+        self.lock, self.count, self.done, self.next = threading.Lock(), count, 0, time.monotonic() + 60
+        self.stopped = threading.Event()
+        if soak():
+            signal.signal(signal.SIGTERM, lambda *_: self.stopped.set())
+
+    def add(self):
+        with self.lock:
+            self.done += 1
+            if soak() and time.monotonic() > self.next:
+                self.next += 60
+                print(f"{time.strftime('%T')} {self.done} of {self.count}", file=sys.stderr, flush=True)
 
 
 def finals(p):
     """{steps: digest}"""
-    check(p.finish(1200) == 0, f"the target failed\n{p.text()}")
+    check(p.finish(7200 if soak() else 1200) == 0, f"the target failed\n{p.text()}")
     return {int(line.split()[1]): line.split()[2] for line in p.out if line.startswith("final ")}
 
 
@@ -30,13 +56,17 @@ def undisturbed(cycle, count):
     """Calls cycle(target, folder, k) again and again on several busy targets, `count` times in all; their code and
     their results are then those of a run that nobody traced. Returns the steps done."""
     require_root()
+    progress = Progress(count)
 
     def one(rest):
         with workspace() as ws, workload("busy.py", 0, rest) as p:
             p.wait_line("ready")
             for k in todo:
+                if progress.stopped.is_set():
+                    break
                 cycle(p, ws, k)
                 check(p.alive(), f"the target died in cycle {k}\n{p.text()}")
+                progress.add()
             wait_for(lambda: not modified_code(p.pid), "the target's code to be as in its files")
             p.signal(signal.SIGTERM)
             return finals(p)
@@ -46,7 +76,9 @@ def undisturbed(cycle, count):
         alone = finals(p)
     for steps, digest in (item for each in traced for item in each.items()):
         check(alone.get(steps) == digest, f"{steps} steps gave {digest} under ptbpf, {alone.get(steps)} without")
-    return sum(map(sum, traced))
+    steps = sum(map(sum, traced))
+    check(progress.done == count, f"ended early after {progress.done} of {count} cycles; {steps} steps, equal until then")
+    return steps
 
 
 def many_cycles():
@@ -58,20 +90,67 @@ def many_cycles():
     return f"{CYCLES} cycles, {steps} steps, equal"
 
 
+def part_of(text):
+    """What a tracer was doing when it was killed, by what it had said."""
+    return [part for part, words in PARTS.items() if words in text][-1]
+
+
+class Killer:
+    """Kills tracers in the part of their life that is asked for, at random moments of it."""
+
+    def __init__(self):
+        self.length = {part: 3.0 for part in PARTS}  # seconds, corrected by each kill
+        self.killed = collections.Counter()
+
+    def kill(self, p, ws, part, options=()):
+        """Starts a tracer and kills it; False if it had ended before."""
+        with open(ws + "/said", "w", encoding="utf-8") as said:
+            tracer = subprocess.Popen([PTBPF, "attach", "--pid", str(p.pid), "-d", "20ms", "-o", f"{ws}/a.ptb", "--trace",
+                                       f"{ws}/a.json.gz", *options], stdout=subprocess.DEVNULL, stderr=said)
+        with open(ws + "/said", encoding="utf-8") as said:
+            text = ""
+            while PARTS[part] not in text and tracer.poll() is None:
+                text += said.read()
+                time.sleep(0.001)
+            moment = random.uniform(0, 1.2 * self.length[part])
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                tracer.wait(moment)
+            tracer.kill()
+            code = tracer.wait()
+            text += said.read()
+        check(code in (0, 3, -signal.SIGKILL), f"exit {code}\n{text}")
+        at = part_of(text) if code == -signal.SIGKILL else None
+        self.length[part] = (max if at == part else min)(self.length[part], moment)
+        if at:
+            self.killed[at] += 1
+        return at is not None
+
+
 def killed_tracers():
     """SIGKILL of ptbpf at random moments of plan, load, attach, window, detach and export."""
+    killer = Killer()
+
     def cycle(p, ws, k):
-        options = MODES[k % len(MODES)] + (("--no-cache",) if k % 16 == 9 else ())
-        tracer = subprocess.Popen([PTBPF, "attach", "--pid", str(p.pid), "-d", "20ms", "-o", f"{ws}/a.ptb", "--trace",
-                                   f"{ws}/a.json.gz", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(random.uniform(0, LIFE))
-        killed.append(tracer.poll() is None)
-        tracer.kill()
-        tracer.wait()
-    killed = []
+        while not killer.kill(p, ws, random.choice(list(PARTS)),
+                              MODES[k % len(MODES)] + (("--no-cache",) if k % 16 == 9 else ())):
+            pass
     steps = undisturbed(cycle, KILLS)
-    check(sum(killed) > KILLS // 10, f"only {sum(killed)} of {KILLS} were still running when they were killed")
-    return f"{sum(killed)} killed of {KILLS}, {steps} steps, equal"
+    check(len(killer.killed) == len(PARTS), f"killed only in {killer.killed}")
+    return f"{KILLS} killed ({', '.join(f'{n} in {part}' for part, n in killer.killed.items())}), {steps} steps, equal"
+
+
+def killed_probing():
+    """SIGKILL while probes are set or removed: the kernel finishes what it does to the target's code, and none is left."""
+    require_root()
+    killer = Killer()
+    with workspace() as ws, workload("busy.py", 0, RESTS[0]) as p:
+        p.wait_line("ready")
+        for k in range(80 if soak() else 8):
+            while not killer.kill(p, ws, list(PARTS)[k % 4 > 0]):
+                pass
+            wait_for(lambda: not modified_code(p.pid), f"the probes of the tracer killed in round {k} to go")
+        check(p.alive(), f"the target died\n{p.text()}")
+    return ", ".join(f"{n} killed in {part}" for part, n in killer.killed.items())
 
 
 def whole_life():
@@ -91,5 +170,19 @@ def whole_life():
     check(all(d == digests[-1] and d for d in digests), f"results differ: {digests}")
 
 
+def many_threads():
+    """Thousands of threads that live at the same time: each has its slices, nothing is lost, the sum is what it always is."""
+    require_root()
+    with workspace() as ws:
+        done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json.gz", "--no-table", "--record-shapes",
+                         "--profile-memory", "--kernel-memory", "--", PYTHON, WORKLOADS + "/many_threads.py", THREADS)
+        check(f"final {-THREADS * (THREADS - 1)}" in done.out, done.text())
+        document = load_trace(ws + "/a.json.gz")
+    by_thread = collections.Counter(s["tid"] for s in slices(document, "aten::neg"))
+    check(len(by_thread) == THREADS, f"{len(by_thread)} of {THREADS} threads have a slice")
+    check(set(by_thread.values()) == {1}, f"slices of one operator by thread: {by_thread.most_common(3)}")
+    return f"{THREADS} threads, {len(slices(document))} slices; {done.err[-1]}"
+
+
 if __name__ == "__main__":
-    main([many_cycles, killed_tracers, whole_life])
+    main([many_cycles, killed_tracers, killed_probing, whole_life, many_threads])

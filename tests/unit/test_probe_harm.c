@@ -388,7 +388,8 @@ static int inside_namespace(void)
 	target__run(&t, "fork 1");
 	records__collect(&r, ps);
 	f = records__find(&r, PTB_REC_FORK, 0);
-	good = r.cnt == 21 && f && f->child_tgid == (uint32_t)t.pid + 1;
+	/* the next numbers of this namespace: what sets the probes (shielded.c) takes some */
+	good = r.cnt == 21 && f && f->child_tgid > (uint32_t)t.pid && f->child_tgid < 100;
 	for (uint32_t i = 0; i < r.cnt; i++)
 		good = good && r.items[i]->tgid == (uint32_t)t.pid &&
 		       r.items[i]->tid == (uint32_t)t.pid;

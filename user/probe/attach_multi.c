@@ -19,36 +19,47 @@
 
 #define UAPI_BPF_TRACE_UPROBE_MULTI 48 /* not in the headers of older distributions */
 
-static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32_t cnt)
+struct linking {
+	int prog, fd;
+	const struct bpf_link_create_opts *opts;
+};
+
+static void create_link(void *arg)
 {
-	LIBBPF_OPTS(bpf_uprobe_multi_opts, opts);
+	struct linking *l = arg;
+
+	l->fd = bpf_link_create(l->prog, 0, (enum bpf_attach_type)UAPI_BPF_TRACE_UPROBE_MULTI, l->opts);
+}
+
+static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	struct linking l = {.prog = bpf_program__fd(req->prog), .fd = -ENOMEM, .opts = &opts};
 	unsigned long *offsets = calloc(cnt, sizeof(*offsets));
 	unsigned long *semaphores = calloc(cnt, sizeof(*semaphores));
 	__u64 *cookies = calloc(cnt, sizeof(*cookies));
-	struct bpf_link *link = NULL;
-	int err = ENOMEM;
 
 	if (offsets && semaphores && cookies) {
 		for (uint32_t i = 0; i < cnt; i++) {
 			offsets[i] = req->sites[from + i]->offset;
 			semaphores[i] = req->sites[from + i]->semaphore;
 			if (semaphores[i])
-				opts.ref_ctr_offsets = semaphores;
+				opts.uprobe_multi.ref_ctr_offsets = semaphores;
 			cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id,
 						   req->sites[from + i]->args);
 		}
-		opts.offsets = offsets;
-		opts.cookies = cookies;
-		opts.cnt = cnt;
-		link = bpf_program__attach_uprobe_multi(req->prog, req->tgid, req->path, NULL,
-							&opts);
-		err = errno;
+		opts.uprobe_multi.path = req->path;
+		opts.uprobe_multi.offsets = offsets;
+		opts.uprobe_multi.cookies = cookies;
+		opts.uprobe_multi.cnt = cnt;
+		opts.uprobe_multi.pid = (__u32)req->tgid;
+		shielded__run(create_link, &l);
 	}
 	free(offsets);
 	free(semaphores);
 	free(cookies);
-	errno = err;
-	return link;
+	*out = (struct probe_link){.fd = l.fd};
+	return l.fd < 0 ? l.fd : 0;
 }
 
 int attach_multi__sites(struct attach_req *req)

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 
 #include <bpf/libbpf.h>
+#include <linux/perf_event.h>
 
 #include "probe/probe_impl.h"
 
@@ -21,6 +22,7 @@
 #define SLOW_SITES	  300
 #define CLOSED_PER_MINUTE 500
 #define FDS_RESERVE	  512 /* everything else */
+#define REF_CTR_SHIFT	  32  /* kernel: PERF_UPROBE_REF_CTR_OFFSET_SHIFT */
 
 static uint64_t read_u64(const char *path)
 {
@@ -77,27 +79,48 @@ int attach_perf__raise_limit(uint64_t sites)
 	return 0;
 }
 
+/* The perf event of one site and, on it, the program. */
+static int link_site(const struct attach_req *req, const struct probe_site *site, struct probe_link *out)
+{
+	LIBBPF_OPTS(bpf_perf_event_opts, opts, .bpf_cookie = PTB_COOKIE(req->proc, site->id, site->args));
+	struct perf_event_attr attr = {
+		.type = (uint32_t)read_u64("/sys/bus/event_source/devices/uprobe/type"),
+		.size = sizeof(attr),
+		.config = site->semaphore << REF_CTR_SHIFT,
+		.uprobe_path = (uintptr_t)req->path,
+		.probe_offset = site->offset,
+	};
+	int err, fd = attr.type ? shielded__perf_open(&attr, req->tgid) : -1;
+
+	if (!attr.type)
+		return -EOPNOTSUPP;
+	if (fd < 0)
+		return -errno;
+	*out = (struct probe_link){.lib = bpf_program__attach_perf_event_opts(req->prog, fd, &opts), .shielded = true};
+	if (out->lib) /* owns fd */
+		return 0;
+	err = -errno;
+	shielded__close(fd);
+	return err;
+}
+
 int attach_perf__sites(struct attach_req *req)
 {
 	for (uint32_t i = 0; i < req->cnt; i++) {
 		struct probe_site *site = req->sites[i];
-		LIBBPF_OPTS(bpf_uprobe_opts, opts, .ref_ctr_offset = site->semaphore,
-			    .bpf_cookie = PTB_COOKIE(req->proc, site->id, site->args));
-		struct bpf_link *link;
+		struct probe_link link;
 		int err;
 
 		if (cancel__pending())
 			return -ECANCELED;
-		link = bpf_program__attach_uprobe_opts(req->prog, req->tgid, req->path,
-						       site->offset, &opts);
-		if (link) {
+		err = link_site(req, site, &link);
+		if (!err) {
 			err = link_list__add(req->links, link);
 			if (err)
 				return err;
 			req->attached++;
 			continue;
 		}
-		err = -errno;
 		if (attach__is_hard_error(err)) {
 			if (err == -EMFILE || err == -ENFILE)
 				pr_error("out of file descriptors after %u of %u probes in '%s'", i,

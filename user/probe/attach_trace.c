@@ -7,7 +7,8 @@
  *
  * There is one cookie per event, so BPF finds the site by its address (map site_of_ip). tracefs is
  * mounted for this process alone, invisible to others. Definitions outlive a kill -9, disabled; the
- * next ptbpf that attaches in this way removes them.
+ * next ptbpf that attaches in this way removes them. So nothing here may outlive ptbpf itself (shielded.c): its events
+ * would be removed while they are in use.
  */
 #define LOG_DOMAIN "attach"
 #include "base/log.h"
@@ -290,7 +291,7 @@ int trace_fs__try(void)
 	return err < 0 ? err : 0;
 }
 
-static struct bpf_link *open_event(const struct attach_req *req, int id)
+static int open_event(const struct attach_req *req, int id, struct probe_link *out)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_TRACEPOINT,
@@ -299,48 +300,42 @@ static struct bpf_link *open_event(const struct attach_req *req, int id)
 		.sample_period = 1,
 		.wakeup_events = 1,
 	};
-	struct bpf_link *link;
-	int err, fd;
+	int err, fd = (int)syscall(SYS_perf_event_open, &attr, req->tgid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 
-	fd = (int)syscall(SYS_perf_event_open, &attr, req->tgid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
-		return NULL;
-	link = bpf_program__attach_perf_event(req->prog, fd); /* owns fd from here */
-	if (!link) {
-		err = errno;
-		close(fd);
-		errno = err;
-	}
-	return link;
+		return -errno;
+	*out = (struct probe_link){.lib = bpf_program__attach_perf_event(req->prog, fd)}; /* owns fd from here */
+	if (out->lib)
+		return 0;
+	err = -errno;
+	close(fd);
+	return err;
 }
 
-static struct bpf_link *link_range(struct attach_req *req, uint32_t from, uint32_t cnt)
+static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
 {
 	struct trace_fs *tf = req->trace;
 	uint32_t event = __atomic_fetch_add(&tf->next_event, 1, __ATOMIC_RELAXED);
-	struct bpf_link *link = NULL;
 	char name[80];
 	int file, err;
 
 	file = open(req->path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
-		return NULL;
+		return -errno;
 	err = define(tf, event, file, req, from, cnt);
 	if (!err) {
 		int id = event_id(tf, event);
 
-		link = id < 0 ? NULL : open_event(req, id);
-		err = id < 0 ? id : link ? 0 : -errno;
+		err = id < 0 ? id : open_event(req, id, out);
 	}
 	close(file);
-	if (link) {
+	if (!err) {
 		req->link_events[from] = event;
 	} else {
 		snprintf(name, sizeof(name), "%s/s%u", tf->group, event);
 		remove_event(tf->events_fd, name);
 	}
-	errno = -err;
-	return link;
+	return err;
 }
 
 /* ---- all sites of a request ---- */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,20 @@
 
 #define RETRIES 5
 
-int link_list__add(struct link_list *l, struct bpf_link *link)
+/* libbpf closes what is not the last descriptor of a shielded one. */
+void probe_link__close(struct probe_link link)
 {
-	if (vec_reserve((void **)&l->items, &l->cap, (uint64_t)l->cnt + 1,
-			sizeof(struct bpf_link *))) {
-		bpf_link__destroy(link);
+	int last = !link.lib ? link.fd : link.shielded ? fcntl(bpf_link__fd(link.lib), F_DUPFD_CLOEXEC, 0) : -1;
+
+	bpf_link__destroy(link.lib);
+	if (last >= 0)
+		shielded__close(last);
+}
+
+int link_list__add(struct link_list *l, struct probe_link link)
+{
+	if (vec_reserve((void **)&l->items, &l->cap, (uint64_t)l->cnt + 1, sizeof(link))) {
+		probe_link__close(link);
 		return -ENOMEM;
 	}
 	l->items[l->cnt++] = link;
@@ -33,8 +43,7 @@ int link_list__add(struct link_list *l, struct bpf_link *link)
 
 int link_list__move(struct link_list *to, struct link_list *from)
 {
-	if (vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt,
-			sizeof(struct bpf_link *)))
+	if (vec_reserve((void **)&to->items, &to->cap, (uint64_t)to->cnt + from->cnt, sizeof(*to->items)))
 		return -ENOMEM;
 	for (uint32_t i = 0; i < from->cnt; i++)
 		to->items[to->cnt++] = from->items[i];
@@ -44,7 +53,7 @@ int link_list__move(struct link_list *to, struct link_list *from)
 
 static void destroy_link(void *arg, uint32_t i)
 {
-	bpf_link__destroy(((struct link_list *)arg)->items[i]);
+	probe_link__close(((struct link_list *)arg)->items[i]);
 }
 
 void link_list__clear(struct link_list *l)
@@ -76,7 +85,7 @@ bool attach__is_hard_error(int err)
 /* Sites [from, from + cnt) of the request: to be tried as one link. */
 struct range {
 	uint32_t from, cnt;
-	struct bpf_link *link;
+	struct probe_link link;
 	int err;
 };
 
@@ -93,8 +102,7 @@ static void try_range(void *arg, uint32_t i)
 	struct range *r = &t->ranges[i];
 
 	for (int n = 0; n < RETRIES; n++) {
-		r->link = t->link(t->req, r->from, r->cnt);
-		r->err = r->link ? 0 : -errno;
+		r->err = t->link(t->req, r->from, r->cnt, &r->link);
 		if (r->err != -EINTR && r->err != -EAGAIN)
 			break;
 	}
@@ -118,7 +126,7 @@ static int settle(struct trial *t, struct trial *next)
 		struct range *r = &t->ranges[i];
 		struct probe_site *site = req->sites[r->from];
 
-		if (r->link) {
+		if (!r->err) {
 			int e = link_list__add(req->links, r->link);
 
 			req->attached += e ? 0 : r->cnt;

@@ -7,14 +7,30 @@
 
 struct bpf_program;
 struct bpf_link;
+struct perf_event_attr;
+
+/* ---- shielded.c: what a SIGKILL of ptbpf does not interrupt ---- */
+
+/* fn(arg) in a process that shares memory and descriptors: it takes no lock, so it allocates and logs nothing. */
+void shielded__run(void (*fn)(void *arg), void *arg);
+void shielded__close(int fd);
+int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid); /* negative and errno */
 
 /* ---- links.c: lists of links; refused sites ---- */
 
+/* Something attached: a link of libbpf's, or a descriptor alone (lib NULL), which is always closed by shielded__close(). */
+struct probe_link {
+	struct bpf_link *lib;
+	int fd;
+	bool shielded;
+};
+void probe_link__close(struct probe_link link);
+
 struct link_list {
-	struct bpf_link **items;
+	struct probe_link *items;
 	uint32_t cnt, cap;
 };
-int link_list__add(struct link_list *l, struct bpf_link *link); /* takes it, also on -ENOMEM */
+int link_list__add(struct link_list *l, struct probe_link link); /* takes it, also on -ENOMEM */
 int link_list__move(struct link_list *to, struct link_list *from); /* -ENOMEM: unchanged */
 void link_list__clear(struct link_list *l);                        /* detaches all, frees */
 
@@ -41,8 +57,8 @@ struct attach_req {
 	uint32_t *link_events;       /* by first site of a link; ~0: none */
 };
 
-/* Attaches req->sites[from..from + cnt) at once; NULL and errno. Called from several threads. */
-typedef struct bpf_link *(*link_fn)(struct attach_req *req, uint32_t from, uint32_t cnt);
+/* Attaches req->sites[from..from + cnt) at once; negative errno. Called from several threads. */
+typedef int (*link_fn)(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out);
 /* 0, or a negative errno that no choice of sites would cure; single refused sites are marked. */
 int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max);
 /* True for errors that concern the file, the process or the machine, not one offset. */

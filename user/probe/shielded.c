@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * System calls that a SIGKILL of ptbpf does not interrupt. The kernel changes a process's code page by page and gives up
+ * where the caller has a SIGKILL pending (kernel mm/gup.c, __get_user_pages()): it then says "failed to unregister, leaking
+ * uprobe", and the breakpoints stay in the target until it ends. So what sets or removes probes runs in a process of its
+ * own, which shares memory and descriptors with this thread, as after vfork(), and lives on when ptbpf is killed. A
+ * process that is ending has no signal pending any more: descriptors that are still open then are closed well.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/perf_event.h>
+
+#include "probe/probe_impl.h"
+
+#define STACK_BYTES 65536
+
+struct call {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+static int child(void *arg)
+{
+	struct call *c = arg;
+
+	c->fn(c->arg);
+	return 0;
+}
+
+void shielded__run(void (*fn)(void *arg), void *arg)
+{
+	char stack[STACK_BYTES] __attribute__((aligned(16)));
+	struct call c = {.fn = fn, .arg = arg};
+	sigset_t all, old;
+	int pid;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* no handler runs twice */
+	pid = clone(child, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_FS, &c);
+	if (pid < 0)
+		fn(arg);
+	while (pid > 0 && waitpid(pid, NULL, (int)__WCLONE) < 0 && errno == EINTR)
+		;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void close_fd(void *arg)
+{
+	close(*(int *)arg);
+}
+
+void shielded__close(int fd)
+{
+	shielded__run(close_fd, &fd);
+}
+
+struct opening {
+	struct perf_event_attr *attr;
+	pid_t tgid;
+	int fd, err;
+};
+
+static void open_event(void *arg)
+{
+	struct opening *o = arg;
+
+	o->fd = (int)syscall(SYS_perf_event_open, o->attr, o->tgid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	o->err = errno;
+}
+
+int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid)
+{
+	struct opening o = {.attr = attr, .tgid = tgid};
+
+	shielded__run(open_event, &o);
+	errno = o.err;
+	return o.fd;
+}

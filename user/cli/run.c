@@ -204,9 +204,7 @@ int run__open(const struct run_cfg *cfg, const char *capture_path, struct run **
 	if (!err && cancel__pending())
 		err = -ECANCELED;
 	if (err) {
-		if (run->rec)
-			unlink(capture_path); /* it holds nothing */
-		run__free(run);
+		run__free(run); /* with it the partial file goes; what stands at capture_path stays */
 		return err;
 	}
 	if (run->cost_ps < 0)

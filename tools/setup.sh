@@ -7,7 +7,7 @@
 #   tools/setup.sh build        packages to build and run ptbpf
 #   tools/setup.sh torch        + a PyTorch for the demo: the machine's own, else the main wheel
 #   tools/setup.sh main         + the main wheel (fails when it cannot be installed)
-#   tools/setup.sh legs         + the other PyTorch legs; one that cannot be had leaves its reason in
+#   tools/setup.sh legs         + what tests use beside it, and the other PyTorch legs; one that cannot be had leaves its reason in
 #                                 $PTBPF_ENV_DIR/<leg>.why and is skipped by the tests
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
@@ -15,6 +15,7 @@ set -euo pipefail
 
 PACKAGES="build-essential cmake pkg-config clang libelf-dev libcapstone-dev libcjson-dev libcunit1-dev
 	libzstd-dev libssl-dev zlib1g-dev python3 python3-venv ca-certificates util-linux libseccomp2"
+TEST_PACKAGES="mandoc man-db zsh fish"
 VENV_GIB=7
 
 libbpf_new_enough() {
@@ -186,6 +187,8 @@ setup_main() {
 }
 
 setup_legs() {
+	# shellcheck disable=SC2086 # a list of packages
+	apt_install $TEST_PACKAGES
 	leg "torch-$PTBPF_OLD_TORCH" venv "torch-$PTBPF_OLD_TORCH" "$PTBPF_OLD_TORCH"
 	leg distribution distribution_torch
 	leg chroot-trixie chroot_env chroot-trixie trixie

@@ -134,7 +134,7 @@ static void test_row_limit(void)
 
 static void test_sort_keys(void)
 {
-	char *list = strdup(table__sort_keys()), *key, *save = NULL;
+	char *list = strdup(TABLE_SORT_KEYS), *key, *save = NULL;
 	int n = 0;
 
 	for (key = strtok_r(list, ", ", &save); key; key = strtok_r(NULL, ", ", &save), n++)

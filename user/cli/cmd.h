@@ -3,7 +3,18 @@
 #ifndef CLI_CMD_H
 #define CLI_CMD_H
 
+#include "cli/opts.h"
+
 enum exit_code { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_INCOMPLETE = 3 };
+
+struct command {
+	const struct cmd_usage *usage;
+	int (*run)(int argc, char **argv);
+	const char *summary; /* a few words, for the list of commands */
+};
+extern const struct command commands[]; /* ends with a row without usage */
+
+extern const struct cmd_usage attach_usage, record_usage, report_usage, export_usage, doctor_usage;
 
 int cmd_attach(int argc, char **argv);
 int cmd_record(int argc, char **argv);

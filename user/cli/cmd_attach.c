@@ -28,7 +28,7 @@ static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
-static const struct cmd_usage usage = {
+const struct cmd_usage attach_usage = {
 	.name = "attach",
 	.synopsis = "--pid PID[,PID...] [options]",
 	.summary = "Traces running PyTorch processes that were not prepared for it. Writes a capture and a\n"
@@ -200,7 +200,7 @@ int cmd_attach(int argc, char **argv)
 {
 	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct live live = { 0 };
-	int n = opts__parse(&usage, &cfg, argc, argv, NULL), code;
+	int n = opts__parse(&attach_usage, &cfg, argc, argv, NULL), code;
 	struct named_list list = { .cnt = 0 };
 
 	if (n < 0)

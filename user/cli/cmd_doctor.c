@@ -26,7 +26,7 @@ static const struct opt_def doctor_opts[] = {
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
-static const struct cmd_usage usage = {
+const struct cmd_usage doctor_usage = {
 	.name = "doctor",
 	.synopsis = "[--pid PID[,PID...]]",
 	.summary = "Tells what works here, what not, why, and the one action that would fix it. Attaches to\n"
@@ -195,7 +195,7 @@ static int check_pid(pid_t pid)
 int cmd_doctor(int argc, char **argv)
 {
 	struct doctor_cfg cfg = { .pids.cnt = 0 };
-	int n = opts__parse(&usage, &cfg, argc, argv, NULL), missing, bad = 0, major, minor;
+	int n = opts__parse(&doctor_usage, &cfg, argc, argv, NULL), missing, bad = 0, major, minor;
 	char detail[64];
 	uint32_t i;
 

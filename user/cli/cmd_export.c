@@ -18,7 +18,8 @@ struct export_cfg {
 };
 
 static const struct opt_def export_opts[] = {
-	{ OPT_STR, 'f', "format", offsetof(struct export_cfg, format), "FORMAT",
+	{ OPT_CHOICE, 'f', "format", offsetof(struct export_cfg, format),
+	  "FORMAT=chrome, et, memory, memory-raw, memory-html",
 	  "chrome: Chrome trace as Kineto writes it; et: Execution Trace; memory, memory-raw, memory-html: "
 	  "memory timeline as numbers, events, page" },
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
@@ -34,7 +35,7 @@ static const struct opt_def export_opts[] = {
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
-static const struct cmd_usage usage = {
+const struct cmd_usage export_usage = {
 	.name = "export",
 	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
 	.summary = "Writes a capture in another format. Ids of operators are the same in all of them.",
@@ -51,12 +52,9 @@ static const struct export_format *find_format(const char *name)
 	for (i = 0; name && i < export_format_cnt; i++)
 		if (!strcmp(export_formats[i].name, name))
 			return &export_formats[i];
-	if (name)
-		pr_error("export: unknown format '%s'; there are:", name);
-	else
-		pr_error("export: --format is needed; there are:");
+	pr_error("export: --format is needed; there are:");
 	for (i = 0; i < export_format_cnt; i++)
-		pr_error("  %-10s %s", export_formats[i].name, export_formats[i].summary);
+		pr_error("  %-11s %s", export_formats[i].name, export_formats[i].summary);
 	return NULL;
 }
 
@@ -83,7 +81,7 @@ int cmd_export(int argc, char **argv)
 	const struct export_format *format;
 	char path[PATH_MAX];
 	size_t len;
-	int n = opts__parse(&usage, &cfg, argc, argv, &o.capture);
+	int n = opts__parse(&export_usage, &cfg, argc, argv, &o.capture);
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;

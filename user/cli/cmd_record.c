@@ -38,7 +38,7 @@ static const struct opt_def record_opts[] = {
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
-static const struct cmd_usage usage = {
+const struct cmd_usage record_usage = {
 	.name = "record",
 	.synopsis = "[options] -- COMMAND [ARGS...]",
 	.summary = "Starts a program and traces it from its first operator to its end (or for -d TIME from the\n"
@@ -327,7 +327,7 @@ int cmd_record(int argc, char **argv)
 	struct run_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct live live = { 0 };
 	bool started = false;
-	int first = opts__parse(&usage, &cfg, argc, argv, NULL), go = -1, code;
+	int first = opts__parse(&record_usage, &cfg, argc, argv, NULL), go = -1, code;
 	pid_t pid;
 
 	if (first < 0)

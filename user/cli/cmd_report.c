@@ -17,7 +17,7 @@ struct report_cfg {
 };
 
 static const struct opt_def report_opts[] = {
-	{ OPT_STR, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY",
+	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,
 	  "order of the rows; none: of first appearance (default: as recorded, else none)" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
 	  "rows, -1: all (default: as recorded, else 100; of each list of --memory and --gpu: 10)" },
@@ -39,7 +39,7 @@ static const struct opt_def report_opts[] = {
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
-static const struct cmd_usage usage = {
+const struct cmd_usage report_usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
 	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does; with\n"
@@ -57,7 +57,7 @@ int cmd_report(int argc, char **argv)
 {
 	struct report_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
 	struct outputs o = { .summary = true };
-	int n = opts__parse(&usage, &cfg, argc, argv, &o.capture);
+	int n = opts__parse(&report_usage, &cfg, argc, argv, &o.capture);
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -65,8 +65,6 @@ int cmd_report(int argc, char **argv)
 		pr_error("report: name a capture; see 'ptbpf report --help'");
 		return EXIT_USAGE;
 	}
-	if (cfg.sort_by && !outputs__is_sort_key(cfg.sort_by))
-		return EXIT_USAGE;
 	if (cfg.step_on && cfg.no_steps) {
 		pr_error("report: --step-on and --no-steps contradict each other");
 		return EXIT_USAGE;

@@ -25,8 +25,6 @@ int live__check(const struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
 	log__set_quiet(cfg->quiet);
-	if (cfg->sort_by && !outputs__is_sort_key(cfg->sort_by))
-		return -EINVAL;
 	if (run_cfg__check(cfg))
 		return -EINVAL;
 	if (cfg->exact_memory && !cfg->profile_memory) {

@@ -7,22 +7,20 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "cli/cmd.h"
+#include "cli/docs.h"
 
-static const struct {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *summary;
-} commands[] = {
-	{ "attach", cmd_attach, "trace a running PyTorch process" },
-	{ "record", cmd_record, "start a program and trace it from its first operator" },
-	{ "report", cmd_report, "table of a capture" },
-	{ "export", cmd_export, "capture to another format (Chrome trace)" },
-	{ "doctor", cmd_doctor, "what works on this machine, what not, why, and what to do" },
+const struct command commands[] = {
+	{ &attach_usage, cmd_attach, "trace a running PyTorch process" },
+	{ &record_usage, cmd_record, "start a program and trace it from its first operator" },
+	{ &report_usage, cmd_report, "table of a capture" },
+	{ &export_usage, cmd_export, "capture to another format (Chrome trace)" },
+	{ &doctor_usage, cmd_doctor, "what works on this machine, what not, why, and what to do" },
+	{ NULL, NULL, NULL },
 };
 
 static void help(FILE *out)
 {
-	size_t i;
+	const struct command *c;
 
 	fprintf(out,
 		"ptbpf " PTBPF_VERSION ": a system profiler for PyTorch, from outside the process\n\n"
@@ -31,15 +29,15 @@ static void help(FILE *out)
 		"  sudo ptbpf record -- python train.py      a program from its first operator on\n"
 		"  ptbpf report ptbpf-4242-*.ptb             the table again, no root needed\n\n"
 		"commands:\n");
-	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	for (c = commands; c->usage; c++)
+		fprintf(out, "  %-8s %s\n", c->usage->name, c->summary);
 	fprintf(out, "\nexit codes: 0 done, 1 failed or interrupted, 2 usage, 3 done but incomplete (the last line "
 		     "says what is missing)\n");
 }
 
 int main(int argc, char **argv)
 {
-	size_t i;
+	const struct command *c;
 	int err, code;
 
 	if (argc < 2) {
@@ -54,6 +52,8 @@ int main(int argc, char **argv)
 		puts("ptbpf " PTBPF_VERSION);
 		return EXIT_DONE;
 	}
+	if (argc == 3 && !strcmp(argv[1], "--print-docs"))
+		return docs__print(argv[2], stdout) ? EXIT_USAGE : EXIT_DONE;
 	/* a full disk or a closed pipe is an error of a write, not a reason to die half-way */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
@@ -62,9 +62,9 @@ int main(int argc, char **argv)
 		pr_error("cannot handle signals: %s", errstr(err));
 		return EXIT_FAILED;
 	}
-	for (i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		if (!strcmp(argv[1], commands[i].name)) {
-			code = commands[i].run(argc - 1, argv + 1);
+	for (c = commands; c->usage; c++)
+		if (!strcmp(argv[1], c->usage->name)) {
+			code = c->run(argc - 1, argv + 1);
 			if (code == EXIT_FAILED && cancel__pending())
 				pr_error("interrupted: %s", strsignal(cancel__pending()));
 			return code;

@@ -79,6 +79,29 @@ static int parse_pids(const char *text, struct pid_list *list)
 	return list->cnt ? 0 : -EINVAL;
 }
 
+const char *opts__choices(const struct opt_def *d)
+{
+	return d->type == OPT_CHOICE ? strchr(d->arg, '=') + 1 : NULL;
+}
+
+int opts__arg_len(const struct opt_def *d)
+{
+	return d->arg ? (int)strcspn(d->arg, "=") : 0;
+}
+
+/* Is value one of "a, b, c"? */
+static bool is_listed(const char *list, const char *value)
+{
+	size_t len;
+
+	for (; *list; list += len + strspn(list + len, ", ")) {
+		len = strcspn(list, ",");
+		if (strlen(value) == len && !memcmp(list, value, len))
+			return true;
+	}
+	return false;
+}
+
 static int store(const struct opt_def *def, void *cfg, const char *value)
 {
 	void *dst = (char *)cfg + def->offset;
@@ -95,6 +118,9 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 	case OPT_STR:
 		*(const char **)dst = value;
 		return *value ? 0 : -EINVAL;
+	case OPT_CHOICE:
+		*(const char **)dst = value;
+		return is_listed(opts__choices(def), value) ? 0 : -EINVAL;
 	case OPT_INT:
 		v = strtol(value, &end, 10);
 		if (end == value || *end || v < INT_MIN || v > INT_MAX)
@@ -113,7 +139,7 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 	return -EINVAL;
 }
 
-static bool is_end(const struct opt_def *d)
+bool opts__is_end(const struct opt_def *d)
 {
 	return !d->name && !d->help;
 }
@@ -123,7 +149,7 @@ static bool is_off(const char *name, const char *word, size_t len)
 	return len == strlen(name) + 3 && !memcmp(word, "no-", 3) && !memcmp(word + 3, name, len - 3);
 }
 
-static bool takes_value(const struct opt_def *d)
+bool opts__takes_value(const struct opt_def *d)
 {
 	return d->type != OPT_FLAG && d->type != OPT_SWITCH;
 }
@@ -140,7 +166,7 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 	*value = NULL;
 	*off = false;
 	if (word[1] != '-') {
-		for (d = defs; !is_end(d); d++)
+		for (d = defs; !opts__is_end(d); d++)
 			if (d->letter && d->letter == word[1]) {
 				*value = word[2] ? word + 2 : NULL;
 				return d;
@@ -148,7 +174,7 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 		return NULL;
 	}
 	len = strcspn(word + 2, "=");
-	for (d = defs; !is_end(d); d++) {
+	for (d = defs; !opts__is_end(d); d++) {
 		*off = d->type == OPT_SWITCH && is_off(d->name, word + 2, len);
 		if (*off || (d->name && strlen(d->name) == len && !memcmp(d->name, word + 2, len))) {
 			*value = word[2 + len] ? word + 3 + len : NULL;
@@ -170,19 +196,21 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 			 usage->name);
 		return OPTS_ERROR;
 	}
-	if (!takes_value(d) && value) {
+	if (!opts__takes_value(d) && value) {
 		pr_error("%s: option --%s takes no value", usage->name, d->name);
 		return OPTS_ERROR;
 	}
-	if (takes_value(d) && !value) {
+	if (opts__takes_value(d) && !value) {
 		if (*i + 1 >= argc) {
-			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name, d->arg);
+			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name,
+				 opts__choices(d) ? opts__choices(d) : d->arg);
 			return OPTS_ERROR;
 		}
 		value = argv[++*i];
 	}
 	if (store(d, cfg, off ? "no" : value)) {
-		pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name, d->arg);
+		pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name,
+			 opts__choices(d) ? opts__choices(d) : d->arg);
 		return OPTS_ERROR;
 	}
 	return 0;
@@ -222,16 +250,16 @@ void opts__help(const struct cmd_usage *usage, FILE *out)
 	fprintf(out, "usage: ptbpf %s %s\n\n%s\n", usage->name, usage->synopsis, usage->summary);
 	if (usage->examples)
 		fprintf(out, "\n%s", usage->examples);
-	for (d = usage->opts; !is_end(d); d++) {
+	for (d = usage->opts; !opts__is_end(d); d++) {
 		char left[64];
 
 		if (d->type == OPT_GROUP) {
 			fprintf(out, "\n%s:\n", d->help);
 			continue;
 		}
-		snprintf(left, sizeof(left), "%c%c%c --%s%s%s", d->letter ? '-' : ' ',
+		snprintf(left, sizeof(left), "%c%c%c --%s%s%.*s", d->letter ? '-' : ' ',
 			 d->letter ? d->letter : ' ', d->letter ? ',' : ' ', d->name, d->arg ? " " : "",
-			 d->arg ? d->arg : "");
+			 opts__arg_len(d), d->arg ? d->arg : "");
 		fprintf(out, "  %-28s %s", left, d->help);
 		if (d->type == OPT_SWITCH)
 			fprintf(out, "; --no-%s: not", d->name);

@@ -24,6 +24,7 @@ enum opt_type {
 	OPT_FLAG,     /* bool */
 	OPT_SWITCH,   /* int: 1 for --name, -1 for --no-name, 0 for neither */
 	OPT_STR,      /* const char * */
+	OPT_CHOICE,   /* const char *: one of a list */
 	OPT_INT,      /* int */
 	OPT_DURATION, /* uint64_t ns: "5s", "250ms", "2m", plain number: seconds */
 	OPT_SIZE,     /* uint64_t bytes: "4MiB", "64k" */
@@ -35,7 +36,7 @@ struct opt_def {
 	char letter;      /* 0: none */
 	const char *name; /* without dashes */
 	size_t offset;    /* of the destination in the config struct */
-	const char *arg;  /* placeholder for the help */
+	const char *arg;  /* placeholder for the help; OPT_CHOICE: "MODE=auto, off" */
 	const char *help;
 };
 
@@ -58,6 +59,10 @@ struct cmd_usage {
  */
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word);
 void opts__help(const struct cmd_usage *usage, FILE *out);
+bool opts__is_end(const struct opt_def *d); /* the row that ends the list */
+bool opts__takes_value(const struct opt_def *d);
+const char *opts__choices(const struct opt_def *d); /* "auto, off"; NULL: no OPT_CHOICE */
+int opts__arg_len(const struct opt_def *d);         /* of the placeholder, 0: none */
 
 /* 0 or -EINVAL. */
 int opts__duration(const char *text, uint64_t *ns);

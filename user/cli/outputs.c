@@ -286,14 +286,6 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	return 0;
 }
 
-bool outputs__is_sort_key(const char *key)
-{
-	if (table__is_sort_key(key) || !strcmp(key, OUTPUTS_UNSORTED))
-		return true;
-	pr_error("'%s' is no sort key; there are: %s, %s", key, table__sort_keys(), OUTPUTS_UNSORTED);
-	return false;
-}
-
 static bool is_on(const struct session *s, const char *key)
 {
 	const char *json = session__meta(s, key);

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "export/exporter.h"
+
 struct outputs {
 	const char *capture;
 	const char *trace;   /* NULL: no Chrome trace */
@@ -21,7 +23,7 @@ struct outputs {
 	int by_shape, with_flops, exact_memory; /* the table's rows and columns: 1, -1: not, 0: as recorded */
 	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
 	bool json;           /* for machines */
-	const char *sort_by; /* of table__sort_keys(), OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */
+	const char *sort_by; /* of OUTPUTS_SORT_KEYS; OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */
 	int row_limit;       /* OUTPUTS_ROWS_UNSAID: as recorded */
 	const char *step_on; /* NULL and not no_steps: as recorded */
 	bool no_steps;
@@ -29,10 +31,9 @@ struct outputs {
 };
 
 #define OUTPUTS_UNSORTED "none"
+#define OUTPUTS_SORT_KEYS TABLE_SORT_KEYS ", " OUTPUTS_UNSORTED
 #define OUTPUTS_ROWS_UNSAID INT_MIN
 
-/* Is it one of the keys that o->sort_by may be? */
-bool outputs__is_sort_key(const char *key);
 /* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
 

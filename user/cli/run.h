@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "cli/opts.h"
+#include "cli/outputs.h"
 #include "cli/target_agent.h"
 #include "probe/probe_set.h"
 
@@ -70,7 +71,7 @@ struct run_cfg {
 	  "a row of the table for each shape of an operator's inputs (implies --record-shapes)" },      \
 	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \
 	  "memory columns: what an operator's own thread allocated in it (torch: all threads)" },       \
-	{ OPT_STR, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY",                              \
+	{ OPT_CHOICE, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,                              \
 	  "order of the table (default: self_cpu_time_total)" },                                        \
 	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
 	  "rows of the table, -1: all (default: 20)" },                                                 \
@@ -78,9 +79,9 @@ struct run_cfg {
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
 	  "only warnings, errors and the summary on stderr" },                                          \
 	{ OPT_GROUP, 0, "", 0, NULL, "sources" },                                                       \
-	{ OPT_STR, 0, "agent", offsetof(struct run_cfg, agent), "MODE",                                 \
+	{ OPT_CHOICE, 0, "agent", offsetof(struct run_cfg, agent), "MODE=auto, off, inject",                         \
 	  "ptbpf's agent inside the process: auto (use it where it is), off, inject (load it)" },       \
-	{ OPT_STR, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE",                                     \
+	{ OPT_CHOICE, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE=auto, off",                                \
 	  "auto (by the agent; else CUDA calls, by probes), off" },                                     \
 	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
 	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, ring_bytes), "SIZE",                         \
@@ -100,7 +101,7 @@ bool run_cfg__ops(const struct run_cfg *cfg); /* operators are recorded */
 bool run_cfg__gpu(const struct run_cfg *cfg); /* what GPUs do is */
 bool run_cfg__sync(const struct run_cfg *cfg); /* what waits for them is */
 enum agent_mode run_cfg__agent(const struct run_cfg *cfg);
-/* Values of --activities, --gpu and --agent that mean nothing: said, -EINVAL. */
+/* A value of --activities that means nothing: -EINVAL, with a sentence. */
 int run_cfg__check(const struct run_cfg *cfg);
 
 struct run;

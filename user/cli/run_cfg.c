@@ -65,14 +65,5 @@ int run_cfg__check(const struct run_cfg *cfg)
 		pr_error("--activities %s: there are cpu, cuda and, with cuda, sync (cpu,cuda,sync)", cfg->activities);
 		return -EINVAL;
 	}
-	if (cfg->gpu && strcmp(cfg->gpu, "auto") && strcmp(cfg->gpu, "off")) {
-		pr_error("--gpu %s: there are auto and off", cfg->gpu);
-		return -EINVAL;
-	}
-	if (cfg->agent && strcmp(cfg->agent, "auto") && strcmp(cfg->agent, "off") &&
-	    strcmp(cfg->agent, "inject")) {
-		pr_error("--agent %s: there are auto, off and inject", cfg->agent);
-		return -EINVAL;
-	}
 	return 0;
 }

@@ -99,13 +99,18 @@ void gpu_report__free(struct gpu_report *gr);
 /* ---- table ---- */
 
 struct table_opts {
-	const char *sort_by; /* NULL: order of first appearance; see table__sort_keys() */
+	const char *sort_by; /* NULL: order of first appearance; of TABLE_SORT_KEYS */
 	int row_limit;       /* -1: all */
 	bool profile_memory; /* the columns of memory */
 	bool device_time;    /* the columns of GPU time */
 };
 
-const char *table__sort_keys(void); /* "self_cpu_time_total, cpu_time_total, ..." for help and errors */
+/* Attributes of torch's FunctionEventAvg. */
+#define TABLE_SORT_KEYS                                                                            \
+	"self_cpu_time_total, cpu_time_total, cpu_time, self_cuda_time_total, cuda_time_total, "   \
+	"cuda_time, self_device_time_total, device_time_total, device_time, count, key, flops, "   \
+	"cpu_memory_usage, self_cpu_memory_usage, cuda_memory_usage, self_cuda_memory_usage, "     \
+	"device_memory_usage, self_device_memory_usage"
 bool table__is_sort_key(const char *key);
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out);
 /* For machines: an object with rows, window, loss account and totals. */

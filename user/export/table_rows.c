@@ -98,7 +98,7 @@ static int cmp_key(const struct ka_row *a, const struct ka_row *b)
 }
 
 static const struct sort_key {
-	const char *name; /* the attribute of torch's FunctionEventAvg */
+	const char *name; /* of TABLE_SORT_KEYS */
 	int (*cmp)(const struct ka_row *a, const struct ka_row *b);
 } sort_keys[] = {
 	{ "self_cpu_time_total", cmp_self },
@@ -131,13 +131,6 @@ static const struct sort_key *find_key(const char *name)
 		if (!strcmp(sort_keys[i].name, name))
 			return &sort_keys[i];
 	return NULL;
-}
-
-const char *table__sort_keys(void)
-{
-	return "self_cpu_time_total, cpu_time_total, cpu_time, self_cuda_time_total, cuda_time_total, cuda_time, "
-	       "count, key, flops, cpu_memory_usage, self_cpu_memory_usage, cuda_memory_usage, "
-	       "self_cuda_memory_usage";
 }
 
 bool table__is_sort_key(const char *key)

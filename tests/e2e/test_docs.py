@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Man pages and completions: installed, well-formed, complete, and of use in the shells that they are for."""
+
+import os
+import re
+import subprocess
+
+from common import PTBPF, check, main, run_ptbpf, workspace
+
+COMMANDS = ("attach", "record", "report", "export", "doctor")
+BASH = """
+. "$1"
+compopt() { echo "[$*]"; }
+words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _ptbpf; echo "${COMPREPLY[*]}"; }
+words ptbpf ''
+words ptbpf attach --agent ''
+words ptbpf attach --agent = in
+words ptbpf attach --kernel-m
+words ptbpf export run.ptb -f mem
+words ptbpf attach -o ''
+words ptbpf report run
+words ptbpf record -- pyth
+"""
+BASH_ANSWERS = ["--help --version attach record report export doctor", "auto off inject", "inject", "--kernel-memory",
+                "memory memory-raw memory-html", "[-o default]", "", "[-o default]", "", "[-o default]", ""]
+FISH = """
+source $argv[1]
+for line in 'ptbpf rec' 'ptbpf attach --agent in' 'ptbpf attach --kernel-m' 'ptbpf export run.ptb -f memory-'
+    complete -C $line
+end
+"""
+FISH_ANSWERS = ["record", "inject", "--kernel-memory", "memory-html", "memory-raw"]
+# completes "ptbpf attach ..." with a function in place of zsh's that prints the specification of each option
+ZSH = """
+_arguments() { print -rl -- "$@"; state=argument line=(attach); }
+. "$1/_ptbpf"
+"""
+
+
+def install(ws):
+    done = subprocess.run(["cmake", "--install", os.path.dirname(PTBPF), "--prefix", ws], capture_output=True, text=True)
+    check(done.returncode == 0, done.stderr)
+
+
+def run(*args):
+    done = subprocess.run(args, capture_output=True, text=True, timeout=60, env=dict(os.environ, TERM="dumb"))
+    check(done.returncode == 0 and not done.stderr, f"{args[0]} ended with {done.returncode}: {done.stderr}")
+    return done.stdout
+
+
+def man_pages():
+    with workspace() as ws:
+        install(ws)
+        pages = {f"ptbpf{'-' + c if c else ''}": c for c in ("", *COMMANDS)}
+        for page, command in pages.items():
+            path = f"{ws}/share/man/man1/{page}.1"
+            lint = subprocess.run(["mandoc", "-T", "lint", path], capture_output=True, text=True).stdout
+            # it searches the system's pages alone; those beside it are checked below
+            lint = [line for line in lint.splitlines() if "referenced manual not found" not in line]
+            check(not lint, "\n".join(lint))
+            with open(path, encoding="utf-8") as f:
+                named = set(re.findall(r"\.Xr ([\w-]+) 1", f.read()))
+            check(named == set(pages) - {page}, f"{page} names {named}")
+            text = re.sub(r"\s+", " ", run("man", "-l", path))
+            options = re.findall(r"^.{6}(--[\w-]+)", "\n".join(run_ptbpf(command, "--help").out), re.M) if command else []
+            missing = [o for o in options if o not in text]
+            check(not missing and (options or not command), f"{page} lacks {missing} of {options}")
+
+
+def completions():
+    with workspace() as ws:
+        install(ws)
+        got = run("bash", "-c", BASH, "bash", ws + "/share/bash-completion/completions/ptbpf").splitlines()
+        check(got == BASH_ANSWERS, f"bash: {got}")
+        got = run("fish", "-c", FISH, ws + "/share/fish/vendor_completions.d/ptbpf.fish").splitlines()
+        check([line.split("\t")[0] for line in got] == FISH_ANSWERS, f"fish: {got}")
+        got = run("zsh", "-f", "-c", ZSH, "zsh", ws + "/share/zsh/site-functions").splitlines()
+        for begin, end in (("--agent[", ":MODE:(auto off inject)"), ("*--pid[", ":PID[,PID...]:_pids"),
+                           ("(-o --output)--output[", ":FILE:_files"), ("--kernel-memory[", "]")):
+            check(any(line.startswith(begin) and line.endswith(end) for line in got), f"zsh: no {begin} in {got}")
+
+
+def unknown():
+    done = run_ptbpf("--print-docs", "tcsh", expect=2)
+    check("none of" in done.text(), done.text())
+
+
+if __name__ == "__main__":
+    main([man_pages, completions, unknown])

@@ -11,6 +11,7 @@ import stat
 import struct
 import subprocess
 import termios
+import time
 
 from common import PTBPF, Tracer, check, main, report_json, require_root, run_ptbpf, shared, wait_for, workload, workspace
 
@@ -131,6 +132,21 @@ def old_capture_is_kept():
             check(f.read() != old, "a complete capture does not replace the old one")
 
 
+def old_capture_survives_a_signal():
+    """Whenever Ctrl-C comes while ptbpf starts, a capture stands under the name: the old one or a new one."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
+        for moment in range(16):
+            with Tracer("attach", "--pid", p.pid, "-o", ws + "/old.ptb", "--no-table") as t:
+                time.sleep(moment * 0.025)
+                t.signal(signal.SIGINT)
+                t.finish()
+            run_ptbpf("report", ws + "/old.ptb", "--row-limit", "1")
+            check(os.listdir(ws) == ["old.ptb"], f"left behind: {os.listdir(ws)}")
+
+
 def capture_is_not_replaced_by_an_export():
     """Not by one of its own, whatever it is called, and not by a trace that attach writes."""
     require_root()
@@ -145,6 +161,19 @@ def capture_is_not_replaced_by_an_export():
         with open(ws + "/a.ptb", "rb") as f:
             check(f.read() == old, "the capture was changed")
         check(os.listdir(ws) == ["a.ptb"], f"left behind: {os.listdir(ws)}")
+
+
+def replaced_when_it_is_named():
+    """Somebody puts another file where the capture has just got its name: the trace is the recording's all the same."""
+    require_root()
+    with workspace() as ws, workload("spin.py") as p:
+        p.wait_line("rate")
+        put(ws + "/a.ptb.other", "somebody else's\n")
+        env = dict(os.environ, LD_PRELOAD=os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libswap_capture.so"))
+        with Tracer("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", env=env) as t:
+            t.expect(0)
+        check(get(ws + "/a.ptb") == "somebody else's\n", "the capture was not replaced")
+        check(get(ws + "/a.json").count("aten::") > 10, "the trace has no operators")
 
 
 def neighbours_are_kept():
@@ -202,4 +231,6 @@ def private_and_the_callers():
 
 if __name__ == "__main__":
     main([planted_links, planted_pipe, reader_that_reads_nothing, old_capture_is_kept,
-          capture_is_not_replaced_by_an_export, neighbours_are_kept, partial_of_a_killed, private_and_the_callers])
+          old_capture_survives_a_signal, capture_is_not_replaced_by_an_export, replaced_when_it_is_named,
+          neighbours_are_kept, partial_of_a_killed,
+          private_and_the_callers])

@@ -237,26 +237,33 @@ static void hint_partial(const char *path)
 
 int capture_reader__open(const char *path, struct capture_reader **out)
 {
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
+
+	if (fd >= 0)
+		return capture_reader__open_fd(path, fd, out);
+	err = -errno;
+	pr_error("cannot open %s: %s", path, errstr(err));
+	if (err == -ENOENT)
+		hint_partial(path);
+	return err;
+}
+
+int capture_reader__open_fd(const char *path, int fd, struct capture_reader **out)
+{
 	struct capture_reader *cr = calloc(1, sizeof(*cr));
 	int err = -ENOMEM;
 
-	if (!cr)
+	if (!cr) {
+		close(fd);
 		return -ENOMEM;
-	cr->fd = -1;
+	}
+	cr->fd = fd;
 	cr->path = strdup(path);
 	cr->zstd = ZSTD_createDCtx();
 	cr->stored = malloc(CAPTURE_STORED_MAX);
 	cr->raw = malloc(CAPTURE_RAW_MAX);
 	if (!cr->path || !cr->zstd || !cr->stored || !cr->raw) {
 		pr_error("cannot read %s: %s", path, errstr(err));
-		goto fail;
-	}
-	cr->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (cr->fd < 0) {
-		err = -errno;
-		pr_error("cannot open %s: %s", path, errstr(err));
-		if (err == -ENOENT)
-			hint_partial(path);
 		goto fail;
 	}
 	err = check_regular(cr);

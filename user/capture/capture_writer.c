@@ -375,6 +375,13 @@ int capture_writer__flush(struct capture_writer *cw)
 	return flush_all(cw);
 }
 
+int capture_writer__dup(const struct capture_writer *cw)
+{
+	int fd = fcntl(cw->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	return fd < 0 ? -errno : fd;
+}
+
 const char *capture_writer__partial(const struct capture_writer *cw)
 {
 	return new_file__partial(cw->nf);

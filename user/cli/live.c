@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/log.h"
@@ -140,10 +141,19 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 			 "interrupted, or the target ended, before PyTorch was loaded");
 		return EXIT_FAILED;
 	}
-	err = run__finish(live->run);
-	if (err == CAPTURE_UNNAMED)
+	err = run__finish(live->run, &o.capture_fd);
+	if (err != CAPTURE_UNNAMED && o.capture_fd < 0) {
+		pr_error("'%s' cannot be opened again: %s", live->capture, errstr(o.capture_fd));
+		pr_hint("ptbpf report %s", live->capture);
 		return EXIT_FAILED;
+	}
+	if (err == CAPTURE_UNNAMED) {
+		if (o.capture_fd >= 0)
+			close(o.capture_fd);
+		return EXIT_FAILED;
+	}
 	if (!err && !loop_err && cancel__pending()) {
+		close(o.capture_fd);
 		pr_error("interrupted after the window: '%s' is complete, nothing was made of it", live->capture);
 		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
 		return EXIT_FAILED;

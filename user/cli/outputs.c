@@ -79,13 +79,11 @@ static void agent_text(const struct session_info *info, char *buf, size_t cap)
 }
 
 static void print_summary(const struct outputs *o, const struct session_info *info,
-			  const struct session_totals *t, uint64_t threads)
+			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
 	char cost[160], agent[64], recs[32], bytes[32];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
-	struct stat st = { .st_size = 0 };
 
-	stat(o->capture, &st);
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
 	term_text__put(stderr, o->capture, SIZE_MAX);
@@ -94,7 +92,7 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 		"%llu; functions refused %llu; %s%s\n",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
-		count_text(t->slices, recs), bytes_text((uint64_t)st.st_size, bytes),
+		count_text(t->slices, recs), bytes_text(file_bytes, bytes),
 		(unsigned long long)lost, (unsigned long long)t->unwound,
 		(unsigned long long)info->refusal_cnt, agent, cost);
 }
@@ -335,7 +333,8 @@ int outputs__write(const struct outputs *asked)
 	char text[1024];
 	int code = EXIT_FAILED, err;
 
-	err = capture_reader__open(o->capture, &cr);
+	err = o->capture_fd ? capture_reader__open_fd(o->capture, o->capture_fd, &cr) :
+			      capture_reader__open(o->capture, &cr);
 	if (!err) {
 		effort__begin(capture_reader__bytes(cr));
 		err = session__open(cr, &sopts, &s);
@@ -353,7 +352,7 @@ int outputs__write(const struct outputs *asked)
 	}
 	code = EXIT_DONE;
 	if (o->summary)
-		print_summary(o, session__info(s), &totals, threads);
+		print_summary(o, session__info(s), &totals, threads, capture_reader__bytes(cr));
 	if (o->summary && o->trace)
 		pr_info("trace: %s (open it in ui.perfetto.dev or chrome://tracing)", o->trace);
 	if (o->summary && o->et)

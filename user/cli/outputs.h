@@ -14,6 +14,7 @@
 
 struct outputs {
 	const char *capture;
+	int capture_fd;      /* the open file, which outputs__write() closes; 0: what has that name is opened */
 	const char *trace;   /* NULL: no Chrome trace */
 	const char *et;      /* NULL: no Execution Trace */
 	uint32_t pid;        /* of which process an Execution Trace or a timeline is, 0: the first */

@@ -139,6 +139,11 @@ static void recorder_free(struct recorder *r)
 	free(r);
 }
 
+int recorder__dup_capture(const struct recorder *r)
+{
+	return capture_writer__dup(r->cw);
+}
+
 int recorder__close(struct recorder *r)
 {
 	int err = capture_writer__close(r->cw);

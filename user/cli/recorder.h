@@ -29,6 +29,7 @@ struct recorder_opts {
 };
 int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct recorder_opts *opts,
 		   struct recorder **out);
+int recorder__dup_capture(const struct recorder *r); /* capture_writer__dup() */
 /* Seals and closes; returns what capture_writer__close() does. */
 int recorder__close(struct recorder *r);
 /* Frees r, and removes what it wrote. NULL is fine. */

@@ -133,8 +133,9 @@ void run__activate(struct run *run);
 typedef void (*run_tick_fn)(void *arg, struct run *run);
 /* Moves records until the window ends. 0 or negative errno. */
 int run__loop(struct run *run, run_tick_fn tick, void *arg);
-/* Ends the window, detaches, writes the counters, seals the capture; returns what capture_writer__close() does. */
-int run__finish(struct run *run);
+/* Ends the window, detaches, writes the counters, seals the capture; returns what capture_writer__close() does.
+ * *capture: the capture for reading, the caller's to close, or negative errno. */
+int run__finish(struct run *run, int *capture);
 
 uint32_t run__traced(const struct run *run);    /* processes added so far */
 int run__signal(const struct run *run);         /* the signal that ended the loop, 0: none */

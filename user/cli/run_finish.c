@@ -105,7 +105,7 @@ static uint64_t cut_window(struct run *run, uint64_t end)
 	return st.covered_ns;
 }
 
-int run__finish(struct run *run)
+int run__finish(struct run *run, int *capture)
 {
 	uint64_t end, t0;
 	int err;
@@ -125,6 +125,7 @@ int run__finish(struct run *run)
 	recorder__clock(run->rec);
 	recorder__window(run->rec, false, end, run->stop_reason);
 	write_counters(run, t0);
+	*capture = recorder__dup_capture(run->rec);
 	err = recorder__close(run->rec);
 	run->rec = NULL;
 	mem_limit__set(0); /* what is made of the capture has limits of its own */

@@ -34,6 +34,8 @@ static int ask_kernel(uint32_t *level)
 	err = ptbpf_bpf__load(skel);
 	if (!err)
 		err = bpf_prog_test_run_opts(bpf_program__fd(skel->progs.pidns_depth), &run);
+	if (!err && !skel->bss)
+		err = -ENOMEM;
 	if (!err)
 		*level = skel->bss->self_ns_level;
 	ptbpf_bpf__destroy(skel);

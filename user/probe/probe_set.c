@@ -112,6 +112,8 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 	if (err)
 		return err;
 	err = ptbpf_bpf__load(ps->skel);
+	if (!err && !ps->skel->bss)
+		err = -ENOMEM; /* libbpf goes on where the variables cannot be mapped */
 	if (err) {
 		report_load_failure(err, opts->args);
 		return err;

@@ -2,6 +2,9 @@
 /* Compares a plan with the process that it is to be used for; see target_verify.h. */
 #include "cli/target_verify.h"
 
+#define LOG_DOMAIN "targets"
+#include "base/log.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +36,8 @@ int target_verify(const struct torch_proc *tp, const struct torch_plan *plan)
 	int err = lib.sites ? 0 : -ENOMEM;
 	uint32_t role;
 
+	if (err)
+		pr_error("cannot compare the code of pid %d with its plan: %s", (int)tp->pid, errstr(err));
 	for (role = 0; role < TORCH_LIB_ROLES && !err; role++) {
 		if (!tp->libs[role].present)
 			continue;

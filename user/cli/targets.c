@@ -142,8 +142,10 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 		if (plan_key__same(&ts->plans[i].plan->key, &key))
 			return &ts->plans[i];
 	if (vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1,
-			sizeof(*ts->plans)))
+			sizeof(*ts->plans))) {
+		pr_error("cannot plan the probes of pid %d: %s", (int)tp->pid, errstr(-ENOMEM));
 		return NULL;
+	}
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .plan = NULL };
 	if (torch_plan__new(tp, &opts, &sp->plan))

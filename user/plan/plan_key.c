@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <openssl/evp.h>
+#define OPENSSL_SUPPRESS_DEPRECATED /* the newer interface allocates, and without memory OpenSSL 3.0 crashes in it */
+#include <openssl/sha.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -127,23 +128,20 @@ static const uint8_t *tool_id(void)
 	return id;
 }
 
-static int digest(const struct file_key *files, const struct torch_proc *tp, uint8_t out[FILE_HASH_SZ])
+static void digest(const struct file_key *files, const struct torch_proc *tp, uint8_t out[FILE_HASH_SZ])
 {
-	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+	SHA256_CTX ctx;
 	uint32_t role;
-	bool ok;
 
-	if (!ctx)
-		return -ENOMEM;
-	ok = EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && EVP_DigestUpdate(ctx, tool_id(), BUILD_ID_MAX);
-	for (role = 0; role < TORCH_LIB_ROLES && ok; role++) {
+	SHA256_Init(&ctx);
+	SHA256_Update(&ctx, tool_id(), BUILD_ID_MAX);
+	for (role = 0; role < TORCH_LIB_ROLES; role++) {
 		uint8_t there = tp->libs[role].present;
 
-		ok = EVP_DigestUpdate(ctx, &there, 1) && EVP_DigestUpdate(ctx, &files[role], sizeof(files[role]));
+		SHA256_Update(&ctx, &there, 1);
+		SHA256_Update(&ctx, &files[role], sizeof(files[role]));
 	}
-	ok = ok && EVP_DigestFinal_ex(ctx, out, NULL);
-	EVP_MD_CTX_free(ctx);
-	return ok ? 0 : -EIO;
+	SHA256_Final(out, &ctx);
 }
 
 int plan_key__get(const struct torch_proc *tp, bool cache, const char *dir, struct plan_key *key)
@@ -167,7 +165,7 @@ int plan_key__get(const struct torch_proc *tp, bool cache, const char *dir, stru
 	if (dir_fd >= 0)
 		close(dir_fd);
 	if (!err)
-		err = digest(files, tp, key->digest);
+		digest(files, tp, key->digest);
 	key->known = !err;
 	return err;
 }

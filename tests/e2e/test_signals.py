@@ -7,6 +7,7 @@ would end before it.
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import time
@@ -66,6 +67,33 @@ def start_up():
         p.wait_news("rate", 2)
         check(codes & {0, 1}, "no start was interrupted")
     return f"exit codes {sorted(codes)}, slowest {slowest:.2f} s"
+
+
+def injecting():
+    """While the agent is loaded into the process: it is loaded or not, nobody traces the process, and it goes on."""
+    require_root()
+    rounds, loaded = 24 if SOAK else 3, 0
+    with workspace() as ws:
+        for k in range(rounds):
+            with workload("spin.py") as p:
+                p.wait_line("rate")
+                for moment in range(12):
+                    with Tracer("attach", "--pid", p.pid, "--agent", "inject", "--no-table", "-o", ws + "/a.ptb") as t:
+                        time.sleep(random.uniform(0, 0.8))
+                        code, _ = signal_and_finish(t, (signal.SIGINT, signal.SIGTERM)[moment % 2])
+                    check(code in (0, 1, 3), f"exit {code}\n{t.text()}")
+                    with open(f"/proc/{p.pid}/status", encoding="utf-8") as f:
+                        check("TracerPid:\t0\n" in f.read(), "the process is still traced")
+                    with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
+                        if "ptbpf_agent" in f.read():
+                            loaded += 1
+                            break
+                with Tracer("attach", "--pid", p.pid, "--agent", "inject", "--no-table", "-d", "300ms", "-o", ws + "/a.ptb",
+                            "--trace", ws + "/a.json") as t:
+                    t.expect(0, 3)
+                check(len(slices(load_trace(ws + "/a.json"))) > 10, f"nothing is recorded afterwards\n{t.text()}")
+                check(p.alive(), f"the target died\n{p.text()}")
+    return f"{rounds} targets, in {loaded} the agent was loaded before the signal"
 
 
 def waiting():
@@ -170,4 +198,4 @@ def doctor():
 
 
 if __name__ == "__main__":
-    main([start_up, waiting, record_before_torch, offline, after_window, stopped_agent, doctor])
+    main([start_up, injecting, waiting, record_before_torch, offline, after_window, stopped_agent, doctor])

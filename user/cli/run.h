@@ -85,7 +85,7 @@ struct run_cfg {
 	  "auto (by the agent; else CUDA calls, by probes), off" },                                     \
 	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
 	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, ring_bytes), "SIZE",                         \
-	  "bytes per ring buffer, one a CPU (default: by the number of CPUs, at most 64 MiB, 256 MiB in all)" },         \
+	  "bytes per ring buffer, one a CPU (default: by the number of CPUs, at most 128 MiB in all, with the agent 256)" },         \
 	{ OPT_SIZE, 0, "max-memory", offsetof(struct run_cfg, max_memory), "SIZE",                      \
 	  "memory of ptbpf beyond the ring buffers while it records; what does not fit is dropped and counted (default: 512 MiB)" }, \
 	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, perf_uprobes), NULL,                    \

@@ -22,15 +22,16 @@
 
 /*
  * Default sizes: a second of four threads that do nothing but operators, while the collector gets 5 % of a
- * processor (tests/e2e/test_starved.py). Names make 25 MB/s on a processor, arguments twice that. With an agent
- * operators come three times as fast, and CUPTI hands its records out by the megabyte, all on one processor.
+ * processor; with an agent half a second of them (tests/e2e/test_starved.py). Names make 25 MB/s on a processor,
+ * arguments twice that. With an agent operators come three times as fast, and CUPTI hands its records out by the
+ * megabyte, all on one processor.
  */
 #define RING_BYTES_ALL	(128u << 20)
 #define RING_BYTES_MIN	(256u << 10)
 #define RING_BYTES_MAX	(32u << 20)
 #define AGENT_BYTES_ALL (256u << 20)
 #define AGENT_BYTES_MIN (2u << 20)
-#define AGENT_BYTES_MAX (64u << 20)
+#define AGENT_BYTES_MAX (128u << 20)
 #define SHARE_OF_RAM	32 /* all rings take at most one part in so many */
 #define GIVE_BACK      256 /* records between two advances of the consumer position */
 

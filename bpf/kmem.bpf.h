@@ -192,7 +192,10 @@ static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 	return r;
 }
 
-/* A thread has ended: what the kernel kept with it is in the process's sum now, where another thread counts it. */
+/*
+ * A thread has ended: what the kernel kept with it is in the process's sum now, where another thread counts it. One that
+ * has done so a moment ago has counted it twice; the growth below 0 is set off against the next.
+ */
 static __always_inline void rss_leave(__u32 tgid, struct kmem_acc *acc)
 {
 	struct kmem_rss *r = bpf_map_lookup_elem(&kmem_rss, &tgid);

@@ -5,6 +5,7 @@
  */
 #include "site_func.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -348,6 +349,7 @@ static void *turn_main(void *arg)
 		touch(p + (size_t)(turn / turn_threads * thread_pages) * PAGE, (size_t)thread_pages, true);
 		site_mark();
 	}
+	pthread_barrier_wait(&barrier); /* nobody ends in another one's turn: see together() */
 	return (void *)(uintptr_t)(minor_faults() - before);
 }
 
@@ -383,6 +385,25 @@ static void *keeper_main(void *arg)
 	return (void *)(uintptr_t)(minor_faults() - before);
 }
 
+/* How many threads there are, counting those that nobody has to wait for any more. */
+static int thread_cnt(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	struct dirent *e;
+	int cnt = 0;
+
+	if (!dir)
+		abort();
+	while ((e = readdir(dir)))
+		cnt += e->d_name[0] != '.';
+	closedir(dir);
+	return cnt;
+}
+
+/*
+ * Before Linux 6.2 the pages that the kernel keeps with a thread come to the process's sum a moment before anybody can
+ * see that the thread ends, after pthread_join() even: until then others see them as growth. So its end is awaited.
+ */
 static uint64_t together(void *(*first)(void *), void *(*rest)(void *), long cnt, long rounds, long pages)
 {
 	pthread_t t[64];
@@ -400,6 +421,8 @@ static uint64_t together(void *(*first)(void *), void *(*rest)(void *), long cnt
 		pthread_join(t[i], &ret);
 		all += (uint64_t)(uintptr_t)ret;
 	}
+	while (thread_cnt() > 1)
+		usleep(1000);
 	return all;
 }
 

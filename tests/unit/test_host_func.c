@@ -6,26 +6,30 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fake_kernels.h"
 #include "suite.h"
 #include "target/elf_file.h"
 #include "target/host_func.h"
+#include "target/pid_hold.h"
 #include "torch_env.h"
 
 #define BASE ((uint8_t *)0x5a0000000000) /* where nothing else is */
 
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;
+static int self; /* our own pidfd */
 
 static void expect(struct host_funcs *hf, const void *addr, const char *name)
 {
 	char buf[4096];
-	int err = host_funcs__kernel(hf, getpid(), (uint64_t)(uintptr_t)addr, buf, sizeof(buf));
+	int err = host_funcs__kernel(hf, getpid(), self, (uint64_t)(uintptr_t)addr, buf, sizeof(buf));
 
 	CU_ASSERT_EQUAL(err, name ? 0 : -ENOENT);
 	CU_ASSERT_STRING_EQUAL(buf, name ? name : "");
@@ -61,8 +65,8 @@ static void test_handles(void)
 	fake_kernels__fill(&k, BASE, BASE + 16); /* asked for later */
 	expect(hf, BASE + 16, "void third<long>(long)");
 	expect(hf, NULL, NULL);
-	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), (uintptr_t)BASE, buf, sizeof(buf)), -ENAMETOOLONG);
-	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), (uintptr_t)BASE, buf, 0), -EINVAL);
+	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, (uintptr_t)BASE, buf, sizeof(buf)), -ENAMETOOLONG);
+	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, (uintptr_t)BASE, buf, 0), -EINVAL);
 	host_funcs__free(hf);
 }
 
@@ -79,9 +83,41 @@ static void test_nothing(void)
 	for (i = 0; i < sizeof(addrs) / sizeof(addrs[0]); i++)
 		expect(hf, (const void *)(uintptr_t)addrs[i], NULL);
 	expect(hf, &on_stack, NULL);
-	CU_ASSERT(host_funcs__kernel(hf, 0x7ffffff0, 0x400000, buf, sizeof(buf)) < 0);
+	CU_ASSERT(host_funcs__kernel(hf, 0x7ffffff0, -1, 0x400000, buf, sizeof(buf)) < 0);
 	host_funcs__free(hf);
 	host_funcs__free(NULL);
+}
+
+static int ask_child(struct host_funcs *hf, pid_t pid, int hold, const void *addr)
+{
+	char buf[256];
+
+	return host_funcs__kernel(hf, pid, hold, (uint64_t)(uintptr_t)addr, buf, sizeof(buf));
+}
+
+/* What is known of a process that has ended goes on to be said; what is not is no longer looked for. */
+static void test_ended(void)
+{
+	struct host_funcs *hf = host_funcs__new(), *late = host_funcs__new();
+	pid_t pid = fork();
+	int hold;
+
+	if (!pid)
+		for (;;)
+			pause();
+	hold = pid_hold__open(pid);
+	CU_ASSERT_FATAL(hf && late && pid > 0 && hold >= 0);
+	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, (const void *)(uintptr_t)test_nothing), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, (const void *)(uintptr_t)ask_child), 0);
+	usleep(100000); /* its mappings would be read again */
+	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, BASE), -ESRCH);
+	CU_ASSERT_EQUAL(ask_child(hf, pid, hold, (const void *)(uintptr_t)ask_child), 0);
+	CU_ASSERT_EQUAL(ask_child(late, pid, hold, (const void *)(uintptr_t)test_nothing), -ESRCH);
+	close(hold);
+	host_funcs__free(hf);
+	host_funcs__free(late);
 }
 
 /* ---- the wheels' libraries ---- */
@@ -155,7 +191,7 @@ static void check_wheel(const struct torch_env *env)
 		*(uint64_t *)(BASE + handle.addr) = 0x600000001230;
 		ask = 0x600000001230;
 	}
-	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), ask, buf, sizeof(buf)), 0);
+	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, ask, buf, sizeof(buf)), 0);
 	CU_ASSERT_EQUAL(strncmp(buf, want, sizeof(want) - 1), 0);
 	CU_ASSERT(!strstr(buf, "device_stub"));
 	printf("\n    %s by %s: %.100s...", env->name, handle.addr ? "handle" : "stub", buf);
@@ -180,9 +216,11 @@ int main(void)
 	static const CU_TestInfo tests[] = { { "stubs", test_stubs },
 					     { "handles", test_handles },
 					     { "addresses of nothing", test_nothing },
+					     { "a process that ended", test_ended },
 					     { "wheels", test_wheels },
 					     CU_TEST_INFO_NULL };
 
 	env_cnt = torch_env__find(envs);
+	self = pid_hold__open(getpid());
 	return run_suite("host_func", tests);
 }

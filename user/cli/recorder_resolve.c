@@ -264,20 +264,21 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 }
 
 /* True when the kernel needs no further request: it has a name, or no library has one for it. */
-static bool ask_kernel(struct recorder *r, uint32_t tgid, uint64_t func)
+static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64_t func)
 {
 	char name[4096];
 	int err;
 
 	if (!r->host_funcs)
 		r->host_funcs = host_funcs__new();
-	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)tgid, func, name, sizeof(name)) : -ENOMEM;
+	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)p->tgid, p->gone ? -1 : p->pidfd, func, name,
+						 sizeof(name)) : -ENOMEM;
 	if (!err)
-		recorder__addr_name(r, PTB_REC_KERNEL_NAME, tgid, func, name);
+		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name);
 	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */
-	else if (cancel__pending())
+	else if (err == -ESRCH || cancel__pending())
 		return false;
-	recorder__remember(r, &r->kernels, tgid, func, 1);
+	recorder__remember(r, &r->kernels, p->tgid, func, 1);
 	return true;
 }
 
@@ -380,8 +381,8 @@ static void resolve_kernels(struct recorder *r, struct recorder_proc *p)
 	uint32_t cnt, i;
 	uint64_t *funcs = take_kernels(p, &cnt);
 
-	for (i = 0; i < cnt && recorder__is_there(p) && !cancel__pending(); i++)
-		if (ask_kernel(r, p->tgid, funcs[i]))
+	for (i = 0; i < cnt && !cancel__pending(); i++)
+		if (ask_kernel(r, p, funcs[i]))
 			hashmap__del(&p->unknown, funcs[i], UNKNOWN_KERNEL);
 	free(funcs);
 }
@@ -405,7 +406,6 @@ static void resolve_proc(struct recorder *r, struct recorder_proc *p)
 		if (ask_one(r, p, s))
 			hashmap__del(&p->unknown, s->k0, s->k1);
 	}
-	resolve_kernels(r, p);
 }
 
 void recorder__resolve(struct recorder *r)
@@ -417,6 +417,8 @@ void recorder__resolve(struct recorder *r)
 			watch_table(r, &r->procs[i]);
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
 			resolve_proc(r, &r->procs[i]);
+		if (r->procs[i].unknown.live)
+			resolve_kernels(r, &r->procs[i]); /* of one that has ended, too: its libraries are known */
 		if (r->procs[i].no_schema.live && !r->procs[i].gone)
 			recorder__resolve_schemas(r, &r->procs[i]);
 	}

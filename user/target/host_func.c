@@ -24,6 +24,7 @@
 #include "base/vec.h"
 #include "target/elf_priv.h"
 #include "target/mapped_file.h"
+#include "target/pid_hold.h"
 #include "target/torch_proc.h"
 
 #define NAME_MAX_LEN 4096 /* bounds the demangler's work on hostile names */
@@ -366,7 +367,7 @@ static struct host_proc *find_proc(struct host_funcs *hf, pid_t pid)
 }
 
 /* A library that was mapped since then is found by looking again. 0 or negative errno. */
-static int look_again(struct host_proc *hp)
+static int look_again(struct host_proc *hp, int hold)
 {
 	uint64_t now = clock__mono_ns();
 	struct proc_maps fresh;
@@ -376,16 +377,21 @@ static int look_again(struct host_proc *hp)
 		return -ENOENT;
 	err = proc_maps__read(hp->pid, &fresh);
 	if (err)
-		return err;
+		return pid_hold__alive(hold) ? err : -ESRCH;
+	if (!pid_hold__alive(hold)) { /* none are left, or they are another process's */
+		proc_maps__free(&fresh);
+		return -ESRCH;
+	}
 	proc_maps__free(&hp->maps);
 	hp->maps = fresh;
 	hp->looked_ns = now;
 	return 0;
 }
 
-static bool find_name(struct host_funcs *hf, struct host_proc *hp, uint64_t addr, char *name, size_t cap)
+static bool find_name(struct host_funcs *hf, struct host_proc *hp, int hold, uint64_t addr, char *name, size_t cap)
 {
-	return by_function(hf, hp, addr, name, cap) || by_handle(hf, hp, addr, name, cap);
+	return by_function(hf, hp, addr, name, cap) ||
+	       (by_handle(hf, hp, addr, name, cap) && pid_hold__alive(hold));
 }
 
 /* ---- names ---- */
@@ -416,7 +422,7 @@ static void kernel_symbol(const char *symbol, char *buf, size_t cap)
 	snprintf(buf, cap, "%.*s", (int)len, stub);
 }
 
-int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *buf, size_t cap)
+int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr, char *buf, size_t cap)
 {
 	struct host_proc *hp = find_proc(hf, pid);
 	char name[NAME_MAX_LEN], symbol[NAME_MAX_LEN], *plain;
@@ -429,12 +435,12 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, uint64_t addr, char *bu
 		return -ENOMEM;
 	if (!addr)
 		return -ENOENT;
-	if (!find_name(hf, hp, addr, name, sizeof(name))) {
-		err = look_again(hp);
+	if (!find_name(hf, hp, hold, addr, name, sizeof(name))) {
+		err = look_again(hp, hold);
 		if (err)
 			return err;
-		if (!find_name(hf, hp, addr, name, sizeof(name)))
-			return -ENOENT;
+		if (!find_name(hf, hp, hold, addr, name, sizeof(name)))
+			return pid_hold__alive(hold) ? -ENOENT : -ESRCH;
 	}
 	kernel_symbol(name, symbol, sizeof(symbol));
 	plain = demangle(symbol);

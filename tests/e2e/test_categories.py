@@ -104,8 +104,8 @@ def compare(kind, theirs, ours):
     return differ
 
 
-def truth(kind, *untold):
-    """untold: torch's categories that ptbpf does not know for all that they are torch's."""
+def truth(kind, *unknown_here):
+    """unknown_here: torch's categories that ptbpf does not know for all that they are torch's."""
     ours, theirs, text = Target.get().rows(kind)
     differ = compare(kind, theirs, ours)
     want, got = sums(theirs), sums(ours)
@@ -113,7 +113,7 @@ def truth(kind, *untold):
                         for c in range(8) if want[c] or got[c]) + " KiB"
     wrong = {(NAMES[a], NAMES[b]) for a, b in differ if b != UNKNOWN}
     check(not wrong, f"{kind}: categories (torch's, ours): {wrong}; {figures}")
-    check({a for a, _ in differ} == set(untold), f"{kind}: torch tells {[NAMES[a] for a, _ in differ]}, ptbpf does not; {figures}")
+    check({a for a, _ in differ} == set(unknown_here), f"{kind}: torch knows {[NAMES[a] for a, _ in differ]}, ptbpf does not; {figures}")
     check(not differ or "category is unknown" in text, f"{kind}: what is unknown is not counted: {text}")
     return figures
 
@@ -221,7 +221,7 @@ def anywhere():
                     got = target.there(folder)
                     said.append({NAMES[c]: n for c, n in got.items()})
                     check(got[STATE] == state and got[PARAMETER] == parameters and not got[INPUT],
-                          f"{state} bytes of state, {parameters} of parameters, no input; told {said[-1]}")
+                          f"{state} bytes of state, {parameters} of parameters, no input; it reports {said[-1]}")
                 target.tell("next")
         finally:
             target.proc.stdin.close()

@@ -2,6 +2,7 @@
 """Libraries on file systems whose server is a process (FUSE): one of another user could hold ptbpf for ever, and with it every
 fork on the machine, since the kernel reads a page of the library while it places a probe."""
 
+import contextlib
 import os
 import signal
 
@@ -60,7 +61,7 @@ def another_library_on_a_silent_server():
 
 
 def same_inode_number_on_a_silent_server():
-    """A mapping whose inode number is that of torch's library: telling them apart asks nobody."""
+    """A mapping whose inode number is that of torch's library: they are distinguished without a request to the server."""
     require_root()
     with workspace() as ws, Target("--torch") as target:
         target.wait("worked")
@@ -93,46 +94,44 @@ def worked(target, times):
     wait_for(lambda: target.lines.count("worked\n") >= since, f"{times} hundred operators", DEADLINE_S)
 
 
-def slow_library_in_a_window():
-    """A library that is loaded in a window and takes long to be read: the records of that time are not lost."""
+@contextlib.contextmanager
+def library_that_is_read(*options):
+    """(tracer, target, server, capture) within a window, while a library that the target has just loaded is read."""
     require_root()
     with workspace() as ws:
         os.mkdir(ws + "/mnt")
         with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
             target.wait("worked")
             server.slow.set()
-            with Tracer("attach", "--pid", target.pid, "--ringbuf", "16M", "-o", ws + "/a.ptb", "--no-table") as t:
+            with Tracer("attach", "--pid", target.pid, *options, "-o", ws + "/a.ptb", "--no-table") as t:
                 t.wait_attached()
                 target.map(server.file())
                 wait_for(lambda: server.held, "the library to be read")
-                worked(target, 8000)  # 1.6 million records of at least 24 bytes: more than all rings take
-                server.release()
-                t.signal(signal.SIGINT)
-                text = finish(t, server, (0,))
-            check("lost 0;" in text, f"records are lost\n{text}")
-            return text.splitlines()[-1]
+                yield t, target, server, ws + "/a.ptb"
+
+
+def slow_library_in_a_window():
+    """A library that is loaded in a window and takes long to be read: the records of that time are not lost."""
+    with library_that_is_read("--ringbuf", "16M") as (t, target, server, _):
+        worked(target, 8000)  # 1.6 million records of at least 24 bytes: more than all rings take
+        server.release()
+        t.signal(signal.SIGINT)
+        text = finish(t, server, (0,))
+        check("lost 0;" in text, f"records are lost\n{text}")
+        return text.splitlines()[-1]
 
 
 def signal_while_a_library_is_read_in_a_window():
     """A library that never comes does not keep a window from ending, nor its capture."""
-    require_root()
-    with workspace() as ws:
-        os.mkdir(ws + "/mnt")
-        with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
-            target.wait("worked")
-            server.slow.set()
-            with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb", "--no-table") as t:
-                t.wait_attached()
-                target.map(server.file())
-                wait_for(lambda: server.held, "the library to be read")
-                t.signal(signal.SIGINT)
-                try:
-                    code = t.finish(10)  # and not those of the limit on the analysis
-                except Failure:
-                    server.abort()
-                    raise
-                check(code in (0, 3), f"exit {code}\n{t.text()}")
-            check("aten::neg" in str(report_json(ws + "/a.ptb")), "the capture lacks the window")
+    with library_that_is_read() as (t, _, server, capture):
+        t.signal(signal.SIGINT)
+        try:
+            code = t.finish(10)  # and not those of the limit on the analysis
+        except Failure:
+            server.abort()
+            raise
+        check(code in (0, 3), f"exit {code}\n{t.text()}")
+        check("aten::neg" in str(report_json(capture)), "the capture lacks the window")
 
 
 if __name__ == "__main__":

@@ -65,8 +65,8 @@ def compare(kind, theirs, ours):
             told[x[2], y[2]] += 1
     wrong = {k: n for k, n in told.items() if k[0] != k[1] and k[1] != UNKNOWN}
     check(not wrong, f"{kind}: categories (torch's, ours): {wrong}")
-    untold = {k[0] for k in told if k[1] == UNKNOWN} - {UNKNOWN}
-    check(not untold, f"{kind}: categories that torch tells and we do not: {untold}")
+    missing = {k[0] for k in told if k[1] == UNKNOWN} - {UNKNOWN}
+    check(not missing, f"{kind}: categories that torch knows and we do not: {missing}")
     return told
 
 

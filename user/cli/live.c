@@ -142,14 +142,14 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 		return EXIT_FAILED;
 	}
 	err = run__finish(live->run, &o.capture_fd);
-	if (err != CAPTURE_UNNAMED && o.capture_fd < 0) {
-		pr_error("'%s' cannot be opened again: %s", live->capture, errstr(o.capture_fd));
-		pr_hint("ptbpf report %s", live->capture);
-		return EXIT_FAILED;
-	}
 	if (err == CAPTURE_UNNAMED) {
 		if (o.capture_fd >= 0)
 			close(o.capture_fd);
+		return EXIT_FAILED;
+	}
+	if (o.capture_fd < 0) {
+		pr_error("'%s' cannot be opened again: %s", live->capture, errstr(o.capture_fd));
+		pr_hint("ptbpf report %s", live->capture);
 		return EXIT_FAILED;
 	}
 	if (!err && !loop_err && cancel__pending()) {

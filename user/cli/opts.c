@@ -184,6 +184,12 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 	return NULL;
 }
 
+/* What is said of the value in a message. */
+static const char *expected(const struct opt_def *d)
+{
+	return d->type == OPT_CHOICE ? opts__choices(d) : d->arg;
+}
+
 /* One option at argv[*i], which moves on when the value is the next word. */
 static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char **argv, int *i)
 {
@@ -202,15 +208,13 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 	}
 	if (opts__takes_value(d) && !value) {
 		if (*i + 1 >= argc) {
-			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name,
-				 opts__choices(d) ? opts__choices(d) : d->arg);
+			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name, expected(d));
 			return OPTS_ERROR;
 		}
 		value = argv[++*i];
 	}
 	if (store(d, cfg, off ? "no" : value)) {
-		pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name,
-			 opts__choices(d) ? opts__choices(d) : d->arg);
+		pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name, expected(d));
 		return OPTS_ERROR;
 	}
 	return 0;

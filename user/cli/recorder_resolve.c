@@ -282,8 +282,7 @@ static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64
 	return true;
 }
 
-/* What a launch launches: requested when the rings are drained, since a library may take long to be read, and again only
- * if a signal interrupts that. */
+/* What a launch launches: requested when the rings are drained, since a library may take long to be read. */
 static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
 {
 	struct recorder_proc *p = recorder__find_proc(r, c->h.tgid);

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 
-from common import Skip, check, load_trace, main, report_json, require_root, run_ptbpf, shared, slices, workload, workspace
+from common import PTBPF, Skip, check, load_trace, main, report_json, require_root, run_ptbpf, shared, slices, workload, workspace
 
 
 def default_names():
@@ -108,5 +108,35 @@ def stdout_is_for_results():
         check(any("aten::neg" in line for line in rows.out), f"report prints no table\n{rows.text()}")
 
 
+def report_to_a_pipe():
+    """A reader that ends early, as head does, is no error; a full disk is one, with one message."""
+    require_root()
+    with workspace() as ws, shared(workload, "spin.py") as p:
+        p.wait_line("rate")
+        run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "--profile-memory", "-o", ws + "/a.ptb", "--no-table")
+        for options in ([], ["--json"], ["--memory"], ["--memory", "--json"]):
+            command = [PTBPF, "report", ws + "/a.ptb", *options]
+            read, write = os.pipe()
+            os.close(read)
+            with os.fdopen(write, "w") as no_reader:
+                done = subprocess.run(command, stdout=no_reader, stderr=subprocess.PIPE, text=True, timeout=60)
+            check(done.returncode == 0 and "Broken pipe" not in done.stderr, f"{options}: {done.returncode}, {done.stderr}")
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            check(done.returncode == 1 and done.stderr.count("No space left") == 1, f"{options}: {done.returncode}, {done.stderr}")
+
+
+def sorted_as_attach():
+    """`report` prints the table that attach printed, in its order, until it is asked for another."""
+    require_root()
+    with workspace() as ws, shared(workload, "spin.py") as p:
+        p.wait_line("rate")
+        done = run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb")
+        check(len(done.out) > 5 and run_ptbpf("report", ws + "/a.ptb").out == done.out, f"report differs from\n{done.text()}")
+        self_time = [row["self_cpu_ns"] for row in report_json(ws + "/a.ptb")["rows"]]
+        check(self_time == sorted(self_time, reverse=True), f"rows are not sorted: {self_time}")
+
+
 if __name__ == "__main__":
-    main([default_names, directory_missing, other_file_is_kept, disk_full, disk_full_at_export, stdout_is_for_results])
+    main([default_names, directory_missing, other_file_is_kept, disk_full, disk_full_at_export, stdout_is_for_results,
+          report_to_a_pipe, sorted_as_attach])

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Wrong usage ends with 2 and a sentence on stderr; help ends with 0 on stdout."""
 
-from common import check, main, run_ptbpf
+import os
+import subprocess
+
+from common import PTBPF, check, main, run_ptbpf
 
 WRONG = [
     [], ["no-such-command"], ["attach"], ["attach", "--pid"], ["attach", "--pid", "0"], ["attach", "--pid", "-5"],
@@ -38,10 +41,29 @@ def help_texts():
         check(len(done.out) > 3 and not done.err, f"{args}: help is on stdout alone\n{done.text()}")
 
 
+def unwritable():
+    """What cannot be printed is an error with one message, unless its reader has gone."""
+    for args in (["--help"], ["attach", "--help"], ["doctor"], ["--version"], ["--print-docs", "man"]):
+        command = [PTBPF, *args]
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        want = "ptbpf: cannot write the output to standard output: No space left on device\n"
+        check(done.returncode == 1 and done.stderr == want, f"{args}: {done.returncode}, {done.stderr}")
+        usual = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60).returncode
+        done = subprocess.run(command, stdout=no_reader(), stderr=subprocess.PIPE, text=True, timeout=60)
+        check((done.returncode, done.stderr) == (usual, ""), f"{args}, no reader: {done.returncode}, {done.stderr}")
+
+
+def no_reader():
+    read, write = os.pipe()
+    os.close(read)
+    return os.fdopen(write, "w")
+
+
 def version():
     done = run_ptbpf("--version")
     check(any(c.isdigit() for c in "".join(done.out)), f"no version: {done.out}")
 
 
 if __name__ == "__main__":
-    main([wrong_usage, help_texts, version])
+    main([wrong_usage, help_texts, unwritable, version])

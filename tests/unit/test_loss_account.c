@@ -34,18 +34,34 @@ static void test_complete(void)
 	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
 }
 
-/* Refusals are said, but the rest of the session is whole. */
+/* Operators that cannot be seen are counted; other refusals are not, and neither makes the session incomplete. */
 static void test_refused(void)
 {
+	static const struct session_refusal refusals[] = {
+		{ "at::_ops::neg", PTB_FUNC_OP, PTB_REFUSE_NO_NAME },
+		{ "torch::jit::general_trace_function", PTB_FUNC_OP, PTB_REFUSE_NO_NAME },
+		{ "aten::add.Tensor", PTB_FUNC_OP, PTB_REFUSE_NO_EXIT },
+		{ "Node::operator() (inlined)", PTB_FUNC_NODE_CALL, PTB_REFUSE_NO_ENTRY },
+		{ "aten::mm", PTB_FUNC_OP, PTB_REFUSE_KERNEL_REFUSED },
+		{ "c10::Dispatcher::callBoxed", PTB_FUNC_BOXED, PTB_REFUSE_NO_ENTRY },
+	};
 	struct session s = fake_session();
 	struct session_totals t = { 0 };
 
+	s.info.refusals = refusals;
 	s.info.refusal_cnt = 1;
 	CU_ASSERT_FALSE(account(&s, &t));
-	CU_ASSERT(says("complete: nothing lost; 1 function refused"));
-	s.info.refusal_cnt = 7;
+	CU_ASSERT(says("complete: nothing lost; 1 operator not visible (attach --dry-run lists them)"));
+	s.info.refusal_cnt = 4;
 	CU_ASSERT_FALSE(account(&s, &t));
-	CU_ASSERT(says("7 functions refused"));
+	CU_ASSERT(says("; 1 operator not visible"));
+	s.info.refusal_cnt = 6;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT(says("; 3 operators not visible"));
+	s.info.refusals++;
+	s.info.refusal_cnt = 3;
+	CU_ASSERT_FALSE(account(&s, &t));
+	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
 }
 
 /* Each counter of the table: incomplete exactly when its row says loss, and named with its number. */
@@ -146,6 +162,7 @@ static void test_gpu(void)
 static void test_everything(void)
 {
 	static const struct session_lost lost = { .begin_ns = 1, .end_ns = 2, .cnt = 9 };
+	static const struct session_refusal refusal = { "at::_ops::neg", PTB_FUNC_OP, PTB_REFUSE_NO_ENTRY };
 	struct session s = fake_session();
 	struct session_totals t = { .end_lost = 3 };
 
@@ -154,14 +171,15 @@ static void test_everything(void)
 	s.info.lost = &lost;
 	s.info.lost_cnt = 1;
 	s.info.sealed = false;
-	s.info.refusal_cnt = 2;
+	s.info.refusals = &refusal;
+	s.info.refusal_cnt = 1;
 	CU_ASSERT(account(&s, &t));
 	CU_ASSERT(says("the capture was not sealed"));
 	CU_ASSERT(says("; 9 records lost: ring buffer full"));
 	CU_ASSERT(says("; 4 records lost: the capture file could not be written"));
 	CU_ASSERT(says("; 9 records missing from 1 interval of"));
 	CU_ASSERT(says("; 3 slices"));
-	CU_ASSERT(says("; 2 functions refused"));
+	CU_ASSERT(says("; 1 operator not visible"));
 	CU_ASSERT_PTR_NULL(strchr(text, '\n'));
 }
 

@@ -128,7 +128,7 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 			     .with_flops = live->cfg->with_flops,
 			     .exact_memory = live->cfg->exact_memory,
 			     .table = !live->cfg->no_table,
-			     .sort_by = live->cfg->sort_by ? live->cfg->sort_by : "self_cpu_time_total",
+			     .sort_by = live->cfg->sort_by,
 			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_UNSAID ? 20 : live->cfg->row_limit,
 			     .step_on = live->cfg->step_on,
 			     .no_steps = live->cfg->no_steps,

@@ -6,6 +6,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/std_out.h"
 #include "cli/cmd.h"
 #include "cli/docs.h"
 
@@ -35,10 +36,23 @@ static void help(FILE *out)
 		     "says what is missing)\n");
 }
 
-int main(int argc, char **argv)
+static int run_command(const struct command *c, int argc, char **argv)
+{
+	int err = cancel__install(), code;
+
+	if (err) {
+		pr_error("cannot handle signals: %s", errstr(err));
+		return EXIT_FAILED;
+	}
+	code = c->run(argc - 1, argv + 1);
+	if (code == EXIT_FAILED && cancel__pending())
+		pr_error("interrupted: %s", strsignal(cancel__pending()));
+	return code;
+}
+
+static int dispatch(int argc, char **argv)
 {
 	const struct command *c;
-	int err, code;
 
 	if (argc < 2) {
 		help(stderr);
@@ -54,21 +68,20 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3 && !strcmp(argv[1], "--print-docs"))
 		return docs__print(argv[2], stdout) ? EXIT_USAGE : EXIT_DONE;
+	for (c = commands; c->usage; c++)
+		if (!strcmp(argv[1], c->usage->name))
+			return run_command(c, argc, argv);
+	pr_error("unknown command '%s'; see 'ptbpf --help'", argv[1]);
+	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	int code;
+
 	/* a full disk or a closed pipe is an error of a write, not a reason to die half-way */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	err = cancel__install();
-	if (err) {
-		pr_error("cannot handle signals: %s", errstr(err));
-		return EXIT_FAILED;
-	}
-	for (c = commands; c->usage; c++)
-		if (!strcmp(argv[1], c->usage->name)) {
-			code = c->run(argc - 1, argv + 1);
-			if (code == EXIT_FAILED && cancel__pending())
-				pr_error("interrupted: %s", strsignal(cancel__pending()));
-			return code;
-		}
-	pr_error("unknown command '%s'; see 'ptbpf --help'", argv[1]);
-	return EXIT_USAGE;
+	code = dispatch(argc, argv);
+	return std_out__end("the output", 0) ? EXIT_FAILED : code;
 }

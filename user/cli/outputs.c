@@ -12,6 +12,7 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/log.h"
+#include "base/std_out.h"
 #include "base/term_text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
@@ -83,18 +84,19 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 {
 	char cost[160], agent[64], recs[32], bytes[32];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
+	uint32_t unseen = loss_account__unseen_operators(info);
 
 	cost_text(info, cost, sizeof(cost));
 	agent_text(info, agent, sizeof(agent));
 	term_text__put(stderr, o->capture, SIZE_MAX);
 	fprintf(stderr,
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
-		"%llu; functions refused %llu; %s%s\n",
+		"%llu; operators not visible %u; %s%s\n",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
 		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
 		count_text(t->slices, recs), bytes_text(file_bytes, bytes),
 		(unsigned long long)lost, (unsigned long long)t->unwound,
-		(unsigned long long)info->refusal_cnt, agent, cost);
+		unseen, agent, cost);
 }
 
 static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
@@ -112,16 +114,6 @@ static int ignore_slice(void *arg, const struct slice *sl)
 	return 0;
 }
 
-/* What was printed has arrived, or that is said. */
-static int printed(const char *what, int err)
-{
-	if (!err && fflush(stdout))
-		err = -errno;
-	if (err)
-		pr_error("the %s cannot be written to standard output: %s", what, errstr(err));
-	return err;
-}
-
 static int write_table(const struct outputs *o, struct key_averages *ka, const struct session *s,
 		       const struct session_totals *totals)
 {
@@ -136,21 +128,21 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 	rows = key_averages__rows(ka, &cnt);
 	err = o->json ? table__print_json(rows, cnt, &opts, s, totals, stdout) :
 			table__print(rows, cnt, &opts, stdout);
-	return printed("table", err);
+	return std_out__end("the table", err);
 }
 
 static int write_memory(const struct outputs *o, struct mem_report *mr, const struct session_totals *totals)
 {
 	struct mem_report_opts opts = { .row_limit = o->row_limit, .json = o->json };
 
-	return printed("report", mem_report__print(mr, totals, &opts, stdout));
+	return std_out__end("the report", mem_report__print(mr, totals, &opts, stdout));
 }
 
 static int write_gpu(const struct outputs *o, struct gpu_report *gr, const struct session_totals *totals)
 {
 	struct gpu_report_opts opts = { .row_limit = o->row_limit, .json = o->json };
 
-	return printed("report", gpu_report__print(gr, totals, &opts, stdout));
+	return std_out__end("the report", gpu_report__print(gr, totals, &opts, stdout));
 }
 
 /* What one pass over the capture feeds. */
@@ -295,7 +287,7 @@ static bool is_on(const struct session *s, const char *key)
 static const char *recorded_sort_key(const struct session *s, char *buf, size_t cap)
 {
 	facts__meta_text(s, "sort_by", buf, cap);
-	return table__is_sort_key(buf) ? buf : NULL;
+	return table__is_sort_key(buf) || !strcmp(buf, OUTPUTS_UNSORTED) ? buf : OUTPUTS_SORTED;
 }
 
 static int recorded_row_limit(const struct session *s)
@@ -315,7 +307,7 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 	o->exact_memory = o->exact_memory ? o->exact_memory > 0 : is_on(s, "exact_memory");
 	if (!o->sort_by)
 		o->sort_by = recorded_sort_key(s, buf, cap);
-	else if (!strcmp(o->sort_by, OUTPUTS_UNSORTED))
+	if (!strcmp(o->sort_by, OUTPUTS_UNSORTED))
 		o->sort_by = NULL;
 	if (o->row_limit == OUTPUTS_ROWS_UNSAID)
 		o->row_limit = o->memory || o->gpu ? 10 : recorded_row_limit(s);

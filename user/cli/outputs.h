@@ -32,6 +32,7 @@ struct outputs {
 };
 
 #define OUTPUTS_UNSORTED "none"
+#define OUTPUTS_SORTED "self_cpu_time_total" /* unless an option or the recording says otherwise */
 #define OUTPUTS_SORT_KEYS TABLE_SORT_KEYS ", " OUTPUTS_UNSORTED
 #define OUTPUTS_ROWS_UNSAID INT_MIN
 

@@ -72,7 +72,7 @@ struct run_cfg {
 	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \
 	  "memory columns: what an operator's own thread allocated in it (torch: all threads)" },       \
 	{ OPT_CHOICE, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,                              \
-	  "order of the table (default: self_cpu_time_total)" },                                        \
+	  "order of the table (default: " OUTPUTS_SORTED ")" },                                        \
 	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
 	  "rows of the table, -1: all (default: 20)" },                                                 \
 	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "print no table" },        \

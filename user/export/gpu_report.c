@@ -369,8 +369,8 @@ int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals
 	int err = gr_rank__all(gr);
 
 	if (!err)
-		err = opts->json ? gr_json__print(gr, totals, opts, out) : gr_text__print(gr, totals, opts, out);
-	if (err && err != -ECANCELED) /* which main() says */
-		pr_error("cannot report on GPUs: %s", errstr(err));
+		return opts->json ? gr_json__print(gr, totals, opts, out) : gr_text__print(gr, totals, opts, out);
+	if (err != -ECANCELED) /* for which main() has a message */
+		pr_error("cannot rank GPU work: %s", errstr(err));
 	return err;
 }

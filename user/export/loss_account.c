@@ -183,10 +183,29 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 	}
 }
 
+static bool is_unseen_operator(const struct session_refusal *r)
+{
+	static const char ops[] = "at::_ops::";
+
+	if ((r->kind != PTB_FUNC_OP && r->kind != PTB_FUNC_BOXED) || r->reason == PTB_REFUSE_NO_EXIT)
+		return false;
+	return r->reason != PTB_REFUSE_NO_NAME || !strncmp(r->name, ops, sizeof(ops) - 1);
+}
+
+uint32_t loss_account__unseen_operators(const struct session_info *info)
+{
+	uint32_t i, cnt = 0;
+
+	for (i = 0; i < info->refusal_cnt; i++)
+		cnt += is_unseen_operator(&info->refusals[i]);
+	return cnt;
+}
+
 bool loss_account__incomplete(const struct session_info *info, const struct session_totals *totals,
 			      char *text, size_t cap)
 {
 	struct sentence s = { .text = text, .cap = cap };
+	uint32_t unseen = loss_account__unseen_operators(info);
 	bool incomplete;
 
 	if (cap)
@@ -204,9 +223,8 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	if (totals->gpu_before_launch)
 		add(&s, "; %" PRIu64 " of %" PRIu64 " pieces of GPU work began before their launch by more than the "
 			"clocks' error (marked ptbpf.before_launch)", totals->gpu_before_launch, totals->gpu_work);
-	if (info->refusal_cnt)
-		add(&s, "; %u function%s refused (attach --dry-run says why)", info->refusal_cnt,
-		    info->refusal_cnt == 1 ? "" : "s");
+	if (unseen)
+		add(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen, unseen == 1 ? "" : "s");
 	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: say so instead of ending in mid-word */
 		memcpy(text + cap - 4, "...", 4);
 	return incomplete;

@@ -588,8 +588,6 @@ int mem_report__print(struct mem_report *mr, const struct session_totals *totals
 		err = mr_json__print(mr, views, cnt, totals, opts, out);
 	else
 		err = mr_text__print(mr, views, cnt, totals, opts, out);
-	if (err)
-		pr_error("cannot write the report: %s", errstr(err));
 	mr_rank__free(views, cnt);
 	return err;
 }

@@ -267,16 +267,12 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 }
 
 /* What a stream says about itself after the last byte. */
-static int stream_error(FILE *out, const char *what)
+static int stream_error(FILE *out)
 {
-	int err;
-
 	errno = 0;
 	if (!fflush(out) && !ferror(out))
 		return 0;
-	err = errno ? -errno : -EIO;
-	pr_error("cannot write the %s: %s", what, errstr(err));
-	return err;
+	return errno ? -errno : -EIO;
 }
 
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out)
@@ -308,5 +304,5 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 		fprintf(out, "Self CUDA time total: %s\n", cell);
 	}
 	free(list);
-	return stream_error(out, "table");
+	return stream_error(out);
 }

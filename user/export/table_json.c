@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "base/jsonw.h"
-#include "base/log.h"
 #include "export/facts.h"
 #include "export/table_rows.h"
 
@@ -127,8 +126,6 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	if (!err && fflush(out))
 		err = -errno;
 done:
-	if (err)
-		pr_error("cannot write the report: %s", errstr(err));
 	jsonw__free(&w);
 	free(list);
 	return err;

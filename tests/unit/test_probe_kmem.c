@@ -204,7 +204,7 @@ static void test_flush(void)
 	target__run(&t, "region 2000");
 	target__run(&t, "usage");
 	probe_set__activate(ps);
-	target__run(&t, "fault 100"); /* no probe, less than a slice */
+	target__run(&t, "fault 8"); /* no probe, and too few for a slice, however long they take */
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
 	CU_ASSERT_EQUAL(s.cnt, 0);
@@ -212,10 +212,10 @@ static void test_flush(void)
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
 	CU_ASSERT_EQUAL(s.cnt, 1);
-	CU_ASSERT(near((int64_t)s.minor, 100, 12));
-	CU_ASSERT(near(s.fault_bytes, 100 * PAGE, 12 * PAGE));
+	CU_ASSERT(near((int64_t)s.minor, 8, 6));
+	CU_ASSERT(near(s.fault_bytes, 8 * PAGE, 6 * PAGE));
 	records__clear(&r);
-	target__run(&t, "fault 100");
+	target__run(&t, "fault 8");
 	CU_ASSERT_EQUAL(probe_set__flush_kmem(ps), 0); /* does nothing the second time */
 	probe_set__deactivate(ps);
 	records__collect(&r, ps);
@@ -261,7 +261,7 @@ static void test_threads(void)
 	probe_set__flush_kmem(ps);
 	records__collect(&r, ps);
 	s = sum_between(&r, &t, 0, ~0ull);
-	CU_ASSERT(faults >= 16 * 20 * 100);
+	CU_ASSERT(near((int64_t)faults, 16 * 20 * 100, 16));
 	CU_ASSERT(near((int64_t)s.minor, (int64_t)(after - before), 16));
 	missed = probe_set__counter(ps, PTB_CNT_MISSED);
 	CU_ASSERT(missed == 0 || kernel_may_skip());

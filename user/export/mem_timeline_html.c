@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The memory timeline as one page without anything from elsewhere: stacked areas in torch's colours and
- * order, the peak and who owned it. Owns the page; all texts of the capture are escaped here.
+ * The memory timeline as one page that loads nothing: stacked areas in torch's colours and order, the peak and who
+ * owned it. The page is html/mem_timeline.html with its style and script; this file fills in their {{fields}} and
+ * escapes all texts of the capture.
  */
 #define LOG_DOMAIN "mem_timeline"
 #include <errno.h>
@@ -53,6 +54,7 @@ struct owned {
 
 struct page {
 	const struct timeline *tl;
+	const struct session_totals *totals;
 	FILE *f;
 	uint64_t begin_ns, span_ns; /* of the picture */
 	uint64_t peak_ns;
@@ -342,27 +344,22 @@ static void put_peak_mark(const struct page *p)
 	fprintf(p->f, "</text>\n");
 }
 
-static void put_picture(const struct page *p)
+/* ---- script: what the pointer shows ---- */
+
+static void put_names(const struct page *p)
 {
-	fprintf(p->f, "<svg id='plot' width='%d' height='%d' viewBox='0 0 %d %d'>\n", PLOT_X + PLOT_W + 30,
-		PLOT_Y + PLOT_H + 50, PLOT_X + PLOT_W + 30, PLOT_Y + PLOT_H + 50);
-	put_areas(p);
-	put_axes(p);
-	put_peak_mark(p);
-	fprintf(p->f, "<line id='cursor' class='cursor' visibility='hidden' x1='0' x2='0' y1='%d' y2='%d'/>\n</svg>\n", PLOT_Y,
-		PLOT_Y + PLOT_H);
+	int k;
+
+	for (k = 0; k < MEM_CATEGORY_CNT; k++)
+		fprintf(p->f, "%s'%s'", k ? "," : "", categories[k].name);
 }
 
-/* What the pointer shows: [ns since the begin, bytes of each category] for each column. */
-static void put_script(const struct page *p)
+/* [ns since the begin, bytes of each category] for each column */
+static void put_columns(const struct page *p)
 {
 	const struct column *c;
 	int i, k;
 
-	fprintf(p->f, "<script>\nconst names=[");
-	for (k = 0; k < MEM_CATEGORY_CNT; k++)
-		fprintf(p->f, "%s'%s'", k ? "," : "", categories[k].name);
-	fprintf(p->f, "];\nconst columns=[");
 	for (i = 0; i < COLUMNS; i++) {
 		c = &p->columns[i];
 		fprintf(p->f, "%s[%" PRIu64, i ? "," : "", c->t > p->begin_ns ? c->t - p->begin_ns : 0);
@@ -370,52 +367,47 @@ static void put_script(const struct page *p)
 			fprintf(p->f, ",%" PRId64, c->sizes[k]);
 		fprintf(p->f, "]");
 	}
-	fprintf(p->f, "];\nconst left=%d,plot=document.getElementById('plot'),"
-		"cursor=document.getElementById('cursor'),tip=document.getElementById('tip');\n", PLOT_X);
-	fprintf(p->f, "%s",
-		"function size(n){let i=0;while(n>=1024&&i<4){n/=1024;i++}return (i?n.toFixed(2):n)+' '+"
-		"['B','KiB','MiB','GiB','TiB'][i]}\n"
-		"plot.addEventListener('mousemove',e=>{\n"
-		"const r=plot.getBoundingClientRect(),x=Math.floor(e.clientX-r.left)-left,c=columns[x];\n"
-		"if(!c){tip.style.display='none';return}\n"
-		"let text=(c[0]/1e6).toFixed(3)+' ms',sum=0;\n"
-		"for(let k=names.length;k>0;k--){sum+=c[k];if(c[k])text+='\\n'+names[k-1]+': '+size(c[k])}\n"
-		"tip.textContent=text+'\\ntotal: '+size(sum);\n"
-		"tip.style.display='block';tip.style.left=(e.pageX+14)+'px';tip.style.top=(e.pageY+14)+'px';\n"
-		"cursor.setAttribute('x1',x+left);cursor.setAttribute('x2',x+left);\n"
-		"cursor.setAttribute('visibility','visible')});\n"
-		"plot.addEventListener('mouseleave',()=>{tip.style.display='none'});\n</script>\n");
 }
 
 /* ---- page ---- */
 
-static void put_head(const struct page *p)
+static void put_device(const struct page *p)
 {
-	const struct timeline_device *d = &p->tl->device;
+	put_text(p->f, p->tl->device.name);
+}
 
-	fprintf(p->f, "%s",
-		"<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\" /><title>Memory Timeline HTML</title>\n<style>\n"
-		"body{font:14px sans-serif;margin:16px}\n.area{opacity:.7}\n.frame{fill:none;stroke:#444}\n.tick{stroke:#444}\n"
-		"text{font-size:12px}\n.x{text-anchor:middle}\n.y{text-anchor:end}\n"
-		".peak{stroke:#b00;stroke-dasharray:4 3}\ntext.peak{stroke:none}\n.cursor{stroke:#000;opacity:.4}\n"
-		"#tip{position:absolute;display:none;background:#fff;border:1px solid #444;padding:6px;"
-		"white-space:pre;pointer-events:none}\n"
-		".key{display:inline-block;width:12px;height:12px;opacity:.7;margin:0 4px 0 12px}\n"
-		"table{border-collapse:collapse}\ntd,th{border:1px solid #ccc;padding:3px 8px;text-align:left}\n"
-		"td.n{text-align:right}\n</style></head>\n<body>\n");
-	fprintf(p->f, "<h2>Memory on ");
-	put_text(p->f, d->name);
-	fprintf(p->f, "</h2>\n<p>Max memory allocated: ");
-	put_bytes(p->f, d->max_allocated ? d->max_allocated : (uint64_t)p->peak);
-	if (d->max_reserved) {
+static void put_max_allocated(const struct page *p)
+{
+	uint64_t most = p->tl->device.max_allocated;
+
+	put_bytes(p->f, most ? most : (uint64_t)p->peak);
+}
+
+static void put_max_reserved(const struct page *p)
+{
+	if (p->tl->device.max_reserved) {
 		fprintf(p->f, "<br>Max memory reserved: ");
-		put_bytes(p->f, d->max_reserved);
+		put_bytes(p->f, p->tl->device.max_reserved);
 	}
-	fprintf(p->f, "</p>\n<p>");
-	for (int k = 0; k < MEM_CATEGORY_CNT; k++)
+}
+
+static void put_categories(const struct page *p)
+{
+	int k;
+
+	for (k = 0; k < MEM_CATEGORY_CNT; k++)
 		fprintf(p->f, "<span class='key' style='background:%s'></span>%s", categories[k].color,
 			categories[k].name);
-	fprintf(p->f, "</p>\n");
+}
+
+static void put_peak_ms(const struct page *p)
+{
+	fprintf(p->f, "%.3f", (double)(p->peak_ns - p->begin_ns) / 1e6);
+}
+
+static void put_peak(const struct page *p)
+{
+	put_bytes(p->f, (uint64_t)p->peak);
 }
 
 static void put_owner(const struct page *p, const struct owned *o)
@@ -447,11 +439,6 @@ static void put_owners(const struct page *p)
 	int64_t rest = 0;
 	uint32_t i;
 
-	fprintf(p->f, "<h3>Live at the peak, %.3f ms after the first allocation: ",
-		(double)(p->peak_ns - p->begin_ns) / 1e6);
-	put_bytes(p->f, (uint64_t)p->peak);
-	fprintf(p->f, "</h3>\n<table id='owners'>\n<tr><th>Operator</th><th>Allocated by</th><th>Annotation</th><th>Category</th>"
-		"<th>Bytes</th><th>Share</th></tr>\n");
 	for (i = 0; i < p->owned_cnt && i < OWNER_ROWS; i++)
 		put_owner(p, &p->owned[i]);
 	for (; i < p->owned_cnt; i++)
@@ -461,17 +448,16 @@ static void put_owners(const struct page *p)
 		put_bytes(p->f, (uint64_t)rest);
 		fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n", 100.0 * (double)rest / (double)p->peak);
 	}
-	fprintf(p->f, "</table>\n");
 }
 
 /* What the picture rests on, and what it lacks. */
-static void put_foot(const struct page *p, const struct session_totals *totals)
+static void put_notes(const struct page *p)
 {
+	const struct session_totals *totals = p->totals;
 	const struct session_info *info = session__info(p->tl->s);
 	const struct mem_flow_account *a = &p->tl->account;
 	char text[1024];
 
-	fprintf(p->f, "<p>");
 	if (a->too_many)
 		fprintf(p->f, "No categories: too many tensors to follow. ");
 	else if (!info->has_results)
@@ -495,7 +481,81 @@ static void put_foot(const struct page *p, const struct session_totals *totals)
 		fprintf(p->f, "The capture is incomplete: ");
 		put_text(p->f, text);
 	}
-	fprintf(p->f, "</p>\n");
+}
+
+/* ---- templates ---- */
+
+static const char html[] = {
+#include "export/html/mem_timeline.html.inc"
+};
+static const char css[] = {
+#include "export/html/mem_timeline.css.inc"
+};
+static const char script[] = {
+#include "export/html/mem_timeline.js.inc"
+};
+
+static const struct field {
+	const char *name;
+	void (*put)(const struct page *p); /* or */
+	const char *template;		   /* or */
+	int number;
+} fields[] = {
+	{ "style", .template = css },
+	{ "device", .put = put_device },
+	{ "max_allocated", .put = put_max_allocated },
+	{ "max_reserved", .put = put_max_reserved },
+	{ "categories", .put = put_categories },
+	{ "width", .number = PLOT_X + PLOT_W + 30 },
+	{ "height", .number = PLOT_Y + PLOT_H + 50 },
+	{ "left", .number = PLOT_X },
+	{ "top", .number = PLOT_Y },
+	{ "bottom", .number = PLOT_Y + PLOT_H },
+	{ "areas", .put = put_areas },
+	{ "axes", .put = put_axes },
+	{ "peak_mark", .put = put_peak_mark },
+	{ "peak_ms", .put = put_peak_ms },
+	{ "peak", .put = put_peak },
+	{ "owners", .put = put_owners },
+	{ "notes", .put = put_notes },
+	{ "script", .template = script },
+	{ "names", .put = put_names },
+	{ "columns", .put = put_columns },
+};
+
+static const struct field *find_field(const char *name, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+		if (strlen(fields[i].name) == len && !memcmp(fields[i].name, name, len))
+			return &fields[i];
+	}
+	return NULL;
+}
+
+/* Writes a template: {{name}} stands for a field. 0, or -EINVAL for a field that does not exist. */
+static int put_template(const struct page *p, const char *text)
+{
+	const struct field *field;
+	const char *open, *end;
+	int err = 0;
+
+	while (!err && (open = strstr(text, "{{")) && (end = strstr(open, "}}"))) {
+		fwrite(text, 1, (size_t)(open - text), p->f);
+		field = find_field(open + 2, (size_t)(end - open - 2));
+		if (!field)
+			err = -EINVAL;
+		else if (field->template)
+			err = put_template(p, field->template);
+		else if (field->put)
+			field->put(p);
+		else
+			fprintf(p->f, "%d", field->number);
+		text = end + 2;
+	}
+	fputs(text, p->f);
+	return err;
 }
 
 static ssize_t to_file(void *of, const char *data, size_t len)
@@ -505,22 +565,17 @@ static ssize_t to_file(void *of, const char *data, size_t len)
 
 int timeline__write_html(const struct timeline *tl, const struct session_totals *totals, struct out_file *of)
 {
-	struct page p = { .tl = tl, .f = fopencookie(of, "w", (cookie_io_functions_t){ .write = to_file }) };
-	int err = p.f ? make_columns(&p) : -ENOMEM;
+	struct page p = { .tl = tl, .totals = totals };
+	int err;
 
+	p.f = fopencookie(of, "w", (cookie_io_functions_t){ .write = to_file });
+	err = p.f ? make_columns(&p) : -ENOMEM;
 	if (!err)
 		err = find_owners(&p);
-	if (err) {
-		pr_error("cannot make the picture of the memory timeline: %s", errstr(err));
-	} else {
-		put_head(&p);
-		put_picture(&p);
-		fprintf(p.f, "<div id='tip'></div>\n");
-		put_owners(&p);
-		put_foot(&p, totals);
-		put_script(&p);
-		fprintf(p.f, "</body>\n</html>\n");
-	}
+	if (!err)
+		err = put_template(&p, html);
+	if (err)
+		pr_error("cannot make the page of the memory timeline: %s", errstr(err));
 	if (p.f && fclose(p.f) && !err)
 		err = -EIO; /* out_file has said which */
 	free(p.columns);

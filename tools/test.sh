@@ -3,10 +3,13 @@
 # Installs what the tests need, builds, runs them all. Every test prints one line PASS, FAIL or SKIP with its
 # reason; the last line is the count. Fails when anything failed.
 #
-#   tools/test.sh [--soak] [checks|unit|kernels|e2e|torch|consumers|fuzz]...     only these parts; default all but fuzz
+#   tools/test.sh [--soak] [checks|unit|kernels|e2e|torch|consumers|package|fuzz]...
+#
+# Only these parts; default all but package and fuzz.
 #
 # --soak: the campaigns that take hours. Tests that count attaches, kills, injections or faults do all of them
-# (PTBPF_SOAK), and each fuzzer runs for PTBPF_FUZZ_SECONDS (3600) with the corpus kept in $PTBPF_ENV_DIR/corpus.
+# (PTBPF_SOAK), packages are built and tried in clean Debians, and each fuzzer runs for PTBPF_FUZZ_SECONDS (3600) with
+# the corpus kept in $PTBPF_ENV_DIR/corpus.
 set -uo pipefail
 . "$(dirname "$0")/env.sh"
 cd "$PTBPF_ROOT" || exit 1
@@ -22,8 +25,8 @@ if [ "${1:-}" = --soak ]; then
 	shift
 fi
 export PTBPF_SOAK
-PARTS=${*:-checks unit kernels e2e torch consumers${PTBPF_SOAK:+ fuzz}}
-GROUPS_OF_PARTS=("checks unit kernels e2e" "consumers torch" fuzz) # parts of a group run at once
+PARTS=${*:-checks unit kernels e2e torch consumers${PTBPF_SOAK:+ package fuzz}}
+GROUPS_OF_PARTS=("checks unit kernels e2e" "consumers torch" package fuzz) # parts of a group run at once
 for part in $PARTS; do
 	[[ " ${GROUPS_OF_PARTS[*]} " == *" $part "* ]] || die "no part is called $part: ${GROUPS_OF_PARTS[*]}"
 done
@@ -164,6 +167,10 @@ part_consumers() {
 	if [ -f tests/consumers/run.py ]; then
 		beside suite consumers "$MAIN_PYTHON" tests/consumers/run.py
 	fi
+}
+
+part_package() {
+	suite package python3 tests/package/test_package.py
 }
 
 part_fuzz() {

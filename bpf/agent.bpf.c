@@ -96,30 +96,23 @@ static __always_inline bool chunk_fetch(__u64 addr, __u32 len)
 	return true;
 }
 
-SEC("uprobe.multi")
-int agent_chunk(struct pt_regs *ctx)
+PROBE(agent_chunk)
 {
 	__u64 addr = PT_REGS_PARM1(ctx), len = PT_REGS_PARM2(ctx);
-	struct hit hit = {};
 
-	hit.ts_ns = bpf_ktime_get_ns();
-	current_ids(&hit.tgid, &hit.tid);
-	if (!site_find(ctx, &hit, PTB_PROG_AGENT_CHUNK))
-		return 0;
 	if (len < sizeof(struct ptb_chunk) || len > PTB_CHUNK_MAX || len % 8) {
-		chunk_fault(&hit);
+		chunk_fault(hit);
 		return 0;
 	}
-	if (chunk_copy(&hit, addr, (__u32)len))
+	if (chunk_copy(hit, addr, (__u32)len))
 		return 0;
-	if (!chunk_fetch(addr, (__u32)len) || !chunk_copy(&hit, addr, (__u32)len))
-		chunk_fault(&hit);
+	if (!chunk_fetch(addr, (__u32)len) || !chunk_copy(hit, addr, (__u32)len))
+		chunk_fault(hit);
 	return 0;
 }
 
 /* A wish is its probe's reference counter; the site does not run. */
-SEC("uprobe.multi")
-int agent_wish(struct pt_regs *ctx)
+PROBE(agent_wish)
 {
 	return 0;
 }

@@ -37,97 +37,51 @@ static __always_inline void node_fill(struct pt_regs *ctx, struct ptb_node_enter
 	r->pad = 0;
 }
 
-static __always_inline void emit_node(struct pt_regs *ctx, const struct hit *hit, __u64 node)
+static __always_inline int emit_node(struct pt_regs *ctx, struct hit *hit, const struct ptb_proc_cfg *cfg, __u64 node,
+				     __u64 inputs, bool values)
+{
+	struct text_rec b;
+
+	if (!text_rec_begin(&b, hit, values))
+		return 0;
+	node_fill(ctx, b.rec, &b.text, cfg, node);
+	if (b.run.s) {
+		text_rec_values(&b, sizeof(struct ptb_node_enter));
+		args_tensors(&b.run, inputs);
+	}
+	text_rec_emit(&b, hit, PTB_REC_NODE_ENTER, sizeof(struct ptb_node_enter));
+	return 0;
+}
+
+/*
+ * Engine::evaluate_function(shared_ptr<GraphTask>&, Node*, InputBuffer&, ...): rdx, rcx. The buffer begins with its
+ * std::vector<Variable>.
+ */
+PROBE(node_enter)
 {
 	struct ptb_proc_cfg *cfg = hit_cfg(hit);
-	struct text t = {};
-	struct scratch *s;
 
 	if (!cfg)
-		return;
-	s = scratch_get();
-	if (!s)
-		return;
-	node_fill(ctx, (void *)s->rec, &t, cfg, node);
-	emit_text(s, hit, PTB_REC_NODE_ENTER, sizeof(struct ptb_node_enter), &t);
-	scratch_put(s);
-}
-
-/* Engine::evaluate_function(shared_ptr<GraphTask>&, Node*, ...): rdx = Node* */
-SEC("uprobe.multi")
-int node_enter(struct pt_regs *ctx)
-{
-	struct hit hit;
-
-	if (hit_begin(ctx, &hit, PTB_PROG_NODE_ENTER))
-		emit_node(ctx, &hit, PT_REGS_PARM3(ctx));
-	return 0;
-}
-
-/* variable_list Node::operator()(variable_list &&): rdi = result, rsi = Node* */
-SEC("uprobe.multi")
-int node_call(struct pt_regs *ctx)
-{
-	struct hit hit;
-
-	if (hit_begin(ctx, &hit, PTB_PROG_NODE_CALL))
-		emit_node(ctx, &hit, PT_REGS_PARM2(ctx));
-	return 0;
-}
-
-/*
- * Thread-local storage through glibc's dynamic thread vector: the thread pointer's second word points
- * to 16-byte slots by module, slot -1 holds their number.
- */
-struct tls {
-	__u64 dtv, slots;
-};
-
-static __always_inline void tls_open(struct tls *tls, __u8 *flags)
-{
-	struct task_struct *t = bpf_get_current_task_btf();
-
-	tls->slots = 0;
-	tls->dtv = read_word(t->thread.fsbase + 8, flags);
-	if (!*flags)
-		tls->slots = read_word(tls->dtv - 16, flags);
-}
-
-/*
- * The module's block. 0 without a fault: this thread has not touched it yet, nothing is allocated
- * (pointer -1, or no slot), and its variables have their initial values.
- */
-static __always_inline __u64 tls_block(const struct tls *tls, __u64 module, __u8 *flags)
-{
-	__u64 block;
-
-	if (*flags || module > tls->slots)
 		return 0;
-	block = read_word(tls->dtv + 16 * module, flags);
-	return block == ~0ULL ? 0 : block;
+	return emit_node(ctx, hit, cfg, PT_REGS_PARM3(ctx), PT_REGS_PARM4(ctx),
+			 cfg->tensor.node_inputs_from_buffer);
 }
 
-/* The sequence number that the thread's next autograd node gets. */
-static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struct tls *tls,
-				     __u8 *flags)
+/* variable_list Node::operator()(variable_list &&): rdi = result, rsi = Node*, rdx = inputs */
+PROBE(node_call)
 {
-	__u64 block = tls_block(tls, cfg->seq_tls_module, flags);
+	struct ptb_proc_cfg *cfg = hit_cfg(hit);
 
-	return block ? read_word(block + cfg->seq_tls_offset, flags) : 0;
+	return cfg ? emit_node(ctx, hit, cfg, PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx), true) : 0;
 }
 
-SEC("uprobe.multi")
-int seq_probe(struct pt_regs *ctx)
+PROBE(seq_probe)
 {
-	struct ptb_proc_cfg *cfg;
+	struct ptb_proc_cfg *cfg = hit_cfg(hit);
 	struct ptb_seq r = {};
 	struct tls tls;
-	struct hit hit;
 	__u8 flags = 0;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_SEQ))
-		return 0;
-	cfg = hit_cfg(&hit);
 	if (!cfg)
 		return 0;
 	if (cfg->seq_tls_module) {
@@ -136,8 +90,8 @@ int seq_probe(struct pt_regs *ctx)
 	} else {
 		flags = PTB_F_READ_FAULT;
 	}
-	hdr_fill(&r.h, sizeof(r), PTB_REC_SEQ, flags, &hit);
+	hdr_fill(&r.h, sizeof(r), PTB_REC_SEQ, flags, hit);
 	r.sp = PT_REGS_SP(ctx);
-	emit_copy(&hit, &r, sizeof(r));
+	emit_copy(hit, &r, sizeof(r));
 	return 0;
 }

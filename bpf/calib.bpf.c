@@ -5,16 +5,10 @@
  * space.
  */
 
-SEC("uprobe.multi")
-int calib(struct pt_regs *ctx)
+PROBE(calib)
 {
-	struct hit hit = {.quiet = true};
-
-	hit.ts_ns = bpf_ktime_get_ns();
-	current_ids(&hit.tgid, &hit.tid);
-	if (!site_find(ctx, &hit, PTB_PROG_CALIB))
-		return 0;
-	return emit_sp(&hit, PTB_REC_OP_ENTER, PT_REGS_SP(ctx));
+	hit->quiet = true;
+	return emit_sp(hit, PTB_REC_OP_ENTER, PT_REGS_SP(ctx));
 }
 
 __u32 self_ns_level = 0;

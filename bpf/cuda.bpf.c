@@ -315,67 +315,59 @@ static __always_inline bool cuda_is_nested(struct cuda_frames *cs, const struct 
 	return in_cudart(cfg, read_word(sp, &flags));
 }
 
-SEC("uprobe.multi")
-int cuda_enter(struct pt_regs *ctx)
+PROBE(cuda_enter)
 {
 	struct cuda_regs regs;
 	struct cuda_frames *cs;
 	struct cuda_frame *f;
-	struct hit hit;
 	bool nested;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_CUDA_ENTER))
-		return 0;
 	cs = cuda_frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cs) {
 		count(PTB_CNT_RECURSION);
 		return 0;
 	}
 	cuda_regs(&regs, ctx);
-	cuda_prune(cs, &hit, regs.sp);
-	nested = cuda_is_nested(cs, &hit, regs.sp);
-	f = cuda_push(cs, &hit);
+	cuda_prune(cs, hit, regs.sp);
+	nested = cuda_is_nested(cs, hit, regs.sp);
+	f = cuda_push(cs, hit);
 	__builtin_memset(f, 0, sizeof(*f));
-	f->args = hit.args;
+	f->args = hit->args;
 	f->call.sp = regs.sp;
-	f->call.begin_ns = hit.ts_ns;
-	f->call.h.site = hit.site;
+	f->call.begin_ns = hit->ts_ns;
+	f->call.h.site = hit->site;
 	if (nested) {
 		f->state = CUDA_NESTED;
 		count(PTB_CNT_CUDA_NESTED);
 		return 0;
 	}
-	cuda_read(&f->call, &regs, hit.args);
-	if (!(hit.args & PTB_API_NO_EXIT))
+	cuda_read(&f->call, &regs, hit->args);
+	if (!(hit->args & PTB_API_NO_EXIT))
 		return 0; /* CUDA_OPEN */
 	f->state = CUDA_TOLD;
-	cuda_emit_no_end(&hit, &f->call);
+	cuda_emit_no_end(hit, &f->call);
 	return 0;
 }
 
-SEC("uprobe.multi")
-int cuda_exit(struct pt_regs *ctx)
+PROBE(cuda_exit)
 {
 	struct cuda_frames *cs;
 	struct cuda_frame *f;
-	struct hit hit;
 	__u32 flags = 0;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_CUDA_EXIT))
-		return 0;
 	cs = cuda_frames_get(0);
 	if (!cs)
 		return 0; /* it was entered before the window */
-	cuda_prune(cs, &hit, PT_REGS_SP(ctx));
+	cuda_prune(cs, hit, PT_REGS_SP(ctx));
 	f = cuda_top(cs);
-	if (!cs->cnt || f->args != hit.args)
+	if (!cs->cnt || f->args != hit->args)
 		return 0;
 	if (f->state == CUDA_OPEN) {
-		if (hit.args & PTB_CUDA_RESULT) {
+		if (hit->args & PTB_CUDA_RESULT) {
 			f->call.result = (__s32)PT_REGS_RC(ctx);
 			flags = PTB_CUDA_HAS_RESULT;
 		}
-		cuda_emit(&hit, &f->call, flags);
+		cuda_emit(hit, &f->call, flags);
 	}
 	cs->top--;
 	cs->cnt--;

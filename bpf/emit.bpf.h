@@ -83,22 +83,34 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 /* kmem.bpf.h */
 static __always_inline void kmem_boundary(const struct hit *hit);
 
-/* First thing in a program: false outside the window. */
+/* Who hit, when and where. False: the site is not one of ours. */
 static __always_inline bool hit_begin(struct pt_regs *ctx, struct hit *hit, __u32 prog)
+{
+	hit->quiet = false;
+	hit->ts_ns = bpf_ktime_get_ns();
+	current_ids(&hit->tgid, &hit->tid);
+	return site_find(ctx, hit, prog);
+}
+
+/* The same for programs that run in windows only: false outside of them. */
+static __always_inline bool hit_begin_in_window(struct pt_regs *ctx, struct hit *hit, __u32 prog)
 {
 	if (!*(volatile __u32 *)&active) {
 		count(PTB_CNT_OUT_OF_WINDOW);
 		return false;
 	}
-	hit->quiet = false;
-	hit->ts_ns = bpf_ktime_get_ns();
-	current_ids(&hit->tgid, &hit->tid);
-	if (!site_find(ctx, hit, prog))
+	if (!hit_begin(ctx, hit, prog))
 		return false;
 	if (kernel_memory)
 		kmem_boundary(hit);
 	return true;
 }
+
+/*
+ * A program of PTB_PROGS, by the name of its function: what it does at a hit. ptbpf.bpf.c has the functions that are
+ * attached, which call it.
+ */
+#define PROBE(func) static __always_inline int func##_hit(struct pt_regs *ctx, struct hit *hit)
 
 static __always_inline void hdr_fill(struct ptb_rec_hdr *h, __u32 len, __u8 kind, __u8 flags,
 				     const struct hit *hit)

@@ -20,7 +20,8 @@ const volatile __u32 ns_inum = 0;	 /* its inode, used when ns_level > 0 */
 const volatile __u32 site_by_ip = 0;	 /* no cookies: look the site up by its address */
 const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
 
-const volatile __u32 args_full = 0;	 /* arguments with identities, and results */
+const volatile __u32 args_on = 0;	 /* arguments are recorded */
+const volatile __u32 args_full = 0;	 /* with identities, and results */
 
 const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the target's */
 

@@ -38,85 +38,65 @@ static __always_inline void emit_report(const struct hit *hit, __u8 kind, const 
 }
 
 /* ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes) */
-SEC("uprobe.multi")
-int mem_new(struct pt_regs *ctx)
+PROBE(mem_new)
 {
-	struct hit hit;
-
-	if (hit_begin(ctx, &hit, PTB_PROG_MEM_NEW))
-		emit_alloc(&hit, PT_REGS_SP(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
+	emit_alloc(hit, PT_REGS_SP(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
 	return 0;
 }
 
 /* ProfiledCPUMemoryReporter::Delete(void *ptr) */
-SEC("uprobe.multi")
-int mem_delete(struct pt_regs *ctx)
+PROBE(mem_delete)
 {
 	struct ptb_mem_free *r;
 	struct slot s;
-	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_MEM_DELETE))
-		return 0;
-	s = slot_reserve(&hit, sizeof(*r), PTB_REC_MEM_FREE, 0);
+	s = slot_reserve(hit, sizeof(*r), PTB_REC_MEM_FREE, 0);
 	r = s.rec;
 	if (!r)
 		return 0;
 	r->sp = PT_REGS_SP(ctx);
 	r->addr = PT_REGS_PARM2(ctx);
-	slot_submit(&s, &hit);
+	slot_submit(&s, hit);
 	return 0;
 }
 
 /* c10::reportMemoryUsageToProfiler(void *ptr, int64_t size, size_t allocated, size_t reserved, Device) */
-SEC("uprobe.multi")
-int mem_report(struct pt_regs *ctx)
+PROBE(mem_report)
 {
 	struct ptb_mem_report v = {};
-	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_MEM_REPORT))
-		return 0;
 	v.sp = PT_REGS_SP(ctx);
 	v.addr = PT_REGS_PARM1(ctx);
 	v.bytes = (__s64)PT_REGS_PARM2(ctx);
 	v.allocated = PT_REGS_PARM3(ctx);
 	v.reserved = PT_REGS_PARM4(ctx);
-	emit_report(&hit, PTB_REC_MEM_REPORT, &v, PT_REGS_PARM5(ctx));
+	emit_report(hit, PTB_REC_MEM_REPORT, &v, PT_REGS_PARM5(ctx));
 	return 0;
 }
 
 /* c10::reportOutOfMemoryToProfiler(int64_t size, size_t allocated, size_t reserved, Device) */
-SEC("uprobe.multi")
-int mem_oom(struct pt_regs *ctx)
+PROBE(mem_oom)
 {
 	struct ptb_mem_report v = {};
-	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_MEM_OOM))
-		return 0;
 	v.sp = PT_REGS_SP(ctx);
 	v.bytes = (__s64)PT_REGS_PARM1(ctx);
 	v.allocated = PT_REGS_PARM2(ctx);
 	v.reserved = PT_REGS_PARM3(ctx);
-	emit_report(&hit, PTB_REC_MEM_OOM, &v, PT_REGS_PARM4(ctx));
+	emit_report(hit, PTB_REC_MEM_OOM, &v, PT_REGS_PARM4(ctx));
 	return 0;
 }
 
 #define DEVICE_CPU 0xff00 /* c10::DeviceType::CPU is 0, no index is -1 */
 
 /* ProfiledCPUMemoryReporter::OutOfMemory(size_t nbytes) */
-SEC("uprobe.multi")
-int mem_cpu_oom(struct pt_regs *ctx)
+PROBE(mem_cpu_oom)
 {
 	struct ptb_mem_report v = {};
-	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_MEM_CPU_OOM))
-		return 0;
 	v.sp = PT_REGS_SP(ctx);
 	v.bytes = (__s64)PT_REGS_PARM2(ctx);
-	emit_report(&hit, PTB_REC_MEM_OOM, &v, DEVICE_CPU);
+	emit_report(hit, PTB_REC_MEM_OOM, &v, DEVICE_CPU);
 	return 0;
 }
 
@@ -212,34 +192,30 @@ static __always_inline void api_calls_push(struct api_calls *cs, const struct hi
 	*c = *call;
 }
 
-SEC("uprobe.multi")
-int api_enter(struct pt_regs *ctx)
+PROBE(api_enter)
 {
 	struct api_calls *cs = NULL;
 	struct api_call call = {};
 	struct call_regs regs = {};
-	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_API_ENTER))
-		return 0;
 	call_regs(&regs, ctx);
 	call.sp = PT_REGS_SP(ctx);
-	call.begin_ns = hit.ts_ns;
-	call.args = hit.args;
-	call.site = hit.site;
-	call.addr = regs.v[PTB_API_ADDR(hit.args)];
-	call.bytes = regs.v[PTB_API_SIZE(hit.args)];
-	call.out = regs.v[PTB_API_OUT(hit.args)];
+	call.begin_ns = hit->ts_ns;
+	call.args = hit->args;
+	call.site = hit->site;
+	call.addr = regs.v[PTB_API_ADDR(hit->args)];
+	call.bytes = regs.v[PTB_API_SIZE(hit->args)];
+	call.out = regs.v[PTB_API_OUT(hit->args)];
 	if (call.out)
 		bpf_probe_read_user(&call.before, sizeof(call.before), (void *)call.out);
-	if (!(hit.args & PTB_API_NO_EXIT))
+	if (!(hit->args & PTB_API_NO_EXIT))
 		cs = api_calls_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cs) {
-		emit_api_no_result(&hit, &call);
+		emit_api_no_result(hit, &call);
 		return 0;
 	}
-	api_calls_prune(cs, &hit, call.sp);
-	api_calls_push(cs, &hit, &call);
+	api_calls_prune(cs, hit, call.sp);
+	api_calls_push(cs, hit, &call);
 	return 0;
 }
 
@@ -258,24 +234,20 @@ static __always_inline void api_result(const struct hit *hit, const struct api_c
 	emit_api(hit, c, addr, flags, hdr_flags);
 }
 
-SEC("uprobe.multi")
-int api_exit(struct pt_regs *ctx)
+PROBE(api_exit)
 {
 	__u64 sp = PT_REGS_SP(ctx);
 	struct api_calls *cs;
 	struct api_call *c;
-	struct hit hit;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_API_EXIT))
-		return 0;
 	cs = api_calls_get(0);
 	if (!cs)
 		return 0; /* it was entered before the window */
-	api_calls_prune(cs, &hit, sp);
+	api_calls_prune(cs, hit, sp);
 	c = api_calls_top(cs);
-	if (!cs->cnt || c->args != hit.args)
+	if (!cs->cnt || c->args != hit->args)
 		return 0;
-	api_result(&hit, c);
+	api_result(hit, c);
 	cs->top--;
 	cs->cnt--;
 	return 0;

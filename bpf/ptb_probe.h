@@ -10,63 +10,61 @@
 #include "ptb_event.h"
 
 /*
- * One BPF program per row; a site names its program. PTB_PROG_x is also the index in the skeleton
- * table of user/probe.
+ * The BPF programs that serve sites, one a row; a site names its program. All that the rest of ptbpf knows of a
+ * program comes from its row: its number (enum ptb_prog), its function (bpf/ptbpf.bpf.c makes it of PROBE(function)),
+ * whether it is loaded (user/probe/programs.c), its name in messages and in --dry-run. A site has the same
+ * program in every mode: constants that are set before loading say what it reads (bpf/maps.bpf.h), and the verifier
+ * removes the rest.
+ *
+ * loaded: ALL, or with which options (probe_set.h): VALUES (any arguments), RESULTS (arguments in full), MEMORY, CUDA,
+ * AGENT, IDENTITIES.
  */
-/*     name           nr  what it reads at the site */
-#define PTB_PROGS(X)                                                                              \
-	X(OP_ENTER,     0, "nothing but the stack pointer")                                       \
-	X(OP_EXIT,      1, "nothing but the stack pointer")                                       \
-	X(BOXED_ENTER,  2, "OperatorDef* through rdi or rsi (cfg.boxed_handle_reg)")              \
-	X(NODE_ENTER,   3, "rdx = Node*")                                                         \
-	X(PYFUNC_ENTER, 4, "rdi = PyTypeObject*: tp_name")                                        \
-	X(SCRIPT_ENTER, 5, "rdi = GraphExecutorImplBase*: its name")                             \
-	X(SCOPE_STRING, 6, "rsi = std::string const&: name of the next scope")                    \
-	X(SCOPE_CSTR,   7, "rdi = char const*: name of the next scope")                             \
-	X(SCOPE_CTOR,   8, "rdi = RecordFunction*, esi = scope")                                  \
-	X(BEFORE_CSTR,  9, "rdi = RecordFunction*, rsi = char const*")                            \
-	X(BEFORE_STR,  10, "rdi = RecordFunction*, rsi = std::string*")                           \
-	X(BEFORE_VAR,  11, "rdi = RecordFunction*, variant<string_view, ...> at rsp+8")           \
-	X(SCOPE_END,   12, "rdi = RecordFunction*")                                               \
-	X(SEQ,         13, "thread-local sequence number (cfg.seq_tls_*)")                        \
-	X(CALIB,       14, "nothing: the cost of a hit is measured with it")                      \
-	X(CATCH,       15, "nothing but the stack pointer")                                       \
-	X(NODE_CALL,   16, "rsi = Node*")                                                         \
-	X(SCOPE_PYARGS, 17, "rdi = pybind11 function_call*: name and arguments of the next scope") \
-	/* only where arguments are recorded */                                                  \
-	X(OP_LATE,     18, "doubles: the cookie's argument program")                             \
-	/* the same sites as above, when arguments are recorded: user/probe chooses */            \
-	X(OP_ENTER_ARGS,    19, "the cookie's argument program")                                 \
-	X(OP_EXIT_RESULTS,  20, "the same program's results")                                    \
-	X(BOXED_ENTER_ARGS, 21, "as BOXED_ENTER, and the IValues on the stack")                  \
-	X(BOXED_EXIT_RESULTS, 22, "the IValues that the call left on the stack")                 \
-	X(NODE_ENTER_ARGS,  23, "as NODE_ENTER; rcx = InputBuffer&")                             \
-	X(NODE_CALL_ARGS,   24, "as NODE_CALL; rdx = variable_list&")                            \
-	X(PYFUNC_ENTER_ARGS, 25, "as PYFUNC_ENTER; rsi = tuple of arguments")                    \
-	X(SCRIPT_ENTER_ARGS, 26, "as SCRIPT_ENTER; rsi = Stack&")                                \
-	X(SCOPE_STRING_ARGS, 27, "as SCOPE_STRING; rdx = optional<std::string> const&")          \
-	/* only where memory is recorded */                                                      \
-	X(MEM_NEW,     28, "rsi = block, rdx = bytes")                                            \
-	X(MEM_DELETE,  29, "rsi = block")                                                        \
-	X(MEM_REPORT,  30, "rdi = block, rsi = bytes, rdx, rcx = totals, r8 = device")            \
-	X(MEM_OOM,     31, "rdi = bytes, rsi, rdx = totals, rcx = device")                        \
-	X(MEM_CPU_OOM, 32, "rsi = bytes")                                                        \
-	X(API_ENTER,   33, "the arguments that the cookie names (PTB_API_ARGS)")                  \
-	X(API_EXIT,    34, "the same call's result")                                              \
-	/* only where GPUs are recorded */                                                       \
-	X(CUDA_ENTER,  35, "a CUDA call's arguments, in the shape that the cookie names (PTB_CUDA_ARGS)") \
-	X(CUDA_EXIT,   36, "eax: the same call's result")                                        \
-	/* only where an agent is used */                                                        \
-	X(AGENT_CHUNK, 37, "rdi = struct ptb_chunk*, rsi = its length")                          \
-	X(AGENT_WISH,  38, "nothing: the site never runs, its semaphore is what counts")         \
-	/* operators */                                                                          \
-	X(OPDEF_GONE,  39, "rsi = OperatorHandle const&, rdx = OperatorName const&")              \
-	/* only where identities are recorded */                                                 \
-	X(TENSOR_END,  40, "rdi = TensorImpl*: the object ends")                                  \
-	X(TENSOR_RELEASE, 41, "rdi = TensorImpl*: only weak references are left")
+/*        name            function        loaded      what it reads at the site */
+#define PTB_PROGS_IN_WINDOW(X)                                                                     \
+	X(OP_ENTER,       op_enter,       ALL,        "the cookie's argument program")             \
+	X(OP_EXIT,        op_exit,        ALL,        "the same program's results")                \
+	X(OP_LATE,        op_late,        VALUES,     "the program's doubles")                     \
+	X(CATCH,          catch_enter,    ALL,        "nothing but the stack pointer")             \
+	X(BOXED_ENTER,    boxed_enter,    ALL,        "rdi or rsi: OperatorHandle&, then Stack*")  \
+	X(BOXED_EXIT,     boxed_exit,     RESULTS,    "what the call left on the stack")           \
+	X(OPDEF_GONE,     opdef_gone,     ALL,        "rsi: OperatorHandle&, rdx: OperatorName&")  \
+	X(NODE_ENTER,     node_enter,     ALL,        "rdx: Node*, rcx: InputBuffer&")             \
+	X(NODE_CALL,      node_call,      ALL,        "rsi: Node*, rdx: variable_list&")           \
+	X(SEQ,            seq_probe,      ALL,        "thread-local sequence number")              \
+	X(PYFUNC_ENTER,   pyfunc_enter,   ALL,        "rdi: PyTypeObject*, rsi: tuple")            \
+	X(SCRIPT_ENTER,   script_enter,   ALL,        "rdi: GraphExecutorImplBase*, rsi: Stack&")  \
+	X(SCOPE_STRING,   scope_string,   ALL,        "rsi: std::string&, rdx: optional")          \
+	X(SCOPE_CSTR,     scope_cstr,     ALL,        "rdi: char const*")                          \
+	X(SCOPE_PYARGS,   scope_pyargs,   ALL,        "rdi: pybind11's function_call*")            \
+	X(SCOPE_CTOR,     scope_ctor,     ALL,        "rdi: RecordFunction*, esi: scope")          \
+	X(BEFORE_CSTR,    before_cstr,    ALL,        "rdi: RecordFunction*, rsi: char const*")    \
+	X(BEFORE_STR,     before_str,     ALL,        "rdi: RecordFunction*, rsi: std::string*")   \
+	X(BEFORE_VAR,     before_var,     ALL,        "rdi: RecordFunction*, rsp+8: variant")      \
+	X(SCOPE_END,      scope_end,      ALL,        "rdi: RecordFunction*")                      \
+	X(TENSOR_END,     tensor_end,     IDENTITIES, "rdi: TensorImpl*: it ends")                 \
+	X(TENSOR_RELEASE, tensor_release, IDENTITIES, "rdi: TensorImpl*: only weak ones left")     \
+	X(MEM_NEW,        mem_new,        MEMORY,     "rsi: block, rdx: bytes")                    \
+	X(MEM_DELETE,     mem_delete,     MEMORY,     "rsi: block")                                \
+	X(MEM_REPORT,     mem_report,     MEMORY,     "rdi: block, rsi: bytes, rdx, rcx, r8")      \
+	X(MEM_OOM,        mem_oom,        MEMORY,     "rdi: bytes, rsi, rdx, rcx")                 \
+	X(MEM_CPU_OOM,    mem_cpu_oom,    MEMORY,     "rsi: bytes")                                \
+	X(API_ENTER,      api_enter,      MEMORY,     "what the cookie names (PTB_API_ARGS)")      \
+	X(API_EXIT,       api_exit,       MEMORY,     "the same call's result")                    \
+	X(CUDA_ENTER,     cuda_enter,     CUDA,       "what the cookie names (PTB_CUDA_ARGS)")     \
+	X(CUDA_EXIT,      cuda_exit,      CUDA,       "eax: the same call's result")
+
+/* They run while no window is open, too. */
+#define PTB_PROGS_ALWAYS(X)                                                                        \
+	X(AGENT_CHUNK,    agent_chunk,    AGENT,      "rdi: struct ptb_chunk*, rsi: its length")   \
+	X(AGENT_WISH,     agent_wish,     AGENT,      "nothing: only its semaphore counts")        \
+	X(CALIB,          calib,          ALL,        "nothing: measures the cost of a hit")
+
+#define PTB_PROGS(X)                                                                            \
+	PTB_PROGS_IN_WINDOW(X)                                                                  \
+	PTB_PROGS_ALWAYS(X)
 
 enum ptb_prog {
-#define X(name, nr, text) PTB_PROG_##name = nr,
+#define X(name, func, loaded, text) PTB_PROG_##name,
 	PTB_PROGS(X)
 #undef X
 	PTB_PROG_CNT

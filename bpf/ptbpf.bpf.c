@@ -24,18 +24,36 @@
 
 #include "arg_interp.h"
 #include "frames.bpf.h"
+#include "tls.bpf.h"
+#include "args.bpf.h"
 
 #include "op.bpf.c"
 #include "calib.bpf.c"
 #include "scope.bpf.c"
+#include "boxed.bpf.c"
 #include "autograd.bpf.c"
-#include "args.bpf.c"
-#include "callargs.bpf.c"
 #include "memory.bpf.c"
 #include "tensor.bpf.c"
 #include "cuda.bpf.c"
 #include "agent.bpf.c"
 #include "task.bpf.c"
 #include "kmem.bpf.c"
+
+/* The programs of PTB_PROGS, which are attached to sites. */
+#define ATTACHED(name, func, begin)                                                                \
+	SEC("uprobe.multi")                                                                        \
+	int func(struct pt_regs *ctx)                                                              \
+	{                                                                                          \
+		struct hit hit;                                                                    \
+                                                                                                   \
+		return begin(ctx, &hit, PTB_PROG_##name) ? func##_hit(ctx, &hit) : 0;              \
+	}
+
+#define X(name, func, loaded, text) ATTACHED(name, func, hit_begin_in_window)
+PTB_PROGS_IN_WINDOW(X)
+#undef X
+#define X(name, func, loaded, text) ATTACHED(name, func, hit_begin)
+PTB_PROGS_ALWAYS(X)
+#undef X
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -27,46 +27,40 @@ static __always_inline __u8 read_storage(const struct ptb_tensor_cfg *t, __u64 i
 	return flags;
 }
 
-static __always_inline int emit_tensor_end(struct pt_regs *ctx, __u32 prog)
+static __always_inline int emit_tensor_end(struct pt_regs *ctx, const struct hit *hit, bool release)
 {
+	struct ptb_proc_cfg *cfg = hit_cfg(hit);
 	struct ptb_tensor_end *r;
-	struct ptb_proc_cfg *cfg;
 	struct slot s;
-	struct hit hit;
 	__u64 data = 0;
 	__u32 refs = 0;
 	__u8 flags;
 
-	if (!hit_begin(ctx, &hit, prog))
-		return 0;
-	cfg = hit_cfg(&hit);
 	if (!cfg || !cfg->tensor.shapes_on)
 		return 0;
 	flags = read_storage(&cfg->tensor, PT_REGS_PARM1(ctx), &data, &refs);
-	if (prog == PTB_PROG_TENSOR_RELEASE && !data)
+	if (release && !data)
 		return 0;
-	s = slot_reserve(&hit, sizeof(*r), PTB_REC_TENSOR_END, flags);
+	s = slot_reserve(hit, sizeof(*r), PTB_REC_TENSOR_END, flags);
 	r = s.rec;
 	if (!r)
 		return 0;
-	r->impl = prog == PTB_PROG_TENSOR_RELEASE ? 0 : PT_REGS_PARM1(ctx);
+	r->impl = release ? 0 : PT_REGS_PARM1(ctx);
 	r->data = data;
 	r->refs = refs;
 	r->pad = 0;
-	slot_submit(&s, &hit);
+	slot_submit(&s, hit);
 	return 0;
 }
 
 /* c10::TensorImpl::~TensorImpl() */
-SEC("uprobe.multi")
-int tensor_end(struct pt_regs *ctx)
+PROBE(tensor_end)
 {
-	return emit_tensor_end(ctx, PTB_PROG_TENSOR_END);
+	return emit_tensor_end(ctx, hit, false);
 }
 
 /* c10::TensorImpl::release_resources(): only weak references are left, and the storage goes */
-SEC("uprobe.multi")
-int tensor_release(struct pt_regs *ctx)
+PROBE(tensor_release)
 {
-	return emit_tensor_end(ctx, PTB_PROG_TENSOR_RELEASE);
+	return emit_tensor_end(ctx, hit, true);
 }

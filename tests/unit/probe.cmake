@@ -51,6 +51,10 @@ target_link_libraries(bench_args PRIVATE test_probe_target)
 target_compile_definitions(bench_args PRIVATE TARGET_TENSORS="$<TARGET_FILE:target_tensors>")
 add_dependencies(bench_args target_tensors)
 
+add_executable(bench_verifier ${CMAKE_CURRENT_SOURCE_DIR}/bench/verifier_bench.c)
+target_link_libraries(bench_verifier PRIVATE test_probe_target)
+target_include_directories(bench_verifier SYSTEM PRIVATE ${PTBPF_SKEL_DIR}) # it counts the programs of the object
+add_dependencies(bench_verifier ptbpf_skel)
 
 add_executable(bench_kmem ${CMAKE_CURRENT_SOURCE_DIR}/bench/kmem_bench.c)
 target_link_libraries(bench_kmem PRIVATE test_probe_target)

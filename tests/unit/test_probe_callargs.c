@@ -8,7 +8,7 @@ static void test_boxed(void)
 {
 	static const struct named_site sites[] = {
 		{"site_boxed_enter", PTB_PROG_BOXED_ENTER, 0},
-		{"site_boxed_exit", PTB_PROG_BOXED_EXIT_RESULTS, 0},
+		{"site_boxed_exit", PTB_PROG_BOXED_EXIT, 0},
 	};
 	const struct ptb_boxed_enter *b;
 	struct slice_values sv = {};

@@ -200,7 +200,7 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 	/* the results of a boxed call are where its arguments were */
 	if (args == PROBE_ARGS_FULL && s->role == PTB_ROLE_EXIT &&
 	    sp->plan->funcs[s->func].kind == PTB_FUNC_BOXED)
-		p.prog = PTB_PROG_BOXED_EXIT_RESULTS;
+		p.prog = PTB_PROG_BOXED_EXIT;
 	return p;
 }
 

@@ -12,8 +12,8 @@
 static const char *prog_name(uint8_t prog)
 {
 	switch (prog) {
-#define X(name, nr, text)                                                                          \
-	case nr:                                                                                   \
+#define X(name, func, loaded, text)                                                                \
+	case PTB_PROG_##name:                                                                      \
 		return #name;
 		PTB_PROGS(X)
 #undef X

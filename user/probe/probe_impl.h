@@ -43,7 +43,7 @@ struct trace_events {
 /* All sites of one program in one file of one process. */
 struct attach_req {
 	const struct bpf_program *prog;
-	uint32_t prog_nr; /* enum ptb_prog: of the program, which may be another than the sites' */
+	uint32_t prog_nr; /* enum ptb_prog */
 	pid_t tgid;
 	uint32_t proc; /* high half of the cookies */
 	const char *path;

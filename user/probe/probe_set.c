@@ -21,7 +21,7 @@
 #include "probe/site_check.h"
 
 static const char *const prog_names[PTB_PROG_CNT] = {
-#define X(name, nr, text) [nr] = #name,
+#define X(name, func, loaded, text) #name,
 	PTB_PROGS(X)
 #undef X
 };
@@ -59,10 +59,10 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	s->rodata->ns_level = level;
 	s->rodata->ns_inum = inum;
 	s->rodata->watch_children = opts->watch_children;
-	choose_links(ps, opts, inum);
 	err = programs__configure(s, opts, ps->progs);
 	if (err)
 		return err;
+	choose_links(ps, opts, inum);
 	agent_links__configure(s, opts);
 	bpf_program__set_autoload(s->progs.pidns_depth, false);
 	bpf_program__set_autoload(s->progs.task_fork, opts->follow_tasks);
@@ -107,7 +107,6 @@ static int load(struct probe_set *ps, const struct probe_set_opts *opts)
 	}
 	ps->opts = *opts;
 	ps->arg_prog_cnt = 1;
-	programs__map(ps->skel, opts->args, ps->progs);
 	err = configure(ps, opts, ring_cnt, bytes);
 	if (err)
 		return err;
@@ -191,14 +190,12 @@ int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req)
 }
 
 /* The sites of `lib` that program `prog` serves, into `some`. */
-static uint32_t select_sites(const struct probe_set *ps, const struct ptb_proc_cfg *cfg,
-			     const struct probe_lib *lib, uint32_t prog, struct probe_site **some)
+static uint32_t select_sites(const struct probe_lib *lib, uint32_t prog, struct probe_site **some)
 {
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < lib->cnt; i++)
-		if (programs__variant(&ps->opts, cfg, &lib->sites[i]) == prog &&
-		    !lib->sites[i].refused)
+		if (lib->sites[i].prog == prog && !lib->sites[i].refused)
 			some[cnt++] = &lib->sites[i];
 	return cnt;
 }
@@ -241,7 +238,7 @@ static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_pr
 			.proc = proc,
 			.path = lib->access_path,
 			.sites = some,
-			.cnt = select_sites(ps, cfg, lib, prog, some),
+			.cnt = select_sites(lib, prog, some),
 			.links = &at->links,
 			.events = &at->events,
 		};

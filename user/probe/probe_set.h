@@ -54,7 +54,7 @@ int64_t probe_set__measure_cost(struct probe_set *ps);
 struct probe_site {
 	uint32_t id;       /* site id = low half of the cookie; > 0 */
 	uint64_t offset;   /* file offset */
-	uint8_t prog;      /* enum ptb_prog, as the plan says; with arguments its variant is attached */
+	uint8_t prog;      /* enum ptb_prog */
 	uint32_t args;     /* argument program: index from probe_set__add_arg_progs(), 0: none */
 	uint64_t semaphore; /* file offset of the counter that the kernel raises while it is probed; 0: none */
 	uint8_t insn[PROBE_INSN_MAX]; /* the instruction that was analysed: any other there is not probed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The programs of the skeleton by mode; inside user/probe only. */
+/* The programs of the skeleton; inside user/probe only. */
 #ifndef PROBE_PROGRAMS_H
 #define PROBE_PROGRAMS_H
 
@@ -10,13 +10,10 @@
 
 #define PROGRAMS_SCRATCH_CNT 4 /* PTB_SCRATCH_CNT of bpf/maps.bpf.h */
 
-/* out[PTB_PROG_CNT]: program of each row of PTB_PROGS */
-void programs__map(struct ptbpf_bpf *s, enum probe_args args, struct bpf_program **out);
-/* Before load: what is loaded, and how large its maps are. 0 or negative errno. */
-int programs__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
-			struct bpf_program **progs);
-/* The row whose program serves the site in this mode; PTB_PROG_CNT: it is not probed. */
-uint32_t programs__variant(const struct probe_set_opts *opts, const struct ptb_proc_cfg *cfg,
-			   const struct probe_site *site);
+/*
+ * Before load: what is loaded, and how large its maps are. out[PTB_PROG_CNT]: the program of each row of PTB_PROGS; NULL:
+ * none with these options, and its sites are not probed. 0 or negative errno.
+ */
+int programs__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts, struct bpf_program **out);
 
 #endif /* PROBE_PROGRAMS_H */

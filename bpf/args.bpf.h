@@ -1,8 +1,10 @@
-// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Operators with their arguments: the same records as op.bpf.c and values behind them. The hot path of
- * --record-shapes and --execution-trace; what is read is the argument program's business.
+ * Records with values behind them, where arguments are recorded (args_on): the scratch area in which they are built, and
+ * what the interpreter (arg_interp.h) needs of the registers and of the thread.
  */
+#ifndef PTB_ARGS_BPF_H
+#define PTB_ARGS_BPF_H
 
 /* A large scratch area of this CPU; NULL when all are taken: not a loss, the record goes without. */
 static __always_inline struct arg_scratch *args_get(void)
@@ -77,46 +79,6 @@ static __always_inline void words_kept(struct pt_regs *ctx, struct arg_scratch *
 	s->words[first + PTB_REG_R15] = ctx->r15;
 }
 
-/* Finds the places that are not known yet. A block that is not allocated has none. */
-static __always_inline void tls_find(struct tls_places *p, const struct ptb_proc_cfg *cfg,
-				     __u8 *flags)
-{
-	const struct ptb_tensor_cfg *t = &cfg->tensor;
-	__u64 block;
-	struct tls tls;
-
-	tls_open(&tls, flags);
-	if (cfg->seq_tls_module && !p->seq) {
-		block = tls_block(&tls, cfg->seq_tls_module, flags);
-		p->seq = block ? block + cfg->seq_tls_offset : 0;
-	}
-	if (t->grad_tls_module && !p->grad) {
-		block = tls_block(&tls, t->grad_tls_module, flags);
-		p->grad = block ? block + t->grad_tls_off : 0;
-	}
-	if (t->keys_tls_module && !p->keys) {
-		block = tls_block(&tls, t->keys_tls_module, flags);
-		p->keys = block ? block + t->keys_tls_off : 0;
-	}
-}
-
-/* The places of this thread's variables in this process, as far as they are known. */
-static __always_inline void tls_places(struct tls_places *p, const struct ptb_proc_cfg *cfg,
-				       const struct hit *hit, __u8 *flags)
-{
-	struct task_struct *t = bpf_get_current_task_btf();
-
-	if (p->fsbase != t->thread.fsbase || p->exec_id != t->self_exec_id || p->proc != hit->proc) {
-		p->fsbase = t->thread.fsbase;
-		p->exec_id = t->self_exec_id;
-		p->proc = hit->proc;
-		p->seq = p->grad = p->keys = 0;
-	}
-	if ((cfg->seq_tls_module && !p->seq) || (cfg->tensor.grad_tls_module && !p->grad) ||
-	    (cfg->tensor.keys_tls_module && !p->keys))
-		tls_find(p, cfg, flags);
-}
-
 /*
  * The thread's state. A block that it never touched: sequence number 0, grad mode on, no keys beside
  * the default ones (c10/core/AutogradState.h, c10/core/impl/LocalDispatchKeySet.h). Grad mode and keys
@@ -169,92 +131,62 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	args_state(s, mode, flags != 0, seq, keys);
 }
 
-SEC("uprobe.multi")
-int op_enter_args(struct pt_regs *ctx)
+/* Configuration and scratch of a call without a program; false: neither. */
+static __always_inline bool call_begin(struct arg_run *r, struct hit *hit)
 {
-	struct arg_run r;
-	struct hit hit;
-	__u64 sp = PT_REGS_SP(ctx);
-	__u32 bytes;
-
-	if (!hit_begin(ctx, &hit, PTB_PROG_OP_ENTER_ARGS))
-		return 0;
-	if (!run_begin(&r, &hit))
-		return emit_sp(&hit, PTB_REC_OP_ENTER, sp);
-	r.s = args_get();
-	if (!r.s)
-		return emit_sp_flags(&hit, PTB_REC_OP_ENTER, PTB_F_ARGS | PTB_F_ARGS_CUT, sp);
-	words_args(ctx, r.s);
-	bytes = 8 * r.prog->stack_words;
-	if (bytes && bytes <= 8 * (PTB_LOC_CNT - PTB_LOC_STACK)) {
-		barrier_var(bytes);
-		if (bytes <= 8 * (PTB_LOC_CNT - PTB_LOC_STACK))
-			bpf_probe_read_user(r.s->words + PTB_LOC_STACK, bytes, (void *)(sp + 8));
-	}
-	((struct ptb_op_enter *)r.s->rec)->sp = sp;
-	args_begin(r.s, sizeof(struct ptb_op_enter), args_full);
-	if (args_full) {
-		struct call_frames *fs = frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
-
-		state_value(r.s, r.cfg, &hit, fs);
-		if (r.prog->out_cnt)
-			frames_push(fs, sp, word_of(r.s, r.prog->result_loc), hit.args, 0);
-	}
-	r.s->near = r.prog->by_ref > 1 ? sp : 0;
-	args_ops(&r, 0, r.prog->in_cnt);
-	args_emit(&hit, r.s, PTB_REC_OP_ENTER, 0);
-	args_put(r.s);
-	return 0;
+	hit->args = 0; /* the entry that is always there */
+	if (!run_begin(r, hit))
+		return false;
+	r->s = args_get();
+	return r->s != NULL;
 }
 
-SEC("uprobe.multi")
-int op_exit_results(struct pt_regs *ctx)
-{
-	struct call_frame *f;
-	struct arg_run r;
-	struct hit hit;
-	__u64 sp = PT_REGS_SP(ctx);
+/* ---- records with a text ---- */
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_OP_EXIT_RESULTS))
-		return 0;
-	if (!run_begin(&r, &hit) || !r.prog->out_cnt)
-		return emit_sp(&hit, PTB_REC_OP_EXIT, sp);
-	f = frames_pop(sp, hit.args);
-	if (!f) {
-		count(PTB_CNT_RESULTS_NO_FRAME);
-		return emit_sp(&hit, PTB_REC_OP_EXIT, sp);
+/* A record under construction: a fixed part, a text, and values behind it if `run.s`. */
+struct text_rec {
+	struct arg_run run;
+	struct scratch *s; /* without values: where it is built */
+	void *rec;	   /* in the one or in the other */
+	struct text text;
+};
+
+/* False: no room to build it. values: they are to be read, where arguments are recorded at all. */
+static __always_inline bool text_rec_begin(struct text_rec *b, struct hit *hit, bool values)
+{
+	b->s = NULL;
+	b->run.s = NULL;
+	b->text = (struct text){};
+	if (args_on && values && call_begin(&b->run, hit)) {
+		b->rec = b->run.s->rec;
+		return true;
 	}
-	r.s = args_get();
-	if (!r.s)
-		return emit_sp_flags(&hit, PTB_REC_OP_EXIT, PTB_F_ARGS | PTB_F_ARGS_CUT, sp);
-	r.s->words[0] = f->result;
-	r.s->words[1] = PT_REGS_RC(ctx);
-	words_kept(ctx, r.s, PTB_LOC_KEPT);
-	((struct ptb_op_exit *)r.s->rec)->sp = sp;
-	args_begin(r.s, sizeof(struct ptb_op_exit), args_full);
-	args_ops(&r, r.prog->in_cnt, r.prog->out_cnt);
-	args_emit(&hit, r.s, PTB_REC_OP_EXIT, 0);
-	args_put(r.s);
-	return 0;
+	b->run.s = NULL;
+	b->s = scratch_get();
+	if (!b->s)
+		return false;
+	b->rec = b->s->rec;
+	return true;
 }
 
-/* Doubles arrive in vector registers, which BPF does not see; at this call they are in the frame. */
-SEC("uprobe.multi")
-int op_late(struct pt_regs *ctx)
+/* The values begin behind the text; `fixed` bytes before it. */
+static __always_inline void text_rec_values(struct text_rec *b, __u32 fixed)
 {
-	struct arg_run r;
-	struct hit hit;
+	__u32 len = b->text.len > PTB_TEXT_MAX ? PTB_TEXT_MAX : b->text.len;
 
-	if (!hit_begin(ctx, &hit, PTB_PROG_OP_LATE) || !run_begin(&r, &hit))
-		return 0;
-	r.s = args_get();
-	if (!r.s)
-		return 0;
-	words_kept(ctx, r.s, 0);
-	((struct ptb_op_enter *)r.s->rec)->sp = PT_REGS_SP(ctx);
-	args_begin(r.s, sizeof(struct ptb_op_enter), args_full);
-	args_ops(&r, 0, r.prog->in_cnt);
-	args_emit(&hit, r.s, PTB_REC_ARGS_MORE, 0);
-	args_put(r.s);
-	return 0;
+	args_begin(b->run.s, fixed + text_pad((char *)b->run.s->rec + fixed, len), args_full);
 }
+
+/* All but the header is there; with values behind the text if they were begun. */
+static __always_inline void text_rec_emit(struct text_rec *b, const struct hit *hit, __u8 kind, __u32 fixed)
+{
+	if (b->run.s) {
+		args_emit(hit, b->run.s, kind, b->text.flags);
+		args_put(b->run.s);
+	} else {
+		emit_text(b->s, hit, kind, fixed, &b->text);
+		scratch_put(b->s);
+	}
+}
+
+#endif /* PTB_ARGS_BPF_H */

@@ -56,17 +56,6 @@ static __always_inline void args_emit(const struct hit *hit, struct arg_scratch 
 	scratch_emit(hit, s, kind, flags | PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0));
 }
 
-/* The registers that carry arguments. */
-static __always_inline void words_args(struct pt_regs *ctx, struct arg_scratch *s)
-{
-	s->words[0] = PT_REGS_PARM1(ctx);
-	s->words[1] = PT_REGS_PARM2(ctx);
-	s->words[2] = PT_REGS_PARM3(ctx);
-	s->words[3] = PT_REGS_PARM4(ctx);
-	s->words[4] = PT_REGS_PARM5(ctx);
-	s->words[5] = ctx->r9;
-}
-
 /* The registers that calls keep, by enum ptb_arg_reg: they may hold a late double, its frame, a result. */
 static __always_inline void words_kept(struct pt_regs *ctx, struct arg_scratch *s, __u32 first)
 {
@@ -129,6 +118,36 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	if (p->seq) /* without grad mode nothing gets the number */
 		seq = mode ? read_word(p->seq, &flags) : ~0ull;
 	args_state(s, mode, flags != 0, seq, keys);
+}
+
+/* ---- calls whose results are awaited ---- */
+
+static const struct call_use awaited = {
+	.map = &call_frames, .size = sizeof(struct call_frame), .depth = PTB_FRAMES_MAX,
+};
+
+/* fs may be NULL: the exit will count that */
+static __always_inline void awaited_push(struct call_frames *fs, const struct hit *hit, __u64 sp, __u32 args,
+					 __u64 result, __u64 cnt)
+{
+	struct call_frame *f;
+
+	if (!fs)
+		return;
+	calls_prune(&awaited, &fs->calls, hit, sp);
+	f = calls_push(&awaited, &fs->calls, hit, sp, args);
+	f->result = result;
+	f->cnt = cnt;
+}
+
+static __always_inline struct call_frame *awaited_pop(const struct hit *hit, __u64 sp, __u32 args)
+{
+	struct call_frames *fs = calls_get(&awaited, 0);
+	struct call_frame *f = fs ? calls_pop(&awaited, &fs->calls, hit, sp, args) : NULL;
+
+	if (!f)
+		count(PTB_CNT_RESULTS_NO_FRAME);
+	return f;
 }
 
 /* Configuration and scratch of a call without a program; false: neither. */

@@ -77,13 +77,13 @@ static __always_inline void boxed_inputs(const struct hit *hit, struct arg_run *
 	__u64 in = 0, out = 0;
 
 	if (args_full) {
-		fs = frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
+		fs = calls_get(&awaited, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		state_value(r->s, r->cfg, hit, fs);
 	}
 	if (opdef && schema_counts(&r->cfg->tensor, opdef, &in, &out)) {
 		args_stack(r, stack, in, false);
 		if (args_full)
-			frames_push(fs, sp, stack, PTB_FRAME_BOXED, (__u32)out);
+			awaited_push(fs, hit, sp, PTB_FRAME_BOXED, stack, out);
 	} else {
 		r->s->cut = 1;
 		count(PTB_CNT_ARGS_FAULT);
@@ -137,11 +137,9 @@ PROBE(boxed_exit)
 	hit->args = 0;
 	if (!run_begin(&r, hit))
 		return emit_sp(hit, PTB_REC_OP_EXIT, sp);
-	f = frames_pop(sp, PTB_FRAME_BOXED);
-	if (!f) {
-		count(PTB_CNT_RESULTS_NO_FRAME);
+	f = awaited_pop(hit, sp, PTB_FRAME_BOXED);
+	if (!f)
 		return emit_sp(hit, PTB_REC_OP_EXIT, sp);
-	}
 	r.s = args_get();
 	if (!r.s)
 		return emit_sp_flags(hit, PTB_REC_OP_EXIT, PTB_F_ARGS | PTB_F_ARGS_CUT, sp);

@@ -12,12 +12,7 @@ struct cuda_regs {
 
 static __always_inline void cuda_regs(struct cuda_regs *r, struct pt_regs *ctx)
 {
-	r->v[0] = PT_REGS_PARM1(ctx);
-	r->v[1] = PT_REGS_PARM2(ctx);
-	r->v[2] = PT_REGS_PARM3(ctx);
-	r->v[3] = PT_REGS_PARM4(ctx);
-	r->v[4] = PT_REGS_PARM5(ctx);
-	r->v[5] = ctx->r9;
+	regs_args(ctx, r->v);
 	r->sp = PT_REGS_SP(ctx);
 }
 
@@ -217,24 +212,7 @@ static __always_inline void cuda_read(struct ptb_cuda_call *c, const struct cuda
 
 /* ---- open calls ---- */
 
-static __always_inline struct cuda_frames *cuda_frames_get(__u64 flags)
-{
-	struct cuda_frames *cs = bpf_task_storage_get(&cuda_frames, bpf_get_current_task_btf(), NULL, flags);
-	__u32 window = *(volatile __u32 *)&active;
-
-	if (cs && cs->window != window) {
-		cs->window = window;
-		cs->cnt = 0;
-	}
-	return cs;
-}
-
-static __always_inline struct cuda_frame *cuda_top(struct cuda_frames *cs)
-{
-	return &cs->ring[(cs->top - 1) & (PTB_CUDA_DEPTH - 1)];
-}
-
-static __always_inline void cuda_emit(const struct hit *hit, const struct ptb_cuda_call *c, __u32 flags)
+static __always_inline void emit_cuda(const struct hit *hit, const struct ptb_cuda_call *c, __u32 flags)
 {
 	struct slot s = slot_reserve(hit, sizeof(*c), PTB_REC_CUDA_CALL, 0);
 	struct ptb_cuda_call *r = s.rec;
@@ -251,42 +229,23 @@ static __always_inline void cuda_emit(const struct hit *hit, const struct ptb_cu
 	slot_submit(&s, hit);
 }
 
-static __always_inline void cuda_emit_no_end(const struct hit *hit, const struct ptb_cuda_call *c)
+static __always_inline void emit_cuda_no_end(const struct hit *hit, const struct ptb_cuda_call *c)
 {
-	cuda_emit(hit, c, PTB_API_NO_RESULT);
+	emit_cuda(hit, c, PTB_API_NO_RESULT);
 	count(PTB_CNT_CUDA_NO_END);
 }
 
-/* Calls with an entry at or below sp are over, and their exits were not seen. */
-static __always_inline void cuda_prune(struct cuda_frames *cs, const struct hit *hit, __u64 sp)
+static __always_inline void cuda_dropped(const struct hit *hit, const void *frame)
 {
-	__u32 i;
+	const struct cuda_frame *f = frame;
 
-	for (i = 0; i < PTB_CUDA_DEPTH; i++) {
-		struct cuda_frame *f = cuda_top(cs);
-
-		if (!cs->cnt || f->call.sp > sp)
-			return;
-		if (f->state == CUDA_OPEN)
-			cuda_emit_no_end(hit, &f->call);
-		cs->top--;
-		cs->cnt--;
-	}
+	if (f->state == CUDA_OPEN)
+		emit_cuda_no_end(hit, &f->call);
 }
 
-/* Room for one more; the outermost gives way. */
-static __always_inline struct cuda_frame *cuda_push(struct cuda_frames *cs, const struct hit *hit)
-{
-	struct cuda_frame *f;
-
-	cs->top++;
-	f = cuda_top(cs);
-	if (cs->cnt < PTB_CUDA_DEPTH)
-		cs->cnt++;
-	else if (f->state == CUDA_OPEN)
-		cuda_emit_no_end(hit, &f->call);
-	return f;
-}
+static const struct call_use cuda_use = {
+	.map = &cuda_frames, .size = sizeof(struct cuda_frame), .depth = PTB_CUDA_DEPTH, .dropped = cuda_dropped,
+};
 
 static __always_inline bool in_cudart(const struct ptb_proc_cfg *cfg, __u64 addr)
 {
@@ -308,31 +267,33 @@ static __always_inline bool cuda_is_nested(struct cuda_frames *cs, const struct 
 	struct ptb_proc_cfg *cfg = hit_cfg(hit);
 	__u8 flags = 0;
 
-	if (!cs->cnt)
+	if (!cs->calls.cnt)
 		return false;
-	if (!cfg || !cfg->cudart[0].end)
-		return cuda_top(cs)->state != CUDA_TOLD;
+	if (!cfg || !cfg->cudart[0].end) {
+		const struct cuda_frame *f = calls_top(&cuda_use, &cs->calls);
+
+		return f->state != CUDA_EMITTED;
+	}
 	return in_cudart(cfg, read_word(sp, &flags));
 }
 
 PROBE(cuda_enter)
 {
+	struct cuda_frames *cs = calls_get(&cuda_use, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct cuda_regs regs;
-	struct cuda_frames *cs;
 	struct cuda_frame *f;
 	bool nested;
 
-	cs = cuda_frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cs) {
 		count(PTB_CNT_RECURSION);
 		return 0;
 	}
 	cuda_regs(&regs, ctx);
-	cuda_prune(cs, hit, regs.sp);
+	calls_prune(&cuda_use, &cs->calls, hit, regs.sp);
 	nested = cuda_is_nested(cs, hit, regs.sp);
-	f = cuda_push(cs, hit);
-	__builtin_memset(f, 0, sizeof(*f));
-	f->args = hit->args;
+	f = calls_push(&cuda_use, &cs->calls, hit, regs.sp, hit->args);
+	__builtin_memset(&f->call, 0, sizeof(f->call));
+	f->state = CUDA_OPEN;
 	f->call.sp = regs.sp;
 	f->call.begin_ns = hit->ts_ns;
 	f->call.h.site = hit->site;
@@ -344,32 +305,23 @@ PROBE(cuda_enter)
 	cuda_read(&f->call, &regs, hit->args);
 	if (!(hit->args & PTB_API_NO_EXIT))
 		return 0; /* CUDA_OPEN */
-	f->state = CUDA_TOLD;
-	cuda_emit_no_end(hit, &f->call);
+	f->state = CUDA_EMITTED;
+	emit_cuda_no_end(hit, &f->call);
 	return 0;
 }
 
 PROBE(cuda_exit)
 {
-	struct cuda_frames *cs;
-	struct cuda_frame *f;
+	struct cuda_frames *cs = calls_get(&cuda_use, 0); /* NULL: it was entered before the window */
+	struct cuda_frame *f = cs ? calls_pop(&cuda_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
 	__u32 flags = 0;
 
-	cs = cuda_frames_get(0);
-	if (!cs)
-		return 0; /* it was entered before the window */
-	cuda_prune(cs, hit, PT_REGS_SP(ctx));
-	f = cuda_top(cs);
-	if (!cs->cnt || f->args != hit->args)
+	if (!f || f->state != CUDA_OPEN)
 		return 0;
-	if (f->state == CUDA_OPEN) {
-		if (hit->args & PTB_CUDA_RESULT) {
-			f->call.result = (__s32)PT_REGS_RC(ctx);
-			flags = PTB_CUDA_HAS_RESULT;
-		}
-		cuda_emit(hit, &f->call, flags);
+	if (hit->args & PTB_CUDA_RESULT) {
+		f->call.result = (__s32)PT_REGS_RC(ctx);
+		flags = PTB_CUDA_HAS_RESULT;
 	}
-	cs->top--;
-	cs->cnt--;
+	emit_cuda(hit, &f->call, flags);
 	return 0;
 }

@@ -143,12 +143,28 @@ struct {
 	__type(value, struct arg_scratch);
 } arg_scratch_mem SEC(".maps");
 
-/* An open call: what its exit needs that only its entry knows. */
+/* ---- open calls of a thread (calls.bpf.h) ---- */
+
+/* A frame begins with it. */
+struct call_head {
+	__u64 sp;   /* at the entry */
+	__u32 args; /* what the cookies of the call's sites have in common */
+	__u32 pad;
+};
+
+/* A ring of frames follows it. */
+struct call_stack {
+	__u32 window;
+	__u32 top; /* number of calls ever put on it, less those taken off */
+	__u32 cnt; /* of these, still here */
+	__u32 pad;
+};
+
+/* An operator whose results are awaited. */
 struct call_frame {
-	__u64 sp;     /* at the entry */
-	__u64 result; /* where the result will be, or the stack of a boxed call */
-	__u32 args;   /* argument program, or PTB_FRAME_BOXED */
-	__u32 cnt;    /* boxed: number of results */
+	struct call_head head; /* args: the argument program, or PTB_FRAME_BOXED */
+	__u64 result;	       /* where the result will be, or the stack of a boxed call */
+	__u64 cnt;	       /* boxed: number of results */
 };
 #define PTB_FRAME_BOXED ~0u
 
@@ -163,14 +179,10 @@ struct tls_places {
 	__u64 seq, grad, keys;
 };
 
-/* A ring: the newest PTB_FRAMES_MAX calls. Those of an earlier window are forgotten. */
 struct call_frames {
-	struct tls_places tls;
-	__u32 window;
-	__u32 top; /* number of calls ever put on it, less those taken off */
-	__u32 cnt; /* of these, still here */
-	__u32 pad;
+	struct call_stack calls;
 	struct call_frame ring[PTB_FRAMES_MAX];
+	struct tls_places tls;
 };
 
 struct {
@@ -186,15 +198,15 @@ struct {
 
 /* A memory call of libcudart or libcuda that has not returned. */
 struct api_call {
-	__u64 sp, begin_ns;
+	struct call_head head;
+	__u64 begin_ns;
 	__u64 out, before; /* pointer to the result, and what is there at the entry */
 	__u64 addr, bytes;
-	__u32 args, site;
+	__u64 site;
 };
 
-/* A ring, as call_frames. */
 struct api_calls {
-	__u32 window, top, cnt, pad;
+	struct call_stack calls;
 	struct api_call ring[PTB_API_DEPTH];
 };
 
@@ -210,19 +222,19 @@ struct {
 #define PTB_CUDA_DEPTH 4
 
 enum cuda_frame_state {
-	CUDA_OPEN,   /* to be told when it ends */
-	CUDA_TOLD,   /* was told: its end is not seen */
-	CUDA_NESTED, /* another one's work: not told */
+	CUDA_OPEN,   /* emitted when it ends */
+	CUDA_EMITTED, /* at its entry: its end is not seen */
+	CUDA_NESTED, /* another one's work: not emitted */
 };
 
 struct cuda_frame {
+	struct call_head head;
 	struct ptb_cuda_call call;
-	__u32 args, state;
+	__u64 state;
 };
 
-/* A ring, as call_frames. */
 struct cuda_frames {
-	__u32 window, top, cnt, pad;
+	struct call_stack calls;
 	struct cuda_frame ring[PTB_CUDA_DEPTH];
 };
 

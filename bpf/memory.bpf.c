@@ -102,20 +102,10 @@ PROBE(mem_cpu_oom)
 
 /* ---- libcudart, libcuda ---- */
 
-/* The six arguments that are passed in registers; PTB_API_NONE reads 0. */
+/* The arguments that are passed in registers; PTB_API_NONE reads 0. */
 struct call_regs {
 	__u64 v[16];
 };
-
-static __always_inline void call_regs(struct call_regs *r, struct pt_regs *ctx)
-{
-	r->v[0] = PT_REGS_PARM1(ctx);
-	r->v[1] = PT_REGS_PARM2(ctx);
-	r->v[2] = PT_REGS_PARM3(ctx);
-	r->v[3] = PT_REGS_PARM4(ctx);
-	r->v[4] = PT_REGS_PARM5(ctx);
-	r->v[5] = ctx->r9;
-}
 
 static __always_inline void emit_api(const struct hit *hit, const struct api_call *c, __u64 addr,
 				     __u32 flags, __u8 hdr_flags)
@@ -125,8 +115,8 @@ static __always_inline void emit_api(const struct hit *hit, const struct api_cal
 
 	if (!r)
 		return;
-	r->h.site = c->site;
-	r->sp = c->sp;
+	r->h.site = (__u32)c->site;
+	r->sp = c->head.sp;
 	r->begin_ns = c->begin_ns;
 	r->addr = addr;
 	r->bytes = c->bytes;
@@ -135,73 +125,27 @@ static __always_inline void emit_api(const struct hit *hit, const struct api_cal
 	slot_submit(&s, hit);
 }
 
-static __always_inline void emit_api_no_result(const struct hit *hit, const struct api_call *c)
+static __always_inline void emit_api_no_result(const struct hit *hit, const void *call)
 {
+	const struct api_call *c = call;
+
 	emit_api(hit, c, c->addr, PTB_API_NO_RESULT, 0);
 	count(PTB_CNT_API_NO_RESULT);
 }
 
-static __always_inline struct api_calls *api_calls_get(__u64 flags)
-{
-	struct api_calls *cs = bpf_task_storage_get(&api_calls, bpf_get_current_task_btf(), NULL, flags);
-	__u32 window = *(volatile __u32 *)&active;
-
-	if (cs && cs->window != window) {
-		cs->window = window;
-		cs->cnt = 0;
-	}
-	return cs;
-}
-
-static __always_inline struct api_call *api_calls_top(struct api_calls *cs)
-{
-	return &cs->ring[(cs->top - 1) & (PTB_API_DEPTH - 1)];
-}
-
-/* Calls with an entry at or below sp are over, and their exits were not seen. */
-static __always_inline void api_calls_prune(struct api_calls *cs, const struct hit *hit, __u64 sp)
-{
-	__u32 i;
-
-	for (i = 0; i < PTB_API_DEPTH; i++) {
-		struct api_call *c = api_calls_top(cs);
-
-		if (!cs->cnt || c->sp > sp)
-			return;
-		emit_api_no_result(hit, c);
-		cs->top--;
-		cs->cnt--;
-	}
-}
-
-/*
- * A ring, as in frames.bpf.h: where calls are nested too deep the outermost one gives way, so that no exit
- * can be taken for that of another call.
- */
-static __always_inline void api_calls_push(struct api_calls *cs, const struct hit *hit,
-					   const struct api_call *call)
-{
-	struct api_call *c;
-
-	cs->top++;
-	c = api_calls_top(cs);
-	if (cs->cnt < PTB_API_DEPTH)
-		cs->cnt++;
-	else
-		emit_api_no_result(hit, c);
-	*c = *call;
-}
+static const struct call_use memory_use = {
+	.map = &api_calls, .size = sizeof(struct api_call), .depth = PTB_API_DEPTH, .dropped = emit_api_no_result,
+};
 
 PROBE(api_enter)
 {
+	__u64 sp = PT_REGS_SP(ctx);
 	struct api_calls *cs = NULL;
-	struct api_call call = {};
+	struct api_call call = {.head = {.sp = sp, .args = hit->args}};
 	struct call_regs regs = {};
 
-	call_regs(&regs, ctx);
-	call.sp = PT_REGS_SP(ctx);
+	regs_args(ctx, regs.v);
 	call.begin_ns = hit->ts_ns;
-	call.args = hit->args;
 	call.site = hit->site;
 	call.addr = regs.v[PTB_API_ADDR(hit->args)];
 	call.bytes = regs.v[PTB_API_SIZE(hit->args)];
@@ -209,13 +153,13 @@ PROBE(api_enter)
 	if (call.out)
 		bpf_probe_read_user(&call.before, sizeof(call.before), (void *)call.out);
 	if (!(hit->args & PTB_API_NO_EXIT))
-		cs = api_calls_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
+		cs = calls_get(&memory_use, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!cs) {
 		emit_api_no_result(hit, &call);
 		return 0;
 	}
-	api_calls_prune(cs, hit, call.sp);
-	api_calls_push(cs, hit, &call);
+	calls_prune(&memory_use, &cs->calls, hit, sp);
+	*(struct api_call *)calls_push(&memory_use, &cs->calls, hit, sp, hit->args) = call;
 	return 0;
 }
 
@@ -226,7 +170,7 @@ static __always_inline void api_result(const struct hit *hit, const struct api_c
 	__u32 flags = 0;
 	__u8 hdr_flags = 0;
 
-	if (PTB_API_OUT(c->args) != PTB_API_NONE) {
+	if (PTB_API_OUT(c->head.args) != PTB_API_NONE) {
 		addr = c->out ? read_word(c->out, &hdr_flags) : 0;
 		if (addr && addr == c->before)
 			flags = PTB_API_SAME;
@@ -236,19 +180,10 @@ static __always_inline void api_result(const struct hit *hit, const struct api_c
 
 PROBE(api_exit)
 {
-	__u64 sp = PT_REGS_SP(ctx);
-	struct api_calls *cs;
-	struct api_call *c;
+	struct api_calls *cs = calls_get(&memory_use, 0); /* NULL: it was entered before the window */
+	struct api_call *c = cs ? calls_pop(&memory_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
 
-	cs = api_calls_get(0);
-	if (!cs)
-		return 0; /* it was entered before the window */
-	api_calls_prune(cs, hit, sp);
-	c = api_calls_top(cs);
-	if (!cs->cnt || c->args != hit->args)
-		return 0;
-	api_result(hit, c);
-	cs->top--;
-	cs->cnt--;
+	if (c)
+		api_result(hit, c);
 	return 0;
 }

@@ -10,7 +10,7 @@ static __always_inline void op_inputs(struct pt_regs *ctx, const struct hit *hit
 	__u32 bytes = 8 * r->prog->stack_words;
 	__u64 sp = PT_REGS_SP(ctx);
 
-	words_args(ctx, r->s);
+	regs_args(ctx, r->s->words);
 	if (bytes && bytes <= 8 * (PTB_LOC_CNT - PTB_LOC_STACK)) {
 		barrier_var(bytes);
 		if (bytes <= 8 * (PTB_LOC_CNT - PTB_LOC_STACK))
@@ -19,11 +19,11 @@ static __always_inline void op_inputs(struct pt_regs *ctx, const struct hit *hit
 	((struct ptb_op_enter *)r->s->rec)->sp = sp;
 	args_begin(r->s, sizeof(struct ptb_op_enter), args_full);
 	if (args_full) {
-		struct call_frames *fs = frames_get(BPF_LOCAL_STORAGE_GET_F_CREATE);
+		struct call_frames *fs = calls_get(&awaited, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 		state_value(r->s, r->cfg, hit, fs);
 		if (r->prog->out_cnt)
-			frames_push(fs, sp, word_of(r->s, r->prog->result_loc), hit->args, 0);
+			awaited_push(fs, hit, sp, hit->args, word_of(r->s, r->prog->result_loc), 0);
 	}
 	r->s->near = r->prog->by_ref > 1 ? sp : 0;
 	args_ops(r, 0, r->prog->in_cnt);
@@ -52,11 +52,9 @@ PROBE(op_exit)
 
 	if (!args_full || !hit->args || !run_begin(&r, hit) || !r.prog->out_cnt)
 		return emit_sp(hit, PTB_REC_OP_EXIT, sp);
-	f = frames_pop(sp, hit->args);
-	if (!f) {
-		count(PTB_CNT_RESULTS_NO_FRAME);
+	f = awaited_pop(hit, sp, hit->args);
+	if (!f)
 		return emit_sp(hit, PTB_REC_OP_EXIT, sp);
-	}
 	r.s = args_get();
 	if (!r.s)
 		return emit_sp_flags(hit, PTB_REC_OP_EXIT, PTB_F_ARGS | PTB_F_ARGS_CUT, sp);

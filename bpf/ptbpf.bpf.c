@@ -23,7 +23,7 @@
 #include "kmem.bpf.h"
 
 #include "arg_interp.h"
-#include "frames.bpf.h"
+#include "calls.bpf.h"
 #include "tls.bpf.h"
 #include "args.bpf.h"
 

@@ -89,17 +89,17 @@ struct ptb_agent_cfg {
 	X(NONE,          0, "")                                                                  \
 	X(NO_TORCH,      1, "libtorch_cpu is not loaded, or has no at::addGlobalCallback")        \
 	X(NO_LAYOUT,     2, "the layout of RecordFunction in this build is not known")            \
-	X(BAD_LAYOUT,    3, "RecordFunction does not look as it should in this build")            \
-	X(BAD_TENSORS,   4, "tensors do not look as they should in this build: no inputs")        \
+	X(BAD_LAYOUT,    3, "RecordFunction does not match the derived layout")            \
+	X(BAD_TENSORS,   4, "tensors do not match the derived layout: no inputs")        \
 	X(NO_CUPTI,      5, "no CUPTI library was found")                                         \
 	X(OLD_CUPTI,     6, "the CUPTI library is older than 11.8")                               \
-	X(NEW_CUPTI,     7, "the CUPTI library is newer than those whose records are understood") \
+	X(NEW_CUPTI,     7, "the CUPTI library is newer than the versions that ptbpf supports") \
 	X(NO_CUDA,       8, "the process does not use CUDA yet")                                  \
 	X(CUPTI_IN_USE,  9, "another tool uses CUPTI in this process")                            \
 	X(CUPTI_ERROR,  10, "CUPTI returned an error")                                            \
-	X(FORKED,       11, "the process was forked: its threads, and so the agent's, are not in it") \
+	X(FORKED,       11, "the process was forked: the agent's thread is not in it") \
 	X(NO_MEMORY,    12, "no memory for its buffers")                                          \
-	X(BAD_CFG,      13, "what the tracer wrote into the control block is not understood")
+	X(BAD_CFG,      13, "the tracer's request in the control block is not valid")
 
 enum ptb_agent_why {
 #define X(name, nr, text) PTB_AGENT_WHY_##name = nr,

@@ -506,7 +506,7 @@ enum ptb_site_role { PTB_ROLE_ENTER = 1, PTB_ROLE_EXIT = 2, PTB_ROLE_POINT = 3 }
 	X(KERNEL_REFUSED, 7, "the kernel refused the probe")                                    \
 	X(NO_SYMBOL,      8, "this build of torch has no such symbol")                          \
 	X(LAYOUT_UNKNOWN, 9, "a structure offset could not be derived from this build")         \
-	X(SIGNATURE,     10, "its arguments are not those that are known")
+	X(SIGNATURE,     10, "its arguments are not the expected ones")
 
 enum ptb_refusal {
 #define X(name, nr, text) PTB_REFUSE_##name = nr,
@@ -537,17 +537,17 @@ enum ptb_stop_reason {
 	X(HITS,             0, 0, "probe hits recorded")                                        \
 	X(RING_FULL,        1, 1, "records lost: ring buffer full")                             \
 	X(READ_FAULT,       2, 0, "reads of the target's memory that failed")                   \
-	X(TEXT_CUT,         3, 0, "names cut at 256 bytes")                                     \
+	X(TEXT_CUT,         3, 0, "names truncated at 256 bytes")                                     \
 	X(RECURSION,        4, 1, "records lost: scratch memory in use")                        \
 	X(OUT_OF_WINDOW,    5, 0, "probe hits outside the window")                              \
 	X(FOREIGN,          6, 0, "probe hits of processes that are not traced")                \
-	X(ARGS_CUT,         7, 1, "argument lists and texts cut at their limits")                 \
+	X(ARGS_CUT,         7, 1, "argument lists and strings truncated at their limits")                 \
 	X(ARGS_FAULT,       8, 0, "argument values that could not be read")                      \
-	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen or too deep")        \
+	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen, or calls were nested too deeply")        \
 	X(API_NO_RESULT,   10, 0, "CUDA memory calls whose return was not seen")                \
 	X(KMEM_UNTOLD,     11, 1, "kernel memory events lost: no room for a thread's sums")     \
 	X(CHUNK_FAULT,     12, 1, "chunks of the agent that could not be copied")               \
-	X(CUDA_NESTED,     13, 0, "CUDA calls made by other CUDA calls, which stand for them")   \
+	X(CUDA_NESTED,     13, 0, "CUDA calls made by other CUDA calls, which are recorded instead")   \
 	X(CUDA_NO_END,     14, 0, "CUDA calls whose return was not seen")                        \
 	X(BPF_MAX,         15, 0, "")                                                           \
 	X(MISSED,          16, 1, "probe hits that the kernel skipped (program recursion)")     \
@@ -562,23 +562,23 @@ enum ptb_stop_reason {
 	X(UNCOVERED_NS,    25, 1, "time during which a followed process had no probes yet, ns") \
 	X(COLLECTOR_CPU_NS, 26, 0, "processor time of the collector, ns")                       \
 	X(COLLECTOR_RSS,   27, 0, "peak resident memory of the collector, bytes")               \
-	X(CHILDREN_MISSED, 28, 1, "child processes that ended before they had probes")           \
+	X(CHILDREN_MISSED, 28, 1, "child processes that exited before they had probes")           \
 	X(NO_SHAPES,       29, 1, "processes without shapes: the layout of their tensors failed its check") \
-	X(ARGS_UNPLACED,   30, 0, "arguments and results whose place in a call is not known")   \
-	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not offer") \
+	X(ARGS_UNPLACED,   30, 0, "arguments and results whose location in a call is not known")   \
+	X(NO_TRACEPOINT,   31, 0, "kinds of kernel memory events that this kernel does not report") \
 	X(AGENT_LOST,      32, 1, "chunks of the agent that did not arrive")                     \
-	X(AGENT_DROPPED,   33, 1, "records that the agent had no room for")                      \
-	X(AGENT_LATE,      34, 1, "records that came too late to be put in order")            \
-	X(AGENT_BAD,       35, 1, "records of the agent that are not what they should be")        \
+	X(AGENT_DROPPED,   33, 1, "records that the agent dropped because its buffers were full")                      \
+	X(AGENT_LATE,      34, 1, "records that arrived too late to be sorted")            \
+	X(AGENT_BAD,       35, 1, "invalid records of an agent")        \
 	X(GPU_DROPPED,     36, 1, "activity records that CUPTI dropped")                          \
 	X(CUDA_LATE_NS,    40, 0, "time during which loaded CUDA libraries had no probes yet, ns") \
-	X(AGENT_CUT,       39, 1, "programs that ended before their agent had sent its last 0.2 s") \
+	X(AGENT_CUT,       39, 1, "processes that exited before their agent sent its last 0.2 s") \
 	X(AGENT_GAVE_UP,   38, 1, "agents that stopped in the window; probes replaced them")     \
 	X(AGENT_REFUSED,   37, 1, "processes whose agent could not record their GPUs (the trace says why)") \
 	X(OVER_MEMORY,     41, 1, "records and facts dropped: the collector's memory is at its limit") \
-	X(OVER_NAMES,      42, 1, "names and texts beyond the limits of a capture, and cut ones")               \
-	X(OVER_PROCESSES,  43, 1, "processes beyond the limit of a recording: without probes")                   \
-	X(OVER_AGENT,      45, 1, "records of an agent dropped: beyond what one agent may send")  \
+	X(OVER_NAMES,      42, 1, "names and strings dropped or truncated at the limits of a capture")               \
+	X(OVER_PROCESSES,  43, 1, "processes without probes: beyond the limit of a recording")                   \
+	X(OVER_AGENT,      45, 1, "records of an agent dropped: beyond the limit of one agent")  \
 	X(OVER_OPERATORS,  46, 1, "processes with more operators than the limit: their dispatcher's table is not read") \
 	X(OVER_LIBS,       47, 1, "processes with more CUDA libraries than the limit: the rest has no probes") \
 	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")            \

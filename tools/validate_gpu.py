@@ -183,11 +183,11 @@ def check(doc, to_ns, findings):
         if said[key] != cnt:
             findings.add("account", f"totals say {said[key]} {key} of GPUs, there are {cnt}")
     if (totals["gpu_work"], totals["gpu_before_launch"]) != (work, early):
-        findings.add("account", f"totals say {totals['gpu_work']} pieces of GPU work, {totals['gpu_before_launch']} before their "
+        findings.add("account", f"totals say {totals['gpu_work']} GPU activities, {totals['gpu_before_launch']} before their "
                                 f"launch, there are {work} and {early}")
     if totals["gpu_calls"] != len(calls) + said["calls_not_shown"] + said["calls_left_out"]:
         findings.add("account", "calls shown, not shown and left out are not all calls")
     clipped = sum("ptbpf.clipped_us" in e["args"] for e in calls)
     if clipped != said["calls_clipped"] + said["calls_clipped_beyond_clock_error"]:
         findings.add("account", f"{clipped} calls are clipped, totals say otherwise")
-    return f", {len(calls)} CUDA calls, {work} pieces of GPU work"
+    return f", {len(calls)} CUDA calls, {work} GPU activities"

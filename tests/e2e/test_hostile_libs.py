@@ -146,7 +146,7 @@ def notes_that_repeat():
         target.map(endless_notes(ws + "/libtorch_cpu.so"))
         done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
         text = "\n".join(done.err)
-        check(str(target.pid) in text and "was ended" not in text, f"it was given up at a limit\n{text}")
+        check(str(target.pid) in text and "was stopped" not in text, f"it was given up at a limit\n{text}")
 
 
 def sparse_library_of_2_tib():
@@ -211,7 +211,7 @@ def library_that_never_ends():
         target.map(endless(ws + "/libtorch_cpu.so"))
         done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
         text = "\n".join(done.err)
-        check("and was ended" in text and text.count("and was ended") == 1, f"no sentence, or several\n{text}")
+        check("and was stopped" in text and text.count("and was stopped") == 1, f"no sentence, or several\n{text}")
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ def remote_execution_refused():
     hook = ("def no(event, args):\n  if event == 'ctypes.dlopen': raise RuntimeError('not here')\n"
             "sys.addaudithook(no)\n")
     asleep_ = "try: time.sleep(600)\nexcept KeyboardInterrupt: print('interrupted', flush=True)"
-    cases = [(ready + "sys.stdin.readline()", {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, "switched off"),
+    cases = [(ready + "sys.stdin.readline()", {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, "disabled"),
              (ready.replace("print", hook + "print") + "while not time.sleep(0.01): pass", None, "not here"),
-             (ready + asleep_, None, "has not come to a point")]
+             (ready + asleep_, None, "did not reach a point")]
     with workspace() as ws, newest_python(ws) as start:
         for i, (code, env, text) in enumerate(cases):
             with start(("-c", code), env) as t:
@@ -138,9 +138,9 @@ def refusals():
         with python_target("import select; ep = select.epoll()\nwhile 1: ep.poll(60)") as t:
             t.ready()
             time.sleep(0.2)
-            refused(t.pid, lib, "must not be disturbed", "ptrace")
+            refused(t.pid, lib, "must not be interrupted", "ptrace")
         refused(2 ** 22 + 1, lib, "no such process")
-    return "stopped, no file, no library, no process, a call that must not be disturbed"
+    return "stopped, no file, no library, no process, a call that must not be interrupted"
 
 
 def asleep():

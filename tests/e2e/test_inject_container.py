@@ -44,7 +44,7 @@ def forbidden():
     need_tools()
     by_place = sf.assemble([(sf.LOAD, 0, 0, sf.IP), (sf.JUMP_EQ, 0, 1, 4096), (sf.RETURN, 0, 0, sf.KILL_PROCESS),
                             (sf.RETURN, 0, 0, sf.ALLOW)])
-    no = [({MEMBARRIER: sf.KILL_PROCESS}, "may end the program for the system call membarrier"),
+    no = [({MEMBARRIER: sf.KILL_PROCESS}, "may kill the program for the system call membarrier"),
           ({RSEQ: sf.TRAP}, "may send the program a SIGSYS for the system call rseq"),
           ({GETTID: sf.fails(errno.EPERM)}, "system call gettid"),
           ({CLONE3: sf.fails(errno.EPERM)}, "system call clone3"),
@@ -86,7 +86,7 @@ def different_filters():
             " there.set()\n threading.Event().wait()\nthreading.Thread(target=own, daemon=True).start()\nthere.wait()")
     with workspace() as ws, waiting(code, sf.answers({})) as t:
         t.ready()
-        refused(t.pid, copies(ws, 1)[0], "do not have the same seccomp filters")
+        refused(t.pid, copies(ws, 1)[0], "have different seccomp filters")
         t.finish()
 
 
@@ -100,7 +100,7 @@ def newest_python_filtered():
         with start((*own, sf.answers({MEMBARRIER: sf.KILL_PROCESS}), *work)) as t:
             t.ready()
             for way in ("remote", "any"):
-                refused(t.pid, copies(ws, 1, way)[0], "may end the program for the system call membarrier", way)
+                refused(t.pid, copies(ws, 1, way)[0], "may kill the program for the system call membarrier", way)
             check(len(t.finish()) == 2, "the target did not end well")
         with start((*own, sf.container(), *work)) as t:
             t.ready()
@@ -264,7 +264,7 @@ def nowhere_to_copy():
         for option in ("noexec", "ro"):
             with Contained(PYTHON, "-c", code, before="".join(again_as(d, option) for d in TEMPORARY)) as t:
                 t.ready()
-                refused(t.pid, lib, "not to be found in the root directory of the process, where no copy")
+                refused(t.pid, lib, "not found in the root directory of the process, where no copy")
                 t.check_clean()
                 check(t.finish() == ["end"], "the target did not end well")
 

@@ -81,10 +81,10 @@ def planted_pipe():
         os.mkfifo(theirs + "/a.ptb")
         os.mkfifo(theirs + "/a.json")
         for args in (["-o", theirs + "/a.ptb"], ["-o", ws + "/ok.ptb", "--trace", theirs + "/a.json"]):
-            said(run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", *args, expect=1), "no regular file")
+            said(run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", *args, expect=1), "not a regular file")
         for args in (["report", theirs + "/a.ptb"], ["export", theirs + "/a.ptb", "--format", "chrome", "-o", ws + "/x.json"],
                      ["report", "/dev/zero"]):
-            said(run_ptbpf(*args, expect=1), "no regular file")
+            said(run_ptbpf(*args, expect=1), "not a regular file")
 
 
 def reader_that_reads_nothing():
@@ -153,7 +153,7 @@ def capture_is_not_replaced_by_an_export():
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/./a.ptb", expect=1)
-        said(done, "no other file replaces")
+        said(done, "is not replaced")
         with open(ws + "/a.ptb", "rb") as f:
             old = f.read()
         for form in ("chrome", "et", "memory"):

@@ -361,7 +361,7 @@ static void test_wrong_tensors(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "what is recorded", test_records },
+		{ "recording", test_records },
 		{ "ends behind the window", test_late_end },
 		{ "named once", test_names_once },
 		{ "inputs and outputs", test_values },

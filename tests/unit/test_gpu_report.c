@@ -283,7 +283,7 @@ static void test_host(void)
 	c->rec.call.bytes = 1 << 20;
 	gw__call(&w, "cudaDeviceSynchronize", T + 30 * US, T + 100 * MS);
 	finish();
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The GPU itself was not seen"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No agent recorded the GPU's work"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "3 launches, copies and fills, 3 per second, 10.0 us in them"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "waited for the GPU 1 times, 99.970 ms in all, 10.0 %"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "cudaDeviceSynchronize in aten::mm"));
@@ -301,17 +301,19 @@ static void test_nothing(void)
 	w.s.info.has_gpu = false;
 	w.s.meta[0].json = "[{\"pid\": 100, \"source\": \"agent\", \"gpu_why\": \"no CUPTI library was found\"}]";
 	finish();
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The agent in process 100 told nothing of GPUs: no CUPTI library was found"));
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "Nothing of CUDA was recorded"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The agent in process 100 reported no GPU activities: "
+					    "no CUPTI library was found"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No CUDA activity was recorded"));
 	end();
 	start();
 	w.s.meta[0].json = "[{\"pid\": 100, \"gpu\": true, \"host_calls\": true, \"gpu_why\": \"another tool uses CUPTI in this process\"}]";
 	finish();
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "did not go on telling of GPUs: another tool uses CUPTI in this process; CUDA calls"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "stopped reporting GPU activities: another tool uses CUPTI "
+					    "in this process; CUDA calls"));
 	end();
 	start();
 	finish();
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No GPU did anything"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No GPU was active"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "never: nothing was launched on it"));
 	end();
 }
@@ -322,7 +324,7 @@ static void test_losses(void)
 	w.s.counters[PTB_CNT_GPU_DROPPED] = 5;
 	gw__kernel(&w, "a", 0, 7, T, T + MS, gw__call(&w, "cudaLaunchKernel", T + 5 * US, T + 6 * US));
 	finish();
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The capture is incomplete, the numbers are bounds: 5 activity records"));
+	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The capture is incomplete and the figures are bounds: 5 activity records"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 of 1 began before their launch by more than that"));
 	CU_ASSERT(cJSON_IsFalse(get(doc, "complete")));
 	end();

@@ -152,10 +152,10 @@ static void test_gpu(void)
 
 	s.info.has_gpu = true;
 	CU_ASSERT_FALSE(account(&s, &t));
-	CU_ASSERT(says("complete: nothing lost; 2 of 100 pieces of GPU work began before their launch"));
+	CU_ASSERT(says("complete: nothing lost; 2 of 100 GPU activities began before their launch"));
 	t.gpu_no_clock = 5;
 	CU_ASSERT(account(&s, &t));
-	CU_ASSERT(says("5 GPU records of processes whose agent told no pair of clocks; 2 of 100"));
+	CU_ASSERT(says("5 GPU records of processes whose agent sent no clock pair; 2 of 100"));
 }
 
 /* All at once: one sentence with all parts. */

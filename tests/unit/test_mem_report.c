@@ -150,7 +150,7 @@ static void test_healthy(void)
 		start();
 		world__train(&w, steps[i], 0);
 		finish();
-		CU_ASSERT(says("GROWS          no block of torch's"));
+		CU_ASSERT(says("GROWS          no torch memory"));
 		CU_ASSERT_PTR_NULL(strstr(text, "Growing:"));
 		CU_ASSERT(says("Live at the end, allocated in the window: 11.0 MiB in 5 blocks"));
 		CU_ASSERT(steps[i] <= 4 || says("11.0 MiB at the end; 0 B a step\n"));
@@ -163,7 +163,7 @@ static void test_few_steps(void)
 	start();
 	world__train(&w, 3, 4 * MIB);
 	finish();
-	CU_ASSERT(says("GROWS          not to be told: 3 steps are too few"));
+	CU_ASSERT(says("GROWS          unknown: 3 steps are too few"));
 }
 
 /* Each time with another shape: no group grows, their operator does. Half of it is another operator's cache. */
@@ -285,7 +285,8 @@ static void test_kernel(void)
 	world__api(&w, "cudaFree", 0, 500000);
 	world__api(&w, "cudaMalloc", 2 << 20, 1500000);
 	print_as(false, 10);
-	CU_ASSERT(says("Threads stood still for memory: 4 times 60.000 ms in reclaim, 2 times 1.000 ms in compaction"));
+	CU_ASSERT(says("Threads stalled for memory: 4 times 60.000 ms in reclaim, 2 times 1.000 "
+		       "ms in compaction"));
 	CU_ASSERT(says("    30.000 ms    500.0 us        3   20.000 ms  aten::mm\n"));
 	CU_ASSERT(says("Page faults: 300, 20 of them major, brought in 34.3 MiB"));
 	CU_ASSERT(says("    33.2 MiB       200      10   +49.0 MiB  aten::mm\n"));
@@ -361,13 +362,13 @@ static void test_foreign_growth(void)
 		world__free(&w, world__alloc(&w, 1 << 20));
 	}
 	finish();
-	CU_ASSERT(says("GROWS          no block of torch's"));
-	CU_ASSERT(says("GROWS          RSS by +1.0 MiB a step, which is not torch's blocks;\n"
+	CU_ASSERT(says("GROWS          no torch memory"));
+	CU_ASSERT(says("GROWS          RSS by +1.0 MiB a step, outside of torch's blocks;\n"
 		       "                 most pages came in by aten::mkldnn\n"));
 	start();
 	world__train(&w, 20, 4 * MIB);
 	finish();
-	CU_ASSERT_PTR_NULL(strstr(text, "which is not torch's"));
+	CU_ASSERT_PTR_NULL(strstr(text, "outside of torch's"));
 }
 
 /* The size goes up and down, and is in the end what it was: nothing grows. */
@@ -487,7 +488,7 @@ static void test_losses(void)
 	w.s.counters[PTB_CNT_RING_FULL] = 17;
 	world__train(&w, 5, 0);
 	finish();
-	CU_ASSERT(says("The capture is incomplete, the numbers are bounds: 17 records lost"));
+	CU_ASSERT(says("The capture is incomplete and the figures are bounds: 17 records lost"));
 }
 
 static void test_row_limit(void)

@@ -134,7 +134,8 @@ static int follow(struct walk *w)
 	ssize_t n;
 
 	if (!entry_trusted(w)) {
-		w->reason = "a link on the way to it may have been put there by another user; name the place itself";
+		w->reason = "a symbolic link in its path may belong to another user; name the "
+			    "file by its real path";
 		return -ELOOP;
 	}
 	if (++w->links > LINKS_MAX)
@@ -191,11 +192,11 @@ static bool is_special(const struct walk *w)
 static int check_special(struct walk *w, enum new_file_kind kind)
 {
 	if (kind == NEW_FILE_REGULAR || S_ISBLK(w->st.st_mode)) {
-		w->reason = "it is no regular file";
+		w->reason = "it is not a regular file";
 		return -EEXIST;
 	}
 	if (!entry_trusted(w)) {
-		w->reason = "it is no regular file, and another user may have put it there";
+		w->reason = "it is not a regular file, and another user may have created it";
 		return -EPERM;
 	}
 	return 0;
@@ -265,7 +266,8 @@ static void give_to_caller(int fd, const char *path)
 	if (getuid() || geteuid() || !parse_id("SUDO_UID", &uid) || !parse_id("SUDO_GID", &gid) || !uid)
 		return;
 	if (fchown(fd, uid, gid))
-		pr_warn("'%s' stays root's, it cannot be given to uid %u: %s", path, uid, errstr(errno));
+		pr_warn("'%s' remains owned by root; cannot change its owner to uid %u: "
+			"%s", path, uid, errstr(errno));
 }
 
 static int create_temp(struct new_file *nf, const char *path)

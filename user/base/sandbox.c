@@ -92,7 +92,7 @@ static _Noreturn void child(const struct sandbox_job *job, int out_fd, int said_
 		_exit(EXIT_REFUSED);
 	err = sandbox_enter(job, out_fd, parent);
 	if (err) {
-		pr_error("cannot give up its privileges to analyse %s: %s", job->what, errstr(err));
+		pr_error("cannot drop privileges to analyse %s: %s", job->what, errstr(err));
 		_exit(EXIT_REFUSED);
 	}
 	err = job->fn(job->arg, &out, &len);
@@ -202,9 +202,11 @@ static int stopped(const struct running *r, int err)
 	const struct sandbox_limits *l = &r->job->limits;
 
 	if (err == -ETIMEDOUT)
-		pr_error("the analysis of %s takes longer than %u s and was ended", r->job->what, l->wall_ms / 1000);
+		pr_error("the analysis of %s took longer than %u s and was "
+			 "stopped", r->job->what, l->wall_ms / 1000);
 	else if (err == -E2BIG)
-		pr_error("the analysis of %s gives more than %zu bytes and was ended", r->job->what, l->out_bytes);
+		pr_error("the analysis of %s returned more than %zu bytes and was "
+			 "stopped", r->job->what, l->out_bytes);
 	return err;
 }
 
@@ -219,11 +221,12 @@ static int verdict(const struct running *r, int status)
 	if (WIFEXITED(status))
 		return -WEXITSTATUS(status);
 	if (sig == SIGXCPU) {
-		pr_error("the analysis of %s needs more than %u s of processor time and was ended", what,
+		pr_error("the analysis of %s took more than %u s of processor time and was stopped", what,
 			 r->job->limits.cpu_s);
 		return -ETIMEDOUT;
 	}
-	pr_error("the analysis of %s was ended by signal %d: a file is damaged, or was cut while it was read", what,
+	pr_error("the analysis of %s was ended by signal %d: a file is damaged, or was truncated "
+		 "while it was read", what,
 		 sig);
 	return -EIO;
 }
@@ -239,7 +242,8 @@ static int reap(const struct running *r, int *status)
 		if (pid < 0 && errno != EINTR)
 			return -errno;
 		if (clock__mono_ns() > end) {
-			pr_error("the process that analyses %s does not end: a file system does not answer", r->job->what);
+			pr_error("the process that analyses %s does not exit: a file system does "
+				 "not respond", r->job->what);
 			return -ETIMEDOUT;
 		}
 		nanosleep(&nap, NULL);

@@ -130,7 +130,7 @@ static int check_regular(const struct capture_reader *cr)
 
 	if (!fstat(cr->fd, &st) && S_ISREG(st.st_mode))
 		return 0;
-	pr_error("%s is no regular file", cr->path);
+	pr_error("%s is not a regular file", cr->path);
 	return -EINVAL;
 }
 
@@ -221,7 +221,7 @@ static int find_valid_end(struct capture_reader *cr)
 	if (ret < 0)
 		pr_error("cannot read %s: %s", cr->path, errstr(ret));
 	else if (capture_reader__skipped(cr))
-		pr_warn("%s: %" PRIu64 " bytes at its end are not a whole block and are left out",
+		pr_warn("%s: %" PRIu64 " bytes at its end are not a complete block and are ignored",
 			cr->path, capture_reader__skipped(cr));
 	return ret < 0 ? ret : 0;
 }
@@ -231,7 +231,7 @@ static void hint_partial(const char *path)
 	char *partial = new_file__find_partial(path);
 
 	if (partial)
-		pr_hint("a recording that was killed, or still runs, has its blocks in %s", partial);
+		pr_hint("a recording that was killed or still runs keeps its data in %s", partial);
 	free(partial);
 }
 

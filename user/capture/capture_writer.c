@@ -148,7 +148,7 @@ int capture_writer__open(const char *path, struct capture_writer **out)
 	return 0;
 fail:
 	if (err == -EEXIST)
-		pr_error("%s exists and is not a capture of ptbpf; it is left as it is", path);
+		pr_error("%s exists and is not a capture of ptbpf; it is not replaced", path);
 	else
 		pr_error("cannot create the capture %s: %s", path, errstr(err));
 	writer_free(cw);
@@ -202,7 +202,7 @@ static bool has_room(struct capture_writer *cw, uint16_t type, uint64_t len)
 	if (!cw->full) {
 		cw->full = make_room(cw, len);
 		if (cw->full)
-			pr_error("no room for more of the capture %s: %s", cw->path, errstr(cw->full));
+			pr_error("cannot extend the capture %s: %s", cw->path, errstr(cw->full));
 	}
 	return !cw->full || type == CAPTURE_CONTROL || type == CAPTURE_END;
 }
@@ -242,11 +242,11 @@ static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, con
 		cw->file_sz += sizeof(*h) + sz;
 		return 0;
 	}
-	pr_error("cannot write the capture %s: %s; what was written so far can be read", cw->path,
+	pr_error("cannot write the capture %s: %s; the part already written is readable", cw->path,
 		 errstr(err));
 	cw->err = err;
 	if (ftruncate(cw->fd, (off_t)cw->file_sz))
-		pr_warn("cannot cut %s back to its last whole block: %s", cw->path, errstr(errno));
+		pr_warn("cannot truncate %s to its last complete block: %s", cw->path, errstr(errno));
 	return err;
 }
 
@@ -409,7 +409,7 @@ static int give_name(struct capture_writer *cw)
 	int err = capture__old(cw->nf) == CAPTURE_OLD_OTHER ? -EEXIST : 0;
 
 	if (err)
-		pr_error("%s is not a capture of ptbpf; it is left as it is", cw->path);
+		pr_error("%s is not a capture of ptbpf; it is not replaced", cw->path);
 	else
 		err = new_file__commit(cw->nf);
 	if (err) {

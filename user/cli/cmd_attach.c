@@ -19,11 +19,11 @@ static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
 	{ OPT_PIDS, 'p', "pid", offsetof(struct run_cfg, pids), "PID[,PID...]", "processes to attach to" },
 	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, children), NULL,
-	  "also their child processes, now and later (data loader workers, ranks)" },
+	  "also trace their child processes, existing and new (data loader workers, ranks)" },
 	{ OPT_FLAG, 0, "wait", offsetof(struct run_cfg, wait), NULL,
-	  "a process that has not loaded PyTorch yet: wait until it does" },
+	  "if the process has not loaded PyTorch yet, wait until it does" },
 	{ OPT_FLAG, 0, "dry-run", offsetof(struct run_cfg, dry_run), NULL,
-	  "print each probe and each refusal with its reason; attach nothing" },
+	  "print each probe and each refused function with its reason; attach nothing" },
 	RUN_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
@@ -31,8 +31,8 @@ static const struct opt_def attach_opts[] = {
 const struct cmd_usage attach_usage = {
 	.name = "attach",
 	.synopsis = "--pid PID[,PID...] [options]",
-	.summary = "Traces running PyTorch processes that were not prepared for it. Writes a capture and a\n"
-		   "Chrome trace, prints the table of operators. The processes go on as before.",
+	.summary = "Traces running PyTorch processes, which need no preparation and keep running. Writes a capture\n"
+		   "and a Chrome trace, and prints a table of operators.",
 	.examples = "  sudo ptbpf attach --pid 4242 -d 5s\n"
 		    "  sudo ptbpf attach --pid 4242 -d 10s --trace step.pt.trace.json.gz\n"
 		    "  sudo ptbpf attach --pid 4242 -d 5s --et run.et.json --trace run.pt.trace.json\n"
@@ -150,7 +150,7 @@ static int add_one(const struct run_cfg *cfg, const struct named *p, struct run 
 	int err = run__add(run, p->pid);
 
 	if ((!err || err == -EAGAIN) && !pid_hold__alive(p->hold)) {
-		pr_error("cannot attach to pid %d: the process that had it has ended", p->pid);
+		pr_error("cannot attach to pid %d: the process has ended", p->pid);
 		run__remove(run, p->pid);
 		return -ESRCH;
 	}
@@ -206,7 +206,7 @@ int cmd_attach(int argc, char **argv)
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	if (!cfg.pids.cnt) {
-		pr_error("attach: --pid is needed; see 'ptbpf attach --help'");
+		pr_error("attach: --pid is required; see 'ptbpf attach --help'");
 		return EXIT_USAGE;
 	}
 	if (live__check(&cfg))

@@ -22,15 +22,16 @@ struct doctor_cfg {
 
 static const struct opt_def doctor_opts[] = {
 	{ OPT_PIDS, 'p', "pid", offsetof(struct doctor_cfg, pids), "PID[,PID...]",
-	  "also: what these processes would allow" },
+	  "also check these processes" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
 const struct cmd_usage doctor_usage = {
 	.name = "doctor",
 	.synopsis = "[--pid PID[,PID...]]",
-	.summary = "Tells what works here, what not, why, and the one action that would fix it. Attaches to\n"
-		   "nothing but a child of its own, to measure what a probe costs on this host.",
+	.summary = "Checks what works on this machine and, with --pid, for a process. Prints the reason for what does\n"
+		   "not work, and how to fix it. Attaches only to a child process that it starts, to measure the cost\n"
+		   "of a probe on this host.",
 	.examples = "  sudo ptbpf doctor --pid 4242\n",
 	.opts = doctor_opts,
 };
@@ -79,13 +80,13 @@ static bool check_cost(void)
 	int err = probe_set__open(&opts, &ps);
 
 	if (err) {
-		row("NO", "a probe of its own", errstr(err));
+		row("NO", "test probe", errstr(err));
 		return false;
 	}
 	ps_cost = probe_set__measure_cost(ps);
 	probe_set__free(ps);
 	if (ps_cost < 0) {
-		row("NO", "a probe of its own", errstr((int)ps_cost));
+		row("NO", "test probe", errstr((int)ps_cost));
 		return false;
 	}
 	snprintf(detail, sizeof(detail), "%.2f us on this host, so %.2f us per operator (entry and exit)",
@@ -111,9 +112,10 @@ static void check_plan(const struct torch_plan *plan)
 		 plan->names_a, plan->names_b_only, plan->names_disagree);
 	row(plan->names_disagree ? "no" : "ok", "operator names", detail);
 	if (!plan->layout.tensor.shapes_on)
-		snprintf(detail, sizeof(detail), "not to be had: %s", plan->layout.no_shapes_why);
+		snprintf(detail, sizeof(detail), "not available: %s", plan->layout.no_shapes_why);
 	else
-		snprintf(detail, sizeof(detail), "%u argument programs, %u arguments or results without a place",
+		snprintf(detail, sizeof(detail), "%u argument programs, %u arguments or results "
+						 "that cannot be located",
 			 plan->prog_cnt, unplaced);
 	row(plan->layout.tensor.shapes_on ? "ok" : "no", "shapes and values", detail);
 }
@@ -127,7 +129,8 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 	int err = agent_lib__find(pid, &lib, why, sizeof(why));
 
 	if (err == -ENOENT) {
-		row("no", "agent", "not loaded: operators by kernel probes, of GPUs only the CUDA calls");
+		row("no", "agent", "not loaded: kernel probes record operators and CUDA calls, "
+		    "but no GPU activities");
 		printf("     %-28s -> %s\n", "",
 		       "start it with LD_PRELOAD=.../" PTB_AGENT_FILE " (README), or attach --agent=inject");
 		return;
@@ -153,7 +156,7 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 			snprintf(detail, sizeof(detail), "CUPTI %u", ctl.cupti_version);
 		else
 			snprintf(detail, sizeof(detail), "%s",
-				 ctl.gpu_why ? agent__why_text(ctl.gpu_why) : "CUPTI is looked for when it is asked");
+				 ctl.gpu_why ? agent__why_text(ctl.gpu_why) : "CUPTI is searched for at the first request");
 		row(ctl.cupti_version ? "ok" : "", "agent: GPUs", detail);
 	}
 	agent_lib__clear(&lib);

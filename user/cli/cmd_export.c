@@ -25,20 +25,20 @@ static const struct opt_def export_opts[] = {
 	{ OPT_STR, 'o', "output", offsetof(struct export_cfg, output), "FILE",
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
-	  "et, memory: of this process (default: the first of the capture)" },
+	  "et, memory: the process to export (default: the first in the capture)" },
 	{ OPT_STR, 0, "device", offsetof(struct export_cfg, device), "DEVICE",
-	  "memory: of this device (default: cuda:0 if anything was allocated there, else cpu)" },
+	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
 	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, no_steps), NULL,
-	  "derive no ProfilerStep slices" },
+	  "do not derive ProfilerStep slices" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
 const struct cmd_usage export_usage = {
 	.name = "export",
 	.synopsis = "CAPTURE --format FORMAT [-o FILE]",
-	.summary = "Writes a capture in another format. Ids of operators are the same in all of them.",
+	.summary = "Converts a capture to another format. Operators have the same ids in every format.",
 	.examples = "  ptbpf export run.ptb --format chrome -o run.pt.trace.json.gz\n"
 		    "  ptbpf export run.ptb --format et -o run.et.json\n"
 		    "  ptbpf export run.ptb --format memory-html -o run.memory.html\n",
@@ -52,7 +52,7 @@ static const struct export_format *find_format(const char *name)
 	for (i = 0; name && i < export_format_cnt; i++)
 		if (!strcmp(export_formats[i].name, name))
 			return &export_formats[i];
-	pr_error("export: --format is needed; there are:");
+	pr_error("export: --format is required; the formats are:");
 	for (i = 0; i < export_format_cnt; i++)
 		pr_error("  %-11s %s", export_formats[i].name, export_formats[i].summary);
 	return NULL;
@@ -86,15 +86,15 @@ int cmd_export(int argc, char **argv)
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	if (!o.capture) {
-		pr_error("export: name a capture; see 'ptbpf export --help'");
+		pr_error("export: a capture is required; see 'ptbpf export --help'");
 		return EXIT_USAGE;
 	}
 	if (cfg.step_on && cfg.no_steps) {
-		pr_error("export: --step-on and --no-steps contradict each other");
+		pr_error("export: --step-on and --no-steps exclude each other");
 		return EXIT_USAGE;
 	}
 	if (cfg.pid < 0) {
-		pr_error("export: %d is no process id", cfg.pid);
+		pr_error("export: %d is not a process id", cfg.pid);
 		return EXIT_USAGE;
 	}
 	format = find_format(cfg.format);

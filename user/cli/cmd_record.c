@@ -33,7 +33,7 @@
 static const struct opt_def record_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
 	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, children), NULL,
-	  "also its child processes (data loader workers, ranks)" },
+	  "also trace its child processes (data loader workers, ranks)" },
 	RUN_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
@@ -41,9 +41,9 @@ static const struct opt_def record_opts[] = {
 const struct cmd_usage record_usage = {
 	.name = "record",
 	.synopsis = "[options] -- COMMAND [ARGS...]",
-	.summary = "Starts a program and traces it from its first operator to its end (or for -d TIME from the\n"
-		   "moment that PyTorch is loaded). It comes with ptbpf's agent, which tells operators and GPUs at a\n"
-		   "fraction of the cost of kernel probes (--agent off: without it).",
+	.summary = "Starts a program and traces it from its first operator until it exits (or for -d TIME after PyTorch\n"
+		   "is loaded). The program is started with ptbpf's agent, which records operators and GPU activities\n"
+		   "at a fraction of the cost of kernel probes (--agent off: without the agent).",
 	.examples = "  sudo ptbpf record -- python train.py\n"
 		    "  sudo ptbpf record -d 30s --trace start.pt.trace.json.gz -- python serve.py\n",
 	.opts = record_opts,
@@ -70,7 +70,7 @@ static void prepare_agent(const struct run_cfg *cfg)
 	if (run_cfg__agent(cfg) == AGENT_OFF)
 		return;
 	if (target_agent__file(path, sizeof(path))) {
-		pr_warn("the agent's file " PTB_AGENT_FILE " is not beside ptbpf: kernel probes are used");
+		pr_warn("the agent's file " PTB_AGENT_FILE " was not found; kernel probes are used");
 		return;
 	}
 	prepend_env("LD_PRELOAD", path);
@@ -207,7 +207,7 @@ static int wait_for_torch(const struct run_cfg *cfg, pid_t pid)
 	if (!alive(pid) || !bring_to_start(cfg, pid)) {
 		if (cancel__pending())
 			return -ECANCELED;
-		pr_error("the program ended before it loaded PyTorch");
+		pr_error("the program exited before it loaded PyTorch");
 		return -ESRCH;
 	}
 	return 0;
@@ -244,7 +244,7 @@ static int add_cuda_child(const struct run_cfg *cfg, struct live *live, pid_t pi
 		kill(pid, SIGCONT); /* the library is being mapped */
 		nap();
 	}
-	pr_error("the program ended before it used CUDA");
+	pr_error("the program exited before it used CUDA");
 	return -ESRCH;
 }
 
@@ -310,13 +310,13 @@ static void say_end(pid_t pid)
 	int status;
 
 	if (!wait_end(pid)) {
-		pr_warn("the program goes on without ptbpf: pid %d", pid);
+		pr_warn("the program keeps running without ptbpf: pid %d", pid);
 		return;
 	}
 	if (waitpid(pid, &status, 0) != pid)
 		return;
 	if (WIFSIGNALED(status))
-		pr_info("the program was ended by signal %d (%s)", WTERMSIG(status),
+		pr_info("the program was killed by signal %d (%s)", WTERMSIG(status),
 			strsignal(WTERMSIG(status)));
 	else if (WEXITSTATUS(status))
 		pr_info("the program ended with exit code %d", WEXITSTATUS(status));
@@ -333,7 +333,7 @@ int cmd_record(int argc, char **argv)
 	if (first < 0)
 		return first == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	if (first >= argc) {
-		pr_error("record: name a command to start; see 'ptbpf record --help'");
+		pr_error("record: a command is required; see 'ptbpf record --help'");
 		return EXIT_USAGE;
 	}
 	if (live__check(&cfg))

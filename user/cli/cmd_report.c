@@ -18,33 +18,34 @@ struct report_cfg {
 
 static const struct opt_def report_opts[] = {
 	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,
-	  "order of the rows; none: of first appearance (default: as recorded, else " OUTPUTS_SORTED ")" },
+	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED ")" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
 	  "rows, -1: all (default: as recorded, else 100; of each list of --memory and --gpu: 10)" },
 	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,
-	  "a row for each shape of an operator's inputs (recorded with --record-shapes)" },
+	  "one row per operator and input shape (needs --record-shapes in the recording)" },
 	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, with_flops), NULL,
-	  "floating point operations, as torch counts them (recorded with --record-shapes)" },
+	  "a column of floating point operations, as torch counts them (needs --record-shapes in "
+	  "the recording)" },
 	{ OPT_FLAG, 0, "memory", offsetof(struct report_cfg, memory), NULL,
-	  "what memory was used for: peak, leaks, who holds it, what the kernel did for it" },
+	  "memory report: peak, leaks, live blocks by operator, page faults and stalls in the kernel" },
 	{ OPT_FLAG, 0, "gpu", offsetof(struct report_cfg, gpu), NULL,
-	  "how busy the GPUs were, and where they were not, why: top kernels, copies, launches, gaps" },
+	  "GPU report: utilization, idle time by cause, top kernels, copies, launches, gaps" },
 	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct report_cfg, exact_memory), NULL,
-	  "the table's memory: what an operator's own thread allocated in it (torch: all threads)" },
-	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "JSON for machines" },
+	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
+	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "print JSON instead of text" },
 	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct report_cfg, no_steps), NULL,
-	  "derive no ProfilerStep slices" },
+	  "do not derive ProfilerStep slices" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
 
 const struct cmd_usage report_usage = {
 	.name = "report",
 	.synopsis = "CAPTURE [options]",
-	.summary = "Prints the table of a capture, as torch.profiler's key_averages().table() does; with\n"
-		   "--memory, what memory was used for; with --gpu, what the GPUs did. What the recording was\n"
-		   "asked for (--step-on, --group-by-input-shape, ...) is the default here.",
+	.summary = "Prints the operator table of a capture, as torch.profiler's key_averages().table() does; with\n"
+		   "--memory the memory report, with --gpu the GPU report. Options that were given to the recording\n"
+		   "(--step-on, --group-by-input-shape, ...) are the defaults.",
 	.examples = "  ptbpf report run.ptb --sort-by cpu_time_total --row-limit 10\n"
 		    "  ptbpf report run.ptb --group-by-input-shape --with-flops\n"
 		    "  ptbpf report run.ptb --memory\n"
@@ -62,15 +63,15 @@ int cmd_report(int argc, char **argv)
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	if (!o.capture) {
-		pr_error("report: name a capture; see 'ptbpf report --help'");
+		pr_error("report: a capture is required; see 'ptbpf report --help'");
 		return EXIT_USAGE;
 	}
 	if (cfg.step_on && cfg.no_steps) {
-		pr_error("report: --step-on and --no-steps contradict each other");
+		pr_error("report: --step-on and --no-steps exclude each other");
 		return EXIT_USAGE;
 	}
 	if (cfg.memory && cfg.gpu) {
-		pr_error("report: --memory and --gpu are two reports; name one");
+		pr_error("report: --memory and --gpu exclude each other");
 		return EXIT_USAGE;
 	}
 	o.table = !cfg.memory && !cfg.gpu;

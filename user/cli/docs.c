@@ -185,17 +185,16 @@ static void put_main_page(FILE *out)
 
 	put_head(NULL, "system profiler for PyTorch, from outside the process", out);
 	fputs(".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar options\n.Nm\n.Fl -help | -version\n.Sh DESCRIPTION\n.Nm\n", out);
-	put_text("attaches to PyTorch processes that were not prepared for it and that go on as before. It records "
+	put_text("attaches to running PyTorch processes, which need no preparation and keep running. It records "
 		 "operators, shapes, annotations, autograd, memory and GPU work with uprobes and eBPF, and writes "
-		 "what torch.profiler writes from inside: Chrome traces, Execution Traces, tables and memory "
-		 "timelines.", out);
+		 "what torch.profiler writes: Chrome traces, Execution Traces, tables and memory timelines.", out);
 	fputs(".Sh COMMANDS\n.Bl -tag -width Ds\n", out);
 	for (c = commands; c->usage; c++) {
 		fprintf(out, ".It Xr ptbpf-%s 1\n", c->usage->name);
 		put_text(c->summary, out);
 	}
 	fputs(".El\n.Sh FILES\n.Bl -tag -width Ds\n.It Pa /var/cache/ptbpf\n", out);
-	put_text("Which instructions of a library are probed, kept from one attach to the next.", out);
+	put_text("The cached analysis of libraries: which instructions are probed.", out);
 	fputs(".El\n", out);
 	put_exit_status(out);
 	put_see_also(NULL, out);

@@ -155,10 +155,12 @@ static void put_zsh(FILE *out)
 		put_quoted(c->summary, ":\\", out);
 		fputs("'\n", out);
 	}
-	fputs("\t)\n\t_arguments -C '--help[this text]' '--version[version]' '1:command:->command' '*::argument:->argument'\n"
+	fputs("\t)\n\t_arguments -C '--help[print this help]' '--version[version]' "
+	      "'1:command:->command' '*::argument:->argument'\n"
 	      "\tcase $state in\n\tcommand) _describe command commands ;;\n\targument)\n\t\tcase $line[1] in\n", out);
 	for (c = commands; c->usage; c++) {
-		fprintf(out, "\t\t%s) _arguments '(-h --help)'{-h,--help}'[this text]'", c->usage->name);
+		fprintf(out, "\t\t%s) _arguments '(-h --help)'{-h,--help}'[print this "
+			     "help]'", c->usage->name);
 		for (d = c->usage->opts; !opts__is_end(d); d++)
 			if (d->type != OPT_GROUP)
 				zsh_option(d, out);

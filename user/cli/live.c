@@ -33,11 +33,11 @@ int live__check(const struct run_cfg *cfg)
 		return -EINVAL;
 	}
 	if (cfg->step_on && cfg->no_steps) {
-		pr_error("--step-on and --no-steps contradict each other");
+		pr_error("--step-on and --no-steps exclude each other");
 		return -EINVAL;
 	}
 	if (same(cfg->output, cfg->trace) || same(cfg->output, cfg->et) || same(cfg->trace, cfg->et)) {
-		pr_error("--output, --trace and --et need files of their own");
+		pr_error("--output, --trace and --et must name different files");
 		return -EINVAL;
 	}
 	return 0;
@@ -137,7 +137,7 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 	int err, code;
 
 	if (!live->announced) {
-		pr_error("the window never began: %s", loop_err ? errstr(loop_err) :
+		pr_error("nothing was recorded: %s", loop_err ? errstr(loop_err) :
 			 "interrupted, or the target ended, before PyTorch was loaded");
 		return EXIT_FAILED;
 	}
@@ -154,12 +154,14 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 	}
 	if (!err && !loop_err && cancel__pending()) {
 		close(o.capture_fd);
-		pr_error("interrupted after the window: '%s' is complete, nothing was made of it", live->capture);
+		pr_error("interrupted after the window: '%s' is complete, but nothing was "
+			 "exported from it", live->capture);
 		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
 		return EXIT_FAILED;
 	}
 	if (err)
-		pr_error("'%s' could not be written whole: %s; it holds what was written until then", live->capture,
+		pr_error("'%s' could not be written completely: %s; the part already written is "
+			 "readable", live->capture,
 			 errstr(err));
 	code = outputs__write(&o);
 	if (err && code == EXIT_DONE)

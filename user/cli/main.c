@@ -13,9 +13,9 @@
 const struct command commands[] = {
 	{ &attach_usage, cmd_attach, "trace a running PyTorch process" },
 	{ &record_usage, cmd_record, "start a program and trace it from its first operator" },
-	{ &report_usage, cmd_report, "table of a capture" },
-	{ &export_usage, cmd_export, "capture to another format (Chrome trace)" },
-	{ &doctor_usage, cmd_doctor, "what works on this machine, what not, why, and what to do" },
+	{ &report_usage, cmd_report, "print the table, memory report or GPU report of a capture" },
+	{ &export_usage, cmd_export, "convert a capture to another format" },
+	{ &doctor_usage, cmd_doctor, "check what works on this machine and explain what does not" },
 	{ NULL, NULL, NULL },
 };
 

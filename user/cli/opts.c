@@ -214,7 +214,8 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 		value = argv[++*i];
 	}
 	if (store(d, cfg, off ? "no" : value)) {
-		pr_error("%s: '%s' is no valid value for --%s (%s)", usage->name, value, d->name, expected(d));
+		pr_error("%s: '%s' is not a valid value for --%s "
+			 "(%s)", usage->name, value, d->name, expected(d));
 		return OPTS_ERROR;
 	}
 	return 0;
@@ -269,5 +270,5 @@ void opts__help(const struct cmd_usage *usage, FILE *out)
 			fprintf(out, "; --no-%s: not", d->name);
 		fputc('\n', out);
 	}
-	fprintf(out, "  %-28s %s\n", "-h, --help", "this text");
+	fprintf(out, "  %-28s %s\n", "-h, --help", "print this help");
 }

@@ -256,21 +256,23 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	const struct session_info *info = session__info(s);
 
 	if ((o->by_shape || o->with_flops) && !info->has_shapes) {
-		pr_error("'%s' holds no shapes: it was recorded without --record-shapes", o->capture);
+		pr_error("'%s' contains no shapes: it was recorded without --record-shapes", o->capture);
 		return -ENODATA;
 	}
 	if ((o->timeline || o->exact_memory) && !info->has_memory) {
-		pr_error("'%s' holds no allocations: it was recorded without --profile-memory", o->capture);
+		pr_error("'%s' contains no allocations: it was recorded without "
+			 "--profile-memory", o->capture);
 		return -ENODATA;
 	}
 	if (o->memory && !info->has_memory && !info->has_kernel_memory) {
-		pr_error("'%s' holds nothing of memory: it was recorded with neither --profile-memory nor "
+		pr_error("'%s' contains no memory events: it was recorded with neither --profile-memory nor "
 			 "--kernel-memory",
 			 o->capture);
 		return -ENODATA;
 	}
 	if (o->gpu && !info->has_gpu && !info->has_cuda_calls) {
-		pr_error("'%s' holds nothing of GPUs: it was recorded with --gpu off or --activities cpu", o->capture);
+		pr_error("'%s' contains no GPU activity: it was recorded with --gpu off or "
+			 "--activities cpu", o->capture);
 		return -ENODATA;
 	}
 	return 0;
@@ -339,7 +341,7 @@ int outputs__write(const struct outputs *asked)
 		err = run_sinks(o, s, &totals, &threads);
 	if (err) {
 		if (!log__has_error())
-			pr_error("'%s' cannot be read or written out: %s", o->capture, errstr(err));
+			pr_error("'%s' cannot be read or exported: %s", o->capture, errstr(err));
 		goto out;
 	}
 	code = EXIT_DONE;

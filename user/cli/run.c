@@ -86,7 +86,7 @@ static int check_kernel(void)
 
 	if (!f)
 		return 0;
-	pr_error("cannot trace here: %s: %s", f->title, detail);
+	pr_error("cannot trace on this machine: %s: %s", f->title, detail);
 	pr_hint("%s", f->hint);
 	return -EPERM;
 }
@@ -131,11 +131,11 @@ static int choose_args(struct run *run)
 	if (!f)
 		return 0;
 	if (run_cfg__agent(&run->cfg) == AGENT_OFF) {
-		pr_error("kernel probes cannot read arguments here: %s: %s", f->title, detail);
+		pr_error("kernel probes cannot read arguments on this machine: %s: %s", f->title, detail);
 		pr_hint("%s, or use the agent", f->hint);
 		return -ENOTSUP;
 	}
-	pr_warn("kernel probes cannot read arguments here (%s): only processes with an agent have them", detail);
+	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them", detail);
 	run->kernel_args = PROBE_ARGS_NONE;
 	return 0;
 }
@@ -160,7 +160,7 @@ static void write_meta(struct run *run)
 		recorder__meta(run->rec, "kernel_memory", "true");
 		run->no_tracepoint = probe_set__missing_kmem(run->ps, missing, sizeof(missing));
 		if (run->no_tracepoint) {
-			pr_warn("this kernel does not tell of: %s", missing);
+			pr_warn("this kernel does not report: %s", missing);
 			recorder__meta_text(run->rec, "kernel_memory_missing", missing);
 		}
 	}
@@ -368,8 +368,8 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 	if (t->state == TARGET_TRACED) {
 		release(run, t);
 		if (!run->cfg.children)
-			pr_warn("pid %d replaced itself by another program (exec): its trace ends there; "
-				"--children would follow it",
+			pr_warn("pid %d executed another program (exec): its trace ends there; "
+				"use --children to follow it",
 				t->pid);
 	}
 	t->state = run->cfg.children ? TARGET_WAITING : TARGET_GONE;
@@ -454,7 +454,7 @@ static void stop_bad_layouts(struct run *run)
 			probe_set__stop_args(run->ps, t->proc_idx);
 		}
 		run->targets.no_shapes++;
-		pr_warn("pid %u: what should be tensors does not look like tensors: its operators are "
+		pr_warn("pid %u: its tensors do not match the derived layout: its operators are "
 			"traced without shapes",
 			tgid);
 	}

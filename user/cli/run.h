@@ -42,58 +42,58 @@ struct run_cfg {
 #define RUN_OPTS                                                                                        \
 	{ OPT_GROUP, 0, "", 0, NULL, "window" },                                                        \
 	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, duration_ns), "TIME",                 \
-	  "stop after this time (5s, 500ms, 2m); default: Ctrl-C or the target's end" },                \
+	  "stop after this time (5s, 500ms, 2m); default: at Ctrl-C or when the target exits" },                \
 	{ OPT_STR, 0, "step-on", offsetof(struct run_cfg, step_on), "NAME",                             \
 	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step)" },      \
 	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
-	  "derive no ProfilerStep slices" },                                                            \
-	{ OPT_GROUP, 0, "", 0, NULL, "what is recorded" },                                              \
+	  "do not derive ProfilerStep slices" },                                                            \
+	{ OPT_GROUP, 0, "", 0, NULL, "recording" },                                              \
 	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
-	  "of cpu, cuda, sync: operators, what GPUs do, what waits for them (default: cpu,cuda)" },                                 \
+	  "cpu: operators; cuda: GPU activities; sync: waits for GPUs (default: cpu,cuda)" },                                 \
 	{ OPT_FLAG, 0, "record-shapes", offsetof(struct run_cfg, record_shapes), NULL,                  \
-	  "arguments of operators: shapes, strides, types, values of scalars" },                        \
+	  "record arguments of operators: shapes, strides, types, scalar values" },                        \
 	{ OPT_FLAG, 0, "with-flops", offsetof(struct run_cfg, with_flops), NULL,                        \
-	  "floating point operations of matrix products and convolutions (implies --record-shapes)" },  \
+	  "a column of floating point operations, as torch counts them (implies --record-shapes)" },  \
 	{ OPT_FLAG, 0, "execution-trace", offsetof(struct run_cfg, execution_trace), NULL,              \
-	  "arguments and results with their identities, for an Execution Trace" },                      \
+	  "record arguments, results and their identities, for an Execution Trace" },                      \
 	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, profile_memory), NULL,                \
-	  "allocations and frees of tensors' memory, CUDA memory calls, out-of-memory reports" },       \
+	  "record allocations and frees of tensor memory, CUDA memory calls, out-of-memory errors" },       \
 	{ OPT_FLAG, 0, "kernel-memory", offsetof(struct run_cfg, kernel_memory), NULL,                  \
-	  "page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" },           \
+	  "record page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" },           \
 	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
 	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
 	  "capture file (default: ptbpf-PID-TIME.ptb)" },                                               \
 	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
-	  "Chrome trace, .json or .json.gz (default with no -o: beside the capture)" },                 \
+	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)" },                 \
 	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \
 	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
 	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct run_cfg, by_shape), NULL,                \
-	  "a row of the table for each shape of an operator's inputs (implies --record-shapes)" },      \
+	  "one table row per operator and input shape (implies --record-shapes)" },      \
 	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \
-	  "memory columns: what an operator's own thread allocated in it (torch: all threads)" },       \
+	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },       \
 	{ OPT_CHOICE, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,                              \
 	  "order of the table (default: " OUTPUTS_SORTED ")" },                                        \
 	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
 	  "rows of the table, -1: all (default: 20)" },                                                 \
-	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "print no table" },        \
+	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "do not print the table" },        \
 	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
-	  "only warnings, errors and the summary on stderr" },                                          \
+	  "print only warnings, errors and the summary on stderr" },                                          \
 	{ OPT_GROUP, 0, "", 0, NULL, "sources" },                                                       \
 	{ OPT_CHOICE, 0, "agent", offsetof(struct run_cfg, agent), "MODE=auto, off, inject",                         \
-	  "ptbpf's agent inside the process: auto (use it where it is), off, inject (load it)" },       \
+	  "ptbpf's agent in the process: auto (use it if loaded), off, inject (load it)" },       \
 	{ OPT_CHOICE, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE=auto, off",                                \
-	  "auto (by the agent; else CUDA calls, by probes), off" },                                     \
+	  "GPU activities: auto (from the agent; without one, CUDA calls by kernel probes), off" },                                     \
 	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
 	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, ring_bytes), "SIZE",                         \
-	  "bytes per ring buffer, one a CPU (default: by the number of CPUs, at most 128 MiB in all, with the agent 256)" },         \
+	  "size of the ring buffer of each CPU (default: by the number of CPUs, at most 128 MiB in all, 256 with the agent)" },         \
 	{ OPT_SIZE, 0, "max-memory", offsetof(struct run_cfg, max_memory), "SIZE",                      \
-	  "memory of ptbpf beyond the ring buffers while it records; what does not fit is dropped and counted (default: 512 MiB)" }, \
+	  "memory limit while recording, ring buffers not included; records beyond it are dropped and counted (default: 512 MiB)" }, \
 	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, perf_uprobes), NULL,                    \
-	  "perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
+	  "use perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
 	{ OPT_FLAG, 0, "no-cache", offsetof(struct run_cfg, no_cache), NULL,                            \
-	  "analyse the libraries anew, write no plan to /var/cache/ptbpf" },                            \
+	  "analyse the libraries again; do not use /var/cache/ptbpf" },                            \
 	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
-	  "debug messages of these parts (comma-separated; 'all')" }
+	  "print debug messages of these parts (comma-separated, or 'all')" }
 
 /* What the operators' probes have to read for these options. */
 enum probe_args run_cfg__args(const struct run_cfg *cfg);

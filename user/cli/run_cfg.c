@@ -62,7 +62,8 @@ enum agent_mode run_cfg__agent(const struct run_cfg *cfg)
 int run_cfg__check(const struct run_cfg *cfg)
 {
 	if (cfg->activities && !activities_ok(cfg->activities)) {
-		pr_error("--activities %s: there are cpu, cuda and, with cuda, sync (cpu,cuda,sync)", cfg->activities);
+		pr_error("--activities %s: valid values are cpu, cuda and, with cuda, sync "
+			 "(cpu,cuda,sync)", cfg->activities);
 		return -EINVAL;
 	}
 	return 0;

@@ -54,17 +54,18 @@ static int inject(pid_t pid, char *why, size_t cap)
 	int err;
 
 	if (target_agent__file(path, sizeof(path))) {
-		snprintf(why, cap, "the agent's file " PTB_AGENT_FILE " is not beside ptbpf");
+		snprintf(why, cap, "the agent's file " PTB_AGENT_FILE " was not found");
 		return -ENOENT;
 	}
 	opts.lib_path = path;
-	pr_warn("--agent=inject: loading '%s' into process %d; it stays there, inert, when the trace has ended", path,
+	pr_warn("--agent=inject: loading '%s' into process %d; it remains loaded, inactive, when "
+		"the trace has ended", path,
 		pid);
 	err = inject__load(pid, &opts, &res);
 	if (err)
 		snprintf(why, cap, "%s", res.why);
 	else if (res.way == INJECT_PTRACE)
-		pr_info("loaded by ptrace at the %u. try; a thread was diverted for %.1f ms", res.tries,
+		pr_info("loaded by ptrace at attempt %u; a thread was diverted for %.1f ms", res.tries,
 			(double)res.stopped_ns / 1e6);
 	else
 		pr_info("loaded by %s", inject__way_text(res.way));
@@ -200,7 +201,7 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 	ta->wishes = choose_wishes(ta, ask, plan);
 	if (!ta->wishes) {
 		if (!ta->why[0])
-			snprintf(ta->why, sizeof(ta->why), "its library lacks the sites that are needed");
+			snprintf(ta->why, sizeof(ta->why), "its library lacks required sites");
 		return -ENOTSUP;
 	}
 	proc_cfg__agent(tp, plan, &cfg);
@@ -261,7 +262,7 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 	}
 	if (w.ever & ~w.state & PTB_AGENT_INPUTS_ON && !ta->no_values) {
 		ta->no_values = true;
-		pr_warn("pid %d: from its agent no shapes come any more: %s", pid, agent__why_text(w.ops_why));
+		pr_warn("pid %d: its agent stopped recording shapes: %s", pid, agent__why_text(w.ops_why));
 	}
 	return false;
 }
@@ -293,7 +294,7 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 		return ta->answer = AGENT_PENDING;
 	if (ops_wished && !ta->ops)
 		snprintf(ta->why, sizeof(ta->why), "%s",
-			 ta->ops_why ? agent__why_text(ta->ops_why) : "it does not answer");
+			 ta->ops_why ? agent__why_text(ta->ops_why) : "it does not respond");
 	return ta->answer;
 }
 

@@ -249,7 +249,8 @@ static void say_refused(struct target *t)
 	if (t->cuda.calls.on || t->cuda.said || !t->agent || !target_agent__gpu_refused(t->agent))
 		return;
 	t->cuda.said = true;
-	pr_warn("pid %d: its agent does not record what GPUs do: %s; CUDA calls are recorded by kernel probes", t->pid,
+	pr_warn("pid %d: its agent does not record GPU activities: %s; CUDA calls are recorded by "
+		"kernel probes", t->pid,
 		agent__why_text(t->agent->gpu_why));
 }
 

@@ -97,20 +97,20 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 		pr_error("cannot attach to pid %d: there is no such process", pid);
 		break;
 	case TORCH_PROC_NO_ACCESS:
-		pr_error("cannot attach to pid %d: its memory map may not be read (%s)", pid, errstr(err));
-		pr_hint("run as root, or with CAP_SYS_PTRACE; 'ptbpf doctor --pid %d' tells more", pid);
+		pr_error("cannot attach to pid %d: its memory map cannot be read (%s)", pid, errstr(err));
+		pr_hint("run as root, or with CAP_SYS_PTRACE; for details see 'ptbpf doctor --pid %d'", pid);
 		break;
 	case TORCH_PROC_NO_TORCH:
 		pr_error("cannot attach to pid %d: it has not loaded PyTorch (no libtorch_cpu in its "
 			 "memory map)",
 			 pid);
-		pr_hint("add --wait to attach as soon as it does; if its workers are meant, name them, "
-			"or add --children");
+		pr_hint("use --wait to attach once it does; to trace its workers, give their pids "
+			"or use --children");
 		break;
 	case TORCH_PROC_BAD_LIB:
 		if (err == -EXDEV) {
-			pr_error("cannot attach to pid %d: its PyTorch library is on a file system that a process of "
-				 "another user serves (FUSE)",
+			pr_error("cannot attach to pid %d: its PyTorch library is on a file "
+				 "system served by a process of another user (FUSE)",
 				 pid);
 			break;
 		}
@@ -119,7 +119,7 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 			 pid, errstr(err));
 		break;
 	case TORCH_PROC_IS_KTHREAD:
-		pr_error("cannot attach to pid %d: it is a kernel thread or has no memory of its own", pid);
+		pr_error("cannot attach to pid %d: it is a kernel thread or has no address space", pid);
 		break;
 	case TORCH_PROC_OK:
 		if (err != -ECANCELED) /* main() says that it was interrupted */
@@ -251,7 +251,7 @@ void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, 
 				n++;
 			}
 	if (n)
-		pr_warn("the kernel refused %u probes; the trace names the functions", n);
+		pr_warn("the kernel refused %u probes; the trace lists the functions", n);
 	ts->refused += n;
 }
 
@@ -344,7 +344,7 @@ static void say_agent(struct target *t, const char *why)
 	if (why != t->agent_why)
 		snprintf(t->agent_why, sizeof(t->agent_why), "%s", why);
 	if (!t->inherits) /* a fork has the library and not its thread: nothing to do about it */
-		pr_warn("pid %d: its agent is not used for operators, kernel probes are: %s", t->pid, why);
+		pr_warn("pid %d: kernel probes, not its agent, record operators: %s", t->pid, why);
 }
 
 static void drop_agent(struct target *t, struct probe_set *ps)

@@ -86,11 +86,11 @@ struct gr_latency { /* from the end of the launching call to the begin of the wo
 };
 
 #define GR_CAUSES(X)                                                                      \
-	X(NO_LAUNCH, "no launch", "the host launched nothing: it was late")               \
-	X(SYNC, "synchronisation", "the host had waited for the GPU, and launched late")  \
+	X(NO_LAUNCH, "no launch", "the host launched nothing in time")               \
+	X(SYNC, "synchronisation", "the host waited for the GPU and launched late")  \
 	X(COPY, "copy", "only copies or fills ran")                                       \
-	X(LATENCY, "launch latency", "launched, not begun yet")                           \
-	X(QUEUED, "queued", "launched before the gap: it waited for something on the GPU") \
+	X(LATENCY, "launch latency", "launched, but not started yet")                           \
+	X(QUEUED, "queued", "launched before the gap: it waited for other work on the GPU") \
 	X(UNKNOWN, "not known", "what ended the gap has no launch in the capture")
 
 enum gr_cause {

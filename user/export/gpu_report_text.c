@@ -172,7 +172,7 @@ static void put_whys(const struct printer *p)
 
 	if (!gr->why_cnt)
 		return;
-	title(p, "What the host did meanwhile");
+	title(p, "Host activity in these gaps");
 	fprintf(p->out, "  %3s %11s %8s %11s  %s\n", "GPU", "time", "gaps", "longest", "cause: where");
 	for (i = 0; i < shown; i++) {
 		const struct gr_why *y = &gr->whys[i];
@@ -283,7 +283,7 @@ static void put_latencies(const struct printer *p)
 
 	if (!gr->work_cnt)
 		return;
-	title(p, "From the end of the launching call to the begin of its work");
+	title(p, "From the end of the launching call to the start of its work");
 	fprintf(p->out, "  %3s %9s %11s %11s %11s\n", "GPU", "launches", "median", "p90", "p99");
 	for (i = 0; i < gr->device_cnt; i++) {
 		const struct gr_latency *rows[] = { &gr->devices[i].idle_stream, &gr->devices[i].all };
@@ -332,7 +332,7 @@ static void put_overheads(const struct printer *p)
 
 	if (!gr->overhead_cnt)
 		return;
-	title(p, "What recording cost, as CUPTI tells it");
+	title(p, "Cost of recording, as CUPTI reports it");
 	for (i = 0; i < gr->overhead_cnt; i++) {
 		fprintf(p->out, "  %11s %8" PRIu64 "  ", duration(total, gr->overheads[i].ns), gr->overheads[i].cnt);
 		put_last(p, GR_TEXT(gr, gr->overheads[i].name), 23);
@@ -353,8 +353,8 @@ static void put_agents(const struct printer *p)
 
 		if (!cJSON_IsNumber(pid) || !why || !*why)
 			continue;
-		fprintf(p->out, "  The agent in process %.0f %s of GPUs: ", pid->valuedouble,
-			told ? "did not go on telling" : "told nothing");
+		fprintf(p->out, "  The agent in process %.0f %s GPU activities: ", pid->valuedouble,
+			told ? "stopped reporting" : "reported no");
 		cell__put_text(p->out, why, 300);
 		fputs(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "host_calls")) ?
 			      "; CUDA calls are from kernel probes\n" : "\n", p->out);
@@ -376,7 +376,7 @@ static void put_host(const struct printer *p)
 		waits += gr->apis[i].waits ? gr->apis[i].cnt : 0;
 		wait_ns += gr->apis[i].waits ? gr->apis[i].ns : 0;
 	}
-	fputs("  The GPU itself was not seen: no agent recorded its work. From the host's side, by kernel probes:\n",
+	fputs("  No agent recorded the GPU's work. CUDA calls of the host, recorded by kernel probes:\n",
 	      p->out);
 	fprintf(p->out, "  %" PRIu64 " launches, copies and fills, %.0f per second, %s in them\n", gr->launches,
 		(double)gr->launches / seconds, duration(in, gr->launch_ns));
@@ -405,7 +405,7 @@ static void put_trust(const struct printer *p)
 
 	if (!gr->info->has_gpu)
 		return;
-	fprintf(p->out, "\nTimes of the GPU are known to %s", duration(err, gr->info->gpu_clock_err_ns));
+	fprintf(p->out, "\nGPU times are accurate to %s", duration(err, gr->info->gpu_clock_err_ns));
 	if (gr->before_launch)
 		fprintf(p->out, "; %" PRIu64 " of %u began before their launch by more than that", gr->before_launch,
 			gr->work_cnt);
@@ -421,7 +421,7 @@ static void put_activities(const struct printer *p)
 	for (i = 0; i < p->gr->device_cnt; i++)
 		put_device(p, &p->gr->devices[i]);
 	if (!p->gr->work_cnt)
-		fputs("  No GPU did anything in the window.\n", p->out);
+		fputs("  No GPU was active in the window.\n", p->out);
 	put_causes(p);
 	put_whys(p);
 	put_kernels(p);
@@ -446,11 +446,12 @@ int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, c
 	else if (gr->info->has_cuda_calls)
 		put_host(&p);
 	else
-		fputs("  Nothing of CUDA was recorded: attach with --gpu auto to a process that uses it\n", out);
+		fputs("  No CUDA activity was recorded: attach with --gpu auto to a process that "
+		      "uses CUDA\n", out);
 	put_agents(&p);
 	put_trust(&p);
 	if (loss_account__incomplete(gr->info, totals, account, sizeof(account)))
-		fprintf(out, "\nThe capture is incomplete, the numbers are bounds: %s\n", account);
+		fprintf(out, "\nThe capture is incomplete and the figures are bounds: %s\n", account);
 	if (fflush(out) || ferror(out))
 		return errno ? -errno : -EIO;
 	return 0;

@@ -45,30 +45,31 @@ static const char *advice(uint32_t id)
 	case PTB_CNT_RING_FULL:
 		return "raise --ringbuf";
 	case PTB_CNT_RECURSION:
-		return "another tracer's probes fire inside ptbpf's: end it";
+		return "another tracer's probes run inside ptbpf's: stop it";
 	case PTB_CNT_MISSED:
-		return "another tracer's probes fire inside ptbpf's, or the kernel preempts programs at system calls";
+		return "another tracer's probes run inside ptbpf's, or the kernel preempts "
+		       "programs at system calls";
 	case PTB_CNT_CAPTURE_DROPPED:
 	case PTB_CNT_UNWRITTEN_NS:
 		return "is the disk full? write to another one with -o";
 	case PTB_CNT_NAME_UNRESOLVED:
-		return "the target ended before they could be read; their slices are named by address";
+		return "the target exited before they could be read; their slices are named by address";
 	case PTB_CNT_ARGS_CUT:
 		return "an Execution Trace marks them";
 	case PTB_CNT_NO_SHAPES:
-		return "attach --dry-run tells what was derived of the layout";
+		return "attach --dry-run prints the derived layout";
 	case PTB_CNT_UNCOVERED_NS:
-		return "a process was young when ptbpf found it; what it did before its probes is not here";
+		return "a new process runs without probes until ptbpf finds it";
 	case PTB_CNT_CHUNK_FAULT:
-		return "memory of the target was short when they were sent";
+		return "the target was short of memory when they were sent";
 	case PTB_CNT_AGENT_LOST:
 		return "raise --ringbuf";
 	case PTB_CNT_AGENT_DROPPED:
 		return "the target was short of memory, or made records faster than they could be sent";
 	case PTB_CNT_AGENT_LATE:
-		return "their threads did not run for long: the machine is overloaded";
+		return "their threads were not scheduled in time: the machine is overloaded";
 	case PTB_CNT_AGENT_BAD:
-		return "the agent in the target is not of this ptbpf: restart the target with this one's";
+		return "the target has the agent of another ptbpf: restart it with this one's";
 	case PTB_CNT_GPU_DROPPED:
 		return "CUPTI had no buffers left: record a shorter window";
 	default:
@@ -133,10 +134,13 @@ static void add_limits(struct sentence *s, const struct session_totals *t)
 		uint64_t cnt;
 		const char *text;
 	} rows[] = {
-		{ t->unread_bytes, "bytes of the capture not read: it unpacks to more records than a file of its size may have" },
+		{ t->unread_bytes, "bytes of the capture not read: it has more records than the "
+				   "limit for its size allows" },
 		{ t->over_threads, "records of threads beyond the limit on their number" },
-		{ t->not_written, "events left out of the output, which would be longer than a capture of this size may need" },
-		{ t->gpu_left_out, "GPU records left out: they need more memory than a capture of this size may take" },
+		{ t->not_written, "events left out: the output would exceed the limit for a "
+				  "capture of this size" },
+		{ t->gpu_left_out, "GPU records left out: they would exceed the memory limit for "
+				   "a capture of this size" },
 	};
 	size_t i;
 
@@ -149,7 +153,8 @@ static void add_limits(struct sentence *s, const struct session_totals *t)
 	if (!t->stopped)
 		return;
 	next(s);
-	add(s, "the capture was not read to its end: that would take more %s than a capture of this size may",
+	add(s, "the capture was not read to its end: that would exceed the limit on %s for a "
+	       "capture of this size",
 	    t->stopped == EFFORT_MEMORY ? "memory" : "work");
 }
 
@@ -162,18 +167,19 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 	}
 	if (t->gpu_no_clock) {
 		next(s);
-		add(s, "%" PRIu64 " GPU record%s of processes whose agent told no pair of clocks", t->gpu_no_clock,
+		add(s, "%" PRIu64 " GPU record%s of processes whose agent sent no clock "
+		       "pair", t->gpu_no_clock,
 		    t->gpu_no_clock == 1 ? "" : "s");
 	}
 	add_limits(s, t);
 	if (t->late_records) {
 		next(s);
-		add(s, "%" PRIu64 " record%s came too late to be put in order (the machine is overloaded)",
+		add(s, "%" PRIu64 " record%s arrived too late to be sorted (the machine is overloaded)",
 		    t->late_records, t->late_records == 1 ? "" : "s");
 	}
 	if (t->tensors_over) {
 		next(s);
-		add(s, "%" PRIu64 " times a tensor or storage has a number of its own because too many live at one time",
+		add(s, "%" PRIu64 " times a tensor or storage got a new number because too many are alive",
 		    t->tensors_over);
 	}
 	if (t->bad_records) {
@@ -221,8 +227,9 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	if (!incomplete)
 		add(&s, "complete: nothing lost");
 	if (totals->gpu_before_launch)
-		add(&s, "; %" PRIu64 " of %" PRIu64 " pieces of GPU work began before their launch by more than the "
-			"clocks' error (marked ptbpf.before_launch)", totals->gpu_before_launch, totals->gpu_work);
+		add(&s, "; %" PRIu64 " of %" PRIu64 " GPU activities began before their launch by "
+			"more than the clock error (marked "
+			"ptbpf.before_launch)", totals->gpu_before_launch, totals->gpu_work);
 	if (unseen)
 		add(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen, unseen == 1 ? "" : "s");
 	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: say so instead of ending in mid-word */

@@ -78,7 +78,7 @@ static void put_kernel(const struct balance *b)
 		return;
 	fprintf(b->out, "  The kernel: page faults brought in %s", bytes(c0, (double)k->fault_bytes));
 	if (gone > NOISE_BYTES)
-		fprintf(b->out, ", %s went again", bytes(c1, gone));
+		fprintf(b->out, ", %s were released", bytes(c1, gone));
 	if (k->map_bytes || k->unmap_bytes)
 		fprintf(b->out, ";\n    mapped %s, unmapped %s", bytes(c0, (double)k->map_bytes),
 			bytes(c1, (double)k->unmap_bytes));

@@ -185,7 +185,8 @@ static void put_foreign_growth(const struct printer *p)
 			torch += one;
 	if (torch * 2 > rss)
 		return;
-	fprintf(p->out, "  GROWS          RSS by %s a %s, which is not torch's blocks", change(per, rss), period(p));
+	fprintf(p->out, "  GROWS          RSS by %s a %s, outside of torch's "
+			"blocks", change(per, rss), period(p));
 	if (v->fault_cnt) {
 		who_text(p, name, sizeof(name), &v->faults[0]->who);
 		fprintf(p->out, ";\n%17smost pages came in by ", "");
@@ -203,11 +204,13 @@ static void put_growing(const struct printer *p)
 	if (!p->mr->info->has_memory || !v->device_cnt)
 		return;
 	if (v->by_step && v->periods_before < MR_LEAK_PERIODS_MIN) {
-		fprintf(p->out, "  GROWS          not to be told: %u steps are too few, record longer\n", v->proc->steps);
+		fprintf(p->out, "  GROWS          unknown: %u steps are too few, record "
+				"longer\n", v->proc->steps);
 		return;
 	}
 	if (!v->leak_cnt) {
-		fprintf(p->out, "  GROWS          no block of torch's: no operator keeps some from each %s\n", period(p));
+		fprintf(p->out, "  GROWS          no torch memory: no operator keeps blocks from "
+				"each %s\n", period(p));
 		return;
 	}
 	who_text(p, name, sizeof(name), &g->who);
@@ -300,7 +303,7 @@ static void put_leaks(const struct printer *p)
 
 	if (!v->leak_cnt)
 		return;
-	title(p, "Growing: never freed, from at least %u %ss and over half of those before the last",
+	title(p, "Growing: blocks never freed, from at least %u %ss and over half of those before the last",
 	      MR_LEAK_PERIODS_MIN, v->by_step ? "step" : "tenth");
 	fprintf(p->out, "  %10s %10s %8s %9s  operator in annotation, input shapes\n",
 		v->by_step ? "per step" : "per tenth", "kept", "blocks", v->by_step ? "steps" : "tenths");
@@ -390,7 +393,8 @@ static void put_stalls(const struct printer *p)
 
 	if (!v->stall_cnt)
 		return;
-	title(p, "Threads stood still for memory: %" PRIu64 " times %s in reclaim, %" PRIu64 " times %s in compaction",
+	title(p, "Threads stalled for memory: %" PRIu64 " times %s in reclaim, %" PRIu64 " times "
+		 "%s in compaction",
 	      s->reclaims, duration(reclaim, s->reclaim_ns), s->compactions, duration(compact, s->compact_ns));
 	fprintf(p->out, "  %11s %11s %8s %11s  operator in annotation\n", "reclaim", "compaction", "times",
 		"longest");
@@ -413,7 +417,7 @@ static void put_apis(const struct printer *p)
 
 	if (!v->api_cnt)
 		return;
-	title(p, "Memory calls of CUDA");
+	title(p, "CUDA memory calls");
 	fprintf(p->out, "  %-24s %8s %11s %11s\n", "call", "times", "asked for", "time");
 	for (i = 0; i < v->api_cnt; i++) {
 		const struct mr_api *a = v->apis[i];
@@ -469,7 +473,7 @@ int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 	if (!mr->info->has_kernel_memory)
 		fputs("\nThe kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory\n", out);
 	if (loss_account__incomplete(mr->info, totals, account, sizeof(account)))
-		fprintf(out, "\nThe capture is incomplete, the numbers are bounds: %s\n", account);
+		fprintf(out, "\nThe capture is incomplete and the figures are bounds: %s\n", account);
 	if (fflush(out) || ferror(out))
 		return errno ? -errno : -EIO;
 	return 0;

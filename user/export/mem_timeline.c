@@ -245,7 +245,8 @@ static int parse_device(struct mem_timeline *mt, const char *text)
 			break;
 	}
 	if (type == DEVICE_TYPES || (end && (*end || end == text + len + 1)) || index < 0 || index > 127) {
-		pr_error("cannot write '%s': '%s' is not a device; \"cpu\" and \"cuda:0\" are", mt->path, text);
+		pr_error("cannot write '%s': '%s' is not a device; valid ones are \"cpu\" and "
+			 "\"cuda:0\"", mt->path, text);
 		return -EINVAL;
 	}
 	mt->chosen = true;
@@ -269,7 +270,7 @@ static const struct timeline_device *choose_device(struct mem_timeline *mt)
 	d = find_device(mt, wanted.type, wanted.index);
 	if (!d) {
 		device_name(&wanted);
-		pr_error("cannot write '%s': nothing was allocated on %s while the capture was made", mt->path,
+		pr_error("cannot write '%s': nothing was allocated on %s in the window", mt->path,
 			 wanted.name);
 	}
 	return d;
@@ -424,14 +425,15 @@ static void say_what_lacks(const struct mem_timeline *mt, const struct mem_flow_
 		pr_warn("'%s' has no categories: more than %u tensors were arguments of operators", mt->path,
 			MEM_FLOW_TENSORS_MAX);
 	else if (a->cut_ops)
-		pr_warn("'%s': arguments of %" PRIu64 " operators were cut: some categories may be others",
+		pr_warn("'%s': arguments of %" PRIu64 " operators were cut: some categories may be wrong",
 			mt->path, a->cut_ops);
 	if (a->leftovers)
-		pr_warn("'%s': %" PRIu64 " blocks from before the window may be inputs, or what a training step left that "
-			"had begun: their category is unknown", mt->path, a->leftovers);
+		pr_warn("'%s': %" PRIu64 " blocks from before the window may be inputs or belong "
+			"to a training step that had begun: their category is "
+			"unknown", mt->path, a->leftovers);
 	if (a->undecided)
-		pr_warn("'%s': %" PRIu64 " blocks may be gradients, parameters or what an optimizer keeps, which only Python "
-			"knows: their category is unknown", mt->path, a->undecided);
+		pr_warn("'%s': %" PRIu64 " blocks may be gradients, parameters or optimizer "
+			"state, which only Python knows: their category is unknown", mt->path, a->undecided);
 	if (!mt->info->has_results)
 		pr_hint("'%s' has no categories: they follow from tensors that operators take; record with "
 			"--execution-trace as well", mt->path);

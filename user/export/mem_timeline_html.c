@@ -467,10 +467,11 @@ static void put_notes(const struct page *p)
 			"follow from them is unknown%s. ", a->tensors, a->ops,
 			a->no_parameters ? ", and so is what could be a parameter: none was seen as such" : "");
 	if (a->leftovers)
-		fprintf(p->f, "%" PRIu64 " blocks from before the window may be inputs, or what a training step left that had "
-			"begun: they are unknown. ", a->leftovers);
+		fprintf(p->f, "%" PRIu64 " blocks from before the window may be inputs or belong "
+			      "to a training step that had begun: they are unknown. ", a->leftovers);
 	if (a->undecided)
-		fprintf(p->f, "%" PRIu64 " blocks may be gradients, parameters or what an optimizer keeps: they are unknown. ",
+		fprintf(p->f, "%" PRIu64 " blocks may be gradients, parameters or optimizer "
+			      "state: they are unknown. ",
 			a->undecided);
 	if (a->cut_ops)
 		fprintf(p->f, "Arguments of %" PRIu64 " operators were cut. ", a->cut_ops);

@@ -64,7 +64,7 @@ int out_file__open(const char *path, struct out_file **out)
 	}
 	err = new_file__open(path, NEW_FILE_ANY, &of->nf);
 	if (!err && capture__old(of->nf) == CAPTURE_OLD_CAPTURE) {
-		pr_error("%s is a capture of ptbpf, which no other file replaces; name another file", path);
+		pr_error("%s is a capture of ptbpf and is not replaced; name another file", path);
 		err = -EEXIST;
 	}
 	if (err) {

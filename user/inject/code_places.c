@@ -347,7 +347,7 @@ static const char *missing(const struct code_places *cp, uint64_t base)
 	if (cp->two_dlopens)
 		return "it has two C libraries (libc), one of which cannot be the real one";
 	if (!cp->restore_rt || !cp->errno_tpoff)
-		return "its C library is not a glibc that is understood";
+		return "its C library is not a supported glibc";
 	if (!cp->dlopen || !cp->swab)
 		return "its C library has no dlopen";
 	return NULL;

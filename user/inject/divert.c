@@ -221,7 +221,7 @@ static void look_and_go(struct divert_req *req)
 				      { regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9 },
 				      false };
 	if (st.pending & ~st.blocked) {
-		req->why = "a signal is on its way to it";
+		req->why = "a signal is pending for it";
 		return; /* which is why its call ended, if it did */
 	}
 	again = safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN;
@@ -253,7 +253,7 @@ static void *divert_thread(void *arg)
 		/* threads of the kernel's own (io_uring) are among them: no reason to give up the others */
 		req->end = rc == -ESRCH ? DIVERT_GONE : req->tid == req->pid ? DIVERT_REFUSED : DIVERT_NOT_NOW;
 		req->err = (int)rc;
-		req->why = "it may not be traced";
+		req->why = "ptrace is not permitted";
 		return NULL;
 	}
 	begin = clock__mono_ns();
@@ -262,7 +262,7 @@ static void *divert_thread(void *arg)
 	if (!stop)
 		look_and_go(req);
 	else if (stop == 1)
-		req->why = "a signal is on its way to it";
+		req->why = "a signal is pending for it";
 	else if (stop == -EBUSY)
 		req->why = "the process is stopped";
 	else if (stop == -ESRCH)
@@ -285,13 +285,14 @@ void divert__try(struct divert_req *req)
 	req->err = -pthread_create(&thread, NULL, divert_thread, req);
 	if (req->err) {
 		req->end = DIVERT_REFUSED;
-		req->why = "no thread could be made to trace it";
+		req->why = "cannot create a thread to trace it";
 		return;
 	}
 	pthread_join(thread, NULL);
 	if (req->err && req->end == DIVERT_NOT_NOW) {
 		if (!req->why)
-			req->why = req->err == -ENOTSUP ? "its vector state is not understood" : errstr(req->err);
+			req->why = req->err == -ENOTSUP ? "its vector state is not "
+							  "supported" : errstr(req->err);
 		if (req->err == -ESRCH)
 			req->end = DIVERT_GONE;
 		else if (req->err == -ENOMEM)

@@ -125,7 +125,7 @@ static const char *hidden(const struct inject_job *job)
 	struct stat theirs;
 
 	if (fd < 0 || fstat(fd, &theirs))
-		why = "not to be found";
+		why = "not found";
 	else if (theirs.st_dev != job->file.st_dev || theirs.st_ino != job->file.st_ino)
 		why = "another file";
 	else if (!fstatvfs(fd, &fs) && fs.f_flag & ST_NOEXEC)
@@ -179,7 +179,7 @@ static int check_path(struct inject_job *job)
 	int err;
 
 	if (job->path[0] != '/' || strlen(job->path) >= PATH_MAX) {
-		refuse(job, "%s is no absolute path", job->path);
+		refuse(job, "%s is not an absolute path", job->path);
 		return -EINVAL;
 	}
 	if (!realpath(job->path, job->real) || stat(job->real, &job->file)) {
@@ -239,10 +239,10 @@ static int check_process(struct inject_job *job)
 	} else if (!have_same_filters(job->pid, &st)) {
 		/* those of other threads, in which the agent's code will run too, are not read */
 		err = -EPERM;
-		refuse(job, "its threads do not have the same seccomp filters");
+		refuse(job, "its threads have different seccomp filters");
 	} else if (st.shadow_stack) {
 		err = -ENOTSUP;
-		refuse(job, "it has a shadow stack, against which its return could not be made");
+		refuse(job, "it has a shadow stack, which ptrace cannot return through");
 	}
 	return err;
 }
@@ -268,7 +268,7 @@ static int load(struct inject_job *job, enum inject_way only)
 		err = remote_exec__load(job);
 		if (!err || err != -EAGAIN || only == INJECT_REMOTE_EXEC)
 			return err;
-		pr_debug("process %d: not by remote execution: %s", job->pid, job->res->why);
+		pr_debug("process %d: remote execution is not possible: %s", job->pid, job->res->why);
 	}
 	return ptrace_way__load(job);
 }

@@ -34,14 +34,14 @@ static const char *is_hopeless(pid_t pid, pid_t tid, bool asleep_too)
 	struct blocked_call call;
 
 	if (thread_facts__status(pid, tid, &st))
-		return "it is gone";
+		return "it has exited";
 	if (st.state != 'R' && st.state != 'S')
-		return "it neither runs nor sleeps";
+		return "it is neither running nor sleeping";
 	if (!thread_facts__call(pid, tid, &call))
 		return "its system call cannot be read";
 	if (call.nr >= 0 && !asleep_too)
 		return "it waits, and signals are for it";
-	return safe_point__may_stop(&call) ? NULL : "it is in a system call that must not be disturbed";
+	return safe_point__may_stop(&call) ? NULL : "it is in a system call that must not be interrupted";
 }
 
 static int wait_back(struct inject_job *job, const struct divert_req *req)
@@ -53,7 +53,7 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 		inject__nap(DETOUR_NAP_NS);
 		over = divert__state(req->pid, req->tid, req->own_mask) == DETOUR_OVER ? over + 1 : 0;
 		if (clock__mono_ns() - begin > DETOUR_MAX_NS && !over) {
-			refuse(job, "thread %d is still in dlopen, which waits for something; it goes on by itself",
+			refuse(job, "thread %d is still blocked in dlopen; it continues by itself",
 			       req->tid);
 			return -ETIMEDOUT;
 		}
@@ -77,7 +77,7 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 	const char *why;
 
 	if (n < 0) {
-		refuse(job, "the process is gone");
+		refuse(job, "the process has exited");
 		return n;
 	}
 	for (i = 0; i < n && rc == 1 && looks < LOOKS_PER_ROUND; i++) {
@@ -101,7 +101,7 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 			refuse(job, "%s", req.why);
 		else if (req.end != DIVERT_DONE)
 			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid,
-			       req.end == DIVERT_GONE ? "it is gone" : req.why);
+			       req.end == DIVERT_GONE ? "it has exited" : req.why);
 		pr_debug("thread %d of %d: %s, stopped for %lu us", req.tid, job->pid,
 			 req.end == DIVERT_DONE ? "diverted" : job->res->why, req.stopped_ns / 1000);
 	}
@@ -122,7 +122,7 @@ int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns)
 			job->res->stopped_ns += req.stopped_ns;
 			if (req.end == DIVERT_DONE)
 				return 0;
-			why = req.end == DIVERT_GONE ? "it is gone" : req.why;
+			why = req.end == DIVERT_GONE ? "it has exited" : req.why;
 			if (req.end == DIVERT_REFUSED) {
 				refuse(job, "%s", why);
 				return -EPERM;

@@ -44,11 +44,11 @@ int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, 
 
 	memset(out, 0, sizeof(*out));
 	memcpy(w, bytes, cnt * 8);
-	*why = "its Python is older than 3.14 and takes no scripts";
+	*why = "its Python is older than 3.14 and does not run remote scripts";
 	if (cnt < W_REST + 6 || memcmp(bytes, "xdebugpy", 8) != 0 || w[W_VERSION] >> 24 != 3 ||
 	    (w[W_VERSION] >> 16 & 0xff) < 14)
 		return -ENOTSUP;
-	*why = "its Python's table for debuggers is not understood";
+	*why = "its Python's table for debuggers is not supported";
 	for (i = W_REST; i + 6 <= cnt && !at; i++) /* the first: what is behind the table is data */
 		if (is_support(w + i, w[W_INTERP_SIZE]))
 			at = i;
@@ -151,14 +151,14 @@ int py_remote__find(pid_t pid, struct py_remote *out, const char **why)
 	err = py_offsets__parse(bytes, sizeof(bytes), &out->off, why);
 	if (err)
 		return err;
-	*why = "its Python's table for debuggers does not fit what is there";
+	*why = "its Python's table for debuggers is not consistent with its memory";
 	if (!read_word(pid, runtime + out->off.interpreters_head, &out->interp) || !out->interp ||
 	    !read_word(pid, out->interp + out->off.threads_main, &out->tstate) || !out->tstate ||
 	    remote__read(pid, out->interp + out->off.enabled, &enabled, sizeof(enabled)) ||
 	    remote__read(pid, out->tstate + out->off.support + out->off.pending, &pending, sizeof(pending)) ||
 	    enabled < 0 || enabled > 1 || pending < 0 || pending > 1 || !is_main_state(pid, out))
 		return -ENOTSUP;
-	*why = !enabled ? "remote debugging is switched off in its Python" :
+	*why = !enabled ? "remote debugging is disabled in its Python" :
 			  pending ? "another debugger's script is pending in its Python" : NULL;
 	return *why ? -ENOTSUP : 0;
 }

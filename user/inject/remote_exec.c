@@ -167,7 +167,8 @@ static int judge(struct inject_job *job, const char *answer)
 {
 	if (!strncmp(answer, "ok", 2) && inject__is_mapped(job))
 		return 0;
-	refuse(job, "its Python could not load the library: %.200s", *answer ? answer + 3 : "no reason told");
+	refuse(job, "its Python could not load the library: %.200s", *answer ? answer + 3 : "no "
+		    "reason given");
 	return strncmp(answer, "no OSError", 10) ? -EAGAIN : -ELIBACC;
 }
 
@@ -190,7 +191,7 @@ static int wait_answer(struct inject_job *job, const struct py_remote *pr, const
 			nudged = true;
 		}
 		if (!taken && now > end && take_back(job, pr)) {
-			refuse(job, "its Python has not come to a point where it runs scripts");
+			refuse(job, "its Python did not reach a point where it runs remote scripts");
 			return -EAGAIN;
 		}
 		if (taken && !inject__is_alive(job))
@@ -226,7 +227,7 @@ int remote_exec__load(struct inject_job *job)
 	if (!err)
 		err = ask(job, &pr, &script);
 	if (err) {
-		refuse(job, "no script can be given to its Python: %s", errstr(err));
+		refuse(job, "cannot pass a script to its Python: %s", errstr(err));
 		err = -EAGAIN;
 	} else {
 		err = wait_answer(job, &pr, &script, end);

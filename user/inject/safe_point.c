@@ -279,7 +279,7 @@ static const char *refuse_call(const struct thread_view *tv, const struct blocke
 	if (kind_of(call->nr) == KIND_OTHER)
 		return "it is in a system call";
 	if (safe_point__call_fate(call, (int64_t)tv->regs.rax) == CALL_KERNEL)
-		return "it sleeps for a time that would begin anew";
+		return "it is in a timed wait that would restart";
 	if (waits_for_lock(call))
 		return "it waits for a lock";
 	return NULL;

@@ -169,14 +169,14 @@ static bool copes(const struct wanted *w, const struct seccomp_needs *needs, uin
 /* ret: NULL, it cannot be told. */
 static void say_no(const char *name, const uint32_t *ret, char *why, size_t cap)
 {
-	const char *what = "may end the program for", *error = "";
+	const char *what = "may kill the program for", *error = "";
 	char buf[64];
 	int data;
 
 	if (!ret) {
-		what = "decides by what is not known beforehand about";
+		what = "decides by arguments that are not known in advance about";
 	} else if ((*ret & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO) {
-		what = "answers instead of the kernel to";
+		what = "returns a result instead of the kernel for";
 		data = (int)(*ret & SECCOMP_RET_DATA);
 		snprintf(buf, sizeof(buf), ": %s", data ? errstr(-data) : "done");
 		error = buf;
@@ -224,7 +224,7 @@ int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt, const s
 	for (i = 0; i < cnt && !err; i++)
 		err = seccomp_eval__check(&progs[i]);
 	if (err) {
-		snprintf(why, cap, "its seccomp filter is not understood");
+		snprintf(why, cap, "its seccomp filter cannot be evaluated");
 		return -EPERM;
 	}
 	scratch = seccomp_scratch__new();
@@ -272,8 +272,8 @@ int seccomp_judge__thread(pid_t tid, const struct seccomp_needs *needs, char *wh
 		err = seccomp_judge__progs(progs, cnt, needs, why, cap);
 	} else {
 		err = err ? err : -E2BIG;
-		snprintf(why, cap, "it runs under a seccomp filter that cannot be read (%s) and may end it for a "
-			 "system call of the loader", errstr(err));
+		snprintf(why, cap, "it runs under a seccomp filter that cannot be read (%s) and "
+				   "may kill it for a system call of the loader", errstr(err));
 	}
 	for (i = 0; i < cnt; i++)
 		free((void *)(uintptr_t)progs[i].insns);

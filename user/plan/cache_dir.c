@@ -30,8 +30,9 @@ static int check_dir(int fd, const char *path)
 		return -errno;
 	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
 		if (!said && !geteuid()) {
-			pr_warn("the cache of plans is not used: %s can be written by others than root", path);
-			pr_hint("remove it, or give it to root alone: chown root, chmod 700");
+			pr_warn("the cache of plans is not used: %s is writable by users other "
+				"than root", path);
+			pr_hint("remove it, or restrict it to root: chown root, chmod 700");
 		}
 		said = true;
 		return -EPERM;
@@ -49,7 +50,7 @@ int cache_dir__open(const char *path)
 		path = PLAN_CACHE_DIR;
 	if (mkdir(path, 0700) && errno != EEXIST) {
 		err = -errno;
-		pr_debug("cannot make %s: %s", path, errstr(err));
+		pr_debug("cannot create %s: %s", path, errstr(err));
 		return err;
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

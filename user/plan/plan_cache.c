@@ -426,5 +426,5 @@ void plan_cache__store(const struct plan_key *key, const char *dir, const uint8_
 	err = cache_dir__write(fd, name, data, len);
 	close(fd);
 	if (err)
-		pr_debug("cannot keep the plan as %s: %s", name, errstr(err));
+		pr_debug("cannot store the plan as %s: %s", name, errstr(err));
 }

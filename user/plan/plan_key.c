@@ -79,7 +79,7 @@ static void remember(int dir, const struct file_key *fk, bool settled)
 	id_name(&fk->id, name, sizeof(name));
 	err = cache_dir__write(dir, name, fk->hash, sizeof(fk->hash));
 	if (err)
-		pr_debug("cannot keep a hash: %s", errstr(err));
+		pr_debug("cannot store a hash: %s", errstr(err));
 }
 
 static int hash_file(int dir, const struct torch_lib *lib, struct file_key *fk)

@@ -131,7 +131,8 @@ static void print_memory(const struct torch_plan *p, FILE *out)
 	}
 	for (i = 0; i < p->site_cnt; i++)
 		probes += plan_func__is_memory(&p->funcs[p->sites[i].func]);
-	fprintf(out, "if memory is recorded, %u more: %u reports of allocators; %u CUDA memory calls, of %u of them the end\n",
+	fprintf(out, "if memory is recorded, %u more: %u allocator reports; %u CUDA memory calls, "
+		     "%u of them with their end\n",
 		probes, reports, cuda, ended);
 }
 
@@ -150,7 +151,8 @@ static void print_cuda_calls(const struct torch_plan *p, FILE *out)
 	}
 	for (i = 0; i < p->site_cnt; i++)
 		probes += plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
-	fprintf(out, "if GPUs are recorded without an agent, %u more: %u CUDA calls, of %u of them the end\n", probes,
+	fprintf(out, "if GPUs are recorded without an agent, %u more: %u CUDA calls, %u of them "
+		     "with their end\n", probes,
 		calls, ended);
 }
 
@@ -192,7 +194,7 @@ static void print_refusals(const struct torch_plan *p, const struct torch_proc *
 		if (f->reason == PTB_REFUSE_NONE)
 			continue;
 		if (!any)
-			fprintf(out, "\nnot probed, or in part:\n");
+			fprintf(out, "\nnot probed, or only in part:\n");
 		any = true;
 		put_lib(out, tp, f->lib);
 		fputc(' ', out);

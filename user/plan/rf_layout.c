@@ -68,7 +68,8 @@ static void agree(struct plan_layout *l, uint16_t *field, uint64_t off, const ch
 	if (*field == PTB_OFF_UNKNOWN) {
 		*field = (uint16_t)off;
 	} else if (*field != off) {
-		snprintf(why, sizeof(why), "two ways to find %s in RecordFunction give %u and %u", what, *field,
+		snprintf(why, sizeof(why), "two derivations of %s in RecordFunction give %u and "
+					   "%u", what, *field,
 			 (uint32_t)off);
 		refuse(l, why);
 	}
@@ -300,7 +301,7 @@ static void learn_constructor(struct rf_run *run)
 	}
 	agree(run->l, &rf->seq_off, seq, "sequence_nr_");
 	if (rf->size && (end > rf->size || end + 8 <= rf->size))
-		refuse(run->l, "RecordFunction's size is not what its constructor fills");
+		refuse(run->l, "RecordFunction's size differs from what its constructor fills");
 	learn_handle(run, func);
 }
 
@@ -447,7 +448,7 @@ void rf_layout__finish(struct plan_layout *l)
 	if (!rf->size)
 		refuse(l, "RecordFunction's size was not found");
 	if (!l->no_rf_why[0] && !rf_layout__plausible(rf))
-		refuse(l, "not all of RecordFunction's members were found where they can be");
+		refuse(l, "not all of RecordFunction's members were found");
 	if (l->no_rf_why[0])
 		rf->size = 0;
 }

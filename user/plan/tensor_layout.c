@@ -61,7 +61,7 @@ static void agree(struct plan_layout *l, uint16_t *field, uint64_t off, const ch
 	if (*field == PTB_OFF_UNKNOWN) {
 		*field = (uint16_t)off;
 	} else if (*field != off) {
-		snprintf(why, sizeof(why), "two ways to find %s in TensorImpl give %u and %u", what, *field,
+		snprintf(why, sizeof(why), "two derivations of %s in TensorImpl give %u and %u", what, *field,
 			 (uint32_t)off);
 		refuse(l, why);
 	}

@@ -110,7 +110,7 @@ static int take_nops(pid_t tgid, struct probe_lib *lib)
 	}
 	close(fd);
 	if (err)
-		pr_error("the agent of process %d is not probed: a site of it is no no-op", (int)tgid);
+		pr_error("the agent of process %d is not probed: one of its sites is not a no-op", (int)tgid);
 	return err;
 }
 

@@ -299,7 +299,7 @@ static enum feature_state check_args(char *detail, size_t cap)
 		snprintf(detail, cap, "loops and task storage in BPF programs");
 		return FEATURE_YES;
 	}
-	snprintf(detail, cap, "missing:%s%s: shapes and values come from the agent only",
+	snprintf(detail, cap, "missing:%s%s; only the agent records shapes and values",
 		 loop ? "" : " bpf_loop", store ? "" : " task storage");
 	return FEATURE_NO;
 }
@@ -311,7 +311,7 @@ static enum feature_state try_set(const struct probe_set_opts *opts, char *detai
 	int err;
 
 	if (kern_features__blocker(why, sizeof(why))) {
-		snprintf(detail, cap, "not without what is missing above");
+		snprintf(detail, cap, "not available without the missing features above");
 		return FEATURE_UNKNOWN;
 	}
 	err = probe_set__try(opts);
@@ -361,7 +361,7 @@ static enum feature_state check_kmem(char *detail, size_t cap)
 	if (n == 0)
 		snprintf(detail, cap, "faults, calls, stalls, huge pages, migration, OOM kills");
 	else
-		snprintf(detail, cap, "not told: %s", names);
+		snprintf(detail, cap, "not reported: %s", names);
 	st = try_set(&opts, detail, cap);
 	if (st != FEATURE_YES)
 		return st;
@@ -439,7 +439,7 @@ const struct feature kern_features[] = {
 	{"arguments of operators", false, check_args_load,
 	 "boot Linux 5.17 or later"},
 	{"kernel memory events", false, check_kmem,
-	 "--kernel-memory tells the rest; all: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
+	 "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
 	 "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG"},
 	{"reading the target's memory", false, check_ptrace_cap,
 	 "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3"},

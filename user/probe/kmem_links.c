@@ -32,7 +32,7 @@ static const char *const kind_names[KMEM_KINDS] = {
 	[KMEM_RECLAIM] = "direct reclaim",
 	[KMEM_CGROUP_RECLAIM] = "reclaim for a memory cgroup",
 	[KMEM_COMPACTION] = "compaction stalls",
-	[KMEM_HUGE_PAGES] = "huge pages that were put together",
+	[KMEM_HUGE_PAGES] = "huge page collapse",
 	[KMEM_MIGRATION] = "page migration",
 	[KMEM_OOM] = "OOM kills",
 	[KMEM_LIFE] = "threads that end",
@@ -337,7 +337,7 @@ static bool rss_is_right(const struct ptbpf_bpf *s)
 		fclose(f);
 	got = (uint64_t)(s->bss->own_rss[PTB_RSS_FILE] + s->bss->own_rss[PTB_RSS_ANON] +
 			 s->bss->own_rss[PTB_RSS_SHMEM]);
-	pr_debug("own resident pages: %" PRIu64 " read, %" PRIu64 " by /proc", got, resident);
+	pr_debug("resident pages of ptbpf: %" PRIu64 " read, %" PRIu64 " by /proc", got, resident);
 	/* /proc may leave out what the processors have not added up: 32 pages each, or twice their number */
 	slack = resident / 8 + (uint64_t)s->rodata->nr_cpus * (32 + 2u * s->rodata->nr_cpus) * PTB_RSS_KINDS;
 	return resident && got && got <= resident + slack && resident <= got + slack;
@@ -358,7 +358,7 @@ int kmem__open(struct kmem *k, struct ptbpf_bpf *s)
 	k->iter = bpf_program__attach_iter(s->progs.kmem_tasks, NULL);
 	if (!k->iter) {
 		err = -errno;
-		pr_error("cannot go over the tasks of this machine: %s", errstr(err));
+		pr_error("cannot iterate over the tasks of this machine: %s", errstr(err));
 		pr_hint("boot Linux 5.17 or later, or run without --kernel-memory");
 		return err;
 	}
@@ -412,7 +412,7 @@ static int run_iterator(const struct kmem *k)
 	} while (n > 0 || err == -EAGAIN || err == -EINTR);
 	close(fd);
 	if (err)
-		pr_warn("cannot go over the tasks of this machine: %s", errstr(err));
+		pr_warn("cannot iterate over the tasks of this machine: %s", errstr(err));
 	return err;
 }
 

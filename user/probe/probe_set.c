@@ -84,7 +84,7 @@ static void report_load_failure(int err, enum probe_args args)
 		pr_hint("%s", f->hint);
 	} else {
 		pr_error("cannot load the BPF programs: %s", errstr(err));
-		pr_hint("see what the kernel says: --log=libbpf");
+		pr_hint("for the kernel's messages use --log=libbpf");
 	}
 }
 
@@ -448,7 +448,7 @@ int probe_set__add_arg_progs(struct probe_set *ps, const struct ptb_arg_prog *pr
 void probe_set__update_process(struct probe_set *ps, uint32_t proc_idx, const struct ptb_proc_cfg *cfg)
 {
 	if (bpf_map_update_elem(bpf_map__fd(ps->skel->maps.proc_cfg), &proc_idx, cfg, BPF_ANY))
-		pr_warn("process %u: its facts cannot be renewed: %s", cfg->tgid, errstr(errno));
+		pr_warn("process %u: its facts cannot be updated: %s", cfg->tgid, errstr(errno));
 }
 
 void probe_set__stop_args(struct probe_set *ps, uint32_t proc_idx)

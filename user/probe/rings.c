@@ -119,7 +119,7 @@ int rings__open(uint32_t cnt, uint64_t bytes, int outer_map_fd, struct rings **o
 	for (uint32_t i = 0; !err && i < cnt; i++)
 		err = ring__open(r, i);
 	if (err) {
-		pr_error("cannot make %u ring buffers of %lu KiB: %s", cnt,
+		pr_error("cannot create %u ring buffers of %lu KiB: %s", cnt,
 			 (unsigned long)(bytes >> 10), errstr(err));
 		pr_hint("try a smaller one: --ringbuf 256K");
 		rings__free(r);

@@ -146,9 +146,10 @@ static int say(char *why, size_t cap, int err, const char *text)
 static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
 {
 	if (!memcmp(ctl->magic, MAGIC, sizeof(ctl->magic) - 1) && !ctl->magic[sizeof(ctl->magic) - 1])
-		return say(why, cap, -EAGAIN, "it has not begun: it does nothing where there is neither Python nor torch");
+		return say(why, cap, -EAGAIN, "it is inactive because the process has neither "
+					      "Python nor torch");
 	if (memcmp(ctl->magic, MAGIC, sizeof(ctl->magic)) != 0)
-		return say(why, cap, -EPROTO, "its control block is none");
+		return say(why, cap, -EPROTO, "its control block is not valid");
 	if (ctl->abi != PTB_AGENT_ABI || ctl->size != sizeof(*ctl)) {
 		snprintf(why, cap, "it is of another version of ptbpf: ABI %u of %u bytes, not %u of %zu",
 			 ctl->abi, ctl->size, PTB_AGENT_ABI, sizeof(*ctl));

@@ -187,7 +187,7 @@ static int run_child(struct request *r, const struct file_id *id, uint8_t **data
 	int err;
 
 	if (spent && *spent > LIMIT_ELF_SPENT_MS * 1000000ull) {
-		pr_debug("%s is not read: the files before it took too long", r->name);
+		pr_debug("%s is not analysed: the files before it took too long", r->name);
 		return -ETIMEDOUT;
 	}
 	err = sandbox__run(&job, data, len);

@@ -169,8 +169,9 @@ static int refuse_server(pid_t pid, const struct proc_map *map)
 		if (!memcmp(&said[i], &r, sizeof(r)))
 			return -EXDEV;
 	said[refused_cnt++ % SAID_CNT] = r;
-	pr_warn("'%s' of process %d is not read: a process of a user other than root serves its file system (FUSE), and could "
-		"hold ptbpf, and with a probe there every fork on this machine, for as long as it likes",
+	pr_warn("'%s' of process %d is not read: a process of a user other than root serves its "
+		"file system (FUSE) and could block ptbpf and, with a probe there, every fork on "
+		"this machine",
 		map->path, pid);
 	return -EXDEV;
 }

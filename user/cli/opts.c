@@ -267,7 +267,7 @@ void opts__help(const struct cmd_usage *usage, FILE *out)
 			 opts__arg_len(d), d->arg ? d->arg : "");
 		fprintf(out, "  %-28s %s", left, d->help);
 		if (d->type == OPT_SWITCH)
-			fprintf(out, "; --no-%s: not", d->name);
+			fprintf(out, "; --no-%s: off", d->name);
 		fputc('\n', out);
 	}
 	fprintf(out, "  %-28s %s\n", "-h, --help", "print this help");

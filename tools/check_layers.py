@@ -12,13 +12,15 @@ PARTS = {
     "base": (set(), ()),
     "target": ({"base"}, ("libelf.h", "gelf.h", "elf.h")),
     "inject": ({"base", "target"}, ()),
-    "plan": ({"base", "target"}, ("capstone/", "elf.h")),
+    "code": ({"base", "target"}, ("capstone/", "elf.h")),
+    "plan": ({"base", "target", "code"}, ("capstone/", "elf.h")),
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
     "cupti": ({"base"}, ()),
     "capture": ({"base"}, ("zstd.h", "zlib.h")),
     "model": ({"base", "capture"}, ("cjson/",)),
     "export": ({"base", "capture", "model"}, ("zlib.h", "cjson/")),
-    "cli": ({"base", "target", "inject", "plan", "probe", "cupti", "capture", "model", "export"}, ("capstone/", "bpf/")),
+    "report": ({"base", "capture", "model", "export"}, ("cjson/",)),
+    "cli": ({"base", "target", "inject", "code", "plan", "probe", "cupti", "capture", "model", "export", "report"}, ("capstone/", "bpf/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|ptbpf\.skel\.h)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

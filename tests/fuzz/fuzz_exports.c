@@ -10,7 +10,12 @@
 #include <unistd.h>
 
 #include "base/term_text.h"
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
+#include "export/exec_trace.h"
+#include "export/mem_timeline.h"
+#include "report/gpu_report.h"
+#include "report/mem_report.h"
+#include "report/table.h"
 #include "model/key_averages.h"
 
 #define REPORTS 3 /* kinds on a stream; those in files follow */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/cxx_name.h"
+#include "code/cxx_name.h"
 #include "plan/schema_text.h"
 #include "target/proc_maps.h"
 

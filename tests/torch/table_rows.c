@@ -8,7 +8,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-#include "export/exporter.h"
+#include "report/table.h"
 
 static double number_at(const cJSON *row, int i)
 {

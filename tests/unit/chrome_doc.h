@@ -3,7 +3,7 @@
 #ifndef TESTS_CHROME_DOC_H
 #define TESTS_CHROME_DOC_H
 
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
 #include "json_keys.h"
 
 static inline struct chrome_trace *open_chrome(const char *path, const struct session *s, struct session_sink *sink)

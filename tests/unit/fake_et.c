@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
+#include "export/exec_trace.h"
 #include "fake_session.h"
 #include "value_words.h"
 

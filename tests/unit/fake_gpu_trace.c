@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
+#include "report/gpu_report.h"
 #include "gpu_world.h"
 
 #define STEPS 6

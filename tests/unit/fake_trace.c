@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
+#include "report/mem_report.h"
+#include "report/table.h"
 #include "fake_session.h"
 #include "memory_world.h"
 #include "value_words.h"

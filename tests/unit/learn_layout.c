@@ -23,8 +23,9 @@ bool learn_layout__files(struct torch_plan *plan, const char *const *paths)
 	for (i = 0; i < sizeof(order) && ok; i++) {
 		if (!paths[order[i]] || elf_file__open(paths[order[i]], &ef))
 			continue;
-		ok = !lib_code__init(&lc, ef, order[i]);
+		ok = !lib_code__init(&lc, ef, &torch_names);
 		b.lc = &lc;
+		b.role = order[i];
 		ok = ok && !layout__learn(&b);
 		lib_code__free(&lc);
 		elf_file__close(ef);

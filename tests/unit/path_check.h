@@ -6,7 +6,7 @@
 #ifndef TESTS_PATH_CHECK_H
 #define TESTS_PATH_CHECK_H
 
-#include "plan/flow.h"
+#include "code/flow.h"
 
 struct path_faults {
 	uint32_t avoided;    /* a return can be reached without crossing a site */

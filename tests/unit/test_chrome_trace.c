@@ -8,7 +8,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
+#include "export/formats.h"
 #include "fake_session.h"
 #include "json_keys.h"
 #include "suite.h"

@@ -163,9 +163,10 @@ static uint32_t check_ends(const struct planned *p)
 	uint8_t *work;
 	bool any;
 
-	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, p->ef, p->role), 0);
+	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, p->ef, &torch_names), 0);
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &scratch), 0);
 	b.lc = &lc;
+	b.role = p->role;
 	cuda_ends__init(&ce, &b);
 	for (i = 0; i < p->plan->func_cnt; i++) {
 		cnt = plan_func__is_cuda_call(&p->plan->funcs[i]) ? build_around(&b, p, i, nodes) : 0;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export/exporter.h"
+#include "export/exec_trace.h"
 #include "fake_session.h"
 #include "json_keys.h"
 #include "suite.h"

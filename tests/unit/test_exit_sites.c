@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "path_check.h"
-#include "plan/arg_flow.h"
-#include "plan/exit_sites.h"
+#include "code/arg_flow.h"
+#include "code/exit_sites.h"
 #include "suite.h"
 
 /* CASE(name, code): symbols name, name_end around it. Sites are labels name_s1, name_s2. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/insn.h"
+#include "code/insn.h"
 #include "suite.h"
 
 #define ADDR 0x100000u

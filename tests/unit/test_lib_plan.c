@@ -212,9 +212,10 @@ static void check_paths(const struct torch_proc *tp, const struct torch_plan *p,
 	uint32_t i, checked = 0;
 
 	CU_ASSERT_EQUAL_FATAL(elf_file__open(tp->libs[role].path, &ef), 0);
-	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, role), 0);
+	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, &torch_names), 0);
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &scratch), 0);
 	b.lc = &lc;
+	b.role = role;
 	for (i = 0; i < p->func_cnt; i++) {
 		if (p->funcs[i].lib != role || p->funcs[i].reason != PTB_REFUSE_NONE ||
 		    (p->funcs[i].kind != PTB_FUNC_OP && p->funcs[i].kind != PTB_FUNC_BOXED &&

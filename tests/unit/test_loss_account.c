@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/exporter.h"
+#include "export/loss_account.h"
 #include "fake_session.h"
 #include "suite.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "export/exporter.h"
+#include "export/mem_timeline.h"
 #include "fake_session.h"
 #include "suite.h"
 

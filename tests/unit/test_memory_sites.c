@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "path_check.h"
-#include "plan/arg_flow.h"
+#include "code/arg_flow.h"
 #include "plan/plan_build.h"
 #include "planned_lib.h"
 #include "suite.h"
@@ -185,9 +185,10 @@ static uint32_t check_all_ends(const struct planned *p)
 	uint8_t *work;
 	bool any;
 
-	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, p->ef, p->role), 0);
+	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, p->ef, &torch_names), 0);
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &scratch), 0);
 	b.lc = &lc;
+	b.role = p->role;
 	for (i = 0; i < p->plan->func_cnt; i++) {
 		cnt = plan_func__is_memory(&p->plan->funcs[i]) ? build_around(&b, p, i, nodes) : 0;
 		if (!cnt)

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/cxx_name.h"
+#include "code/cxx_name.h"
 #include "plan/op_names.h"
-#include "plan/reg_track.h"
+#include "code/reg_track.h"
 #include "suite.h"
 
 /* The texts lie in this program's own read-only data, which is read like a library's. */
@@ -25,7 +25,7 @@ static struct op_texts *own_texts(struct lib_code *lc, struct elf_file **ef)
 	struct op_texts *t = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(elf_file__open("/proc/self/exe", ef), 0);
-	CU_ASSERT_EQUAL_FATAL(lib_code__init(lc, *ef, TORCH_LIB_CPU), 0);
+	CU_ASSERT_EQUAL_FATAL(lib_code__init(lc, *ef, &torch_names), 0);
 	CU_ASSERT_EQUAL_FATAL(op_texts__new(lc, &t), 0);
 	return t;
 }

@@ -280,8 +280,9 @@ static void test_damage(void)
 	CU_ASSERT_FATAL(ranges.cnt >= 10);
 	memset(&plan, 0, sizeof(plan));
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &plan), 0);
-	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, TORCH_LIB_CPU), 0);
+	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, &torch_names), 0);
 	b.lc = &lc;
+	b.role = TORCH_LIB_CPU;
 	for (i = 0; i < DAMAGES; i++) {
 		damage(map, &ranges, i % 8, &base, &out, &b);
 		on += out.rf.size != 0;

@@ -213,8 +213,9 @@ static void learn_c10(const char *path, struct torch_plan *plan)
 	if (elf_file__open(path, &ef))
 		return;
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, plan), 0);
-	if (!lib_code__init(&lc, ef, TORCH_LIB_C10)) {
+	if (!lib_code__init(&lc, ef, &torch_names)) {
 		b.lc = &lc;
+		b.role = TORCH_LIB_C10;
 		CU_ASSERT_EQUAL(layout__learn(&b), 0);
 	}
 	lib_code__free(&lc);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/value_places.h"
+#include "code/value_places.h"
 #include "suite.h"
 
 __asm__(".pushsection .text\n"

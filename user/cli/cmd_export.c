@@ -9,7 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/outputs.h"
-#include "export/exporter.h"
+#include "export/formats.h"
 
 struct export_cfg {
 	const char *format, *output, *device, *step_on;

@@ -7,7 +7,7 @@
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/outputs.h"
-#include "export/exporter.h"
+#include "model/session.h"
 
 struct report_cfg {
 	const char *sort_by, *step_on;

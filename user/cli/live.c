@@ -15,7 +15,7 @@
 #include "capture/capture.h"
 #include "cli/cmd.h"
 #include "cli/outputs.h"
-#include "export/exporter.h"
+#include "model/session.h"
 
 static bool same(const char *a, const char *b)
 {

@@ -16,7 +16,14 @@
 #include "base/term_text.h"
 #include "capture/capture.h"
 #include "cli/cmd.h"
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
+#include "export/exec_trace.h"
+#include "export/loss_account.h"
+#include "export/mem_timeline.h"
+#include "export/session_json.h"
+#include "report/gpu_report.h"
+#include "report/mem_report.h"
+#include "report/table.h"
 
 /* A number with a unit a person reads: 3.1 M, 812 k, 17. */
 static const char *human(double v, const char *const units[4], double step, char buf[32])
@@ -172,7 +179,7 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 				     .host_name = host };
 	int err;
 
-	facts__meta_text(s, "host", host, sizeof(host));
+	session_json__meta_text(s, "host", host, sizeof(host));
 	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads,
 						      .slice = ignore_slice,
 						      .thread = count_thread };
@@ -288,7 +295,7 @@ static bool is_on(const struct session *s, const char *key)
 /* A capture is a foreign file: what is no sort key or number in it is as if it were not there. */
 static const char *recorded_sort_key(const struct session *s, char *buf, size_t cap)
 {
-	facts__meta_text(s, "sort_by", buf, cap);
+	session_json__meta_text(s, "sort_by", buf, cap);
 	return table__is_sort_key(buf) || !strcmp(buf, OUTPUTS_UNSORTED) ? buf : OUTPUTS_SORTED;
 }
 

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "export/exporter.h"
+#include "export/mem_timeline.h"
+#include "report/table.h"
 
 struct outputs {
 	const char *capture;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/facts.h"
+#include "export/session_json.h"
 
 /* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the files of
  * all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
@@ -133,7 +133,7 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 	jsonw__break(w);
 	jsonw__key(w, "ptbpf");
 	jsonw__begin_obj(w);
-	facts__write(w, s, opts->tool_version);
+	session_json__write(w, s, opts->tool_version);
 	jsonw__end_obj(w);
 	jsonw__break(w);
 	jsonw__key(w, "displayTimeUnit");
@@ -172,7 +172,7 @@ void chrome_meta__tail(struct jsonw *w, const struct session_info *info, const s
 	jsonw__break(w);
 	jsonw__key(w, "ptbpf_totals");
 	jsonw__begin_obj(w);
-	facts__write_totals(w, info, totals);
+	session_json__write_totals(w, info, totals);
 	if (info->has_gpu || info->has_cuda_calls)
 		write_gpu_totals(w, gpu);
 	jsonw__end_obj(w);

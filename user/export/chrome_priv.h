@@ -4,7 +4,7 @@
 #define EXPORT_CHROME_PRIV_H
 
 #include "base/jsonw.h"
-#include "export/exporter.h"
+#include "export/chrome_trace.h"
 
 /* CLOCK_MONOTONIC to the trace's time: ns since baseTimeNanoseconds. */
 struct chrome_clock {

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "export/et_priv.h"
-#include "export/facts.h"
+#include "export/session_json.h"
 #include "export/out_file.h"
 
 #define TEXT_BUF_SZ (256 * 1024)
@@ -333,7 +333,7 @@ static void put_start(struct exec_trace *et)
 	jsonw__break(&et->w);
 	JSONW_KEY(&et->w, "ptbpf");
 	jsonw__begin_obj(&et->w);
-	facts__write(&et->w, et->s, PTBPF_VERSION);
+	session_json__write(&et->w, et->s, PTBPF_VERSION);
 	jsonw__end_obj(&et->w);
 	jsonw__break(&et->w);
 	JSONW_KEY(&et->w, "nodes");
@@ -435,7 +435,7 @@ int exec_trace__finish(struct exec_trace *et, const struct session_totals *total
 	jsonw__break(w);
 	JSONW_KEY(w, "ptbpf_totals");
 	jsonw__begin_obj(w);
-	facts__write_totals(w, et->info, totals);
+	session_json__write_totals(w, et->info, totals);
 	jsonw__end_obj(w);
 	jsonw__newline(w);
 	jsonw__end_obj(w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* What `ptbpf export --format` knows: one row each. */
-#include "export/exporter.h"
+#include "export/formats.h"
 
 const struct export_format export_formats[] = {
 	{ .name = "chrome",

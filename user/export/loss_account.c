@@ -5,11 +5,12 @@
  */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/effort.h"
-#include "export/exporter.h"
-#include "export/facts.h"
+#include "export/loss_account.h"
+#include "export/session_json.h"
 
 struct sentence {
 	char *text;

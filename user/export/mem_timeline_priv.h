@@ -3,7 +3,7 @@
 #ifndef EXPORT_MEM_TIMELINE_PRIV_H
 #define EXPORT_MEM_TIMELINE_PRIV_H
 
-#include "export/exporter.h"
+#include "export/mem_timeline.h"
 #include "export/out_file.h"
 #include "model/mem_flow.h"
 

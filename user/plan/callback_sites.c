@@ -18,9 +18,9 @@
 #include <stdlib.h>
 
 #include "base/vec.h"
-#include "plan/cxx_name.h"
+#include "code/cxx_name.h"
 #include "plan/op_names.h"
-#include "plan/reg_track.h"
+#include "code/reg_track.h"
 
 /* at::RecordScope, pytorch aten/src/ATen/record_function.h */
 enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD_FUNCTION = 1 };
@@ -362,7 +362,7 @@ static int missing(struct plan_build *b)
 	uint32_t i;
 	int err = 0;
 
-	if (b->lc->role != TORCH_LIB_CPU)
+	if (b->role != TORCH_LIB_CPU)
 		return 0;
 	for (i = 0; i < b->plan->func_cnt; i++) {
 		boxed |= b->plan->funcs[i].kind == PTB_FUNC_BOXED;

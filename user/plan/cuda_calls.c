@@ -194,7 +194,7 @@ static const struct plan_site *site_at(const struct plan_build *b, const struct 
 	uint64_t off = elf_file__addr_to_off(b->lc->ef, n->in.addr);
 	uint32_t i;
 
-	for (i = b->plan->site_cnt; i-- && b->plan->sites[i].lib == b->lc->role;)
+	for (i = b->plan->site_cnt; i-- && b->plan->sites[i].lib == b->role;)
 		if (b->plan->sites[i].offset == off)
 			return &b->plan->sites[i];
 	return NULL;
@@ -222,7 +222,7 @@ static int add_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, uint32
 	uint32_t i;
 	int err = 0;
 
-	if (b->lc->role == RT)
+	if (b->role == RT)
 		err = cuda_ends__find(ce, &ex, &result);
 	args |= result ? PTB_CUDA_RESULT : 0;
 	if (!err && ex.why == PTB_REFUSE_NONE && !can_share(b, &ex, args))
@@ -296,7 +296,7 @@ static int add_call(struct cuda_ends *ce, const struct call_syms *cs, const stru
 
 int cuda_calls__add(struct plan_build *b)
 {
-	struct call_syms cs = { .role = b->lc->role };
+	struct call_syms cs = { .role = b->role };
 	struct cuda_ends ce;
 	uint32_t i;
 	int err;

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "base/vec.h"
-#include "plan/arg_flow.h"
+#include "code/arg_flow.h"
 
 #define NO PTB_API_NONE
 
@@ -282,7 +282,7 @@ static int add_api(struct plan_build *b, const struct api_sym *sym)
 
 int cuda_sites__add(struct plan_build *b)
 {
-	struct api_syms as = { .role = b->lc->role };
+	struct api_syms as = { .role = b->role };
 	uint32_t i;
 	int err;
 

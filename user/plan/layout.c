@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/cxx_name.h"
-#include "plan/reg_track.h"
+#include "code/cxx_name.h"
+#include "code/reg_track.h"
 #include "plan/rf_layout.h"
 #include "plan/tensor_layout.h"
 
@@ -161,8 +161,8 @@ int layout__learn(struct plan_build *b)
 	const struct addr_name *s = only(b, TOPIC_SINGLETON);
 	int err = 0;
 
-	b->plan->layout.singletons[b->lc->role] = s ? s->addr : 0;
-	if (b->lc->role == TORCH_LIB_CPU) {
+	b->plan->layout.singletons[b->role] = s ? s->addr : 0;
+	if (b->role == TORCH_LIB_CPU) {
 		learn_string_abi(b);
 		learn_node(b);
 		err = learn_object_header(b);

@@ -74,8 +74,9 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	err = elf_file__open_fd(lib->fd, lib->path, &ef);
 	if (err)
 		return err;
-	err = lib_code__init(&lc, ef, role);
+	err = lib_code__init(&lc, ef, &torch_names);
 	b->lc = &lc;
+	b->role = role;
 	if (!err && has_layout(role))
 		err = layout__learn(b);
 	if (!err)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/cxx_name.h"
+#include "code/cxx_name.h"
 #include "plan/special_sites.h"
 
 #define BIT(reg) (1u << (reg))
@@ -100,11 +100,11 @@ int memory_sites__add(struct plan_build *b)
 	uint32_t i, k;
 	int err = 0;
 
-	if (b->lc->role == TORCH_LIB_CUDART || b->lc->role == TORCH_LIB_CUDA)
+	if (b->role == TORCH_LIB_CUDART || b->role == TORCH_LIB_CUDA)
 		return cuda_sites__add(b);
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++) {
 		l = &b->lc->topics[rows[i].topic];
-		if (!l->cnt && b->lc->role == TORCH_LIB_C10)
+		if (!l->cnt && b->role == TORCH_LIB_C10)
 			err = special_sites__missing(b, rows[i].name, PTB_FUNC_ALLOCATOR,
 						     PTB_REFUSE_NO_SYMBOL);
 		for (k = 0; k < l->cnt && !err; k++)

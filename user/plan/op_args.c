@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "plan/arg_prog.h"
-#include "plan/cxx_name.h"
+#include "code/cxx_name.h"
 
 void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts)
 {

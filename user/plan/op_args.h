@@ -6,7 +6,7 @@
 #include "plan/arg_types.h"
 #include "plan/op_names.h"
 #include "plan/plan_build.h"
-#include "plan/value_places.h"
+#include "code/value_places.h"
 
 struct op_args {
 	const struct op_texts *texts;

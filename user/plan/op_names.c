@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plan/reg_track.h"
+#include "code/reg_track.h"
 
 static bool literal(const struct lib_code *lc, const struct flow *f, uint32_t at, uint8_t reg,
 		    const char **out)

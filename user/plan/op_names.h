@@ -8,8 +8,8 @@
 #ifndef PLAN_OP_NAMES_H
 #define PLAN_OP_NAMES_H
 
-#include "plan/flow.h"
-#include "plan/lib_code.h"
+#include "code/flow.h"
+#include "plan/torch_names.h"
 
 #define OP_NAME_MAX 256
 

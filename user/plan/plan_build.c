@@ -36,7 +36,7 @@ int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
 	if (vec_reserve((void **)&p->funcs, &b->func_cap, p->func_cnt + 1ULL, sizeof(*p->funcs)))
 		return -ENOMEM;
 	f = &p->funcs[p->func_cnt];
-	*f = (struct plan_func){ .addr = addr, .lib = (uint8_t)b->lc->role, .kind = (uint8_t)kind,
+	*f = (struct plan_func){ .addr = addr, .lib = (uint8_t)b->role, .kind = (uint8_t)kind,
 				 .reason = (uint8_t)reason };
 	f->name = strdup(name);
 	if (!f->name)
@@ -59,7 +59,7 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 		return -ENOMEM;
 	s = &p->sites[p->site_cnt++];
 	*s = (struct plan_site){
-		.offset = off, .func = func, .lib = (uint8_t)b->lc->role, .prog = (uint8_t)prog,
+		.offset = off, .func = func, .lib = (uint8_t)b->role, .prog = (uint8_t)prog,
 		.role = (uint8_t)role, .insn = in->op, .len = in->len,
 	};
 	memcpy(s->bytes, bytes, in->len);
@@ -76,7 +76,7 @@ static int add_addr_name(struct plan_build *b, uint64_t addr, const char *name, 
 		return -ENOMEM;
 	c = &p->classes[p->class_cnt];
 	c->addr = addr;
-	c->lib = (uint8_t)b->lc->role;
+	c->lib = (uint8_t)b->role;
 	c->what = what;
 	c->name = strdup(name);
 	if (!c->name)

@@ -6,8 +6,8 @@
 #ifndef PLAN_PLAN_BUILD_H
 #define PLAN_PLAN_BUILD_H
 
-#include "plan/exit_sites.h"
-#include "plan/lib_code.h"
+#include "code/exit_sites.h"
+#include "plan/torch_names.h"
 #include "plan/lib_plan.h"
 
 struct plan_build {
@@ -17,6 +17,7 @@ struct plan_build {
 	struct flow flow, aux;
 	struct exit_finder finder;
 	struct lib_code *lc; /* library that is being analysed */
+	enum torch_lib_role role; /* of it */
 	uint32_t seq_func;   /* index + 1 of the function whose calls are probed instead (seq_sites.c) */
 };
 

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "plan/cache_dir.h"
-#include "plan/insn.h"
+#include "code/insn.h"
 #include "plan/rf_layout.h"
 
 #define CACHE_VERSION 6

@@ -113,7 +113,7 @@ int pyargs_sites__add(struct plan_build *b)
 	struct finder f = { .b = b };
 	uint32_t idx;
 
-	if (b->lc->role != TORCH_LIB_PYTHON)
+	if (b->role != TORCH_LIB_PYTHON)
 		return 0;
 	find_texts(&f);
 	if (!f.text_cnt)

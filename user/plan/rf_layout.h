@@ -7,7 +7,7 @@
 #ifndef PLAN_RF_LAYOUT_H
 #define PLAN_RF_LAYOUT_H
 
-#include "plan/leaf_run.h"
+#include "code/leaf_run.h"
 #include "plan/plan_build.h"
 
 void rf_layout__init(struct plan_layout *l);

@@ -79,7 +79,7 @@ int script_sites__add(struct plan_build *b)
 	int err;
 
 	if (!l->cnt)
-		return b->lc->role == TORCH_LIB_CPU ?
+		return b->role == TORCH_LIB_CPU ?
 			       special_sites__missing(b, fp.name, PTB_FUNC_SCRIPT,
 						      PTB_REFUSE_NO_SYMBOL) :
 			       0;

@@ -11,7 +11,7 @@
  */
 #include "plan/special_sites.h"
 
-#include "plan/reg_track.h"
+#include "code/reg_track.h"
 
 #define SEQ_CALLS_MAX 16384
 
@@ -131,7 +131,7 @@ int seq_sites__add(struct plan_build *b)
 
 	if (l->cnt)
 		return add_function(b, l->syms[0].addr);
-	if (b->lc->role == TORCH_LIB_CPU)
+	if (b->role == TORCH_LIB_CPU)
 		return special_sites__missing(b, name, PTB_FUNC_SEQ, PTB_REFUSE_NO_SYMBOL);
 	return b->seq_func ? add_calls(b, b->seq_func - 1, &calls) : 0;
 }

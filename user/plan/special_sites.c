@@ -82,7 +82,7 @@ static int add_row(struct plan_build *b, const struct special_row *row)
 	uint32_t i, idx;
 	int err = 0;
 
-	if (!l->cnt && row->lib == b->lc->role && !row->optional)
+	if (!l->cnt && row->lib == b->role && !row->optional)
 		return special_sites__missing(b, row->name, row->kind, PTB_REFUSE_NO_SYMBOL);
 	for (i = 0; i < l->cnt && !err; i++) {
 		fp.entry = l->syms[i].addr;
@@ -108,7 +108,7 @@ static int add_before(struct plan_build *b)
 	uint32_t i, k, idx;
 	int err = 0;
 
-	if (!l->cnt && b->lc->role == TORCH_LIB_CPU)
+	if (!l->cnt && b->role == TORCH_LIB_CPU)
 		return special_sites__missing(b, fp.name, PTB_FUNC_REGION, PTB_REFUSE_NO_SYMBOL);
 	for (i = 0; i < l->cnt && !err; i++) {
 		const char *args = l->syms[i].name + strlen("_ZN2at14RecordFunction6beforeE");

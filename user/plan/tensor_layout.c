@@ -329,7 +329,7 @@ int tensor_layout__learn(struct plan_build *b)
 		return -ENOMEM;
 	r->lc = b->lc;
 	r->dec = b->flow.dec;
-	if (b->lc->role == TORCH_LIB_CPU) {
+	if (b->role == TORCH_LIB_CPU) {
 		learn_from_operators(b);
 		learn_strings(r, &b->plan->layout);
 		err = ivalue_tags__learn(b, r);

@@ -8,7 +8,7 @@
 #ifndef PLAN_TENSOR_LAYOUT_H
 #define PLAN_TENSOR_LAYOUT_H
 
-#include "plan/leaf_run.h"
+#include "code/leaf_run.h"
 #include "plan/plan_build.h"
 
 void tensor_layout__init(struct plan_layout *l);

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Builds the graph by following the code from the entry: straight runs are decoded until something
+ * ends them, branch targets wait on a work list, indirect jumps are resolved when nothing else is
+ * left (flow_table.c), because their bound is often known from another block only.
+ */
+#include "code/flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "code/flow_priv.h"
+
+int flow__init(struct flow *f)
+{
+	memset(f, 0, sizeof(*f));
+	f->dec = insn_decoder__new();
+	return f->dec ? 0 : -ENOMEM;
+}
+
+void flow__free(struct flow *f)
+{
+	insn_decoder__free(f->dec);
+	free(f->nodes);
+	free(f->targets);
+	free(f->pred_at);
+	free(f->preds);
+	free(f->work);
+	free(f->idx_mem);
+	memset(f, 0, sizeof(*f));
+}
+
+static int push_work(struct flow *f, uint32_t node)
+{
+	if (vec_reserve((void **)&f->work, &f->work_cap, f->work_cnt + 1ULL, sizeof(*f->work)))
+		return -ENOMEM;
+	f->work[f->work_cnt++] = node;
+	return 0;
+}
+
+static int add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enum ptb_refusal *why)
+{
+	struct flow_part *p;
+
+	if (f->part_cnt == FLOW_PARTS_MAX || end <= start ||
+	    end - start > FLOW_SIZE_MAX - f->idx_used) {
+		*why = PTB_REFUSE_TOO_LARGE;
+		return 0;
+	}
+	if (vec_reserve((void **)&f->idx_mem, &f->idx_cap, f->idx_used + (end - start),
+			sizeof(*f->idx_mem)))
+		return -ENOMEM;
+	p = &f->parts[f->part_cnt++];
+	p->start = start;
+	p->end = end;
+	p->own = own;
+	p->idx_at = f->idx_used;
+	memset(f->idx_mem + f->idx_used, 0, (end - start) * sizeof(*f->idx_mem));
+	f->idx_used += (uint32_t)(end - start);
+	return 0;
+}
+
+static const struct flow_part *part_of(const struct flow *f, uint64_t addr)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->part_cnt; i++)
+		if (addr >= f->parts[i].start && addr < f->parts[i].end)
+			return &f->parts[i];
+	return NULL;
+}
+
+uint32_t flow__at(const struct flow *f, uint64_t addr)
+{
+	const struct flow_part *p = part_of(f, addr);
+
+	return p ? f->idx_mem[p->idx_at + (addr - p->start)] - 1 : FLOW_NONE;
+}
+
+/* A new node for the instruction at addr. FLOW_NONE with *why or *err set. */
+static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t addr,
+			 enum ptb_refusal *why, int *err)
+{
+	struct flow_node *n;
+	uint64_t avail;
+	const uint8_t *bytes = f->src->text(f->src->arg, addr, &avail);
+
+	if (vec_reserve((void **)&f->nodes, &f->cap, f->cnt + 1ULL, sizeof(*f->nodes))) {
+		*err = -ENOMEM;
+		return FLOW_NONE;
+	}
+	n = &f->nodes[f->cnt];
+	*n = (struct flow_node){ .fall = FLOW_NONE, .jump = FLOW_NONE, .table = FLOW_NONE,
+				 .prev = FLOW_NONE, .own = p->own, .bytes = bytes };
+	if (bytes && avail > p->end - addr)
+		avail = p->end - addr;
+	if (!bytes || !insn_decoder__decode(f->dec, bytes, avail, addr, &n->in)) {
+		*why = PTB_REFUSE_UNDECODED;
+		return FLOW_NONE;
+	}
+	f->idx_mem[p->idx_at + (addr - p->start)] = f->cnt + 1;
+	return f->cnt++;
+}
+
+/* Does the instruction end a straight run? Queues what must be looked at later. */
+static int after_node(struct flow *f, uint32_t at, bool *ends)
+{
+	const struct insn *in = &f->nodes[at].in;
+
+	switch (in->cls) {
+	case INSN_RET:
+	case INSN_STOP:
+		*ends = true;
+		return 0;
+	case INSN_JMP:
+	case INSN_JMP_IND:
+		*ends = true;
+		return push_work(f, at);
+	case INSN_JCC:
+		return push_work(f, at);
+	case INSN_CALL:
+		*ends = !f->src->returns(f->src->arg, in->target);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Decodes from addr until the run ends or meets known code. Returns the first node. */
+static uint32_t decode_run(struct flow *f, uint64_t addr, enum ptb_refusal *why, int *err)
+{
+	uint32_t first = FLOW_NONE, prev = FLOW_NONE, at;
+	bool ends = false;
+
+	while (!ends) {
+		const struct flow_part *p = part_of(f, addr);
+
+		if (!p) { /* off the end: only a call that does not return may stand there */
+			if (prev == FLOW_NONE || (f->nodes[prev].in.cls != INSN_CALL &&
+						  f->nodes[prev].in.cls != INSN_CALL_IND))
+				*why = PTB_REFUSE_UNDECODED;
+			return first;
+		}
+		at = f->idx_mem[p->idx_at + (addr - p->start)] - 1;
+		if (at == FLOW_NONE) {
+			at = add_node(f, p, addr, why, err);
+			if (at == FLOW_NONE)
+				return FLOW_NONE;
+			*err = after_node(f, at, &ends);
+			if (*err)
+				return FLOW_NONE;
+		} else {
+			ends = true;
+		}
+		if (first == FLOW_NONE)
+			first = at;
+		if (prev != FLOW_NONE) {
+			f->nodes[prev].fall = at;
+			if (f->nodes[at].prev == FLOW_NONE)
+				f->nodes[at].prev = prev;
+		}
+		prev = at;
+		addr += f->nodes[at].in.len;
+	}
+	return first;
+}
+
+/* The largest piece of code that a stripped file's jump is followed into. */
+#define UNKNOWN_PART_MAX 4096
+
+/* Makes sure that addr lies in a part of the graph. false: it belongs to another function. */
+static bool adopt(struct flow *f, const struct insn *in, uint64_t addr, enum ptb_refusal *why,
+		  int *err)
+{
+	uint64_t start = 0, end = 0;
+	bool own;
+
+	if (part_of(f, addr))
+		return true;
+	switch (f->src->range(f->src->arg, addr, &start, &end)) {
+	case CODE_COLD:
+		own = true;
+		break;
+	case CODE_UNKNOWN:
+		/* Compilers do not jump into the middle of another function, and gcc does not make
+		 * tail calls conditional. The rest is followed, but never probed. */
+		own = addr != start || in->cls == INSN_JCC;
+		if (!own && end - start > UNKNOWN_PART_MAX)
+			return false;
+		break;
+	default:
+		return false;
+	}
+	*err = add_part(f, start, end, own, why);
+	return !*err && *why == PTB_REFUSE_NONE;
+}
+
+uint32_t flow_priv__target(struct flow *f, uint32_t from, uint64_t addr, enum ptb_refusal *why,
+			   int *err)
+{
+	struct insn in = f->nodes[from].in;
+	uint32_t at;
+
+	if (!adopt(f, &in, addr, why, err))
+		return FLOW_NONE;
+	at = flow__at(f, addr);
+	return at != FLOW_NONE ? at : decode_run(f, addr, why, err);
+}
+
+static int resolve_direct(struct flow *f, uint32_t from, enum ptb_refusal *why)
+{
+	int err = 0;
+	uint32_t at = flow_priv__target(f, from, f->nodes[from].in.target, why, &err);
+
+	f->nodes[from].jump = at;
+	if (at == FLOW_NONE)
+		f->nodes[from].leaves = true;
+	return err;
+}
+
+/* Direct branches first: they may show where an indirect jump's bound is checked. */
+static int drain(struct flow *f, enum ptb_refusal *why)
+{
+	uint32_t i, node;
+	int err = 0;
+
+	while (f->work_cnt && *why == PTB_REFUSE_NONE && !err) {
+		for (i = f->work_cnt; i && f->nodes[f->work[i - 1]].in.cls == INSN_JMP_IND; i--)
+			;
+		if (!i)
+			i = f->work_cnt;
+		node = f->work[i - 1];
+		f->work[i - 1] = f->work[--f->work_cnt];
+		if (f->nodes[node].in.cls == INSN_JMP_IND)
+			err = flow_priv__resolve_indirect(f, node, why);
+		else
+			err = resolve_direct(f, node, why);
+	}
+	return err;
+}
+
+static int build_preds(struct flow *f)
+{
+	uint32_t i, j, to, total = 0;
+
+	if (vec_reserve((void **)&f->pred_at, &f->pred_at_cap, f->cnt + 2ULL, sizeof(uint32_t)))
+		return -ENOMEM;
+	memset(f->pred_at, 0, (f->cnt + 2ULL) * sizeof(uint32_t));
+	for (i = 0; i < f->cnt; i++)
+		for (j = 0; j < FLOW_SUCC_MAX(&f->nodes[i]); j++) {
+			to = flow__succ(f, &f->nodes[i], j);
+			if (to != FLOW_NONE) {
+				f->pred_at[to + 2]++;
+				total++;
+			}
+		}
+	if (vec_reserve((void **)&f->preds, &f->preds_cap, total + 1ULL, sizeof(uint32_t)))
+		return -ENOMEM;
+	for (i = 2; i < f->cnt + 2; i++)
+		f->pred_at[i] += f->pred_at[i - 1];
+	for (i = 0; i < f->cnt; i++) /* pred_at[to + 1] is where to's next one goes */
+		for (j = 0; j < FLOW_SUCC_MAX(&f->nodes[i]); j++) {
+			to = flow__succ(f, &f->nodes[i], j);
+			if (to != FLOW_NONE)
+				f->preds[f->pred_at[to + 1]++] = i;
+		}
+	return 0;
+}
+
+int flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum ptb_refusal *why)
+{
+	uint64_t start, end;
+	int err = 0;
+
+	f->src = src;
+	f->cnt = f->target_cnt = f->part_cnt = f->work_cnt = f->idx_used = 0;
+	*why = PTB_REFUSE_NONE;
+	if (src->range(src->arg, entry, &start, &end) == CODE_NONE || entry < start ||
+	    entry >= end) {
+		*why = PTB_REFUSE_UNDECODED;
+		return 0;
+	}
+	err = add_part(f, start, end, true, why);
+	if (err || *why)
+		return err;
+	decode_run(f, entry, why, &err);
+	if (!err && *why == PTB_REFUSE_NONE)
+		err = drain(f, why);
+	if (!err && *why == PTB_REFUSE_NONE)
+		err = build_preds(f);
+	return err;
+}
+
+static int reach_from(struct flow *f, uint32_t at, uint8_t *seen, bool backward)
+{
+	uint32_t i, to;
+
+	if (backward) {
+		for (i = f->pred_at[at]; i < f->pred_at[at + 1]; i++) {
+			to = f->preds[i];
+			if (!seen[to]) {
+				seen[to] = 1;
+				if (push_work(f, to))
+					return -ENOMEM;
+			}
+		}
+		return 0;
+	}
+	for (i = 0; i < FLOW_SUCC_MAX(&f->nodes[at]); i++) {
+		to = flow__succ(f, &f->nodes[at], i);
+		if (to != FLOW_NONE && !seen[to]) {
+			seen[to] = 1;
+			if (push_work(f, to))
+				return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
+int flow__reach(struct flow *f, uint8_t *seen, bool backward)
+{
+	uint32_t i;
+
+	f->work_cnt = 0;
+	for (i = 0; i < f->cnt; i++)
+		if (seen[i] && push_work(f, i))
+			return -ENOMEM;
+	while (f->work_cnt)
+		if (reach_from(f, f->work[--f->work_cnt], seen, backward))
+			return -ENOMEM;
+	return 0;
+}

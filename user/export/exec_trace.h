@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The Execution Trace (schema 1.1.1-chakra.0.0.4): a pure function of the session model. */
+#ifndef EXPORT_EXEC_TRACE_H
+#define EXPORT_EXEC_TRACE_H
+
+#include <stdint.h>
+
+#include "model/session.h"
+
+struct et_opts {
+	uint32_t tgid; /* the process: an Execution Trace has one. 0: the first */
+};
+
+/* As the Chrome trace: a sink, then finish; temporary file, rename, gzip by name. */
+struct exec_trace;
+int exec_trace__open(const char *path, const struct session *s, const struct et_opts *opts,
+		     struct exec_trace **out);
+struct session_sink exec_trace__sink(struct exec_trace *et);
+int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals);
+void exec_trace__free(struct exec_trace *et);
+
+#endif /* EXPORT_EXEC_TRACE_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The formats of `ptbpf export`: one row each. */
+#ifndef EXPORT_FORMATS_H
+#define EXPORT_FORMATS_H
+
+#include <stddef.h>
+
+#include "export/mem_timeline.h"
+
+enum export_kind { EXPORT_CHROME, EXPORT_ET, EXPORT_TIMELINE };
+struct export_format {
+	const char *name;    /* value of --format */
+	const char *summary; /* one line of help */
+	const char *suffix;  /* default file name suffix */
+	enum export_kind kind;
+	enum timeline_format timeline;
+};
+extern const struct export_format export_formats[];
+extern const size_t export_format_cnt;
+
+#endif /* EXPORT_FORMATS_H */

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What is missing: one place for the summary line, the trace's account and the exit code. */
+#ifndef EXPORT_LOSS_ACCOUNT_H
+#define EXPORT_LOSS_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/session.h"
+
+/*
+ * Refused functions that hide calls of operators. Not counted: operators of which only the end is not probed, and C++
+ * functions outside of at::_ops that may dispatch some operator, but which one is not known.
+ */
+uint32_t loss_account__unseen_operators(const struct session_info *info);
+/* True when anything is missing that the user must know of (exit code 3); fills one sentence. */
+bool loss_account__incomplete(const struct session_info *info, const struct session_totals *totals,
+			      char *text, size_t cap);
+
+#endif /* EXPORT_LOSS_ACCOUNT_H */

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What `report --gpu` concludes at the end of the stream: how busy devices and streams were, how long work waited
+ * between its launch and its begin, which operator launches most of a kernel. See gpu_report_priv.h.
+ */
+#define LOG_DOMAIN "gpu"
+#include "report/gpu_report_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cancel.h"
+#include "base/log.h"
+#include "base/sort.h"
+
+const char *gr__cause_text(enum gr_cause cause)
+{
+	static const char *const texts[] = {
+#define X(name, text, sentence) text,
+		GR_CAUSES(X)
+#undef X
+	};
+
+	return texts[cause];
+}
+
+const char *gr__cause_sentence(enum gr_cause cause)
+{
+	static const char *const texts[] = {
+#define X(name, text, sentence) sentence,
+		GR_CAUSES(X)
+#undef X
+	};
+
+	return texts[cause];
+}
+
+const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c)
+{
+	const char *name = GR_TEXT(gr, c->name);
+
+	if (c->device != c->to_device)
+		snprintf(buf, GR_COPY_MAX, "%.100s, GPU %u to GPU %u", name, c->device, c->to_device);
+	else
+		snprintf(buf, GR_COPY_MAX, "%s", name);
+	return buf;
+}
+
+/* ---- order ---- */
+
+static int by_stream(const void *a, const void *b)
+{
+	const struct gr_work *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	if (x->stream != y->stream)
+		return x->stream < y->stream ? -1 : 1;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static int by_device(const void *a, const void *b)
+{
+	const struct gr_work *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* Most time first. */
+#define BY_TIME(name, type)                                              \
+	static int name(const void *a, const void *b)                    \
+	{                                                                \
+		const struct type *x = a, *y = b;                        \
+                                                                         \
+		return x->ns == y->ns ? 0 : x->ns < y->ns ? 1 : -1;      \
+	}
+
+BY_TIME(by_kernel_time, gr_kernel)
+BY_TIME(by_copy_time, gr_copy)
+BY_TIME(by_api_time, gr_api)
+BY_TIME(by_overhead_time, gr_overhead)
+
+#define SORT(list, cnt, cmp) sort__array(list, cnt, sizeof((list)[0]), cmp)
+
+/* ---- busy ---- */
+
+struct cover { /* the union of intervals that come in order of their begins */
+	uint64_t until, ns;
+};
+
+static void cover__add(struct cover *c, const struct session_info *info, uint64_t begin, uint64_t end)
+{
+	if (begin < info->begin_ns)
+		begin = info->begin_ns;
+	if (end > info->end_ns)
+		end = info->end_ns;
+	if (begin < c->until)
+		begin = c->until;
+	if (end <= begin)
+		return;
+	c->ns += end - begin;
+	c->until = end;
+}
+
+static int find_streams(struct gpu_report *gr)
+{
+	struct cover kernels = { 0 }, work = { 0 };
+	struct gr_stream *st = NULL;
+	uint32_t i;
+	int err = SORT(gr->work, gr->work_cnt, by_stream);
+
+	for (i = 0; i < gr->work_cnt && !err; i++) {
+		const struct gr_work *w = &gr->work[i];
+
+		if (!st || st->device != w->device || st->stream != w->stream) {
+			st = GR_APPEND(gr, streams, stream_cnt, stream_cap);
+			if (!st)
+				return -ENOMEM;
+			st->device = w->device;
+			st->stream = w->stream;
+			kernels = work = (struct cover){ 0 };
+		}
+		if (w->kind == GR_KERNEL)
+			cover__add(&kernels, gr->info, w->begin, w->end);
+		cover__add(&work, gr->info, w->begin, w->end);
+		st->kernels += w->kind == GR_KERNEL;
+		st->copies += w->kind != GR_KERNEL;
+		st->kernel_ns = kernels.ns;
+		st->work_ns = work.ns;
+	}
+	return err;
+}
+
+/* ---- from the launch to the begin ---- */
+
+static int fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
+{
+	int err = SORT(values, cnt, by_value);
+
+	*l = (struct gr_latency){ .cnt = cnt };
+	if (!cnt || err)
+		return err;
+	l->median = values[(cnt - 1) / 2];
+	l->p90 = values[(cnt - 1) * 9 / 10];
+	l->p99 = values[(cnt - 1) * 99 / 100];
+	return 0;
+}
+
+/* Work is sorted by stream here: what ran before on the stream is the one before. */
+static int find_latencies(struct gpu_report *gr, struct gr_device *d)
+{
+	uint64_t *all = calloc(d->last_work - d->first_work + 1, sizeof(*all));
+	uint64_t *idle = calloc(d->last_work - d->first_work + 1, sizeof(*idle));
+	uint64_t all_cnt = 0, idle_cnt = 0, busy_until = 0, i;
+	uint32_t stream = UINT32_MAX;
+	int err = all && idle ? 0 : -ENOMEM;
+
+	for (i = d->first_work; i < d->last_work && !err; i++) {
+		const struct gr_work *w = &gr->work[i];
+		uint64_t ns = w->begin > w->launch_end ? w->begin - w->launch_end : 0;
+
+		if (w->stream != stream)
+			busy_until = 0;
+		stream = w->stream;
+		if (w->launch_end) {
+			all[all_cnt++] = ns;
+			if (busy_until <= w->launch_end)
+				idle[idle_cnt++] = ns;
+		}
+		busy_until = w->end > busy_until ? w->end : busy_until;
+	}
+	if (!err)
+		err = fill_latency(&d->all, all, all_cnt);
+	if (!err)
+		err = fill_latency(&d->idle_stream, idle, idle_cnt);
+	free(all);
+	free(idle);
+	return err;
+}
+
+/* Work that is launched and has not begun: +1 when the call returns, -1 when it begins. */
+static int find_depth(const struct gpu_report *gr, struct gr_device *d)
+{
+	uint64_t cnt = 0, depth = 0, at = 0, i, b = 0, first = 0;
+	uint64_t *up = calloc(d->last_work - d->first_work + 1, sizeof(*up));
+	uint64_t *down = calloc(d->last_work - d->first_work + 1, sizeof(*down));
+	double area = 0.0;
+	int err;
+
+	if (!up || !down) {
+		free(up);
+		free(down);
+		return -ENOMEM;
+	}
+	for (i = d->first_work; i < d->last_work; i++) {
+		const struct gr_work *w = &gr->work[i];
+
+		if (!w->launch_end || w->begin <= w->launch_end)
+			continue;
+		up[cnt] = w->launch_end;
+		down[cnt++] = w->begin;
+	}
+	err = SORT(up, cnt, by_value);
+	if (!err)
+		err = SORT(down, cnt, by_value);
+	at = first = up[0];
+	for (i = 0; b < cnt && !err;) {
+		bool rise = i < cnt && up[i] < down[b];
+		uint64_t now = rise ? up[i] : down[b];
+
+		area += (double)depth * (double)(now - at);
+		at = now;
+		depth = rise ? depth + 1 : depth - 1;
+		d->depth_max = depth > d->depth_max ? depth : d->depth_max;
+		i += rise;
+		b += !rise;
+	}
+	d->depth_mean = at > first ? area / (double)gr__window_ns(gr) : 0.0;
+	free(up);
+	free(down);
+	return err;
+}
+
+/* ---- devices ---- */
+
+static int by_id(const void *a, const void *b)
+{
+	const struct gr_device *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int add_device(struct gpu_report *gr, uint32_t id, const struct ptb_gpu_device *props, uint64_t first,
+		      uint64_t last)
+{
+	struct gr_device *d = GR_APPEND(gr, devices, device_cnt, device_cap);
+
+	if (!d)
+		return -ENOMEM;
+	d->id = id;
+	d->props = props;
+	d->first_work = first;
+	d->last_work = last;
+	return 0;
+}
+
+/* Those that worked, and those that could have. Work is sorted by device here, and so are the session's devices. */
+static int find_devices(struct gpu_report *gr)
+{
+	uint32_t at = 0, known = 0, first, id;
+	int err = 0;
+
+	while (!err && (at < gr->work_cnt || known < gr->info->device_cnt)) {
+		const struct ptb_gpu_device *props = known < gr->info->device_cnt ? gr->info->devices[known] : NULL;
+
+		id = at < gr->work_cnt ? gr->work[at].device : props->id;
+		if (props && props->id < id)
+			id = props->id;
+		if (props && props->id == id)
+			known++;
+		else
+			props = NULL;
+		for (first = at; at < gr->work_cnt && gr->work[at].device == id;)
+			at++;
+		err = add_device(gr, id, props, first, at);
+	}
+	SORT(gr->devices, gr->device_cnt, by_id);
+	return err;
+}
+
+/* Work is sorted by device and begin here. */
+static void fill_device(struct gpu_report *gr, struct gr_device *d)
+{
+	struct cover kernels = { 0 }, work = { 0 };
+	uint64_t i;
+
+	for (i = d->first_work; i < d->last_work; i++) {
+		const struct gr_work *w = &gr->work[i];
+
+		d->kernels += w->kind == GR_KERNEL;
+		d->copies += w->kind == GR_COPY;
+		d->fills += w->kind == GR_FILL;
+		if (w->kind == GR_KERNEL)
+			cover__add(&kernels, gr->info, w->begin, w->end);
+		cover__add(&work, gr->info, w->begin, w->end);
+	}
+	d->kernel_ns = kernels.ns;
+	d->work_ns = work.ns;
+}
+
+static void find_kernel_ops(struct gpu_report *gr)
+{
+	uint32_t i;
+
+	for (i = 0; i < gr->kernel_op_cnt; i++) {
+		const struct gr_kernel_op *o = &gr->kernel_ops[i];
+		struct gr_kernel *k = &gr->kernels[o->kernel];
+
+		if (o->ns >= k->op_ns) {
+			k->op = o->op;
+			k->op_ns = o->ns;
+		}
+	}
+}
+
+int gr_rank__all(struct gpu_report *gr)
+{
+	uint32_t i;
+	int err;
+
+	if (gr->ranked)
+		return 0;
+	gr->ranked = true;
+	err = find_streams(gr);
+	err = err ? err : find_devices(gr);
+	for (i = 0; i < gr->device_cnt && !err; i++)
+		err = find_latencies(gr, &gr->devices[i]);
+	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* each device's stays where it is */
+	for (i = 0; i < gr->device_cnt && !err; i++) {
+		if (cancel__pending())
+			return -ECANCELED;
+		fill_device(gr, &gr->devices[i]);
+		err = find_depth(gr, &gr->devices[i]);
+		err = err ? err : gr_gaps__find(gr, &gr->devices[i]);
+	}
+	if (err)
+		return err;
+	find_kernel_ops(gr);
+	err = SORT(gr->kernels, gr->kernel_cnt, by_kernel_time);
+	err = err ? err : SORT(gr->copies, gr->copy_cnt, by_copy_time);
+	err = err ? err : SORT(gr->apis, gr->api_cnt, by_api_time);
+	err = err ? err : SORT(gr->overheads, gr->overhead_cnt, by_overhead_time);
+	return err ? err : gr_gaps__sort(gr);
+}

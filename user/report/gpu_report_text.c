@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * `report --gpu` for people: first whether each GPU is busy, and if not why, in a few lines, then lists. Only what
+ * there is data for. Computes nothing that a program could not be told as well.
+ */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/cells.h"
+#include "report/gpu_report_priv.h"
+#include "export/loss_account.h"
+
+#define LINE 100
+#define REASONS_ON_TOP 4
+#define duration(buf, ns) cell__duration(buf, ns)
+
+struct printer {
+	const struct gpu_report *gr;
+	const struct gpu_report_opts *opts;
+	FILE *out;
+};
+
+__attribute__((format(printf, 2, 3))) static void title(const struct printer *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputc('\n', p->out);
+	va_start(ap, fmt);
+	vfprintf(p->out, fmt, ap);
+	va_end(ap);
+	fputc('\n', p->out);
+}
+
+static void put_rest(const struct printer *p, uint32_t shown, uint32_t cnt)
+{
+	if (shown < cnt)
+		fprintf(p->out, "  ... %u more (--row-limit)\n", cnt - shown);
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+/* The last cell of a row that has `used` columns so far. */
+static void put_last(const struct printer *p, const char *text, size_t used)
+{
+	cell__put_text(p->out, text, used < LINE - 30 ? LINE - used : 30);
+	fputc('\n', p->out);
+}
+
+/* The operator that launches it, below the last cell. */
+static void put_from(const struct printer *p, int used, const char *op)
+{
+	fprintf(p->out, "%*s<- ", used, "");
+	cell__put_text(p->out, op, 60);
+	fputc('\n', p->out);
+}
+
+/* ---- the first lines ---- */
+
+static void put_head(const struct printer *p)
+{
+	const struct session_info *info = p->gr->info;
+	uint32_t i;
+
+	fputs("GPUs of ", p->out);
+	for (i = 0; i < info->process_cnt && i < 3; i++) {
+		fprintf(p->out, "%sprocess %u (", i ? ", " : "", info->processes[i].tgid);
+		cell__put_text(p->out, info->processes[i].comm ? info->processes[i].comm : "", 32);
+		fputc(')', p->out);
+	}
+	if (i < info->process_cnt)
+		fprintf(p->out, " and %u more", info->process_cnt - i);
+	fprintf(p->out, ", %.3f s\n", (double)gr__window_ns(p->gr) / 1e9);
+}
+
+static void put_reasons(const struct printer *p, const struct gr_device *d)
+{
+	const struct gpu_report *gr = p->gr;
+	char what[512], time[CELL];
+	uint32_t i, n = 0;
+
+	for (i = 0; i < gr->why_cnt && n < REASONS_ON_TOP; i++) {
+		const struct gr_why *y = &gr->whys[i];
+		int used;
+
+		if (y->device != d->id)
+			continue;
+		gr__where_text(gr, what, sizeof(what), &y->why);
+		used = fprintf(p->out, "           %5.1f %%  %10s  %s", percent(y->ns, d->idle_ns + d->short_ns),
+			       duration(time, y->ns), gr__cause_text(y->why.cause));
+		if (*what)
+			used += fprintf(p->out, ": ");
+		put_last(p, what, (size_t)used);
+		n++;
+	}
+}
+
+static void put_latency(const struct printer *p, const struct gr_device *d)
+{
+	const struct gr_latency *l = &d->idle_stream;
+	char a[CELL], b[CELL], c[CELL];
+
+	if (!d->all.cnt)
+		return;
+	if (l->cnt)
+		fprintf(p->out, "    launches       begin %s later on an idle stream (median; p90 %s, p99 %s)\n",
+			duration(a, l->median), duration(b, l->p90), duration(c, l->p99));
+	fprintf(p->out, "    queue          %.1f launches deep on average, %" PRIu64 " at most\n", d->depth_mean,
+		d->depth_max);
+}
+
+static void put_device(const struct printer *p, const struct gr_device *d)
+{
+	uint64_t window = gr__window_ns(p->gr), idle = d->idle_ns + d->short_ns;
+	char time[CELL];
+
+	fprintf(p->out, "  GPU %u  ", d->id);
+	cell__put_text(p->out, d->props ? session__name(p->gr->s, d->props->name) : "", 40);
+	fputc('\n', p->out);
+	if (d->last_work == d->first_work) {
+		fputs("    busy           never: nothing was launched on it\n", p->out);
+		return;
+	}
+	fprintf(p->out, "    busy           %.1f %% of the time with kernels", percent(d->kernel_ns, window));
+	if (d->copies + d->fills)
+		fprintf(p->out, ", %.1f %% with copies and fills too", percent(d->work_ns, window));
+	fputc('\n', p->out);
+	if (idle)
+		fprintf(p->out, "    no kernel for  %s, because\n", duration(time, idle));
+	if (idle)
+		put_reasons(p, d);
+	put_latency(p, d);
+}
+
+/* ---- lists ---- */
+
+static void put_causes(const struct printer *p)
+{
+	char time[CELL];
+	uint32_t i, c;
+
+	if (!p->gr->gap_cnt)
+		return;
+	title(p, "Time without a kernel, by cause (%u gaps of %d us or more)", p->gr->gap_cnt, GR_GAP_MIN_NS / 1000);
+	fprintf(p->out, "  %3s %7s %11s %8s  %s\n", "GPU", "share", "time", "gaps", "cause");
+	for (i = 0; i < p->gr->device_cnt; i++) {
+		const struct gr_device *d = &p->gr->devices[i];
+		uint64_t idle = d->idle_ns + d->short_ns;
+
+		for (c = 0; c < GR_CAUSE_CNT; c++)
+			if (d->cause_cnt[c])
+				fprintf(p->out, "  %3u %5.1f %% %11s %8" PRIu64 "  %s: %s\n", d->id,
+					percent(d->cause_ns[c], idle), duration(time, d->cause_ns[c]), d->cause_cnt[c],
+					gr__cause_text(c), gr__cause_sentence(c));
+		if (d->short_cnt)
+			fprintf(p->out, "  %3u %5.1f %% %11s %8" PRIu64 "  from one kernel to the next: shorter than %d us\n",
+				d->id, percent(d->short_ns, idle), duration(time, d->short_ns), d->short_cnt,
+				GR_GAP_MIN_NS / 1000);
+	}
+}
+
+static void put_whys(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	uint32_t shown = gr__shown(gr->why_cnt, p->opts->row_limit), i;
+	char time[CELL], longest[CELL], what[512];
+
+	if (!gr->why_cnt)
+		return;
+	title(p, "Host activity in these gaps");
+	fprintf(p->out, "  %3s %11s %8s %11s  %s\n", "GPU", "time", "gaps", "longest", "cause: where");
+	for (i = 0; i < shown; i++) {
+		const struct gr_why *y = &gr->whys[i];
+		int used = fprintf(p->out, "  %3u %11s %8" PRIu64 " %11s  %s", y->device, duration(time, y->ns), y->cnt,
+				   duration(longest, y->max_ns), gr__cause_text(y->why.cause));
+
+		gr__where_text(gr, what, sizeof(what), &y->why);
+		if (*what)
+			used += fprintf(p->out, ": ");
+		put_last(p, what, (size_t)used);
+	}
+	put_rest(p, shown, gr->why_cnt);
+}
+
+static void put_gaps(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	uint32_t shown = gr__shown(gr->gap_cnt, p->opts->row_limit), i;
+	char time[CELL], what[512];
+
+	if (!gr->gap_cnt)
+		return;
+	title(p, "Longest gaps");
+	fprintf(p->out, "  %3s %11s %14s  %s\n", "GPU", "time", "at", "cause: where");
+	for (i = 0; i < shown; i++) {
+		const struct gr_gap *g = &gr->gaps[i];
+		int used = fprintf(p->out, "  %3u %11s %+12.6f s  %s", g->device, duration(time, g->end - g->begin),
+				   (double)(g->begin - gr->info->begin_ns) / 1e9, gr__cause_text(g->why.cause));
+
+		gr__where_text(gr, what, sizeof(what), &g->why);
+		if (*what)
+			used += fprintf(p->out, ": ");
+		put_last(p, what, (size_t)used);
+	}
+	put_rest(p, shown, gr->gap_cnt);
+}
+
+static void put_kernels(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	uint32_t shown = gr__shown(gr->kernel_cnt, p->opts->row_limit), i;
+	char total[CELL], mean[CELL], max[CELL];
+
+	if (!gr->kernel_cnt || !gr->info->has_gpu)
+		return;
+	title(p, "Kernels: %s in all", duration(total, gr->kernel_ns));
+	fprintf(p->out, "  %7s %11s %8s %10s %10s  %s\n", "share", "total", "count", "mean", "longest",
+		"name, operator that launches most of it");
+	for (i = 0; i < shown; i++) {
+		const struct gr_kernel *k = &gr->kernels[i];
+		char name[512];
+		int used = fprintf(p->out, "  %5.1f %% %11s %8" PRIu64 " %10s %10s  ", percent(k->ns, gr->kernel_ns),
+				   duration(total, k->ns), k->cnt, duration(mean, k->ns / k->cnt),
+				   duration(max, k->max_ns));
+
+		snprintf(name, sizeof(name), "%s", GR_TEXT(gr, k->name));
+		put_last(p, name, (size_t)used);
+		if (k->op)
+			put_from(p, used, GR_TEXT(gr, k->op));
+	}
+	put_rest(p, shown, gr->kernel_cnt);
+}
+
+static void put_copies(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	uint32_t shown = gr__shown(gr->copy_cnt, p->opts->row_limit), i;
+	char total[CELL], size[CELL], name[GR_COPY_MAX];
+
+	if (!gr->copy_cnt)
+		return;
+	title(p, "Copies and fills");
+	fprintf(p->out, "  %11s %8s %11s %13s  %s\n", "total", "count", "bytes", "bandwidth", "direction");
+	for (i = 0; i < shown; i++) {
+		const struct gr_copy *c = &gr->copies[i];
+
+		fprintf(p->out, "  %11s %8" PRIu64 " %11s %8.2f GB/s  %s\n", duration(total, c->ns), c->cnt,
+			cell__bytes(size, (double)c->bytes), c->ns ? (double)c->bytes / (double)c->ns : 0.0,
+			gr__copy_text(gr, name, c));
+	}
+	put_rest(p, shown, gr->copy_cnt);
+}
+
+static void put_streams(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	uint32_t shown = gr__shown(gr->stream_cnt, p->opts->row_limit), i;
+	uint64_t window = gr__window_ns(gr);
+
+	if (!gr->stream_cnt)
+		return;
+	title(p, "Streams");
+	fprintf(p->out, "  %3s %7s %9s %9s %9s %9s\n", "GPU", "stream", "kernels", "busy", "all work", "copies");
+	for (i = 0; i < shown; i++) {
+		const struct gr_stream *st = &gr->streams[i];
+
+		fprintf(p->out, "  %3u %7u %9" PRIu64 " %7.1f %% %7.1f %% %9" PRIu64 "\n", st->device, st->stream,
+			st->kernels, percent(st->kernel_ns, window), percent(st->work_ns, window), st->copies);
+	}
+	put_rest(p, shown, gr->stream_cnt);
+}
+
+static void put_latencies(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	char a[CELL], b[CELL], c[CELL];
+	uint32_t i, n;
+
+	if (!gr->work_cnt)
+		return;
+	title(p, "From the end of the launching call to the start of its work");
+	fprintf(p->out, "  %3s %9s %11s %11s %11s\n", "GPU", "launches", "median", "p90", "p99");
+	for (i = 0; i < gr->device_cnt; i++) {
+		const struct gr_latency *rows[] = { &gr->devices[i].idle_stream, &gr->devices[i].all };
+
+		for (n = 0; n < 2; n++)
+			if (rows[n]->cnt)
+				fprintf(p->out, "  %3u %9" PRIu64 " %11s %11s %11s  %s\n", gr->devices[i].id,
+					rows[n]->cnt, duration(a, rows[n]->median), duration(b, rows[n]->p90),
+					duration(c, rows[n]->p99),
+					n ? "all work, with what waited behind other work" : "onto an idle stream");
+	}
+}
+
+static void put_apis(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	uint32_t shown = gr__shown(gr->api_cnt, p->opts->row_limit), i;
+	char total[CELL], mean[CELL], size[CELL], name[512];
+
+	if (!gr->api_cnt)
+		return;
+	title(p, "Calls of CUDA on the host%s", gr->info->has_gpu ? "" : ", seen by kernel probes");
+	fprintf(p->out, "  %11s %8s %10s %11s  %s\n", "total", "count", "mean", "bytes", "call");
+	for (i = 0; i < shown; i++) {
+		const struct gr_api *a = &gr->apis[i];
+		struct gr_reason at = { .where = GR_IN_CALL, .what = a->name, .op = a->op, .annotation = a->annotation };
+		int used = fprintf(p->out, "  %11s %8" PRIu64 " %10s %11s  ", duration(total, a->ns), a->cnt,
+				   duration(mean, a->ns / a->cnt), a->bytes ? cell__bytes(size, (double)a->bytes) : "");
+
+		gr__where_text(gr, name, sizeof(name), &at);
+		cell__put_text(p->out, name, used < LINE - 30 ? (size_t)(LINE - used) : 30);
+		if (a->errors)
+			fprintf(p->out, ", %" PRIu64 " failed", a->errors);
+		if (a->no_result)
+			fprintf(p->out, ", of %" PRIu64 " the return was not seen", a->no_result);
+		fputc('\n', p->out);
+	}
+	put_rest(p, shown, gr->api_cnt);
+}
+
+static void put_overheads(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	char total[CELL];
+	uint32_t i;
+
+	if (!gr->overhead_cnt)
+		return;
+	title(p, "Cost of recording, as CUPTI reports it");
+	for (i = 0; i < gr->overhead_cnt; i++) {
+		fprintf(p->out, "  %11s %8" PRIu64 "  ", duration(total, gr->overheads[i].ns), gr->overheads[i].cnt);
+		put_last(p, GR_TEXT(gr, gr->overheads[i].name), 23);
+	}
+}
+
+/* Why agents did not tell of GPUs, as the recorder wrote it. */
+static void put_agents(const struct printer *p)
+{
+	const char *json = session__meta(p->gr->s, "agent");
+	cJSON *agents = json ? cJSON_Parse(json) : NULL;
+	const cJSON *a;
+
+	cJSON_ArrayForEach(a, agents) {
+		const cJSON *pid = cJSON_GetObjectItemCaseSensitive(a, "pid");
+		const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "gpu_why"));
+		bool told = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "gpu"));
+
+		if (!cJSON_IsNumber(pid) || !why || !*why)
+			continue;
+		fprintf(p->out, "  The agent in process %.0f %s GPU activities: ", pid->valuedouble,
+			told ? "stopped reporting" : "reported no");
+		cell__put_text(p->out, why, 300);
+		fputs(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "host_calls")) ?
+			      "; CUDA calls are from kernel probes\n" : "\n", p->out);
+	}
+	cJSON_Delete(agents);
+}
+
+/* ---- without activities ---- */
+
+static void put_host(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	double seconds = (double)gr__window_ns(gr) / 1e9;
+	uint64_t wait_ns = 0, waits = 0;
+	char in[CELL], waited[CELL], total[CELL];
+	uint32_t i, shown = gr__shown(gr->kernel_cnt, p->opts->row_limit);
+
+	for (i = 0; i < gr->api_cnt; i++) {
+		waits += gr->apis[i].waits ? gr->apis[i].cnt : 0;
+		wait_ns += gr->apis[i].waits ? gr->apis[i].ns : 0;
+	}
+	fputs("  No agent recorded the GPU's work. CUDA calls of the host, recorded by kernel probes:\n",
+	      p->out);
+	fprintf(p->out, "  %" PRIu64 " launches, copies and fills, %.0f per second, %s in them\n", gr->launches,
+		(double)gr->launches / seconds, duration(in, gr->launch_ns));
+	fprintf(p->out, "  the host waited for the GPU %" PRIu64 " times, %s in all, %.1f %% of one thread's time\n", waits,
+		duration(waited, wait_ns), percent(wait_ns, gr__window_ns(gr)));
+	put_apis(p);
+	if (!gr->kernel_cnt)
+		return;
+	title(p, "Kernels launched");
+	fprintf(p->out, "  %8s %11s  %s\n", "launches", "in the call", "name, operator that launches most");
+	for (i = 0; i < shown; i++) {
+		const struct gr_kernel *k = &gr->kernels[i];
+		int used = fprintf(p->out, "  %8" PRIu64 " %11s  ", k->cnt, duration(total, k->ns));
+
+		put_last(p, GR_TEXT(gr, k->name), (size_t)used);
+		if (k->op)
+			put_from(p, used, GR_TEXT(gr, k->op));
+	}
+	put_rest(p, shown, gr->kernel_cnt);
+}
+
+static void put_trust(const struct printer *p)
+{
+	const struct gpu_report *gr = p->gr;
+	char err[CELL];
+
+	if (!gr->info->has_gpu)
+		return;
+	fprintf(p->out, "\nGPU times are accurate to %s", duration(err, gr->info->gpu_clock_err_ns));
+	if (gr->before_launch)
+		fprintf(p->out, "; %" PRIu64 " of %u began before their launch by more than that", gr->before_launch,
+			gr->work_cnt);
+	if (gr->unlinked)
+		fprintf(p->out, "; %" PRIu64 " of %u have no launch in the capture", gr->unlinked, gr->work_cnt);
+	fputc('\n', p->out);
+}
+
+static void put_activities(const struct printer *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->gr->device_cnt; i++)
+		put_device(p, &p->gr->devices[i]);
+	if (!p->gr->work_cnt)
+		fputs("  No GPU was active in the window.\n", p->out);
+	put_causes(p);
+	put_whys(p);
+	put_kernels(p);
+	put_copies(p);
+	put_streams(p);
+	put_latencies(p);
+	put_gaps(p);
+	put_apis(p);
+	put_overheads(p);
+}
+
+int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, const struct gpu_report_opts *opts,
+		   FILE *out)
+{
+	struct printer p = { .gr = gr, .opts = opts, .out = out };
+	char account[2048];
+
+	errno = 0;
+	put_head(&p);
+	if (gr->info->has_gpu)
+		put_activities(&p);
+	else if (gr->info->has_cuda_calls)
+		put_host(&p);
+	else
+		fputs("  No CUDA activity was recorded: attach with --gpu auto to a process that "
+		      "uses CUDA\n", out);
+	put_agents(&p);
+	put_trust(&p);
+	if (loss_account__incomplete(gr->info, totals, account, sizeof(account)))
+		fprintf(out, "\nThe capture is incomplete and the figures are bounds: %s\n", account);
+	if (fflush(out) || ferror(out))
+		return errno ? -errno : -EIO;
+	return 0;
+}

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The sink of `report --memory`: sums by process, device, operator. Memory is bounded by distinct places
+ * (operator, annotation, shapes), not by events. Draws no conclusions; see mem_report_priv.h.
+ */
+#define LOG_DOMAIN "memory"
+#include "report/mem_report_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/vec.h"
+
+#define PAGE_BYTES 4096 /* x86-64 */
+
+struct mem_report *mem_report__new(const struct session *s)
+{
+	struct mem_report *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return NULL;
+	mr->s = s;
+	mr->info = session__info(s);
+	mr->texts = strtab__new();
+	if (!mr->texts) {
+		free(mr);
+		return NULL;
+	}
+	return mr;
+}
+
+void mem_report__free(struct mem_report *mr)
+{
+	if (!mr)
+		return;
+	strtab__free(mr->texts);
+	hashmap__clear(&mr->place_ids);
+	hashmap__clear(&mr->group_ids);
+	hashmap__clear(&mr->kernel_ids);
+	hashmap__clear(&mr->proc_ids);
+	hashmap__clear(&mr->device_ids);
+	hashmap__clear(&mr->api_ids);
+	hashmap__clear(&mr->known_texts);
+	free(mr->procs);
+	free(mr->devices);
+	free(mr->groups);
+	free(mr->kernels);
+	free(mr->apis);
+	free(mr->ooms);
+	free(mr);
+}
+
+/* A new zeroed element at the end of a list; NULL, said, when out of memory. */
+static void *append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz)
+{
+	char *e;
+
+	if (vec_reserve(items, cap, (uint64_t)*cnt + 1, sz)) {
+		pr_error("cannot sum up memory: %s", errstr(ENOMEM));
+		return NULL;
+	}
+	e = (char *)*items + sz * (*cnt)++;
+	memset(e, 0, sz);
+	return e;
+}
+
+#define APPEND(mr, list, cnt, cap) \
+	append((void **)&(mr)->list, &(mr)->cnt, &(mr)->cap, sizeof(*(mr)->list))
+
+/* 0 for no text and when out of memory; who is asked for memory next will say so. */
+static uint32_t text_id(struct mem_report *mr, const char *text)
+{
+	const uint64_t *known;
+	uint32_t id;
+
+	if (!text || !*text)
+		return 0;
+	known = hashmap__get(&mr->known_texts, (uintptr_t)text, 0);
+	if (known && !strcmp(strtab__text(mr->texts, (uint32_t)*known), text))
+		return (uint32_t)*known;
+	id = strtab__add(mr->texts, text, strlen(text));
+	return id && !hashmap__put(&mr->known_texts, (uintptr_t)text, 0, id) ? id : 0;
+}
+
+static struct mr_who who_of(struct mem_report *mr, const char *op, const char *outer, const char *annotation)
+{
+	struct mr_who who = { .op = text_id(mr, op), .annotation = text_id(mr, annotation) };
+
+	who.outer = outer && op && !strcmp(outer, op) ? who.op : text_id(mr, outer);
+	return who;
+}
+
+static struct mr_who who_at(struct mem_report *mr, const struct session_place *at)
+{
+	return who_of(mr, at->op, at->outer_op, at->annotation);
+}
+
+/* ---- where sums belong ---- */
+
+static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
+{
+	const uint64_t *known = hashmap__get(&mr->proc_ids, tgid, 0);
+	struct mr_proc *p;
+
+	if (known)
+		return &mr->procs[*known];
+	p = APPEND(mr, procs, proc_cnt, proc_cap);
+	if (!p || hashmap__put(&mr->proc_ids, tgid, 0, mr->proc_cnt - 1))
+		return NULL;
+	p->tgid = tgid;
+	p->first_step = p->last_step = p->rss_peak_step = -1;
+	mr_growth__init(&p->by_step);
+	mr_growth__init(&p->by_time);
+	return p;
+}
+
+bool mr__has_room(const struct mem_report *mr, uint32_t tgid)
+{
+	return mr->proc_cnt < LIMIT_REPORT_PROCESSES || hashmap__get(&mr->proc_ids, tgid, 0);
+}
+
+static uint64_t device_key(int32_t type, int32_t index)
+{
+	return (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
+}
+
+bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index)
+{
+	const uint64_t *proc = hashmap__get(&mr->proc_ids, tgid, 0);
+
+	if (!mr__has_room(mr, tgid))
+		return false;
+	return mr->device_cnt < LIMIT_REPORT_DEVICES ||
+	       (proc && hashmap__get(&mr->device_ids, *proc, device_key(type, index)));
+}
+
+static uint32_t proc_nr(const struct mem_report *mr, const struct mr_proc *p)
+{
+	return (uint32_t)(p - mr->procs);
+}
+
+static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_t type, int32_t index)
+{
+	uint64_t where = device_key(type, index);
+	const uint64_t *known = hashmap__get(&mr->device_ids, proc, where);
+	struct mr_device *d;
+
+	if (known)
+		return &mr->devices[*known];
+	d = APPEND(mr, devices, device_cnt, device_cap);
+	if (!d || hashmap__put(&mr->device_ids, proc, where, mr->device_cnt - 1))
+		return NULL;
+	d->proc = proc;
+	d->type = type;
+	d->index = index;
+	d->peak_step = -1;
+	mr_growth__init(&d->by_step);
+	mr_growth__init(&d->by_time);
+	return d;
+}
+
+/* A number for who, from 1; 0: out of memory, said. */
+static uint32_t place_id(struct mem_report *mr, const struct mr_who *who)
+{
+	uint64_t k0 = (uint64_t)who->outer << 32 | who->op, *nr = hashmap__get(&mr->place_ids, k0, who->annotation);
+
+	if (nr)
+		return (uint32_t)*nr;
+	if (hashmap__put(&mr->place_ids, k0, who->annotation, mr->place_cnt + 1)) {
+		pr_error("cannot sum up memory: %s", errstr(ENOMEM));
+		return 0;
+	}
+	return ++mr->place_cnt;
+}
+
+static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t device,
+				  const struct mr_who *who, uint32_t shapes)
+{
+	uint32_t place = place_id(mr, who);
+	uint64_t k0 = (uint64_t)place << 32 | shapes, k1 = (uint64_t)proc << 32 | device;
+	uint64_t *nr = place ? hashmap__get(&mr->group_ids, k0, k1) : NULL;
+	struct mr_group *g;
+
+	if (nr)
+		return &mr->groups[*nr];
+	if (!place || hashmap__put(&mr->group_ids, k0, k1, mr->group_cnt))
+		return NULL;
+	g = APPEND(mr, groups, group_cnt, group_cap);
+	if (g)
+		*g = (struct mr_group){ .proc = proc, .device = device, .who = *who, .shapes = shapes,
+					.shape_cnt = 1 };
+	return g;
+}
+
+static struct mr_group *find_group(struct mem_report *mr, const struct memory_block *b)
+{
+	struct mr_who who = who_of(mr, b->op, b->outer_op, b->annotation);
+	struct mr_proc *p = get_proc(mr, b->tgid);
+	struct mr_device *d = p ? get_device(mr, proc_nr(mr, p), b->device_type, b->device_index) : NULL;
+
+	if (!d)
+		return NULL;
+	return get_group(mr, proc_nr(mr, p), (uint32_t)(d - mr->devices), &who, text_id(mr, b->shapes));
+}
+
+static bool is_recent(const struct mr_recent *r, const struct memory_block *b)
+{
+	return r->group && r->op == b->op && r->shapes == b->shapes && r->outer == b->outer_op &&
+	       r->annotation == b->annotation && r->tgid == b->tgid && r->device_type == b->device_type &&
+	       r->device_index == b->device_index;
+}
+
+struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b)
+{
+	uint64_t h = ((uint64_t)(uintptr_t)b->op ^ (uint64_t)(uintptr_t)b->shapes << 1 ^
+		      (uint64_t)(uintptr_t)b->annotation << 2 ^ (uint64_t)(uintptr_t)b->outer_op << 3) *
+		     0x9e3779b97f4a7c15ULL;
+	struct mr_recent *r = &mr->recent[h >> 56];
+	struct mr_group *g;
+
+	_Static_assert(MR_RECENT == 1 << 8, "as many as the hash has values");
+	if (is_recent(r, b))
+		return &mr->groups[r->group - 1];
+	g = find_group(mr, b);
+	if (g)
+		*r = (struct mr_recent){ .op = b->op, .outer = b->outer_op, .annotation = b->annotation,
+					 .shapes = b->shapes, .tgid = b->tgid, .device_type = b->device_type,
+					 .device_index = b->device_index,
+					 .group = (uint32_t)(g - mr->groups) + 1 };
+	return g;
+}
+
+static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who)
+{
+	uint32_t place = place_id(mr, who);
+	uint64_t *nr = place ? hashmap__get(&mr->kernel_ids, place, proc) : NULL;
+	struct mr_kernel *k;
+
+	if (nr)
+		return &mr->kernels[*nr];
+	if (!place || hashmap__put(&mr->kernel_ids, place, proc, mr->kernel_cnt))
+		return NULL;
+	k = APPEND(mr, kernels, kernel_cnt, kernel_cap);
+	if (k) {
+		k->proc = proc;
+		k->who = *who;
+	}
+	return k;
+}
+
+/* ---- steps ---- */
+
+static void step_at(struct mr_proc *p, int64_t step)
+{
+	if (step <= p->last_step)
+		return;
+	if (p->first_step < 0)
+		p->first_step = step;
+	p->last_step = step;
+	p->steps++;
+}
+
+/* ---- the size of the process ---- */
+
+static void rss_at(struct mem_report *mr, struct mr_proc *p, uint64_t ts, int64_t step,
+		   const uint64_t rss[PTB_RSS_KINDS])
+{
+	if (!mr__resident(rss))
+		return;
+	if (!p->has_rss)
+		memcpy(p->rss_begin, rss, sizeof(p->rss_begin));
+	mr_growth__at(&p->by_step, step, mr__resident(p->rss));
+	mr_growth__at(&p->by_time, mr__time_period(mr, ts), mr__resident(p->rss));
+	memcpy(p->rss, rss, sizeof(p->rss));
+	if (!p->has_rss || mr__resident(rss) > mr__resident(p->rss_peak)) {
+		memcpy(p->rss_peak, rss, sizeof(p->rss_peak));
+		p->rss_peak_ts = ts;
+		p->rss_peak_step = step;
+	}
+	p->has_rss = true;
+}
+
+int mr__count_samples(struct mem_report *mr, uint64_t until)
+{
+	while (mr->rss_next < mr->info->rss_cnt && mr->info->rss[mr->rss_next].ts_ns <= until) {
+		const struct session_rss *r = &mr->info->rss[mr->rss_next++];
+		struct mr_proc *p = mr__has_room(mr, r->tgid) ? get_proc(mr, r->tgid) : NULL;
+
+		if (!p && !mr__has_room(mr, r->tgid))
+			continue;
+		if (!p)
+			return -ENOMEM;
+		rss_at(mr, p, r->ts_ns, p->last_step, r->rss);
+	}
+	return 0;
+}
+
+/* ---- torch's blocks ---- */
+
+/*
+ * What each group had at the highest total, without a copy of all at each new one: a group that changes
+ * notes its bytes first, if it has not since the last highest total.
+ */
+static void note_peak(const struct mr_device *d, struct mr_group *g)
+{
+	if (g->peak_seen == d->peak_nr)
+		return;
+	g->peak_seen = d->peak_nr;
+	g->peak = g->live;
+	g->peak_cnt = g->live_cnt;
+}
+
+static int count_block(struct mem_report *mr, struct mr_device *d, const struct memory_event *ev)
+{
+	bool alloc = ev->what == MEMORY_ALLOC;
+	struct mr_group *g;
+
+	if (alloc) {
+		d->allocs++;
+		d->alloc_bytes += ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
+	} else {
+		d->frees++;
+		if (ev->block || d->type)
+			d->free_bytes += ev->bytes < 0 ? (uint64_t)-ev->bytes : 0;
+	}
+	if (!ev->block)
+		return 0;
+	g = mr__group_of(mr, ev->block);
+	if (!g)
+		return -ENOMEM;
+	note_peak(d, g);
+	if (alloc) {
+		g->allocs++;
+		g->alloc_bytes += ev->block->bytes;
+		g->live += ev->block->bytes;
+		g->live_cnt++;
+	} else {
+		g->live -= ev->block->bytes < g->live ? ev->block->bytes : g->live;
+		g->live_cnt -= g->live_cnt > 0;
+	}
+	return 0;
+}
+
+/*
+ * Of the CPU the sum of the window's blocks: its allocator and the one of mapped files and shared memory (pytorch
+ * aten/src/ATen/MapAllocator.cpp) each tell a total of their own. Other allocators know what they have.
+ */
+static uint64_t total_after(const struct mr_device *d, const struct memory_event *ev)
+{
+	if (d->type)
+		return ev->allocated;
+	return ev->block ? d->now + (uint64_t)ev->bytes : d->now;
+}
+
+static int count_change(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
+{
+	uint32_t proc = proc_nr(mr, p);
+	struct mr_device *d = get_device(mr, proc, ev->device_type, ev->device_index);
+	int err;
+
+	if (!d)
+		return -ENOMEM;
+	if (!d->allocs && !d->frees && d->type && (int64_t)ev->allocated >= ev->bytes)
+		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes; /* before its first event */
+	mr_growth__at(&d->by_step, ev->at.step, d->now);
+	mr_growth__at(&d->by_time, mr__time_period(mr, ev->ts_ns), d->now);
+	err = count_block(mr, d, ev);
+	if (err)
+		return err;
+	d->now = total_after(d, ev);
+	d->reserved = d->type ? ev->reserved : 0;
+	if (d->reserved > d->reserved_peak)
+		d->reserved_peak = d->reserved;
+	if (d->now <= d->peak)
+		return 0;
+	d->peak = d->now;
+	d->peak_nr++;
+	d->peak_ts = ev->ts_ns;
+	d->peak_step = ev->at.step;
+	d->peak_who = who_at(mr, &ev->at);
+	d->has_rss_at_peak = p->has_rss;
+	memcpy(d->rss_at_peak, p->rss, sizeof(d->rss_at_peak));
+	return 0;
+}
+
+static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p, const struct session_place *at,
+			      uint64_t ts)
+{
+	struct mr_who who = who_at(mr, at);
+	struct mr_oom *o = APPEND(mr, ooms, oom_cnt, oom_cap);
+
+	if (o)
+		*o = (struct mr_oom){ .proc = proc_nr(mr, p), .ts = ts, .step = at->step, .who = who };
+	return o;
+}
+
+static int count_oom(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
+{
+	struct mr_oom *o;
+
+	p->ooms++;
+	if (mr->oom_cnt >= MR_OOM_MAX)
+		return 0;
+	o = add_oom(mr, p, &ev->at, ev->ts_ns);
+	if (!o)
+		return -ENOMEM;
+	o->bytes = ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
+	o->allocated = ev->allocated;
+	o->device_type = ev->device_type;
+	o->device_index = ev->device_index;
+	return 0;
+}
+
+static int count_api(struct mem_report *mr, const struct mr_proc *p, const struct memory_event *ev)
+{
+	uint32_t proc = proc_nr(mr, p), name = text_id(mr, ev->name);
+	const uint64_t *known = hashmap__get(&mr->api_ids, proc, name);
+	struct mr_api *a = known ? &mr->apis[*known] : NULL;
+
+	if (!a) {
+		a = APPEND(mr, apis, api_cnt, api_cap);
+		if (!a || hashmap__put(&mr->api_ids, proc, name, mr->api_cnt - 1))
+			return -ENOMEM;
+		a->proc = proc;
+		a->name = name;
+	}
+	a->calls++;
+	a->bytes += ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
+	a->no_result += ev->no_result;
+	if (!ev->no_result && ev->begin_ns && ev->begin_ns < ev->ts_ns)
+		a->ns += ev->ts_ns - ev->begin_ns;
+	return 0;
+}
+
+static int on_memory(void *arg, const struct memory_event *ev)
+{
+	struct mem_report *mr = arg;
+	int err = mr__count_samples(mr, ev->ts_ns);
+	struct mr_proc *p;
+
+	if (!err && !mr__has_device_room(mr, ev->at.tgid, ev->device_type, ev->device_index))
+		return SESSION_SINK_LEFT_OUT;
+	p = err ? NULL : get_proc(mr, ev->at.tgid);
+	if (!p)
+		return -ENOMEM;
+	step_at(p, ev->at.step);
+	switch (ev->what) {
+	case MEMORY_ALLOC:
+	case MEMORY_FREE:
+		return count_change(mr, p, ev);
+	case MEMORY_FREE_UNKNOWN:
+		p->freed_unknown++;
+		return 0;
+	case MEMORY_OOM:
+		return count_oom(mr, p, ev);
+	case MEMORY_API:
+		return count_api(mr, p, ev);
+	}
+	return 0;
+}
+
+/* ---- the kernel ---- */
+
+static void add_kmem(struct mr_kernel *k, const struct ptb_kmem *r)
+{
+	k->faults += (uint64_t)r->minor + r->major;
+	k->major += r->major;
+	k->fault_bytes += r->fault_bytes;
+	k->reclaims += r->reclaims;
+	k->compactions += r->compactions;
+	k->reclaim_ns += r->reclaim_ns;
+	k->compact_ns += r->compact_ns;
+	k->map_bytes += r->map_bytes;
+	k->unmap_bytes += r->unmap_bytes;
+	k->advise_bytes += r->advise_bytes;
+	k->brk_bytes += r->brk_bytes;
+	k->rss_delta += r->rss_delta;
+}
+
+static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct session_place *at,
+		      const struct ptb_kmem *r)
+{
+	struct mr_who who = who_at(mr, at);
+	struct mr_kernel *k = get_kernel(mr, proc_nr(mr, p), &who);
+	uint64_t rss[PTB_RSS_KINDS];
+	uint32_t i;
+
+	if (!k)
+		return -ENOMEM;
+	add_kmem(k, r);
+	add_kmem(&p->sum, r);
+	for (i = 0; i < PTB_RSS_KINDS; i++)
+		rss[i] = r->rss[i];
+	rss_at(mr, p, r->h.ts_ns, at->step, rss);
+	return 0;
+}
+
+static int count_stall(struct mem_report *mr, const struct mr_proc *p, const struct session_place *at,
+		       const struct ptb_kmem_stall *st)
+{
+	uint64_t ns = st->begin_ns && st->begin_ns < st->h.ts_ns ? st->h.ts_ns - st->begin_ns : 0;
+	struct mr_who who = who_at(mr, at);
+	struct mr_kernel *k = get_kernel(mr, proc_nr(mr, p), &who);
+
+	if (!k)
+		return -ENOMEM;
+	if (ns > k->longest_ns) /* the sums have it already */
+		k->longest_ns = ns;
+	return 0;
+}
+
+static int count_happening(struct mem_report *mr, struct mr_proc *p, const struct session_place *at,
+			   const struct ptb_kmem_event *e)
+{
+	struct mr_oom *o;
+
+	if (e->what == PTB_KMEM_HUGE_PAGE)
+		p->huge_pages++;
+	if (e->what == PTB_KMEM_MIGRATE)
+		p->migrated += e->pages;
+	if (e->what != PTB_KMEM_OOM_KILL)
+		return 0;
+	p->oom_kills++;
+	if (mr->oom_cnt >= MR_OOM_MAX)
+		return 0;
+	o = add_oom(mr, p, at, e->h.ts_ns);
+	if (!o)
+		return -ENOMEM;
+	o->kill = true;
+	o->bytes = e->pages * PAGE_BYTES;
+	o->by_tgid = e->by_tgid;
+	o->by_tid = e->by_tid;
+	return 0;
+}
+
+static int on_kernel(void *arg, const struct kernel_event *ev)
+{
+	struct mem_report *mr = arg;
+	const struct ptb_rec_hdr *h = ev->rec;
+	int err = mr__count_samples(mr, h->ts_ns);
+	struct mr_proc *p;
+
+	if (!err && !mr__has_room(mr, h->tgid))
+		return SESSION_SINK_LEFT_OUT;
+	p = err ? NULL : get_proc(mr, h->tgid);
+	if (!p)
+		return -ENOMEM;
+	step_at(p, ev->at.step);
+	switch (h->kind) {
+	case PTB_REC_KMEM:
+		return count_kmem(mr, p, &ev->at, (const struct ptb_kmem *)h);
+	case PTB_REC_KMEM_STALL:
+		return count_stall(mr, p, &ev->at, (const struct ptb_kmem_stall *)h);
+	case PTB_REC_KMEM_EVENT:
+		return count_happening(mr, p, &ev->at, (const struct ptb_kmem_event *)h);
+	default: /* single calls are in the sums */
+		return 0;
+	}
+}
+
+static int on_slice(void *arg, const struct slice *sl)
+{
+	(void)arg;
+	(void)sl;
+	return 0;
+}
+
+struct session_sink mem_report__sink(struct mem_report *mr)
+{
+	return (struct session_sink){ .arg = mr, .slice = on_slice, .memory = on_memory, .kernel = on_kernel };
+}
+
+int mem_report__print(struct mem_report *mr, const struct session_totals *totals,
+		      const struct mem_report_opts *opts, FILE *out)
+{
+	struct mr_view *views = NULL;
+	uint32_t cnt = 0;
+	int err = mr_rank__new(mr, &views, &cnt);
+
+	if (err) {
+		pr_error("cannot sum up memory: %s", errstr(err));
+		return err;
+	}
+	if (opts->json)
+		err = mr_json__print(mr, views, cnt, totals, opts, out);
+	else
+		err = mr_text__print(mr, views, cnt, totals, opts, out);
+	mr_rank__free(views, cnt);
+	return err;
+}

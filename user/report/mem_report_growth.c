@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * How a value grows from period to period: a bounded sample of its values at their ends, and the median slope of
+ * that. Knows no memory.
+ */
+#include <stdlib.h>
+
+#include "report/mem_report_priv.h"
+
+void mr_growth__init(struct mr_growth *g)
+{
+	g->period = -1;
+	g->stride = 1;
+}
+
+static void hold(struct mr_growth *g, int64_t period, uint64_t value)
+{
+	uint32_t i;
+
+	if (g->ended++ % g->stride)
+		return;
+	if (g->cnt == MR_GROWTH_HELD) {
+		for (i = 0; i < MR_GROWTH_HELD / 2; i++)
+			g->held[i] = g->held[2 * i];
+		g->cnt = MR_GROWTH_HELD / 2;
+		g->stride *= 2;
+	}
+	g->held[g->cnt].period = period;
+	g->held[g->cnt++].value = value;
+}
+
+/* The value that held until now was that of the end of the period before. Threads may lag a step behind. */
+void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value)
+{
+	if (period >= 0 ? period <= g->period : g->over)
+		return;
+	if (g->period >= 0 && !g->over)
+		hold(g, g->period, value);
+	g->over = period < 0; /* no step, but its end */
+	if (period >= 0)
+		g->period = period;
+}
+
+static int cmp_double(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Of the line through the values at the ends of the periods: the median over all pairs. */
+static bool median_slope(const struct mr_growth *g, const double *values, double *slope)
+{
+	double *all = calloc((size_t)g->cnt * (g->cnt - 1) / 2, sizeof(*all));
+	uint32_t i, j, n = 0;
+
+	if (!all)
+		return false;
+	for (i = 0; i < g->cnt; i++)
+		for (j = i + 1; j < g->cnt; j++)
+			all[n++] = (values[j] - values[i]) / (double)(g->held[j].period - g->held[i].period);
+	qsort(all, n, sizeof(*all), cmp_double);
+	*slope = all[(n - 1) / 2];
+	free(all);
+	return true;
+}
+
+/*
+ * What goes up and down has not grown, wherever the window cuts it: growth is what is never given back. So each value
+ * becomes the lowest from there on. What rises once then is a block that was live at the end, or was made once: growth
+ * rises in some periods, and does so without its highest rise too.
+ */
+static bool lasting_slope(const struct mr_growth *g, double *values, double *slope)
+{
+	double highest = 0, total, span = (double)(g->held[g->cnt - 1].period - g->held[0].period);
+	uint32_t i, rises = 0;
+
+	for (i = g->cnt - 1; i-- > 0;) {
+		double rise;
+
+		if (values[i] > values[i + 1])
+			values[i] = values[i + 1];
+		rise = values[i + 1] - values[i];
+		rises += rise > 0;
+		highest = rise > highest ? rise : highest;
+	}
+	if (!median_slope(g, values, slope))
+		return false;
+	total = values[g->cnt - 1] - values[0];
+	if (rises < MR_LEAK_PERIODS_MIN || (total - highest) * 2 < *slope * span)
+		*slope = 0;
+	return true;
+}
+
+bool mr_growth__slope(const struct mr_growth *g, double *slope)
+{
+	double values[MR_GROWTH_HELD];
+	bool falls, known;
+	uint32_t i;
+
+	for (i = 0; i < g->cnt; i++)
+		values[i] = (double)g->held[i].value;
+	if (g->cnt < MR_GROWTH_MIN || !median_slope(g, values, slope))
+		return false;
+	falls = *slope < 0; /* the same the other way round */
+	for (i = 0; falls && i < g->cnt; i++)
+		values[i] = -values[i];
+	known = lasting_slope(g, values, slope);
+	*slope = falls ? -*slope : *slope;
+	return known;
+}
+
+/* Sizes of processes go up and down by what malloc gives back. */
+#define NOISE_BYTES (1 << 20)
+#define NOISE_SHARE 0.01
+
+bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope)
+{
+	double all, change, last;
+
+	if (!mr_growth__slope(g, slope))
+		return false;
+	last = (double)g->held[g->cnt - 1].value;
+	change = last - (double)g->held[0].value;
+	all = *slope * (double)(g->held[g->cnt - 1].period - g->held[0].period);
+	if (all < 0) {
+		all = -all;
+		change = -change;
+	}
+	return all > NOISE_BYTES && all > last * NOISE_SHARE && change > all / 2;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * `report --memory` in four steps: mem_report.c sums up the stream, mem_report_rank.c draws conclusions at its
+ * end, mem_report_text.c and mem_report_json.c print them. Private to these.
+ */
+#ifndef REPORT_MEM_REPORT_PRIV_H
+#define REPORT_MEM_REPORT_PRIV_H
+
+#include "base/hashmap.h"
+#include "base/strtab.h"
+#include "report/mem_report.h"
+
+/* Without steps the window is cut into this many equal periods. */
+#define MR_TIME_PERIODS 10
+
+/*
+ * What a leak is here: blocks that are still there at the end, from at least MR_LEAK_PERIODS_MIN periods and
+ * from more than half of those before the last one. What only the last period left is in use; what a single
+ * one left (a cache, the optimizer's state) was made once.
+ */
+#define MR_LEAK_PERIODS_MIN 3
+
+#define MR_OOM_MAX 1000 /* kept; more are only counted */
+
+/* Who: ids in mem_report.texts. */
+struct mr_who {
+	uint32_t op, outer, annotation;
+};
+
+#define MR_GROWTH_HELD 128
+#define MR_GROWTH_MIN 4 /* periods without which nothing is said of growth */
+
+/* A value at the end of each period; of many periods every second is forgotten when there is no more room. */
+struct mr_growth {
+	int64_t period; /* the current one, -1: none yet */
+	bool over;      /* it has ended, and no other has begun */
+	uint64_t ended, stride;
+	uint32_t cnt;
+	struct {
+		int64_t period;
+		uint64_t value;
+	} held[MR_GROWTH_HELD];
+};
+
+/* Blocks that the same operator, in the same annotation, with inputs of the same shapes, asks for. */
+struct mr_group {
+	uint32_t proc, device;
+	struct mr_who who;
+	uint32_t shapes;
+	uint64_t allocs, alloc_bytes;
+	uint64_t live, live_cnt;
+	uint64_t peak, peak_cnt; /* live when the device's total was highest; good if peak_seen is its peak_nr */
+	uint64_t peak_seen;
+	/* at the end, by mem_report_rank.c */
+	uint64_t kept, kept_cnt;
+	uint64_t kept_before;        /* of kept, from before the last period */
+	int64_t first_period, last_period; /* that anything kept is from */
+	uint32_t periods, periods_before; /* how many that were, and without the last of the process */
+	uint32_t shape_cnt;          /* of a group that stands for all shapes; else 1 */
+};
+
+struct mr_device {
+	uint32_t proc;
+	int32_t type, index;
+	uint64_t begin, now, peak; /* allocated */
+	uint64_t reserved, reserved_peak;
+	uint64_t peak_ts, peak_nr;
+	int64_t peak_step;
+	struct mr_who peak_who;
+	uint64_t rss_at_peak[PTB_RSS_KINDS];
+	bool has_rss_at_peak;
+	uint64_t allocs, frees, alloc_bytes, free_bytes;
+	struct mr_growth by_step, by_time;
+};
+
+/* What the kernel did below one operator and annotation. */
+struct mr_kernel {
+	uint32_t proc;
+	struct mr_who who;
+	uint64_t faults, major, fault_bytes;
+	uint64_t reclaims, compactions, reclaim_ns, compact_ns, longest_ns;
+	uint64_t map_bytes, unmap_bytes, advise_bytes;
+	int64_t brk_bytes, rss_delta;
+};
+
+struct mr_api {
+	uint32_t proc, name;
+	uint64_t calls, bytes, ns, no_result;
+};
+
+struct mr_oom {
+	uint32_t proc;
+	bool kill; /* by the kernel; else a request that torch's allocator refused */
+	uint64_t ts, bytes, allocated;
+	int32_t device_type, device_index;
+	int64_t step;
+	struct mr_who who;
+	uint32_t by_tgid, by_tid;
+};
+
+struct mr_proc {
+	uint32_t tgid;
+	int64_t first_step, last_step; /* -1: none */
+	uint32_t steps;
+	bool has_rss;
+	uint64_t rss_begin[PTB_RSS_KINDS], rss[PTB_RSS_KINDS], rss_peak[PTB_RSS_KINDS];
+	uint64_t rss_peak_ts;
+	int64_t rss_peak_step;
+	struct mr_growth by_step, by_time; /* of the resident size */
+	uint64_t freed_unknown;
+	uint64_t ooms, oom_kills, huge_pages, migrated;
+	struct mr_kernel sum; /* of its operators */
+	/* by mem_report_rank.c */
+	uint64_t weight;
+};
+
+/* Groups that blocks were of lately, by the addresses of their texts, which stay as long as the session. */
+#define MR_RECENT 256
+struct mr_recent {
+	const char *op, *outer, *annotation, *shapes;
+	uint32_t tgid;
+	int32_t device_type, device_index;
+	uint32_t group; /* + 1; 0: none */
+};
+
+struct mem_report {
+	const struct session *s;
+	const struct session_info *info;
+	struct strtab *texts;
+	struct mr_proc *procs;
+	struct mr_device *devices;
+	struct mr_group *groups;
+	struct mr_kernel *kernels;
+	struct mr_api *apis;
+	struct mr_oom *ooms;
+	uint32_t proc_cnt, proc_cap, device_cnt, device_cap, group_cnt, group_cap, kernel_cnt, kernel_cap;
+	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
+	struct hashmap place_ids;  /* (op, outer), annotation -> small number, so that two words name a group */
+	struct hashmap group_ids, kernel_ids;
+	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
+	struct hashmap known_texts; /* text of the session -> its id in texts */
+	struct mr_recent recent[MR_RECENT];
+	uint32_t place_cnt;
+	uint32_t rss_next; /* sample of info->rss that is not counted yet */
+};
+
+#define MR_TEXT(mr, id) strtab__text((mr)->texts, id)
+
+static inline uint64_t mr__resident(const uint64_t rss[PTB_RSS_KINDS])
+{
+	return rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM];
+}
+
+/* ---- mem_report_growth.c ---- */
+
+void mr_growth__init(struct mr_growth *g);
+/* The value that held until now, told when a period begins or goes on. */
+void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value);
+/*
+ * Bytes per period, the median over all pairs of periods. Not 0 only if most of the change came in several steps that were not
+ * undone: neither what was made once counts nor what goes up and down. False: too few periods.
+ */
+bool mr_growth__slope(const struct mr_growth *g, double *slope);
+/* As above, but false when that is less than the value's noise: it must have changed so much over all periods too. */
+bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope);
+
+/* mem_report.c, for the others */
+/* Is the process, and its device, among those that the report has room for? */
+bool mr__has_room(const struct mem_report *mr, uint32_t tgid);
+bool mr__has_device_room(const struct mem_report *mr, uint32_t tgid, int32_t type, int32_t index);
+struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b); /* NULL: out of memory */
+int mr__count_samples(struct mem_report *mr, uint64_t until); /* of /proc, up to a time */
+uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts);
+
+/* ---- conclusions: lists of one process, in the order in which they are to be read ---- */
+
+struct mr_view {
+	struct mr_proc *proc;
+	uint32_t nr; /* its number in procs */
+	bool by_step;     /* periods are steps, else parts of the window */
+	uint32_t periods_before; /* that the window saw, the last one not counted */
+	const struct mr_device **devices;
+	struct mr_group *leaks; /* copies: some stand for all shapes of an operator */
+	const struct mr_group **live;
+	const struct mr_kernel **faults, **stalls; /* by bytes brought in, by time stood still */
+	const struct mr_api **apis;
+	const struct mr_oom **ooms;
+	uint32_t device_cnt, leak_cnt, live_cnt, fault_cnt, stall_cnt, api_cnt, oom_cnt;
+};
+
+/* Once, after the run. Views are freed with mr_rank__free. 0 or negative errno. */
+int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt);
+void mr_rank__free(struct mr_view *views, uint32_t cnt);
+/*
+ * The `top` groups with the most bytes live at the device's peak, or sums over all shapes of an operator; out
+ * has room for them. Returns how many, 0 also when out of memory.
+ */
+uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d, bool by_shapes,
+			  struct mr_group *out, uint32_t top);
+/* ---- text ---- */
+
+/* "+1.5 GiB"; into buf of CELL bytes, which is returned. */
+const char *mr_text__change(char *buf, double v);
+/* torch's blocks against the resident size; nothing where that is not known. */
+void mr_text__balance(const struct mem_report *mr, const struct mr_view *v, FILE *out);
+
+int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
+		   const struct session_totals *totals, const struct mem_report_opts *opts, FILE *out);
+int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
+		   const struct session_totals *totals, const struct mem_report_opts *opts, FILE *out);
+
+/* Rows of a list that are shown. */
+static inline uint32_t mr__shown(uint32_t cnt, int limit)
+{
+	return limit >= 0 && (uint32_t)limit < cnt ? (uint32_t)limit : cnt;
+}
+
+#endif /* REPORT_MEM_REPORT_PRIV_H */

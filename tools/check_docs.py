@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""README against the program: every option that the README names exists, every option is in the README;
-every path that a document names exists.
+"""Documents against the program and the tree: every option and command that README.md or docs/ names exists, where a
+command is shown in that command; every path and link leads somewhere; README.md is short and leads to all of docs/.
+That every option is documented needs no check: --help and the man pages are made of the options' own rows.
 
   check_docs.py PTBPF
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -12,55 +14,71 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMMANDS = ("attach", "record", "report", "export", "doctor")
-OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
-FOREIGN = {"--help", "--version"}  # of ptbpf itself, in no table
+README_LINES = 150
+USER_DOCS = ["README.md", *sorted(os.path.relpath(p, ROOT) for p in glob.glob(ROOT + "/docs/*.md"))]
+ALL_DOCS = [*USER_DOCS, "HACKING.md", "tests/README.md"]
+OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*[a-z0-9]|-[a-z])(?![\w-])")
+COMMON = {"--help", "-h"}
+GLOBAL = {"--help", "-h", "--version"}
 
 
-def options_of(ptbpf):
-    found = {}
-    for command in COMMANDS:
-        text = subprocess.run([ptbpf, command, "--help"], capture_output=True, text=True, check=True).stdout
-        for line in text.splitlines():
-            m = re.match(r"\s+(-\w)?,?\s*(--[a-z][a-z0-9-]+)", line)
-            if m:
-                found.setdefault(m[2], {"letter": m[1], "commands": set()})["commands"].add(command)
-    return found
+def options_of(ptbpf, command):
+    """With "--no-x" of switches."""
+    text = subprocess.run([ptbpf, command, "--help"], capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^\s+(?:(-\w),)?\s*(--[a-z][a-z0-9-]+)(.*)$", text, re.M)
+    return {o for letter, name, rest in rows for o in (letter, name, *re.findall(r"--no-[a-z-]+", rest)) if o} | COMMON
 
 
-def readme_problems(ptbpf):
-    path = os.path.join(ROOT, "README.md")
-    if not os.path.exists(path):
-        return ["README.md is missing"]
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
-    have = options_of(ptbpf)
-    # lines that show ptbpf at work and rows of option tables; other programs' options are in other lines
-    lines = [line for line in text.splitlines() if "ptbpf " in line or line.startswith(("| `-", "|`-", "| --"))]
-    named = set(OPTION.findall("\n".join(lines))) - FOREIGN
-    out = [f"README.md names {o}, which ptbpf does not have" for o in sorted(named - set(have))]
-    everywhere = set(OPTION.findall(text)) | {o for o, h in have.items() if h["letter"] and f" {h['letter']} " in text}
-    out += [f"{o} ({', '.join(sorted(have[o]['commands']))}) is not in README.md"
-            for o in sorted(set(have) - everywhere - FOREIGN)]
-    return out
+def code_of(text):
+    """Lines of code blocks, and spans of code in other lines."""
+    blocks = re.findall(r"^```\n(.*?)^```", text, re.M | re.S)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```\n.*?^```", "", text, flags=re.M | re.S))
+    return [line for block in blocks for line in block.splitlines()], spans
 
 
-def path_problems():
+def option_problems(name, text, have):
+    """A shown command has its own options; a span that begins with an option has one of some command."""
+    lines, spans = code_of(text)
     out = []
-    for name in ("README.md", "HACKING.md", "tests/README.md"):
-        path = os.path.join(ROOT, name)
-        if not os.path.exists(path):
-            out.append(f"{name} is missing")
-            continue
-        with open(path, encoding="utf-8") as f:
-            text = f.read()
-        for ref in sorted(set(re.findall(r"`((?:tests|tools|user|bpf|schemas|cupti_agent)/[\w./-]+)`", text))):
-            if not os.path.exists(os.path.join(ROOT, ref.rstrip("."))):
-                out.append(f"{name} names {ref}, which does not exist")
+    for code in lines + spans:
+        m = re.search(r"(?:^|sudo |/)ptbpf ([a-z]\w*)([^#]*)", code)
+        if m and m[1] not in COMMANDS:
+            out.append(f"{name} shows 'ptbpf {m[1]}', which is no command")
+        elif m:
+            words = m[2].split(" -- ")[0]
+            out += [f"{name}: {o} is no option of ptbpf {m[1]}" for o in OPTION.findall(words) if o not in have[m[1]]]
+    everywhere = set.union(*have.values()) | GLOBAL
+    return out + [f"{name} names {o}, which ptbpf does not have" for span in spans if span.startswith("-")
+                  for o in OPTION.findall(span) if o not in everywhere]
+
+
+def path_problems(name, text):
+    refs = set(re.findall(r"`((?:tests|tools|user|bpf|schemas|cupti_agent|docs)/[\w./-]+)`", text))
+    base = os.path.dirname(os.path.join(ROOT, name))
+    links = {m for m in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if not m.startswith("http")}
+    return ([f"{name} names {r}, which does not exist" for r in sorted(refs)
+             if not os.path.exists(os.path.join(ROOT, r.rstrip(".")))] +
+            [f"{name} links to {r}, which does not exist" for r in sorted(links) if not os.path.exists(os.path.join(base, r))])
+
+
+def readme_problems(text):
+    out = [f"README.md does not link to {d}" for d in USER_DOCS[1:] if f"({d})" not in text]
+    if len(text.splitlines()) > README_LINES:
+        out.append(f"README.md has {len(text.splitlines())} lines, more than {README_LINES}")
     return out
 
 
 def main():
-    found = readme_problems(sys.argv[1]) + path_problems()
+    have = {c: options_of(sys.argv[1], c) for c in COMMANDS}
+    found = []
+    for name in ALL_DOCS:
+        with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+            text = f.read()
+        found += path_problems(name, text)
+        if name in USER_DOCS:
+            found += option_problems(name, text, have)
+        if name == "README.md":
+            found += readme_problems(text)
     for line in found:
         print("    " + line)
     print(f"FAIL check.docs: {len(found)} contradictions" if found else "PASS check.docs")

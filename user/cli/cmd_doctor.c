@@ -132,7 +132,7 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 		row("no", "agent", "not loaded: kernel probes record operators and CUDA calls, "
 		    "but no GPU activities");
 		printf("     %-28s -> %s\n", "",
-		       "start it with LD_PRELOAD=.../" PTB_AGENT_FILE " (README), or attach --agent=inject");
+		       "start it with LD_PRELOAD=.../" PTB_AGENT_FILE " (see docs/gpu-and-agent.md), or attach --agent=inject");
 		return;
 	}
 	if (!err)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * The agent's transport: a chunk (ptb_agent.h) that a thread of the target hands to the tracer is copied
- * from its memory into the ring as it is. Looks at nothing in it: its length is the register's, what is
- * said inside is for user space to check.
+ * from its memory into the ring as it is. Reads nothing of its contents: the length is in a register, and user space
+ * checks what is inside.
  *
- * Chunks come whether the window is open or not, because they tell of what was before and the agent sends
+ * Chunks come whether the window is open or not, because they hold records of what was before, and the agent sends
  * its last ones after the window. Their records bear site 0: a chunk is transport, not a hit of the plan,
  * and must not be counted as one (PTB_CNT_HITS is the number of records with a site).
  */
@@ -36,7 +36,7 @@ static __always_inline bool chunk_put(const struct hit *hit, __u64 addr, __u32 l
 	hdr_fill(&r->h, sizeof(*r) + len, PTB_REC_AGENT_DATA, 0, hit);
 	r->bytes = len;
 	r->pad = 0;
-	/* a few of them fill what 64 small records hardly touch: the reader's wake-up is looked at each time */
+	/* a few of them fill what 64 small records hardly touch: each one checks whether the reader must be woken */
 	bpf_ringbuf_submit(r, wake_flags(ring, 0));
 	return true;
 }
@@ -111,8 +111,8 @@ PROBE(agent_chunk)
 	return 0;
 }
 
-/* A wish is its probe's reference counter; the site does not run. */
-PROBE(agent_wish)
+/* A probe on the site is the request: it raises the site's semaphore. The site itself does not run. */
+PROBE(agent_request)
 {
 	return 0;
 }

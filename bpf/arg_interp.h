@@ -76,7 +76,7 @@ ARG_FN void list_end(struct arg_scratch *s, const struct arg_frame *f, bool cut)
 	s->level--;
 }
 
-/* The cell is an element of a list whose elements tell what list it is. */
+/* The cell is an element of a list whose kind follows from its elements. */
 ARG_FN void list_element(struct arg_scratch *s, struct arg_frame *f)
 {
 	struct ptb_val *v = arg_at(s, f->hdr);

@@ -145,7 +145,7 @@ ARG_FN void op_opaque(struct arg_scratch *s, const struct ptb_arg_op *op)
 		cell_opaque(s, op->aux);
 }
 
-/* A double that the late site will have; the value's place is here. */
+/* A double that the late site reads; here is a placeholder for its value. */
 ARG_FN void op_pending(struct arg_scratch *s, const struct ptb_arg_op *op)
 {
 	if (!flag_set(s, op->loc[0])) {

@@ -153,7 +153,7 @@ ARG_FN bool put_ids(struct arg_scratch *s, const struct ptb_tensor_cfg *t, struc
 }
 
 /*
- * The tensor's Python object, of which TensorImpl's last word before the sizes tells (PyObjSlot::pyobj_; its
+ * The tensor's Python object, whose address is TensorImpl's last word before the sizes (PyObjSlot::pyobj_; its
  * low bits are flags in some versions): is its type nn.Parameter itself?
  */
 ARG_FN bool is_parameter(const struct arg_scratch *s, const struct ptb_tensor_cfg *t)

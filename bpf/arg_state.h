@@ -77,7 +77,7 @@ struct arg_frame {
 	__u32 idx, cnt;
 	__u32 hdr;  /* position of the list's struct ptb_val */
 	__u8 elem;  /* enum arg_elem */
-	__u8 kind;  /* of the list; 0: its first element will tell */
+	__u8 kind;  /* of the list; 0: its first element decides */
 	__u8 bare;  /* level 0: values that torch would not record are skipped */
 	__u8 pad;
 };

@@ -79,7 +79,7 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 	const struct ptb_tensor_cfg *t = &cfg->tensor;
 	__u64 seq = cfg->seq_tls_module ? 0 : ~0ull, lo, len, grad_at, keys_at, keys[2] = {};
 	__u8 flags = 0, grad = 0xff;
-	struct tls_places *p;
+	struct tls_addrs *p;
 	__u32 mode;
 
 	if (!fs) {
@@ -87,7 +87,7 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 		return;
 	}
 	p = &fs->tls;
-	tls_places(p, cfg, hit, &flags);
+	tls_addrs(p, cfg, hit, &flags);
 	grad_at = p->grad;
 	keys_at = p->keys;
 	lo = grad_at < keys_at ? grad_at : keys_at;

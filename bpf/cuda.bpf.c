@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * CUDA's launches, copies, fills and synchronisation as the host calls them: arguments at the entry, told at
- * the return. A call that is made inside another one (libcudart's of the driver) is that one's work and is
- * counted instead of told. Sees nothing of what a GPU does with it.
+ * CUDA's launches, copies, fills and synchronisation as the host calls them: arguments are read at the entry,
+ * the record is emitted at the return. A call that is made inside another one (libcudart's of the driver) is that
+ * one's work: it is counted, and no record is emitted. What a GPU does with the calls is not seen here.
  */
 
 /* The call's arguments: what registers hold, and the words that the caller put on the stack. */
@@ -259,8 +259,8 @@ static __always_inline bool in_cudart(const struct ptb_proc_cfg *cfg, __u64 addr
 }
 
 /*
- * Is the call the work of the one that is open on this thread? What libcudart calls is. Where it is not known
- * where libcudart is, all that is called inside a call whose end is seen.
+ * Is the call the work of the one that is open on this thread? It is if libcudart calls it. Where libcudart's code is not
+ * known, every call inside one whose end is seen counts as its work.
  */
 static __always_inline bool cuda_is_nested(struct cuda_frames *cs, const struct hit *hit, __u64 sp)
 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Kernel memory events of watched threads, from tracepoints, added up per thread (kmem.bpf.h); rare and
- * large ones are told one by one. A task without sums is none of ours: that is all that the tasks of the
- * rest of the host pay for.
+ * large ones have a record each. A task without sums is not watched: this check is all that the other tasks of the
+ * host pay for.
  */
 
-#define SLICE_FAULTS 256	/* then the sums are told in the midst of an operator */
+#define SLICE_FAULTS 256	/* then the sums are emitted in the midst of an operator */
 #define SLICE_NS     10000000
-#define SLICE_LOOK   16		/* faults between two looks at the clock */
+#define SLICE_CHECK   16		/* faults between two readings of the clock */
 #define PF_WRITE     0x2	/* arch/x86/include/asm/trap_pf.h, X86_PF_WRITE */
 
 static __always_inline void kmem_hit(struct hit *hit, __u64 now)
@@ -30,7 +30,7 @@ static __noinline struct kmem_acc *kmem_acc_late(struct task_struct *task)
 		return NULL;
 	acc = bpf_task_storage_get(&kmem_accs, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!acc) {
-		count(PTB_CNT_KMEM_UNTOLD);
+		count(PTB_CNT_KMEM_NO_ROOM);
 		return NULL;
 	}
 	if (acc->window != window)
@@ -46,7 +46,7 @@ static __always_inline struct kmem_acc *kmem_acc_of(struct task_struct *task)
 
 	if (!window)
 		return NULL;
-	if (!bpf_core_field_exists(task->bpf_storage) || task->bpf_storage) /* a look is cheaper than a call */
+	if (!bpf_core_field_exists(task->bpf_storage) || task->bpf_storage) /* this check is cheaper than the call */
 		acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
 	if (acc)
 		return acc->window == window ? acc : NULL;
@@ -90,14 +90,14 @@ int BPF_PROG(kmem_fault, unsigned long address, struct pt_regs *regs, unsigned l
 		acc->addr_min = address;
 	if (address > acc->addr_max)
 		acc->addr_max = address;
-	if (acc->begin_ns && faults % SLICE_LOOK)
+	if (acc->begin_ns && faults % SLICE_CHECK)
 		return 0;
 	now = bpf_ktime_get_ns();
 	if (!acc->begin_ns)
 		acc->begin_ns = now;
 	if (faults >= SLICE_FAULTS || now - acc->begin_ns > SLICE_NS) {
 		kmem_hit(&hit, now);
-		kmem_tell(&hit, acc, task);
+		emit_kmem(&hit, acc, task);
 	}
 	return 0;
 }
@@ -229,7 +229,7 @@ static __always_inline int call_exit(struct syscall_trace_exit *ctx, __u32 call)
 	else
 		acc->small_calls++;
 	if (hit.ts_ns - acc->begin_ns > SLICE_NS)
-		kmem_tell(&hit, acc, task);
+		emit_kmem(&hit, acc, task);
 	return 0;
 }
 
@@ -427,12 +427,12 @@ static __always_inline int oom_kill(__u32 victim, __u64 pages)
 SEC("tp_btf/mark_victim")
 int BPF_PROG(kmem_oom_kill, struct task_struct *victim)
 {
-	struct rss_look look = {};
+	struct rss_reading reading = {};
 
 	if (!*(volatile __u32 *)&kmem_active)
 		return 0;
-	rss_read(victim, &look);
-	return oom_kill(task_tgid(victim), (__u64)rss_sum(look.sum));
+	rss_read(victim, &reading);
+	return oom_kill(task_tgid(victim), (__u64)rss_sum(reading.sum));
 }
 
 /* Before Linux 6.9: a number of the initial pid namespace. */
@@ -491,7 +491,7 @@ int BPF_PROG(kmem_task_exit, struct task_struct *task)
 	call_is_shrinking(acc, false);
 	rss_leave(hit.tgid, acc);
 	if (kmem_changed(acc, me) || acc->rss_pages)
-		kmem_tell(&hit, acc, me);
+		emit_kmem(&hit, acc, me);
 	acc->window = 0;
 	return 0;
 }
@@ -528,7 +528,7 @@ int kmem_tasks(struct bpf_iter__task *ctx)
 	hit.ts_ns = bpf_ktime_get_ns();
 	hit.tgid = tgid;
 	hit.tid = task_tid(task);
-	kmem_tell(&hit, acc, task);
+	emit_kmem(&hit, acc, task);
 	return 0;
 }
 
@@ -562,7 +562,7 @@ SEC("raw_tp/sys_enter")
 int kmem_setup(void *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct rss_look look = {};
+	struct rss_reading reading = {};
 	struct mm_struct *mm = task->mm;
 	__u32 i;
 
@@ -572,18 +572,18 @@ int kmem_setup(void *ctx)
 		struct mm_struct___old *old = (void *)mm;
 
 		/* as /proc shows it: without what the tasks have not added yet, which can be megabytes */
-		bpf_core_read(look.sum, sizeof(look.sum), &old->rss_stat.count);
+		bpf_core_read(reading.sum, sizeof(reading.sum), &old->rss_stat.count);
 	} else {
 		find_cpus();
-		RSS_OWN(mm, 0, &look.own[0]);
-		RSS_OWN(mm, 1, &look.own[1]);
-		RSS_OWN(mm, 2, &look.own[2]);
-		RSS_OWN(mm, 3, &look.own[3]);
-		rss_packed = look.own[1] == look.own[0] + 4 && look.own[2] == look.own[0] + 8 &&
-			     look.own[3] == look.own[0] + 12;
-		rss_read(task, &look);
+		RSS_OWN(mm, 0, &reading.own[0]);
+		RSS_OWN(mm, 1, &reading.own[1]);
+		RSS_OWN(mm, 2, &reading.own[2]);
+		RSS_OWN(mm, 3, &reading.own[3]);
+		rss_packed = reading.own[1] == reading.own[0] + 4 && reading.own[2] == reading.own[0] + 8 &&
+			     reading.own[3] == reading.own[0] + 12;
+		rss_read(task, &reading);
 	}
 	for (i = 0; i < PTB_RSS_KINDS; i++)
-		own_rss[i] = look.sum[i];
+		own_rss[i] = reading.sum[i];
 	return 0;
 }

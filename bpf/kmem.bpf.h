@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A thread's sums of kernel memory events and the resident memory of its process: how they are told, and
+ * A thread's sums of kernel memory events and the resident memory of its process: how they are emitted, and
  * when: before the next probe's record, so that they belong to the operator that was innermost meanwhile.
  * The events themselves are collected in kmem.bpf.c.
  */
@@ -30,61 +30,61 @@ static __always_inline void rss_counts(struct mm_struct *mm, __s64 *out)
 /* What this processor has not added to the sums yet. */
 static long rss_add_cpu(__u32 cpu, void *arg)
 {
-	struct rss_look *look = *(struct rss_look **)arg;
+	struct rss_reading *reading = *(struct rss_reading **)arg;
 	int v[PTB_RSS_KINDS] = {};
 	__u64 off;
 
-	if (cpu >= PTB_CPUS_MAX || !look)
+	if (cpu >= PTB_CPUS_MAX || !reading)
 		return 1;
 	off = cpu_off[cpu];
 	if (rss_packed) {
-		bpf_probe_read_kernel(v, sizeof(v), (void *)(look->own[0] + off));
+		bpf_probe_read_kernel(v, sizeof(v), (void *)(reading->own[0] + off));
 	} else {
-		bpf_probe_read_kernel(&v[0], 4, (void *)(look->own[0] + off));
-		bpf_probe_read_kernel(&v[1], 4, (void *)(look->own[1] + off));
-		bpf_probe_read_kernel(&v[2], 4, (void *)(look->own[2] + off));
-		bpf_probe_read_kernel(&v[3], 4, (void *)(look->own[3] + off));
+		bpf_probe_read_kernel(&v[0], 4, (void *)(reading->own[0] + off));
+		bpf_probe_read_kernel(&v[1], 4, (void *)(reading->own[1] + off));
+		bpf_probe_read_kernel(&v[2], 4, (void *)(reading->own[2] + off));
+		bpf_probe_read_kernel(&v[3], 4, (void *)(reading->own[3] + off));
 	}
-	look->sum[0] += v[0];
-	look->sum[1] += v[1];
-	look->sum[2] += v[2];
-	look->sum[3] += v[3];
+	reading->sum[0] += v[0];
+	reading->sum[1] += v[1];
+	reading->sum[2] += v[2];
+	reading->sum[3] += v[3];
 	return 0;
 }
 
 /* Linux 6.2 and later. False: a processor has moved its part to the sum meanwhile. */
-static __always_inline bool rss_read_percpu(struct mm_struct *mm, struct rss_look *look)
+static __always_inline bool rss_read_percpu(struct mm_struct *mm, struct rss_reading *reading)
 {
-	RSS_OWN(mm, 0, &look->own[0]);
+	RSS_OWN(mm, 0, &reading->own[0]);
 	if (!rss_packed) {
-		RSS_OWN(mm, 1, &look->own[1]);
-		RSS_OWN(mm, 2, &look->own[2]);
-		RSS_OWN(mm, 3, &look->own[3]);
+		RSS_OWN(mm, 1, &reading->own[1]);
+		RSS_OWN(mm, 2, &reading->own[2]);
+		RSS_OWN(mm, 3, &reading->own[3]);
 	}
-	rss_counts(mm, look->count);
-	rss_counts(mm, look->sum);
-	bpf_loop(nr_cpus, rss_add_cpu, &look, 0); /* takes a place on the stack only */
-	return mm->rss_stat[0].count == look->count[0] && mm->rss_stat[1].count == look->count[1] &&
-	       mm->rss_stat[2].count == look->count[2] && mm->rss_stat[3].count == look->count[3];
+	rss_counts(mm, reading->count);
+	rss_counts(mm, reading->sum);
+	bpf_loop(nr_cpus, rss_add_cpu, &reading, 0); /* the context must be on the stack */
+	return mm->rss_stat[0].count == reading->count[0] && mm->rss_stat[1].count == reading->count[1] &&
+	       mm->rss_stat[2].count == reading->count[2] && mm->rss_stat[3].count == reading->count[3];
 }
 
 /* Before: sums, and what this task has not added to them yet. */
 static __always_inline void rss_read_old(struct task_struct *task, struct mm_struct *mm,
-					 struct rss_look *look)
+					 struct rss_reading *reading)
 {
 	struct task_struct___old *old_task = (void *)task;
 	struct mm_struct___old *old_mm = (void *)mm;
 	int own[PTB_RSS_KINDS] = {};
 
-	bpf_core_read(look->sum, sizeof(look->sum), &old_mm->rss_stat.count);
+	bpf_core_read(reading->sum, sizeof(reading->sum), &old_mm->rss_stat.count);
 	if (!bpf_core_field_exists(old_task->rss_stat))
 		return;
 	bpf_core_read(own, sizeof(own), &old_task->rss_stat.count);
-	look->sum[0] += own[0];
-	look->sum[1] += own[1];
-	look->sum[2] += own[2];
-	look->sum[3] += own[3];
-	look->cached = own[PTB_RSS_FILE] + own[PTB_RSS_ANON] + own[PTB_RSS_SHMEM];
+	reading->sum[0] += own[0];
+	reading->sum[1] += own[1];
+	reading->sum[2] += own[2];
+	reading->sum[3] += own[3];
+	reading->cached = own[PTB_RSS_FILE] + own[PTB_RSS_ANON] + own[PTB_RSS_SHMEM];
 }
 
 /* Pages that the kernel keeps with a thread, outside the process's sum. */
@@ -99,31 +99,31 @@ static __always_inline __s64 rss_cached(struct task_struct *task)
 }
 
 /* Pages of the task's process by kind; false: not to be had. */
-static __noinline bool rss_read(struct task_struct *task, struct rss_look *look)
+static __noinline bool rss_read(struct task_struct *task, struct rss_reading *reading)
 {
 	struct mm_struct *mm;
 	__u32 i;
 
-	if (!task || !look || !nr_cpus || rss_wrong)
+	if (!task || !reading || !nr_cpus || rss_wrong)
 		return false;
 	mm = task->mm;
 	if (!mm)
 		return false;
-	look->cached = 0;
+	reading->cached = 0;
 	if (bpf_core_type_exists(struct mm_rss_stat)) {
-		rss_read_old(task, mm, look);
+		rss_read_old(task, mm, reading);
 	} else {
 #pragma clang loop unroll(disable)
 		for (i = 0; i < RSS_TRIES; i++)
-			if (rss_read_percpu(mm, look))
+			if (rss_read_percpu(mm, reading))
 				break;
 		if (i == RSS_TRIES)
 			return false;
 	}
 #pragma unroll
 	for (i = 0; i < PTB_RSS_KINDS; i++)
-		if (look->sum[i] < 0)
-			look->sum[i] = 0;
+		if (reading->sum[i] < 0)
+			reading->sum[i] = 0;
 	return true;
 }
 
@@ -137,13 +137,13 @@ static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct t
 {
 	struct kmem_rss *v = &acc->fresh;
 
-	if (!rss_read(task, &acc->look))
+	if (!rss_read(task, &acc->reading))
 		return;
 	v->window = kmem_window;
 	v->growth = 0;
-	v->last = rss_sum(acc->look.sum) - acc->look.cached;
-	acc->rss_cached = acc->look.cached;
-	__builtin_memcpy(v->kinds, acc->look.sum, sizeof(v->kinds));
+	v->last = rss_sum(acc->reading.sum) - acc->reading.cached;
+	acc->rss_cached = acc->reading.cached;
+	__builtin_memcpy(v->kinds, acc->reading.sum, sizeof(v->kinds));
 	bpf_map_update_elem(&kmem_rss, &tgid, v, BPF_ANY);
 }
 
@@ -170,18 +170,18 @@ static __noinline struct kmem_rss *rss_settle(__u32 tgid, struct kmem_acc *acc,
 #pragma clang loop unroll(disable)
 	for (i = 0; i < RSS_TRIES; i++) {
 		last = *(volatile __s64 *)&r->last;
-		if (!rss_read(task, &acc->look))
+		if (!rss_read(task, &acc->reading))
 			return r;
-		common = rss_sum(acc->look.sum) - acc->look.cached;
+		common = rss_sum(acc->reading.sum) - acc->reading.cached;
 		if (__sync_val_compare_and_swap(&r->last, last, common) == last)
 			break;
 	}
 	if (i == RSS_TRIES) /* other threads read them all the time: the next one counts it */
 		return r;
-	__builtin_memcpy(r->kinds, acc->look.sum, sizeof(r->kinds));
+	__builtin_memcpy(r->kinds, acc->reading.sum, sizeof(r->kinds));
 	grown = common - last;
-	moved = acc->look.cached - acc->rss_cached;
-	acc->rss_cached = acc->look.cached;
+	moved = acc->reading.cached - acc->rss_cached;
+	acc->rss_cached = acc->reading.cached;
 	acc->rss_pages += grown + moved;
 	if (by_call)
 		grown = grown + moved > 0 ? grown + moved : 0;
@@ -207,7 +207,7 @@ static __always_inline void rss_leave(__u32 tgid, struct kmem_acc *acc)
 	acc->rss_cached = 0;
 }
 
-/* Of that what this many faults can have caused: the rest is another thread's, who will tell it. */
+/* Of that what this many faults can have caused; the rest goes into another thread's record. */
 static __always_inline __u64 rss_take_growth(struct kmem_rss *r, __u64 faults)
 {
 	__s64 all, most = (__s64)(faults * HUGE_PAGES);
@@ -267,10 +267,10 @@ static __always_inline void kmem_clear(struct kmem_acc *acc)
 }
 
 /*
- * Tells a thread's sums and begins anew. A task in a tracing program is a pointer that the verifier
+ * Emits a thread's sums and begins anew. A task in a tracing program is a pointer that the verifier
  * knows, so its counters are plain loads.
  */
-static __noinline int kmem_tell(const struct hit *hit, struct kmem_acc *acc, struct task_struct *task)
+static __noinline int emit_kmem(const struct hit *hit, struct kmem_acc *acc, struct task_struct *task)
 {
 	__u64 minor, major;
 	struct kmem_rss *rss;
@@ -315,7 +315,7 @@ static __always_inline void kmem_touch(struct kmem_acc *acc)
 }
 
 /*
- * One word, so that a preempted program sees all of it or nothing; if two are ever alike, sums are told
+ * One word, so that a preempted program sees all of it or nothing; if two are ever alike, sums are emitted
  * late.
  */
 static __always_inline __u64 kmem_key(const struct hit *hit, const struct task_struct *task)
@@ -335,7 +335,7 @@ static __noinline int kmem_boundary_slow(const struct hit *hit, struct task_stru
 	acc = bpf_task_storage_get(&kmem_accs, task, NULL, 0);
 	if (acc && acc->window && acc->window == *(volatile __u32 *)&kmem_active &&
 	    kmem_changed(acc, task))
-		kmem_tell(hit, acc, task);
+		emit_kmem(hit, acc, task);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the
 
 #define PTB_CPUS_MAX 1024
 
-const volatile __u32 kernel_memory = 0;	 /* what the kernel does for a thread is told */
+const volatile __u32 kernel_memory = 0;	 /* what the kernel does for a thread is recorded */
 const volatile __u32 nr_cpus = 0;	 /* of cpu_off; 0: too many, resident memory is not read */
 const volatile __u32 compact_has_cc = 0; /* compaction's tracepoints begin with a compact_control */
 const volatile __u32 migrate_reason_arg = 0; /* of the tracepoint: which argument */
@@ -35,7 +35,7 @@ const volatile __u32 migrate_reason_arg = 0; /* of the tracepoint: which argumen
 /*
  * Written by user space at any time: the window's number, 0: none is open. On its own cache line, every hit reads it. */
 __u32 active __attribute__((aligned(64))) = 0;
-/* The same for kernel memory: it is closed first, so that what is left can be told while nobody adds to it. */
+/* The same for kernel memory: it is closed first, so that what is left can be emitted while nothing is added to it. */
 __u32 kmem_active = 0;
 __u32 kmem_window = 0; /* the window that is open or about to be */
 __u32 kmem_lazy = 0;   /* a thread's sums could not be made at its birth: its first fault makes them */
@@ -172,7 +172,7 @@ struct call_frame {
  * Where a thread's own variables are; 0: not known yet. A module's block stays where it is as long as
  * the thread lives in the program image that made it.
  */
-struct tls_places {
+struct tls_addrs {
 	__u64 fsbase;
 	__u32 exec_id; /* of the image */
 	__u32 proc;
@@ -182,7 +182,7 @@ struct tls_places {
 struct call_frames {
 	struct call_stack calls;
 	struct call_frame ring[PTB_FRAMES_MAX];
-	struct tls_places tls;
+	struct tls_addrs tls;
 };
 
 struct {
@@ -245,7 +245,7 @@ struct {
 	__type(value, struct cuda_frames);
 } cuda_frames SEC(".maps");
 
-/* A process's resident pages when one of its threads looked last. */
+/* A process's resident pages at the last reading by one of its threads. */
 struct kmem_rss {
 	__u32 window;
 	__u32 pad;
@@ -254,19 +254,19 @@ struct kmem_rss {
 	__s64 kinds[PTB_RSS_KINDS];
 };
 
-/* A look at a process's resident pages; in `sum` when it is done. */
-struct rss_look {
-	__u64 own[PTB_RSS_KINDS]; /* places in every processor's memory */
+/* A reading of a process's resident pages: the result is in `sum`. */
+struct rss_reading {
+	__u64 own[PTB_RSS_KINDS]; /* offsets in every processor's memory */
 	__s64 count[PTB_RSS_KINDS];
 	__s64 sum[PTB_RSS_KINDS];
 	__s64 cached; /* part of the sum that the kernel keeps with this thread (before Linux 6.2) */
 };
 
-/* What the kernel did for a thread and has not been told. The thread's own; the iterator's between windows. */
+/* What the kernel did for a thread and is in no record yet. Written by the thread, between windows by the iterator. */
 struct kmem_acc {
 	__u32 window; /* 0: not ready */
 	__u32 dirty;
-	__u64 min_flt, maj_flt; /* the thread's counters when it was told last */
+	__u64 min_flt, maj_flt; /* the thread's counters at its last record */
 	__u64 begin_ns;
 	__u32 reads, writes;
 	__u64 addr_min, addr_max;
@@ -277,7 +277,7 @@ struct kmem_acc {
 	__u32 reclaims, compactions;
 	__u64 reclaim_ns, compact_ns;
 	__s64 rss_pages; /* growth of the process that this thread has noticed */
-	__s64 rss_cached; /* rss_look.cached when it was read last */
+	__s64 rss_cached; /* rss_reading.cached when it was read last */
 	/* under way */
 	__u64 call_ns; /* 0: no call */
 	__u64 call_args[4];
@@ -286,7 +286,7 @@ struct kmem_acc {
 	__u32 stall_order[3];
 	__u32 shrinks; /* the call is one of kmem_shrinking */
 	/* room to work in: the programs' stacks are small where they are called from others */
-	struct rss_look look;
+	struct rss_reading reading;
 	struct kmem_rss fresh;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * Allocators: what torch's own reporting functions are told, in registers (c10/core/CPUAllocator.h,
- * c10/core/Allocator.h), and memory calls of libcudart and libcuda from entry to return. Charges nobody and
- * keeps no live blocks: that is the model's.
+ * Allocators: the arguments of torch's own reporting functions, in registers (c10/core/CPUAllocator.h,
+ * c10/core/Allocator.h), and memory calls of libcudart and libcuda from entry to return. Does not track live blocks and
+ * charges none to an operator: the model does.
  */
 
 static __always_inline void emit_alloc(const struct hit *hit, __u64 sp, __u64 addr, __u64 bytes)

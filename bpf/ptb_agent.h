@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the agent inside a target and ptbpf say to each other. Compiles alone, as BPF and as C. Owns the
+ * What the agent inside a target and ptbpf exchange. Compiles alone, as BPF and as C. Owns the
  * layout of chunks, of the records in them and of the control block; knows neither side's code.
  *
  * Three channels, none of which anybody but root can use:
- *  - Wishes: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its semaphore,
+ *  - Requests: USDT sites (provider "ptbpf") that never run. A tracer's probe on one raises its semaphore,
  *    which the agent reads; the kernel lowers it when the tracer goes, however it goes.
  *  - Settings and state: the control block, the agent's exported object `ptbpf_agent_ctl`. The tracer
- *    writes `cfg` (through /proc/PID/mem) before it raises a wish and reads the rest.
+ *    writes `cfg` (through /proc/PID/mem) before it raises a request and reads the rest.
  *  - Records: the USDT site "chunk" runs once per chunk with its address in rdi and its length in rsi; the
  *    tracer's program copies it. Without a tracer on that site nothing is ever made.
  *
@@ -25,10 +25,10 @@
 #define PTB_AGENT_FILE "libptbpf_agent.so"
 
 /*
- * USDT sites: note name = the text; the semaphore of "chunk" says that somebody listens, those of the
- * others what is wished. The agent acts on a change within PTB_AGENT_POLL_NS.
+ * USDT sites: note name = the text; the semaphore of "chunk" says that a tracer listens, those of the
+ * others what it requests. The agent acts on a change within PTB_AGENT_POLL_NS.
  */
-/*     name       nr  text       what it wishes */
+/*     name       nr  text       what a probe on it requests */
 #define PTB_AGENT_SITES(X)                                                                      \
 	X(CHUNK,   0, "chunk",   "transport of records")                                        \
 	X(OPS,     1, "ops",     "operators, by a RecordFunction callback")                     \
@@ -44,9 +44,9 @@ enum ptb_agent_site {
 	PTB_AGENT_SITE_CNT
 };
 
-#define PTB_AGENT_POLL_NS 50000000  /* the agent's thread looks at the semaphores this often, ... */
+#define PTB_AGENT_POLL_NS 50000000  /* the agent's thread polls the semaphores this often, ... */
 #define PTB_AGENT_FLUSH_NS 100000000 /* ... sends what part-filled chunks have, and a pair of clocks, this often */
-#define PTB_AGENT_ANSWER_NS 2000000000 /* a wish that is not answered by then is refused */
+#define PTB_AGENT_ANSWER_NS 2000000000 /* a request that is not answered by then is refused */
 
 /* ---- control block ---- */
 
@@ -83,7 +83,7 @@ struct ptb_agent_cfg {
 #define PTB_AGENT_OUTPUTS_ON 0x100
 #define PTB_AGENT_SYNC_ON 0x200
 
-/* Why it does not do what is wished, or did not all of it. */
+/* Why the agent does not do what is requested, or only a part of it. */
 /*     name             nr  sentence */
 #define PTB_AGENT_WHYS(X)                                                                        \
 	X(NONE,          0, "")                                                                  \
@@ -198,13 +198,13 @@ struct ptb_arec_gpu_clock {
 	__u64 gpu_ns, mono_ns, err_ns;
 };
 
-/* STATE: after each change: the control block's words. Answers to wishes are seen by it. */
+/* STATE: after each change: the control block's words. Answers to requests are seen in it. */
 struct ptb_arec_state {
 	struct ptb_arec r;
 	__u32 state, ops_why, gpu_why, cupti_error;
 };
 
-/* Of GPU chunks. Names are the agent's own ids: each is told once, by a GPU_NAME record, before it is used. */
+/* Of GPU chunks. Names are the agent's own ids: a GPU_NAME record defines each once, before it is used. */
 
 /* GPU_NAME: aux: the id; the text follows. */
 struct ptb_arec_gpu_name {
@@ -234,7 +234,7 @@ enum ptb_cupti_kind {
 #undef X
 };
 
-/* GPU_DEVICE: aux: the id of its name. Behind it cnt __u32: the attributes of PTB_GPU_ATTRS, 0: not told. */
+/* GPU_DEVICE: aux: the id of its name. Behind it cnt __u32: the attributes of PTB_GPU_ATTRS, 0: not known. */
 struct ptb_arec_gpu_device {
 	struct ptb_arec r;
 	__u64 memory_bytes;

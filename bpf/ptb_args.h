@@ -63,7 +63,7 @@ enum ptb_val_kind {
 
 #define PTB_STATE_GRAD 0x1   /* grad mode is on */
 #define PTB_STATE_UNMADE 0x2 /* no flag at all is set: on, if the thread has not made its flags yet; a build
-				whose flags may all be off is told by what it had before */
+				whose flags may all be off is known from what it had before */
 
 struct ptb_val_tensor { /* then, if IDS, ptb_val_ids; then ndim sizes; then ndim strides if present */
 	__u64 keys;  /* TensorImpl::key_set_ */

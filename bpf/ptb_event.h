@@ -170,7 +170,7 @@ struct ptb_tensor_end {
 /*
  * REPORT: c10::reportMemoryUsageToProfiler(): an allocator other than the CPU's says what it did; from
  * New and Delete too while torch's own profiler records memory. OOM: an allocator could not: addr 0,
- * bytes: the size asked for (the CPU's does not tell totals: 0).
+ * bytes: the size asked for (the CPU's has no totals: 0).
  */
 struct ptb_mem_report {
 	struct ptb_rec_hdr h;
@@ -182,7 +182,7 @@ struct ptb_mem_report {
 	__s32 device_index;        /* -1: none */
 };
 
-/* A memory call of libcudart or libcuda, told when it returns (h.ts_ns); the site's function says which. */
+/* A memory call of libcudart or libcuda, emitted when it returns (h.ts_ns); the site's function says which. */
 struct ptb_mem_api {
 	struct ptb_rec_hdr h;
 	__u64 sp;
@@ -201,15 +201,15 @@ enum ptb_rss_kind { PTB_RSS_FILE, PTB_RSS_ANON, PTB_RSS_SWAP, PTB_RSS_SHMEM };
 
 /*
  * What the kernel did for a thread since its last record of this kind, while the same operator was the
- * innermost one: told before the next probe's record (same h.ts_ns), earlier where much came together.
+ * innermost one: emitted before the next probe's record (same h.ts_ns), earlier where much came together.
  */
 struct ptb_kmem {
 	struct ptb_rec_hdr h;
-	__u64 begin_ns;      /* of the first event told here; 0: only the process's state is told */
+	__u64 begin_ns;      /* of the first event in the sums; 0: there is only the process's state */
 	__u32 minor, major;  /* faults by the kernel's own counters of the thread */
 	__u32 reads, writes; /* of user mode, by the tracepoint; reads includes instruction fetches */
 	__u64 addr_min, addr_max; /* of those; 0: none */
-	__u32 maps, unmaps, remaps, brks, advises, small_calls; /* calls; small_calls: not told by a KMEM_CALL */
+	__u32 maps, unmaps, remaps, brks, advises, small_calls; /* calls; small_calls: without a KMEM_CALL record */
 	__u64 map_bytes, unmap_bytes, advise_bytes;
 	__s64 brk_bytes;     /* growth of the heap */
 	__u32 reclaims, compactions;
@@ -263,7 +263,7 @@ struct ptb_opdef_gone {
 	char overload[64]; /* a longer one is cut */
 };
 
-/* ---- told by the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
+/* ---- from the agent; user space has put them into this form (ptb_agent.h has the agent's own) ---- */
 
 /* A chunk as it came, in rings only: a capture has the records that were in it. */
 struct ptb_agent_data {
@@ -323,7 +323,7 @@ struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER, KERNEL_NAME (ptb_cuda_call.f
 	__u32 flags; /* OPDEF: PTB_OPDEF_* */
 };
 #define PTB_OPDEF_UNOBSERVED 0x1 /* torch's own profiler never records it */
-#define PTB_OPDEF_GONE 0x2       /* at h.ts_ns it ceased to be that operator's; what is told later is of another one */
+#define PTB_OPDEF_GONE 0x2       /* at h.ts_ns it ceased to be that operator's; later records mean another one */
 
 struct ptb_schema { /* the schema of an operator as torch prints it */
 	struct ptb_rec_hdr h;
@@ -545,7 +545,7 @@ enum ptb_stop_reason {
 	X(ARGS_FAULT,       8, 0, "argument values that could not be read")                      \
 	X(RESULTS_NO_FRAME, 9, 0, "results not read: the entry was not seen, or calls were nested too deeply")        \
 	X(API_NO_RESULT,   10, 0, "CUDA memory calls whose return was not seen")                \
-	X(KMEM_UNTOLD,     11, 1, "kernel memory events lost: no room for a thread's sums")     \
+	X(KMEM_NO_ROOM,    11, 1, "kernel memory events lost: no room for a thread's sums")     \
 	X(CHUNK_FAULT,     12, 1, "chunks of the agent that could not be copied")               \
 	X(CUDA_NESTED,     13, 0, "CUDA calls made by other CUDA calls, which are recorded instead")   \
 	X(CUDA_NO_END,     14, 0, "CUDA calls whose return was not seen")                        \

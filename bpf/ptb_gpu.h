@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Wire records of GPUs: CUDA calls as the host's probes see them, activities as CUPTI tells them. A part of
+ * Wire records of GPUs: CUDA calls as the host's probes see them, activities as CUPTI reports them. A part of
  * ptb_event.h, whose rules hold here and which includes it.
  */
 #ifndef PTB_GPU_H
@@ -8,7 +8,7 @@
 
 /* ---- CUDA calls seen from the host, by kernel probes: no agent is needed ---- */
 
-/* A call of libcudart or libcuda, told when it returns (h.ts_ns), or with PTB_API_NO_RESULT at any time after it
+/* A call of libcudart or libcuda, emitted when it returns (h.ts_ns), or with PTB_API_NO_RESULT at any time after it
  * began; the site's function says which. */
 struct ptb_cuda_call {
 	struct ptb_rec_hdr h;
@@ -75,7 +75,7 @@ struct ptb_gpu_sync {
 
 struct ptb_gpu_event { /* cudaEventRecord as the device passed it */
 	struct ptb_rec_hdr h;
-	__u64 at; /* 0: CUPTI does not tell times of events here */
+	__u64 at; /* 0: CUPTI reports no times of events here */
 	__u32 correlation, device, context, stream, event, pad;
 };
 

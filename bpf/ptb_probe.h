@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What user space tells the BPF programs: which program serves a site, how a cookie is packed, and the
+ * What user space and the BPF programs agree on: which program serves a site, how a cookie is packed, and the
  * per-process facts (struct offsets, flags) that some programs need. Compiles alone, as BPF and as C.
  */
 #ifndef PTB_PROBE_H
@@ -56,7 +56,7 @@
 /* They run while no window is open, too. */
 #define PTB_PROGS_ALWAYS(X)                                                                        \
 	X(AGENT_CHUNK,    agent_chunk,    AGENT,      "rdi: struct ptb_chunk*, rsi: its length")   \
-	X(AGENT_WISH,     agent_wish,     AGENT,      "nothing: only its semaphore counts")        \
+	X(AGENT_REQUEST,  agent_request,  AGENT,      "nothing: only its semaphore counts")         \
 	X(CALIB,          calib,          ALL,        "nothing: measures the cost of a hit")
 
 #define PTB_PROGS(X)                                                                            \
@@ -85,7 +85,7 @@ enum ptb_prog {
 #define PTB_API_OUT(args) (((args) >> 8) & 0xf)
 #define PTB_API_ADDR(args) (((args) >> 4) & 0xf)
 #define PTB_API_SIZE(args) ((args) & 0xf)
-#define PTB_API_NO_EXIT (1u << 12) /* or-ed to it: the function has no exit site, its entry is told at once */
+#define PTB_API_NO_EXIT (1u << 12) /* or-ed to it: the function has no exit site, its record is emitted at the entry */
 #define PTB_API_TAG(n) ((__u32)(n) << 13) /* or-ed to it: which API, 0 ... 127, so that exits find their entry */
 
 /*
@@ -94,7 +94,7 @@ enum ptb_prog {
  */
 /*     name              nr  arguments */
 #define PTB_CUDA_SHAPES(X)                                                                        \
-	X(OTHER,             0, "nothing of them is told")                                        \
+	X(OTHER,             0, "no arguments are read")                                        \
 	X(LAUNCH,            1, "func, dim3 grid, dim3 block, args, shared, stream")              \
 	X(LAUNCH_CONFIG,     2, "struct {grid, block, shared, stream} *, func")                   \
 	X(CU_LAUNCH,         3, "func, grid x, y, z, block x, y, z, shared, stream")              \

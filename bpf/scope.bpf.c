@@ -264,8 +264,7 @@ PROBE(before_var)
 	return 0;
 }
 
-/* end() runs again from the destructor, and for objects that never began: only the first is news.
- */
+/* end() runs again from the destructor, and for objects that never began: only the first call makes a record. */
 PROBE(scope_end)
 {
 	struct ptb_scope_end r = {};

@@ -46,8 +46,8 @@ static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struc
 	return block ? read_word(block + cfg->seq_tls_offset, flags) : 0;
 }
 
-/* Finds the places that are not known yet. A block that is not allocated has none. */
-static __always_inline void tls_find(struct tls_places *p, const struct ptb_proc_cfg *cfg,
+/* Finds the variables whose addresses are not known yet. In a block that is not allocated they have none. */
+static __always_inline void tls_find(struct tls_addrs *p, const struct ptb_proc_cfg *cfg,
 				     __u8 *flags)
 {
 	const struct ptb_tensor_cfg *t = &cfg->tensor;
@@ -69,8 +69,8 @@ static __always_inline void tls_find(struct tls_places *p, const struct ptb_proc
 	}
 }
 
-/* The places of this thread's variables in this process, as far as they are known. */
-static __always_inline void tls_places(struct tls_places *p, const struct ptb_proc_cfg *cfg,
+/* The addresses of this thread's variables in this process, as far as they are known. */
+static __always_inline void tls_addrs(struct tls_addrs *p, const struct ptb_proc_cfg *cfg,
 				       const struct hit *hit, __u8 *flags)
 {
 	struct task_struct *t = bpf_get_current_task_btf();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The agent's life in its host process: the control block, the thread that looks at the semaphores, forks.
- * Never prints, exits or throws; does nothing until a tracer wishes something.
+ * The agent's life in its host process: the control block, the thread that polls the semaphores, forks.
+ * Never prints, exits or throws; does nothing until a tracer requests something.
  */
 #include "agent.h"
 
@@ -24,7 +24,7 @@
 #include "usdt.h"
 
 #define STACK_BYTES (1024 * 1024) /* address space: CUPTI's code and thread-local blocks come out of it too */
-#define LOOK_NS 1000000000 /* is torch there by now? */
+#define SCAN_NS 1000000000 /* is torch there by now? */
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -41,7 +41,7 @@ EXPORTED int InitializeInjection(void);
 volatile __u16 ptbpf_semaphores[PTB_AGENT_SITE_CNT] __attribute__((section(".probes")));
 
 /* Never called: its probes are for the semaphores only. */
-__attribute__((used, noinline)) static void wish_sites(void)
+__attribute__((used, noinline)) static void request_sites(void)
 {
 	USDT_SITE(OPS, "ops", "");
 	USDT_SITE(INPUTS, "inputs", "");
@@ -52,22 +52,22 @@ __attribute__((used, noinline)) static void wish_sites(void)
 
 static struct {
 	atomic_bool started, child, leaving;
-	uint32_t ops_wish, gpu_wish; /* acted upon */
+	uint32_t ops_request, gpu_request; /* acted upon */
 	bool ops_retry, gpu_retry, began_in_init;
-	uint64_t looked_ns, flushed_ns;
-	struct ptb_arec_state told;
+	uint64_t scanned_ns, flushed_ns;
+	struct ptb_arec_state sent_state;
 	struct stream *state;
 } agent;
 
 static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER; /* one of the thread's, or the process's end */
 
-uint32_t agent__wishes(void)
+uint32_t agent__requests(void)
 {
-	uint32_t i, wishes = 0;
+	uint32_t i, requests = 0;
 
 	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
-		wishes |= (ptbpf_semaphores[i] ? 1u : 0u) << i;
-	return wishes & AGENT_WISH(CHUNK) && !agent__is_child() ? wishes : 0;
+		requests |= (ptbpf_semaphores[i] ? 1u : 0u) << i;
+	return requests & AGENT_REQUEST(CHUNK) && !agent__is_child() ? requests : 0;
 }
 
 bool agent__listening(void)
@@ -85,7 +85,7 @@ struct stream *agent__state_stream(void)
 	return agent.state;
 }
 
-/* ---- what it tells ---- */
+/* ---- what it sends ---- */
 
 static void set_state(uint32_t bit, bool on)
 {
@@ -95,7 +95,7 @@ static void set_state(uint32_t bit, bool on)
 		ptbpf_agent_ctl.state &= ~bit;
 }
 
-static void tell_clock(void)
+static void send_clock(void)
 {
 	struct ptb_arec_clock r;
 
@@ -103,7 +103,7 @@ static void tell_clock(void)
 	stream__put(agent.state, &r.r);
 }
 
-static void tell_state(void)
+static void send_state(void)
 {
 	const struct ptb_agent_ctl *c = &ptbpf_agent_ctl;
 	struct ptb_arec_state r = {
@@ -114,26 +114,26 @@ static void tell_state(void)
 		.cupti_error = c->cupti_error,
 	};
 
-	if (!memcmp(&r, &agent.told, sizeof(r)))
+	if (!memcmp(&r, &agent.sent_state, sizeof(r)))
 		return;
-	agent.told = r;
+	agent.sent_state = r;
 	r.r.ticks = clock__ticks();
 	stream__put(agent.state, &r.r);
 }
 
-/* What everybody has, then the clock behind it, then what the state is now. */
-static void tell_all(void)
+/* What all streams hold, then the clock behind it, then the state. */
+static void send_all(void)
 {
 	streams__flush(true);
-	tell_clock();
-	tell_state();
+	send_clock();
+	send_state();
 	stream__send(agent.state);
 }
 
 /* ---- the process's end ---- */
 
 /*
- * Runs before torch and CUDA take down what they made before the first wish: the last records are sent, and
+ * Runs before torch and CUDA take down what they made before the first request: the last records are sent, and
  * the thread, which does not get `rounds` any more, calls neither of them.
  */
 static void process_exits(void)
@@ -148,10 +148,10 @@ static void process_exits(void)
 		return;
 	if (ops__on())
 		ops__stop(true);
-	if (agent.gpu_wish)
+	if (agent.gpu_request)
 		cupti__stop();
 	set_state(PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
-	tell_all();
+	send_all();
 }
 
 /* again: what was done since then would else be taken down before us. */
@@ -163,7 +163,7 @@ static void leave_at_exit(bool again)
 		done = !atexit(process_exits) || done;
 }
 
-/* ---- wishes ---- */
+/* ---- requests ---- */
 
 static bool take_cfg(struct ptb_agent_cfg *cfg)
 {
@@ -179,123 +179,123 @@ static void ops_stop(void)
 {
 	ops__stop(false);
 	set_state(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
-	tell_all();
+	send_all();
 }
 
-static void ops_start(uint32_t wish)
+static void ops_start(uint32_t request)
 {
 	struct ptb_agent_cfg cfg;
-	int why = take_cfg(&cfg) ? ops__start(wish, &cfg) : PTB_AGENT_WHY_BAD_CFG;
+	int why = take_cfg(&cfg) ? ops__start(request, &cfg) : PTB_AGENT_WHY_BAD_CFG;
 	bool values = why == 0 && cfg.tensor.shapes_on;
 
 	agent.ops_retry = why < 0 || why == PTB_AGENT_WHY_NO_TORCH;
 	ptbpf_agent_ctl.ops_why = why < 0 ? PTB_AGENT_WHY_NONE : (uint32_t)why;
 	set_state(PTB_AGENT_OPS_ON, why == 0);
 	set_state(PTB_AGENT_TORCH, why == 0 || torch__find());
-	set_state(PTB_AGENT_INPUTS_ON, values && wish & (AGENT_WISH(INPUTS) | AGENT_WISH(OUTPUTS)));
-	set_state(PTB_AGENT_OUTPUTS_ON, values && wish & AGENT_WISH(OUTPUTS));
+	set_state(PTB_AGENT_INPUTS_ON, values && request & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)));
+	set_state(PTB_AGENT_OUTPUTS_ON, values && request & AGENT_REQUEST(OUTPUTS));
 	if (why)
 		return;
 	leave_at_exit(false);
-	tell_all();
+	send_all();
 }
 
-static void look_at_ops(uint32_t wishes)
+static void check_ops(uint32_t requests)
 {
-	uint32_t want = wishes & AGENT_WISH(OPS) ?
-				wishes & (AGENT_WISH(OPS) | AGENT_WISH(INPUTS) | AGENT_WISH(OUTPUTS)) : 0;
+	uint32_t want = requests & AGENT_REQUEST(OPS) ?
+				requests & (AGENT_REQUEST(OPS) | AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)) : 0;
 	enum ptb_agent_why trouble = ops__on() ? ops__trouble() : PTB_AGENT_WHY_NONE;
 
 	if (trouble) {
 		ops_stop();
 		if (trouble == PTB_AGENT_WHY_BAD_TENSORS)
-			ops_start(AGENT_WISH(OPS));
+			ops_start(AGENT_REQUEST(OPS));
 		ptbpf_agent_ctl.ops_why = trouble;
 	}
-	if (want == agent.ops_wish && !agent.ops_retry)
+	if (want == agent.ops_request && !agent.ops_retry)
 		return;
 	if (ops__on())
 		ops_stop();
-	agent.ops_wish = want;
+	agent.ops_request = want;
 	agent.ops_retry = false;
 	if (want)
 		ops_start(want);
 }
 
-static void look_at_gpu(uint32_t wishes, bool in_init)
+static void check_gpu(uint32_t requests, bool in_init)
 {
-	uint32_t want = wishes & AGENT_WISH(GPU) ? wishes & (AGENT_WISH(GPU) | AGENT_WISH(SYNC)) : 0;
+	uint32_t want = requests & AGENT_REQUEST(GPU) ? requests & (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC)) : 0;
 	int why;
 
-	if (want == agent.gpu_wish && !agent.gpu_retry)
+	if (want == agent.gpu_request && !agent.gpu_retry)
 		return;
-	if (agent.gpu_wish && !want)
+	if (agent.gpu_request && !want)
 		cupti__stop();
 	why = want ? cupti__start(want, in_init) : 0;
 	if (want && !why)
 		leave_at_exit(false);
-	agent.gpu_wish = want;
+	agent.gpu_request = want;
 	agent.gpu_retry = why == PTB_AGENT_WHY_NO_CUDA || why == PTB_AGENT_WHY_NO_CUPTI;
 	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
 }
 
-static void look_for_torch(uint64_t now)
+static void find_torch(uint64_t now)
 {
-	if (ptbpf_agent_ctl.state & PTB_AGENT_TORCH || now - agent.looked_ns < LOOK_NS)
+	if (ptbpf_agent_ctl.state & PTB_AGENT_TORCH || now - agent.scanned_ns < SCAN_NS)
 		return;
-	agent.looked_ns = now;
+	agent.scanned_ns = now;
 	set_state(PTB_AGENT_TORCH, torch__find());
 }
 
 /* With the lock. */
-static void look_round(void)
+static void poll_round(void)
 {
 	uint64_t now = agent__mono_ns();
-	uint32_t wishes = agent__wishes();
+	uint32_t requests = agent__requests();
 
 	if (atomic_load(&agent.leaving))
 		return;
-	look_for_torch(now);
-	look_at_ops(wishes);
-	look_at_gpu(wishes, false);
+	find_torch(now);
+	check_ops(requests);
+	check_gpu(requests, false);
 	if (agent.began_in_init) { /* since cuInit() may have left something for the process's end */
 		agent.began_in_init = false;
 		leave_at_exit(true);
 	}
-	if (!wishes) {
-		agent.told = (struct ptb_arec_state){ 0 }; /* the next tracer is told from the start */
+	if (!requests) {
+		agent.sent_state = (struct ptb_arec_state){ 0 }; /* the next tracer gets all of it */
 		return;
 	}
 	if (now - agent.flushed_ns >= PTB_AGENT_FLUSH_NS) {
 		agent.flushed_ns = now;
-		if (agent.gpu_wish)
+		if (agent.gpu_request)
 			cupti__tick();
 		streams__flush(false);
-		tell_clock();
+		send_clock();
 	}
-	tell_state();
+	send_state();
 	stream__send(agent.state);
 }
 
 /*
- * What look_round() would find in up to 50 ms, for the driver's call within cuInit(): the first kernel may come
+ * What poll_round() would find in up to 50 ms, for the driver's call within cuInit(): the first kernel may come
  * before that. Who waits for the driver in a round is not waited for; then the thread does it, as it does
  * everything else.
  */
 static void look_in_init(void)
 {
-	uint32_t wishes = agent__wishes();
+	uint32_t requests = agent__requests();
 	sigset_t all, before;
 
-	if (!(wishes & AGENT_WISH(GPU)) || !(ptbpf_agent_ctl.state & PTB_AGENT_ALIVE) ||
+	if (!(requests & AGENT_REQUEST(GPU)) || !(ptbpf_agent_ctl.state & PTB_AGENT_ALIVE) ||
 	    pthread_mutex_trylock(&rounds))
 		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before); /* for CUPTI's threads too */
 	if (!atomic_load(&agent.leaving)) {
-		look_at_gpu(wishes, true);
+		check_gpu(requests, true);
 		agent.began_in_init = !agent.gpu_retry;
-		tell_state();
+		send_state();
 		stream__send(agent.state);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -313,10 +313,10 @@ static void *run(void *arg)
 	ptbpf_agent_ctl.tid = (uint32_t)syscall(SYS_gettid);
 	for (;;) {
 		nanosleep(&poll, NULL);
-		if (agent__wishes() & AGENT_WISH(GPU))
+		if (agent__requests() & AGENT_REQUEST(GPU))
 			cuda__look();
 		pthread_mutex_lock(&rounds);
-		look_round();
+		poll_round();
 		pthread_mutex_unlock(&rounds);
 	}
 	return NULL;
@@ -334,7 +334,7 @@ static void after_fork(void)
 		ops__after_fork();
 }
 
-/* The thread is not in the child, nor what CUPTI and torch would need to be told: it stays inert for good. */
+/* The child has no such thread, and neither CUPTI nor torch can be used in it: the agent stays inert there for good. */
 static void in_child(void)
 {
 	if (agent__is_child())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the agent's files share: the control block and the wishes. ptbpf_agent_ctl's state, whys and versions
+ * What the agent's files share: the control block and the requests. ptbpf_agent_ctl's state, whys and versions
  * are written by the agent's thread alone (a forked child's fork handler excepted); it sends a STATE record
  * by itself whenever they have changed, after each round of its loop.
  */
@@ -13,14 +13,14 @@
 #include "ptb_agent.h"
 
 #define AGENT_HIDDEN __attribute__((visibility("hidden")))
-#define AGENT_WISH(site) (1u << PTB_AGENT_SITE_##site)
+#define AGENT_REQUEST(site) (1u << PTB_AGENT_SITE_##site)
 
 /* Protected: a second copy of the library must not write into the first one's. */
 extern struct ptb_agent_ctl ptbpf_agent_ctl __attribute__((visibility("protected")));
 
-/* AGENT_WISH() bits of the semaphores that are raised now; 0 in a forked child. */
-uint32_t agent__wishes(void);
-/* 0 while nobody listens to the chunk site. */
+/* AGENT_REQUEST() bits of the semaphores that are raised now; 0 in a forked child. */
+uint32_t agent__requests(void);
+/* 0 while no tracer listens at the chunk site. */
 bool agent__listening(void);
 /* The process was forked, this is the child: nothing may be touched. */
 bool agent__is_child(void);

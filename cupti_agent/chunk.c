@@ -52,7 +52,7 @@ static void send_upto(struct stream *s, uint32_t upto)
 		return;
 	s->sent = upto;
 	if (!agent__listening())
-		return; /* nobody is there to miss it */
+		return; /* no tracer would receive it */
 	memcpy(chunk, &h, sizeof(h));
 	atomic_store_explicit(&s->seq, h.seq, memory_order_relaxed);
 	__atomic_fetch_add(&ptbpf_agent_ctl.chunks, 1, __ATOMIC_RELAXED);
@@ -108,7 +108,7 @@ static void begin(struct stream *s, enum ptb_chunk_kind kind, uint32_t tid)
 	memset(s->named, 0, sizeof(s->named));
 }
 
-/* One that nobody owns, locked. */
+/* A stream without an owner, locked. */
 static struct stream *take_unused(void)
 {
 	struct stream *s;
@@ -214,8 +214,8 @@ void stream__put(struct stream *s, const struct ptb_arec *r)
 /* ---- who is inside ---- */
 
 /*
- * Owners enter with a plain store and then look whether the way is barred. After a membarrier, each of them
- * has either seen that or is seen inside. Where there is none, a store is visible in a few ms at any rate.
+ * An owner enters with a plain store and then checks whether streams are closed. After a membarrier, each owner
+ * has either seen that they are or is seen inside. Where there is none, a store is visible in a few ms at any rate.
  */
 bool streams__quiet(uint64_t wait_ns)
 {

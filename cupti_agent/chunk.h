@@ -18,12 +18,12 @@ struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid);
 void stream__release(struct stream *s);
 /* The same owner with a new number, for another tracer; what was not sent is lost. False: not now. */
 bool stream__renew(struct stream *s);
-/* All of a kind, while nobody is inside; the agent's thread. */
+/* All of a kind, while no owner is inside; the agent's thread. */
 void streams__renew(enum ptb_chunk_kind kind);
 
 /*
  * Room for one record of about len bytes, 8-aligned; what would not fit into one chunk with it is sent first.
- * *room (unless NULL): bytes that it may have, len at least, STREAM_RECORD_MAX at most. Nobody sees it before
+ * *room (unless NULL): bytes that it may have, len at least, STREAM_RECORD_MAX at most. It is not sent before
  * stream__commit(), which takes the bytes used, a multiple of 8. NULL: the agent's thread is just sending and
  * there is no room beside it: the record is counted as dropped.
  */
@@ -37,8 +37,7 @@ void stream__drop(struct stream *s);
 /* Sends at once what is there; the owner's. */
 void stream__send(struct stream *s);
 
-/* After whoever enters a stream later will find the way barred: waits until nobody is inside; false: somebody
- * still is. */
+/* Call it after streams have been closed to new entries: waits until no owner is inside one. False: one still is. */
 bool streams__quiet(uint64_t wait_ns);
 
 /* The agent's thread: sends what streams have. Not all: of those only whose owners have sent nothing since the

@@ -13,7 +13,7 @@
 
 extern bool clock_is_tsc AGENT_HIDDEN; /* changes only while nothing is recorded */
 
-/* Looks again which it is. */
+/* Finds out again which clock it is. */
 void clock__choose(void);
 /* Both clocks at once, the best of a few readings. */
 void clock__pair(struct ptb_arec_clock *r);

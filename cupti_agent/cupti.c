@@ -3,16 +3,16 @@
  * CUPTI's activities on and off, their buffers, and who else uses CUPTI; see cupti.h.
  *
  * Good neighbour. Activities are the process's: one pair of buffer functions, one set of enabled kinds, and
- * whoever registers last gets everybody's buffers. Other users are torch.profiler (Kineto), which registers its
+ * the last to register gets the buffers of all. Other users are torch.profiler (Kineto), which registers its
  * pair at each start, and, up to 2025, also holds the one callback subscriber for ever; Proton, Nsight and others,
  * which hold the subscriber. So:
  *  - Before it starts, the agent asks: can a subscriber be had (at once given back; a held one would make the
  *    others' cuptiSubscribe() fail, and Kineto then has no GPU for the rest of the process's life), are kinds
- *    enabled (13.2 and later tell), is somebody's pair in CUPTI's data? If so it stands down: CUPTI_IN_USE.
- *    The pair's place is learnt by registering ours once; what was there is then put back, a few microseconds
+ *    enabled (known from 13.2 on), is another's pair in CUPTI's data? If so it stands down: CUPTI_IN_USE.
+ *    The pair's address is learnt by registering ours once; what was there is then put back, a few microseconds
  *    later, and buffers that came in between are handed on. One that CUPTI requests in between is ours, and what
  *    it puts there is lost to the other.
- *  - While it runs it looks at the pair, without calling anything. Once the pair is another's, that one has
+ *  - While it runs it polls the pair, without calling anything. Once the pair is another's, that one has
  *    started: the agent lets go and calls nothing that would change what the other has enabled. Of the other's
  *    first records those in buffers that CUPTI had from the agent are lost to it (Kineto says "unknown buffer"
  *    and goes on): buffers are small, so that these are few.
@@ -58,8 +58,8 @@ static struct cupti_api api;
 static struct cupti_slot slot;
 static uint64_t refused_told;
 static int thread_ids_before;
-static bool active, opened, sync_on, error_told, devices_told;
-static bool refuses; /* CUPTI may be told that there is no buffer */
+static bool active, opened, sync_on, error_reported, devices_told;
+static bool refuses; /* CUPTI may get the answer that there is no buffer */
 
 static void set_state(uint32_t bits, bool on)
 {
@@ -163,12 +163,12 @@ static void tell_losses(void)
 /* A call that should have worked; once per session, since it may be one of every tick. */
 static void check(int err)
 {
-	if (err && !error_told)
+	if (err && !error_reported)
 		cupti_record__note(PTB_GPU_ERROR, (uint64_t)err);
-	error_told |= err != 0;
+	error_reported |= err != 0;
 }
 
-/* Pages of buffers that nobody uses go back to the system. */
+/* Pages of buffers that are not in use go back to the system. */
 static void give_pages_back(void)
 {
 	uint32_t i;
@@ -259,8 +259,8 @@ static int set_kinds(const int *kinds, size_t cnt, bool on)
 	return first;
 }
 
-/* The driver's calls that traces have, and not those of the runtime that they do not; where CUPTI can tell them
- * apart (12.5 and later). */
+/* The driver's calls that traces have, and not those of the runtime that they do not; where CUPTI can distinguish
+ * them (12.5 and later). */
 static int set_calls(bool on)
 {
 	static const int driver = PTB_CUPTI_DRIVER;
@@ -371,20 +371,20 @@ static int start(bool in_init)
 		return why;
 	}
 	refused_told = refused;
-	error_told = devices_told = false;
+	error_reported = devices_told = false;
 	set_state(PTB_AGENT_GPU_ON, true);
 	if (!in_init)
 		tell_devices();
 	return 0;
 }
 
-int cupti__start(uint32_t wishes, bool in_init)
+int cupti__start(uint32_t requests, bool in_init)
 {
 	int why = 0;
 
 	if (forked)
 		return PTB_AGENT_WHY_FORKED;
-	if (!(wishes & AGENT_WISH(GPU)))
+	if (!(requests & AGENT_REQUEST(GPU)))
 		return 0;
 	if (!active)
 		why = start(in_init);
@@ -392,7 +392,7 @@ int cupti__start(uint32_t wishes, bool in_init)
 		why = PTB_AGENT_WHY_NO_CUDA;
 	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
 	if (!why)
-		set_sync(wishes & AGENT_WISH(SYNC));
+		set_sync(requests & AGENT_REQUEST(SYNC));
 	return why;
 }
 

@@ -13,12 +13,12 @@
 void cuda__look(void);
 
 /*
- * wishes: AGENT_WISH(GPU), AGENT_WISH(SYNC), which may differ from those of the last call: enables what is
- * wished. 0, or enum ptb_agent_why: then nothing is enabled, and it is asked again with the next change
+ * requests: AGENT_REQUEST(GPU), AGENT_REQUEST(SYNC), which may differ from those of the last call: enables what is
+ * requested. 0, or enum ptb_agent_why: then nothing is enabled, and it is asked again with the next change
  * (NO_CUDA, NO_CUPTI: with every tick). in_init: the caller is the driver itself, within its cuInit(): it is in use,
  * but not to be called; if that is too early, the answer is NO_CUDA.
  */
-int cupti__start(uint32_t wishes, bool in_init);
+int cupti__start(uint32_t requests, bool in_init);
 /* Disables, flushes, gives back; all records are in streams when it returns, within half a second. */
 void cupti__stop(void);
 /* Every PTB_AGENT_FLUSH_NS while started: flushes what is complete, a GPU_CLOCK pair. */

@@ -191,7 +191,7 @@ struct walk {
 	uintptr_t base; /* of CUPTI */
 	uintptr_t *copy; /* of its data as it was before; NULL: its size is asked for */
 	size_t words, done;
-	const struct cupti_pair *pair; /* to look for; NULL: the copy is to be made */
+	const struct cupti_pair *pair; /* to find; NULL: the copy is to be made */
 	struct cupti_slot *slot;
 };
 

@@ -20,7 +20,7 @@ int cupti_lib__open(struct cupti_api *api, uint32_t *version);
 
 /*
  * Where this CUPTI keeps the pair of functions that get activity buffers: two words in its own writable data,
- * beside each other in all versions looked at. That is how the agent knows whose they are.
+ * beside each other in all versions inspected. That is how the agent knows whose they are.
  */
 struct cupti_pair {
 	cupti_request_fn request;

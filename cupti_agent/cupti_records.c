@@ -16,7 +16,7 @@ static struct { /* not resident before the first session */
 		uint64_t hash; /* 0: free */
 		uint32_t id;
 	} names[MAX_NAMES];
-	uint32_t calls[2][CUPTI_CBIDS]; /* driver, runtime: id, WANTED, UNWANTED; 0: not looked at yet */
+	uint32_t calls[2][CUPTI_CBIDS]; /* driver, runtime: id, WANTED, UNWANTED; 0: not inspected yet */
 } tables;
 
 static const struct cupti_api *api;
@@ -101,7 +101,7 @@ static uint32_t name_id(const char *text, size_t len)
 	n.bytes = len < MAX_TEXT ? len : MAX_TEXT;
 	n.r.flags = len > MAX_TEXT ? PTB_AREC_TEXT_CUT : 0;
 	if (!cupti_record__put(&n.r, sizeof(n), text, n.bytes))
-		return 0; /* told with its next record */
+		return 0; /* sent with its next record */
 	tables.names[at] = (struct name_entry){ .hash = h, .id = next_id };
 	names++;
 	return next_id++;
@@ -141,17 +141,17 @@ static bool is_wanted(uint32_t domain, const char *name, size_t len)
 	return true;
 }
 
-/* UNWANTED, WANTED or, where it is to be told, the name's id; 0: it has none. */
-static uint32_t call_id(uint32_t domain, uint32_t cbid, bool tell)
+/* UNWANTED, WANTED or, where the name is to be sent, its id; 0: it has none. */
+static uint32_t call_id(uint32_t domain, uint32_t cbid, bool send)
 {
 	uint32_t *slot = cbid < CUPTI_CBIDS ? &tables.calls[domain - 1][cbid] : NULL, id;
 	const char *name = NULL;
 
-	if (slot && *slot && (*slot != WANTED || !tell))
+	if (slot && *slot && (*slot != WANTED || !send))
 		return *slot;
 	if (!slot || api->callback_name(domain, cbid, &name) || !name || !name[0])
 		return 0;
-	id = !is_wanted(domain, name, base_len(name)) ? UNWANTED : tell ? name_id(name, base_len(name)) : WANTED;
+	id = !is_wanted(domain, name, base_len(name)) ? UNWANTED : send ? name_id(name, base_len(name)) : WANTED;
 	return *slot = id;
 }
 

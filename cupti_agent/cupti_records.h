@@ -9,7 +9,7 @@
 #include "agent.h"
 #include "cupti_api.h"
 
-/* Before the first record of a session: names are told anew. 0 or enum ptb_agent_why. */
+/* Before the first record of a session: names are sent anew. 0 or enum ptb_agent_why. */
 int cupti_records__begin(const struct cupti_api *api, bool system_thread_ids);
 /* The records of a buffer. */
 void cupti_records__take(uint8_t *buffer, size_t valid);
@@ -20,7 +20,7 @@ void cupti_records__send(void);
 bool cupti_record__put(struct ptb_arec *r, size_t fixed, const void *tail, size_t len);
 /* GPU_NOTE; nothing for value 0. */
 void cupti_record__note(enum ptb_gpu_notes what, uint64_t value);
-/* The id of a text, which is told first where it is new; 0: none. */
+/* The id of a text, which is sent first where it is new; 0: none. */
 uint32_t cupti_name__id(const char *text);
 
 /* Do traces have this call? Of the driver's: launches, and what moves or maps memory. */

@@ -40,7 +40,7 @@ void *libs__find(const char *part, bool (*is_it)(void *lib))
 	return NULL;
 }
 
-static int look_at_count(struct dl_phdr_info *info, size_t size, void *ctx)
+static int take_count(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	(void)size;
 	*(unsigned long long *)ctx = info->dlpi_adds;
@@ -51,6 +51,6 @@ unsigned long long libs__count(void)
 {
 	unsigned long long adds = 0;
 
-	dl_iterate_phdr(look_at_count, &adds);
+	dl_iterate_phdr(take_count, &adds);
 	return adds;
 }

@@ -29,9 +29,9 @@
 
 static struct {
 	atomic_bool on;                     /* recording */
-	atomic_int careful, careful_values; /* calls that are still to be looked at */
+	atomic_int careful, careful_values; /* calls that are still to be checked */
 	bool inputs, outputs;
-	struct ptb_agent_cfg cfg; /* changes only while nobody is inside */
+	struct ptb_agent_cfg cfg; /* changes only while no thread is inside */
 	atomic_int numel_score;
 	atomic_uint why;
 	atomic_bool gone; /* forked, or the process ends */
@@ -421,7 +421,7 @@ static enum ptb_agent_why set_up(const struct ptb_agent_cfg *cfg)
 	return PTB_AGENT_WHY_NONE;
 }
 
-int ops__start(uint32_t wishes, const struct ptb_agent_cfg *cfg)
+int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg)
 {
 	struct torch_callback cb = { .start = on_start, .end = on_end, .sampling = 1 };
 	enum ptb_agent_why why = set_up(cfg);
@@ -433,9 +433,9 @@ int ops__start(uint32_t wishes, const struct ptb_agent_cfg *cfg)
 	ops.dirty = false;
 	clock__choose();
 	ops.cfg = *cfg;
-	ops.outputs = wishes & AGENT_WISH(OUTPUTS) && cfg->tensor.shapes_on;
-	ops.inputs = (wishes & AGENT_WISH(INPUTS) && cfg->tensor.shapes_on) || ops.outputs;
-	atomic_store(&ops.why, ops.inputs || !(wishes & (AGENT_WISH(INPUTS) | AGENT_WISH(OUTPUTS))) ?
+	ops.outputs = requests & AGENT_REQUEST(OUTPUTS) && cfg->tensor.shapes_on;
+	ops.inputs = (requests & AGENT_REQUEST(INPUTS) && cfg->tensor.shapes_on) || ops.outputs;
+	atomic_store(&ops.why, ops.inputs || !(requests & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS))) ?
 				       PTB_AGENT_WHY_NONE : PTB_AGENT_WHY_BAD_TENSORS);
 	atomic_store(&ops.careful, CAREFUL_CALLS);
 	atomic_store(&ops.careful_values, CAREFUL_CALLS);

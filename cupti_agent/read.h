@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /*
- * Is the aligned word at `addr` readable? The kernel copies a signal mask in before it looks at `how`: EFAULT, or
+ * Is the aligned word at `addr` readable? The kernel copies a signal mask in before it checks `how`: EFAULT, or
  * EINVAL and nothing changed. No sandbox forbids this call, process_vm_readv() may end the process in one.
  */
 static inline bool read__word_ok(uint64_t addr)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A stream from within: for chunk.c, and for ops.c, whose way through it is short. The owner writes at `end` and
- * moves it; what is before it is sent by whoever has `sending`, which nobody waits for: an owner who does not get
- * it goes on behind `end`, in the part of the buffer that is there for that.
+ * The inside of a stream: for chunk.c, and for the fast path of ops.c. The owner writes at `end` and
+ * moves it; what is before it is sent by the thread that holds `sending`, and no thread waits for that: an owner that does
+ * not get it goes on behind `end`, in the part of the buffer that is reserved for that.
  */
 #ifndef STREAM_H
 #define STREAM_H
@@ -21,8 +21,8 @@ struct stream {
 	_Atomic uint64_t logical, dropped;
 	struct stream *next;
 	atomic_uint owned, sending, seq;
-	uint32_t sent;     /* up to here; whoever has `sending` */
-	uint32_t seen_seq; /* by the agent's thread, when it looked last */
+	uint32_t sent;     /* up to here; written by the holder of `sending` */
+	uint32_t seen_seq; /* by the agent's thread at its last poll */
 	uint64_t named[STREAM_NAMES];
 	_Alignas(64) unsigned char buf[PTB_CHUNK_MAX]; /* first, as before each chunk, is room for a header */
 };

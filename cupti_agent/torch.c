@@ -13,7 +13,7 @@
 static struct torch_funcs funcs;
 static pthread_mutex_t *lock; /* of torch's callbacks; NULL: not known */
 
-static bool look(void *lib)
+static bool find_funcs(void *lib)
 {
 	const struct {
 		void *to;
@@ -50,7 +50,7 @@ const struct torch_funcs *torch__find(void)
 	now = libs__count();
 	if (now == seen)
 		return NULL;
-	found = look(RTLD_DEFAULT) || libs__find("torch", look);
+	found = find_funcs(RTLD_DEFAULT) || libs__find("torch", find_funcs);
 	seen = now;
 	return found ? &funcs : NULL;
 }
@@ -84,7 +84,7 @@ static void look_for_lock(uint64_t from, uint64_t end, const void *start)
 }
 
 /* All that libtorch can write to, but what only the loader has written. */
-static int look_in_libtorch(struct dl_phdr_info *info, size_t size, void *start)
+static int scan_libtorch(struct dl_phdr_info *info, size_t size, void *start)
 {
 	uint64_t bias = info->dlpi_addr, inside = (uint64_t)(uintptr_t)funcs.add_global_callback - bias;
 	uint64_t fixed = 0, fixed_end = 0;
@@ -113,14 +113,14 @@ static int look_in_libtorch(struct dl_phdr_info *info, size_t size, void *start)
 
 void torch__find_lock(void *start)
 {
-	static bool looked;
+	static bool done;
 
-	if (!looked)
-		dl_iterate_phdr(look_in_libtorch, start);
-	looked = true;
+	if (!done)
+		dl_iterate_phdr(scan_libtorch, start);
+	done = true;
 }
 
-/* Whoever has it is not in this process, and was reading: changes are made by the agent's thread alone, not
+/* The thread that holds it is not in this process, and was reading: changes are made by the agent's thread alone, not
  * during a fork, or by a profiler's start or stop. */
 void torch__forked(void)
 {

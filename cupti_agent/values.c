@@ -277,7 +277,7 @@ static bool put_object(struct values *v, uint8_t kind, uint64_t obj, uint32_t le
 		return put_unknown(v);
 	if (kind == PTB_VAL_COMPLEX)
 		return put_small(v, kind, 0, 0, 2, mem);
-	if (kind == PTB_VAL_LIST) /* its first element tells which */
+	if (kind == PTB_VAL_LIST) /* its first element decides which */
 		return put_vector(v, 0, mem, level);
 	if (!mem[0]) /* TupleElements: {size of those in line, or 0 and a vector} */
 		return put_vector(v, kind, mem + 1, level);

@@ -16,7 +16,7 @@ static struct {
 	bool (*begin)(struct mock_rf *rf);
 	void (*end)(struct mock_rf *rf);
 	struct mock_counts (*counts)(void);
-	int (*dump_begin)(const char *path, unsigned int wishes);
+	int (*dump_begin)(const char *path, unsigned int requests);
 	int (*dump_end)(int limit_ms);
 	const char *(*dump_why)(void);
 	struct ptb_agent_ctl *ctl;
@@ -104,10 +104,10 @@ void host__configure(const struct ptb_agent_cfg *cfg)
 	host.ctl->cfg_abi = PTB_AGENT_ABI;
 }
 
-bool host__attach(unsigned int wishes)
+bool host__attach(unsigned int requests)
 {
 	uint32_t i, why = host.ctl->ops_why;
-	int err = host.dump_begin(host.path, wishes);
+	int err = host.dump_begin(host.path, requests);
 
 	if (err) {
 		printf("%s\n", host.dump_why());

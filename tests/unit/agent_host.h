@@ -9,7 +9,7 @@
 #include "../mock_torch/mock_torch.h"
 #include "ptb_agent.h"
 
-#define WISH(site) (1u << PTB_AGENT_SITE_##site)
+#define REQUEST(site) (1u << PTB_AGENT_SITE_##site)
 
 /* Loads all; the functions of mock_torch are called through it. False: reason printed. */
 bool host__load(void);
@@ -22,8 +22,8 @@ struct mock_counts host__counts(void);
 struct ptb_agent_cfg host__right_cfg(void);
 void host__configure(const struct ptb_agent_cfg *cfg);
 
-/* Raises wishes (CHUNK always) and waits for the agent's answer; lowers them, waits, reads what came. */
-bool host__attach(unsigned int wishes);
+/* Raises requests (CHUNK always) and waits for the agent's answer; lowers them, waits, reads what came. */
+bool host__attach(unsigned int requests);
 bool host__detach(void);
 
 /* Reads what another process of this program left when it ended without detaching. */

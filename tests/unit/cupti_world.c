@@ -69,10 +69,10 @@ void world__load(const char *cupti)
 				     NULL, NULL);
 }
 
-int world__start(uint32_t wishes)
+int world__start(uint32_t requests)
 {
 	cuda__look();
-	return cupti__start(wishes, false);
+	return cupti__start(requests, false);
 }
 
 void world__launch(CUstream stream)

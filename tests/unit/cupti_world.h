@@ -58,7 +58,7 @@ extern struct world world;
 /* Loads the mocks; CUDA is used from here on. cupti NULL: none is loaded. */
 void world__load(const char *cupti);
 /* As the agent's thread does: looks whether CUDA is in use, then cupti__start(). */
-int world__start(uint32_t wishes);
+int world__start(uint32_t requests);
 /* A launch of the registered kernel. */
 void world__launch(CUstream stream);
 

@@ -78,7 +78,7 @@ static void test_threads(void)
 
 	host__configure_right();
 	for (round = 0; round < 3; round++) {
-		CU_ASSERT_FATAL(host__attach(WISH(OPS)));
+		CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 		for (i = 0; i < THREADS; i++)
 			CU_ASSERT_FATAL(!pthread_create(&threads[i], NULL, work, NULL));
 		for (i = 0; i < THREADS; i++)
@@ -146,7 +146,7 @@ static void test_forks(void)
 	void *did;
 
 	host__configure_right();
-	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 	stop = false;
 	for (i = 0; i < 2; i++)
 		CU_ASSERT_FATAL(!pthread_create(&threads[i], NULL, work_on, (void *)(uintptr_t)&mock_neg));
@@ -200,7 +200,7 @@ static int exits(void)
 	if (!host__load())
 		return 1;
 	host__configure_right();
-	if (!host__attach(WISH(OPS)))
+	if (!host__attach(REQUEST(OPS)))
 		return 2;
 	for (i = 0; i < 7; i++)
 		host__run_op(&mock_add);
@@ -249,7 +249,7 @@ static void test_second_copy(void)
 	}
 	CU_ASSERT_EQUAL(threads_now(), threads);
 	host__configure_right();
-	CU_ASSERT(host__attach(WISH(OPS)));
+	CU_ASSERT(host__attach(REQUEST(OPS)));
 	host__run_op(&mock_add);
 	CU_ASSERT(host__detach());
 	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN), 1);

@@ -54,7 +54,7 @@ static void test_records(void)
 
 	CU_ASSERT_EQUAL(host__counts().added, 0); /* nothing before somebody asks */
 	host__configure_right();
-	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 	CU_ASSERT_EQUAL(host__counts().registered, 1);
 	CU_ASSERT(!host__counts().needs_inputs && !host__counts().needs_outputs);
 	memset(text, 'x', sizeof(text) - 1);
@@ -94,11 +94,11 @@ static void test_late_end(void)
 	host__be_schema(&rf, &mock_add);
 	host__be_schema(&other, &mock_add);
 	host__configure_right();
-	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 	CU_ASSERT(host__begin(&rf) && host__begin(&other));
 	CU_ASSERT(host__detach());
 	host__end(&other);
-	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 	host__end(&rf);
 	host__run_op(&mock_add);
 	CU_ASSERT(host__detach());
@@ -128,7 +128,7 @@ static void test_names_once(void)
 		schemas[i] = to;
 	}
 	host__configure_right();
-	CU_ASSERT_FATAL(host__attach(WISH(OPS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 	for (i = 0; i < 4 * 256; i++)
 		host__run_op(schemas[i % 256]);
 	CU_ASSERT(host__detach());
@@ -234,7 +234,7 @@ static void test_values(void)
 	make_tensor(t, 3, 4);
 	set_tensors(&cfg);
 	host__configure(&cfg);
-	CU_ASSERT_FATAL(host__attach(WISH(OPS) | WISH(INPUTS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS) | REQUEST(INPUTS)));
 	CU_ASSERT(host__counts().needs_inputs && !host__counts().needs_outputs);
 	for (i = 0; i < 600; i++) /* careful at first, then not */
 		run_with(t, 2);
@@ -244,7 +244,7 @@ static void test_values(void)
 	CU_ASSERT_EQUAL(s.begin_bytes, 2 * (8 + 16 + 32));
 
 	s = (struct sums){ 0 };
-	CU_ASSERT_FATAL(host__attach(WISH(OPS) | WISH(INPUTS) | WISH(OUTPUTS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS) | REQUEST(INPUTS) | REQUEST(OUTPUTS)));
 	CU_ASSERT(host__counts().needs_inputs && host__counts().needs_outputs);
 	for (i = 0; i < 300; i++)
 		run_with(t, 1 + i % 2 * 299); /* 80 bytes a tensor: more than an ordinary chunk */
@@ -265,7 +265,7 @@ static void refused(const struct ptb_agent_cfg *cfg, uint32_t why)
 	uint32_t added = host__counts().added;
 
 	host__configure(cfg);
-	CU_ASSERT(!host__attach(WISH(OPS)));
+	CU_ASSERT(!host__attach(REQUEST(OPS)));
 	CU_ASSERT_EQUAL(host__ctl()->ops_why, why);
 	host__run_op(&mock_add);
 	CU_ASSERT(host__detach());
@@ -289,7 +289,7 @@ static void test_refusals(void)
 	cfg = host__right_cfg();
 	host__configure(&cfg);
 	host__ctl()->cfg_size--;
-	CU_ASSERT(!host__attach(WISH(OPS)));
+	CU_ASSERT(!host__attach(REQUEST(OPS)));
 	CU_ASSERT_EQUAL(host__ctl()->ops_why, PTB_AGENT_WHY_BAD_CFG);
 	CU_ASSERT(host__detach());
 }
@@ -300,7 +300,7 @@ static void wrong(const struct ptb_agent_cfg *cfg)
 	uint32_t i;
 
 	host__configure(cfg);
-	host__attach(WISH(OPS));
+	host__attach(REQUEST(OPS));
 	for (i = 0; i < 30; i++) {
 		host__run_op(&mock_add);
 		usleep(10000);
@@ -341,7 +341,7 @@ static void test_wrong_tensors(void)
 	set_tensors(&cfg);
 	cfg.tensor.sizes_off += 8; /* a size is taken for their number */
 	host__configure(&cfg);
-	CU_ASSERT_FATAL(host__attach(WISH(OPS) | WISH(INPUTS)));
+	CU_ASSERT_FATAL(host__attach(REQUEST(OPS) | REQUEST(INPUTS)));
 	for (i = 0; i < 30; i++) {
 		run_with(t, 2);
 		usleep(10000);

@@ -7,7 +7,7 @@
 
 #include "suite.h"
 
-#define WISH AGENT_WISH(GPU)
+#define REQUEST AGENT_REQUEST(GPU)
 #define KERNEL_KIND 10
 #define KERNEL_BIT (1ULL << KERNEL_KIND)
 
@@ -98,7 +98,7 @@ static void load_12(void)
 static void check_refused(uint32_t why)
 {
 	world.mock_cupti_pause(true);
-	CHECK(world__start(WISH) == (int)why);
+	CHECK(world__start(REQUEST) == (int)why);
 	world.mock_cupti_pause(false);
 	CHECK(ptbpf_agent_ctl.gpu_why == why && !(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
 	cupti__tick();
@@ -162,7 +162,7 @@ static void run_subscriber_is_free(void)
 	void *subscriber;
 
 	load_12();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	CHECK(!world.cuptiSubscribe(&subscriber, some_callback, NULL));
 	CHECK(!world.cuptiUnsubscribe(subscriber));
 	cupti__stop();
@@ -184,7 +184,7 @@ static void run_comes(bool tick)
 	int type = -1;
 	size_t i;
 
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 100; i++)
 		world__launch(NULL);
 	world.cudaDeviceSynchronize();
@@ -228,7 +228,7 @@ static void run_comes_unseen(void)
 {
 	setenv("MOCK_CUPTI_HEAP", "1", 1);
 	load_12();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	while (!world.mock_cupti_made()) /* until a buffer of ours has something */
@@ -247,7 +247,7 @@ static void run_unseen_alone(void)
 	setenv("MOCK_CUPTI_HEAP", "1", 1);
 	load_12();
 	for (i = 0; i < 3; i++) {
-		CHECK(world__start(WISH) == 0);
+		CHECK(world__start(REQUEST) == 0);
 		world__launch(NULL);
 		world.cudaDeviceSynchronize();
 		cupti__tick();
@@ -272,7 +272,7 @@ static void test_comes(void)
 static void run_comes_after(void)
 {
 	load_12();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	cupti__stop();
@@ -292,7 +292,7 @@ static void test_comes_after(void)
 
 static void run_no_cuda(void)
 {
-	CHECK(world__start(WISH) == PTB_AGENT_WHY_NO_CUDA);
+	CHECK(world__start(REQUEST) == PTB_AGENT_WHY_NO_CUDA);
 }
 
 static void run_old(void)
@@ -314,7 +314,7 @@ static void run_beside(void)
 {
 	setenv("MOCK_CUPTI_VERSION", "22", 1);
 	world__load(NULL);
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	cupti__stop();
@@ -327,7 +327,7 @@ static void run_fails_at(const char *name)
 	world.mock_cuda_fail(name, 999, 1);
 	check_refused(PTB_AGENT_WHY_CUPTI_ERROR);
 	CHECK(ptbpf_agent_ctl.cupti_error == 999 && !world.mock_cupti_kinds());
-	CHECK(world__start(WISH) == 0); /* the next time it works */
+	CHECK(world__start(REQUEST) == 0); /* the next time it works */
 	CHECK(ptbpf_agent_ctl.gpu_why == 0);
 	cupti__stop();
 	CHECK(!world.mock_cupti_kinds());
@@ -352,9 +352,9 @@ static void run_enable_fails(void)
 static void run_fails_later(void)
 {
 	load_12();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	world.mock_cuda_fail("cuptiActivityEnable", 77, 1);
-	CHECK(world__start(WISH | AGENT_WISH(SYNC)) == 0);
+	CHECK(world__start(REQUEST | AGENT_REQUEST(SYNC)) == 0);
 	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON) && told__notes(PTB_GPU_ERROR) == 77);
 	world.mock_cuda_fail("cuptiActivityFlushAll", 78, 2);
 	world__launch(NULL);
@@ -387,7 +387,7 @@ static void run_cycles(void)
 	load("130001", CUPTI_13);
 	for (i = 0; i < 1000; i++) {
 		told__forget();
-		CHECK(world__start(WISH | (i % 2 ? AGENT_WISH(SYNC) : 0)) == 0);
+		CHECK(world__start(REQUEST | (i % 2 ? AGENT_REQUEST(SYNC) : 0)) == 0);
 		world__launch(NULL);
 		world.cudaDeviceSynchronize();
 		if (i % 3 == 0)
@@ -425,7 +425,7 @@ static void run_busy_cycles(void)
 		CHECK(!pthread_create(&threads[i], NULL, launch_always, &launched[i]));
 	for (i = 0; i < 50; i++) {
 		told__forget();
-		CHECK(world__start(WISH) == 0);
+		CHECK(world__start(REQUEST) == 0);
 		usleep(1000);
 		cupti__tick();
 		cupti__stop();
@@ -457,7 +457,7 @@ static void run_overflow(bool refuses)
 {
 	size_t i, told_all;
 
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 400000; i++) {
 		world__launch(NULL);
 		if (i % 2000 == 0)
@@ -500,7 +500,7 @@ static void run_fork(void)
 	pid_t pid;
 
 	load_12();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	world__launch(NULL);
 	pid = fork();
 	if (pid == 0) {
@@ -509,7 +509,7 @@ static void run_fork(void)
 		world__launch(NULL);
 		cupti__tick();
 		cupti__stop();
-		CHECK(world__start(WISH) == PTB_AGENT_WHY_FORKED);
+		CHECK(world__start(REQUEST) == PTB_AGENT_WHY_FORKED);
 		CHECK(told_cnt == 0);
 		_exit(0);
 	}

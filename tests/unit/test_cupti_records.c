@@ -7,8 +7,8 @@
 
 #include "suite.h"
 
-#define WISH AGENT_WISH(GPU)
-#define WISH_SYNC (AGENT_WISH(GPU) | AGENT_WISH(SYNC))
+#define REQUEST AGENT_REQUEST(GPU)
+#define REQUEST_SYNC (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC))
 
 static const char *version, *library;
 
@@ -58,7 +58,7 @@ static void run_kernels(void)
 
 	load();
 	world__launch(NULL); /* before: not told */
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	CHECK(ptbpf_agent_ctl.cupti_version == (uint32_t)atoi(version));
 	CHECK(ptbpf_agent_ctl.state == (PTB_AGENT_CUPTI | PTB_AGENT_GPU_ON));
 	for (i = 0; i < cnt; i++) {
@@ -122,7 +122,7 @@ static void run_copies(void)
 
 	load();
 	CHECK(!world.cudaMalloc(&device, sizeof(host)));
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	CHECK(!world.cudaMemcpy(device, host, 4096, 1));
 	CHECK(!world.cudaMemcpyAsync(host, device, 2048, 2, NULL));
 	CHECK(!world.cudaMemcpyAsync(device, device, 1024, 3, NULL));
@@ -162,7 +162,7 @@ static void run_sync(void)
 
 	load();
 	CHECK(!world.cudaStreamCreate(&stream) && !world.cudaEventCreate(&event));
-	CHECK(world__start(WISH_SYNC) == 0);
+	CHECK(world__start(REQUEST_SYNC) == 0);
 	CHECK(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON);
 	world__launch(NULL);
 	CHECK(!world.cudaEventRecord(event, NULL));
@@ -190,15 +190,15 @@ static void test_sync(void)
 	on_versions(run_sync);
 }
 
-/* The wish for synchronisation comes and goes while kernels are recorded. */
+/* The request for synchronisation comes and goes while kernels are recorded. */
 static void run_sync_later(void)
 {
 	load();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	CHECK(!world.cudaDeviceSynchronize());
-	CHECK(world__start(WISH_SYNC) == 0);
+	CHECK(world__start(REQUEST_SYNC) == 0);
 	CHECK(!world.cudaDeviceSynchronize());
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	world__launch(NULL);
 	finish();
 	CHECK(told__count(PTB_REC_GPU_SYNC) == 1 && told__count(PTB_REC_GPU_KERNEL) == 1);
@@ -221,7 +221,7 @@ static void run_graph(void)
 
 	load();
 	CHECK(!world.cudaStreamCreate(&stream));
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	CHECK(!world.cudaStreamBeginCapture(stream, 0));
 	for (i = 0; i < 3; i++)
 		world__launch(stream);
@@ -262,7 +262,7 @@ static void run_threads(void)
 	size_t i, n, cnt;
 
 	load();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 6; i++)
 		CHECK(!pthread_create(&threads[i], NULL, launch_some, &tids[i]));
 	for (i = 0; i < 6; i++)
@@ -292,7 +292,7 @@ static void run_calls(void)
 	int device;
 
 	load();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	CHECK(!world.cudaGetDevice(&device));
 	CHECK(!world.cuModuleLoadData(&module, "image") && !world.cuModuleGetFunction(&f, module, "triton_kernel"));
 	CHECK(!world.cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
@@ -319,7 +319,7 @@ static void run_clocks(void)
 	setenv("MOCK_CUPTI_OFFSET_NS", "-123456789012345", 1);
 	setenv("MOCK_CUPTI_DRIFT_PPM", "40", 1);
 	load();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 20; i++) {
 		cupti__tick();
 		usleep(2000);
@@ -352,7 +352,7 @@ static void run_names(void)
 	memset(text, 'x', sizeof(text) - 1);
 	load();
 	CHECK(!world.cuModuleLoadData(&module, "image"));
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 60000; i++) { /* more than the table keeps */
 		snprintf(text, 40, "kernel_%zu", i % 55000);
 		CHECK(!world.cuModuleGetFunction(&f, module, text));
@@ -385,7 +385,7 @@ static void run_reordered(void)
 
 	setenv("MOCK_CUPTI_REORDER", "1", 1);
 	load();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 3000; i++)
 		world__launch(NULL);
 	finish();
@@ -401,7 +401,7 @@ static void run_dropped(void)
 
 	setenv("MOCK_CUPTI_DROP", "7", 1);
 	load();
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 3000; i++)
 		world__launch(NULL);
 	cupti__tick();
@@ -418,7 +418,7 @@ static void run_unfinished(void)
 
 	load();
 	CHECK(!world.cudaMalloc(&device, 1 << 20));
-	CHECK(world__start(WISH) == 0);
+	CHECK(world__start(REQUEST) == 0);
 	world__launch(NULL);
 	usleep(30000);
 	cupti__tick();
@@ -445,7 +445,7 @@ int main(void)
 		{ "kernels", test_kernels },
 		{ "copies and fills", test_copies },
 		{ "synchronisation and events", test_sync },
-		{ "synchronisation is wished later", test_sync_later },
+		{ "synchronisation is requested later", test_sync_later },
 		{ "graphs", test_graph },
 		{ "threads", test_threads },
 		{ "which calls", test_calls },

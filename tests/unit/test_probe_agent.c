@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Listening to an agent, wishes, and its chunks: whole, in order, and every loss counted. */
+/* Listening to an agent, requests, and its chunks: whole, in order, and every loss counted. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static uint64_t losses(struct probe_set *ps)
 }
 
 /* A semaphore is up exactly while its link stands. */
-static void run_wishes(enum links links, const char *path)
+static void run_requests(enum links links, const char *path)
 {
 	struct probe_set *ps = open_agent_set(0, links);
 	struct agent_target at;
@@ -37,22 +37,22 @@ static void run_wishes(enum links links, const char *path)
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
 	CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), BIT(CHUNK));
 	for (int i = 0; i < 3; i++) {
-		uint32_t wishes = i == 0 ? BIT(OPS) : i == 1 ? BIT(OPS) | BIT(GPU) | BIT(SYNC) : 0x3e;
+		uint32_t requests = i == 0 ? BIT(OPS) : i == 1 ? BIT(OPS) | BIT(GPU) | BIT(SYNC) : 0x3e;
 
-		CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, wishes), 0);
-		CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), BIT(CHUNK) | wishes);
-		CU_ASSERT_EQUAL(target__run(&at.t, "semaphores"), BIT(CHUNK) | wishes);
-		probe_set__agent_unwish(ps, proc);
+		CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, requests), 0);
+		CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), BIT(CHUNK) | requests);
+		CU_ASSERT_EQUAL(target__run(&at.t, "semaphores"), BIT(CHUNK) | requests);
+		probe_set__agent_withdraw(ps, proc);
 		CU_ASSERT(semaphores_become(&at, at.t.pid, BIT(CHUNK)));
 	}
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS)), 0);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(INPUTS)), 0); /* one more, later */
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(OPS)), 0);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(INPUTS)), 0); /* one more, later */
 	CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), BIT(CHUNK) | BIT(OPS) | BIT(INPUTS));
 	probe_set__remove_process(ps, proc);
 	CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
 	CU_ASSERT_EQUAL(add_agent_process(ps, &at), proc);
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(GPU)), 0);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(GPU)), 0);
 	CU_ASSERT_EQUAL(target__run(&at.t, "semaphores"), BIT(CHUNK) | BIT(GPU));
 	probe_set__detach(ps);
 	CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
@@ -62,22 +62,22 @@ static void run_wishes(enum links links, const char *path)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-static void test_wishes_multi(void)
+static void test_requests_multi(void)
 {
-	run_wishes(LINKS_MULTI, TARGET_AGENT_NOP1);
-	run_wishes(LINKS_MULTI, TARGET_AGENT_NOP5);
+	run_requests(LINKS_MULTI, TARGET_AGENT_NOP1);
+	run_requests(LINKS_MULTI, TARGET_AGENT_NOP5);
 }
 
-static void test_wishes_trace(void)
+static void test_requests_trace(void)
 {
-	run_wishes(LINKS_TRACE, TARGET_AGENT_NOP1);
-	run_wishes(LINKS_TRACE, TARGET_AGENT_NOP5);
+	run_requests(LINKS_TRACE, TARGET_AGENT_NOP1);
+	run_requests(LINKS_TRACE, TARGET_AGENT_NOP5);
 }
 
-static void test_wishes_single(void)
+static void test_requests_single(void)
 {
-	run_wishes(LINKS_SINGLE, TARGET_AGENT_NOP1);
-	run_wishes(LINKS_SINGLE, TARGET_AGENT_NOP5);
+	run_requests(LINKS_SINGLE, TARGET_AGENT_NOP1);
+	run_requests(LINKS_SINGLE, TARGET_AGENT_NOP5);
 }
 
 /* ---- chunks ---- */
@@ -342,33 +342,33 @@ static void run_refusals(enum links links)
 	agent_target__start(&at, TARGET_AGENT_NOP1);
 	proc = add_agent_process(deaf, &at);
 	CU_ASSERT_EQUAL(probe_set__agent_listen(deaf, proc, &at.pa), -EINVAL);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(deaf, proc, &at.pa, BIT(OPS)), -EINVAL);
+	CU_ASSERT_EQUAL(probe_set__agent_request(deaf, proc, &at.pa, BIT(OPS)), -EINVAL);
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, 0, &at.pa), -EINVAL);
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, PTB_PROC_MAX, &at.pa), -EINVAL);
 	proc = add_agent_process(ps, &at);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, 0), -EINVAL);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(CHUNK) | BIT(OPS)), -EINVAL);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, 1u << PTB_AGENT_SITE_CNT), -EINVAL);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, 0), -EINVAL);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(CHUNK) | BIT(OPS)), -EINVAL);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, 1u << PTB_AGENT_SITE_CNT), -EINVAL);
 	pa = at.pa;
 	pa.semaphore[PTB_AGENT_SITE_GPU] = 0;
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &pa, BIT(OPS) | BIT(GPU)), -ENOENT);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &pa, BIT(OPS) | BIT(GPU)), -ENOENT);
 	pa.access_path = "/nowhere/" PTB_AGENT_FILE;
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &pa, BIT(OPS)), -ENOENT);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &pa, BIT(OPS)), -ENOENT);
 	CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), 0);
 	/* somebody else probes a site with another semaphore: the kernel allows one only */
 	pa = at.pa;
 	pa.semaphore[PTB_AGENT_SITE_GPU] = at.pa.semaphore[PTB_AGENT_SITE_SYNC];
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(GPU)), 0);
-	CU_ASSERT(probe_set__agent_wish(ps, proc, &pa, BIT(OPS) | BIT(GPU)) < 0);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(GPU)), 0);
+	CU_ASSERT(probe_set__agent_request(ps, proc, &pa, BIT(OPS) | BIT(GPU)) < 0);
 	CU_ASSERT(semaphores_become(&at, at.t.pid, BIT(GPU)));
-	probe_set__agent_unwish(ps, proc);
-	probe_set__agent_unwish(ps, proc); /* nothing to take back */
-	probe_set__agent_unwish(ps, PTB_PROC_MAX);
+	probe_set__agent_withdraw(ps, proc);
+	probe_set__agent_withdraw(ps, proc); /* nothing to take back */
+	probe_set__agent_withdraw(ps, PTB_PROC_MAX);
 	CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
 	probe_set__free(deaf);
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
 	CU_ASSERT_EQUAL(target__stop(&at.t), 0);
-	CU_ASSERT(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS)) < 0); /* it is gone */
+	CU_ASSERT(probe_set__agent_request(ps, proc, &at.pa, BIT(OPS)) < 0); /* it is gone */
 	agent_lib__clear(&at.al);
 	probe_set__free(ps);
 }
@@ -386,11 +386,11 @@ static void test_no_nop(void)
 	good = at.pa.site[PTB_AGENT_SITE_OPS];
 	for (int i = 1; i < 5; i++) {
 		at.pa.site[PTB_AGENT_SITE_OPS] = good + (uint64_t)i;
-		CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS) | BIT(GPU)), -ESTALE);
+		CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(OPS) | BIT(GPU)), -ESTALE);
 		CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), 0);
 	}
 	at.pa.site[PTB_AGENT_SITE_OPS] = good;
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS) | BIT(GPU)), 0);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(OPS) | BIT(GPU)), 0);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
@@ -433,7 +433,7 @@ static bool last_state(struct probe_set *ps, struct ptb_arec_state *out)
 	return found;
 }
 
-/* In a program without torch it says why it does not do what is wished. */
+/* In a program without torch it says why it does not do what is requested. */
 static void run_agent(enum links links)
 {
 	struct probe_set *ps = open_agent_set(0, links);
@@ -452,7 +452,7 @@ static void run_agent(enum links links)
 	} while (!(ctl.state & PTB_AGENT_ALIVE) && clock__mono_ns() < end && !usleep(1000));
 	proc = add_agent_process(ps, &at);
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at.pa, BIT(OPS)), 0);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(OPS)), 0);
 	while (!st.ops_why && clock__mono_ns() < end) {
 		usleep(10000);
 		last_state(ps, &st);
@@ -477,9 +477,9 @@ static void test_agent(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"semaphores rise and fall (uprobe_multi)", test_wishes_multi},
-		{"semaphores rise and fall (tracefs)", test_wishes_trace},
-		{"semaphores rise and fall (single events)", test_wishes_single},
+		{"semaphores rise and fall (uprobe_multi)", test_requests_multi},
+		{"semaphores rise and fall (tracefs)", test_requests_trace},
+		{"semaphores rise and fall (single events)", test_requests_single},
 		{"chunks of all sizes, five threads (uprobe_multi)", test_chunks_multi},
 		{"chunks of all sizes, five threads (tracefs)", test_chunks_trace},
 		{"chunks of all sizes, five threads (single events)", test_chunks_single},

@@ -13,12 +13,12 @@
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
 #define RAISED	  (BIT(CHUNK) | BIT(OPS) | BIT(GPU))
 
-static uint32_t listen_and_wish(struct probe_set *ps, const struct agent_target *at)
+static uint32_t listen_and_request(struct probe_set *ps, const struct agent_target *at)
 {
 	uint32_t proc = add_agent_process(ps, at);
 
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at->pa), 0);
-	CU_ASSERT_EQUAL(probe_set__agent_wish(ps, proc, &at->pa, BIT(OPS) | BIT(GPU)), 0);
+	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at->pa, BIT(OPS) | BIT(GPU)), 0);
 	return proc;
 }
 
@@ -33,7 +33,7 @@ static uint32_t chunks_in(struct probe_set *ps)
 	return n;
 }
 
-/* Another tracer, in a process of its own, that listens and wishes until it is told to end or killed. */
+/* Another tracer, in a process of its own, that listens and requests until it is told to end or killed. */
 struct tracer {
 	pid_t pid;
 	int to, from;
@@ -46,7 +46,7 @@ static void tracer__main(int in, int out, enum links links, const struct agent_t
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ps = open_agent_set(0, links);
-	listen_and_wish(ps, at);
+	listen_and_request(ps, at);
 	if (write(out, "", 1) == 1 && read(in, &byte, 1) == 1) {
 		uint32_t n = chunks_in(ps);
 
@@ -136,7 +136,7 @@ static void run_two(enum links ours, enum links theirs, bool killed)
 	struct tracer t;
 
 	agent_target__start(&at, TARGET_AGENT_NOP1);
-	listen_and_wish(ps, &at);
+	listen_and_request(ps, &at);
 	tracer__start(&t, theirs, &at);
 	CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), RAISED);
 	CU_ASSERT_EQUAL(target__run(&at.t, "chunks 20 4096 2"), 40);
@@ -173,7 +173,7 @@ static void run_fork(enum links links, const char *path)
 	uint32_t proc;
 
 	agent_target__start(&at, path);
-	proc = listen_and_wish(ps, &at);
+	proc = listen_and_request(ps, &at);
 	quiet = target__run(&at.t, "stay 0");
 	sends = target__run(&at.t, "stay 50");
 	CU_ASSERT_EQUAL(semaphore_bits(&at, (pid_t)quiet), RAISED);
@@ -181,7 +181,7 @@ static void run_fork(enum links links, const char *path)
 	CU_ASSERT_EQUAL(chunks_in(ps), 0);
 	CU_ASSERT_EQUAL(target__run(&at.t, "chunks 10 1000 1"), 10);
 	CU_ASSERT_EQUAL(chunks_in(ps), 10);
-	probe_set__agent_unwish(ps, proc);
+	probe_set__agent_withdraw(ps, proc);
 	CU_ASSERT(semaphores_become(&at, at.t.pid, BIT(CHUNK)));
 	CU_ASSERT(semaphores_become(&at, (pid_t)quiet, BIT(CHUNK)));
 	probe_set__free(ps);
@@ -227,7 +227,7 @@ static void run_exec(enum links links)
 	uint32_t proc;
 
 	agent_target__start(&at, TARGET_AGENT_NOP1);
-	proc = listen_and_wish(ps, &at);
+	proc = listen_and_request(ps, &at);
 	target__send(&at.t, "exec");
 	target__read_sites(&at.t);
 	agent_target__find(&at);
@@ -238,7 +238,7 @@ static void run_exec(enum links links)
 	CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
 	CU_ASSERT_EQUAL(target__run(&at.t, "chunks 10 1000 1"), 10);
 	CU_ASSERT_EQUAL(chunks_in(ps), 0);
-	listen_and_wish(ps, &at); /* and it can be traced as any other */
+	listen_and_request(ps, &at); /* and it can be traced as any other */
 	CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), RAISED);
 	CU_ASSERT_EQUAL(target__run(&at.t, "chunks 10 1000 1"), 10);
 	CU_ASSERT_EQUAL(chunks_in(ps), 10);
@@ -254,7 +254,7 @@ static void test_exec(void)
 	run_exec(LINKS_SINGLE);
 }
 
-/* Wishes come and go while eight threads send; not a chunk is missing. */
+/* Requests come and go while eight threads send; not a chunk is missing. */
 static void run_raised(enum links links, const char *path, int times)
 {
 	struct probe_set *ps = open_agent_set(0, links);
@@ -268,9 +268,9 @@ static void run_raised(enum links links, const char *path, int times)
 	for (int i = 0; i < times; i++) {
 		if (i % 10 == 0)
 			target__send(&at.t, "chunks 50 1000 8");
-		wrong += probe_set__agent_wish(ps, proc, &at.pa, 0x3e) != 0;
+		wrong += probe_set__agent_request(ps, proc, &at.pa, 0x3e) != 0;
 		wrong += semaphore_bits(&at, at.t.pid) != 0x3f;
-		probe_set__agent_unwish(ps, proc);
+		probe_set__agent_withdraw(ps, proc);
 		wrong += !semaphores_become(&at, at.t.pid, BIT(CHUNK));
 		got += chunks_in(ps);
 		if (i % 10 == 9) {
@@ -319,7 +319,7 @@ static void run_listeners(enum links links, const char *path)
 
 		if (i % 10 == 0)
 			target__send(&at.t, "chunks 20000 512 8");
-		proc = listen_and_wish(ps, &at);
+		proc = listen_and_request(ps, &at);
 		usleep(1000);
 		probe_set__remove_process(ps, proc);
 		CU_ASSERT(semaphores_become(&at, at.t.pid, 0));
@@ -350,14 +350,14 @@ static void test_target_dies(void)
 
 	agent_target__start(&at, TARGET_AGENT_NOP1);
 	agent_target__start(&next, TARGET_AGENT_NOP1);
-	proc = listen_and_wish(ps, &at);
-	listen_and_wish(ps, &next);
+	proc = listen_and_request(ps, &at);
+	listen_and_request(ps, &next);
 	target__send(&at.t, "chunks 10000000 512 4");
 	usleep(20000);
 	kill(at.t.pid, SIGKILL);
 	CU_ASSERT(WIFSIGNALED(agent_target__stop(&at)));
 	CU_ASSERT(chunks_in(ps) > 0);
-	probe_set__agent_unwish(ps, proc);
+	probe_set__agent_withdraw(ps, proc);
 	probe_set__remove_process(ps, proc);
 	CU_ASSERT_EQUAL(semaphore_bits(&next, next.t.pid), RAISED);
 	chunks_in(ps);

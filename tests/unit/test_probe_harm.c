@@ -158,7 +158,7 @@ static void test_windows_memory(void)
 		CU_ASSERT_FATAL(target__answer(&t, &got));
 		CU_ASSERT_EQUAL(got, sum);
 		/* of 320,000; the kernel refuses new storage while a thread is preempted in such a request */
-		CU_ASSERT(probe_set__counter(ps, PTB_CNT_KMEM_UNTOLD) <= 3200);
+		CU_ASSERT(probe_set__counter(ps, PTB_CNT_KMEM_NO_ROOM) <= 3200);
 		probe_set__free(ps);
 	}
 	CU_ASSERT_EQUAL(target__run(&t, "churn 8 200 200"), sum);

@@ -278,7 +278,7 @@ static void test_threads(void)
 			tids[tid_cnt++] = r.items[i]->tid;
 	}
 	CU_ASSERT_EQUAL(tid_cnt, 17);
-	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_KMEM_UNTOLD), 0);
+	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_KMEM_NO_ROOM), 0);
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), 0);
 	records__clear(&r);
 	probe_set__free(ps);

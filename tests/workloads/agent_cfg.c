@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * agent_cfg PID: writes into the agent in PID what a tracer would before it wishes anything, and nothing else.
+ * agent_cfg PID: writes into the agent in PID what a tracer would before it requests anything, and nothing else.
  * For tests that raise the semaphores themselves.
  */
 #include <stdio.h>

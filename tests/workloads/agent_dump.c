@@ -25,7 +25,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define PAGE 4096UL
 
-EXPORT int agent_dump_begin(const char *path, unsigned int wishes);
+EXPORT int agent_dump_begin(const char *path, unsigned int requests);
 EXPORT int agent_dump_state(void);
 EXPORT int agent_dump_end(int limit_ms);
 EXPORT const char *agent_dump_why(void);
@@ -254,12 +254,12 @@ static int patch_site(void)
 	return write_site(code);
 }
 
-static void raise_wishes(unsigned int wishes, int by)
+static void raise_requests(unsigned int requests, int by)
 {
 	unsigned int i;
 
 	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
-		if (wishes & 1u << i && agent.semaphore[i])
+		if (requests & 1u << i && agent.semaphore[i])
 			__atomic_add_fetch((uint16_t *)(uintptr_t)agent.semaphore[i], by, __ATOMIC_SEQ_CST);
 }
 
@@ -270,8 +270,8 @@ static const volatile struct ptb_agent_ctl *ctl(void)
 
 /* ---- the interface ---- */
 
-/* Appends chunks to path from now on; wishes: bits 1 << enum ptb_agent_site. 0 or negative errno. */
-int agent_dump_begin(const char *path, unsigned int wishes)
+/* Appends chunks to path from now on; requests: bits 1 << enum ptb_agent_site. 0 or negative errno. */
+int agent_dump_begin(const char *path, unsigned int requests)
 {
 	int err;
 
@@ -294,8 +294,8 @@ int agent_dump_begin(const char *path, unsigned int wishes)
 		return err;
 	}
 	failed = 0;
-	raised = wishes | 1u << PTB_AGENT_SITE_CHUNK;
-	raise_wishes(raised, 1);
+	raised = requests | 1u << PTB_AGENT_SITE_CHUNK;
+	raise_requests(raised, 1);
 	return 0;
 }
 
@@ -305,7 +305,7 @@ int agent_dump_state(void)
 	return agent.ctl ? (int)ctl()->state : 0;
 }
 
-/* Takes the wishes back, waits until the agent has sent all, then stops listening. 0, -ETIMEDOUT, -EIO. */
+/* Takes the requests back, waits until the agent has sent all, then stops listening. 0, -ETIMEDOUT, -EIO. */
 int agent_dump_end(int limit_ms)
 {
 	const struct timespec nap = { .tv_nsec = 10000000 };
@@ -313,12 +313,12 @@ int agent_dump_end(int limit_ms)
 
 	if (!raised)
 		return refuse(-EINVAL, "no dump is under way");
-	raise_wishes(raised & ~(1u << PTB_AGENT_SITE_CHUNK), -1);
+	raise_requests(raised & ~(1u << PTB_AGENT_SITE_CHUNK), -1);
 	for (waited = 0; waited < limit_ms && ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON); waited += 10)
 		nanosleep(&nap, NULL);
 	waited = ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? -ETIMEDOUT : 0;
 	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* its last round */
-	raise_wishes(1u << PTB_AGENT_SITE_CHUNK, -1);
+	raise_requests(1u << PTB_AGENT_SITE_CHUNK, -1);
 	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* who was on the way to the site has passed */
 	raised = 0;
 	write_site(old_code);

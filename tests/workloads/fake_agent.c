@@ -45,8 +45,8 @@ EXPORT __attribute__((noinline)) void fake_agent__send(const void *chunk, size_t
 	__asm__ volatile(NOTE("chunk", "semaphore_CHUNK") : : "D"(chunk), "S"(len) : "memory");
 }
 
-void wishes(void);
-__attribute__((noinline, used)) void wishes(void)
+void requests(void);
+__attribute__((noinline, used)) void requests(void)
 {
 	__asm__ volatile(NOTE("ops", "semaphore_OPS") : : : "memory");
 	__asm__ volatile(NOTE("inputs", "semaphore_INPUTS") : : : "memory");

@@ -158,8 +158,8 @@ void target_agent__free(struct target_agent *ta)
 	free(ta);
 }
 
-/* What is wished of this agent: as far as it has the sites, and the plan the layouts. */
-static uint32_t choose_wishes(struct target_agent *ta, const struct agent_ask *ask,
+/* What is requested of this agent: as far as it has the sites, and the plan the layouts. */
+static uint32_t choose_requests(struct target_agent *ta, const struct agent_ask *ask,
 			      const struct torch_plan *plan)
 {
 	bool no_ops = ask->no_ops || ta->late;
@@ -198,14 +198,14 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 		return err;
 	facts.tsc = ctl.state & PTB_AGENT_TSC;
 	ta->cupti_version = ctl.cupti_version;
-	ta->wishes = choose_wishes(ta, ask, plan);
-	if (!ta->wishes) {
+	ta->requests = choose_requests(ta, ask, plan);
+	if (!ta->requests) {
 		if (!ta->why[0])
 			snprintf(ta->why, sizeof(ta->why), "its library lacks required sites");
 		return -ENOTSUP;
 	}
 	proc_cfg__agent(tp, plan, &cfg);
-	if (ta->wishes & BIT(OPS))
+	if (ta->requests & BIT(OPS))
 		err = agent_lib__configure(pid, &ta->lib, &cfg);
 	if (!err)
 		err = probe_set__add_process(ps, &pc, NULL, 0, &ta->proc_idx);
@@ -214,7 +214,7 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 	if (!err)
 		err = probe_set__agent_listen(ps, ta->proc_idx, &ta->sites);
 	if (!err)
-		err = probe_set__agent_wish(ps, ta->proc_idx, &ta->sites, ta->wishes);
+		err = probe_set__agent_request(ps, ta->proc_idx, &ta->sites, ta->requests);
 	if (err && !ta->why[0])
 		snprintf(ta->why, sizeof(ta->why), "it cannot be reached: %s", errstr(err));
 	ta->asked_ns = clock__mono_ns();
@@ -224,7 +224,7 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask
 /* A process that does not use CUDA, or not yet, lacks nothing. */
 static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_ctl *ctl)
 {
-	return !(ta->wishes & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
+	return !(ta->requests & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
 void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
@@ -232,7 +232,7 @@ void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 	uint64_t now = clock__mono_ns();
 	struct ptb_agent_ctl ctl;
 
-	if (!(ta->wishes & BIT(GPU)) || now - ta->gpu_looked_ns < LOOK_NS)
+	if (!(ta->requests & BIT(GPU)) || now - ta->gpu_looked_ns < LOOK_NS)
 		return;
 	ta->gpu_looked_ns = now;
 	if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE))
@@ -250,7 +250,7 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & PTB_AGENT_OPS_ON))
 		return false;
 	if (!(w.state & PTB_AGENT_OPS_ON)) {
-		/* a process that ends says so too; one whose wishes change is on again already */
+		/* a process that ends says so too; one whose requests change is on again already */
 		if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE) ||
 		    ctl.state & PTB_AGENT_OPS_ON)
 			return false;
@@ -270,7 +270,7 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 {
 	struct ptb_agent_ctl ctl;
-	bool ops_wished = ta->wishes & BIT(OPS), late;
+	bool ops_requested = ta->requests & BIT(OPS), late;
 	int err = agent_lib__read(pid, &ta->lib, &ctl);
 
 	if (err && ta->late) /* it sleeps still, or the process ends */
@@ -280,19 +280,19 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 		return ta->answer = AGENT_SILENT;
 	}
 	late = clock__mono_ns() - ta->asked_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
-	ta->ops = ops_wished && (ctl.state & PTB_AGENT_OPS_ON);
+	ta->ops = ops_requested && (ctl.state & PTB_AGENT_OPS_ON);
 	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
-	ta->ops_why = ops_wished ? ctl.ops_why : PTB_AGENT_WHY_NONE;
+	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;
 	ta->gpu_why = ctl.gpu_why;
 	ta->cupti_version = ctl.cupti_version;
-	if ((!ops_wished || ta->ops || (ta->ops_why && ta->ops_why != PTB_AGENT_WHY_NO_TORCH)) &&
+	if ((!ops_requested || ta->ops || (ta->ops_why && ta->ops_why != PTB_AGENT_WHY_NO_TORCH)) &&
 	    gpu_answered(ta, &ctl))
 		ta->answer = AGENT_DONE;
 	else if (late)
 		ta->answer = ta->ops || ta->gpu ? AGENT_DONE : AGENT_SILENT;
 	else
 		return ta->answer = AGENT_PENDING;
-	if (ops_wished && !ta->ops)
+	if (ops_requested && !ta->ops)
 		snprintf(ta->why, sizeof(ta->why), "%s",
 			 ta->ops_why ? agent__why_text(ta->ops_why) : "it does not respond");
 	return ta->answer;
@@ -319,14 +319,14 @@ bool target_agent__has_ops(const struct target_agent *ta)
 
 bool target_agent__has_gpu(const struct target_agent *ta)
 {
-	return ta && ta->wishes & BIT(GPU) && (ta->gpu || !ta->late) && ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
+	return ta && ta->requests & BIT(GPU) && (ta->gpu || !ta->late) && ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
 	       ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
 }
 
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps)
 {
 	if (ta->proc_idx != UINT32_MAX)
-		probe_set__agent_unwish(ps, ta->proc_idx);
+		probe_set__agent_withdraw(ps, ta->proc_idx);
 }
 
 bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid)

@@ -35,7 +35,7 @@ struct target_agent {
 	struct agent_lib lib;
 	struct probe_agent sites;
 	uint32_t proc_idx;  /* of its sites in the probe set */
-	uint32_t wishes;
+	uint32_t requests;
 	uint64_t asked_ns, gpu_looked_ns;
 	enum agent_answer answer;
 	bool ops, gpu;      /* what comes from it */
@@ -44,7 +44,7 @@ struct target_agent {
 	bool patient;       /* the process is just being loaded: the answer may take long */
 	bool no_values;     /* it stopped telling inputs and outputs */
 	uint32_t ops_why, gpu_why, cupti_version;
-	char why[256];      /* it is not used, or not for all that was wished: a sentence */
+	char why[256];      /* it is not used, or not for all that was requested: a sentence */
 };
 
 /*
@@ -56,7 +56,7 @@ void target_agent__free(struct target_agent *ta); /* NULL is fine */
 /* Is there one that would answer? */
 bool target_agent__is_awake(pid_t pid);
 
-/* Listens and wishes. 0 or negative errno (ta->why). */
+/* Listens and requests. 0 or negative errno (ta->why). */
 int target_agent__ask(struct target_agent *ta, pid_t pid, const struct agent_ask *ask,
 		      const struct torch_proc *tp, const struct torch_plan *plan, struct probe_set *ps,
 		      struct recorder *rec);
@@ -73,7 +73,7 @@ bool target_agent__has_ops(const struct target_agent *ta);
 bool target_agent__has_gpu(const struct target_agent *ta);
 /* Something stands between it and the GPUs, for good; a process that does not use CUDA lacks nothing. */
 bool target_agent__gpu_refused(const struct target_agent *ta);
-/* No more wishes. */
+/* No more requests. */
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps);
 /* Has it sent all it had? Also true when the process is gone. */
 bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid);

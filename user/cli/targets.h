@@ -97,7 +97,7 @@ void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, 
 
 /* Agents that have not answered: looks again; those that will not are replaced by probes. */
 void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);
-/* Takes the wishes back. */
+/* Takes the requests back. */
 void targets__dismiss_agents(struct targets *ts, struct probe_set *ps);
 /* Have all sent what they had? */
 bool targets__agents_quiet(const struct targets *ts, const struct recorder *rec);

@@ -176,24 +176,24 @@ int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struc
 	return err ? err : attach(ps, proc_idx, &ar);
 }
 
-int probe_set__agent_wish(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
-			  uint32_t wishes)
+int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
+			  uint32_t requests)
 {
 	struct proc *proc = &ps->procs[proc_idx < PTB_PROC_MAX ? proc_idx : 0];
 	const struct agent_req ar = {
 		.pa = pa,
-		.wanted = wishes,
-		.prog = PTB_PROG_AGENT_WISH,
-		.links = &proc->wish_links,
-		.events = &proc->wish_events,
+		.wanted = requests,
+		.prog = PTB_PROG_AGENT_REQUEST,
+		.links = &proc->request_links,
+		.events = &proc->request_events,
 	};
-	int err = wishes & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check(ps, proc_idx, &ar);
+	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check(ps, proc_idx, &ar);
 
 	return err ? err : attach(ps, proc_idx, &ar);
 }
 
-void probe_set__agent_unwish(struct probe_set *ps, uint32_t proc_idx)
+void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx)
 {
 	if (proc_idx < PTB_PROC_MAX)
-		drop(ps, &ps->procs[proc_idx].wish_links, &ps->procs[proc_idx].wish_events);
+		drop(ps, &ps->procs[proc_idx].request_links, &ps->procs[proc_idx].request_events);
 }

@@ -395,8 +395,8 @@ static int number_sites(struct attach_req *req)
 
 int attach_trace__sites(struct attach_req *req)
 {
-	/* wishes never run: nobody looks for them by address */
-	int err = req->prog_nr == PTB_PROG_AGENT_WISH ? 0 : number_sites(req);
+	/* the sites of requests never run: nothing searches them by address */
+	int err = req->prog_nr == PTB_PROG_AGENT_REQUEST ? 0 : number_sites(req);
 
 	if (err)
 		return err;

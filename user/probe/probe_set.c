@@ -381,7 +381,7 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 
 	if (proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
 		return;
-	probe_set__agent_unwish(ps, proc_idx);
+	probe_set__agent_withdraw(ps, proc_idx);
 	proc = &ps->procs[proc_idx];
 	link_list__clear(&proc->links);
 	if (ps->trace) {
@@ -496,7 +496,7 @@ void probe_set__detach(struct probe_set *ps)
 
 	/* together, because each link waits for the kernel; without memory one process at a time */
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++) {
-		(void)link_list__move(&all, &ps->procs[i].wish_links);
+		(void)link_list__move(&all, &ps->procs[i].request_links);
 		(void)link_list__move(&all, &ps->procs[i].links);
 	}
 	(void)link_list__move(&all, &ps->cost_links);

@@ -12,8 +12,8 @@ struct proc {
 	pid_t tgid;
 	struct link_list links;
 	struct trace_events events;
-	struct link_list wish_links; /* to the agent; they come and go while it is listened to */
-	struct trace_events wish_events;
+	struct link_list request_links; /* to the agent; they come and go while it is listened to */
+	struct trace_events request_events;
 };
 
 struct probe_set {

@@ -203,7 +203,7 @@ static int write_at(int fd, uint64_t addr, const void *buf, size_t len)
 	return n < 0 ? -errno : n ? -EIO : -ESRCH;
 }
 
-/* Another tracer may have written them before: the same are left alone, its wishes stand on them. */
+/* Another tracer may have written them before: the same are left alone, its requests stand on them. */
 static int write_cfg(int fd, uint64_t ctl_addr, const struct ptb_agent_cfg *cfg)
 {
 	const uint32_t none = 0, abi = PTB_AGENT_ABI, size = sizeof(*cfg);

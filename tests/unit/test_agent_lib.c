@@ -108,8 +108,8 @@ static void test_damaged_ctl(void)
 		const char *bytes, *word;
 		int find;
 	} damages[] = {
-		{offsetof(struct ptb_agent_ctl, magic), 8, "PTBAGENX", "none", -EPROTO},
-		{offsetof(struct ptb_agent_ctl, magic) + 7, 1, "\0", "begun", -EAGAIN},
+		{offsetof(struct ptb_agent_ctl, magic), 8, "PTBAGENX", "not valid", -EPROTO},
+		{offsetof(struct ptb_agent_ctl, magic) + 7, 1, "\0", "inactive", -EAGAIN},
 		{offsetof(struct ptb_agent_ctl, abi), 1, "\x7f", "ABI 127", -EPROTO},
 		{offsetof(struct ptb_agent_ctl, size), 1, "\x08", "version", -EPROTO},
 	};

@@ -2,15 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Opens traces with the programs that people open traces with, and holds what they read against the file.
 
-  run.py             attaches $PTBPF to a training loop of $PTBPF_PYTHON and takes what it writes
-  run.py TRACE...    these traces, *.json or *.json.gz
+  $PTBPF_ENV_DIR/consumers/bin/python run.py TRACE...    *.json or *.json.gz; test_consumers.py makes the environment
 
 HolisticTraceAnalysis (every parser back-end, call graph, steps, correlation with the Execution Trace beside the
-trace, and where a trace has GPU work its analyses of that up to the critical path) and the TensorBoard plugin of PyTorch (operator tree, operator view also by input shapes, steps); tools/validate_trace.py with its schemas and these with
-jsonschema alone before them, the Perfetto
-UI in a headless Chromium (tools/view_trace.py) after them. They live in
-$PTBPF_ENV_DIR/consumers (default /var/tmp/ptbpf-envs/consumers), which is made where it is missing, and
-where the script runs itself. Prints PASS, FAIL or SKIP lines.
+trace, and where a trace has GPU work its analyses of that up to the critical path) and the TensorBoard plugin of PyTorch (operator
+tree, operator view also by input shapes, steps); tools/validate_trace.py with its schemas and these with jsonschema alone before
+them. Prints a line PASS or FAIL for each check.
 """
 
 import argparse
@@ -29,8 +26,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 ENV = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers")
 PYTHON = os.path.join(ENV, "bin", "python")
-PACKAGES = ["HolisticTraceAnalysis", "pandas<3", "torch-tb-profiler", "ijson", "jsonschema", "viztracer"]
-SKIP = 77
 
 
 class Expected:
@@ -335,81 +330,10 @@ def check(path):
     return failed
 
 
-def installed():
-    return os.path.exists(PYTHON) and not subprocess.run(
-        [PYTHON, "-c", "import hta, torch_tb_profiler, ijson, jsonschema, viztracer"], stderr=subprocess.DEVNULL).returncode
-
-
-def install():
-    subprocess.run([sys.executable, "-m", "venv", ENV], check=True)
-    subprocess.run([PYTHON, "-m", "pip", "install", "-q", *PACKAGES], check=True)
-
-
-def run_ptbpf(*command):
-    rc = subprocess.run(command).returncode
-    if rc not in (0, 3):  # 3: done but incomplete, which is no matter here
-        sys.exit(f"FAIL consumers.{command[1]}: exit {rc}")
-
-
-def make_traces(folder):
-    """A plain and a compressed trace of one capture of a live process."""
-    ptbpf, python = os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf")), os.environ.get("PTBPF_PYTHON", sys.executable)
-    traces = [os.path.join(folder, "live.pt.trace.json.gz"), os.path.join(folder, "live.pt.trace.json")]
-    capture = os.path.join(folder, "live.ptb")
-    loop = subprocess.Popen([python, os.path.join(HERE, "loop.py")], stdout=subprocess.PIPE, text=True)
-    try:
-        if loop.stdout.readline() != "warm\n":
-            sys.exit("FAIL consumers.loop: the training loop did not start")
-        run_ptbpf(ptbpf, "attach", "--pid", str(loop.pid), "-d", "500ms", "-o", capture, "--trace", traces[0],
-                  "--et", os.path.join(folder, "live.et.json"), "--no-table", "-q")
-        if loop.poll() is not None:
-            sys.exit(f"FAIL consumers.loop: the training loop ended with {loop.returncode}")
-    finally:
-        loop.kill()
-        loop.wait()
-    run_ptbpf(ptbpf, "export", capture, "--format", "chrome", "-o", traces[1])
-    return traces + made_up(folder, ptbpf)
-
-
-def made_up(folder, ptbpf):
-    """GPU work as an agent would tell it, and calls as kernel probes see them: neither needs a GPU here."""
-    tests = os.path.join(os.path.dirname(ptbpf), "tests")
-    if not os.path.exists(os.path.join(tests, "fake_gpu_capture")):
-        print("SKIP consumers.gpu: the tests are not built beside ptbpf")
-        return []
-    traces = [os.path.join(folder, n + ".pt.trace.json") for n in ("gpu", "host")]
-    capture = os.path.join(folder, "gpu.ptb")
-    subprocess.run([os.path.join(tests, "fake_gpu_capture"), capture], check=True)
-    run_ptbpf(ptbpf, "export", capture, "--format", "chrome", "-o", traces[0])
-    subprocess.run([os.path.join(tests, "fake_gpu_trace"), "--host", traces[1], os.path.join(folder, "host.report.json")], check=True)
-    return traces
-
-
-def view(trace):
-    """The Perfetto UI, which is in one of the packages, where there is a browser."""
-    rc = subprocess.run([PYTHON, os.path.join(ROOT, "tools", "view_trace.py"), trace]).returncode
-    if rc not in (0, 1, SKIP):
-        print(f"FAIL viewer.{os.path.basename(trace)}: exit {rc}")
-    return rc not in (0, SKIP)
-
-
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("traces", nargs="*", metavar="TRACE")
+    ap.add_argument("traces", nargs="+", metavar="TRACE")
     args = ap.parse_args()
-    if os.path.realpath(sys.prefix) != os.path.realpath(ENV):
-        try:
-            if not installed():
-                install()
-        except (OSError, subprocess.CalledProcessError) as err:
-            print(f"SKIP consumers: HolisticTraceAnalysis and torch-tb-profiler could not be installed: {err}")
-            sys.exit(SKIP)
-        with tempfile.TemporaryDirectory() as folder:
-            traces = args.traces or make_traces(folder)
-            failed = subprocess.run([PYTHON, os.path.abspath(__file__), *traces]).returncode
-            failed |= view(traces[0])
-            failed |= any(view(t) for t in traces if os.path.basename(t) == "gpu.pt.trace.json")
-            sys.exit(failed)
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
     # its whole microseconds make the duration of shorter slices negative, of torch's traces too

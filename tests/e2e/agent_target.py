@@ -7,7 +7,7 @@ import os
 import struct
 import subprocess
 
-from common import PTBPF, PYTHON, WORKLOADS, AskedTarget, Tracer, load_trace, slices
+from support import PTBPF, PYTHON, WORKLOADS, AskedTarget, Tracer, load_trace, slices
 
 AGENT = os.environ.get("PTBPF_AGENT_LIB") or os.path.join(os.path.dirname(os.path.realpath(PTBPF)), "libptbpf_agent.so")
 ALIVE, TORCH, OPS_ON, CUPTI, GPU_ON = 0x1, 0x2, 0x4, 0x8, 0x10

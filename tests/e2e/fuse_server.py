@@ -8,7 +8,7 @@ import struct
 import subprocess
 import threading
 
-from common import Skip, check
+from support import Skip, check
 
 FORGET, INTERRUPT, BATCH_FORGET = 2, 36, 42  # have no answer
 LOOKUP, GETATTR, OPEN, READ, RELEASE, FLUSH, INIT, OPENDIR = 1, 3, 14, 15, 18, 25, 26, 27

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from agent_target import AGENT
-from common import PTBPF, ROOT, Skip, check, load_trace, require_root, slices
+from support import PTBPF, ROOT, Skip, check, load_trace, require_root, slices
 
 BUILD = os.path.dirname(os.path.realpath(PTBPF))
 MOCK = os.environ.get("PTBPF_MOCK_CUDA") or os.path.join(BUILD, "tests", "mock_cuda")

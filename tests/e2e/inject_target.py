@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 
-from common import PTBPF, PYTHON, WORKLOADS, Child, Failure, Skip, check, require_root, wait_for
+from support import PTBPF, PYTHON, WORKLOADS, Child, Failure, Skip, check, require_root, wait_for
 
 BUILD = os.path.dirname(PTBPF)
 TOOL = os.path.join(BUILD, "tests", "inject_tool")
@@ -16,7 +16,7 @@ LIBRARY = os.path.join(BUILD, "tests", "workloads", "libinject_lib.so")
 AGENT = os.path.join(BUILD, "libptbpf_agent.so")
 ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
 LIMIT_MS = 20000
-SLOW = 300
+SLOW = 600
 
 
 class Target(Child):

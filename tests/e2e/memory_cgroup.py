@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 
-from common import Skip
+from support import Skip
 
 
 def mounts():

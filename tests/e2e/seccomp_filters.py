@@ -8,7 +8,7 @@ import errno
 import os
 import struct
 
-from common import Skip
+from support import Skip
 
 ALLOW, LOG, TRACE, USER_NOTIF = 0x7fff0000, 0x7ffc0000, 0x7ff00000, 0x7fc00000
 ERRNO, TRAP, KILL_THREAD, KILL_PROCESS = 0x00050000, 0x00030000, 0, 0x80000000

@@ -7,8 +7,7 @@ import os
 import subprocess
 import sys
 
-from common import (ROOT, Tracer, check, load_trace, main, report_json, require_root, run_ptbpf, slices, workload,
-                    workspace)
+from support import ROOT, Tracer, check, load_trace, report_json, run_ptbpf, slices, workload, workspace
 
 ROOT_NODE = "[pytorch|profiler|execution_trace|process]"
 
@@ -44,54 +43,47 @@ def named(et, name):
     return [n for n in et["nodes"] if n["name"] == name]
 
 
-def shapes_in_trace():
-    require_root()
-    with workspace() as ws:
-        record_script(ws, "--record-shapes", "--trace", ws + "/a.json")
-        mm = slices(load_trace(ws + "/a.json"), "aten::mm")
-        dims = [e["args"].get("Input Dims") for e in mm]
-        # (3x3)(3x3), then seven that raise: their arguments are known, though they never ended well
-        check(dims == [[[3, 3], [3, 3]]] + [[[2, 3], [2, 3]]] * 7, f"Input Dims of aten::mm are {dims}")
-        check(all(e["args"]["ptbpf.unwound"] for e in mm[1:]), "the failing calls are not marked")
-        check(mm[0]["args"]["Input type"] == ["float", "float"], str(mm[0]["args"]))
-        check(mm[0]["args"]["Input Strides"] == [[3, 1], [3, 1]], str(mm[0]["args"]))
-        grouped = run_ptbpf("report", ws + "/a.ptb", "--group-by-input-shape", "--with-flops")
-        check(any("Input Shapes" in line and "FLOPs" in line for line in grouped.out), grouped.text())
-        check(any("aten::mm" in line and "[[3, 3], [3, 3]]" in line for line in grouped.out), grouped.text())
+def test_shapes_in_trace(ws):
+    record_script(ws, "--record-shapes", "--trace", ws + "/a.json")
+    mm = slices(load_trace(ws + "/a.json"), "aten::mm")
+    dims = [e["args"].get("Input Dims") for e in mm]
+    # (3x3)(3x3), then seven that raise: their arguments are known, though they never ended well
+    check(dims == [[[3, 3], [3, 3]]] + [[[2, 3], [2, 3]]] * 7, f"Input Dims of aten::mm are {dims}")
+    check(all(e["args"]["ptbpf.unwound"] for e in mm[1:]), "the failing calls are not marked")
+    check(mm[0]["args"]["Input type"] == ["float", "float"], str(mm[0]["args"]))
+    check(mm[0]["args"]["Input Strides"] == [[3, 1], [3, 1]], str(mm[0]["args"]))
+    grouped = run_ptbpf("report", ws + "/a.ptb", "--group-by-input-shape", "--with-flops")
+    check(any("Input Shapes" in line and "FLOPs" in line for line in grouped.out), grouped.text())
+    check(any("aten::mm" in line and "[[3, 3], [3, 3]]" in line for line in grouped.out), grouped.text())
 
 
-def names_only_has_none():
+def test_names_only_has_none(ws):
     """The cheap mode reads no arguments, and whoever asks for them later is told."""
-    require_root()
-    with workspace() as ws:
-        record_script(ws, "--trace", ws + "/a.json")
-        check(all("Input Dims" not in e["args"] for e in slices(load_trace(ws + "/a.json"))), "shapes nobody asked for")
-        for args in (("report", ws + "/a.ptb", "--group-by-input-shape"),
-                     ("export", ws + "/a.ptb", "--format", "et", "-o", ws + "/a.et.json")):
-            done = run_ptbpf(*args, expect=1)
-            check(any("record" in line and "--" in line for line in done.err), f"no advice:\n{done.text()}")
-        check(not os.path.exists(ws + "/a.et.json"), "a file was left")
+    record_script(ws, "--trace", ws + "/a.json")
+    check(all("Input Dims" not in e["args"] for e in slices(load_trace(ws + "/a.json"))), "shapes nobody asked for")
+    for args in (("report", ws + "/a.ptb", "--group-by-input-shape"),
+                 ("export", ws + "/a.ptb", "--format", "et", "-o", ws + "/a.et.json")):
+        done = run_ptbpf(*args, expect=1)
+        check(any("record" in line and "--" in line for line in done.err), f"no advice:\n{done.text()}")
+    check(not os.path.exists(ws + "/a.et.json"), "a file was left")
 
 
-def trace_and_execution_trace_join():
-    require_root()
-    with workspace() as ws:
-        record_script(ws, "--trace", ws + "/a.json", "--et", ws + "/a.et.json")
-        et = valid_et(ws + "/a.et.json", "--chrome", ws + "/a.json")
-        ids = sorted(e["args"]["Record function id"] for e in slices(load_trace(ws + "/a.json")))
-        rf = sorted(a["value"] for n in et["nodes"] for a in n["attrs"] if a["name"] == "rf_id" and a["value"])
-        check(ids == rf, f"{len(ids)} ids in the trace, {len(rf)} in the Execution Trace")
-        mm = named(et, "aten::mm")[0]
-        check(mm["inputs"]["shapes"] == [[3, 3], [3, 3]] and mm["outputs"]["shapes"] == [[3, 3]], json.dumps(mm))
-        check(len(mm["outputs"]["values"][0]) == 6, json.dumps(mm))
-        run_ptbpf("export", ws + "/a.ptb", "--format", "et", "-o", ws + "/b.et.json.gz")
-        again = valid_et(ws + "/b.et.json.gz")
-        check(again["nodes"] == et["nodes"], "the export of the capture differs from the file written at once")
+def test_trace_and_execution_trace_join(ws):
+    record_script(ws, "--trace", ws + "/a.json", "--et", ws + "/a.et.json")
+    et = valid_et(ws + "/a.et.json", "--chrome", ws + "/a.json")
+    ids = sorted(e["args"]["Record function id"] for e in slices(load_trace(ws + "/a.json")))
+    rf = sorted(a["value"] for n in et["nodes"] for a in n["attrs"] if a["name"] == "rf_id" and a["value"])
+    check(ids == rf, f"{len(ids)} ids in the trace, {len(rf)} in the Execution Trace")
+    mm = named(et, "aten::mm")[0]
+    check(mm["inputs"]["shapes"] == [[3, 3], [3, 3]] and mm["outputs"]["shapes"] == [[3, 3]], json.dumps(mm))
+    check(len(mm["outputs"]["values"][0]) == 6, json.dumps(mm))
+    run_ptbpf("export", ws + "/a.ptb", "--format", "et", "-o", ws + "/b.et.json.gz")
+    again = valid_et(ws + "/b.et.json.gz")
+    check(again["nodes"] == et["nodes"], "the export of the capture differs from the file written at once")
 
 
-def several_recordings():
+def test_several_recordings(ws):
     """Recordings of one process, one after another, and one in which nothing ran: each a file of its own."""
-    require_root()
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         for k in range(3):
@@ -104,15 +96,14 @@ def several_recordings():
             check(len({json.dumps(n["inputs"]["shapes"]) for n in neg}) == 1, "the shapes of one operator differ")
             check(sum(n["name"] == ROOT_NODE and n["id"] == 1 for n in et["nodes"]) == 1, "no root")
         check(p.alive(), "the target died")
-    with workspace() as ws, workload("scripted.py", ws + "/go") as p:
+    with workload("scripted.py", ws + "/go") as p:
         p.wait_line("ready")
         run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "--et", ws + "/e.et.json", "--no-table")
         check([n["name"] for n in valid_et(ws + "/e.et.json")["nodes"]] == [ROOT_NODE], "not empty")
 
 
-def default_names():
-    require_root()
-    with workspace() as ws, workload("spin.py") as p:
+def test_default_names(ws):
+    with workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "300ms", "--execution-trace", cwd=ws)
         stems = {n.split(".")[0] for n in os.listdir(ws)}
@@ -120,15 +111,8 @@ def default_names():
         check(len(stems) == 1 and ends == ["et.json", "pt.trace.json.gz", "ptb"], f"files: {os.listdir(ws)}")
 
 
-def modes_are_told():
+def test_modes_are_told(ws):
     """The capture knows how it was made, and says so in its report."""
-    require_root()
-    with workspace() as ws:
-        record_script(ws, "--execution-trace")
-        doc = report_json(ws + "/a.ptb")
-        check("full" in json.dumps(doc), "the report does not say that results were recorded")
-
-
-if __name__ == "__main__":
-    main([shapes_in_trace, names_only_has_none, trace_and_execution_trace_join, several_recordings, default_names,
-          modes_are_told])
+    record_script(ws, "--execution-trace")
+    doc = report_json(ws + "/a.ptb")
+    check("full" in json.dumps(doc), "the report does not say that results were recorded")

@@ -6,7 +6,7 @@ import json
 import os
 
 from agent_target import AGENT
-from common import PYTHON, WORKLOADS, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, workload, workspace
+from support import PYTHON, WORKLOADS, Tracer, check, load_trace, run_ptbpf, slices, workload
 
 CNT = 8
 
@@ -17,18 +17,15 @@ def same_names(path, lines):
     check(seen == collections.Counter(names), f"called {names}, traced {dict(seen)}")
 
 
-def recorded():
+def test_recorded(ws):
     """ptbpf record with probes: from before the dispatcher has its first operator to after its last."""
-    require_root()
-    with workspace() as ws:
-        done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
-                         os.path.join(WORKLOADS, "brief_ops.py"), "-", str(CNT))
-        same_names(ws + "/r.json", done.out)
+    done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
+                     os.path.join(WORKLOADS, "brief_ops.py"), "-", str(CNT))
+    same_names(ws + "/r.json", done.out)
 
 
-def attached(agent=False):
-    require_root()
-    with workspace() as ws, workload("brief_ops.py", ws + "/go", CNT, env={"LD_PRELOAD": AGENT} if agent else None) as p:
+def attached(ws, agent):
+    with workload("brief_ops.py", ws + "/go", CNT, env={"LD_PRELOAD": AGENT} if agent else None) as p:
         p.wait_line("ready")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table", "--record-shapes") as t:
             t.wait_attached()
@@ -39,10 +36,10 @@ def attached(agent=False):
         same_names(ws + "/a.json", p.out)
 
 
-def by_agent():
-    """The agent tells a name once, and an address can be another operator's by then."""
-    attached(agent=True)
+def test_attached(ws):
+    attached(ws, False)
 
 
-if __name__ == "__main__":
-    main([recorded, attached, by_agent])
+def test_by_agent(ws):
+    """The agent sends a name once, and an address can be another operator's by then."""
+    attached(ws, True)

@@ -4,7 +4,7 @@
 import os
 import re
 
-from common import Process, Skip, Tracer, check, main, report_json, require_root, run_ptbpf, wait_for, workspace
+from support import Process, Skip, Tracer, check, run_ptbpf, workspace
 
 BUILD = os.path.dirname(os.path.abspath(os.environ.get("PTBPF", "build/ptbpf")))
 FLOOD = BUILD + "/tests/workloads/agent_flood_nop1"
@@ -50,20 +50,18 @@ def window_over(pid):
         return True
 
 
-def agent_of_names():
+def test_agent_of_names(detail):
     """Names without end: memory stays below its limit, the rest is counted, the capture is whole."""
-    require_root()
     limit = 64 * MIB
     with workspace() as ws, flood("names") as p:
         p.wait_line("ready")
         most, out, last = record(ws, p, limit)
         check(most < limit + 8 * MIB, f"{most / MIB:.0f} MiB of memory, the limit is {limit / MIB:.0f}")
         check("incomplete" in last and re.search(r"memory is at its limit|beyond", last), f"the last line: {last}")
-    return f"at most {most / MIB:.0f} MiB of {limit / MIB:.0f}; {last}"
+    detail(f"at most {most / MIB:.0f} MiB of {limit / MIB:.0f}; {last}")
 
 
-def agent_of_everything():
-    require_root()
+def test_agent_of_everything(detail):
     limit = 48 * MIB
     with workspace() as ws, flood("all") as p:
         p.wait_line("ready")
@@ -71,20 +69,15 @@ def agent_of_everything():
         check(most < limit + 8 * MIB, f"{most / MIB:.0f} MiB of memory, the limit is {limit / MIB:.0f}")
         check("records of an agent dropped" in last, f"the last line: {last}")
         size = os.path.getsize(out)
-    return f"at most {most / MIB:.0f} MiB of {limit / MIB:.0f}, a capture of {size / MIB:.1f} MiB"
+    detail(f"at most {most / MIB:.0f} MiB of {limit / MIB:.0f}, a capture of {size / MIB:.1f} MiB")
 
 
-def sealed_at_the_limit():
+def test_sealed_at_the_limit(detail):
     """A limit that is reached at once: ptbpf goes on to the end of its window and seals the capture."""
-    require_root()
     with workspace() as ws, flood("names,held") as p:
         p.wait_line("ready")
         most, out, last = record(ws, p, 32 * MIB, seconds=1)
         check("memory is at its limit" in last, f"the last line: {last}")
         again = run_ptbpf("report", out, expect=3)
         check(not any("not sealed" in line or "cut off" in line for line in again.err), again.text())
-    return last
-
-
-if __name__ == "__main__":
-    main([agent_of_names, agent_of_everything, sealed_at_the_limit])
+    detail(last)

@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import tempfile
 
-from common import PTBPF, PYTHON, Skip, Tracer, check, main, require_root, run_ptbpf, workspace
-from harness import WORKLOADS, AskedTarget
+import pytest
+
+from support import PTBPF, PYTHON, WORKLOADS, AskedTarget, Skip, Tracer, check, require_root, run_ptbpf, workspace
 
 PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
 NAMES = ("PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "unknown")
@@ -60,8 +61,14 @@ class Target(AskedTarget):
     def end(cls):
         if cls._only:
             cls._only.proc.stdin.close()
-            cls._only.proc.wait(60)
+            cls._only.proc.wait(180)
             shutil.rmtree(cls._only.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_of_targets():
+    yield
+    Target.end()
 
 
 def read(path):
@@ -118,77 +125,77 @@ def truth(kind, *unknown_here):
     return figures
 
 
-def momentum():
-    return truth("momentum")
+def test_momentum(detail):
+    detail(truth("momentum"))
 
 
-def momentum_foreach():
-    return truth("momentum_foreach")
+def test_momentum_foreach(detail):
+    detail(truth("momentum_foreach"))
 
 
-def momentum_first():
-    return truth("momentum_first")
+def test_momentum_first(detail):
+    detail(truth("momentum_first"))
 
 
-def momentum_one():
-    return truth("momentum_one")
+def test_momentum_one(detail):
+    detail(truth("momentum_one"))
 
 
-def adam_first():
-    return truth("adam_first")
+def test_adam_first(detail):
+    detail(truth("adam_first"))
 
 
-def adamw():
-    return truth("adamw")
+def test_adamw(detail):
+    detail(truth("adamw"))
 
 
-def adamw_foreach():
-    return truth("adamw_foreach")
+def test_adamw_foreach(detail):
+    detail(truth("adamw_foreach"))
 
 
-def adamw_foreach_first():
-    return truth("adamw_foreach_first")
+def test_adamw_foreach_first(detail):
+    detail(truth("adamw_foreach_first"))
 
 
-def adamw_fused():
-    return truth("adamw_fused")
+def test_adamw_fused(detail):
+    detail(truth("adamw_fused"))
 
 
-def normalized():
-    return truth("normalized")
+def test_normalized(detail):
+    detail(truth("normalized"))
 
 
-def transformer():
-    return truth("transformer")
+def test_transformer(detail):
+    detail(truth("transformer"))
 
 
-def accumulated():
-    return truth("accumulated")
+def test_accumulated(detail):
+    detail(truth("accumulated"))
 
 
-def averaged():
+def test_averaged(detail):
     """What a hook averages in step() is no state."""
-    return truth("averaged")
+    detail(truth("averaged"))
 
 
-def after_forward():
+def test_after_forward(detail):
     """torch takes for an input what forward() left before the window."""
-    return truth("after_forward", INPUT)
+    detail(truth("after_forward", INPUT))
 
 
-def after_backward():
+def test_after_backward(detail):
     """torch asks Python for gradients from before the window; what the first step makes of them follows."""
-    return truth("after_backward", GRADIENT, PARAMETER, ACTIVATION)
+    detail(truth("after_backward", GRADIENT, PARAMETER, ACTIVATION))
 
 
-def closure():
+def test_closure(detail):
     """Forward and backward run within step()."""
-    return truth("closure", STATE, PARAMETER, INPUT, ACTIVATION)
+    detail(truth("closure", STATE, PARAMETER, INPUT, ACTIVATION))
 
 
-def saved():
+def test_saved(detail):
     """State that an operator outside of step() reads could be something else."""
-    return truth("saved", STATE)
+    detail(truth("saved", STATE))
 
 
 class Running(AskedTarget):
@@ -208,9 +215,8 @@ class Running(AskedTarget):
         return sums(r for r in read(raw) if r[1] == PREEXISTING)
 
 
-def anywhere():
+def test_anywhere(detail):
     """A window may begin anywhere in a training step: parameters and state are known, nothing else is an input."""
-    require_root()
     said = []
     with workspace() as folder:
         target = Running()
@@ -227,13 +233,4 @@ def anywhere():
             target.proc.stdin.close()
             target.proc.kill()
             target.proc.wait()
-    return "; ".join(f"unknown {s.get('unknown', 0)}" for s in said)
-
-
-if __name__ == "__main__":
-    try:
-        main([momentum, momentum_foreach, momentum_first, momentum_one, adam_first, adamw, adamw_foreach, adamw_foreach_first,
-              adamw_fused, normalized, transformer, accumulated, averaged, after_forward, after_backward, closure, saved,
-              anywhere])
-    finally:
-        Target.end()
+    detail("; ".join(f"unknown {s.get('unknown', 0)}" for s in said))

@@ -6,7 +6,7 @@ import json
 import os
 
 from agent_target import AGENT
-from common import PYTHON, WORKLOADS, Tracer, check, main, run_ptbpf, workload, workspace
+from support import PYTHON, WORKLOADS, Tracer, check, run_ptbpf, workload, workspace
 from gpu_target import MOCK, GpuTrace, need
 
 FILL = "cudaMemsetAsync"
@@ -58,43 +58,40 @@ class Run:
         self.trace = GpuTrace(path)
 
 
-def late():
+def test_late(ws, detail):
     """libcuda and libcudart are loaded in the window, long after torch."""
     need(agent=False)
-    with workspace() as ws:
-        for k, options in enumerate(((), ("--agent", "off"), ("--perf-uprobes",))):
-            os.mkdir(f"{ws}/{k}")
-            run = Run(f"{ws}/{k}", "late", options)
-            seen = fills(run.trace)
-            first = from_then_on(seen, run.sides, f"{options}")
-            counters = {c["name"]: c["value"] for c in run.trace.trace["ptbpf"]["loss"]["counters"]}
-            check(counters.get("CUDA_LATE_NS"), "that something was missed is not counted")
-        return f"from call {first} of {len(run.sides)} on"
+    for k, options in enumerate(((), ("--agent", "off"), ("--perf-uprobes",))):
+        os.mkdir(f"{ws}/{k}")
+        run = Run(f"{ws}/{k}", "late", options)
+        seen = fills(run.trace)
+        first = from_then_on(seen, run.sides, f"{options}")
+        counters = {c["name"]: c["value"] for c in run.trace.trace["ptbpf"]["loss"]["counters"]}
+        check(counters.get("CUDA_LATE_NS"), "that something was missed is not counted")
+    detail(f"from call {first} of {len(run.sides)} on")
 
 
-def two():
+def test_two(ws, detail):
     """Two libcudarts, the second one late: the calls of both, each once, those of the driver beneath them not."""
     need(agent=False)
-    with workspace() as ws:
-        run = Run(ws, "two")
-        seen = fills(run.trace)
-        one = {k // 2: e for k, e in seen.items() if k % 2 == 0}
-        other = {k // 2: e for k, e in seen.items() if k % 2}
-        half = [0] * (len(run.sides) // 2)
-        check(from_then_on(one, half, "the first libcudart") == 0, "the first one's calls begin late")
-        from_then_on(other, half, "the second libcudart")
-        both = min(e["ts"] for e in other.values())  # until then the second one's calls are seen where they reach the driver
-        check(not [e for e in run.trace.calls("cuda_driver") if e["ts"] > both], "the driver's part of the calls is told beside them")
-        return f"{len(one)} and {len(other)} calls"
+    run = Run(ws, "two")
+    seen = fills(run.trace)
+    one = {k // 2: e for k, e in seen.items() if k % 2 == 0}
+    other = {k // 2: e for k, e in seen.items() if k % 2}
+    half = [0] * (len(run.sides) // 2)
+    check(from_then_on(one, half, "the first libcudart") == 0, "the first one's calls begin late")
+    from_then_on(other, half, "the second libcudart")
+    both = min(e["ts"] for e in other.values())  # until then the second one's calls are seen where they reach the driver
+    check(not [e for e in run.trace.calls("cuda_driver") if e["ts"] > both], "the driver's part of the calls is told beside them")
+    detail(f"{len(one)} and {len(other)} calls")
 
 
-def recorded():
+def test_recorded(ws):
     """ptbpf record --agent off: libraries that the program loads when it likes."""
     need(agent=False)
-    with workspace() as ws:
-        done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
-                         os.path.join(WORKLOADS, "cuda_late.py"), MOCK, "-", "late")
-        from_then_on(fills(GpuTrace(ws + "/r.json")), did(done.out), "record")
+    done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
+                     os.path.join(WORKLOADS, "cuda_late.py"), MOCK, "-", "late")
+    from_then_on(fills(GpuTrace(ws + "/r.json")), did(done.out), "record")
 
 
 def refused(env, why, mode="late", **kw):
@@ -108,34 +105,29 @@ def refused(env, why, mode="late", **kw):
         return run, first
 
 
-def given_up():
+def test_given_up(detail):
     """The agent is asked before there is CUDA, and then cannot: too old, in use, an error, no CUPTI at all."""
     need()
     for env, why in (({"MOCK_CUPTI_VERSION": "14"}, "older"), ({"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, "another tool"),
                      ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:999"}, "error")):
         run, first = refused(env, why)
         check(not run.trace.work(), "work of the GPU without CUPTI")
-    return f"calls from {first} of {len(run.sides)} on"
+    detail(f"calls from {first} of {len(run.sides)} on")
 
 
-def another_comes():
+def test_another_comes(detail):
     """CUPTI works until another profiler begins in the window: its activities until then, calls from then on, none twice."""
     need()
     run, first = refused({}, "another tool", mode="yield", rounds=600)
     check(first >= 100 and run.trace.work(), f"host calls from {first} on, {len(run.trace.work())} pieces of work")
     by_cupti = [e for e in run.trace.calls() if e["name"] == FILL and not e["args"].get("ptbpf.host_only")]
     check(by_cupti and max(e["ts"] for e in by_cupti) < fills(run.trace)[first]["ts"], "calls by CUPTI and by probes at once")
-    return f"{len(run.trace.work())} pieces of work, then calls from {first} of {len(run.sides)} on"
+    detail(f"{len(run.trace.work())} pieces of work, then calls from {first} of {len(run.sides)} on")
 
 
-def storm():
+def test_storm(ws, detail):
     """Libraries come and go, threads throw, the process forks: it does what it does without ptbpf."""
     need(agent=False)
-    with workspace() as ws:
-        run = Run(ws, "storm", ("--children", "--profile-memory"), rounds=600, expect=(0, 3))
-        check(len(fills(run.trace)) > len(run.sides) / 2, "most calls are missing")
-        return f"{len(run.sides)} fills"
-
-
-if __name__ == "__main__":
-    main([late, two, recorded, given_up, another_comes, storm])
+    run = Run(ws, "storm", ("--children", "--profile-memory"), rounds=600, expect=(0, 3))
+    check(len(fills(run.trace)) > len(run.sides) / 2, "most calls are missing")
+    detail(f"{len(run.sides)} fills")

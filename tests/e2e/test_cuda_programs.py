@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 
-from common import (PYTHON, WORKLOADS, AskedTarget, Failure, Skip, Tracer, check, main, run_ptbpf, workload, workspace)
+from support import PYTHON, WORKLOADS, AskedTarget, Failure, Skip, Tracer, check, run_ptbpf, workload, workspace
 from agent_target import semaphores, wish
 from gpu_target import AGENT, BUILD, MOCK, WORK, GpuTrace, need, same_flows, valid
 
@@ -150,21 +150,21 @@ def recorded(program, probes=by_probes, env=None, off_env=None, at_once=False):
     return "{} pieces of work by the agent, {} calls by probes".format(*figures)
 
 
-def c_recorded():
-    return recorded((TARGET, THREADS, STEPS, REST_MS, DRIVER_STEPS), env={"LD_LIBRARY_PATH": MOCK},
-                    off_env={"TARGET_CUDA_AWAITS_PROBES": "1"})
+def test_c_recorded(detail):
+    detail(recorded((TARGET, THREADS, STEPS, REST_MS, DRIVER_STEPS), env={"LD_LIBRARY_PATH": MOCK},
+                    off_env={"TARGET_CUDA_AWAITS_PROBES": "1"}))
 
 
-def c_at_once():
+def test_c_at_once(detail):
     """A program that works as soon as it can and ends: nothing of it is missed."""
     either = (*KERNELS.values(), None)
     env = {"LD_LIBRARY_PATH": MOCK, "MOCK_CUDA_INIT_MS": "100"}
-    return recorded((TARGET, THREADS, STEPS, 0, DRIVER_STEPS), lambda trace, did: by_probes(trace, did, either), env,
-                    at_once=True)
+    detail(recorded((TARGET, THREADS, STEPS, 0, DRIVER_STEPS), lambda trace, did: by_probes(trace, did, either), env,
+                    at_once=True))
 
 
-def python_recorded():
-    return recorded((PYTHON, os.path.join(WORKLOADS, "cuda_work.py"), "--mock", MOCK, "--steps", STEPS, "--rest", REST_MS), nameless)
+def test_python_recorded(detail):
+    detail(recorded((PYTHON, os.path.join(WORKLOADS, "cuda_work.py"), "--mock", MOCK, "--steps", STEPS, "--rest", REST_MS), nameless))
 
 
 def attached(ws, pid, act, *options, name="a", expect=(0,)):
@@ -182,7 +182,7 @@ def attached(ws, pid, act, *options, name="a", expect=(0,)):
     return GpuTrace(path), lines
 
 
-def c_attached():
+def test_c_attached(detail):
     """One process, window after window, by the agent and by probes; the driver's own interface as well."""
     need()
     with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
@@ -194,10 +194,10 @@ def c_attached():
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS))
         by_probes(trace, told_by(lines))
     check(figures[0] == figures[2], f"pieces of work in equal windows: {figures}")
-    return f"{figures[0]} pieces of work by the agent, {figures[1]} calls by probes"
+    detail(f"{figures[0]} pieces of work by the agent, {figures[1]} calls by probes")
 
 
-def python_attached():
+def test_python_attached(detail):
     need()
     figures = []
     with workspace() as ws:
@@ -213,25 +213,25 @@ def python_attached():
 
                 trace, lines = attached(ws, p.pid, act)
                 figures.append(judge(trace, told_by(lines)))
-    return "{} pieces of work by the agent, {} calls by probes".format(*figures)
+    detail("{} pieces of work by the agent, {} calls by probes".format(*figures))
 
 
-def asleep():
+def test_asleep(ws, detail):
     """The agent is there, but CUDA's driver was never told to call it: probes see the calls."""
     need()
-    with workspace() as ws, Program(LD_PRELOAD=AGENT) as p:
+    with Program(LD_PRELOAD=AGENT) as p:
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS))
         told = trace.agents()
         check(len(told) == 1 and told[0]["host_calls"] and not told[0]["gpu"], f"agents {told}")
-        return f"{by_probes(trace, told_by(lines))} calls by probes"
+        detail(f"{by_probes(trace, told_by(lines))} calls by probes")
 
 
-def waits():
+def test_waits(ws, detail):
     """--activities sync: one slice for each wait, as CUPTI tells them; none without it."""
     need()
     kinds = {"cudaStreamSynchronize": "Stream Sync", "cudaDeviceSynchronize": "Context Sync", "cudaEventSynchronize": "Event Sync",
              "cudaStreamWaitEvent": "Stream Wait Event", "cudaMemcpy": "Stream Sync"}
-    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+    with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         for k, options in enumerate((("--activities", "cuda,sync"), ())):
             trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), *options, name=f"s{k}")
             did = told_by(lines)
@@ -239,10 +239,10 @@ def waits():
             got = collections.Counter(e["name"] for e in trace.calls("cuda_sync"))
             want = collections.Counter(kinds[c.name] for calls in did.values() for c in calls if c.name in kinds)
             check(len(want) > 2 and got == (want if options else collections.Counter()), f"{options}: {got}, did {want}")
-        return f"{sum(want.values())} waits"
+        detail(f"{sum(want.values())} waits")
 
 
-def as_it_comes():
+def test_as_it_comes():
     """Records in another order, by another clock, much later, with calls within calls; of every version's layout."""
     need()
     cnt = set()
@@ -255,20 +255,20 @@ def as_it_comes():
     check(len(cnt) == 1, f"pieces of work: {cnt}")
 
 
-def forks():
+def test_forks(ws, detail):
     """A child that goes on to work, as no CUDA program should: nobody is harmed, the parent's trace is whole."""
     need()
-    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+    with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", 2, 5) + p.ask("fork") + p.ask("work", 2, 5), expect=(0, 3))
         cnt = by_agent(trace, told_by(lines))
         check(p.ask("fork") == [], "a child after the window")
-        return f"{cnt} pieces of work"
+        detail(f"{cnt} pieces of work")
 
 
-def thousand_wishes():
+def test_thousand_wishes(ws, detail):
     """Who listens comes and goes a thousand times while threads work; then a window has all, and after it nothing is on."""
     need()
-    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+    with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         attached(ws, p.pid, lambda: p.ask("work", 1, 2), name="first")
         found = semaphores(p.pid)
         rng = random.Random(11)
@@ -280,20 +280,20 @@ def thousand_wishes():
             wish(p.pid, addresses, -1)
         told_by(p.hear())
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), name="last")
-        return f"{by_agent(trace, told_by(lines))} pieces of work afterwards"
+        detail(f"{by_agent(trace, told_by(lines))} pieces of work afterwards")
 
 
-def overflow():
+def test_overflow(ws, detail):
     """A ring that is far too small: what is missing is counted, what is there is true, the program is not kept waiting."""
     need()
-    with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
+    with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", 4, 1500), "--ringbuf", "64KiB", expect=(3,))
         loss = trace.trace["ptbpf"]["loss"]
         check(loss["lost_records"] > 0, f"nothing lost: {loss}")
         did = collections.Counter(w for calls in told_by(lines).values() for c in calls for w in c.work)
         got = collections.Counter(map(work_of, trace.work()))
         check(not got - did and sum(got.values()) < sum(did.values()), f"work that was not done: {list(got - did)[:3]}")
-        return f"{sum(got.values())} of {sum(did.values())} pieces of work, {loss['lost_records']} records lost"
+        detail(f"{sum(got.values())} of {sum(did.values())} pieces of work, {loss['lost_records']} records lost")
 
 
 # A namespace where no CUPTI is installed.
@@ -310,22 +310,17 @@ for name in ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"):
 """
 
 
-def no_cupti():
+def test_no_cupti(ws, detail):
     """CUPTI is nowhere: that is told, and probes see the calls."""
     need()
     found = subprocess.run([*HIDDEN, PYTHON, "-c", ANY_CUPTI], capture_output=True, text=True)
     if found.returncode:
         raise Skip(f"a CUPTI cannot be hidden here: {found.stderr.strip()}")
-    with workspace() as ws:
-        for name in ("libcuda.so.1", "libcudart.so.12"):
-            shutil.copy(os.path.join(MOCK, name), ws)
-        with Program(ws, HIDDEN, CUDA_INJECTION64_PATH=AGENT) as p:
-            trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), expect=(0, 3))
-            told = trace.agents()
-            check(len(told) == 1 and not told[0]["gpu"] and "CUPTI" in told[0]["gpu_why"], f"agents {told}")
-            by_probes(trace, told_by(lines))
-            return told[0]["gpu_why"]
-
-
-if __name__ == "__main__":
-    main([c_recorded, c_at_once, python_recorded, c_attached, python_attached, asleep, waits, as_it_comes, forks, thousand_wishes, overflow, no_cupti])
+    for name in ("libcuda.so.1", "libcudart.so.12"):
+        shutil.copy(os.path.join(MOCK, name), ws)
+    with Program(ws, HIDDEN, CUDA_INJECTION64_PATH=AGENT) as p:
+        trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), expect=(0, 3))
+        told = trace.agents()
+        check(len(told) == 1 and not told[0]["gpu"] and "CUPTI" in told[0]["gpu_why"], f"agents {told}")
+        by_probes(trace, told_by(lines))
+        detail(told[0]["gpu_why"])

@@ -5,7 +5,11 @@ import os
 import re
 import subprocess
 
-from common import PTBPF, check, main, run_ptbpf, workspace
+import pytest
+
+from support import PTBPF, check, run_ptbpf
+
+pytestmark = pytest.mark.unprivileged
 
 COMMANDS = ("attach", "record", "report", "export", "doctor")
 BASH = """
@@ -43,47 +47,41 @@ def install(ws):
 
 
 def run(*args):
-    done = subprocess.run(args, capture_output=True, text=True, timeout=60, env=dict(os.environ, TERM="dumb"))
+    done = subprocess.run(args, capture_output=True, text=True, timeout=180, env=dict(os.environ, TERM="dumb"))
     check(done.returncode == 0 and not done.stderr, f"{args[0]} ended with {done.returncode}: {done.stderr}")
     return done.stdout
 
 
-def man_pages():
-    with workspace() as ws:
-        install(ws)
-        pages = {f"ptbpf{'-' + c if c else ''}": c for c in ("", *COMMANDS)}
-        for page, command in pages.items():
-            path = f"{ws}/share/man/man1/{page}.1"
-            lint = subprocess.run(["mandoc", "-T", "lint", path], capture_output=True, text=True).stdout
-            # it searches the system's pages alone; those beside it are checked below
-            lint = [line for line in lint.splitlines() if "referenced manual not found" not in line]
-            check(not lint, "\n".join(lint))
-            with open(path, encoding="utf-8") as f:
-                named = set(re.findall(r"\.Xr ([\w-]+) 1", f.read()))
-            check(named == set(pages) - {page}, f"{page} names {named}")
-            text = re.sub(r"\s+", " ", run("man", "-l", path))
-            options = re.findall(r"^.{6}(--[\w-]+)", "\n".join(run_ptbpf(command, "--help").out), re.M) if command else []
-            missing = [o for o in options if o not in text]
-            check(not missing and (options or not command), f"{page} lacks {missing} of {options}")
+def test_man_pages(ws):
+    install(ws)
+    pages = {f"ptbpf{'-' + c if c else ''}": c for c in ("", *COMMANDS)}
+    for page, command in pages.items():
+        path = f"{ws}/share/man/man1/{page}.1"
+        lint = subprocess.run(["mandoc", "-T", "lint", path], capture_output=True, text=True).stdout
+        # it searches the system's pages alone; those beside it are checked below
+        lint = [line for line in lint.splitlines() if "referenced manual not found" not in line]
+        check(not lint, "\n".join(lint))
+        with open(path, encoding="utf-8") as f:
+            named = set(re.findall(r"\.Xr ([\w-]+) 1", f.read()))
+        check(named == set(pages) - {page}, f"{page} names {named}")
+        text = re.sub(r"\s+", " ", run("man", "-l", path))
+        options = re.findall(r"^.{6}(--[\w-]+)", "\n".join(run_ptbpf(command, "--help").out), re.M) if command else []
+        missing = [o for o in options if o not in text]
+        check(not missing and (options or not command), f"{page} lacks {missing} of {options}")
 
 
-def completions():
-    with workspace() as ws:
-        install(ws)
-        got = run("bash", "-c", BASH, "bash", ws + "/share/bash-completion/completions/ptbpf").splitlines()
-        check(got == BASH_ANSWERS, f"bash: {got}")
-        got = run("fish", "-c", FISH, ws + "/share/fish/vendor_completions.d/ptbpf.fish").splitlines()
-        check([line.split("\t")[0] for line in got] == FISH_ANSWERS, f"fish: {got}")
-        got = run("zsh", "-f", "-c", ZSH, "zsh", ws + "/share/zsh/site-functions").splitlines()
-        for begin, end in (("--agent[", ":MODE:(auto off inject)"), ("*--pid[", ":PID[,PID...]:_pids"),
-                           ("(-o --output)--output[", ":FILE:_files"), ("--kernel-memory[", "]")):
-            check(any(line.startswith(begin) and line.endswith(end) for line in got), f"zsh: no {begin} in {got}")
+def test_completions(ws):
+    install(ws)
+    got = run("bash", "-c", BASH, "bash", ws + "/share/bash-completion/completions/ptbpf").splitlines()
+    check(got == BASH_ANSWERS, f"bash: {got}")
+    got = run("fish", "-c", FISH, ws + "/share/fish/vendor_completions.d/ptbpf.fish").splitlines()
+    check([line.split("\t")[0] for line in got] == FISH_ANSWERS, f"fish: {got}")
+    got = run("zsh", "-f", "-c", ZSH, "zsh", ws + "/share/zsh/site-functions").splitlines()
+    for begin, end in (("--agent[", ":MODE:(auto off inject)"), ("*--pid[", ":PID[,PID...]:_pids"),
+                       ("(-o --output)--output[", ":FILE:_files"), ("--kernel-memory[", "]")):
+        check(any(line.startswith(begin) and line.endswith(end) for line in got), f"zsh: no {begin} in {got}")
 
 
-def unknown():
+def test_unknown():
     done = run_ptbpf("--print-docs", "tcsh", expect=2)
     check("none of" in done.text(), done.text())
-
-
-if __name__ == "__main__":
-    main([man_pages, completions, unknown])

@@ -11,9 +11,7 @@ import subprocess
 import tempfile
 
 import doctored
-from common import (PTBPF, Process, check, load_trace, main, require_root, run_ptbpf, slices, wait_for, workload,
-                    workspace)
-from harness import PYTHON, WORKLOADS
+from support import PTBPF, PYTHON, WORKLOADS, Process, check, load_trace, run_ptbpf, slices, wait_for, workload
 
 
 @contextlib.contextmanager
@@ -63,7 +61,7 @@ def attacker(victim):
     argv = [*wrap, "/usr/bin/python3", "-u", os.path.join(WORKLOADS, "map_libs.py"), os.path.join(lib, "libc10.so"),
             runtime, copy, os.path.join(lib, "libtorch_python.so")]
     read, write = os.pipe()
-    with Process(["sh", "-c", 'exec "$@" <&' + str(read), "sh", *argv], pass_fds=(read,)) as p:
+    with Process(["bash", "-c", 'exec "$@" <&' + str(read), "bash", *argv], pass_fds=(read,)) as p:
         os.close(read)
         try:
             p.wait_line("ready")
@@ -101,10 +99,9 @@ def has_operators(trace, pid):
     check(len(found) > 100, f"the victim's trace has {len(found)} operators")
 
 
-def poisoned_cache():
+def test_poisoned_cache(ws, detail):
     """The doctored copy is analysed first (--dry-run); then the wheel's own user is traced."""
-    require_root()
-    with workspace() as ws, private_cache() as wrap, workload("train_loop.py") as victim, \
+    with private_cache() as wrap, workload("train_loop.py") as victim, \
             workload("train_loop.py") as reference, started(victim), attacker(victim) as a:
         other = sites(ptbpf(wrap, "attach", "--dry-run", "--pid", a.pid))
         trace = os.path.join(ws, "v.json")
@@ -114,13 +111,12 @@ def poisoned_cache():
         has_operators(trace, victim.pid)
         own = sites(ptbpf(wrap, "attach", "--dry-run", "--pid", victim.pid))
         check(len(other - own) > 1000, f"the copy's probes are not elsewhere: {len(other - own)}")
-        return f"{len(other - own)} places differ"
+        detail(f"{len(other - own)} places differ")
 
 
-def shared_plan():
+def test_shared_plan(ws):
     """Both processes in one run, without a cache."""
-    require_root()
-    with workspace() as ws, private_cache() as wrap, workload("train_loop.py") as victim, \
+    with private_cache() as wrap, workload("train_loop.py") as victim, \
             workload("train_loop.py") as reference, started(victim), attacker(victim) as a:
         trace = os.path.join(ws, "v.json")
         ptbpf(wrap, "attach", "--no-cache", "--pid", f"{a.pid},{victim.pid}", "-d", "1s", "-o",
@@ -129,10 +125,9 @@ def shared_plan():
         has_operators(trace, victim.pid)
 
 
-def changed_code():
+def test_changed_code(ws):
     """A process that has changed its own code at a place of the plan is not probed."""
-    require_root()
-    with workspace() as ws, workload("train_loop.py") as p:
+    with workload("train_loop.py") as p:
         p.wait_line(r"step 1 ")
         rows = run_ptbpf("attach", "--dry-run", "--pid", p.pid).out
         row = next(line for line in rows if "aten::bartlett_window" in line and "0x" in line)
@@ -152,7 +147,3 @@ def changed_code():
         check("libtorch_cpu.so" in text and f"{off:x}" in text and "not probed" in text, f"no clear sentence:\n{text}")
         p.wait_news("^step ", 3)
         check(p.alive(), f"the process died\n{p.text()}")
-
-
-if __name__ == "__main__":
-    main([poisoned_cache, shared_plan, changed_code])

@@ -9,8 +9,7 @@ import os
 import random
 import signal
 
-from common import (PTBPF, Process, Skip, check, every, main, modified_code, require_root, run_ptbpf, soak, workload,
-                    workspace)
+from support import PTBPF, Process, Skip, check, every, modified_code, run_ptbpf, soak, workload, workspace
 
 LIBRARY = os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libfault.so")
 ATTACH = ("--execution-trace", "--profile-memory", "--kernel-memory", "-d", "30ms", "--no-table")
@@ -48,10 +47,9 @@ def chosen(stacks, some):
     return list(numbers) if soak() or stacks <= some else sorted(random.sample(numbers, some))
 
 
-def offline_commands():
+def test_offline_commands(ws, detail):
     """report and export: every stack of every kind."""
-    require_root()
-    with workspace() as ws, workload("busy.py", 0, 0.002) as p:
+    with workload("busy.py", 0, 0.002) as p:
         p.wait_line("ready")
         run_ptbpf("attach", "--pid", p.pid, "-o", ws + "/a.ptb", *ATTACH, expect=(0, 3))
         p.signal(signal.SIGTERM)
@@ -66,13 +64,12 @@ def offline_commands():
                     name = f"{k}{kind}{n}"
                     return faulty(f"{ws}/{name}.log", kind, n, *(a.replace("{}", name) for a in args))
                 stacks = run(0)[0]
-                jobs += [(run, n) for n in chosen(stacks, 25)]
-        return judge(every(jobs, lambda job: job[0](job[1])))
+                jobs += [(run, n) for n in chosen(stacks, 15)]
+        detail(judge(every(jobs, lambda job: job[0](job[1]))))
 
 
-def attach():
+def test_attach(detail):
     """One after the other on a busy target, whose results stay the same and whose code is as in its files."""
-    require_root()
     with workspace() as ws, workload("busy.py", 0, 0.002) as p:
         p.wait_line("ready")
 
@@ -81,7 +78,7 @@ def attach():
             return faulty(name + ".log", kind, n, "attach", "--pid", p.pid, "-o", name + ".ptb", "--trace",
                           name + ".json.gz", *ATTACH, *(("--perf-uprobes",) if kind == "perf" else ()))
         jobs = []
-        for kind, some in (("alloc", 8), ("read", 4), ("write", 3), ("bpf", 6), ("perf", 3)):
+        for kind, some in (("alloc", 5), ("read", 3), ("write", 2), ("bpf", 4), ("perf", 2)):
             stacks = run(kind, 0)[0]
             jobs += [(kind, n) for n in chosen(stacks, some)]
         text = judge(every(jobs, lambda job: run(*job)))
@@ -94,8 +91,4 @@ def attach():
     with workload("busy.py", steps) as p:
         p.finish(600)
         check(p.wait_line(r"final (\d+) (\w+)")[2] == digest, "the target's results differ from an undisturbed run's")
-    return f"{text}; {steps} steps with equal results"
-
-
-if __name__ == "__main__":
-    main([offline_commands, attach])
+    detail(f"{text}; {steps} steps with equal results")

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from common import PYTHON, Skip, check, load_trace, main, require_root, run_ptbpf, slices, workload, workspace
+from support import PYTHON, Skip, check, load_trace, run_ptbpf, slices, workload
 
 
 def libraries():
@@ -41,27 +41,19 @@ def traced(p, ws):
     check(p.alive(), "the target died")
 
 
-def renamed_copy():
-    require_root()
-    with workspace() as ws:
-        copy, proc = started_with_copy(ws, "libtorch_cpu-0123abcd.so")
-        with proc as p:
-            p.wait_line("rate")
-            check(mapped(p.pid, copy), "the copy is not what the target runs")
-            traced(p, ws)
+def test_renamed_copy(ws):
+    copy, proc = started_with_copy(ws, "libtorch_cpu-0123abcd.so")
+    with proc as p:
+        p.wait_line("rate")
+        check(mapped(p.pid, copy), "the copy is not what the target runs")
+        traced(p, ws)
 
 
-def deleted():
-    require_root()
-    with workspace() as ws:
-        copy, proc = started_with_copy(ws, "libtorch_cpu.so")
-        with proc as p:
-            p.wait_line("rate")
-            os.unlink(copy)
-            with open(f"/proc/{p.pid}/maps") as f:
-                check("libtorch_cpu.so (deleted)" in f.read(), "the library is not deleted")
-            traced(p, ws)
-
-
-if __name__ == "__main__":
-    main([renamed_copy, deleted])
+def test_deleted(ws):
+    copy, proc = started_with_copy(ws, "libtorch_cpu.so")
+    with proc as p:
+        p.wait_line("rate")
+        os.unlink(copy)
+        with open(f"/proc/{p.pid}/maps") as f:
+            check("libtorch_cpu.so (deleted)" in f.read(), "the library is not deleted")
+        traced(p, ws)

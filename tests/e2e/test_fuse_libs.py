@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 
-from common import Failure, Tracer, check, main, report_json, require_root, wait_for, workspace
+from support import Failure, Tracer, check, report_json, require_root, wait_for, workspace
 from fuse_server import FuseServer
 from test_hostile_libs import Target, elf
 
@@ -31,39 +31,34 @@ def finish(t, server, codes):
     return text
 
 
-def torch_on_a_silent_server():
+def test_torch_on_a_silent_server(ws, detail):
     """The process's PyTorch lies there: refused at once, with the reason."""
-    require_root()
-    with workspace() as ws:
-        os.mkdir(ws + "/mnt")
-        with Target() as target, FuseServer(ws + "/mnt", "libtorch_cpu.so", library(ws), NOBODY) as server:
-            target.map(server.file())
-            server.stop_answering()
-            with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb") as t:
-                text = finish(t, server, (1,))
-            check("FUSE" in text and "libtorch_cpu.so" in text, f"the message does not say why\n{text}")
-            return text.splitlines()[0]
+    os.mkdir(ws + "/mnt")
+    with Target() as target, FuseServer(ws + "/mnt", "libtorch_cpu.so", library(ws), NOBODY) as server:
+        target.map(server.file())
+        server.stop_answering()
+        with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb") as t:
+            text = finish(t, server, (1,))
+        check("FUSE" in text and "libtorch_cpu.so" in text, f"the message does not say why\n{text}")
+        detail(text.splitlines()[0])
 
 
-def another_library_on_a_silent_server():
+def test_another_library_on_a_silent_server(ws):
     """Only a library of CUDA's lies there: the rest is traced, and what is missing is said and counted."""
-    require_root()
-    with workspace() as ws:
-        os.mkdir(ws + "/mnt")
-        with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), NOBODY) as server:
-            target.wait("worked")
-            target.map(server.file())
-            server.stop_answering()
-            with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
-                text = finish(t, server, (3,))
-            check(text.count("FUSE") >= 1 and "libcudart" in text, f"the message does not say why\n{text}")
-            check("aten::neg" in str(report_json(ws + "/a.ptb")), "the capture lacks the window")
+    os.mkdir(ws + "/mnt")
+    with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), NOBODY) as server:
+        target.wait("worked")
+        target.map(server.file())
+        server.stop_answering()
+        with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
+            text = finish(t, server, (3,))
+        check(text.count("FUSE") >= 1 and "libcudart" in text, f"the message does not say why\n{text}")
+        check("aten::neg" in str(report_json(ws + "/a.ptb")), "the capture lacks the window")
 
 
-def same_inode_number_on_a_silent_server():
+def test_same_inode_number_on_a_silent_server(ws):
     """A mapping whose inode number is that of torch's library: they are distinguished without a request to the server."""
-    require_root()
-    with workspace() as ws, Target("--torch") as target:
+    with Target("--torch") as target:
         target.wait("worked")
         with open(f"/proc/{target.pid}/maps", encoding="utf-8") as f:
             inode = next(int(line.split()[4]) for line in f if "/libtorch_cpu" in line)
@@ -75,17 +70,15 @@ def same_inode_number_on_a_silent_server():
                 finish(t, server, (0,))
 
 
-def served_by_root():
+def test_served_by_root(ws):
     """Root's own servers are trusted: environments live there."""
-    require_root()
-    with workspace() as ws:
-        os.mkdir(ws + "/mnt")
-        with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
-            target.wait("worked")
-            target.map(server.file())
-            with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
-                text = finish(t, server, (0,))
-            check("FUSE" not in text, f"refused\n{text}")
+    os.mkdir(ws + "/mnt")
+    with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
+        target.wait("worked")
+        target.map(server.file())
+        with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
+            text = finish(t, server, (0,))
+        check("FUSE" not in text, f"refused\n{text}")
 
 
 def worked(target, times):
@@ -110,7 +103,7 @@ def library_that_is_read(*options):
                 yield t, target, server, ws + "/a.ptb"
 
 
-def slow_library_in_a_window():
+def test_slow_library_in_a_window(detail):
     """A library that is loaded in a window and takes long to be read: the records of that time are not lost."""
     with library_that_is_read("--ringbuf", "16M") as (t, target, server, _):
         worked(target, 8000)  # 1.6 million records of at least 24 bytes: more than all rings take
@@ -118,10 +111,10 @@ def slow_library_in_a_window():
         t.signal(signal.SIGINT)
         text = finish(t, server, (0,))
         check("lost 0;" in text, f"records are lost\n{text}")
-        return text.splitlines()[-1]
+        detail(text.splitlines()[-1])
 
 
-def signal_while_a_library_is_read_in_a_window():
+def test_signal_while_a_library_is_read_in_a_window():
     """A library that never comes does not keep a window from ending, nor its capture."""
     with library_that_is_read() as (t, _, server, capture):
         t.signal(signal.SIGINT)
@@ -132,8 +125,3 @@ def signal_while_a_library_is_read_in_a_window():
             raise
         check(code in (0, 3), f"exit {code}\n{t.text()}")
         check("aten::neg" in str(report_json(capture)), "the capture lacks the window")
-
-
-if __name__ == "__main__":
-    main([slow_library_in_a_window, signal_while_a_library_is_read_in_a_window,
-          torch_on_a_silent_server, another_library_on_a_silent_server, same_inode_number_on_a_silent_server, served_by_root])

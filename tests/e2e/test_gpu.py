@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from common import (PYTHON, ROOT, WORKLOADS, Skip, Tracer, check, load_trace, main, run_ptbpf, slices, workload, workspace)
+from support import PYTHON, ROOT, WORKLOADS, Skip, Tracer, check, load_trace, run_ptbpf, slices, workload
 from gpu_target import AGENT, BUILD, MOCK, WORK, GpuTrace, need, same_flows, valid
 
 DUMP = os.path.join(os.path.dirname(MOCK), "workloads", "libagent_dump.so")
@@ -89,171 +89,159 @@ def same_links(run):
     check(not missing and not more, f"missing {list(missing)[:3]}, instead {list(more)[:3]}")
 
 
-def whole_work():
+def test_whole_work(ws, detail):
     """Kernels, copies, fills, streams, events, a graph: names, order, bytes, calls, operators, arrows, device."""
     need()
-    with workspace() as ws:
-        run = Run(ws)
-        cnt = same_work(run)
-        same_links(run)
-        flows = same_flows(run)
-        valid(run.path)
-        check(run.trace["deviceProperties"] and run.trace["deviceProperties"][0]["name"], f"device: {run.trace['deviceProperties']}")
-        in_graph = [e for e in run.work() if e["args"].get("graph node id")]
-        check(len(in_graph) == 6, f"{len(in_graph)} of 6 nodes of the graph")
-        notes = {e["name"] for e in run.events if e.get("cat") == "gpu_user_annotation"}
-        check({"step 0", "step 1", "step 2", "load", "graph"} <= notes, f"annotations on the GPU: {sorted(notes)}")
-        check([a["gpu"] for a in run.agents()] == [True], f"agents {run.agents()}")
-        return f"{cnt} pieces of work, {flows} arrows"
+    run = Run(ws)
+    cnt = same_work(run)
+    same_links(run)
+    flows = same_flows(run)
+    valid(run.path)
+    check(run.trace["deviceProperties"] and run.trace["deviceProperties"][0]["name"], f"device: {run.trace['deviceProperties']}")
+    in_graph = [e for e in run.work() if e["args"].get("graph node id")]
+    check(len(in_graph) == 6, f"{len(in_graph)} of 6 nodes of the graph")
+    notes = {e["name"] for e in run.events if e.get("cat") == "gpu_user_annotation"}
+    check({"step 0", "step 1", "step 2", "load", "graph"} <= notes, f"annotations on the GPU: {sorted(notes)}")
+    check([a["gpu"] for a in run.agents()] == [True], f"agents {run.agents()}")
+    detail(f"{cnt} pieces of work, {flows} arrows")
 
 
-def table_and_report():
+def test_table_and_report(ws):
     """The table has GPU columns; report --gpu counts what was done."""
     need()
-    with workspace() as ws:
-        run = Run(ws)
-        table = "\n".join(run.out)
-        check("Self CUDA" in table and "mockgpu::scale" in table, f"no GPU columns:\n{table[:1500]}")
-        told = json.loads("\n".join(run_ptbpf("report", run.capture, "--gpu", "--json").out))
-        check(told, "report --gpu is empty")
-        text = "\n".join(run_ptbpf("report", run.capture, "--gpu").out)
-        check("axpy_kernel" in text, f"report --gpu does not know the kernel:\n{text[:1000]}")
-        again = ws + "/again.json"
-        run_ptbpf("export", run.capture, "--format", "chrome", "-o", again)
-        with open(again) as a, open(run.path) as b:
-            check(a.read().count('"kernel"') == b.read().count('"kernel"'), "export gives other kernels than attach")
+    run = Run(ws)
+    table = "\n".join(run.out)
+    check("Self CUDA" in table and "mockgpu::scale" in table, f"no GPU columns:\n{table[:1500]}")
+    told = json.loads("\n".join(run_ptbpf("report", run.capture, "--gpu", "--json").out))
+    check(told, "report --gpu is empty")
+    text = "\n".join(run_ptbpf("report", run.capture, "--gpu").out)
+    check("axpy_kernel" in text, f"report --gpu does not know the kernel:\n{text[:1000]}")
+    again = ws + "/again.json"
+    run_ptbpf("export", run.capture, "--format", "chrome", "-o", again)
+    with open(again) as a, open(run.path) as b:
+        check(a.read().count('"kernel"') == b.read().count('"kernel"'), "export gives other kernels than attach")
 
 
-def many_threads():
+def test_many_threads(ws, detail):
     need()
-    with workspace() as ws:
-        run = Run(ws, ("threads",))
-        check(same_work(run) == 160, "not 160 pieces of work")
-        same_links(run)
-        return "4 threads"
+    run = Run(ws, ("threads",))
+    check(same_work(run) == 160, "not 160 pieces of work")
+    same_links(run)
+    detail("4 threads")
 
 
-def recorded():
+def test_recorded(ws):
     """ptbpf record: with the agent that it brings all that was done; with --agent off the calls alone."""
     need()
-    with workspace() as ws:
-        for options, activities in (((), True), (("--agent", "off"), False)):
-            done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--", PYTHON,
-                             os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", expect=(0, 3))
-            run = Done(ws + "/r.json", done.out)
-            if activities:
-                same_work(run)
-                same_links(run)
-            else:
-                check(not run.work(), "GPU work without an agent")
-                launches = sum("LaunchKernel" in e["name"] for e in run.calls("cuda_runtime", "cuda_driver"))
-                check(launches, "no launches by host probes")
+    for options, activities in (((), True), (("--agent", "off"), False)):
+        done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--", PYTHON,
+                         os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", expect=(0, 3))
+        run = Done(ws + "/r.json", done.out)
+        if activities:
+            same_work(run)
+            same_links(run)
+        else:
+            check(not run.work(), "GPU work without an agent")
+            launches = sum("LaunchKernel" in e["name"] for e in run.calls("cuda_runtime", "cuda_driver"))
+            check(launches, "no launches by host probes")
 
 
-def from_the_host():
+def test_from_the_host(ws, detail):
     """No agent in the process: launches, copies, fills, waits by probes, with bytes and streams; nothing of the GPU."""
     need(agent=False)
-    with workspace() as ws:
-        run = Run(ws, agent=False)
-        check(not run.work(), "GPU work out of nothing")
-        names = collections.Counter(e["name"] for e in run.calls())
-        want = collections.Counter(d["call"] for d in run.did if d["call"] != "cudaGraphLaunch")
-        want["cudaLaunchKernel"] += 2  # captured: launched by the host, run by nobody
-        want["cudaMemsetAsync"] += 1
-        want["cudaGraphLaunch"] = 2
-        odd = {n: (names[n], c) for n, c in want.items() if names[n] != c}
-        check(not odd, f"calls (seen, done): {odd}; all: {dict(names)}")
-        waits = names["cudaStreamSynchronize"], names["cudaDeviceSynchronize"]
-        check(waits == (3, 1), f"waits {waits}")
-        valid(run.path)
-        return f"{sum(names.values())} calls"
+    run = Run(ws, agent=False)
+    check(not run.work(), "GPU work out of nothing")
+    names = collections.Counter(e["name"] for e in run.calls())
+    want = collections.Counter(d["call"] for d in run.did if d["call"] != "cudaGraphLaunch")
+    want["cudaLaunchKernel"] += 2  # captured: launched by the host, run by nobody
+    want["cudaMemsetAsync"] += 1
+    want["cudaGraphLaunch"] = 2
+    odd = {n: (names[n], c) for n, c in want.items() if names[n] != c}
+    check(not odd, f"calls (seen, done): {odd}; all: {dict(names)}")
+    waits = names["cudaStreamSynchronize"], names["cudaDeviceSynchronize"]
+    check(waits == (3, 1), f"waits {waits}")
+    valid(run.path)
+    detail(f"{sum(names.values())} calls")
 
 
-def off():
+def test_off(ws):
     """--gpu off: nothing, with the agent and without."""
     need()
-    with workspace() as ws:
-        for agent in (True, False):
-            run = Run(ws, options=("--gpu", "off"), agent=agent, name=f"off{agent}")
-            check(not run.work() and not run.calls("cuda_runtime", "cuda_driver"), f"GPU events with --gpu off, agent {agent}")
-            check(sum(e["name"] == "mockgpu::scale" for e in slices(run.trace)) == 3, "the operators are gone")
+    for agent in (True, False):
+        run = Run(ws, options=("--gpu", "off"), agent=agent, name=f"off{agent}")
+        check(not run.work() and not run.calls("cuda_runtime", "cuda_driver"), f"GPU events with --gpu off, agent {agent}")
+        check(sum(e["name"] == "mockgpu::scale" for e in slices(run.trace)) == 3, "the operators are gone")
 
 
-def unordered():
+def test_unordered(ws):
     """Records that come in another order, at another clock's rate, much later, are joined to the same operators."""
     need()
-    with workspace() as ws:
-        run = Run(ws, env={"MOCK_CUPTI_REORDER": "1", "MOCK_CUPTI_OFFSET_NS": "123456789012", "MOCK_CUPTI_DRIFT_PPM": "80",
-                           "MOCK_CUPTI_BATCH_MS": "300", "MOCK_CUPTI_NESTED": "1"})
-        same_work(run)
-        same_links(run)
-        same_flows(run)
-        valid(run.path)
+    run = Run(ws, env={"MOCK_CUPTI_REORDER": "1", "MOCK_CUPTI_OFFSET_NS": "123456789012", "MOCK_CUPTI_DRIFT_PPM": "80",
+                       "MOCK_CUPTI_BATCH_MS": "300", "MOCK_CUPTI_NESTED": "1"})
+    same_work(run)
+    same_links(run)
+    same_flows(run)
+    valid(run.path)
 
 
-def dropped():
+def test_dropped(ws, detail):
     """CUPTI drops records: counted, exit 3, and the last line says so."""
     need()
-    with workspace() as ws:
-        run = Run(ws, ("many", 2000), env={"MOCK_CUPTI_DROP": "7"}, expect=(3,))
-        check(any("CUPTI dropped" in line for line in run.err[-3:]), f"not said: {run.err[-3:]}")
-        lost = len(run.did) - len(run.work())
-        check(lost > 0, "nothing was dropped")
-        # calls were dropped, too: work without its call stays, without an arrow
-        text = "\n".join(run.err)
-        told = int(re.search(r"(\d+) activity records that CUPTI dropped", text)[1])
-        check(told >= lost, f"{told} told, {lost} pieces of work are missing")
-        valid(run.path)
-        return f"{told} of {2 * len(run.did)} records"
+    run = Run(ws, ("many", 2000), env={"MOCK_CUPTI_DROP": "7"}, expect=(3,))
+    check(any("CUPTI dropped" in line for line in run.err[-3:]), f"not said: {run.err[-3:]}")
+    lost = len(run.did) - len(run.work())
+    check(lost > 0, "nothing was dropped")
+    # calls were dropped, too: work without its call stays, without an arrow
+    text = "\n".join(run.err)
+    told = int(re.search(r"(\d+) activity records that CUPTI dropped", text)[1])
+    check(told >= lost, f"{told} told, {lost} pieces of work are missing")
+    valid(run.path)
+    detail(f"{told} of {2 * len(run.did)} records")
 
 
-def many_launches():
+def test_many_launches(ws, detail):
     """More than any buffer holds, all of them."""
     need()
-    with workspace() as ws:
-        run = Run(ws, ("many", 60000), expect=(0, 3))
-        check(run.code == 0, f"incomplete: {run.err[-2:]}")
-        return f"{same_work(run)} kernels"
+    run = Run(ws, ("many", 60000), expect=(0, 3))
+    check(run.code == 0, f"incomplete: {run.err[-2:]}")
+    detail(f"{same_work(run)} kernels")
 
 
-def versions():
+def test_versions(ws, detail):
     """CUPTI that is too old, too new, that returns errors: no GPU, the reason is told, the rest is as ever."""
     need()
-    with workspace() as ws:
-        texts = []
-        for k, (env, pattern, code) in enumerate((({"MOCK_CUPTI_VERSION": "14"}, "older", (3,)), ({"MOCK_CUPTI_VERSION": "990000"}, "newer", (3,)),
-                                                  ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:999"}, "error", (3,)))):
-            run = Run(ws, env=env, expect=(0, *code), name=f"v{k}")
-            check(not run.work(), f"{env}: GPU work")
-            whys = [a["gpu_why"] for a in run.agents()]
-            check(len(whys) == 1 and pattern in whys[0], f"{env}: {run.agents()}")
-            check(sum(e["name"] == "mockgpu::scale" for e in slices(run.trace)) == 3, f"{env}: the operators are gone")
-            texts.append(whys[0])
-        return "; ".join(texts)
+    texts = []
+    for k, (env, pattern, code) in enumerate((({"MOCK_CUPTI_VERSION": "14"}, "older", (3,)), ({"MOCK_CUPTI_VERSION": "990000"}, "newer", (3,)),
+                                              ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:999"}, "error", (3,)))):
+        run = Run(ws, env=env, expect=(0, *code), name=f"v{k}")
+        check(not run.work(), f"{env}: GPU work")
+        whys = [a["gpu_why"] for a in run.agents()]
+        check(len(whys) == 1 and pattern in whys[0], f"{env}: {run.agents()}")
+        check(sum(e["name"] == "mockgpu::scale" for e in slices(run.trace)) == 3, f"{env}: the operators are gone")
+        texts.append(whys[0])
+    detail("; ".join(texts))
 
 
-def new_library():
+def test_new_library(ws, detail):
     """The mock with the functions of CUDA 13.2, in a program without torch, which has a library of that name itself."""
     need()
-    with workspace() as ws:
-        run = without_torch(ws, {"GPU_WORK_CUPTI_PATH": os.path.join(MOCK, "cupti13", "libcupti.so.13")})
-        return f"CUPTI {run.agents()[0]['cupti_version']}"
+    run = without_torch(ws, {"GPU_WORK_CUPTI_PATH": os.path.join(MOCK, "cupti13", "libcupti.so.13")})
+    detail(f"CUPTI {run.agents()[0]['cupti_version']}")
 
 
-def in_use():
+def test_in_use(ws, detail):
     """Another subscriber: CUPTI is left alone, with the reason."""
     need()
-    with workspace() as ws:
-        run = Run(ws, env={"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, expect=(0, 3))
-        whys = [a["gpu_why"] for a in run.agents()]
-        check(run.work() or "another tool" in whys[0], f"{run.agents()}")
-        return whys[0] or "served beside the other"
+    run = Run(ws, env={"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, expect=(0, 3))
+    whys = [a["gpu_why"] for a in run.agents()]
+    check(run.work() or "another tool" in whys[0], f"{run.agents()}")
+    detail(whys[0] or "served beside the other")
 
 
-def attach_again():
+def test_attach_again(ws):
     """Attach, leave, attach: each window its own work; off in between."""
     need()
-    with workspace() as ws, workload("gpu_work.py", MOCK, ws + "/go", env={"LD_PRELOAD": AGENT}) as p:
+    with workload("gpu_work.py", MOCK, ws + "/go", env={"LD_PRELOAD": AGENT}) as p:
         p.wait_line("ready")
         for k in range(3):
             run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", f"{ws}/{k}.ptb", "--trace", f"{ws}/{k}.json", "--no-table", expect=(0,))
@@ -269,12 +257,11 @@ def attach_again():
         same_work(run)
 
 
-def forks():
+def test_forks(ws):
     need()
-    with workspace() as ws:
-        run = Run(ws, ("fork",), options=("--children",), expect=(0, 3))
-        same_work(run)
-        same_links(run)
+    run = Run(ws, ("fork",), options=("--children",), expect=(0, 3))
+    same_work(run)
+    same_links(run)
 
 
 def without_torch(ws, env):
@@ -285,53 +272,45 @@ def without_torch(ws, env):
     return run
 
 
-def no_torch():
+def test_no_torch(ws):
     """A program without torch: --activities cuda."""
     need()
-    with workspace() as ws:
-        without_torch(ws, {})
+    without_torch(ws, {})
 
 
-def inside_and_outside():
+def test_inside_and_outside(ws, detail):
     """What an in-process listener hears (agent_dump.c, tools/gpu_check.sh) is what ptbpf's trace has."""
     need()
     import gpu_check_acts as acts
-    with workspace() as ws:
-        run = Run(ws)
-        code = (f"import ctypes, os, sys, time; sys.argv = ['gpu_work.py', {MOCK!r}, {ws + '/in.go'!r}]\n"
-                f"sys.path.insert(0, {WORKLOADS!r}); import gpu_work\n"
-                f"d = ctypes.CDLL({DUMP!r}); gpu = gpu_work.Gpu(); ops = gpu_work.operators(gpu); time.sleep(0.2)\n"
-                f"assert d.agent_dump_begin({ws + '/chunks'!r}.encode(), 16 | 32) == 0\n"
-                "end = time.monotonic() + 10\n"
-                "while not d.agent_dump_state() & 16 and time.monotonic() < end: time.sleep(0.01)\n"
-                "gpu_work.work(gpu); print(d.agent_dump_end(3000))\n")
-        done = subprocess.run([PYTHON, "-c", code], env=dict(os.environ, LD_PRELOAD=AGENT), capture_output=True, text=True, timeout=90)
-        check(done.returncode == 0 and done.stdout.strip() == "0", f"{done.returncode}: {done.stdout} {done.stderr[-500:]}")
-        inside, outside = acts.from_chunks(ws + "/chunks"), acts.from_trace(run.path)
-        check(not inside.problems, f"{inside.problems}")
-        for kind in ("kernel", "memcpy", "memset"):
-            figure, problem = acts.same_counts(outside, inside, kind)
-            check(not problem, f"{kind}: {problem}")
-        for what in (acts.same_order, acts.linked):
-            figure, problem = what(outside, inside)
-            check(not problem, f"{what.__name__}: {problem}")
-        return f"{len(inside.work)} pieces of work, {inside.clocks} pairs of clocks"
+    run = Run(ws)
+    code = (f"import ctypes, os, sys, time; sys.argv = ['gpu_work.py', {MOCK!r}, {ws + '/in.go'!r}]\n"
+            f"sys.path.insert(0, {WORKLOADS!r}); import gpu_work\n"
+            f"d = ctypes.CDLL({DUMP!r}); gpu = gpu_work.Gpu(); ops = gpu_work.operators(gpu); time.sleep(0.2)\n"
+            f"assert d.agent_dump_begin({ws + '/chunks'!r}.encode(), 16 | 32) == 0\n"
+            "end = time.monotonic() + 10\n"
+            "while not d.agent_dump_state() & 16 and time.monotonic() < end: time.sleep(0.01)\n"
+            "gpu_work.work(gpu); print(d.agent_dump_end(3000))\n")
+    done = subprocess.run([PYTHON, "-c", code], env=dict(os.environ, LD_PRELOAD=AGENT), capture_output=True, text=True, timeout=180)
+    check(done.returncode == 0 and done.stdout.strip() == "0", f"{done.returncode}: {done.stdout} {done.stderr[-500:]}")
+    inside, outside = acts.from_chunks(ws + "/chunks"), acts.from_trace(run.path)
+    check(not inside.problems, f"{inside.problems}")
+    for kind in ("kernel", "memcpy", "memset"):
+        figure, problem = acts.same_counts(outside, inside, kind)
+        check(not problem, f"{kind}: {problem}")
+    for what in (acts.same_order, acts.linked):
+        figure, problem = what(outside, inside)
+        check(not problem, f"{what.__name__}: {problem}")
+    detail(f"{len(inside.work)} pieces of work, {inside.clocks} pairs of clocks")
 
 
-def bundle():
+def test_bundle(ws, detail):
     """tools/gpu_check.sh --bundle makes something that runs by itself, and says that there is no GPU."""
     need()
-    with workspace() as ws:
-        tool = os.path.join(ROOT, "tools", "gpu_check.sh")
-        done = subprocess.run([tool, "--build", BUILD, "--bundle", ws + "/b"], capture_output=True, text=True)
-        check(done.returncode == 0, f"{done.stderr}")
-        if shutil.which("nvidia-smi"):
-            raise Skip("there is a GPU here: tools/gpu_check.sh tells more")
-        done = subprocess.run([ws + "/b/tools/gpu_check.sh"], capture_output=True, text=True)
-        check(done.returncode == 2 and len(done.stderr.splitlines()) == 1, f"exit {done.returncode}: {done.stderr}")
-        return done.stderr.strip()
-
-
-if __name__ == "__main__":
-    main([whole_work, table_and_report, many_threads, recorded, from_the_host, off, unordered, dropped, many_launches, versions,
-          new_library, in_use, attach_again, forks, no_torch, inside_and_outside, bundle])
+    tool = os.path.join(ROOT, "tools", "gpu_check.sh")
+    done = subprocess.run([tool, "--build", BUILD, "--bundle", ws + "/b"], capture_output=True, text=True)
+    check(done.returncode == 0, f"{done.stderr}")
+    if shutil.which("nvidia-smi"):
+        raise Skip("there is a GPU here: tools/gpu_check.sh tells more")
+    done = subprocess.run([ws + "/b/tools/gpu_check.sh"], capture_output=True, text=True)
+    check(done.returncode == 2 and len(done.stderr.splitlines()) == 1, f"exit {done.returncode}: {done.stderr}")
+    detail(done.stderr.strip())

@@ -15,8 +15,8 @@ import sys
 import threading
 import time
 
-from common import (PTBPF, PYTHON, WORKLOADS, check, every, load_trace, main, modified_code, require_root, run_ptbpf, slices,
-                    soak, wait_for, workload, workspace)
+from support import (PTBPF, PYTHON, WORKLOADS, check, every, load_trace, modified_code, require_root, run_ptbpf,
+                     slices, soak, wait_for, workload, workspace)
 
 MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",), ("--kernel-memory",),
          ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--children",))
@@ -25,8 +25,8 @@ SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 32
 # Seconds after each step of the targets that are traced at once, since an attach mostly waits for the kernel. The first
 # computes most of the time; the others leave the processors to the tracers.
 RESTS = (0.002,) + (0.02,) * (7 if soak() else 2)
-CYCLES = 10000 if soak() else 150
-KILLS = 1000 if soak() else 60
+CYCLES = 10000 if soak() else 84
+KILLS = 1000 if soak() else 36
 THREADS = 10000 if soak() else 2000
 PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf says when they begin
 
@@ -87,13 +87,13 @@ def undisturbed(cycle, count):
     return steps
 
 
-def many_cycles():
+def test_many_cycles(detail):
     """Busy, raising, threading, forking, under hundreds of attaches: bit by bit the same results."""
     def cycle(p, ws, k):
         run_ptbpf("attach", "--pid", p.pid, "-d", "20ms", "-o", f"{ws}/{k % 4}.ptb", "--no-table",
                   *mode(k), expect=(0, 3))
     steps = undisturbed(cycle, CYCLES)
-    return f"{CYCLES} cycles, {steps} steps, equal"
+    detail(f"{CYCLES} cycles, {steps} steps, equal")
 
 
 def part_of(text):
@@ -132,7 +132,7 @@ class Killer:
         return at is not None
 
 
-def killed_tracers():
+def test_killed_tracers(detail):
     """SIGKILL of ptbpf at random moments of plan, load, attach, window, detach and export."""
     killer = Killer()
 
@@ -142,12 +142,11 @@ def killed_tracers():
             pass
     steps = undisturbed(cycle, KILLS)
     check(len(killer.killed) == len(PARTS), f"killed only in {killer.killed}")
-    return f"{KILLS} killed ({', '.join(f'{n} in {part}' for part, n in killer.killed.items())}), {steps} steps, equal"
+    detail(f"{KILLS} killed ({', '.join(f'{n} in {part}' for part, n in killer.killed.items())}), {steps} steps, equal")
 
 
-def killed_probing():
+def test_killed_probing(detail):
     """SIGKILL while probes are set or removed: the kernel finishes what it does to the target's code, and none is left."""
-    require_root()
     killer = Killer()
     with workspace() as ws, workload("busy.py", 0, RESTS[0]) as p:
         p.wait_line("ready")
@@ -156,12 +155,11 @@ def killed_probing():
                 pass
             wait_for(lambda: not modified_code(p.pid), f"the probes of the tracer killed in round {k} to go")
         check(p.alive(), f"the target died\n{p.text()}")
-    return ", ".join(f"{n} killed in {part}" for part, n in killer.killed.items())
+    detail(", ".join(f"{n} killed in {part}" for part, n in killer.killed.items()))
 
 
-def whole_life():
+def test_whole_life():
     """One window over everything, with perf-event uprobes too."""
-    require_root()
     digests = []
     for options in ((), ("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace"),
                     ("--perf-uprobes", "--profile-memory"), ("--children", "--profile-memory", "--kernel-memory")):
@@ -176,9 +174,8 @@ def whole_life():
     check(all(d == digests[-1] and d for d in digests), f"results differ: {digests}")
 
 
-def many_threads():
+def test_many_threads(detail):
     """Thousands of threads that live at the same time: each has its slices, nothing is lost, the sum is what it always is."""
-    require_root()
     with workspace() as ws:
         done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json.gz", "--no-table", "--record-shapes",
                          "--profile-memory", "--kernel-memory", "--", PYTHON, WORKLOADS + "/many_threads.py", THREADS)
@@ -187,8 +184,4 @@ def many_threads():
     by_thread = collections.Counter(s["tid"] for s in slices(document, "aten::neg"))
     check(len(by_thread) == THREADS, f"{len(by_thread)} of {THREADS} threads have a slice")
     check(set(by_thread.values()) == {1}, f"slices of one operator by thread: {by_thread.most_common(3)}")
-    return f"{THREADS} threads, {len(slices(document))} slices; {done.err[-1]}"
-
-
-if __name__ == "__main__":
-    main([many_cycles, killed_tracers, killed_probing, whole_life, many_threads])
+    detail(f"{THREADS} threads, {len(slices(document))} slices; {done.err[-1]}")

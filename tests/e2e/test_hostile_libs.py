@@ -8,10 +8,10 @@ import struct
 import subprocess
 import threading
 
-from common import PYTHON, WORKLOADS, Child, Process, Skip, Tracer, check, children_of, main, require_root
-from common import run_ptbpf, wait_for, workspace
+import pytest
 
-SOAK = os.environ.get("PTBPF_SOAK") == "1"
+from support import PYTHON, WORKLOADS, Child, Skip, Tracer, check, children_of, run_ptbpf, wait_for
+
 PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_GNU_HASH = 4, 5, 6, 7, 8, 10, 0x6FFFFEF5
 U64 = 2**64 - 1
@@ -119,56 +119,50 @@ def ended_by(t, sig, codes):
     return "\n".join(t.err)
 
 
-def signal_while_a_library_is_read():
-    require_root()
-    with workspace() as ws:
-        lib = endless(ws + "/libtorch_cpu.so")
-        for sig, wait in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, ("--wait",))):
-            with Target() as target:
-                if not wait:
+def test_signal_while_a_library_is_read(ws):
+    lib = endless(ws + "/libtorch_cpu.so")
+    for sig, wait in ((signal.SIGINT, ()), (signal.SIGTERM, ()), (signal.SIGINT, ("--wait",))):
+        with Target() as target:
+            if not wait:
+                target.map(lib)
+            with Tracer("attach", "--pid", target.pid, *wait, "-o", ws + "/a.ptb") as t:
+                if wait:
+                    t.wait_line("waiting for PyTorch", stream=t.err)
                     target.map(lib)
-                with Tracer("attach", "--pid", target.pid, *wait, "-o", ws + "/a.ptb") as t:
-                    if wait:
-                        t.wait_line("waiting for PyTorch", stream=t.err)
-                        target.map(lib)
-                    wait_busy(t)
-                    kids = children_of(t.pid)
-                    check(kids, "the library is not read in a child")
-                    check("interrupted" in ended_by(t, sig, (1,)), f"the message does not say why\n{t.text()}")
-                check(not any(os.path.exists(f"/proc/{k}") for k in kids), "the child goes on")
-                check(target.proc.poll() is None, "the target died")
+                wait_busy(t)
+                kids = children_of(t.pid)
+                check(kids, "the library is not read in a child")
+                check("interrupted" in ended_by(t, sig, (1,)), f"the message does not say why\n{t.text()}")
+            check(not any(os.path.exists(f"/proc/{k}") for k in kids), "the child goes on")
+            check(target.proc.poll() is None, "the target died")
 
 
-def notes_that_repeat():
+def test_notes_that_repeat(ws):
     """Program headers that all have the same notes: these are read once, not for minutes."""
-    require_root()
-    with workspace() as ws, Target() as target:
+    with Target() as target:
         target.map(endless_notes(ws + "/libtorch_cpu.so"))
         done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
         text = "\n".join(done.err)
         check(str(target.pid) in text and "was stopped" not in text, f"it was given up at a limit\n{text}")
 
 
-def sparse_library_of_2_tib():
+def test_sparse_library_of_2_tib(ws):
     """All zeros after its header, which says that all of it are symbols."""
-    require_root()
-    with workspace() as ws:
-        path = ws + "/libtorch_cpu.so"
-        try:
-            elf(path, ((DT_STRTAB, TEXT), (DT_STRSZ, 64), (DT_SYMTAB, 2 * TEXT)), size=1 << 41, shoff=HASH, shnum=1,
-                body=struct.pack("<IIQQQQIIQQ", 0, 11, 0, 2 * TEXT, 0, 1 << 41, 0, 0, 0, 0))
-        except OSError as e:
-            raise Skip(f"no file of 2 TiB here: {e}") from None
-        with Target() as target:
-            target.map(path)
-            done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
-            text = "\n".join(done.err)
-            check("libtorch_cpu.so" in text and "MiB" in text, f"the message does not say why\n{text}")
+    path = ws + "/libtorch_cpu.so"
+    try:
+        elf(path, ((DT_STRTAB, TEXT), (DT_STRSZ, 64), (DT_SYMTAB, 2 * TEXT)), size=1 << 41, shoff=HASH, shnum=1,
+            body=struct.pack("<IIQQQQIIQQ", 0, 11, 0, 2 * TEXT, 0, 1 << 41, 0, 0, 0, 0))
+    except OSError as e:
+        raise Skip(f"no file of 2 TiB here: {e}") from None
+    with Target() as target:
+        target.map(path)
+        done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
+        text = "\n".join(done.err)
+        check("libtorch_cpu.so" in text and "MiB" in text, f"the message does not say why\n{text}")
 
 
-def library_cut_while_it_is_read():
-    require_root()
-    with workspace() as ws, Target() as target:
+def test_library_cut_while_it_is_read(ws):
+    with Target() as target:
         lib = endless(ws + "/libtorch_cpu.so")
         target.map(lib)
         with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb") as t:
@@ -179,9 +173,8 @@ def library_cut_while_it_is_read():
         check("cut" in "\n".join(t.err), f"the message does not say why\n{t.text()}")
 
 
-def hostile_counts():
+def test_hostile_counts(ws):
     """Counts and sizes at their largest: refused in a sentence, or nothing of torch's in the file."""
-    require_root()
     first = struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, U64 // 64, 0, 0, 0, 0)
     many = struct.pack("<IIII", 0xFFFFFFFF, 1, 0xFFFFFFFF, 0)
     tables = ((DT_STRTAB, TEXT), (DT_STRSZ, 64), (DT_SYMTAB, TEXT + 64))
@@ -195,7 +188,7 @@ def hostile_counts():
         "hash buckets": {"dynamic": ((DT_GNU_HASH, HASH), *tables), "body": many},
         "relocations": {"dynamic": ((DT_RELA, TEXT), (DT_RELASZ, U64), *tables)},
     }
-    with workspace() as ws, Target() as target:
+    with Target() as target:
         for name, parts in variants.items():
             os.mkdir(f"{ws}/{name}")
             target.map(elf(f"{ws}/{name}/libtorch_cpu.so", **parts))
@@ -204,16 +197,11 @@ def hostile_counts():
         check(target.proc.poll() is None, "the target died")
 
 
-def library_that_never_ends():
+@pytest.mark.soak
+def test_library_that_never_ends(ws):
     """It is given up at a limit; unit_sandbox has the limits themselves, so this one is for long runs."""
-    require_root()
-    with workspace() as ws, Target() as target:
+    with Target() as target:
         target.map(endless(ws + "/libtorch_cpu.so"))
         done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
         text = "\n".join(done.err)
         check("and was stopped" in text and text.count("and was stopped") == 1, f"no sentence, or several\n{text}")
-
-
-if __name__ == "__main__":
-    main([signal_while_a_library_is_read, notes_that_repeat, sparse_library_of_2_tib, library_cut_while_it_is_read,
-          hostile_counts] + [library_that_never_ends] * SOAK)

@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 
-from common import Tracer, check, load_trace, main, require_root, run_ptbpf, slices, workload, workspace
+from support import Tracer, check, load_trace, run_ptbpf, slices, workload
 
 STEP = re.compile(r"ProfilerStep#(\d+)")
 PARTIAL = "partial step"
@@ -61,52 +61,48 @@ def et_ids(doc):
     return ours, steps
 
 
-def ids_belong_to_records():
+def test_ids_belong_to_records(ws):
     """Every pair of exports with different options: the same operator behind each id, and no step behind one."""
-    require_root()
-    with workspace() as ws:
-        record(ws, "--step-on", "aten::sum", "--et", ws + "/live.et.json", "--trace", ws + "/live.json", "--profile-memory",
-               "--no-table")
-        with open(ws + "/live.et.json", encoding="utf-8") as f:
-            live_et = json.load(f)
-        files = {"live trace": chrome_ids(load_trace(ws + "/live.json")), "live et": et_ids(live_et)}
-        nodes = {"live et": et_nodes(live_et)}
-        for options in ((), ("--no-steps",), ("--step-on", "Optimizer.step"), ("--step-on", "aten::neg")):
-            files[" ".join(("chrome",) + options)] = chrome_ids(export(ws, "chrome", *options))
-            doc = export(ws, "et", *options, "--pid", str(live_et["pid"]))
-            files[" ".join(("et",) + options)] = et_ids(doc)
-            nodes[" ".join(("et",) + options)] = et_nodes(doc)
-        for (a, (ours_a, steps_a)), (b, (ours_b, steps_b)) in itertools.combinations(files.items(), 2):
-            check(ours_a.keys() == ours_b.keys(), f"{a} and {b}: {len(ours_a.keys() ^ ours_b.keys())} ids are in one of them only")
-            other = [(i, ours_a[i][0], ours_b[i][0]) for i in ours_a if ours_a[i][0] != ours_b[i][0] or
-                     (None not in (ours_a[i][1], ours_b[i][1]) and ours_a[i] != ours_b[i])]
-            check(not other, f"{a} and {b}: {len(other)} of {len(ours_a)} ids name another operator: {other[:3]}")
-            check(not (steps_a.keys() & ours_b.keys() or steps_b.keys() & ours_a.keys()), f"{a}, {b}: a step has an operator's id")
-        check([len(files[f][1]) for f in ("chrome", "et", "chrome --step-on aten::neg")] == [5, 5, 2], "numbers of steps")
-        check(not files["chrome --no-steps"][1] and not files["et --no-steps"][1], "steps in spite of --no-steps")
-        for (a, na), (b, nb) in itertools.combinations(nodes.items(), 2):  # nodes and tensors too
-            both = [i for i in na.keys() & nb.keys() if "derived" not in na[i].get("ptbpf.note", "") + nb[i].get("ptbpf.note", "")]
-            bad = [i for i in both if (na[i]["name"], na[i]["rf_id"], na[i]["inputs"]) != (nb[i]["name"], nb[i]["rf_id"], nb[i]["inputs"])]
-            check(not bad, f"{a} and {b}: {len(bad)} nodes are others: {[na[i]['name'] for i in bad[:3]]}")
+    record(ws, "--step-on", "aten::sum", "--et", ws + "/live.et.json", "--trace", ws + "/live.json", "--profile-memory",
+           "--no-table")
+    with open(ws + "/live.et.json", encoding="utf-8") as f:
+        live_et = json.load(f)
+    files = {"live trace": chrome_ids(load_trace(ws + "/live.json")), "live et": et_ids(live_et)}
+    nodes = {"live et": et_nodes(live_et)}
+    for options in ((), ("--no-steps",), ("--step-on", "Optimizer.step"), ("--step-on", "aten::neg")):
+        files[" ".join(("chrome",) + options)] = chrome_ids(export(ws, "chrome", *options))
+        doc = export(ws, "et", *options, "--pid", str(live_et["pid"]))
+        files[" ".join(("et",) + options)] = et_ids(doc)
+        nodes[" ".join(("et",) + options)] = et_nodes(doc)
+    for (a, (ours_a, steps_a)), (b, (ours_b, steps_b)) in itertools.combinations(files.items(), 2):
+        check(ours_a.keys() == ours_b.keys(), f"{a} and {b}: {len(ours_a.keys() ^ ours_b.keys())} ids are in one of them only")
+        other = [(i, ours_a[i][0], ours_b[i][0]) for i in ours_a if ours_a[i][0] != ours_b[i][0] or
+                 (None not in (ours_a[i][1], ours_b[i][1]) and ours_a[i] != ours_b[i])]
+        check(not other, f"{a} and {b}: {len(other)} of {len(ours_a)} ids name another operator: {other[:3]}")
+        check(not (steps_a.keys() & ours_b.keys() or steps_b.keys() & ours_a.keys()), f"{a}, {b}: a step has an operator's id")
+    check([len(files[f][1]) for f in ("chrome", "et", "chrome --step-on aten::neg")] == [5, 5, 2], "numbers of steps")
+    check(not files["chrome --no-steps"][1] and not files["et --no-steps"][1], "steps in spite of --no-steps")
+    for (a, na), (b, nb) in itertools.combinations(nodes.items(), 2):  # nodes and tensors too
+        both = [i for i in na.keys() & nb.keys() if "derived" not in na[i].get("ptbpf.note", "") + nb[i].get("ptbpf.note", "")]
+        bad = [i for i in both if (na[i]["name"], na[i]["rf_id"], na[i]["inputs"]) != (nb[i]["name"], nb[i]["rf_id"], nb[i]["inputs"])]
+        check(not bad, f"{a} and {b}: {len(bad)} nodes are others: {[na[i]['name'] for i in bad[:3]]}")
 
 
-def options_are_kept():
+def test_options_are_kept(ws):
     """What the recording was asked for is what reports and exports show; an option says otherwise."""
-    require_root()
-    with workspace() as ws:
-        t = record(ws, "--step-on", "aten::sum", "--group-by-input-shape", "--with-flops", "--sort-by", "count",
-                   "--row-limit", "3", "--profile-memory", "--exact-memory")
-        live, later = "\n".join(t.out), "\n".join(run_ptbpf("report", ws + "/a.ptb").out)
-        check(live.strip() == later.strip(), f"report shows another table than the recording did:\n{live}\n{later}")
-        check("Input Shapes" in later and "FLOPs" in later, f"no shapes or operations:\n{later}")
-        rows = run_ptbpf("report", ws + "/a.ptb", "--no-group-by-input-shape", "--no-with-flops", "--sort-by", "none",
-                         "--row-limit", "-1").out
-        text = "\n".join(rows)
-        check("Input Shapes" not in text and "FLOPs" not in text and len(rows) > 10, f"options do not prevail:\n{text}")
-        steps = [e for e in slices(export(ws, "chrome")) if e["args"].get("ptbpf.derived")]
-        check(len(steps) == 5, f"{len(steps)} derived steps from 4 aten::sum")
-        check(not [e for e in slices(export(ws, "chrome", "--no-steps")) if e["args"].get("ptbpf.derived")], "--no-steps does nothing")
-        run_ptbpf("export", ws + "/a.ptb", "--format", "chrome", "--no-steps", "--step-on", "x", expect=(2,))
+    t = record(ws, "--step-on", "aten::sum", "--group-by-input-shape", "--with-flops", "--sort-by", "count",
+               "--row-limit", "3", "--profile-memory", "--exact-memory")
+    live, later = "\n".join(t.out), "\n".join(run_ptbpf("report", ws + "/a.ptb").out)
+    check(live.strip() == later.strip(), f"report shows another table than the recording did:\n{live}\n{later}")
+    check("Input Shapes" in later and "FLOPs" in later, f"no shapes or operations:\n{later}")
+    rows = run_ptbpf("report", ws + "/a.ptb", "--no-group-by-input-shape", "--no-with-flops", "--sort-by", "none",
+                     "--row-limit", "-1").out
+    text = "\n".join(rows)
+    check("Input Shapes" not in text and "FLOPs" not in text and len(rows) > 10, f"options do not prevail:\n{text}")
+    steps = [e for e in slices(export(ws, "chrome")) if e["args"].get("ptbpf.derived")]
+    check(len(steps) == 5, f"{len(steps)} derived steps from 4 aten::sum")
+    check(not [e for e in slices(export(ws, "chrome", "--no-steps")) if e["args"].get("ptbpf.derived")], "--no-steps does nothing")
+    run_ptbpf("export", ws + "/a.ptb", "--format", "chrome", "--no-steps", "--step-on", "x", expect=(2,))
 
 
 def replayed(nodes):
@@ -116,26 +112,20 @@ def replayed(nodes):
     return {i: n for i, n in nodes.items() if n["op_schema"] and steps[0] < i < steps[1]}
 
 
-def first_step_is_whole():
+def test_first_step_is_whole(ws):
     """Parts of steps are not named as steps; what et_replay takes is the first whole one, on all threads."""
-    require_root()
-    with workspace() as ws:
-        record(ws, "--et", ws + "/a.et.json", "--trace", ws + "/a.json", "--no-table")
-        doc = load_trace(ws + "/a.json")
-        steps = sorted((e for e in slices(doc) if e["args"].get("ptbpf.derived")), key=lambda e: e["ts"])
-        names = [e["name"] for e in steps]
-        check(names == [PARTIAL, "ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2", PARTIAL], f"steps: {names}")
-        check([bool(e["args"].get("ptbpf.partial")) for e in steps] == [n == PARTIAL for n in names], "marks of partial steps")
-        check(doc["ptbpf_totals"]["totals"]["partial_steps"] == 2, "the account of partial steps")
-        with open(ws + "/a.et.json", encoding="utf-8") as f:
-            nodes = et_nodes(json.load(f))
-        ran = [n["name"] for n in replayed(nodes).values()]
-        step = next(e for e in steps if e["name"] == "ProfilerStep#0")
-        inside = [e["name"] for e in slices(doc) if step["ts"] < e["ts"] < step["ts"] + step["dur"] and e["name"].startswith("aten::")]
-        check(sorted(n for n in ran if n.startswith("aten::")) == sorted(inside),
-              f"et_replay would run {len(ran)} operators of {len(inside)} of the step")
-        check("aten::sum" in inside and inside.count("aten::mul") >= 1, f"the step: {inside}")
-
-
-if __name__ == "__main__":
-    main([ids_belong_to_records, options_are_kept, first_step_is_whole])
+    record(ws, "--et", ws + "/a.et.json", "--trace", ws + "/a.json", "--no-table")
+    doc = load_trace(ws + "/a.json")
+    steps = sorted((e for e in slices(doc) if e["args"].get("ptbpf.derived")), key=lambda e: e["ts"])
+    names = [e["name"] for e in steps]
+    check(names == [PARTIAL, "ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2", PARTIAL], f"steps: {names}")
+    check([bool(e["args"].get("ptbpf.partial")) for e in steps] == [n == PARTIAL for n in names], "marks of partial steps")
+    check(doc["ptbpf_totals"]["totals"]["partial_steps"] == 2, "the account of partial steps")
+    with open(ws + "/a.et.json", encoding="utf-8") as f:
+        nodes = et_nodes(json.load(f))
+    ran = [n["name"] for n in replayed(nodes).values()]
+    step = next(e for e in steps if e["name"] == "ProfilerStep#0")
+    inside = [e["name"] for e in slices(doc) if step["ts"] < e["ts"] < step["ts"] + step["dur"] and e["name"].startswith("aten::")]
+    check(sorted(n for n in ran if n.startswith("aten::")) == sorted(inside),
+          f"et_replay would run {len(ran)} operators of {len(inside)} of the step")
+    check("aten::sum" in inside and inside.count("aten::mul") >= 1, f"the step: {inside}")

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from common import check, main, soak, wait_for, workspace
+from support import check, soak, wait_for, workspace
 from inject_target import (AGENT, LIMIT_MS, TARGET, TOOL, Target, copies, inject, load_all, need_tools, newest_python,
                            python_target, refused, same_as_undisturbed, torch_target)
 
@@ -19,53 +19,50 @@ from inject_target import (AGENT, LIMIT_MS, TARGET, TOOL, Target, copies, inject
 MORE = 4 if soak() else 1  # about 1,000 injections under a soak
 
 
-def threads_of_every_kind():
+def test_threads_of_every_kind(ws, detail):
     """The allocator, the loader, exceptions, signals, locks, forks, and every waiting call; no fault, no EINTR."""
     need_tools()
-    with workspace() as ws, Target([TARGET]) as t:
+    with Target([TARGET]) as t:
         t.ready()
         text = load_all(t, "ptrace", copies(ws, 75 * MORE), 2)
         out = t.finish()
         check(out[-1].startswith(f"loaded {75 * MORE} ") and out[-1].endswith(" faults 0"), "\n".join(out))
-        return f"{text}; {out[-1]}"
+        detail(f"{text}; {out[-1]}")
 
 
-def torch_crowd():
+def test_torch_crowd(ws, detail):
     need_tools()
-    with workspace() as ws:
-        return same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 40 * MORE), 2)
+    detail(same_as_undisturbed(lambda: torch_target(3, 6), "ptrace", copies(ws, 40 * MORE), 2))
 
 
-def torch_alone():
+def test_torch_alone(ws, detail):
     """One thread computes, and the pool of torch."""
     need_tools()
-    with workspace() as ws:
-        return same_as_undisturbed(lambda: torch_target(1), "any", copies(ws, 40 * MORE), None)
+    detail(same_as_undisturbed(lambda: torch_target(1), "any", copies(ws, 40 * MORE), None))
 
 
-def real_agent():
+def test_real_agent(ws, detail):
     """The agent itself: loaded once, and twice; it does nothing unless it is told to."""
     need_tools()
     check(os.path.exists(AGENT), "the agent is not built")
-    with workspace() as ws:
-        other = os.path.join(ws, "copy.so")
-        shutil.copy(AGENT, other)
-        return same_as_undisturbed(lambda: torch_target(2), "any", [AGENT, AGENT, other], None)
+    other = os.path.join(ws, "copy.so")
+    shutil.copy(AGENT, other)
+    detail(same_as_undisturbed(lambda: torch_target(2), "any", [AGENT, AGENT, other], None))
 
 
-def remote_execution():
+def test_remote_execution(ws, detail):
     need_tools()
-    with workspace() as ws, newest_python(ws) as start:
-        return same_as_undisturbed(start, "any", copies(ws, 50 * MORE), 1)
+    with newest_python(ws) as start:
+        detail(same_as_undisturbed(start, "any", copies(ws, 50 * MORE), 1))
 
 
-def newest_python_by_ptrace():
+def test_newest_python_by_ptrace(ws, detail):
     need_tools()
-    with workspace() as ws, newest_python(ws) as start:
-        return same_as_undisturbed(start, "ptrace", copies(ws, 40 * MORE), 2)
+    with newest_python(ws) as start:
+        detail(same_as_undisturbed(start, "ptrace", copies(ws, 40 * MORE), 2))
 
 
-def remote_execution_refused():
+def test_remote_execution_refused(ws):
     """Switched off, forbidden by an audit hook, or never looked at: said, taken back, and then done by ptrace."""
     need_tools()
     ready = "import sys, time\nprint('ready', flush=True)\n"
@@ -75,7 +72,7 @@ def remote_execution_refused():
     cases = [(ready + "sys.stdin.readline()", {"PYTHON_DISABLE_REMOTE_DEBUG": "1"}, "disabled"),
              (ready.replace("print", hook + "print") + "while not time.sleep(0.01): pass", None, "not here"),
              (ready + asleep_, None, "did not reach a point")]
-    with workspace() as ws, newest_python(ws) as start:
+    with newest_python(ws) as start:
         for i, (code, env, text) in enumerate(cases):
             with start(("-c", code), env) as t:
                 t.ready()
@@ -90,11 +87,11 @@ def remote_execution_refused():
                     check(not t.err.strip(), t.err)
 
 
-def killed_in_the_middle():
+def test_killed_in_the_middle(ws, detail):
     """The tool dies by SIGKILL at any moment; the target never notices, and loads what was begun."""
     need_tools()
     rng = random.Random(7)
-    with workspace() as ws, Target([TARGET]) as t:
+    with Target([TARGET]) as t:
         t.ready()
         libs = copies(ws, 60)
         killed = 0
@@ -109,12 +106,12 @@ def killed_in_the_middle():
         # the one thing that a kill can leave behind, in a moment that is seldom hit: inject/divert.h
         check(out[-1].endswith(" faults 0") or out[:-1] == ["fault eintr 1"], "\n".join(out))
         check(killed >= 10, f"only {killed} were still at work")
-        return f"{killed} killed at work; {out[-1]}"
+        detail(f"{killed} killed at work; {out[-1]}")
 
 
 # ---- refusals ----
 
-def refusals():
+def test_refusals(detail):
     need_tools()
     with workspace() as ws:
         lib = copies(ws, 1)[0]
@@ -140,26 +137,20 @@ def refusals():
             time.sleep(0.2)
             refused(t.pid, lib, "must not be interrupted", "ptrace")
         refused(2 ** 22 + 1, lib, "no such process")
-    return "stopped, no file, no library, no process, a call that must not be interrupted"
+    detail("stopped, no file, no library, no process, a call that must not be interrupted")
 
 
-def asleep():
+def test_asleep(ws):
     """Threads that sleep for ever are woken by nobody but go on sleeping as before."""
     need_tools()
-    with workspace() as ws:
-        for code in ("import time; time.sleep(12); print('slept', flush=True)",
-                     "import threading; threading.Event().wait(12); print('slept', flush=True)",
-                     "import select; select.select([0], [], []); print('slept', flush=True)"):
-            begin = time.monotonic()
-            with python_target(code) as t:
-                t.ready()
-                load_all(t, "ptrace", copies(ws, 8, f"a{len(code)}-"), 2, 1500)
-                check(t.proc.poll() is None, "it woke up")
-                out = t.finish()
-                check(out == ["slept"], f"{out}")
-            check("select" in code or time.monotonic() - begin > 12, "it slept too short")
-
-
-if __name__ == "__main__":
-    main([threads_of_every_kind, torch_crowd, torch_alone, real_agent, remote_execution, newest_python_by_ptrace,
-          remote_execution_refused, killed_in_the_middle, refusals, asleep])
+    for code in ("import time; time.sleep(12); print('slept', flush=True)",
+                 "import threading; threading.Event().wait(12); print('slept', flush=True)",
+                 "import select; select.select([0], [], []); print('slept', flush=True)"):
+        begin = time.monotonic()
+        with python_target(code) as t:
+            t.ready()
+            load_all(t, "ptrace", copies(ws, 8, f"a{len(code)}-"), 2, 1500)
+            check(t.proc.poll() is None, "it woke up")
+            out = t.finish()
+            check(out == ["slept"], f"{out}")
+        check("select" in code or time.monotonic() - begin > 12, "it slept too short")

@@ -6,7 +6,7 @@ import errno
 import os
 import subprocess
 
-from common import PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, main, slices, wait_for, workspace
+from support import PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, slices, wait_for, workspace
 from agent_target import sources_of
 from inject_target import (AGENT, BUILD, TOOL, Target, copies, cpu_of, inject, load_all, need_tools, newest_python, refused,
                            same_as_undisturbed)
@@ -30,16 +30,15 @@ def waiting(code, *words):
 
 # ---- filters ----
 
-def container_filter():
+def test_container_filter(ws, detail):
     """As container runtimes have it: EPERM for much, ENOSYS for clone3. Twice, as in a container in a container."""
     need_tools()
     profile = sf.container()
-    with workspace() as ws:
-        return same_as_undisturbed(lambda: Target([PYTHON, SCRIPT, "run", f"{profile},{profile}", *TORCH, "2", "6"]),
-                                   "ptrace", copies(ws, 20), 2)
+    detail(same_as_undisturbed(lambda: Target([PYTHON, SCRIPT, "run", f"{profile},{profile}", *TORCH, "2", "6"]),
+                               "ptrace", copies(ws, 20), 2))
 
 
-def forbidden():
+def test_forbidden(detail):
     """Refused with the name of the call, and the target lives on; a filter that only seems to be one does not matter."""
     need_tools()
     by_place = sf.assemble([(sf.LOAD, 0, 0, sf.IP), (sf.JUMP_EQ, 0, 1, 4096), (sf.RETURN, 0, 0, sf.KILL_PROCESS),
@@ -64,13 +63,13 @@ def forbidden():
                 else:
                     load_all(t, "ptrace", [lib], 2, 2000)
                 check(t.finish() == ["end"], "the target did not end as it does alone")
-    return f"{len(cases)} filters"
+    detail(f"{len(cases)} filters")
 
 
-def filters_not_readable():
+def test_filters_not_readable(ws):
     """Without CAP_SYS_ADMIN filters cannot be read: refused, as nobody knows what they say."""
     need_tools()
-    with workspace() as ws, waiting("s.install([bytes.fromhex(sys.argv[2])])", sf.answers({})) as t:
+    with waiting("s.install([bytes.fromhex(sys.argv[2])])", sf.answers({})) as t:
         t.ready()
         lib, = copies(ws, 1)
         (ok, why), = inject(t.pid, "ptrace", [lib], 1500,
@@ -79,23 +78,23 @@ def filters_not_readable():
         check(t.finish() == ["end"], "the target did not end well")
 
 
-def different_filters():
+def test_different_filters(ws):
     """Threads of which one has a filter more: those of the others are not known."""
     need_tools()
     code = ("import threading\nthere = threading.Event()\ndef own():\n s.install([bytes.fromhex(sys.argv[2])])\n"
             " there.set()\n threading.Event().wait()\nthreading.Thread(target=own, daemon=True).start()\nthere.wait()")
-    with workspace() as ws, waiting(code, sf.answers({})) as t:
+    with waiting(code, sf.answers({})) as t:
         t.ready()
         refused(t.pid, copies(ws, 1)[0], "have different seccomp filters")
         t.finish()
 
 
-def newest_python_filtered():
+def test_newest_python_filtered(ws, detail):
     """Remote execution runs in the main thread: its filters are read first, which takes a stop."""
     need_tools()
     own = ["/ptbpf-tests/workloads/seccomp_work.py", "run"]
     work = ["python3", "/ptbpf-tests/workloads/inject_work.py", "2", "5"]
-    with workspace() as ws, newest_python(ws) as start:
+    with newest_python(ws) as start:
         text = same_as_undisturbed(lambda: start((*own, sf.container(), *work)), "any", copies(ws, 10), 1)
         with start((*own, sf.answers({MEMBARRIER: sf.KILL_PROCESS}), *work)) as t:
             t.ready()
@@ -107,7 +106,7 @@ def newest_python_filtered():
             (ok, told), = inject(t.pid, "remote", [AGENT])
             check(ok and "libptbpf_agent-" in t.maps(), f"the agent, of which there is no file in its root directory: {told}")
             check(len(t.finish()) == 2, "the target did not end well")
-        return text
+        detail(text)
 
 
 def listed_calls(spare):
@@ -134,7 +133,7 @@ def under_only(spare):
         return f"{count} operators"
 
 
-def nothing_else():
+def test_nothing_else(detail):
     """A filter that kills for any call but those that are judged: the list is complete, for the agent at work too. And
     what is said to be no loss fails."""
     need_tools()
@@ -147,7 +146,7 @@ def nothing_else():
             load_all(t, "remote", [lib], 1)
             load_all(t, "ptrace", [other], 2)
             check(len(t.finish()) == 1, "the target did not end well")
-    return f"{under_only(sf.ALLOW)}; {under_only(sf.fails(errno.EPERM))} where calls fail that are no loss"
+    detail(f"{under_only(sf.ALLOW)}; {under_only(sf.fails(errno.EPERM))} where calls fail that are no loss")
 
 
 def attach(ws, target, *options):
@@ -203,20 +202,19 @@ class Contained(Target):
         check(not left, f"files are left behind: {left}")
 
 
-def torch_in_a_container():
+def test_torch_in_a_container(ws, detail):
     """Files that it cannot see are copied, and the copies taken away; results as without."""
     need_tools()
     command = inside("2", "5")
-    with workspace() as ws:
-        return same_as_undisturbed(lambda: Contained(*command), "ptrace", copies(ws, 12), 2)
+    detail(same_as_undisturbed(lambda: Contained(*command), "ptrace", copies(ws, 12), 2))
 
 
-def traced_in_a_container():
+def test_traced_in_a_container(ws, detail):
     """The whole way: operators from an agent that was copied in; its threads by the pids of outside; then again."""
     need_tools()
     overlay = ("mkdir /tmp/low /tmp/up /tmp/work; "
                "mount -t overlay overlay -o lowerdir=/tmp/low,upperdir=/tmp/up,workdir=/tmp/work /tmp; ")
-    with workspace() as ws, Contained(*inside("2"), before=overlay) as t:
+    with Contained(*inside("2"), before=overlay) as t:
         t.ready()
         trace = attach(ws, t)
         events = slices(trace, "aten::tanh")
@@ -228,47 +226,41 @@ def traced_in_a_container():
         agents = {line.split()[5] for line in t.maps().splitlines() if "libptbpf_agent" in line}
         check(len(agents) == 1, f"the agent is there more than once: {agents}")
         check(len([line for line in t.finish() if line.startswith("final")]) == 2, "the target did not end well")
-        return f"{len(events)} and {len(again)} operators of two threads"
+        detail(f"{len(events)} and {len(again)} operators of two threads")
 
 
-def of_another_user():
+def test_of_another_user(ws, detail):
     """In a user namespace of a user without rights, where the files of root cannot be made."""
     need_tools()
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     options = ("--user", "--map-root-user")
     if subprocess.run([*prefix, "unshare", *options, "true"], capture_output=True).returncode:
         raise Skip("no user namespaces for users without rights")
-    with workspace() as ws, Contained("sh", "-c", "echo ready $$; exec cat", prefix=prefix, options=options) as t:
+    with Contained("sh", "-c", "echo ready $$; exec cat", prefix=prefix, options=options) as t:
         t.ready()
         wait_for(lambda: open(f"/proc/{t.pid}/syscall").read().startswith("0 0x0 "), "cat to read")
         text = load_all(t, "ptrace", copies(ws, 5), 2, 4000)
         check(t.finish() == [""], "the target did not end well")
-        return text
+        detail(text)
 
 
 def again_as(directory, option):
     return f"mount --bind {directory} {directory}; mount -o remount,bind,{option} {directory}; "
 
 
-def nowhere_to_copy():
+def test_nowhere_to_copy(ws):
     """A directory without code is passed over; where none is left, it is refused, with the reason."""
     need_tools()
     code = "print('ready', __import__('os').getpid(), flush=True); input(); print('end')"
-    with workspace() as ws:
-        lib, = copies(ws, 1)
-        with Contained(PYTHON, "-c", code, before=again_as("/tmp", "noexec")) as t:
+    lib, = copies(ws, 1)
+    with Contained(PYTHON, "-c", code, before=again_as("/tmp", "noexec")) as t:
+        t.ready()
+        load_all(t, "ptrace", [lib], 2)
+        check(" /tmp/lib" not in t.maps(), "code of a file system without any")
+        check(t.finish() == ["end"], "the target did not end well")
+    for option in ("noexec", "ro"):
+        with Contained(PYTHON, "-c", code, before="".join(again_as(d, option) for d in TEMPORARY)) as t:
             t.ready()
-            load_all(t, "ptrace", [lib], 2)
-            check(" /tmp/lib" not in t.maps(), "code of a file system without any")
+            refused(t.pid, lib, "not found in the root directory of the process, where no copy")
+            t.check_clean()
             check(t.finish() == ["end"], "the target did not end well")
-        for option in ("noexec", "ro"):
-            with Contained(PYTHON, "-c", code, before="".join(again_as(d, option) for d in TEMPORARY)) as t:
-                t.ready()
-                refused(t.pid, lib, "not found in the root directory of the process, where no copy")
-                t.check_clean()
-                check(t.finish() == ["end"], "the target did not end well")
-
-
-if __name__ == "__main__":
-    main([container_filter, forbidden, filters_not_readable, different_filters, nothing_else, newest_python_filtered,
-          torch_in_a_container, traced_in_a_container, of_another_user, nowhere_to_copy])

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from common import PYTHON, Skip, check, main, soak, workspace
+from support import PYTHON, Skip, check, soak, workspace
 from inject_target import TARGET, TOOL, Target, copies, inject, load_all, need_tools, python_target, refused
 from test_inject_container import TEMPORARY, Contained, again_as
 
@@ -24,41 +24,39 @@ def compiled(path, code, *options):
     return path
 
 
-def program_of_32_bits():
+def test_program_of_32_bits(ws, detail):
     need_tools()
-    with workspace() as ws:
-        code = ('static int call(int n, int a, const char *b, int c) { int r; __asm__ volatile("int $0x80" : "=a"(r) : '
-                '"a"(n), "b"(a), "c"(b), "d"(c)); return r; } void _start(void) { char c; call(4, 1, "ready\\n", 6); '
-                'call(3, 0, &c, 1); call(4, 1, "end\\n", 4); call(1, 0, 0, 0); }')
-        program = compiled(ws + "/small", code, "-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie",
-                           "-fno-stack-protector")
-        with Target([program]) as t:
-            t.ready()
-            (ok, why), = inject(t.pid, "any", copies(ws, 1), 1500)
-            check(not ok, "loaded into a program of 32 bits")
-            check(t.finish() == ["end"], "the target did not end well")
-            return why
+    code = ('static int call(int n, int a, const char *b, int c) { int r; __asm__ volatile("int $0x80" : "=a"(r) : '
+            '"a"(n), "b"(a), "c"(b), "d"(c)); return r; } void _start(void) { char c; call(4, 1, "ready\\n", 6); '
+            'call(3, 0, &c, 1); call(4, 1, "end\\n", 4); call(1, 0, 0, 0); }')
+    program = compiled(ws + "/small", code, "-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie",
+                       "-fno-stack-protector")
+    with Target([program]) as t:
+        t.ready()
+        (ok, why), = inject(t.pid, "any", copies(ws, 1), 1500)
+        check(not ok, "loaded into a program of 32 bits")
+        check(t.finish() == ["end"], "the target did not end well")
+        detail(why)
 
 
-def fake_libc():
+def test_fake_libc(ws, detail):
     """A library called libc.so.6 whose dlopen() writes a mark: never called."""
     need_tools()
-    with workspace() as ws:
-        os.mkdir(ws + "/fake")
-        mark = ws + "/called"
-        compiled(ws + "/fake/libc.so.6", 'int creat(const char *, int);\n'
-                 f'void *dlopen(const char *a, int b) {{ creat("{mark}", 0600); return 0; }}\n'
-                 + "".join(f"void {name}(void) {{}}\n" for name in ("malloc", "free", "dl_iterate_phdr", "swab")),
-                 "-shared", "-fPIC", "-nostdlib")
-        code = f"import ctypes; ctypes.CDLL('{ws}/fake/libc.so.6')\nprint('again', flush=True); sys.stdin.readline()"
-        with python_target(code) as t:
-            t.ready()
-            check(t.proc.stdout.readline() == "again\n", "the fake library was not loaded")
-            (ok, why), = inject(t.pid, "ptrace", copies(ws, 1), 3000)
-            check(not os.path.exists(mark), "the fake dlopen() was called")
-            check(ok or "libc" in why, f"neither loaded by the real one nor refused for it: {why}")
-            t.finish()
-            return "loaded by the real one" if ok else why
+    os.mkdir(ws + "/fake")
+    mark = ws + "/called"
+    compiled(ws + "/fake/libc.so.6", 'int creat(const char *, int);\n'
+             f'void *dlopen(const char *a, int b) {{ creat("{mark}", 0600); return 0; }}\n'
+             + "".join(f"void {name}(void) {{}}\n" for name in ("malloc", "free", "dl_iterate_phdr", "swab")),
+             "-shared", "-fPIC", "-nostdlib")
+    code = f"import ctypes; ctypes.CDLL('{ws}/fake/libc.so.6')\nprint('again', flush=True); sys.stdin.readline()"
+    with python_target(code) as t:
+        t.ready()
+        check(t.proc.stdout.readline() == "again\n", "the fake library was not loaded")
+        (ok, why), = inject(t.pid, "ptrace", copies(ws, 1), 3000)
+        check(not os.path.exists(mark), "the fake dlopen() was called")
+        check(ok or "libc" in why, f"neither loaded by the real one nor refused for it: {why}")
+        t.finish()
+        detail("loaded by the real one" if ok else why)
 
 
 EXECS = """
@@ -74,7 +72,7 @@ wait()
 """
 
 
-def exec_in_the_middle():
+def test_exec_in_the_middle(detail):
     """Another thread executes a program at any moment: that program is whole."""
     need_tools()
     rounds, loaded = 100 if soak() else 12, 0
@@ -86,10 +84,10 @@ def exec_in_the_middle():
                 (ok, _), = inject(t.pid, "ptrace", [lib], 1000)
                 loaded += ok
                 check(t.finish() == ["after exec"], f"round {k}: the program that was executed is damaged")
-    return f"{loaded} of {rounds} loaded before the exec"
+    detail(f"{loaded} of {rounds} loaded before the exec")
 
 
-def killed_target():
+def test_killed_target(detail):
     """SIGKILL of the target at any moment: refused, and nothing hangs."""
     need_tools()
     rounds = 100 if soak() else 12
@@ -104,14 +102,13 @@ def killed_target():
                 inject(t.pid, "ptrace", [lib], 2000)
                 check(time.monotonic() - begin < 60, "it hung")
                 killer.join()
-    return f"{rounds} targets killed"
+    detail(f"{rounds} targets killed")
 
 
-def vfork_all_the_time():
+def test_vfork_all_the_time(ws, detail):
     """A parent that vforks, whose memory the child runs in: loaded while it may be, and every child is right."""
     need_tools()
-    with workspace() as ws:
-        program = compiled(ws + "/vforks", """
+    program = compiled(ws + "/vforks", """
 #include <poll.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -132,14 +129,14 @@ int main(void)
 	return 0;
 }
 """)
-        with Target([program]) as t:
-            t.ready()
-            text = load_all(t, "ptrace", copies(ws, 20), 2)
-            check(t.finish() == ["vforks 1 bad 0"], "a child of vfork was harmed")
-            return text
+    with Target([program]) as t:
+        t.ready()
+        text = load_all(t, "ptrace", copies(ws, 20), 2)
+        check(t.finish() == ["vforks 1 bad 0"], "a child of vfork was harmed")
+        detail(text)
 
 
-def signal_in_the_detour():
+def test_signal_in_the_detour(ws, detail):
     """Signals that come while a thread is on its detour are handled when it is back."""
     need_tools()
     code = """
@@ -152,7 +149,7 @@ print('ready', flush=True)
 while not stop.is_set(): sum(range(2000))
 print(len(got))
 """
-    with workspace() as ws, Target([PYTHON, "-S", "-c", code]) as t:
+    with Target([PYTHON, "-S", "-c", code]) as t:
         t.ready()
         results, sent = [], 0
         worker = threading.Thread(target=lambda: results.extend(inject(t.pid, "ptrace", copies(ws, 25))))
@@ -165,51 +162,49 @@ print(len(got))
         check(any(ok for ok, _ in results), f"nothing was loaded: {results[:2]}")
         got = int(t.finish()[0])
         check(0 < got <= sent, f"{got} handled of {sent}")
-        return f"{sum(ok for ok, _ in results)} loaded; {got} handlers ran for {sent} signals"
+        detail(f"{sum(ok for ok, _ in results)} loaded; {got} handlers ran for {sent} signals")
 
 
-def never_writable():
+def test_never_writable(ws, detail):
     """The copy in a container, while it is there: no other process of the user can open it for writing."""
     need_tools()
-    with workspace() as ws:
-        lib, = copies(ws, 1)
-        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        with Contained(*prefix, PYTHON, "-S", "-c", "import os; print('ready', 1, flush=True)\nwhile 1: pass") as t:
-            t.ready()
-            seen, stop = [], threading.Event()
+    lib, = copies(ws, 1)
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    with Contained(*prefix, PYTHON, "-S", "-c", "import os; print('ready', 1, flush=True)\nwhile 1: pass") as t:
+        t.ready()
+        seen, stop = [], threading.Event()
 
-            def watch():
-                root = f"/proc/{t.pid}/root/tmp"
-                while not stop.is_set():
-                    for name in os.listdir(root):
-                        with contextlib.suppress(OSError):
-                            st = os.stat(f"{root}/{name}")
-                            seen.append((name, st.st_uid, st.st_mode & 0o777))
-            watcher = threading.Thread(target=watch)
-            watcher.start()
-            load_all(t, "ptrace", [lib], 2, 4000)
-            stop.set()
-            watcher.join()
-            os.kill(t.pid, signal.SIGKILL)  # who changes its user is not killed with its parent
-            found = [s for s in seen if s[0].endswith(".so")]
-            check(found, "the copy was never seen: the test proves nothing")
-            check(all(uid == 0 and not mode & 0o022 for _, uid, mode in found), f"writable for its user: {set(found)}")
-            return f"{len(set(found))} states of the copy seen, all root's"
+        def watch():
+            root = f"/proc/{t.pid}/root/tmp"
+            while not stop.is_set():
+                for name in os.listdir(root):
+                    with contextlib.suppress(OSError):
+                        st = os.stat(f"{root}/{name}")
+                        seen.append((name, st.st_uid, st.st_mode & 0o777))
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        load_all(t, "ptrace", [lib], 2, 4000)
+        stop.set()
+        watcher.join()
+        os.kill(t.pid, signal.SIGKILL)  # who changes its user is not killed with its parent
+        found = [s for s in seen if s[0].endswith(".so")]
+        check(found, "the copy was never seen: the test proves nothing")
+        check(all(uid == 0 and not mode & 0o022 for _, uid, mode in found), f"writable for its user: {set(found)}")
+        detail(f"{len(set(found))} states of the copy seen, all root's")
 
 
-def full_directory():
+def test_full_directory(ws):
     """A /tmp without room is passed over."""
     need_tools()
-    with workspace() as ws:
-        code = "print('ready', __import__('os').getpid(), flush=True); input(); print('end')"
-        with Contained(PYTHON, "-c", code, before="mount -t tmpfs -o size=4k tmpfs /tmp; echo x >/tmp/x; ") as t:
-            t.ready()
-            # another name than check_clean() of tests beside it searches the shared directory for
-            load_all(t, "ptrace", copies(ws, 1, "full"), 2)
-            check(" /tmp/full" not in t.maps() and t.finish() == ["end"], "not by another directory")
+    code = "print('ready', __import__('os').getpid(), flush=True); input(); print('end')"
+    with Contained(PYTHON, "-c", code, before="mount -t tmpfs -o size=4k tmpfs /tmp; echo x >/tmp/x; ") as t:
+        t.ready()
+        # another name than check_clean() of tests beside it searches the shared directory for
+        load_all(t, "ptrace", copies(ws, 1, "full"), 2)
+        check(" /tmp/full" not in t.maps() and t.finish() == ["end"], "not by another directory")
 
 
-def served_by_a_process():
+def test_served_by_a_process(ws):
     """FUSE whose server never answers, where a copy would be made: refused at once, and nothing hangs."""
     need_tools()
     if not os.path.exists("/dev/fuse"):
@@ -219,12 +214,7 @@ def served_by_a_process():
     mount = (f"mount -i -t fuse -o fd={fuse},rootmode=40000,user_id=0,group_id=0,allow_other none {last}; "
              + "".join(again_as(d, "ro") for d in others))
     code = "import os; print('ready', os.getpid(), flush=True)\nwhile 1: pass"
-    with workspace() as ws, Contained(PYTHON, "-S", "-c", code, before=mount, pass_fds=(fuse,)) as t:
+    with Contained(PYTHON, "-S", "-c", code, before=mount, pass_fds=(fuse,)) as t:
         os.close(fuse)  # the target has it: the file system lives as long as it does
         t.ready()
         refused(t.pid, copies(ws, 1)[0], "FUSE")
-
-
-if __name__ == "__main__":
-    main([program_of_32_bits, fake_libc, exec_in_the_middle, killed_target, vfork_all_the_time, signal_in_the_detour,
-          never_writable, full_directory, served_by_a_process])

@@ -3,8 +3,7 @@
 
 import os
 
-from common import (PTBPF, PYTHON, WORKLOADS, Skip, check, load_trace, main, require_root, run_ptbpf, slices, workload,
-                    workspace)
+from support import PTBPF, PYTHON, WORKLOADS, Skip, check, load_trace, require_root, run_ptbpf, slices, workload
 
 SHIM = os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libold_kernel.so")
 COOKIE, LOOP = 174, 181  # enum bpf_func_id: get_attach_cookie (Linux 5.15), loop (5.17)
@@ -18,10 +17,10 @@ def without(helper):
     return dict(os.environ, LD_PRELOAD=SHIM, OLD_KERNEL_LACKS=str(helper))
 
 
-def too_old():
+def test_too_old(ws):
     """Before 5.15: every command says which kernel is needed, and nothing of a program that never began."""
     env = without(COOKIE)
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("ready")
         doctor = run_ptbpf("doctor", expect=1, env=env)
         rows = [line for line in doctor.out if line.startswith("NO ")]
@@ -33,28 +32,23 @@ def too_old():
             check(not os.listdir(ws), f"{name} left {os.listdir(ws)}")
 
 
-def agent_shapes():
+def test_agent_shapes(ws):
     """Before 5.17: the agent decodes by itself; who has none is traced without shapes, and that is said."""
     env = without(LOOP)
     script = os.path.join(WORKLOADS, "scripted.py")
-    with workspace() as ws:
-        for option in ("--record-shapes", "--execution-trace"):
-            run_ptbpf("record", option, "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON, script,
-                      env=env)
-            ops = slices(load_trace(ws + "/r.json"), cat="cpu_op")
-            shapes = [e for e in ops if any(e["args"].get("Input Dims", []))]
-            check(len(ops) > 20 and len(shapes) > len(ops) // 2,
-                  f"{option}: {len(shapes)} of {len(ops)} operators have shapes")
-        t = run_ptbpf("record", "--record-shapes", "--agent", "off", "-o", ws + "/o.ptb", "--", PYTHON, script, expect=1,
-                      env=env)
-        check(any("cannot read arguments" in line and "bpf_loop" in line for line in t.err), f"--agent off\n{t.text()}")
-        with workload("spin.py") as p:
-            p.wait_line("ready")
-            t = run_ptbpf("attach", "--pid", p.pid, "-d", "300ms", "--record-shapes", "-o", ws + "/n.ptb",
-                          "--trace", ws + "/n.json", "--no-table", expect=3, env=env)
-            check(any("without shapes" in line for line in t.err), f"no agent\n{t.text()}")
-            check(slices(load_trace(ws + "/n.json"), cat="cpu_op"), "no operators without an agent")
-
-
-if __name__ == "__main__":
-    main([too_old, agent_shapes])
+    for option in ("--record-shapes", "--execution-trace"):
+        run_ptbpf("record", option, "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON, script,
+                  env=env)
+        ops = slices(load_trace(ws + "/r.json"), cat="cpu_op")
+        shapes = [e for e in ops if any(e["args"].get("Input Dims", []))]
+        check(len(ops) > 20 and len(shapes) > len(ops) // 2,
+              f"{option}: {len(shapes)} of {len(ops)} operators have shapes")
+    t = run_ptbpf("record", "--record-shapes", "--agent", "off", "-o", ws + "/o.ptb", "--", PYTHON, script, expect=1,
+                  env=env)
+    check(any("cannot read arguments" in line and "bpf_loop" in line for line in t.err), f"--agent off\n{t.text()}")
+    with workload("spin.py") as p:
+        p.wait_line("ready")
+        t = run_ptbpf("attach", "--pid", p.pid, "-d", "300ms", "--record-shapes", "-o", ws + "/n.ptb",
+                      "--trace", ws + "/n.json", "--no-table", expect=3, env=env)
+        check(any("without shapes" in line for line in t.err), f"no agent\n{t.text()}")
+        check(slices(load_trace(ws + "/n.json"), cat="cpu_op"), "no operators without an agent")

@@ -5,8 +5,8 @@ import json
 import os
 import signal
 
-from common import (PTBPF, PYTHON, Process, Skip, Tracer, check, load_trace, main, report_json, require_root, run_ptbpf, slices, wait_for,
-                    workload, workspace)
+from support import (PTBPF, PYTHON, Process, Skip, Tracer, check, load_trace, report_json, run_ptbpf, slices,
+                     wait_for, workload, workspace)
 from memory_cgroup import Limited
 
 MIB = 1 << 20
@@ -74,31 +74,29 @@ def inside(outer, events):
     return [e for e in events if e["tid"] == outer["tid"] and outer["ts"] <= e["ts"] < outer["ts"] + outer["dur"]]
 
 
-def kernel_counters():
+def test_kernel_counters(ws, detail):
     """Faults against getrusage and /proc/PID/stat, RSS against /proc/PID/status, mappings against /proc/PID/maps."""
-    require_root()
-    with workspace() as ws:
-        r = Run(ws, ("--kernel-memory",), "faults")
-        for m in r.marked("touch"):
-            note = slices(r.trace, f"touch {m['k']}")[0]
-            near(f"faults of {note['name']}", note["args"].get("Page Faults", 0), sum(m["faults"]))
-            fill = inside(note, slices(r.trace, "aten::fill_"))[0]["args"]
-            near("faults of aten::fill_", fill["Page Faults"], m["bytes"] // PAGE)
-            # more than the tensor's bytes: a fault on a page of code maps its neighbours too, a whole large folio at worst
-            near("Fault Bytes of aten::fill_", fill["Fault Bytes"], m["grown"], slack=MIB)
-            near("RSS Delta of aten::fill_", fill["RSS Delta"], m["grown"], slack=MIB)
-            check(m["grown"] >= m["bytes"], f"a tensor of {m['bytes']} bytes was written, the process grew by {m['grown']}")
-            maps = inside(note, r.instants("mmap"))
-            check(any(e["args"]["Addr"] >= m["mapping"][0] and e["args"]["Addr"] + e["args"]["Bytes"] <= m["mapping"][1]
-                      and e["args"]["Bytes"] >= m["bytes"] for e in maps),
-                  f"no mmap of {m['mapping']}, which /proc/PID/maps shows: {[e['args'] for e in maps]}")
-            near("bytes mapped", sum(e["args"]["Bytes"] for e in maps), m["virtual"], slack=MIB)
-        doc, process = r.report()
-        kernel = process["kernel"]
-        near("faults of the window", kernel["minor_faults"] + kernel["major_faults"], sum(r.faults))
-        check(doc["kernel_memory"] is True, "the report does not say that kernel memory was recorded")
-        worst = check_rss(r)
-        return f"{sum(r.faults)} faults, RSS within {worst / 1024:.0f} KiB at {len(r.marked('rss'))} instants"
+    r = Run(ws, ("--kernel-memory",), "faults")
+    for m in r.marked("touch"):
+        note = slices(r.trace, f"touch {m['k']}")[0]
+        near(f"faults of {note['name']}", note["args"].get("Page Faults", 0), sum(m["faults"]))
+        fill = inside(note, slices(r.trace, "aten::fill_"))[0]["args"]
+        near("faults of aten::fill_", fill["Page Faults"], m["bytes"] // PAGE)
+        # more than the tensor's bytes: a fault on a page of code maps its neighbours too, a whole large folio at worst
+        near("Fault Bytes of aten::fill_", fill["Fault Bytes"], m["grown"], slack=MIB)
+        near("RSS Delta of aten::fill_", fill["RSS Delta"], m["grown"], slack=MIB)
+        check(m["grown"] >= m["bytes"], f"a tensor of {m['bytes']} bytes was written, the process grew by {m['grown']}")
+        maps = inside(note, r.instants("mmap"))
+        check(any(e["args"]["Addr"] >= m["mapping"][0] and e["args"]["Addr"] + e["args"]["Bytes"] <= m["mapping"][1]
+                  and e["args"]["Bytes"] >= m["bytes"] for e in maps),
+              f"no mmap of {m['mapping']}, which /proc/PID/maps shows: {[e['args'] for e in maps]}")
+        near("bytes mapped", sum(e["args"]["Bytes"] for e in maps), m["virtual"], slack=MIB)
+    doc, process = r.report()
+    kernel = process["kernel"]
+    near("faults of the window", kernel["minor_faults"] + kernel["major_faults"], sum(r.faults))
+    check(doc["kernel_memory"] is True, "the report does not say that kernel memory was recorded")
+    worst = check_rss(r)
+    detail(f"{sum(r.faults)} faults, RSS within {worst / 1024:.0f} KiB at {len(r.marked('rss'))} instants")
 
 
 def check_rss(r):
@@ -112,39 +110,34 @@ def check_rss(r):
     return worst
 
 
-def own_thread_counts():
+def test_own_thread_counts(ws):
     """What one thread does is not charged to another's operators; frees across threads are matched."""
-    require_root()
-    with workspace() as ws:
-        r = Run(ws, ("--profile-memory",), "threads")
-        events = [e for e in r.instants("[memory]") if abs(e["args"]["Bytes"]) in (1021 * 4, 1031 * 4)]
-        check(len(events) == 4, f"{len(events)} events of the two blocks")
-        for size in (1021 * 4, 1031 * 4):
-            pair = sorted((e for e in events if abs(e["args"]["Bytes"]) == size), key=lambda e: e["ts"])
-            check([e["args"]["Bytes"] for e in pair] == [size, -size], "not an allocation and its free")
-            check(pair[0]["args"]["Addr"] == pair[1]["args"]["Addr"] and pair[0]["tid"] != pair[1]["tid"], "not one block in two threads")
-        _, process = r.report()
-        check(process["live_bytes"] == 0, f"{process['live_bytes']} bytes live at the end")
-        exact = json.loads("\n".join(run_ptbpf("report", r.capture, "--json", "--exact-memory", "--no-steps").out))["rows"]
-        rows = {row["key"]: row["cpu_mem_bytes"] for row in exact}
-        want = {"makes for the thread": 4084, "frees the other's": -4084, "makes one": 4124, "frees the thread's": -4124}
-        check(all(rows[k] == v for k, v in want.items()), f"{ {k: rows.get(k) for k in want} }, expected {want}")
+    r = Run(ws, ("--profile-memory",), "threads")
+    events = [e for e in r.instants("[memory]") if abs(e["args"]["Bytes"]) in (1021 * 4, 1031 * 4)]
+    check(len(events) == 4, f"{len(events)} events of the two blocks")
+    for size in (1021 * 4, 1031 * 4):
+        pair = sorted((e for e in events if abs(e["args"]["Bytes"]) == size), key=lambda e: e["ts"])
+        check([e["args"]["Bytes"] for e in pair] == [size, -size], "not an allocation and its free")
+        check(pair[0]["args"]["Addr"] == pair[1]["args"]["Addr"] and pair[0]["tid"] != pair[1]["tid"], "not one block in two threads")
+    _, process = r.report()
+    check(process["live_bytes"] == 0, f"{process['live_bytes']} bytes live at the end")
+    exact = json.loads("\n".join(run_ptbpf("report", r.capture, "--json", "--exact-memory", "--no-steps").out))["rows"]
+    rows = {row["key"]: row["cpu_mem_bytes"] for row in exact}
+    want = {"makes for the thread": 4084, "frees the other's": -4084, "makes one": 4124, "frees the thread's": -4124}
+    check(all(rows[k] == v for k, v in want.items()), f"{ {k: rows.get(k) for k in want} }, expected {want}")
 
 
-def old_blocks():
+def test_old_blocks(ws):
     """Blocks from before the window: their free is counted, with no size made up."""
-    require_root()
-    with workspace() as ws:
-        r = Run(ws, ("--profile-memory",), "old_blocks")
-        check(sorted(e["args"]["Bytes"] for e in r.instants("[memory]"))[-2:] == [28, 36], "the new blocks are not there")
-        check(not any(abs(e["args"]["Bytes"]) in (8012, 8044) for e in r.instants("[memory]")), "a size that nobody knows")
-        doc, process = r.report()
-        check(doc["totals"]["freed_unknown"] >= 2 and process["freed_unknown"] >= 2, f"not counted: {doc['totals']}")
+    r = Run(ws, ("--profile-memory",), "old_blocks")
+    check(sorted(e["args"]["Bytes"] for e in r.instants("[memory]"))[-2:] == [28, 36], "the new blocks are not there")
+    check(not any(abs(e["args"]["Bytes"]) in (8012, 8044) for e in r.instants("[memory]")), "a size that nobody knows")
+    doc, process = r.report()
+    check(doc["totals"]["freed_unknown"] >= 2 and process["freed_unknown"] >= 2, f"not counted: {doc['totals']}")
 
 
-def reclaim_stalls():
+def test_reclaim_stalls(detail):
     """A cgroup that is too small for a file that is read: the operator that waited for memory is charged."""
-    require_root()
     with Limited(96) as group, workspace() as ws:
         with open(ws + "/data", "wb") as f:
             f.truncate(256 * MIB)
@@ -166,12 +159,11 @@ def reclaim_stalls():
         check("aten::max" in json.dumps(process["kernel"]), "the report does not name the operator")
         text = "\n".join(run_ptbpf("report", r.capture, "--memory").out)
         check("reclaim" in text.lower() and "aten::max" in text, f"not on the first screen:\n{text[:1500]}")
-        return f"{len(stalls)} stalls, {told / 1e3:.1f} ms, {100 * charged / told:.0f} % in aten::max"
+        detail(f"{len(stalls)} stalls, {told / 1e3:.1f} ms, {100 * charged / told:.0f} % in aten::max")
 
 
-def oom_kill():
+def test_oom_kill(detail):
     """The kernel kills the target for want of memory: the trace has it, with the operator that asked."""
-    require_root()
     with Limited(96) as group, workspace() as ws:
         r = Run(ws, ("--kernel-memory", "--profile-memory"), "exhaust", 512, prepare=group.add, dies=True)
         check(r.status == -signal.SIGKILL, f"the target was not killed but ended with {r.status}: {r.marks}")
@@ -185,7 +177,7 @@ def oom_kill():
         text = "\n".join(run_ptbpf("report", r.capture, "--memory").out[:40])
         check("kill" in text.lower() and "aten::fill_" in text, f"not on the first screen:\n{text}")
         check("aten::ones" in json.dumps(process["live"]), "who holds the memory is not told")
-        return f"killed in {args['Operator']}, {args['Pages'] * PAGE // MIB} MiB resident"
+        detail(f"killed in {args['Operator']}, {args['Pages'] * PAGE // MIB} MiB resident")
 
 
 def leak(ws, mode, *extra):
@@ -199,28 +191,25 @@ def leak(ws, mode, *extra):
     return json.loads("\n".join(run_ptbpf("report", ws + "/a.ptb", "--memory", "--json").out))["processes"][0], text
 
 
-def planted_leak():
+def test_planted_leak(ws, detail):
     """The tensor that is kept at each step is named first; the same loop without the mistake has no candidate."""
-    require_root()
-    with workspace() as ws:
-        process, text = leak(ws, "leak", "--record-shapes")
-        first = process["growing"][0]
-        check(first["operator"] == "aten::cumsum" and first["annotation"] == "update statistics", f"named first: {first}")
-        check(abs(first["bytes_per_period"] / (32 * 128 * 4) - 1) < 0.05, f"{first['bytes_per_period']} bytes a step")
-        check(first["shapes"].startswith("[[32, 128]"), f"shapes: {first['shapes']}")
-        check(len(process["growing"]) == 1, f"more candidates: {process['growing'][1:]}")
-        screen = "\n".join(text[:40])
-        check("aten::cumsum" in screen and "update statistics" in screen, f"not on the first screen:\n{screen}")
-        steps = process["period_count"]
-        process, _ = leak(ws, "healthy")
-        check(not process["growing"], f"a healthy loop has candidates: {process['growing']}")
-        return f"{first['bytes_per_period']:.0f} bytes a step over {steps} steps; healthy: none of {process['period_count']}"
+    process, text = leak(ws, "leak", "--record-shapes")
+    first = process["growing"][0]
+    check(first["operator"] == "aten::cumsum" and first["annotation"] == "update statistics", f"named first: {first}")
+    check(abs(first["bytes_per_period"] / (32 * 128 * 4) - 1) < 0.05, f"{first['bytes_per_period']} bytes a step")
+    check(first["shapes"].startswith("[[32, 128]"), f"shapes: {first['shapes']}")
+    check(len(process["growing"]) == 1, f"more candidates: {process['growing'][1:]}")
+    screen = "\n".join(text[:40])
+    check("aten::cumsum" in screen and "update statistics" in screen, f"not on the first screen:\n{screen}")
+    steps = process["period_count"]
+    process, _ = leak(ws, "healthy")
+    check(not process["growing"], f"a healthy loop has candidates: {process['growing']}")
+    detail(f"{first['bytes_per_period']:.0f} bytes a step over {steps} steps; healthy: none of {process['period_count']}")
 
 
-def children():
+def test_children(ws):
     """A child's blocks are its own."""
-    require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "--children", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table",
                     "--profile-memory", "--kernel-memory") as t:
@@ -258,29 +247,27 @@ def python_without_cuda():
     raise Skip("no torch here that comes without CUDA's own libraries")
 
 
-def cuda_calls():
+def test_cuda_calls(ws, detail):
     """Each call of the CUDA libraries with what it gave, asked for, and whether it failed."""
-    require_root()
     folder = mock_libraries()
-    with workspace() as ws:
-        r = Run(ws, ("--profile-memory",), "cuda", folder, python=python_without_cuda())
-        told = r.marked("cuda")[0]["calls"]
-        seen = sorted((e for e in r.trace["traceEvents"] if e.get("cat") == "memory_api"), key=lambda e: e["ts"])
-        outer = [e for e in seen if not e["name"].startswith("cuMem")]
-        direct = [c for c in told if c["name"].startswith("cuda")]
-        check([e["name"] for e in outer] == [c["name"] for c in direct], f"{[e['name'] for e in outer]}, called {direct}")
-        for e, c in zip(outer, direct):
-            same_call(e, c)
-        # what the driver's functions return cannot be seen (cuda_sites.c); what they are given can
-        driver = [(e["name"], e["args"].get("Bytes", 0) or e["args"].get("Addr", 0)) for e in seen if e not in outer]
-        want = []
-        for c in told:
-            want += [(name, c.get("bytes", 0) or c.get("addr", 0)) for name in INSIDE.get(c["name"], [c["name"].replace("_v2", "")])]
-        want = [w for w in want if w not in (("cuMemAlloc", 3019),)]  # refused by the runtime itself
-        check(driver == want, f"driver's calls: {driver}, expected {want}")
-        blind = [e["args"]["Bytes"] for e in outer if "ptbpf.no_result" in e["args"]]
-        check(blind in ([], [3019]), f"returns were not seen: {blind}")  # refused at once, without any work
-        return f"{len(outer)} runtime and {len(driver)} driver calls"
+    r = Run(ws, ("--profile-memory",), "cuda", folder, python=python_without_cuda())
+    told = r.marked("cuda")[0]["calls"]
+    seen = sorted((e for e in r.trace["traceEvents"] if e.get("cat") == "memory_api"), key=lambda e: e["ts"])
+    outer = [e for e in seen if not e["name"].startswith("cuMem")]
+    direct = [c for c in told if c["name"].startswith("cuda")]
+    check([e["name"] for e in outer] == [c["name"] for c in direct], f"{[e['name'] for e in outer]}, called {direct}")
+    for e, c in zip(outer, direct):
+        same_call(e, c)
+    # what the driver's functions return cannot be seen (cuda_sites.c); what they are given can
+    driver = [(e["name"], e["args"].get("Bytes", 0) or e["args"].get("Addr", 0)) for e in seen if e not in outer]
+    want = []
+    for c in told:
+        want += [(name, c.get("bytes", 0) or c.get("addr", 0)) for name in INSIDE.get(c["name"], [c["name"].replace("_v2", "")])]
+    want = [w for w in want if w not in (("cuMemAlloc", 3019),)]  # refused by the runtime itself
+    check(driver == want, f"driver's calls: {driver}, expected {want}")
+    blind = [e["args"]["Bytes"] for e in outer if "ptbpf.no_result" in e["args"]]
+    check(blind in ([], [3019]), f"returns were not seen: {blind}")  # refused at once, without any work
+    detail(f"{len(outer)} runtime and {len(driver)} driver calls")
 
 
 INSIDE = {"cudaMalloc": ["cuMemAlloc"], "cudaFree": ["cuMemFree"], "cudaMallocAsync": ["cuMemAllocAsync"],
@@ -297,10 +284,9 @@ def same_call(e, c):
     check(bool(e["args"].get("Error")) == bool(c["result"]) or "Error" not in e["args"], f"{e['args']}, returned {c['result']}")
 
 
-def options_are_checked():
+def test_options_are_checked(ws):
     """What was not recorded is not shown, and whoever asks for it is told."""
-    require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table")
         check(not [e for e in load_trace(ws + "/a.json")["traceEvents"] if e["name"] == "[memory]"], "memory nobody asked for")
@@ -310,8 +296,3 @@ def options_are_checked():
             check(any("--profile-memory" in line for line in done.err), f"no advice:\n{done.text()}")
         check(not os.path.exists(ws + "/m.json"), "a file was left")
         check(report_json(ws + "/a.ptb")["rows"], "the table is gone")
-
-
-if __name__ == "__main__":
-    main([kernel_counters, own_thread_counts, old_blocks, reclaim_stalls, oom_kill, planted_leak, children, cuda_calls,
-          options_are_checked])

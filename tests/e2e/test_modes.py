@@ -5,8 +5,7 @@ import functools
 import json
 import os
 
-from common import (PYTHON, WORKLOADS, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, workload,
-                    workspace)
+from support import PYTHON, WORKLOADS, Tracer, check, load_trace, run_ptbpf, slices, workload, workspace
 
 SCRIPT = os.path.join(WORKLOADS, "scripted.py")
 
@@ -41,44 +40,37 @@ def plain():
             return got, f.read()
 
 
-def perf_uprobes():
+def test_perf_uprobes(ws, detail):
     """The older kernel interface gives the same slices."""
-    require_root()
-    with workspace() as ws:
-        multi, perf = plain()[0], names(scripted(ws, "perf", "--perf-uprobes"))
-        check(multi == perf, f"{len(multi)} slices and {len(perf)} with --perf-uprobes")
-        return f"{len(multi)} slices equal"
+    multi, perf = plain()[0], names(scripted(ws, "perf", "--perf-uprobes"))
+    check(multi == perf, f"{len(multi)} slices and {len(perf)} with --perf-uprobes")
+    detail(f"{len(multi)} slices equal")
 
 
-def record():
+def test_record(ws):
     """From the first operator on, with the exit status and the output of the program."""
-    require_root()
-    with workspace() as ws:
-        attached, _ = plain()
-        done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--", PYTHON, SCRIPT)
-        check("done" in done.out, f"the program's output is gone\n{done.text()}")
-        got = names(load_trace(ws + "/r.json"))
-        first = got.index(attached[0])
-        check(got[first:] == attached, f"record has {len(got) - first} slices, attach {len(attached)}")
-        check(first < 200, f"{first} slices before the first part")
+    attached, _ = plain()
+    done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--", PYTHON, SCRIPT)
+    check("done" in done.out, f"the program's output is gone\n{done.text()}")
+    got = names(load_trace(ws + "/r.json"))
+    first = got.index(attached[0])
+    check(got[first:] == attached, f"record has {len(got) - first} slices, attach {len(attached)}")
+    check(first < 200, f"{first} slices before the first part")
 
 
-def record_failures():
+def test_record_failures(ws):
     """The program's own end is told; a program that does not exist is an error."""
-    require_root()
-    with workspace() as ws:
-        run_ptbpf("record", "-o", ws + "/a.ptb", "--", "/no/such/program", cwd=ws, expect=1)
-        code = "import torch, sys; torch.ones(2); sys.exit(7)"
-        done = run_ptbpf("record", "-o", ws + "/b.ptb", "--trace", ws + "/b.json", "--", PYTHON, "-c", code, cwd=ws,
-                         expect=(0, 1, 3, 7))
-        check("7" in "\n".join(done.err) or done.proc.returncode == 7, f"the program's status is not told\n{done.text()}")
-        check(slices(load_trace(ws + "/b.json"), "aten::ones"), "no operators of a program that failed")
+    run_ptbpf("record", "-o", ws + "/a.ptb", "--", "/no/such/program", cwd=ws, expect=1)
+    code = "import torch, sys; torch.ones(2); sys.exit(7)"
+    done = run_ptbpf("record", "-o", ws + "/b.ptb", "--trace", ws + "/b.json", "--", PYTHON, "-c", code, cwd=ws,
+                     expect=(0, 1, 3, 7))
+    check("7" in "\n".join(done.err) or done.proc.returncode == 7, f"the program's status is not told\n{done.text()}")
+    check(slices(load_trace(ws + "/b.json"), "aten::ones"), "no operators of a program that failed")
 
 
-def dry_run():
+def test_dry_run(ws):
     """Every probe and refusal is shown; nothing is attached, nothing written."""
-    require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "--dry-run", cwd=ws)
         text = "\n".join(done.out)
@@ -87,10 +79,9 @@ def dry_run():
         check(not os.listdir(ws), f"--dry-run wrote {os.listdir(ws)}")
 
 
-def children():
+def test_children(ws):
     """--children: data loader workers of a training loop, also those that exist already."""
-    require_root()
-    with workspace() as ws, workload("train_loop.py", 0, 2) as p:
+    with workload("train_loop.py", 0, 2) as p:
         p.wait_line("step 20")
         with Tracer("attach", "--pid", p.pid, "--children", "-d", "2s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
             t.wait_attached()
@@ -106,27 +97,21 @@ def children():
         check(p.alive(), "the training loop died")
 
 
-def again_from_capture():
+def test_again_from_capture(ws):
     """report and export need no target, and give what attach gave."""
-    require_root()
-    with workspace() as ws:
-        live, content = plain()
-        capture = ws + "/live.ptb"
-        with open(capture, "wb") as f:
-            f.write(content)
-        run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json")
-        check(names(load_trace(ws + "/again.json")) == live, "export differs from the trace of attach")
-        run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json.gz")
-        with open(ws + "/again.json.gz", "rb") as f:
-            check(f.read(2) == b"\x1f\x8b", "a name that ends in .gz is not compressed")
-        check(names(load_trace(ws + "/again.json.gz")) == live, "the compressed export differs")
-        done = run_ptbpf("report", capture, "--json", "--sort-by", "count")
-        text = json.dumps(json.loads("\n".join(done.out)))
-        check("aten::neg" in text and "100" in text, "the report lacks the operators")
-        short = run_ptbpf("report", capture, "--row-limit", "2", "--sort-by", "count")
-        long = run_ptbpf("report", capture, "--row-limit", "-1")
-        check(len(short.out) < len(long.out), "--row-limit has no effect")
-
-
-if __name__ == "__main__":
-    main([perf_uprobes, record, record_failures, dry_run, children, again_from_capture])
+    live, content = plain()
+    capture = ws + "/live.ptb"
+    with open(capture, "wb") as f:
+        f.write(content)
+    run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json")
+    check(names(load_trace(ws + "/again.json")) == live, "export differs from the trace of attach")
+    run_ptbpf("export", capture, "--format", "chrome", "-o", ws + "/again.json.gz")
+    with open(ws + "/again.json.gz", "rb") as f:
+        check(f.read(2) == b"\x1f\x8b", "a name that ends in .gz is not compressed")
+    check(names(load_trace(ws + "/again.json.gz")) == live, "the compressed export differs")
+    done = run_ptbpf("report", capture, "--json", "--sort-by", "count")
+    text = json.dumps(json.loads("\n".join(done.out)))
+    check("aten::neg" in text and "100" in text, "the report lacks the operators")
+    short = run_ptbpf("report", capture, "--row-limit", "2", "--sort-by", "count")
+    long = run_ptbpf("report", capture, "--row-limit", "-1")
+    check(len(short.out) < len(long.out), "--row-limit has no effect")

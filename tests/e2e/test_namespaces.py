@@ -4,8 +4,7 @@
 import os
 import subprocess
 
-from common import (PYTHON, WORKLOADS, Process, Skip, check, children_of, load_trace, main, require_root, run_ptbpf,
-                    slices, wait_for, workspace)
+from support import PYTHON, WORKLOADS, Process, Skip, check, children_of, load_trace, run_ptbpf, slices, wait_for
 
 
 def in_container(ws):
@@ -19,11 +18,10 @@ def in_container(ws):
     return Process(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script], cwd=ws)
 
 
-def container():
-    require_root()
+def test_container(ws):
     if subprocess.run(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode:
         raise Skip("namespaces cannot be made here")
-    with workspace() as ws, in_container(ws) as p:
+    with in_container(ws) as p:
         p.wait_line("rate")
         pid = wait_for(lambda: children_of(p.pid), "the inner process")[0]
         with open(f"/proc/{pid}/maps") as f:
@@ -36,7 +34,3 @@ def container():
         check(any("container" in line for line in done.out), f"doctor does not tell the namespace\n{done.text()}")
         os.kill(pid, 9)
         p.finish()
-
-
-if __name__ == "__main__":
-    main([container])

@@ -7,46 +7,40 @@ import os
 import re
 import subprocess
 
-from common import PTBPF, Skip, check, load_trace, main, report_json, require_root, run_ptbpf, shared, slices, workload, workspace
+from support import PTBPF, Skip, check, load_trace, report_json, run_ptbpf, slices
 
 
-def default_names():
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        done = run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", cwd=ws)
-        names = sorted(os.listdir(ws))
-        check(len(names) == 2, f"expected two files, found {names}")
-        check(names[0].startswith(f"ptbpf-{p.pid}-") and names[0].endswith(".pt.trace.json.gz"), names[0])
-        check(names[1] == names[0].replace(".pt.trace.json.gz", ".ptb"), names[1])
-        check(any("aten::neg" in line for line in done.out), f"the table is not on stdout\n{done.text()}")
+def test_default_names(ws, spin):
+    spin.wait_line("rate")
+    done = run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", cwd=ws)
+    names = sorted(os.listdir(ws))
+    check(len(names) == 2, f"expected two files, found {names}")
+    check(names[0].startswith(f"ptbpf-{spin.pid}-") and names[0].endswith(".pt.trace.json.gz"), names[0])
+    check(names[1] == names[0].replace(".pt.trace.json.gz", ".ptb"), names[1])
+    check(any("aten::neg" in line for line in done.out), f"the table is not on stdout\n{done.text()}")
 
 
-def directory_missing():
+def test_directory_missing(ws, spin):
     """Found out before anything is attached."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        for option in ("-o", "--trace"):
-            path = ws + "/none/file" + (".ptb" if option == "-o" else ".json")
-            done = run_ptbpf("attach", "--pid", p.pid, "-d", "60s", option, path, cwd=ws, expect=(1, 2))
-            text = "\n".join(done.err)
-            check("none" in text, f"the message does not name the path:\n{text}")
-            check("attached" not in text, "attached before the output was known to be writable")
-        check(not glob.glob(ws + "/*"), f"files left: {os.listdir(ws)}")
+    spin.wait_line("rate")
+    for option in ("-o", "--trace"):
+        path = ws + "/none/file" + (".ptb" if option == "-o" else ".json")
+        done = run_ptbpf("attach", "--pid", spin.pid, "-d", "60s", option, path, cwd=ws, expect=(1, 2))
+        text = "\n".join(done.err)
+        check("none" in text, f"the message does not name the path:\n{text}")
+        check("attached" not in text, "attached before the output was known to be writable")
+    check(not glob.glob(ws + "/*"), f"files left: {os.listdir(ws)}")
 
 
-def other_file_is_kept():
+def test_other_file_is_kept(ws, spin):
     """A file that is no capture is never overwritten by -o."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        path = ws + "/thesis.txt"
-        with open(path, "w") as f:
-            f.write("years of work\n")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", path, cwd=ws, expect=(1, 2))
-        with open(path) as f:
-            check(f.read() == "years of work\n", "the user's file was destroyed")
+    spin.wait_line("rate")
+    path = ws + "/thesis.txt"
+    with open(path, "w") as f:
+        f.write("years of work\n")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", path, cwd=ws, expect=(1, 2))
+    with open(path) as f:
+        check(f.read() == "years of work\n", "the user's file was destroyed")
 
 
 @contextlib.contextmanager
@@ -60,83 +54,68 @@ def small_disk(path, size):
         subprocess.run(["umount", "-l", path], check=True)
 
 
-def disk_full():
+def test_disk_full(ws, spin):
     """What fits is readable and sealed, how much of the window it covers is said, the target goes on."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        with small_disk(ws + "/small", "1m") as small:
-            done = run_ptbpf("attach", "--pid", p.pid, "-d", "60s", "-o", small + "/a.ptb", "--trace", ws + "/a.json", expect=3)
-            text = "\n".join(done.err)
-            check("No space left" in text, f"the reason is not given:\n{text}")
-            covered, whole = map(float, re.search(r"covers the first ([\d.]+) s of ([\d.]+) s", text).groups())
-            check(covered < whole < 60, f"the capture covers {covered} of {whole} s of the window")
-            check("the window's end, which could not be written" in done.err[-1], f"the last line does not say what is missing\n{text}")
-            report = report_json(small + "/a.ptb")
-            check("aten::neg" in str(report), "what was written is not readable")
-            check(report["window"]["sealed"] and report["window"]["stopped_by"] == "the capture could not be written", report["window"])
-            check(abs(report["window"]["duration_ns"] / 1e9 - covered) < 0.01, f"{covered} s reported, {report['window']} in the capture")
-            ends = [e["ts"] + e["dur"] for e in slices(load_trace(ws + "/a.json")) if e["name"] == "aten::neg"]
-            check((max(ends) - min(ends)) / 1e6 <= covered + 0.01, "the trace goes on behind what is covered")
-        check(p.alive(), "the target died")
+    spin.wait_line("rate")
+    with small_disk(ws + "/small", "1m") as small:
+        done = run_ptbpf("attach", "--pid", spin.pid, "-d", "60s", "-o", small + "/a.ptb", "--trace", ws + "/a.json", expect=3)
+        text = "\n".join(done.err)
+        check("No space left" in text, f"the reason is not given:\n{text}")
+        covered, whole = map(float, re.search(r"covers the first ([\d.]+) s of ([\d.]+) s", text).groups())
+        check(covered < whole < 60, f"the capture covers {covered} of {whole} s of the window")
+        check("the window's end, which could not be written" in done.err[-1], f"the last line does not say what is missing\n{text}")
+        report = report_json(small + "/a.ptb")
+        check("aten::neg" in str(report), "what was written is not readable")
+        check(report["window"]["sealed"] and report["window"]["stopped_by"] == "the capture could not be written", report["window"])
+        check(abs(report["window"]["duration_ns"] / 1e9 - covered) < 0.01, f"{covered} s reported, {report['window']} in the capture")
+        ends = [e["ts"] + e["dur"] for e in slices(load_trace(ws + "/a.json")) if e["name"] == "aten::neg"]
+        check((max(ends) - min(ends)) / 1e6 <= covered + 0.01, "the trace goes on behind what is covered")
+    check(spin.alive(), "the target died")
 
 
-def disk_full_at_export():
+def test_disk_full_at_export(ws, spin):
     """An export that does not fit leaves the old file and nothing else."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table")
-        with small_disk(ws + "/small", "256k") as small:
-            for form, name in (("chrome", "a.json"), ("chrome", "a.json.gz")):
-                with open(f"{small}/{name}", "w") as f:
-                    f.write("old\n")
-                run_ptbpf("export", ws + "/a.ptb", "--format", form, "-o", f"{small}/{name}", expect=1 if name == "a.json" else (0, 1))
-            with open(small + "/a.json") as f:
-                check(f.read() == "old\n", "the old file was changed")
-            check(sorted(os.listdir(small)) == ["a.json", "a.json.gz"], f"left behind: {os.listdir(small)}")
+    spin.wait_line("rate")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table")
+    with small_disk(ws + "/small", "256k") as small:
+        for form, name in (("chrome", "a.json"), ("chrome", "a.json.gz")):
+            with open(f"{small}/{name}", "w") as f:
+                f.write("old\n")
+            run_ptbpf("export", ws + "/a.ptb", "--format", form, "-o", f"{small}/{name}", expect=1 if name == "a.json" else (0, 1))
+        with open(small + "/a.json") as f:
+            check(f.read() == "old\n", "the old file was changed")
+        check(sorted(os.listdir(small)) == ["a.json", "a.json.gz"], f"left behind: {os.listdir(small)}")
 
 
-def stdout_is_for_results():
+def test_stdout_is_for_results(ws, spin):
     """Everything that is no result goes to stderr, so the table can be piped."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        done = run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb")
-        check(not any(line.startswith("ptbpf") for line in done.out), f"a message is on stdout: {done.out[:3]}")
-        rows = run_ptbpf("report", ws + "/a.ptb", "--sort-by", "count", "--row-limit", "1")
-        check(any("aten::neg" in line for line in rows.out), f"report prints no table\n{rows.text()}")
+    spin.wait_line("rate")
+    done = run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", ws + "/a.ptb")
+    check(not any(line.startswith("ptbpf") for line in done.out), f"a message is on stdout: {done.out[:3]}")
+    rows = run_ptbpf("report", ws + "/a.ptb", "--sort-by", "count", "--row-limit", "1")
+    check(any("aten::neg" in line for line in rows.out), f"report prints no table\n{rows.text()}")
 
 
-def report_to_a_pipe():
+def test_report_to_a_pipe(ws, spin):
     """A reader that ends early, as head does, is no error; a full disk is one, with one message."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "--profile-memory", "-o", ws + "/a.ptb", "--no-table")
-        for options in ([], ["--json"], ["--memory"], ["--memory", "--json"]):
-            command = [PTBPF, "report", ws + "/a.ptb", *options]
-            read, write = os.pipe()
-            os.close(read)
-            with os.fdopen(write, "w") as no_reader:
-                done = subprocess.run(command, stdout=no_reader, stderr=subprocess.PIPE, text=True, timeout=60)
-            check(done.returncode == 0 and "Broken pipe" not in done.stderr, f"{options}: {done.returncode}, {done.stderr}")
-            with open("/dev/full", "w") as full:
-                done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-            check(done.returncode == 1 and done.stderr.count("No space left") == 1, f"{options}: {done.returncode}, {done.stderr}")
+    spin.wait_line("rate")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "--profile-memory", "-o", ws + "/a.ptb", "--no-table")
+    for options in ([], ["--json"], ["--memory"], ["--memory", "--json"]):
+        command = [PTBPF, "report", ws + "/a.ptb", *options]
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "w") as no_reader:
+            done = subprocess.run(command, stdout=no_reader, stderr=subprocess.PIPE, text=True, timeout=180)
+        check(done.returncode == 0 and "Broken pipe" not in done.stderr, f"{options}: {done.returncode}, {done.stderr}")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=180)
+        check(done.returncode == 1 and done.stderr.count("No space left") == 1, f"{options}: {done.returncode}, {done.stderr}")
 
 
-def sorted_as_attach():
+def test_sorted_as_attach(ws, spin):
     """`report` prints the table that attach printed, in its order, until it is asked for another."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        done = run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb")
-        check(len(done.out) > 5 and run_ptbpf("report", ws + "/a.ptb").out == done.out, f"report differs from\n{done.text()}")
-        self_time = [row["self_cpu_ns"] for row in report_json(ws + "/a.ptb")["rows"]]
-        check(self_time == sorted(self_time, reverse=True), f"rows are not sorted: {self_time}")
-
-
-if __name__ == "__main__":
-    main([default_names, directory_missing, other_file_is_kept, disk_full, disk_full_at_export, stdout_is_for_results,
-          report_to_a_pipe, sorted_as_attach])
+    spin.wait_line("rate")
+    done = run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", ws + "/a.ptb")
+    check(len(done.out) > 5 and run_ptbpf("report", ws + "/a.ptb").out == done.out, f"report differs from\n{done.text()}")
+    self_time = [row["self_cpu_ns"] for row in report_json(ws + "/a.ptb")["rows"]]
+    check(self_time == sorted(self_time, reverse=True), f"rows are not sorted: {self_time}")

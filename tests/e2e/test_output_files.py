@@ -13,7 +13,7 @@ import subprocess
 import termios
 import time
 
-from common import PTBPF, Tracer, check, main, report_json, require_root, run_ptbpf, shared, wait_for, workload, workspace
+from support import PTBPF, Tracer, check, report_json, require_root, run_ptbpf, shared, wait_for, workload, workspace
 
 OTHER = 12345  # a user with fewer privileges
 
@@ -50,7 +50,7 @@ def plant(path, target):
     os.lchown(path, OTHER, OTHER)
 
 
-def planted_links():
+def test_planted_links():
     """No link of another user's is followed, by the capture, the trace, or an export; nothing is attached."""
     with home() as (ws, theirs, precious), shared(workload, "spin.py") as p:
         p.wait_line("rate")
@@ -74,7 +74,7 @@ def planted_links():
         check(not os.path.lexists(ws + "/ok.ptb"), "a capture was left")
 
 
-def planted_pipe():
+def test_planted_pipe():
     """A pipe or device in the way is not waited for, and not written to."""
     with home() as (ws, theirs, _), shared(workload, "spin.py") as p:
         p.wait_line("rate")
@@ -87,55 +87,50 @@ def planted_pipe():
             said(run_ptbpf(*args, expect=1), "not a regular file")
 
 
-def reader_that_reads_nothing():
+def test_reader_that_reads_nothing(ws, spin):
     """A pipe of one's own is written to; a signal ends the wait for its reader."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--no-table")
-        os.mkfifo(ws + "/pipe")
-        export = ("export", ws + "/a.ptb", "--format", "chrome", "-o", ws + "/pipe")
-        run_ptbpf(*export, expect=1)  # nobody has it open
-        reader = os.open(ws + "/pipe", os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            with Tracer(*export) as t:
-                wait_for(lambda: struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] >= 65536, "the pipe to be full")
-                t.signal(signal.SIGTERM)
-                t.expect(1)
-        finally:
-            os.close(reader)
+    spin.wait_line("rate")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--no-table")
+    os.mkfifo(ws + "/pipe")
+    export = ("export", ws + "/a.ptb", "--format", "chrome", "-o", ws + "/pipe")
+    run_ptbpf(*export, expect=1)  # nobody has it open
+    reader = os.open(ws + "/pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with Tracer(*export) as t:
+            wait_for(lambda: struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] >= 65536, "the pipe to be full")
+            t.signal(signal.SIGTERM)
+            t.expect(1)
+    finally:
+        os.close(reader)
 
 
-def old_capture_is_kept():
+def test_old_capture_is_kept(ws, spin):
     """A window that never begins replaces nothing."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
-        with open(ws + "/old.ptb", "rb") as f:
-            old = f.read()
-        for sig in (signal.SIGTERM, signal.SIGINT):
-            with workload("late.py", ws + "/never") as idle:
-                idle.wait_line("ready")
-                with Tracer("attach", "--pid", idle.pid, "--wait", "-o", ws + "/old.ptb") as t:
-                    t.wait_line("waiting", stream=t.err)
-                    t.signal(sig)
-                    t.expect(1)
-        with Tracer("attach", "--pid", p.pid, "-o", ws + "/old.ptb", "--no-table") as t:
-            t.wait_attached()
-            t.signal(signal.SIGKILL)
-            t.finish()
-        with open(ws + "/old.ptb", "rb") as f:
-            check(f.read() == old, "the old capture was changed")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
-        with open(ws + "/old.ptb", "rb") as f:
-            check(f.read() != old, "a complete capture does not replace the old one")
+    spin.wait_line("rate")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
+    with open(ws + "/old.ptb", "rb") as f:
+        old = f.read()
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        with workload("late.py", ws + "/never") as idle:
+            idle.wait_line("ready")
+            with Tracer("attach", "--pid", idle.pid, "--wait", "-o", ws + "/old.ptb") as t:
+                t.wait_line("waiting", stream=t.err)
+                t.signal(sig)
+                t.expect(1)
+    with Tracer("attach", "--pid", spin.pid, "-o", ws + "/old.ptb", "--no-table") as t:
+        t.wait_attached()
+        t.signal(signal.SIGKILL)
+        t.finish()
+    with open(ws + "/old.ptb", "rb") as f:
+        check(f.read() == old, "the old capture was changed")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
+    with open(ws + "/old.ptb", "rb") as f:
+        check(f.read() != old, "a complete capture does not replace the old one")
 
 
-def old_capture_survives_a_signal():
+def test_old_capture_survives_a_signal(ws):
     """Whenever Ctrl-C comes while ptbpf starts, a capture stands under the name: the old one or a new one."""
-    require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
         for moment in range(16):
@@ -147,10 +142,9 @@ def old_capture_survives_a_signal():
             check(os.listdir(ws) == ["old.ptb"], f"left behind: {os.listdir(ws)}")
 
 
-def capture_is_not_replaced_by_an_export():
+def test_capture_is_not_replaced_by_an_export(ws):
     """Not by one of its own, whatever it is called, and not by a trace that attach writes."""
-    require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/./a.ptb", expect=1)
         said(done, "is not replaced")
@@ -163,10 +157,9 @@ def capture_is_not_replaced_by_an_export():
         check(os.listdir(ws) == ["a.ptb"], f"left behind: {os.listdir(ws)}")
 
 
-def replaced_when_it_is_named():
+def test_replaced_when_it_is_named(ws):
     """Somebody puts another file where the capture has just got its name: the trace is the recording's all the same."""
-    require_root()
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("rate")
         put(ws + "/a.ptb.other", "somebody else's\n")
         env = dict(os.environ, LD_PRELOAD=os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libswap_capture.so"))
@@ -176,38 +169,33 @@ def replaced_when_it_is_named():
         check(get(ws + "/a.json").count("aten::") > 10, "the trace has no operators")
 
 
-def neighbours_are_kept():
+def test_neighbours_are_kept(ws, spin):
     """Names that look temporary are somebody's all the same."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        names = ("i.json.tmp", "i.ptb.tmp", ".i.json.partial", ".i.ptb.0123456789abcdef.partial")
-        for name in names:
-            put(f"{ws}/{name}", "unrelated\n")
-        run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/i.ptb", "--trace", ws + "/i.json", "--no-table")
-        check(all(get(f"{ws}/{name}") == "unrelated\n" for name in names), "an unrelated file was changed")
-        check(sorted(os.listdir(ws)) == sorted((*names, "i.ptb", "i.json")), f"left behind: {sorted(os.listdir(ws))}")
+    spin.wait_line("rate")
+    names = ("i.json.tmp", "i.ptb.tmp", ".i.json.partial", ".i.ptb.0123456789abcdef.partial")
+    for name in names:
+        put(f"{ws}/{name}", "unrelated\n")
+    run_ptbpf("attach", "--pid", spin.pid, "-d", "200ms", "-o", ws + "/i.ptb", "--trace", ws + "/i.json", "--no-table")
+    check(all(get(f"{ws}/{name}") == "unrelated\n" for name in names), "an unrelated file was changed")
+    check(sorted(os.listdir(ws)) == sorted((*names, "i.ptb", "i.json")), f"left behind: {sorted(os.listdir(ws))}")
 
 
-def partial_of_a_killed():
+def test_partial_of_a_killed(ws, spin):
     """kill -9 leaves the capture beside its name; report says so, and reads it."""
-    require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
-        p.wait_line("rate")
-        with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--no-table") as t:
-            t.wait_attached()
-            wait_for(lambda: any(os.path.getsize(f) > 600000 for f in glob.glob(ws + "/.a.ptb.*.partial")), "blocks of operators in the file")
-            t.signal(signal.SIGKILL)
-            t.finish()
-        partial, = glob.glob(ws + "/.a.ptb.*.partial")
-        check("aten::neg" in str(report_json(partial)), "the partial capture is not readable")
-        done = run_ptbpf("report", ws + "/a.ptb", expect=1)
-        said(done, os.path.basename(partial))
+    spin.wait_line("rate")
+    with Tracer("attach", "--pid", spin.pid, "-o", ws + "/a.ptb", "--no-table") as t:
+        t.wait_attached()
+        wait_for(lambda: any(os.path.getsize(f) > 600000 for f in glob.glob(ws + "/.a.ptb.*.partial")), "blocks of operators in the file")
+        t.signal(signal.SIGKILL)
+        t.finish()
+    partial, = glob.glob(ws + "/.a.ptb.*.partial")
+    check("aten::neg" in str(report_json(partial)), "the partial capture is not readable")
+    done = run_ptbpf("report", ws + "/a.ptb", expect=1)
+    said(done, os.path.basename(partial))
 
 
-def private_and_the_callers():
+def test_private_and_the_callers():
     """Mode 0600 whatever the umask, and under sudo the caller's, who needs no root to read it."""
-    require_root()
     with home() as (ws, theirs, _), shared(workload, "spin.py") as p:
         p.wait_line("rate")
         env = dict(os.environ, SUDO_UID=str(OTHER), SUDO_GID=str(OTHER))
@@ -227,10 +215,3 @@ def private_and_the_callers():
             done = subprocess.run(["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups", PTBPF, "report", files[0]],
                                   capture_output=True, text=True)
             check(done.returncode == 0 and "aten::neg" in done.stdout, f"report without root: {done.stderr}")
-
-
-if __name__ == "__main__":
-    main([planted_links, planted_pipe, reader_that_reads_nothing, old_capture_is_kept,
-          old_capture_survives_a_signal, capture_is_not_replaced_by_an_export, replaced_when_it_is_named,
-          neighbours_are_kept, partial_of_a_killed,
-          private_and_the_callers])

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from common import PYTHON, WORKLOADS, AskedTarget, Skip, Tracer, check, main, require_root, wait_for, workspace
+from support import PYTHON, WORKLOADS, AskedTarget, Skip, Tracer, check, wait_for, workspace
 
 
 class SamePid(AskedTarget):
@@ -34,8 +34,7 @@ def loading(t):
         return False
 
 
-def while_it_attaches():
-    require_root()
+def test_while_it_attaches(detail):
     if not os.path.exists("/proc/sys/kernel/ns_last_pid"):
         raise Skip("this kernel has no ns_last_pid")
     outcomes = []
@@ -58,8 +57,4 @@ def while_it_attaches():
             if 1 in outcomes:
                 break
         check(1 in outcomes, f"the pid never changed hands in time: exit codes {outcomes}")
-    return f"exit codes {outcomes}"
-
-
-if __name__ == "__main__":
-    main([while_it_attaches])
+    detail(f"exit codes {outcomes}")

@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from common import Process, Tracer, check, main, report_json, require_root, run_ptbpf, shared, workload, workspace
+from support import Process, Tracer, check, report_json, run_ptbpf, workload, workspace
 
 
 def refused(pid, *words, code=1, folder=None, extra=()):
@@ -19,57 +19,53 @@ def refused(pid, *words, code=1, folder=None, extra=()):
         return text
 
 
-def no_such_pid():
+def test_no_such_pid():
     with subprocess.Popen(["true"]) as p:
         p.wait()
         refused(p.pid, "no such process")
 
 
-def not_pytorch():
-    with Process(["sleep", "60"]) as p:
+def test_not_pytorch():
+    with Process(["sleep", "infinity"]) as p:
         refused(p.pid, "PyTorch")
         check(p.alive(), "the process did not survive")
 
 
-def kernel_thread():
-    require_root()
+def test_kernel_thread():
     refused(2)
 
 
-def torch_not_loaded():
-    with workspace() as ws, workload("late.py", ws + "/never") as p:
+def test_torch_not_loaded(ws):
+    with workload("late.py", ws + "/never") as p:
         p.wait_line("ready")
         text = refused(p.pid, "PyTorch", "--wait")
         check("--wait" in text, "the way out is not named")
 
 
-def not_root():
+def test_not_root(spin, ws):
     """An ordinary user is told which right is missing; the target goes on."""
-    require_root()
-    with shared(workload, "spin.py") as p, workspace() as ws:
-        p.wait_line("ready")
-        os.chmod(ws, 0o777)
-        wrap = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]
-        from harness import PTBPF
-        with Process([*wrap, PTBPF, "attach", "--pid", str(p.pid), "-d", "1s"], cwd=ws) as t:
-            check(t.finish() == 1, f"expected exit 1\n{t.text()}")
-            text = "\n".join(t.err)
-            check("root" in text and "CAP_" in text, f"the missing capability is not named:\n{text}")
-        with Process([*wrap, PTBPF, "doctor"], cwd=ws) as t:
-            code = t.finish()
-            check(code in (0, 1, 3), f"doctor as an ordinary user ended with {code}\n{t.text()}")
-            check("CAP_" in "\n".join(t.out + t.err), f"doctor names no capability\n{t.text()}")
-        check(p.alive(), "the target died")
+    spin.wait_line("ready")
+    os.chmod(ws, 0o777)
+    wrap = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]
+    from support import PTBPF
+    with Process([*wrap, PTBPF, "attach", "--pid", str(spin.pid), "-d", "1s"], cwd=ws) as t:
+        check(t.finish() == 1, f"expected exit 1\n{t.text()}")
+        text = "\n".join(t.err)
+        check("root" in text and "CAP_" in text, f"the missing capability is not named:\n{text}")
+    with Process([*wrap, PTBPF, "doctor"], cwd=ws) as t:
+        code = t.finish()
+        check(code in (0, 1, 3), f"doctor as an ordinary user ended with {code}\n{t.text()}")
+        check("CAP_" in "\n".join(t.out + t.err), f"doctor names no capability\n{t.text()}")
+    check(spin.alive(), "the target died")
 
 
-def some_pids_are_refused():
+def test_some_pids_are_refused(spin):
     """Of a list of pids those that cannot be traced are named, the others are traced: exit code 3."""
-    require_root()
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    with shared(workload, "spin.py") as p, Process(["sleep", "60"]) as other, workspace() as ws:
-        p.wait_line("ready")
-        pids = f"{gone.pid},{other.pid},{p.pid}"
+    with Process(["sleep", "infinity"]) as other, workspace() as ws:
+        spin.wait_line("ready")
+        pids = f"{gone.pid},{other.pid},{spin.pid}"
         done = run_ptbpf("attach", "--pid", pids, "-d", "500ms", "-o", ws + "/a.ptb", expect=3)
         text = "\n".join(done.err)
         for pid, why in ((gone.pid, "no such process"), (other.pid, "PyTorch")):
@@ -79,33 +75,26 @@ def some_pids_are_refused():
         check("aten::" in str(report_json(ws + "/a.ptb")), "the capture lacks the third")
         done = run_ptbpf("attach", "--dry-run", "--pid", pids, expect=3)
         check(f"pid {gone.pid}:" in "\n".join(done.err) and done.out, "--dry-run lacks the third")
-        check(other.alive() and p.alive(), "a process died")
+        check(other.alive() and spin.alive(), "a process died")
 
 
-def all_pids_are_refused():
-    require_root()
+def test_all_pids_are_refused():
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    with Process(["sleep", "60"]) as other:
+    with Process(["sleep", "infinity"]) as other:
         text = refused(f"{gone.pid},{other.pid}".split(",")[0], "no such process", extra=("--pid", str(other.pid)))
         check(f"pid {other.pid}:" in text, f"only one of them is named\n{text}")
 
 
-def report_of_nothing():
+def test_report_of_nothing(ws):
     """report and export say what is wrong with a file that is no capture."""
-    with workspace() as ws:
-        for name, content in (("text.ptb", b"hello\n" * 50), ("empty.ptb", b""), ("zero.ptb", bytes(4096))):
-            path = os.path.join(ws, name)
-            with open(path, "wb") as f:
-                f.write(content)
-            for args in (("report", path), ("export", path, "--format", "chrome", "-o", ws + "/x.json")):
-                done = run_ptbpf(*args, expect=1)
-                check(name in "\n".join(done.err), f"{args[0]}: the message does not name the file: {done.err}")
-            check(not os.path.exists(ws + "/x.json"), "export left an output for a file that is no capture")
-        with Tracer("report", ws + "/missing.ptb") as t:
-            t.expect(1)
-
-
-if __name__ == "__main__":
-    main([no_such_pid, not_pytorch, kernel_thread, torch_not_loaded, not_root, some_pids_are_refused,
-          all_pids_are_refused, report_of_nothing])
+    for name, content in (("text.ptb", b"hello\n" * 50), ("empty.ptb", b""), ("zero.ptb", bytes(4096))):
+        path = os.path.join(ws, name)
+        with open(path, "wb") as f:
+            f.write(content)
+        for args in (("report", path), ("export", path, "--format", "chrome", "-o", ws + "/x.json")):
+            done = run_ptbpf(*args, expect=1)
+            check(name in "\n".join(done.err), f"{args[0]}: the message does not name the file: {done.err}")
+        check(not os.path.exists(ws + "/x.json"), "export left an output for a file that is no capture")
+    with Tracer("report", ws + "/missing.ptb") as t:
+        t.expect(1)

@@ -12,10 +12,9 @@ import signal
 import subprocess
 import time
 
-from common import (Failure, Process, Tracer, check, load_trace, main, require_root, run_ptbpf, slices, wait_for, workload,
-                    workspace)
+from support import Failure, Process, Tracer, check, load_trace, run_ptbpf, slices, wait_for, workload, workspace
 
-LIMIT = 90.0
+LIMIT = 180.0
 SOAK = bool(os.environ.get("PTBPF_SOAK"))
 
 
@@ -43,10 +42,9 @@ def files_of(ws):
     return sorted(os.listdir(ws))
 
 
-def start_up():
+def test_start_up(detail):
     """Check, plan, load, attach: a signal at any moment of the start. What is left is nothing, or a window that was
     ended as by Ctrl-C."""
-    require_root()
     slowest = 0
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
@@ -66,12 +64,11 @@ def start_up():
                     check(not os.path.exists(out), "a capture that holds nothing was left")
         p.wait_news("rate", 2)
         check(codes & {0, 1}, "no start was interrupted")
-    return f"exit codes {sorted(codes)}, slowest {slowest:.2f} s"
+    detail(f"exit codes {sorted(codes)}, slowest {slowest:.2f} s")
 
 
-def injecting():
+def test_injecting(detail):
     """While the agent is loaded into the process: it is loaded or not, nobody traces the process, and it goes on."""
-    require_root()
     rounds, loaded = 24 if SOAK else 3, 0
     with workspace() as ws:
         for k in range(rounds):
@@ -94,24 +91,22 @@ def injecting():
                     t.expect(0, 3)
                 check(len(slices(load_trace(ws + "/a.json"))) > 10, f"nothing is recorded afterwards\n{t.text()}")
                 check(p.alive(), f"the target died\n{p.text()}")
-    return f"{rounds} targets, in {loaded} the agent was loaded before the signal"
+    detail(f"{rounds} targets, in {loaded} the agent was loaded before the signal")
 
 
-def waiting():
+def test_waiting(detail):
     """attach --wait, for a process that never loads PyTorch."""
-    require_root()
     with workspace() as ws, Process(["/bin/sleep", "300"]) as p:
         with Tracer("attach", "--wait", "--pid", p.pid, "-o", ws + "/a.ptb") as t:
             t.wait_line("waiting for PyTorch", stream=t.err)
             took = check_interrupted(t, signal.SIGTERM)
         check(p.alive(), "the target ended")
         check(not files_of(ws), f"left behind: {files_of(ws)}")
-    return f"{took:.2f} s"
+    detail(f"{took:.2f} s")
 
 
-def record_before_torch():
+def test_record_before_torch(detail):
     """The program that record started has not loaded PyTorch; one that ignores SIGTERM is not waited for."""
-    require_root()
     for ignores in (False, True):
         script = ("trap '' TERM; " if ignores else "") + "echo up; while :; do sleep 0.1; done"
         with workspace() as ws, Tracer("record", "-o", ws + "/a.ptb", "--", "/bin/sh", "-c", script) as t:
@@ -125,12 +120,11 @@ def record_before_torch():
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-    return f"{took:.2f} s"
+    detail(f"{took:.2f} s")
 
 
-def offline():
+def test_offline(detail):
     """report and export: a part of an output is not left under its name."""
-    require_root()
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "2s", "--no-table", "-o", ws + "/a.ptb", expect=(0, 3))
@@ -144,7 +138,7 @@ def offline():
                     check(code == 1 and any("interrupted" in line for line in t.err), f"exit {code}\n{t.text()}")
                     check(files_of(ws) == ["a.ptb"], f"left behind: {files_of(ws)}")
         check(code == 1, "the export was done before it could be interrupted")
-    return f"{took:.2f} s"
+    detail(f"{took:.2f} s")
 
 
 def fds_of(pid):
@@ -157,9 +151,8 @@ def fds_of(pid):
     return out
 
 
-def after_window():
+def test_after_window(detail):
     """A second signal, while the window's trace is written: the capture is whole, and that is said."""
-    require_root()
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-d", "2s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
@@ -170,12 +163,11 @@ def after_window():
         check(files_of(ws) == ["a.ptb"], f"left behind: {files_of(ws)}")
         run_ptbpf("export", ws + "/a.ptb", "--format", "chrome", "-o", ws + "/b.json", expect=(0, 3))
         check(len(slices(load_trace(ws + "/b.json"), "aten::neg")) > 1000, "the capture is not whole")
-    return f"{took:.2f} s"
+    detail(f"{took:.2f} s")
 
 
-def stopped_agent():
+def test_stopped_agent(detail):
     """An agent whose process stands still does not answer, and is not waited for after a signal."""
-    require_root()
     agent = os.path.join(os.path.dirname(os.environ.get("PTBPF", "build/ptbpf")), "libptbpf_agent.so")
     with workspace() as ws, workload("spin.py", env={"LD_PRELOAD": os.path.abspath(agent)}) as p:
         p.wait_line("rate")
@@ -186,17 +178,12 @@ def stopped_agent():
             p.signal(signal.SIGCONT)
         check(code in (0, 3), f"exit {code}\n{t.text()}")
         p.wait_news("rate", 2)
-    return f"{took:.2f} s"
+    detail(f"{took:.2f} s")
 
 
-def doctor():
-    require_root()
+def test_doctor(detail):
     with Tracer("doctor") as t:
         time.sleep(0.02)
         code, took = signal_and_finish(t, signal.SIGTERM)
         check(code in (0, 1, 3, -signal.SIGTERM), f"exit {code}\n{t.text()}")
-    return f"{took:.2f} s"
-
-
-if __name__ == "__main__":
-    main([start_up, injecting, waiting, record_before_torch, offline, after_window, stopped_agent, doctor])
+    detail(f"{took:.2f} s")

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 
-from common import PTBPF, PYTHON, WORKLOADS, AskedTarget, Tracer, check, main, require_root, run_ptbpf, workspace
+from support import PTBPF, PYTHON, WORKLOADS, AskedTarget, Tracer, check, require_root, run_ptbpf, workspace
 
 AGENT = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "libptbpf_agent.so")
 SOAK = bool(os.environ.get("PTBPF_SOAK"))
@@ -69,9 +69,8 @@ def record(ws, p, rounds, share, *options):
         return out, code, t.err[-1]
 
 
-def counted():
+def test_counted(detail):
     """A small ring: the same work gives the same number of records, those that arrived and those that are lost."""
-    require_root()
     with workspace() as ws, Busy() as p:
         rounds = 400000 if SOAK else 60000
         out, code, last = record(ws, p, rounds, False, "--ringbuf", "64M")
@@ -84,7 +83,7 @@ def counted():
         check(code == 3 and lost > 1000, f"exit {code}, {lost} lost: the ring was not too small for this")
         check(c["HITS"] + lost == whole["HITS"],
               f"{c['HITS']} records and {lost} lost are {c['HITS'] + lost}, not {whole['HITS']}")
-    return f"{lost} of {whole['HITS']} lost, all counted"
+    detail(f"{lost} of {whole['HITS']} lost, all counted")
 
 
 def absorbed(agent, *options):
@@ -100,21 +99,17 @@ def absorbed(agent, *options):
     return f"{took:.2f} s of {THREADS} threads, {OPERATORS[agent]} operators, nothing lost"
 
 
-def probes():
-    return absorbed(False)
+def test_probes(detail):
+    detail(absorbed(False))
 
 
-def probes_shapes():
-    return absorbed(False, "--record-shapes")
+def test_probes_shapes(detail):
+    detail(absorbed(False, "--record-shapes"))
 
 
-def agent():
-    return absorbed(True)
+def test_agent(detail):
+    detail(absorbed(True))
 
 
-def agent_shapes():
-    return absorbed(True, "--record-shapes")
-
-
-if __name__ == "__main__":
-    main([counted, probes, probes_shapes, agent, agent_shapes])
+def test_agent_shapes(detail):
+    detail(absorbed(True, "--record-shapes"))

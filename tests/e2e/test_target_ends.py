@@ -4,7 +4,7 @@
 import os
 import signal
 
-from common import Tracer, check, load_trace, main, report_json, require_root, slices, wait_for, workload, workspace
+from support import Tracer, check, load_trace, report_json, require_root, slices, wait_for, workload, workspace
 
 
 def traced(end, codes=(0,), extra=()):
@@ -26,7 +26,7 @@ def traced(end, codes=(0,), extra=()):
         return doc, p.proc.poll()
 
 
-def exits():
+def test_exits():
     def end(p, t):
         p.signal(signal.SIGTERM)
         check(p.finish() == 0, f"the target did not end well\n{p.text()}")
@@ -34,7 +34,7 @@ def exits():
     traced(end)
 
 
-def is_killed():
+def test_is_killed():
     def end(p, t):
         p.signal(signal.SIGKILL)
         p.finish()
@@ -42,7 +42,7 @@ def is_killed():
     traced(end)
 
 
-def execs():
+def test_execs():
     """Another program in the same process: the window ends, the new program is not touched."""
     def end(p, t):
         p.signal(signal.SIGUSR2)
@@ -63,7 +63,7 @@ def child_gone(pid):
     wait_for(lambda: not os.path.exists(f"/proc/{pid}"), "the child to end")
 
 
-def forks_without_children():
+def test_forks_without_children():
     """A child of a traced process runs unharmed; its operators are not recorded as the parent's."""
     def end(p, t):
         p.signal(signal.SIGUSR1)
@@ -77,7 +77,7 @@ def forks_without_children():
     check(not slices(doc, "child at work"), "the child's operators are in the trace without --children")
 
 
-def forks_with_children():
+def test_forks_with_children():
     pids = []
 
     def end(p, t):
@@ -91,7 +91,3 @@ def forks_with_children():
     doc, _ = traced(end, codes=(0, 3), extra=("--children",))
     inside = [e for e in slices(doc, "aten::neg") if e["pid"] == pids[0]]
     check(len(inside) > 100, f"{len(inside)} operators of the child were recorded")
-
-
-if __name__ == "__main__":
-    main([exits, is_killed, execs, forks_without_children, forks_with_children])

@@ -4,8 +4,7 @@
 import os
 import unicodedata
 
-from common import PYTHON, Process, Tracer, check, main, require_root, run_ptbpf, workload, workspace
-from harness import WORKLOADS
+from support import PYTHON, WORKLOADS, Process, Tracer, check, run_ptbpf, workload, workspace
 
 EVIL = "\n\rINJECTED\x1b[2J\x1b]0;t\x07\u009b1m\u202e\u200b\u2028"
 
@@ -19,11 +18,10 @@ def plain(tracer):
     return text
 
 
-def command_line():
+def test_command_line(ws):
     """doctor --pid, --dry-run, the table and the messages of an attach."""
-    require_root()
     code = "import ctypes, runpy, sys; ctypes.CDLL(None).prctl(15, b'\\x1b[2J\\nINJECTED'); runpy.run_path(sys.argv[1], run_name='__main__')"
-    with workspace() as ws, Process([PYTHON, "-u", "-c", code, os.path.join(WORKLOADS, "spin.py"), EVIL]) as p:
+    with Process([PYTHON, "-u", "-c", code, os.path.join(WORKLOADS, "spin.py"), EVIL]) as p:
         p.wait_line("rate")
         check("INJECTED" in plain(run_ptbpf("doctor", "--pid", p.pid, expect=(0, 1))), "doctor does not show the command")
         plain(run_ptbpf("attach", "--pid", p.pid, "--dry-run"))
@@ -32,9 +30,8 @@ def command_line():
         check(names == [f"a{EVIL}.ptb"], f"the file has another name: {names}")
 
 
-def refused():
+def test_refused():
     """Sentences about a process that cannot be traced."""
-    require_root()
     with workspace() as ws, workload("late.py", ws + "/never" + EVIL) as p:
         p.wait_line("ready")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb") as t:
@@ -43,7 +40,3 @@ def refused():
     plain(run_ptbpf("export", "x.ptb", "--format", EVIL, expect=2))
     plain(run_ptbpf(EVIL, expect=2))
     plain(run_ptbpf("attach", EVIL, expect=2))
-
-
-if __name__ == "__main__":
-    main([command_line, refused])

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 
-from common import PYTHON, Skip, Tracer, check, main, require_root, run_ptbpf, workload, workspace
-from harness import WORKLOADS
+from support import PYTHON, WORKLOADS, Skip, Tracer, check, require_root, run_ptbpf, workload, workspace
 
 PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
 PARAMETER, STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, DETAIL, UNKNOWN = range(8)
@@ -84,63 +83,56 @@ def truth(kind, *expected):
 TRAINED = (PARAMETER, INPUT, ACTIVATION, GRADIENT, DETAIL)
 
 
-def sgd():
-    return truth("sgd", *TRAINED, TEMPORARY)
+def test_sgd(detail):
+    detail(truth("sgd", *TRAINED, TEMPORARY))
 
 
-def adam():
-    return truth("adam", *TRAINED, TEMPORARY)
+def test_adam(detail):
+    detail(truth("adam", *TRAINED, TEMPORARY))
 
 
-def convolution():
-    return truth("conv", *TRAINED, TEMPORARY)
+def test_convolution(detail):
+    detail(truth("conv", *TRAINED, TEMPORARY))
 
 
-def attention():
-    return truth("attention", *TRAINED, TEMPORARY)
+def test_attention(detail):
+    detail(truth("attention", *TRAINED, TEMPORARY))
 
 
-def frozen_layer():
-    return truth("frozen", *TRAINED)
+def test_frozen_layer(detail):
+    detail(truth("frozen", *TRAINED))
 
 
-def same_batch():
+def test_same_batch(detail):
     """A batch from before the window, as a frozen parameter would be."""
-    return truth("same_batch", *TRAINED)
+    detail(truth("same_batch", *TRAINED))
 
 
-def kept_gradients():
-    return truth("kept_gradients", *TRAINED)
+def test_kept_gradients(detail):
+    detail(truth("kept_gradients", *TRAINED))
 
 
-def no_step():
+def test_no_step(detail):
     """No parameter is changed: by data flow alone it would be an input."""
-    return truth("no_step", *TRAINED)
+    detail(truth("no_step", *TRAINED))
 
 
-def inference():
-    return truth("inference", PARAMETER, INPUT, ACTIVATION)
+def test_inference(detail):
+    detail(truth("inference", PARAMETER, INPUT, ACTIVATION))
 
 
-def without_tensors():
+def test_without_tensors(ws):
     """Only --profile-memory: the blocks are the same, all of unknown category; all three formats."""
-    require_root()
-    with workspace() as ws:
-        theirs = torch_rows(ws, "sgd")
-        path = capture(ws, "sgd")
-        ours = json.loads(export(ws, path, "memory-raw", "a.raw.json"))
-        a, b = in_order(theirs, CREATE, DESTROY), in_order(ours, CREATE, DESTROY)
-        check([r[:2] for r in a] == [r[:2] for r in b], f"{len(a)} blocks of torch's, {len(b)} of ours")
-        check({r[3] for r in ours} == {UNKNOWN}, "a category without anything that it could follow from")
-        times, sizes = json.loads(export(ws, path, "memory", "a.json"))
-        check(len(times) == len(sizes) and times == sorted(set(times)), "times are not in order, each once")
-        check(all(len(s) == 9 and s[0] == 0 for s in sizes), "sizes are not a foot and eight categories")
-        live = sum(-r[2] if r[1] == DESTROY and r[2] > 0 else r[2] for r in ours if r[1] != VERSION)
-        check(sum(sizes[-1]) == live, f"{sum(sizes[-1])} bytes live at the end, the rows say {live}")
-        page = export(ws, path, "memory-html", "a.html")
-        check("peak: " in page and "aten::" in page and "http" not in page, "the page lacks its peak or its owners")
-
-
-if __name__ == "__main__":
-    main([sgd, adam, convolution, attention, frozen_layer, same_batch, kept_gradients, no_step, inference,
-          without_tensors])
+    theirs = torch_rows(ws, "sgd")
+    path = capture(ws, "sgd")
+    ours = json.loads(export(ws, path, "memory-raw", "a.raw.json"))
+    a, b = in_order(theirs, CREATE, DESTROY), in_order(ours, CREATE, DESTROY)
+    check([r[:2] for r in a] == [r[:2] for r in b], f"{len(a)} blocks of torch's, {len(b)} of ours")
+    check({r[3] for r in ours} == {UNKNOWN}, "a category without anything that it could follow from")
+    times, sizes = json.loads(export(ws, path, "memory", "a.json"))
+    check(len(times) == len(sizes) and times == sorted(set(times)), "times are not in order, each once")
+    check(all(len(s) == 9 and s[0] == 0 for s in sizes), "sizes are not a foot and eight categories")
+    live = sum(-r[2] if r[1] == DESTROY and r[2] > 0 else r[2] for r in ours if r[1] != VERSION)
+    check(sum(sizes[-1]) == live, f"{sum(sizes[-1])} bytes live at the end, the rows say {live}")
+    page = export(ws, path, "memory-html", "a.html")
+    check("peak: " in page and "aten::" in page and "http" not in page, "the page lacks its peak or its owners")

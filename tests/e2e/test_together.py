@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Several observers of one process at once, and several processes of one observer."""
 
-from common import Tracer, check, load_trace, main, require_root, slices, workload, workspace
+from support import Tracer, check, load_trace, slices, workload
 
 
 def names(doc):
@@ -13,10 +13,9 @@ def touch(path):
         pass
 
 
-def two_tracers():
+def test_two_tracers(ws):
     """Two ptbpf on one process see the same operators."""
-    require_root()
-    with workspace() as ws, workload("scripted.py", ws + "/go") as p:
+    with workload("scripted.py", ws + "/go") as p:
         p.wait_line("ready")
         paths = [f"{ws}/{k}.json" for k in "ab"]
         tracers = [Tracer("attach", "--pid", p.pid, "-o", x.replace("json", "ptb"), "--trace", x) for x in paths]
@@ -33,10 +32,9 @@ def two_tracers():
         check(first.count("aten::neg") == 100, f"{first.count('aten::neg')} of 100 aten::neg")
 
 
-def two_targets():
+def test_two_targets(ws):
     """One ptbpf on two processes keeps them apart."""
-    require_root()
-    with workspace() as ws, workload("spin.py") as p, workload("train_loop.py") as q:
+    with workload("spin.py") as p, workload("train_loop.py") as q:
         p.wait_line("rate")
         q.wait_line("step 20")
         with Tracer("attach", "--pid", f"{p.pid},{q.pid}", "-d", "1s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
@@ -47,7 +45,3 @@ def two_targets():
         check({e["name"] for e in mine} == {"aten::neg"}, f"the first process has {({e['name'] for e in mine})}")
         check(any(e["name"] == "aten::conv2d" for e in other), "the second process has no convolution")
         check(p.alive() and q.alive(), "a target died")
-
-
-if __name__ == "__main__":
-    main([two_tracers, two_targets])

@@ -8,7 +8,7 @@ import collections
 import functools
 import re
 
-from common import Tracer, check, load_trace, main, require_root, slices, workload, workspace
+from support import Tracer, check, load_trace, require_root, slices, workload, workspace
 
 
 def touch(path):
@@ -37,7 +37,7 @@ def plain():
             return doc, f.read()
 
 
-def counts():
+def test_counts():
     doc, _ = plain()
     cnt = collections.Counter(e["name"] for e in slices(doc))
     want = {"aten::neg": 100, "aten::mm": 8, "aten::abs": 2, "first part": 1, "last part": 1,
@@ -47,7 +47,7 @@ def counts():
     check(not bad, "\n".join(bad))
 
 
-def shape_of_events():
+def test_shape_of_events():
     """Every event has what viewers and analysis tools read."""
     doc, text = plain()
     events = doc["traceEvents"]
@@ -69,7 +69,7 @@ def shape_of_events():
           f"names of processes and threads: {kinds}")
 
 
-def strictly_nested():
+def test_strictly_nested():
     doc, _ = plain()
     threads = collections.defaultdict(list)
     for e in slices(doc):
@@ -84,14 +84,14 @@ def strictly_nested():
             stack.append(-end)
 
 
-def exceptions_close_operators():
+def test_exceptions_close_operators():
     """An operator that raised is closed and marked; what follows is not below it."""
     doc, _ = plain()
     failed = [e for e in slices(doc, "aten::mm") if e["args"].get("ptbpf.unwound")]
     check(len(failed) == 7, f"{len(failed)} of 7 raising aten::mm are marked as unwound")
 
 
-def arrows():
+def test_arrows():
     doc, _ = plain()
     flows = collections.defaultdict(dict)
     for e in doc["traceEvents"]:
@@ -106,17 +106,12 @@ def arrows():
         check(name in ("aten::mul", "aten::sum"), f"an arrow starts at {name}")
 
 
-def steps():
+def test_steps(ws):
     """Optimizer.step makes the steps; --step-on takes another name; all are marked as derived."""
     doc, _ = plain()
     found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
     check(len(found) == 3, f"{len(found)} whole steps between 4 optimizer steps")
     check(all(e["args"].get("ptbpf.derived") for e in found), f"a derived step is not marked: {found[:1]}")
-    with workspace() as ws:
-        doc = traced(ws, "--step-on", "aten::sum")
-        found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
-        check(len(found) == 3, f"{len(found)} whole steps between 4 aten::sum")
-
-
-if __name__ == "__main__":
-    main([counts, shape_of_events, strictly_nested, exceptions_close_operators, arrows, steps])
+    doc = traced(ws, "--step-on", "aten::sum")
+    found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
+    check(len(found) == 3, f"{len(found)} whole steps between 4 aten::sum")

@@ -4,7 +4,11 @@
 import os
 import subprocess
 
-from common import PTBPF, check, main, run_ptbpf
+import pytest
+
+from support import PTBPF, check, run_ptbpf
+
+pytestmark = pytest.mark.unprivileged
 
 WRONG = [
     [], ["no-such-command"], ["attach"], ["attach", "--pid"], ["attach", "--pid", "0"], ["attach", "--pid", "-5"],
@@ -20,7 +24,7 @@ WRONG = [
 ]
 
 
-def wrong_usage():
+def test_wrong_usage():
     bad = []
     for args in WRONG:
         done = run_ptbpf(*args, expect=tuple(range(-64, 256)))
@@ -34,23 +38,23 @@ def wrong_usage():
     check(not bad, "\n".join(bad))
 
 
-def help_texts():
+def test_help_texts():
     for args in (["--help"], ["attach", "--help"], ["record", "--help"], ["report", "--help"], ["export", "--help"],
                  ["doctor", "--help"]):
         done = run_ptbpf(*args)
         check(len(done.out) > 3 and not done.err, f"{args}: help is on stdout alone\n{done.text()}")
 
 
-def unwritable():
+def test_unwritable():
     """What cannot be printed is an error with one message, unless its reader has gone."""
     for args in (["--help"], ["attach", "--help"], ["doctor"], ["--version"], ["--print-docs", "man"]):
         command = [PTBPF, *args]
         with open("/dev/full", "w") as full:
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=180)
         want = "ptbpf: cannot write the output to standard output: No space left on device\n"
         check(done.returncode == 1 and done.stderr == want, f"{args}: {done.returncode}, {done.stderr}")
-        usual = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=60).returncode
-        done = subprocess.run(command, stdout=no_reader(), stderr=subprocess.PIPE, text=True, timeout=60)
+        usual = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=180).returncode
+        done = subprocess.run(command, stdout=no_reader(), stderr=subprocess.PIPE, text=True, timeout=180)
         check((done.returncode, done.stderr) == (usual, ""), f"{args}, no reader: {done.returncode}, {done.stderr}")
 
 
@@ -60,10 +64,6 @@ def no_reader():
     return os.fdopen(write, "w")
 
 
-def version():
+def test_version():
     done = run_ptbpf("--version")
     check(any(c.isdigit() for c in "".join(done.out)), f"no version: {done.out}")
-
-
-if __name__ == "__main__":
-    main([wrong_usage, help_texts, unwritable, version])

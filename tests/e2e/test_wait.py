@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """--wait: attached before torch is there, it traces from the moment torch is loaded."""
 
-from common import Tracer, check, load_trace, main, require_root, slices, workload, workspace
+from support import Tracer, check, load_trace, slices, workload
 
 
 def touch(path):
@@ -9,9 +9,8 @@ def touch(path):
         pass
 
 
-def loads_later():
-    require_root()
-    with workspace() as ws, workload("late.py", ws + "/go") as p:
+def test_loads_later(ws):
+    with workload("late.py", ws + "/go") as p:
         p.wait_line("ready")
         with Tracer("attach", "--pid", p.pid, "--wait", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
             t.wait_line("waiting", stream=t.err)
@@ -25,17 +24,12 @@ def loads_later():
         check(p.finish() == 0, f"the target failed\n{p.text()}")
 
 
-def never_loads():
+def test_never_loads(ws):
     """The waiting ends when the target does."""
-    require_root()
-    with workspace() as ws, workload("late.py", ws + "/go") as p:
+    with workload("late.py", ws + "/go") as p:
         p.wait_line("ready")
         with Tracer("attach", "--pid", p.pid, "--wait", "-o", ws + "/a.ptb") as t:
             t.wait_line("waiting", stream=t.err)
             p.proc.kill()
             p.proc.wait()
             t.expect(1)
-
-
-if __name__ == "__main__":
-    main([loads_later, never_loads])

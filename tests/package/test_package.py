@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The Debian packages of tools/package.sh, built for each release and tried in a clean Debian of it: check.sh.
-
-  test_package.py [RELEASE]...     default: all; takes minutes and downloads compilers, so tools/test.sh does it with --soak
+"""The Debian packages of tools/package.sh, built for each release and tried in a clean Debian of it: check.sh. That takes minutes and downloads compilers: only under a soak.
 """
 
 import glob
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
+
+import pytest
+
+from support import check, say
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -48,16 +49,11 @@ def check_release(release):
     return "" if tried.returncode == 0 else f"check.sh failed\n{tried.stdout[-6000:]}"
 
 
-def main():
-    failed = False
-    for release in sys.argv[1:] or PYTHONS:
-        why = check_release(release)
-        failed |= bool(why)
-        print(f"{'FAIL' if why else 'PASS'} package.{release}" + (": " + why.strip().replace("\n", "\n    ") if why else ""))
-        if not why and not torch_for(release):
-            print(f"SKIP package.{release}.attach: no PyTorch for CPython {PYTHONS[release]} in {ENV_DIR}")
-    sys.exit(failed)
-
-
-if __name__ == "__main__":
-    main()
+@pytest.mark.soak
+@pytest.mark.parametrize("release", PYTHONS)
+def test_release(release):
+    why = check_release(release)
+    check(not why, why)
+    say("PASS", f"package.{release}")
+    if not torch_for(release):
+        say("SKIP", f"package.{release}.attach", f"no PyTorch for CPython {PYTHONS[release]} in {ENV_DIR}")

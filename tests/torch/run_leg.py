@@ -2,7 +2,7 @@
 """One leg of the matrix: every payload under torch's own observers and under ptbpf, compared.
 
   run_leg.py PYTHON LEGNAME [--payload NAME]... [--keep DIR] [--chroot DIR] [--no-ptbpf]
-             [--agent LIBRARY [--agent-windows NAME,...] [--agent-payload NAME]...] [--only-agent] [--brief]
+             [--windows NAME,...] [--agent LIBRARY [--agent-windows NAME,...] [--agent-payload NAME]...] [--only-agent] [--brief]
 
 PYTHON is the interpreter of the leg (inside the chroot where one is given). Prints one result line per
 payload and comparison, and a summary. Processes per group: `truth` is watched by torch alone,
@@ -34,7 +34,7 @@ import compare_et  # noqa: E402
 import compare_memory  # noqa: E402
 import et_truth  # noqa: E402
 import truth  # noqa: E402
-from harness import DEADLINE, Failure, Process, Tracer, check, run_ptbpf, say, wait_for  # noqa: E402
+from support import DEADLINE, Failure, Process, Tracer, check, run_ptbpf, say, wait_for  # noqa: E402
 from runner_windows import WINDOWS, runs_of  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -49,9 +49,14 @@ mount --bind "$2" "$root${3%/*}"
 shift 3
 exec chroot "$root" "$@"
 """
-SLOW = max(DEADLINE, 240)
+SLOW = max(DEADLINE, 900)  # legs run beside everything else
 TURN = os.path.join(tempfile.gettempdir(), "ptbpf-leg.turn")
-AGENT_WINDOWS = ",".join(WINDOWS)
+ALL_WINDOWS = ",".join(WINDOWS)
+
+
+def truth_windows(windows):
+    """Those in which torch's own tools must run alone: the slices of `full` are compared with those of `shapes`."""
+    return windows + (",shapes" if "full" in windows.split(",") else "")
 
 
 @contextlib.contextmanager
@@ -94,8 +99,8 @@ class Leg:
             shutil.copy(self.args.agent, folder)
             wrap += ["env", "LD_PRELOAD=" + os.path.join(inside, os.path.basename(self.args.agent))]
         argv = [*wrap, self.args.python, tests + "/runner.py", "--dir", inside, "--group", group, "--mode", mode]
-        if agent:
-            argv += ["--windows", self.args.agent_windows]
+        argv += ["--windows", self.args.agent_windows if agent else truth_windows(self.args.windows) if mode == "truth"
+                 else self.args.windows]
         argv += ["--brief"] if self.args.brief else []
         for p in (agent and self.args.agent_payload) or self.args.payload or ():
             argv += ["--payload", p]
@@ -137,7 +142,7 @@ class Leg:
             wait_for(alive, "the payloads to finish", SLOW)
             return None
         out = {"capture": path(window + ".ptb"), "trace": path(window + ".json.gz"), "et": path(window + ".et.json") if window == "full" else None}
-        with Tracer("attach", "--pid", target.pid, "-d", "600s", "-o", out["capture"], "--trace", out["trace"],
+        with Tracer("attach", "--pid", target.pid, "-d", "1500s", "-o", out["capture"], "--trace", out["trace"],
                     *(["--agent", "auto"] if agent else []), *OPTIONS[window], *(["--et", out["et"]] if out["et"] else []), *self.args.attach_option) as tracer:
             tracer.wait_attached(SLOW)
             tell()
@@ -165,7 +170,7 @@ class Leg:
             with open(ready) as f:
                 own_pid = int(f.read())
             check(own_pid == target.pid or self.args.chroot, "the target is another process than was started")
-            windows = [w for w in WINDOWS if not agent or w in self.args.agent_windows.split(",")]
+            windows = [w for w in WINDOWS if w in (self.args.agent_windows if agent else self.args.windows).split(",")]
             outs = {window: self.window(target, folder, window, agent) for window in windows}
             open(os.path.join(folder, "leave"), "w").close()
             return folder, self.result(folder, target), outs
@@ -270,7 +275,7 @@ class Group:
         self.leg, self.group, self.told, self.outs, self.agent = leg, group, told, outs, agent
         self.truth_dir, self.target_dir = folders
         self.ran = {run: [n for n in told[run] if n in seen[run]] for run in runs_of()}
-        self.ran["observed"] = [n for n in told["observed"] if n in seen["bare"]]
+        self.ran["observed"] = [n for n in told.get("observed", ()) if n in seen["bare"]]
         self.tag = "agent_" if agent else ""
         self.both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"], "agent": agent,
                      "unordered": told["unordered"], "numbers": False, "keys": compare_args.KEYS, "same_run": True}
@@ -442,8 +447,7 @@ def check_rows():
     check(not missing, f"rows without a line in differences.md: {missing}")
 
 
-def main():
-    gc.disable()  # millions of values, no cycles
+def parser():
     ap = argparse.ArgumentParser()
     ap.add_argument("python")
     ap.add_argument("leg")
@@ -454,12 +458,18 @@ def main():
     ap.add_argument("--chroot-tests", metavar="PATH", default="/ptbpf-tests/torch", help="tests/torch inside the chroot")
     ap.add_argument("--attach-option", action="append", default=[])
     ap.add_argument("--agent", metavar="LIBRARY", help="compare operators from the agent as well")
-    ap.add_argument("--agent-windows", default=AGENT_WINDOWS, help="only these (default: %(default)s)")
+    ap.add_argument("--agent-windows", default=ALL_WINDOWS, help="only these (default: %(default)s)")
+    ap.add_argument("--windows", default=ALL_WINDOWS, help="of the target without the agent, only these (default: %(default)s)")
     ap.add_argument("--agent-payload", action="append", help="only these (default: as without the agent)")
     ap.add_argument("--only-agent", action="store_true", help="and no target without it")
     ap.add_argument("--brief", action="store_true", help="payloads with very many operators in fewer windows")
     ap.add_argument("--no-ptbpf", action="store_true", help="torch.profiler against itself")
-    sys.exit(0 if Leg(ap.parse_args()).run() else 1)
+    return ap
+
+
+def main():
+    gc.disable()  # millions of values, no cycles
+    sys.exit(0 if Leg(parser().parse_args()).run() else 1)
 
 
 if __name__ == "__main__":

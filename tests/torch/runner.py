@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The process that is looked at: runs payloads, alone or under torch's own observers.
 
-  runner.py --dir DIR --group GROUP --mode truth     the runs of WINDOWS, then ExecutionTraceObserver alone
-  runner.py --dir DIR --group GROUP --mode target    the runs of WINDOWS, each window behind a gate;
-                                                     --windows: only these, of the others the payloads alone
+  runner.py --dir DIR --group GROUP --mode truth     the runs of WINDOWS, then (for `names`) ExecutionTraceObserver alone
+  runner.py --dir DIR --group GROUP --mode target    the runs of WINDOWS, each window behind a gate
+  --windows: only these, of the others the payloads alone
   --brief: payloads with very many operators in fewer windows
 
 Files in DIR are the only way of talking with the driver: `ready` (we wait), per window `go.NAME` (begin)
@@ -27,7 +27,7 @@ from torch.autograd.profiler import record_function
 import payloads
 from runner_windows import MEMORY, WINDOWS
 
-DEADLINE = 300
+DEADLINE = 1200
 
 
 def digest(value, h):
@@ -275,9 +275,13 @@ def main():
               "unsteady": [name for name in runs if not payloads.REGISTRY[name].steady]}
     if args.mode == "truth":
         for window in WINDOWS:
-            run_window(window, chosen(window, runs, args.brief), args.dir, result)
-        observed = {name: run for name, run in runs.items() if payloads.REGISTRY[name].observe}
-        result["observed"] = under_observer(observed, "observed", os.path.join(args.dir, "observed.json"))
+            if window in args.windows:
+                run_window(window, chosen(window, runs, args.brief), args.dir, result)
+            else:
+                run_alone(window, chosen(window, runs, args.brief), result)
+        if "names" in args.windows:
+            observed = {name: run for name, run in runs.items() if payloads.REGISTRY[name].observe}
+            result["observed"] = under_observer(observed, "observed", os.path.join(args.dir, "observed.json"))
     else:
         gate.tell("ready", str(os.getpid()))
         for window in WINDOWS:

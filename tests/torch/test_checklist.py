@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What torch's own tests assert of Execution Traces (E1-E14), of inputs in Chrome traces (K5-K8) and of the table with
 operations and shapes (T2), asserted of ptbpf's files of a process that has no observer in it.
@@ -12,15 +11,14 @@ import json
 import os
 import re
 import subprocess
-import sys
+
+import pytest
+
+import et_truth
+from compare_args import SCOPES
+from support import PYTHON, AskedTarget, Tracer, check, load_trace, report_json, require_root, run_ptbpf, workspace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.dirname(HERE)]
-
-import et_truth  # noqa: E402
-from compare_args import SCOPES  # noqa: E402
-from harness import (PYTHON, AskedTarget, Skip, Tracer, check, load_trace, main, report_json, require_root,  # noqa: E402
-                     run_ptbpf, workspace)
 
 
 class Target(AskedTarget):
@@ -38,6 +36,14 @@ class Target(AskedTarget):
         require_root()
         cls._only = cls._only or cls()
         return cls._only
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_of_target():
+    yield
+    if Target._only:
+        Target._only.__exit__()
+        Target._only = None
 
 
 class Window:
@@ -83,7 +89,7 @@ def same(what, got, want):
     check(got == want, f"{what}: {got}, expected {want}")
 
 
-def e3_loops_of_a_window():
+def test_e3_loops_of_a_window():
     """A window in the middle has the loops that ran in it, whole."""
     Target.get().ask("loop", 0, 5)
     with window("loop 5 7") as w:
@@ -91,7 +97,7 @@ def e3_loops_of_a_window():
         same("E3", w.loops(), [5, 6])
 
 
-def e4_same_ids():
+def test_e4_same_ids(detail):
     with window("loop 0 3", "do jagged") as w:
         ids = sorted(n.attrs["rf_id"] for n in w.nodes() if n.attrs["rf_id"])
         slices = [e for e in load_trace(w.trace)["traceEvents"]
@@ -99,16 +105,16 @@ def e4_same_ids():
         same("E4 as lists", sorted(e["args"].get("Record function id", -1) for e in slices), ids)
         same("External id", sorted(e["args"]["External id"] for e in slices), ids)
         check(len(set(ids)) == len(ids) and len(ids) > 60, f"{len(ids)} ids, {len(set(ids))} different")
-        return f"{len(ids)} ids"
+        detail(f"{len(ids)} ids")
 
 
-def e5_e6_all_loops():
+def test_e5_e6_all_loops():
     with window("loop 0 5") as w:
         check(os.path.isfile(w.et), "E5: no file where it was asked for")
         same("E6", w.loops(), [0, 1, 2, 3, 4])
 
 
-def e7_annotation():
+def test_e7_annotation():
     """In a process without observers the arguments of such an annotation are never made; the annotation itself, its
     operators and their values are there."""
     with window("do payload") as w:
@@ -118,7 +124,7 @@ def e7_annotation():
         json.loads(open(w.et, encoding="utf-8").read(), parse_constant=lambda c: check(False, f"E7: {c} in the file"))
 
 
-def e8_on_off():
+def test_e8_on_off():
     with workspace() as folder:
         found = []
         Target.get().ask("loop", 0, 3)
@@ -128,7 +134,7 @@ def e8_on_off():
         same("E8", found, [3, 4, 8])
 
 
-def e9_repeated():
+def test_e9_repeated():
     with workspace() as folder:
         found = []
         for i in (3, 4, 6, 8):
@@ -136,24 +142,24 @@ def e9_repeated():
         same("E9", found, [3, 4, 6, 8])
 
 
-def e10_nothing():
+def test_e10_nothing():
     with window() as w:
         same("E10: nodes", [n.id for n in w.nodes()], [1])
         same("K1: slices", [e for e in load_trace(w.trace)["traceEvents"] if e.get("cat") == "cpu_op"], [])
 
 
-def e12_jagged():
+def test_e12_jagged():
     with window("do jagged") as w:
         check(any("cos" in n.name for n in w.nodes()), "E12: no cos")
 
 
-def e13_dynamic_shapes():
+def test_e13_dynamic_shapes():
     with window("do dynamic") as w:
         names = [n.name for n in w.nodes()]
         check(any("aten::sin" == n for n in names) and any("Torch-Compiled Region" in n for n in names), f"E13: {names}")
 
 
-def e14_texts_gzip_ids():
+def test_e14_texts_gzip_ids():
     """Texts beyond the buffer are cut and marked so; a file by the name of .gz is one; ids are a function of the program."""
     with window("do long_text", suffix=".json.gz") as w:
         node = next(n for n in w.nodes() if n.name == "long text")
@@ -170,7 +176,7 @@ def e14_texts_gzip_ids():
     same("E14: ids of the first operator under a step", firsts[0], firsts[1])
 
 
-def k5_k6_k7_event_args():
+def test_k5_k6_k7_event_args():
     for options in (("--record-shapes",), ("--et",)):
         with window("do event_args", options=options) as w:
             ops = [e for e in load_trace(w.trace)["traceEvents"] if e.get("cat") == "cpu_op"]
@@ -183,13 +189,13 @@ def k5_k6_k7_event_args():
             same("K7: types", args["Input type"], ["TensorList", "Scalar"])
 
 
-def k8_strides():
+def test_k8_strides():
     with window("do strides", options=("--record-shapes",)) as w:
         args = w.slices("aten::add")[0]["args"]
         same("K8", args["Input Strides"][:2], [[17, 1], [25, 2]])
 
 
-def t2_flops_and_shapes():
+def test_t2_flops_and_shapes(detail):
     """Operations and rows by shape against torch's own of the same function; but see differences.md for SCOPES."""
     told = json.loads(Target.get().ask("torch", "flops"))
     unit = r"Total [KMG]?FLOPs"
@@ -203,10 +209,10 @@ def t2_flops_and_shapes():
         same("rows by shape", got, sorted(r for r in told["by_shape"] if r[0] not in SCOPES))
         got = sorted([r["key"], str(r["input_shapes"]), r["flops"]] for r in rows if r.get("flops"))
         same("operations", got, sorted(told["flops"]))
-        return f"{len(rows)} rows, {sum(r[2] for r in got)} operations"
+        detail(f"{len(rows)} rows, {sum(r[2] for r in got)} operations")
 
 
-def names_only_has_no_inputs():
+def test_names_only_has_no_inputs():
     """Without an option nothing of the arguments is read."""
     with window("do event_args", options=()) as w:
         args = w.slices("aten::cat")[0]["args"]
@@ -214,11 +220,3 @@ def names_only_has_no_inputs():
         done = run_ptbpf("export", w.capture, "--format", "et", "-o", w.trace + ".et.json", expect=(1, 2))
         check("--execution-trace" in done.text(), f"it does not say what was missing: {done.text()}")
         same("slices", report_json(w.capture)["totals"]["annotations"], 0)
-
-
-if __name__ == "__main__":
-    if not os.path.exists(PYTHON):
-        raise Skip("no Python")
-    main([e3_loops_of_a_window, e4_same_ids, e5_e6_all_loops, e7_annotation, e8_on_off, e9_repeated, e10_nothing, e12_jagged,
-          e13_dynamic_shapes, e14_texts_gzip_ids, k5_k6_k7_event_args, k8_strides, t2_flops_and_shapes,
-          names_only_has_no_inputs])

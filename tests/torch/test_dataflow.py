@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Data flow in Execution Traces: an allocator reuses addresses, and no tensor or storage may be taken for another because of that.
 
@@ -9,16 +8,15 @@ renaming, both ways. What torch's observer says in an ordinary process is printe
 
 import os
 import subprocess
-import sys
+
+import pytest
+
+import compare
+from compare_et import is_tensor
+from et_truth import load
+from support import PTBPF, PYTHON, Skip, Tracer, check, require_root, run_ptbpf, workload
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.dirname(HERE)]
-
-import compare  # noqa: E402
-from compare_et import is_tensor  # noqa: E402
-from et_truth import load  # noqa: E402
-from harness import (PTBPF, PYTHON, Skip, Tracer, check, main, require_root, run_ptbpf, workload, workspace)  # noqa: E402
-
 TARGET = os.path.join(HERE, "dataflow_target.py")
 BUILD = os.path.dirname(os.path.abspath(PTBPF))
 NO_FREE = os.path.join(BUILD, "tests", "workloads", "libno_free.so")
@@ -136,20 +134,12 @@ def summary(counts):
                      for name, (n, false, missing) in zip(("tensors", "storages"), counts))
 
 
-def flow(kind):
-    def test():
-        with workspace() as ws:
-            want = observed(ws + "/truth.json", kind, "--no-free", NO_FREE, env={"LD_PRELOAD": NO_FREE})
-            theirs, _ = judge(want, observed(ws + "/torch.json", kind))
-            for agent in (False, True):
-                counts, wrong = judge(want, exported(ws, recorded(ws, kind, agent)))
-                check(not wrong and not any(c[1] or c[2] for c in counts),
-                      f"{'agent' if agent else 'probes'}: {summary(counts)}; {len(wrong)} places\n" + "\n".join(wrong[:12]))
-            return f"{summary(counts)} (torch's own trace: {summary(theirs)})"
-
-    test.__name__ = kind
-    return test
-
-
-if __name__ == "__main__":
-    main([flow(k) for k in ("gpt2", "resnet", "adam", "aliases", "threads")])
+@pytest.mark.parametrize("kind", ["gpt2", "resnet", "adam", "aliases", "threads"])
+def test_flow(ws, kind, detail):
+    want = observed(ws + "/truth.json", kind, "--no-free", NO_FREE, env={"LD_PRELOAD": NO_FREE})
+    theirs, _ = judge(want, observed(ws + "/torch.json", kind))
+    for agent in (False, True):
+        counts, wrong = judge(want, exported(ws, recorded(ws, kind, agent)))
+        check(not wrong and not any(c[1] or c[2] for c in counts),
+              f"{'agent' if agent else 'probes'}: {summary(counts)}; {len(wrong)} places\n" + "\n".join(wrong[:12]))
+    detail(f"{summary(counts)} (torch's own trace: {summary(theirs)})")

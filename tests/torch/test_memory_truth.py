@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Memory that payloads cannot have, against torch.profiler: the device half, fed as the CUDA caching allocator feeds it;
 blocks that change threads; and what torch's own tests assert of memory in files (K9, K10, T4, F4).
@@ -11,15 +10,13 @@ import gzip
 import json
 import os
 import subprocess
-import sys
+
+import pytest
+
+from support import PYTHON, AskedTarget, Failure, Skip, Tracer, check, load_trace, require_root, run_ptbpf, workspace
+from truth import read_profiled
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.dirname(HERE)]
-
-from harness import (PYTHON, AskedTarget, Failure, Skip, Tracer, check, load_trace, main, require_root,  # noqa: E402
-                     run_ptbpf, workspace)
-from truth import read_profiled  # noqa: E402
-
 COLUMNS = ("cpu_mem_bytes", "self_cpu_mem_bytes", "device_mem_bytes", "self_device_mem_bytes")
 
 
@@ -41,6 +38,14 @@ class Target(AskedTarget):
 
     def ask(self, *words):
         return json.loads(super().ask(*words))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end_of_target():
+    yield
+    if Target._only:
+        Target._only.__exit__()
+        Target._only = None
 
 
 class Window:
@@ -106,7 +111,7 @@ def same(what, got, want):
         raise Failure(f"{what}: {len(got)} and {len(want)}; number {i}: {got[i:i + 2]}, torch {want[i:i + 2]}")
 
 
-def device():
+def test_device():
     """c10's reports of a device: events, totals, columns."""
     with compared("device") as (both, trusted):
         seen = [e for e in events(both.trace) if e[3] == 1]
@@ -117,7 +122,7 @@ def device():
         check("CUDA Mem" in table and "Self CUDA Mem" in table, f"no columns of the device:\n{table[:600]}")
 
 
-def user_scopes():
+def test_user_scopes():
     """T4."""
     with compared("user_scopes") as (both, _):
         rows = both.rows()
@@ -127,7 +132,7 @@ def user_scopes():
             check(rows[key][1] < 0, f"T4: {key} has {rows[key]}")
 
 
-def event_args():
+def test_event_args():
     """K9, K10: and beside their asserts exactly the keys and values that torch writes."""
     with compared("out_of_memory") as (both, trusted):
         for name, keys in (("[memory]", {"Addr", "Device Type", "Device Id", "Bytes"}),
@@ -145,12 +150,12 @@ def event_args():
         check(len(oom) == 1 and oom[0]["args"]["Bytes"] == 4 << 60, f"{oom}")
 
 
-def training():
+def test_training(detail):
     with compared("training") as (both, _):
-        return f"{len(events(both.trace))} events"
+        detail(f"{len(events(both.trace))} events")
 
 
-def threads():
+def test_threads():
     """torch sees its own thread only, never the free of a block there, and keeps counting it; ptbpf sees both threads."""
     with workspace() as folder:
         both = Window(folder, "torch", "threads", folder + "/torch.json")
@@ -164,7 +169,7 @@ def threads():
         check(want[-1][5] > got[-1][5], "torch has become right: a row of differences.md can go")
 
 
-def timeline_files():
+def test_timeline_files(detail):
     """F4: the forms of the three files."""
     with workspace() as folder:
         w = Window(folder, "do", "training", options=("--execution-trace",))
@@ -186,10 +191,4 @@ def timeline_files():
         with open(export("memory-html", "m.html"), encoding="utf-8") as f:
             page = f.read()
         check("<html" in page.lower() and ("<svg" in page or "<img" in page), "F4: the page has no picture")
-        return f"{len(raw)} rows, {len(times)} times"
-
-
-if __name__ == "__main__":
-    if not os.path.exists(PYTHON):
-        raise Skip("no Python")
-    main([device, user_scopes, event_args, training, threads, timeline_files])
+        detail(f"{len(raw)} rows, {len(times)} times")

@@ -20,10 +20,6 @@ endforeach()
 
 add_library(agent_haste SHARED ${CMAKE_CURRENT_SOURCE_DIR}/workloads/agent_haste.c)
 target_link_libraries(agent_haste PRIVATE ptbpf_warnings)
-add_test(NAME torch_agent_stress COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/test_agent_stress.py
-  --agent $<TARGET_FILE:ptbpf_agent> --haste $<TARGET_FILE:agent_haste> --dump $<TARGET_FILE:agent_dump>
-  --cfg $<TARGET_FILE:agent_cfg>)
-set_tests_properties(torch_agent_stress PROPERTIES LABELS torch SKIP_RETURN_CODE 77 TIMEOUT 3600)
 
 # The library is not built with sanitizers: once is enough.
 if(PTBPF_SANITIZE)

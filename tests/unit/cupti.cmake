@@ -16,9 +16,7 @@ add_executable(cupti_slot_check ${CMAKE_CURRENT_SOURCE_DIR}/unit/cupti_slot_chec
   ${CU_AGENT}/libs.c)
 target_include_directories(cupti_slot_check PRIVATE ${CU_AGENT})
 target_link_libraries(cupti_slot_check PRIVATE ptbpf_warnings dl)
-add_test(NAME unit_cupti_layout COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cupti_layout.py
-  --mock $<TARGET_FILE:mock_cupti> --slot-check $<TARGET_FILE:cupti_slot_check>)
-set_tests_properties(unit_cupti_layout PROPERTIES LABELS unit SKIP_RETURN_CODE 77 TIMEOUT 300)
+pytest_test(unit_cupti_layout unit tests/unit/test_cupti_layout.py)
 
 # What ptbpf makes of CUPTI's records.
 unit_test(cupti_decode ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_cupti_decode.c ptbpf_cupti)

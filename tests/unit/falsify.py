@@ -81,11 +81,8 @@ class Falsifier:
             self.text(rule, change.__name__, dump(doc))
 
 
-def main(option, run):
-    """run(helper that writes valid files, Falsifier)"""
-    ap = argparse.ArgumentParser()
-    ap.add_argument(option, dest="helper", required=True)
-    args = ap.parse_args()
+def main(run):
+    """run(helper that writes valid files, Falsifier); the helper is the only argument."""
     if os.path.exists(CONSUMERS) and os.path.realpath(sys.prefix) != os.path.realpath(os.path.dirname(CONSUMERS) + "/.."):
         os.execv(CONSUMERS, [CONSUMERS] + sys.argv)
     try:
@@ -96,7 +93,7 @@ def main(option, run):
         print("note: no jsonschema: falsifications that only a schema finds are left out")
     with tempfile.TemporaryDirectory() as folder:
         f = Falsifier(folder, with_schema)
-        run(args.helper, f)
+        run(sys.argv[1], f)
     for failure in f.failures:
         print("FAIL", failure)
     print(f"{f.done - len(f.failures)} of {f.done} falsifications found")

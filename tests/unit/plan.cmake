@@ -35,9 +35,6 @@ add_dependencies(test_cuda_calls fake_linked_cudart)
 target_compile_definitions(test_cuda_calls PRIVATE FAKE_LINKED_LIB="$<TARGET_FILE:fake_linked_cudart>" FAKE_CUDA_CALLS_LIB="$<TARGET_FILE:fake_cuda_calls>"
   MOCK_CUDART_LIB="$<TARGET_FILE:mock_cuda_runtime>" MOCK_CUDA_LIB="$<TARGET_FILE:mock_cuda_driver>")
 
-# The plan's schemas against torch's own, where a torch is at hand.
+# The plan's schemas against torch's own: tests/torch/same_schemas.py.
 add_executable(plan_schemas ${CMAKE_CURRENT_SOURCE_DIR}/torch/plan_schemas.c)
 target_link_libraries(plan_schemas PRIVATE ptbpf_flags ptbpf_plan)
-add_test(NAME torch_schemas COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/torch/test_schemas.py
-  --helper $<TARGET_FILE:plan_schemas>)
-set_tests_properties(torch_schemas PROPERTIES LABELS torch SKIP_RETURN_CODE 77 TIMEOUT 600)

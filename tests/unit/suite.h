@@ -5,6 +5,13 @@
 
 #include <CUnit/Basic.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+/* How often a test repeats what it does: all of it under a soak (tools/test.sh --soak). */
+static inline int repetitions(int some, int all)
+{
+	return getenv("PTBPF_SOAK") ? all : some;
+}
 
 static inline int run_suite(const char *name, const CU_TestInfo *tests)
 {

@@ -1,23 +1,22 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Captures that are made to exhaust their reader (hostile_cases.c): report and export end in time and within
 1 GiB + 20 times the file's size, with a document that is whole, and an exit code that says whether all is in it.
-
-  test_capture_hostile.py --ptbpf PATH --hostile-capture PATH [--keep DIR] [CASE ...]
 
 A case whose name begins with honest_ is no attack: nothing of it is left out, and it takes little more than 20 times
 its size. With PTBPF_SOAK=1 every command runs on every case, at several times the size.
 """
 
-import argparse
 import json
 import os
 import resource
 import subprocess
-import sys
 import tempfile
 
-SOAK = os.environ.get("PTBPF_SOAK") == "1"
+import pytest
+
+from support import PTBPF, check, soak
+
+MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "hostile_capture")
 DEADLINE_S = 60  # of processor time, per 100 MB of a capture and at least: others may use the machine, too
 COMMANDS = {
     "t": ["report"],
@@ -37,15 +36,15 @@ HONEST_FIXED = 128 << 20  # bytes of memory that do not grow with the capture
 NOT_RECORDED = "contains no"  # a sentence, not a failure
 
 
-def run(ptbpf, command, capture, out, least_s):
+def run(command, capture, out):
     """Exit code, seconds of the processor, peak KiB, stderr; the document is in `out`."""
     size = os.path.getsize(capture)
     memory = (1 << 30) + 20 * size
-    args = [ptbpf, command[0], capture] + command[1:]
+    args = [PTBPF, command[0], capture] + command[1:]
     if command[0] == "export":
         args += ["-o", out]
 
-    cpu = int(least_s * max(1, size / 100e6))
+    cpu = int(DEADLINE_S * max(1, size / 100e6))
 
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
@@ -60,7 +59,8 @@ def run(ptbpf, command, capture, out, least_s):
     return p.returncode, usage.ru_utime + usage.ru_stime, usage.ru_maxrss, text
 
 
-def check(name, letter, result, out, capture):
+def problem(name, letter, result, out, capture):
+    """What is wrong with how a command ended, or None."""
     code, seconds, peak, text = result
     command = COMMANDS[letter]
     bad = None
@@ -86,40 +86,25 @@ def check(name, letter, result, out, capture):
             except ValueError as e:
                 bad = f"wrote no JSON: {e}"
     line = f"{name} {' '.join(command)}: {code}, {seconds:.1f} s, {peak >> 10} MiB"
-    print(("FAIL " if bad else "ok   ") + line + (f": {bad}" if bad else ""), flush=True)
-    if bad:
-        print(text[-2000:])
-    return not bad
+    print(line)
+    return f"{line}: {bad}\n{text[-2000:]}" if bad else None
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--ptbpf", required=True)
-    ap.add_argument("--hostile-capture", required=True)
-    ap.add_argument("--keep")
-    ap.add_argument("--deadline", type=float, default=DEADLINE_S)
-    ap.add_argument("--all", action="store_true", help="every command on every case")
-    ap.add_argument("cases", nargs="*")
-    args = ap.parse_args()
-    cases = [line.split() for line in subprocess.check_output([args.hostile_capture, "--list"], text=True).splitlines()]
-    failed = ran = 0
-    with tempfile.TemporaryDirectory(dir=args.keep) as d:
-        for name, letters in cases:
-            if args.cases and name not in args.cases:
-                continue
-            capture, out = os.path.join(d, name + ".ptb"), os.path.join(d, "out")
-            subprocess.run([args.hostile_capture, name, capture, "3" if SOAK else "1"], check=True)
-            print(f"     {name}: {os.path.getsize(capture) / 1e6:.2f} MB")
-            for letter in COMMANDS if SOAK or args.all else letters:
-                result = run(args.ptbpf, COMMANDS[letter], capture, out, args.deadline)
-                ran += 1
-                failed += not check(name, letter, result, out, capture)
-                if os.path.exists(out):
-                    os.unlink(out)
-            os.unlink(capture)
-    print(f"{'FAIL' if failed else 'PASS'} {ran} commands, {failed} failed")
-    sys.exit(bool(failed))
+def cases():
+    """{name: letters of the commands that it attacks}"""
+    if not os.path.exists(MAKER):
+        return {}
+    return dict(line.split() for line in subprocess.check_output([MAKER, "--list"], text=True).splitlines())
 
 
-if __name__ == "__main__":
-    main()
+@pytest.mark.parametrize("name, letters", cases().items())
+def test_case(ws, name, letters, detail):
+    capture, out = os.path.join(ws, name + ".ptb"), os.path.join(ws, "out")
+    subprocess.run([MAKER, name, capture, "3" if soak() else "1"], check=True)
+    commands, bad = COMMANDS if soak() else letters, []
+    for letter in commands:
+        bad.append(problem(name, letter, run(COMMANDS[letter], capture, out), out, capture))
+        if os.path.exists(out):
+            os.unlink(out)
+    check(not any(bad), "\n".join(filter(None, bad)))
+    detail(f"{os.path.getsize(capture) / 1e6:.2f} MB, {len(commands)} commands")

@@ -1,10 +1,8 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What the agent and ptbpf know of CUPTI against the real headers and libraries that are at hand: offsets and numbers, the
 mock's record sizes, exported functions, and where the pair of buffer functions is kept. Headers are looked for in
-CUDA toolkits and Python environments; --fetch also gets wheels of old versions from the package index, once, into
-the environments' folder. Without any: SKIP."""
-import argparse
+CUDA toolkits and Python environments; `PYTHONPATH=tests python3 tests/unit/test_cupti_layout.py` gets wheels of old versions from
+the package index, once, into the environments' folder."""
 import ctypes
 import glob
 import os
@@ -13,6 +11,13 @@ import subprocess
 import sys
 import tempfile
 
+import pytest
+
+from support import PTBPF, check
+
+TESTS = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests")
+MOCK = os.path.join(TESTS, "mock_cuda", "libcupti.so.12")
+SLOT_CHECK = os.path.join(TESTS, "cupti_slot_check")
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 ENVS = os.environ.get("PTBPF_ENVS", "/var/tmp/ptbpf-envs")
@@ -117,27 +122,18 @@ def check_library(path, slot_check):
     return f"{path}: the pair is not found ({run.returncode})" if run.returncode else None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mock", required=True, help="the mock of libcupti")
-    parser.add_argument("--slot-check", required=True)
-    parser.add_argument("--fetch", action="store_true")
-    opts = parser.parse_args()
-    if opts.fetch:
-        fetch()
+def test_layouts(detail):
     cupti, cuda = folders("cupti_activity.h"), folders("cuda.h")
     if not cupti or not cuda:
-        print("SKIP: no CUPTI headers in a CUDA toolkit or in", ENVS)
-        return 77
-    mock = ctypes.CDLL(opts.mock)
+        pytest.skip(f"no CUPTI headers in a CUDA toolkit or in {ENVS}")
+    mock = ctypes.CDLL(MOCK)
     mock.mock_cupti_size.restype = ctypes.c_size_t
     assert len(functions()) >= 17, functions()
     wrong = [check_headers(folder, folder if folder in cuda else cuda[0], mock) for folder in cupti]
-    wrong += [check_library(path, opts.slot_check) for path in libraries(cupti)]
-    wrong = [text for text in wrong if text]
-    print("\n".join(wrong))
-    return 1 if wrong else 0
+    wrong += [check_library(path, SLOT_CHECK) for path in libraries(cupti)]
+    check(not any(wrong), "\n".join(filter(None, wrong)))
+    detail(f"{len(cupti)} folders of headers, {len(libraries(cupti))} libraries")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    fetch()

@@ -1,20 +1,17 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """A capture of a made-up training loop on two GPUs through the command line: each document is valid, and says of the
 GPUs what the loop was made of.
-
-  test_gpu_capture.py --ptbpf PATH --fake-gpu-capture PATH
 """
 
-import argparse
 import collections
 import json
 import os
 import subprocess
 import sys
-import tempfile
 
-sys.dont_write_bytecode = True
+from support import PTBPF, Failure
+
+MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_gpu_capture")
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 VALIDATOR = os.path.join(ROOT, "tools", "validate_trace.py")
 CONSUMERS = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers", "bin", "python")
@@ -28,13 +25,13 @@ KERNELS = {"sm90_xmma_gemm_f32f32_tf32f32_f32_tn": "aten::addmm", "void at::nati
 def run(*command):
     r = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if r.returncode:
-        sys.exit(f"FAIL: {' '.join(command)}: exit {r.returncode}\n{r.stdout}{r.stderr}")
+        raise Failure(f"{' '.join(command)}: exit {r.returncode}\n{r.stdout}{r.stderr}")
     return r.stdout
 
 
 def same(what, got, want):
     if got != want:
-        sys.exit(f"FAIL: {what}: {got}, not {want}")
+        raise Failure(f"{what}: {got}, not {want}")
 
 
 def check_trace(doc):
@@ -69,25 +66,15 @@ def check_report(doc, text):
     same("text", "no launch: Python" in text and "NVIDIA H100" in text, True)
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--ptbpf", required=True)
-    ap.add_argument("--fake-gpu-capture", required=True)
-    args = ap.parse_args()
+def test_documents(ws, detail):
     python = CONSUMERS if os.path.exists(CONSUMERS) else sys.executable
-    with tempfile.TemporaryDirectory() as folder:
-        capture, trace, report = (os.path.join(folder, n) for n in ("c.ptb", "t.json", "r.json"))
-        run(args.fake_gpu_capture, capture)
-        run(args.ptbpf, "export", capture, "--format", "chrome", "-o", trace)
-        with open(report, "w", encoding="utf-8") as f:
-            f.write(run(args.ptbpf, "report", capture, "--gpu", "--json", "--row-limit", "1000"))
-        print(run(python, VALIDATOR, trace, report), end="")
-        with open(trace, encoding="utf-8") as f:
-            check_trace(json.load(f))
-        with open(report, encoding="utf-8") as f:
-            check_report(json.load(f), run(args.ptbpf, "report", capture, "--gpu"))
-    print("PASS")
-
-
-if __name__ == "__main__":
-    main()
+    capture, trace, report = (os.path.join(ws, n) for n in ("c.ptb", "t.json", "r.json"))
+    run(MAKER, capture)
+    run(PTBPF, "export", capture, "--format", "chrome", "-o", trace)
+    with open(report, "w", encoding="utf-8") as f:
+        f.write(run(PTBPF, "report", capture, "--gpu", "--json", "--row-limit", "1000"))
+    detail(run(python, VALIDATOR, trace, report))
+    with open(trace, encoding="utf-8") as f:
+        check_trace(json.load(f))
+    with open(report, encoding="utf-8") as f:
+        check_report(json.load(f), run(PTBPF, "report", capture, "--gpu"))

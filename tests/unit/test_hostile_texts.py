@@ -2,14 +2,15 @@
 """A capture whose texts attack terminals, JSON and HTML: what is printed is plain text on lines of our own, JSON is JSON in
 UTF-8 without repeated keys, the page has no markup but ours."""
 
-import argparse
 import html.parser
 import json
 import os
 import subprocess
-import tempfile
 import unicodedata
 
+from support import PTBPF
+
+MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_hostile_capture")
 
 def plain(what, data):
     """Text for people: UTF-8, no controls but line ends, nothing without width, no line that a name began."""
@@ -43,52 +44,42 @@ class Tags(html.parser.HTMLParser):
         self.seen.add(tag)
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--ptbpf", required=True)
-    ap.add_argument("--fake-hostile-capture", required=True)
-    args = ap.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        capture = os.path.join(folder, "c.ptb")
-        subprocess.run([args.fake_hostile_capture, capture], check=True)
+def test_texts(ws):
+    capture = os.path.join(ws, "c.ptb")
+    subprocess.run([MAKER, capture], check=True)
 
-        def run(*words):
-            done = subprocess.run([args.ptbpf, *words], capture_output=True)
-            assert done.returncode in (0, 3), f"{words} ended with {done.returncode}: {done.stderr.decode(errors='replace')}"
-            plain("stderr of " + " ".join(words), done.stderr)
-            return done.stdout
+    def run(*words):
+        done = subprocess.run([PTBPF, *words], capture_output=True)
+        assert done.returncode in (0, 3), f"{words} ended with {done.returncode}: {done.stderr.decode(errors='replace')}"
+        plain("stderr of " + " ".join(words), done.stderr)
+        return done.stdout
 
-        for words in ([], ["--group-by-input-shape", "--with-flops"], ["--memory"], ["--gpu"]):
-            report = ["report", capture, "--row-limit", "-1", *words]
-            text = plain(" ".join(report), run(*report))
-            assert "INJECTED" in text or words == ["--gpu"], f"{words}: the names are not there\n{text}"
-            doc = is_json(run(*report, "--json"))
-            assert "INJECTED" in str(doc), f"{words}: the names are not in the JSON"
-        rows = plain("table", run("report", capture)).split("\n---")[1].splitlines()[1:]
-        assert len(rows) > 5 and len({len(row) for row in rows}) == 1, "the columns of the table do not line up:\n" + "\n".join(rows)
-        for form in ("chrome", "et", "memory", "memory-raw"):
-            path = os.path.join(folder, form)
-            run("export", capture, "--format", form, "-o", path)
-            with open(path, "rb") as f:
-                doc = is_json(f.read())
-            if form == "chrome":
-                assert doc["ptbpf"]["capture"]["kernel"].startswith("full\""), "META that is no JSON is not a text"
-                assert doc["host_name"] == "h\u00ff\u001b\u0007", repr(doc["host_name"])
-        path = os.path.join(folder, "page.html")
-        run("export", capture, "--format", "memory-html", "-o", path)
+    for words in ([], ["--group-by-input-shape", "--with-flops"], ["--memory"], ["--gpu"]):
+        report = ["report", capture, "--row-limit", "-1", *words]
+        text = plain(" ".join(report), run(*report))
+        assert "INJECTED" in text or words == ["--gpu"], f"{words}: the names are not there\n{text}"
+        doc = is_json(run(*report, "--json"))
+        assert "INJECTED" in str(doc), f"{words}: the names are not in the JSON"
+    rows = plain("table", run("report", capture)).split("\n---")[1].splitlines()[1:]
+    assert len(rows) > 5 and len({len(row) for row in rows}) == 1, "the columns of the table do not line up:\n" + "\n".join(rows)
+    for form in ("chrome", "et", "memory", "memory-raw"):
+        path = os.path.join(ws, form)
+        run("export", capture, "--format", form, "-o", path)
         with open(path, "rb") as f:
-            page = plain("page", f.read())
-        tags = Tags()
-        tags.feed(page)
-        assert "b" not in tags.seen and page.count("</script>") == 1, f"markup of a name is in the page: {sorted(tags.seen)}"
-        evil = os.path.join(folder, "x\n\x1b[31mINJECTED\u202e.ptb")
-        os.rename(capture, evil)
-        run("report", evil)
-        done = subprocess.run([args.ptbpf, "report", evil + "x"], capture_output=True)
-        assert done.returncode == 1
-        plain("the message", done.stderr)
-    print("PASS")
-
-
-if __name__ == "__main__":
-    main()
+            doc = is_json(f.read())
+        if form == "chrome":
+            assert doc["ptbpf"]["capture"]["kernel"].startswith("full\""), "META that is no JSON is not a text"
+            assert doc["host_name"] == "h\u00ff\u001b\u0007", repr(doc["host_name"])
+    path = os.path.join(ws, "page.html")
+    run("export", capture, "--format", "memory-html", "-o", path)
+    with open(path, "rb") as f:
+        page = plain("page", f.read())
+    tags = Tags()
+    tags.feed(page)
+    assert "b" not in tags.seen and page.count("</script>") == 1, f"markup of a name is in the page: {sorted(tags.seen)}"
+    evil = os.path.join(ws, "x\n\x1b[31mINJECTED\u202e.ptb")
+    os.rename(capture, evil)
+    run("report", evil)
+    done = subprocess.run([PTBPF, "report", evil + "x"], capture_output=True)
+    assert done.returncode == 1
+    plain("the message", done.stderr)

@@ -291,18 +291,18 @@ static void run_raised(enum links links, const char *path, int times)
 
 static void test_raised_multi(void)
 {
-	run_raised(LINKS_MULTI, TARGET_AGENT_NOP1, 1000);
-	run_raised(LINKS_MULTI, TARGET_AGENT_NOP5, 100);
+	run_raised(LINKS_MULTI, TARGET_AGENT_NOP1, repetitions(100, 1000));
+	run_raised(LINKS_MULTI, TARGET_AGENT_NOP5, repetitions(30, 100));
 }
 
 static void test_raised_trace(void)
 {
-	run_raised(LINKS_TRACE, TARGET_AGENT_NOP1, 50);
+	run_raised(LINKS_TRACE, TARGET_AGENT_NOP1, repetitions(20, 50));
 }
 
 static void test_raised_single(void)
 {
-	run_raised(LINKS_SINGLE, TARGET_AGENT_NOP1, 20);
+	run_raised(LINKS_SINGLE, TARGET_AGENT_NOP1, repetitions(10, 20));
 }
 
 /* The listener itself comes and goes under threads that send without a pause. */
@@ -314,7 +314,7 @@ static void run_listeners(enum links links, const char *path)
 	uint64_t n = 0;
 
 	agent_target__start(&at, path);
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < repetitions(20, 50); i++) {
 		uint32_t proc;
 
 		if (i % 10 == 0)
@@ -376,10 +376,10 @@ int main(void)
 		{"fork", test_fork},
 		{"kill -9 of the tracer after a fork", test_fork_killed},
 		{"exec", test_exec},
-		{"1,000 times raised and lowered, 8 threads (uprobe_multi)", test_raised_multi},
-		{"50 times raised and lowered, 8 threads (tracefs)", test_raised_trace},
-		{"20 times raised and lowered, 8 threads (single events)", test_raised_single},
-		{"50 listeners, 8 threads", test_listeners},
+		{"raised and lowered, 8 threads (uprobe_multi)", test_raised_multi},
+		{"raised and lowered, 8 threads (tracefs)", test_raised_trace},
+		{"raised and lowered, 8 threads (single events)", test_raised_single},
+		{"listeners that come and go, 8 threads", test_listeners},
 		{"kill -9 of the target", test_target_dies},
 		CU_TEST_INFO_NULL,
 	};

@@ -90,7 +90,7 @@ static void run_churn(const char *path, const char *command, const struct named_
 	sum = target__run(&t, command);
 	CU_ASSERT_NOT_EQUAL(sum, ~0ull);
 	probe_set__activate(ps);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < repetitions(30, 100); i++) {
 		if (i % 10 == 0)
 			target__send(&t, "%s", command);
 		CU_ASSERT_EQUAL_FATAL(attach_sites_to(ps, &t, NULL, sites, cnt, &proc), (int)cnt);
@@ -425,10 +425,10 @@ int main(void)
 		{"100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace},
 		{"100,000 calls, exceptions through probed frames (single events)",
 		 test_throws_single},
-		{"100 times attached and detached, 16 threads", test_churn_threads},
-		{"100 times attached and detached, exceptions", test_churn_throws},
-		{"100 times attached and detached, 16 threads (tracefs)", test_churn_trace},
-		{"100 times attached and detached, memory", test_churn_memory},
+		{"attached and detached again and again, 16 threads", test_churn_threads},
+		{"attached and detached again and again, exceptions", test_churn_throws},
+		{"attached and detached again and again, 16 threads (tracefs)", test_churn_trace},
+		{"attached and detached again and again, memory", test_churn_memory},
 		{"windows of kernel memory on 8 threads", test_windows_memory},
 		{"fork (uprobe_multi)", test_fork_multi},
 		{"fork (tracefs)", test_fork_trace},

@@ -3,21 +3,20 @@
 """SIGINT and SIGTERM end report and export of a large capture within a second, whatever they do at the time: reading,
 sorting, writing, compressing. The exit code says so, and no output is left.
 
-  test_read_cancel.py --ptbpf PATH --hostile-capture PATH
-
 A second is one of the processor, since others may use the machine, too; for a capture that is smaller than 100 MB it
 is as much shorter. With PTBPF_SOAK=1 the captures are ten times as large.
 """
 
-import argparse
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-SCALE = 10 if os.environ.get("PTBPF_SOAK") == "1" else 1
+from support import PTBPF, check, soak
+
+MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "hostile_capture")
+SCALE = 10 if soak() else 1
 LEAST_S = 0.15  # starting and ending
 TICK = os.sysconf("SC_CLK_TCK")
 # capture, command, seconds of the processor after which the signal comes (of some 1.3, 3.3 and 0.4)
@@ -48,40 +47,30 @@ def run(args, cwd, at, sig):
         return p.returncode, usage.ru_utime + usage.ru_stime - spent, err.read().decode(errors="replace")
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--ptbpf", required=True)
-    ap.add_argument("--hostile-capture", required=True)
-    args = ap.parse_args()
-    failed = interrupted = cnt = 0
-    with tempfile.TemporaryDirectory() as d:
-        for name, command, times in RUNS:
-            capture = os.path.join(d, name + ".ptb")
-            if not os.path.exists(capture):
-                subprocess.run([args.hostile_capture, name, capture, str(SCALE)], check=True)
-            most = LEAST_S + os.path.getsize(capture) / 100e6
-            for i, at in enumerate(times):
-                sig = (signal.SIGINT, signal.SIGTERM)[i % 2]
-                code, took, text = run([os.path.abspath(args.ptbpf), command[0], capture] + command[1:], d, at * SCALE, sig)
-                left = [f for f in os.listdir(d) if "out" in f]
-                bad = None
-                if code not in (0, 1) or (code == 1 and "interrupted" not in text):
-                    bad = f"ended with {code}: {text[-500:]}"
-                elif code == 1 and (took > most or left):
-                    bad = f"went on for {took:.2f} s of the processor ({most:.2f} are allowed), left {left}"
-                cnt += 1
-                interrupted += code == 1
-                failed += bool(bad)
-                print(f"{'FAIL' if bad else 'ok  '} {name} {' '.join(command)}, {sig.name} after {at * SCALE:.1f} s: {code}, "
-                      f"{took:.2f} s{': ' + bad if bad else ''}", flush=True)
-                for f in left:
-                    os.unlink(os.path.join(d, f))
-    if interrupted < cnt / 2:
-        print(f"only {interrupted} of {cnt} were interrupted")
-        failed += 1
-    print(f"{'FAIL' if failed else 'PASS'} {cnt} signals, {failed} failed")
-    sys.exit(bool(failed))
-
-
-if __name__ == "__main__":
-    main()
+def test_signals(ws, detail):
+    failed, interrupted, cnt = [], 0, 0
+    for name, command, times in RUNS:
+        capture = os.path.join(ws, name + ".ptb")
+        if not os.path.exists(capture):
+            subprocess.run([MAKER, name, capture, str(SCALE)], check=True)
+        most = LEAST_S + os.path.getsize(capture) / 100e6
+        for i, at in enumerate(times):
+            sig = (signal.SIGINT, signal.SIGTERM)[i % 2]
+            code, took, text = run([os.path.abspath(PTBPF), command[0], capture] + command[1:], ws, at * SCALE, sig)
+            left = [f for f in os.listdir(ws) if "out" in f]
+            bad = None
+            if code not in (0, 1) or (code == 1 and "interrupted" not in text):
+                bad = f"ended with {code}: {text[-500:]}"
+            elif code == 1 and (took > most or left):
+                bad = f"went on for {took:.2f} s of the processor ({most:.2f} are allowed), left {left}"
+            cnt += 1
+            interrupted += code == 1
+            line = f"{name} {' '.join(command)}, {sig.name} after {at * SCALE:.1f} s: {code}, {took:.2f} s"
+            print(line)
+            if bad:
+                failed.append(f"{line}: {bad}")
+            for f in left:
+                os.unlink(os.path.join(ws, f))
+    check(not failed, "\n".join(failed))
+    check(interrupted >= cnt / 2, f"only {interrupted} of {cnt} were interrupted")
+    detail(f"{cnt} signals, {interrupted} interrupted")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* export/table: layout, numbers, order, hostile names; the JSON form. Byte equality with torch itself
- * is tests/torch/test_table_bytes.py. */
+ * is tests/torch/same_table.py. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdlib.h>

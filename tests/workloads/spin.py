@@ -28,7 +28,7 @@ def on_fork(*_):
 
 def on_exec(*_):
     print("exec", flush=True)
-    os.execv("/bin/sleep", ["sleep", "60"])
+    os.execv("/bin/sleep", ["sleep", "600"])
 
 
 def main():

@@ -20,7 +20,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from harness import Tracer, run_ptbpf  # noqa: E402
+from support import Tracer, run_ptbpf  # noqa: E402
 import bench_memory  # noqa: E402
 
 WORK = ("neg", "transformer")

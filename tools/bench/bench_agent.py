@@ -21,7 +21,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tools", "bench")]
 from bench import Series, Target  # noqa: E402
-from harness import PTBPF, Tracer, run_ptbpf  # noqa: E402
+from support import PTBPF, Tracer, run_ptbpf  # noqa: E402
 
 WORK = ("neg", "transformer")
 WAYS = {"agent": [], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],

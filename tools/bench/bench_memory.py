@@ -11,7 +11,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from harness import Tracer  # noqa: E402
+from support import Tracer  # noqa: E402
 
 PAIR_MODES = {"names": [], "memory": ["--profile-memory"], "both": ["--profile-memory", "--kernel-memory"]}
 PAGE_MODES = {"names": [], "kernel": ["--kernel-memory"], "both": ["--profile-memory", "--kernel-memory"]}

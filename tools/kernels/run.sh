@@ -13,7 +13,7 @@
 # into $PTBPF_ENV_DIR/kernels when they are not there; fetch.sh --again NAME gets a newer one of the same name.
 #
 # One result line PASS, FAIL or SKIP each; at the end a table, kernels by tests. What a guest left (console, dmesg, traces)
-# is in $PTBPF_ENV_DIR/kernels/out. Run as root, after a build. $PTBPF_GUEST_*: see boot.sh.
+# is in $PTBPF_ENV_DIR/kernels/out. Run as root, after a build (in $PTBPF_BUILD, default build). $PTBPF_GUEST_*: see boot.sh.
 set -uo pipefail
 . "$(dirname "$0")/../env.sh"
 . "$PTBPF_ROOT/tools/kernels/kernels.sh"
@@ -40,7 +40,7 @@ WHAT=${1:-all}
 case $WHAT in units | modes | all) ;; *) die "what is '$WHAT'? See tools/kernels/run.sh --help" ;; esac
 [ ${#KERNELS[@]} -gt 0 ] || mapfile -t KERNELS < <(kernel_names)
 need_root "tools/kernels/run.sh"
-BUILD=$PTBPF_ROOT/build
+BUILD=${PTBPF_BUILD:-$PTBPF_ROOT/build}
 [ -x "$BUILD/ptbpf" ] || die "no $BUILD/ptbpf: build first"
 RESULTS=$(mktemp)
 trap 'rm -f "$RESULTS"' EXIT

@@ -1,21 +1,15 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The plan's schemas must be torch's own texts, for every operator it knows.
 
-  test_schemas.py --helper PATH        every torch under $PTBPF_ENV_DIR and the system's; 77 when there is none
-  test_schemas.py --helper PATH --here this interpreter's torch
+  same_schemas.py HELPER     this interpreter's torch; test_functions.py runs it in each environment
 
 The plan has them from the texts in the library's read-only data; torch prints its registered FunctionSchema.
 """
 
-import argparse
-import glob
 import os
 import subprocess
 import sys
 
-SKIP = 77
-NO_TORCH = 78
 LIBS = ("libc10.so", "libtorch_cpu.so", "libtorch_python.so")
 
 
@@ -32,10 +26,7 @@ def mapped():
 
 
 def check_here(helper):
-    try:
-        import torch
-    except ImportError:
-        sys.exit(NO_TORCH)
+    import torch
     out = subprocess.run([helper, *mapped()], stdout=subprocess.PIPE, check=True, text=True).stdout
     ours = {line.split("(")[0]: line for line in out.splitlines()}
     theirs = {s.name + ("." + s.overload_name if s.overload_name else ""): str(s)
@@ -50,24 +41,5 @@ def check_here(helper):
     sys.exit(bool(differ or missing or len(ours) < 2000))
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--helper", required=True)
-    ap.add_argument("--here", action="store_true")
-    args = ap.parse_args()
-    if args.here:
-        check_here(args.helper)
-    root = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
-    envs = sorted(glob.glob(os.path.join(root, "torch-*", "bin", "python"))) + ["/usr/bin/python3"]
-    codes = {e: subprocess.run([e, os.path.abspath(__file__), "--helper", os.path.abspath(args.helper), "--here"]).returncode
-             for e in envs if os.path.exists(e)}
-    failed = [e for e, code in codes.items() if code not in (0, NO_TORCH)]
-    if failed:
-        sys.exit(f"FAIL with {', '.join(failed)}")
-    if 0 not in codes.values():
-        print("SKIP: no torch under $PTBPF_ENV_DIR, nor the system's")
-        sys.exit(SKIP)
-
-
 if __name__ == "__main__":
-    main()
+    check_here(sys.argv[1])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What all system tests share: starting ptbpf and targets, waiting on conditions, telling results.
+"""What all system tests share: starting ptbpf and targets, waiting on conditions, reading traces.
 
-A result is one line `PASS|FAIL|SKIP <name>[: text]` on stdout; tools/test.sh counts these lines. Every
-wait has a deadline and a condition; nothing here sleeps to let something happen.
+Every wait has a deadline and a condition; nothing here sleeps to let something happen. The fixtures of pytest are in
+conftest.py. Programs without pytest (tools/bench, tools/kernels/modes.py) use this file too.
 """
 
 import contextlib
@@ -19,19 +19,41 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORKLOADS = os.path.join(ROOT, "tests", "workloads")
 PTBPF = os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf"))
-PYTHON = os.environ.get("PTBPF_PYTHON") or sys.executable
+ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that it starts
-DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "90"))
+DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "180"))
 
 
-class Skip(Exception):
-    """The machine lacks what the test needs."""
+def torch_versions():
+    """{"MAIN": version, "OLD": version} of tools/env.sh."""
+    with open(os.path.join(ROOT, "tools", "env.sh"), encoding="utf-8") as f:
+        return dict(re.findall(r"^PTBPF_(MAIN|OLD)_TORCH=(\S+)", f.read(), re.MULTILINE))
+
+
+def venv_python(version):
+    """The interpreter of the environment with that PyTorch (tools/setup.sh)."""
+    return os.path.join(ENVS, f"torch-{version}", "bin", "python")
+
+
+def main_python():
+    python = venv_python(torch_versions()["MAIN"])
+    return python if os.path.exists(python) else sys.executable
+
+
+PYTHON = os.environ.get("PTBPF_PYTHON") or main_python()
+
+
+try:
+    from pytest import skip
+    Skip = skip.Exception
+except ImportError:
+    class Skip(Exception):
+        """The machine lacks what the test needs."""
 
 
 class Failure(AssertionError):
@@ -39,60 +61,18 @@ class Failure(AssertionError):
 
 
 def check(condition, text):
+    """An assertion that shows the text and nothing else."""
+    __tracebackhide__ = True
     if not condition:
         raise Failure(text)
 
 
 def say(kind, name, text=""):
+    """Prints the result of one of many comparisons within a test; tools/test_summary.py counts these lines."""
     first = text.strip().splitlines()[0] if text.strip() else ""
     print(f"{kind} {name}" + (f": {first}" if first else ""), flush=True)
     for line in text.strip().splitlines()[1:]:
         print("    " + line, flush=True)
-
-
-@contextlib.contextmanager
-def timed(name):
-    """Notes in $PTBPF_TIMES, where that is set, how long the block took, and how long processors worked on it and on
-    processes that it waited for; tools/test.sh shows the slowest."""
-    begin, before = time.monotonic(), sum(os.times()[:4])
-    try:
-        yield
-    finally:
-        if os.environ.get("PTBPF_TIMES"):
-            with open(os.environ["PTBPF_TIMES"], "a") as f:
-                f.write(f"{time.monotonic() - begin:.1f} {name} ({sum(os.times()[:4]) - before:.1f} of processors)\n")
-
-
-def run_test(name, fn):
-    """Runs fn and prints its line; True unless it failed."""
-    with timed(name):
-        return run_and_tell(name, fn)
-
-
-def run_and_tell(name, fn):
-    try:
-        text = fn() or ""
-        say("PASS", name, text)
-    except Skip as why:
-        say("SKIP", name, str(why))
-    except Failure as why:
-        say("FAIL", name, str(why))
-        return False
-    except Exception:
-        say("FAIL", name, "unexpected error\n" + traceback.format_exc())
-        return False
-    return True
-
-
-def main(tests):
-    """Entry of a test file: all functions of the list, or those named on the command line."""
-    wanted = sys.argv[1:]
-    stem = os.path.splitext(os.path.basename(sys.argv[0]))[0]
-    try:
-        results = [run_test(f"{stem}.{t.__name__}", t) for t in tests if not wanted or t.__name__ in wanted]
-    finally:
-        end_shared()
-    sys.exit(0 if all(results) else 1)
 
 
 def wait_for(condition, what, deadline=None):
@@ -249,7 +229,7 @@ SHARED = {}
 @contextlib.contextmanager
 def shared(start, *args):
     """start(*args), a Child, for tests that leave it as it was: one for all of a file, since PyTorch takes seconds to load.
-    A test that fails, or whose process has ended, leaves none to the next."""
+    A test that fails, or whose process has ended, leaves none to the next (conftest.py)."""
     child = SHARED.get((start, args))
     if not child or child.proc.poll() is not None:
         end_shared()

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """tools/validate_trace.py: takes what ptbpf writes, and refuses each of many small falsifications of it.
 
-  test_validate_trace.py --fake-trace PATH
+  falsify_trace.py HELPER     (test_validators.py)
 """
 
 import copy
@@ -176,4 +175,4 @@ def run(fake_trace, f):
 
 
 if __name__ == "__main__":
-    main("--fake-trace", run)
+    main(run)

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """tools/validate_trace.py on GPUs: takes what ptbpf writes, and refuses each of many small falsifications of it.
 
-  test_validate_gpu.py --fake-gpu-trace PATH
+  falsify_gpu.py HELPER     (test_validators.py)
 """
 
 import copy
@@ -134,4 +133,4 @@ def run(fake_gpu_trace, f):
 
 
 if __name__ == "__main__":
-    main("--fake-gpu-trace", run)
+    main(run)

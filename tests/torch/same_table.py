@@ -1,9 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """ptbpf's table must be torch's, byte for byte: the same rows through both.
 
-  test_table_bytes.py --helper PATH        every torch under $PTBPF_ENV_DIR; 77 when there is none
-  test_table_bytes.py --helper PATH --here this interpreter's torch
+  same_table.py HELPER     this interpreter's torch; test_functions.py runs it in each environment
 
 Rows come from a real profile and from a generator (names of all lengths and scripts, times from 0 to
 days, shares that round either way). torch's times are sums of floats of microseconds; the rows given to
@@ -11,10 +9,7 @@ both are those sums rounded to the nanosecond that they stand for. The unrounded
 only where a value lies on the border between two decimals.
 """
 
-import argparse
-import glob
 import json
-import os
 import random
 import re
 import subprocess
@@ -27,7 +22,6 @@ DEVICE_KEYS = ("self_cuda_time_total", "cuda_time_total", "cuda_time", "self_dev
                "device_time")
 NO_MEMORY = [0, 0, 0, 0]
 NO_DEVICE = [0, 0, 0, 0]
-SKIP = 77
 
 
 def ours(helper, jobs):
@@ -251,27 +245,10 @@ def check_random_device(helper, rnd):
     check(helper, jobs, "made-up rows with GPU time")
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--helper", required=True)
-    ap.add_argument("--here", action="store_true")
-    args = ap.parse_args()
-    if args.here:
-        import torch
-        print(f"torch {torch.__version__}")
-        check_real(args.helper, False)
-        check_real(args.helper, True)
-        check_memory(args.helper)
-        check_random(args.helper)
-        return
-    envs = glob.glob(os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "torch-*", "bin", "python"))
-    if not envs:
-        print("SKIP: no torch under $PTBPF_ENV_DIR")
-        sys.exit(SKIP)
-    failed = [e for e in sorted(envs)
-              if subprocess.run([e, os.path.abspath(__file__), "--helper", os.path.abspath(args.helper), "--here"]).returncode]
-    sys.exit(f"FAIL with {', '.join(failed)}" if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    import torch
+    print(f"torch {torch.__version__}")
+    check_real(sys.argv[1], False)
+    check_real(sys.argv[1], True)
+    check_memory(sys.argv[1])
+    check_random(sys.argv[1])

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """tools/validate_et.py: takes what ptbpf writes, and refuses each of many small falsifications of it.
 
-  test_validate_et.py --fake-et PATH
+  falsify_et.py HELPER     (test_validators.py)
 """
 
 import argparse
@@ -249,4 +248,4 @@ def run(fake_et, f):
 
 
 if __name__ == "__main__":
-    main("--fake-et", run)
+    main(run)

@@ -2,7 +2,7 @@
 """The agent's callback is registered and removed thousands of times while eight threads of a real PyTorch run
 operators that throw, start threads that end at once, and fork. Nothing may die, hang or compute another number.
 
-  test_agent_stress.py --agent LIB --haste LIB --dump LIB --cfg PROGRAM [--rounds 10000] [--python PYTHON...]
+  agent_stress.py --agent LIB --haste LIB --dump LIB --cfg PROGRAM [--rounds N]    in a process with both preloaded
 
 Wishes are raised as the kernel would, in the semaphores; now and then a window's chunks are collected and
 checked: every BEGIN has its END on its thread, in order, nothing is lost.
@@ -10,11 +10,9 @@ checked: every BEGIN has its END on its thread, in order, nothing is lost.
 
 import argparse
 import ctypes
-import glob
 import os
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,8 +21,6 @@ CHUNK, OPS, INPUTS, OUTPUTS = 1, 2, 4, 8
 BATCH = 500
 WISHES = (OPS, OPS | INPUTS, OPS | INPUTS | OUTPUTS)
 
-
-# ---- in the target ----
 
 def semaphores(path):
     """File offsets' virtual addresses of the agent's semaphores by name, from its notes."""
@@ -208,38 +204,9 @@ def target(opts):
           f"{time.monotonic() - begin:.0f} s, {load.done} computations, all bits equal, {agent.dropped()} dropped")
 
 
-# ---- outside ----
-
-def pythons():
-    found = sorted(glob.glob(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs") + "/torch-*/bin/python"))
-    return [p for p in found + ["/usr/bin/python3"]
-            if subprocess.run([p, "-c", "import torch"], capture_output=True).returncode == 0]
-
-
-def main():
+if __name__ == "__main__":
     p = argparse.ArgumentParser()
     for name in ("--agent", "--haste", "--dump", "--cfg"):
         p.add_argument(name, required=True)
     p.add_argument("--rounds", type=int, default=10000)
-    p.add_argument("--python", nargs="*")
-    p.add_argument("--target", action="store_true")
-    opts = p.parse_args()
-    if opts.target:
-        return target(opts)
-    found = opts.python or pythons()
-    if not found:
-        print("SKIP: no Python with torch (PTBPF_ENV_DIR)")
-        return 77
-    failed = 0
-    for python in found:
-        print(python, flush=True)
-        env = dict(os.environ, LD_PRELOAD=f"{opts.haste}:{opts.agent}", OMP_NUM_THREADS="1")
-        r = subprocess.run([python, __file__, *sys.argv[1:], "--target"], env=env)
-        if r.returncode:
-            print(f"FAIL torch.agent_stress: {python} ended with {r.returncode}")
-            failed = 1
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    target(p.parse_args())

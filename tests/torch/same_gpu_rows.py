@@ -1,23 +1,18 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Sums by name with GPU work must be torch's: the same events through both.
 
-  test_gpu_rows.py --helper PATH        every torch under $PTBPF_ENV_DIR; 77 when there is none
-  test_gpu_rows.py --helper PATH --here this interpreter's torch
+  same_gpu_rows.py HELPER     this interpreter's torch; test_functions.py runs it in each environment
 
 The helper makes up programs and says what a session tells of them and what key_averages makes of that. The
 events go through torch's own code as if its profiler had recorded them: which operator kernels belong to,
 the tree, folding, sums, rows and their order. No GPU is needed for that.
 """
 
-import argparse
-import glob
 import json
 import os
 import subprocess
 import sys
 
-SKIP = 77
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
 NOTES = ("user_annotation", "gpu_user_annotation")
 
@@ -104,24 +99,7 @@ def check(helper, programs):
     print(f"ok {programs} programs, {cats}: the same rows")
 
 
-def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("--helper", required=True)
-    ap.add_argument("--here", action="store_true")
-    args = ap.parse_args()
-    if args.here:
-        import torch
-        print(f"torch {torch.__version__}")
-        check(args.helper, 300)
-        return
-    envs = glob.glob(os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "torch-*", "bin", "python"))
-    if not envs:
-        print("SKIP: no torch under $PTBPF_ENV_DIR")
-        sys.exit(SKIP)
-    failed = [e for e in sorted(envs)
-              if subprocess.run([e, os.path.abspath(__file__), "--helper", os.path.abspath(args.helper), "--here"]).returncode]
-    sys.exit(f"FAIL with {', '.join(failed)}" if failed else 0)
-
-
 if __name__ == "__main__":
-    main()
+    import torch
+    print(f"torch {torch.__version__}")
+    check(sys.argv[1], 300 if os.environ.get("PTBPF_SOAK") else 100)

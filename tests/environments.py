@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The PyTorch environments that tools/setup.sh makes, by the name that a test, a marker or `pytest --env` calls them."""
+
+import os
+
+import support
+
+NAMES = ("main", "old", "distribution", "chroot-trixie", "chroot-unstable")
+
+
+class Environment:
+    """name: as results show it; python: its interpreter, inside chroot where that is not None."""
+
+    def __init__(self, name, python, chroot=None):
+        self.name, self.python, self.chroot = name, python, chroot
+
+    def why_not(self):
+        """Why there is none on this machine, or None."""
+        try:
+            with open(os.path.join(support.ENVS, self.name + ".why"), encoding="utf-8") as f:
+                return f.readline().strip()
+        except OSError:
+            pass
+        path = self.chroot or self.python
+        return None if os.path.exists(path) else f"{path} does not exist: tools/setup.sh legs"
+
+
+def get(which):
+    versions = support.torch_versions()
+    if which in ("main", "old"):
+        version = versions[which.upper()]
+        return Environment(f"torch-{version}", support.venv_python(version))
+    if which == "distribution":
+        return Environment(which, "/usr/bin/python3")
+    return Environment(which, "leg-python", os.path.join(support.ENVS, which))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""Every payload in every PyTorch environment under torch's own observers and under ptbpf, compared (run_leg.py).
+
+A leg is one test of thousands of comparisons, each with a result line of its own. `-m old` or `-k old` selects a leg.
+"""
+
+import gc
+import os
+
+import pytest
+
+import environments
+import run_leg
+from support import PTBPF, check, require_root, soak
+
+AGENT = ["--agent", os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "libptbpf_agent.so")]
+# What torches beside the main one run by default: every kind of operator, thread, compiled region and value once.
+SOME = ("elementwise", "backward", "custom_function", "exceptions", "annotations", "views_inplace", "strings",
+        "lists_of_numbers", "results", "two_threads", "raising_threads", "thread_churn", "optimizers", "transformer",
+        "script_unfused", "compile_eager", "compile_inductor")
+# What other CPythons with the main torch run: what is written in Python, or is an object of Python where ptbpf reads it.
+OF_PYTHON = ("custom_function", "exceptions", "annotations", "strings", "lists_of_numbers", "results", "two_threads",
+             "compile_eager")
+
+
+def repeated(option, words):
+    return [w for word in words for w in (option, word)]
+
+
+def options(which):
+    """All windows on the main leg. Elsewhere `names` holds all threads, `full` arguments and Execution Traces, `held` memory:
+    `shapes` and `memory` are parts of these. The agent and memory where the torch is not the main one's."""
+    if which == "main":
+        return [*AGENT, "--agent-windows", "names,full,held"]
+    if soak():
+        return ["--brief", *AGENT, "--agent-windows", "full", *repeated("--agent-payload", SOME)]
+    if which.startswith("chroot"):
+        return ["--brief", "--windows", "names,full", *repeated("--payload", OF_PYTHON)]
+    return ["--brief", *AGENT, "--windows", "names,full,held", "--agent-windows", "full", *repeated("--payload", SOME)]
+
+
+@pytest.fixture
+def no_gc():
+    """Millions of values, no cycles."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("which", [pytest.param(n, marks=getattr(pytest.mark, n.replace("-", "_")))
+                                   for n in environments.NAMES])
+def test_leg(which, no_gc):
+    require_root()
+    env = environments.get(which)
+    if env.why_not():
+        pytest.skip(env.why_not())
+    args = [env.python, env.name, *(["--chroot", env.chroot] if env.chroot else []), *options(which)]
+    check(run_leg.Leg(run_leg.parser().parse_args(args)).run(), "comparisons failed: see the lines FAIL in the output")
+
+
+def test_differences_are_documented():
+    """What a comparison excuses has its row in differences.md."""
+    run_leg.check_rows()

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+"""The validators of tools/ take what the exporters write, and find what is false (falsify.py)."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support import PTBPF, check
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TESTS = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests")
+
+
+@pytest.mark.parametrize("program, helper", [("trace", "fake_trace"), ("et", "fake_et"), ("gpu", "fake_gpu_trace")])
+def test_falsifications(program, helper, detail):
+    done = subprocess.run([sys.executable, os.path.join(HERE, f"falsify_{program}.py"), os.path.join(TESTS, helper)],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    check(done.returncode == 0, done.stdout[-6000:])
+    detail(done.stdout.strip().splitlines()[-1])

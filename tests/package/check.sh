@@ -59,7 +59,7 @@ if [ -n "$TORCH" ]; then
 	target=$!
 	trap 'kill -9 $target' EXIT
 	for ((i = 0; i < 600; i++)); do
-		! grep -q rate spin.log || break
+		! grep -qs rate spin.log || break
 		kill -0 $target || { cat spin.log; exit 1; }
 		sleep 0.2
 	done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""No part includes what lies above or beside it; outside headers only where they belong."""
+"""No part includes what lies above or beside it; outside headers only where they belong; HACKING.md lists the parts."""
 
 import os
 import re
@@ -41,8 +41,18 @@ def problems(part, path, text):
             yield f"{path}: <{name}> does not belong into {part}"
 
 
+def table_problems():
+    """HACKING.md has one row for each part, and no other."""
+    with open(os.path.join(ROOT, "HACKING.md"), encoding="utf-8") as f:
+        rows = re.findall(r"^\| `user/(\w+)` \|", f.read(), re.M)
+    folders = os.listdir(os.path.join(ROOT, "user"))
+    return ([f"user/{p}: {rows.count(p)} rows in HACKING.md" for p in sorted(PARTS) if rows.count(p) != 1] +
+            [f"user/{p}: a row in HACKING.md, but no part" for p in sorted(set(rows) - set(PARTS))] +
+            [f"user/{p}: a part without a folder" for p in sorted(set(PARTS) - set(folders))])
+
+
 def main():
-    found, files = [], 0
+    found, files = table_problems(), 0
     for part in sorted(os.listdir(os.path.join(ROOT, "user"))):
         if part not in PARTS:
             found.append(f"user/{part}: not in the list of parts")
@@ -55,7 +65,7 @@ def main():
                     found += problems(part, path, f.read())
     for line in found:
         print("    " + line)
-    print(f"FAIL check.layers: {len(found)} wrong includes" if found else f"PASS check.layers: {files} files")
+    print(f"FAIL check.layers: {len(found)} problems" if found else f"PASS check.layers: {files} files")
     sys.exit(1 if found else 0)
 
 

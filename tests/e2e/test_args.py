@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from support import ROOT, Tracer, check, load_trace, report_json, run_ptbpf, slices, workload, workspace
+from support import ROOT, Tracer, check, load_trace, report_json, run_ptbpf, slices, workload
 
 ROOT_NODE = "[pytorch|profiler|execution_trace|process]"
 
@@ -84,7 +84,7 @@ def test_trace_and_execution_trace_join(ws):
 
 def test_several_recordings(ws):
     """Recordings of one process, one after another, and one in which nothing ran: each a file of its own."""
-    with workspace() as ws, workload("spin.py") as p:
+    with workload("spin.py") as p:
         p.wait_line("rate")
         for k in range(3):
             path = f"{ws}/{k}.et.json"

@@ -39,21 +39,14 @@ static __always_inline bool run_begin(struct arg_run *r, const struct hit *hit)
 	return r->cfg && r->prog && r->cfg->tensor.shapes_on;
 }
 
-/* Ends the record in scratch as it is. */
-static __always_inline void scratch_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
-					 __u8 flags)
-{
-	hdr_fill((void *)s->rec, s->pos, kind, flags, hit);
-	emit_copy(hit, s->rec, s->pos & ARG_REC_MASK);
-}
-
-/* Ends the record in scratch: `flags` besides those of the values. */
-static __always_inline void args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
+/* Ends the record in scratch: `flags` besides those of the values. False: lost, and counted. */
+static __always_inline bool args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
 				      __u8 flags)
 {
 	if (s->cut)
 		count(PTB_CNT_ARGS_CUT);
-	scratch_emit(hit, s, kind, flags | PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0));
+	hdr_fill((void *)s->rec, s->pos, kind, flags | PTB_F_ARGS | (s->cut ? PTB_F_ARGS_CUT : 0), hit);
+	return emit_copy(hit, s->rec, s->pos & ARG_REC_MASK);
 }
 
 /* The registers that calls keep, by enum ptb_arg_reg: they may hold a late double, its frame, a result. */
@@ -196,16 +189,19 @@ static __always_inline void text_rec_values(struct text_rec *b, __u32 fixed)
 	args_begin(b->run.s, fixed + text_pad((char *)b->run.s->rec + fixed, len), args_full);
 }
 
-/* All but the header is there; with values behind the text if they were begun. */
-static __always_inline void text_rec_emit(struct text_rec *b, const struct hit *hit, __u8 kind, __u32 fixed)
+/* All but the header is there; with values behind the text if they were begun. False: lost, and counted. */
+static __always_inline bool text_rec_emit(struct text_rec *b, const struct hit *hit, __u8 kind, __u32 fixed)
 {
+	bool ok;
+
 	if (b->run.s) {
-		args_emit(hit, b->run.s, kind, b->text.flags);
+		ok = args_emit(hit, b->run.s, kind, b->text.flags);
 		args_put(b->run.s);
 	} else {
-		emit_text(b->s, hit, kind, fixed, &b->text);
+		ok = emit_text(b->s, hit, kind, fixed, &b->text);
 		scratch_put(b->s);
 	}
+	return ok;
 }
 
 #endif /* PTB_ARGS_BPF_H */

@@ -153,11 +153,6 @@ PROBE(boxed_exit)
 
 /* ---- operators that leave ---- */
 
-static __always_inline char *gone_text(struct scratch *s)
-{
-	return (char *)s->rec + sizeof(struct ptb_opdef_gone);
-}
-
 /* A short std::string into dst. Returns its length. */
 static __always_inline __u32 overload_name(char dst[64], __u64 addr, bool old_abi)
 {
@@ -175,18 +170,16 @@ PROBE(opdef_gone)
 {
 	__u64 handle = PT_REGS_PARM2(ctx), name = PT_REGS_PARM3(ctx);
 	struct ptb_proc_cfg *cfg = hit_cfg(hit);
-	struct scratch *s = cfg ? scratch_get() : NULL;
 	struct ptb_opdef_gone *r;
-	struct text t = {};
+	struct text_rec b;
 
-	if (!s)
+	if (!cfg || !text_rec_begin(&b, hit, false))
 		return 0;
-	r = (void *)s->rec;
-	r->opdef = read_word(handle, &t.flags);
+	r = b.rec;
+	r->opdef = read_word(handle, &b.text.flags);
 	r->over_len = overload_name(r->overload, name + (cfg->old_string_abi ? 8 : 32), cfg->old_string_abi);
-	text_read_string(&t, gone_text(s), name, cfg->old_string_abi);
-	r->text_len = t.len;
-	emit_text(s, hit, PTB_REC_OPDEF_GONE, sizeof(*r), &t);
-	scratch_put(s);
+	text_read_string(&b.text, (char *)(r + 1), name, cfg->old_string_abi);
+	r->text_len = b.text.len;
+	text_rec_emit(&b, hit, PTB_REC_OPDEF_GONE, sizeof(*r));
 	return 0;
 }

@@ -184,20 +184,13 @@ static __always_inline void slot_submit(const struct slot *s, const struct hit *
 /* The hot path: a record of header and stack pointer. */
 static __always_inline int emit_sp_flags(const struct hit *hit, __u8 kind, __u8 flags, __u64 sp)
 {
-	struct ptb_op_enter *r;
-	__u32 idx;
-	void *ring = ring_of_cpu(&idx);
+	struct slot s = slot_reserve(hit, sizeof(struct ptb_op_enter), kind, flags);
+	struct ptb_op_enter *r = s.rec;
 
-	if (!ring)
+	if (!r)
 		return 0;
-	r = bpf_ringbuf_reserve(ring, sizeof(*r), 0);
-	if (!r) {
-		ring_full(idx, hit);
-		return 0;
-	}
-	hdr_fill(&r->h, sizeof(*r), kind, flags, hit);
 	r->sp = sp;
-	bpf_ringbuf_submit(r, wake_flags(ring, hit->ts_ns));
+	slot_submit(&s, hit);
 	return 0;
 }
 

@@ -185,55 +185,46 @@ PROBE(scope_ctor)
 	return 0;
 }
 
-static __always_inline char *begin_text(struct scratch *s)
+static __always_inline char *begin_text(struct text_rec *b)
 {
-	return (char *)s->rec + sizeof(struct ptb_scope_begin);
+	return (char *)b->rec + sizeof(struct ptb_scope_begin);
 }
 
-static __always_inline void emit_begin(struct pt_regs *ctx, const struct hit *hit,
-				       struct scratch *s, const struct text *t)
+static __always_inline int emit_begin(struct pt_regs *ctx, const struct hit *hit, struct text_rec *b)
 {
-	struct ptb_scope_begin *r = (void *)s->rec;
 	__u64 handle = PT_REGS_PARM1(ctx);
+	__u32 scope = scope_remembered(hit, handle);
+	struct ptb_scope_begin *r = b->rec;
 
 	r->sp = PT_REGS_SP(ctx);
 	r->handle = handle;
 	r->caller = 0;
-	r->scope = scope_remembered(hit, handle);
-	r->text_len = t->len;
-	if (emit_text(s, hit, PTB_REC_SCOPE_BEGIN, sizeof(*r), t))
-		scope_remember(hit, handle, r->scope);
+	r->scope = scope;
+	r->text_len = b->text.len;
+	if (text_rec_emit(b, hit, PTB_REC_SCOPE_BEGIN, sizeof(*r)))
+		scope_remember(hit, handle, scope);
+	return 0;
 }
 
 PROBE(before_cstr)
 {
-	struct text t = {};
-	struct scratch *s;
+	struct text_rec b;
 
-	s = scratch_get();
-	if (!s)
+	if (!text_rec_begin(&b, hit, false))
 		return 0;
-	text_read_cstr(&t, begin_text(s), PT_REGS_PARM2(ctx));
-	emit_begin(ctx, hit, s, &t);
-	scratch_put(s);
-	return 0;
+	text_read_cstr(&b.text, begin_text(&b), PT_REGS_PARM2(ctx));
+	return emit_begin(ctx, hit, &b);
 }
 
 PROBE(before_str)
 {
 	struct ptb_proc_cfg *cfg = hit_cfg(hit);
-	struct text t = {};
-	struct scratch *s;
+	struct text_rec b;
 
-	if (!cfg)
+	if (!cfg || !text_rec_begin(&b, hit, false))
 		return 0;
-	s = scratch_get();
-	if (!s)
-		return 0;
-	text_read_string(&t, begin_text(s), PT_REGS_PARM2(ctx), cfg->old_string_abi);
-	emit_begin(ctx, hit, s, &t);
-	scratch_put(s);
-	return 0;
+	text_read_string(&b.text, begin_text(&b), PT_REGS_PARM2(ctx), cfg->old_string_abi);
+	return emit_begin(ctx, hit, &b);
 }
 
 /*
@@ -246,22 +237,16 @@ PROBE(before_var)
 	struct {
 		__u64 len, ptr, index;
 	} var = {};
-	struct text t = {};
-	struct scratch *s;
+	struct text_rec b;
 
 	if (bpf_probe_read_user(&var, sizeof(var), (void *)(PT_REGS_SP(ctx) + 8))) {
 		count(PTB_CNT_READ_FAULT);
 		return 0;
 	}
-	if (var.index & 0xff)
+	if (var.index & 0xff || !text_rec_begin(&b, hit, false))
 		return 0;
-	s = scratch_get();
-	if (!s)
-		return 0;
-	text_read_mem(&t, begin_text(s), var.ptr, var.len);
-	emit_begin(ctx, hit, s, &t);
-	scratch_put(s);
-	return 0;
+	text_read_mem(&b.text, begin_text(&b), var.ptr, var.len);
+	return emit_begin(ctx, hit, &b);
 }
 
 /* end() runs again from the destructor, and for objects that never began: only the first call makes a record. */

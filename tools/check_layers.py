@@ -17,10 +17,13 @@ PARTS = {
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
     "cupti": ({"base"}, ()),
     "capture": ({"base"}, ("zstd.h", "zlib.h")),
-    "model": ({"base", "capture"}, ("cjson/",)),
-    "export": ({"base", "capture", "model"}, ("zlib.h", "cjson/")),
-    "report": ({"base", "capture", "model", "export"}, ("cjson/",)),
-    "cli": ({"base", "target", "inject", "code", "plan", "probe", "cupti", "capture", "model", "export", "report"}, ("capstone/", "bpf/")),
+    "args": ({"base"}, ()),
+    "model": ({"base", "args", "capture"}, ("cjson/",)),
+    "export": ({"base", "args", "capture", "model"}, ("zlib.h", "cjson/")),
+    "report": ({"base", "args", "capture", "model", "export"}, ("cjson/",)),
+    "record": ({"base", "args", "target", "inject", "code", "plan", "probe", "cupti", "capture"}, ()),
+    "cli": ({"base", "target", "inject", "code", "plan", "probe", "cupti", "capture", "model", "export", "report", "record"},
+            ("capstone/", "bpf/")),
 }
 OUTSIDE = re.compile(r"(bpf/|capstone/|cjson/|libelf\.h|gelf\.h|zlib\.h|zstd\.h|ptbpf\.skel\.h)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

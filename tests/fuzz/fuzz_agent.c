@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "capture/capture.h"
-#include "cli/recorder_agent.h"
+#include "record/recorder_agent.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -53,7 +53,7 @@ static void read_again(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	const struct recorder_opts opts = { .args = true };
+	const struct record_opts opts = { .args = PROBE_ARGS_SHAPES };
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true, .schema_off = 24 };
 	struct recorder *rec = NULL;
 	char path[64];

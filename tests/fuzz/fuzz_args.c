@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "arg_arena.h"
-#include "model/values.h"
+#include "args/values.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

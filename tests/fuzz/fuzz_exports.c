@@ -13,10 +13,10 @@
 #include "export/chrome_trace.h"
 #include "export/exec_trace.h"
 #include "export/mem_timeline.h"
+#include "model/key_averages.h"
 #include "report/gpu_report.h"
 #include "report/mem_report.h"
 #include "report/table.h"
-#include "model/key_averages.h"
 
 #define REPORTS 3 /* kinds on a stream; those in files follow */
 #define KINDS (REPORTS + 4)

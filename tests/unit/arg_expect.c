@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "model/values.h"
+#include "args/values.h"
 #include "suite.h"
 
 struct ptb_proc_cfg cfg;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "model/values.h"
+#include "args/values.h"
 #include "probe_target.h"
 #include "suite.h"
 

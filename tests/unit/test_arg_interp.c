@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "arg_expect.h"
-#include "model/values.h"
+#include "args/values.h"
 #include "suite.h"
 
 /* ---- words ---- */

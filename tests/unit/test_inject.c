@@ -24,10 +24,10 @@
 #include "inject/inject.h"
 #include "inject/py_remote.h"
 #include "inject/root_file.h"
-#include "target/file_server.h"
 #include "inject/safe_point.h"
 #include "inject/sig_frame.h"
 #include "inject/thread_facts.h"
+#include "target/file_server.h"
 #include "suite.h"
 
 #ifdef __SANITIZE_ADDRESS__

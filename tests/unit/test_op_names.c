@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "code/cxx_name.h"
-#include "plan/op_names.h"
 #include "code/reg_track.h"
+#include "plan/op_names.h"
 #include "suite.h"
 
 /* The texts lie in this program's own read-only data, which is read like a library's. */

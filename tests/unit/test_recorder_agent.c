@@ -10,8 +10,8 @@
 
 #include "base/limits.h"
 #include "capture/capture.h"
-#include "cli/agent_clock.h"
-#include "cli/recorder_agent.h"
+#include "record/agent_clock.h"
+#include "record/recorder_agent.h"
 #include "suite.h"
 
 #define SCHEMA_OFF 24
@@ -92,7 +92,7 @@ static void clock_pair(uint64_t ns)
 
 static void open_recording(void)
 {
-	const struct recorder_opts opts = { .args = false };
+	const struct record_opts opts = { .args = PROBE_ARGS_NONE };
 	const struct agent_facts facts = { .pid = getpid(), .tsc = true, .schema_off = SCHEMA_OFF };
 
 	memset(seqs, 0, sizeof(seqs));

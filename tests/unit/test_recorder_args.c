@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "capture/capture.h"
-#include "cli/recorder.h"
+#include "record/recorder.h"
 #include "slice_log.h"
 #include "suite.h"
 #include "value_words.h"
@@ -29,7 +29,7 @@ struct scene {
 
 static void open_scene(struct scene *sc)
 {
-	const struct recorder_opts opts = { .args = true };
+	const struct record_opts opts = { .args = PROBE_ARGS_SHAPES };
 	struct recorder_plan rp;
 
 	snprintf(sc->path, sizeof(sc->path), "/tmp/ptbpf-recorder-%d.ptb", (int)getpid());

@@ -7,9 +7,9 @@
 
 #include "base/limits.h"
 #include "capture/capture.h"
-#include "cli/recorder_agent.h"
-#include "cli/recorder_agent_priv.h"
-#include "cli/recorder_priv.h"
+#include "record/recorder_agent.h"
+#include "record/recorder_agent_priv.h"
+#include "record/recorder_priv.h"
 #include "suite.h"
 
 static struct recorder *rec;
@@ -20,7 +20,7 @@ static void open_recording(void)
 {
 	static struct torch_plan plan;
 	static struct torch_proc proc = { .comm = "t", .exe = "t", .cmdline = "t" };
-	const struct recorder_opts opts = { .args = true };
+	const struct record_opts opts = { .args = PROBE_ARGS_SHAPES };
 	struct recorder_plan rp;
 
 	me = (uint32_t)getpid();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Which tensor an address means at a time: with ends recorded, and without. */
+#include "args/values.h"
 #include "base/limits.h"
 #include "model/tensor_ids.h"
-#include "model/values.h"
 #include "suite.h"
 #include "value_words.h"
 

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/values.h"
+#include "args/values.h"
 
 #define VALUE_WORDS_MAX 8000
 

@@ -11,14 +11,14 @@
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/outputs.h"
-#include "cli/run.h"
-#include "cli/targets.h"
+#include "record/run.h"
+#include "record/targets.h"
 #include "target/pid_hold.h"
 
 static const struct opt_def attach_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
 	{ OPT_PIDS, 'p', "pid", offsetof(struct run_cfg, pids), "PID[,PID...]", "processes to attach to" },
-	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, children), NULL,
+	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, rec.children), NULL,
 	  "also trace their child processes, existing and new (data loader workers, ranks)" },
 	{ OPT_FLAG, 0, "wait", offsetof(struct run_cfg, wait), NULL,
 	  "if the process has not loaded PyTorch yet, wait until it does" },
@@ -47,7 +47,7 @@ static void dry_run_cuda(const struct run_cfg *cfg, struct targets *ts, const st
 	uint32_t i;
 
 	for (i = 0; i < tp->cuda_cnt && !torch_proc__cuda_view(tp, i, &view); i++) {
-		sp = targets__plan(ts, view, cfg->no_cache);
+		sp = targets__plan(ts, view, cfg->rec.no_cache);
 		putchar('\n');
 		term_text__put(stdout, tp->cuda[i].lib.path, SIZE_MAX);
 		puts(":");
@@ -69,7 +69,7 @@ static int dry_run_pid(const struct run_cfg *cfg, pid_t pid)
 		targets__say_why(pid, why, err);
 		return err;
 	}
-	sp = targets__plan(&ts, tp, cfg->no_cache);
+	sp = targets__plan(&ts, tp, cfg->rec.no_cache);
 	err = sp ? 0 : -ENOEXEC;
 	if (sp) {
 		torch_plan__print(sp->plan, tp, stdout);
@@ -113,10 +113,10 @@ static int check_pid(const struct run_cfg *cfg, pid_t pid)
 {
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;
-	int err = run_cfg__ops(cfg) ? torch_proc__open(pid, &tp, &why) : torch_proc__open_any(pid, &tp, &why);
+	int err = cfg->rec.ops ? torch_proc__open(pid, &tp, &why) : torch_proc__open_any(pid, &tp, &why);
 
 	torch_proc__free(tp);
-	if (!err || (why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->children)))
+	if (!err || (why == TORCH_PROC_NO_TORCH && (cfg->wait || cfg->rec.children)))
 		return 0;
 	targets__say_why(pid, why, err);
 	return err;
@@ -154,13 +154,13 @@ static int add_one(const struct run_cfg *cfg, const struct named *p, struct run 
 		run__remove(run, p->pid);
 		return -ESRCH;
 	}
-	if (err == -EAGAIN && (cfg->wait || cfg->children))
+	if (err == -EAGAIN && (cfg->wait || cfg->rec.children))
 		err = run__await(run, p->pid);
-	else if (err == -EAGAIN && run_cfg__ops(cfg))
+	else if (err == -EAGAIN && cfg->rec.ops)
 		targets__say_why(p->pid, TORCH_PROC_NO_TORCH, err);
 	else if (err == -EAGAIN)
 		pr_error("cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent", p->pid);
-	if (!err && cfg->children)
+	if (!err && cfg->rec.children)
 		run__add_descendants(run, p->pid);
 	return err;
 }

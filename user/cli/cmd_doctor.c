@@ -12,9 +12,9 @@
 #include "base/term_text.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
-#include "cli/targets.h"
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
+#include "record/targets.h"
 
 struct doctor_cfg {
 	struct pid_list pids;

@@ -24,15 +24,15 @@
 #include "cli/cmd.h"
 #include "cli/live.h"
 #include "cli/outputs.h"
-#include "cli/run.h"
-#include "cli/targets.h"
+#include "record/run.h"
+#include "record/targets.h"
 
 #define LOOK_EVERY_NS 1000000L        /* while the child has no torch */
 #define RELOCATE_MAX_NS 5000000000ULL /* a loader that takes longer is not waited for */
 
 static const struct opt_def record_opts[] = {
 	{ OPT_GROUP, 0, "", 0, NULL, "target" },
-	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, children), NULL,
+	{ OPT_FLAG, 0, "children", offsetof(struct run_cfg, rec.children), NULL,
 	  "also trace its child processes (data loader workers, ranks)" },
 	RUN_OPTS,
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
@@ -67,14 +67,14 @@ static void prepare_agent(const struct run_cfg *cfg)
 {
 	char path[PATH_MAX];
 
-	if (run_cfg__agent(cfg) == AGENT_OFF)
+	if (cfg->rec.agent == AGENT_OFF)
 		return;
 	if (target_agent__file(path, sizeof(path))) {
 		pr_warn("the agent's file " PTB_AGENT_FILE " was not found; kernel probes are used");
 		return;
 	}
 	prepend_env("LD_PRELOAD", path);
-	if (run_cfg__gpu(cfg) && !getenv("CUDA_INJECTION64_PATH"))
+	if (cfg->rec.gpu && !getenv("CUDA_INJECTION64_PATH"))
 		setenv("CUDA_INJECTION64_PATH", path, 1);
 }
 
@@ -178,9 +178,9 @@ static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 	if (!stop_child(pid))
 		return false;
 	if (!torch_proc__open(pid, &tp, &why)) {
-		if (run_cfg__gpu(cfg) && run_cfg__agent(cfg) == AGENT_OFF)
-			target_cuda__plan(&ts, tp, cfg->no_cache);
-		sp = targets__plan(&ts, tp, cfg->no_cache);
+		if (cfg->rec.gpu && cfg->rec.agent == AGENT_OFF)
+			target_cuda__plan(&ts, tp, cfg->rec.no_cache);
+		sp = targets__plan(&ts, tp, cfg->rec.no_cache);
 	}
 	kill(pid, SIGCONT);
 	for (t0 = clock__mono_ns(); sp && !relocated(pid, sp->plan) && alive(pid) && !cancel__pending(); nap())
@@ -219,7 +219,7 @@ static bool cuda_there(const struct run_cfg *cfg, pid_t pid)
 	uint64_t digest = 0;
 
 	return (!torch_proc__peek_cuda(pid, &digest) && digest) ||
-	       (run_cfg__agent(cfg) != AGENT_OFF && target_agent__is_awake(pid));
+	       (cfg->rec.agent != AGENT_OFF && target_agent__is_awake(pid));
 }
 
 /* Without operators: stops the child as soon as it has something to do with CUDA. */
@@ -253,7 +253,7 @@ static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 {
 	int err;
 
-	if (run_cfg__ops(cfg)) {
+	if (cfg->rec.ops) {
 		err = wait_for_torch(cfg, pid);
 		if (err)
 			return err;
@@ -269,7 +269,7 @@ static int trace_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 {
 	int err = add_child(cfg, live, pid), code;
 
-	if (!err && cfg->children)
+	if (!err && cfg->rec.children)
 		run__add_descendants(live->run, pid);
 	if (!err)
 		live__announce(live);

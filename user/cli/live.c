@@ -22,13 +22,13 @@ static bool same(const char *a, const char *b)
 	return a && b && !strcmp(a, b);
 }
 
-int live__check(const struct run_cfg *cfg)
+int live__check(struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
 	log__set_quiet(cfg->quiet);
-	if (run_cfg__check(cfg))
+	if (run_cfg__resolve(cfg))
 		return -EINVAL;
-	if (cfg->exact_memory && !cfg->profile_memory) {
+	if (cfg->exact_memory && !cfg->rec.memory) {
 		pr_error("--exact-memory needs --profile-memory");
 		return -EINVAL;
 	}
@@ -93,6 +93,35 @@ static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid
 		snprintf(live->et, sizeof(live->et), "ptbpf-%d-%s.et.json", pid, stamp);
 }
 
+/* Options that later reports and exports take for theirs. */
+static void write_output_opts(struct run *run, const struct run_cfg *cfg)
+{
+	const struct {
+		const char *key;
+		bool on;
+	} flags[] = { { "no_steps", cfg->no_steps },
+		      { "by_shape", cfg->by_shape },
+		      { "with_flops", cfg->with_flops },
+		      { "exact_memory", cfg->exact_memory } };
+	const struct {
+		const char *key, *text;
+	} texts[] = { { "step_on", cfg->step_on }, { "sort_by", cfg->sort_by }, { "activities", cfg->activities } };
+	char num[32];
+	size_t i;
+
+	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (flags[i].on)
+			run__meta(run, flags[i].key, "true");
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i].text)
+			run__meta_text(run, texts[i].key, texts[i].text);
+	snprintf(num, sizeof(num), "%d", cfg->pids.cnt ? cfg->pids.pids[0] : 0);
+	run__meta(run, "pid", num);
+	snprintf(num, sizeof(num), "%d", cfg->row_limit);
+	if (cfg->row_limit != OUTPUTS_ROWS_UNSAID)
+		run__meta(run, "row_limit", num);
+}
+
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 {
 	int err;
@@ -103,7 +132,9 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 	if ((live->trace[0] && new_file__check(live->trace, NEW_FILE_ANY)) ||
 	    (live->et[0] && new_file__check(live->et, NEW_FILE_ANY)))
 		return EXIT_FAILED;
-	err = run__open(cfg, live->capture, &live->run);
+	err = run__open(&cfg->rec, live->capture, &live->run);
+	if (!err)
+		write_output_opts(live->run, cfg);
 	if (err && !log__has_error())
 		pr_error("cannot begin to record '%s': %s", live->capture, errstr(err));
 	return err ? EXIT_FAILED : EXIT_DONE;
@@ -116,7 +147,7 @@ void live__announce(struct live *live)
 	if (run__traced(live->run))
 		pr_info("attached to %u process%s; recording%s", run__traced(live->run),
 			run__traced(live->run) == 1 ? "" : "es",
-			live->cfg->duration_ns ? "" : " until Ctrl-C or the target's end");
+			live->cfg->rec.duration_ns ? "" : " until Ctrl-C or the target's end");
 }
 
 int live__record(struct live *live, run_tick_fn tick, void *arg)

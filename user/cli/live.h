@@ -9,7 +9,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
-#include "cli/run.h"
+#include "cli/run_opts.h"
+#include "record/run.h"
 
 struct live {
 	const struct run_cfg *cfg;
@@ -21,7 +22,7 @@ struct live {
 };
 
 /* Options that contradict each other or name nothing: said, non-zero. Also sets the log options. */
-int live__check(const struct run_cfg *cfg);
+int live__check(struct run_cfg *cfg);
 /* Chooses the files, opens the recording. Exit code (0: go on). */
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
 /* Opens the window and says so. */

@@ -23,8 +23,8 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "export/et_priv.h"
-#include "export/session_json.h"
 #include "export/out_file.h"
+#include "export/session_json.h"
 
 #define TEXT_BUF_SZ (256 * 1024)
 #define SCHEMA "1.1.1-chakra.0.0.4"

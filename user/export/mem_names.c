@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "model/values.h"
+#include "args/values.h"
 #include "ptb_event.h"
 
 /* Newer than the C library's headers of supported distributions: Linux include/uapi/asm-generic/mman-common.h */

@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/term_text.h"
 #include "base/vec.h"
-#include "export/mem_timeline_priv.h"
 #include "export/loss_account.h"
+#include "export/mem_timeline_priv.h"
 
 #define COLUMNS 1000 /* of the picture; in each, what was when most lived */
 #define PLOT_X 80

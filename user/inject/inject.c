@@ -19,8 +19,8 @@
 #include "base/log.h"
 #include "inject/inject_priv.h"
 #include "inject/root_file.h"
-#include "target/file_server.h"
 #include "inject/thread_facts.h"
+#include "target/file_server.h"
 #include "target/proc_maps.h"
 #include "target/torch_proc.h"
 

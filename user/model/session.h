@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/values.h"
+#include "args/values.h"
 #include "ptb_event.h"
 
 struct capture_reader;

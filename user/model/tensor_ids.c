@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "args/values.h"
 #include "base/limits.h"
 #include "base/vec.h"
-#include "model/values.h"
 
 struct seen {
 	uint64_t last_ns; /* of an unused one: index + 1 of the next */

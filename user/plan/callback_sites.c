@@ -19,8 +19,8 @@
 
 #include "base/vec.h"
 #include "code/cxx_name.h"
-#include "plan/op_names.h"
 #include "code/reg_track.h"
+#include "plan/op_names.h"
 
 /* at::RecordScope, pytorch aten/src/ATen/record_function.h */
 enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD_FUNCTION = 1 };

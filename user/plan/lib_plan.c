@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "plan/layout.h"
 #include "plan/cuda_ends.h"
+#include "plan/layout.h"
 #include "plan/memory_sites.h"
 #include "plan/op_sites.h"
 #include "plan/plan_build.h"

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "plan/arg_prog.h"
 #include "code/cxx_name.h"
+#include "plan/arg_prog.h"
 
 void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts)
 {

@@ -3,10 +3,10 @@
 #ifndef PLAN_OP_ARGS_H
 #define PLAN_OP_ARGS_H
 
+#include "code/value_places.h"
 #include "plan/arg_types.h"
 #include "plan/op_names.h"
 #include "plan/plan_build.h"
-#include "code/value_places.h"
 
 struct op_args {
 	const struct op_texts *texts;

@@ -7,8 +7,8 @@
 #define PLAN_PLAN_BUILD_H
 
 #include "code/exit_sites.h"
-#include "plan/torch_names.h"
 #include "plan/lib_plan.h"
+#include "plan/torch_names.h"
 
 struct plan_build {
 	struct torch_plan *plan;

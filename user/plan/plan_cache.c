@@ -17,8 +17,8 @@
 
 #include "base/log.h"
 #include "base/vec.h"
-#include "plan/cache_dir.h"
 #include "code/insn.h"
+#include "plan/cache_dir.h"
 #include "plan/rf_layout.h"
 
 #define CACHE_VERSION 6

@@ -9,8 +9,8 @@
 
 #include "base/hashmap.h"
 #include "base/strtab.h"
-#include "report/gpu_report.h"
 #include "export/gpu_api.h"
+#include "report/gpu_report.h"
 
 /* Between two kernels, what is shorter is no gap but the way from one to the next. */
 #define GR_GAP_MIN_NS 2000

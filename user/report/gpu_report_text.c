@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/loss_account.h"
 #include "report/cells.h"
 #include "report/gpu_report_priv.h"
-#include "export/loss_account.h"
 
 #define LINE 100
 #define REASONS_ON_TOP 4

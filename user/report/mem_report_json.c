@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "base/jsonw.h"
-#include "export/session_json.h"
 #include "export/mem_names.h"
+#include "export/session_json.h"
 #include "report/mem_report_priv.h"
 
 #define PEAK_TOP 10

@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/term_text.h"
-#include "report/cells.h"
-#include "export/mem_names.h"
-#include "report/mem_report_priv.h"
 #include "export/loss_account.h"
+#include "export/mem_names.h"
+#include "report/cells.h"
+#include "report/mem_report_priv.h"
 
 #define LINE 100
 #define PEAK_TOP 3

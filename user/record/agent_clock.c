@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Ticks to nanoseconds; see agent_clock.h. */
+#include "record/agent_clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/vec.h"
+
+#define NEAR_TICKS (1ULL << 62) /* further apart no two readings of one machine are */
+
+int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
+{
+	const struct agent_clock_pair *last = c->cnt ? &c->pairs[c->cnt - 1] : NULL;
+
+	if (last && (ticks <= last->ticks || mono_ns <= last->mono_ns || ticks - last->ticks > NEAR_TICKS))
+		return -EINVAL;
+	if (c->cnt >= LIMIT_AGENT_CLOCKS) { /* what waits for a clock is younger than these */
+		c->cnt -= LIMIT_AGENT_CLOCKS / 2;
+		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
+		c->at = 0;
+	}
+	if (vec_reserve((void **)&c->pairs, &c->cap, (uint64_t)c->cnt + 1, sizeof(*c->pairs)))
+		return -ENOMEM;
+	c->pairs[c->cnt++] = (struct agent_clock_pair){ ticks, mono_ns };
+	return 0;
+}
+
+bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks)
+{
+	return c->ns || (c->cnt > 1 && ticks <= c->pairs[c->cnt - 1].ticks);
+}
+
+uint64_t agent_clock__mono(struct agent_clock *c, uint64_t ticks)
+{
+	const struct agent_clock_pair *a, *b;
+	__int128 ns;
+
+	if (c->ns)
+		return ticks;
+	if (c->cnt < 2)
+		return 0;
+	if (c->at > c->cnt - 2)
+		c->at = c->cnt - 2;
+	while (c->at && ticks < c->pairs[c->at].ticks)
+		c->at--;
+	while (c->at < c->cnt - 2 && ticks > c->pairs[c->at + 1].ticks)
+		c->at++;
+	a = &c->pairs[c->at];
+	b = a + 1;
+	ns = (__int128)a->mono_ns + ((__int128)ticks - (__int128)a->ticks) *
+					    (__int128)(b->mono_ns - a->mono_ns) /
+					    (__int128)(b->ticks - a->ticks);
+	return ns < 0 || ns > INT64_MAX ? 0 : (uint64_t)ns;
+}
+
+void agent_clock__free(struct agent_clock *c)
+{
+	free(c->pairs);
+	*c = (struct agent_clock){ 0 };
+}

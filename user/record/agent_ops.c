@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * An agent's operators as RF_BEGIN and RF_END. The window's edges are as sharp as those of kernel probes:
+ * what ended before the window or began after it is not told; what was open at its begin is told as such.
+ */
+#define LOG_DOMAIN "agent"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem_limit.h"
+#include "base/vec.h"
+#include "record/recorder_agent_priv.h"
+
+union rf_record {
+	struct ptb_rf_begin begin;
+	struct ptb_rf_end end;
+	struct ptb_rec_hdr h;
+	char room[sizeof(struct ptb_rf_begin) + PTB_CHUNK_MAX + 8];
+};
+
+static void put(struct recorder *r, const struct ptb_rec_hdr *h)
+{
+	int err;
+
+	r->records++;
+	recorder__peek(r, h);
+	err = capture_writer__ring(r->cw, AGENT_RING_OPS, h, h->len);
+	if (err && !r->error)
+		r->error = err;
+}
+
+static uint64_t opdef_of(const struct agent_proc *p, uint64_t schema)
+{
+	if (!schema || p->schema_off < 0 || schema < (uint64_t)p->schema_off)
+		return schema; /* whatever it is, it is the same for all calls of the operator */
+	return schema - (uint64_t)p->schema_off;
+}
+
+/* A schema's name and overload as the agent tells them; false: malformed. */
+static bool told_name(const struct ptb_arec_name *n, char *name, size_t cap)
+{
+	const char *text = (const char *)(n + 1);
+	uint32_t len = n->r.aux & 0xffff, more = n->r.aux >> 16, padded = (len + 7) & ~7u;
+
+	if (padded + more > n->r.len - sizeof(*n))
+		return false;
+	snprintf(name, cap, "%.*s%s%.*s", (int)len, text, more ? "." : "", (int)more, text + padded);
+	return true;
+}
+
+/* The agent's own text counts only where the dispatcher does not tell the whole name. */
+static void learn_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
+{
+	const struct ptb_arec_name *n = (const void *)a;
+	uint64_t opdef = opdef_of(p, n->schema);
+	char name[512], told[512];
+
+	if (!opdef || hashmap__get(&r->opdefs, p->tgid, opdef))
+		return;
+	if (!told_name(n, told, sizeof(told))) {
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		return;
+	}
+	if (p->schema_off < 0 ||
+	    live_ops__name_at((pid_t)p->tgid, opdef, p->old_string_abi, name, sizeof(name)))
+		memcpy(name, told, sizeof(name));
+	recorder__opdef(r, p->tgid, opdef, name, 0);
+}
+
+static uint8_t record_flags(const struct ptb_arec *a)
+{
+	return (uint8_t)(PTB_F_AGENT | (a->flags & PTB_AREC_ARGS ? PTB_F_ARGS : 0) |
+			 (a->flags & PTB_AREC_ARGS_CUT ? PTB_F_ARGS_CUT : 0) |
+			 (a->flags & PTB_AREC_TEXT_CUT ? PTB_F_TEXT_CUT : 0));
+}
+
+/* false: malformed. */
+static bool make_begin(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a,
+		       uint64_t ts, union rf_record *u)
+{
+	const struct ptb_arec_begin *b = (const void *)a;
+	const char *rest = (const char *)(b + 1), *end = (const char *)a + a->len;
+	uint32_t text = a->aux >> 8;
+
+	memset(&u->begin, 0, sizeof(u->begin));
+	u->begin.rf = b->rf;
+	u->begin.opdef = opdef_of(p, b->schema);
+	u->begin.seq = b->seq;
+	u->begin.logical = c->logical;
+	u->begin.scope = a->aux & 0xff;
+	if (a->flags & PTB_AREC_FWD) {
+		if (end - rest < 8)
+			return false;
+		memcpy(&u->begin.fwd_thread, rest, 8);
+		rest += 8;
+	}
+	if (text > (size_t)(end - rest))
+		return false;
+	u->begin.text_len = text;
+	memcpy(&u->begin + 1, rest, (size_t)(end - rest)); /* the text, padded, and the values */
+	u->h.len = (uint16_t)(sizeof(u->begin) + (size_t)(end - rest));
+	u->h.kind = PTB_REC_RF_BEGIN;
+	u->h.flags = record_flags(a);
+	u->h.ts_ns = ts;
+	u->h.tgid = p->tgid;
+	u->h.tid = agent__tid(p, c->tid);
+	return true;
+}
+
+static void make_end(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a, uint64_t ts,
+		     union rf_record *u)
+{
+	const struct ptb_arec_end *e = (const void *)a;
+
+	memset(&u->end, 0, sizeof(u->end));
+	u->end.rf = e->rf;
+	memcpy(&u->end + 1, e + 1, a->len - sizeof(*e));
+	u->h.len = (uint16_t)(sizeof(u->end) + a->len - sizeof(*e));
+	u->h.kind = PTB_REC_RF_END;
+	u->h.flags = record_flags(a);
+	u->h.ts_ns = ts;
+	u->h.tgid = p->tgid;
+	u->h.tid = agent__tid(p, c->tid);
+}
+
+/* ---- the window's begin ---- */
+
+static void keep_open(struct recorder *r, struct agent_proc *p, uint32_t stream, const union rf_record *u)
+{
+	struct agent_open *o;
+
+	if (p->open_cnt >= LIMIT_AGENT_OPEN) {
+		agent__over(r);
+		return;
+	}
+	if (vec_reserve((void **)&p->open, &p->open_cap, (uint64_t)p->open_cnt + 1, sizeof(*p->open)))
+		return;
+	o = &p->open[p->open_cnt];
+	o->rec = mem_limit__allows(u->h.len) ? malloc(u->h.len) : NULL;
+	if (!o->rec)
+		return;
+	memcpy(o->rec, u, u->h.len);
+	o->stream = stream;
+	o->rf = u->begin.rf;
+	p->open_cnt++;
+}
+
+static void forget_open(struct agent_proc *p, uint64_t rf)
+{
+	uint32_t i = p->open_cnt;
+
+	while (i--)
+		if (p->open[i].rf == rf) {
+			free(p->open[i].rec);
+			memmove(&p->open[i], &p->open[i + 1], (p->open_cnt - i - 1) * sizeof(*p->open));
+			p->open_cnt--;
+			return;
+		}
+}
+
+void agent_ops__tell_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < p->open_cnt; i++) {
+		struct agent_open *o = &p->open[i];
+
+		if (stream && o->stream != stream) {
+			p->open[n++] = *o;
+			continue;
+		}
+		o->rec->h.ts_ns = r->begin_ns;
+		o->rec->h.flags |= PTB_F_OPEN;
+		put(r, &o->rec->h);
+		free(o->rec);
+	}
+	p->open_cnt = n;
+}
+
+static void before_window(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+			  const struct ptb_arec *a, union rf_record *u)
+{
+	if (a->kind == PTB_AREC_END)
+		forget_open(p, ((const struct ptb_arec_end *)a)->rf);
+	else if (make_begin(p, c, a, 0, u))
+		keep_open(r, p, c->stream, u);
+	else
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+}
+
+void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+		       const struct ptb_arec *a)
+{
+	union rf_record u;
+	uint64_t ts;
+
+	if (a->kind == PTB_AREC_NAME) {
+		learn_name(r, p, a);
+		return;
+	}
+	if (a->kind != PTB_AREC_BEGIN && a->kind != PTB_AREC_END)
+		return;
+	ts = agent_clock__mono(&p->clock, a->ticks);
+	if (!ts) {
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		return;
+	}
+	if (!r->begin_ns || ts < r->begin_ns) {
+		before_window(r, p, c, a, &u);
+		return;
+	}
+	if (r->end_ns && ts > r->end_ns)
+		return;
+	agent_ops__tell_open(r, p, c->stream);
+	if (a->kind == PTB_AREC_END)
+		make_end(p, c, a, ts, &u);
+	else if (!make_begin(p, c, a, ts, &u)) {
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		return;
+	}
+	put(r, &u.h);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Writing a capture; see recorder.h. Unknown addresses are resolved in recorder_resolve.c. */
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/jsonw.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem_limit.h"
+#include "record/recorder_agent.h"
+#include "record/recorder_priv.h"
+
+/* Largest control record: a META text such as a command line. */
+#define CONTROL_MAX 16384
+
+void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len)
+{
+	int err;
+
+	h->kind = kind;
+	h->len = (uint16_t)len;
+	if (!h->ts_ns)
+		h->ts_ns = clock__mono_ns();
+	err = capture_writer__control(r->cw, h);
+	if (err && !r->error)
+		r->error = err;
+}
+
+static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *text, size_t len)
+{
+	union {
+		struct ptb_text rec;
+		char room[CONTROL_MAX];
+	} u;
+
+	if (len > sizeof(u) - sizeof(u.rec) - 8)
+		len = sizeof(u) - sizeof(u.rec) - 8;
+	memset(&u, 0, sizeof(u.rec) + len + 8);
+	u.rec.id = id;
+	u.rec.text_len = (uint32_t)len;
+	memcpy(u.room + sizeof(u.rec), text, len);
+	recorder__put(r, kind, &u.rec.h, (uint32_t)((sizeof(u.rec) + len + 7) & ~(size_t)7));
+}
+
+static uint32_t name_of(struct recorder *r, const char *text, size_t len)
+{
+	uint32_t known = strtab__cnt(r->names), id;
+
+	id = known < LIMIT_NAMES ? strtab__add(r->names, text, len) : strtab__find(r->names, text, len);
+	if (!id && known >= LIMIT_NAMES)
+		r->over_names++;
+	if (id > known)
+		put_text(r, PTB_REC_NAME, id, text, len);
+	return id;
+}
+
+uint32_t recorder__name(struct recorder *r, const char *text)
+{
+	size_t len = strnlen(text, LIMIT_NAME_BYTES + 1);
+
+	if (len > LIMIT_NAME_BYTES) {
+		r->over_names++;
+		len = LIMIT_NAME_BYTES;
+	}
+	return name_of(r, text, len);
+}
+
+uint32_t recorder__text(struct recorder *r, const char *text)
+{
+	return name_of(r, text, strlen(text));
+}
+
+void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
+{
+	uint64_t *known = hashmap__get(m, k0, k1);
+
+	if (known)
+		*known = val;
+	else if (m->live < LIMIT_ADDRESSES)
+		hashmap__put(m, k0, k1, val); /* no memory: counted there, asked for again */
+	else
+		r->over_names++;
+}
+
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct record_opts *opts,
+		   struct recorder **out)
+{
+	struct recorder *r = calloc(1, sizeof(*r));
+	int err = -ENOMEM;
+
+	if (!r)
+		return -ENOMEM;
+	r->task_fn = fn;
+	r->task_arg = arg;
+	r->args = opts->args != PROBE_ARGS_NONE;
+	r->memory = opts->memory;
+	r->identities = opts->args == PROBE_ARGS_FULL;
+	r->cuda_calls = opts->gpu;
+	r->names = strtab__new();
+	if (!r->names)
+		goto fail;
+	err = capture_writer__open(path, &r->cw);
+	if (err)
+		goto fail;
+	*out = r;
+	return 0;
+fail:
+	recorder__discard(r);
+	return err;
+}
+
+static void recorder_free(struct recorder *r)
+{
+	int i;
+
+	strtab__free(r->names);
+	hashmap__clear(&r->threads);
+	hashmap__clear(&r->opdefs);
+	hashmap__clear(&r->classes);
+	hashmap__clear(&r->schemas);
+	hashmap__clear(&r->planned);
+	for (i = 0; i < (int)r->proc_cnt; i++) {
+		hashmap__clear(&r->procs[i].unknown);
+		hashmap__clear(&r->procs[i].no_schema);
+		if (r->procs[i].pidfd >= 0)
+			close(r->procs[i].pidfd);
+	}
+	free(r->procs);
+	hashmap__clear(&r->kernels);
+	host_funcs__free(r->host_funcs);
+	recorder__agents_free(r);
+	free(r);
+}
+
+int recorder__dup_capture(const struct recorder *r)
+{
+	return capture_writer__dup(r->cw);
+}
+
+int recorder__close(struct recorder *r)
+{
+	int err = capture_writer__close(r->cw);
+
+	if (!err)
+		err = r->error;
+	recorder_free(r);
+	return err;
+}
+
+void recorder__discard(struct recorder *r)
+{
+	if (!r)
+		return;
+	capture_writer__discard(r->cw);
+	recorder_free(r);
+}
+
+void recorder__meta(struct recorder *r, const char *key, const char *json)
+{
+	char buf[CONTROL_MAX];
+	size_t k = strlen(key), j = strlen(json);
+
+	if (k + 1 + j > sizeof(buf))
+		return; /* our own short texts; command lines are cut by their reader */
+	memcpy(buf, key, k + 1);
+	memcpy(buf + k + 1, json, j);
+	put_text(r, PTB_REC_META, 0, buf, k + 1 + j);
+}
+
+struct text_buf {
+	char text[CONTROL_MAX];
+	size_t len;
+};
+
+static int append_text(void *arg, const void *data, size_t len)
+{
+	struct text_buf *b = arg;
+
+	if (len > sizeof(b->text) - 1 - b->len)
+		return -E2BIG;
+	memcpy(b->text + b->len, data, len);
+	b->len += len;
+	return 0;
+}
+
+void recorder__meta_text(struct recorder *r, const char *key, const char *text)
+{
+	struct text_buf b = { .len = 0 };
+	struct jsonw w;
+
+	if (jsonw__init(&w, append_text, &b, 1024))
+		return;
+	jsonw__str(&w, text);
+	if (!jsonw__flush(&w)) {
+		b.text[b.len] = '\0';
+		recorder__meta(r, key, b.text);
+	}
+	jsonw__free(&w);
+}
+
+void recorder__clock(struct recorder *r)
+{
+	struct clock_pair p = clock__pair();
+	struct ptb_clock c = { .h.ts_ns = p.mono_ns, .real_ns = p.real_ns, .err_ns = p.err_ns };
+
+	recorder__put(r, PTB_REC_CLOCK, &c.h, sizeof(c));
+}
+
+void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason)
+{
+	struct ptb_window w = { .h.ts_ns = ts_ns, .begin = begin, .reason = reason };
+
+	if (begin)
+		r->begin_ns = ts_ns;
+	recorder__put(r, PTB_REC_WINDOW, &w.h, sizeof(w));
+}
+
+void recorder__counter(struct recorder *r, uint32_t id, uint64_t value)
+{
+	struct ptb_counter c = { .id = id, .value = value };
+
+	recorder__put(r, PTB_REC_COUNTER, &c.h, sizeof(c));
+}
+
+void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt)
+{
+	struct ptb_lost l = { .h.ts_ns = begin_ns, .end_ns = end_ns, .cnt = cnt, .ring = ring };
+
+	recorder__put(r, PTB_REC_LOST, &l.h, sizeof(l));
+}
+
+void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *mem)
+{
+	struct ptb_rss_sample s = { .h.tgid = tgid,
+				    .vm_bytes = mem->vm_bytes,
+				    .minor = mem->minor,
+				    .major = mem->major };
+
+	memcpy(s.rss, mem->rss, sizeof(s.rss));
+	recorder__put(r, PTB_REC_RSS_SAMPLE, &s.h, sizeof(s));
+}
+
+void recorder__window_ends(struct recorder *r, uint64_t ts_ns)
+{
+	r->end_ns = ts_ns;
+}
+
+/* Not probed in this mode; its number stays unused. */
+static bool is_left_out(const struct recorder *r, const struct plan_func *pf)
+{
+	return (plan_func__is_memory(pf) && !r->memory) || (plan_func__is_tensor(pf) && !r->identities) ||
+	       (plan_func__is_cuda_call(pf) && !r->cuda_calls);
+}
+
+static void put_func(struct recorder *r, const struct recorder_plan *rp, const struct torch_plan *plan,
+		     uint32_t i, uint32_t reason)
+{
+	const struct plan_func *pf = &plan->funcs[i];
+	struct ptb_func f = { .func = rp->func_base + i + 1,
+			      .name = recorder__name(r, pf->name),
+			      .kind = pf->kind,
+			      .reason = reason };
+
+	recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
+}
+
+void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp,
+		    struct recorder_plan *rp)
+{
+	uint32_t i;
+
+	rp->func_base = r->next_func;
+	rp->site_base = r->next_site + 1;
+	for (i = 0; i < plan->func_cnt; i++)
+		if (!is_left_out(r, &plan->funcs[i]) && plan->funcs[i].reason == PTB_REFUSE_NONE)
+			put_func(r, rp, plan, i, PTB_REFUSE_NONE);
+	for (i = 0; i < plan->site_cnt; i++) {
+		const struct plan_site *ps = &plan->sites[i];
+		struct ptb_site s = { .id = rp->site_base + i,
+				      .func = rp->func_base + ps->func + 1,
+				      .role = ps->role,
+				      .lib = recorder__name(r, tp->libs[ps->lib].path),
+				      .offset = ps->offset };
+
+		if (is_left_out(r, &plan->funcs[ps->func]))
+			continue;
+		recorder__put(r, PTB_REC_SITE, &s.h, sizeof(s));
+	}
+	recorder__plan_schemas(r, plan, rp->func_base);
+	r->next_func += plan->func_cnt;
+	r->next_site += plan->site_cnt;
+}
+
+uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
+			    bool (*wanted)(const struct plan_func *pf))
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < plan->func_cnt; i++)
+		if (plan->funcs[i].reason != PTB_REFUSE_NONE && wanted(&plan->funcs[i])) {
+			put_func(r, rp, plan, i, plan->funcs[i].reason);
+			n++;
+		}
+	return n;
+}
+
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
+			    uint32_t site)
+{
+	uint32_t idx = site - rp->site_base;
+
+	if (idx < plan->site_cnt)
+		put_func(r, rp, plan, plan->sites[idx].func, PTB_REFUSE_KERNEL_REFUSED);
+}
+
+void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid)
+{
+	if (r->threads.live >= LIMIT_THREADS)
+		hashmap__clear(&r->threads);
+	hashmap__put(&r->threads, tgid, tid, 1);
+}
+
+void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm)
+{
+	struct ptb_thread t = { .h.tgid = tgid, .h.tid = tid };
+
+	t.comm = recorder__name(r, comm);
+	recorder__put(r, PTB_REC_THREAD, &t.h, sizeof(t));
+	recorder__know_thread(r, tgid, tid);
+}
+
+void recorder__threads(struct recorder *r, pid_t pid)
+{
+	pid_t *tids = NULL;
+	int n = proc__threads(pid, &tids), i;
+
+	for (i = 0; i < n; i++) {
+		char comm[16];
+
+		if (!proc__comm(pid, tids[i], comm))
+			recorder__thread(r, (uint32_t)pid, (uint32_t)tids[i], comm);
+	}
+	free(tids);
+}
+
+static void put_addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,
+			  const char *name, uint32_t flags)
+{
+	struct ptb_addr_name a = { .h.tgid = tgid, .addr = addr, .flags = flags };
+
+	a.name = recorder__name(r, name);
+	recorder__put(r, kind, &a.h, sizeof(a));
+}
+
+void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name)
+{
+	put_addr_name(r, kind, tgid, addr, name, 0);
+}
+
+void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name)
+{
+	put_addr_name(r, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
+	recorder__remember(r, &r->classes, tgid, vptr, 1);
+}
+
+void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags)
+{
+	put_addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
+	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, name));
+}
+
+/* What launchers of distributed jobs tell each rank (torchrun's RANK and WORLD_SIZE): traces of several
+ * ranks are joined by it. The first process that has it names the capture. */
+static void meta_rank(struct recorder *r, pid_t pid)
+{
+	char rank[16], world[16], json[96];
+	char *end_r, *end_w;
+	long rv, wv;
+
+	if (r->rank_known || proc__env(pid, "RANK", rank, sizeof(rank)) ||
+	    proc__env(pid, "WORLD_SIZE", world, sizeof(world)))
+		return;
+	rv = strtol(rank, &end_r, 10);
+	wv = strtol(world, &end_w, 10);
+	if (*end_r || *end_w || rv < 0 || wv <= rv || wv > INT_MAX)
+		return;
+	snprintf(json, sizeof(json), "{\"backend\": \"\", \"rank\": %ld, \"world_size\": %ld}", rv, wv);
+	recorder__meta(r, "distributedInfo", json);
+	r->rank_known = true;
+}
+
+void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
+		       const struct recorder_process *rp)
+{
+	uint32_t tgid = (uint32_t)tp->pid, i;
+	struct recorder_proc *known = recorder__find_proc(r, tgid);
+	struct ptb_process p = { .h.tgid = tgid,
+				 .h.ts_ns = rp->start_ns,
+				 .parent_tgid = rp->parent,
+				 .source = rp->by_agent,
+				 .gap_ns = rp->gap_ns,
+				 .comm = recorder__name(r, tp->comm),
+				 .cmdline = recorder__name(r, tp->cmdline),
+				 .exe = recorder__name(r, tp->exe) };
+
+	if (known)
+		known->by_agent = rp->by_agent;
+	recorder__put(r, PTB_REC_PROCESS, &p.h, sizeof(p));
+	for (i = 0; i < plan->class_cnt; i++) {
+		const struct plan_addr_name *c = &plan->classes[i];
+
+		uint64_t addr = c->addr + tp->libs[c->lib].load_bias;
+
+		if (c->what == PLAN_ADDR_CALLER)
+			put_addr_name(r, PTB_REC_CALLER, tgid, addr, c->name, 0);
+		else
+			recorder__class(r, tgid, addr, c->name);
+	}
+	recorder__keys(r, plan, tgid);
+	meta_rank(r, tp->pid);
+	recorder__threads(r, tp->pid);
+}
+
+void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
+{
+	struct recorder *r = arg;
+	const struct ptb_rec_hdr *h = rec;
+	int err;
+
+	if (len < sizeof(*h) || h->len > len)
+		return; /* our own programs never make such a record */
+	if (h->kind == PTB_REC_AGENT_DATA) {
+		recorder__agent_data(r, rec);
+		return;
+	}
+	if (h->kind == PTB_REC_OPDEF_GONE) {
+		recorder__opdef_gone(r, rec);
+		return;
+	}
+	r->records++;
+	recorder__peek(r, h);
+	if (h->flags & PTB_F_ARGS)
+		recorder__check_layout(r, h);
+	err = capture_writer__ring(r->cw, ring, rec, h->len);
+	if (err && !r->error)
+		r->error = err;
+}
+
+void recorder__round(struct recorder *r, uint64_t watermark_ns)
+{
+	int err;
+
+	recorder__agent_round(r, watermark_ns);
+	err = capture_writer__round(r->cw, watermark_ns);
+	if (err && !r->error)
+		r->error = err;
+}
+
+void recorder__flush(struct recorder *r)
+{
+	capture_writer__flush(r->cw); /* what fails is counted */
+}
+
+struct recorder_stats recorder__stats(const struct recorder *r)
+{
+	uint64_t covered_ns;
+	bool cut = capture_writer__cut(r->cw, &covered_ns);
+
+	return (struct recorder_stats){
+		.records = r->records,
+		.bytes = capture_writer__bytes(r->cw),
+		.write_dropped = capture_writer__dropped(r->cw),
+		.unresolved = recorder__unresolved(r),
+		.over_names = r->over_names,
+		.over_operators = r->over_operators,
+		.cut = cut,
+		.covered_ns = covered_ns,
+		.error = r->error,
+	};
+}

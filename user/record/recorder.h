@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Writes one capture: the records of the rings as they come, and the facts that make them readable
+ * without the target (names, plan, processes, threads, clocks, losses, counters). Peeks at a record's
+ * kind only to learn what must be asked of the target while it lives: unknown addresses, new threads,
+ * forks. Never interprets operators.
+ */
+#ifndef RECORD_RECORDER_H
+#define RECORD_RECORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "plan/lib_plan.h"
+#include "ptb_event.h"
+#include "record/record_opts.h"
+#include "target/proc_memory.h"
+
+struct recorder;
+
+/* A task record (fork, exec, exit) that the run loop must act on. */
+typedef void (*recorder_task_fn)(void *arg, const struct ptb_task *task);
+
+int recorder__open(const char *path, recorder_task_fn fn, void *arg, const struct record_opts *opts,
+		   struct recorder **out);
+int recorder__dup_capture(const struct recorder *r); /* capture_writer__dup() */
+/* Seals and closes; returns what capture_writer__close() does. */
+int recorder__close(struct recorder *r);
+/* Frees r, and removes what it wrote. NULL is fine. */
+void recorder__discard(struct recorder *r);
+
+void recorder__meta(struct recorder *r, const char *key, const char *json);
+/* META with a JSON string made from text. */
+void recorder__meta_text(struct recorder *r, const char *key, const char *text);
+void recorder__clock(struct recorder *r);
+void recorder__window(struct recorder *r, bool begin, uint64_t ts_ns, uint32_t reason);
+/* Agents' records of after this are not written; before the last drains. */
+void recorder__window_ends(struct recorder *r, uint64_t ts_ns);
+void recorder__counter(struct recorder *r, uint32_t id, uint64_t value);
+void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *mem);
+void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
+
+/* Functions and sites of a plan; the site id of plan->sites[i] is rp->site_base + i. A site that
+ * the kernel refused is told by recorder__refused_site before this process's first record. */
+struct recorder_plan {
+	uint32_t func_base, site_base;
+};
+void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp,
+		    struct recorder_plan *rp);
+/* The functions that the plan refuses, of those that are to be probed; before the first record of the
+ * process. Returns their number. */
+uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
+			    bool (*wanted)(const struct plan_func *pf));
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
+			    uint32_t site);
+
+/* A process that is traced from start_ns on; its classes and threads. After recorder__learn(). */
+struct recorder_process {
+	uint32_t parent;
+	bool by_agent; /* its operators come from its agent */
+	uint64_t start_ns, gap_ns;
+};
+void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
+		       const struct recorder_process *rp);
+/* The process's dispatcher can tell schemas now. */
+void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
+void recorder__threads(struct recorder *r, pid_t pid);
+/* Reads what only the live process can tell of its operators: the dispatcher's table (names) and, with
+ * arguments, schemas. */
+void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
+
+/* Callback for probe_set__drain(): arg is the recorder. */
+void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len);
+/* Ends a drain round: writes the watermark. */
+void recorder__round(struct recorder *r, uint64_t watermark_ns);
+/* Asks the processes for what the rounds left unknown. May wait for a child that reads a file of theirs. */
+void recorder__resolve(struct recorder *r);
+
+/* Writes what is buffered, so that the statistics say whether it had room. */
+void recorder__flush(struct recorder *r);
+
+/* A process whose tensors do not look like tensors, once each; 0: none. The capture says so already. */
+uint32_t recorder__next_bad_layout(struct recorder *r);
+
+struct recorder_stats {
+	uint64_t records, bytes, write_dropped, unresolved;
+	uint64_t over_names, over_operators; /* of PTB_LIMITS */
+	uint64_t covered_ns; /* cut: the file has all records before this */
+	bool cut;            /* some could not be written */
+	int error; /* first write error, 0: none */
+};
+struct recorder_stats recorder__stats(const struct recorder *r);
+
+#endif /* RECORD_RECORDER_H */

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Chunks of agents; see recorder_agent.h. A chunk of operators waits until a pair of clocks that is younger
+ * than its last record has come, so that every time lies between two pairs.
+ */
+#define LOG_DOMAIN "agent"
+#include "record/recorder_agent.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "record/agent_clock.h"
+#include "record/recorder_agent_priv.h"
+
+#define QUEUE_SLACK_NS 2000000 /* between a program's look at the clock and its record's place in the ring */
+/* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call
+ * that finds it, and the first pair may belong to a call that began before it. */
+#define FLUSHES_ALL 3
+#define SECOND_NS 1000000000ULL
+
+void agent__count(struct recorder *r, uint32_t id, uint64_t n)
+{
+	r->agent_counts[id - PTB_CNT_AGENT_LOST] += n;
+}
+
+void agent__over(struct recorder *r)
+{
+	r->over_agent++;
+}
+
+bool agent__fact_allowed(struct recorder *r, struct agent_proc *p)
+{
+	if (p->now_ns - p->facts_ns >= SECOND_NS) {
+		p->facts_ns = p->now_ns;
+		p->facts = 0;
+	}
+	if (p->facts++ < LIMIT_AGENT_FACTS)
+		return true;
+	agent__over(r);
+	return false;
+}
+
+uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id)
+{
+	return id == PTB_CNT_OVER_AGENT ? r->over_agent : r->agent_counts[id - PTB_CNT_AGENT_LOST];
+}
+
+bool recorder__agent_gpu(const struct recorder *r)
+{
+	return r->agent_gpu;
+}
+
+static struct agent_proc *find_agent(const struct recorder *r, uint32_t tgid)
+{
+	uint32_t i = r->agent_cnt;
+
+	while (i--)
+		if (r->agents[i]->tgid == tgid)
+			return r->agents[i];
+	return NULL;
+}
+
+int recorder__agent(struct recorder *r, const struct agent_facts *facts)
+{
+	struct agent_proc *p;
+
+	if (vec_reserve((void **)&r->agents, &r->agent_cap, (uint64_t)r->agent_cnt + 1, sizeof(*r->agents)))
+		return -ENOMEM;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->tgid = (uint32_t)facts->pid;
+	p->same_ns = proc__same_pidns(facts->pid);
+	p->clock.ns = !facts->tsc;
+	p->schema_off = facts->schema_off;
+	p->old_string_abi = facts->old_string_abi;
+	r->agents[r->agent_cnt++] = p;
+	return 0;
+}
+
+static void free_agent(struct agent_proc *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->open_cnt; i++)
+		free(p->open[i].rec);
+	free(p->open);
+	agent_clock__free(&p->clock);
+	hashmap__clear(&p->tids);
+	hashmap__clear(&p->streams);
+	agent_gpu__free(&p->gpu);
+	free(p->held);
+	free(p);
+}
+
+void recorder__agents_free(struct recorder *r)
+{
+	uint32_t i;
+
+	free(r->agent_bytes);
+	free(r->agent_queue);
+
+	for (i = 0; i < r->agent_cnt; i++)
+		free_agent(r->agents[i]);
+	free(r->agents);
+}
+
+/* A thread's number in ptbpf's pid namespace by that in its own. */
+uint32_t agent__tid(struct agent_proc *p, uint32_t tid)
+{
+	uint64_t *known;
+	pid_t ours;
+
+	if (p->same_ns || !tid)
+		return tid;
+	known = hashmap__get(&p->tids, tid, 0);
+	if (known)
+		return (uint32_t)*known;
+	if (proc__tid_of_ns((pid_t)p->tgid, (pid_t)tid, &ours))
+		return tid; /* it has ended: its own number still tells it from the others */
+	if (p->tids.live >= LIMIT_AGENT_THREADS)
+		hashmap__clear(&p->tids);
+	hashmap__put(&p->tids, tid, 0, (uint64_t)ours);
+	return (uint32_t)ours;
+}
+
+/*
+ * Losses of a stream: gaps in its numbers, and what its sender says that it dropped. A stream that began before
+ * this recording has a number above 1 at its first chunk. A sender that went to another processor may be read
+ * there before what it left on the first: what seemed lost was late.
+ */
+static void account(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
+{
+	uint64_t *seq, *dropped, *known;
+	uint64_t had, last, missing;
+
+	if (p->streams.live >= 3ull * LIMIT_AGENT_STREAMS) { /* a loss from here to its next chunk is not seen */
+		hashmap__clear(&p->streams);
+		agent__over(r);
+	}
+	seq = hashmap__get(&p->streams, c->stream, 0);
+	dropped = hashmap__get(&p->streams, c->stream, 1);
+	known = hashmap__get(&p->streams, c->stream, 2);
+	had = dropped ? *dropped : 0;
+	last = seq ? *seq : 0;
+	missing = known ? *known : 0;
+	if (seq && c->seq > last + 1) {
+		agent__count(r, PTB_CNT_AGENT_LOST, c->seq - last - 1);
+		hashmap__put(&p->streams, c->stream, 2, missing + c->seq - last - 1);
+	} else if (c->seq < last && missing) {
+		agent__count(r, PTB_CNT_AGENT_LOST, (uint64_t)-1);
+		hashmap__put(&p->streams, c->stream, 2, missing - 1);
+	}
+	if ((dropped || c->seq == 1) && c->dropped > had)
+		agent__count(r, PTB_CNT_AGENT_DROPPED, c->dropped - had);
+	if (!seq || c->seq > last)
+		hashmap__put(&p->streams, c->stream, 0, c->seq);
+	if (!dropped || c->dropped > had)
+		hashmap__put(&p->streams, c->stream, 1, c->dropped);
+}
+
+/* The record at `at`, NULL: what is there is none. */
+static const struct ptb_arec *record_at(const char *at, const char *end)
+{
+	const struct ptb_arec *a = (const void *)at;
+
+	if ((size_t)(end - at) < sizeof(*a) || a->len < sizeof(*a) || a->len % 8 || a->len > end - at)
+		return NULL;
+	return a;
+}
+
+/* Calls fn for each record of a chunk; counts what cannot be walked. */
+static void each_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+			void (*fn)(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+				   const struct ptb_arec *a))
+{
+	static const uint16_t least[] = {
+#define X(name, nr, type) [nr] = sizeof(struct type),
+		PTB_AREC_KINDS(X)
+#undef X
+	};
+	const char *at = (const char *)(c + 1), *end = (const char *)c + c->len;
+
+	while (at != end) {
+		const struct ptb_arec *a = record_at(at, end);
+
+		if (!a || (a->kind < sizeof(least) / sizeof(*least) && a->len < least[a->kind])) {
+			agent__count(r, PTB_CNT_AGENT_BAD, 1);
+			return;
+		}
+		fn(r, p, c, a);
+		at += a->len;
+	}
+}
+
+static void state_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+			 const struct ptb_arec *a)
+{
+	(void)c;
+	if (!agent__fact_allowed(r, p))
+		return;
+	if (a->kind == PTB_AREC_CLOCK) {
+		const struct ptb_arec_clock *k = (const void *)a;
+
+		if (agent_clock__add(&p->clock, a->ticks, k->mono_ns))
+			agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		else if (r->begin_ns && k->mono_ns > r->begin_ns)
+			p->flushes++;
+	} else if (a->kind == PTB_AREC_STATE) {
+		const struct ptb_arec_state *s = (const void *)a;
+
+		p->word = (struct agent_word){ s->state, p->word.ever | s->state, s->ops_why };
+	} else if (a->kind == PTB_AREC_GPU_CLOCK) {
+		agent_gpu__clock(r, p, (const void *)a);
+	}
+}
+
+static uint64_t last_ticks(const struct ptb_chunk *c)
+{
+	const char *at = (const char *)(c + 1), *end = (const char *)c + c->len;
+	const struct ptb_arec *a;
+	uint64_t last = 0;
+
+	for (; (a = record_at(at, end)); at += a->len)
+		if (a->ticks > last)
+			last = a->ticks;
+	return last;
+}
+
+/* Writes the held chunks whose times can be told; all: the others too, as well as can be. */
+static void release(struct recorder *r, struct agent_proc *p, bool all)
+{
+	uint32_t pos = 0;
+
+	while (pos < p->held_len) {
+		const struct ptb_chunk *c = (const void *)(p->held + pos);
+
+		if (!all && !agent_clock__covers(&p->clock, last_ticks(c)))
+			break; /* those behind it are of other threads, or younger: they can wait too */
+		each_record(r, p, c, agent_ops__record);
+		pos += c->len;
+	}
+	if (!pos)
+		return;
+	memmove(p->held, p->held + pos, p->held_len - pos);
+	p->held_len -= pos;
+}
+
+static void hold(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
+{
+	if (p->held_len + c->len > LIMIT_AGENT_HELD)
+		release(r, p, true);
+	if (vec_reserve((void **)&p->held, &p->held_cap, (uint64_t)p->held_len + c->len, 1)) {
+		agent__count(r, PTB_CNT_AGENT_LOST, 1);
+		return;
+	}
+	memcpy(p->held + p->held_len, c, c->len);
+	p->held_len += c->len;
+}
+
+/* ---- in the order sent: chunks of one sender come through the rings of several processors ---- */
+
+static int queue_cmp(const void *a, const void *b)
+{
+	const struct agent_queued *x = a, *y = b;
+
+	if (x->ts_ns != y->ts_ns)
+		return x->ts_ns < y->ts_ns ? -1 : 1;
+	return x->off < y->off ? -1 : x->off > y->off;
+}
+
+static int offset_cmp(const void *a, const void *b)
+{
+	const struct agent_queued *x = a, *y = b;
+
+	return x->off < y->off ? -1 : x->off > y->off;
+}
+
+/* The next one begins where a record may, whatever this one's length. */
+static uint32_t room_of(uint32_t len)
+{
+	return (len + 7u) & ~7u;
+}
+
+void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
+{
+	uint32_t room = room_of(d->h.len);
+
+	if (vec_reserve((void **)&r->agent_bytes, &r->agent_bytes_cap, (uint64_t)r->agent_bytes_len + room, 1) ||
+	    vec_reserve((void **)&r->agent_queue, &r->agent_queue_cap, (uint64_t)r->agent_queue_cnt + 1,
+			sizeof(*r->agent_queue))) {
+		agent__count(r, PTB_CNT_AGENT_LOST, 1);
+		return;
+	}
+	r->agent_queue[r->agent_queue_cnt++] =
+		(struct agent_queued){ .ts_ns = d->h.ts_ns, .off = r->agent_bytes_len };
+	memcpy(r->agent_bytes + r->agent_bytes_len, d, d->h.len);
+	r->agent_bytes_len += room;
+}
+
+static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
+{
+	struct agent_proc *p = find_agent(r, d->h.tgid);
+	const struct ptb_chunk *c = (const void *)(d + 1);
+
+	if (!p || d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
+		return;
+	if (d->bytes < sizeof(*c) || c->magic != PTB_CHUNK_MAGIC || c->abi != PTB_AGENT_ABI ||
+	    c->len < sizeof(*c) || c->len > d->bytes || c->len > PTB_CHUNK_MAX ||
+	    c->len % 8) {
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+		return;
+	}
+	p->now_ns = d->h.ts_ns;
+	account(r, p, c);
+	switch (c->kind) {
+	case PTB_CHUNK_STATE:
+		each_record(r, p, c, state_record);
+		release(r, p, false);
+		break;
+	case PTB_CHUNK_OPS:
+		hold(r, p, c);
+		break;
+	case PTB_CHUNK_GPU:
+		each_record(r, p, c, agent_gpu__record);
+		break;
+	default:
+		agent__count(r, PTB_CNT_AGENT_BAD, 1);
+	}
+}
+
+/* Takes the chunks that were sent before `until`; what is younger waits for its elders. */
+static void take_queue(struct recorder *r, uint64_t until)
+{
+	uint32_t i, n, len = 0;
+
+	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), queue_cmp);
+	for (i = 0; i < r->agent_queue_cnt && r->agent_queue[i].ts_ns < until; i++)
+		take_chunk(r, (const void *)(r->agent_bytes + r->agent_queue[i].off));
+	if (i == r->agent_queue_cnt) {
+		r->agent_queue_cnt = r->agent_bytes_len = 0;
+		return;
+	}
+	if (!i)
+		return;
+	/* what is left goes to the front; in the order of its bytes, so that nothing is overwritten */
+	memmove(r->agent_queue, r->agent_queue + i, (r->agent_queue_cnt - i) * sizeof(*r->agent_queue));
+	r->agent_queue_cnt -= i;
+	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), offset_cmp);
+	for (n = 0; n < r->agent_queue_cnt; n++) {
+		const struct ptb_rec_hdr *h = (const void *)(r->agent_bytes + r->agent_queue[n].off);
+		uint32_t size = room_of(h->len);
+
+		memmove(r->agent_bytes + len, h, size);
+		r->agent_queue[n].off = len;
+		len += size;
+	}
+	r->agent_bytes_len = len;
+}
+
+/*
+ * What was open when the window began is known once everything from before it has come. That is not a matter of time: on
+ * a slow machine the agent's thread may not run for seconds.
+ */
+void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
+{
+	uint32_t i;
+
+	if (r->agent_queue_cnt)
+		take_queue(r, drained_ns - QUEUE_SLACK_NS);
+	for (i = 0; i < r->agent_cnt; i++)
+		if (r->agents[i]->flushes >= FLUSHES_ALL)
+			agent_ops__tell_open(r, r->agents[i], 0);
+}
+
+struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid)
+{
+	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
+
+	return p ? p->word : (struct agent_word){ 0, 0, 0 };
+}
+
+bool recorder__agent_idle(const struct recorder *r, pid_t pid)
+{
+	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
+
+	return !p || !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+}
+
+static void remove_agent(struct recorder *r, struct agent_proc *p)
+{
+	uint32_t i = 0;
+
+	while (r->agents[i] != p)
+		i++;
+	memmove(&r->agents[i], &r->agents[i + 1], (r->agent_cnt - i - 1) * sizeof(*r->agents));
+	r->agent_cnt--;
+	free_agent(p);
+}
+
+bool recorder__agent_end(struct recorder *r, pid_t pid)
+{
+	struct agent_proc *p = find_agent(r, (uint32_t)pid);
+	bool idle;
+
+	if (!p)
+		return true;
+	if (r->agent_queue_cnt)
+		take_queue(r, UINT64_MAX);
+	release(r, p, true);
+	if (r->begin_ns)
+		agent_ops__tell_open(r, p, 0);
+	agent_gpu__end(r, p);
+	idle = !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	remove_agent(r, p);
+	return idle;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What agents send, made into the records of a capture: chunks are checked and unpacked, ticks become
+ * CLOCK_MONOTONIC, operators get their OperatorDef, names become name ids of the capture. Trusts no byte of
+ * a chunk: whoever can write into the target can forge one.
+ */
+#ifndef RECORD_RECORDER_AGENT_H
+#define RECORD_RECORDER_AGENT_H
+
+#include "record/recorder.h"
+#include "ptb_agent.h"
+
+struct agent_facts {
+	pid_t pid;
+	bool tsc;           /* its ticks are of the time stamp counter */
+	int64_t schema_off; /* FunctionSchema in OperatorDef, negative: not known */
+	bool old_string_abi;
+};
+
+/* Chunks of this process are expected from now on. 0 or -ENOMEM. */
+int recorder__agent(struct recorder *r, const struct agent_facts *facts);
+/* No more come: what is held back is written as well as it can be. False: it had not said its last word, so
+ * what it had not sent yet is missing. */
+bool recorder__agent_end(struct recorder *r, pid_t pid);
+struct agent_word { /* what an agent has said of itself; 0: nothing */
+	uint32_t state;   /* PTB_AGENT_*, as its last STATE record says */
+	uint32_t ever;    /* bits that any of them had */
+	uint32_t ops_why; /* enum ptb_agent_why */
+};
+struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid);
+/* Has it said that it does nothing any more? What it had was sent before that. */
+bool recorder__agent_idle(const struct recorder *r, pid_t pid);
+/* An AGENT_DATA record from a ring. */
+void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);
+/* Before a round ends: takes what was sent before drained_ns, when the draining of the rings began. */
+void recorder__agent_round(struct recorder *r, uint64_t drained_ns);
+/* enum ptb_counter_id AGENT_*, GPU_DROPPED. */
+uint64_t recorder__agent_counter(const struct recorder *r, uint32_t id);
+bool recorder__agent_gpu(const struct recorder *r); /* some activity of a GPU came */
+void recorder__agents_free(struct recorder *r);
+
+#endif /* RECORD_RECORDER_AGENT_H */

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What a capture needs beside the records to make arguments readable: the operators' schemas, what the
+ * bits of dispatch key sets mean, and the check of the tensor layout on the first live tensors of each
+ * process. The check is on what the probes really read: offsets came from the code, tensors confirm them.
+ */
+#define LOG_DOMAIN "recorder"
+#include <errno.h>
+#include <string.h>
+
+#include "args/values.h"
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "plan/tensor_layout.h"
+#include "record/recorder_priv.h"
+
+#define CHECK_TENSORS 64 /* tensors looked at before a process's layout is taken as good */
+#define SCHEMA_MAX 8192
+#define BAD_MAX 8        /* so many of them may look wrong: tensors whose fields are not their shape */
+
+static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32_t func, const char *text)
+{
+	struct ptb_schema s = { .h.tgid = tgid, .opdef = opdef, .func = func };
+
+	s.name = recorder__text(r, text);
+	recorder__put(r, PTB_REC_SCHEMA, &s.h, sizeof(s));
+}
+
+void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, uint32_t func_base)
+{
+	uint32_t i;
+
+	if (!r->args)
+		return;
+	for (i = 0; i < plan->func_cnt; i++) {
+		const struct plan_func *pf = &plan->funcs[i];
+
+		if (!pf->schema)
+			continue;
+		put_schema(r, 0, 0, func_base + i + 1, pf->schema);
+		/* an operator of the plan that is called boxed has the same schema */
+		hashmap__put(&r->planned, recorder__name(r, pf->name), 0, 1);
+	}
+}
+
+void recorder__keys(struct recorder *r, const struct torch_plan *plan, uint32_t tgid)
+{
+	struct ptb_keys k = plan->layout.keys;
+
+	if (!r->args)
+		return;
+	memset(&k.h, 0, sizeof(k.h));
+	k.h.tgid = tgid;
+	recorder__put(r, PTB_REC_KEYS, &k.h, sizeof(k));
+}
+
+/* ---- schemas of operators that are called boxed ---- */
+
+void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef)
+{
+	struct recorder_proc *p;
+
+	if (hashmap__get(&r->schemas, tgid, opdef))
+		return;
+	p = recorder__find_proc(r, tgid);
+	if (p && opdef && p->no_schema.live < LIMIT_UNKNOWN && !hashmap__get(&p->no_schema, opdef, 0))
+		hashmap__put(&p->no_schema, opdef, 0, 0);
+}
+
+/* True: nothing more to ask. */
+static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opdef)
+{
+	const uint64_t *name = hashmap__get(&r->opdefs, p->tgid, opdef);
+	char text[SCHEMA_MAX];
+	int err;
+
+	if (!name)
+		return false; /* its name is asked first */
+	if (!hashmap__get(&r->planned, *name, 0)) {
+		if (!p->schemas_readable)
+			return false;
+		err = live_schema__read((pid_t)p->tgid, opdef, &p->schema_layout, text, sizeof(text));
+		if (!err && !recorder__is_there(p))
+			err = -ESRCH;
+		if (err) {
+			pr_debug("process %u: the schema of the operator at 0x%llx cannot be read: %s", p->tgid,
+				 (unsigned long long)opdef, errstr(err));
+			return false;
+		}
+		put_schema(r, p->tgid, opdef, 0, text);
+	}
+	recorder__remember(r, &r->schemas, p->tgid, opdef, 1);
+	return true;
+}
+
+void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p)
+{
+	struct hashmap_slot *s;
+	uint64_t pos = 0;
+
+	while (!cancel__pending() && (s = hashmap__next(&p->no_schema, &pos))) {
+		if (s->val >= ASK_TIMES_MAX)
+			continue;
+		s->val++;
+		if (ask_schema(r, p, s->k0))
+			hashmap__del(&p->no_schema, s->k0, s->k1);
+	}
+}
+
+/* A forked process has its parent's dispatcher, at the same addresses: nothing needs to be found again. */
+static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++) {
+		const struct recorder_proc *q = &r->procs[i];
+
+		if (q == p || !q->schemas_readable || q->singleton_cnt != p->singleton_cnt ||
+		    memcmp(q->singletons, p->singletons, sizeof(p->singletons)) != 0)
+			continue;
+		p->schema_layout = q->schema_layout;
+		p->schemas_readable = true;
+		return true;
+	}
+	return false;
+}
+
+/* Schemas that only the dispatcher has are read at once: operators of libraries go with these, and then
+ * nobody can be asked any more. */
+void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+{
+	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
+	uint64_t pos = 0, t0 = clock__mono_ns();
+	struct hashmap_slot *s;
+	uint32_t n = 0;
+
+	if (!r->args || !p || p->schemas_readable || same_dispatcher(r, p))
+		return;
+	p->schemas_readable = !torch_plan__schemas(tp, plan, &p->schema_layout);
+	while (p->schemas_readable && !cancel__pending() && (s = hashmap__next(&r->opdefs, &pos)))
+		if (s->k0 == p->tgid && !hashmap__get(&r->planned, s->val, 0))
+			n += ask_schema(r, p, s->k1);
+	pr_debug("process %u: %u schemas from its dispatcher in %llu us", p->tgid, n,
+		 (unsigned long long)(clock__mono_ns() - t0) / 1000);
+}
+
+/* ---- the check ---- */
+
+static void check_values(struct recorder_proc *p, const struct slice_values *sv, uint32_t depth)
+{
+	struct value_iter it = values__begin(sv);
+	struct value v;
+
+	while (values__next(&it, &v)) {
+		if (depth < PTB_NEST_MAX && v.elems.word_cnt)
+			check_values(p, &v.elems, depth + 1);
+		if (v.kind != PTB_VAL_TENSOR || v.flags & PTB_VAL_F_SYMBOLIC || v.keys & p->nested_keys)
+			continue;
+		p->checked++;
+		if (v.flags & PTB_VAL_F_DIMS_CUT ||
+		    !tensor_layout__plausible(v.dtype, v.ndim, v.sizes, v.numel, v.offset,
+					      v.storage))
+			p->bad++;
+	}
+}
+
+void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h)
+{
+	struct recorder_proc *p;
+	struct slice_values sv = { .flags = VALUES_PRESENT };
+
+	if (h->kind != PTB_REC_OP_ENTER || h->len <= sizeof(struct ptb_op_enter))
+		return;
+	p = recorder__find_proc(r, h->tgid);
+	if (!p || p->checked >= CHECK_TENSORS)
+		return;
+	sv.words = (const void *)((const char *)h + sizeof(struct ptb_op_enter));
+	sv.word_cnt = (h->len - (uint32_t)sizeof(struct ptb_op_enter)) / 8;
+	check_values(p, &sv, 0);
+	if (p->checked >= CHECK_TENSORS && p->bad > BAD_MAX)
+		p->bad_layout = true;
+}
+
+uint32_t recorder__next_bad_layout(struct recorder *r)
+{
+	struct ptb_counter c = { .id = PTB_CNT_NO_SHAPES, .value = 1 };
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++) {
+		struct recorder_proc *p = &r->procs[i];
+
+		if (!p->bad_layout || p->bad_told)
+			continue;
+		p->bad_told = true;
+		c.h.tgid = p->tgid; /* of one process: what was read of it so far means nothing */
+		c.h.ts_ns = 0;
+		recorder__put(r, PTB_REC_COUNTER, &c.h, sizeof(c));
+		return p->tgid;
+	}
+	return 0;
+}

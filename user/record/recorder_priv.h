@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What recorder.c and recorder_resolve.c share; nobody else includes this. */
+#ifndef RECORD_RECORDER_PRIV_H
+#define RECORD_RECORDER_PRIV_H
+
+#include "base/hashmap.h"
+#include "base/strtab.h"
+#include "capture/capture.h"
+#include "record/recorder.h"
+#include "target/host_func.h"
+
+#define ASK_TIMES_MAX 5 /* an address may not be readable yet (record: libraries still load) */
+
+/* What resolving needs to know of a process; independent of the life of its torch_proc. */
+struct recorder_proc {
+	uint32_t tgid;
+	int pidfd;
+	bool old_string_abi;
+	bool gone;               /* exited or exec'd: its memory can no longer be asked */
+	bool table_too_large;    /* counted once */
+	uint64_t singletons[TORCH_LIB_ROLES];
+	uint32_t singleton_cnt;
+	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
+	uint64_t table_cost_ns;  /* how long that took */
+	uint64_t tail, next_look_ns; /* the last operator when last looked, and when to look again */
+	uint32_t observed_off;   /* live_ops.observed_off, 0: the table was not read yet */
+	bool tail_known;         /* there is nothing new up to it */
+	bool by_agent;           /* its operators come with their names */
+	struct hashmap unknown;  /* (address, UNKNOWN_*) -> times requested */
+	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
+	struct live_schema_layout schema_layout;
+	bool schemas_readable;
+	uint64_t nested_keys;    /* tensors whose fields are not their shape, and known to be so */
+	uint32_t checked, bad;   /* tensors looked at, and those that did not look like one */
+	bool bad_layout, bad_told;
+};
+
+struct recorder {
+	struct capture_writer *cw;
+	recorder_task_fn task_fn;
+	void *task_arg;
+	struct strtab *names;
+	struct hashmap threads; /* (tgid, tid) known by name */
+	struct hashmap opdefs;  /* (tgid, address) -> name id */
+	struct hashmap schemas; /* (tgid, OperatorDef*) whose schema is in the capture */
+	struct hashmap planned; /* name ids of operators whose schema the plan has */
+	struct hashmap classes; /* (tgid, vptr) known */
+	struct recorder_proc *procs;
+	uint32_t proc_cnt, proc_cap;
+	uint32_t next_func, next_site;
+	uint64_t records;
+	uint64_t over_names, over_operators, over_unknown, over_agent;
+	uint64_t last_tgid_tid; /* thread of the record before, which is known */
+	bool rank_known;
+	bool args;   /* arguments are recorded */
+	bool identities; /* of tensors are */
+	bool memory; /* allocations are */
+	bool op_left; /* some operator left the dispatcher: addresses may be others' now */
+	bool cuda_calls; /* CUDA calls seen from the host's side are */
+	int error;
+	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
+	struct host_funcs *host_funcs;
+	struct hashmap kernels; /* (tgid, address of a host stub) named, or without a name in any library */
+	/* agents (recorder_agent.c) */
+	struct agent_proc **agents;
+	struct agent_queued { /* an AGENT_DATA record in agent_bytes */
+		uint64_t ts_ns;
+		uint32_t off;
+	} *agent_queue;
+	uint32_t agent_queue_cnt, agent_queue_cap;
+	char *agent_bytes;
+	uint32_t agent_bytes_len, agent_bytes_cap;
+	uint32_t agent_cnt, agent_cap;
+	uint64_t agent_counts[PTB_CNT_AGENT_REFUSED - PTB_CNT_AGENT_LOST + 1];
+	bool agent_gpu;
+};
+
+void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len);
+/* Name id in the capture: cut at its limit; 0: beyond the limits, counted. */
+uint32_t recorder__name(struct recorder *r, const char *text);
+uint32_t recorder__text(struct recorder *r, const char *text); /* as long as it is: a schema */
+/* Puts into a map of addresses that are known, as far as its limit goes. */
+void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
+void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid);
+void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
+void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name);
+void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
+/* An operator left the dispatcher. */
+void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g);
+void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags);
+
+void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h);
+uint64_t recorder__unresolved(const struct recorder *r);
+/* Is it still the process that it was when it was attached to? Asked between reading of it and believing. */
+bool recorder__is_there(const struct recorder_proc *p);
+struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid); /* NULL: none */
+
+/* ---- recorder_args.c ---- */
+void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, uint32_t func_base);
+void recorder__keys(struct recorder *r, const struct torch_plan *plan, uint32_t tgid);
+void recorder__boxed_call(struct recorder *r, uint32_t tgid, uint64_t opdef);
+void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p);
+void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h);
+
+#endif /* RECORD_RECORDER_PRIV_H */

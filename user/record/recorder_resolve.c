@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What a capture cannot know later: names behind addresses that turn up in the stream (operators
+ * registered after the attach, node classes of extension libraries) and names of new threads. Asked of
+ * the target once per address, soon after the address was first seen, while the target lives.
+ */
+#define LOG_DOMAIN "recorder"
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "record/recorder_priv.h"
+#include "target/pid_hold.h"
+
+enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
+
+#define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
+#define TAIL_EVERY_NS 20000000ULL    /* whether there are new operators is looked at so often */
+#define TABLE_SHARE 20               /* a whole reading takes at most one part in so many of the time */
+
+struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
+{
+	uint32_t i = r->proc_cnt;
+
+	while (i--) /* a tgid may come back after exec: the last one counts */
+		if (r->procs[i].tgid == tgid)
+			return &r->procs[i];
+	return NULL;
+}
+
+bool recorder__is_there(const struct recorder_proc *p)
+{
+	return pid_hold__alive(p->pidfd);
+}
+
+/* The place of a process that is gone: no more than are alive at the same time are kept. */
+static struct recorder_proc *find_gone(struct recorder *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++) {
+		struct recorder_proc *p = &r->procs[i];
+
+		if (!p->gone)
+			continue;
+		r->over_unknown += p->unknown.live; /* nobody can be asked any more */
+		hashmap__clear(&p->unknown);
+		hashmap__clear(&p->no_schema);
+		if (p->pidfd >= 0)
+			close(p->pidfd);
+		memset(p, 0, sizeof(*p));
+		return p;
+	}
+	return NULL;
+}
+
+static int remember_process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
+			    struct recorder_proc **out)
+{
+	struct recorder_proc *p = find_gone(r);
+	int i;
+
+	if (!p) {
+		if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1, sizeof(*r->procs)))
+			return -ENOMEM;
+		p = &r->procs[r->proc_cnt++];
+	}
+	*out = p;
+	p->tgid = (uint32_t)tp->pid;
+	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
+	p->old_string_abi = plan->layout.old_string_abi;
+	p->nested_keys = plan->layout.keys.nested;
+	for (i = 0; i < TORCH_LIB_ROLES; i++)
+		if (plan->layout.singletons[i] && tp->libs[i].present)
+			p->singletons[p->singleton_cnt++] =
+				plan->layout.singletons[i] + tp->libs[i].load_bias;
+	return 0;
+}
+
+static void take_ops(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo)
+{
+	uint32_t i;
+
+	for (i = 0; i < lo->cnt; i++) {
+		if (hashmap__get(&r->opdefs, p->tgid, lo->ops[i].opdef))
+			continue;
+		recorder__opdef(r, p->tgid, lo->ops[i].opdef, lo->ops[i].name,
+				lo->ops[i].unobserved ? PTB_OPDEF_UNOBSERVED : 0);
+		hashmap__del(&p->unknown, lo->ops[i].opdef, UNKNOWN_OPDEF);
+	}
+}
+
+static int read_table(struct recorder *r, struct recorder_proc *p)
+{
+	struct live_ops lo = { 0 };
+	int err;
+
+	p->last_table_ns = clock__mono_ns();
+	err = live_ops__read((pid_t)p->tgid, p->singletons, p->singleton_cnt, p->old_string_abi, &lo);
+	p->table_cost_ns = clock__mono_ns() - p->last_table_ns;
+	if (err == -E2BIG && !p->table_too_large) {
+		p->table_too_large = true;
+		r->over_operators++;
+	}
+	if (!err && !recorder__is_there(p)) {
+		live_ops__free(&lo);
+		err = -ESRCH;
+	}
+	if (err)
+		return err;
+	if (lo.observed_known)
+		p->observed_off = lo.observed_off;
+	take_ops(r, p, &lo);
+	live_ops__free(&lo);
+	return 0;
+}
+
+struct known_ops {
+	const struct recorder *r;
+	uint32_t tgid;
+};
+
+static bool is_known_op(void *arg, uint64_t opdef)
+{
+	const struct known_ops *k = arg;
+
+	return hashmap__get(&k->r->opdefs, k->tgid, opdef);
+}
+
+static int read_newest(struct recorder *r, struct recorder_proc *p)
+{
+	struct known_ops known = { .r = r, .tgid = p->tgid };
+	struct live_ops_seen seen = { .known = is_known_op,
+				      .arg = &known,
+				      .observed_off = p->observed_off,
+				      .old_string_abi = p->old_string_abi };
+	struct live_ops lo;
+	int err = live_ops__newest((pid_t)p->tgid, p->singletons, p->singleton_cnt, &seen, &lo);
+
+	if (err)
+		return err;
+	if (recorder__is_there(p))
+		take_ops(r, p, &lo);
+	live_ops__free(&lo);
+	return 0;
+}
+
+/*
+ * Operators that are registered in the window are learnt before they are called, as far as that goes: one that is
+ * gone soon after its call (torch.library's go with their Library) could not be asked for its name any more. All
+ * of them are read only once nobody is registering.
+ */
+static void watch_table(struct recorder *r, struct recorder_proc *p)
+{
+	uint64_t now = clock__mono_ns(), tail, last = p->tail;
+	int err;
+
+	if (p->by_agent || now < p->next_look_ns)
+		return;
+	p->next_look_ns = now + TAIL_EVERY_NS;
+	if (live_ops__tail((pid_t)p->tgid, p->singletons, p->singleton_cnt, &tail) || (p->tail_known && tail == last))
+		return;
+	p->tail = tail;
+	p->tail_known = false;
+	err = p->observed_off ? read_newest(r, p) : -E2BIG;
+	if (err == -E2BIG && tail == last && now - p->last_table_ns > TABLE_SHARE * p->table_cost_ns)
+		err = read_table(r, p);
+	p->tail_known = err != -EAGAIN && err != -E2BIG; /* what else went wrong would again */
+}
+
+void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g)
+{
+	struct recorder_proc *p = recorder__find_proc(r, g->h.tgid);
+	struct ptb_addr_name a = { .h = { .ts_ns = g->h.ts_ns, .tgid = g->h.tgid }, .addr = g->opdef,
+				   .flags = PTB_OPDEF_GONE };
+	const uint64_t *known = hashmap__get(&r->opdefs, g->h.tgid, g->opdef);
+	char name[PTB_TEXT_MAX + sizeof(g->overload) + 2];
+	int over = (int)(g->over_len < sizeof(g->overload) ? g->over_len : 0);
+
+	if (!p || !g->opdef || g->text_len > PTB_TEXT_MAX || g->h.len < sizeof(*g) + g->text_len)
+		return;
+	snprintf(name, sizeof(name), "%.*s%s%.*s", (int)g->text_len, (const char *)(g + 1), over ? "." : "", over,
+		 g->overload);
+	a.name = g->text_len ? recorder__name(r, name) : known ? (uint32_t)*known : 0;
+	recorder__put(r, PTB_REC_OPDEF, &a.h, sizeof(a));
+	r->op_left = true;
+	hashmap__del(&r->opdefs, g->h.tgid, g->opdef);
+	hashmap__del(&r->schemas, g->h.tgid, g->opdef);
+	hashmap__del(&p->unknown, g->opdef, UNKNOWN_OPDEF);
+	hashmap__del(&p->no_schema, g->opdef, 0);
+}
+
+void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+{
+	struct recorder_proc *p;
+	int err = remember_process(r, tp, plan, &p);
+
+	if (!err)
+		err = read_table(r, p);
+	if (err < 0) /* record: the table is still empty; names are asked for as they come */
+		pr_debug("pid %d: dispatcher table: %s", tp->pid, errstr(err));
+	recorder__schema_layout(r, tp, plan);
+}
+
+static void note_unknown(struct recorder *r, uint32_t tgid, uint64_t addr, uint64_t type)
+{
+	struct recorder_proc *p = recorder__find_proc(r, tgid);
+
+	if (!p || !addr || hashmap__get(&p->unknown, addr, type))
+		return;
+	if (p->unknown.live < LIMIT_UNKNOWN)
+		hashmap__put(&p->unknown, addr, type, 0);
+	else
+		r->over_unknown++;
+}
+
+static void peek_thread(struct recorder *r, const struct ptb_rec_hdr *h)
+{
+	uint64_t key = (uint64_t)h->tgid << 32 | h->tid;
+	char comm[16];
+
+	if (key == r->last_tgid_tid)
+		return;
+	r->last_tgid_tid = key;
+	if (hashmap__get(&r->threads, h->tgid, h->tid))
+		return;
+	if (proc__comm((pid_t)h->tgid, (pid_t)h->tid, comm))
+		recorder__know_thread(r, h->tgid, h->tid); /* gone already: its EXIT record has it */
+	else
+		recorder__thread(r, h->tgid, h->tid, comm);
+}
+
+static void peek_task(struct recorder *r, const struct ptb_task *t)
+{
+	char comm[17] = { 0 };
+
+	memcpy(comm, t->comm, sizeof(t->comm));
+	if (t->h.kind == PTB_REC_EXIT) {
+		struct recorder_proc *p = t->group_dead ? recorder__find_proc(r, t->h.tgid) : NULL;
+
+		/* the last name a thread had; also of threads too short-lived to be asked */
+		recorder__thread(r, t->h.tgid, t->h.tid, comm);
+		hashmap__del(&r->threads, t->h.tgid, t->h.tid); /* its number may be another thread's next */
+		if (p)
+			p->gone = true;
+	}
+	if (t->h.kind == PTB_REC_EXEC) {
+		struct recorder_proc *p = recorder__find_proc(r, t->h.tgid);
+
+		if (p)
+			p->gone = true;
+	}
+	if (r->task_fn)
+		r->task_fn(r->task_arg, t);
+}
+
+/* True when the kernel needs no further request: it has a name, or no library has one for it. */
+static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64_t func)
+{
+	char name[4096];
+	int err;
+
+	if (!r->host_funcs)
+		r->host_funcs = host_funcs__new();
+	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)p->tgid, p->gone ? -1 : p->pidfd, func, name,
+						 sizeof(name)) : -ENOMEM;
+	if (!err)
+		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name);
+	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */
+	else if (err == -ESRCH || cancel__pending())
+		return false;
+	recorder__remember(r, &r->kernels, p->tgid, func, 1);
+	return true;
+}
+
+/* What a launch launches: requested when the rings are drained, since a library may take long to be read. */
+static void peek_kernel(struct recorder *r, const struct ptb_cuda_call *c)
+{
+	struct recorder_proc *p = recorder__find_proc(r, c->h.tgid);
+
+	if (!c->func || hashmap__get(&r->kernels, c->h.tgid, c->func) ||
+	    (p && hashmap__get(&p->unknown, c->func, UNKNOWN_KERNEL)))
+		return;
+	if (r->kernels.live >= LIMIT_ADDRESSES)
+		r->over_names++;
+	else
+		note_unknown(r, c->h.tgid, c->func, UNKNOWN_KERNEL);
+}
+
+void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
+{
+	switch (h->kind) {
+	case PTB_REC_BOXED_ENTER: {
+		const struct ptb_boxed_enter *b = (const void *)h;
+
+		if (!hashmap__get(&r->opdefs, h->tgid, b->opdef))
+			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF);
+		if (r->args)
+			recorder__boxed_call(r, h->tgid, b->opdef);
+		break;
+	}
+	case PTB_REC_RF_BEGIN: {
+		const struct ptb_rf_begin *b = (const void *)h;
+
+		if (r->op_left && b->opdef && !hashmap__get(&r->opdefs, h->tgid, b->opdef))
+			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF); /* an agent tells a name once */
+		if (r->args && b->opdef)
+			recorder__boxed_call(r, h->tgid, b->opdef);
+		break;
+	}
+	case PTB_REC_CUDA_CALL:
+		peek_kernel(r, (const void *)h);
+		break;
+	case PTB_REC_NODE_ENTER: {
+		const struct ptb_node_enter *n = (const void *)h;
+
+		if (!n->text_len && !hashmap__get(&r->classes, h->tgid, n->vptr))
+			note_unknown(r, h->tgid, n->vptr, UNKNOWN_CLASS);
+		break;
+	}
+	case PTB_REC_FORK:
+	case PTB_REC_EXEC:
+	case PTB_REC_EXIT:
+	case PTB_REC_THREAD_NEW:
+		peek_task(r, (const void *)h);
+		return;
+	default:
+		break;
+	}
+	peek_thread(r, h);
+}
+
+static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_slot *s)
+{
+	char name[512];
+	int err;
+
+	if (s->k1 == UNKNOWN_CLASS) {
+		err = remote__class_name((pid_t)p->tgid, s->k0, name, sizeof(name));
+		if (!err && recorder__is_there(p))
+			recorder__class(r, p->tgid, s->k0, name);
+	} else {
+		err = live_ops__name_at((pid_t)p->tgid, s->k0, p->old_string_abi, name, sizeof(name));
+		if (!err && recorder__is_there(p))
+			recorder__opdef(r, p->tgid, s->k0, name, 0);
+	}
+	return !err;
+}
+
+/* Those that are to be asked for, from malloc: while a file is read for one, the rings are drained and bring others. */
+static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
+{
+	uint64_t *funcs = NULL, pos = 0;
+	struct hashmap_slot *s;
+	uint32_t cap = 0;
+
+	*cnt = 0;
+	while ((s = hashmap__next(&p->unknown, &pos))) {
+		if (s->k1 != UNKNOWN_KERNEL || s->val >= ASK_TIMES_MAX)
+			continue;
+		if (vec_reserve((void **)&funcs, &cap, *cnt + 1ULL, sizeof(*funcs)))
+			break; /* the rest in the next round */
+		s->val++;
+		funcs[(*cnt)++] = s->k0;
+	}
+	return funcs;
+}
+
+static void resolve_kernels(struct recorder *r, struct recorder_proc *p)
+{
+	uint32_t cnt, i;
+	uint64_t *funcs = take_kernels(p, &cnt);
+
+	for (i = 0; i < cnt && !cancel__pending(); i++)
+		if (ask_kernel(r, p, funcs[i]))
+			hashmap__del(&p->unknown, funcs[i], UNKNOWN_KERNEL);
+	free(funcs);
+}
+
+static void resolve_proc(struct recorder *r, struct recorder_proc *p)
+{
+	struct hashmap_slot *s;
+	uint64_t pos = 0;
+	bool need_table = false;
+
+	while ((s = hashmap__next(&p->unknown, &pos)))
+		need_table |= s->k1 == UNKNOWN_OPDEF && s->val < ASK_TIMES_MAX;
+	/* the table also says which operators torch never shows, so it is asked first */
+	if (need_table && clock__mono_ns() - p->last_table_ns > TABLE_EVERY_NS)
+		read_table(r, p);
+	pos = 0;
+	while (!cancel__pending() && (s = hashmap__next(&p->unknown, &pos))) {
+		if (s->k1 == UNKNOWN_KERNEL || s->val >= ASK_TIMES_MAX)
+			continue;
+		s->val++;
+		if (ask_one(r, p, s))
+			hashmap__del(&p->unknown, s->k0, s->k1);
+	}
+}
+
+void recorder__resolve(struct recorder *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++) {
+		if (!r->procs[i].gone)
+			watch_table(r, &r->procs[i]);
+		if (r->procs[i].unknown.live && !r->procs[i].gone)
+			resolve_proc(r, &r->procs[i]);
+		if (r->procs[i].unknown.live)
+			resolve_kernels(r, &r->procs[i]); /* of one that has ended, too: its libraries are known */
+		if (r->procs[i].no_schema.live && !r->procs[i].gone)
+			recorder__resolve_schemas(r, &r->procs[i]);
+	}
+}
+
+uint64_t recorder__unresolved(const struct recorder *r)
+{
+	uint64_t n = r->over_unknown;
+	uint32_t i;
+
+	for (i = 0; i < r->proc_cnt; i++)
+		n += r->procs[i].unknown.live;
+	return n;
+}

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* One recording, from the first check to the sealed capture; see run.h. */
+#define LOG_DOMAIN "run"
+#include "record/run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/mem_limit.h"
+#include "base/sandbox.h"
+#include "base/vec.h"
+#include "probe/kern_features.h"
+#include "probe/probe_set.h"
+#include "record/recorder_agent.h"
+#include "record/run_priv.h"
+
+#define PACE_MIN_MS 1
+#define PACE_MAX_MS 40
+#define CHILD_TRY_NS 20000000ULL      /* how often a process without torch is looked at */
+#define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
+#define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
+
+static void on_task(void *arg, const struct ptb_task *task)
+{
+	struct run *run = arg;
+
+	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
+		return; /* ends are seen by the pidfd */
+	if (run->task_cnt >= LIMIT_TASK_EVENTS) {
+		run->targets.over_processes++;
+		return;
+	}
+	if (vec_reserve((void **)&run->tasks, &run->task_cap, (uint64_t)run->task_cnt + 1,
+			sizeof(*run->tasks)))
+		return;
+	run->tasks[run->task_cnt++] = *task;
+}
+
+/* Empties the rings; asks nothing of a process. 0 or negative errno (said). */
+static int drain_rings(struct run *run)
+{
+	uint64_t watermark = clock__mono_ns();
+	uint32_t i, n = probe_set__ring_cnt(run->ps);
+
+	for (i = 0; i < n; i++) {
+		struct ring_loss loss = { 0 };
+		int64_t err = probe_set__drain(run->ps, i, recorder__ring_record, run->rec);
+
+		if (err < 0) {
+			pr_error("ring buffer %u cannot be read: %s", i, errstr((int)err));
+			return (int)err;
+		}
+		probe_set__take_loss(run->ps, i, &loss);
+		if (loss.cnt)
+			recorder__lost(run->rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
+	}
+	recorder__round(run->rec, watermark);
+	return 0;
+}
+
+/* While a child reads a file, for seconds perhaps, the rings go on filling. */
+static void drain_meanwhile(void *arg)
+{
+	struct run *run = arg;
+
+	if (!run->active || !run->rec || run->draining)
+		return;
+	run->draining = true;
+	drain_rings(run); /* an error comes again in the next round */
+	run->draining = false;
+}
+
+static int check_kernel(void)
+{
+	char detail[256] = "";
+	const struct feature *f = kern_features__blocker(detail, sizeof(detail));
+
+	if (!f)
+		return 0;
+	pr_error("cannot trace on this machine: %s: %s", f->title, detail);
+	pr_hint("%s", f->hint);
+	return -EPERM;
+}
+
+/* Kernel probes read arguments with more of the kernel than names need; an agent decodes by itself. */
+static int choose_args(struct run *run)
+{
+	const struct feature *f = NULL;
+	char detail[256] = "";
+
+	run->kernel_args = run->opts.args;
+	if (run->kernel_args != PROBE_ARGS_NONE)
+		f = kern_features__args_blocker(detail, sizeof(detail));
+	if (!f)
+		return 0;
+	if (run->opts.agent == AGENT_OFF) {
+		pr_error("kernel probes cannot read arguments on this machine: %s: %s", f->title, detail);
+		pr_hint("%s, or use the agent", f->hint);
+		return -ENOTSUP;
+	}
+	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them", detail);
+	run->kernel_args = PROBE_ARGS_NONE;
+	return 0;
+}
+
+static void write_meta(struct run *run)
+{
+	enum probe_args args = run->opts.args;
+	char host[256] = "", missing[256] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	recorder__meta_text(run->rec, "version", PTBPF_VERSION);
+	recorder__meta_text(run->rec, "host", host);
+	recorder__meta_text(run->rec, "links", probe_set__uses_multi(run->ps) ? "uprobe_multi" : "perf");
+	if (args != PROBE_ARGS_NONE)
+		recorder__meta_text(run->rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
+	if (run->opts.memory)
+		recorder__meta(run->rec, "profile_memory", "true");
+	if (run->opts.kernel_memory) {
+		recorder__meta(run->rec, "kernel_memory", "true");
+		run->no_tracepoint = probe_set__missing_kmem(run->ps, missing, sizeof(missing));
+		if (run->no_tracepoint) {
+			pr_warn("this kernel does not report: %s", missing);
+			recorder__meta_text(run->rec, "kernel_memory_missing", missing);
+		}
+	}
+	recorder__clock(run->rec);
+}
+
+void run__meta(struct run *run, const char *key, const char *json)
+{
+	recorder__meta(run->rec, key, json);
+}
+
+void run__meta_text(struct run *run, const char *key, const char *text)
+{
+	recorder__meta_text(run->rec, key, text);
+}
+
+int run__open(const struct record_opts *opts, const char *capture_path, struct run **out)
+{
+	struct probe_set_opts popts = { .ring_bytes = opts->ring_bytes,
+					.force_perf = opts->perf_uprobes,
+					.follow_tasks = true,
+					.watch_children = opts->children,
+					.identities = opts->args == PROBE_ARGS_FULL,
+					.memory = opts->memory,
+					.kernel_memory = opts->kernel_memory,
+					.cuda_calls = opts->gpu,
+					.agent = opts->agent != AGENT_OFF };
+	struct run *run = calloc(1, sizeof(*run));
+	int err;
+
+	if (!run)
+		return -ENOMEM;
+	run->opts = *opts;
+	run->pace_ms = 10;
+	err = cancel__pending() ? -ECANCELED : check_kernel();
+	if (!err)
+		err = mem_limit__set(opts->max_memory ? opts->max_memory : LIMIT_MEMORY);
+	if (!err)
+		err = choose_args(run);
+	popts.args = run->kernel_args;
+	if (!err)
+		err = recorder__open(capture_path, on_task, run, &run->opts, &run->rec);
+	if (!err)
+		err = probe_set__open(&popts, &run->ps);
+	if (!err)
+		run->cost_ps = probe_set__measure_cost(run->ps);
+	if (!err && cancel__pending())
+		err = -ECANCELED;
+	if (err) {
+		run__free(run); /* with it the partial file goes; what stands at capture_path stays */
+		return err;
+	}
+	if (run->cost_ps < 0)
+		pr_debug("the cost of a probe could not be measured: %s", errstr((int)run->cost_ps));
+	write_meta(run);
+	sandbox__set_idle(drain_meanwhile, run);
+	*out = run;
+	return 0;
+}
+
+void run__free(struct run *run)
+{
+	if (!run)
+		return;
+	sandbox__set_idle(NULL, NULL);
+	probe_set__free(run->ps);
+	recorder__discard(run->rec);
+	targets__free(&run->targets);
+	free(run->tasks);
+	free(run->polls);
+	free(run);
+}
+
+static struct target_ctx target_ctx(const struct run *run)
+{
+	return (struct target_ctx){ .ps = run->ps,
+				    .rec = run->rec,
+				    .opts = &run->opts,
+				    .kernel_args = run->kernel_args,
+				    .active = run->active,
+				    .stopped = run->stopped };
+}
+
+static int attach_target(struct run *run, struct target *t)
+{
+	struct target_ctx ctx = target_ctx(run);
+
+	return targets__attach(&run->targets, t, &ctx);
+}
+
+static void renew_facts(struct run *run)
+{
+	struct target_ctx ctx = target_ctx(run);
+	uint32_t i;
+
+	for (i = 0; i < run->targets.cnt; i++)
+		targets__renew_facts(&run->targets, &run->targets.items[i], &ctx);
+}
+
+void run__sample_memory(struct run *run, uint64_t now)
+{
+	targets__sample_memory(&run->targets, run->rec);
+	run->last_sample_ns = now;
+}
+
+void run__targets_stand(struct run *run, bool stand)
+{
+	run->stopped = stand;
+}
+
+static void settle_sources(struct run *run)
+{
+	struct target_ctx ctx = target_ctx(run);
+
+	targets__settle_agents(&run->targets, &ctx);
+	targets__follow_cuda(&run->targets, &ctx);
+}
+
+int run__add(struct run *run, pid_t pid)
+{
+	struct target *t = targets__find(&run->targets, pid);
+	int err;
+
+	if (t && t->state == TARGET_TRACED)
+		return 0;
+	if (!t)
+		t = targets__add(&run->targets, pid, 0, 0);
+	if (!t)
+		return -ENOMEM;
+	err = cancel__pending() ? -ECANCELED : attach_target(run, t);
+	if (!err && cancel__pending())
+		err = -ECANCELED; /* the probes go with the run */
+	if (err && err != -EAGAIN)
+		t->state = TARGET_GONE;
+	return err;
+}
+
+int run__await(struct run *run, pid_t pid)
+{
+	if (!targets__find(&run->targets, pid) && !targets__add(&run->targets, pid, 0, 0))
+		return -ENOMEM;
+	return run->opts.children ? probe_set__watch_task(run->ps, (uint32_t)pid) : 0;
+}
+
+void run__add_descendants(struct run *run, pid_t pid)
+{
+	pid_t *kids = NULL;
+	int n = proc__children(pid, &kids), i;
+
+	for (i = 0; i < n; i++) {
+		struct target *t = targets__find(&run->targets, kids[i]);
+
+		if (!t)
+			t = targets__add(&run->targets, kids[i], (uint32_t)pid, 0);
+		if (t && t->state == TARGET_WAITING) {
+			probe_set__watch_task(run->ps, (uint32_t)kids[i]);
+			attach_target(run, t); /* -EAGAIN: it has no torch; the loop looks again */
+		}
+		run__add_descendants(run, kids[i]);
+	}
+	free(kids);
+}
+
+void run__activate(struct run *run)
+{
+	probe_set__activate(run->ps);
+	run->active = true;
+	run->begin_ns = run->last_clock_ns = clock__mono_ns();
+	recorder__window(run->rec, true, run->begin_ns, 0);
+	run__sample_memory(run, run->begin_ns);
+}
+
+static void on_fork(struct run *run, const struct ptb_task *task)
+{
+	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
+	bool inherits = t && (t->state == TARGET_TRACED || t->inherits);
+
+	if (!run->opts.children || targets__find(&run->targets, (pid_t)task->child_tgid))
+		return;
+	probe_set__watch_task(run->ps, task->child_tgid);
+	t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid, task->h.ts_ns);
+	if (t) {
+		t->inherits = inherits;
+		attach_target(run, t);
+	}
+}
+
+/* What was traced is no more: its probes go, and what its agent had sent is written. */
+static void release(struct run *run, struct target *t)
+{
+	probe_set__remove_process(run->ps, t->proc_idx);
+	run->targets.agents_cut += !recorder__agent_end(run->rec, t->pid);
+	if (t->agent)
+		probe_set__remove_process(run->ps, t->agent->proc_idx);
+	target_cuda__clear(&t->cuda, run->ps);
+}
+
+/* exec gives the process a new memory map: the old probes are gone with the old one. */
+static void on_exec(struct run *run, const struct ptb_task *task)
+{
+	struct target *t = targets__find(&run->targets, (pid_t)task->h.tgid);
+
+	if (!t)
+		return;
+	if (t->state == TARGET_TRACED) {
+		release(run, t);
+		if (!run->opts.children)
+			pr_warn("pid %d executed another program (exec): its trace ends there; "
+				"use --children to follow it",
+				t->pid);
+	}
+	t->state = run->opts.children ? TARGET_WAITING : TARGET_GONE;
+	t->inherits = false;
+	t->born_ns = task->h.ts_ns;
+	t->next_try_ns = 0;
+}
+
+static void mark_gone(struct run *run, struct target *t)
+{
+	if (t->state == TARGET_TRACED)
+		release(run, t);
+	else if (t->state == TARGET_WAITING && t->inherits)
+		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
+	t->state = TARGET_GONE;
+	if (t->pidfd >= 0)
+		close(t->pidfd);
+	t->pidfd = -1;
+}
+
+void run__remove(struct run *run, pid_t pid)
+{
+	struct target *t = targets__find(&run->targets, pid);
+
+	if (t)
+		mark_gone(run, t);
+}
+
+void run__refused(struct run *run, uint32_t cnt)
+{
+	run->refused_pids = cnt;
+}
+
+static void act_on_tasks(struct run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->task_cnt; i++) {
+		struct ptb_task task = run->tasks[i];
+
+		if (task.h.kind == PTB_REC_FORK)
+			on_fork(run, &task);
+		else if (task.h.kind == PTB_REC_EXEC)
+			on_exec(run, &task);
+	}
+	run->task_cnt = 0;
+}
+
+/* Processes that had no torch when last looked at. */
+static void try_waiting(struct run *run)
+{
+	uint64_t now = clock__mono_ns();
+	uint32_t i;
+
+	for (i = 0; i < run->targets.cnt; i++) {
+		struct target *t = &run->targets.items[i];
+		int err;
+
+		if (t->state != TARGET_WAITING || now < t->next_try_ns)
+			continue;
+		t->next_try_ns = now + CHILD_TRY_NS;
+		err = torch_proc__peek(t->pid);
+		if (err > 0)
+			err = attach_target(run, t);
+		/* attach_target may move the array; the end of a process is reap_exited's */
+		if (err < 0 && err != -EAGAIN && (err != -ESRCH || run->targets.items[i].pidfd < 0))
+			mark_gone(run, &run->targets.items[i]);
+	}
+}
+
+/* Tensors that do not look like tensors: this build's layout is not what it seemed. Its process goes on
+ * being traced, without arguments. */
+static void stop_bad_layouts(struct run *run)
+{
+	uint32_t tgid;
+
+	while ((tgid = recorder__next_bad_layout(run->rec))) {
+		struct target *t = targets__find(&run->targets, (pid_t)tgid);
+
+		if (t && t->state == TARGET_TRACED) {
+			t->no_args = true;
+			probe_set__stop_args(run->ps, t->proc_idx);
+		}
+		run->targets.no_shapes++;
+		pr_warn("pid %u: its tensors do not match the derived layout: its operators are "
+			"traced without shapes",
+			tgid);
+	}
+}
+
+int run__drain(struct run *run)
+{
+	double fill = probe_set__fill(run->ps);
+	int err;
+
+	run->draining = true;
+	err = drain_rings(run);
+	run->draining = false;
+	if (err)
+		return err;
+	recorder__resolve(run->rec);
+	stop_bad_layouts(run);
+	if (fill > 0.2 && run->pace_ms > PACE_MIN_MS)
+		run->pace_ms /= 2;
+	else if (fill < 0.05 && run->pace_ms < PACE_MAX_MS)
+		run->pace_ms++;
+	return 0;
+}
+
+/* Waits for a signal, the end of a target, a filling ring, or the pace; says what ended. */
+static int wait_events(struct run *run, int timeout_ms)
+{
+	struct targets *ts = &run->targets;
+	uint32_t n = 0, i;
+
+	if (vec_reserve((void **)&run->polls, &run->poll_cap, (uint64_t)ts->cnt + 2, sizeof(*run->polls)) &&
+	    run->poll_cap < 2)
+		return -ENOMEM;
+	run->polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
+	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->ps), .events = POLLIN };
+	for (i = 0; i < ts->cnt && n < run->poll_cap; i++)
+		run->polls[n++] = (struct pollfd){ .fd = ts->items[i].pidfd, .events = POLLIN };
+	if (poll(run->polls, n, timeout_ms) < 0 && errno != EINTR)
+		return -errno;
+	run->signal = cancel__take();
+	run->polled = i;
+	return 0;
+}
+
+/* After the drain: what a process did before it ended (exec) has been acted upon by then. */
+static void reap_exited(struct run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->polled; i++)
+		if (run->polls[i + 2].revents & (POLLIN | POLLHUP))
+			mark_gone(run, &run->targets.items[i]);
+}
+
+/* Nothing left to trace: children that never loaded torch do not keep a recording alive. */
+static bool all_gone(const struct run *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->targets.cnt; i++) {
+		const struct target *t = &run->targets.items[i];
+
+		if (t->state == TARGET_TRACED || (t->state == TARGET_WAITING && !t->parent))
+			return false;
+	}
+	return run->targets.cnt > 0;
+}
+
+static int remaining_ms(const struct run *run, uint64_t now)
+{
+	uint64_t end = run->begin_ns + run->opts.duration_ns;
+
+	if (!run->opts.duration_ns || !run->active)
+		return run->pace_ms;
+	if (now >= end)
+		return 0;
+	return (end - now) / 1000000 < (uint64_t)run->pace_ms ? (int)((end - now) / 1000000) + 1 :
+								run->pace_ms;
+}
+
+int run__loop(struct run *run, run_tick_fn tick, void *arg)
+{
+	for (;;) {
+		uint64_t now = clock__mono_ns();
+		int err = wait_events(run, remaining_ms(run, now));
+
+		if (!err)
+			err = run__drain(run);
+		if (err)
+			return err;
+		act_on_tasks(run);
+		reap_exited(run);
+		try_waiting(run);
+		renew_facts(run);
+		settle_sources(run);
+		if (tick)
+			tick(arg, run);
+		now = clock__mono_ns();
+		if (now - run->last_clock_ns > CLOCK_EVERY_NS) {
+			recorder__clock(run->rec);
+			run->last_clock_ns = now;
+		}
+		if (run->active && (run->opts.memory || run->opts.kernel_memory) &&
+		    now - run->last_sample_ns > SAMPLE_EVERY_NS)
+			run__sample_memory(run, now);
+		if (run->signal) {
+			run->stop_reason = PTB_STOP_SIGNAL;
+			return 0;
+		}
+		if (run->active && run->opts.duration_ns && now - run->begin_ns >= run->opts.duration_ns) {
+			run->stop_reason = PTB_STOP_DURATION;
+			return 0;
+		}
+		if (all_gone(run)) {
+			run->stop_reason = PTB_STOP_TARGET_EXIT;
+			return 0;
+		}
+		if (recorder__stats(run->rec).error) {
+			run->stop_reason = PTB_STOP_ERROR;
+			return recorder__stats(run->rec).error;
+		}
+	}
+}
+
+uint32_t run__traced(const struct run *run)
+{
+	return run->targets.plan_cnt ? targets__count(&run->targets, TARGET_TRACED) : 0;
+}
+
+int run__signal(const struct run *run)
+{
+	return run->signal;
+}

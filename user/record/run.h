@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * One recording: the processes, their plans and probes, the loop that moves records from the rings
+ * into the capture, and the end of it. Used by attach and record, which decide when what happens.
+ * Never changes the target; never leaves probes behind (the kernel removes them with our links).
+ */
+#ifndef RECORD_RUN_H
+#define RECORD_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "record/record_opts.h"
+
+struct run;
+
+/* Checks what the kernel allows, loads the programs, measures a probe's cost, opens the capture.
+ * capture_path is copied. 0 or negative errno (said on stderr). */
+int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
+/* Adds a META record; recorder.h. */
+void run__meta(struct run *run, const char *key, const char *json);
+void run__meta_text(struct run *run, const char *key, const char *text);
+/* Detaches; removes a capture that was not finished. NULL is fine. */
+void run__free(struct run *run);
+
+/* Adds a process: plan, probes, facts. 0; -EAGAIN: torch is not mapped yet (nothing said); other
+ * negative errno: said on stderr. */
+int run__add(struct run *run, pid_t pid);
+/* Takes a process out again: it turned out to be another one. */
+void run__remove(struct run *run, pid_t pid);
+/* So many processes that the user named could not be added: counted in the capture. */
+void run__refused(struct run *run, uint32_t cnt);
+/* Keeps an eye on a process that has no torch yet (and, with opts->children, on its children): it is
+ * added from inside the loop when torch appears. */
+int run__await(struct run *run, pid_t pid);
+/* Adds the running descendants of pid too (opts->children). */
+void run__add_descendants(struct run *run, pid_t pid);
+
+/* The processes that are added now stand still: what must run in them comes later. */
+void run__targets_stand(struct run *run, bool stand);
+/* Begins the window. */
+void run__activate(struct run *run);
+/* Called in every round of the loop; for record, which must do something of its own. */
+typedef void (*run_tick_fn)(void *arg, struct run *run);
+/* Moves records until the window ends. 0 or negative errno. */
+int run__loop(struct run *run, run_tick_fn tick, void *arg);
+/* Ends the window, detaches, writes the counters, seals the capture; returns what capture_writer__close() does.
+ * *capture: the capture for reading, the caller's to close, or negative errno. */
+int run__finish(struct run *run, int *capture);
+
+uint32_t run__traced(const struct run *run);    /* processes added so far */
+int run__signal(const struct run *run);         /* the signal that ended the loop, 0: none */
+
+#endif /* RECORD_RUN_H */

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* One target's agent; see target_agent.h. */
+#define LOG_DOMAIN "agent"
+#include "record/target_agent.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "inject/inject.h"
+#include "record/recorder_agent.h"
+
+#define BIT(site) (1u << PTB_AGENT_SITE_##site)
+/* A program that is just being loaded: its agent waits, as its operators do, for the loader. */
+#define PATIENCE_NS 60000000000ULL
+#define LOOK_NS 20000000ULL /* how often it is asked about its GPUs: a few microseconds */
+
+int target_agent__file(char *buf, size_t cap)
+{
+	static const char *const places[] = { "", "../lib/ptbpf/" };
+	char exe[PATH_MAX], path[PATH_MAX + 64], real[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+	size_t i;
+
+	if (n <= 0)
+		return -ENOENT;
+	exe[n] = '\0';
+	slash = strrchr(exe, '/');
+	if (!slash)
+		return -ENOENT;
+	slash[1] = '\0';
+	for (i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		snprintf(path, sizeof(path), "%s%s" PTB_AGENT_FILE, exe, places[i]);
+		if (realpath(path, real) && strlen(real) < cap) {
+			strcpy(buf, real);
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* Loads it into a process that was not prepared. 0 or negative errno (why). */
+static int inject(pid_t pid, char *why, size_t cap)
+{
+	struct inject_opts opts = { .limit_ns = 0 };
+	struct inject_result res = { .way = INJECT_NONE };
+	char path[PATH_MAX];
+	int err;
+
+	if (target_agent__file(path, sizeof(path))) {
+		snprintf(why, cap, "the agent's file " PTB_AGENT_FILE " was not found");
+		return -ENOENT;
+	}
+	opts.lib_path = path;
+	pr_warn("--agent=inject: loading '%s' into process %d; it remains loaded, inactive, when "
+		"the trace has ended", path,
+		pid);
+	err = inject__load(pid, &opts, &res);
+	if (err)
+		snprintf(why, cap, "%s", res.why);
+	else if (res.way == INJECT_PTRACE)
+		pr_info("loaded by ptrace at attempt %u; a thread was diverted for %.1f ms", res.tries,
+			(double)res.stopped_ns / 1e6);
+	else
+		pr_info("loaded by %s", inject__way_text(res.way));
+	return err;
+}
+
+static struct target_agent *agent_new(struct agent_lib *lib)
+{
+	struct target_agent *ta = calloc(1, sizeof(*ta));
+	uint32_t i;
+
+	if (!ta) {
+		agent_lib__clear(lib);
+		return NULL;
+	}
+	ta->lib = *lib;
+	ta->proc_idx = UINT32_MAX;
+	ta->sites.access_path = lib->access_path;
+	for (i = 0; i < PTB_AGENT_SITE_CNT; i++) {
+		ta->sites.site[i] = lib->site[i];
+		ta->sites.semaphore[i] = lib->semaphore[i];
+	}
+	return ta;
+}
+
+struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opts, char *why, size_t cap)
+{
+	struct ptb_agent_ctl ctl;
+	struct agent_lib lib = { 0 };
+	struct target_agent *ta;
+	bool injected = false;
+	int err;
+
+	why[0] = '\0';
+	if (opts->agent == AGENT_OFF)
+		return NULL;
+	err = agent_lib__find(pid, &lib, why, cap);
+	if (err == -ENOENT && opts->agent == AGENT_INJECT) {
+		if (inject(pid, why, cap))
+			return NULL;
+		injected = true;
+		err = agent_lib__find(pid, &lib, why, cap);
+	}
+	if (err == -EAGAIN && opts->gpu) {
+		ta = agent_new(&lib);
+		if (ta)
+			ta->late = true;
+		return ta;
+	}
+	if (err) {
+		if (err == -ENOENT && !injected)
+			why[0] = '\0';
+		else if (!why[0])
+			snprintf(why, cap, "%s", errstr(err));
+		agent_lib__clear(&lib);
+		return NULL;
+	}
+	err = agent_lib__read(pid, &lib, &ctl);
+	if (err || !(ctl.state & PTB_AGENT_ALIVE)) {
+		if (err)
+			snprintf(why, cap, "its control block cannot be read: %s", errstr(err));
+		else
+			snprintf(why, cap, "%s", agent__why_text(ctl.ops_why ? ctl.ops_why : PTB_AGENT_WHY_FORKED));
+		agent_lib__clear(&lib);
+		return NULL;
+	}
+	ta = agent_new(&lib);
+	if (ta)
+		ta->injected = injected;
+	return ta;
+}
+
+bool target_agent__is_awake(pid_t pid)
+{
+	struct ptb_agent_ctl ctl;
+	struct agent_lib lib = { 0 };
+	char why[200];
+	bool awake = !agent_lib__find(pid, &lib, why, sizeof(why)) && !agent_lib__read(pid, &lib, &ctl) &&
+		     ctl.state & PTB_AGENT_ALIVE;
+
+	agent_lib__clear(&lib);
+	return awake;
+}
+
+void target_agent__free(struct target_agent *ta)
+{
+	if (!ta)
+		return;
+	agent_lib__clear(&ta->lib);
+	free(ta);
+}
+
+/* What is requested of this agent: as far as it has the sites, and the plan the layouts. */
+static uint32_t choose_requests(struct target_agent *ta, const struct record_opts *opts,
+			      const struct torch_plan *plan)
+{
+	bool no_ops = !opts->ops || ta->late;
+	uint32_t w = 0, i;
+
+	if (plan->layout.rf.size && !no_ops) {
+		w |= BIT(OPS);
+		if (opts->args != PROBE_ARGS_NONE && plan->layout.tensor.shapes_on)
+			w |= BIT(INPUTS);
+		if (opts->args == PROBE_ARGS_FULL && plan->layout.tensor.shapes_on)
+			w |= BIT(OUTPUTS);
+	} else if (!no_ops) {
+		snprintf(ta->why, sizeof(ta->why), "%s", plan->layout.no_rf_why);
+	}
+	if (opts->gpu)
+		w |= BIT(GPU) | (opts->sync ? BIT(SYNC) : 0);
+	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
+		if (!ta->sites.site[i] || !ta->sites.semaphore[i])
+			w &= ~(1u << i);
+	return w;
+}
+
+int target_agent__ask(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
+		      const struct torch_proc *tp, const struct torch_plan *plan, struct probe_set *ps,
+		      struct recorder *rec)
+{
+	struct ptb_proc_cfg pc = { .tgid = (uint32_t)pid };
+	struct agent_facts facts = { .pid = pid,
+				     .schema_off = torch_plan__schema_offset(tp, plan),
+				     .old_string_abi = plan->layout.old_string_abi };
+	struct ptb_agent_cfg cfg;
+	struct ptb_agent_ctl ctl = { .state = PTB_AGENT_TSC }; /* one that sleeps: its pairs fit either clock */
+	int err = ta->late ? 0 : agent_lib__read(pid, &ta->lib, &ctl);
+
+	if (err)
+		return err;
+	facts.tsc = ctl.state & PTB_AGENT_TSC;
+	ta->cupti_version = ctl.cupti_version;
+	ta->requests = choose_requests(ta, opts, plan);
+	if (!ta->requests) {
+		if (!ta->why[0])
+			snprintf(ta->why, sizeof(ta->why), "its library lacks required sites");
+		return -ENOTSUP;
+	}
+	proc_cfg__agent(tp, plan, &cfg);
+	if (ta->requests & BIT(OPS))
+		err = agent_lib__configure(pid, &ta->lib, &cfg);
+	if (!err)
+		err = probe_set__add_process(ps, &pc, NULL, 0, &ta->proc_idx);
+	if (!err)
+		err = recorder__agent(rec, &facts);
+	if (!err)
+		err = probe_set__agent_listen(ps, ta->proc_idx, &ta->sites);
+	if (!err)
+		err = probe_set__agent_request(ps, ta->proc_idx, &ta->sites, ta->requests);
+	if (err && !ta->why[0])
+		snprintf(ta->why, sizeof(ta->why), "it cannot be reached: %s", errstr(err));
+	ta->asked_ns = clock__mono_ns();
+	return err;
+}
+
+/* A process that does not use CUDA, or not yet, lacks nothing. */
+static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_ctl *ctl)
+{
+	return !(ta->requests & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
+}
+
+void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
+{
+	uint64_t now = clock__mono_ns();
+	struct ptb_agent_ctl ctl;
+
+	if (!(ta->requests & BIT(GPU)) || now - ta->gpu_looked_ns < LOOK_NS)
+		return;
+	ta->gpu_looked_ns = now;
+	if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE))
+		return; /* it ends: as it was */
+	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
+	ta->gpu_why = ctl.gpu_why;
+	ta->cupti_version = ctl.cupti_version;
+}
+
+bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid)
+{
+	struct agent_word w = recorder__agent_word(rec, pid);
+	struct ptb_agent_ctl ctl;
+
+	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & PTB_AGENT_OPS_ON))
+		return false;
+	if (!(w.state & PTB_AGENT_OPS_ON)) {
+		/* a process that ends says so too; one whose requests change is on again already */
+		if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE) ||
+		    ctl.state & PTB_AGENT_OPS_ON)
+			return false;
+		ta->ops = false;
+		ta->ops_why = w.ops_why;
+		snprintf(ta->why, sizeof(ta->why), "%s",
+			 w.ops_why ? agent__why_text(w.ops_why) : "it stopped by itself");
+		return true;
+	}
+	if (w.ever & ~w.state & PTB_AGENT_INPUTS_ON && !ta->no_values) {
+		ta->no_values = true;
+		pr_warn("pid %d: its agent stopped recording shapes: %s", pid, agent__why_text(w.ops_why));
+	}
+	return false;
+}
+
+enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
+{
+	struct ptb_agent_ctl ctl;
+	bool ops_requested = ta->requests & BIT(OPS), late;
+	int err = agent_lib__read(pid, &ta->lib, &ctl);
+
+	if (err && ta->late) /* it sleeps still, or the process ends */
+		return ta->answer;
+	if (err) {
+		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s", errstr(err));
+		return ta->answer = AGENT_SILENT;
+	}
+	late = clock__mono_ns() - ta->asked_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
+	ta->ops = ops_requested && (ctl.state & PTB_AGENT_OPS_ON);
+	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
+	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;
+	ta->gpu_why = ctl.gpu_why;
+	ta->cupti_version = ctl.cupti_version;
+	if ((!ops_requested || ta->ops || (ta->ops_why && ta->ops_why != PTB_AGENT_WHY_NO_TORCH)) &&
+	    gpu_answered(ta, &ctl))
+		ta->answer = AGENT_DONE;
+	else if (late)
+		ta->answer = ta->ops || ta->gpu ? AGENT_DONE : AGENT_SILENT;
+	else
+		return ta->answer = AGENT_PENDING;
+	if (ops_requested && !ta->ops)
+		snprintf(ta->why, sizeof(ta->why), "%s",
+			 ta->ops_why ? agent__why_text(ta->ops_why) : "it does not respond");
+	return ta->answer;
+}
+
+bool target_agent__gpu_refused(const struct target_agent *ta)
+{
+	switch (ta->gpu_why) {
+	case PTB_AGENT_WHY_OLD_CUPTI:
+	case PTB_AGENT_WHY_NEW_CUPTI:
+	case PTB_AGENT_WHY_CUPTI_IN_USE:
+	case PTB_AGENT_WHY_CUPTI_ERROR:
+	case PTB_AGENT_WHY_NO_MEMORY:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool target_agent__has_ops(const struct target_agent *ta)
+{
+	return ta && !ta->late && (ta->ops || ta->answer == AGENT_PENDING);
+}
+
+bool target_agent__has_gpu(const struct target_agent *ta)
+{
+	return ta && ta->requests & BIT(GPU) && (ta->gpu || !ta->late) && ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
+	       ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
+}
+
+void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps)
+{
+	if (ta->proc_idx != UINT32_MAX)
+		probe_set__agent_withdraw(ps, ta->proc_idx);
+}
+
+bool target_agent__is_quiet(const struct target_agent *ta, pid_t pid)
+{
+	struct ptb_agent_ctl ctl;
+
+	return agent_lib__read(pid, &ta->lib, &ctl) ||
+	       !(ctl.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON)) || !(ctl.state & PTB_AGENT_ALIVE);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Probes on one target's CUDA libraries; see target_cuda.h. */
+#define LOG_DOMAIN "cuda"
+#include "record/target_cuda.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "record/targets.h"
+#include "target/proc_memory.h"
+
+#define LOOK_EVERY_NS 20000000ULL /* one look is a file of /proc that costs some 30 us */
+#define LOOKS_SHARED 16           /* so many processes are looked at in that time; with more of them, later */
+
+struct purpose {
+	bool (*has)(const struct plan_func *pf);
+	size_t probes; /* of struct target_cuda */
+	size_t told;   /* of struct shared_plan: its refusals are in the capture */
+};
+
+static const struct purpose purposes[] = {
+	{ plan_func__is_memory, offsetof(struct target_cuda, memory), offsetof(struct shared_plan, told_memory) },
+	{ plan_func__is_cuda_call, offsetof(struct target_cuda, calls), offsetof(struct shared_plan, told_cuda) },
+};
+
+static bool is_wanted(const struct purpose *p, const struct target *t, const struct target_ctx *ctx)
+{
+	if (p->has == plan_func__is_memory)
+		return ctx->opts->memory;
+	return ctx->opts->gpu && !target_agent__has_gpu(t->agent);
+}
+
+/* ---- which libraries ---- */
+
+static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < tc->cnt; i++) {
+		const struct torch_lib *lib = &tc->libs[i].view->libs[c->role];
+
+		if (lib->present && lib->id.dev == c->lib.id.dev && lib->id.ino == c->lib.id.ino)
+			return true;
+	}
+	return false;
+}
+
+/* The plan of one library, told to the capture. NULL: said. */
+static struct shared_plan *plan_lib(struct targets *ts, const struct target_ctx *ctx, const struct torch_proc *view)
+{
+	struct shared_plan *sp = targets__plan(ts, view, ctx->opts->no_cache);
+
+	if (sp && !sp->told.site_base)
+		recorder__plan(ctx->rec, sp->plan, view, &sp->told);
+	return sp;
+}
+
+static void add_libs(struct targets *ts, struct target_cuda *tc, const struct target_ctx *ctx,
+		     const struct torch_proc *tp)
+{
+	struct shared_plan *sp;
+	struct cuda_lib lib;
+	uint32_t i;
+
+	for (i = 0; i < tp->cuda_cnt; i++) {
+		if (is_known(tc, &tp->cuda[i]))
+			continue;
+		if (tc->cnt >= LIMIT_CUDA_LIBS) {
+			ts->over_libs += !tc->over;
+			tc->over = true;
+			return;
+		}
+		if (torch_proc__cuda_view(tp, i, &lib.view))
+			continue;
+		sp = plan_lib(ts, ctx, lib.view);
+		if (!sp || vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs))) {
+			torch_proc__free(lib.view);
+			continue;
+		}
+		lib.plan = (uint32_t)(sp - ts->plans);
+		tc->libs[tc->cnt++] = lib;
+		pr_debug("pid %d: %s", tp->pid, tp->cuda[i].lib.path);
+	}
+}
+
+void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache)
+{
+	struct torch_proc *view;
+	uint32_t i;
+
+	for (i = 0; i < tp->cuda_cnt; i++) {
+		if (torch_proc__cuda_view(tp, i, &view))
+			return;
+		targets__plan(ts, view, no_cache);
+		torch_proc__free(view);
+	}
+}
+
+/* ---- their probes ---- */
+
+static enum torch_lib_role role_of(const struct cuda_lib *cl)
+{
+	return cl->view->libs[TORCH_LIB_CUDART].present ? TORCH_LIB_CUDART : TORCH_LIB_CUDA;
+}
+
+static int fill_lib(const struct purpose *p, const struct cuda_lib *cl, const struct shared_plan *sp,
+		    struct probe_lib *lib)
+{
+	const struct torch_plan *plan = sp->plan;
+	uint32_t i;
+
+	lib->name = cl->view->libs[role_of(cl)].path;
+	lib->access_path = cl->view->libs[role_of(cl)].access_path;
+	lib->sites = calloc(plan->site_cnt ? plan->site_cnt : 1, sizeof(*lib->sites));
+	for (i = 0; lib->sites && i < plan->site_cnt; i++) {
+		const struct plan_site *s = &plan->sites[i];
+		const struct plan_func *pf = &plan->funcs[s->func];
+
+		if (!p->has(pf))
+			continue;
+		lib->sites[lib->cnt] = (struct probe_site){ /* PTB_API_ARGS(), PTB_CUDA_ARGS() */
+			.id = sp->told.site_base + i,
+			.offset = s->offset,
+			.prog = s->prog,
+			.args = s->args | (pf->reason != PTB_REFUSE_NONE ? PTB_API_NO_EXIT : 0),
+			.insn_len = s->len,
+		};
+		memcpy(lib->sites[lib->cnt++].insn, s->bytes, s->len);
+	}
+	return lib->sites ? 0 : -ENOMEM;
+}
+
+static void fill_cfg(const struct target *t, struct ptb_proc_cfg *cfg)
+{
+	uint32_t i;
+
+	*cfg = (struct ptb_proc_cfg){ .tgid = (uint32_t)t->pid };
+	for (i = 0; i < t->cuda.cnt; i++)
+		proc_cfg__cudart(&t->cuda.libs[i].view->libs[TORCH_LIB_CUDART], cfg);
+}
+
+static void tell_refusals(struct targets *ts, const struct purpose *p, const struct target_ctx *ctx,
+			  struct shared_plan *sp, const struct probe_lib *lib)
+{
+	bool *told = (bool *)((char *)sp + p->told);
+
+	if (!*told)
+		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, p->has);
+	*told = true;
+	targets__report_refusals(ts, ctx, sp, lib, 1);
+}
+
+static int attach_lib(struct targets *ts, const struct purpose *p, struct target *t, const struct target_ctx *ctx,
+		      const struct cuda_lib *cl)
+{
+	struct cuda_probes *cp = (struct cuda_probes *)((char *)&t->cuda + p->probes);
+	struct shared_plan *sp = &ts->plans[cl->plan];
+	struct probe_lib lib = { 0 };
+	struct ptb_proc_cfg cfg;
+	int n = fill_lib(p, cl, sp, &lib);
+
+	fill_cfg(t, &cfg);
+	if (!n && lib.cnt) {
+		n = cp->on ? probe_set__add_libs(ctx->ps, cp->idx, &lib, 1) :
+			     probe_set__add_process(ctx->ps, &cfg, &lib, 1, &cp->idx);
+		cp->on |= n >= 0;
+	}
+	if (n >= 0) {
+		ts->probes += (uint64_t)n;
+		tell_refusals(ts, p, ctx, sp, &lib);
+	} else if (n != -ESRCH && n != -ESTALE) {
+		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->view->libs[role_of(cl)].path, errstr(n));
+	}
+	free(lib.sites);
+	return n;
+}
+
+static void remove_probes(struct cuda_probes *cp, struct probe_set *ps)
+{
+	if (cp->on)
+		probe_set__remove_process(ps, cp->idx);
+	*cp = (struct cuda_probes){ 0 };
+}
+
+/* Brings the probes to what is wanted now. True: something was attached. */
+static bool settle(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+{
+	uint64_t t0 = clock__mono_ns();
+	struct ptb_proc_cfg cfg;
+	bool more = false;
+	size_t i;
+
+	for (i = 0; i < sizeof(purposes) / sizeof(purposes[0]); i++) {
+		struct cuda_probes *cp = (struct cuda_probes *)((char *)&t->cuda + purposes[i].probes);
+
+		if (!is_wanted(&purposes[i], t, ctx)) {
+			remove_probes(cp, ctx->ps);
+			continue;
+		}
+		if (cp->done == t->cuda.cnt)
+			continue;
+		fill_cfg(t, &cfg);
+		if (cp->on) /* another libcudart, perhaps */
+			probe_set__update_process(ctx->ps, cp->idx, &cfg);
+		for (; cp->done < t->cuda.cnt; cp->done++)
+			more |= attach_lib(ts, &purposes[i], t, ctx, &t->cuda.libs[cp->done]) > 0;
+	}
+	t->cuda.called |= t->cuda.calls.on;
+	if (!ctx->active)
+		ts->attach_ns += clock__mono_ns() - t0;
+	return more;
+}
+
+void target_cuda__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx,
+			 const struct torch_proc *tp)
+{
+	if (!ctx->opts->gpu && !ctx->opts->memory)
+		return;
+	t->cuda.looked_ns = clock__mono_ns(); /* with no digest: what was loaded since tp was made is found next time */
+	add_libs(ts, &t->cuda, ctx, tp);
+	settle(ts, t, ctx);
+}
+
+/* ---- later ---- */
+
+/* Has the process loaded something that may be CUDA's? Until the next look it is taken as seen. */
+static bool has_news(struct target_cuda *tc, pid_t pid)
+{
+	uint64_t code, digest;
+
+	if (proc_memory__code(pid, &code) || code == tc->code_bytes)
+		return false;
+	if (torch_proc__peek_cuda(pid, &digest))
+		return false;
+	tc->code_bytes = code;
+	if (digest == tc->digest)
+		return false;
+	tc->digest = digest;
+	return true;
+}
+
+static void say_refused(struct target *t)
+{
+	if (t->cuda.calls.on || t->cuda.said || !t->agent || !target_agent__gpu_refused(t->agent))
+		return;
+	t->cuda.said = true;
+	pr_warn("pid %d: its agent does not record GPU activities: %s; CUDA calls are recorded by "
+		"kernel probes", t->pid,
+		agent__why_text(t->agent->gpu_why));
+}
+
+void target_cuda__follow(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+{
+	uint64_t now = clock__mono_ns(), last = t->cuda.looked_ns;
+	uint64_t pace = LOOK_EVERY_NS * (1 + ts->cnt / LOOKS_SHARED);
+	struct torch_proc *tp = NULL;
+
+	if ((!ctx->opts->gpu && !ctx->opts->memory) || now - last < pace)
+		return;
+	t->cuda.looked_ns = now;
+	if (has_news(&t->cuda, t->pid) && !torch_proc__open_cuda(t->pid, &tp)) {
+		add_libs(ts, &t->cuda, ctx, tp);
+		torch_proc__free(tp);
+	}
+	if (is_wanted(&purposes[1], t, ctx))
+		say_refused(t);
+	if (settle(ts, t, ctx) && ctx->active)
+		ts->cuda_late_ns += clock__mono_ns() - last;
+}
+
+void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps)
+{
+	remove_probes(&tc->memory, ps);
+	remove_probes(&tc->calls, ps);
+	target_cuda__free(tc);
+}
+
+void target_cuda__free(struct target_cuda *tc)
+{
+	bool called = tc->called, said = tc->said;
+	uint32_t i;
+
+	for (i = 0; i < tc->cnt; i++)
+		torch_proc__free(tc->libs[i].view);
+	free(tc->libs);
+	*tc = (struct target_cuda){ .called = called, .said = said };
+}

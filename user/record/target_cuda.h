@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What is probed of CUDA's libraries in one target: any number of them, whenever they are loaded, as long as its
+ * agent does not tell of its GPUs. Knows neither what the calls mean nor when to look; never reads the target.
+ */
+#ifndef RECORD_TARGET_CUDA_H
+#define RECORD_TARGET_CUDA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "target/torch_proc.h"
+
+struct probe_set;
+struct target;
+struct target_ctx;
+struct targets;
+
+struct cuda_lib {
+	struct torch_proc *view; /* the process, with this library alone */
+	uint32_t plan;           /* index into targets.plans */
+};
+
+struct cuda_probes { /* of one purpose, so that they come and go by themselves */
+	uint32_t idx;  /* in the probe set, if on */
+	uint32_t done; /* of the libraries, so many have been dealt with */
+	bool on;
+};
+
+struct target_cuda {
+	struct cuda_lib *libs;
+	uint32_t cnt, cap;
+	struct cuda_probes memory, calls;
+	bool over;           /* it has more of them than are probed: counted once */
+	bool called;         /* there were probes on calls */
+	bool said;           /* that the agent does not tell of GPUs */
+	uint64_t code_bytes; /* how much code the process had mapped when last looked at, ... */
+	uint64_t digest;     /* and which files that may be CUDA's */
+	uint64_t looked_ns;
+};
+
+/* Before torch is planned for: makes the plans of the libraries that are mapped, so that they are in the cache. */
+void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache);
+/* The libraries that tp has. What cannot be probed is said and left out. */
+void target_cuda__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx,
+			 const struct torch_proc *tp);
+/* Looks, at a bounded pace, for libraries that were loaded later, and whether the agent still does its part. */
+void target_cuda__follow(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+/* The program is no more: its probes go. */
+void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps);
+void target_cuda__free(struct target_cuda *tc);
+
+#endif /* RECORD_TARGET_CUDA_H */

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * The processes of one recording: their state, their facts, and the plans they share. Knows the order
+ * open -> plan -> probes for one process; does not know when to do it.
+ */
+#ifndef RECORD_TARGETS_H
+#define RECORD_TARGETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "plan/lib_plan.h"
+#include "probe/probe_set.h"
+#include "record/recorder.h"
+#include "record/target_agent.h"
+#include "record/target_cuda.h"
+#include "target/torch_proc.h"
+
+enum target_state { TARGET_WAITING, TARGET_TRACED, TARGET_GONE };
+
+struct target {
+	pid_t pid;
+	int pidfd; /* negative when it could not be had: it had ended */
+	enum target_state state;
+	uint32_t parent;
+	bool inherits;        /* forked from a traced process and not exec'd: it has torch */
+	uint64_t born_ns;     /* fork or exec seen in the window; 0: was there before */
+	uint64_t next_try_ns; /* WAITING: when to look again */
+	uint32_t proc_idx;    /* TRACED */
+	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
+	 * will tell are looked for again */
+	bool facts_missing, no_args;
+	struct target_agent *agent; /* that was asked, NULL: none */
+	char agent_why[256];        /* why none is used, "": nothing to say */
+	uint64_t next_facts_ns;
+	struct target_cuda cuda;
+};
+
+struct shared_plan { /* of torch's libraries, or of one of CUDA's */
+	struct torch_plan *plan;
+	struct recorder_plan told; /* site_base 0: not in the capture yet */
+	bool told_ops, told_tensors, told_memory, told_cuda; /* of its refusals, those of these functions */
+	uint32_t args_base; /* of its argument programs, 0: not loaded */
+};
+
+struct targets {
+	struct target *items;
+	uint32_t cnt, cap;
+	struct shared_plan *plans;
+	uint32_t plan_cnt, plan_cap;
+	uint64_t plan_ns, attach_ns;
+	uint64_t probes, refused, uncovered_ns, cuda_late_ns, children_missed;
+	uint64_t over_processes;      /* beyond LIMIT_PROCESSES */
+	uint64_t over_libs;           /* processes with more than LIMIT_CUDA_LIBS */
+	uint64_t agents_cut;          /* processes that ended, or agents that fell silent, with records not sent */
+	uint64_t agents_gave_up;      /* in the midst of a window: what came until probes were there is missing */
+	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
+};
+
+void targets__free(struct targets *ts);
+struct target *targets__find(struct targets *ts, pid_t pid); /* newest with that pid, NULL if none */
+struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns);
+uint32_t targets__count(const struct targets *ts, enum target_state state);
+
+/* Sentence for a process that cannot be opened; on stderr. */
+void targets__say_why(pid_t pid, enum torch_proc_why why, int err);
+
+/* The plan for tp: an earlier one that fits, or a new one. NULL after an error (said). */
+struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache);
+
+/* Probes and facts of one process. active: the window is open already. 0, -EAGAIN when torch is not
+ * (wholly) mapped, or negative errno (said). */
+struct target_ctx {
+	struct probe_set *ps;
+	struct recorder *rec;
+	const struct record_opts *opts;
+	enum probe_args kernel_args; /* what kernel probes can read here: opts->args, or nothing */
+	bool active;
+	bool stopped; /* the process stands still: its agent can answer only later */
+};
+int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+/* Looks again for facts that a process's dispatcher did not have yet. */
+void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+
+/* CUDA's libraries that were loaded later, and those that an agent does not stand for any more. */
+void targets__follow_cuda(struct targets *ts, const struct target_ctx *ctx);
+/* Functions of a plan that the kernel would not probe: told, counted. */
+void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, const struct shared_plan *sp,
+			      const struct probe_lib *libs, uint32_t lib_cnt);
+
+/* Agents that have not answered: looks again; those that will not are replaced by probes. */
+void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);
+/* Takes the requests back. */
+void targets__dismiss_agents(struct targets *ts, struct probe_set *ps);
+/* Have all sent what they had? */
+bool targets__agents_quiet(const struct targets *ts, const struct recorder *rec);
+/* Processes whose agent was asked for their GPUs and could not. */
+uint64_t targets__gpu_refused(const struct targets *ts);
+/* META "agent", when there is something to say. */
+void targets__agents_meta(const struct targets *ts, struct recorder *rec);
+
+/* Puts into the capture what /proc says of the traced processes' memory. */
+void targets__sample_memory(const struct targets *ts, struct recorder *rec);
+
+#endif /* RECORD_TARGETS_H */

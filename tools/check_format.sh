@@ -13,7 +13,7 @@ FORMAT=clang-format-14
 mapfile -t files < <(git ls-files 'user/*.[ch]' 'bpf/*.[ch]' 'cupti_agent/*.[ch]' 'tests/*.[ch]')
 if ! command -v $FORMAT >/dev/null; then
 	echo "SKIP check.format: $FORMAT is not installed"
-	exit 0
+	exit 77
 fi
 if [ "${1:-}" = --fix ]; then
 	exec $FORMAT -i "${files[@]}"

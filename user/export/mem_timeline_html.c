@@ -466,7 +466,7 @@ static void put_notes(const struct page *p)
 	else
 		fprintf(p->f, "Categories follow from %" PRIu64 " tensors of %" PRIu64 " operators; what does not "
 			"follow from them is unknown%s. ", a->tensors, a->ops,
-			a->no_parameters ? ", and so is what could be a parameter: none was seen as such" : "");
+			a->no_parameters ? ", and so are parameters: none was recorded as such" : "");
 	if (a->leftovers)
 		fprintf(p->f, "%" PRIu64 " blocks from before the window may be inputs or belong "
 			      "to a training step that had begun: they are unknown. ", a->leftovers);

@@ -120,7 +120,7 @@ static const char *look(const struct divert_req *req, const struct user_regs_str
 	const char *why;
 
 	if (!has_tls(req, regs))
-		return "it is no thread of the C library";
+		return "it is not a thread of the C library";
 	if (!thread_facts__stack(req->pid, regs->rsp, &sm))
 		return "its stack cannot be found";
 	tv.mapped = regs->rsp - sm.start;
@@ -226,7 +226,7 @@ static void look_and_go(struct divert_req *req)
 	}
 	again = safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN;
 	if (!req->only_judge)
-		req->why = again && !req->asleep_too ? "it waits, and signals are for it" :
+		req->why = again && !req->asleep_too ? "it is blocked in a system call, where it receives the process's signals" :
 						       look(req, &regs, &req->err);
 	if (!req->why && judge_filters(req, &st)) {
 		if (req->only_judge)

@@ -40,7 +40,7 @@ static const char *is_hopeless(pid_t pid, pid_t tid, bool asleep_too)
 	if (!thread_facts__call(pid, tid, &call))
 		return "its system call cannot be read";
 	if (call.nr >= 0 && !asleep_too)
-		return "it waits, and signals are for it";
+		return "it is blocked in a system call, where it receives the process's signals";
 	return safe_point__may_stop(&call) ? NULL : "it is in a system call that must not be interrupted";
 }
 

@@ -38,5 +38,5 @@ status=0
 kill -0 "$loop" || die "the training loop did not survive: $(tail -n 3 "$work/loop.out")"
 note "the training loop went on: $(tail -n 1 "$work/loop.out")"
 note "trace: $PWD/$TRACE"
-note "look at it: open https://ui.perfetto.dev or chrome://tracing and load that file"
+note "to view it, open https://ui.perfetto.dev or chrome://tracing and load that file"
 exit "$status"

@@ -170,7 +170,7 @@ def test_library_cut_while_it_is_read(ws):
             os.truncate(lib, 4096)
             code = t.finish(20)
         check(code == 1, f"exit {code}, expected 1\n{t.text()}")
-        check("cut" in "\n".join(t.err), f"the message does not say why\n{t.text()}")
+        check("truncated" in "\n".join(t.err), f"the message does not say why\n{t.text()}")
 
 
 def test_hostile_counts(ws):

@@ -40,7 +40,7 @@ ACCEL="-accel tcg,thread=multi -cpu max"
 [ "${PTBPF_GUEST_KVM:-0}" = 1 ] && ACCEL="-accel kvm -cpu host"
 status=0
 # shellcheck disable=SC2086
-timeout "${PTBPF_GUEST_LIMIT:-900}" nice -n 15 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
+timeout "${PTBPF_GUEST_LIMIT:-900}" nice -n 5 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
 	-M q35 $ACCEL -smp "${PTBPF_GUEST_CPUS:-2}" -m "${PTBPF_GUEST_MIB:-1024}" -kernel "$KERNEL/vmlinuz" -initrd "$OUT/initrd" \
 	-append "console=ttyS0 loglevel=5 panic=-1 rdinit=/init mitigations=off no_timer_check ptbpf.keep=$PTBPF_ROOT:$PTBPF_ENV_DIR ${PTBPF_GUEST_APPEND:-}" \
 	-serial "file:$OUT/console" \

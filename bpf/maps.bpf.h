@@ -25,6 +25,8 @@ const volatile __u32 args_full = 0;	 /* with identities, and results */
 
 const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the target's */
 
+const volatile __u32 never = 0; /* see ptbpf.bpf.c */
+
 #define PTB_CPUS_MAX 1024
 
 const volatile __u32 kernel_memory = 0;	 /* what the kernel does for a thread is recorded */
@@ -68,6 +70,14 @@ struct {
 	__type(key, __u32);
 	__array(values, struct ring_template);
 } rings SEC(".maps");
+
+/* Empty: see ptbpf.bpf.c. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} no_programs SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

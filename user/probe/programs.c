@@ -42,6 +42,7 @@ int programs__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 		bpf_map__set_max_entries(s->maps.arg_scratch_mem, (uint32_t)cpus * PROGRAMS_SCRATCH_CNT);
 	else
 		bpf_map__set_max_entries(s->maps.arg_progs, 1);
+	bpf_map__set_autocreate(s->maps.no_programs, false); /* of code that is never reached */
 	bpf_map__set_autocreate(s->maps.arg_scratch_mem, values);
 	bpf_map__set_autocreate(s->maps.call_frames, full);
 	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);

@@ -54,6 +54,8 @@ def option_problems(name, text, have):
 
 def path_problems(name, text):
     refs = set(re.findall(r"`((?:tests|tools|user|bpf|schemas|cupti_agent|docs)/[\w./-]+)`", text))
+    parts = "|".join(sorted(os.listdir(os.path.join(ROOT, "user"))))
+    refs |= {f"user/{r}" for r in re.findall(rf"`((?:{parts})/[\w./-]+)`", text)}
     base = os.path.dirname(os.path.join(ROOT, name))
     links = {m for m in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if not m.startswith("http")}
     return ([f"{name} names {r}, which does not exist" for r in sorted(refs)

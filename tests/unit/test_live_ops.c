@@ -11,6 +11,7 @@
 
 #include "suite.h"
 #include "target/elf_file.h"
+#include "target/live_ops.h"
 #include "target/torch_proc.h"
 #include "torch_env.h"
 

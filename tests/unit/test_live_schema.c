@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "learn_layout.h"
 #include "suite.h"
+#include "target/live_ops.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;

@@ -18,6 +18,7 @@
 #include "plan/tensor_layout.h"
 #include "suite.h"
 #include "torch_env.h"
+#include "target/remote_mem.h"
 
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;

@@ -23,6 +23,7 @@
 
 #include "suite.h"
 #include "target/elf_file.h"
+#include "target/proc_info.h"
 #include "target/torch_proc.h"
 
 #define OP "_ZN2at4_ops3add4callEv"

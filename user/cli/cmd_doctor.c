@@ -15,6 +15,7 @@
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
 #include "record/targets.h"
+#include "target/proc_info.h"
 
 struct doctor_cfg {
 	struct pid_list pids;

@@ -26,6 +26,7 @@
 #include "cli/outputs.h"
 #include "record/run.h"
 #include "record/targets.h"
+#include "target/proc_info.h"
 
 #define LOOK_EVERY_NS 1000000L        /* while the child has no torch */
 #define RELOCATE_MAX_NS 5000000000ULL /* a loader that takes longer is not waited for */

@@ -14,7 +14,7 @@
 #include "target/elf_file.h"
 #include "target/mapped_file.h"
 #include "target/proc_maps.h"
-#include "target/torch_proc.h"
+#include "target/remote_mem.h"
 
 #define RTLD_NOW_FLAG 2u
 #define OLD_DLOPEN_FLAG 0x80000000u /* __RTLD_DLOPEN (glibc include/dlfcn.h), for __libc_dlopen_mode */

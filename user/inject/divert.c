@@ -25,7 +25,6 @@
 #include "inject/sig_frame.h"
 #include "inject/thread_facts.h"
 #include "target/remote_mem.h"
-#include "target/torch_proc.h"
 
 #define STOP_NS 100000000ULL /* a thread that does not stop by then does not soon */
 #define SIGMASK_SZ 8

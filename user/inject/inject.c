@@ -21,8 +21,8 @@
 #include "inject/root_file.h"
 #include "inject/thread_facts.h"
 #include "target/file_server.h"
+#include "target/proc_info.h"
 #include "target/proc_maps.h"
-#include "target/torch_proc.h"
 
 #define DEFAULT_LIMIT_NS 5000000000ULL
 

@@ -19,7 +19,7 @@
 #include "inject/divert.h"
 #include "inject/inject_priv.h"
 #include "inject/thread_facts.h"
-#include "target/torch_proc.h"
+#include "target/proc_info.h"
 
 #define ROUND_NS 1000000ULL    /* between looks at all threads, at first, ... */
 #define ROUND_MAX_NS 16000000ULL /* ... and at last */

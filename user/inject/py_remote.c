@@ -12,7 +12,7 @@
 #include "target/elf_file.h"
 #include "target/mapped_file.h"
 #include "target/proc_maps.h"
-#include "target/torch_proc.h"
+#include "target/remote_mem.h"
 
 /* Words of _Py_DebugOffsets, the same in every version that has remote execution. */
 enum { W_COOKIE, W_VERSION, W_FREE_THREADED, W_RUNTIME_SIZE, W_FINALIZING, W_INTERPRETERS_HEAD,

@@ -19,7 +19,7 @@
 #include "inject/py_remote.h"
 #include "inject/root_file.h"
 #include "inject/thread_facts.h"
-#include "target/torch_proc.h"
+#include "target/remote_mem.h"
 
 #define NUDGE_NS 50000000ULL    /* interpreters with several threads look by themselves; then they are asked to */
 #define NAP_NS 1000000ULL

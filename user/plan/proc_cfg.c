@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "target/live_ops.h"
 #include "target/python_proc.h"
+#include "target/remote_mem.h"
 
 /* The GOT pair {module, offset} that __tls_get_addr takes; the loader fills it when it maps the library. */
 static bool read_tls(const struct torch_proc *tp, enum torch_lib_role role, uint64_t got,

@@ -13,6 +13,7 @@
 #include "base/mem_limit.h"
 #include "base/vec.h"
 #include "record/recorder_agent_priv.h"
+#include "target/live_ops.h"
 
 union rf_record {
 	struct ptb_rf_begin begin;

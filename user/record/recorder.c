@@ -16,6 +16,7 @@
 #include "base/mem_limit.h"
 #include "record/recorder_agent.h"
 #include "record/recorder_priv.h"
+#include "target/proc_info.h"
 
 /* Largest control record: a META text such as a command line. */
 #define CONTROL_MAX 16384

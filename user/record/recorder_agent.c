@@ -15,6 +15,7 @@
 #include "base/vec.h"
 #include "record/agent_clock.h"
 #include "record/recorder_agent_priv.h"
+#include "target/proc_info.h"
 
 #define QUEUE_SLACK_NS 2000000 /* between a program's look at the clock and its record's place in the ring */
 /* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call

@@ -19,7 +19,10 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "record/recorder_priv.h"
+#include "target/live_ops.h"
 #include "target/pid_hold.h"
+#include "target/proc_info.h"
+#include "target/remote_mem.h"
 
 enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 

@@ -21,6 +21,7 @@
 #include "probe/probe_set.h"
 #include "record/recorder_agent.h"
 #include "record/run_priv.h"
+#include "target/proc_info.h"
 
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40

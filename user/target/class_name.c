@@ -3,7 +3,7 @@
  * Class names of polymorphic objects in the target, by the Itanium C++ ABI's run-time type
  * information: vptr - 8 holds the type_info, whose second word is the mangled name (section 2.9.5).
  */
-#include "target/torch_proc.h"
+#include "target/remote_mem.h"
 
 #include <errno.h>
 #include <stdio.h>

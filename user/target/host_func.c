@@ -25,7 +25,7 @@
 #include "target/elf_priv.h"
 #include "target/mapped_file.h"
 #include "target/pid_hold.h"
-#include "target/torch_proc.h"
+#include "target/remote_mem.h"
 
 #define NAME_MAX_LEN 4096 /* bounds the demangler's work on hostile names */
 #define STUB	     "__device_stub_"

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "target/live_ops.h"
 #include "target/remote_mem.h"
 
 #define WINDOW	       16384u /* more than any OperatorDef yet: 6 KiB */

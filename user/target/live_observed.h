@@ -3,7 +3,7 @@
 #ifndef TARGET_LIVE_OBSERVED_H
 #define TARGET_LIVE_OBSERVED_H
 
-#include "target/torch_proc.h"
+#include "target/live_ops.h"
 
 /* Sets `unobserved` of the operators, `observed_known` and `observed_off`; names must be there already. */
 void live_observed__find(pid_t pid, struct live_ops *lo);

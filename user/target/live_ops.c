@@ -6,7 +6,7 @@
  * process goes on registering meanwhile: a list whose links do not agree is read again.
  */
 #define LOG_DOMAIN "live_ops"
-#include "target/torch_proc.h"
+#include "target/live_ops.h"
 
 #include <errno.h>
 #include <stdlib.h>

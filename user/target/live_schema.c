@@ -19,7 +19,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "target/live_ops.h"
 #include "target/live_schema_priv.h"
+#include "target/remote_mem.h"
 
 #define ARGS_MAX      128
 #define SETS_MAX      8

@@ -9,7 +9,7 @@
 #define TARGET_LIVE_SCHEMA_H
 
 #include "ptb_probe.h"
-#include "target/torch_proc.h"
+#include "target/live_ops.h"
 
 #define LIVE_TYPES_MAX 64 /* classes of types that are remembered */
 

@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "target/file_server.h"
+#include "target/remote_mem.h"
 #include "target/torch_proc.h"
 
 #define PAGE_MASK_4K 0xfffULL

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Threads, children, names and states of processes, from /proc. */
-#include "target/torch_proc.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "target/remote_mem.h"
 #include "target/torch_libs.h"
 
 #define TYPE_SZ	     416  /* PyTypeObject, and more in debug builds */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Assembles what is known about one process; the verdict when it cannot be traced. */
 #define LOG_DOMAIN "torch_proc"
+#include "target/remote_mem.h"
 #include "target/torch_proc.h"
 
 #include <errno.h>

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Facts about a process: which torch libraries it has mapped, where, and what its memory says about
- * them. Owns every read of /proc/PID and of the target's memory. Takes no decisions, places no probes,
- * never stops or writes to the target. Everything read here is hostile: bounded and checked.
+ * A process with PyTorch: which of its libraries and of CUDA's it has mapped, and where. Takes no decisions, places no
+ * probes, never stops or writes to the target. Everything read here is hostile: bounded and checked.
  */
 #ifndef TARGET_TORCH_PROC_H
 #define TARGET_TORCH_PROC_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -95,75 +93,5 @@ bool torch_proc__ready(const struct torch_proc *tp);
 
 /* Cheap test for waiting loops: does /proc/PID/maps name a torch library? 1, 0, or negative errno. */
 int torch_proc__peek(pid_t pid);
-
-/* ---- memory of the target: process_vm_readv, else /proc/PID/mem ---- */
-
-/* Reads exactly len bytes; -EFAULT if the range is not wholly readable, -ESRCH if the process is gone. */
-int remote__read(pid_t pid, uint64_t addr, void *buf, size_t len);
-/* Reads a NUL-terminated text of at most cap-1 bytes; always terminates buf. -EFAULT, -ENAMETOOLONG. */
-int remote__read_cstr(pid_t pid, uint64_t addr, char *buf, size_t cap);
-/* Reads a libstdc++ std::string at addr. old_abi: copy-on-write layout (one pointer, length at -24). */
-int remote__read_string(pid_t pid, uint64_t addr, bool old_abi, char *buf, size_t cap);
-
-/* ---- the dispatcher's table of a live process (way C) ---- */
-
-struct live_op {
-	uint64_t opdef;  /* address of OperatorDef */
-	char *name;      /* "aten::add.Tensor", "mylib::foo" */
-	bool unobserved; /* torch's profiler never records it (OperatorEntry::is_observed_ is false) */
-};
-
-struct live_ops {
-	struct live_op *ops;
-	uint32_t cnt;
-	bool observed_known; /* is_observed_ could be located (by agreement over all operators) */
-	uint32_t observed_off; /* then: where it is */
-};
-
-/*
- * Walks c10::Dispatcher's operator list from outside. `singleton` addresses come from the plan
- * (runtime addresses of c10::Dispatcher::singleton()::s in each library; the non-zero one counts).
- * At most 100,000 nodes; stops on next == head. 0 or negative errno.
- */
-int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
-		   struct live_ops *out);
-void live_ops__free(struct live_ops *lo);
-/* The last one's place, which is another when one was added since: three small reads. 0 or negative errno. */
-int live_ops__tail(pid_t pid, const uint64_t *singletons, uint32_t cnt, uint64_t *tail);
-
-/* What a reader has of the table already. */
-struct live_ops_seen {
-	bool (*known)(void *arg, uint64_t opdef);
-	void *arg;
-	uint32_t observed_off; /* of an earlier reading */
-	bool old_string_abi;
-};
-/* The operators behind the last known one, newest first. 0; -E2BIG: so many that all should be read; -EAGAIN: they
- * are being registered; another negative errno. */
-int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt, const struct live_ops_seen *seen,
-		     struct live_ops *out);
-/* Reads one operator's name by its OperatorDef address (registered after the walk). */
-int live_ops__name_at(pid_t pid, uint64_t opdef, bool old_string_abi, char *buf, size_t cap);
-
-/*
- * The class of a polymorphic object by its vptr: typeinfo name, demangled
- * ("torch::autograd::generated::AddmmBackward0"). 0 or negative errno.
- */
-int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap);
-
-/* ---- other facts from /proc ---- */
-
-/* Thread ids of pid; *tids from malloc. Count or negative errno. */
-int proc__threads(pid_t pid, pid_t **tids);
-/* Direct children of all threads of pid (descendants: call again on them). Count or negative errno. */
-int proc__children(pid_t pid, pid_t **pids);
-int proc__comm(pid_t pid, pid_t tid, char buf[16]); /* tid 0: the process */
-/* Value of a variable of the environment that pid was started with. 0, -ENOENT, or negative errno. */
-int proc__env(pid_t pid, const char *name, char *buf, size_t cap);
-/* State letter of /proc/PID/stat ('R', 'S', 'Z', ...), or 0 when there is no such process. */
-char proc__state(pid_t pid);
-/* The thread of pid that has this number in pid's own pid namespace. 0 or -ESRCH. */
-int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid);
-bool proc__same_pidns(pid_t pid); /* same pid namespace as ptbpf's own */
 
 #endif /* TARGET_TORCH_PROC_H */

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	struct torch_proc tp;
 	uint32_t i;
 
-	if (argc != 4 || !open_libs(argv + 1, &tp) || torch_plan__new(&tp, &opts, &plan))
+	if (argc != 4 || !open_libs(argv + 1, &tp) || torch_plan__new(tp.libs, &opts, &plan))
 		return 1;
 	for (i = 0; i < plan->func_cnt; i++) {
 		const struct plan_func *f = &plan->funcs[i];

@@ -24,7 +24,7 @@ static inline bool planned__open(struct planned *p, char *path, enum torch_lib_r
 	*p = (struct planned){ .role = role };
 	tp.libs[role].present = true;
 	tp.libs[role].path = tp.libs[role].access_path = path;
-	return !torch_plan__new(&tp, &opts, &p->plan) && !elf_file__open(path, &p->ef);
+	return !torch_plan__new(tp.libs, &opts, &p->plan) && !elf_file__open(path, &p->ef);
 }
 
 static inline void planned__close(struct planned *p)

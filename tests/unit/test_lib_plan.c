@@ -245,7 +245,7 @@ static void check_env(const struct torch_env *env)
 
 	CU_ASSERT_FATAL(fake_proc(env, &tp));
 	begin = clock__mono_ns();
-	CU_ASSERT_EQUAL_FATAL(torch_plan__new(&tp, &opts, &p), 0);
+	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp.libs, &opts, &p), 0);
 	begin = clock__mono_ns() - begin;
 	check_table(p);
 	count_ops(p, k, env->name);
@@ -255,7 +255,7 @@ static void check_env(const struct torch_env *env)
 	printf("planned in %llu ms\n    ", (unsigned long long)(begin / 1000000));
 	out = fopen("/dev/null", "w");
 	CU_ASSERT_FATAL(out != NULL);
-	torch_plan__print(p, &tp, out);
+	torch_plan__print(p, tp.libs, out);
 	fclose(out);
 	torch_plan__free(p);
 	free_proc(&tp);
@@ -279,7 +279,7 @@ static void test_no_torch(void)
 	tp.libs[TORCH_LIB_CPU].present = true;
 	tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path =
 		(char[]){ "/proc/self/exe" };
-	CU_ASSERT(torch_plan__new(&tp, &opts, &p) < 0);
+	CU_ASSERT(torch_plan__new(tp.libs, &opts, &p) < 0);
 	CU_ASSERT(p == NULL);
 }
 
@@ -347,7 +347,7 @@ static void test_damaged(void)
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
 		tp.libs[TORCH_LIB_CPU].present = true;
 		tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path = path;
-		err = torch_plan__new(&tp, &opts, &p);
+		err = torch_plan__new(tp.libs, &opts, &p);
 		CU_ASSERT_NOT_EQUAL(err, -EIO);
 		torch_plan__free(p);
 		close(fd);

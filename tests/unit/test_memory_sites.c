@@ -337,7 +337,7 @@ static void damage_one(const char *source, enum torch_lib_role role, uint32_t ro
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
 		tp.libs[role].present = true;
 		tp.libs[role].path = tp.libs[role].access_path = path;
-		CU_ASSERT_NOT_EQUAL(torch_plan__new(&tp, &opts, &plan), -EIO);
+		CU_ASSERT_NOT_EQUAL(torch_plan__new(tp.libs, &opts, &plan), -EIO);
 		torch_plan__free(plan);
 		close(fd);
 	}
@@ -375,7 +375,7 @@ static void test_optional(void)
 	tp.libs[TORCH_LIB_C10].present = tp.libs[TORCH_LIB_CUDA].present = true;
 	tp.libs[TORCH_LIB_C10].path = tp.libs[TORCH_LIB_C10].access_path = (char[]){ FAKE_ALLOC_LIB };
 	tp.libs[TORCH_LIB_CUDA].path = tp.libs[TORCH_LIB_CUDA].access_path = (char[]){ "/dev/null" };
-	CU_ASSERT_EQUAL_FATAL(torch_plan__new(&tp, &opts, &plan), 0);
+	CU_ASSERT_EQUAL_FATAL(torch_plan__new(tp.libs, &opts, &plan), 0);
 	CU_ASSERT_EQUAL(plan->site_cnt, 2);
 	torch_plan__free(plan);
 }

@@ -91,7 +91,7 @@ static bool plan_of(const struct torch_env *env, struct torch_plan **p)
 		tp.libs[role].build_id_sz = elf_file__build_id(ef, tp.libs[role].build_id, BUILD_ID_MAX);
 		elf_file__close(ef);
 	}
-	return !torch_plan__new(&tp, &opts, p);
+	return !torch_plan__new(tp.libs, &opts, p);
 }
 
 /* ---- what must hold ---- */

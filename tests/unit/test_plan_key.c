@@ -39,7 +39,7 @@ static int key_of(const char *path, bool use_cache, struct plan_key *key)
 	l->path = (char *)(uintptr_t)path;
 	l->fd = open(path, O_RDONLY | O_CLOEXEC);
 	CU_ASSERT_FATAL(l->fd > 0);
-	err = plan_key__get(&tp, use_cache, cache, key);
+	err = plan_key__get(tp.libs, use_cache, cache, key);
 	close(l->fd);
 	return err;
 }
@@ -115,11 +115,11 @@ static void test_holds(void)
 	l->path = lib;
 	l->fd = open(lib, O_RDWR | O_CLOEXEC);
 	CU_ASSERT_FATAL(l->fd > 0);
-	CU_ASSERT_EQUAL(plan_key__get(&tp, false, NULL, &key), 0);
-	CU_ASSERT(plan_key__holds(&tp, &key));
+	CU_ASSERT_EQUAL(plan_key__get(tp.libs, false, NULL, &key), 0);
+	CU_ASSERT(plan_key__holds(tp.libs, &key));
 	usleep(20000);
 	CU_ASSERT_EQUAL(pwrite(l->fd, "x", 1, 77), 1);
-	CU_ASSERT(!plan_key__holds(&tp, &key));
+	CU_ASSERT(!plan_key__holds(tp.libs, &key));
 	close(l->fd);
 }
 
@@ -139,7 +139,7 @@ static void test_refused(void)
 	CU_ASSERT_EQUAL(unlink(lib), 0);
 	CU_ASSERT_EQUAL(key_of(dir, false, &key), -ENOEXEC);
 	tp.libs[TORCH_LIB_CPU].present = true;
-	CU_ASSERT_EQUAL(plan_key__get(&tp, false, NULL, &key), 0);
+	CU_ASSERT_EQUAL(plan_key__get(tp.libs, false, NULL, &key), 0);
 	CU_ASSERT(!key.known && !plan_key__same(&key, &key));
 }
 

@@ -37,7 +37,7 @@ static void open_scene(struct scene *sc)
 	proc.pid = getpid();
 	CU_ASSERT_EQUAL_FATAL(recorder__open(sc->path, NULL, NULL, &opts, &sc->rec), 0);
 	recorder__meta_text(sc->rec, "args", "shapes");
-	recorder__plan(sc->rec, &plan, &proc, &rp);
+	recorder__plan(sc->rec, &plan, proc.libs, &rp);
 	sc->base = rp.site_base;
 	recorder__learn(sc->rec, &proc, &plan);
 	recorder__process(sc->rec, &proc, &plan, &(struct recorder_process){ .start_ns = 1000 });

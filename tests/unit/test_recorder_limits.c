@@ -28,7 +28,7 @@ static void open_recording(void)
 	unlink(path);
 	CU_ASSERT_EQUAL_FATAL(recorder__open(path, NULL, NULL, &opts, &rec), 0);
 	proc.pid = getpid();
-	recorder__plan(rec, &plan, &proc, &rp);
+	recorder__plan(rec, &plan, proc.libs, &rp);
 	recorder__learn(rec, &proc, &plan);
 	recorder__process(rec, &proc, &plan, &(struct recorder_process){ .start_ns = 1000 });
 }

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 
 	if (pid <= 0 || torch_proc__open(pid, &tp, &proc_why))
 		return 2;
-	if (torch_plan__new(tp, &(struct plan_opts){ .use_cache = true }, &plan))
+	if (torch_plan__new(tp->libs, &(struct plan_opts){ .use_cache = true }, &plan))
 		return 3;
 	proc_cfg__agent(tp, plan, &cfg);
 	if (agent_lib__find(pid, &al, why, sizeof(why)) || agent_lib__configure(pid, &al, &cfg)) {

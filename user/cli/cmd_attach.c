@@ -42,18 +42,19 @@ const struct cmd_usage attach_usage = {
 
 static void dry_run_cuda(const struct run_cfg *cfg, struct targets *ts, const struct torch_proc *tp)
 {
-	struct torch_proc *view;
-	struct shared_plan *sp;
 	uint32_t i;
 
-	for (i = 0; i < tp->cuda_cnt && !torch_proc__cuda_view(tp, i, &view); i++) {
-		sp = targets__plan(ts, view, cfg->rec.no_cache);
+	for (i = 0; i < tp->cuda_cnt; i++) {
+		struct torch_lib libs[TORCH_LIB_ROLES] = { 0 };
+		const struct shared_plan *sp;
+
+		libs[tp->cuda[i].role] = tp->cuda[i].lib;
+		sp = targets__plan(ts, libs, cfg->rec.no_cache);
 		putchar('\n');
 		term_text__put(stdout, tp->cuda[i].lib.path, SIZE_MAX);
 		puts(":");
 		if (sp)
-			torch_plan__print(sp->plan, view, stdout);
-		torch_proc__free(view);
+			torch_plan__print(sp->plan, libs, stdout);
 	}
 }
 
@@ -69,10 +70,10 @@ static int dry_run_pid(const struct run_cfg *cfg, pid_t pid)
 		targets__say_why(pid, why, err);
 		return err;
 	}
-	sp = targets__plan(&ts, tp, cfg->rec.no_cache);
+	sp = targets__plan(&ts, tp->libs, cfg->rec.no_cache);
 	err = sp ? 0 : -ENOEXEC;
 	if (sp) {
-		torch_plan__print(sp->plan, tp, stdout);
+		torch_plan__print(sp->plan, tp->libs, stdout);
 		dry_run_cuda(cfg, &ts, tp);
 	}
 	torch_proc__free(tp);

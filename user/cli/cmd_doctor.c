@@ -187,7 +187,7 @@ static int check_pid(pid_t pid)
 	for (i = 0; i < TORCH_LIB_ROLES; i++)
 		row(tp->libs[i].present ? "ok" : "no", roles[i],
 		    tp->libs[i].present ? tp->libs[i].path : "not loaded");
-	sp = targets__plan(&ts, tp, false);
+	sp = targets__plan(&ts, tp->libs, false);
 	if (sp)
 		check_plan(sp->plan);
 	check_agent(pid, sp ? sp->plan : NULL);

@@ -181,7 +181,7 @@ static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 	if (!torch_proc__open(pid, &tp, &why)) {
 		if (cfg->rec.gpu && cfg->rec.agent == AGENT_OFF)
 			target_cuda__plan(&ts, tp, cfg->rec.no_cache);
-		sp = targets__plan(&ts, tp, cfg->rec.no_cache);
+		sp = targets__plan(&ts, tp->libs, cfg->rec.no_cache);
 	}
 	kill(pid, SIGCONT);
 	for (t0 = clock__mono_ns(); sp && !relocated(pid, sp->plan) && alive(pid) && !cancel__pending(); nap())

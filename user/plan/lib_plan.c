@@ -19,9 +19,9 @@
 #include "plan/special_sites.h"
 
 /* In a static build one file plays several roles; it is analysed for the first of them. */
-static bool same_file(const struct torch_proc *tp, enum torch_lib_role a, enum torch_lib_role b)
+static bool same_file(const struct torch_lib *libs, enum torch_lib_role a, enum torch_lib_role b)
 {
-	const struct torch_lib *x = &tp->libs[a], *y = &tp->libs[b];
+	const struct torch_lib *x = &libs[a], *y = &libs[b];
 
 	if (!x->present || !y->present || x->load_bias != y->load_bias)
 		return false;
@@ -89,7 +89,7 @@ static int analyse(struct plan_build *b, const struct torch_lib *lib, enum torch
 	return err;
 }
 
-static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
+static int make_plan(const struct torch_lib *libs, struct torch_plan *plan)
 {
 	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX,
 					 TORCH_LIB_C10, TORCH_LIB_CUDART, TORCH_LIB_CUDA };
@@ -99,9 +99,9 @@ static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
 
 	layout__init(&plan->layout);
 	for (i = 0; i < sizeof(order) && !err; i++) {
-		if (!tp->libs[order[i]].present || (i && same_file(tp, order[0], order[i])))
+		if (!libs[order[i]].present || (i && same_file(libs, order[0], order[i])))
 			continue;
-		err = analyse(&b, &tp->libs[order[i]], order[i]);
+		err = analyse(&b, &libs[order[i]], order[i]);
 		if (err != -ENOMEM && is_optional(order[i]))
 			err = 0; /* said; the process can be traced without it */
 	}
@@ -113,7 +113,18 @@ static int make_plan(const struct torch_proc *tp, struct torch_plan *plan)
 	return err;
 }
 
-int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, struct torch_plan **out)
+/* Of what is analysed: the library with the operators, or the only one. */
+static const char *main_path(const struct torch_lib *libs)
+{
+	uint32_t i;
+
+	for (i = TORCH_LIB_CPU; i < TORCH_LIB_ROLES; i++)
+		if (libs[i].present)
+			return libs[i].path;
+	return "no library";
+}
+
+int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, struct torch_plan **out)
 {
 	bool use_cache = !opts || opts->use_cache;
 	const char *dir = opts ? opts->cache_dir : NULL;
@@ -122,7 +133,7 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 	uint8_t *image = NULL;
 	struct plan_key key;
 	size_t len = 0;
-	int err = plan_key__get(tp, use_cache, dir, &key);
+	int err = plan_key__get(libs, use_cache, dir, &key);
 
 	*out = NULL;
 	if (err)
@@ -133,15 +144,15 @@ int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, s
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
 		return 0;
 	}
-	err = plan_child__make(tp, make_plan, &image, &len);
+	err = plan_child__make(libs, make_plan, &image, &len);
 	if (!err)
 		err = plan_cache__decode(image, len, &plan);
-	if (!err && !plan_key__holds(tp, &key)) {
-		pr_error("process %d: a library was written while it was analysed", tp->pid);
+	if (!err && !plan_key__holds(libs, &key)) {
+		pr_error("%s: the file, or one that belongs to it, was written while it was analysed", main_path(libs));
 		err = -ESTALE;
 	}
-	if (!err && !plan->site_cnt && torch_proc__has_torch(tp)) {
-		pr_error("process %d: no function of its torch libraries can be probed", tp->pid);
+	if (!err && !plan->site_cnt && libs[TORCH_LIB_CPU].present) {
+		pr_error("%s: no function of PyTorch can be probed", main_path(libs));
 		err = -ENOTSUP;
 	}
 	if (!err) {

@@ -100,9 +100,10 @@ struct plan_opts {
 	const char *cache_dir;   /* NULL: /var/cache/ptbpf */
 };
 
-/* Analyses the libraries of tp (or reads the cache). 0 or negative errno, logged. -ENOTSUP: a torch
+/* Analyses libraries that belong together (or reads the cache): libs is an array by role, of all of PyTorch's in a
+ * process or of one of CUDA's. 0 or negative errno, logged. -ENOTSUP: a torch
  * build without any usable site; -ESTALE: a file was written meanwhile. *out owned by the caller. */
-int torch_plan__new(const struct torch_proc *tp, const struct plan_opts *opts, struct torch_plan **out);
+int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, struct torch_plan **out);
 void torch_plan__free(struct torch_plan *plan);
 
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
@@ -142,6 +143,6 @@ static inline bool plan_func__is_cuda_call(const struct plan_func *pf)
 }
 
 /* --dry-run: every probe and every refusal with its reason, and a summary, as text. */
-void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out);
+void torch_plan__print(const struct torch_plan *plan, const struct torch_lib *libs, FILE *out);
 
 #endif /* PLAN_LIB_PLAN_H */

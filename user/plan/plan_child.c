@@ -17,7 +17,7 @@
 #include "plan/plan_cache.h"
 
 struct analysis {
-	struct torch_proc tp; /* a shallow copy, each library's fd open */
+	struct torch_lib libs[TORCH_LIB_ROLES]; /* shallow copies, each with its fd open */
 	plan_make_fn make;
 	int fds[TORCH_LIB_ROLES], opened[TORCH_LIB_ROLES]; /* the latter are ours to close */
 	uint32_t fd_cnt, opened_cnt;
@@ -29,7 +29,7 @@ static int analyse(void *arg, uint8_t **out, size_t *len)
 {
 	const struct analysis *a = arg;
 	struct torch_plan *plan = calloc(1, sizeof(*plan));
-	int err = plan ? a->make(&a->tp, plan) : -ENOMEM;
+	int err = plan ? a->make(a->libs, plan) : -ENOMEM;
 
 	if (!err)
 		err = plan_cache__encode(plan, out, len);
@@ -56,12 +56,11 @@ static int add_library(struct analysis *a, struct torch_lib *lib)
 	return 0;
 }
 
-int plan_child__make(const struct torch_proc *tp, plan_make_fn make, uint8_t **image, size_t *len)
+int plan_child__make(const struct torch_lib *libs, plan_make_fn make, uint8_t **image, size_t *len)
 {
-	struct analysis a = { .tp = *tp, .make = make };
-	char what[64];
+	struct analysis a = { .make = make };
 	struct sandbox_job job = {
-		.what = what,
+		.what = "the libraries of PyTorch or CUDA",
 		.fn = analyse,
 		.arg = &a,
 		.fds = a.fds,
@@ -72,10 +71,10 @@ int plan_child__make(const struct torch_proc *tp, plan_make_fn make, uint8_t **i
 
 	*image = NULL;
 	*len = 0;
-	snprintf(what, sizeof(what), "the libraries of process %d", tp->pid);
+	memcpy(a.libs, libs, sizeof(a.libs));
 	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
-		if (tp->libs[i].present)
-			err = add_library(&a, &a.tp.libs[i]);
+		if (libs[i].present)
+			err = add_library(&a, &a.libs[i]);
 	job.fd_cnt = a.fd_cnt;
 	job.limits.mem_bytes += a.file_bytes;
 	if (!err)

@@ -13,11 +13,11 @@
 #include "plan/lib_plan.h"
 
 /* Reads the libraries through their fd; it can open no file. */
-typedef int (*plan_make_fn)(const struct torch_proc *tp, struct torch_plan *plan);
+typedef int (*plan_make_fn)(const struct torch_lib *libs, struct torch_plan *plan);
 
 /* Lets a child call make and returns the encoded plan, which may be anything: plan_cache__decode() checks it.
  * *image is from malloc. 0; -ECANCELED: a signal is pending; another negative errno (logged by the child, or by
  * sandbox__run). */
-int plan_child__make(const struct torch_proc *tp, plan_make_fn make, uint8_t **image, size_t *len);
+int plan_child__make(const struct torch_lib *libs, plan_make_fn make, uint8_t **image, size_t *len);
 
 #endif /* PLAN_PLAN_CHILD_H */

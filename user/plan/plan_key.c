@@ -128,7 +128,7 @@ static const uint8_t *tool_id(void)
 	return id;
 }
 
-static void digest(const struct file_key *files, const struct torch_proc *tp, uint8_t out[FILE_HASH_SZ])
+static void digest(const struct file_key *files, const struct torch_lib *libs, uint8_t out[FILE_HASH_SZ])
 {
 	SHA256_CTX ctx;
 	uint32_t role;
@@ -136,7 +136,7 @@ static void digest(const struct file_key *files, const struct torch_proc *tp, ui
 	SHA256_Init(&ctx);
 	SHA256_Update(&ctx, tool_id(), BUILD_ID_MAX);
 	for (role = 0; role < TORCH_LIB_ROLES; role++) {
-		uint8_t there = tp->libs[role].present;
+		uint8_t there = libs[role].present;
 
 		SHA256_Update(&ctx, &there, 1);
 		SHA256_Update(&ctx, &files[role], sizeof(files[role]));
@@ -144,7 +144,7 @@ static void digest(const struct file_key *files, const struct torch_proc *tp, ui
 	SHA256_Final(out, &ctx);
 }
 
-int plan_key__get(const struct torch_proc *tp, bool cache, const char *dir, struct plan_key *key)
+int plan_key__get(const struct torch_lib *libs, bool cache, const char *dir, struct plan_key *key)
 {
 	struct file_key files[TORCH_LIB_ROLES];
 	int dir_fd, err = 0;
@@ -153,19 +153,19 @@ int plan_key__get(const struct torch_proc *tp, bool cache, const char *dir, stru
 	memset(key, 0, sizeof(*key));
 	memset(files, 0, sizeof(files));
 	for (role = 0; role < TORCH_LIB_ROLES; role++)
-		if (tp->libs[role].present && tp->libs[role].fd <= 0)
+		if (libs[role].present && libs[role].fd <= 0)
 			return 0;
 	dir_fd = cache ? cache_dir__open(dir) : -1;
 	for (role = 0; role < TORCH_LIB_ROLES && !err; role++) {
-		if (!tp->libs[role].present)
+		if (!libs[role].present)
 			continue;
-		err = hash_file(dir_fd, &tp->libs[role], &files[role]);
+		err = hash_file(dir_fd, &libs[role], &files[role]);
 		key->files[role] = files[role].id;
 	}
 	if (dir_fd >= 0)
 		close(dir_fd);
 	if (!err)
-		digest(files, tp, key->digest);
+		digest(files, libs, key->digest);
 	key->known = !err;
 	return err;
 }
@@ -175,14 +175,14 @@ bool plan_key__same(const struct plan_key *a, const struct plan_key *b)
 	return a->known && b->known && !memcmp(a->digest, b->digest, sizeof(a->digest));
 }
 
-bool plan_key__holds(const struct torch_proc *tp, const struct plan_key *key)
+bool plan_key__holds(const struct torch_lib *libs, const struct plan_key *key)
 {
 	struct file_id now;
 	uint32_t role;
 
 	for (role = 0; role < TORCH_LIB_ROLES && key->known; role++)
-		if (tp->libs[role].present &&
-		    (file_id__get(tp->libs[role].fd, &now) || !file_id__same(&now, &key->files[role])))
+		if (libs[role].present &&
+		    (file_id__get(libs[role].fd, &now) || !file_id__same(&now, &key->files[role])))
 			return false;
 	return true;
 }

@@ -22,9 +22,9 @@ struct plan_key {
  * Of the files that tp has open. Each file is read wholly once per identity: hashes are remembered in this process,
  * and in the cache's directory if cache is true (dir NULL: PLAN_CACHE_DIR). 0 or negative errno (logged).
  */
-int plan_key__get(const struct torch_proc *tp, bool cache, const char *dir, struct plan_key *key);
+int plan_key__get(const struct torch_lib *libs, bool cache, const char *dir, struct plan_key *key);
 bool plan_key__same(const struct plan_key *a, const struct plan_key *b);
 /* Are tp's files still those of the key? A change since says that something else may have been read. */
-bool plan_key__holds(const struct torch_proc *tp, const struct plan_key *key);
+bool plan_key__holds(const struct torch_lib *libs, const struct plan_key *key);
 
 #endif /* PLAN_PLAN_KEY_H */

@@ -53,7 +53,7 @@ static const char *role_name(uint8_t role)
 	return role == PTB_ROLE_ENTER ? "enter" : role == PTB_ROLE_EXIT ? "exit" : "point";
 }
 
-static const char *lib_name(const struct torch_proc *tp, uint8_t lib)
+static const char *lib_name(const struct torch_lib *libs, uint8_t lib)
 {
 	static const char *const fallback[] = { "libc10", "libtorch_cpu", "libtorch_python",
 						  "libstdc++", "libcudart", "libcuda" };
@@ -61,15 +61,15 @@ static const char *lib_name(const struct torch_proc *tp, uint8_t lib)
 
 	if (lib >= TORCH_LIB_ROLES)
 		return "?";
-	path = tp ? tp->libs[lib].path : NULL;
+	path = libs ? libs[lib].path : NULL;
 	slash = path ? strrchr(path, '/') : NULL;
 	return slash ? slash + 1 : fallback[lib];
 }
 
 /* Names are those of the target's files. */
-static void put_lib(FILE *out, const struct torch_proc *tp, uint8_t lib)
+static void put_lib(FILE *out, const struct torch_lib *libs, uint8_t lib)
 {
-	size_t n = term_text__put(out, lib_name(tp, lib), SIZE_MAX);
+	size_t n = term_text__put(out, lib_name(libs, lib), SIZE_MAX);
 
 	fprintf(out, "%*s", n < 20 ? 20 - (int)n : 0, "");
 }
@@ -80,7 +80,7 @@ static void put_line(FILE *out, const char *text)
 	fputc('\n', out);
 }
 
-static void print_sites(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
+static void print_sites(const struct torch_plan *p, const struct torch_lib *libs, FILE *out)
 {
 	uint32_t i;
 
@@ -89,7 +89,7 @@ static void print_sites(const struct torch_plan *p, const struct torch_proc *tp,
 	for (i = 0; i < p->site_cnt; i++) {
 		const struct plan_site *s = &p->sites[i];
 
-		put_lib(out, tp, s->lib);
+		put_lib(out, libs, s->lib);
 		fprintf(out, " %#10" PRIx64 "  %-5s %-12s %-4s  ", s->offset, role_name(s->role), prog_name(s->prog),
 			insn__op_name(s->insn));
 		put_line(out, p->funcs[s->func].name);
@@ -97,7 +97,7 @@ static void print_sites(const struct torch_plan *p, const struct torch_proc *tp,
 }
 
 /* Arguments and results whose place is not known, by operator. */
-static void print_unplaced(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
+static void print_unplaced(const struct torch_plan *p, const struct torch_lib *libs, FILE *out)
 {
 	bool any = false;
 	uint32_t i;
@@ -110,7 +110,7 @@ static void print_unplaced(const struct torch_plan *p, const struct torch_proc *
 		if (!any)
 			fprintf(out, "\narguments or results that cannot be read:\n");
 		any = true;
-		put_lib(out, tp, f->lib);
+		put_lib(out, libs, f->lib);
 		fprintf(out, " %u of ", f->unplaced);
 		put_line(out, f->schema ? f->schema : f->name);
 	}
@@ -183,7 +183,7 @@ static void print_args(const struct torch_plan *p, FILE *out)
 		late, schemas, p->prog_cnt, values, doubles, unplaced);
 }
 
-static void print_refusals(const struct torch_plan *p, const struct torch_proc *tp, FILE *out)
+static void print_refusals(const struct torch_plan *p, const struct torch_lib *libs, FILE *out)
 {
 	bool any = false;
 	uint32_t i;
@@ -196,7 +196,7 @@ static void print_refusals(const struct torch_plan *p, const struct torch_proc *
 		if (!any)
 			fprintf(out, "\nnot probed, or only in part:\n");
 		any = true;
-		put_lib(out, tp, f->lib);
+		put_lib(out, libs, f->lib);
 		fputc(' ', out);
 		term_text__put(out, f->name, SIZE_MAX);
 		fprintf(out, ": %s\n", refusal_text(f->reason));
@@ -232,16 +232,16 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 	print_memory(p, out);
 }
 
-void torch_plan__print(const struct torch_plan *plan, const struct torch_proc *tp, FILE *out)
+void torch_plan__print(const struct torch_plan *plan, const struct torch_lib *libs, FILE *out)
 {
-	print_sites(plan, tp, out);
-	print_refusals(plan, tp, out);
-	if (!torch_proc__has_torch(tp)) { /* a library of CUDA's */
+	print_sites(plan, libs, out);
+	print_refusals(plan, libs, out);
+	if (!libs[TORCH_LIB_CPU].present) { /* a library of CUDA's */
 		print_memory(plan, out);
 		print_cuda_calls(plan, out);
 		return;
 	}
-	print_unplaced(plan, tp, out);
+	print_unplaced(plan, libs, out);
 	print_summary(plan, out);
 	tensor_layout__print(&plan->layout, out);
 	rf_layout__print(&plan->layout, out);

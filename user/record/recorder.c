@@ -272,7 +272,7 @@ static void put_func(struct recorder *r, const struct recorder_plan *rp, const s
 	recorder__put(r, PTB_REC_FUNC, &f.h, sizeof(f));
 }
 
-void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp,
+void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_lib *libs,
 		    struct recorder_plan *rp)
 {
 	uint32_t i;
@@ -287,7 +287,7 @@ void recorder__plan(struct recorder *r, const struct torch_plan *plan, const str
 		struct ptb_site s = { .id = rp->site_base + i,
 				      .func = rp->func_base + ps->func + 1,
 				      .role = ps->role,
-				      .lib = recorder__name(r, tp->libs[ps->lib].path),
+				      .lib = recorder__name(r, libs[ps->lib].path),
 				      .offset = ps->offset };
 
 		if (is_left_out(r, &plan->funcs[ps->func]))

@@ -46,7 +46,7 @@ void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64
 struct recorder_plan {
 	uint32_t func_base, site_base;
 };
-void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_proc *tp,
+void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_lib *libs,
 		    struct recorder_plan *rp);
 /* The functions that the plan refuses, of those that are to be probed; before the first record of the
  * process. Returns their number. */

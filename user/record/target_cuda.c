@@ -13,26 +13,21 @@
 #include "base/vec.h"
 #include "record/targets.h"
 #include "target/proc_memory.h"
+#include "target/torch_libs.h"
 
 #define LOOK_EVERY_NS 20000000ULL /* one look is a file of /proc that costs some 30 us */
 #define LOOKS_SHARED 16           /* so many processes are looked at in that time; with more of them, later */
 
-struct purpose {
-	bool (*has)(const struct plan_func *pf);
-	size_t probes; /* of struct target_cuda */
-	size_t told;   /* of struct shared_plan: its refusals are in the capture */
-};
-
-static const struct purpose purposes[] = {
-	{ plan_func__is_memory, offsetof(struct target_cuda, memory), offsetof(struct shared_plan, told_memory) },
-	{ plan_func__is_cuda_call, offsetof(struct target_cuda, calls), offsetof(struct shared_plan, told_cuda) },
-};
-
-static bool is_wanted(const struct purpose *p, const struct target *t, const struct target_ctx *ctx)
+static bool is_wanted(enum cuda_purpose p, const struct target *t, const struct target_ctx *ctx)
 {
-	if (p->has == plan_func__is_memory)
+	if (p == CUDA_MEMORY)
 		return ctx->opts->memory;
 	return ctx->opts->gpu && !target_agent__has_gpu(t->agent);
+}
+
+static bool concerns(enum cuda_purpose p, const struct plan_func *pf)
+{
+	return p == CUDA_MEMORY ? plan_func__is_memory(pf) : plan_func__is_cuda_call(pf);
 }
 
 /* ---- which libraries ---- */
@@ -42,29 +37,48 @@ static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *
 	uint32_t i;
 
 	for (i = 0; i < tc->cnt; i++) {
-		const struct torch_lib *lib = &tc->libs[i].view->libs[c->role];
+		const struct cuda_lib *cl = &tc->libs[i];
 
-		if (lib->present && lib->id.dev == c->lib.id.dev && lib->id.ino == c->lib.id.ino)
+		if (cl->role == c->role && cl->lib.id.dev == c->lib.id.dev && cl->lib.id.ino == c->lib.id.ino)
 			return true;
 	}
 	return false;
 }
 
-/* The plan of one library, told to the capture. NULL: said. */
-static struct shared_plan *plan_lib(struct targets *ts, const struct target_ctx *ctx, const struct torch_proc *view)
+/* The plan of one library. NULL: logged. */
+static struct shared_plan *plan_lib(struct targets *ts, const struct torch_cuda_lib *c, bool no_cache)
 {
-	struct shared_plan *sp = targets__plan(ts, view, ctx->opts->no_cache);
+	struct torch_lib libs[TORCH_LIB_ROLES] = { 0 };
 
-	if (sp && !sp->told.site_base)
-		recorder__plan(ctx->rec, sp->plan, view, &sp->told);
-	return sp;
+	libs[c->role] = c->lib;
+	return targets__plan(ts, libs, no_cache);
+}
+
+static int add_lib(struct targets *ts, struct target_cuda *tc, const struct target_ctx *ctx,
+		   const struct torch_cuda_lib *c)
+{
+	struct shared_plan *sp = plan_lib(ts, c, ctx->opts->no_cache);
+	struct torch_lib libs[TORCH_LIB_ROLES] = { 0 };
+	struct cuda_lib *cl;
+
+	if (!sp)
+		return -ENOEXEC;
+	libs[c->role] = c->lib;
+	if (!sp->recorded.site_base)
+		recorder__plan(ctx->rec, sp->plan, libs, &sp->recorded);
+	if (vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs)))
+		return -ENOMEM;
+	cl = &tc->libs[tc->cnt];
+	*cl = (struct cuda_lib){ .role = c->role, .plan = (uint32_t)(sp - ts->plans) };
+	if (torch_lib__copy(&cl->lib, &c->lib))
+		return -ENOMEM;
+	tc->cnt++;
+	return 0;
 }
 
 static void add_libs(struct targets *ts, struct target_cuda *tc, const struct target_ctx *ctx,
 		     const struct torch_proc *tp)
 {
-	struct shared_plan *sp;
-	struct cuda_lib lib;
 	uint32_t i;
 
 	for (i = 0; i < tp->cuda_cnt; i++) {
@@ -75,56 +89,38 @@ static void add_libs(struct targets *ts, struct target_cuda *tc, const struct ta
 			tc->over = true;
 			return;
 		}
-		if (torch_proc__cuda_view(tp, i, &lib.view))
-			continue;
-		sp = plan_lib(ts, ctx, lib.view);
-		if (!sp || vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs))) {
-			torch_proc__free(lib.view);
-			continue;
-		}
-		lib.plan = (uint32_t)(sp - ts->plans);
-		tc->libs[tc->cnt++] = lib;
-		pr_debug("pid %d: %s", tp->pid, tp->cuda[i].lib.path);
+		if (!add_lib(ts, tc, ctx, &tp->cuda[i]))
+			pr_debug("pid %d: %s", tp->pid, tp->cuda[i].lib.path);
 	}
 }
 
 void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache)
 {
-	struct torch_proc *view;
 	uint32_t i;
 
-	for (i = 0; i < tp->cuda_cnt; i++) {
-		if (torch_proc__cuda_view(tp, i, &view))
-			return;
-		targets__plan(ts, view, no_cache);
-		torch_proc__free(view);
-	}
+	for (i = 0; i < tp->cuda_cnt; i++)
+		plan_lib(ts, &tp->cuda[i], no_cache);
 }
 
 /* ---- their probes ---- */
 
-static enum torch_lib_role role_of(const struct cuda_lib *cl)
-{
-	return cl->view->libs[TORCH_LIB_CUDART].present ? TORCH_LIB_CUDART : TORCH_LIB_CUDA;
-}
-
-static int fill_lib(const struct purpose *p, const struct cuda_lib *cl, const struct shared_plan *sp,
+static int fill_lib(enum cuda_purpose p, const struct cuda_lib *cl, const struct shared_plan *sp,
 		    struct probe_lib *lib)
 {
 	const struct torch_plan *plan = sp->plan;
 	uint32_t i;
 
-	lib->name = cl->view->libs[role_of(cl)].path;
-	lib->access_path = cl->view->libs[role_of(cl)].access_path;
+	lib->name = cl->lib.path;
+	lib->access_path = cl->lib.access_path;
 	lib->sites = calloc(plan->site_cnt ? plan->site_cnt : 1, sizeof(*lib->sites));
 	for (i = 0; lib->sites && i < plan->site_cnt; i++) {
 		const struct plan_site *s = &plan->sites[i];
 		const struct plan_func *pf = &plan->funcs[s->func];
 
-		if (!p->has(pf))
+		if (!concerns(p, pf))
 			continue;
 		lib->sites[lib->cnt] = (struct probe_site){ /* PTB_API_ARGS(), PTB_CUDA_ARGS() */
-			.id = sp->told.site_base + i,
+			.id = sp->recorded.site_base + i,
 			.offset = s->offset,
 			.prog = s->prog,
 			.args = s->args | (pf->reason != PTB_REFUSE_NONE ? PTB_API_NO_EXIT : 0),
@@ -141,24 +137,14 @@ static void fill_cfg(const struct target *t, struct ptb_proc_cfg *cfg)
 
 	*cfg = (struct ptb_proc_cfg){ .tgid = (uint32_t)t->pid };
 	for (i = 0; i < t->cuda.cnt; i++)
-		proc_cfg__cudart(&t->cuda.libs[i].view->libs[TORCH_LIB_CUDART], cfg);
+		if (t->cuda.libs[i].role == TORCH_LIB_CUDART)
+			proc_cfg__cudart(&t->cuda.libs[i].lib, cfg);
 }
 
-static void tell_refusals(struct targets *ts, const struct purpose *p, const struct target_ctx *ctx,
-			  struct shared_plan *sp, const struct probe_lib *lib)
-{
-	bool *told = (bool *)((char *)sp + p->told);
-
-	if (!*told)
-		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, p->has);
-	*told = true;
-	targets__report_refusals(ts, ctx, sp, lib, 1);
-}
-
-static int attach_lib(struct targets *ts, const struct purpose *p, struct target *t, const struct target_ctx *ctx,
+static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t, const struct target_ctx *ctx,
 		      const struct cuda_lib *cl)
 {
-	struct cuda_probes *cp = (struct cuda_probes *)((char *)&t->cuda + p->probes);
+	struct cuda_probes *cp = &t->cuda.probes[p];
 	struct shared_plan *sp = &ts->plans[cl->plan];
 	struct probe_lib lib = { 0 };
 	struct ptb_proc_cfg cfg;
@@ -172,9 +158,10 @@ static int attach_lib(struct targets *ts, const struct purpose *p, struct target
 	}
 	if (n >= 0) {
 		ts->probes += (uint64_t)n;
-		tell_refusals(ts, p, ctx, sp, &lib);
+		targets__record_refusals(ts, ctx, sp, p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
+		targets__report_refusals(ts, ctx, sp, &lib, 1);
 	} else if (n != -ESRCH && n != -ESTALE) {
-		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->view->libs[role_of(cl)].path, errstr(n));
+		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->lib.path, errstr(n));
 	}
 	free(lib.sites);
 	return n;
@@ -193,12 +180,12 @@ static bool settle(struct targets *ts, struct target *t, const struct target_ctx
 	uint64_t t0 = clock__mono_ns();
 	struct ptb_proc_cfg cfg;
 	bool more = false;
-	size_t i;
+	uint32_t i;
 
-	for (i = 0; i < sizeof(purposes) / sizeof(purposes[0]); i++) {
-		struct cuda_probes *cp = (struct cuda_probes *)((char *)&t->cuda + purposes[i].probes);
+	for (i = 0; i < CUDA_PURPOSES; i++) {
+		struct cuda_probes *cp = &t->cuda.probes[i];
 
-		if (!is_wanted(&purposes[i], t, ctx)) {
+		if (!is_wanted(i, t, ctx)) {
 			remove_probes(cp, ctx->ps);
 			continue;
 		}
@@ -208,9 +195,9 @@ static bool settle(struct targets *ts, struct target *t, const struct target_ctx
 		if (cp->on) /* another libcudart, perhaps */
 			probe_set__update_process(ctx->ps, cp->idx, &cfg);
 		for (; cp->done < t->cuda.cnt; cp->done++)
-			more |= attach_lib(ts, &purposes[i], t, ctx, &t->cuda.libs[cp->done]) > 0;
+			more |= attach_lib(ts, i, t, ctx, &t->cuda.libs[cp->done]) > 0;
 	}
-	t->cuda.called |= t->cuda.calls.on;
+	t->cuda.called |= t->cuda.probes[CUDA_CALLS].on;
 	if (!ctx->active)
 		ts->attach_ns += clock__mono_ns() - t0;
 	return more;
@@ -246,7 +233,7 @@ static bool has_news(struct target_cuda *tc, pid_t pid)
 
 static void say_refused(struct target *t)
 {
-	if (t->cuda.calls.on || t->cuda.said || !t->agent || !target_agent__gpu_refused(t->agent))
+	if (t->cuda.probes[CUDA_CALLS].on || t->cuda.said || !t->agent || !target_agent__gpu_refused(t->agent))
 		return;
 	t->cuda.said = true;
 	pr_warn("pid %d: its agent does not record GPU activities: %s; CUDA calls are recorded by "
@@ -267,7 +254,7 @@ void target_cuda__follow(struct targets *ts, struct target *t, const struct targ
 		add_libs(ts, &t->cuda, ctx, tp);
 		torch_proc__free(tp);
 	}
-	if (is_wanted(&purposes[1], t, ctx))
+	if (is_wanted(CUDA_CALLS, t, ctx))
 		say_refused(t);
 	if (settle(ts, t, ctx) && ctx->active)
 		ts->cuda_late_ns += clock__mono_ns() - last;
@@ -275,8 +262,8 @@ void target_cuda__follow(struct targets *ts, struct target *t, const struct targ
 
 void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps)
 {
-	remove_probes(&tc->memory, ps);
-	remove_probes(&tc->calls, ps);
+	for (uint32_t i = 0; i < CUDA_PURPOSES; i++)
+		remove_probes(&tc->probes[i], ps);
 	target_cuda__free(tc);
 }
 
@@ -286,7 +273,7 @@ void target_cuda__free(struct target_cuda *tc)
 	uint32_t i;
 
 	for (i = 0; i < tc->cnt; i++)
-		torch_proc__free(tc->libs[i].view);
+		torch_lib__clear(&tc->libs[i].lib);
 	free(tc->libs);
 	*tc = (struct target_cuda){ .called = called, .said = said };
 }

@@ -17,9 +17,12 @@ struct target_ctx;
 struct targets;
 
 struct cuda_lib {
-	struct torch_proc *view; /* the process, with this library alone */
-	uint32_t plan;           /* index into targets.plans */
+	struct torch_lib lib; /* a copy */
+	enum torch_lib_role role;
+	uint32_t plan; /* index into targets.plans */
 };
+
+enum cuda_purpose { CUDA_MEMORY, CUDA_CALLS, CUDA_PURPOSES };
 
 struct cuda_probes { /* of one purpose, so that they come and go by themselves */
 	uint32_t idx;  /* in the probe set, if on */
@@ -30,7 +33,7 @@ struct cuda_probes { /* of one purpose, so that they come and go by themselves *
 struct target_cuda {
 	struct cuda_lib *libs;
 	uint32_t cnt, cap;
-	struct cuda_probes memory, calls;
+	struct cuda_probes probes[CUDA_PURPOSES];
 	bool over;           /* it has more of them than are probed: counted once */
 	bool called;         /* there were probes on calls */
 	bool said;           /* that the agent does not tell of GPUs */

@@ -128,7 +128,7 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 	}
 }
 
-struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache)
+struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *libs, bool no_cache)
 {
 	struct plan_opts opts = { .use_cache = !no_cache };
 	uint64_t t0 = clock__mono_ns();
@@ -136,19 +136,19 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *t
 	struct plan_key key;
 	uint32_t i;
 
-	if (plan_key__get(tp, !no_cache, NULL, &key))
+	if (plan_key__get(libs, !no_cache, NULL, &key))
 		return NULL;
 	for (i = 0; i < ts->plan_cnt; i++)
 		if (plan_key__same(&ts->plans[i].plan->key, &key))
 			return &ts->plans[i];
 	if (vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1,
 			sizeof(*ts->plans))) {
-		pr_error("cannot plan the probes of pid %d: %s", (int)tp->pid, errstr(-ENOMEM));
+		pr_error("cannot plan the probes: %s", errstr(-ENOMEM));
 		return NULL;
 	}
 	sp = &ts->plans[ts->plan_cnt];
 	*sp = (struct shared_plan){ .plan = NULL };
-	if (torch_plan__new(tp, &opts, &sp->plan))
+	if (torch_plan__new(libs, &opts, &sp->plan))
 		return NULL;
 	ts->plan_cnt++;
 	ts->plan_ns += clock__mono_ns() - t0;
@@ -189,7 +189,7 @@ static int load_args(struct targets *ts, const struct target *t, const struct ta
 static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, enum probe_args args)
 {
 	const struct plan_site *s = &sp->plan->sites[i];
-	struct probe_site p = { .id = sp->told.site_base + i, .offset = s->offset, .prog = s->prog,
+	struct probe_site p = { .id = sp->recorded.site_base + i, .offset = s->offset, .prog = s->prog,
 				.insn_len = s->len };
 
 	memcpy(p.insn, s->bytes, s->len);
@@ -246,7 +246,7 @@ void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, 
 	for (l = 0; l < lib_cnt; l++)
 		for (i = 0; i < libs[l].cnt; i++)
 			if (libs[l].sites[i].refused) {
-				recorder__refused_site(ctx->rec, sp->plan, &sp->told,
+				recorder__refused_site(ctx->rec, sp->plan, &sp->recorded,
 						       libs[l].sites[i].id);
 				n++;
 			}
@@ -308,22 +308,31 @@ static bool is_op(const struct plan_func *pf)
 	return !plan_func__is_memory(pf) && !plan_func__is_tensor(pf);
 }
 
-/* What the plan refuses of the functions that are probed here, once each. */
-static void tell_refusals(struct targets *ts, const struct target *t, const struct target_ctx *ctx,
-			  struct shared_plan *sp)
+void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx, struct shared_plan *sp,
+			      enum refusals kind)
 {
-	if (ctx->opts->ops && !target_agent__has_ops(t->agent) && !sp->told_ops) {
-		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, is_op);
-		sp->told_ops = true;
-	}
-	if (ctx->opts->args == PROBE_ARGS_FULL && ctx->opts->ops && !sp->told_tensors) {
-		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_tensor);
-		sp->told_tensors = true;
-	}
-	if (ctx->opts->memory && !sp->told_memory) {
-		ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->told, plan_func__is_memory);
-		sp->told_memory = true;
-	}
+	static bool (*const concerns[REFUSALS_CNT])(const struct plan_func *pf) = {
+		[REFUSALS_OPS] = is_op,
+		[REFUSALS_TENSORS] = plan_func__is_tensor,
+		[REFUSALS_MEMORY] = plan_func__is_memory,
+		[REFUSALS_CUDA_CALLS] = plan_func__is_cuda_call,
+	};
+
+	if (sp->refusals_recorded[kind])
+		return;
+	sp->refusals_recorded[kind] = true;
+	ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->recorded, concerns[kind]);
+}
+
+static void record_refusals(struct targets *ts, const struct target *t, const struct target_ctx *ctx,
+			    struct shared_plan *sp)
+{
+	if (ctx->opts->ops && !target_agent__has_ops(t->agent))
+		targets__record_refusals(ts, ctx, sp, REFUSALS_OPS);
+	if (ctx->opts->args == PROBE_ARGS_FULL && ctx->opts->ops)
+		targets__record_refusals(ts, ctx, sp, REFUSALS_TENSORS);
+	if (ctx->opts->memory)
+		targets__record_refusals(ts, ctx, sp, REFUSALS_MEMORY);
 }
 
 static void put_process(const struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
@@ -401,10 +410,10 @@ static void replace_agent(struct targets *ts, struct target *t, const struct tar
 	say_agent(t, t->agent->why);
 	if (torch_proc__open_any(t->pid, &tp, &why))
 		return; /* it ended */
-	sp = targets__plan(ts, tp, ctx->opts->no_cache);
+	sp = targets__plan(ts, tp->libs, ctx->opts->no_cache);
 	probe_set__remove_process(ctx->ps, idx);
 	if (sp)
-		tell_refusals(ts, t, ctx, sp);
+		record_refusals(ts, t, ctx, sp);
 	if (sp && !attach_probes(ts, t, ctx, tp, sp)) {
 		ts->uncovered_ns += ctx->active ? clock__mono_ns() - since : 0;
 		put_process(t, ctx, tp, sp->plan, clock__mono_ns(), 0);
@@ -503,20 +512,20 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 		torch_proc__free(tp);
 		return -EAGAIN;
 	}
-	sp = targets__plan(ts, tp, ctx->opts->no_cache);
+	sp = targets__plan(ts, tp->libs, ctx->opts->no_cache);
 	err = sp ? target_verify(tp, sp->plan) : -ENOEXEC;
 	if (err) {
 		torch_proc__free(tp);
 		return err;
 	}
-	if (!sp->told.site_base)
-		recorder__plan(ctx->rec, sp->plan, tp, &sp->told);
+	if (!sp->recorded.site_base)
+		recorder__plan(ctx->rec, sp->plan, tp->libs, &sp->recorded);
 	/* before its probes, which cost the process something even outside the window; a young process
 	 * must be probed first */
 	if (!ctx->active)
 		recorder__learn(ctx->rec, tp, sp->plan);
 	ask_agent(t, ctx, tp, sp);
-	tell_refusals(ts, t, ctx, sp);
+	record_refusals(ts, t, ctx, sp);
 	err = attach_probes(ts, t, ctx, tp, sp);
 	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */
 		probe_set__remove_process(ctx->ps, t->proc_idx);
@@ -550,7 +559,7 @@ void targets__renew_facts(struct targets *ts, struct target *t, const struct tar
 	t->facts_missing = false;
 	if (torch_proc__open(t->pid, &tp, &why))
 		return; /* it ended */
-	sp = targets__plan(ts, tp, ctx->opts->no_cache);
+	sp = targets__plan(ts, tp->libs, ctx->opts->no_cache);
 	if (sp) {
 		fill_facts(t, ctx, tp, sp, &cfg);
 		if (!t->facts_missing) {

@@ -37,10 +37,13 @@ struct target {
 	struct target_cuda cuda;
 };
 
+/* Functions whose refusals are recorded when they are to be probed. */
+enum refusals { REFUSALS_OPS, REFUSALS_TENSORS, REFUSALS_MEMORY, REFUSALS_CUDA_CALLS, REFUSALS_CNT };
+
 struct shared_plan { /* of torch's libraries, or of one of CUDA's */
 	struct torch_plan *plan;
-	struct recorder_plan told; /* site_base 0: not in the capture yet */
-	bool told_ops, told_tensors, told_memory, told_cuda; /* of its refusals, those of these functions */
+	struct recorder_plan recorded; /* site_base 0: not in the capture yet */
+	bool refusals_recorded[REFUSALS_CNT];
 	uint32_t args_base; /* of its argument programs, 0: not loaded */
 };
 
@@ -66,8 +69,8 @@ uint32_t targets__count(const struct targets *ts, enum target_state state);
 /* Sentence for a process that cannot be opened; on stderr. */
 void targets__say_why(pid_t pid, enum torch_proc_why why, int err);
 
-/* The plan for tp: an earlier one that fits, or a new one. NULL after an error (said). */
-struct shared_plan *targets__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache);
+/* The plan of libraries, an array by role: an earlier one that fits, or a new one. NULL after an error (logged). */
+struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *libs, bool no_cache);
 
 /* Probes and facts of one process. active: the window is open already. 0, -EAGAIN when torch is not
  * (wholly) mapped, or negative errno (said). */
@@ -85,7 +88,10 @@ void targets__renew_facts(struct targets *ts, struct target *t, const struct tar
 
 /* CUDA's libraries that were loaded later, and those that an agent does not stand for any more. */
 void targets__follow_cuda(struct targets *ts, const struct target_ctx *ctx);
-/* Functions of a plan that the kernel would not probe: told, counted. */
+/* Records and counts, once, what a plan refuses of these functions. */
+void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx, struct shared_plan *sp,
+			      enum refusals kind);
+/* Functions of a plan that the kernel would not probe: recorded, counted. */
 void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, const struct shared_plan *sp,
 			      const struct probe_lib *libs, uint32_t lib_cnt);
 

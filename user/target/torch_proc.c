@@ -164,24 +164,6 @@ void torch_proc__free(struct torch_proc *tp)
 	free(tp);
 }
 
-int torch_proc__cuda_view(const struct torch_proc *tp, uint32_t i, struct torch_proc **out)
-{
-	struct torch_proc *view = calloc(1, sizeof(*view));
-
-	*out = view;
-	if (!view)
-		return -ENOMEM;
-	view->pid = tp->pid;
-	memcpy(view->comm, tp->comm, sizeof(view->comm));
-	view->exe = strdup(tp->exe);
-	view->cmdline = strdup(tp->cmdline);
-	if (view->exe && view->cmdline && !torch_lib__copy(&view->libs[tp->cuda[i].role], &tp->cuda[i].lib))
-		return 0;
-	torch_proc__free(view);
-	*out = NULL;
-	return -ENOMEM;
-}
-
 bool torch_proc__ready(const struct torch_proc *tp)
 {
 	if (!tp->libs[TORCH_LIB_C10].present || !tp->libs[TORCH_LIB_CPU].present)

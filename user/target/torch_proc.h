@@ -77,8 +77,6 @@ void torch_proc__free(struct torch_proc *tp); /* NULL is fine */
 
 /* No more of the process than its libraries of CUDA's. 0 or negative errno. */
 int torch_proc__open_cuda(pid_t pid, struct torch_proc **out);
-/* The same process with nothing but its i-th library of CUDA's, which is in libs[] there. 0 or -ENOMEM. */
-int torch_proc__cuda_view(const struct torch_proc *tp, uint32_t i, struct torch_proc **out);
 /* Cheap test for waiting loops: a digest of those files in /proc/PID/maps that may be libraries of CUDA's. Another
  * one: look again. 0 or negative errno. */
 int torch_proc__peek_cuda(pid_t pid, uint64_t *digest);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * The one BPF object: includes the programs by subject, so that they share maps, inlined helpers
- * and one skeleton. Holds nothing of its own but the license.
+ * and one skeleton; and defines those that are attached to sites.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>

@@ -56,9 +56,9 @@ static _Atomic bool forked;
 static struct stray strays[16];
 static struct cupti_api api;
 static struct cupti_slot slot;
-static uint64_t refused_told;
+static uint64_t refused_reported;
 static int thread_ids_before;
-static bool active, opened, sync_on, error_reported, devices_told;
+static bool active, opened, sync_on, error_reported, devices_reported;
 static bool refuses; /* CUPTI may get the answer that there is no buffer */
 
 static void set_state(uint32_t bits, bool on)
@@ -149,15 +149,15 @@ static void take_buffers(void)
 	}
 }
 
-static void tell_losses(void)
+static void report_losses(void)
 {
 	size_t dropped = 0;
 	uint64_t now = refused;
 
 	if (!api.num_dropped(NULL, 0, &dropped))
 		cupti_record__note(PTB_GPU_DROPPED, dropped);
-	cupti_record__note(PTB_GPU_BUFFERS, now - refused_told);
-	refused_told = now;
+	cupti_record__note(PTB_GPU_BUFFERS, now - refused_reported);
+	refused_reported = now;
 }
 
 /* A call that should have worked; once per session, since it may be one of every tick. */
@@ -343,11 +343,11 @@ static int open_once(void)
 	return why;
 }
 
-static void tell_devices(void)
+static void report_devices(void)
 {
-	if (!devices_told)
-		cuda__tell_devices();
-	devices_told = true;
+	if (!devices_reported)
+		cuda__report_devices();
+	devices_reported = true;
 }
 
 static int start(bool in_init)
@@ -370,11 +370,11 @@ static int start(bool in_init)
 		restore_thread_ids();
 		return why;
 	}
-	refused_told = refused;
-	error_reported = devices_told = false;
+	refused_reported = refused;
+	error_reported = devices_reported = false;
 	set_state(PTB_AGENT_GPU_ON, true);
 	if (!in_init)
-		tell_devices();
+		report_devices();
 	return 0;
 }
 
@@ -396,7 +396,7 @@ int cupti__start(uint32_t requests, bool in_init)
 	return why;
 }
 
-static void tell_clock(void)
+static void report_clock(void)
 {
 	struct ptb_arec_gpu_clock best = { .r = { .len = sizeof(best), .kind = PTB_AREC_GPU_CLOCK },
 					   .err_ns = UINT64_MAX };
@@ -447,10 +447,10 @@ void cupti__stop(void)
 	disable_all();
 	check(api.flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED));
 	restore_thread_ids();
-	tell_clock(); /* a short program may have had no tick */
-	tell_devices();
+	report_clock(); /* a short program may have had no tick */
+	report_devices();
 	take_buffers();
-	tell_losses();
+	report_losses();
 	cupti_record__note(PTB_GPU_BUFFERS, lent());
 	give_pages_back();
 	let_go();
@@ -464,11 +464,11 @@ void cupti__tick(void)
 		yield_to_another();
 		return;
 	}
-	tell_devices();
-	tell_clock();
+	report_devices();
+	report_clock();
 	check(api.flush_all(0));
 	take_buffers();
-	tell_losses();
+	report_losses();
 	cupti_records__send();
 }
 

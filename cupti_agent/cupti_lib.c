@@ -69,7 +69,7 @@ bool cuda__in_use(void)
 	return in_use;
 }
 
-static void tell_device(const struct driver *d, int nr)
+static void report_device(const struct driver *d, int nr)
 {
 	static const int attributes[] = {
 #define X(name, nr) nr,
@@ -93,13 +93,13 @@ static void tell_device(const struct driver *d, int nr)
 	cupti_record__put(&r.r, sizeof(r), values, sizeof(values));
 }
 
-void cuda__tell_devices(void)
+void cuda__report_devices(void)
 {
 	struct driver d;
 	int cnt = open_driver(&d), i;
 
 	for (i = 0; i < cnt; i++)
-		tell_device(&d, i);
+		report_device(&d, i);
 }
 
 /* ---- CUPTI ---- */

@@ -13,7 +13,7 @@
  * itself forever without a driver. */
 bool cuda__in_use(void);
 /* One GPU_DEVICE record each, names before them; asks the driver. */
-void cuda__tell_devices(void);
+void cuda__report_devices(void);
 
 /* 0: api is filled and *version is what it says; else enum ptb_agent_why. Remembers what it has opened. */
 int cupti_lib__open(struct cupti_api *api, uint32_t *version);

@@ -37,7 +37,7 @@ void exec__run(struct CUstream_st *s, struct mock_activity *a, uint64_t ns)
 	pthread_mutex_unlock(&lock);
 	a->stream = s->id;
 	a->context = CONTEXT;
-	mock_tools__tell(a);
+	mock_tools__report(a);
 }
 
 void exec__put(CUstream stream, struct mock_activity *a, uint64_t ns)
@@ -64,7 +64,7 @@ static void synced(uint32_t kind, uint32_t stream, uint32_t event, uint64_t begi
 	struct mock_activity a = { .what = MOCK_SYNC, .sync_kind = kind, .stream = stream, .event = event,
 				   .context = CONTEXT, .begin = begin, .end = mock_tools__now() };
 
-	mock_tools__tell(&a);
+	mock_tools__report(&a);
 }
 
 /* ---- launches ---- */
@@ -281,7 +281,7 @@ CUresult work_cuEventRecord(CUevent event, CUstream stream)
 	event->at = s->end;
 	a.event = event->id;
 	a.begin = a.end = s->end;
-	mock_tools__tell(&a);
+	mock_tools__report(&a);
 	return CUDA_SUCCESS;
 }
 

@@ -37,7 +37,7 @@ void mock_cuda_listen(mock_tell_fn tell)
 	__atomic_store_n(&mock_cuda_listening, tell != NULL, __ATOMIC_RELEASE);
 }
 
-void mock_tools__tell(struct mock_activity *a)
+void mock_tools__report(struct mock_activity *a)
 {
 	mock_tell_fn tell = __atomic_load_n(&tool, __ATOMIC_ACQUIRE);
 
@@ -71,5 +71,5 @@ void mock_call_end(int result)
 	a.name = calls[depth].name;
 	a.begin = calls[depth].begin;
 	a.end = mock_tools__now();
-	mock_tools__tell(&a);
+	mock_tools__report(&a);
 }

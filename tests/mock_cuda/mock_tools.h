@@ -38,7 +38,7 @@ MOCK_API void mock_call_begin(enum mock_domain domain, const char *name);
 MOCK_API void mock_call_end(int result);
 
 /* Fills in correlation and thread; tells. */
-void mock_tools__tell(struct mock_activity *a);
+void mock_tools__report(struct mock_activity *a);
 /* Puts the tools' functions into the driver's table, or the plain ones back (driver_entry.c). */
 void mock_driver__set_tools(bool on);
 /* cuInit() has returned; waits for one under way, dies if the caller is within it (driver_entry.c). */

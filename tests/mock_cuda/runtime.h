@@ -43,8 +43,8 @@ const struct driver_functions *runtime__driver(void);
  * result, and keeps the error.
  */
 bool runtime__tools_listen(void);
-void runtime__tell_begin(const char *call);
-void runtime__tell_end(cudaError_t error);
+void runtime__report_begin(const char *call);
+void runtime__report_end(cudaError_t error);
 /* 0, or what the call returns without being made. */
 cudaError_t runtime__begin(const char *call);
 
@@ -66,9 +66,9 @@ cudaError_t runtime__begin(const char *call);
                                                             \
 		if (!runtime__tools_listen())               \
 			return work_##name names;           \
-		runtime__tell_begin(#name);                 \
+		runtime__report_begin(#name);                 \
 		error = work_##name names;                  \
-		runtime__tell_end(error);                   \
+		runtime__report_end(error);                   \
 		return error;                               \
 	}
 /* The thread's, until it is asked for. */

@@ -58,12 +58,12 @@ bool runtime__tools_listen(void)
 	return listening && __atomic_load_n(listening, __ATOMIC_ACQUIRE) > 0;
 }
 
-void runtime__tell_begin(const char *call)
+void runtime__report_begin(const char *call)
 {
 	entry.call_begin(MOCK_RUNTIME, call);
 }
 
-void runtime__tell_end(cudaError_t error)
+void runtime__report_end(cudaError_t error)
 {
 	entry.call_end(error);
 }

@@ -12,7 +12,7 @@
 
 struct world world;
 struct world_record *told;
-size_t told_cnt;
+size_t emitted_cnt;
 struct ptb_arec_gpu_clock *told_clocks;
 size_t told_clock_cnt;
 static size_t told_room, clock_room;
@@ -133,11 +133,11 @@ static struct world_record *next_record(uint32_t kind)
 {
 	struct world_record *to;
 
-	if (told_cnt == told_room) {
+	if (emitted_cnt == told_room) {
 		told_room = told_room ? told_room * 2 : 1024;
 		told = realloc(told, told_room * sizeof(*told));
 	}
-	to = &told[told_cnt++];
+	to = &told[emitted_cnt++];
 	memset(to, 0, sizeof(*to));
 	to->kind = kind;
 	return to;
@@ -225,14 +225,14 @@ void stream__send(struct stream *s)
 
 void told__forget(void)
 {
-	told_cnt = told_clock_cnt = 0;
+	emitted_cnt = told_clock_cnt = 0;
 }
 
 size_t told__count(uint32_t kind)
 {
 	size_t i, cnt = 0;
 
-	for (i = 0; i < told_cnt; i++)
+	for (i = 0; i < emitted_cnt; i++)
 		cnt += told[i].kind == kind;
 	return cnt;
 }
@@ -241,7 +241,7 @@ const struct world_record *told__nth(uint32_t kind, size_t nth)
 {
 	size_t i;
 
-	for (i = 0; i < told_cnt; i++)
+	for (i = 0; i < emitted_cnt; i++)
 		if (told[i].kind == kind && !nth--)
 			return &told[i];
 	return NULL;
@@ -259,7 +259,7 @@ const struct ptb_gpu_api *told__call(uint32_t correlation, uint32_t *tid)
 {
 	size_t i;
 
-	for (i = 0; i < told_cnt; i++) {
+	for (i = 0; i < emitted_cnt; i++) {
 		if (told[i].kind != PTB_REC_GPU_API || told[i].u.api.correlation != correlation)
 			continue;
 		if (tid)
@@ -274,7 +274,7 @@ uint64_t told__notes(uint32_t what)
 	uint64_t sum = 0;
 	size_t i;
 
-	for (i = 0; i < told_cnt; i++)
+	for (i = 0; i < emitted_cnt; i++)
 		if (told[i].kind == PTB_REC_GPU_NOTE && told[i].note.what == what)
 			sum += told[i].note.value;
 	return sum;

@@ -71,7 +71,7 @@ struct world_record {
 	};
 };
 extern struct world_record *told;
-extern size_t told_cnt;
+extern size_t emitted_cnt;
 extern struct ptb_arec_gpu_clock *told_clocks;
 extern size_t told_clock_cnt;
 

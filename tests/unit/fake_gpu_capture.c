@@ -137,7 +137,7 @@ static int take(void *arg, const struct gpu_slice *g)
 
 static void put_gpu(struct builder *b)
 {
-	uint32_t i, cnt = w.told_cnt;
+	uint32_t i, cnt = w.emitted_cnt;
 
 	qsort(w.items, cnt, sizeof(w.items[0]), by_chance);
 	for (i = 0; i < cnt; i++)

@@ -37,7 +37,7 @@ static int host_calls(struct gpu_world *w)
 	}
 	gw__place(w, 100, 0, NULL, NULL);
 	err = err ? err : gw__annotation(w, 1000, "ProfilerStep#0", t, t + 1000, SLICE_DERIVED);
-	return err ? err : gw__tell(w);
+	return err ? err : gw__emit(w);
 }
 
 static int fill(struct gpu_world *w, bool host)

@@ -287,7 +287,7 @@ static int by_order(const void *a, const void *b)
 	return x->end_ns > y->end_ns ? -1 : x->end_ns < y->end_ns;
 }
 
-int gw__tell(struct gpu_world *w)
+int gw__emit(struct gpu_world *w)
 {
 	uint32_t i;
 	int err = 0;
@@ -298,7 +298,7 @@ int gw__tell(struct gpu_world *w)
 			w->items[i].g.rec = &w->items[i].rec.h;
 		err = w->sink.gpu(w->sink.arg, &w->items[i].g);
 	}
-	w->told_cnt = w->item_cnt;
+	w->emitted_cnt = w->item_cnt;
 	w->item_cnt = 0;
 	return err;
 }
@@ -417,5 +417,5 @@ int gw__train(struct gpu_world *w, uint32_t steps)
 		gw__place(w, 100, 0, NULL, NULL);
 		err = err ? err : gw__annotation(w, id, names[nr], t, t + 9999999, SLICE_DERIVED);
 	}
-	return err ? err : gw__tell(w);
+	return err ? err : gw__emit(w);
 }

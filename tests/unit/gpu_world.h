@@ -34,7 +34,7 @@ struct gpu_world {
 	const struct ptb_gpu_device *device_list[GW_DEVICES];
 	struct gw_item items[GW_ITEMS];
 	uint32_t item_cnt;
-	uint32_t told_cnt; /* of the last gw__tell(); they are still there */
+	uint32_t emitted_cnt; /* of the last gw__emit(); they are still there */
 	uint32_t tgid;
 	uint32_t correlation; /* last one given out */
 	struct session_place at; /* of what comes next */
@@ -66,7 +66,7 @@ struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64
 				   uint64_t begin, uint64_t end);
 
 /* Tells all that was made to the sink, in the model's order, and forgets it. */
-int gw__tell(struct gpu_world *w);
+int gw__emit(struct gpu_world *w);
 
 /*
  * Steps of 10 ms from GW_BEGIN + 10 ms on: copy in, forward, backward on another thread, a collective on the second

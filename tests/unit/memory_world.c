@@ -100,7 +100,7 @@ void world__api(struct world *w, const char *name, uint64_t bytes, uint64_t ns)
 	tell(w, &ev);
 }
 
-static void tell_kernel(struct world *w, struct ptb_rec_hdr *h, size_t len, uint8_t kind)
+static void emit_kernel(struct world *w, struct ptb_rec_hdr *h, size_t len, uint8_t kind)
 {
 	struct kernel_event ev = { .rec = h };
 
@@ -120,7 +120,7 @@ void world__kmem(struct world *w, const struct ptb_kmem *rec)
 	k.begin_ns = w->now;
 	for (i = 0; i < PTB_RSS_KINDS; i++)
 		k.rss[i] = w->rss[i];
-	tell_kernel(w, &k.h, sizeof(k), PTB_REC_KMEM);
+	emit_kernel(w, &k.h, sizeof(k), PTB_REC_KMEM);
 }
 
 void world__stall(struct world *w, uint64_t ns)
@@ -128,7 +128,7 @@ void world__stall(struct world *w, uint64_t ns)
 	struct ptb_kmem_stall st = { .begin_ns = w->now, .reclaimed = 32, .what = PTB_STALL_MEMCG_RECLAIM };
 
 	w->now += ns - 1000;
-	tell_kernel(w, &st.h, sizeof(st), PTB_REC_KMEM_STALL);
+	emit_kernel(w, &st.h, sizeof(st), PTB_REC_KMEM_STALL);
 }
 
 void world__oom_kill(struct world *w, uint64_t pages)
@@ -136,7 +136,7 @@ void world__oom_kill(struct world *w, uint64_t pages)
 	struct ptb_kmem_event e = { .what = PTB_KMEM_OOM_KILL, .pages = pages, .by_tgid = w->tgid,
 				    .by_tid = w->tgid };
 
-	tell_kernel(w, &e.h, sizeof(e), PTB_REC_KMEM_EVENT);
+	emit_kernel(w, &e.h, sizeof(e), PTB_REC_KMEM_EVENT);
 }
 
 void world__end(struct world *w)

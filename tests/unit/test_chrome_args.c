@@ -119,7 +119,7 @@ static void test_scalars(void)
 	scalar("inf-nanj");
 }
 
-static void test_what_torch_does_not_tell(void)
+static void test_what_torch_does_not_record(void)
 {
 	vw__none(&words);
 	vw__string(&words, "a \"text\"");
@@ -425,7 +425,7 @@ int main(void)
 	static const CU_TestInfo tests[] = {
 		{ "doubles", test_doubles },
 		{ "scalars", test_scalars },
-		{ "what torch does not tell", test_what_torch_does_not_tell },
+		{ "what torch does not record", test_what_torch_does_not_record },
 		{ "tensors", test_tensors },
 		{ "lists of tensors", test_tensor_lists },
 		{ "lists of boxed calls", test_boxed_lists },

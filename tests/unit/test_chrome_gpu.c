@@ -31,7 +31,7 @@ static void start(void)
 
 static void finish(void)
 {
-	CU_ASSERT_EQUAL_FATAL(gw__tell(&w), 0);
+	CU_ASSERT_EQUAL_FATAL(gw__emit(&w), 0);
 	doc = finish_chrome(ct, &w.totals, path, raw, sizeof(raw));
 }
 

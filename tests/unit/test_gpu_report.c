@@ -44,7 +44,7 @@ static void finish(void)
 {
 	char *json;
 
-	CU_ASSERT_EQUAL_FATAL(gw__tell(&w), 0);
+	CU_ASSERT_EQUAL_FATAL(gw__emit(&w), 0);
 	text = print(false, 10);
 	json = print(true, -1);
 	doc = cJSON_Parse(json);

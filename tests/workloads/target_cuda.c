@@ -332,7 +332,7 @@ static void driver_work(unsigned int steps)
 
 /* ---- commands ---- */
 
-static void tell_done(void)
+static void report_done(void)
 {
 	log_ends();
 	if (log_of_all) {
@@ -370,10 +370,10 @@ static int take(char *line)
 		printf("ok\n");
 	} else if (sscanf(line, "work %u %u", &a, &b) == 2) {
 		work(a, b);
-		tell_done();
+		report_done();
 	} else if (sscanf(line, "driver %u", &a) == 1) {
 		driver_work(a);
-		tell_done();
+		report_done();
 	} else if (!strncmp(line, "fork", 4)) {
 		printf("ok %d\n", work_in_child());
 	} else {
@@ -395,7 +395,7 @@ int main(int argc, char **argv)
 		work((unsigned int)atoi(argv[1]), (unsigned int)atoi(argv[2]));
 		if (argc > 4)
 			driver_work((unsigned int)atoi(argv[4]));
-		tell_done();
+		report_done();
 		rest(argc > 3 ? (unsigned int)atoi(argv[3]) : 0);
 		return 0;
 	}

@@ -4,10 +4,10 @@
  *
  * Each ring is almost in time order. It is not exactly so: a BPF program reads the clock, may then be
  * preempted, and reserves its record after another thread of the same CPU did. So records are collected
- * until a round block arrives, sorted, and told up to SLACK_NS before its watermark; the rest is carried
+ * until a round block arrives, sorted, and emitted up to SLACK_NS before its watermark; the rest is carried
  * into the next round. What an agent has sent comes later than that, by as much as the machine is slow: the headers
  * of later blocks say how old their records are, and what is younger waits for them. A record is late only
- * where more than WINDOW_MAX bytes would have to wait; it is told all the same, and counted.
+ * where more than WINDOW_MAX bytes would have to wait; it is emitted all the same, and counted.
  *
  * The sort is a stable merge sort which skips merges of runs that are in order already, so the usual
  * input costs little more than a walk. The window is cut at WINDOW_MAX bytes, whatever the file says, and a round
@@ -38,10 +38,10 @@ struct merge {
 	uint32_t len, cap; /* in units of 8 bytes */
 	struct merge_entry *ents, *tmp;
 	uint32_t cnt, ent_cap, tmp_cap;
-	uint32_t told;  /* entries before this one were told */
-	uint32_t sorted; /* entries from `told` up to this one are in order */
+	uint32_t emitted;  /* entries before this one were emitted */
+	uint32_t sorted; /* entries from `emitted` up to this one are in order */
 	uint32_t round; /* round blocks passed */
-	uint64_t last_ns; /* of the last that was told */
+	uint64_t last_ns; /* of the last that was emitted */
 	uint32_t ring; /* of the block being added */
 	rec_fn fn;
 	void *arg;
@@ -99,15 +99,15 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 	return 0;
 }
 
-/* Drops what was told, once that is half of the window, so that each record is moved once or twice. */
+/* Drops what was emitted, once that is half of the window, so that each record is moved once or twice. */
 static int compact(struct merge *m)
 {
-	uint32_t i, n = m->cnt - m->told, len = 0;
+	uint32_t i, n = m->cnt - m->emitted, len = 0;
 	uint64_t *bytes;
 
-	if (!m->told || m->told < n)
+	if (!m->emitted || m->emitted < n)
 		return 0;
-	for (i = m->told; i < m->cnt; i++)
+	for (i = m->emitted; i < m->cnt; i++)
 		len += ((const struct ptb_rec_hdr *)(m->bytes + m->ents[i].off))->len / 8;
 	bytes = malloc((size_t)len * 8 + 8);
 	if (!bytes)
@@ -117,7 +117,7 @@ static int compact(struct merge *m)
 		struct merge_entry *e = &m->ents[i];
 		const struct ptb_rec_hdr *rec;
 
-		*e = m->ents[m->told + i];
+		*e = m->ents[m->emitted + i];
 		rec = (const void *)(m->bytes + e->off);
 		memcpy(bytes + len, rec, rec->len);
 		e->off = len;
@@ -125,38 +125,38 @@ static int compact(struct merge *m)
 	}
 	memcpy(m->bytes, bytes, (size_t)len * 8);
 	free(bytes);
-	m->sorted -= m->told;
-	m->told = 0;
+	m->sorted -= m->emitted;
+	m->emitted = 0;
 	m->cnt = n;
 	m->len = len;
 	return 0;
 }
 
-#define TELL_ALL UINT64_MAX /* whatever their times are */
+#define EMIT_ALL UINT64_MAX /* whatever their times are */
 #define CARRY_SHARE 8       /* of what is carried, so much must be new for another sort */
 
 static int sort(struct merge *m)
 {
-	uint32_t cnt = m->cnt - m->told;
+	uint32_t cnt = m->cnt - m->emitted;
 
 	if (m->sorted == m->cnt)
 		return 0;
 	if (vec_reserve((void **)&m->tmp, &m->tmp_cap, cnt / 2 + 1, sizeof(*m->tmp)))
 		return -ENOMEM;
-	merge_sort(m->ents + m->told, cnt, m->tmp);
+	merge_sort(m->ents + m->emitted, cnt, m->tmp);
 	m->sorted = m->cnt;
 	return 0;
 }
 
-/* Tells the window's records that are older than `until`. */
-static int tell(struct merge *m, uint64_t until)
+/* Emits the window's records that are older than `until`. */
+static int emit(struct merge *m, uint64_t until)
 {
 	int ret = sort(m);
 
 	if (ret)
 		return ret;
-	for (; m->told < m->cnt && (until == TELL_ALL || m->ents[m->told].ts_ns < until); m->told++) {
-		const struct merge_entry *e = &m->ents[m->told];
+	for (; m->emitted < m->cnt && (until == EMIT_ALL || m->ents[m->emitted].ts_ns < until); m->emitted++) {
+		const struct merge_entry *e = &m->ents[m->emitted];
 
 		if (e->ts_ns >= m->last_ns)
 			m->last_ns = e->ts_ns;
@@ -169,18 +169,18 @@ static int tell(struct merge *m, uint64_t until)
 	return compact(m);
 }
 
-/* The window is full: the older part is told, so that what comes next is late only if it is older than that. */
+/* The window is full: the older part is emitted, so that what comes next is late only if it is older than that. */
 static int make_room(struct merge *m)
 {
-	uint32_t cnt = m->cnt - m->told;
+	uint32_t cnt = m->cnt - m->emitted;
 	uint64_t until;
 	int ret = sort(m);
 
 	if (ret || !cnt)
 		return ret;
-	until = m->ents[m->told + cnt / 4 * 3].ts_ns;
+	until = m->ents[m->emitted + cnt / 4 * 3].ts_ns;
 	/* many of one time: all go, or the next block would find the window as full */
-	return tell(m, m->ents[m->told + cnt / 4].ts_ns < until ? until : TELL_ALL);
+	return emit(m, m->ents[m->emitted + cnt / 4].ts_ns < until ? until : EMIT_ALL);
 }
 
 static int end_round(struct merge *m, uint64_t watermark)
@@ -189,9 +189,9 @@ static int end_round(struct merge *m, uint64_t watermark)
 
 	if (++m->round < m->cr->oldest_cnt && m->cr->oldest[m->round] < until)
 		until = m->cr->oldest[m->round];
-	if (m->cnt - m->sorted && m->cnt - m->sorted < (m->sorted - m->told) / CARRY_SHARE)
+	if (m->cnt - m->sorted && m->cnt - m->sorted < (m->sorted - m->emitted) / CARRY_SHARE)
 		return 0;
-	return tell(m, until);
+	return emit(m, until);
 }
 
 static int handle_block(struct merge *m, const struct capture_block_hdr *h)
@@ -228,7 +228,7 @@ int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg)
 			goto out;
 	}
 	if (!ret)
-		ret = tell(&m, TELL_ALL);
+		ret = emit(&m, EMIT_ALL);
 out:
 	free(m.bytes);
 	free(m.ents);

@@ -28,7 +28,7 @@ struct capture_reader {
 
 /*
  * Reads the block at *pos and moves *pos behind it. 1: a block, 0: end of the valid part, negative
- * errno. With `limit` UINT64_MAX the checksums are what tells the end; later walks stop at valid_end.
+ * errno. With `limit` UINT64_MAX the checksums are what marks the end; later walks stop at valid_end.
  */
 int capture_reader__next_block(struct capture_reader *cr, uint64_t *pos, uint64_t limit,
 			       struct capture_block_hdr *h);

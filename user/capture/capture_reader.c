@@ -104,7 +104,7 @@ int capture_reader__each(struct capture_reader *cr, uint16_t type, const uint8_t
 		uint32_t n = record__len(raw, len);
 		int ret;
 
-		if (!n) { /* nothing tells where the next record begins */
+		if (!n) { /* where the next record begins is not known */
 			cr->bad_records++;
 			return 0;
 		}

@@ -104,7 +104,7 @@ static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t add
 	return f->cnt++;
 }
 
-/* Does the instruction end a straight run? Queues what must be looked at later. */
+/* Does the instruction end a straight run? Queues what must be inspected later. */
 static int after_node(struct flow *f, uint32_t at, bool *ends)
 {
 	const struct insn *in = &f->nodes[at].in;

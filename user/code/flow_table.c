@@ -19,7 +19,7 @@
 
 #include "base/vec.h"
 
-#define BACK_MAX 64 /* instructions looked at before the jump */
+#define BACK_MAX 64 /* instructions inspected before the jump */
 
 struct table_jump {
 	uint64_t table; /* address, 0: not found */
@@ -61,7 +61,7 @@ static bool is_cmp_imm(const struct insn_ops *o)
 		(o->reg & 7) == 7) || o->opcode == 0x3d || o->opcode == 0x3c;
 }
 
-/* Takes what one instruction tells about the table. *base: register that holds its address. */
+/* Takes what one instruction shows of the table. *base: register that holds its address. */
 static void look_at(const struct insn_ops *o, struct table_jump *tj, uint8_t *target, uint8_t *base)
 {
 	uint8_t dst, src;

@@ -22,7 +22,7 @@ enum leaf_end {
 
 enum leaf_call {
 	CALL_FOLLOW, /* or, where it leads out of the file, an unknown result */
-	CALL_ZERO,   /* it returns 0, and is not looked at */
+	CALL_ZERO,   /* it returns 0, and is not emulated */
 	CALL_STOP,
 };
 

@@ -270,7 +270,7 @@ void lib_code__free(struct lib_code *lc)
 
 /* ---- callees ---- */
 
-#define CALLEE_SCAN_MAX (64 * 1024) /* bytes of a callee that are looked at */
+#define CALLEE_SCAN_MAX (64 * 1024) /* bytes of a callee that are inspected */
 
 uint64_t lib_code__function(const struct lib_code *lc, const char *name)
 {

@@ -2,7 +2,7 @@
 /* Backward search for the last write of a register; see reg_track.h. */
 #include "code/reg_track.h"
 
-#define TRACK_MAX 128 /* instructions looked at */
+#define TRACK_MAX 128 /* instructions inspected */
 
 static uint32_t step_back(const struct flow *f, uint32_t at)
 {

@@ -184,7 +184,7 @@ static enum cupti_answer over(uint64_t begin, uint64_t end)
 	return begin && end ? CUPTI_TAKEN : CUPTI_INCOMPLETE;
 }
 
-/* Work of a device, which tells where its context is. */
+/* Work of a device, which shows where its context is. */
 static enum cupti_answer work(struct cupti_decoder *d, uint32_t context, uint32_t device, uint64_t begin, uint64_t end)
 {
 	learn(&d->devices, context, 0, device);

@@ -32,7 +32,7 @@ union cupti_record {
 enum cupti_answer {
 	CUPTI_TAKEN,
 	CUPTI_UNKNOWN,    /* no record of a kind that is known, or shorter than any version's */
-	CUPTI_INCOMPLETE, /* it has no times: a forced flush told of what was not over */
+	CUPTI_INCOMPLETE, /* it has no times: a forced flush delivered what was not over */
 };
 
 /* len bytes of a record, all that there is of it, into *to. name: of the kernel or call; tids: its thread ids are

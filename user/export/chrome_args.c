@@ -132,7 +132,7 @@ static enum shown classify(struct writer *cw, const struct value *v)
 }
 
 /*
- * A list of a boxed call, or of an operator that the agent tells, does not say what it would be a list of
+ * A list of a boxed call, or of an operator that the agent records, does not say what it would be a list of
  * when it holds nothing, or tensors only (Tensor[] and Tensor?[]); the operator's schema does.
  */
 static enum shown classify_input(struct writer *cw, const struct slice *sl, uint32_t nr)

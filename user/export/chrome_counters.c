@@ -19,7 +19,7 @@
 #define THIN_NS 100000ULL
 
 #define RATE_NS 10000000ULL /* faults are counted in pieces of this length */
-#define RATE_HELD 64        /* of which the last ones can still grow: a record tells of a time that is past */
+#define RATE_HELD 64        /* of which the last ones can still grow: a record covers a time that is past */
 
 enum track_kind { TRACK_ALLOCATED, TRACK_RESERVED, TRACK_RSS };
 
@@ -47,7 +47,7 @@ struct rate {
 	uint32_t tgid;
 	uint64_t first; /* number of the piece at held[first % RATE_HELD] */
 	struct faults held[RATE_HELD];
-	struct faults told; /* as last written, per piece */
+	struct faults written; /* as last written, per piece */
 };
 
 struct chrome_counters {
@@ -238,9 +238,9 @@ static uint64_t per_second(uint64_t cnt)
 static void write_rate(const struct chrome_counters *cc, struct rate *r, uint64_t piece,
 		       const struct faults *f)
 {
-	if (f->minor == r->told.minor && f->major == r->told.major)
+	if (f->minor == r->written.minor && f->major == r->written.major)
 		return;
-	r->told = *f;
+	r->written = *f;
 	begin_event(cc, "page faults per second", r->tgid, cc->info->begin_ns + piece * RATE_NS);
 	put_u64(cc->w, "minor", per_second(f->minor));
 	put_u64(cc->w, "major", per_second(f->major));
@@ -276,7 +276,7 @@ static struct rate *get_rate(struct chrome_counters *cc, uint32_t tgid)
 		pr_error("cannot count the page faults of process %u: %s", tgid, errstr(ENOMEM));
 		return NULL;
 	}
-	cc->rates[cc->rate_cnt] = (struct rate){ .tgid = tgid, .told = { .minor = UINT64_MAX } };
+	cc->rates[cc->rate_cnt] = (struct rate){ .tgid = tgid, .written = { .minor = UINT64_MAX } };
 	return &cc->rates[cc->rate_cnt++];
 }
 
@@ -286,7 +286,7 @@ static uint64_t share(uint64_t cnt, uint64_t part, uint64_t whole)
 	return whole ? (uint64_t)((double)cnt * ((double)part / (double)whole) + 0.5) : cnt;
 }
 
-/* A record tells of the time from its first fault on: its faults are spread evenly over that. */
+/* A record covers the time from its first fault on: its faults are spread evenly over that. */
 int chrome_counters__faults(struct chrome_counters *cc, const struct ptb_kmem *k)
 {
 	uint64_t origin = cc->info->begin_ns, begin, end, piece, minor = 0, major = 0;

@@ -41,7 +41,7 @@ void chrome_gpu__devices(struct jsonw *w, const struct session *s)
 	jsonw__end_arr(w);
 }
 
-/* Of the first process whose agent told it. */
+/* Of the first process whose agent recorded it. */
 static double version_of(const cJSON *agents, const char *key)
 {
 	const cJSON *a;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Memory in a Chrome trace: torch's own instants (pytorch torch/csrc/autograd/profiler_kineto.cpp), key by
- * key, and those of a category that consumers do not know, for what torch does not tell. Only instants:
+ * key, and those of a category that consumers do not know, for what torch does not record. Only instants:
  * a slice of an unknown category would be taken for an operator, or refused.
  */
 #include <errno.h>
@@ -19,7 +19,7 @@ struct chrome_memory {
 	const struct chrome_clock *clock;
 	struct chrome_counters *counters;
 	uint64_t ev_idx;
-	uint32_t rss_next; /* sample of info->rss that is not told yet */
+	uint32_t rss_next; /* sample of info->rss that is not written yet */
 };
 
 struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
@@ -112,7 +112,7 @@ static void write_api(struct chrome_memory *cm, const struct memory_event *ev)
 }
 
 /* Counters are written in order of time, so samples of /proc come between the events. */
-static int tell_samples(struct chrome_memory *cm, uint64_t until)
+static int write_samples(struct chrome_memory *cm, uint64_t until)
 {
 	const struct session_info *info = cm->info;
 	int err = 0;
@@ -218,7 +218,7 @@ static int count_kmem(struct chrome_memory *cm, const struct ptb_kmem *k)
 int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev)
 {
 	const struct ptb_rec_hdr *h = ev->rec;
-	int err = tell_samples(cm, h->ts_ns);
+	int err = write_samples(cm, h->ts_ns);
 
 	if (err)
 		return err;
@@ -243,7 +243,7 @@ int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *e
 
 int chrome_memory__finish(struct chrome_memory *cm)
 {
-	int err = tell_samples(cm, UINT64_MAX);
+	int err = write_samples(cm, UINT64_MAX);
 
 	chrome_counters__finish(cm->counters);
 	return err ? err : cm->w->err;

@@ -2,7 +2,7 @@
 /*
  * Top-level keys of a Chrome trace: torch's own in torch's order, then ptbpf's. What is known before
  * the first slice stands before traceEvents (streaming consumers stop there), what only a whole pass
- * can tell stands in "ptbpf_totals" after it, so that the trace is written in one pass.
+ * yields stands in "ptbpf_totals" after it, so that the trace is written in one pass.
  */
 #include "export/chrome_priv.h"
 

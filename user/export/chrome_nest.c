@@ -2,7 +2,7 @@
 /*
  * Calls of CUDA's API among the slices of their threads: their times come through another clock, so that one
  * may cross the edge of an operator which it did not. Readers need slices of a track strictly nested, so such a
- * call is made to fit, by the least change; what was changed is told. Never changes a slice.
+ * call is made to fit, by the least change; what was changed is marked. Never changes a slice.
  */
 #define LOG_DOMAIN "chrome_trace"
 #include <errno.h>

@@ -25,7 +25,7 @@ struct chrome_gpu_totals;
 void chrome_meta__tail(struct jsonw *w, const struct session_info *info, const struct session_totals *totals,
 		       const struct chrome_gpu_totals *gpu, const char *trace_name);
 
-/* chrome_args.c: torch's keys for a slice's inputs; tells what of them is missing. */
+/* chrome_args.c: torch's keys for a slice's inputs; returns what of them is missing. */
 struct chrome_args_opts {
 	bool no_concrete; /* torch's record_concrete_inputs off */
 	bool kernel_memory; /* --kernel-memory */

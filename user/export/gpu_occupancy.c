@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Blocks per multiprocessor; see gpu_occupancy.h. What CUPTI tells of a device is taken from there, only the
- * units of allocation, which no interface tells, are by compute capability. */
+/* Blocks per multiprocessor; see gpu_occupancy.h. What CUPTI reports of a device is taken from there, only the
+ * units of allocation, which no interface reports, are by compute capability. */
 #include "export/gpu_occupancy.h"
 
 #include <string.h>
@@ -98,7 +98,7 @@ bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *
 	out->by_shared = by_shared(d, l, out);
 	out->by_warps = l->threads > d->max_threads_per_block ? 0 : min32(d->max_warps_per_sm / warps, NO_LIMIT);
 	out->by_blocks = d->max_blocks_per_sm;
-	out->by_barriers = NO_LIMIT; /* how many a kernel uses is told by no interface */
+	out->by_barriers = NO_LIMIT; /* no interface reports how many a kernel uses */
 	out->active_blocks = min32(min32(out->by_regs, out->by_shared), min32(out->by_warps, out->by_blocks));
 	out->limits = (out->by_warps == out->active_blocks ? GPU_LIMIT_WARPS : 0) |
 		      (out->by_regs == out->active_blocks ? GPU_LIMIT_REGS : 0) |

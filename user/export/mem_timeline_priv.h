@@ -15,7 +15,7 @@ struct timeline_owner { /* where blocks came from; texts of the session */
 struct timeline_device {
 	int16_t type, index;
 	char name[32];
-	uint64_t max_allocated, max_reserved; /* as its allocator told; 0: it does not */
+	uint64_t max_allocated, max_reserved; /* as its allocator reported; 0: it does not */
 };
 
 struct timeline {

@@ -165,7 +165,7 @@ static int learn_nothing(const struct elf_file *ef, const void *arg, uint8_t **o
 	return 0;
 }
 
-/* Base address of the program's interpreter, as the kernel told it (AT_BASE). 0: none, a static program. */
+/* Base address of the program's interpreter, from the kernel (AT_BASE). 0: none, a static program. */
 static uint64_t loader_base(pid_t pid)
 {
 	uint64_t pair[2], base = 0;

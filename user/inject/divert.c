@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Traces threads: nobody else does. A thread is seized (no signal, no stop that its parent or a shell could see),
- * interrupted, looked at, and detached. What a stop alone would change is put right: calls that the kernel
+ * interrupted, inspected, and detached. What a stop alone would change is put right: calls that the kernel
  * does not restart are made again. No options are set, so nothing happens to the process when ptbpf dies.
  */
 #define LOG_DOMAIN "inject"
@@ -80,7 +80,7 @@ static int wait_stopped(pid_t tid, int *sig)
 	return event ? 0 : 1;
 }
 
-/* Where its struct rseq is; 0: it has none. A kernel that does not tell: *known is false. */
+/* Where its struct rseq is; 0: it has none. A kernel that does not report it: *known is false. */
 static uint64_t rseq_area(const struct divert_req *req, bool *known)
 {
 	struct __ptrace_rseq_configuration conf;

@@ -22,7 +22,7 @@ struct inject_opts {
 struct inject_result {
 	enum inject_way way;
 	uint64_t stopped_ns; /* how long a thread was stopped or diverted */
-	uint32_t tries;      /* ptrace: moments looked at until one was safe */
+	uint32_t tries;      /* ptrace: moments inspected until one was safe */
 	char why[256];       /* refused: a sentence */
 };
 

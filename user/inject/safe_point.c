@@ -9,7 +9,7 @@
  * - Near the top of its stack is no return address into any of them that may hold a lock, and none in a wide
  *   circle into those that call foreign functions while they do (dl_iterate_phdr, fork, exit, dlclose). A
  *   constructor, far below dlopen(), may call dlopen() itself: that is no reason. Addresses that finished calls
- *   have left there cannot be told from others; they cost nothing but another look.
+ *   have left there cannot be distinguished from others; they cost nothing but another poll.
  * - Nowhere on its stack is a signal frame: what it interrupted may be any of these.
  */
 #include "inject/safe_point.h"
@@ -169,7 +169,7 @@ bool safe_point__make_again(const struct blocked_call *call, int64_t result)
 	       (result == -ERESTART_RESTARTBLOCK && safe_point__call_fate(call, result) == CALL_AGAIN);
 }
 
-/* Waits for a lock of libc's lowest kind, or a mutex: which, cannot be told. */
+/* Waits for a lock of libc's lowest kind, or a mutex: which, is not known. */
 static bool waits_for_lock(const struct blocked_call *call)
 {
 	return call->nr == SYS_futex && futex_op(call) != FUTEX_WAIT_BITSET &&

@@ -37,7 +37,7 @@ struct seccomp_call {
 struct seccomp_answers {
 	uint32_t ret[SECCOMP_ANSWERS_MAX];
 	uint32_t cnt;
-	bool any; /* and others, that cannot be told */
+	bool any; /* and others, that are not known */
 };
 
 /* 0; -EINVAL: no program that the kernel would take (Linux kernel/seccomp.c, seccomp_check_filter()). */

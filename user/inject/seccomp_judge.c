@@ -166,7 +166,7 @@ static bool copes(const struct wanted *w, const struct seccomp_needs *needs, uin
 	}
 }
 
-/* ret: NULL, it cannot be told. */
+/* ret: NULL, it is not known. */
 static void say_no(const char *name, const uint32_t *ret, char *why, size_t cap)
 {
 	const char *what = "may kill the program for", *error = "";

@@ -41,6 +41,6 @@ struct detour {
 /* 0; -E2BIG: path or state too large; -ENOTSUP: a vector state that sigreturn would not take back. */
 int sig_frame__build(const struct code_places *cp, const struct detour_in *in, struct detour *out);
 
-#define SIG_FRAME_MARK (1ULL << 63) /* the bit of the mask that tells whether the detour lasts */
+#define SIG_FRAME_MARK (1ULL << 63) /* the bit of the mask that shows whether the detour lasts */
 
 #endif /* INJECT_SIG_FRAME_H */

@@ -22,7 +22,7 @@ struct thread_status {
 
 /* tid 0: the main thread. 0 or negative errno (-ESRCH: it is gone). */
 int thread_facts__status(pid_t pid, pid_t tid, struct thread_status *out);
-/* The system call in which it sleeps; nr -1: none. False: cannot be told. */
+/* The system call in which it sleeps; nr -1: none. False: not known. */
 bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out);
 
 struct stack_map {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Arguments and results of open slices: takes them from the records, keeps the inputs until the slice is
- * told, and derives what they say of the slice (autograd's number, its thread's forward part). Owns the
+ * emitted, and derives what they say of the slice (autograd's number, its thread's forward part). Owns the
  * memory of payloads; must not know how values are printed, nor touch nesting.
  */
 #include <errno.h>

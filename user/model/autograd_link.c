@@ -201,14 +201,14 @@ void autograd__logical(struct model *m, struct thread *t, uint64_t logical)
 	t->logical = logical;
 	if (!l)
 		return;
-	l->told = true;
+	l->by_agent = true;
 	l->thread = t->idx;
 }
 
 /* The thread that is believed to be meant, NULL: not known. */
 static struct thread *believed(const struct model *m, const struct fwd_link *l)
 {
-	return l->told || l->hits >= LEARN_AMBIGUOUS ? m->threads[l->thread] : NULL;
+	return l->by_agent || l->hits >= LEARN_AMBIGUOUS ? m->threads[l->thread] : NULL;
 }
 
 static void vote(struct fwd_link *l, uint32_t thread, bool sole)
@@ -246,7 +246,7 @@ static uint32_t candidate(struct model *m, const struct thread *t, const struct 
 		}
 		i++;
 		if (c->logical && c->logical != e->fwd_thread)
-			continue; /* the agent told its id, and it is another */
+			continue; /* the agent recorded its id, and it is another */
 		fe = c->tgid == t->tgid ? find_waiting(c, (uint64_t)e->seq) : NULL;
 		if (!fe || fe->begin_ns >= e->begin_ns)
 			continue;
@@ -330,7 +330,7 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 	l = link_of(m, t->tgid, e->fwd_thread);
 	if (!l)
 		return;
-	if (l->told) {
+	if (l->by_agent) {
 		if (m->threads[l->thread]->logical == e->fwd_thread)
 			pair(m, m->threads[l->thread], &bwd);
 		return;

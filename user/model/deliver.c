@@ -19,7 +19,7 @@ static void count(struct session_totals *n, const struct slice *sl, const struct
 	n->unresolved_names += e->is_address;
 }
 
-int model__told(struct model *m, uint32_t sink, int ret)
+int model__answer(struct model *m, uint32_t sink, int ret)
 {
 	if (ret != SESSION_SINK_FULL && ret != SESSION_SINK_LEFT_OUT)
 		return ret;
@@ -63,11 +63,11 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 	if (e->mem)
 		memory__put_into(e, &sl);
 	count(m->totals, &sl, e);
-	MODEL_TELL(m, slice, &sl);
+	MODEL_EMIT(m, slice, &sl);
 }
 
 void model__flow(struct model *m, const struct fwdbwd *fl)
 {
 	m->totals->flows++;
-	MODEL_TELL(m, flow, fl);
+	MODEL_EMIT(m, flow, fl);
 }

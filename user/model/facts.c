@@ -172,7 +172,7 @@ static int on_addr(struct addr_fact **v, uint32_t *cnt, uint32_t *cap, struct ha
 	return 0;
 }
 
-/* A process that executed another program is told again: the newer names, the older start. */
+/* A process that executed another program is recorded again: the newer names, the older start. */
 static int on_process(struct facts *f, const struct ptb_process *r)
 {
 	uint64_t *known = hashmap__get(&f->process_by_tgid, r->h.tgid, 0);
@@ -390,7 +390,7 @@ static int resolve_func(struct facts *f, struct func_fact *ff, const struct hash
 	return 0;
 }
 
-/* Sites tell which functions have an exit, and which libraries a NODE_CALL function. */
+/* Sites show which functions have an exit, and which libraries a NODE_CALL function. */
 static int resolve_sites(struct facts *f)
 {
 	struct hashmap node_call_libs = { 0 };
@@ -437,7 +437,7 @@ static void take_schema(const struct hashmap *by_name, struct op_name *op)
 		op->schema = (const char *)(uintptr_t)*text;
 }
 
-/* An address that is another operator's now may have told that one's schema. */
+/* An address that is another operator's now may have that one's schema. */
 static const char *schema_of(const struct facts *f, const struct addr_fact *a)
 {
 	const uint64_t *id = hashmap__get(&f->opdef_schema, a->tgid, a->addr);

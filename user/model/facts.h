@@ -47,18 +47,18 @@ struct site_fact {
 
 struct addr_fact { /* OPDEF, NODE_TYPE */
 	uint64_t addr;
-	uint64_t ts_ns;     /* OPDEF: when it was told; with PTB_OPDEF_GONE: until when it was so */
+	uint64_t ts_ns;     /* OPDEF: when it was read; with PTB_OPDEF_GONE: until when it was so */
 	uint32_t tgid, name, flags;
-	uint32_t older;     /* OPDEF: index + 1 of what was told of the address before, 0: nothing; until resolved */
+	uint32_t older;     /* OPDEF: index + 1 of the operator that was read at the address before, 0: nothing; until resolved */
 	struct op_name op;  /* OPDEF */
 	const char *inner;  /* NODE_TYPE: "AddmmBackward0" */
 	const char *outer;  /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
 };
 
 /* Who was at an address, by times: opdefs[gone[first .. first + cnt)] left it, in order of time; who came after the
- * last of them is opdefs[told - 1]. */
+ * last of them is opdefs[last - 1]. */
 struct opdef_place {
-	uint32_t told; /* 0: not known */
+	uint32_t last; /* 0: not known */
 	uint32_t first, cnt;
 };
 
@@ -112,7 +112,7 @@ struct facts {
 	uint32_t probed_funcs, probed_sites;
 };
 
-/* facts_opdefs.c: sorts what was told of addresses of operators, once. 0 or -ENOMEM. */
+/* facts_opdefs.c: sorts what is known of addresses of operators, once. 0 or -ENOMEM. */
 int facts__place_opdefs(struct facts *f);
 
 int facts__read(struct facts *f, struct capture_reader *cr); /* 0 or negative errno */

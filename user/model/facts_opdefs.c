@@ -5,7 +5,7 @@
 
 #include "model/facts.h"
 
-/* Of several that left at one time, the one that was told of last comes first. */
+/* Of several that left at one time, the one that was read last comes first. */
 static int by_time(const void *a, const void *b, void *arg)
 {
 	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
@@ -16,7 +16,7 @@ static int by_time(const void *a, const void *b, void *arg)
 	return i > k ? -1 : i < k;
 }
 
-/* newest: index of what was told last of the address. Returns how many of gone are used now. */
+/* newest: index of what was read last at the address. Returns how many of gone are used now. */
 static uint32_t fill_place(struct facts *f, struct opdef_place *p, uint32_t newest, uint32_t used)
 {
 	uint32_t next;
@@ -25,8 +25,8 @@ static uint32_t fill_place(struct facts *f, struct opdef_place *p, uint32_t newe
 	for (next = newest + 1; next; next = f->opdefs[next - 1].older) {
 		if (f->opdefs[next - 1].flags & PTB_OPDEF_GONE)
 			f->opdefs_gone[used++] = next - 1;
-		else if (!p->told)
-			p->told = next;
+		else if (!p->last)
+			p->last = next;
 	}
 	p->cnt = used - p->first;
 	if (p->cnt > 1)
@@ -51,12 +51,12 @@ int facts__place_opdefs(struct facts *f)
 	return 0;
 }
 
-/* The one that left next after that time, else what was told of the address since the last one left. */
+/* The one that left next after that time, else what was read at the address since the last one left. */
 const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns)
 {
 	const uint64_t *i = hashmap__get(&f->opdef_by_addr, tgid, addr);
 	const struct opdef_place *p = i ? &f->opdef_places[*i] : NULL;
-	const struct addr_fact *told;
+	const struct addr_fact *last;
 	uint32_t lo, hi, end;
 
 	if (!p)
@@ -73,8 +73,8 @@ const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint6
 	}
 	if (lo < end)
 		return &f->opdefs[f->opdefs_gone[lo]];
-	told = p->told ? &f->opdefs[p->told - 1] : NULL;
-	if (told && p->cnt && told->ts_ns <= f->opdefs[f->opdefs_gone[end - 1]].ts_ns)
+	last = p->last ? &f->opdefs[p->last - 1] : NULL;
+	if (last && p->cnt && last->ts_ns <= f->opdefs[f->opdefs_gone[end - 1]].ts_ns)
 		return NULL;
-	return told;
+	return last;
 }

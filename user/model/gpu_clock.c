@@ -140,7 +140,7 @@ static void set_slopes(struct gpu_clock *c)
 
 uint32_t gpu_clock__fit(struct gpu_clock *c)
 {
-	uint32_t told = c->cnt, i;
+	uint32_t before = c->cnt, i;
 	uint64_t deviation = 0, widest = 0;
 
 	if (!c->cnt)
@@ -158,7 +158,7 @@ uint32_t gpu_clock__fit(struct gpu_clock *c)
 	}
 	c->err_ns = widest + deviation;
 	set_slopes(c);
-	return told - c->cnt;
+	return before - c->cnt;
 }
 
 /* The first pair after gpu_ns, cnt: none. */

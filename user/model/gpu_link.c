@@ -168,12 +168,12 @@ static int find_notes(const struct gpu *g, struct notes *n)
 
 /* ---- telling ---- */
 
-static void tell(struct model *m, const struct gpu_slice *s)
+static void emit_gpu_slice(struct model *m, const struct gpu_slice *s)
 {
-	MODEL_TELL(m, gpu, s);
+	MODEL_EMIT(m, gpu, s);
 }
 
-static void tell_call(struct model *m, const struct gpu_call *c)
+static void emit_call(struct model *m, const struct gpu_call *c)
 {
 	struct gpu_slice s = { .what = GPU_API, .begin_ns = c->begin_ns, .end_ns = c->end_ns, .name = c->name,
 			       .correlation = c->correlation, .driver = c->driver, .host_only = c->host_only,
@@ -181,7 +181,7 @@ static void tell_call(struct model *m, const struct gpu_call *c)
 			       .kernel_name = c->kernel_name, .rec = c->rec };
 
 	m->totals->gpu_calls++;
-	tell(m, &s);
+	emit_gpu_slice(m, &s);
 }
 
 static struct session_place no_place(const struct gpu_work *w)
@@ -190,7 +190,7 @@ static struct session_place no_place(const struct gpu_work *w)
 				       .outer_op = "", .annotation = "", .step = -1 };
 }
 
-static void tell_work(struct model *m, const struct gpu_work *w)
+static void emit_work(struct model *m, const struct gpu_work *w)
 {
 	const struct gpu_call *c = w->call != GPU_NONE ? &m->gpu->calls[w->call] : NULL;
 	struct gpu_slice s = { .what = w->what, .begin_ns = w->begin_ns, .end_ns = w->end_ns, .name = w->name,
@@ -211,10 +211,10 @@ static void tell_work(struct model *m, const struct gpu_work *w)
 		m->totals->gpu_unlinked += !c;
 		m->totals->gpu_before_launch += w->before_launch;
 	}
-	tell(m, &s);
+	emit_gpu_slice(m, &s);
 }
 
-static void tell_note(struct model *m, const struct note *n)
+static void emit_note(struct model *m, const struct note *n)
 {
 	const struct gpu_place *p = place_of(m->gpu, n->call);
 	struct gpu_slice s = { .what = GPU_ANNOTATION, .begin_ns = n->begin_ns, .end_ns = n->end_ns,
@@ -223,7 +223,7 @@ static void tell_note(struct model *m, const struct note *n)
 			       .props = gpu__device(m->gpu, p->at.tgid, n->device) };
 
 	s.at.slice = p->note;
-	tell(m, &s);
+	emit_gpu_slice(m, &s);
 }
 
 static bool note_is_next(const struct note *n, const struct gpu_work *w)
@@ -240,7 +240,7 @@ static bool may_go_on(struct model *m)
 
 	if (cancel__pending() && !m->err)
 		m->err = -ECANCELED;
-	/* what is kept must not keep what is there already from being told */
+	/* what is kept must not keep what is there already from being emitted */
 	if (end == EFFORT_STEPS && !m->totals->stopped) {
 		m->totals->stopped = end;
 		m->totals->stopped_ns = m->end_ns;
@@ -248,7 +248,7 @@ static bool may_go_on(struct model *m)
 	return !m->err && end != EFFORT_STEPS;
 }
 
-void gpu__tell(struct model *m)
+void gpu__emit(struct model *m)
 {
 	struct gpu *g = m->gpu;
 	struct notes n = { 0 };
@@ -256,11 +256,11 @@ void gpu__tell(struct model *m)
 
 	m->err = find_notes(g, &n);
 	for (i = 0; i < g->call_cnt && may_go_on(m); i++)
-		tell_call(m, &g->calls[i]);
+		emit_call(m, &g->calls[i]);
 	for (i = 0; i < g->work_cnt && may_go_on(m); i++) {
 		for (; k < n.cnt && note_is_next(&n.v[k], &g->works[i]); k++)
-			tell_note(m, &n.v[k]);
-		tell_work(m, &g->works[i]);
+			emit_note(m, &n.v[k]);
+		emit_work(m, &g->works[i]);
 	}
 	m->totals->gpu_outside = g->outside;
 	m->totals->gpu_left_out = g->left_out;

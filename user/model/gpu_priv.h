@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * GPU records of a capture: read and put on CLOCK_MONOTONIC once (gpu_read.c, gpu_clock.c), linked to slices
- * in every pass (gpu_link.c). All of them are kept, as CUPTI tells them in no order and often after the calls that
+ * in every pass (gpu_link.c). All of them are kept, as CUPTI delivers them in no order and often after the calls that
  * launched them: a loop of launches takes 17 bytes of a capture for a call and its kernel, and may take 20 times that
  * here and in the sinks together. So what many records have in common is kept once. Private to the model.
  */
@@ -37,8 +37,8 @@ bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mo
 struct gpu_proc {
 	uint32_t tgid;
 	struct gpu_clock clock;
-	/* While CUPTI told of its calls those that probes saw are the same ones. In CUPTI's time, after the fit on
-	 * CLOCK_MONOTONIC; until 0: it told none. */
+	/* While CUPTI reported its calls those that probes saw are the same ones. In CUPTI's time, after the fit on
+	 * CLOCK_MONOTONIC; until 0: it reported none. */
 	uint64_t api_from, api_until;
 };
 
@@ -56,7 +56,7 @@ struct gpu_call { /* of the runtime or driver API */
 	uint32_t tgid, tid, correlation;
 	uint32_t place; /* of the current pass: index */
 	bool driver, host_only;
-	bool nested; /* inside the runtime call that has the same number, or makes it: not told */
+	bool nested; /* inside the runtime call that has the same number, or makes it: not emitted */
 };
 
 struct gpu_work { /* all that has a place on a device, and overhead */
@@ -99,7 +99,7 @@ struct gpu {
 int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns,
 	      struct gpu **out);
 void gpu__free(struct gpu *g); /* NULL is fine */
-const struct ptb_gpu_device *gpu__device(const struct gpu *g, uint32_t tgid, uint32_t id); /* NULL: not told */
+const struct ptb_gpu_device *gpu__device(const struct gpu *g, uint32_t tgid, uint32_t id); /* NULL: not known */
 /* Work that torch counts as such: kernels, copies, fills. */
 static inline bool gpu_work__counts(const struct gpu_work *w)
 {

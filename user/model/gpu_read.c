@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Reads the GPU records of a capture into tables: copies what is told later, names and times become those of
+ * Reads the GPU records of a capture into tables: copies what is emitted later, names and times become those of
  * the session. Owns the checks of single records; must not know slices.
  */
 #include <errno.h>
@@ -122,7 +122,7 @@ static struct gpu_proc *proc_of(struct gpu *g, uint32_t tgid)
 
 /* ---- the scan ---- */
 
-/* The newest counts; each id is listed once, whichever process told of it. */
+/* The newest counts; each id is listed once, whichever process reported it. */
 static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
 {
 	const struct ptb_rec_hdr *h;
@@ -207,7 +207,7 @@ static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 	return add_call(g, &c);
 }
 
-/* What has a place on a device; false: of no kind that is told. */
+/* What has a place on a device; false: of no kind that is emitted. */
 static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work *w)
 {
 	const struct ptb_gpu_kernel *k = (const void *)h;
@@ -299,7 +299,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 
 /* ---- times, once all clocks are known ---- */
 
-/* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be told. */
+/* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be emitted. */
 static bool times(struct gpu *g, const struct gpu_proc *p, uint64_t *begin_ns, uint64_t *end_ns)
 {
 	if (!p->clock.cnt) {
@@ -324,7 +324,7 @@ static bool in_window(struct gpu *g, uint64_t begin_ns, uint64_t end_ns)
 	return inside;
 }
 
-/* Told when it returned; without a result that time is only when it was known to be over. */
+/* Recorded when it returned; without a result that time is only when it was known to be over. */
 static bool host_times(struct gpu *g, const struct gpu_proc *p, struct gpu_call *c)
 {
 	const struct ptb_cuda_call *r = (const void *)c->rec;
@@ -380,7 +380,7 @@ static void fit_clocks(struct gpu *g)
 			g->clock_err_ns = c->err_ns;
 		if (p->api_until && (!gpu_clock__to_mono(c, p->api_from, &p->api_from) ||
 				     !gpu_clock__to_mono(c, p->api_until, &p->api_until)))
-			p->api_until = 0; /* nor can its calls be told */
+			p->api_until = 0; /* nor can its calls be emitted */
 	}
 }
 

@@ -355,7 +355,7 @@ static int on_slice(void *arg, const struct slice *sl)
 	if (!t || key_of(ka, sl->name, &key))
 		return -ENOMEM;
 	kids = take_children(t, sl->id);
-	/* open from the beginning and seen by its exit only: it holds all that its thread has told so far */
+	/* open from the beginning and seen by its exit only: it holds all of its thread so far */
 	if (sl->flags & SLICE_OPEN_AT_BEGIN && !kids.cnt)
 		kids = take_children(t, sl->parent);
 	kids.cnt += sl->call_cnt; /* if one of them is the only child, kids.last has no key */

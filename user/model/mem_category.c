@@ -12,7 +12,7 @@
  *	autograd details		taken
  *
  * What torch reads in Python and what is not known here could change the other decisions too. So they are
- * made twice, in two worlds at opposite ends of what is possible, and only what is the same in both is told;
+ * made twice, in two worlds at opposite ends of what is possible, and only what is the same in both is reported;
  * everything else is unknown:
  *	1. nothing else is a gradient or a parameter
  *	2. whatever else an optimizer's step touches and leaves behind may be a gradient (or state, which torch

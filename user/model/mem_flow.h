@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Who a block of memory belonged to, as torch's memory profiler tells it (pytorch
+ * Who a block of memory belonged to, as torch's memory profiler reports it (pytorch
  * torch/profiler/_memory_profiler.py): blocks become tensors by their addresses, operators' arguments say
  * which operator made, read and changed each of them, and from that follow the categories. Knows no file
  * format and no clock but the capture's.
@@ -8,7 +8,7 @@
  * A tensor's block is a key; what an operator changes in place gets a new version. A row is what happened to one
  * version of one key.
  *
- * Works on what a sink is told, after the run: all operators with tensors and all allocations of the window
+ * Works on what a sink has received, after the run: all operators with tensors and all allocations of the window
  * are kept: 56 bytes for each operator, 32 for each of its tensors; with all that is made of them some 250 bytes
  * for each operator of a training loop.
  */

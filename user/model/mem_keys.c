@@ -121,7 +121,7 @@ static void set_size(struct mem_key *k, int64_t bytes)
 
 static int on_free(struct pass *p, const struct mem_act *act, uint32_t key)
 {
-	/* of a block that no tensor showed torch tells what an allocator says; the CPU's says nothing */
+	/* of a block that no tensor showed torch reports what an allocator says; the CPU's says nothing */
 	if (key == MEM_NONE)
 		return act->bytes ? put_act(p, act, key) : 0;
 	p->mf->keys[key].free_ns = act->ts_ns;

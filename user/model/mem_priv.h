@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The steps of mem_flow.h over the same arrays: collected (mem_flow.c), told apart (mem_keys.c), a graph
+ * The steps of mem_flow.h over the same arrays: collected (mem_flow.c), identified (mem_keys.c), a graph
  * (mem_graph.c), categories (mem_category.c, what
  * optimizers keep: mem_state.c), rows (mem_rows.c). Private to them.
  */
@@ -72,7 +72,7 @@ struct mem_key {
 	uint32_t step;     /* it was allocated and freed in this step of an optimizer, MEM_NONE: not so */
 	int16_t device_type, device_index;
 	bool tensor;       /* some operator had it as an argument */
-	bool sized;        /* its allocation or its free told the size */
+	bool sized;        /* its allocation or its free has the size */
 };
 
 #define MEM_DELETED 2

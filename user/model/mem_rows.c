@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What happened to which block, with its category (MemoryProfile.timeline). One difference to torch: a
- * block from before the window whose size its allocator does not tell when it takes it back (the CPU's)
+ * block from before the window whose size its allocator does not report when it takes it back (the CPU's)
  * ends here then, if a tensor showed its size; in torch's timeline it lives on.
  */
 #include <errno.h>
@@ -40,7 +40,7 @@ static struct mem_row key_row(const struct mem_flow *mf, uint32_t key, enum mem_
 }
 
 /* Blocks that no tensor showed: all that is known is that they came and went. */
-static int untold_rows(struct mem_flow *mf)
+static int unrecorded_rows(struct mem_flow *mf)
 {
 	const struct mem_act *act;
 	struct mem_row row;
@@ -119,7 +119,7 @@ int mem_rows__make(struct mem_flow *mf)
 {
 	const struct mem_node *n;
 	uint32_t i;
-	int err = untold_rows(mf);
+	int err = unrecorded_rows(mf);
 
 	if (!err)
 		err = preexisting_rows(mf);

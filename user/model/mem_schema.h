@@ -36,7 +36,7 @@ void mem_schemas__clear(struct mem_schemas *ms);
  * (SchemaMatcher)? Not when a tensor that must be there is not, or has no data. */
 bool mem_schema__matches(const struct mem_schema *sc, const struct slice_values *in);
 
-/* The tensor has data, so that it can be told from others by its address. */
+/* The tensor has data, so that its address distinguishes it from others. */
 static inline bool mem_value__has_key(const struct value *v)
 {
 	return v->kind == PTB_VAL_TENSOR && (v->flags & PTB_VAL_F_IDS) && v->storage;

@@ -3,7 +3,7 @@
  * Memory records become events: each with the place where its thread was, and what is known of its block.
  * Owns the join of allocations and frees, and the running totals; must not know nesting or who prints.
  *
- * The CPU's allocator tells a free by its address only, so what a block was is kept here; what was allocated
+ * The CPU's allocator reports a free by its address only, so what a block was is kept here; what was allocated
  * before the window is not known. Other allocators say sizes and totals themselves. While torch's own
  * profiler records memory, the CPU's reporter passes every call on to reportMemoryUsageToProfiler() or
  * reportOutOfMemoryToProfiler() (pytorch c10/core/CPUAllocator.cpp): the same event once more. What else
@@ -11,7 +11,7 @@
  * reporter does not see; their totals are those that they give themselves.
  *
  * An address that is given out while its block is still live was freed in between, and that record is
- * lost: the free is told first, without a place, as inferred.
+ * lost: the free is emitted first, without a place, as inferred.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -54,14 +54,14 @@ static void set_no_place(const struct model *m, uint32_t tgid, uint32_t tid, str
 
 /* ---- telling ---- */
 
-static void tell(struct model *m, const struct memory_event *ev)
+static void emit_memory(struct model *m, const struct memory_event *ev)
 {
-	MODEL_TELL(m, memory, ev);
+	MODEL_EMIT(m, memory, ev);
 }
 
-static void tell_kernel(struct model *m, const struct kernel_event *ev)
+static void emit_kernel(struct model *m, const struct kernel_event *ev)
 {
-	MODEL_TELL(m, kernel, ev);
+	MODEL_EMIT(m, kernel, ev);
 }
 
 /* ---- blocks ---- */
@@ -79,15 +79,15 @@ static void uncount(struct memory_proc *p, const struct block *b)
 		p->allocated -= b->b.bytes;
 }
 
-/* The address is given out again: its block was freed, and nobody told. */
-static void tell_lost_free(struct model *m, struct memory_thread *mt, struct block *b,
+/* The address is given out again: its block was freed, which was not recorded. */
+static void emit_lost_free(struct model *m, struct memory_thread *mt, struct block *b,
 			   const struct memory_event *next)
 {
 	struct memory_block gone = b->b;
 	struct memory_event ev = *next;
 
 	uncount(mt->proc, b);
-	/* before what was given out: the allocator's total, or where that is not told the CPU's */
+	/* before what was given out: the allocator's total, or where that is not known the CPU's */
 	ev.allocated = b->counted || next->allocated < (uint64_t)next->bytes ?
 			       mt->proc->allocated :
 			       next->allocated - (uint64_t)next->bytes;
@@ -98,7 +98,7 @@ static void tell_lost_free(struct model *m, struct memory_thread *mt, struct blo
 	ev.block = &gone;
 	ev.inferred = true;
 	m->totals->frees_inferred++;
-	tell(m, &ev);
+	emit_memory(m, &ev);
 }
 
 /* A new block; ev has all but its place and block. counted: by the CPU's own reporter. */
@@ -110,7 +110,7 @@ static void allocate(struct model *m, struct thread *t, struct memory_event *ev,
 	struct block *b = blocks__find(&m->memory->blocks, p->gen, &proto);
 
 	if (b)
-		tell_lost_free(m, t->mem, b, ev);
+		emit_lost_free(m, t->mem, b, ev);
 	proto.bytes = (uint64_t)ev->bytes;
 	proto.ts_ns = ev->ts_ns;
 	proto.op_slice = ev->at.op_slice;
@@ -135,7 +135,7 @@ static void allocate(struct model *m, struct thread *t, struct memory_event *ev,
 	ev->block = &b->b;
 	t->mem->own.allocs++;
 	sums__charge(t->mem, ev->device_type, ev->bytes);
-	tell(m, ev);
+	emit_memory(m, ev);
 }
 
 /* ev as above; bytes 0: not known to who frees. Returns the bytes. */
@@ -160,7 +160,7 @@ static uint64_t release(struct model *m, struct thread *t, struct memory_event *
 	m->totals->freed_unknown += ev->what == MEMORY_FREE_UNKNOWN;
 	t->mem->own.frees++;
 	sums__charge(t->mem, ev->device_type, ev->bytes);
-	tell(m, ev);
+	emit_memory(m, ev);
 	return 0 - (uint64_t)ev->bytes;
 }
 
@@ -178,7 +178,7 @@ static void on_alloc(struct model *m, struct thread *t, const struct ptb_mem_all
 		return;
 	}
 	allocate(m, t, &ev, true);
-	t->mem->told = (struct told){ TOLD_NEW, r->addr, r->bytes };
+	t->mem->seen = (struct report_seen){ SEEN_NEW, r->addr, r->bytes };
 }
 
 static void on_free(struct model *m, struct thread *t, const struct ptb_mem_free *r)
@@ -187,19 +187,19 @@ static void on_free(struct model *m, struct thread *t, const struct ptb_mem_free
 				   .device_index = -1 };
 
 	tensor_ids__freed(&m->tensors, t->tgid, r->addr);
-	t->mem->told = (struct told){ TOLD_DELETE, r->addr, release(m, t, &ev) };
+	t->mem->seen = (struct report_seen){ SEEN_DELETE, r->addr, release(m, t, &ev) };
 }
 
-static bool repeats(const struct told *told, const struct ptb_mem_report *r)
+static bool repeats(const struct report_seen *seen, const struct ptb_mem_report *r)
 {
 	if (r->device_type != CPU)
 		return false;
-	switch (told->what) {
-	case TOLD_NEW:
-		return r->addr == told->addr && r->bytes > 0 && (uint64_t)r->bytes == told->bytes;
-	case TOLD_DELETE:
-		return r->addr == told->addr && r->bytes < 0 &&
-		       (!told->bytes || 0 - (uint64_t)r->bytes == told->bytes);
+	switch (seen->what) {
+	case SEEN_NEW:
+		return r->addr == seen->addr && r->bytes > 0 && (uint64_t)r->bytes == seen->bytes;
+	case SEEN_DELETE:
+		return r->addr == seen->addr && r->bytes < 0 &&
+		       (!seen->bytes || 0 - (uint64_t)r->bytes == seen->bytes);
 	default:
 		return false;
 	}
@@ -210,9 +210,9 @@ static void on_report(struct model *m, struct thread *t, const struct ptb_mem_re
 	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .bytes = r->bytes,
 				   .allocated = r->allocated, .reserved = r->reserved,
 				   .device_type = r->device_type, .device_index = r->device_index };
-	bool again = repeats(&t->mem->told, r);
+	bool again = repeats(&t->mem->seen, r);
 
-	t->mem->told = (struct told){ 0 };
+	t->mem->seen = (struct report_seen){ 0 };
 	if (again || !r->bytes)
 		return;
 	if (r->bytes == INT64_MIN) {
@@ -230,18 +230,18 @@ static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_repor
 	struct memory_event ev = { .ts_ns = r->h.ts_ns, .what = MEMORY_OOM, .bytes = r->bytes,
 				   .allocated = r->allocated, .reserved = r->reserved,
 				   .device_type = r->device_type, .device_index = r->device_index };
-	const struct told *told = &t->mem->told;
-	bool again = told->what == TOLD_OOM && told->bytes == (uint64_t)r->bytes && r->device_type == CPU;
+	const struct report_seen *seen = &t->mem->seen;
+	bool again = seen->what == SEEN_OOM && seen->bytes == (uint64_t)r->bytes && r->device_type == CPU;
 
-	t->mem->told = (struct told){ 0 };
+	t->mem->seen = (struct report_seen){ 0 };
 	if (again)
 		return;
 	if (r->device_type == CPU) {
-		t->mem->told = (struct told){ TOLD_OOM, 0, (uint64_t)r->bytes };
+		t->mem->seen = (struct report_seen){ SEEN_OOM, 0, (uint64_t)r->bytes };
 		ev.allocated = t->mem->proc->allocated;
 	}
 	set_place(m, t, &ev.at);
-	tell(m, &ev);
+	emit_memory(m, &ev);
 }
 
 static void on_api(struct model *m, struct thread *t, const struct ptb_mem_api *r)
@@ -258,7 +258,7 @@ static void on_api(struct model *m, struct thread *t, const struct ptb_mem_api *
 	ev.name = m->f->funcs[site->func].op.full;
 	ev.maybe_failed = r->flags & PTB_API_SAME;
 	set_place(m, t, &ev.at);
-	tell(m, &ev);
+	emit_memory(m, &ev);
 }
 
 static void on_kernel(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
@@ -272,7 +272,7 @@ static void on_kernel(struct model *m, struct thread *t, const struct ptb_rec_hd
 			sums__kernel(t->mem, (const void *)h);
 		set_place(m, t, &ev.at);
 	}
-	tell_kernel(m, &ev);
+	emit_kernel(m, &ev);
 }
 
 /* ---- dispatch ---- */
@@ -282,7 +282,7 @@ static void on_torch(struct model *m, struct thread *t, const struct ptb_rec_hdr
 	const struct ptb_mem_free *any = (const void *)h; /* every one has the stack pointer first */
 	const struct ptb_mem_api *api = (const void *)h;
 
-	/* a call whose return was not seen is told when it is known to be over: its sp is of the past */
+	/* a call whose return was not seen is emitted when it is known to be over: its sp is of the past */
 	if (h->kind != PTB_REC_MEM_API || !(api->flags & PTB_API_NO_RESULT))
 		stack__at(m, t, any->sp, h->ts_ns);
 	switch (h->kind) {
@@ -311,7 +311,7 @@ void memory__record(struct model *m, const struct ptb_rec_hdr *h)
 	if (!m->memory)
 		return;
 	if (h->kind == PTB_REC_KMEM_EVENT || !h->tid) {
-		/* told of whatever thread, also of processes that are not traced: makes no thread known */
+		/* emitted for any thread, also of processes that are not traced: makes no thread known */
 		t = h->tid ? model__known_thread(m, h->tgid, h->tid) : NULL;
 		if (h->kind >= PTB_REC_KMEM)
 			on_kernel(m, t, h);

@@ -19,10 +19,10 @@ struct memory_proc {
 	uint32_t step_tid;
 };
 
-/* The last thing that the CPU's own reporter told, to know its repetition. */
-enum told_what { TOLD_NOTHING, TOLD_NEW, TOLD_DELETE, TOLD_OOM };
-struct told {
-	enum told_what what;
+/* The last report of the CPU's allocator, to know its repetition. */
+enum report_kind { SEEN_NOTHING, SEEN_NEW, SEEN_DELETE, SEEN_OOM };
+struct report_seen {
+	enum report_kind what;
 	uint64_t addr, bytes; /* DELETE of an unknown block: 0 bytes */
 };
 
@@ -31,7 +31,7 @@ struct memory_thread {
 	struct slice_memory own;   /* since the thread began; the fields that are its own */
 	struct slice_memory since; /* sums when it began to be watched, or its step began */
 	struct slice_memory top;   /* as thread.top: of the slices without an open ancestor */
-	struct told told;
+	struct report_seen seen;
 	int64_t step; /* its open ProfilerStep, -1: none */
 	const struct entry_memory *cut_at; /* the entry that ends now ended when this one began; NULL: now */
 };

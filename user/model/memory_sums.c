@@ -2,7 +2,7 @@
 /*
  * Who pays for memory. Every process and every thread has running sums; a slice is charged with what they
  * grew by while it was open, so an event costs the same however deep the stack is. Owns what a slice carries
- * for it; must not tell events.
+ * for it; must not emit events.
  *
  * torch charges every slice of the process that was open at the time (pytorch torch/autograd/profiler.py,
  * in_interval()): the process's sums. The thread's own are exact. Both include the children; what these add
@@ -134,7 +134,7 @@ int memory__thread_new(struct model *m, struct thread *t)
 	return 0;
 }
 
-void memory__thread_told(struct thread *t)
+void memory__thread_announced(struct thread *t)
 {
 	if (!t->mem)
 		return;

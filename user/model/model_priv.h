@@ -58,7 +58,7 @@ struct entry {
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
-	bool rf;         /* told by the agent: all such are annotations in that sense; rf_slices.c */
+	bool rf;         /* recorded by the agent: all such are annotations in that sense; rf_slices.c */
 	bool deep;       /* ... and in model.deep */
 	bool hidden, hides_children;
 	bool synthetic;  /* no function of its own: ends with the frame below it */
@@ -85,16 +85,16 @@ struct thread {
 	bool lives;            /* is in that list */
 	struct entry *stack;
 	uint32_t cnt, cap;
-	uint32_t annotations; /* open ones that may end at any time: not steps, nor functions that the agent told */
+	uint32_t annotations; /* open ones that may end at any time: not steps, nor functions that the agent recorded */
 	uint32_t frames;      /* open entries that are no annotations */
 	uint32_t hiding;  /* open entries that hide what is below them */
 	uint64_t last_ns; /* last begin or end given to a slice */
 	uint64_t max_sp;  /* highest stack pointer seen */
 	uint64_t call_end_ns; /* latest end of its calls to CUDA's API so far */
-	uint64_t logical; /* torch's own id of it, as the agent told; 0: not known */
+	uint64_t logical; /* torch's own id of it, from the agent; 0: not known */
 	bool born;        /* began inside the window */
-	bool seen;        /* an operator's or a scope's probe has told of it */
-	bool told;        /* to the sinks */
+	bool seen;        /* an operator's or a scope's probe was hit in it */
+	bool announced;   /* to the sinks */
 	bool grad_made;   /* its grad mode's flags have been seen */
 
 	/* slices that turn out to have been open when the window began, see thread_stack.c */
@@ -135,7 +135,7 @@ struct fwd_undecided { /* a backward node whose forward thread is not known yet 
 
 #define FWD_UNDECIDED_MAX 16
 struct fwd_link { /* which OS thread a logical forward thread id means */
-	bool told; /* by the agent: not learnt */
+	bool by_agent; /* not learnt */
 	uint32_t thread; /* index in model.threads */
 	uint32_t hits, misses;
 	uint32_t undecided_cnt;
@@ -178,7 +178,7 @@ struct model {
 
 	struct args *spare_args;
 	struct tensor_ids tensors;
-	uint64_t *result_words; /* the results that are told now */
+	uint64_t *result_words; /* the results of the slice that is emitted now */
 	uint32_t result_cap;
 	struct memory *memory; /* NULL: memory is not recorded */
 	struct gpu *gpu;       /* NULL: nothing of GPUs is recorded */
@@ -190,7 +190,7 @@ struct model {
 
 /* ---- threads.c ---- */
 
-/* Finds or makes the thread; tells the sinks of it. NULL: there are too many, which is counted; out of memory, or a
+/* Finds or makes the thread; announces it to the sinks. NULL: there are too many, which is counted; out of memory, or a
  * sink stopped (m->err). */
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid);
 struct thread *model__known_thread(struct model *m, uint32_t tgid, uint32_t tid);
@@ -233,9 +233,9 @@ void stack__hide(struct model *m, struct thread *t, uint32_t i);
 /* ---- session.c ---- */
 
 /* The sink's answer; 0: go on. */
-int model__told(struct model *m, uint32_t sink, int ret);
+int model__answer(struct model *m, uint32_t sink, int ret);
 /* Calls one function of each sink that has it: m->err is its answer. */
-#define MODEL_TELL(m, func, ...)                                                                  \
+#define MODEL_EMIT(m, func, ...)                                                                  \
 	do {                                                                                      \
 		uint32_t i_;                                                                      \
                                                                                                   \
@@ -245,7 +245,7 @@ int model__told(struct model *m, uint32_t sink, int ret);
 			if ((m)->full_sinks >> i_ & 1)                                            \
 				(m)->totals->not_written++;                                       \
 			else                                                                      \
-				(m)->err = model__told(m, i_,                                     \
+				(m)->err = model__answer(m, i_,                                     \
 						       (m)->sinks[i_].func((m)->sinks[i_].arg, __VA_ARGS__)); \
 		}                                                                                 \
 	} while (0)
@@ -257,7 +257,7 @@ void model__flow(struct model *m, const struct fwdbwd *fl);
 
 /* The record's values become the inputs of the entry, which is on the stack. */
 void args__enter(struct model *m, struct thread *t, struct entry *e, const struct ptb_rec_hdr *h);
-/* ... its results, until it is told. */
+/* ... its results, until it is emitted. */
 void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h);
 /* ... the numbers that the entry's inputs lack. */
 void args__more(struct model *m, struct thread *t, const struct ptb_op_enter *r,
@@ -325,8 +325,8 @@ struct place place__find(const struct thread *t, struct session_place *at);
 void gpu__until(struct model *m, uint64_t ts);
 /* A step began, or ended. */
 void gpu__step(struct model *m, const struct thread *t, const struct entry *e, bool begins);
-/* After the last slice: tells everything. */
-void gpu__tell(struct model *m);
+/* After the last slice: emits everything. */
+void gpu__emit(struct model *m);
 
 /* ---- memory.c ---- */
 
@@ -342,8 +342,8 @@ int memory__live(const struct model *m, struct memory_block **list, uint32_t *cn
 
 int memory__thread_new(struct model *m, struct thread *t); /* 0 or -ENOMEM */
 /* The sinks know the thread now; its first step has begun. */
-void memory__thread_told(struct thread *t);
-/* Slices that were open before are told with what comes from here on. */
+void memory__thread_announced(struct thread *t);
+/* Slices that were open before are emitted with what comes from here on. */
 void memory__mark(struct thread *t);
 /* Another program or process has the number now; drop_blocks: and nothing of the old one is left. */
 void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
@@ -354,7 +354,7 @@ void memory__begin(struct model *m, struct thread *t, struct entry *e);
 void memory__end(struct thread *t, const struct entry *e, const struct entry *up, bool takes_top);
 /* Entries that end from here on ended when `at` began, which is on top of them; NULL: they end now. */
 void memory__cut(struct thread *t, const struct entry *at);
-/* It ends, or stays open, untold. */
+/* It ends, or stays open, without a slice. */
 void memory__hide(struct model *m, struct thread *t, struct entry *e);
 void memory__drop(struct model *m, struct entry *e); /* frees e->mem */
 /* e was open when the window began and ends now. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Where a thread is: what stands on top of its stack, as struct session_place tells it. */
+/* Where a thread is: what stands on top of its stack, as a struct session_place. */
 #include "base/effort.h"
 #include "model/model_priv.h"
 

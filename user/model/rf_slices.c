@@ -4,11 +4,11 @@
  * ATen/record_function.h), named, categorised and numbered as torch's own profiler does (torch/csrc/profiler/
  * collection.cpp). Owns the join of the two records; must not decide about nesting, which is thread_stack.c's.
  *
- * What was open when the window began is told first (PTB_F_OPEN), outer ones before inner ones.
+ * What was open when the window began is emitted first (PTB_F_OPEN), outer ones before inner ones.
  *
- * An object lives in time, as annotations do; no stack pointer is told or needed. It ends in its destructor, so
+ * An object lives in time, as annotations do; no stack pointer is recorded or needed. It ends in its destructor, so
  * an end is missing only if its thread ended first or records of the agent were lost. An object that can
- * only be one of a local variable (an operator's) is looked for on its thread; the others may end on any.
+ * only be one of a local variable (an operator's) is searched for on its thread; the others may end on any.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +25,7 @@
 #define SCOPE_USER 7
 
 /*
- * What begins in a stack of so many is noted, so that what is not there is not looked for in all of it. Entries only
+ * What begins in a stack of so many is noted, so that what is not there is not searched for in all of it. Entries only
  * move down, when what is below them ends: what is not noted is among the lowest.
  */
 #define DEEP 64

@@ -527,7 +527,7 @@ static int run_pass(struct session *s, struct model *m)
 		err = cancel__pending() ? -ECANCELED : m->err;
 	}
 	if (m->gpu && !err) {
-		gpu__tell(m);
+		gpu__emit(m);
 		err = m->err;
 	}
 	if (!err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The session model: what happened, as threads with nested slices, told to a sink in one streaming
+ * The session model: what happened, as threads with nested slices, emitted to a sink in one streaming
  * pass over a capture. Everything an exporter may ask is in the structs below; nothing here knows an
  * output format. Memory is bounded by open frames and by tables of distinct names, threads, processes.
  */
@@ -37,7 +37,7 @@ struct session_refusal {
 	uint32_t reason;  /* enum ptb_refusal */
 };
 
-struct session_rss { /* a process's memory as /proc told it */
+struct session_rss { /* a process's memory according to /proc */
 	uint64_t ts_ns;
 	uint32_t tgid;
 	uint64_t rss[PTB_RSS_KINDS]; /* bytes, by enum ptb_rss_kind */
@@ -63,7 +63,7 @@ struct session_info {
 	bool has_kernel_memory; /* --kernel-memory */
 	bool has_gpu;           /* activities of GPUs, by the agent */
 	bool has_cuda_calls;    /* CUDA calls, seen from the host's side without an agent */
-	const struct ptb_gpu_device *const *devices; /* that were told of, by their id */
+	const struct ptb_gpu_device *const *devices; /* by their id; NULL: not known */
 	uint32_t device_cnt;
 	uint64_t gpu_clock_err_ns; /* bound of GPU times against CLOCK_MONOTONIC; 0 without has_gpu */
 	uint32_t gpu_clock_cnt;    /* pairs it was fitted from */
@@ -103,7 +103,7 @@ struct session_keys { /* dispatch key sets; 0: not known */
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
 #define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. With probes
-				    known only by its exit: told after what lies inside it, which has
+				    known only by its exit: emitted after what lies inside it, which has
 				    the parent it had without it. The agent knows it from the begin */
 #define SLICE_UNFINISHED 0x02    /* was open when the window ended: torch's `finished: false` */
 #define SLICE_UNWOUND 0x04       /* left by an exception: no exit was seen; end is where it was caught, or
@@ -174,7 +174,7 @@ struct fwdbwd {
 
 /* ---- memory ---- */
 
-/* Stands for the operator while a thread has told nothing yet: it may be inside one that began before. */
+/* Stands for the operator while nothing of a thread was recorded yet: it may be inside one that began before. */
 #define SESSION_OP_UNSEEN "(begun before the window)"
 
 /* Where a thread was; valid during the sink's call, texts until the session is freed. */
@@ -222,11 +222,11 @@ struct memory_event {
 	uint64_t begin_ns; /* API */
 	bool no_result;    /* API: its return was not seen */
 	bool maybe_failed; /* API: what was given back was there before */
-	bool inferred;     /* FREE: not seen, but the address was given out again; told just before that, its
+	bool inferred;     /* FREE: not seen, but the address was given out again; emitted just before that, its
 			      place is the process only, and no slice is charged */
 };
 
-/* What the kernel told; rec by its kind: KMEM, KMEM_CALL, KMEM_STALL, KMEM_EVENT (ptb_event.h). */
+/* What the kernel did; rec by its kind: KMEM, KMEM_CALL, KMEM_STALL, KMEM_EVENT (ptb_event.h). */
 struct kernel_event {
 	struct session_place at;
 	const struct ptb_rec_hdr *rec;
@@ -277,7 +277,7 @@ struct session_sink {
 	int (*flow)(void *arg, const struct fwdbwd *fl); /* may be NULL */
 	/* A thread that appeared in the stream, once, when first seen; may be NULL. */
 	int (*thread)(void *arg, uint32_t tgid, uint32_t tid);
-	/* In order of time, before the slices that enclose them are told; may be NULL. */
+	/* In order of time, before the slices that enclose them are emitted; may be NULL. */
 	int (*memory)(void *arg, const struct memory_event *ev);
 	int (*kernel)(void *arg, const struct kernel_event *ev);
 	/* After the last slice: calls in order of time, then by device, stream and time; may be NULL. */
@@ -320,10 +320,10 @@ struct session_totals { /* after a run */
 	uint64_t gpu_unlinked;    /* of them, without a launch in the capture */
 	uint64_t gpu_before_launch; /* of them, that began before their launch by more than the clocks' error */
 	uint64_t gpu_calls;       /* API calls */
-	uint64_t gpu_outside;     /* calls and GPU work not wholly inside the window: not told, as torch does */
+	uint64_t gpu_outside;     /* calls and GPU work not wholly inside the window: not emitted, as torch does */
 	uint64_t gpu_left_out;    /* records for which there was no memory within LIMIT_READ_MEMORY */
-	uint64_t gpu_no_clock;    /* records of processes without a pair of clocks: not told */
-	uint64_t gpu_host_dropped; /* host-side calls of processes whose calls CUPTI told as well */
+	uint64_t gpu_no_clock;    /* records of processes without a pair of clocks: not emitted */
+	uint64_t gpu_host_dropped; /* host-side calls of processes whose calls CUPTI reported as well */
 	uint64_t unread_bytes;  /* of the file, behind LIMIT_READ_RAW */
 	uint32_t stopped;       /* enum effort_end: the pass ended early, at stopped_ns */
 	uint64_t stopped_ns;
@@ -345,7 +345,7 @@ int session__live_blocks(const struct session *s, int (*fn)(void *arg, const str
  * current run or the last one, for ids that it delivered as `id` or `parent`. */
 uint64_t session__order(const struct session *s, uint64_t id);
 
-/* One pass: tells every slice, flow and thread to the sinks, in this order of sinks. May be called
+/* One pass: emits every slice, flow and thread to the sinks, in this order of sinks. May be called
  * again (same ids, same order). Stops at the first return of a sink that is neither 0 nor SESSION_SINK_*
  * and returns it; -ECANCELED when a signal is pending. */
 int session__run(struct session *s, const struct session_sink *sinks, uint32_t cnt,

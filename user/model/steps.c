@@ -13,13 +13,13 @@
  * happened in them needs one around it as in whole steps, but under another name: readers know a step by the text
  * ProfilerStep alone, and take the first (et_replay), the last or all of them for whole (HolisticTraceAnalysis,
  * Chakra, torch-tb-profiler). A mark that begins after the step did says that it is whole. If the window ends
- * in that mark, the step's name changes when it is told.
+ * in that mark, the step's name changes when it is emitted.
  *
  * Ids. Derived steps have ids of their own (SESSION_STEP_ID). Readers of Execution Traces need their place in the order
  * of start too: et_replay runs what has ids between those of two steps. So each moment at which a step could begin,
  * whatever the options, takes a number from the slices' own count (thread.step_order).
  *
- * As slices are told in one pass, the threads and their marks are found in a walk of their own before it.
+ * As slices are emitted in one pass, the threads and their marks are found in a walk of their own before it.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -59,7 +59,7 @@ void tensor_ids__new_program(struct tensor_ids *ids, uint32_t tgid)
 {
 	uint64_t *nr = hashmap__get(&ids->programs, tgid, 0);
 
-	if (!ids->next) /* no tensor was seen: there is nothing to tell apart */
+	if (!ids->next) /* no tensor was seen: there is nothing to distinguish */
 		return;
 	if (nr)
 		++*nr;

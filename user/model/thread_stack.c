@@ -29,17 +29,17 @@
  *    outermost of them; if only annotations are open inside it, those are cut instead.
  * Cut ones are marked and counted.
  *
- * What the agent tells of functions (rf_slices.c) stands there too, but ends in order as frames do; what is open
+ * Functions that the agent records (rf_slices.c) stand there too, but ends in order as frames do; what is open
  * in one that ends, ends with it.
  *
  * Times. Within a thread every begin and end gets a time of its own, at least GAP_NS after the one before,
  * so nesting is strict, and stays so for readers that round. When several slices end at once the
  * outermost gets the record's time and the inner ones end just before (GAP_NS each), if there is room.
  *
- * A frame that was open when the window began is known only by its exit. All that was told of the thread
+ * A frame that was open when the window began is known only by its exit. All that was emitted of the thread
  * so far then lies inside it. Its begin is the window's; for this the first RESERVE_NS after the begin
  * are kept free of other slices, and several such frames share them, the outer ones earlier. They come
- * after their children, whose `parent` cannot name them any more and stays as it was told.
+ * after their children, whose `parent` cannot name them any more and stays as it was emitted.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static bool is_step(const struct entry *e)
 	return e->flags & SLICE_DERIVED;
 }
 
-/* May it end while what was begun in it is open? What the agent tells of functions may not. */
+/* May it end while what was begun in it is open? Functions that the agent records may not. */
 static bool is_free(const struct entry *e)
 {
 	return e->annotation && !is_step(e) && (!e->rf || e->kind == PTB_FUNC_SCOPE);
@@ -212,7 +212,7 @@ static void add_child(struct child_sum *sum, const struct entry *e, uint64_t end
 	sum->cnt++;
 }
 
-/* Takes the entry out of the stack and tells it. */
+/* Takes the entry out of the stack and emits it. */
 static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
 {
 	struct entry e = t->stack[i];
@@ -453,8 +453,8 @@ static bool names_itself(const struct func_fact *ff)
 	return ff->kind == PTB_FUNC_OP || ff->kind == PTB_FUNC_FUNCTION;
 }
 
-/* Tells a frame that was entered before the window began and ends now. */
-static void tell_open_at_begin(struct model *m, struct thread *t, uint32_t func,
+/* Emits a frame that was entered before the window began and ends now. */
+static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 			       const struct ptb_op_exit *r)
 {
 	const struct func_fact *ff = &m->f->funcs[func];
@@ -535,7 +535,7 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct 
 	if (m->f->funcs[func].reason == PTB_REFUSE_KERNEL_REFUSED)
 		return; /* perhaps its entry is the site that the kernel refused */
 	if (was_open_at_begin(m, t, r->sp))
-		tell_open_at_begin(m, t, func, r);
+		emit_open_at_begin(m, t, func, r);
 	else
 		m->totals->unmatched_exits++;
 }

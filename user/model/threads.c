@@ -68,14 +68,14 @@ static uint64_t watched_from(const struct model *m, uint32_t tgid)
 	return start_ns > m->begin_ns && start_ns < m->end_ns ? start_ns : m->begin_ns;
 }
 
-static void tell_thread(struct model *m, struct thread *t)
+static void announce_thread(struct model *m, struct thread *t)
 {
-	t->told = true;
+	t->announced = true;
 	stack__reserve_begin(t, watched_from(m, t->tgid));
 	t->step_order = ++m->next_id;
 	steps__thread_begins(m, t);
-	memory__thread_told(t);
-	MODEL_TELL(m, thread, t->tgid, t->tid);
+	memory__thread_announced(t);
+	MODEL_EMIT(m, thread, t->tgid, t->tid);
 }
 
 struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
@@ -93,8 +93,8 @@ struct thread *model__thread(struct model *m, uint32_t tgid, uint32_t tid)
 		m->err = -ENOMEM;
 		return NULL;
 	}
-	if (!t->told)
-		tell_thread(m, t);
+	if (!t->announced)
+		announce_thread(m, t);
 	m->last_thread = t;
 	return t;
 }

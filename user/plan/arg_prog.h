@@ -12,7 +12,7 @@
 
 #define ARG_LATE_MAX 8 /* vector registers that carry arguments */
 
-/* A result that is returned in a register: it must be looked for at the exit. */
+/* A result that is returned in a register: it must be read at the exit. */
 enum arg_result {
 	ARG_RESULT_NONE,
 	ARG_RESULT_BYTE, /* al */

@@ -213,7 +213,7 @@ static bool is_callbacks_call(struct plan_build *b, uint32_t i)
 
 /*
  * Node::operator() inlined into another function has no frame of its own: entry and exit would show the
- * same stack pointer, and frames are told apart by it. So it is listed, not probed; the node as a
+ * same stack pointer, and it is what distinguishes frames. So it is listed, not probed; the node as a
  * whole is still seen through Engine::evaluate_function.
  */
 static int add_inlined_node(struct plan_build *b, uint64_t entry)
@@ -340,7 +340,7 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 	for (i = 0; i < b->flow.cnt && call == FLOW_NONE; i++)
 		if (is_callbacks_call(b, i))
 			call = i;
-	/* No call: the bytes only looked like one, or an exception handler calls. */
+	/* No call: the bytes only resembled one, or an exception handler calls. */
 	if (call == FLOW_NONE ||
 	    reg_track__before(&b->flow, call, REG_RSI, &scope) != VALUE_CONST)
 		return 0;

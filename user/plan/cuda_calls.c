@@ -25,7 +25,7 @@
 
 static const struct call_row {
 	uint8_t lib, shape, kind, unit;
-	const char *name; /* exported; told without "__", and without "_v2", which tells from the one with other arguments */
+	const char *name; /* exported; recorded without "__" and without "_v2", which marks the version with other arguments */
 } rows[] = {
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "cudaLaunchKernel" },
 	{ RT, PTB_CUDA_LAUNCH, ANY, 0, "__cudaLaunchKernel" }, /* what nvcc's stubs call from CUDA 13 */
@@ -259,7 +259,7 @@ static bool hands_over(const struct plan_build *b, const struct call_syms *cs, u
 	return false;
 }
 
-/* As tools name it, which are told of the function behind. */
+/* The name that tools use, which see the function behind. */
 static void public_name(const struct call_row *row, char *buf, size_t cap)
 {
 	snprintf(buf, cap, "%s", row->name + 2 * (row->name[0] == '_'));

@@ -6,7 +6,7 @@
  * failed, keeps the error.
  *
  * The work are calls through pointers, and of functions of this file that may make one; functions of other
- * libraries (threads, memory, texts) are not the driver. Where it cannot be told, a call is work.
+ * libraries (threads, memory, texts) are not the driver. Where that is not known, a call is work.
  */
 #include "plan/cuda_ends.h"
 
@@ -186,7 +186,7 @@ static bool calls_it(const struct flow_node *n, uint64_t target)
 }
 
 /*
- * Is the function the one that works, whoever else is called behind it (a tool that is told)? Every way to such an
+ * Is the function the one that works, whatever else is called behind it (a tool that is notified)? Every way to such an
  * end has gone through it, and it is not called twice.
  */
 static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target, bool *yes)
@@ -236,7 +236,7 @@ static int find_worker(struct cuda_ends *ce, uint64_t *target)
 			continue;
 		err = is_worker(b, last, f->nodes[i].in.target, &yes);
 		if (yes && found)
-			return err; /* two of them: never told */
+			return err; /* two of them: ambiguous */
 		if (yes)
 			found = f->nodes[i].in.target;
 	}

@@ -6,7 +6,7 @@
  *
  * libcudart: `cudaMalloc` asks whether a tool listens and hands its arguments on to a local function in
  *   either case, without an emulated instruction between the tool's end callback and the return. So the
- *   end is looked for in the function that does the work, if it is one and gets all arguments that matter.
+ *   end is searched for in the function that does the work, if it is one and gets all arguments that matter.
  * libcuda: `cmpl $dead,state; je 1f; jmp *table(%rip)`: the entry is the `je`; what the table leads to
  *   may be changed by tools, and writes its result behind its last emulated instruction. No end.
  *
@@ -128,7 +128,7 @@ static uint8_t arg_bit(uint8_t nr)
 /* One API while it is analysed. */
 struct api_call {
 	const struct api_row *row;
-	uint8_t result; /* the argument that tells the work, as a bit */
+	uint8_t result; /* the argument that identifies the work, as a bit */
 	uint8_t all;	/* arguments that a function must get in their places to be the one that works */
 	struct arg_flow af;
 };

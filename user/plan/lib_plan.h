@@ -109,7 +109,7 @@ void torch_plan__free(struct torch_plan *plan);
 /* The facts that the BPF programs need for one live process. Reads a few words of its memory. */
 void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_proc_cfg *cfg);
 
-/* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are told beside its own. */
+/* One more libcudart of the process; beyond PTB_CUDART_MAX of them its driver calls are recorded beside its own. */
 void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg);
 
 /* What the agent in the process must know: the same tensors, and RecordFunction. */

@@ -6,7 +6,7 @@
  *             AutogradState::get_tls_state(): run with each bit of the byte set in turn, it says which.
  * key sets    tls_is_dispatch_keyset_included(ks) and ..._excluded(ks)
  *             (c10/core/impl/LocalDispatchKeySet.h) compare with the thread's words, which are stored
- *             XORed with the defaults: with zeroes in them and one bit in ks, they tell the defaults. The
+ *             XORed with the defaults: with zeroes in them and one bit in ks, the result is the defaults. The
  *             included defaults must be BackendSelect and ADInplaceOrView as the keys' names give them:
  *             that checks both derivations.
  */

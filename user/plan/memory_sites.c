@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Reports of torch's allocators (pytorch c10/core/CPUAllocator.h, c10/core/Allocator.h). They are called
- * whether a profiler runs or not, and what is told is in the argument registers, so one site where those
+ * whether a profiler runs or not, and what is reported is in the argument registers, so one site where those
  * are still as the caller left them is enough. What the arguments are is read off the mangled name.
  */
 #include "plan/memory_sites.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The functions that tell of memory: the reports of torch's allocators, and the memory calls of libcudart
+ * The functions that report memory: the reports of torch's allocators, and the memory calls of libcudart
  * and libcuda. Only programs that record memory attach them (user/probe); the plan has them always.
  */
 #ifndef PLAN_MEMORY_SITES_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * An operator's schema is the text that fits its C++ parameters; some are written down with int and
- * with SymInt, and again without defaults. Doubles that come in vector registers are looked for at the
+ * with SymInt, and again without defaults. Doubles that come in vector registers are read at the
  * call of getStepCallbacksUnlessEmpty, which every call of the operator runs once; a result that is
- * returned in a register is looked for at the exit sites.
+ * returned in a register is read at the exit sites.
  */
 #define LOG_DOMAIN "op_args"
 #include "plan/op_args.h"

@@ -2,7 +2,7 @@
 /*
  * Way B: schema texts. Every text of the form `name[.overload](arguments) -> result` in read-only data
  * is a reading of the class name with '.' written as '_'. The linker merges a text into the tail of
- * a longer one ("erfinv.out(" into "special_erfinv.out("), so classes without a whole text are looked
+ * a longer one ("erfinv.out(" into "special_erfinv.out("), so classes without a whole text are searched
  * for among the tails.
  */
 #include <errno.h>

@@ -225,7 +225,7 @@ static int take_sites(struct torch_plan *p, const uint8_t *rec)
 	return 0;
 }
 
-/* Texts that end, and a RecordFunction that an agent can be told of. */
+/* Texts that end, and a RecordFunction whose layout fits into an agent's request. */
 static bool layout_ok(const struct plan_layout *l)
 {
 	return memchr(l->no_shapes_why, 0, sizeof(l->no_shapes_why)) &&

@@ -126,7 +126,7 @@ int64_t torch_plan__schema_offset(const struct torch_proc *tp, const struct torc
 	return err ? err : l.schema_off;
 }
 
-/* What the dispatcher's table tells: the operator whose boxed call carries the text of a scope, where
+/* What follows from the dispatcher's table: the operator whose boxed call carries the text of a scope, where
  * Python uses the legacy one, and where an operator's arguments are counted. */
 static void fill_from_ops(const struct torch_proc *tp, const struct plan_layout *l,
 			  struct ptb_proc_cfg *cfg)

@@ -2,7 +2,7 @@
 /*
  * Where things are in at::RecordFunction (struct ptb_rf_cfg), which the agent's callback is given: derived
  * from the code of one build, never from its version. Only what at least two witnesses agree on, or one
- * and the order of the members, is believed; one field in doubt, and none is told.
+ * and the order of the members, is checked twice; if one field is in doubt, none is used.
  */
 #ifndef PLAN_RF_LAYOUT_H
 #define PLAN_RF_LAYOUT_H

@@ -8,7 +8,7 @@
  * in libc10        exported members of TensorImpl, run on a made-up object: has_storage() looks at
  *                  storage_, set_autograd_meta() at autograd_meta_ (extra_meta_ follows), numel_custom(),
  *                  storage_offset_custom() and sizes_custom() at their fields and key_set_,
- *                  device_custom() at the two parts of device_opt_, whose order it thus tells.
+ *                  device_custom() at the two parts of device_opt_, whose order thus becomes known.
  *
  * The fields at the end of the object have kept their distances to key_set_ in all versions; where both
  * ways give one, they must agree, or no tensor of this build is read.

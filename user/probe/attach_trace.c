@@ -341,7 +341,7 @@ static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 /* ---- all sites of a request ---- */
 
 /* Addresses of a site wherever the file's code is mapped. */
-static int tell_bpf(const struct attach_req *req, const struct code_maps *maps,
+static int describe_to_bpf(const struct attach_req *req, const struct code_maps *maps,
 		    const struct probe_site *site, bool *twice)
 {
 	__u64 cookie = PTB_COOKIE(req->proc, site->id, site->args);
@@ -369,7 +369,7 @@ static int tell_bpf(const struct attach_req *req, const struct code_maps *maps,
 	return 0;
 }
 
-/* Keeps the sites that BPF can tell apart: not two of one program at one place. */
+/* Keeps the sites that BPF can distinguish: not two of one program at one place. */
 static int number_sites(struct attach_req *req)
 {
 	struct code_maps maps;
@@ -379,7 +379,7 @@ static int number_sites(struct attach_req *req)
 	for (uint32_t i = 0; !err && i < req->cnt; i++) {
 		bool twice = false;
 
-		err = tell_bpf(req, &maps, req->sites[i], &twice);
+		err = describe_to_bpf(req, &maps, req->sites[i], &twice);
 		if (twice)
 			req->sites[i]->refused = true;
 		else

@@ -32,7 +32,7 @@ struct kmem {
 /* Before load: what is loaded. 0 or negative errno. */
 int kmem__configure(struct kmem *k, struct ptbpf_bpf *s, bool on);
 /*
- * After load, before the scheduler's tracepoints are attached for others: so a thread's sums are told before
+ * After load, before the scheduler's tracepoints are attached for others: so a thread's sums are emitted before
  * its end is.
  */
 int kmem__open(struct kmem *k, struct ptbpf_bpf *s);

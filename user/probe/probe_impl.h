@@ -133,7 +133,7 @@ int64_t probe_cost__measure(const struct probe_cost_ops *ops);
 
 /* ---- kmem_links.c ---- */
 
-/* Number of kinds of kernel memory events that this kernel does not tell of, their names; negative errno. */
+/* Number of kinds of kernel memory events that this kernel does not report, their names; negative errno. */
 int kmem__find_missing(char *buf, size_t cap);
 
 /* ---- pidns.c, bpf_log.c ---- */

@@ -34,7 +34,7 @@ static void put_note(struct recorder *r, struct agent_proc *p, uint32_t what, ui
 	put(r, &n.h);
 }
 
-/* The capture's name id; 0: none, or one that was not told. */
+/* The capture's name id; 0: none, or one that was not sent. */
 static uint32_t name_of(const struct agent_proc *p, uint32_t id)
 {
 	const uint64_t *known = hashmap__get(&p->gpu.names, id, 0);

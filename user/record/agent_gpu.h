@@ -19,7 +19,7 @@ struct agent_gpu { /* of a process; a zeroed struct is a new one */
 void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a);
 void agent_gpu__clock(struct recorder *r, struct agent_proc *p, const struct ptb_arec_gpu_clock *k);
-/* No more come: what could not be told is counted in the capture. */
+/* No more come: what could not be recorded is counted in the capture. */
 void agent_gpu__end(struct recorder *r, struct agent_proc *p);
 void agent_gpu__free(struct agent_gpu *g);
 

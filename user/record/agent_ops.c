@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * An agent's operators as RF_BEGIN and RF_END. The window's edges are as sharp as those of kernel probes:
- * what ended before the window or began after it is not told; what was open at its begin is told as such.
+ * what ended before the window or began after it is not recorded; what was open at its begin is marked as such.
  */
 #define LOG_DOMAIN "agent"
 #include <stdio.h>
@@ -40,8 +40,8 @@ static uint64_t opdef_of(const struct agent_proc *p, uint64_t schema)
 	return schema - (uint64_t)p->schema_off;
 }
 
-/* A schema's name and overload as the agent tells them; false: malformed. */
-static bool told_name(const struct ptb_arec_name *n, char *name, size_t cap)
+/* A schema's name and overload as the agent sends them; false: malformed. */
+static bool sent_name(const struct ptb_arec_name *n, char *name, size_t cap)
 {
 	const char *text = (const char *)(n + 1);
 	uint32_t len = n->r.aux & 0xffff, more = n->r.aux >> 16, padded = (len + 7) & ~7u;
@@ -52,22 +52,22 @@ static bool told_name(const struct ptb_arec_name *n, char *name, size_t cap)
 	return true;
 }
 
-/* The agent's own text counts only where the dispatcher does not tell the whole name. */
+/* The agent's own text counts only where the dispatcher does not have the whole name. */
 static void learn_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
 	const struct ptb_arec_name *n = (const void *)a;
 	uint64_t opdef = opdef_of(p, n->schema);
-	char name[512], told[512];
+	char name[512], sent[512];
 
 	if (!opdef || hashmap__get(&r->opdefs, p->tgid, opdef))
 		return;
-	if (!told_name(n, told, sizeof(told))) {
+	if (!sent_name(n, sent, sizeof(sent))) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
 	if (p->schema_off < 0 ||
 	    live_ops__name_at((pid_t)p->tgid, opdef, p->old_string_abi, name, sizeof(name)))
-		memcpy(name, told, sizeof(name));
+		memcpy(name, sent, sizeof(name));
 	recorder__opdef(r, p->tgid, opdef, name, 0);
 }
 
@@ -162,7 +162,7 @@ static void forget_open(struct agent_proc *p, uint64_t rf)
 		}
 }
 
-void agent_ops__tell_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
+void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
 {
 	uint32_t i, n = 0;
 
@@ -215,7 +215,7 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 	}
 	if (r->end_ns && ts > r->end_ns)
 		return;
-	agent_ops__tell_open(r, p, c->stream);
+	agent_ops__record_open(r, p, c->stream);
 	if (a->kind == PTB_AREC_END)
 		make_end(p, c, a, ts, &u);
 	else if (!make_begin(p, c, a, ts, &u)) {

@@ -377,7 +377,7 @@ void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const cha
 	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, name));
 }
 
-/* What launchers of distributed jobs tell each rank (torchrun's RANK and WORLD_SIZE): traces of several
+/* What launchers of distributed jobs give to each rank (torchrun's RANK and WORLD_SIZE): traces of several
  * ranks are joined by it. The first process that has it names the capture. */
 static void meta_rank(struct recorder *r, pid_t pid)
 {

@@ -42,7 +42,7 @@ void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *
 void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
 
 /* Functions and sites of a plan; the site id of plan->sites[i] is rp->site_base + i. A site that
- * the kernel refused is told by recorder__refused_site before this process's first record. */
+ * the kernel refused is recorded by recorder__refused_site() before this process's first record. */
 struct recorder_plan {
 	uint32_t func_base, site_base;
 };
@@ -63,10 +63,10 @@ struct recorder_process {
 };
 void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
 		       const struct recorder_process *rp);
-/* The process's dispatcher can tell schemas now. */
+/* The process's dispatcher has schemas now. */
 void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
 void recorder__threads(struct recorder *r, pid_t pid);
-/* Reads what only the live process can tell of its operators: the dispatcher's table (names) and, with
+/* Reads what only the live process knows of its operators: the dispatcher's table (names) and, with
  * arguments, schemas. */
 void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
 

@@ -122,7 +122,7 @@ uint32_t agent__tid(struct agent_proc *p, uint32_t tid)
 	if (known)
 		return (uint32_t)*known;
 	if (proc__tid_of_ns((pid_t)p->tgid, (pid_t)tid, &ours))
-		return tid; /* it has ended: its own number still tells it from the others */
+		return tid; /* it has ended: its own number still distinguishes it from the others */
 	if (p->tids.live >= LIMIT_AGENT_THREADS)
 		hashmap__clear(&p->tids);
 	hashmap__put(&p->tids, tid, 0, (uint64_t)ours);
@@ -232,7 +232,7 @@ static uint64_t last_ticks(const struct ptb_chunk *c)
 	return last;
 }
 
-/* Writes the held chunks whose times can be told; all: the others too, as well as can be. */
+/* Writes the held chunks whose times are known; all: the others too, as well as can be. */
 static void release(struct recorder *r, struct agent_proc *p, bool all)
 {
 	uint32_t pos = 0;
@@ -375,7 +375,7 @@ void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 		take_queue(r, drained_ns - QUEUE_SLACK_NS);
 	for (i = 0; i < r->agent_cnt; i++)
 		if (r->agents[i]->flushes >= FLUSHES_ALL)
-			agent_ops__tell_open(r, r->agents[i], 0);
+			agent_ops__record_open(r, r->agents[i], 0);
 }
 
 struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid)
@@ -414,7 +414,7 @@ bool recorder__agent_end(struct recorder *r, pid_t pid)
 		take_queue(r, UINT64_MAX);
 	release(r, p, true);
 	if (r->begin_ns)
-		agent_ops__tell_open(r, p, 0);
+		agent_ops__record_open(r, p, 0);
 	agent_gpu__end(r, p);
 	idle = !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
 	remove_agent(r, p);

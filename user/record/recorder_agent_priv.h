@@ -9,7 +9,7 @@
 #include "record/recorder_agent.h"
 #include "record/recorder_priv.h"
 
-/* Rings of the capture that hold what agents told: beyond those of the kernel. */
+/* Rings of the capture that hold what agents sent: beyond those of the kernel. */
 #define AGENT_RING_OPS 1024
 #define AGENT_RING_GPU 1025
 
@@ -49,6 +49,6 @@ uint32_t agent__tid(struct agent_proc *p, uint32_t tid);
 void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
 		       const struct ptb_arec *a);
 /* Writes what was open when the window began; of one stream, 0: of all. */
-void agent_ops__tell_open(struct recorder *r, struct agent_proc *p, uint32_t stream);
+void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream);
 
 #endif /* RECORD_RECORDER_AGENT_PRIV_H */

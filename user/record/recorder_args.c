@@ -16,7 +16,7 @@
 #include "plan/tensor_layout.h"
 #include "record/recorder_priv.h"
 
-#define CHECK_TENSORS 64 /* tensors looked at before a process's layout is taken as good */
+#define CHECK_TENSORS 64 /* tensors inspected before a process's layout is taken as good */
 #define SCHEMA_MAX 8192
 #define BAD_MAX 8        /* so many of them may look wrong: tensors whose fields are not their shape */
 
@@ -191,9 +191,9 @@ uint32_t recorder__next_bad_layout(struct recorder *r)
 	for (i = 0; i < r->proc_cnt; i++) {
 		struct recorder_proc *p = &r->procs[i];
 
-		if (!p->bad_layout || p->bad_told)
+		if (!p->bad_layout || p->bad_reported)
 			continue;
-		p->bad_told = true;
+		p->bad_reported = true;
 		c.h.tgid = p->tgid; /* of one process: what was read of it so far means nothing */
 		c.h.ts_ns = 0;
 		recorder__put(r, PTB_REC_COUNTER, &c.h, sizeof(c));

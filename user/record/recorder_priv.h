@@ -22,7 +22,7 @@ struct recorder_proc {
 	uint32_t singleton_cnt;
 	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
 	uint64_t table_cost_ns;  /* how long that took */
-	uint64_t tail, next_look_ns; /* the last operator when last looked, and when to look again */
+	uint64_t tail, next_look_ns; /* the last operator when last polled, and when to poll again */
 	uint32_t observed_off;   /* live_ops.observed_off, 0: the table was not read yet */
 	bool tail_known;         /* there is nothing new up to it */
 	bool by_agent;           /* its operators come with their names */
@@ -31,8 +31,8 @@ struct recorder_proc {
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;
 	uint64_t nested_keys;    /* tensors whose fields are not their shape, and known to be so */
-	uint32_t checked, bad;   /* tensors looked at, and those that did not look like one */
-	bool bad_layout, bad_told;
+	uint32_t checked, bad;   /* tensors inspected, and those that did not look like one */
+	bool bad_layout, bad_reported;
 };
 
 struct recorder {

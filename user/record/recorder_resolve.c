@@ -27,7 +27,7 @@
 enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 
 #define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
-#define TAIL_EVERY_NS 20000000ULL    /* whether there are new operators is looked at so often */
+#define TAIL_EVERY_NS 20000000ULL    /* new operators are polled for so often */
 #define TABLE_SHARE 20               /* a whole reading takes at most one part in so many of the time */
 
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
@@ -315,7 +315,7 @@ void recorder__peek(struct recorder *r, const struct ptb_rec_hdr *h)
 		const struct ptb_rf_begin *b = (const void *)h;
 
 		if (r->op_left && b->opdef && !hashmap__get(&r->opdefs, h->tgid, b->opdef))
-			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF); /* an agent tells a name once */
+			note_unknown(r, h->tgid, b->opdef, UNKNOWN_OPDEF); /* an agent sends a name once */
 		if (r->args && b->opdef)
 			recorder__boxed_call(r, h->tgid, b->opdef);
 		break;

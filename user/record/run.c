@@ -25,7 +25,7 @@
 
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
-#define CHILD_TRY_NS 20000000ULL      /* how often a process without torch is looked at */
+#define CHILD_TRY_NS 20000000ULL      /* how often a process without torch is polled */
 #define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
 

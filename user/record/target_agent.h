@@ -32,7 +32,7 @@ struct target_agent {
 	enum agent_answer answer;
 	bool ops, gpu;      /* what comes from it */
 	bool injected;
-	bool late;          /* it began after it was asked: GPUs only, and probes tell CUDA calls until it does */
+	bool late;          /* it began after it was asked: GPUs only, and probes record CUDA calls until it does */
 	bool patient;       /* the process is just being loaded: the answer may take long */
 	bool no_values;     /* it stopped telling inputs and outputs */
 	uint32_t ops_why, gpu_why, cupti_version;
@@ -54,13 +54,13 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct record_op
 		      struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
-/* It told operators and does not any more (ta->why); that it tells no values any more is noted (ta->no_values). */
+/* It recorded operators and does not any more (ta->why); that it records no values any more is noted (ta->no_values). */
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
 /* GPUs may come to it later, and it may give them up: keeps what is known of them while the process lives. */
 void target_agent__note_gpu(struct target_agent *ta, pid_t pid);
 /* Do operators come from it, or may they yet? NULL: no. */
 bool target_agent__has_ops(const struct target_agent *ta);
-/* Are GPUs its business, so that nobody else must tell CUDA calls? Also where it waits for the process to use CUDA.
+/* Does it record GPUs, so that CUDA calls need no probes? Also where it waits for the process to use CUDA.
  * NULL: no. */
 bool target_agent__has_gpu(const struct target_agent *ta);
 /* Something stands between it and the GPUs, for good; a process that does not use CUDA lacks nothing. */

@@ -16,7 +16,7 @@
 #include "target/torch_libs.h"
 
 #define LOOK_EVERY_NS 20000000ULL /* one look is a file of /proc that costs some 30 us */
-#define LOOKS_SHARED 16           /* so many processes are looked at in that time; with more of them, later */
+#define LOOKS_SHARED 16           /* so many processes are polled in that time; with more of them, later */
 
 static bool is_wanted(enum cuda_purpose p, const struct target *t, const struct target_ctx *ctx)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What is probed of CUDA's libraries in one target: any number of them, whenever they are loaded, as long as its
- * agent does not tell of its GPUs. Knows neither what the calls mean nor when to look; never reads the target.
+ * agent does not record its GPUs. Knows neither what the calls mean nor when to look; never reads the target.
  */
 #ifndef RECORD_TARGET_CUDA_H
 #define RECORD_TARGET_CUDA_H
@@ -36,8 +36,8 @@ struct target_cuda {
 	struct cuda_probes probes[CUDA_PURPOSES];
 	bool over;           /* it has more of them than are probed: counted once */
 	bool called;         /* there were probes on calls */
-	bool said;           /* that the agent does not tell of GPUs */
-	uint64_t code_bytes; /* how much code the process had mapped when last looked at, ... */
+	bool said;           /* that the agent does not record GPUs */
+	uint64_t code_bytes; /* how much code the process had mapped when last polled, ... */
 	uint64_t digest;     /* and which files that may be CUDA's */
 	uint64_t looked_ns;
 };

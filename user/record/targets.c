@@ -18,7 +18,7 @@
 #include "record/target_verify.h"
 #include "target/pid_hold.h"
 
-#define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is looked at */
+#define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is polled */
 
 void targets__free(struct targets *ts)
 {
@@ -255,7 +255,7 @@ void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, 
 	ts->refused += n;
 }
 
-/* What the programs must know of the process, and whether the dispatcher's table must still tell some. */
+/* What the programs must know of the process, and whether some are not in the dispatcher's table yet. */
 static void fill_facts(struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
 		       const struct shared_plan *sp, struct ptb_proc_cfg *cfg)
 {
@@ -399,7 +399,7 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 		say_agent(t, t->agent->why);
 }
 
-/* It was expected to tell the operators since then and does not: probes do, from now on. */
+/* It was expected to record the operators since then and does not: probes do, from now on. */
 static void replace_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx, uint64_t since)
 {
 	struct torch_proc *tp = NULL;
@@ -504,7 +504,7 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 	if (err) {
 		if (why == TORCH_PROC_NO_TORCH)
 			return -EAGAIN;
-		if (!t->born_ns) /* a short-lived child may be gone: its EXIT record tells */
+		if (!t->born_ns) /* a short-lived child may be gone: its EXIT record shows it */
 			targets__say_why(t->pid, why, err);
 		return err;
 	}

@@ -29,7 +29,7 @@ struct target {
 	uint64_t next_try_ns; /* WAITING: when to look again */
 	uint32_t proc_idx;    /* TRACED */
 	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
-	 * will tell are looked for again */
+	 * will hold are read again */
 	bool facts_missing, no_args;
 	struct target_agent *agent; /* that was asked, NULL: none */
 	char agent_why[256];        /* why none is used, "": nothing to say */

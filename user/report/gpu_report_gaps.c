@@ -17,7 +17,7 @@
 
 #define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
 #define LATENCY_TIMES 4         /* as long as that is still a launch */
-#define CALLS_BACK 16            /* calls that may lie inside the one that is looked for */
+#define CALLS_BACK 16            /* calls that may lie inside the one that is searched for */
 #define ANNOTATIONS_ON 64
 
 struct finder {
@@ -163,7 +163,7 @@ static uint64_t copied(struct finder *f, uint64_t begin, uint64_t end)
 		uint64_t from = w->begin > until ? w->begin : until;
 
 		if (w->kind == GR_KERNEL || w->end <= begin) {
-			f->copy += passed; /* never looked at again */
+			f->copy += passed; /* never visited again */
 			continue;
 		}
 		passed = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * `report --gpu` in three steps: gpu_report.c keeps and sums up what it is told, gpu_report_rank.c (busy shares,
+ * `report --gpu` in three steps: gpu_report.c keeps and sums up what it receives, gpu_report_rank.c (busy shares,
  * latencies) and gpu_report_gaps.c (why a device was idle) draw conclusions at the end, gpu_report_text.c and
  * gpu_report_json.c print them. Private to these.
  */

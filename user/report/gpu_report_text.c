@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * `report --gpu` for people: first whether each GPU is busy, and if not why, in a few lines, then lists. Only what
- * there is data for. Computes nothing that a program could not be told as well.
+ * there is data for. Computes nothing that is not in the JSON as well.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -340,7 +340,7 @@ static void put_overheads(const struct printer *p)
 	}
 }
 
-/* Why agents did not tell of GPUs, as the recorder wrote it. */
+/* Why agents did not record GPUs, as the recorder wrote it. */
 static void put_agents(const struct printer *p)
 {
 	const char *json = session__meta(p->gr->s, "agent");
@@ -350,12 +350,12 @@ static void put_agents(const struct printer *p)
 	cJSON_ArrayForEach(a, agents) {
 		const cJSON *pid = cJSON_GetObjectItemCaseSensitive(a, "pid");
 		const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "gpu_why"));
-		bool told = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "gpu"));
+		bool recorded = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "gpu"));
 
 		if (!cJSON_IsNumber(pid) || !why || !*why)
 			continue;
 		fprintf(p->out, "  The agent in process %.0f %s GPU activities: ", pid->valuedouble,
-			told ? "stopped reporting" : "reported no");
+			recorded ? "stopped reporting" : "reported no");
 		cell__put_text(p->out, why, 300);
 		fputs(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "host_calls")) ?
 			      "; CUDA calls are from kernel probes\n" : "\n", p->out);

@@ -346,7 +346,7 @@ static int count_block(struct mem_report *mr, struct mr_device *d, const struct 
 
 /*
  * Of the CPU the sum of the window's blocks: its allocator and the one of mapped files and shared memory (pytorch
- * aten/src/ATen/MapAllocator.cpp) each tell a total of their own. Other allocators know what they have.
+ * aten/src/ATen/MapAllocator.cpp) each report a total of their own. Other allocators know what they have.
  */
 static uint64_t total_after(const struct mr_device *d, const struct memory_event *ev)
 {

@@ -154,7 +154,7 @@ static inline uint64_t mr__resident(const uint64_t rss[PTB_RSS_KINDS])
 /* ---- mem_report_growth.c ---- */
 
 void mr_growth__init(struct mr_growth *g);
-/* The value that held until now, told when a period begins or goes on. */
+/* The value that held until now, used when a period begins or goes on. */
 void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value);
 /*
  * Bytes per period, the median over all pairs of periods. Not 0 only if most of the change came in several steps that were not

@@ -2,7 +2,7 @@
 /*
  * Opening and mapping an ELF file, its segments and build-id. The headers are parsed here and not
  * by libelf because every byte may be hostile and the file is half a gigabyte: nothing is copied,
- * every table is checked once against the size that fstat() told. What remains: a file that is
+ * every table is checked once against the size of fstat(). What remains: a file that is
  * truncated while it is mapped raises SIGBUS here as it does in the process that runs it.
  */
 #define LOG_DOMAIN "elf_file"

@@ -2,7 +2,7 @@
 /*
  * USDT notes. A note holds three addresses as they were when the file was linked: of the site, of the empty
  * section .stapsdt.base, of the semaphore; then provider, name and arguments as texts. The section with the
- * notes is not loaded, so whoever moves the loaded part (prelink) does not mend them: the base tells by how
+ * notes is not loaded, so whoever moves the loaded part (prelink) does not correct them: the base shows by how
  * much all three are off.
  */
 #include "target/elf_notes.h"

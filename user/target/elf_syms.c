@@ -39,7 +39,7 @@ void elf_priv__sections(const struct elf_file *ef, struct elf_table *tab)
 	data = elf_priv__at(ef, ef->ehdr.e_shoff, sizeof(first));
 	if (!data)
 		return;
-	if (!cnt) { /* more than 65,279 sections: the first one's size tells */
+	if (!cnt) { /* more than 65,279 sections: the first one's size is their number */
 		memcpy(&first, data, sizeof(first));
 		cnt = first.sh_size;
 	}

@@ -11,7 +11,7 @@
  *		    isWrite_; }	(alias_info.h)
  *
  * Two things differ between builds, the size of std::string and on which side of an optional its flag
- * is; both are told by where the operator's own name comes a second time.
+ * is; both follow from where the operator's own name comes a second time.
  */
 #include "target/live_schema.h"
 
@@ -376,7 +376,7 @@ static void put_returns(struct schema_ctx *c, uint64_t first, uint32_t cnt, bool
 	c->buf[at] = '(';
 }
 
-/* A schema's text is a line of ASCII; anything else is not what was looked for. */
+/* A schema's text is a line of ASCII; anything else is no schema. */
 static bool is_line(const char *s)
 {
 	for (; *s; s++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A process's memory as /proc tells it. */
+/* A process's memory according to /proc. */
 #ifndef TARGET_PROC_MEMORY_H
 #define TARGET_PROC_MEMORY_H
 

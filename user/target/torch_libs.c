@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which mapped file is which torch library, told by what it defines and not by its name: wheels
+ * Which mapped file is which torch library, recognised by what it defines and not by its name: wheels
  * carry renamed copies, distributions split differently, a static build has all roles in one file.
  */
 #define LOG_DOMAIN "torch_libs"
@@ -25,7 +25,7 @@ struct optional_lib;
 
 struct role_score {
 	uint32_t cnt[TORCH_LIB_ROLES];
-	const struct optional_lib *optional; /* of the file that is looked at; NULL: it is none */
+	const struct optional_lib *optional; /* of the file that is inspected; NULL: it is none */
 };
 
 static bool has_prefix(const char *s, const char *prefix)

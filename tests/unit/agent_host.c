@@ -136,9 +136,13 @@ static void read_chunks(void)
 		abort();
 	fclose(f);
 	unlink(host.path);
-	while (at + (long)sizeof(struct ptb_chunk) <= len && host.chunk_cnt < CHUNKS_MAX) {
+	while (at + (long)sizeof(struct ptb_chunk) <= len) {
 		const struct ptb_chunk *c = (const void *)(host.bytes + at);
 
+		if (host.chunk_cnt == CHUNKS_MAX) {
+			printf("more than %u chunks\n", CHUNKS_MAX);
+			abort();
+		}
 		if (c->magic != PTB_CHUNK_MAGIC || c->len > PTB_CHUNK_MAX || c->len < sizeof(*c) ||
 		    c->len > len - at)
 			abort();

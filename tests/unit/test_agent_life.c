@@ -113,13 +113,18 @@ static int in_child(void)
 
 static bool stop;
 
-/* Operators, and with them torch's lock, without a pause. */
+#define OPS_UNPAUSED 2000000 /* of two threads a quarter of what agent_host.c reads */
+
+/* Operators, and with them torch's lock, without a pause; where forks take long, with pauses in the end. */
 static void *work_on(void *arg)
 {
 	uintptr_t cnt = 0;
 
-	for (; !__atomic_load_n(&stop, __ATOMIC_RELAXED); cnt++)
+	for (; !__atomic_load_n(&stop, __ATOMIC_RELAXED); cnt++) {
 		host__run_op(arg);
+		if (cnt > OPS_UNPAUSED)
+			usleep(100);
+	}
 	return (void *)cnt;
 }
 

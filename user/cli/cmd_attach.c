@@ -45,10 +45,10 @@ static void dry_run_cuda(const struct run_cfg *cfg, struct targets *ts, const st
 	uint32_t i;
 
 	for (i = 0; i < tp->cuda_cnt; i++) {
-		struct torch_lib libs[TORCH_LIB_ROLES] = { 0 };
+		struct torch_lib libs[TORCH_LIB_ROLES];
 		const struct shared_plan *sp;
 
-		libs[tp->cuda[i].role] = tp->cuda[i].lib;
+		torch_cuda_lib__alone(&tp->cuda[i], libs);
 		sp = targets__plan(ts, libs, cfg->rec.no_cache);
 		putchar('\n');
 		term_text__put(stdout, tp->cuda[i].lib.path, SIZE_MAX);

@@ -45,25 +45,17 @@ static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *
 	return false;
 }
 
-/* The plan of one library. NULL: logged. */
-static struct shared_plan *plan_lib(struct targets *ts, const struct torch_cuda_lib *c, bool no_cache)
-{
-	struct torch_lib libs[TORCH_LIB_ROLES] = { 0 };
-
-	libs[c->role] = c->lib;
-	return targets__plan(ts, libs, no_cache);
-}
-
 static int add_lib(struct targets *ts, struct target_cuda *tc, const struct target_ctx *ctx,
 		   const struct torch_cuda_lib *c)
 {
-	struct shared_plan *sp = plan_lib(ts, c, ctx->opts->no_cache);
-	struct torch_lib libs[TORCH_LIB_ROLES] = { 0 };
+	struct torch_lib libs[TORCH_LIB_ROLES];
+	struct shared_plan *sp;
 	struct cuda_lib *cl;
 
+	torch_cuda_lib__alone(c, libs);
+	sp = targets__plan(ts, libs, ctx->opts->no_cache);
 	if (!sp)
 		return -ENOEXEC;
-	libs[c->role] = c->lib;
 	if (!sp->recorded.site_base)
 		recorder__plan(ctx->rec, sp->plan, libs, &sp->recorded);
 	if (vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs)))
@@ -96,10 +88,13 @@ static void add_libs(struct targets *ts, struct target_cuda *tc, const struct ta
 
 void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache)
 {
+	struct torch_lib libs[TORCH_LIB_ROLES];
 	uint32_t i;
 
-	for (i = 0; i < tp->cuda_cnt; i++)
-		plan_lib(ts, &tp->cuda[i], no_cache);
+	for (i = 0; i < tp->cuda_cnt; i++) {
+		torch_cuda_lib__alone(&tp->cuda[i], libs);
+		targets__plan(ts, libs, no_cache);
+	}
 }
 
 /* ---- their probes ---- */

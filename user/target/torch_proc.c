@@ -164,6 +164,12 @@ void torch_proc__free(struct torch_proc *tp)
 	free(tp);
 }
 
+void torch_cuda_lib__alone(const struct torch_cuda_lib *c, struct torch_lib libs[TORCH_LIB_ROLES])
+{
+	memset(libs, 0, TORCH_LIB_ROLES * sizeof(*libs));
+	libs[c->role] = c->lib;
+}
+
 bool torch_proc__ready(const struct torch_proc *tp)
 {
 	if (!tp->libs[TORCH_LIB_C10].present || !tp->libs[TORCH_LIB_CPU].present)

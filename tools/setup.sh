@@ -189,6 +189,8 @@ setup_main() {
 setup_legs() {
 	# shellcheck disable=SC2086 # a list of packages
 	apt_install $TEST_PACKAGES
+	# tools/check_format.sh; other releases than Debian 12 may not have it, and skip that check
+	apt_install clang-format-14 || note "clang-format-14 cannot be installed"
 	leg "torch-$PTBPF_OLD_TORCH" venv "torch-$PTBPF_OLD_TORCH" "$PTBPF_OLD_TORCH"
 	leg distribution distribution_torch
 	leg chroot-trixie chroot_env chroot-trixie trixie

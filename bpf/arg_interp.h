@@ -88,7 +88,7 @@ ARG_FN void list_element(struct arg_scratch *s, struct arg_frame *f)
 			s->cell.a = s->cell.n;
 		s->cell.what = ARG_C_PACKED;
 	} else if (arg_is_packed(was)) { /* begins again */
-		f->idx = ~0u; /* and one step on: 0 */
+		f->idx = ~0u;            /* and one step on: 0 */
 		s->pos = f->hdr + 8;
 		s->cell.what = ARG_C_SKIP;
 	}

@@ -87,8 +87,7 @@ ARG_FN void complex_cell(struct arg_scratch *s, const struct ptb_tensor_cfg *t, 
 }
 
 /* {payload, tag u32} (ATen/core/ivalue.h); what a tag means is in the configuration */
-ARG_FN void ivalue_cell(struct arg_scratch *s, const struct ptb_proc_cfg *cfg, __u64 payload,
-			__u32 tag)
+ARG_FN void ivalue_cell(struct arg_scratch *s, const struct ptb_proc_cfg *cfg, __u64 payload, __u32 tag)
 {
 	const struct ptb_tensor_cfg *t = &cfg->tensor;
 	__u32 kind;

@@ -180,8 +180,7 @@ ARG_FN void op_ptr_string(struct arg_scratch *s, const struct ptb_arg_op *op)
 		cell_text(s, s->tmp[0], s->tmp[1]);
 }
 
-ARG_FN void op_memory(struct arg_scratch *s, const struct ptb_arg_op *op,
-		      const struct ptb_proc_cfg *cfg)
+ARG_FN void op_memory(struct arg_scratch *s, const struct ptb_arg_op *op, const struct ptb_proc_cfg *cfg)
 {
 	switch (op->op) {
 	case PTB_ARG_PTR_SYMINT:
@@ -217,8 +216,7 @@ ARG_FN void op_memory(struct arg_scratch *s, const struct ptb_arg_op *op,
 	}
 }
 
-ARG_FN void op_cell(struct arg_scratch *s, const struct ptb_arg_op *op,
-		    const struct ptb_proc_cfg *cfg)
+ARG_FN void op_cell(struct arg_scratch *s, const struct ptb_arg_op *op, const struct ptb_proc_cfg *cfg)
 {
 	__u64 word = word_of(s, op->loc[0]);
 

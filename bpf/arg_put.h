@@ -93,8 +93,7 @@ ARG_FN bool put_text(struct arg_scratch *s)
 		if (s->full) /* nor texts */
 			ARG_COUNT(PTB_CNT_ARGS_CUT);
 	}
-	put_head(s, s->pos, PTB_VAL_STRING, s->cell.flags, (__u16)n,
-		 len > ~0u ? ~0u : (__u32)len);
+	put_head(s, s->pos, PTB_VAL_STRING, s->cell.flags, (__u16)n, len > ~0u ? ~0u : (__u32)len);
 	s->pos += 8 + ((n + 7) & ~7u);
 	return true;
 }
@@ -133,7 +132,8 @@ ARG_FN bool put_dims(const __u8 *inline_dims, __u64 *dst, __u32 ndim)
 /* The head's fields that are bytes of TensorImpl. */
 ARG_FN void tensor_head(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u32 ndim)
 {
-	__u32 has, dev = arg_tensor_device((__u32)load_word(impl_field(s, t, t->device_off)), t->device_has_first, &has);
+	__u32 has, dev = arg_tensor_device((__u32)load_word(impl_field(s, t, t->device_off)),
+					   t->device_has_first, &has);
 
 	s->cell.kind = PTB_VAL_TENSOR;
 	s->cell.aux = (__u16)((*(const __u8 *)impl_field(s, t, t->dtype_off)) | (dev & 0xff) << 8);
@@ -187,8 +187,7 @@ ARG_FN bool put_undefined(struct arg_scratch *s)
 	return true;
 }
 
-ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u64 impl,
-			    __u32 ndim)
+ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *t, __u64 impl, __u32 ndim)
 {
 	struct ptb_val_tensor *body = (void *)((__u8 *)arg_at(s, s->pos) + 8);
 	__u64 *dims = (void *)(body + 1);
@@ -221,7 +220,8 @@ ARG_FN bool put_tensor_body(struct arg_scratch *s, const struct ptb_tensor_cfg *
 	return true;
 }
 
-#define ARG_TENSOR_MAX (8 + sizeof(struct ptb_val_tensor) + sizeof(struct ptb_val_ids) + 16 * PTB_DIMS_MAX)
+#define ARG_TENSOR_MAX                                                                             \
+	(8 + sizeof(struct ptb_val_tensor) + sizeof(struct ptb_val_ids) + 16 * PTB_DIMS_MAX)
 
 /* One read of all from storage_ to key_set_, which are the first and last of what is needed. */
 ARG_FN bool put_tensor(struct arg_scratch *s, const struct ptb_tensor_cfg *t)

@@ -10,14 +10,14 @@
 #include "arg_state.h"
 
 /* CPython's ABI: PyObject {ob_refcnt, ob_type}; ob_size of tuples and lists, ob_fval, length of str */
-#define PY_TYPE_WORD  1
+#define PY_TYPE_WORD 1
 #define PY_VALUE_WORD 2
-#define PY_HEAD_SZ    24 /* of a tuple, before its hash (from 3.14) and items */
-#define PY_FLAGS_OFF  168 /* PyTypeObject.tp_flags */
-#define PY_FLAG_LIST  (1ull << 25) /* Py_TPFLAGS_LIST_SUBCLASS, ..._TUPLE_SUBCLASS */
+#define PY_HEAD_SZ 24             /* of a tuple, before its hash (from 3.14) and items */
+#define PY_FLAGS_OFF 168          /* PyTypeObject.tp_flags */
+#define PY_FLAG_LIST (1ull << 25) /* Py_TPFLAGS_LIST_SUBCLASS, ..._TUPLE_SUBCLASS */
 #define PY_FLAG_TUPLE (1ull << 26)
-#define PY_BASES_MAX  6
-#define PY_STR_ASCII  0x60 /* PyASCIIObject.state: compact and ascii */
+#define PY_BASES_MAX 6
+#define PY_STR_ASCII 0x60 /* PyASCIIObject.state: compact and ascii */
 
 /* 30-bit digits, at most three for 64 bits. Longer ones are no int64 either. */
 ARG_FN void py_int(struct arg_scratch *s, const struct ptb_python_cfg *py, __u64 obj, bool is_bool)
@@ -129,7 +129,8 @@ ARG_FN void py_cell(struct arg_scratch *s, const struct ptb_python_cfg *py, __u6
 	else if (type == py->type_str)
 		py_str(s, py, obj, s->tmp[PY_VALUE_WORD]);
 	else if (type == py->type_tuple)
-		cell_list(s, PTB_VAL_TUPLE, ARG_E_PYTHON, obj + py->tuple_items_off, s->tmp[PY_VALUE_WORD]);
+		cell_list(s, PTB_VAL_TUPLE, ARG_E_PYTHON, obj + py->tuple_items_off,
+			  s->tmp[PY_VALUE_WORD]);
 	else if (type == py->type_list)
 		cell_list(s, 0, ARG_E_PYTHON, s->tmp[3], s->tmp[PY_VALUE_WORD]);
 	else

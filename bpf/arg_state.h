@@ -38,25 +38,25 @@ _Static_assert(PTB_STRING_MAX >= 8 * PTB_LIST_FULL_MAX, "no body is longer than 
 
 /* What a frame's elements are. */
 enum arg_elem {
-	ARG_E_OPS,	/* instructions of the program */
-	ARG_E_TENSOR,	/* ptrs[]: TensorImpl* */
-	ARG_E_REF,	/* ptrs[]: at::Tensor* */
-	ARG_E_SCALAR,	/* c10::Scalar */
-	ARG_E_IVALUE,	/* c10::IValue */
-	ARG_E_PYTHON,	/* PyObject* */
+	ARG_E_OPS,    /* instructions of the program */
+	ARG_E_TENSOR, /* ptrs[]: TensorImpl* */
+	ARG_E_REF,    /* ptrs[]: at::Tensor* */
+	ARG_E_SCALAR, /* c10::Scalar */
+	ARG_E_IVALUE, /* c10::IValue */
+	ARG_E_PYTHON, /* PyObject* */
 };
 
 /* What is to be written next. */
 enum arg_what {
-	ARG_C_SKIP,	/* nothing */
-	ARG_C_HEAD,	/* a value without body */
-	ARG_C_WORD,	/* body: a */
-	ARG_C_PAIR,	/* body: a, b */
-	ARG_C_TENSOR,	/* a: TensorImpl* */
-	ARG_C_MEM,	/* b numbers at a */
-	ARG_C_TEXT,	/* b bytes at a */
-	ARG_C_LIST,	/* b elements `elem` at a */
-	ARG_C_PACKED,	/* a, the next element of a list of numbers */
+	ARG_C_SKIP,   /* nothing */
+	ARG_C_HEAD,   /* a value without body */
+	ARG_C_WORD,   /* body: a */
+	ARG_C_PAIR,   /* body: a, b */
+	ARG_C_TENSOR, /* a: TensorImpl* */
+	ARG_C_MEM,    /* b numbers at a */
+	ARG_C_TEXT,   /* b bytes at a */
+	ARG_C_LIST,   /* b elements `elem` at a */
+	ARG_C_PACKED, /* a, the next element of a list of numbers */
 };
 
 struct arg_cell {
@@ -75,10 +75,10 @@ struct arg_cell {
 struct arg_frame {
 	__u64 base;
 	__u32 idx, cnt;
-	__u32 hdr;  /* position of the list's struct ptb_val */
-	__u8 elem;  /* enum arg_elem */
-	__u8 kind;  /* of the list; 0: its first element decides */
-	__u8 bare;  /* level 0: values that torch would not record are skipped */
+	__u32 hdr; /* position of the list's struct ptb_val */
+	__u8 elem; /* enum arg_elem */
+	__u8 kind; /* of the list; 0: its first element decides */
+	__u8 bare; /* level 0: values that torch would not record are skipped */
 	__u8 pad;
 };
 
@@ -95,7 +95,7 @@ struct arg_scratch {
 	struct arg_cell cell;
 	struct arg_frame frames[PTB_NEST_MAX + 1];
 	__u64 words[PTB_LOC_CNT];
-	__u64 near;	/* stack pointer of the call: window[] may show what is above it; 0: never */
+	__u64 near; /* stack pointer of the call: window[] may show what is above it; 0: never */
 	__u32 near_state;
 	__u32 pad1;
 	__u64 window[ARG_NEAR_BYTES / 8];

@@ -40,8 +40,7 @@ static __always_inline bool run_begin(struct arg_run *r, const struct hit *hit)
 }
 
 /* Ends the record in scratch: `flags` besides those of the values. False: lost, and counted. */
-static __always_inline bool args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind,
-				      __u8 flags)
+static __always_inline bool args_emit(const struct hit *hit, struct arg_scratch *s, __u8 kind, __u8 flags)
 {
 	if (s->cut)
 		count(PTB_CNT_ARGS_CUT);
@@ -116,12 +115,14 @@ static __always_inline void state_value(struct arg_scratch *s, const struct ptb_
 /* ---- calls whose results are awaited ---- */
 
 static const struct call_use awaited = {
-	.map = &call_frames, .size = sizeof(struct call_frame), .depth = PTB_FRAMES_MAX,
+	.map = &call_frames,
+	.size = sizeof(struct call_frame),
+	.depth = PTB_FRAMES_MAX,
 };
 
 /* fs may be NULL: the exit will count that */
-static __always_inline void awaited_push(struct call_frames *fs, const struct hit *hit, __u64 sp, __u32 args,
-					 __u64 result, __u64 cnt)
+static __always_inline void awaited_push(struct call_frames *fs, const struct hit *hit, __u64 sp,
+					 __u32 args, __u64 result, __u64 cnt)
 {
 	struct call_frame *f;
 
@@ -159,7 +160,7 @@ static __always_inline bool call_begin(struct arg_run *r, struct hit *hit)
 struct text_rec {
 	struct arg_run run;
 	struct scratch *s; /* without values: where it is built */
-	void *rec;	   /* in the one or in the other */
+	void *rec;         /* in the one or in the other */
 	struct text text;
 };
 

@@ -37,8 +37,8 @@ static __always_inline void node_fill(struct pt_regs *ctx, struct ptb_node_enter
 	r->pad = 0;
 }
 
-static __always_inline int emit_node(struct pt_regs *ctx, struct hit *hit, const struct ptb_proc_cfg *cfg, __u64 node,
-				     __u64 inputs, bool values)
+static __always_inline int emit_node(struct pt_regs *ctx, struct hit *hit,
+				     const struct ptb_proc_cfg *cfg, __u64 node, __u64 inputs, bool values)
 {
 	struct text_rec b;
 

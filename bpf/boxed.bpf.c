@@ -16,11 +16,10 @@ static __always_inline struct boxed_regs boxed_regs(struct pt_regs *ctx)
 	barrier_var(handle);
 	barrier_var(stack);
 	barrier_var(third);
-	return (struct boxed_regs){handle, stack, third};
+	return (struct boxed_regs){ handle, stack, third };
 }
 
-static __always_inline void boxed_regs_order(struct boxed_regs *regs,
-					     const struct ptb_proc_cfg *cfg)
+static __always_inline void boxed_regs_order(struct boxed_regs *regs, const struct ptb_proc_cfg *cfg)
 {
 	if (cfg->boxed_handle_reg) {
 		regs->handle = regs->stack;
@@ -32,8 +31,8 @@ static __always_inline void boxed_regs_order(struct boxed_regs *regs,
  * profiler::_record_function_enter*(String name, String? args): the name and its argument are the last two IValues
  * (16 bytes: payload, tag) of the boxed stack, a std::vector {begin, end, capacity}.
  */
-static __always_inline void emit_boxed_scope(struct pt_regs *ctx, struct hit *hit, const struct ptb_proc_cfg *cfg,
-					     __u64 stack)
+static __always_inline void emit_boxed_scope(struct pt_regs *ctx, struct hit *hit,
+					     const struct ptb_proc_cfg *cfg, __u64 stack)
 {
 	__u64 vec[2] = {}, payload;
 	struct text_rec b;
@@ -70,8 +69,8 @@ static __always_inline bool schema_counts(const struct ptb_tensor_cfg *t, __u64 
 }
 
 /* Inputs, the thread's state; leaves a frame for the exit. r->s: where the record is built. */
-static __always_inline void boxed_inputs(const struct hit *hit, struct arg_run *r, __u64 sp, __u64 opdef,
-					 __u64 stack)
+static __always_inline void boxed_inputs(const struct hit *hit, struct arg_run *r, __u64 sp,
+					 __u64 opdef, __u64 stack)
 {
 	struct call_frames *fs = NULL;
 	__u64 in = 0, out = 0;
@@ -90,7 +89,8 @@ static __always_inline void boxed_inputs(const struct hit *hit, struct arg_run *
 	}
 }
 
-static __always_inline void emit_boxed(struct pt_regs *ctx, struct hit *hit, __u64 opdef, __u64 stack, __u8 flags)
+static __always_inline void emit_boxed(struct pt_regs *ctx, struct hit *hit, __u64 opdef,
+				       __u64 stack, __u8 flags)
 {
 	struct ptb_boxed_enter rec = {}, *r;
 	struct arg_run run;
@@ -177,7 +177,8 @@ PROBE(opdef_gone)
 		return 0;
 	r = b.rec;
 	r->opdef = read_word(handle, &b.text.flags);
-	r->over_len = overload_name(r->overload, name + (cfg->old_string_abi ? 8 : 32), cfg->old_string_abi);
+	r->over_len = overload_name(r->overload, name + (cfg->old_string_abi ? 8 : 32),
+				    cfg->old_string_abi);
 	text_read_string(&b.text, (char *)(r + 1), name, cfg->old_string_abi);
 	r->text_len = b.text.len;
 	text_rec_emit(&b, hit, PTB_REC_OPDEF_GONE, sizeof(*r));

@@ -38,15 +38,16 @@ static __always_inline void *calls_top(const struct call_use *use, struct call_s
 	return (void *)(cs + 1) + ((cs->top - 1) & (use->depth - 1)) * use->size;
 }
 
-static __always_inline void calls_drop(const struct call_use *use, const void *frame, const struct hit *hit)
+static __always_inline void calls_drop(const struct call_use *use, const void *frame,
+				       const struct hit *hit)
 {
 	if (use->dropped)
 		use->dropped(hit, frame);
 }
 
 /* Calls with an entry at or below sp are over, and their exits were not seen. */
-static __always_inline void calls_prune(const struct call_use *use, struct call_stack *cs, const struct hit *hit,
-					__u64 sp)
+static __always_inline void calls_prune(const struct call_use *use, struct call_stack *cs,
+					const struct hit *hit, __u64 sp)
 {
 	__u32 i;
 
@@ -62,8 +63,8 @@ static __always_inline void calls_prune(const struct call_use *use, struct call_
 }
 
 /* Room for a frame; where calls are nested too deep, the outermost one gives way. Its head is filled in. */
-static __always_inline void *calls_push(const struct call_use *use, struct call_stack *cs, const struct hit *hit,
-					__u64 sp, __u32 args)
+static __always_inline void *calls_push(const struct call_use *use, struct call_stack *cs,
+					const struct hit *hit, __u64 sp, __u32 args)
 {
 	struct call_head *f;
 
@@ -82,8 +83,8 @@ static __always_inline void *calls_push(const struct call_use *use, struct call_
  * Takes off the frame of the call that ends with its stack pointer at sp: the innermost with an entry above it. NULL: that
  * is another call's, the entry of this one was not seen.
  */
-static __always_inline void *calls_pop(const struct call_use *use, struct call_stack *cs, const struct hit *hit,
-				       __u64 sp, __u32 args)
+static __always_inline void *calls_pop(const struct call_use *use, struct call_stack *cs,
+				       const struct hit *hit, __u64 sp, __u32 args)
 {
 	struct call_head *f;
 

@@ -25,7 +25,7 @@ static __always_inline __u64 stack_word(const struct cuda_regs *r, __u32 n, __u8
 /* w * h * d of three words of the target's memory. */
 static __always_inline __u64 extent(__u64 addr, __u32 words, __u8 *flags)
 {
-	__u64 v[3] = {1, 1, 1};
+	__u64 v[3] = { 1, 1, 1 };
 
 	if (bpf_probe_read_user(v, 8 * (words & 3), (void *)addr)) {
 		*flags |= PTB_F_READ_FAULT;
@@ -244,7 +244,10 @@ static __always_inline void cuda_dropped(const struct hit *hit, const void *fram
 }
 
 static const struct call_use cuda_use = {
-	.map = &cuda_frames, .size = sizeof(struct cuda_frame), .depth = PTB_CUDA_DEPTH, .dropped = cuda_dropped,
+	.map = &cuda_frames,
+	.size = sizeof(struct cuda_frame),
+	.depth = PTB_CUDA_DEPTH,
+	.dropped = cuda_dropped,
 };
 
 static __always_inline bool in_cudart(const struct ptb_proc_cfg *cfg, __u64 addr)
@@ -313,7 +316,8 @@ PROBE(cuda_enter)
 PROBE(cuda_exit)
 {
 	struct cuda_frames *cs = calls_get(&cuda_use, 0); /* NULL: it was entered before the window */
-	struct cuda_frame *f = cs ? calls_pop(&cuda_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
+	struct cuda_frame *f =
+		cs ? calls_pop(&cuda_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
 	__u32 flags = 0;
 
 	if (!f || f->state != CUDA_OPEN)

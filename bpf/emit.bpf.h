@@ -24,8 +24,7 @@ static __always_inline __u32 pid_nr(struct pid *pid)
 
 	if (!pid || BPF_CORE_READ(pid, level) < level)
 		return 0;
-	up = (void *)pid + bpf_core_field_offset(pid->numbers) +
-	     level * bpf_core_type_size(struct upid);
+	up = (void *)pid + bpf_core_field_offset(pid->numbers) + level * bpf_core_type_size(struct upid);
 	if (BPF_CORE_READ(up, ns, ns.inum) != ns_inum)
 		return 0;
 	return (__u32)BPF_CORE_READ(up, nr);
@@ -38,8 +37,8 @@ static __always_inline __u32 task_tid(struct task_struct *t)
 
 static __always_inline __u32 task_tgid(struct task_struct *t)
 {
-	return ns_level ? pid_nr(BPF_CORE_READ(t, group_leader, thread_pid))
-			: (__u32)BPF_CORE_READ(t, tgid);
+	return ns_level ? pid_nr(BPF_CORE_READ(t, group_leader, thread_pid)) :
+			  (__u32)BPF_CORE_READ(t, tgid);
 }
 
 static __always_inline void current_ids(__u32 *tgid, __u32 *tid)
@@ -63,7 +62,7 @@ static __always_inline bool site_find(struct pt_regs *ctx, struct hit *hit, __u3
 	__u64 cookie;
 
 	if (site_by_ip) {
-		struct ptb_ip_key key = {.ip = PT_REGS_IP(ctx), .tgid = hit->tgid, .prog = prog};
+		struct ptb_ip_key key = { .ip = PT_REGS_IP(ctx), .tgid = hit->tgid, .prog = prog };
 		__u64 *found = bpf_map_lookup_elem(&site_of_ip, &key);
 
 		if (!found) {
@@ -139,8 +138,8 @@ static __always_inline __u64 wake_flags(void *ring, __u64 ts_ns)
 {
 	if (ts_ns * 0x9e3779b97f4a7c15ULL >> 58)
 		return BPF_RB_NO_WAKEUP;
-	return bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > ring_half ? BPF_RB_FORCE_WAKEUP
-								      : BPF_RB_NO_WAKEUP;
+	return bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > ring_half ? BPF_RB_FORCE_WAKEUP :
+									BPF_RB_NO_WAKEUP;
 }
 
 static __always_inline void ring_full(__u32 idx, const struct hit *hit)

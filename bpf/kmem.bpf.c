@@ -5,10 +5,10 @@
  * host pay for.
  */
 
-#define SLICE_FAULTS 256	/* then the sums are emitted in the midst of an operator */
-#define SLICE_NS     10000000
-#define SLICE_CHECK   16		/* faults between two readings of the clock */
-#define PF_WRITE     0x2	/* arch/x86/include/asm/trap_pf.h, X86_PF_WRITE */
+#define SLICE_FAULTS 256 /* then the sums are emitted in the midst of an operator */
+#define SLICE_NS 10000000
+#define SLICE_CHECK 16 /* faults between two readings of the clock */
+#define PF_WRITE 0x2   /* arch/x86/include/asm/trap_pf.h, X86_PF_WRITE */
 
 static __always_inline void kmem_hit(struct hit *hit, __u64 now)
 {
@@ -109,10 +109,10 @@ int BPF_PROG(kmem_fault, unsigned long address, struct pt_regs *regs, unsigned l
  * long as it is attached: accepted where kernel memory is asked for, and only then.
  */
 
-#define ADV_DONTNEED	    4 /* include/uapi/asm-generic/mman-common.h */
-#define ADV_FREE	    8
+#define ADV_DONTNEED 4 /* include/uapi/asm-generic/mman-common.h */
+#define ADV_FREE 8
 #define ADV_DONTNEED_LOCKED 24
-#define FLAG_FIXED	    0x10
+#define FLAG_FIXED 0x10
 
 static __always_inline bool advice_frees(__u64 advice)
 {
@@ -345,7 +345,7 @@ int kmem_compact_end(unsigned long long *ctx)
 
 static __always_inline void emit_happening(struct ptb_kmem_event *r, __u32 tgid, __u32 tid)
 {
-	struct hit hit = {.ts_ns = bpf_ktime_get_ns(), .tgid = tgid, .tid = tid};
+	struct hit hit = { .ts_ns = bpf_ktime_get_ns(), .tgid = tgid, .tid = tid };
 
 	hdr_fill(&r->h, sizeof(*r), PTB_REC_KMEM_EVENT, 0, &hit);
 	emit_copy(&hit, r, sizeof(*r));
@@ -357,7 +357,7 @@ static __always_inline void emit_happening(struct ptb_kmem_event *r, __u32 tgid,
 SEC("tp_btf/mm_collapse_huge_page")
 int BPF_PROG(kmem_huge_page, struct mm_struct *mm, int isolated, int status)
 {
-	struct ptb_kmem_event r = {.what = PTB_KMEM_HUGE_PAGE};
+	struct ptb_kmem_event r = { .what = PTB_KMEM_HUGE_PAGE };
 	__u32 owner = 0, tgid, tid;
 
 	if (!*(volatile __u32 *)&kmem_active)
@@ -390,7 +390,7 @@ int BPF_PROG(kmem_huge_page, struct mm_struct *mm, int isolated, int status)
 SEC("tp_btf/mm_migrate_pages")
 int kmem_migrate(unsigned long long *ctx)
 {
-	struct ptb_kmem_event r = {.what = PTB_KMEM_MIGRATE};
+	struct ptb_kmem_event r = { .what = PTB_KMEM_MIGRATE };
 	__u32 tgid, tid;
 
 	if (!kmem_acc_of(bpf_get_current_task_btf()))
@@ -411,7 +411,7 @@ int kmem_migrate(unsigned long long *ctx)
 /* The thread that asked for memory runs the killer; victim or killer must be ours. */
 static __always_inline int oom_kill(__u32 victim, __u64 pages)
 {
-	struct ptb_kmem_event r = {.what = PTB_KMEM_OOM_KILL, .pages = pages};
+	struct ptb_kmem_event r = { .what = PTB_KMEM_OOM_KILL, .pages = pages };
 	__u32 tgid, tid;
 
 	current_ids(&tgid, &tid);
@@ -533,7 +533,7 @@ int kmem_tasks(struct bpf_iter__task *ctx)
 }
 
 __s64 own_rss[PTB_RSS_KINDS] = {}; /* pages of the process that ran kmem_setup */
-__u64 address = 0;		   /* a pointer becomes a number by going through memory */
+__u64 address = 0;                 /* a pointer becomes a number by going through memory */
 
 /*
  * Where each processor's own memory is: by how far its value of a map is from what the map knows all of
@@ -579,7 +579,8 @@ int kmem_setup(void *ctx)
 		RSS_OWN(mm, 1, &reading.own[1]);
 		RSS_OWN(mm, 2, &reading.own[2]);
 		RSS_OWN(mm, 3, &reading.own[3]);
-		rss_packed = reading.own[1] == reading.own[0] + 4 && reading.own[2] == reading.own[0] + 8 &&
+		rss_packed = reading.own[1] == reading.own[0] + 4 &&
+			     reading.own[2] == reading.own[0] + 8 &&
 			     reading.own[3] == reading.own[0] + 12;
 		rss_read(task, &reading);
 	}

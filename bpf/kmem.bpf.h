@@ -7,9 +7,9 @@
 #ifndef PTB_KMEM_BPF_H
 #define PTB_KMEM_BPF_H
 
-#define PAGE_BYTES	4096ULL
-#define RSS_TRIES	3
-#define HUGE_PAGES	512 /* pages by which one fault can make a process grow */
+#define PAGE_BYTES 4096ULL
+#define RSS_TRIES 3
+#define HUGE_PAGES 512 /* pages by which one fault can make a process grow */
 
 /* ---- resident memory ---- */
 
@@ -64,8 +64,10 @@ static __always_inline bool rss_read_percpu(struct mm_struct *mm, struct rss_rea
 	rss_counts(mm, reading->count);
 	rss_counts(mm, reading->sum);
 	bpf_loop(nr_cpus, rss_add_cpu, &reading, 0); /* the context must be on the stack */
-	return mm->rss_stat[0].count == reading->count[0] && mm->rss_stat[1].count == reading->count[1] &&
-	       mm->rss_stat[2].count == reading->count[2] && mm->rss_stat[3].count == reading->count[3];
+	return mm->rss_stat[0].count == reading->count[0] &&
+	       mm->rss_stat[1].count == reading->count[1] &&
+	       mm->rss_stat[2].count == reading->count[2] &&
+	       mm->rss_stat[3].count == reading->count[3];
 }
 
 /* Before: sums, and what this task has not added to them yet. */

@@ -6,22 +6,22 @@
 #ifndef PTB_MAPS_BPF_H
 #define PTB_MAPS_BPF_H
 
-#define PTB_RING_MAX	64    /* ring buffers; CPU n uses ring n & ring_mask */
-#define PTB_SCRATCH_CNT 4     /* programs that may build a text at once on one CPU */
-#define PTB_SCOPES_MAX	16384 /* live RecordFunction objects */
+#define PTB_RING_MAX 64         /* ring buffers; CPU n uses ring n & ring_mask */
+#define PTB_SCRATCH_CNT 4       /* programs that may build a text at once on one CPU */
+#define PTB_SCOPES_MAX 16384    /* live RecordFunction objects */
 #define PTB_ARG_PROGS_MAX 16384 /* argument programs of all builds of torch in a session */
-#define PTB_FRAMES_MAX	32    /* open calls of a thread whose results are awaited */
+#define PTB_FRAMES_MAX 32       /* open calls of a thread whose results are awaited */
 
 /* Set before load. */
 const volatile __u32 ring_mask = 0;
-const volatile __u64 ring_half = 0;	 /* bytes; a ring fuller than this wakes the reader */
-const volatile __u32 ns_level = 0;	 /* depth of ptbpf's pid namespace; 0: the initial one */
-const volatile __u32 ns_inum = 0;	 /* its inode, used when ns_level > 0 */
-const volatile __u32 site_by_ip = 0;	 /* no cookies: look the site up by its address */
+const volatile __u64 ring_half = 0;      /* bytes; a ring fuller than this wakes the reader */
+const volatile __u32 ns_level = 0;       /* depth of ptbpf's pid namespace; 0: the initial one */
+const volatile __u32 ns_inum = 0;        /* its inode, used when ns_level > 0 */
+const volatile __u32 site_by_ip = 0;     /* no cookies: look the site up by its address */
 const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
 
-const volatile __u32 args_on = 0;	 /* arguments are recorded */
-const volatile __u32 args_full = 0;	 /* with identities, and results */
+const volatile __u32 args_on = 0;   /* arguments are recorded */
+const volatile __u32 args_full = 0; /* with identities, and results */
 
 const volatile __u32 agent_sleeps = 0; /* its program may wait for a page of the target's */
 
@@ -29,8 +29,8 @@ const volatile __u32 never = 0; /* see ptbpf.bpf.c */
 
 #define PTB_CPUS_MAX 1024
 
-const volatile __u32 kernel_memory = 0;	 /* what the kernel does for a thread is recorded */
-const volatile __u32 nr_cpus = 0;	 /* of cpu_off; 0: too many, resident memory is not read */
+const volatile __u32 kernel_memory = 0;  /* what the kernel does for a thread is recorded */
+const volatile __u32 nr_cpus = 0;        /* of cpu_off; 0: too many, resident memory is not read */
 const volatile __u32 compact_has_cc = 0; /* compaction's tracepoints begin with a compact_control */
 const volatile __u32 migrate_reason_arg = 0; /* of the tracepoint: which argument */
 
@@ -40,16 +40,17 @@ __u32 active __attribute__((aligned(64))) = 0;
 /* The same for kernel memory: it is closed first, so that what is left can be emitted while nothing is added to it. */
 __u32 kmem_active = 0;
 __u32 kmem_window = 0; /* the window that is open or about to be */
-__u32 kmem_lazy = 0;   /* a thread's sums could not be made at its birth: its first fault makes them */
+__u32 kmem_lazy = 0; /* a thread's sums could not be made at its birth: its first fault makes them */
 __u32 kmem_closing = 0; /* what the iterator does */
-__u64 kmem_since = 0;  /* when the window began */
-__u32 rss_wrong = 0;   /* what was read of the own process was wrong: nothing is read */
-__u32 rss_packed = 0;  /* the four counters of a processor lie side by side */
+__u64 kmem_since = 0;   /* when the window began */
+__u32 rss_wrong = 0;    /* what was read of the own process was wrong: nothing is read */
+__u32 rss_packed = 0;   /* the four counters of a processor lie side by side */
 /* Counts what came to a thread's sums without a fault: on a line of its own, every hit reads it. */
 __u32 kmem_gen __attribute__((aligned(64))) = 0;
 /* Calls under way that may free memory of a process: read by every fault, written by these calls. */
 __u32 kmem_shrinking __attribute__((aligned(64))) = 0;
-__u64 cpu_off[PTB_CPUS_MAX] __attribute__((aligned(64))) = {}; /* where each processor's own memory is; before kmem_setup: its number */
+__u64 cpu_off[PTB_CPUS_MAX]
+	__attribute__((aligned(64))) = {}; /* where each processor's own memory is; before kmem_setup: its number */
 
 /*
  * Losses per ring since user space took them last: it exchanges count and first time with 0. Each
@@ -173,8 +174,8 @@ struct call_stack {
 /* An operator whose results are awaited. */
 struct call_frame {
 	struct call_head head; /* args: the argument program, or PTB_FRAME_BOXED */
-	__u64 result;	       /* where the result will be, or the stack of a boxed call */
-	__u64 cnt;	       /* boxed: number of results */
+	__u64 result;          /* where the result will be, or the stack of a boxed call */
+	__u64 cnt;             /* boxed: number of results */
 };
 #define PTB_FRAME_BOXED ~0u
 
@@ -232,9 +233,9 @@ struct {
 #define PTB_CUDA_DEPTH 4
 
 enum cuda_frame_state {
-	CUDA_OPEN,   /* emitted when it ends */
+	CUDA_OPEN,    /* emitted when it ends */
 	CUDA_EMITTED, /* at its entry: its end is not seen */
-	CUDA_NESTED, /* another one's work: not emitted */
+	CUDA_NESTED,  /* another one's work: not emitted */
 };
 
 struct cuda_frame {
@@ -259,7 +260,7 @@ struct {
 struct kmem_rss {
 	__u32 window;
 	__u32 pad;
-	__s64 last;   /* file, anonymous and shared ones, but for what the kernel keeps with its threads */
+	__s64 last; /* file, anonymous and shared ones, but for what the kernel keeps with its threads */
 	__s64 growth; /* by faults, not recorded yet; below 0: counted twice */
 	__s64 kinds[PTB_RSS_KINDS];
 };
@@ -286,7 +287,7 @@ struct kmem_acc {
 	__s64 brk_bytes;
 	__u32 reclaims, compactions;
 	__u64 reclaim_ns, compact_ns;
-	__s64 rss_pages; /* growth of the process that this thread has noticed */
+	__s64 rss_pages;  /* growth of the process that this thread has noticed */
 	__s64 rss_cached; /* rss_reading.cached when it was read last */
 	/* under way */
 	__u64 call_ns; /* 0: no call */

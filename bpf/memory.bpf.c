@@ -19,8 +19,8 @@ static __always_inline void emit_alloc(const struct hit *hit, __u64 sp, __u64 ad
 }
 
 /* c10::Device is two bytes in one register: type, index. */
-static __always_inline void emit_report(const struct hit *hit, __u8 kind, const struct ptb_mem_report *v,
-					__u64 device)
+static __always_inline void emit_report(const struct hit *hit, __u8 kind,
+					const struct ptb_mem_report *v, __u64 device)
 {
 	struct slot s = slot_reserve(hit, sizeof(*v), kind, 0);
 	struct ptb_mem_report *r = s.rec;
@@ -134,14 +134,17 @@ static __always_inline void emit_api_no_result(const struct hit *hit, const void
 }
 
 static const struct call_use memory_use = {
-	.map = &api_calls, .size = sizeof(struct api_call), .depth = PTB_API_DEPTH, .dropped = emit_api_no_result,
+	.map = &api_calls,
+	.size = sizeof(struct api_call),
+	.depth = PTB_API_DEPTH,
+	.dropped = emit_api_no_result,
 };
 
 PROBE(api_enter)
 {
 	__u64 sp = PT_REGS_SP(ctx);
 	struct api_calls *cs = NULL;
-	struct api_call call = {.head = {.sp = sp, .args = hit->args}};
+	struct api_call call = { .head = { .sp = sp, .args = hit->args } };
 	struct call_regs regs = {};
 
 	regs_args(ctx, regs.v);
@@ -181,7 +184,8 @@ static __always_inline void api_result(const struct hit *hit, const struct api_c
 PROBE(api_exit)
 {
 	struct api_calls *cs = calls_get(&memory_use, 0); /* NULL: it was entered before the window */
-	struct api_call *c = cs ? calls_pop(&memory_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
+	struct api_call *c =
+		cs ? calls_pop(&memory_use, &cs->calls, hit, PT_REGS_SP(ctx), hit->args) : NULL;
 
 	if (c)
 		api_result(hit, c);

@@ -29,6 +29,7 @@
  * others what it requests. The agent acts on a change within PTB_AGENT_POLL_NS.
  */
 /*     name       nr  text       what a probe on it requests */
+/* clang-format off */
 #define PTB_AGENT_SITES(X)                                                                      \
 	X(CHUNK,   0, "chunk",   "transport of records")                                        \
 	X(OPS,     1, "ops",     "operators, by a RecordFunction callback")                     \
@@ -36,17 +37,20 @@
 	X(OUTPUTS, 3, "outputs", "with them their results, and identities in both")              \
 	X(GPU,     4, "gpu",     "activities of GPUs and the calls that caused them, by CUPTI")  \
 	X(SYNC,    5, "sync",    "with them synchronisation and events")
+/* clang-format on */
 
 enum ptb_agent_site {
 #define X(name, nr, text, what) PTB_AGENT_SITE_##name = nr,
 	PTB_AGENT_SITES(X)
 #undef X
-	PTB_AGENT_SITE_CNT
+		PTB_AGENT_SITE_CNT
 };
 
+/* clang-format off */
 #define PTB_AGENT_POLL_NS 50000000  /* the agent's thread polls the semaphores this often, ... */
 #define PTB_AGENT_FLUSH_NS 100000000 /* ... sends what part-filled chunks have, and a pair of clocks, this often */
 #define PTB_AGENT_ANSWER_NS 2000000000 /* a request that is not answered by then is refused */
+/* clang-format on */
 
 /* ---- control block ---- */
 
@@ -62,7 +66,7 @@ struct ptb_rf_cfg {
 	__u16 thread_off;     /* logical thread id, step_callbacks_.thread_id_ */
 	__u16 scope_off;      /* at::RecordScope, one byte */
 	__u16 handle_off;
-	__u8 old_string_abi;  /* the text is one pointer, its length at text - 24 */
+	__u8 old_string_abi; /* the text is one pointer, its length at text - 24 */
 	__u8 pad[3];
 };
 
@@ -72,12 +76,12 @@ struct ptb_agent_cfg {
 };
 
 /* Bits of ptb_agent_ctl.state */
-#define PTB_AGENT_ALIVE 0x1    /* its thread runs in this process (not after a fork) */
-#define PTB_AGENT_TORCH 0x2    /* at::addGlobalCallback was found */
-#define PTB_AGENT_OPS_ON 0x4   /* the callback is registered */
-#define PTB_AGENT_CUPTI 0x8    /* a CUPTI that it understands was found */
-#define PTB_AGENT_GPU_ON 0x10  /* activities are enabled */
-#define PTB_AGENT_TSC 0x20     /* ticks are of the time stamp counter, else ns of CLOCK_MONOTONIC */
+#define PTB_AGENT_ALIVE 0x1   /* its thread runs in this process (not after a fork) */
+#define PTB_AGENT_TORCH 0x2   /* at::addGlobalCallback was found */
+#define PTB_AGENT_OPS_ON 0x4  /* the callback is registered */
+#define PTB_AGENT_CUPTI 0x8   /* a CUPTI that it understands was found */
+#define PTB_AGENT_GPU_ON 0x10 /* activities are enabled */
+#define PTB_AGENT_TSC 0x20    /* ticks are of the time stamp counter, else ns of CLOCK_MONOTONIC */
 #define PTB_AGENT_INJECTED 0x40 /* loaded into a running process */
 #define PTB_AGENT_INPUTS_ON 0x80
 #define PTB_AGENT_OUTPUTS_ON 0x100
@@ -85,6 +89,7 @@ struct ptb_agent_cfg {
 
 /* Why the agent does not do what is requested, or only a part of it. */
 /*     name             nr  sentence */
+/* clang-format off */
 #define PTB_AGENT_WHYS(X)                                                                        \
 	X(NONE,          0, "")                                                                  \
 	X(NO_TORCH,      1, "libtorch_cpu is not loaded, or has no at::addGlobalCallback")        \
@@ -100,6 +105,7 @@ struct ptb_agent_cfg {
 	X(FORKED,       11, "the process was forked: the agent's thread is not in it") \
 	X(NO_MEMORY,    12, "no memory for its buffers")                                          \
 	X(BAD_CFG,      13, "the tracer's request in the control block is not valid")
+/* clang-format on */
 
 enum ptb_agent_why {
 #define X(name, nr, text) PTB_AGENT_WHY_##name = nr,
@@ -112,24 +118,26 @@ struct ptb_agent_ctl {
 	__u32 abi;     /* PTB_AGENT_ABI */
 	__u32 size;    /* of this struct */
 	/* written by the agent */
-	__u32 state;     /* PTB_AGENT_* */
+	__u32 state;            /* PTB_AGENT_* */
 	__u32 ops_why, gpu_why; /* enum ptb_agent_why */
-	__u32 cupti_error; /* CUptiResult of CUPTI_ERROR */
-	__u32 cupti_version; /* cuptiGetVersion() */
-	__u32 tid;       /* of its thread, in its own pid namespace */
-	__u64 chunks;    /* sent since it was loaded */
-	__u64 dropped;   /* records dropped since then */
+	__u32 cupti_error;      /* CUptiResult of CUPTI_ERROR */
+	__u32 cupti_version;    /* cuptiGetVersion() */
+	__u32 tid;              /* of its thread, in its own pid namespace */
+	__u64 chunks;           /* sent since it was loaded */
+	__u64 dropped;          /* records dropped since then */
 	/* written by the tracer */
-	__u32 cfg_abi;   /* PTB_AGENT_ABI when cfg is whole; written last */
-	__u32 cfg_size;  /* sizeof(struct ptb_agent_cfg) */
+	__u32 cfg_abi;  /* PTB_AGENT_ABI when cfg is whole; written last */
+	__u32 cfg_size; /* sizeof(struct ptb_agent_cfg) */
 	struct ptb_agent_cfg cfg;
 };
 
 /* ---- chunks ---- */
 
+/* clang-format off */
 #define PTB_CHUNK_MAGIC 0x43425450u /* "PTBC" */
 #define PTB_CHUNK_FULL 16384 /* bytes, header included: a sender's chunk leaves when it has so many, ... */
 #define PTB_CHUNK_MAX 49152  /* ... is larger only for a record of PTB_ARGS_BYTES_MAX, and never than this */
+/* clang-format on */
 
 struct ptb_chunk {
 	__u32 magic;
@@ -159,8 +167,8 @@ struct ptb_arec {
 	__u64 ticks;
 };
 
-#define PTB_AREC_FWD 0x1      /* BEGIN: forward thread id follows seq */
-#define PTB_AREC_ARGS 0x2     /* values (ptb_args.h) follow to the end */
+#define PTB_AREC_FWD 0x1  /* BEGIN: forward thread id follows seq */
+#define PTB_AREC_ARGS 0x2 /* values (ptb_args.h) follow to the end */
 #define PTB_AREC_ARGS_CUT 0x4
 #define PTB_AREC_TEXT_CUT 0x8
 
@@ -217,6 +225,7 @@ struct ptb_arec_gpu_name {
 #define PTB_AREC_TIDS 0x20
 #define PTB_CUPTI_RECORD_MAX 1024 /* bytes; what a record has beyond them is cut off */
 /* X(kind, CUpti_ActivityKind, bytes that the record of every version has, what it becomes) */
+/* clang-format off */
 #define PTB_CUPTI_KINDS(X)                            \
 	X(MEMCPY,             1, 84,  GPU_MEMCPY)     \
 	X(MEMSET,             2, 84,  GPU_MEMSET)     \
@@ -227,6 +236,7 @@ struct ptb_arec_gpu_name {
 	X(MEMCPY2,           22, 92,  GPU_MEMCPY)     \
 	X(CUDA_EVENT,        36, 20,  GPU_EVENT)      \
 	X(SYNCHRONIZATION,   38, 40,  GPU_SYNC)
+/* clang-format on */
 
 enum ptb_cupti_kind {
 #define X(name, nr, bytes, record) PTB_CUPTI_##name = nr,
@@ -241,17 +251,19 @@ struct ptb_arec_gpu_device {
 	__u32 id, cnt;
 };
 /* X(attribute, CUdevice_attribute) */
+/* clang-format off */
 #define PTB_GPU_ATTRS(X)                                                                    \
 	X(THREADS_PER_BLOCK, 1) X(SHARED_PER_BLOCK, 8) X(WARP_SIZE, 10) X(REGS_PER_BLOCK, 12) \
 	X(CLOCK_KHZ, 13) X(SM_CNT, 16) X(MEMORY_KHZ, 36) X(MEMORY_BITS, 37)                 \
 	X(THREADS_PER_SM, 39) X(MAJOR, 75) X(MINOR, 76) X(SHARED_PER_SM, 81)                \
 	X(REGS_PER_SM, 82) X(BLOCKS_PER_SM, 106)
+/* clang-format on */
 
 enum ptb_gpu_attr {
 #define X(name, nr) PTB_GPU_ATTR_##name,
 	PTB_GPU_ATTRS(X)
 #undef X
-	PTB_GPU_ATTR_CNT
+		PTB_GPU_ATTR_CNT
 };
 
 /* GPU_NOTE: aux: enum ptb_gpu_notes */
@@ -261,6 +273,7 @@ struct ptb_arec_gpu_note {
 };
 
 /*     name       nr  struct */
+/* clang-format off */
 #define PTB_AREC_KINDS(X)                          \
 	X(BEGIN,     1, ptb_arec_begin)            \
 	X(END,       2, ptb_arec_end)              \
@@ -272,6 +285,7 @@ struct ptb_arec_gpu_note {
 	X(CUPTI,     8, ptb_arec)                  \
 	X(GPU_DEVICE, 9, ptb_arec_gpu_device)      \
 	X(GPU_NOTE, 10, ptb_arec_gpu_note)
+/* clang-format on */
 
 enum ptb_arec_kind {
 #define X(name, nr, type) PTB_AREC_##name = nr,

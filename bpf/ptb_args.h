@@ -25,6 +25,7 @@ struct ptb_val {
 _Static_assert(sizeof(struct ptb_val) == 8, "values are made of 8-byte words");
 
 /*     name          nr  aux; n; body */
+/* clang-format off */
 #define PTB_VAL_KINDS(X)                                                                              \
 	X(UNKNOWN,     0, "could not be read; no body")                                               \
 	X(NONE,        1, "no body")                                                                  \
@@ -45,6 +46,7 @@ _Static_assert(sizeof(struct ptb_val) == 8, "values are made of 8-byte words");
 	X(COMPLEX,    16, "body: real, imaginary part")                                               \
 	X(OPAQUE,     17, "n: enum ptb_opaque; a value that torch prints only by its type; no body")  \
 	X(STATE,      18, "not a value: the thread's state at entry; n: PTB_STATE_*; body: next sequence number, included and excluded dispatch keys")
+/* clang-format on */
 
 enum ptb_val_kind {
 #define X(name, nr, text) PTB_VAL_##name = nr,
@@ -52,6 +54,7 @@ enum ptb_val_kind {
 #undef X
 };
 
+/* clang-format off */
 #define PTB_VAL_F_CUT 0x01     /* a list or text is longer than what follows */
 #define PTB_VAL_F_FAULT 0x02   /* the target's memory could not be read here */
 #define PTB_VAL_F_IDS 0x04     /* TENSOR: struct ptb_val_ids follows struct ptb_val_tensor */
@@ -60,13 +63,16 @@ enum ptb_val_kind {
 #define PTB_VAL_F_DIMS_CUT 0x20 /* TENSOR: more than PTB_DIMS_MAX dimensions; sizes and strides are absent */
 #define PTB_VAL_F_STORAGE 0x40  /* TENSOR with IDS: it has a storage, though perhaps one without data */
 #define PTB_VAL_F_PARAMETER 0x80 /* TENSOR with IDS: its Python object is an nn.Parameter */
+/* clang-format on */
 
+/* clang-format off */
 #define PTB_STATE_GRAD 0x1   /* grad mode is on */
 #define PTB_STATE_UNMADE 0x2 /* no flag at all is set: on, if the thread has not made its flags yet; a build
 				whose flags may all be off is known from what it had before */
+/* clang-format on */
 
 struct ptb_val_tensor { /* then, if IDS, ptb_val_ids; then ndim sizes; then ndim strides if present */
-	__u64 keys;  /* TensorImpl::key_set_ */
+	__u64 keys;     /* TensorImpl::key_set_ */
 	__s64 numel;
 };
 struct ptb_val_ids {
@@ -76,11 +82,13 @@ struct ptb_val_ids {
 };
 
 /* Values that torch prints by the name of their IValue tag ("<Generator>"). */
+/* clang-format off */
 #define PTB_OPAQUES(X)                                                                                \
 	X(Storage, 1) X(SymInt, 2) X(SymFloat, 3) X(SymBool, 4) X(Blob, 5) X(GenericDict, 6) X(Future, 7) \
 	X(Await, 8) X(Stream, 9) X(Object, 10) X(PyObject, 11) X(Uninitialized, 12) X(Capsule, 13)      \
 	X(RRef, 14) X(Quantizer, 15) X(Generator, 16) X(Enum, 17) X(UInt, 18) X(Int, 19) X(Double, 20) \
 	X(Other, 31)
+/* clang-format on */
 
 enum ptb_opaque {
 #define X(name, nr) PTB_OPAQUE_##name = nr,
@@ -90,11 +98,13 @@ enum ptb_opaque {
 
 /* Limits of what is copied; more is cut and marked. */
 #define PTB_DIMS_MAX 16
+/* clang-format off */
 #define PTB_LIST_SHAPES_MAX 31  /* elements of a list when only shapes are recorded: torch prints up to 30 */
 #define PTB_LIST_FULL_MAX 512   /* with identities (Execution Trace) */
 #define PTB_STRING_MAX 12288    /* bytes of a text */
 #define PTB_ARGS_BYTES_MAX 28672 /* of one payload; what follows is cut, PTB_F_ARGS_CUT */
 #define PTB_NEST_MAX 3          /* lists in lists, tuples */
+/* clang-format on */
 
 /* ---- programs ---- */
 
@@ -106,6 +116,7 @@ enum ptb_opaque {
  * Memory optionals: the flag byte is at pointer + has_off, the value at pointer + val_off.
  */
 /*     name         nr  */
+/* clang-format off */
 #define PTB_ARG_OPS(X)                                                                                \
 	X(WORD,        1, "the word loc[0] as `as`: INT, BOOL (low byte), DEVICE (bytes type, index)")    \
 	X(BYTE,        2, "the low byte of loc[0] as INT (enumerations)")                                 \
@@ -130,6 +141,7 @@ enum ptb_opaque {
 	X(UNKNOWN,    21, "a value that cannot be read: PTB_VAL_UNKNOWN")                                 \
 	X(IVALUES,    22, "the last aux IValues of the std::vector at *loc[0] (boxed results)")           \
 	X(PTR_INT,    23, "8 bytes at *loc[0] + val_off as `as`: INT or DOUBLE (elements of a returned tuple); BOOL: one byte")
+/* clang-format on */
 
 enum ptb_arg_opcode {
 #define X(name, nr, text) PTB_ARG_##name = nr,
@@ -138,22 +150,28 @@ enum ptb_arg_opcode {
 };
 
 #define PTB_LOC_NONE 0xff
-#define PTB_LOC_STACK 6   /* first stack word */
-#define PTB_LOC_KEPT 2    /* at an exit */
+#define PTB_LOC_STACK 6 /* first stack word */
+#define PTB_LOC_KEPT 2  /* at an exit */
 #define PTB_LOC_CNT 32
 #define PTB_ARG_F_DEREF 0x1
 #define PTB_ARG_F_NULL_NONE 0x2
 #define PTB_ARG_F_DOUBLE 0x4 /* WORDS: DOUBLES */
 
 enum ptb_arg_reg { /* bases of SLOT */
-	PTB_REG_RSP, PTB_REG_RBP, PTB_REG_RBX, PTB_REG_R12, PTB_REG_R13, PTB_REG_R14, PTB_REG_R15,
-	PTB_REG_CNT
+		   PTB_REG_RSP,
+		   PTB_REG_RBP,
+		   PTB_REG_RBX,
+		   PTB_REG_R12,
+		   PTB_REG_R13,
+		   PTB_REG_R14,
+		   PTB_REG_R15,
+		   PTB_REG_CNT
 };
 
 struct ptb_arg_op {
-	__u8 op;     /* enum ptb_arg_opcode */
-	__u8 as;     /* enum ptb_val_kind */
-	__u8 flags;  /* PTB_ARG_F_* */
+	__u8 op;    /* enum ptb_arg_opcode */
+	__u8 as;    /* enum ptb_val_kind */
+	__u8 flags; /* PTB_ARG_F_* */
 	__u8 aux;
 	__u8 loc[3];
 	__u8 has_off; /* PTB_LOC_NONE: not optional */
@@ -170,7 +188,7 @@ struct ptb_arg_prog {
 	__u8 out_cnt;     /* ops[in_cnt..in_cnt + out_cnt): at the exit */
 	__u8 stack_words; /* words to copy from rsp + 8 at the entry */
 	__u8 result_loc;  /* word that points to the result, kept until the exit; PTB_LOC_NONE */
-	__u8 by_ref;      /* inputs behind a pointer; user/probe counts them when it loads the program */
+	__u8 by_ref; /* inputs behind a pointer; user/probe counts them when it loads the program */
 	__u8 pad[3];
 	struct ptb_arg_op ops[PTB_ARG_OPS_MAX];
 };
@@ -182,14 +200,14 @@ struct ptb_arg_prog {
  * list and tuple kinds: behind the object header. */
 
 struct ptb_tensor_cfg {
-	__u8 shapes_on;      /* 0: this process's layout failed its check: no arguments are read */
+	__u8 shapes_on; /* 0: this process's layout failed its check: no arguments are read */
 	__u8 device_has_first; /* optional<Device> in TensorImpl: flag, type, index (else type, index, flag) */
-	__u8 object_header;  /* bytes before the first member of an intrusive_ptr_target object: 24, 16 */
+	__u8 object_header; /* bytes before the first member of an intrusive_ptr_target object: 24, 16 */
 	__u8 scalar_int, scalar_double, scalar_bool, scalar_complex; /* Scalar's tags */
 	__u8 node_inputs_from_buffer; /* no NODE_CALL probes: a node's inputs are read at NODE_ENTER */
 	/* TensorImpl */
-	__u16 storage_off, extra_meta_off, sizes_off, storage_offset_off, numel_off, dtype_off, device_off,
-		key_set_off;
+	__u16 storage_off, extra_meta_off, sizes_off, storage_offset_off, numel_off, dtype_off,
+		device_off, key_set_off;
 	__u16 storage_data_off; /* StorageImpl: data pointer */
 	/* OperatorDef */
 	__u16 schema_args_off, schema_returns_off; /* std::vector<Argument> */
@@ -197,10 +215,10 @@ struct ptb_tensor_cfg {
 	__u64 undefined_impl; /* address of UndefinedTensorImpl's singleton */
 	__u64 parameter_type; /* of Python objects: nn.Parameter; 0: not known */
 	/* thread-local state: dtv module and offset, 0: not known */
-	__u64 grad_tls_module, grad_tls_off;   /* AutogradState's byte of flags */
-	__u64 keys_tls_module, keys_tls_off;   /* PODLocalDispatchKeySet: included, excluded */
+	__u64 grad_tls_module, grad_tls_off; /* AutogradState's byte of flags */
+	__u64 keys_tls_module, keys_tls_off; /* PODLocalDispatchKeySet: included, excluded */
 	__u64 keys_default_included, keys_default_excluded; /* the stored words are XORed with these */
-	__u8 grad_mask;                        /* bit of grad mode in it */
+	__u8 grad_mask;                                     /* bit of grad mode in it */
 	__u8 grad_made_late; /* the flags are made when first asked for: before, they are 0 */
 	__u8 pad1[6];
 	__u16 ivalue_kind[PTB_IVALUE_TAGS];

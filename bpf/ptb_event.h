@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Wire records: what BPF programs (and later the agent) put into a ring buffer, and what user space
+ * Wire records: what BPF programs and the agent put into a ring buffer, and what user space
  * adds to the same stream. Compiles alone, as BPF and as C. Owns the layout of every record kind;
  * must not know who produces or consumes them.
  *
@@ -11,6 +11,8 @@
  * it does not know.
  *
  * 1..63 come from the target's threads (BPF programs or the agent), 64.. from user space.
+ *
+ * Longer than 600 lines because it is the one description of the format.
  */
 #ifndef PTB_EVENT_H
 #define PTB_EVENT_H
@@ -38,12 +40,14 @@ struct ptb_rec_hdr {
 };
 _Static_assert(sizeof(struct ptb_rec_hdr) == 24, "wire header is frozen");
 
+/* clang-format off */
 #define PTB_F_TEXT_CUT 0x01   /* the text was longer than PTB_TEXT_MAX */
 #define PTB_F_READ_FAULT 0x02 /* a read of the target's memory failed; fields that need it are 0 */
 #define PTB_F_AGENT 0x04      /* came from the agent, not from a kernel probe */
 #define PTB_F_ARGS 0x08       /* values (ptb_args.h) follow the fixed part and the padded text, to the end */
 #define PTB_F_OPEN 0x20       /* RF_BEGIN: began before the window, whose begin h.ts_ns is */
 #define PTB_F_ARGS_CUT 0x10   /* of them, those that did not fit are missing */
+/* clang-format on */
 
 /* An operator's (or any framed function's) entry: the frame is identified by its stack pointer. */
 struct ptb_op_enter {
@@ -107,7 +111,7 @@ struct ptb_scope_begin {
 	__u64 sp;
 	__u64 handle;
 	__u64 caller; /* return address of the constructor, see PTB_REC_CALLER; 0 for before() */
-	__u32 scope; /* at::RecordScope; 7 = USER_SCOPE; PTB_SCOPE_UNKNOWN */
+	__u32 scope;  /* at::RecordScope; 7 = USER_SCOPE; PTB_SCOPE_UNKNOWN */
 	__u32 text_len;
 };
 #define PTB_SCOPE_UNKNOWN 0xff /* named by before(), its constructor was not seen */
@@ -176,7 +180,7 @@ struct ptb_mem_report {
 	struct ptb_rec_hdr h;
 	__u64 sp;
 	__u64 addr;
-	__s64 bytes; /* negative: freed */
+	__s64 bytes;               /* negative: freed */
 	__u64 allocated, reserved; /* totals of the allocator after it */
 	__s32 device_type;         /* c10::DeviceType */
 	__s32 device_index;        /* -1: none */
@@ -187,7 +191,7 @@ struct ptb_mem_api {
 	struct ptb_rec_hdr h;
 	__u64 sp;
 	__u64 begin_ns;
-	__u64 addr;  /* given back through the first argument, or given to the call; a handle for cuMemCreate,
+	__u64 addr; /* given back through the first argument, or given to the call; a handle for cuMemCreate,
 			cuMemRelease; 0: none, or the call failed */
 	__u64 bytes; /* asked for; 0: none */
 	__u32 flags; /* PTB_API_* */
@@ -205,18 +209,19 @@ enum ptb_rss_kind { PTB_RSS_FILE, PTB_RSS_ANON, PTB_RSS_SWAP, PTB_RSS_SHMEM };
  */
 struct ptb_kmem {
 	struct ptb_rec_hdr h;
-	__u64 begin_ns;      /* of the first event in the sums; 0: there is only the process's state */
-	__u32 minor, major;  /* faults by the kernel's own counters of the thread */
+	__u64 begin_ns; /* of the first event in the sums; 0: there is only the process's state */
+	__u32 minor, major; /* faults by the kernel's own counters of the thread */
 	__u32 reads, writes; /* of user mode, by the tracepoint; reads includes instruction fetches */
 	__u64 addr_min, addr_max; /* of those; 0: none */
-	__u32 maps, unmaps, remaps, brks, advises, small_calls; /* calls; small_calls: without a KMEM_CALL record */
+	__u32 maps, unmaps, remaps, brks, advises,
+		small_calls; /* calls; small_calls: without a KMEM_CALL record */
 	__u64 map_bytes, unmap_bytes, advise_bytes;
-	__s64 brk_bytes;     /* growth of the heap */
+	__s64 brk_bytes; /* growth of the heap */
 	__u32 reclaims, compactions;
 	__u64 reclaim_ns, compact_ns;
 	__u64 rss[PTB_RSS_KINDS]; /* of the process at h.ts_ns, bytes */
-	__s64 rss_delta;     /* file + anon + shmem, since any thread's last record of the process */
-	__u64 fault_bytes;   /* that part of it by which faults made it grow */
+	__s64 rss_delta;   /* file + anon + shmem, since any thread's last record of the process */
+	__u64 fault_bytes; /* that part of it by which faults made it grow */
 };
 
 /* One call that changed the address space, of PTB_KMEM_CALL_MIN bytes or more; h.ts_ns: its return. */
@@ -230,7 +235,13 @@ struct ptb_kmem_call {
 	__u32 call;        /* enum ptb_kmem_calls */
 	__u32 arg;         /* mmap: flags; madvise: advice */
 };
-enum ptb_kmem_calls { PTB_CALL_MMAP, PTB_CALL_MUNMAP, PTB_CALL_MREMAP, PTB_CALL_BRK, PTB_CALL_MADVISE };
+enum ptb_kmem_calls {
+	PTB_CALL_MMAP,
+	PTB_CALL_MUNMAP,
+	PTB_CALL_MREMAP,
+	PTB_CALL_BRK,
+	PTB_CALL_MADVISE
+};
 
 /* The thread stood still in the kernel until h.ts_ns; shorter ones are in the sums only. */
 #define PTB_KMEM_STALL_MIN_NS 20000
@@ -246,10 +257,10 @@ enum ptb_kmem_stalls { PTB_STALL_RECLAIM, PTB_STALL_MEMCG_RECLAIM, PTB_STALL_COM
 /* Rare things that happened to the process, on whatever thread. */
 struct ptb_kmem_event {
 	struct ptb_rec_hdr h; /* h.tgid: the process; h.tid: the thread that caused it, 0: none of the process */
-	__u32 what;           /* enum ptb_kmem_events */
-	__u32 reason;         /* MIGRATE: enum migrate_reason */
-	__u64 pages;          /* HUGE_PAGE, MIGRATE; OOM_KILL: resident pages of the victim */
-	__u64 failed;         /* MIGRATE: pages that stayed; HUGE_PAGE: the scan's status */
+	__u32 what;            /* enum ptb_kmem_events */
+	__u32 reason;          /* MIGRATE: enum migrate_reason */
+	__u64 pages;           /* HUGE_PAGE, MIGRATE; OOM_KILL: resident pages of the victim */
+	__u64 failed;          /* MIGRATE: pages that stayed; HUGE_PAGE: the scan's status */
 	__u32 by_tgid, by_tid; /* OOM_KILL: who asked for the memory, 0: not a traced process's thread */
 };
 enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE };
@@ -257,8 +268,8 @@ enum ptb_kmem_events { PTB_KMEM_OOM_KILL, PTB_KMEM_HUGE_PAGE, PTB_KMEM_MIGRATE }
 /* An operator leaves the dispatcher, in rings only: its address may become another one's (OPDEF has it then). */
 struct ptb_opdef_gone {
 	struct ptb_rec_hdr h;
-	__u64 opdef;       /* OperatorDef* */
-	__u32 text_len;    /* of its name, which follows */
+	__u64 opdef;    /* OperatorDef* */
+	__u32 text_len; /* of its name, which follows */
 	__u32 over_len;
 	char overload[64]; /* a longer one is cut */
 };
@@ -268,7 +279,7 @@ struct ptb_opdef_gone {
 /* A chunk as it came, in rings only: a capture has the records that were in it. */
 struct ptb_agent_data {
 	struct ptb_rec_hdr h; /* h.ts_ns: when it was sent; h.tid: the thread that sent it */
-	__u32 bytes;          /* of struct ptb_chunk and its records, which follow; 0: could not be read */
+	__u32 bytes; /* of struct ptb_chunk and its records, which follow; 0: could not be read */
 	__u32 pad;
 };
 
@@ -309,10 +320,10 @@ struct ptb_func { /* one function of the plan */
 
 struct ptb_site {
 	struct ptb_rec_hdr h;
-	__u32 id;   /* site id = cookie, from 1, unique in the capture */
-	__u32 func; /* function id */
-	__u32 role; /* enum ptb_site_role */
-	__u32 lib;  /* name id of the library's path */
+	__u32 id;     /* site id = cookie, from 1, unique in the capture */
+	__u32 func;   /* function id */
+	__u32 role;   /* enum ptb_site_role */
+	__u32 lib;    /* name id of the library's path */
 	__u64 offset; /* file offset */
 };
 
@@ -322,8 +333,10 @@ struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER, KERNEL_NAME (ptb_cuda_call.f
 	__u32 name;
 	__u32 flags; /* OPDEF: PTB_OPDEF_* */
 };
+/* clang-format off */
 #define PTB_OPDEF_UNOBSERVED 0x1 /* torch's own profiler never records it */
 #define PTB_OPDEF_GONE 0x2       /* at h.ts_ns it ceased to be that operator's; later records mean another one */
+/* clang-format on */
 
 struct ptb_schema { /* the schema of an operator as torch prints it */
 	struct ptb_rec_hdr h;
@@ -335,18 +348,18 @@ struct ptb_schema { /* the schema of an operator as torch prints it */
 /* What the bits of TensorImpl::key_set_ mean in process h.tgid; 0: not known. */
 struct ptb_keys {
 	struct ptb_rec_hdr h;
-	__u64 autograd; /* any of them: an autograd kernel is dispatched to */
-	__u64 nested;   /* NestedTensor */
+	__u64 autograd;   /* any of them: an autograd kernel is dispatched to */
+	__u64 nested;     /* NestedTensor */
 	__u64 no_strides; /* any of them: the layout is not strided (sparse, mkldnn) */
 	__u64 sparse_csr; /* compressed sparse */
 };
 
-struct ptb_process { /* h.tgid: the process; comm also of its threads by THREAD records */
+struct ptb_process {          /* h.tgid: the process; comm also of its threads by THREAD records */
 	struct ptb_rec_hdr h; /* h.ts_ns: when its probes became active */
 	__u32 parent_tgid;
 	__u32 source; /* 0 kernel probes, 1 agent */
 	__u64 gap_ns; /* since its fork or exec until the probes were active; 0 for the first target */
-	__u32 comm;   /* name id */
+	__u32 comm;    /* name id */
 	__u32 cmdline; /* name id */
 	__u32 exe;     /* name id: base name of the executable ("python3.11") */
 	__u32 pad;
@@ -366,11 +379,11 @@ struct ptb_clock { /* one simultaneous reading: h.ts_ns is CLOCK_MONOTONIC */
 
 struct ptb_window { /* begin: all probes active from h.ts_ns on; end: until h.ts_ns */
 	struct ptb_rec_hdr h;
-	__u32 begin; /* 1 or 0 */
+	__u32 begin;  /* 1 or 0 */
 	__u32 reason; /* END: enum ptb_stop_reason */
 };
 
-struct ptb_lost { /* records that a ring buffer could not take */
+struct ptb_lost {             /* records that a ring buffer could not take */
 	struct ptb_rec_hdr h; /* h.ts_ns: begin of the interval */
 	__u64 end_ns;
 	__u64 cnt;
@@ -394,6 +407,7 @@ struct ptb_rss_sample {
 };
 
 /*     name          nr  struct            has a text tail */
+/* clang-format off */
 #define PTB_REC_KINDS(X)                                   \
 	X(OP_ENTER,     1, ptb_op_enter,     0)            \
 	X(OP_EXIT,      2, ptb_op_exit,      0)            \
@@ -454,6 +468,7 @@ struct ptb_rss_sample {
 	X(KEYS,        79, ptb_keys,         0)            \
 	X(RSS_SAMPLE,  80, ptb_rss_sample,   0)            \
 	X(KERNEL_NAME, 81, ptb_addr_name,    0)
+/* clang-format on */
 
 enum ptb_rec_kind {
 #define X(name, nr, type, tail) PTB_REC_##name = nr,
@@ -462,12 +477,13 @@ enum ptb_rec_kind {
 };
 #define PTB_REC_USER_FIRST 64 /* kinds from here on are written by user space only */
 
-#define X(name, nr, type, tail) \
+#define X(name, nr, type, tail)                                                                    \
 	_Static_assert(sizeof(struct type) % 8 == 0, #type " must be a multiple of 8 bytes");
 PTB_REC_KINDS(X)
 #undef X
 
 /*     name             nr  text (trace categories follow torch: see export/chrome_trace.c) */
+/* clang-format off */
 #define PTB_FUNC_KINDS(X)                                                                        \
 	X(OP,            1, "operator")                                                          \
 	X(BOXED,         2, "boxed operator call")                                               \
@@ -485,6 +501,7 @@ PTB_REC_KINDS(X)
 	X(FUNCTION,     14, "function that names itself (RECORD_FUNCTION)")                      \
 	X(REGISTRY,     15, "operator that leaves the dispatcher")                              \
 	X(TENSOR,       16, "end of a tensor")
+/* clang-format on */
 
 enum ptb_func_kind {
 #define X(name, nr, text) PTB_FUNC_##name = nr,
@@ -495,6 +512,7 @@ enum ptb_func_kind {
 enum ptb_site_role { PTB_ROLE_ENTER = 1, PTB_ROLE_EXIT = 2, PTB_ROLE_POINT = 3 };
 
 /*     name              nr  sentence */
+/* clang-format off */
 #define PTB_REFUSALS(X)                                                                         \
 	X(NONE,           0, "")                                                                \
 	X(NO_ENTRY,       1, "no instruction near the entry that the kernel emulates")          \
@@ -507,6 +525,7 @@ enum ptb_site_role { PTB_ROLE_ENTER = 1, PTB_ROLE_EXIT = 2, PTB_ROLE_POINT = 3 }
 	X(NO_SYMBOL,      8, "this build of torch has no such symbol")                          \
 	X(LAYOUT_UNKNOWN, 9, "a structure offset could not be derived from this build")         \
 	X(SIGNATURE,     10, "its arguments are not the expected ones")
+/* clang-format on */
 
 enum ptb_refusal {
 #define X(name, nr, text) PTB_REFUSE_##name = nr,
@@ -515,12 +534,14 @@ enum ptb_refusal {
 };
 
 /*     name                 nr  text */
+/* clang-format off */
 #define PTB_STOP_REASONS(X)                                     \
 	X(DURATION,          1, "duration reached")             \
 	X(SIGNAL,            2, "interrupted")                  \
 	X(TARGET_EXIT,       3, "target exited")                \
 	X(ERROR,             4, "error")                        \
 	X(NOT_WRITTEN,       5, "the capture could not be written")
+/* clang-format on */
 
 enum ptb_stop_reason {
 #define X(name, nr, text) PTB_STOP_##name = nr,
@@ -533,6 +554,7 @@ enum ptb_stop_reason {
  * are kept by user space. "loss" 1: a value > 0 makes the capture incomplete (exit code 3).
  */
 /*     name                nr  loss  text */
+/* clang-format off */
 #define PTB_COUNTERS(X)                                                                         \
 	X(HITS,             0, 0, "probe hits recorded")                                        \
 	X(RING_FULL,        1, 1, "records lost: ring buffer full")                             \
@@ -584,6 +606,7 @@ enum ptb_stop_reason {
 	X(UNWRITTEN_NS,    48, 1, "the window's end, which could not be written, ns")            \
 	X(FOREIGN_FILES,   49, 1, "libraries without probes: a process of another user serves their file system (FUSE)") \
 	X(REFUSED_PIDS,    50, 1, "processes of --pid that could not be traced")
+/* clang-format on */
 
 enum ptb_counter_id {
 #define X(name, nr, loss, text) PTB_CNT_##name = nr,

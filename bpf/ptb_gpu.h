@@ -14,12 +14,12 @@ struct ptb_cuda_call {
 	struct ptb_rec_hdr h;
 	__u64 sp;
 	__u64 begin_ns;
-	__u64 func;   /* launches: what is launched (cudaLaunchKernel: the host stub's address), 0: none */
-	__u64 stream; /* handle, 0: the default one; ~0: the call has none */
-	__u64 bytes;  /* copies, fills */
+	__u64 func; /* launches: what is launched (cudaLaunchKernel: the host stub's address), 0: none */
+	__u64 stream;            /* handle, 0: the default one; ~0: the call has none */
+	__u64 bytes;             /* copies, fills */
 	__u32 grid[3], block[3]; /* launches */
-	__u32 shared; /* launches: dynamic shared memory, bytes */
-	__u32 copy_kind; /* copies: cudaMemcpyKind, 0xff: the call has none */
+	__u32 shared;            /* launches: dynamic shared memory, bytes */
+	__u32 copy_kind;         /* copies: cudaMemcpyKind, 0xff: the call has none */
 	__s32 result; /* with PTB_CUDA_HAS_RESULT: what the driver returned, 0: success */
 	__u32 flags;  /* PTB_API_NO_RESULT: when it returned is not known; PTB_CUDA_HAS_RESULT */
 };
@@ -47,7 +47,7 @@ struct ptb_gpu_memory { /* GPU_MEMCPY, GPU_MEMSET */
 	struct ptb_rec_hdr h;
 	__u64 begin, end, bytes, graph_node;
 	__u32 correlation, device, context, stream, graph;
-	__u32 copy_kind;  /* MEMCPY: CUpti_ActivityMemcpyKind; MEMSET: the value */
+	__u32 copy_kind;          /* MEMCPY: CUpti_ActivityMemcpyKind; MEMSET: the value */
 	__u32 src_kind, dst_kind; /* CUpti_ActivityMemoryKind; MEMSET: dst */
 	__u32 src_device, dst_device, src_context, dst_context; /* peer copies (PTB_GPU_PEER) */
 	__u32 channel, channel_type;
@@ -67,7 +67,7 @@ struct ptb_gpu_api { /* h.tid: the thread that called, 0: not known */
 struct ptb_gpu_sync {
 	struct ptb_rec_hdr h;
 	__u64 begin, end;
-	__u32 what; /* CUpti_ActivitySynchronizationType */
+	__u32 what;                                        /* CUpti_ActivitySynchronizationType */
 	__u32 correlation, device, context, stream, event; /* ~0: none */
 	__u32 event_correlation; /* of the cudaEventRecord that is waited for, 0: not known */
 	__u32 event_stream;
@@ -107,10 +107,10 @@ struct ptb_gpu_note {
 	__u32 pad;
 };
 enum ptb_gpu_notes {
-	PTB_GPU_DROPPED,    /* value: records that CUPTI dropped */
-	PTB_GPU_BUFFERS,    /* value: buffers it could not have */
-	PTB_GPU_ERROR,      /* value: CUptiResult of a call that should have worked */
-	PTB_GPU_UNKNOWN,    /* value: records of kinds that were not asked for */
+	PTB_GPU_DROPPED, /* value: records that CUPTI dropped */
+	PTB_GPU_BUFFERS, /* value: buffers it could not have */
+	PTB_GPU_ERROR,   /* value: CUptiResult of a call that should have worked */
+	PTB_GPU_UNKNOWN, /* value: records of kinds that were not asked for */
 };
 
 #endif /* PTB_GPU_H */

@@ -20,6 +20,7 @@
  * AGENT, IDENTITIES.
  */
 /*        name            function        loaded      what it reads at the site */
+/* clang-format off */
 #define PTB_PROGS_IN_WINDOW(X)                                                                     \
 	X(OP_ENTER,       op_enter,       ALL,        "the cookie's argument program")             \
 	X(OP_EXIT,        op_exit,        ALL,        "the same program's results")                \
@@ -52,8 +53,10 @@
 	X(API_EXIT,       api_exit,       MEMORY,     "the same call's result")                    \
 	X(CUDA_ENTER,     cuda_enter,     CUDA,       "what the cookie names (PTB_CUDA_ARGS)")     \
 	X(CUDA_EXIT,      cuda_exit,      CUDA,       "eax: the same call's result")
+/* clang-format on */
 
 /* They run while no window is open, too. */
+/* clang-format off */
 #define PTB_PROGS_ALWAYS(X)                                                                        \
 	X(AGENT_CHUNK,    agent_chunk,    AGENT,      "rdi: struct ptb_chunk*, rsi: its length")   \
 	X(AGENT_REQUEST,  agent_request,  AGENT,      "nothing: only its semaphore counts")         \
@@ -62,12 +65,13 @@
 #define PTB_PROGS(X)                                                                            \
 	PTB_PROGS_IN_WINDOW(X)                                                                  \
 	PTB_PROGS_ALWAYS(X)
+/* clang-format on */
 
 enum ptb_prog {
 #define X(name, func, loaded, text) PTB_PROG_##name,
 	PTB_PROGS(X)
 #undef X
-	PTB_PROG_CNT
+		PTB_PROG_CNT
 };
 
 /* Cookie: the site id, the index of the process in `proc_cfg`, that of the program in `arg_progs` (0: none). */
@@ -84,15 +88,19 @@ enum ptb_prog {
 #define PTB_API_ARGS(out, addr, size) (((__u32)(out) << 8) | ((__u32)(addr) << 4) | (__u32)(size))
 #define PTB_API_OUT(args) (((args) >> 8) & 0xf)
 #define PTB_API_ADDR(args) (((args) >> 4) & 0xf)
-#define PTB_API_SIZE(args) ((args) & 0xf)
+#define PTB_API_SIZE(args) ((args)&0xf)
+/* clang-format off */
 #define PTB_API_NO_EXIT (1u << 12) /* or-ed to it: the function has no exit site, its record is emitted at the entry */
-#define PTB_API_TAG(n) ((__u32)(n) << 13) /* or-ed to it: which API, 0 ... 127, so that exits find their entry */
+/* clang-format on */
+#define PTB_API_TAG(n)                                                                             \
+	((__u32)(n) << 13) /* or-ed to it: which API, 0 ... 127, so that exits find their entry */
 
 /*
  * CUDA_ENTER, CUDA_EXIT: the cookie says in which shape the call's arguments are. Handles, pointers and sizes
  * are 8 bytes; "kind" is a cudaMemcpyKind; dim3 is three words in two registers.
  */
 /*     name              nr  arguments */
+/* clang-format off */
 #define PTB_CUDA_SHAPES(X)                                                                        \
 	X(OTHER,             0, "no arguments are read")                                        \
 	X(LAUNCH,            1, "func, dim3 grid, dim3 block, args, shared, stream")              \
@@ -123,19 +131,21 @@ enum ptb_prog {
 	X(STREAM,           26, "stream")                                                         \
 	X(EVENT_RECORD,     27, "event, stream")                                                  \
 	X(GRAPH,            28, "graph, stream")
+/* clang-format on */
 
 enum ptb_cuda_shape {
 #define X(name, nr, text) PTB_CUDA_##name = nr,
 	PTB_CUDA_SHAPES(X)
 #undef X
-	PTB_CUDA_SHAPE_CNT
+		PTB_CUDA_SHAPE_CNT
 };
 
 /* kind: of a copy whose function alone says it, 0 ... 4; PTB_CUDA_NO_KIND. unit: of a fill, log2 of the bytes of an
  * element. PTB_API_NO_EXIT and PTB_API_TAG are or-ed to it, and PTB_CUDA_RESULT: at the exit, eax is the result. */
 #define PTB_CUDA_NO_KIND 7
-#define PTB_CUDA_ARGS(shape, kind, unit) (((__u32)(kind) << 8) | ((__u32)(unit) << 6) | (__u32)(shape))
-#define PTB_CUDA_SHAPE(args) ((args) & 0x3f)
+#define PTB_CUDA_ARGS(shape, kind, unit)                                                           \
+	(((__u32)(kind) << 8) | ((__u32)(unit) << 6) | (__u32)(shape))
+#define PTB_CUDA_SHAPE(args) ((args)&0x3f)
 #define PTB_CUDA_UNIT(args) (((args) >> 6) & 0x3)
 #define PTB_CUDA_KIND(args) (((args) >> 8) & 0x7)
 #define PTB_CUDA_RESULT (1u << 11)
@@ -151,15 +161,16 @@ struct ptb_ip_key {
 
 /* CPython objects that may be arguments of scopes and custom functions; 0 types: not known. */
 struct ptb_python_cfg {
-	__u64 type_int, type_float, type_complex, type_bool, type_str, type_tuple, type_list, none; /* addresses */
-	__u64 type_tensor;   /* torch.Tensor (THPVariableClass) or its C base */
-	__u16 variable_off;  /* THPVariable: TensorImpl* of its tensor */
-	__u16 type_base_off; /* PyTypeObject::tp_base */
+	__u64 type_int, type_float, type_complex, type_bool, type_str, type_tuple, type_list,
+		none;                         /* addresses */
+	__u64 type_tensor;                    /* torch.Tensor (THPVariableClass) or its C base */
+	__u16 variable_off;                   /* THPVariable: TensorImpl* of its tensor */
+	__u16 type_base_off;                  /* PyTypeObject::tp_base */
 	__u16 long_size_off, long_digits_off; /* PyLongObject */
 	__u8 long_size_shift; /* 0: ob_size is signed (up to 3.11); 3: lv_tag (from 3.12) */
 	__u8 pad;
-	__u16 ascii_off;     /* compact ASCII text of a str */
-	__u16 str_state_off; /* bits: compact and ascii */
+	__u16 ascii_off;       /* compact ASCII text of a str */
+	__u16 str_state_off;   /* bits: compact and ascii */
 	__u16 tuple_items_off; /* PyTupleObject::ob_item */
 	__u32 pad2;
 };
@@ -176,7 +187,7 @@ struct ptb_proc_cfg {
 	__u8 old_string_abi;   /* std::string is one pointer, length at text-24 */
 	__u8 boxed_handle_reg; /* OperatorHandle* in 0: rdi, 1: rsi; the stack in the next register */
 	__u16 string_ivalue_off; /* ConstantString: std::string after the object header; 24 or 16 */
-	__u64 pynode_vptr; /* vptr of PyNode objects, 0 if not known */
+	__u64 pynode_vptr;       /* vptr of PyNode objects, 0 if not known */
 	__u64 scope_enter_opdef; /* OperatorDef* of profiler::_record_function_enter when its text must be
 				    read from the boxed stack, else 0 */
 	__u64 seq_tls_module; /* dtv index of libtorch_cpu's thread-local block; 0: not known */

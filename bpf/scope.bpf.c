@@ -153,7 +153,7 @@ PROBE(scope_pyargs)
 
 static __always_inline void scope_remember(const struct hit *hit, __u64 handle, __u32 scope)
 {
-	struct scope_key key = {.handle = handle, .tgid = hit->tgid};
+	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
 
 	bpf_map_update_elem(&scopes, &key, &scope, BPF_ANY);
 }
@@ -161,7 +161,7 @@ static __always_inline void scope_remember(const struct hit *hit, __u64 handle, 
 /* What the constructor said; a caller may have inlined it. */
 static __always_inline __u32 scope_remembered(const struct hit *hit, __u64 handle)
 {
-	struct scope_key key = {.handle = handle, .tgid = hit->tgid};
+	struct scope_key key = { .handle = handle, .tgid = hit->tgid };
 	__u32 *scope = bpf_map_lookup_elem(&scopes, &key);
 
 	return scope ? *scope : PTB_SCOPE_UNKNOWN;
@@ -175,10 +175,8 @@ PROBE(scope_ctor)
 
 	r.sp = PT_REGS_SP(ctx);
 	r.handle = PT_REGS_PARM1(ctx);
-	r.caller =
-		read_word(r.sp, &flags); /* the site is the entry: the return address is on top */
-	r.scope =
-		(__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
+	r.caller = read_word(r.sp, &flags); /* the site is the entry: the return address is on top */
+	r.scope = (__u8)PT_REGS_PARM2(ctx); /* RecordScope is a byte: the rest of esi is undefined */
 	hdr_fill(&r.h, sizeof(r), PTB_REC_SCOPE_BEGIN, flags, hit);
 	if (emit_copy(hit, &r, sizeof(r)))
 		scope_remember(hit, r.handle, r.scope);

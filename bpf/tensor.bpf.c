@@ -4,13 +4,16 @@
  * storage is meant, because allocators reuse addresses. Keeps no tensors: identities are the model's.
  */
 
+/* clang-format off */
 #define STORAGE_WORDS 3 /* of a StorageImpl, behind its vptr: the counters, and within them or behind them the data */
+/* clang-format on */
 
 /*
  * The tensor's storage. c10::intrusive_ptr_target: vptr, then refcount_, whose low 32 bits are the number of
  * strong references in all versions (c10/util/intrusive_ptr.h). Reads that fail are counted.
  */
-static __always_inline __u8 read_storage(const struct ptb_tensor_cfg *t, __u64 impl, __u64 *data, __u32 *refs)
+static __always_inline __u8 read_storage(const struct ptb_tensor_cfg *t, __u64 impl, __u64 *data,
+					 __u32 *refs)
 {
 	__u8 flags = 0;
 	__u64 storage = read_word(impl + t->storage_off, &flags), words[STORAGE_WORDS] = {};

@@ -38,8 +38,7 @@ static __always_inline __u64 tls_block(const struct tls *tls, __u64 module, __u8
 }
 
 /* The sequence number that the thread's next autograd node gets. */
-static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struct tls *tls,
-				     __u8 *flags)
+static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struct tls *tls, __u8 *flags)
 {
 	__u64 block = tls_block(tls, cfg->seq_tls_module, flags);
 
@@ -47,8 +46,7 @@ static __always_inline __u64 tls_seq(const struct ptb_proc_cfg *cfg, const struc
 }
 
 /* Finds the variables whose addresses are not known yet. In a block that is not allocated they have none. */
-static __always_inline void tls_find(struct tls_addrs *p, const struct ptb_proc_cfg *cfg,
-				     __u8 *flags)
+static __always_inline void tls_find(struct tls_addrs *p, const struct ptb_proc_cfg *cfg, __u8 *flags)
 {
 	const struct ptb_tensor_cfg *t = &cfg->tensor;
 	__u64 block;
@@ -71,7 +69,7 @@ static __always_inline void tls_find(struct tls_addrs *p, const struct ptb_proc_
 
 /* The addresses of this thread's variables in this process, as far as they are known. */
 static __always_inline void tls_addrs(struct tls_addrs *p, const struct ptb_proc_cfg *cfg,
-				       const struct hit *hit, __u8 *flags)
+				      const struct hit *hit, __u8 *flags)
 {
 	struct task_struct *t = bpf_get_current_task_btf();
 

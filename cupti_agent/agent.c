@@ -23,8 +23,10 @@
 #include "torch.h"
 #include "usdt.h"
 
+/* clang-format off */
 #define STACK_BYTES (1024 * 1024) /* address space: CUPTI's code and thread-local blocks come out of it too */
 #define SCAN_NS 1000000000 /* is torch there by now? */
+/* clang-format on */
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -192,7 +194,8 @@ static void ops_start(uint32_t request)
 	ptbpf_agent_ctl.ops_why = why < 0 ? PTB_AGENT_WHY_NONE : (uint32_t)why;
 	set_state(PTB_AGENT_OPS_ON, why == 0);
 	set_state(PTB_AGENT_TORCH, why == 0 || torch__find());
-	set_state(PTB_AGENT_INPUTS_ON, values && request & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)));
+	set_state(PTB_AGENT_INPUTS_ON,
+		  values && request & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)));
 	set_state(PTB_AGENT_OUTPUTS_ON, values && request & AGENT_REQUEST(OUTPUTS));
 	if (why)
 		return;
@@ -203,7 +206,9 @@ static void ops_start(uint32_t request)
 static void check_ops(uint32_t requests)
 {
 	uint32_t want = requests & AGENT_REQUEST(OPS) ?
-				requests & (AGENT_REQUEST(OPS) | AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)) : 0;
+				requests & (AGENT_REQUEST(OPS) | AGENT_REQUEST(INPUTS) |
+					    AGENT_REQUEST(OUTPUTS)) :
+				0;
 	enum ptb_agent_why trouble = ops__on() ? ops__trouble() : PTB_AGENT_WHY_NONE;
 
 	if (trouble) {
@@ -224,7 +229,9 @@ static void check_ops(uint32_t requests)
 
 static void check_gpu(uint32_t requests, bool in_init)
 {
-	uint32_t want = requests & AGENT_REQUEST(GPU) ? requests & (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC)) : 0;
+	uint32_t want = requests & AGENT_REQUEST(GPU) ?
+				requests & (AGENT_REQUEST(GPU) | AGENT_REQUEST(SYNC)) :
+				0;
 	int why;
 
 	if (want == agent.gpu_request && !agent.gpu_retry)
@@ -401,7 +408,8 @@ __attribute__((constructor)) static void loaded(void)
 {
 	const char *preload = getenv("LD_PRELOAD");
 
-	if ((!dlsym(RTLD_DEFAULT, "Py_IsInitialized") && !libs__find("libtorch_cpu", NULL)) || another_is_here())
+	if ((!dlsym(RTLD_DEFAULT, "Py_IsInitialized") && !libs__find("libtorch_cpu", NULL)) ||
+	    another_is_here())
 		return; /* else torch may stay loaded for as long as we are */
 	if (!preload || !strstr(preload, "ptbpf_agent"))
 		ptbpf_agent_ctl.state |= PTB_AGENT_INJECTED;

@@ -70,7 +70,9 @@ static void set_state(uint32_t bits, bool on)
 
 static uint8_t *mapped(struct buffer *b)
 {
-	void *at = b->at ? b->at : mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *at = b->at ? b->at :
+			   mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	return b->at = at == MAP_FAILED ? NULL : at;
 }
@@ -79,7 +81,9 @@ static void on_request(uint8_t **buffer, size_t *size, size_t *records)
 {
 	uint32_t i, was = BUFFER_FREE, max = refuses ? FEW_BUFFERS : MAX_BUFFERS;
 
-	for (i = 0; i < max && !forked && !atomic_compare_exchange_strong(&buffers[i].state, &was, BUFFER_LENT); i++)
+	for (i = 0; i < max && !forked &&
+		    !atomic_compare_exchange_strong(&buffers[i].state, &was, BUFFER_LENT);
+	     i++)
 		was = BUFFER_FREE;
 	*buffer = i < max && !forked ? mapped(&buffers[i]) : NULL;
 	*size = *buffer ? BUFFER_BYTES : 0;
@@ -193,7 +197,8 @@ static bool buffers_went_elsewhere(void)
 /* Of the pair in CUPTI's data; a place that was not found says nothing. */
 static bool is_anothers(void)
 {
-	cupti_request_fn now = slot.place ? __atomic_load_n(&slot.place->request, __ATOMIC_RELAXED) : NULL;
+	cupti_request_fn now = slot.place ? __atomic_load_n(&slot.place->request, __ATOMIC_RELAXED) :
+					    NULL;
 
 	return now && now != on_request;
 }
@@ -204,8 +209,8 @@ static void put_pair_back(void)
 
 	api.register_callbacks(slot.before.request, slot.before.complete);
 	for (i = 0; i < stray_cnt && i < COUNT(strays); i++)
-		slot.before.complete(strays[i].context, strays[i].stream, strays[i].buffer, strays[i].size,
-				     strays[i].valid);
+		slot.before.complete(strays[i].context, strays[i].stream, strays[i].buffer,
+				     strays[i].size, strays[i].valid);
 }
 
 /* Registers the pair unless another's is there. */
@@ -242,8 +247,9 @@ static int check_free(void)
 
 /* ---- on and off ---- */
 
-static const int always[] = { PTB_CUPTI_CONCURRENT_KERNEL, PTB_CUPTI_MEMCPY, PTB_CUPTI_MEMCPY2,
-			      PTB_CUPTI_MEMSET, PTB_CUPTI_RUNTIME, PTB_CUPTI_OVERHEAD };
+static const int always[] = { PTB_CUPTI_CONCURRENT_KERNEL, PTB_CUPTI_MEMCPY,
+			      PTB_CUPTI_MEMCPY2,           PTB_CUPTI_MEMSET,
+			      PTB_CUPTI_RUNTIME,           PTB_CUPTI_OVERHEAD };
 static const int with_sync[] = { PTB_CUPTI_SYNCHRONIZATION, PTB_CUPTI_CUDA_EVENT };
 
 /* The first error; what is switched off goes on behind it. */
@@ -312,7 +318,8 @@ static void set_sync(bool on)
 
 static bool use_system_thread_ids(void)
 {
-	return api.get_thread_id_type && api.set_thread_id_type && !api.get_thread_id_type(&thread_ids_before) &&
+	return api.get_thread_id_type && api.set_thread_id_type &&
+	       !api.get_thread_id_type(&thread_ids_before) &&
 	       !api.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 }
 

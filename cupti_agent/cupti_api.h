@@ -35,6 +35,7 @@ typedef void (*cupti_complete_fn)(void *context, uint32_t stream, uint8_t *buffe
 typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const void *info);
 
 /* X(member, exported name, arguments, must it be there?); all return CUptiResult */
+/* clang-format off */
 #define CUPTI_FUNCTIONS(X)                                                                       \
 	X(get_version, "cuptiGetVersion", (uint32_t *), 1)                                       \
 	X(get_timestamp, "cuptiGetTimestamp", (uint64_t *), 1)                                   \
@@ -54,6 +55,7 @@ typedef void (*cupti_callback_fn)(void *user, uint32_t domain, uint32_t cbid, co
 	X(enable_driver_api, "cuptiActivityEnableDriverApi", (uint32_t, uint8_t), 0)             \
 	X(event_times, "cuptiActivityEnableCudaEventDeviceTimestamps", (uint8_t), 0)             \
 	X(enabled_kinds, "cuptiActivityGetEnabledKinds", (void *, int *, uint32_t *, uint32_t *), 0)
+/* clang-format on */
 
 struct cupti_api {
 #define X(member, name, args, needed) int(*member) args;

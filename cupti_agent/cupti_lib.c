@@ -26,12 +26,14 @@ static bool resolve(void *lib, const char *name, void *to)
 /* ---- the driver ---- */
 
 /* X(member, name, arguments), from cuda.h */
+/* clang-format off */
 #define DRIVER_FUNCTIONS(X)                                   \
 	X(count, "cuDeviceGetCount", (int *))                 \
 	X(device, "cuDeviceGet", (int *, int))                \
 	X(name, "cuDeviceGetName", (char *, int, int))        \
 	X(memory, "cuDeviceTotalMem_v2", (size_t *, int))     \
 	X(attribute, "cuDeviceGetAttribute", (int *, int, int))
+/* clang-format on */
 
 struct driver {
 #define X(member, name, args) int(*member) args;
@@ -76,7 +78,9 @@ static void report_device(const struct driver *d, int nr)
 		PTB_GPU_ATTRS(X)
 #undef X
 	};
-	struct ptb_arec_gpu_device r = { .r.kind = PTB_AREC_GPU_DEVICE, .id = (uint32_t)nr, .cnt = PTB_GPU_ATTR_CNT };
+	struct ptb_arec_gpu_device r = { .r.kind = PTB_AREC_GPU_DEVICE,
+					 .id = (uint32_t)nr,
+					 .cnt = PTB_GPU_ATTR_CNT };
 	int values[PTB_GPU_ATTR_CNT] = { 0 }, dev, i;
 	char name[256] = "";
 	size_t bytes = 0;
@@ -125,8 +129,8 @@ static void *open_newest(const char *folder, const char *pattern)
 static void *open_beside(const char *part)
 {
 	static const char *const places[] = {
-		"libcupti.so.[0-9]*",				 /* nvidia/cu13/lib */
-		"../../cuda_cupti/lib/libcupti.so.[0-9]*",	 /* from nvidia/cuda_runtime/lib */
+		"libcupti.so.[0-9]*",                             /* nvidia/cu13/lib */
+		"../../cuda_cupti/lib/libcupti.so.[0-9]*",        /* from nvidia/cuda_runtime/lib */
 		"../../nvidia/cuda_cupti/lib/libcupti.so.[0-9]*", /* from torch/lib */
 		"../../nvidia/cu[0-9]*/lib/libcupti.so.[0-9]*",
 		"../extras/CUPTI/lib64/libcupti.so.[0-9]*",
@@ -137,7 +141,8 @@ static void *open_beside(const char *part)
 
 	if (!here)
 		return NULL;
-	for (i = 0; i < sizeof(places) / sizeof(*places) && !lib && !dlinfo(here, RTLD_DI_ORIGIN, folder); i++)
+	for (i = 0;
+	     i < sizeof(places) / sizeof(*places) && !lib && !dlinfo(here, RTLD_DI_ORIGIN, folder); i++)
 		lib = open_newest(folder, places[i]);
 	dlclose(here);
 	return lib;
@@ -177,9 +182,11 @@ int cupti_lib__open(struct cupti_api *api, uint32_t *version)
 		return PTB_AGENT_WHY_OLD_CUPTI;
 	if (*version > CUPTI_NEWEST)
 		return PTB_AGENT_WHY_NEW_CUPTI;
+/* clang-format off */
 #define X(member, name, args, needed)                          \
 	if (!resolve(lib, name, &api->member) && (needed))     \
 		return PTB_AGENT_WHY_NO_CUPTI;
+	/* clang-format on */
 	CUPTI_FUNCTIONS(X)
 #undef X
 	return 0;
@@ -188,7 +195,7 @@ int cupti_lib__open(struct cupti_api *api, uint32_t *version)
 /* ---- whose buffers ---- */
 
 struct walk {
-	uintptr_t base; /* of CUPTI */
+	uintptr_t base;  /* of CUPTI */
 	uintptr_t *copy; /* of its data as it was before; NULL: its size is asked for */
 	size_t words, done;
 	const struct cupti_pair *pair; /* to find; NULL: the copy is to be made */
@@ -244,7 +251,8 @@ static size_t walk(struct walk *w)
 	return w->done;
 }
 
-int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const struct cupti_pair *pair)
+int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api,
+			 const struct cupti_pair *pair)
 {
 	struct walk w = { .slot = slot };
 	Dl_info cupti;
@@ -255,7 +263,8 @@ int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, c
 	if (dladdr((void *)(uintptr_t)api->register_callbacks, &cupti))
 		w.base = (uintptr_t)cupti.dli_fbase;
 	bytes = walk(&w) * sizeof(*w.copy);
-	w.copy = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+	w.copy = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
+			 MAP_FAILED;
 	if (w.copy == MAP_FAILED)
 		return api->register_callbacks(pair->request, pair->complete); /* as where the place is not found */
 	w.words = bytes / sizeof(*w.copy);

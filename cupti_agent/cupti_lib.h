@@ -28,9 +28,10 @@ struct cupti_pair {
 };
 struct cupti_slot {
 	const struct cupti_pair *place; /* NULL: not found */
-	struct cupti_pair before;	/* what was there before */
+	struct cupti_pair before;       /* what was there before */
 };
 /* Registers the pair, and finds its place and what was there. What CUPTI returned. */
-int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api, const struct cupti_pair *pair);
+int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api,
+			 const struct cupti_pair *pair);
 
 #endif /* CUPTI_LIB_H */

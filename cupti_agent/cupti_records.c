@@ -8,7 +8,7 @@
 
 #define MAX_NAMES (1u << 16)
 #define MAX_TEXT 4000u /* of a kernel's mangled name */
-#define WANTED 1u /* its name has no id yet; ids are greater */
+#define WANTED 1u      /* its name has no id yet; ids are greater */
 #define UNWANTED UINT32_MAX
 
 static struct { /* not resident before the first session */
@@ -128,13 +128,17 @@ static size_t base_len(const char *name)
 
 static bool is_wanted(uint32_t domain, const char *name, size_t len)
 {
-	static const char *const never[] = { "cudaGetDevice", "cudaSetDevice", "cudaGetLastError",
-					     "cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy" };
+	static const char *const never[] = { "cudaGetDevice",
+					     "cudaSetDevice",
+					     "cudaGetLastError",
+					     "cudaEventCreate",
+					     "cudaEventCreateWithFlags",
+					     "cudaEventDestroy" };
 	size_t i;
 
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
-		return STARTS(name, "cuLaunch") ||
-		       (STARTS(name, "cuMem") && !STARTS(name, "cuMemGet") && !STARTS(name, "cuMemPool"));
+		return STARTS(name, "cuLaunch") || (STARTS(name, "cuMem") && !STARTS(name, "cuMemGet") &&
+						    !STARTS(name, "cuMemPool"));
 	for (i = 0; i < sizeof(never) / sizeof(*never); i++)
 		if (strlen(never[i]) == len && !memcmp(name, never[i], len))
 			return false;
@@ -151,7 +155,9 @@ static uint32_t call_id(uint32_t domain, uint32_t cbid, bool send)
 		return *slot;
 	if (!slot || api->callback_name(domain, cbid, &name) || !name || !name[0])
 		return 0;
-	id = !is_wanted(domain, name, base_len(name)) ? UNWANTED : send ? name_id(name, base_len(name)) : WANTED;
+	id = !is_wanted(domain, name, base_len(name)) ? UNWANTED :
+	     send                                     ? name_id(name, base_len(name)) :
+							WANTED;
 	return *slot = id;
 }
 
@@ -189,7 +195,8 @@ static void take_record(const uint8_t *p, size_t len)
 		r.aux = call_id(CUPTI_CB_DOMAIN_DRIVER_API, cbid, true);
 	}
 	if (r.aux != UNWANTED)
-		cupti_record__put(&r, sizeof(r), p, len < PTB_CUPTI_RECORD_MAX ? len : PTB_CUPTI_RECORD_MAX);
+		cupti_record__put(&r, sizeof(r), p,
+				  len < PTB_CUPTI_RECORD_MAX ? len : PTB_CUPTI_RECORD_MAX);
 }
 
 void cupti_records__take(uint8_t *buffer, size_t valid)

@@ -139,8 +139,9 @@ static bool layout_ok(const unsigned char *rf, bool start)
 	if (!read__safe(copy, (uint64_t)(uintptr_t)rf, c->size))
 		return false;
 	index = copy[c->fn_index_off];
-	return copy[c->scope_off] < SCOPES_MAX && index <= 1 && (int64_t)word(copy, c->seq_off) >= -1 &&
-	       (int64_t)word(copy, c->seq_off) < 1ll << 48 && word(copy, c->fwd_thread_off) < 1u << 31 &&
+	return copy[c->scope_off] < SCOPES_MAX && index <= 1 &&
+	       (int64_t)word(copy, c->seq_off) >= -1 && (int64_t)word(copy, c->seq_off) < 1ll << 48 &&
+	       word(copy, c->fwd_thread_off) < 1u << 31 &&
 	       (!start || word(copy, c->thread_off) == ops.torch->current_thread_id()) &&
 	       name_ok(rf, index ? word(copy, c->fn_off) : (uint64_t)(uintptr_t)rf + c->fn_off, index);
 }
@@ -181,7 +182,9 @@ static void put_name(struct stream *s, uint64_t schema)
 		aux |= (uint32_t)t.len << 16 * i;
 		at += (t.len + 7) & ~7u;
 	}
-	n->r = (struct ptb_arec){ .len = (uint16_t)(at - (unsigned char *)n), .kind = PTB_AREC_NAME, .aux = aux };
+	n->r = (struct ptb_arec){ .len = (uint16_t)(at - (unsigned char *)n),
+				  .kind = PTB_AREC_NAME,
+				  .aux = aux };
 	n->schema = schema;
 	stream__ends(s, at);
 }
@@ -238,8 +241,8 @@ static bool values_ok(const struct values *v)
 }
 
 /* The values, from `at` on, at most to `end`: where they end. */
-static unsigned char *put_values(const unsigned char *rf, bool out, unsigned char *at, unsigned char *end,
-				 uint8_t *flags)
+static unsigned char *put_values(const unsigned char *rf, bool out, unsigned char *at,
+				 unsigned char *end, uint8_t *flags)
 {
 	int left = atomic_load_explicit(&ops.careful_values, memory_order_relaxed);
 	struct values v = { .cfg = &ops.cfg, .at = at, .end = end, .full = ops.outputs, .careful = left > 0 };
@@ -263,7 +266,8 @@ static unsigned char *put_values(const unsigned char *rf, bool out, unsigned cha
 /* A record may have so many bytes, and no more than the buffer. */
 static inline unsigned char *limit(struct stream *s, const void *record)
 {
-	unsigned char *end = s->buf + sizeof(s->buf), *most = (unsigned char *)(uintptr_t)record + STREAM_RECORD_MAX;
+	unsigned char *end = s->buf + sizeof(s->buf),
+		      *most = (unsigned char *)(uintptr_t)record + STREAM_RECORD_MAX;
 
 	return end < most ? end : most;
 }
@@ -274,7 +278,8 @@ static unsigned char *put_text(const unsigned char *rf, unsigned char *at, struc
 	struct text t;
 	uint32_t n;
 
-	if (!read__string(false, ops.cfg.rf.old_string_abi, (uint64_t)(uintptr_t)rf + ops.cfg.rf.fn_off, &t))
+	if (!read__string(false, ops.cfg.rf.old_string_abi,
+			  (uint64_t)(uintptr_t)rf + ops.cfg.rf.fn_off, &t))
 		return at;
 	n = t.len > PTB_TEXT_MAX ? PTB_TEXT_MAX : (uint32_t)t.len;
 	if (!read__padded(false, at, t.at, n))
@@ -288,7 +293,8 @@ static unsigned char *put_text(const unsigned char *rf, unsigned char *at, struc
 static inline void begin(struct stream *s, const unsigned char *rf)
 {
 	const struct ptb_rf_cfg *c = &ops.cfg.rf;
-	uint64_t schema = rf[c->fn_index_off] ? word(rf, c->fn_off) : 0, fwd = word(rf, c->fwd_thread_off);
+	uint64_t schema = rf[c->fn_index_off] ? word(rf, c->fn_off) : 0,
+		 fwd = word(rf, c->fwd_thread_off);
 	struct ptb_arec r = { .kind = PTB_AREC_BEGIN, .aux = rf[c->scope_off] };
 	struct ptb_arec_begin *b;
 	unsigned char *at;
@@ -435,8 +441,10 @@ int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg)
 	ops.cfg = *cfg;
 	ops.outputs = requests & AGENT_REQUEST(OUTPUTS) && cfg->tensor.shapes_on;
 	ops.inputs = (requests & AGENT_REQUEST(INPUTS) && cfg->tensor.shapes_on) || ops.outputs;
-	atomic_store(&ops.why, ops.inputs || !(requests & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS))) ?
-				       PTB_AGENT_WHY_NONE : PTB_AGENT_WHY_BAD_TENSORS);
+	atomic_store(&ops.why,
+		     ops.inputs || !(requests & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS))) ?
+			     PTB_AGENT_WHY_NONE :
+			     PTB_AGENT_WHY_BAD_TENSORS);
 	atomic_store(&ops.careful, CAREFUL_CALLS);
 	atomic_store(&ops.careful_values, CAREFUL_CALLS);
 	atomic_store(&ops.numel_score, 0);

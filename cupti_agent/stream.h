@@ -39,7 +39,8 @@ static inline void *stream__room(struct stream *s, uint32_t len)
 {
 	uint32_t end = stream__end(s);
 
-	return __builtin_expect(end + len <= PTB_CHUNK_FULL, 1) ? s->buf + end : stream__make_room(s, len);
+	return __builtin_expect(end + len <= PTB_CHUNK_FULL, 1) ? s->buf + end :
+								  stream__make_room(s, len);
 }
 
 /* It ends at `at`, 8-aligned. */

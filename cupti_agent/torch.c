@@ -64,8 +64,8 @@ static bool is_vector_of(const uint64_t *vec, const void *start)
 {
 	uint64_t items[CALLBACKS_BYTES / 8], len = vec[1] - vec[0], i;
 
-	if (!vec[0] || vec[1] <= vec[0] || vec[2] < vec[1] || len > CALLBACKS_BYTES || vec[0] % 8 || len % 8 ||
-	    !read__safe(items, vec[0], len))
+	if (!vec[0] || vec[1] <= vec[0] || vec[2] < vec[1] || len > CALLBACKS_BYTES || vec[0] % 8 ||
+	    len % 8 || !read__safe(items, vec[0], len))
 		return false;
 	for (i = 0; i < len / 8; i++)
 		if (items[i] == (uint64_t)(uintptr_t)start)
@@ -124,7 +124,7 @@ void torch__find_lock(void *start)
  * during a fork, or by a profiler's start or stop. */
 void torch__forked(void)
 {
-	if (lock && (lock->__data.__lock == 1 || lock->__data.__lock == 2) && !lock->__data.__kind &&
-	    !lock->__data.__count)
+	if (lock && (lock->__data.__lock == 1 || lock->__data.__lock == 2) &&
+	    !lock->__data.__kind && !lock->__data.__count)
 		*lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }

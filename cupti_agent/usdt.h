@@ -12,6 +12,7 @@
 extern volatile __u16 ptbpf_semaphores[PTB_AGENT_SITE_CNT] __attribute__((visibility("hidden")));
 
 /* A statement; args: where operands that follow are to be found, as the note has it. */
+/* clang-format off */
 #define USDT_SITE(site, name, args, ...)                                                      \
 	__asm__ volatile("990: nop\n"                                                     \
 			 ".pushsection .note.stapsdt,\"?\",\"note\"\n"                    \
@@ -34,5 +35,6 @@ extern volatile __u16 ptbpf_semaphores[PTB_AGENT_SITE_CNT] __attribute__((visibi
 			 :                                                                \
 			 : [off] "i"(2 * PTB_AGENT_SITE_##site), ##__VA_ARGS__            \
 			 : "memory")
+/* clang-format on */
 
 #endif /* USDT_H */

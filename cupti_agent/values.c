@@ -12,7 +12,8 @@
 #include "arg_rules.h"
 #include "read.h"
 
-#define TENSOR_ROOM (8 + sizeof(struct ptb_val_tensor) + sizeof(struct ptb_val_ids) + 16 * PTB_DIMS_MAX)
+#define TENSOR_ROOM                                                                                \
+	(8 + sizeof(struct ptb_val_tensor) + sizeof(struct ptb_val_ids) + 16 * PTB_DIMS_MAX)
 #define DTYPES_MAX 64
 #define DEVICES_MAX 64
 
@@ -40,7 +41,8 @@ static inline void put_head(unsigned char *at, uint8_t kind, uint8_t flags, uint
 }
 
 /* A head and so many words of a body, two at most. */
-static bool put_small(struct values *v, uint8_t kind, uint16_t aux, uint32_t n, uint32_t cnt, const uint64_t *body)
+static bool put_small(struct values *v, uint8_t kind, uint16_t aux, uint32_t n, uint32_t cnt,
+		      const uint64_t *body)
 {
 	if (!room(v, 8 + 8 * cnt))
 		return false;
@@ -72,7 +74,8 @@ static bool put_string(struct values *v, uint64_t addr)
 		return false;
 	if (!read__padded(v->careful, v->at + 8, t.at, n))
 		return put_unknown(v);
-	put_head(v->at, PTB_VAL_STRING, n < t.len ? PTB_VAL_F_CUT : 0, (uint16_t)n, t.len > ~0u ? ~0u : (uint32_t)t.len);
+	put_head(v->at, PTB_VAL_STRING, n < t.len ? PTB_VAL_F_CUT : 0, (uint16_t)n,
+		 t.len > ~0u ? ~0u : (uint32_t)t.len);
 	v->at += 8 + padded;
 	return true;
 }
@@ -89,11 +92,14 @@ static inline bool put_dims(const unsigned char *dims, unsigned char *dst, uint3
 	return true;
 }
 
-static bool put_ids(struct values *v, const unsigned char *impl, uint64_t addr, unsigned char *dst, uint8_t *flags)
+static bool put_ids(struct values *v, const unsigned char *impl, uint64_t addr, unsigned char *dst,
+		    uint8_t *flags)
 {
 	const struct ptb_tensor_cfg *t = &v->cfg->tensor;
-	uint64_t storage = read__word(impl + t->storage_off), obj = read__word(impl + t->sizes_off - 8) & ~7ull, type;
-	struct ptb_val_ids ids = { .impl = addr, .offset = (int64_t)read__word(impl + t->storage_offset_off) };
+	uint64_t storage = read__word(impl + t->storage_off),
+		 obj = read__word(impl + t->sizes_off - 8) & ~7ull, type;
+	struct ptb_val_ids ids = { .impl = addr,
+				   .offset = (int64_t)read__word(impl + t->storage_offset_off) };
 
 	*flags |= PTB_VAL_F_IDS;
 	if (storage) {
@@ -126,8 +132,10 @@ static void check_numel(struct values *v, const unsigned char *sizes, uint32_t n
 static inline bool put_impl(struct values *v, const unsigned char *impl, uint64_t addr, uint32_t ndim)
 {
 	const struct ptb_tensor_cfg *t = &v->cfg->tensor;
-	uint64_t extra = read__word(impl + t->extra_meta_off), numel = read__word(impl + t->numel_off), symbolic = 0;
-	uint32_t has, dev = arg_tensor_device((uint32_t)read__word(impl + t->device_off), t->device_has_first, &has);
+	uint64_t extra = read__word(impl + t->extra_meta_off),
+		 numel = read__word(impl + t->numel_off), symbolic = 0;
+	uint32_t has, dev = arg_tensor_device((uint32_t)read__word(impl + t->device_off),
+					      t->device_has_first, &has);
 	uint32_t dtype = impl[t->dtype_off], strides = 0;
 	unsigned char *dst = v->at + 8 + sizeof(struct ptb_val_tensor);
 	uint8_t flags = 0;
@@ -155,7 +163,8 @@ static inline bool put_impl(struct values *v, const unsigned char *impl, uint64_
 		dst += 16 * ndim;
 		strides = 1u << 16;
 	}
-	put_head(v->at, PTB_VAL_TENSOR, flags, (uint16_t)(dtype | (dev & 0xff) << 8), ndim | (dev & 0xff00) | strides);
+	put_head(v->at, PTB_VAL_TENSOR, flags, (uint16_t)(dtype | (dev & 0xff) << 8),
+		 ndim | (dev & 0xff00) | strides);
 	v->at = dst;
 	return true;
 }
@@ -179,7 +188,8 @@ static bool put_tensor(struct values *v, uint64_t addr)
 	if (!room(v, TENSOR_ROOM))
 		return false;
 	if (v->careful) {
-		ok = read__safe(copy + t->storage_off, addr + t->storage_off, t->key_set_off + 8u - t->storage_off);
+		ok = read__safe(copy + t->storage_off, addr + t->storage_off,
+				t->key_set_off + 8u - t->storage_off);
 		impl = copy;
 	}
 	ndim = ok ? read__word(impl + t->sizes_off) : ~0ull;
@@ -229,7 +239,8 @@ static uint8_t put_elements(struct values *v, uint8_t kind, uint64_t addr, uint3
 		if (arg_is_packed(was) && kind != was) {
 			v->at = first; /* begins again */
 			i = ~0u;
-		} else if (!(arg_is_packed(kind) ? put_packed(v, kind, i, iv[0]) : put_ivalue(v, iv, level))) {
+		} else if (!(arg_is_packed(kind) ? put_packed(v, kind, i, iv[0]) :
+						   put_ivalue(v, iv, level))) {
 			break;
 		}
 	}

@@ -17,8 +17,8 @@ struct values {
 	bool full;               /* identities */
 	bool careful;            /* every read is tried first */
 	/* left by it */
-	bool cut;                /* values are missing at the end */
-	bool bad;                /* careful: this is no tensor or value as it should be */
+	bool cut;                  /* values are missing at the end */
+	bool bad;                  /* careful: this is no tensor or value as it should be */
 	uint32_t matches, differs; /* careful: tensors whose number of elements is, is not, that of their sizes */
 };
 

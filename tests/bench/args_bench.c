@@ -7,16 +7,22 @@
 
 #include "probe_target.h"
 
-#define CALLS  20000
+#define CALLS 20000
 #define ROUNDS 15
 
-#define OP(code, ...) {.op = PTB_ARG_##code, .has_off = PTB_LOC_NONE, __VA_ARGS__}
+#define OP(code, ...)                                                                              \
+	{                                                                                          \
+		.op = PTB_ARG_##code, .has_off = PTB_LOC_NONE, __VA_ARGS__                         \
+	}
 
 static const struct ptb_arg_prog add = {
-	.in_cnt = 3, .out_cnt = 1, .result_loc = 0,
-	.ops = {OP(PTR_TENSOR, .loc = {1}), OP(PTR_TENSOR, .loc = {2}), OP(PTR_SCALAR, .loc = {3}),
-		OP(PTR_TENSOR, .loc = {0})}};
-static const struct ptb_arg_prog nothing = {.result_loc = PTB_LOC_NONE};
+	.in_cnt = 3,
+	.out_cnt = 1,
+	.result_loc = 0,
+	.ops = { OP(PTR_TENSOR, .loc = { 1 }), OP(PTR_TENSOR, .loc = { 2 }),
+		 OP(PTR_SCALAR, .loc = { 3 }), OP(PTR_TENSOR, .loc = { 0 }) }
+};
+static const struct ptb_arg_prog nothing = { .result_loc = PTB_LOC_NONE };
 
 static void facts(struct ptb_proc_cfg *cfg, struct target *t)
 {
@@ -62,20 +68,20 @@ struct leg {
 };
 
 static struct leg legs[] = {
-	{"no probes", PROBE_ARGS_NONE, 0, 0, NULL, {}},
-	{"names", PROBE_ARGS_NONE, 0, 0, NULL, {}},
-	{"shapes, no argument", PROBE_ARGS_SHAPES, 2, 0, NULL, {}},
-	{"shapes", PROBE_ARGS_SHAPES, 1, 0, NULL, {}},
-	{"full, no argument", PROBE_ARGS_FULL, 2, 0, NULL, {}},
-	{"full, no results", PROBE_ARGS_FULL, 1, 0, NULL, {}},
-	{"full", PROBE_ARGS_FULL, 1, 1, NULL, {}},
+	{ "no probes", PROBE_ARGS_NONE, 0, 0, NULL, {} },
+	{ "names", PROBE_ARGS_NONE, 0, 0, NULL, {} },
+	{ "shapes, no argument", PROBE_ARGS_SHAPES, 2, 0, NULL, {} },
+	{ "shapes", PROBE_ARGS_SHAPES, 1, 0, NULL, {} },
+	{ "full, no argument", PROBE_ARGS_FULL, 2, 0, NULL, {} },
+	{ "full, no results", PROBE_ARGS_FULL, 1, 0, NULL, {} },
+	{ "full", PROBE_ARGS_FULL, 1, 1, NULL, {} },
 };
 #define LEGS (sizeof(legs) / sizeof(legs[0]))
 
 static double measure(struct leg *leg, struct target *t, const struct ptb_proc_cfg *cfg)
 {
-	struct named_site sites[] = {{"site_add_enter", PTB_PROG_OP_ENTER, leg->enter},
-				     {"site_add_exit", PTB_PROG_OP_EXIT, leg->exit}};
+	struct named_site sites[] = { { "site_add_enter", PTB_PROG_OP_ENTER, leg->enter },
+				      { "site_add_exit", PTB_PROG_OP_EXIT, leg->exit } };
 	uint64_t ns = 0, bytes = 0;
 	uint32_t proc;
 
@@ -106,7 +112,7 @@ int main(void)
 	target__start(&t, TARGET_TENSORS);
 	facts(&cfg, &t);
 	for (uint32_t i = 1; i < LEGS; i++) {
-		struct probe_set_opts opts = {.ring_bytes = 16 << 20, .args = legs[i].args};
+		struct probe_set_opts opts = { .ring_bytes = 16 << 20, .args = legs[i].args };
 
 		if (probe_set__open(&opts, &legs[i].ps))
 			return 1;

@@ -10,7 +10,7 @@
 #include "agent_target.h"
 #include "base/clock.h"
 
-#define SENDS  300 /* at once: so many full ones fit into the ring */
+#define SENDS 300 /* at once: so many full ones fit into the ring */
 #define ROUNDS 31
 
 static void count_bytes(void *arg, uint32_t ring, const void *rec, uint32_t len)
@@ -88,7 +88,8 @@ static double listened_ns(const char *path, enum links links, uint32_t len)
 static void burst(uint64_t ring_bytes, uint32_t cnt)
 {
 	struct probe_set *ps = open_agent_set(ring_bytes, LINKS_MULTI);
-	struct pollfd polls[2] = {{.fd = probe_set__poll_fd(ps), .events = POLLIN}, {.events = POLLIN}};
+	struct pollfd polls[2] = { { .fd = probe_set__poll_fd(ps), .events = POLLIN },
+				   { .events = POLLIN } };
 	uint64_t lost = 0, bytes = 0, sum;
 	struct agent_target at;
 
@@ -113,7 +114,7 @@ static void burst(uint64_t ring_bytes, uint32_t cnt)
 
 int main(void)
 {
-	static const uint32_t lens[] = {64, 512, 4096, PTB_CHUNK_FULL, PTB_CHUNK_MAX};
+	static const uint32_t lens[] = { 64, 512, 4096, PTB_CHUNK_FULL, PTB_CHUNK_MAX };
 	struct agent_target at;
 
 	if (must_skip())

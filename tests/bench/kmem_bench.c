@@ -8,12 +8,12 @@
 #include "probe_target.h"
 
 #define ROUNDS 61
-#define CALLS  40000
-#define LOOPS  1
-#define PAGES  16384 /* 64 MiB */
+#define CALLS 40000
+#define LOOPS 1
+#define PAGES 16384 /* 64 MiB */
 
 static const struct named_site sites[] = {
-	{"site_mark_enter", PTB_PROG_OP_ENTER, 0},
+	{ "site_mark_enter", PTB_PROG_OP_ENTER, 0 },
 };
 
 enum { PLAIN, WITHOUT, WITH, VARIANTS };
@@ -37,8 +37,9 @@ static double at(double *v, int percent)
 
 static struct probe_set *open_one(bool kernel_memory)
 {
-	const struct probe_set_opts opts = {
-		.follow_tasks = true, .ring_bytes = 1 << 24, .kernel_memory = kernel_memory};
+	const struct probe_set_opts opts = { .follow_tasks = true,
+					     .ring_bytes = 1 << 24,
+					     .kernel_memory = kernel_memory };
 	struct probe_set *ps = NULL;
 
 	return probe_set__open(&opts, &ps) ? NULL : ps;
@@ -58,8 +59,8 @@ static double run(struct target *t, const char *command, double unit)
 }
 
 /* The command in a window of `ps` (NULL: without a tracer); `other` is the process that is traced. */
-static double traced(struct probe_set *ps, struct target *other, struct target *t, const char *command,
-		     double unit)
+static double traced(struct probe_set *ps, struct target *other, struct target *t,
+		     const char *command, double unit)
 {
 	uint32_t proc;
 	double v;
@@ -80,7 +81,7 @@ static double traced(struct probe_set *ps, struct target *other, struct target *
 static void measure(struct series *s, struct target *other, struct target *t, const char *command,
 		    double unit)
 {
-	struct probe_set *ps[VARIANTS] = {NULL, open_one(false), open_one(true)};
+	struct probe_set *ps[VARIANTS] = { NULL, open_one(false), open_one(true) };
 
 	for (int i = 0; i < ROUNDS; i++)
 		for (int k = 0; k < VARIANTS; k++)

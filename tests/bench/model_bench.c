@@ -83,8 +83,13 @@ static void leave(struct gen *g, uint32_t func, uint64_t sp)
 /* Two tensors of two dimensions, two numbers, a list; one tensor as the result. */
 static void make_values(struct gen *g)
 {
-	struct vw_tensor t = { .dtype = 6, .ndim = 2, .sizes = { 64, 128 }, .flags = PTB_VAL_F_IDS,
-			       .keys = 0x8001, .impl = 0x7f0012340000, .storage = 0x7f0056780000 };
+	struct vw_tensor t = { .dtype = 6,
+			       .ndim = 2,
+			       .sizes = { 64, 128 },
+			       .flags = PTB_VAL_F_IDS,
+			       .keys = 0x8001,
+			       .impl = 0x7f0012340000,
+			       .storage = 0x7f0056780000 };
 	static const int64_t list[] = { 0, 1 };
 
 	vw__state(&g->in, true, 77, 0, 0);

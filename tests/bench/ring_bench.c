@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "probe_target.h"
 
-#define CALLS		   50000
-#define ROUNDS		   15
+#define CALLS 50000
+#define ROUNDS 15
 #define TRACE_UPROBE_MULTI 48
 
 static uint64_t target_ns(struct target *t)
@@ -54,11 +54,11 @@ static void drain_all(struct probe_set *ps, uint64_t *bytes)
 static bool link_empty(struct target *t, int out[3])
 {
 	struct bpf_insn insns[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
-		{.code = BPF_JMP | BPF_EXIT},
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, load, .expected_attach_type = TRACE_UPROBE_MULTI);
-	const char *const names[2] = {"site_op_enter", "site_op_exit"};
+	const char *const names[2] = { "site_op_enter", "site_op_exit" };
 
 	out[0] = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "empty", "GPL", insns, 2, &load);
 	for (int i = 0; out[0] >= 0 && i < 2; i++) {
@@ -69,8 +69,7 @@ static bool link_empty(struct target *t, int out[3])
 		opts.uprobe_multi.offsets = &offset;
 		opts.uprobe_multi.cnt = 1;
 		opts.uprobe_multi.pid = (__u32)t->pid;
-		out[i + 1] =
-			bpf_link_create(out[0], 0, (enum bpf_attach_type)TRACE_UPROBE_MULTI, &opts);
+		out[i + 1] = bpf_link_create(out[0], 0, (enum bpf_attach_type)TRACE_UPROBE_MULTI, &opts);
 		if (out[i + 1] < 0)
 			return false;
 	}
@@ -80,8 +79,8 @@ static bool link_empty(struct target *t, int out[3])
 int main(void)
 {
 	static const struct named_site sites[] = {
-		{"site_op_enter", PTB_PROG_OP_ENTER, 0},
-		{"site_op_exit", PTB_PROG_OP_EXIT, 0},
+		{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
+		{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
 	};
 	double bare[ROUNDS], empty[ROUNDS], closed[ROUNDS], full[ROUNDS], drain[ROUNDS];
 	double b, e, c, f, d;

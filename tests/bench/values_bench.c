@@ -27,7 +27,7 @@ static inline void arg_host_count(uint32_t id)
 #include "arg_interp.h"
 
 #define ROUNDS 201
-#define CALLS  20000
+#define CALLS 20000
 
 enum { TAG_NONE, TAG_TENSOR, TAG_DOUBLE = 3, TAG_INT = 5, TAG_BOOL = 10, TAG_LIST = 14 };
 
@@ -61,15 +61,16 @@ static void set_facts(void)
 static const struct op {
 	const char *name, *args;
 } ops[] = {
-	{"neg", "t"},	  {"add", "tti"},	     {"addmm", "tttii"},
-	{"cat", "Ti"},	  {"layer_norm", "tlttdb"},  {"convolution", "tttlllbli"},
+	{ "neg", "t" },  { "add", "tti" },           { "addmm", "tttii" },
+	{ "cat", "Ti" }, { "layer_norm", "tlttdb" }, { "convolution", "tttlllbli" },
 };
 #define OPS (sizeof(ops) / sizeof(ops[0]))
 
 static uint64_t new_tensor(void)
 {
 	unsigned char *impl = calloc(1, 256);
-	uint64_t storage = (uintptr_t)calloc(1, 64), ndim = 4, sizes[10] = {8, 16, 32, 32, 0, 16384, 1024, 32, 1, 0};
+	uint64_t storage = (uintptr_t)calloc(1, 64), ndim = 4,
+		 sizes[10] = { 8, 16, 32, 32, 0, 16384, 1024, 32, 1, 0 };
 
 	memcpy(impl + 16, &storage, 8);
 	memcpy(impl + 56, &ndim, 8);
@@ -122,7 +123,7 @@ static struct arg_scratch scratch;
 
 __attribute__((noinline)) static uint32_t by_agent(uint64_t items, uint64_t cnt, bool full)
 {
-	struct values v = {.cfg = &cfg, .at = out, .end = out + sizeof(out), .full = full};
+	struct values v = { .cfg = &cfg, .at = out, .end = out + sizeof(out), .full = full };
 
 	values__put(&v, items, cnt);
 	return (uint32_t)(v.at - out);
@@ -130,8 +131,8 @@ __attribute__((noinline)) static uint32_t by_agent(uint64_t items, uint64_t cnt,
 
 __attribute__((noinline)) static uint32_t by_interpreter(uint64_t items, uint64_t cnt, bool full)
 {
-	uint64_t vec[2] = {items, items + 16 * cnt};
-	struct arg_run r = {.s = &scratch, .cfg = &facts};
+	uint64_t vec[2] = { items, items + 16 * cnt };
+	struct arg_run r = { .s = &scratch, .cfg = &facts };
 
 	args_begin(&scratch, 0, full);
 	args_stack(&r, (uintptr_t)vec, cnt, false);
@@ -147,7 +148,7 @@ static int compare(const void *a, const void *b)
 
 static void measure(const struct op *op, bool full)
 {
-	uint64_t iv[32] = {0}, cnt = strlen(op->args);
+	uint64_t iv[32] = { 0 }, cnt = strlen(op->args);
 	double ns[2][ROUNDS];
 	uint32_t bytes = 0;
 
@@ -159,13 +160,15 @@ static void measure(const struct op *op, bool full)
 		double begin = now();
 
 		for (uint32_t i = 0; i < CALLS; i++)
-			bytes += r & 1 ? by_interpreter((uintptr_t)iv, cnt, full) : by_agent((uintptr_t)iv, cnt, full);
+			bytes += r & 1 ? by_interpreter((uintptr_t)iv, cnt, full) :
+					 by_agent((uintptr_t)iv, cnt, full);
 		ns[r & 1][r / 2] = (now() - begin) / CALLS;
 	}
 	qsort(ns[0], ROUNDS, sizeof(double), compare);
 	qsort(ns[1], ROUNDS, sizeof(double), compare);
-	printf("%-14s %-7s %8u bytes  agent %7.1f ns  interpreter %7.1f ns\n", op->name, full ? "full" : "shapes",
-	       bytes / (2 * ROUNDS * CALLS), ns[0][ROUNDS / 2], ns[1][ROUNDS / 2]);
+	printf("%-14s %-7s %8u bytes  agent %7.1f ns  interpreter %7.1f ns\n", op->name,
+	       full ? "full" : "shapes", bytes / (2 * ROUNDS * CALLS), ns[0][ROUNDS / 2],
+	       ns[1][ROUNDS / 2]);
 }
 
 int main(void)

@@ -18,11 +18,18 @@ static const struct {
 	const char *name;
 	struct probe_set_opts opts;
 } modes[] = {
-	{"names", {.args = PROBE_ARGS_NONE}},
-	{"shapes", {.args = PROBE_ARGS_SHAPES}},
-	{"full", {.args = PROBE_ARGS_FULL}},
-	{"all", {.args = PROBE_ARGS_FULL, .follow_tasks = true, .watch_children = true, .identities = true,
-		 .memory = true, .kernel_memory = true, .cuda_calls = true, .agent = true}},
+	{ "names", { .args = PROBE_ARGS_NONE } },
+	{ "shapes", { .args = PROBE_ARGS_SHAPES } },
+	{ "full", { .args = PROBE_ARGS_FULL } },
+	{ "all",
+	  { .args = PROBE_ARGS_FULL,
+	    .follow_tasks = true,
+	    .watch_children = true,
+	    .identities = true,
+	    .memory = true,
+	    .kernel_memory = true,
+	    .cuda_calls = true,
+	    .agent = true } },
 };
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 
@@ -36,7 +43,8 @@ static void take(const struct probe_set *ps, uint32_t mode)
 	struct bpf_program *prog;
 	uint32_t i = 0;
 
-	bpf_object__for_each_program(prog, ps->skel->obj) {
+	bpf_object__for_each_program(prog, ps->skel->obj)
+	{
 		struct bpf_prog_info info = {};
 		uint32_t len = sizeof(info);
 		int fd = bpf_program__fd(prog);

@@ -27,8 +27,11 @@ static void send_chunk(struct recorder *rec, uint32_t n, const uint8_t *bytes, u
 
 	if (!d)
 		return;
-	d->h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(*d) + len), .kind = PTB_REC_AGENT_DATA,
-				     .ts_ns = 1000 + n, .tgid = (uint32_t)getpid(), .tid = 77 };
+	d->h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(*d) + len),
+				     .kind = PTB_REC_AGENT_DATA,
+				     .ts_ns = 1000 + n,
+				     .tgid = (uint32_t)getpid(),
+				     .tid = 77 };
 	d->bytes = len;
 	memcpy(d + 1, bytes, len);
 	if (len >= sizeof(*c) && bytes[0] % 8) { /* one in eight stays as it is */

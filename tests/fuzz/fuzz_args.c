@@ -64,7 +64,7 @@ static void make_facts(struct input *in, struct ptb_proc_cfg *cfg)
 	cfg->tensor.undefined_impl = ARENA_BASE + 8 * byte(in);
 	for (uint32_t i = 0; i < 5; i++)
 		((uint64_t *)&cfg->python)[i] = byte(in) % 8; /* types that the memory has */
-	if (byte(in) % 4 == 0) /* a wrong layout */
+	if (byte(in) % 4 == 0)                                /* a wrong layout */
 		for (uint32_t n = byte(in) % 8; n; n--)
 			raw[byte(in) % sizeof(cfg->tensor)] = (uint8_t)byte(in);
 }
@@ -92,7 +92,7 @@ static void make_prog(struct input *in, struct ptb_arg_prog *prog)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-	struct input in = {data, len, 0, len};
+	struct input in = { data, len, 0, len };
 	static struct ptb_arg_prog prog;
 	static struct ptb_proc_cfg cfg;
 	static struct payload out;

@@ -265,8 +265,8 @@ static void mutate(uint8_t *data, size_t *len)
 		case 3: /* one record over another */
 			at &= ~(size_t)7;
 			if (at + cnt < *len)
-				memmove(data + at, data + ((size_t)random() % (*len - cnt) & ~(size_t)7),
-					cnt);
+				memmove(data + at,
+					data + ((size_t)random() % (*len - cnt) & ~(size_t)7), cnt);
 			break;
 		case 4:
 			if (random() % 8 == 0)

@@ -38,7 +38,8 @@ static void check_document(const char *text, size_t len, const char *what)
 		size_t n = utf8__decode(p, end, &c);
 
 		if (!n || (c != '\n' && !term_char__plain(c))) {
-			fprintf(stderr, "%s has bytes that are no plain text at %zu\n", what, (size_t)(p - text));
+			fprintf(stderr, "%s has bytes that are no plain text at %zu\n", what,
+				(size_t)(p - text));
 			abort();
 		}
 		p += n;
@@ -51,7 +52,9 @@ static void check_report(struct session *s, unsigned int kind)
 	struct key_averages *ka = key_averages__new(NULL);
 	struct mem_report *mr = mem_report__new(s);
 	struct gpu_report *gr = gpu_report__new(s);
-	struct session_sink sink = kind == 0 ? key_averages__sink(ka) : kind == 1 ? mem_report__sink(mr) : gpu_report__sink(gr);
+	struct session_sink sink = kind == 0 ? key_averages__sink(ka) :
+				   kind == 1 ? mem_report__sink(mr) :
+					       gpu_report__sink(gr);
 	struct table_opts topts = { .row_limit = -1, .profile_memory = true, .device_time = true };
 	struct mem_report_opts mopts = { .row_limit = -1, .json = true };
 	struct gpu_report_opts gopts = { .row_limit = -1, .json = true };
@@ -67,7 +70,8 @@ static void check_report(struct session *s, unsigned int kind)
 		abort();
 	rows = kind ? NULL : key_averages__rows(ka, &cnt);
 	err = kind == 0 ? table__print_json(rows, cnt, &topts, s, &totals, f) :
-	      kind == 1 ? mem_report__print(mr, &totals, &mopts, f) : gpu_report__print(gr, &totals, &gopts, f);
+	      kind == 1 ? mem_report__print(mr, &totals, &mopts, f) :
+			  gpu_report__print(gr, &totals, &gopts, f);
 	fclose(f);
 	if (err)
 		abort();
@@ -89,15 +93,19 @@ static int write_file(struct session *s, unsigned int kind, const char *path)
 	struct session_totals totals;
 	struct session_sink sink;
 	int err = kind == 0 ? chrome_trace__open(path, s, &copts, &ct) :
-		  kind == 1 ? exec_trace__open(path, s, &eopts, &et) : mem_timeline__open(path, s, &topts, &mt);
+		  kind == 1 ? exec_trace__open(path, s, &eopts, &et) :
+			      mem_timeline__open(path, s, &topts, &mt);
 
 	if (!err) {
-		sink = ct ? chrome_trace__sink(ct) : et ? exec_trace__sink(et) : mem_timeline__sink(mt);
+		sink = ct ? chrome_trace__sink(ct) :
+		       et ? exec_trace__sink(et) :
+			    mem_timeline__sink(mt);
 		err = session__run(s, &sink, 1, &totals);
 	}
 	if (!err)
-		err = ct ? chrome_trace__finish(ct, &totals) : et ? exec_trace__finish(et, &totals) :
-								    mem_timeline__finish(mt, &totals);
+		err = ct ? chrome_trace__finish(ct, &totals) :
+		      et ? exec_trace__finish(et, &totals) :
+			   mem_timeline__finish(mt, &totals);
 	chrome_trace__free(ct);
 	exec_trace__free(et);
 	mem_timeline__free(mt);
@@ -107,7 +115,8 @@ static int write_file(struct session *s, unsigned int kind, const char *path)
 /* An exporter may refuse, with a sentence; what it writes is JSON. */
 static void check_file(struct session *s, unsigned int kind)
 {
-	static const char *const names[] = { "Chrome trace", "Execution Trace", "timeline", "raw timeline" };
+	static const char *const names[] = { "Chrome trace", "Execution Trace", "timeline",
+					     "raw timeline" };
 	char path[] = "/tmp/fuzz-export-XXXXXX";
 	int fd = mkstemp(path);
 	char *text;

@@ -14,8 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static uint64_t interesting(void)
 {
-	static const uint64_t values[] = { 0, 1, 8, 16, 24, 64, 255, 4095, 65535, 1u << 31, UINT32_MAX,
-					   1ull << 63, UINT64_MAX };
+	static const uint64_t values[] = { 0,          1,          8,         16,    24,
+					   64,         255,        4095,      65535, 1u << 31,
+					   UINT32_MAX, 1ull << 63, UINT64_MAX };
 
 	return values[(size_t)random() % (sizeof(values) / sizeof(*values))];
 }

@@ -83,8 +83,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 static void add_value(struct value_words *w, uint32_t nest)
 {
 	static const int64_t ints[8] = { 2, 3, 4, -1, 0, 7, 1, 1 };
-	struct vw_tensor t = { .dtype = (uint8_t)(random() % 50), .ndim = (uint8_t)(random() % 6),
-			       .sizes = { 2, 3, 4, 5, 6 }, .flags = random() % 2 ? PTB_VAL_F_IDS : 0,
+	struct vw_tensor t = { .dtype = (uint8_t)(random() % 50),
+			       .ndim = (uint8_t)(random() % 6),
+			       .sizes = { 2, 3, 4, 5, 6 },
+			       .flags = random() % 2 ? PTB_VAL_F_IDS : 0,
 			       .no_strides = random() % 2 };
 	uint16_t n;
 

@@ -256,12 +256,14 @@ static void *run(void *unused)
 
 /* ---- the interface ---- */
 
+/* clang-format off */
 #define ENTER()                                              \
 	do {                                                 \
 		CUptiResult entered_ = mock_cupti__enter(__func__); \
 		if (entered_)                                \
 			return entered_;                     \
 	} while (0)
+/* clang-format on */
 
 CUptiResult cuptiGetVersion(uint32_t *version)
 {

@@ -48,7 +48,8 @@ static bool is_call(const char *versioned, const char *name, enum mock_domain do
 
 	if (domain == MOCK_DRIVER)
 		return !strcmp(versioned, name);
-	return !strncmp(versioned, name, len) && !strncmp(versioned + len, "_v", 2) && strlen(versioned + len) >= 6;
+	return !strncmp(versioned, name, len) && !strncmp(versioned + len, "_v", 2) &&
+	       strlen(versioned + len) >= 6;
 }
 
 uint32_t mock_cupti__cbid(enum mock_domain domain, const char *name)
@@ -64,7 +65,9 @@ uint32_t mock_cupti__cbid(enum mock_domain domain, const char *name)
 CUptiResult cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
 {
 	CUptiResult err = mock_cupti__enter("cuptiGetCallbackName");
-	size_t i, cnt = domain == MOCK_RUNTIME ? COUNT(runtime) : domain == MOCK_DRIVER ? COUNT(driver) : 0;
+	size_t i, cnt = domain == MOCK_RUNTIME ? COUNT(runtime) :
+			domain == MOCK_DRIVER  ? COUNT(driver) :
+						 0;
 
 	for (i = 0; i < cnt && !err; i++) {
 		if ((domain == MOCK_RUNTIME ? runtime[i].cbid : driver[i].cbid) != cbid)

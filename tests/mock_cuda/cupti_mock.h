@@ -67,7 +67,8 @@ MOCK_API CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, u
 MOCK_API CUptiResult cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped);
 MOCK_API CUptiResult cuptiSetThreadIdType(int type);
 MOCK_API CUptiResult cuptiGetThreadIdType(int *type);
-MOCK_API CUptiResult cuptiActivityGetEnabledKinds(void *subscriber, int *kinds, uint32_t *size, uint32_t *cnt);
+MOCK_API CUptiResult cuptiActivityGetEnabledKinds(void *subscriber, int *kinds, uint32_t *size,
+						  uint32_t *cnt);
 
 /* For tests: kinds that are enabled now, as bits; records made, and those for which there was no buffer. */
 MOCK_API uint64_t mock_cupti_kinds(void);

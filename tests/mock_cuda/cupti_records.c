@@ -29,10 +29,10 @@ struct PACKED kernel {
 	uint32_t shmem_limit, graph;
 	void *window;
 	uint32_t channel, channel_type, cluster[4];
-	uint64_t local_total2; /* Kernel8 of 11.8 ends here */
-	uint32_t clusters[2];  /* Kernel9 */
+	uint64_t local_total2;            /* Kernel8 of 11.8 ends here */
+	uint32_t clusters[2];             /* Kernel9 */
 	uint8_t device_launched, pad3[7]; /* Kernel10 */
-	int32_t priority;      /* Kernel11 */
+	int32_t priority;                 /* Kernel11 */
 	uint32_t pad4;
 };
 
@@ -45,7 +45,7 @@ struct PACKED copy {
 	uint64_t node;
 	uint32_t graph, channel, channel_type;
 	uint8_t device_launched, pad2[3]; /* Memcpy5 ends here */
-	uint64_t copies;		  /* Memcpy6 */
+	uint64_t copies;                  /* Memcpy6 */
 };
 
 struct PACKED peer {
@@ -80,13 +80,13 @@ struct PACKED sync {
 	uint32_t kind, type;
 	uint64_t start, end;
 	uint32_t correlation, context, stream, event; /* Synchronization ends here */
-	uint64_t event_sync;			      /* Synchronization2 */
+	uint64_t event_sync;                          /* Synchronization2 */
 	uint32_t result, pad;
 };
 
 struct PACKED event {
 	uint32_t kind, correlation, context, stream, event, pad; /* CudaEvent ends here */
-	uint32_t device, pad2;					 /* CudaEvent2 */
+	uint32_t device, pad2;                                   /* CudaEvent2 */
 	void *reserved;
 	uint64_t at, event_sync;
 };
@@ -159,11 +159,23 @@ static uint64_t time_of(uint64_t mono)
 
 static void make_kernel(void *to, const struct mock_activity *a)
 {
-	struct kernel k = { .kind = 10, .registers = 32, .start = time_of(a->begin), .end = time_of(a->end),
-			    .device = a->device, .context = a->context, .stream = a->stream,
-			    .dynamic_shared = (int32_t)a->shared, .static_shared = 1024, .local = 16,
-			    .correlation = a->correlation, .name = a->name, .node = a->node,
-			    .graph = a->graph, .channel = 4, .channel_type = 1, .priority = -1 };
+	struct kernel k = { .kind = 10,
+			    .registers = 32,
+			    .start = time_of(a->begin),
+			    .end = time_of(a->end),
+			    .device = a->device,
+			    .context = a->context,
+			    .stream = a->stream,
+			    .dynamic_shared = (int32_t)a->shared,
+			    .static_shared = 1024,
+			    .local = 16,
+			    .correlation = a->correlation,
+			    .name = a->name,
+			    .node = a->node,
+			    .graph = a->graph,
+			    .channel = 4,
+			    .channel_type = 1,
+			    .priority = -1 };
 
 	memcpy(k.grid, a->grid, sizeof(k.grid));
 	memcpy(k.block, a->block, sizeof(k.block));
@@ -172,42 +184,79 @@ static void make_kernel(void *to, const struct mock_activity *a)
 
 static void make_copy(void *to, const struct mock_activity *a)
 {
-	struct copy c = { .kind = 1, .copy = (uint8_t)a->copy_kind, .src = (uint8_t)a->src_kind,
-			  .dst = (uint8_t)a->dst_kind, .bytes = a->bytes, .start = time_of(a->begin),
-			  .end = time_of(a->end), .device = a->device, .context = a->context,
-			  .stream = a->stream, .correlation = a->correlation, .node = a->node,
-			  .graph = a->graph, .channel = 5, .channel_type = 2, .copies = 1 };
+	struct copy c = { .kind = 1,
+			  .copy = (uint8_t)a->copy_kind,
+			  .src = (uint8_t)a->src_kind,
+			  .dst = (uint8_t)a->dst_kind,
+			  .bytes = a->bytes,
+			  .start = time_of(a->begin),
+			  .end = time_of(a->end),
+			  .device = a->device,
+			  .context = a->context,
+			  .stream = a->stream,
+			  .correlation = a->correlation,
+			  .node = a->node,
+			  .graph = a->graph,
+			  .channel = 5,
+			  .channel_type = 2,
+			  .copies = 1 };
 
 	memcpy(to, &c, sizeof(c));
 }
 
 static void make_peer(void *to, const struct mock_activity *a)
 {
-	struct peer p = { .kind = 22, .copy = (uint8_t)a->copy_kind, .src = (uint8_t)a->src_kind,
-			  .dst = (uint8_t)a->dst_kind, .bytes = a->bytes, .start = time_of(a->begin),
-			  .end = time_of(a->end), .device = a->device, .context = a->context,
-			  .stream = a->stream, .correlation = a->correlation, .node = a->node,
-			  .src_device = a->device, .src_context = a->context, .dst_device = a->dst_device,
-			  .dst_context = 2, .graph = a->graph, .channel = ~0u };
+	struct peer p = { .kind = 22,
+			  .copy = (uint8_t)a->copy_kind,
+			  .src = (uint8_t)a->src_kind,
+			  .dst = (uint8_t)a->dst_kind,
+			  .bytes = a->bytes,
+			  .start = time_of(a->begin),
+			  .end = time_of(a->end),
+			  .device = a->device,
+			  .context = a->context,
+			  .stream = a->stream,
+			  .correlation = a->correlation,
+			  .node = a->node,
+			  .src_device = a->device,
+			  .src_context = a->context,
+			  .dst_device = a->dst_device,
+			  .dst_context = 2,
+			  .graph = a->graph,
+			  .channel = ~0u };
 
 	memcpy(to, &p, sizeof(p));
 }
 
 static void make_fill(void *to, const struct mock_activity *a)
 {
-	struct fill f = { .kind = 2, .value = a->value, .bytes = a->bytes, .start = time_of(a->begin),
-			  .end = time_of(a->end), .device = a->device, .context = a->context,
-			  .stream = a->stream, .correlation = a->correlation, .node = a->node,
-			  .memory = (uint16_t)a->dst_kind, .graph = a->graph, .channel = ~0u };
+	struct fill f = { .kind = 2,
+			  .value = a->value,
+			  .bytes = a->bytes,
+			  .start = time_of(a->begin),
+			  .end = time_of(a->end),
+			  .device = a->device,
+			  .context = a->context,
+			  .stream = a->stream,
+			  .correlation = a->correlation,
+			  .node = a->node,
+			  .memory = (uint16_t)a->dst_kind,
+			  .graph = a->graph,
+			  .channel = ~0u };
 
 	memcpy(to, &f, sizeof(f));
 }
 
 static void make_call(void *to, const struct mock_activity *a)
 {
-	struct call c = { .kind = mock_cupti__kind(a), .cbid = mock_cupti__cbid(a->domain, a->name),
-			  .start = time_of(a->begin), .end = time_of(a->end), .process = (uint32_t)getpid(),
-			  .thread = a->tid, .correlation = a->correlation, .result = (uint32_t)a->result };
+	struct call c = { .kind = mock_cupti__kind(a),
+			  .cbid = mock_cupti__cbid(a->domain, a->name),
+			  .start = time_of(a->begin),
+			  .end = time_of(a->end),
+			  .process = (uint32_t)getpid(),
+			  .thread = a->tid,
+			  .correlation = a->correlation,
+			  .result = (uint32_t)a->result };
 
 	memcpy(to, &c, sizeof(c));
 }
@@ -215,8 +264,13 @@ static void make_call(void *to, const struct mock_activity *a)
 static void make_sync(void *to, const struct mock_activity *a)
 {
 	bool none_is_0 = mock_cupti__settings()->version >= 130200;
-	struct sync s = { .kind = 38, .type = a->sync_kind, .start = time_of(a->begin), .end = time_of(a->end),
-			  .correlation = a->correlation, .context = a->context, .event = a->event,
+	struct sync s = { .kind = 38,
+			  .type = a->sync_kind,
+			  .start = time_of(a->begin),
+			  .end = time_of(a->end),
+			  .correlation = a->correlation,
+			  .context = a->context,
+			  .event = a->event,
 			  .stream = a->stream == ~0u && none_is_0 ? 0 : a->stream };
 
 	memcpy(to, &s, sizeof(s));
@@ -224,8 +278,12 @@ static void make_sync(void *to, const struct mock_activity *a)
 
 static void make_event(void *to, const struct mock_activity *a)
 {
-	struct event e = { .kind = 36, .correlation = a->correlation, .context = a->context,
-			   .stream = a->stream, .event = a->event, .device = a->device,
+	struct event e = { .kind = 36,
+			   .correlation = a->correlation,
+			   .context = a->context,
+			   .stream = a->stream,
+			   .event = a->event,
+			   .device = a->device,
 			   .at = time_of(a->begin) };
 
 	memcpy(to, &e, sizeof(e));

@@ -35,6 +35,7 @@ typedef struct {
 } CUlaunchConfig;
 
 /* X(exported name, (arguments), (their names)); what does the work is work_NAME(). */
+/* clang-format off */
 #define DRIVER_MEMORY_CALLS(X)                                                                  \
 	X(cuMemAlloc_v2, (CUdeviceptr *ptr, size_t bytes), (ptr, bytes)) \
 	X(cuMemAllocManaged, (CUdeviceptr *ptr, size_t bytes, unsigned int flags), (ptr, bytes, flags)) \
@@ -82,12 +83,15 @@ typedef struct {
 	X(cuModuleLoadData, (CUmodule *module, const void *image), (module, image)) \
 	X(cuModuleGetFunction, (CUfunction *f, CUmodule module, const char *name), (f, module, name)) \
 	X(cuFuncGetName, (const char **name, CUfunction f), (name, f))
+/* clang-format on */
 
 #define DRIVER_CALLS(X) DRIVER_MEMORY_CALLS(X) DRIVER_EXEC_CALLS(X)
 
+/* clang-format off */
 #define X(name, args, names)       \
 	MOCK_API CUresult name args; \
 	CUresult work_##name args;
+/* clang-format on */
 DRIVER_CALLS(X)
 #undef X
 

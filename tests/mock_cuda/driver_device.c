@@ -57,20 +57,19 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, int device)
 CUresult cuDeviceGetAttribute(int *value, int what, int device)
 {
 	static const int values[][2] = {
-		{ 1, 1024 },   /* threads per block */
-		{ 8, 49152 },  /* shared memory per block */
-		{ 10, 32 },    /* warp size */
-		{ 12, 65536 }, /* registers per block */
-		{ 13, 1410000 }, /* clock, kHz */
-		{ 16, 108 },   /* multiprocessors */
-		{ 36, 1215000 }, /* memory clock, kHz */
-		{ 37, 5120 },  /* memory bus, bits */
-		{ 39, 2048 },  /* threads per multiprocessor */
-		{ 75, 8 },     /* compute capability */
-		{ 76, 0 },
-		{ 81, 167936 }, /* shared memory per multiprocessor */
-		{ 82, 65536 }, /* registers per multiprocessor */
-		{ 106, 32 },   /* blocks per multiprocessor */
+		{ 1, 1024 },                     /* threads per block */
+		{ 8, 49152 },                    /* shared memory per block */
+		{ 10, 32 },                      /* warp size */
+		{ 12, 65536 },                   /* registers per block */
+		{ 13, 1410000 },                 /* clock, kHz */
+		{ 16, 108 },                     /* multiprocessors */
+		{ 36, 1215000 },                 /* memory clock, kHz */
+		{ 37, 5120 },                    /* memory bus, bits */
+		{ 39, 2048 },                    /* threads per multiprocessor */
+		{ 75, 8 },                       /* compute capability */
+		{ 76, 0 },       { 81, 167936 }, /* shared memory per multiprocessor */
+		{ 82, 65536 },                   /* registers per multiprocessor */
+		{ 106, 32 },                     /* blocks per multiprocessor */
 	};
 	CUresult result = check(device);
 	size_t i;

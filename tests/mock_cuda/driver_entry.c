@@ -28,6 +28,7 @@ static struct {
 	{ DRIVER_CALLS(X) };
 #undef X
 
+/* clang-format off */
 #define X(name, args, names)                     \
 	CUresult name args                       \
 	{                                        \
@@ -45,12 +46,14 @@ static struct {
 		mock_call_end(result);           \
 		return result;                   \
 	}
+/* clang-format on */
 DRIVER_CALLS(X)
 #undef X
 
 void mock_driver__set_tools(bool on)
 {
-#define X(name, args, names) __atomic_store_n(&table.name, on ? told_##name : work_##name, __ATOMIC_RELEASE);
+#define X(name, args, names)                                                                       \
+	__atomic_store_n(&table.name, on ? told_##name : work_##name, __ATOMIC_RELEASE);
 	DRIVER_CALLS(X)
 #undef X
 }

@@ -61,8 +61,13 @@ void exec__wait_until(uint64_t ns)
 
 static void synced(uint32_t kind, uint32_t stream, uint32_t event, uint64_t begin)
 {
-	struct mock_activity a = { .what = MOCK_SYNC, .sync_kind = kind, .stream = stream, .event = event,
-				   .context = CONTEXT, .begin = begin, .end = mock_tools__now() };
+	struct mock_activity a = { .what = MOCK_SYNC,
+				   .sync_kind = kind,
+				   .stream = stream,
+				   .event = event,
+				   .context = CONTEXT,
+				   .begin = begin,
+				   .end = mock_tools__now() };
 
 	mock_tools__report(&a);
 }
@@ -92,8 +97,8 @@ CUresult work_cuFuncGetName(const char **name, CUfunction f)
 	return f ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult launch(const char *call, CUfunction f, const unsigned int *dims, unsigned int shared,
-		       CUstream stream)
+static CUresult launch(const char *call, CUfunction f, const unsigned int *dims,
+		       unsigned int shared, CUstream stream)
 {
 	struct mock_activity a = { .what = MOCK_KERNEL, .shared = shared };
 	int error;
@@ -109,9 +114,9 @@ static CUresult launch(const char *call, CUfunction f, const unsigned int *dims,
 	return CUDA_SUCCESS;
 }
 
-CUresult work_cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-			     unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
-			     void **params, void **extra)
+CUresult work_cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+			     unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+			     CUstream stream, void **params, void **extra)
 {
 	unsigned int dims[6] = { gx, gy, gz, bx, by, bz };
 
@@ -124,7 +129,8 @@ CUresult work_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void 
 {
 	(void)params;
 	(void)extra;
-	return config ? launch("cuLaunchKernelEx", f, &config->gridDimX, config->sharedMemBytes, config->hStream) :
+	return config ? launch("cuLaunchKernelEx", f, &config->gridDimX, config->sharedMemBytes,
+			       config->hStream) :
 			CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -135,8 +141,10 @@ enum { MEMORY_PAGEABLE = 1, MEMORY_DEVICE = 3 };
 
 static CUresult copy(const char *call, uint32_t kind, size_t bytes, CUstream stream, bool wait)
 {
-	struct mock_activity a = { .what = kind == KIND_PTOP ? MOCK_PEER : MOCK_MEMCPY, .copy_kind = kind,
-				   .bytes = bytes, .dst_device = kind == KIND_PTOP };
+	struct mock_activity a = { .what = kind == KIND_PTOP ? MOCK_PEER : MOCK_MEMCPY,
+				   .copy_kind = kind,
+				   .bytes = bytes,
+				   .dst_device = kind == KIND_PTOP };
 	uint64_t begin = mock_tools__now();
 	int error;
 
@@ -154,12 +162,14 @@ static CUresult copy(const char *call, uint32_t kind, size_t bytes, CUstream str
 
 CUresult work_cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes)
 {
-	return dst && src ? copy("cuMemcpyHtoD_v2", KIND_HTOD, bytes, NULL, true) : CUDA_ERROR_INVALID_VALUE;
+	return dst && src ? copy("cuMemcpyHtoD_v2", KIND_HTOD, bytes, NULL, true) :
+			    CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult work_cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes)
 {
-	return dst && src ? copy("cuMemcpyDtoH_v2", KIND_DTOH, bytes, NULL, true) : CUDA_ERROR_INVALID_VALUE;
+	return dst && src ? copy("cuMemcpyDtoH_v2", KIND_DTOH, bytes, NULL, true) :
+			    CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult work_cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)
@@ -180,18 +190,20 @@ CUresult work_cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t byte
 			    CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult work_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
-				CUstream stream)
+CUresult work_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
+				size_t bytes, CUstream stream)
 {
 	(void)to;
 	(void)from;
-	return dst && src ? copy("cuMemcpyPeerAsync", KIND_PTOP, bytes, stream, false) : CUDA_ERROR_INVALID_VALUE;
+	return dst && src ? copy("cuMemcpyPeerAsync", KIND_PTOP, bytes, stream, false) :
+			    CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult fill(const char *call, CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream)
 {
-	struct mock_activity a = { .what = MOCK_MEMSET, .value = value, .bytes = bytes,
-				   .dst_kind = MEMORY_DEVICE };
+	struct mock_activity a = {
+		.what = MOCK_MEMSET, .value = value, .bytes = bytes, .dst_kind = MEMORY_DEVICE
+	};
 	int error;
 
 	if (mock_cuda_must_fail(call, &error))

@@ -7,7 +7,7 @@
 #include "mock_tools.h"
 
 struct CUstream_st {
-	uint32_t id; /* CUPTI's */
+	uint32_t id;  /* CUPTI's */
 	uint64_t end; /* of the last that was put in */
 	CUgraph capturing;
 };

@@ -56,7 +56,8 @@ CUresult work_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 		a = exec->graph.nodes[i];
 		a.graph = exec->graph.id;
 		a.node = (uint64_t)exec->graph.id << 32 | (i + 1);
-		exec__run(exec__stream(stream), &a, a.what == MOCK_KERNEL ? EXEC_KERNEL_NS : EXEC_NS(a.bytes));
+		exec__run(exec__stream(stream), &a,
+			  a.what == MOCK_KERNEL ? EXEC_KERNEL_NS : EXEC_NS(a.bytes));
 	}
 	return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -63,7 +63,8 @@ CUresult work_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemHandle 
 
 	if (mock_cuda_must_fail("cuMemMap", &error))
 		return error;
-	return ptr && is_whole(size) && !offset && handle && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	return ptr && is_whole(size) && !offset && handle && !flags ? CUDA_SUCCESS :
+								      CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult work_cuMemUnmap(CUdeviceptr ptr, size_t size)

@@ -14,9 +14,9 @@
 #define MOCK_API __attribute__((visibility("default")))
 #define MOCK_WORK static __attribute__((noinline)) /* what an exported function hands on to */
 
-#define MOCK_DEVICE_BYTES (1ULL << 30)      /* what the device has */
-#define MOCK_DEVICE_BASE 0x700000000000ULL  /* where its addresses begin: none is mapped */
-#define MOCK_GRANULARITY (2ULL << 20)       /* of physical and virtual ranges */
+#define MOCK_DEVICE_BYTES (1ULL << 30)     /* what the device has */
+#define MOCK_DEVICE_BASE 0x700000000000ULL /* where its addresses begin: none is mapped */
+#define MOCK_GRANULARITY (2ULL << 20)      /* of physical and virtual ranges */
 
 /* A range of the device's addresses; 0: the device is full. */
 uint64_t mock__take(size_t bytes);

@@ -8,7 +8,15 @@
 
 #include "mock_state.h"
 
-enum mock_what { MOCK_CALL, MOCK_KERNEL, MOCK_MEMCPY, MOCK_PEER, MOCK_MEMSET, MOCK_SYNC, MOCK_EVENT };
+enum mock_what {
+	MOCK_CALL,
+	MOCK_KERNEL,
+	MOCK_MEMCPY,
+	MOCK_PEER,
+	MOCK_MEMSET,
+	MOCK_SYNC,
+	MOCK_EVENT
+};
 enum mock_domain { MOCK_DRIVER = 1, MOCK_RUNTIME = 2 }; /* CUpti_CallbackDomain */
 
 struct mock_activity {

@@ -25,7 +25,7 @@ struct driver_functions {
 	CUresult (*host_free)(void *);
 	CUresult (*host_register)(void *, size_t, unsigned int);
 	CUresult (*host_unregister)(void *);
-	bool (*must_fail)(const char *, int *); /* of mock_state.h */
+	bool (*must_fail)(const char *, int *);             /* of mock_state.h */
 	void (*call_begin)(enum mock_domain, const char *); /* of mock_tools.h */
 	void (*call_end)(int);
 	CUresult (*device_count)(int *);
@@ -48,6 +48,7 @@ void runtime__report_end(cudaError_t error);
 /* 0, or what the call returns without being made. */
 cudaError_t runtime__begin(const char *call);
 
+/* clang-format off */
 #define RUNTIME_CALL(name, args, names)                     \
 	MOCK_WORK cudaError_t work_##name args              \
 	{                                                   \
@@ -71,6 +72,7 @@ cudaError_t runtime__begin(const char *call);
 		runtime__report_end(error);                   \
 		return error;                               \
 	}
+/* clang-format on */
 /* The thread's, until it is asked for. */
 void runtime__set_last_error(cudaError_t error);
 
@@ -106,14 +108,15 @@ typedef struct {
 MOCK_API void **__cudaRegisterFatBinary(void *image);
 MOCK_API void __cudaRegisterFatBinaryEnd(void **handle);
 MOCK_API void __cudaUnregisterFatBinary(void **handle);
-MOCK_API void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
-				     int threads, void *tid, void *bid, void *block, void *grid, int *size);
+MOCK_API void __cudaRegisterFunction(void **handle, const char *host, char *device,
+				     const char *name, int threads, void *tid, void *bid,
+				     void *block, void *grid, int *size);
 
 MOCK_API cudaError_t cudaGetDeviceCount(int *cnt);
 MOCK_API cudaError_t cudaGetDevice(int *device);
 MOCK_API cudaError_t cudaSetDevice(int device);
-MOCK_API cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
-				      CUstream stream);
+MOCK_API cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args,
+				      size_t shared, CUstream stream);
 MOCK_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args);
 MOCK_API cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, int kind);
 MOCK_API cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, CUstream stream);

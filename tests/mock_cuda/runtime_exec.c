@@ -34,8 +34,8 @@ void __cudaUnregisterFatBinary(void **handle)
 	(void)handle;
 }
 
-void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int threads,
-			    void *tid, void *bid, void *block, void *grid, int *size)
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+			    int threads, void *tid, void *bid, void *block, void *grid, int *size)
 {
 	(void)handle;
 	(void)device;
@@ -71,8 +71,8 @@ static CUfunction function_of(const void *host)
 	return f;
 }
 
-MOCK_WORK cudaError_t ask_cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared,
-					   CUstream stream)
+MOCK_WORK cudaError_t ask_cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args,
+					   size_t shared, CUstream stream)
 {
 	CUfunction f = function_of(func);
 
@@ -85,16 +85,24 @@ RUNTIME_CALL(cudaLaunchKernel,
 	     (const void *func, dim3 grid, dim3 block, void **args, size_t shared, CUstream stream),
 	     (func, grid, block, args, shared, stream))
 
-MOCK_WORK cudaError_t ask_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
+MOCK_WORK cudaError_t ask_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func,
+					      void **args)
 {
 	CUfunction f = function_of(func);
 	CUlaunchConfig c;
 
 	if (!f)
 		return cudaErrorInvalidDeviceFunction;
-	c = (CUlaunchConfig){ config->gridDim.x, config->gridDim.y, config->gridDim.z,
-			      config->blockDim.x, config->blockDim.y, config->blockDim.z,
-			      (unsigned int)config->dynamicSmemBytes, config->stream, NULL, 0 };
+	c = (CUlaunchConfig){ config->gridDim.x,
+			      config->gridDim.y,
+			      config->gridDim.z,
+			      config->blockDim.x,
+			      config->blockDim.y,
+			      config->blockDim.z,
+			      (unsigned int)config->dynamicSmemBytes,
+			      config->stream,
+			      NULL,
+			      0 };
 	return DRIVER->cuLaunchKernelEx(&c, f, args, NULL);
 }
 RUNTIME_CALL(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, const void *func, void **args),
@@ -138,7 +146,8 @@ MOCK_WORK cudaError_t ask_cudaMemcpy(void *dst, const void *src, size_t bytes, i
 }
 RUNTIME_CALL(cudaMemcpy, (void *dst, const void *src, size_t bytes, int kind), (dst, src, bytes, kind))
 
-MOCK_WORK cudaError_t ask_cudaMemcpyAsync(void *dst, const void *src, size_t bytes, int kind, CUstream stream)
+MOCK_WORK cudaError_t ask_cudaMemcpyAsync(void *dst, const void *src, size_t bytes, int kind,
+					  CUstream stream)
 {
 	switch (kind) {
 	case 1:
@@ -153,14 +162,15 @@ MOCK_WORK cudaError_t ask_cudaMemcpyAsync(void *dst, const void *src, size_t byt
 RUNTIME_CALL(cudaMemcpyAsync, (void *dst, const void *src, size_t bytes, int kind, CUstream stream),
 	     (dst, src, bytes, kind, stream))
 
-MOCK_WORK cudaError_t ask_cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from, size_t bytes,
-					      CUstream stream)
+MOCK_WORK cudaError_t ask_cudaMemcpyPeerAsync(void *dst, int to, const void *src, int from,
+					      size_t bytes, CUstream stream)
 {
 	(void)to;
 	(void)from;
 	return DRIVER->cuMemcpyPeerAsync((uintptr_t)dst, NULL, (uintptr_t)src, NULL, bytes, stream);
 }
-RUNTIME_CALL(cudaMemcpyPeerAsync, (void *dst, int to, const void *src, int from, size_t bytes, CUstream stream),
+RUNTIME_CALL(cudaMemcpyPeerAsync,
+	     (void *dst, int to, const void *src, int from, size_t bytes, CUstream stream),
 	     (dst, to, src, from, bytes, stream))
 
 MOCK_WORK cudaError_t ask_cudaMemset(void *ptr, int value, size_t bytes)
@@ -173,32 +183,36 @@ MOCK_WORK cudaError_t ask_cudaMemsetAsync(void *ptr, int value, size_t bytes, CU
 {
 	return DRIVER->cuMemsetD8Async((uintptr_t)ptr, (unsigned char)value, bytes, stream);
 }
-RUNTIME_CALL(cudaMemsetAsync, (void *ptr, int value, size_t bytes, CUstream stream), (ptr, value, bytes, stream))
+RUNTIME_CALL(cudaMemsetAsync, (void *ptr, int value, size_t bytes, CUstream stream),
+	     (ptr, value, bytes, stream))
 
 /* ---- what only asks the driver ---- */
 
+/* clang-format off */
 #define ASKS(name, args, names, driver_call, with)       \
 	MOCK_WORK cudaError_t ask_##name args            \
 	{                                                \
 		return DRIVER->driver_call with;         \
 	}                                                \
 	RUNTIME_CALL(name, args, names)
+/* clang-format on */
 
 ASKS(cudaStreamCreate, (CUstream * stream), (stream), cuStreamCreate, (stream, 0))
 ASKS(cudaStreamDestroy, (CUstream stream), (stream), cuStreamDestroy_v2, (stream))
 ASKS(cudaStreamSynchronize, (CUstream stream), (stream), cuStreamSynchronize, (stream))
-ASKS(cudaStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags), (stream, event, flags),
-     cuStreamWaitEvent, (stream, event, flags))
+ASKS(cudaStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags),
+     (stream, event, flags), cuStreamWaitEvent, (stream, event, flags))
 ASKS(cudaDeviceSynchronize, (void), (), cuCtxSynchronize, ())
 ASKS(cudaEventCreate, (CUevent * event), (event), cuEventCreate, (event, 0))
 ASKS(cudaEventRecord, (CUevent event, CUstream stream), (event, stream), cuEventRecord, (event, stream))
 ASKS(cudaEventSynchronize, (CUevent event), (event), cuEventSynchronize, (event))
 ASKS(cudaEventDestroy, (CUevent event), (event), cuEventDestroy_v2, (event))
-ASKS(cudaStreamBeginCapture, (CUstream stream, int mode), (stream, mode), cuStreamBeginCapture_v2, (stream, mode))
+ASKS(cudaStreamBeginCapture, (CUstream stream, int mode), (stream, mode), cuStreamBeginCapture_v2,
+     (stream, mode))
 ASKS(cudaStreamEndCapture, (CUstream stream, CUgraph *graph), (stream, graph), cuStreamEndCapture,
      (stream, graph))
-ASKS(cudaGraphInstantiate, (CUgraphExec * exec, CUgraph graph, unsigned long long flags), (exec, graph, flags),
-     cuGraphInstantiateWithFlags, (exec, graph, flags))
+ASKS(cudaGraphInstantiate, (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
+     (exec, graph, flags), cuGraphInstantiateWithFlags, (exec, graph, flags))
 ASKS(cudaGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream), cuGraphLaunch, (exec, stream))
 ASKS(cudaGraphExecDestroy, (CUgraphExec exec), (exec), cuGraphExecDestroy, (exec))
 ASKS(cudaGraphDestroy, (CUgraph graph), (graph), cuGraphDestroy, (graph))

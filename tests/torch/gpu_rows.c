@@ -31,27 +31,41 @@ static uint64_t later(struct program *p, uint32_t most)
 static void work(struct program *p, uint32_t correlation)
 {
 	uint32_t stream = (uint32_t)random() % 4;
-	uint64_t begin = (p->device_ns[stream] > p->ts ? p->device_ns[stream] : p->ts) + (uint64_t)random() % 3000;
+	uint64_t begin = (p->device_ns[stream] > p->ts ? p->device_ns[stream] : p->ts) +
+			 (uint64_t)random() % 3000;
 	uint64_t end = begin + 1 + (uint64_t)random() % 20000;
-	struct ptb_gpu_kernel k = { .begin = OFF + begin, .end = OFF + end, .correlation = correlation,
-				    .name = p->kernels[random() % 3], .device = stream / 2, .stream = stream };
-	struct ptb_gpu_memory m = { .begin = OFF + begin, .end = OFF + end, .correlation = correlation, .copy_kind = 1,
-				    .src_kind = 1 + (uint32_t)random() % 2, .dst_kind = 3, .device = stream / 2,
+	struct ptb_gpu_kernel k = { .begin = OFF + begin,
+				    .end = OFF + end,
+				    .correlation = correlation,
+				    .name = p->kernels[random() % 3],
+				    .device = stream / 2,
+				    .stream = stream };
+	struct ptb_gpu_memory m = { .begin = OFF + begin,
+				    .end = OFF + end,
+				    .correlation = correlation,
+				    .copy_kind = 1,
+				    .src_kind = 1 + (uint32_t)random() % 2,
+				    .dst_kind = 3,
+				    .device = stream / 2,
 				    .stream = stream };
 
 	p->device_ns[stream] = end;
 	if (random() % 4)
 		builder__ring_rec(p->b, &k.h, PTB_REC_GPU_KERNEL, sizeof(k), END);
 	else
-		builder__ring_rec(p->b, &m.h, random() % 2 ? PTB_REC_GPU_MEMCPY : PTB_REC_GPU_MEMSET, sizeof(m), END);
+		builder__ring_rec(p->b, &m.h, random() % 2 ? PTB_REC_GPU_MEMCPY : PTB_REC_GPU_MEMSET,
+				  sizeof(m), END);
 }
 
 static void call(struct program *p)
 {
 	uint32_t correlation = ++p->correlation, i, n = (uint32_t)random() % 3;
-	struct ptb_gpu_api inner = { .correlation = random() % 2 ? correlation : ++p->correlation, .driver = 1,
+	struct ptb_gpu_api inner = { .correlation = random() % 2 ? correlation : ++p->correlation,
+				     .driver = 1,
 				     .name = p->calls[2] };
-	struct ptb_gpu_api r = { .begin = OFF + later(p, 500), .correlation = correlation, .name = p->calls[random() % 2] };
+	struct ptb_gpu_api r = { .begin = OFF + later(p, 500),
+				 .correlation = correlation,
+				 .name = p->calls[random() % 2] };
 	bool nested = random() % 3 == 0;
 
 	if (nested) {
@@ -72,7 +86,8 @@ static void block(struct program *p, uint32_t depth)
 	bool note = random() % 4 == 0;
 
 	if (note)
-		builder__annotate(p->b, later(p, 500), sp, handle, random() % 2 ? "train" : "ProfilerStep#7");
+		builder__annotate(p->b, later(p, 500), sp, handle,
+				  random() % 2 ? "train" : "ProfilerStep#7");
 	else
 		builder__enter(p->b, f, later(p, 500), sp);
 	while (random() % 3) {
@@ -90,7 +105,8 @@ static void block(struct program *p, uint32_t depth)
 static struct builder *make(uint32_t seed)
 {
 	static const char *const ops[] = { "aten::linear", "aten::addmm", "aten::is_leaf" };
-	static const char *const calls[] = { "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020", "cuLaunchKernel" };
+	static const char *const calls[] = { "cudaLaunchKernel_v7000", "cudaMemcpyAsync_v3020",
+					     "cuLaunchKernel" };
 	static const char *const kernels[] = { "_ZN2at6native4gemmEPf", "k", "void f<int>(int)" };
 	struct program p = { .b = builder__new(BEGIN, END) };
 	uint32_t thread, i;
@@ -155,9 +171,9 @@ static int on_slice(void *arg, const struct slice *sl)
 
 static int on_gpu(void *arg, const struct gpu_slice *g)
 {
-	static const char *const cats[] = { [GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy",
-					    [GPU_MEMSET] = "gpu_memset", [GPU_API] = "cuda_runtime",
-					    [GPU_ANNOTATION] = "gpu_user_annotation" };
+	static const char *const cats[] = {
+		[GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy", [GPU_MEMSET] = "gpu_memset", [GPU_API] = "cuda_runtime", [GPU_ANNOTATION] = "gpu_user_annotation"
+	};
 	uint64_t wider = g->what == GPU_ANNOTATION; /* as kineto records it */
 	struct jsonw *w = arg;
 
@@ -201,7 +217,8 @@ static int show(uint32_t seed)
 	struct session *s = builder__session(b, &opts);
 	struct key_averages *ka = key_averages__new(NULL);
 	struct jsonw w = { 0 };
-	struct session_sink sinks[] = { { .arg = &w, .slice = on_slice, .gpu = on_gpu }, key_averages__sink(ka) };
+	struct session_sink sinks[] = { { .arg = &w, .slice = on_slice, .gpu = on_gpu },
+					key_averages__sink(ka) };
 	struct session_totals totals;
 	int err = jsonw__init(&w, to_stdout, NULL, 64 * 1024);
 

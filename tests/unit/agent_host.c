@@ -42,7 +42,8 @@ static void *lib(const char *path)
 
 bool host__load(void)
 {
-	void *torch = lib(MOCK_TORCH), *agent = torch ? lib(AGENT) : NULL, *dump = agent ? lib(AGENT_DUMP) : NULL;
+	void *torch = lib(MOCK_TORCH), *agent = torch ? lib(AGENT) : NULL,
+	     *dump = agent ? lib(AGENT_DUMP) : NULL;
 	uint32_t i;
 
 	if (!dump)
@@ -83,17 +84,17 @@ struct mock_counts host__counts(void)
 struct ptb_agent_cfg host__right_cfg(void)
 {
 	return (struct ptb_agent_cfg){ .rf = {
-		.size = sizeof(struct mock_rf),
-		.fn_off = offsetof(struct mock_rf, text),
-		.fn_index_off = offsetof(struct mock_rf, is_schema),
-		.seq_off = offsetof(struct mock_rf, seq),
-		.inputs_off = offsetof(struct mock_rf, inputs),
-		.outputs_off = offsetof(struct mock_rf, outputs),
-		.fwd_thread_off = offsetof(struct mock_rf, fwd_thread),
-		.thread_off = offsetof(struct mock_rf, thread),
-		.scope_off = offsetof(struct mock_rf, scope),
-		.handle_off = offsetof(struct mock_rf, handle),
-	} };
+					       .size = sizeof(struct mock_rf),
+					       .fn_off = offsetof(struct mock_rf, text),
+					       .fn_index_off = offsetof(struct mock_rf, is_schema),
+					       .seq_off = offsetof(struct mock_rf, seq),
+					       .inputs_off = offsetof(struct mock_rf, inputs),
+					       .outputs_off = offsetof(struct mock_rf, outputs),
+					       .fwd_thread_off = offsetof(struct mock_rf, fwd_thread),
+					       .thread_off = offsetof(struct mock_rf, thread),
+					       .scope_off = offsetof(struct mock_rf, scope),
+					       .handle_off = offsetof(struct mock_rf, handle),
+				       } };
 }
 
 void host__configure(const struct ptb_agent_cfg *cfg)
@@ -216,10 +217,12 @@ uint32_t host__count(enum ptb_arec_kind kind)
 
 /* ---- what tests run and hear ---- */
 
-const struct mock_schema mock_add = { .name = "aten::add", .name_len = 9, .overload = "Tensor",
-					.overload_len = 6, .inputs = 3, .outputs = 1 };
-const struct mock_schema mock_neg = { .name = "aten::neg", .name_len = 9, .overload = "", .inputs = 1,
-					.outputs = 1 };
+const struct mock_schema mock_add = {
+	.name = "aten::add", .name_len = 9, .overload = "Tensor", .overload_len = 6, .inputs = 3, .outputs = 1
+};
+const struct mock_schema mock_neg = {
+	.name = "aten::neg", .name_len = 9, .overload = "", .inputs = 1, .outputs = 1
+};
 
 void host__be_schema(struct mock_rf *rf, const struct mock_schema *schema)
 {
@@ -264,8 +267,8 @@ void hear(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx)
 	h->r[h->cnt].rf = b->rf;
 	if (r->kind == PTB_AREC_NAME) {
 		h->r[h->cnt].schema = n->schema;
-		snprintf(h->r[h->cnt].text, sizeof(h->r[0].text), "%.*s%s%.*s", r->aux & 0xffff, (const char *)(n + 1),
-			 r->aux >> 16 ? "." : "", r->aux >> 16,
+		snprintf(h->r[h->cnt].text, sizeof(h->r[0].text), "%.*s%s%.*s", r->aux & 0xffff,
+			 (const char *)(n + 1), r->aux >> 16 ? "." : "", r->aux >> 16,
 			 (const char *)(n + 1) + (((r->aux & 0xffff) + 7) & ~7u));
 	} else if (r->kind == PTB_AREC_BEGIN) {
 		h->r[h->cnt].schema = b->schema;

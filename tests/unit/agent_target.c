@@ -35,8 +35,7 @@ void agent_target__find(struct agent_target *at)
 		must(at->al.site[i] && at->al.semaphore[i], "a site");
 		at->pa.site[i] = at->al.site[i];
 		at->pa.semaphore[i] = at->al.semaphore[i];
-		at->semaphore[i] =
-			elf_file__off_to_addr(ef, at->al.semaphore[i]) + at->al.load_bias;
+		at->semaphore[i] = elf_file__off_to_addr(ef, at->al.semaphore[i]) + at->al.load_bias;
 	}
 	elf_file__close(ef);
 }
@@ -96,18 +95,17 @@ void semaphore_set(const struct agent_target *at, uint32_t site, uint16_t value)
 {
 	int fd = open_memory(at->t.pid, O_RDWR);
 
-	must(pwrite(fd, &value, sizeof(value), (off_t)at->semaphore[site]) == sizeof(value),
-	     "semaphore");
+	must(pwrite(fd, &value, sizeof(value), (off_t)at->semaphore[site]) == sizeof(value), "semaphore");
 	close(fd);
 }
 
 struct probe_set *open_agent_set(uint64_t ring_bytes, enum links links)
 {
-	const struct probe_set_opts opts = {.ring_bytes = ring_bytes,
-					    .follow_tasks = true,
-					    .force_perf = links != LINKS_MULTI,
-					    .perf_single = links == LINKS_SINGLE,
-					    .agent = true};
+	const struct probe_set_opts opts = { .ring_bytes = ring_bytes,
+					     .follow_tasks = true,
+					     .force_perf = links != LINKS_MULTI,
+					     .perf_single = links == LINKS_SINGLE,
+					     .agent = true };
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");
@@ -116,7 +114,7 @@ struct probe_set *open_agent_set(uint64_t ring_bytes, enum links links)
 
 uint32_t add_agent_process(struct probe_set *ps, const struct agent_target *at)
 {
-	struct ptb_proc_cfg cfg = {.tgid = (uint32_t)at->t.pid};
+	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)at->t.pid };
 	uint32_t proc = 0;
 
 	must(probe_set__add_process(ps, &cfg, NULL, 0, &proc) == 0, "probe_set__add_process");
@@ -129,8 +127,7 @@ bool chunk_is(const struct ptb_agent_data *d, uint32_t stream, uint32_t seq)
 	const uint8_t *body = (const uint8_t *)(c + 1);
 
 	if (d->h.len != sizeof(*d) + d->bytes || d->bytes < sizeof(*c) || c->len != d->bytes ||
-	    c->magic != PTB_CHUNK_MAGIC || c->stream != stream || c->seq != seq ||
-	    c->tid != d->h.tid)
+	    c->magic != PTB_CHUNK_MAGIC || c->stream != stream || c->seq != seq || c->tid != d->h.tid)
 		return false;
 	for (uint32_t i = 0; i < c->len - sizeof(*c); i++)
 		if (body[i] != (uint8_t)(stream * 31 + seq * 7 + i + (i >> 8)))

@@ -64,7 +64,7 @@ void arena__run(enum arena_run what, const struct ptb_proc_cfg *cfg, const struc
 		const uint64_t *words, bool full, struct payload *out)
 {
 	static struct arg_scratch scratch;
-	struct arg_run r = {.s = &scratch, .cfg = cfg, .prog = prog};
+	struct arg_run r = { .s = &scratch, .cfg = cfg, .prog = prog };
 
 	memset(&scratch, 0xa5, sizeof(scratch)); /* whatever an earlier record left */
 	for (uint32_t i = 0; i < PTB_LOC_CNT; i++)
@@ -92,8 +92,7 @@ void arena__run(enum arena_run what, const struct ptb_proc_cfg *cfg, const struc
 	default:
 		args_opt_string(&r, words[0]);
 	}
-	if (scratch.pos < FIRST_POS || scratch.pos - FIRST_POS > PTB_ARGS_BYTES_MAX ||
-	    scratch.pos % 8)
+	if (scratch.pos < FIRST_POS || scratch.pos - FIRST_POS > PTB_ARGS_BYTES_MAX || scratch.pos % 8)
 		abort();
 	out->cnt = (scratch.pos - FIRST_POS) / 8;
 	out->cut = scratch.cut;
@@ -102,19 +101,25 @@ void arena__run(enum arena_run what, const struct ptb_proc_cfg *cfg, const struc
 
 static void facts_tags(struct ptb_tensor_cfg *t, bool old)
 {
-	static const uint8_t rows[][4] = {/* kind, opaque, tag in 2.14, in 1.13 */
-		{PTB_VAL_NONE, 0, 0, 0},	{PTB_VAL_TENSOR, 0, 1, 1},
-		{PTB_VAL_OPAQUE, PTB_OPAQUE_Storage, 2, 2},
-		{PTB_VAL_DOUBLE, 0, 3, 3},	{PTB_VAL_COMPLEX, 0, 4, 4},
-		{PTB_VAL_INT, 0, 5, 5},		{PTB_VAL_OPAQUE, PTB_OPAQUE_SymInt, 7, 6},
-		{PTB_VAL_BOOL, 0, 10, 8},	{PTB_VAL_TUPLE, 0, 11, 9},
-		{PTB_VAL_STRING, 0, 12, 10},	{PTB_VAL_LIST, 0, 14, 12},
-		{PTB_VAL_DEVICE, 0, 18, 15},	{PTB_VAL_OPAQUE, PTB_OPAQUE_Generator, 26, 23},
+	static const uint8_t rows[][4] = {
+		/* kind, opaque, tag in 2.14, in 1.13 */
+		{ PTB_VAL_NONE, 0, 0, 0 },
+		{ PTB_VAL_TENSOR, 0, 1, 1 },
+		{ PTB_VAL_OPAQUE, PTB_OPAQUE_Storage, 2, 2 },
+		{ PTB_VAL_DOUBLE, 0, 3, 3 },
+		{ PTB_VAL_COMPLEX, 0, 4, 4 },
+		{ PTB_VAL_INT, 0, 5, 5 },
+		{ PTB_VAL_OPAQUE, PTB_OPAQUE_SymInt, 7, 6 },
+		{ PTB_VAL_BOOL, 0, 10, 8 },
+		{ PTB_VAL_TUPLE, 0, 11, 9 },
+		{ PTB_VAL_STRING, 0, 12, 10 },
+		{ PTB_VAL_LIST, 0, 14, 12 },
+		{ PTB_VAL_DEVICE, 0, 18, 15 },
+		{ PTB_VAL_OPAQUE, PTB_OPAQUE_Generator, 26, 23 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		t->ivalue_kind[rows[i][old ? 3 : 2]] =
-			(uint16_t)(rows[i][0] | rows[i][1] << 8);
+		t->ivalue_kind[rows[i][old ? 3 : 2]] = (uint16_t)(rows[i][0] | rows[i][1] << 8);
 }
 
 void arena__facts(struct ptb_proc_cfg *cfg, bool old)
@@ -141,12 +146,21 @@ void arena__facts(struct ptb_proc_cfg *cfg, bool old)
 	t->key_set_off = key_set;
 	t->storage_data_off = old ? 24 : 16;
 	facts_tags(t, old);
-	cfg->python = (struct ptb_python_cfg){
-		.type_int = 0x1001, .type_float = 0x1002, .type_bool = 0x1003, .type_str = 0x1004,
-		.type_tuple = 0x1005, .type_list = 0x1006, .none = 0x1007, .type_tensor = 0x1008,
-		.type_complex = 0x1009,
-		.variable_off = 16, .type_base_off = 256, .long_size_off = 16,
-		.long_digits_off = 24, .long_size_shift = old ? 0 : 3,
-		.ascii_off = old ? 48 : 40, .str_state_off = 32,
-		.tuple_items_off = 24};
+	cfg->python = (struct ptb_python_cfg){ .type_int = 0x1001,
+					       .type_float = 0x1002,
+					       .type_bool = 0x1003,
+					       .type_str = 0x1004,
+					       .type_tuple = 0x1005,
+					       .type_list = 0x1006,
+					       .none = 0x1007,
+					       .type_tensor = 0x1008,
+					       .type_complex = 0x1009,
+					       .variable_off = 16,
+					       .type_base_off = 256,
+					       .long_size_off = 16,
+					       .long_digits_off = 24,
+					       .long_size_shift = old ? 0 : 3,
+					       .ascii_off = old ? 48 : 40,
+					       .str_state_off = 32,
+					       .tuple_items_off = 24 };
 }

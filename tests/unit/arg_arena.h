@@ -13,20 +13,20 @@
 #include "ptb_args.h"
 #include "ptb_probe.h"
 
-#define ARENA_BASE  0x7f5500000000ull
+#define ARENA_BASE 0x7f5500000000ull
 #define ARENA_BYTES (1u << 20)
 
 struct arena {
 	uint8_t mem[ARENA_BYTES];
 	uint32_t used;
 	/* injected faults */
-	int64_t fail_at;    /* this read fails, counted from 0; -1: none */
-	bool fail_after;    /* and all after it */
-	uint32_t reads;     /* so far */
-	uint64_t bytes;     /* read so far */
+	int64_t fail_at; /* this read fails, counted from 0; -1: none */
+	bool fail_after; /* and all after it */
+	uint32_t reads;  /* so far */
+	uint64_t bytes;  /* read so far */
 	uint32_t counters[PTB_CNT_BPF_MAX];
-	bool wild;          /* a read outside the arena was tried: it failed */
-	uint64_t near;      /* the stack pointer of the call, 0: none */
+	bool wild;     /* a read outside the arena was tried: it failed */
+	uint64_t near; /* the stack pointer of the call, 0: none */
 };
 extern struct arena arena;
 
@@ -42,8 +42,17 @@ struct payload {
 	bool cut;
 };
 
-enum arena_run { ARENA_INPUTS, ARENA_RESULTS, ARENA_STACK, ARENA_STACK_BARE, ARENA_TENSORS,
-		 ARENA_TUPLE, ARENA_TUPLE_BARE, ARENA_OPT_STRING, ARENA_RUN_CNT };
+enum arena_run {
+	ARENA_INPUTS,
+	ARENA_RESULTS,
+	ARENA_STACK,
+	ARENA_STACK_BARE,
+	ARENA_TENSORS,
+	ARENA_TUPLE,
+	ARENA_TUPLE_BARE,
+	ARENA_OPT_STRING,
+	ARENA_RUN_CNT
+};
 
 /* words: PTB_LOC_CNT; the runs that need no program take an address and a count from words[0], [1]. */
 void arena__run(enum arena_run what, const struct ptb_proc_cfg *cfg, const struct ptb_arg_prog *prog,

@@ -18,7 +18,7 @@ uint32_t at; /* word of `out` that is checked next */
 
 uint64_t head(uint8_t kind, uint8_t flags, uint16_t aux, uint32_t n)
 {
-	struct ptb_val v = {kind, flags, aux, n};
+	struct ptb_val v = { kind, flags, aux, n };
 	uint64_t word;
 
 	memcpy(&word, &v, sizeof(word));
@@ -99,7 +99,7 @@ void run_as(enum arena_run what, uint64_t a, uint64_t b, bool full)
 
 /* ---- objects ---- */
 
-const struct shape matrix = {2, {3, 5}, {5, 1}, 7, 15, 6, 0, 0xff};
+const struct shape matrix = { 2, { 3, 5 }, { 5, 1 }, 7, 15, 6, 0, 0xff };
 static const uint64_t storage_data = 0x123450;
 
 /* A TensorImpl; its address. */
@@ -140,8 +140,8 @@ uint64_t put_word(uint64_t word)
 
 void expect_tensor(const struct shape *s, uint64_t impl, bool full)
 {
-	expect(head(PTB_VAL_TENSOR, full ? PTB_VAL_F_IDS | PTB_VAL_F_STORAGE : 0, (uint16_t)(s->dtype | s->device << 8),
-		    s->ndim | (uint32_t)s->index << 8 | 1u << 16));
+	expect(head(PTB_VAL_TENSOR, full ? PTB_VAL_F_IDS | PTB_VAL_F_STORAGE : 0,
+		    (uint16_t)(s->dtype | s->device << 8), s->ndim | (uint32_t)s->index << 8 | 1u << 16));
 	expect(0x8001);
 	expect((uint64_t)s->numel);
 	if (full) {

@@ -155,8 +155,7 @@ void builder__refused(struct builder *b, const char *name, uint32_t kind, uint32
 	control(b, &f.h, PTB_REC_FUNC, sizeof(f));
 }
 
-void builder__process(struct builder *b, uint32_t tgid, const char *comm, const char *exe,
-		      uint64_t start_ns)
+void builder__process(struct builder *b, uint32_t tgid, const char *comm, const char *exe, uint64_t start_ns)
 {
 	struct ptb_process p = { .h.ts_ns = start_ns, .h.tgid = tgid, .h.tid = tgid };
 
@@ -183,8 +182,7 @@ static void addr_name(struct builder *b, uint8_t kind, uint32_t tgid, uint64_t a
 	control(b, &a.h, kind, sizeof(a));
 }
 
-void builder__opdef(struct builder *b, uint32_t tgid, uint64_t addr, const char *name,
-		    bool unobserved)
+void builder__opdef(struct builder *b, uint32_t tgid, uint64_t addr, const char *name, bool unobserved)
 {
 	addr_name(b, PTB_REC_OPDEF, tgid, addr, name, unobserved ? PTB_OPDEF_UNOBSERVED : 0);
 }
@@ -217,8 +215,11 @@ void builder__opdef_schema(struct builder *b, uint32_t tgid, uint64_t opdef, con
 
 void builder__keys(struct builder *b, uint32_t tgid, const struct session_keys *keys)
 {
-	struct ptb_keys k = { .h.tgid = tgid, .autograd = keys->autograd, .nested = keys->nested,
-			      .no_strides = keys->no_strides, .sparse_csr = keys->sparse_csr };
+	struct ptb_keys k = { .h.tgid = tgid,
+			      .autograd = keys->autograd,
+			      .nested = keys->nested,
+			      .no_strides = keys->no_strides,
+			      .sparse_csr = keys->sparse_csr };
 
 	control(b, &k.h, PTB_REC_KEYS, sizeof(k));
 }
@@ -326,8 +327,9 @@ void builder__named(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, 
 void builder__node(struct builder *b, uint32_t func, uint64_t ts, uint64_t sp, uint64_t vptr,
 		   uint64_t seq, uint64_t fwd_thread, const char *text)
 {
-	struct ptb_node_enter r = { .h.site = 2 * func, .sp = sp, .node = 0x5000, .vptr = vptr,
-				    .seq = seq, .fwd_thread = fwd_thread };
+	struct ptb_node_enter r = {
+		.h.site = 2 * func, .sp = sp, .node = 0x5000, .vptr = vptr, .seq = seq, .fwd_thread = fwd_thread
+	};
 
 	ring_text(b, &r.h, sizeof(r), &r.text_len, PTB_REC_NODE_ENTER, ts, text);
 }
@@ -361,8 +363,7 @@ void builder__scope_end(struct builder *b, uint64_t ts, uint64_t sp, uint64_t ha
 	ring_rec(b, &r.h, PTB_REC_SCOPE_END, sizeof(r), ts);
 }
 
-void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle,
-		       const char *text)
+void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, const char *text)
 {
 	builder__scope_name(b, ts - 1, sp, text);
 	builder__scope_begin(b, ts, sp - 0x40, handle, 7, NULL);
@@ -392,8 +393,7 @@ void builder__seq(struct builder *b, uint64_t ts, uint64_t sp, uint64_t seq)
 void builder__task(struct builder *b, uint32_t kind, uint64_t ts, uint32_t child_tgid,
 		   uint32_t child_tid, bool group_dead, const char *comm)
 {
-	struct ptb_task r = { .child_tgid = child_tgid, .child_tid = child_tid,
-			      .group_dead = group_dead };
+	struct ptb_task r = { .child_tgid = child_tgid, .child_tid = child_tid, .group_dead = group_dead };
 
 	strncpy(r.comm, comm ? comm : "", sizeof(r.comm) - 1);
 	ring_rec(b, &r.h, (uint8_t)kind, sizeof(r), ts);

@@ -37,8 +37,7 @@ void builder__refused(struct builder *b, const char *name, uint32_t kind, uint32
 void builder__process(struct builder *b, uint32_t tgid, const char *comm, const char *exe,
 		      uint64_t start_ns);
 void builder__thread_name(struct builder *b, uint32_t tgid, uint32_t tid, const char *comm);
-void builder__opdef(struct builder *b, uint32_t tgid, uint64_t addr, const char *name,
-		    bool unobserved);
+void builder__opdef(struct builder *b, uint32_t tgid, uint64_t addr, const char *name, bool unobserved);
 void builder__node_type(struct builder *b, uint32_t tgid, uint64_t vptr, const char *name);
 void builder__caller(struct builder *b, uint32_t tgid, uint64_t addr, const char *name);
 void builder__lost(struct builder *b, uint64_t begin_ns, uint64_t end_ns, uint64_t cnt);
@@ -73,10 +72,10 @@ void builder__scope_begin(struct builder *b, uint64_t ts, uint64_t sp, uint64_t 
 void builder__macro(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, uint64_t caller);
 void builder__scope_end(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle);
 /* What `with record_function(text)` leaves in 2.x: name and constructor. */
-void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle,
-		       const char *text);
+void builder__annotate(struct builder *b, uint64_t ts, uint64_t sp, uint64_t handle, const char *text);
 /* The agent's records of an object: its fields but for the header and text_len. */
-void builder__rf_begin(struct builder *b, uint64_t ts, const struct ptb_rf_begin *fields, const char *text);
+void builder__rf_begin(struct builder *b, uint64_t ts, const struct ptb_rf_begin *fields,
+		       const char *text);
 void builder__rf_end(struct builder *b, uint64_t ts, uint64_t rf);
 void builder__seq(struct builder *b, uint64_t ts, uint64_t sp, uint64_t seq);
 void builder__task(struct builder *b, uint32_t kind, uint64_t ts, uint32_t child_tgid,

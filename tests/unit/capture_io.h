@@ -27,7 +27,9 @@ static inline void new_path(void)
 static inline struct ptb_op_enter op(uint64_t ts, uint32_t site)
 {
 	return (struct ptb_op_enter){ .h = { .len = sizeof(struct ptb_op_enter),
-					     .kind = PTB_REC_OP_ENTER, .site = site, .ts_ns = ts } };
+					     .kind = PTB_REC_OP_ENTER,
+					     .site = site,
+					     .ts_ns = ts } };
 }
 
 static inline void put(struct capture_writer *cw, uint32_t ring, uint64_t ts, uint32_t site)
@@ -58,9 +60,9 @@ static inline int see(void *arg, const struct ptb_rec_hdr *rec)
 
 	if (s->cnt < 100000) {
 		s->ts[s->cnt] = rec->ts_ns;
-		s->ids[s->cnt] = rec->kind == PTB_REC_COUNTER
-					 ? ((const struct ptb_counter *)(const void *)rec)->id
-					 : rec->site;
+		s->ids[s->cnt] = rec->kind == PTB_REC_COUNTER ?
+					 ((const struct ptb_counter *)(const void *)rec)->id :
+					 rec->site;
 	}
 	s->cnt++;
 	return s->stop_at && s->cnt == s->stop_at ? -ECANCELED : 0;

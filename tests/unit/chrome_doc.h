@@ -6,7 +6,8 @@
 #include "export/chrome_trace.h"
 #include "json_keys.h"
 
-static inline struct chrome_trace *open_chrome(const char *path, const struct session *s, struct session_sink *sink)
+static inline struct chrome_trace *open_chrome(const char *path, const struct session *s,
+					       struct session_sink *sink)
 {
 	struct chrome_opts opts = { .tool_version = "9.9.9", .host_name = "box" };
 	struct chrome_trace *ct = NULL;
@@ -16,8 +17,8 @@ static inline struct chrome_trace *open_chrome(const char *path, const struct se
 	return ct;
 }
 
-static inline cJSON *finish_chrome(struct chrome_trace *ct, const struct session_totals *totals, const char *path,
-				   char *raw, unsigned int cap)
+static inline cJSON *finish_chrome(struct chrome_trace *ct, const struct session_totals *totals,
+				   const char *path, char *raw, unsigned int cap)
 {
 	CU_ASSERT_EQUAL_FATAL(chrome_trace__finish(ct, totals), 0);
 	chrome_trace__free(ct);

@@ -41,19 +41,23 @@ enum {
 #include "cupti_api.h"
 #include "ptb_agent.h"
 
-_Static_assert(REAL_SUCCESS == CUPTI_SUCCESS && REAL_MULTIPLE == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED &&
+_Static_assert(REAL_SUCCESS == CUPTI_SUCCESS &&
+		       REAL_MULTIPLE == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED &&
 		       REAL_FORCED == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED &&
 		       REAL_SYSTEM == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM &&
-		       REAL_THREAD == CUPTI_ACTIVITY_OBJECT_THREAD && REAL_DRIVER == CUPTI_CB_DOMAIN_DRIVER_API &&
+		       REAL_THREAD == CUPTI_ACTIVITY_OBJECT_THREAD &&
+		       REAL_DRIVER == CUPTI_CB_DOMAIN_DRIVER_API &&
 		       REAL_RUNTIME == CUPTI_CB_DOMAIN_RUNTIME_API,
 	       "numbers");
 #define X(name, nr, bytes, record) _Static_assert((int)CUPTI_ACTIVITY_KIND_##name == nr, "kind");
 PTB_CUPTI_KINDS(X)
 #undef X
 
+/* clang-format off */
 #define IS_AT(type, field, off, is)                                       \
 	_Static_assert(offsetof(type, field) == (off), #type "." #field); \
 	_Static_assert(sizeof(((type *)0)->field) == sizeof(is), #type "." #field);
+/* clang-format on */
 #define X(record, field, off, type) IS_AT(REAL_##record, field, off, type)
 CUPTI_KERNEL_FIELDS(X)
 #ifdef HAS_KERNEL11
@@ -70,18 +74,23 @@ CUPTI_EVENT_FIELDS(X)
 CUPTI_EVENT2_FIELDS(X)
 #endif
 #undef X
-#define X(record, field, off, type) IS_AT(REAL_MEMCPY, field, off, type) IS_AT(REAL_PEER, field, off, type)
+#define X(record, field, off, type)                                                                \
+	IS_AT(REAL_MEMCPY, field, off, type) IS_AT(REAL_PEER, field, off, type)
 CUPTI_COPY_FIELDS(X)
 #undef X
-_Static_assert(offsetof(REAL_OVERHEAD, objectId) + offsetof(CUpti_ActivityObjectKindId, pt.threadId) == OVERHEAD_THREAD,
+_Static_assert(offsetof(REAL_OVERHEAD, objectId) + offsetof(CUpti_ActivityObjectKindId, pt.threadId) ==
+		       OVERHEAD_THREAD,
 	       "overhead's thread");
-_Static_assert(offsetof(REAL_KERNEL, end) == CUPTI_KERNEL_END && offsetof(REAL_KERNEL, name) == CUPTI_KERNEL_NAME &&
+_Static_assert(offsetof(REAL_KERNEL, end) == CUPTI_KERNEL_END &&
+		       offsetof(REAL_KERNEL, name) == CUPTI_KERNEL_NAME &&
 		       offsetof(REAL_API, cbid) == CUPTI_API_CBID,
 	       "what the agent looks at");
-#define X(record, field, off, type) _Static_assert(off + sizeof(type) <= CUPTI_KERNEL_USED, #field " is not sent");
+#define X(record, field, off, type)                                                                \
+	_Static_assert(off + sizeof(type) <= CUPTI_KERNEL_USED, #field " is not sent");
 CUPTI_KERNEL_FIELDS(X)
 #undef X
-#define X(record, field, off, type) _Static_assert(off >= CUPTI_KERNEL_PRIORITY, #field " is not sent");
+#define X(record, field, off, type)                                                                \
+	_Static_assert(off >= CUPTI_KERNEL_PRIORITY, #field " is not sent");
 CUPTI_KERNEL11_FIELDS(X)
 #undef X
 #define X(name, nr) _Static_assert(ATTRIBUTE_##name == nr, "attribute");
@@ -89,10 +98,12 @@ PTB_GPU_ATTRS(X)
 #undef X
 
 /* Kind, bytes of its record, those that are needed. */
+/* clang-format off */
 #define SIZES(X)                                                                                          \
 	X(MEMCPY, REAL_MEMCPY) X(MEMSET, REAL_MEMSET) X(DRIVER, REAL_API) X(RUNTIME, REAL_API)            \
 	X(CONCURRENT_KERNEL, REAL_KERNEL) X(OVERHEAD, REAL_OVERHEAD) X(MEMCPY2, REAL_PEER)                \
 	X(CUDA_EVENT, REAL_EVENT) X(SYNCHRONIZATION, REAL_SYNC)
+/* clang-format on */
 
 int main(void)
 {
@@ -103,7 +114,8 @@ int main(void)
 	};
 
 	printf("version %d\n", CUPTI_API_VERSION);
-#define X(name, type) printf("%d %zu %zu\n", PTB_CUPTI_##name, sizeof(type), needs[PTB_CUPTI_##name]);
+#define X(name, type)                                                                              \
+	printf("%d %zu %zu\n", PTB_CUPTI_##name, sizeof(type), needs[PTB_CUPTI_##name]);
 	SIZES(X)
 #undef X
 	return 0;

@@ -46,7 +46,8 @@ static void complete(void *context, uint32_t stream, uint8_t *buffer, size_t siz
 	(void)valid;
 }
 
-static int find(struct cupti_slot *slot, const struct cupti_api *api, cupti_request_fn first, cupti_complete_fn last)
+static int find(struct cupti_slot *slot, const struct cupti_api *api, cupti_request_fn first,
+		cupti_complete_fn last)
 {
 	const struct cupti_pair pair = { first, last };
 
@@ -61,14 +62,16 @@ int main(int argc, char **argv)
 {
 	struct cupti_api api = { 0 };
 	struct cupti_slot first, second;
-	void *lib = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL, *fn = lib ? dlsym(lib, "cuptiActivityRegisterCallbacks") : NULL;
+	void *lib = argc == 2 ? dlopen(argv[1], RTLD_NOW) : NULL,
+	     *fn = lib ? dlsym(lib, "cuptiActivityRegisterCallbacks") : NULL;
 
 	if (!fn)
 		return 2;
 	memcpy(&api.register_callbacks, &fn, sizeof(fn));
 	if (find(&first, &api, request, complete) || first.before.request || first.before.complete)
 		return 1;
-	if (find(&second, &api, request2, complete) || second.before.request != request || second.before.complete != complete)
+	if (find(&second, &api, request2, complete) || second.before.request != request ||
+	    second.before.complete != complete)
 		return 1;
 	return first.place != second.place || first.place->request != request2;
 }

@@ -42,11 +42,13 @@ static void *resolve(void *lib, const char *name, bool needed)
 	return at;
 }
 
+/* clang-format off */
 #define TAKE(lib, name, needed)                                  \
 	do {                                                     \
 		void *at_ = resolve(lib, #name, needed);         \
 		memcpy(&world.name, &at_, sizeof(at_));          \
 	} while (0)
+/* clang-format on */
 
 void world__load(const char *cupti)
 {
@@ -65,8 +67,8 @@ void world__load(const char *cupti)
 	WORLD_CUPTI(X)
 #undef X
 	CHECK(!world.cuInit(0));
-	world.__cudaRegisterFunction(NULL, (const char *)&world.stub, NULL, "_Z6kernelPfi", -1, NULL, NULL, NULL,
-				     NULL, NULL);
+	world.__cudaRegisterFunction(NULL, (const char *)&world.stub, NULL, "_Z6kernelPfi", -1,
+				     NULL, NULL, NULL, NULL, NULL);
 }
 
 int world__start(uint32_t requests)
@@ -158,15 +160,18 @@ static void take_activity(const struct ptb_arec *r)
 	static struct cupti_decoder decoder;
 	union cupti_record u;
 
-	switch (cupti_decoder__take(&decoder, r + 1, r->len - sizeof(*r), r->aux, r->flags & PTB_AREC_TIDS, &u)) {
+	switch (cupti_decoder__take(&decoder, r + 1, r->len - sizeof(*r), r->aux,
+				    r->flags & PTB_AREC_TIDS, &u)) {
 	case CUPTI_TAKEN:
 		next_record(u.h.kind)->u = u;
 		break;
 	case CUPTI_UNKNOWN:
-		next_record(PTB_REC_GPU_NOTE)->note = (struct ptb_gpu_note){ .what = PTB_GPU_UNKNOWN, .value = 1 };
+		next_record(PTB_REC_GPU_NOTE)->note =
+			(struct ptb_gpu_note){ .what = PTB_GPU_UNKNOWN, .value = 1 };
 		break;
 	case CUPTI_INCOMPLETE:
-		next_record(PTB_REC_GPU_NOTE)->note = (struct ptb_gpu_note){ .what = PTB_GPU_DROPPED, .value = 1 };
+		next_record(PTB_REC_GPU_NOTE)->note =
+			(struct ptb_gpu_note){ .what = PTB_GPU_DROPPED, .value = 1 };
 		break;
 	}
 }
@@ -190,7 +195,8 @@ static void take(const struct ptb_arec *r)
 		break;
 	case PTB_AREC_GPU_NOTE:
 		CHECK(r->len == sizeof(*n));
-		next_record(PTB_REC_GPU_NOTE)->note = (struct ptb_gpu_note){ .what = r->aux, .value = n->value };
+		next_record(PTB_REC_GPU_NOTE)->note =
+			(struct ptb_gpu_note){ .what = r->aux, .value = n->value };
 		break;
 	default:
 		CHECK(!"a kind of GPU chunks");

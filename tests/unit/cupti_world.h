@@ -18,6 +18,7 @@
 #include "mock_cuda/runtime.h"
 
 /* In a case's process: what is not so ends it. */
+/* clang-format off */
 #define CHECK(what)                                                                         \
 	do {                                                                                \
 		if (!(what)) {                                                              \
@@ -25,6 +26,7 @@
 			_exit(1);                                                           \
 		}                                                                           \
 	} while (0)
+/* clang-format on */
 
 /* The case in a new process. 0: all was so. */
 int world__case(void (*run)(void));
@@ -33,6 +35,7 @@ int world__case(void (*run)(void));
 #define CUPTI_13 MOCK_CUDA_DIR "/cupti13/libcupti.so.13"
 
 /* The functions of the mocks, by their names. */
+/* clang-format off */
 #define WORLD_RUNTIME(X)                                                                    \
 	X(cudaMalloc) X(cudaFree) X(cudaLaunchKernel) X(cudaLaunchKernelExC) X(cudaMemcpy)  \
 	X(cudaMemcpyAsync) X(cudaMemcpyPeerAsync) X(cudaMemset) X(cudaMemsetAsync)          \
@@ -40,16 +43,23 @@ int world__case(void (*run)(void));
 	X(cudaDeviceSynchronize) X(cudaEventCreate) X(cudaEventRecord) X(cudaEventSynchronize) \
 	X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaGraphInstantiate)           \
 	X(cudaGraphLaunch) X(cudaGetDevice) X(__cudaRegisterFunction)
-#define WORLD_DRIVER(X) X(cuInit) X(cuLaunchKernel) X(cuModuleLoadData) X(cuModuleGetFunction) \
-	X(mock_cuda_fail) X(mock_cuda_calls)
+/* clang-format on */
+#define WORLD_DRIVER(X)                                                                            \
+	X(cuInit)                                                                                  \
+	X(cuLaunchKernel)                                                                          \
+	X(cuModuleLoadData) X(cuModuleGetFunction) X(mock_cuda_fail) X(mock_cuda_calls)
+/* clang-format off */
 #define WORLD_CUPTI(X)                                                                      \
 	X(cuptiSubscribe) X(cuptiUnsubscribe) X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) \
 	X(cuptiActivityDisable) X(cuptiActivityFlushAll) X(cuptiGetThreadIdType) X(mock_cupti_kinds) \
 	X(mock_cupti_made) X(mock_cupti_lost) X(mock_cupti_pause) X(mock_cupti_size)
+/* clang-format on */
 
 struct world {
 #define X(name) __typeof__(&name) name;
-	WORLD_RUNTIME(X) WORLD_DRIVER(X) WORLD_CUPTI(X)
+	WORLD_RUNTIME(X)
+	WORLD_DRIVER(X)
+	WORLD_CUPTI(X)
 #undef X
 	int stub; /* registered as "_Z6kernelPfi" */
 };

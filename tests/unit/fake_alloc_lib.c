@@ -10,9 +10,12 @@
 
 /* the stack pointer has moved, the arguments have not */
 FUNC("_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm",
-     "endbr64; sub $0x28,%rsp; mov %rdi,8(%rsp); xor %edi,%edi; test %rdx,%rdx;" MARK(MEM_NEW_site) "je 1f; nop; 1: add $0x28,%rsp; ret");
+     "endbr64; sub $0x28,%rsp; mov %rdi,8(%rsp); xor %edi,%edi; test %rdx,%rdx;" MARK(
+	     MEM_NEW_site) "je 1f; nop; 1: add $0x28,%rsp; ret");
 /* the block is in another register by then */
-FUNC("_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv", "mov %rsi,%rax; xor %esi,%esi; push %rbx; pop %rbx; ret");
-FUNC("_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm", "endbr64;" MARK(MEM_CPU_OOM_site) "push %rbx; pop %rbx; ret");
+FUNC("_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv",
+     "mov %rsi,%rax; xor %esi,%esi; push %rbx; pop %rbx; ret");
+FUNC("_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm",
+     "endbr64;" MARK(MEM_CPU_OOM_site) "push %rbx; pop %rbx; ret");
 /* before the totals: void reportMemoryUsageToProfiler(void* ptr, int64_t alloc_size, Device device) */
 FUNC("_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE", "push %rbx; pop %rbx; ret");

@@ -40,8 +40,12 @@ static int put(struct slice sl)
 /* As the model names them: the tensor's number, and its storage's above. */
 static void tensor(struct value_words *w, uint64_t nr, uint64_t storage)
 {
-	vw__tensor(w, &(struct vw_tensor){ .dtype = FLOAT, .ndim = 2, .sizes = { 2, 3 },
-					   .flags = PTB_VAL_F_IDS, .impl = nr | storage << 32, .storage = storage << 12 });
+	vw__tensor(w, &(struct vw_tensor){ .dtype = FLOAT,
+					   .ndim = 2,
+					   .sizes = { 2, 3 },
+					   .flags = PTB_VAL_F_IDS,
+					   .impl = nr | storage << 32,
+					   .storage = storage << 12 });
 }
 
 static struct slice slice(uint64_t id, uint64_t parent, const char *name, uint64_t begin, uint64_t end)
@@ -80,17 +84,22 @@ static int put_forward(void)
 	vw__bool(&in, false);
 	vw__none(&in);
 	tensor(&out, 1, 9);
-	err = put(with_schema(slice(4, 3, "aten::empty", 3000, 4000), "aten::empty(int[] size) -> Tensor", -1));
+	err = put(with_schema(slice(4, 3, "aten::empty", 3000, 4000),
+			      "aten::empty(int[] size) -> Tensor", -1));
 	tensor(&in, 1, 9);
 	vw__double(&in, 1.5);
 	tensor(&out, 1, 9);
-	err = err ? err : put(with_schema(slice(3, 2, "aten::mul_", 2000, 9000), "aten::mul_(Tensor self) -> Tensor", 0));
+	err = err ? err :
+		    put(with_schema(slice(3, 2, "aten::mul_", 2000, 9000),
+				    "aten::mul_(Tensor self) -> Tensor", 0));
 	vw__list(&in, PTB_VAL_TENSORS, 2, 2);
 	tensor(&in, 1, 9);
 	tensor(&in, 2, 9);
 	vw__int(&in, 0);
 	tensor(&out, 3, 0);
-	return err ? err : put(with_schema(slice(5, 2, "aten::cat", 10000, 11000), "aten::cat(Tensor[] t) -> Tensor", 1));
+	return err ? err :
+		     put(with_schema(slice(5, 2, "aten::cat", 10000, 11000),
+				     "aten::cat(Tensor[] t) -> Tensor", 1));
 }
 
 static int put_odd(void)
@@ -119,7 +128,8 @@ static int put_odd(void)
 static int put_all(void)
 {
 	struct slice bwd = slice(9, 8, "MulBackward0", 31000, 32000);
-	struct slice whole = slice(8, 0, "autograd::engine::evaluate_function: MulBackward0", 30000, 33000);
+	struct slice whole =
+		slice(8, 0, "autograd::engine::evaluate_function: MulBackward0", 30000, 33000);
 	int err;
 
 	err = put_forward();
@@ -159,7 +169,8 @@ int main(int argc, char **argv)
 		return 1;
 	sinks[0] = exec_trace__sink(et);
 	sinks[1] = chrome_trace__sink(ct);
-	if (sinks[1].thread(sinks[1].arg, 100, 100) || sinks[1].thread(sinks[1].arg, 100, 101) || put_all())
+	if (sinks[1].thread(sinks[1].arg, 100, 100) || sinks[1].thread(sinks[1].arg, 100, 101) ||
+	    put_all())
 		return 1;
 	if (exec_trace__finish(et, &totals) || chrome_trace__finish(ct, &totals))
 		return 1;

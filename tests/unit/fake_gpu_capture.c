@@ -27,7 +27,9 @@ static struct gpu_world w;
 
 static int on_slice(void *arg, const struct slice *sl)
 {
-	struct event e = { .ts = sl->begin_ns, .id = sl->id, .tid = sl->tid,
+	struct event e = { .ts = sl->begin_ns,
+			   .id = sl->id,
+			   .tid = sl->tid,
 			   .annotation = sl->cat == SLICE_USER_ANNOTATION };
 
 	(void)arg;
@@ -55,7 +57,9 @@ static void put_slices(struct builder *b)
 	qsort(events, event_cnt, sizeof(events[0]), by_time);
 	for (i = 0; i < event_cnt; i++) {
 		const struct event *e = &events[i];
-		struct ptb_rf_begin r = { .rf = 0x1000 + e->id * 64, .seq = -1, .scope = e->annotation ? 7 : 0 };
+		struct ptb_rf_begin r = { .rf = 0x1000 + e->id * 64,
+					  .seq = -1,
+					  .scope = e->annotation ? 7 : 0 };
 
 		builder__thread(b, 100, e->tid);
 		if (e->end)
@@ -145,7 +149,8 @@ static void put_gpu(struct builder *b)
 	for (i = 0; i < GW_DEVICES; i++) {
 		w.devices[i].name = builder__name(b, w.s.names[i + 1]);
 		builder__thread(b, 100, 0);
-		builder__ring_rec(b, &w.devices[i].h, PTB_REC_GPU_DEVICE, sizeof(w.devices[i]), GW_BEGIN + 1);
+		builder__ring_rec(b, &w.devices[i].h, PTB_REC_GPU_DEVICE, sizeof(w.devices[i]),
+				  GW_BEGIN + 1);
 	}
 	for (i = 0; i <= 10; i++) {
 		uint64_t at = GW_BEGIN + i * 100000000ULL;

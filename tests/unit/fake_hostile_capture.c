@@ -9,9 +9,11 @@
 
 #include "seed_capture.h"
 
+/* clang-format off */
 #define EVIL                                                                                                        \
 	"\n\rINJECTED\x1b[2J\x1b]0;t\x07\x7f\x9b" "31m\xc2\x9b" "1m\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8b\xe2\x80\xa8" \
 	"\xff\xfe\xed\xa0\x80</script><b>\"'\\{}"
+/* clang-format on */
 
 static void bad_meta(struct builder *b)
 {
@@ -19,17 +21,22 @@ static void bad_meta(struct builder *b)
 
 	memset(deep, '[', 900);
 	memset(deep + 900, ']', 900);
-	builder__meta(b, "host", "\"h\xff\x1b\\u0007" "\"");
+	builder__meta(b, "host",
+		      "\"h\xff\x1b\\u0007"
+		      "\"");
 	builder__meta(b, "version", "\"" EVIL "\"");
 	builder__meta(b, "activities", deep);
 	builder__meta(b, "row_limit", "1e999");
 	builder__meta(b, "sort_by", "\"x\xff\n\x1b[31mINJECTED\"");
 	builder__meta(b, "step_on", "\"aten::add.Tensor\xff\x1b\"");
-	builder__meta(b, "torch", "{\"a\": 1, \"a\": 2, \"n\": 1e999, \"i\": -1e400, \"z\": 007, \"s\": \"\xff\n\", \"\x01\xff\": []}");
+	builder__meta(b, "torch",
+		      "{\"a\": 1, \"a\": 2, \"n\": 1e999, \"i\": -1e400, \"z\": 007, \"s\": \"\xff\n\", \"\x01\xff\": []}");
 	builder__meta(b, "kernel", "full\", \"totals\": {}, \"x\": \"");
-	builder__meta(b, "agent", "[{\"pid\": 1e999, \"gpu\": true, \"gpu_why\": \"w\xff\x1b[31m\nINJECTED\", \"source\": \"a\xc2\x9b\"}, "
-				  "{\"pid\": 1, \"gpu_why\": \"\x1b[31m\nINJECTED\"}]");
-	builder__meta(b, "distributedInfo", "{\"backend\": \"\xff\n\x1b\", \"rank\": 1e999, \"world_size\": 1e999}");
+	builder__meta(b, "agent",
+		      "[{\"pid\": 1e999, \"gpu\": true, \"gpu_why\": \"w\xff\x1b[31m\nINJECTED\", \"source\": \"a\xc2\x9b\"}, "
+		      "{\"pid\": 1, \"gpu_why\": \"\x1b[31m\nINJECTED\"}]");
+	builder__meta(b, "distributedInfo",
+		      "{\"backend\": \"\xff\n\x1b\", \"rank\": 1e999, \"world_size\": 1e999}");
 }
 
 int main(int argc, char **argv)

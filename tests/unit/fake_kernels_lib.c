@@ -5,12 +5,14 @@
 
 void __cudaGetKernel(void **handle, const void *stub) __attribute__((weak));
 
+/* clang-format off */
 #define STUB(nr, linkage, symbol)                                  \
 	linkage int stub_##nr(void) __asm__(symbol);               \
 	__attribute__((noinline, used)) linkage int stub_##nr(void) \
 	{                                                          \
 		return nr;                                         \
 	}
+/* clang-format on */
 
 /* clang-format off */
 STUB(0, , "_ZN3lib6kernelILi4EfEEvPKT0_i")
@@ -27,8 +29,8 @@ int fake_kernels__fill(struct fake_kernels *k, const void *first, const void *se
 {
 	if (__cudaGetKernel)
 		return -1;
-	*k = (struct fake_kernels){ .stubs = { (const void *)stub_0, (const void *)stub_1, (const void *)stub_2,
-					       (const void *)stub_3 } };
+	*k = (struct fake_kernels){ .stubs = { (const void *)stub_0, (const void *)stub_1,
+					       (const void *)stub_2, (const void *)stub_3 } };
 	*(void *volatile *)&handle_0 = (void *)first;
 	*(void *volatile *)&handle_1 = (void *)second;
 	*(void *volatile *)&not_one = (void *)0x1234;

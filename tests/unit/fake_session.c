@@ -33,7 +33,8 @@ const char *session__name(const struct session *s, uint32_t name_id)
 	return name_id && name_id < FAKE_NAME_MAX && s->names[name_id] ? s->names[name_id] : "";
 }
 
-int session__live_blocks(const struct session *s, int (*fn)(void *arg, const struct memory_block *b), void *arg)
+int session__live_blocks(const struct session *s,
+			 int (*fn)(void *arg, const struct memory_block *b), void *arg)
 {
 	uint32_t i;
 	int ret = 0;

@@ -17,9 +17,9 @@ struct session {
 	struct {
 		const char *key, *json;
 	} meta[FAKE_META_MAX];
-	const char *comm; /* of every thread */
+	const char *comm;                 /* of every thread */
 	const char *names[FAKE_NAME_MAX]; /* by name id */
-	const struct memory_block *live; /* at the end */
+	const struct memory_block *live;  /* at the end */
 	uint32_t live_cnt;
 	uint64_t step_order; /* of the slice SESSION_STEP_ID */
 };

@@ -67,10 +67,18 @@ static int put_step(uint64_t nr)
 	uint64_t t = T0 + 10000000 + nr * 10000000, id = 10 + nr * 10;
 	int64_t seq = (int64_t)nr;
 	struct slice step = fake_slice(id, "", t, t + 9999999);
-	struct fwdbwd fl = { .id = nr + 1, .fwd_tgid = 100, .fwd_tid = 100, .bwd_tid = 101,
-			     .fwd_begin_ns = t + 1500, .bwd_begin_ns = t + 5000500 };
-	static const struct slice_memory memory = { .faults = 300, .major_faults = 1, .fault_bytes = 1228800,
-						    .rss_delta = -4096, .reclaim_ns = 1500, .compact_ns = 7 };
+	struct fwdbwd fl = { .id = nr + 1,
+			     .fwd_tgid = 100,
+			     .fwd_tid = 100,
+			     .bwd_tid = 101,
+			     .fwd_begin_ns = t + 1500,
+			     .bwd_begin_ns = t + 5000500 };
+	static const struct slice_memory memory = { .faults = 300,
+						    .major_faults = 1,
+						    .fault_bytes = 1228800,
+						    .rss_delta = -4096,
+						    .reclaim_ns = 1500,
+						    .compact_ns = 7 };
 	struct slice addmm;
 	char name[32];
 	int err;
@@ -79,13 +87,19 @@ static int put_step(uint64_t nr)
 	step.name = name;
 	step.cat = SLICE_USER_ANNOTATION;
 	step.flags = SLICE_DERIVED;
-	addmm = with(with_inputs(fake_slice(id + 2, "aten::addmm", t + 1500, t + 900000)), 100, seq, 0, 0);
+	addmm = with(with_inputs(fake_slice(id + 2, "aten::addmm", t + 1500, t + 900000)), 100, seq,
+		     0, 0);
 	addmm.mem = &memory;
 	err = put(addmm);
-	err = err ? err : put(with(fake_slice(id + 1, "aten::linear", t + 1000, t + 1000000), 100, -1, 0, 0));
-	err = err ? err : put(with(fake_slice(id + 4, "AddmmBackward0", t + 5000500, t + 5900001), 101, seq, 1, 0));
-	err = err ? err : put(with(fake_slice(id + 3, "autograd::engine::evaluate_function: AddmmBackward0",
-					      t + 5000000, t + 6000000), 101, seq, 1, 0));
+	err = err ? err :
+		    put(with(fake_slice(id + 1, "aten::linear", t + 1000, t + 1000000), 100, -1, 0, 0));
+	err = err ? err :
+		    put(with(fake_slice(id + 4, "AddmmBackward0", t + 5000500, t + 5900001), 101,
+			     seq, 1, 0));
+	err = err ? err :
+		    put(with(fake_slice(id + 3, "autograd::engine::evaluate_function: AddmmBackward0",
+					t + 5000000, t + 6000000),
+			     101, seq, 1, 0));
 	err = err ? err : sink.flow(sink.arg, &fl);
 	totals.flows++;
 	err = err ? err : put(step);
@@ -94,28 +108,35 @@ static int put_step(uint64_t nr)
 
 static int put_marked(void)
 {
-	static const uint32_t flags[] = { SLICE_UNWOUND, SLICE_END_LOST, SLICE_END_INFERRED, SLICE_NAME_CUT,
-					  SLICE_THREAD_EXIT, SLICE_OTHER_THREAD_END, SLICE_TRUNCATED };
+	static const uint32_t flags[] = { SLICE_UNWOUND,  SLICE_END_LOST,    SLICE_END_INFERRED,
+					  SLICE_NAME_CUT, SLICE_THREAD_EXIT, SLICE_OTHER_THREAD_END,
+					  SLICE_TRUNCATED };
 	uint64_t t = T0 + 500000000, i;
 	struct slice child;
 	int err = 0;
 
 	for (i = 0; i < sizeof(flags) / sizeof(flags[0]) && !err; i++)
-		err = put(with(fake_slice(100 + i, "aten::\"odd\"\n", t + i * 1000, t + i * 1000 + 999), 102, -1, 0,
-			       flags[i]));
-	child = with(fake_slice(110, "aten::copy_", T0 + 900000000, T0 + 1000000000), 200, -1, 0, SLICE_UNFINISHED);
+		err = put(with(fake_slice(100 + i, "aten::\"odd\"\n", t + i * 1000, t + i * 1000 + 999),
+			       102, -1, 0, flags[i]));
+	child = with(fake_slice(110, "aten::copy_", T0 + 900000000, T0 + 1000000000), 200, -1, 0,
+		     SLICE_UNFINISHED);
 	child.tgid = 200;
 	err = err ? err : put(child);
-	return err ? err : put(with(fake_slice(1, "train", T0, T0 + 1000000000), 100, -1, 0,
-				    SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED));
+	return err ? err :
+		     put(with(fake_slice(1, "train", T0, T0 + 1000000000), 100, -1, 0,
+			      SLICE_OPEN_AT_BEGIN | SLICE_UNFINISHED));
 }
 
 /* A tensor that every step keeps, one that it frees; what came before the window; a request that fails. */
 static int put_memory(uint64_t nr)
 {
 	uint64_t t = T0 + 10000000 + nr * 10000000;
-	struct memory_event ev = { .ts_ns = t + 2000, .at = { .tgid = 100, .tid = 100 }, .what = MEMORY_ALLOC,
-				   .addr = 0x7f0000000000 + nr * 4096, .bytes = 4096, .device_index = -1,
+	struct memory_event ev = { .ts_ns = t + 2000,
+				   .at = { .tgid = 100, .tid = 100 },
+				   .what = MEMORY_ALLOC,
+				   .addr = 0x7f0000000000 + nr * 4096,
+				   .bytes = 4096,
+				   .device_index = -1,
 				   .allocated = (nr + 1) * 4096 };
 	struct memory_block block = { 0 };
 	int err = sink.memory(sink.arg, &ev);
@@ -162,9 +183,14 @@ static int put_memory(uint64_t nr)
 
 static int put_cuda(void)
 {
-	struct memory_event ev = { .ts_ns = T0 + 1000000, .at = { .tgid = 100, .tid = 102 }, .what = MEMORY_API,
-				   .addr = 0x7c0000000000, .bytes = 2 << 20, .name = "cudaMalloc",
-				   .begin_ns = T0 + 900000, .device_type = 1 };
+	struct memory_event ev = { .ts_ns = T0 + 1000000,
+				   .at = { .tgid = 100, .tid = 102 },
+				   .what = MEMORY_API,
+				   .addr = 0x7c0000000000,
+				   .bytes = 2 << 20,
+				   .name = "cudaMalloc",
+				   .begin_ns = T0 + 900000,
+				   .device_type = 1 };
 	int err = sink.memory(sink.arg, &ev);
 
 	ev.no_result = true;
@@ -178,15 +204,23 @@ static int put_cuda(void)
 	return err ? err : sink.memory(sink.arg, &ev);
 }
 
-#define HEAD(type, tid_, ts) { .len = sizeof(struct type), .ts_ns = (ts), .tgid = 100, .tid = (tid_) }
+#define HEAD(type, tid_, ts)                                                                       \
+	{                                                                                          \
+		.len = sizeof(struct type), .ts_ns = (ts), .tgid = 100, .tid = (tid_)              \
+	}
 
 static int put_kernel(void)
 {
 	const uint64_t t = T0 + 200000000;
-	struct ptb_kmem kmem = { .h = HEAD(ptb_kmem, 100, t), .begin_ns = t - 25000000, .minor = 1000, .major = 3,
+	struct ptb_kmem kmem = { .h = HEAD(ptb_kmem, 100, t),
+				 .begin_ns = t - 25000000,
+				 .minor = 1000,
+				 .major = 3,
 				 .rss = { 50 << 20, 100 << 20, 0, 1 << 20 } };
-	struct ptb_kmem_call call = { .h = HEAD(ptb_kmem_call, 100, t), .begin_ns = t - 5000,
-				      .addr = 0x7b0000000000, .bytes = 8 << 20 };
+	struct ptb_kmem_call call = { .h = HEAD(ptb_kmem_call, 100, t),
+				      .begin_ns = t - 5000,
+				      .addr = 0x7b0000000000,
+				      .bytes = 8 << 20 };
 	struct ptb_kmem_stall stall = { .h = HEAD(ptb_kmem_stall, 100, t), .begin_ns = t - 3000000 };
 	struct ptb_kmem_event happened = { .h = HEAD(ptb_kmem_event, 100, t), .pages = 512 };
 	struct kernel_event ev = { .at = { .tgid = 100, .tid = 100, .op = "aten::mm", .annotation = "loss" } };
@@ -242,10 +276,17 @@ static int write_trace(const char *path, const struct session *s)
 static int write_report(const char *path, const struct session *s)
 {
 	static const struct ka_row rows[] = {
-		{ .key = "aten::linear", .count = 4, .cpu_total_ns = 3996000, .self_cpu_ns = 402000,
+		{ .key = "aten::linear",
+		  .count = 4,
+		  .cpu_total_ns = 3996000,
+		  .self_cpu_ns = 402000,
 		  .first_begin_ns = T0 + 10001000 },
-		{ .key = "ProfilerStep*", .count = 4, .cpu_total_ns = 39999996, .self_cpu_ns = 36003996,
-		  .first_begin_ns = T0 + 10000000, .is_annotation = true },
+		{ .key = "ProfilerStep*",
+		  .count = 4,
+		  .cpu_total_ns = 39999996,
+		  .self_cpu_ns = 36003996,
+		  .first_begin_ns = T0 + 10000000,
+		  .is_annotation = true },
 	};
 	struct table_opts opts = { .sort_by = "cpu_time_total", .row_limit = -1 };
 	FILE *out = fopen(path, "w");
@@ -288,13 +329,25 @@ static int write_memory_report(const char *path)
 int main(int argc, char **argv)
 {
 	static const struct session_process processes[] = {
-		{ .tgid = 100, .parent_tgid = 1, .comm = "python", .cmdline = "python train.py --lr 0.1",
-		  .exe = "python3.11", .start_ns = T0 },
-		{ .tgid = 200, .parent_tgid = 100, .comm = "pt_data_worker", .cmdline = "python train.py --lr 0.1",
-		  .exe = "python3.11", .start_ns = T0 + 100000000, .gap_ns = 250000 },
+		{ .tgid = 100,
+		  .parent_tgid = 1,
+		  .comm = "python",
+		  .cmdline = "python train.py --lr 0.1",
+		  .exe = "python3.11",
+		  .start_ns = T0 },
+		{ .tgid = 200,
+		  .parent_tgid = 100,
+		  .comm = "pt_data_worker",
+		  .cmdline = "python train.py --lr 0.1",
+		  .exe = "python3.11",
+		  .start_ns = T0 + 100000000,
+		  .gap_ns = 250000 },
 	};
-	static const struct session_lost lost = { .begin_ns = T0 + 510000000, .end_ns = T0 + 510100000, .cnt = 17 };
-	static const struct session_refusal refused = { .name = "at::_ops::item::call", .kind = PTB_FUNC_OP,
+	static const struct session_lost lost = { .begin_ns = T0 + 510000000,
+						  .end_ns = T0 + 510100000,
+						  .cnt = 17 };
+	static const struct session_refusal refused = { .name = "at::_ops::item::call",
+							.kind = PTB_FUNC_OP,
 							.reason = PTB_REFUSE_COMPUTED_JUMP };
 	static const struct session_rss rss[] = {
 		{ .ts_ns = T0 - 1000, .tgid = 100, .rss = { 50 << 20, 90 << 20, 0, 0 } },

@@ -116,8 +116,12 @@ void flow__wait(void)
 
 uint64_t flow__annotation(uint64_t parent, const char *name, uint32_t flags)
 {
-	struct slice sl = { .parent = parent, .name = name, .schema = "", .cat = SLICE_USER_ANNOTATION,
-			    .scope = 7, .flags = flags };
+	struct slice sl = { .parent = parent,
+			    .name = name,
+			    .schema = "",
+			    .cat = SLICE_USER_ANNOTATION,
+			    .scope = 7,
+			    .flags = flags };
 
 	sl.end_ns = now + FLOW_ANNOTATION_NS;
 	return tell(&sl);
@@ -145,8 +149,9 @@ void flow__resize(char before, char after)
 
 static void memory(uint64_t within, char block, enum memory_what what, int64_t bytes)
 {
-	struct memory_event ev = { .ts_ns = now++, .what = what, .addr = addr_of(block), .bytes = bytes,
-				   .device_index = -1 };
+	struct memory_event ev = {
+		.ts_ns = now++, .what = what, .addr = addr_of(block), .bytes = bytes, .device_index = -1
+	};
 
 	ev.at.slice = within;
 	ev.at.tgid = ev.at.tid = 100;
@@ -170,8 +175,10 @@ void flow__free_unknown(char block)
 
 static const char *category(uint8_t c)
 {
-	static const char *const names[] = { "PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY",
-					     "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "?" };
+	static const char *const names[] = { "PARAMETER",       "OPTIMIZER_STATE",
+					     "INPUT",           "TEMPORARY",
+					     "ACTIVATION",      "GRADIENT",
+					     "AUTOGRAD_DETAIL", "?" };
 
 	return c < 8 ? names[c] : "bad";
 }

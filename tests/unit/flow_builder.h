@@ -11,7 +11,8 @@
 
 #define FLOW_MUL "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"
 #define FLOW_MUL_ "aten::mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"
-#define FLOW_ADD_ "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
+#define FLOW_ADD_                                                                                  \
+	"aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
 #define FLOW_SUM "aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"
 #define FLOW_DETACH "aten::detach(Tensor(a) self) -> Tensor(a)"
 

@@ -9,7 +9,8 @@
 #define US 1000ULL
 #define CONTEXT 1
 
-static void init_device(struct ptb_gpu_device *d, uint32_t id, uint32_t major, uint32_t sms, uint32_t shared_kib)
+static void init_device(struct ptb_gpu_device *d, uint32_t id, uint32_t major, uint32_t sms,
+			uint32_t shared_kib)
 {
 	*d = (struct ptb_gpu_device){
 		.h = { .len = sizeof(*d), .kind = PTB_REC_GPU_DEVICE, .tgid = 100 },
@@ -58,9 +59,14 @@ void gw__init(struct gpu_world *w)
 
 void gw__place(struct gpu_world *w, uint32_t tid, uint64_t op_slice, const char *op, const char *annotation)
 {
-	w->at = (struct session_place){ .tgid = w->tgid, .tid = tid, .slice = op_slice, .op_slice = op_slice,
-					.op = op ? op : "", .outer_op = op ? op : "",
-					.annotation = annotation ? annotation : "", .step = -1 };
+	w->at = (struct session_place){ .tgid = w->tgid,
+					.tid = tid,
+					.slice = op_slice,
+					.op_slice = op_slice,
+					.op = op ? op : "",
+					.outer_op = op ? op : "",
+					.annotation = annotation ? annotation : "",
+					.step = -1 };
 }
 
 int gw__slice(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end)
@@ -74,7 +80,8 @@ int gw__slice(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin
 	return w->sink.slice ? w->sink.slice(w->sink.arg, &sl) : 0;
 }
 
-int gw__annotation(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end, uint32_t flags)
+int gw__annotation(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end,
+		   uint32_t flags)
 {
 	struct slice sl = fake_slice(id, name, begin, end);
 
@@ -88,8 +95,8 @@ int gw__annotation(struct gpu_world *w, uint64_t id, const char *name, uint64_t 
 	return w->sink.slice ? w->sink.slice(w->sink.arg, &sl) : 0;
 }
 
-static struct gw_item *item(struct gpu_world *w, enum gpu_what what, uint8_t kind, size_t len, uint64_t begin,
-			    uint64_t end)
+static struct gw_item *item(struct gpu_world *w, enum gpu_what what, uint8_t kind, size_t len,
+			    uint64_t begin, uint64_t end)
 {
 	struct gw_item *it = &w->items[w->item_cnt];
 
@@ -99,18 +106,26 @@ static struct gw_item *item(struct gpu_world *w, enum gpu_what what, uint8_t kin
 	}
 	w->item_cnt++;
 	memset(it, 0, sizeof(*it));
-	it->g = (struct gpu_slice){ .what = what, .begin_ns = begin, .end_ns = end, .name = "", .launch_name = "",
-				    .context = CONTEXT, .at = w->at, .rec = &it->rec.h };
-	it->rec.h = (struct ptb_rec_hdr){ .len = (uint16_t)len, .kind = kind, .ts_ns = end, .tgid = w->tgid,
-					  .tid = w->at.tid };
+	it->g = (struct gpu_slice){ .what = what,
+				    .begin_ns = begin,
+				    .end_ns = end,
+				    .name = "",
+				    .launch_name = "",
+				    .context = CONTEXT,
+				    .at = w->at,
+				    .rec = &it->rec.h };
+	it->rec.h = (struct ptb_rec_hdr){
+		.len = (uint16_t)len, .kind = kind, .ts_ns = end, .tgid = w->tgid, .tid = w->at.tid
+	};
 	return it;
 }
 
 struct gw_item *gw__call(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end)
 {
-	struct gw_item *it = w->host_only ?
-				     item(w, GPU_API, PTB_REC_CUDA_CALL, sizeof(struct ptb_cuda_call), begin, end) :
-				     item(w, GPU_API, PTB_REC_GPU_API, sizeof(struct ptb_gpu_api), begin, end);
+	struct gw_item *it =
+		w->host_only ?
+			item(w, GPU_API, PTB_REC_CUDA_CALL, sizeof(struct ptb_cuda_call), begin, end) :
+			item(w, GPU_API, PTB_REC_GPU_API, sizeof(struct ptb_gpu_api), begin, end);
 
 	w->totals.gpu_calls++;
 	it->g.name = name;
@@ -128,7 +143,8 @@ struct gw_item *gw__call(struct gpu_world *w, const char *name, uint64_t begin, 
 	return it;
 }
 
-struct gw_item *gw__driver(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end, uint32_t correlation)
+struct gw_item *gw__driver(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end,
+			   uint32_t correlation)
 {
 	struct gw_item *it = gw__call(w, name, begin, end);
 
@@ -144,8 +160,9 @@ struct gw_item *gw__driver(struct gpu_world *w, const char *name, uint64_t begin
 	return it;
 }
 
-static struct gw_item *work(struct gpu_world *w, enum gpu_what what, uint8_t kind, size_t len, uint32_t device,
-			    uint32_t stream, uint64_t begin, uint64_t end, const struct gw_item *call)
+static struct gw_item *work(struct gpu_world *w, enum gpu_what what, uint8_t kind, size_t len,
+			    uint32_t device, uint32_t stream, uint64_t begin, uint64_t end,
+			    const struct gw_item *call)
 {
 	struct gw_item *it = item(w, what, kind, len, begin, end);
 
@@ -155,7 +172,9 @@ static struct gw_item *work(struct gpu_world *w, enum gpu_what what, uint8_t kin
 	it->g.context = CONTEXT + device;
 	it->g.props = device < GW_DEVICES ? &w->devices[device] : NULL;
 	if (!call) {
-		it->g.at = (struct session_place){ .tgid = w->tgid, .op = "", .outer_op = "", .annotation = "", .step = -1 };
+		it->g.at = (struct session_place){
+			.tgid = w->tgid, .op = "", .outer_op = "", .annotation = "", .step = -1
+		};
 		it->g.correlation = ++w->correlation;
 		w->totals.gpu_unlinked++;
 		return it;
@@ -170,11 +189,11 @@ static struct gw_item *work(struct gpu_world *w, enum gpu_what what, uint8_t kin
 	return it;
 }
 
-struct gw_item *gw__kernel(struct gpu_world *w, const char *name, uint32_t device, uint32_t stream, uint64_t begin,
-			   uint64_t end, const struct gw_item *call)
+struct gw_item *gw__kernel(struct gpu_world *w, const char *name, uint32_t device, uint32_t stream,
+			   uint64_t begin, uint64_t end, const struct gw_item *call)
 {
-	struct gw_item *it = work(w, GPU_KERNEL, PTB_REC_GPU_KERNEL, sizeof(struct ptb_gpu_kernel), device, stream,
-				  begin, end, call);
+	struct gw_item *it = work(w, GPU_KERNEL, PTB_REC_GPU_KERNEL, sizeof(struct ptb_gpu_kernel),
+				  device, stream, begin, end, call);
 	struct ptb_gpu_kernel *k = &it->rec.kernel;
 
 	it->g.name = name;
@@ -189,31 +208,33 @@ struct gw_item *gw__kernel(struct gpu_world *w, const char *name, uint32_t devic
 	return it;
 }
 
-static struct gw_item *memory(struct gpu_world *w, bool fill, uint64_t bytes, uint32_t device, uint32_t stream,
-			      uint64_t begin, uint64_t end, const struct gw_item *call)
+static struct gw_item *memory(struct gpu_world *w, bool fill, uint64_t bytes, uint32_t device,
+			      uint32_t stream, uint64_t begin, uint64_t end, const struct gw_item *call)
 {
-	struct gw_item *it = work(w, fill ? GPU_MEMSET : GPU_MEMCPY, fill ? PTB_REC_GPU_MEMSET : PTB_REC_GPU_MEMCPY,
+	struct gw_item *it = work(w, fill ? GPU_MEMSET : GPU_MEMCPY,
+				  fill ? PTB_REC_GPU_MEMSET : PTB_REC_GPU_MEMCPY,
 				  sizeof(struct ptb_gpu_memory), device, stream, begin, end, call);
 
 	it->rec.memory.bytes = bytes;
 	return it;
 }
 
-struct gw_item *gw__copy(struct gpu_world *w, uint32_t kind, uint64_t bytes, uint32_t device, uint32_t stream,
-			 uint64_t begin, uint64_t end, const struct gw_item *call)
+struct gw_item *gw__copy(struct gpu_world *w, uint32_t kind, uint64_t bytes, uint32_t device,
+			 uint32_t stream, uint64_t begin, uint64_t end, const struct gw_item *call)
 {
 	struct gw_item *it = memory(w, false, bytes, device, stream, begin, end, call);
 
 	it->rec.memory.copy_kind = kind;
 	it->rec.memory.src_kind = kind == 1 ? 1 : 3;
 	it->rec.memory.dst_kind = kind == 2 ? 2 : 3;
-	it->g.name = kind == 1 ? "Memcpy HtoD (Pageable -> Device)" : kind == 2 ? "Memcpy DtoH (Device -> Pinned)" :
-									"Memcpy PtoP (Device -> Device)";
+	it->g.name = kind == 1 ? "Memcpy HtoD (Pageable -> Device)" :
+		     kind == 2 ? "Memcpy DtoH (Device -> Pinned)" :
+				 "Memcpy PtoP (Device -> Device)";
 	return it;
 }
 
-struct gw_item *gw__fill(struct gpu_world *w, uint64_t bytes, uint32_t device, uint32_t stream, uint64_t begin,
-			 uint64_t end, const struct gw_item *call)
+struct gw_item *gw__fill(struct gpu_world *w, uint64_t bytes, uint32_t device, uint32_t stream,
+			 uint64_t begin, uint64_t end, const struct gw_item *call)
 {
 	struct gw_item *it = memory(w, true, bytes, device, stream, begin, end, call);
 
@@ -222,11 +243,11 @@ struct gw_item *gw__fill(struct gpu_world *w, uint64_t bytes, uint32_t device, u
 	return it;
 }
 
-struct gw_item *gw__sync(struct gpu_world *w, uint32_t what, uint32_t stream, uint64_t begin, uint64_t end,
-			 const struct gw_item *call)
+struct gw_item *gw__sync(struct gpu_world *w, uint32_t what, uint32_t stream, uint64_t begin,
+			 uint64_t end, const struct gw_item *call)
 {
-	static const char *const names[] = { "Unknown", "Event Sync", "Stream Wait Event", "Stream Sync",
-					     "Context Sync" };
+	static const char *const names[] = { "Unknown", "Event Sync", "Stream Wait Event",
+					     "Stream Sync", "Context Sync" };
 	struct gw_item *it = item(w, GPU_SYNC, PTB_REC_GPU_SYNC, sizeof(struct ptb_gpu_sync), begin, end);
 
 	it->g.at = call->g.at;
@@ -252,14 +273,15 @@ struct gw_item *gw__event(struct gpu_world *w, uint32_t stream, uint64_t at, con
 
 struct gw_item *gw__overhead(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end)
 {
-	struct gw_item *it = item(w, GPU_OVERHEAD, PTB_REC_GPU_OVERHEAD, sizeof(struct ptb_gpu_overhead), begin, end);
+	struct gw_item *it = item(w, GPU_OVERHEAD, PTB_REC_GPU_OVERHEAD,
+				  sizeof(struct ptb_gpu_overhead), begin, end);
 
 	it->g.name = name;
 	return it;
 }
 
-struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64_t slice, uint32_t stream,
-				   uint64_t begin, uint64_t end)
+struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64_t slice,
+				   uint32_t stream, uint64_t begin, uint64_t end)
 {
 	struct gw_item *it = item(w, GPU_ANNOTATION, 0, 0, begin, end);
 
@@ -274,7 +296,8 @@ struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64
 /* Calls by time, an outer one before those inside; the rest by device, stream and time. */
 static int by_order(const void *a, const void *b)
 {
-	const struct gpu_slice *x = &((const struct gw_item *)a)->g, *y = &((const struct gw_item *)b)->g;
+	const struct gpu_slice *x = &((const struct gw_item *)a)->g,
+			       *y = &((const struct gw_item *)b)->g;
 
 	if ((x->what == GPU_API) != (y->what == GPU_API))
 		return x->what == GPU_API ? -1 : 1;
@@ -318,13 +341,15 @@ static int put_forward(struct gpu_world *w, uint64_t t, uint64_t id)
 	gw__call(w, "cudaGetDevice", t + 210 * US, t + 211 * US);
 	c = gw__call(w, "cudaLaunchKernel", t + 220 * US, t + 232 * US);
 	gw__driver(w, "cuLaunchKernel", t + 224 * US, t + 230 * US, c->g.correlation);
-	gw__kernel(w, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x8", 0, 7, t + 240 * US, t + 900 * US, c);
+	gw__kernel(w, "sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x64x8", 0, 7, t + 240 * US,
+		   t + 900 * US, c);
 	c = gw__call(w, "cudaMemsetAsync", t + 234 * US, t + 238 * US);
 	gw__fill(w, 4096, 0, 7, t + 901 * US, t + 903 * US, c);
 	/* ends 200 ns after its operator, by its clock */
 	c = gw__call(w, "cudaLaunchKernelExC", t + 250 * US, t + 260 * US + 200);
-	gw__kernel(w, "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
-		      "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
+	gw__kernel(w,
+		   "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, "
+		   "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
 		   0, 7, t + 905 * US, t + 1000 * US, c);
 	err = err ? err : gw__slice(w, id + 4, "aten::addmm", t + 205 * US, t + 260 * US);
 	gw__place(w, 100, id + 5, "triton_poi_fused_relu_0", "forward");
@@ -343,7 +368,8 @@ static int put_backward(struct gpu_world *w, uint64_t t, uint64_t id)
 
 	gw__place(w, 101, id + 7, "aten::mm", NULL);
 	c = gw__call(w, "cudaLaunchKernel", t + 530 * US, t + 540 * US);
-	gw__kernel(w, "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x64x8", 0, 7, t + 1110 * US, t + 1900 * US, c);
+	gw__kernel(w, "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x64x8", 0, 7,
+		   t + 1110 * US, t + 1900 * US, c);
 	err = gw__slice(w, id + 7, "aten::mm", t + 520 * US, t + 550 * US);
 	gw__place(w, 101, id + 6, "AddmmBackward0", NULL);
 	c = gw__call(w, "cudaEventRecord", t + 556 * US, t + 558 * US);
@@ -362,10 +388,11 @@ static int put_backward(struct gpu_world *w, uint64_t t, uint64_t id)
 	}
 	gw__place(w, 101, id + 8, "record_param_comms", NULL);
 	c = gw__call(w, "cudaLaunchKernelExC", t + 570 * US, t + 580 * US);
-	gw__kernel(w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 0, 13, t + 1905 * US,
-		   t + 2500 * US, c);
-	gw__kernel(w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 1, 13,
-		   t + 1906 * US, t + 2501 * US, gw__call(w, "cudaLaunchKernelExC", t + 582 * US, t + 590 * US));
+	gw__kernel(w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+		   0, 13, t + 1905 * US, t + 2500 * US, c);
+	gw__kernel(w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+		   1, 13, t + 1906 * US, t + 2501 * US,
+		   gw__call(w, "cudaLaunchKernelExC", t + 582 * US, t + 590 * US));
 	return err ? err : gw__slice(w, id + 8, "record_param_comms", t + 566 * US, t + 600 * US);
 }
 
@@ -378,7 +405,8 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 	gw__place(w, 100, 0, NULL, "Optimizer.step#Adam.step");
 	c = gw__call(w, "cudaGraphLaunch", t + 1000 * US, t + 1030 * US);
 	for (i = 0; i < 2; i++) { /* nodes of one graph have the launch's correlation, all of them */
-		k = gw__kernel(w, "adam_update", 0, 7, t + 2600 * US + i * 100 * US, t + 2690 * US + i * 100 * US, c);
+		k = gw__kernel(w, "adam_update", 0, 7, t + 2600 * US + i * 100 * US,
+			       t + 2690 * US + i * 100 * US, c);
 		k->rec.kernel.flags = PTB_GPU_HAS_GRAPH | PTB_GPU_HAS_CHANNEL;
 		k->rec.kernel.graph = 3;
 		k->rec.kernel.graph_node = 0x300000001ULL + i;
@@ -391,7 +419,8 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 	gw__copy(w, 2, 4, 0, 7, t + 2800 * US, t + 2802 * US, c);
 	c = gw__call(w, "cudaStreamSynchronize", t + 1240 * US, t + 2810 * US);
 	gw__sync(w, 3, 7, t + 1240 * US, t + 2809 * US, c);
-	err = err ? err : gw__slice(w, id + 10, "aten::_local_scalar_dense", t + 1200 * US, t + 2820 * US);
+	err = err ? err :
+		    gw__slice(w, id + 10, "aten::_local_scalar_dense", t + 1200 * US, t + 2820 * US);
 	gw__overhead(w, "Instrumentation", t + 2830 * US, t + 2833 * US);
 	gw__place(w, 100, 0, NULL, NULL);
 	c = gw__call(w, "cudaDeviceSynchronize", t + 9000 * US, t + 9010 * US);

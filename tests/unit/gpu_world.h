@@ -36,7 +36,7 @@ struct gpu_world {
 	uint32_t item_cnt;
 	uint32_t emitted_cnt; /* of the last gw__emit(); they are still there */
 	uint32_t tgid;
-	uint32_t correlation; /* last one given out */
+	uint32_t correlation;    /* last one given out */
 	struct session_place at; /* of what comes next */
 	bool host_only;
 };
@@ -44,26 +44,29 @@ struct gpu_world {
 /* An "NVIDIA H100" and an "A100"; has_gpu and a clock error of 500 ns. */
 void gw__init(struct gpu_world *w);
 /* Where calls that come next are made: tid, operator's slice and name (0, NULL: none), annotation. */
-void gw__place(struct gpu_world *w, uint32_t tid, uint64_t op_slice, const char *op, const char *annotation);
+void gw__place(struct gpu_world *w, uint32_t tid, uint64_t op_slice, const char *op,
+	       const char *annotation);
 int gw__slice(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end);
-int gw__annotation(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end, uint32_t flags);
+int gw__annotation(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end,
+		   uint32_t flags);
 
 /* Calls; a new correlation each. */
 struct gw_item *gw__call(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end);
-struct gw_item *gw__driver(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end, uint32_t correlation);
+struct gw_item *gw__driver(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end,
+			   uint32_t correlation);
 /* Work that the call launched (NULL: none is known). */
-struct gw_item *gw__kernel(struct gpu_world *w, const char *name, uint32_t device, uint32_t stream, uint64_t begin,
-			   uint64_t end, const struct gw_item *call);
-struct gw_item *gw__copy(struct gpu_world *w, uint32_t kind, uint64_t bytes, uint32_t device, uint32_t stream,
+struct gw_item *gw__kernel(struct gpu_world *w, const char *name, uint32_t device, uint32_t stream,
+			   uint64_t begin, uint64_t end, const struct gw_item *call);
+struct gw_item *gw__copy(struct gpu_world *w, uint32_t kind, uint64_t bytes, uint32_t device,
+			 uint32_t stream, uint64_t begin, uint64_t end, const struct gw_item *call);
+struct gw_item *gw__fill(struct gpu_world *w, uint64_t bytes, uint32_t device, uint32_t stream,
 			 uint64_t begin, uint64_t end, const struct gw_item *call);
-struct gw_item *gw__fill(struct gpu_world *w, uint64_t bytes, uint32_t device, uint32_t stream, uint64_t begin,
+struct gw_item *gw__sync(struct gpu_world *w, uint32_t what, uint32_t stream, uint64_t begin,
 			 uint64_t end, const struct gw_item *call);
-struct gw_item *gw__sync(struct gpu_world *w, uint32_t what, uint32_t stream, uint64_t begin, uint64_t end,
-			 const struct gw_item *call);
 struct gw_item *gw__event(struct gpu_world *w, uint32_t stream, uint64_t at, const struct gw_item *call);
 struct gw_item *gw__overhead(struct gpu_world *w, const char *name, uint64_t begin, uint64_t end);
-struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64_t slice, uint32_t stream,
-				   uint64_t begin, uint64_t end);
+struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64_t slice,
+				   uint32_t stream, uint64_t begin, uint64_t end);
 
 /* Tells all that was made to the sink, in the model's order, and forgets it. */
 int gw__emit(struct gpu_world *w);

@@ -9,7 +9,7 @@
 #include "value_words.h"
 
 #define K 1000ULL
-#define times(i, n) (i = 0; i < (n) * hostile_scale; i++)
+#define for_times(i, n) for (i = 0; i < (n)*hostile_scale; i++)
 
 static const uint64_t far = (1ULL << 61) - 1;
 
@@ -36,7 +36,7 @@ static void timestamps_near_2_64(void)
 	put_control(&l, PTB_REC_LOST, sizeof(l));
 	put_control(&c, PTB_REC_CLOCK, sizeof(c));
 	put_enter(OP, 2000, 0x7000);
-	for times(i, 300 * K) {
+	for_times (i, 300 * K) {
 		put_ring(&r, PTB_REC_OP_ENTER, sizeof(r), UINT64_MAX);
 		if (i % 100 == 0) {
 			put_ring(&k, PTB_REC_KMEM, sizeof(k), i % 200 ? far : 2000);
@@ -50,9 +50,9 @@ static void rounds(void)
 {
 	uint64_t i;
 
-	for times(i, 500 * K)
+	for_times (i, 500 * K)
 		put_enter(OP, far - i % 1000, 0x7000);
-	for times(i, 8 * K) {
+	for_times (i, 8 * K) {
 		put_exit(OP, 5000 + i, 0x7000);
 		put_round(10000000 + i);
 	}
@@ -67,11 +67,11 @@ static void threads_1_5m(void)
 	uint64_t i;
 
 	put_meta("profile_memory", "true");
-	for times(i, 1500 * K) {
+	for_times (i, 1500 * K) {
 		r.h.tid = (uint32_t)i + 1;
 		put_ring(&r, PTB_REC_OP_EXIT, sizeof(r), 2000 + i);
 	}
-	for times(i, 20 * K)
+	for_times (i, 20 * K)
 		put_ring(&t, i % 2 ? PTB_REC_EXEC : PTB_REC_EXIT, sizeof(t), 3000000 + i);
 }
 
@@ -85,7 +85,7 @@ static void processes(void)
 	put_meta("kernel_memory", "true");
 	put_meta("profile_memory", "true");
 	p.comm = p.cmdline = p.exe = put_name("python");
-	for times(i, 60 * K) {
+	for_times (i, 60 * K) {
 		p.h.tgid = p.h.tid = (uint32_t)i + 1000;
 		put_control(&p, PTB_REC_PROCESS, sizeof(p));
 		k.h.tgid = k.h.tid = a.h.tgid = a.h.tid = (uint32_t)i + 1000;
@@ -106,13 +106,13 @@ static void operator_definitions(void)
 	memcpy(name, "aten::", 6);
 	name[9000] = '.';
 	d.name = put_name(name);
-	for times(i, 300 * K) {
+	for_times (i, 300 * K) {
 		d.h.ts_ns = 1000 + i;
 		d.flags = i % 2 ? PTB_OPDEF_GONE : 0;
 		d.addr = i % 3 ? 0x1000 : 0x2000 + i;
 		put_control(&d, PTB_REC_OPDEF, sizeof(d));
 	}
-	for times(i, 300 * K)
+	for_times (i, 300 * K)
 		put_ring(&r, PTB_REC_BOXED_ENTER, sizeof(r), 2000 + i);
 }
 
@@ -121,12 +121,12 @@ static void lost_intervals(void)
 	struct ptb_lost l = { .cnt = 1 };
 	uint64_t i;
 
-	for times(i, 600 * K) {
+	for_times (i, 600 * K) {
 		l.h.ts_ns = next_random() >> 4;
 		l.end_ns = l.h.ts_ns + (i & 7);
 		put_control(&l, PTB_REC_LOST, sizeof(l));
 	}
-	for times(i, 20 * K)
+	for_times (i, 20 * K)
 		put_scope(2000 + i, 0x7000, 0x5000 + i, "open");
 }
 
@@ -150,9 +150,9 @@ static void colliding_keys(void)
 		char text[8];
 	} rec = { .r = r, .text = "a" };
 
-	for times(i, 100 * K) {
-		h = i << 32;      /* the hash that is wanted: its low half is 0 */
-		h ^= h >> 32;     /* undone: h ^ h >> 32, h * d, h ^ h >> 32, the sum */
+	for_times (i, 100 * K) {
+		h = i << 32;  /* the hash that is wanted: its low half is 0 */
+		h ^= h >> 32; /* undone: h ^ h >> 32, h * d, h ^ h >> 32, the sum */
 		h *= inverse(d);
 		h ^= h >> 32;
 		rec.r.rf = (h ^ TGID * c1) * inverse(c2) - 0x7f4a7c15ULL;
@@ -180,7 +180,7 @@ static void deep_nesting(void)
 
 	for (i = 0; i < 99 * K; i++)
 		put_enter(OP, 2000 + i, (1ULL << 40) - i * 16);
-	for times(i, 150 * K) /* the end of a function of which no frame is there */
+	for_times (i, 150 * K) /* the end of a function of which no frame is there */
 		put_exit(BOXED, 200000 + 10 * i, 0x1000);
 }
 
@@ -193,7 +193,7 @@ static void hidden_nesting(void)
 	put_func(FIRST_FREE, "profiler::_record_function_enter", PTB_FUNC_OP);
 	for (i = 0; i < 99 * K; i++)
 		put_enter(FIRST_FREE, 2000 + i, (1ULL << 40) - i * 16);
-	for times(i, 300 * K) {
+	for_times (i, 300 * K) {
 		r.rf = i + 1;
 		s.seq = i;
 		put_ring(&s, PTB_REC_SEQ, sizeof(s), 200000 + 10 * i);
@@ -209,13 +209,13 @@ static void forward_threads(void)
 	struct ptb_op_exit x = { .h.site = 2 * OP + 1, .sp = 0x6f00 };
 	uint64_t i;
 
-	for times(i, 60 * K) {
+	for_times (i, 60 * K) {
 		e.h.tid = s.h.tid = x.h.tid = (uint32_t)i + 1000;
 		put_ring(&e, PTB_REC_OP_ENTER, sizeof(e), 2000 + i);
 		put_ring(&s, PTB_REC_SEQ, sizeof(s), 2000 + i);
 		put_ring(&x, PTB_REC_OP_EXIT, sizeof(x), 2000 + i);
 	}
-	for times(i, 100 * K) {
+	for_times (i, 100 * K) {
 		n.seq = 7;
 		n.fwd_thread = i + 1;
 		put_ring(&n, PTB_REC_NODE_ENTER, sizeof(n), 200000 + 10 * i);
@@ -228,7 +228,7 @@ static void derived_steps(void)
 	uint64_t i;
 
 	put_meta("profile_memory", "true");
-	for times(i, 500 * K) {
+	for_times (i, 500 * K) {
 		put_scope(2000 + 100 * i, 0x7000, 0x1000, "Optimizer.step#SGD.step");
 		put_scope_end(2050 + 100 * i, 0x7000, 0x1000);
 	}
@@ -245,7 +245,7 @@ static void counters_series(void)
 
 	put_meta("kernel_memory", "true");
 	put_meta("profile_memory", "true");
-	for times(i, 60 * K) {
+	for_times (i, 60 * K) {
 		k.h.tgid = k.h.tid = (uint32_t)i + 1000;
 		k.begin_ns = i % 2 ? 2000 : 0;
 		put_ring(&k, PTB_REC_KMEM, sizeof(k), i % 2 ? far : 2000 + i);
@@ -266,16 +266,17 @@ static void blocks_of_programs(void)
 	uint64_t i;
 
 	put_meta("profile_memory", "true");
-	for times(i, 500 * K) {
+	for_times (i, 500 * K) {
 		a.addr = 64 * i + 64;
 		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2000 + i);
 	}
-	for times(i, 100 * K)
+	for_times (i, 100 * K)
 		put_ring(&t, PTB_REC_EXEC, sizeof(t), 600000 + i);
 }
 
-static const struct vw_tensor tensor = { .dtype = 6, .ndim = 1, .sizes = { 8 }, .flags = PTB_VAL_F_IDS, .impl = 1,
-					 .storage = 0x1000, .keys = 1 };
+static const struct vw_tensor tensor = {
+	.dtype = 6, .ndim = 1, .sizes = { 8 }, .flags = PTB_VAL_F_IDS, .impl = 1, .storage = 0x1000, .keys = 1
+};
 
 static void put_op_values(uint64_t ts, const struct value_words *in, const struct value_words *out)
 {
@@ -352,7 +353,7 @@ static void moved_tensors(void)
 		vw__tensor(&out, &t);
 		t.storage = 0x1000;
 	}
-	for times(i, 600)
+	for_times (i, 600)
 		put_op_values(2000 + 20 * i, &in, &out);
 }
 
@@ -373,9 +374,9 @@ static void shape_lists(void)
 		t.sizes[i] = -(1LL << 62);
 	while (in.cnt < 3400)
 		vw__tensor(&in, &t);
-	for times(i, 60)
+	for_times (i, 60)
 		put_op_values(2000 + 20 * i, &in, NULL);
-	for times(i, 300 * K) {
+	for_times (i, 300 * K) {
 		a.addr = 64 * (i + 1);
 		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 200000 + i);
 	}
@@ -388,7 +389,7 @@ static void huge_ndim(void)
 	uint64_t i, k, body[4 + 2 * 255];
 
 	put_meta("args", "\"shapes\"");
-	for times(i, 4 * K) {
+	for_times (i, 4 * K) {
 		in.cnt = 0;
 		for (k = 0; k < 4 + 2 * 255; k++)
 			body[k] = next_random();
@@ -415,7 +416,7 @@ static void argument_lists(void)
 	}
 	memcpy(rec.words, late.words, late.cnt * 8);
 	put_op_values(2000, &pending, NULL);
-	for times(i, 2 * K)
+	for_times (i, 2 * K)
 		put_ring(&rec, PTB_REC_ARGS_MORE, sizeof(rec.r) + late.cnt * 8, 3000 + i);
 }
 
@@ -438,11 +439,11 @@ static void gpu_records(void)
 
 	put_meta("gpu", "true");
 	k.name = put_name("_Z6kernelPfi");
-	for times(i, 100 * K) {
+	for_times (i, 100 * K) {
 		c.gpu_ns = c.mono_ns = 1000000 + 10 * i;
 		put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), 2000);
 	}
-	for times(i, 100 * K) {
+	for_times (i, 100 * K) {
 		k.correlation = (uint32_t)i + 1;
 		k.device = (uint32_t)i;
 		k.stream = (uint32_t)i * 7;
@@ -462,9 +463,9 @@ static void crossing_calls(void)
 
 	put_meta("gpu", "true");
 	put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), 2000);
-	for times(i, 60 * K)
+	for_times (i, 60 * K)
 		put_api(10000 + 20 * i, 10000000 + 20 * i, (uint32_t)i + 1, launch);
-	for times(i, 60 * K) {
+	for_times (i, 60 * K) {
 		put_enter(OP, 10000 + 20 * i, 0x7000);
 		put_exit(OP, 10010 + 20 * i, 0x6f00);
 	}
@@ -487,8 +488,9 @@ static void mangled_names(void)
 	n = snprintf(name, sizeof(name), "_Z1fSt4pairIiiE");
 	for (i = 0; n < 237; i++) /* S0_, S1_, ...: the last one was a pair of the one before it */
 		n += snprintf(name + n, sizeof(name) - (size_t)n, i < 36 ? "S_IS%c_S%c_E" : "S_I%c%cE",
-			      (int)(i < 10 ? '0' + i : 'A' + i - 10), (int)(i < 10 ? '0' + i : 'A' + i - 10));
-	for times(i, 200) {
+			      (int)(i < 10 ? '0' + i : 'A' + i - 10),
+			      (int)(i < 10 ? '0' + i : 'A' + i - 10));
+	for_times (i, 200) {
 		put_scope(2000 + 100 * i, 0x7000, 0x1000, name + 2);
 		put_scope_end(2050 + 100 * i, 0x7000, 0x1000);
 		put_scope(2060 + 100 * i, 0x7000, 0x1000, name);
@@ -509,7 +511,7 @@ static void long_names(void)
 	put_meta("profile_memory", "true");
 	memset(name, 'x', sizeof(name) - 1);
 	put_func(FIRST_FREE, name, PTB_FUNC_OP);
-	for times(i, 200 * K) {
+	for_times (i, 200 * K) {
 		a.addr = 64 * (i + 1);
 		put_enter(FIRST_FREE, 2000 + 100 * i, 0x7000);
 		put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2020 + 100 * i);
@@ -523,7 +525,7 @@ static void many_names(void)
 	uint64_t i;
 
 	put_meta("profile_memory", "true");
-	for times(i, 800 * K) {
+	for_times (i, 800 * K) {
 		snprintf(text, sizeof(text), "%llx", (unsigned long long)i);
 		put_scope(2000 + 100 * i, 0x7000, 0x1000, text);
 		put_scope_end(2050 + 100 * i, 0x7000, 0x1000);
@@ -536,7 +538,9 @@ static void honest_launches(void)
 {
 	struct ptb_gpu_clock c = { .err_ns = 1 };
 	struct ptb_gpu_api a = { 0 };
-	struct ptb_gpu_kernel k = { .grid = { 7, 2, 1 }, .block = { 64, 1, 1 }, .registers = 32, .stream = 7 };
+	struct ptb_gpu_kernel k = {
+		.grid = { 7, 2, 1 }, .block = { 64, 1, 1 }, .registers = 32, .stream = 7
+	};
 	uint64_t i, at = 2000;
 	char name[64];
 
@@ -547,7 +551,7 @@ static void honest_launches(void)
 		snprintf(name, sizeof(name), "_ZN2at6native13reduce_kernelILi%dELi1EEEvPKfPf", (int)i);
 		put_name(name);
 	}
-	for times(i, 600 * K) {
+	for_times (i, 600 * K) {
 		if (i % 4096 == 0) {
 			c.gpu_ns = c.mono_ns = at;
 			put_ring(&c, PTB_REC_GPU_CLOCK, sizeof(c), at);

@@ -11,14 +11,25 @@
 #define PAGE 4096ll
 
 static const struct named_site work_sites[] = {
-	{"site_work_enter", PTB_PROG_OP_ENTER, 0},
-	{"site_work_exit", PTB_PROG_OP_EXIT, 0},
-	{"site_mark_enter", PTB_PROG_OP_ENTER, 0},
+	{ "site_work_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_work_exit", PTB_PROG_OP_EXIT, 0 },
+	{ "site_mark_enter", PTB_PROG_OP_ENTER, 0 },
 };
 enum { WORK_ENTER = 1, WORK_EXIT, MARK };
 
-enum { DO_WRITE, DO_READ, DO_DISCARD, DO_MAP, DO_UNMAP, DO_BRK, DO_REMAP, DO_SMALL,
-       DO_FILE, DO_COLLAPSE, DO_COMPACT };
+enum {
+	DO_WRITE,
+	DO_READ,
+	DO_DISCARD,
+	DO_MAP,
+	DO_UNMAP,
+	DO_BRK,
+	DO_REMAP,
+	DO_SMALL,
+	DO_FILE,
+	DO_COLLAPSE,
+	DO_COMPACT
+};
 
 static inline struct probe_set *open_traced(struct target *t)
 {
@@ -68,8 +79,8 @@ static inline void add_sums(struct sums *s, const struct ptb_kmem *k)
 }
 
 /* Records of (begin_ns, end_ns]; those of other processes are an error. */
-static inline struct sums sum_between(const struct records *r, const struct target *t, uint64_t begin_ns,
-			       uint64_t end_ns)
+static inline struct sums sum_between(const struct records *r, const struct target *t,
+				      uint64_t begin_ns, uint64_t end_ns)
 {
 	struct sums s = {};
 

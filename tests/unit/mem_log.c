@@ -47,8 +47,7 @@ static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
 struct mem_log *mem_log__run(struct session *s)
 {
 	struct mem_log *log = calloc(1, sizeof(*log));
-	struct session_sink sink = { .arg = log, .memory = on_memory, .kernel = on_kernel,
-				     .thread = on_thread };
+	struct session_sink sink = { .arg = log, .memory = on_memory, .kernel = on_kernel, .thread = on_thread };
 
 	if (!log || session__run(s, &sink, 1, &log->totals))
 		abort();
@@ -90,19 +89,29 @@ struct live_log mem_log__live(struct session *s)
 	return l;
 }
 
-void mem_log__report(struct builder *b, uint8_t kind, uint64_t ts, uint64_t addr, int64_t bytes, int32_t type,
-		     int32_t index)
+void mem_log__report(struct builder *b, uint8_t kind, uint64_t ts, uint64_t addr, int64_t bytes,
+		     int32_t type, int32_t index)
 {
-	struct ptb_mem_report r = { .sp = 0x7000, .addr = addr, .bytes = bytes, .allocated = 5000,
-				    .reserved = 6000, .device_type = type, .device_index = index };
+	struct ptb_mem_report r = { .sp = 0x7000,
+				    .addr = addr,
+				    .bytes = bytes,
+				    .allocated = 5000,
+				    .reserved = 6000,
+				    .device_type = type,
+				    .device_index = index };
 
 	builder__ring_rec(b, &r.h, kind, sizeof(r), ts);
 }
 
 void mem_log__kmem(struct builder *b, uint64_t ts, uint32_t minor, uint32_t major, int64_t rss_delta)
 {
-	struct ptb_kmem r = { .begin_ns = ts - 50, .minor = minor, .major = major, .rss_delta = rss_delta,
-			      .fault_bytes = 4096ULL * minor, .reclaim_ns = 11, .compact_ns = 7 };
+	struct ptb_kmem r = { .begin_ns = ts - 50,
+			      .minor = minor,
+			      .major = major,
+			      .rss_delta = rss_delta,
+			      .fault_bytes = 4096ULL * minor,
+			      .reclaim_ns = 11,
+			      .compact_ns = 7 };
 
 	builder__ring_rec(b, &r.h, PTB_REC_KMEM, sizeof(r), ts);
 }

@@ -34,8 +34,8 @@ void mem_log__free(struct mem_log *log);
 struct builder *mem_log__recorded(void);
 struct live_log mem_log__live(struct session *s);
 
-void mem_log__report(struct builder *b, uint8_t kind, uint64_t ts, uint64_t addr, int64_t bytes, int32_t type,
-		     int32_t index);
+void mem_log__report(struct builder *b, uint8_t kind, uint64_t ts, uint64_t addr, int64_t bytes,
+		     int32_t type, int32_t index);
 void mem_log__kmem(struct builder *b, uint64_t ts, uint32_t minor, uint32_t major, int64_t rss_delta);
 
 #endif /* TESTS_MEM_LOG_H */

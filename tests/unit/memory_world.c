@@ -17,7 +17,8 @@ void world__init(struct world *w, uint32_t tgid)
 	world__place(w, "", "", "", "");
 }
 
-void world__place(struct world *w, const char *outer, const char *op, const char *annotation, const char *shapes)
+void world__place(struct world *w, const char *outer, const char *op, const char *annotation,
+		  const char *shapes)
 {
 	w->outer = outer;
 	w->op = op;
@@ -27,8 +28,13 @@ void world__place(struct world *w, const char *outer, const char *op, const char
 
 static struct session_place place(const struct world *w)
 {
-	return (struct session_place){ .tgid = w->tgid, .tid = w->tgid, .op = w->op, .outer_op = w->outer,
-				       .annotation = w->annotation, .step = w->step, .enclosed = true };
+	return (struct session_place){ .tgid = w->tgid,
+				       .tid = w->tgid,
+				       .op = w->op,
+				       .outer_op = w->outer,
+				       .annotation = w->annotation,
+				       .step = w->step,
+				       .enclosed = true };
 }
 
 static void tell(struct world *w, struct memory_event *ev)
@@ -46,13 +52,23 @@ static void tell(struct world *w, struct memory_event *ev)
 uint64_t world__alloc(struct world *w, uint64_t bytes)
 {
 	struct memory_block *b = &w->live[w->live_cnt++];
-	struct memory_event ev = { .what = MEMORY_ALLOC, .addr = w->next_addr, .bytes = (int64_t)bytes, .block = b };
+	struct memory_event ev = {
+		.what = MEMORY_ALLOC, .addr = w->next_addr, .bytes = (int64_t)bytes, .block = b
+	};
 
 	if (w->live_cnt > WORLD_BLOCKS)
 		abort();
-	*b = (struct memory_block){ .addr = w->next_addr, .bytes = bytes, .ts_ns = w->now + 1000, .op = w->op,
-				    .outer_op = w->outer, .annotation = w->annotation, .shapes = w->shapes,
-				    .step = w->step, .tgid = w->tgid, .tid = w->tgid, .device_index = -1 };
+	*b = (struct memory_block){ .addr = w->next_addr,
+				    .bytes = bytes,
+				    .ts_ns = w->now + 1000,
+				    .op = w->op,
+				    .outer_op = w->outer,
+				    .annotation = w->annotation,
+				    .shapes = w->shapes,
+				    .step = w->step,
+				    .tgid = w->tgid,
+				    .tid = w->tgid,
+				    .device_index = -1 };
 	w->next_addr += bytes + 64;
 	w->allocated += bytes;
 	tell(w, &ev);
@@ -93,7 +109,10 @@ void world__oom(struct world *w, uint64_t bytes)
 
 void world__api(struct world *w, const char *name, uint64_t bytes, uint64_t ns)
 {
-	struct memory_event ev = { .what = MEMORY_API, .name = name, .bytes = (int64_t)bytes, .device_type = 1,
+	struct memory_event ev = { .what = MEMORY_API,
+				   .name = name,
+				   .bytes = (int64_t)bytes,
+				   .device_type = 1,
 				   .begin_ns = w->now + 1000 };
 
 	w->now += ns;
@@ -105,8 +124,9 @@ static void emit_kernel(struct world *w, struct ptb_rec_hdr *h, size_t len, uint
 	struct kernel_event ev = { .rec = h };
 
 	w->now += 1000;
-	*h = (struct ptb_rec_hdr){ .len = (uint16_t)len, .kind = kind, .ts_ns = w->now, .tgid = w->tgid,
-				   .tid = w->tgid };
+	*h = (struct ptb_rec_hdr){
+		.len = (uint16_t)len, .kind = kind, .ts_ns = w->now, .tgid = w->tgid, .tid = w->tgid
+	};
 	ev.at = place(w);
 	if (w->sink.kernel(w->sink.arg, &ev))
 		abort();
@@ -133,8 +153,9 @@ void world__stall(struct world *w, uint64_t ns)
 
 void world__oom_kill(struct world *w, uint64_t pages)
 {
-	struct ptb_kmem_event e = { .what = PTB_KMEM_OOM_KILL, .pages = pages, .by_tgid = w->tgid,
-				    .by_tid = w->tgid };
+	struct ptb_kmem_event e = {
+		.what = PTB_KMEM_OOM_KILL, .pages = pages, .by_tgid = w->tgid, .by_tid = w->tgid
+	};
 
 	emit_kernel(w, &e.h, sizeof(e), PTB_REC_KMEM_EVENT);
 }
@@ -148,7 +169,9 @@ void world__end(struct world *w)
 /* Faults bring in what was allocated: half of it is new, the rest malloc had. */
 static void touch(struct world *w, uint64_t bytes)
 {
-	struct ptb_kmem k = { .minor = (uint32_t)(bytes / 4096), .fault_bytes = bytes, .maps = 1, .map_bytes = bytes };
+	struct ptb_kmem k = {
+		.minor = (uint32_t)(bytes / 4096), .fault_bytes = bytes, .maps = 1, .map_bytes = bytes
+	};
 
 	w->rss[PTB_RSS_ANON] += bytes;
 	world__kmem(w, &k);
@@ -167,23 +190,25 @@ void world__train(struct world *w, uint32_t steps, uint64_t leak)
 			world__free(w, queue[n & 1]);
 		queue[n & 1] = world__alloc(w, MIB / 2);
 		for (i = 0; i < 3; i++) {
-			world__place(w, "aten::linear", "aten::addmm", "forward", "[[128], [32, 128], [128, 128]]");
+			world__place(w, "aten::linear", "aten::addmm", "forward",
+				     "[[128], [32, 128], [128, 128]]");
 			act[i] = world__alloc(w, MIB);
 		}
 		if (leak) {
-			world__place(w, "aten::clone", "aten::empty_like", "loss \"kept\"", "[[1024, 1024]]");
+			world__place(w, "aten::clone", "aten::empty_like", "loss \"kept\"",
+				     "[[1024, 1024]]");
 			world__alloc(w, leak);
 			touch(w, leak);
 		}
-		world__place(w, "autograd::engine::evaluate_function: AddmmBackward0", "aten::mm", "",
-			     "[[128, 32], [32, 128]]");
+		world__place(w, "autograd::engine::evaluate_function: AddmmBackward0", "aten::mm",
+			     "", "[[128, 32], [32, 128]]");
 		if (grad)
 			world__free(w, grad);
 		grad = world__alloc(w, 2 * MIB);
 		world__place(w, "", "", "Optimizer.step#AdamW.step", "");
 		if (!n) {
-			world__place(w, "aten::zeros_like", "aten::empty_like", "Optimizer.step#AdamW.step",
-				     "[[128, 128]]");
+			world__place(w, "aten::zeros_like", "aten::empty_like",
+				     "Optimizer.step#AdamW.step", "[[128, 128]]");
 			world__alloc(w, 4 * MIB);
 			world__alloc(w, 4 * MIB);
 			touch(w, 8 * MIB);

@@ -23,7 +23,8 @@ struct world {
 };
 
 void world__init(struct world *w, uint32_t tgid);
-void world__place(struct world *w, const char *outer, const char *op, const char *annotation, const char *shapes);
+void world__place(struct world *w, const char *outer, const char *op, const char *annotation,
+		  const char *shapes);
 /* Each takes 1 us, told to w->sink. */
 uint64_t world__alloc(struct world *w, uint64_t bytes); /* address */
 void world__free(struct world *w, uint64_t addr);

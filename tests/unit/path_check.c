@@ -42,7 +42,8 @@ static bool is_site(uint32_t node, const uint32_t *sites, uint32_t cnt)
 
 static struct walk walk__new(const struct flow *f)
 {
-	struct walk w = { .f = f, .seen = calloc(f->cnt + 1, 1),
+	struct walk w = { .f = f,
+			  .seen = calloc(f->cnt + 1, 1),
 			  .todo = calloc(f->cnt + 1, sizeof(uint32_t)) };
 
 	if (!w.seen || !w.todo)
@@ -75,8 +76,8 @@ static void visit_all_after(struct walk *w, uint32_t node)
 		visit_next(w, w->todo[--w->cnt]);
 }
 
-static void after_sites(struct walk *w, const uint8_t *work, const uint32_t *sites, uint32_t site_cnt,
-			struct path_faults *bad)
+static void after_sites(struct walk *w, const uint8_t *work, const uint32_t *sites,
+			uint32_t site_cnt, struct path_faults *bad)
 {
 	uint32_t i, k;
 
@@ -103,8 +104,8 @@ struct path_faults path_check(const struct flow *f, const uint8_t *work, const u
 	return bad;
 }
 
-struct path_faults path_check_after(const struct flow *f, const uint8_t *work, const uint32_t *sites,
-				    uint32_t site_cnt, bool *any)
+struct path_faults path_check_after(const struct flow *f, const uint8_t *work,
+				    const uint32_t *sites, uint32_t site_cnt, bool *any)
 {
 	struct walk w = walk__new(f);
 	struct path_faults bad = { 0 };

@@ -11,7 +11,7 @@
 struct path_faults {
 	uint32_t avoided;    /* a return can be reached without crossing a site */
 	uint32_t work_after; /* from a site the work can still be reached */
-	uint32_t twice;	     /* from a site another one, or itself, can be reached */
+	uint32_t twice;      /* from a site another one, or itself, can be reached */
 };
 
 /* work: by node, the calls that are measured. */
@@ -22,7 +22,7 @@ struct path_faults path_check(const struct flow *f, const uint8_t *work, const u
  * The same for sites that only ways with work must cross: `avoided` counts returns that can be reached from
  * work behind which there is no more; *any: there is such work.
  */
-struct path_faults path_check_after(const struct flow *f, const uint8_t *work, const uint32_t *sites,
-				    uint32_t site_cnt, bool *any);
+struct path_faults path_check_after(const struct flow *f, const uint8_t *work,
+				    const uint32_t *sites, uint32_t site_cnt, bool *any);
 
 #endif /* TESTS_PATH_CHECK_H */

@@ -44,8 +44,7 @@ static inline void fill_facts(struct ptb_proc_cfg *cfg, struct target *t)
 	c->ivalue_kind[0] = PTB_VAL_NONE;
 	c->ivalue_kind[5] = PTB_VAL_INT;
 	c->ivalue_kind[10] = PTB_VAL_BOOL;
-	cfg->seq_tls_module = c->grad_tls_module = c->keys_tls_module =
-		target__value(t, "tls_module");
+	cfg->seq_tls_module = c->grad_tls_module = c->keys_tls_module = target__value(t, "tls_module");
 	cfg->seq_tls_offset = target__value(t, "tls_offset");
 	c->keys_tls_off = cfg->seq_tls_offset + 8;
 	c->grad_tls_off = cfg->seq_tls_offset + 24;
@@ -112,7 +111,7 @@ static inline struct value_iter iter_of(const void *rec)
 
 static inline struct value next(struct value_iter *it)
 {
-	struct value v = {.kind = 255};
+	struct value v = { .kind = 255 };
 
 	CU_ASSERT(values__next(it, &v));
 	return v;

@@ -30,7 +30,7 @@ static void must(bool ok, const char *what)
 /* One line without its end; NULL: end of file or too late. Valid until the next call. */
 static char *read_line(struct target *t, char *line, size_t cap)
 {
-	struct pollfd pfd = {.fd = t->from, .events = POLLIN};
+	struct pollfd pfd = { .fd = t->from, .events = POLLIN };
 
 	for (;;) {
 		char *end = memchr(t->buf, '\n', t->len);
@@ -63,9 +63,8 @@ void target__read_sites(struct target *t)
 	while (read_line(t, line, sizeof(line))) {
 		if (!strcmp(line, "ready"))
 			return;
-		must(t->value_cnt < 64 &&
-			     sscanf(line, "site %31s %lu", t->values[t->value_cnt].name,
-				    &t->values[t->value_cnt].value) == 2,
+		must(t->value_cnt < 64 && sscanf(line, "site %31s %lu", t->values[t->value_cnt].name,
+						 &t->values[t->value_cnt].value) == 2,
 		     line);
 		t->value_cnt++;
 	}
@@ -211,10 +210,10 @@ bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const cha
 
 struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks)
 {
-	struct probe_set_opts opts = {.ring_bytes = ring_bytes,
-				      .follow_tasks = tasks,
-				      .force_perf = links != LINKS_MULTI,
-				      .perf_single = links == LINKS_SINGLE};
+	struct probe_set_opts opts = { .ring_bytes = ring_bytes,
+				       .follow_tasks = tasks,
+				       .force_perf = links != LINKS_MULTI,
+				       .perf_single = links == LINKS_SINGLE };
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");
@@ -223,12 +222,12 @@ struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks)
 
 struct probe_set *open_memory_set(enum links links)
 {
-	struct probe_set_opts opts = {.ring_bytes = 1 << 23,
-				      .follow_tasks = true,
-				      .force_perf = links != LINKS_MULTI,
-				      .perf_single = links == LINKS_SINGLE,
-				      .memory = true,
-				      .kernel_memory = true};
+	struct probe_set_opts opts = { .ring_bytes = 1 << 23,
+				       .follow_tasks = true,
+				       .force_perf = links != LINKS_MULTI,
+				       .perf_single = links == LINKS_SINGLE,
+				       .memory = true,
+				       .kernel_memory = true };
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");
@@ -237,9 +236,9 @@ struct probe_set *open_memory_set(enum links links)
 
 struct probe_set *open_args_set(enum links links, enum probe_args args)
 {
-	struct probe_set_opts opts = {.force_perf = links != LINKS_MULTI,
-				      .perf_single = links == LINKS_SINGLE,
-				      .args = args};
+	struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
+				       .perf_single = links == LINKS_SINGLE,
+				       .args = args };
 	struct probe_set *ps = NULL;
 
 	must(!probe_set__open(&opts, &ps), "probe_set__open");
@@ -263,7 +262,7 @@ int attach_sites_to(struct probe_set *ps, struct target *t, const struct ptb_pro
 		    const struct named_site *sites, uint32_t cnt, uint32_t *proc)
 {
 	struct probe_site list[32] = {};
-	struct probe_lib lib = {.access_path = t->path, .sites = list, .cnt = cnt};
+	struct probe_lib lib = { .access_path = t->path, .sites = list, .cnt = cnt };
 	struct ptb_proc_cfg cfg = {};
 	uint32_t idx;
 

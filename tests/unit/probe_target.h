@@ -44,8 +44,7 @@ struct records {
 void records__collect(struct records *r, struct probe_set *ps);
 void records__clear(struct records *r);
 uint32_t records__count(const struct records *r, uint8_t kind, uint32_t site);
-const void *records__find(const struct records *r, uint8_t kind,
-			  uint32_t nth); /* NULL: not there */
+const void *records__find(const struct records *r, uint8_t kind, uint32_t nth); /* NULL: not there */
 /* The text tail of a record with a fixed part of `fixed` bytes equals `text`. */
 bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const char *text);
 

@@ -62,7 +62,9 @@ static void control_records(struct builder *b, uint32_t add)
 
 static void memory_records(struct builder *b, uint64_t ts, uint64_t sp, uint32_t api)
 {
-	struct ptb_mem_report r = { .sp = sp, .addr = ts & ~0xfffULL, .bytes = ts % 3 ? 64 : -64, .device_type = 1 };
+	struct ptb_mem_report r = {
+		.sp = sp, .addr = ts & ~0xfffULL, .bytes = ts % 3 ? 64 : -64, .device_type = 1
+	};
 	struct ptb_mem_api a = { .h.site = 2 * api, .sp = sp, .begin_ns = ts - 2, .addr = 0xd000 };
 	struct ptb_kmem k = { .minor = 3, .rss_delta = 4096 };
 	struct ptb_kmem_call call = { .bytes = 1 << 20 };
@@ -83,7 +85,9 @@ static void memory_records(struct builder *b, uint64_t ts, uint64_t sp, uint32_t
 
 static void rss_sample(struct builder *b)
 {
-	struct ptb_rss_sample r = { .h.kind = PTB_REC_RSS_SAMPLE, .h.len = sizeof(r), .h.tgid = 1, .h.ts_ns = 1500 };
+	struct ptb_rss_sample r = {
+		.h.kind = PTB_REC_RSS_SAMPLE, .h.len = sizeof(r), .h.tgid = 1, .h.ts_ns = 1500
+	};
 
 	builder__raw(b, &r.h);
 }
@@ -91,9 +95,15 @@ static void rss_sample(struct builder *b)
 static void gpu_records(struct builder *b, uint64_t ts)
 {
 	struct ptb_gpu_clock c = { .gpu_ns = ts + 5000, .mono_ns = ts, .err_ns = 3 };
-	struct ptb_gpu_api api = { .begin = ts + 5000, .end = ts + 5020, .correlation = (uint32_t)ts, .name = 1 };
-	struct ptb_gpu_kernel k = { .begin = ts + 5100, .end = ts + 5200, .correlation = (uint32_t)ts, .name = 2 };
-	struct ptb_gpu_memory m = { .begin = ts + 5300, .end = ts + 5400, .correlation = (uint32_t)ts, .stream = 7 };
+	struct ptb_gpu_api api = {
+		.begin = ts + 5000, .end = ts + 5020, .correlation = (uint32_t)ts, .name = 1
+	};
+	struct ptb_gpu_kernel k = {
+		.begin = ts + 5100, .end = ts + 5200, .correlation = (uint32_t)ts, .name = 2
+	};
+	struct ptb_gpu_memory m = {
+		.begin = ts + 5300, .end = ts + 5400, .correlation = (uint32_t)ts, .stream = 7
+	};
 	struct ptb_gpu_sync s = { .begin = ts + 5000, .end = ts + 5010, .what = 3, .stream = UINT32_MAX };
 	struct ptb_gpu_event e = { .at = ts + 5400 };
 	struct ptb_gpu_overhead o = { .begin = ts + 5000, .end = ts + 5001, .what = 1 << 16 };
@@ -118,7 +128,8 @@ static void agent_records(struct builder *b, uint64_t ts, const struct value_wor
 {
 	gpu_records(b, ts + 5);
 	builder__values(b, w);
-	builder__rf_begin(b, ts, &(struct ptb_rf_begin){ .rf = 0x7000, .opdef = 0x10, .seq = 3, .logical = 1 },
+	builder__rf_begin(b, ts,
+			  &(struct ptb_rf_begin){ .rf = 0x7000, .opdef = 0x10, .seq = 3, .logical = 1 },
 			  NULL);
 	builder__rf_begin(b, ts + 10, &(struct ptb_rf_begin){ .rf = 0x7100, .scope = 7 }, T("scope"));
 	builder__rf_end(b, ts + 20, 0x7100);

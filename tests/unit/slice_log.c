@@ -73,8 +73,7 @@ static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
 struct slice_log *slice_log__run(struct session *s)
 {
 	struct slice_log *log = calloc(1, sizeof(*log));
-	struct session_sink sink = { .arg = log, .slice = on_slice, .flow = on_flow,
-				     .thread = on_thread };
+	struct session_sink sink = { .arg = log, .slice = on_slice, .flow = on_flow, .thread = on_thread };
 
 	if (!log || session__run(s, &sink, 1, &log->totals))
 		abort();
@@ -151,8 +150,9 @@ static int cmp_place(const void *a, const void *b)
 
 static bool complain(const char *what, const struct slice *sl)
 {
-	fprintf(stderr, "slice %" PRIu64 " '%s' [%" PRIu64 ", %" PRIu64 "] tid %u parent %" PRIu64
-		": %s\n", sl->id, sl->name, sl->begin_ns, sl->end_ns, sl->tid, sl->parent, what);
+	fprintf(stderr,
+		"slice %" PRIu64 " '%s' [%" PRIu64 ", %" PRIu64 "] tid %u parent %" PRIu64 ": %s\n",
+		sl->id, sl->name, sl->begin_ns, sl->end_ns, sl->tid, sl->parent, what);
 	return false;
 }
 

@@ -43,7 +43,7 @@ static void run_find(const char *path, const uint8_t *nop, size_t nop_len)
 
 static void test_find(void)
 {
-	static const uint8_t nop5[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+	static const uint8_t nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
 
 	run_find(TARGET_AGENT_NOP1, (const uint8_t *)"\x90", 1);
 	run_find(TARGET_AGENT_NOP5, nop5, sizeof(nop5));
@@ -62,14 +62,14 @@ static void test_none(void)
 	CU_ASSERT_STRING_NOT_EQUAL(why, "");
 	CU_ASSERT_PTR_NULL(al.path);
 	CU_ASSERT_EQUAL(agent_lib__find(pid, &al, why, sizeof(why)), -ESRCH);
-	CU_ASSERT_EQUAL(agent_lib__read(pid, &al, &(struct ptb_agent_ctl){0}), -ESRCH);
-	CU_ASSERT_EQUAL(agent_lib__configure(pid, &al, &(struct ptb_agent_cfg){0}), -ESRCH);
+	CU_ASSERT_EQUAL(agent_lib__read(pid, &al, &(struct ptb_agent_ctl){ 0 }), -ESRCH);
+	CU_ASSERT_EQUAL(agent_lib__configure(pid, &al, &(struct ptb_agent_cfg){ 0 }), -ESRCH);
 	agent_lib__clear(&al);
 }
 
 static void test_configure(void)
 {
-	struct ptb_agent_cfg cfg = {.rf.size = 0x150, .rf.fn_off = 0x28, .tensor.shapes_on = 1};
+	struct ptb_agent_cfg cfg = { .rf.size = 0x150, .rf.fn_off = 0x28, .tensor.shapes_on = 1 };
 	struct ptb_agent_ctl ctl;
 	struct agent_target at;
 
@@ -108,12 +108,12 @@ static void test_damaged_ctl(void)
 		const char *bytes, *word;
 		int find;
 	} damages[] = {
-		{offsetof(struct ptb_agent_ctl, magic), 8, "PTBAGENX", "not valid", -EPROTO},
-		{offsetof(struct ptb_agent_ctl, magic) + 7, 1, "\0", "inactive", -EAGAIN},
-		{offsetof(struct ptb_agent_ctl, abi), 1, "\x7f", "ABI 127", -EPROTO},
-		{offsetof(struct ptb_agent_ctl, size), 1, "\x08", "version", -EPROTO},
+		{ offsetof(struct ptb_agent_ctl, magic), 8, "PTBAGENX", "not valid", -EPROTO },
+		{ offsetof(struct ptb_agent_ctl, magic) + 7, 1, "\0", "inactive", -EAGAIN },
+		{ offsetof(struct ptb_agent_ctl, abi), 1, "\x7f", "ABI 127", -EPROTO },
+		{ offsetof(struct ptb_agent_ctl, size), 1, "\x08", "version", -EPROTO },
 	};
-	const struct ptb_agent_cfg cfg = {.rf.size = 1};
+	const struct ptb_agent_cfg cfg = { .rf.size = 1 };
 	struct ptb_agent_ctl ctl, good;
 	struct agent_target at;
 	struct agent_lib al;
@@ -146,7 +146,7 @@ static void test_damaged_ctl(void)
 /* Another program under the same number: what was found before is not there, nothing is written. */
 static void test_exec(void)
 {
-	const struct ptb_agent_cfg cfg = {.rf.size = 1};
+	const struct ptb_agent_cfg cfg = { .rf.size = 1 };
 	struct agent_target at;
 	struct ptb_agent_ctl ctl;
 
@@ -297,11 +297,11 @@ static bool see(const struct usdt_site *site, void *arg)
 	return true;
 }
 
-static size_t put_note(uint8_t *to, const char *provider, const char *name, uint64_t addr, uint64_t base,
-		       uint64_t semaphore)
+static size_t put_note(uint8_t *to, const char *provider, const char *name, uint64_t addr,
+		       uint64_t base, uint64_t semaphore)
 {
-	const uint64_t words[3] = {addr, base, semaphore};
-	Elf64_Nhdr nh = {.n_namesz = 8, .n_type = 3};
+	const uint64_t words[3] = { addr, base, semaphore };
+	Elf64_Nhdr nh = { .n_namesz = 8, .n_type = 3 };
 	size_t len = sizeof(nh) + 8 + sizeof(words);
 
 	memcpy(to + sizeof(nh), "stapsdt", 8);
@@ -318,7 +318,7 @@ static size_t put_note(uint8_t *to, const char *provider, const char *name, uint
 
 static void test_notes(void)
 {
-	struct seen s = {0};
+	struct seen s = { 0 };
 	uint8_t buf[512];
 	size_t len = put_note(buf, "other", "x", 1, 2, 3);
 
@@ -356,7 +356,7 @@ static uint64_t random_word(void)
 static void test_notes_fuzz(void)
 {
 	uint8_t good[1024];
-	struct seen s = {0};
+	struct seen s = { 0 };
 	size_t len = 0;
 
 	for (int i = 0; i < 6; i++)
@@ -384,7 +384,7 @@ static void test_notes_fuzz(void)
 static void test_file_fuzz(void)
 {
 	int saved = dup(2), null = open("/dev/null", O_WRONLY);
-	struct seen s = {0};
+	struct seen s = { 0 };
 	uint32_t opened = 0;
 	size_t len;
 	uint8_t *good = read_file(FAKE_AGENT_LIB, &len), *bad = malloc(len);
@@ -401,9 +401,10 @@ static void test_file_fuzz(void)
 
 		memcpy(bad, good, len);
 		for (int k = 0; k < 1 + i % 16; k++) {
-			uint64_t where[] = {random_word() % sizeof(eh),
-					    eh.e_shoff + random_word() % (eh.e_shnum * sizeof(Elf64_Shdr)),
-					    random_word() % len};
+			uint64_t where[] = { random_word() % sizeof(eh),
+					     eh.e_shoff + random_word() %
+								  (eh.e_shnum * sizeof(Elf64_Shdr)),
+					     random_word() % len };
 
 			bad[where[(i + k) % 3] % len] = (uint8_t)random_word();
 		}
@@ -437,17 +438,17 @@ static void test_why_text(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"found, its sites and semaphores are those of the process", test_find},
-		{"no agent, no process", test_none},
-		{"settings are written, and the rest is left alone", test_configure},
-		{"a control block that is none", test_damaged_ctl},
-		{"exec", test_exec},
-		{"a library that was deleted or replaced", test_deleted},
-		{"files with the agent's name", test_impostors},
-		{"notes, and notes that were moved", test_notes},
-		{"damaged notes", test_notes_fuzz},
-		{"damaged libraries", test_file_fuzz},
-		{"reasons", test_why_text},
+		{ "found, its sites and semaphores are those of the process", test_find },
+		{ "no agent, no process", test_none },
+		{ "settings are written, and the rest is left alone", test_configure },
+		{ "a control block that is none", test_damaged_ctl },
+		{ "exec", test_exec },
+		{ "a library that was deleted or replaced", test_deleted },
+		{ "files with the agent's name", test_impostors },
+		{ "notes, and notes that were moved", test_notes },
+		{ "damaged notes", test_notes_fuzz },
+		{ "damaged libraries", test_file_fuzz },
+		{ "reasons", test_why_text },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -84,7 +84,8 @@ static void test_threads(void)
 		for (i = 0; i < THREADS; i++)
 			pthread_join(threads[i], NULL);
 		for (i = 0; i < 100; i++) { /* each leaves a part-filled chunk */
-			CU_ASSERT_FATAL(!pthread_create(&threads[0], NULL, work_little, (void *)(uintptr_t)&mock_neg));
+			CU_ASSERT_FATAL(!pthread_create(&threads[0], NULL, work_little,
+							(void *)(uintptr_t)&mock_neg));
 			pthread_join(threads[0], NULL);
 		}
 		CU_ASSERT(host__detach());
@@ -104,7 +105,8 @@ static int in_child(void)
 	uint64_t chunks = c->chunks;
 	uint32_t i;
 
-	if (c->state & (PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON) || c->ops_why != PTB_AGENT_WHY_FORKED || c->tid)
+	if (c->state & (PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON) || c->ops_why != PTB_AGENT_WHY_FORKED ||
+	    c->tid)
 		return 1;
 	for (i = 0; i < 5000; i++)
 		host__run_op(&mock_add);
@@ -169,7 +171,9 @@ static void test_forks(void)
 	}
 	CU_ASSERT_EQUAL(bad, 0);
 	CU_ASSERT(host__detach());
-	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN) + host__count(PTB_AREC_END) + host__ctl()->dropped - dropped, 2 * cnt);
+	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN) + host__count(PTB_AREC_END) +
+				host__ctl()->dropped - dropped,
+			2 * cnt);
 }
 
 /* ---- the end, and copies ---- */

@@ -219,8 +219,10 @@ static void sum_values(const struct ptb_chunk *c, const struct ptb_arec *r, void
 	s->with_args++;
 	if (r->kind == PTB_AREC_BEGIN)
 		s->begin_bytes = r->len - sizeof(struct ptb_arec_begin);
-	memcpy(&v, (const char *)r + (r->kind == PTB_AREC_BEGIN ? sizeof(struct ptb_arec_begin) :
-								   sizeof(struct ptb_arec_end)), sizeof(v));
+	memcpy(&v,
+	       (const char *)r + (r->kind == PTB_AREC_BEGIN ? sizeof(struct ptb_arec_begin) :
+							      sizeof(struct ptb_arec_end)),
+	       sizeof(v));
 	s->tensors += v.kind == PTB_VAL_TENSOR && (v.n & 0xff) == 2 && (v.aux & 0xff) == 6;
 }
 

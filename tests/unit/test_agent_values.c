@@ -12,7 +12,9 @@
 #include "suite.h"
 
 #define ROUNDS 20000
+/* clang-format off */
 #define NOWHERE (1ull << 63) /* no address of any process: sanitizers have memory of their own nearly everywhere */
+/* clang-format on */
 
 struct ival {
 	uint64_t payload, tag;
@@ -169,11 +171,15 @@ static uint64_t make_tuple(uint32_t depth)
 /* alike: 1: Tensor, 2: Int, 3: Double, 4: Bool, 5: Tensor or None, 6: undefined or Tensor; 0: anything */
 static struct ival make_value(uint32_t depth, uint32_t alike)
 {
-	static const uint32_t kinds[] = { PTB_VAL_TENSOR, PTB_VAL_INT, PTB_VAL_DOUBLE, PTB_VAL_BOOL, PTB_VAL_NONE,
-					  PTB_VAL_TENSOR, PTB_VAL_STRING, PTB_VAL_LIST, PTB_VAL_TUPLE,
-					  PTB_VAL_COMPLEX, PTB_VAL_DEVICE, PTB_VAL_OPAQUE, PTB_VAL_UNKNOWN };
-	uint32_t kind = kinds[alike ? (alike == 5 ? (rnd(2) ? 0 : 4) : alike == 6 ? 0 : alike - 1) :
-				     rnd(sizeof(kinds) / sizeof(kinds[0]))];
+	static const uint32_t kinds[] = { PTB_VAL_TENSOR,  PTB_VAL_INT,    PTB_VAL_DOUBLE,
+					  PTB_VAL_BOOL,    PTB_VAL_NONE,   PTB_VAL_TENSOR,
+					  PTB_VAL_STRING,  PTB_VAL_LIST,   PTB_VAL_TUPLE,
+					  PTB_VAL_COMPLEX, PTB_VAL_DEVICE, PTB_VAL_OPAQUE,
+					  PTB_VAL_UNKNOWN };
+	uint32_t kind = kinds[alike ? (alike == 5 ? (rnd(2) ? 0 : 4) :
+				       alike == 6 ? 0 :
+						    alike - 1) :
+				      rnd(sizeof(kinds) / sizeof(kinds[0]))];
 	struct ival v = { NOWHERE | seed, tag_of(kind) | NOWHERE | (uint64_t)rnd(1000) << 32 };
 	uint64_t pair[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
@@ -257,7 +263,9 @@ __attribute__((unused)) static void test_damaged(void)
 		set_facts(i & 1);
 		items = make_items(cnt, 0);
 		for (k = 0; k < 1 + arena.used / 256; k++) {
-			w = rnd(3) ? ARENA_BASE + rnd(arena.used + 64) : rnd(2) ? NOWHERE | seed : rnd(20);
+			w = rnd(3) ? ARENA_BASE + rnd(arena.used + 64) :
+			    rnd(2) ? NOWHERE | seed :
+				     rnd(20);
 			memcpy(arena.mem + (rnd(arena.used / 8) * 8), &w, 8);
 		}
 		if (!same(items, cnt, i & 2, true) && different++ < 3)

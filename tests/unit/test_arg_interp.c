@@ -21,15 +21,19 @@ static void test_words(void)
 	add_op(PTB_ARG_OPT_WORD)->loc[1] = 2;
 	add_op(PTB_ARG_OPT_WORD)->loc[1] = 1;
 	*add_op(PTB_ARG_OPT_BYTES) = (struct ptb_arg_op){
-		.op = PTB_ARG_OPT_BYTES, .as = PTB_VAL_INT, .loc = {3}, .has_off = 1};
+		.op = PTB_ARG_OPT_BYTES, .as = PTB_VAL_INT, .loc = { 3 }, .has_off = 1
+	};
 	*add_op(PTB_ARG_OPT_BYTES) = (struct ptb_arg_op){
-		.op = PTB_ARG_OPT_BYTES, .as = PTB_VAL_BOOL, .loc = {3}, .has_off = 2};
+		.op = PTB_ARG_OPT_BYTES, .as = PTB_VAL_BOOL, .loc = { 3 }, .has_off = 2
+	};
 	*add_op(PTB_ARG_OPT_BYTES) = (struct ptb_arg_op){
-		.op = PTB_ARG_OPT_BYTES, .as = PTB_VAL_DEVICE, .loc = {4}, .has_off = 2};
-	*add_op(PTB_ARG_OPT_BYTES) = (struct ptb_arg_op){.op = PTB_ARG_OPT_BYTES,
-		.as = PTB_VAL_DEVICE, .loc = {5}, .has_off = 0, .val_off = 1};
+		.op = PTB_ARG_OPT_BYTES, .as = PTB_VAL_DEVICE, .loc = { 4 }, .has_off = 2
+	};
+	*add_op(PTB_ARG_OPT_BYTES) = (struct ptb_arg_op){
+		.op = PTB_ARG_OPT_BYTES, .as = PTB_VAL_DEVICE, .loc = { 5 }, .has_off = 0, .val_off = 1
+	};
 	w[0] = 0xffffffffffff0301;
-	w[1] = 0x500;    /* a flag is a byte */
+	w[1] = 0x500; /* a flag is a byte */
 	w[2] = 0x1;
 	w[3] = 0x000106; /* value, has, no */
 	w[4] = 0x01ff00; /* cpu, no index, has */
@@ -53,14 +57,16 @@ static void test_bool_array_late_unknown(void)
 {
 	begin(false);
 	add_op(PTB_ARG_BOOL_ARRAY)->aux = 3;
-	*add_op(PTB_ARG_LATE) = (struct ptb_arg_op){.op = PTB_ARG_LATE, .aux = 1,
-		.loc = {PTB_LOC_NONE}};
-	*add_op(PTB_ARG_LATE) = (struct ptb_arg_op){.op = PTB_ARG_LATE, .aux = 2, .loc = {1}};
+	*add_op(PTB_ARG_LATE) =
+		(struct ptb_arg_op){ .op = PTB_ARG_LATE, .aux = 1, .loc = { PTB_LOC_NONE } };
+	*add_op(PTB_ARG_LATE) = (struct ptb_arg_op){ .op = PTB_ARG_LATE, .aux = 2, .loc = { 1 } };
 	add_op(PTB_ARG_UNKNOWN);
 	add_op(200);
 	add_op(PTB_ARG_BOOL_ARRAY)->aux = 0;
-	*add_op(PTB_ARG_OPAQUE) = (struct ptb_arg_op){.op = PTB_ARG_OPAQUE,
-		.aux = PTB_OPAQUE_Generator, .loc = {PTB_LOC_NONE}, .has_off = PTB_LOC_NONE};
+	*add_op(PTB_ARG_OPAQUE) = (struct ptb_arg_op){ .op = PTB_ARG_OPAQUE,
+						       .aux = PTB_OPAQUE_Generator,
+						       .loc = { PTB_LOC_NONE },
+						       .has_off = PTB_LOC_NONE };
 	w[0] = 0x55010001;
 	run(false);
 	expect_val(PTB_VAL_BOOLS, 3, 3);
@@ -78,17 +84,17 @@ static void test_bool_array_late_unknown(void)
 
 static void test_late_site(void)
 {
-	uint64_t frame[4] = {0x3ff0000000000000, 2, 3, 4};
+	uint64_t frame[4] = { 0x3ff0000000000000, 2, 3, 4 };
 
 	begin(false);
-	*add_op(PTB_ARG_SLOT) = (struct ptb_arg_op){.op = PTB_ARG_SLOT, .aux = 0,
-		.loc = {PTB_REG_RBP}, .disp = -32};
-	*add_op(PTB_ARG_SLOT) = (struct ptb_arg_op){.op = PTB_ARG_SLOT, .aux = 1,
-		.loc = {PTB_REG_RSP}, .disp = 24};
-	*add_op(PTB_ARG_SLOT_REG) = (struct ptb_arg_op){.op = PTB_ARG_SLOT_REG, .aux = 2,
-		.loc = {PTB_REG_R13}};
-	*add_op(PTB_ARG_SLOT) = (struct ptb_arg_op){.op = PTB_ARG_SLOT, .aux = 3,
-		.loc = {PTB_REG_R14}};
+	*add_op(PTB_ARG_SLOT) =
+		(struct ptb_arg_op){ .op = PTB_ARG_SLOT, .aux = 0, .loc = { PTB_REG_RBP }, .disp = -32 };
+	*add_op(PTB_ARG_SLOT) =
+		(struct ptb_arg_op){ .op = PTB_ARG_SLOT, .aux = 1, .loc = { PTB_REG_RSP }, .disp = 24 };
+	*add_op(PTB_ARG_SLOT_REG) =
+		(struct ptb_arg_op){ .op = PTB_ARG_SLOT_REG, .aux = 2, .loc = { PTB_REG_R13 } };
+	*add_op(PTB_ARG_SLOT) =
+		(struct ptb_arg_op){ .op = PTB_ARG_SLOT, .aux = 3, .loc = { PTB_REG_R14 } };
 	w[PTB_REG_RSP] = arena__put(frame, sizeof(frame));
 	w[PTB_REG_RBP] = w[PTB_REG_RSP] + 32;
 	w[PTB_REG_R13] = 77;
@@ -107,8 +113,8 @@ static void test_late_site(void)
 
 static void test_pointers(void)
 {
-	uint64_t opt_last[2] = {42, 1}, opt_first[2] = {1, 43}, none[2] = {42, 0x100};
-	uint64_t tuple[3] = {10, 20, 0xff01};
+	uint64_t opt_last[2] = { 42, 1 }, opt_first[2] = { 1, 43 }, none[2] = { 42, 0x100 };
+	uint64_t tuple[3] = { 10, 20, 0xff01 };
 
 	begin(false);
 	w[0] = put_word(5);
@@ -119,19 +125,26 @@ static void test_pointers(void)
 	w[5] = arena__put(tuple, sizeof(tuple));
 	add_op(PTB_ARG_PTR_SYMINT);
 	add_op(PTB_ARG_PTR_SYMINT)->loc[0] = 1;
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_SYMINT, .loc = {2}, .has_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_SYMINT, .loc = {3}, .val_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_SYMINT, .loc = {4}, .has_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_INT, .as = PTB_VAL_INT, .loc = {5},
-		.has_off = PTB_LOC_NONE, .val_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_INT, .as = PTB_VAL_DOUBLE, .loc = {5},
-		.has_off = PTB_LOC_NONE};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_INT, .as = PTB_VAL_BOOL, .loc = {5},
-		.has_off = PTB_LOC_NONE, .val_off = 16};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_OPAQUE, .aux = PTB_OPAQUE_Generator,
-		.loc = {2}, .has_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_OPAQUE, .aux = PTB_OPAQUE_Generator,
-		.loc = {4}, .has_off = 8};
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_SYMINT, .loc = { 2 }, .has_off = 8 };
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_SYMINT, .loc = { 3 }, .val_off = 8 };
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_SYMINT, .loc = { 4 }, .has_off = 8 };
+	*add_op(0) = (struct ptb_arg_op){
+		.op = PTB_ARG_PTR_INT, .as = PTB_VAL_INT, .loc = { 5 }, .has_off = PTB_LOC_NONE, .val_off = 8
+	};
+	*add_op(0) = (struct ptb_arg_op){
+		.op = PTB_ARG_PTR_INT, .as = PTB_VAL_DOUBLE, .loc = { 5 }, .has_off = PTB_LOC_NONE
+	};
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_INT,
+					  .as = PTB_VAL_BOOL,
+					  .loc = { 5 },
+					  .has_off = PTB_LOC_NONE,
+					  .val_off = 16 };
+	*add_op(0) = (struct ptb_arg_op){
+		.op = PTB_ARG_OPAQUE, .aux = PTB_OPAQUE_Generator, .loc = { 2 }, .has_off = 8
+	};
+	*add_op(0) = (struct ptb_arg_op){
+		.op = PTB_ARG_OPAQUE, .aux = PTB_OPAQUE_Generator, .loc = { 4 }, .has_off = 8
+	};
 	run(false);
 	expect_int(5);
 	expect_val(PTB_VAL_OPAQUE, 0, PTB_OPAQUE_SymInt);
@@ -150,12 +163,12 @@ static void test_pointers(void)
 static void test_symint_edge(void)
 {
 	begin(false);
-	w[0] = put_word((uint64_t)-(1ll << 62));
+	w[0] = put_word((uint64_t) - (1ll << 62));
 	w[1] = put_word((uint64_t)(-(1ll << 62) - 1));
 	add_op(PTB_ARG_PTR_SYMINT);
 	add_op(PTB_ARG_PTR_SYMINT)->loc[0] = 1;
 	run(false);
-	expect_int((uint64_t)-(1ll << 62));
+	expect_int((uint64_t) - (1ll << 62));
 	expect_val(PTB_VAL_OPAQUE, 0, PTB_OPAQUE_SymInt);
 	expect_end();
 }
@@ -166,15 +179,15 @@ static void test_scalars(void)
 		uint64_t tag;
 		uint8_t kind;
 		uint32_t n;
-	} rows[] = {{0, PTB_VAL_DOUBLE, 0},
-		    {1, PTB_VAL_INT, 0},
-		    {2, PTB_VAL_OPAQUE, PTB_OPAQUE_UInt},
-		    {3, PTB_VAL_COMPLEX, 0},
-		    {4, PTB_VAL_BOOL, 1},
-		    {5, PTB_VAL_OPAQUE, PTB_OPAQUE_SymFloat},
-		    {6, PTB_VAL_OPAQUE, PTB_OPAQUE_SymInt},
-		    {7, PTB_VAL_OPAQUE, PTB_OPAQUE_SymBool}};
-	uint64_t list[8][4], wrong[4] = {99}, opt[6] = {1, 0, 8, 0, 1}, none[6] = {0, 0, 1, 0, 8};
+	} rows[] = { { 0, PTB_VAL_DOUBLE, 0 },
+		     { 1, PTB_VAL_INT, 0 },
+		     { 2, PTB_VAL_OPAQUE, PTB_OPAQUE_UInt },
+		     { 3, PTB_VAL_COMPLEX, 0 },
+		     { 4, PTB_VAL_BOOL, 1 },
+		     { 5, PTB_VAL_OPAQUE, PTB_OPAQUE_SymFloat },
+		     { 6, PTB_VAL_OPAQUE, PTB_OPAQUE_SymInt },
+		     { 7, PTB_VAL_OPAQUE, PTB_OPAQUE_SymBool } };
+	uint64_t list[8][4], wrong[4] = { 99 }, opt[6] = { 1, 0, 8, 0, 1 }, none[6] = { 0, 0, 1, 0, 8 };
 
 	begin(false);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -189,9 +202,9 @@ static void test_scalars(void)
 	w[4] = arena__put(none, sizeof(none));
 	add_op(PTB_ARG_SCALARS);
 	add_op(PTB_ARG_PTR_SCALAR)->loc[0] = 2;
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_SCALAR, .loc = {3}, .has_off = 32};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_SCALAR, .loc = {4}, .has_off = 0,
-		.val_off = 16};
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_SCALAR, .loc = { 3 }, .has_off = 32 };
+	*add_op(0) =
+		(struct ptb_arg_op){ .op = PTB_ARG_PTR_SCALAR, .loc = { 4 }, .has_off = 0, .val_off = 16 };
 	run(false);
 	expect_val(PTB_VAL_LIST, 8, 8);
 	for (uint32_t i = 0; i < 8; i++) {
@@ -283,7 +296,7 @@ static void test_texts(void)
 	view[2] = sizeof(text);
 	w[0] = arena__put(view, sizeof(view));
 	w[1] = 0;
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_STRING, .has_off = 0, .val_off = 8};
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_STRING, .has_off = 0, .val_off = 8 };
 	add_op(PTB_ARG_STRING)->loc[2] = 1;
 	run(false);
 	expect(head(PTB_VAL_STRING, PTB_VAL_F_CUT, PTB_STRING_MAX, sizeof(text)));
@@ -298,12 +311,12 @@ static void test_texts(void)
 static void check_tensor(bool old, bool full)
 {
 	static const struct shape shapes[] = {
-		{0, {}, {}, 0, 1, 4, 0, 0xff},
-		{1, {9}, {1}, 1, 9, 11, 1, 0},
-		{2, {3, 5}, {5, 1}, 7, 15, 6, 1, 3},
-		{5, {1, 2, 3, 4, 5}, {120, 60, 20, 5, 1}, 0, 120, 15, 13, 0},
-		{6, {1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}, -1, 720, 7, 0, 0xff},
-		{16, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 16}, {16}, 0, 16, 0, 0, 0xff},
+		{ 0, {}, {}, 0, 1, 4, 0, 0xff },
+		{ 1, { 9 }, { 1 }, 1, 9, 11, 1, 0 },
+		{ 2, { 3, 5 }, { 5, 1 }, 7, 15, 6, 1, 3 },
+		{ 5, { 1, 2, 3, 4, 5 }, { 120, 60, 20, 5, 1 }, 0, 120, 15, 13, 0 },
+		{ 6, { 1, 2, 3, 4, 5, 6 }, { 6, 5, 4, 3, 2, 1 }, -1, 720, 7, 0, 0xff },
+		{ 16, { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 16 }, { 16 }, 0, 16, 0, 0, 0xff },
 	};
 	uint64_t impl[6];
 
@@ -346,12 +359,15 @@ static void test_tensor_optional(void)
 	w[2] = arena__put(opt, sizeof(opt));
 	ref = put_word(put_word(impl));
 	w[3] = ref - 24; /* third element of a tuple of references */
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_TENSOR, .loc = {0}, .has_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_TENSOR, .loc = {1}, .has_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_TENSOR, .loc = {2}, .has_off = 0,
-		.val_off = 8};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_TENSOR, .loc = {3}, .val_off = 24,
-		.has_off = PTB_LOC_NONE, .flags = PTB_ARG_F_DEREF};
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR, .loc = { 0 }, .has_off = 8 };
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR, .loc = { 1 }, .has_off = 8 };
+	*add_op(0) =
+		(struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR, .loc = { 2 }, .has_off = 0, .val_off = 8 };
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR,
+					  .loc = { 3 },
+					  .val_off = 24,
+					  .has_off = PTB_LOC_NONE,
+					  .flags = PTB_ARG_F_DEREF };
 	run(true);
 	expect_tensor(&matrix, impl, true);
 	expect_val(PTB_VAL_NONE, 0, 0);
@@ -362,7 +378,7 @@ static void test_tensor_optional(void)
 
 static void test_tensor_special(void)
 {
-	struct shape many = {17, {1}, {1}, 0, 1, 6, 0, 0xff}, absurd = matrix, none = matrix;
+	struct shape many = { 17, { 1 }, { 1 }, 0, 1, 6, 0, 0xff }, absurd = matrix, none = matrix;
 	uint64_t impl[6], extra, zero = 0;
 
 	begin(false);
@@ -389,10 +405,12 @@ static void test_tensor_special(void)
 	run(true);
 	expect(head(PTB_VAL_UNDEFINED, PTB_VAL_F_IDS, 0, 0));
 	expect(impl[0]);
-	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_STORAGE | PTB_VAL_F_DIMS_CUT, 6, 17 | 0xff00));
+	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_STORAGE | PTB_VAL_F_DIMS_CUT, 6,
+		    17 | 0xff00));
 	at += 5;
 	expect(head(PTB_VAL_UNKNOWN, PTB_VAL_F_FAULT, 0, 0));
-	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_STORAGE | PTB_VAL_F_SYMBOLIC, 6, 2 | 0x1ff00));
+	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS | PTB_VAL_F_STORAGE | PTB_VAL_F_SYMBOLIC, 6,
+		    2 | 0x1ff00));
 	at += 9;
 	expect(head(PTB_VAL_TENSOR, PTB_VAL_F_IDS, 6, 2 | 0x1ff00));
 	at += 2;
@@ -414,9 +432,9 @@ static void test_near(void)
 	begin(false);
 	impl = put_impl(&matrix);
 	stack[3] = impl;
-	stack[4] = 1;		  /* optional<Tensor> */
+	stack[4] = 1;                /* optional<Tensor> */
 	stack[6] = 1, stack[8] = 42; /* Scalar */
-	stack[120] = 77;	  /* the last that is near enough */
+	stack[120] = 77;             /* the last that is near enough */
 	stack[121] = 78;
 	sp = arena__put(stack, sizeof(stack));
 	w[0] = sp + 24;
@@ -425,7 +443,7 @@ static void test_near(void)
 	w[3] = sp + 121 * 8;
 	w[4] = put_word(79); /* not near */
 	add_op(PTB_ARG_PTR_TENSOR);
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_TENSOR, .has_off = 8};
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR, .has_off = 8 };
 	add_op(PTB_ARG_PTR_SCALAR)->loc[0] = 1;
 	for (uint8_t i = 2; i < 5; i++)
 		add_op(PTB_ARG_PTR_SYMINT)->loc[0] = i;
@@ -545,20 +563,20 @@ static void test_tensor_lists(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"words and bytes", test_words},
-		{"arrays of bool, late doubles, unknown", test_bool_array_late_unknown},
-		{"doubles at the late site", test_late_site},
-		{"values behind pointers", test_pointers},
-		{"SymInt at its limit", test_symint_edge},
-		{"scalars", test_scalars},
-		{"lists of numbers", test_lists_of_numbers},
-		{"texts", test_texts},
-		{"tensors", test_tensor},
-		{"optional tensors and references", test_tensor_optional},
-		{"undefined, symbolic, absurd tensors", test_tensor_special},
-		{"arguments on the caller's stack", test_near},
-		{"wrong layouts", test_wrong_layout},
-		{"lists of tensors", test_tensor_lists},
+		{ "words and bytes", test_words },
+		{ "arrays of bool, late doubles, unknown", test_bool_array_late_unknown },
+		{ "doubles at the late site", test_late_site },
+		{ "values behind pointers", test_pointers },
+		{ "SymInt at its limit", test_symint_edge },
+		{ "scalars", test_scalars },
+		{ "lists of numbers", test_lists_of_numbers },
+		{ "texts", test_texts },
+		{ "tensors", test_tensor },
+		{ "optional tensors and references", test_tensor_optional },
+		{ "undefined, symbolic, absurd tensors", test_tensor_special },
+		{ "arguments on the caller's stack", test_near },
+		{ "wrong layouts", test_wrong_layout },
+		{ "lists of tensors", test_tensor_lists },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -38,7 +38,7 @@ static uint64_t put_stack(const struct ival *items, uint32_t cnt)
 static void put_ivalues(struct ival stack[20], uint64_t impl)
 {
 	uint64_t str[6] = {}, complex[6] = {}, tuple[10] = {}, big[10] = {};
-	struct ival three[3] = {{1, 5}, {1, 10}, {0, 0}};
+	struct ival three[3] = { { 1, 5 }, { 1, 10 }, { 0, 0 } };
 
 	str[2] = arena__put("hello", 5);
 	str[3] = 5;
@@ -48,20 +48,20 @@ static void put_ivalues(struct ival stack[20], uint64_t impl)
 	tuple[3] = 4, tuple[4] = 5, tuple[5] = 0x33, tuple[6] = 3;
 	big[3] = arena__put(three, sizeof(three));
 	big[4] = big[3] + sizeof(three);
-	stack[0] = (struct ival){123, 99}; /* below the arguments */
-	stack[1] = (struct ival){impl, 1};
-	stack[2] = (struct ival){7, 5};
-	stack[3] = (struct ival){0x3ff, 3};
-	stack[4] = (struct ival){0xffffff00, 10};
-	stack[5] = (struct ival){arena__put(str, sizeof(str)), 12 | 1ull << 40};
-	stack[6] = (struct ival){arena__put(complex, sizeof(complex)), 4};
-	stack[7] = (struct ival){0x0301, 18};
-	stack[8] = (struct ival){0, 26};
-	stack[9] = (struct ival){0, 0};
-	stack[10] = (struct ival){arena__put(tuple, sizeof(tuple)), 11};
-	stack[11] = (struct ival){arena__put(big, sizeof(big)), 11};
-	stack[12] = (struct ival){0, 39};
-	stack[13] = (struct ival){0, 40};
+	stack[0] = (struct ival){ 123, 99 }; /* below the arguments */
+	stack[1] = (struct ival){ impl, 1 };
+	stack[2] = (struct ival){ 7, 5 };
+	stack[3] = (struct ival){ 0x3ff, 3 };
+	stack[4] = (struct ival){ 0xffffff00, 10 };
+	stack[5] = (struct ival){ arena__put(str, sizeof(str)), 12 | 1ull << 40 };
+	stack[6] = (struct ival){ arena__put(complex, sizeof(complex)), 4 };
+	stack[7] = (struct ival){ 0x0301, 18 };
+	stack[8] = (struct ival){ 0, 26 };
+	stack[9] = (struct ival){ 0, 0 };
+	stack[10] = (struct ival){ arena__put(tuple, sizeof(tuple)), 11 };
+	stack[11] = (struct ival){ arena__put(big, sizeof(big)), 11 };
+	stack[12] = (struct ival){ 0, 39 };
+	stack[13] = (struct ival){ 0, 40 };
 }
 
 /* Whether a tensor is an nn.Parameter its Python object's type says: where there is one, and only in full mode. */
@@ -141,7 +141,7 @@ static void test_ivalues(void)
 
 static void expect_list(const struct ival *items, uint32_t cnt, uint8_t kind)
 {
-	struct ival one = {put_list(items, cnt), 14};
+	struct ival one = { put_list(items, cnt), 14 };
 
 	run_as(ARENA_STACK, put_stack(&one, 1), 1, true);
 	expect_val(kind, (uint16_t)cnt, cnt);
@@ -149,8 +149,9 @@ static void expect_list(const struct ival *items, uint32_t cnt, uint8_t kind)
 
 static void test_ivalue_lists(void)
 {
-	static const struct ival ints[3] = {{1, 5}, {2, 5}, {3, 5}}, mixed[3] = {{1, 5}, {2, 5}, {3, 3}},
-		doubles[2] = {{1, 3}, {2, 3}}, strings[1] = {{0, 0}};
+	static const struct ival ints[3] = { { 1, 5 }, { 2, 5 }, { 3, 5 } },
+				 mixed[3] = { { 1, 5 }, { 2, 5 }, { 3, 3 } },
+				 doubles[2] = { { 1, 3 }, { 2, 3 } }, strings[1] = { { 0, 0 } };
 	struct ival bools[11], tensors[2];
 
 	begin(false);
@@ -167,7 +168,7 @@ static void test_ivalue_lists(void)
 	expect(3);
 	expect_end();
 	for (uint32_t i = 0; i < 11; i++)
-		bools[i] = (struct ival){i % 3 == 0, 10};
+		bools[i] = (struct ival){ i % 3 == 0, 10 };
 	expect_list(bools, 11, PTB_VAL_BOOLS);
 	expect(0x0001000001000001);
 	expect(0x000100);
@@ -177,8 +178,8 @@ static void test_ivalue_lists(void)
 	expect_list(strings, 1, PTB_VAL_OPT_TENSORS); /* [None] */
 	expect_val(PTB_VAL_NONE, 0, 0);
 	expect_end();
-	tensors[0] = (struct ival){put_impl(&matrix), 1};
-	tensors[1] = (struct ival){1, 5};
+	tensors[0] = (struct ival){ put_impl(&matrix), 1 };
+	tensors[1] = (struct ival){ 1, 5 };
 	expect_list(tensors, 2, PTB_VAL_LIST);
 	expect_tensor(&matrix, tensors[0].payload, true);
 	expect_int(1);
@@ -188,12 +189,12 @@ static void test_ivalue_lists(void)
 /* [[1, 2], [3]]; deeper than the limit; a list that contains itself */
 static void test_nested_lists(void)
 {
-	struct ival leaf[2] = {{1, 5}, {2, 5}}, next;
+	struct ival leaf[2] = { { 1, 5 }, { 2, 5 } }, next;
 	uint64_t obj, *vec;
 
 	begin(false);
 	{
-		struct ival outer[2] = {{put_list(leaf, 2), 14}, {put_list(leaf, 1), 14}};
+		struct ival outer[2] = { { put_list(leaf, 2), 14 }, { put_list(leaf, 1), 14 } };
 
 		expect_list(outer, 2, PTB_VAL_LIST);
 		expect_val(PTB_VAL_INTS, 2, 2);
@@ -202,15 +203,15 @@ static void test_nested_lists(void)
 		expect(1);
 		expect_end();
 	}
-	next = (struct ival){put_list(leaf, 2), 14};
+	next = (struct ival){ put_list(leaf, 2), 14 };
 	for (uint32_t i = 0; i < 3; i++)
-		next = (struct ival){put_list(&next, 1), 14};
+		next = (struct ival){ put_list(&next, 1), 14 };
 	run_as(ARENA_STACK, put_stack(&next, 1), 1, true);
 	for (uint32_t i = 0; i < PTB_NEST_MAX; i++)
 		expect_val(PTB_VAL_LIST, 1, 1);
 	expect(head(PTB_VAL_LIST, PTB_VAL_F_CUT, 0, 2));
 	expect_end();
-	next = (struct ival){0, 14};
+	next = (struct ival){ 0, 14 };
 	obj = put_list(&next, 1);
 	vec = (uint64_t *)arena__at(obj) + cfg.tensor.object_header / 8;
 	((struct ival *)arena__at(vec[0]))->payload = obj;
@@ -231,13 +232,13 @@ static void test_wide_lists(void)
 
 	begin(false);
 	for (uint32_t i = 0; i < 600; i++)
-		row[i] = (struct ival){i, i == 599 ? 3 : 5};
+		row[i] = (struct ival){ i, i == 599 ? 3 : 5 };
 	for (uint32_t k = 0; k < 3; k++) {
 		list = put_list(row, 600);
 		for (uint32_t i = 0; i < 600; i++)
-			row[i] = (struct ival){list, 14};
+			row[i] = (struct ival){ list, 14 };
 	}
-	one = (struct ival){list, 14};
+	one = (struct ival){ list, 14 };
 	run_as(ARENA_STACK, put_stack(&one, 1), 1, true);
 	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
 	CU_ASSERT(out.cnt > 3000);
@@ -255,15 +256,15 @@ static void test_too_much(void)
 	uint64_t impl;
 
 	begin(false);
-	impl = put_impl(&(struct shape){16, {1}, {1}, 0, 1, 6, 0, 0xff});
+	impl = put_impl(&(struct shape){ 16, { 1 }, { 1 }, 0, 1, 6, 0, 0xff });
 	for (uint32_t i = 0; i < 512; i++)
-		stack[i] = (struct ival){impl, 1};
+		stack[i] = (struct ival){ impl, 1 };
 	run_as(ARENA_STACK, put_stack(stack, 512), 512, true);
 	CU_ASSERT(out.cut);
 	CU_ASSERT_EQUAL(out.cnt % (6 + 32), 0);
 	CU_ASSERT(out.cnt * 8 <= PTB_ARGS_BYTES_MAX && out.cnt * 8 > PTB_ARGS_BYTES_MAX - 320);
 	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
-	stack[0] = (struct ival){put_list(stack, 512), 14};
+	stack[0] = (struct ival){ put_list(stack, 512), 14 };
 	run_as(ARENA_STACK, put_stack(stack, 1), 1, true);
 	CU_ASSERT(!out.cut); /* the list says it */
 	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
@@ -274,8 +275,8 @@ static void test_too_much(void)
 
 static void test_hostile(void)
 {
-	static const uint64_t counts[] = {1ull << 63, ~0ull, 1ull << 32, (1ull << 32) - 1, 513,
-		1ull << 61, 0x7fffffff};
+	static const uint64_t counts[] = { 1ull << 63, ~0ull,      1ull << 32, (1ull << 32) - 1,
+					   513,        1ull << 61, 0x7fffffff };
 	uint64_t vec[3];
 
 	begin(false);
@@ -346,9 +347,9 @@ static void fail_everywhere(enum arena_run what, uint64_t a, uint64_t b)
 
 static void test_faults(void)
 {
-	struct shape deep = {6, {1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1}, -1, 720, 7, 0, 0xff};
-	uint64_t scalar[6] = {1, 0, 8, 0, 1}, str[6] = {}, complex[6] = {};
-	struct ival items[3] = {{1, 5}, {2, 5}, {3, 3}}, stack[6];
+	struct shape deep = { 6, { 1, 2, 3, 4, 5, 6 }, { 6, 5, 4, 3, 2, 1 }, -1, 720, 7, 0, 0xff };
+	uint64_t scalar[6] = { 1, 0, 8, 0, 1 }, str[6] = {}, complex[6] = {};
+	struct ival items[3] = { { 1, 5 }, { 2, 5 }, { 3, 3 } }, stack[6];
 
 	begin(false);
 	w[0] = put_word(put_impl(&deep));
@@ -356,19 +357,19 @@ static void test_faults(void)
 	w[2] = w[0]; /* a list of one tensor */
 	w[3] = 1;
 	add_op(PTB_ARG_PTR_TENSOR);
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_PTR_SCALAR, .loc = {1}, .has_off = 32};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_TENSORS, .loc = {2, 3}};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_WORDS, .loc = {2, 3, PTB_LOC_NONE}};
-	*add_op(0) = (struct ptb_arg_op){.op = PTB_ARG_STRING, .loc = {2, 3, PTB_LOC_NONE}};
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_PTR_SCALAR, .loc = { 1 }, .has_off = 32 };
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_TENSORS, .loc = { 2, 3 } };
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_WORDS, .loc = { 2, 3, PTB_LOC_NONE } };
+	*add_op(0) = (struct ptb_arg_op){ .op = PTB_ARG_STRING, .loc = { 2, 3, PTB_LOC_NONE } };
 	fail_everywhere(ARENA_INPUTS, 0, 0);
 	str[2] = arena__put("hello", 5);
 	str[3] = 5;
-	stack[0] = (struct ival){put_list(items, 3), 14};
-	stack[1] = (struct ival){arena__put(str, sizeof(str)), 12};
-	stack[2] = (struct ival){arena__put(complex, sizeof(complex)), 4};
-	stack[3] = (struct ival){put_impl(&deep), 1};
-	stack[4] = (struct ival){put_list(stack, 4), 14};
-	stack[5] = (struct ival){9, 5};
+	stack[0] = (struct ival){ put_list(items, 3), 14 };
+	stack[1] = (struct ival){ arena__put(str, sizeof(str)), 12 };
+	stack[2] = (struct ival){ arena__put(complex, sizeof(complex)), 4 };
+	stack[3] = (struct ival){ put_impl(&deep), 1 };
+	stack[4] = (struct ival){ put_list(stack, 4), 14 };
+	stack[5] = (struct ival){ 9, 5 };
 	fail_everywhere(ARENA_STACK, put_stack(stack, 6), 6);
 }
 
@@ -376,7 +377,7 @@ static void test_faults(void)
 
 static uint64_t put_py(uint64_t type, const uint64_t *body, uint32_t words)
 {
-	uint64_t obj[16] = {3, type};
+	uint64_t obj[16] = { 3, type };
 
 	memcpy(obj + 2, body, 8 * words);
 	return arena__put(obj, sizeof(obj));
@@ -384,7 +385,7 @@ static uint64_t put_py(uint64_t type, const uint64_t *body, uint32_t words)
 
 static uint64_t put_py_tuple(const uint64_t *items, uint32_t cnt)
 {
-	uint64_t body[12] = {cnt};
+	uint64_t body[12] = { cnt };
 
 	memcpy(body + 1, items, 8 * cnt);
 	return put_py(0x1005, body, cnt + 1);
@@ -404,7 +405,7 @@ static uint64_t put_py_int(uint64_t type, bool negative, uint64_t value)
 
 static uint64_t put_py_str(const char *text, uint32_t state)
 {
-	uint64_t obj[16] = {1, 0x1004, strlen(text), 0, state};
+	uint64_t obj[16] = { 1, 0x1004, strlen(text), 0, state };
 
 	memcpy((uint8_t *)obj + cfg.python.ascii_off, text, strlen(text) + 1);
 	return arena__put(obj, sizeof(obj));
@@ -423,7 +424,7 @@ static void check_python_values(bool old)
 	items[2] = put_py_int(0x1001, false, (uint64_t)INT64_MAX);
 	items[3] = put_py_int(0x1001, true, 1ull << 63);
 	items[4] = put_py_int(0x1003, false, 1);
-	items[5] = put_py(0x1002, &(uint64_t){0x3ff0000000000000}, 1);
+	items[5] = put_py(0x1002, &(uint64_t){ 0x3ff0000000000000 }, 1);
 	items[6] = cfg.python.none;
 	items[7] = put_py(sub, &impl, 1);
 	items[8] = put_py_str("text", 0x64);
@@ -456,7 +457,7 @@ static void check_python_function(bool old)
 	body[1] = arena__put(list_items, sizeof(list_items));
 	items[0] = text;
 	items[1] = put_py(0x1006, body, 2);
-	items[2] = put_py_tuple((uint64_t[]){yes, text}, 2);
+	items[2] = put_py_tuple((uint64_t[]){ yes, text }, 2);
 	items[3] = put_py(0x2222, body, 2);
 	items[4] = put_py_int(0x1001, false, 77);
 	run_as(ARENA_TUPLE_BARE, put_py_tuple(items, 5), 0, false);
@@ -503,7 +504,7 @@ static void check_python_odd(bool old)
 	list_items[0] = list_items[1] = put_py_int(0x1001, false, 77);
 	body[0] = 2;
 	body[1] = arena__put(list_items, sizeof(list_items));
-	items[0] = put_py_str("\xc3\xa9", 0x44); /* not ASCII */
+	items[0] = put_py_str("\xc3\xa9", 0x44);     /* not ASCII */
 	items[1] = put_py_int(0x1001, false, ~0ull); /* no int64 */
 	items[2] = put_py(0x2222, body, 2);
 	run_as(ARENA_TUPLE, put_py_tuple(items, 3), 0, false);
@@ -558,16 +559,16 @@ static void test_opt_string(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"parameters", test_parameter},
-		{"IValues", test_ivalues},
-		{"lists of IValues", test_ivalue_lists},
-		{"lists in lists", test_nested_lists},
-		{"wide lists in lists", test_wide_lists},
-		{"more than a record holds", test_too_much},
-		{"hostile numbers", test_hostile},
-		{"faults at every read", test_faults},
-		{"Python objects", test_python},
-		{"an optional string", test_opt_string},
+		{ "parameters", test_parameter },
+		{ "IValues", test_ivalues },
+		{ "lists of IValues", test_ivalue_lists },
+		{ "lists in lists", test_nested_lists },
+		{ "wide lists in lists", test_wide_lists },
+		{ "more than a record holds", test_too_much },
+		{ "hostile numbers", test_hostile },
+		{ "faults at every read", test_faults },
+		{ "Python objects", test_python },
+		{ "an optional string", test_opt_string },
 		CU_TEST_INFO_NULL,
 	};
 

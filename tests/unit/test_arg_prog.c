@@ -9,8 +9,7 @@
 #include "plan/arg_prog.h"
 #include "suite.h"
 
-static bool compile(const char *params, const char *schema, enum optional_abi abi,
-		    struct arg_compiled *c)
+static bool compile(const char *params, const char *schema, enum optional_abi abi, struct arg_compiled *c)
 {
 	struct arg_type types[ARG_TYPES_MAX];
 	char symbol[2048];
@@ -36,14 +35,14 @@ static const struct row {
 } rows[] = {
 	/* add.Tensor, and in place: the result is the argument */
 	{ "at::Tensor const&, at::Tensor const&, c10::Scalar const&",
-	  "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", OPTIONAL_STD, "rsi rdx rcx", 0,
-	  0, 0, 0 },
+	  "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", OPTIONAL_STD, "rsi rdx rcx",
+	  0, 0, 0, 0 },
 	{ "at::Tensor&, at::Tensor const&, c10::Scalar const&",
 	  "(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", OPTIONAL_STD,
 	  "rdi rsi rdx", 0, 0, 0, 0 },
 	{ "at::Tensor const&, at::Tensor const&, at::Tensor&",
-	  "(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", OPTIONAL_STD, "rdi rsi rdx",
-	  2, 0, 0, 0 },
+	  "(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)", OPTIONAL_STD,
+	  "rdi rsi rdx", 2, 0, 0, 0 },
 	/* sum.dim_IntList: OptionalArrayRef on the stack or in two registers */
 	{ "at::Tensor const&, c10::OptionalArrayRef<long>, bool, std::optional<c10::ScalarType>",
 	  "(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -77,9 +76,8 @@ static const struct row {
 	  "(float a, float b, float c, float d, float e, float f, float g, float h, float i, int j) -> int",
 	  OPTIONAL_STD, "xmm0 xmm1 xmm2 xmm3 xmm4 xmm5 xmm6 xmm7 [8] rdi", PTB_LOC_NONE, 1, 0, 8 },
 	/* texts */
-	{ "at::Tensor const&, " VIEW ", std::optional<" VIEW " >",
-	  "(Tensor x, str mode, str? r) -> Tensor", OPTIONAL_STD, "rsi rcx+rdx [16]+[8]+[24]", 0, 3,
-	  0, 0 },
+	{ "at::Tensor const&, " VIEW ", std::optional<" VIEW " >", "(Tensor x, str mode, str? r) -> Tensor",
+	  OPTIONAL_STD, "rsi rcx+rdx [16]+[8]+[24]", 0, 3, 0, 0 },
 	{ "at::Tensor const&, c10::basic_string_view<char>, std::optional<c10::basic_string_view<char> >",
 	  "(Tensor x, str mode, str? r) -> Tensor", OPTIONAL_STD, "rsi rdx+rcx [8]+[16]+[24]", 0, 3,
 	  0, 0 },
@@ -89,21 +87,20 @@ static const struct row {
 	{ "c10::IListRef<at::Tensor> const&, long", "(Tensor[] tensors, int dim=0) -> Tensor",
 	  OPTIONAL_STD, "rsi rdx", 0, 0, 0, 0 },
 	{ "at::Tensor const&, c10::List<std::optional<at::Tensor> > const&, std::array<bool, 3ul>",
-	  "(Tensor self, Tensor?[] indices, bool[3] mask) -> Tensor[]", OPTIONAL_STD, "rsi rdx rcx", 0,
-	  0, 0, 0 },
+	  "(Tensor self, Tensor?[] indices, bool[3] mask) -> Tensor[]", OPTIONAL_STD, "rsi rdx rcx",
+	  0, 0, 0, 0 },
 	{ "at::Tensor&, c10::Storage, c10::Stream, c10::ArrayRef<c10::Scalar>, std::optional<long>",
 	  "(Tensor(a!) self, Storage source, Stream s, Scalar[] l, int? n) -> Tensor(a!)",
 	  OPTIONAL_STD, "rdi - - r8+r9 [8]+[16]", 0, 2, 0, 0 },
 	/* what is not known: names of dimensions; a type by reference; a type by value */
 	{ "at::Tensor const&, at::Dimname, c10::ArrayRef<at::Dimname>, bool",
-	  "(Tensor x, Dimname d, Dimname[] e, bool b) -> Tensor", OPTIONAL_STD, "rsi ? ? r9", 0, 0, 2,
-	  0 },
-	{ "at::Tensor const&, at::New const&, at::Other*, long", "(Tensor x, New a, Other b, int c) -> Tensor",
-	  OPTIONAL_STD, "rsi ? ? r8", 0, 0, 2, 0 },
+	  "(Tensor x, Dimname d, Dimname[] e, bool b) -> Tensor", OPTIONAL_STD, "rsi ? ? r9", 0, 0, 2, 0 },
+	{ "at::Tensor const&, at::New const&, at::Other*, long",
+	  "(Tensor x, New a, Other b, int c) -> Tensor", OPTIONAL_STD, "rsi ? ? r8", 0, 0, 2, 0 },
 	{ "at::Tensor const&, at::New, long", "(Tensor x, New a, int c) -> Tensor", OPTIONAL_STD,
 	  "rsi ? ?", 0, 0, 2, 0 },
-	{ "signed char, long", "(DeviceIndex i, int c) -> ()", OPTIONAL_STD, "? rsi", PTB_LOC_NONE, 0,
-	  1, 0 },
+	{ "signed char, long", "(DeviceIndex i, int c) -> ()", OPTIONAL_STD, "? rsi", PTB_LOC_NONE,
+	  0, 1, 0 },
 	{ "at::Tensor const&", "(Tensor x) -> Mystery", OPTIONAL_STD, "?", PTB_LOC_NONE, 0, 2, 0 },
 };
 
@@ -125,8 +122,8 @@ static void test_places(void)
 		if (strcmp(places, r->places) || c.prog.result_loc != r->result_loc ||
 		    c.prog.stack_words != r->stack_words || c.unplaced != r->unplaced ||
 		    c.late_cnt != r->late) {
-			printf("\n%s\n  %s result %u stack %u unplaced %u late %u\n", r->schema, places,
-			       c.prog.result_loc, c.prog.stack_words, c.unplaced, c.late_cnt);
+			printf("\n%s\n  %s result %u stack %u unplaced %u late %u\n", r->schema,
+			       places, c.prog.result_loc, c.prog.stack_words, c.unplaced, c.late_cnt);
 			CU_FAIL("other places");
 		}
 	}
@@ -143,8 +140,8 @@ static const struct ptb_arg_op *one_arg(const char *type, const char *schema, en
 	return &c.prog.ops[0];
 }
 
-static void expect(const struct ptb_arg_op *op, uint8_t opcode, uint8_t as, uint8_t has, uint16_t val,
-		   uint8_t flags, uint8_t aux)
+static void expect(const struct ptb_arg_op *op, uint8_t opcode, uint8_t as, uint8_t has,
+		   uint16_t val, uint8_t flags, uint8_t aux)
 {
 	CU_ASSERT_EQUAL(op->op, opcode);
 	if (as)
@@ -161,8 +158,8 @@ static void test_instructions(void)
 {
 	const struct ptb_arg_op *op;
 
-	expect(one_arg("at::Tensor const&", "(Tensor a) -> ()", OPTIONAL_STD), PTB_ARG_PTR_TENSOR, 0,
-	       NONE, 0, 0, 0);
+	expect(one_arg("at::Tensor const&", "(Tensor a) -> ()", OPTIONAL_STD), PTB_ARG_PTR_TENSOR,
+	       0, NONE, 0, 0, 0);
 	expect(one_arg("std::optional<at::Tensor> const&", "(Tensor? a) -> ()", OPTIONAL_STD),
 	       PTB_ARG_PTR_TENSOR, 0, 8, 0, 0, 0);
 	expect(one_arg("c10::optional<at::Tensor> const&", "(Tensor? a) -> ()", OPTIONAL_C10),
@@ -171,8 +168,8 @@ static void test_instructions(void)
 	       PTB_ARG_PTR_SCALAR, 0, 32, 0, 0, 0);
 	expect(one_arg("c10::optional<c10::Scalar> const&", "(Scalar? a) -> ()", OPTIONAL_C10),
 	       PTB_ARG_PTR_SCALAR, 0, 0, 16, 0, 0);
-	expect(one_arg("c10::SymInt", "(SymInt a) -> ()", OPTIONAL_STD), PTB_ARG_PTR_SYMINT, 0, NONE, 0,
-	       0, 0);
+	expect(one_arg("c10::SymInt", "(SymInt a) -> ()", OPTIONAL_STD), PTB_ARG_PTR_SYMINT, 0,
+	       NONE, 0, 0, 0);
 	expect(one_arg("c10::optional<c10::SymInt>", "(SymInt? a) -> ()", OPTIONAL_C10),
 	       PTB_ARG_PTR_SYMINT, 0, 0, 8, 0, 0);
 	expect(one_arg("c10::ScalarType", "(ScalarType a) -> ()", OPTIONAL_STD), PTB_ARG_BYTE,
@@ -187,12 +184,12 @@ static void test_instructions(void)
 	       PTB_ARG_OPT_BYTES, PTB_VAL_DEVICE, 0, 1, 0, 0);
 	expect(one_arg("std::optional<at::Generator>", "(Generator? a) -> ()", OPTIONAL_STD),
 	       PTB_ARG_OPAQUE, 0, 8, 0, 0, PTB_OPAQUE_Generator);
-	expect(one_arg("c10::OptionalArrayRef<long>", "(int[]? a) -> ()", OPTIONAL_C10), PTB_ARG_WORDS,
-	       PTB_VAL_INTS, NONE, 0, PTB_ARG_F_NULL_NONE, 0);
+	expect(one_arg("c10::OptionalArrayRef<long>", "(int[]? a) -> ()", OPTIONAL_C10),
+	       PTB_ARG_WORDS, PTB_VAL_INTS, NONE, 0, PTB_ARG_F_NULL_NONE, 0);
 	expect(one_arg("std::optional<c10::ArrayRef<double> >", "(float[]? a) -> ()", OPTIONAL_STD),
 	       PTB_ARG_WORDS, PTB_VAL_DOUBLES, NONE, 0, PTB_ARG_F_DOUBLE, 0);
-	expect(one_arg("std::array<bool, 2ul>", "(bool[2] a) -> ()", OPTIONAL_STD), PTB_ARG_BOOL_ARRAY,
-	       PTB_VAL_BOOLS, NONE, 0, 0, 2);
+	expect(one_arg("std::array<bool, 2ul>", "(bool[2] a) -> ()", OPTIONAL_STD),
+	       PTB_ARG_BOOL_ARRAY, PTB_VAL_BOOLS, NONE, 0, 0, 2);
 	expect(one_arg("c10::optional<c10::basic_string_view<char> >", "(str? a) -> ()", OPTIONAL_C10),
 	       PTB_ARG_PTR_STRING, 0, 0, 8, 0, 0);
 	/* the flag of an optional int stands behind it or before it */
@@ -210,8 +207,8 @@ static void test_results(void)
 	struct arg_compiled c;
 
 	/* the last element of a tuple stands first */
-	CU_ASSERT_FATAL(compile("at::Tensor const&", "(Tensor x) -> (Tensor values, Tensor indices)",
-				OPTIONAL_STD, &c));
+	CU_ASSERT_FATAL(compile("at::Tensor const&",
+				"(Tensor x) -> (Tensor values, Tensor indices)", OPTIONAL_STD, &c));
 	op = c.prog.ops + 1;
 	CU_ASSERT(c.prog.out_cnt == 2 && c.prog.result_loc == 0);
 	CU_ASSERT(op[0].op == PTB_ARG_PTR_TENSOR && op[0].val_off == 8 && op[1].val_off == 0);
@@ -223,7 +220,8 @@ static void test_results(void)
 	CU_ASSERT(c.prog.ops[2].flags == PTB_ARG_F_DEREF && c.prog.ops[2].val_off == 8);
 	CU_ASSERT_EQUAL(c.prog.ops[0].loc[0], 1); /* behind the hidden pointer */
 	/* numbers, vectors and small things between */
-	CU_ASSERT_FATAL(compile("at::Tensor const&", "(Tensor x) -> (bool, Tensor[], float, bool, int, Tensor, SymInt)",
+	CU_ASSERT_FATAL(compile("at::Tensor const&",
+				"(Tensor x) -> (bool, Tensor[], float, bool, int, Tensor, SymInt)",
 				OPTIONAL_STD, &c));
 	op = c.prog.ops + 1;
 	CU_ASSERT(op[6].op == PTB_ARG_PTR_SYMINT && op[6].val_off == 0);
@@ -263,16 +261,16 @@ static void test_late(void)
 	struct ptb_arg_prog late;
 	struct arg_compiled c;
 
-	CU_ASSERT_FATAL(compile("double, std::optional<double>, double", "(float a, float? b, float c) -> ()",
-				OPTIONAL_STD, &c));
+	CU_ASSERT_FATAL(compile("double, std::optional<double>, double",
+				"(float a, float? b, float c) -> ()", OPTIONAL_STD, &c));
 	CU_ASSERT(c.late_cnt == 3 && c.unplaced == 0);
 	arg_prog__late(&c, places, &late);
 	CU_ASSERT(c.unplaced == 1 && c.prog.ops[1].op == PTB_ARG_UNKNOWN);
 	CU_ASSERT(c.prog.ops[0].op == PTB_ARG_LATE && c.prog.ops[0].aux == 0);
 	CU_ASSERT(c.prog.ops[2].op == PTB_ARG_LATE && c.prog.ops[2].aux == 1);
 	CU_ASSERT(late.in_cnt == 2 && late.out_cnt == 0);
-	CU_ASSERT(late.ops[0].op == PTB_ARG_SLOT && late.ops[0].aux == 0 && late.ops[0].disp == 24 &&
-		  late.ops[0].loc[0] == PTB_REG_RSP);
+	CU_ASSERT(late.ops[0].op == PTB_ARG_SLOT && late.ops[0].aux == 0 &&
+		  late.ops[0].disp == 24 && late.ops[0].loc[0] == PTB_REG_RSP);
 	CU_ASSERT(late.ops[1].op == PTB_ARG_SLOT_REG && late.ops[1].aux == 1 &&
 		  late.ops[1].loc[0] == PTB_REG_R12);
 }
@@ -281,8 +279,9 @@ static void test_late(void)
 
 static void test_refused(void)
 {
-	static const char *const bad[] = { "", "at::_ops::x::call", "at::_ops::x::call(", "x::call(long",
-					   "x::call(long) const", "x::call(A<long)" };
+	static const char *const bad[] = {
+		"", "at::_ops::x::call", "at::_ops::x::call(", "x::call(long", "x::call(long) const", "x::call(A<long)"
+	};
 	struct arg_type types[ARG_TYPES_MAX];
 	struct arg_compiled c;
 	char many[2048] = "x::call(long";
@@ -303,8 +302,8 @@ static void test_refused(void)
 	CU_ASSERT(!arg_prog__compile(NULL, types, 3, &c));
 	CU_ASSERT_EQUAL(c.unplaced, 3);
 	/* without any optional in the library, what OptionalArrayRef is made of is not known */
-	CU_ASSERT_FATAL(compile("c10::OptionalArrayRef<c10::SymInt>, long", "(Mystery a, int b) -> ()",
-				OPTIONAL_NONE, &c));
+	CU_ASSERT_FATAL(compile("c10::OptionalArrayRef<c10::SymInt>, long",
+				"(Mystery a, int b) -> ()", OPTIONAL_NONE, &c));
 	CU_ASSERT_EQUAL(c.unplaced, 2);
 }
 

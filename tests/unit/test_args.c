@@ -217,7 +217,8 @@ static void late_doubles(void)
 static void hidden(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t f = builder__op(b, "aten::f"), box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
+	uint32_t f = builder__op(b, "aten::f"),
+		 box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
 	struct value_words w = { 0 };
 	struct slice_log *log;
 
@@ -329,9 +330,12 @@ struct number_case {
 static void numbers(void)
 {
 	static const struct number_case cases[] = {
-		{ true, AUTOGRAD, 0, 0, 9 },	 { false, AUTOGRAD, 0, 0, -1 },
-		{ true, 0, 0, 0, -1 },		 { true, 0, AUTOGRAD, 0, 9 },
-		{ true, AUTOGRAD, 0, AUTOGRAD, -1 }, { true, AUTOGRAD | 1, 2, 4, 9 },
+		{ true, AUTOGRAD, 0, 0, 9 },
+		{ false, AUTOGRAD, 0, 0, -1 },
+		{ true, 0, 0, 0, -1 },
+		{ true, 0, AUTOGRAD, 0, 9 },
+		{ true, AUTOGRAD, 0, AUTOGRAD, -1 },
+		{ true, AUTOGRAD | 1, 2, 4, 9 },
 	};
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g"), i;
@@ -381,8 +385,10 @@ static void numbers_without_flags(void)
 		uint32_t mode;
 		int64_t seq;
 	} calls[] = {
-		{ PTB_STATE_GRAD | PTB_STATE_UNMADE, 9 },  { 0, -1 },
-		{ PTB_STATE_GRAD | PTB_STATE_UNMADE, -1 }, { PTB_STATE_GRAD, 9 },
+		{ PTB_STATE_GRAD | PTB_STATE_UNMADE, 9 },
+		{ 0, -1 },
+		{ PTB_STATE_GRAD | PTB_STATE_UNMADE, -1 },
+		{ PTB_STATE_GRAD, 9 },
 	};
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f"), i;
@@ -543,7 +549,8 @@ static void many(void)
 			builder__enter(b, f, 2000000 + k * 100000 + i * 10, 0x90000 - i * 256);
 		}
 		for (i = 60; i-- > (k == 2 ? 30 : 0);)
-			builder__exit(b, f, 2010000 + k * 100000 + (60 - i) * 10, 0x90000 - i * 256 - 128);
+			builder__exit(b, f, 2010000 + k * 100000 + (60 - i) * 10,
+				      0x90000 - i * 256 - 128);
 	}
 	builder__task(b, PTB_REC_EXIT, 3000000, 0, 0, false, "t");
 	log = run(b);

@@ -150,7 +150,8 @@ static void node_in_node(void)
 	CU_ASSERT_EQUAL(mm->scope, 1);
 	CU_ASSERT_EQUAL(mm->flags | copy->flags, 0);
 	CU_ASSERT_EQUAL(slice_log__count(log, "autograd::engine::evaluate_function: "
-					      "torch::autograd::CopySlices"), 1);
+					      "torch::autograd::CopySlices"),
+			1);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 1);
 	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, mm->begin_ns);
 	slice_log__free(log);
@@ -177,8 +178,7 @@ static void python_function(void)
 	CU_ASSERT_EQUAL(slice_log__get(log, "MyFn")->seq, 3);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "MyFnBackward"));
 	CU_ASSERT_EQUAL(log->flow_cnt, 1);
-	CU_ASSERT_PTR_NOT_NULL(
-		slice_log__get(log, "autograd::engine::evaluate_function: node 0x2"));
+	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "autograd::engine::evaluate_function: node 0x2"));
 	CU_ASSERT_EQUAL(log->totals.unresolved_names, 1);
 	slice_log__free(log);
 	builder__free(b);

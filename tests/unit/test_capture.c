@@ -135,7 +135,8 @@ static void late_for_rounds(void)
 
 	new_path();
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
-	CU_ASSERT_EQUAL(capture_writer__round(cw, MS), 0); /* nothing yet: the rounds' numbers are those of the file */
+	CU_ASSERT_EQUAL(capture_writer__round(cw, MS),
+			0); /* nothing yet: the rounds' numbers are those of the file */
 	CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
 	for (k = LATE; k < ROUNDS; k++) {
 		for (i = 0; i < PER; i++) {
@@ -161,7 +162,8 @@ static void too_late(void)
 	for (i = 0; i < cnt; i++) {
 		struct ptb_op_enter r = op(1000 + i, i);
 
-		if (capture_writer__ring(cw, 0, &r, sizeof(r)) || (i % 10000 == 0 && capture_writer__round(cw, 1000 + i)))
+		if (capture_writer__ring(cw, 0, &r, sizeof(r)) ||
+		    (i % 10000 == 0 && capture_writer__round(cw, 1000 + i)))
 			break;
 	}
 	CU_ASSERT_EQUAL(i, cnt);

@@ -234,8 +234,11 @@ static void malformed_records(void)
 static void hostile_blocks(void)
 {
 	uint8_t junk[2048];
-	struct capture_block_hdr h = { .type = CAPTURE_RING, .stored_len = 512, .raw_len = 1 << 20,
-				       .flags = CAPTURE_BLOCK_ZSTD, .rec_cnt = 100 };
+	struct capture_block_hdr h = { .type = CAPTURE_RING,
+				       .stored_len = 512,
+				       .raw_len = 1 << 20,
+				       .flags = CAPTURE_BLOCK_ZSTD,
+				       .rec_cnt = 100 };
 	struct capture_reader *cr;
 	uint32_t good;
 

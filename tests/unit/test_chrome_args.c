@@ -47,8 +47,8 @@ static uint32_t write_args(uint32_t flags)
 	return missing;
 }
 
-static void expect_missing(uint32_t missing, const char *concrete, const char *type, const char *strides,
-			   const char *dims)
+static void expect_missing(uint32_t missing, const char *concrete, const char *type,
+			   const char *strides, const char *dims)
 {
 	static char want[1 << 16];
 
@@ -80,16 +80,35 @@ static void test_doubles(void)
 		double v;
 		const char *text;
 	} rows[] = {
-		{ 0.0, "0." }, { -0.0, "0." }, { 0.5, "0.5" }, { 1.0, "1." }, { -2.0, "-2." }, { 1e-8, "1e-08" },
-		{ 1e-5, "1.0000000000000001e-05" }, { 1e-4, "0.0001" }, { 0.1, "0.10000000000000001" },
-		{ 1.0 / 3, "0.33333333333333331" }, { 123456.789, "123456.789" }, { 999999.5, "999999.5" },
-		{ 1e17, "100000000000000000." }, { 1e20, "1e+20" }, { 1e22, "1e+22" }, { 1e100, "1e+100" },
-		{ 9007199254740992.0, "9007199254740992." }, { 1.5e300, "1.5000000000000001e+300" },
-		{ 1e-300, "1e-300" }, { 5e-324, "4.9406564584124654e-324" }, { INFINITY, "inf" },
-		{ -INFINITY, "-inf" }, { NAN, "nan" }, { -NAN, "-nan" },
+		{ 0.0, "0." },
+		{ -0.0, "0." },
+		{ 0.5, "0.5" },
+		{ 1.0, "1." },
+		{ -2.0, "-2." },
+		{ 1e-8, "1e-08" },
+		{ 1e-5, "1.0000000000000001e-05" },
+		{ 1e-4, "0.0001" },
+		{ 0.1, "0.10000000000000001" },
+		{ 1.0 / 3, "0.33333333333333331" },
+		{ 123456.789, "123456.789" },
+		{ 999999.5, "999999.5" },
+		{ 1e17, "100000000000000000." },
+		{ 1e20, "1e+20" },
+		{ 1e22, "1e+22" },
+		{ 1e100, "1e+100" },
+		{ 9007199254740992.0, "9007199254740992." },
+		{ 1.5e300, "1.5000000000000001e+300" },
+		{ 1e-300, "1e-300" },
+		{ 5e-324, "4.9406564584124654e-324" },
+		{ INFINITY, "inf" },
+		{ -INFINITY, "-inf" },
+		{ NAN, "nan" },
+		{ -NAN, "-nan" },
 		/* the largest whose cast to int64_t is exact, and the first that has none */
-		{ 9223372036854774784.0, "9223372036854774784." }, { 0x1p63, "9.2233720368547758e+18" },
-		{ -0x1p63, "-9223372036854775808." }, { -0x1.0000000000001p63, "-9.2233720368547779e+18" },
+		{ 9223372036854774784.0, "9223372036854774784." },
+		{ 0x1p63, "9.2233720368547758e+18" },
+		{ -0x1p63, "-9223372036854775808." },
+		{ -0x1.0000000000001p63, "-9.2233720368547779e+18" },
 	};
 	size_t i;
 
@@ -135,15 +154,16 @@ static void test_what_torch_does_not_record(void)
 static void test_tensors(void)
 {
 	struct vw_tensor t = { .dtype = FLOAT, .ndim = 2, .sizes = { 2, 3 } };
-	struct vw_tensor view = { .dtype = 15, .ndim = 2, .sizes = { 3, 2 }, .own_strides = true,
-				  .strides = { 1, 3 } };
+	struct vw_tensor view = {
+		.dtype = 15, .ndim = 2, .sizes = { 3, 2 }, .own_strides = true, .strides = { 1, 3 }
+	};
 	struct vw_tensor zero = { .dtype = 4 };
 
 	vw__tensor(&words, &t);
 	vw__tensor(&words, &view);
 	vw__tensor(&words, &zero);
-	expect("\"\", \"\", \"\"", "\"float\", \"c10::BFloat16\", \"long int\"", "[3, 1], [1, 3], []",
-	       "[2, 3], [3, 2], []");
+	expect("\"\", \"\", \"\"", "\"float\", \"c10::BFloat16\", \"long int\"",
+	       "[3, 1], [1, 3], []", "[2, 3], [3, 2], []");
 	t.keys = FAKE_KEY_SPARSE;
 	vw__tensor(&words, &t);
 	t.keys = FAKE_KEY_CSR;
@@ -208,7 +228,8 @@ static void test_boxed_lists(void)
 	put_tensors(PTB_VAL_LIST, 0, 0);
 	put_tensors(PTB_VAL_LIST, 0, 0);
 	expect("\"\", \"[]\", \"\", \"[]\"",
-	       "\"TensorList\", \"ScalarList\", \"TensorList\", \"ScalarList\"", "[], [], [], []", "[], [], [], []");
+	       "\"TensorList\", \"ScalarList\", \"TensorList\", \"ScalarList\"", "[], [], [], []",
+	       "[], [], [], []");
 	put_tensors(PTB_VAL_TENSORS, 1, 1);
 	put_tensors(PTB_VAL_TENSORS, 1, 1);
 	put_tensors(PTB_VAL_TENSORS, 1, 1);
@@ -346,8 +367,8 @@ static void test_no_concrete(void)
 	vw__int(&words, 6);
 	put_tensors(PTB_VAL_TENSORS, 1, 1);
 	vw__list(&words, PTB_VAL_LIST, 0, 0);
-	expect("\"\", \"6\", \"\", \"\"", "\"\", \"Scalar\", \"TensorList\", \"\"", "[], [], [[3, 1]], []",
-	       "[], [], [], []");
+	expect("\"\", \"6\", \"\", \"\"", "\"\", \"Scalar\", \"TensorList\", \"\"",
+	       "[], [], [[3, 1]], []", "[], [], [], []");
 	opts.no_concrete = false;
 }
 
@@ -384,7 +405,8 @@ static void test_hostile(void)
 	vw__list(&words, PTB_VAL_TENSORS, 1, 1);
 	vw__int(&words, 1);
 	expect("\"\"", "\"\"", "[]", "[]");
-	vw__tensor(&words, &(struct vw_tensor){ .dtype = FLOAT, .ndim = 20, .sizes = { 1 }, .own_strides = true });
+	vw__tensor(&words, &(struct vw_tensor){
+				   .dtype = FLOAT, .ndim = 20, .sizes = { 1 }, .own_strides = true });
 	CU_ASSERT_EQUAL(write_args(VALUES_PRESENT), CHROME_ARGS_CUT);
 	CU_ASSERT_PTR_NOT_NULL(strstr(out, "\"Input type\": [\"float\"]"));
 }
@@ -392,7 +414,8 @@ static void test_hostile(void)
 /* Whatever a capture holds, the text is JSON and its arrays have one length. */
 static void test_damaged(void)
 {
-	static const char *const keys[] = { "Concrete Inputs", "Input type", "Input Strides", "Input Dims" };
+	static const char *const keys[] = { "Concrete Inputs", "Input type", "Input Strides",
+					    "Input Dims" };
 	static const int64_t ints[] = { 1, -2, 3 };
 	uint64_t x = 0x9e3779b97f4a7c15ULL;
 	uint32_t round, i, k;
@@ -408,7 +431,8 @@ static void test_damaged(void)
 		vw__complex(&words, 1, 2);
 		for (i = 0; i < 1 + round % 4; i++) {
 			x = x * 6364136223846793005ULL + 1442695040888963407ULL;
-			((unsigned char *)words.words)[(x >> 33) % (words.cnt * 8)] = (unsigned char)(x >> 24);
+			((unsigned char *)words.words)[(x >> 33) % (words.cnt * 8)] =
+				(unsigned char)(x >> 24);
 		}
 		write_args(VALUES_PRESENT);
 		doc = cJSON_Parse(out);

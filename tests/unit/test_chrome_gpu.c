@@ -40,10 +40,11 @@ static const cJSON *event(const char *ph, const char *cat, const char *name, int
 {
 	const cJSON *e;
 
-	cJSON_ArrayForEach(e, get(doc, "traceEvents"))
-		if (!strcmp(str(e, "ph"), ph) && (!cat || (has(e, "cat") && !strcmp(str(e, "cat"), cat))) &&
-		    (!name || !strcmp(str(e, "name"), name)) && !nr--)
-			return e;
+	cJSON_ArrayForEach(e, get(doc, "traceEvents")) if (!strcmp(str(e, "ph"), ph) &&
+							   (!cat || (has(e, "cat") &&
+								     !strcmp(str(e, "cat"), cat))) &&
+							   (!name || !strcmp(str(e, "name"), name)) &&
+							   !nr--) return e;
 	return NULL;
 }
 
@@ -67,9 +68,11 @@ static double gpu_total(const char *key)
 	return num(get(get(doc, "ptbpf_totals"), "gpu"), key);
 }
 
+/* clang-format off */
 #define KERNEL_KEYS                                                                                                \
 	"queued,device,context,stream,correlation,registers per thread,shared memory,blocks per SM,warps per SM," \
 	"grid,block,est. achieved occupancy %,occupancy"
+/* clang-format on */
 
 static void test_kernel(void)
 {
@@ -112,7 +115,8 @@ static void test_kernel(void)
 	CU_ASSERT_EQUAL(cJSON_GetArraySize(get(args(e), "grid")), 3);
 	CU_ASSERT_EQUAL(cJSON_GetArrayItem(get(args(e), "block"), 1)->valuedouble, 2);
 	e = must("X", "kernel", "Kernel", 0); /* kineto's own renaming */
-	CU_ASSERT_STRING_EQUAL(keys(args(e)), KERNEL_KEYS ",graph id,graph node id,priority,channel,channel_type");
+	CU_ASSERT_STRING_EQUAL(keys(args(e)),
+			       KERNEL_KEYS ",graph id,graph node id,priority,channel,channel_type");
 	CU_ASSERT_EQUAL(num(args(e), "priority"), -5);
 	CU_ASSERT_EQUAL(num(args(e), "graph node id"), 8589934592.0);
 	CU_ASSERT_EQUAL(num(get(args(e), "occupancy"), "activeBlocksPerMultiprocessor"), 1);
@@ -148,14 +152,16 @@ static void test_memory(void)
 	m->rec.memory.dst_context = 2;
 	finish();
 	e = must("X", "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 0);
-	CU_ASSERT_STRING_EQUAL(keys(args(e)), "device,context,stream,correlation,bytes,memory bandwidth (GB/s)");
+	CU_ASSERT_STRING_EQUAL(keys(args(e)),
+			       "device,context,stream,correlation,bytes,memory bandwidth (GB/s)");
 	CU_ASSERT_EQUAL(num(args(e), "memory bandwidth (GB/s)"), 30);
 	e = must("X", "gpu_memset", "Memset (Device)", 0); /* no length, no bandwidth */
 	CU_ASSERT_STRING_EQUAL(keys(args(e)), "device,context,stream,correlation,bytes");
 	CU_ASSERT_EQUAL(num(e, "dur"), 0);
 	e = must("X", "gpu_memcpy", "Memcpy PtoP (Device -> Device)", 0);
-	CU_ASSERT_STRING_EQUAL(keys(args(e)), "fromDevice,inDevice,toDevice,fromContext,inContext,toContext,stream,"
-					      "correlation,bytes,memory bandwidth (GB/s)");
+	CU_ASSERT_STRING_EQUAL(keys(args(e)),
+			       "fromDevice,inDevice,toDevice,fromContext,inContext,toContext,stream,"
+			       "correlation,bytes,memory bandwidth (GB/s)");
 	CU_ASSERT_EQUAL(num(args(e), "inDevice"), 1);
 	CU_ASSERT_EQUAL(num(args(e), "fromDevice"), 0);
 	cJSON_Delete(doc);
@@ -183,8 +189,9 @@ static void test_sync(void)
 	gw__overhead(&w, "Buffer Flush", GW_BEGIN + 28 * US, GW_BEGIN + 29 * US);
 	finish();
 	e = must("X", "cuda_sync", "Stream Wait Event", 0);
-	CU_ASSERT_STRING_EQUAL(keys(args(e)), "cuda_sync_kind,wait_on_stream,wait_on_cuda_event_record_corr_id,"
-					      "wait_on_cuda_event_id,stream,correlation,device,context");
+	CU_ASSERT_STRING_EQUAL(keys(args(e)),
+			       "cuda_sync_kind,wait_on_stream,wait_on_cuda_event_record_corr_id,"
+			       "wait_on_cuda_event_id,stream,correlation,device,context");
 	CU_ASSERT_EQUAL(num(args(e), "wait_on_stream"), 7);
 	CU_ASSERT_EQUAL(num(args(e), "wait_on_cuda_event_record_corr_id"), 1001);
 	CU_ASSERT_EQUAL(num(args(e), "stream"), 13);
@@ -216,7 +223,7 @@ static void test_flows(void)
 	gw__kernel(&w, "a", 0, 7, GW_BEGIN + 20 * US, GW_BEGIN + 21 * US, c);
 	gw__kernel(&w, "b", 0, 8, GW_BEGIN + 22 * US, GW_BEGIN + 23 * US, c);
 	gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 14 * US, GW_BEGIN + 15 * US); /* its kernel was lost */
-	gw__kernel(&w, "c", 0, 7, GW_BEGIN + 30 * US, GW_BEGIN + 31 * US, NULL);        /* and this one's launch */
+	gw__kernel(&w, "c", 0, 7, GW_BEGIN + 30 * US, GW_BEGIN + 31 * US, NULL); /* and this one's launch */
 	c = gw__call(&w, "cudaStreamSynchronize", GW_BEGIN + 16 * US, GW_BEGIN + 17 * US);
 	gw__sync(&w, 3, 7, GW_BEGIN + 16 * US, GW_BEGIN + 17 * US, c);
 	finish();
@@ -256,7 +263,8 @@ static void test_hidden(void)
 	CU_ASSERT_PTR_NULL(event("X", "cuda_runtime", "cudaEventCreateWithFlags", 0));
 	CU_ASSERT_PTR_NULL(event("X", "cuda_driver", "cuLaunchKernel", 0));
 	CU_ASSERT_PTR_NULL(event("X", "cuda_driver", "cuCtxGetCurrent", 0));
-	CU_ASSERT_STRING_EQUAL(keys(args(must("X", "cuda_runtime", "cudaLaunchKernel", 0))), "cbid,correlation");
+	CU_ASSERT_STRING_EQUAL(keys(args(must("X", "cuda_runtime", "cudaLaunchKernel", 0))),
+			       "cbid,correlation");
 	must("X", "cuda_driver", "cuMemCreate", 0);
 	must("X", "cuda_driver", "cuLaunchKernelEx", 0);
 	must("X", "cuda_driver", "cuMemcpyHtoD_v2", 0);
@@ -293,9 +301,10 @@ static void test_metadata(void)
 	finish();
 	d = cJSON_GetArrayItem(get(doc, "deviceProperties"), 0);
 	CU_ASSERT_EQUAL(cJSON_GetArraySize(get(doc, "deviceProperties")), 2);
-	CU_ASSERT_STRING_EQUAL(keys(d), "id,name,totalGlobalMem,computeMajor,computeMinor,maxThreadsPerBlock,"
-					"maxThreadsPerMultiprocessor,regsPerBlock,warpSize,sharedMemPerBlock,numSms,"
-					"regsPerMultiprocessor,sharedMemPerBlockOptin,sharedMemPerMultiprocessor");
+	CU_ASSERT_STRING_EQUAL(keys(d),
+			       "id,name,totalGlobalMem,computeMajor,computeMinor,maxThreadsPerBlock,"
+			       "maxThreadsPerMultiprocessor,regsPerBlock,warpSize,sharedMemPerBlock,numSms,"
+			       "regsPerMultiprocessor,sharedMemPerBlockOptin,sharedMemPerMultiprocessor");
 	CU_ASSERT_STRING_EQUAL(str(d, "name"), "NVIDIA H100 80GB HBM3");
 	CU_ASSERT_EQUAL(num(d, "maxThreadsPerMultiprocessor"), 2048);
 	CU_ASSERT_EQUAL(num(doc, "cupti_version"), 130000);
@@ -334,19 +343,23 @@ static void test_host_only(void)
 	c = gw__call(&w, "cudaMemcpyAsync", GW_BEGIN + 14 * US, GW_BEGIN + 15 * US);
 	c->rec.call.bytes = 4096;
 	c->rec.call.copy_kind = 1;
-	gw__call(&w, "cudaDeviceSynchronize", GW_BEGIN + 16 * US, GW_BEGIN + 18 * US)->rec.call.stream = UINT64_MAX;
+	gw__call(&w, "cudaDeviceSynchronize", GW_BEGIN + 16 * US, GW_BEGIN + 18 * US)->rec.call.stream =
+		UINT64_MAX;
 	finish();
 	e = must("X", "cuda_runtime", "cudaLaunchKernel", 0);
-	CU_ASSERT_STRING_EQUAL(keys(args(e)), "External id,correlation,ptbpf.host_only,ptbpf.stream,ptbpf.grid,"
-					      "ptbpf.block,ptbpf.shared_memory,ptbpf.kernel,ptbpf.error");
+	CU_ASSERT_STRING_EQUAL(keys(args(e)),
+			       "External id,correlation,ptbpf.host_only,ptbpf.stream,ptbpf.grid,"
+			       "ptbpf.block,ptbpf.shared_memory,ptbpf.kernel,ptbpf.error");
 	CU_ASSERT_EQUAL(num(args(e), "correlation"), 1);
 	CU_ASSERT_STRING_EQUAL(str(args(e), "ptbpf.stream"), "0x55aa");
 	CU_ASSERT_EQUAL(num(args(e), "ptbpf.error"), 700);
 	e = must("X", "cuda_runtime", "cudaMemcpyAsync", 0);
-	CU_ASSERT_STRING_EQUAL(keys(args(e)), "External id,correlation,ptbpf.host_only,ptbpf.stream,ptbpf.bytes,ptbpf.copy");
+	CU_ASSERT_STRING_EQUAL(keys(args(e)),
+			       "External id,correlation,ptbpf.host_only,ptbpf.stream,ptbpf.bytes,ptbpf.copy");
 	CU_ASSERT_EQUAL(num(args(e), "correlation"), 2);
 	CU_ASSERT_FALSE(has(args(must("X", NULL, "cudaDeviceSynchronize", 0)), "ptbpf.stream"));
-	CU_ASSERT_STRING_EQUAL(str(args(must("M", NULL, "thread_name", 0)), "name"), "thread 102 (python)");
+	CU_ASSERT_STRING_EQUAL(str(args(must("M", NULL, "thread_name", 0)), "name"),
+			       "thread 102 (python)");
 	CU_ASSERT_FALSE(has(doc, "cupti_version"));
 	cJSON_Delete(doc);
 }
@@ -371,7 +384,8 @@ static void test_processes(void)
 	CU_ASSERT_EQUAL(num(must("X", "kernel", "b", 0), "tid"), 10000007);
 	CU_ASSERT_EQUAL(num(args(must("X", "kernel", "b", 0)), "stream"), 7);
 	CU_ASSERT_EQUAL(num(must("s", "ac2g", NULL, 1), "pid"), 200);
-	CU_ASSERT_STRING_EQUAL(str(args(must("M", NULL, "thread_name", 3)), "name"), "stream 7 process 200");
+	CU_ASSERT_STRING_EQUAL(str(args(must("M", NULL, "thread_name", 3)), "name"),
+			       "stream 7 process 200");
 	CU_ASSERT_EQUAL(gpu_total("flows"), 2);
 	cJSON_Delete(doc);
 }
@@ -411,11 +425,13 @@ static void test_nesting(void)
 	CU_ASSERT(b == 12003 && e == 16000);
 	CU_ASSERT_EQUAL(gpu_total("calls_clipped"), 1);
 	cJSON_Delete(doc);
-	one_call(GW_BEGIN + 15 * US, GW_BEGIN + 24 * US, &b, &e); /* by more than the clocks' error: the longer part */
+	one_call(GW_BEGIN + 15 * US, GW_BEGIN + 24 * US, &b,
+		 &e); /* by more than the clocks' error: the longer part */
 	CU_ASSERT(b == 20003 && e == 24000);
 	CU_ASSERT_EQUAL(gpu_total("calls_clipped_beyond_clock_error"), 1);
 	cJSON_Delete(doc);
-	one_call(GW_BEGIN + 10 * US, GW_BEGIN + 20 * US, &b, &e); /* the operator's own times: inside it, no clipping */
+	one_call(GW_BEGIN + 10 * US, GW_BEGIN + 20 * US, &b,
+		 &e); /* the operator's own times: inside it, no clipping */
 	CU_ASSERT(b == 10003 && e == 19997);
 	CU_ASSERT_EQUAL(gpu_total("calls_clipped"), 0);
 	cJSON_Delete(doc);
@@ -450,7 +466,9 @@ static void test_random(void)
 		uint64_t b = t + 50, e2 = b + 2000;
 
 		seed = seed * 1664525 + 1013904223;
-		CU_ASSERT_EQUAL(gw__slice(&w, 3 * i + 2, "c", b + 100 + (seed >> 8) % 500, b + 900 + (seed >> 16) % 500), 0);
+		CU_ASSERT_EQUAL(gw__slice(&w, 3 * i + 2, "c", b + 100 + (seed >> 8) % 500,
+					  b + 900 + (seed >> 16) % 500),
+				0);
 		CU_ASSERT_EQUAL(gw__slice(&w, 3 * i + 1, "p", b, e2), 0);
 		t = e2 + (seed >> 4) % 300;
 	}
@@ -464,7 +482,8 @@ static void test_random(void)
 		whole += len;
 	}
 	finish();
-	cJSON_ArrayForEach(e, get(doc, "traceEvents")) {
+	cJSON_ArrayForEach(e, get(doc, "traceEvents"))
+	{
 		if (strcmp(str(e, "ph"), "X") != 0 || !cJSON_IsNumber(get(e, "pid")))
 			continue;
 		spans[cnt].begin = (uint64_t)((num(e, "ts") - BEGIN_US) * 1000 + 0.5);
@@ -513,7 +532,8 @@ static void test_train(void)
 	CU_ASSERT_EQUAL(gpu_total("flows"), (double)w.totals.gpu_work);
 	CU_ASSERT_EQUAL(gpu_total("calls_clipped"), 4);
 	CU_ASSERT_EQUAL(gpu_total("calls_left_out"), 0);
-	CU_ASSERT_EQUAL(num(get(get(doc, "ptbpf_totals"), "totals"), "gpu_work"), (double)w.totals.gpu_work);
+	CU_ASSERT_EQUAL(num(get(get(doc, "ptbpf_totals"), "totals"), "gpu_work"),
+			(double)w.totals.gpu_work);
 	cJSON_Delete(doc);
 }
 

@@ -41,9 +41,7 @@ static const cJSON *event(const char *name, int nr)
 {
 	const cJSON *e;
 
-	cJSON_ArrayForEach(e, get(doc, "traceEvents"))
-		if (!strcmp(str(e, "name"), name) && !nr--)
-			return e;
+	cJSON_ArrayForEach(e, get(doc, "traceEvents")) if (!strcmp(str(e, "name"), name) && !nr--) return e;
 	return NULL;
 }
 
@@ -66,11 +64,11 @@ static void test_torch(void)
 	world__free_unknown(&w);
 	world__oom(&w, 1ULL << 52);
 	finish();
-	CU_ASSERT_PTR_NOT_NULL(strstr(raw,
-		"{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\", \"pid\": 100, "
-		"\"tid\": 100, \"ts\": 42979000002.000, \"args\": {\"Total Reserved\": 0, \"Total Allocated\": 40000, "
-		"\"Bytes\": 40000, \"Device Id\": -1, \"Device Type\": 0, \"Addr\": 139637976727552, "
-		"\"finished\": false, \"Ev Idx\": 1099511627776}}"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(raw, "{\"ph\": \"i\", \"cat\": \"cpu_instant_event\", \"s\": \"t\", \"name\": \"[memory]\", \"pid\": 100, "
+			    "\"tid\": 100, \"ts\": 42979000002.000, \"args\": {\"Total Reserved\": 0, \"Total Allocated\": 40000, "
+			    "\"Bytes\": 40000, \"Device Id\": -1, \"Device Type\": 0, \"Addr\": 139637976727552, "
+			    "\"finished\": false, \"Ev Idx\": 1099511627776}}"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(raw, "\"Total Allocated\": 0, \"Bytes\": -40000, "));
 	CU_ASSERT_PTR_NULL(event("[memory]", 2));
 	CU_ASSERT_STRING_EQUAL(keys(get(must("[OutOfMemory]", 0), "args")),
@@ -82,13 +80,23 @@ static void test_torch(void)
 
 static void test_marks(void)
 {
-	struct memory_event ev = { .ts_ns = BEGIN_NS + 9000, .at = { .tgid = 100, .tid = 100 }, .what = MEMORY_FREE,
-				   .addr = 1, .bytes = -8, .device_index = -1, .inferred = true };
+	struct memory_event ev = { .ts_ns = BEGIN_NS + 9000,
+				   .at = { .tgid = 100, .tid = 100 },
+				   .what = MEMORY_FREE,
+				   .addr = 1,
+				   .bytes = -8,
+				   .device_index = -1,
+				   .inferred = true };
 
 	start();
 	CU_ASSERT_EQUAL(w.sink.memory(w.sink.arg, &ev), 0);
-	ev = (struct memory_event){ .ts_ns = BEGIN_NS + 9000, .begin_ns = BEGIN_NS + 4000, .what = MEMORY_API,
-				    .at = ev.at, .name = "cudaMallocAsync", .addr = 5, .bytes = 64,
+	ev = (struct memory_event){ .ts_ns = BEGIN_NS + 9000,
+				    .begin_ns = BEGIN_NS + 4000,
+				    .what = MEMORY_API,
+				    .at = ev.at,
+				    .name = "cudaMallocAsync",
+				    .addr = 5,
+				    .bytes = 64,
 				    .maybe_failed = true };
 	CU_ASSERT_EQUAL(w.sink.memory(w.sink.arg, &ev), 0);
 	ev.no_result = true;
@@ -182,7 +190,8 @@ static void test_rss(void)
 static void fault(uint64_t begin_ms, uint64_t end_ms, uint32_t minor, uint32_t major)
 {
 	struct ptb_kmem k = { .h = { .len = sizeof(k), .kind = PTB_REC_KMEM, .tgid = 100, .tid = 100 },
-			      .minor = minor, .major = major };
+			      .minor = minor,
+			      .major = major };
 	struct kernel_event ev = { .rec = &k.h };
 
 	k.begin_ns = BEGIN_NS + begin_ms * 1000000;
@@ -232,21 +241,35 @@ static void test_fault_rate(void)
 
 static void tell(const struct ptb_rec_hdr *rec)
 {
-	struct kernel_event ev = { .at = { .tgid = 100, .tid = 100, .op = "aten::mm", .annotation = "loss" },
-				   .rec = rec };
+	struct kernel_event ev = {
+		.at = { .tgid = 100, .tid = 100, .op = "aten::mm", .annotation = "loss" }, .rec = rec
+	};
 
 	CU_ASSERT_EQUAL(w.sink.kernel(w.sink.arg, &ev), 0);
 }
 
 static void test_kernel(void)
 {
-	struct ptb_kmem_call call = { .h = { .kind = PTB_REC_KMEM_CALL, .ts_ns = BEGIN_NS + 9000, .tgid = 100, .tid = 101 },
-				      .begin_ns = BEGIN_NS - 1000, .addr = 4096, .bytes = 1 << 21, .old_bytes = 1 << 20,
-				      .call = PTB_CALL_MREMAP };
-	struct ptb_kmem_stall st = { .h = { .kind = PTB_REC_KMEM_STALL, .ts_ns = BEGIN_NS + 9000, .tgid = 100, .tid = 101 },
-				     .begin_ns = BEGIN_NS + 2000, .reclaimed = 32, .order = 9 };
-	struct ptb_kmem_event hap = { .h = { .kind = PTB_REC_KMEM_EVENT, .ts_ns = BEGIN_NS + 9000, .tgid = 100 },
-				      .pages = 77, .by_tgid = 100, .by_tid = 101 };
+	struct ptb_kmem_call call = {
+		.h = { .kind = PTB_REC_KMEM_CALL, .ts_ns = BEGIN_NS + 9000, .tgid = 100, .tid = 101 },
+		.begin_ns = BEGIN_NS - 1000,
+		.addr = 4096,
+		.bytes = 1 << 21,
+		.old_bytes = 1 << 20,
+		.call = PTB_CALL_MREMAP
+	};
+	struct ptb_kmem_stall st = {
+		.h = { .kind = PTB_REC_KMEM_STALL, .ts_ns = BEGIN_NS + 9000, .tgid = 100, .tid = 101 },
+		.begin_ns = BEGIN_NS + 2000,
+		.reclaimed = 32,
+		.order = 9
+	};
+	struct ptb_kmem_event hap = {
+		.h = { .kind = PTB_REC_KMEM_EVENT, .ts_ns = BEGIN_NS + 9000, .tgid = 100 },
+		.pages = 77,
+		.by_tgid = 100,
+		.by_tid = 101
+	};
 
 	start();
 	tell(&call.h);
@@ -282,8 +305,9 @@ static void test_kernel(void)
 /* An operator's args: only what is not 0, and only when the kernel's part was recorded. */
 static void test_slices(void)
 {
-	const struct slice_memory some = { .faults = 5, .fault_bytes = 20480, .rss_delta = -4096, .reclaim_ns = 1500,
-					   .cpu_own = 7 };
+	const struct slice_memory some = {
+		.faults = 5, .fault_bytes = 20480, .rss_delta = -4096, .reclaim_ns = 1500, .cpu_own = 7
+	};
 	const struct slice_memory none = { .cpu_own = 7 };
 	struct slice sl = fake_slice(1, "aten::mm", BEGIN_NS + 1000, BEGIN_NS + 2000);
 	const cJSON *args;
@@ -308,8 +332,10 @@ static void test_slices(void)
 			CU_ASSERT_EQUAL(num(args, "RSS Delta"), -4096);
 			CU_ASSERT_EQUAL(num(args, "Reclaim us"), 1.5);
 		}
-		CU_ASSERT_STRING_EQUAL(keys(get(must("aten::mm", 1), "args")), "External id,Record function id,Ev Idx");
-		CU_ASSERT_STRING_EQUAL(keys(get(must("aten::mm", 2), "args")), "External id,Record function id,Ev Idx");
+		CU_ASSERT_STRING_EQUAL(keys(get(must("aten::mm", 1), "args")),
+				       "External id,Record function id,Ev Idx");
+		CU_ASSERT_STRING_EQUAL(keys(get(must("aten::mm", 2), "args")),
+				       "External id,Record function id,Ev Idx");
 		cJSON_Delete(doc);
 	}
 }
@@ -317,8 +343,13 @@ static void test_slices(void)
 /* Devices have tracks of their own; the accelerator's are what its allocator says. */
 static void test_devices(void)
 {
-	struct memory_event ev = { .ts_ns = BEGIN_NS + 9000, .at = { .tgid = 100, .tid = 100 }, .bytes = 512,
-				   .addr = 1, .allocated = 1 << 20, .reserved = 2 << 20, .device_type = 1 };
+	struct memory_event ev = { .ts_ns = BEGIN_NS + 9000,
+				   .at = { .tgid = 100, .tid = 100 },
+				   .bytes = 512,
+				   .addr = 1,
+				   .allocated = 1 << 20,
+				   .reserved = 2 << 20,
+				   .device_type = 1 };
 	int i;
 
 	start();

@@ -104,8 +104,12 @@ static void test_sequence(void)
 	struct session s = fake_session();
 	struct slice fwd = fake_slice(1, "aten::mm", 5000001000ULL, 5000002000ULL);
 	struct slice bwd = fake_slice(2, "MmBackward0", 5000003000ULL, 5000004000ULL);
-	struct fwdbwd fl = { .id = 1, .fwd_tgid = 100, .fwd_tid = 100, .bwd_tid = 101,
-			     .fwd_begin_ns = 5000001000ULL, .bwd_begin_ns = 5000003000ULL };
+	struct fwdbwd fl = { .id = 1,
+			     .fwd_tgid = 100,
+			     .fwd_tid = 100,
+			     .bwd_tid = 101,
+			     .fwd_begin_ns = 5000001000ULL,
+			     .bwd_begin_ns = 5000003000ULL };
 	const cJSON *e;
 	cJSON *doc;
 
@@ -119,7 +123,8 @@ static void test_sequence(void)
 	CU_ASSERT_EQUAL(sink.flow(sink.arg, &fl), 0);
 	doc = finish();
 	e = get(event(doc, "X", "aten::mm", 0), "args");
-	CU_ASSERT_STRING_EQUAL(keys(e), "External id,Record function id,Sequence number,Fwd thread id,Ev Idx");
+	CU_ASSERT_STRING_EQUAL(keys(e),
+			       "External id,Record function id,Sequence number,Fwd thread id,Ev Idx");
 	CU_ASSERT_EQUAL(num(e, "Sequence number"), 0);
 	CU_ASSERT_EQUAL(num(e, "Fwd thread id"), 0);
 	CU_ASSERT_EQUAL(num(get(event(doc, "X", "MmBackward0", 0), "args"), "Fwd thread id"), 3);
@@ -166,7 +171,8 @@ static void test_marks(void)
 
 	start(&s);
 	for (i = 0; i <= n; i++) {
-		struct slice sl = fake_slice(i + 1, "op", 5000000000ULL + i * 10, 5000000005ULL + i * 10);
+		struct slice sl =
+			fake_slice(i + 1, "op", 5000000000ULL + i * 10, 5000000005ULL + i * 10);
 
 		sl.cat = i & 1 ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
 		sl.flags = i < n ? rows[i].flag : all;
@@ -226,7 +232,8 @@ static void test_document(void)
 	CU_ASSERT_EQUAL(num(e, "ts"), 42979000000.0);
 	CU_ASSERT_EQUAL(num(e, "dur"), 1000000.0);
 	CU_ASSERT_EQUAL(num(get(e, "args"), "Op count"), 0);
-	CU_ASSERT_EQUAL(num(get(event(doc, "M", "process_sort_index", 1), "args"), "sort_index"), 536870912);
+	CU_ASSERT_EQUAL(num(get(event(doc, "M", "process_sort_index", 1), "args"), "sort_index"),
+			536870912);
 	e = event(doc, "i", "Iteration Start: PyTorch Profiler", 0);
 	CU_ASSERT_STRING_EQUAL(keys(e), "ph,s,name,pid,tid,ts");
 	CU_ASSERT_STRING_EQUAL(str(e, "tid"), "Trace PyTorch Profiler");
@@ -358,9 +365,12 @@ static void test_rank(void)
 		{ "{\"backend\": \"gloo\", \"rank\": 3, \"world_size\": 8}",
 		  "{\"backend\": \"gloo\", \"rank\": 3, \"world_size\": 8}" },
 		{ "{\"rank\":1,\"world_size\":2}", "{\"backend\": \"\", \"rank\": 1, \"world_size\": 2}" },
-		{ "{\"rank\": 8, \"world_size\": 8}", "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
-		{ "{\"rank\": -1, \"world_size\": 8}", "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
-		{ "{\"rank\": \"1\", \"world_size\": 8}", "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
+		{ "{\"rank\": 8, \"world_size\": 8}",
+		  "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
+		{ "{\"rank\": -1, \"world_size\": 8}",
+		  "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
+		{ "{\"rank\": \"1\", \"world_size\": 8}",
+		  "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
 		{ "[1]", "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
 		{ "no json", "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
 	};
@@ -383,12 +393,18 @@ static void test_rank(void)
 static void test_hostile_names(void)
 {
 	static const char *const names[] = {
-		"quote \" backslash \\ slash /", "line\nbreak\r\ttab", "\x01\x1f\x7f",
-		"gr\xc3\xb6\xc3\x9f \xf0\x9f\x98\x80", "", "</script>", "{\"rank\": 5}",
+		"quote \" backslash \\ slash /",
+		"line\nbreak\r\ttab",
+		"\x01\x1f\x7f",
+		"gr\xc3\xb6\xc3\x9f \xf0\x9f\x98\x80",
+		"",
+		"</script>",
+		"{\"rank\": 5}",
 	};
 	static const char *const broken[] = { "\xff\xfe", "cut \xe2\x82", "\xed\xa0\x80" };
-	const struct session_process evil = { .tgid = 100, .comm = "a\"b\n", .cmdline = "\"rank\": 7\n\xff",
-					      .exe = "\\" };
+	const struct session_process evil = {
+		.tgid = 100, .comm = "a\"b\n", .cmdline = "\"rank\": 7\n\xff", .exe = "\\"
+	};
 	struct session s = fake_session();
 	cJSON *doc;
 	uint64_t i;

@@ -91,13 +91,17 @@ static void test_difficulties(void)
 	f = func_at(&p, "cudaDeviceSynchronize", &idx);
 	CU_ASSERT(f && f->reason == PTB_REFUSE_NO_ENTRY && !planned__site(&p, idx, PTB_ROLE_ENTER));
 	/* one code for two calls: one of them has its end */
-	CU_ASSERT_FATAL(func_at(&p, "cudaStreamSynchronize", &idx) && func_at(&p, "cudaEventSynchronize", &other));
-	CU_ASSERT_EQUAL(!planned__site(&p, idx, PTB_ROLE_EXIT), !!planned__site(&p, other, PTB_ROLE_EXIT));
+	CU_ASSERT_FATAL(func_at(&p, "cudaStreamSynchronize", &idx) &&
+			func_at(&p, "cudaEventSynchronize", &other));
+	CU_ASSERT_EQUAL(!planned__site(&p, idx, PTB_ROLE_EXIT),
+			!!planned__site(&p, other, PTB_ROLE_EXIT));
 	CU_ASSERT_EQUAL(p.plan->funcs[idx].reason + p.plan->funcs[other].reason, PTB_REFUSE_NO_EXIT);
 	/* two names of one call: both have it, by one site */
-	CU_ASSERT_FATAL(func_at(&p, "cudaStreamWaitEvent", &idx) && func_at(&p, "cudaStreamWaitEvent_ptsz", &other));
+	CU_ASSERT_FATAL(func_at(&p, "cudaStreamWaitEvent", &idx) &&
+			func_at(&p, "cudaStreamWaitEvent_ptsz", &other));
 	CU_ASSERT(!p.plan->funcs[idx].reason && !p.plan->funcs[other].reason);
-	CU_ASSERT_EQUAL(planned__site(&p, idx, PTB_ROLE_ENTER)->args, planned__site(&p, other, PTB_ROLE_ENTER)->args);
+	CU_ASSERT_EQUAL(planned__site(&p, idx, PTB_ROLE_ENTER)->args,
+			planned__site(&p, other, PTB_ROLE_ENTER)->args);
 	for (i = 0, ends = 0; i < p.plan->site_cnt; i++)
 		ends += addr_of(&p, &p.plan->sites[i]) == mark_at(&p, "cudaStreamWaitEvent", "_exit");
 	CU_ASSERT_EQUAL(ends, 1);
@@ -187,8 +191,9 @@ static uint32_t check_ends(const struct planned *p)
 	return checked;
 }
 
-static const char *const launches[] = { "cudaLaunchKernel", "cudaLaunchKernelExC", "cudaStreamSynchronize",
-					"cudaDeviceSynchronize", "cudaGraphLaunch", "cudaEventRecord" };
+static const char *const launches[] = { "cudaLaunchKernel",      "cudaLaunchKernelExC",
+					"cudaStreamSynchronize", "cudaDeviceSynchronize",
+					"cudaGraphLaunch",       "cudaEventRecord" };
 
 static uint32_t check_runtime(const char *name, char *path, uint32_t refused_max, bool results)
 {
@@ -204,12 +209,14 @@ static uint32_t check_runtime(const char *name, char *path, uint32_t refused_max
 		cnt++;
 		ends += f->reason == PTB_REFUSE_NONE;
 		CU_ASSERT(f->reason == PTB_REFUSE_NONE || f->reason == PTB_REFUSE_NO_EXIT);
-		CU_ASSERT(!strncmp(f->name, "cuda", 4) && !strstr(f->name, "_pts") && !strstr(f->name, "_ptd"));
+		CU_ASSERT(!strncmp(f->name, "cuda", 4) && !strstr(f->name, "_pts") &&
+			  !strstr(f->name, "_ptd"));
 	}
 	for (i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
 		CU_ASSERT_FATAL(func_at(&p, launches[i], &idx) != NULL);
 		CU_ASSERT_EQUAL(p.plan->funcs[idx].reason, PTB_REFUSE_NONE);
-		CU_ASSERT_EQUAL(!!(planned__site(&p, idx, PTB_ROLE_ENTER)->args & PTB_CUDA_RESULT), results);
+		CU_ASSERT_EQUAL(!!(planned__site(&p, idx, PTB_ROLE_ENTER)->args & PTB_CUDA_RESULT),
+				results);
 	}
 	for (i = 0; i < p.plan->site_cnt; i++) /* no end is taken for another call's */
 		for (k = 0; k < i && p.plan->sites[i].prog == PTB_PROG_CUDA_EXIT; k++)
@@ -259,7 +266,8 @@ static void test_installed(void)
 		if (glob(pattern, 0, NULL, &g))
 			continue;
 		for (k = 0; k < g.gl_pathc; k++, cnt++)
-			CU_ASSERT(check_runtime(strrchr(g.gl_pathv[k], '/') + 1, g.gl_pathv[k], 4, true) >= 60);
+			CU_ASSERT(check_runtime(strrchr(g.gl_pathv[k], '/') + 1, g.gl_pathv[k], 4,
+						true) >= 60);
 		globfree(&g);
 	}
 	if (!cnt)

@@ -25,11 +25,13 @@ static void fresh(uint32_t kind)
 	memcpy(raw, &kind, sizeof(kind));
 }
 
+/* clang-format off */
 #define SET(record, field, value)                                                       \
 	do {                                                                            \
 		record##_##field##_t set_ = (record##_##field##_t)(value);              \
 		memcpy(raw + record##_##field, &set_, sizeof(set_));                    \
 	} while (0)
+/* clang-format on */
 
 static enum cupti_answer take(size_t len)
 {
@@ -73,10 +75,12 @@ static void test_kernel(void)
 	CU_ASSERT(k->graph_node == OF(KERNEL, graphNodeId) && k->graph == OF(KERNEL, graphId));
 	CU_ASSERT(k->correlation == OF(KERNEL, correlationId) && k->device == OF(KERNEL, deviceId));
 	CU_ASSERT(k->context == OF(KERNEL, contextId) && k->stream == OF(KERNEL, streamId));
-	CU_ASSERT(k->grid[0] == OF(KERNEL, gridX) && k->grid[1] == OF(KERNEL, gridY) && k->grid[2] == OF(KERNEL, gridZ));
+	CU_ASSERT(k->grid[0] == OF(KERNEL, gridX) && k->grid[1] == OF(KERNEL, gridY) &&
+		  k->grid[2] == OF(KERNEL, gridZ));
 	CU_ASSERT(k->block[0] == OF(KERNEL, blockX) && k->block[1] == OF(KERNEL, blockY) &&
 		  k->block[2] == OF(KERNEL, blockZ));
-	CU_ASSERT(k->registers == OF(KERNEL, registersPerThread) && k->static_shared == OF(KERNEL, staticSharedMemory));
+	CU_ASSERT(k->registers == OF(KERNEL, registersPerThread) &&
+		  k->static_shared == OF(KERNEL, staticSharedMemory));
 	CU_ASSERT(k->dynamic_shared == OF(KERNEL, dynamicSharedMemory));
 	CU_ASSERT(k->local_per_thread == OF(KERNEL, localMemoryPerThread));
 	CU_ASSERT(k->channel == OF(KERNEL, channelID) && k->channel_type == OF(KERNEL, channelType));
@@ -88,19 +92,23 @@ static void test_kernel(void)
 	forget();
 }
 
-static void check_memory(uint32_t correlation, uint64_t node, uint32_t graph, uint32_t channel, uint32_t type)
+static void check_memory(uint32_t correlation, uint64_t node, uint32_t graph, uint32_t channel,
+			 uint32_t type)
 {
 	const struct ptb_gpu_memory *m = &out.memory;
 
 	CU_ASSERT(m->begin == OF(COPY, start) && m->end == OF(COPY, end) && m->bytes == OF(COPY, bytes));
-	CU_ASSERT(m->device == OF(COPY, deviceId) && m->context == OF(COPY, contextId) && m->stream == OF(COPY, streamId));
+	CU_ASSERT(m->device == OF(COPY, deviceId) && m->context == OF(COPY, contextId) &&
+		  m->stream == OF(COPY, streamId));
 	CU_ASSERT(m->correlation == correlation && m->graph_node == node && m->graph == graph);
 	CU_ASSERT(m->channel == channel && m->channel_type == type && m->h.tid == 0);
 }
 
+/* clang-format off */
 #define CHECK_MEMORY(record)                                                                           \
 	check_memory(OF(record, correlationId), OF(record, graphNodeId), OF(record, graphId),          \
 		     OF(record, channelID), OF(record, channelType))
+/* clang-format on */
 
 static void test_memory(void)
 {
@@ -141,8 +149,10 @@ static void test_calls(void)
 		fresh(kind);
 		CUPTI_API_FIELDS(FIRST)
 		CU_ASSERT_EQUAL(take(40), CUPTI_TAKEN);
-		CU_ASSERT(a->h.kind == PTB_REC_GPU_API && a->name == 77 && a->driver == (kind == PTB_CUPTI_DRIVER));
-		CU_ASSERT(a->begin == OF(API, start) && a->end == OF(API, end) && a->cbid == OF(API, cbid));
+		CU_ASSERT(a->h.kind == PTB_REC_GPU_API && a->name == 77 &&
+			  a->driver == (kind == PTB_CUPTI_DRIVER));
+		CU_ASSERT(a->begin == OF(API, start) && a->end == OF(API, end) &&
+			  a->cbid == OF(API, cbid));
 		CU_ASSERT(a->correlation == OF(API, correlationId) && a->result == OF(API, returnValue));
 		CU_ASSERT_EQUAL(a->h.tid, OF(API, threadId));
 	}
@@ -152,7 +162,8 @@ static void test_calls(void)
 	CUPTI_OVERHEAD_FIELDS(FIRST)
 	memcpy(raw + OVERHEAD_THREAD, &tid, sizeof(tid));
 	CU_ASSERT_EQUAL(take(40), CUPTI_TAKEN);
-	CU_ASSERT(o->begin == OF(OVERHEAD, start) && o->end == OF(OVERHEAD, end) && o->what == OF(OVERHEAD, overheadKind));
+	CU_ASSERT(o->begin == OF(OVERHEAD, start) && o->end == OF(OVERHEAD, end) &&
+		  o->what == OF(OVERHEAD, overheadKind));
 	CU_ASSERT_EQUAL(o->h.tid, 0); /* of another object than a thread */
 	SET(OVERHEAD, objectKind, CUPTI_ACTIVITY_OBJECT_THREAD);
 	take(40);
@@ -191,15 +202,18 @@ static void test_sync(void)
 	const struct ptb_gpu_event *e = &out.event;
 
 	CU_ASSERT_EQUAL(take_sync(OF(KERNEL, contextId), 7, 1), CUPTI_TAKEN);
-	CU_ASSERT(s->begin == 100 && s->end == 200 && s->what == 2 && s->correlation == 9 && s->stream == 7);
+	CU_ASSERT(s->begin == 100 && s->end == 200 && s->what == 2 && s->correlation == 9 &&
+		  s->stream == 7);
 	CU_ASSERT(s->device == ~0u && s->event == 1 && !s->event_correlation);
 	set_kernel();
 	take(224);
 	take_event(OF(KERNEL, contextId), 1, 55, 24);
-	CU_ASSERT(e->h.kind == PTB_REC_GPU_EVENT && e->correlation == 55 && e->stream == 13 && e->event == 1);
+	CU_ASSERT(e->h.kind == PTB_REC_GPU_EVENT && e->correlation == 55 && e->stream == 13 &&
+		  e->event == 1);
 	CU_ASSERT(e->at == 0 && e->device == 0); /* of 12.7 and before */
 	take_sync(OF(KERNEL, contextId), 0, 1);
-	CU_ASSERT(s->device == OF(KERNEL, deviceId) && s->event_correlation == 55 && s->event_stream == 13);
+	CU_ASSERT(s->device == OF(KERNEL, deviceId) && s->event_correlation == 55 &&
+		  s->event_stream == 13);
 	CU_ASSERT_EQUAL(s->stream, CUPTI_NONE);
 	take_sync(OF(KERNEL, contextId), 0, CUPTI_NONE);
 	CU_ASSERT(!s->event_correlation && !s->event_stream);

@@ -32,7 +32,9 @@ static void other_request(uint8_t **buffer, size_t *size, size_t *records)
 
 static size_t count_kernels(const uint8_t *p, size_t valid)
 {
-	size_t at, cnt = 0, step = world.mock_cupti_size((uint32_t)atoi(getenv("MOCK_CUPTI_VERSION")), KERNEL_KIND);
+	size_t at,
+		cnt = 0,
+		step = world.mock_cupti_size((uint32_t)atoi(getenv("MOCK_CUPTI_VERSION")), KERNEL_KIND);
 	uint32_t kind;
 
 	for (at = 0; at < valid; at += step) { /* it has only kernels enabled */

@@ -38,7 +38,8 @@ static void check_kernel(const struct ptb_gpu_kernel *k, uint64_t after)
 	CHECK(!strcmp(told__name(k->name), "_Z6kernelPfi"));
 	CHECK(k->grid[0] == 3 && k->grid[1] == 2 && k->grid[2] == 1);
 	CHECK(k->block[0] == 128 && k->block[1] == 1 && k->block[2] == 1);
-	CHECK(k->registers == 32 && k->static_shared == 1024 && k->dynamic_shared == 64 && k->local_per_thread == 16);
+	CHECK(k->registers == 32 && k->static_shared == 1024 && k->dynamic_shared == 64 &&
+	      k->local_per_thread == 16);
 	CHECK(k->context == 1 && k->device == 0 && k->stream == 7 && !k->graph && !k->graph_node);
 	CHECK(k->begin >= after && k->end > k->begin);
 	CHECK(k->flags & PTB_GPU_HAS_CHANNEL && k->channel == 4 && k->channel_type == 1);
@@ -82,8 +83,9 @@ static void on_versions(void (*run)(void))
 {
 	static const struct {
 		const char *version, *library;
-	} all[] = { { "18", CUPTI_12 }, { "19", CUPTI_12 }, { "22", CUPTI_12 }, { "26", CUPTI_13 },
-		    { "130001", CUPTI_13 }, { "130100", CUPTI_13 }, { "130202", CUPTI_13 } };
+	} all[] = { { "18", CUPTI_12 },    { "19", CUPTI_12 },     { "22", CUPTI_12 },
+		    { "26", CUPTI_13 },    { "130001", CUPTI_13 }, { "130100", CUPTI_13 },
+		    { "130202", CUPTI_13 } };
 	size_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(*all); i++) {
@@ -233,7 +235,8 @@ static void run_graph(void)
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == 12);
 	for (i = 0; i < 12; i++) {
 		k = &told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel;
-		CHECK(k->graph && (k->graph_node & 0xffffffff) == i % 3 + 1 && k->flags & PTB_GPU_HAS_GRAPH);
+		CHECK(k->graph && (k->graph_node & 0xffffffff) == i % 3 + 1 &&
+		      k->flags & PTB_GPU_HAS_GRAPH);
 		CHECK(!strcmp(told__name(told__call(k->correlation, NULL)->name), "cudaGraphLaunch"));
 		if (i % 3)
 			CHECK(k->correlation == told__nth(PTB_REC_GPU_KERNEL, i - 1)->u.kernel.correlation);
@@ -271,7 +274,8 @@ static void run_threads(void)
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1200);
 	for (n = 0; n < 6; n++) {
 		for (i = cnt = 0; i < 1200; i++)
-			if (told__call(told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.correlation, &tid) && tid == tids[n])
+			if (told__call(told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.correlation, &tid) &&
+			    tid == tids[n])
 				cnt++;
 		CHECK(cnt == 200);
 	}
@@ -294,11 +298,13 @@ static void run_calls(void)
 	load();
 	CHECK(world__start(REQUEST) == 0);
 	CHECK(!world.cudaGetDevice(&device));
-	CHECK(!world.cuModuleLoadData(&module, "image") && !world.cuModuleGetFunction(&f, module, "triton_kernel"));
+	CHECK(!world.cuModuleLoadData(&module, "image") &&
+	      !world.cuModuleGetFunction(&f, module, "triton_kernel"));
 	CHECK(!world.cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
 	finish();
 	CHECK(told__count(PTB_REC_GPU_API) == 2);
-	CHECK(told__nth(PTB_REC_GPU_API, 0)->u.api.driver && told__nth(PTB_REC_GPU_API, 0)->u.api.cbid == 307);
+	CHECK(told__nth(PTB_REC_GPU_API, 0)->u.api.driver &&
+	      told__nth(PTB_REC_GPU_API, 0)->u.api.cbid == 307);
 	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_API, 0)->u.api.name), "cuLaunchKernel"));
 	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.name), "triton_kernel"));
 }
@@ -327,7 +333,8 @@ static void run_clocks(void)
 	finish();
 	CHECK(told_clock_cnt == 21);
 	for (i = 0; i < told_clock_cnt; i++) {
-		fit = (double)told_clocks[i].mono_ns * 1.00004 + (double)offset - (double)(int64_t)told_clocks[i].gpu_ns;
+		fit = (double)told_clocks[i].mono_ns * 1.00004 + (double)offset -
+		      (double)(int64_t)told_clocks[i].gpu_ns;
 		CHECK(told_clocks[i].err_ns < 10000000 && fit < (double)told_clocks[i].err_ns + 100 &&
 		      fit > -(double)told_clocks[i].err_ns - 100);
 	}
@@ -390,7 +397,8 @@ static void run_reordered(void)
 		world__launch(NULL);
 	finish();
 	CHECK(told__count(PTB_REC_GPU_KERNEL) == 3000);
-	CHECK(told__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.begin > told__nth(PTB_REC_GPU_KERNEL, 1)->u.kernel.begin);
+	CHECK(told__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.begin >
+	      told__nth(PTB_REC_GPU_KERNEL, 1)->u.kernel.begin);
 	for (i = 0; i < 3000; i += 101)
 		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, 0);
 }
@@ -408,7 +416,9 @@ static void run_dropped(void)
 	finish();
 	CHECK(world.mock_cupti_lost() > 800);
 	CHECK(told__notes(PTB_GPU_DROPPED) == world.mock_cupti_lost());
-	CHECK(told__count(PTB_REC_GPU_KERNEL) + told__count(PTB_REC_GPU_API) + told__notes(PTB_GPU_DROPPED) == 6001);
+	CHECK(told__count(PTB_REC_GPU_KERNEL) + told__count(PTB_REC_GPU_API) +
+		      told__notes(PTB_GPU_DROPPED) ==
+	      6001);
 }
 
 /* A forced flush in the middle of the device's work: what has no times is counted, not told. */

@@ -29,9 +29,20 @@ static bool same(const char *name)
 static void test_names(void)
 {
 	static const char *const names[] = {
-		"_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE", "i", "St4pairIiiE", "", "_Z", "aten::add",
-		"_ZN5torch8autograd9generated14AddmmBackward05applyEOSt6vectorIN2at6TensorESaIS5_EE", "f", "forward", "x",
-		"N5torch8autograd14AccumulateGradE", "_ZTVN2at10TensorBaseE", "_GLOBAL__sub_I_x", "_ZZ4mainENKUlvE_clEv",
+		"_ZN2at4_ops10add_Tensor4callERKNS_6TensorES4_RKN3c106ScalarE",
+		"i",
+		"St4pairIiiE",
+		"",
+		"_Z",
+		"aten::add",
+		"_ZN5torch8autograd9generated14AddmmBackward05applyEOSt6vectorIN2at6TensorESaIS5_EE",
+		"f",
+		"forward",
+		"x",
+		"N5torch8autograd14AccumulateGradE",
+		"_ZTVN2at10TensorBaseE",
+		"_GLOBAL__sub_I_x",
+		"_ZZ4mainENKUlvE_clEv",
 	};
 	size_t i;
 

@@ -125,7 +125,8 @@ static void test_failures(void)
 }
 
 static const CU_TestInfo tests[] = {
-	{ "answers are remembered per file and question", test_answers_are_remembered_per_file_and_question },
+	{ "answers are remembered per file and question",
+	  test_answers_are_remembered_per_file_and_question },
 	{ "a file written just now is read again", test_a_file_written_just_now_is_read_again },
 	{ "failures", test_failures },
 	CU_TEST_INFO_NULL,

@@ -47,8 +47,9 @@ static void compare(const char *values, const char *shapes, const char *types, c
 {
 	static char want[1 << 16];
 
-	snprintf(want, sizeof(want), "{\"values\": [%s], \"shapes\": [%s], \"types\": [%s], \"strides\": [%s]}",
-		 values, shapes, types, strides);
+	snprintf(want, sizeof(want),
+		 "{\"values\": [%s], \"shapes\": [%s], \"types\": [%s], \"strides\": [%s]}", values,
+		 shapes, types, strides);
 	CU_ASSERT_STRING_EQUAL(out, want);
 	if (strcmp(out, want))
 		printf("\n     got %.600s\nexpected %.600s\n", out, want);
@@ -72,11 +73,22 @@ static void test_doubles(void)
 		double v;
 		const char *text;
 	} rows[] = {
-		{ 0.0, "0.000000" }, { -0.0, "-0.000000" }, { 0.5, "0.500000" }, { 2.0, "2.000000" },
-		{ 1e-8, "0.000000" }, { 1e-5, "0.000010" }, { 1.0 / 3, "0.333333" }, { 123456.789, "123456.789000" },
-		{ 1e17, "100000000000000000.000000" }, { 1e22, "10000000000000000000000.000000" },
-		{ -2.0, "-2.000000" }, { 999999.5, "999999.500000" }, { INFINITY, "\"inf\"" },
-		{ -INFINITY, "\"-inf\"" }, { NAN, "\"nan\"" }, { -NAN, "\"-nan\"" },
+		{ 0.0, "0.000000" },
+		{ -0.0, "-0.000000" },
+		{ 0.5, "0.500000" },
+		{ 2.0, "2.000000" },
+		{ 1e-8, "0.000000" },
+		{ 1e-5, "0.000010" },
+		{ 1.0 / 3, "0.333333" },
+		{ 123456.789, "123456.789000" },
+		{ 1e17, "100000000000000000.000000" },
+		{ 1e22, "10000000000000000000000.000000" },
+		{ -2.0, "-2.000000" },
+		{ 999999.5, "999999.500000" },
+		{ INFINITY, "\"inf\"" },
+		{ -INFINITY, "\"-inf\"" },
+		{ NAN, "\"nan\"" },
+		{ -NAN, "\"-nan\"" },
 		{ 1e100, "10000000000000000159028911097599180468360808563945281389781327557747838772170381060813469"
 			 "985856815104.000000" },
 	};
@@ -159,8 +171,8 @@ static void test_lists(void)
 	vw__list(&words, PTB_VAL_LIST, 2, 2);
 	vw__ints(&words, 2, ints);
 	vw__ints(&words, 1, ints);
-	expect("[[1, 2], [1]]", "[[[], []], [[]]]", "\"GenericList[GenericList[Int,Int],GenericList[Int]]\"",
-	       "[[[], []], [[]]]");
+	expect("[[1, 2], [1]]", "[[[], []], [[]]]",
+	       "\"GenericList[GenericList[Int,Int],GenericList[Int]]\"", "[[[], []], [[]]]");
 	vw__list(&words, PTB_VAL_LIST, 1, 1);
 	vw__string(&words, "x");
 	expect("[\"x\"]", "[[]]", "\"GenericList[String]\"", "[[]]");
@@ -182,15 +194,21 @@ static struct vw_tensor tensor(uint64_t nr, uint64_t storage)
 {
 	uint64_t impl = nr | storage << 32;
 
-	return (struct vw_tensor){ .dtype = FLOAT, .ndim = 2, .sizes = { 2, 3 },
-				   .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE, .impl = impl, .storage = storage << 12 };
+	return (struct vw_tensor){ .dtype = FLOAT,
+				   .ndim = 2,
+				   .sizes = { 2, 3 },
+				   .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE,
+				   .impl = impl,
+				   .storage = storage << 12 };
 }
 
 static void test_tensors(void)
 {
 	struct vw_tensor t = tensor(1, 9), gpu = tensor(2, 9);
-	struct vw_tensor zero = { .dtype = LONG, .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE,
-				  .impl = 3 | 10ULL << 32, .storage = 0xa000 };
+	struct vw_tensor zero = { .dtype = LONG,
+				  .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE,
+				  .impl = 3 | 10ULL << 32,
+				  .storage = 0xa000 };
 
 	fresh_ids();
 	gpu.device_type = 1;
@@ -201,7 +219,8 @@ static void test_tensors(void)
 	vw__tensor(&words, &gpu);
 	vw__tensor(&words, &t);
 	vw__tensor(&words, &zero);
-	expect("[" T1 ", " S9 ", 0, 6, 4, \"cpu\"], [" T2 ", " S9 ", 7, 6, 4, \"cuda:3\"], [" T1 ", " S9 ", 0, 6, 4, \"cpu\"], "
+	expect("[" T1 ", " S9 ", 0, 6, 4, \"cpu\"], [" T2 ", " S9 ", 7, 6, 4, \"cuda:3\"], [" T1
+	       ", " S9 ", 0, 6, 4, \"cpu\"], "
 	       "[" T3 ", " S10 ", 0, 1, 8, \"cpu\"]",
 	       "[2, 3], [2, 3], [2, 3], []",
 	       "\"Tensor(float)\", \"Tensor(float)\", \"Tensor(float)\", \"Tensor(long int)\"",
@@ -214,8 +233,8 @@ static void test_tensors(void)
 	zero.impl = 3 | 11ULL << 32;
 	vw__tensor(&words, &t);
 	vw__tensor(&words, &zero);
-	expect("[" T4 ", " S11 ", 0, 6, 4, \"cpu\"], [" T3 ", " S11 ", 0, 1, 8, \"cpu\"]", "[2, 3], []",
-	       "\"Tensor(float)\", \"Tensor(long int)\"", "[3, 1], []");
+	expect("[" T4 ", " S11 ", 0, 6, 4, \"cpu\"], [" T3 ", " S11 ", 0, 1, 8, \"cpu\"]",
+	       "[2, 3], []", "\"Tensor(float)\", \"Tensor(long int)\"", "[3, 1], []");
 	CU_ASSERT_EQUAL(missing.unknown + missing.cut, 0);
 }
 
@@ -245,7 +264,8 @@ static void test_odd_tensors(void)
 	vw__undefined(&words, 7);
 	nested.keys = 0;
 	vw__tensor(&words, &nested);
-	expect("[" T7 ", 0, 0, 0, 0, \"\"], [\"<None>\", [" T7 ", 0, 0, 0, 0, \"\"], [" T2 ", " S9 ", 0, 6, 4, \"cpu\"]]",
+	expect("[" T7 ", 0, 0, 0, 0, \"\"], [\"<None>\", [" T7 ", 0, 0, 0, 0, \"\"], [" T2 ", " S9
+	       ", 0, 6, 4, \"cpu\"]]",
 	       "[], [[], [], [2, 3]]",
 	       "\"Tensor(nullptr (uninitialized))\", "
 	       "\"GenericList[None,Tensor(nullptr (uninitialized)),Tensor(float)]\"",
@@ -292,7 +312,8 @@ static void test_cut(void)
 	deep.flags |= PTB_VAL_F_DIMS_CUT;
 	vw__tensor(&words, &deep);
 	write_flags(VALUES_PRESENT);
-	CU_ASSERT_PTR_NOT_NULL(strstr(out, "\"shapes\": [[]], \"types\": [\"Tensor(float)\"], \"strides\": [[]]}"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(out, "\"shapes\": [[]], \"types\": [\"Tensor(float)\"], \"strides\": [[]]}"));
 	CU_ASSERT_EQUAL(missing.cut, 1);
 	vw__int(&words, 4);
 	write_flags(VALUES_PRESENT | VALUES_CUT);

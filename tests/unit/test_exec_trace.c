@@ -90,9 +90,7 @@ static const cJSON *find_attr(const cJSON *n, const char *name)
 {
 	const cJSON *a;
 
-	cJSON_ArrayForEach(a, get(n, "attrs"))
-		if (!strcmp(str(a, "name"), name))
-			return get(a, "value");
+	cJSON_ArrayForEach(a, get(n, "attrs")) if (!strcmp(str(a, "name"), name)) return get(a, "value");
 	return NULL;
 }
 
@@ -156,20 +154,21 @@ static void test_node_text(void)
 	start(&s);
 	put(&sl);
 	cJSON_Delete(finish());
-	CU_ASSERT_PTR_NOT_NULL(strstr(
-		raw, "\n{\"id\": 16, \"name\": \"aten::\\\"x\\\"\\n\", \"ctrl_deps\": 201, \"inputs\": {\"values\": [5], "
-		     "\"shapes\": [[]], \"types\": [\"Int\"], \"strides\": [[]]}, \"outputs\": {\"values\": [true], "
-		     "\"shapes\": [[]], \"types\": [\"Bool\"], \"strides\": [[]]}, \"attrs\": ["
-		     "{\"name\": \"rf_id\", \"type\": \"uint64\", \"value\": 7}, "
-		     "{\"name\": \"fw_parent\", \"type\": \"uint64\", \"value\": 0}, "
-		     "{\"name\": \"seq_id\", \"type\": \"int64\", \"value\": 12}, "
-		     "{\"name\": \"scope\", \"type\": \"uint64\", \"value\": 0}, "
-		     "{\"name\": \"tid\", \"type\": \"uint64\", \"value\": 1}, "
-		     "{\"name\": \"fw_tid\", \"type\": \"uint64\", \"value\": 0}, "
-		     "{\"name\": \"op_schema\", \"type\": \"string\", \"value\": \"ns::x(str s=\\\"a\\\") -> bool\"}, "
-		     "{\"name\": \"kernel_backend\", \"type\": \"string\", \"value\": \"\"}, "
-		     "{\"name\": \"kernel_file\", \"type\": \"string\", \"value\": \"\"}, "
-		     "{\"name\": \"tensor_range\", \"type\": \"string\", \"value\": \"\"}]},\n"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(raw,
+		       "\n{\"id\": 16, \"name\": \"aten::\\\"x\\\"\\n\", \"ctrl_deps\": 201, \"inputs\": {\"values\": [5], "
+		       "\"shapes\": [[]], \"types\": [\"Int\"], \"strides\": [[]]}, \"outputs\": {\"values\": [true], "
+		       "\"shapes\": [[]], \"types\": [\"Bool\"], \"strides\": [[]]}, \"attrs\": ["
+		       "{\"name\": \"rf_id\", \"type\": \"uint64\", \"value\": 7}, "
+		       "{\"name\": \"fw_parent\", \"type\": \"uint64\", \"value\": 0}, "
+		       "{\"name\": \"seq_id\", \"type\": \"int64\", \"value\": 12}, "
+		       "{\"name\": \"scope\", \"type\": \"uint64\", \"value\": 0}, "
+		       "{\"name\": \"tid\", \"type\": \"uint64\", \"value\": 1}, "
+		       "{\"name\": \"fw_tid\", \"type\": \"uint64\", \"value\": 0}, "
+		       "{\"name\": \"op_schema\", \"type\": \"string\", \"value\": \"ns::x(str s=\\\"a\\\") -> bool\"}, "
+		       "{\"name\": \"kernel_backend\", \"type\": \"string\", \"value\": \"\"}, "
+		       "{\"name\": \"kernel_file\", \"type\": \"string\", \"value\": \"\"}, "
+		       "{\"name\": \"tensor_range\", \"type\": \"string\", \"value\": \"\"}]},\n"));
 }
 
 /* A thread's node stands before its first; a slice's parent is a slice or its thread. */
@@ -478,8 +477,8 @@ int main(void)
 		{ "tree", test_tree },
 		{ "backward", test_backward },
 		{ "notes", test_notes },
-	{ "open at attach", test_open_at_attach },
-	{ "a step's node", test_step_node },
+		{ "open at attach", test_open_at_attach },
+		{ "a step's node", test_step_node },
 		{ "collective", test_collective },
 		{ "objects", test_objects },
 		{ "processes", test_processes },

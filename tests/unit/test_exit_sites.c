@@ -39,15 +39,18 @@ CASE(half, "push %rbx; test %rdi,%rdi; je 2f; call *%rax; test %rax,%rax; je 1f;
 CASE(loop, "push %rbx; mov $3,%ebx; call *%rax; 1: dec %ebx; jne 1b; pop %rbx; ret");
 
 /* behind the loop there is one that is not */
-CASE(after_loop, "push %rbx; mov $3,%ebx; call *%rax; 1: dec %ebx; jne 1b; after_loop_s1: call helper; pop %rbx; ret");
+CASE(after_loop,
+     "push %rbx; mov $3,%ebx; call *%rax; 1: dec %ebx; jne 1b; after_loop_s1: call helper; pop %rbx; ret");
 extern const uint8_t after_loop_s1[];
 
 /* work in a loop: the jump back is before more work */
-CASE(work_loop, "push %rbx; 1: call *%rax; dec %ebx; jne 1b; test %eax,%eax; work_loop_s1: je 2f; mov %eax,%ebx; 2: pop %rbx; ret");
+CASE(work_loop,
+     "push %rbx; 1: call *%rax; dec %ebx; jne 1b; test %eax,%eax; work_loop_s1: je 2f; mov %eax,%ebx; 2: pop %rbx; ret");
 extern const uint8_t work_loop_s1[];
 
 /* a path that does no work must cross the site too */
-CASE(bypass, "push %rbx; test %rdi,%rdi; je 1f; call *%rax; 1: test %eax,%eax; bypass_s1: je 2f; mov %eax,%ebx; 2: pop %rbx; ret");
+CASE(bypass,
+     "push %rbx; test %rdi,%rdi; je 1f; call *%rax; 1: test %eax,%eax; bypass_s1: je 2f; mov %eax,%ebx; 2: pop %rbx; ret");
 extern const uint8_t bypass_s1[];
 
 /* one path crosses the first candidate and the second: a cut may hold only one of them */
@@ -55,19 +58,22 @@ CASE(once, "push %rbx; call *%rax; test %eax,%eax; je 1f; test %ebx,%ebx; jne 1f
 extern const uint8_t once_s1[];
 
 /* a call that never returns stands where the return would be reached without a site */
-CASE(noreturn, "push %rbx; call *%rax; test %eax,%eax; noreturn_s1: je 1f; pop %rbx; ret; 1: call fatal; pop %rbx; ret");
+CASE(noreturn,
+     "push %rbx; call *%rax; test %eax,%eax; noreturn_s1: je 1f; pop %rbx; ret; 1: call fatal; pop %rbx; ret");
 extern const uint8_t noreturn_s1[];
 
 /* a switch behind the work; all cases meet at one call */
-CASE(table, "push %rbx; call *%rcx; cmp $2,%eax; ja 9f; lea table_t(%rip),%rdx; movslq (%rdx,%rax,4),%rax; add %rdx,%rax; notrack jmp *%rax;"
-	    "table_a: mov $1,%ebx; jmp 9f; table_b: mov $2,%ebx; jmp 9f; table_c: mov $3,%ebx;"
-	    "9: table_s1: call helper; pop %rbx; ret; .p2align 2; table_t: .long table_a-table_t, table_b-table_t, table_c-table_t");
+CASE(table,
+     "push %rbx; call *%rcx; cmp $2,%eax; ja 9f; lea table_t(%rip),%rdx; movslq (%rdx,%rax,4),%rax; add %rdx,%rax; notrack jmp *%rax;"
+     "table_a: mov $1,%ebx; jmp 9f; table_b: mov $2,%ebx; jmp 9f; table_c: mov $3,%ebx;"
+     "9: table_s1: call helper; pop %rbx; ret; .p2align 2; table_t: .long table_a-table_t, table_b-table_t, table_c-table_t");
 extern const uint8_t table_s1[];
 
 /* the same switch, with a case that returns by itself: only the check of the bound is on all paths */
-CASE(table_ret, "push %rbx; call *%rcx; cmp $1,%eax; table_ret_s1: ja 9f; lea table_ret_t(%rip),%rdx; movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax;"
-		"table_ret_a: pop %rbx; ret; table_ret_b: mov $2,%ebx;"
-		"9: call helper; pop %rbx; ret; .p2align 2; table_ret_t: .long table_ret_a-table_ret_t, table_ret_b-table_ret_t");
+CASE(table_ret,
+     "push %rbx; call *%rcx; cmp $1,%eax; table_ret_s1: ja 9f; lea table_ret_t(%rip),%rdx; movslq (%rdx,%rax,4),%rax; add %rdx,%rax; jmp *%rax;"
+     "table_ret_a: pop %rbx; ret; table_ret_b: mov $2,%ebx;"
+     "9: call helper; pop %rbx; ret; .p2align 2; table_ret_t: .long table_ret_a-table_ret_t, table_ret_b-table_ret_t");
 extern const uint8_t table_ret_s1[];
 
 /* a computed jump that nothing explains */
@@ -122,7 +128,13 @@ struct func_case {
 	const uint8_t *sites[2];
 };
 
-#define ROW(name, why, ...) { #name, name, name##_end, PTB_REFUSE_##why, { __VA_ARGS__ } }
+#define ROW(name, why, ...)                                                                        \
+	{                                                                                          \
+#name, name, name##_end, PTB_REFUSE_##why,                                         \
+		{                                                                                  \
+			__VA_ARGS__                                                                \
+		}                                                                                  \
+	}
 static const struct func_case cases[] = {
 	ROW(plain, NONE, plain_s1, NULL),
 	ROW(early, NO_EXIT, NULL, NULL),
@@ -147,13 +159,15 @@ static const struct func_case cases[] = {
 	ROW(forever, NO_EXIT, NULL, NULL),
 };
 static const struct func_case others[] = {
-	ROW(hot_cold, NONE, NULL), ROW(helper, NONE, NULL), ROW(cheap, NONE, NULL),
+	ROW(hot_cold, NONE, NULL),
+	ROW(helper, NONE, NULL),
+	ROW(cheap, NONE, NULL),
 	ROW(fatal, NONE, NULL),
 };
 static const struct func_case entries[] = {
-	ROW(e_push, NONE, e_push_s1, NULL),	    ROW(e_endbr, NONE, e_endbr_s1, NULL),
-	ROW(e_cmp, NONE, e_cmp_s1, NULL),	    ROW(e_clobber, NO_ENTRY, NULL, NULL),
-	ROW(e_moved, NO_ENTRY, NULL, NULL),	    ROW(e_none, NO_ENTRY, NULL, NULL),
+	ROW(e_push, NONE, e_push_s1, NULL), ROW(e_endbr, NONE, e_endbr_s1, NULL),
+	ROW(e_cmp, NONE, e_cmp_s1, NULL),   ROW(e_clobber, NO_ENTRY, NULL, NULL),
+	ROW(e_moved, NO_ENTRY, NULL, NULL), ROW(e_none, NO_ENTRY, NULL, NULL),
 	ROW(e_loop, NO_ENTRY, NULL, NULL),
 };
 
@@ -237,8 +251,7 @@ static void expect_sites(const struct func_case *c, const struct flow *f, const 
 
 	for (i = 0; i < ex->cnt; i++)
 		for (k = 0; k < 2; k++)
-			hit += c->sites[k] && f->nodes[ex->nodes[i]].in.addr ==
-						      (uintptr_t)c->sites[k];
+			hit += c->sites[k] && f->nodes[ex->nodes[i]].in.addr == (uintptr_t)c->sites[k];
 	if (hit != want || ex->cnt != want)
 		printf(" %s: %u sites, %u as expected, reason %u;", c->name, ex->cnt, hit, ex->why);
 	CU_ASSERT_EQUAL(ex->cnt, want);
@@ -293,9 +306,9 @@ static void test_after_work(void)
 	static const struct {
 		const struct func_case row;
 	} rows[] = {
-		{ ROW(skip, NONE, skip_s1, NULL) },	  { ROW(plain, NONE, plain_s1, NULL) },
-		{ ROW(two, NONE, two_s1, two_s2) },	  { ROW(half, NO_EXIT, NULL, NULL) },
-		{ ROW(tail, NO_EXIT, NULL, NULL) },	  { ROW(bare, NO_EXIT, NULL, NULL) },
+		{ ROW(skip, NONE, skip_s1, NULL) },      { ROW(plain, NONE, plain_s1, NULL) },
+		{ ROW(two, NONE, two_s1, two_s2) },      { ROW(half, NO_EXIT, NULL, NULL) },
+		{ ROW(tail, NO_EXIT, NULL, NULL) },      { ROW(bare, NO_EXIT, NULL, NULL) },
 		{ ROW(work_loop, NO_EXIT, NULL, NULL) }, { ROW(helper, NO_EXIT, NULL, NULL) },
 	};
 	struct exit_finder x = { 0 };
@@ -484,12 +497,11 @@ static void test_rubbish(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "exit sites", test_cases },
-					     { "only ways with work", test_after_work },
-					     { "entry sites", test_entries },
-					     { "the checker finds faults", test_checker },
-					     { "random code", test_rubbish },
-					     CU_TEST_INFO_NULL };
+	static const CU_TestInfo tests[] = {
+		{ "exit sites", test_cases },    { "only ways with work", test_after_work },
+		{ "entry sites", test_entries }, { "the checker finds faults", test_checker },
+		{ "random code", test_rubbish }, CU_TEST_INFO_NULL
+	};
 
 	return run_suite("exit_sites", tests);
 }

@@ -25,8 +25,8 @@ static void schemas(void)
 	uint32_t f = builder__op(b, "aten::f.Tensor"), g = builder__op(b, "aten::g");
 	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true), i;
 	static const char *const names[] = { "aten::f.Tensor", "mine::h", "mine::none", "aten::g" };
-	static const char *const want[] = { "aten::f.Tensor(Tensor self) -> Tensor", "mine::h() -> ()", "",
-					    "aten::g() -> int" };
+	static const char *const want[] = { "aten::f.Tensor(Tensor self) -> Tensor",
+					    "mine::h() -> ()", "", "aten::g() -> int" };
 	struct slice_log *log;
 
 	builder__schema(b, f, want[0]);
@@ -64,7 +64,9 @@ static void schemas(void)
 static void told(struct builder *b, uint64_t ts, const char *name, uint32_t flags)
 {
 	struct ptb_addr_name a = { .h = { .len = sizeof(a), .kind = PTB_REC_OPDEF, .ts_ns = ts, .tgid = 1 },
-				   .addr = 0x10, .name = builder__name(b, name), .flags = flags };
+				   .addr = 0x10,
+				   .name = builder__name(b, name),
+				   .flags = flags };
 
 	builder__raw(b, &a.h);
 }

@@ -35,9 +35,13 @@ static void pairs(struct builder *b)
 	pair(b, OFF + 9000000, 9000000, 20);
 }
 
-static void api(struct builder *b, uint32_t name, uint64_t begin, uint64_t end, uint32_t correlation, bool driver)
+static void api(struct builder *b, uint32_t name, uint64_t begin, uint64_t end,
+		uint32_t correlation, bool driver)
 {
-	struct ptb_gpu_api r = { .begin = OFF + begin, .end = OFF + end, .name = name, .correlation = correlation,
+	struct ptb_gpu_api r = { .begin = OFF + begin,
+				 .end = OFF + end,
+				 .name = name,
+				 .correlation = correlation,
 				 .driver = driver };
 
 	builder__ring_rec(b, &r.h, PTB_REC_GPU_API, sizeof(r), END); /* they arrive late */
@@ -45,8 +49,12 @@ static void api(struct builder *b, uint32_t name, uint64_t begin, uint64_t end, 
 
 static struct ptb_gpu_kernel kernel_at(uint32_t name, uint64_t begin, uint64_t end, uint32_t correlation)
 {
-	return (struct ptb_gpu_kernel){ .begin = OFF + begin, .end = OFF + end, .name = name,
-					.correlation = correlation, .stream = 7, .context = 1 };
+	return (struct ptb_gpu_kernel){ .begin = OFF + begin,
+					.end = OFF + end,
+					.name = name,
+					.correlation = correlation,
+					.stream = 7,
+					.context = 1 };
 }
 
 static void put_kernel(struct builder *b, struct ptb_gpu_kernel k)
@@ -163,7 +171,8 @@ static void charges(void)
 static void annotations(void)
 {
 	struct builder *b = new_builder();
-	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaLaunchKernel"), k = builder__name(b, "k");
+	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaLaunchKernel"),
+		 k = builder__name(b, "k");
 	struct slice_log *slices;
 	struct gpu_log *log;
 
@@ -204,7 +213,8 @@ static void annotations(void)
 static void steps(void)
 {
 	struct builder *b = new_builder();
-	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaLaunchKernel"), k = builder__name(b, "k");
+	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaLaunchKernel"),
+		 k = builder__name(b, "k");
 	uint64_t ts;
 	struct gpu_log *log;
 
@@ -244,10 +254,18 @@ static void steps(void)
 static void graphs_and_devices(void)
 {
 	struct builder *b = new_builder();
-	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaGraphLaunch"), k = builder__name(b, "k");
+	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaGraphLaunch"),
+		 k = builder__name(b, "k");
 	struct ptb_gpu_device dev = { .id = 1, .name = k, .sm_cnt = 132 };
-	struct ptb_gpu_memory copy = { .begin = OFF + 2003000, .end = OFF + 2003500, .bytes = 64, .correlation = 9,
-				       .device = 1, .stream = 20, .copy_kind = 1, .src_kind = 2, .dst_kind = 3 };
+	struct ptb_gpu_memory copy = { .begin = OFF + 2003000,
+				       .end = OFF + 2003500,
+				       .bytes = 64,
+				       .correlation = 9,
+				       .device = 1,
+				       .stream = 20,
+				       .copy_kind = 1,
+				       .src_kind = 2,
+				       .dst_kind = 3 };
 	struct ptb_gpu_kernel node;
 	struct gpu_log *log;
 	struct session *s;
@@ -272,8 +290,9 @@ static void graphs_and_devices(void)
 	for (i = 0; i < 5; i++) {
 		CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, i)->begin_ns, 2001000 + 100 * i);
 		CU_ASSERT_STRING_EQUAL(nth(log, GPU_KERNEL, i)->launch_name, "cudaGraphLaunch");
-		CU_ASSERT_EQUAL(((const struct ptb_gpu_kernel *)(const void *)nth(log, GPU_KERNEL, i)->rec)->graph_node,
-				i + 1);
+		CU_ASSERT_EQUAL(
+			((const struct ptb_gpu_kernel *)(const void *)nth(log, GPU_KERNEL, i)->rec)->graph_node,
+			i + 1);
 		CU_ASSERT_PTR_NULL(nth(log, GPU_KERNEL, i)->props);
 	}
 	CU_ASSERT_EQUAL(nth(log, GPU_MEMCPY, 0)->device, 1);
@@ -293,7 +312,8 @@ static void graphs_and_devices(void)
 static void processes(void)
 {
 	struct builder *b = new_builder();
-	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaLaunchKernel"), k = builder__name(b, "k");
+	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaLaunchKernel"),
+		 k = builder__name(b, "k");
 	struct gpu_log *log;
 
 	pairs(b);
@@ -343,11 +363,18 @@ static void other_kinds(void)
 {
 	struct builder *b = new_builder();
 	uint32_t l = builder__name(b, "cudaStreamSynchronize");
-	struct ptb_gpu_sync sync = { .begin = OFF + 2000150, .end = OFF + 2000190, .what = 3, .correlation = 1,
-				     .device = 0, .stream = 7 };
+	struct ptb_gpu_sync sync = { .begin = OFF + 2000150,
+				     .end = OFF + 2000190,
+				     .what = 3,
+				     .correlation = 1,
+				     .device = 0,
+				     .stream = 7 };
 	struct ptb_gpu_overhead over = { .begin = OFF + 2000000, .end = OFF + 2000050, .what = 1 << 16 };
-	struct ptb_gpu_event ev = { .at = OFF + 2000300, .stream = 7, .event = 4 }, unknown = { .stream = 7 };
-	struct ptb_gpu_memory fill = { .begin = OFF + 2000400, .end = OFF + 2000400, .stream = 7, .dst_kind = 3 };
+	struct ptb_gpu_event ev = { .at = OFF + 2000300, .stream = 7, .event = 4 },
+			     unknown = { .stream = 7 };
+	struct ptb_gpu_memory fill = {
+		.begin = OFF + 2000400, .end = OFF + 2000400, .stream = 7, .dst_kind = 3
+	};
 	struct gpu_log *log;
 
 	pairs(b);
@@ -369,7 +396,8 @@ static void other_kinds(void)
 	done(log, b);
 }
 
-static void host_call(struct builder *b, uint32_t func, uint64_t begin, uint64_t end, uint64_t launches, uint32_t flags)
+static void host_call(struct builder *b, uint32_t func, uint64_t begin, uint64_t end,
+		      uint64_t launches, uint32_t flags)
 {
 	struct ptb_cuda_call r = { .h.site = 2 * func, .begin_ns = begin, .func = launches, .flags = flags };
 
@@ -384,7 +412,8 @@ static void host_calls(void)
 	uint32_t l = builder__func(b, "cudaLaunchKernel", PTB_FUNC_CUDA_CALL, true);
 	uint32_t d = builder__func(b, "cuLaunchKernel", PTB_FUNC_CUDA_CALL, true);
 	struct ptb_addr_name kn = { .h = { .len = sizeof(kn), .kind = PTB_REC_KERNEL_NAME, .tgid = 10 },
-				    .addr = 0x1234, .name = k };
+				    .addr = 0x1234,
+				    .name = k };
 	struct gpu_log *log;
 
 	builder__meta(b, "cuda_calls", "true");
@@ -435,8 +464,8 @@ static void hostile(void)
 	kernel(b, 99999, 2000500, 2000600, UINT32_MAX);
 	kernel(b, k, UINT64_MAX / 2 - OFF, UINT64_MAX / 2 - OFF + 1, 1);
 	put_kernel(b, (struct ptb_gpu_kernel){ .name = k }); /* no times */
-	kernel(b, k, 900000, 1100000, 1);  /* began before the window */
-	kernel(b, k, 8999000, 9001000, 1); /* ends after it */
+	kernel(b, k, 900000, 1100000, 1);                    /* began before the window */
+	kernel(b, k, 8999000, 9001000, 1);                   /* ends after it */
 	api(b, 99999, 2000000, 1000000, 1, false);
 	api(b, 99999, 2000000, 2000010, 1, true);
 	log = gpu_log__run(builder__session(b, NULL));

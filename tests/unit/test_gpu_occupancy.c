@@ -26,9 +26,10 @@ struct model_row {
 
 /* CUDA programming guide, technical specifications per compute capability. */
 static const struct model_row models[] = {
-	{ 5, 0, 64, 32, 64 },	{ 5, 2, 64, 32, 96 },  { 6, 0, 64, 32, 64 },   { 6, 1, 64, 32, 96 },
-	{ 7, 0, 64, 32, 96 },	{ 7, 5, 32, 16, 64 },  { 8, 0, 64, 32, 164 },  { 8, 6, 48, 16, 100 },
-	{ 8, 9, 48, 24, 100 },	{ 9, 0, 64, 32, 228 }, { 10, 0, 64, 32, 228 }, { 10, 3, 64, 32, 228 },
+	{ 5, 0, 64, 32, 64 },   { 5, 2, 64, 32, 96 },   { 6, 0, 64, 32, 64 },
+	{ 6, 1, 64, 32, 96 },   { 7, 0, 64, 32, 96 },   { 7, 5, 32, 16, 64 },
+	{ 8, 0, 64, 32, 164 },  { 8, 6, 48, 16, 100 },  { 8, 9, 48, 24, 100 },
+	{ 9, 0, 64, 32, 228 },  { 10, 0, 64, 32, 228 }, { 10, 3, 64, 32, 228 },
 	{ 12, 0, 48, 24, 100 },
 };
 #define MODELS (sizeof(models) / sizeof(models[0]))
@@ -95,7 +96,9 @@ static void test_unknown(void)
 	d = device(&models[9]);
 	l.threads = 0;
 	CU_ASSERT_FALSE(gpu_occupancy__of(&d, &l, &o));
-	l = (struct gpu_launch){ .threads = UINT32_MAX, .regs = UINT32_MAX, .static_shared = UINT32_MAX,
+	l = (struct gpu_launch){ .threads = UINT32_MAX,
+				 .regs = UINT32_MAX,
+				 .static_shared = UINT32_MAX,
 				 .dynamic_shared = UINT32_MAX };
 	CU_ASSERT_TRUE(gpu_occupancy__of(&d, &l, &o)); /* hostile numbers overflow nothing */
 	CU_ASSERT_EQUAL(o.active_blocks, 0);
@@ -125,7 +128,8 @@ static cudaOccError nvidia(const struct ptb_gpu_device *d, const struct gpu_laun
 	a.sharedSizeBytes = l->static_shared;
 	a.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
 	a.maxDynamicSharedSizeBytes = l->dynamic_shared;
-	return cudaOccMaxActiveBlocksPerMultiprocessor(r, &p, &a, &state, (int)l->threads, l->dynamic_shared);
+	return cudaOccMaxActiveBlocksPerMultiprocessor(r, &p, &a, &state, (int)l->threads,
+						       l->dynamic_shared);
 }
 
 static void test_nvidia(void)
@@ -145,7 +149,8 @@ static void test_nvidia(void)
 			l.threads = (uint32_t)(seed >> 33) % 1100 + 1;
 			l.regs = (uint32_t)(seed >> 20) % 260;
 			l.static_shared = (uint32_t)(seed >> 40) % 5 ? (uint32_t)(seed >> 30) % 4096 : 0;
-			l.dynamic_shared = (uint32_t)(seed >> 45) % 3 ? 0 : (uint32_t)(seed >> 10) % (240 << 10);
+			l.dynamic_shared =
+				(uint32_t)(seed >> 45) % 3 ? 0 : (uint32_t)(seed >> 10) % (240 << 10);
 			CU_ASSERT_TRUE_FATAL(gpu_occupancy__of(&d, &l, &o));
 			CU_ASSERT_EQUAL_FATAL(nvidia(&d, &l, &r), CUDA_OCC_SUCCESS);
 			different += (int)o.active_blocks != r.activeBlocksPerMultiprocessor ||

@@ -72,16 +72,15 @@ static const cJSON *gap(uint64_t begin)
 {
 	const cJSON *g;
 
-	cJSON_ArrayForEach(g, get(doc, "gaps"))
-		if ((uint64_t)num(g, "begin_ns") == begin - GW_BEGIN)
-			return g;
+	cJSON_ArrayForEach(g, get(doc, "gaps")) if ((uint64_t)num(g, "begin_ns") ==
+						    begin - GW_BEGIN) return g;
 	fprintf(stderr, "no gap at +%llu\n", (unsigned long long)(begin - GW_BEGIN));
 	CU_FAIL_FATAL("no such gap");
 	return NULL;
 }
 
-static void expect(uint64_t begin, uint64_t ns, const char *cause, const char *where, const char *op, const char *call,
-		   const char *annotation)
+static void expect(uint64_t begin, uint64_t ns, const char *cause, const char *where,
+		   const char *op, const char *call, const char *annotation)
 {
 	const cJSON *g = gap(begin);
 
@@ -117,7 +116,8 @@ static void test_busy(void)
 	CU_ASSERT_EQUAL(num(row("kernels", 0), "ns"), 110.0 * MS);
 	CU_ASSERT_STRING_EQUAL(str(row("kernels", 1), "name"), "b");
 	CU_ASSERT_EQUAL(num(row("copies", 0), "bytes"), 4000);
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "busy           3.1 % of the time with kernels, 4.0 % with copies"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(text, "busy           3.1 % of the time with kernels, 4.0 % with copies"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "NVIDIA H100"));
 	CU_ASSERT_PTR_NULL(strstr(text, "A100"));
 	end();
@@ -182,7 +182,8 @@ static void test_sync(void)
 	gw__call(&w, "cudaStreamSynchronize", T + 10 * US, T + 950 * US);
 	finish();
 	expect(T + 100 * US, MS, "synchronisation", "call", "aten::item", "cudaStreamSynchronize", "eval");
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "synchronisation: cudaStreamSynchronize in aten::item in \"eval\""));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(text, "synchronisation: cudaStreamSynchronize in aten::item in \"eval\""));
 	end();
 	start(); /* it ended at once, and then the host did something else for long */
 	pair(T + 1090 * US);
@@ -207,7 +208,8 @@ static void test_copy_latency(void)
 	expect(T + 100 * US, MS, "copy", "", "", "", "");
 	end();
 	start(); /* launched in time: the launch itself takes this long */
-	gw__kernel(&w, "first", 0, 7, T, T + 100 * US, gw__call(&w, "cudaLaunchKernel", T - 10 * US, T - 5 * US));
+	gw__kernel(&w, "first", 0, 7, T, T + 100 * US,
+		   gw__call(&w, "cudaLaunchKernel", T - 10 * US, T - 5 * US));
 	gw__kernel(&w, "second", 0, 7, T + 112 * US, T + 200 * US,
 		   gw__call(&w, "cudaLaunchKernel", T + 101 * US, T + 105 * US));
 	finish();
@@ -284,7 +286,8 @@ static void test_host(void)
 	gw__call(&w, "cudaDeviceSynchronize", T + 30 * US, T + 100 * MS);
 	finish();
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No agent recorded the GPU's work"));
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "3 launches, copies and fills, 3 per second, 10.0 us in them"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(text, "3 launches, copies and fills, 3 per second, 10.0 us in them"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "waited for the GPU 1 times, 99.970 ms in all, 10.0 %"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "cudaDeviceSynchronize in aten::mm"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 failed"));
@@ -299,14 +302,16 @@ static void test_nothing(void)
 {
 	start();
 	w.s.info.has_gpu = false;
-	w.s.meta[0].json = "[{\"pid\": 100, \"source\": \"agent\", \"gpu_why\": \"no CUPTI library was found\"}]";
+	w.s.meta[0].json =
+		"[{\"pid\": 100, \"source\": \"agent\", \"gpu_why\": \"no CUPTI library was found\"}]";
 	finish();
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The agent in process 100 reported no GPU activities: "
 					    "no CUPTI library was found"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No CUDA activity was recorded"));
 	end();
 	start();
-	w.s.meta[0].json = "[{\"pid\": 100, \"gpu\": true, \"host_calls\": true, \"gpu_why\": \"another tool uses CUPTI in this process\"}]";
+	w.s.meta[0].json =
+		"[{\"pid\": 100, \"gpu\": true, \"host_calls\": true, \"gpu_why\": \"another tool uses CUPTI in this process\"}]";
 	finish();
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "stopped reporting GPU activities: another tool uses CUPTI "
 					    "in this process; CUDA calls"));
@@ -324,7 +329,8 @@ static void test_losses(void)
 	w.s.counters[PTB_CNT_GPU_DROPPED] = 5;
 	gw__kernel(&w, "a", 0, 7, T, T + MS, gw__call(&w, "cudaLaunchKernel", T + 5 * US, T + 6 * US));
 	finish();
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "The capture is incomplete and the figures are bounds: 5 activity records"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(text, "The capture is incomplete and the figures are bounds: 5 activity records"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "1 of 1 began before their launch by more than that"));
 	CU_ASSERT(cJSON_IsFalse(get(doc, "complete")));
 	end();

@@ -119,8 +119,10 @@ static void test_churn(void)
  * are some 300 where three quarters are taken. */
 static void test_patterns(void)
 {
-	static const uint64_t steps[][2] = { { 1, 0 },      { 64, 0 },        { 4096, 0 },          { 1ULL << 32, 0 }, { 0, 1 },
-					     { 1ULL << 63, 1 }, { 1, 1ULL << 40 }, { 0x9e3779b97f4a7c15ULL, 0 } };
+	static const uint64_t steps[][2] = { { 1, 0 },          { 64, 0 },
+					     { 4096, 0 },       { 1ULL << 32, 0 },
+					     { 0, 1 },          { 1ULL << 63, 1 },
+					     { 1, 1ULL << 40 }, { 0x9e3779b97f4a7c15ULL, 0 } };
 	uint64_t i, k, run, most;
 
 	for (k = 0; k < sizeof(steps) / sizeof(*steps); k++) {

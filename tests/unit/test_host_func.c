@@ -65,7 +65,8 @@ static void test_handles(void)
 	fake_kernels__fill(&k, BASE, BASE + 16); /* asked for later */
 	expect(hf, BASE + 16, "void third<long>(long)");
 	expect(hf, NULL, NULL);
-	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, (uintptr_t)BASE, buf, sizeof(buf)), -ENAMETOOLONG);
+	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, (uintptr_t)BASE, buf, sizeof(buf)),
+			-ENAMETOOLONG);
 	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, (uintptr_t)BASE, buf, 0), -EINVAL);
 	host_funcs__free(hf);
 }
@@ -73,7 +74,8 @@ static void test_handles(void)
 /* Whatever a launch was given, and whoever it was. */
 static void test_nothing(void)
 {
-	static const uint64_t addrs[] = { 1, 0xfff, 0x7fffffffffff, 0x800000000000, UINT64_MAX, UINT64_MAX - 7 };
+	static const uint64_t addrs[] = { 1,          0xfff,         0x7fffffffffff, 0x800000000000,
+					  UINT64_MAX, UINT64_MAX - 7 };
 	struct host_funcs *hf = host_funcs__new();
 	uint64_t on_stack = 0;
 	char buf[256];
@@ -166,7 +168,9 @@ static bool map_like_loader(const char *path, const struct elf_file *ef, uint64_
 
 static void check_wheel(const struct torch_env *env)
 {
-	struct wanted handle = { .type = STT_OBJECT, .part = "vectorized_elementwise_kernelILi4E", .end = "E8__handle" };
+	struct wanted handle = { .type = STT_OBJECT,
+				 .part = "vectorized_elementwise_kernelILi4E",
+				 .end = "E8__handle" };
 	struct wanted stub = { .type = STT_FUNC, .part = "vectorized_elementwise_kernelILi4E", .end = "" };
 	static const char want[] = "void at::native::vectorized_elementwise_kernel<4, ";
 	struct host_funcs *hf = host_funcs__new();

@@ -115,8 +115,11 @@ static const char *ask(uint64_t rip, long nr, int64_t rax, size_t at, uint64_t w
 {
 	static const uint8_t syscall_code[] = { 0x0f, 0x05 };
 	static uint64_t stack[16384];
-	struct thread_view tv = { .code = syscall_code, .stack = (const uint8_t *)stack,
-				  .stack_sz = sizeof(stack), .mapped = 1 << 20, .room = 1 << 20 };
+	struct thread_view tv = { .code = syscall_code,
+				  .stack = (const uint8_t *)stack,
+				  .stack_sz = sizeof(stack),
+				  .mapped = 1 << 20,
+				  .room = 1 << 20 };
 	struct code_places cp = places();
 
 	memset(stack, 0, sizeof(stack));
@@ -158,11 +161,15 @@ static void test_refused_threads(void)
 {
 	static const uint8_t int80[] = { 0xcd, 0x80 };
 	static uint64_t stack[512];
-	struct thread_view tv = { .code = int80, .stack = (const uint8_t *)stack, .stack_sz = sizeof(stack),
-				  .mapped = 1 << 20, .room = 1 << 20 };
+	struct thread_view tv = { .code = int80,
+				  .stack = (const uint8_t *)stack,
+				  .stack_sz = sizeof(stack),
+				  .mapped = 1 << 20,
+				  .room = 1 << 20 };
 	struct code_places cp = places();
 
-	tv.regs = (struct user_regs_struct){ .cs = 0x33, .rip = 0x400000,
+	tv.regs = (struct user_regs_struct){ .cs = 0x33,
+					     .rip = 0x400000,
 					     .orig_rax = (unsigned long long)-1 };
 	CU_ASSERT_PTR_NULL(safe_point__refuse(&cp, &tv));
 	tv.room = SAFE_POINT_ROOM - 1;
@@ -210,8 +217,12 @@ static void test_detour_bytes(void)
 	static struct detour d;
 	static uint8_t xstate[8192];
 	struct code_places cp = { .dlopen = 0x1000, .swab = 0x2000, .restore_rt = 0x3000, .dlopen_flags = 2 };
-	struct detour_in in = { .xstate = xstate, .xstate_sz = sizeof(xstate), .path = "/x/y.so", .sigmask = 6,
-				.saved_errno = 0x01020304, .call_again = true };
+	struct detour_in in = { .xstate = xstate,
+				.xstate_sz = sizeof(xstate),
+				.path = "/x/y.so",
+				.sigmask = 6,
+				.saved_errno = 0x01020304,
+				.call_again = true };
 	uint64_t back, sp;
 
 	in.regs.rsp = 0x7ffff0000123;
@@ -296,7 +307,8 @@ static void test_python_table(void)
 	const char *why;
 
 	CU_ASSERT_EQUAL_FATAL(py_offsets__parse(bytes, len, &off, &why), 0);
-	CU_ASSERT(off.minor == 14 && !off.free_threaded && off.interpreters_head == 808 && off.threads_main == 7360);
+	CU_ASSERT(off.minor == 14 && !off.free_threaded && off.interpreters_head == 808 &&
+		  off.threads_main == 7360);
 	CU_ASSERT(off.eval_breaker == 24 && off.support == 304 && off.enabled == 8076 && off.path == 4);
 	CU_ASSERT(off.pending == 0 && off.path_size == 512);
 	for (i = 0; i < 95 * 8; i += 8)
@@ -352,7 +364,8 @@ static void test_facts(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	raise(SIGUSR1);
 	CU_ASSERT_EQUAL(thread_facts__status(getpid(), 0, &st), 0);
-	CU_ASSERT(st.state == 'R' && !st.tracer && st.ns_pid == getpid() && st.uid == getuid() && st.gid == getgid());
+	CU_ASSERT(st.state == 'R' && !st.tracer && st.ns_pid == getpid() && st.uid == getuid() &&
+		  st.gid == getgid());
 	CU_ASSERT_EQUAL(st.blocked, 1ULL << (SIGUSR1 - 1));
 	CU_ASSERT_EQUAL(st.pending, 1ULL << (SIGUSR1 - 1));
 	signal(SIGUSR1, SIG_IGN);
@@ -385,10 +398,16 @@ static void test_temp_files(void)
 	struct stat st;
 	int tried = 0;
 
-	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_CODE, fill_x, NULL, &a), 0);
-	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_ANSWER, NULL, NULL, &b), 0);
-	CU_ASSERT(strcmp(a.path, b.path) != 0 && strstr(a.path, "/ptbpf-test-") && !strcmp(strrchr(a.path, '.'), ".x"));
-	CU_ASSERT(!stat(a.path, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600 && st.st_uid == geteuid());
+	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_CODE,
+						fill_x, NULL, &a),
+			      0);
+	CU_ASSERT_EQUAL_FATAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_ANSWER,
+						NULL, NULL, &b),
+			      0);
+	CU_ASSERT(strcmp(a.path, b.path) != 0 && strstr(a.path, "/ptbpf-test-") &&
+		  !strcmp(strrchr(a.path, '.'), ".x"));
+	CU_ASSERT(!stat(a.path, &st) && S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600 &&
+		  st.st_uid == geteuid());
 	CU_ASSERT_EQUAL(st.st_size, 1);
 	root_temp__remove(&a);
 	CU_ASSERT(a.fd == -1 && !a.exists && stat(a.path, &st) && errno == ENOENT);
@@ -398,13 +417,16 @@ static void test_temp_files(void)
 	root_temp__remove(&b);
 	CU_ASSERT(stat(b.path, &st) && errno == ENOENT);
 	/* one that is full: the next is tried */
-	CU_ASSERT_EQUAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_SCRIPT, fill_nothing, &tried, &a),
+	CU_ASSERT_EQUAL(root_temp__create(getpid(), "ptbpf-test", ".x", ROOT_TEMP_SCRIPT,
+					  fill_nothing, &tried, &a),
 			-ENOSPC);
 	CU_ASSERT(tried > 1 && !a.exists && a.fd == -1 && a.dir == -1);
 	memset(stem, 'a', sizeof(stem) - 1);
 	stem[sizeof(stem) - 1] = '\0';
-	CU_ASSERT_EQUAL(root_temp__create(getpid(), stem, ".x", ROOT_TEMP_SCRIPT, NULL, NULL, &a), -ENAMETOOLONG);
-	CU_ASSERT(root_temp__create(1 << 22 | 1, "x", ".x", ROOT_TEMP_SCRIPT, NULL, NULL, &a) < 0 && !a.exists);
+	CU_ASSERT_EQUAL(root_temp__create(getpid(), stem, ".x", ROOT_TEMP_SCRIPT, NULL, NULL, &a),
+			-ENAMETOOLONG);
+	CU_ASSERT(root_temp__create(1 << 22 | 1, "x", ".x", ROOT_TEMP_SCRIPT, NULL, NULL, &a) < 0 &&
+		  !a.exists);
 }
 
 /* No link is followed on the way to a file. */

@@ -17,27 +17,27 @@ struct sample {
 
 #define B(s) s
 static const struct sample samples[] = {
-	{ B("\x55"), 1, INSN_OTHER, 0x55, true, 0 },			  /* push %rbp */
-	{ B("\x41\x57"), 2, INSN_OTHER, 0x57, true, 0 },		  /* push %r15 */
-	{ B("\x48\x55"), 2, INSN_OTHER, 0x55, false, 0 },		  /* rex.W push */
-	{ B("\x66\x55"), 2, INSN_OTHER, 0x55, false, 0 },		  /* push %bp */
-	{ B("\x5d"), 1, INSN_OTHER, 0x5d, false, 0 },			  /* pop */
-	{ B("\x74\x10"), 2, INSN_JCC, 0x70, true, 0x12 },		  /* je */
-	{ B("\x7f\xfe"), 2, INSN_JCC, 0x70, true, 0 },			  /* jg to itself */
-	{ B("\x2e\x74\x10"), 3, INSN_JCC, 0x70, false, 0x13 },		  /* je,pn */
+	{ B("\x55"), 1, INSN_OTHER, 0x55, true, 0 },                       /* push %rbp */
+	{ B("\x41\x57"), 2, INSN_OTHER, 0x57, true, 0 },                   /* push %r15 */
+	{ B("\x48\x55"), 2, INSN_OTHER, 0x55, false, 0 },                  /* rex.W push */
+	{ B("\x66\x55"), 2, INSN_OTHER, 0x55, false, 0 },                  /* push %bp */
+	{ B("\x5d"), 1, INSN_OTHER, 0x5d, false, 0 },                      /* pop */
+	{ B("\x74\x10"), 2, INSN_JCC, 0x70, true, 0x12 },                  /* je */
+	{ B("\x7f\xfe"), 2, INSN_JCC, 0x70, true, 0 },                     /* jg to itself */
+	{ B("\x2e\x74\x10"), 3, INSN_JCC, 0x70, false, 0x13 },             /* je,pn */
 	{ B("\x0f\x85\x00\x01\x00\x00"), 6, INSN_JCC, 0x70, true, 0x106 }, /* jne */
-	{ B("\xe3\x05"), 2, INSN_JCC, 0xe3, false, 7 },			  /* jrcxz */
-	{ B("\xeb\x80"), 2, INSN_JMP, 0xeb, true, -0x7e },		  /* jmp */
+	{ B("\xe3\x05"), 2, INSN_JCC, 0xe3, false, 7 },                    /* jrcxz */
+	{ B("\xeb\x80"), 2, INSN_JMP, 0xeb, true, -0x7e },                 /* jmp */
 	{ B("\xe9\xfb\xff\xff\xff"), 5, INSN_JMP, 0xe9, true, 0 },
 	{ B("\xe8\x10\x00\x00\x00"), 5, INSN_CALL, 0xe8, true, 0x15 },
 	/* data16 data16 rex.W call, as before __tls_get_addr */
 	{ B("\x66\x66\x48\xe8\x10\x00\x00\x00"), 8, INSN_CALL, 0xe8, false, 0x18 },
 	{ B("\xf2\xe9\x10\x00\x00\x00"), 6, INSN_JMP, 0xe9, false, 0x16 }, /* bnd jmp */
-	{ B("\xff\xd0"), 2, INSN_CALL_IND, 0xff, false, 0 },		   /* call *%rax */
-	{ B("\x41\xff\x52\x08"), 4, INSN_CALL_IND, 0xff, false, 0 },	   /* call *8(%r10) */
-	{ B("\x3e\xff\xe0"), 3, INSN_JMP_IND, 0xff, false, 0 },		   /* notrack jmp *%rax */
+	{ B("\xff\xd0"), 2, INSN_CALL_IND, 0xff, false, 0 },               /* call *%rax */
+	{ B("\x41\xff\x52\x08"), 4, INSN_CALL_IND, 0xff, false, 0 },       /* call *8(%r10) */
+	{ B("\x3e\xff\xe0"), 3, INSN_JMP_IND, 0xff, false, 0 },            /* notrack jmp *%rax */
 	{ B("\xff\x25\x00\x00\x00\x00"), 6, INSN_JMP_IND, 0xff, false, 0 },
-	{ B("\xff\x75\x08"), 3, INSN_OTHER, 0xff, false, 0 },		   /* push 8(%rbp) */
+	{ B("\xff\x75\x08"), 3, INSN_OTHER, 0xff, false, 0 }, /* push 8(%rbp) */
 	{ B("\xc3"), 1, INSN_RET, 0xc3, false, 0 },
 	{ B("\xf3\xc3"), 2, INSN_RET, 0xc3, false, 0 }, /* rep ret */
 	{ B("\xc2\x08\x00"), 3, INSN_RET, 0xc2, false, 0 },
@@ -49,8 +49,8 @@ static const struct sample samples[] = {
 	{ B("\xf3\x90"), 2, INSN_OTHER, 0x90, false, 0 }, /* pause */
 	{ B("\x0f\x1f\x44\x00\x00"), 5, INSN_OTHER, 0x90, true, 0 },
 	{ B("\x0f\x1f\x40\x00"), 4, INSN_OTHER, 0x90, false, 0 },
-	{ B("\xf3\x0f\x1e\xfa"), 4, INSN_OTHER, 0x90, false, 0 }, /* endbr64 */
-	{ B("\x48\x8b\x07"), 3, INSN_OTHER, 0x8b, false, 0 },	   /* mov (%rdi),%rax */
+	{ B("\xf3\x0f\x1e\xfa"), 4, INSN_OTHER, 0x90, false, 0 },          /* endbr64 */
+	{ B("\x48\x8b\x07"), 3, INSN_OTHER, 0x8b, false, 0 },              /* mov (%rdi),%rax */
 	{ B("\xc7\xf8\x10\x00\x00\x00"), 6, INSN_JCC, 0xc7, false, 0x16 }, /* xbegin */
 };
 
@@ -68,10 +68,9 @@ static void test_classes(void)
 		memset(buf, 0x90, sizeof(buf));
 		memcpy(buf, s->bytes, s->len);
 		CU_ASSERT_FATAL(insn_decoder__decode(d, buf, sizeof(buf), ADDR, &in));
-		if (in.len != s->len || in.cls != s->cls || in.op != s->op ||
-		    in.emulated != s->emulated)
-			printf(" sample %zu: len %u class %u op %#x emulated %d ", i, in.len, in.cls,
-			       in.op, in.emulated);
+		if (in.len != s->len || in.cls != s->cls || in.op != s->op || in.emulated != s->emulated)
+			printf(" sample %zu: len %u class %u op %#x emulated %d ", i, in.len,
+			       in.cls, in.op, in.emulated);
 		CU_ASSERT_EQUAL(in.len, s->len);
 		CU_ASSERT_EQUAL(in.cls, s->cls);
 		CU_ASSERT_EQUAL(in.op, s->op);
@@ -153,26 +152,26 @@ static bool writes(const char *bytes, size_t len, uint8_t reg)
 static void test_writes(void)
 {
 	CU_ASSERT_FALSE(WRITES("\x80\x7f\x68\x00", REG_RDI)); /* cmpb $0,0x68(%rdi) */
-	CU_ASSERT_FALSE(WRITES("\x48\x89\xfb", REG_RDI));      /* mov %rdi,%rbx */
+	CU_ASSERT_FALSE(WRITES("\x48\x89\xfb", REG_RDI));     /* mov %rdi,%rbx */
 	CU_ASSERT(WRITES("\x48\x89\xfb", REG_RBX));
-	CU_ASSERT(WRITES("\x48\x8b\x3f", REG_RDI));	       /* mov (%rdi),%rdi */
-	CU_ASSERT_FALSE(WRITES("\x48\x89\x3e", REG_RDI));      /* mov %rdi,(%rsi) */
+	CU_ASSERT(WRITES("\x48\x8b\x3f", REG_RDI));       /* mov (%rdi),%rdi */
+	CU_ASSERT_FALSE(WRITES("\x48\x89\x3e", REG_RDI)); /* mov %rdi,(%rsi) */
 	CU_ASSERT_FALSE(WRITES("\x48\x89\x3e", REG_RSI));
-	CU_ASSERT(WRITES("\x48\x83\xec\x08", REG_RSP));	       /* sub $8,%rsp */
+	CU_ASSERT(WRITES("\x48\x83\xec\x08", REG_RSP)); /* sub $8,%rsp */
 	CU_ASSERT_FALSE(WRITES("\x48\x83\xec\x08", REG_RDI));
-	CU_ASSERT(WRITES("\x55", REG_RSP));		       /* push */
-	CU_ASSERT(WRITES("\x5f", REG_RDI));		       /* pop %rdi */
+	CU_ASSERT(WRITES("\x55", REG_RSP)); /* push */
+	CU_ASSERT(WRITES("\x5f", REG_RDI)); /* pop %rdi */
 	CU_ASSERT_FALSE(WRITES("\x5f", REG_RSI));
-	CU_ASSERT(WRITES("\xf3\x48\xab", REG_RDI));	       /* rep stos */
-	CU_ASSERT(WRITES("\x48\x87\xfe", REG_RSI));	       /* xchg %rdi,%rsi */
-	CU_ASSERT(WRITES("\x48\x0f\x44\xc7", REG_RAX));	       /* cmove %rdi,%rax */
-	CU_ASSERT_FALSE(WRITES("\x0f\x29\x3c\x24", REG_RDI));  /* movaps %xmm7,(%rsp) */
-	CU_ASSERT(WRITES("\xe8\x00\x00\x00\x00", REG_RDI));    /* call: caller-saved */
+	CU_ASSERT(WRITES("\xf3\x48\xab", REG_RDI));           /* rep stos */
+	CU_ASSERT(WRITES("\x48\x87\xfe", REG_RSI));           /* xchg %rdi,%rsi */
+	CU_ASSERT(WRITES("\x48\x0f\x44\xc7", REG_RAX));       /* cmove %rdi,%rax */
+	CU_ASSERT_FALSE(WRITES("\x0f\x29\x3c\x24", REG_RDI)); /* movaps %xmm7,(%rsp) */
+	CU_ASSERT(WRITES("\xe8\x00\x00\x00\x00", REG_RDI));   /* call: caller-saved */
 	CU_ASSERT_FALSE(WRITES("\xe8\x00\x00\x00\x00", REG_RBX));
-	CU_ASSERT_FALSE(WRITES("\xf3\x0f\x1e\xfa", REG_RDI));  /* endbr64 */
-	CU_ASSERT(WRITES("\xf7\xe1", REG_RDX));		       /* mul %ecx */
-	CU_ASSERT(WRITES("\xff\xc7", REG_RDI));		       /* inc %edi */
-	CU_ASSERT(WRITES("\xc5\xf8\x77", REG_RDI));	       /* VEX: not understood */
+	CU_ASSERT_FALSE(WRITES("\xf3\x0f\x1e\xfa", REG_RDI)); /* endbr64 */
+	CU_ASSERT(WRITES("\xf7\xe1", REG_RDX));               /* mul %ecx */
+	CU_ASSERT(WRITES("\xff\xc7", REG_RDI));               /* inc %edi */
+	CU_ASSERT(WRITES("\xc5\xf8\x77", REG_RDI));           /* VEX: not understood */
 }
 
 /* Nothing that decodes may claim more bytes than there are, and operands stay inside. */
@@ -195,8 +194,8 @@ static void test_rubbish(void)
 			continue;
 		if (in.len == 0 || in.len > len)
 			CU_FAIL("length out of the buffer");
-		if (insn__ops(buf, &in, &o) && (o.rm > REG_NONE || o.base > REG_RIP ||
-						o.index > REG_NONE || o.imm_sz > 8))
+		if (insn__ops(buf, &in, &o) &&
+		    (o.rm > REG_NONE || o.base > REG_RIP || o.index > REG_NONE || o.imm_sz > 8))
 			CU_FAIL("operand out of range");
 	}
 	insn_decoder__free(d);

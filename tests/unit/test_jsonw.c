@@ -108,9 +108,9 @@ static void test_escapes(void)
 	check_str("\xc3", "\"\\u00c3\""); /* cut sequence at the end of the text */
 	check_str("\xe2\x82", "\"\\u00e2\\u0082\"");
 	check_str("\xf0\x9f\x98", "\"\\u00f0\\u009f\\u0098\"");
-	check_str("\xc0\xaf", "\"\\u00c0\\u00af\"");	       /* overlong */
-	check_str("\xe0\x80\xaf", "\"\\u00e0\\u0080\\u00af\""); /* overlong */
-	check_str("\xed\xa0\x80", "\"\\u00ed\\u00a0\\u0080\""); /* surrogate */
+	check_str("\xc0\xaf", "\"\\u00c0\\u00af\"");                       /* overlong */
+	check_str("\xe0\x80\xaf", "\"\\u00e0\\u0080\\u00af\"");            /* overlong */
+	check_str("\xed\xa0\x80", "\"\\u00ed\\u00a0\\u0080\"");            /* surrogate */
 	check_str("\xf4\x90\x80\x80", "\"\\u00f4\\u0090\\u0080\\u0080\""); /* above U+10FFFF */
 	check_str("\x80tail", "\"\\u0080tail\"");
 }
@@ -183,8 +183,8 @@ static void test_microseconds(void)
 
 static void test_doubles(void)
 {
-	static const double values[] = { 0.0,  1.5,  -2.25, 0.1, 1.0 / 3.0, 1e300, 5e-324, 123456789.123,
-					 1e15, 1e21, -0.0 };
+	static const double values[] = { 0.0,    1.5,           -2.25, 0.1,  1.0 / 3.0, 1e300,
+					 5e-324, 123456789.123, 1e15,  1e21, -0.0 };
 	size_t i;
 
 	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {

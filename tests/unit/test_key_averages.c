@@ -88,8 +88,10 @@ static void names(void)
 	struct sums r;
 	uint64_t i;
 
-	static const char *const texts[] = { "ProfilerStep#3", "ProfilerStep#4", "_ZN2at4testEv", "f",
-					     "Pf", "aten::f", "not mangled" };
+	static const char *const texts[] = {
+		"ProfilerStep#3", "ProfilerStep#4", "_ZN2at4testEv", "f", "Pf",
+		"aten::f",        "not mangled"
+	};
 
 	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		builder__annotate(b, 2000000 + i * 1000, 0x9000, 1, texts[i]);
@@ -265,6 +267,7 @@ struct flops_case {
 	uint64_t want;
 };
 
+/* clang-format off */
 /* Figures of torch.profiler (with_flops=True) for the same calls. */
 static void flops(void)
 {
@@ -325,11 +328,13 @@ static void flops(void)
 	key_averages__free(r.ka);
 	builder__free(b);
 }
+/* clang-format on */
 
 /* A child of the same name is swallowed whatever its shapes are, and its operations with it. */
 static void folding_with_shapes(void)
 {
-	struct value_words one = shapes((int64_t[]){ 2, 3, -1, -2 }), two = shapes((int64_t[]){ 4, -1, -2 });
+	struct value_words one = shapes((int64_t[]){ 2, 3, -1, -2 }),
+			   two = shapes((int64_t[]){ 4, -1, -2 });
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::mul");
 	struct sums r;

@@ -125,7 +125,8 @@ static int64_t charged(struct allocations *al, const struct slice *sl, bool devi
 	uint32_t i;
 
 	for (i = 0; i < al->cnt; i++) {
-		if (al->v[i].ts < sl->begin_ns || al->v[i].ts > sl->end_ns || (exact && al->v[i].tid != sl->tid))
+		if (al->v[i].ts < sl->begin_ns || al->v[i].ts > sl->end_ns ||
+		    (exact && al->v[i].tid != sl->tid))
 			continue;
 		al->v[i].seen = true;
 		sum += al->v[i].device == device ? al->v[i].bytes : 0;
@@ -133,8 +134,8 @@ static int64_t charged(struct allocations *al, const struct slice *sl, bool devi
 	return sum;
 }
 
-static int64_t children_charged(const struct event *ev, uint32_t cnt, int64_t of, struct allocations *al,
-				bool device, bool exact)
+static int64_t children_charged(const struct event *ev, uint32_t cnt, int64_t of,
+				struct allocations *al, bool device, bool exact)
 {
 	int64_t sum = 0;
 	uint32_t i;
@@ -145,8 +146,8 @@ static int64_t children_charged(const struct event *ev, uint32_t cnt, int64_t of
 	return sum;
 }
 
-static void reference(const struct slice_log *log, struct allocations *al, bool exact, const char *key,
-		      bool annotation, struct ka_row *out)
+static void reference(const struct slice_log *log, struct allocations *al, bool exact,
+		      const char *key, bool annotation, struct ka_row *out)
 {
 	struct event *ev = calloc(log->cnt + 1, sizeof(*ev));
 	uint32_t i, cnt = 0;
@@ -190,7 +191,8 @@ static void reference(const struct slice_log *log, struct allocations *al, bool 
 static const char *const op_names[] = { "aten::a", "aten::b", "aten::is_leaf", "aten::a.out" };
 
 /* Allocates or frees somewhere; sp below the innermost frame. */
-static void random_memory(struct builder *b, struct allocations *al, uint64_t ts, uint32_t tid, uint64_t sp)
+static void random_memory(struct builder *b, struct allocations *al, uint64_t ts, uint32_t tid,
+			  uint64_t sp)
 {
 	struct ptb_mem_report r = { .sp = sp, .device_type = 1 };
 	bool device = random() % 3 == 0;

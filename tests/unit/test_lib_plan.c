@@ -110,7 +110,8 @@ static void check_table(const struct torch_plan *p)
 
 static void count_ops(const struct torch_plan *p, const struct known *k, const char *name)
 {
-	uint32_t *exits = calloc(p->func_cnt, sizeof(*exits)), *enters = calloc(p->func_cnt, sizeof(*enters));
+	uint32_t *exits = calloc(p->func_cnt, sizeof(*exits)),
+		 *enters = calloc(p->func_cnt, sizeof(*enters));
 	uint32_t i, ops = 0, by_exits[5] = { 0 };
 
 	CU_ASSERT_FATAL(exits != NULL && enters != NULL);
@@ -175,8 +176,8 @@ static uint32_t sites_of(const struct torch_plan *p, const struct plan_build *b,
 
 	for (i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].func == func && p->sites[i].role == PTB_ROLE_EXIT && n < 8)
-			nodes[n++] = flow__at(&b->flow, elf_file__off_to_addr(b->lc->ef,
-									     p->sites[i].offset));
+			nodes[n++] = flow__at(&b->flow,
+					      elf_file__off_to_addr(b->lc->ef, p->sites[i].offset));
 	return n;
 }
 
@@ -201,8 +202,7 @@ static void check_function(struct plan_build *b, const struct torch_plan *p, uin
 	sum->twice += bad.twice;
 }
 
-static void check_paths(const struct torch_proc *tp, const struct torch_plan *p,
-			enum torch_lib_role role)
+static void check_paths(const struct torch_proc *tp, const struct torch_plan *p, enum torch_lib_role role)
 {
 	struct path_faults sum = { 0 };
 	struct torch_plan scratch = { 0 };
@@ -277,8 +277,7 @@ static void test_no_torch(void)
 	struct torch_plan *p = NULL;
 
 	tp.libs[TORCH_LIB_CPU].present = true;
-	tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path =
-		(char[]){ "/proc/self/exe" };
+	tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path = (char[]){ "/proc/self/exe" };
 	CU_ASSERT(torch_plan__new(tp.libs, &opts, &p) < 0);
 	CU_ASSERT(p == NULL);
 }

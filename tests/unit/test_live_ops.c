@@ -17,9 +17,9 @@
 
 /* ---- a synthetic dispatcher ---- */
 
-#define OP_SZ	7000u
-#define FLAG	6040u
-#define OP_CNT	400u
+#define OP_SZ 7000u
+#define FLAG 6040u
+#define OP_CNT 400u
 #define NAME_SZ 64u
 
 /* One list node; which layout of `words` it has depends on the string ABI. */
@@ -68,8 +68,7 @@ static void fake_name(uint32_t i, char base[NAME_SZ], char over[NAME_SZ])
 	if (i % 50 == 7 && i / 50 < UNOBSERVED_CNT)
 		strcpy(base, unobserved[i / 50]);
 	else
-		snprintf(base, NAME_SZ, "mylib::op_%u%s", i,
-			 tails[i % 3]);
+		snprintf(base, NAME_SZ, "mylib::op_%u%s", i, tails[i % 3]);
 	dot = strchr(base, '.');
 	if (dot) {
 		strcpy(over, dot + 1);
@@ -158,8 +157,7 @@ static void check_whole(bool old_abi)
 		CU_ASSERT_EQUAL(lo.ops[i].opdef, addr_of(&fake.nodes[i].op));
 		CU_ASSERT_EQUAL(lo.ops[i].unobserved, is_unobserved(full));
 		found += lo.ops[i].unobserved;
-		CU_ASSERT_EQUAL(
-			live_ops__name_at(getpid(), lo.ops[i].opdef, old_abi, at, sizeof(at)), 0);
+		CU_ASSERT_EQUAL(live_ops__name_at(getpid(), lo.ops[i].opdef, old_abi, at, sizeof(at)), 0);
 		CU_ASSERT_STRING_EQUAL(at, full);
 	}
 	CU_ASSERT_EQUAL(found, UNOBSERVED_CNT);
@@ -187,8 +185,9 @@ static bool is_before(void *arg, uint64_t opdef)
 static int fake_newest(uint32_t known, bool old_abi, struct live_ops *lo)
 {
 	const uint64_t singletons[] = { 0, addr_of(&fake.singleton) };
-	struct live_ops_seen seen = { .known = is_before, .arg = &known, .observed_off = FLAG,
-				      .old_string_abi = old_abi };
+	struct live_ops_seen seen = {
+		.known = is_before, .arg = &known, .observed_off = FLAG, .old_string_abi = old_abi
+	};
 
 	return live_ops__newest(getpid(), singletons, 2, &seen, lo);
 }
@@ -320,8 +319,8 @@ static void test_bad_names(void)
 	uint32_t i;
 
 	fake_build(false);
-	fake.nodes[10].op.words[0] = 8;				 /* unreadable */
-	fake.nodes[20].op.words[1] = UINT64_MAX;		 /* endless */
+	fake.nodes[10].op.words[0] = 8;                          /* unreadable */
+	fake.nodes[20].op.words[1] = UINT64_MAX;                 /* endless */
 	strcpy(fake.reps[31][0].text, "no name\033[2J::at all"); /* not printable */
 	strcpy((char *)&fake.nodes[45].op.words[2], "nocolons");
 	CU_ASSERT_EQUAL_FATAL(fake_read(false, &lo), 0);
@@ -332,12 +331,10 @@ static void test_bad_names(void)
 			  lo.ops[i].opdef != addr_of(&fake.nodes[31].op) &&
 			  lo.ops[i].opdef != addr_of(&fake.nodes[45].op));
 	live_ops__free(&lo);
-	CU_ASSERT_EQUAL(
-		live_ops__name_at(getpid(), addr_of(&fake.nodes[10].op), false, buf, sizeof(buf)),
-		-EFAULT);
-	CU_ASSERT_EQUAL(
-		live_ops__name_at(getpid(), addr_of(&fake.nodes[45].op), false, buf, sizeof(buf)),
-		-EBADMSG);
+	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[10].op), false, buf, sizeof(buf)),
+			-EFAULT);
+	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[45].op), false, buf, sizeof(buf)),
+			-EBADMSG);
 	CU_ASSERT_EQUAL(live_ops__name_at(getpid(), addr_of(&fake.nodes[1].op), false, buf, 20),
 			-ENAMETOOLONG);
 	/* the other string layout: nothing readable at all must not pass for an empty table */
@@ -476,11 +473,15 @@ static void test_torch(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "new strings", test_new_strings },   { "old strings", test_old_strings },
-		{ "the flag", test_observed_flag },    { "broken lists", test_broken_list },
+		{ "new strings", test_new_strings },
+		{ "old strings", test_old_strings },
+		{ "the flag", test_observed_flag },
+		{ "broken lists", test_broken_list },
 		{ "the newest", test_newest },
-		{ "endless list", test_endless_list }, { "bad names", test_bad_names },
-		{ "torch itself", test_torch },	       CU_TEST_INFO_NULL,
+		{ "endless list", test_endless_list },
+		{ "bad names", test_bad_names },
+		{ "torch itself", test_torch },
+		CU_TEST_INFO_NULL,
 	};
 	struct torch_env envs[TORCH_ENV_MAX];
 

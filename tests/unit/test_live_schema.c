@@ -63,8 +63,8 @@ static size_t parse(char *out, struct truth **list)
 }
 
 /* torch lists some names twice (the dispatcher's operator and one of TorchScript's own). */
-static const struct truth *find(const struct truth *list, size_t cnt, const char *name, const char *text,
-				bool *same)
+static const struct truth *find(const struct truth *list, size_t cnt, const char *name,
+				const char *text, bool *same)
 {
 	const struct truth *any = NULL;
 	size_t i, lo = 0, hi = cnt;
@@ -166,9 +166,11 @@ static void check_env(const struct torch_env *env)
 	CU_ASSERT_EQUAL_FATAL(torch_plan__schemas(tp, &plan, &l), 0);
 	for (role = 0; role < TORCH_LIB_ROLES; role++)
 		singletons[role] = plan.layout.singletons[role] ?
-					   plan.layout.singletons[role] + tp->libs[role].load_bias : 0;
+					   plan.layout.singletons[role] + tp->libs[role].load_bias :
+					   0;
 	CU_ASSERT_EQUAL_FATAL(live_ops__read(child.pid, singletons, TORCH_LIB_ROLES,
-					     plan.layout.old_string_abi, &ops), 0);
+					     plan.layout.old_string_abi, &ops),
+			      0);
 	compare(child.pid, &ops, &l, list, cnt);
 	check_errors(child.pid, &ops, &l);
 	live_ops__free(&ops);
@@ -181,7 +183,7 @@ static void check_env(const struct torch_env *env)
 
 /* Type information as the C++ ABI lays it out: vptr - 8 -> {., name}. */
 struct fake_class {
-	uint64_t info;	/* at vptr - 8 */
+	uint64_t info; /* at vptr - 8 */
 	uint64_t vtable[2];
 	uint64_t type_info[2];
 };
@@ -338,8 +340,10 @@ static void test_hostile(void)
 		arena = whole;
 		for (k = 0; k <= i % 4; k++) {
 			seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
-			value = seed >> 60 < 6 ? addr_of(&arena) + (seed >> 20) % sizeof(arena) / 8 * 8 :
-				seed >> 60 < 11 ? (seed >> 30) % 64 : seed ^ seed << 17;
+			value = seed >> 60 < 6 ?
+					addr_of(&arena) + (seed >> 20) % sizeof(arena) / 8 * 8 :
+				seed >> 60 < 11 ? (seed >> 30) % 64 :
+						  seed ^ seed << 17;
 			words[(seed >> 33) % (sizeof(arena) / 8)] = value;
 		}
 		text[sizeof(text) - 1] = 'z';

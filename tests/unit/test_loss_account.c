@@ -102,8 +102,7 @@ static void test_advice(void)
 
 	s.counters[PTB_CNT_RING_FULL] = 12;
 	CU_ASSERT(account(&s, &t));
-	CU_ASSERT_STRING_EQUAL(text,
-			       "12 records lost: ring buffer full (raise --ringbuf)");
+	CU_ASSERT_STRING_EQUAL(text, "12 records lost: ring buffer full (raise --ringbuf)");
 }
 
 static void test_intervals(void)
@@ -162,7 +161,8 @@ static void test_gpu(void)
 static void test_everything(void)
 {
 	static const struct session_lost lost = { .begin_ns = 1, .end_ns = 2, .cnt = 9 };
-	static const struct session_refusal refusal = { "at::_ops::neg", PTB_FUNC_OP, PTB_REFUSE_NO_ENTRY };
+	static const struct session_refusal refusal = { "at::_ops::neg", PTB_FUNC_OP,
+							PTB_REFUSE_NO_ENTRY };
 	struct session s = fake_session();
 	struct session_totals t = { .end_lost = 3 };
 

@@ -235,7 +235,8 @@ static void test_optimizer(void)
 }
 
 #define STEP "Optimizer.step#SGD.step"
-#define FUSED "aten::_fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list) -> ()"
+#define FUSED                                                                                      \
+	"aten::_fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list) -> ()"
 
 static void train(void)
 {
@@ -292,7 +293,7 @@ static void test_no_state(void)
 	step_with(step, "m g -", "w* m -");
 	step_with(step, "o g -", "w* o -"); /* an operator outside has it */
 	step_with(step, "f g -", "w* f -");
-	flow__free(step, 'f'); /* a step frees it */
+	flow__free(step, 'f');                             /* a step frees it */
 	flow__op(step, "aten::add_", FLOW_ADD_, "w* r -"); /* it does not change */
 	rows = flow__rows();
 	is("pre", 'm', "OPTIMIZER_STATE");

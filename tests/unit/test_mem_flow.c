@@ -54,7 +54,8 @@ static void test_annotations(void)
 	outer = flow__annotation(0, "Namespaced::Annotation", 0);
 	inner = flow__annotation(outer, "My Annotation", 0);
 	zero = flow__op(inner, "aten::zero_", "aten::zero_(Tensor(a!) self) -> Tensor(a!)", "x");
-	flow__op(zero, "aten::fill_", "aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", "x -");
+	flow__op(zero, "aten::fill_",
+		 "aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", "x -");
 	flow__op(inner, "aten::zero_", "aten::zero_(Tensor(a!) self) -> Tensor(a!)", "x");
 	expect("pre x ?; inc x ?>?; inc x ?>?");
 }
@@ -143,8 +144,8 @@ static void test_resized(void)
 static void test_lists(void)
 {
 	flow__begin();
-	flow__op(0, "aten::_foreach_add_", "aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other) -> ()",
-		 "[ab] [cd]");
+	flow__op(0, "aten::_foreach_add_",
+		 "aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other) -> ()", "[ab] [cd]");
 	expect("pre a ?; pre b ?; pre c ?; pre d ?; inc a ?>?; inc b ?>?");
 }
 

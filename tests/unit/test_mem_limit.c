@@ -38,7 +38,8 @@ static void test_vec(void)
 	uint64_t limit = begin(), *items = NULL, cnt;
 	uint32_t cap = 0;
 
-	for (cnt = 0; cnt < (64u << 20) && !vec_reserve((void **)&items, &cap, cnt + 1, sizeof(*items)); cnt++)
+	for (cnt = 0;
+	     cnt < (64u << 20) && !vec_reserve((void **)&items, &cap, cnt + 1, sizeof(*items)); cnt++)
 		items[cnt] = cnt;
 	CU_ASSERT(cnt > 10000 && cnt < (64u << 20));
 	CU_ASSERT(anonymous() < limit + SLACK);
@@ -99,7 +100,9 @@ static void test_freed(void)
 
 	begin();
 	for (i = 0; i < 100; i++) {
-		CU_ASSERT_EQUAL(vec_reserve((void **)&items, &cap, ROOM / 2 / sizeof(*items), sizeof(*items)), 0);
+		CU_ASSERT_EQUAL(vec_reserve((void **)&items, &cap, ROOM / 2 / sizeof(*items),
+					    sizeof(*items)),
+				0);
 		free(items);
 		items = NULL;
 		cap = 0;

@@ -129,11 +129,11 @@ static void test_leak_json(void)
 		double sum = 0;
 		const cJSON *row;
 
-		cJSON_ArrayForEach(row, get(get(d, "peak"), "live"))
-			sum += num(row, "bytes");
+		cJSON_ArrayForEach(row, get(get(d, "peak"), "live")) sum += num(row, "bytes");
 		CU_ASSERT_EQUAL(sum, 94.0 * MIB);
 		CU_ASSERT_EQUAL(num(at(get(d, "peak"), "live", 0), "bytes"), 80.0 * MIB);
-		CU_ASSERT_STRING_EQUAL(str(at(get(d, "peak"), "live", 1), "outer_operator"), "aten::zeros_like");
+		CU_ASSERT_STRING_EQUAL(str(at(get(d, "peak"), "live", 1), "outer_operator"),
+				       "aten::zeros_like");
 	}
 	CU_ASSERT_EQUAL(num(p, "live_bytes"), 91.0 * MIB);
 	CU_ASSERT_EQUAL(num(p, "live_blocks"), 25);
@@ -258,17 +258,27 @@ static void test_out_of_memory(void)
 	finish();
 	CU_ASSERT(says("OUT OF MEMORY  +0.080 s, step 4: 1.0 TiB refused on CPU, which had 11.0 MiB\n"
 		       "                 asked by aten::zeros > aten::empty in \"cache\"\n"));
-	CU_ASSERT(says("OUT OF MEMORY  +0.080 s, step 4: the kernel killed process 100 (1.0 GiB resident)\n"
-		       "                 when thread 100 asked for memory: aten::zeros > aten::empty in \"cache\"\n"));
+	CU_ASSERT(says(
+		"OUT OF MEMORY  +0.080 s, step 4: the kernel killed process 100 (1.0 GiB resident)\n"
+		"                 when thread 100 asked for memory: aten::zeros > aten::empty in \"cache\"\n"));
 	CU_ASSERT(strstr(text, "OUT OF MEMORY") < strstr(text, "GROWS"));
 }
 
 static void test_kernel(void)
 {
-	const struct ptb_kmem reclaim = { .minor = 90, .major = 10, .fault_bytes = 300 * 4096, .reclaims = 2,
-					  .reclaim_ns = 30000000, .compactions = 1, .compact_ns = 500000 };
-	const struct ptb_kmem maps = { .minor = 100, .map_bytes = 64 * MIB, .unmap_bytes = 16 * MIB, .brk_bytes = 1 << 20,
-				       .advise_bytes = 4096, .fault_bytes = 32 * MIB };
+	const struct ptb_kmem reclaim = { .minor = 90,
+					  .major = 10,
+					  .fault_bytes = 300 * 4096,
+					  .reclaims = 2,
+					  .reclaim_ns = 30000000,
+					  .compactions = 1,
+					  .compact_ns = 500000 };
+	const struct ptb_kmem maps = { .minor = 100,
+				       .map_bytes = 64 * MIB,
+				       .unmap_bytes = 16 * MIB,
+				       .brk_bytes = 1 << 20,
+				       .advise_bytes = 4096,
+				       .fault_bytes = 32 * MIB };
 	const cJSON *k;
 	cJSON *doc;
 
@@ -414,7 +424,8 @@ static void test_oscillation(void)
 			for (phase = 0; phase < period; phase += 1 + period / 8) {
 				for (cnt = 8; cnt <= 40; cnt += 16) {
 					for (i = 0; i < cnt; i++) /* with a little noise of malloc's */
-						mib[i] = 200 + i * 7 % 3 + ((i + phase) % period < live ? 256 : 0);
+						mib[i] = 200 + i * 7 % 3 +
+							 ((i + phase) % period < live ? 256 : 0);
 					start();
 					sizes_in_steps(mib, cnt);
 					finish();
@@ -459,8 +470,13 @@ static void test_many_steps(void)
 /* Shared memory and mapped files: another allocator, which says 0; their blocks count like the others. */
 static void test_mapped(void)
 {
-	struct memory_event ev = { .what = MEMORY_FREE, .addr = 1, .bytes = -(int64_t)MIB, .device_index = -1,
-				   .at = { .tgid = 100, .tid = 100, .op = "", .outer_op = "", .annotation = "" } };
+	struct memory_event ev = {
+		.what = MEMORY_FREE,
+		.addr = 1,
+		.bytes = -(int64_t)MIB,
+		.device_index = -1,
+		.at = { .tgid = 100, .tid = 100, .op = "", .outer_op = "", .annotation = "" }
+	};
 	const cJSON *d;
 	cJSON *doc;
 

@@ -33,9 +33,11 @@ static void test_arguments(void)
 	static const uint8_t index[] = { MEM_ARG_TENSOR, MEM_ARG_OTHER };
 	static const uint8_t conv[] = { MEM_ARG_TENSOR, MEM_ARG_OPT_TENSOR, MEM_ARG_OTHER, MEM_ARG_OTHER };
 	static const uint8_t view[] = { MEM_ARG_TENSOR, MEM_ARG_OTHER };
-	static const uint8_t opt_out[] = { MEM_ARG_OPT_TENSOR | MEM_ARG_WRITE, MEM_ARG_TENSOR | MEM_ARG_WRITE };
+	static const uint8_t opt_out[] = { MEM_ARG_OPT_TENSOR | MEM_ARG_WRITE,
+					   MEM_ARG_TENSOR | MEM_ARG_WRITE };
 
-	kinds("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)", add_, 3);
+	kinds("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
+	      add_, 3);
 	kinds("aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", foreach, 2);
 	kinds("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", index, 2);
 	kinds("aten::conv(Tensor input, Tensor? bias=None, SymInt[2] stride=[1, 1], str padding=\"a, (b\") -> Tensor",
@@ -48,8 +50,13 @@ static void test_arguments(void)
 
 static void test_not_schemas(void)
 {
-	static const char *const texts[] = { "", "aten::add", "aten::add(", "aten::add(Tensor self",
-					     "aten::add(Tensor(a self, int", "f(\"", "f(int[" };
+	static const char *const texts[] = { "",
+					     "aten::add",
+					     "aten::add(",
+					     "aten::add(Tensor self",
+					     "aten::add(Tensor(a self, int",
+					     "f(\"",
+					     "f(int[" };
 	size_t i;
 
 	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -58,8 +65,12 @@ static void test_not_schemas(void)
 
 static void put(struct value_words *w, uint64_t storage)
 {
-	struct vw_tensor t = { .dtype = 6, .ndim = 1, .sizes = { 2 },
-			       .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE, .impl = 8, .storage = storage };
+	struct vw_tensor t = { .dtype = 6,
+			       .ndim = 1,
+			       .sizes = { 2 },
+			       .flags = PTB_VAL_F_IDS | PTB_VAL_F_STORAGE,
+			       .impl = 8,
+			       .storage = storage };
 
 	vw__tensor(w, &t);
 }

@@ -43,9 +43,12 @@ static void start(enum timeline_format format, const char *name, const char *dev
 static void memory(uint64_t us, uint64_t addr, int64_t bytes, int device_type, const char *op)
 {
 	struct memory_block block = { .addr = addr, .bytes = (uint64_t)bytes, .op = op, .annotation = "" };
-	struct memory_event ev = { .ts_ns = T0 + us * 1000, .addr = addr, .bytes = bytes,
+	struct memory_event ev = { .ts_ns = T0 + us * 1000,
+				   .addr = addr,
+				   .bytes = bytes,
 				   .what = bytes > 0 ? MEMORY_ALLOC : MEMORY_FREE,
-				   .device_type = device_type, .device_index = device_type ? 0 : -1,
+				   .device_type = device_type,
+				   .device_index = device_type ? 0 : -1,
 				   .at = { .tgid = 100, .tid = 100, .op = op, .annotation = "" },
 				   .block = bytes > 0 ? &block : NULL };
 
@@ -171,7 +174,11 @@ static void test_device(void)
 /* Another process's memory is not in it. */
 static void test_process(void)
 {
-	struct memory_event ev = { .ts_ns = T0, .addr = 1, .bytes = 1, .what = MEMORY_ALLOC, .device_index = -1,
+	struct memory_event ev = { .ts_ns = T0,
+				   .addr = 1,
+				   .bytes = 1,
+				   .what = MEMORY_ALLOC,
+				   .device_index = -1,
 				   .at = { .tgid = 200, .tid = 200, .op = "", .annotation = "" } };
 	cJSON *doc;
 
@@ -206,8 +213,12 @@ static void test_html(void)
 	CU_ASSERT_PTR_NOT_NULL_FATAL(owners);
 	CU_ASSERT_PTR_NOT_NULL(strstr(owners, "aten::&#60;script&#62;alert(1)&#60;/script&#62;&#38;&#34;&#39;&#65533;"
 					      "&#255;\xc3\xa9</td><td>aten::&#60;script"));
-	CU_ASSERT_PTR_NOT_NULL(strstr(owners, "<td></td><td>Unknown</td><td class='n'>3.00 MiB</td><td class='n'>75.0 %"));
-	CU_ASSERT_PTR_NOT_NULL(strstr(owners, "<tr><td>aten::mul</td><td>aten::mul</td><td></td><td>Unknown</td><td class='n'>1.00 MiB"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(owners,
+		       "<td></td><td>Unknown</td><td class='n'>3.00 MiB</td><td class='n'>75.0 %"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(owners,
+		       "<tr><td>aten::mul</td><td>aten::mul</td><td></td><td>Unknown</td><td class='n'>1.00 MiB"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(page, "</html>"));
 }
 

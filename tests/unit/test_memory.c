@@ -69,7 +69,6 @@ static void events_have_places(void)
 	builder__free(b);
 }
 
-
 /* The innermost annotation names the place, the step does not; operators around it are not inside. */
 static void annotations_and_steps(void)
 {

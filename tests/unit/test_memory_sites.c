@@ -70,8 +70,7 @@ static void test_reports(void)
 	struct planned p;
 
 	CU_ASSERT_FATAL(planned__open(&p, (char[]){ FAKE_ALLOC_LIB }, TORCH_LIB_C10));
-	expect_report(&p, "ProfiledCPUMemoryReporter::New", "MEM_NEW", PTB_PROG_MEM_NEW,
-		      PTB_REFUSE_NONE);
+	expect_report(&p, "ProfiledCPUMemoryReporter::New", "MEM_NEW", PTB_PROG_MEM_NEW, PTB_REFUSE_NONE);
 	expect_report(&p, "ProfiledCPUMemoryReporter::OutOfMemory", "MEM_CPU_OOM",
 		      PTB_PROG_MEM_CPU_OOM, PTB_REFUSE_NONE);
 	expect_report(&p, "ProfiledCPUMemoryReporter::Delete", "", 0, PTB_REFUSE_NO_ENTRY);
@@ -83,8 +82,7 @@ static void test_reports(void)
 
 /* ---- CUDA memory calls ---- */
 
-static void expect_call(const struct planned *p, const char *name, uint8_t out, uint8_t addr,
-			uint8_t size)
+static void expect_call(const struct planned *p, const char *name, uint8_t out, uint8_t addr, uint8_t size)
 {
 	const struct plan_site *enter, *end;
 	const struct plan_func *f;
@@ -103,8 +101,8 @@ static void expect_call(const struct planned *p, const char *name, uint8_t out, 
 	CU_ASSERT_EQUAL(end ? end->offset : 0, end_at);
 	if (f->reason != (enter_at && end_at ? PTB_REFUSE_NONE : f->reason) ||
 	    (enter ? enter->offset : 0) != enter_at || (end ? end->offset : 0) != end_at)
-		printf(" %s: reason %u, enter %llx instead of %llx, exit %llx instead of %llx;", name,
-		       f->reason, enter ? (unsigned long long)enter->offset : 0,
+		printf(" %s: reason %u, enter %llx instead of %llx, exit %llx instead of %llx;",
+		       name, f->reason, enter ? (unsigned long long)enter->offset : 0,
 		       (unsigned long long)enter_at, end ? (unsigned long long)end->offset : 0,
 		       (unsigned long long)end_at);
 	if (!enter)

@@ -56,7 +56,8 @@ static void nested(void)
 static void two_threads(void)
 {
 	struct builder *b = mem_log__recorded();
-	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g"), h = builder__op(b, "aten::h");
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g"),
+		 h = builder__op(b, "aten::h");
 	struct slice_log *log;
 
 	builder__enter(b, f, 2000, 0x9000);

@@ -128,12 +128,12 @@ static void count_schema(const char *text, struct schema *s)
 }
 
 struct op_sites {
-	uint32_t enter, late;	   /* programs, 1 + index */
+	uint32_t enter, late;      /* programs, 1 + index */
 	uint32_t exits, bad_exits; /* with another program than the entry's */
 };
 
-static void check_op(const struct torch_plan *p, const struct plan_func *f, const struct op_sites *s,
-		     const struct known *k)
+static void check_op(const struct torch_plan *p, const struct plan_func *f,
+		     const struct op_sites *s, const struct known *k)
 {
 	const struct ptb_arg_prog *prog;
 	struct schema schema;
@@ -234,10 +234,12 @@ static void check_known(const struct torch_plan *p, bool old_view)
 
 static void check_results(const struct torch_plan *p)
 {
-	const struct ptb_arg_prog *max = prog_of(p, "aten::max.dim"), *out = prog_of(p, "aten::max.dim_max"),
+	const struct ptb_arg_prog *max = prog_of(p, "aten::max.dim"),
+				  *out = prog_of(p, "aten::max.dim_max"),
 				  *split = prog_of(p, "aten::split.Tensor"),
 				  *item = prog_of(p, "aten::_local_scalar_dense"),
-				  *equal = prog_of(p, "aten::equal"), *size = prog_of(p, "aten::size.int");
+				  *equal = prog_of(p, "aten::equal"),
+				  *size = prog_of(p, "aten::size.int");
 	const struct ptb_arg_op *op;
 
 	CU_ASSERT_FATAL(max && out && split && item && equal && size);

@@ -22,7 +22,6 @@ static int partials(void)
 	glob_t g;
 	int n = glob(at(".*.partial"), 0, NULL, &g) ? 0 : (int)g.gl_pathc;
 
-
 	if (n)
 		globfree(&g);
 	return n;
@@ -81,7 +80,8 @@ static void test_gzip(void)
 	gz = gzopen(path, "rb");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(gz);
 	for (i = 0; i < 50; i++) {
-		CU_ASSERT_EQUAL(gzread(gz, back, (unsigned int)(sizeof(line) - i)), (int)(sizeof(line) - i));
+		CU_ASSERT_EQUAL(gzread(gz, back, (unsigned int)(sizeof(line) - i)),
+				(int)(sizeof(line) - i));
 		CU_ASSERT_EQUAL_FATAL(memcmp(back, line, sizeof(line) - i), 0);
 		total += sizeof(line) - i;
 	}
@@ -208,16 +208,11 @@ static void test_bad_paths(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "plain", test_plain },
-		{ "dropped", test_dropped },
-		{ "gzip", test_gzip },
-		{ "empty gzip", test_empty_gzip },
-		{ "full disk", test_full_disk },
-		{ "/dev/full", test_dev_full },
-		{ "pipe", test_pipe },
-		{ "symlink", test_symlink },
-		{ "bad paths", test_bad_paths },
-		CU_TEST_INFO_NULL,
+		{ "plain", test_plain },         { "dropped", test_dropped },
+		{ "gzip", test_gzip },           { "empty gzip", test_empty_gzip },
+		{ "full disk", test_full_disk }, { "/dev/full", test_dev_full },
+		{ "pipe", test_pipe },           { "symlink", test_symlink },
+		{ "bad paths", test_bad_paths }, CU_TEST_INFO_NULL,
 	};
 
 	signal(SIGXFSZ, SIG_IGN);

@@ -26,12 +26,20 @@ static char path[256];
 static struct plan_key key;
 static struct torch_plan *plan;
 
-#define CUDA_ARGS (PTB_CUDA_ARGS(PTB_CUDA_GRAPH, PTB_CUDA_NO_KIND, 2) | PTB_CUDA_RESULT | PTB_API_TAG(127))
+#define CUDA_ARGS                                                                                  \
+	(PTB_CUDA_ARGS(PTB_CUDA_GRAPH, PTB_CUDA_NO_KIND, 2) | PTB_CUDA_RESULT | PTB_API_TAG(127))
 
 /* of a build with short strings */
-static const struct ptb_rf_cfg good_rf = { .size = 344, .fn_off = 160, .fn_index_off = 192, .seq_off = 200,
-					   .inputs_off = 208, .outputs_off = 280, .fwd_thread_off = 304,
-					   .thread_off = 88, .scope_off = 96, .handle_off = 312 };
+static const struct ptb_rf_cfg good_rf = { .size = 344,
+					   .fn_off = 160,
+					   .fn_index_off = 192,
+					   .seq_off = 200,
+					   .inputs_off = 208,
+					   .outputs_off = 280,
+					   .fwd_thread_off = 304,
+					   .thread_off = 88,
+					   .scope_off = 96,
+					   .handle_off = 312 };
 
 static void make_plan(void)
 {
@@ -54,30 +62,38 @@ static void make_plan(void)
 	plan->prog_cnt = 2;
 	for (i = 0; i < 3; i++)
 		plan->funcs[i] = (struct plan_func){ .name = strdup(i ? "aten::x" : ""),
-						     .addr = 0x1000 + i, .lib = TORCH_LIB_CPU,
-						     .kind = PTB_FUNC_OP, .handle = 77 + i,
+						     .addr = 0x1000 + i,
+						     .lib = TORCH_LIB_CPU,
+						     .kind = PTB_FUNC_OP,
+						     .handle = 77 + i,
 						     .reason = i == 2 ? PTB_REFUSE_NO_EXIT : 0,
 						     .schema = i == 1 ? strdup("aten::x() -> ()") : NULL,
 						     .unplaced = (uint16_t)(7 * i) };
 	for (i = 0; i < 5; i++)
-		plan->sites[i] = (struct plan_site){ .offset = 0x2000 + i, .func = i % 3,
-						     .lib = TORCH_LIB_CPU, .prog = PTB_PROG_OP_EXIT,
-						     .role = PTB_ROLE_EXIT, .insn = 0x70,
-						     .args = i % 3, .len = 2, .bytes = { 0x74, (uint8_t)i } };
+		plan->sites[i] = (struct plan_site){ .offset = 0x2000 + i,
+						     .func = i % 3,
+						     .lib = TORCH_LIB_CPU,
+						     .prog = PTB_PROG_OP_EXIT,
+						     .role = PTB_ROLE_EXIT,
+						     .insn = 0x70,
+						     .args = i % 3,
+						     .len = 2,
+						     .bytes = { 0x74, (uint8_t)i } };
 	plan->sites[3].prog = PTB_PROG_API_EXIT; /* names no program */
 	plan->sites[3].args = PTB_API_ARGS(0, PTB_API_NONE, 1) | PTB_API_TAG(127);
 	plan->sites[4].prog = PTB_PROG_CUDA_ENTER;
 	plan->sites[4].args = CUDA_ARGS;
-	plan->progs[0] = (struct ptb_arg_prog){ .in_cnt = 1, .out_cnt = 1, .stack_words = 26,
-						.result_loc = 0 };
-	plan->progs[0].ops[0] = (struct ptb_arg_op){ .op = PTB_ARG_WORDS, .loc = { 6, 31, PTB_LOC_NONE },
+	plan->progs[0] =
+		(struct ptb_arg_prog){ .in_cnt = 1, .out_cnt = 1, .stack_words = 26, .result_loc = 0 };
+	plan->progs[0].ops[0] = (struct ptb_arg_op){ .op = PTB_ARG_WORDS,
+						     .loc = { 6, 31, PTB_LOC_NONE },
 						     .as = PTB_VAL_INTS };
 	plan->progs[0].ops[1] = (struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR, .val_off = 8 };
 	plan->progs[1] = (struct ptb_arg_prog){ .result_loc = PTB_LOC_NONE };
 	for (i = 0; i < 2; i++)
-		plan->classes[i] = (struct plan_addr_name){ .name = strdup("a::B"), .addr = 9 + i,
-							    .lib = TORCH_LIB_CPU,
-							    .what = (uint8_t)i };
+		plan->classes[i] = (struct plan_addr_name){
+			.name = strdup("a::B"), .addr = 9 + i, .lib = TORCH_LIB_CPU, .what = (uint8_t)i
+		};
 	plan->layout.node_seq_off = 24;
 	plan->layout.seq_tls_disp = 0x1d0;
 	plan->layout.rf = good_rf;
@@ -95,23 +111,19 @@ static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
 	    memcmp(&a->layout, &b->layout, sizeof(a->layout)) ||
 	    memcmp(a->sites, b->sites, a->site_cnt * sizeof(*a->sites)))
 		return false;
-	if (a->prog_cnt != b->prog_cnt ||
-	    memcmp(a->progs, b->progs, a->prog_cnt * sizeof(*a->progs)))
+	if (a->prog_cnt != b->prog_cnt || memcmp(a->progs, b->progs, a->prog_cnt * sizeof(*a->progs)))
 		return false;
 	for (i = 0; i < a->func_cnt; i++)
 		if (!a->funcs[i].schema != !b->funcs[i].schema ||
 		    (a->funcs[i].schema && strcmp(a->funcs[i].schema, b->funcs[i].schema)) ||
 		    a->funcs[i].unplaced != b->funcs[i].unplaced ||
-		    strcmp(a->funcs[i].name, b->funcs[i].name) ||
-		    a->funcs[i].addr != b->funcs[i].addr || a->funcs[i].lib != b->funcs[i].lib ||
-		    a->funcs[i].kind != b->funcs[i].kind ||
-		    a->funcs[i].reason != b->funcs[i].reason ||
-		    a->funcs[i].handle != b->funcs[i].handle)
+		    strcmp(a->funcs[i].name, b->funcs[i].name) || a->funcs[i].addr != b->funcs[i].addr ||
+		    a->funcs[i].lib != b->funcs[i].lib || a->funcs[i].kind != b->funcs[i].kind ||
+		    a->funcs[i].reason != b->funcs[i].reason || a->funcs[i].handle != b->funcs[i].handle)
 			return false;
 	for (i = 0; i < a->class_cnt; i++)
 		if (strcmp(a->classes[i].name, b->classes[i].name) ||
-		    a->classes[i].addr != b->classes[i].addr ||
-		    a->classes[i].what != b->classes[i].what)
+		    a->classes[i].addr != b->classes[i].addr || a->classes[i].what != b->classes[i].what)
 			return false;
 	return true;
 }
@@ -225,7 +237,7 @@ static void test_replace(void)
 	CU_ASSERT_EQUAL_FATAL(stat(dir, &st), 0);
 	CU_ASSERT_EQUAL(unlink(path), 0);
 	CU_ASSERT_EQUAL(rmdir(dir), 0); /* fails if a temporary file stayed */
-	keep(&key, dir, plan); /* makes the directory */
+	keep(&key, dir, plan);          /* makes the directory */
 	CU_ASSERT_EQUAL(access(path, R_OK), 0);
 }
 
@@ -309,7 +321,8 @@ static void test_damage(void)
 /* Programs that the BPF side must not be given, in an image whose checksum is right. */
 static void test_programs(void)
 {
-	static const struct ptb_arg_op good = { .op = PTB_ARG_WORD, .loc = { 0, PTB_LOC_NONE, PTB_LOC_NONE } };
+	static const struct ptb_arg_op good = { .op = PTB_ARG_WORD,
+						.loc = { 0, PTB_LOC_NONE, PTB_LOC_NONE } };
 	struct ptb_arg_prog keep = plan->progs[0], *p = &plan->progs[0];
 	uint32_t api_args = plan->sites[3].args, round;
 	struct torch_plan *got;

@@ -37,7 +37,9 @@ static void run_requests(enum links links, const char *path)
 	CU_ASSERT_EQUAL(probe_set__agent_listen(ps, proc, &at.pa), 0);
 	CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), BIT(CHUNK));
 	for (int i = 0; i < 3; i++) {
-		uint32_t requests = i == 0 ? BIT(OPS) : i == 1 ? BIT(OPS) | BIT(GPU) | BIT(SYNC) : 0x3e;
+		uint32_t requests = i == 0 ? BIT(OPS) :
+				    i == 1 ? BIT(OPS) | BIT(GPU) | BIT(SYNC) :
+					     0x3e;
 
 		CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, requests), 0);
 		CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), BIT(CHUNK) | requests);
@@ -113,8 +115,7 @@ static void follow(struct streams *s, struct records *r, const struct agent_targ
 			continue; /* threads come and go */
 		s->chunks++;
 		if (d->h.site || d->h.flags || d->h.tgid != (uint32_t)at->t.pid || !d->bytes ||
-		    c->stream > 64 || c->seq <= s->seq[c->stream] ||
-		    !chunk_is(d, c->stream, c->seq)) {
+		    c->stream > 64 || c->seq <= s->seq[c->stream] || !chunk_is(d, c->stream, c->seq)) {
 			s->wrong++;
 			continue;
 		}
@@ -130,8 +131,8 @@ static void follow(struct streams *s, struct records *r, const struct agent_targ
 static void run_chunks(enum links links, const char *path)
 {
 	struct probe_set *ps = open_agent_set(1 << 25, links);
-	struct streams s = {0};
-	struct records r = {0};
+	struct streams s = { 0 };
+	struct records r = { 0 };
 	struct agent_target at;
 
 	attached(&at, ps, path);
@@ -179,7 +180,7 @@ static void test_sizes(void)
 	for (uint32_t size = 64; size <= PTB_CHUNK_MAX; size *= 2)
 		for (uint32_t len = size - 8; len <= size + 8 && len <= PTB_CHUNK_MAX; len += 8) {
 			const struct ptb_agent_data *d;
-			struct records r = {0};
+			struct records r = { 0 };
 
 			snprintf(command, sizeof(command), "chunks 1 %u 1", len);
 			CU_ASSERT_EQUAL(target__run(&at.t, command), 1);
@@ -199,7 +200,7 @@ static void test_sizes(void)
 static void run_hostile(enum links links)
 {
 	struct probe_set *ps = open_agent_set(0, links);
-	struct records r = {0};
+	struct records r = { 0 };
 	struct agent_target at;
 	uint64_t n;
 
@@ -254,8 +255,8 @@ static bool kernel_sleeps(void)
 static void run_fresh(enum links links)
 {
 	struct probe_set *ps = open_agent_set(0, links);
-	static const uint32_t lens[] = {512, 5000, PTB_CHUNK_MAX};
-	struct records r = {0};
+	static const uint32_t lens[] = { 512, 5000, PTB_CHUNK_MAX };
+	struct records r = { 0 };
 	struct agent_target at;
 	char command[32];
 
@@ -292,8 +293,8 @@ static void test_fresh(void)
 static void run_losses(uint64_t ring_bytes, bool some)
 {
 	struct probe_set *ps = open_agent_set(ring_bytes, LINKS_MULTI);
-	struct streams s = {0};
-	struct records r = {0};
+	struct streams s = { 0 };
+	struct records r = { 0 };
 	struct agent_target at;
 	uint64_t begin, end, lost = 0;
 	struct ring_loss loss;
@@ -407,7 +408,7 @@ static void test_refusals(void)
 /* The last STATE record among the chunks; false: none came. */
 static bool last_state(struct probe_set *ps, struct ptb_arec_state *out)
 {
-	struct records r = {0};
+	struct records r = { 0 };
 	bool found = false;
 
 	records__collect(&r, ps);
@@ -437,7 +438,7 @@ static bool last_state(struct probe_set *ps, struct ptb_arec_state *out)
 static void run_agent(enum links links)
 {
 	struct probe_set *ps = open_agent_set(0, links);
-	struct ptb_arec_state st = {0};
+	struct ptb_arec_state st = { 0 };
 	struct ptb_agent_ctl ctl;
 	struct agent_target at;
 	uint64_t end;
@@ -477,21 +478,21 @@ static void test_agent(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"semaphores rise and fall (uprobe_multi)", test_requests_multi},
-		{"semaphores rise and fall (tracefs)", test_requests_trace},
-		{"semaphores rise and fall (single events)", test_requests_single},
-		{"chunks of all sizes, five threads (uprobe_multi)", test_chunks_multi},
-		{"chunks of all sizes, five threads (tracefs)", test_chunks_trace},
-		{"chunks of all sizes, five threads (single events)", test_chunks_single},
-		{"sizes of reservations", test_sizes},
-		{"pointers and lengths of nobody (uprobe_multi)", test_hostile_multi},
-		{"pointers and lengths of nobody (tracefs)", test_hostile_trace},
-		{"pointers and lengths of nobody (single events)", test_hostile_single},
-		{"pages that are not there", test_fresh},
-		{"losses are counted", test_losses},
-		{"no no-op is no site", test_no_nop},
-		{"what cannot be is refused", test_refusals},
-		{"the agent itself answers", test_agent},
+		{ "semaphores rise and fall (uprobe_multi)", test_requests_multi },
+		{ "semaphores rise and fall (tracefs)", test_requests_trace },
+		{ "semaphores rise and fall (single events)", test_requests_single },
+		{ "chunks of all sizes, five threads (uprobe_multi)", test_chunks_multi },
+		{ "chunks of all sizes, five threads (tracefs)", test_chunks_trace },
+		{ "chunks of all sizes, five threads (single events)", test_chunks_single },
+		{ "sizes of reservations", test_sizes },
+		{ "pointers and lengths of nobody (uprobe_multi)", test_hostile_multi },
+		{ "pointers and lengths of nobody (tracefs)", test_hostile_trace },
+		{ "pointers and lengths of nobody (single events)", test_hostile_single },
+		{ "pages that are not there", test_fresh },
+		{ "losses are counted", test_losses },
+		{ "no no-op is no site", test_no_nop },
+		{ "what cannot be is refused", test_refusals },
+		{ "the agent itself answers", test_agent },
 		CU_TEST_INFO_NULL,
 	};
 

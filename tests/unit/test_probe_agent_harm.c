@@ -11,7 +11,7 @@
 #include "suite.h"
 
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
-#define RAISED	  (BIT(CHUNK) | BIT(OPS) | BIT(GPU))
+#define RAISED (BIT(CHUNK) | BIT(OPS) | BIT(GPU))
 
 static uint32_t listen_and_request(struct probe_set *ps, const struct agent_target *at)
 {
@@ -24,7 +24,7 @@ static uint32_t listen_and_request(struct probe_set *ps, const struct agent_targ
 
 static uint32_t chunks_in(struct probe_set *ps)
 {
-	struct records r = {0};
+	struct records r = { 0 };
 	uint32_t n;
 
 	records__collect(&r, ps);
@@ -222,7 +222,7 @@ static void test_fork_killed(void)
 static void run_exec(enum links links)
 {
 	struct probe_set *ps = open_agent_set(0, links);
-	struct records r = {0};
+	struct records r = { 0 };
 	struct agent_target at;
 	uint32_t proc;
 
@@ -371,16 +371,16 @@ static void test_target_dies(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"kill -9 of the tracer", test_killed},
-		{"two tracers", test_two},
-		{"fork", test_fork},
-		{"kill -9 of the tracer after a fork", test_fork_killed},
-		{"exec", test_exec},
-		{"raised and lowered, 8 threads (uprobe_multi)", test_raised_multi},
-		{"raised and lowered, 8 threads (tracefs)", test_raised_trace},
-		{"raised and lowered, 8 threads (single events)", test_raised_single},
-		{"listeners that come and go, 8 threads", test_listeners},
-		{"kill -9 of the target", test_target_dies},
+		{ "kill -9 of the tracer", test_killed },
+		{ "two tracers", test_two },
+		{ "fork", test_fork },
+		{ "kill -9 of the tracer after a fork", test_fork_killed },
+		{ "exec", test_exec },
+		{ "raised and lowered, 8 threads (uprobe_multi)", test_raised_multi },
+		{ "raised and lowered, 8 threads (tracefs)", test_raised_trace },
+		{ "raised and lowered, 8 threads (single events)", test_raised_single },
+		{ "listeners that come and go, 8 threads", test_listeners },
+		{ "kill -9 of the target", test_target_dies },
 		CU_TEST_INFO_NULL,
 	};
 

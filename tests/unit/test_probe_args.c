@@ -7,33 +7,45 @@
 
 #include "probe_args_fix.h"
 
-#define OP(code, ...) {.op = PTB_ARG_##code, .has_off = PTB_LOC_NONE, __VA_ARGS__}
+#define OP(code, ...)                                                                              \
+	{                                                                                          \
+		.op = PTB_ARG_##code, .has_off = PTB_LOC_NONE, __VA_ARGS__                         \
+	}
 
 /* Argument programs of the target's functions, numbered from 1. */
 enum { P_ADD = 1, P_NEST, P_WIDE, P_LATE_ENTER, P_LATE };
 static const struct ptb_arg_prog progs[] = {
-	{.in_cnt = 3, .out_cnt = 1, .result_loc = 0,
-	 .ops = {OP(PTR_TENSOR, .loc = {1}), OP(PTR_TENSOR, .loc = {2}), OP(PTR_SCALAR, .loc = {3}),
-		 OP(PTR_TENSOR, .loc = {0})}},
-	{.in_cnt = 2, .out_cnt = 2, .result_loc = 0,
-	 .ops = {OP(PTR_TENSOR, .loc = {1}), OP(WORD, .as = PTB_VAL_INT, .loc = {2}),
-		 OP(PTR_TENSOR, .loc = {0}), OP(WORD, .as = PTB_VAL_INT, .loc = {1})}},
-	{.in_cnt = 3, .stack_words = 4, .result_loc = PTB_LOC_NONE,
-	 .ops = {OP(WORD, .as = PTB_VAL_INT, .loc = {0}),
-		 OP(WORD, .as = PTB_VAL_INT, .loc = {PTB_LOC_STACK}),
-		 OP(WORD, .as = PTB_VAL_INT, .loc = {PTB_LOC_STACK + 3})}},
-	{.in_cnt = 2, .result_loc = PTB_LOC_NONE,
-	 .ops = {OP(LATE, .aux = 0, .loc = {PTB_LOC_NONE}), OP(LATE, .aux = 1, .loc = {PTB_LOC_NONE})}},
-	{.in_cnt = 2, .result_loc = PTB_LOC_NONE,
-	 .ops = {OP(SLOT, .aux = 0, .loc = {PTB_REG_RBP}, .disp = -16),
-		 OP(SLOT_REG, .aux = 1, .loc = {PTB_REG_R12})}},
+	{ .in_cnt = 3,
+	  .out_cnt = 1,
+	  .result_loc = 0,
+	  .ops = { OP(PTR_TENSOR, .loc = { 1 }), OP(PTR_TENSOR, .loc = { 2 }),
+		   OP(PTR_SCALAR, .loc = { 3 }), OP(PTR_TENSOR, .loc = { 0 }) } },
+	{ .in_cnt = 2,
+	  .out_cnt = 2,
+	  .result_loc = 0,
+	  .ops = { OP(PTR_TENSOR, .loc = { 1 }), OP(WORD, .as = PTB_VAL_INT, .loc = { 2 }),
+		   OP(PTR_TENSOR, .loc = { 0 }), OP(WORD, .as = PTB_VAL_INT, .loc = { 1 }) } },
+	{ .in_cnt = 3,
+	  .stack_words = 4,
+	  .result_loc = PTB_LOC_NONE,
+	  .ops = { OP(WORD, .as = PTB_VAL_INT, .loc = { 0 }),
+		   OP(WORD, .as = PTB_VAL_INT, .loc = { PTB_LOC_STACK }),
+		   OP(WORD, .as = PTB_VAL_INT, .loc = { PTB_LOC_STACK + 3 }) } },
+	{ .in_cnt = 2,
+	  .result_loc = PTB_LOC_NONE,
+	  .ops = { OP(LATE, .aux = 0, .loc = { PTB_LOC_NONE }),
+		   OP(LATE, .aux = 1, .loc = { PTB_LOC_NONE }) } },
+	{ .in_cnt = 2,
+	  .result_loc = PTB_LOC_NONE,
+	  .ops = { OP(SLOT, .aux = 0, .loc = { PTB_REG_RBP }, .disp = -16),
+		   OP(SLOT_REG, .aux = 1, .loc = { PTB_REG_R12 }) } },
 };
 
 static const struct named_site add_sites[] = {
-	{"site_add_enter", PTB_PROG_OP_ENTER, P_ADD},
-	{"site_add_exit", PTB_PROG_OP_EXIT, P_ADD},
-	{"site_nest_enter", PTB_PROG_OP_ENTER, P_NEST},
-	{"site_nest_exit", PTB_PROG_OP_EXIT, P_NEST},
+	{ "site_add_enter", PTB_PROG_OP_ENTER, P_ADD },
+	{ "site_add_exit", PTB_PROG_OP_EXIT, P_ADD },
+	{ "site_nest_enter", PTB_PROG_OP_ENTER, P_NEST },
+	{ "site_nest_exit", PTB_PROG_OP_EXIT, P_NEST },
 };
 
 /* ---- tests ---- */
@@ -249,7 +261,7 @@ static void test_unwound(void)
 
 static void test_stack_words(void)
 {
-	static const struct named_site site = {"site_wide_enter", PTB_PROG_OP_ENTER, P_WIDE};
+	static const struct named_site site = { "site_wide_enter", PTB_PROG_OP_ENTER, P_WIDE };
 	struct value_iter it;
 	struct fix f;
 
@@ -267,8 +279,8 @@ static void test_stack_words(void)
 static void test_late(void)
 {
 	static const struct named_site sites[] = {
-		{"site_late_enter", PTB_PROG_OP_ENTER, P_LATE_ENTER},
-		{"site_late_at", PTB_PROG_OP_LATE, P_LATE},
+		{ "site_late_enter", PTB_PROG_OP_ENTER, P_LATE_ENTER },
+		{ "site_late_at", PTB_PROG_OP_LATE, P_LATE },
 	};
 	const struct ptb_op_enter *enter, *more;
 	struct value_iter it;
@@ -380,19 +392,19 @@ static void test_too_many_progs(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"names only", test_names},
-		{"shapes (uprobe_multi)", test_shapes},
-		{"inputs, results, state (uprobe_multi)", test_full},
-		{"inputs, results, state (tracefs)", test_full_trace},
-		{"inputs, results, state (single events)", test_full_single},
-		{"results of recursive calls", test_recursion},
-		{"calls left without an exit, threads", test_unwound},
-		{"words on the stack", test_stack_words},
-		{"doubles at the late site", test_late},
-		{"odd tensors", test_odd},
-		{"a wrong layout", test_wrong_layout},
-		{"arguments are stopped", test_stop_args},
-		{"too many programs", test_too_many_progs},
+		{ "names only", test_names },
+		{ "shapes (uprobe_multi)", test_shapes },
+		{ "inputs, results, state (uprobe_multi)", test_full },
+		{ "inputs, results, state (tracefs)", test_full_trace },
+		{ "inputs, results, state (single events)", test_full_single },
+		{ "results of recursive calls", test_recursion },
+		{ "calls left without an exit, threads", test_unwound },
+		{ "words on the stack", test_stack_words },
+		{ "doubles at the late site", test_late },
+		{ "odd tensors", test_odd },
+		{ "a wrong layout", test_wrong_layout },
+		{ "arguments are stopped", test_stop_args },
+		{ "too many programs", test_too_many_progs },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -7,8 +7,8 @@
 static void test_boxed(void)
 {
 	static const struct named_site sites[] = {
-		{"site_boxed_enter", PTB_PROG_BOXED_ENTER, 0},
-		{"site_boxed_exit", PTB_PROG_BOXED_EXIT, 0},
+		{ "site_boxed_enter", PTB_PROG_BOXED_ENTER, 0 },
+		{ "site_boxed_exit", PTB_PROG_BOXED_EXIT, 0 },
 	};
 	const struct ptb_boxed_enter *b;
 	struct slice_values sv = {};
@@ -41,9 +41,9 @@ static void test_boxed(void)
 static void test_other(void)
 {
 	static const struct named_site sites[] = {
-		{"site_node_enter", PTB_PROG_NODE_CALL, 0},
-		{"site_script_enter", PTB_PROG_SCRIPT_ENTER, 0},
-		{"site_scope_enter", PTB_PROG_SCOPE_STRING, 0},
+		{ "site_node_enter", PTB_PROG_NODE_CALL, 0 },
+		{ "site_script_enter", PTB_PROG_SCRIPT_ENTER, 0 },
+		{ "site_scope_enter", PTB_PROG_SCOPE_STRING, 0 },
 	};
 	const struct ptb_named_enter *n;
 	const struct ptb_node_enter *node;
@@ -87,7 +87,7 @@ static void test_other(void)
 /* A node's inputs are read at the engine's function only where nothing else has them. */
 static void test_node_buffer(void)
 {
-	static const struct named_site site = {"site_node_enter", PTB_PROG_NODE_ENTER, 0};
+	static const struct named_site site = { "site_node_enter", PTB_PROG_NODE_ENTER, 0 };
 	const struct ptb_node_enter *node;
 	struct slice_values sv = {};
 	struct value_iter it;
@@ -113,9 +113,9 @@ static void test_node_buffer(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"boxed calls", test_boxed},
-		{"nodes, TorchScript, annotations", test_other},
-		{"a node's input buffer", test_node_buffer},
+		{ "boxed calls", test_boxed },
+		{ "nodes, TorchScript, annotations", test_other },
+		{ "a node's input buffer", test_node_buffer },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -3,16 +3,18 @@
 #include "probe_target.h"
 #include "suite.h"
 
-#define P(n)  (0x7000000000ull + (n))
-#define NONE  PTB_CUDA_NO_KIND
+#define P(n) (0x7000000000ull + (n))
+#define NONE PTB_CUDA_NO_KIND
 #define ENTER PTB_PROG_CUDA_ENTER
-#define EXIT  PTB_PROG_CUDA_EXIT
+#define EXIT PTB_PROG_CUDA_EXIT
 #define NO_STREAM ~0ull
 
 /* Two sites of one function; tags are the numbers of the rows. */
+/* clang-format off */
 #define BOTH(name, nr, args)                                                    \
 	{"site_" name "_enter", ENTER, (args) | PTB_CUDA_RESULT | PTB_API_TAG(nr)}, \
 	{"site_" name "_exit", EXIT, (args) | PTB_CUDA_RESULT | PTB_API_TAG(nr)}
+/* clang-format on */
 
 static const struct named_site first_half[] = {
 	BOTH("launch", 1, PTB_CUDA_ARGS(PTB_CUDA_LAUNCH, NONE, 0)),
@@ -45,9 +47,9 @@ static const struct named_site second_half[] = {
 
 static struct probe_set *open_cuda(enum links links)
 {
-	const struct probe_set_opts opts = {.force_perf = links != LINKS_MULTI,
-					    .perf_single = links == LINKS_SINGLE,
-					    .cuda_calls = true};
+	const struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
+					     .perf_single = links == LINKS_SINGLE,
+					     .cuda_calls = true };
 	struct probe_set *ps = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);
@@ -63,32 +65,32 @@ struct expected {
 };
 
 static const struct expected first_calls[] = {
-	{0, 1, P(1), P(8), 0, {1, 2, 3}, {4, 5, 6}, 7, 0xff, 0},
-	{1, 3, P(2), P(17), 0, {10, 11, 12}, {13, 14, 15}, 16, 0xff, 0},
-	{2, 5, P(3), P(28), 0, {21, 22, 23}, {24, 25, 26}, 27, 0xff, 0},
-	{3, 7, 0, P(9), 300, {0}, {0}, 0, 2, 0},
-	{4, 9, 0, P(10), 400, {0}, {0}, 0, 1, 0},
-	{5, 11, 0, P(11), 300, {0}, {0}, 0, 3, 0},
-	{6, 13, 0, P(12), 600, {0}, {0}, 0, 0xff, 0},
-	{7, 15, 0, P(13), 120, {0}, {0}, 0, 3, 0},
-	{8, 15, 0, 0, 0, {0}, {0}, 0, 3, 0}, /* an array's elements are not bytes */
-	{9, 17, 0, P(14), 900, {0}, {0}, 0, 1, 0},
-	{10, 19, 0, P(15), 120, {0}, {0}, 0, 0xff, 0},
-	{11, 21, 0, P(16), 300, {0}, {0}, 0, 0xff, 0},
-	{18, 3, P(2), NO_STREAM, 0, {0}, {0}, 0, 0xff, PTB_F_READ_FAULT},
+	{ 0, 1, P(1), P(8), 0, { 1, 2, 3 }, { 4, 5, 6 }, 7, 0xff, 0 },
+	{ 1, 3, P(2), P(17), 0, { 10, 11, 12 }, { 13, 14, 15 }, 16, 0xff, 0 },
+	{ 2, 5, P(3), P(28), 0, { 21, 22, 23 }, { 24, 25, 26 }, 27, 0xff, 0 },
+	{ 3, 7, 0, P(9), 300, { 0 }, { 0 }, 0, 2, 0 },
+	{ 4, 9, 0, P(10), 400, { 0 }, { 0 }, 0, 1, 0 },
+	{ 5, 11, 0, P(11), 300, { 0 }, { 0 }, 0, 3, 0 },
+	{ 6, 13, 0, P(12), 600, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 7, 15, 0, P(13), 120, { 0 }, { 0 }, 0, 3, 0 },
+	{ 8, 15, 0, 0, 0, { 0 }, { 0 }, 0, 3, 0 }, /* an array's elements are not bytes */
+	{ 9, 17, 0, P(14), 900, { 0 }, { 0 }, 0, 1, 0 },
+	{ 10, 19, 0, P(15), 120, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 11, 21, 0, P(16), 300, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 18, 3, P(2), NO_STREAM, 0, { 0 }, { 0 }, 0, 0xff, PTB_F_READ_FAULT },
 };
 
 static const struct expected second_calls[] = {
-	{12, 1, 0, P(18), 4800, {0}, {0}, 0, 0xff, 0},
-	{13, 3, 0, P(19), 240, {0}, {0}, 0, 0xff, 0},
-	{14, 5, 0, P(20), 600, {0}, {0}, 0, 0xff, 0},
-	{15, 7, 0, P(21), 0, {0}, {0}, 0, 0xff, 0},
-	{16, 9, 0, P(22), 0, {0}, {0}, 0, 0xff, 0},
-	{17, 11, P(4), P(23), 0, {0}, {0}, 0, 0xff, 0},
-	{19, 13, 0, NO_STREAM, 0, {0}, {0}, 0, 0xff, 0},
-	{0, 15, 0, NO_STREAM, 0, {0}, {0}, 0, 0xff, 0},
-	{3, 17, 0, NO_STREAM, 300, {0}, {0}, 0, 2, 0},
-	{9, 19, 0, NO_STREAM, 900, {0}, {0}, 0, 3, 0},
+	{ 12, 1, 0, P(18), 4800, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 13, 3, 0, P(19), 240, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 14, 5, 0, P(20), 600, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 15, 7, 0, P(21), 0, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 16, 9, 0, P(22), 0, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 17, 11, P(4), P(23), 0, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 19, 13, 0, NO_STREAM, 0, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 0, 15, 0, NO_STREAM, 0, { 0 }, { 0 }, 0, 0xff, 0 },
+	{ 3, 17, 0, NO_STREAM, 300, { 0 }, { 0 }, 0, 2, 0 },
+	{ 9, 19, 0, NO_STREAM, 900, { 0 }, { 0 }, 0, 3, 0 },
 };
 
 static void check_call(const struct ptb_cuda_call *c, const struct expected *e, int32_t result)
@@ -102,7 +104,8 @@ static void check_call(const struct ptb_cuda_call *c, const struct expected *e, 
 	CU_ASSERT_EQUAL(c->bytes, e->bytes);
 	CU_ASSERT_EQUAL(c->shared, e->shared);
 	CU_ASSERT_EQUAL(c->copy_kind, e->kind);
-	CU_ASSERT(!memcmp(c->grid, e->grid, sizeof(c->grid)) && !memcmp(c->block, e->block, sizeof(c->block)));
+	CU_ASSERT(!memcmp(c->grid, e->grid, sizeof(c->grid)) &&
+		  !memcmp(c->block, e->block, sizeof(c->block)));
 	CU_ASSERT_EQUAL(c->flags, PTB_CUDA_HAS_RESULT);
 	CU_ASSERT_EQUAL(c->result, result);
 	CU_ASSERT(c->sp && c->begin_ns && c->begin_ns < c->h.ts_ns);
@@ -178,14 +181,14 @@ static void test_off(void)
 enum { OUTER = 1, INNER = 2 };
 
 static const struct named_site with_ends[] = {
-	{"site_outer_enter", ENTER, OUTER_ARGS},
-	{"site_cu_copy_enter", ENTER, INNER_ARGS | PTB_API_NO_EXIT},
-	{"site_outer_exit", EXIT, OUTER_ARGS},
+	{ "site_outer_enter", ENTER, OUTER_ARGS },
+	{ "site_cu_copy_enter", ENTER, INNER_ARGS | PTB_API_NO_EXIT },
+	{ "site_outer_exit", EXIT, OUTER_ARGS },
 };
 
 static const struct named_site without_ends[] = {
-	{"site_outer_enter", ENTER, OUTER_ARGS | PTB_API_NO_EXIT},
-	{"site_cu_copy_enter", ENTER, INNER_ARGS | PTB_API_NO_EXIT},
+	{ "site_outer_enter", ENTER, OUTER_ARGS | PTB_API_NO_EXIT },
+	{ "site_cu_copy_enter", ENTER, INNER_ARGS | PTB_API_NO_EXIT },
 };
 
 struct nest {
@@ -199,7 +202,7 @@ static void nest__start(struct nest *n, const struct named_site *sites, uint32_t
 {
 	struct ptb_proc_cfg facts = {};
 
-	*n = (struct nest){.ps = open_cuda(LINKS_MULTI)};
+	*n = (struct nest){ .ps = open_cuda(LINKS_MULTI) };
 	target__start(&n->t, TARGET_CUDA_CALLS);
 	if (known) {
 		facts.cudart[1].start = target__value(&n->t, "body"); /* the second: all are looked at */
@@ -301,14 +304,14 @@ static void test_duration(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"launches and copies (uprobe_multi)", test_first_multi},
-		{"fills and the rest (uprobe_multi)", test_second_multi},
-		{"launches and copies (tracefs)", test_first_trace},
-		{"nothing when off", test_off},
-		{"calls inside calls", test_nested},
-		{"calls inside calls without an end", test_nested_no_exit},
-		{"calls that are left", test_left},
-		{"how long it takes", test_duration},
+		{ "launches and copies (uprobe_multi)", test_first_multi },
+		{ "fills and the rest (uprobe_multi)", test_second_multi },
+		{ "launches and copies (tracefs)", test_first_trace },
+		{ "nothing when off", test_off },
+		{ "calls inside calls", test_nested },
+		{ "calls inside calls without an end", test_nested_no_exit },
+		{ "calls that are left", test_left },
+		{ "how long it takes", test_duration },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -18,7 +18,8 @@
 /* A copy of the target's program, mapped as code here. */
 static uint8_t *map_copy(const char *path, struct stat *st)
 {
-	int in = open(TARGET_CALLS, O_RDONLY | O_CLOEXEC), out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
+	int in = open(TARGET_CALLS, O_RDONLY | O_CLOEXEC),
+	    out = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0700);
 	uint8_t *code;
 
 	CU_ASSERT_FATAL(in >= 0 && out >= 0 && !fstat(in, st));
@@ -46,7 +47,8 @@ static void rewrite(const char *path, uint64_t offset, const struct stat *before
 	CU_ASSERT_EQUAL(futimens(fd, times), 0);
 	CU_ASSERT_EQUAL(fstat(fd, &now), 0);
 	CU_ASSERT(now.st_ino == before->st_ino && now.st_size == before->st_size &&
-		  now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec);
+		  now.st_mtim.tv_sec == before->st_mtim.tv_sec &&
+		  now.st_mtim.tv_nsec == before->st_mtim.tv_nsec);
 	close(fd);
 }
 
@@ -57,7 +59,8 @@ static void fill_sites(struct probe_site *list)
 
 	target__start(&t, TARGET_CALLS);
 	for (i = 0; i < SITES; i++)
-		list[i] = (struct probe_site){ .id = i + 1, .prog = PTB_PROG_OP_ENTER,
+		list[i] = (struct probe_site){ .id = i + 1,
+					       .prog = PTB_PROG_OP_ENTER,
 					       .offset = target__value(&t, "many_sites") +
 							 i * target__value(&t, "many_stride") };
 	CU_ASSERT_EQUAL(target__stop(&t), 0);

@@ -16,14 +16,14 @@
 #include "suite.h"
 
 static const struct named_site op_sites[] = {
-	{"site_op_enter", PTB_PROG_OP_ENTER, 0},
-	{"site_op_exit", PTB_PROG_OP_EXIT, 0},
+	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
 };
 static const struct named_site throw_sites[] = {
-	{"site_outer_enter", PTB_PROG_OP_ENTER, 0},
-	{"site_outer_exit", PTB_PROG_OP_EXIT, 0},
-	{"site_inner_enter", PTB_PROG_OP_ENTER, 0},
-	{"site_inner_exit", PTB_PROG_OP_EXIT, 0},
+	{ "site_outer_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_outer_exit", PTB_PROG_OP_EXIT, 0 },
+	{ "site_inner_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_inner_exit", PTB_PROG_OP_EXIT, 0 },
 };
 
 /* Three of four calls throw through two probed frames. */
@@ -68,12 +68,12 @@ static void test_throws_single(void)
 }
 
 static const struct named_site memory_sites[] = {
-	{"site_new_enter", PTB_PROG_MEM_NEW, 0},
-	{"site_delete_enter", PTB_PROG_MEM_DELETE, 0},
-	{"site_report_enter", PTB_PROG_MEM_REPORT, 0},
-	{"site_api_inner_enter", PTB_PROG_API_ENTER, PTB_API_ARGS(0, PTB_API_NONE, 1)},
-	{"site_api_inner_exit", PTB_PROG_API_EXIT, PTB_API_ARGS(0, PTB_API_NONE, 1)},
-	{"site_mark_enter", PTB_PROG_OP_ENTER, 0},
+	{ "site_new_enter", PTB_PROG_MEM_NEW, 0 },
+	{ "site_delete_enter", PTB_PROG_MEM_DELETE, 0 },
+	{ "site_report_enter", PTB_PROG_MEM_REPORT, 0 },
+	{ "site_api_inner_enter", PTB_PROG_API_ENTER, PTB_API_ARGS(0, PTB_API_NONE, 1) },
+	{ "site_api_inner_exit", PTB_PROG_API_EXIT, PTB_API_ARGS(0, PTB_API_NONE, 1) },
+	{ "site_mark_enter", PTB_PROG_OP_ENTER, 0 },
 };
 
 /* An attach may take longer than the target's work, so this one waits until the target is at its work. */
@@ -226,7 +226,7 @@ static void test_fork_single(void)
 /* With watch_children the child's own end is told too. */
 static void test_watch_children(void)
 {
-	struct probe_set_opts opts = {.follow_tasks = true, .watch_children = true};
+	struct probe_set_opts opts = { .follow_tasks = true, .watch_children = true };
 	const struct ptb_task *f, *e;
 	struct probe_set *ps = NULL;
 	struct records r = {};
@@ -389,8 +389,7 @@ static int inside_namespace(void)
 	struct target t;
 	bool good;
 
-	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("proc", "/proc", "proc", 0, NULL))
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) || mount("proc", "/proc", "proc", 0, NULL))
 		return 2;
 	ps = open_set(0, LINKS_MULTI, true);
 	target__start(&t, TARGET_CALLS);
@@ -404,8 +403,7 @@ static int inside_namespace(void)
 	/* the next numbers of this namespace: what sets the probes (shielded.c) takes some */
 	good = r.cnt == 21 && f && f->child_tgid > (uint32_t)t.pid && f->child_tgid < 100;
 	for (uint32_t i = 0; i < r.cnt; i++)
-		good = good && r.items[i]->tgid == (uint32_t)t.pid &&
-		       r.items[i]->tid == (uint32_t)t.pid;
+		good = good && r.items[i]->tgid == (uint32_t)t.pid && r.items[i]->tid == (uint32_t)t.pid;
 	good = good && t.pid < 100; /* a number of this namespace */
 	records__clear(&r);
 	probe_set__free(ps);
@@ -433,26 +431,24 @@ static void test_pid_namespace(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"100,000 calls, exceptions through probed frames (uprobe_multi)",
-		 test_throws_multi},
-		{"100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace},
-		{"100,000 calls, exceptions through probed frames (single events)",
-		 test_throws_single},
-		{"attached and detached again and again, 16 threads", test_churn_threads},
-		{"attached and detached again and again, exceptions", test_churn_throws},
-		{"attached and detached again and again, 16 threads (tracefs)", test_churn_trace},
-		{"attached and detached again and again, memory", test_churn_memory},
-		{"windows of kernel memory on 8 threads", test_windows_memory},
-		{"fork (uprobe_multi)", test_fork_multi},
-		{"fork (tracefs)", test_fork_trace},
-		{"fork (single events)", test_fork_single},
-		{"children watched from birth", test_watch_children},
-		{"threads, exec, exit", test_task_life},
-		{"inside a pid namespace", test_pid_namespace},
-		{"kill -9 of the tracer (uprobe_multi)", test_killed_multi},
-		{"kill -9 of the tracer (tracefs)", test_killed_trace},
-		{"kill -9 of the tracer (single events)", test_killed_single},
-		{"kill -9 of the target", test_target_dies},
+		{ "100,000 calls, exceptions through probed frames (uprobe_multi)", test_throws_multi },
+		{ "100,000 calls, exceptions through probed frames (tracefs)", test_throws_trace },
+		{ "100,000 calls, exceptions through probed frames (single events)", test_throws_single },
+		{ "attached and detached again and again, 16 threads", test_churn_threads },
+		{ "attached and detached again and again, exceptions", test_churn_throws },
+		{ "attached and detached again and again, 16 threads (tracefs)", test_churn_trace },
+		{ "attached and detached again and again, memory", test_churn_memory },
+		{ "windows of kernel memory on 8 threads", test_windows_memory },
+		{ "fork (uprobe_multi)", test_fork_multi },
+		{ "fork (tracefs)", test_fork_trace },
+		{ "fork (single events)", test_fork_single },
+		{ "children watched from birth", test_watch_children },
+		{ "threads, exec, exit", test_task_life },
+		{ "inside a pid namespace", test_pid_namespace },
+		{ "kill -9 of the tracer (uprobe_multi)", test_killed_multi },
+		{ "kill -9 of the tracer (tracefs)", test_killed_trace },
+		{ "kill -9 of the tracer (single events)", test_killed_single },
+		{ "kill -9 of the target", test_target_dies },
 		CU_TEST_INFO_NULL,
 	};
 

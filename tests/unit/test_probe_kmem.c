@@ -307,7 +307,8 @@ static uint32_t sum_by_thread(const struct records *r, uint32_t *tids, struct su
 }
 
 /* Runs the command: fault bytes of all threads, and of those with from <= faults < upto; how many these are. */
-static uint32_t fault_bytes_of(const char *command, int64_t *all, int64_t *theirs, uint64_t from, uint64_t upto)
+static uint32_t fault_bytes_of(const char *command, int64_t *all, int64_t *theirs, uint64_t from,
+			       uint64_t upto)
 {
 	struct sums sums[64];
 	struct records r = {};
@@ -360,7 +361,9 @@ static void test_keepers(void)
 	CU_ASSERT(near(all, (30 * 200 + 30 * 16 * 200) * PAGE, 30 * 20 * PAGE));
 }
 
+/* clang-format off */
 #define SLICE_NS 10000000 /* bpf/kmem.bpf.c: what an operator of this length has done so far is told within it */
+/* clang-format on */
 
 /* Each operator's record is in its ring before the probe's own, with the same time. */
 static void test_order(void)
@@ -495,19 +498,19 @@ static void test_off(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"faults of a call", test_faults},
-		{"mmap, mremap, munmap, brk", test_calls},
-		{"a call that fails", test_failed_call},
-		{"windows", test_window},
-		{"flush", test_flush},
-		{"threads", test_threads},
-		{"threads in turn", test_turns},
-		{"a thread gives back while another gets", test_keepers},
-		{"told before the probe's record", test_order},
-		{"foreign processes", test_foreign},
-		{"a process joins", test_join},
-		{"detached and attached again", test_again},
-		{"nothing when off", test_off},
+		{ "faults of a call", test_faults },
+		{ "mmap, mremap, munmap, brk", test_calls },
+		{ "a call that fails", test_failed_call },
+		{ "windows", test_window },
+		{ "flush", test_flush },
+		{ "threads", test_threads },
+		{ "threads in turn", test_turns },
+		{ "a thread gives back while another gets", test_keepers },
+		{ "told before the probe's record", test_order },
+		{ "foreign processes", test_foreign },
+		{ "a process joins", test_join },
+		{ "detached and attached again", test_again },
+		{ "nothing when off", test_off },
 		CU_TEST_INFO_NULL,
 	};
 

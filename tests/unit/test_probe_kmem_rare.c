@@ -112,8 +112,8 @@ static bool write_to(const char *dir, const char *name, const char *text)
 static bool make_cgroup(char *dir, size_t cap, pid_t pid)
 {
 	static const char *const places[][2] = {
-		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
-		{"/sys/fs/cgroup", "memory.max"},
+		{ "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },
+		{ "/sys/fs/cgroup", "memory.max" },
 	};
 	char limit[32], who[32];
 
@@ -208,7 +208,8 @@ static void test_oom(void)
 	CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	probe_set__flush_kmem(ps);
 	records__collect(&r, ps);
-	last_enter = records__find(&r, PTB_REC_OP_ENTER, records__count(&r, PTB_REC_OP_ENTER, WORK_ENTER) - 1);
+	last_enter = records__find(&r, PTB_REC_OP_ENTER,
+				   records__count(&r, PTB_REC_OP_ENTER, WORK_ENTER) - 1);
 	for (uint32_t i = 0; (e = records__find(&r, PTB_REC_KMEM_EVENT, i)); i++)
 		if (e->what == PTB_KMEM_OOM_KILL)
 			break;
@@ -226,10 +227,10 @@ static void test_oom(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"a huge page", test_huge_page},
-		{"compaction", test_compaction},
-		{"a limit: reclaim", test_reclaim},
-		{"a limit: the OOM killer", test_oom},
+		{ "a huge page", test_huge_page },
+		{ "compaction", test_compaction },
+		{ "a limit: reclaim", test_reclaim },
+		{ "a limit: the OOM killer", test_oom },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -4,31 +4,33 @@
 #include "suite.h"
 
 #define OUT0_SIZE1 PTB_API_ARGS(0, PTB_API_NONE, 1)
-#define ADDR0	   PTB_API_ARGS(PTB_API_NONE, 0, PTB_API_NONE)
+#define ADDR0 PTB_API_ARGS(PTB_API_NONE, 0, PTB_API_NONE)
 
 static const struct named_site alloc_sites[] = {
-	{"site_new_enter", PTB_PROG_MEM_NEW, 0},	 {"site_delete_enter", PTB_PROG_MEM_DELETE, 0},
-	{"site_report_enter", PTB_PROG_MEM_REPORT, 0}, {"site_oom_enter", PTB_PROG_MEM_OOM, 0},
-	{"site_cpu_oom_enter", PTB_PROG_MEM_CPU_OOM, 0},
+	{ "site_new_enter", PTB_PROG_MEM_NEW, 0 },
+	{ "site_delete_enter", PTB_PROG_MEM_DELETE, 0 },
+	{ "site_report_enter", PTB_PROG_MEM_REPORT, 0 },
+	{ "site_oom_enter", PTB_PROG_MEM_OOM, 0 },
+	{ "site_cpu_oom_enter", PTB_PROG_MEM_CPU_OOM, 0 },
 };
 
 enum { INNER = 1, INNER_EXIT, OUTER, OUTER_EXIT, FREE, FREE_EXIT, LOST, LOST_EXIT };
 static const struct named_site api_sites[] = {
-	{"site_api_inner_enter", PTB_PROG_API_ENTER, OUT0_SIZE1},
-	{"site_api_inner_exit", PTB_PROG_API_EXIT, OUT0_SIZE1},
-	{"site_api_outer_enter", PTB_PROG_API_ENTER, OUT0_SIZE1},
-	{"site_api_outer_exit", PTB_PROG_API_EXIT, OUT0_SIZE1},
-	{"site_api_free_enter", PTB_PROG_API_ENTER, ADDR0},
-	{"site_api_free_exit", PTB_PROG_API_EXIT, ADDR0},
-	{"site_api_lost_enter", PTB_PROG_API_ENTER, OUT0_SIZE1},
-	{"site_api_lost_exit", PTB_PROG_API_EXIT, OUT0_SIZE1},
+	{ "site_api_inner_enter", PTB_PROG_API_ENTER, OUT0_SIZE1 },
+	{ "site_api_inner_exit", PTB_PROG_API_EXIT, OUT0_SIZE1 },
+	{ "site_api_outer_enter", PTB_PROG_API_ENTER, OUT0_SIZE1 },
+	{ "site_api_outer_exit", PTB_PROG_API_EXIT, OUT0_SIZE1 },
+	{ "site_api_free_enter", PTB_PROG_API_ENTER, ADDR0 },
+	{ "site_api_free_exit", PTB_PROG_API_EXIT, ADDR0 },
+	{ "site_api_lost_enter", PTB_PROG_API_ENTER, OUT0_SIZE1 },
+	{ "site_api_lost_exit", PTB_PROG_API_EXIT, OUT0_SIZE1 },
 };
 
 static struct probe_set *open_memory(enum links links)
 {
-	const struct probe_set_opts opts = {.force_perf = links != LINKS_MULTI,
-					    .perf_single = links == LINKS_SINGLE,
-					    .memory = true};
+	const struct probe_set_opts opts = { .force_perf = links != LINKS_MULTI,
+					     .perf_single = links == LINKS_SINGLE,
+					     .memory = true };
 	struct probe_set *ps = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(probe_set__open(&opts, &ps), 0);
@@ -159,16 +161,16 @@ static void check_calls(struct records *r, const struct expected *e, uint32_t cn
 static void run_api(enum links links)
 {
 	const struct expected calls[] = {
-		{INNER, ADDR(102), 102, 0},
-		{OUTER, ADDR(102), 101, 0},
-		{OUTER, ADDR(102), 100, 0},
-		{FREE, ADDR(102), 0, 0},
-		{INNER, 0, 0, 0},
-		{INNER, ADDR(500), 500, 0},
-		{INNER, ADDR(500), 500, PTB_API_SAME},
-		{LOST, 0, 77, PTB_API_NO_RESULT}, /* found out at the next entry */
-		{INNER, ADDR(600), 600, 0},
-		{INNER, ADDR(700), 700, 0},
+		{ INNER, ADDR(102), 102, 0 },
+		{ OUTER, ADDR(102), 101, 0 },
+		{ OUTER, ADDR(102), 100, 0 },
+		{ FREE, ADDR(102), 0, 0 },
+		{ INNER, 0, 0, 0 },
+		{ INNER, ADDR(500), 500, 0 },
+		{ INNER, ADDR(500), 500, PTB_API_SAME },
+		{ LOST, 0, 77, PTB_API_NO_RESULT }, /* found out at the next entry */
+		{ INNER, ADDR(600), 600, 0 },
+		{ INNER, ADDR(700), 700, 0 },
 	};
 	struct probe_set *ps = open_memory(links);
 	struct records r = {};
@@ -217,7 +219,8 @@ static void test_api_deep(void)
 		if (a->h.site != OUTER)
 			continue;
 		lost += a->flags == PTB_API_NO_RESULT;
-		CU_ASSERT(a->flags ? a->bytes < 103 && !a->addr : a->bytes >= 103 && a->addr == ADDR(106));
+		CU_ASSERT(a->flags ? a->bytes < 103 && !a->addr :
+				     a->bytes >= 103 && a->addr == ADDR(106));
 	}
 	CU_ASSERT_EQUAL(lost, 3);
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_API_NO_RESULT), 3);
@@ -230,14 +233,14 @@ static void test_api_deep(void)
 static void test_api_no_exit(void)
 {
 	static const struct named_site sites[] = {
-		{"site_api_inner_enter", PTB_PROG_API_ENTER, OUT0_SIZE1 | PTB_API_NO_EXIT},
-		{"site_api_free_enter", PTB_PROG_API_ENTER, ADDR0 | PTB_API_NO_EXIT},
+		{ "site_api_inner_enter", PTB_PROG_API_ENTER, OUT0_SIZE1 | PTB_API_NO_EXIT },
+		{ "site_api_free_enter", PTB_PROG_API_ENTER, ADDR0 | PTB_API_NO_EXIT },
 	};
 	static const struct expected calls[] = {
-		{1, 0, 102, PTB_API_NO_RESULT}, {2, ADDR(102), 0, PTB_API_NO_RESULT},
-		{1, 0, 0, PTB_API_NO_RESULT},	{1, 0, 500, PTB_API_NO_RESULT},
-		{1, 0, 500, PTB_API_NO_RESULT}, {1, 0, 600, PTB_API_NO_RESULT},
-		{1, 0, 700, PTB_API_NO_RESULT},
+		{ 1, 0, 102, PTB_API_NO_RESULT }, { 2, ADDR(102), 0, PTB_API_NO_RESULT },
+		{ 1, 0, 0, PTB_API_NO_RESULT },   { 1, 0, 500, PTB_API_NO_RESULT },
+		{ 1, 0, 500, PTB_API_NO_RESULT }, { 1, 0, 600, PTB_API_NO_RESULT },
+		{ 1, 0, 700, PTB_API_NO_RESULT },
 	};
 	struct probe_set *ps = open_memory(LINKS_MULTI);
 	struct records r = {};
@@ -258,14 +261,14 @@ static void test_api_no_exit(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"allocations, frees, reports (uprobe_multi)", test_allocators_multi},
-		{"allocations, frees, reports (tracefs)", test_allocators_trace},
-		{"allocations, frees, reports (single events)", test_allocators_single},
-		{"nothing when off", test_off},
-		{"calls with results (uprobe_multi)", test_api_multi},
-		{"calls with results (tracefs)", test_api_trace},
-		{"calls nested too deep", test_api_deep},
-		{"calls without an exit", test_api_no_exit},
+		{ "allocations, frees, reports (uprobe_multi)", test_allocators_multi },
+		{ "allocations, frees, reports (tracefs)", test_allocators_trace },
+		{ "allocations, frees, reports (single events)", test_allocators_single },
+		{ "nothing when off", test_off },
+		{ "calls with results (uprobe_multi)", test_api_multi },
+		{ "calls with results (tracefs)", test_api_trace },
+		{ "calls nested too deep", test_api_deep },
+		{ "calls without an exit", test_api_no_exit },
 		CU_TEST_INFO_NULL,
 	};
 

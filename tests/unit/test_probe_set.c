@@ -18,8 +18,8 @@
 #include "suite.h"
 
 static const struct named_site op_sites[] = {
-	{"site_op_enter", PTB_PROG_OP_ENTER, 0},
-	{"site_op_exit", PTB_PROG_OP_EXIT, 0},
+	{ "site_op_enter", PTB_PROG_OP_ENTER, 0 },
+	{ "site_op_exit", PTB_PROG_OP_EXIT, 0 },
 };
 
 static uint64_t hits_outside(struct probe_set *ps)
@@ -200,7 +200,7 @@ static void test_losses_counted(void)
 static void test_wakeup(void)
 {
 	struct probe_set *ps = open_set(1 << 20, LINKS_MULTI, false);
-	struct pollfd pfd = {.fd = probe_set__poll_fd(ps), .events = POLLIN};
+	struct pollfd pfd = { .fd = probe_set__poll_fd(ps), .events = POLLIN };
 	struct records r = {};
 	struct target t;
 
@@ -224,7 +224,7 @@ static void run_bisect(enum links links)
 {
 	struct probe_set *ps = open_set(0, links, false);
 	struct probe_site list[40] = {};
-	struct probe_lib lib = {.sites = list, .cnt = 40};
+	struct probe_lib lib = { .sites = list, .cnt = 40 };
 	struct ptb_proc_cfg cfg = {};
 	struct records r = {};
 	struct target t;
@@ -238,9 +238,9 @@ static void run_bisect(enum links links)
 
 		list[i].id = i + 1;
 		list[i].prog = i % 2 ? PTB_PROG_OP_EXIT : PTB_PROG_OP_ENTER;
-		list[i].offset = bad ? target__value(&t, "refused_site") + (i == 18 || i == 39)
-				     : target__value(&t, "many_sites") +
-						 i * target__value(&t, "many_stride");
+		list[i].offset =
+			bad ? target__value(&t, "refused_site") + (i == 18 || i == 39) :
+			      target__value(&t, "many_sites") + i * target__value(&t, "many_stride");
 	}
 	take_insns(&lib);
 	CU_ASSERT_EQUAL(probe_set__add_process(ps, &cfg, &lib, 1, &proc), 36);
@@ -251,9 +251,8 @@ static void run_bisect(enum links links)
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(r.cnt, 3600);
 	for (uint32_t i = 0; i < 40; i++)
-		CU_ASSERT_EQUAL(
-			records__count(&r, i % 2 ? PTB_REC_OP_EXIT : PTB_REC_OP_ENTER, i + 1),
-			list[i].refused ? 0 : 100);
+		CU_ASSERT_EQUAL(records__count(&r, i % 2 ? PTB_REC_OP_EXIT : PTB_REC_OP_ENTER, i + 1),
+				list[i].refused ? 0 : 100);
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
@@ -354,12 +353,12 @@ static void test_cost_single(void)
 static void one_lib(struct target *t, struct probe_lib *lib, struct probe_site *list, uint32_t cnt)
 {
 	target__start(t, TARGET_CALLS);
-	*lib = (struct probe_lib){.access_path = t->path, .sites = list, .cnt = cnt};
+	*lib = (struct probe_lib){ .access_path = t->path, .sites = list, .cnt = cnt };
 	for (uint32_t i = 0; i < cnt; i++)
-		list[i] = (struct probe_site){.id = i + 1,
-					      .prog = PTB_PROG_OP_ENTER,
-					      .offset = target__value(t, "many_sites") +
-							i * target__value(t, "many_stride")};
+		list[i] = (struct probe_site){ .id = i + 1,
+					       .prog = PTB_PROG_OP_ENTER,
+					       .offset = target__value(t, "many_sites") +
+							 i * target__value(t, "many_stride") };
 	take_insns(lib);
 }
 
@@ -373,8 +372,8 @@ static uint64_t first_mapping(pid_t pid, uint64_t offset)
 	f = fopen(path, "r");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(f);
 	while (!addr && fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %4s %lx", &start, &end, perms, &off) == 4 && perms[2] == 'x' &&
-		    off <= offset && offset - off < end - start)
+		if (sscanf(line, "%lx-%lx %4s %lx", &start, &end, perms, &off) == 4 &&
+		    perms[2] == 'x' && off <= offset && offset - off < end - start)
 			addr = start + (offset - off);
 	fclose(f);
 	return addr;
@@ -480,7 +479,7 @@ static void test_changed_while_linked(void)
 	struct probe_set *ps = open_set(0, LINKS_SINGLE, false);
 	struct probe_site list[30];
 	struct ptb_proc_cfg cfg = {};
-	struct late_change lc = {.site = &list[29]};
+	struct late_change lc = { .site = &list[29] };
 	struct probe_lib lib;
 	struct target t;
 	pthread_t thread;
@@ -515,9 +514,11 @@ static void test_changed_while_linked(void)
 static void test_refusals(void)
 {
 	struct probe_set *ps = NULL;
-	struct probe_set_opts odd = {.ring_bytes = 5000};
-	struct probe_site site = {.id = 1, .prog = PTB_PROG_OP_ENTER};
-	struct probe_lib lib = {.name = "libtorch.so", .access_path = "/nowhere/libtorch.so", .sites = &site, .cnt = 1};
+	struct probe_set_opts odd = { .ring_bytes = 5000 };
+	struct probe_site site = { .id = 1, .prog = PTB_PROG_OP_ENTER };
+	struct probe_lib lib = {
+		.name = "libtorch.so", .access_path = "/nowhere/libtorch.so", .sites = &site, .cnt = 1
+	};
 	struct ptb_proc_cfg cfg = {};
 	struct target t;
 	uint32_t proc;
@@ -546,24 +547,24 @@ static void test_refusals(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"another instruction is not probed (uprobe_multi)", test_other_instruction_multi},
-		{"another instruction is not probed (tracefs)", test_other_instruction_trace},
-		{"another instruction is not probed (perf)", test_other_instruction_single},
-		{"an instruction that changes while it is linked", test_changed_while_linked},
-		{"pairs are exact, window sharp (uprobe_multi)", test_pairs_multi},
-		{"pairs are exact, window sharp (tracefs)", test_pairs_trace},
-		{"pairs are exact, window sharp (single events)", test_pairs_single},
-		{"many threads", test_threads},
-		{"losses are counted", test_losses_counted},
-		{"wake-up at half full", test_wakeup},
-		{"refused offsets are bisected (uprobe_multi)", test_bisect_multi},
-		{"refused offsets are bisected (tracefs)", test_bisect_trace},
-		{"refused offsets are bisected (single events)", test_bisect_single},
-		{"a process is removed", test_remove_process},
-		{"cost of a hit (uprobe_multi)", test_cost_multi},
-		{"cost of a hit (tracefs)", test_cost_trace},
-		{"cost of a hit (single events)", test_cost_single},
-		{"what cannot work is refused", test_refusals},
+		{ "another instruction is not probed (uprobe_multi)", test_other_instruction_multi },
+		{ "another instruction is not probed (tracefs)", test_other_instruction_trace },
+		{ "another instruction is not probed (perf)", test_other_instruction_single },
+		{ "an instruction that changes while it is linked", test_changed_while_linked },
+		{ "pairs are exact, window sharp (uprobe_multi)", test_pairs_multi },
+		{ "pairs are exact, window sharp (tracefs)", test_pairs_trace },
+		{ "pairs are exact, window sharp (single events)", test_pairs_single },
+		{ "many threads", test_threads },
+		{ "losses are counted", test_losses_counted },
+		{ "wake-up at half full", test_wakeup },
+		{ "refused offsets are bisected (uprobe_multi)", test_bisect_multi },
+		{ "refused offsets are bisected (tracefs)", test_bisect_trace },
+		{ "refused offsets are bisected (single events)", test_bisect_single },
+		{ "a process is removed", test_remove_process },
+		{ "cost of a hit (uprobe_multi)", test_cost_multi },
+		{ "cost of a hit (tracefs)", test_cost_trace },
+		{ "cost of a hit (single events)", test_cost_single },
+		{ "what cannot work is refused", test_refusals },
 		CU_TEST_INFO_NULL,
 	};
 

@@ -13,9 +13,11 @@
 #include "probe_target.h"
 #include "suite.h"
 
+/* clang-format off */
 #define TRIES  10 /* another ptbpf on this machine may remove them meanwhile */
 #define EVENTS 150
 #define SITES  16 /* of each: the file of definitions is much longer than what one read of it gives */
+/* clang-format on */
 
 static uint32_t ns_inum(void)
 {
@@ -45,8 +47,9 @@ static void define(int fd, pid_t pid, uint32_t events)
 		size_t len = 0;
 
 		for (uint32_t i = 0; i < SITES; i++)
-			len += (size_t)snprintf(buf + len, sizeof(buf) - len, "p:ptbpf_%u_%d/s%u /proc/self/exe:0x%x\n",
-						ns_inum(), (int)pid, e, 0x1000 + 8 * (e * SITES + i));
+			len += (size_t)snprintf(buf + len, sizeof(buf) - len,
+						"p:ptbpf_%u_%d/s%u /proc/self/exe:0x%x\n", ns_inum(),
+						(int)pid, e, 0x1000 + 8 * (e * SITES + i));
 		CU_ASSERT_FATAL(write(fd, buf, len) == (ssize_t)len || errno == EEXIST);
 	}
 }
@@ -141,8 +144,8 @@ static void test_group_is_tried(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"stale probes go at once, those of the living stay", test_stale_probes},
-		{"a group is tried", test_group_is_tried},
+		{ "stale probes go at once, those of the living stay", test_stale_probes },
+		{ "a group is tried", test_group_is_tried },
 		CU_TEST_INFO_NULL,
 	};
 

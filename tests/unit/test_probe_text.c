@@ -9,10 +9,9 @@
 
 /* Runs "names TEXT" once with one program at one site and returns what it emitted. */
 static void run_names(const char *site, uint8_t prog, const struct ptb_proc_cfg *facts,
-		      const char *text, struct records *r, struct target *t,
-		      struct probe_set **keep)
+		      const char *text, struct records *r, struct target *t, struct probe_set **keep)
 {
-	struct named_site sites[] = {{site, prog, 0}};
+	struct named_site sites[] = { { site, prog, 0 } };
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	char cmd[256];
 
@@ -61,8 +60,9 @@ static void test_pyfunc(void)
 static void test_scope_string(void)
 {
 	static const char *const texts[] = {
-		"a",	    "a string of 23 letters!", "seven 7",
-		"eight 88", "Optimizer.step#SGD.step", "sechzehn Zeichen"};
+		"a",        "a string of 23 letters!", "seven 7",
+		"eight 88", "Optimizer.step#SGD.step", "sechzehn Zeichen"
+	};
 	char cut[PTB_TEXT_MAX + 1] = {};
 	struct target t;
 
@@ -89,7 +89,7 @@ static void test_scope_string(void)
 
 static void test_old_string(void)
 {
-	struct ptb_proc_cfg facts = {.old_string_abi = 1};
+	struct ptb_proc_cfg facts = { .old_string_abi = 1 };
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
@@ -121,8 +121,8 @@ static void test_cstr(void)
 
 static void test_script(void)
 {
-	struct ptb_proc_cfg facts = {.script_name_off = 16};
-	struct ptb_proc_cfg unknown = {.script_name_off = PTB_OFF_UNKNOWN};
+	struct ptb_proc_cfg facts = { .script_name_off = 16 };
+	struct ptb_proc_cfg unknown = { .script_name_off = PTB_OFF_UNKNOWN };
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
@@ -143,8 +143,7 @@ static void test_script(void)
 
 static void test_node(void)
 {
-	struct ptb_proc_cfg facts = {
-		.node_seq_off = 16, .node_thread_off = 40, .pynode_obj_off = 48};
+	struct ptb_proc_cfg facts = { .node_seq_off = 16, .node_thread_off = 40, .pynode_obj_off = 48 };
 	const struct ptb_node_enter *n;
 	struct records r = {};
 	struct probe_set *ps;
@@ -193,7 +192,7 @@ static const struct ptb_boxed_enter *boxed_of(const struct records *r, uint64_t 
 
 static void test_boxed(void)
 {
-	struct ptb_proc_cfg facts = {.string_ivalue_off = 16};
+	struct ptb_proc_cfg facts = { .string_ivalue_off = 16 };
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
@@ -261,9 +260,9 @@ static void test_before(void)
 static void test_scope_life(void)
 {
 	static const struct named_site sites[] = {
-		{"site_ctor_enter", PTB_PROG_SCOPE_CTOR, 0},
-		{"site_end_enter", PTB_PROG_SCOPE_END, 0},
-		{"site_variant_enter", PTB_PROG_BEFORE_VAR, 0},
+		{ "site_ctor_enter", PTB_PROG_SCOPE_CTOR, 0 },
+		{ "site_end_enter", PTB_PROG_SCOPE_END, 0 },
+		{ "site_variant_enter", PTB_PROG_BEFORE_VAR, 0 },
 	};
 	struct probe_set *ps = open_set(0, LINKS_MULTI, false);
 	const struct ptb_scope_begin *b;
@@ -340,16 +339,16 @@ static void test_sequence(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{"custom function: class name", test_pyfunc},
-		{"strings of all lengths, padded and cut", test_scope_string},
-		{"strings of the old ABI", test_old_string},
-		{"a C string", test_cstr},
-		{"TorchScript function", test_script},
-		{"backward node", test_node},
-		{"boxed call and its scope", test_boxed},
-		{"before(): variant, string, C string", test_before},
-		{"life of a scope", test_scope_life},
-		{"sequence number from thread-local storage", test_sequence},
+		{ "custom function: class name", test_pyfunc },
+		{ "strings of all lengths, padded and cut", test_scope_string },
+		{ "strings of the old ABI", test_old_string },
+		{ "a C string", test_cstr },
+		{ "TorchScript function", test_script },
+		{ "backward node", test_node },
+		{ "boxed call and its scope", test_boxed },
+		{ "before(): variant, string, C string", test_before },
+		{ "life of a scope", test_scope_life },
+		{ "sequence number from thread-local storage", test_sequence },
 		CU_TEST_INFO_NULL,
 	};
 

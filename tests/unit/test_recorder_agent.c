@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * cli/recorder_agent, agent_ops, agent_gpu, agent_clock: what agents send becomes records of a capture, in
- * time, at the window's edges, and whatever the bytes are.
+ * record/recorder_agent, agent_ops, agent_gpu, agent_clock: what agents send becomes records of a capture, in the
+ * order of time, at the window's edges, and whatever the bytes are.
+ *
+ * Longer than 600 lines because all cases use the one agent that is simulated here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +33,13 @@ static uint32_t seqs[8];
 static void chunk(uint32_t kind, uint32_t stream)
 {
 	memset(&u.d, 0, sizeof(u.d) + sizeof(u.c));
-	u.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC, .abi = PTB_AGENT_ABI, .kind = (uint16_t)kind,
-				  .len = sizeof(u.c), .tid = me_tid, .stream = stream, .seq = ++seqs[stream],
+	u.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC,
+				  .abi = PTB_AGENT_ABI,
+				  .kind = (uint16_t)kind,
+				  .len = sizeof(u.c),
+				  .tid = me_tid,
+				  .stream = stream,
+				  .seq = ++seqs[stream],
 				  .logical = 3 };
 }
 
@@ -49,7 +56,8 @@ static void *add(uint32_t kind, uint64_t ticks, uint32_t len, uint32_t aux)
 static void begin(uint64_t ticks, uint64_t rf, const char *text)
 {
 	uint32_t n = text ? (uint32_t)strlen(text) : 0;
-	struct ptb_arec_begin *b = add(PTB_AREC_BEGIN, ticks, (uint32_t)sizeof(*b) + ((n + 7) & ~7u), n << 8);
+	struct ptb_arec_begin *b =
+		add(PTB_AREC_BEGIN, ticks, (uint32_t)sizeof(*b) + ((n + 7) & ~7u), n << 8);
 
 	b->rf = rf;
 	b->seq = -1;
@@ -65,8 +73,11 @@ static void end(uint64_t ticks, uint64_t rf)
 /* bytes: of the chunk, whatever it says itself. */
 static void send_bytes(uint64_t ts, uint32_t bytes)
 {
-	u.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(u.d) + bytes), .kind = PTB_REC_AGENT_DATA,
-				      .ts_ns = ts, .tgid = (uint32_t)getpid(), .tid = me_tid };
+	u.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(u.d) + bytes),
+				      .kind = PTB_REC_AGENT_DATA,
+				      .ts_ns = ts,
+				      .tgid = (uint32_t)getpid(),
+				      .tid = me_tid };
 	u.d.bytes = bytes;
 	recorder__agent_data(rec, &u.d);
 	recorder__agent_round(rec, ~0ull);
@@ -86,7 +97,8 @@ static uint64_t ticks_of(uint64_t ns)
 static void clock_pair(uint64_t ns)
 {
 	chunk(PTB_CHUNK_STATE, 1);
-	((struct ptb_arec_clock *)add(PTB_AREC_CLOCK, ticks_of(ns), sizeof(struct ptb_arec_clock), 0))->mono_ns = ns;
+	((struct ptb_arec_clock *)add(PTB_AREC_CLOCK, ticks_of(ns), sizeof(struct ptb_arec_clock), 0))
+		->mono_ns = ns;
 	send(ns);
 }
 
@@ -315,7 +327,8 @@ static void test_losses(void)
 
 static void add_name(uint32_t id, const char *text, uint64_t len)
 {
-	struct ptb_arec_gpu_name *n = add(PTB_AREC_GPU_NAME, 0, (uint32_t)(sizeof(*n) + ((strlen(text) + 7) & ~7u)), id);
+	struct ptb_arec_gpu_name *n =
+		add(PTB_AREC_GPU_NAME, 0, (uint32_t)(sizeof(*n) + ((strlen(text) + 7) & ~7u)), id);
 
 	n->bytes = len;
 	memcpy(n + 1, text, strlen(text));
@@ -333,7 +346,8 @@ static void add_kernel(uint32_t name, uint64_t end)
 
 static void add_device(uint32_t cnt)
 {
-	struct ptb_arec_gpu_device *d = add(PTB_AREC_GPU_DEVICE, 0, sizeof(*d) + PTB_GPU_ATTR_CNT * 4, 41);
+	struct ptb_arec_gpu_device *d =
+		add(PTB_AREC_GPU_DEVICE, 0, sizeof(*d) + PTB_GPU_ATTR_CNT * 4, 41);
 	uint32_t i, *v = (uint32_t *)(d + 1);
 
 	d->memory_bytes = 1 << 30;
@@ -347,8 +361,8 @@ static void add_device(uint32_t cnt)
 static void check_device(const struct ptb_gpu_device *d)
 {
 	CU_ASSERT(d->id == 1 && d->name && d->memory_bytes == 1 << 30 && d->warp_size == 32);
-	CU_ASSERT_EQUAL(d->memory_bandwidth,
-			2ULL * (1000 + PTB_GPU_ATTR_MEMORY_KHZ) * (1000 + PTB_GPU_ATTR_MEMORY_BITS) / 8);
+	CU_ASSERT_EQUAL(d->memory_bandwidth, 2ULL * (1000 + PTB_GPU_ATTR_MEMORY_KHZ) *
+						     (1000 + PTB_GPU_ATTR_MEMORY_BITS) / 8);
 	CU_ASSERT_EQUAL(d->max_warps_per_sm, (1000 + PTB_GPU_ATTR_THREADS_PER_SM) / 32);
 	CU_ASSERT_EQUAL(d->regs_per_sm, 1000 + PTB_GPU_ATTR_REGS_PER_SM);
 }
@@ -369,7 +383,7 @@ static void test_gpu(void)
 	add_device(PTB_GPU_ATTR_CNT - 1);
 	note = add(PTB_AREC_GPU_NOTE, 0, sizeof(*note), PTB_GPU_DROPPED);
 	note->value = 7;
-	add(PTB_AREC_CUPTI, 0, sizeof(struct ptb_arec) + 8, 0); /* too short */
+	add(PTB_AREC_CUPTI, 0, sizeof(struct ptb_arec) + 8, 0);   /* too short */
 	add(PTB_AREC_BEGIN, 0, sizeof(struct ptb_arec_begin), 0); /* not here */
 	send(500);
 	CU_ASSERT(recorder__agent_gpu(rec));

@@ -13,12 +13,19 @@
 
 #define NESTED 0x40ULL
 
-static struct plan_func func = { .name = "aten::neg", .kind = PTB_FUNC_OP, .schema = "aten::neg(Tensor self) -> Tensor" };
-static struct plan_site sites[] = { { .prog = PTB_PROG_OP_ENTER, .role = PTB_ROLE_ENTER, .lib = TORCH_LIB_CPU },
-				    { .offset = 8, .prog = PTB_PROG_OP_EXIT, .role = PTB_ROLE_EXIT, .lib = TORCH_LIB_CPU } };
-static struct torch_plan plan = { .funcs = &func, .func_cnt = 1, .sites = sites, .site_cnt = 2,
-				  .layout.keys.nested = NESTED };
-static struct torch_proc proc = { .comm = "t", .exe = "t", .cmdline = "t",
+static struct plan_func func = { .name = "aten::neg",
+				 .kind = PTB_FUNC_OP,
+				 .schema = "aten::neg(Tensor self) -> Tensor" };
+static struct plan_site sites[] = {
+	{ .prog = PTB_PROG_OP_ENTER, .role = PTB_ROLE_ENTER, .lib = TORCH_LIB_CPU },
+	{ .offset = 8, .prog = PTB_PROG_OP_EXIT, .role = PTB_ROLE_EXIT, .lib = TORCH_LIB_CPU }
+};
+static struct torch_plan plan = {
+	.funcs = &func, .func_cnt = 1, .sites = sites, .site_cnt = 2, .layout.keys.nested = NESTED
+};
+static struct torch_proc proc = { .comm = "t",
+				  .exe = "t",
+				  .cmdline = "t",
 				  .libs[TORCH_LIB_CPU] = { .path = "/lib/libtorch_cpu.so" } };
 
 struct scene {
@@ -51,10 +58,16 @@ static void call(struct scene *sc, int64_t numel, uint64_t keys)
 	struct {
 		struct ptb_op_enter r;
 		uint64_t words[32];
-	} e = { .r.h = { .kind = PTB_REC_OP_ENTER, .flags = PTB_F_ARGS, .site = sc->base,
-			 .tgid = (uint32_t)proc.pid, .tid = (uint32_t)proc.pid } };
-	struct ptb_op_exit x = { .h = { .kind = PTB_REC_OP_EXIT, .len = sizeof(x), .site = sc->base + 1,
-					.tgid = (uint32_t)proc.pid, .tid = (uint32_t)proc.pid } };
+	} e = { .r.h = { .kind = PTB_REC_OP_ENTER,
+			 .flags = PTB_F_ARGS,
+			 .site = sc->base,
+			 .tgid = (uint32_t)proc.pid,
+			 .tid = (uint32_t)proc.pid } };
+	struct ptb_op_exit x = { .h = { .kind = PTB_REC_OP_EXIT,
+					.len = sizeof(x),
+					.site = sc->base + 1,
+					.tgid = (uint32_t)proc.pid,
+					.tid = (uint32_t)proc.pid } };
 	struct value_words w = { .cnt = 0 };
 
 	vw__tensor(&w, &(struct vw_tensor){ .dtype = 6, .ndim = 2, .sizes = { 2, 3 }, .keys = keys });
@@ -118,7 +131,7 @@ static void wrong_layout(void)
 		call(&sc, 0x7f0012345678, 0);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), (uint32_t)proc.pid);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), 0); /* said once */
-	CU_ASSERT_EQUAL(with_args(&sc), 0);			/* nothing of it is told */
+	CU_ASSERT_EQUAL(with_args(&sc), 0);                    /* nothing of it is told */
 }
 
 /* A few odd tensors, and any number of nested ones, are no reason. */

@@ -89,9 +89,11 @@ static void addresses(void)
 
 static void boxed_call(uint64_t opdef)
 {
-	struct ptb_boxed_enter r = { .h = { .kind = PTB_REC_BOXED_ENTER, .len = sizeof(r), .ts_ns = 2000, .tgid = me,
-					    .tid = me },
-				     .sp = 0x7000, .opdef = opdef };
+	struct ptb_boxed_enter r = {
+		.h = { .kind = PTB_REC_BOXED_ENTER, .len = sizeof(r), .ts_ns = 2000, .tgid = me, .tid = me },
+		.sp = 0x7000,
+		.opdef = opdef
+	};
 
 	recorder__ring_record(rec, 0, &r, sizeof(r));
 }
@@ -142,14 +144,23 @@ static void held(void)
 	open_recording();
 	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
 	for (i = 0; i < 1000; i++)
-		rec_data.ends[i].r = (struct ptb_arec){ .len = sizeof(rec_data.ends[0]), .kind = PTB_AREC_END, .ticks = 1 };
+		rec_data.ends[i].r = (struct ptb_arec){ .len = sizeof(rec_data.ends[0]),
+							.kind = PTB_AREC_END,
+							.ticks = 1 };
 	for (i = 0; i < LIMIT_AGENT_HELD / sizeof(rec_data.ends) + 20; i++) {
-		rec_data.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC, .abi = PTB_AGENT_ABI, .kind = PTB_CHUNK_OPS,
-						 .len = sizeof(rec_data.c) + sizeof(rec_data.ends), .tid = me,
-						 .stream = 2, .seq = i + 1 };
+		rec_data.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC,
+						 .abi = PTB_AGENT_ABI,
+						 .kind = PTB_CHUNK_OPS,
+						 .len = sizeof(rec_data.c) + sizeof(rec_data.ends),
+						 .tid = me,
+						 .stream = 2,
+						 .seq = i + 1 };
 		rec_data.d.bytes = rec_data.c.len;
-		rec_data.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)sizeof(rec_data), .kind = PTB_REC_AGENT_DATA,
-						     .ts_ns = 1000 + i, .tgid = me, .tid = me };
+		rec_data.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)sizeof(rec_data),
+						     .kind = PTB_REC_AGENT_DATA,
+						     .ts_ns = 1000 + i,
+						     .tgid = me,
+						     .tid = me };
 		recorder__agent_data(rec, &rec_data.d);
 		recorder__agent_round(rec, UINT64_MAX);
 		most = rec->agents[0]->held_len > most ? rec->agents[0]->held_len : most;

@@ -36,8 +36,7 @@ static char *edge(void)
 	static char *p;
 
 	if (!p) {
-		p = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			 0);
+		p = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		CU_ASSERT_FATAL(p != MAP_FAILED);
 		munmap(p + 2 * PAGE, PAGE);
 	}
@@ -61,8 +60,7 @@ static void test_read(void)
 	CU_ASSERT_EQUAL(remote__read(getpid(), UINT64_MAX - 3, buf, 8), -EFAULT);
 	CU_ASSERT_EQUAL(remote__read(getpid(), 1ULL << 63, buf, 8), -EFAULT);
 	CU_ASSERT_EQUAL(remote__read(1 << 30, addr_of(p), buf, 8), -ESRCH);
-	CU_ASSERT_EQUAL(remote__read_some(getpid(), addr_of(p) + PAGE, buf, 2 * PAGE),
-			(ssize_t)PAGE);
+	CU_ASSERT_EQUAL(remote__read_some(getpid(), addr_of(p) + PAGE, buf, 2 * PAGE), (ssize_t)PAGE);
 }
 
 static void test_pieces(void)
@@ -73,9 +71,9 @@ static void test_pieces(void)
 
 	for (i = 0; i < 2000; i++) {
 		from[i] = i * 0x9e3779b97f4a7c15ULL;
-		pieces[i].addr = i % 100 == 17	? 8
-				 : i % 333 == 5 ? UINT64_MAX - 20
-						: addr_of(&from[i]);
+		pieces[i].addr = i % 100 == 17 ? 8 :
+				 i % 333 == 5  ? UINT64_MAX - 20 :
+						 addr_of(&from[i]);
 		pieces[i].buf = &to[i];
 		pieces[i].len = i % 50 == 3 ? 0 : sizeof(to[i]);
 	}
@@ -133,14 +131,12 @@ static void test_string(void)
 	CU_ASSERT_STRING_EQUAL(buf, "sho");
 	s.text = 1;
 	s.len = 5;
-	CU_ASSERT_EQUAL(remote__read_string(getpid(), addr_of(&s), false, buf, sizeof(buf)),
-			-EFAULT);
+	CU_ASSERT_EQUAL(remote__read_string(getpid(), addr_of(&s), false, buf, sizeof(buf)), -EFAULT);
 	CU_ASSERT_STRING_EQUAL(buf, "");
 	CU_ASSERT_EQUAL(remote__read_string(getpid(), addr_of(&old), true, buf, sizeof(buf)), 0);
 	CU_ASSERT_STRING_EQUAL(buf, "copied text");
 	old = 10;
-	CU_ASSERT_EQUAL(remote__read_string(getpid(), addr_of(&old), true, buf, sizeof(buf)),
-			-EFAULT);
+	CU_ASSERT_EQUAL(remote__read_string(getpid(), addr_of(&old), true, buf, sizeof(buf)), -EFAULT);
 }
 
 static void check_class(const char *mangled, int err, const char *expect)
@@ -153,9 +149,8 @@ static void check_class(const char *mangled, int err, const char *expect)
 	} vtable = { 0, addr_of(&info), 0 };
 	char buf[128];
 
-	CU_ASSERT_EQUAL(
-		remote__class_name(getpid(), addr_of(&vtable.first_function), buf, sizeof(buf)),
-		err);
+	CU_ASSERT_EQUAL(remote__class_name(getpid(), addr_of(&vtable.first_function), buf, sizeof(buf)),
+			err);
 	CU_ASSERT_STRING_EQUAL(buf, expect);
 }
 

@@ -29,8 +29,9 @@ static size_t env_cnt;
 
 static void fields_of(const struct ptb_rf_cfg *rf, unsigned int out[FIELDS])
 {
-	const unsigned int list[FIELDS] = { rf->size, rf->thread_off, rf->scope_off, rf->fn_off, rf->seq_off,
-					    rf->inputs_off, rf->outputs_off, rf->fwd_thread_off, rf->handle_off };
+	const unsigned int list[FIELDS] = { rf->size,        rf->thread_off,     rf->scope_off,
+					    rf->fn_off,      rf->seq_off,        rf->inputs_off,
+					    rf->outputs_off, rf->fwd_thread_off, rf->handle_off };
 
 	memcpy(out, list, sizeof(list));
 }
@@ -69,8 +70,8 @@ static bool compile_truth(const struct torch_env *env, bool old_abi, unsigned in
 	}
 	if (f) {
 		if (fgets(line, sizeof(line), f))
-			n = sscanf(line, "%u %u %u %u %u %u %u %u %u", &out[0], &out[1], &out[2], &out[3],
-				   &out[4], &out[5], &out[6], &out[7], &out[8]);
+			n = sscanf(line, "%u %u %u %u %u %u %u %u %u", &out[0], &out[1], &out[2],
+				   &out[3], &out[4], &out[5], &out[6], &out[7], &out[8]);
 		pclose(f);
 	}
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
@@ -176,7 +177,7 @@ static void test_disagreement(void)
 /* ---- a damaged libtorch_cpu ---- */
 
 #define DAMAGES 200
-#define RANGES	32
+#define RANGES 32
 
 struct code_ranges {
 	const struct elf_file *ef;
@@ -188,8 +189,8 @@ static bool add_range(const struct elf_sym *sym, void *arg)
 {
 	struct code_ranges *r = arg;
 
-	if (sym->defined && sym->type == STT_FUNC && sym->size && sym->bind != STB_LOCAL && r->cnt < RANGES &&
-	    strstr(sym->name, "N2at14RecordFunction")) {
+	if (sym->defined && sym->type == STT_FUNC && sym->size && sym->bind != STB_LOCAL &&
+	    r->cnt < RANGES && strstr(sym->name, "N2at14RecordFunction")) {
 		r->off[r->cnt] = elf_file__addr_to_off(r->ef, sym->addr);
 		r->len[r->cnt++] = sym->size < 512 ? sym->size : 512;
 	}

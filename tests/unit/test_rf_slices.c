@@ -11,7 +11,7 @@
 
 #define BEGIN 1000000
 #define END 90000000
-#define MM 0x1000  /* OperatorDef* */
+#define MM 0x1000 /* OperatorDef* */
 #define ADD 0x2000
 
 enum { FUNCTION, BACKWARD, TORCHSCRIPT, USER = 7 }; /* at::RecordScope */
@@ -140,15 +140,20 @@ static void values(void)
 	CU_ASSERT_EQUAL(get(log, "aten::add", 0)->flags, SLICE_ARGS_CUT);
 	CU_ASSERT_EQUAL(values__count(&get(log, "with arguments", 0)->in), 2);
 	CU_ASSERT_EQUAL(get(log, "autograd::engine::evaluate_function: MmBackward0", 0)->in.flags, 0);
-	CU_ASSERT_EQUAL(get(log, "autograd::engine::evaluate_function: MmBackward0", 0)->kind, PTB_FUNC_NODE);
+	CU_ASSERT_EQUAL(get(log, "autograd::engine::evaluate_function: MmBackward0", 0)->kind,
+			PTB_FUNC_NODE);
 	done(log, b);
 }
 
 static void backward(struct builder *b, uint64_t ts, int64_t seq, uint64_t fwd_thread, uint64_t logical)
 {
 	text(b, ts, 0xa00, FUNCTION, "autograd::engine::evaluate_function: MmBackward0");
-	builder__rf_begin(b, ts + 10, &(struct ptb_rf_begin){ .rf = 0xb00, .seq = seq, .scope = BACKWARD,
-							      .fwd_thread = fwd_thread, .logical = logical },
+	builder__rf_begin(b, ts + 10,
+			  &(struct ptb_rf_begin){ .rf = 0xb00,
+						  .seq = seq,
+						  .scope = BACKWARD,
+						  .fwd_thread = fwd_thread,
+						  .logical = logical },
 			  "MmBackward0");
 	op(b, ts + 20, 0xc00, MM, -1);
 	builder__rf_end(b, ts + 30, 0xc00);
@@ -168,8 +173,10 @@ static void autograd(void)
 	for (i = 0; i < 2; i++) {
 		builder__thread(b, 10, 20 + i);
 		builder__ring(b, i);
-		builder__rf_begin(b, 2000000, &(struct ptb_rf_begin){ .rf = 0x100, .opdef = ADD, .seq = 7,
-								      .logical = 1 + i }, NULL);
+		builder__rf_begin(b, 2000000,
+				  &(struct ptb_rf_begin){
+					  .rf = 0x100, .opdef = ADD, .seq = 7, .logical = 1 + i },
+				  NULL);
 		op(b, 2000100, 0x90, MM, 7); /* torch's rule: the last one with the number */
 		builder__rf_end(b, 2000200, 0x90);
 		op(b, 2000300, 0x90, ADD, 8);
@@ -179,7 +186,7 @@ static void autograd(void)
 	builder__thread(b, 10, 30);
 	builder__ring(b, 2);
 	backward(b, 2001000, 7, 2, 3);
-	backward(b, 2002000, 7, 9, 3); /* a thread that nobody has seen */
+	backward(b, 2002000, 7, 9, 3);  /* a thread that nobody has seen */
 	backward(b, 2003000, -1, 2, 3); /* AccumulateGrad has none */
 	log = run(b);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 1);
@@ -356,7 +363,7 @@ static void deep_stack(void)
 		builder__rf_end(b, ts += 40, 0x90000000 + 16ULL * i); /* never begun */
 	}
 	builder__rf_end(b, ts += 40, 0x100000 + 16 * (depth / 2)); /* deep, and noted */
-	builder__rf_end(b, ts += 40, 0x100000 + 16 * 10); /* among the lowest */
+	builder__rf_end(b, ts += 40, 0x100000 + 16 * 10);          /* among the lowest */
 	log = run(b);
 	CU_ASSERT_EQUAL(log->totals.stopped, EFFORT_GOES_ON);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, calls);

@@ -32,8 +32,8 @@
 
 #define MIB (1ull << 20)
 
-static int run(int (*fn)(void *, uint8_t **, size_t *), void *arg, const int *fds, uint32_t fd_cnt, uint8_t **out,
-	       size_t *len)
+static int run(int (*fn)(void *, uint8_t **, size_t *), void *arg, const int *fds, uint32_t fd_cnt,
+	       uint8_t **out, size_t *len)
 {
 	struct sandbox_job job = { .what = "a test",
 				   .fn = fn,
@@ -95,7 +95,7 @@ static void test_answers(void)
 /* ---- a child that is taken over ---- */
 
 struct attempts {
-	int fd;	   /* of the job */
+	int fd;    /* of the job */
 	int other; /* a descriptor that the parent has beside it */
 	pid_t parent;
 };
@@ -148,9 +148,10 @@ static void try_calls(struct findings *f, const struct attempts *a)
 	TRY(f, "read another descriptor", SYS_read, a->other, text, 1);
 	TRY(f, "write to another descriptor", SYS_write, a->other, text, 1);
 	TRY(f, "write to stdout", SYS_write, STDOUT_FILENO, text, 3);
-	TRY(f, "memory to be executed", SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-	    0);
-	TRY(f, "memory made executable", SYS_mprotect, (uintptr_t)f & ~4095ul, 4096, PROT_READ | PROT_EXEC);
+	TRY(f, "memory to be executed", SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TRY(f, "memory made executable", SYS_mprotect, (uintptr_t)f & ~4095ul, 4096,
+	    PROT_READ | PROT_EXEC);
 	TRY(f, "being dumpable", SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
 	TRY(f, "outliving the parent", SYS_prctl, PR_SET_PDEATHSIG, 0, 0, 0, 0);
 	TRY(f, "more memory", SYS_prlimit64, 0, 9, NULL, NULL);
@@ -364,7 +365,9 @@ static int eat_memory(void *arg, uint8_t **out, size_t *len)
 
 static void test_limits(void)
 {
-	struct sandbox_job slow = { .what = "a test", .fn = wait_for_ever, .limits = { 64 * MIB, 100, 50, MIB } };
+	struct sandbox_job slow = { .what = "a test",
+				    .fn = wait_for_ever,
+				    .limits = { 64 * MIB, 100, 50, MIB } };
 	uint64_t n = 0;
 	uint8_t *out;
 	size_t len;

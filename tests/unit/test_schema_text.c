@@ -97,14 +97,34 @@ static void test_structure(void)
 static void test_refused(void)
 {
 	static const char *const rows[] = {
-		"", "(", "()", "() ->", "() -> (", "(Tensor) -> ()", "(Tensor x -> ()",
-		"(Tensor x) -> () x", "(Tensor x,, Tensor y) -> ()", "(Tensor x=) -> ()",
-		"(Tensor[ x) -> ()", "(Tensor[99999999999999999999] x) -> ()",
-		"(int[1000] x=1) -> ()", "(int x=9999999999999999999999) -> ()", "(int x=1.2.3) -> ()",
-		"(int x=what) -> ()", "(str x='abc) -> ()", "(str x='abc\\) -> ()", "(Tensor( x) -> ()",
-		"(Tensor(a x) -> ()", "(Tensor(!) x) -> ()", "(Dict(str x) -> ()", "(* Tensor x) -> ()",
-		"(Tensor(a|b|c|d|e|f|g|h|i|j) x) -> ()", "(__torch__. x) -> ()", "(9x y) -> ()",
-		"((((((((((((((str)))))))))))))x) -> ()", "(t[][][][][][][][][][][][][] x) -> ()",
+		"",
+		"(",
+		"()",
+		"() ->",
+		"() -> (",
+		"(Tensor) -> ()",
+		"(Tensor x -> ()",
+		"(Tensor x) -> () x",
+		"(Tensor x,, Tensor y) -> ()",
+		"(Tensor x=) -> ()",
+		"(Tensor[ x) -> ()",
+		"(Tensor[99999999999999999999] x) -> ()",
+		"(int[1000] x=1) -> ()",
+		"(int x=9999999999999999999999) -> ()",
+		"(int x=1.2.3) -> ()",
+		"(int x=what) -> ()",
+		"(str x='abc) -> ()",
+		"(str x='abc\\) -> ()",
+		"(Tensor( x) -> ()",
+		"(Tensor(a x) -> ()",
+		"(Tensor(!) x) -> ()",
+		"(Dict(str x) -> ()",
+		"(* Tensor x) -> ()",
+		"(Tensor(a|b|c|d|e|f|g|h|i|j) x) -> ()",
+		"(__torch__. x) -> ()",
+		"(9x y) -> ()",
+		"((((((((((((((str)))))))))))))x) -> ()",
+		"(t[][][][][][][][][][][][][] x) -> ()",
 	};
 	struct schema s;
 	char out[256];
@@ -152,7 +172,8 @@ static void test_damaged(void)
 		memcpy(bad, good, sizeof(good));
 		for (k = 0; k < 1 + round % 3; k++)
 			bad[(size_t)rand() % (sizeof(good) - 1)] =
-				(char)(k & 1 ? 1 + rand() % 255 : good[(size_t)rand() % (sizeof(good) - 1)]);
+				(char)(k & 1 ? 1 + rand() % 255 :
+					       good[(size_t)rand() % (sizeof(good) - 1)]);
 		bad[round % 5 ? sizeof(good) - 1 : (size_t)rand() % sizeof(good)] = 0;
 		if (!parse(bad, out, sizeof(out), &s))
 			continue;
@@ -165,12 +186,11 @@ static void test_damaged(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "printing", test_printing },
-					     { "structure", test_structure },
-					     { "what is no schema", test_refused },
-					     { "limits", test_limits },
-					     { "damaged texts", test_damaged },
-					     CU_TEST_INFO_NULL };
+	static const CU_TestInfo tests[] = {
+		{ "printing", test_printing },         { "structure", test_structure },
+		{ "what is no schema", test_refused }, { "limits", test_limits },
+		{ "damaged texts", test_damaged },     CU_TEST_INFO_NULL
+	};
 
 	return run_suite("schema_text", tests);
 }

@@ -22,7 +22,8 @@ static struct slice_log *run(struct builder *b)
 static void with_block(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true), f = builder__op(b, "aten::f");
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true),
+		 f = builder__op(b, "aten::f");
 	const struct slice *a;
 	struct slice_log *log;
 

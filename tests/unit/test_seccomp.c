@@ -30,7 +30,8 @@
 #define FUZZ_NR 0x2abc /* no system call */
 #define MAX_LEN 64
 
-#define LD_ARG(n_) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * (n_))
+#define LD_ARG(n_)                                                                                 \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args) + 8 * (n_))
 #define LD_NR BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
 #define LD_IP BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer))
 #define IF(nr_, ret_) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(nr_), 0, 1), RET(ret_)
@@ -57,11 +58,22 @@ static uint32_t rnd_word(void)
 /* ---- random programs ---- */
 
 static const uint16_t plain[] = {
-	BPF_LD | BPF_W | BPF_ABS, BPF_LD | BPF_W | BPF_ABS, BPF_LD | BPF_W | BPF_LEN, BPF_LDX | BPF_W | BPF_LEN,
-	BPF_LD | BPF_IMM, BPF_LDX | BPF_IMM, BPF_LD | BPF_MEM, BPF_LDX | BPF_MEM, BPF_ST, BPF_STX,
-	BPF_MISC | BPF_TAX, BPF_MISC | BPF_TXA, BPF_ALU | BPF_NEG,
+	BPF_LD | BPF_W | BPF_ABS,
+	BPF_LD | BPF_W | BPF_ABS,
+	BPF_LD | BPF_W | BPF_LEN,
+	BPF_LDX | BPF_W | BPF_LEN,
+	BPF_LD | BPF_IMM,
+	BPF_LDX | BPF_IMM,
+	BPF_LD | BPF_MEM,
+	BPF_LDX | BPF_MEM,
+	BPF_ST,
+	BPF_STX,
+	BPF_MISC | BPF_TAX,
+	BPF_MISC | BPF_TXA,
+	BPF_ALU | BPF_NEG,
 };
-static const uint16_t alu_ops[] = { BPF_ADD, BPF_SUB, BPF_MUL, BPF_DIV, BPF_AND, BPF_OR, BPF_XOR, BPF_LSH, BPF_RSH };
+static const uint16_t alu_ops[] = { BPF_ADD, BPF_SUB, BPF_MUL, BPF_DIV, BPF_AND,
+				    BPF_OR,  BPF_XOR, BPF_LSH, BPF_RSH };
 static const uint16_t jump_ops[] = { BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JSET };
 
 #define ONE_OF(a_) ((a_)[rnd(sizeof(a_) / sizeof((a_)[0]))])
@@ -102,7 +114,8 @@ static struct sock_filter rnd_insn(uint32_t rest)
 	default:
 		in.code = ONE_OF(plain);
 		in.k = rnd_word();
-		if (BPF_CLASS(in.code) == BPF_ST || BPF_CLASS(in.code) == BPF_STX || BPF_MODE(in.code) == BPF_MEM)
+		if (BPF_CLASS(in.code) == BPF_ST || BPF_CLASS(in.code) == BPF_STX ||
+		    BPF_MODE(in.code) == BPF_MEM)
 			in.k %= BPF_MEMWORDS;
 		else if (BPF_MODE(in.code) == BPF_ABS)
 			in.k = rnd_data_offset();
@@ -135,7 +148,8 @@ static uint32_t rnd_prog(struct sock_filter *p)
 
 static struct seccomp_call rnd_call(void)
 {
-	struct seccomp_call c = { .data = { .nr = FUZZ_NR, .arch = AUDIT_ARCH_X86_64 }, .known = SECCOMP_KNOWN_ALL };
+	struct seccomp_call c = { .data = { .nr = FUZZ_NR, .arch = AUDIT_ARCH_X86_64 },
+				  .known = SECCOMP_KNOWN_ALL };
 	uint32_t i;
 
 	for (i = 0; i < 6; i++)
@@ -154,14 +168,18 @@ struct shared {
 
 static struct shared *share(void)
 {
-	return mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		    -1, 0);
 }
 
 static int install(const struct seccomp_prog *prog)
 {
 	struct sock_fprog fp = { (uint16_t)prog->len, (struct sock_filter *)(uintptr_t)prog->insns };
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &fp) ? -errno : 0;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+			       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &fp) ?
+		       -errno :
+		       0;
 }
 
 /* By hand: libc would take small negative results for errors. */
@@ -172,8 +190,10 @@ static int64_t raw_call(const struct seccomp_data *d)
 	register uint64_t r9 __asm__("r9") = d->args[5];
 	int64_t ret;
 
-	__asm__ volatile("syscall" : "=a"(ret)
-			 : "a"((long)d->nr), "D"(d->args[0]), "S"(d->args[1]), "d"(d->args[2]), "r"(r10), "r"(r8), "r"(r9)
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"((long)d->nr), "D"(d->args[0]), "S"(d->args[1]), "d"(d->args[2]),
+			   "r"(r10), "r"(r8), "r"(r9)
 			 : "rcx", "r11", "memory");
 	return ret;
 }
@@ -237,8 +257,8 @@ static void test_as_the_kernel(void)
 		ended += sh->done < CALLS;
 	}
 	if (!same)
-		printf("\nround %u, call %u: %u answers, the first %#x; the kernel: %ld, status %#x\n", round, i, got.cnt,
-		       got.ret[0], (long)sh->result[i - 1], (unsigned int)st);
+		printf("\nround %u, call %u: %u answers, the first %#x; the kernel: %ld, status %#x\n",
+		       round, i, got.cnt, got.ret[0], (long)sh->result[i - 1], (unsigned int)st);
 	CU_ASSERT(same);
 	CU_ASSERT(run > ROUNDS / 4 && refused > 0 && ended > 0);
 	seccomp_scratch__free(scratch);
@@ -285,15 +305,18 @@ static void test_check(void)
 {
 	static const struct sock_filter open_end[] = { LD_NR };
 	static const struct sock_filter far[] = { BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0), RET(0) };
-	static const struct sock_filter back[] = { BPF_JUMP(BPF_JMP | BPF_JA, 0xffffffffu, 0, 0), RET(0) };
+	static const struct sock_filter back[] = { BPF_JUMP(BPF_JMP | BPF_JA, 0xffffffffu, 0, 0),
+						   RET(0) };
 	static const struct sock_filter outside[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 64), RET(0) };
 	static const struct sock_filter odd[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 2), RET(0) };
 	static const struct sock_filter mod[] = { BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, 2), RET(0) };
 	static const struct sock_filter div0[] = { BPF_STMT(BPF_ALU | BPF_DIV | BPF_K, 0), RET(0) };
 	static const struct sock_filter mem[] = { BPF_STMT(BPF_ST, 16), RET(0) };
 	static const struct seccomp_prog bad[] = {
-		{ open_end, 0 }, { open_end, 1 }, { open_end, SECCOMP_PROG_MAX + 1 }, { far, 2 }, { back, 2 }, { outside, 2 },
-		{ odd, 2 }, { mod, 2 }, { div0, 2 }, { mem, 2 },
+		{ open_end, 0 }, { open_end, 1 }, { open_end, SECCOMP_PROG_MAX + 1 },
+		{ far, 2 },      { back, 2 },     { outside, 2 },
+		{ odd, 2 },      { mod, 2 },      { div0, 2 },
+		{ mem, 2 },
 	};
 	size_t i;
 
@@ -341,11 +364,13 @@ static void test_hostile(void)
 
 static void test_two_filters(void)
 {
-	struct seccomp_answers a = { { ALLOW, ERRNO(1) }, 2, false }, b = { { ERRNO(2), SECCOMP_RET_KILL_PROCESS }, 2, false };
+	struct seccomp_answers a = { { ALLOW, ERRNO(1) }, 2, false },
+			       b = { { ERRNO(2), SECCOMP_RET_KILL_PROCESS }, 2, false };
 	struct seccomp_answers c;
 
 	seccomp_eval__both(&a, &b, &c);
-	CU_ASSERT(c.cnt == 3 && c.ret[0] == ERRNO(2) && c.ret[1] == SECCOMP_RET_KILL_PROCESS && c.ret[2] == ERRNO(1));
+	CU_ASSERT(c.cnt == 3 && c.ret[0] == ERRNO(2) && c.ret[1] == SECCOMP_RET_KILL_PROCESS &&
+		  c.ret[2] == ERRNO(1));
 	a.cnt = b.cnt = 1;
 	b.ret[0] = SECCOMP_RET_LOG;
 	seccomp_eval__both(&a, &b, &a);
@@ -376,11 +401,20 @@ static int judge_one(uint32_t nr, uint32_t ret, bool rseq)
 
 static void test_single_calls(void)
 {
-	static const uint32_t fatal[] = { SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD, SECCOMP_RET_TRAP,
-					  SECCOMP_RET_TRACE, SECCOMP_RET_USER_NOTIF, ERRNO(0), 0x12340000 };
-	static const uint32_t needed[] = { SYS_openat, SYS_brk, SYS_mmap, SYS_mprotect, SYS_munmap, SYS_clone, SYS_futex,
-					   SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_gettid, SYS_clock_nanosleep };
-	static const uint32_t spare[] = { SYS_membarrier, SYS_set_robust_list, SYS_getrandom, SYS_prctl, SYS_ioctl };
+	static const uint32_t fatal[] = { SECCOMP_RET_KILL_PROCESS,
+					  SECCOMP_RET_KILL_THREAD,
+					  SECCOMP_RET_TRAP,
+					  SECCOMP_RET_TRACE,
+					  SECCOMP_RET_USER_NOTIF,
+					  ERRNO(0),
+					  0x12340000 };
+	static const uint32_t needed[] = {
+		SYS_openat,         SYS_brk,    SYS_mmap,           SYS_mprotect,
+		SYS_munmap,         SYS_clone,  SYS_futex,          SYS_rt_sigreturn,
+		SYS_rt_sigprocmask, SYS_gettid, SYS_clock_nanosleep
+	};
+	static const uint32_t spare[] = { SYS_membarrier, SYS_set_robust_list, SYS_getrandom,
+					  SYS_prctl, SYS_ioctl };
 	size_t i, k;
 
 	for (i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
@@ -405,24 +439,39 @@ static void test_single_calls(void)
 
 static void test_arguments(void)
 {
-	static const struct sock_filter namespaces[] = { /* as container runtimes have it */
-		LD_NR, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 5), LD_ARG(0),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x7e020000), IF(0, ALLOW), RET(ERRNO(EPERM)), RET(ALLOW),
-	};
-	static const struct sock_filter no_exec[] = {
-		LD_NR, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3), LD_ARG(2),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1), RET(SECCOMP_RET_KILL_PROCESS), RET(ALLOW),
-	};
-	static const struct sock_filter shared_only[] = { /* of what is not made by the agent */
-		LD_NR, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3), LD_ARG(3),
-		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_SHARED, 0, 1), RET(ERRNO(EACCES)), RET(ALLOW),
-	};
-	static const struct sock_filter by_address[] = {
-		LD_NR, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 0, 3), LD_ARG(0), IF(4096, SECCOMP_RET_KILL_PROCESS),
+	static const struct sock_filter namespaces[] = {
+		/* as container runtimes have it */
+		LD_NR,        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 5),
+		LD_ARG(0),    BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x7e020000),
+		IF(0, ALLOW), RET(ERRNO(EPERM)),
 		RET(ALLOW),
 	};
-	static const struct sock_filter by_place[] = { LD_IP, IF(4096, SECCOMP_RET_KILL_PROCESS), RET(ALLOW) };
-	static const struct sock_filter by_place_alike[] = { LD_IP, IF(4096, SECCOMP_RET_LOG), RET(ALLOW) };
+	static const struct sock_filter no_exec[] = {
+		LD_NR,
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+		LD_ARG(2),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+		RET(SECCOMP_RET_KILL_PROCESS),
+		RET(ALLOW),
+	};
+	static const struct sock_filter shared_only[] = {
+		/* of what is not made by the agent */
+		LD_NR,
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
+		LD_ARG(3),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_SHARED, 0, 1),
+		RET(ERRNO(EACCES)),
+		RET(ALLOW),
+	};
+	static const struct sock_filter by_address[] = {
+		LD_NR,      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_munmap, 0, 3),
+		LD_ARG(0),  IF(4096, SECCOMP_RET_KILL_PROCESS),
+		RET(ALLOW),
+	};
+	static const struct sock_filter by_place[] = { LD_IP, IF(4096, SECCOMP_RET_KILL_PROCESS),
+						       RET(ALLOW) };
+	static const struct sock_filter by_place_alike[] = { LD_IP, IF(4096, SECCOMP_RET_LOG),
+							     RET(ALLOW) };
 	static const struct sock_filter from_place[] = { LD_IP, BPF_STMT(BPF_RET | BPF_A, 0) };
 
 	CU_ASSERT_EQUAL(judge(&PROG(namespaces), 1, true), 0);
@@ -440,7 +489,8 @@ static void test_arguments(void)
 static void test_several(void)
 {
 	static const struct sock_filter all[] = { RET(ALLOW) };
-	static const struct sock_filter ask[] = { LD_NR, IF(SYS_membarrier, SECCOMP_RET_USER_NOTIF), RET(ALLOW) };
+	static const struct sock_filter ask[] = { LD_NR, IF(SYS_membarrier, SECCOMP_RET_USER_NOTIF),
+						  RET(ALLOW) };
 	static const struct sock_filter fail[] = { LD_NR, IF(SYS_membarrier, ERRNO(EPERM)), RET(ALLOW) };
 	static const struct sock_filter broken[] = { LD_NR };
 	struct seccomp_prog progs[] = { PROG(all), PROG(ask), PROG(fail) };
@@ -476,8 +526,10 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 			pause();
 	}
 	CU_ASSERT_EQUAL_FATAL(read(fds[0], &c, 1), 1);
-	CU_ASSERT(!thread_facts__status(pid, 0, &status) && status.filters == cnt && status.seccomp == (cnt ? 2 : 0));
-	CU_ASSERT_FATAL(!ptrace(PTRACE_SEIZE, pid, NULL, NULL) && !ptrace(PTRACE_INTERRUPT, pid, NULL, NULL));
+	CU_ASSERT(!thread_facts__status(pid, 0, &status) && status.filters == cnt &&
+		  status.seccomp == (cnt ? 2 : 0));
+	CU_ASSERT_FATAL(!ptrace(PTRACE_SEIZE, pid, NULL, NULL) &&
+			!ptrace(PTRACE_INTERRUPT, pid, NULL, NULL));
 	CU_ASSERT_FATAL(waitpid(pid, &st, __WALL) == pid && WIFSTOPPED(st));
 	why[0] = '\0';
 	err = seccomp_judge__thread(pid, &needs, why, sizeof(why));
@@ -491,9 +543,10 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 
 static void test_read(void)
 {
-	static const struct sock_filter spare[] = { LD_NR, IF(SYS_clone3, ERRNO(ENOSYS)), IF(SYS_membarrier, ERRNO(EPERM)),
-						    RET(ALLOW) };
-	static const struct sock_filter needed[] = { LD_NR, IF(SYS_gettid, SECCOMP_RET_TRAP), RET(ALLOW) };
+	static const struct sock_filter spare[] = { LD_NR, IF(SYS_clone3, ERRNO(ENOSYS)),
+						    IF(SYS_membarrier, ERRNO(EPERM)), RET(ALLOW) };
+	static const struct sock_filter needed[] = { LD_NR, IF(SYS_gettid, SECCOMP_RET_TRAP),
+						     RET(ALLOW) };
 	struct seccomp_prog progs[] = { PROG(spare), PROG(needed), PROG(spare) };
 
 	CU_ASSERT(judge_child(progs, 0) < 0); /* has none: nobody asks then */

@@ -121,7 +121,8 @@ static void enclosing_annotation(void)
 	CU_ASSERT_EQUAL(a->flags, 0);
 	CU_ASSERT_EQUAL(a->parent, slice_log__nth(log, PARTIAL, 0)->id);
 	CU_ASSERT_EQUAL(slice_log__nth(log, PARTIAL, 0)->end_ns, 2000903);
-	CU_ASSERT_EQUAL(slice_log__nth(log, "## iteration ##", 1)->parent, slice_log__nth(log, PARTIAL, 1)->id);
+	CU_ASSERT_EQUAL(slice_log__nth(log, "## iteration ##", 1)->parent,
+			slice_log__nth(log, PARTIAL, 1)->id);
 	CU_ASSERT_EQUAL(log->totals.truncated_annotations, 0);
 	slice_log__free(log);
 	builder__free(b);
@@ -246,7 +247,8 @@ static void same_ids(const struct slice_log *a, const struct slice_log *b)
 			CU_ASSERT_STRING_EQUAL(x->name, y->name);
 			CU_ASSERT_EQUAL(x->tid, y->tid);
 			if (!(x->flags & SLICE_OPEN_AT_BEGIN)) /* that one begins where the step does */
-				CU_ASSERT_TRUE(x->begin_ns < y->begin_ns + 50 && y->begin_ns < x->begin_ns + 50);
+				CU_ASSERT_TRUE(x->begin_ns < y->begin_ns + 50 &&
+					       y->begin_ns < x->begin_ns + 50);
 		}
 	}
 	CU_ASSERT_EQUAL(joined, own);
@@ -256,7 +258,11 @@ static void same_ids(const struct slice_log *a, const struct slice_log *b)
 static void ids_belong_to_records(void)
 {
 	static const struct session_opts opts[] = {
-		{ 0 }, { .no_steps = true }, { .step_on = "aten::f" }, { .step_on = "batch" }, { .step_on = "aten::g" },
+		{ 0 },
+		{ .no_steps = true },
+		{ .step_on = "aten::f" },
+		{ .step_on = "batch" },
+		{ .step_on = "aten::g" },
 	};
 	struct slice_log *logs[sizeof(opts) / sizeof(opts[0])];
 	struct builder *b = builder__new(BEGIN, END);

@@ -78,11 +78,14 @@ static void test_layout(void)
 static void test_shapes_and_flops(void)
 {
 	static const struct ka_row rows[] = {
-		{ .key = "a", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[[2, 3], []]",
+		{ .key = "a",
+		  .count = 1,
+		  .cpu_total_ns = 1000,
+		  .self_cpu_ns = 1000,
+		  .shapes = "[[2, 3], []]",
 		  .flops = 1234567 },
 		{ .key = "b", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[]" },
-		{ .key = "c", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[]",
-		  .flops = 98765432100 },
+		{ .key = "c", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .shapes = "[]", .flops = 98765432100 },
 	};
 	static const char expect[] =
 		"-----  ------------  ------------  ------------  ------------  ------------  ------------  "
@@ -195,11 +198,18 @@ static void test_hostile_names(void)
 
 static void test_memory(void)
 {
-	static const char cpu[] = "\n    a       100.00%       1.000us       100.00%       1.000us       1.000us"
-				  "       1.50 KB       -1023 B             1  \n";
-	static const char both[] = "       1.50 KB       -1023 B      -1.00 GB       1.00 MB             1  \n";
-	struct ka_row row = { .key = "a", .count = 1, .cpu_total_ns = 1000, .self_cpu_ns = 1000,
-			      .cpu_mem = 1536, .self_cpu_mem = -1023, .device_mem = -(1LL << 30) };
+	static const char cpu[] =
+		"\n    a       100.00%       1.000us       100.00%       1.000us       1.000us"
+		"       1.50 KB       -1023 B             1  \n";
+	static const char both[] =
+		"       1.50 KB       -1023 B      -1.00 GB       1.00 MB             1  \n";
+	struct ka_row row = { .key = "a",
+			      .count = 1,
+			      .cpu_total_ns = 1000,
+			      .self_cpu_ns = 1000,
+			      .cpu_mem = 1536,
+			      .self_cpu_mem = -1023,
+			      .device_mem = -(1LL << 30) };
 	struct table_opts opts = { .row_limit = -1, .profile_memory = true };
 
 	print_with(&row, 1, &opts);
@@ -207,7 +217,8 @@ static void test_memory(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, cpu));
 	row.self_device_mem = 1 << 20;
 	print_with(&row, 1, &opts);
-	CU_ASSERT_PTR_NOT_NULL(strstr(text, "  Self CPU Mem      CUDA Mem  Self CUDA Mem    # of Calls  \n"));
+	CU_ASSERT_PTR_NOT_NULL(
+		strstr(text, "  Self CPU Mem      CUDA Mem  Self CUDA Mem    # of Calls  \n"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, both));
 	opts.profile_memory = false;
 	print_with(&row, 1, &opts);
@@ -216,16 +227,34 @@ static void test_memory(void)
 
 /* GPU work in all: 400 us; what operators launched and annotations' shares are no part of it. */
 static const struct ka_row gpu_rows[] = {
-	{ .key = "a", .count = 2, .cpu_total_ns = 1000, .self_cpu_ns = 1000, .self_device_ns = 300000, .device_total_ns = 500000 },
-	{ .key = "k", .count = 4, .is_device = true, .self_device_ns = 400000, .device_total_ns = 400000, .category = "kernel" },
-	{ .key = "n", .count = 1, .is_device = true, .is_annotation = true, .self_device_ns = 900000, .device_total_ns = 900000 },
+	{ .key = "a",
+	  .count = 2,
+	  .cpu_total_ns = 1000,
+	  .self_cpu_ns = 1000,
+	  .self_device_ns = 300000,
+	  .device_total_ns = 500000 },
+	{ .key = "k",
+	  .count = 4,
+	  .is_device = true,
+	  .self_device_ns = 400000,
+	  .device_total_ns = 400000,
+	  .category = "kernel" },
+	{ .key = "n",
+	  .count = 1,
+	  .is_device = true,
+	  .is_annotation = true,
+	  .self_device_ns = 900000,
+	  .device_total_ns = 900000 },
 };
 
 static void test_device(void)
 {
-	static const char head[] = "CPU time avg     Self CUDA   Self CUDA %    CUDA total  CUDA time avg    # of Calls  \n";
-	static const char a[] = "     300.000us        75.00%     500.000us     250.000us             2  \n";
-	static const char k[] = "     400.000us       100.00%     400.000us     100.000us             4  \n";
+	static const char head[] =
+		"CPU time avg     Self CUDA   Self CUDA %    CUDA total  CUDA time avg    # of Calls  \n";
+	static const char a[] =
+		"     300.000us        75.00%     500.000us     250.000us             2  \n";
+	static const char k[] =
+		"     400.000us       100.00%     400.000us     100.000us             4  \n";
 	struct table_opts opts = { .row_limit = -1, .device_time = true };
 
 	print_with(gpu_rows, 3, &opts);
@@ -288,7 +317,7 @@ static void test_json_memory(void)
 	cJSON *doc;
 	FILE *f;
 
-	for (; ; opts.profile_memory = false) {
+	for (;; opts.profile_memory = false) {
 		f = fmemopen(text, sizeof(text), "w");
 		CU_ASSERT_EQUAL(table__print_json(rows, 2, &opts, &s, &t, f), 0);
 		fclose(f);

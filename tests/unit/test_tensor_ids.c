@@ -17,16 +17,19 @@ struct seen {
 };
 
 /* A tensor as an operator that began at `begin` takes or gives it. */
-static struct seen see(uint32_t tgid, uint64_t impl, uint64_t data, enum tensor_role role, uint64_t begin, uint64_t lost)
+static struct seen see(uint32_t tgid, uint64_t impl, uint64_t data, enum tensor_role role,
+		       uint64_t begin, uint64_t lost)
 {
-	struct vw_tensor t = { .dtype = 6, .ndim = 1, .sizes = { 4 }, .flags = PTB_VAL_F_IDS, .impl = impl,
-			       .storage = data };
+	struct vw_tensor t = {
+		.dtype = 6, .ndim = 1, .sizes = { 4 }, .flags = PTB_VAL_F_IDS, .impl = impl, .storage = data
+	};
 	struct value_words w = { .cnt = 0 };
 	struct slice_values sv;
 	struct value_iter it;
 	struct value v;
-	const struct tensor_place at = { .tgid = tgid, .ts_ns = ++now, .begin_ns = begin, .lost_until = lost,
-					 .role = role };
+	const struct tensor_place at = {
+		.tgid = tgid, .ts_ns = ++now, .begin_ns = begin, .lost_until = lost, .role = role
+	};
 
 	vw__list(&w, PTB_VAL_TENSORS, 1, 1);
 	vw__tensor(&w, &t);
@@ -196,7 +199,8 @@ static void test_limit(void)
 
 	fresh(true);
 	first = given(64, 64);
-	vw__tensor(&w, &(struct vw_tensor){ .dtype = 6, .ndim = 1, .sizes = { 4 }, .flags = PTB_VAL_F_IDS, .impl = 1 });
+	vw__tensor(&w, &(struct vw_tensor){
+			       .dtype = 6, .ndim = 1, .sizes = { 4 }, .flags = PTB_VAL_F_IDS, .impl = 1 });
 	for (i = 2; i <= LIMIT_TENSORS; i++) { /* see() without its checks */
 		w.words[ids_at] = w.words[ids_at + 1] = 64 * i;
 		tensor_ids__name(&ids, &at, w.words, w.cnt);

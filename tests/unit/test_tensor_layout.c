@@ -43,8 +43,11 @@ static const struct known {
 };
 
 static const uint16_t tag_kinds[TAGS] = {
-	PTB_VAL_NONE,	PTB_VAL_TENSOR, PTB_VAL_DOUBLE, PTB_VAL_INT,	PTB_VAL_BOOL,
-	PTB_VAL_TUPLE,	PTB_VAL_STRING, PTB_VAL_LIST,	PTB_VAL_DEVICE, PTB_VAL_OPAQUE | PTB_OPAQUE_Generator << 8,
+	PTB_VAL_NONE,   PTB_VAL_TENSOR,
+	PTB_VAL_DOUBLE, PTB_VAL_INT,
+	PTB_VAL_BOOL,   PTB_VAL_TUPLE,
+	PTB_VAL_STRING, PTB_VAL_LIST,
+	PTB_VAL_DEVICE, PTB_VAL_OPAQUE | PTB_OPAQUE_Generator << 8,
 };
 
 static uint32_t bits(uint64_t v)
@@ -150,11 +153,16 @@ static void test_disagreement(void)
 /* ---- a damaged libc10 ---- */
 
 #define DAMAGES 300
-#define RANGES	64
+#define RANGES 64
 
-static const char *const witnesses[] = { "TensorImpl", "ScalarngEv", "Scalar3logEv", "8toStringENS_11DispatchKeyE",
-					 "8toStringENS_16BackendComponentE", "is_dispatch_keyset_",
-					 "GradMode10is_enabledEv", "get_tls_stateEv" };
+static const char *const witnesses[] = { "TensorImpl",
+					 "ScalarngEv",
+					 "Scalar3logEv",
+					 "8toStringENS_11DispatchKeyE",
+					 "8toStringENS_16BackendComponentE",
+					 "is_dispatch_keyset_",
+					 "GradMode10is_enabledEv",
+					 "get_tls_stateEv" };
 
 struct code_ranges {
 	const struct elf_file *ef;
@@ -169,7 +177,8 @@ static bool add_range(const struct elf_sym *sym, void *arg)
 	size_t i;
 
 	for (i = 0; i < sizeof(witnesses) / sizeof(witnesses[0]); i++)
-		if (sym->defined && sym->type == STT_FUNC && sym->size && strstr(sym->name, witnesses[i]) &&
+		if (sym->defined && sym->type == STT_FUNC && sym->size &&
+		    strstr(sym->name, witnesses[i]) &&
 		    (i || strstr(sym->name, "_customEv") || strstr(sym->name, "has_storage") ||
 		     strstr(sym->name, "set_autograd_meta")) &&
 		    r->cnt < RANGES) {
@@ -370,9 +379,10 @@ static bool same_keys(uint64_t ours, uint64_t torchs)
 
 static void check_tensor(pid_t pid, const struct ptb_tensor_cfg *t, char *line)
 {
-	uint64_t impl = number(&line), dtype = number(&line), ndim = number(&line), numel = number(&line),
-		 offset = number(&line), data = number(&line), type = number(&line), index = number(&line),
-		 keys = number(&line), storage, sizes, strides, i;
+	uint64_t impl = number(&line), dtype = number(&line), ndim = number(&line),
+		 numel = number(&line), offset = number(&line), data = number(&line),
+		 type = number(&line), index = number(&line), keys = number(&line), storage, sizes,
+		 strides, i;
 	uint64_t dev = impl + t->device_off + (t->device_has_first ? 1 : 0);
 	int64_t dims[64] = { 0 };
 
@@ -412,7 +422,8 @@ static uint64_t tls_block(pid_t pid, uint64_t self, uint64_t module)
 
 static void check_state(pid_t pid, const struct ptb_tensor_cfg *t, char *line, uint32_t *off)
 {
-	uint64_t self = number(&line), grad = number(&line), inc = number(&line), exc = number(&line), at;
+	uint64_t self = number(&line), grad = number(&line), inc = number(&line),
+		 exc = number(&line), at;
 
 	CU_ASSERT_FATAL(t->grad_tls_module && t->keys_tls_module);
 	at = tls_block(pid, self, t->grad_tls_module) + t->grad_tls_off;
@@ -424,10 +435,11 @@ static void check_state(pid_t pid, const struct ptb_tensor_cfg *t, char *line, u
 }
 
 /* The types' addresses; then a tensor, a parameter (a class derived from Tensor), a text and a number. */
-static void check_python(pid_t pid, const struct ptb_python_cfg *py, const struct ptb_tensor_cfg *t, char *line)
+static void check_python(pid_t pid, const struct ptb_python_cfg *py, const struct ptb_tensor_cfg *t,
+			 char *line)
 {
-	uint64_t types[] = { py->type_int, py->type_float, py->type_bool, py->type_str, py->type_tuple,
-			     py->type_list, py->none, py->type_tensor };
+	uint64_t types[] = { py->type_int,   py->type_float, py->type_bool, py->type_str,
+			     py->type_tuple, py->type_list,  py->none,      py->type_tensor };
 	uint64_t tensor, param, text, num, size;
 	char chars[16];
 	uint32_t i;
@@ -445,7 +457,8 @@ static void check_python(pid_t pid, const struct ptb_python_cfg *py, const struc
 	CU_ASSERT_EQUAL(get(pid, get(pid, param + py->variable_off, 8) + t->numel_off, 8), 9);
 	CU_ASSERT_EQUAL(get(pid, param + 8, 8), t->parameter_type);
 	/* where BPF finds a tensor's Python object */
-	CU_ASSERT_EQUAL(get(pid, get(pid, param + py->variable_off, 8) + t->sizes_off - 8, 8) & ~7ULL, param);
+	CU_ASSERT_EQUAL(get(pid, get(pid, param + py->variable_off, 8) + t->sizes_off - 8, 8) & ~7ULL,
+			param);
 	CU_ASSERT_EQUAL(get(pid, text + py->str_state_off, 4) & 0x60, 0x60);
 	CU_ASSERT_EQUAL(remote__read(pid, text + py->ascii_off, chars, sizeof(chars)), 0);
 	CU_ASSERT(!memcmp(chars, "a text of ASCII", sizeof(chars)));

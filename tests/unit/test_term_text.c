@@ -15,17 +15,27 @@ static const struct {
 	{ "aten::add.Tensor", "aten::add.Tensor" },
 	{ "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x94\xa5", "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x94\xa5" },
 	{ "\x1b[2J\x07\t\n\r\x7f", "?[2J?????" },
-	{ "\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0", "???\xc2\xa0" },           /* C1 */
-	{ "\x9b" "31m", "?31m" },                                        /* the same as one byte */
-	{ "a\xe2\x80\xae" "b\xe2\x81\xa6" "c\xd8\x9c", "a?b?c?" },       /* controls of direction */
-	{ "a\xe2\x80\x8b" "b\xef\xbb\xbf" "c\xc2\xad", "a?b?c?" },       /* no width */
-	{ "a\xe2\x80\xa8" "b\xe2\x80\xa9", "a?b?" },                     /* ends of lines */
-	{ "\xf3\xa0\x80\x81\xf3\xa0\x81\xbf", "??" },                    /* tags */
+	{ "\xc2\x80\xc2\x9b\xc2\x9f\xc2\xa0", "???\xc2\xa0" }, /* C1 */
+	{ "\x9b"
+	  "31m",
+	  "?31m" }, /* the same as one byte */
+	{ "a\xe2\x80\xae"
+	  "b\xe2\x81\xa6"
+	  "c\xd8\x9c",
+	  "a?b?c?" }, /* controls of direction */
+	{ "a\xe2\x80\x8b"
+	  "b\xef\xbb\xbf"
+	  "c\xc2\xad",
+	  "a?b?c?" }, /* no width */
+	{ "a\xe2\x80\xa8"
+	  "b\xe2\x80\xa9",
+	  "a?b?" },                                   /* ends of lines */
+	{ "\xf3\xa0\x80\x81\xf3\xa0\x81\xbf", "??" }, /* tags */
 	{ "\xff\xfe", "??" },
-	{ "\xc0\xaf\xe0\x80\x80", "?????" },                             /* overlong */
-	{ "\xed\xa0\x80", "???" },                                       /* half a pair */
-	{ "\xf4\x90\x80\x80", "????" },                                  /* beyond the last */
-	{ "a\xe6\xbc", "a??" },                                          /* cut */
+	{ "\xc0\xaf\xe0\x80\x80", "?????" }, /* overlong */
+	{ "\xed\xa0\x80", "???" },           /* half a pair */
+	{ "\xf4\x90\x80\x80", "????" },      /* beyond the last */
+	{ "a\xe6\xbc", "a??" },              /* cut */
 };
 
 static char *printed(const char *text, size_t chars, size_t *done)
@@ -61,7 +71,8 @@ static void every_character(void)
 
 	for (c = 1; c < 0x110000; c++) {
 		bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
-		bool turns = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0x200e || c == 0x200f;
+		bool turns = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+			     c == 0x200e || c == 0x200f;
 		char t[5] = "";
 
 		if (c >= 0xd800 && c < 0xe000)
@@ -71,11 +82,13 @@ static void every_character(void)
 		else if (c < 0x800)
 			t[0] = (char)(0xc0 | c >> 6), t[1] = (char)(0x80 | (c & 63));
 		else if (c < 0x10000)
-			t[0] = (char)(0xe0 | c >> 12), t[1] = (char)(0x80 | (c >> 6 & 63)), t[2] = (char)(0x80 | (c & 63));
+			t[0] = (char)(0xe0 | c >> 12), t[1] = (char)(0x80 | (c >> 6 & 63)),
+			t[2] = (char)(0x80 | (c & 63));
 		else
 			t[0] = (char)(0xf0 | c >> 18), t[1] = (char)(0x80 | (c >> 12 & 63)),
 			t[2] = (char)(0x80 | (c >> 6 & 63)), t[3] = (char)(0x80 | (c & 63));
-		if (utf8__decode(t, t + strlen(t), &back) != strlen(t) || back != c || ((control || turns) && term_char__plain(c)))
+		if (utf8__decode(t, t + strlen(t), &back) != strlen(t) || back != c ||
+		    ((control || turns) && term_char__plain(c)))
 			CU_FAIL("a character is not what it should be");
 	}
 }
@@ -89,7 +102,8 @@ static void cuts_between_characters(void)
 	CU_ASSERT_STRING_EQUAL(out, "\xe6\xbc\xa2\xe6\xbc\xa2");
 	CU_ASSERT_EQUAL(done, 2);
 	free(out);
-	CU_ASSERT_STRING_EQUAL(term_text__copy(buf, sizeof(buf), "\xe6\xbc\xa2\xe6\xbc\xa2"), "\xe6\xbc\xa2");
+	CU_ASSERT_STRING_EQUAL(term_text__copy(buf, sizeof(buf), "\xe6\xbc\xa2\xe6\xbc\xa2"),
+			       "\xe6\xbc\xa2");
 	CU_ASSERT_STRING_EQUAL(term_text__copy(buf, 1, "abc"), "");
 }
 

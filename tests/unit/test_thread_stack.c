@@ -209,7 +209,8 @@ static void lost_exit(void)
 static void open_unnamed(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true), leaf = builder__op(b, "aten::leaf");
+	uint32_t node = builder__func(b, "Engine::evaluate_function", PTB_FUNC_NODE, true),
+		 leaf = builder__op(b, "aten::leaf");
 	struct slice_log *log;
 
 	builder__enter(b, leaf, BEGIN + 5, 0x5000);
@@ -459,8 +460,7 @@ static void boxed(void)
 	CU_ASSERT_EQUAL(log->cnt, 3);
 	CU_ASSERT_STRING_EQUAL(slice_log__get(log, "mylib::foo")->overload, "out");
 	CU_ASSERT_EQUAL(slice_log__get(log, "mylib::foo")->child_cnt, 1);
-	CU_ASSERT_EQUAL(slice_log__get(log, "aten::mul")->parent,
-			slice_log__get(log, "mylib::foo")->id);
+	CU_ASSERT_EQUAL(slice_log__get(log, "aten::mul")->parent, slice_log__get(log, "mylib::foo")->id);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "operator 0xabc"));
 	CU_ASSERT_EQUAL(log->totals.unresolved_names, 1);
 	slice_log__free(log);

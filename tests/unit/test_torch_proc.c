@@ -190,8 +190,7 @@ static void test_names(void)
 
 		CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, path));
 		CU_ASSERT_FATAL(child__start(&c, path, NULL));
-		if (!strchr(path,
-			    '\\')) { /* "\012" in a name and a newline look the same in maps */
+		if (!strchr(path, '\\')) { /* "\012" in a name and a newline look the same in maps */
 			check_found_both_ways(&c, path);
 		} else {
 			enum torch_proc_why why;
@@ -343,7 +342,8 @@ static void test_cudart(void)
 static bool map_linked_cudart(const char *torch)
 {
 	(void)torch;
-	return dlopen(tmp_path("libc10_cuda.so"), RTLD_NOW) && dlopen(tmp_path("libtorch_cuda.so"), RTLD_NOW) &&
+	return dlopen(tmp_path("libc10_cuda.so"), RTLD_NOW) &&
+	       dlopen(tmp_path("libtorch_cuda.so"), RTLD_NOW) &&
 	       dlopen(tmp_path("libcudart.so.12"), RTLD_NOW);
 }
 
@@ -447,8 +447,7 @@ static void test_static_program(void)
 	CU_ASSERT_EQUAL_FATAL(elf_file__open(tp->libs[TORCH_LIB_CPU].access_path, &ef), 0);
 	elf_file__for_each_sym(ef, find_op, &addr);
 	addr += tp->libs[TORCH_LIB_CPU].load_bias;
-	CU_ASSERT(addr > tp->libs[TORCH_LIB_CPU].text_start &&
-		  addr < tp->libs[TORCH_LIB_CPU].text_end);
+	CU_ASSERT(addr > tp->libs[TORCH_LIB_CPU].text_start && addr < tp->libs[TORCH_LIB_CPU].text_end);
 	elf_file__close(ef);
 	torch_proc__free(tp);
 	close(in);

@@ -49,8 +49,8 @@ __asm__(".pushsection .text\n"
 extern const uint8_t code_begin[], code_end[];
 extern const uint8_t f0[], f1[], f2[], f3[], f4[], f5[], f6[], f7[], f8[], f9[], f10[], f11[], callee[];
 
-static const uint8_t *const funcs[] = { f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, callee,
-					code_end };
+static const uint8_t *const funcs[] = { f0, f1, f2, f3,  f4,  f5,     f6,
+					f7, f8, f9, f10, f11, callee, code_end };
 
 static const uint8_t *text(void *arg, uint64_t addr, uint64_t *avail)
 {
@@ -100,24 +100,40 @@ static uint32_t nop_of(const struct flow *f)
 	return FLOW_NONE;
 }
 
-#define LOST { .reg = REG_NONE }
-#define REGISTER(r) { .reg = (r) }
-#define SLOT(base, off) { .in_memory = true, .reg = (base), .disp = (off) }
+#define LOST                                                                                       \
+	{                                                                                          \
+		.reg = REG_NONE                                                                    \
+	}
+#define REGISTER(r)                                                                                \
+	{                                                                                          \
+		.reg = (r)                                                                         \
+	}
+#define SLOT(base, off)                                                                            \
+	{                                                                                          \
+		.in_memory = true, .reg = (base), .disp = (off)                                    \
+	}
 
 static const struct value_place expected[][2] = {
-	{ SLOT(REG_RSP, 8), SLOT(REG_RSP, 24) }, { LOST, SLOT(REG_RSP, 8) },
-	{ LOST, SLOT(REG_RSP, 8) },		 { REGISTER(12), LOST },
-	{ SLOT(REG_RSP, 0), LOST },		 { LOST, SLOT(REG_RSP, 8) },
-	{ LOST, SLOT(REG_RSP, 16) },		 { LOST, SLOT(REG_RSP, 8) },
-	{ LOST, LOST },				 { LOST, SLOT(REG_RBP, -16) },
-	{ LOST, LOST },				 { SLOT(REG_RSP, 8), SLOT(REG_RSP, 0) },
+	{ SLOT(REG_RSP, 8), SLOT(REG_RSP, 24) },
+	{ LOST, SLOT(REG_RSP, 8) },
+	{ LOST, SLOT(REG_RSP, 8) },
+	{ REGISTER(12), LOST },
+	{ SLOT(REG_RSP, 0), LOST },
+	{ LOST, SLOT(REG_RSP, 8) },
+	{ LOST, SLOT(REG_RSP, 16) },
+	{ LOST, SLOT(REG_RSP, 8) },
+	{ LOST, LOST },
+	{ LOST, SLOT(REG_RBP, -16) },
+	{ LOST, LOST },
+	{ SLOT(REG_RSP, 8), SLOT(REG_RSP, 0) },
 };
 
 static void test_doubles(void)
 {
 	static const struct code_src src = { NULL, text, data, range, returns };
-	const struct value_seeds seeds = { .bp = VALUE_NO_FRAME, .cnt = 2,
-					   .place = { VALUE_XMM(0), VALUE_XMM(1) }, .size = 8 };
+	const struct value_seeds seeds = {
+		.bp = VALUE_NO_FRAME, .cnt = 2, .place = { VALUE_XMM(0), VALUE_XMM(1) }, .size = 8
+	};
 	struct value_places v = { 0 };
 	enum ptb_refusal why;
 	struct flow f;
@@ -137,8 +153,8 @@ static void test_doubles(void)
 
 			if (found != (want->reg != REG_NONE) || pl.in_memory != want->in_memory ||
 			    pl.reg != want->reg || pl.disp != want->disp) {
-				printf(" f%u xmm%u: %d %d reg %u disp %d;", i, k, found, pl.in_memory,
-				       pl.reg, pl.disp);
+				printf(" f%u xmm%u: %d %d reg %u disp %d;", i, k, found,
+				       pl.in_memory, pl.reg, pl.disp);
 				CU_FAIL("elsewhere");
 			}
 		}
@@ -151,7 +167,9 @@ static void test_doubles(void)
 static void test_from_middle(void)
 {
 	static const struct code_src src = { NULL, text, data, range, returns };
-	struct value_seeds seeds = { .bp = VALUE_NO_FRAME, .cnt = 2, .size = 8,
+	struct value_seeds seeds = { .bp = VALUE_NO_FRAME,
+				     .cnt = 2,
+				     .size = 8,
 				     .place = { VALUE_GPR(REG_RBX), VALUE_GPR(12) } };
 	struct value_places v = { 0 };
 	enum ptb_refusal why;

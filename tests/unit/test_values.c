@@ -66,9 +66,17 @@ static void scalars(void)
 
 static void tensors(void)
 {
-	struct vw_tensor t = { .dtype = 15, .device_type = 1, .has_index = true, .index = 2, .ndim = 3,
-			       .sizes = { 2, 3, 5 }, .keys = 0x8001, .flags = PTB_VAL_F_IDS,
-			       .impl = 0x1000, .storage = 0x2000, .offset = 4 };
+	struct vw_tensor t = { .dtype = 15,
+			       .device_type = 1,
+			       .has_index = true,
+			       .index = 2,
+			       .ndim = 3,
+			       .sizes = { 2, 3, 5 },
+			       .keys = 0x8001,
+			       .flags = PTB_VAL_F_IDS,
+			       .impl = 0x1000,
+			       .storage = 0x2000,
+			       .offset = 4 };
 	struct value_words w = { 0 };
 	struct slice_values sv;
 	struct value_iter it;
@@ -218,8 +226,7 @@ static void nesting(void)
 		for (i = 0; i < depth; i++)
 			vw__list(&w, PTB_VAL_LIST, 1, 1);
 		vw__int(&w, 1);
-		CU_ASSERT_EQUAL(values__sound_words(w.words, w.cnt),
-				depth <= PTB_NEST_MAX ? w.cnt : 0);
+		CU_ASSERT_EQUAL(values__sound_words(w.words, w.cnt), depth <= PTB_NEST_MAX ? w.cnt : 0);
 	}
 	w.cnt = 0;
 	for (depth = 0; depth < PTB_NEST_MAX; depth++)
@@ -247,12 +254,9 @@ static void names(void)
 }
 
 static const CU_TestInfo tests[] = {
-	{ "scalars", scalars },
-	{ "tensors", tensors },
-	{ "lists", lists },
-	{ "words that make no sense", unsound },
-	{ "nesting", nesting },
-	{ "names", names },
+	{ "scalars", scalars }, { "tensors", tensors },
+	{ "lists", lists },     { "words that make no sense", unsound },
+	{ "nesting", nesting }, { "names", names },
 	CU_TEST_INFO_NULL,
 };
 

@@ -55,8 +55,7 @@ int torch_env__skip(void)
 	return 77;
 }
 
-static void exec_python(const struct torch_env *env, const char *code, const int in[2],
-			const int out[2])
+static void exec_python(const struct torch_env *env, const char *code, const int in[2], const int out[2])
 {
 	static const char wait[] = "\nimport sys\nprint('READY', flush=True)\nsys.stdin.read()\n";
 	char python[300], *program;

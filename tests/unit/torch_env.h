@@ -10,8 +10,8 @@
 #define TORCH_ENV_MAX 8
 
 struct torch_env {
-	char root[256];	  /* the virtual environment */
-	char libs[512];	  /* its torch/lib */
+	char root[256];   /* the virtual environment */
+	char libs[512];   /* its torch/lib */
 	const char *name; /* "torch-2.15.0": last part of root */
 };
 

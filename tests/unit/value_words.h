@@ -25,11 +25,11 @@ struct value_words {
 
 struct vw_tensor {
 	uint8_t dtype, device_type;
-	bool has_index;       /* device index is `index`, else none */
+	bool has_index; /* device index is `index`, else none */
 	uint8_t index, ndim;
-	uint8_t flags;        /* PTB_VAL_F_*; IDS: impl, storage, offset are written */
+	uint8_t flags; /* PTB_VAL_F_*; IDS: impl, storage, offset are written */
 	bool no_strides;
-	bool own_strides;     /* strides[] as given, else those of a contiguous tensor */
+	bool own_strides; /* strides[] as given, else those of a contiguous tensor */
 	int64_t sizes[20], strides[20];
 	uint64_t keys;
 	uint64_t impl, storage;
@@ -46,7 +46,7 @@ void vw__unknown(struct value_words *w);
 void vw__none(struct value_words *w);
 void vw__int(struct value_words *w, int64_t v);
 void vw__double(struct value_words *w, double v);
-void vw__pending(struct value_words *w, uint32_t nr); /* a double that comes later */
+void vw__pending(struct value_words *w, uint32_t nr);        /* a double that comes later */
 void vw__late(struct value_words *w, uint32_t nr, double v); /* as an ARGS_MORE record has it */
 void vw__bool(struct value_words *w, bool v);
 void vw__device(struct value_words *w, uint8_t type, int index); /* -1: none */
@@ -56,13 +56,14 @@ void vw__doubles(struct value_words *w, uint32_t cnt, const double *v);
 void vw__bools(struct value_words *w, uint32_t cnt, const uint8_t *v);
 void vw__complex(struct value_words *w, double re, double im);
 void vw__opaque(struct value_words *w, uint32_t opaque);
-void vw__undefined(struct value_words *w, uint64_t impl); /* 0: without identity */
+void vw__undefined(struct value_words *w, uint64_t impl);          /* 0: without identity */
 void vw__tensor(struct value_words *w, const struct vw_tensor *t); /* numel follows from sizes */
 /* A float tensor on the CPU, contiguous, without identity. */
 void vw__shape(struct value_words *w, uint32_t ndim, const int64_t *sizes);
 /* Head of a list; `present` of its `n` elements must be added next. CUT is set when fewer. */
 void vw__list(struct value_words *w, uint8_t kind, uint32_t n, uint16_t present);
 /* mode: PTB_STATE_* */
-void vw__state(struct value_words *w, uint32_t mode, uint64_t next_seq, uint64_t included, uint64_t excluded);
+void vw__state(struct value_words *w, uint32_t mode, uint64_t next_seq, uint64_t included,
+	       uint64_t excluded);
 
 #endif /* TESTS_VALUE_WORDS_H */

@@ -60,7 +60,10 @@ __attribute__((target("general-regs-only"), used)) void agent_dump_chunk(const v
 {
 	long ret, nr = SYS_write;
 
-	__asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"((long)file), "S"(chunk), "d"(len) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(nr), "D"((long)file), "S"(chunk), "d"(len)
+			 : "rcx", "r11", "memory");
 	if (ret != (long)len)
 		__atomic_add_fetch(&failed, 1, __ATOMIC_RELAXED);
 }
@@ -180,7 +183,9 @@ static int read_elf(void)
 			read_symbols(elf, &sh[i], &sh[sh[i].sh_link]);
 	}
 	munmap(elf, (size_t)st.st_size);
-	return agent.ctl && agent.site[PTB_AGENT_SITE_CHUNK] ? 0 : refuse(-EPROTO, "the agent's file has no sites");
+	return agent.ctl && agent.site[PTB_AGENT_SITE_CHUNK] ?
+		       0 :
+		       refuse(-EPROTO, "the agent's file has no sites");
 }
 
 /* ---- the site ---- */
@@ -194,7 +199,8 @@ static int make_near_page(uint64_t site)
 
 	for (d = PAGE * 16, up = 0; d < 1UL << 30 && !near_page; d += up ? PAGE * 64 : 0, up = !up) {
 		void *want = (void *)(uintptr_t)((up ? site + d : site - d) & ~(PAGE - 1));
-		void *got = mmap(want, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		void *got = mmap(want, PAGE, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 		if (got == want)
 			near_page = got;
@@ -205,7 +211,9 @@ static int make_near_page(uint64_t site)
 		return refuse(-ENOMEM, "no room near the agent's code");
 	memcpy(near_page, jump, sizeof(jump));
 	memcpy(near_page + sizeof(jump), &entry, sizeof(entry));
-	return mprotect(near_page, PAGE, PROT_READ | PROT_EXEC) ? refuse(-errno, "no code can be made here") : 0;
+	return mprotect(near_page, PAGE, PROT_READ | PROT_EXEC) ?
+		       refuse(-errno, "no code can be made here") :
+		       0;
 }
 
 /* Nobody runs the site while its semaphore is down. */
@@ -218,7 +226,9 @@ static int write_site(const uint8_t *bytes)
 	if (mprotect(begin, len, PROT_READ | PROT_WRITE | PROT_EXEC))
 		return refuse(-errno, "the agent's code cannot be changed here");
 	memcpy(site, bytes, 5);
-	return mprotect(begin, len, PROT_READ | PROT_EXEC) ? refuse(-errno, "the agent's code stays writable") : 0;
+	return mprotect(begin, len, PROT_READ | PROT_EXEC) ?
+		       refuse(-errno, "the agent's code stays writable") :
+		       0;
 }
 
 /* The instruction to write there; 0: neither of the two forms. */
@@ -228,7 +238,8 @@ static uint8_t form_of(const uint8_t *site)
 
 	if (!memcmp(site, nop5, 5))
 		return 0xe8;
-	if (site[0] == 0x90 && site[1] == 0xc3 && (site[2] == 0x66 || site[2] == 0x0f || site[2] == 0x90 || site[2] == 0xcc))
+	if (site[0] == 0x90 && site[1] == 0xc3 &&
+	    (site[2] == 0x66 || site[2] == 0x0f || site[2] == 0x90 || site[2] == 0xcc))
 		return 0xe9;
 	return 0;
 }
@@ -260,7 +271,8 @@ static void raise_requests(unsigned int requests, int by)
 
 	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		if (requests & 1u << i && agent.semaphore[i])
-			__atomic_add_fetch((uint16_t *)(uintptr_t)agent.semaphore[i], by, __ATOMIC_SEQ_CST);
+			__atomic_add_fetch((uint16_t *)(uintptr_t)agent.semaphore[i], by,
+					   __ATOMIC_SEQ_CST);
 }
 
 static const volatile struct ptb_agent_ctl *ctl(void)
@@ -314,7 +326,8 @@ int agent_dump_end(int limit_ms)
 	if (!raised)
 		return refuse(-EINVAL, "no dump is under way");
 	raise_requests(raised & ~(1u << PTB_AGENT_SITE_CHUNK), -1);
-	for (waited = 0; waited < limit_ms && ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON); waited += 10)
+	for (waited = 0; waited < limit_ms && ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON);
+	     waited += 10)
 		nanosleep(&nap, NULL);
 	waited = ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? -ETIMEDOUT : 0;
 	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* its last round */

@@ -25,8 +25,12 @@ static uint64_t next_rf;
 
 static void chunk(uint32_t kind, uint32_t stream)
 {
-	u.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC, .abi = PTB_AGENT_ABI, .kind = (uint16_t)kind,
-				  .len = sizeof(u.c), .tid = (uint32_t)getpid(), .stream = stream };
+	u.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC,
+				  .abi = PTB_AGENT_ABI,
+				  .kind = (uint16_t)kind,
+				  .len = sizeof(u.c),
+				  .tid = (uint32_t)getpid(),
+				  .stream = stream };
 	u.c.seq = stream < 8 ? ++seqs[stream] : 1;
 }
 

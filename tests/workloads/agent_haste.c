@@ -12,8 +12,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state, unsigned int rounds,
-			unsigned int *seed, int limit_s);
+EXPORT int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state,
+			unsigned int rounds, unsigned int *seed, int limit_s);
 
 EXPORT int nanosleep(const struct timespec *want, struct timespec *left)
 {
@@ -59,8 +59,8 @@ static int wait_for(const volatile __u32 *state, int on, int limit_s)
 
 /* Requests operators, with and without values, and takes the request back; the semaphores are those of the sites chunk,
  * ops, inputs, outputs. 0; -1, -2: the agent did not register, remove its callback in time. */
-int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state, unsigned int rounds, unsigned int *seed,
-		 int limit_s)
+int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state, unsigned int rounds,
+		 unsigned int *seed, int limit_s)
 {
 	unsigned int i, what;
 

@@ -7,7 +7,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 EXPORT struct ptb_agent_ctl ptbpf_agent_ctl = {
-	.magic = {'P', 'T', 'B', 'A', 'G', 'E', 'N', 'T'},
+	.magic = { 'P', 'T', 'B', 'A', 'G', 'E', 'N', 'T' },
 	.abi = PTB_AGENT_ABI,
 	.size = sizeof(struct ptb_agent_ctl),
 	.state = PTB_AGENT_ALIVE,
@@ -19,6 +19,7 @@ PTB_AGENT_SITES(X)
 #undef X
 
 /* As systemtap's sys/sdt.h has it: the note's address is not loaded, the base tells of later moves. */
+/* clang-format off */
 #define NOTE(TEXT, SEMAPHORE)                                                                      \
 	"990:	" FAKE_NOP "\n"                                                                      \
 	".pushsection .note.stapsdt, \"\", @note\n"                                                \
@@ -32,6 +33,7 @@ PTB_AGENT_SITES(X)
 	".asciz \"8@%%rdi 8@%%rsi\"\n"                                                               \
 	"994:	.balign 4\n"                                                                         \
 	".popsection\n"
+/* clang-format on */
 
 __asm__(".pushsection .stapsdt.base, \"aG\", \"progbits\", .stapsdt.base, comdat\n"
 	".weak _.stapsdt.base\n"

@@ -7,6 +7,6 @@
 #include <stdint.h>
 
 void fake_agent__send(const void *chunk, size_t len); /* the site "chunk" */
-uint32_t fake_agent__semaphores(void);                /* bits 1 << enum ptb_agent_site: those above 0 */
+uint32_t fake_agent__semaphores(void); /* bits 1 << enum ptb_agent_site: those above 0 */
 
 #endif /* TESTS_FAKE_AGENT_H */

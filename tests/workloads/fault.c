@@ -111,16 +111,17 @@ static void report(void)
 
 __attribute__((constructor)) static void begin(void)
 {
-	static const char *const names[] = { [FAULT_ALLOC] = "alloc:", [FAULT_READ] = "read:",
-					     [FAULT_WRITE] = "write:", [FAULT_BPF] = "bpf:",
-					     [FAULT_PERF] = "perf:" };
+	static const char *const names[] = {
+		[FAULT_ALLOC] = "alloc:", [FAULT_READ] = "read:", [FAULT_WRITE] = "write:", [FAULT_BPF] = "bpf:", [FAULT_PERF] = "perf:"
+	};
 	const char *what = getenv("PTBPF_FAULT");
 	struct walk w = { 0 };
 	enum fault_kind k;
 
 	if (!what || strcmp(program_invocation_short_name, "ptbpf"))
 		return;
-	fault_shared = mmap(NULL, sizeof(*fault_shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	fault_shared = mmap(NULL, sizeof(*fault_shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (fault_shared == MAP_FAILED)
 		abort();
 	_Unwind_Backtrace(add_frame, &w); /* the first one may allocate */

@@ -24,7 +24,8 @@ __attribute__((target("avx"))) static void spoil_vectors(void)
 {
 	__asm__ volatile("vpcmpeqd %%xmm0, %%xmm0, %%xmm0\n\tvpcmpeqd %%xmm1, %%xmm1, %%xmm1\n\t"
 			 "vpcmpeqd %%xmm8, %%xmm8, %%xmm8\n\tvpcmpeqd %%xmm15, %%xmm15, %%xmm15\n\t"
-			 "vzeroall" ::: "xmm0", "xmm1", "xmm8", "xmm15");
+			 "vzeroall" ::
+				 : "xmm0", "xmm1", "xmm8", "xmm15");
 }
 
 __attribute__((constructor)) static void inject_lib_init(void)

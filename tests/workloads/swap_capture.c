@@ -9,7 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__attribute__((visibility("default"))) int renameat(int old_dir, const char *old, int new_dir, const char *new);
+__attribute__((visibility("default"))) int renameat(int old_dir, const char *old, int new_dir,
+						    const char *new);
 int renameat(int old_dir, const char *old, int new_dir, const char *new)
 {
 	char other[PATH_MAX];

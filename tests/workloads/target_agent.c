@@ -118,8 +118,17 @@ static uint64_t hostile(void)
 {
 	static uint64_t good[PTB_CHUNK_MAX / 8 + 16];
 	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	static const uint64_t lengths[] = {0, 8, 39, 41, 1001, PTB_CHUNK_MAX + 8, 1 << 20, ~0ull, ~7ull,
-					   1ull << 32, (1ull << 32) + 512};
+	static const uint64_t lengths[] = { 0,
+					    8,
+					    39,
+					    41,
+					    1001,
+					    PTB_CHUNK_MAX + 8,
+					    1 << 20,
+					    ~0ull,
+					    ~7ull,
+					    1ull << 32,
+					    (1ull << 32) + 512 };
 	uint64_t n = 0;
 
 	must(p != MAP_FAILED);
@@ -129,10 +138,17 @@ static uint64_t hostile(void)
 		fake_agent__send(good, lengths[i]);
 	for (int k = 0; k < 2; k++) { /* a small one and a large one */
 		uint64_t len = k ? PTB_CHUNK_MAX : 512;
-		const uint64_t addrs[] = {0, 8, (uint64_t)(uintptr_t)p + 2 * PAGE - 256,
-					  (uint64_t)(uintptr_t)p + 2 * PAGE,
-					  (uint64_t)(uintptr_t)p + 3 * PAGE, 0x7ffffffff000, 1ull << 47,
-					  1ull << 63, 0xffffffff81000000, ~0ull - 4095, ~0ull - 7};
+		const uint64_t addrs[] = { 0,
+					   8,
+					   (uint64_t)(uintptr_t)p + 2 * PAGE - 256,
+					   (uint64_t)(uintptr_t)p + 2 * PAGE,
+					   (uint64_t)(uintptr_t)p + 3 * PAGE,
+					   0x7ffffffff000,
+					   1ull << 47,
+					   1ull << 63,
+					   0xffffffff81000000,
+					   ~0ull - 4095,
+					   ~0ull - 7 };
 
 		for (size_t i = 0; i < sizeof(addrs) / sizeof(*addrs); i++, n++)
 			fake_agent__send((const void *)(uintptr_t)addrs[i], len);
@@ -147,7 +163,7 @@ static uint32_t child_cnt;
 
 static uint64_t stay(uint32_t cnt)
 {
-	struct sender s = {.cnt = cnt, .len = 1000, .stream = 99};
+	struct sender s = { .cnt = cnt, .len = 1000, .stream = 99 };
 	int ready[2];
 	char byte;
 	pid_t pid;

@@ -107,11 +107,11 @@ static int print_tls(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* Addresses and expectations of the objects that `names` passes, printed before they are needed. */
 static char long_text[400];
-static const char *const type_object[4] = {NULL, NULL, NULL, "MyFunction"};
-static const void *const py_object[2] = {NULL, type_object};
+static const char *const type_object[4] = { NULL, NULL, NULL, "MyFunction" };
+static const void *const py_object[2] = { NULL, type_object };
 static uint64_t node[8];
-static uint64_t opdef[1] = {7};
-static const void *const handle[1] = {opdef};
+static uint64_t opdef[1] = { 7 };
+static const void *const handle[1] = { opdef };
 static struct {
 	uint64_t header[2];
 	struct string str;
@@ -121,8 +121,8 @@ static void prepare(void)
 {
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	node[0] = (uint64_t)(uintptr_t)refused_site; /* vptr: any unique address */
-	node[2] = 1234;				     /* sequence number at +16 */
-	node[5] = 3;				     /* thread at +40 */
+	node[2] = 1234;                              /* sequence number at +16 */
+	node[5] = 3;                                 /* thread at +40 */
 	node[6] = (uint64_t)(uintptr_t)py_object;    /* at +48 */
 	printf("site node %lu\n", (unsigned long)(uintptr_t)node);
 	printf("site vptr %lu\n", (unsigned long)node[0]);
@@ -131,17 +131,17 @@ static void prepare(void)
 
 static void names(const char *text)
 {
-	struct string s = {text, strlen(text)};
-	struct string longer = {long_text, sizeof(long_text) - 1};
+	struct string s = { text, strlen(text) };
+	struct string longer = { long_text, sizeof(long_text) - 1 };
 	struct {
 		uint64_t len, cap, refs;
 		char text[200];
-	} old_string = {.len = strlen(text)};
+	} old_string = { .len = strlen(text) };
 	const char *old_ptr = old_string.text;
-	struct variant v = {s.len, s.ptr, 0xabcdef00u};
-	struct variant schema = {0, NULL, 1};
-	struct ivalue stack[3] = {{NULL, 9}, {&constant_string, 2}, {NULL, 0}};
-	struct boxed_stack boxed = {stack, stack + 3, stack + 3};
+	struct variant v = { s.len, s.ptr, 0xabcdef00u };
+	struct variant schema = { 0, NULL, 1 };
+	struct ivalue stack[3] = { { NULL, 9 }, { &constant_string, 2 }, { NULL, 0 } };
+	struct boxed_stack boxed = { stack, stack + 3, stack + 3 };
 
 	snprintf(old_string.text, sizeof(old_string.text), "%s", text);
 	constant_string.str = s;
@@ -150,9 +150,9 @@ static void names(const char *text)
 	site_named(NULL, &old_ptr, NULL);  /* old strings */
 	site_other("Region", text, NULL);  /* SCOPE_CSTR, BEFORE_CSTR */
 	site_other("Alone", NULL, NULL);
-	site_other(handle, &boxed, NULL);	   /* BOXED_ENTER */
+	site_other(handle, &boxed, NULL);          /* BOXED_ENTER */
 	site_script(&constant_string, NULL, NULL); /* SCRIPT_ENTER: its name at +16 */
-	site_end(opdef, NULL, NULL);		   /* never began */
+	site_end(opdef, NULL, NULL);               /* never began */
 	site_ctor(node, (const void *)0xabcd07, NULL);
 	site_end(node, NULL, NULL);
 	site_end(node, NULL, NULL); /* the destructor's */

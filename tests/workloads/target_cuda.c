@@ -26,6 +26,7 @@
 
 #include "../mock_cuda/runtime.h"
 
+/* clang-format off */
 #define RUNTIME(X)                                                                                \
 	X(cudaMalloc) X(cudaFree) X(cudaLaunchKernel) X(cudaLaunchKernelExC) X(cudaMemcpy) X(cudaMemcpyAsync) \
 	X(cudaMemset) X(cudaMemsetAsync) X(cudaStreamCreate) X(cudaStreamDestroy) X(cudaStreamSynchronize) \
@@ -33,8 +34,11 @@
 	X(cudaEventSynchronize) X(cudaEventDestroy) X(cudaStreamBeginCapture) X(cudaStreamEndCapture) \
 	X(cudaGraphInstantiate) X(cudaGraphLaunch) X(cudaGraphExecDestroy) X(cudaGraphDestroy)    \
 	X(__cudaRegisterFunction)
+/* clang-format on */
+/* clang-format off */
 #define DRIVER(X) X(cuInit) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLaunchKernel) X(cuLaunchKernelEx) \
 	X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemsetD8_v2) X(cuCtxSynchronize)
+/* clang-format on */
 
 static struct {
 #define X(name) __typeof__(&name) name;
@@ -136,8 +140,8 @@ static void init(void)
 #undef X
 	must(!cuda.cuInit(0), "cuInit");
 	for (i = 0; i < sizeof(kernels) / sizeof(*kernels); i++)
-		cuda.__cudaRegisterFunction(NULL, kernels[i].host, NULL, kernels[i].name, -1, NULL, NULL, NULL, NULL,
-					    NULL);
+		cuda.__cudaRegisterFunction(NULL, kernels[i].host, NULL, kernels[i].name, -1, NULL,
+					    NULL, NULL, NULL, NULL);
 }
 
 /* ---- work by the runtime ---- */
@@ -172,13 +176,16 @@ static void launch(void (*kernel)(void), unsigned int n, const struct stream *s)
 {
 	dim3 grid = { n + 1, 2, 1 }, block = { 64, 2, 1 };
 
-	must(!cuda.cudaLaunchKernel((const void *)(uintptr_t)kernel, grid, block, NULL, 256, s->at), "launch");
+	must(!cuda.cudaLaunchKernel((const void *)(uintptr_t)kernel, grid, block, NULL, 256, s->at),
+	     "launch");
 	told_call("cudaLaunchKernel", s->nr, 0);
 }
 
 static void launch_ex(void (*kernel)(void), const struct stream *s)
 {
-	cudaLaunchConfig_t config = { .gridDim = { 4, 1, 1 }, .blockDim = { 256, 1, 1 }, .dynamicSmemBytes = 512,
+	cudaLaunchConfig_t config = { .gridDim = { 4, 1, 1 },
+				      .blockDim = { 256, 1, 1 },
+				      .dynamicSmemBytes = 512,
 				      .stream = s->at };
 
 	must(!cuda.cudaLaunchKernelExC(&config, (const void *)(uintptr_t)kernel, NULL), "launch ex");
@@ -307,7 +314,8 @@ static void driver_work(unsigned int steps)
 	CUfunction f;
 	unsigned int i;
 
-	must(!cuda.cuModuleLoadData(&module, "image") && !cuda.cuModuleGetFunction(&f, module, FUSED), "module");
+	must(!cuda.cuModuleLoadData(&module, "image") && !cuda.cuModuleGetFunction(&f, module, FUSED),
+	     "module");
 	must(!cuda.cuMemAlloc_v2(&ptr, sizeof(host)), "memory");
 	for (i = 0; i < steps; i++) {
 		must(!cuda.cuMemcpyHtoD_v2(ptr, host, 4096), "copy in");

@@ -79,14 +79,16 @@ __attribute__((used)) static long cuda_body(void)
 	return result;
 }
 
-long site_launch(const void *func, struct dim3 grid, struct dim3 block, void **args, size_t shared, void *stream);
+long site_launch(const void *func, struct dim3 grid, struct dim3 block, void **args, size_t shared,
+		 void *stream);
 long site_config(const struct launch_config *config, const void *func, void **args);
 long site_cu_launch(void *func, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-		    unsigned int by, unsigned int bz, unsigned int shared, void *stream, void **args, void **extra);
+		    unsigned int by, unsigned int bz, unsigned int shared, void *stream,
+		    void **args, void **extra);
 long site_copy(void *dst, const void *src, size_t bytes, int kind, void *stream);
 long site_symbol(const void *symbol, const void *src, size_t bytes, size_t offset, int kind, void *stream);
-long site_copy_2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind,
-		  void *stream);
+long site_copy_2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
+		  size_t height, int kind, void *stream);
 long site_peer(void *dst, int dst_device, const void *src, int src_device, size_t bytes, void *stream);
 long site_copy_3d(const struct copy_3d *p, void *stream);
 long site_cu_copy(unsigned long long dst, const void *src, size_t bytes, void *stream);
@@ -101,10 +103,12 @@ long site_graph(void *graph, void *stream);
 long site_other(void);
 long site_outer(long what);
 
+/* clang-format off */
 #define ALL(X)                                                                            \
 	X(launch) X(config) X(cu_launch) X(copy) X(symbol) X(copy_2d) X(peer) X(copy_3d)    \
 	X(cu_copy) X(cu_copy_2d) X(cu_copy_3d) X(set) X(set_2d) X(set_3d) X(stream) X(record) \
 	X(graph) X(other)
+/* clang-format on */
 
 #define X(name) SITE_FUNC(site_##name, cuda_body);
 ALL(X)
@@ -112,15 +116,17 @@ ALL(X)
 
 static long one(int n)
 {
-	const struct launch_config config = { .grid = { 10, 11, 12 }, .block = { 13, 14, 15 }, .shared = 16,
-					      .stream = P(17) };
+	const struct launch_config config = {
+		.grid = { 10, 11, 12 }, .block = { 13, 14, 15 }, .shared = 16, .stream = P(17)
+	};
 	struct copy_3d copy = { .extent = { 20, 3, 2 }, .kind = 3 };
 	const struct cu_copy_2d cu2 = { .width = 40, .height = 3 };
 	const struct cu_copy_3d cu3 = { .width = 50, .height = 3, .depth = 2 };
 
 	switch (n) {
 	case 0:
-		return site_launch(P(1), (struct dim3){ 1, 2, 3 }, (struct dim3){ 4, 5, 6 }, NULL, 7, P(8));
+		return site_launch(P(1), (struct dim3){ 1, 2, 3 }, (struct dim3){ 4, 5, 6 }, NULL,
+				   7, P(8));
 	case 1:
 		return site_config(&config, P(2), NULL);
 	case 2:
@@ -149,7 +155,8 @@ static long one(int n)
 	case 13:
 		return site_set_2d(P(0), 1, 2, 30, 4, P(19));
 	case 14:
-		return site_set_3d((struct pitched){ P(0), 64, 1, 1 }, 7, (struct extent){ 60, 2, 5 }, P(20));
+		return site_set_3d((struct pitched){ P(0), 64, 1, 1 }, 7,
+				   (struct extent){ 60, 2, 5 }, P(20));
 	case 15:
 		return site_stream(P(21), P(1), 0);
 	case 16:

@@ -44,7 +44,7 @@ SITE_FUNC(site_cpu_oom, report_body);
 
 static uint64_t allocators(long n)
 {
-	const struct device cuda = {1, 3}, none = {20, -1};
+	const struct device cuda = { 1, 3 }, none = { 20, -1 };
 
 	for (long i = 0; i < n; i++) {
 		const void *block = (const void *)(uintptr_t)(0x10000 + (size_t)i * 64);
@@ -107,7 +107,7 @@ static uint64_t api(long depth)
 
 	site_api_outer(&p, 100, depth);
 	site_api_free(p);
-	site_api_inner(&p, 0);	 /* fails */
+	site_api_inner(&p, 0);   /* fails */
 	site_api_inner(&p, 500); /* twice the same */
 	site_api_inner(&p, 500);
 	call_lost(&p, 77);
@@ -220,7 +220,8 @@ static void calls_that_change_maps(long what, size_t n)
 		munmap(region, n * PAGE);
 		break;
 	case WORK_BRK:
-		if (sbrk((intptr_t)(n * PAGE)) == (void *)-1 || sbrk(-(intptr_t)(n * PAGE / 2)) == (void *)-1)
+		if (sbrk((intptr_t)(n * PAGE)) == (void *)-1 ||
+		    sbrk(-(intptr_t)(n * PAGE / 2)) == (void *)-1)
 			abort();
 		break;
 	case WORK_REMAP:

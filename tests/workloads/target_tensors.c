@@ -30,12 +30,12 @@ struct tensor_impl {
 		int64_t *far;
 	};
 	int64_t offset, numel; /* +144 */
-	uint16_t dtype;	       /* +160 */
+	uint16_t dtype;        /* +160 */
 	uint8_t device[6];
 	uint64_t keys; /* +168 */
 };
 
-static struct storage_impl storage = {{0, 0}, 0x700000};
+static struct storage_impl storage = { { 0, 0 }, 0x700000 };
 static struct tensor_impl undefined;
 
 struct tensor {
@@ -44,9 +44,13 @@ struct tensor {
 
 static struct tensor_impl make(int64_t rows, int64_t cols, int64_t offset)
 {
-	struct tensor_impl t = {.storage = &storage, .ndim = 2, .offset = offset,
-				.numel = rows * cols, .dtype = 6, .device = {0, 0xff, 1},
-				.keys = 0x8001};
+	struct tensor_impl t = { .storage = &storage,
+				 .ndim = 2,
+				 .offset = offset,
+				 .numel = rows * cols,
+				 .dtype = 6,
+				 .device = { 0, 0xff, 1 },
+				 .keys = 0x8001 };
 
 	t.dims[0] = rows;
 	t.dims[1] = cols;
@@ -56,7 +60,7 @@ static struct tensor_impl make(int64_t rows, int64_t cols, int64_t offset)
 }
 
 static struct tensor_impl impl_a, impl_b, impl_far;
-static int64_t far_dims[14] = {1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1};
+static int64_t far_dims[14] = { 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1 };
 
 struct scalar {
 	uint32_t tag;
@@ -104,7 +108,7 @@ long site_nest(struct tensor *result, const struct tensor *a, long depth);
 long nest_body(struct tensor *result, const struct tensor *a, long depth);
 long nest_body(struct tensor *result, const struct tensor *a, long depth)
 {
-	struct tensor mine = {NULL};
+	struct tensor mine = { NULL };
 
 	if (depth == leave_at)
 		longjmp(out, 1);
@@ -163,7 +167,7 @@ long boxed_body(const void *handle, struct stack *stack)
 {
 	(void)handle;
 	stack->end -= 2;
-	stack->end[0] = (struct ivalue){(uint64_t)(uintptr_t)&results[9], 1};
+	stack->end[0] = (struct ivalue){ (uint64_t)(uintptr_t)&results[9], 1 };
 	stack->end++;
 	return 1;
 }
@@ -184,16 +188,16 @@ SITE_FUNC(site_scope, other_body);
 
 /* ---- commands ---- */
 
-static struct tensor a = {&impl_a}, b = {&impl_b};
+static struct tensor a = { &impl_a }, b = { &impl_b };
 
 /* As a method called from Python: self lives in its object, the others are the caller's temporaries. */
 static void add(long n)
 {
-	struct scalar alpha = {.tag = 1, .value = 7};
+	struct scalar alpha = { .tag = 1, .value = 7 };
 	struct tensor other = b;
 
 	for (long i = 0; i < n; i++) {
-		struct tensor result = {NULL};
+		struct tensor result = { NULL };
 
 		site_add(&result, &a, &other, &alpha);
 	}
@@ -202,9 +206,9 @@ static void add(long n)
 /* What cannot be read, is undefined, has many dimensions. */
 static void odd(void)
 {
-	struct scalar alpha = {.tag = 0, .value = 0x3ff8000000000000};
-	struct tensor none = {&undefined}, many = {&impl_far}, wild = {(void *)0x10};
-	struct tensor result = {NULL};
+	struct scalar alpha = { .tag = 0, .value = 0x3ff8000000000000 };
+	struct tensor none = { &undefined }, many = { &impl_far }, wild = { (void *)0x10 };
+	struct tensor result = { NULL };
 
 	site_add(&result, &none, &many, &alpha);
 	site_add(&result, &many, &wild, &alpha);
@@ -213,7 +217,7 @@ static void odd(void)
 
 static void nest(long depth, long at)
 {
-	struct tensor result = {NULL};
+	struct tensor result = { NULL };
 
 	leave_at = at;
 	if (!setjmp(out))
@@ -235,13 +239,13 @@ static uint64_t cost(long n)
 
 static uint64_t argument_words[2][2 * 14]; /* vectors of arguments: two, and one result of 112 bytes */
 static uint64_t opdef[8];
-static const void *handle[1] = {opdef};
+static const void *handle[1] = { opdef };
 
 static void boxed(void)
 {
-	struct ivalue items[4] = {{1, 5}, {(uint64_t)(uintptr_t)&impl_a, 1}, {33, 5}, {0, 0}};
-	struct stack stack = {items, items + 3, items + 4};
-	struct stack bad = {items + 3, items, items};
+	struct ivalue items[4] = { { 1, 5 }, { (uint64_t)(uintptr_t)&impl_a, 1 }, { 33, 5 }, { 0, 0 } };
+	struct stack stack = { items, items + 3, items + 4 };
+	struct stack bad = { items + 3, items, items };
 
 	site_boxed(handle, &stack);
 	bad.end = items + 4;
@@ -256,21 +260,21 @@ struct string {
 
 static void calls(void)
 {
-	const struct tensor grads[3] = {a, {&undefined}, b};
-	struct list_ref inputs = {grads, grads + 3}, buffer = {grads, grads + 1};
-	uint64_t node[8] = {1, 2, 3};
+	const struct tensor grads[3] = { a, { &undefined }, b };
+	struct list_ref inputs = { grads, grads + 3 }, buffer = { grads, grads + 1 };
+	uint64_t node[8] = { 1, 2, 3 };
 	struct {
 		uint64_t vptr, graph;
 		struct string name;
 		uint64_t num_inputs;
-	} executor = {0, 0, {"forward", 7, {0, 0}}, 2};
-	struct ivalue items[3] = {{0, 0}, {(uint64_t)(uintptr_t)&impl_b, 1}, {1, 10}};
-	struct stack stack = {items, items + 3, items + 3};
-	struct string name = {"region", 6, {0, 0}};
+	} executor = { 0, 0, { "forward", 7, { 0, 0 } }, 2 };
+	struct ivalue items[3] = { { 0, 0 }, { (uint64_t)(uintptr_t)&impl_b, 1 }, { 1, 10 } };
+	struct stack stack = { items, items + 3, items + 3 };
+	struct string name = { "region", 6, { 0, 0 } };
 	struct {
 		struct string value;
 		uint8_t has;
-	} args = {{"0/0", 3, {0, 0}}, 1}, none = {{NULL, 0, {0, 0}}, 0};
+	} args = { { "0/0", 3, { 0, 0 } }, 1 }, none = { { NULL, 0, { 0, 0 } }, 0 };
 
 	site_node(NULL, node, &inputs, &buffer);
 	site_script(&executor, &stack);
@@ -309,7 +313,7 @@ static uint64_t threads(long cnt, long depth)
 static __thread struct {
 	uint64_t seq, included, excluded;
 	uint8_t grad;
-} state = {41, 0x10, 0x20, 1};
+} state = { 41, 0x10, 0x20, 1 };
 
 static int print_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {

@@ -156,8 +156,7 @@ static void read_tensor(struct value *v, const struct ptb_val *h, const uint64_t
 }
 
 /* The value whose header is h and whose body begins at `at`, known to be whole and to end at next. */
-static void read_value(struct value *v, const struct ptb_val *h, const uint64_t *at,
-		       const uint64_t *next)
+static void read_value(struct value *v, const struct ptb_val *h, const uint64_t *at, const uint64_t *next)
 {
 	v->kind = (enum ptb_val_kind)h->kind;
 	v->flags = h->flags;
@@ -206,7 +205,8 @@ static void read_value(struct value *v, const struct ptb_val *h, const uint64_t 
 			break;
 		v->n = h->n;
 		v->present = h->aux;
-		v->elems = (struct slice_values){ .words = at, .word_cnt = (uint32_t)(next - at),
+		v->elems = (struct slice_values){ .words = at,
+						  .word_cnt = (uint32_t)(next - at),
 						  .flags = VALUES_PRESENT };
 		if (h->flags & PTB_VAL_F_CUT)
 			v->elems.flags |= VALUES_CUT;
@@ -400,9 +400,10 @@ uint32_t dtype__itemsize(uint32_t dtype)
 /* c10::DeviceType by number (pytorch torch/headeronly/core/DeviceType.h, c10/core/DeviceType.cpp). */
 const char *device__type_name(uint32_t device_type)
 {
-	static const char *const names[] = { "cpu",  "cuda",   "mkldnn", "opengl", "opencl", "ideep", "hip",
-					     "fpga", "maia",   "xla",    "vulkan", "metal",  "xpu",   "mps",
-					     "meta", "hpu",    "ve",     "lazy",   "ipu",    "mtia",
+	static const char *const names[] = { "cpu",          "cuda",  "mkldnn", "opengl", "opencl",
+					     "ideep",        "hip",   "fpga",   "maia",   "xla",
+					     "vulkan",       "metal", "xpu",    "mps",    "meta",
+					     "hpu",          "ve",    "lazy",   "ipu",    "mtia",
 					     "privateuseone" };
 
 	return device_type < sizeof(names) / sizeof(names[0]) ? names[device_type] : NULL;

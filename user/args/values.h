@@ -26,8 +26,8 @@ struct value {
 	enum ptb_val_kind kind;
 	uint8_t flags; /* PTB_VAL_F_* */
 	union {
-		int64_t i;   /* INT; BOOL: 0 or 1; DEVICE: index, -1: none; OPAQUE: enum ptb_opaque */
-		double d;    /* DOUBLE, COMPLEX: real part */
+		int64_t i; /* INT; BOOL: 0 or 1; DEVICE: index, -1: none; OPAQUE: enum ptb_opaque */
+		double d;  /* DOUBLE, COMPLEX: real part */
 	};
 	double imag;
 	uint32_t tensor, storage_id; /* TENSOR, UNDEFINED with PTB_VAL_F_IDS: numbers, see tensor_ids.h */
@@ -38,9 +38,9 @@ struct value {
 	int16_t device_index;       /* TENSOR: -1: none */
 	uint32_t ndim;              /* TENSOR: 0 with PTB_VAL_F_DIMS_CUT */
 	const int64_t *sizes, *strides;
-	uint32_t n, present;        /* lists, texts: true count and what follows (BOOLS, STRING: bytes) */
-	const void *data;           /* INTS: int64_t[], DOUBLES: double[], BOOLS: uint8_t[], STRING: char[] */
-	struct slice_values elems;  /* LIST, TUPLE, TENSORS, OPT_TENSORS: `present` values */
+	uint32_t n, present; /* lists, texts: true count and what follows (BOOLS, STRING: bytes) */
+	const void *data; /* INTS: int64_t[], DOUBLES: double[], BOOLS: uint8_t[], STRING: char[] */
+	struct slice_values elems; /* LIST, TUPLE, TENSORS, OPT_TENSORS: `present` values */
 };
 
 struct value_iter {
@@ -88,7 +88,7 @@ uint32_t values__first_words(const uint64_t *words, uint32_t cnt);
 /* "float", "c10::BFloat16", "long int": C++ names of torch's scalar types (pytorch c10/util/typeid.h); NULL:
  * not a scalar type that torch can name. */
 const char *dtype__cxx_name(uint32_t dtype);
-uint32_t dtype__itemsize(uint32_t dtype); /* 0: not known */
+uint32_t dtype__itemsize(uint32_t dtype);            /* 0: not known */
 const char *device__type_name(uint32_t device_type); /* "cpu", "cuda"; NULL: not known */
 
 #endif /* ARGS_VALUES_H */

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 
 /* timeout(1) and service managers signal the process and its group: that is one request, not two */
-#define SAME_NS	       200000000ULL
+#define SAME_NS 200000000ULL
 #define FORCE_AFTER_NS 500000000ULL
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };

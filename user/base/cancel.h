@@ -14,7 +14,7 @@
  * is ever pending. */
 int cancel__install(void);
 int cancel__pending(void); /* number of the pending signal, 0: none; one load, so cheap enough for any loop */
-int cancel__fd(void);      /* polls readable while a signal is pending; -1: not installed */
+int cancel__fd(void); /* polls readable while a signal is pending; -1: not installed */
 /* Takes the pending signal: who handles it (the end of a window) goes on with the next phase. Returns its
  * number, 0: none was pending. */
 int cancel__take(void);

@@ -13,7 +13,8 @@
 
 /* gcc libiberty/cp-demangle.c: in libstdc++.a only. It has no memory but its stack while it calls back, so that it
  * can be left from there. 0: demangled. */
-int __gcclibcxx_demangle_callback(const char *mangled, void (*put)(const char *text, size_t len, void *arg), void *arg);
+int __gcclibcxx_demangle_callback(const char *mangled,
+				  void (*put)(const char *text, size_t len, void *arg), void *arg);
 
 struct text {
 	char *buf;

@@ -47,10 +47,11 @@ void effort__begin(uint64_t file_bytes)
 	struct rlimit limit;
 
 	effort__end();
-	effort__left = (int64_t)LIMIT_READ_MEGASTEPS * 1000000 + (int64_t)(size * LIMIT_READ_STEPS_PER_BYTE);
+	effort__left = (int64_t)LIMIT_READ_MEGASTEPS * 1000000 +
+		       (int64_t)(size * LIMIT_READ_STEPS_PER_BYTE);
 	memory_base = now;
 	memory_limit = now + memory - memory / 16; /* the program itself counts, too */
-#ifndef __SANITIZE_ADDRESS__ /* whose shadow is private memory, too */
+#ifndef __SANITIZE_ADDRESS__                       /* whose shadow is private memory, too */
 	if (!getrlimit(RLIMIT_DATA, &before) && before.rlim_cur > memory_limit) {
 		limit = before;
 		limit.rlim_cur = memory_limit;
@@ -80,7 +81,9 @@ unsigned int effort__memory_share(void)
 	if (effort__unmeasured >= MEASURE_EVERY && memory_limit) {
 		effort__unmeasured = 0;
 		now = data_bytes();
-		share = now > memory_base ? (unsigned int)((now - memory_base) * 100 / (memory_limit - memory_base)) : 0;
+		share = now > memory_base ?
+				(unsigned int)((now - memory_base) * 100 / (memory_limit - memory_base)) :
+				0;
 	}
 	return share;
 }

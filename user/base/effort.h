@@ -13,7 +13,7 @@
 
 enum effort_end {
 	EFFORT_GOES_ON,
-	EFFORT_STEPS,  /* more work than a file of this size may take */
+	EFFORT_STEPS, /* more work than a file of this size may take */
 	EFFORT_MEMORY, /* three quarters of the memory are taken: the rest is for what is there already */
 };
 

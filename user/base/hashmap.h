@@ -11,7 +11,7 @@
 
 struct hashmap {
 	struct hashmap_slot *slots;
-	uint64_t cap; /* power of two or 0 */
+	uint64_t cap;  /* power of two or 0 */
 	uint64_t used; /* live and deleted slots */
 	uint64_t live;
 };

@@ -137,7 +137,8 @@ static void put_escape(struct jsonw *w, uint32_t c)
 	else if (c < 0x10000)
 		snprintf(esc, sizeof(esc), "\\u%04x", c);
 	else
-		snprintf(esc, sizeof(esc), "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+		snprintf(esc, sizeof(esc), "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
+			 0xdc00 + (c & 0x3ff));
 	put(w, esc, strlen(esc));
 }
 

@@ -20,15 +20,15 @@ struct jsonw {
 	char *buf;
 	size_t len, cap;
 	uint64_t written; /* bytes that have left the buffer */
-	int err;        /* first error; later calls do nothing */
-	uint32_t depth; /* open objects and arrays */
-	uint64_t comma; /* bit per depth: a value precedes */
+	int err;          /* first error; later calls do nothing */
+	uint32_t depth;   /* open objects and arrays */
+	uint64_t comma;   /* bit per depth: a value precedes */
 	bool after_key;
 	bool line; /* the next separator ends the line */
 	struct jsonw_double {
 		double v;
 		char text[32]; /* "": none yet */
-	} doubles[64]; /* written before, by a hash: the same few come again and again */
+	} doubles[64];         /* written before, by a hash: the same few come again and again */
 };
 
 #define JSONW_DEPTH_MAX 60
@@ -37,12 +37,12 @@ struct jsonw {
 int jsonw__to_stream(void *arg, const void *data, size_t len);
 
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
-static inline uint64_t jsonw__bytes(const struct jsonw *w) /* in all so far */
+static inline uint64_t jsonw__bytes(const struct jsonw *w)                 /* in all so far */
 {
 	return w->written + w->len;
 }
-int jsonw__flush(struct jsonw *w);                                        /* first error or 0 */
-void jsonw__free(struct jsonw *w);                                        /* does not flush */
+int jsonw__flush(struct jsonw *w); /* first error or 0 */
+void jsonw__free(struct jsonw *w); /* does not flush */
 
 void jsonw__begin_obj(struct jsonw *w);
 void jsonw__end_obj(struct jsonw *w);

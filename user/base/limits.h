@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 /*        name             value        counter          meaning */
+/* clang-format off */
 #define PTB_LIMITS(X)                                                                                       \
 	X(MEMORY,          512u << 20,  OVER_MEMORY,     "bytes of the collector's memory beyond the ring buffers (--max-memory)") \
 	X(NAMES,           1u << 20,    OVER_NAMES,      "different names and texts in one capture")            \
@@ -55,6 +56,7 @@
 	X(MANGLED,         4096,        NONE,            "bytes of a mangled C++ name")                          \
 	X(DEMANGLED,       64 << 10,    NONE,            "bytes of what it stands for; else it is shown as it is") \
 	X(REPORT_DEVICES,  2048,        NONE,            "devices of processes in a report")
+/* clang-format on */
 
 enum ptb_limit {
 #define X(name, value, counter, meaning) LIMIT_##name = (value),

@@ -179,7 +179,8 @@ static int walk_path(struct walk *w, const char *path)
 		}
 		if (w->last)
 			return S_ISDIR(w->st.st_mode) ? -EISDIR : 0;
-		err = enter(w, openat(w->dir, w->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), false);
+		err = enter(w, openat(w->dir, w->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+			    false);
 	}
 	return err;
 }
@@ -267,7 +268,8 @@ static void give_to_caller(int fd, const char *path)
 		return;
 	if (fchown(fd, uid, gid))
 		pr_warn("'%s' remains owned by root; cannot change its owner to uid %u: "
-			"%s", path, uid, errstr(errno));
+			"%s",
+			path, uid, errstr(errno));
 }
 
 static int create_temp(struct new_file *nf, const char *path)
@@ -278,7 +280,8 @@ static int create_temp(struct new_file *nf, const char *path)
 
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -EIO;
-	snprintf(nf->temp, sizeof(nf->temp), ".%.*s.%0*" PRIx64 PARTIAL_SUFFIX, STEM_MAX, nf->name, NUMBER_LEN, number);
+	snprintf(nf->temp, sizeof(nf->temp), ".%.*s.%0*" PRIx64 PARTIAL_SUFFIX, STEM_MAX, nf->name,
+		 NUMBER_LEN, number);
 	nf->fd = openat(nf->dir, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (nf->fd < 0) {
 		int err = -errno;
@@ -331,7 +334,8 @@ int new_file__fd(const struct new_file *nf)
 /* Until the pipe takes more, or a signal says to stop. */
 static int wait_writable(int fd)
 {
-	struct pollfd p[2] = { { .fd = fd, .events = POLLOUT }, { .fd = cancel__fd(), .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = fd, .events = POLLOUT },
+			       { .fd = cancel__fd(), .events = POLLIN } };
 
 	if (poll(p, 2, -1) < 0 && errno != EINTR)
 		return -errno;
@@ -459,7 +463,8 @@ char *new_file__find_partial(const char *path)
 		struct stat st;
 		char *text;
 
-		if (!is_partial_of(de->d_name, name) || fstatat(dirfd(dir), de->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		if (!is_partial_of(de->d_name, name) ||
+		    fstatat(dirfd(dir), de->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
 		    !S_ISREG(st.st_mode) || (found && is_before(&st.st_mtim, &newest)) ||
 		    asprintf(&text, "%s%s", slash ? dir_path : "", de->d_name) < 0)
 			continue;

@@ -22,11 +22,11 @@
 #include "base/term_text.h"
 #include "base/vec.h"
 
-#define SAID_MAX    65536 /* bytes of messages from one child */
-#define READ_SZ	    65536
-#define EXIT_REFUSED 255  /* errno values are smaller: the child could not lock itself in */
-#define IDLE_MS	     5	  /* how often other work goes on meanwhile */
-#define REAP_NS	     2000000000ULL /* for the end of a child that was killed or closed its pipes */
+#define SAID_MAX 65536 /* bytes of messages from one child */
+#define READ_SZ 65536
+#define EXIT_REFUSED 255      /* errno values are smaller: the child could not lock itself in */
+#define IDLE_MS 5             /* how often other work goes on meanwhile */
+#define REAP_NS 2000000000ULL /* for the end of a child that was killed or closed its pipes */
 
 static void (*idle_fn)(void *arg);
 static void *idle_arg;
@@ -203,10 +203,12 @@ static int stopped(const struct running *r, int err)
 
 	if (err == -ETIMEDOUT)
 		pr_error("the analysis of %s took longer than %u s and was "
-			 "stopped", r->job->what, l->wall_ms / 1000);
+			 "stopped",
+			 r->job->what, l->wall_ms / 1000);
 	else if (err == -E2BIG)
 		pr_error("the analysis of %s returned more than %zu bytes and was "
-			 "stopped", r->job->what, l->out_bytes);
+			 "stopped",
+			 r->job->what, l->out_bytes);
 	return err;
 }
 
@@ -221,13 +223,13 @@ static int verdict(const struct running *r, int status)
 	if (WIFEXITED(status))
 		return -WEXITSTATUS(status);
 	if (sig == SIGXCPU) {
-		pr_error("the analysis of %s took more than %u s of processor time and was stopped", what,
-			 r->job->limits.cpu_s);
+		pr_error("the analysis of %s took more than %u s of processor time and was stopped",
+			 what, r->job->limits.cpu_s);
 		return -ETIMEDOUT;
 	}
 	pr_error("the analysis of %s was ended by signal %d: a file is damaged, or was truncated "
-		 "while it was read", what,
-		 sig);
+		 "while it was read",
+		 what, sig);
 	return -EIO;
 }
 
@@ -243,7 +245,8 @@ static int reap(const struct running *r, int *status)
 			return -errno;
 		if (clock__mono_ns() > end) {
 			pr_error("the process that analyses %s does not exit: a file system does "
-				 "not respond", r->job->what);
+				 "not respond",
+				 r->job->what);
 			return -ETIMEDOUT;
 		}
 		nanosleep(&nap, NULL);

@@ -103,7 +103,9 @@ static int limit(int what, uint64_t soft, uint64_t hard)
 static int set_limits(const struct sandbox_limits *l)
 {
 	uint64_t mapped = mapped_bytes();
-	int err = LIMIT_MEMORY && mapped ? limit(RLIMIT_AS, mapped + l->mem_bytes, mapped + l->mem_bytes) : 0;
+	int err = LIMIT_MEMORY && mapped ?
+			  limit(RLIMIT_AS, mapped + l->mem_bytes, mapped + l->mem_bytes) :
+			  0;
 
 	if (!err)
 		err = limit(RLIMIT_CPU, l->cpu_s, l->cpu_s + 1ull);
@@ -139,18 +141,18 @@ static int drop_privileges(pid_t parent)
 
 /* What memory, time and the end need; everything else fails with EPERM, which no library takes amiss. */
 static const int allowed[] = {
-	SYS_brk,	   SYS_munmap,	     SYS_mremap,	SYS_madvise,   SYS_exit_group, SYS_exit,
-	SYS_clock_gettime, SYS_gettimeofday, SYS_rt_sigreturn,	SYS_futex,     SYS_getrandom,  SYS_sched_yield,
-	SYS_rt_sigprocmask, SYS_getpid,	     SYS_gettid,	SYS_fstat,
-	SYS_pread64, /* of descriptors that it was given: as good as mapping them, and without SIGBUS when a file is cut */
+	SYS_brk,         SYS_munmap,        SYS_mremap,         SYS_madvise,      SYS_exit_group,
+	SYS_exit,        SYS_clock_gettime, SYS_gettimeofday,   SYS_rt_sigreturn, SYS_futex,
+	SYS_getrandom,   SYS_sched_yield,   SYS_rt_sigprocmask, SYS_getpid,       SYS_gettid,
+	SYS_fstat,       SYS_pread64, /* of descriptors that it was given: as good as mapping them, and without SIGBUS when a file is cut */
 #ifdef __SANITIZE_ADDRESS__
 	SYS_sigaltstack, /* AddressSanitizer, before a function that does not return */
 #endif
 };
 
 #define ALLOWED_CNT (sizeof(allowed) / sizeof(allowed[0]))
-#define ARG(n)	    ((uint32_t)offsetof(struct seccomp_data, args[n])) /* the low half */
-#define PROG_MAX    (2 * ALLOWED_CNT + 32)
+#define ARG(n) ((uint32_t)offsetof(struct seccomp_data, args[n])) /* the low half */
+#define PROG_MAX (2 * ALLOWED_CNT + 32)
 
 struct prog {
 	struct sock_filter insns[PROG_MAX];
@@ -185,10 +187,12 @@ static int filter_calls(int out_fd)
 	struct sock_fprog prog = { .filter = p.insns };
 	size_t i;
 
-	add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+	add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+					     offsetof(struct seccomp_data, arch)));
 	add(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
 	add(&p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
-	add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+	add(&p,
+	    (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
 	for (i = 0; i < ALLOWED_CNT; i++)
 		when_equal(&p, (uint32_t)allowed[i], SECCOMP_RET_ALLOW);
 	no_exec(&p, SYS_mmap);

@@ -79,7 +79,8 @@ static int merge(struct sorting *s, char *v, size_t mid, size_t cnt)
 	return 0;
 }
 
-int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *), void *arg)
+int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *),
+		  void *arg)
 {
 	struct sorting s = { .size = size, .cmp = cmp, .arg = arg };
 	size_t run = RUN_BYTES / size > 16 ? RUN_BYTES / size : 16, i, width;
@@ -91,7 +92,8 @@ int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, con
 	}
 	for (width = run; width < cnt && !err; width *= 2)
 		for (i = 0; i + width < cnt && !err; i += 2 * width)
-			err = merge(&s, (char *)v + i * size, width, cnt - i < 2 * width ? cnt - i : 2 * width);
+			err = merge(&s, (char *)v + i * size, width,
+				    cnt - i < 2 * width ? cnt - i : 2 * width);
 	free(s.tmp);
 	return err;
 }

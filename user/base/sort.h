@@ -11,6 +11,7 @@
 /* cnt elements of `size` bytes; cmp as for qsort(), qsort_r(). 0, -ENOMEM, or -ECANCELED: the elements are all there
  * in any order, or some of them twice; the caller ends. */
 int sort__array(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *));
-int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *), void *arg);
+int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *),
+		  void *arg);
 
 #endif /* BASE_SORT_H */

@@ -29,7 +29,8 @@ size_t utf8__decode(const char *text, const char *end, uint32_t *out)
 			return 0;
 		c = c << 6 | (p[i] & 0x3f);
 	}
-	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) || (c >= 0xd800 && c <= 0xdfff))
+	if ((n == 3 && c < 0x800) || (n == 4 && (c < 0x10000 || c > 0x10ffff)) ||
+	    (c >= 0xd800 && c <= 0xdfff))
 		return 0;
 	*out = c;
 	return n;

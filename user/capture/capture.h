@@ -49,7 +49,7 @@ int capture_writer__dup(const struct capture_writer *cw);
 const char *capture_writer__partial(const struct capture_writer *cw);
 /* Were ring records dropped because they could not be written? All those before *covered_ns are in the file. */
 bool capture_writer__cut(const struct capture_writer *cw, uint64_t *covered_ns);
-uint64_t capture_writer__bytes(const struct capture_writer *cw);   /* in the file so far */
+uint64_t capture_writer__bytes(const struct capture_writer *cw); /* in the file so far */
 uint64_t capture_writer__dropped(const struct capture_writer *cw); /* records not written after an error */
 /* Seals (end block), closes, gives the file its name. NULL is fine. Returns 0; the first write
  * error, negative: the file has its name and holds every complete block; CAPTURE_UNNAMED: a message said why it
@@ -68,11 +68,11 @@ int capture_reader__open(const char *path, struct capture_reader **out);
 int capture_reader__open_fd(const char *path, int fd, struct capture_reader **out);
 void capture_reader__close(struct capture_reader *cr);
 
-bool capture_reader__sealed(const struct capture_reader *cr);      /* false: the writer died or is alive */
+bool capture_reader__sealed(const struct capture_reader *cr); /* false: the writer died or is alive */
 uint64_t capture_reader__skipped(const struct capture_reader *cr); /* bytes at the end that were cut off */
 /* Bytes of blocks that are not read: LIMIT_READ_RAW. Those of a recording never reach it. */
 uint64_t capture_reader__beyond(const struct capture_reader *cr);
-uint64_t capture_reader__bytes(const struct capture_reader *cr);   /* of the file, as opened */
+uint64_t capture_reader__bytes(const struct capture_reader *cr); /* of the file, as opened */
 /* Malformed records that the last control(), stream() or scan() skipped. */
 uint64_t capture_reader__bad_records(const struct capture_reader *cr);
 /* Records that the last stream() emitted after younger ones: more came before them than it may hold. */

@@ -34,15 +34,15 @@ struct merge_entry {
 
 struct merge {
 	struct capture_reader *cr;
-	uint64_t *bytes; /* the window's records */
+	uint64_t *bytes;   /* the window's records */
 	uint32_t len, cap; /* in units of 8 bytes */
 	struct merge_entry *ents, *tmp;
 	uint32_t cnt, ent_cap, tmp_cap;
-	uint32_t emitted;  /* entries before this one were emitted */
-	uint32_t sorted; /* entries from `emitted` up to this one are in order */
-	uint32_t round; /* round blocks passed */
+	uint32_t emitted; /* entries before this one were emitted */
+	uint32_t sorted;  /* entries from `emitted` up to this one are in order */
+	uint32_t round;   /* round blocks passed */
 	uint64_t last_ns; /* of the last that was emitted */
-	uint32_t ring; /* of the block being added */
+	uint32_t ring;    /* of the block being added */
 	rec_fn fn;
 	void *arg;
 };
@@ -93,8 +93,7 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 	    vec_reserve((void **)&m->ents, &m->ent_cap, (uint64_t)m->cnt + 1, sizeof(*m->ents)))
 		return -ENOMEM;
 	memcpy(m->bytes + m->len, rec, rec->len);
-	m->ents[m->cnt++] =
-		(struct merge_entry){ .ts_ns = rec->ts_ns, .ring = m->ring, .off = m->len };
+	m->ents[m->cnt++] = (struct merge_entry){ .ts_ns = rec->ts_ns, .ring = m->ring, .off = m->len };
 	m->len += words;
 	return 0;
 }
@@ -155,7 +154,8 @@ static int emit(struct merge *m, uint64_t until)
 
 	if (ret)
 		return ret;
-	for (; m->emitted < m->cnt && (until == EMIT_ALL || m->ents[m->emitted].ts_ns < until); m->emitted++) {
+	for (; m->emitted < m->cnt && (until == EMIT_ALL || m->ents[m->emitted].ts_ns < until);
+	     m->emitted++) {
 		const struct merge_entry *e = &m->ents[m->emitted];
 
 		if (e->ts_ns >= m->last_ns)

@@ -13,12 +13,12 @@ struct capture_reader {
 	char *path;
 	uint64_t first_block; /* file offset */
 	uint64_t valid_end;   /* end of the last whole valid block that is read */
-	uint64_t beyond;      /* bytes of whole blocks behind it: more records than a file of this size may have */
+	uint64_t beyond; /* bytes of whole blocks behind it: more records than a file of this size may have */
 	uint64_t file_sz;
 	bool sealed;
 	uint64_t bad_records;
-	bool oldest_known;    /* RING blocks say how old their oldest record is */
-	uint64_t *oldest;     /* by number of round blocks before: of all blocks from there on */
+	bool oldest_known; /* RING blocks say how old their oldest record is */
+	uint64_t *oldest;  /* by number of round blocks before: of all blocks from there on */
 	uint32_t oldest_cnt, oldest_cap;
 	uint64_t late;
 	ZSTD_DCtx *zstd;

@@ -49,8 +49,8 @@ static bool block_hdr_valid(const struct capture_block_hdr *h)
 	bool packed = h->flags & CAPTURE_BLOCK_ZSTD;
 
 	return h->magic == CAPTURE_BLOCK_MAGIC &&
-	       h->header_crc == crc32(0, (const Bytef *)h,
-				      offsetof(struct capture_block_hdr, header_crc)) &&
+	       h->header_crc ==
+		       crc32(0, (const Bytef *)h, offsetof(struct capture_block_hdr, header_crc)) &&
 	       h->stored_len <= CAPTURE_STORED_MAX && h->raw_len <= CAPTURE_RAW_MAX &&
 	       (packed || h->stored_len == h->raw_len);
 }
@@ -169,7 +169,8 @@ static int note_oldest(struct capture_reader *cr, const struct capture_block_hdr
 
 	if (h->type == CAPTURE_ROUND)
 		more++;
-	if (vec_reserve((void **)&cr->oldest, &cr->oldest_cap, (uint64_t)cr->oldest_cnt + more, sizeof(*cr->oldest)))
+	if (vec_reserve((void **)&cr->oldest, &cr->oldest_cap, (uint64_t)cr->oldest_cnt + more,
+			sizeof(*cr->oldest)))
 		return -ENOMEM;
 	while (more--)
 		cr->oldest[cr->oldest_cnt++] = UINT64_MAX;

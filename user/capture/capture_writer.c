@@ -30,7 +30,7 @@
 #define ZSTD_LEVEL 1
 #define FLUSH_NS 1000000000ULL
 #define RINGS_EXPECTED 1026 /* CPUs, and those of agents (cli/recorder_agent_priv.h) */
-#define RING_MAX 65536 /* more CPUs than any kernel has */
+#define RING_MAX 65536      /* more CPUs than any kernel has */
 /* Room on the disk that is kept for the last control records (names, counters, the window's end), compressed. */
 #define TAIL_SZ (64u * 1024)
 #define RESERVE_STEP (1u << 20)
@@ -46,7 +46,7 @@ struct capture_writer {
 	struct new_file *nf;
 	int fd; /* of nf */
 	char *path;
-	int err; /* first write error; nothing is written after it */
+	int err;  /* first write error; nothing is written after it */
 	int full; /* -ENOSPC, -EDQUOT: no room for more ring blocks, only for what ends the file */
 	uint64_t file_sz;
 	uint64_t reserved; /* the file system keeps room up to this offset */
@@ -252,9 +252,7 @@ static int put_block(struct capture_writer *cw, struct capture_block_hdr *h, con
 
 static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t type, uint32_t ring)
 {
-	struct capture_block_hdr h = {
-		.type = type, .ring = ring, .raw_len = b->len, .rec_cnt = b->rec_cnt
-	};
+	struct capture_block_hdr h = { .type = type, .ring = ring, .raw_len = b->len, .rec_cnt = b->rec_cnt };
 	int err;
 
 	if (type == CAPTURE_RING)

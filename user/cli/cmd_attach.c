@@ -160,7 +160,8 @@ static int add_one(const struct run_cfg *cfg, const struct named *p, struct run 
 	else if (err == -EAGAIN && cfg->rec.ops)
 		targets__say_why(p->pid, TORCH_PROC_NO_TORCH, err);
 	else if (err == -EAGAIN)
-		pr_error("cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent", p->pid);
+		pr_error("cannot attach to pid %d: it has loaded neither a CUDA library nor ptbpf's agent",
+			 p->pid);
 	if (!err && cfg->rec.children)
 		run__add_descendants(run, p->pid);
 	return err;

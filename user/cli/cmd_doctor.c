@@ -62,8 +62,10 @@ static int check_machine(void)
 
 		detail[0] = '\0';
 		st = f->check(detail, sizeof(detail));
-		row(st == FEATURE_YES ? "ok" : st == FEATURE_NO ? (f->needed ? "NO" : "no") : "?", f->title,
-		    detail);
+		row(st == FEATURE_YES ? "ok" :
+		    st == FEATURE_NO  ? (f->needed ? "NO" : "no") :
+					"?",
+		    f->title, detail);
 		if (st == FEATURE_NO && f->hint && *f->hint)
 			printf("     %-28s -> %s\n", "", f->hint);
 		missing += st == FEATURE_NO && f->needed;
@@ -115,8 +117,9 @@ static void check_plan(const struct torch_plan *plan)
 	if (!plan->layout.tensor.shapes_on)
 		snprintf(detail, sizeof(detail), "not available: %s", plan->layout.no_shapes_why);
 	else
-		snprintf(detail, sizeof(detail), "%u argument programs, %u arguments or results "
-						 "that cannot be located",
+		snprintf(detail, sizeof(detail),
+			 "%u argument programs, %u arguments or results "
+			 "that cannot be located",
 			 plan->prog_cnt, unplaced);
 	row(plan->layout.tensor.shapes_on ? "ok" : "no", "shapes and values", detail);
 }
@@ -130,24 +133,29 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 	int err = agent_lib__find(pid, &lib, why, sizeof(why));
 
 	if (err == -ENOENT) {
-		row("no", "agent", "not loaded: kernel probes record operators and CUDA calls, "
+		row("no", "agent",
+		    "not loaded: kernel probes record operators and CUDA calls, "
 		    "but no GPU activities");
 		printf("     %-28s -> %s\n", "",
-		       "start it with LD_PRELOAD=.../" PTB_AGENT_FILE " (see docs/gpu-and-agent.md), or attach --agent=inject");
+		       "start it with LD_PRELOAD=.../" PTB_AGENT_FILE
+		       " (see docs/gpu-and-agent.md), or attach --agent=inject");
 		return;
 	}
 	if (!err)
 		err = agent_lib__read(pid, &lib, &ctl);
 	if (err) {
-		snprintf(detail, sizeof(detail), "loaded, but not usable: %s", why[0] ? why : errstr(err));
+		snprintf(detail, sizeof(detail), "loaded, but not usable: %s",
+			 why[0] ? why : errstr(err));
 		row("no", "agent", detail);
 	} else if (!(ctl.state & PTB_AGENT_ALIVE)) {
-		snprintf(detail, sizeof(detail), "loaded, but does not run: %s", agent__why_text(ctl.ops_why));
+		snprintf(detail, sizeof(detail), "loaded, but does not run: %s",
+			 agent__why_text(ctl.ops_why));
 		row("no", "agent", detail);
 	} else {
 		snprintf(detail, sizeof(detail), "%s; times by %s%s", lib.path,
 			 ctl.state & PTB_AGENT_TSC ? "the time stamp counter" : "clock_gettime",
-			 ctl.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? "; another ptbpf uses it now" : "");
+			 ctl.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? "; another ptbpf uses it now" :
+									     "");
 		row("ok", "agent", detail);
 		if (plan && !plan->layout.rf.size)
 			row("no", "agent: operators", plan->layout.no_rf_why);
@@ -157,7 +165,8 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 			snprintf(detail, sizeof(detail), "CUPTI %u", ctl.cupti_version);
 		else
 			snprintf(detail, sizeof(detail), "%s",
-				 ctl.gpu_why ? agent__why_text(ctl.gpu_why) : "CUPTI is searched for at the first request");
+				 ctl.gpu_why ? agent__why_text(ctl.gpu_why) :
+					       "CUPTI is searched for at the first request");
 		row(ctl.cupti_version ? "ok" : "", "agent: GPUs", detail);
 	}
 	agent_lib__clear(&lib);
@@ -165,8 +174,8 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 
 static int check_pid(pid_t pid)
 {
-	static const char *const roles[] = { "libc10", "libtorch_cpu", "libtorch_python",
-					     "C++ runtime", "libcudart", "libcuda" };
+	static const char *const roles[] = { "libc10",      "libtorch_cpu", "libtorch_python",
+					     "C++ runtime", "libcudart",    "libcuda" };
 	struct targets ts = { 0 };
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;

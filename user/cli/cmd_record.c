@@ -184,7 +184,8 @@ static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 		sp = targets__plan(&ts, tp->libs, cfg->rec.no_cache);
 	}
 	kill(pid, SIGCONT);
-	for (t0 = clock__mono_ns(); sp && !relocated(pid, sp->plan) && alive(pid) && !cancel__pending(); nap())
+	for (t0 = clock__mono_ns();
+	     sp && !relocated(pid, sp->plan) && alive(pid) && !cancel__pending(); nap())
 		if (clock__mono_ns() - t0 > RELOCATE_MAX_NS)
 			break;
 	torch_proc__free(tp);

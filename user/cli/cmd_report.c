@@ -18,7 +18,8 @@ struct report_cfg {
 
 static const struct opt_def report_opts[] = {
 	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,
-	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED ")" },
+	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED
+	  ")" },
 	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
 	  "rows, -1: all (default: as recorded, else 100; of each list of --memory and --gpu: 10)" },
 	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,

@@ -86,7 +86,8 @@ static void put_head(const char *command, const char *summary, FILE *out)
 {
 	fprintf(out, ".Dd %s\n.Dt PTBPF%s", PTBPF_DATE, command ? "-" : "");
 	put_capital(command ? command : "", out);
-	fprintf(out, " 1\n.Os\n.Sh NAME\n.Nm ptbpf%s%s\n.Nd %s\n", command ? "-" : "", command ? command : "", summary);
+	fprintf(out, " 1\n.Os\n.Sh NAME\n.Nm ptbpf%s%s\n.Nd %s\n", command ? "-" : "",
+		command ? command : "", summary);
 }
 
 /* The command that follows `after` in the alphabet; "" comes before the first. NULL: none. */
@@ -116,9 +117,10 @@ static void put_see_also(const char *but, FILE *out)
 
 static void put_exit_status(FILE *out)
 {
-	static const char *const meaning[] = { "Done.", "Failed, or interrupted before a result was complete.",
-					       "Wrong usage.",
-					       "Done, but something is missing; the last line on standard error says what." };
+	static const char *const meaning[] = {
+		"Done.", "Failed, or interrupted before a result was complete.", "Wrong usage.",
+		"Done, but something is missing; the last line on standard error says what."
+	};
 	size_t i;
 
 	fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n", out);
@@ -184,10 +186,12 @@ static void put_main_page(FILE *out)
 	const struct command *c;
 
 	put_head(NULL, "system profiler for PyTorch, from outside the process", out);
-	fputs(".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar options\n.Nm\n.Fl -help | -version\n.Sh DESCRIPTION\n.Nm\n", out);
+	fputs(".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar options\n.Nm\n.Fl -help | -version\n.Sh DESCRIPTION\n.Nm\n",
+	      out);
 	put_text("attaches to running PyTorch processes, which need no preparation and keep running. It records "
 		 "operators, shapes, annotations, autograd, memory and GPU work with uprobes and eBPF, and writes "
-		 "what torch.profiler writes: Chrome traces, Execution Traces, tables and memory timelines.", out);
+		 "what torch.profiler writes: Chrome traces, Execution Traces, tables and memory timelines.",
+		 out);
 	fputs(".Sh COMMANDS\n.Bl -tag -width Ds\n", out);
 	for (c = commands; c->usage; c++) {
 		fprintf(out, ".It Xr ptbpf-%s 1\n", c->usage->name);

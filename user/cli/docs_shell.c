@@ -95,7 +95,8 @@ static void put_bash(FILE *out)
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words= i\n"
 	      "\tCOMPREPLY=()\n"
 	      "\tif ((COMP_CWORD == 1)); then\n"
-	      "\t\tCOMPREPLY=($(compgen -W '--help --version", out);
+	      "\t\tCOMPREPLY=($(compgen -W '--help --version",
+	      out);
 	for (c = commands; c->usage; c++)
 		fprintf(out, " %s", c->usage->name);
 	fputs("' -- \"$cur\"))\n\t\treturn\n\tfi\n"
@@ -104,12 +105,14 @@ static void put_bash(FILE *out)
 	      "\tdone\n"
 	      "\tif [[ $cur == = ]]; then\n\t\tcur=\n" /* bash splits --name=value at the sign */
 	      "\telif [[ $prev == = ]]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD-2]}\n\tfi\n"
-	      "\tcase \"${COMP_WORDS[1]} $prev\" in\n", out);
+	      "\tcase \"${COMP_WORDS[1]} $prev\" in\n",
+	      out);
 	for (c = commands; c->usage; c++)
 		bash_values(c->usage, out);
 	for (c = commands; c->usage; c++)
 		bash_options(c->usage, out);
-	fputs("\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -F _ptbpf ptbpf\n", out);
+	fputs("\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -F _ptbpf ptbpf\n",
+	      out);
 }
 
 /* ---- zsh ---- */
@@ -149,7 +152,8 @@ static void put_zsh(FILE *out)
 
 	fputs("#compdef ptbpf\n_ptbpf() {\n"
 	      "\tlocal curcontext=\"$curcontext\" state line\n"
-	      "\tlocal -a commands=(\n", out);
+	      "\tlocal -a commands=(\n",
+	      out);
 	for (c = commands; c->usage; c++) {
 		fprintf(out, "\t\t'%s:", c->usage->name);
 		put_quoted(c->summary, ":\\", out);
@@ -157,10 +161,13 @@ static void put_zsh(FILE *out)
 	}
 	fputs("\t)\n\t_arguments -C '--help[print this help]' '--version[version]' "
 	      "'1:command:->command' '*::argument:->argument'\n"
-	      "\tcase $state in\n\tcommand) _describe command commands ;;\n\targument)\n\t\tcase $line[1] in\n", out);
+	      "\tcase $state in\n\tcommand) _describe command commands ;;\n\targument)\n\t\tcase $line[1] in\n",
+	      out);
 	for (c = commands; c->usage; c++) {
-		fprintf(out, "\t\t%s) _arguments '(-h --help)'{-h,--help}'[print this "
-			     "help]'", c->usage->name);
+		fprintf(out,
+			"\t\t%s) _arguments '(-h --help)'{-h,--help}'[print this "
+			"help]'",
+			c->usage->name);
 		for (d = c->usage->opts; !opts__is_end(d); d++)
 			if (d->type != OPT_GROUP)
 				zsh_option(d, out);
@@ -207,7 +214,8 @@ static void put_fish(FILE *out)
 
 	fputs("# fish completion of ptbpf\ncomplete -c ptbpf -f\n"
 	      "complete -c ptbpf -n __fish_use_subcommand -l version -d 'version'\n"
-	      "complete -c ptbpf -l help -s h -d 'summary of the options'\n", out);
+	      "complete -c ptbpf -l help -s h -d 'summary of the options'\n",
+	      out);
 	for (c = commands; c->usage; c++) {
 		fprintf(out, "complete -c ptbpf -n __fish_use_subcommand -a %s -d '", c->usage->name);
 		put_quoted(c->summary, "\\", out);
@@ -216,7 +224,8 @@ static void put_fish(FILE *out)
 			if (d->type != OPT_GROUP)
 				fish_option(c->usage->name, d, out);
 		if (reads_capture(c->usage) || c->usage->command)
-			fprintf(out, "complete -c ptbpf -n '__fish_seen_subcommand_from %s' -F\n", c->usage->name);
+			fprintf(out, "complete -c ptbpf -n '__fish_seen_subcommand_from %s' -F\n",
+				c->usage->name);
 	}
 }
 

@@ -105,7 +105,9 @@ static void write_output_opts(struct run *run, const struct run_cfg *cfg)
 		      { "exact_memory", cfg->exact_memory } };
 	const struct {
 		const char *key, *text;
-	} texts[] = { { "step_on", cfg->step_on }, { "sort_by", cfg->sort_by }, { "activities", cfg->activities } };
+	} texts[] = { { "step_on", cfg->step_on },
+		      { "sort_by", cfg->sort_by },
+		      { "activities", cfg->activities } };
 	char num[32];
 	size_t i;
 
@@ -160,7 +162,9 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 			     .exact_memory = live->cfg->exact_memory,
 			     .table = !live->cfg->no_table,
 			     .sort_by = live->cfg->sort_by,
-			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_UNSAID ? 20 : live->cfg->row_limit,
+			     .row_limit = live->cfg->row_limit == OUTPUTS_ROWS_UNSAID ?
+						  20 :
+						  live->cfg->row_limit,
 			     .step_on = live->cfg->step_on,
 			     .no_steps = live->cfg->no_steps,
 			     .summary = true };
@@ -168,8 +172,9 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 	int err, code;
 
 	if (!live->announced) {
-		pr_error("nothing was recorded: %s", loop_err ? errstr(loop_err) :
-			 "interrupted, or the target ended, before PyTorch was loaded");
+		pr_error("nothing was recorded: %s",
+			 loop_err ? errstr(loop_err) :
+				    "interrupted, or the target ended, before PyTorch was loaded");
 		return EXIT_FAILED;
 	}
 	err = run__finish(live->run, &o.capture_fd);
@@ -186,14 +191,15 @@ int live__record(struct live *live, run_tick_fn tick, void *arg)
 	if (!err && !loop_err && cancel__pending()) {
 		close(o.capture_fd);
 		pr_error("interrupted after the window: '%s' is complete, but nothing was "
-			 "exported from it", live->capture);
+			 "exported from it",
+			 live->capture);
 		pr_hint("ptbpf report %s; ptbpf export %s --format chrome", live->capture, live->capture);
 		return EXIT_FAILED;
 	}
 	if (err)
 		pr_error("'%s' could not be written completely: %s; the part already written is "
-			 "readable", live->capture,
-			 errstr(err));
+			 "readable",
+			 live->capture, errstr(err));
 	code = outputs__write(&o);
 	if (err && code == EXIT_DONE)
 		code = EXIT_INCOMPLETE;

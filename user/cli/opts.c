@@ -38,8 +38,8 @@ static int parse_scaled(const char *text, const struct unit *units, uint64_t *ou
 
 int opts__duration(const char *text, uint64_t *ns)
 {
-	static const struct unit units[] = { { "", 1e9 },   { "s", 1e9 },    { "ms", 1e6 },
-					     { "us", 1e3 }, { "m", 60e9 },   { "min", 60e9 },
+	static const struct unit units[] = { { "", 1e9 },     { "s", 1e9 },  { "ms", 1e6 },
+					     { "us", 1e3 },   { "m", 60e9 }, { "min", 60e9 },
 					     { "h", 3600e9 }, { NULL, 0 } };
 
 	return parse_scaled(text, units, ns);
@@ -158,7 +158,8 @@ bool opts__takes_value(const struct opt_def *d)
  * The row of "--name", "--name=value", "-x" or, of a switch, "--no-name". *value: what follows '=' or the letter, else
  * NULL. *off: it was "--no-name".
  */
-static const struct opt_def *match(const struct opt_def *defs, const char *word, const char **value, bool *off)
+static const struct opt_def *match(const struct opt_def *defs, const char *word, const char **value,
+				   bool *off)
 {
 	const struct opt_def *d;
 	size_t len;
@@ -208,14 +209,16 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 	}
 	if (opts__takes_value(d) && !value) {
 		if (*i + 1 >= argc) {
-			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name, expected(d));
+			pr_error("%s: option --%s needs a value (%s)", usage->name, d->name,
+				 expected(d));
 			return OPTS_ERROR;
 		}
 		value = argv[++*i];
 	}
 	if (store(d, cfg, off ? "no" : value)) {
 		pr_error("%s: '%s' is not a valid value for --%s "
-			 "(%s)", usage->name, value, d->name, expected(d));
+			 "(%s)",
+			 usage->name, value, d->name, expected(d));
 		return OPTS_ERROR;
 	}
 	return 0;
@@ -263,8 +266,8 @@ void opts__help(const struct cmd_usage *usage, FILE *out)
 			continue;
 		}
 		snprintf(left, sizeof(left), "%c%c%c --%s%s%.*s", d->letter ? '-' : ' ',
-			 d->letter ? d->letter : ' ', d->letter ? ',' : ' ', d->name, d->arg ? " " : "",
-			 opts__arg_len(d), d->arg ? d->arg : "");
+			 d->letter ? d->letter : ' ', d->letter ? ',' : ' ', d->name,
+			 d->arg ? " " : "", opts__arg_len(d), d->arg ? d->arg : "");
 		fprintf(out, "  %-28s %s", left, d->help);
 		if (d->type == OPT_SWITCH)
 			fprintf(out, "; --no-%s: off", d->name);

@@ -41,12 +41,12 @@ struct opt_def {
 };
 
 struct cmd_usage {
-	const char *name;     /* "attach" */
-	const char *synopsis; /* "--pid PID[,PID...] [options]" */
-	const char *summary;  /* a sentence or two */
-	const char *examples; /* real invocations, a line each, or NULL */
+	const char *name;           /* "attach" */
+	const char *synopsis;       /* "--pid PID[,PID...] [options]" */
+	const char *summary;        /* a sentence or two */
+	const char *examples;       /* real invocations, a line each, or NULL */
 	const struct opt_def *opts; /* ends with a row without name and help */
-	bool command;         /* the first word that is no option starts a command line (record) */
+	bool command; /* the first word that is no option starts a command line (record) */
 };
 
 #define OPTS_ERROR (-1)

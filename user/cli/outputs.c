@@ -59,7 +59,8 @@ static const char *bytes_text(uint64_t v, char buf[32])
  */
 static void cost_text(const struct session_info *info, char *buf, size_t cap)
 {
-	uint64_t hits = session_info__counter(info, PTB_CNT_HITS), ps = session_info__counter(info, PTB_CNT_COST_PS);
+	uint64_t hits = session_info__counter(info, PTB_CNT_HITS),
+		 ps = session_info__counter(info, PTB_CNT_COST_PS);
 	double window = (double)(info->end_ns - info->begin_ns);
 	double cost = session_info__cost_ns(info);
 	char h[32];
@@ -68,7 +69,8 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 		snprintf(buf, cap, "cost per probe hit not measured");
 		return;
 	}
-	snprintf(buf, cap, "%s hits x %.2f us = at least %.0f ms of the target's threads (%.1f %% of the window)",
+	snprintf(buf, cap,
+		 "%s hits x %.2f us = at least %.0f ms of the target's threads (%.1f %% of the window)",
 		 count_text(hits, h), (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
 }
 
@@ -100,10 +102,9 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
 		"%llu; operators not visible %u; %s%s\n",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
-		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
-		count_text(t->slices, recs), bytes_text(file_bytes, bytes),
-		(unsigned long long)lost, (unsigned long long)t->unwound,
-		unseen, agent, cost);
+		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads,
+		threads == 1 ? "" : "s", count_text(t->slices, recs), bytes_text(file_bytes, bytes),
+		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost);
 }
 
 static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
@@ -167,7 +168,8 @@ struct sink_set {
 
 static int open_sinks(struct sink_set *ss, const struct outputs *o, struct session *s)
 {
-	struct ka_opts kopts = { .by_shape = o->by_shape, .with_flops = o->with_flops,
+	struct ka_opts kopts = { .by_shape = o->by_shape,
+				 .with_flops = o->with_flops,
 				 .exact_memory = o->exact_memory };
 	struct et_opts eopts = { .tgid = o->pid };
 	struct timeline_opts topts = { .format = (enum timeline_format)o->timeline_format,
@@ -268,7 +270,8 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	}
 	if ((o->timeline || o->exact_memory) && !info->has_memory) {
 		pr_error("'%s' contains no allocations: it was recorded without "
-			 "--profile-memory", o->capture);
+			 "--profile-memory",
+			 o->capture);
 		return -ENODATA;
 	}
 	if (o->memory && !info->has_memory && !info->has_kernel_memory) {
@@ -279,7 +282,8 @@ static int check_recorded(const struct outputs *o, const struct session *s)
 	}
 	if (o->gpu && !info->has_gpu && !info->has_cuda_calls) {
 		pr_error("'%s' contains no GPU activity: it was recorded with --gpu off or "
-			 "--activities cpu", o->capture);
+			 "--activities cpu",
+			 o->capture);
 		return -ENODATA;
 	}
 	return 0;

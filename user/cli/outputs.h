@@ -15,16 +15,16 @@
 
 struct outputs {
 	const char *capture;
-	int capture_fd;      /* the open file, which outputs__write() closes; 0: what has that name is opened */
-	const char *trace;   /* NULL: no Chrome trace */
-	const char *et;      /* NULL: no Execution Trace */
-	uint32_t pid;        /* of which process an Execution Trace or a timeline is, 0: the first */
-	const char *timeline; /* NULL: no memory timeline */
-	uint32_t timeline_format;    /* enum timeline_format */
-	const char *timeline_device; /* NULL: torch's choice */
+	int capture_fd; /* the open file, which outputs__write() closes; 0: what has that name is opened */
+	const char *trace; /* NULL: no Chrome trace */
+	const char *et;    /* NULL: no Execution Trace */
+	uint32_t pid;      /* of which process an Execution Trace or a timeline is, 0: the first */
+	const char *timeline;                   /* NULL: no memory timeline */
+	uint32_t timeline_format;               /* enum timeline_format */
+	const char *timeline_device;            /* NULL: torch's choice */
 	int by_shape, with_flops, exact_memory; /* the table's rows and columns: 1, -1: not, 0: as recorded */
 	bool table, memory, gpu; /* on stdout: operators, what memory was used for, what GPUs did */
-	bool json;           /* for machines */
+	bool json;               /* for machines */
 	const char *sort_by; /* of OUTPUTS_SORT_KEYS; OUTPUTS_UNSORTED: order of first appearance; NULL: as recorded */
 	int row_limit;       /* OUTPUTS_ROWS_UNSAID: as recorded */
 	const char *step_on; /* NULL and not no_steps: as recorded */

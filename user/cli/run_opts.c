@@ -33,7 +33,8 @@ static enum probe_args args_of(const struct run_cfg *cfg)
 {
 	if (cfg->execution_trace || cfg->et)
 		return PROBE_ARGS_FULL;
-	return cfg->record_shapes || cfg->with_flops || cfg->by_shape ? PROBE_ARGS_SHAPES : PROBE_ARGS_NONE;
+	return cfg->record_shapes || cfg->with_flops || cfg->by_shape ? PROBE_ARGS_SHAPES :
+									PROBE_ARGS_NONE;
 }
 
 static enum agent_mode agent_of(const struct run_cfg *cfg)
@@ -49,7 +50,8 @@ int run_cfg__resolve(struct run_cfg *cfg)
 
 	if (list && !activities_ok(list)) {
 		pr_error("--activities %s: valid values are cpu, cuda and, with cuda, sync "
-			 "(cpu,cuda,sync)", list);
+			 "(cpu,cuda,sync)",
+			 list);
 		return -EINVAL;
 	}
 	cfg->rec.args = args_of(cfg);

@@ -28,6 +28,7 @@ struct run_cfg {
 };
 
 /* The rows shared by attach and record; they fill a struct run_cfg. */
+/* clang-format off */
 #define RUN_OPTS                                                                                        \
 	{ OPT_GROUP, 0, "", 0, NULL, "window" },                                                        \
 	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, rec.duration_ns), "TIME",                 \
@@ -83,6 +84,7 @@ struct run_cfg {
 	  "analyse the libraries again; do not use /var/cache/ptbpf" },                            \
 	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
 	  "print debug messages of these parts (comma-separated, or 'all')" }
+/* clang-format on */
 
 /* Fills what the options mean together into cfg->rec. A value of --activities that means nothing: -EINVAL, with a
  * sentence. */

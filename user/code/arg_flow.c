@@ -82,8 +82,9 @@ static bool only_loads(const struct insn_ops *o)
 
 	if (o->map == 1) /* 0f: conditional moves, movzx, movsx, bsf, no-ops, vectors from memory */
 		return (op >= 0x40 && op <= 0x4f) || op == 0xb6 || op == 0xb7 || op == 0xbe ||
-		       op == 0xbf || op == 0xbc || op == 0xbd || op == 0xaf || op == 0x1f || op == 0x1e ||
-		       op == 0x10 || op == 0x12 || op == 0x16 || op == 0x28 || op == 0x6e || op == 0x6f;
+		       op == 0xbf || op == 0xbc || op == 0xbd || op == 0xaf || op == 0x1f ||
+		       op == 0x1e || op == 0x10 || op == 0x12 || op == 0x16 || op == 0x28 ||
+		       op == 0x6e || op == 0x6f;
 	if (op < 0x40)
 		return (op & 7) == 2 || (op & 7) == 3;
 	return op == 0x8a || op == 0x8b || op == 0x8d || op == 0x63 || op == 0x69 || op == 0x6b ||

@@ -329,8 +329,7 @@ static void find_cut(struct exit_finder *x, const struct flow *f, const uint8_t 
 	if (c.source == c.sink)
 		return;
 	for (i = 0; i < f->cnt; i++)
-		if (x->late[i] == LATE_CANDIDATE &&
-		    x->cls[POINT_IN(f, i)] != x->cls[POINT_OUT(f, i)])
+		if (x->late[i] == LATE_CANDIDATE && x->cls[POINT_IN(f, i)] != x->cls[POINT_OUT(f, i)])
 			c.arcs[c.arc_cnt++] = i;
 	memset(x->net, 0, c.arc_cnt * sizeof(*x->net));
 	while (augment(&c))
@@ -356,8 +355,7 @@ static void choose(struct exit_finder *x, const struct flow *f, const uint8_t *l
 }
 
 int exit_sites__find(struct exit_finder *x, struct flow *f,
-		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg,
-		     struct exit_sites *out)
+		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out)
 {
 	uint32_t i;
 	int err;
@@ -427,8 +425,9 @@ static bool disturbs(const struct flow_node *n, uint32_t regs)
 
 uint32_t entry_site__find(const struct flow *f, uint64_t entry)
 {
-	return entry_site__with(f, entry, 1u << REG_RDI | 1u << REG_RSI | 1u << REG_RDX | 1u << REG_RCX |
-						  1u << REG_R8 | 1u << REG_R9 | 1u << REG_RSP);
+	return entry_site__with(f, entry,
+				1u << REG_RDI | 1u << REG_RSI | 1u << REG_RDX | 1u << REG_RCX |
+					1u << REG_R8 | 1u << REG_R9 | 1u << REG_RSP);
 }
 
 uint32_t entry_site__with(const struct flow *f, uint64_t entry, uint32_t regs)

@@ -18,9 +18,9 @@ struct exit_sites {
 };
 
 struct exit_finder {
-	uint8_t *work;	/* by node, set by the caller: this call or jump is what is to be measured */
+	uint8_t *work; /* by node, set by the caller: this call or jump is what is to be measured */
 	uint8_t *late;
-	uint8_t *last;	/* work behind which there is no more */
+	uint8_t *last;                     /* work behind which there is no more */
 	uint32_t *cls, *low, *num, *stack; /* classes of program points; Tarjan's numbers */
 	int32_t *net;
 	uint32_t cap;
@@ -37,8 +37,7 @@ int exit_finder__prepare(struct exit_finder *x, const struct flow *f);
  * not matter (it frees memory). 0 or -ENOMEM; the result, or why there is none, in *out.
  */
 int exit_sites__find(struct exit_finder *x, struct flow *f,
-		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg,
-		     struct exit_sites *out);
+		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out);
 
 /*
  * The same for a function of which some ways do no work: they may cross no site (nor two). Every way from the

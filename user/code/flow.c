@@ -44,8 +44,7 @@ static int add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enum
 {
 	struct flow_part *p;
 
-	if (f->part_cnt == FLOW_PARTS_MAX || end <= start ||
-	    end - start > FLOW_SIZE_MAX - f->idx_used) {
+	if (f->part_cnt == FLOW_PARTS_MAX || end <= start || end - start > FLOW_SIZE_MAX - f->idx_used) {
 		*why = PTB_REFUSE_TOO_LARGE;
 		return 0;
 	}
@@ -92,8 +91,12 @@ static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t add
 		return FLOW_NONE;
 	}
 	n = &f->nodes[f->cnt];
-	*n = (struct flow_node){ .fall = FLOW_NONE, .jump = FLOW_NONE, .table = FLOW_NONE,
-				 .prev = FLOW_NONE, .own = p->own, .bytes = bytes };
+	*n = (struct flow_node){ .fall = FLOW_NONE,
+				 .jump = FLOW_NONE,
+				 .table = FLOW_NONE,
+				 .prev = FLOW_NONE,
+				 .own = p->own,
+				 .bytes = bytes };
 	if (bytes && avail > p->end - addr)
 		avail = p->end - addr;
 	if (!bytes || !insn_decoder__decode(f->dec, bytes, avail, addr, &n->in)) {
@@ -171,8 +174,7 @@ static uint32_t decode_run(struct flow *f, uint64_t addr, enum ptb_refusal *why,
 #define UNKNOWN_PART_MAX 4096
 
 /* Makes sure that addr lies in a part of the graph. false: it belongs to another function. */
-static bool adopt(struct flow *f, const struct insn *in, uint64_t addr, enum ptb_refusal *why,
-		  int *err)
+static bool adopt(struct flow *f, const struct insn *in, uint64_t addr, enum ptb_refusal *why, int *err)
 {
 	uint64_t start = 0, end = 0;
 	bool own;
@@ -197,8 +199,7 @@ static bool adopt(struct flow *f, const struct insn *in, uint64_t addr, enum ptb
 	return !*err && *why == PTB_REFUSE_NONE;
 }
 
-uint32_t flow_priv__target(struct flow *f, uint32_t from, uint64_t addr, enum ptb_refusal *why,
-			   int *err)
+uint32_t flow_priv__target(struct flow *f, uint32_t from, uint64_t addr, enum ptb_refusal *why, int *err)
 {
 	struct insn in = f->nodes[from].in;
 	uint32_t at;
@@ -277,8 +278,7 @@ int flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum
 	f->src = src;
 	f->cnt = f->target_cnt = f->part_cnt = f->work_cnt = f->idx_used = 0;
 	*why = PTB_REFUSE_NONE;
-	if (src->range(src->arg, entry, &start, &end) == CODE_NONE || entry < start ||
-	    entry >= end) {
+	if (src->range(src->arg, entry, &start, &end) == CODE_NONE || entry < start || entry >= end) {
 		*why = PTB_REFUSE_UNDECODED;
 		return 0;
 	}

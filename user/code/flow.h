@@ -36,18 +36,18 @@ struct code_src {
 #define FLOW_NONE UINT32_MAX
 #define FLOW_PARTS_MAX 8
 #define FLOW_SIZE_MAX (256 * 1024) /* bytes of code of one function */
-#define FLOW_TABLE_MAX 1024	    /* entries of one jump table */
+#define FLOW_TABLE_MAX 1024        /* entries of one jump table */
 
 struct flow_node {
 	struct insn in;
 	const uint8_t *bytes;
-	uint32_t fall;	/* node that follows, FLOW_NONE */
-	uint32_t jump;	/* node of the branch's target, FLOW_NONE */
+	uint32_t fall;  /* node that follows, FLOW_NONE */
+	uint32_t jump;  /* node of the branch's target, FLOW_NONE */
 	uint32_t table; /* first index into flow.targets; FLOW_NONE */
 	uint32_t table_cnt;
-	uint32_t prev;	/* node from which this one is reached by falling through, FLOW_NONE */
-	bool own;	/* in the function or its .cold part: nobody else runs it */
-	bool leaves;	/* a jump to another function (in.target) */
+	uint32_t prev; /* node from which this one is reached by falling through, FLOW_NONE */
+	bool own;      /* in the function or its .cold part: nobody else runs it */
+	bool leaves;   /* a jump to another function (in.target) */
 };
 
 struct flow_part {

@@ -23,7 +23,7 @@
 
 struct table_jump {
 	uint64_t table; /* address, 0: not found */
-	uint64_t cnt;	/* entries, 0: no bound found */
+	uint64_t cnt;   /* entries, 0: no bound found */
 	bool load, add, epilogue;
 };
 
@@ -57,8 +57,8 @@ static bool is_cmp_imm(const struct insn_ops *o)
 {
 	if (o->map || !o->imm_sz)
 		return false;
-	return ((o->opcode == 0x83 || o->opcode == 0x81 || o->opcode == 0x80) &&
-		(o->reg & 7) == 7) || o->opcode == 0x3d || o->opcode == 0x3c;
+	return ((o->opcode == 0x83 || o->opcode == 0x81 || o->opcode == 0x80) && (o->reg & 7) == 7) ||
+	       o->opcode == 0x3d || o->opcode == 0x3c;
 }
 
 /* Takes what one instruction shows of the table. *base: register that holds its address. */
@@ -77,8 +77,7 @@ static void look_at(const struct insn_ops *o, struct table_jump *tj, uint8_t *ta
 		*base = o->base;
 		if (o->disp)
 			tj->load = false;
-	} else if (tj->load && !tj->table && insn_ops__is_lea(o) && o->base == REG_RIP &&
-		   o->reg == *base) {
+	} else if (tj->load && !tj->table && insn_ops__is_lea(o) && o->base == REG_RIP && o->reg == *base) {
 		tj->table = (uint64_t)o->disp;
 	} else if (tj->load && !tj->table && insn_ops__mov_rr(o, &dst, &src) && dst == *base) {
 		*base = src;
@@ -164,8 +163,7 @@ static uint64_t count_entries(const struct flow *f, uint64_t table)
 	return i;
 }
 
-static int add_targets(struct flow *f, uint32_t at, const struct table_jump *tj,
-		       enum ptb_refusal *why)
+static int add_targets(struct flow *f, uint32_t at, const struct table_jump *tj, enum ptb_refusal *why)
 {
 	uint32_t first = f->target_cnt, to;
 	uint64_t i, addr;

@@ -90,7 +90,7 @@ const char *insn__op_name(uint8_t op)
 
 /* Prefixes of an instruction and where its opcode starts. */
 struct prefixes {
-	uint8_t at;      /* index of the first opcode byte */
+	uint8_t at; /* index of the first opcode byte */
 	uint8_t rex;
 	bool opsize, rep, repne;
 };
@@ -291,9 +291,9 @@ static bool has_modrm(uint8_t map, uint8_t op)
 		       op != 0xa2 && !(op >= 0xc8 && op <= 0xcf) && op != 0x77;
 	if (op < 0x40)
 		return (op & 7) < 4;
-	return op == 0x63 || op == 0x69 || op == 0x6b || (op >= 0x80 && op <= 0x8f) ||
-	       op == 0xc0 || op == 0xc1 || op == 0xc6 || op == 0xc7 ||
-	       (op >= 0xd0 && op <= 0xd3) || op == 0xf6 || op == 0xf7 || op == 0xfe || op == 0xff;
+	return op == 0x63 || op == 0x69 || op == 0x6b || (op >= 0x80 && op <= 0x8f) || op == 0xc0 ||
+	       op == 0xc1 || op == 0xc6 || op == 0xc7 || (op >= 0xd0 && op <= 0xd3) || op == 0xf6 ||
+	       op == 0xf7 || op == 0xfe || op == 0xff;
 }
 
 /* The memory operand of ModRM and SIB. Returns the index behind it, 0 when bytes are missing. */
@@ -363,8 +363,7 @@ bool insn__ops(const uint8_t *b, const struct insn *in, struct insn_ops *o)
 	struct prefixes p;
 	uint8_t i;
 
-	*o = (struct insn_ops){ .rm = REG_NONE, .base = REG_NONE, .index = REG_NONE,
-				.reg = REG_NONE };
+	*o = (struct insn_ops){ .rm = REG_NONE, .base = REG_NONE, .index = REG_NONE, .reg = REG_NONE };
 	if (!scan_prefixes(b, in->len, &p))
 		return false;
 	i = p.at;
@@ -485,7 +484,8 @@ static bool writes_implicitly(const struct insn_ops *o, uint8_t reg)
 
 	if (o->map == 1)
 		return (op == 0x31 || op == 0xa2 || op == 0x05 || op == 0x01 || op == 0xb0 ||
-			op == 0xb1 || op == 0xc7) && reg <= REG_RBX;
+			op == 0xb1 || op == 0xc7) &&
+		       reg <= REG_RBX;
 	if (op >= 0x50 && op <= 0x5f)
 		return reg == REG_RSP || (op >= 0x58 && reg == o->rm);
 	if (op >= 0x90 && op <= 0x97)

@@ -18,7 +18,7 @@ enum insn_class {
 	INSN_CALL,     /* direct */
 	INSN_CALL_IND, /* through a register or memory */
 	INSN_RET,
-	INSN_STOP,     /* ud2, hlt, int3: nothing follows */
+	INSN_STOP, /* ud2, hlt, int3: nothing follows */
 };
 
 struct insn {
@@ -48,19 +48,32 @@ bool insn__is_endbr64(const uint8_t *bytes, uint64_t len);
 const char *insn__op_name(uint8_t op); /* "push", "jcc", ... by insn.op */
 
 /* Registers by their number in the encoding. */
-enum { REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI, REG_R8, REG_R9,
-       REG_CNT = 16, REG_NONE = 16, REG_RIP };
+enum {
+	REG_RAX,
+	REG_RCX,
+	REG_RDX,
+	REG_RBX,
+	REG_RSP,
+	REG_RBP,
+	REG_RSI,
+	REG_RDI,
+	REG_R8,
+	REG_R9,
+	REG_CNT = 16,
+	REG_NONE = 16,
+	REG_RIP
+};
 
 /* Operands of an instruction with a ModRM byte, or of a move of an immediate to a register. */
 struct insn_ops {
-	uint8_t map;     /* 0: one-byte opcodes, 1: 0f xx; 2: other maps and VEX, EVEX */
+	uint8_t map; /* 0: one-byte opcodes, 1: 0f xx; 2: other maps and VEX, EVEX */
 	uint8_t opcode;
-	uint8_t reg;     /* ModRM.reg with REX.R */
-	uint8_t rm;      /* register of ModRM.rm, REG_NONE when it is memory */
+	uint8_t reg;                /* ModRM.reg with REX.R */
+	uint8_t rm;                 /* register of ModRM.rm, REG_NONE when it is memory */
 	uint8_t base, index, scale; /* memory: registers or REG_NONE; base REG_RIP: rip-relative */
 	bool has_modrm, mem, rex_w, opsize; /* opsize: 66 prefix */
-	int64_t disp;    /* memory: displacement; rip-relative: the address */
-	int64_t imm;     /* last immediate, sign-extended; valid for imm_sz > 0 */
+	int64_t disp;                       /* memory: displacement; rip-relative: the address */
+	int64_t imm; /* last immediate, sign-extended; valid for imm_sz > 0 */
 	uint8_t imm_sz;
 };
 
@@ -68,9 +81,9 @@ struct insn_ops {
 bool insn__ops(const uint8_t *bytes, const struct insn *in, struct insn_ops *ops);
 
 /* The common forms: dst = register, for the tracking of values. */
-bool insn_ops__is_lea(const struct insn_ops *ops);       /* lea mem, reg */
-bool insn_ops__is_load(const struct insn_ops *ops);      /* mov mem, reg (32 or 64 bits) */
-bool insn_ops__is_store(const struct insn_ops *ops);     /* mov reg, mem */
+bool insn_ops__is_lea(const struct insn_ops *ops);   /* lea mem, reg */
+bool insn_ops__is_load(const struct insn_ops *ops);  /* mov mem, reg (32 or 64 bits) */
+bool insn_ops__is_store(const struct insn_ops *ops); /* mov reg, mem */
 bool insn_ops__mov_rr(const struct insn_ops *ops, uint8_t *dst, uint8_t *src); /* mov reg, reg */
 /* Sets a register to a constant: mov $imm, reg; xor reg, reg. */
 bool insn_ops__is_const(const struct insn_ops *ops, uint8_t *dst, int64_t *value);

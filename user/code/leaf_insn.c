@@ -257,14 +257,14 @@ static bool alu_forms(struct step *s)
 
 	if (form >= 4) {
 		reg = reg_place(s, REG_RAX, size);
-		return alu(s, op, &reg, (struct value){ .v = (uint64_t)s->o.imm & mask(size),
-							.known = true });
+		return alu(s, op, &reg,
+			   (struct value){ .v = (uint64_t)s->o.imm & mask(size), .known = true });
 	}
 	if (!rm_place(s, size, &rm))
 		return false;
 	if (op == 3 && !rm.mem && s->o.rm == s->o.reg) /* sbb with itself spreads the carry */
-		return put(s, &rm, (struct value){ .v = s->r->cf ? UINT64_MAX : 0,
-						   .known = s->r->flags_known });
+		return put(s, &rm,
+			   (struct value){ .v = s->r->cf ? UINT64_MAX : 0, .known = s->r->flags_known });
 	if ((op == 6 || op == 5) && !rm.mem && s->o.rm == s->o.reg) {
 		set_logic_flags(s->r, 0, size, true); /* xor or sub with itself */
 		return put(s, &rm, (struct value){ .known = true });
@@ -438,17 +438,15 @@ static bool one_byte(struct step *s)
 		return false;
 	switch (op) {
 	case 0x63:
-	case 0x88:
-	case 0x89:
-	case 0x8a:
-	case 0x8b:
+	case 0x88 ... 0x8b:
 	case 0xc6:
 	case 0xc7:
 		return moves(s, op, &rm, &reg);
 	case 0x69:
 	case 0x6b:
 		s->r->flags_known = false;
-		return get(s, &rm, &v) && put_reg(s, s->o.reg, s->size, v.v * (uint64_t)s->o.imm, v.known);
+		return get(s, &rm, &v) &&
+		       put_reg(s, s->o.reg, s->size, v.v * (uint64_t)s->o.imm, v.known);
 	case 0x80:
 	case 0x81:
 	case 0x83:
@@ -465,7 +463,8 @@ static bool one_byte(struct step *s)
 		return shift(s, &rm, s->o.reg & 7, v);
 	case 0xd2:
 	case 0xd3:
-		v = (struct value){ .v = s->r->reg[REG_RCX] & 0xff, .known = !(s->r->unknown[REG_RCX] & 1) };
+		v = (struct value){ .v = s->r->reg[REG_RCX] & 0xff,
+				    .known = !(s->r->unknown[REG_RCX] & 1) };
 		return shift(s, &rm, s->o.reg & 7, v);
 	case 0xf6:
 	case 0xf7:
@@ -482,10 +481,12 @@ static bool one_byte(struct step *s)
 static bool vector(struct step *s)
 {
 	uint8_t op = s->o.opcode;
-	bool stores = op == 0x11 || op == 0x13 || op == 0x17 || op == 0x29 || op == 0x2b || op == 0x7f ||
-		      op == 0xd6 || op == 0xe7 || (op == 0x7e && !s->rep);
-	uint32_t size = s->repne || op == 0x12 || op == 0x13 || op == 0x16 || op == 0x17 || op == 0xd6 ||
-					(s->rep && op == 0x7e) ? 8 : 16;
+	bool stores = op == 0x11 || op == 0x13 || op == 0x17 || op == 0x29 || op == 0x2b ||
+		      op == 0x7f || op == 0xd6 || op == 0xe7 || (op == 0x7e && !s->rep);
+	uint32_t size = s->repne || op == 0x12 || op == 0x13 || op == 0x16 || op == 0x17 ||
+					op == 0xd6 || (s->rep && op == 0x7e) ?
+				8 :
+				16;
 	uint64_t addr, v;
 	bool known;
 
@@ -525,7 +526,8 @@ static bool bit_test(struct step *s, uint8_t op, const struct place *rm, const s
 {
 	struct value v, b = { .v = s->imm, .known = true };
 
-	if (rm->mem || !get(s, rm, &v) || (op == 0xa3 && !get(s, reg, &b)) || (op == 0xba && (s->o.reg & 7) != 4))
+	if (rm->mem || !get(s, rm, &v) || (op == 0xa3 && !get(s, reg, &b)) ||
+	    (op == 0xba && (s->o.reg & 7) != 4))
 		return false;
 	s->r->cf = v.v >> (b.v & (s->size * 8 - 1)) & 1;
 	s->r->flags_known = v.known && b.known;
@@ -538,13 +540,13 @@ static bool two_byte(struct step *s)
 	struct place rm, reg = reg_place(s, s->o.reg, s->size);
 	struct value v;
 	uint32_t size = op == 0xb6 || op == 0xbe || (op & 0xf0) == 0x90 ? 1 :
-			op == 0xb7 || op == 0xbf	? 2 :
-							  s->size;
+			op == 0xb7 || op == 0xbf                        ? 2 :
+									  s->size;
 
 	if (op == 0x1e || op == 0x1f || op == 0x18 || op == 0x0d)
 		return true;
-	if ((op >= 0x10 && op <= 0x17) || (op >= 0x28 && op <= 0x2f) || (op >= 0x50 && op <= 0x7f) ||
-	    op == 0xc6 || op >= 0xd0)
+	if ((op >= 0x10 && op <= 0x17) || (op >= 0x28 && op <= 0x2f) ||
+	    (op >= 0x50 && op <= 0x7f) || op == 0xc6 || op >= 0xd0)
 		return vector(s);
 	if (!s->o.has_modrm || !rm_place(s, size, &rm))
 		return false;
@@ -571,8 +573,9 @@ static bool two_byte(struct step *s)
 		break;
 	}
 	if ((op & 0xf0) == 0x90)
-		return put(s, &rm, (struct value){ .v = leaf_run__condition(s->r, op & 0xf),
-						   .known = s->r->flags_known });
+		return put(s, &rm,
+			   (struct value){ .v = leaf_run__condition(s->r, op & 0xf),
+					   .known = s->r->flags_known });
 	if ((op & 0xf0) == 0x40) {
 		if (!get(s, &rm, &v))
 			return false;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define STACK_BASE 0x7e0000000000ULL
-#define STEPS_MAX  20000
-#define RETURN_TO  0x7dfffffffff0ULL /* the caller of the outermost function */
+#define STEPS_MAX 20000
+#define RETURN_TO 0x7dfffffffff0ULL /* the caller of the outermost function */
 
 void leaf_run__reset(struct leaf_run *r)
 {
@@ -30,7 +30,7 @@ static void set_known(struct leaf_run *r, uint64_t off, uint32_t size, bool know
 		if (known)
 			r->stack_known[off / 8] |= (uint8_t)(1u << off % 8);
 		else
-			r->stack_known[off / 8] &= (uint8_t)~(1u << off % 8);
+			r->stack_known[off / 8] &= (uint8_t) ~(1u << off % 8);
 	}
 }
 
@@ -103,8 +103,9 @@ bool leaf_run__store(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t 
 	if (!in_object(addr, &obj, &off))
 		return r->lenient;
 	if (r->write_cnt < LEAF_READS) /* noted, but objects keep what the caller said */
-		r->writes[r->write_cnt++] = (struct leaf_write){ .obj = obj, .size = size, .off = off, .v = v,
-								 .known = known && size <= 8 };
+		r->writes[r->write_cnt++] = (struct leaf_write){
+			.obj = obj, .size = size, .off = off, .v = v, .known = known && size <= 8
+		};
 	return true;
 }
 
@@ -137,7 +138,7 @@ bool leaf_run__pop(struct leaf_run *r, uint64_t *v, bool *known)
 static void skip_call(struct leaf_run *r)
 {
 	static const uint8_t lost[] = { REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI,
-					REG_R8,	 REG_R9,  10,	   11 };
+					REG_R8,  REG_R9,  10,      11 };
 	uint32_t i;
 
 	for (i = 0; i < sizeof(lost); i++)
@@ -164,8 +165,7 @@ static bool tls_call(struct leaf_run *r)
 	return true;
 }
 
-static enum leaf_end do_call(struct leaf_run *r, uint64_t slot, uint64_t target, uint64_t back,
-			     bool *stop)
+static enum leaf_end do_call(struct leaf_run *r, uint64_t slot, uint64_t target, uint64_t back, bool *stop)
 {
 	const char *name = elf_file__plt_name(r->lc->ef, slot ? slot : target);
 	uint64_t local = name ? lib_code__function(r->lc, name) : target;
@@ -216,8 +216,7 @@ static enum leaf_end do_return(struct leaf_run *r, bool *stop)
 }
 
 /* Where an indirect call or jump goes: a GOT slot's name, or a known value. */
-static bool indirect_target(struct leaf_run *r, const struct insn_ops *o, uint64_t *slot,
-			    uint64_t *target)
+static bool indirect_target(struct leaf_run *r, const struct insn_ops *o, uint64_t *slot, uint64_t *target)
 {
 	uint64_t addr;
 	bool known;
@@ -262,8 +261,7 @@ static enum leaf_end past_call(struct leaf_run *r, const struct insn *in, bool *
 	return LEAF_RETURNED;
 }
 
-static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const uint8_t *bytes,
-			       bool *stop)
+static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const uint8_t *bytes, bool *stop)
 {
 	uint64_t next = in->addr + in->len, slot = 0, target = in->target;
 	struct insn_ops o;

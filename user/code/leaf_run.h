@@ -28,12 +28,12 @@ enum leaf_call {
 
 /* Objects: addresses that a function may be given; far from everything a file has. */
 #define LEAF_OBJ_SIZE 0x100000000ULL
-#define LEAF_OBJ(i)   (0x7f0000000000ULL + (uint64_t)(i)*LEAF_OBJ_SIZE)
-#define LEAF_OBJ_MAX  8
-#define LEAF_TLS_MAX  4 /* thread-local blocks, objects of their own from LEAF_OBJ_MAX on */
-#define LEAF_READS    64
-#define LEAF_STACK    8192
-#define LEAF_DEPTH    4
+#define LEAF_OBJ(i) (0x7f0000000000ULL + (uint64_t)(i)*LEAF_OBJ_SIZE)
+#define LEAF_OBJ_MAX 8
+#define LEAF_TLS_MAX 4 /* thread-local blocks, objects of their own from LEAF_OBJ_MAX on */
+#define LEAF_READS 64
+#define LEAF_STACK 8192
+#define LEAF_DEPTH 4
 
 struct leaf_read {
 	uint32_t obj;  /* index of LEAF_OBJ; LEAF_OBJ_MAX + n: thread-local block n */

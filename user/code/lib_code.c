@@ -54,11 +54,11 @@ static uint32_t name_flags(const struct lib_code *lc, const char *name)
 	uint32_t flags;
 
 	/* libstdc++: std::__throw_bad_alloc() and some forty more */
-	if (!strncmp(name, "_ZSt", 4) && name[4] >= '0' && name[4] <= '9' &&
-	    strstr(name, "__throw_"))
+	if (!strncmp(name, "_ZSt", 4) && name[4] >= '0' && name[4] <= '9' && strstr(name, "__throw_"))
 		return CALLEE_NORETURN;
 	flags = row_flags(lc->names->callees, lc->names->callee_cnt, name);
-	return flags ? flags : row_flags(noreturn_rows, sizeof(noreturn_rows) / sizeof(*noreturn_rows), name);
+	return flags ? flags :
+		       row_flags(noreturn_rows, sizeof(noreturn_rows) / sizeof(*noreturn_rows), name);
 }
 
 static uint64_t hash_name(const char *s, uint64_t *second)
@@ -102,8 +102,7 @@ static int add_topic(struct lib_code *lc, const struct elf_sym *sym)
 		if (row->prefix[3] != sym->name[3] || row->prefix[6] != sym->name[6] ||
 		    strncmp(sym->name, row->prefix, strlen(row->prefix)))
 			continue;
-		if (sym->type != row->type &&
-		    !(row->type == STT_OBJECT && sym->type == STT_NOTYPE))
+		if (sym->type != row->type && !(row->type == STT_OBJECT && sym->type == STT_NOTYPE))
 			continue;
 		l = &lc->topics[row->topic];
 		if (vec_reserve((void **)&l->syms, &l->cap, l->cnt + 1ULL, sizeof(*l->syms)))
@@ -244,8 +243,9 @@ int lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct 
 	memset(lc, 0, sizeof(*lc));
 	lc->ef = ef;
 	lc->names = names;
-	lc->src = (struct code_src){ .arg = lc, .text = src_text, .data = src_data,
-				     .range = src_range, .returns = src_returns };
+	lc->src = (struct code_src){
+		.arg = lc, .text = src_text, .data = src_data, .range = src_range, .returns = src_returns
+	};
 	elf_file__for_each_sym(ef, on_sym, &pass);
 	if (pass.err)
 		return pass.err;
@@ -376,8 +376,8 @@ static int scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
 		if (vec_reserve((void **)&lc->sites, &lc->site_cap, lc->site_cnt + 1ULL,
 				sizeof(*lc->sites)))
 			return -ENOMEM;
-		lc->sites[lc->site_cnt++] = (struct call_site){
-			.at = lc->text_start + (uint64_t)(p - base), .flags = got };
+		lc->sites[lc->site_cnt++] =
+			(struct call_site){ .at = lc->text_start + (uint64_t)(p - base), .flags = got };
 	}
 	return 0;
 }

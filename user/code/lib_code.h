@@ -19,8 +19,8 @@
  * writes the rows (struct lib_names).
  */
 #define CALLEE_NORETURN 0x0100u
-#define CALLEE_LOCAL	0x0200u /* a function of this library whose code was inspected */
-#define CALLEE_KNOWN	0x0400u
+#define CALLEE_LOCAL 0x0200u /* a function of this library whose code was inspected */
+#define CALLEE_KNOWN 0x0400u
 /* High half: what the function calls in turn. */
 #define CALLEE_IN(flag) ((flag) << 16)
 
@@ -35,7 +35,7 @@ struct topic_row {
 /* Functions of interest when they are called. */
 struct callee_row {
 	const char *name; /* prefix, or the whole name when it ends in '$' */
-	uint32_t flags;	  /* low half */
+	uint32_t flags;   /* low half */
 };
 
 /* What an analysis asks about the names of a library; the rows outlive the struct lib_code. */
@@ -43,7 +43,7 @@ struct lib_names {
 	const struct topic_row *topics;
 	const struct callee_row *callees;
 	uint32_t topic_cnt, callee_cnt;
-	uint32_t all_calls;   /* flags whose calls lib_code__all_calls() finds */
+	uint32_t all_calls; /* flags whose calls lib_code__all_calls() finds */
 	uint32_t inner_calls; /* flags that are searched in the code of local callees, for CALLEE_IN() */
 };
 
@@ -58,7 +58,7 @@ struct sym_list {
 };
 
 struct call_site {
-	uint64_t at;	/* the call instruction, by its bytes: decode before relying on it */
+	uint64_t at;    /* the call instruction, by its bytes: decode before relying on it */
 	uint32_t flags; /* CALLEE_* of its target, low half */
 };
 
@@ -67,12 +67,12 @@ struct lib_code {
 	const struct lib_names *names;
 	struct code_src src;
 	struct sym_list topics[LIB_TOPICS_MAX];
-	bool has_symtab;	/* local functions have names */
-	struct hashmap cold;	/* start of a .cold part -> 1 */
+	bool has_symtab;        /* local functions have names */
+	struct hashmap cold;    /* start of a .cold part -> 1 */
 	struct hashmap by_name; /* hash of a mangled name -> address of the exported function */
 	struct hashmap callees; /* address of a callee -> CALLEE_* */
 	uint64_t text_start, text_end; /* executable bytes of the file */
-	struct call_site *sites; /* all calls of what lib_code__all_calls() looks for */
+	struct call_site *sites;       /* all calls of what lib_code__all_calls() looks for */
 	uint32_t site_cnt, site_cap;
 	bool sites_known;
 };

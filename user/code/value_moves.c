@@ -46,16 +46,18 @@ static struct value_operand rm_operand(uint8_t kind, const struct insn_ops *o)
 {
 	if (!o->mem)
 		return reg_operand(kind, o->rm);
-	return (struct value_operand){ .kind = OPERAND_MEM,
-				       .mem = { .base = o->base, .disp = o->disp,
-						.indexed = o->index != REG_NONE } };
+	return (struct value_operand){
+		.kind = OPERAND_MEM,
+		.mem = { .base = o->base, .disp = o->disp, .indexed = o->index != REG_NONE }
+	};
 }
 
 static void copy(struct value_move *mv, struct value_operand dst, struct value_operand src,
 		 uint32_t size, uint32_t stored)
 {
-	*mv = (struct value_move){ .kind = MOVE_COPY, .src = src, .dst = dst, .size = size,
-				   .store_size = stored };
+	*mv = (struct value_move){
+		.kind = MOVE_COPY, .src = src, .dst = dst, .size = size, .store_size = stored
+	};
 }
 
 /* ---- vector registers ---- */
@@ -342,12 +344,14 @@ static bool frame_move(const struct insn_ops *o, int32_t *sp, int32_t *bp)
 	if (insn_ops__is_lea(o)) {
 		dst = o->reg;
 		value = o->index != REG_NONE ? VALUE_NO_FRAME :
-			o->base == REG_RSP  ? shifted(*sp, o->disp) :
-			o->base == REG_RBP  ? shifted(*bp, o->disp) :
-					      VALUE_NO_FRAME;
+			o->base == REG_RSP   ? shifted(*sp, o->disp) :
+			o->base == REG_RBP   ? shifted(*bp, o->disp) :
+					       VALUE_NO_FRAME;
 	} else if (insn_ops__mov_rr(o, &dst, &src)) {
-		value = !o->rex_w ? VALUE_NO_FRAME : src == REG_RSP ? *sp : src == REG_RBP ? *bp :
-									      VALUE_NO_FRAME;
+		value = !o->rex_w      ? VALUE_NO_FRAME :
+			src == REG_RSP ? *sp :
+			src == REG_RBP ? *bp :
+					 VALUE_NO_FRAME;
 	} else {
 		return false;
 	}
@@ -365,8 +369,8 @@ void value_moves__frame(const struct flow_node *n, const struct insn_ops *o, int
 
 	if (frame_move(o, sp, bp))
 		return;
-	if (!o->map && (op == 0x81 || op == 0x83) && !o->mem && (o->rm == REG_RSP || o->rm == REG_RBP) &&
-	    (o->reg & 7) != 7) {
+	if (!o->map && (op == 0x81 || op == 0x83) && !o->mem &&
+	    (o->rm == REG_RSP || o->rm == REG_RBP) && (o->reg & 7) != 7) {
 		add_imm(o, o->rm == REG_RSP ? sp : bp);
 		return;
 	}

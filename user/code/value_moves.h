@@ -24,9 +24,9 @@ struct value_operand {
 struct value_move {
 	enum { MOVE_OTHER, MOVE_COPY } kind;
 	struct value_operand src, dst; /* COPY; OTHER: dst.mem is what is stored to, if store_size */
-	uint32_t size;		       /* COPY: low bytes that arrive unchanged */
-	uint32_t store_size;	       /* bytes of memory that are written */
-	uint16_t xmm_dead;	       /* OTHER: vector registers whose low half is overwritten */
+	uint32_t size;                 /* COPY: low bytes that arrive unchanged */
+	uint32_t store_size;           /* bytes of memory that are written */
+	uint16_t xmm_dead;             /* OTHER: vector registers whose low half is overwritten */
 };
 
 /* The operands must be known and not of map 2. */

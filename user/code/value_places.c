@@ -272,8 +272,8 @@ int value_places__run(struct value_places *v, const struct flow *f, const struct
 
 /* ---- answers ---- */
 
-bool value_places__loads(const struct value_places *v, const struct flow *f, uint32_t node, uint8_t place,
-			 int32_t *slot)
+bool value_places__loads(const struct value_places *v, const struct flow *f, uint32_t node,
+			 uint8_t place, int32_t *slot)
 {
 	const struct flow_node *n = &f->nodes[node];
 	struct value_move mv;
@@ -311,7 +311,8 @@ bool value_places__find(const struct value_places *v, uint32_t node, uint32_t va
 
 		if (!(st->at[value] & SLOT_BIT(i)) || (!by_sp && st->bp == VALUE_NO_FRAME))
 			continue;
-		*out = (struct value_place){ .in_memory = true, .reg = by_sp ? REG_RSP : REG_RBP,
+		*out = (struct value_place){ .in_memory = true,
+					     .reg = by_sp ? REG_RSP : REG_RBP,
 					     .disp = v->slots[i] - (by_sp ? st->sp : st->bp) };
 		return true;
 	}

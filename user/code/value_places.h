@@ -16,7 +16,7 @@
 
 struct value_state {
 	uint64_t at[VALUES_MAX]; /* places: 16 vector, 16 general registers, 32 slots */
-	int32_t sp, bp;		 /* rsp and rbp less rsp at the entry; VALUE_NO_FRAME: not known */
+	int32_t sp, bp;          /* rsp and rbp less rsp at the entry; VALUE_NO_FRAME: not known */
 	bool seen;
 };
 
@@ -35,8 +35,8 @@ struct value_seeds {
 	int32_t sp, bp; /* there */
 	uint32_t cnt;
 	uint8_t place[VALUES_MAX]; /* VALUE_XMM(r), VALUE_GPR(r), VALUE_SLOT */
-	uint8_t size;		   /* bytes of each that count */
-	int32_t slot;		   /* VALUE_SLOT: less rsp at the entry */
+	uint8_t size;              /* bytes of each that count */
+	int32_t slot;              /* VALUE_SLOT: less rsp at the entry */
 };
 #define VALUE_XMM(r) (r)
 #define VALUE_GPR(r) (16 + (r))
@@ -59,7 +59,7 @@ bool value_places__find(const struct value_places *v, uint32_t node, uint32_t va
 bool value_places__is_at(const struct value_places *v, uint32_t node, uint32_t value, uint8_t place);
 
 /* Does the instruction load this place from a slot of the frame? *slot: as in value_seeds. */
-bool value_places__loads(const struct value_places *v, const struct flow *f, uint32_t node, uint8_t place,
-			 int32_t *slot);
+bool value_places__loads(const struct value_places *v, const struct flow *f, uint32_t node,
+			 uint8_t place, int32_t *slot);
 
 #endif /* CODE_VALUE_PLACES_H */

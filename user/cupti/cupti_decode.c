@@ -63,6 +63,7 @@ static void take_copy(struct ptb_gpu_memory *m, const uint8_t *p)
 }
 
 /* What they all have beside their own: the same fields at other places. */
+/* clang-format off */
 #define TAKE_MEMORY(m, p, record)                                     \
 	do {                                                          \
 		(m)->correlation = FIELD(p, record, correlationId);   \
@@ -74,6 +75,7 @@ static void take_copy(struct ptb_gpu_memory *m, const uint8_t *p)
 		if ((m)->channel != CUPTI_NONE)                       \
 			(m)->flags |= PTB_GPU_HAS_CHANNEL;            \
 	} while (0)
+/* clang-format on */
 
 static void take_memcpy(struct ptb_gpu_memory *m, const uint8_t *p)
 {
@@ -185,14 +187,15 @@ static enum cupti_answer over(uint64_t begin, uint64_t end)
 }
 
 /* Work of a device, which shows where its context is. */
-static enum cupti_answer work(struct cupti_decoder *d, uint32_t context, uint32_t device, uint64_t begin, uint64_t end)
+static enum cupti_answer work(struct cupti_decoder *d, uint32_t context, uint32_t device,
+			      uint64_t begin, uint64_t end)
 {
 	learn(&d->devices, context, 0, device);
 	return over(begin, end);
 }
 
-enum cupti_answer cupti_decoder__take(struct cupti_decoder *d, const void *record, size_t len, uint32_t name,
-				      bool tids, union cupti_record *to)
+enum cupti_answer cupti_decoder__take(struct cupti_decoder *d, const void *record, size_t len,
+				      uint32_t name, bool tids, union cupti_record *to)
 {
 	const uint8_t *p = record;
 

@@ -16,7 +16,7 @@
 /* What earlier records of a process say of later ones. A zeroed struct is a new one. */
 struct cupti_decoder {
 	struct hashmap devices; /* of contexts */
-	struct hashmap events;  /* (context, event): correlation and stream of its last cudaEventRecord */
+	struct hashmap events; /* (context, event): correlation and stream of its last cudaEventRecord */
 };
 
 union cupti_record {
@@ -37,8 +37,8 @@ enum cupti_answer {
 
 /* len bytes of a record, all that there is of it, into *to. name: of the kernel or call; tids: its thread ids are
  * numbers of threads. */
-enum cupti_answer cupti_decoder__take(struct cupti_decoder *d, const void *record, size_t len, uint32_t name,
-				      bool tids, union cupti_record *to);
+enum cupti_answer cupti_decoder__take(struct cupti_decoder *d, const void *record, size_t len,
+				      uint32_t name, bool tids, union cupti_record *to);
 void cupti_decoder__clear(struct cupti_decoder *d);
 
 #endif /* CUPTI_CUPTI_DECODE_H */

@@ -11,9 +11,12 @@
 #include <stdint.h>
 
 #define CUPTI_ACTIVITY_OBJECT_THREAD 2
+/* clang-format off */
 #define CUPTI_NONE 0xffffffffu /* CUPTI_INVALID_CHANNEL_ID; _CONTEXT_ID and _STREAM_ID before 13.2 */
+/* clang-format on */
 
 /* X(record, field, offset, type) */
+/* clang-format off */
 #define CUPTI_KERNEL_FIELDS(X)                        \
 	X(KERNEL, registersPerThread, 6, uint16_t)    \
 	X(KERNEL, start, 16, uint64_t)                \
@@ -37,8 +40,10 @@
 	X(KERNEL, graphId, 156, uint32_t)             \
 	X(KERNEL, channelID, 168, uint32_t)           \
 	X(KERNEL, channelType, 172, uint32_t)
+/* clang-format on */
 #define CUPTI_KERNEL11_FIELDS(X) X(KERNEL, priority, 216, int32_t) /* since 13.1 */
 
+/* clang-format off */
 #define CUPTI_COPY_FIELDS(X)                  \
 	X(COPY, copyKind, 4, uint8_t)         \
 	X(COPY, srcKind, 5, uint8_t)          \
@@ -96,8 +101,10 @@
 	X(OVERHEAD, objectKind, 8, uint32_t)  \
 	X(OVERHEAD, start, 24, uint64_t)      \
 	X(OVERHEAD, end, 32, uint64_t)
+/* clang-format on */
 #define OVERHEAD_THREAD 16 /* objectId.pt.threadId */
 
+/* clang-format off */
 #define CUPTI_SYNC_FIELDS(X)                  \
 	X(SYNC, type, 4, uint32_t)            \
 	X(SYNC, start, 8, uint64_t)           \
@@ -120,6 +127,7 @@
 	CUPTI_KERNEL_FIELDS(X) CUPTI_KERNEL11_FIELDS(X) CUPTI_COPY_FIELDS(X)            \
 	CUPTI_MEMCPY_FIELDS(X) CUPTI_PEER_FIELDS(X) CUPTI_MEMSET_FIELDS(X) CUPTI_API_FIELDS(X) \
 	CUPTI_OVERHEAD_FIELDS(X) CUPTI_SYNC_FIELDS(X) CUPTI_EVENT_FIELDS(X) CUPTI_EVENT2_FIELDS(X)
+/* clang-format on */
 
 enum cupti_offsets {
 #define X(record, field, off, type) record##_##field = off,
@@ -131,12 +139,14 @@ CUPTI_ALL_FIELDS(X)
 #undef X
 
 /* FIELD(bytes, KERNEL, start); HAS_FIELD: is the record of so many bytes long enough? */
+/* clang-format off */
 #define FIELD(bytes, record, field)                                            \
 	__extension__({                                                        \
 		record##_##field##_t value_;                                   \
 		__builtin_memcpy(&value_, (bytes) + record##_##field, sizeof(value_)); \
 		value_;                                                        \
 	})
+/* clang-format on */
 #define HAS_FIELD(len, record, field) ((len) >= record##_##field + sizeof(record##_##field##_t))
 
 #endif /* CUPTI_LAYOUT_H */

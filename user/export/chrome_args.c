@@ -161,7 +161,7 @@ static enum shown shown_as(struct writer *cw, const struct arg_walk *aw, const s
  * The arrays are put together as text, none of which needs escaping, and go to the writer in one piece:
  * each call of it would cost more than what most inputs consist of.
  */
-#define put_lit(cw, lit) \
+#define put_lit(cw, lit)                                                                           \
 	(memcpy((cw)->text + (cw)->len, lit, sizeof(lit) - 1), (cw)->len += sizeof(lit) - 1)
 
 /* Room for `need` bytes, which must not be more than the buffer. */
@@ -196,7 +196,8 @@ static void put_scalars(struct writer *cw, const struct value *list)
 		if (list->kind == PTB_VAL_INTS)
 			v = value__int_elem(list, i);
 		else if (list->kind == PTB_VAL_DOUBLES)
-			v = (struct value){ .kind = PTB_VAL_DOUBLE, .d = ((const double *)list->data)[i] };
+			v = (struct value){ .kind = PTB_VAL_DOUBLE,
+					    .d = ((const double *)list->data)[i] };
 		else if (list->kind == PTB_VAL_BOOLS)
 			v = (struct value){ .kind = PTB_VAL_BOOL, .i = ((const uint8_t *)list->data)[i] };
 		else if (!values__next(&it, &v))

@@ -18,8 +18,10 @@
 
 #define THIN_NS 100000ULL
 
+/* clang-format off */
 #define RATE_NS 10000000ULL /* faults are counted in pieces of this length */
 #define RATE_HELD 64        /* of which the last ones can still grow: a record covers a time that is past */
+/* clang-format on */
 
 enum track_kind { TRACK_ALLOCATED, TRACK_RESERVED, TRACK_RSS };
 
@@ -155,11 +157,12 @@ static void add_sample(const struct chrome_counters *cc, struct track *t, const 
 		t->high = *s;
 }
 
-static struct track *get_track(struct chrome_counters *cc, uint32_t tgid, enum track_kind kind, int32_t type,
-			       int32_t index)
+static struct track *get_track(struct chrome_counters *cc, uint32_t tgid, enum track_kind kind,
+			       int32_t type, int32_t index)
 {
-	static const char *const titles[] = { [TRACK_ALLOCATED] = "torch allocated",
-					      [TRACK_RESERVED] = "torch reserved" };
+	static const char *const titles[] = {
+		[TRACK_ALLOCATED] = "torch allocated", [TRACK_RESERVED] = "torch reserved"
+	};
 	char device[MEM_NAME_MAX];
 	uint64_t owner = (uint64_t)tgid << 32 | (uint32_t)kind;
 	uint64_t where = (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
@@ -183,8 +186,8 @@ static struct track *get_track(struct chrome_counters *cc, uint32_t tgid, enum t
 	return t;
 }
 
-static int put_total(struct chrome_counters *cc, const struct memory_event *ev, enum track_kind kind,
-		     uint64_t value)
+static int put_total(struct chrome_counters *cc, const struct memory_event *ev,
+		     enum track_kind kind, uint64_t value)
 {
 	struct sample s = { .ts = ev->ts_ns, .key = value };
 	struct track *t = get_track(cc, ev->at.tgid, kind, ev->device_type, ev->device_index);
@@ -208,14 +211,15 @@ int chrome_counters__torch(struct chrome_counters *cc, const struct memory_event
 {
 	int err = put_total(cc, ev, TRACK_ALLOCATED, ev->allocated);
 
-	return err || !ev->device_type || !ev->reserved ? err : put_total(cc, ev, TRACK_RESERVED, ev->reserved);
+	return err || !ev->device_type || !ev->reserved ?
+		       err :
+		       put_total(cc, ev, TRACK_RESERVED, ev->reserved);
 }
 
 int chrome_counters__rss(struct chrome_counters *cc, uint32_t tgid, uint64_t ts,
 			 const uint64_t rss[PTB_RSS_KINDS])
 {
-	struct sample s = { .ts = ts,
-			    .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
+	struct sample s = { .ts = ts, .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
 	struct track *t;
 
 	if (!s.key) /* a process without any page is none */
@@ -271,7 +275,8 @@ static struct rate *get_rate(struct chrome_counters *cc, uint32_t tgid)
 
 	if (known)
 		return &cc->rates[*known];
-	if (vec_reserve((void **)&cc->rates, &cc->rate_cap, (uint64_t)cc->rate_cnt + 1, sizeof(*cc->rates)) ||
+	if (vec_reserve((void **)&cc->rates, &cc->rate_cap, (uint64_t)cc->rate_cnt + 1,
+			sizeof(*cc->rates)) ||
 	    hashmap__put(&cc->rate_ids, tgid, 0, cc->rate_cnt)) {
 		pr_error("cannot count the page faults of process %u: %s", tgid, errstr(ENOMEM));
 		return NULL;

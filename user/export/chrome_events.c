@@ -45,14 +45,14 @@ static void put_marks(struct jsonw *w, uint32_t flags)
 	}
 }
 
-void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
-			 uint64_t begin, uint64_t end)
+void chrome_event__slice(struct jsonw *w, const struct slice *sl,
+			 const struct chrome_args_opts *opts, uint64_t begin, uint64_t end)
 {
 	uint32_t missing;
 
 	chrome_event__head(w, "X");
-	put_str(w, "cat", cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION :
-								       SLICE_CPU_OP]);
+	put_str(w, "cat",
+		cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION : SLICE_CPU_OP]);
 	put_str(w, "name", sl->name);
 	put_u64(w, "pid", sl->tgid);
 	put_u64(w, "tid", sl->tid);
@@ -144,8 +144,8 @@ void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const cha
  * An instant over the whole view: an X slice of an unknown category would become an operator in one
  * consumer and an exception in another.
  */
-void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost, uint64_t begin,
-			uint64_t end)
+void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost,
+			uint64_t begin, uint64_t end)
 {
 	chrome_event__head(w, "i");
 	put_str(w, "s", "g");

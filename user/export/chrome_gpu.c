@@ -19,12 +19,14 @@
 #include "export/chrome_priv.h"
 #include "export/gpu_api.h"
 
+/* clang-format off */
 #define SYNC_ROW 1000000      /* kineto's: a Stream Sync is not on its stream's row, whose work it spans */
 #define NO_STREAM_ROW 1       /* kineto's, for synchronisation that belongs to none: abs(-1) */
 #define OWNER_ROW 10000000u   /* rows of the second, third, ... process on the same device */
 #define OVERHEAD_PID (-1)
 #define GPU_SORT_INDEX 5000000u
 #define OVERHEAD_SORT_INDEX 16777226u
+/* clang-format on */
 
 /*
  * Whose correlation ids these are: they count anew in each process, and a trace may have several. The first
@@ -39,14 +41,14 @@ struct owner {
 
 struct launch { /* a call that put work on a GPU, as it was written */
 	uint32_t tgid, tid;
-	uint64_t ts; /* of the trace */
+	uint64_t ts;  /* of the trace */
 	bool written; /* its flow's begin was */
 };
 
 struct row {
 	uint32_t device, tid;
 	uint32_t owner;
-	int64_t stream; /* -1: none */
+	int64_t stream;        /* -1: none */
 	bool sync, annotation; /* what it was first seen through */
 };
 
@@ -62,13 +64,14 @@ struct chrome_gpu {
 	struct launch *launches;
 	struct row *rows;
 	uint32_t owner_cnt, owner_cap, launch_cnt, launch_cap, row_cnt, row_cap;
-	struct hashmap calls;   /* correlation -> index + 1 of its launch, 0: none was written; CALL_RUNTIME */
+	struct hashmap calls; /* correlation -> index + 1 of its launch, 0: none was written; CALL_RUNTIME */
 	struct hashmap row_ids; /* (device, tid) -> index */
 	struct chrome_gpu_totals totals;
 	bool overhead;
 };
 
-struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s, const struct chrome_clock *clock)
+struct chrome_gpu *chrome_gpu__new(struct jsonw *w, const struct session *s,
+				   const struct chrome_clock *clock)
 {
 	struct chrome_gpu *cg = calloc(1, sizeof(*cg));
 
@@ -131,7 +134,8 @@ static uint32_t owner_of(struct chrome_gpu *cg, uint32_t tgid, bool host)
 	for (i = 0; i < cg->owner_cnt; i++)
 		if (cg->owners[i].tgid == tgid && cg->owners[i].host == host)
 			return i;
-	if (vec_reserve((void **)&cg->owners, &cg->owner_cap, (uint64_t)cg->owner_cnt + 1, sizeof(*cg->owners)))
+	if (vec_reserve((void **)&cg->owners, &cg->owner_cap, (uint64_t)cg->owner_cnt + 1,
+			sizeof(*cg->owners)))
 		return UINT32_MAX;
 	cg->owners[cg->owner_cnt] = (struct owner){ .tgid = tgid, .host = host };
 	return cg->owner_cnt++;
@@ -148,8 +152,8 @@ static uint64_t rel(const struct chrome_gpu *cg, uint64_t mono_ns)
 }
 
 /* Opens a slice up to its args. */
-static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name, int64_t pid, uint32_t tid,
-			uint64_t begin, uint64_t end)
+static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name, int64_t pid,
+			uint32_t tid, uint64_t begin, uint64_t end)
 {
 	chrome_event__head(cg->w, "X");
 	put_str(cg->w, "cat", cat);
@@ -168,7 +172,8 @@ static void end_slice(struct chrome_gpu *cg)
 	jsonw__end_obj(cg->w);
 }
 
-static void put_flow(struct chrome_gpu *cg, bool begin, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts)
+static void put_flow(struct chrome_gpu *cg, bool begin, uint64_t id, uint32_t pid, uint32_t tid,
+		     uint64_t ts)
 {
 	chrome_event__head(cg->w, begin ? "s" : "f");
 	put_u64(cg->w, "id", id);
@@ -205,7 +210,8 @@ static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint
 }
 
 /* Calls that torch does not show, and those that would be a second launch of the same work. */
-static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g, enum gpu_api_kind kind, uint64_t corr)
+static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g,
+		      enum gpu_api_kind kind, uint64_t corr)
 {
 	if (kind == GPU_API_NEVER)
 		return true;
@@ -219,8 +225,8 @@ static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g, en
 }
 
 /* The part of the call that can be shown; false: none. */
-static int fit(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid, uint64_t *begin, uint64_t *end,
-	       uint64_t *cut)
+static int fit(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid, uint64_t *begin,
+	       uint64_t *end, uint64_t *cut)
 {
 	uint64_t whole;
 	int err;
@@ -275,13 +281,15 @@ static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 	else if (cut > CUT_SHOWN_NS)
 		cg->totals.clipped_more++;
 	return corr && gpu_api__is_launch(kind) && !g->host_only ?
-		       note_launch(cg, corr, tgid, g->at.tid, begin) : cg->w->err;
+		       note_launch(cg, corr, tgid, g->at.tid, begin) :
+		       cg->w->err;
 }
 
 /* ---- rows of devices ---- */
 
 /* The row's number within its device; its name is written at the end. */
-static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner, bool sync, uint32_t *tid)
+static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner, bool sync,
+		  uint32_t *tid)
 {
 	bool none = g->stream == UINT32_MAX;
 	struct row r = { .device = g->device,
@@ -322,8 +330,9 @@ static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t
 
 static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
 {
-	static const char *const cats[] = { [GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy",
-					    [GPU_MEMSET] = "gpu_memset" };
+	static const char *const cats[] = {
+		[GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy", [GPU_MEMSET] = "gpu_memset"
+	};
 	uint64_t corr = corr_of(owner, g->correlation);
 	uint32_t tid;
 	int err = row_of(cg, g, owner, false, &tid);
@@ -331,8 +340,8 @@ static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t ow
 	if (err)
 		return err;
 	/* kineto renames what is only called "kernel" */
-	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel", g->device, tid, g->begin_ns,
-		    g->end_ns);
+	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel", g->device,
+		    tid, g->begin_ns, g->end_ns);
 	chrome_gpu_args__work(cg->w, g, corr);
 	end_slice(cg);
 	cg->totals.work++;
@@ -349,7 +358,8 @@ static int on_sync(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t ow
 	if (err)
 		return err;
 	begin_slice(cg, "cuda_sync", g->name, g->device, tid, g->begin_ns, g->end_ns);
-	chrome_gpu_args__sync(cg->w, g, corr_of(owner, g->correlation), corr_of(owner, s->event_correlation));
+	chrome_gpu_args__sync(cg->w, g, corr_of(owner, g->correlation),
+			      corr_of(owner, s->event_correlation));
 	end_slice(cg);
 	cg->totals.syncs++;
 	return cg->w->err;
@@ -424,8 +434,8 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 
 /* ---- names ---- */
 
-static void put_meta(struct chrome_gpu *cg, const char *what, int64_t pid, uint32_t tid, const char *key,
-		     const char *text, uint64_t number)
+static void put_meta(struct chrome_gpu *cg, const char *what, int64_t pid, uint32_t tid,
+		     const char *key, const char *text, uint64_t number)
 {
 	chrome_event__head(cg->w, "M");
 	put_str(cg->w, "name", what);
@@ -450,10 +460,12 @@ static void put_row(struct chrome_gpu *cg, const struct row *r)
 
 	n = r->stream < 0 ? snprintf(name, sizeof(name), "no stream ") :
 			    snprintf(name, sizeof(name), "stream %" PRId64 " %s", r->stream,
-				     r->sync ? "(sync)" : r->annotation ? "context" : "");
+				     r->sync       ? "(sync)" :
+				     r->annotation ? "context" :
+						     "");
 	if (r->owner && n > 0)
-		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u", r->sync || r->annotation ? " " : "",
-			 cg->owners[r->owner].tgid);
+		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u",
+			 r->sync || r->annotation ? " " : "", cg->owners[r->owner].tgid);
 	put_meta(cg, "thread_name", r->device, r->tid, "name", name, 0);
 	put_meta(cg, "thread_sort_index", r->device, r->tid, "sort_index", NULL, r->tid);
 }
@@ -461,7 +473,9 @@ static void put_row(struct chrome_gpu *cg, const struct row *r)
 static void put_device(struct chrome_gpu *cg, uint32_t device)
 {
 	const struct session_process *p = cg->info->process_cnt ? cg->info->processes : NULL;
-	const char *comm = p && p->comm && *p->comm ? p->comm : p && p->exe && *p->exe ? p->exe : "python";
+	const char *comm = p && p->comm && *p->comm ? p->comm :
+			   p && p->exe && *p->exe   ? p->exe :
+						      "python";
 	char label[32];
 
 	snprintf(label, sizeof(label), "GPU %u", device);

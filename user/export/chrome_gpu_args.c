@@ -82,8 +82,10 @@ static bool load_of(const struct ptb_gpu_kernel *k, const struct ptb_gpu_device 
 	out->has_occ = gpu_occupancy__of(d, &l, &out->occ);
 	if (!out->has_occ)
 		return true;
-	active = out->occ.active_blocks < out->blocks_per_sm ? out->occ.active_blocks : out->blocks_per_sm;
-	out->percent = (int64_t)(100 * active * threads / ((double)d->max_warps_per_sm * d->warp_size) + 0.5);
+	active = out->occ.active_blocks < out->blocks_per_sm ? out->occ.active_blocks :
+							       out->blocks_per_sm;
+	out->percent =
+		(int64_t)(100 * active * threads / ((double)d->max_warps_per_sm * d->warp_size) + 0.5);
 	return true;
 }
 

@@ -46,7 +46,8 @@ static double version_of(const cJSON *agents, const char *key)
 {
 	const cJSON *a;
 
-	cJSON_ArrayForEach(a, agents) {
+	cJSON_ArrayForEach(a, agents)
+	{
 		const cJSON *v = cJSON_GetObjectItemCaseSensitive(a, key);
 
 		if (cJSON_IsNumber(v) && v->valuedouble >= 1 && v->valuedouble < 1e9)
@@ -57,7 +58,8 @@ static double version_of(const cJSON *agents, const char *key)
 
 void chrome_gpu__versions(struct jsonw *w, const struct session *s)
 {
-	static const char *const keys[] = { "cupti_version", "cuda_runtime_version", "cuda_driver_version" };
+	static const char *const keys[] = { "cupti_version", "cuda_runtime_version",
+					    "cuda_driver_version" };
 	const char *json = session__meta(s, "agent");
 	cJSON *agents = json ? cJSON_Parse(json) : NULL;
 	size_t i;

@@ -50,8 +50,8 @@ void chrome_memory__free(struct chrome_memory *cm)
 }
 
 /* Opens an instant on a thread up to its args. */
-static void begin_instant(struct chrome_memory *cm, const char *cat, const char *name, uint32_t tgid,
-			  uint32_t tid, uint64_t ts)
+static void begin_instant(struct chrome_memory *cm, const char *cat, const char *name,
+			  uint32_t tgid, uint32_t tid, uint64_t ts)
 {
 	chrome_event__head(cm->w, "i");
 	put_str(cm->w, "cat", cat);
@@ -76,8 +76,8 @@ static void write_torch(struct chrome_memory *cm, const struct memory_event *ev)
 {
 	bool oom = ev->what == MEMORY_OOM;
 
-	begin_instant(cm, "cpu_instant_event", oom ? "[OutOfMemory]" : "[memory]", ev->at.tgid, ev->at.tid,
-		      ev->ts_ns);
+	begin_instant(cm, "cpu_instant_event", oom ? "[OutOfMemory]" : "[memory]", ev->at.tgid,
+		      ev->at.tid, ev->ts_ns);
 	put_u64(cm->w, "Total Reserved", ev->reserved);
 	put_u64(cm->w, "Total Allocated", ev->allocated);
 	put_i64(cm->w, "Bytes", ev->bytes);

@@ -164,8 +164,9 @@ static void write_gpu_totals(struct jsonw *w, const struct chrome_gpu_totals *t)
 	jsonw__end_obj(w);
 }
 
-void chrome_meta__tail(struct jsonw *w, const struct session_info *info, const struct session_totals *totals,
-		       const struct chrome_gpu_totals *gpu, const char *trace_name)
+void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
+		       const struct session_totals *totals, const struct chrome_gpu_totals *gpu,
+		       const char *trace_name)
 {
 	jsonw__newline(w);
 	jsonw__end_arr(w);

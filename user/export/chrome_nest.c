@@ -15,7 +15,9 @@
 #include "base/vec.h"
 #include "export/chrome_priv.h"
 
+/* clang-format off */
 #define GAP_NS 3 /* between any two times of a thread, as in the model: some readers keep microseconds in doubles */
+/* clang-format on */
 
 struct span {
 	uint64_t begin, end;
@@ -23,7 +25,7 @@ struct span {
 
 struct track {
 	struct span *spans; /* slices; sorted by the first call */
-	struct span *open;  /* what began before the current call and has not ended: slices and calls */
+	struct span *open; /* what began before the current call and has not ended: slices and calls */
 	uint32_t span_cnt, span_cap, open_cnt, open_cap, next;
 	bool sorted;
 };

@@ -22,16 +22,19 @@ uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct sess
 void chrome_meta__head(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
 		       const struct chrome_clock *clock);
 struct chrome_gpu_totals;
-void chrome_meta__tail(struct jsonw *w, const struct session_info *info, const struct session_totals *totals,
-		       const struct chrome_gpu_totals *gpu, const char *trace_name);
+void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
+		       const struct session_totals *totals, const struct chrome_gpu_totals *gpu,
+		       const char *trace_name);
 
 /* chrome_args.c: torch's keys for a slice's inputs; returns what of them is missing. */
 struct chrome_args_opts {
-	bool no_concrete; /* torch's record_concrete_inputs off */
+	bool no_concrete;   /* torch's record_concrete_inputs off */
 	bool kernel_memory; /* --kernel-memory */
 };
+/* clang-format off */
 #define CHROME_ARGS_UNKNOWN 0x1 /* a value is not known, and stands there as one that torch would not show */
 #define CHROME_ARGS_CUT 0x2     /* inputs, elements or dimensions that torch would show are left out */
+/* clang-format on */
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts);
 
 /* Keys are literals: millions of events pay for each of them. */
@@ -50,13 +53,13 @@ static inline void chrome_event__head(struct jsonw *w, const char *ph)
 }
 
 /* chrome_events.c: one event each, on its own line; times are already relative. */
-void chrome_event__slice(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts,
-			 uint64_t begin, uint64_t end);
+void chrome_event__slice(struct jsonw *w, const struct slice *sl,
+			 const struct chrome_args_opts *opts, uint64_t begin, uint64_t end);
 void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts);
 void chrome_event__process(struct jsonw *w, const struct session_process *p, uint64_t ts);
 void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t ts);
-void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost, uint64_t begin,
-			uint64_t end);
+void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost,
+			uint64_t begin, uint64_t end);
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);
 
 /* chrome_counters.c: values over time as counter tracks, thinned without losing an extreme. */
@@ -94,9 +97,9 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 /* chrome_gpu.c: activities of GPUs and the calls that caused them, with their flows. */
 struct chrome_gpu;
 struct chrome_gpu_totals { /* what only the trace knows */
-	uint64_t calls;   /* slices of API calls */
-	uint64_t hidden;  /* calls that torch does not show: its own list, driver calls of a runtime call */
-	uint64_t clipped; /* cut by no more than the clocks' error, to keep slices nested */
+	uint64_t calls;    /* slices of API calls */
+	uint64_t hidden; /* calls that torch does not show: its own list, driver calls of a runtime call */
+	uint64_t clipped;      /* cut by no more than the clocks' error, to keep slices nested */
 	uint64_t clipped_more; /* and by more */
 	uint64_t left_out; /* for which there was no room at all, or that are outside the window */
 	uint64_t work, flows, overheads, annotations, syncs, events;

@@ -174,8 +174,13 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 
 struct session_sink chrome_trace__sink(struct chrome_trace *ct)
 {
-	return (struct session_sink){ .arg = ct, .slice = on_slice, .flow = on_flow, .thread = on_thread,
-				      .memory = on_memory, .kernel = on_kernel, .gpu = on_gpu };
+	return (struct session_sink){ .arg = ct,
+				      .slice = on_slice,
+				      .flow = on_flow,
+				      .thread = on_thread,
+				      .memory = on_memory,
+				      .kernel = on_kernel,
+				      .gpu = on_gpu };
 }
 
 int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals)
@@ -187,8 +192,8 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 	for (i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
 
-		chrome_event__thread(&ct->w, t->tgid, t->tid, session__thread_comm(ct->s, t->tgid, t->tid),
-				     begin);
+		chrome_event__thread(&ct->w, t->tgid, t->tid,
+				     session__thread_comm(ct->s, t->tgid, t->tid), begin);
 	}
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);

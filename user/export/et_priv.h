@@ -13,7 +13,7 @@ enum et_object { ET_TENSOR, ET_STORAGE, ET_THREAD };
 
 struct et_ids {
 	struct hashmap seen; /* (number or tid, enum et_object) -> 1 */
-	uint64_t cnt[3];    /* by enum et_object */
+	uint64_t cnt[3];     /* by enum et_object */
 	int err;
 };
 

@@ -53,8 +53,7 @@ static struct elems elems__begin(const struct value *list)
 	uint32_t n = list->n < LIST_MAX ? list->n : LIST_MAX;
 	uint32_t cnt = list->present < n ? list->present : n;
 
-	return (struct elems){ .list = list, .it = values__begin(&list->elems), .cnt = cnt,
-			       .cut = cnt < n };
+	return (struct elems){ .list = list, .it = values__begin(&list->elems), .cnt = cnt, .cut = cnt < n };
 }
 
 /* What stands for elements or values that are not here. */
@@ -399,8 +398,8 @@ static void put_array(const struct side *s, const struct arg_list *args, bool cu
 	jsonw__end_arr(s->w);
 }
 
-void et_values__write(struct jsonw *w, const struct slice_values *sv, const struct session_keys *keys,
-		      struct et_ids *ids, struct et_missing *missing)
+void et_values__write(struct jsonw *w, const struct slice_values *sv,
+		      const struct session_keys *keys, struct et_ids *ids, struct et_missing *missing)
 {
 	struct side s = { .w = w, .keys = keys, .ids = ids, .missing = missing };
 	bool present = sv->flags & VALUES_PRESENT, cut = present && (sv->flags & VALUES_CUT);

@@ -39,10 +39,10 @@ struct exec_trace {
 	uint32_t tgid;
 	struct et_ids ids;
 	struct et_missing missing;
-	uint32_t last_tid;    /* the thread of the last slice, its id and number: runs of one thread are long */
+	uint32_t last_tid; /* the thread of the last slice, its id and number: runs of one thread are long */
 	uint64_t last_thread, last_nr;
 	struct hashmap thread_written; /* tid -> 1: its node is there */
-	struct hashmap thread_nr; /* tid -> logical id, 1, 2, ... by first appearance */
+	struct hashmap thread_nr;      /* tid -> logical id, 1, 2, ... by first appearance */
 	uint64_t nodes, no_inputs, no_outputs;
 };
 
@@ -56,7 +56,7 @@ struct node_attrs {
 
 #define put_text(p, text) (memcpy(p, text, sizeof(text) - 1), (p) += sizeof(text) - 1)
 #define attr_text(name, type) "{\"name\": \"" name "\", \"type\": \"" type "\", \"value\": "
-#define put_attr(p, name, type, v) \
+#define put_attr(p, name, type, v)                                                                 \
 	(put_text(p, attr_text(name, type)), (p) += text__i64(p, (int64_t)(v)), put_text(p, "}, "))
 
 /*
@@ -66,8 +66,8 @@ struct node_attrs {
  */
 static void put_attrs(struct jsonw *w, const struct node_attrs *a)
 {
-	static const char tail[] = "}, " attr_text("kernel_backend", "string") "\"\"}, "
-		attr_text("kernel_file", "string") "\"\"}, " attr_text("tensor_range", "string") "\"\"}";
+	static const char tail[] = "}, " attr_text("kernel_backend", "string") "\"\"}, " attr_text(
+		"kernel_file", "string") "\"\"}, " attr_text("tensor_range", "string") "\"\"}";
 	char buf[640], *p = buf;
 
 	put_text(p, "\"attrs\": [");
@@ -146,7 +146,7 @@ static int enter_thread(struct exec_trace *et, uint32_t tid)
 
 /* ---- what a node lacks ---- */
 
-#define LACKS_INPUTS 0x01   /* none were recorded, though there may be some */
+#define LACKS_INPUTS 0x01 /* none were recorded, though there may be some */
 #define LACKS_OUTPUTS 0x02
 #define UNKNOWN_VALUES 0x04
 #define CUT_VALUES 0x08
@@ -208,9 +208,10 @@ static bool returns_nothing(const struct slice *sl)
  * evaluate_function has none. */
 static uint32_t what_lacks(const struct slice *sl)
 {
-	bool takes = is_operator(sl) || sl->kind == PTB_FUNC_NODE_CALL || sl->kind == PTB_FUNC_PYFUNC ||
-		     sl->kind == PTB_FUNC_SCRIPT;
-	bool gives = is_operator(sl) && !(sl->flags & (SLICE_UNFINISHED | SLICE_UNWOUND)) && !returns_nothing(sl);
+	bool takes = is_operator(sl) || sl->kind == PTB_FUNC_NODE_CALL ||
+		     sl->kind == PTB_FUNC_PYFUNC || sl->kind == PTB_FUNC_SCRIPT;
+	bool gives = is_operator(sl) && !(sl->flags & (SLICE_UNFINISHED | SLICE_UNWOUND)) &&
+		     !returns_nothing(sl);
 
 	return (takes && !(sl->in.flags & VALUES_PRESENT) ? LACKS_INPUTS : 0) |
 	       (gives && !(sl->out.flags & VALUES_PRESENT) ? LACKS_OUTPUTS : 0);
@@ -368,7 +369,8 @@ static int choose_process(struct exec_trace *et, uint32_t tgid)
 
 	if (!info->has_results) {
 		pr_error("cannot write '%s': the capture has no results and identities of tensors, of which "
-			 "an Execution Trace is made; record with --execution-trace", et->path);
+			 "an Execution Trace is made; record with --execution-trace",
+			 et->path);
 		return -ENODATA;
 	}
 	while (tgid && i < info->process_cnt && info->processes[i].tgid != tgid)
@@ -379,8 +381,8 @@ static int choose_process(struct exec_trace *et, uint32_t tgid)
 	}
 	et->tgid = i < info->process_cnt ? info->processes[i].tgid : 0;
 	if (info->process_cnt > 1 && !tgid)
-		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects", et->path,
-			et->tgid, info->process_cnt - 1);
+		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects",
+			et->path, et->tgid, info->process_cnt - 1);
 	return 0;
 }
 

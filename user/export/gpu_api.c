@@ -27,11 +27,20 @@ static bool is_one_of(const char *name, const char *const *list)
 
 enum gpu_api_kind gpu_api__kind(const char *name)
 {
-	static const char *const never[] = { "cudaGetDevice",   "cudaSetDevice",           "cudaGetLastError",
-					     "cudaEventCreate", "cudaEventCreateWithFlags", "cudaEventDestroy", NULL };
-	static const char *const map[] = { "cuMemCreate",  "cuMemMap",
-					   "cuMemUnmap",   "cuMemRelease",
-					   "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", NULL };
+	static const char *const never[] = { "cudaGetDevice",
+					     "cudaSetDevice",
+					     "cudaGetLastError",
+					     "cudaEventCreate",
+					     "cudaEventCreateWithFlags",
+					     "cudaEventDestroy",
+					     NULL };
+	static const char *const map[] = { "cuMemCreate",
+					   "cuMemMap",
+					   "cuMemUnmap",
+					   "cuMemRelease",
+					   "cuMemExportToShareableHandle",
+					   "cuMemImportFromShareableHandle",
+					   NULL };
 	const char *verb = begins(name, "cuda") ? name + 4 : begins(name, "cu") ? name + 2 : name;
 
 	if (is_one_of(name, never))
@@ -49,7 +58,8 @@ enum gpu_api_kind gpu_api__kind(const char *name)
 	if (begins(verb, "StreamWaitEvent"))
 		return GPU_API_WAIT;
 	if (begins(verb, "StreamSynchronize") || begins(verb, "DeviceSynchronize") ||
-	    begins(verb, "EventSynchronize") || begins(verb, "CtxSynchronize") || begins(verb, "ThreadSynchronize"))
+	    begins(verb, "EventSynchronize") || begins(verb, "CtxSynchronize") ||
+	    begins(verb, "ThreadSynchronize"))
 		return GPU_API_SYNC;
 	return GPU_API_OTHER;
 }

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #define NO_LIMIT ((uint32_t)INT32_MAX)
+/* clang-format off */
 #define MAJOR_MIN 3 /* older devices allocate registers otherwise, and no CUPTI that is read here knows them */
+/* clang-format on */
 
 #define REG_UNIT 256 /* registers are given to a warp in these */
 
@@ -68,10 +70,12 @@ static uint32_t by_regs(const struct ptb_gpu_device *d, const struct gpu_launch 
 }
 
 /* A kernel that ran with more than a block has by default has asked for more before (opt in). */
-static uint32_t by_shared(const struct ptb_gpu_device *d, const struct gpu_launch *l, struct gpu_occupancy *o)
+static uint32_t by_shared(const struct ptb_gpu_device *d, const struct gpu_launch *l,
+			  struct gpu_occupancy *o)
 {
 	uint64_t unit = d->major >= 8 ? 128 : 256;
-	uint64_t bytes = round_up((uint64_t)l->static_shared + l->dynamic_shared + reserved_shared(d), unit);
+	uint64_t bytes =
+		round_up((uint64_t)l->static_shared + l->dynamic_shared + reserved_shared(d), unit);
 
 	o->shared_per_block = min32(bytes, NO_LIMIT);
 	if (bytes > (uint64_t)gpu_device__shared_optin(d) + reserved_shared(d))
@@ -81,12 +85,13 @@ static uint32_t by_shared(const struct ptb_gpu_device *d, const struct gpu_launc
 
 static bool known(const struct ptb_gpu_device *d)
 {
-	return d && d->major >= MAJOR_MIN && d->warp_size && d->max_threads_per_block && d->max_warps_per_sm &&
-	       d->max_blocks_per_sm && d->regs_per_block && d->regs_per_sm && d->shared_per_block &&
-	       d->shared_per_sm && d->sm_cnt;
+	return d && d->major >= MAJOR_MIN && d->warp_size && d->max_threads_per_block &&
+	       d->max_warps_per_sm && d->max_blocks_per_sm && d->regs_per_block && d->regs_per_sm &&
+	       d->shared_per_block && d->shared_per_sm && d->sm_cnt;
 }
 
-bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *l, struct gpu_occupancy *out)
+bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *l,
+		       struct gpu_occupancy *out)
 {
 	uint64_t warps;
 
@@ -96,10 +101,13 @@ bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *
 	warps = ((uint64_t)l->threads + d->warp_size - 1) / d->warp_size;
 	out->by_regs = by_regs(d, l, warps, out);
 	out->by_shared = by_shared(d, l, out);
-	out->by_warps = l->threads > d->max_threads_per_block ? 0 : min32(d->max_warps_per_sm / warps, NO_LIMIT);
+	out->by_warps = l->threads > d->max_threads_per_block ?
+				0 :
+				min32(d->max_warps_per_sm / warps, NO_LIMIT);
 	out->by_blocks = d->max_blocks_per_sm;
 	out->by_barriers = NO_LIMIT; /* no interface reports how many a kernel uses */
-	out->active_blocks = min32(min32(out->by_regs, out->by_shared), min32(out->by_warps, out->by_blocks));
+	out->active_blocks =
+		min32(min32(out->by_regs, out->by_shared), min32(out->by_warps, out->by_blocks));
 	out->limits = (out->by_warps == out->active_blocks ? GPU_LIMIT_WARPS : 0) |
 		      (out->by_regs == out->active_blocks ? GPU_LIMIT_REGS : 0) |
 		      (out->by_shared == out->active_blocks ? GPU_LIMIT_SMEM : 0) |

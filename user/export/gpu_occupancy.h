@@ -22,7 +22,7 @@ struct gpu_occupancy {
 	uint32_t active_blocks; /* per multiprocessor; 0: cannot run by these rules */
 	uint32_t limits;        /* GPU_LIMIT_* */
 	uint32_t by_regs, by_shared, by_warps, by_blocks, by_barriers; /* blocks; INT32_MAX: no limit */
-	uint32_t regs_per_block, shared_per_block; /* as they are allocated */
+	uint32_t regs_per_block, shared_per_block;                     /* as they are allocated */
 };
 
 /* What a kernel asks for. */
@@ -33,7 +33,8 @@ struct gpu_launch {
 };
 
 /* False when the device's properties do not suffice. */
-bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *l, struct gpu_occupancy *out);
+bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *l,
+		       struct gpu_occupancy *out);
 
 /* Shared memory that a block may have, by default and when its kernel asks for more (opt in). */
 uint32_t gpu_device__shared_optin(const struct ptb_gpu_device *d);

@@ -122,8 +122,8 @@ static void add_intervals(struct sentence *s, const struct session_info *info)
 			ns += info->lost[i].end_ns - info->lost[i].begin_ns;
 	}
 	next(s);
-	add(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", cnt, info->lost_cnt,
-	    info->lost_cnt == 1 ? "" : "s", (double)ns / 1e6);
+	add(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", cnt,
+	    info->lost_cnt, info->lost_cnt == 1 ? "" : "s", (double)ns / 1e6);
 	if (!session_info__counter(info, PTB_CNT_RING_FULL))
 		add(s, " (raise --ringbuf)");
 }
@@ -154,8 +154,9 @@ static void add_limits(struct sentence *s, const struct session_totals *t)
 	if (!t->stopped)
 		return;
 	next(s);
-	add(s, "the capture was not read to its end: that would exceed the limit on %s for a "
-	       "capture of this size",
+	add(s,
+	    "the capture was not read to its end: that would exceed the limit on %s for a "
+	    "capture of this size",
 	    t->stopped == EFFORT_MEMORY ? "memory" : "work");
 }
 
@@ -168,9 +169,10 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 	}
 	if (t->gpu_no_clock) {
 		next(s);
-		add(s, "%" PRIu64 " GPU record%s of processes whose agent sent no clock "
-		       "pair", t->gpu_no_clock,
-		    t->gpu_no_clock == 1 ? "" : "s");
+		add(s,
+		    "%" PRIu64 " GPU record%s of processes whose agent sent no clock "
+		    "pair",
+		    t->gpu_no_clock, t->gpu_no_clock == 1 ? "" : "s");
 	}
 	add_limits(s, t);
 	if (t->late_records) {
@@ -185,8 +187,8 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 	}
 	if (t->bad_records) {
 		next(s);
-		add(s, "%" PRIu64 " malformed record%s skipped (is the capture damaged?)", t->bad_records,
-		    t->bad_records == 1 ? "" : "s");
+		add(s, "%" PRIu64 " malformed record%s skipped (is the capture damaged?)",
+		    t->bad_records, t->bad_records == 1 ? "" : "s");
 	}
 }
 
@@ -228,11 +230,14 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	if (!incomplete)
 		add(&s, "complete: nothing lost");
 	if (totals->gpu_before_launch)
-		add(&s, "; %" PRIu64 " of %" PRIu64 " GPU activities began before their launch by "
-			"more than the clock error (marked "
-			"ptbpf.before_launch)", totals->gpu_before_launch, totals->gpu_work);
+		add(&s,
+		    "; %" PRIu64 " of %" PRIu64 " GPU activities began before their launch by "
+		    "more than the clock error (marked "
+		    "ptbpf.before_launch)",
+		    totals->gpu_before_launch, totals->gpu_work);
 	if (unseen)
-		add(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen, unseen == 1 ? "" : "s");
+		add(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen,
+		    unseen == 1 ? "" : "s");
 	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: say so instead of ending in mid-word */
 		memcpy(text + cap - 4, "...", 4);
 	return incomplete;

@@ -73,8 +73,9 @@ static void add(int64_t *sum, int64_t v)
 
 static void walk_row(struct timeline_walk *w, const struct mem_row *r)
 {
-	int64_t bytes = r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION ? -(int64_t)r->bytes :
-											   (int64_t)r->bytes;
+	int64_t bytes = r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION ?
+				-(int64_t)r->bytes :
+				(int64_t)r->bytes;
 
 	add(&w->sizes[r->category], bytes);
 	if (r->action == MEM_INCREMENT_VERSION)
@@ -167,8 +168,8 @@ static void put_raw(struct jsonw *w, const struct timeline *tl, int64_t to_unix_
 		r = &tl->rows[i];
 		if (!timeline__is_row(tl, r))
 			continue;
-		put_raw_row(w, r, to_unix_ns, r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION,
-			    r->category);
+		put_raw_row(w, r, to_unix_ns,
+			    r->action == MEM_DESTROY || r->action == MEM_INCREMENT_VERSION, r->category);
 		if (r->action == MEM_INCREMENT_VERSION)
 			put_raw_row(w, r, to_unix_ns, false, r->next_category);
 	}
@@ -247,7 +248,8 @@ static int parse_device(struct mem_timeline *mt, const char *text)
 	}
 	if (type == DEVICE_TYPES || (end && (*end || end == text + len + 1)) || index < 0 || index > 127) {
 		pr_error("cannot write '%s': '%s' is not a device; valid ones are \"cpu\" and "
-			 "\"cuda:0\"", mt->path, text);
+			 "\"cuda:0\"",
+			 mt->path, text);
 		return -EINVAL;
 	}
 	mt->chosen = true;
@@ -304,7 +306,8 @@ static int owner_of(struct mem_timeline *mt, const struct memory_event *ev, uint
 		*out = (uint32_t)*known;
 		return 0;
 	}
-	if (vec_reserve((void **)&mt->owners, &mt->owner_cap, (uint64_t)mt->owner_cnt + 1, sizeof(*mt->owners)) ||
+	if (vec_reserve((void **)&mt->owners, &mt->owner_cap, (uint64_t)mt->owner_cnt + 1,
+			sizeof(*mt->owners)) ||
 	    hashmap__put(&mt->owner_by_place, op_id, annotation_id, mt->owner_cnt))
 		return -ENOMEM;
 	*out = mt->owner_cnt++;
@@ -380,8 +383,8 @@ static int choose_process(struct mem_timeline *mt, uint32_t tgid)
 	}
 	mt->tgid = i < info->process_cnt ? info->processes[i].tgid : 0;
 	if (info->process_cnt > 1 && !tgid)
-		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects", mt->path, mt->tgid,
-			info->process_cnt - 1);
+		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects",
+			mt->path, mt->tgid, info->process_cnt - 1);
 	return 0;
 }
 
@@ -423,21 +426,24 @@ fail:
 static void say_what_lacks(const struct mem_timeline *mt, const struct mem_flow_account *a)
 {
 	if (a->too_many)
-		pr_warn("'%s' has no categories: more than %u tensors were arguments of operators", mt->path,
-			MEM_FLOW_TENSORS_MAX);
+		pr_warn("'%s' has no categories: more than %u tensors were arguments of operators",
+			mt->path, MEM_FLOW_TENSORS_MAX);
 	else if (a->cut_ops)
 		pr_warn("'%s': arguments of %" PRIu64 " operators were cut: some categories may be wrong",
 			mt->path, a->cut_ops);
 	if (a->leftovers)
 		pr_warn("'%s': %" PRIu64 " blocks from before the window may be inputs or belong "
 			"to a training step that had begun: their category is "
-			"unknown", mt->path, a->leftovers);
+			"unknown",
+			mt->path, a->leftovers);
 	if (a->undecided)
 		pr_warn("'%s': %" PRIu64 " blocks may be gradients, parameters or optimizer "
-			"state, which only Python knows: their category is unknown", mt->path, a->undecided);
+			"state, which only Python knows: their category is unknown",
+			mt->path, a->undecided);
 	if (!mt->info->has_results)
 		pr_hint("'%s' has no categories: they follow from tensors that operators take; record with "
-			"--execution-trace as well", mt->path);
+			"--execution-trace as well",
+			mt->path);
 }
 
 int mem_timeline__finish(struct mem_timeline *mt, const struct session_totals *totals)

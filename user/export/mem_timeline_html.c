@@ -164,7 +164,8 @@ static int biggest_first(const void *a, const void *b)
 	return x->category - y->category;
 }
 
-static int add_bytes(struct page *p, struct hashmap *index, const struct mem_row *r, int category, int64_t bytes)
+static int add_bytes(struct page *p, struct hashmap *index, const struct mem_row *r, int category,
+		     int64_t bytes)
 {
 	uint64_t place = (uint64_t)r->owner << 8 | (uint32_t)category;
 	uint64_t *known = hashmap__get(index, place, (uintptr_t)r->within);
@@ -193,7 +194,7 @@ static int find_owners(struct page *p)
 		if (!timeline__is_row(tl, r) || r->owner >= tl->owner_cnt)
 			continue;
 		bytes = r->action == MEM_PREEXISTING || r->action == MEM_CREATE ? (int64_t)r->bytes :
-										 -(int64_t)r->bytes;
+										  -(int64_t)r->bytes;
 		err = add_bytes(p, &index, r, r->category, bytes);
 		if (!err && r->action == MEM_INCREMENT_VERSION)
 			err = add_bytes(p, &index, r, r->next_category, -bytes);
@@ -314,13 +315,15 @@ static void put_axes(const struct page *p)
 	double ms = (double)p->span_ns / 1e6, most = (double)p->peak / p->unit_bytes, step;
 	int i, decimals;
 
-	fprintf(p->f, "<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n", PLOT_X, PLOT_Y, PLOT_W, PLOT_H);
+	fprintf(p->f, "<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n", PLOT_X,
+		PLOT_Y, PLOT_W, PLOT_H);
 	step = tick_step(ms, &decimals);
 	for (i = 0; has_tick(step, i, ms); i++) {
 		double x = PLOT_X + PLOT_W * step * i / ms;
 
 		fprintf(p->f, "<line class='tick' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/>\n<text class='x' x='%.1f' y='%d'>%.*f</text>\n",
-			x, PLOT_Y + PLOT_H, x, PLOT_Y + PLOT_H + 5, x, PLOT_Y + PLOT_H + 18, decimals, step * i);
+			x, PLOT_Y + PLOT_H, x, PLOT_Y + PLOT_H + 5, x, PLOT_Y + PLOT_H + 18,
+			decimals, step * i);
 	}
 	step = tick_step(most, &decimals);
 	for (i = 0; has_tick(step, i, most); i++) {
@@ -329,7 +332,8 @@ static void put_axes(const struct page *p)
 		fprintf(p->f, "<line class='tick' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/>\n<text class='y' x='%d' y='%.1f'>%.*f</text>\n",
 			PLOT_X - 5, y, PLOT_X, y, PLOT_X - 8, y + 4, decimals, step * i);
 	}
-	fprintf(p->f, "<text class='x' x='%d' y='%d'>Time (ms)</text>\n", PLOT_X + PLOT_W / 2, PLOT_Y + PLOT_H + 40);
+	fprintf(p->f, "<text class='x' x='%d' y='%d'>Time (ms)</text>\n", PLOT_X + PLOT_W / 2,
+		PLOT_Y + PLOT_H + 40);
 	fprintf(p->f, "<text class='x' transform='translate(16 %d) rotate(-90)'>Memory (%s)</text>\n",
 		PLOT_Y + PLOT_H / 2, p->unit);
 }
@@ -339,8 +343,9 @@ static void put_peak_mark(const struct page *p)
 	uint32_t x = PLOT_X + column_of(p, p->peak_ns);
 	bool right = x > PLOT_X + PLOT_W / 2;
 
-	fprintf(p->f, "<line class='peak' x1='%u' y1='%d' x2='%u' y2='%d'/>\n<text class='%s' x='%u' y='%d'>peak: ", x,
-		PLOT_Y - 6, x, PLOT_Y + PLOT_H, right ? "y" : "peak", right ? x - 4 : x + 4, PLOT_Y - 8);
+	fprintf(p->f, "<line class='peak' x1='%u' y1='%d' x2='%u' y2='%d'/>\n<text class='%s' x='%u' y='%d'>peak: ",
+		x, PLOT_Y - 6, x, PLOT_Y + PLOT_H, right ? "y" : "peak", right ? x - 4 : x + 4,
+		PLOT_Y - 8);
 	put_bytes(p->f, (uint64_t)p->peak);
 	fprintf(p->f, "</text>\n");
 }
@@ -397,8 +402,8 @@ static void put_categories(const struct page *p)
 	int k;
 
 	for (k = 0; k < MEM_CATEGORY_CNT; k++)
-		fprintf(p->f, "<span class='key' style='background:%s'></span>%s", categories[k].color,
-			categories[k].name);
+		fprintf(p->f, "<span class='key' style='background:%s'></span>%s",
+			categories[k].color, categories[k].name);
 }
 
 static void put_peak_ms(const struct page *p)
@@ -447,7 +452,8 @@ static void put_owners(const struct page *p)
 	if (rest) {
 		fprintf(p->f, "<tr><td colspan='4'>%u more</td><td class='n'>", p->owned_cnt - OWNER_ROWS);
 		put_bytes(p->f, (uint64_t)rest);
-		fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n", 100.0 * (double)rest / (double)p->peak);
+		fprintf(p->f, "</td><td class='n'>%.1f %%</td></tr>\n",
+			100.0 * (double)rest / (double)p->peak);
 	}
 }
 
@@ -464,21 +470,28 @@ static void put_notes(const struct page *p)
 	else if (!info->has_results)
 		fprintf(p->f, "No categories: operators' tensors were not recorded (--execution-trace does). ");
 	else
-		fprintf(p->f, "Categories follow from %" PRIu64 " tensors of %" PRIu64 " operators; what does not "
-			"follow from them is unknown%s. ", a->tensors, a->ops,
+		fprintf(p->f,
+			"Categories follow from %" PRIu64 " tensors of %" PRIu64 " operators; what does not "
+			"follow from them is unknown%s. ",
+			a->tensors, a->ops,
 			a->no_parameters ? ", and so are parameters: none was recorded as such" : "");
 	if (a->leftovers)
-		fprintf(p->f, "%" PRIu64 " blocks from before the window may be inputs or belong "
-			      "to a training step that had begun: they are unknown. ", a->leftovers);
+		fprintf(p->f,
+			"%" PRIu64 " blocks from before the window may be inputs or belong "
+			"to a training step that had begun: they are unknown. ",
+			a->leftovers);
 	if (a->undecided)
-		fprintf(p->f, "%" PRIu64 " blocks may be gradients, parameters or optimizer "
-			      "state: they are unknown. ",
+		fprintf(p->f,
+			"%" PRIu64 " blocks may be gradients, parameters or optimizer "
+			"state: they are unknown. ",
 			a->undecided);
 	if (a->cut_ops)
 		fprintf(p->f, "Arguments of %" PRIu64 " operators were cut. ", a->cut_ops);
 	if (totals->freed_unknown)
-		fprintf(p->f, "%" PRIu64 " blocks that were freed had been allocated before the window; those that no "
-			"operator had as a tensor are not here. ", totals->freed_unknown);
+		fprintf(p->f,
+			"%" PRIu64 " blocks that were freed had been allocated before the window; those that no "
+			"operator had as a tensor are not here. ",
+			totals->freed_unknown);
 	if (loss_account__incomplete(info, totals, text, sizeof(text))) {
 		fprintf(p->f, "The capture is incomplete: ");
 		put_text(p->f, text);
@@ -500,7 +513,7 @@ static const char script[] = {
 static const struct field {
 	const char *name;
 	void (*put)(const struct page *p); /* or */
-	const char *template;		   /* or */
+	const char *template;              /* or */
 	int number;
 } fields[] = {
 	{ "style", .template = css },
@@ -565,7 +578,8 @@ static ssize_t to_file(void *of, const char *data, size_t len)
 	return out_file__write(of, data, len) ? 0 : (ssize_t)len;
 }
 
-int timeline__write_html(const struct timeline *tl, const struct session_totals *totals, struct out_file *of)
+int timeline__write_html(const struct timeline *tl, const struct session_totals *totals,
+			 struct out_file *of)
 {
 	struct page p = { .tl = tl, .totals = totals };
 	int err;

@@ -32,8 +32,8 @@ struct timeline {
 struct timeline_walk {
 	const struct timeline *tl;
 	uint32_t at;
-	uint64_t unit_ns;  /* of times */
-	uint64_t t;        /* in units, CLOCK_MONOTONIC; 0: before all */
+	uint64_t unit_ns; /* of times */
+	uint64_t t;       /* in units, CLOCK_MONOTONIC; 0: before all */
 	int64_t sizes[MEM_CATEGORY_CNT], total;
 };
 
@@ -44,6 +44,7 @@ bool timeline__is_row(const struct timeline *tl, const struct mem_row *r);
 uint64_t timeline__first_ns(const struct timeline *tl);
 
 /* mem_timeline_html.c: 0 or negative errno. */
-int timeline__write_html(const struct timeline *tl, const struct session_totals *totals, struct out_file *of);
+int timeline__write_html(const struct timeline *tl, const struct session_totals *totals,
+			 struct out_file *of);
 
 #endif /* EXPORT_MEM_TIMELINE_PRIV_H */

@@ -57,8 +57,8 @@ int out_file__open(const char *path, struct out_file **out)
 		goto fail;
 	if (ends_with(path, ".gz")) {
 		of->zbuf = malloc(DEFLATE_BUF_SZ);
-		if (!of->zbuf || deflateInit2(&of->z, DEFLATE_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS, 8,
-					      Z_DEFAULT_STRATEGY) != Z_OK)
+		if (!of->zbuf || deflateInit2(&of->z, DEFLATE_LEVEL, Z_DEFLATED, GZIP_WINDOW_BITS,
+					      8, Z_DEFAULT_STRATEGY) != Z_OK)
 			goto fail;
 		of->gzip = true;
 	}

@@ -11,8 +11,8 @@
 
 /* META records that a document repeats; their text is JSON already. */
 static const char *const capture_keys[] = {
-	"version", "host", "kernel", "torch", "args", "activities", "step_on", "no_steps", "by_shape", "with_flops",
-	"exact_memory", "sort_by", "row_limit",
+	"version",  "host",     "kernel",     "torch",        "args",    "activities", "step_on",
+	"no_steps", "by_shape", "with_flops", "exact_memory", "sort_by", "row_limit",
 };
 
 static const struct counter_row {
@@ -76,9 +76,7 @@ static bool is_small(const cJSON *v, uint32_t depth, uint32_t *cnt)
 
 	if (depth > META_DEPTH_MAX || ++*cnt > META_VALUES_MAX)
 		return false;
-	cJSON_ArrayForEach(child, v)
-		if (!is_small(child, depth + 1, cnt))
-			return false;
+	cJSON_ArrayForEach(child, v) if (!is_small(child, depth + 1, cnt)) return false;
 	return true;
 }
 
@@ -102,7 +100,8 @@ static void put_tree(struct jsonw *w, const cJSON *v)
 
 	if (cJSON_IsObject(v)) {
 		jsonw__begin_obj(w);
-		cJSON_ArrayForEach(child, v) {
+		cJSON_ArrayForEach(child, v)
+		{
 			if (is_repeated(v, child))
 				continue;
 			jsonw__key(w, child->string);
@@ -111,8 +110,7 @@ static void put_tree(struct jsonw *w, const cJSON *v)
 		jsonw__end_obj(w);
 	} else if (cJSON_IsArray(v)) {
 		jsonw__begin_arr(w);
-		cJSON_ArrayForEach(child, v)
-			put_tree(w, child);
+		cJSON_ArrayForEach(child, v) put_tree(w, child);
 		jsonw__end_arr(w);
 	} else if (cJSON_IsString(v)) {
 		jsonw__str(w, v->valuestring);
@@ -368,7 +366,7 @@ void session_json__write(struct jsonw *w, const struct session *s, const char *t
 }
 
 void session_json__write_totals(struct jsonw *w, const struct session_info *info,
-			 const struct session_totals *t)
+				const struct session_totals *t)
 {
 	const struct {
 		const char *key;

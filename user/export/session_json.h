@@ -16,7 +16,7 @@
 void session_json__write(struct jsonw *w, const struct session *s, const char *tool_version);
 /* Keys known after the run: totals, complete, account. */
 void session_json__write_totals(struct jsonw *w, const struct session_info *info,
-			 const struct session_totals *totals);
+				const struct session_totals *totals);
 
 /* The text of a META record that is a JSON string; "" if there is none. */
 void session_json__meta_text(const struct session *s, const char *key, char *buf, size_t cap);

@@ -17,7 +17,9 @@
 #include "target/remote_mem.h"
 
 #define RTLD_NOW_FLAG 2u
+/* clang-format off */
 #define OLD_DLOPEN_FLAG 0x80000000u /* __RTLD_DLOPEN (glibc include/dlfcn.h), for __libc_dlopen_mode */
+/* clang-format on */
 
 /* `mov $SYS_rt_sigreturn, %rax; syscall`: unwinders know a signal frame by these very bytes. */
 static const uint8_t restore_rt_code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -28,13 +30,49 @@ static const uint8_t restore_rt_code[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f
  */
 #define CALLS_OUT_CNT 9
 static const char *const busy_names[] = {
-	"dl_iterate_phdr", "fork", "_Fork", "exit", "__cxa_finalize", "dlclose", "__libc_dlclose",
-	"__call_tls_dtors", "__libc_freeres",
-	"malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
-	"posix_memalign", "valloc", "pvalloc", "malloc_trim", "malloc_info", "mallinfo", "mallinfo2",
-	"mallopt", "malloc_stats", "dlopen", "dlmopen", "dlsym", "dlvsym", "dladdr", "dladdr1", "dlinfo",
-	"dlerror", "__libc_dlopen_mode", "__libc_dlsym", "vfork", "pthread_create", "pthread_exit",
-	"__cxa_atexit", "__cxa_thread_atexit_impl", "__register_atfork", "posix_spawn", "posix_spawnp",
+	"dl_iterate_phdr",
+	"fork",
+	"_Fork",
+	"exit",
+	"__cxa_finalize",
+	"dlclose",
+	"__libc_dlclose",
+	"__call_tls_dtors",
+	"__libc_freeres",
+	"malloc",
+	"free",
+	"calloc",
+	"realloc",
+	"reallocarray",
+	"memalign",
+	"aligned_alloc",
+	"posix_memalign",
+	"valloc",
+	"pvalloc",
+	"malloc_trim",
+	"malloc_info",
+	"mallinfo",
+	"mallinfo2",
+	"mallopt",
+	"malloc_stats",
+	"dlopen",
+	"dlmopen",
+	"dlsym",
+	"dlvsym",
+	"dladdr",
+	"dladdr1",
+	"dlinfo",
+	"dlerror",
+	"__libc_dlopen_mode",
+	"__libc_dlsym",
+	"vfork",
+	"pthread_create",
+	"pthread_exit",
+	"__cxa_atexit",
+	"__cxa_thread_atexit_impl",
+	"__register_atfork",
+	"posix_spawn",
+	"posix_spawnp",
 	"pthread_atfork",
 };
 
@@ -45,7 +83,7 @@ struct libc_facts {
 	uint64_t busy[BUSY_CNT], busy_end[BUSY_CNT];
 	uint64_t dlopen, old_dlopen, swab, restore_rt;
 	uint64_t errno_slot; /* holds errno's place in the thread's static TLS block */
-	uint64_t libc;	     /* 1: libc itself, not libdl or libpthread */
+	uint64_t libc;       /* 1: libc itself, not libdl or libpthread */
 };
 
 struct found_syms {
@@ -118,7 +156,8 @@ static uint64_t find_errno_slot(const struct elf_file *ef, uint64_t func)
 		p += sizeof(endbr);
 		func += sizeof(endbr);
 	}
-	if (!p || p[0] != 0x48 || p[1] != 0x8b || p[2] != 0x05 || memcmp(p + 7, add_fs, sizeof(add_fs)) != 0)
+	if (!p || p[0] != 0x48 || p[1] != 0x8b || p[2] != 0x05 ||
+	    memcmp(p + 7, add_fs, sizeof(add_fs)) != 0)
 		return 0;
 	memcpy(&disp, p + 3, sizeof(disp));
 	return func + 7 + (uint64_t)(int64_t)disp;
@@ -203,7 +242,8 @@ static bool seen_before(const struct proc_maps *maps, uint32_t idx)
 /* The file of an executable mapping as the next object, and its answer; it counts when the caller says so. NULL: it
  * cannot be read. */
 static struct code_object *ask_object(pid_t pid, const struct proc_maps *maps, uint32_t idx,
-				      const struct elf_question *q, struct code_places *cp, struct elf_answer *answer)
+				      const struct elf_question *q, struct code_places *cp,
+				      struct elf_answer *answer)
 {
 	const struct proc_map *map = &maps->items[idx];
 	struct code_object *o = &cp->objs[cp->obj_cnt];
@@ -212,7 +252,10 @@ static struct code_object *ask_object(pid_t pid, const struct proc_maps *maps, u
 
 	if (cp->obj_cnt == CODE_OBJECTS_MAX || mapped_file__ask(pid, map, q, &mf))
 		return NULL;
-	*o = (struct code_object){ .start = map->start, .end = map->end, .load_bias = mf.load_bias, .fd = mf.fd,
+	*o = (struct code_object){ .start = map->start,
+				   .end = map->end,
+				   .load_bias = mf.load_bias,
+				   .fd = mf.fd,
 				   .outline = mf.answer.outline };
 	*answer = mf.answer;
 	for (i = idx + 1; i < maps->cnt; i++)
@@ -263,7 +306,8 @@ static void take_busy(struct code_places *cp, const struct code_object *o, const
 	}
 }
 
-static void take_libc(pid_t pid, struct code_places *cp, const struct code_object *o, const struct elf_answer *a)
+static void take_libc(pid_t pid, struct code_places *cp, const struct code_object *o,
+		      const struct elf_answer *a)
 {
 	struct libc_facts f;
 
@@ -290,7 +334,8 @@ static void take_libc(pid_t pid, struct code_places *cp, const struct code_objec
 }
 
 /* Another file that defines malloc and free was loaded to be asked before libc. */
-static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t base, struct code_places *cp)
+static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t base,
+			    struct code_places *cp)
 {
 	uint64_t spent_ns = 0;
 	const struct elf_question q = { .fn = learn_allocator, .spent_ns = &spent_ns };
@@ -412,7 +457,8 @@ bool code_object__before(const struct code_object *o, uint64_t addr, uint8_t byt
 	for (i = 0; i < o->outline.seg_cnt; i++) {
 		const struct elf_exec_seg *seg = &o->outline.segs[i];
 
-		if (at >= seg->addr && at - seg->addr < seg->file_sz && seg->file_sz - (at - seg->addr) >= 8)
+		if (at >= seg->addr && at - seg->addr < seg->file_sz &&
+		    seg->file_sz - (at - seg->addr) >= 8)
 			return pread(o->fd, bytes, 8, (off_t)(seg->off + (at - seg->addr))) == 8;
 	}
 	return false;

@@ -42,9 +42,9 @@ struct code_places {
 	uint32_t busy_cnt;
 	uint64_t dlopen; /* runtime addresses */
 	uint64_t dlopen_flags;
-	bool two_dlopens;    /* by two files that are called as the C library's are */
-	uint64_t swab;       /* void swab(const void *from, void *to, ssize_t n): plain code that copies */
-	uint64_t restore_rt; /* `mov $15, %rax; syscall`: where a signal handler returns to */
+	bool two_dlopens; /* by two files that are called as the C library's are */
+	uint64_t swab; /* void swab(const void *from, void *to, ssize_t n): plain code that copies */
+	uint64_t restore_rt;  /* `mov $15, %rax; syscall`: where a signal handler returns to */
 	uint64_t errno_tpoff; /* errno of a thread, from its fs base */
 };
 

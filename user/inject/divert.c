@@ -26,9 +26,11 @@
 #include "inject/thread_facts.h"
 #include "target/remote_mem.h"
 
+/* clang-format off */
 #define STOP_NS 100000000ULL /* a thread that does not stop by then does not soon */
 #define SIGMASK_SZ 8
 #define RSEQ_CS_OFF 8 /* struct rseq (Linux uapi/linux/rseq.h): the critical section that it may be in */
+/* clang-format on */
 
 static long trace(unsigned int request, pid_t tid, uintptr_t addr, void *data)
 {
@@ -42,7 +44,9 @@ static int get_regs(pid_t tid, struct user_regs_struct *regs)
 	struct iovec iov = { regs, sizeof(*regs) };
 	long rc = trace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov);
 
-	return rc ? (int)rc : iov.iov_len == sizeof(*regs) ? 0 : -ENOTSUP; /* shorter: a 32-bit program */
+	return rc                           ? (int)rc :
+	       iov.iov_len == sizeof(*regs) ? 0 :
+					      -ENOTSUP; /* shorter: a 32-bit program */
 }
 
 static int set_regs(pid_t tid, const struct user_regs_struct *regs)
@@ -85,7 +89,8 @@ static uint64_t rseq_area(const struct divert_req *req, bool *known)
 {
 	struct __ptrace_rseq_configuration conf;
 
-	*known = trace(PTRACE_GET_RSEQ_CONFIGURATION, req->tid, sizeof(conf), &conf) >= (long)sizeof(conf);
+	*known = trace(PTRACE_GET_RSEQ_CONFIGURATION, req->tid, sizeof(conf), &conf) >=
+		 (long)sizeof(conf);
 	return *known ? conf.rseq_abi_pointer : 0;
 }
 
@@ -136,8 +141,8 @@ static const char *look(const struct divert_req *req, const struct user_regs_str
 		return "out of memory";
 	}
 	tv.stack = stack;
-	why = remote__read(req->pid, regs->rsp, stack, tv.stack_sz) ?
-		      "its stack cannot be read" : safe_point__refuse(req->cp, &tv);
+	why = remote__read(req->pid, regs->rsp, stack, tv.stack_sz) ? "its stack cannot be read" :
+								      safe_point__refuse(req->cp, &tv);
 	free(stack);
 	return why ? why : look_at_rseq(req);
 }
@@ -150,8 +155,8 @@ static int gather(const struct divert_req *req, struct detour_in *in, uint8_t *x
 	if (!rc)
 		rc = trace(PTRACE_GETSIGMASK, req->tid, SIGMASK_SZ, &in->sigmask);
 	if (!rc)
-		rc = remote__read(req->pid, in->regs.fs_base + req->cp->errno_tpoff, &in->saved_errno,
-				  sizeof(in->saved_errno));
+		rc = remote__read(req->pid, in->regs.fs_base + req->cp->errno_tpoff,
+				  &in->saved_errno, sizeof(in->saved_errno));
 	in->xstate = xstate;
 	in->xstate_sz = iov.iov_len;
 	in->path = req->path;
@@ -225,15 +230,17 @@ static void look_and_go(struct divert_req *req)
 	}
 	again = safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN;
 	if (!req->only_judge)
-		req->why = again && !req->asleep_too ? "it is blocked in a system call, where it receives the process's signals" :
-						       look(req, &regs, &req->err);
+		req->why = again && !req->asleep_too ?
+				   "it is blocked in a system call, where it receives the process's signals" :
+				   look(req, &regs, &req->err);
 	if (!req->why && judge_filters(req, &st)) {
 		if (req->only_judge)
 			req->end = DIVERT_DONE;
 		else
 			req->err = send_off(req, &regs, again);
 	}
-	if ((req->end != DIVERT_DONE || req->only_judge) && safe_point__make_again(&call, (int64_t)regs.rax)) {
+	if ((req->end != DIVERT_DONE || req->only_judge) &&
+	    safe_point__make_again(&call, (int64_t)regs.rax)) {
 		regs.rax = regs.orig_rax;
 		regs.rip -= 2;
 		regs.orig_rax = (unsigned long long)-1;
@@ -250,7 +257,9 @@ static void *divert_thread(void *arg)
 
 	if (rc) {
 		/* threads of the kernel's own (io_uring) are among them: no reason to give up the others */
-		req->end = rc == -ESRCH ? DIVERT_GONE : req->tid == req->pid ? DIVERT_REFUSED : DIVERT_NOT_NOW;
+		req->end = rc == -ESRCH         ? DIVERT_GONE :
+			   req->tid == req->pid ? DIVERT_REFUSED :
+						  DIVERT_NOT_NOW;
 		req->err = (int)rc;
 		req->why = "ptrace is not permitted";
 		return NULL;
@@ -291,7 +300,8 @@ void divert__try(struct divert_req *req)
 	if (req->err && req->end == DIVERT_NOT_NOW) {
 		if (!req->why)
 			req->why = req->err == -ENOTSUP ? "its vector state is not "
-							  "supported" : errstr(req->err);
+							  "supported" :
+							  errstr(req->err);
 		if (req->err == -ESRCH)
 			req->end = DIVERT_GONE;
 		else if (req->err == -ENOMEM)

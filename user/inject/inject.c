@@ -85,7 +85,9 @@ int inject__write(int mem, uint64_t addr, const void *buf, size_t len)
 
 	if (n == (ssize_t)len)
 		return 0;
-	return n < 0 ? -errno : n ? -EFAULT : -ESRCH; /* Linux fs/proc/base.c, mem_rw(): 0 without users */
+	return n < 0 ? -errno :
+	       n     ? -EFAULT :
+		       -ESRCH; /* Linux fs/proc/base.c, mem_rw(): 0 without users */
 }
 
 bool inject__is_running(int pidfd)
@@ -106,7 +108,8 @@ static int open_process(struct inject_job *job)
 	snprintf(path, sizeof(path), "/proc/%d/mem", job->pid);
 	job->mem = open(path, O_RDWR | O_CLOEXEC);
 	if (job->mem < 0) {
-		refuse(job, "there is no such process, or its memory cannot be opened: %s", errstr(errno));
+		refuse(job, "there is no such process, or its memory cannot be opened: %s",
+		       errstr(errno));
 		return errno == ENOENT ? -ESRCH : -errno;
 	}
 	if (!inject__is_running(job->pidfd)) {
@@ -200,7 +203,8 @@ static int show_file(struct inject_job *job)
 		refuse(job,
 		       "%.80s is %s in the root directory of the process, where no copy of it can be "
 		       "made either: %s",
-		       job->path, why, err == -EXDEV ? "FUSE or NFS serves the directories" : errstr(err));
+		       job->path, why,
+		       err == -EXDEV ? "FUSE or NFS serves the directories" : errstr(err));
 	return err ? -EXDEV : 0;
 }
 
@@ -275,8 +279,9 @@ static int load(struct inject_job *job, enum inject_way only)
 
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res)
 {
-	struct inject_job job = { .pid = pid, .pidfd = -1, .mem = -1, .path = opts->lib_path, .res = res,
-				  .copy = ROOT_TEMP_NONE };
+	struct inject_job job = {
+		.pid = pid, .pidfd = -1, .mem = -1, .path = opts->lib_path, .res = res, .copy = ROOT_TEMP_NONE
+	};
 	int err;
 
 	memset(res, 0, sizeof(*res));

@@ -21,7 +21,7 @@
 #include "inject/thread_facts.h"
 #include "target/proc_info.h"
 
-#define ROUND_NS 1000000ULL    /* between looks at all threads, at first, ... */
+#define ROUND_NS 1000000ULL      /* between looks at all threads, at first, ... */
 #define ROUND_MAX_NS 16000000ULL /* ... and at last */
 #define DETOUR_NAP_NS 200000ULL
 #define DETOUR_MAX_NS 30000000000ULL /* a detour that lasts longer is reported, not waited for */
@@ -72,8 +72,9 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 {
 	pid_t *tids;
 	int n = proc__threads(job->pid, &tids), i, looks = 0, rc = 1;
-	struct divert_req req = { .pid = job->pid, .pidfd = job->pidfd, .mem = job->mem, .cp = cp,
-				  .path = job->path };
+	struct divert_req req = {
+		.pid = job->pid, .pidfd = job->pidfd, .mem = job->mem, .cp = cp, .path = job->path
+	};
 	const char *why;
 
 	if (n < 0) {
@@ -111,8 +112,12 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 
 int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns)
 {
-	struct divert_req req = { .pid = job->pid, .tid = job->pid, .pidfd = job->pidfd, .mem = job->mem,
-				  .asleep_too = true, .only_judge = true };
+	struct divert_req req = { .pid = job->pid,
+				  .tid = job->pid,
+				  .pidfd = job->pidfd,
+				  .mem = job->mem,
+				  .asleep_too = true,
+				  .only_judge = true };
 	const char *why;
 
 	do {

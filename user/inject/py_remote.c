@@ -15,8 +15,20 @@
 #include "target/remote_mem.h"
 
 /* Words of _Py_DebugOffsets, the same in every version that has remote execution. */
-enum { W_COOKIE, W_VERSION, W_FREE_THREADED, W_RUNTIME_SIZE, W_FINALIZING, W_INTERPRETERS_HEAD,
-       W_INTERP_SIZE, W_ID, W_NEXT, W_THREADS_HEAD, W_THREADS_MAIN, W_REST };
+enum {
+	W_COOKIE,
+	W_VERSION,
+	W_FREE_THREADED,
+	W_RUNTIME_SIZE,
+	W_FINALIZING,
+	W_INTERPRETERS_HEAD,
+	W_INTERP_SIZE,
+	W_ID,
+	W_NEXT,
+	W_THREADS_HEAD,
+	W_THREADS_MAIN,
+	W_REST
+};
 #define STATE_MAX (8u << 20) /* bytes of a PyInterpreterState: some 400 KiB in 3.14 */
 #define TSTATE_MAX 65536u
 #define PATH_SIZE_MAX 65536u
@@ -33,8 +45,7 @@ static bool is_support(const uint64_t *w, uint64_t interp_size)
 {
 	return w[0] % 8 == 0 && w[0] < TSTATE_MAX && w[1] > w[0] && w[1] < TSTATE_MAX && w[1] % 4 == 0 &&
 	       w[2] && w[2] < interp_size && w[2] % 4 == 0 && !w[3] && (w[4] == 4 || w[4] == 8) &&
-	       w[5] >= PATH_SIZE_MIN && w[5] <= PATH_SIZE_MAX &&
-	       !(w[5] & (w[5] - 1));
+	       w[5] >= PATH_SIZE_MIN && w[5] <= PATH_SIZE_MAX && !(w[5] & (w[5] - 1));
 }
 
 int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, const char **why)
@@ -155,10 +166,12 @@ int py_remote__find(pid_t pid, struct py_remote *out, const char **why)
 	if (!read_word(pid, runtime + out->off.interpreters_head, &out->interp) || !out->interp ||
 	    !read_word(pid, out->interp + out->off.threads_main, &out->tstate) || !out->tstate ||
 	    remote__read(pid, out->interp + out->off.enabled, &enabled, sizeof(enabled)) ||
-	    remote__read(pid, out->tstate + out->off.support + out->off.pending, &pending, sizeof(pending)) ||
+	    remote__read(pid, out->tstate + out->off.support + out->off.pending, &pending,
+			 sizeof(pending)) ||
 	    enabled < 0 || enabled > 1 || pending < 0 || pending > 1 || !is_main_state(pid, out))
 		return -ENOTSUP;
 	*why = !enabled ? "remote debugging is disabled in its Python" :
-			  pending ? "another debugger's script is pending in its Python" : NULL;
+	       pending  ? "another debugger's script is pending in its Python" :
+			  NULL;
 	return *why ? -ENOTSUP : 0;
 }

@@ -18,10 +18,10 @@
 struct py_offsets {
 	uint32_t minor;
 	bool free_threaded;
-	uint64_t interpreters_head;         /* in _PyRuntime */
-	uint64_t threads_main, enabled;     /* in PyInterpreterState */
-	uint64_t eval_breaker, support;     /* in PyThreadState */
-	uint64_t pending, path, path_size;  /* in it, at support */
+	uint64_t interpreters_head;        /* in _PyRuntime */
+	uint64_t threads_main, enabled;    /* in PyInterpreterState */
+	uint64_t eval_breaker, support;    /* in PyThreadState */
+	uint64_t pending, path, path_size; /* in it, at support */
 };
 
 /* 0, or -ENOTSUP and a sentence (static storage). */

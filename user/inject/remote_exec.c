@@ -21,9 +21,11 @@
 #include "inject/thread_facts.h"
 #include "target/remote_mem.h"
 
+/* clang-format off */
 #define NUDGE_NS 50000000ULL    /* interpreters with several threads look by themselves; then they are asked to */
 #define NAP_NS 1000000ULL
 #define GRACE_NS 1000000000ULL  /* for a script that was taken but has not answered */
+/* clang-format on */
 
 /*
  * Bits of PyThreadState.eval_breaker (Include/internal/pycore_ceval.h, the same up to version 3.15; a later one is
@@ -55,12 +57,14 @@ static void put_script(FILE *f, const char *lib, const char *answer)
 	fputs("try:\n import posix as p\n try:\n  import _ctypes as c\n  c.dlopen(", f);
 	put_bytes(f, lib);
 	fputs(",2)\n  r='ok'\n except KeyboardInterrupt:raise\n"
-	      " except BaseException as e:r='no '+type(e).__name__+': '+str(e)[:160]\n f=p.open(", f);
+	      " except BaseException as e:r='no '+type(e).__name__+': '+str(e)[:160]\n f=p.open(",
+	      f);
 	put_bytes(f, answer);
 	fputs(",p.O_WRONLY|p.O_TRUNC|p.O_CLOEXEC|p.O_NOFOLLOW)\n"
 	      " p.write(f,r.encode('utf-8','replace'))\n p.close(f)\n"
 	      "except KeyboardInterrupt:\n import _thread as t\n t.interrupt_main()\n"
-	      "except BaseException:pass\n", f);
+	      "except BaseException:pass\n",
+	      f);
 }
 
 struct script {
@@ -92,7 +96,9 @@ static int script__create(struct inject_job *job, struct script *s)
 
 	*s = (struct script){ .lib = job->path, .text = ROOT_TEMP_NONE, .answer = ROOT_TEMP_NONE };
 	err = root_temp__create(job->pid, "ptbpf", ".txt", ROOT_TEMP_ANSWER, NULL, NULL, &s->answer);
-	return err ? err : root_temp__create(job->pid, "ptbpf", ".py", ROOT_TEMP_SCRIPT, script__write, s, &s->text);
+	return err ? err :
+		     root_temp__create(job->pid, "ptbpf", ".py", ROOT_TEMP_SCRIPT, script__write, s,
+				       &s->text);
 }
 
 /* What the script said: false: nothing yet. */
@@ -143,7 +149,8 @@ static void nudge(struct inject_job *job, const struct py_remote *pr)
 	if (pr->off.minor > BITS_KNOWN_MINOR || remote__read(job->pid, addr, &bits, sizeof(bits)))
 		return;
 	bits &= (uint8_t)~GIL_DROP_REQUEST;
-	bits |= (uint8_t)(PLEASE_STOP | OTHERS_BITS | (pr->off.free_threaded ? OTHERS_BITS_FREE_THREADED : 0));
+	bits |= (uint8_t)(PLEASE_STOP | OTHERS_BITS |
+			  (pr->off.free_threaded ? OTHERS_BITS_FREE_THREADED : 0));
 	inject__write(job->mem, addr, &bits, sizeof(bits));
 }
 
@@ -167,13 +174,16 @@ static int judge(struct inject_job *job, const char *answer)
 {
 	if (!strncmp(answer, "ok", 2) && inject__is_mapped(job))
 		return 0;
-	refuse(job, "its Python could not load the library: %.200s", *answer ? answer + 3 : "no "
-		    "reason given");
+	refuse(job, "its Python could not load the library: %.200s",
+	       *answer ? answer + 3 :
+			 "no "
+			 "reason given");
 	return strncmp(answer, "no OSError", 10) ? -EAGAIN : -ELIBACC;
 }
 
 /* Until the script has answered, or was taken back. `end`: of the time for it to be taken. */
-static int wait_answer(struct inject_job *job, const struct py_remote *pr, const struct script *s, uint64_t end)
+static int wait_answer(struct inject_job *job, const struct py_remote *pr, const struct script *s,
+		       uint64_t end)
 {
 	uint64_t begin = clock__mono_ns(), now = begin, taken = 0;
 	bool nudged = false;

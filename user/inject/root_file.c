@@ -102,8 +102,8 @@ static int create_in(const char *dir, const struct wanted *w, struct root_temp *
 	return err;
 }
 
-int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root_temp_use use, root_temp_fill_fn fill,
-		      void *arg, struct root_temp *out)
+int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root_temp_use use,
+		      root_temp_fill_fn fill, void *arg, struct root_temp *out)
 {
 	static const char *const dirs[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	struct wanted w = { .pid = pid, .use = use };
@@ -118,8 +118,8 @@ int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root
 	w.user = (struct owner){ st.uid, st.gid };
 	w.ns_root = (struct owner){ root_of(pid, "uid_map"), root_of(pid, "gid_map") };
 	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		if (snprintf(out->path, sizeof(out->path), "%s/%s-%016" PRIx64 "%s", dirs[i], stem, number, suffix) >=
-		    (int)sizeof(out->path))
+		if (snprintf(out->path, sizeof(out->path), "%s/%s-%016" PRIx64 "%s", dirs[i], stem,
+			     number, suffix) >= (int)sizeof(out->path))
 			return -ENAMETOOLONG;
 		err = create_in(dirs[i], &w, out);
 		if (!err && fill)

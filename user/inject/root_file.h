@@ -22,7 +22,10 @@ struct root_temp {
 	bool exists;
 };
 
-#define ROOT_TEMP_NONE { .fd = -1, .dir = -1 }
+#define ROOT_TEMP_NONE                                                                             \
+	{                                                                                          \
+		.fd = -1, .dir = -1                                                                \
+	}
 
 /* Writes the content of a new file. 0 or negative errno. */
 typedef int (*root_temp_fill_fn)(void *arg, int fd);
@@ -34,8 +37,8 @@ typedef int (*root_temp_fill_fn)(void *arg, int fd);
  * write to it or put another file in its place. An answer belongs to the process's user. fill: NULL for an empty file.
  * 0, or negative errno of the last directory that was tried.
  */
-int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root_temp_use use, root_temp_fill_fn fill,
-		      void *arg, struct root_temp *out);
+int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root_temp_use use,
+		      root_temp_fill_fn fill, void *arg, struct root_temp *out);
 void root_temp__remove(struct root_temp *t); /* also closes it */
 
 #endif /* INJECT_ROOT_FILE_H */

@@ -34,10 +34,10 @@
 /* ---- system calls ---- */
 
 enum call_kind {
-	KIND_OTHER,  /* not one of those below */
-	KIND_WAITS,  /* restarted by the kernel, by making it again */
-	KIND_IO,     /* the same, but with EINTR from a socket that has a time limit, and from some devices */
-	KIND_TIMED,  /* the same, but for a relative time limit, which only the kernel can continue */
+	KIND_OTHER, /* not one of those below */
+	KIND_WAITS, /* restarted by the kernel, by making it again */
+	KIND_IO, /* the same, but with EINTR from a socket that has a time limit, and from some devices */
+	KIND_TIMED, /* the same, but for a relative time limit, which only the kernel can continue */
 	KIND_SLEEP,  /* the same, unless args[1] says that it is absolute */
 	KIND_SELECT, /* with a pointer to one in args[4], NULL: none */
 	KIND_PPOLL,  /* in args[2] */
@@ -156,8 +156,8 @@ enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t re
 	case -ERESTART_RESTARTBLOCK:
 		return is_timeless(call) ? CALL_AGAIN : CALL_KERNEL;
 	case -EINTR:
-		return is_our_eintr(call, result) ?
-			       (is_timeless(call) ? CALL_AGAIN : CALL_KERNEL) : CALL_NONE;
+		return is_our_eintr(call, result) ? (is_timeless(call) ? CALL_AGAIN : CALL_KERNEL) :
+						    CALL_NONE;
 	default:
 		return CALL_NONE;
 	}
@@ -233,12 +233,14 @@ static const char *unfinished_call(const struct code_places *cp, const struct th
 		w = word_of(tv, off);
 		o = code_places__object(cp, w);
 		busy = o && o->kind == CODE_LIBC ? code_places__busy(cp, w) : NULL;
-		if (!o || (o->kind == CODE_LIBC && !busy) || (off >= NEAR && !(busy && busy->calls_out)) ||
-		    !follows_call(o, w))
+		if (!o || (o->kind == CODE_LIBC && !busy) ||
+		    (off >= NEAR && !(busy && busy->calls_out)) || !follows_call(o, w))
 			continue;
-		return o->kind == CODE_LOADER ? "a call of the loader is unfinished" :
-		       o->kind == CODE_ALLOCATOR ? "a call of the allocator is unfinished" :
-						   "a call of the C library that holds a lock is unfinished";
+		return o->kind == CODE_LOADER ?
+			       "a call of the loader is unfinished" :
+		       o->kind == CODE_ALLOCATOR ?
+			       "a call of the allocator is unfinished" :
+			       "a call of the C library that holds a lock is unfinished";
 	}
 	return NULL;
 }

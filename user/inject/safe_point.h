@@ -13,8 +13,8 @@
 
 /* What becomes of a system call that was interrupted (Linux arch/x86/kernel/signal.c). */
 enum call_fate {
-	CALL_NONE,   /* not in one, or it is complete: nothing is to be done */
-	CALL_AGAIN,  /* made again with the same arguments: the same as what the kernel does */
+	CALL_NONE,  /* not in one, or it is complete: nothing is to be done */
+	CALL_AGAIN, /* made again with the same arguments: the same as what the kernel does */
 	CALL_KERNEL, /* only the kernel can go on with it (a relative time limit): leave this thread alone */
 };
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ACC BPF_MEMWORDS        /* places of the accumulator ... */
-#define IDX (BPF_MEMWORDS + 1)  /* ... and the index register behind the memory's */
+#define ACC BPF_MEMWORDS       /* places of the accumulator ... */
+#define IDX (BPF_MEMWORDS + 1) /* ... and the index register behind the memory's */
 #define PLACES (BPF_MEMWORDS + 2)
 
 struct state {
@@ -38,19 +38,47 @@ void seccomp_scratch__free(struct seccomp_scratch *s)
 static bool is_allowed(uint16_t code)
 {
 	static const uint16_t codes[] = {
-		BPF_LD | BPF_W | BPF_ABS, BPF_LD | BPF_W | BPF_LEN, BPF_LDX | BPF_W | BPF_LEN,
-		BPF_LD | BPF_IMM, BPF_LDX | BPF_IMM, BPF_LD | BPF_MEM, BPF_LDX | BPF_MEM, BPF_ST, BPF_STX,
-		BPF_MISC | BPF_TAX, BPF_MISC | BPF_TXA, BPF_RET | BPF_K, BPF_RET | BPF_A,
-		BPF_ALU | BPF_ADD | BPF_K, BPF_ALU | BPF_ADD | BPF_X, BPF_ALU | BPF_SUB | BPF_K,
-		BPF_ALU | BPF_SUB | BPF_X, BPF_ALU | BPF_MUL | BPF_K, BPF_ALU | BPF_MUL | BPF_X,
-		BPF_ALU | BPF_DIV | BPF_K, BPF_ALU | BPF_DIV | BPF_X, BPF_ALU | BPF_AND | BPF_K,
-		BPF_ALU | BPF_AND | BPF_X, BPF_ALU | BPF_OR | BPF_K, BPF_ALU | BPF_OR | BPF_X,
-		BPF_ALU | BPF_XOR | BPF_K, BPF_ALU | BPF_XOR | BPF_X, BPF_ALU | BPF_LSH | BPF_K,
-		BPF_ALU | BPF_LSH | BPF_X, BPF_ALU | BPF_RSH | BPF_K, BPF_ALU | BPF_RSH | BPF_X,
-		BPF_ALU | BPF_NEG, BPF_JMP | BPF_JA,
-		BPF_JMP | BPF_JEQ | BPF_K, BPF_JMP | BPF_JEQ | BPF_X, BPF_JMP | BPF_JGE | BPF_K,
-		BPF_JMP | BPF_JGE | BPF_X, BPF_JMP | BPF_JGT | BPF_K, BPF_JMP | BPF_JGT | BPF_X,
-		BPF_JMP | BPF_JSET | BPF_K, BPF_JMP | BPF_JSET | BPF_X,
+		BPF_LD | BPF_W | BPF_ABS,
+		BPF_LD | BPF_W | BPF_LEN,
+		BPF_LDX | BPF_W | BPF_LEN,
+		BPF_LD | BPF_IMM,
+		BPF_LDX | BPF_IMM,
+		BPF_LD | BPF_MEM,
+		BPF_LDX | BPF_MEM,
+		BPF_ST,
+		BPF_STX,
+		BPF_MISC | BPF_TAX,
+		BPF_MISC | BPF_TXA,
+		BPF_RET | BPF_K,
+		BPF_RET | BPF_A,
+		BPF_ALU | BPF_ADD | BPF_K,
+		BPF_ALU | BPF_ADD | BPF_X,
+		BPF_ALU | BPF_SUB | BPF_K,
+		BPF_ALU | BPF_SUB | BPF_X,
+		BPF_ALU | BPF_MUL | BPF_K,
+		BPF_ALU | BPF_MUL | BPF_X,
+		BPF_ALU | BPF_DIV | BPF_K,
+		BPF_ALU | BPF_DIV | BPF_X,
+		BPF_ALU | BPF_AND | BPF_K,
+		BPF_ALU | BPF_AND | BPF_X,
+		BPF_ALU | BPF_OR | BPF_K,
+		BPF_ALU | BPF_OR | BPF_X,
+		BPF_ALU | BPF_XOR | BPF_K,
+		BPF_ALU | BPF_XOR | BPF_X,
+		BPF_ALU | BPF_LSH | BPF_K,
+		BPF_ALU | BPF_LSH | BPF_X,
+		BPF_ALU | BPF_RSH | BPF_K,
+		BPF_ALU | BPF_RSH | BPF_X,
+		BPF_ALU | BPF_NEG,
+		BPF_JMP | BPF_JA,
+		BPF_JMP | BPF_JEQ | BPF_K,
+		BPF_JMP | BPF_JEQ | BPF_X,
+		BPF_JMP | BPF_JGE | BPF_K,
+		BPF_JMP | BPF_JGE | BPF_X,
+		BPF_JMP | BPF_JGT | BPF_K,
+		BPF_JMP | BPF_JGT | BPF_X,
+		BPF_JMP | BPF_JSET | BPF_K,
+		BPF_JMP | BPF_JSET | BPF_X,
 	};
 	size_t i;
 
@@ -77,7 +105,8 @@ static bool is_sound(const struct sock_filter *in, uint32_t rest)
 	case BPF_ALU:
 		if (in->code == (BPF_ALU | BPF_DIV | BPF_K))
 			return in->k != 0;
-		return (in->code != (BPF_ALU | BPF_LSH | BPF_K) && in->code != (BPF_ALU | BPF_RSH | BPF_K)) ||
+		return (in->code != (BPF_ALU | BPF_LSH | BPF_K) &&
+			in->code != (BPF_ALU | BPF_RSH | BPF_K)) ||
 		       in->k < 32;
 	case BPF_JMP:
 		return BPF_OP(in->code) == BPF_JA ? in->k < rest : in->jt < rest && in->jf < rest;
@@ -90,7 +119,8 @@ int seccomp_eval__check(const struct seccomp_prog *prog)
 {
 	uint32_t i;
 
-	if (!prog->len || prog->len > SECCOMP_PROG_MAX || BPF_CLASS(prog->insns[prog->len - 1].code) != BPF_RET)
+	if (!prog->len || prog->len > SECCOMP_PROG_MAX ||
+	    BPF_CLASS(prog->insns[prog->len - 1].code) != BPF_RET)
 		return -EINVAL;
 	for (i = 0; i < prog->len; i++)
 		if (!is_sound(&prog->insns[i], prog->len - 1 - i))
@@ -218,7 +248,8 @@ static bool holds(uint16_t code, uint32_t a, uint32_t b)
 	}
 }
 
-static void jump(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in, const struct state *st)
+static void jump(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in,
+		 const struct state *st)
 {
 	bool by_x = BPF_SRC(in->code) == BPF_X;
 	bool known = st->known >> ACC & 1 && (!by_x || st->known >> IDX & 1), yes;
@@ -257,7 +288,8 @@ static bool step(struct seccomp_scratch *s, uint32_t pc, const struct sock_filte
 		jump(s, pc, in, st);
 		return false;
 	case BPF_MISC:
-		copy(st, BPF_MISCOP(in->code) == BPF_TAX ? IDX : ACC, BPF_MISCOP(in->code) == BPF_TAX ? ACC : IDX);
+		copy(st, BPF_MISCOP(in->code) == BPF_TAX ? IDX : ACC,
+		     BPF_MISCOP(in->code) == BPF_TAX ? ACC : IDX);
 		return true;
 	default: /* BPF_RET */
 		if (BPF_RVAL(in->code) == BPF_K)
@@ -270,8 +302,8 @@ static bool step(struct seccomp_scratch *s, uint32_t pc, const struct sock_filte
 	}
 }
 
-void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog, const struct seccomp_call *call,
-		       struct seccomp_answers *out)
+void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog,
+		       const struct seccomp_call *call, struct seccomp_answers *out)
 {
 	const struct state begin = { .known = (1u << PLACES) - 1 }; /* both 0; what memory holds nobody may ask */
 	uint32_t pc;
@@ -293,8 +325,10 @@ void seccomp_eval__both(const struct seccomp_answers *newer, const struct seccom
 
 	for (i = 0; i < newer->cnt; i++)
 		for (k = 0; k < older->cnt; k++)
-			add_answer(&both, (int32_t)(older->ret[k] & SECCOMP_RET_ACTION_FULL) <
-							  (int32_t)(newer->ret[i] & SECCOMP_RET_ACTION_FULL) ?
-						  older->ret[k] : newer->ret[i]);
+			add_answer(&both,
+				   (int32_t)(older->ret[k] & SECCOMP_RET_ACTION_FULL) <
+						   (int32_t)(newer->ret[i] & SECCOMP_RET_ACTION_FULL) ?
+					   older->ret[k] :
+					   newer->ret[i]);
 	*out = both;
 }

@@ -48,8 +48,8 @@ struct seccomp_scratch *seccomp_scratch__new(void);
 void seccomp_scratch__free(struct seccomp_scratch *s);
 
 /* `prog` has passed the check. Replaces what `out` has. */
-void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog, const struct seccomp_call *call,
-		       struct seccomp_answers *out);
+void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog,
+		       const struct seccomp_call *call, struct seccomp_answers *out);
 
 /* What the kernel makes of the answers of two filters: the stricter, and of two alike that of the newer one. */
 void seccomp_eval__both(const struct seccomp_answers *newer, const struct seccomp_answers *older,

@@ -44,17 +44,42 @@ struct wanted {
 	} args[2];
 };
 
-#define CALL0(name_, need_) { #name_, SYS_##name_, need_, 0, { { 0, 0 } } }
-#define CALL1(name_, need_, at_, v_) { #name_, SYS_##name_, need_, 1, { { at_, (uint32_t)(v_) } } }
-#define CALL2(name_, need_, at_, v_, at2_, v2_) \
-	{ #name_, SYS_##name_, need_, 2, { { at_, (uint32_t)(v_) }, { at2_, (uint32_t)(v2_) } } }
+#define CALL0(name_, need_)                                                                        \
+	{                                                                                          \
+#name_, SYS_##name_, need_, 0,                                                     \
+		{                                                                                  \
+			{                                                                          \
+				0, 0                                                               \
+			}                                                                          \
+		}                                                                                  \
+	}
+#define CALL1(name_, need_, at_, v_)                                                               \
+	{                                                                                          \
+#name_, SYS_##name_, need_, 1,                                                     \
+		{                                                                                  \
+			{                                                                          \
+				at_, (uint32_t)(v_)                                                \
+			}                                                                          \
+		}                                                                                  \
+	}
+#define CALL2(name_, need_, at_, v_, at2_, v2_)                                                    \
+	{                                                                                          \
+#name_, SYS_##name_, need_, 2,                                                     \
+		{                                                                                  \
+			{ at_, (uint32_t)(v_) },                                                   \
+			{                                                                          \
+				at2_, (uint32_t)(v2_)                                              \
+			}                                                                          \
+		}                                                                                  \
+	}
 #define MAY(name_) CALL0(name_, NEED_NOT)
 #define MMAP(prot_, flags_) CALL2(mmap, NEED_IT, 2, prot_, 3, flags_)
 #define FUTEX(op_) CALL1(futex, NEED_IT, 1, op_)
 
 /* glibc sysdeps/unix/sysv/linux/createthread.c and pthread_create.c */
-#define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_SIGHAND | CLONE_THREAD | \
-		      CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
+#define THREAD_FLAGS                                                                               \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_SIGHAND | CLONE_THREAD |        \
+	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
 static const struct wanted wanted[] = {
 	/* a library is mapped (glibc elf/dl-load.c, dl-map-segments.h, dl-reloc.c) */
@@ -115,13 +140,55 @@ static const struct wanted wanted[] = {
 	 * Python runs a script (Python/ceval_gil.c, Lib/importlib), the process ends, CUPTI is started: any of
 	 * these, with any arguments, and each of them copes with any error.
 	 */
-	MAY(openat), MAY(open), MAY(read), MAY(write), MAY(lseek), MAY(ioctl), MAY(stat), MAY(lstat), MAY(statx),
-	MAY(getdents64), MAY(readlink), MAY(readlinkat), MAY(getcwd), MAY(access), MAY(faccessat), MAY(fcntl),
-	MAY(getpid), MAY(getppid), MAY(getuid), MAY(geteuid), MAY(getgid), MAY(getegid), MAY(mmap), MAY(mprotect),
-	MAY(mremap), MAY(munmap), MAY(poll), MAY(ppoll), MAY(pipe2), MAY(eventfd2), MAY(sched_yield), MAY(sysinfo),
-	MAY(uname), MAY(prlimit64), MAY(getrusage), MAY(sched_setaffinity), MAY(getcpu), MAY(get_mempolicy),
-	MAY(gettimeofday), MAY(clock_getres), MAY(socket), MAY(connect), MAY(memfd_create), MAY(ftruncate),
-	MAY(unlink), MAY(sigaltstack), MAY(tgkill), MAY(exit), MAY(prctl),
+	MAY(openat),
+	MAY(open),
+	MAY(read),
+	MAY(write),
+	MAY(lseek),
+	MAY(ioctl),
+	MAY(stat),
+	MAY(lstat),
+	MAY(statx),
+	MAY(getdents64),
+	MAY(readlink),
+	MAY(readlinkat),
+	MAY(getcwd),
+	MAY(access),
+	MAY(faccessat),
+	MAY(fcntl),
+	MAY(getpid),
+	MAY(getppid),
+	MAY(getuid),
+	MAY(geteuid),
+	MAY(getgid),
+	MAY(getegid),
+	MAY(mmap),
+	MAY(mprotect),
+	MAY(mremap),
+	MAY(munmap),
+	MAY(poll),
+	MAY(ppoll),
+	MAY(pipe2),
+	MAY(eventfd2),
+	MAY(sched_yield),
+	MAY(sysinfo),
+	MAY(uname),
+	MAY(prlimit64),
+	MAY(getrusage),
+	MAY(sched_setaffinity),
+	MAY(getcpu),
+	MAY(get_mempolicy),
+	MAY(gettimeofday),
+	MAY(clock_getres),
+	MAY(socket),
+	MAY(connect),
+	MAY(memfd_create),
+	MAY(ftruncate),
+	MAY(unlink),
+	MAY(sigaltstack),
+	MAY(tgkill),
+	MAY(exit),
+	MAY(prctl),
 };
 
 /* ---- one call ---- */
@@ -186,8 +253,8 @@ static void say_no(const char *name, const uint32_t *ret, char *why, size_t cap)
 		   (*ret & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_TRACE) {
 		what = "may ask another process about";
 	}
-	snprintf(why, cap, "its seccomp filter %s the system call %s, which the agent would make%s", what, name,
-		 error);
+	snprintf(why, cap, "its seccomp filter %s the system call %s, which the agent would make%s",
+		 what, name, error);
 }
 
 static int judge_call(struct seccomp_scratch *scratch, const struct seccomp_prog *progs, uint32_t cnt,
@@ -214,8 +281,8 @@ static int judge_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 	return all.any ? -EPERM : 0;
 }
 
-int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt, const struct seccomp_needs *needs,
-			 char *why, size_t cap)
+int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt,
+			 const struct seccomp_needs *needs, char *why, size_t cap)
 {
 	struct seccomp_scratch *scratch;
 	int err = 0;
@@ -272,8 +339,10 @@ int seccomp_judge__thread(pid_t tid, const struct seccomp_needs *needs, char *wh
 		err = seccomp_judge__progs(progs, cnt, needs, why, cap);
 	} else {
 		err = err ? err : -E2BIG;
-		snprintf(why, cap, "it runs under a seccomp filter that cannot be read (%s) and "
-				   "may kill it for a system call of the loader", errstr(err));
+		snprintf(why, cap,
+			 "it runs under a seccomp filter that cannot be read (%s) and "
+			 "may kill it for a system call of the loader",
+			 errstr(err));
 	}
 	for (i = 0; i < cnt; i++)
 		free((void *)(uintptr_t)progs[i].insns);

@@ -18,8 +18,8 @@ struct seccomp_needs {
 };
 
 /* The filters, the oldest first. 0; -EPERM: no (why: a sentence); -ENOMEM. */
-int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt, const struct seccomp_needs *needs,
-			 char *why, size_t cap);
+int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt,
+			 const struct seccomp_needs *needs, char *why, size_t cap);
 
 /* The same for a thread that the caller traces and that is stopped; also other errors, where its filters cannot be
  * read. */

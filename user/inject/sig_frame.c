@@ -98,8 +98,8 @@ static int put_xstate(const struct detour_in *in, uint8_t *to, size_t room, size
 	return 0;
 }
 
-static void frame__init(struct kernel_frame *f, const struct code_places *cp, const struct user_regs_struct *r,
-			uint64_t sigmask, uint64_t fpstate)
+static void frame__init(struct kernel_frame *f, const struct code_places *cp,
+			const struct user_regs_struct *r, uint64_t sigmask, uint64_t fpstate)
 {
 	memset(f, 0, sizeof(*f));
 	f->pretcode = cp->restore_rt;
@@ -107,10 +107,27 @@ static void frame__init(struct kernel_frame *f, const struct code_places *cp, co
 	f->ss_flags = SS_FLAGS_KEEP;
 	f->sigmask = sigmask;
 	f->mc = (struct kernel_sigcontext){
-		.r8 = r->r8, .r9 = r->r9, .r10 = r->r10, .r11 = r->r11, .r12 = r->r12, .r13 = r->r13,
-		.r14 = r->r14, .r15 = r->r15, .di = r->rdi, .si = r->rsi, .bp = r->rbp, .bx = r->rbx,
-		.dx = r->rdx, .ax = r->rax, .cx = r->rcx, .sp = r->rsp, .ip = r->rip, .flags = r->eflags,
-		.cs = (uint16_t)r->cs, .ss = (uint16_t)r->ss, .fpstate = fpstate,
+		.r8 = r->r8,
+		.r9 = r->r9,
+		.r10 = r->r10,
+		.r11 = r->r11,
+		.r12 = r->r12,
+		.r13 = r->r13,
+		.r14 = r->r14,
+		.r15 = r->r15,
+		.di = r->rdi,
+		.si = r->rsi,
+		.bp = r->rbp,
+		.bx = r->rbx,
+		.dx = r->rdx,
+		.ax = r->rax,
+		.cx = r->rcx,
+		.sp = r->rsp,
+		.ip = r->rip,
+		.flags = r->eflags,
+		.cs = (uint16_t)r->cs,
+		.ss = (uint16_t)r->ss,
+		.fpstate = fpstate,
 	};
 }
 

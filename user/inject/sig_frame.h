@@ -35,7 +35,7 @@ struct detour {
 	size_t len;
 	uint64_t addr;
 	struct user_regs_struct regs; /* to start with */
-	uint64_t sigmask;             /* while it lasts; its last bit differs from the thread's own */
+	uint64_t sigmask; /* while it lasts; its last bit differs from the thread's own */
 };
 
 /* 0; -E2BIG: path or state too large; -ENOTSUP: a vector state that sigreturn would not take back. */

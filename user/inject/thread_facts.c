@@ -77,8 +77,8 @@ bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out)
 	if (read_task_file(pid, tid, "syscall", &text))
 		return false;
 	n = sscanf(text, "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64,
-		   &out->nr, &out->args[0], &out->args[1], &out->args[2], &out->args[3], &out->args[4],
-		   &out->args[5]);
+		   &out->nr, &out->args[0], &out->args[1], &out->args[2], &out->args[3],
+		   &out->args[4], &out->args[5]);
 	if (n < 7)
 		out->nr = -1;
 	else

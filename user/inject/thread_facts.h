@@ -12,11 +12,11 @@
 struct thread_status {
 	char state; /* 'R', 'S', ... */
 	pid_t tracer;
-	pid_t ns_pid; /* in its own pid namespace */
+	pid_t ns_pid;     /* in its own pid namespace */
 	uint32_t seccomp; /* 0: none, 1: strict, 2: filter */
 	uint32_t filters; /* how many of them (Linux 5.9; else 0) */
 	bool shadow_stack;
-	uint32_t uid, gid; /* of the file system */
+	uint32_t uid, gid;         /* of the file system */
 	uint64_t pending, blocked; /* signals: of the thread or the process, bit 0 is signal 1 */
 };
 

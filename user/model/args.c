@@ -164,11 +164,14 @@ static void copy_values(struct model *m, struct args *a, const struct slice_valu
 }
 
 /* Gives the tensors among the words their numbers. */
-static void name_tensors(struct model *m, const struct ptb_rec_hdr *h, uint64_t begin_ns, enum tensor_role role,
-			 uint64_t *words, uint32_t cnt)
+static void name_tensors(struct model *m, const struct ptb_rec_hdr *h, uint64_t begin_ns,
+			 enum tensor_role role, uint64_t *words, uint32_t cnt)
 {
-	const struct tensor_place at = { .tgid = h->tgid, .ts_ns = h->ts_ns, .begin_ns = begin_ns,
-					 .lost_until = m->lost_until, .role = role };
+	const struct tensor_place at = { .tgid = h->tgid,
+					 .ts_ns = h->ts_ns,
+					 .begin_ns = begin_ns,
+					 .lost_until = m->lost_until,
+					 .role = role };
 
 	tensor_ids__name(&m->tensors, &at, words, cnt);
 	if (m->tensors.err)
@@ -183,8 +186,7 @@ static void name_tensors(struct model *m, const struct ptb_rec_hdr *h, uint64_t 
  * on. Kernels that an operator lets fall through are not known here. A custom function is always stamped,
  * TorchScript never.
  */
-static void set_seq(struct thread *t, const struct entry *e, struct args *a,
-		    const struct value_survey *s)
+static void set_seq(struct thread *t, const struct entry *e, struct args *a, const struct value_survey *s)
 {
 	bool stamped = e->kind == PTB_FUNC_PYFUNC;
 	bool grad = s->grad_mode && !(s->grad_unmade && t->grad_made);
@@ -222,7 +224,8 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 	if (!a)
 		return;
 	first = sv.word_cnt && kind_at(sv.words) == PTB_VAL_STATE ?
-			values__first_words(sv.words, sv.word_cnt) : 0;
+			values__first_words(sv.words, sv.word_cnt) :
+			0;
 	copy_values(m, a, &sv, first);
 	if (s.flags & PTB_VAL_F_IDS)
 		name_tensors(m, h, h->ts_ns, TENSOR_GIVEN, a->words, a->cnt);
@@ -232,15 +235,16 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 }
 
 /* The record itself stays as it is. */
-static const uint64_t *named_results(struct model *m, const struct entry *e, const struct ptb_rec_hdr *h,
-				     const struct slice_values *sv)
+static const uint64_t *named_results(struct model *m, const struct entry *e,
+				     const struct ptb_rec_hdr *h, const struct slice_values *sv)
 {
 	if (vec_reserve((void **)&m->result_words, &m->result_cap, sv->word_cnt, sizeof(*sv->words))) {
 		m->err = -ENOMEM;
 		return sv->words;
 	}
 	memcpy(m->result_words, sv->words, sv->word_cnt * sizeof(*sv->words));
-	name_tensors(m, h, e->begin_ns, tensor_ids__role(&m->tensors, e->schema), m->result_words, sv->word_cnt);
+	name_tensors(m, h, e->begin_ns, tensor_ids__role(&m->tensors, e->schema), m->result_words,
+		     sv->word_cnt);
 	return m->result_words;
 }
 
@@ -358,7 +362,8 @@ bool args__inputs(const struct entry *e, struct slice_values *in)
 {
 	if (!e->args || !(e->args->in_flags & VALUES_PRESENT))
 		return false;
-	*in = (struct slice_values){ .words = e->args->words, .word_cnt = e->args->cnt,
+	*in = (struct slice_values){ .words = e->args->words,
+				     .word_cnt = e->args->cnt,
 				     .flags = e->args->in_flags };
 	return true;
 }

@@ -24,8 +24,8 @@
 #define WAITING_PER_THREAD (1u << 18)
 #define WAITING_MAX (1u << 22)
 #define LINKS_MAX (1u << 16)
-#define FEW_THREADS 64 /* whose numbers stay in the processor's cache */
-#define FAR_STEPS 128  /* else each costs three loads from memory */
+#define FEW_THREADS 64    /* whose numbers stay in the processor's cache */
+#define FAR_STEPS 128     /* else each costs three loads from memory */
 #define LEARN_AMBIGUOUS 3 /* votes needed when other threads had the number too */
 
 /* ---- waiting forwards of one thread ---- */
@@ -61,8 +61,8 @@ static int list_thread(struct model *m, struct thread *t)
 {
 	if (t->fwd_listed)
 		return 0;
-	if (vec_reserve((void **)&m->fwd_threads, &m->fwd_thread_cap, (uint64_t)m->fwd_thread_cnt + 1,
-			sizeof(*m->fwd_threads)))
+	if (vec_reserve((void **)&m->fwd_threads, &m->fwd_thread_cap,
+			(uint64_t)m->fwd_thread_cnt + 1, sizeof(*m->fwd_threads)))
 		return -ENOMEM;
 	m->fwd_threads[m->fwd_thread_cnt++] = t->idx;
 	t->fwd_listed = true;
@@ -96,8 +96,7 @@ void autograd__forward_done(struct thread *t, const struct entry *e)
 {
 	uint64_t i = e->fwd_pos - 1 - t->fwd_base;
 
-	if (e->fwd_pos > t->fwd_base && i >= t->fwd_head && i < t->fwd_cnt &&
-	    t->fwd[i].state == FWD_OPEN)
+	if (e->fwd_pos > t->fwd_base && i >= t->fwd_head && i < t->fwd_cnt && t->fwd[i].state == FWD_OPEN)
 		t->fwd[i].state = FWD_DELIVERED;
 }
 
@@ -184,8 +183,7 @@ static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical
 		return &m->links[*i];
 	if (m->link_cnt >= LINKS_MAX)
 		return NULL;
-	if (vec_reserve((void **)&m->links, &m->link_cap, (uint64_t)m->link_cnt + 1,
-			sizeof(*m->links)) ||
+	if (vec_reserve((void **)&m->links, &m->link_cap, (uint64_t)m->link_cnt + 1, sizeof(*m->links)) ||
 	    hashmap__put(&m->link_by_id, tgid, logical, m->link_cnt)) {
 		m->err = -ENOMEM;
 		return NULL;
@@ -265,8 +263,10 @@ static void pair(struct model *m, struct thread *fwd, const struct fwd_undecided
 	if (!fe || fe->begin_ns >= bwd->begin_ns)
 		return;
 	fe->state = FWD_PAIRED;
-	model__flow(m, &(struct fwdbwd){ .id = ++m->next_flow, .fwd_tgid = fwd->tgid,
-					 .fwd_tid = fwd->tid, .bwd_tid = bwd->tid,
+	model__flow(m, &(struct fwdbwd){ .id = ++m->next_flow,
+					 .fwd_tgid = fwd->tgid,
+					 .fwd_tid = fwd->tid,
+					 .bwd_tid = bwd->tid,
 					 .fwd_begin_ns = fe->begin_ns,
 					 .bwd_begin_ns = bwd->begin_ns });
 	while (fwd->fwd_head < fwd->fwd_cnt && fwd->fwd[fwd->fwd_head].state == FWD_PAIRED)

@@ -16,7 +16,7 @@
 #include "capture/capture.h"
 
 #define RSS_MAX (1u << 20) /* samples: an hour of a hundred processes, three a second */
-#define ID_MAX (1u << 22) /* names, sites: far more than any build of torch has */
+#define ID_MAX (1u << 22)  /* names, sites: far more than any build of torch has */
 #define FUNC_MAX (1u << 20)
 #define STOP_READING 1 /* the rest costs more than a file of this size may: the pass will say so */
 
@@ -63,8 +63,7 @@ void facts__split_name(struct facts *f, struct op_name *op, const char *full)
  * Node::name() as torch prints it: generated classes name themselves without their namespace (pytorch
  * tools/autograd/gen_autograd_functions.py), the others are their demangled class.
  */
-void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer,
-		       const char **inner)
+void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer, const char **inner)
 {
 	static const char gen[] = "torch::autograd::generated::";
 	static const char prefix[] = "autograd::engine::evaluate_function: ";
@@ -137,8 +136,7 @@ static int on_func(struct facts *f, const struct ptb_func *r)
 	if (vec_reserve((void **)&f->funcs, &f->func_cap, (uint64_t)r->func + 1, sizeof(*f->funcs)))
 		return -ENOMEM;
 	ff = &f->funcs[r->func];
-	*ff = (struct func_fact){ .kind = r->kind, .name = r->name, .reason = r->reason,
-				  .schema = ff->schema };
+	*ff = (struct func_fact){ .kind = r->kind, .name = r->name, .reason = r->reason, .schema = ff->schema };
 	if (r->func >= f->func_cnt)
 		f->func_cnt = r->func + 1;
 	return 0;
@@ -167,8 +165,12 @@ static int on_addr(struct addr_fact **v, uint32_t *cnt, uint32_t *cap, struct ha
 	if (vec_reserve((void **)v, cap, (uint64_t)*cnt + 1, sizeof(**v)) ||
 	    hashmap__put(map, r->h.tgid, r->addr, *cnt))
 		return -ENOMEM;
-	(*v)[(*cnt)++] = (struct addr_fact){ .addr = r->addr, .ts_ns = r->h.ts_ns, .tgid = r->h.tgid,
-					     .name = r->name, .flags = r->flags, .older = older_idx };
+	(*v)[(*cnt)++] = (struct addr_fact){ .addr = r->addr,
+					     .ts_ns = r->h.ts_ns,
+					     .tgid = r->h.tgid,
+					     .name = r->name,
+					     .flags = r->flags,
+					     .older = older_idx };
 	return 0;
 }
 
@@ -255,7 +257,8 @@ static int on_keys(struct facts *f, const struct ptb_keys *r)
 	if (vec_reserve((void **)&f->keys, &f->keys_cap, (uint64_t)f->keys_cnt + 1, sizeof(*f->keys)) ||
 	    hashmap__put(&f->keys_by_tgid, r->h.tgid, 0, f->keys_cnt))
 		return -ENOMEM;
-	f->keys[f->keys_cnt++] = (struct session_keys){ .autograd = r->autograd, .nested = r->nested,
+	f->keys[f->keys_cnt++] = (struct session_keys){ .autograd = r->autograd,
+							.nested = r->nested,
 							.no_strides = r->no_strides,
 							.sparse_csr = r->sparse_csr };
 	return 0;
@@ -272,8 +275,11 @@ static int on_rss(struct facts *f, const struct ptb_rss_sample *r)
 	if (vec_reserve((void **)&f->rss, &f->rss_cap, (uint64_t)f->rss_cnt + 1, sizeof(*v)))
 		return -ENOMEM;
 	v = &f->rss[f->rss_cnt++];
-	*v = (struct session_rss){ .ts_ns = r->h.ts_ns, .tgid = r->h.tgid, .vm_bytes = r->vm_bytes,
-				   .minor = r->minor, .major = r->major };
+	*v = (struct session_rss){ .ts_ns = r->h.ts_ns,
+				   .tgid = r->h.tgid,
+				   .vm_bytes = r->vm_bytes,
+				   .minor = r->minor,
+				   .major = r->major };
 	memcpy(v->rss, r->rss, sizeof(v->rss));
 	return 0;
 }
@@ -299,7 +305,8 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 	case PTB_REC_SITE:
 		return on_site(f, (const void *)rec);
 	case PTB_REC_OPDEF:
-		f->opdefs_left |= ((const struct ptb_addr_name *)(const void *)rec)->flags & PTB_OPDEF_GONE;
+		f->opdefs_left |= ((const struct ptb_addr_name *)(const void *)rec)->flags &
+				  PTB_OPDEF_GONE;
 		return on_addr(&f->opdefs, &f->opdef_cnt, &f->opdef_cap, &f->opdef_by_addr,
 			       (const void *)rec);
 	case PTB_REC_NODE_TYPE:
@@ -356,8 +363,9 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 		if (!*full) {
 			a->op.is_address = true;
 			full = facts__address_name(f, "operator", a->addr);
-			a->op = (struct op_name){ .name = full, .overload = "", .full = full,
-						  .schema = "", .is_address = true };
+			a->op = (struct op_name){
+				.name = full, .overload = "", .full = full, .schema = "", .is_address = true
+			};
 			continue;
 		}
 		facts__split_name(f, &a->op, full);
@@ -384,9 +392,8 @@ static int resolve_func(struct facts *f, struct func_fact *ff, const struct hash
 	if (vec_reserve((void **)&f->refusals, &f->refusal_cap, (uint64_t)f->refusal_cnt + 1,
 			sizeof(*f->refusals)))
 		return -ENOMEM;
-	f->refusals[f->refusal_cnt++] = (struct session_refusal){
-		.name = ff->op.full, .kind = ff->kind, .reason = ff->reason
-	};
+	f->refusals[f->refusal_cnt++] =
+		(struct session_refusal){ .name = ff->op.full, .kind = ff->kind, .reason = ff->reason };
 	return 0;
 }
 
@@ -413,8 +420,7 @@ static int resolve_sites(struct facts *f)
 			err = hashmap__put(&node_call_libs, ff->lib, 0, 1);
 	}
 	for (i = 1; i < f->func_cnt && !err; i++)
-		f->funcs[i].has_node_call =
-			hashmap__get(&node_call_libs, f->funcs[i].lib, 0) != NULL;
+		f->funcs[i].has_node_call = hashmap__get(&node_call_libs, f->funcs[i].lib, 0) != NULL;
 	hashmap__clear(&node_call_libs);
 	return err;
 }

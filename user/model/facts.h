@@ -23,9 +23,9 @@ struct op_name {
 	const char *overload; /* "" if none */
 	const char *full;     /* name.overload */
 	const char *schema;   /* as torch prints it, "" if not known */
-	bool hidden;          /* torch never shows it: no slice, its children belong to the outer one */
-	bool hides_children;  /* nor anything below it: torch's own record_function operators */
-	bool is_address;      /* the name could not be resolved */
+	bool hidden; /* torch never shows it: no slice, its children belong to the outer one */
+	bool hides_children; /* nor anything below it: torch's own record_function operators */
+	bool is_address;     /* the name could not be resolved */
 };
 
 struct func_fact {
@@ -33,7 +33,7 @@ struct func_fact {
 	uint32_t kind; /* enum ptb_func_kind, 0: no such function */
 	uint32_t name; /* name id, resolved when all control records were read */
 	uint32_t reason;
-	uint32_t lib;  /* id in texts of its library's path */
+	uint32_t lib;    /* id in texts of its library's path */
 	uint32_t schema; /* name id */
 	bool has_exit;
 	bool has_node_call; /* NODE: a NODE_CALL function is probed in the same library */
@@ -47,12 +47,12 @@ struct site_fact {
 
 struct addr_fact { /* OPDEF, NODE_TYPE */
 	uint64_t addr;
-	uint64_t ts_ns;     /* OPDEF: when it was read; with PTB_OPDEF_GONE: until when it was so */
+	uint64_t ts_ns; /* OPDEF: when it was read; with PTB_OPDEF_GONE: until when it was so */
 	uint32_t tgid, name, flags;
-	uint32_t older;     /* OPDEF: index + 1 of the operator that was read at the address before, 0: nothing; until resolved */
-	struct op_name op;  /* OPDEF */
-	const char *inner;  /* NODE_TYPE: "AddmmBackward0" */
-	const char *outer;  /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
+	uint32_t older; /* OPDEF: index + 1 of the operator that was read at the address before, 0: nothing; until resolved */
+	struct op_name op; /* OPDEF */
+	const char *inner; /* NODE_TYPE: "AddmmBackward0" */
+	const char *outer; /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
 };
 
 /* Who was at an address, by times: opdefs[gone[first .. first + cnt)] left it, in order of time; who came after the
@@ -76,16 +76,17 @@ struct facts {
 	uint32_t site_cnt, site_cap;
 	struct addr_fact *opdefs, *node_types;
 	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
-	struct hashmap opdef_by_addr, node_by_addr; /* (tgid, addr) -> index of the newest; when resolved, of opdefs
+	struct hashmap opdef_by_addr,
+		node_by_addr; /* (tgid, addr) -> index of the newest; when resolved, of opdefs
 						     * the index in opdef_places */
 	struct opdef_place *opdef_places;
-	uint32_t *opdefs_gone; /* see struct opdef_place */
-	struct hashmap split_names; /* (interned full name, 0: name, 1: overload) -> those texts */
-	uint32_t opdefs_left; /* some operators left the dispatcher */
-	struct hashmap thread_comm; /* (tgid, tid) -> id in texts */
-	struct hashmap bad_layout;  /* (tgid, 0): what was read of its arguments means nothing */
-	struct hashmap caller_name; /* (tgid, return address) -> name id */
-	struct hashmap kernel_name; /* (tgid, host address of a kernel) -> name id */
+	uint32_t *opdefs_gone;       /* see struct opdef_place */
+	struct hashmap split_names;  /* (interned full name, 0: name, 1: overload) -> those texts */
+	uint32_t opdefs_left;        /* some operators left the dispatcher */
+	struct hashmap thread_comm;  /* (tgid, tid) -> id in texts */
+	struct hashmap bad_layout;   /* (tgid, 0): what was read of its arguments means nothing */
+	struct hashmap caller_name;  /* (tgid, return address) -> name id */
+	struct hashmap kernel_name;  /* (tgid, host address of a kernel) -> name id */
 	struct hashmap opdef_schema; /* (tgid, OperatorDef*) -> name id */
 	struct session_keys *keys;
 	uint32_t keys_cnt, keys_cap;
@@ -96,7 +97,7 @@ struct facts {
 	uint32_t *process_names; /* comm, cmdline, exe name ids of each process, until resolved */
 	uint32_t process_cnt, process_cap, process_name_cap;
 	struct hashmap process_by_tgid; /* tgid -> index */
-	struct session_lost *lost; /* sorted by begin */
+	struct session_lost *lost;      /* sorted by begin */
 	uint32_t lost_cnt, lost_cap;
 	struct session_rss *rss; /* sorted by time */
 	uint32_t rss_cnt, rss_cap;

@@ -110,8 +110,8 @@ static uint64_t conv2d(const struct inputs *in, const struct session_keys *keys)
 		return 0;
 	out_h = conv_out((uint64_t)x[2], (uint64_t)w[2], stride[0], padding[0], dilation[0]);
 	out_w = conv_out((uint64_t)x[3], (uint64_t)w[3], stride[1], padding[1], dilation[1]);
-	return 2 * (uint64_t)x[0] * out_h * out_w * (uint64_t)w[2] * (uint64_t)w[3] * (uint64_t)x[1] *
-	       (uint64_t)w[0] / groups;
+	return 2 * (uint64_t)x[0] * out_h * out_w * (uint64_t)w[2] * (uint64_t)w[3] *
+	       (uint64_t)x[1] * (uint64_t)w[0] / groups;
 }
 
 enum formula { CONV2D, MM, ADDMM, BMM, BADDBMM, ELEMENTWISE };
@@ -120,9 +120,8 @@ static const struct {
 	const char *name;
 	enum formula formula;
 } ops[] = {
-	{ "aten::conv2d", CONV2D }, { "aten::mm", MM },
-	{ "aten::addmm", ADDMM },   { "aten::bmm", BMM },
-	{ "aten::baddbmm", BADDBMM }, { "aten::mul", ELEMENTWISE },
+	{ "aten::conv2d", CONV2D },   { "aten::mm", MM },           { "aten::addmm", ADDMM },
+	{ "aten::bmm", BMM },         { "aten::baddbmm", BADDBMM }, { "aten::mul", ELEMENTWISE },
 	{ "aten::add", ELEMENTWISE },
 };
 

@@ -15,12 +15,12 @@
 #include "base/vec.h"
 #include "model/gpu_priv.h"
 
-#define DRIFT_MAX 1000          /* clocks that differ by more than 1 ns in so many are not believed */
-#define JITTER_NS 1000          /* and so much at any distance */
-#define WIDE 8                  /* times the median error: too wide */
-#define WIDE_MIN_NS 500         /* but this is fine */
-#define SLOPE_NS 1000000000ULL  /* what the slope outside is taken from */
-#define PAIRS_MAX (1u << 20)    /* ten a second for a day */
+#define DRIFT_MAX 1000  /* clocks that differ by more than 1 ns in so many are not believed */
+#define JITTER_NS 1000  /* and so much at any distance */
+#define WIDE 8          /* times the median error: too wide */
+#define WIDE_MIN_NS 500 /* but this is fine */
+#define SLOPE_NS 1000000000ULL /* what the slope outside is taken from */
+#define PAIRS_MAX (1u << 20)   /* ten a second for a day */
 
 int gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r)
 {

@@ -37,8 +37,9 @@ void gpu__step(struct model *m, const struct thread *t, const struct entry *e, b
 static bool same_place(const struct gpu_place *a, const struct gpu_place *b)
 {
 	return a->at.tgid == b->at.tgid && a->at.tid == b->at.tid && a->at.slice == b->at.slice &&
-	       a->at.op_slice == b->at.op_slice && a->at.op == b->at.op && a->at.outer_op == b->at.outer_op &&
-	       a->at.annotation == b->at.annotation && a->at.step == b->at.step && a->at.op_in == b->at.op_in &&
+	       a->at.op_slice == b->at.op_slice && a->at.op == b->at.op &&
+	       a->at.outer_op == b->at.outer_op && a->at.annotation == b->at.annotation &&
+	       a->at.step == b->at.step && a->at.op_in == b->at.op_in &&
 	       a->at.enclosed == b->at.enclosed && a->note == b->note && a->note_name == b->note_name;
 }
 
@@ -48,7 +49,8 @@ static void keep_place(struct model *m, struct gpu_call *c, const struct gpu_pla
 	struct gpu *g = m->gpu;
 
 	if (!g->place_cnt || !same_place(&g->places[g->place_cnt - 1], p)) {
-		if (vec_reserve((void **)&g->places, &g->place_cap, (uint64_t)g->place_cnt + 1, sizeof(*g->places))) {
+		if (vec_reserve((void **)&g->places, &g->place_cap, (uint64_t)g->place_cnt + 1,
+				sizeof(*g->places))) {
 			m->err = -ENOMEM;
 			return;
 		}
@@ -65,8 +67,12 @@ static void place_call(struct model *m, struct gpu_call *c)
 	struct place p = { 0 };
 	bool inside; /* another call of its thread */
 
-	gp.at = (struct session_place){ .tgid = c->tgid, .tid = c->tid, .op = "", .outer_op = "",
-					.annotation = "", .step = step ? (int64_t)*step : -1 };
+	gp.at = (struct session_place){ .tgid = c->tgid,
+					.tid = c->tid,
+					.op = "",
+					.outer_op = "",
+					.annotation = "",
+					.step = step ? (int64_t)*step : -1 };
 	if (t)
 		p = place__find(t, &gp.at);
 	gp.at.enclosed = gp.at.slice != 0;
@@ -134,8 +140,12 @@ static int add_note(struct notes *n, const struct gpu *g, const struct gpu_work 
 	if (vec_reserve((void **)&n->v, &n->cap, (uint64_t)n->cnt + 1, sizeof(*n->v)) ||
 	    hashmap__put(&n->by_place, slice, k1, n->cnt))
 		return -ENOMEM;
-	n->v[n->cnt++] = (struct note){ .begin_ns = w->begin_ns, .end_ns = w->end_ns, .call = w->call,
-					.device = w->device, .context = w->context, .stream = w->stream };
+	n->v[n->cnt++] = (struct note){ .begin_ns = w->begin_ns,
+					.end_ns = w->end_ns,
+					.call = w->call,
+					.device = w->device,
+					.context = w->context,
+					.stream = w->stream };
 	return 0;
 }
 
@@ -175,10 +185,17 @@ static void emit_gpu_slice(struct model *m, const struct gpu_slice *s)
 
 static void emit_call(struct model *m, const struct gpu_call *c)
 {
-	struct gpu_slice s = { .what = GPU_API, .begin_ns = c->begin_ns, .end_ns = c->end_ns, .name = c->name,
-			       .correlation = c->correlation, .driver = c->driver, .host_only = c->host_only,
-			       .at = m->gpu->places[c->place].at, .launch_name = "",
-			       .kernel_name = c->kernel_name, .rec = c->rec };
+	struct gpu_slice s = { .what = GPU_API,
+			       .begin_ns = c->begin_ns,
+			       .end_ns = c->end_ns,
+			       .name = c->name,
+			       .correlation = c->correlation,
+			       .driver = c->driver,
+			       .host_only = c->host_only,
+			       .at = m->gpu->places[c->place].at,
+			       .launch_name = "",
+			       .kernel_name = c->kernel_name,
+			       .rec = c->rec };
 
 	m->totals->gpu_calls++;
 	emit_gpu_slice(m, &s);
@@ -186,17 +203,29 @@ static void emit_call(struct model *m, const struct gpu_call *c)
 
 static struct session_place no_place(const struct gpu_work *w)
 {
-	return (struct session_place){ .tgid = w->tgid, .tid = w->what == GPU_OVERHEAD ? w->rec->tid : 0, .op = "",
-				       .outer_op = "", .annotation = "", .step = -1 };
+	return (struct session_place){ .tgid = w->tgid,
+				       .tid = w->what == GPU_OVERHEAD ? w->rec->tid : 0,
+				       .op = "",
+				       .outer_op = "",
+				       .annotation = "",
+				       .step = -1 };
 }
 
 static void emit_work(struct model *m, const struct gpu_work *w)
 {
 	const struct gpu_call *c = w->call != GPU_NONE ? &m->gpu->calls[w->call] : NULL;
-	struct gpu_slice s = { .what = w->what, .begin_ns = w->begin_ns, .end_ns = w->end_ns, .name = w->name,
-			       .device = w->device, .context = w->context, .stream = w->stream,
-			       .correlation = w->correlation, .launch_name = "", .kernel_name = "",
-			       .before_launch = w->before_launch, .rec = w->rec };
+	struct gpu_slice s = { .what = w->what,
+			       .begin_ns = w->begin_ns,
+			       .end_ns = w->end_ns,
+			       .name = w->name,
+			       .device = w->device,
+			       .context = w->context,
+			       .stream = w->stream,
+			       .correlation = w->correlation,
+			       .launch_name = "",
+			       .kernel_name = "",
+			       .before_launch = w->before_launch,
+			       .rec = w->rec };
 
 	s.at = c ? m->gpu->places[c->place].at : no_place(w);
 	if (c) {
@@ -217,9 +246,16 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 static void emit_note(struct model *m, const struct note *n)
 {
 	const struct gpu_place *p = place_of(m->gpu, n->call);
-	struct gpu_slice s = { .what = GPU_ANNOTATION, .begin_ns = n->begin_ns, .end_ns = n->end_ns,
-			       .name = p->note_name, .device = n->device, .context = n->context,
-			       .stream = n->stream, .at = p->at, .launch_name = "", .kernel_name = "",
+	struct gpu_slice s = { .what = GPU_ANNOTATION,
+			       .begin_ns = n->begin_ns,
+			       .end_ns = n->end_ns,
+			       .name = p->note_name,
+			       .device = n->device,
+			       .context = n->context,
+			       .stream = n->stream,
+			       .at = p->at,
+			       .launch_name = "",
+			       .kernel_name = "",
 			       .props = gpu__device(m->gpu, p->at.tgid, n->device) };
 
 	s.at.slice = p->note;
@@ -228,8 +264,9 @@ static void emit_note(struct model *m, const struct note *n)
 
 static bool note_is_next(const struct note *n, const struct gpu_work *w)
 {
-	const struct note at = { .begin_ns = w->begin_ns, .end_ns = w->end_ns, .device = w->device,
-				 .stream = w->stream };
+	const struct note at = {
+		.begin_ns = w->begin_ns, .end_ns = w->end_ns, .device = w->device, .stream = w->stream
+	};
 
 	return cmp_note(n, &at) <= 0;
 }

@@ -34,8 +34,9 @@ const char *gpu__api_name(struct facts *f, const char *raw)
 /* cupti_activity.h: CUpti_ActivityMemoryKind */
 static const char *memory_kind(uint32_t kind)
 {
-	static const char *const names[] = { "Unknown", "Pageable", "Pinned",        "Device",
-					     "Array",   "Managed",  "Device Static", "Managed Static" };
+	static const char *const names[] = { "Unknown",       "Pageable",      "Pinned",
+					     "Device",        "Array",         "Managed",
+					     "Device Static", "Managed Static" };
 
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
 }
@@ -52,8 +53,8 @@ static const char *copy_kind(uint32_t kind)
 /* cupti_activity.h: CUpti_ActivitySynchronizationType */
 static const char *sync_name(uint32_t what)
 {
-	static const char *const names[] = { "Unknown", "Event Sync", "Stream Wait Event", "Stream Sync",
-					     "Context Sync" };
+	static const char *const names[] = { "Unknown", "Event Sync", "Stream Wait Event",
+					     "Stream Sync", "Context Sync" };
 
 	return what < sizeof(names) / sizeof(names[0]) ? names[what] : names[0];
 }
@@ -73,7 +74,8 @@ static const char *overhead_name(uint32_t what)
 
 	if (what == 1)
 		return "Driver Compiler";
-	return what & 0xffff || what >> 16 >= sizeof(names) / sizeof(names[0]) ? names[0] : names[what >> 16];
+	return what & 0xffff || what >> 16 >= sizeof(names) / sizeof(names[0]) ? names[0] :
+										 names[what >> 16];
 }
 
 const char *gpu__work_name(struct facts *f, const struct ptb_rec_hdr *rec)
@@ -83,8 +85,8 @@ const char *gpu__work_name(struct facts *f, const struct ptb_rec_hdr *rec)
 
 	switch (rec->kind) {
 	case PTB_REC_GPU_MEMCPY:
-		snprintf(buf, sizeof(buf), "Memcpy %s (%s -> %s)", copy_kind(m->copy_kind), memory_kind(m->src_kind),
-			 memory_kind(m->dst_kind));
+		snprintf(buf, sizeof(buf), "Memcpy %s (%s -> %s)", copy_kind(m->copy_kind),
+			 memory_kind(m->src_kind), memory_kind(m->dst_kind));
 		break;
 	case PTB_REC_GPU_MEMSET:
 		snprintf(buf, sizeof(buf), "Memset (%s)", memory_kind(m->dst_kind));

@@ -85,7 +85,8 @@ static int sort_numbers(const struct gpu *g, struct numbers *n)
 		const struct gpu_call *c = &g->calls[i];
 
 		if (!c->host_only && c->correlation)
-			n->v[n->cnt++] = (struct numbered){ number(c->tgid, c->correlation), i, c->driver };
+			n->v[n->cnt++] =
+				(struct numbered){ number(c->tgid, c->correlation), i, c->driver };
 	}
 	return sort__array(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
 }

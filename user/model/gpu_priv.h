@@ -22,8 +22,9 @@ struct gpu_pair {
 struct gpu_clock {
 	struct gpu_pair *pairs; /* after the fit: rising in both times */
 	uint32_t cnt, cap;
-	uint64_t err_ns;        /* bound of a converted time, inside the pairs */
-	uint32_t slope_first, slope_last; /* pairs that the slope before the first, after the last is taken from */
+	uint64_t err_ns; /* bound of a converted time, inside the pairs */
+	uint32_t slope_first,
+		slope_last; /* pairs that the slope before the first, after the last is taken from */
 };
 
 int gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r); /* 0 or -ENOMEM */
@@ -48,7 +49,7 @@ struct gpu_place { /* of calls, in the current pass */
 	const char *note_name;
 };
 
-struct gpu_call { /* of the runtime or driver API */
+struct gpu_call {                  /* of the runtime or driver API */
 	uint64_t begin_ns, end_ns; /* of CUPTI's until the clocks are known, as in struct gpu_work */
 	const struct ptb_rec_hdr *rec; /* see struct gpu_slice */
 	const char *name, *kernel_name;
@@ -84,7 +85,7 @@ struct gpu {
 	uint32_t work_cnt, work_cap;
 	struct gpu_place *places;
 	uint32_t place_cnt, place_cap;
-	struct hashmap device_by_id;  /* (tgid, device) -> struct ptb_gpu_device * */
+	struct hashmap device_by_id;           /* (tgid, device) -> struct ptb_gpu_device * */
 	const struct ptb_gpu_device **devices; /* one per id, by id */
 	uint32_t device_cnt, device_cap;
 	struct hashmap names; /* name id -> text as it is shown */

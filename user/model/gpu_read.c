@@ -18,7 +18,9 @@
 #define BLOCK_BYTES (256u * 1024)
 #define RECORDS_MAX (1u << 26)
 #define DEVICES_MAX 4096
+/* clang-format off */
 #define KEEP_SHARE 50 /* percent of the memory (effort.h): sinks will keep as much of each record again */
+/* clang-format on */
 
 struct gpu_bytes { /* records must not move: a list of blocks */
 	struct gpu_bytes *next;
@@ -71,7 +73,8 @@ static union gpu_record common_part(const struct ptb_rec_hdr *h)
 		r.host.sp = r.host.begin_ns = 0;
 		break;
 	case PTB_REC_GPU_KERNEL:
-		r.kernel.begin = r.kernel.end = r.kernel.queued = r.kernel.submitted = r.kernel.correlation = 0;
+		r.kernel.begin = r.kernel.end = r.kernel.queued = r.kernel.submitted =
+			r.kernel.correlation = 0;
 		break;
 	case PTB_REC_GPU_MEMCPY:
 	case PTB_REC_GPU_MEMSET:
@@ -134,7 +137,8 @@ static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
 	}
 	h = copy(g, &r->h);
 	if (!h || hashmap__put(&g->device_by_id, r->h.tgid, r->id, (uintptr_t)h) ||
-	    vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1, sizeof(*g->devices)))
+	    vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1,
+			sizeof(*g->devices)))
 		return -ENOMEM;
 	effort__spend(g->device_cnt);
 	for (i = 0; i < g->device_cnt && g->devices[i]->id < r->id; i++)
@@ -159,7 +163,8 @@ static void note_api(struct gpu_proc *p, const struct ptb_gpu_api *r)
 		p->api_until = r->end;
 }
 
-static const char *shown_name(struct gpu *g, uint32_t id, const char *(*how)(struct facts *, const char *))
+static const char *shown_name(struct gpu *g, uint32_t id,
+			      const char *(*how)(struct facts *, const char *))
 {
 	const uint64_t *known = hashmap__get(&g->names, id, how == gpu__api_name);
 	const char *text;
@@ -182,8 +187,14 @@ static int add_call(struct gpu *g, const struct gpu_call *c)
 
 static int on_api(struct gpu *g, const struct ptb_gpu_api *r)
 {
-	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .begin_ns = r->begin, .end_ns = r->end,
-			      .correlation = r->correlation, .driver = r->driver, .kernel_name = "" };
+	struct gpu_call c = { .rec = &r->h,
+			      .tgid = r->h.tgid,
+			      .tid = r->h.tid,
+			      .begin_ns = r->begin,
+			      .end_ns = r->end,
+			      .correlation = r->correlation,
+			      .driver = r->driver,
+			      .kernel_name = "" };
 
 	c.name = shown_name(g, r->name, gpu__api_name);
 	return add_call(g, &c);
@@ -193,8 +204,13 @@ static int on_api(struct gpu *g, const struct ptb_gpu_api *r)
 static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 {
 	const struct site_fact *site = facts__site(g->facts, r->h.site);
-	struct gpu_call c = { .rec = &r->h, .tgid = r->h.tgid, .tid = r->h.tid, .begin_ns = r->begin_ns,
-			      .end_ns = r->h.ts_ns, .host_only = true, .kernel_name = "" };
+	struct gpu_call c = { .rec = &r->h,
+			      .tgid = r->h.tgid,
+			      .tid = r->h.tid,
+			      .begin_ns = r->begin_ns,
+			      .end_ns = r->h.ts_ns,
+			      .host_only = true,
+			      .kernel_name = "" };
 
 	if (!site || !r->begin_ns || r->begin_ns >= TS_MAX || c.end_ns >= TS_MAX || c.end_ns < c.begin_ns) {
 		g->bad++;
@@ -203,7 +219,8 @@ static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 	c.name = g->facts->funcs[site->func].op.full;
 	c.driver = strncmp(c.name, "cuda", 4) != 0;
 	if (r->func)
-		c.kernel_name = shown_name(g, facts__kernel(g->facts, r->h.tgid, r->func), gpu__kernel_name);
+		c.kernel_name =
+			shown_name(g, facts__kernel(g->facts, r->h.tgid, r->func), gpu__kernel_name);
 	return add_call(g, &c);
 }
 
@@ -217,8 +234,9 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 	const struct ptb_gpu_overhead *o = (const void *)h;
 
 #define PLACE(r) (w->begin_ns = (r)->begin, w->end_ns = (r)->end)
-#define ON_DEVICE(r) (w->correlation = (r)->correlation, w->device = (r)->device, w->context = (r)->context, \
-		      w->stream = (r)->stream)
+#define ON_DEVICE(r)                                                                               \
+	(w->correlation = (r)->correlation, w->device = (r)->device, w->context = (r)->context,    \
+	 w->stream = (r)->stream)
 	switch (h->kind) {
 	case PTB_REC_GPU_KERNEL:
 		w->what = GPU_KERNEL;
@@ -359,7 +377,8 @@ static int fit_times(struct gpu *g)
 
 		if (cancel__pending())
 			return -ECANCELED;
-		if (times(g, proc_of(g, w->tgid), &w->begin_ns, &w->end_ns) && in_window(g, w->begin_ns, w->end_ns))
+		if (times(g, proc_of(g, w->tgid), &w->begin_ns, &w->end_ns) &&
+		    in_window(g, w->begin_ns, w->end_ns))
 			g->works[n++] = *w;
 	}
 	g->work_cnt = n;
@@ -384,7 +403,8 @@ static void fit_clocks(struct gpu *g)
 	}
 }
 
-int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns, struct gpu **out)
+int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uint64_t end_ns,
+	      struct gpu **out)
 {
 	struct gpu *g = calloc(1, sizeof(*g));
 	int err = g ? 0 : -ENOMEM;

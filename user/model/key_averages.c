@@ -65,9 +65,9 @@ struct key_averages {
 	struct ka_opts opts;
 	struct strtab *keys;
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
-	struct hashmap row_by_key;  /* (key, shapes << 2 | is_device << 1 | is_annotation) -> index */
-	struct shapes_text shapes;  /* of the slice in hand */
-	uint32_t alone[2];          /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
+	struct hashmap row_by_key; /* (key, shapes << 2 | is_device << 1 | is_annotation) -> index */
+	struct shapes_text shapes; /* of the slice in hand */
+	uint32_t alone[2];         /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
 	struct row *rows;
 	uint32_t row_cnt, row_cap;
 	struct ka_thread *threads;
@@ -191,8 +191,7 @@ static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint
 		*row = (uint32_t)*known;
 		return 0;
 	}
-	if (vec_reserve((void **)&ka->rows, &ka->row_cap, (uint64_t)ka->row_cnt + 1,
-			sizeof(*ka->rows)) ||
+	if (vec_reserve((void **)&ka->rows, &ka->row_cap, (uint64_t)ka->row_cnt + 1, sizeof(*ka->rows)) ||
 	    hashmap__put(&ka->row_by_key, key, k1, ka->row_cnt))
 		return -ENOMEM;
 	*row = ka->row_cnt++;
@@ -213,7 +212,8 @@ static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key,
 	if (find_row(ka, key, shapes, sl->cat == SLICE_USER_ANNOTATION ? ROW_ANNOTATION : ROW_CPU, row))
 		return -ENOMEM;
 	if (!ka->rows[*row].r.category)
-		ka->rows[*row].r.category = sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" : "cpu_op";
+		ka->rows[*row].r.category = sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" :
+									       "cpu_op";
 	return 0;
 }
 
@@ -236,8 +236,8 @@ static struct ka_memory memory_of(const struct key_averages *ka, const struct sl
 {
 	if (!sl->mem)
 		return (struct ka_memory){ 0, 0 };
-	return ka->opts.exact_memory ? (struct ka_memory){ sl->mem->cpu_own, sl->mem->device_own }
-				     : (struct ka_memory){ sl->mem->cpu_all, sl->mem->device_all };
+	return ka->opts.exact_memory ? (struct ka_memory){ sl->mem->cpu_own, sl->mem->device_own } :
+				       (struct ka_memory){ sl->mem->cpu_all, sl->mem->device_all };
 }
 
 static void add_row_memory(struct row *row, const struct ka_memory *mem, const struct ka_memory *self)
@@ -330,7 +330,8 @@ static void add_to_row(struct row *row, const struct slice *sl, const struct ka_
 static void swallow(struct row *row, const struct ka_child *only, struct ka_child *into)
 {
 	static const struct ka_memory none;
-	struct ka_memory mem = less_memory(&none, &only->mem), self = less_memory(&none, &only->self_mem);
+	struct ka_memory mem = less_memory(&none, &only->mem),
+			 self = less_memory(&none, &only->self_mem);
 
 	row->r.count--;
 	row->r.cpu_total_ns -= only->dur_ns;
@@ -363,8 +364,9 @@ static int on_slice(void *arg, const struct slice *sl)
 	if (!key)
 		return add_children(t, sl->parent, &kids);
 	self = (struct ka_open){ .ns = dur, .mem = memory_of(ka, sl), .cnt = 1 };
-	self.last = (struct ka_child){ .key = key, .dur_ns = dur, .child_ns = kids.ns, .mem = self.mem,
-				       .child_mem = kids.mem };
+	self.last = (struct ka_child){
+		.key = key, .dur_ns = dur, .child_ns = kids.ns, .mem = self.mem, .child_mem = kids.mem
+	};
 	if (row_of(ka, sl, key, &self.last.row))
 		return -ENOMEM;
 	if (ka->opts.with_flops)
@@ -429,7 +431,8 @@ static int add_call(struct key_averages *ka, uint32_t row, const struct gpu_slic
 	struct ka_thread *t = thread_of(ka, g->at.tgid, g->at.tid);
 	uint64_t dur = g->end_ns - g->begin_ns;
 
-	if (!t || vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1, sizeof(*t->calls)))
+	if (!t || vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1,
+			      sizeof(*t->calls)))
 		return -ENOMEM;
 	while (t->call_cnt && (g->begin_ns >= t->calls[t->call_cnt - 1].end_ns ||
 			       g->end_ns > t->calls[t->call_cnt - 1].end_ns))
@@ -464,7 +467,8 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct key_averages *ka = arg;
 	bool on_host = g->what == GPU_API || g->what == GPU_OVERHEAD;
-	uint32_t kind = (on_host ? ROW_CPU : ROW_DEVICE) | (g->what == GPU_ANNOTATION ? ROW_ANNOTATION : 0);
+	uint32_t kind = (on_host ? ROW_CPU : ROW_DEVICE) |
+			(g->what == GPU_ANNOTATION ? ROW_ANNOTATION : 0);
 	uint64_t wider = g->what == GPU_ANNOTATION; /* on either side, as torch records it */
 	uint64_t begin_ns = g->begin_ns - wider, dur = g->end_ns + wider - begin_ns;
 	uint32_t key, shapes = 0, i;

@@ -13,20 +13,20 @@
 struct ka_row {
 	const char *key;
 	bool is_annotation;
-	bool is_instant;         /* [memory], [OutOfMemory]: events of memory, not slices */
-	const char *category;    /* of its first event, as in a trace: "cpu_op", "kernel"; NULL: not said */
+	bool is_instant;      /* [memory], [OutOfMemory]: events of memory, not slices */
+	const char *category; /* of its first event, as in a trace: "cpu_op", "kernel"; NULL: not said */
 	uint64_t count;
 	uint64_t cpu_total_ns, self_cpu_ns;
 	uint64_t first_begin_ns; /* order of first appearance */
 	const char *shapes;      /* Python list text "[[2, 3], []]"; "" when not grouped by shape */
 	uint64_t flops;          /* sum; 0 when not asked for */
-	bool is_device;          /* a row of GPU work: kernels, copies, fills by name, annotations on devices */
+	bool is_device; /* a row of GPU work: kernels, copies, fills by name, annotations on devices */
 	uint64_t device_total_ns, self_device_ns; /* GPU work launched in it; of a device row: itself */
 	int64_t cpu_mem, self_cpu_mem, device_mem, self_device_mem; /* bytes; 0 when not recorded */
 };
 
 struct ka_opts {
-	bool by_shape;   /* torch's group_by_input_shape */
+	bool by_shape; /* torch's group_by_input_shape */
 	bool with_flops;
 	bool exact_memory; /* what an operator's own thread did in it; false: torch's rule */
 };

@@ -11,9 +11,8 @@
  *	optimizer states		torch: attributes of Python objects. Here: what mem_state.c finds
  *	autograd details		taken
  *
- * What torch reads in Python and what is not known here could change the other decisions too. So they are
- * made twice, in two worlds at opposite ends of what is possible, and only what is the same in both is reported;
- * everything else is unknown:
+ * What torch reads in Python could change the other decisions too. So they are made twice, with the two extreme
+ * assumptions, and a category is reported only if both give it:
  *	1. nothing else is a gradient or a parameter
  *	2. whatever else an optimizer's step touches and leaves behind may be a gradient (or state, which torch
  *	   would know); and, where no nn.Parameter was seen at all (none is used, or this Python is not
@@ -27,10 +26,10 @@
 
 struct world {
 	struct mem_flow *mf;
-	const uint8_t *may_be_param, *may_be_grad; /* by id; NULL: none is */
-	const uint8_t *state;                      /* by id */
-	uint8_t *by_id, *by_key, *by_slot; /* enum mem_category */
-	uint8_t *depends;  /* by id: on a gradient */
+	const uint8_t *may_be_param, *may_be_grad;       /* by id; NULL: none is */
+	const uint8_t *state;                            /* by id */
+	uint8_t *by_id, *by_key, *by_slot;               /* enum mem_category */
+	uint8_t *depends;                                /* by id: on a gradient */
 	uint8_t *produces, *candidate, *param, *forward; /* by slot */
 	uint32_t *first_taker, *takers; /* nodes by what they take, see find_takers() */
 	uint32_t *pending, pending_cnt; /* nodes that are reached and not yet visited */
@@ -78,9 +77,10 @@ static void set_default(struct world *w, uint32_t slot, uint8_t category)
 }
 
 #define for_nodes(w, n) for (n = (w)->mf->nodes; n < (w)->mf->nodes + (w)->mf->node_cnt; n++)
-#define for_nodes_back(w, n) for (n = (w)->mf->nodes + (w)->mf->node_cnt; n != (w)->mf->nodes && n--;)
-#define for_edges(w, n, e)                               \
-	for (e = (w)->mf->edges + (n)->first_edge;       \
+#define for_nodes_back(w, n)                                                                       \
+	for (n = (w)->mf->nodes + (w)->mf->node_cnt; n != (w)->mf->nodes && n--;)
+#define for_edges(w, n, e)                                                                         \
+	for (e = (w)->mf->edges + (n)->first_edge;                                                 \
 	     e < (w)->mf->edges + (n)->first_edge + (n)->edge_cnt; e++)
 
 /* ---- what is known beforehand ---- */
@@ -116,7 +116,7 @@ static bool takes_gradient(const struct world *w, const struct mem_node *n)
 	const struct mem_edge *e;
 	uint8_t cat;
 
-	for_edges(w, n, e) {
+	for_edges (w, n, e) {
 		if (!mem_edge__is_input(e))
 			continue;
 		cat = get_in(w, e);
@@ -141,16 +141,16 @@ static int find_takers(struct world *w)
 	if (!w->first_taker || !w->takers || !w->pending || !w->reached)
 		return -ENOMEM;
 	/* counts, one place later: while nodes are put in, begins become ends, which are the next begins */
-	for_nodes(w, n)
-		for_edges(w, n, e)
+	for_nodes (w, n)
+		for_edges (w, n, e)
 			w->first_taker[id_of(w, e) + 1] += mem_edge__is_input(e);
 	for (i = 1; i <= mf->id_cnt; i++) {
 		cnt = w->first_taker[i];
 		w->first_taker[i] = sum;
 		sum += cnt;
 	}
-	for_nodes(w, n)
-		for_edges(w, n, e)
+	for_nodes (w, n)
+		for_edges (w, n, e)
 			if (mem_edge__is_input(e))
 				w->takers[w->first_taker[id_of(w, e) + 1]++] = (uint32_t)(n - mf->nodes);
 	return 0;
@@ -186,12 +186,12 @@ static void find_dependents(struct world *w)
 	memset(w->depends, 0, w->mf->id_cnt);
 	memset(w->reached, 0, w->mf->node_cnt);
 	w->pending_cnt = 0;
-	for_nodes(w, n)
+	for_nodes (w, n)
 		if (takes_gradient(w, n))
 			reach(w, (uint32_t)(n - w->mf->nodes));
 	while (w->pending_cnt) {
 		n = &w->mf->nodes[w->pending[--w->pending_cnt]];
-		for_edges(w, n, e) {
+		for_edges (w, n, e) {
 			cat = mem_edge__is_input(e) ? get_in(w, e) : MEM_UNKNOWN;
 			if (mem_edge__is_output(e) || cat == MEM_GRADIENT || cat == MEM_PARAMETER)
 				mark_id(w, e);
@@ -212,12 +212,14 @@ static void find_producers(struct world *w)
 	const struct mem_edge *e;
 	bool any;
 
-	for_nodes_back(w, n) {
+	for_nodes_back (w, n) {
 		any = false;
-		for_edges(w, n, e)
-			any |= (mem_edge__is_input(e) && produces_gradient(w, e, mem_edge__in_slot(w->mf, e))) ||
-			       (mem_edge__is_output(e) && produces_gradient(w, e, mem_edge__out_slot(w->mf, e)));
-		for_edges(w, n, e) {
+		for_edges (w, n, e)
+			any |= (mem_edge__is_input(e) &&
+				produces_gradient(w, e, mem_edge__in_slot(w->mf, e))) ||
+			       (mem_edge__is_output(e) &&
+				produces_gradient(w, e, mem_edge__out_slot(w->mf, e)));
+		for_edges (w, n, e) {
 			if (any && mem_edge__is_input(e))
 				w->produces[mem_edge__in_slot(w->mf, e)] = 1;
 			if (any && mem_edge__is_output(e))
@@ -236,8 +238,8 @@ static void set_inputs(struct world *w)
 	find_dependents(w);
 	find_producers(w);
 	memcpy(w->candidate, w->produces, mf->slot_cnt);
-	for_nodes(w, n)
-		for_edges(w, n, e)
+	for_nodes (w, n)
+		for_edges (w, n, e)
 			if (n->backward && mem_edge__is_output(e))
 				w->candidate[mem_edge__out_slot(mf, e)] = 0;
 	for (key = 0; key < mf->key_cnt; key++)
@@ -256,7 +258,7 @@ static bool is_forward(const struct world *w, const struct mem_node *n)
 
 	if (n->backward)
 		return false;
-	for_edges(w, n, e) {
+	for_edges (w, n, e) {
 		if ((mem_edge__is_input(e) && get_in(w, e) == MEM_GRADIENT) ||
 		    (mem_edge__is_output(e) && get_out(w, e) == MEM_GRADIENT))
 			return false;
@@ -276,13 +278,13 @@ static void find_candidates(struct world *w)
 	for (key = 0; key < mf->key_cnt; key++)
 		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
 			w->forward[slot] = mf->present[slot] && get(w, key, slot) == MEM_INPUT;
-	for_nodes(w, n) {
+	for_nodes (w, n) {
 		if (!is_forward(w, n))
 			continue;
-		for_edges(w, n, e)
+		for_edges (w, n, e)
 			if (mem_edge__is_output(e))
 				w->forward[mem_edge__out_slot(mf, e)] = 1;
-		for_edges(w, n, e)
+		for_edges (w, n, e)
 			if (mem_edge__is_input(e) && !w->forward[mem_edge__in_slot(mf, e)])
 				w->candidate[mem_edge__in_slot(mf, e)] = 1;
 	}
@@ -297,15 +299,15 @@ static void find_used_for_gradient(struct world *w)
 	bool any;
 
 	memset(w->produces, 0, w->mf->slot_cnt);
-	for_nodes_back(w, n) {
+	for_nodes_back (w, n) {
 		any = false;
-		for_edges(w, n, e) {
+		for_edges (w, n, e) {
 			if (!mem_edge__is_output(e))
 				continue;
 			slot = mem_edge__out_slot(w->mf, e);
 			any |= w->produces[slot] || get(w, e->key, slot) == MEM_GRADIENT;
 		}
-		for_edges(w, n, e)
+		for_edges (w, n, e)
 			if (any && mem_edge__is_input(e))
 				w->produces[mem_edge__in_slot(w->mf, e)] = 1;
 	}
@@ -338,19 +340,19 @@ static void set_activations(struct world *w)
 	bool required, other;
 	uint8_t cat;
 
-	for_nodes(w, n) {
+	for_nodes (w, n) {
 		required = other = false;
-		for_edges(w, n, e) {
+		for_edges (w, n, e) {
 			if (!mem_edge__is_input(e))
 				continue;
 			cat = get_in(w, e);
 			required |= cat == MEM_INPUT || cat == MEM_ACTIVATION;
-			other |= cat != MEM_INPUT && cat != MEM_ACTIVATION && cat != MEM_PARAMETER &&
-				 cat != MEM_TEMPORARY;
+			other |= cat != MEM_INPUT && cat != MEM_ACTIVATION &&
+				 cat != MEM_PARAMETER && cat != MEM_TEMPORARY;
 		}
 		if (!required || other || n->backward)
 			continue;
-		for_edges(w, n, e)
+		for_edges (w, n, e)
 			if (mem_edge__is_output(e))
 				set_default(w, mem_edge__out_slot(w->mf, e), MEM_ACTIVATION);
 	}
@@ -367,10 +369,10 @@ static void set_autograd_detail(struct world *w)
 	const struct mem_edge *e;
 	uint8_t before;
 
-	for_nodes(w, n) {
+	for_nodes (w, n) {
 		if (!n->backward)
 			continue;
-		for_edges(w, n, e) {
+		for_edges (w, n, e) {
 			if (!mem_edge__is_output(e))
 				continue;
 			if (e->version < 0) {
@@ -379,7 +381,8 @@ static void set_autograd_detail(struct world *w)
 				continue;
 			}
 			before = get_in(w, e);
-			if (before == MEM_AUTOGRAD_DETAIL || (before == MEM_UNKNOWN && mf->keys[e->key].alloc_ns))
+			if (before == MEM_AUTOGRAD_DETAIL ||
+			    (before == MEM_UNKNOWN && mf->keys[e->key].alloc_ns))
 				set_default(w, mem_edge__out_slot(mf, e), MEM_AUTOGRAD_DETAIL);
 		}
 	}
@@ -397,8 +400,8 @@ static void set_states(struct world *w)
 /* ---- worlds ---- */
 
 /* Fills out[], by slot. */
-static int decide(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_be_param, const uint8_t *may_be_grad,
-		  uint8_t *out)
+static int decide(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_be_param,
+		  const uint8_t *may_be_grad, uint8_t *out)
 {
 	struct world w = { .mf = mf, .state = state, .may_be_param = may_be_param, .may_be_grad = may_be_grad };
 	uint32_t key, slot;
@@ -412,8 +415,8 @@ static int decide(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_
 	w.produces = bytes_of(mf->slot_cnt, 0);
 	w.candidate = bytes_of(mf->slot_cnt, 0);
 	w.forward = bytes_of(mf->slot_cnt, 0);
-	if (w.by_id && w.by_key && w.by_slot && w.depends && w.param && w.produces && w.candidate && w.forward &&
-	    !find_takers(&w)) {
+	if (w.by_id && w.by_key && w.by_slot && w.depends && w.param && w.produces && w.candidate &&
+	    w.forward && !find_takers(&w)) {
 		set_known(&w);
 		set_inputs(&w);
 		set_parameters(&w);
@@ -421,7 +424,8 @@ static int decide(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_
 		set_states(&w);
 		set_autograd_detail(&w);
 		for (key = 0; key < mf->key_cnt; key++)
-			for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
+			for (slot = mf->keys[key].slot;
+			     slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
 				out[slot] = get(&w, key, slot);
 		err = 0;
 	}
@@ -516,7 +520,8 @@ static int drop_leftovers(struct mem_flow *mf)
 		if (mf->keys[key].alloc_ns || sure[key])
 			continue;
 		any = false;
-		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++) {
+		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version;
+		     slot++) {
 			if (mf->category[slot] != MEM_INPUT && mf->category[slot] != MEM_PARAMETER)
 				continue;
 			mf->category[slot] = MEM_UNKNOWN;
@@ -536,7 +541,8 @@ static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
 
 	for (key = 0; key < mf->key_cnt; key++) {
 		any = false;
-		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++) {
+		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version;
+		     slot++) {
 			if (mf->category[slot] == other[slot])
 				continue;
 			mf->category[slot] = MEM_UNKNOWN;

@@ -10,8 +10,8 @@
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
-#define SCOPE_BACKWARD 1 /* at::RecordScope::BACKWARD_FUNCTION */
-#define BYTES_MAX (1LL << 47) /* a user's address space: what claims more is no size */
+#define SCOPE_BACKWARD 1              /* at::RecordScope::BACKWARD_FUNCTION */
+#define BYTES_MAX (1LL << 47)         /* a user's address space: what claims more is no size */
 #define STEP_PREFIX "Optimizer.step#" /* pytorch torch/optim/optimizer.py, profile_hook_step */
 
 struct mem_flow *mem_flow__new(bool categories)
@@ -64,8 +64,8 @@ static uint64_t tensor_bytes(const struct value *v, const struct session_keys *k
 	return (uint64_t)n;
 }
 
-static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v, uint8_t flags,
-		   uint32_t arg)
+static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v,
+		   uint8_t flags, uint32_t arg)
 {
 	if (!mem_value__has_key(v))
 		return 0;
@@ -101,7 +101,8 @@ static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct me
 	for (i = 0; !err && values__next(&it, &v); i++) {
 		arg = sc->args && i < sc->cnt ? sc->args[i] : MEM_ARG_TENSORS;
 		flags = !sc->args || i >= sc->cnt ? MEM_REF_NO_SCHEMA :
-			arg & MEM_ARG_WRITE ? MEM_REF_WRITE : MEM_REF_READ;
+			arg & MEM_ARG_WRITE       ? MEM_REF_WRITE :
+						    MEM_REF_READ;
 		if (v.kind == PTB_VAL_TENSOR)
 			err = add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)), i);
 		else if (v.kind == PTB_VAL_TENSORS || (v.kind == PTB_VAL_LIST && (arg & MEM_ARG_TENSORS)))
@@ -132,15 +133,19 @@ static uint8_t op_flags(const struct slice *sl, bool matched)
 /* One that was open when the window began and is known only by its end is not the parent of what lies in it. */
 static int add_step(struct mem_flow *mf, struct mem_op *op, const struct slice *sl)
 {
-	const uint32_t no_end = SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST | SLICE_THREAD_EXIT |
-				SLICE_OTHER_THREAD_END | SLICE_TRUNCATED;
+	const uint32_t no_end = SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |
+				SLICE_THREAD_EXIT | SLICE_OTHER_THREAD_END | SLICE_TRUNCATED;
 
-	if (vec_reserve((void **)&mf->steps, &mf->step_cap, (uint64_t)mf->step_cnt + 1, sizeof(*mf->steps)))
+	if (vec_reserve((void **)&mf->steps, &mf->step_cap, (uint64_t)mf->step_cnt + 1,
+			sizeof(*mf->steps)))
 		return -ENOMEM;
 	op->step = mf->step_cnt;
 	mf->steps[mf->step_cnt++] = (struct mem_step){
-		.begin_ns = sl->begin_ns, .end_ns = sl->end_ns, .tid = sl->tid,
-		.open_at_begin = sl->flags & SLICE_OPEN_AT_BEGIN, .ended = !(sl->flags & no_end),
+		.begin_ns = sl->begin_ns,
+		.end_ns = sl->end_ns,
+		.tid = sl->tid,
+		.open_at_begin = sl->flags & SLICE_OPEN_AT_BEGIN,
+		.ended = !(sl->flags & no_end),
 	};
 	return 0;
 }
@@ -161,8 +166,15 @@ int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 	matched = mem_schema__matches(&sc, &sl->in);
 	op = &mf->ops[mf->op_cnt++];
 	*op = (struct mem_op){
-		.id = sl->id, .parent = sl->parent, .begin_ns = sl->begin_ns, .name = sl->name, .tid = sl->tid,
-		.first_ref = mf->ref_cnt, .node = MEM_NONE, .step = MEM_NONE, .flags = op_flags(sl, matched),
+		.id = sl->id,
+		.parent = sl->parent,
+		.begin_ns = sl->begin_ns,
+		.name = sl->name,
+		.tid = sl->tid,
+		.first_ref = mf->ref_cnt,
+		.node = MEM_NONE,
+		.step = MEM_NONE,
+		.flags = op_flags(sl, matched),
 	};
 	err = add_refs(mf, sl, matched ? &sc : &none);
 	if (!err && (op->flags & MEM_OP_STEP))
@@ -178,9 +190,15 @@ int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_
 {
 	bool alloc = ev->what == MEMORY_ALLOC, sane = ev->bytes >= -BYTES_MAX && ev->bytes <= BYTES_MAX;
 	struct mem_act act = {
-		.ts_ns = ev->ts_ns, .addr = ev->addr, .slice = ev->at.slice,
-		.bytes = !sane ? 0 : alloc || ev->bytes < 0 ? ev->bytes : -ev->bytes,
-		.owner = alloc ? owner : 0, .key = MEM_NONE, .node = MEM_NONE,
+		.ts_ns = ev->ts_ns,
+		.addr = ev->addr,
+		.slice = ev->at.slice,
+		.bytes = !sane                  ? 0 :
+			 alloc || ev->bytes < 0 ? ev->bytes :
+						  -ev->bytes,
+		.owner = alloc ? owner : 0,
+		.key = MEM_NONE,
+		.node = MEM_NONE,
 		.device_type = (int16_t)ev->device_type,
 		.device_index = (int16_t)(ev->device_type ? ev->device_index : -1),
 	};

@@ -19,8 +19,15 @@
 
 /* In torch's order: the numbers that its files carry. */
 enum mem_category {
-	MEM_PARAMETER, MEM_OPTIMIZER_STATE, MEM_INPUT, MEM_TEMPORARY, MEM_ACTIVATION, MEM_GRADIENT,
-	MEM_AUTOGRAD_DETAIL, MEM_UNKNOWN, MEM_CATEGORY_CNT
+	MEM_PARAMETER,
+	MEM_OPTIMIZER_STATE,
+	MEM_INPUT,
+	MEM_TEMPORARY,
+	MEM_ACTIVATION,
+	MEM_GRADIENT,
+	MEM_AUTOGRAD_DETAIL,
+	MEM_UNKNOWN,
+	MEM_CATEGORY_CNT
 };
 
 enum mem_action { MEM_PREEXISTING = 1, MEM_CREATE, MEM_INCREMENT_VERSION, MEM_DESTROY };
@@ -31,8 +38,8 @@ struct mem_row {
 	const char *within; /* outermost operator that it was allocated in, of the session; "" if not known */
 	uint32_t owner; /* what mem_flow__memory() was given for its allocation; 0: it was not in the window */
 	int16_t device_type, device_index;
-	uint8_t action;    /* enum mem_action */
-	uint8_t category;  /* enum mem_category, of the version before it */
+	uint8_t action;        /* enum mem_action */
+	uint8_t category;      /* enum mem_category, of the version before it */
 	uint8_t next_category; /* INCREMENT_VERSION: of the version after it */
 };
 
@@ -40,10 +47,10 @@ struct mem_row {
 struct mem_flow_account {
 	uint64_t ops, tensors; /* operators whose arguments are known, tensors among them */
 	uint64_t cut_ops;      /* operators some of whose arguments were cut */
-	uint64_t leftovers;    /* blocks from before the window that may be inputs, or a cut step's activations */
-	uint64_t undecided;    /* blocks of which it depends on what Python knows: gradient, state, parameter */
-	bool too_many;         /* more of them than are kept: there are no categories */
-	bool no_parameters;    /* what a parameter is could not be seen, see mem_category.c */
+	uint64_t leftovers; /* blocks from before the window that may be inputs, or a cut step's activations */
+	uint64_t undecided; /* blocks of which it depends on what Python knows: gradient, state, parameter */
+	bool too_many;      /* more of them than are kept: there are no categories */
+	bool no_parameters; /* what a parameter is could not be seen, see mem_category.c */
 };
 
 #define MEM_FLOW_TENSORS_MAX (1u << 24) /* more tensors in arguments than these are not kept */

@@ -14,22 +14,24 @@
 
 struct build {
 	struct mem_flow *mf;
-	uint32_t *by_id;     /* operators */
+	uint32_t *by_id;           /* operators */
 	struct hashmap open_steps; /* thread -> step */
-	uint32_t *edge_of;   /* by key: its newest edge */
-	int32_t *version;    /* by key: the newest */
-	uint32_t *node_ops;  /* operators and acts by node, and where each node's begin */
+	uint32_t *edge_of;         /* by key: its newest edge */
+	int32_t *version;          /* by key: the newest */
+	uint32_t *node_ops;        /* operators and acts by node, and where each node's begin */
 	uint32_t *node_acts;
 	uint32_t *first_op, *first_act;
 };
 
 /* ---- which node is an operator part of? ---- */
 
-static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op, uint32_t step, uint32_t *out)
+static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op, uint32_t step,
+		    uint32_t *out)
 {
 	struct mem_flow *mf = b->mf;
 
-	if (vec_reserve((void **)&mf->nodes, &mf->node_cap, (uint64_t)mf->node_cnt + 1, sizeof(*mf->nodes)))
+	if (vec_reserve((void **)&mf->nodes, &mf->node_cap, (uint64_t)mf->node_cnt + 1,
+			sizeof(*mf->nodes)))
 		return -ENOMEM;
 	*out = mf->node_cnt++;
 	mf->nodes[*out] = (struct mem_node){
@@ -68,7 +70,8 @@ static int find_open_steps(struct build *b)
 	uint32_t i;
 
 	for (i = 0; i < b->mf->step_cnt; i++)
-		if (b->mf->steps[i].open_at_begin && hashmap__put(&b->open_steps, b->mf->steps[i].tid, 0, i))
+		if (b->mf->steps[i].open_at_begin &&
+		    hashmap__put(&b->open_steps, b->mf->steps[i].tid, 0, i))
 			return -ENOMEM;
 	return 0;
 }
@@ -177,7 +180,8 @@ static struct mem_edge *edge(struct build *b, const struct mem_node *n, uint32_t
 
 	if (at >= n->first_edge && at < mf->edge_cnt && mf->edges[at].key == key)
 		return &mf->edges[at];
-	if (vec_reserve((void **)&mf->edges, &mf->edge_cap, (uint64_t)mf->edge_cnt + 1, sizeof(*mf->edges)))
+	if (vec_reserve((void **)&mf->edges, &mf->edge_cap, (uint64_t)mf->edge_cnt + 1,
+			sizeof(*mf->edges)))
 		return NULL;
 	b->edge_of[key] = mf->edge_cnt;
 	mf->edges[mf->edge_cnt] = (struct mem_edge){ .key = key, .version = b->version[key] };

@@ -68,9 +68,9 @@ struct pass {
 	struct mem_flow *mf;
 	struct hashmap live;    /* (address, device) -> key */
 	struct hashmap tensors; /* number -> the key that it was seen with last */
-	struct mem_act *acts; /* those of mf, and the frees that must have been */
+	struct mem_act *acts;   /* those of mf, and the frees that must have been */
 	uint32_t act_cnt, act_cap;
-	uint32_t *joined;     /* by key: another of its id, MEM_NONE: itself */
+	uint32_t *joined; /* by key: another of its id, MEM_NONE: itself */
 	uint32_t joined_cap;
 };
 
@@ -96,8 +96,9 @@ static int new_key(struct pass *p, uint64_t addr, int16_t type, int16_t index, u
 	    hashmap__put(&p->live, addr, device_word(type, index), mf->key_cnt))
 		return -ENOMEM;
 	*out = mf->key_cnt++;
-	mf->keys[*out] = (struct mem_key){ .device_type = type, .device_index = index, .step = MEM_NONE,
-					  .within = "" };
+	mf->keys[*out] = (struct mem_key){
+		.device_type = type, .device_index = index, .step = MEM_NONE, .within = ""
+	};
 	p->joined[*out] = MEM_NONE;
 	return 0;
 }

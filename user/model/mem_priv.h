@@ -16,8 +16,8 @@
 #define MEM_OP_MATCHED 0x02    /* torch would find its schema */
 #define MEM_OP_ACCUMULATE 0x04 /* torch::autograd::AccumulateGrad */
 #define MEM_OP_TAKES_GRAD 0x08 /* aten::detach, aten::add_ of a tensor */
-#define MEM_OP_STEP 0x10       /* the annotation that every optimizer of torch puts around its step() */
-#define MEM_OP_HAD_CHILD 0x20  /* something happened in it already */
+#define MEM_OP_STEP 0x10 /* the annotation that every optimizer of torch puts around its step() */
+#define MEM_OP_HAD_CHILD 0x20 /* something happened in it already */
 
 struct mem_op {
 	uint64_t id, parent, begin_ns;
@@ -57,7 +57,7 @@ struct mem_step { /* an annotation Optimizer.step#... */
 	uint64_t begin_ns, end_ns;
 	uint32_t tid;
 	bool open_at_begin;
-	bool ended;    /* its end is known */
+	bool ended; /* its end is known */
 	bool backward; /* some node of a backward pass began within it: a closure makes gradients there */
 };
 
@@ -66,21 +66,21 @@ struct mem_key {
 	uint64_t alloc_ns, free_ns; /* 0: not in the window */
 	const char *within;         /* see struct mem_row */
 	uint32_t owner;
-	uint32_t id;       /* tensors that had several blocks have one id */
-	uint32_t version;  /* the newest */
-	uint32_t slot;     /* of its version 0 in arrays by version */
-	uint32_t step;     /* it was allocated and freed in this step of an optimizer, MEM_NONE: not so */
+	uint32_t id;      /* tensors that had several blocks have one id */
+	uint32_t version; /* the newest */
+	uint32_t slot;    /* of its version 0 in arrays by version */
+	uint32_t step; /* it was allocated and freed in this step of an optimizer, MEM_NONE: not so */
 	int16_t device_type, device_index;
-	bool tensor;       /* some operator had it as an argument */
-	bool sized;        /* its allocation or its free has the size */
+	bool tensor; /* some operator had it as an argument */
+	bool sized;  /* its allocation or its free has the size */
 };
 
 #define MEM_DELETED 2
 
 struct mem_edge {
 	uint32_t key;
-	int32_t version; /* before the node, -1: it allocates it */
-	uint8_t mutated; /* 0, 1, MEM_DELETED */
+	int32_t version;     /* before the node, -1: it allocates it */
+	uint8_t mutated;     /* 0, 1, MEM_DELETED */
 	uint8_t mutable_set; /* MEM_REF_MUTABLE */
 };
 

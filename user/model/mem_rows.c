@@ -25,17 +25,23 @@ static uint8_t category(const struct mem_flow *mf, uint32_t slot)
 	return mf->category ? mf->category[slot] : MEM_UNKNOWN;
 }
 
-static struct mem_row key_row(const struct mem_flow *mf, uint32_t key, enum mem_action action, uint64_t ts_ns,
-			      uint32_t version)
+static struct mem_row key_row(const struct mem_flow *mf, uint32_t key, enum mem_action action,
+			      uint64_t ts_ns, uint32_t version)
 {
 	const struct mem_key *k = &mf->keys[key];
 	uint8_t cat = category(mf, k->slot + version);
 
 	return (struct mem_row){
-		.ts_ns = ts_ns, .bytes = k->bytes, .within = k->within, .owner = k->owner,
-		.device_type = k->device_type, .device_index = k->device_index,
-		.action = (uint8_t)action, .category = cat,
-		.next_category = action == MEM_INCREMENT_VERSION ? category(mf, k->slot + version + 1) : cat,
+		.ts_ns = ts_ns,
+		.bytes = k->bytes,
+		.within = k->within,
+		.owner = k->owner,
+		.device_type = k->device_type,
+		.device_index = k->device_index,
+		.action = (uint8_t)action,
+		.category = cat,
+		.next_category =
+			action == MEM_INCREMENT_VERSION ? category(mf, k->slot + version + 1) : cat,
 	};
 }
 
@@ -56,9 +62,11 @@ static int unrecorded_rows(struct mem_flow *mf)
 			.bytes = act->key != MEM_NONE ? mf->keys[act->key].bytes : (uint64_t)-act->bytes,
 			.within = act->key != MEM_NONE ? mf->keys[act->key].within : "",
 			.owner = act->key != MEM_NONE ? mf->keys[act->key].owner : 0,
-			.device_type = act->device_type, .device_index = act->device_index,
+			.device_type = act->device_type,
+			.device_index = act->device_index,
 			.action = act->bytes > 0 ? MEM_CREATE : MEM_DESTROY,
-			.category = MEM_UNKNOWN, .next_category = MEM_UNKNOWN,
+			.category = MEM_UNKNOWN,
+			.next_category = MEM_UNKNOWN,
 		};
 		err = add_row(mf, &row);
 		if (err || act->key != MEM_NONE)
@@ -125,7 +133,8 @@ int mem_rows__make(struct mem_flow *mf)
 		err = preexisting_rows(mf);
 	for (n = mf->nodes; !err && n < mf->nodes + mf->node_cnt; n++)
 		for (i = 0; !err && i < n->edge_cnt; i++)
-			err = cancel__pending() ? -ECANCELED : edge_rows(mf, n, &mf->edges[n->first_edge + i]);
+			err = cancel__pending() ? -ECANCELED :
+						  edge_rows(mf, n, &mf->edges[n->first_edge + i]);
 	if (!err)
 		err = sort__array(mf->rows, mf->row_cnt, sizeof(*mf->rows), by_time);
 	return err;

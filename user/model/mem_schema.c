@@ -145,7 +145,8 @@ bool mem_schema__matches(const struct mem_schema *sc, const struct slice_values 
 			continue;
 		if ((sc->args[i] & MEM_ARG_TENSOR) && !mem_value__has_key(&v))
 			return false;
-		if ((sc->args[i] & MEM_ARG_OPT_TENSOR) && v.kind == PTB_VAL_TENSOR && !mem_value__has_key(&v))
+		if ((sc->args[i] & MEM_ARG_OPT_TENSOR) && v.kind == PTB_VAL_TENSOR &&
+		    !mem_value__has_key(&v))
 			return false;
 		if ((sc->args[i] & MEM_ARG_TENSORS) && !all_have_keys(&v))
 			return false;

@@ -7,10 +7,10 @@
 #include "model/session.h"
 
 #define MEM_ARG_OTHER 0x00
-#define MEM_ARG_TENSOR 0x01     /* exactly one of these three, or none */
+#define MEM_ARG_TENSOR 0x01 /* exactly one of these three, or none */
 #define MEM_ARG_OPT_TENSOR 0x02
-#define MEM_ARG_TENSORS 0x04    /* Tensor[] */
-#define MEM_ARG_WRITE 0x10      /* Tensor(a!) */
+#define MEM_ARG_TENSORS 0x04 /* Tensor[] */
+#define MEM_ARG_WRITE 0x10   /* Tensor(a!) */
 
 /* Schemas by the address of their text, which outlives the session's run. */
 struct mem_schemas {

@@ -212,7 +212,8 @@ static void find_used(struct state *s)
 		if (!is_evidence(s, n->step))
 			continue;
 		param = used = false;
-		for (e = s->mf->edges + n->first_edge; e < s->mf->edges + n->first_edge + n->edge_cnt; e++) {
+		for (e = s->mf->edges + n->first_edge;
+		     e < s->mf->edges + n->first_edge + n->edge_cnt; e++) {
 			if (!mem_edge__is_output(e))
 				continue;
 			param |= *bits(s, e->key) & PARAM;

@@ -28,8 +28,12 @@ static const struct entry *set_place(struct model *m, const struct thread *t, st
 	const struct memory_proc *p = t->mem->proc;
 	const struct entry *op;
 
-	*at = (struct session_place){ .tgid = t->tgid, .tid = t->tid, .op = "", .outer_op = "",
-				      .annotation = "", .enclosed = p->open > 0,
+	*at = (struct session_place){ .tgid = t->tgid,
+				      .tid = t->tid,
+				      .op = "",
+				      .outer_op = "",
+				      .annotation = "",
+				      .enclosed = p->open > 0,
 				      .step = t->mem->step >= 0 ? t->mem->step : p->step };
 	op = place__find(t, at).op;
 	if (!op && !t->seen && !t->born)
@@ -48,8 +52,13 @@ static void set_no_place(const struct model *m, uint32_t tgid, uint32_t tid, str
 {
 	const struct memory_proc *p = memory__known_proc(m->memory, tgid);
 
-	*at = (struct session_place){ .tgid = tgid, .tid = tid, .op = "", .outer_op = "", .annotation = "",
-				      .step = p ? p->step : -1, .enclosed = p && p->open };
+	*at = (struct session_place){ .tgid = tgid,
+				      .tid = tid,
+				      .op = "",
+				      .outer_op = "",
+				      .annotation = "",
+				      .step = p ? p->step : -1,
+				      .enclosed = p && p->open };
 }
 
 /* ---- telling ---- */
@@ -69,7 +78,8 @@ static void emit_kernel(struct model *m, const struct kernel_event *ev)
 /* Where the event's block is, or would be. */
 static struct memory_block block_at(const struct memory_event *ev)
 {
-	return (struct memory_block){ .addr = ev->addr, .device_type = ev->device_type,
+	return (struct memory_block){ .addr = ev->addr,
+				      .device_type = ev->device_type,
 				      .device_index = ev->device_index };
 }
 
@@ -168,8 +178,11 @@ static uint64_t release(struct model *m, struct thread *t, struct memory_event *
 
 static void on_alloc(struct model *m, struct thread *t, const struct ptb_mem_alloc *r)
 {
-	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .bytes = (int64_t)r->bytes,
-				   .device_type = CPU, .device_index = -1 };
+	struct memory_event ev = { .ts_ns = r->h.ts_ns,
+				   .addr = r->addr,
+				   .bytes = (int64_t)r->bytes,
+				   .device_type = CPU,
+				   .device_index = -1 };
 
 	if (!r->bytes) /* torch counts none either */
 		return;
@@ -183,8 +196,9 @@ static void on_alloc(struct model *m, struct thread *t, const struct ptb_mem_all
 
 static void on_free(struct model *m, struct thread *t, const struct ptb_mem_free *r)
 {
-	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .device_type = CPU,
-				   .device_index = -1 };
+	struct memory_event ev = {
+		.ts_ns = r->h.ts_ns, .addr = r->addr, .device_type = CPU, .device_index = -1
+	};
 
 	tensor_ids__freed(&m->tensors, t->tgid, r->addr);
 	t->mem->seen = (struct report_seen){ SEEN_DELETE, r->addr, release(m, t, &ev) };
@@ -207,9 +221,13 @@ static bool repeats(const struct report_seen *seen, const struct ptb_mem_report 
 
 static void on_report(struct model *m, struct thread *t, const struct ptb_mem_report *r)
 {
-	struct memory_event ev = { .ts_ns = r->h.ts_ns, .addr = r->addr, .bytes = r->bytes,
-				   .allocated = r->allocated, .reserved = r->reserved,
-				   .device_type = r->device_type, .device_index = r->device_index };
+	struct memory_event ev = { .ts_ns = r->h.ts_ns,
+				   .addr = r->addr,
+				   .bytes = r->bytes,
+				   .allocated = r->allocated,
+				   .reserved = r->reserved,
+				   .device_type = r->device_type,
+				   .device_index = r->device_index };
 	bool again = repeats(&t->mem->seen, r);
 
 	t->mem->seen = (struct report_seen){ 0 };
@@ -227,9 +245,13 @@ static void on_report(struct model *m, struct thread *t, const struct ptb_mem_re
 
 static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_report *r)
 {
-	struct memory_event ev = { .ts_ns = r->h.ts_ns, .what = MEMORY_OOM, .bytes = r->bytes,
-				   .allocated = r->allocated, .reserved = r->reserved,
-				   .device_type = r->device_type, .device_index = r->device_index };
+	struct memory_event ev = { .ts_ns = r->h.ts_ns,
+				   .what = MEMORY_OOM,
+				   .bytes = r->bytes,
+				   .allocated = r->allocated,
+				   .reserved = r->reserved,
+				   .device_type = r->device_type,
+				   .device_index = r->device_index };
 	const struct report_seen *seen = &t->mem->seen;
 	bool again = seen->what == SEEN_OOM && seen->bytes == (uint64_t)r->bytes && r->device_type == CPU;
 
@@ -247,9 +269,14 @@ static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_repor
 static void on_api(struct model *m, struct thread *t, const struct ptb_mem_api *r)
 {
 	const struct site_fact *site = facts__site(m->f, r->h.site);
-	struct memory_event ev = { .ts_ns = r->h.ts_ns, .what = MEMORY_API, .addr = r->addr,
-				   .bytes = (int64_t)r->bytes, .device_type = CUDA, .device_index = -1,
-				   .begin_ns = r->begin_ns, .no_result = r->flags & PTB_API_NO_RESULT };
+	struct memory_event ev = { .ts_ns = r->h.ts_ns,
+				   .what = MEMORY_API,
+				   .addr = r->addr,
+				   .bytes = (int64_t)r->bytes,
+				   .device_type = CUDA,
+				   .device_index = -1,
+				   .begin_ns = r->begin_ns,
+				   .no_result = r->flags & PTB_API_NO_RESULT };
 
 	if (!site || r->begin_ns > r->h.ts_ns || r->bytes > INT64_MAX) {
 		m->totals->bad_records++;

@@ -12,9 +12,11 @@
 #include "base/vec.h"
 #include "model/memory_priv.h"
 
+/* clang-format off */
 #define SHAPES_TEXT_MAX 2048          /* of one operator; the list of a whole model's gradients is longer */
 #define SHAPES_BUDGET (16ULL << 20) /* of all operators: training repeats few shapes, serving may not */
 #define SHAPES_CUT "[...]"
+/* clang-format on */
 
 static uint64_t place_key(uint32_t gen, const struct memory_block *b)
 {

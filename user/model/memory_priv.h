@@ -11,7 +11,7 @@
 
 struct memory_proc {
 	uint32_t tgid;
-	uint32_t gen;  /* unique; a new one when another program or process takes the number */
+	uint32_t gen; /* unique; a new one when another program or process takes the number */
 	int64_t cpu, device, rss_delta; /* of all its threads since the window began */
 	uint64_t allocated; /* live bytes of the CPU's allocator, of those allocated in the window */
 	uint64_t open;      /* visible slices of its threads */
@@ -32,14 +32,14 @@ struct memory_thread {
 	struct slice_memory since; /* sums when it began to be watched, or its step began */
 	struct slice_memory top;   /* as thread.top: of the slices without an open ancestor */
 	struct report_seen seen;
-	int64_t step; /* its open ProfilerStep, -1: none */
+	int64_t step;                      /* its open ProfilerStep, -1: none */
 	const struct entry_memory *cut_at; /* the entry that ends now ended when this one began; NULL: now */
 };
 
 /* Of an open slice. */
 struct entry_memory {
-	struct entry_memory *next; /* in memory.spare */
-	struct slice_memory begin; /* sums then */
+	struct entry_memory *next;      /* in memory.spare */
+	struct slice_memory begin;      /* sums then */
 	struct slice_memory sum, child; /* what came until its end; of its closed children */
 	bool is_step;
 };
@@ -57,7 +57,7 @@ struct blocks {
 	struct block *v;
 	uint32_t cnt, cap, first_free; /* index + 1, 0: none */
 	uint64_t live, next_order;
-	struct hashmap by_addr; /* (address, process and device) -> index */
+	struct hashmap by_addr;    /* (address, process and device) -> index */
 	struct shapes_text shapes; /* of the operator in hand */
 	uint64_t shapes_bytes;     /* kept as texts so far */
 };

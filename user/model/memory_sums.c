@@ -16,9 +16,11 @@
 #include "model/memory_priv.h"
 
 /* All fields of struct slice_memory. Sums of what damaged records say wrap around. */
+/* clang-format off */
 #define SLICE_MEMORY(X)                                                                       \
 	X(cpu_all) X(device_all) X(cpu_own) X(device_own) X(allocs) X(frees) X(faults)        \
 	X(major_faults) X(fault_bytes) X(reclaim_ns) X(compact_ns) X(rss_delta)
+/* clang-format on */
 
 #define ADD(to, what) ((to) = (__typeof__(to))((uint64_t)(to) + (uint64_t)(what)))
 

@@ -28,8 +28,8 @@ struct child_sum {
 
 /* What an open slice carries beside its name and time; only where something was recorded. args.c */
 struct args {
-	struct args *next; /* in model.spare_args */
-	uint64_t *words;   /* inputs */
+	struct args *next;  /* in model.spare_args */
+	uint64_t *words;    /* inputs */
 	const char *shapes; /* text of theirs, NULL: not made yet; memory_blocks.c */
 	uint32_t cnt, cap;
 	uint32_t in_flags;       /* VALUES_* */
@@ -52,19 +52,19 @@ struct entry {
 	const char *name, *overload;
 	const char *inner; /* NODE: name of the slice of its own function */
 	const char *schema;
-	struct args *args; /* NULL: none */
+	struct args *args;        /* NULL: none */
 	struct entry_memory *mem; /* memory_sums.c; NULL: memory is not recorded */
 	struct child_sum child;
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
-	bool rf;         /* recorded by the agent: all such are annotations in that sense; rf_slices.c */
-	bool deep;       /* ... and in model.deep */
+	bool rf;   /* recorded by the agent: all such are annotations in that sense; rf_slices.c */
+	bool deep; /* ... and in model.deep */
 	bool hidden, hides_children;
-	bool synthetic;  /* no function of its own: ends with the frame below it */
-	bool no_exit;    /* its function has no exit probe */
+	bool synthetic; /* no function of its own: ends with the frame below it */
+	bool no_exit;   /* its function has no exit probe */
 	bool is_address, is_step_end;
-	bool is_step; /* an annotation that says that it is a step */
+	bool is_step;      /* an annotation that says that it is a step */
 	uint32_t call_cnt; /* calls to CUDA's API directly in it; gpu_link.c */
 	uint64_t call_ns;
 	uint64_t device_ns; /* GPU work launched by them and charged to it */
@@ -80,22 +80,22 @@ enum fwd_state { FWD_OPEN, FWD_DELIVERED, FWD_PAIRED };
 
 struct thread {
 	uint32_t tgid, tid;
-	uint32_t idx; /* in model.threads */
+	uint32_t idx;          /* in model.threads */
 	uint32_t next_of_proc; /* index + 1 of the next one that lives in its process, 0: none */
 	bool lives;            /* is in that list */
 	struct entry *stack;
 	uint32_t cnt, cap;
 	uint32_t annotations; /* open ones that may end at any time: not steps, nor functions that the agent recorded */
 	uint32_t frames;      /* open entries that are no annotations */
-	uint32_t hiding;  /* open entries that hide what is below them */
-	uint64_t last_ns; /* last begin or end given to a slice */
-	uint64_t max_sp;  /* highest stack pointer seen */
+	uint32_t hiding;      /* open entries that hide what is below them */
+	uint64_t last_ns;     /* last begin or end given to a slice */
+	uint64_t max_sp;      /* highest stack pointer seen */
 	uint64_t call_end_ns; /* latest end of its calls to CUDA's API so far */
-	uint64_t logical; /* torch's own id of it, from the agent; 0: not known */
-	bool born;        /* began inside the window */
-	bool seen;        /* an operator's or a scope's probe was hit in it */
-	bool announced;   /* to the sinks */
-	bool grad_made;   /* its grad mode's flags have been seen */
+	uint64_t logical;     /* torch's own id of it, from the agent; 0: not known */
+	bool born;            /* began inside the window */
+	bool seen;            /* an operator's or a scope's probe was hit in it */
+	bool announced;       /* to the sinks */
+	bool grad_made;       /* its grad mode's flags have been seen */
 
 	/* slices that turn out to have been open when the window began, see thread_stack.c */
 	uint64_t oab_next_ns, oab_floor_ns;
@@ -134,8 +134,8 @@ struct fwd_undecided { /* a backward node whose forward thread is not known yet 
 };
 
 #define FWD_UNDECIDED_MAX 16
-struct fwd_link { /* which OS thread a logical forward thread id means */
-	bool by_agent; /* not learnt */
+struct fwd_link {        /* which OS thread a logical forward thread id means */
+	bool by_agent;   /* not learnt */
 	uint32_t thread; /* index in model.threads */
 	uint32_t hits, misses;
 	uint32_t undecided_cnt;
@@ -151,7 +151,7 @@ struct model {
 	struct session_totals *totals;
 	uint64_t begin_ns, end_ns;
 	uint64_t next_id; /* of a slice, and of a moment at which a step may begin */
-	int err; /* first non-zero return of a sink, or -ENOMEM */
+	int err;          /* first non-zero return of a sink, or -ENOMEM */
 
 	struct thread **threads;
 	uint32_t thread_cnt, thread_cap;
@@ -160,12 +160,12 @@ struct model {
 	struct thread *last_thread;
 
 	struct hashmap handles; /* (tgid, RecordFunction*) -> index of the thread whose stack has it */
-	struct hashmap deep;    /* (index of a thread, RecordFunction*) -> how many are deep in its stack */
+	struct hashmap deep; /* (index of a thread, RecordFunction*) -> how many are deep in its stack */
 
 	uint32_t lost_pos;   /* losses that began before now */
 	uint64_t lost_until; /* latest end of them */
 
-	uint64_t fwd_total; /* waiting forwards, all threads */
+	uint64_t fwd_total;    /* waiting forwards, all threads */
 	uint32_t *fwd_threads; /* indices of the threads that have some (or had: fwd_listed) */
 	uint32_t fwd_thread_cnt, fwd_thread_cap;
 	struct fwd_link *links;
@@ -180,12 +180,12 @@ struct model {
 	struct tensor_ids tensors;
 	uint64_t *result_words; /* the results of the slice that is emitted now */
 	uint32_t result_cap;
-	struct memory *memory; /* NULL: memory is not recorded */
-	struct gpu *gpu;       /* NULL: nothing of GPUs is recorded */
-	uint32_t gpu_next;     /* calls before this one are placed */
+	struct memory *memory;   /* NULL: memory is not recorded */
+	struct gpu *gpu;         /* NULL: nothing of GPUs is recorded */
+	uint32_t gpu_next;       /* calls before this one are placed */
 	struct hashmap gpu_step; /* tgid -> number of the step that it is in */
-	bool full; /* results are recorded: what an Execution Trace needs is kept */
-	bool agent_lost; /* records of the agent were lost, at times that are not known */
+	bool full;               /* results are recorded: what an Execution Trace needs is kept */
+	bool agent_lost;         /* records of the agent were lost, at times that are not known */
 };
 
 /* ---- threads.c ---- */
@@ -213,8 +213,7 @@ void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct 
 /* The innermost open frame of func; NULL if there is none. */
 struct entry *stack__frame_of(struct thread *t, uint32_t func);
 /* The annotation at index i ends now; keeps the nesting strict. */
-void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts,
-			   uint32_t flags);
+void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64_t ts, uint32_t flags);
 /* Closes everything that is open on the thread. */
 void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t flags);
 /* Closes the entry at the top. */
@@ -235,6 +234,7 @@ void stack__hide(struct model *m, struct thread *t, uint32_t i);
 /* The sink's answer; 0: go on. */
 int model__answer(struct model *m, uint32_t sink, int ret);
 /* Calls one function of each sink that has it: m->err is its answer. */
+/* clang-format off */
 #define MODEL_EMIT(m, func, ...)                                                                  \
 	do {                                                                                      \
 		uint32_t i_;                                                                      \
@@ -249,6 +249,7 @@ int model__answer(struct model *m, uint32_t sink, int ret);
 						       (m)->sinks[i_].func((m)->sinks[i_].arg, __VA_ARGS__)); \
 		}                                                                                 \
 	} while (0)
+/* clang-format on */
 
 void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns);
 void model__flow(struct model *m, const struct fwdbwd *fl);
@@ -365,7 +366,7 @@ void memory__put_into(const struct entry *e, struct slice *sl);
 /* What ends steps. */
 struct step_marks {
 	struct hashmap threads; /* (tgid, tid) -> id in texts of the name that does, 0: none */
-	struct hashmap last;    /* (tgid and tid, id in texts) -> begin of the last slice of that name */
+	struct hashmap last; /* (tgid and tid, id in texts) -> begin of the last slice of that name */
 };
 /* Finds them. Also the first and last time of all ring records. */
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,

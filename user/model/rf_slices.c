@@ -147,14 +147,19 @@ static void on_begun(struct model *m, struct thread *t, struct entry *e, const s
 	} else if (e->kind != PTB_FUNC_NODE) {
 		autograd__stamped(m, t, e);
 	}
-	if ((rf__is_listed(e) && hashmap__put(&m->handles, t->tgid, e->handle, t->idx)) || note_deep(m, t, e))
+	if ((rf__is_listed(e) && hashmap__put(&m->handles, t->tgid, e->handle, t->idx)) ||
+	    note_deep(m, t, e))
 		m->err = -ENOMEM;
 }
 
 void rf__begin(struct model *m, struct thread *t, const struct ptb_rf_begin *r)
 {
-	struct entry proto = { .overload = "", .handle = r->rf, .rf = true, .scope = r->scope,
-			       .seq = r->seq < 0 ? -1 : r->seq, .fwd_thread = r->fwd_thread };
+	struct entry proto = { .overload = "",
+			       .handle = r->rf,
+			       .rf = true,
+			       .scope = r->scope,
+			       .seq = r->seq < 0 ? -1 : r->seq,
+			       .fwd_thread = r->fwd_thread };
 	struct entry *e;
 	const struct addr_fact *op = r->opdef ? facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns) : NULL;
 	const char *full = t->step_name && op && *op->op.overload ? op->op.full : NULL;

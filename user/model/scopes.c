@@ -21,9 +21,11 @@
 #include "base/effort.h"
 #include "model/model_priv.h"
 
+/* clang-format off */
 #define NAME_VALID_NS 100000000ULL /* from a name to its object; more only if the constructor was missed */
 #define STEP_COST 4 /* an open entry is several cache lines */
 #define USER_SCOPE 7               /* at::RecordScope::USER_SCOPE */
+/* clang-format on */
 
 /* The one place that decides how torch categorises a scope (pytorch collection.cpp: USER_SCOPE only). */
 static uint32_t scope_category(uint32_t scope)
@@ -141,8 +143,7 @@ static void open_annotation(struct model *m, struct thread *t, const struct ptb_
 /* Was this object made inside the function that announced a name on this thread? */
 static bool takes_name(const struct thread *t, const struct ptb_scope_begin *r)
 {
-	return t->scope_name && r->sp < t->scope_name_sp &&
-	       r->h.ts_ns <= t->scope_name_ns + NAME_VALID_NS;
+	return t->scope_name && r->sp < t->scope_name_sp && r->h.ts_ns <= t->scope_name_ns + NAME_VALID_NS;
 }
 
 static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct entry *e)
@@ -197,7 +198,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 	} else {
 		if (owner && !r->caller && !takes_name(t, r))
 			return; /* before() with an empty text */
-		if (owner) /* another object at this address: that one's end was not seen */
+		if (owner)      /* another object at this address: that one's end was not seen */
 			stack__end_annotation(m, owner, idx, r->h.ts_ns, SLICE_UNWOUND);
 		t->ctor_handle = r->handle;
 		t->ctor_scope = r->scope;

@@ -23,7 +23,7 @@ struct session {
 	struct facts facts;
 	struct session_info info;
 	struct step_marks step_marks;
-	struct step_ids step_ids; /* of the last run */
+	struct step_ids step_ids;  /* of the last run */
 	struct gpu *gpu;           /* NULL: nothing recorded */
 	struct memory_block *live; /* at the end of the last run */
 	uint32_t live_cnt;
@@ -216,8 +216,8 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 
 	set_op_name(e, &ff->op);
 	if (ff->kind == PTB_FUNC_NODE_CALL) { /* its record does not say which node: the one around it */
-		e->scope = 1; /* at::RecordScope::BACKWARD_FUNCTION */
-		e->is_address = true; /* until its node is found */
+		e->scope = 1;                 /* at::RecordScope::BACKWARD_FUNCTION */
+		e->is_address = true;         /* until its node is found */
 		for (i = t->cnt; i--;) {
 			const struct entry *node = &t->stack[i];
 
@@ -234,8 +234,7 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 	push(m, t, e, ff->op.full, h, true);
 }
 
-static void on_boxed(struct model *m, struct thread *t, struct entry *e,
-		     const struct ptb_boxed_enter *r)
+static void on_boxed(struct model *m, struct thread *t, struct entry *e, const struct ptb_boxed_enter *r)
 {
 	const struct addr_fact *a = facts__opdef(m->f, t->tgid, r->opdef, r->h.ts_ns);
 
@@ -482,7 +481,8 @@ static void model_clear(struct model *m)
 static bool agent_lost(const uint64_t *counters)
 {
 	return counters[PTB_CNT_AGENT_LOST] || counters[PTB_CNT_AGENT_DROPPED] ||
-	       counters[PTB_CNT_AGENT_LATE] || counters[PTB_CNT_AGENT_BAD] || counters[PTB_CNT_CHUNK_FAULT];
+	       counters[PTB_CNT_AGENT_LATE] || counters[PTB_CNT_AGENT_BAD] ||
+	       counters[PTB_CNT_CHUNK_FAULT];
 }
 
 static int run_pass(struct session *s, struct model *m)
@@ -538,7 +538,8 @@ static int run_pass(struct session *s, struct model *m)
 	return err;
 }
 
-int session__live_blocks(const struct session *s, int (*fn)(void *arg, const struct memory_block *b), void *arg)
+int session__live_blocks(const struct session *s,
+			 int (*fn)(void *arg, const struct memory_block *b), void *arg)
 {
 	uint32_t i;
 	int ret;

@@ -23,7 +23,7 @@ struct session_process {
 	const char *comm, *cmdline, *exe;
 	uint64_t start_ns; /* probes active from here on, CLOCK_MONOTONIC */
 	uint64_t gap_ns;
-	uint32_t source;   /* 0 kernel probes, 1 agent */
+	uint32_t source; /* 0 kernel probes, 1 agent */
 };
 
 struct session_lost {
@@ -40,15 +40,15 @@ struct session_refusal {
 struct session_rss { /* a process's memory according to /proc */
 	uint64_t ts_ns;
 	uint32_t tgid;
-	uint64_t rss[PTB_RSS_KINDS]; /* bytes, by enum ptb_rss_kind */
+	uint64_t rss[PTB_RSS_KINDS];     /* bytes, by enum ptb_rss_kind */
 	uint64_t vm_bytes, minor, major; /* address space; faults since the process began */
 };
 
 struct session_info {
 	uint64_t begin_ns, end_ns; /* the window, CLOCK_MONOTONIC; end = last record when not sealed */
-	int64_t mono_to_unix_ns;   /* add to a CLOCK_MONOTONIC time to get Unix ns */
+	int64_t mono_to_unix_ns; /* add to a CLOCK_MONOTONIC time to get Unix ns */
 	uint64_t clock_err_ns;
-	uint32_t stop_reason;      /* enum ptb_stop_reason, 0: not known */
+	uint32_t stop_reason; /* enum ptb_stop_reason, 0: not known */
 	bool sealed;
 	const struct session_process *processes;
 	uint32_t process_cnt;
@@ -57,8 +57,8 @@ struct session_info {
 	const struct session_refusal *refusals;
 	uint32_t refusal_cnt;
 	uint32_t func_cnt, site_cnt;
-	bool has_shapes; /* inputs were recorded */
-	bool has_results; /* and results, with identities: what an Execution Trace needs */
+	bool has_shapes;        /* inputs were recorded */
+	bool has_results;       /* and results, with identities: what an Execution Trace needs */
 	bool has_memory;        /* --profile-memory */
 	bool has_kernel_memory; /* --kernel-memory */
 	bool has_gpu;           /* activities of GPUs, by the agent */
@@ -102,6 +102,7 @@ struct session_keys { /* dispatch key sets; 0: not known */
 
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
+/* clang-format off */
 #define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. With probes
 				    known only by its exit: emitted after what lies inside it, which has
 				    the parent it had without it. The agent knows it from the begin */
@@ -119,13 +120,14 @@ enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 #define SLICE_TRUNCATED 0x200    /* an annotation cut short because its true end would cross another slice */
 #define SLICE_PARTIAL 0x800      /* with DERIVED: a step of which the window has only a part; not named ProfilerStep#N,
 				    which readers take for whole ones */
+/* clang-format on */
 
 /* Memory while a slice was open. "all" is torch's rule: whatever the process's threads allocated between
  * its begin and end. "own" is exact: what its own thread did in it. Both include its children. */
 struct slice_memory {
 	int64_t cpu_all, device_all; /* bytes, allocations less frees */
 	int64_t cpu_own, device_own;
-	uint64_t allocs, frees;      /* own */
+	uint64_t allocs, frees; /* own */
 	/* --kernel-memory; own, but rss_delta, which is the process's */
 	uint64_t faults, major_faults, fault_bytes;
 	uint64_t reclaim_ns, compact_ns;
@@ -133,35 +135,35 @@ struct slice_memory {
 };
 
 struct slice {
-	uint64_t id;        /* External id = Record function id, unique: of the record that began it, whatever the
+	uint64_t id; /* External id = Record function id, unique: of the record that began it, whatever the
 			     * session's options; from 1 in order of start. Derived steps: SESSION_STEP_ID and below */
-	uint64_t parent;    /* id of the innermost slice open on the thread at its start, 0: none */
+	uint64_t parent; /* id of the innermost slice open on the thread at its start, 0: none */
 	uint32_t tgid, tid;
-	uint32_t depth;     /* number of open ancestors */
+	uint32_t depth;            /* number of open ancestors */
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; strictly nested per (tgid, tid), end > begin */
-	const char *name;   /* as torch prints it, without overload: "aten::add" */
-	const char *overload; /* "Tensor", "" if none or not known */
-	uint32_t cat;       /* enum slice_cat */
-	uint32_t kind;      /* enum ptb_func_kind */
-	uint32_t scope;     /* at::RecordScope number */
-	uint32_t flags;     /* SLICE_* */
-	int64_t seq;        /* autograd sequence number, -1: none */
+	const char *name;          /* as torch prints it, without overload: "aten::add" */
+	const char *overload;      /* "Tensor", "" if none or not known */
+	uint32_t cat;              /* enum slice_cat */
+	uint32_t kind;             /* enum ptb_func_kind */
+	uint32_t scope;            /* at::RecordScope number */
+	uint32_t flags;            /* SLICE_* */
+	int64_t seq;               /* autograd sequence number, -1: none */
 	uint64_t fwd_thread; /* logical forward thread id of a backward slice, 0 on forward slices */
 	uint32_t child_cnt;  /* direct children */
 	uint64_t child_ns;   /* sum of the direct children's durations */
 	struct slice_values in, out; /* arguments and results, where recorded */
-	const char *schema;  /* of the operator, as torch prints it; "" if none or not known */
-	uint64_t fw_parent;  /* backward: slice on top of the forward thread's stack at its begin, 0: none.
+	const char *schema; /* of the operator, as torch prints it; "" if none or not known */
+	uint64_t fw_parent; /* backward: slice on top of the forward thread's stack at its begin, 0: none.
 			      * Only where results are recorded: an Execution Trace needs it */
-	uint32_t fwd_tid;    /* with it: the OS thread that fwd_thread means, 0: not known */
+	uint32_t fwd_tid; /* with it: the OS thread that fwd_thread means, 0: not known */
 	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
-	const struct slice_memory *mem;      /* NULL: memory was not recorded */
+	const struct slice_memory *mem;       /* NULL: memory was not recorded */
 	const struct slice_memory *child_mem; /* sums over the direct children; NULL with mem */
-	uint64_t device_ns;    /* GPU work (kernels, copies, fills) as torch charges it: of an operator what was
+	uint64_t device_ns; /* GPU work (kernels, copies, fills) as torch charges it: of an operator what was
 				* launched with no other operator inside it, and of anything its children's */
 	uint64_t child_device_ns; /* of the direct children */
-	uint64_t call_ns;      /* calls to CUDA's API directly in it, under an operator: torch counts them ... */
-	uint32_t call_cnt;     /* ... as its children; child_ns and child_cnt do not */
+	uint64_t call_ns; /* calls to CUDA's API directly in it, under an operator: torch counts them ... */
+	uint32_t call_cnt;         /* ... as its children; child_ns and child_cnt do not */
 	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
 };
 
@@ -180,14 +182,14 @@ struct fwdbwd {
 /* Where a thread was; valid during the sink's call, texts until the session is freed. */
 struct session_place {
 	uint32_t tgid, tid;
-	uint64_t slice;         /* innermost open slice, 0: none */
-	uint64_t op_slice;      /* innermost open operator (no annotation), 0: none */
-	const char *op;         /* its name; "" if none */
-	const char *outer_op;   /* outermost operator around it (or itself) inside that annotation; "" if none */
+	uint64_t slice;    /* innermost open slice, 0: none */
+	uint64_t op_slice; /* innermost open operator (no annotation), 0: none */
+	const char *op;    /* its name; "" if none */
+	const char *outer_op; /* outermost operator around it (or itself) inside that annotation; "" if none */
 	const char *annotation; /* innermost open annotation, not a step; "" if none */
 	int64_t step;           /* number of the process's current ProfilerStep, -1: none */
 	const struct slice_values *op_in; /* its arguments; NULL: none */
-	bool enclosed;          /* torch's rule: some slice was open on some thread of the process */
+	bool enclosed; /* torch's rule: some slice was open on some thread of the process */
 };
 
 enum memory_what {
@@ -202,7 +204,7 @@ struct memory_block { /* where a block came from; kept from its allocation to it
 	uint64_t addr, bytes, ts_ns;
 	uint64_t op_slice;
 	const char *op, *outer_op, *annotation; /* as in struct session_place */
-	const char *shapes;          /* of the operator's inputs: "[[2, 3], []]"; "" if not recorded */
+	const char *shapes; /* of the operator's inputs: "[[2, 3], []]"; "" if not recorded */
 	int64_t step;
 	uint32_t tgid, tid;
 	int32_t device_type, device_index;
@@ -213,16 +215,16 @@ struct memory_event {
 	struct session_place at;
 	enum memory_what what;
 	uint64_t addr;
-	int64_t bytes; /* negative: freed */
-	uint64_t allocated, reserved; /* after it; CPU: since the window began, reserved 0 */
+	int64_t bytes;                     /* negative: freed */
+	uint64_t allocated, reserved;      /* after it; CPU: since the window began, reserved 0 */
 	int32_t device_type, device_index; /* c10::DeviceType; CPU: 0, -1 */
 	const struct memory_block *block; /* ALLOC: the new one; FREE: the one that ends, NULL: from before the
 					     window; valid during the call */
-	const char *name;  /* API: "cudaMalloc" */
-	uint64_t begin_ns; /* API */
-	bool no_result;    /* API: its return was not seen */
-	bool maybe_failed; /* API: what was given back was there before */
-	bool inferred;     /* FREE: not seen, but the address was given out again; emitted just before that, its
+	const char *name;                 /* API: "cudaMalloc" */
+	uint64_t begin_ns;                /* API */
+	bool no_result;                   /* API: its return was not seen */
+	bool maybe_failed;                /* API: what was given back was there before */
+	bool inferred; /* FREE: not seen, but the address was given out again; emitted just before that, its
 			      place is the process only, and no slice is charged */
 };
 
@@ -239,27 +241,32 @@ enum device_class memory__device_class(int32_t device_type);
 /* ---- GPU ---- */
 
 enum gpu_what {
-	GPU_KERNEL, GPU_MEMCPY, GPU_MEMSET, GPU_SYNC, GPU_EVENT, GPU_OVERHEAD,
-	GPU_API,        /* a call of the runtime or driver API, on its thread */
+	GPU_KERNEL,
+	GPU_MEMCPY,
+	GPU_MEMSET,
+	GPU_SYNC,
+	GPU_EVENT,
+	GPU_OVERHEAD,
+	GPU_API, /* a call of the runtime or driver API, on its thread */
 	GPU_ANNOTATION, /* derived: from the first to the last GPU work on a stream launched in an annotation */
 };
 
 struct gpu_slice {
 	enum gpu_what what;
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC */
-	const char *name;     /* KERNEL: demangled; API: "cudaLaunchKernel"; ANNOTATION: its label; else
+	const char *name; /* KERNEL: demangled; API: "cudaLaunchKernel"; ANNOTATION: its label; else
 			       * Kineto's: "Memcpy HtoD (Pageable -> Device)", "Stream Sync", "Buffer Flush" */
 	uint32_t device, context, stream;
 	uint32_t correlation; /* 0: none */
 	bool driver;          /* API: of the driver */
-	bool host_only;       /* API: seen by a kernel probe (rec: struct ptb_cuda_call), no CUPTI */
+	bool host_only; /* API: seen by a kernel probe (rec: struct ptb_cuda_call), no CUPTI */
 	struct session_place at; /* when it was launched or called; tid 0: not known. at.op_slice: External id;
 				    ANNOTATION: at.slice is the annotation's slice */
 	uint64_t launch_begin_ns, launch_end_ns; /* GPU work: the call that launched it, 0: not recorded */
 	const char *launch_name;                 /* ""  */
 	const char *kernel_name; /* API, host_only: what it launches, "" if not known */
-	bool before_launch;   /* began before its launch, by more than the clocks' error: shown as recorded */
-	const struct ptb_rec_hdr *rec;      /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION. Its times, its correlation
+	bool before_launch; /* began before its launch, by more than the clocks' error: shown as recorded */
+	const struct ptb_rec_hdr *rec; /* PTB_REC_GPU_* or CUDA_CALL; NULL: ANNOTATION. Its times, its correlation
 					     * and its stack pointer are 0: records that differ in nothing else share it */
 	const struct ptb_gpu_device *props; /* NULL: not known */
 };
@@ -290,7 +297,7 @@ struct session_sink {
  */
 struct session_opts {
 	const char *step_on; /* name of an operator or an annotation, or what an annotation has before its first '#' */
-	bool no_steps;       /* derive no steps */
+	bool no_steps; /* derive no steps */
 };
 #define SESSION_STEP_ON "Optimizer.step"
 
@@ -306,30 +313,30 @@ struct session_totals { /* after a run */
 	uint64_t unmatched_exits; /* exits without an open frame inside the window's known part */
 	uint64_t open_unnamed; /* calls open when the window began that only their entries name: no slices */
 	uint64_t unresolved_names; /* slices whose name is an address */
-	uint64_t bad_records;     /* malformed records that were skipped */
-	uint64_t late_records;    /* handed on after younger ones */
-	uint64_t tensors_over;    /* tensors and storages beyond LIMIT_TENSORS */
-	uint64_t steps;             /* derived; partial ones are among them */
+	uint64_t bad_records;      /* malformed records that were skipped */
+	uint64_t late_records;     /* handed on after younger ones */
+	uint64_t tensors_over;     /* tensors and storages beyond LIMIT_TENSORS */
+	uint64_t steps;            /* derived; partial ones are among them */
 	uint64_t partial_steps;
 	uint64_t truncated_annotations; /* still open annotations cut to keep strict nesting */
 	uint64_t flows;                 /* forward-backward pairs */
 	uint64_t freed_unknown;         /* CPU blocks freed that were allocated before the window */
 	uint64_t live_blocks;           /* allocated in the window and not freed at its end */
-	uint64_t frees_inferred;        /* frees that were not seen: the address was given out again */
-	uint64_t gpu_work;        /* kernels, copies, fills */
-	uint64_t gpu_unlinked;    /* of them, without a launch in the capture */
+	uint64_t frees_inferred; /* frees that were not seen: the address was given out again */
+	uint64_t gpu_work;       /* kernels, copies, fills */
+	uint64_t gpu_unlinked;   /* of them, without a launch in the capture */
 	uint64_t gpu_before_launch; /* of them, that began before their launch by more than the clocks' error */
-	uint64_t gpu_calls;       /* API calls */
-	uint64_t gpu_outside;     /* calls and GPU work not wholly inside the window: not emitted, as torch does */
-	uint64_t gpu_left_out;    /* records for which there was no memory within LIMIT_READ_MEMORY */
-	uint64_t gpu_no_clock;    /* records of processes without a pair of clocks: not emitted */
+	uint64_t gpu_calls; /* API calls */
+	uint64_t gpu_outside; /* calls and GPU work not wholly inside the window: not emitted, as torch does */
+	uint64_t gpu_left_out; /* records for which there was no memory within LIMIT_READ_MEMORY */
+	uint64_t gpu_no_clock; /* records of processes without a pair of clocks: not emitted */
 	uint64_t gpu_host_dropped; /* host-side calls of processes whose calls CUPTI reported as well */
-	uint64_t unread_bytes;  /* of the file, behind LIMIT_READ_RAW */
-	uint32_t stopped;       /* enum effort_end: the pass ended early, at stopped_ns */
+	uint64_t unread_bytes;     /* of the file, behind LIMIT_READ_RAW */
+	uint32_t stopped;          /* enum effort_end: the pass ended early, at stopped_ns */
 	uint64_t stopped_ns;
-	uint64_t over_threads;  /* records of threads beyond LIMIT_READ_THREADS */
-	uint64_t not_written;   /* slices, events that a full sink did not take */
-	uint64_t forgotten_forwards;    /* operators given up as partners of a backward node, too many waited */
+	uint64_t over_threads; /* records of threads beyond LIMIT_READ_THREADS */
+	uint64_t not_written;  /* slices, events that a full sink did not take */
+	uint64_t forgotten_forwards; /* operators given up as partners of a backward node, too many waited */
 };
 
 /* Reads the facts. The reader must outlive the session. 0 or negative errno. */
@@ -339,7 +346,8 @@ const struct session_info *session__info(const struct session *s);
 
 /* Blocks that were live at the end of the last run, in order of allocation; until the next run. Calls fn for
  * each; stops when it returns non-zero, and returns that. */
-int session__live_blocks(const struct session *s, int (*fn)(void *arg, const struct memory_block *b), void *arg);
+int session__live_blocks(const struct session *s,
+			 int (*fn)(void *arg, const struct memory_block *b), void *arg);
 
 /* Where the slice with this id stands in the order of start of all slices, steps included: unique, ascending. Of the
  * current run or the last one, for ids that it delivered as `id` or `parent`. */

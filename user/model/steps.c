@@ -42,8 +42,8 @@ struct finder {
 	const char *want;
 	size_t want_len;
 	struct step_marks *marks;
-	struct hashmap first;           /* (tgid, tid) -> time of it */
-	struct hashmap own_steps;       /* tgid: announces steps itself */
+	struct hashmap first;     /* (tgid, tid) -> time of it */
+	struct hashmap own_steps; /* tgid: announces steps itself */
 	uint64_t first_ns, last_ns;
 	int err;
 };
@@ -203,8 +203,12 @@ static void begin_step(struct model *m, struct thread *t, uint64_t ts, bool part
 	char name[32];
 	int n = partial ? snprintf(name, sizeof(name), "%s", partial_step) :
 			  snprintf(name, sizeof(name), "%s%u", own_step, t->step_nr++);
-	struct entry e = { .overload = "", .cat = SLICE_USER_ANNOTATION, .kind = PTB_FUNC_SCOPE,
-			   .scope = 7, .flags = SLICE_DERIVED | (partial ? SLICE_PARTIAL : 0), .seq = -1 };
+	struct entry e = { .overload = "",
+			   .cat = SLICE_USER_ANNOTATION,
+			   .kind = PTB_FUNC_SCOPE,
+			   .scope = 7,
+			   .flags = SLICE_DERIVED | (partial ? SLICE_PARTIAL : 0),
+			   .seq = -1 };
 	struct entry *top;
 
 	e.name = facts__intern(m->f, name, (size_t)n);

@@ -17,15 +17,15 @@ struct seen {
 
 struct tensor_seen {
 	struct seen s;
-	uint32_t storage; /* the number of its storage when it was last seen, 0: none */
+	uint32_t storage;    /* the number of its storage when it was last seen, 0: none */
 	uint32_t storage_at; /* index of that one, as long as it has that number */
-	uint64_t data;    /* of that one */
+	uint64_t data;       /* of that one */
 };
 
 struct storage_seen {
 	struct seen s;
 	uint32_t holders; /* tensors seen with it */
-	uint32_t refs;    /* as the last tensor that ended counted them, and how many in a row counted the same */
+	uint32_t refs; /* as the last tensor that ended counted them, and how many in a row counted the same */
 	uint32_t ends;
 };
 
@@ -91,7 +91,8 @@ static void *add(struct tensor_ids *ids, struct seen_table *t, size_t size, uint
 		ids->over++;
 		return NULL;
 	}
-	if (vec_reserve(&t->v, &t->cap, (uint64_t)i + 1, size) || hashmap__put(&t->by_addr, addr, prog, i)) {
+	if (vec_reserve(&t->v, &t->cap, (uint64_t)i + 1, size) ||
+	    hashmap__put(&t->by_addr, addr, prog, i)) {
 		ids->err = -ENOMEM;
 		return NULL;
 	}
@@ -206,8 +207,8 @@ static bool is_other_storage(const struct tensor_ids *ids, const struct tensor_p
 	       (!s->holders || is_doubtful(ids, at, s->s.last_ns));
 }
 
-static uint32_t storage_id(struct tensor_ids *ids, const struct tensor_place *at, struct tensor_seen *t,
-			   uint64_t data, uint64_t prog)
+static uint32_t storage_id(struct tensor_ids *ids, const struct tensor_place *at,
+			   struct tensor_seen *t, uint64_t data, uint64_t prog)
 {
 	struct storage_seen *s = t && t->data == data ? storage_of(ids, t) : NULL, *left;
 
@@ -287,7 +288,7 @@ enum tensor_role tensor_ids__role(struct tensor_ids *ids, const char *schema)
 		return TENSOR_GIVEN; /* nothing is known */
 	known = hashmap__get(&ids->roles, (uintptr_t)schema, 0);
 	if (known)
-		return (enum tensor_role)*known;
+		return (enum tensor_role) * known;
 	for (p = strstr(schema, "-> "); p; p = strstr(p + 1, "-> ")) /* also within Tensor(a! -> *) */
 		returns = p;
 	if (strchr(returns, '!'))

@@ -26,7 +26,7 @@ enum tensor_role {
 
 struct seen_table {
 	struct hashmap by_addr; /* (address, process) -> index */
-	void *v; /* struct tensor_seen or storage_seen */
+	void *v;                /* struct tensor_seen or storage_seen */
 	uint32_t cnt, cap;
 	uint32_t unused; /* index + 1 of the first unused one, 0: none */
 };
@@ -35,23 +35,24 @@ struct tensor_ids {
 	struct seen_table tensors, storages;
 	struct hashmap programs; /* tgid -> number of programs that ran in it before */
 	struct hashmap roles;    /* schema's address -> enum tensor_role */
-	uint32_t next;     /* the last number given */
-	bool ends;         /* ends of tensors are recorded */
-	uint64_t over;     /* tensors and storages beyond LIMIT_TENSORS, which have a new number each time */
+	uint32_t next;           /* the last number given */
+	bool ends;               /* ends of tensors are recorded */
+	uint64_t over; /* tensors and storages beyond LIMIT_TENSORS, which have a new number each time */
 	int err;
 };
 
 struct tensor_place {
 	uint32_t tgid;
-	uint64_t ts_ns, begin_ns;  /* now; when the operator around it began */
-	uint64_t lost_until; /* records may be missing before this */
+	uint64_t ts_ns, begin_ns; /* now; when the operator around it began */
+	uint64_t lost_until;      /* records may be missing before this */
 	enum tensor_role role;
 };
 
 void tensor_ids__clear(struct tensor_ids *ids);
 /* Replaces the addresses of TensorImpls in a checked payload by numbers: the tensor's in the low, its storage's
  * in the high 32 bits. ids->err is set when memory is out. */
-void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uint64_t *words, uint32_t cnt);
+void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uint64_t *words,
+		      uint32_t cnt);
 void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r);
 /* An allocator took the data back. */
 void tensor_ids__freed(struct tensor_ids *ids, uint32_t tgid, uint64_t data);

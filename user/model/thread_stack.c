@@ -52,7 +52,7 @@
 #define STEP_COST 4      /* an open entry is several cache lines */
 #define STACK_MAX 100000 /* open entries per thread; a machine stack holds fewer frames */
 #define RESERVE_NS 64
-#define EARLY_ENDS 256   /* see end_before() */
+#define EARLY_ENDS 256 /* see end_before() */
 
 enum close_why { CLOSE_GONE, CLOSE_MATCHED };
 
@@ -143,7 +143,8 @@ static void set_place(struct thread *t, uint32_t i)
  */
 static uint64_t end_before(const struct entry *next, const struct entry *e)
 {
-	return next->begin_ns - GAP_NS * (1 + (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS - 1));
+	return next->begin_ns -
+	       GAP_NS * (1 + (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS - 1));
 }
 
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
@@ -161,15 +162,15 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
-	e->is_step = is_step(e) || (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1));
+	e->is_step = is_step(e) ||
+		     (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1));
 	if (t->mem)
 		memory__begin(m, t, e);
 	if (e->is_step && m->gpu)
 		gpu__step(m, t, e, true);
 }
 
-struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto,
-				uint64_t ts)
+struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto, uint64_t ts)
 {
 	struct entry *e = insert(m, t, t->cnt, proto);
 
@@ -327,8 +328,7 @@ static uint64_t first_end(const struct thread *t, uint32_t from, uint64_t ts)
 }
 
 /* Ends all entries from index `from` on at ts; the lowest one by its own exit if MATCHED. */
-static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts,
-		       enum close_why why)
+static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts, enum close_why why)
 {
 	uint64_t end = first_end(t, from, ts);
 	uint32_t i;
@@ -337,8 +337,7 @@ static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_
 		struct entry *e = &t->stack[i];
 		bool hidden = e->hidden;
 
-		finish(m, t, i, end,
-		       i == from && why == CLOSE_MATCHED ? 0 : gone_flags(m, e));
+		finish(m, t, i, end, i == from && why == CLOSE_MATCHED ? 0 : gone_flags(m, e));
 		end += hidden ? 0 : GAP_NS;
 	}
 }
@@ -459,9 +458,15 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 {
 	const struct func_fact *ff = &m->f->funcs[func];
 	const struct entry *up = stack__visible_below(t, t->cnt);
-	struct entry e = { .name = ff->op.name, .overload = ff->op.overload, .func = func,
-			   .schema = ff->op.schema, .cat = SLICE_CPU_OP, .kind = ff->kind,
-			   .seq = -1, .flags = SLICE_OPEN_AT_BEGIN, .child = t->top };
+	struct entry e = { .name = ff->op.name,
+			   .overload = ff->op.overload,
+			   .func = func,
+			   .schema = ff->op.schema,
+			   .cat = SLICE_CPU_OP,
+			   .kind = ff->kind,
+			   .seq = -1,
+			   .flags = SLICE_OPEN_AT_BEGIN,
+			   .child = t->top };
 	uint64_t ts = r->h.ts_ns, end = free_time(t, ts);
 
 	if (ff->op.hidden)

@@ -31,8 +31,8 @@ static void set_optional(struct ptb_arg_op *op, uint8_t abi, uint8_t size, uint8
 	}
 }
 
-static struct ptb_arg_op pointer(uint8_t opcode, const struct arg_type *t, const struct arg_place *pl,
-				 uint8_t size, uint8_t align)
+static struct ptb_arg_op pointer(uint8_t opcode, const struct arg_type *t,
+				 const struct arg_place *pl, uint8_t size, uint8_t align)
 {
 	struct ptb_arg_op op = new_op(opcode, PTB_VAL_UNKNOWN);
 
@@ -173,8 +173,8 @@ static struct ptb_arg_op compile_arg(const struct arg_type *t, const struct arg_
 struct returned {
 	uint8_t opcode, as, flags;
 	uint8_t size, align; /* in a tuple; 0: not known */
-	uint8_t reg;	     /* enum arg_result, when it is returned alone in a register */
-	bool in_memory;	     /* alone: through the hidden pointer */
+	uint8_t reg;         /* enum arg_result, when it is returned alone in a register */
+	bool in_memory;      /* alone: through the hidden pointer */
 	bool known;
 };
 
@@ -203,8 +203,11 @@ static struct returned returned_as(const struct schema_arg *r)
 		return (struct returned){ .opcode = r->lists == 1 && !strcmp(r->base, "Tensor") ?
 							    PTB_ARG_VEC_TENSOR :
 							    PTB_ARG_UNKNOWN,
-					  .as = PTB_VAL_TENSORS, .size = 24, .align = 8,
-					  .in_memory = true, .known = true };
+					  .as = PTB_VAL_TENSORS,
+					  .size = 24,
+					  .align = 8,
+					  .in_memory = true,
+					  .known = true };
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!strcmp(r->base, rows[i].base)) {
 			struct returned how = rows[i].how;
@@ -388,8 +391,7 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 	return true;
 }
 
-void arg_prog__late(struct arg_compiled *c, const struct arg_late_place *places,
-		    struct ptb_arg_prog *late)
+void arg_prog__late(struct arg_compiled *c, const struct arg_late_place *places, struct ptb_arg_prog *late)
 {
 	uint32_t i, n = 0;
 
@@ -403,8 +405,8 @@ void arg_prog__late(struct arg_compiled *c, const struct arg_late_place *places,
 			continue;
 		}
 		op->aux = (uint8_t)n;
-		late->ops[n] = new_op(places[i].in_memory ? PTB_ARG_SLOT : PTB_ARG_SLOT_REG,
-				      PTB_VAL_DOUBLE);
+		late->ops[n] =
+			new_op(places[i].in_memory ? PTB_ARG_SLOT : PTB_ARG_SLOT_REG, PTB_VAL_DOUBLE);
 		late->ops[n].aux = (uint8_t)n;
 		late->ops[n].loc[0] = places[i].reg;
 		late->ops[n++].disp = places[i].disp;

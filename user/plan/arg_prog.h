@@ -17,15 +17,15 @@ enum arg_result {
 	ARG_RESULT_NONE,
 	ARG_RESULT_BYTE, /* al */
 	ARG_RESULT_WORD, /* rax */
-	ARG_RESULT_XMM,	 /* xmm0 */
+	ARG_RESULT_XMM,  /* xmm0 */
 };
 
 struct arg_compiled {
 	struct ptb_arg_prog prog;
 	uint16_t unplaced;
-	uint8_t result;			/* enum arg_result; the program's first result then */
-	uint32_t late_cnt;		/* doubles in vector registers */
-	uint8_t late_op[ARG_LATE_MAX];	/* by vector register: index into prog.ops */
+	uint8_t result;                /* enum arg_result; the program's first result then */
+	uint32_t late_cnt;             /* doubles in vector registers */
+	uint8_t late_op[ARG_LATE_MAX]; /* by vector register: index into prog.ops */
 };
 
 /* Do the parameters fit the schema? The same operator may be written down with int and with SymInt.

@@ -65,8 +65,8 @@ static uint8_t element_kind(struct text t)
 		const char *name;
 		uint8_t kind;
 	} rows[] = {
-		{ "long", ARG_INTS },		{ "c10::SymInt", ARG_SYMINTS },
-		{ "double", ARG_DOUBLES },	{ "at::Tensor", ARG_TENSORS },
+		{ "long", ARG_INTS },           { "c10::SymInt", ARG_SYMINTS },
+		{ "double", ARG_DOUBLES },      { "at::Tensor", ARG_TENSORS },
 		{ "c10::Scalar", ARG_SCALARS }, { "at::Dimname", ARG_DIMNAMES },
 	};
 	size_t i;
@@ -84,13 +84,20 @@ static uint8_t value_kind(struct text t, struct arg_type *out)
 		const char *name;
 		uint8_t kind;
 	} rows[] = {
-		{ "long", ARG_INT },		     { "bool", ARG_BOOL },
-		{ "double", ARG_DOUBLE },	     { "signedchar", ARG_INT8 },
-		{ "c10::ScalarType", ARG_ENUM },     { "c10::Layout", ARG_ENUM },
-		{ "c10::MemoryFormat", ARG_ENUM },   { "c10::Device", ARG_DEVICE },
-		{ "c10::SymInt", ARG_SYMINT },	     { "at::Generator", ARG_GENERATOR },
-		{ "c10::Storage", ARG_STORAGE },     { "c10::Stream", ARG_STREAM },
-		{ "at::Dimname", ARG_DIMNAME },	     { "c10::basic_string_view<char>", ARG_STRING },
+		{ "long", ARG_INT },
+		{ "bool", ARG_BOOL },
+		{ "double", ARG_DOUBLE },
+		{ "signedchar", ARG_INT8 },
+		{ "c10::ScalarType", ARG_ENUM },
+		{ "c10::Layout", ARG_ENUM },
+		{ "c10::MemoryFormat", ARG_ENUM },
+		{ "c10::Device", ARG_DEVICE },
+		{ "c10::SymInt", ARG_SYMINT },
+		{ "at::Generator", ARG_GENERATOR },
+		{ "c10::Storage", ARG_STORAGE },
+		{ "c10::Stream", ARG_STREAM },
+		{ "at::Dimname", ARG_DIMNAME },
+		{ "c10::basic_string_view<char>", ARG_STRING },
 	};
 	size_t i;
 

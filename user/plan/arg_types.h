@@ -14,24 +14,24 @@
 #include "ptb_args.h"
 
 enum arg_kind {
-	ARG_UNKNOWN,	 /* by value, of unknown size: nothing behind it can be placed */
-	ARG_REFERENCE,	 /* unknown, but one pointer */
-	ARG_TENSOR,	 /* Tensor const&, Tensor& */
-	ARG_SCALAR,	 /* Scalar const& */
-	ARG_INT,	 /* long */
-	ARG_INT8,	 /* signed char: its upper bits are not defined */
+	ARG_UNKNOWN,   /* by value, of unknown size: nothing behind it can be placed */
+	ARG_REFERENCE, /* unknown, but one pointer */
+	ARG_TENSOR,    /* Tensor const&, Tensor& */
+	ARG_SCALAR,    /* Scalar const& */
+	ARG_INT,       /* long */
+	ARG_INT8,      /* signed char: its upper bits are not defined */
 	ARG_BOOL,
-	ARG_ENUM,	 /* ScalarType, Layout, MemoryFormat: one byte */
+	ARG_ENUM, /* ScalarType, Layout, MemoryFormat: one byte */
 	ARG_DEVICE,
 	ARG_DOUBLE,
-	ARG_SYMINT,	 /* not trivial to copy: by invisible reference */
-	ARG_GENERATOR,	 /* likewise */
-	ARG_STORAGE,	 /* likewise */
-	ARG_STREAM,	 /* 16 bytes */
-	ARG_DIMNAME,	 /* 8 bytes */
-	ARG_STRING,	 /* string_view */
-	ARG_BOOLS,	 /* array<bool, n> */
-	ARG_ILIST,	 /* IListRef<Tensor> const& */
+	ARG_SYMINT,      /* not trivial to copy: by invisible reference */
+	ARG_GENERATOR,   /* likewise */
+	ARG_STORAGE,     /* likewise */
+	ARG_STREAM,      /* 16 bytes */
+	ARG_DIMNAME,     /* 8 bytes */
+	ARG_STRING,      /* string_view */
+	ARG_BOOLS,       /* array<bool, n> */
+	ARG_ILIST,       /* IListRef<Tensor> const& */
 	ARG_OPT_TENSORS, /* List<optional<Tensor>> const& */
 	/* ArrayRef of */
 	ARG_INTS,
@@ -49,17 +49,17 @@ enum optional_abi {
 };
 
 struct arg_type {
-	uint8_t kind;	  /* enum arg_kind */
+	uint8_t kind;     /* enum arg_kind */
 	uint8_t optional; /* enum optional_abi */
-	uint8_t cnt;	  /* BOOLS: n */
-	bool written;	  /* TENSOR: Tensor& */
-	bool std_view;	  /* STRING: std::string_view {length, pointer}, not c10's {pointer, length} */
+	uint8_t cnt;      /* BOOLS: n */
+	bool written;     /* TENSOR: Tensor& */
+	bool std_view; /* STRING: std::string_view {length, pointer}, not c10's {pointer, length} */
 };
 
 /* Where an argument is. loc: words as in ptb_args.h, in the order of the value's own words. */
 struct arg_place {
 	uint8_t loc[3]; /* PTB_LOC_NONE: not used */
-	uint8_t xmm;	/* register of the first eightbyte, PTB_LOC_NONE: none */
+	uint8_t xmm;    /* register of the first eightbyte, PTB_LOC_NONE: none */
 	bool placed;
 };
 

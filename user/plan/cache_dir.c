@@ -31,7 +31,8 @@ static int check_dir(int fd, const char *path)
 	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
 		if (!said && !geteuid()) {
 			pr_warn("the cache of plans is not used: %s is writable by users other "
-				"than root", path);
+				"than root",
+				path);
 			pr_hint("remove it, or restrict it to root: chown root, chmod 700");
 		}
 		said = true;
@@ -82,7 +83,7 @@ static int read_all(int fd, size_t min, size_t max, uint8_t **out, size_t *len)
 	*out = malloc((size_t)st.st_size + 1);
 	if (!*out)
 		return -ENOMEM;
-	for (*len = 0; !err && *len < (size_t)st.st_size; *len += got > 0 ? (size_t)got : 0) {
+	for (*len = 0; !err && *len<(size_t)st.st_size; *len += got> 0 ? (size_t)got : 0) {
 		got = read(fd, *out + *len, (size_t)st.st_size - *len);
 		if (got <= 0 && !(got < 0 && errno == EINTR))
 			err = got ? -errno : -EINVAL;

@@ -115,7 +115,9 @@ static int handle_reg(const struct flow *f, uint64_t entry)
  */
 static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 {
-	struct func_probe fp = { .name = "callBoxed", .entry = addr, .kind = PTB_FUNC_BOXED,
+	struct func_probe fp = { .name = "callBoxed",
+				 .entry = addr,
+				 .kind = PTB_FUNC_BOXED,
 				 .enter = PTB_PROG_BOXED_ENTER,
 				 .mark = plan_build__mark_kernel_calls };
 	enum ptb_refusal why;
@@ -146,8 +148,7 @@ static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
 	struct insn_ops o;
 
 	for (i = 0; i < 32 && at != FLOW_NONE && copy == REG_NONE; i++, at = f->nodes[at].fall)
-		if (flow_node__ops(&f->nodes[at], &o) && insn_ops__mov_rr(&o, &dst, &src) &&
-		    src == reg)
+		if (flow_node__ops(&f->nodes[at], &o) && insn_ops__mov_rr(&o, &dst, &src) && src == reg)
 			copy = dst;
 	for (i = 0; i < f->cnt && copy != REG_NONE; i++)
 		if (flow_node__ops(&f->nodes[i], &o) && o.mem && o.base == copy && o.disp == 8 &&
@@ -172,9 +173,8 @@ static bool boxed_decided(const struct torch_plan *p)
 	uint32_t i;
 
 	for (i = 0; i < p->func_cnt; i++)
-		if (p->funcs[i].kind == PTB_FUNC_BOXED &&
-		    (p->funcs[i].reason == PTB_REFUSE_NONE ||
-		     p->funcs[i].reason == PTB_REFUSE_NO_EXIT))
+		if (p->funcs[i].kind == PTB_FUNC_BOXED && (p->funcs[i].reason == PTB_REFUSE_NONE ||
+							   p->funcs[i].reason == PTB_REFUSE_NO_EXIT))
 			return true;
 	return false;
 }
@@ -195,8 +195,10 @@ static int add_boxed_syms(struct plan_build *b)
 
 static int add_node_call(struct plan_build *b, uint64_t addr)
 {
-	struct func_probe fp = { .name = "Node::operator()", .entry = addr,
-				 .kind = PTB_FUNC_NODE_CALL, .enter = PTB_PROG_NODE_CALL,
+	struct func_probe fp = { .name = "Node::operator()",
+				 .entry = addr,
+				 .kind = PTB_FUNC_NODE_CALL,
+				 .enter = PTB_PROG_NODE_CALL,
 				 .mark = plan_build__mark_kernel_calls };
 	uint32_t idx;
 
@@ -207,8 +209,7 @@ static bool is_callbacks_call(struct plan_build *b, uint32_t i)
 {
 	const struct insn *in = &b->flow.nodes[i].in;
 
-	return in->cls == INSN_CALL &&
-	       (lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS);
+	return in->cls == INSN_CALL && (lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS);
 }
 
 /*
@@ -237,8 +238,7 @@ static bool does_other_work(struct plan_build *b, const struct insn *in)
 	if (in->cls != INSN_CALL)
 		return false;
 	flags = lib_code__callee(b->lc, in->target);
-	return flags & (CALLEE_OPERATOR | CALLEE_SEQ | CALLEE_PYTHON |
-			CALLEE_IN(CALLEE_GET_CALLBACKS));
+	return flags & (CALLEE_OPERATOR | CALLEE_SEQ | CALLEE_PYTHON | CALLEE_IN(CALLEE_GET_CALLBACKS));
 }
 
 /*
@@ -281,7 +281,9 @@ static int is_one_dispatch(struct plan_build *b, bool *one)
 
 static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangled)
 {
-	struct func_probe fp = { .entry = addr, .kind = PTB_FUNC_OP, .enter = PTB_PROG_OP_ENTER,
+	struct func_probe fp = { .entry = addr,
+				 .kind = PTB_FUNC_OP,
+				 .enter = PTB_PROG_OP_ENTER,
 				 .mark = plan_build__mark_kernel_calls };
 	enum ptb_refusal why = PTB_REFUSE_NO_NAME;
 	char plain[OP_NAME_MAX];
@@ -341,13 +343,11 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 		if (is_callbacks_call(b, i))
 			call = i;
 	/* No call: the bytes only resembled one, or an exception handler calls. */
-	if (call == FLOW_NONE ||
-	    reg_track__before(&b->flow, call, REG_RSI, &scope) != VALUE_CONST)
+	if (call == FLOW_NONE || reg_track__before(&b->flow, call, REG_RSI, &scope) != VALUE_CONST)
 		return 0;
 	if (scope == SCOPE_BACKWARD_FUNCTION)
-		return begins_with(&b->flow, fn->addr, call) ?
-			       add_node_call(b, fn->addr) :
-			       add_inlined_node(b, fn->addr);
+		return begins_with(&b->flow, fn->addr, call) ? add_node_call(b, fn->addr) :
+							       add_inlined_node(b, fn->addr);
 	if (scope != SCOPE_FUNCTION)
 		return 0;
 	if (!b->lc->has_symtab && !fn->name &&

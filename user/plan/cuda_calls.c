@@ -16,12 +16,12 @@
 
 #include "base/vec.h"
 
-#define RT   TORCH_LIB_CUDART
-#define DRV  TORCH_LIB_CUDA
-#define ANY  PTB_CUDA_NO_KIND
-#define H2D  1 /* cudaMemcpyKind */
-#define D2H  2
-#define D2D  3
+#define RT TORCH_LIB_CUDART
+#define DRV TORCH_LIB_CUDA
+#define ANY PTB_CUDA_NO_KIND
+#define H2D 1 /* cudaMemcpyKind */
+#define D2H 2
+#define D2D 3
 
 static const struct call_row {
 	uint8_t lib, shape, kind, unit;
@@ -165,8 +165,7 @@ static bool on_sym(const struct elf_sym *sym, void *arg)
 		size_t len = strlen(rows[i].name);
 
 		if (rows[i].lib != cs->role || strncmp(sym->name, rows[i].name, len) != 0 ||
-		    !is_variant(sym->name + len) ||
-		    is_known(cs, sym->addr))
+		    !is_variant(sym->name + len) || is_known(cs, sym->addr))
 			continue;
 		cs->err = vec_reserve((void **)&cs->items, &cs->cap, cs->cnt + 1ULL, sizeof(*cs->items));
 		if (cs->err)
@@ -178,8 +177,8 @@ static bool on_sym(const struct elf_sym *sym, void *arg)
 
 /* ---- sites ---- */
 
-static int add_site(struct plan_build *b, uint32_t func, const struct flow_node *n, enum ptb_prog prog,
-		    enum ptb_site_role role, uint32_t args)
+static int add_site(struct plan_build *b, uint32_t func, const struct flow_node *n,
+		    enum ptb_prog prog, enum ptb_site_role role, uint32_t args)
 {
 	int err = plan_build__site(b, func, &n->in, prog, role);
 

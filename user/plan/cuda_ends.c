@@ -16,8 +16,8 @@
 
 #include "base/vec.h"
 
-#define FOLLOW_MAX 3  /* functions that hand the call on */
-#define REACH_MAX  96 /* functions that one may reach before it is taken to call out */
+#define FOLLOW_MAX 3 /* functions that hand the call on */
+#define REACH_MAX 96 /* functions that one may reach before it is taken to call out */
 
 enum { OUT_YES = 1, OUT_NO = 2 };
 

@@ -28,7 +28,7 @@
 
 static const struct api_row {
 	uint8_t lib, out, addr, size; /* numbers of the arguments */
-	const char *name, *symbol; /* public name; exported name, with or without "_ptsz" */
+	const char *name, *symbol;    /* public name; exported name, with or without "_ptsz" */
 } rows[] = {
 	{ TORCH_LIB_CUDART, 0, NO, 1, "cudaMalloc", "cudaMalloc" },
 	{ TORCH_LIB_CUDART, NO, 0, NO, "cudaFree", "cudaFree" },
@@ -82,8 +82,7 @@ static bool names_it(const char *symbol, const struct api_row *row)
 {
 	size_t len = strlen(row->symbol);
 
-	return !strncmp(symbol, row->symbol, len) &&
-	       (!symbol[len] || !strcmp(symbol + len, "_ptsz"));
+	return !strncmp(symbol, row->symbol, len) && (!symbol[len] || !strcmp(symbol + len, "_ptsz"));
 }
 
 /* Two names of the same code are one function: the first one's. */
@@ -106,11 +105,9 @@ static bool on_sym(const struct elf_sym *sym, void *arg)
 	    sym->name[1] != 'u')
 		return true;
 	for (i = 0; i < ROW_CNT; i++) {
-		if (rows[i].lib != as->role || !names_it(sym->name, &rows[i]) ||
-		    is_known(as, sym->addr))
+		if (rows[i].lib != as->role || !names_it(sym->name, &rows[i]) || is_known(as, sym->addr))
 			continue;
-		as->err = vec_reserve((void **)&as->items, &as->cap, as->cnt + 1ULL,
-				      sizeof(*as->items));
+		as->err = vec_reserve((void **)&as->items, &as->cap, as->cnt + 1ULL, sizeof(*as->items));
 		if (as->err)
 			return false;
 		as->items[as->cnt++] = (struct api_sym){ .addr = sym->addr, .row = i };
@@ -129,7 +126,7 @@ static uint8_t arg_bit(uint8_t nr)
 struct api_call {
 	const struct api_row *row;
 	uint8_t result; /* the argument that identifies the work, as a bit */
-	uint8_t all;	/* arguments that a function must get in their places to be the one that works */
+	uint8_t all; /* arguments that a function must get in their places to be the one that works */
 	struct arg_flow af;
 };
 

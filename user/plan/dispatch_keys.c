@@ -9,7 +9,7 @@
 #include "plan/tensor_layout.h"
 
 #define BACKENDS_MAX 48
-#define KEYS_MAX     64 /* functionality keys come first, and all have a bit of 64 */
+#define KEYS_MAX 64 /* functionality keys come first, and all have a bit of 64 */
 #define NAME_MAX_LEN 64
 
 const char *leaf_run__text(const struct leaf_run *r, uint8_t reg, uint64_t max)
@@ -83,7 +83,7 @@ void dispatch_keys__learn(struct leaf_run *r, struct plan_layout *l)
 	static const char *const nested[] = { "NestedTensor", NULL };
 	/* TensorImpl::layout() (c10/core/TensorImpl.h): sparse_ks, sparse_csr_ks, mkldnn_ks */
 	static const char *const csr[] = { "SparseCsr", "SparseCsrCPU", "SparseCsrCUDA", NULL };
-	static const char *const no_strides[] = { "Sparse",	  "SparseCsr", "SparseCsrCPU",
+	static const char *const no_strides[] = { "Sparse",        "SparseCsr", "SparseCsrCPU",
 						  "SparseCsrCUDA", "MkldnnCPU", NULL };
 
 	r->mem = NULL;

@@ -17,26 +17,25 @@
 #include "plan/tensor_layout.h"
 
 #define TAG_NAME_MAX 32
-#define NAMES_MIN    16 /* so many tags every version has */
-#define REFS_MAX     256
-#define COPIES	     2
+#define NAMES_MIN 16 /* so many tags every version has */
+#define REFS_MAX 256
+#define COPIES 2
 
 static const struct tag_row {
 	const char *name;
 	uint16_t kind;
-} rows[] = {
-	{ "None", PTB_VAL_NONE },
-	{ "Tensor", PTB_VAL_TENSOR },
-	{ "Double", PTB_VAL_DOUBLE },
-	{ "ComplexDouble", PTB_VAL_COMPLEX },
-	{ "Int", PTB_VAL_INT },
-	{ "Bool", PTB_VAL_BOOL },
-	{ "Tuple", PTB_VAL_TUPLE },
-	{ "String", PTB_VAL_STRING },
-	{ "GenericList", PTB_VAL_LIST },
-	{ "Device", PTB_VAL_DEVICE },
+} rows[] = { { "None", PTB_VAL_NONE },
+	     { "Tensor", PTB_VAL_TENSOR },
+	     { "Double", PTB_VAL_DOUBLE },
+	     { "ComplexDouble", PTB_VAL_COMPLEX },
+	     { "Int", PTB_VAL_INT },
+	     { "Bool", PTB_VAL_BOOL },
+	     { "Tuple", PTB_VAL_TUPLE },
+	     { "String", PTB_VAL_STRING },
+	     { "GenericList", PTB_VAL_LIST },
+	     { "Device", PTB_VAL_DEVICE },
 #define X(name, nr) { #name, PTB_VAL_OPAQUE | PTB_OPAQUE_##name << 8 },
-	PTB_OPAQUES(X)
+	     PTB_OPAQUES(X)
 #undef X
 };
 
@@ -126,8 +125,8 @@ static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const
 /* "InvalidTag(" is what tagKind() says of numbers that are none: it is no word, so the list ends. */
 static bool complete(const char **names, uint32_t n)
 {
-	static const char *const must[] = { "None", "Tensor", "Double", "Int", "Bool", "Tuple",
-					    "String", "GenericList", "Device" };
+	static const char *const must[] = { "None",  "Tensor", "Double",      "Int",   "Bool",
+					    "Tuple", "String", "GenericList", "Device" };
 	uint32_t i, k;
 
 	for (i = 0; i < sizeof(must) / sizeof(must[0]); i++) {

@@ -54,7 +54,8 @@ static void learn_string_abi(struct plan_build *b)
 			const char *args = strrchr(l->syms[k].name, 'E');
 
 			args = strstr(l->syms[k].name, "enter_newE") ?
-				       strstr(l->syms[k].name, "enter_newE") : args;
+				       strstr(l->syms[k].name, "enter_newE") :
+				       args;
 			if (strstr(l->syms[k].name, "__cxx11"))
 				return;
 			if (args && strstr(args, "Ss")) {
@@ -103,8 +104,7 @@ static uint16_t find_type_name_chain(const struct flow *f)
 				continue;
 			n2 = f->nodes[n1].fall;
 			for (k = 0; k < 6 && n2 != FLOW_NONE; k++, n2 = f->nodes[n2].fall)
-				if (plain_load(&f->nodes[n2], &c) && c.base == b.reg &&
-				    c.disp == 24)
+				if (plain_load(&f->nodes[n2], &c) && c.base == b.reg && c.disp == 24)
 					return (uint16_t)a.disp;
 		}
 	}

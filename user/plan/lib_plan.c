@@ -148,7 +148,8 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 	if (!err)
 		err = plan_cache__decode(image, len, &plan);
 	if (!err && !plan_key__holds(libs, &key)) {
-		pr_error("%s: the file, or one that belongs to it, was written while it was analysed", main_path(libs));
+		pr_error("%s: the file, or one that belongs to it, was written while it was analysed",
+			 main_path(libs));
 		err = -ESTALE;
 	}
 	if (!err && !plan->site_cnt && libs[TORCH_LIB_CPU].present) {

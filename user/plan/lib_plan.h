@@ -20,23 +20,23 @@
 #define PLAN_INSN_MAX 15
 
 struct plan_site {
-	uint64_t offset; /* file offset, what the kernel wants */
-	uint32_t func;   /* index into torch_plan.funcs */
-	uint8_t lib;     /* enum torch_lib_role */
-	uint8_t prog;    /* enum ptb_prog */
-	uint8_t role;    /* enum ptb_site_role */
-	uint8_t insn;    /* first opcode byte, for --dry-run */
-	uint8_t len;     /* of the instruction, ... */
+	uint64_t offset;              /* file offset, what the kernel wants */
+	uint32_t func;                /* index into torch_plan.funcs */
+	uint8_t lib;                  /* enum torch_lib_role */
+	uint8_t prog;                 /* enum ptb_prog */
+	uint8_t role;                 /* enum ptb_site_role */
+	uint8_t insn;                 /* first opcode byte, for --dry-run */
+	uint8_t len;                  /* of the instruction, ... */
 	uint8_t bytes[PLAN_INSN_MAX]; /* which must be there when the site is probed */
-	uint32_t args;   /* 1 + index into torch_plan.progs, 0: none; of API_ENTER, API_EXIT: PTB_API_ARGS() */
+	uint32_t args; /* 1 + index into torch_plan.progs, 0: none; of API_ENTER, API_EXIT: PTB_API_ARGS() */
 };
 
 struct plan_func {
-	char *name;      /* "aten::add.Tensor"; "callBoxed"; "Engine::evaluate_function"; ... */
-	uint64_t addr;   /* ELF vaddr */
-	uint8_t lib;     /* enum torch_lib_role */
-	uint8_t kind;    /* enum ptb_func_kind */
-	uint8_t reason;  /* enum ptb_refusal; REFUSE_NO_EXIT with sites present: entry only */
+	char *name;     /* "aten::add.Tensor"; "callBoxed"; "Engine::evaluate_function"; ... */
+	uint64_t addr;  /* ELF vaddr */
+	uint8_t lib;    /* enum torch_lib_role */
+	uint8_t kind;   /* enum ptb_func_kind */
+	uint8_t reason; /* enum ptb_refusal; REFUSE_NO_EXIT with sites present: entry only */
 	uint64_t handle; /* OP: vaddr of the static handle (way A); its *(u64*) is the OperatorDef* */
 	char *schema;    /* OP: its schema as torch prints it, NULL: not known */
 	uint16_t unplaced; /* OP: arguments and results whose place is not known */
@@ -59,21 +59,22 @@ struct plan_layout {
 	uint16_t node_seq_off, node_thread_off, pynode_obj_off, script_name_off, string_ivalue_off;
 	bool old_string_abi;
 	uint8_t boxed_handle_reg;
-	bool scope_from_boxed;  /* record_function's text must be read from the boxed stack (1.13) */
-	uint64_t seq_tls_got;   /* vaddr in libtorch_cpu of {module id, offset} for __tls_get_addr, 0: none */
-	uint64_t seq_tls_disp;  /* added to the offset found there */
-	uint64_t pynode_vptr;   /* vaddr in libtorch_python, 0: none */
+	bool scope_from_boxed; /* record_function's text must be read from the boxed stack (1.13) */
+	uint64_t seq_tls_got; /* vaddr in libtorch_cpu of {module id, offset} for __tls_get_addr, 0: none */
+	uint64_t seq_tls_disp;                /* added to the offset found there */
+	uint64_t pynode_vptr;                 /* vaddr in libtorch_python, 0: none */
 	uint64_t singletons[TORCH_LIB_ROLES]; /* vaddr of c10::Dispatcher::singleton()::s, 0: none */
 	/* Arguments. Offsets, tags and masks are final; addresses and TLS modules are filled per process
 	 * from the places below. tensor.shapes_on is 0 when something essential could not be derived. */
 	struct ptb_tensor_cfg tensor;
-	struct ptb_keys keys;         /* masks only */
-	uint64_t undefined_impl;      /* vaddr in libc10 of UndefinedTensorImpl::_singleton */
-	uint64_t grad_tls_got, keys_tls_got; /* vaddrs in libc10, as seq_tls_got; offsets are tensor.*_tls_off */
-	uint64_t variable_class;      /* vaddr in libtorch_python of THPVariableClass, a pointer */
-	uint64_t parameter_class;     /* ... of ParameterClass, a pointer, which is nn.Parameter */
-	uint16_t variable_off;        /* THPVariable: TensorImpl* */
-	uint64_t interned_strings;    /* vaddr in libtorch_cpu of c10::globalStrings()::s, 0: none */
+	struct ptb_keys keys;    /* masks only */
+	uint64_t undefined_impl; /* vaddr in libc10 of UndefinedTensorImpl::_singleton */
+	uint64_t grad_tls_got,
+		keys_tls_got; /* vaddrs in libc10, as seq_tls_got; offsets are tensor.*_tls_off */
+	uint64_t variable_class;   /* vaddr in libtorch_python of THPVariableClass, a pointer */
+	uint64_t parameter_class;  /* ... of ParameterClass, a pointer, which is nn.Parameter */
+	uint16_t variable_off;     /* THPVariable: TensorImpl* */
+	uint64_t interned_strings; /* vaddr in libtorch_cpu of c10::globalStrings()::s, 0: none */
 	bool node_inputs_from_buffer; /* no NODE_CALL function: a node's inputs are read at NODE_ENTER */
 	char no_shapes_why[128];      /* when tensor.shapes_on is 0: a sentence */
 	struct ptb_rf_cfg rf;         /* at::RecordFunction, for the agent; size 0: not derived */
@@ -96,8 +97,8 @@ struct torch_plan {
 };
 
 struct plan_opts {
-	bool use_cache;          /* default true */
-	const char *cache_dir;   /* NULL: /var/cache/ptbpf */
+	bool use_cache;        /* default true */
+	const char *cache_dir; /* NULL: /var/cache/ptbpf */
 };
 
 /* Analyses libraries that belong together (or reads the cache): libs is an array by role, of all of PyTorch's in a
@@ -113,7 +114,8 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg);
 
 /* What the agent in the process must know: the same tensors, and RecordFunction. */
-void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan, struct ptb_agent_cfg *cfg);
+void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan,
+		     struct ptb_agent_cfg *cfg);
 
 /* From an OperatorDef to its FunctionSchema, which a RecordFunction names it by: bytes, the same for all
  * operators of the process; negative errno: not known. */

@@ -15,8 +15,8 @@
 #include "plan/tensor_layout.h"
 
 struct fake_state {
-	uint64_t off;	/* of the byte that is read last */
-	uint8_t value;	/* what is there */
+	uint64_t off;  /* of the byte that is read last */
+	uint8_t value; /* what is there */
 };
 
 /* The guards of lazily made objects are bytes before it and must read as "made". */
@@ -80,8 +80,7 @@ static bool learn_word(struct leaf_run *r, const char *name, uint64_t *got, uint
 	for (bit = 0; func && bit < 64; bit++) {
 		leaf_run__reset(r);
 		r->reg[REG_RDI] = 1ULL << bit;
-		if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[REG_RAX] & 1 ||
-		    r->read_cnt != 1)
+		if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[REG_RAX] & 1 || r->read_cnt != 1)
 			return false;
 		rd = &r->reads[0];
 		if (rd->obj < LEAF_OBJ_MAX || rd->size != 8)
@@ -102,10 +101,10 @@ static void learn_keys(struct leaf_run *r, struct plan_layout *l)
 	int select, inplace;
 
 	r->mem = NULL;
-	if (!learn_word(r, "_ZN3c104impl31tls_is_dispatch_keyset_includedENS_14DispatchKeySetE", &got[0],
-			&off[0], &defaults[0]) ||
-	    !learn_word(r, "_ZN3c104impl31tls_is_dispatch_keyset_excludedENS_14DispatchKeySetE", &got[1],
-			&off[1], &defaults[1]))
+	if (!learn_word(r, "_ZN3c104impl31tls_is_dispatch_keyset_includedENS_14DispatchKeySetE",
+			&got[0], &off[0], &defaults[0]) ||
+	    !learn_word(r, "_ZN3c104impl31tls_is_dispatch_keyset_excludedENS_14DispatchKeySetE",
+			&got[1], &off[1], &defaults[1]))
 		return;
 	select = dispatch_keys__bit(r, "BackendSelect");
 	inplace = dispatch_keys__bit(r, "ADInplaceOrView");

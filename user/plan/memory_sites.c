@@ -26,8 +26,7 @@ static const struct report_row {
 } rows[] = {
 	{ TOPIC_MEM_NEW, PTB_PROG_MEM_NEW, "ProfiledCPUMemoryReporter::New", "pi",
 	  BIT(REG_RSI) | BIT(REG_RDX) },
-	{ TOPIC_MEM_DELETE, PTB_PROG_MEM_DELETE, "ProfiledCPUMemoryReporter::Delete", "p",
-	  BIT(REG_RSI) },
+	{ TOPIC_MEM_DELETE, PTB_PROG_MEM_DELETE, "ProfiledCPUMemoryReporter::Delete", "p", BIT(REG_RSI) },
 	{ TOPIC_MEM_CPU_OOM, PTB_PROG_MEM_CPU_OOM, "ProfiledCPUMemoryReporter::OutOfMemory", "i",
 	  BIT(REG_RSI) },
 	{ TOPIC_MEM_REPORT, PTB_PROG_MEM_REPORT, "reportMemoryUsageToProfiler", "piiid",
@@ -43,8 +42,12 @@ static char type_letter(const char *type, size_t len)
 		const char *text;
 		char letter;
 	} types[] = {
-		{ "void*", 'p' },	  { "long", 'i' },	  { "unsigned long", 'i' },
-		{ "long long", 'i' },	  { "unsigned long long", 'i' }, { "c10::Device", 'd' },
+		{ "void*", 'p' },
+		{ "long", 'i' },
+		{ "unsigned long", 'i' },
+		{ "long long", 'i' },
+		{ "unsigned long long", 'i' },
+		{ "c10::Device", 'd' },
 	};
 	size_t i;
 

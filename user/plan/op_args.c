@@ -81,8 +81,7 @@ static uint32_t late_node(struct plan_build *b)
 	for (i = 0; i < b->flow.cnt; i++) {
 		const struct insn *in = &b->flow.nodes[i].in;
 
-		if (in->cls != INSN_CALL ||
-		    !(lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS))
+		if (in->cls != INSN_CALL || !(lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS))
 			continue;
 		if (at != FLOW_NONE || !in->emulated || !b->flow.nodes[i].own)
 			return FLOW_NONE;
@@ -96,7 +95,7 @@ static bool prog_reg(uint8_t reg, uint8_t *out)
 {
 	static const uint8_t regs[PTB_REG_CNT] = {
 		[PTB_REG_RSP] = REG_RSP, [PTB_REG_RBP] = REG_RBP, [PTB_REG_RBX] = REG_RBX,
-		[PTB_REG_R12] = 12,	 [PTB_REG_R13] = 13,	  [PTB_REG_R14] = 14,
+		[PTB_REG_R12] = 12,      [PTB_REG_R13] = 13,      [PTB_REG_R14] = 14,
 		[PTB_REG_R15] = 15,
 	};
 
@@ -136,8 +135,7 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 		return 0;
 	err = plan_build__prog(b, &late, &args);
 	if (!err)
-		err = plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE,
-				       PTB_ROLE_POINT);
+		err = plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE, PTB_ROLE_POINT);
 	if (!err)
 		b->plan->sites[b->plan->site_cnt - 1].args = args;
 	return err;
@@ -181,15 +179,16 @@ static int seeds_at(struct op_args *a, const struct plan_build *b, uint32_t node
 
 	*seeds = (struct value_seeds){ .bp = VALUE_NO_FRAME };
 	err = value_places__run(&a->places, &b->flow, seeds);
-	*seeds = (struct value_seeds){ .start = node, .sp = a->places.in[node].sp,
+	*seeds = (struct value_seeds){ .start = node,
+				       .sp = a->places.in[node].sp,
 				       .bp = a->places.in[node].bp,
 				       .size = result == ARG_RESULT_BYTE ? 1 : 8 };
 	return err;
 }
 
 /* Which of the registers before `node` hold what the function returns, on every path from there? */
-static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
-			uint32_t *kept)
+static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t node,
+			uint8_t result, uint32_t *kept)
 {
 	struct value_seeds seeds;
 	int err = seeds_at(a, b, node, result, &seeds);

@@ -47,8 +47,7 @@ static bool name_from(struct lib_code *lc, const struct flow *f, struct op_name_
 	for (i = 0; i < f->cnt; i++) {
 		const struct insn *in = &f->nodes[i].in;
 
-		if (in->cls != INSN_CALL ||
-		    !(lib_code__callee(lc, in->target) & CALLEE_FIND_SCHEMA))
+		if (in->cls != INSN_CALL || !(lib_code__callee(lc, in->target) & CALLEE_FIND_SCHEMA))
 			continue;
 		if (!literal(lc, f, i, REG_RDX, &name) || !literal(lc, f, i, REG_RCX, &overload) ||
 		    !plausible(name) || (*overload && !plausible(overload)))
@@ -59,8 +58,7 @@ static bool name_from(struct lib_code *lc, const struct flow *f, struct op_name_
 	return false;
 }
 
-int op_names__way_a(struct lib_code *lc, const struct flow *f, struct flow *aux,
-		    struct op_name_a *out)
+int op_names__way_a(struct lib_code *lc, const struct flow *f, struct flow *aux, struct op_name_a *out)
 {
 	enum ptb_refusal why;
 	int64_t handle;
@@ -72,8 +70,8 @@ int op_names__way_a(struct lib_code *lc, const struct flow *f, struct flow *aux,
 	for (i = 0; i < f->cnt; i++) {
 		const struct insn *in = &f->nodes[i].in;
 
-		if (in->cls != INSN_CALL || !(lib_code__callee(lc, in->target) &
-					      CALLEE_IN(CALLEE_FIND_SCHEMA)))
+		if (in->cls != INSN_CALL ||
+		    !(lib_code__callee(lc, in->target) & CALLEE_IN(CALLEE_FIND_SCHEMA)))
 			continue;
 		err = flow__build(aux, &lc->src, in->target, &why);
 		if (err)

@@ -16,10 +16,9 @@
 /* Way A. The graph must be that of X::call; aux is used for the function that it calls. */
 struct op_name_a {
 	char name[OP_NAME_MAX]; /* "aten::add.Tensor", "" if not found */
-	uint64_t handle;	/* address of the static handle, 0 if not found */
+	uint64_t handle;        /* address of the static handle, 0 if not found */
 };
-int op_names__way_a(struct lib_code *lc, const struct flow *f, struct flow *aux,
-		    struct op_name_a *out);
+int op_names__way_a(struct lib_code *lc, const struct flow *f, struct flow *aux, struct op_name_a *out);
 
 /* Way B. */
 struct op_texts;
@@ -44,7 +43,7 @@ enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, siz
 struct op_text_args {
 	const char *text;
 	size_t len;
-	bool whole;	 /* not the tail of a longer text */
+	bool whole;      /* not the tail of a longer text */
 	bool name_space; /* it stood behind "aten::": without defaults, often */
 };
 

@@ -74,7 +74,9 @@ static void choose_name(struct plan_build *b, const struct op_texts *texts,
 static int add_op(struct plan_build *b, struct op_args *args, const struct addr_name *sym,
 		  const struct op_class *cls, struct name_stats *st)
 {
-	struct func_probe fp = { .entry = sym->addr, .kind = PTB_FUNC_OP, .enter = PTB_PROG_OP_ENTER,
+	struct func_probe fp = { .entry = sym->addr,
+				 .kind = PTB_FUNC_OP,
+				 .enter = PTB_PROG_OP_ENTER,
 				 .mark = plan_build__mark_kernel_calls };
 	struct op_name_a a = { .name = "" };
 	char plain[OP_NAME_MAX + 16];

@@ -50,8 +50,7 @@ static bool same_class(const char *head, const char *cls, size_t len)
 
 static bool is_word(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 /* Adds one schema text: its name and its whole size. */
@@ -229,7 +228,8 @@ static uint32_t take_args(const struct op_text *x, size_t skip, struct op_text_a
 {
 	if (n < OP_TEXT_ARGS_MAX)
 		args[n++] = (struct op_text_args){ .text = x->head + x->len,
-						   .len = (size_t)x->size - x->len, .whole = !skip,
+						   .len = (size_t)x->size - x->len,
+						   .whole = !skip,
 						   .name_space = !skip && x->name_space };
 	return n;
 }

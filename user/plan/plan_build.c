@@ -27,8 +27,8 @@ void plan_build__free(struct plan_build *b)
 	hashmap__clear(&b->progs);
 }
 
-int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
-		     enum ptb_func_kind kind, enum ptb_refusal reason, uint32_t *idx)
+int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum ptb_func_kind kind,
+		     enum ptb_refusal reason, uint32_t *idx)
 {
 	struct torch_plan *p = b->plan;
 	struct plan_func *f;
@@ -36,8 +36,9 @@ int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
 	if (vec_reserve((void **)&p->funcs, &b->func_cap, p->func_cnt + 1ULL, sizeof(*p->funcs)))
 		return -ENOMEM;
 	f = &p->funcs[p->func_cnt];
-	*f = (struct plan_func){ .addr = addr, .lib = (uint8_t)b->role, .kind = (uint8_t)kind,
-				 .reason = (uint8_t)reason };
+	*f = (struct plan_func){
+		.addr = addr, .lib = (uint8_t)b->role, .kind = (uint8_t)kind, .reason = (uint8_t)reason
+	};
 	f->name = strdup(name);
 	if (!f->name)
 		return -ENOMEM;
@@ -59,8 +60,13 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 		return -ENOMEM;
 	s = &p->sites[p->site_cnt++];
 	*s = (struct plan_site){
-		.offset = off, .func = func, .lib = (uint8_t)b->role, .prog = (uint8_t)prog,
-		.role = (uint8_t)role, .insn = in->op, .len = in->len,
+		.offset = off,
+		.func = func,
+		.lib = (uint8_t)b->role,
+		.prog = (uint8_t)prog,
+		.role = (uint8_t)role,
+		.insn = in->op,
+		.len = in->len,
 	};
 	memcpy(s->bytes, bytes, in->len);
 	return 0;
@@ -71,8 +77,7 @@ static int add_addr_name(struct plan_build *b, uint64_t addr, const char *name, 
 	struct torch_plan *p = b->plan;
 	struct plan_addr_name *c;
 
-	if (vec_reserve((void **)&p->classes, &b->class_cap, p->class_cnt + 1ULL,
-			sizeof(*p->classes)))
+	if (vec_reserve((void **)&p->classes, &b->class_cap, p->class_cnt + 1ULL, sizeof(*p->classes)))
 		return -ENOMEM;
 	c = &p->classes[p->class_cnt];
 	c->addr = addr;
@@ -109,7 +114,8 @@ static uint64_t hash_prog(const struct ptb_arg_prog *prog, uint64_t h)
 
 int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args)
 {
-	uint64_t h0 = hash_prog(prog, 0xcbf29ce484222325ULL), h1 = hash_prog(prog, 0x9e3779b97f4a7c15ULL);
+	uint64_t h0 = hash_prog(prog, 0xcbf29ce484222325ULL),
+		 h1 = hash_prog(prog, 0x9e3779b97f4a7c15ULL);
 	uint64_t *known = hashmap__get(&b->progs, h0, h1);
 	struct torch_plan *p = b->plan;
 
@@ -229,8 +235,8 @@ static int exits_of(struct plan_build *b, const struct func_probe *fp, struct ex
 	return err ? err : find_exits(b, ex);
 }
 
-int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
-			    enum ptb_refusal why, uint32_t *idx)
+int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why,
+			    uint32_t *idx)
 {
 	bool point = !fp->mark;
 	uint32_t entry = FLOW_NONE;

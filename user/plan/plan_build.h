@@ -16,17 +16,17 @@ struct plan_build {
 	struct hashmap progs; /* hashes of an argument program -> index + 1 */
 	struct flow flow, aux;
 	struct exit_finder finder;
-	struct lib_code *lc; /* library that is being analysed */
+	struct lib_code *lc;      /* library that is being analysed */
 	enum torch_lib_role role; /* of it */
-	uint32_t seq_func;   /* index + 1 of the function whose calls are probed instead (seq_sites.c) */
+	uint32_t seq_func; /* index + 1 of the function whose calls are probed instead (seq_sites.c) */
 };
 
 int plan_build__init(struct plan_build *b, struct torch_plan *plan);
 void plan_build__free(struct plan_build *b);
 
 /* Appends; the name is copied. *idx: index of the function. */
-int plan_build__func(struct plan_build *b, const char *name, uint64_t addr,
-		     enum ptb_func_kind kind, enum ptb_refusal reason, uint32_t *idx);
+int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum ptb_func_kind kind,
+		     enum ptb_refusal reason, uint32_t *idx);
 /* Appends a site at an instruction. */
 int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
 		     enum ptb_site_role role);
@@ -53,8 +53,8 @@ struct func_probe {
  * function. Leaves its graph in b->flow when *idx's reason is NONE or NO_EXIT. */
 int plan_build__probe(struct plan_build *b, const struct func_probe *fp, uint32_t *idx);
 /* The same with b->flow built already; why: what building it said. */
-int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp,
-			    enum ptb_refusal why, uint32_t *idx);
+int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why,
+			    uint32_t *idx);
 
 /* The rule for dispatched functions: after getStepCallbacksUnlessEmpty, indirect calls and calls of
  * functions that construct a RecordFunction from its result (the slow path). */

@@ -94,13 +94,13 @@ static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t le
 
 	if (memcmp(h->magic, cache_magic, sizeof(h->magic)) || h->version != CACHE_VERSION ||
 	    h->func_sz != sizeof(struct cache_func) || h->site_sz != sizeof(struct plan_site) ||
-	    h->class_sz != sizeof(struct cache_class) ||
-	    h->layout_sz != sizeof(struct plan_layout))
+	    h->class_sz != sizeof(struct cache_class) || h->layout_sz != sizeof(struct plan_layout))
 		return false;
 	need = (uint64_t)h->layout_sz + (uint64_t)h->func_cnt * h->func_sz +
 	       (uint64_t)h->site_cnt * h->site_sz + (uint64_t)h->class_cnt * h->class_sz +
 	       h->prog_sz + h->text_sz;
-	return need == len && h->text_sz && h->prog_cnt <= h->prog_sz / PROG_HEAD_SZ && !body[len - 1] && file_crc(*h, body, len) == h->crc;
+	return need == len && h->text_sz && h->prog_cnt <= h->prog_sz / PROG_HEAD_SZ &&
+	       !body[len - 1] && file_crc(*h, body, len) == h->crc;
 }
 
 static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
@@ -113,8 +113,11 @@ static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *text
 		if (f.name >= text_sz || (f.schema >= text_sz && f.schema != NO_TEXT) ||
 		    f.lib >= TORCH_LIB_ROLES)
 			return -EINVAL;
-		p->funcs[i] = (struct plan_func){ .addr = f.addr, .handle = f.handle, .lib = f.lib,
-						  .kind = f.kind, .reason = f.reason,
+		p->funcs[i] = (struct plan_func){ .addr = f.addr,
+						  .handle = f.handle,
+						  .lib = f.lib,
+						  .kind = f.kind,
+						  .reason = f.reason,
 						  .unplaced = f.unplaced };
 		p->funcs[i].name = strdup(texts + f.name);
 		if (!p->funcs[i].name)
@@ -152,8 +155,8 @@ static bool prog_ok(const struct ptb_arg_prog *prog)
 	for (i = 0; i < (uint32_t)prog->in_cnt + prog->out_cnt; i++) {
 		const struct ptb_arg_op *op = &prog->ops[i];
 
-		if (!op->op || op->op > opcodes || !loc_ok(op->loc[0]) ||
-		    !loc_ok(op->loc[1]) || !loc_ok(op->loc[2]))
+		if (!op->op || op->op > opcodes || !loc_ok(op->loc[0]) || !loc_ok(op->loc[1]) ||
+		    !loc_ok(op->loc[2]))
 			return false;
 	}
 	return true;
@@ -181,8 +184,7 @@ static int take_progs(struct torch_plan *p, const uint8_t *rec, size_t len)
 	return at == len ? 0 : -EINVAL;
 }
 
-static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *texts,
-			uint32_t text_sz)
+static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
 {
 	struct cache_class c;
 	uint32_t i;
@@ -191,8 +193,7 @@ static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *te
 		memcpy(&c, rec + (size_t)i * sizeof(c), sizeof(c));
 		if (c.name >= text_sz || c.lib >= TORCH_LIB_ROLES)
 			return -EINVAL;
-		p->classes[i] = (struct plan_addr_name){ .addr = c.addr, .lib = c.lib,
-							 .what = c.what };
+		p->classes[i] = (struct plan_addr_name){ .addr = c.addr, .lib = c.lib, .what = c.what };
 		p->classes[i].name = strdup(texts + c.name);
 		if (!p->classes[i].name)
 			return -ENOMEM;
@@ -350,16 +351,18 @@ static uint32_t put_text(struct image *texts, const char *s)
 	return at;
 }
 
-static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan,
-		     uint32_t *prog_sz)
+static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan, uint32_t *prog_sz)
 {
 	uint32_t i;
 
 	put(im, &plan->layout, sizeof(plan->layout));
 	for (i = 0; i < plan->func_cnt; i++) {
 		const struct plan_func *f = &plan->funcs[i];
-		struct cache_func c = { .addr = f->addr, .handle = f->handle, .lib = f->lib,
-					.kind = f->kind, .reason = f->reason,
+		struct cache_func c = { .addr = f->addr,
+					.handle = f->handle,
+					.lib = f->lib,
+					.kind = f->kind,
+					.reason = f->reason,
 					.unplaced = f->unplaced };
 
 		c.name = put_text(texts, f->name);
@@ -385,11 +388,16 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 int plan_cache__encode(const struct torch_plan *plan, uint8_t **out, size_t *len)
 {
 	struct cache_head h = {
-		.version = CACHE_VERSION, .func_sz = sizeof(struct cache_func),
-		.site_sz = sizeof(struct plan_site), .class_sz = sizeof(struct cache_class),
-		.layout_sz = sizeof(struct plan_layout), .func_cnt = plan->func_cnt,
-		.site_cnt = plan->site_cnt, .class_cnt = plan->class_cnt,
-		.prog_cnt = plan->prog_cnt, .names_a = plan->names_a,
+		.version = CACHE_VERSION,
+		.func_sz = sizeof(struct cache_func),
+		.site_sz = sizeof(struct plan_site),
+		.class_sz = sizeof(struct cache_class),
+		.layout_sz = sizeof(struct plan_layout),
+		.func_cnt = plan->func_cnt,
+		.site_cnt = plan->site_cnt,
+		.class_cnt = plan->class_cnt,
+		.prog_cnt = plan->prog_cnt,
+		.names_a = plan->names_a,
 		.names_b_only = plan->names_b_only,
 		.names_disagree = plan->names_disagree,
 	};

@@ -64,7 +64,8 @@ int plan_child__make(const struct torch_lib *libs, plan_make_fn make, uint8_t **
 		.fn = analyse,
 		.arg = &a,
 		.fds = a.fds,
-		.limits = { (uint64_t)LIMIT_PLAN_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS, PLAN_IMAGE_MAX },
+		.limits = { (uint64_t)LIMIT_PLAN_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS,
+			    PLAN_IMAGE_MAX },
 	};
 	uint32_t i;
 	int err = 0;

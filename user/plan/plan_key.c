@@ -47,8 +47,9 @@ static bool recall(struct file_key *fk)
 static void id_name(const struct file_id *id, char *name, size_t cap)
 {
 	snprintf(name, cap, "%llx-%llx-%llx-%llx.%lx-%llx.%lx.id", (unsigned long long)id->dev,
-		 (unsigned long long)id->ino, (unsigned long long)id->size, (unsigned long long)id->mtime_s,
-		 (long)id->mtime_ns, (unsigned long long)id->ctime_s, (long)id->ctime_ns);
+		 (unsigned long long)id->ino, (unsigned long long)id->size,
+		 (unsigned long long)id->mtime_s, (long)id->mtime_ns,
+		 (unsigned long long)id->ctime_s, (long)id->ctime_ns);
 }
 
 static bool recall_from(int dir, struct file_key *fk)

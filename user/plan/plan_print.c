@@ -55,8 +55,8 @@ static const char *role_name(uint8_t role)
 
 static const char *lib_name(const struct torch_lib *libs, uint8_t lib)
 {
-	static const char *const fallback[] = { "libc10", "libtorch_cpu", "libtorch_python",
-						  "libstdc++", "libcudart", "libcuda" };
+	static const char *const fallback[] = { "libc10",    "libtorch_cpu", "libtorch_python",
+						"libstdc++", "libcudart",    "libcuda" };
 	const char *path, *slash;
 
 	if (lib >= TORCH_LIB_ROLES)
@@ -90,8 +90,8 @@ static void print_sites(const struct torch_plan *p, const struct torch_lib *libs
 		const struct plan_site *s = &p->sites[i];
 
 		put_lib(out, libs, s->lib);
-		fprintf(out, " %#10" PRIx64 "  %-5s %-12s %-4s  ", s->offset, role_name(s->role), prog_name(s->prog),
-			insn__op_name(s->insn));
+		fprintf(out, " %#10" PRIx64 "  %-5s %-12s %-4s  ", s->offset, role_name(s->role),
+			prog_name(s->prog), insn__op_name(s->insn));
 		put_line(out, p->funcs[s->func].name);
 	}
 }
@@ -131,8 +131,9 @@ static void print_memory(const struct torch_plan *p, FILE *out)
 	}
 	for (i = 0; i < p->site_cnt; i++)
 		probes += plan_func__is_memory(&p->funcs[p->sites[i].func]);
-	fprintf(out, "if memory is recorded, %u more: %u allocator reports; %u CUDA memory calls, "
-		     "%u of them with their end\n",
+	fprintf(out,
+		"if memory is recorded, %u more: %u allocator reports; %u CUDA memory calls, "
+		"%u of them with their end\n",
 		probes, reports, cuda, ended);
 }
 
@@ -151,9 +152,10 @@ static void print_cuda_calls(const struct torch_plan *p, FILE *out)
 	}
 	for (i = 0; i < p->site_cnt; i++)
 		probes += plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
-	fprintf(out, "if GPUs are recorded without an agent, %u more: %u CUDA calls, %u of them "
-		     "with their end\n", probes,
-		calls, ended);
+	fprintf(out,
+		"if GPUs are recorded without an agent, %u more: %u CUDA calls, %u of them "
+		"with their end\n",
+		probes, calls, ended);
 }
 
 /* The figures of what is read when arguments are recorded. */
@@ -207,8 +209,8 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 {
 	uint32_t kind, i, more = 0; /* probes that an option asks for */
 
-	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point", "refused",
-		"kind");
+	fprintf(out, "\n%9s %9s %9s %9s %9s  %s\n", "functions", "enter", "exit", "point",
+		"refused", "kind");
 	for (kind = 1; kind <= PTB_FUNC_TENSOR; kind++) {
 		uint32_t funcs = 0, refused = 0, role[4] = { 0 };
 
@@ -223,8 +225,10 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, kind_text((uint8_t)kind));
 	}
 	for (i = 0; i < p->site_cnt; i++)
-		more += p->sites[i].prog == PTB_PROG_OP_LATE || plan_func__is_memory(&p->funcs[p->sites[i].func]) ||
-			plan_func__is_tensor(&p->funcs[p->sites[i].func]) || plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
+		more += p->sites[i].prog == PTB_PROG_OP_LATE ||
+			plan_func__is_memory(&p->funcs[p->sites[i].func]) ||
+			plan_func__is_tensor(&p->funcs[p->sites[i].func]) ||
+			plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
 	fprintf(out, "%u probes; operator names: %u from the code, %u from a schema text only, %u disagreements%s\n",
 		p->site_cnt - more, p->names_a, p->names_b_only, p->names_disagree,
 		p->from_cache ? "; from the cache" : "");

@@ -101,7 +101,8 @@ static int find_schemas(const struct torch_proc *tp, const struct plan_layout *l
 		out->interned = l->interned_strings + tp->libs[TORCH_LIB_CPU].load_bias;
 	err = live_schema__derive(tp->pid, ops, out);
 	if (err)
-		pr_debug("process %d: the schemas of its operators cannot be read: %s", tp->pid, errstr(err));
+		pr_debug("process %d: the schemas of its operators cannot be read: %s", tp->pid,
+			 errstr(err));
 	return err;
 }
 
@@ -170,9 +171,9 @@ void proc_cfg__fill(const struct torch_proc *tp, const struct torch_plan *plan, 
 	fill_from_ops(tp, l, cfg);
 	if (tp->libs[TORCH_LIB_PYTHON].present)
 		python_proc__fill(tp,
-				  l->variable_class ? l->variable_class +
-							      tp->libs[TORCH_LIB_PYTHON].load_bias :
-						      0,
+				  l->variable_class ?
+					  l->variable_class + tp->libs[TORCH_LIB_PYTHON].load_bias :
+					  0,
 				  l->variable_off, &cfg->python);
 	if (tp->libs[TORCH_LIB_PYTHON].present && l->parameter_class &&
 	    remote__read(tp->pid, l->parameter_class + tp->libs[TORCH_LIB_PYTHON].load_bias,

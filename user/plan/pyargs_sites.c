@@ -15,9 +15,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define IMPL_OFF   0x30
+#define IMPL_OFF 0x30
 #define LOOK_AHEAD 120 /* instructions behind the literal */
-#define TEXTS_MAX  4
+#define TEXTS_MAX 4
 
 static const char text[] = "_record_function_with_args_enter";
 
@@ -60,18 +60,17 @@ static uint64_t stored_function(struct finder *f, uint64_t addr)
 	for (n = 0; n < LOOK_AHEAD; n++, addr += in.len) {
 		const uint8_t *p = lc->src.text(lc->src.arg, addr, &avail);
 
-		if (!p || !insn_decoder__decode(f->b->flow.dec, p, avail, addr, &in) ||
-		    in.cls == INSN_RET)
+		if (!p || !insn_decoder__decode(f->b->flow.dec, p, avail, addr, &in) || in.cls == INSN_RET)
 			return 0;
 		known = insn__ops(p, &in, &o);
 		if (known && insn_ops__is_lea(&o) && o.base == REG_RIP) {
-			in_reg[o.reg] = elf_file__is_text(lc->ef, (uint64_t)o.disp) ? (uint64_t)o.disp : 0;
+			in_reg[o.reg] =
+				elf_file__is_text(lc->ef, (uint64_t)o.disp) ? (uint64_t)o.disp : 0;
 			continue;
 		}
 		if (known && insn_ops__is_store(&o) && o.rex_w && o.base < REG_CNT &&
 		    o.index == REG_NONE && o.disp == IMPL_OFF && in_reg[o.reg] &&
-		    elf_file__func_range(lc->ef, in_reg[o.reg], &start, &end) &&
-		    start == in_reg[o.reg])
+		    elf_file__func_range(lc->ef, in_reg[o.reg], &start, &end) && start == in_reg[o.reg])
 			return start;
 		for (reg = 0; reg < REG_CNT; reg++)
 			if (in.cls != INSN_JCC && insn__may_write(&in, &o, known, (uint8_t)reg))

@@ -22,12 +22,12 @@
 
 #include "base/term_text.h"
 
-#define RF_MAX	     1024 /* it has 264 to 344 bytes */
-#define RF	     LEAF_OBJ(0)
-#define ARG	     LEAF_OBJ(1) /* what it is constructed from, or given */
-#define SLOT	     LEAF_OBJ(2) /* where a result goes */
-#define TAG	     0x5a5a00005a000000ULL /* words are this and their offset */
-#define SEQ	     0x5b5b5b5b0000ULL
+#define RF_MAX 1024 /* it has 264 to 344 bytes */
+#define RF LEAF_OBJ(0)
+#define ARG LEAF_OBJ(1)           /* what it is constructed from, or given */
+#define SLOT LEAF_OBJ(2)          /* where a result goes */
+#define TAG 0x5a5a00005a000000ULL /* words are this and their offset */
+#define SEQ 0x5b5b5b5b0000ULL
 
 #define RF_NAME(len, name) "_ZNK2at14RecordFunction" #len name "Ev"
 
@@ -35,9 +35,9 @@
 struct rf_run {
 	struct plan_layout *l;
 	struct leaf_run *r;
-	uint8_t bytes;	/* bytes of the first object: fn_'s index; of the second: its flags */
+	uint8_t bytes; /* bytes of the first object: fn_'s index; of the second: its flags */
 	uint8_t arg_bytes;
-	uint64_t size;	/* passed to operator delete */
+	uint64_t size;  /* passed to operator delete */
 	uint64_t built; /* where Node::operator() constructs one */
 };
 
@@ -46,8 +46,8 @@ void rf_layout__init(struct plan_layout *l)
 	struct ptb_rf_cfg *rf = &l->rf;
 
 	memset(rf, 0, sizeof(*rf));
-	rf->fn_off = rf->fn_index_off = rf->seq_off = rf->inputs_off = rf->outputs_off = rf->fwd_thread_off =
-		rf->thread_off = rf->scope_off = rf->handle_off = PTB_OFF_UNKNOWN;
+	rf->fn_off = rf->fn_index_off = rf->seq_off = rf->inputs_off = rf->outputs_off =
+		rf->fwd_thread_off = rf->thread_off = rf->scope_off = rf->handle_off = PTB_OFF_UNKNOWN;
 	l->no_rf_why[0] = '\0';
 }
 
@@ -68,9 +68,10 @@ static void agree(struct plan_layout *l, uint16_t *field, uint64_t off, const ch
 	if (*field == PTB_OFF_UNKNOWN) {
 		*field = (uint16_t)off;
 	} else if (*field != off) {
-		snprintf(why, sizeof(why), "two derivations of %s in RecordFunction give %u and "
-					   "%u", what, *field,
-			 (uint32_t)off);
+		snprintf(why, sizeof(why),
+			 "two derivations of %s in RecordFunction give %u and "
+			 "%u",
+			 what, *field, (uint32_t)off);
 		refuse(l, why);
 	}
 }
@@ -281,7 +282,8 @@ static void learn_handle(struct rf_run *run, uint64_t func)
 
 static void learn_constructor(struct rf_run *run)
 {
-	uint64_t func = member(run, "_ZN2at14RecordFunctionC1EONS_13StepCallbacksE"), seq = UINT64_MAX, end = 0;
+	uint64_t func = member(run, "_ZN2at14RecordFunctionC1EONS_13StepCallbacksE"),
+		 seq = UINT64_MAX, end = 0;
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	struct leaf_run *r = run->r;
 	uint32_t i;
@@ -328,7 +330,8 @@ static void learn_stores(struct rf_run *run)
 /* Of one that has a schema already, so that there is no text to free. */
 static void learn_before(struct rf_run *run)
 {
-	uint64_t func = member(run, "_ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl");
+	uint64_t func =
+		member(run, "_ZN2at14RecordFunction6beforeESt17reference_wrapperIKN3c1014FunctionSchemaEEl");
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
@@ -463,9 +466,10 @@ void rf_layout__print(const struct plan_layout *l, FILE *out)
 		fputc('\n', out);
 		return;
 	}
-	fprintf(out, "RecordFunction: size %u, thread %u, scope %u, fn %u (index %u, %s strings), sequence number %u, "
-		     "inputs %u, outputs %u, forward thread %u, handle %u\n",
+	fprintf(out,
+		"RecordFunction: size %u, thread %u, scope %u, fn %u (index %u, %s strings), sequence number %u, "
+		"inputs %u, outputs %u, forward thread %u, handle %u\n",
 		rf->size, rf->thread_off, rf->scope_off, rf->fn_off, rf->fn_index_off,
-		rf->old_string_abi ? "old" : "new", rf->seq_off, rf->inputs_off, rf->outputs_off, rf->fwd_thread_off,
-		rf->handle_off);
+		rf->old_string_abi ? "old" : "new", rf->seq_off, rf->inputs_off, rf->outputs_off,
+		rf->fwd_thread_off, rf->handle_off);
 }

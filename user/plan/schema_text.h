@@ -19,9 +19,9 @@
 struct schema_arg {
 	char base[SCHEMA_BASE_MAX]; /* "Tensor", "int"; as written, cut if longer */
 	char set[SCHEMA_SET_MAX];   /* first alias set, "" if none */
-	bool written;		    /* "(a!)" */
-	bool elem_opt, opt;	    /* Tensor?[]; int[]? */
-	uint8_t lists;		    /* how many [] */
+	bool written;               /* "(a!)" */
+	bool elem_opt, opt;         /* Tensor?[]; int[]? */
+	uint8_t lists;              /* how many [] */
 	bool has_default;
 };
 

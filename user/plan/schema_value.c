@@ -128,10 +128,10 @@ static bool named(const char *word, size_t len, struct value *v)
 		{ "False", { .kind = VALUE_BOOL } },
 		{ "true", { .kind = VALUE_BOOL, .i = 1 } },
 		{ "false", { .kind = VALUE_BOOL } },
-		{ "float", { .kind = VALUE_INT, .i = 6 } },  /* ScalarType::Float */
-		{ "long", { .kind = VALUE_INT, .i = 4 } },   /* ScalarType::Long */
-		{ "strided", { .kind = VALUE_INT } },	     /* Layout::Strided */
-		{ "Mean", { .kind = VALUE_INT, .i = 1 } },   /* Reduction::Mean */
+		{ "float", { .kind = VALUE_INT, .i = 6 } },     /* ScalarType::Float */
+		{ "long", { .kind = VALUE_INT, .i = 4 } },      /* ScalarType::Long */
+		{ "strided", { .kind = VALUE_INT } },           /* Layout::Strided */
+		{ "Mean", { .kind = VALUE_INT, .i = 1 } },      /* Reduction::Mean */
 		{ "contiguous_format", { .kind = VALUE_INT } }, /* MemoryFormat::Contiguous */
 	};
 	size_t i;

@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define LOOK_AHEAD 600 /* instructions behind the constructor */
+#define LOOK_AHEAD 600   /* instructions behind the constructor */
 #define HAND_OVER_MAX 40 /* instructions of a function that only hands over to before() */
 #define TEXTS_MAX 8
 #define NAME_LEN_MAX 96

@@ -72,17 +72,18 @@ static int mark_interpreter(struct plan_build *b)
 int script_sites__add(struct plan_build *b)
 {
 	const struct sym_list *l = &b->lc->topics[TOPIC_SCRIPT];
-	struct func_probe fp = { .name = "GraphExecutor::run", .kind = PTB_FUNC_SCRIPT,
-				 .enter = PTB_PROG_SCRIPT_ENTER, .mark = mark_interpreter };
+	struct func_probe fp = { .name = "GraphExecutor::run",
+				 .kind = PTB_FUNC_SCRIPT,
+				 .enter = PTB_PROG_SCRIPT_ENTER,
+				 .mark = mark_interpreter };
 	enum ptb_refusal why;
 	uint32_t idx;
 	int err;
 
 	if (!l->cnt)
-		return b->role == TORCH_LIB_CPU ?
-			       special_sites__missing(b, fp.name, PTB_FUNC_SCRIPT,
-						      PTB_REFUSE_NO_SYMBOL) :
-			       0;
+		return b->role == TORCH_LIB_CPU ? special_sites__missing(b, fp.name, PTB_FUNC_SCRIPT,
+									 PTB_REFUSE_NO_SYMBOL) :
+						  0;
 	err = flow__build(&b->flow, &b->lc->src, l->syms[0].addr, &why);
 	if (err)
 		return err;
@@ -94,8 +95,7 @@ int script_sites__add(struct plan_build *b)
 	if (err)
 		return err;
 	if (why == PTB_REFUSE_NONE) {
-		b->plan->layout.script_name_off =
-			name_offset(&b->flow, b->plan->layout.old_string_abi);
+		b->plan->layout.script_name_off = name_offset(&b->flow, b->plan->layout.old_string_abi);
 		if (b->plan->layout.script_name_off == PTB_OFF_UNKNOWN)
 			why = PTB_REFUSE_LAYOUT_UNKNOWN;
 	}

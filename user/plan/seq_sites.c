@@ -84,8 +84,7 @@ static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
 		if (!(lc->sites[i].flags & CALLEE_SEQ))
 			continue;
 		p = lc->src.text(lc->src.arg, lc->sites[i].at, &avail);
-		if (!p || !insn_decoder__decode(b->flow.dec, p, avail, lc->sites[i].at, &in) ||
-		    !in.emulated)
+		if (!p || !insn_decoder__decode(b->flow.dec, p, avail, lc->sites[i].at, &in) || !in.emulated)
 			continue;
 		err = plan_build__site(b, func, &in, PTB_PROG_SEQ, PTB_ROLE_POINT);
 		(*added)++;
@@ -112,8 +111,7 @@ static int add_function(struct plan_build *b, uint64_t addr)
 	if (err)
 		return err;
 	if (why == PTB_REFUSE_NONE)
-		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ,
-					PTB_ROLE_POINT);
+		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ, PTB_ROLE_POINT);
 	if (why != PTB_REFUSE_NO_ENTRY)
 		return 0;
 	err = add_calls(b, idx, &calls);

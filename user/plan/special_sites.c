@@ -16,8 +16,7 @@ static int mark_node_calls(struct plan_build *b)
 
 	for (i = 0; i < f->cnt; i++)
 		if (f->nodes[i].in.cls == INSN_CALL &&
-		    (lib_code__callee(b->lc, f->nodes[i].in.target) &
-		     CALLEE_IN(CALLEE_GET_CALLBACKS))) {
+		    (lib_code__callee(b->lc, f->nodes[i].in.target) & CALLEE_IN(CALLEE_GET_CALLBACKS))) {
 			b->finder.work[i] = 1;
 			any = true;
 		}
@@ -27,8 +26,7 @@ static int mark_node_calls(struct plan_build *b)
 /* THPFunction_apply: Python code that runs under the function's RecordFunction. */
 static int mark_python_calls(struct plan_build *b)
 {
-	return plan_build__mark_after(b, CALLEE_RF_SCOPE | CALLEE_GET_CALLBACKS, CALLEE_PYTHON,
-				      false);
+	return plan_build__mark_after(b, CALLEE_RF_SCOPE | CALLEE_GET_CALLBACKS, CALLEE_PYTHON, false);
 }
 
 /* ---- rows ---- */
@@ -54,14 +52,15 @@ static const struct special_row rows[] = {
 	{ TOPIC_REGION, TORCH_LIB_PYTHON, PTB_FUNC_REGION, PTB_PROG_SCOPE_CSTR,
 	  "_pytorch_record_function_enter_with_context", NULL, true },
 	{ TOPIC_CATCH, TORCH_LIB_CXX, PTB_FUNC_CATCH, PTB_PROG_CATCH, "__cxa_begin_catch", NULL, false },
-	{ TOPIC_OP_GONE, TORCH_LIB_CPU, PTB_FUNC_REGISTRY, PTB_PROG_OPDEF_GONE, "Dispatcher::deregisterDef_", NULL,
-	  false },
+	{ TOPIC_OP_GONE, TORCH_LIB_CPU, PTB_FUNC_REGISTRY, PTB_PROG_OPDEF_GONE,
+	  "Dispatcher::deregisterDef_", NULL, false },
 	{ TOPIC_PYFUNC, TORCH_LIB_PYTHON, PTB_FUNC_PYFUNC, PTB_PROG_PYFUNC_ENTER,
 	  "THPFunction_apply", mark_python_calls, false },
 };
 
 static const struct special_row tensor_rows[] = {
-	{ TOPIC_TENSOR_END, TORCH_LIB_C10, PTB_FUNC_TENSOR, PTB_PROG_TENSOR_END, "TensorImpl::~TensorImpl", NULL, false },
+	{ TOPIC_TENSOR_END, TORCH_LIB_C10, PTB_FUNC_TENSOR, PTB_PROG_TENSOR_END,
+	  "TensorImpl::~TensorImpl", NULL, false },
 	{ TOPIC_TENSOR_RELEASE, TORCH_LIB_C10, PTB_FUNC_TENSOR, PTB_PROG_TENSOR_RELEASE,
 	  "TensorImpl::release_resources", NULL, false },
 };
@@ -77,8 +76,7 @@ int special_sites__missing(struct plan_build *b, const char *name, enum ptb_func
 static int add_row(struct plan_build *b, const struct special_row *row)
 {
 	const struct sym_list *l = &b->lc->topics[row->topic];
-	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog,
-				 .mark = row->mark };
+	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog, .mark = row->mark };
 	uint32_t i, idx;
 	int err = 0;
 

@@ -24,15 +24,15 @@
 #include "plan/rf_layout.h"
 
 /* Distances from key_set_ down to the fields before it. */
-#define KS_SIZES	  112
+#define KS_SIZES 112
 #define KS_STORAGE_OFFSET 24
-#define KS_NUMEL	  16
-#define KS_DTYPE	  8
-#define KS_DEVICE	  6
+#define KS_NUMEL 16
+#define KS_DTYPE 8
+#define KS_DEVICE 6
 
-#define VOTE_INSNS  96
-#define VOTE_MIN    50 /* functions that must have an opinion */
-#define IMPL_MAX    512 /* TensorImpl has 176 to 192 bytes */
+#define VOTE_INSNS 96
+#define VOTE_MIN 50  /* functions that must have an opinion */
+#define IMPL_MAX 512 /* TensorImpl has 176 to 192 bytes */
 
 void tensor_layout__init(struct plan_layout *l)
 {
@@ -61,8 +61,8 @@ static void agree(struct plan_layout *l, uint16_t *field, uint64_t off, const ch
 	if (*field == PTB_OFF_UNKNOWN) {
 		*field = (uint16_t)off;
 	} else if (*field != off) {
-		snprintf(why, sizeof(why), "two derivations of %s in TensorImpl give %u and %u", what, *field,
-			 (uint32_t)off);
+		snprintf(why, sizeof(why), "two derivations of %s in TensorImpl give %u and %u",
+			 what, *field, (uint32_t)off);
 		refuse(l, why);
 	}
 }
@@ -234,8 +234,7 @@ static void learn_members(struct leaf_run *r, struct plan_layout *l)
 	struct fake_impl f = { .plain = true };
 	uint64_t off;
 
-	if (run_member(r, "_ZNK3c1010TensorImpl11has_storageEv", &f) == LEAF_RETURNED &&
-	    r->read_cnt == 1)
+	if (run_member(r, "_ZNK3c1010TensorImpl11has_storageEv", &f) == LEAF_RETURNED && r->read_cnt == 1)
 		agree(l, &t->storage_off, last_read(r, 8), "storage_");
 	run_member(r,
 		   "_ZN3c1010TensorImpl17set_autograd_metaESt10unique_ptrINS_21AutogradMetaInterfaceE"
@@ -402,8 +401,8 @@ static void print_keys(const struct plan_layout *l, FILE *out)
 		(uint64_t)k->sparse_csr, (uint64_t)t->keys_default_included,
 		(uint64_t)t->keys_default_excluded);
 	fprintf(out,
-		"  thread-local: grad mode %#" PRIx64 "+%" PRIu64 " mask %#x, key sets %#" PRIx64 "+%" PRIu64
-		"\n",
+		"  thread-local: grad mode %#" PRIx64 "+%" PRIu64 " mask %#x, key sets %#" PRIx64
+		"+%" PRIu64 "\n",
 		l->grad_tls_got, (uint64_t)t->grad_tls_off, t->grad_mask, l->keys_tls_got,
 		(uint64_t)t->keys_tls_off);
 }
@@ -419,11 +418,13 @@ void tensor_layout__print(const struct plan_layout *l, FILE *out)
 		fputc('\n', out);
 		return;
 	}
-	fprintf(out, "tensors: storage %u, extra_meta %u, sizes %u, storage_offset %u, numel %u, dtype %u, "
-		     "device %u (%s), key_set %u, object header %u\n",
-		t->storage_off, t->extra_meta_off, t->sizes_off, t->storage_offset_off, t->numel_off,
-		t->dtype_off, t->device_off, t->device_has_first ? "has, type, index" : "type, index, has",
-		t->key_set_off, t->object_header);
+	fprintf(out,
+		"tensors: storage %u, extra_meta %u, sizes %u, storage_offset %u, numel %u, dtype %u, "
+		"device %u (%s), key_set %u, object header %u\n",
+		t->storage_off, t->extra_meta_off, t->sizes_off, t->storage_offset_off,
+		t->numel_off, t->dtype_off, t->device_off,
+		t->device_has_first ? "has, type, index" : "type, index, has", t->key_set_off,
+		t->object_header);
 	print_keys(l, out);
 	fprintf(out, "  Scalar tags: int %u, double %u, bool %u, complex %u; IValue kinds:", t->scalar_int,
 		t->scalar_double, t->scalar_bool, t->scalar_complex);

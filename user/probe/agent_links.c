@@ -30,8 +30,8 @@ static const char *const site_names[PTB_AGENT_SITE_CNT] = {
 static bool may_sleep(void)
 {
 	struct bpf_insn insns[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
-		{.code = BPF_JMP | BPF_EXIT},
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, load, .prog_flags = BPF_F_SLEEPABLE);
 	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ptb_try_sleep", "GPL", insns, 2, &load);
@@ -92,7 +92,7 @@ static int keep(const struct agent_req *ar, struct link_list *links, struct trac
 /* An agent's sites are no-ops, whatever its notes say: breakpoints on nothing else. */
 static int take_nops(pid_t tgid, struct probe_lib *lib)
 {
-	static const uint8_t nop1[] = {0x90}, nop5[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+	static const uint8_t nop1[] = { 0x90 }, nop5[] = { 0x0f, 0x1f, 0x44, 0x00, 0x00 };
 	int fd = open(lib->access_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err = 0;
 
 	if (fd < 0)
@@ -110,7 +110,8 @@ static int take_nops(pid_t tgid, struct probe_lib *lib)
 	}
 	close(fd);
 	if (err)
-		pr_error("the agent of process %d is not probed: one of its sites is not a no-op", (int)tgid);
+		pr_error("the agent of process %d is not probed: one of its sites is not a no-op",
+			 (int)tgid);
 	return err;
 }
 
@@ -120,7 +121,7 @@ static int attach(struct probe_set *ps, uint32_t proc_idx, const struct agent_re
 	struct probe_site sites[PTB_AGENT_SITE_CNT] = {}, *list[PTB_AGENT_SITE_CNT];
 	struct link_list links = {};
 	struct trace_events events = {};
-	struct probe_lib lib = {.name = PTB_AGENT_FILE, .access_path = ar->pa->access_path, .sites = sites};
+	struct probe_lib lib = { .name = PTB_AGENT_FILE, .access_path = ar->pa->access_path, .sites = sites };
 	uint32_t cnt = 0;
 	struct attach_req req = {
 		.prog = ps->progs[ar->prog],
@@ -177,7 +178,7 @@ int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struc
 }
 
 int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
-			  uint32_t requests)
+			     uint32_t requests)
 {
 	struct proc *proc = &ps->procs[proc_idx < PTB_PROC_MAX ? proc_idx : 0];
 	const struct agent_req ar = {

@@ -34,7 +34,7 @@ static void create_link(void *arg)
 static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
-	struct linking l = {.prog = bpf_program__fd(req->prog), .fd = -ENOMEM, .opts = &opts};
+	struct linking l = { .prog = bpf_program__fd(req->prog), .fd = -ENOMEM, .opts = &opts };
 	unsigned long *offsets = calloc(cnt, sizeof(*offsets));
 	unsigned long *semaphores = calloc(cnt, sizeof(*semaphores));
 	__u64 *cookies = calloc(cnt, sizeof(*cookies));
@@ -46,7 +46,7 @@ static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 			if (semaphores[i])
 				opts.uprobe_multi.ref_ctr_offsets = semaphores;
 			cookies[i] = PTB_COOKIE(req->proc, req->sites[from + i]->id,
-						   req->sites[from + i]->args);
+						req->sites[from + i]->args);
 		}
 		opts.uprobe_multi.path = req->path;
 		opts.uprobe_multi.offsets = offsets;
@@ -58,7 +58,7 @@ static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 	free(offsets);
 	free(semaphores);
 	free(cookies);
-	*out = (struct probe_link){.fd = l.fd};
+	*out = (struct probe_link){ .fd = l.fd };
 	return l.fd < 0 ? l.fd : 0;
 }
 
@@ -71,8 +71,8 @@ int attach_multi__sites(struct attach_req *req)
 bool attach_multi__supported(void)
 {
 	struct bpf_insn insns[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
-		{.code = BPF_JMP | BPF_EXIT},
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, load, .expected_attach_type = UAPI_BPF_TRACE_UPROBE_MULTI);
 	LIBBPF_OPTS(bpf_link_create_opts, opts);

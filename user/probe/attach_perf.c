@@ -18,11 +18,11 @@
 
 #include "probe/probe_impl.h"
 
-#define FDS_PER_SITE	  2 /* the perf event and the link */
-#define SLOW_SITES	  300
+#define FDS_PER_SITE 2 /* the perf event and the link */
+#define SLOW_SITES 300
 #define CLOSED_PER_MINUTE 500
-#define FDS_RESERVE	  512 /* everything else */
-#define REF_CTR_SHIFT	  32  /* kernel: PERF_UPROBE_REF_CTR_OFFSET_SHIFT */
+#define FDS_RESERVE 512  /* everything else */
+#define REF_CTR_SHIFT 32 /* kernel: PERF_UPROBE_REF_CTR_OFFSET_SHIFT */
 
 static uint64_t read_u64(const char *path)
 {
@@ -71,8 +71,7 @@ int attach_perf__raise_limit(uint64_t sites)
 	if (setrlimit(RLIMIT_NOFILE, &lim)) {
 		int err = -errno;
 
-		pr_error("cannot raise the limit of open files to %" PRIu64 ": %s", want,
-			 errstr(err));
+		pr_error("cannot raise the limit of open files to %" PRIu64 ": %s", want, errstr(err));
 		pr_hint("start ptbpf with a higher limit: ulimit -n %" PRIu64, want);
 		return err;
 	}
@@ -96,7 +95,8 @@ static int link_site(const struct attach_req *req, const struct probe_site *site
 		return -EOPNOTSUPP;
 	if (fd < 0)
 		return -errno;
-	*out = (struct probe_link){.lib = bpf_program__attach_perf_event_opts(req->prog, fd, &opts), .shielded = true};
+	*out = (struct probe_link){ .lib = bpf_program__attach_perf_event_opts(req->prog, fd, &opts),
+				    .shielded = true };
 	if (out->lib) /* owns fd */
 		return 0;
 	err = -errno;

@@ -156,9 +156,8 @@ struct trace_fs *trace_fs__open(uint32_t ns_inum)
 	if (!tf)
 		return NULL;
 	tf->dir = trace_fs__mount();
-	tf->events_fd = tf->dir < 0
-				? -1
-				: openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
+	tf->events_fd =
+		tf->dir < 0 ? -1 : openat(tf->dir, "uprobe_events", O_WRONLY | O_APPEND | O_CLOEXEC);
 	if (tf->events_fd < 0) {
 		int err = errno;
 
@@ -264,8 +263,8 @@ static int event_id(struct trace_fs *tf, uint32_t event)
 int trace_fs__try(void)
 {
 	struct probe_site sites[2] = {};
-	struct probe_site *list[2] = {&sites[0], &sites[1]};
-	struct attach_req req = {.sites = list, .cnt = 2};
+	struct probe_site *list[2] = { &sites[0], &sites[1] };
+	struct attach_req req = { .sites = list, .cnt = 2 };
 	uint32_t level, inum;
 	struct trace_fs *tf;
 	char name[80];
@@ -304,7 +303,7 @@ static int open_event(const struct attach_req *req, int id, struct probe_link *o
 
 	if (fd < 0)
 		return -errno;
-	*out = (struct probe_link){.lib = bpf_program__attach_perf_event(req->prog, fd)}; /* owns fd from here */
+	*out = (struct probe_link){ .lib = bpf_program__attach_perf_event(req->prog, fd) }; /* owns fd from here */
 	if (out->lib)
 		return 0;
 	err = -errno;
@@ -342,7 +341,7 @@ static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 
 /* Addresses of a site wherever the file's code is mapped. */
 static int describe_to_bpf(const struct attach_req *req, const struct code_maps *maps,
-		    const struct probe_site *site, bool *twice)
+			   const struct probe_site *site, bool *twice)
 {
 	__u64 cookie = PTB_COOKIE(req->proc, site->id, site->args);
 
@@ -410,8 +409,7 @@ int attach_trace__sites(struct attach_req *req)
 
 		if (req->link_events[i] == UINT32_MAX)
 			continue;
-		if (vec_reserve((void **)&ev->ids, &ev->cap, (uint64_t)ev->cnt + 1,
-				sizeof(*ev->ids)))
+		if (vec_reserve((void **)&ev->ids, &ev->cap, (uint64_t)ev->cnt + 1, sizeof(*ev->ids)))
 			err = err ? err : -ENOMEM;
 		else
 			ev->ids[ev->cnt++] = req->link_events[i];
@@ -429,8 +427,7 @@ void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc)
 	while (!err) {
 		key = next;
 		err = bpf_map_get_next_key(tf->map_fd, &key, &next); /* before the key is gone */
-		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) &&
-		    PTB_COOKIE_PROC(cookie) == proc)
+		if (!bpf_map_lookup_elem(tf->map_fd, &key, &cookie) && PTB_COOKIE_PROC(cookie) == proc)
 			bpf_map_delete_elem(tf->map_fd, &key);
 	}
 }

@@ -100,7 +100,7 @@ static int read_caps(uint64_t *set)
 }
 
 #define CAP_NR_PERFMON 38 /* both since Linux 5.8 */
-#define CAP_NR_BPF     39
+#define CAP_NR_BPF 39
 
 static enum feature_state check_caps(char *detail, size_t cap)
 {
@@ -189,8 +189,8 @@ static enum feature_state check_btf(char *detail, size_t cap)
 static enum feature_state check_prog_load(char *detail, size_t cap)
 {
 	struct bpf_insn insns[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
-		{.code = BPF_JMP | BPF_EXIT},
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
+		{ .code = BPF_JMP | BPF_EXIT },
 	};
 	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ptb_try", "GPL", insns, 2, NULL);
 
@@ -247,7 +247,8 @@ static enum feature_state check_trace_fs(char *detail, size_t cap)
 		snprintf(detail, cap, "uprobe_events of tracefs: %s", errstr(err));
 		return FEATURE_NO;
 	}
-	snprintf(detail, cap, "an event of two probes is defined; used where there are no uprobe_multi links");
+	snprintf(detail, cap,
+		 "an event of two probes is defined; used where there are no uprobe_multi links");
 	return FEATURE_YES;
 }
 
@@ -274,8 +275,7 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 	char level[16];
 	uint64_t set = 0;
 
-	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) ||
-	    read_caps(&set)) {
+	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) || read_caps(&set)) {
 		snprintf(detail, cap, "%s", errstr(errno));
 		return FEATURE_UNKNOWN;
 	}
@@ -325,7 +325,7 @@ static enum feature_state try_set(const struct probe_set_opts *opts, char *detai
 
 static enum feature_state check_args_load(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = {.args = PROBE_ARGS_FULL, .ring_bytes = TRY_RING};
+	const struct probe_set_opts opts = { .args = PROBE_ARGS_FULL, .ring_bytes = TRY_RING };
 	enum feature_state st = check_args(detail, cap);
 
 	return st == FEATURE_YES ? try_set(&opts, detail, cap) : st;
@@ -333,7 +333,7 @@ static enum feature_state check_args_load(char *detail, size_t cap)
 
 static enum feature_state check_memory(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = {.memory = true, .cuda_calls = true, .ring_bytes = TRY_RING};
+	const struct probe_set_opts opts = { .memory = true, .cuda_calls = true, .ring_bytes = TRY_RING };
 
 	snprintf(detail, cap, "the programs load");
 	return try_set(&opts, detail, cap);
@@ -341,7 +341,7 @@ static enum feature_state check_memory(char *detail, size_t cap)
 
 static enum feature_state check_agents(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = {.agent = true, .ring_bytes = TRY_RING};
+	const struct probe_set_opts opts = { .agent = true, .ring_bytes = TRY_RING };
 
 	snprintf(detail, cap, "the programs load");
 	return try_set(&opts, detail, cap);
@@ -349,7 +349,7 @@ static enum feature_state check_agents(char *detail, size_t cap)
 
 static enum feature_state check_kmem(char *detail, size_t cap)
 {
-	const struct probe_set_opts opts = {.kernel_memory = true, .ring_bytes = TRY_RING};
+	const struct probe_set_opts opts = { .kernel_memory = true, .ring_bytes = TRY_RING };
 	enum feature_state st;
 	char names[256];
 	int n = kmem__find_missing(names, sizeof(names));
@@ -394,8 +394,7 @@ static enum feature_state check_seccomp(char *detail, size_t cap)
 		return FEATURE_YES;
 	}
 	snprintf(detail, cap,
-		 mode ? "a filter is active: it may forbid bpf() and perf_event_open()"
-		      : "no filter");
+		 mode ? "a filter is active: it may forbid bpf() and perf_event_open()" : "no filter");
 	return mode ? FEATURE_UNKNOWN : FEATURE_YES;
 }
 
@@ -409,47 +408,42 @@ static enum feature_state check_pidns(char *detail, size_t cap)
 		return FEATURE_UNKNOWN;
 	}
 	if (level)
-		snprintf(detail, cap, "level %u: only processes of this container can be traced",
-			 level);
+		snprintf(detail, cap, "level %u: only processes of this container can be traced", level);
 	else
 		snprintf(detail, cap, "initial");
 	return FEATURE_YES;
 }
 
 const struct feature kern_features[] = {
-	{"machine", true, check_kernel, "run ptbpf on Linux on x86-64"},
-	{"libbpf", true, check_libbpf,
-	 "install libbpf 1.3 or later (Debian 12: from its backports)"},
-	{"capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)"},
-	{"kernel lockdown", true, check_lockdown,
-	 "boot without lockdown=confidentiality (or turn secure boot's lockdown off)"},
-	{"kernel types (BTF)", true, check_btf, "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y"},
-	{"BPF programs", true, check_prog_load,
-	 "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y"},
-	{"BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later"},
-	{"cookies of probes", true, check_cookies, "boot Linux 5.15 or later"},
-	{"uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y"},
-	{"uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later"},
-	{"probes in groups (tracefs)", false, check_trace_fs,
-	 "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN"},
-	{"left-over probes in groups", false, check_left_over,
-	 "the next attach that uses groups removes them (attach --perf-uprobes)"},
-	{"agents", false, check_agents, "use --agent off"},
-	{"memory, CUDA calls", false, check_memory, "leave --profile-memory out, and use --gpu off"},
-	{"arguments of operators", false, check_args_load,
-	 "boot Linux 5.17 or later"},
-	{"kernel memory events", false, check_kmem,
-	 "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
-	 "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG"},
-	{"reading the target's memory", false, check_ptrace_cap,
-	 "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3"},
-	{"perf events", false, check_paranoid,
-	 "run ptbpf as root, or sysctl kernel.perf_event_paranoid=0"},
-	{"locked memory", false, check_memlock, "ulimit -l unlimited"},
-	{"seccomp", false, check_seccomp,
-	 "run ptbpf outside the sandbox that filters its system calls"},
-	{"pid namespace", false, check_pidns,
-	 "run ptbpf outside the container to see every process"},
+	{ "machine", true, check_kernel, "run ptbpf on Linux on x86-64" },
+	{ "libbpf", true, check_libbpf, "install libbpf 1.3 or later (Debian 12: from its backports)" },
+	{ "capabilities", true, check_caps, "run ptbpf as root (in a container: --privileged)" },
+	{ "kernel lockdown", true, check_lockdown,
+	  "boot without lockdown=confidentiality (or turn secure boot's lockdown off)" },
+	{ "kernel types (BTF)", true, check_btf, "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y" },
+	{ "BPF programs", true, check_prog_load,
+	  "allow bpf(): as root, outside a container that filters it; CONFIG_BPF_EVENTS=y" },
+	{ "BPF ring buffers", true, check_ringbuf, "boot Linux 5.8 or later" },
+	{ "cookies of probes", true, check_cookies, "boot Linux 5.15 or later" },
+	{ "uprobes", true, check_uprobe_pmu, "boot a kernel built with CONFIG_UPROBE_EVENTS=y" },
+	{ "uprobe_multi links", false, check_uprobe_multi, "boot Linux 6.6 or later" },
+	{ "probes in groups (tracefs)", false, check_trace_fs,
+	  "boot a kernel built with CONFIG_UPROBE_EVENTS=y; run ptbpf with CAP_SYS_ADMIN" },
+	{ "left-over probes in groups", false, check_left_over,
+	  "the next attach that uses groups removes them (attach --perf-uprobes)" },
+	{ "agents", false, check_agents, "use --agent off" },
+	{ "memory, CUDA calls", false, check_memory, "leave --profile-memory out, and use --gpu off" },
+	{ "arguments of operators", false, check_args_load, "boot Linux 5.17 or later" },
+	{ "kernel memory events", false, check_kmem,
+	  "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "
+	  "CONFIG_TRANSPARENT_HUGEPAGE, CONFIG_MIGRATION, CONFIG_MEMCG" },
+	{ "reading the target's memory", false, check_ptrace_cap,
+	  "run ptbpf as root with CAP_SYS_PTRACE; reboot if kernel.yama.ptrace_scope is 3" },
+	{ "perf events", false, check_paranoid,
+	  "run ptbpf as root, or sysctl kernel.perf_event_paranoid=0" },
+	{ "locked memory", false, check_memlock, "ulimit -l unlimited" },
+	{ "seccomp", false, check_seccomp, "run ptbpf outside the sandbox that filters its system calls" },
+	{ "pid namespace", false, check_pidns, "run ptbpf outside the container to see every process" },
 };
 const size_t kern_feature_cnt = sizeof(kern_features) / sizeof(kern_features[0]);
 

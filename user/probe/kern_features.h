@@ -12,10 +12,10 @@
 enum feature_state { FEATURE_YES, FEATURE_NO, FEATURE_UNKNOWN };
 
 struct feature {
-	const char *title;   /* "uprobe_multi links" */
-	bool needed;         /* without it attach cannot work (else: slower, or less) */
+	const char *title; /* "uprobe_multi links" */
+	bool needed;       /* without it attach cannot work (else: slower, or less) */
 	enum feature_state (*check)(char *detail, size_t cap); /* detail: one line for the user */
-	const char *hint;    /* the one action that fixes a NO */
+	const char *hint;                                      /* the one action that fixes a NO */
 };
 
 extern const struct feature kern_features[];

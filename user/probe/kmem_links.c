@@ -44,24 +44,24 @@ static const struct {
 	bool syscall;
 	uint8_t kind;
 } tracepoints[] = {
-	{"page_fault_user", false, KMEM_FAULTS},
-	{"mmap", true, KMEM_CALLS},
-	{"munmap", true, KMEM_CALLS},
-	{"mremap", true, KMEM_CALLS},
-	{"brk", true, KMEM_CALLS},
-	{"madvise", true, KMEM_CALLS},
-	{"mm_vmscan_direct_reclaim_begin", false, KMEM_RECLAIM},
-	{"mm_vmscan_direct_reclaim_end", false, KMEM_RECLAIM},
-	{"mm_vmscan_memcg_reclaim_begin", false, KMEM_CGROUP_RECLAIM},
-	{"mm_vmscan_memcg_reclaim_end", false, KMEM_CGROUP_RECLAIM},
-	{"mm_compaction_begin", false, KMEM_COMPACTION},
-	{"mm_compaction_end", false, KMEM_COMPACTION},
-	{"mm_collapse_huge_page", false, KMEM_HUGE_PAGES},
-	{"mm_migrate_pages", false, KMEM_MIGRATION},
-	{"mark_victim", false, KMEM_OOM},
-	{"sched_process_fork", false, KMEM_LIFE},
-	{"sched_process_exec", false, KMEM_LIFE},
-	{"sched_process_exit", false, KMEM_LIFE},
+	{ "page_fault_user", false, KMEM_FAULTS },
+	{ "mmap", true, KMEM_CALLS },
+	{ "munmap", true, KMEM_CALLS },
+	{ "mremap", true, KMEM_CALLS },
+	{ "brk", true, KMEM_CALLS },
+	{ "madvise", true, KMEM_CALLS },
+	{ "mm_vmscan_direct_reclaim_begin", false, KMEM_RECLAIM },
+	{ "mm_vmscan_direct_reclaim_end", false, KMEM_RECLAIM },
+	{ "mm_vmscan_memcg_reclaim_begin", false, KMEM_CGROUP_RECLAIM },
+	{ "mm_vmscan_memcg_reclaim_end", false, KMEM_CGROUP_RECLAIM },
+	{ "mm_compaction_begin", false, KMEM_COMPACTION },
+	{ "mm_compaction_end", false, KMEM_COMPACTION },
+	{ "mm_collapse_huge_page", false, KMEM_HUGE_PAGES },
+	{ "mm_migrate_pages", false, KMEM_MIGRATION },
+	{ "mark_victim", false, KMEM_OOM },
+	{ "sched_process_fork", false, KMEM_LIFE },
+	{ "sched_process_exec", false, KMEM_LIFE },
+	{ "sched_process_exit", false, KMEM_LIFE },
 };
 #define TRACEPOINT_CNT (sizeof(tracepoints) / sizeof(tracepoints[0]))
 
@@ -115,10 +115,9 @@ static uint32_t find_missing(const struct btf *btf, int tracefs)
 
 	for (size_t i = 0; i < TRACEPOINT_CNT; i++) {
 		const char *name = tracepoints[i].name;
-		bool there = tracepoints[i].syscall
-				     ? syscall_event(tracefs, true, name) > 0 &&
-					       syscall_event(tracefs, false, name) > 0
-				     : tracepoint_proto(btf, name) != NULL;
+		bool there = tracepoints[i].syscall ? syscall_event(tracefs, true, name) > 0 &&
+							      syscall_event(tracefs, false, name) > 0 :
+						      tracepoint_proto(btf, name) != NULL;
 
 		if (!there)
 			missing |= 1u << tracepoints[i].kind;
@@ -137,7 +136,8 @@ static uint32_t print_missing(uint32_t missing, char *buf, size_t cap)
 		if (!(missing >> i & 1))
 			continue;
 		if (len < cap)
-			len += (size_t)snprintf(buf + len, cap - len, "%s%s", n ? ", " : "", kind_names[i]);
+			len += (size_t)snprintf(buf + len, cap - len, "%s%s", n ? ", " : "",
+						kind_names[i]);
 		n++;
 	}
 	return n;
@@ -197,9 +197,8 @@ static void set_all(struct ptbpf_bpf *s, bool on)
 {
 	struct bpf_program *prog;
 
-	bpf_object__for_each_program(prog, s->obj)
-		if (!strncmp(bpf_program__name(prog), "kmem_", 5))
-			bpf_program__set_autoload(prog, on);
+	bpf_object__for_each_program(prog, s->obj) if (!strncmp(bpf_program__name(prog), "kmem_", 5))
+		bpf_program__set_autoload(prog, on);
 	bpf_map__set_autocreate(s->maps.kmem_accs, on);
 	bpf_map__set_autocreate(s->maps.kmem_rss, on);
 	bpf_map__set_autocreate(s->maps.kmem_seen, on);
@@ -261,9 +260,8 @@ int kmem__configure(struct kmem *k, struct ptbpf_bpf *s, bool on)
 		return -errno;
 	k->tracefs = trace_fs__mount();
 	k->missing = find_missing(btf, k->tracefs);
-	bpf_object__for_each_program(prog, s->obj)
-		if (program_kind(prog, &kind) && k->missing >> kind & 1)
-			bpf_program__set_autoload(prog, false);
+	bpf_object__for_each_program(prog, s->obj) if (program_kind(prog, &kind) && k->missing >> kind & 1)
+		bpf_program__set_autoload(prog, false);
 	choose_variants(s, btf, k->missing);
 	s->rodata->kernel_memory = 1;
 	s->rodata->nr_cpus = read_cpus(s->bss->cpu_off, CPUS_MAX);
@@ -277,7 +275,7 @@ static struct bpf_link *attach_syscall(const struct kmem *k, const struct bpf_pr
 {
 	const char *name = strrchr(bpf_program__section_name(prog), '/') + 1; /* sys_enter_x */
 	bool enter = !strncmp(name, "sys_enter_", 10);
-	struct perf_event_attr attr = {.type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr)};
+	struct perf_event_attr attr = { .type = PERF_TYPE_TRACEPOINT, .size = sizeof(attr) };
 	int id = syscall_event(k->tracefs, enter, strchr(name + 4, '_') + 1), fd;
 	struct bpf_link *link;
 
@@ -314,7 +312,7 @@ static int attach_kinds(struct kmem *k, struct ptbpf_bpf *s, bool life)
 			continue;
 		link = kind == KMEM_CALLS ? attach_syscall(k, prog) : bpf_program__attach(prog);
 		if (link) {
-			err = link_list__add(&k->links, (struct probe_link){.lib = link});
+			err = link_list__add(&k->links, (struct probe_link){ .lib = link });
 		} else {
 			err = -errno;
 			pr_error("cannot attach to the kernel's tracepoint %s: %s",
@@ -339,7 +337,8 @@ static bool rss_is_right(const struct ptbpf_bpf *s)
 			 s->bss->own_rss[PTB_RSS_SHMEM]);
 	pr_debug("resident pages of ptbpf: %" PRIu64 " read, %" PRIu64 " by /proc", got, resident);
 	/* /proc may leave out what the processors have not added up: 32 pages each, or twice their number */
-	slack = resident / 8 + (uint64_t)s->rodata->nr_cpus * (32 + 2u * s->rodata->nr_cpus) * PTB_RSS_KINDS;
+	slack = resident / 8 +
+		(uint64_t)s->rodata->nr_cpus * (32 + 2u * s->rodata->nr_cpus) * PTB_RSS_KINDS;
 	return resident && got && got <= resident + slack && resident <= got + slack;
 }
 

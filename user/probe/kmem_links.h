@@ -22,7 +22,7 @@ enum kmem_kind {
 
 struct kmem {
 	bool on, attached;
-	bool life; /* births and ends of threads, attached from the beginning */
+	bool life;        /* births and ends of threads, attached from the beginning */
 	uint32_t missing; /* bits of enum kmem_kind */
 	int tracefs;
 	struct link_list links;

@@ -24,7 +24,9 @@
 /* libbpf closes what is not the last descriptor of a shielded one. */
 void probe_link__close(struct probe_link link)
 {
-	int last = !link.lib ? link.fd : link.shielded ? fcntl(bpf_link__fd(link.lib), F_DUPFD_CLOEXEC, 0) : -1;
+	int last = !link.lib     ? link.fd :
+		   link.shielded ? fcntl(bpf_link__fd(link.lib), F_DUPFD_CLOEXEC, 0) :
+				   -1;
 
 	bpf_link__destroy(link.lib);
 	if (last >= 0)
@@ -112,7 +114,7 @@ static int trial__add(struct trial *t, uint32_t from, uint32_t cnt)
 {
 	if (vec_reserve((void **)&t->ranges, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->ranges)))
 		return -ENOMEM;
-	t->ranges[t->cnt++] = (struct range){.from = from, .cnt = cnt};
+	t->ranges[t->cnt++] = (struct range){ .from = from, .cnt = cnt };
 	return 0;
 }
 
@@ -152,7 +154,7 @@ static int run_trials(struct trial *t)
 	int err = 0;
 
 	while (!err && t->cnt) {
-		struct trial next = {.req = t->req, .link = t->link};
+		struct trial next = { .req = t->req, .link = t->link };
 
 		if (cancel__pending()) {
 			err = -ECANCELED;
@@ -172,7 +174,7 @@ static int run_trials(struct trial *t)
 
 int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max)
 {
-	struct trial t = {.req = req, .link = link};
+	struct trial t = { .req = req, .link = link };
 	uint32_t i, n;
 	int err = 0;
 

@@ -27,7 +27,7 @@ static void *crew__work(void *arg)
 
 void parallel__run(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
 {
-	struct crew c = {.fn = fn, .arg = arg, .cnt = cnt};
+	struct crew c = { .fn = fn, .arg = arg, .cnt = cnt };
 	pthread_t threads[THREADS_MAX];
 	uint32_t n = 0;
 

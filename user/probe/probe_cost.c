@@ -23,9 +23,9 @@
 #include "probe/probe_impl.h"
 
 #define CALLS_PER_ROUND 1000
-#define HITS_PER_CALL	2
-#define ROUNDS		5
-#define DEADLINE_MS	2000 /* on a machine that is not overloaded all of it takes less than 30 ms */
+#define HITS_PER_CALL 2
+#define ROUNDS 5
+#define DEADLINE_MS 2000 /* on a machine that is not overloaded all of it takes less than 30 ms */
 
 /* void ptb_cost_target(void): alone in its section, so that the compiler cannot copy or inline it
  */
@@ -74,7 +74,7 @@ static int find_segment(struct dl_phdr_info *info, size_t size, void *arg)
 
 int probe_cost__sites(const char **path, uint64_t *push_off, uint64_t *jcc_off)
 {
-	struct find f = {.addr = (uintptr_t)ptb_cost_push};
+	struct find f = { .addr = (uintptr_t)ptb_cost_push };
 
 	dl_iterate_phdr(find_segment, &f);
 	if (!f.found)
@@ -166,7 +166,7 @@ static int64_t runner__median(struct runner *r, const struct probe_cost_ops *ops
 	uint64_t ns[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
-		struct pollfd pfd = {.fd = r->from, .events = POLLIN};
+		struct pollfd pfd = { .fd = r->from, .events = POLLIN };
 		uint64_t now = clock__mono_ns(), left;
 		int n, j;
 
@@ -191,7 +191,7 @@ static int64_t runner__median(struct runner *r, const struct probe_cost_ops *ops
 
 int64_t probe_cost__measure(const struct probe_cost_ops *ops)
 {
-	struct runner r = {.pid = -1};
+	struct runner r = { .pid = -1 };
 	int64_t bare, probed = 0;
 	int err = runner__start(&r);
 

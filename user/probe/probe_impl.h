@@ -30,7 +30,7 @@ struct link_list {
 	struct probe_link *items;
 	uint32_t cnt, cap;
 };
-int link_list__add(struct link_list *l, struct probe_link link); /* takes it, also on -ENOMEM */
+int link_list__add(struct link_list *l, struct probe_link link);   /* takes it, also on -ENOMEM */
 int link_list__move(struct link_list *to, struct link_list *from); /* -ENOMEM: unchanged */
 void link_list__clear(struct link_list *l);                        /* detaches all, frees */
 
@@ -70,7 +70,7 @@ bool attach_multi__supported(void);
 int attach_multi__sites(struct attach_req *req);
 
 struct trace_fs;
-struct trace_fs *trace_fs__open(uint32_t ns_inum); /* NULL: not to be had here */
+struct trace_fs *trace_fs__open(uint32_t ns_inum);            /* NULL: not to be had here */
 void trace_fs__set_map(struct trace_fs *tf, int site_map_fd); /* of addresses, before the first attach */
 void trace_fs__free(struct trace_fs *tf);
 int trace_fs__try(void); /* defines two probes of ptbpf itself as one event and removes it; 0 or negative errno */
@@ -107,15 +107,15 @@ struct rings;
 
 #define RINGS_MAX 64
 
-uint32_t rings__choose_cnt(void);                          /* power of two, at most RINGS_MAX */
-uint64_t rings__choose_bytes(bool agent);                  /* per ring */
+uint32_t rings__choose_cnt(void);         /* power of two, at most RINGS_MAX */
+uint64_t rings__choose_bytes(bool agent); /* per ring */
 int rings__open(uint32_t cnt, uint64_t bytes, int outer_map_fd, struct rings **out);
 void rings__free(struct rings *r);
 uint32_t rings__cnt(const struct rings *r);
 int64_t rings__drain(struct rings *r, uint32_t ring, ring_fn fn, void *arg);
 double rings__fill(const struct rings *r);
 int rings__wake_fd(const struct rings *r);
-uint64_t rings__delivered(const struct rings *r);          /* probe records handed out since open */
+uint64_t rings__delivered(const struct rings *r); /* probe records handed out since open */
 /* Waits until no BPF program runs that began before this call. */
 void rings__wait_programs(const struct rings *r);
 

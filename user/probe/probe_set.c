@@ -256,7 +256,8 @@ static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_pr
 }
 
 /* All or nothing: the instructions are compared immediately before and after. */
-static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg, struct probe_lib *lib)
+static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
+		      struct probe_lib *lib)
 {
 	struct attached at = {};
 	int err = site_check__lib((pid_t)cfg->tgid, lib);
@@ -521,8 +522,8 @@ void probe_set__detach(struct probe_set *ps)
 static int cost_attach(void *arg, pid_t pid)
 {
 	struct probe_set *ps = arg;
-	struct probe_site sites[2] = {{.prog = PTB_PROG_CALIB}, {.prog = PTB_PROG_CALIB}};
-	struct probe_site *list[2] = {&sites[0], &sites[1]};
+	struct probe_site sites[2] = { { .prog = PTB_PROG_CALIB }, { .prog = PTB_PROG_CALIB } };
+	struct probe_site *list[2] = { &sites[0], &sites[1] };
 	struct attach_req req = {
 		.prog = ps->progs[PTB_PROG_CALIB],
 		.prog_nr = PTB_PROG_CALIB,
@@ -571,7 +572,6 @@ int64_t probe_set__measure_cost(struct probe_set *ps)
 			return -EBUSY; /* draining here would lose records */
 	ps_per_hit = probe_cost__measure(&ops);
 	if (ps_per_hit < 0)
-		pr_warn("cannot measure the cost of a probe on this host: %s",
-			errstr((int)ps_per_hit));
+		pr_warn("cannot measure the cost of a probe on this host: %s", errstr((int)ps_per_hit));
 	return ps_per_hit;
 }

@@ -23,17 +23,17 @@ enum probe_args {
 };
 
 struct probe_set_opts {
-	uint64_t ring_bytes;  /* per ring; power of two, 0: chosen from the number of CPUs */
-	bool force_perf;      /* perf-event uprobes even where uprobe_multi exists */
-	bool perf_single;     /* of these: one event per probe even where tracefs can group them */
-	bool follow_tasks;    /* fork/exec/exit/new-thread tracepoints */
-	bool watch_children;  /* with follow_tasks: a watched task's children are watched from birth */
+	uint64_t ring_bytes; /* per ring; power of two, 0: chosen from the number of CPUs */
+	bool force_perf;     /* perf-event uprobes even where uprobe_multi exists */
+	bool perf_single;    /* of these: one event per probe even where tracefs can group them */
+	bool follow_tasks;   /* fork/exec/exit/new-thread tracepoints */
+	bool watch_children; /* with follow_tasks: a watched task's children are watched from birth */
 	enum probe_args args; /* what operators' probes read beside their stack pointer */
 	bool identities;      /* ends of tensors are probed, whoever reads the arguments */
 	bool memory;          /* allocators' sites are probed */
 	bool kernel_memory;   /* kernel tracepoints of memory */
-	bool cuda_calls;      /* CUDA launches, copies and synchronisation from the host's side are probed */
-	bool agent;           /* processes with an agent may come: its chunks are copied */
+	bool cuda_calls; /* CUDA launches, copies and synchronisation from the host's side are probed */
+	bool agent;      /* processes with an agent may come: its chunks are copied */
 };
 
 /* Loads programs and maps. 0 or negative errno (logged with what, why, what to do). */
@@ -52,14 +52,14 @@ int64_t probe_set__measure_cost(struct probe_set *ps);
 
 /* One probe of one process, as the caller lists them. */
 struct probe_site {
-	uint32_t id;       /* site id = low half of the cookie; > 0 */
-	uint64_t offset;   /* file offset */
-	uint8_t prog;      /* enum ptb_prog */
-	uint32_t args;     /* argument program: index from probe_set__add_arg_progs(), 0: none */
+	uint32_t id;     /* site id = low half of the cookie; > 0 */
+	uint64_t offset; /* file offset */
+	uint8_t prog;    /* enum ptb_prog */
+	uint32_t args;   /* argument program: index from probe_set__add_arg_progs(), 0: none */
 	uint64_t semaphore; /* file offset of the counter that the kernel raises while it is probed; 0: none */
 	uint8_t insn[PROBE_INSN_MAX]; /* the instruction that was analysed: any other there is not probed */
 	uint8_t insn_len;
-	bool refused;      /* out: the kernel would not take it */
+	bool refused; /* out: the kernel would not take it */
 };
 
 /* All probes of one library of one process. */
@@ -90,8 +90,8 @@ int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt
  * are compared before and after. Returns the number of attached sites or negative errno, then nothing stays
  * attached (-ESTALE: another instruction is there; logged); the process index through *proc_idx.
  */
-int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg, struct probe_lib *libs,
-			   uint32_t lib_cnt, uint32_t *proc_idx);
+int probe_set__add_process(struct probe_set *ps, const struct ptb_proc_cfg *cfg,
+			   struct probe_lib *libs, uint32_t lib_cnt, uint32_t *proc_idx);
 /* More libraries of a process that was added: as add_process(), the links go with it. */
 int probe_set__add_libs(struct probe_set *ps, uint32_t proc_idx, struct probe_lib *libs, uint32_t lib_cnt);
 /* Detaches one process (it exited or exec'd). */
@@ -109,7 +109,8 @@ struct probe_agent { /* its USDT sites, by enum ptb_agent_site: file offsets, 0:
  * remove_process() or detach(). 0 or negative errno (said). */
 int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa);
 /* Raises the semaphores of these requests (bits 1 << enum ptb_agent_site, CHUNK not among them); all or none. */
-int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa, uint32_t requests);
+int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
+			     uint32_t requests);
 /* Takes all requests of the process back; listening goes on, so that what it still has can come. */
 void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx);
 

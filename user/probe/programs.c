@@ -9,12 +9,12 @@
 #include "probe/programs.h"
 
 /* The columns "loaded" of PTB_PROGS. */
-#define LOADED_ALL	  true
-#define LOADED_VALUES	  (opts->args != PROBE_ARGS_NONE)
-#define LOADED_RESULTS	  (opts->args == PROBE_ARGS_FULL)
-#define LOADED_MEMORY	  (opts->memory)
-#define LOADED_CUDA	  (opts->cuda_calls)
-#define LOADED_AGENT	  (opts->agent)
+#define LOADED_ALL true
+#define LOADED_VALUES (opts->args != PROBE_ARGS_NONE)
+#define LOADED_RESULTS (opts->args == PROBE_ARGS_FULL)
+#define LOADED_MEMORY (opts->memory)
+#define LOADED_CUDA (opts->cuda_calls)
+#define LOADED_AGENT (opts->agent)
 #define LOADED_IDENTITIES (opts->identities)
 
 static void choose(const struct ptbpf_bpf *s, const struct probe_set_opts *opts, struct bpf_program **out)
@@ -27,8 +27,7 @@ static void choose(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 #undef X
 }
 
-int programs__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
-			struct bpf_program **out)
+int programs__configure(struct ptbpf_bpf *s, const struct probe_set_opts *opts, struct bpf_program **out)
 {
 	bool values = opts->args != PROBE_ARGS_NONE, full = opts->args == PROBE_ARGS_FULL;
 	int cpus = libbpf_num_possible_cpus();

@@ -26,18 +26,18 @@
  * arguments twice that. With an agent operators come three times as fast, and CUPTI hands its records out by the
  * megabyte, all on one processor.
  */
-#define RING_BYTES_ALL	(128u << 20)
-#define RING_BYTES_MIN	(256u << 10)
-#define RING_BYTES_MAX	(32u << 20)
+#define RING_BYTES_ALL (128u << 20)
+#define RING_BYTES_MIN (256u << 10)
+#define RING_BYTES_MAX (32u << 20)
 #define AGENT_BYTES_ALL (256u << 20)
 #define AGENT_BYTES_MIN (2u << 20)
 #define AGENT_BYTES_MAX (128u << 20)
-#define SHARE_OF_RAM	32 /* all rings take at most one part in so many */
-#define GIVE_BACK      256 /* records between two advances of the consumer position */
+#define SHARE_OF_RAM 32 /* all rings take at most one part in so many */
+#define GIVE_BACK 256   /* records between two advances of the consumer position */
 
 struct ring {
 	int fd;
-	uint64_t *cons;	      /* own page, written by us */
+	uint64_t *cons;       /* own page, written by us */
 	const uint64_t *prod; /* read-only page; the data follows it */
 	const uint8_t *data;
 };
@@ -65,7 +65,8 @@ uint32_t rings__choose_cnt(void)
 uint64_t rings__choose_bytes(bool agent)
 {
 	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / SHARE_OF_RAM;
-	uint64_t all = agent ? AGENT_BYTES_ALL : RING_BYTES_ALL, share = (ram < all ? ram : all) / rings__choose_cnt();
+	uint64_t all = agent ? AGENT_BYTES_ALL : RING_BYTES_ALL,
+		 share = (ram < all ? ram : all) / rings__choose_cnt();
 	uint64_t bytes = agent ? AGENT_BYTES_MIN : RING_BYTES_MIN;
 
 	while (bytes < (agent ? AGENT_BYTES_MAX : RING_BYTES_MAX) && bytes * 2 <= share)
@@ -75,7 +76,7 @@ uint64_t rings__choose_bytes(bool agent)
 
 static int ring__open(struct rings *r, uint32_t idx)
 {
-	struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.u32 = idx};
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.u32 = idx };
 	struct ring *ring = &r->ring[idx];
 	void *p;
 
@@ -212,8 +213,7 @@ double rings__fill(const struct rings *r)
 	uint64_t most = 0;
 
 	for (uint32_t i = 0; i < r->cnt; i++) {
-		uint64_t used =
-			__atomic_load_n(r->ring[i].prod, __ATOMIC_RELAXED) - *r->ring[i].cons;
+		uint64_t used = __atomic_load_n(r->ring[i].prod, __ATOMIC_RELAXED) - *r->ring[i].cons;
 
 		if (used > most)
 			most = used;

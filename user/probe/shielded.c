@@ -35,7 +35,7 @@ static int child(void *arg)
 void shielded__run(void (*fn)(void *arg), void *arg)
 {
 	char stack[STACK_BYTES] __attribute__((aligned(16)));
-	struct call c = {.fn = fn, .arg = arg};
+	struct call c = { .fn = fn, .arg = arg };
 	sigset_t all, old;
 	int pid;
 
@@ -75,7 +75,7 @@ static void open_event(void *arg)
 
 int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid)
 {
-	struct opening o = {.attr = attr, .tgid = tgid};
+	struct opening o = { .attr = attr, .tgid = tgid };
 
 	shielded__run(open_event, &o);
 	errno = o.err;

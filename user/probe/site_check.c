@@ -158,7 +158,8 @@ static int check_memory(pid_t tgid, const struct probe_lib *lib)
 	code_maps__free(&maps);
 	free(b);
 	if (err && err != -ESTALE && err != -ESRCH)
-		pr_error("the code of process %d cannot be compared with '%s': %s", (int)tgid, lib->name, errstr(err));
+		pr_error("the code of process %d cannot be compared with '%s': %s", (int)tgid,
+			 lib->name, errstr(err));
 	return err;
 }
 

@@ -13,7 +13,7 @@ struct agent_clock {
 	bool ns; /* ticks are ns of CLOCK_MONOTONIC */
 	struct agent_clock_pair {
 		uint64_t ticks, mono_ns;
-	} *pairs; /* rising in both */
+	} * pairs; /* rising in both */
 	uint32_t cnt, cap;
 	uint32_t at; /* of the last question: the next one is near it */
 };

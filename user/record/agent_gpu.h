@@ -10,7 +10,7 @@
 struct recorder;
 struct agent_proc;
 
-struct agent_gpu { /* of a process; a zeroed struct is a new one */
+struct agent_gpu {            /* of a process; a zeroed struct is a new one */
 	struct hashmap names; /* the agent's name ids -> the capture's */
 	struct cupti_decoder decoder;
 	uint64_t unknown, incomplete; /* records */

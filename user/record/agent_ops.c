@@ -111,8 +111,8 @@ static bool make_begin(struct agent_proc *p, const struct ptb_chunk *c, const st
 	return true;
 }
 
-static void make_end(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a, uint64_t ts,
-		     union rf_record *u)
+static void make_end(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a,
+		     uint64_t ts, union rf_record *u)
 {
 	const struct ptb_arec_end *e = (const void *)a;
 

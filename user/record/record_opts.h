@@ -11,19 +11,19 @@
 enum agent_mode { AGENT_AUTO, AGENT_OFF, AGENT_INJECT };
 
 struct record_opts {
-	bool ops;		/* operators */
-	enum probe_args args;	/* of operators: what is read, by agents or by probes */
-	bool memory;		/* allocations */
+	bool ops;             /* operators */
+	enum probe_args args; /* of operators: what is read, by agents or by probes */
+	bool memory;          /* allocations */
 	bool kernel_memory;
-	bool gpu;		/* what GPUs do; without an agent, CUDA calls */
-	bool sync;		/* also what waits for GPUs */
+	bool gpu;  /* what GPUs do; without an agent, CUDA calls */
+	bool sync; /* also what waits for GPUs */
 	enum agent_mode agent;
-	bool children;		/* processes that the targets fork are targets, too */
-	uint64_t duration_ns;	/* 0: until a signal or the end of the targets */
-	uint64_t ring_bytes;	/* per ring, 0: by the number of processors */
-	uint64_t max_memory;	/* 0: LIMIT_MEMORY */
+	bool children;        /* processes that the targets fork are targets, too */
+	uint64_t duration_ns; /* 0: until a signal or the end of the targets */
+	uint64_t ring_bytes;  /* per ring, 0: by the number of processors */
+	uint64_t max_memory;  /* 0: LIMIT_MEMORY */
 	bool perf_uprobes;
-	bool no_cache;		/* of plans */
+	bool no_cache; /* of plans */
 };
 
 #endif /* RECORD_RECORD_OPTS_H */

@@ -239,10 +239,9 @@ void recorder__lost(struct recorder *r, uint32_t ring, uint64_t begin_ns, uint64
 
 void recorder__rss(struct recorder *r, uint32_t tgid, const struct proc_memory *mem)
 {
-	struct ptb_rss_sample s = { .h.tgid = tgid,
-				    .vm_bytes = mem->vm_bytes,
-				    .minor = mem->minor,
-				    .major = mem->major };
+	struct ptb_rss_sample s = {
+		.h.tgid = tgid, .vm_bytes = mem->vm_bytes, .minor = mem->minor, .major = mem->major
+	};
 
 	memcpy(s.rss, mem->rss, sizeof(s.rss));
 	recorder__put(r, PTB_REC_RSS_SAMPLE, &s.h, sizeof(s));
@@ -256,12 +255,13 @@ void recorder__window_ends(struct recorder *r, uint64_t ts_ns)
 /* Not probed in this mode; its number stays unused. */
 static bool is_left_out(const struct recorder *r, const struct plan_func *pf)
 {
-	return (plan_func__is_memory(pf) && !r->memory) || (plan_func__is_tensor(pf) && !r->identities) ||
+	return (plan_func__is_memory(pf) && !r->memory) ||
+	       (plan_func__is_tensor(pf) && !r->identities) ||
 	       (plan_func__is_cuda_call(pf) && !r->cuda_calls);
 }
 
-static void put_func(struct recorder *r, const struct recorder_plan *rp, const struct torch_plan *plan,
-		     uint32_t i, uint32_t reason)
+static void put_func(struct recorder *r, const struct recorder_plan *rp,
+		     const struct torch_plan *plan, uint32_t i, uint32_t reason)
 {
 	const struct plan_func *pf = &plan->funcs[i];
 	struct ptb_func f = { .func = rp->func_base + i + 1,
@@ -299,8 +299,8 @@ void recorder__plan(struct recorder *r, const struct torch_plan *plan, const str
 	r->next_site += plan->site_cnt;
 }
 
-uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
-			    bool (*wanted)(const struct plan_func *pf))
+uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan,
+			    const struct recorder_plan *rp, bool (*wanted)(const struct plan_func *pf))
 {
 	uint32_t i, n = 0;
 
@@ -312,8 +312,8 @@ uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, c
 	return n;
 }
 
-void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
-			    uint32_t site)
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan,
+			    const struct recorder_plan *rp, uint32_t site)
 {
 	uint32_t idx = site - rp->site_base;
 
@@ -397,8 +397,8 @@ static void meta_rank(struct recorder *r, pid_t pid)
 	r->rank_known = true;
 }
 
-void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
-		       const struct recorder_process *rp)
+void recorder__process(struct recorder *r, const struct torch_proc *tp,
+		       const struct torch_plan *plan, const struct recorder_process *rp)
 {
 	uint32_t tgid = (uint32_t)tp->pid, i;
 	struct recorder_proc *known = recorder__find_proc(r, tgid);

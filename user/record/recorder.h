@@ -50,10 +50,10 @@ void recorder__plan(struct recorder *r, const struct torch_plan *plan, const str
 		    struct recorder_plan *rp);
 /* The functions that the plan refuses, of those that are to be probed; before the first record of the
  * process. Returns their number. */
-uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
-			    bool (*wanted)(const struct plan_func *pf));
-void recorder__refused_site(struct recorder *r, const struct torch_plan *plan, const struct recorder_plan *rp,
-			    uint32_t site);
+uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan,
+			    const struct recorder_plan *rp, bool (*wanted)(const struct plan_func *pf));
+void recorder__refused_site(struct recorder *r, const struct torch_plan *plan,
+			    const struct recorder_plan *rp, uint32_t site);
 
 /* A process that is traced from start_ns on; its classes and threads. After recorder__learn(). */
 struct recorder_process {
@@ -61,10 +61,11 @@ struct recorder_process {
 	bool by_agent; /* its operators come from its agent */
 	uint64_t start_ns, gap_ns;
 };
-void recorder__process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
-		       const struct recorder_process *rp);
+void recorder__process(struct recorder *r, const struct torch_proc *tp,
+		       const struct torch_plan *plan, const struct recorder_process *rp);
 /* The process's dispatcher has schemas now. */
-void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);
+void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
+			     const struct torch_plan *plan);
 void recorder__threads(struct recorder *r, pid_t pid);
 /* Reads what only the live process knows of its operators: the dispatcher's table (names) and, with
  * arguments, schemas. */
@@ -86,9 +87,9 @@ uint32_t recorder__next_bad_layout(struct recorder *r);
 struct recorder_stats {
 	uint64_t records, bytes, write_dropped, unresolved;
 	uint64_t over_names, over_operators; /* of PTB_LIMITS */
-	uint64_t covered_ns; /* cut: the file has all records before this */
-	bool cut;            /* some could not be written */
-	int error; /* first write error, 0: none */
+	uint64_t covered_ns;                 /* cut: the file has all records before this */
+	bool cut;                            /* some could not be written */
+	int error;                           /* first write error, 0: none */
 };
 struct recorder_stats recorder__stats(const struct recorder *r);
 

@@ -17,7 +17,9 @@
 #include "record/recorder_agent_priv.h"
 #include "target/proc_info.h"
 
+/* clang-format off */
 #define QUEUE_SLACK_NS 2000000 /* between a program's look at the clock and its record's place in the ring */
+/* clang-format on */
 /* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call
  * that finds it, and the first pair may belong to a call that began before it. */
 #define FLUSHES_ALL 3
@@ -69,7 +71,8 @@ int recorder__agent(struct recorder *r, const struct agent_facts *facts)
 {
 	struct agent_proc *p;
 
-	if (vec_reserve((void **)&r->agents, &r->agent_cap, (uint64_t)r->agent_cnt + 1, sizeof(*r->agents)))
+	if (vec_reserve((void **)&r->agents, &r->agent_cap, (uint64_t)r->agent_cnt + 1,
+			sizeof(*r->agents)))
 		return -ENOMEM;
 	p = calloc(1, sizeof(*p));
 	if (!p)
@@ -176,8 +179,8 @@ static const struct ptb_arec *record_at(const char *at, const char *end)
 
 /* Calls fn for each record of a chunk; counts what cannot be walked. */
 static void each_record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
-			void (*fn)(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
-				   const struct ptb_arec *a))
+			void (*fn)(struct recorder *r, struct agent_proc *p,
+				   const struct ptb_chunk *c, const struct ptb_arec *a))
 {
 	static const uint16_t least[] = {
 #define X(name, nr, type) [nr] = sizeof(struct type),
@@ -291,9 +294,10 @@ void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 {
 	uint32_t room = room_of(d->h.len);
 
-	if (vec_reserve((void **)&r->agent_bytes, &r->agent_bytes_cap, (uint64_t)r->agent_bytes_len + room, 1) ||
-	    vec_reserve((void **)&r->agent_queue, &r->agent_queue_cap, (uint64_t)r->agent_queue_cnt + 1,
-			sizeof(*r->agent_queue))) {
+	if (vec_reserve((void **)&r->agent_bytes, &r->agent_bytes_cap,
+			(uint64_t)r->agent_bytes_len + room, 1) ||
+	    vec_reserve((void **)&r->agent_queue, &r->agent_queue_cap,
+			(uint64_t)r->agent_queue_cnt + 1, sizeof(*r->agent_queue))) {
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
 		return;
 	}
@@ -311,8 +315,7 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 	if (!p || d->h.len < sizeof(*d) || d->bytes > d->h.len - sizeof(*d))
 		return;
 	if (d->bytes < sizeof(*c) || c->magic != PTB_CHUNK_MAGIC || c->abi != PTB_AGENT_ABI ||
-	    c->len < sizeof(*c) || c->len > d->bytes || c->len > PTB_CHUNK_MAX ||
-	    c->len % 8) {
+	    c->len < sizeof(*c) || c->len > d->bytes || c->len > PTB_CHUNK_MAX || c->len % 8) {
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}

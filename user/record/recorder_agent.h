@@ -22,7 +22,7 @@ int recorder__agent(struct recorder *r, const struct agent_facts *facts);
 /* No more come: what is held back is written as well as it can be. False: it had not said its last word, so
  * what it had not sent yet is missing. */
 bool recorder__agent_end(struct recorder *r, pid_t pid);
-struct agent_word { /* what an agent has said of itself; 0: nothing */
+struct agent_word {       /* what an agent has said of itself; 0: nothing */
 	uint32_t state;   /* PTB_AGENT_*, as its last STATE record says */
 	uint32_t ever;    /* bits that any of them had */
 	uint32_t ops_why; /* enum ptb_agent_why */

@@ -26,13 +26,13 @@ struct agent_proc {
 	struct agent_clock clock;
 	uint32_t flushes; /* pairs of clocks of the window */
 	struct agent_word word;
-	uint64_t now_ns;        /* when the chunk in hand was sent */
-	struct hashmap tids;    /* number in its own pid namespace -> ours */
+	uint64_t now_ns;     /* when the chunk in hand was sent */
+	struct hashmap tids; /* number in its own pid namespace -> ours */
 	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped; (stream, 2): missing */
-	uint64_t facts_ns;      /* when the second began in which so many ... */
-	uint32_t facts;         /* ... records of clocks, devices and state came */
+	uint64_t facts_ns; /* when the second began in which so many ... */
+	uint32_t facts;    /* ... records of clocks, devices and state came */
 	struct agent_gpu gpu;
-	char *held;             /* chunks of operators that wait for a clock */
+	char *held; /* chunks of operators that wait for a clock */
 	uint32_t held_len, held_cap;
 	struct agent_open *open;
 	uint32_t open_cnt, open_cap;

@@ -18,7 +18,7 @@
 
 #define CHECK_TENSORS 64 /* tensors inspected before a process's layout is taken as good */
 #define SCHEMA_MAX 8192
-#define BAD_MAX 8        /* so many of them may look wrong: tensors whose fields are not their shape */
+#define BAD_MAX 8 /* so many of them may look wrong: tensors whose fields are not their shape */
 
 static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32_t func, const char *text)
 {
@@ -85,8 +85,8 @@ static bool ask_schema(struct recorder *r, struct recorder_proc *p, uint64_t opd
 		if (!err && !recorder__is_there(p))
 			err = -ESRCH;
 		if (err) {
-			pr_debug("process %u: the schema of the operator at 0x%llx cannot be read: %s", p->tgid,
-				 (unsigned long long)opdef, errstr(err));
+			pr_debug("process %u: the schema of the operator at 0x%llx cannot be read: %s",
+				 p->tgid, (unsigned long long)opdef, errstr(err));
 			return false;
 		}
 		put_schema(r, p->tgid, opdef, 0, text);
@@ -129,7 +129,8 @@ static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 
 /* Schemas that only the dispatcher has are read at once: operators of libraries go with these, and then
  * nobody can be asked any more. */
-void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan)
+void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
+			     const struct torch_plan *plan)
 {
 	struct recorder_proc *p = recorder__find_proc(r, (uint32_t)tp->pid);
 	uint64_t pos = 0, t0 = clock__mono_ns();
@@ -160,8 +161,7 @@ static void check_values(struct recorder_proc *p, const struct slice_values *sv,
 			continue;
 		p->checked++;
 		if (v.flags & PTB_VAL_F_DIMS_CUT ||
-		    !tensor_layout__plausible(v.dtype, v.ndim, v.sizes, v.numel, v.offset,
-					      v.storage))
+		    !tensor_layout__plausible(v.dtype, v.ndim, v.sizes, v.numel, v.offset, v.storage))
 			p->bad++;
 	}
 }

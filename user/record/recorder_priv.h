@@ -16,22 +16,22 @@ struct recorder_proc {
 	uint32_t tgid;
 	int pidfd;
 	bool old_string_abi;
-	bool gone;               /* exited or exec'd: its memory can no longer be asked */
-	bool table_too_large;    /* counted once */
+	bool gone;            /* exited or exec'd: its memory can no longer be asked */
+	bool table_too_large; /* counted once */
 	uint64_t singletons[TORCH_LIB_ROLES];
 	uint32_t singleton_cnt;
-	uint64_t last_table_ns;  /* when the dispatcher's table was last read */
-	uint64_t table_cost_ns;  /* how long that took */
+	uint64_t last_table_ns;      /* when the dispatcher's table was last read */
+	uint64_t table_cost_ns;      /* how long that took */
 	uint64_t tail, next_look_ns; /* the last operator when last polled, and when to poll again */
-	uint32_t observed_off;   /* live_ops.observed_off, 0: the table was not read yet */
-	bool tail_known;         /* there is nothing new up to it */
-	bool by_agent;           /* its operators come with their names */
-	struct hashmap unknown;  /* (address, UNKNOWN_*) -> times requested */
+	uint32_t observed_off;       /* live_ops.observed_off, 0: the table was not read yet */
+	bool tail_known;             /* there is nothing new up to it */
+	bool by_agent;               /* its operators come with their names */
+	struct hashmap unknown;      /* (address, UNKNOWN_*) -> times requested */
 	struct hashmap no_schema; /* OperatorDef* called boxed, schema not known -> times asked */
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;
-	uint64_t nested_keys;    /* tensors whose fields are not their shape, and known to be so */
-	uint32_t checked, bad;   /* tensors inspected, and those that did not look like one */
+	uint64_t nested_keys;  /* tensors whose fields are not their shape, and known to be so */
+	uint32_t checked, bad; /* tensors inspected, and those that did not look like one */
 	bool bad_layout, bad_reported;
 };
 
@@ -52,10 +52,10 @@ struct recorder {
 	uint64_t over_names, over_operators, over_unknown, over_agent;
 	uint64_t last_tgid_tid; /* thread of the record before, which is known */
 	bool rank_known;
-	bool args;   /* arguments are recorded */
+	bool args;       /* arguments are recorded */
 	bool identities; /* of tensors are */
-	bool memory; /* allocations are */
-	bool op_left; /* some operator left the dispatcher: addresses may be others' now */
+	bool memory;     /* allocations are */
+	bool op_left;    /* some operator left the dispatcher: addresses may be others' now */
 	bool cuda_calls; /* CUDA calls seen from the host's side are */
 	int error;
 	uint64_t begin_ns, end_ns; /* of the window, 0: not yet */
@@ -66,7 +66,7 @@ struct recorder {
 	struct agent_queued { /* an AGENT_DATA record in agent_bytes */
 		uint64_t ts_ns;
 		uint32_t off;
-	} *agent_queue;
+	} * agent_queue;
 	uint32_t agent_queue_cnt, agent_queue_cap;
 	char *agent_bytes;
 	uint32_t agent_bytes_len, agent_bytes_cap;
@@ -83,7 +83,8 @@ uint32_t recorder__text(struct recorder *r, const char *text); /* as long as it 
 void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val);
 void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
-void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name);
+void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,
+			 const char *name);
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
 /* An operator left the dispatcher. */
 void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g);

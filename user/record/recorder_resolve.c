@@ -28,7 +28,7 @@ enum { UNKNOWN_OPDEF, UNKNOWN_CLASS, UNKNOWN_KERNEL };
 
 #define TABLE_EVERY_NS 2000000000ULL /* the whole table is read again at most this often */
 #define TAIL_EVERY_NS 20000000ULL    /* new operators are polled for so often */
-#define TABLE_SHARE 20               /* a whole reading takes at most one part in so many of the time */
+#define TABLE_SHARE 20 /* a whole reading takes at most one part in so many of the time */
 
 struct recorder_proc *recorder__find_proc(struct recorder *r, uint32_t tgid)
 {
@@ -66,14 +66,15 @@ static struct recorder_proc *find_gone(struct recorder *r)
 	return NULL;
 }
 
-static int remember_process(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan,
-			    struct recorder_proc **out)
+static int remember_process(struct recorder *r, const struct torch_proc *tp,
+			    const struct torch_plan *plan, struct recorder_proc **out)
 {
 	struct recorder_proc *p = find_gone(r);
 	int i;
 
 	if (!p) {
-		if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1, sizeof(*r->procs)))
+		if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1,
+				sizeof(*r->procs)))
 			return -ENOMEM;
 		p = &r->procs[r->proc_cnt++];
 	}
@@ -170,7 +171,8 @@ static void watch_table(struct recorder *r, struct recorder_proc *p)
 	if (p->by_agent || now < p->next_look_ns)
 		return;
 	p->next_look_ns = now + TAIL_EVERY_NS;
-	if (live_ops__tail((pid_t)p->tgid, p->singletons, p->singleton_cnt, &tail) || (p->tail_known && tail == last))
+	if (live_ops__tail((pid_t)p->tgid, p->singletons, p->singleton_cnt, &tail) ||
+	    (p->tail_known && tail == last))
 		return;
 	p->tail = tail;
 	p->tail_known = false;
@@ -183,7 +185,8 @@ static void watch_table(struct recorder *r, struct recorder_proc *p)
 void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g)
 {
 	struct recorder_proc *p = recorder__find_proc(r, g->h.tgid);
-	struct ptb_addr_name a = { .h = { .ts_ns = g->h.ts_ns, .tgid = g->h.tgid }, .addr = g->opdef,
+	struct ptb_addr_name a = { .h = { .ts_ns = g->h.ts_ns, .tgid = g->h.tgid },
+				   .addr = g->opdef,
 				   .flags = PTB_OPDEF_GONE };
 	const uint64_t *known = hashmap__get(&r->opdefs, g->h.tgid, g->opdef);
 	char name[PTB_TEXT_MAX + sizeof(g->overload) + 2];
@@ -191,8 +194,8 @@ void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g)
 
 	if (!p || !g->opdef || g->text_len > PTB_TEXT_MAX || g->h.len < sizeof(*g) + g->text_len)
 		return;
-	snprintf(name, sizeof(name), "%.*s%s%.*s", (int)g->text_len, (const char *)(g + 1), over ? "." : "", over,
-		 g->overload);
+	snprintf(name, sizeof(name), "%.*s%s%.*s", (int)g->text_len, (const char *)(g + 1),
+		 over ? "." : "", over, g->overload);
 	a.name = g->text_len ? recorder__name(r, name) : known ? (uint32_t)*known : 0;
 	recorder__put(r, PTB_REC_OPDEF, &a.h, sizeof(a));
 	r->op_left = true;
@@ -274,8 +277,9 @@ static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64
 
 	if (!r->host_funcs)
 		r->host_funcs = host_funcs__new();
-	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)p->tgid, p->gone ? -1 : p->pidfd, func, name,
-						 sizeof(name)) : -ENOMEM;
+	err = r->host_funcs ? host_funcs__kernel(r->host_funcs, (pid_t)p->tgid,
+						 p->gone ? -1 : p->pidfd, func, name, sizeof(name)) :
+			      -ENOMEM;
 	if (!err)
 		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name);
 	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */

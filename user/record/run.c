@@ -107,7 +107,8 @@ static int choose_args(struct run *run)
 		pr_hint("%s, or use the agent", f->hint);
 		return -ENOTSUP;
 	}
-	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them", detail);
+	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them",
+		detail);
 	run->kernel_args = PROBE_ARGS_NONE;
 	return 0;
 }

@@ -49,7 +49,7 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg);
  * *capture: the capture for reading, the caller's to close, or negative errno. */
 int run__finish(struct run *run, int *capture);
 
-uint32_t run__traced(const struct run *run);    /* processes added so far */
-int run__signal(const struct run *run);         /* the signal that ended the loop, 0: none */
+uint32_t run__traced(const struct run *run); /* processes added so far */
+int run__signal(const struct run *run);      /* the signal that ended the loop, 0: none */
 
 #endif /* RECORD_RUN_H */

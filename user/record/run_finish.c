@@ -50,7 +50,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->rec, PTB_CNT_REFUSED_PIDS, run->refused_pids);
 	recorder__counter(run->rec, PTB_CNT_FOREIGN_FILES, torch_proc__refused_files());
 	recorder__counter(run->rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
-	recorder__counter(run->rec, PTB_CNT_OVER_AGENT, recorder__agent_counter(run->rec, PTB_CNT_OVER_AGENT));
+	recorder__counter(run->rec, PTB_CNT_OVER_AGENT,
+			  recorder__agent_counter(run->rec, PTB_CNT_OVER_AGENT));
 	recorder__counter(run->rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
 	if (!getrusage(RUSAGE_SELF, &ru))
 		recorder__counter(run->rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
@@ -100,8 +101,8 @@ static uint64_t cut_window(struct run *run, uint64_t end)
 		st.covered_ns = run->begin_ns;
 	recorder__counter(run->rec, PTB_CNT_UNWRITTEN_NS, end - st.covered_ns);
 	run->stop_reason = PTB_STOP_NOT_WRITTEN;
-	pr_error("the capture covers the first %.3f s of %.3f s", (double)(st.covered_ns - run->begin_ns) / 1e9,
-		 (double)(end - run->begin_ns) / 1e9);
+	pr_error("the capture covers the first %.3f s of %.3f s",
+		 (double)(st.covered_ns - run->begin_ns) / 1e9, (double)(end - run->begin_ns) / 1e9);
 	return st.covered_ns;
 }
 

@@ -59,14 +59,14 @@ static int inject(pid_t pid, char *why, size_t cap)
 	}
 	opts.lib_path = path;
 	pr_warn("--agent=inject: loading '%s' into process %d; it remains loaded, inactive, when "
-		"the trace has ended", path,
-		pid);
+		"the trace has ended",
+		path, pid);
 	err = inject__load(pid, &opts, &res);
 	if (err)
 		snprintf(why, cap, "%s", res.why);
 	else if (res.way == INJECT_PTRACE)
-		pr_info("loaded by ptrace at attempt %u; a thread was diverted for %.1f ms", res.tries,
-			(double)res.stopped_ns / 1e6);
+		pr_info("loaded by ptrace at attempt %u; a thread was diverted for %.1f ms",
+			res.tries, (double)res.stopped_ns / 1e6);
 	else
 		pr_info("loaded by %s", inject__way_text(res.way));
 	return err;
@@ -128,7 +128,8 @@ struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opt
 		if (err)
 			snprintf(why, cap, "its control block cannot be read: %s", errstr(err));
 		else
-			snprintf(why, cap, "%s", agent__why_text(ctl.ops_why ? ctl.ops_why : PTB_AGENT_WHY_FORKED));
+			snprintf(why, cap, "%s",
+				 agent__why_text(ctl.ops_why ? ctl.ops_why : PTB_AGENT_WHY_FORKED));
 		agent_lib__clear(&lib);
 		return NULL;
 	}
@@ -143,8 +144,8 @@ bool target_agent__is_awake(pid_t pid)
 	struct ptb_agent_ctl ctl;
 	struct agent_lib lib = { 0 };
 	char why[200];
-	bool awake = !agent_lib__find(pid, &lib, why, sizeof(why)) && !agent_lib__read(pid, &lib, &ctl) &&
-		     ctl.state & PTB_AGENT_ALIVE;
+	bool awake = !agent_lib__find(pid, &lib, why, sizeof(why)) &&
+		     !agent_lib__read(pid, &lib, &ctl) && ctl.state & PTB_AGENT_ALIVE;
 
 	agent_lib__clear(&lib);
 	return awake;
@@ -160,7 +161,7 @@ void target_agent__free(struct target_agent *ta)
 
 /* What is requested of this agent: as far as it has the sites, and the plan the layouts. */
 static uint32_t choose_requests(struct target_agent *ta, const struct record_opts *opts,
-			      const struct torch_plan *plan)
+				const struct torch_plan *plan)
 {
 	bool no_ops = !opts->ops || ta->late;
 	uint32_t w = 0, i;
@@ -183,8 +184,8 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 }
 
 int target_agent__ask(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-		      const struct torch_proc *tp, const struct torch_plan *plan, struct probe_set *ps,
-		      struct recorder *rec)
+		      const struct torch_proc *tp, const struct torch_plan *plan,
+		      struct probe_set *ps, struct recorder *rec)
 {
 	struct ptb_proc_cfg pc = { .tgid = (uint32_t)pid };
 	struct agent_facts facts = { .pid = pid,
@@ -262,7 +263,8 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 	}
 	if (w.ever & ~w.state & PTB_AGENT_INPUTS_ON && !ta->no_values) {
 		ta->no_values = true;
-		pr_warn("pid %d: its agent stopped recording shapes: %s", pid, agent__why_text(w.ops_why));
+		pr_warn("pid %d: its agent stopped recording shapes: %s", pid,
+			agent__why_text(w.ops_why));
 	}
 	return false;
 }
@@ -319,8 +321,8 @@ bool target_agent__has_ops(const struct target_agent *ta)
 
 bool target_agent__has_gpu(const struct target_agent *ta)
 {
-	return ta && ta->requests & BIT(GPU) && (ta->gpu || !ta->late) && ta->answer != AGENT_SILENT && !target_agent__gpu_refused(ta) &&
-	       ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
+	return ta && ta->requests & BIT(GPU) && (ta->gpu || !ta->late) && ta->answer != AGENT_SILENT &&
+	       !target_agent__gpu_refused(ta) && ta->gpu_why != PTB_AGENT_WHY_NO_CUPTI;
 }
 
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps)

@@ -26,17 +26,17 @@ enum agent_answer {
 struct target_agent {
 	struct agent_lib lib;
 	struct probe_agent sites;
-	uint32_t proc_idx;  /* of its sites in the probe set */
+	uint32_t proc_idx; /* of its sites in the probe set */
 	uint32_t requests;
 	uint64_t asked_ns, gpu_looked_ns;
 	enum agent_answer answer;
-	bool ops, gpu;      /* what comes from it */
+	bool ops, gpu; /* what comes from it */
 	bool injected;
-	bool late;          /* it began after it was asked: GPUs only, and probes record CUDA calls until it does */
-	bool patient;       /* the process is just being loaded: the answer may take long */
-	bool no_values;     /* it stopped telling inputs and outputs */
+	bool late; /* it began after it was asked: GPUs only, and probes record CUDA calls until it does */
+	bool patient;   /* the process is just being loaded: the answer may take long */
+	bool no_values; /* it stopped telling inputs and outputs */
 	uint32_t ops_why, gpu_why, cupti_version;
-	char why[256];      /* it is not used, or not for all that was requested: a sentence */
+	char why[256]; /* it is not used, or not for all that was requested: a sentence */
 };
 
 /*
@@ -50,8 +50,8 @@ bool target_agent__is_awake(pid_t pid);
 
 /* Listens and requests. 0 or negative errno (ta->why). */
 int target_agent__ask(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-		      const struct torch_proc *tp, const struct torch_plan *plan, struct probe_set *ps,
-		      struct recorder *rec);
+		      const struct torch_proc *tp, const struct torch_plan *plan,
+		      struct probe_set *ps, struct recorder *rec);
 /* What it has answered by now. */
 enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
 /* It recorded operators and does not any more (ta->why); that it records no values any more is noted (ta->no_values). */

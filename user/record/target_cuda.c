@@ -16,7 +16,7 @@
 #include "target/torch_libs.h"
 
 #define LOOK_EVERY_NS 20000000ULL /* one look is a file of /proc that costs some 30 us */
-#define LOOKS_SHARED 16           /* so many processes are polled in that time; with more of them, later */
+#define LOOKS_SHARED 16 /* so many processes are polled in that time; with more of them, later */
 
 static bool is_wanted(enum cuda_purpose p, const struct target *t, const struct target_ctx *ctx)
 {
@@ -39,7 +39,8 @@ static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *
 	for (i = 0; i < tc->cnt; i++) {
 		const struct cuda_lib *cl = &tc->libs[i];
 
-		if (cl->role == c->role && cl->lib.id.dev == c->lib.id.dev && cl->lib.id.ino == c->lib.id.ino)
+		if (cl->role == c->role && cl->lib.id.dev == c->lib.id.dev &&
+		    cl->lib.id.ino == c->lib.id.ino)
 			return true;
 	}
 	return false;
@@ -114,7 +115,8 @@ static int fill_lib(enum cuda_purpose p, const struct cuda_lib *cl, const struct
 
 		if (!concerns(p, pf))
 			continue;
-		lib->sites[lib->cnt] = (struct probe_site){ /* PTB_API_ARGS(), PTB_CUDA_ARGS() */
+		lib->sites[lib->cnt] = (struct probe_site){
+			/* PTB_API_ARGS(), PTB_CUDA_ARGS() */
 			.id = sp->recorded.site_base + i,
 			.offset = s->offset,
 			.prog = s->prog,
@@ -136,8 +138,8 @@ static void fill_cfg(const struct target *t, struct ptb_proc_cfg *cfg)
 			proc_cfg__cudart(&t->cuda.libs[i].lib, cfg);
 }
 
-static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t, const struct target_ctx *ctx,
-		      const struct cuda_lib *cl)
+static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
+		      const struct target_ctx *ctx, const struct cuda_lib *cl)
 {
 	struct cuda_probes *cp = &t->cuda.probes[p];
 	struct shared_plan *sp = &ts->plans[cl->plan];
@@ -153,7 +155,8 @@ static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
 	}
 	if (n >= 0) {
 		ts->probes += (uint64_t)n;
-		targets__record_refusals(ts, ctx, sp, p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
+		targets__record_refusals(ts, ctx, sp,
+					 p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
 		targets__report_refusals(ts, ctx, sp, &lib, 1);
 	} else if (n != -ESRCH && n != -ESTALE) {
 		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->lib.path, errstr(n));
@@ -228,12 +231,13 @@ static bool has_news(struct target_cuda *tc, pid_t pid)
 
 static void say_refused(struct target *t)
 {
-	if (t->cuda.probes[CUDA_CALLS].on || t->cuda.said || !t->agent || !target_agent__gpu_refused(t->agent))
+	if (t->cuda.probes[CUDA_CALLS].on || t->cuda.said || !t->agent ||
+	    !target_agent__gpu_refused(t->agent))
 		return;
 	t->cuda.said = true;
 	pr_warn("pid %d: its agent does not record GPU activities: %s; CUDA calls are recorded by "
-		"kernel probes", t->pid,
-		agent__why_text(t->agent->gpu_why));
+		"kernel probes",
+		t->pid, agent__why_text(t->agent->gpu_why));
 }
 
 void target_cuda__follow(struct targets *ts, struct target *t, const struct target_ctx *ctx)

@@ -24,7 +24,7 @@ struct cuda_lib {
 
 enum cuda_purpose { CUDA_MEMORY, CUDA_CALLS, CUDA_PURPOSES };
 
-struct cuda_probes { /* of one purpose, so that they come and go by themselves */
+struct cuda_probes {   /* of one purpose, so that they come and go by themselves */
 	uint32_t idx;  /* in the probe set, if on */
 	uint32_t done; /* of the libraries, so many have been dealt with */
 	bool on;

@@ -11,7 +11,8 @@
 
 #include "probe/probe_set.h"
 
-static void fill(struct probe_lib *lib, const struct torch_lib *tl, const struct torch_plan *plan, uint32_t role)
+static void fill(struct probe_lib *lib, const struct torch_lib *tl, const struct torch_plan *plan,
+		 uint32_t role)
 {
 	uint32_t i;
 
@@ -37,7 +38,8 @@ int target_verify(const struct torch_proc *tp, const struct torch_plan *plan)
 	uint32_t role;
 
 	if (err)
-		pr_error("cannot compare the code of pid %d with its plan: %s", (int)tp->pid, errstr(err));
+		pr_error("cannot compare the code of pid %d with its plan: %s", (int)tp->pid,
+			 errstr(err));
 	for (role = 0; role < TORCH_LIB_ROLES && !err; role++) {
 		if (!tp->libs[role].present)
 			continue;

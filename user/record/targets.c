@@ -56,7 +56,8 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 
 		if (old->state != TARGET_GONE)
 			alive++;
-		else if (old->pidfd < 0 && ((!old->agent && !old->agent_why[0]) || ts->cnt >= LIMIT_PROCESSES))
+		else if (old->pidfd < 0 &&
+			 ((!old->agent && !old->agent_why[0]) || ts->cnt >= LIMIT_PROCESSES))
 			t = old; /* nothing is left to be said of it, or there is no room for that */
 	}
 	if (alive >= LIMIT_PROCESSES) {
@@ -73,7 +74,8 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 		t = &ts->items[ts->cnt++];
 	*t = (struct target){ .pid = pid, .parent = parent, .born_ns = born_ns };
 	t->pidfd = pid_hold__open(pid);
-	if ((born_ns && !pid_hold__began_by(pid, born_ns)) || (parent && !born_ns && !pid_hold__has_parent(pid, (pid_t)parent))) {
+	if ((born_ns && !pid_hold__began_by(pid, born_ns)) ||
+	    (parent && !born_ns && !pid_hold__has_parent(pid, (pid_t)parent))) {
 		if (t->pidfd >= 0)
 			close(t->pidfd);
 		t->pidfd = -ESRCH; /* it has ended, and its pid may be another's */
@@ -98,7 +100,8 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err)
 		break;
 	case TORCH_PROC_NO_ACCESS:
 		pr_error("cannot attach to pid %d: its memory map cannot be read (%s)", pid, errstr(err));
-		pr_hint("run as root, or with CAP_SYS_PTRACE; for details see 'ptbpf doctor --pid %d'", pid);
+		pr_hint("run as root, or with CAP_SYS_PTRACE; for details see 'ptbpf doctor --pid %d'",
+			pid);
 		break;
 	case TORCH_PROC_NO_TORCH:
 		pr_error("cannot attach to pid %d: it has not loaded PyTorch (no libtorch_cpu in its "
@@ -169,7 +172,8 @@ static int load_args(struct targets *ts, const struct target *t, const struct ta
 		return 0;
 	if (ctx->kernel_args == PROBE_ARGS_NONE) {
 		if (!target_agent__has_ops(t->agent)) {
-			pr_warn("pid %d: its operators are traced without shapes: it has no agent", t->pid);
+			pr_warn("pid %d: its operators are traced without shapes: it has no agent",
+				t->pid);
 			ts->no_shapes++;
 		}
 		return 0;
@@ -189,7 +193,9 @@ static int load_args(struct targets *ts, const struct target *t, const struct ta
 static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, enum probe_args args)
 {
 	const struct plan_site *s = &sp->plan->sites[i];
-	struct probe_site p = { .id = sp->recorded.site_base + i, .offset = s->offset, .prog = s->prog,
+	struct probe_site p = { .id = sp->recorded.site_base + i,
+				.offset = s->offset,
+				.prog = s->prog,
 				.insn_len = s->len };
 
 	memcpy(p.insn, s->bytes, s->len);
@@ -238,8 +244,8 @@ static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, u
 	return 0;
 }
 
-void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, const struct shared_plan *sp,
-			      const struct probe_lib *libs, uint32_t lib_cnt)
+void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx,
+			      const struct shared_plan *sp, const struct probe_lib *libs, uint32_t lib_cnt)
 {
 	uint32_t l, i, n = 0;
 
@@ -269,8 +275,8 @@ static void fill_facts(struct target *t, const struct target_ctx *ctx, const str
 		cfg->tensor.shapes_on = 0;
 	t->facts_missing = (l->scope_from_boxed && !cfg->scope_enter_opdef) ||
 			   (ctx->kernel_args != PROBE_ARGS_NONE && !cfg->tensor.argument_size) ||
-			   (ctx->kernel_args == PROBE_ARGS_FULL && ctx->opts->memory && l->parameter_class &&
-			    !cfg->tensor.parameter_type);
+			   (ctx->kernel_args == PROBE_ARGS_FULL && ctx->opts->memory &&
+			    l->parameter_class && !cfg->tensor.parameter_type);
 	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
 }
 
@@ -308,8 +314,8 @@ static bool is_op(const struct plan_func *pf)
 	return !plan_func__is_memory(pf) && !plan_func__is_tensor(pf);
 }
 
-void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx, struct shared_plan *sp,
-			      enum refusals kind)
+void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx,
+			      struct shared_plan *sp, enum refusals kind)
 {
 	static bool (*const concerns[REFUSALS_CNT])(const struct plan_func *pf) = {
 		[REFUSALS_OPS] = is_op,
@@ -324,8 +330,8 @@ void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx, 
 	ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->recorded, concerns[kind]);
 }
 
-static void record_refusals(struct targets *ts, const struct target *t, const struct target_ctx *ctx,
-			    struct shared_plan *sp)
+static void record_refusals(struct targets *ts, const struct target *t,
+			    const struct target_ctx *ctx, struct shared_plan *sp)
 {
 	if (ctx->opts->ops && !target_agent__has_ops(t->agent))
 		targets__record_refusals(ts, ctx, sp, REFUSALS_OPS);
@@ -335,8 +341,9 @@ static void record_refusals(struct targets *ts, const struct target *t, const st
 		targets__record_refusals(ts, ctx, sp, REFUSALS_MEMORY);
 }
 
-static void put_process(const struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
-			const struct torch_plan *plan, uint64_t now, uint64_t gap)
+static void put_process(const struct target *t, const struct target_ctx *ctx,
+			const struct torch_proc *tp, const struct torch_plan *plan, uint64_t now,
+			uint64_t gap)
 {
 	struct recorder_process rp = { .parent = t->parent,
 				       .by_agent = target_agent__has_ops(t->agent),
@@ -368,8 +375,8 @@ static void drop_agent(struct target *t, struct probe_set *ps)
  * Asks the process's agent, if it has one, and waits for its answer where nothing is missed meanwhile. What it
  * does not do is probed.
  */
-static void ask_agent(struct target *t, const struct target_ctx *ctx,
-		      const struct torch_proc *tp, const struct shared_plan *sp)
+static void ask_agent(struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
+		      const struct shared_plan *sp)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
 
@@ -393,14 +400,16 @@ static void ask_agent(struct target *t, const struct target_ctx *ctx,
 		return;
 	}
 	t->agent->patient = ctx->active || ctx->stopped;
-	while (!t->agent->patient && !cancel__pending() && target_agent__look(t->agent, t->pid) == AGENT_PENDING)
+	while (!t->agent->patient && !cancel__pending() &&
+	       target_agent__look(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
 	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && ctx->opts->ops)
 		say_agent(t, t->agent->why);
 }
 
 /* It was expected to record the operators since then and does not: probes do, from now on. */
-static void replace_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx, uint64_t since)
+static void replace_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx,
+			  uint64_t since)
 {
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp;
@@ -500,7 +509,8 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 			targets__say_why(t->pid, TORCH_PROC_NO_SUCH_PID, -ESRCH);
 		return -ESRCH;
 	}
-	err = !ctx->opts->ops ? torch_proc__open_any(t->pid, &tp, &why) : torch_proc__open(t->pid, &tp, &why);
+	err = !ctx->opts->ops ? torch_proc__open_any(t->pid, &tp, &why) :
+				torch_proc__open(t->pid, &tp, &why);
 	if (err) {
 		if (why == TORCH_PROC_NO_TORCH)
 			return -EAGAIN;

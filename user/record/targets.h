@@ -38,7 +38,13 @@ struct target {
 };
 
 /* Functions whose refusals are recorded when they are to be probed. */
-enum refusals { REFUSALS_OPS, REFUSALS_TENSORS, REFUSALS_MEMORY, REFUSALS_CUDA_CALLS, REFUSALS_CNT };
+enum refusals {
+	REFUSALS_OPS,
+	REFUSALS_TENSORS,
+	REFUSALS_MEMORY,
+	REFUSALS_CUDA_CALLS,
+	REFUSALS_CNT
+};
 
 struct shared_plan { /* of torch's libraries, or of one of CUDA's */
 	struct torch_plan *plan;
@@ -54,10 +60,10 @@ struct targets {
 	uint32_t plan_cnt, plan_cap;
 	uint64_t plan_ns, attach_ns;
 	uint64_t probes, refused, uncovered_ns, cuda_late_ns, children_missed;
-	uint64_t over_processes;      /* beyond LIMIT_PROCESSES */
-	uint64_t over_libs;           /* processes with more than LIMIT_CUDA_LIBS */
-	uint64_t agents_cut;          /* processes that ended, or agents that fell silent, with records not sent */
-	uint64_t agents_gave_up;      /* in the midst of a window: what came until probes were there is missing */
+	uint64_t over_processes; /* beyond LIMIT_PROCESSES */
+	uint64_t over_libs;      /* processes with more than LIMIT_CUDA_LIBS */
+	uint64_t agents_cut; /* processes that ended, or agents that fell silent, with records not sent */
+	uint64_t agents_gave_up; /* in the midst of a window: what came until probes were there is missing */
 	uint64_t no_shapes, unplaced; /* processes without shapes; arguments whose place is not known */
 };
 
@@ -89,11 +95,12 @@ void targets__renew_facts(struct targets *ts, struct target *t, const struct tar
 /* CUDA's libraries that were loaded later, and those that an agent does not stand for any more. */
 void targets__follow_cuda(struct targets *ts, const struct target_ctx *ctx);
 /* Records and counts, once, what a plan refuses of these functions. */
-void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx, struct shared_plan *sp,
-			      enum refusals kind);
+void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx,
+			      struct shared_plan *sp, enum refusals kind);
 /* Functions of a plan that the kernel would not probe: recorded, counted. */
-void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx, const struct shared_plan *sp,
-			      const struct probe_lib *libs, uint32_t lib_cnt);
+void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx,
+			      const struct shared_plan *sp, const struct probe_lib *libs,
+			      uint32_t lib_cnt);
 
 /* Agents that have not answered: looks again; those that will not are replaced by probes. */
 void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);

@@ -138,7 +138,8 @@ static int on_slice(void *arg, const struct slice *sl)
 /* The host stands in it until the GPU has done something. */
 static bool waits(enum gpu_api_kind kind, const char *name)
 {
-	return kind == GPU_API_SYNC || (kind == GPU_API_COPY && !strstr(name, "Async") && !strstr(name, "Peer"));
+	return kind == GPU_API_SYNC ||
+	       (kind == GPU_API_COPY && !strstr(name, "Async") && !strstr(name, "Peer"));
 }
 
 static struct gr_api *api_of(struct gpu_report *gr, const struct gr_api *a)
@@ -246,7 +247,9 @@ static int on_call(struct gpu_report *gr, const struct gpu_slice *g)
 static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t ns)
 {
 	const struct ptb_gpu_memory *m = (const void *)g->rec;
-	struct gr_copy key = { .fill = g->what == GPU_MEMSET, .name = text_id(gr, g->name), .device = g->device,
+	struct gr_copy key = { .fill = g->what == GPU_MEMSET,
+			       .name = text_id(gr, g->name),
+			       .device = g->device,
 			       .to_device = g->device };
 	struct gr_copy *c = NULL;
 	uint32_t i;
@@ -280,7 +283,8 @@ static bool has_room(struct gpu_report *gr, uint32_t device)
 {
 	if (hashmap__get(&gr->device_ids, device, 0))
 		return true;
-	return gr->device_ids.live < LIMIT_REPORT_DEVICES && !hashmap__put(&gr->device_ids, device, 0, 1);
+	return gr->device_ids.live < LIMIT_REPORT_DEVICES &&
+	       !hashmap__put(&gr->device_ids, device, 0, 1);
 }
 
 static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
@@ -308,7 +312,8 @@ static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 				.stream = g->stream,
 				.thread = thread,
 				.kind = g->what == GPU_KERNEL ? GR_KERNEL :
-					g->what == GPU_MEMCPY ? GR_COPY : GR_FILL };
+					g->what == GPU_MEMCPY ? GR_COPY :
+								GR_FILL };
 	gr->unlinked += !g->launch_end_ns;
 	gr->before_launch += g->before_launch;
 	if (g->what != GPU_KERNEL)
@@ -363,13 +368,14 @@ struct session_sink gpu_report__sink(struct gpu_report *gr)
 	return (struct session_sink){ .arg = gr, .slice = on_slice, .gpu = on_gpu };
 }
 
-int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals, const struct gpu_report_opts *opts,
-		      FILE *out)
+int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,
+		      const struct gpu_report_opts *opts, FILE *out)
 {
 	int err = gr_rank__all(gr);
 
 	if (!err)
-		return opts->json ? gr_json__print(gr, totals, opts, out) : gr_text__print(gr, totals, opts, out);
+		return opts->json ? gr_json__print(gr, totals, opts, out) :
+				    gr_text__print(gr, totals, opts, out);
 	if (err != -ECANCELED) /* for which main() has a message */
 		pr_error("cannot rank GPU work: %s", errstr(err));
 	return err;

@@ -17,13 +17,13 @@
 
 #define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
 #define LATENCY_TIMES 4         /* as long as that is still a launch */
-#define CALLS_BACK 16            /* calls that may lie inside the one that is searched for */
+#define CALLS_BACK 16           /* calls that may lie inside the one that is searched for */
 #define ANNOTATIONS_ON 64
 
 struct finder {
 	struct gpu_report *gr;
 	struct gr_device *d;
-	uint64_t copy; /* index of the first copy that may still matter */
+	uint64_t copy;        /* index of the first copy that may still matter */
 	uint32_t last_thread; /* that launched what ran before the gap */
 };
 
@@ -86,7 +86,8 @@ static uint32_t annotation_at(const struct gr_thread *t, uint64_t at)
 
 /* The call that took most of the interval; one that waited when the interval began, and ended not long before its
  * end, counts as if it had taken all: the host could not launch earlier. */
-static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, uint64_t end, uint64_t *most)
+static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, uint64_t end,
+				     uint64_t *most)
 {
 	const struct gr_call *best = NULL;
 	uint32_t lo = 0, hi = t->call_cnt;
@@ -117,7 +118,8 @@ static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, 
 }
 
 /* What the thread did in the interval in which it launched nothing; false: nothing at all was seen of it. */
-static bool host_in(const struct gpu_report *gr, uint32_t thread, uint64_t begin, uint64_t end, struct gr_reason *why)
+static bool host_in(const struct gpu_report *gr, uint32_t thread, uint64_t begin, uint64_t end,
+		    struct gr_reason *why)
 {
 	const struct gr_thread *t;
 	const struct gr_call *c;
@@ -176,12 +178,14 @@ static uint64_t copied(struct finder *f, uint64_t begin, uint64_t end)
 /* A launch is always a while before its work; what waited longer waited for something else. */
 static enum gr_cause after_launch(const struct gr_device *d, const struct gr_work *next)
 {
-	uint64_t usual = d->idle_stream.median > LATENCY_DEFAULT_NS ? d->idle_stream.median : LATENCY_DEFAULT_NS;
+	uint64_t usual = d->idle_stream.median > LATENCY_DEFAULT_NS ? d->idle_stream.median :
+								      LATENCY_DEFAULT_NS;
 
 	return next->begin <= next->launch_end + LATENCY_TIMES * usual ? GR_BY_LATENCY : GR_BY_QUEUED;
 }
 
-static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end, const struct gr_work *next)
+static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end,
+				  const struct gr_work *next)
 {
 	struct gr_reason why = { .cause = GR_BY_UNKNOWN, .where = GR_NOWHERE };
 	uint32_t thread = next ? next->thread : f->last_thread;
@@ -214,8 +218,8 @@ static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end
 static int add_why(struct gpu_report *gr, const struct gr_gap *g)
 {
 	uint64_t ns = g->end - g->begin;
-	uint64_t k0 = (uint64_t)g->device << 40 | (uint64_t)g->why.cause << 36 | (uint64_t)g->why.where << 32 |
-		      g->why.what;
+	uint64_t k0 = (uint64_t)g->device << 40 | (uint64_t)g->why.cause << 36 |
+		      (uint64_t)g->why.where << 32 | g->why.what;
 	uint64_t k1 = (uint64_t)g->why.op << 32 | g->why.annotation;
 	const uint64_t *at = hashmap__get(&gr->why_ids, k0, k1);
 	struct gr_why *y = at ? &gr->whys[*at] : GR_APPEND(gr, whys, why_cnt, why_cap);
@@ -245,8 +249,9 @@ static int add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct 
 	g = GR_APPEND(f->gr, gaps, gap_cnt, gap_cap);
 	if (!g)
 		return -ENOMEM;
-	*g = (struct gr_gap){ .begin = begin, .end = end, .device = d->id,
-			      .why = reason_of(f, begin, end, next) };
+	*g = (struct gr_gap){
+		.begin = begin, .end = end, .device = d->id, .why = reason_of(f, begin, end, next)
+	};
 	d->gap_cnt++;
 	d->idle_ns += end - begin;
 	d->cause_cnt[g->why.cause]++;

@@ -262,8 +262,8 @@ static void put_apis(struct printer *p)
 	jsonw__end_arr(&p->w);
 }
 
-int gr_json__print(struct gpu_report *gr, const struct session_totals *totals, const struct gpu_report_opts *opts,
-		   FILE *out)
+int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
+		   const struct gpu_report_opts *opts, FILE *out)
 {
 	struct printer p = { .gr = gr, .opts = opts };
 	int err = jsonw__init(&p.w, jsonw__to_stream, out, 64 * 1024);

@@ -85,6 +85,7 @@ struct gr_latency { /* from the end of the launching call to the begin of the wo
 	uint64_t cnt, median, p90, p99;
 };
 
+/* clang-format off */
 #define GR_CAUSES(X)                                                                      \
 	X(NO_LAUNCH, "no launch", "the host launched nothing in time")               \
 	X(SYNC, "synchronisation", "the host waited for the GPU and launched late")  \
@@ -92,12 +93,13 @@ struct gr_latency { /* from the end of the launching call to the begin of the wo
 	X(LATENCY, "launch latency", "launched, but not started yet")                           \
 	X(QUEUED, "queued", "launched before the gap: it waited for other work on the GPU") \
 	X(UNKNOWN, "not known", "what ended the gap has no launch in the capture")
+/* clang-format on */
 
 enum gr_cause {
 #define X(name, text, sentence) GR_BY_##name,
 	GR_CAUSES(X)
 #undef X
-	GR_CAUSE_CNT
+		GR_CAUSE_CNT
 };
 
 enum gr_where { GR_IN_PYTHON, GR_IN_OP, GR_IN_CALL, GR_NOWHERE };
@@ -125,12 +127,12 @@ struct gr_device {
 	const struct ptb_gpu_device *props; /* NULL: not known */
 	uint64_t kernels, copies, fills;
 	uint64_t kernel_ns, work_ns; /* unions, inside the window */
-	uint64_t idle_ns, short_ns;  /* no kernel ran: in gaps, and in what is too short to be one */
+	uint64_t idle_ns, short_ns; /* no kernel ran: in gaps, and in what is too short to be one */
 	uint64_t gap_cnt, short_cnt;
 	uint64_t cause_ns[GR_CAUSE_CNT], cause_cnt[GR_CAUSE_CNT];
-	uint64_t host_ns[GR_NOWHERE + 1]; /* of NO_LAUNCH, by where the host was */
+	uint64_t host_ns[GR_NOWHERE + 1];   /* of NO_LAUNCH, by where the host was */
 	struct gr_latency idle_stream, all; /* work on a stream that had nothing to do; all work */
-	double depth_mean; /* work launched and not begun, over time */
+	double depth_mean;                  /* work launched and not begun, over time */
 	uint64_t depth_max;
 	uint64_t first_work, last_work; /* indices of its part of the sorted work */
 };
@@ -146,17 +148,18 @@ struct gpu_report {
 	struct gr_copy *copies;
 	struct gr_api *apis;
 	struct gr_overhead *overheads;
-	uint32_t work_cnt, work_cap, thread_cnt, thread_cap, kernel_cnt, kernel_cap, kernel_op_cnt, kernel_op_cap;
+	uint32_t work_cnt, work_cap, thread_cnt, thread_cap, kernel_cnt, kernel_cap, kernel_op_cnt,
+		kernel_op_cap;
 	uint32_t copy_cnt, copy_cap, api_cnt, api_cap, overhead_cnt, overhead_cap;
 	struct hashmap thread_ids, kernel_ids, kernel_op_ids, api_ids;
-	uint64_t kernel_ns;        /* sum over all kernels */
+	uint64_t kernel_ns; /* sum over all kernels */
 	uint64_t unlinked, before_launch;
 	uint64_t launches, launch_ns; /* calls that put work on a GPU */
 	/* by rank and gaps */
 	struct gr_device *devices;
 	struct gr_stream *streams;
-	struct gr_gap *gaps;       /* longest first */
-	struct gr_why *whys;       /* most time first, of all devices */
+	struct gr_gap *gaps; /* longest first */
+	struct gr_why *whys; /* most time first, of all devices */
 	uint32_t device_cnt, device_cap, stream_cnt, stream_cap, gap_cnt, gap_cap, why_cnt, why_cap;
 	struct hashmap why_ids;
 	struct hashmap device_ids;  /* those with work */
@@ -168,7 +171,7 @@ struct gpu_report {
 
 /* A new zeroed element at the end of a list; NULL, said, when out of memory. */
 void *gr__append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz);
-#define GR_APPEND(gr, list, cnt, cap) \
+#define GR_APPEND(gr, list, cnt, cap)                                                              \
 	gr__append((void **)&(gr)->list, &(gr)->cnt, &(gr)->cap, sizeof(*(gr)->list))
 
 /* After the run: sorts and fills what is said to be theirs. 0 or negative errno. */
@@ -180,15 +183,16 @@ int gr_gaps__sort(struct gpu_report *gr);
 const char *gr__cause_text(enum gr_cause cause);
 const char *gr__cause_sentence(enum gr_cause cause);
 /* "CPU work in Python", "aten::add", "cudaMalloc in aten::empty"; into buf, which is returned. */
-const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap, const struct gr_reason *why);
+const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
+			   const struct gr_reason *why);
 /* "Memcpy HtoD (Pageable -> Device)", with devices where it is between two; into buf of GR_COPY_MAX bytes. */
 #define GR_COPY_MAX 160
 const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c);
 
-int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, const struct gpu_report_opts *opts,
-		   FILE *out);
-int gr_json__print(struct gpu_report *gr, const struct session_totals *totals, const struct gpu_report_opts *opts,
-		   FILE *out);
+int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
+		   const struct gpu_report_opts *opts, FILE *out);
+int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
+		   const struct gpu_report_opts *opts, FILE *out);
 
 static inline uint32_t gr__shown(uint32_t cnt, int limit)
 {

@@ -77,6 +77,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Most time first. */
+/* clang-format off */
 #define BY_TIME(name, type)                                              \
 	static int name(const void *a, const void *b)                    \
 	{                                                                \
@@ -84,6 +85,7 @@ static int by_value(const void *a, const void *b)
                                                                          \
 		return x->ns == y->ns ? 0 : x->ns < y->ns ? 1 : -1;      \
 	}
+/* clang-format on */
 
 BY_TIME(by_kernel_time, gr_kernel)
 BY_TIME(by_copy_time, gr_copy)
@@ -240,8 +242,8 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int add_device(struct gpu_report *gr, uint32_t id, const struct ptb_gpu_device *props, uint64_t first,
-		      uint64_t last)
+static int add_device(struct gpu_report *gr, uint32_t id, const struct ptb_gpu_device *props,
+		      uint64_t first, uint64_t last)
 {
 	struct gr_device *d = GR_APPEND(gr, devices, device_cnt, device_cap);
 
@@ -261,7 +263,8 @@ static int find_devices(struct gpu_report *gr)
 	int err = 0;
 
 	while (!err && (at < gr->work_cnt || known < gr->info->device_cnt)) {
-		const struct ptb_gpu_device *props = known < gr->info->device_cnt ? gr->info->devices[known] : NULL;
+		const struct ptb_gpu_device *props =
+			known < gr->info->device_cnt ? gr->info->devices[known] : NULL;
 
 		id = at < gr->work_cnt ? gr->work[at].device : props->id;
 		if (props && props->id < id)

@@ -92,8 +92,9 @@ static void put_reasons(const struct printer *p, const struct gr_device *d)
 		if (y->device != d->id)
 			continue;
 		gr__where_text(gr, what, sizeof(what), &y->why);
-		used = fprintf(p->out, "           %5.1f %%  %10s  %s", percent(y->ns, d->idle_ns + d->short_ns),
-			       duration(time, y->ns), gr__cause_text(y->why.cause));
+		used = fprintf(p->out, "           %5.1f %%  %10s  %s",
+			       percent(y->ns, d->idle_ns + d->short_ns), duration(time, y->ns),
+			       gr__cause_text(y->why.cause));
 		if (*what)
 			used += fprintf(p->out, ": ");
 		put_last(p, what, (size_t)used);
@@ -109,10 +110,11 @@ static void put_latency(const struct printer *p, const struct gr_device *d)
 	if (!d->all.cnt)
 		return;
 	if (l->cnt)
-		fprintf(p->out, "    launches       begin %s later on an idle stream (median; p90 %s, p99 %s)\n",
+		fprintf(p->out,
+			"    launches       begin %s later on an idle stream (median; p90 %s, p99 %s)\n",
 			duration(a, l->median), duration(b, l->p90), duration(c, l->p99));
-	fprintf(p->out, "    queue          %.1f launches deep on average, %" PRIu64 " at most\n", d->depth_mean,
-		d->depth_max);
+	fprintf(p->out, "    queue          %.1f launches deep on average, %" PRIu64 " at most\n",
+		d->depth_mean, d->depth_max);
 }
 
 static void put_device(const struct printer *p, const struct gr_device *d)
@@ -127,7 +129,8 @@ static void put_device(const struct printer *p, const struct gr_device *d)
 		fputs("    busy           never: nothing was launched on it\n", p->out);
 		return;
 	}
-	fprintf(p->out, "    busy           %.1f %% of the time with kernels", percent(d->kernel_ns, window));
+	fprintf(p->out, "    busy           %.1f %% of the time with kernels",
+		percent(d->kernel_ns, window));
 	if (d->copies + d->fills)
 		fprintf(p->out, ", %.1f %% with copies and fills too", percent(d->work_ns, window));
 	fputc('\n', p->out);
@@ -147,7 +150,8 @@ static void put_causes(const struct printer *p)
 
 	if (!p->gr->gap_cnt)
 		return;
-	title(p, "Time without a kernel, by cause (%u gaps of %d us or more)", p->gr->gap_cnt, GR_GAP_MIN_NS / 1000);
+	title(p, "Time without a kernel, by cause (%u gaps of %d us or more)", p->gr->gap_cnt,
+	      GR_GAP_MIN_NS / 1000);
 	fprintf(p->out, "  %3s %7s %11s %8s  %s\n", "GPU", "share", "time", "gaps", "cause");
 	for (i = 0; i < p->gr->device_cnt; i++) {
 		const struct gr_device *d = &p->gr->devices[i];
@@ -156,12 +160,14 @@ static void put_causes(const struct printer *p)
 		for (c = 0; c < GR_CAUSE_CNT; c++)
 			if (d->cause_cnt[c])
 				fprintf(p->out, "  %3u %5.1f %% %11s %8" PRIu64 "  %s: %s\n", d->id,
-					percent(d->cause_ns[c], idle), duration(time, d->cause_ns[c]), d->cause_cnt[c],
-					gr__cause_text(c), gr__cause_sentence(c));
+					percent(d->cause_ns[c], idle), duration(time, d->cause_ns[c]),
+					d->cause_cnt[c], gr__cause_text(c), gr__cause_sentence(c));
 		if (d->short_cnt)
-			fprintf(p->out, "  %3u %5.1f %% %11s %8" PRIu64 "  from one kernel to the next: shorter than %d us\n",
-				d->id, percent(d->short_ns, idle), duration(time, d->short_ns), d->short_cnt,
-				GR_GAP_MIN_NS / 1000);
+			fprintf(p->out,
+				"  %3u %5.1f %% %11s %8" PRIu64
+				"  from one kernel to the next: shorter than %d us\n",
+				d->id, percent(d->short_ns, idle), duration(time, d->short_ns),
+				d->short_cnt, GR_GAP_MIN_NS / 1000);
 	}
 }
 
@@ -177,8 +183,9 @@ static void put_whys(const struct printer *p)
 	fprintf(p->out, "  %3s %11s %8s %11s  %s\n", "GPU", "time", "gaps", "longest", "cause: where");
 	for (i = 0; i < shown; i++) {
 		const struct gr_why *y = &gr->whys[i];
-		int used = fprintf(p->out, "  %3u %11s %8" PRIu64 " %11s  %s", y->device, duration(time, y->ns), y->cnt,
-				   duration(longest, y->max_ns), gr__cause_text(y->why.cause));
+		int used = fprintf(p->out, "  %3u %11s %8" PRIu64 " %11s  %s", y->device,
+				   duration(time, y->ns), y->cnt, duration(longest, y->max_ns),
+				   gr__cause_text(y->why.cause));
 
 		gr__where_text(gr, what, sizeof(what), &y->why);
 		if (*what)
@@ -200,8 +207,10 @@ static void put_gaps(const struct printer *p)
 	fprintf(p->out, "  %3s %11s %14s  %s\n", "GPU", "time", "at", "cause: where");
 	for (i = 0; i < shown; i++) {
 		const struct gr_gap *g = &gr->gaps[i];
-		int used = fprintf(p->out, "  %3u %11s %+12.6f s  %s", g->device, duration(time, g->end - g->begin),
-				   (double)(g->begin - gr->info->begin_ns) / 1e9, gr__cause_text(g->why.cause));
+		int used = fprintf(p->out, "  %3u %11s %+12.6f s  %s", g->device,
+				   duration(time, g->end - g->begin),
+				   (double)(g->begin - gr->info->begin_ns) / 1e9,
+				   gr__cause_text(g->why.cause));
 
 		gr__where_text(gr, what, sizeof(what), &g->why);
 		if (*what)
@@ -220,14 +229,14 @@ static void put_kernels(const struct printer *p)
 	if (!gr->kernel_cnt || !gr->info->has_gpu)
 		return;
 	title(p, "Kernels: %s in all", duration(total, gr->kernel_ns));
-	fprintf(p->out, "  %7s %11s %8s %10s %10s  %s\n", "share", "total", "count", "mean", "longest",
-		"name, operator that launches most of it");
+	fprintf(p->out, "  %7s %11s %8s %10s %10s  %s\n", "share", "total", "count", "mean",
+		"longest", "name, operator that launches most of it");
 	for (i = 0; i < shown; i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 		char name[512];
-		int used = fprintf(p->out, "  %5.1f %% %11s %8" PRIu64 " %10s %10s  ", percent(k->ns, gr->kernel_ns),
-				   duration(total, k->ns), k->cnt, duration(mean, k->ns / k->cnt),
-				   duration(max, k->max_ns));
+		int used = fprintf(p->out, "  %5.1f %% %11s %8" PRIu64 " %10s %10s  ",
+				   percent(k->ns, gr->kernel_ns), duration(total, k->ns), k->cnt,
+				   duration(mean, k->ns / k->cnt), duration(max, k->max_ns));
 
 		snprintf(name, sizeof(name), "%s", GR_TEXT(gr, k->name));
 		put_last(p, name, (size_t)used);
@@ -250,9 +259,9 @@ static void put_copies(const struct printer *p)
 	for (i = 0; i < shown; i++) {
 		const struct gr_copy *c = &gr->copies[i];
 
-		fprintf(p->out, "  %11s %8" PRIu64 " %11s %8.2f GB/s  %s\n", duration(total, c->ns), c->cnt,
-			cell__bytes(size, (double)c->bytes), c->ns ? (double)c->bytes / (double)c->ns : 0.0,
-			gr__copy_text(gr, name, c));
+		fprintf(p->out, "  %11s %8" PRIu64 " %11s %8.2f GB/s  %s\n", duration(total, c->ns),
+			c->cnt, cell__bytes(size, (double)c->bytes),
+			c->ns ? (double)c->bytes / (double)c->ns : 0.0, gr__copy_text(gr, name, c));
 	}
 	put_rest(p, shown, gr->copy_cnt);
 }
@@ -266,12 +275,14 @@ static void put_streams(const struct printer *p)
 	if (!gr->stream_cnt)
 		return;
 	title(p, "Streams");
-	fprintf(p->out, "  %3s %7s %9s %9s %9s %9s\n", "GPU", "stream", "kernels", "busy", "all work", "copies");
+	fprintf(p->out, "  %3s %7s %9s %9s %9s %9s\n", "GPU", "stream", "kernels", "busy",
+		"all work", "copies");
 	for (i = 0; i < shown; i++) {
 		const struct gr_stream *st = &gr->streams[i];
 
-		fprintf(p->out, "  %3u %7u %9" PRIu64 " %7.1f %% %7.1f %% %9" PRIu64 "\n", st->device, st->stream,
-			st->kernels, percent(st->kernel_ns, window), percent(st->work_ns, window), st->copies);
+		fprintf(p->out, "  %3u %7u %9" PRIu64 " %7.1f %% %7.1f %% %9" PRIu64 "\n",
+			st->device, st->stream, st->kernels, percent(st->kernel_ns, window),
+			percent(st->work_ns, window), st->copies);
 	}
 	put_rest(p, shown, gr->stream_cnt);
 }
@@ -291,10 +302,11 @@ static void put_latencies(const struct printer *p)
 
 		for (n = 0; n < 2; n++)
 			if (rows[n]->cnt)
-				fprintf(p->out, "  %3u %9" PRIu64 " %11s %11s %11s  %s\n", gr->devices[i].id,
-					rows[n]->cnt, duration(a, rows[n]->median), duration(b, rows[n]->p90),
-					duration(c, rows[n]->p99),
-					n ? "all work, with what waited behind other work" : "onto an idle stream");
+				fprintf(p->out, "  %3u %9" PRIu64 " %11s %11s %11s  %s\n",
+					gr->devices[i].id, rows[n]->cnt, duration(a, rows[n]->median),
+					duration(b, rows[n]->p90), duration(c, rows[n]->p99),
+					n ? "all work, with what waited behind other work" :
+					    "onto an idle stream");
 	}
 }
 
@@ -310,9 +322,12 @@ static void put_apis(const struct printer *p)
 	fprintf(p->out, "  %11s %8s %10s %11s  %s\n", "total", "count", "mean", "bytes", "call");
 	for (i = 0; i < shown; i++) {
 		const struct gr_api *a = &gr->apis[i];
-		struct gr_reason at = { .where = GR_IN_CALL, .what = a->name, .op = a->op, .annotation = a->annotation };
-		int used = fprintf(p->out, "  %11s %8" PRIu64 " %10s %11s  ", duration(total, a->ns), a->cnt,
-				   duration(mean, a->ns / a->cnt), a->bytes ? cell__bytes(size, (double)a->bytes) : "");
+		struct gr_reason at = {
+			.where = GR_IN_CALL, .what = a->name, .op = a->op, .annotation = a->annotation
+		};
+		int used = fprintf(p->out, "  %11s %8" PRIu64 " %10s %11s  ",
+				   duration(total, a->ns), a->cnt, duration(mean, a->ns / a->cnt),
+				   a->bytes ? cell__bytes(size, (double)a->bytes) : "");
 
 		gr__where_text(gr, name, sizeof(name), &at);
 		cell__put_text(p->out, name, used < LINE - 30 ? (size_t)(LINE - used) : 30);
@@ -335,7 +350,8 @@ static void put_overheads(const struct printer *p)
 		return;
 	title(p, "Cost of recording, as CUPTI reports it");
 	for (i = 0; i < gr->overhead_cnt; i++) {
-		fprintf(p->out, "  %11s %8" PRIu64 "  ", duration(total, gr->overheads[i].ns), gr->overheads[i].cnt);
+		fprintf(p->out, "  %11s %8" PRIu64 "  ", duration(total, gr->overheads[i].ns),
+			gr->overheads[i].cnt);
 		put_last(p, GR_TEXT(gr, gr->overheads[i].name), 23);
 	}
 }
@@ -347,7 +363,8 @@ static void put_agents(const struct printer *p)
 	cJSON *agents = json ? cJSON_Parse(json) : NULL;
 	const cJSON *a;
 
-	cJSON_ArrayForEach(a, agents) {
+	cJSON_ArrayForEach(a, agents)
+	{
 		const cJSON *pid = cJSON_GetObjectItemCaseSensitive(a, "pid");
 		const char *why = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "gpu_why"));
 		bool recorded = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "gpu"));
@@ -358,7 +375,9 @@ static void put_agents(const struct printer *p)
 			recorded ? "stopped reporting" : "reported no");
 		cell__put_text(p->out, why, 300);
 		fputs(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a, "host_calls")) ?
-			      "; CUDA calls are from kernel probes\n" : "\n", p->out);
+			      "; CUDA calls are from kernel probes\n" :
+			      "\n",
+		      p->out);
 	}
 	cJSON_Delete(agents);
 }
@@ -379,15 +398,18 @@ static void put_host(const struct printer *p)
 	}
 	fputs("  No agent recorded the GPU's work. CUDA calls of the host, recorded by kernel probes:\n",
 	      p->out);
-	fprintf(p->out, "  %" PRIu64 " launches, copies and fills, %.0f per second, %s in them\n", gr->launches,
-		(double)gr->launches / seconds, duration(in, gr->launch_ns));
-	fprintf(p->out, "  the host waited for the GPU %" PRIu64 " times, %s in all, %.1f %% of one thread's time\n", waits,
-		duration(waited, wait_ns), percent(wait_ns, gr__window_ns(gr)));
+	fprintf(p->out, "  %" PRIu64 " launches, copies and fills, %.0f per second, %s in them\n",
+		gr->launches, (double)gr->launches / seconds, duration(in, gr->launch_ns));
+	fprintf(p->out,
+		"  the host waited for the GPU %" PRIu64
+		" times, %s in all, %.1f %% of one thread's time\n",
+		waits, duration(waited, wait_ns), percent(wait_ns, gr__window_ns(gr)));
 	put_apis(p);
 	if (!gr->kernel_cnt)
 		return;
 	title(p, "Kernels launched");
-	fprintf(p->out, "  %8s %11s  %s\n", "launches", "in the call", "name, operator that launches most");
+	fprintf(p->out, "  %8s %11s  %s\n", "launches", "in the call",
+		"name, operator that launches most");
 	for (i = 0; i < shown; i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 		int used = fprintf(p->out, "  %8" PRIu64 " %11s  ", k->cnt, duration(total, k->ns));
@@ -408,10 +430,11 @@ static void put_trust(const struct printer *p)
 		return;
 	fprintf(p->out, "\nGPU times are accurate to %s", duration(err, gr->info->gpu_clock_err_ns));
 	if (gr->before_launch)
-		fprintf(p->out, "; %" PRIu64 " of %u began before their launch by more than that", gr->before_launch,
-			gr->work_cnt);
+		fprintf(p->out, "; %" PRIu64 " of %u began before their launch by more than that",
+			gr->before_launch, gr->work_cnt);
 	if (gr->unlinked)
-		fprintf(p->out, "; %" PRIu64 " of %u have no launch in the capture", gr->unlinked, gr->work_cnt);
+		fprintf(p->out, "; %" PRIu64 " of %u have no launch in the capture", gr->unlinked,
+			gr->work_cnt);
 	fputc('\n', p->out);
 }
 
@@ -434,8 +457,8 @@ static void put_activities(const struct printer *p)
 	put_overheads(p);
 }
 
-int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, const struct gpu_report_opts *opts,
-		   FILE *out)
+int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
+		   const struct gpu_report_opts *opts, FILE *out)
 {
 	struct printer p = { .gr = gr, .opts = opts, .out = out };
 	char account[2048];
@@ -448,7 +471,8 @@ int gr_text__print(struct gpu_report *gr, const struct session_totals *totals, c
 		put_host(&p);
 	else
 		fputs("  No CUDA activity was recorded: attach with --gpu auto to a process that "
-		      "uses CUDA\n", out);
+		      "uses CUDA\n",
+		      out);
 	put_agents(&p);
 	put_trust(&p);
 	if (loss_account__incomplete(gr->info, totals, account, sizeof(account)))

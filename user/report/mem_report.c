@@ -67,7 +67,7 @@ static void *append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz)
 	return e;
 }
 
-#define APPEND(mr, list, cnt, cap) \
+#define APPEND(mr, list, cnt, cap)                                                                 \
 	append((void **)&(mr)->list, &(mr)->cnt, &(mr)->cap, sizeof(*(mr)->list))
 
 /* 0 for no text and when out of memory; who is asked for memory next will say so. */
@@ -165,7 +165,8 @@ static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_
 /* A number for who, from 1; 0: out of memory, said. */
 static uint32_t place_id(struct mem_report *mr, const struct mr_who *who)
 {
-	uint64_t k0 = (uint64_t)who->outer << 32 | who->op, *nr = hashmap__get(&mr->place_ids, k0, who->annotation);
+	uint64_t k0 = (uint64_t)who->outer << 32 | who->op,
+		 *nr = hashmap__get(&mr->place_ids, k0, who->annotation);
 
 	if (nr)
 		return (uint32_t)*nr;
@@ -190,8 +191,9 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 		return NULL;
 	g = APPEND(mr, groups, group_cnt, group_cap);
 	if (g)
-		*g = (struct mr_group){ .proc = proc, .device = device, .who = *who, .shapes = shapes,
-					.shape_cnt = 1 };
+		*g = (struct mr_group){
+			.proc = proc, .device = device, .who = *who, .shapes = shapes, .shape_cnt = 1
+		};
 	return g;
 }
 
@@ -209,8 +211,8 @@ static struct mr_group *find_group(struct mem_report *mr, const struct memory_bl
 static bool is_recent(const struct mr_recent *r, const struct memory_block *b)
 {
 	return r->group && r->op == b->op && r->shapes == b->shapes && r->outer == b->outer_op &&
-	       r->annotation == b->annotation && r->tgid == b->tgid && r->device_type == b->device_type &&
-	       r->device_index == b->device_index;
+	       r->annotation == b->annotation && r->tgid == b->tgid &&
+	       r->device_type == b->device_type && r->device_index == b->device_index;
 }
 
 struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b)
@@ -226,8 +228,12 @@ struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *
 		return &mr->groups[r->group - 1];
 	g = find_group(mr, b);
 	if (g)
-		*r = (struct mr_recent){ .op = b->op, .outer = b->outer_op, .annotation = b->annotation,
-					 .shapes = b->shapes, .tgid = b->tgid, .device_type = b->device_type,
+		*r = (struct mr_recent){ .op = b->op,
+					 .outer = b->outer_op,
+					 .annotation = b->annotation,
+					 .shapes = b->shapes,
+					 .tgid = b->tgid,
+					 .device_type = b->device_type,
 					 .device_index = b->device_index,
 					 .group = (uint32_t)(g - mr->groups) + 1 };
 	return g;
@@ -386,8 +392,8 @@ static int count_change(struct mem_report *mr, struct mr_proc *p, const struct m
 	return 0;
 }
 
-static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p, const struct session_place *at,
-			      uint64_t ts)
+static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p,
+			      const struct session_place *at, uint64_t ts)
 {
 	struct mr_who who = who_at(mr, at);
 	struct mr_oom *o = APPEND(mr, ooms, oom_cnt, oom_cap);
@@ -498,8 +504,8 @@ static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct ses
 	return 0;
 }
 
-static int count_stall(struct mem_report *mr, const struct mr_proc *p, const struct session_place *at,
-		       const struct ptb_kmem_stall *st)
+static int count_stall(struct mem_report *mr, const struct mr_proc *p,
+		       const struct session_place *at, const struct ptb_kmem_stall *st)
 {
 	uint64_t ns = st->begin_ns && st->begin_ns < st->h.ts_ns ? st->h.ts_ns - st->begin_ns : 0;
 	struct mr_who who = who_at(mr, at);

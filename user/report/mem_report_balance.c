@@ -29,8 +29,8 @@ static double diff(uint64_t a, uint64_t b)
 	return (double)a - (double)b;
 }
 
-static void put_row(const struct balance *b, const char *name, uint64_t begin, bool has_peak, uint64_t peak,
-		    uint64_t end)
+static void put_row(const struct balance *b, const char *name, uint64_t begin, bool has_peak,
+		    uint64_t peak, uint64_t end)
 {
 	char c0[CELL], c1[CELL], c2[CELL], c3[CELL];
 
@@ -48,15 +48,16 @@ static void put_table(const struct balance *b)
 	bool has_peak = d && d->has_rss_at_peak;
 	uint32_t i;
 
-	fprintf(b->out, "\n%s\n", d ? "torch's CPU blocks against the resident size (RSS)" : "The resident size (RSS)");
+	fprintf(b->out, "\n%s\n",
+		d ? "torch's CPU blocks against the resident size (RSS)" : "The resident size (RSS)");
 	fprintf(b->out, "  %-22s %12s", "", "begin");
 	if (d)
 		fprintf(b->out, " %12s", "torch's peak");
 	fprintf(b->out, " %12s %12s\n", "end", "change");
 	if (d)
 		put_row(b, "torch, of the window", d->begin, true, d->peak, d->now);
-	put_row(b, "RSS", mr__resident(p->rss_begin), has_peak, d ? mr__resident(d->rss_at_peak) : 0,
-		mr__resident(p->rss));
+	put_row(b, "RSS", mr__resident(p->rss_begin), has_peak,
+		d ? mr__resident(d->rss_at_peak) : 0, mr__resident(p->rss));
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		uint32_t k = kinds[i];
 		char name[MEM_NAME_MAX];
@@ -106,17 +107,22 @@ static void put_difference(const struct balance *b)
 		fprintf(b->out, "  RSS grew by %s more than torch's blocks", bytes(c0, d));
 		if (file > NOISE_BYTES)
 			fprintf(b->out, ", %s of it pages of files", bytes(c1, file < d ? file : d));
-		fputs(": memory of others than torch\n    (Python, libraries), or freed blocks that malloc keeps\n", b->out);
+		fputs(": memory of others than torch\n    (Python, libraries), or freed blocks that malloc keeps\n",
+		      b->out);
 	} else if (d < -noise) {
-		fprintf(b->out, "  torch's blocks grew by %s more than RSS: pages not touched yet, or memory\n"
-				"    that the process had before", bytes(c0, -d));
+		fprintf(b->out,
+			"  torch's blocks grew by %s more than RSS: pages not touched yet, or memory\n"
+			"    that the process had before",
+			bytes(c0, -d));
 		if (swap > NOISE_BYTES)
 			fprintf(b->out, "; %s were swapped out", bytes(c1, swap));
 		fputc('\n', b->out);
 	}
 	if (p->freed_unknown)
-		fprintf(b->out, "  %" PRIu64 " block%s from before the window %s freed in it, of unknown size: torch's change "
-				"is less by that\n", p->freed_unknown, p->freed_unknown == 1 ? "" : "s",
+		fprintf(b->out,
+			"  %" PRIu64 " block%s from before the window %s freed in it, of unknown size: torch's change "
+			"is less by that\n",
+			p->freed_unknown, p->freed_unknown == 1 ? "" : "s",
 			p->freed_unknown == 1 ? "was" : "were");
 }
 

@@ -58,7 +58,8 @@ static bool median_slope(const struct mr_growth *g, const double *values, double
 		return false;
 	for (i = 0; i < g->cnt; i++)
 		for (j = i + 1; j < g->cnt; j++)
-			all[n++] = (values[j] - values[i]) / (double)(g->held[j].period - g->held[i].period);
+			all[n++] = (values[j] - values[i]) /
+				   (double)(g->held[j].period - g->held[i].period);
 	qsort(all, n, sizeof(*all), cmp_double);
 	*slope = all[(n - 1) / 2];
 	free(all);

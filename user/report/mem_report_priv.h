@@ -53,10 +53,10 @@ struct mr_group {
 	uint64_t peak_seen;
 	/* at the end, by mem_report_rank.c */
 	uint64_t kept, kept_cnt;
-	uint64_t kept_before;        /* of kept, from before the last period */
+	uint64_t kept_before;              /* of kept, from before the last period */
 	int64_t first_period, last_period; /* that anything kept is from */
 	uint32_t periods, periods_before; /* how many that were, and without the last of the process */
-	uint32_t shape_cnt;          /* of a group that stands for all shapes; else 1 */
+	uint32_t shape_cnt;               /* of a group that stands for all shapes; else 1 */
 };
 
 struct mr_device {
@@ -135,10 +135,10 @@ struct mem_report {
 	struct mr_oom *ooms;
 	uint32_t proc_cnt, proc_cap, device_cnt, device_cap, group_cnt, group_cap, kernel_cnt, kernel_cap;
 	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
-	struct hashmap place_ids;  /* (op, outer), annotation -> small number, so that two words name a group */
+	struct hashmap place_ids; /* (op, outer), annotation -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
 	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
-	struct hashmap known_texts; /* text of the session -> its id in texts */
+	struct hashmap known_texts;                   /* text of the session -> its id in texts */
 	struct mr_recent recent[MR_RECENT];
 	uint32_t place_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
@@ -176,8 +176,8 @@ uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts);
 
 struct mr_view {
 	struct mr_proc *proc;
-	uint32_t nr; /* its number in procs */
-	bool by_step;     /* periods are steps, else parts of the window */
+	uint32_t nr;             /* its number in procs */
+	bool by_step;            /* periods are steps, else parts of the window */
 	uint32_t periods_before; /* that the window saw, the last one not counted */
 	const struct mr_device **devices;
 	struct mr_group *leaks; /* copies: some stand for all shapes of an operator */

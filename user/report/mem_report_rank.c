@@ -18,7 +18,8 @@
 
 uint32_t mr__time_period(const struct mem_report *mr, uint64_t ts)
 {
-	uint64_t begin = mr->info->begin_ns, len = mr->info->end_ns > begin ? mr->info->end_ns - begin : 0;
+	uint64_t begin = mr->info->begin_ns,
+		 len = mr->info->end_ns > begin ? mr->info->end_ns - begin : 0;
 
 	if (!len || ts <= begin)
 		return 0;
@@ -50,7 +51,8 @@ static bool by_step(const struct mr_proc *p)
 }
 
 /* Blocks from before the first step belong to no period: -1. */
-static int64_t period_of(const struct mem_report *mr, const struct mr_proc *p, const struct memory_block *b)
+static int64_t period_of(const struct mem_report *mr, const struct mr_proc *p,
+			 const struct memory_block *b)
 {
 	return by_step(p) ? b->step : (int64_t)mr__time_period(mr, b->ts_ns);
 }
@@ -166,8 +168,8 @@ static bool same_place(const struct mem_report *mr, const struct kept *a, const 
  * An operator whose inputs have another shape each time leaks in groups that do not grow: items is all that
  * it kept, in order of periods. False if one of its groups grows by itself, or all of them do not.
  */
-static bool sum_shapes(const struct mem_report *mr, const struct kept *items, uint32_t cnt, uint32_t before,
-		       struct mr_group *sum)
+static bool sum_shapes(const struct mem_report *mr, const struct kept *items, uint32_t cnt,
+		       uint32_t before, struct mr_group *sum)
 {
 	int64_t last = last_period(&mr->procs[items->proc]);
 	uint64_t most = 0;
@@ -216,7 +218,8 @@ static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k
 
 		for (j = i + 1; j < k->cnt && same_place(mr, &k->items[i], &k->items[j]); j++)
 			;
-		if (k->items[i].proc != v->nr || !sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
+		if (k->items[i].proc != v->nr ||
+		    !sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
 			continue;
 		if (vec_reserve((void **)&v->leaks, &cap, (uint64_t)v->leak_cnt + 1, sizeof(*v->leaks)))
 			return -ENOMEM;
@@ -231,7 +234,8 @@ static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k
 
 static int cmp_live(const void *a, const void *b)
 {
-	const struct mr_group *x = *(const struct mr_group *const *)a, *y = *(const struct mr_group *const *)b;
+	const struct mr_group *x = *(const struct mr_group *const *)a,
+			      *y = *(const struct mr_group *const *)b;
 	int c = cmp_u64(x->kept, y->kept);
 
 	return c ? c : x < y ? -1 : x > y;
@@ -256,7 +260,8 @@ static int cmp_place(const void *a, const void *b)
 
 static int cmp_faults(const void *a, const void *b)
 {
-	const struct mr_kernel *x = *(const struct mr_kernel *const *)a, *y = *(const struct mr_kernel *const *)b;
+	const struct mr_kernel *x = *(const struct mr_kernel *const *)a,
+			       *y = *(const struct mr_kernel *const *)b;
 	int c = cmp_u64(x->fault_bytes, y->fault_bytes);
 
 	if (!c)
@@ -266,7 +271,8 @@ static int cmp_faults(const void *a, const void *b)
 
 static int cmp_stalls(const void *a, const void *b)
 {
-	const struct mr_kernel *x = *(const struct mr_kernel *const *)a, *y = *(const struct mr_kernel *const *)b;
+	const struct mr_kernel *x = *(const struct mr_kernel *const *)a,
+			       *y = *(const struct mr_kernel *const *)b;
 	int c = cmp_u64(x->reclaim_ns + x->compact_ns, y->reclaim_ns + y->compact_ns);
 
 	if (!c)
@@ -276,13 +282,15 @@ static int cmp_stalls(const void *a, const void *b)
 
 static int cmp_apis(const void *a, const void *b)
 {
-	const struct mr_api *x = *(const struct mr_api *const *)a, *y = *(const struct mr_api *const *)b;
+	const struct mr_api *x = *(const struct mr_api *const *)a,
+			    *y = *(const struct mr_api *const *)b;
 	int c = cmp_u64(x->ns, y->ns);
 
 	return c ? c : x < y ? -1 : x > y;
 }
 
 /* Pointers to those elements of a list that are of the view's process and pass a condition. */
+/* clang-format off */
 #define PICK(v, out, out_cnt, items, cnt, cond)                           \
 	do {                                                              \
 		uint32_t n_;                                              \
@@ -291,6 +299,7 @@ static int cmp_apis(const void *a, const void *b)
 			if ((items)[n_].proc == (v)->nr && (cond))        \
 				(v)->out[(v)->out_cnt++] = &(items)[n_];  \
 	} while (0)
+/* clang-format on */
 
 /* Arrays of pointers to const are not what qsort declares. */
 #define SORT(list, cnt, cmp) qsort((void *)(uintptr_t)(list), cnt, sizeof(*(list)), cmp)
@@ -354,7 +363,8 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 		session__live_blocks(mr->s, keep, &k);
 	err = err ? err : k.err;
 	for (i = 0; i < k.cnt; i++)
-		add_kept(&mr->groups[k.items[i].group], &k.items[i], last_period(&mr->procs[k.items[i].proc]));
+		add_kept(&mr->groups[k.items[i].group], &k.items[i],
+			 last_period(&mr->procs[k.items[i].proc]));
 	if (!err)
 		err = sort__array_r(k.items, k.cnt, sizeof(*k.items), cmp_kept, mr);
 	weigh(mr);
@@ -369,7 +379,8 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 		qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
 	/* each looks through all there is: as many as there is work for, one in any case */
 	for (i = 0; i < mr->proc_cnt && !err && (!i || effort__left > 0); i++) {
-		effort__spend(5ULL * mr->group_cnt + 2ULL * mr->kernel_cnt + mr->device_cnt + mr->api_cnt + k.cnt);
+		effort__spend(5ULL * mr->group_cnt + 2ULL * mr->kernel_cnt + mr->device_cnt +
+			      mr->api_cnt + k.cnt);
 		err = cancel__pending() ? -ECANCELED : fill_view(mr, &list[i], list[i].nr, &k);
 	}
 	free(k.items);

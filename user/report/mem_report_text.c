@@ -84,8 +84,8 @@ static const char *shapes_text(const struct printer *p, uint32_t id)
 }
 
 /* The last cell of a row that has `used` columns so far; the shapes below it where they do not fit. */
-static void put_who(const struct printer *p, const struct mr_who *who, size_t used, const char *shapes,
-		    uint32_t shape_cnt)
+static void put_who(const struct printer *p, const struct mr_who *who, size_t used,
+		    const char *shapes, uint32_t shape_cnt)
 {
 	char name[512], more[64] = "";
 	size_t room = used < LINE - 20 ? LINE - used : 20;
@@ -186,8 +186,10 @@ static void put_foreign_growth(const struct printer *p)
 			torch += one;
 	if (torch * 2 > rss)
 		return;
-	fprintf(p->out, "  GROWS          RSS by %s a %s, outside of torch's "
-			"blocks", change(per, rss), period(p));
+	fprintf(p->out,
+		"  GROWS          RSS by %s a %s, outside of torch's "
+		"blocks",
+		change(per, rss), period(p));
 	if (v->fault_cnt) {
 		who_text(p, name, sizeof(name), &v->faults[0]->who);
 		fprintf(p->out, ";\n%17smost pages came in by ", "");
@@ -205,21 +207,25 @@ static void put_growing(const struct printer *p)
 	if (!p->mr->info->has_memory || !v->device_cnt)
 		return;
 	if (v->by_step && v->periods_before < MR_LEAK_PERIODS_MIN) {
-		fprintf(p->out, "  GROWS          unknown: %u steps are too few, record "
-				"longer\n", v->proc->steps);
+		fprintf(p->out,
+			"  GROWS          unknown: %u steps are too few, record "
+			"longer\n",
+			v->proc->steps);
 		return;
 	}
 	if (!v->leak_cnt) {
-		fprintf(p->out, "  GROWS          no torch memory: no operator keeps blocks from "
-				"each %s\n", period(p));
+		fprintf(p->out,
+			"  GROWS          no torch memory: no operator keeps blocks from "
+			"each %s\n",
+			period(p));
 		return;
 	}
 	who_text(p, name, sizeof(name), &g->who);
 	fputs("  GROWS          ", p->out);
 	put_text(p->out, name, LINE - 17);
 	fprintf(p->out, "\n%17s%s a %s: %s kept from %u of %u", "",
-		change(per, (double)g->kept_before / v->periods_before), period(p), bytes(kept, (double)g->kept),
-		g->periods, v->periods_before + 1);
+		change(per, (double)g->kept_before / v->periods_before), period(p),
+		bytes(kept, (double)g->kept), g->periods, v->periods_before + 1);
 	if (*shapes_text(p, g->shapes) && g->shape_cnt == 1) {
 		fputs(", inputs ", p->out);
 		put_text(p->out, shapes_text(p, g->shapes), 32);
@@ -246,7 +252,8 @@ static void put_device(const struct printer *p, const struct mr_device *d)
 	fputc('\n', p->out);
 	for (i = 0; i < cnt; i++) {
 		who_text(p, name, sizeof(name), &top[i].who);
-		fprintf(p->out, "    %-12s %10s  ", i ? "" : "at the peak", bytes(text, (double)top[i].peak));
+		fprintf(p->out, "    %-12s %10s  ", i ? "" : "at the peak",
+			bytes(text, (double)top[i].peak));
 		put_text(p->out, name, LINE - 29);
 		fputc('\n', p->out);
 	}
@@ -260,8 +267,10 @@ static void put_rss(const struct printer *p)
 
 	if (!pr->has_rss)
 		return;
-	fprintf(p->out, "  RSS            peak %s at %s; %s at the end", bytes(peak, (double)mr__resident(pr->rss_peak)),
-		when(p, at, pr->rss_peak_ts, pr->rss_peak_step), bytes(end, (double)mr__resident(pr->rss)));
+	fprintf(p->out, "  RSS            peak %s at %s; %s at the end",
+		bytes(peak, (double)mr__resident(pr->rss_peak)),
+		when(p, at, pr->rss_peak_ts, pr->rss_peak_step),
+		bytes(end, (double)mr__resident(pr->rss)));
 	if (mr_growth__noisy_slope(p->v->by_step ? &pr->by_step : &pr->by_time, &slope))
 		fprintf(p->out, "; %s a %s", change(at, slope), period(p));
 	fputc('\n', p->out);
@@ -288,7 +297,8 @@ static void put_head(const struct printer *p)
 	fprintf(p->out, "), %.3f s",
 		info->end_ns > info->begin_ns ? (double)(info->end_ns - info->begin_ns) / 1e9 : 0.0);
 	if (pr->steps)
-		fprintf(p->out, ", %u steps (%" PRId64 " to %" PRId64 ")", pr->steps, pr->first_step, pr->last_step);
+		fprintf(p->out, ", %u steps (%" PRId64 " to %" PRId64 ")", pr->steps,
+			pr->first_step, pr->last_step);
 	else if (info->has_memory)
 		fputs(", no steps known (--step-on NAME)", p->out);
 	fputc('\n', p->out);
@@ -307,13 +317,14 @@ static void put_leaks(const struct printer *p)
 	title(p, "Growing: blocks never freed, from at least %u %ss and over half of those before the last",
 	      MR_LEAK_PERIODS_MIN, v->by_step ? "step" : "tenth");
 	fprintf(p->out, "  %10s %10s %8s %9s  operator in annotation, input shapes\n",
-		v->by_step ? "per step" : "per tenth", "kept", "blocks", v->by_step ? "steps" : "tenths");
+		v->by_step ? "per step" : "per tenth", "kept", "blocks",
+		v->by_step ? "steps" : "tenths");
 	for (i = 0; i < shown; i++) {
 		const struct mr_group *g = &v->leaks[i];
 
 		fprintf(p->out, "  %10s %10s %8" PRIu64 " %4u/%-4u  ",
-			bytes(per, (double)g->kept_before / v->periods_before), bytes(kept, (double)g->kept),
-			g->kept_cnt, g->periods, v->periods_before + 1);
+			bytes(per, (double)g->kept_before / v->periods_before),
+			bytes(kept, (double)g->kept), g->kept_cnt, g->periods, v->periods_before + 1);
 		put_who(p, &g->who, 45, shapes_text(p, g->shapes), g->shape_cnt);
 	}
 	put_rest(p, shown, v->leak_cnt);
@@ -327,8 +338,8 @@ static const char *from_periods(char *buf, const struct mr_group *g)
 	else if (g->first_period == g->last_period)
 		snprintf(buf, CELL, "%" PRId64, g->last_period);
 	else
-		snprintf(buf, CELL, "%" PRId64 "..%" PRId64, g->first_period < 0 ? 0 : g->first_period,
-			 g->last_period);
+		snprintf(buf, CELL, "%" PRId64 "..%" PRId64,
+			 g->first_period < 0 ? 0 : g->first_period, g->last_period);
 	return buf;
 }
 
@@ -345,15 +356,15 @@ static void put_live(const struct printer *p)
 	}
 	if (!cnt)
 		return;
-	title(p, "Live at the end, allocated in the window: %s in %" PRIu64 " blocks", bytes(kept, (double)sum),
-	      cnt);
-	fprintf(p->out, "  %10s %8s %12s  operator in annotation, input shapes\n", "bytes", "blocks",
-		v->by_step ? "of step" : "of tenth");
+	title(p, "Live at the end, allocated in the window: %s in %" PRIu64 " blocks",
+	      bytes(kept, (double)sum), cnt);
+	fprintf(p->out, "  %10s %8s %12s  operator in annotation, input shapes\n", "bytes",
+		"blocks", v->by_step ? "of step" : "of tenth");
 	for (i = 0; i < shown; i++) {
 		const struct mr_group *g = v->live[i];
 		const struct mr_device *d = &p->mr->devices[g->device];
-		int used = fprintf(p->out, "  %10s %8" PRIu64 " %12s  ", bytes(kept, (double)g->kept), g->kept_cnt,
-				   from_periods(from, g));
+		int used = fprintf(p->out, "  %10s %8" PRIu64 " %12s  ",
+				   bytes(kept, (double)g->kept), g->kept_cnt, from_periods(from, g));
 
 		if (d->type)
 			used += fprintf(p->out, "%s: ", mem_name__device(device, d->type, d->index));
@@ -370,15 +381,15 @@ static void put_faults(const struct printer *p)
 
 	if (!v->fault_cnt)
 		return;
-	title(p, "Page faults: %" PRIu64 ", %" PRIu64 " of them major, brought in %s", v->proc->sum.faults,
-	      v->proc->sum.major, bytes(in, (double)v->proc->sum.fault_bytes));
-	fprintf(p->out, "  %10s %9s %7s %11s  operator in annotation\n", "brought in", "faults", "major",
-		"mapped, net");
+	title(p, "Page faults: %" PRIu64 ", %" PRIu64 " of them major, brought in %s",
+	      v->proc->sum.faults, v->proc->sum.major, bytes(in, (double)v->proc->sum.fault_bytes));
+	fprintf(p->out, "  %10s %9s %7s %11s  operator in annotation\n", "brought in", "faults",
+		"major", "mapped, net");
 	for (i = 0; i < shown; i++) {
 		const struct mr_kernel *k = v->faults[i];
 
-		fprintf(p->out, "  %10s %9" PRIu64 " %7" PRIu64 " %11s  ", bytes(in, (double)k->fault_bytes),
-			k->faults, k->major,
+		fprintf(p->out, "  %10s %9" PRIu64 " %7" PRIu64 " %11s  ",
+			bytes(in, (double)k->fault_bytes), k->faults, k->major,
 			change(mapped, diff(k->map_bytes, k->unmap_bytes) + (double)k->brk_bytes));
 		put_who(p, &k->who, 45, "", 1);
 	}
@@ -394,11 +405,13 @@ static void put_stalls(const struct printer *p)
 
 	if (!v->stall_cnt)
 		return;
-	title(p, "Threads stalled for memory: %" PRIu64 " times %s in reclaim, %" PRIu64 " times "
-		 "%s in compaction",
-	      s->reclaims, duration(reclaim, s->reclaim_ns), s->compactions, duration(compact, s->compact_ns));
-	fprintf(p->out, "  %11s %11s %8s %11s  operator in annotation\n", "reclaim", "compaction", "times",
-		"longest");
+	title(p,
+	      "Threads stalled for memory: %" PRIu64 " times %s in reclaim, %" PRIu64 " times "
+	      "%s in compaction",
+	      s->reclaims, duration(reclaim, s->reclaim_ns), s->compactions,
+	      duration(compact, s->compact_ns));
+	fprintf(p->out, "  %11s %11s %8s %11s  operator in annotation\n", "reclaim", "compaction",
+		"times", "longest");
 	for (i = 0; i < shown; i++) {
 		const struct mr_kernel *k = v->stalls[i];
 
@@ -428,8 +441,9 @@ static void put_apis(const struct printer *p)
 
 		fputs("  ", p->out);
 		put_text(p->out, name, LINE);
-		fprintf(p->out, "%*s %8" PRIu64 " %11s %11s", width < 24 ? 24 - (int)width : 0, "", a->calls,
-			a->bytes ? bytes(asked, (double)a->bytes) : "", duration(time, a->ns));
+		fprintf(p->out, "%*s %8" PRIu64 " %11s %11s", width < 24 ? 24 - (int)width : 0, "",
+			a->calls, a->bytes ? bytes(asked, (double)a->bytes) : "",
+			duration(time, a->ns));
 		if (a->no_result)
 			fprintf(p->out, "  of %" PRIu64 " the return was not seen", a->no_result);
 		fputc('\n', p->out);
@@ -472,7 +486,8 @@ int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 	if (!mr->info->has_memory)
 		fputs("\ntorch's allocations were not recorded: attach with --profile-memory\n", out);
 	if (!mr->info->has_kernel_memory)
-		fputs("\nThe kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory\n", out);
+		fputs("\nThe kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory\n",
+		      out);
 	if (loss_account__incomplete(mr->info, totals, account, sizeof(account)))
 		fprintf(out, "\nThe capture is incomplete and the figures are bounds: %s\n", account);
 	if (fflush(out) || ferror(out))

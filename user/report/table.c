@@ -17,7 +17,7 @@
 #define COLUMN_WIDTH 12
 #define NAME_WIDTH_MAX 55
 #define NAME_CUT (NAME_WIDTH_MAX - 3) /* a name this long or longer is cut here and ends in "..." */
-#define SHAPES_WIDTH_MAX 80              /* shapes are cut there, without dots */
+#define SHAPES_WIDTH_MAX 80           /* shapes are cut there, without dots */
 #define TEXT_MARGIN 4
 #define CELL_MAX 64
 
@@ -144,10 +144,9 @@ static void print_headers(FILE *out, const struct layout *l)
 
 static void print_memory(FILE *out, const struct ka_row *r, const struct layout *l)
 {
-	const int64_t bytes[MEMORY_COLUMNS] = { [CPU_MEM] = r->cpu_mem,
-						[SELF_CPU_MEM] = r->self_cpu_mem,
-						[DEVICE_MEM] = r->device_mem,
-						[SELF_DEVICE_MEM] = r->self_device_mem };
+	const int64_t bytes[MEMORY_COLUMNS] = {
+		[CPU_MEM] = r->cpu_mem, [SELF_CPU_MEM] = r->self_cpu_mem, [DEVICE_MEM] = r->device_mem, [SELF_DEVICE_MEM] = r->self_device_mem
+	};
 	char cell[CELL_MAX];
 	size_t i;
 
@@ -183,7 +182,8 @@ static void print_shapes(FILE *out, const char *shapes, size_t width)
 	fputs("  ", out);
 }
 
-static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, const struct table_sums *sums)
+static void print_row(FILE *out, const struct ka_row *r, const struct layout *l,
+		      const struct table_sums *sums)
 {
 	double sum = sums->self_cpu;
 	double self = table_rows__us(r->self_cpu_ns), total = table_rows__us(r->cpu_total_ns);

@@ -36,7 +36,9 @@ static const char *category(const struct ka_row *r)
 {
 	if (r->category)
 		return r->category;
-	return r->is_annotation ? "user_annotation" : r->is_instant ? "cpu_instant_event" : "cpu_op";
+	return r->is_annotation ? "user_annotation" :
+	       r->is_instant    ? "cpu_instant_event" :
+				  "cpu_op";
 }
 
 struct columns {
@@ -73,7 +75,8 @@ static void write_row(struct jsonw *w, const struct ka_row *r, const struct colu
 	jsonw__double(w, r->count ? (double)r->cpu_total_ns / (double)r->count : 0.0);
 	if (c->device)
 		write_device(w, r, c->sums.device);
-	put_u64(w, "first_begin_ns", r->first_begin_ns > c->begin_ns ? r->first_begin_ns - c->begin_ns : 0);
+	put_u64(w, "first_begin_ns",
+		r->first_begin_ns > c->begin_ns ? r->first_begin_ns - c->begin_ns : 0);
 	if (r->shapes && r->shapes[0]) {
 		jsonw__key(w, "input_shapes");
 		jsonw__str(w, r->shapes);
@@ -96,7 +99,8 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 	const struct session_info *info = session__info(s);
 	uint32_t shown = table_rows__shown(cnt, opts), i;
 	struct jsonw w = { 0 };
-	struct columns c = { .begin_ns = info->begin_ns, .memory = opts->profile_memory,
+	struct columns c = { .begin_ns = info->begin_ns,
+			     .memory = opts->profile_memory,
 			     .device = opts->device_time };
 	int err = list ? jsonw__init(&w, jsonw__to_stream, out, 64 * 1024) : -ENOMEM;
 

@@ -24,7 +24,9 @@
 #include "target/mapped_file.h"
 
 #define MAGIC "PTBAGENT"
+/* clang-format off */
 #define FILE_STEM "libptbpf_agent" /* of PTB_AGENT_FILE: copies may have a version or a hash behind it */
+/* clang-format on */
 
 static const char *const site_names[PTB_AGENT_SITE_CNT] = {
 #define X(name, nr, text, what) [nr] = text,
@@ -54,11 +56,11 @@ void agent_lib__clear(struct agent_lib *al)
 
 /* ---- what the file says ---- */
 
-struct file_facts { /* all 0: it has none */
-	uint64_t site[PTB_AGENT_SITE_CNT];	     /* file offsets */
-	uint64_t semaphore[PTB_AGENT_SITE_CNT];	     /* file offsets */
+struct file_facts {                                  /* all 0: it has none */
+	uint64_t site[PTB_AGENT_SITE_CNT];           /* file offsets */
+	uint64_t semaphore[PTB_AGENT_SITE_CNT];      /* file offsets */
 	uint64_t semaphore_addr[PTB_AGENT_SITE_CNT]; /* ELF vaddr */
-	uint64_t ctl_addr, ctl_size;		     /* ELF vaddr */
+	uint64_t ctl_addr, ctl_size;                 /* ELF vaddr */
 };
 
 struct fact_finder {
@@ -146,8 +148,9 @@ static int say(char *why, size_t cap, int err, const char *text)
 static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
 {
 	if (!memcmp(ctl->magic, MAGIC, sizeof(ctl->magic) - 1) && !ctl->magic[sizeof(ctl->magic) - 1])
-		return say(why, cap, -EAGAIN, "it is inactive because the process has neither "
-					      "Python nor torch");
+		return say(why, cap, -EAGAIN,
+			   "it is inactive because the process has neither "
+			   "Python nor torch");
 	if (memcmp(ctl->magic, MAGIC, sizeof(ctl->magic)) != 0)
 		return say(why, cap, -EPROTO, "its control block is not valid");
 	if (ctl->abi != PTB_AGENT_ABI || ctl->size != sizeof(*ctl)) {
@@ -239,20 +242,20 @@ int agent_lib__configure(pid_t pid, const struct agent_lib *al, const struct ptb
 /* ---- both together ---- */
 
 static int check_memory(pid_t pid, const struct proc_maps *maps, const struct proc_map *code,
-			const struct file_facts *f, const struct agent_lib *al, uint32_t *state, char *why,
-			size_t cap)
+			const struct file_facts *f, const struct agent_lib *al, uint32_t *state,
+			char *why, size_t cap)
 {
 	struct ptb_agent_ctl ctl;
 	int fd, err;
 
 	if (!al->site[PTB_AGENT_SITE_CHUNK])
-		return say(why, cap, -EPROTO, "it has no USDT site \"" PTB_AGENT_PROVIDER ":chunk\" with a semaphore");
+		return say(why, cap, -EPROTO,
+			   "it has no USDT site \"" PTB_AGENT_PROVIDER ":chunk\" with a semaphore");
 	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
-		if (al->site[i] && !is_writable(maps, code, f->semaphore_addr[i] + al->load_bias,
-						sizeof(uint16_t)))
+		if (al->site[i] &&
+		    !is_writable(maps, code, f->semaphore_addr[i] + al->load_bias, sizeof(uint16_t)))
 			return say(why, cap, -EPROTO, "its semaphores are not in writable memory");
-	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) ||
-	    !is_writable(maps, code, al->ctl, sizeof(ctl)))
+	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) || !is_writable(maps, code, al->ctl, sizeof(ctl)))
 		return say(why, cap, -EPROTO, "it exports no control block");
 	fd = open_memory(pid, O_RDONLY);
 	if (fd < 0)
@@ -277,7 +280,9 @@ static int examine(pid_t pid, const struct proc_maps *maps, const struct proc_ma
 	why[0] = 0;
 	err = mapped_file__ask(pid, map, &q, &mf);
 	if (err)
-		return err == -ENOMEM || err == -ECANCELED ? err : say(why, cap, -EPROTO, "its file cannot be read");
+		return err == -ENOMEM || err == -ECANCELED ?
+			       err :
+			       say(why, cap, -EPROTO, "its file cannot be read");
 	out->fd = mf.fd;
 	mf.fd = 0;
 	out->path = strdup(map->path);
@@ -317,7 +322,8 @@ int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 		if (!map->exec || !strstr(proc_map__base(map), FILE_STEM))
 			continue;
 		err = examine(pid, &maps, map, &found, &state, text, sizeof(text));
-		if (!err ? result || (state & PTB_AGENT_ALIVE) : result && (err == -EAGAIN || result != -EAGAIN)) {
+		if (!err ? result || (state & PTB_AGENT_ALIVE) :
+			   result && (err == -EAGAIN || result != -EAGAIN)) {
 			agent_lib__clear(out);
 			*out = found;
 			result = err;

@@ -15,7 +15,7 @@
 #include "target/elf_priv.h"
 #include "target/file_id.h"
 
-#define MEMORY_CNT 256	 /* answers that are remembered */
+#define MEMORY_CNT 256   /* answers that are remembered */
 #define MEMORY_MAX 65536 /* bytes of one */
 
 /* ---- in the child ---- */
@@ -122,7 +122,8 @@ static bool is_lasting(const struct file_id *id, int err, size_t len)
 	}
 }
 
-static void remember(const struct file_id *id, const struct elf_question *q, int err, const uint8_t *data, size_t len)
+static void remember(const struct file_id *id, const struct elf_question *q, int err,
+		     const uint8_t *data, size_t len)
 {
 	struct memory *m = &memories[next_memory];
 
@@ -180,8 +181,8 @@ static int run_child(struct request *r, const struct file_id *id, uint8_t **data
 		.arg = r,
 		.fds = &r->fd,
 		.fd_cnt = 1,
-		.limits = { ((uint64_t)LIMIT_ELF_MIB << 20) + id->size, LIMIT_ELF_CPU_S, LIMIT_ELF_WALL_MS,
-			    LIMIT_ELF_ANSWER },
+		.limits = { ((uint64_t)LIMIT_ELF_MIB << 20) + id->size, LIMIT_ELF_CPU_S,
+			    LIMIT_ELF_WALL_MS, LIMIT_ELF_ANSWER },
 	};
 	uint64_t begin = clock__mono_ns(), *spent = r->q->spent_ns;
 	int err;

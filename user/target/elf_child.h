@@ -24,7 +24,7 @@ struct elf_question {
 };
 
 #define ELF_EXEC_SEG_MAX 16
-#define ELF_MARK_MAX	 64
+#define ELF_MARK_MAX 64
 
 /* What is always answered; checked, so that no sum of these numbers overflows. */
 struct elf_outline {
@@ -32,8 +32,8 @@ struct elf_outline {
 		uint64_t addr, off, file_sz;
 	} segs[ELF_EXEC_SEG_MAX]; /* executable segments */
 	uint32_t seg_cnt;
-	uint32_t mark_sz;	/* bytes that memory must hold where the file is mapped: its build-id, or its header */
-	uint64_t mark_addr;	/* ELF vaddr; UINT64_MAX: they are not mapped */
+	uint32_t mark_sz; /* bytes that memory must hold where the file is mapped: its build-id, or its header */
+	uint64_t mark_addr; /* ELF vaddr; UINT64_MAX: they are not mapped */
 	uint8_t mark[ELF_MARK_MAX];
 };
 

@@ -89,7 +89,8 @@ static void log_failure(const char *name, int err)
 	if (err == -ENOEXEC)
 		pr_error("%s: not an ELF x86-64 program or library, or damaged", name);
 	else if (err == -EFBIG)
-		pr_error("%s: larger than %d MiB, the limit for a program or library", name, LIMIT_ELF_FILE_MIB);
+		pr_error("%s: larger than %d MiB, the limit for a program or library", name,
+			 LIMIT_ELF_FILE_MIB);
 	else
 		pr_error("cannot read %s: %s", name, errstr(err));
 }
@@ -168,8 +169,7 @@ uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off)
 	return UINT64_MAX;
 }
 
-const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len,
-			       uint64_t *avail)
+const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len, uint64_t *avail)
 {
 	uint32_t i;
 
@@ -191,8 +191,7 @@ const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_
 	return NULL;
 }
 
-bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len,
-		       bool *exec)
+bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len, bool *exec)
 {
 	if (i >= ef->seg_cnt)
 		return false;

@@ -25,7 +25,7 @@ struct elf_sym {
 	const char *name; /* mangled; points into the file's map */
 	uint64_t addr;    /* ELF vaddr */
 	uint64_t size;
-	uint8_t type;     /* STT_* */
+	uint8_t type; /* STT_* */
 	uint8_t bind;
 	bool defined;
 };
@@ -42,8 +42,7 @@ uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off);
 const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len, uint64_t *avail);
 
 /* The i-th loaded segment's file-backed part; false when there is none. */
-bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len,
-		       bool *exec);
+bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len, bool *exec);
 
 /* Is addr in an executable segment? */
 bool elf_file__is_text(const struct elf_file *ef, uint64_t addr);

@@ -7,19 +7,19 @@
 #include "target/elf_priv.h"
 
 /* DW_EH_PE: low nibble is the form, bits 4-6 what it is relative to */
-#define PE_ABSPTR   0x00
-#define PE_UDATA2   0x02
-#define PE_UDATA4   0x03
-#define PE_UDATA8   0x04
-#define PE_SDATA2   0x0a
-#define PE_SDATA4   0x0b
-#define PE_SDATA8   0x0c
-#define PE_FORM	    0x0f
-#define PE_REL	    0x70
-#define PE_PCREL    0x10
-#define PE_DATAREL  0x30
+#define PE_ABSPTR 0x00
+#define PE_UDATA2 0x02
+#define PE_UDATA4 0x03
+#define PE_UDATA8 0x04
+#define PE_SDATA2 0x0a
+#define PE_SDATA4 0x0b
+#define PE_SDATA8 0x0c
+#define PE_FORM 0x0f
+#define PE_REL 0x70
+#define PE_PCREL 0x10
+#define PE_DATAREL 0x30
 #define PE_INDIRECT 0x80
-#define PE_OMIT	    0xff
+#define PE_OMIT 0xff
 
 /* A reader over bytes of the file that also knows their vaddr. err sticks. */
 struct cursor {

@@ -40,7 +40,7 @@ struct elf_file {
 	uint32_t seg_cnt;
 	struct elf_symtab dynsym, symtab;
 	struct elf_table rela, jmprel; /* Elf64_Rela */
-	struct got_slot *got;	       /* sorted by address */
+	struct got_slot *got;          /* sorted by address */
 	uint32_t got_cnt;
 	uint64_t eh_hdr; /* vaddr of .eh_frame_hdr, 0: none */
 	Elf64_Ehdr ehdr;
@@ -64,10 +64,9 @@ const char *elf_priv__sym_name(const struct elf_symtab *st, uint32_t idx); /* NU
 const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz);
 
 void elf_priv__sections(const struct elf_file *ef, struct elf_table *tab); /* Elf64_Shdr */
-void elf_dyn__init(
-	struct elf_file *ef); /* .dynsym, relocation tables; leaves what is absent empty */
+void elf_dyn__init(struct elf_file *ef); /* .dynsym, relocation tables; leaves what is absent empty */
 void elf_symtab__init(struct elf_file *ef); /* .symtab by the section headers */
-int elf_plt__init(struct elf_file *ef);	    /* 0 or -ENOMEM */
+int elf_plt__init(struct elf_file *ef);     /* 0 or -ENOMEM */
 /* Calls fn for every named symbol of one table; false when fn stopped it. */
 bool elf_symtab__walk(const struct elf_symtab *st, bool (*fn)(const struct elf_sym *sym, void *arg),
 		      void *arg);

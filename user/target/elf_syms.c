@@ -60,8 +60,7 @@ void elf_symtab__init(struct elf_file *ef)
 	elf_priv__sections(ef, &s);
 	for (i = 0; i < s.cnt; i++) {
 		ELF_TABLE_GET(&s, i, &sh);
-		if (sh.sh_type != SHT_SYMTAB || sh.sh_link >= s.cnt ||
-		    (sh.sh_flags & SHF_COMPRESSED))
+		if (sh.sh_type != SHT_SYMTAB || sh.sh_link >= s.cnt || (sh.sh_flags & SHF_COMPRESSED))
 			continue;
 		ELF_TABLE_GET(&s, sh.sh_link, &strsh);
 		syms = elf_priv__at(ef, sh.sh_offset, sh.sh_size);

@@ -19,7 +19,7 @@
 #include "base/limits.h"
 #include "base/sandbox.h"
 
-#define CHUNK	  (1u << 20)
+#define CHUNK (1u << 20)
 #define SETTLED_S 3 /* beyond the grain of any file system's times (FAT: 2 s) */
 
 int file_id__get(int fd, struct file_id *id)
@@ -30,9 +30,13 @@ int file_id__get(int fd, struct file_id *id)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -ENOEXEC;
-	*id = (struct file_id){ .dev = st.st_dev, .ino = st.st_ino, .size = (uint64_t)st.st_size,
-				.mtime_s = st.st_mtim.tv_sec, .mtime_ns = st.st_mtim.tv_nsec,
-				.ctime_s = st.st_ctim.tv_sec, .ctime_ns = st.st_ctim.tv_nsec };
+	*id = (struct file_id){ .dev = st.st_dev,
+				.ino = st.st_ino,
+				.size = (uint64_t)st.st_size,
+				.mtime_s = st.st_mtim.tv_sec,
+				.mtime_ns = st.st_mtim.tv_nsec,
+				.ctime_s = st.st_ctim.tv_sec,
+				.ctime_ns = st.st_ctim.tv_nsec };
 	return 0;
 }
 
@@ -97,7 +101,8 @@ int file_hash__get(int fd, uint64_t size, uint8_t hash[FILE_HASH_SZ])
 		.arg = &h,
 		.fds = &h.fd,
 		.fd_cnt = 1,
-		.limits = { (uint64_t)LIMIT_HASH_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS, FILE_HASH_SZ },
+		.limits = { (uint64_t)LIMIT_HASH_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS,
+			    FILE_HASH_SZ },
 	};
 	uint8_t *out = NULL;
 	size_t len = 0;

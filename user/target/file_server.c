@@ -21,8 +21,9 @@
 #include "target/proc_maps.h"
 
 #define BACKING_DEVICES "/sys/class/bdi"
-#define MOUNTS_MAX	(16u << 20)
-#define FIRST_USER_NS	0xeffffffdu /* inode of the first user namespace (linux/proc_ns.h, PROC_USER_INIT_INO) */
+#define MOUNTS_MAX (16u << 20)
+#define FIRST_USER_NS                                                                              \
+	0xeffffffdu /* inode of the first user namespace (linux/proc_ns.h, PROC_USER_INIT_INO) */
 
 /*
  * Does the kernel itself serve the file system? One of FUSE or NFS has an anonymous device with a backing device of its

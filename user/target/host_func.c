@@ -28,9 +28,9 @@
 #include "target/remote_mem.h"
 
 #define NAME_MAX_LEN 4096 /* bounds the demangler's work on hostile names */
-#define STUB	     "__device_stub_"
-#define HANDLE	     "E8__handle"
-#define READ_AT_ONCE 65536 /* bytes of the process's memory */
+#define STUB "__device_stub_"
+#define HANDLE "E8__handle"
+#define READ_AT_ONCE 65536     /* bytes of the process's memory */
 #define LOOK_AGAIN_NS 50000000 /* mappings are read again this often at most */
 
 struct named_addr {
@@ -118,7 +118,8 @@ static bool add_name(struct found_names *list, const struct elf_sym *sym)
 
 static bool on_func(const struct elf_sym *sym, void *arg)
 {
-	return !sym->defined || sym->type != STT_FUNC || !sym->addr || !sym->name[0] || add_name(arg, sym);
+	return !sym->defined || sym->type != STT_FUNC || !sym->addr || !sym->name[0] ||
+	       add_name(arg, sym);
 }
 
 static bool on_handle(const struct elf_sym *sym, void *arg)
@@ -126,8 +127,8 @@ static bool on_handle(const struct elf_sym *sym, void *arg)
 	size_t len = strlen(sym->name);
 
 	return !sym->defined || sym->type != STT_OBJECT || !sym->addr || len < sizeof(HANDLE) ||
-	       strcmp(sym->name + len - (sizeof(HANDLE) - 1), HANDLE) != 0 || !strstr(sym->name, STUB) ||
-	       add_name(arg, sym);
+	       strcmp(sym->name + len - (sizeof(HANDLE) - 1), HANDLE) != 0 ||
+	       !strstr(sym->name, STUB) || add_name(arg, sym);
 }
 
 /* Does it ask for handles? Found by its import, which is sooner than looking at all its symbols. */
@@ -159,8 +160,10 @@ static int answer_names(const struct elf_file *ef, struct found_names *found, ui
 		qsort(found->items, found->cnt, sizeof(*found->items), cmp_name);
 	for (i = 0; i < found->cnt; i++)
 		if (!i || found->items[i].addr != found->items[i - 1].addr)
-			list[n++] = (struct named_addr){ found->items[i].addr,
-							 (uint64_t)((const uint8_t *)found->items[i].name - ef->map) };
+			list[n++] = (struct named_addr){
+				found->items[i].addr,
+				(uint64_t)((const uint8_t *)found->items[i].name - ef->map)
+			};
 	free(found->items);
 	*out = (uint8_t *)list;
 	*len = n * sizeof(*list);
@@ -308,8 +311,8 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 }
 
 /* The variable of one library that holds the handle; variables that lie together are read at once. */
-static bool holder_in(const struct host_proc *hp, const struct named_addrs *list, uint64_t bias, uint64_t handle,
-		      uint8_t *buf, char *name, size_t cap)
+static bool holder_in(const struct host_proc *hp, const struct named_addrs *list, uint64_t bias,
+		      uint64_t handle, uint8_t *buf, char *name, size_t cap)
 {
 	uint32_t i = 0, end, k;
 	uint64_t word, start;
@@ -318,7 +321,8 @@ static bool holder_in(const struct host_proc *hp, const struct named_addrs *list
 		start = list->items[i].addr;
 		for (end = i; end < list->cnt && list->items[end].addr - start <= READ_AT_ONCE - 8; end++)
 			;
-		if (remote__read(hp->pid, start + bias, buf, (size_t)(list->items[end - 1].addr - start) + 8))
+		if (remote__read(hp->pid, start + bias, buf,
+				 (size_t)(list->items[end - 1].addr - start) + 8))
 			continue;
 		for (k = i; k < end; k++) {
 			memcpy(&word, buf + (list->items[k].addr - start), sizeof(word));
@@ -345,7 +349,8 @@ static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t hand
 		if (!lib)
 			continue;
 		list = names_of(lib, &lib->handles, learn_handles, hp, map);
-		found = list->cnt && bias_of(lib, map, &bias) && holder_in(hp, list, bias, handle, buf, name, cap);
+		found = list->cnt && bias_of(lib, map, &bias) &&
+			holder_in(hp, list, bias, handle, buf, name, cap);
 	}
 	free(buf);
 	return found;
@@ -388,7 +393,8 @@ static int look_again(struct host_proc *hp, int hold)
 	return 0;
 }
 
-static bool find_name(struct host_funcs *hf, struct host_proc *hp, int hold, uint64_t addr, char *name, size_t cap)
+static bool find_name(struct host_funcs *hf, struct host_proc *hp, int hold, uint64_t addr,
+		      char *name, size_t cap)
 {
 	return by_function(hf, hp, addr, name, cap) ||
 	       (by_handle(hf, hp, addr, name, cap) && pid_hold__alive(hold));

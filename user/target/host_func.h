@@ -9,7 +9,7 @@
 
 struct host_funcs; /* symbol tables of the libraries that were asked about; one per session */
 
-struct host_funcs *host_funcs__new(void); /* NULL: out of memory */
+struct host_funcs *host_funcs__new(void);     /* NULL: out of memory */
 void host_funcs__free(struct host_funcs *hf); /* NULL is fine */
 
 /*

@@ -39,7 +39,8 @@ static void put_double(struct schema_ctx *c, double d)
 	char out[40];
 
 	if ((class == FP_NORMAL || class == FP_ZERO) && fabs(d) < 1e10 && d == trunc(d))
-		snprintf(out, sizeof(out), "%s%" PRId64 ".", signbit(d) && d == 0 ? "-" : "", (int64_t)d);
+		snprintf(out, sizeof(out), "%s%" PRId64 ".", signbit(d) && d == 0 ? "-" : "",
+			 (int64_t)d);
 	else
 		snprintf(out, sizeof(out), "%.17g", d);
 	schema__put(c, out);

@@ -16,9 +16,9 @@
 #include "target/live_ops.h"
 #include "target/remote_mem.h"
 
-#define WINDOW	       16384u /* more than any OperatorDef yet: 6 KiB */
+#define WINDOW 16384u /* more than any OperatorDef yet: 6 KiB */
 #define UNOBSERVED_MAX 30u
-#define KNOWN_MIN      3u /* so many of the operators below must exist */
+#define KNOWN_MIN 3u /* so many of the operators below must exist */
 
 static const char *const always_unobserved[] = {
 	"aten::is_leaf",

@@ -19,9 +19,9 @@
 #include "target/remote_mem.h"
 
 #define NAME_SZ_MAX 512u /* torch's own have up to 60, custom operators' are people's choice */
-#define WALK_TRIES  5
-#define READ_TRIES  3
-#define NEWEST_MAX  64u
+#define WALK_TRIES 5
+#define READ_TRIES 3
+#define NEWEST_MAX 64u
 
 /* {next, prev} and the operator's two strings; with the old string ABI those are two pointers. */
 struct node {
@@ -150,8 +150,7 @@ static char *name_buf(const struct raw_op *op, struct remote_piece *pieces)
 	char *buf;
 
 	pieces[0].len = pieces[1].len = 0;
-	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX ||
-	    over->len > NAME_SZ_MAX)
+	if (!name->ok || !over->ok || !name->len || name->len > NAME_SZ_MAX || over->len > NAME_SZ_MAX)
 		return calloc(1, 1);
 	buf = calloc(1, name->len + 1 + over->len + 1);
 	if (!buf)
@@ -275,8 +274,7 @@ int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old
 	else if (err)
 		pr_warn("cannot read the operator table of process %d: %s", pid, errstr(err));
 	else if (bad)
-		pr_warn("process %d: %u of %u operators have no readable name", pid, bad,
-			bad + out->cnt);
+		pr_warn("process %d: %u of %u operators have no readable name", pid, bad, bad + out->cnt);
 	return err;
 }
 
@@ -289,8 +287,8 @@ int live_ops__tail(pid_t pid, const uint64_t *singletons, uint32_t cnt, uint64_t
 	return err;
 }
 
-int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt, const struct live_ops_seen *seen,
-		     struct live_ops *out)
+int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt,
+		     const struct live_ops_seen *seen, struct live_ops *out)
 {
 	uint64_t head = find_dispatcher(pid, singletons, cnt);
 	struct raw_ops raw = { 0 };

@@ -9,15 +9,15 @@
 #include <sys/types.h>
 
 struct live_op {
-	uint64_t opdef;  /* address of OperatorDef */
-	char *name;      /* "aten::add.Tensor", "mylib::foo" */
+	uint64_t opdef; /* address of OperatorDef */
+	char *name;     /* "aten::add.Tensor", "mylib::foo" */
 	bool unobserved; /* torch's profiler never records it (OperatorEntry::is_observed_ is false) */
 };
 
 struct live_ops {
 	struct live_op *ops;
 	uint32_t cnt;
-	bool observed_known; /* is_observed_ could be located (by agreement over all operators) */
+	bool observed_known;   /* is_observed_ could be located (by agreement over all operators) */
 	uint32_t observed_off; /* then: where it is */
 };
 
@@ -41,8 +41,8 @@ struct live_ops_seen {
 };
 /* The operators behind the last known one, newest first. 0; -E2BIG: so many that all should be read; -EAGAIN: they
  * are being registered; another negative errno. */
-int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt, const struct live_ops_seen *seen,
-		     struct live_ops *out);
+int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt,
+		     const struct live_ops_seen *seen, struct live_ops *out);
 /* Reads one operator's name by its OperatorDef address (registered after the walk). */
 int live_ops__name_at(pid_t pid, uint64_t opdef, bool old_string_abi, char *buf, size_t cap);
 

@@ -23,13 +23,15 @@
 #include "target/live_schema_priv.h"
 #include "target/remote_mem.h"
 
-#define ARGS_MAX      128
-#define SETS_MAX      8
-#define SET_SZ	      56 /* libstdc++'s unordered_set */
-#define ALIAS_SZ      (2 * SET_SZ + 24 + 8)
-#define NAME_CAP      1024
-#define SAMPLES	      64u
+#define ARGS_MAX 128
+#define SETS_MAX 8
+#define SET_SZ 56 /* libstdc++'s unordered_set */
+#define ALIAS_SZ (2 * SET_SZ + 24 + 8)
+#define NAME_CAP 1024
+#define SAMPLES 64u
+/* clang-format off */
 #define SYMBOL_VEC    56 /* InternedStrings: unordered_map, vector<SymbolInfo> (interned_strings_class.h) */
+/* clang-format on */
 
 /* ---- reading and printing ---- */
 
@@ -77,8 +79,8 @@ void schema__put(struct schema_ctx *c, const char *text)
 	c->len += len;
 }
 
-bool schema__vector(struct schema_ctx *c, uint64_t addr, uint32_t elem, uint32_t max, uint64_t *first,
-		    uint32_t *cnt)
+bool schema__vector(struct schema_ctx *c, uint64_t addr, uint32_t elem, uint32_t max,
+		    uint64_t *first, uint32_t *cnt)
 {
 	uint64_t v[3];
 
@@ -123,8 +125,8 @@ static bool fits(pid_t pid, const struct live_op *op, struct live_schema_layout 
 	    strcmp(name, op->name) != 0)
 		return false;
 	for (i = 0; i < 2; i++) {
-		if (!schema__vector(&c, op->opdef + (i ? l->returns_off : l->args_off), l->argument_size,
-				    ARGS_MAX, &first, &cnt))
+		if (!schema__vector(&c, op->opdef + (i ? l->returns_off : l->args_off),
+				    l->argument_size, ARGS_MAX, &first, &cnt))
 			return false;
 		if (cnt && (!schema__read(&c, first + string_size(l), &type, sizeof(type)) ||
 			    schema__type_shape(&c, type) == TYPE_NONE))
@@ -248,7 +250,7 @@ static void put_alias(struct schema_ctx *c, const uint8_t *alias, bool even_empt
 
 struct raw_arg {
 	uint64_t addr;
-	uint64_t type;	/* real_type_: "ScalarType" where type_ says "int" */
+	uint64_t type; /* real_type_: "ScalarType" where type_ says "int" */
 	bool has_n, has_default, has_alias, kwarg_only;
 	int32_t n;
 	uint8_t value[16];
@@ -405,8 +407,7 @@ int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, c
 	    strcmp(name, again) != 0)
 		return -ENOENT;
 	if (!schema__vector(&c, opdef + l->args_off, l->argument_size, ARGS_MAX, &args, &arg_cnt) ||
-	    !schema__vector(&c, opdef + l->returns_off, l->argument_size, ARGS_MAX, &returns,
-			    &return_cnt) ||
+	    !schema__vector(&c, opdef + l->returns_off, l->argument_size, ARGS_MAX, &returns, &return_cnt) ||
 	    !schema__read(&c, opdef + l->returns_off + 24u, more, sizeof(more)))
 		return c.err;
 	schema__put(&c, name);

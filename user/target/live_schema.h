@@ -20,8 +20,8 @@ struct live_schema_layout {
 	uint16_t ivalue_kind[PTB_IVALUE_TAGS];
 	uint64_t interned; /* runtime address of c10::InternedStrings, for alias letters; 0: none */
 	/* Found by it. */
-	bool has_first;	    /* std::optional would be {value, flag}, c10::optional is {flag, value} */
-	uint16_t schema_off; /* OperatorDef: FunctionSchema */
+	bool has_first; /* std::optional would be {value, flag}, c10::optional is {flag, value} */
+	uint16_t schema_off;            /* OperatorDef: FunctionSchema */
 	uint16_t args_off, returns_off; /* OperatorDef: std::vector<Argument> */
 	uint16_t argument_size;
 	/* Remembered: what class a vptr is. */

@@ -127,8 +127,7 @@ static uint32_t vector_types(struct schema_ctx *c, uint64_t addr, uint64_t out[E
 		return 0;
 	cnt = (uint32_t)((v[1] - v[0]) / 16);
 	for (n = 0; n < cnt; n++)
-		if (remote__read(c->pid, v[0] + 16 * n, &out[n], 8) ||
-		    row_at(c, out[n])->shape == TYPE_NONE)
+		if (remote__read(c->pid, v[0] + 16 * n, &out[n], 8) || row_at(c, out[n])->shape == TYPE_NONE)
 			return 0;
 	return cnt;
 }
@@ -137,8 +136,7 @@ static uint32_t vector_types(struct schema_ctx *c, uint64_t addr, uint64_t out[E
  * An object's first vector of types among its members; *end: what follows it. 0: it has none. A vector
  * is no accident, unlike a pointer: beside a bool there may be what was left of one.
  */
-static uint32_t find_vector(struct schema_ctx *c, uint64_t type, uint64_t out[ELEMENTS_MAX],
-			    uint64_t *end)
+static uint32_t find_vector(struct schema_ctx *c, uint64_t type, uint64_t out[ELEMENTS_MAX], uint64_t *end)
 {
 	uint32_t off, n;
 

@@ -40,7 +40,8 @@ static bool same_in_memory(pid_t pid, const struct elf_outline *o, uint64_t load
 	uint8_t mem[ELF_MARK_MAX];
 
 	return o->mark_addr != UINT64_MAX && o->mark_sz &&
-	       !remote__read(pid, o->mark_addr + load_bias, mem, o->mark_sz) && !memcmp(mem, o->mark, o->mark_sz);
+	       !remote__read(pid, o->mark_addr + load_bias, mem, o->mark_sz) &&
+	       !memcmp(mem, o->mark, o->mark_sz);
 }
 
 enum identity {
@@ -57,7 +58,8 @@ static enum identity compare_inode(const struct statx *st, const struct proc_map
 {
 	if ((uint32_t)st->stx_ino != (uint32_t)map->ino)
 		return ID_OTHER;
-	if (st->stx_ino == map->ino && st->stx_dev_major == map->dev_major && st->stx_dev_minor == map->dev_minor)
+	if (st->stx_ino == map->ino && st->stx_dev_major == map->dev_major &&
+	    st->stx_dev_minor == map->dev_minor)
 		return ID_SAME;
 	return ID_UNSURE;
 }
@@ -163,7 +165,9 @@ static uint64_t refused_cnt;
 
 static int refuse_server(pid_t pid, const struct proc_map *map)
 {
-	struct refused r = { .pid = pid, .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor };
+	struct refused r = {
+		.pid = pid, .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor
+	};
 	uint32_t i;
 
 	for (i = 0; i < SAID_CNT && i < refused_cnt; i++)
@@ -199,7 +203,8 @@ static int check(pid_t pid, const struct proc_map *map, enum identity id, struct
 	return 0;
 }
 
-int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q, struct mapped_file *out)
+int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q,
+		     struct mapped_file *out)
 {
 	enum identity id;
 	int err;

@@ -18,7 +18,8 @@ struct mapped_file {
  * (logged once); -EXDEV: a server of another user has it, who is sent no request (logged once); -ECANCELED: a signal is pending; another negative errno, as elf_child__ask(). *out needs
  * mapped_file__clear() on success only.
  */
-int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q, struct mapped_file *out);
+int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q,
+		     struct mapped_file *out);
 void mapped_file__clear(struct mapped_file *mf);
 /* The name of an open file for functions that take a path, the kernel's among them; from malloc, valid while fd
  * is open. NULL: no memory. */

@@ -49,7 +49,8 @@ static bool read_stat(pid_t pid, long *parent, unsigned long long *start)
 	fclose(f);
 	text[n] = '\0';
 	at = strrchr(text, ')'); /* the name before it may hold anything */
-	return at && sscanf(at + 1, " %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+	return at && sscanf(at + 1,
+			    " %*c %ld %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
 			    parent, start) == 2;
 }
 

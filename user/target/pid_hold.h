@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-int pid_hold__open(pid_t pid);  /* a pidfd, to be closed, or negative errno */
-bool pid_hold__alive(int fd);   /* its process has not ended; false for a negative fd */
+int pid_hold__open(pid_t pid); /* a pidfd, to be closed, or negative errno */
+bool pid_hold__alive(int fd);  /* its process has not ended; false for a negative fd */
 /* For a pid that an event named some time ago; to be asked after pid_hold__open(), which may have come too late.
  * Was the process that has it started by then (CLOCK_MONOTONIC)? */
 bool pid_hold__began_by(pid_t pid, uint64_t ns);

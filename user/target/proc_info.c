@@ -184,8 +184,7 @@ int proc__env(pid_t pid, const char *name, char *buf, size_t cap)
 	err = -ENOENT;
 	for (at = 0; at < len && err; at += strlen(text + at) + 1)
 		if (!strncmp(text + at, name, n) && text[at + n] == '=')
-			err = (size_t)snprintf(buf, cap, "%s", text + at + n + 1) < cap ?
-				      0 : -ENAMETOOLONG;
+			err = (size_t)snprintf(buf, cap, "%s", text + at + n + 1) < cap ? 0 : -ENAMETOOLONG;
 	free(text);
 	return err;
 }

@@ -60,8 +60,8 @@ static int read_faults(pid_t pid, struct proc_memory *out)
 	if (err)
 		return err == -ENOENT ? -ESRCH : err;
 	p = strrchr(text, ')'); /* the name may hold anything */
-	ok = p && sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64, &out->minor,
-			 &out->major) == 2;
+	ok = p && sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64,
+			 &out->minor, &out->major) == 2;
 	free(text);
 	return ok ? 0 : -EPROTO;
 }

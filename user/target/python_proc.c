@@ -19,22 +19,32 @@
 #include "target/remote_mem.h"
 #include "target/torch_libs.h"
 
-#define TYPE_SZ	     416  /* PyTypeObject, and more in debug builds */
+#define TYPE_SZ 416       /* PyTypeObject, and more in debug builds */
 #define HEAP_TYPE_SZ 1200 /* PyHeapTypeObject: ht_name is behind the slots */
-#define TP_NAME_OFF  24
-#define STR_LEN_OFF  16
+#define TP_NAME_OFF 24
+#define STR_LEN_OFF 16
 #define STR_STATE_OFF 32
-#define STR_BITS     0x60u /* compact and ascii */
-#define STR_KIND     0x04u /* of kind:3 at bit 2: one byte per character */
+#define STR_BITS 0x60u /* compact and ascii */
+#define STR_KIND 0x04u /* of kind:3 at bit 2: one byte per character */
 #define STR_KIND_MASK 0x1cu
 
-enum { SYM_INT, SYM_FLOAT, SYM_BOOL, SYM_STR, SYM_TUPLE, SYM_LIST, SYM_NONE, SYM_TYPE, SYM_TRUE,
-       SYM_COMPLEX, SYM_CNT };
+enum {
+	SYM_INT,
+	SYM_FLOAT,
+	SYM_BOOL,
+	SYM_STR,
+	SYM_TUPLE,
+	SYM_LIST,
+	SYM_NONE,
+	SYM_TYPE,
+	SYM_TRUE,
+	SYM_COMPLEX,
+	SYM_CNT
+};
 
 static const char *const names[SYM_CNT] = {
-	"PyLong_Type", "PyFloat_Type",	"PyBool_Type", "PyUnicode_Type", "PyTuple_Type",
-	"PyList_Type", "_Py_NoneStruct", "PyType_Type", "_Py_TrueStruct",
-	"PyComplex_Type",
+	"PyLong_Type", "PyFloat_Type",   "PyBool_Type", "PyUnicode_Type", "PyTuple_Type",
+	"PyList_Type", "_Py_NoneStruct", "PyType_Type", "_Py_TrueStruct", "PyComplex_Type",
 };
 
 static uint64_t word_at(pid_t pid, uint64_t addr)
@@ -83,8 +93,8 @@ static bool find_tuple(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *p
 		return false;
 	for (i = 2; i < TYPE_SZ / 8; i++) {
 		if (words[i] & 7 || words[i] < 4096 ||
-		    remote__read(pid, words[i], tuple, sizeof(tuple)) || tuple[1] != syms[SYM_TUPLE] ||
-		    tuple[2] != 1)
+		    remote__read(pid, words[i], tuple, sizeof(tuple)) ||
+		    tuple[1] != syms[SYM_TUPLE] || tuple[2] != 1)
 			continue;
 		for (k = 3; k < 5; k++)
 			if (tuple[k] == syms[SYM_INT]) {
@@ -133,8 +143,8 @@ static bool find_str(pid_t pid, uint64_t type, const uint64_t *syms, struct ptb_
 }
 
 /* torch.Tensor is a class of Python, whose type is a type in turn. */
-static void find_tensor(pid_t pid, uint64_t variable_class, uint16_t variable_off, const uint64_t *syms,
-			struct ptb_python_cfg *py)
+static void find_tensor(pid_t pid, uint64_t variable_class, uint16_t variable_off,
+			const uint64_t *syms, struct ptb_python_cfg *py)
 {
 	uint64_t type = variable_class ? word_at(pid, variable_class) : 0;
 
@@ -157,7 +167,7 @@ int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint
 	memset(py, 0, sizeof(*py));
 	err = torch_libs__interpreter(tp, names, SYM_CNT, syms);
 	if (!err && !(find_base(tp->pid, syms, py) && find_int(tp->pid, syms, py) &&
-			  find_tuple(tp->pid, syms, py)))
+		      find_tuple(tp->pid, syms, py)))
 		err = -ENOTSUP;
 	if (err) {
 		pr_debug("process %d: its Python objects are not read: %s", tp->pid, errstr(err));

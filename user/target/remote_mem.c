@@ -12,8 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGE_SZ	  4096u /* the smallest there is on x86-64: reads are cut at its multiples */
-#define BATCH_MAX 512u	/* below IOV_MAX */
+#define PAGE_SZ 4096u  /* the smallest there is on x86-64: reads are cut at its multiples */
+#define BATCH_MAX 512u /* below IOV_MAX */
 
 static bool must_fall_back(int err)
 {

@@ -36,7 +36,7 @@ static bool has_prefix(const char *s, const char *prefix)
 /* Libraries that a process may do without: one that cannot be read costs no more than its own probes. */
 static const struct optional_lib {
 	enum torch_lib_role role;
-	const char *file;     /* in the file's name: others may export functions of the same names */
+	const char *file; /* in the file's name: others may export functions of the same names */
 	const char *names[4]; /* what it defines */
 } optional_libs[] = {
 	{ TORCH_LIB_CUDART, "libcudart", { "cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost" } },
@@ -119,10 +119,8 @@ static void digest(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
 
 	eh = elf_file__bytes(ef, ef->eh_hdr, 0, &avail);
 	for (i = 0; i < 2; i++) {
-		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr,
-			     sizeof(ef->ehdr));
-		h[i] = fnv1a(h[i], ef->map + ef->ehdr.e_phoff,
-			     ef->ehdr.e_phnum * sizeof(Elf64_Phdr));
+		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr, sizeof(ef->ehdr));
+		h[i] = fnv1a(h[i], ef->map + ef->ehdr.e_phoff, ef->ehdr.e_phnum * sizeof(Elf64_Phdr));
 		h[i] = fnv1a(h[i], ef->dynsym.syms.data, ef->dynsym.syms.cnt * sizeof(Elf64_Sym));
 		if (eh)
 			h[i] = fnv1a(h[i], eh, avail < 1 << 20 ? avail : 1 << 20);
@@ -141,7 +139,7 @@ enum scan_scope {
 	SCAN_LINKED,   /* torch's libraries for CUDA, for what is linked into them */
 };
 
-struct lib_query { /* without padding: compared as bytes */
+struct lib_query {      /* without padding: compared as bytes */
 	uint64_t scope; /* enum scan_scope */
 	const struct optional_lib *optional;
 };
@@ -209,8 +207,8 @@ static bool same_file(const struct proc_map *a, const struct proc_map *b)
 }
 
 /* The range of all executable mappings of the file that share the bias. */
-static void set_text(struct torch_lib *lib, const struct elf_outline *o, const struct proc_maps *maps,
-		     const struct proc_map *first)
+static void set_text(struct torch_lib *lib, const struct elf_outline *o,
+		     const struct proc_maps *maps, const struct proc_map *first)
 {
 	const struct proc_map *map;
 
@@ -228,9 +226,8 @@ static void set_text(struct torch_lib *lib, const struct elf_outline *o, const s
 }
 
 /* Describes the file of an executable mapping. 0; -ENOMEM, -ECANCELED; else it is not to be used. */
-static int examine(const struct torch_proc *tp, const struct proc_maps *maps,
-		   const struct proc_map *map, const struct elf_question *q, struct torch_lib *lib,
-		   struct lib_facts *facts)
+static int examine(const struct torch_proc *tp, const struct proc_maps *maps, const struct proc_map *map,
+		   const struct elf_question *q, struct torch_lib *lib, struct lib_facts *facts)
 {
 	struct mapped_file mf;
 	int err = mapped_file__ask(tp->pid, map, q, &mf);
@@ -278,8 +275,8 @@ static int take_roles(struct torch_proc *tp, const struct torch_lib *lib,
 
 /* The file is a library of CUDA's if it defines something of it; one into which it is linked defines all of it, else
  * it calls them somewhere else. */
-static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib, const struct optional_lib *optional,
-		     const struct lib_facts *score)
+static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib,
+		     const struct optional_lib *optional, const struct lib_facts *score)
 {
 	enum torch_lib_role role = optional->role;
 	struct torch_cuda_lib *c;
@@ -371,12 +368,14 @@ static int scan_one(struct torch_proc *tp, const struct proc_maps *maps, const s
 	err = examine(tp, maps, map, &q, &lib, &facts);
 	if (err)
 		return err;
-	err = query.optional ? take_cuda(tp, &lib, query.optional, &facts) : take_roles(tp, &lib, &facts, &s->best);
+	err = query.optional ? take_cuda(tp, &lib, query.optional, &facts) :
+			       take_roles(tp, &lib, &facts, &s->best);
 	torch_lib__clear(&lib);
 	return err ? -ENOMEM : 0;
 }
 
-static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope, struct scan *s)
+static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
+		struct scan *s)
 {
 	uint32_t i;
 	int err;
@@ -472,8 +471,8 @@ static int learn_symbols(const struct elf_file *ef, const void *arg, uint8_t **o
 }
 
 /* Do this mapped file's exports answer the query? */
-static int ask(const struct torch_proc *tp, const struct proc_map *map, const struct symbol_query *query,
-	       uint64_t *addrs)
+static int ask(const struct torch_proc *tp, const struct proc_map *map,
+	       const struct symbol_query *query, uint64_t *addrs)
 {
 	const struct elf_question q = { learn_symbols, query, sizeof(*query), NULL };
 	struct mapped_file mf;

@@ -114,7 +114,8 @@ static int open_proc(pid_t pid, enum need need, struct torch_proc **out, enum to
 	tp->pid = pid;
 	err = read_process(tp, &maps, why);
 	if (!err)
-		err = need == NEED_CUDA_ONLY ? torch_libs__find_cuda(tp, &maps) : torch_libs__find(tp, &maps, &bad);
+		err = need == NEED_CUDA_ONLY ? torch_libs__find_cuda(tp, &maps) :
+					       torch_libs__find(tp, &maps, &bad);
 	if (!err && (need == NEED_TORCH || any_torch(tp)))
 		err = judge(tp, bad, why);
 	/* a process that ended meanwhile makes all of the above fail, in ways that mean nothing */

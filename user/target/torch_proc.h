@@ -28,11 +28,11 @@ enum torch_lib_role {
 
 struct torch_lib {
 	bool present;
-	char *path;        /* as the target's mount namespace names it, for messages and the capture */
-	int fd;            /* the open file: the only one that is analysed, compared and probed; 0: none */
-	struct file_id id; /* of fd when it was opened */
-	char *access_path; /* its name for what takes a path: /proc/self/fd/... */
-	uint64_t load_bias; /* runtime address = ELF vaddr + load_bias */
+	char *path; /* as the target's mount namespace names it, for messages and the capture */
+	int fd;     /* the open file: the only one that is analysed, compared and probed; 0: none */
+	struct file_id id;             /* of fd when it was opened */
+	char *access_path;             /* its name for what takes a path: /proc/self/fd/... */
+	uint64_t load_bias;            /* runtime address = ELF vaddr + load_bias */
 	uint64_t text_start, text_end; /* runtime range of the executable mapping */
 	uint8_t build_id[BUILD_ID_MAX];
 	uint32_t build_id_sz; /* 0: the file has none; then a digest of headers and size stands in */
@@ -44,10 +44,10 @@ struct torch_cuda_lib {
 };
 
 struct torch_proc {
-	pid_t pid;       /* in ptbpf's pid namespace */
+	pid_t pid; /* in ptbpf's pid namespace */
 	char comm[16];
-	char *exe;       /* base name of the executable */
-	char *cmdline;   /* arguments joined by spaces, cut at 4096 bytes */
+	char *exe;     /* base name of the executable */
+	char *cmdline; /* arguments joined by spaces, cut at 4096 bytes */
 	struct torch_lib libs[TORCH_LIB_ROLES];
 	struct torch_cuda_lib *cuda; /* all that are mapped, each file once */
 	uint32_t cuda_cnt, cuda_cap;
@@ -59,8 +59,8 @@ enum torch_proc_why {
 	TORCH_PROC_NO_SUCH_PID, /* -ESRCH */
 	TORCH_PROC_NO_ACCESS,   /* -EACCES: /proc/PID/maps or memory is not readable for us */
 	TORCH_PROC_NO_TORCH,    /* -ENOENT: no torch library is mapped (yet) */
-	TORCH_PROC_BAD_LIB,     /* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64; -EXDEV: nor at all */
-	TORCH_PROC_IS_KTHREAD,  /* -EINVAL */
+	TORCH_PROC_BAD_LIB, /* -ENOEXEC: a torch library is mapped but cannot be read as ELF x86-64; -EXDEV: nor at all */
+	TORCH_PROC_IS_KTHREAD, /* -EINVAL */
 };
 
 /*

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "code/cxx_name.h"
-#include "plan/schema_text.h"
+#include "args/schema_text.h"
 #include "target/proc_maps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -20,14 +20,17 @@ static void maps(const char *text, size_t len)
 static void schema(const char *text, size_t len)
 {
 	struct schema s, again;
-	char out[SCHEMA_TEXT_MAX];
+	char out[SCHEMA_TEXT_MAX], printed[SCHEMA_TEXT_MAX];
 	const char *open;
 
-	if (!schema_text__parse(text, len, "aten::add.Tensor", &s, out, sizeof(out)))
+	if (!schema_text__parse(text, len, "aten::add.Tensor", &s, out, sizeof(out))) {
+		schema_text__parse(text, len, "", &s, NULL, 0);
 		return;
+	}
 	/* what is printed is a schema */
 	open = strchr(out, '(');
-	if (!open || !schema_text__parse(open, strlen(open), "aten::add.Tensor", &again, NULL, 0))
+	if (!open || !schema_text__parse(open, strlen(open), "aten::add.Tensor", &again, printed,
+					 sizeof(printed)))
 		abort();
 }
 

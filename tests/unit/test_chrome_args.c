@@ -19,7 +19,8 @@
 #define ARGS_MANY 100 /* more than the writer keeps decoded */
 
 static struct value_words words;
-static struct chrome_args_opts opts;
+static struct op_schemas schemas;
+static struct chrome_args_opts opts = { .schemas = &schemas };
 static const char *boxed_schema; /* the slice is a boxed call of it */
 
 /* Writes the arguments of a slice with these inputs as one object into `out`. */
@@ -242,34 +243,6 @@ static void test_boxed_lists(void)
 	boxed_schema = NULL;
 }
 
-static void test_schemas(void)
-{
-	static const struct {
-		const char *schema;
-		uint32_t nr;
-		enum schema_list list;
-	} rows[] = {
-		{ "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", 0, SCHEMA_TENSORS },
-		{ "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", 1, SCHEMA_OTHER },
-		{ "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", 2, SCHEMA_NOT_KNOWN },
-		{ "aten::index(Tensor self, Tensor?[] indices) -> Tensor", 0, SCHEMA_OTHER },
-		{ "aten::index(Tensor self, Tensor?[] indices) -> Tensor", 1, SCHEMA_OPT_TENSORS },
-		{ "x::y((int, Tensor[]) a, Tensor[2] b) -> ()", 0, SCHEMA_OTHER },
-		{ "x::y((int, Tensor[]) a, Tensor[2] b) -> ()", 1, SCHEMA_TENSORS },
-		{ "x::y(str s=\"a, (b\\\" [\", str t='\\',', Tensor[]? c=[1, 2]) -> ()", 2, SCHEMA_TENSORS },
-		{ "x::y(int[2] a=[1, 2], *, Tensor(a -> *)[] b) -> ()", 1, SCHEMA_TENSORS },
-		{ "x::y() -> Tensor[]", 0, SCHEMA_NOT_KNOWN },
-		{ "x::y(Tensor(a", 0, SCHEMA_NOT_KNOWN },
-		{ "x::y(", 0, SCHEMA_NOT_KNOWN },
-		{ "x::y", 0, SCHEMA_NOT_KNOWN },
-		{ "", 0, SCHEMA_NOT_KNOWN },
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		CU_ASSERT_EQUAL(schema__list(rows[i].schema, rows[i].nr), rows[i].list);
-}
-
 static void test_thirty_tensors(void)
 {
 	static char strides[512], dims[512];
@@ -453,7 +426,6 @@ int main(void)
 		{ "tensors", test_tensors },
 		{ "lists of tensors", test_tensor_lists },
 		{ "lists of boxed calls", test_boxed_lists },
-		{ "schemas", test_schemas },
 		{ "thirty tensors", test_thirty_tensors },
 		{ "lists of scalars", test_scalar_lists },
 		{ "missing", test_missing },

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model/mem_schema.h"
-
 void arg_list__read(struct arg_list *al, const struct slice_values *sv)
 {
 	al->rest = values__begin(sv);
@@ -38,33 +36,6 @@ bool tensor__is_nested(const struct value *v, const struct session_keys *keys)
 bool tensor__is_strided(const struct value *v, const struct session_keys *keys)
 {
 	return !(v->keys & (keys->no_strides | keys->sparse_csr));
-}
-
-enum schema_list schema__list(const char *schema, uint32_t nr)
-{
-	const char *p = strchr(schema, '(');
-
-	while (p && (*p == '(' || *p == ',')) {
-		p++;
-		p += strspn(p, " ");
-		if (strncmp(p, "*,", 2) && !nr--)
-			break;
-		p = schema__arg_end(p);
-	}
-	if (!p || !*p || *p == ')')
-		return SCHEMA_NOT_KNOWN;
-	if (strncmp(p, "Tensor", 6))
-		return SCHEMA_OTHER;
-	p += 6;
-	if (*p == '(') { /* aliases: Tensor(a!)[] */
-		p = strchr(p, ')');
-		if (!p)
-			return SCHEMA_NOT_KNOWN;
-		p++;
-	}
-	if (*p == '[')
-		return SCHEMA_TENSORS;
-	return p[0] == '?' && p[1] == '[' ? SCHEMA_OPT_TENSORS : SCHEMA_OTHER;
 }
 
 size_t text__i64(char *buf, int64_t v)

@@ -36,10 +36,6 @@ const struct value *arg_walk__next(struct arg_walk *aw); /* NULL at the end */
 bool tensor__is_nested(const struct value *v, const struct session_keys *keys);
 bool tensor__is_strided(const struct value *v, const struct session_keys *keys);
 
-/* What list the nr-th argument of a schema ("ns::op(Tensor self, Tensor?[] ix=[], *, int n=1) -> Tensor") is. */
-enum schema_list { SCHEMA_NOT_KNOWN, SCHEMA_TENSORS, SCHEMA_OPT_TENSORS, SCHEMA_OTHER };
-enum schema_list schema__list(const char *schema, uint32_t nr);
-
 /* Digits of v into buf; their number. */
 #define TEXT_I64_MAX 20
 size_t text__i64(char *buf, int64_t v);

@@ -139,17 +139,19 @@ static enum shown classify_input(struct writer *cw, const struct slice *sl, uint
 {
 	const struct value *v = &cw->args.v[nr];
 	bool unclear = v->kind == PTB_VAL_TENSORS || (v->kind == PTB_VAL_LIST && !v->n);
+	struct op_schema schema;
 
-	if (!unclear || (sl->kind != PTB_FUNC_BOXED && sl->kind != PTB_FUNC_OP) || !sl->schema)
+	if (!unclear || (sl->kind != PTB_FUNC_BOXED && sl->kind != PTB_FUNC_OP))
 		return classify(cw, v);
-	switch (schema__list(sl->schema, nr)) {
-	case SCHEMA_TENSORS:
+	if (op_schemas__get(cw->opts->schemas, sl->schema, &schema))
+		cw->missing |= CHROME_ARGS_UNKNOWN;
+	if (nr >= schema.cnt)
+		return classify(cw, v);
+	if (schema.args[nr] & OP_ARG_TENSORS)
 		return classify_tensors(cw, v);
-	case SCHEMA_OPT_TENSORS:
+	if (schema.args[nr] & OP_ARG_OPT_TENSORS)
 		return v->n ? SHOWN_OTHER : classify_list(cw, v);
-	default:
-		return classify(cw, v);
-	}
+	return classify(cw, v);
 }
 
 static enum shown shown_as(struct writer *cw, const struct arg_walk *aw, const struct value *v)

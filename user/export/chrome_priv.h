@@ -3,6 +3,7 @@
 #ifndef EXPORT_CHROME_PRIV_H
 #define EXPORT_CHROME_PRIV_H
 
+#include "args/op_schema.h"
 #include "base/jsonw.h"
 #include "export/chrome_trace.h"
 
@@ -30,6 +31,7 @@ void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
 struct chrome_args_opts {
 	bool no_concrete;   /* torch's record_concrete_inputs off */
 	bool kernel_memory; /* --kernel-memory */
+	struct op_schemas *schemas;
 };
 /* clang-format off */
 #define CHROME_ARGS_UNKNOWN 0x1 /* a value is not known, and stands there as one that torch would not show */

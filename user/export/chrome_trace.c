@@ -27,6 +27,7 @@ struct chrome_trace {
 	struct jsonw w;
 	struct chrome_clock clock;
 	struct chrome_args_opts args;
+	struct op_schemas schemas;
 	struct chrome_memory *memory;
 	struct chrome_gpu *gpu;
 	char *trace_name;
@@ -77,6 +78,7 @@ int chrome_trace__open(const char *path, const struct session *s, const struct c
 	ct->info = session__info(s);
 	ct->clock = chrome_clock__init(ct->info);
 	ct->args.no_concrete = opts->no_concrete_inputs;
+	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
 	if (!ct->trace_name)
@@ -216,6 +218,7 @@ void chrome_trace__free(struct chrome_trace *ct)
 	chrome_memory__free(ct->memory);
 	chrome_gpu__free(ct->gpu);
 	hashmap__clear(&ct->thread_ids);
+	op_schemas__clear(&ct->schemas);
 	free(ct->trace_name);
 	free(ct->threads);
 	free(ct);

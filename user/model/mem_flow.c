@@ -27,7 +27,7 @@ void mem_flow__free(struct mem_flow *mf)
 {
 	if (!mf)
 		return;
-	mem_schemas__clear(&mf->schemas);
+	op_schemas__clear(&mf->schemas);
 	free(mf->ops);
 	free(mf->refs);
 	free(mf->acts);
@@ -43,6 +43,12 @@ void mem_flow__free(struct mem_flow *mf)
 }
 
 /* ---- tensors ---- */
+
+/* The tensor has data, so that its address distinguishes it from others. */
+static bool has_key(const struct value *v)
+{
+	return v->kind == PTB_VAL_TENSOR && (v->flags & PTB_VAL_F_IDS) && v->storage;
+}
 
 /* What torch takes for a tensor's size: how far its strides reach (SizeMap). Of other layouts: nothing. */
 static uint64_t tensor_bytes(const struct value *v, const struct session_keys *keys)
@@ -67,7 +73,7 @@ static uint64_t tensor_bytes(const struct value *v, const struct session_keys *k
 static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct value *v,
 		   uint8_t flags, uint32_t arg)
 {
-	if (!mem_value__has_key(v))
+	if (!has_key(v))
 		return 0;
 	if (mf->ref_cnt == MEM_FLOW_TENSORS_MAX) {
 		mf->account.too_many = true;
@@ -90,7 +96,7 @@ static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct val
 	return 0;
 }
 
-static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct mem_schema *sc)
+static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct op_schema *sc)
 {
 	struct value_iter it = values__begin(&sl->in), sub;
 	struct value v, elem;
@@ -99,13 +105,13 @@ static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct me
 	int err = 0;
 
 	for (i = 0; !err && values__next(&it, &v); i++) {
-		arg = sc->args && i < sc->cnt ? sc->args[i] : MEM_ARG_TENSORS;
+		arg = sc->args && i < sc->cnt ? sc->args[i] : OP_ARG_TENSORS;
 		flags = !sc->args || i >= sc->cnt ? MEM_REF_NO_SCHEMA :
-			arg & MEM_ARG_WRITE       ? MEM_REF_WRITE :
+			arg & OP_ARG_WRITE        ? MEM_REF_WRITE :
 						    MEM_REF_READ;
 		if (v.kind == PTB_VAL_TENSOR)
 			err = add_ref(mf, sl, &v, (uint8_t)(flags | (i ? 0 : MEM_REF_FIRST)), i);
-		else if (v.kind == PTB_VAL_TENSORS || (v.kind == PTB_VAL_LIST && (arg & MEM_ARG_TENSORS)))
+		else if (v.kind == PTB_VAL_TENSORS || (v.kind == PTB_VAL_LIST && (arg & OP_ARG_TENSORS)))
 			for (sub = values__begin(&v.elems); !err && values__next(&sub, &elem);)
 				err = add_ref(mf, sl, &elem, flags, i);
 	}
@@ -113,6 +119,40 @@ static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct me
 }
 
 /* ---- operators ---- */
+
+static bool all_have_keys(const struct value *list)
+{
+	struct value_iter it = values__begin(&list->elems);
+	struct value v;
+
+	while (values__next(&it, &v))
+		if (!has_key(&v))
+			return false;
+	return true;
+}
+
+bool mem_flow__matches(const struct op_schema *sc, const struct slice_values *in)
+{
+	struct value_iter it = values__begin(in);
+	struct value v;
+	uint32_t i;
+
+	if (!sc->args)
+		return false;
+	for (i = 0; i < sc->cnt; i++) {
+		if (!values__next(&it, &v)) /* cut, or not recorded: it is that operator all the same */
+			return true;
+		if (v.kind == PTB_VAL_UNKNOWN)
+			continue;
+		if ((sc->args[i] & OP_ARG_TENSOR) && !has_key(&v))
+			return false;
+		if ((sc->args[i] & OP_ARG_OPT_TENSOR) && v.kind == PTB_VAL_TENSOR && !has_key(&v))
+			return false;
+		if ((sc->args[i] & OP_ARG_TENSORS) && !all_have_keys(&v))
+			return false;
+	}
+	return true;
+}
 
 static uint8_t op_flags(const struct slice *sl, bool matched)
 {
@@ -152,18 +192,18 @@ static int add_step(struct mem_flow *mf, struct mem_op *op, const struct slice *
 
 int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
 {
-	static const struct mem_schema none;
-	struct mem_schema sc;
+	static const struct op_schema none;
+	struct op_schema sc;
 	struct mem_op *op;
 	bool matched;
 	int err;
 
 	if (!mf->categories || mf->account.too_many)
 		return 0;
-	if (mem_schemas__get(&mf->schemas, sl->schema, &sc) ||
+	if (op_schemas__get(&mf->schemas, sl->schema, &sc) ||
 	    vec_reserve((void **)&mf->ops, &mf->op_cap, (uint64_t)mf->op_cnt + 1, sizeof(*mf->ops)))
 		return -ENOMEM;
-	matched = mem_schema__matches(&sc, &sl->in);
+	matched = mem_flow__matches(&sc, &sl->in);
 	op = &mf->ops[mf->op_cnt++];
 	*op = (struct mem_op){
 		.id = sl->id,

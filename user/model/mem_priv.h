@@ -7,8 +7,8 @@
 #ifndef MODEL_MEM_PRIV_H
 #define MODEL_MEM_PRIV_H
 
+#include "args/op_schema.h"
 #include "model/mem_flow.h"
-#include "model/mem_schema.h"
 
 #define MEM_NONE UINT32_MAX
 
@@ -94,7 +94,7 @@ struct mem_node {
 struct mem_flow {
 	bool categories;
 	struct mem_flow_account account;
-	struct mem_schemas schemas;
+	struct op_schemas schemas;
 
 	struct mem_op *ops; /* in order of begin after mem_keys__make() */
 	uint32_t op_cnt, op_cap;
@@ -122,6 +122,10 @@ struct mem_flow {
 	struct mem_row *rows;
 	uint32_t row_cnt, row_cap;
 };
+
+/* Would torch's profiler, which knows an operator's arguments but not its schema, find this one
+ * (SchemaMatcher)? Not when a tensor that must be there is not, or has no data. */
+bool mem_flow__matches(const struct op_schema *sc, const struct slice_values *in);
 
 /* Marks in state[], by id, what optimizers keep. 0 or -ENOMEM. */
 int mem_state__find(const struct mem_flow *mf, uint8_t *state);

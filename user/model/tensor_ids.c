@@ -34,7 +34,7 @@ void tensor_ids__clear(struct tensor_ids *ids)
 	hashmap__clear(&ids->tensors.by_addr);
 	hashmap__clear(&ids->storages.by_addr);
 	hashmap__clear(&ids->programs);
-	hashmap__clear(&ids->roles);
+	op_schemas__clear(&ids->schemas);
 	free(ids->tensors.v);
 	free(ids->storages.v);
 	*ids = (struct tensor_ids){ 0 };
@@ -280,22 +280,9 @@ void tensor_ids__name(struct tensor_ids *ids, const struct tensor_place *at, uin
 
 enum tensor_role tensor_ids__role(struct tensor_ids *ids, const char *schema)
 {
-	const uint64_t *known;
-	enum tensor_role role = TENSOR_NEW;
-	const char *returns = schema, *p;
+	struct op_schema s;
 
-	if (!schema || !*schema)
-		return TENSOR_GIVEN; /* nothing is known */
-	known = hashmap__get(&ids->roles, (uintptr_t)schema, 0);
-	if (known)
-		return (enum tensor_role) * known;
-	for (p = strstr(schema, "-> "); p; p = strstr(p + 1, "-> ")) /* also within Tensor(a! -> *) */
-		returns = p;
-	if (strchr(returns, '!'))
-		role = TENSOR_GIVEN;
-	else if (strstr(returns, "Tensor("))
-		role = TENSOR_VIEW;
-	if (hashmap__put(&ids->roles, (uintptr_t)schema, 0, role))
+	if (op_schemas__get(&ids->schemas, schema, &s))
 		ids->err = -ENOMEM;
-	return role;
+	return s.results;
 }

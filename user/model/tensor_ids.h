@@ -14,15 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "args/op_schema.h"
 #include "base/hashmap.h"
 #include "ptb_event.h"
-
-/* What is known of a tensor from where it is seen. */
-enum tensor_role {
-	TENSOR_GIVEN, /* an argument, or a result that was one: Tensor(a!) */
-	TENSOR_VIEW,  /* a result that shares storage: Tensor(a) */
-	TENSOR_NEW,   /* a result of its own: Tensor */
-};
 
 struct seen_table {
 	struct hashmap by_addr; /* (address, process) -> index */
@@ -34,9 +28,9 @@ struct seen_table {
 struct tensor_ids {
 	struct seen_table tensors, storages;
 	struct hashmap programs; /* tgid -> number of programs that ran in it before */
-	struct hashmap roles;    /* schema's address -> enum tensor_role */
-	uint32_t next;           /* the last number given */
-	bool ends;               /* ends of tensors are recorded */
+	struct op_schemas schemas;
+	uint32_t next; /* the last number given */
+	bool ends;     /* ends of tensors are recorded */
 	uint64_t over; /* tensors and storages beyond LIMIT_TENSORS, which have a new number each time */
 	int err;
 };

@@ -8,7 +8,7 @@
 #define PLAN_ARG_PROG_H
 
 #include "plan/arg_types.h"
-#include "plan/schema_text.h"
+#include "args/schema_text.h"
 
 #define ARG_LATE_MAX 8 /* vector registers that carry arguments */
 

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* model/mem_schema: arguments of schemas, and which operators torch's profiler would know by theirs. */
-#include "model/mem_schema.h"
+/* args/op_schema: arguments and results of schemas; which operators torch's profiler would know by theirs. */
+#include "model/mem_priv.h"
 
 #include <string.h>
 
 #include "suite.h"
 #include "value_words.h"
 
-static struct mem_schemas ms;
+static struct op_schemas ms;
 
-static struct mem_schema parsed(const char *text)
+static struct op_schema parsed(const char *text)
 {
-	struct mem_schema sc;
+	struct op_schema sc;
 
-	CU_ASSERT_EQUAL_FATAL(mem_schemas__get(&ms, text, &sc), 0);
+	CU_ASSERT_EQUAL_FATAL(op_schemas__get(&ms, text, &sc), 0);
 	return sc;
 }
 
 static void kinds(const char *text, const uint8_t *want, uint32_t cnt)
 {
-	struct mem_schema sc = parsed(text);
+	struct op_schema sc = parsed(text);
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(sc.args);
 	CU_ASSERT_EQUAL_FATAL(sc.cnt, cnt);
@@ -28,13 +28,13 @@ static void kinds(const char *text, const uint8_t *want, uint32_t cnt)
 
 static void test_arguments(void)
 {
-	static const uint8_t add_[] = { MEM_ARG_TENSOR | MEM_ARG_WRITE, MEM_ARG_TENSOR, MEM_ARG_OTHER };
-	static const uint8_t foreach[] = { MEM_ARG_TENSORS | MEM_ARG_WRITE, MEM_ARG_OTHER };
-	static const uint8_t index[] = { MEM_ARG_TENSOR, MEM_ARG_OTHER };
-	static const uint8_t conv[] = { MEM_ARG_TENSOR, MEM_ARG_OPT_TENSOR, MEM_ARG_OTHER, MEM_ARG_OTHER };
-	static const uint8_t view[] = { MEM_ARG_TENSOR, MEM_ARG_OTHER };
-	static const uint8_t opt_out[] = { MEM_ARG_OPT_TENSOR | MEM_ARG_WRITE,
-					   MEM_ARG_TENSOR | MEM_ARG_WRITE };
+	static const uint8_t add_[] = { OP_ARG_TENSOR | OP_ARG_WRITE, OP_ARG_TENSOR, OP_ARG_OTHER };
+	static const uint8_t foreach[] = { OP_ARG_TENSORS | OP_ARG_WRITE, OP_ARG_OTHER };
+	static const uint8_t index[] = { OP_ARG_TENSOR, OP_ARG_OPT_TENSORS };
+	static const uint8_t conv[] = { OP_ARG_TENSOR, OP_ARG_OPT_TENSOR, OP_ARG_OTHER, OP_ARG_OTHER };
+	static const uint8_t view[] = { OP_ARG_TENSOR, OP_ARG_OTHER };
+	static const uint8_t opt_out[] = { OP_ARG_OPT_TENSOR | OP_ARG_WRITE,
+					   OP_ARG_TENSOR | OP_ARG_WRITE };
 
 	kinds("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
 	      add_, 3);
@@ -46,6 +46,31 @@ static void test_arguments(void)
 	kinds("my::op(Tensor(a!)? x, Tensor(b! -> *) out) -> ()", opt_out, 2);
 	CU_ASSERT_EQUAL(parsed("aten::nothing() -> int").cnt, 0);
 	CU_ASSERT_PTR_NOT_NULL(parsed("aten::nothing() -> int").args);
+}
+
+/* What defaults and types hold ends no argument. */
+static void test_bounds(void)
+{
+	static const struct {
+		const char *schema;
+		uint32_t nr;
+		uint8_t kind;
+	} rows[] = {
+		{ "aten::cat(Tensor[] tensors, int dim=0) -> Tensor", 0, OP_ARG_TENSORS },
+		{ "x::y((int, Tensor[]) a, Tensor[2] b) -> ()", 0, OP_ARG_OTHER },
+		{ "x::y((int, Tensor[]) a, Tensor[2] b) -> ()", 1, OP_ARG_TENSORS },
+		{ "x::y(str s=\"a, (b\\\" [\", str t='\\',', Tensor[]? c=[1, 2]) -> ()", 2, OP_ARG_TENSORS },
+		{ "x::y(int[2] a=[1, 2], *, Tensor(a -> *)[] b) -> ()", 1, OP_ARG_TENSORS },
+		{ "x::y(str[] s=[\"a\", \"b\"], float f=-inf, Tensor x) -> ()", 2, OP_ARG_TENSOR },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct op_schema sc = parsed(rows[i].schema);
+
+		CU_ASSERT_FATAL(rows[i].nr < sc.cnt);
+		CU_ASSERT_EQUAL(sc.args[rows[i].nr], rows[i].kind);
+	}
 }
 
 static void test_not_schemas(void)
@@ -78,48 +103,48 @@ static void put(struct value_words *w, uint64_t storage)
 /* torch knows a schema by the arguments: a tensor without data does not look like one. */
 static void test_matches(void)
 {
-	struct mem_schema two = parsed("aten::mul(Tensor self, Tensor? other) -> Tensor");
-	struct mem_schema list = parsed("aten::cat(Tensor[] tensors, int dim=0) -> Tensor");
+	struct op_schema two = parsed("aten::mul(Tensor self, Tensor? other) -> Tensor");
+	struct op_schema list = parsed("aten::cat(Tensor[] tensors, int dim=0) -> Tensor");
 	static struct value_words w;
 	struct slice_values sv, none = { NULL, 0, 0 };
 
 	put(&w, 0x1000);
 	vw__undefined(&w, 1);
 	sv = vw__values(&w);
-	CU_ASSERT(mem_schema__matches(&two, &sv));
+	CU_ASSERT(mem_flow__matches(&two, &sv));
 	w.cnt = 0;
 	put(&w, 0x1000);
 	put(&w, 0);
 	sv = vw__values(&w);
-	CU_ASSERT(!mem_schema__matches(&two, &sv));
+	CU_ASSERT(!mem_flow__matches(&two, &sv));
 	w.cnt = 0;
 	put(&w, 0);
 	vw__none(&w);
 	sv = vw__values(&w);
-	CU_ASSERT(!mem_schema__matches(&two, &sv));
+	CU_ASSERT(!mem_flow__matches(&two, &sv));
 	w.cnt = 0;
 	vw__undefined(&w, 1);
 	vw__none(&w);
 	sv = vw__values(&w);
-	CU_ASSERT(!mem_schema__matches(&two, &sv));
+	CU_ASSERT(!mem_flow__matches(&two, &sv));
 	w.cnt = 0;
 	vw__list(&w, PTB_VAL_TENSORS, 2, 2);
 	put(&w, 0x1000);
 	put(&w, 0x2000);
 	vw__int(&w, 0);
 	sv = vw__values(&w);
-	CU_ASSERT(mem_schema__matches(&list, &sv));
+	CU_ASSERT(mem_flow__matches(&list, &sv));
 	w.cnt = 0;
 	vw__list(&w, PTB_VAL_TENSORS, 2, 2);
 	put(&w, 0x1000);
 	put(&w, 0);
 	vw__int(&w, 0);
 	sv = vw__values(&w);
-	CU_ASSERT(!mem_schema__matches(&list, &sv));
+	CU_ASSERT(!mem_flow__matches(&list, &sv));
 	/* not recorded: the operator is what its schema says; without one there is none to match */
-	CU_ASSERT(mem_schema__matches(&two, &none));
+	CU_ASSERT(mem_flow__matches(&two, &none));
 	two.args = NULL;
-	CU_ASSERT(!mem_schema__matches(&two, &none));
+	CU_ASSERT(!mem_flow__matches(&two, &none));
 }
 
 /* One schema is read once: the second answer is the first's memory. */
@@ -132,18 +157,19 @@ static void test_known(void)
 	before = ms.cnt;
 	CU_ASSERT_EQUAL(parsed(text).cnt, 1);
 	CU_ASSERT_EQUAL(ms.cnt, before);
-	mem_schemas__clear(&ms);
+	op_schemas__clear(&ms);
 }
 
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "arguments", test_arguments },
+		{ "bounds", test_bounds },
 		{ "not schemas", test_not_schemas },
 		{ "matches", test_matches },
 		{ "known", test_known },
 		CU_TEST_INFO_NULL,
 	};
 
-	return run_suite("mem_schema", tests);
+	return run_suite("op_schema", tests);
 }

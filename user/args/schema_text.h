@@ -4,14 +4,14 @@
  * grammar (pytorch torch/csrc/jit/frontend/function_schema_parser.cpp, schema_type_parser.cpp) and the
  * printing (aten/src/ATen/core/function_schema.h). The texts come from a file: nothing is trusted.
  */
-#ifndef PLAN_SCHEMA_TEXT_H
-#define PLAN_SCHEMA_TEXT_H
+#ifndef ARGS_SCHEMA_TEXT_H
+#define ARGS_SCHEMA_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SCHEMA_ARGS_MAX 64
+#define SCHEMA_ARGS_MAX 128
 #define SCHEMA_TEXT_MAX 16384 /* longest text that is printed, with its end */
 #define SCHEMA_BASE_MAX 24
 #define SCHEMA_SET_MAX 8
@@ -34,9 +34,10 @@ struct schema {
 
 /*
  * Reads a text from its '(' on: "(Tensor self, *, int[2] p=1) -> Tensor". name: what is printed before
- * it ("aten::add.Tensor"). out: cap bytes for the printed form, NULL: not wanted. false: no schema.
+ * it ("aten::add.Tensor"). out: cap bytes for the printed form; NULL: not wanted, and default values are not
+ * checked. false: no schema.
  */
 bool schema_text__parse(const char *text, size_t len, const char *name, struct schema *s, char *out,
 			size_t cap);
 
-#endif /* PLAN_SCHEMA_TEXT_H */
+#endif /* ARGS_SCHEMA_TEXT_H */

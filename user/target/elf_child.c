@@ -30,6 +30,7 @@ static void outline(const struct elf_file *ef, struct elf_outline *o)
 {
 	uint32_t sz = sizeof(Elf64_Ehdr), i;
 	const uint8_t *mark = elf_priv__build_id(ef, &sz);
+	uint64_t off = mark ? (uint64_t)(mark - ef->map) : 0;
 
 	memset(o, 0, sizeof(*o));
 	for (i = 0; i < ef->seg_cnt && o->seg_cnt < ELF_EXEC_SEG_MAX; i++)
@@ -37,11 +38,12 @@ static void outline(const struct elf_file *ef, struct elf_outline *o)
 			o->segs[o->seg_cnt++] = (struct elf_exec_seg){ ef->segs[i].addr, ef->segs[i].off,
 								       ef->segs[i].file_sz };
 	if (!mark || sz > sizeof(o->mark)) {
-		mark = ef->map;
+		mark = (const uint8_t *)&ef->ehdr;
 		sz = sizeof(Elf64_Ehdr);
+		off = 0;
 	}
 	o->mark_sz = sz;
-	o->mark_addr = elf_file__off_to_addr(ef, (uint64_t)(mark - ef->map));
+	o->mark_addr = elf_file__off_to_addr(ef, off);
 	memcpy(o->mark, mark, sz);
 }
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Opening and mapping an ELF file, its segments and build-id. The headers are parsed here and not
- * by libelf because every byte may be hostile and the file is half a gigabyte: nothing is copied,
- * every table is checked once against the size of fstat(). What remains: a file that is
- * truncated while it is mapped raises SIGBUS here as it does in the process that runs it.
+ * An ELF file, mapped and read through libelf: section headers, program headers, notes and tables come from libelf,
+ * which checks them against the size of the mapping. Tables are had by elf_getdata_rawchunk(), which copies what is not
+ * aligned; other functions of libelf return pointers that are not aligned on x86.
+ *
+ * What libelf does not do is here: addresses by PT_LOAD; the dynamic symbols and relocations by PT_DYNAMIC, as the
+ * loader finds them (patchelf moves sections about, and a file may have no section headers); and the function that a
+ * stub of the PLT reaches. A file whose section headers are damaged or cut off, which libelf refuses as a whole, is
+ * read without them. What remains: a file that is truncated while it is mapped raises SIGBUS here as it does in the
+ * process that runs it.
  */
 #define LOG_DOMAIN "elf_file"
 #include "target/elf_priv.h"
@@ -18,136 +23,9 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/vec.h"
 
-static int map_file(struct elf_file *ef, int fd)
-{
-	struct stat st;
-	void *map;
-
-	/* not fstat(): libc makes newfstatat() of it, which takes paths, so that base/sandbox.h does not allow it */
-	if (syscall(SYS_fstat, fd, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
-		return -ENOEXEC;
-	if (st.st_size > (off_t)LIMIT_ELF_FILE_MIB << 20)
-		return -EFBIG;
-	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (map == MAP_FAILED)
-		return -errno;
-	ef->map = map;
-	ef->size = (uint64_t)st.st_size;
-	return 0;
-}
-
-static bool header_ok(const Elf64_Ehdr *eh)
-{
-	return !memcmp(eh->e_ident, ELFMAG, SELFMAG) && eh->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       eh->e_ident[EI_DATA] == ELFDATA2LSB && eh->e_machine == EM_X86_64 &&
-	       (eh->e_type == ET_DYN || eh->e_type == ET_EXEC) &&
-	       eh->e_phentsize == sizeof(Elf64_Phdr);
-}
-
-static void add_segment(struct elf_file *ef, const Elf64_Phdr *ph)
-{
-	struct elf_seg *seg = &ef->segs[ef->seg_cnt];
-
-	if (ef->seg_cnt == ELF_SEG_MAX || ph->p_offset >= ef->size || !ph->p_filesz)
-		return;
-	seg->addr = ph->p_vaddr;
-	seg->off = ph->p_offset;
-	seg->file_sz = ph->p_filesz;
-	if (seg->file_sz > ef->size - seg->off)
-		seg->file_sz = ef->size - seg->off;
-	/* no segment may wrap around: then addr + file_sz is safe everywhere */
-	if (seg->file_sz > UINT64_MAX - seg->addr)
-		return;
-	seg->exec = ph->p_flags & PF_X;
-	ef->seg_cnt++;
-}
-
-static int read_segments(struct elf_file *ef)
-{
-	uint64_t i, cnt = ef->ehdr.e_phnum;
-	const uint8_t *data = elf_priv__at(ef, ef->ehdr.e_phoff, cnt * sizeof(Elf64_Phdr));
-	struct elf_table phdrs = { data, cnt };
-	Elf64_Phdr ph;
-
-	if (!data)
-		return -ENOEXEC;
-	for (i = 0; i < cnt; i++) {
-		ELF_TABLE_GET(&phdrs, i, &ph);
-		if (ph.p_type == PT_LOAD)
-			add_segment(ef, &ph);
-		else if (ph.p_type == PT_GNU_EH_FRAME)
-			ef->eh_hdr = ph.p_vaddr;
-	}
-	return ef->seg_cnt ? 0 : -ENOEXEC;
-}
-
-static void log_failure(const char *name, int err)
-{
-	if (err == -ENOEXEC)
-		pr_error("%s: not an ELF x86-64 program or library, or damaged", name);
-	else if (err == -EFBIG)
-		pr_error("%s: larger than %d MiB, the limit for a program or library", name,
-			 LIMIT_ELF_FILE_MIB);
-	else
-		pr_error("cannot read %s: %s", name, errstr(err));
-}
-
-int elf_file__open_fd(int fd, const char *name, struct elf_file **out)
-{
-	struct elf_file *ef = calloc(1, sizeof(*ef));
-	int err;
-
-	*out = NULL;
-	if (!ef)
-		return -ENOMEM;
-	err = map_file(ef, fd);
-	if (err)
-		goto fail;
-	memcpy(&ef->ehdr, ef->map, sizeof(ef->ehdr));
-	err = header_ok(&ef->ehdr) ? read_segments(ef) : -ENOEXEC;
-	if (err)
-		goto fail;
-	elf_dyn__init(ef);
-	elf_symtab__init(ef);
-	err = elf_plt__init(ef);
-	if (err)
-		goto fail;
-	*out = ef;
-	return 0;
-fail:
-	log_failure(name, err);
-	elf_file__close(ef);
-	return err;
-}
-
-int elf_file__open(const char *path, struct elf_file **out)
-{
-	/* O_NONBLOCK: the path is the target's, a FIFO there must not stop us */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
-
-	*out = NULL;
-	if (fd < 0) {
-		err = -errno;
-		log_failure(path, err);
-		return err;
-	}
-	err = elf_file__open_fd(fd, path, out);
-	close(fd);
-	return err;
-}
-
-void elf_file__close(struct elf_file *ef)
-{
-	if (!ef)
-		return;
-	if (ef->map)
-		munmap((void *)(uintptr_t)ef->map, ef->size);
-	free(ef->got);
-	free(ef);
-}
+/* ---- addresses ---- */
 
 uint64_t elf_file__addr_to_off(const struct elf_file *ef, uint64_t addr)
 {
@@ -211,56 +89,33 @@ bool elf_file__is_text(const struct elf_file *ef, uint64_t addr)
 	return false;
 }
 
-static uint64_t align_up(uint64_t v, uint64_t to)
-{
-	return (v + to - 1) & ~(to - 1);
-}
-
-/* Walks the notes in [p, p + sz); the build-id's bytes or NULL. */
-static const uint8_t *find_build_id(const uint8_t *p, uint64_t sz, uint64_t align, uint32_t *id_sz)
-{
-	Elf64_Nhdr nh;
-	uint64_t name, desc, next;
-
-	while (sz >= sizeof(nh)) {
-		memcpy(&nh, p, sizeof(nh));
-		name = sizeof(nh);
-		desc = align_up(name + nh.n_namesz, align);
-		next = align_up(desc + nh.n_descsz, align);
-		if (desc + nh.n_descsz > sz)
-			return NULL;
-		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 &&
-		    !memcmp(p + name, "GNU", 4) && nh.n_descsz) {
-			*id_sz = nh.n_descsz;
-			return p + desc;
-		}
-		if (next >= sz)
-			return NULL;
-		p += next;
-		sz -= next;
-	}
-	return NULL;
-}
+/* ---- notes ---- */
 
 /* Program headers may repeat the same notes as often as they like: no more bytes are walked than the file has. */
 const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz)
 {
-	struct elf_table phdrs = { ef->map + ef->ehdr.e_phoff, ef->ehdr.e_phnum };
-	uint64_t i, left = ef->size;
-	const uint8_t *notes, *id;
-	Elf64_Phdr ph;
+	uint64_t left = ef->size;
+	size_t i, at, next, name, desc;
+	Elf_Data *notes;
+	GElf_Nhdr nh;
 
-	for (i = 0; i < phdrs.cnt; i++) {
-		ELF_TABLE_GET(&phdrs, i, &ph);
-		if (ph.p_type != PT_NOTE)
+	for (i = 0; i < ef->phdr_cnt; i++) {
+		const Elf64_Phdr *ph = &ef->phdrs[i];
+
+		if (ph->p_type != PT_NOTE || ph->p_filesz > left)
 			continue;
-		notes = elf_priv__at(ef, ph.p_offset, ph.p_filesz);
-		if (!notes || ph.p_filesz > left)
+		notes = elf_getdata_rawchunk(ef->elf, (int64_t)ph->p_offset, ph->p_filesz,
+					     ph->p_align == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+		if (!notes)
 			continue;
-		left -= ph.p_filesz;
-		id = find_build_id(notes, ph.p_filesz, ph.p_align == 8 ? 8 : 4, sz);
-		if (id)
-			return id;
+		left -= ph->p_filesz;
+		for (at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next) {
+			if (nh.n_type != NT_GNU_BUILD_ID || nh.n_namesz != 4 || !nh.n_descsz ||
+			    memcmp((const char *)notes->d_buf + name, "GNU", 4) != 0)
+				continue;
+			*sz = nh.n_descsz;
+			return ef->map + ph->p_offset + desc;
+		}
 	}
 	return NULL;
 }
@@ -276,4 +131,465 @@ uint32_t elf_file__build_id(const struct elf_file *ef, uint8_t *buf, uint32_t ca
 		sz = cap;
 	memcpy(buf, id, sz);
 	return sz;
+}
+
+/* ---- symbols ---- */
+
+static void set_names(struct elf_symtab *st, const uint8_t *str, uint64_t sz)
+{
+	const uint8_t *nul = sz ? memrchr(str, 0, sz) : NULL;
+
+	st->str = (const char *)str;
+	st->str_sz = nul ? (uint64_t)(nul - str) + 1 : 0;
+}
+
+static void find_symtab(struct elf_file *ef)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr sh, str_sh;
+	Elf_Data *syms, *str;
+
+	while ((scn = elf_nextscn(ef->elf, scn))) {
+		if (!gelf_getshdr(scn, &sh) || sh.sh_type != SHT_SYMTAB ||
+		    (sh.sh_flags & SHF_COMPRESSED) ||
+		    !gelf_getshdr(elf_getscn(ef->elf, sh.sh_link), &str_sh) ||
+		    str_sh.sh_type != SHT_STRTAB)
+			continue;
+		syms = elf_getdata_rawchunk(ef->elf, (int64_t)sh.sh_offset, sh.sh_size, ELF_T_SYM);
+		str = elf_getdata_rawchunk(ef->elf, (int64_t)str_sh.sh_offset, str_sh.sh_size, ELF_T_BYTE);
+		if (!syms || !str)
+			continue;
+		ef->symtab.syms = syms->d_buf;
+		ef->symtab.cnt = syms->d_size / sizeof(Elf64_Sym);
+		set_names(&ef->symtab, str->d_buf, str->d_size);
+		return;
+	}
+}
+
+struct dyn_facts {
+	uint64_t symtab, strtab, str_sz, hash, gnu_hash;
+	uint64_t rela, rela_sz, jmprel, jmprel_sz;
+};
+
+static void dyn_facts__set(struct dyn_facts *d, const Elf64_Dyn *dyn)
+{
+	switch (dyn->d_tag) {
+	case DT_SYMTAB:
+		d->symtab = dyn->d_un.d_ptr;
+		break;
+	case DT_STRTAB:
+		d->strtab = dyn->d_un.d_ptr;
+		break;
+	case DT_STRSZ:
+		d->str_sz = dyn->d_un.d_val;
+		break;
+	case DT_HASH:
+		d->hash = dyn->d_un.d_ptr;
+		break;
+	case DT_GNU_HASH:
+		d->gnu_hash = dyn->d_un.d_ptr;
+		break;
+	case DT_RELA:
+		d->rela = dyn->d_un.d_ptr;
+		break;
+	case DT_RELASZ:
+		d->rela_sz = dyn->d_un.d_val;
+		break;
+	case DT_JMPREL:
+		d->jmprel = dyn->d_un.d_ptr;
+		break;
+	case DT_PLTRELSZ:
+		d->jmprel_sz = dyn->d_un.d_val;
+		break;
+	default:
+		break;
+	}
+}
+
+static bool find_dyn_facts(const struct elf_file *ef, struct dyn_facts *d)
+{
+	Elf_Data *data = NULL;
+	const Elf64_Dyn *dyn;
+	size_t i;
+
+	memset(d, 0, sizeof(*d));
+	for (i = 0; i < ef->phdr_cnt && ef->phdrs[i].p_type != PT_DYNAMIC; i++)
+		;
+	if (i < ef->phdr_cnt)
+		data = elf_getdata_rawchunk(ef->elf, (int64_t)ef->phdrs[i].p_offset,
+					    ef->phdrs[i].p_filesz, ELF_T_DYN);
+	dyn = data ? data->d_buf : NULL;
+	for (i = 0; dyn && i < data->d_size / sizeof(*dyn) && dyn[i].d_tag != DT_NULL; i++)
+		dyn_facts__set(d, &dyn[i]);
+	return dyn;
+}
+
+static uint32_t word_at(const uint8_t *p, uint64_t idx)
+{
+	uint32_t v;
+
+	memcpy(&v, p + idx * sizeof(v), sizeof(v));
+	return v;
+}
+
+/* The symbol count is nowhere in PT_DYNAMIC; DT_GNU_HASH's last chain ends with the last symbol. */
+static uint64_t gnu_hash_cnt(const struct elf_file *ef, uint64_t addr)
+{
+	uint64_t avail, words, i, nbuckets, symoff, bloom, chains, last = 0;
+	const uint8_t *p = elf_file__bytes(ef, addr, 16, &avail);
+
+	if (!p)
+		return 0;
+	words = avail / 4;
+	nbuckets = word_at(p, 0);
+	symoff = word_at(p, 1);
+	bloom = word_at(p, 2);
+	chains = 4 + bloom * 2 + nbuckets;
+	if (chains > words)
+		return 0;
+	for (i = 4 + bloom * 2; i < chains; i++)
+		if (word_at(p, i) > last)
+			last = word_at(p, i);
+	if (last < symoff)
+		return symoff;
+	while (chains + (last - symoff) < words && !(word_at(p, chains + (last - symoff)) & 1))
+		last++;
+	return last + 1;
+}
+
+static uint64_t dynsym_cnt(const struct elf_file *ef, const struct dyn_facts *d)
+{
+	Elf_Scn *scn = NULL;
+	const uint8_t *hash;
+	GElf_Shdr sh;
+
+	while ((scn = elf_nextscn(ef->elf, scn)))
+		if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_DYNSYM && sh.sh_addr == d->symtab)
+			return sh.sh_size / sizeof(Elf64_Sym);
+	if (d->gnu_hash)
+		return gnu_hash_cnt(ef, d->gnu_hash);
+	hash = elf_file__bytes(ef, d->hash, 8, NULL);
+	return hash ? word_at(hash, 1) : 0;
+}
+
+/* The table of at most *cnt records at addr; *cnt becomes what the file has of it. */
+static const void *table_at(const struct elf_file *ef, uint64_t addr, Elf_Type type, uint64_t *cnt)
+{
+	uint64_t avail, elem = elf64_fsize(type, 1, EV_CURRENT);
+	const uint8_t *p = elf_file__bytes(ef, addr, 0, &avail);
+	Elf_Data *data = NULL;
+
+	if (*cnt > avail / elem)
+		*cnt = avail / elem;
+	if (p && *cnt)
+		data = elf_getdata_rawchunk(ef->elf, p - ef->map, *cnt * elem, type);
+	if (!data)
+		*cnt = 0;
+	return data ? data->d_buf : NULL;
+}
+
+static void read_dynamic(struct elf_file *ef)
+{
+	struct dyn_facts d;
+	const uint8_t *str;
+
+	if (!find_dyn_facts(ef, &d))
+		return;
+	ef->rela_cnt = d.rela_sz / sizeof(Elf64_Rela);
+	ef->rela = table_at(ef, d.rela, ELF_T_RELA, &ef->rela_cnt);
+	ef->jmprel_cnt = d.jmprel_sz / sizeof(Elf64_Rela);
+	ef->jmprel = table_at(ef, d.jmprel, ELF_T_RELA, &ef->jmprel_cnt);
+	str = elf_file__bytes(ef, d.strtab, d.str_sz, NULL);
+	if (!str || !d.symtab)
+		return;
+	ef->dynsym.cnt = dynsym_cnt(ef, &d);
+	ef->dynsym.syms = table_at(ef, d.symtab, ELF_T_SYM, &ef->dynsym.cnt);
+	set_names(&ef->dynsym, str, d.str_sz);
+}
+
+bool elf_symtab__walk(const struct elf_symtab *st, bool (*fn)(const struct elf_sym *sym, void *arg),
+		      void *arg)
+{
+	struct elf_sym sym;
+	uint64_t i;
+
+	for (i = 1; i < st->cnt; i++) { /* entry 0 is reserved */
+		const Elf64_Sym *raw = &st->syms[i];
+
+		if (raw->st_name >= st->str_sz)
+			continue;
+		sym.name = st->str + raw->st_name;
+		sym.addr = raw->st_value;
+		sym.size = raw->st_size;
+		sym.type = ELF64_ST_TYPE(raw->st_info);
+		sym.bind = ELF64_ST_BIND(raw->st_info);
+		sym.defined = raw->st_shndx != SHN_UNDEF;
+		if (!fn(&sym, arg))
+			return false;
+	}
+	return true;
+}
+
+void elf_file__for_each_sym(const struct elf_file *ef,
+			    bool (*fn)(const struct elf_sym *sym, void *arg), void *arg)
+{
+	if (elf_symtab__walk(&ef->dynsym, fn, arg))
+		elf_symtab__walk(&ef->symtab, fn, arg);
+}
+
+/*
+ * ---- stubs of the PLT ----
+ *
+ * Which imported (or exported and interposable) function a call through the PLT or the GOT reaches:
+ * the relocation of the GOT slot names it. Stubs of .plt, .plt.sec and .plt.got all are one jump
+ * through a slot, so no section is needed.
+ */
+
+static bool names_slot(uint64_t type)
+{
+	switch (type) {
+	case R_X86_64_JUMP_SLOT:
+	case R_X86_64_GLOB_DAT:
+	case R_X86_64_DTPMOD64: /* thread-local variables: the slot pair for __tls_get_addr */
+	case R_X86_64_TPOFF64:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int add_slots(struct elf_file *ef, const Elf64_Rela *rela, uint64_t cnt, uint32_t *cap)
+{
+	uint64_t i;
+
+	for (i = 0; i < cnt; i++) {
+		if (!names_slot(ELF64_R_TYPE(rela[i].r_info)) || !ELF64_R_SYM(rela[i].r_info))
+			continue;
+		if (vec_reserve((void **)&ef->got, cap, ef->got_cnt + 1ULL, sizeof(*ef->got)))
+			return -ENOMEM;
+		ef->got[ef->got_cnt++] =
+			(struct got_slot){ rela[i].r_offset, (uint32_t)ELF64_R_SYM(rela[i].r_info) };
+	}
+	return 0;
+}
+
+static int cmp_slot(const void *a, const void *b)
+{
+	const struct got_slot *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static int collect_slots(struct elf_file *ef)
+{
+	uint32_t i, cap = 0;
+	bool sorted = true;
+
+	if (add_slots(ef, ef->jmprel, ef->jmprel_cnt, &cap) ||
+	    add_slots(ef, ef->rela, ef->rela_cnt, &cap))
+		return -ENOMEM;
+	for (i = 1; i < ef->got_cnt && sorted; i++)
+		sorted = ef->got[i - 1].addr <= ef->got[i].addr;
+	if (!sorted)
+		qsort(ef->got, ef->got_cnt, sizeof(*ef->got), cmp_slot);
+	return 0;
+}
+
+static const char *slot_name(const struct elf_file *ef, uint64_t addr)
+{
+	struct got_slot key = { .addr = addr };
+	const struct got_slot *slot =
+		ef->got_cnt ? bsearch(&key, ef->got, ef->got_cnt, sizeof(key), cmp_slot) : NULL;
+	const struct elf_symtab *st = &ef->dynsym;
+	const char *name;
+
+	if (!slot || slot->sym >= st->cnt || st->syms[slot->sym].st_name >= st->str_sz)
+		return NULL;
+	name = st->str + st->syms[slot->sym].st_name;
+	return *name ? name : NULL;
+}
+
+/* [endbr64] [bnd] jmp *disp32(%rip): the address of the slot, 0 if the bytes are something else. */
+static uint64_t stub_slot(const struct elf_file *ef, uint64_t addr)
+{
+	static const uint8_t endbr64[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	uint64_t avail, i = 0;
+	const uint8_t *p = elf_file__bytes(ef, addr, 6, &avail);
+	int32_t disp;
+
+	if (!p || !elf_file__is_text(ef, addr))
+		return 0;
+	if (!memcmp(p, endbr64, sizeof(endbr64)))
+		i = sizeof(endbr64);
+	if (p[i] == 0xf2)
+		i++;
+	if (avail < i + 6 || p[i] != 0xff || p[i + 1] != 0x25)
+		return 0;
+	memcpy(&disp, p + i + 2, sizeof(disp));
+	return addr + i + 6 + (uint64_t)(int64_t)disp;
+}
+
+const char *elf_file__plt_name(const struct elf_file *ef, uint64_t addr)
+{
+	const char *name = slot_name(ef, addr);
+	uint64_t slot;
+
+	if (name)
+		return name;
+	slot = stub_slot(ef, addr);
+	return slot ? slot_name(ef, slot) : NULL;
+}
+
+/* ---- opening ---- */
+
+static int map_file(struct elf_file *ef, int fd)
+{
+	struct stat st;
+	void *map;
+
+	/* not fstat(): libc makes newfstatat() of it, which takes paths, so that base/sandbox.h does not allow it */
+	if (syscall(SYS_fstat, fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof(Elf64_Ehdr))
+		return -ENOEXEC;
+	if (st.st_size > (off_t)LIMIT_ELF_FILE_MIB << 20)
+		return -EFBIG;
+	map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	ef->map = map;
+	ef->size = (uint64_t)st.st_size;
+	return 0;
+}
+
+/* Elf of the mapping; NULL: it is no ELF file at all. */
+static Elf *open_image(const struct elf_file *ef)
+{
+	char *image = (char *)(uintptr_t)ef->map;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_memory(image, ef->size);
+	/* libelf takes all section headers or refuses the file; this page is a copy of our own (MAP_PRIVATE) */
+	if (!elf && !mprotect(image, sizeof(Elf64_Ehdr), PROT_READ | PROT_WRITE)) {
+		Elf64_Ehdr *eh = (Elf64_Ehdr *)(void *)image;
+
+		eh->e_shoff = 0;
+		eh->e_shnum = eh->e_shstrndx = 0;
+		elf = elf_memory(image, ef->size);
+	}
+	return elf;
+}
+
+static bool is_supported(const Elf64_Ehdr *eh)
+{
+	return eh->e_ident[EI_CLASS] == ELFCLASS64 && eh->e_ident[EI_DATA] == ELFDATA2LSB &&
+	       eh->e_machine == EM_X86_64 && (eh->e_type == ET_DYN || eh->e_type == ET_EXEC) &&
+	       eh->e_phentsize == sizeof(Elf64_Phdr);
+}
+
+static void add_segment(struct elf_file *ef, const Elf64_Phdr *ph)
+{
+	struct elf_seg *seg = &ef->segs[ef->seg_cnt];
+
+	if (ef->seg_cnt == ELF_SEG_MAX || ph->p_offset >= ef->size || !ph->p_filesz)
+		return;
+	seg->addr = ph->p_vaddr;
+	seg->off = ph->p_offset;
+	seg->file_sz = ph->p_filesz;
+	if (seg->file_sz > ef->size - seg->off)
+		seg->file_sz = ef->size - seg->off;
+	/* no segment may wrap around: then addr + file_sz is safe everywhere */
+	if (seg->file_sz > UINT64_MAX - seg->addr)
+		return;
+	seg->exec = ph->p_flags & PF_X;
+	ef->seg_cnt++;
+}
+
+static int read_segments(struct elf_file *ef)
+{
+	Elf_Data *data;
+	size_t i;
+
+	if (elf_getphdrnum(ef->elf, &ef->phdr_cnt))
+		return -ENOEXEC;
+	/* not elf64_getphdr(), which takes them for aligned on x86 */
+	data = elf_getdata_rawchunk(ef->elf, (int64_t)ef->ehdr.e_phoff,
+				    ef->phdr_cnt * sizeof(Elf64_Phdr), ELF_T_PHDR);
+	if (!data)
+		return -ENOEXEC;
+	ef->phdrs = data->d_buf;
+	for (i = 0; i < ef->phdr_cnt; i++) {
+		if (ef->phdrs[i].p_type == PT_LOAD)
+			add_segment(ef, &ef->phdrs[i]);
+		else if (ef->phdrs[i].p_type == PT_GNU_EH_FRAME)
+			ef->eh_hdr = ef->phdrs[i].p_vaddr;
+	}
+	return ef->seg_cnt ? 0 : -ENOEXEC;
+}
+
+static void log_failure(const char *name, int err)
+{
+	if (err == -ENOEXEC)
+		pr_error("%s: not an ELF x86-64 program or library, or damaged", name);
+	else if (err == -EFBIG)
+		pr_error("%s: larger than %d MiB, the limit for a program or library", name,
+			 LIMIT_ELF_FILE_MIB);
+	else
+		pr_error("cannot read %s: %s", name, errstr(err));
+}
+
+int elf_file__open_fd(int fd, const char *name, struct elf_file **out)
+{
+	struct elf_file *ef = calloc(1, sizeof(*ef));
+	int err;
+
+	*out = NULL;
+	if (!ef)
+		return -ENOMEM;
+	err = map_file(ef, fd);
+	if (!err) {
+		memcpy(&ef->ehdr, ef->map, sizeof(ef->ehdr));
+		ef->elf = open_image(ef);
+		err = ef->elf && is_supported(&ef->ehdr) ? read_segments(ef) : -ENOEXEC;
+	}
+	if (!err) {
+		read_dynamic(ef);
+		find_symtab(ef);
+		err = collect_slots(ef);
+	}
+	if (err) {
+		log_failure(name, err);
+		elf_file__close(ef);
+		return err;
+	}
+	*out = ef;
+	return 0;
+}
+
+int elf_file__open(const char *path, struct elf_file **out)
+{
+	/* O_NONBLOCK: the path is the target's, a FIFO there must not stop us */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
+
+	*out = NULL;
+	if (fd < 0) {
+		err = -errno;
+		log_failure(path, err);
+		return err;
+	}
+	err = elf_file__open_fd(fd, path, out);
+	close(fd);
+	return err;
+}
+
+void elf_file__close(struct elf_file *ef)
+{
+	if (!ef)
+		return;
+	elf_end(ef->elf);
+	if (ef->map)
+		munmap((void *)(uintptr_t)ef->map, ef->size);
+	free(ef->got);
+	free(ef);
 }

@@ -50,96 +50,55 @@ static bool take_site(const uint8_t *desc, uint64_t sz, uint64_t base, struct us
 	return site->name;
 }
 
-static uint64_t align4(uint64_t v)
-{
-	return (v + 3) & ~3ull;
-}
-
-bool usdt_notes__walk(const uint8_t *notes, uint64_t sz, uint64_t base, usdt_fn fn, void *arg)
+bool usdt_notes__walk(Elf_Data *notes, uint64_t base, usdt_fn fn, void *arg)
 {
 	static const char owner[] = "stapsdt";
+	const uint8_t *p = notes->d_buf;
 	struct usdt_site site;
-	Elf64_Nhdr nh;
+	size_t at, next, name, desc;
+	GElf_Nhdr nh;
 
-	while (sz >= sizeof(nh)) {
-		uint64_t desc, next;
-
-		memcpy(&nh, notes, sizeof(nh));
-		desc = align4(sizeof(nh) + (uint64_t)nh.n_namesz);
-		next = align4(desc + nh.n_descsz);
-		if (desc + nh.n_descsz > sz)
-			break;
+	for (at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next)
 		if (nh.n_type == NT_STAPSDT && nh.n_namesz == sizeof(owner) &&
-		    !memcmp(notes + sizeof(nh), owner, sizeof(owner)) &&
-		    take_site(notes + desc, nh.n_descsz, base, &site) && !fn(&site, arg))
+		    !memcmp(p + name, owner, sizeof(owner)) &&
+		    take_site(p + desc, nh.n_descsz, base, &site) && !fn(&site, arg))
 			return false;
-		if (next >= sz)
-			break;
-		notes += next;
-		sz -= next;
-	}
 	return true;
 }
 
-struct named_sections {
-	struct elf_table tab; /* Elf64_Shdr */
-	const char *str;
-	uint64_t str_sz; /* str[str_sz - 1] is NUL; 0: no names */
-};
-
-static bool named_sections__init(struct named_sections *ns, const struct elf_file *ef)
+/* The next section behind *scn of this type and name. */
+static bool next_named(const struct elf_file *ef, Elf_Scn **scn, uint32_t type, const char *name,
+		       GElf_Shdr *sh)
 {
-	struct elf_symtab names = { 0 };
-	uint64_t idx = ef->ehdr.e_shstrndx;
-	const uint8_t *str;
-	Elf64_Shdr sh;
+	const char *text;
+	size_t names;
 
-	elf_priv__sections(ef, &ns->tab);
-	if (idx == SHN_XINDEX && ns->tab.cnt) {
-		ELF_TABLE_GET(&ns->tab, 0, &sh);
-		idx = sh.sh_link;
+	if (elf_getshdrstrndx(ef->elf, &names))
+		return false;
+	while ((*scn = elf_nextscn(ef->elf, *scn))) {
+		text = gelf_getshdr(*scn, sh) ? elf_strptr(ef->elf, names, sh->sh_name) : NULL;
+		if (text && sh->sh_type == type && !strcmp(text, name))
+			return true;
 	}
-	if (idx >= ns->tab.cnt)
-		return false;
-	ELF_TABLE_GET(&ns->tab, idx, &sh);
-	str = elf_priv__at(ef, sh.sh_offset, sh.sh_size);
-	if (!str || sh.sh_type != SHT_STRTAB)
-		return false;
-	elf_symtab__set_str(&names, str, sh.sh_size);
-	ns->str = names.str;
-	ns->str_sz = names.str_sz;
-	return ns->str_sz;
-}
-
-static bool is_named(const struct named_sections *ns, const Elf64_Shdr *sh, const char *name)
-{
-	return sh->sh_name < ns->str_sz && !strcmp(ns->str + sh->sh_name, name);
+	return false;
 }
 
 void elf_file__for_each_usdt(const struct elf_file *ef, usdt_fn fn, void *arg)
 {
-	struct named_sections ns;
-	uint64_t i, base = 0, left = ef->size; /* sections may repeat the same notes as often as they like */
-	const uint8_t *notes;
-	Elf64_Shdr sh;
+	uint64_t base = 0, left = ef->size; /* sections may repeat the same notes as often as they like */
+	Elf_Scn *scn = NULL;
+	Elf_Data *notes;
+	GElf_Shdr sh;
 
-	if (!named_sections__init(&ns, ef))
-		return;
-	for (i = 0; i < ns.tab.cnt && !base; i++) {
-		ELF_TABLE_GET(&ns.tab, i, &sh);
-		if (sh.sh_type == SHT_PROGBITS && is_named(&ns, &sh, ".stapsdt.base"))
-			base = sh.sh_addr;
-	}
-	for (i = 0; i < ns.tab.cnt; i++) {
-		ELF_TABLE_GET(&ns.tab, i, &sh);
-		if (sh.sh_type != SHT_NOTE || (sh.sh_flags & SHF_COMPRESSED) ||
-		    !is_named(&ns, &sh, ".note.stapsdt"))
-			continue;
-		notes = elf_priv__at(ef, sh.sh_offset, sh.sh_size);
-		if (!notes || sh.sh_size > left)
+	if (next_named(ef, &scn, SHT_PROGBITS, ".stapsdt.base", &sh))
+		base = sh.sh_addr;
+	scn = NULL;
+	while (next_named(ef, &scn, SHT_NOTE, ".note.stapsdt", &sh)) {
+		if ((sh.sh_flags & SHF_COMPRESSED) || sh.sh_size > left)
 			continue;
 		left -= sh.sh_size;
-		if (!usdt_notes__walk(notes, sh.sh_size, base, fn, arg))
+		notes = elf_getdata_rawchunk(ef->elf, (int64_t)sh.sh_offset, sh.sh_size, ELF_T_NHDR);
+		if (notes && !usdt_notes__walk(notes, base, fn, arg))
 			return;
 	}
 }

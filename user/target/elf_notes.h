@@ -3,8 +3,8 @@
 #ifndef TARGET_ELF_NOTES_H
 #define TARGET_ELF_NOTES_H
 
+#include <gelf.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "target/elf_file.h"
@@ -19,7 +19,7 @@ typedef bool (*usdt_fn)(const struct usdt_site *site, void *arg);
 
 void elf_file__for_each_usdt(const struct elf_file *ef, usdt_fn fn, void *arg);
 
-/* The notes in [notes, notes + sz); base: where .stapsdt.base is now, 0: not known. False: fn said enough. */
-bool usdt_notes__walk(const uint8_t *notes, uint64_t sz, uint64_t base, usdt_fn fn, void *arg);
+/* The notes of a section; base: where .stapsdt.base is now, 0: not known. False: fn said enough. */
+bool usdt_notes__walk(Elf_Data *notes, uint64_t base, usdt_fn fn, void *arg);
 
 #endif /* TARGET_ELF_NOTES_H */

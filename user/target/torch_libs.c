@@ -120,8 +120,8 @@ static void digest(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
 	eh = elf_file__bytes(ef, ef->eh_hdr, 0, &avail);
 	for (i = 0; i < 2; i++) {
 		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr, sizeof(ef->ehdr));
-		h[i] = fnv1a(h[i], ef->map + ef->ehdr.e_phoff, ef->ehdr.e_phnum * sizeof(Elf64_Phdr));
-		h[i] = fnv1a(h[i], ef->dynsym.syms.data, ef->dynsym.syms.cnt * sizeof(Elf64_Sym));
+		h[i] = fnv1a(h[i], (const uint8_t *)ef->phdrs, ef->phdr_cnt * sizeof(Elf64_Phdr));
+		h[i] = fnv1a(h[i], (const uint8_t *)ef->dynsym.syms, ef->dynsym.cnt * sizeof(Elf64_Sym));
 		if (eh)
 			h[i] = fnv1a(h[i], eh, avail < 1 << 20 ? avail : 1 << 20);
 	}
@@ -163,7 +163,7 @@ static int learn_facts(const struct elf_file *ef, const void *arg, uint8_t **out
 	if (q->scope == SCAN_EXPORTED || q->scope == SCAN_OPTIONAL)
 		elf_symtab__walk(&ef->dynsym, score_sym, &score);
 	else if (q->scope == SCAN_LINKED) /* each function once */
-		elf_symtab__walk(ef->symtab.syms.cnt ? &ef->symtab : &ef->dynsym, score_sym, &score);
+		elf_symtab__walk(ef->symtab.cnt ? &ef->symtab : &ef->dynsym, score_sym, &score);
 	else
 		elf_file__for_each_sym(ef, score_sym, &score);
 	memcpy(f.cnt, score.cnt, sizeof(f.cnt));

@@ -56,8 +56,8 @@ static void check_report(struct session *s, unsigned int kind)
 				   kind == 1 ? mem_report__sink(mr) :
 					       gpu_report__sink(gr);
 	struct table_opts topts = { .row_limit = -1, .profile_memory = true, .device_time = true };
-	struct mem_report_opts mopts = { .row_limit = -1, .json = true };
-	struct gpu_report_opts gopts = { .row_limit = -1, .json = true };
+	struct report_opts mopts = { .row_limit = -1, .json = true };
+	struct report_opts gopts = { .row_limit = -1, .json = true };
 	struct session_totals totals;
 	const struct ka_row *rows;
 	char *text = NULL;

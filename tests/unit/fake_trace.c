@@ -301,7 +301,7 @@ static int write_report(const char *path, const struct session *s)
 static int write_memory_report(const char *path)
 {
 	static struct world w;
-	struct mem_report_opts opts = { .row_limit = -1, .json = true };
+	struct report_opts opts = { .row_limit = -1, .json = true };
 	struct mem_report *mr;
 	FILE *out = fopen(path, "w");
 	int err = -1;

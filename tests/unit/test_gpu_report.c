@@ -30,7 +30,7 @@ static void start(void)
 
 static char *print(bool json, int limit)
 {
-	struct gpu_report_opts opts = { .row_limit = limit, .json = json };
+	struct report_opts opts = { .row_limit = limit, .json = json };
 	char *out = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&out, &len);

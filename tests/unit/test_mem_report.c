@@ -28,7 +28,7 @@ static void start(void)
 
 static const char *print_as(bool json, int row_limit)
 {
-	struct mem_report_opts opts = { .row_limit = row_limit, .json = json };
+	struct report_opts opts = { .row_limit = row_limit, .json = json };
 	FILE *out = tmpfile();
 	size_t n;
 

@@ -18,6 +18,18 @@ int jsonw__to_stream(void *arg, const void *data, size_t len)
 	return errno ? -errno : -EIO;
 }
 
+int jsonw__to_text(void *arg, const void *data, size_t len)
+{
+	struct jsonw_text *t = arg;
+
+	if (len >= sizeof(t->text) - t->len)
+		return -E2BIG;
+	memcpy(t->text + t->len, data, len);
+	t->len += len;
+	t->text[t->len] = '\0';
+	return 0;
+}
+
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
 {
 	*w = (struct jsonw){ .out = out, .arg = arg, .cap = buf_sz < 256 ? 256 : buf_sz };
@@ -110,6 +122,12 @@ void jsonw__begin_obj(struct jsonw *w)
 	open_level(w, "{");
 }
 
+void jsonw__begin_row(struct jsonw *w)
+{
+	jsonw__break(w);
+	jsonw__begin_obj(w);
+}
+
 void jsonw__end_obj(struct jsonw *w)
 {
 	close_level(w, "}");
@@ -186,7 +204,8 @@ void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len)
 void jsonw__str(struct jsonw *w, const char *text)
 {
 	jsonw__str_begin(w);
-	put_escaped(w, text, strlen(text));
+	if (text)
+		put_escaped(w, text, strlen(text));
 	jsonw__str_end(w);
 }
 

@@ -33,8 +33,14 @@ struct jsonw {
 
 #define JSONW_DEPTH_MAX 60
 
-/* A sink: arg is a FILE *. */
+/* Sinks. arg is a FILE *. */
 int jsonw__to_stream(void *arg, const void *data, size_t len);
+/* arg is a struct jsonw_text: text that is always NUL-terminated; -E2BIG for what does not fit. */
+struct jsonw_text {
+	char text[16384];
+	size_t len;
+};
+int jsonw__to_text(void *arg, const void *data, size_t len);
 
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
 static inline uint64_t jsonw__bytes(const struct jsonw *w)                 /* in all so far */
@@ -45,14 +51,24 @@ int jsonw__flush(struct jsonw *w); /* first error or 0 */
 void jsonw__free(struct jsonw *w); /* does not flush */
 
 void jsonw__begin_obj(struct jsonw *w);
+void jsonw__begin_row(struct jsonw *w); /* an object on a line of its own */
 void jsonw__end_obj(struct jsonw *w);
 void jsonw__begin_arr(struct jsonw *w);
 void jsonw__end_arr(struct jsonw *w);
 void jsonw__key(struct jsonw *w, const char *key);
-/* The same for a key that is a literal without characters to escape, at less cost. */
+/* The same for a key that is a literal without characters to escape, at less cost: millions of events pay for it. */
 #define JSONW_KEY(w, key) jsonw__key_lit(w, "\"" key "\": ", sizeof(key) + 3)
 void jsonw__key_lit(struct jsonw *w, const char *quoted, size_t len);
-void jsonw__str(struct jsonw *w, const char *text);
+/* Such a key with its value, or with the object or array that it opens. */
+#define JSONW_STR(w, key, text) (JSONW_KEY(w, key), jsonw__str(w, text))
+#define JSONW_U64(w, key, v) (JSONW_KEY(w, key), jsonw__u64(w, v))
+#define JSONW_I64(w, key, v) (JSONW_KEY(w, key), jsonw__i64(w, v))
+#define JSONW_BOOL(w, key, v) (JSONW_KEY(w, key), jsonw__bool(w, v))
+#define JSONW_DOUBLE(w, key, v) (JSONW_KEY(w, key), jsonw__double(w, v))
+#define JSONW_US(w, key, ns) (JSONW_KEY(w, key), jsonw__us(w, ns))
+#define JSONW_OBJ(w, key) (JSONW_KEY(w, key), jsonw__begin_obj(w))
+#define JSONW_ARR(w, key) (JSONW_KEY(w, key), jsonw__begin_arr(w))
+void jsonw__str(struct jsonw *w, const char *text); /* NULL: the empty one */
 /* A string in pieces of any bytes, also zeroes; a UTF-8 sequence must not be split between two. */
 void jsonw__str_begin(struct jsonw *w);
 void jsonw__str_put(struct jsonw *w, const char *text, size_t len);

@@ -141,14 +141,14 @@ static int write_table(const struct outputs *o, struct key_averages *ka, const s
 
 static int write_memory(const struct outputs *o, struct mem_report *mr, const struct session_totals *totals)
 {
-	struct mem_report_opts opts = { .row_limit = o->row_limit, .json = o->json };
+	struct report_opts opts = { .row_limit = o->row_limit, .json = o->json };
 
 	return std_out__end("the report", mem_report__print(mr, totals, &opts, stdout));
 }
 
 static int write_gpu(const struct outputs *o, struct gpu_report *gr, const struct session_totals *totals)
 {
-	struct gpu_report_opts opts = { .row_limit = o->row_limit, .json = o->json };
+	struct report_opts opts = { .row_limit = o->row_limit, .json = o->json };
 
 	return std_out__end("the report", gpu_report__print(gr, totals, &opts, stdout));
 }

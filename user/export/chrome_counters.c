@@ -91,13 +91,12 @@ void chrome_counters__free(struct chrome_counters *cc)
 static void begin_event(const struct chrome_counters *cc, const char *name, uint32_t tgid, uint64_t ts)
 {
 	chrome_event__head(cc->w, "C");
-	put_str(cc->w, "cat", "memory_counter");
-	put_str(cc->w, "name", name);
-	put_u64(cc->w, "pid", tgid);
-	put_u64(cc->w, "tid", tgid);
-	put_us(cc->w, "ts", chrome_clock__in_window(cc->clock, cc->info, ts));
-	JSONW_KEY(cc->w, "args");
-	jsonw__begin_obj(cc->w);
+	JSONW_STR(cc->w, "cat", "memory_counter");
+	JSONW_STR(cc->w, "name", name);
+	JSONW_U64(cc->w, "pid", tgid);
+	JSONW_U64(cc->w, "tid", tgid);
+	JSONW_US(cc->w, "ts", chrome_clock__in_window(cc->clock, cc->info, ts));
+	JSONW_OBJ(cc->w, "args");
 }
 
 static void end_event(const struct chrome_counters *cc)
@@ -112,12 +111,12 @@ static void write_sample(const struct chrome_counters *cc, const struct track *t
 {
 	begin_event(cc, t->name, t->tgid, s->ts);
 	if (t->kind == TRACK_RSS) {
-		put_u64(cc->w, "file", s->v[PTB_RSS_FILE]);
-		put_u64(cc->w, "anonymous", s->v[PTB_RSS_ANON]);
-		put_u64(cc->w, "shared", s->v[PTB_RSS_SHMEM]);
-		put_u64(cc->w, "swap", s->v[PTB_RSS_SWAP]);
+		JSONW_U64(cc->w, "file", s->v[PTB_RSS_FILE]);
+		JSONW_U64(cc->w, "anonymous", s->v[PTB_RSS_ANON]);
+		JSONW_U64(cc->w, "shared", s->v[PTB_RSS_SHMEM]);
+		JSONW_U64(cc->w, "swap", s->v[PTB_RSS_SWAP]);
 	} else {
-		put_u64(cc->w, "bytes", s->key);
+		JSONW_U64(cc->w, "bytes", s->key);
 	}
 	end_event(cc);
 }
@@ -163,7 +162,6 @@ static struct track *get_track(struct chrome_counters *cc, uint32_t tgid, enum t
 	static const char *const titles[] = {
 		[TRACK_ALLOCATED] = "torch allocated", [TRACK_RESERVED] = "torch reserved"
 	};
-	char device[MEM_NAME_MAX];
 	uint64_t owner = (uint64_t)tgid << 32 | (uint32_t)kind;
 	uint64_t where = (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
 	const uint64_t *known = hashmap__get(&cc->track_ids, owner, where);
@@ -182,7 +180,7 @@ static struct track *get_track(struct chrome_counters *cc, uint32_t tgid, enum t
 		snprintf(t->name, sizeof(t->name), "RSS");
 	else
 		snprintf(t->name, sizeof(t->name), "%s, %s", titles[kind],
-			 mem_name__device(device, type, index));
+			 mem_name__device(type, index).text);
 	return t;
 }
 
@@ -246,8 +244,8 @@ static void write_rate(const struct chrome_counters *cc, struct rate *r, uint64_
 		return;
 	r->written = *f;
 	begin_event(cc, "page faults per second", r->tgid, cc->info->begin_ns + piece * RATE_NS);
-	put_u64(cc->w, "minor", per_second(f->minor));
-	put_u64(cc->w, "major", per_second(f->major));
+	JSONW_U64(cc->w, "minor", per_second(f->minor));
+	JSONW_U64(cc->w, "major", per_second(f->major));
 	end_event(cc);
 }
 

@@ -34,8 +34,7 @@ static void put_marks(struct jsonw *w, uint32_t flags)
 	size_t i;
 
 	if (flags & SLICE_UNFINISHED) { /* torch's own mark */
-		JSONW_KEY(w, "finished");
-		jsonw__bool(w, false);
+		JSONW_BOOL(w, "finished", false);
 	}
 	for (i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
 		if (!(flags & marks[i].flag))
@@ -51,31 +50,30 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 	uint32_t missing;
 
 	chrome_event__head(w, "X");
-	put_str(w, "cat",
-		cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION : SLICE_CPU_OP]);
-	put_str(w, "name", sl->name);
-	put_u64(w, "pid", sl->tgid);
-	put_u64(w, "tid", sl->tid);
-	put_us(w, "ts", begin);
-	put_us(w, "dur", end > begin ? end - begin : 0);
-	JSONW_KEY(w, "args");
-	jsonw__begin_obj(w);
+	JSONW_STR(w, "cat",
+		  cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION : SLICE_CPU_OP]);
+	JSONW_STR(w, "name", sl->name);
+	JSONW_U64(w, "pid", sl->tgid);
+	JSONW_U64(w, "tid", sl->tid);
+	JSONW_US(w, "ts", begin);
+	JSONW_US(w, "dur", end > begin ? end - begin : 0);
+	JSONW_OBJ(w, "args");
 	/* one number in all three: consumers join a trace with an Execution Trace by either name */
-	put_u64(w, "External id", sl->id);
-	put_u64(w, "Record function id", sl->id);
+	JSONW_U64(w, "External id", sl->id);
+	JSONW_U64(w, "Record function id", sl->id);
 	if (sl->seq >= 0) {
-		put_u64(w, "Sequence number", (uint64_t)sl->seq);
-		put_u64(w, "Fwd thread id", sl->fwd_thread);
+		JSONW_U64(w, "Sequence number", (uint64_t)sl->seq);
+		JSONW_U64(w, "Fwd thread id", sl->fwd_thread);
 	}
 	missing = chrome_args__write(w, sl, opts);
 	if (opts->kernel_memory && sl->mem)
 		chrome_memory__slice_args(w, sl->mem);
-	put_u64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */
+	JSONW_U64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */
 	put_marks(w, sl->flags);
 	if (missing & CHROME_ARGS_UNKNOWN)
-		put_true(w, "ptbpf.args_unknown");
+		JSONW_BOOL(w, "ptbpf.args_unknown", true);
 	if (missing & CHROME_ARGS_CUT)
-		put_true(w, "ptbpf.args_cut");
+		JSONW_BOOL(w, "ptbpf.args_cut", true);
 	jsonw__end_obj(w);
 	jsonw__end_obj(w);
 }
@@ -83,14 +81,14 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts)
 {
 	chrome_event__head(w, ph == 's' ? "s" : "f");
-	put_u64(w, "id", id);
-	put_u64(w, "pid", pid);
-	put_u64(w, "tid", tid);
-	put_us(w, "ts", ts);
-	put_str(w, "cat", "fwdbwd");
-	put_str(w, "name", "fwdbwd");
+	JSONW_U64(w, "id", id);
+	JSONW_U64(w, "pid", pid);
+	JSONW_U64(w, "tid", tid);
+	JSONW_US(w, "ts", ts);
+	JSONW_STR(w, "cat", "fwdbwd");
+	JSONW_STR(w, "name", "fwdbwd");
 	if (ph != 's')
-		put_str(w, "bp", "e");
+		JSONW_STR(w, "bp", "e");
 	jsonw__end_obj(w);
 }
 
@@ -98,12 +96,11 @@ void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uin
 static void meta_head(struct jsonw *w, const char *name, uint64_t ts, uint32_t pid, uint32_t tid)
 {
 	chrome_event__head(w, "M");
-	put_str(w, "name", name);
-	put_us(w, "ts", ts);
-	put_u64(w, "pid", pid);
-	put_u64(w, "tid", tid);
-	JSONW_KEY(w, "args");
-	jsonw__begin_obj(w);
+	JSONW_STR(w, "name", name);
+	JSONW_US(w, "ts", ts);
+	JSONW_U64(w, "pid", pid);
+	JSONW_U64(w, "tid", tid);
+	JSONW_OBJ(w, "args");
 }
 
 static void meta_end(struct jsonw *w)
@@ -117,13 +114,13 @@ void chrome_event__process(struct jsonw *w, const struct session_process *p, uin
 	const char *name = p->comm && *p->comm ? p->comm : p->exe;
 
 	meta_head(w, "process_name", ts, p->tgid, 0);
-	put_str(w, "name", name && *name ? name : "python");
+	JSONW_STR(w, "name", name && *name ? name : "python");
 	meta_end(w);
 	meta_head(w, "process_labels", ts, p->tgid, 0);
-	put_str(w, "labels", "CPU");
+	JSONW_STR(w, "labels", "CPU");
 	meta_end(w);
 	meta_head(w, "process_sort_index", ts, p->tgid, 0);
-	put_u64(w, "sort_index", p->tgid);
+	JSONW_U64(w, "sort_index", p->tgid);
 	meta_end(w);
 }
 
@@ -133,10 +130,10 @@ void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const cha
 
 	snprintf(name, sizeof(name), "thread %u (%s)", tid, comm);
 	meta_head(w, "thread_name", ts, pid, tid);
-	put_str(w, "name", name);
+	JSONW_STR(w, "name", name);
 	meta_end(w);
 	meta_head(w, "thread_sort_index", ts, pid, tid);
-	put_u64(w, "sort_index", tid);
+	JSONW_U64(w, "sort_index", tid);
 	meta_end(w);
 }
 
@@ -148,16 +145,15 @@ void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost
 			uint64_t begin, uint64_t end)
 {
 	chrome_event__head(w, "i");
-	put_str(w, "s", "g");
-	put_str(w, "name", "LOST records");
-	put_u64(w, "pid", pid);
-	put_u64(w, "tid", pid);
-	put_us(w, "ts", begin);
-	JSONW_KEY(w, "args");
-	jsonw__begin_obj(w);
-	put_u64(w, "count", lost->cnt);
-	put_us(w, "duration_us", end > begin ? end - begin : 0);
-	put_u64(w, "ring", lost->ring);
+	JSONW_STR(w, "s", "g");
+	JSONW_STR(w, "name", "LOST records");
+	JSONW_U64(w, "pid", pid);
+	JSONW_U64(w, "tid", pid);
+	JSONW_US(w, "ts", begin);
+	JSONW_OBJ(w, "args");
+	JSONW_U64(w, "count", lost->cnt);
+	JSONW_US(w, "duration_us", end > begin ? end - begin : 0);
+	JSONW_U64(w, "ring", lost->ring);
 	jsonw__end_obj(w);
 	jsonw__end_obj(w);
 }
@@ -165,42 +161,40 @@ void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 {
 	chrome_event__head(w, "X");
-	put_str(w, "cat", "Trace");
-	put_str(w, "name", "PyTorch Profiler (0)");
-	put_str(w, "pid", "Spans");
-	put_str(w, "tid", "PyTorch Profiler");
-	put_us(w, "ts", begin);
-	put_us(w, "dur", end > begin ? end - begin : 0);
-	JSONW_KEY(w, "args");
-	jsonw__begin_obj(w);
-	put_u64(w, "Op count", 0);
+	JSONW_STR(w, "cat", "Trace");
+	JSONW_STR(w, "name", "PyTorch Profiler (0)");
+	JSONW_STR(w, "pid", "Spans");
+	JSONW_STR(w, "tid", "PyTorch Profiler");
+	JSONW_US(w, "ts", begin);
+	JSONW_US(w, "dur", end > begin ? end - begin : 0);
+	JSONW_OBJ(w, "args");
+	JSONW_U64(w, "Op count", 0);
 	jsonw__end_obj(w);
 	jsonw__end_obj(w);
 
 	chrome_event__head(w, "M");
-	put_str(w, "name", "process_sort_index");
-	put_us(w, "ts", begin);
-	put_str(w, "pid", "Spans");
-	put_u64(w, "tid", 0);
-	JSONW_KEY(w, "args");
-	jsonw__begin_obj(w);
-	put_u64(w, "sort_index", 536870912); /* below every process */
+	JSONW_STR(w, "name", "process_sort_index");
+	JSONW_US(w, "ts", begin);
+	JSONW_STR(w, "pid", "Spans");
+	JSONW_U64(w, "tid", 0);
+	JSONW_OBJ(w, "args");
+	JSONW_U64(w, "sort_index", 536870912); /* below every process */
 	jsonw__end_obj(w);
 	jsonw__end_obj(w);
 
 	chrome_event__head(w, "i");
-	put_str(w, "s", "g");
-	put_str(w, "name", "Iteration Start: PyTorch Profiler");
-	put_str(w, "pid", "Traces");
-	put_str(w, "tid", "Trace PyTorch Profiler");
-	put_us(w, "ts", begin);
+	JSONW_STR(w, "s", "g");
+	JSONW_STR(w, "name", "Iteration Start: PyTorch Profiler");
+	JSONW_STR(w, "pid", "Traces");
+	JSONW_STR(w, "tid", "Trace PyTorch Profiler");
+	JSONW_US(w, "ts", begin);
 	jsonw__end_obj(w);
 
 	chrome_event__head(w, "i");
-	put_str(w, "s", "g");
-	put_str(w, "name", "Record Window End");
-	put_str(w, "pid", "");
-	put_str(w, "tid", "");
-	put_us(w, "ts", end);
+	JSONW_STR(w, "s", "g");
+	JSONW_STR(w, "name", "Record Window End");
+	JSONW_STR(w, "pid", "");
+	JSONW_STR(w, "tid", "");
+	JSONW_US(w, "ts", end);
 	jsonw__end_obj(w);
 }

@@ -156,14 +156,13 @@ static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name
 			uint32_t tid, uint64_t begin, uint64_t end)
 {
 	chrome_event__head(cg->w, "X");
-	put_str(cg->w, "cat", cat);
-	put_str(cg->w, "name", name);
-	put_i64(cg->w, "pid", pid);
-	put_u64(cg->w, "tid", tid);
-	put_us(cg->w, "ts", rel(cg, begin));
-	put_us(cg->w, "dur", end > begin ? rel(cg, end) - rel(cg, begin) : 0);
-	JSONW_KEY(cg->w, "args");
-	jsonw__begin_obj(cg->w);
+	JSONW_STR(cg->w, "cat", cat);
+	JSONW_STR(cg->w, "name", name);
+	JSONW_I64(cg->w, "pid", pid);
+	JSONW_U64(cg->w, "tid", tid);
+	JSONW_US(cg->w, "ts", rel(cg, begin));
+	JSONW_US(cg->w, "dur", end > begin ? rel(cg, end) - rel(cg, begin) : 0);
+	JSONW_OBJ(cg->w, "args");
 }
 
 static void end_slice(struct chrome_gpu *cg)
@@ -176,14 +175,14 @@ static void put_flow(struct chrome_gpu *cg, bool begin, uint64_t id, uint32_t pi
 		     uint64_t ts)
 {
 	chrome_event__head(cg->w, begin ? "s" : "f");
-	put_u64(cg->w, "id", id);
-	put_u64(cg->w, "pid", pid);
-	put_u64(cg->w, "tid", tid);
-	put_us(cg->w, "ts", ts);
-	put_str(cg->w, "cat", "ac2g");
-	put_str(cg->w, "name", "ac2g");
+	JSONW_U64(cg->w, "id", id);
+	JSONW_U64(cg->w, "pid", pid);
+	JSONW_U64(cg->w, "tid", tid);
+	JSONW_US(cg->w, "ts", ts);
+	JSONW_STR(cg->w, "cat", "ac2g");
+	JSONW_STR(cg->w, "name", "ac2g");
 	if (!begin)
-		put_str(cg->w, "bp", "e");
+		JSONW_STR(cg->w, "bp", "e");
 	jsonw__end_obj(cg->w);
 }
 
@@ -273,7 +272,7 @@ static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime", g->name, tgid, g->at.tid, begin, end);
 	chrome_gpu_args__call(cg->w, g, corr);
 	if (cut > CUT_SHOWN_NS)
-		put_us(cg->w, "ptbpf.clipped_us", cut);
+		JSONW_US(cg->w, "ptbpf.clipped_us", cut);
 	end_slice(cg);
 	cg->totals.calls++;
 	if (cut > CUT_SHOWN_NS && cut <= cg->info->gpu_clock_err_ns)
@@ -389,7 +388,7 @@ static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, uint3
 		return err;
 	begin_slice(cg, "gpu_user_annotation", g->name, g->device, tid,
 		    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
-	put_u64(cg->w, "External id", g->at.slice);
+	JSONW_U64(cg->w, "External id", g->at.slice);
 	end_slice(cg);
 	cg->totals.annotations++;
 	return cg->w->err;
@@ -399,8 +398,8 @@ static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, uint3
 static int on_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
 	begin_slice(cg, "overhead", g->name, OVERHEAD_PID, g->at.tid, g->begin_ns, g->end_ns);
-	put_u64(cg->w, "ptbpf.pid", tgid_of(g));
-	put_u64(cg->w, "ptbpf.tid", g->at.tid); /* every slice has args: some readers take that for granted */
+	JSONW_U64(cg->w, "ptbpf.pid", tgid_of(g));
+	JSONW_U64(cg->w, "ptbpf.tid", g->at.tid); /* every slice has args: some readers take that for granted */
 	end_slice(cg);
 	cg->overhead = true;
 	cg->totals.overheads++;
@@ -438,12 +437,11 @@ static void put_meta(struct chrome_gpu *cg, const char *what, int64_t pid, uint3
 		     const char *key, const char *text, uint64_t number)
 {
 	chrome_event__head(cg->w, "M");
-	put_str(cg->w, "name", what);
-	put_us(cg->w, "ts", rel(cg, cg->info->begin_ns));
-	put_i64(cg->w, "pid", pid);
-	put_u64(cg->w, "tid", tid);
-	JSONW_KEY(cg->w, "args");
-	jsonw__begin_obj(cg->w);
+	JSONW_STR(cg->w, "name", what);
+	JSONW_US(cg->w, "ts", rel(cg, cg->info->begin_ns));
+	JSONW_I64(cg->w, "pid", pid);
+	JSONW_U64(cg->w, "tid", tid);
+	JSONW_OBJ(cg->w, "args");
 	jsonw__key(cg->w, key);
 	if (text)
 		jsonw__str(cg->w, text);

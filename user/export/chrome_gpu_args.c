@@ -29,13 +29,13 @@ static void put_three(struct jsonw *w, const uint32_t v[3])
 static void put_external_id(struct jsonw *w, const struct gpu_slice *g)
 {
 	if (g->at.op_slice)
-		put_u64(w, "External id", g->at.op_slice);
+		JSONW_U64(w, "External id", g->at.op_slice);
 }
 
 static void put_marks(struct jsonw *w, const struct gpu_slice *g)
 {
 	if (g->before_launch)
-		put_true(w, "ptbpf.before_launch");
+		JSONW_BOOL(w, "ptbpf.before_launch", true);
 }
 
 /* ---- kernels ---- */
@@ -44,17 +44,16 @@ static void put_occupancy(struct jsonw *w, const struct gpu_occupancy *o)
 {
 	char limits[GPU_LIMITS_MAX];
 
-	JSONW_KEY(w, "occupancy");
-	jsonw__begin_obj(w);
-	put_u64(w, "activeBlocksPerMultiprocessor", o->active_blocks);
-	put_str(w, "limitingFactors", gpu_occupancy__limits(limits, o->limits));
-	put_u64(w, "blockLimitRegs", o->by_regs);
-	put_u64(w, "blockLimitSharedMem", o->by_shared);
-	put_u64(w, "blockLimitWarps", o->by_warps);
-	put_u64(w, "blockLimitBlocks", o->by_blocks);
-	put_u64(w, "blockLimitBarriers", o->by_barriers);
-	put_u64(w, "allocatedRegistersPerBlock", o->regs_per_block);
-	put_u64(w, "allocatedSharedMemPerBlock", o->shared_per_block);
+	JSONW_OBJ(w, "occupancy");
+	JSONW_U64(w, "activeBlocksPerMultiprocessor", o->active_blocks);
+	JSONW_STR(w, "limitingFactors", gpu_occupancy__limits(limits, o->limits));
+	JSONW_U64(w, "blockLimitRegs", o->by_regs);
+	JSONW_U64(w, "blockLimitSharedMem", o->by_shared);
+	JSONW_U64(w, "blockLimitWarps", o->by_warps);
+	JSONW_U64(w, "blockLimitBlocks", o->by_blocks);
+	JSONW_U64(w, "blockLimitBarriers", o->by_barriers);
+	JSONW_U64(w, "allocatedRegistersPerBlock", o->regs_per_block);
+	JSONW_U64(w, "allocatedSharedMemPerBlock", o->shared_per_block);
 	jsonw__end_obj(w);
 }
 
@@ -93,16 +92,16 @@ static void put_graph(struct jsonw *w, uint32_t flags, uint32_t graph, uint64_t 
 {
 	if (!(flags & PTB_GPU_HAS_GRAPH))
 		return;
-	put_u64(w, "graph id", graph);
-	put_u64(w, "graph node id", node);
+	JSONW_U64(w, "graph id", graph);
+	JSONW_U64(w, "graph node id", node);
 }
 
 static void put_channel(struct jsonw *w, uint32_t flags, uint32_t channel, uint32_t type)
 {
 	if (!(flags & PTB_GPU_HAS_CHANNEL))
 		return;
-	put_i64(w, "channel", or_none(channel));
-	put_u64(w, "channel_type", type);
+	JSONW_I64(w, "channel", or_none(channel));
+	JSONW_U64(w, "channel_type", type);
 }
 
 static void put_kernel(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
@@ -111,30 +110,28 @@ static void put_kernel(struct jsonw *w, const struct gpu_slice *g, uint64_t corr
 	struct load load;
 	bool loaded = load_of(k, g->props, &load);
 
-	put_u64(w, "queued", 0); /* kineto never asks for it */
-	put_u64(w, "device", g->device);
-	put_u64(w, "context", g->context);
-	put_u64(w, "stream", g->stream);
-	put_u64(w, "correlation", corr);
-	put_u64(w, "registers per thread", k->registers);
-	put_u64(w, "shared memory", (uint64_t)k->static_shared + k->dynamic_shared);
+	JSONW_U64(w, "queued", 0); /* kineto never asks for it */
+	JSONW_U64(w, "device", g->device);
+	JSONW_U64(w, "context", g->context);
+	JSONW_U64(w, "stream", g->stream);
+	JSONW_U64(w, "correlation", corr);
+	JSONW_U64(w, "registers per thread", k->registers);
+	JSONW_U64(w, "shared memory", (uint64_t)k->static_shared + k->dynamic_shared);
 	if (loaded) {
-		JSONW_KEY(w, "blocks per SM");
-		jsonw__double(w, load.blocks_per_sm);
-		JSONW_KEY(w, "warps per SM");
-		jsonw__double(w, load.warps_per_sm);
+		JSONW_DOUBLE(w, "blocks per SM", load.blocks_per_sm);
+		JSONW_DOUBLE(w, "warps per SM", load.warps_per_sm);
 	}
 	JSONW_KEY(w, "grid");
 	put_three(w, k->grid);
 	JSONW_KEY(w, "block");
 	put_three(w, k->block);
 	if (loaded && load.has_occ) {
-		put_i64(w, "est. achieved occupancy %", load.percent);
+		JSONW_I64(w, "est. achieved occupancy %", load.percent);
 		put_occupancy(w, &load.occ);
 	}
 	put_graph(w, k->flags, k->graph, k->graph_node);
 	if (k->flags & PTB_GPU_HAS_PRIORITY)
-		put_i64(w, "priority", k->priority);
+		JSONW_I64(w, "priority", k->priority);
 	put_channel(w, k->flags, k->channel, k->channel_type);
 }
 
@@ -145,22 +142,22 @@ static void put_memory(struct jsonw *w, const struct gpu_slice *g, uint64_t corr
 	const struct ptb_gpu_memory *m = (const void *)g->rec;
 
 	if (m->flags & PTB_GPU_PEER) {
-		put_u64(w, "fromDevice", m->src_device);
-		put_u64(w, "inDevice", g->device);
-		put_u64(w, "toDevice", m->dst_device);
-		put_u64(w, "fromContext", m->src_context);
-		put_u64(w, "inContext", g->context);
-		put_u64(w, "toContext", m->dst_context);
+		JSONW_U64(w, "fromDevice", m->src_device);
+		JSONW_U64(w, "inDevice", g->device);
+		JSONW_U64(w, "toDevice", m->dst_device);
+		JSONW_U64(w, "fromContext", m->src_context);
+		JSONW_U64(w, "inContext", g->context);
+		JSONW_U64(w, "toContext", m->dst_context);
 	} else {
-		put_u64(w, "device", g->device);
-		put_u64(w, "context", g->context);
+		JSONW_U64(w, "device", g->device);
+		JSONW_U64(w, "context", g->context);
 	}
-	put_u64(w, "stream", g->stream);
-	put_u64(w, "correlation", corr);
-	put_u64(w, "bytes", m->bytes);
+	JSONW_U64(w, "stream", g->stream);
+	JSONW_U64(w, "correlation", corr);
+	JSONW_U64(w, "bytes", m->bytes);
 	if (g->end_ns > g->begin_ns) {
-		JSONW_KEY(w, "memory bandwidth (GB/s)");
-		jsonw__double(w, (double)m->bytes / (double)(g->end_ns - g->begin_ns));
+		JSONW_DOUBLE(w, "memory bandwidth (GB/s)",
+			     (double)m->bytes / (double)(g->end_ns - g->begin_ns));
 	}
 	put_graph(w, m->flags, m->graph, m->graph_node);
 	put_channel(w, m->flags, m->channel, m->channel_type);
@@ -190,28 +187,28 @@ static void put_host_call(struct jsonw *w, const struct gpu_slice *g)
 	const char *copy = gpu_api__copy_kind(c->copy_kind);
 	char handle[24];
 
-	put_true(w, "ptbpf.host_only");
+	JSONW_BOOL(w, "ptbpf.host_only", true);
 	if (c->stream != UINT64_MAX) {
 		snprintf(handle, sizeof(handle), "0x%llx", (unsigned long long)c->stream);
-		put_str(w, "ptbpf.stream", handle);
+		JSONW_STR(w, "ptbpf.stream", handle);
 	}
 	if (c->bytes)
-		put_u64(w, "ptbpf.bytes", c->bytes);
+		JSONW_U64(w, "ptbpf.bytes", c->bytes);
 	if (*copy)
-		put_str(w, "ptbpf.copy", copy);
+		JSONW_STR(w, "ptbpf.copy", copy);
 	if (c->grid[0]) {
 		JSONW_KEY(w, "ptbpf.grid");
 		put_three(w, c->grid);
 		JSONW_KEY(w, "ptbpf.block");
 		put_three(w, c->block);
-		put_u64(w, "ptbpf.shared_memory", c->shared);
+		JSONW_U64(w, "ptbpf.shared_memory", c->shared);
 	}
 	if (g->kernel_name && *g->kernel_name)
-		put_str(w, "ptbpf.kernel", g->kernel_name);
+		JSONW_STR(w, "ptbpf.kernel", g->kernel_name);
 	if (c->flags & PTB_API_NO_RESULT)
-		put_true(w, "ptbpf.no_result");
+		JSONW_BOOL(w, "ptbpf.no_result", true);
 	else if (c->flags & PTB_CUDA_HAS_RESULT && c->result)
-		put_i64(w, "ptbpf.error", c->result);
+		JSONW_I64(w, "ptbpf.error", c->result);
 }
 
 void chrome_gpu_args__call(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
@@ -220,14 +217,14 @@ void chrome_gpu_args__call(struct jsonw *w, const struct gpu_slice *g, uint64_t 
 
 	put_external_id(w, g);
 	if (g->host_only) {
-		put_u64(w, "correlation", corr);
+		JSONW_U64(w, "correlation", corr);
 		put_host_call(w, g);
 		return;
 	}
-	put_u64(w, "cbid", a->cbid);
-	put_u64(w, "correlation", corr);
+	JSONW_U64(w, "cbid", a->cbid);
+	JSONW_U64(w, "correlation", corr);
 	if (a->result)
-		put_u64(w, "ptbpf.error", a->result);
+		JSONW_U64(w, "ptbpf.error", a->result);
 }
 
 /* ---- synchronisation ---- */
@@ -236,28 +233,28 @@ void chrome_gpu_args__sync(struct jsonw *w, const struct gpu_slice *g, uint64_t 
 {
 	const struct ptb_gpu_sync *s = (const void *)g->rec;
 
-	put_str(w, "cuda_sync_kind", g->name);
+	JSONW_STR(w, "cuda_sync_kind", g->name);
 	if (s->what == GPU_SYNC_EVENT || s->what == GPU_SYNC_STREAM_WAIT) {
-		put_i64(w, "wait_on_stream", event_corr ? or_none(s->event_stream) : -1);
+		JSONW_I64(w, "wait_on_stream", event_corr ? or_none(s->event_stream) : -1);
 		if (event_corr)
-			put_u64(w, "wait_on_cuda_event_record_corr_id", event_corr);
+			JSONW_U64(w, "wait_on_cuda_event_record_corr_id", event_corr);
 		else
-			put_i64(w, "wait_on_cuda_event_record_corr_id", -1);
-		put_i64(w, "wait_on_cuda_event_id", or_none(s->event));
+			JSONW_I64(w, "wait_on_cuda_event_record_corr_id", -1);
+		JSONW_I64(w, "wait_on_cuda_event_id", or_none(s->event));
 	}
-	put_i64(w, "stream", or_none(g->stream));
-	put_u64(w, "correlation", corr);
-	put_u64(w, "device", g->device);
-	put_u64(w, "context", g->context);
+	JSONW_I64(w, "stream", or_none(g->stream));
+	JSONW_U64(w, "correlation", corr);
+	JSONW_U64(w, "device", g->device);
+	JSONW_U64(w, "context", g->context);
 }
 
 void chrome_gpu_args__event(struct jsonw *w, const struct gpu_slice *g, uint64_t corr)
 {
 	const struct ptb_gpu_event *e = (const void *)g->rec;
 
-	put_u64(w, "event_id", e->event);
-	put_i64(w, "stream", or_none(g->stream));
-	put_u64(w, "correlation", corr);
-	put_u64(w, "device", g->device);
-	put_u64(w, "context", g->context);
+	JSONW_U64(w, "event_id", e->event);
+	JSONW_I64(w, "stream", or_none(g->stream));
+	JSONW_U64(w, "correlation", corr);
+	JSONW_U64(w, "device", g->device);
+	JSONW_U64(w, "context", g->context);
 }

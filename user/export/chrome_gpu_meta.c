@@ -13,20 +13,20 @@ static void put_device(struct jsonw *w, const struct session *s, const struct pt
 {
 	jsonw__break(w);
 	jsonw__begin_obj(w);
-	put_u64(w, "id", d->id);
-	put_str(w, "name", session__name(s, d->name));
-	put_u64(w, "totalGlobalMem", d->memory_bytes);
-	put_u64(w, "computeMajor", d->major);
-	put_u64(w, "computeMinor", d->minor);
-	put_u64(w, "maxThreadsPerBlock", d->max_threads_per_block);
-	put_u64(w, "maxThreadsPerMultiprocessor", (uint64_t)d->max_warps_per_sm * d->warp_size);
-	put_u64(w, "regsPerBlock", d->regs_per_block);
-	put_u64(w, "warpSize", d->warp_size);
-	put_u64(w, "sharedMemPerBlock", d->shared_per_block);
-	put_u64(w, "numSms", d->sm_cnt);
-	put_u64(w, "regsPerMultiprocessor", d->regs_per_sm);
-	put_u64(w, "sharedMemPerBlockOptin", gpu_device__shared_optin(d));
-	put_u64(w, "sharedMemPerMultiprocessor", d->shared_per_sm);
+	JSONW_U64(w, "id", d->id);
+	JSONW_STR(w, "name", session__name(s, d->name));
+	JSONW_U64(w, "totalGlobalMem", d->memory_bytes);
+	JSONW_U64(w, "computeMajor", d->major);
+	JSONW_U64(w, "computeMinor", d->minor);
+	JSONW_U64(w, "maxThreadsPerBlock", d->max_threads_per_block);
+	JSONW_U64(w, "maxThreadsPerMultiprocessor", (uint64_t)d->max_warps_per_sm * d->warp_size);
+	JSONW_U64(w, "regsPerBlock", d->regs_per_block);
+	JSONW_U64(w, "warpSize", d->warp_size);
+	JSONW_U64(w, "sharedMemPerBlock", d->shared_per_block);
+	JSONW_U64(w, "numSms", d->sm_cnt);
+	JSONW_U64(w, "regsPerMultiprocessor", d->regs_per_sm);
+	JSONW_U64(w, "sharedMemPerBlockOptin", gpu_device__shared_optin(d));
+	JSONW_U64(w, "sharedMemPerMultiprocessor", d->shared_per_sm);
 	jsonw__end_obj(w);
 }
 

@@ -54,14 +54,13 @@ static void begin_instant(struct chrome_memory *cm, const char *cat, const char 
 			  uint32_t tgid, uint32_t tid, uint64_t ts)
 {
 	chrome_event__head(cm->w, "i");
-	put_str(cm->w, "cat", cat);
-	put_str(cm->w, "s", tid ? "t" : "p");
-	put_str(cm->w, "name", name);
-	put_u64(cm->w, "pid", tgid);
-	put_u64(cm->w, "tid", tid ? tid : tgid);
-	put_us(cm->w, "ts", chrome_clock__in_window(cm->clock, cm->info, ts));
-	JSONW_KEY(cm->w, "args");
-	jsonw__begin_obj(cm->w);
+	JSONW_STR(cm->w, "cat", cat);
+	JSONW_STR(cm->w, "s", tid ? "t" : "p");
+	JSONW_STR(cm->w, "name", name);
+	JSONW_U64(cm->w, "pid", tgid);
+	JSONW_U64(cm->w, "tid", tid ? tid : tgid);
+	JSONW_US(cm->w, "ts", chrome_clock__in_window(cm->clock, cm->info, ts));
+	JSONW_OBJ(cm->w, "args");
 }
 
 static void end_instant(struct chrome_memory *cm)
@@ -78,18 +77,17 @@ static void write_torch(struct chrome_memory *cm, const struct memory_event *ev)
 
 	begin_instant(cm, "cpu_instant_event", oom ? "[OutOfMemory]" : "[memory]", ev->at.tgid,
 		      ev->at.tid, ev->ts_ns);
-	put_u64(cm->w, "Total Reserved", ev->reserved);
-	put_u64(cm->w, "Total Allocated", ev->allocated);
-	put_i64(cm->w, "Bytes", ev->bytes);
-	put_i64(cm->w, "Device Id", ev->device_index);
-	put_i64(cm->w, "Device Type", ev->device_type);
+	JSONW_U64(cm->w, "Total Reserved", ev->reserved);
+	JSONW_U64(cm->w, "Total Allocated", ev->allocated);
+	JSONW_I64(cm->w, "Bytes", ev->bytes);
+	JSONW_I64(cm->w, "Device Id", ev->device_index);
+	JSONW_I64(cm->w, "Device Type", ev->device_type);
 	if (!oom)
-		put_u64(cm->w, "Addr", ev->addr);
-	JSONW_KEY(cm->w, "finished"); /* torch's events without an end all say so */
-	jsonw__bool(cm->w, false);
-	put_u64(cm->w, "Ev Idx", cm->ev_idx++);
+		JSONW_U64(cm->w, "Addr", ev->addr);
+	JSONW_BOOL(cm->w, "finished", false);
+	JSONW_U64(cm->w, "Ev Idx", cm->ev_idx++);
 	if (ev->inferred)
-		put_true(cm->w, "ptbpf.inferred");
+		JSONW_BOOL(cm->w, "ptbpf.inferred", true);
 	end_instant(cm);
 }
 
@@ -99,15 +97,15 @@ static void write_api(struct chrome_memory *cm, const struct memory_event *ev)
 
 	begin_instant(cm, "memory_api", ev->name ? ev->name : "", ev->at.tgid, ev->at.tid, begin);
 	if (ev->addr)
-		put_u64(cm->w, "Addr", ev->addr);
+		JSONW_U64(cm->w, "Addr", ev->addr);
 	if (ev->bytes)
-		put_i64(cm->w, "Bytes", ev->bytes);
+		JSONW_I64(cm->w, "Bytes", ev->bytes);
 	if (!ev->no_result)
-		put_us(cm->w, "Duration us", ev->ts_ns - begin);
+		JSONW_US(cm->w, "Duration us", ev->ts_ns - begin);
 	if (ev->no_result)
-		put_true(cm->w, "ptbpf.no_result");
+		JSONW_BOOL(cm->w, "ptbpf.no_result", true);
 	if (ev->maybe_failed)
-		put_true(cm->w, "ptbpf.maybe_failed");
+		JSONW_BOOL(cm->w, "ptbpf.maybe_failed", true);
 	end_instant(cm);
 }
 
@@ -154,17 +152,17 @@ static void write_call(struct chrome_memory *cm, const struct ptb_kmem_call *c)
 	uint64_t begin = c->begin_ns && c->begin_ns < c->h.ts_ns ? c->begin_ns : c->h.ts_ns;
 
 	begin_instant(cm, "kernel_memory", mem_name__call(c->call), c->h.tgid, c->h.tid, begin);
-	put_u64(cm->w, "Addr", c->addr);
-	put_u64(cm->w, "Bytes", c->bytes);
+	JSONW_U64(cm->w, "Addr", c->addr);
+	JSONW_U64(cm->w, "Bytes", c->bytes);
 	if (c->call == PTB_CALL_MREMAP)
-		put_u64(cm->w, "Old Bytes", c->old_bytes);
+		JSONW_U64(cm->w, "Old Bytes", c->old_bytes);
 	if (c->call == PTB_CALL_MMAP)
-		put_u64(cm->w, "Flags", c->arg);
+		JSONW_U64(cm->w, "Flags", c->arg);
 	if (c->call == PTB_CALL_MADVISE)
-		put_str(cm->w, "Advice", mem_name__advice(c->arg));
+		JSONW_STR(cm->w, "Advice", mem_name__advice(c->arg));
 	if (c->result < 0 && c->result >= -4095)
-		put_i64(cm->w, "Error", -c->result);
-	put_us(cm->w, "Duration us", c->h.ts_ns - begin);
+		JSONW_I64(cm->w, "Error", -c->result);
+	JSONW_US(cm->w, "Duration us", c->h.ts_ns - begin);
 	end_instant(cm);
 }
 
@@ -173,10 +171,10 @@ static void write_stall(struct chrome_memory *cm, const struct ptb_kmem_stall *s
 	uint64_t begin = st->begin_ns && st->begin_ns < st->h.ts_ns ? st->begin_ns : st->h.ts_ns;
 
 	begin_instant(cm, "kernel_memory", mem_name__stall(st->what), st->h.tgid, st->h.tid, begin);
-	put_us(cm->w, "Duration us", st->h.ts_ns - begin);
+	JSONW_US(cm->w, "Duration us", st->h.ts_ns - begin);
 	if (st->what != PTB_STALL_COMPACTION)
-		put_u64(cm->w, "Pages Reclaimed", st->reclaimed);
-	put_u64(cm->w, "Order", st->order);
+		JSONW_U64(cm->w, "Pages Reclaimed", st->reclaimed);
+	JSONW_U64(cm->w, "Order", st->order);
 	end_instant(cm);
 }
 
@@ -184,21 +182,21 @@ static void write_happening(struct chrome_memory *cm, const struct kernel_event 
 			    const struct ptb_kmem_event *k)
 {
 	begin_instant(cm, "kernel_memory", mem_name__event(k->what), k->h.tgid, k->h.tid, k->h.ts_ns);
-	put_u64(cm->w, "Pages", k->pages);
+	JSONW_U64(cm->w, "Pages", k->pages);
 	if (k->what == PTB_KMEM_MIGRATE) {
-		put_u64(cm->w, "Failed", k->failed);
-		put_str(cm->w, "Reason", mem_name__migrate(k->reason));
+		JSONW_U64(cm->w, "Failed", k->failed);
+		JSONW_STR(cm->w, "Reason", mem_name__migrate(k->reason));
 	} else if (k->what == PTB_KMEM_HUGE_PAGE) {
-		put_u64(cm->w, "Status", k->failed);
+		JSONW_U64(cm->w, "Status", k->failed);
 	} else if (k->what == PTB_KMEM_OOM_KILL) {
 		if (k->by_tgid) {
-			put_u64(cm->w, "By Process", k->by_tgid);
-			put_u64(cm->w, "By Thread", k->by_tid);
+			JSONW_U64(cm->w, "By Process", k->by_tgid);
+			JSONW_U64(cm->w, "By Thread", k->by_tid);
 		}
 		if (ev->at.op && *ev->at.op)
-			put_str(cm->w, "Operator", ev->at.op);
+			JSONW_STR(cm->w, "Operator", ev->at.op);
 		if (ev->at.annotation && *ev->at.annotation)
-			put_str(cm->w, "Annotation", ev->at.annotation);
+			JSONW_STR(cm->w, "Annotation", ev->at.annotation);
 	}
 	end_instant(cm);
 }
@@ -252,15 +250,15 @@ int chrome_memory__finish(struct chrome_memory *cm)
 void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m)
 {
 	if (m->faults)
-		put_u64(w, "Page Faults", m->faults);
+		JSONW_U64(w, "Page Faults", m->faults);
 	if (m->major_faults)
-		put_u64(w, "Major Faults", m->major_faults);
+		JSONW_U64(w, "Major Faults", m->major_faults);
 	if (m->fault_bytes)
-		put_u64(w, "Fault Bytes", m->fault_bytes);
+		JSONW_U64(w, "Fault Bytes", m->fault_bytes);
 	if (m->rss_delta)
-		put_i64(w, "RSS Delta", m->rss_delta);
+		JSONW_I64(w, "RSS Delta", m->rss_delta);
 	if (m->reclaim_ns)
-		put_us(w, "Reclaim us", m->reclaim_ns);
+		JSONW_US(w, "Reclaim us", m->reclaim_ns);
 	if (m->compact_ns)
-		put_us(w, "Compaction us", m->compact_ns);
+		JSONW_US(w, "Compaction us", m->compact_ns);
 }

@@ -86,14 +86,10 @@ static void write_rank(struct jsonw *w, const struct session *s)
 		    world->valueint > rank->valueint;
 
 	jsonw__break(w);
-	jsonw__key(w, "distributedInfo");
-	jsonw__begin_obj(w);
-	jsonw__key(w, "backend");
-	jsonw__str(w, good && cJSON_IsString(backend) ? backend->valuestring : "");
-	jsonw__key(w, "rank");
-	jsonw__i64(w, good ? rank->valueint : 0);
-	jsonw__key(w, "world_size");
-	jsonw__i64(w, good ? world->valueint : 1);
+	JSONW_OBJ(w, "distributedInfo");
+	JSONW_STR(w, "backend", good && cJSON_IsString(backend) ? backend->valuestring : "");
+	JSONW_I64(w, "rank", good ? rank->valueint : 0);
+	JSONW_I64(w, "world_size", good ? world->valueint : 1);
 	jsonw__end_obj(w);
 	cJSON_Delete(tree);
 }
@@ -107,60 +103,50 @@ void chrome_meta__head(struct jsonw *w, const struct session *s, const struct ch
 	make_trace_id(session__info(s), host, trace_id);
 	jsonw__begin_obj(w);
 	jsonw__break(w);
-	jsonw__key(w, "schemaVersion");
-	jsonw__u64(w, 1);
+	JSONW_U64(w, "schemaVersion", 1);
 	jsonw__break(w);
 	jsonw__key(w, "deviceProperties");
 	chrome_gpu__devices(w, s);
 	jsonw__break(w);
-	jsonw__key(w, "trace_id");
-	jsonw__str(w, trace_id);
+	JSONW_STR(w, "trace_id", trace_id);
 	if (session__info(s)->has_memory) {
 		jsonw__break(w);
-		jsonw__key(w, "profile_memory");
-		jsonw__u64(w, 1);
+		JSONW_U64(w, "profile_memory", 1);
 	}
 	if (session__info(s)->has_shapes) {
 		jsonw__break(w);
-		jsonw__key(w, "record_shapes");
-		jsonw__u64(w, 1);
+		JSONW_U64(w, "record_shapes", 1);
 	}
 	chrome_gpu__versions(w, s);
 	jsonw__break(w);
-	jsonw__key(w, "host_name");
-	jsonw__str(w, host);
+	JSONW_STR(w, "host_name", host);
 	write_rank(w, s);
 	jsonw__break(w);
-	jsonw__key(w, "ptbpf");
-	jsonw__begin_obj(w);
+	JSONW_OBJ(w, "ptbpf");
 	session_json__write(w, s, opts->tool_version);
 	jsonw__end_obj(w);
 	jsonw__break(w);
-	jsonw__key(w, "displayTimeUnit");
-	jsonw__str(w, "ms");
+	JSONW_STR(w, "displayTimeUnit", "ms");
 	jsonw__break(w);
-	jsonw__key(w, "baseTimeNanoseconds");
-	jsonw__u64(w, clock->base_unix_ns);
+	JSONW_U64(w, "baseTimeNanoseconds", clock->base_unix_ns);
 	jsonw__break(w);
-	jsonw__key(w, "traceEvents");
-	jsonw__begin_arr(w);
+	JSONW_ARR(w, "traceEvents");
 }
 
 static void write_gpu_totals(struct jsonw *w, const struct chrome_gpu_totals *t)
 {
-	jsonw__key(w, "gpu");
-	jsonw__begin_obj(w);
-	put_u64(w, "work", t->work);
-	put_u64(w, "calls", t->calls);
-	put_u64(w, "calls_not_shown", t->hidden);
-	put_u64(w, "calls_clipped", t->clipped);
-	put_u64(w, "calls_clipped_beyond_clock_error", t->clipped_more);
-	put_u64(w, "calls_left_out", t->left_out);
-	put_u64(w, "flows", t->flows);
-	put_u64(w, "annotations", t->annotations);
-	put_u64(w, "synchronisations", t->syncs);
-	put_u64(w, "events", t->events);
-	put_u64(w, "overheads", t->overheads);
+	JSONW_OBJ(w, "gpu");
+	JSONW_U64(w, "work", t->work);
+	JSONW_U64(w, "calls", t->calls);
+	JSONW_U64(w, "calls_not_shown", t->hidden);
+	JSONW_U64(w, "calls_clipped", t->clipped);
+	JSONW_U64(w, "calls_clipped_beyond_clock_error", t->clipped_more);
+	JSONW_U64(w, "calls_left_out", t->left_out);
+	JSONW_U64(w, "flows", t->flows);
+	JSONW_U64(w, "annotations", t->annotations);
+	JSONW_U64(w, "synchronisations", t->syncs);
+	JSONW_U64(w, "events", t->events);
+	JSONW_U64(w, "overheads", t->overheads);
 	jsonw__end_obj(w);
 }
 
@@ -171,15 +157,13 @@ void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
 	jsonw__newline(w);
 	jsonw__end_arr(w);
 	jsonw__break(w);
-	jsonw__key(w, "ptbpf_totals");
-	jsonw__begin_obj(w);
+	JSONW_OBJ(w, "ptbpf_totals");
 	session_json__write_totals(w, info, totals);
 	if (info->has_gpu || info->has_cuda_calls)
 		write_gpu_totals(w, gpu);
 	jsonw__end_obj(w);
 	jsonw__break(w);
-	jsonw__key(w, "traceName");
-	jsonw__str(w, trace_name ? trace_name : "");
+	JSONW_STR(w, "traceName", trace_name ? trace_name : "");
 	jsonw__newline(w);
 	jsonw__end_obj(w);
 	jsonw__newline(w);

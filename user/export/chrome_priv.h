@@ -39,19 +39,12 @@ struct chrome_args_opts {
 /* clang-format on */
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts);
 
-/* Keys are literals: millions of events pay for each of them. */
-#define put_str(w, key, text) (JSONW_KEY(w, key), jsonw__str(w, text))
-#define put_u64(w, key, v) (JSONW_KEY(w, key), jsonw__u64(w, v))
-#define put_i64(w, key, v) (JSONW_KEY(w, key), jsonw__i64(w, v))
-#define put_true(w, key) (JSONW_KEY(w, key), jsonw__bool(w, true))
-#define put_us(w, key, ns) (JSONW_KEY(w, key), jsonw__us(w, ns))
-
 /* Opens an event: on its own line, with its phase. */
 static inline void chrome_event__head(struct jsonw *w, const char *ph)
 {
 	jsonw__break(w);
 	jsonw__begin_obj(w);
-	put_str(w, "ph", ph);
+	JSONW_STR(w, "ph", ph);
 }
 
 /* chrome_events.c: one event each, on its own line; times are already relative. */

@@ -93,12 +93,9 @@ static void put_head(struct jsonw *w, uint64_t id, const char *name, uint64_t pa
 {
 	jsonw__break(w);
 	jsonw__begin_obj(w);
-	JSONW_KEY(w, "id");
-	jsonw__u64(w, id);
-	JSONW_KEY(w, "name");
-	jsonw__str(w, name);
-	JSONW_KEY(w, "ctrl_deps");
-	jsonw__u64(w, parent);
+	JSONW_U64(w, "id", id);
+	JSONW_STR(w, "name", name);
+	JSONW_U64(w, "ctrl_deps", parent);
 }
 
 /* The root and the threads: labels without values. */
@@ -308,12 +305,6 @@ struct session_sink exec_trace__sink(struct exec_trace *et)
 
 /* ---- document ---- */
 
-static void put_u64(struct jsonw *w, const char *key, uint64_t v)
-{
-	jsonw__key(w, key);
-	jsonw__u64(w, v);
-}
-
 static void put_start(struct exec_trace *et)
 {
 	const struct session_info *info = et->info;
@@ -325,20 +316,16 @@ static void put_start(struct exec_trace *et)
 		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
 	jsonw__begin_obj(&et->w);
 	jsonw__break(&et->w);
-	JSONW_KEY(&et->w, "schema");
-	jsonw__str(&et->w, SCHEMA);
-	put_u64(&et->w, "pid", et->tgid);
-	jsonw__key(&et->w, "time");
-	jsonw__str(&et->w, text);
-	put_u64(&et->w, "start_ts", info->begin_ns / 1000000);
+	JSONW_STR(&et->w, "schema", SCHEMA);
+	JSONW_U64(&et->w, "pid", et->tgid);
+	JSONW_STR(&et->w, "time", text);
+	JSONW_U64(&et->w, "start_ts", info->begin_ns / 1000000);
 	jsonw__break(&et->w);
-	JSONW_KEY(&et->w, "ptbpf");
-	jsonw__begin_obj(&et->w);
+	JSONW_OBJ(&et->w, "ptbpf");
 	session_json__write(&et->w, et->s, PTBPF_VERSION);
 	jsonw__end_obj(&et->w);
 	jsonw__break(&et->w);
-	JSONW_KEY(&et->w, "nodes");
-	jsonw__begin_arr(&et->w);
+	JSONW_ARR(&et->w, "nodes");
 }
 
 /* What this file holds and lacks, beside what the whole capture does. */
@@ -347,17 +334,16 @@ static void put_account(struct exec_trace *et)
 	struct jsonw *w = &et->w;
 
 	jsonw__break(w);
-	JSONW_KEY(w, "ptbpf_nodes");
-	jsonw__begin_obj(w);
-	put_u64(w, "nodes", et->nodes);
-	put_u64(w, "threads", et->ids.cnt[ET_THREAD]);
-	put_u64(w, "tensors", et->ids.cnt[ET_TENSOR]);
-	put_u64(w, "storages", et->ids.cnt[ET_STORAGE]);
-	put_u64(w, "no_inputs", et->no_inputs);
-	put_u64(w, "no_outputs", et->no_outputs);
-	put_u64(w, "unknown_values", et->missing.unknown);
-	put_u64(w, "cut_values", et->missing.cut);
-	put_u64(w, "other_processes", et->info->process_cnt ? et->info->process_cnt - 1 : 0);
+	JSONW_OBJ(w, "ptbpf_nodes");
+	JSONW_U64(w, "nodes", et->nodes);
+	JSONW_U64(w, "threads", et->ids.cnt[ET_THREAD]);
+	JSONW_U64(w, "tensors", et->ids.cnt[ET_TENSOR]);
+	JSONW_U64(w, "storages", et->ids.cnt[ET_STORAGE]);
+	JSONW_U64(w, "no_inputs", et->no_inputs);
+	JSONW_U64(w, "no_outputs", et->no_outputs);
+	JSONW_U64(w, "unknown_values", et->missing.unknown);
+	JSONW_U64(w, "cut_values", et->missing.cut);
+	JSONW_U64(w, "other_processes", et->info->process_cnt ? et->info->process_cnt - 1 : 0);
 	jsonw__end_obj(w);
 }
 
@@ -432,11 +418,10 @@ int exec_trace__finish(struct exec_trace *et, const struct session_totals *total
 	jsonw__newline(w);
 	jsonw__end_arr(w);
 	jsonw__break(w);
-	put_u64(w, "finish_ts", et->info->end_ns / 1000000);
+	JSONW_U64(w, "finish_ts", et->info->end_ns / 1000000);
 	put_account(et);
 	jsonw__break(w);
-	JSONW_KEY(w, "ptbpf_totals");
-	jsonw__begin_obj(w);
+	JSONW_OBJ(w, "ptbpf_totals");
 	session_json__write_totals(w, et->info, totals);
 	jsonw__end_obj(w);
 	jsonw__newline(w);

@@ -16,17 +16,18 @@
 #define NAME_OF(names, nr)                                                                         \
 	((nr) < sizeof(names) / sizeof((names)[0]) && (names)[nr] ? (names)[nr] : "unknown")
 
-const char *mem_name__device(char *buf, int32_t type, int32_t index)
+struct mem_name mem_name__device(int32_t type, int32_t index)
 {
 	const char *name = type == 0 ? "CPU" : type > 0 ? device__type_name((uint32_t)type) : NULL;
+	struct mem_name n;
 
 	if (!name)
-		snprintf(buf, MEM_NAME_MAX, "device %d:%d", type, index);
+		snprintf(n.text, sizeof(n.text), "device %d:%d", type, index);
 	else if (type == 0 || index < 0)
-		snprintf(buf, MEM_NAME_MAX, "%s", name);
+		snprintf(n.text, sizeof(n.text), "%s", name);
 	else
-		snprintf(buf, MEM_NAME_MAX, "%s:%d", name, index);
-	return buf;
+		snprintf(n.text, sizeof(n.text), "%s:%d", name, index);
+	return n;
 }
 
 const char *mem_name__rss(uint32_t kind)

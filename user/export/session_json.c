@@ -27,42 +27,16 @@ static const struct counter_row {
 
 #define COUNTER_ROW_CNT (sizeof(counter_rows) / sizeof(counter_rows[0]))
 
-static const char *refusal_text(uint32_t reason)
-{
-	static const char *const texts[] = {
+/* The text of a row by its number, which is foreign. */
+#define TEXT_OF(texts, nr)                                                                         \
+	((nr) < sizeof(texts) / sizeof((texts)[0]) && (texts)[nr] && *(texts)[nr] ? (texts)[nr] :  \
+										    "not known")
+
 #define X(name, nr, text) [nr] = text,
-		PTB_REFUSALS(X)
+static const char *const refusal_texts[] = { PTB_REFUSALS(X) };
+static const char *const func_kind_texts[] = { PTB_FUNC_KINDS(X) };
+static const char *const stop_texts[] = { PTB_STOP_REASONS(X) };
 #undef X
-	};
-
-	if (reason >= sizeof(texts) / sizeof(texts[0]) || !texts[reason] || !*texts[reason])
-		return "not known";
-	return texts[reason];
-}
-
-static const char *func_kind_text(uint32_t kind)
-{
-	static const char *const texts[] = {
-#define X(name, nr, text) [nr] = text,
-		PTB_FUNC_KINDS(X)
-#undef X
-	};
-
-	return kind < sizeof(texts) / sizeof(texts[0]) && texts[kind] ? texts[kind] : "not known";
-}
-
-static const char *stop_text(uint32_t reason)
-{
-	static const char *const texts[] = {
-#define X(name, nr, text) [nr] = text,
-		PTB_STOP_REASONS(X)
-#undef X
-	};
-
-	if (reason >= sizeof(texts) / sizeof(texts[0]) || !texts[reason])
-		return "not known";
-	return texts[reason];
-}
 
 /* ---- values of META records: JSON, if their writer was ours ---- */
 
@@ -168,37 +142,24 @@ static void write_ms(struct jsonw *w, const char *key, double ns)
 	jsonw__double(w, floor(ns / 1e3 + 0.5) / 1e3);
 }
 
-static void write_u64(struct jsonw *w, const char *key, uint64_t v)
-{
-	jsonw__key(w, key);
-	jsonw__u64(w, v);
-}
-
-static void write_str(struct jsonw *w, const char *key, const char *text)
-{
-	jsonw__key(w, key);
-	jsonw__str(w, text ? text : "");
-}
-
 static void write_targets(struct jsonw *w, const struct session_info *info)
 {
 	uint32_t i;
 
-	jsonw__key(w, "targets");
-	jsonw__begin_arr(w);
+	JSONW_ARR(w, "targets");
 	for (i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
 		jsonw__begin_obj(w);
-		write_u64(w, "pid", p->tgid);
-		write_u64(w, "parent_pid", p->parent_tgid);
-		write_str(w, "comm", p->comm);
-		write_str(w, "command_line", p->cmdline);
-		write_str(w, "executable", p->exe);
-		write_str(w, "source", p->source ? "agent" : "kernel probes");
+		JSONW_U64(w, "pid", p->tgid);
+		JSONW_U64(w, "parent_pid", p->parent_tgid);
+		JSONW_STR(w, "comm", p->comm);
+		JSONW_STR(w, "command_line", p->cmdline);
+		JSONW_STR(w, "executable", p->exe);
+		JSONW_STR(w, "source", p->source ? "agent" : "kernel probes");
 		write_ms(w, "probed_after_ms",
 			 p->start_ns > info->begin_ns ? (double)(p->start_ns - info->begin_ns) : 0.0);
-		write_u64(w, "uncovered_ns", p->gap_ns);
+		JSONW_U64(w, "uncovered_ns", p->gap_ns);
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);
@@ -206,25 +167,21 @@ static void write_targets(struct jsonw *w, const struct session_info *info)
 
 static void write_window(struct jsonw *w, const struct session_info *info)
 {
-	jsonw__key(w, "window");
-	jsonw__begin_obj(w);
-	jsonw__key(w, "begin_unix_ns");
-	jsonw__i64(w, (int64_t)info->begin_ns + info->mono_to_unix_ns);
-	write_u64(w, "duration_ns", info->end_ns > info->begin_ns ? info->end_ns - info->begin_ns : 0);
-	write_u64(w, "clock_error_ns", info->clock_err_ns);
-	write_str(w, "stopped_by", stop_text(info->stop_reason));
-	jsonw__key(w, "sealed");
-	jsonw__bool(w, info->sealed);
+	JSONW_OBJ(w, "window");
+	JSONW_I64(w, "begin_unix_ns", (int64_t)info->begin_ns + info->mono_to_unix_ns);
+	JSONW_U64(w, "duration_ns", info->end_ns > info->begin_ns ? info->end_ns - info->begin_ns : 0);
+	JSONW_U64(w, "clock_error_ns", info->clock_err_ns);
+	JSONW_STR(w, "stopped_by", TEXT_OF(stop_texts, info->stop_reason));
+	JSONW_BOOL(w, "sealed", info->sealed);
 	jsonw__end_obj(w);
 }
 
 static void write_probes(struct jsonw *w, const struct session_info *info)
 {
-	jsonw__key(w, "probes");
-	jsonw__begin_obj(w);
-	write_u64(w, "attached", session_info__counter(info, PTB_CNT_PROBES));
-	write_u64(w, "functions", info->func_cnt);
-	write_u64(w, "sites", info->site_cnt);
+	JSONW_OBJ(w, "probes");
+	JSONW_U64(w, "attached", session_info__counter(info, PTB_CNT_PROBES));
+	JSONW_U64(w, "functions", info->func_cnt);
+	JSONW_U64(w, "sites", info->site_cnt);
 	write_ms(w, "plan_ms", (double)session_info__counter(info, PTB_CNT_PLAN_NS));
 	write_ms(w, "attach_ms", (double)session_info__counter(info, PTB_CNT_ATTACH_NS));
 	write_ms(w, "detach_ms", (double)session_info__counter(info, PTB_CNT_DETACH_NS));
@@ -235,18 +192,16 @@ static void write_refused(struct jsonw *w, const struct session_info *info)
 {
 	uint32_t i;
 
-	jsonw__key(w, "refused");
-	jsonw__begin_obj(w);
-	write_u64(w, "count", info->refusal_cnt);
-	jsonw__key(w, "functions");
-	jsonw__begin_arr(w);
+	JSONW_OBJ(w, "refused");
+	JSONW_U64(w, "count", info->refusal_cnt);
+	JSONW_ARR(w, "functions");
 	for (i = 0; i < info->refusal_cnt && i < FACTS_REFUSALS_MAX; i++) {
 		const struct session_refusal *r = &info->refusals[i];
 
 		jsonw__begin_obj(w);
-		write_str(w, "name", r->name);
-		write_str(w, "kind", func_kind_text(r->kind));
-		write_str(w, "reason", refusal_text(r->reason));
+		JSONW_STR(w, "name", r->name);
+		JSONW_STR(w, "kind", TEXT_OF(func_kind_texts, r->kind));
+		JSONW_STR(w, "reason", TEXT_OF(refusal_texts, r->reason));
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);
@@ -264,24 +219,21 @@ static void write_loss(struct jsonw *w, const struct session_info *info)
 		if (info->lost[i].end_ns > info->lost[i].begin_ns)
 			ns += info->lost[i].end_ns - info->lost[i].begin_ns;
 	}
-	jsonw__key(w, "loss");
-	jsonw__begin_obj(w);
-	write_u64(w, "lost_records", lost);
-	write_u64(w, "lost_intervals", info->lost_cnt);
-	write_u64(w, "lost_intervals_ns", ns);
-	jsonw__key(w, "counters");
-	jsonw__begin_arr(w);
+	JSONW_OBJ(w, "loss");
+	JSONW_U64(w, "lost_records", lost);
+	JSONW_U64(w, "lost_intervals", info->lost_cnt);
+	JSONW_U64(w, "lost_intervals_ns", ns);
+	JSONW_ARR(w, "counters");
 	for (i = 0; i < COUNTER_ROW_CNT; i++) {
 		const struct counter_row *r = &counter_rows[i];
 
 		if (!*r->text || !session_info__counter(info, r->id))
 			continue;
 		jsonw__begin_obj(w);
-		write_str(w, "name", r->name);
-		write_u64(w, "value", session_info__counter(info, r->id));
-		jsonw__key(w, "loss");
-		jsonw__bool(w, r->loss);
-		write_str(w, "text", r->text);
+		JSONW_STR(w, "name", r->name);
+		JSONW_U64(w, "value", session_info__counter(info, r->id));
+		JSONW_BOOL(w, "loss", r->loss);
+		JSONW_STR(w, "text", r->text);
 		jsonw__end_obj(w);
 	}
 	jsonw__end_arr(w);
@@ -293,11 +245,9 @@ static void write_cost(struct jsonw *w, const struct session_info *info)
 	double ns = session_info__cost_ns(info);
 	double window = info->end_ns > info->begin_ns ? (double)(info->end_ns - info->begin_ns) : 0.0;
 
-	jsonw__key(w, "cost");
-	jsonw__begin_obj(w);
-	jsonw__key(w, "per_hit_ns");
-	jsonw__double(w, (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0);
-	write_u64(w, "hits", session_info__counter(info, PTB_CNT_HITS));
+	JSONW_OBJ(w, "cost");
+	JSONW_DOUBLE(w, "per_hit_ns", (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0);
+	JSONW_U64(w, "hits", session_info__counter(info, PTB_CNT_HITS));
 	write_ms(w, "estimated_total_ms", ns);
 	jsonw__key(w, "percent_of_window"); /* of one thread's time; several threads share the sum */
 	if (window > 0.0)
@@ -305,7 +255,7 @@ static void write_cost(struct jsonw *w, const struct session_info *info)
 	else
 		jsonw__null(w);
 	write_ms(w, "collector_cpu_ms", (double)session_info__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
-	write_u64(w, "collector_rss_bytes", session_info__counter(info, PTB_CNT_COLLECTOR_RSS));
+	JSONW_U64(w, "collector_rss_bytes", session_info__counter(info, PTB_CNT_COLLECTOR_RSS));
 	jsonw__end_obj(w);
 }
 
@@ -313,8 +263,7 @@ static void write_capture(struct jsonw *w, const struct session *s)
 {
 	size_t i;
 
-	jsonw__key(w, "capture");
-	jsonw__begin_obj(w);
+	JSONW_OBJ(w, "capture");
 	for (i = 0; i < sizeof(capture_keys) / sizeof(capture_keys[0]); i++) {
 		const char *json = session__meta(s, capture_keys[i]);
 
@@ -333,14 +282,11 @@ static void write_gpu(struct jsonw *w, const struct session *s, const struct ses
 	cJSON *tree = agents ? parse_meta(agents) : NULL;
 
 	if (info->has_gpu || info->has_cuda_calls) {
-		jsonw__key(w, "cuda");
-		jsonw__begin_obj(w);
-		jsonw__key(w, "activities");
-		jsonw__bool(w, info->has_gpu);
-		jsonw__key(w, "host_calls");
-		jsonw__bool(w, info->has_cuda_calls);
-		write_u64(w, "clock_error_ns", info->gpu_clock_err_ns);
-		write_u64(w, "clock_pairs", info->gpu_clock_cnt);
+		JSONW_OBJ(w, "cuda");
+		JSONW_BOOL(w, "activities", info->has_gpu);
+		JSONW_BOOL(w, "host_calls", info->has_cuda_calls);
+		JSONW_U64(w, "clock_error_ns", info->gpu_clock_err_ns);
+		JSONW_U64(w, "clock_pairs", info->gpu_clock_cnt);
 		jsonw__end_obj(w);
 	}
 	if (cJSON_IsArray(tree)) {
@@ -354,7 +300,7 @@ void session_json__write(struct jsonw *w, const struct session *s, const char *t
 {
 	const struct session_info *info = session__info(s);
 
-	write_str(w, "version", tool_version);
+	JSONW_STR(w, "version", tool_version);
 	write_targets(w, info);
 	write_window(w, info);
 	write_probes(w, info);
@@ -410,12 +356,12 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 	bool incomplete = loss_account__incomplete(info, t, text, sizeof(text));
 	size_t i;
 
-	jsonw__key(w, "totals");
-	jsonw__begin_obj(w);
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		write_u64(w, rows[i].key, rows[i].value);
+	JSONW_OBJ(w, "totals");
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		jsonw__key(w, rows[i].key);
+		jsonw__u64(w, rows[i].value);
+	}
 	jsonw__end_obj(w);
-	jsonw__key(w, "complete");
-	jsonw__bool(w, !incomplete);
-	write_str(w, "account", text);
+	JSONW_BOOL(w, "complete", !incomplete);
+	JSONW_STR(w, "account", text);
 }

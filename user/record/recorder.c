@@ -175,34 +175,16 @@ void recorder__meta(struct recorder *r, const char *key, const char *json)
 	put_text(r, PTB_REC_META, 0, buf, k + 1 + j);
 }
 
-struct text_buf {
-	char text[CONTROL_MAX];
-	size_t len;
-};
-
-static int append_text(void *arg, const void *data, size_t len)
-{
-	struct text_buf *b = arg;
-
-	if (len > sizeof(b->text) - 1 - b->len)
-		return -E2BIG;
-	memcpy(b->text + b->len, data, len);
-	b->len += len;
-	return 0;
-}
-
 void recorder__meta_text(struct recorder *r, const char *key, const char *text)
 {
-	struct text_buf b = { .len = 0 };
+	struct jsonw_text json = { .len = 0 };
 	struct jsonw w;
 
-	if (jsonw__init(&w, append_text, &b, 1024))
+	if (jsonw__init(&w, jsonw__to_text, &json, 1024))
 		return;
 	jsonw__str(&w, text);
-	if (!jsonw__flush(&w)) {
-		b.text[b.len] = '\0';
-		recorder__meta(r, key, b.text);
-	}
+	if (!jsonw__flush(&w))
+		recorder__meta(r, key, json.text);
 	jsonw__free(&w);
 }
 

@@ -369,7 +369,7 @@ struct session_sink gpu_report__sink(struct gpu_report *gr)
 }
 
 int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,
-		      const struct gpu_report_opts *opts, FILE *out)
+		      const struct report_opts *opts, FILE *out)
 {
 	int err = gr_rank__all(gr);
 

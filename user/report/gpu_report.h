@@ -3,21 +3,14 @@
 #ifndef REPORT_GPU_REPORT_H
 #define REPORT_GPU_REPORT_H
 
-#include <stdbool.h>
-#include <stdio.h>
+#include "report/report_out.h"
 
-#include "model/session.h"
-
-struct gpu_report_opts {
-	int row_limit; /* rows of each list, -1: all */
-	bool json;
-};
 struct gpu_report;
 struct gpu_report *gpu_report__new(const struct session *s); /* NULL: out of memory */
 struct session_sink gpu_report__sink(struct gpu_report *gr);
 /* After the run. 0 or negative errno, logged. */
 int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,
-		      const struct gpu_report_opts *opts, FILE *out);
+		      const struct report_opts *opts, FILE *out);
 void gpu_report__free(struct gpu_report *gr);
 
 #endif /* REPORT_GPU_REPORT_H */

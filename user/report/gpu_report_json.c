@@ -3,58 +3,17 @@
  * `report --gpu --json`: the same conclusions with exact numbers. Key names are a contract:
  * schemas/formats/gpu_report.schema.json.
  */
-#include <errno.h>
-
-#include "base/jsonw.h"
-#include "export/session_json.h"
 #include "report/gpu_report_priv.h"
 
 struct printer {
-	struct jsonw w;
+	struct jsonw *w;
 	const struct gpu_report *gr;
-	const struct gpu_report_opts *opts;
+	const struct report_opts *opts;
 };
-
-static void put_u64(struct printer *p, const char *key, uint64_t v)
-{
-	jsonw__key(&p->w, key);
-	jsonw__u64(&p->w, v);
-}
-
-static void put_str(struct printer *p, const char *key, const char *text)
-{
-	jsonw__key(&p->w, key);
-	jsonw__str(&p->w, text);
-}
-
-static void put_bool(struct printer *p, const char *key, bool v)
-{
-	jsonw__key(&p->w, key);
-	jsonw__bool(&p->w, v);
-}
-
-static void put_number(struct printer *p, const char *key, double v)
-{
-	jsonw__key(&p->w, key);
-	jsonw__double(&p->w, v);
-}
-
-static void begin_list(struct printer *p, const char *key)
-{
-	jsonw__break(&p->w);
-	jsonw__key(&p->w, key);
-	jsonw__begin_arr(&p->w);
-}
-
-static void begin_row(struct printer *p)
-{
-	jsonw__break(&p->w);
-	jsonw__begin_obj(&p->w);
-}
 
 static uint32_t shown(const struct printer *p, uint32_t cnt)
 {
-	return gr__shown(cnt, p->opts->row_limit);
+	return report__shown(cnt, p->opts->row_limit);
 }
 
 static double share(const struct printer *p, uint64_t ns)
@@ -64,60 +23,60 @@ static double share(const struct printer *p, uint64_t ns)
 
 static void put_latency(struct printer *p, const char *key, const struct gr_latency *l)
 {
-	jsonw__key(&p->w, key);
-	jsonw__begin_obj(&p->w);
-	put_u64(p, "count", l->cnt);
-	put_u64(p, "median_ns", l->median);
-	put_u64(p, "p90_ns", l->p90);
-	put_u64(p, "p99_ns", l->p99);
-	jsonw__end_obj(&p->w);
+	jsonw__key(p->w, key);
+	jsonw__begin_obj(p->w);
+	JSONW_U64(p->w, "count", l->cnt);
+	JSONW_U64(p->w, "median_ns", l->median);
+	JSONW_U64(p->w, "p90_ns", l->p90);
+	JSONW_U64(p->w, "p99_ns", l->p99);
+	jsonw__end_obj(p->w);
 }
 
 static void put_where(struct printer *p, const struct gr_reason *why)
 {
 	static const char *const where[] = { "python", "operator", "call", "" };
 
-	put_str(p, "cause", gr__cause_text(why->cause));
-	put_str(p, "where", where[why->where]);
-	put_str(p, "operator", GR_TEXT(p->gr, why->where == GR_IN_OP ? why->what : why->op));
-	put_str(p, "call", why->where == GR_IN_CALL ? GR_TEXT(p->gr, why->what) : "");
-	put_str(p, "annotation", GR_TEXT(p->gr, why->annotation));
+	JSONW_STR(p->w, "cause", gr__cause_text(why->cause));
+	JSONW_STR(p->w, "where", where[why->where]);
+	JSONW_STR(p->w, "operator", GR_TEXT(p->gr, why->where == GR_IN_OP ? why->what : why->op));
+	JSONW_STR(p->w, "call", why->where == GR_IN_CALL ? GR_TEXT(p->gr, why->what) : "");
+	JSONW_STR(p->w, "annotation", GR_TEXT(p->gr, why->annotation));
 }
 
 static void put_device(struct printer *p, const struct gr_device *d)
 {
 	uint32_t c;
 
-	begin_row(p);
-	put_u64(p, "id", d->id);
-	put_str(p, "name", d->props ? session__name(p->gr->s, d->props->name) : "");
-	put_u64(p, "kernels", d->kernels);
-	put_u64(p, "copies", d->copies);
-	put_u64(p, "fills", d->fills);
-	put_u64(p, "kernel_busy_ns", d->kernel_ns);
-	put_u64(p, "busy_ns", d->work_ns);
-	put_number(p, "kernel_busy_share", share(p, d->kernel_ns));
-	put_number(p, "busy_share", share(p, d->work_ns));
-	put_u64(p, "gap_ns", d->idle_ns);
-	put_u64(p, "gap_count", d->gap_cnt);
-	put_u64(p, "short_gap_ns", d->short_ns);
-	put_u64(p, "short_gap_count", d->short_cnt);
-	begin_list(p, "causes");
+	jsonw__begin_row(p->w);
+	JSONW_U64(p->w, "id", d->id);
+	JSONW_STR(p->w, "name", d->props ? session__name(p->gr->s, d->props->name) : "");
+	JSONW_U64(p->w, "kernels", d->kernels);
+	JSONW_U64(p->w, "copies", d->copies);
+	JSONW_U64(p->w, "fills", d->fills);
+	JSONW_U64(p->w, "kernel_busy_ns", d->kernel_ns);
+	JSONW_U64(p->w, "busy_ns", d->work_ns);
+	JSONW_DOUBLE(p->w, "kernel_busy_share", share(p, d->kernel_ns));
+	JSONW_DOUBLE(p->w, "busy_share", share(p, d->work_ns));
+	JSONW_U64(p->w, "gap_ns", d->idle_ns);
+	JSONW_U64(p->w, "gap_count", d->gap_cnt);
+	JSONW_U64(p->w, "short_gap_ns", d->short_ns);
+	JSONW_U64(p->w, "short_gap_count", d->short_cnt);
+	REPORT_JSON_LIST(p->w, "causes");
 	for (c = 0; c < GR_CAUSE_CNT; c++) {
 		if (!d->cause_cnt[c])
 			continue;
-		begin_row(p);
-		put_str(p, "cause", gr__cause_text(c));
-		put_u64(p, "count", d->cause_cnt[c]);
-		put_u64(p, "ns", d->cause_ns[c]);
-		jsonw__end_obj(&p->w);
+		jsonw__begin_row(p->w);
+		JSONW_STR(p->w, "cause", gr__cause_text(c));
+		JSONW_U64(p->w, "count", d->cause_cnt[c]);
+		JSONW_U64(p->w, "ns", d->cause_ns[c]);
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
+	jsonw__end_arr(p->w);
 	put_latency(p, "latency_idle_stream", &d->idle_stream);
 	put_latency(p, "latency", &d->all);
-	put_number(p, "queue_depth_mean", d->depth_mean);
-	put_u64(p, "queue_depth_max", d->depth_max);
-	jsonw__end_obj(&p->w);
+	JSONW_DOUBLE(p->w, "queue_depth_mean", d->depth_mean);
+	JSONW_U64(p->w, "queue_depth_max", d->depth_max);
+	jsonw__end_obj(p->w);
 }
 
 static void put_gaps(struct printer *p)
@@ -125,29 +84,29 @@ static void put_gaps(struct printer *p)
 	const struct gpu_report *gr = p->gr;
 	uint32_t i;
 
-	put_u64(p, "reason_count", gr->why_cnt);
-	begin_list(p, "reasons");
+	JSONW_U64(p->w, "reason_count", gr->why_cnt);
+	REPORT_JSON_LIST(p->w, "reasons");
 	for (i = 0; i < shown(p, gr->why_cnt); i++) {
-		begin_row(p);
-		put_u64(p, "device", gr->whys[i].device);
+		jsonw__begin_row(p->w);
+		JSONW_U64(p->w, "device", gr->whys[i].device);
 		put_where(p, &gr->whys[i].why);
-		put_u64(p, "count", gr->whys[i].cnt);
-		put_u64(p, "ns", gr->whys[i].ns);
-		put_u64(p, "longest_ns", gr->whys[i].max_ns);
-		jsonw__end_obj(&p->w);
+		JSONW_U64(p->w, "count", gr->whys[i].cnt);
+		JSONW_U64(p->w, "ns", gr->whys[i].ns);
+		JSONW_U64(p->w, "longest_ns", gr->whys[i].max_ns);
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
-	put_u64(p, "gap_count", gr->gap_cnt);
-	begin_list(p, "gaps");
+	jsonw__end_arr(p->w);
+	JSONW_U64(p->w, "gap_count", gr->gap_cnt);
+	REPORT_JSON_LIST(p->w, "gaps");
 	for (i = 0; i < shown(p, gr->gap_cnt); i++) {
-		begin_row(p);
-		put_u64(p, "device", gr->gaps[i].device);
-		put_u64(p, "begin_ns", gr->gaps[i].begin - gr->info->begin_ns);
-		put_u64(p, "ns", gr->gaps[i].end - gr->gaps[i].begin);
+		jsonw__begin_row(p->w);
+		JSONW_U64(p->w, "device", gr->gaps[i].device);
+		JSONW_U64(p->w, "begin_ns", gr->gaps[i].begin - gr->info->begin_ns);
+		JSONW_U64(p->w, "ns", gr->gaps[i].end - gr->gaps[i].begin);
 		put_where(p, &gr->gaps[i].why);
-		jsonw__end_obj(&p->w);
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
+	jsonw__end_arr(p->w);
 }
 
 static void put_kernels(struct printer *p)
@@ -156,23 +115,23 @@ static void put_kernels(struct printer *p)
 	uint32_t i;
 
 	/* without activities these are launches, and the times those of the launching calls */
-	put_u64(p, "kernel_ns", gr->kernel_ns);
-	put_u64(p, "kernel_count", gr->kernel_cnt);
-	begin_list(p, "kernels");
+	JSONW_U64(p->w, "kernel_ns", gr->kernel_ns);
+	JSONW_U64(p->w, "kernel_count", gr->kernel_cnt);
+	REPORT_JSON_LIST(p->w, "kernels");
 	for (i = 0; i < shown(p, gr->kernel_cnt); i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 
-		begin_row(p);
-		put_str(p, "name", GR_TEXT(gr, k->name));
-		put_u64(p, "count", k->cnt);
-		put_u64(p, "ns", k->ns);
-		put_u64(p, "shortest_ns", k->min_ns);
-		put_u64(p, "longest_ns", k->max_ns);
-		put_str(p, "operator", GR_TEXT(gr, k->op));
-		put_u64(p, "operator_ns", k->op_ns);
-		jsonw__end_obj(&p->w);
+		jsonw__begin_row(p->w);
+		JSONW_STR(p->w, "name", GR_TEXT(gr, k->name));
+		JSONW_U64(p->w, "count", k->cnt);
+		JSONW_U64(p->w, "ns", k->ns);
+		JSONW_U64(p->w, "shortest_ns", k->min_ns);
+		JSONW_U64(p->w, "longest_ns", k->max_ns);
+		JSONW_STR(p->w, "operator", GR_TEXT(gr, k->op));
+		JSONW_U64(p->w, "operator_ns", k->op_ns);
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
+	jsonw__end_arr(p->w);
 }
 
 static void put_copies(struct printer *p)
@@ -181,23 +140,23 @@ static void put_copies(struct printer *p)
 	char name[GR_COPY_MAX];
 	uint32_t i;
 
-	put_u64(p, "copy_count", gr->copy_cnt);
-	begin_list(p, "copies");
+	JSONW_U64(p->w, "copy_count", gr->copy_cnt);
+	REPORT_JSON_LIST(p->w, "copies");
 	for (i = 0; i < shown(p, gr->copy_cnt); i++) {
 		const struct gr_copy *c = &gr->copies[i];
 
-		begin_row(p);
-		put_str(p, "name", gr__copy_text(gr, name, c));
-		put_bool(p, "fill", c->fill);
-		put_u64(p, "device", c->device);
-		put_u64(p, "to_device", c->to_device);
-		put_u64(p, "count", c->cnt);
-		put_u64(p, "bytes", c->bytes);
-		put_u64(p, "ns", c->ns);
-		put_u64(p, "longest_ns", c->max_ns);
-		jsonw__end_obj(&p->w);
+		jsonw__begin_row(p->w);
+		JSONW_STR(p->w, "name", gr__copy_text(gr, name, c));
+		JSONW_BOOL(p->w, "fill", c->fill);
+		JSONW_U64(p->w, "device", c->device);
+		JSONW_U64(p->w, "to_device", c->to_device);
+		JSONW_U64(p->w, "count", c->cnt);
+		JSONW_U64(p->w, "bytes", c->bytes);
+		JSONW_U64(p->w, "ns", c->ns);
+		JSONW_U64(p->w, "longest_ns", c->max_ns);
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
+	jsonw__end_arr(p->w);
 }
 
 static void put_streams(struct printer *p)
@@ -205,22 +164,22 @@ static void put_streams(struct printer *p)
 	const struct gpu_report *gr = p->gr;
 	uint32_t i;
 
-	put_u64(p, "stream_count", gr->stream_cnt);
-	begin_list(p, "streams");
+	JSONW_U64(p->w, "stream_count", gr->stream_cnt);
+	REPORT_JSON_LIST(p->w, "streams");
 	for (i = 0; i < shown(p, gr->stream_cnt); i++) {
 		const struct gr_stream *st = &gr->streams[i];
 
-		begin_row(p);
-		put_u64(p, "device", st->device);
-		put_u64(p, "stream", st->stream);
-		put_u64(p, "kernels", st->kernels);
-		put_u64(p, "copies", st->copies);
-		put_u64(p, "kernel_busy_ns", st->kernel_ns);
-		put_u64(p, "busy_ns", st->work_ns);
-		put_number(p, "busy_share", share(p, st->work_ns));
-		jsonw__end_obj(&p->w);
+		jsonw__begin_row(p->w);
+		JSONW_U64(p->w, "device", st->device);
+		JSONW_U64(p->w, "stream", st->stream);
+		JSONW_U64(p->w, "kernels", st->kernels);
+		JSONW_U64(p->w, "copies", st->copies);
+		JSONW_U64(p->w, "kernel_busy_ns", st->kernel_ns);
+		JSONW_U64(p->w, "busy_ns", st->work_ns);
+		JSONW_DOUBLE(p->w, "busy_share", share(p, st->work_ns));
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
+	jsonw__end_arr(p->w);
 }
 
 static void put_apis(struct printer *p)
@@ -228,73 +187,64 @@ static void put_apis(struct printer *p)
 	const struct gpu_report *gr = p->gr;
 	uint32_t i;
 
-	put_u64(p, "launch_count", gr->launches);
-	put_u64(p, "launch_ns", gr->launch_ns);
-	put_u64(p, "call_count", gr->api_cnt);
-	begin_list(p, "calls");
+	JSONW_U64(p->w, "launch_count", gr->launches);
+	JSONW_U64(p->w, "launch_ns", gr->launch_ns);
+	JSONW_U64(p->w, "call_count", gr->api_cnt);
+	REPORT_JSON_LIST(p->w, "calls");
 	for (i = 0; i < shown(p, gr->api_cnt); i++) {
 		const struct gr_api *a = &gr->apis[i];
 
-		begin_row(p);
-		put_str(p, "name", GR_TEXT(gr, a->name));
-		put_bool(p, "driver", a->driver);
-		put_bool(p, "host_only", a->host_only);
-		put_bool(p, "waits", a->waits);
-		put_str(p, "operator", GR_TEXT(gr, a->op));
-		put_str(p, "annotation", GR_TEXT(gr, a->annotation));
-		put_u64(p, "count", a->cnt);
-		put_u64(p, "ns", a->ns);
-		put_u64(p, "longest_ns", a->max_ns);
-		put_u64(p, "bytes", a->bytes);
-		put_u64(p, "errors", a->errors);
-		put_u64(p, "no_result", a->no_result);
-		jsonw__end_obj(&p->w);
+		jsonw__begin_row(p->w);
+		JSONW_STR(p->w, "name", GR_TEXT(gr, a->name));
+		JSONW_BOOL(p->w, "driver", a->driver);
+		JSONW_BOOL(p->w, "host_only", a->host_only);
+		JSONW_BOOL(p->w, "waits", a->waits);
+		JSONW_STR(p->w, "operator", GR_TEXT(gr, a->op));
+		JSONW_STR(p->w, "annotation", GR_TEXT(gr, a->annotation));
+		JSONW_U64(p->w, "count", a->cnt);
+		JSONW_U64(p->w, "ns", a->ns);
+		JSONW_U64(p->w, "longest_ns", a->max_ns);
+		JSONW_U64(p->w, "bytes", a->bytes);
+		JSONW_U64(p->w, "errors", a->errors);
+		JSONW_U64(p->w, "no_result", a->no_result);
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
-	begin_list(p, "overheads");
+	jsonw__end_arr(p->w);
+	REPORT_JSON_LIST(p->w, "overheads");
 	for (i = 0; i < gr->overhead_cnt; i++) {
-		begin_row(p);
-		put_str(p, "name", GR_TEXT(gr, gr->overheads[i].name));
-		put_u64(p, "count", gr->overheads[i].cnt);
-		put_u64(p, "ns", gr->overheads[i].ns);
-		jsonw__end_obj(&p->w);
+		jsonw__begin_row(p->w);
+		JSONW_STR(p->w, "name", GR_TEXT(gr, gr->overheads[i].name));
+		JSONW_U64(p->w, "count", gr->overheads[i].cnt);
+		JSONW_U64(p->w, "ns", gr->overheads[i].ns);
+		jsonw__end_obj(p->w);
 	}
-	jsonw__end_arr(&p->w);
+	jsonw__end_arr(p->w);
 }
 
 int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
-		   const struct gpu_report_opts *opts, FILE *out)
+		   const struct report_opts *opts, FILE *out)
 {
-	struct printer p = { .gr = gr, .opts = opts };
-	int err = jsonw__init(&p.w, jsonw__to_stream, out, 64 * 1024);
+	struct jsonw w;
+	struct printer p = { .w = &w, .gr = gr, .opts = opts };
+	int err = report_json__begin(&w, out, gr->s, totals);
 	uint32_t i;
 
 	if (err)
 		return err;
-	jsonw__begin_obj(&p.w);
-	put_u64(&p, "schema_version", 1);
-	session_json__write(&p.w, gr->s, PTBPF_VERSION);
-	session_json__write_totals(&p.w, gr->info, totals);
-	put_bool(&p, "activities", gr->info->has_gpu);
-	put_bool(&p, "host_calls", gr->info->has_cuda_calls);
-	put_u64(&p, "gap_min_ns", GR_GAP_MIN_NS);
-	put_u64(&p, "work_count", gr->work_cnt);
-	put_u64(&p, "unlinked", gr->unlinked);
-	put_u64(&p, "before_launch", gr->before_launch);
-	begin_list(&p, "gpus");
+	JSONW_BOOL(&w, "activities", gr->info->has_gpu);
+	JSONW_BOOL(&w, "host_calls", gr->info->has_cuda_calls);
+	JSONW_U64(&w, "gap_min_ns", GR_GAP_MIN_NS);
+	JSONW_U64(&w, "work_count", gr->work_cnt);
+	JSONW_U64(&w, "unlinked", gr->unlinked);
+	JSONW_U64(&w, "before_launch", gr->before_launch);
+	REPORT_JSON_LIST(&w, "gpus");
 	for (i = 0; i < gr->device_cnt; i++)
 		put_device(&p, &gr->devices[i]);
-	jsonw__end_arr(&p.w);
+	jsonw__end_arr(&w);
 	put_gaps(&p);
 	put_kernels(&p);
 	put_copies(&p);
 	put_streams(&p);
 	put_apis(&p);
-	jsonw__end_obj(&p.w);
-	jsonw__newline(&p.w);
-	err = jsonw__flush(&p.w);
-	if (!err && fflush(out))
-		err = -errno;
-	jsonw__free(&p.w);
-	return err;
+	return report_json__end(&w, out);
 }

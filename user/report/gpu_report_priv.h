@@ -190,14 +190,9 @@ const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
 const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c);
 
 int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
-		   const struct gpu_report_opts *opts, FILE *out);
+		   const struct report_opts *opts, FILE *out);
 int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
-		   const struct gpu_report_opts *opts, FILE *out);
-
-static inline uint32_t gr__shown(uint32_t cnt, int limit)
-{
-	return limit >= 0 && (uint32_t)limit < cnt ? (uint32_t)limit : cnt;
-}
+		   const struct report_opts *opts, FILE *out);
 
 static inline uint64_t gr__window_ns(const struct gpu_report *gr)
 {

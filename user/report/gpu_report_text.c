@@ -6,40 +6,18 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/loss_account.h"
-#include "report/cells.h"
 #include "report/gpu_report_priv.h"
 
-#define LINE 100
 #define REASONS_ON_TOP 4
-#define duration(buf, ns) cell__duration(buf, ns)
 
 struct printer {
 	const struct gpu_report *gr;
-	const struct gpu_report_opts *opts;
+	const struct report_opts *opts;
 	FILE *out;
 };
-
-__attribute__((format(printf, 2, 3))) static void title(const struct printer *p, const char *fmt, ...)
-{
-	va_list ap;
-
-	fputc('\n', p->out);
-	va_start(ap, fmt);
-	vfprintf(p->out, fmt, ap);
-	va_end(ap);
-	fputc('\n', p->out);
-}
-
-static void put_rest(const struct printer *p, uint32_t shown, uint32_t cnt)
-{
-	if (shown < cnt)
-		fprintf(p->out, "  ... %u more (--row-limit)\n", cnt - shown);
-}
 
 static double percent(uint64_t part, uint64_t whole)
 {
@@ -49,7 +27,7 @@ static double percent(uint64_t part, uint64_t whole)
 /* The last cell of a row that has `used` columns so far. */
 static void put_last(const struct printer *p, const char *text, size_t used)
 {
-	cell__put_text(p->out, text, used < LINE - 30 ? LINE - used : 30);
+	cell__put_text(p->out, text, used < REPORT_LINE - 30 ? REPORT_LINE - used : 30);
 	fputc('\n', p->out);
 }
 
@@ -82,7 +60,7 @@ static void put_head(const struct printer *p)
 static void put_reasons(const struct printer *p, const struct gr_device *d)
 {
 	const struct gpu_report *gr = p->gr;
-	char what[512], time[CELL];
+	char what[512];
 	uint32_t i, n = 0;
 
 	for (i = 0; i < gr->why_cnt && n < REASONS_ON_TOP; i++) {
@@ -93,7 +71,7 @@ static void put_reasons(const struct printer *p, const struct gr_device *d)
 			continue;
 		gr__where_text(gr, what, sizeof(what), &y->why);
 		used = fprintf(p->out, "           %5.1f %%  %10s  %s",
-			       percent(y->ns, d->idle_ns + d->short_ns), duration(time, y->ns),
+			       percent(y->ns, d->idle_ns + d->short_ns), cell__duration(y->ns).text,
 			       gr__cause_text(y->why.cause));
 		if (*what)
 			used += fprintf(p->out, ": ");
@@ -105,14 +83,14 @@ static void put_reasons(const struct printer *p, const struct gr_device *d)
 static void put_latency(const struct printer *p, const struct gr_device *d)
 {
 	const struct gr_latency *l = &d->idle_stream;
-	char a[CELL], b[CELL], c[CELL];
 
 	if (!d->all.cnt)
 		return;
 	if (l->cnt)
 		fprintf(p->out,
 			"    launches       begin %s later on an idle stream (median; p90 %s, p99 %s)\n",
-			duration(a, l->median), duration(b, l->p90), duration(c, l->p99));
+			cell__duration(l->median).text, cell__duration(l->p90).text,
+			cell__duration(l->p99).text);
 	fprintf(p->out, "    queue          %.1f launches deep on average, %" PRIu64 " at most\n",
 		d->depth_mean, d->depth_max);
 }
@@ -120,7 +98,6 @@ static void put_latency(const struct printer *p, const struct gr_device *d)
 static void put_device(const struct printer *p, const struct gr_device *d)
 {
 	uint64_t window = gr__window_ns(p->gr), idle = d->idle_ns + d->short_ns;
-	char time[CELL];
 
 	fprintf(p->out, "  GPU %u  ", d->id);
 	cell__put_text(p->out, d->props ? session__name(p->gr->s, d->props->name) : "", 40);
@@ -135,7 +112,7 @@ static void put_device(const struct printer *p, const struct gr_device *d)
 		fprintf(p->out, ", %.1f %% with copies and fills too", percent(d->work_ns, window));
 	fputc('\n', p->out);
 	if (idle)
-		fprintf(p->out, "    no kernel for  %s, because\n", duration(time, idle));
+		fprintf(p->out, "    no kernel for  %s, because\n", cell__duration(idle).text);
 	if (idle)
 		put_reasons(p, d);
 	put_latency(p, d);
@@ -145,13 +122,12 @@ static void put_device(const struct printer *p, const struct gr_device *d)
 
 static void put_causes(const struct printer *p)
 {
-	char time[CELL];
 	uint32_t i, c;
 
 	if (!p->gr->gap_cnt)
 		return;
-	title(p, "Time without a kernel, by cause (%u gaps of %d us or more)", p->gr->gap_cnt,
-	      GR_GAP_MIN_NS / 1000);
+	report__title(p->out, "Time without a kernel, by cause (%u gaps of %d us or more)",
+		      p->gr->gap_cnt, GR_GAP_MIN_NS / 1000);
 	fprintf(p->out, "  %3s %7s %11s %8s  %s\n", "GPU", "share", "time", "gaps", "cause");
 	for (i = 0; i < p->gr->device_cnt; i++) {
 		const struct gr_device *d = &p->gr->devices[i];
@@ -160,13 +136,14 @@ static void put_causes(const struct printer *p)
 		for (c = 0; c < GR_CAUSE_CNT; c++)
 			if (d->cause_cnt[c])
 				fprintf(p->out, "  %3u %5.1f %% %11s %8" PRIu64 "  %s: %s\n", d->id,
-					percent(d->cause_ns[c], idle), duration(time, d->cause_ns[c]),
-					d->cause_cnt[c], gr__cause_text(c), gr__cause_sentence(c));
+					percent(d->cause_ns[c], idle),
+					cell__duration(d->cause_ns[c]).text, d->cause_cnt[c],
+					gr__cause_text(c), gr__cause_sentence(c));
 		if (d->short_cnt)
 			fprintf(p->out,
 				"  %3u %5.1f %% %11s %8" PRIu64
 				"  from one kernel to the next: shorter than %d us\n",
-				d->id, percent(d->short_ns, idle), duration(time, d->short_ns),
+				d->id, percent(d->short_ns, idle), cell__duration(d->short_ns).text,
 				d->short_cnt, GR_GAP_MIN_NS / 1000);
 	}
 }
@@ -174,41 +151,41 @@ static void put_causes(const struct printer *p)
 static void put_whys(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = gr__shown(gr->why_cnt, p->opts->row_limit), i;
-	char time[CELL], longest[CELL], what[512];
+	uint32_t shown = report__shown(gr->why_cnt, p->opts->row_limit), i;
+	char what[512];
 
 	if (!gr->why_cnt)
 		return;
-	title(p, "Host activity in these gaps");
+	report__title(p->out, "Host activity in these gaps");
 	fprintf(p->out, "  %3s %11s %8s %11s  %s\n", "GPU", "time", "gaps", "longest", "cause: where");
 	for (i = 0; i < shown; i++) {
 		const struct gr_why *y = &gr->whys[i];
 		int used = fprintf(p->out, "  %3u %11s %8" PRIu64 " %11s  %s", y->device,
-				   duration(time, y->ns), y->cnt, duration(longest, y->max_ns),
-				   gr__cause_text(y->why.cause));
+				   cell__duration(y->ns).text, y->cnt,
+				   cell__duration(y->max_ns).text, gr__cause_text(y->why.cause));
 
 		gr__where_text(gr, what, sizeof(what), &y->why);
 		if (*what)
 			used += fprintf(p->out, ": ");
 		put_last(p, what, (size_t)used);
 	}
-	put_rest(p, shown, gr->why_cnt);
+	report__put_rest(p->out, shown, gr->why_cnt);
 }
 
 static void put_gaps(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = gr__shown(gr->gap_cnt, p->opts->row_limit), i;
-	char time[CELL], what[512];
+	uint32_t shown = report__shown(gr->gap_cnt, p->opts->row_limit), i;
+	char what[512];
 
 	if (!gr->gap_cnt)
 		return;
-	title(p, "Longest gaps");
+	report__title(p->out, "Longest gaps");
 	fprintf(p->out, "  %3s %11s %14s  %s\n", "GPU", "time", "at", "cause: where");
 	for (i = 0; i < shown; i++) {
 		const struct gr_gap *g = &gr->gaps[i];
 		int used = fprintf(p->out, "  %3u %11s %+12.6f s  %s", g->device,
-				   duration(time, g->end - g->begin),
+				   cell__duration(g->end - g->begin).text,
 				   (double)(g->begin - gr->info->begin_ns) / 1e9,
 				   gr__cause_text(g->why.cause));
 
@@ -217,64 +194,63 @@ static void put_gaps(const struct printer *p)
 			used += fprintf(p->out, ": ");
 		put_last(p, what, (size_t)used);
 	}
-	put_rest(p, shown, gr->gap_cnt);
+	report__put_rest(p->out, shown, gr->gap_cnt);
 }
 
 static void put_kernels(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = gr__shown(gr->kernel_cnt, p->opts->row_limit), i;
-	char total[CELL], mean[CELL], max[CELL];
+	uint32_t shown = report__shown(gr->kernel_cnt, p->opts->row_limit), i;
 
 	if (!gr->kernel_cnt || !gr->info->has_gpu)
 		return;
-	title(p, "Kernels: %s in all", duration(total, gr->kernel_ns));
+	report__title(p->out, "Kernels: %s in all", cell__duration(gr->kernel_ns).text);
 	fprintf(p->out, "  %7s %11s %8s %10s %10s  %s\n", "share", "total", "count", "mean",
 		"longest", "name, operator that launches most of it");
 	for (i = 0; i < shown; i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 		char name[512];
 		int used = fprintf(p->out, "  %5.1f %% %11s %8" PRIu64 " %10s %10s  ",
-				   percent(k->ns, gr->kernel_ns), duration(total, k->ns), k->cnt,
-				   duration(mean, k->ns / k->cnt), duration(max, k->max_ns));
+				   percent(k->ns, gr->kernel_ns), cell__duration(k->ns).text, k->cnt,
+				   cell__duration(k->ns / k->cnt).text, cell__duration(k->max_ns).text);
 
 		snprintf(name, sizeof(name), "%s", GR_TEXT(gr, k->name));
 		put_last(p, name, (size_t)used);
 		if (k->op)
 			put_from(p, used, GR_TEXT(gr, k->op));
 	}
-	put_rest(p, shown, gr->kernel_cnt);
+	report__put_rest(p->out, shown, gr->kernel_cnt);
 }
 
 static void put_copies(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = gr__shown(gr->copy_cnt, p->opts->row_limit), i;
-	char total[CELL], size[CELL], name[GR_COPY_MAX];
+	uint32_t shown = report__shown(gr->copy_cnt, p->opts->row_limit), i;
+	char name[GR_COPY_MAX];
 
 	if (!gr->copy_cnt)
 		return;
-	title(p, "Copies and fills");
+	report__title(p->out, "Copies and fills");
 	fprintf(p->out, "  %11s %8s %11s %13s  %s\n", "total", "count", "bytes", "bandwidth", "direction");
 	for (i = 0; i < shown; i++) {
 		const struct gr_copy *c = &gr->copies[i];
 
-		fprintf(p->out, "  %11s %8" PRIu64 " %11s %8.2f GB/s  %s\n", duration(total, c->ns),
-			c->cnt, cell__bytes(size, (double)c->bytes),
+		fprintf(p->out, "  %11s %8" PRIu64 " %11s %8.2f GB/s  %s\n",
+			cell__duration(c->ns).text, c->cnt, cell__bytes((double)c->bytes).text,
 			c->ns ? (double)c->bytes / (double)c->ns : 0.0, gr__copy_text(gr, name, c));
 	}
-	put_rest(p, shown, gr->copy_cnt);
+	report__put_rest(p->out, shown, gr->copy_cnt);
 }
 
 static void put_streams(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = gr__shown(gr->stream_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(gr->stream_cnt, p->opts->row_limit), i;
 	uint64_t window = gr__window_ns(gr);
 
 	if (!gr->stream_cnt)
 		return;
-	title(p, "Streams");
+	report__title(p->out, "Streams");
 	fprintf(p->out, "  %3s %7s %9s %9s %9s %9s\n", "GPU", "stream", "kernels", "busy",
 		"all work", "copies");
 	for (i = 0; i < shown; i++) {
@@ -284,18 +260,17 @@ static void put_streams(const struct printer *p)
 			st->device, st->stream, st->kernels, percent(st->kernel_ns, window),
 			percent(st->work_ns, window), st->copies);
 	}
-	put_rest(p, shown, gr->stream_cnt);
+	report__put_rest(p->out, shown, gr->stream_cnt);
 }
 
 static void put_latencies(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	char a[CELL], b[CELL], c[CELL];
 	uint32_t i, n;
 
 	if (!gr->work_cnt)
 		return;
-	title(p, "From the end of the launching call to the start of its work");
+	report__title(p->out, "From the end of the launching call to the start of its work");
 	fprintf(p->out, "  %3s %9s %11s %11s %11s\n", "GPU", "launches", "median", "p90", "p99");
 	for (i = 0; i < gr->device_cnt; i++) {
 		const struct gr_latency *rows[] = { &gr->devices[i].idle_stream, &gr->devices[i].all };
@@ -303,8 +278,10 @@ static void put_latencies(const struct printer *p)
 		for (n = 0; n < 2; n++)
 			if (rows[n]->cnt)
 				fprintf(p->out, "  %3u %9" PRIu64 " %11s %11s %11s  %s\n",
-					gr->devices[i].id, rows[n]->cnt, duration(a, rows[n]->median),
-					duration(b, rows[n]->p90), duration(c, rows[n]->p99),
+					gr->devices[i].id, rows[n]->cnt,
+					cell__duration(rows[n]->median).text,
+					cell__duration(rows[n]->p90).text,
+					cell__duration(rows[n]->p99).text,
 					n ? "all work, with what waited behind other work" :
 					    "onto an idle stream");
 	}
@@ -313,44 +290,44 @@ static void put_latencies(const struct printer *p)
 static void put_apis(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = gr__shown(gr->api_cnt, p->opts->row_limit), i;
-	char total[CELL], mean[CELL], size[CELL], name[512];
+	uint32_t shown = report__shown(gr->api_cnt, p->opts->row_limit), i;
+	char name[512];
 
 	if (!gr->api_cnt)
 		return;
-	title(p, "Calls of CUDA on the host%s", gr->info->has_gpu ? "" : ", seen by kernel probes");
+	report__title(p->out, "Calls of CUDA on the host%s",
+		      gr->info->has_gpu ? "" : ", seen by kernel probes");
 	fprintf(p->out, "  %11s %8s %10s %11s  %s\n", "total", "count", "mean", "bytes", "call");
 	for (i = 0; i < shown; i++) {
 		const struct gr_api *a = &gr->apis[i];
 		struct gr_reason at = {
 			.where = GR_IN_CALL, .what = a->name, .op = a->op, .annotation = a->annotation
 		};
-		int used = fprintf(p->out, "  %11s %8" PRIu64 " %10s %11s  ",
-				   duration(total, a->ns), a->cnt, duration(mean, a->ns / a->cnt),
-				   a->bytes ? cell__bytes(size, (double)a->bytes) : "");
+		int used = fprintf(p->out, "  %11s %8" PRIu64 " %10s %11s  ", cell__duration(a->ns).text,
+				   a->cnt, cell__duration(a->ns / a->cnt).text,
+				   a->bytes ? cell__bytes((double)a->bytes).text : "");
 
 		gr__where_text(gr, name, sizeof(name), &at);
-		cell__put_text(p->out, name, used < LINE - 30 ? (size_t)(LINE - used) : 30);
+		cell__put_text(p->out, name, used < REPORT_LINE - 30 ? (size_t)(REPORT_LINE - used) : 30);
 		if (a->errors)
 			fprintf(p->out, ", %" PRIu64 " failed", a->errors);
 		if (a->no_result)
 			fprintf(p->out, ", of %" PRIu64 " the return was not seen", a->no_result);
 		fputc('\n', p->out);
 	}
-	put_rest(p, shown, gr->api_cnt);
+	report__put_rest(p->out, shown, gr->api_cnt);
 }
 
 static void put_overheads(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	char total[CELL];
 	uint32_t i;
 
 	if (!gr->overhead_cnt)
 		return;
-	title(p, "Cost of recording, as CUPTI reports it");
+	report__title(p->out, "Cost of recording, as CUPTI reports it");
 	for (i = 0; i < gr->overhead_cnt; i++) {
-		fprintf(p->out, "  %11s %8" PRIu64 "  ", duration(total, gr->overheads[i].ns),
+		fprintf(p->out, "  %11s %8" PRIu64 "  ", cell__duration(gr->overheads[i].ns).text,
 			gr->overheads[i].cnt);
 		put_last(p, GR_TEXT(gr, gr->overheads[i].name), 23);
 	}
@@ -389,8 +366,7 @@ static void put_host(const struct printer *p)
 	const struct gpu_report *gr = p->gr;
 	double seconds = (double)gr__window_ns(gr) / 1e9;
 	uint64_t wait_ns = 0, waits = 0;
-	char in[CELL], waited[CELL], total[CELL];
-	uint32_t i, shown = gr__shown(gr->kernel_cnt, p->opts->row_limit);
+	uint32_t i, shown = report__shown(gr->kernel_cnt, p->opts->row_limit);
 
 	for (i = 0; i < gr->api_cnt; i++) {
 		waits += gr->apis[i].waits ? gr->apis[i].cnt : 0;
@@ -399,36 +375,36 @@ static void put_host(const struct printer *p)
 	fputs("  No agent recorded the GPU's work. CUDA calls of the host, recorded by kernel probes:\n",
 	      p->out);
 	fprintf(p->out, "  %" PRIu64 " launches, copies and fills, %.0f per second, %s in them\n",
-		gr->launches, (double)gr->launches / seconds, duration(in, gr->launch_ns));
+		gr->launches, (double)gr->launches / seconds, cell__duration(gr->launch_ns).text);
 	fprintf(p->out,
 		"  the host waited for the GPU %" PRIu64
 		" times, %s in all, %.1f %% of one thread's time\n",
-		waits, duration(waited, wait_ns), percent(wait_ns, gr__window_ns(gr)));
+		waits, cell__duration(wait_ns).text, percent(wait_ns, gr__window_ns(gr)));
 	put_apis(p);
 	if (!gr->kernel_cnt)
 		return;
-	title(p, "Kernels launched");
+	report__title(p->out, "Kernels launched");
 	fprintf(p->out, "  %8s %11s  %s\n", "launches", "in the call",
 		"name, operator that launches most");
 	for (i = 0; i < shown; i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
-		int used = fprintf(p->out, "  %8" PRIu64 " %11s  ", k->cnt, duration(total, k->ns));
+		int used = fprintf(p->out, "  %8" PRIu64 " %11s  ", k->cnt, cell__duration(k->ns).text);
 
 		put_last(p, GR_TEXT(gr, k->name), (size_t)used);
 		if (k->op)
 			put_from(p, used, GR_TEXT(gr, k->op));
 	}
-	put_rest(p, shown, gr->kernel_cnt);
+	report__put_rest(p->out, shown, gr->kernel_cnt);
 }
 
 static void put_trust(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	char err[CELL];
 
 	if (!gr->info->has_gpu)
 		return;
-	fprintf(p->out, "\nGPU times are accurate to %s", duration(err, gr->info->gpu_clock_err_ns));
+	fprintf(p->out, "\nGPU times are accurate to %s",
+		cell__duration(gr->info->gpu_clock_err_ns).text);
 	if (gr->before_launch)
 		fprintf(p->out, "; %" PRIu64 " of %u began before their launch by more than that",
 			gr->before_launch, gr->work_cnt);
@@ -458,10 +434,9 @@ static void put_activities(const struct printer *p)
 }
 
 int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
-		   const struct gpu_report_opts *opts, FILE *out)
+		   const struct report_opts *opts, FILE *out)
 {
 	struct printer p = { .gr = gr, .opts = opts, .out = out };
-	char account[2048];
 
 	errno = 0;
 	put_head(&p);
@@ -475,9 +450,6 @@ int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
 		      out);
 	put_agents(&p);
 	put_trust(&p);
-	if (loss_account__incomplete(gr->info, totals, account, sizeof(account)))
-		fprintf(out, "\nThe capture is incomplete and the figures are bounds: %s\n", account);
-	if (fflush(out) || ferror(out))
-		return errno ? -errno : -EIO;
-	return 0;
+	report__put_incomplete(out, gr->info, totals);
+	return report__flush(out);
 }

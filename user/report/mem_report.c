@@ -580,7 +580,7 @@ struct session_sink mem_report__sink(struct mem_report *mr)
 }
 
 int mem_report__print(struct mem_report *mr, const struct session_totals *totals,
-		      const struct mem_report_opts *opts, FILE *out)
+		      const struct report_opts *opts, FILE *out)
 {
 	struct mr_view *views = NULL;
 	uint32_t cnt = 0;

@@ -3,21 +3,14 @@
 #ifndef REPORT_MEM_REPORT_H
 #define REPORT_MEM_REPORT_H
 
-#include <stdbool.h>
-#include <stdio.h>
+#include "report/report_out.h"
 
-#include "model/session.h"
-
-struct mem_report_opts {
-	int row_limit; /* rows of each list, -1: all */
-	bool json;
-};
 struct mem_report;
 struct mem_report *mem_report__new(const struct session *s); /* NULL: out of memory */
 struct session_sink mem_report__sink(struct mem_report *mr);
 /* After the run. 0 or negative errno, logged. */
 int mem_report__print(struct mem_report *mr, const struct session_totals *totals,
-		      const struct mem_report_opts *opts, FILE *out);
+		      const struct report_opts *opts, FILE *out);
 void mem_report__free(struct mem_report *mr);
 
 #endif /* REPORT_MEM_REPORT_H */

@@ -199,20 +199,9 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 			  struct mr_group *out, uint32_t top);
 /* ---- text ---- */
 
-/* "+1.5 GiB"; into buf of CELL bytes, which is returned. */
-const char *mr_text__change(char *buf, double v);
-/* torch's blocks against the resident size; nothing where that is not known. */
-void mr_text__balance(const struct mem_report *mr, const struct mr_view *v, FILE *out);
-
 int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		   const struct session_totals *totals, const struct mem_report_opts *opts, FILE *out);
+		   const struct session_totals *totals, const struct report_opts *opts, FILE *out);
 int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		   const struct session_totals *totals, const struct mem_report_opts *opts, FILE *out);
-
-/* Rows of a list that are shown. */
-static inline uint32_t mr__shown(uint32_t cnt, int limit)
-{
-	return limit >= 0 && (uint32_t)limit < cnt ? (uint32_t)limit : cnt;
-}
+		   const struct session_totals *totals, const struct report_opts *opts, FILE *out);
 
 #endif /* REPORT_MEM_REPORT_PRIV_H */

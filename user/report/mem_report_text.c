@@ -5,39 +5,23 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/term_text.h"
-#include "export/loss_account.h"
 #include "export/mem_names.h"
-#include "report/cells.h"
 #include "report/mem_report_priv.h"
 
-#define LINE 100
 #define PEAK_TOP 3
-#define bytes(buf, v) cell__bytes(buf, v)
-#define duration(buf, ns) cell__duration(buf, ns)
-#define put_text(out, text, max) cell__put_text(out, text, max)
-#define change(buf, v) mr_text__change(buf, v)
 
 struct printer {
 	const struct mem_report *mr;
 	const struct mr_view *v;
-	const struct mem_report_opts *opts;
+	const struct report_opts *opts;
 	FILE *out;
 };
 
 /* ---- cells ---- */
-
-const char *mr_text__change(char *buf, double v)
-{
-	char text[CELL];
-
-	snprintf(buf, CELL, "%s%s", v > 0 ? "+" : "", cell__bytes(text, v));
-	return buf;
-}
 
 static double diff(uint64_t a, uint64_t b)
 {
@@ -45,14 +29,13 @@ static double diff(uint64_t a, uint64_t b)
 }
 
 /* "+3.214 s, step 31" */
-static const char *when(const struct printer *p, char *buf, uint64_t ts, int64_t step)
+static struct cell when(const struct printer *p, uint64_t ts, int64_t step)
 {
 	uint64_t begin = p->mr->info->begin_ns;
-	int n = snprintf(buf, CELL, "+%.3f s", ts > begin ? (double)(ts - begin) / 1e9 : 0.0);
+	double seconds = ts > begin ? (double)(ts - begin) / 1e9 : 0.0;
 
-	if (step >= 0)
-		snprintf(buf + n, CELL - (size_t)n, ", step %" PRId64, step);
-	return buf;
+	return step < 0 ? cell__format("+%.3f s", seconds) :
+			  cell__format("+%.3f s, step %" PRId64, seconds, step);
 }
 
 static const char *period(const struct printer *p)
@@ -60,19 +43,22 @@ static const char *period(const struct printer *p)
 	return p->v->by_step ? "step" : "tenth of the window";
 }
 
-/* "aten::clone > aten::empty_like in "loss"" */
-static void who_text(const struct printer *p, char *buf, size_t cap, const struct mr_who *who)
+/* "aten::clone > aten::empty_like in "loss"", in at most `max` characters; returns how many all of it has. */
+static size_t put_who_text(const struct printer *p, const struct mr_who *who, size_t max)
 {
 	const char *op = MR_TEXT(p->mr, who->op), *outer = MR_TEXT(p->mr, who->outer);
 	const char *annotation = MR_TEXT(p->mr, who->annotation);
 	static const char engine[] = "autograd::engine::evaluate_function: ";
 	bool within = *outer && strcmp(outer, op) != 0;
+	char text[512];
 
 	if (!strncmp(outer, engine, sizeof(engine) - 1))
 		outer += sizeof(engine) - 1;
-	snprintf(buf, cap, "%s%s%s%s%s%s", within ? outer : "", within ? " > " : "",
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s", within ? outer : "", within ? " > " : "",
 		 *op ? op : "outside of operators", *annotation ? " in \"" : "", annotation,
 		 *annotation ? "\"" : "");
+	cell__put_text(p->out, text, max);
+	return term_text__width(text);
 }
 
 /* Shapes of an operator without tensors among its inputs say nothing. */
@@ -87,72 +73,52 @@ static const char *shapes_text(const struct printer *p, uint32_t id)
 static void put_who(const struct printer *p, const struct mr_who *who, size_t used,
 		    const char *shapes, uint32_t shape_cnt)
 {
-	char name[512], more[64] = "";
-	size_t room = used < LINE - 20 ? LINE - used : 20;
+	size_t room = used < REPORT_LINE - 20 ? REPORT_LINE - used : 20;
 
-	who_text(p, name, sizeof(name), who);
-	put_text(p->out, name, room);
+	size_t width = put_who_text(p, who, room);
+	char more[64] = "";
+
 	if (shape_cnt > 1)
 		snprintf(more, sizeof(more), " and %u other shapes", shape_cnt - 1);
 	if (*shapes) {
-		if (term_text__width(name) + 1 + term_text__width(shapes) + strlen(more) > room) {
+		if (width + 1 + term_text__width(shapes) + strlen(more) > room) {
 			fprintf(p->out, "\n%*s", (int)used + 2, "");
 			room -= 2;
 		} else {
 			fputc(' ', p->out);
 		}
-		put_text(p->out, shapes, room);
+		cell__put_text(p->out, shapes, room);
 	}
 	fprintf(p->out, "%s\n", more);
-}
-
-__attribute__((format(printf, 2, 3))) static void title(const struct printer *p, const char *fmt, ...)
-{
-	va_list ap;
-
-	fputc('\n', p->out);
-	va_start(ap, fmt);
-	vfprintf(p->out, fmt, ap);
-	va_end(ap);
-	fputc('\n', p->out);
-}
-
-static void put_rest(const struct printer *p, uint32_t shown, uint32_t cnt)
-{
-	if (shown < cnt)
-		fprintf(p->out, "  ... %u more (--row-limit)\n", cnt - shown);
 }
 
 /* ---- the first lines ---- */
 
 static void put_oom(const struct printer *p, const struct mr_oom *o)
 {
-	char at[CELL], size[CELL], had[CELL], device[MEM_NAME_MAX], name[512];
-
-	who_text(p, name, sizeof(name), &o->who);
-	fprintf(p->out, "  OUT OF MEMORY  %s: ", when(p, at, o->ts, o->step));
+	fprintf(p->out, "  OUT OF MEMORY  %s: ", when(p, o->ts, o->step).text);
 	if (o->kill) {
 		fprintf(p->out, "the kernel killed process %u (%s resident)\n", p->v->proc->tgid,
-			bytes(size, (double)o->bytes));
+			cell__bytes((double)o->bytes).text);
 		fprintf(p->out, "%17swhen ", "");
 		if (o->by_tid)
 			fprintf(p->out, "thread %u %s", o->by_tid,
 				o->by_tgid == p->v->proc->tgid ? "" : "of another process ");
 		fprintf(p->out, "asked for memory: ");
 	} else {
-		fprintf(p->out, "%s refused on %s, which had %s\n", bytes(size, (double)o->bytes),
-			mem_name__device(device, o->device_type, o->device_index),
-			bytes(had, (double)o->allocated));
+		fprintf(p->out, "%s refused on %s, which had %s\n", cell__bytes((double)o->bytes).text,
+			mem_name__device(o->device_type, o->device_index).text,
+			cell__bytes((double)o->allocated).text);
 		fprintf(p->out, "%17sasked by ", "");
 	}
-	put_text(p->out, name, LINE - 26);
+	put_who_text(p, &o->who, REPORT_LINE - 26);
 	fputc('\n', p->out);
 }
 
 static void put_ooms(const struct printer *p)
 {
 	uint64_t all = p->v->proc->ooms + p->v->proc->oom_kills;
-	uint32_t shown = mr__shown(p->v->oom_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(p->v->oom_cnt, p->opts->row_limit), i;
 
 	for (i = 0; i < shown; i++)
 		put_oom(p, p->v->ooms[p->v->oom_cnt - shown + i]); /* the last ones end the story */
@@ -162,11 +128,10 @@ static void put_ooms(const struct printer *p)
 
 static void put_slope(const struct printer *p, const struct mr_growth *steps, const struct mr_growth *time)
 {
-	char text[CELL];
 	double slope;
 
 	if (mr_growth__slope(p->v->by_step ? steps : time, &slope))
-		fprintf(p->out, "; %s a %s", change(text, slope), period(p));
+		fprintf(p->out, "; %s a %s", cell__change(slope).text, period(p));
 }
 
 /* The size of the process grows, but torch's blocks do not: who touched new pages is the next thing to ask. */
@@ -175,7 +140,6 @@ static void put_foreign_growth(const struct printer *p)
 	const struct mr_view *v = p->v;
 	const struct mr_proc *pr = v->proc;
 	double rss, torch = 0.0, one;
-	char per[CELL], name[512];
 	uint32_t i;
 
 	if (!mr_growth__noisy_slope(v->by_step ? &pr->by_step : &pr->by_time, &rss) || rss < 0)
@@ -189,11 +153,10 @@ static void put_foreign_growth(const struct printer *p)
 	fprintf(p->out,
 		"  GROWS          RSS by %s a %s, outside of torch's "
 		"blocks",
-		change(per, rss), period(p));
+		cell__change(rss).text, period(p));
 	if (v->fault_cnt) {
-		who_text(p, name, sizeof(name), &v->faults[0]->who);
 		fprintf(p->out, ";\n%17smost pages came in by ", "");
-		put_text(p->out, name, LINE - 39);
+		put_who_text(p, &v->faults[0]->who, REPORT_LINE - 39);
 	}
 	fputc('\n', p->out);
 }
@@ -202,8 +165,6 @@ static void put_growing(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
 	const struct mr_group *g = v->leaks;
-	char per[CELL], kept[CELL], name[512];
-
 	if (!p->mr->info->has_memory || !v->device_cnt)
 		return;
 	if (v->by_step && v->periods_before < MR_LEAK_PERIODS_MIN) {
@@ -220,15 +181,14 @@ static void put_growing(const struct printer *p)
 			period(p));
 		return;
 	}
-	who_text(p, name, sizeof(name), &g->who);
 	fputs("  GROWS          ", p->out);
-	put_text(p->out, name, LINE - 17);
+	put_who_text(p, &g->who, REPORT_LINE - 17);
 	fprintf(p->out, "\n%17s%s a %s: %s kept from %u of %u", "",
-		change(per, (double)g->kept_before / v->periods_before), period(p),
-		bytes(kept, (double)g->kept), g->periods, v->periods_before + 1);
+		cell__change((double)g->kept_before / v->periods_before).text, period(p),
+		cell__bytes((double)g->kept).text, g->periods, v->periods_before + 1);
 	if (*shapes_text(p, g->shapes) && g->shape_cnt == 1) {
 		fputs(", inputs ", p->out);
-		put_text(p->out, shapes_text(p, g->shapes), 32);
+		cell__put_text(p->out, shapes_text(p, g->shapes), 32);
 	}
 	if (v->leak_cnt > 1)
 		fprintf(p->out, "; %u more below", v->leak_cnt - 1);
@@ -238,23 +198,21 @@ static void put_growing(const struct printer *p)
 static void put_device(const struct printer *p, const struct mr_device *d)
 {
 	struct mr_group top[PEAK_TOP];
-	char device[MEM_NAME_MAX], peak[CELL], end[CELL], at[CELL], text[CELL], name[512];
 	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, false, top, PEAK_TOP) : 0, i;
-	int used = fprintf(p->out, "  torch, %s", mem_name__device(device, d->type, d->index));
+	int used = fprintf(p->out, "  torch, %s", mem_name__device(d->type, d->index).text);
 
-	fprintf(p->out, "%*s peak %s", used < 16 ? 16 - used : 0, "", bytes(peak, (double)d->peak));
+	fprintf(p->out, "%*s peak %s", used < 16 ? 16 - used : 0, "", cell__bytes((double)d->peak).text);
 	if (d->peak_nr)
-		fprintf(p->out, " at %s", when(p, at, d->peak_ts, d->peak_step));
-	fprintf(p->out, "; %s at the end", bytes(end, (double)d->now));
+		fprintf(p->out, " at %s", when(p, d->peak_ts, d->peak_step).text);
+	fprintf(p->out, "; %s at the end", cell__bytes((double)d->now).text);
 	put_slope(p, &d->by_step, &d->by_time);
 	if (d->reserved_peak)
-		fprintf(p->out, "; reserved %s", bytes(text, (double)d->reserved_peak));
+		fprintf(p->out, "; reserved %s", cell__bytes((double)d->reserved_peak).text);
 	fputc('\n', p->out);
 	for (i = 0; i < cnt; i++) {
-		who_text(p, name, sizeof(name), &top[i].who);
 		fprintf(p->out, "    %-12s %10s  ", i ? "" : "at the peak",
-			bytes(text, (double)top[i].peak));
-		put_text(p->out, name, LINE - 29);
+			cell__bytes((double)top[i].peak).text);
+		put_who_text(p, &top[i].who, REPORT_LINE - 29);
 		fputc('\n', p->out);
 	}
 }
@@ -262,17 +220,16 @@ static void put_device(const struct printer *p, const struct mr_device *d)
 static void put_rss(const struct printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
-	char end[CELL], peak[CELL], at[CELL];
 	double slope;
 
 	if (!pr->has_rss)
 		return;
 	fprintf(p->out, "  RSS            peak %s at %s; %s at the end",
-		bytes(peak, (double)mr__resident(pr->rss_peak)),
-		when(p, at, pr->rss_peak_ts, pr->rss_peak_step),
-		bytes(end, (double)mr__resident(pr->rss)));
+		cell__bytes((double)mr__resident(pr->rss_peak)).text,
+		when(p, pr->rss_peak_ts, pr->rss_peak_step).text,
+		cell__bytes((double)mr__resident(pr->rss)).text);
 	if (mr_growth__noisy_slope(p->v->by_step ? &pr->by_step : &pr->by_time, &slope))
-		fprintf(p->out, "; %s a %s", change(at, slope), period(p));
+		fprintf(p->out, "; %s a %s", cell__change(slope).text, period(p));
 	fputc('\n', p->out);
 }
 
@@ -293,7 +250,7 @@ static void put_head(const struct printer *p)
 	const struct mr_proc *pr = p->v->proc;
 
 	fprintf(p->out, "Memory of process %u (", pr->tgid);
-	put_text(p->out, comm(p), 32);
+	cell__put_text(p->out, comm(p), 32);
 	fprintf(p->out, "), %.3f s",
 		info->end_ns > info->begin_ns ? (double)(info->end_ns - info->begin_ns) / 1e9 : 0.0);
 	if (pr->steps)
@@ -309,13 +266,13 @@ static void put_head(const struct printer *p)
 static void put_leaks(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
-	uint32_t shown = mr__shown(v->leak_cnt, p->opts->row_limit), i;
-	char per[CELL], kept[CELL];
+	uint32_t shown = report__shown(v->leak_cnt, p->opts->row_limit), i;
 
 	if (!v->leak_cnt)
 		return;
-	title(p, "Growing: blocks never freed, from at least %u %ss and over half of those before the last",
-	      MR_LEAK_PERIODS_MIN, v->by_step ? "step" : "tenth");
+	report__title(p->out,
+		      "Growing: blocks never freed, from at least %u %ss and over half of those before the last",
+		      MR_LEAK_PERIODS_MIN, v->by_step ? "step" : "tenth");
 	fprintf(p->out, "  %10s %10s %8s %9s  operator in annotation, input shapes\n",
 		v->by_step ? "per step" : "per tenth", "kept", "blocks",
 		v->by_step ? "steps" : "tenths");
@@ -323,32 +280,30 @@ static void put_leaks(const struct printer *p)
 		const struct mr_group *g = &v->leaks[i];
 
 		fprintf(p->out, "  %10s %10s %8" PRIu64 " %4u/%-4u  ",
-			bytes(per, (double)g->kept_before / v->periods_before),
-			bytes(kept, (double)g->kept), g->kept_cnt, g->periods, v->periods_before + 1);
+			cell__bytes((double)g->kept_before / v->periods_before).text,
+			cell__bytes((double)g->kept).text, g->kept_cnt, g->periods,
+			v->periods_before + 1);
 		put_who(p, &g->who, 45, shapes_text(p, g->shapes), g->shape_cnt);
 	}
-	put_rest(p, shown, v->leak_cnt);
+	report__put_rest(p->out, shown, v->leak_cnt);
 }
 
 /* "12..59", "59", "before" */
-static const char *from_periods(char *buf, const struct mr_group *g)
+static struct cell from_periods(const struct mr_group *g)
 {
 	if (g->last_period < 0)
-		snprintf(buf, CELL, "before");
-	else if (g->first_period == g->last_period)
-		snprintf(buf, CELL, "%" PRId64, g->last_period);
-	else
-		snprintf(buf, CELL, "%" PRId64 "..%" PRId64,
-			 g->first_period < 0 ? 0 : g->first_period, g->last_period);
-	return buf;
+		return cell__format("before");
+	if (g->first_period == g->last_period)
+		return cell__format("%" PRId64, g->last_period);
+	return cell__format("%" PRId64 "..%" PRId64, g->first_period < 0 ? 0 : g->first_period,
+			    g->last_period);
 }
 
 static void put_live(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
-	uint32_t shown = mr__shown(v->live_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(v->live_cnt, p->opts->row_limit), i;
 	uint64_t sum = 0, cnt = 0;
-	char kept[CELL], from[CELL], device[MEM_NAME_MAX];
 
 	for (i = 0; i < v->live_cnt; i++) {
 		sum += v->live[i]->kept;
@@ -356,82 +311,218 @@ static void put_live(const struct printer *p)
 	}
 	if (!cnt)
 		return;
-	title(p, "Live at the end, allocated in the window: %s in %" PRIu64 " blocks",
-	      bytes(kept, (double)sum), cnt);
+	report__title(p->out, "Live at the end, allocated in the window: %s in %" PRIu64 " blocks",
+		      cell__bytes((double)sum).text, cnt);
 	fprintf(p->out, "  %10s %8s %12s  operator in annotation, input shapes\n", "bytes",
 		"blocks", v->by_step ? "of step" : "of tenth");
 	for (i = 0; i < shown; i++) {
 		const struct mr_group *g = v->live[i];
 		const struct mr_device *d = &p->mr->devices[g->device];
 		int used = fprintf(p->out, "  %10s %8" PRIu64 " %12s  ",
-				   bytes(kept, (double)g->kept), g->kept_cnt, from_periods(from, g));
+				   cell__bytes((double)g->kept).text, g->kept_cnt, from_periods(g).text);
 
 		if (d->type)
-			used += fprintf(p->out, "%s: ", mem_name__device(device, d->type, d->index));
+			used += fprintf(p->out, "%s: ", mem_name__device(d->type, d->index).text);
 		put_who(p, &g->who, (size_t)used, shapes_text(p, g->shapes), 1);
 	}
-	put_rest(p, shown, v->live_cnt);
+	report__put_rest(p->out, shown, v->live_cnt);
 }
+
+/*
+ * ---- torch's blocks against the size of the process ----
+ *
+ * What of the difference the kernel explains and what is not known. Must not claim more than was seen.
+ */
+
+/* Differences below this share of the size, or this many bytes, are not worth a sentence. */
+#define NOISE_SHARE 0.02
+#define NOISE_BYTES (1 << 20)
+
+struct balance {
+	const struct printer *p;
+	const struct mr_device *cpu; /* NULL: torch's allocations were not recorded, or there were none */
+	double rss, torch;           /* change over the window */
+};
+
+static void put_balance_row(const struct balance *b, const char *name, uint64_t begin,
+			    bool has_peak, uint64_t peak, uint64_t end)
+{
+	fprintf(b->p->out, "  %-22s %12s", name, cell__bytes((double)begin).text);
+	if (b->cpu)
+		fprintf(b->p->out, " %12s", has_peak ? cell__bytes((double)peak).text : "?");
+	fprintf(b->p->out, " %12s %12s\n", cell__bytes((double)end).text,
+		cell__change(diff(end, begin)).text);
+}
+
+static void put_balance_rows(const struct balance *b)
+{
+	static const uint32_t kinds[] = { PTB_RSS_ANON, PTB_RSS_FILE, PTB_RSS_SHMEM, PTB_RSS_SWAP };
+	const struct mr_proc *p = b->p->v->proc;
+	const struct mr_device *d = b->cpu;
+	bool has_peak = d && d->has_rss_at_peak;
+	uint32_t i;
+
+	fprintf(b->p->out, "\n%s\n",
+		d ? "torch's CPU blocks against the resident size (RSS)" : "The resident size (RSS)");
+	fprintf(b->p->out, "  %-22s %12s", "", "begin");
+	if (d)
+		fprintf(b->p->out, " %12s", "torch's peak");
+	fprintf(b->p->out, " %12s %12s\n", "end", "change");
+	if (d)
+		put_balance_row(b, "torch, of the window", d->begin, true, d->peak, d->now);
+	put_balance_row(b, "RSS", mr__resident(p->rss_begin), has_peak,
+			d ? mr__resident(d->rss_at_peak) : 0, mr__resident(p->rss));
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		uint32_t k = kinds[i];
+
+		if (!p->rss_begin[k] && !p->rss[k] && !p->rss_peak[k])
+			continue;
+		put_balance_row(b, cell__format("  %s", mem_name__rss(k)).text, p->rss_begin[k],
+				has_peak, d ? d->rss_at_peak[k] : 0, p->rss[k]);
+	}
+}
+
+static void put_kernel_sums(const struct balance *b)
+{
+	const struct mr_kernel *k = &b->p->v->proc->sum;
+	double gone = (double)k->fault_bytes - b->rss;
+
+	if (!b->p->mr->info->has_kernel_memory)
+		return;
+	fprintf(b->p->out, "  The kernel: page faults brought in %s",
+		cell__bytes((double)k->fault_bytes).text);
+	if (gone > NOISE_BYTES)
+		fprintf(b->p->out, ", %s were released", cell__bytes(gone).text);
+	if (k->map_bytes || k->unmap_bytes)
+		fprintf(b->p->out, ";\n    mapped %s, unmapped %s",
+			cell__bytes((double)k->map_bytes).text,
+			cell__bytes((double)k->unmap_bytes).text);
+	if (k->brk_bytes)
+		fprintf(b->p->out, "; heap (brk) %s", cell__change((double)k->brk_bytes).text);
+	if (k->advise_bytes)
+		fprintf(b->p->out, "; madvise on %s", cell__bytes((double)k->advise_bytes).text);
+	fputc('\n', b->p->out);
+}
+
+/* What the numbers above leave open, in words. */
+static void put_difference(const struct balance *b)
+{
+	const struct mr_proc *p = b->p->v->proc;
+	double d = b->rss - b->torch, noise = (double)mr__resident(p->rss) * NOISE_SHARE;
+	double file = diff(p->rss[PTB_RSS_FILE], p->rss_begin[PTB_RSS_FILE]);
+	double swap = diff(p->rss[PTB_RSS_SWAP], p->rss_begin[PTB_RSS_SWAP]);
+
+	if (!b->cpu)
+		return;
+	if (noise < NOISE_BYTES)
+		noise = NOISE_BYTES;
+	if (d > noise) {
+		fprintf(b->p->out, "  RSS grew by %s more than torch's blocks", cell__bytes(d).text);
+		if (file > NOISE_BYTES)
+			fprintf(b->p->out, ", %s of it pages of files",
+				cell__bytes(file < d ? file : d).text);
+		fputs(": memory of others than torch\n    (Python, libraries), or freed blocks that malloc keeps\n",
+		      b->p->out);
+	} else if (d < -noise) {
+		fprintf(b->p->out,
+			"  torch's blocks grew by %s more than RSS: pages not touched yet, or memory\n"
+			"    that the process had before",
+			cell__bytes(-d).text);
+		if (swap > NOISE_BYTES)
+			fprintf(b->p->out, "; %s were swapped out", cell__bytes(swap).text);
+		fputc('\n', b->p->out);
+	}
+	if (p->freed_unknown)
+		fprintf(b->p->out,
+			"  %" PRIu64 " block%s from before the window %s freed in it, of unknown size: torch's change "
+			"is less by that\n",
+			p->freed_unknown, p->freed_unknown == 1 ? "" : "s",
+			p->freed_unknown == 1 ? "was" : "were");
+}
+
+static const struct mr_device *cpu_device(const struct mr_view *v)
+{
+	uint32_t i;
+
+	for (i = 0; i < v->device_cnt; i++)
+		if (!v->devices[i]->type)
+			return v->devices[i];
+	return NULL;
+}
+
+static void put_balance(const struct printer *p)
+{
+	const struct mr_proc *pr = p->v->proc;
+	struct balance b = { .p = p, .cpu = cpu_device(p->v) };
+
+	if (!pr->has_rss)
+		return;
+	b.rss = diff(mr__resident(pr->rss), mr__resident(pr->rss_begin));
+	b.torch = b.cpu ? diff(b.cpu->now, b.cpu->begin) : 0.0;
+	put_balance_rows(&b);
+	put_kernel_sums(&b);
+	put_difference(&b);
+}
+
+/* ---- lists of what the kernel did ---- */
 
 static void put_faults(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
-	uint32_t shown = mr__shown(v->fault_cnt, p->opts->row_limit), i;
-	char in[CELL], mapped[CELL];
+	uint32_t shown = report__shown(v->fault_cnt, p->opts->row_limit), i;
 
 	if (!v->fault_cnt)
 		return;
-	title(p, "Page faults: %" PRIu64 ", %" PRIu64 " of them major, brought in %s",
-	      v->proc->sum.faults, v->proc->sum.major, bytes(in, (double)v->proc->sum.fault_bytes));
+	report__title(p->out, "Page faults: %" PRIu64 ", %" PRIu64 " of them major, brought in %s",
+		      v->proc->sum.faults, v->proc->sum.major,
+		      cell__bytes((double)v->proc->sum.fault_bytes).text);
 	fprintf(p->out, "  %10s %9s %7s %11s  operator in annotation\n", "brought in", "faults",
 		"major", "mapped, net");
 	for (i = 0; i < shown; i++) {
 		const struct mr_kernel *k = v->faults[i];
 
 		fprintf(p->out, "  %10s %9" PRIu64 " %7" PRIu64 " %11s  ",
-			bytes(in, (double)k->fault_bytes), k->faults, k->major,
-			change(mapped, diff(k->map_bytes, k->unmap_bytes) + (double)k->brk_bytes));
+			cell__bytes((double)k->fault_bytes).text, k->faults, k->major,
+			cell__change(diff(k->map_bytes, k->unmap_bytes) + (double)k->brk_bytes).text);
 		put_who(p, &k->who, 45, "", 1);
 	}
-	put_rest(p, shown, v->fault_cnt);
+	report__put_rest(p->out, shown, v->fault_cnt);
 }
 
 static void put_stalls(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
 	const struct mr_kernel *s = &v->proc->sum;
-	uint32_t shown = mr__shown(v->stall_cnt, p->opts->row_limit), i;
-	char reclaim[CELL], compact[CELL], longest[CELL];
+	uint32_t shown = report__shown(v->stall_cnt, p->opts->row_limit), i;
 
 	if (!v->stall_cnt)
 		return;
-	title(p,
-	      "Threads stalled for memory: %" PRIu64 " times %s in reclaim, %" PRIu64 " times "
-	      "%s in compaction",
-	      s->reclaims, duration(reclaim, s->reclaim_ns), s->compactions,
-	      duration(compact, s->compact_ns));
+	report__title(p->out,
+		      "Threads stalled for memory: %" PRIu64 " times %s in reclaim, %" PRIu64 " times "
+		      "%s in compaction",
+		      s->reclaims, cell__duration(s->reclaim_ns).text, s->compactions,
+		      cell__duration(s->compact_ns).text);
 	fprintf(p->out, "  %11s %11s %8s %11s  operator in annotation\n", "reclaim", "compaction",
 		"times", "longest");
 	for (i = 0; i < shown; i++) {
 		const struct mr_kernel *k = v->stalls[i];
 
-		fprintf(p->out, "  %11s %11s %8" PRIu64 " %11s  ", duration(reclaim, k->reclaim_ns),
-			duration(compact, k->compact_ns), k->reclaims + k->compactions,
-			k->longest_ns ? duration(longest, k->longest_ns) : "");
+		fprintf(p->out, "  %11s %11s %8" PRIu64 " %11s  ", cell__duration(k->reclaim_ns).text,
+			cell__duration(k->compact_ns).text, k->reclaims + k->compactions,
+			k->longest_ns ? cell__duration(k->longest_ns).text : "");
 		put_who(p, &k->who, 49, "", 1);
 	}
-	put_rest(p, shown, v->stall_cnt);
+	report__put_rest(p->out, shown, v->stall_cnt);
 }
 
 static void put_apis(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
 	uint32_t i;
-	char asked[CELL], time[CELL];
 
 	if (!v->api_cnt)
 		return;
-	title(p, "CUDA memory calls");
+	report__title(p->out, "CUDA memory calls");
 	fprintf(p->out, "  %-24s %8s %11s %11s\n", "call", "times", "asked for", "time");
 	for (i = 0; i < v->api_cnt; i++) {
 		const struct mr_api *a = v->apis[i];
@@ -440,10 +531,10 @@ static void put_apis(const struct printer *p)
 		size_t width = term_text__width(name);
 
 		fputs("  ", p->out);
-		put_text(p->out, name, LINE);
+		cell__put_text(p->out, name, REPORT_LINE);
 		fprintf(p->out, "%*s %8" PRIu64 " %11s %11s", width < 24 ? 24 - (int)width : 0, "",
-			a->calls, a->bytes ? bytes(asked, (double)a->bytes) : "",
-			duration(time, a->ns));
+			a->calls, a->bytes ? cell__bytes((double)a->bytes).text : "",
+			cell__duration(a->ns).text);
 		if (a->no_result)
 			fprintf(p->out, "  of %" PRIu64 " the return was not seen", a->no_result);
 		fputc('\n', p->out);
@@ -463,17 +554,16 @@ static void put_process(const struct printer *p)
 	put_rss(p);
 	put_leaks(p);
 	put_live(p);
-	mr_text__balance(p->mr, p->v, p->out);
+	put_balance(p);
 	put_stalls(p);
 	put_faults(p);
 	put_apis(p);
 }
 
 int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
-		   const struct session_totals *totals, const struct mem_report_opts *opts, FILE *out)
+		   const struct session_totals *totals, const struct report_opts *opts, FILE *out)
 {
 	struct printer p = { .mr = mr, .opts = opts, .out = out };
-	char account[2048];
 	uint32_t i;
 
 	errno = 0;
@@ -488,9 +578,6 @@ int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 	if (!mr->info->has_kernel_memory)
 		fputs("\nThe kernel's part (faults, maps, reclaim) was not recorded: attach with --kernel-memory\n",
 		      out);
-	if (loss_account__incomplete(mr->info, totals, account, sizeof(account)))
-		fprintf(out, "\nThe capture is incomplete and the figures are bounds: %s\n", account);
-	if (fflush(out) || ferror(out))
-		return errno ? -errno : -EIO;
-	return 0;
+	report__put_incomplete(out, mr->info, totals);
+	return report__flush(out);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * key_averages().table() as torch prints it, byte for byte, with the columns of the CPU, of a GPU and of memory.
- * Layout and number formats: _build_table() in pytorch torch/autograd/profiler_util.py.
+ * key_averages().table() as torch prints it, byte for byte, with the columns of the CPU, of a GPU and of memory; and
+ * for machines the same rows in the same order with exact numbers. Order, layout and number formats: _build_table() in
+ * pytorch torch/autograd/profiler_util.py; key names of the JSON are a contract: schemas/formats/report.schema.json.
  */
 #define LOG_DOMAIN "table"
 #include <errno.h>
@@ -12,14 +13,13 @@
 
 #include "base/log.h"
 #include "base/term_text.h"
-#include "report/table_rows.h"
+#include "report/table.h"
 
 #define COLUMN_WIDTH 12
 #define NAME_WIDTH_MAX 55
 #define NAME_CUT (NAME_WIDTH_MAX - 3) /* a name this long or longer is cut here and ends in "..." */
 #define SHAPES_WIDTH_MAX 80           /* shapes are cut there, without dots */
 #define TEXT_MARGIN 4
-#define CELL_MAX 64
 
 static const char *const headers[] = { "Self CPU %", "Self CPU", "CPU total %", "CPU total",
 				       "CPU time avg" };
@@ -33,6 +33,132 @@ static const char *const flops_headers[] = { "Total FLOPs",  "Total KFLOPs", "To
 #define FLOPS_UNITS (sizeof(flops_headers) / sizeof(flops_headers[0]))
 
 enum { CPU_MEM, SELF_CPU_MEM, DEVICE_MEM, SELF_DEVICE_MEM, MEMORY_COLUMNS };
+
+/* ---- order and sums ---- */
+
+/* Microseconds as torch holds them. */
+static double us(uint64_t ns)
+{
+	return (double)ns / 1000.0;
+}
+
+static double average_us(const struct ka_row *r, uint64_t total_ns)
+{
+	return r->count ? us(total_ns) / (double)r->count : 0.0;
+}
+
+/* clang-format off */
+/* Of TABLE_SORT_KEYS, with what a row has of it; "key" sorts by its text. */
+#define SORT_KEYS(X)                                                     \
+	X(self_cpu_time_total, r->self_cpu_ns)                           \
+	X(cpu_time_total, r->cpu_total_ns)                               \
+	X(cpu_time, average_us(r, r->cpu_total_ns))                      \
+	X(self_cuda_time_total, r->self_device_ns)                       \
+	X(cuda_time_total, r->device_total_ns)                           \
+	X(cuda_time, average_us(r, r->device_total_ns))                  \
+	X(self_device_time_total, r->self_device_ns)                     \
+	X(device_time_total, r->device_total_ns)                         \
+	X(device_time, average_us(r, r->device_total_ns))                \
+	X(count, r->count)                                               \
+	X(key, 0)                                                        \
+	X(flops, r->flops)                                               \
+	X(cpu_memory_usage, r->cpu_mem)                                  \
+	X(self_cpu_memory_usage, r->self_cpu_mem)                        \
+	X(cuda_memory_usage, r->device_mem)                              \
+	X(self_cuda_memory_usage, r->self_device_mem)                    \
+	X(device_memory_usage, r->device_mem)                            \
+	X(self_device_memory_usage, r->self_device_mem)
+
+enum sort_key {
+#define X(name, value) SORT_##name,
+	SORT_KEYS(X)
+#undef X
+	SORT_KEY_CNT
+};
+/* clang-format on */
+
+/* SORT_KEY_CNT: no such key. */
+static enum sort_key find_key(const char *name)
+{
+#define X(name, value) #name,
+	static const char *const names[] = { SORT_KEYS(X) };
+#undef X
+	uint32_t i = 0;
+
+	while (i < SORT_KEY_CNT && strcmp(names[i], name) != 0)
+		i++;
+	return (enum sort_key)i;
+}
+
+bool table__is_sort_key(const char *key)
+{
+	return find_key(key) != SORT_KEY_CNT;
+}
+
+/* A long double holds each 64-bit integer and each double exactly. */
+static long double sort_value(const struct ka_row *r, enum sort_key key)
+{
+	switch (key) {
+#define X(name, value)                                                                             \
+	case SORT_##name:                                                                          \
+		return value;
+		SORT_KEYS(X)
+#undef X
+	default:
+		return 0;
+	}
+}
+
+static int cmp_rows(const void *pa, const void *pb, void *arg)
+{
+	const struct ka_row *a = *(const struct ka_row *const *)pa;
+	const struct ka_row *b = *(const struct ka_row *const *)pb;
+	enum sort_key key = *(const enum sort_key *)arg;
+	long double x = sort_value(a, key), y = sort_value(b, key);
+	int c = (x < y) - (x > y); /* descending */
+
+	if (key == SORT_key)
+		c = strcmp(b->key, a->key); /* bytes of UTF-8 sort as code points, as Python's str */
+	return c ? c : (a > b) - (a < b);   /* both point into one array: its order breaks ties */
+}
+
+/* Rows in the order of opts->sort_by (descending, stable), to be freed; NULL: out of memory. */
+static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt,
+					 const struct table_opts *opts)
+{
+	enum sort_key key = opts->sort_by ? find_key(opts->sort_by) : SORT_KEY_CNT;
+	const struct ka_row **list = calloc(cnt ? cnt : 1, sizeof(*list));
+	uint32_t i;
+
+	if (!list)
+		return NULL;
+	for (i = 0; i < cnt; i++)
+		list[i] = &rows[i];
+	if (key != SORT_KEY_CNT)
+		qsort_r(list, cnt, sizeof(*list), cmp_rows, &key);
+	return list;
+}
+
+/* What shares are of, us, added in the given order as torch adds it (its rounding is the order's). */
+struct sums {
+	double self_cpu;
+	double device; /* of GPU work itself: not of the operators that launched it, nor of annotations */
+};
+
+static struct sums sums_of(const struct ka_row *const *rows, uint32_t cnt)
+{
+	struct sums sums = { 0.0, 0.0 };
+	uint32_t i;
+
+	for (i = 0; i < cnt; i++) {
+		sums.self_cpu += us(rows[i]->self_cpu_ns);
+		if (rows[i]->is_device && !rows[i]->is_annotation)
+			sums.device += us(rows[i]->self_device_ns);
+	}
+	return sums;
+}
+
+/* ---- text ---- */
 
 /* The columns whose presence or width depends on the rows. */
 struct layout {
@@ -63,25 +189,21 @@ static void print_cell(FILE *out, const char *text)
 	fprintf(out, "%*s  ", COLUMN_WIDTH, text);
 }
 
-static void format_time(char *buf, double us)
+static struct cell time_cell(double us)
 {
 	if (us >= 1e6)
-		snprintf(buf, CELL_MAX, "%.3fs", us / 1e6);
-	else if (us >= 1e3)
-		snprintf(buf, CELL_MAX, "%.3fms", us / 1e3);
-	else
-		snprintf(buf, CELL_MAX, "%.3fus", us);
+		return cell__format("%.3fs", us / 1e6);
+	if (us >= 1e3)
+		return cell__format("%.3fms", us / 1e3);
+	return cell__format("%.3fus", us);
 }
 
-static void format_share(char *buf, double us, double sum)
+static struct cell share_cell(double us, double sum)
 {
-	if (sum > 0.0)
-		snprintf(buf, CELL_MAX, "%.2f%%", us * 100.0 / sum);
-	else
-		snprintf(buf, CELL_MAX, "NaN");
+	return sum > 0.0 ? cell__format("%.2f%%", us * 100.0 / sum) : cell__format("NaN");
 }
 
-static void format_memory(char *buf, int64_t bytes)
+static struct cell memory_cell(int64_t bytes)
 {
 	static const char *const units[] = { "KB", "MB", "GB" };
 	double v = (double)bytes;
@@ -91,54 +213,39 @@ static void format_memory(char *buf, int64_t bytes)
 		v /= 1024.0;
 		i++;
 	}
-	if (i < 0)
-		snprintf(buf, CELL_MAX, "%" PRId64 " B", bytes);
-	else
-		snprintf(buf, CELL_MAX, "%.2f %s", v, units[i]);
+	return i < 0 ? cell__format("%" PRId64 " B", bytes) : cell__format("%.2f %s", v, units[i]);
 }
 
-static void print_dashes(FILE *out, size_t n)
+/* A column's header, or the dashes above and below it. */
+static void print_head(FILE *out, const char *text, size_t width, bool dashes)
 {
-	while (n--)
+	if (!dashes)
+		fprintf(out, "%*s", (int)width, text);
+	while (dashes && width--)
 		fputc('-', out);
 	fputs("  ", out);
 }
 
-static void print_separator(FILE *out, const struct layout *l)
+static void print_heads(FILE *out, const char *const *texts, size_t cnt, bool dashes)
 {
 	size_t i;
 
-	print_dashes(out, l->name_width);
-	for (i = 0; i < COLUMN_CNT; i++)
-		print_dashes(out, COLUMN_WIDTH);
-	for (i = 0; l->device_time && i < DEVICE_COLUMN_CNT; i++)
-		print_dashes(out, COLUMN_WIDTH);
-	for (i = 0; i < l->memory_cnt; i++)
-		print_dashes(out, COLUMN_WIDTH);
-	print_dashes(out, COLUMN_WIDTH);
-	if (l->shapes_width)
-		print_dashes(out, l->shapes_width);
-	if (l->flops_unit >= 0)
-		print_dashes(out, COLUMN_WIDTH);
-	fputc('\n', out);
+	for (i = 0; i < cnt; i++)
+		print_head(out, texts[i], COLUMN_WIDTH, dashes);
 }
 
-static void print_headers(FILE *out, const struct layout *l)
+static void print_header(FILE *out, const struct layout *l, bool dashes)
 {
-	size_t i;
-
-	print_name(out, "Name", l->name_width);
-	for (i = 0; i < COLUMN_CNT; i++)
-		print_cell(out, headers[i]);
-	for (i = 0; l->device_time && i < DEVICE_COLUMN_CNT; i++)
-		print_cell(out, device_headers[i]);
-	for (i = 0; i < l->memory_cnt; i++)
-		print_cell(out, memory_headers[i]);
-	print_cell(out, "# of Calls");
+	print_head(out, "Name", l->name_width, dashes);
+	print_heads(out, headers, COLUMN_CNT, dashes);
+	if (l->device_time)
+		print_heads(out, device_headers, DEVICE_COLUMN_CNT, dashes);
+	print_heads(out, memory_headers, l->memory_cnt, dashes);
+	print_head(out, "# of Calls", COLUMN_WIDTH, dashes);
 	if (l->shapes_width)
-		fprintf(out, "%*s  ", (int)l->shapes_width, "Input Shapes");
+		print_head(out, "Input Shapes", l->shapes_width, dashes);
 	if (l->flops_unit >= 0)
-		print_cell(out, flops_headers[l->flops_unit]);
+		print_head(out, flops_headers[l->flops_unit], COLUMN_WIDTH, dashes);
 	fputc('\n', out);
 }
 
@@ -147,28 +254,24 @@ static void print_memory(FILE *out, const struct ka_row *r, const struct layout 
 	const int64_t bytes[MEMORY_COLUMNS] = {
 		[CPU_MEM] = r->cpu_mem, [SELF_CPU_MEM] = r->self_cpu_mem, [DEVICE_MEM] = r->device_mem, [SELF_DEVICE_MEM] = r->self_device_mem
 	};
-	char cell[CELL_MAX];
 	size_t i;
 
-	for (i = 0; i < l->memory_cnt; i++) {
-		format_memory(cell, bytes[i]);
-		print_cell(out, cell);
-	}
+	for (i = 0; i < l->memory_cnt; i++)
+		print_cell(out, memory_cell(bytes[i]).text);
 }
 
-static void print_device(FILE *out, const struct ka_row *r, double sum)
+/* The times of the CPU, or of the GPU, of a row. */
+static void print_times(FILE *out, double self, double total, uint64_t cnt, double sum, bool device)
 {
-	double self = table_rows__us(r->self_device_ns), total = table_rows__us(r->device_total_ns);
-	char cell[CELL_MAX];
-
-	format_time(cell, self);
-	print_cell(out, cell);
-	format_share(cell, self, sum);
-	print_cell(out, cell);
-	format_time(cell, total);
-	print_cell(out, cell);
-	format_time(cell, r->count ? total / (double)r->count : 0.0);
-	print_cell(out, cell);
+	if (device)
+		print_cell(out, time_cell(self).text);
+	print_cell(out, share_cell(self, sum).text);
+	if (!device) {
+		print_cell(out, time_cell(self).text);
+		print_cell(out, share_cell(total, sum).text);
+	}
+	print_cell(out, time_cell(total).text);
+	print_cell(out, time_cell(cnt ? total / (double)cnt : 0.0).text);
 }
 
 /* Cut without dots, as torch does. */
@@ -182,35 +285,20 @@ static void print_shapes(FILE *out, const char *shapes, size_t width)
 	fputs("  ", out);
 }
 
-static void print_row(FILE *out, const struct ka_row *r, const struct layout *l,
-		      const struct table_sums *sums)
+static void print_row(FILE *out, const struct ka_row *r, const struct layout *l, const struct sums *sums)
 {
-	double sum = sums->self_cpu;
-	double self = table_rows__us(r->self_cpu_ns), total = table_rows__us(r->cpu_total_ns);
-	char cell[CELL_MAX];
-
 	print_name(out, r->key, l->name_width);
-	format_share(cell, self, sum);
-	print_cell(out, cell);
-	format_time(cell, self);
-	print_cell(out, cell);
-	format_share(cell, total, sum);
-	print_cell(out, cell);
-	format_time(cell, total);
-	print_cell(out, cell);
-	format_time(cell, r->count ? total / (double)r->count : 0.0);
-	print_cell(out, cell);
+	print_times(out, us(r->self_cpu_ns), us(r->cpu_total_ns), r->count, sums->self_cpu, false);
 	if (l->device_time)
-		print_device(out, r, sums->device);
+		print_times(out, us(r->self_device_ns), us(r->device_total_ns), r->count,
+			    sums->device, true);
 	print_memory(out, r, l);
-	snprintf(cell, sizeof(cell), "%" PRIu64, r->count);
-	print_cell(out, cell);
+	print_cell(out, cell__format("%" PRIu64, r->count).text);
 	if (l->shapes_width)
 		print_shapes(out, r->shapes, l->shapes_width);
-	if (l->flops_unit >= 0) {
-		snprintf(cell, sizeof(cell), "%8.3f", (double)r->flops * l->flops_scale);
-		print_cell(out, r->flops ? cell : "--");
-	}
+	if (l->flops_unit >= 0)
+		print_cell(out, r->flops ? cell__format("%8.3f", (double)r->flops * l->flops_scale).text :
+					   "--");
 	fputc('\n', out);
 }
 
@@ -266,43 +354,125 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 	return l;
 }
 
-/* What a stream says about itself after the last byte. */
-static int stream_error(FILE *out)
-{
-	errno = 0;
-	if (!fflush(out) && !ferror(out))
-		return 0;
-	return errno ? -errno : -EIO;
-}
-
 int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts, FILE *out)
 {
 	struct layout l = choose_layout(rows, cnt, opts);
 	const struct ka_row **list;
-	char cell[CELL_MAX];
-	uint32_t shown = table_rows__shown(cnt, opts), i;
-	struct table_sums sums;
+	uint32_t shown = report__shown(cnt, opts->row_limit), i;
+	struct sums sums;
 
 	if (!cnt)
 		return 0; /* torch: the empty string */
-	list = table_rows__sorted(rows, cnt, opts);
+	list = sorted_rows(rows, cnt, opts);
 	if (!list) {
 		pr_error("cannot sort %u table rows: %s", cnt, errstr(ENOMEM));
 		return -ENOMEM;
 	}
-	sums = table_rows__sums(list, cnt);
-	print_separator(out, &l);
-	print_headers(out, &l);
-	print_separator(out, &l);
+	sums = sums_of(list, cnt);
+	errno = 0;
+	print_header(out, &l, true);
+	print_header(out, &l, false);
+	print_header(out, &l, true);
 	for (i = 0; i < shown; i++)
 		print_row(out, list[i], &l, &sums);
-	print_separator(out, &l);
-	format_time(cell, sums.self_cpu);
-	fprintf(out, "Self CPU time total: %s\n", cell);
-	if (l.device_time) {
-		format_time(cell, sums.device);
-		fprintf(out, "Self CUDA time total: %s\n", cell);
-	}
+	print_header(out, &l, true);
+	fprintf(out, "Self CPU time total: %s\n", time_cell(sums.self_cpu).text);
+	if (l.device_time)
+		fprintf(out, "Self CUDA time total: %s\n", time_cell(sums.device).text);
 	free(list);
-	return stream_error(out);
+	return report__flush(out);
+}
+
+/* ---- JSON ---- */
+
+/* Of the sum, in percent; null where there is none. */
+static double share(double us, double sum)
+{
+	return sum > 0.0 ? us * 100.0 / sum : (double)NAN;
+}
+
+static const char *category(const struct ka_row *r)
+{
+	if (r->category)
+		return r->category;
+	return r->is_annotation ? "user_annotation" :
+	       r->is_instant    ? "cpu_instant_event" :
+				  "cpu_op";
+}
+
+struct columns {
+	struct sums sums;
+	uint64_t begin_ns;
+	bool flops, memory, device;
+};
+
+static void write_device(struct jsonw *w, const struct ka_row *r, double sum)
+{
+	JSONW_U64(w, "self_device_ns", r->self_device_ns);
+	JSONW_DOUBLE(w, "self_device_percent", share(us(r->self_device_ns), sum));
+	JSONW_U64(w, "device_total_ns", r->device_total_ns);
+	JSONW_DOUBLE(w, "device_avg_ns", r->count ? (double)r->device_total_ns / (double)r->count : 0.0);
+}
+
+static void write_row(struct jsonw *w, const struct ka_row *r, const struct columns *c)
+{
+	double sum = c->sums.self_cpu;
+
+	jsonw__begin_row(w);
+	JSONW_STR(w, "key", r->key);
+	JSONW_STR(w, "category", category(r));
+	JSONW_U64(w, "count", r->count);
+	JSONW_U64(w, "self_cpu_ns", r->self_cpu_ns);
+	JSONW_DOUBLE(w, "self_cpu_percent", share(us(r->self_cpu_ns), sum));
+	JSONW_U64(w, "cpu_total_ns", r->cpu_total_ns);
+	JSONW_DOUBLE(w, "cpu_total_percent", share(us(r->cpu_total_ns), sum));
+	JSONW_DOUBLE(w, "cpu_avg_ns", r->count ? (double)r->cpu_total_ns / (double)r->count : 0.0);
+	if (c->device)
+		write_device(w, r, c->sums.device);
+	JSONW_U64(w, "first_begin_ns",
+		  r->first_begin_ns > c->begin_ns ? r->first_begin_ns - c->begin_ns : 0);
+	if (r->shapes && r->shapes[0]) {
+		JSONW_STR(w, "input_shapes", r->shapes);
+	}
+	if (c->flops)
+		JSONW_U64(w, "flops", r->flops);
+	if (c->memory) {
+		JSONW_I64(w, "cpu_mem_bytes", r->cpu_mem);
+		JSONW_I64(w, "self_cpu_mem_bytes", r->self_cpu_mem);
+		JSONW_I64(w, "device_mem_bytes", r->device_mem);
+		JSONW_I64(w, "self_device_mem_bytes", r->self_device_mem);
+	}
+	jsonw__end_obj(w);
+}
+
+int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct table_opts *opts,
+		      const struct session *s, const struct session_totals *totals, FILE *out)
+{
+	const struct ka_row **list = sorted_rows(rows, cnt, opts);
+	uint32_t shown = report__shown(cnt, opts->row_limit), i;
+	struct columns c = { .begin_ns = session__info(s)->begin_ns,
+			     .memory = opts->profile_memory,
+			     .device = opts->device_time };
+	struct jsonw w;
+	int err = list ? report_json__begin(&w, out, s, totals) : -ENOMEM;
+
+	if (err) {
+		free(list);
+		return err;
+	}
+	c.sums = sums_of(list, cnt);
+	for (i = 0; i < cnt; i++)
+		c.flops |= list[i]->flops > 0;
+	jsonw__key(&w, "sort_by");
+	if (opts->sort_by)
+		jsonw__str(&w, opts->sort_by);
+	else
+		jsonw__null(&w);
+	JSONW_U64(&w, "row_count", cnt);
+	JSONW_ARR(&w, "rows");
+	for (i = 0; i < shown; i++)
+		write_row(&w, list[i], &c);
+	jsonw__end_arr(&w);
+	free(list);
+	return report_json__end(&w, out);
 }

@@ -3,12 +3,8 @@
 #ifndef REPORT_TABLE_H
 #define REPORT_TABLE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "model/key_averages.h"
-#include "model/session.h"
+#include "report/report_out.h"
 
 struct table_opts {
 	const char *sort_by; /* NULL: order of first appearance; of TABLE_SORT_KEYS */

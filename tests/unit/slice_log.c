@@ -45,7 +45,6 @@ static int on_slice(void *arg, const struct slice *sl)
 	log->slices[log->cnt] = *sl;
 	keep(&log->slices[log->cnt].in);
 	keep_memory(&log->slices[log->cnt].mem);
-	keep_memory(&log->slices[log->cnt].child_mem);
 	keep(&log->slices[log->cnt++].out);
 	return 0;
 }
@@ -89,12 +88,30 @@ void slice_log__free(struct slice_log *log)
 	for (i = 0; i < log->cnt; i++) {
 		drop(&log->slices[i].in);
 		free((void *)(uintptr_t)log->slices[i].mem);
-		free((void *)(uintptr_t)log->slices[i].child_mem);
 		drop(&log->slices[i].out);
 	}
 	free(log->slices);
 	free(log->flows);
 	free(log);
+}
+
+static bool encloses(const struct slice *outer, const struct slice *sl)
+{
+	return outer->tgid == sl->tgid && outer->tid == sl->tid && outer->begin_ns < sl->begin_ns &&
+	       sl->end_ns < outer->end_ns;
+}
+
+uint32_t slice_log__child_cnt(const struct slice_log *log, const struct slice *sl)
+{
+	const struct slice *v = log->slices;
+	uint32_t i, k, cnt = 0;
+
+	for (i = 0; i < log->cnt; i++) {
+		for (k = 0; k < log->cnt && !(encloses(sl, &v[k]) && encloses(&v[k], &v[i])); k++)
+			;
+		cnt += encloses(sl, &v[i]) && k == log->cnt;
+	}
+	return cnt;
 }
 
 const struct slice *slice_log__nth(const struct slice_log *log, const char *name, uint32_t n)
@@ -225,8 +242,6 @@ static bool facts_fit(const struct slice *sl, uint32_t cnt)
 			return false;
 		if (!sl[i].schema || !sl[i].keys)
 			return complain("no schema text or no keys", &sl[i]);
-		if (!sl[i].mem != !sl[i].child_mem)
-			return complain("memory of its own without that of its children", sl);
 		if (sl[i].seq < -1)
 			return complain("impossible number", &sl[i]);
 	}

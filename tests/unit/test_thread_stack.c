@@ -40,8 +40,7 @@ static void nesting(void)
 	CU_ASSERT_STRING_EQUAL(c->overload, "Tensor");
 	CU_ASSERT_STRING_EQUAL(p->overload, "");
 	CU_ASSERT_EQUAL(p->id, 2); /* 1: of a step that may begin with the thread */
-	CU_ASSERT_EQUAL(p->child_cnt, 1);
-	CU_ASSERT_EQUAL(p->child_ns, 800);
+	CU_ASSERT_EQUAL(slice_log__child_cnt(log, p), 1);
 	CU_ASSERT_EQUAL(p->flags | c->flags, 0);
 	CU_ASSERT_EQUAL(p->tgid, 10);
 	CU_ASSERT_EQUAL(p->tid, 11);
@@ -68,7 +67,6 @@ static void equal_times(void)
 	builder__exit(b, f, 2000000, 0x6f00);
 	log = run(b);
 	CU_ASSERT_EQUAL(log->cnt, 3);
-	CU_ASSERT_TRUE(log->slices[2].end_ns - log->slices[2].begin_ns >= log->slices[2].child_ns + 2);
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -148,11 +146,11 @@ static void goes_on_deeper(void)
 	iter = slice_log__get(log, "iter");
 	CU_ASSERT_EQUAL(bad->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(bad->end_ns, 2001300);
-	CU_ASSERT_EQUAL(bad->child_cnt, 2);
+	CU_ASSERT_EQUAL(slice_log__child_cnt(log, bad), 2);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::copy_", 1)->flags, SLICE_UNWOUND);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::sum", 0)->parent, iter->id);
 	CU_ASSERT_EQUAL(outer->flags, 0);
-	CU_ASSERT_EQUAL(outer->child_cnt, 2);
+	CU_ASSERT_EQUAL(slice_log__child_cnt(log, outer), 2);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::mm", 1)->end_ns, 2002200);
 	CU_ASSERT_EQUAL(slice_log__nth(log, "aten::copy_", 2)->parent, outer->id);
 	CU_ASSERT_EQUAL(iter->flags, 0);
@@ -253,9 +251,8 @@ static void open_at_begin(void)
 	CU_ASSERT_TRUE(i->begin_ns > o->begin_ns);
 	CU_ASSERT_EQUAL(i->end_ns, BEGIN + 1000);
 	CU_ASSERT_EQUAL(o->end_ns, BEGIN + 2000);
-	CU_ASSERT_EQUAL(i->child_cnt, 1);
-	CU_ASSERT_EQUAL(o->child_cnt, 2);
-	CU_ASSERT_EQUAL(o->child_ns, i->end_ns - i->begin_ns + 100);
+	CU_ASSERT_EQUAL(slice_log__child_cnt(log, i), 1);
+	CU_ASSERT_EQUAL(slice_log__child_cnt(log, o), 2);
 	CU_ASSERT_EQUAL(log->totals.open_at_begin, 2);
 	CU_ASSERT_EQUAL(log->totals.unmatched_exits, 1);
 	slice_log__free(log);
@@ -459,7 +456,7 @@ static void boxed(void)
 	log = run(b);
 	CU_ASSERT_EQUAL(log->cnt, 3);
 	CU_ASSERT_STRING_EQUAL(slice_log__get(log, "mylib::foo")->overload, "out");
-	CU_ASSERT_EQUAL(slice_log__get(log, "mylib::foo")->child_cnt, 1);
+	CU_ASSERT_EQUAL(slice_log__child_cnt(log, slice_log__get(log, "mylib::foo")), 1);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::mul")->parent, slice_log__get(log, "mylib::foo")->id);
 	CU_ASSERT_PTR_NOT_NULL(slice_log__get(log, "operator 0xabc"));
 	CU_ASSERT_EQUAL(log->totals.unresolved_names, 1);

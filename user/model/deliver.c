@@ -47,15 +47,11 @@ void model__deliver(struct model *m, struct thread *t, const struct entry *e, ui
 		.flags = e->flags,
 		.seq = e->seq,
 		.fwd_thread = e->fwd_thread,
-		.child_cnt = e->child.cnt,
-		.child_ns = e->child.ns,
-		.device_ns = e->device_ns + e->child.device_ns,
-		.child_device_ns = e->child.device_ns,
+		.device_ns = e->device_ns,
 		.call_ns = e->call_ns,
 		.call_cnt = e->call_cnt,
 		.schema = e->schema ? e->schema : "",
 		.keys = t->keys,
-		.only_child_same_name = e->child.cnt == 1 && e->child.name == e->name,
 	};
 
 	if (e->args)

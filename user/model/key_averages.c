@@ -375,7 +375,7 @@ static int on_slice(void *arg, const struct slice *sl)
 		add_to_row(&ka->rows[self.last.row], sl, &self.last);
 		return add_children(t, sl->parent, &kids);
 	}
-	self.last.own_device_ns = sl->device_ns - sl->child_device_ns;
+	self.last.own_device_ns = sl->device_ns;
 	self.last.device_ns = self.device_ns = self.last.own_device_ns + kids.device_ns;
 	if (kids.cnt == 1 && kids.last.key == key)
 		swallow(&ka->rows[kids.last.row], &kids.last, &self.last);

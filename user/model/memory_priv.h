@@ -30,7 +30,6 @@ struct memory_thread {
 	struct memory_proc *proc;
 	struct slice_memory own;   /* since the thread began; the fields that are its own */
 	struct slice_memory since; /* sums when it began to be watched, or its step began */
-	struct slice_memory top;   /* as thread.top: of the slices without an open ancestor */
 	struct report_seen seen;
 	int64_t step;                      /* its open ProfilerStep, -1: none */
 	const struct entry_memory *cut_at; /* the entry that ends now ended when this one began; NULL: now */
@@ -38,9 +37,9 @@ struct memory_thread {
 
 /* Of an open slice. */
 struct entry_memory {
-	struct entry_memory *next;      /* in memory.spare */
-	struct slice_memory begin;      /* sums then */
-	struct slice_memory sum, child; /* what came until its end; of its closed children */
+	struct entry_memory *next; /* in memory.spare */
+	struct slice_memory begin; /* sums then */
+	struct slice_memory sum;   /* what came until its end */
 	bool is_step;
 };
 

@@ -5,8 +5,7 @@
  * for it; must not emit events.
  *
  * torch charges every slice of the process that was open at the time (pytorch torch/autograd/profiler.py,
- * in_interval()): the process's sums. The thread's own are exact. Both include the children; what these add
- * up to is kept beside, so that self values are a subtraction.
+ * in_interval()): the process's sums. The thread's own are exact. Both include the children.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,13 +22,6 @@
 /* clang-format on */
 
 #define ADD(to, what) ((to) = (__typeof__(to))((uint64_t)(to) + (uint64_t)(what)))
-
-static void add(struct slice_memory *to, const struct slice_memory *what)
-{
-#define X(field) ADD(to->field, what->field);
-	SLICE_MEMORY(X)
-#undef X
-}
 
 static void subtract(struct slice_memory *from, const struct slice_memory *what)
 {
@@ -149,7 +141,6 @@ void memory__thread_announced(struct thread *t)
 void memory__mark(struct thread *t)
 {
 	t->mem->since = now(t->mem);
-	t->mem->top = (struct slice_memory){ 0 };
 }
 
 void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks)
@@ -217,15 +208,11 @@ void memory__cut(struct thread *t, const struct entry *at)
 	t->mem->cut_at = at ? at->mem : NULL;
 }
 
-void memory__end(struct thread *t, const struct entry *e, const struct entry *up, bool takes_top)
+void memory__end(struct thread *t, const struct entry *e)
 {
 	leave(t, e);
 	e->mem->sum = t->mem->cut_at ? t->mem->cut_at->begin : now(t->mem);
 	subtract(&e->mem->sum, &e->mem->begin);
-	if (takes_top)
-		e->mem->child = t->mem->top;
-	else
-		add(up && up->mem ? &up->mem->child : &t->mem->top, &e->mem->sum);
 }
 
 void memory__hide(struct model *m, struct thread *t, struct entry *e)
@@ -248,12 +235,9 @@ void memory__open_at_begin(struct model *m, struct thread *t, struct entry *e)
 		return;
 	e->mem->sum = now(t->mem);
 	subtract(&e->mem->sum, &t->mem->since);
-	e->mem->child = t->mem->top;
-	t->mem->top = e->mem->sum;
 }
 
 void memory__put_into(const struct entry *e, struct slice *sl)
 {
 	sl->mem = &e->mem->sum;
-	sl->child_mem = &e->mem->child;
 }

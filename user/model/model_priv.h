@@ -18,14 +18,6 @@
  * that traces count from, off by up to 1 ns at each. */
 #define GAP_NS 3
 
-/* What the closed direct children of a slice add up to. */
-struct child_sum {
-	uint64_t ns;
-	const char *name; /* of the last one */
-	uint32_t cnt;
-	uint64_t device_ns; /* GPU work charged to them */
-};
-
 /* What an open slice carries beside its name and time; only where something was recorded. args.c */
 struct args {
 	struct args *next;  /* in model.spare_args */
@@ -54,7 +46,7 @@ struct entry {
 	const char *schema;
 	struct args *args;        /* NULL: none */
 	struct entry_memory *mem; /* memory_sums.c; NULL: memory is not recorded */
-	struct child_sum child;
+	uint32_t child_cnt;       /* closed ones */
 	uint32_t func, depth;
 	uint32_t cat, kind, scope, flags;
 	bool annotation; /* lives in time, not on the machine's stack */
@@ -99,7 +91,7 @@ struct thread {
 
 	/* slices that turn out to have been open when the window began, see thread_stack.c */
 	uint64_t oab_next_ns, oab_floor_ns;
-	struct child_sum top; /* of the slices without an open ancestor (but the step) so far */
+	uint32_t top_cnt; /* slices without an open ancestor (but the step) so far */
 
 	/* the exit just handled, to tolerate a second exit site on the same way out */
 	uint32_t exit_func;
@@ -350,9 +342,8 @@ void memory__mark(struct thread *t);
 void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
 /* A visible entry begins; sets e->mem. */
 void memory__begin(struct model *m, struct thread *t, struct entry *e);
-/* It ends: e->mem becomes what it is charged with. up: the entry around it, NULL: the thread; takes_top: it
- * is a step, its children are the thread's. */
-void memory__end(struct thread *t, const struct entry *e, const struct entry *up, bool takes_top);
+/* It ends: e->mem becomes what it is charged with. */
+void memory__end(struct thread *t, const struct entry *e);
 /* Entries that end from here on ended when `at` began, which is on top of them; NULL: they end now. */
 void memory__cut(struct thread *t, const struct entry *at);
 /* It ends, or stays open, without a slice. */

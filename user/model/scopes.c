@@ -77,7 +77,7 @@ static void hide_unknown_helper(struct model *m, struct thread *t)
 {
 	const struct entry *e = t->cnt ? &t->stack[t->cnt - 1] : NULL;
 
-	if (e && e->kind == PTB_FUNC_BOXED && e->is_address && !e->hidden && !e->child.cnt)
+	if (e && e->kind == PTB_FUNC_BOXED && e->is_address && !e->hidden && !e->child_cnt)
 		stack__hide(m, t, t->cnt - 1);
 }
 

@@ -149,22 +149,17 @@ struct slice {
 	uint32_t flags;            /* SLICE_* */
 	int64_t seq;               /* autograd sequence number, -1: none */
 	uint64_t fwd_thread; /* logical forward thread id of a backward slice, 0 on forward slices */
-	uint32_t child_cnt;  /* direct children */
-	uint64_t child_ns;   /* sum of the direct children's durations */
 	struct slice_values in, out; /* arguments and results, where recorded */
 	const char *schema; /* of the operator, as torch prints it; "" if none or not known */
 	uint64_t fw_parent; /* backward: slice on top of the forward thread's stack at its begin, 0: none.
 			      * Only where results are recorded: an Execution Trace needs it */
 	uint32_t fwd_tid; /* with it: the OS thread that fwd_thread means, 0: not known */
 	const struct session_keys *keys; /* what TensorImpl::key_set_ means in its process; never NULL */
-	const struct slice_memory *mem;       /* NULL: memory was not recorded */
-	const struct slice_memory *child_mem; /* sums over the direct children; NULL with mem */
+	const struct slice_memory *mem; /* NULL: memory was not recorded */
 	uint64_t device_ns; /* GPU work (kernels, copies, fills) as torch charges it: of an operator what was
-				* launched with no other operator inside it, and of anything its children's */
-	uint64_t child_device_ns; /* of the direct children */
+			     * launched in it with no other operator inside */
 	uint64_t call_ns; /* calls to CUDA's API directly in it, under an operator: torch counts them ... */
-	uint32_t call_cnt;         /* ... as its children; child_ns and child_cnt do not */
-	bool only_child_same_name; /* exactly one child, and it has this slice's name (table folding) */
+	uint32_t call_cnt; /* ... as its children */
 };
 
 /* A forward operator and the backward node that it made; both slices have been delivered. */

@@ -86,7 +86,7 @@ void stack__reserve_begin(struct thread *t, uint64_t at)
 	t->oab_floor_ns = at + GAP_NS;
 	t->oab_next_ns = at + RESERVE_NS - GAP_NS;
 	t->last_ns = at + RESERVE_NS;
-	t->top = (struct child_sum){ 0 };
+	t->top_cnt = 0;
 	if (t->mem)
 		memory__mark(t);
 }
@@ -205,14 +205,6 @@ struct entry *stack__push_annotation(struct model *m, struct thread *t, const st
 
 /* ---- closing ---- */
 
-static void add_child(struct child_sum *sum, const struct entry *e, uint64_t end_ns)
-{
-	sum->ns += end_ns - e->begin_ns;
-	sum->device_ns += e->device_ns + e->child.device_ns;
-	sum->name = e->name;
-	sum->cnt++;
-}
-
 /* Takes the entry out of the stack and emits it. */
 static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
 {
@@ -247,16 +239,13 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	if (end_ns > t->last_ns)
 		t->last_ns = end_ns;
 	e.flags |= flags;
-	if (is_step(&e)) {
-		e.child = t->top;
-		up = NULL;
-	} else {
-		up = stack__visible_below(t, i);
-		up = up && !is_step(up) ? up : NULL;
-		add_child(up ? &up->child : &t->top, &e, end_ns);
-	}
+	up = is_step(&e) ? NULL : stack__visible_below(t, i);
+	if (up && !is_step(up))
+		up->child_cnt++;
+	else if (!is_step(&e))
+		t->top_cnt++;
 	if (e.mem)
-		memory__end(t, &e, up, is_step(&e));
+		memory__end(t, &e);
 	if (e.is_step && m->gpu)
 		gpu__step(m, t, &e, false);
 	t->step_due |= e.is_step_end;
@@ -356,7 +345,7 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 		bool hidden = e->hidden;
 
 		/* a step that has just begun and holds nothing says nothing */
-		if (is_step(e) && !t->top.cnt)
+		if (is_step(e) && !t->top_cnt)
 			e->hidden = hidden = true;
 		finish(m, t, t->cnt - 1, end, flags);
 		end += hidden ? 0 : GAP_NS;
@@ -465,8 +454,7 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 			   .cat = SLICE_CPU_OP,
 			   .kind = ff->kind,
 			   .seq = -1,
-			   .flags = SLICE_OPEN_AT_BEGIN,
-			   .child = t->top };
+			   .flags = SLICE_OPEN_AT_BEGIN };
 	uint64_t ts = r->h.ts_ns, end = free_time(t, ts);
 
 	if (ff->op.hidden)
@@ -481,8 +469,7 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 	e.parent = up ? up->id : 0;
 	e.depth = up ? up->depth + 1 : 0;
 	t->last_ns = end;
-	t->top = (struct child_sum){ 0 };
-	add_child(&t->top, &e, end);
+	t->top_cnt = 1;
 	args__exit(m, &e, &r->h);
 	if (t->mem)
 		memory__open_at_begin(m, t, &e);

@@ -7,11 +7,32 @@
 #define BASE_SORT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* cnt elements of `size` bytes; cmp as for qsort(), qsort_r(). 0, -ENOMEM, or -ECANCELED: the elements are all there
  * in any order, or some of them twice; the caller ends. */
 int sort__array(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *));
 int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, const void *, void *),
 		  void *arg);
+
+/* For cmp. */
+static inline int sort__cmp(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* Binary search: moves lo, of [lo, hi), to the first index `mid` for which `before` (an expression with mid) is
+ * false; hi if there is none. */
+#define BISECT(lo, hi, mid, before)                                                                \
+	do {                                                                                       \
+		while ((lo) < (hi)) {                                                              \
+			uint32_t mid = (lo) + ((hi) - (lo)) / 2;                                   \
+                                                                                                   \
+			if (before)                                                                \
+				(lo) = mid + 1;                                                    \
+			else                                                                       \
+				(hi) = mid;                                                        \
+		}                                                                                  \
+	} while (0)
 
 #endif /* BASE_SORT_H */

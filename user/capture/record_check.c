@@ -39,8 +39,22 @@ bool record__well_formed(const struct ptb_rec_hdr *rec)
 		return true;
 	if (rec->len < row->fixed_sz)
 		return false;
-	if (!row->text_off)
-		return true;
-	text_len = *(const uint32_t *)((const char *)rec + row->text_off);
+	record__text(rec, &text_len);
 	return text_len <= (uint32_t)rec->len - row->fixed_sz;
+}
+
+const char *record__text(const struct ptb_rec_hdr *rec, uint32_t *len)
+{
+	const struct rec_row *row = &rows[rec->kind];
+
+	*len = row->text_off ? *(const uint32_t *)((const char *)rec + row->text_off) : 0;
+	return row->text_off ? (const char *)rec + row->fixed_sz : NULL;
+}
+
+uint32_t record__text_end(const struct ptb_rec_hdr *rec)
+{
+	uint32_t len;
+
+	record__text(rec, &len);
+	return rows[rec->kind].fixed_sz + ((len + 7) & ~7U);
 }

@@ -23,4 +23,9 @@ uint32_t record__fixed_size(uint8_t kind);
  * are not known pass: a newer writer may have more. */
 bool record__well_formed(const struct ptb_rec_hdr *rec);
 
+/* The text of such a record; NULL, and 0, if its kind has none. */
+const char *record__text(const struct ptb_rec_hdr *rec, uint32_t *len);
+/* Bytes up to what follows the text. */
+uint32_t record__text_end(const struct ptb_rec_hdr *rec);
+
 #endif /* CAPTURE_RECORD_CHECK_H */

@@ -28,7 +28,6 @@
 
 #define TEXT_BUF_SZ (256 * 1024)
 #define SCHEMA "1.1.1-chakra.0.0.4"
-#define SCOPE_USER 7 /* at::RecordScope::USER_SCOPE */
 
 struct exec_trace {
 	const struct session *s;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "capture/record_check.h"
 #include "model/model_priv.h"
 
 #define SPARE_WORDS_MAX 1024 /* a spare keeps no more memory than this; few payloads are larger */
@@ -43,13 +44,11 @@ void args__free(struct model *m, struct args *a)
 
 void args__clear(struct model *m)
 {
-	free(m->result_words);
-	m->result_words = NULL;
-	m->result_cap = 0;
-	tensor_ids__clear(&m->tensors);
 	struct args *a, *next;
 	uint32_t i, k;
 
+	free(m->result_words);
+	tensor_ids__clear(&m->tensors);
 	for (i = 0; i < m->thread_cnt; i++) {
 		struct thread *t = m->threads[i];
 
@@ -62,55 +61,18 @@ void args__clear(struct model *m)
 		free(a->words);
 		free(a);
 	}
-	m->spare_args = NULL;
 }
 
 /* ---- payloads ---- */
-
-/* Bytes of the fixed part, and the text's length if there is one; 0: a kind without values. */
-static uint32_t fixed_part(const struct ptb_rec_hdr *h, uint32_t *text_len)
-{
-	const void *r = h;
-
-	*text_len = 0;
-	switch (h->kind) {
-	case PTB_REC_OP_ENTER:
-	case PTB_REC_ARGS_MORE:
-		return sizeof(struct ptb_op_enter);
-	case PTB_REC_OP_EXIT:
-		return sizeof(struct ptb_op_exit);
-	case PTB_REC_BOXED_ENTER:
-		return sizeof(struct ptb_boxed_enter);
-	case PTB_REC_NODE_ENTER:
-		*text_len = ((const struct ptb_node_enter *)r)->text_len;
-		return sizeof(struct ptb_node_enter);
-	case PTB_REC_NAMED_ENTER:
-		*text_len = ((const struct ptb_named_enter *)r)->text_len;
-		return sizeof(struct ptb_named_enter);
-	case PTB_REC_SCOPE_NAME:
-		*text_len = ((const struct ptb_scope_name *)r)->text_len;
-		return sizeof(struct ptb_scope_name);
-	case PTB_REC_SCOPE_BEGIN:
-		*text_len = ((const struct ptb_scope_begin *)r)->text_len;
-		return sizeof(struct ptb_scope_begin);
-	case PTB_REC_RF_BEGIN:
-		*text_len = ((const struct ptb_rf_begin *)r)->text_len;
-		return sizeof(struct ptb_rf_begin);
-	case PTB_REC_RF_END:
-		return sizeof(struct ptb_rf_end);
-	}
-	return 0;
-}
 
 /* The record's values as they came; not PRESENT if it carries none. The text's length was checked. */
 static struct slice_values payload(const struct model *m, const struct ptb_rec_hdr *h)
 {
 	struct slice_values sv = { 0 };
-	uint32_t text_len, at = h->flags & PTB_F_ARGS ? fixed_part(h, &text_len) : 0;
+	uint32_t at = record__text_end(h);
 
-	if (!at || hashmap__get(&m->f->bad_layout, h->tgid, 0))
+	if (!(h->flags & PTB_F_ARGS) || hashmap__get(&m->f->bad_layout, h->tgid, 0))
 		return sv;
-	at += (text_len + 7) & ~7U;
 	sv.words = (const uint64_t *)(const void *)((const char *)h + at);
 	sv.word_cnt = (h->len - at) / (uint32_t)sizeof(uint64_t);
 	sv.flags = VALUES_PRESENT | (h->flags & PTB_F_ARGS_CUT ? VALUES_CUT : 0);
@@ -118,7 +80,7 @@ static struct slice_values payload(const struct model *m, const struct ptb_rec_h
 }
 
 /* Leaves the whole values, and says what they are. */
-static struct value_survey check(struct model *m, struct slice_values *sv)
+static struct value_survey check_values(struct model *m, struct slice_values *sv)
 {
 	struct value_survey s = values__survey(sv->words, sv->word_cnt);
 
@@ -137,7 +99,7 @@ static uint32_t cut_flag(const struct slice_values *sv, const struct value_surve
 	return cut ? SLICE_ARGS_CUT : 0;
 }
 
-static void append(struct model *m, struct args *a, const uint64_t *words, uint32_t cnt)
+static void append_words(struct model *m, struct args *a, const uint64_t *words, uint32_t cnt)
 {
 	if (vec_reserve((void **)&a->words, &a->cap, (uint64_t)a->cnt + cnt, sizeof(*a->words))) {
 		m->err = -ENOMEM;
@@ -160,7 +122,7 @@ static uint8_t kind_at(const uint64_t *word)
 static void copy_values(struct model *m, struct args *a, const struct slice_values *sv, uint32_t first)
 {
 	a->in_flags = sv->flags;
-	append(m, a, sv->words + first, sv->word_cnt - first);
+	append_words(m, a, sv->words + first, sv->word_cnt - first);
 }
 
 /* Gives the tensors among the words their numbers. */
@@ -219,7 +181,7 @@ void args__enter(struct model *m, struct thread *t, struct entry *e, const struc
 	/* torch's own record_function operators are hidden, but hold the arguments of an annotation */
 	if (!sv.flags || (e->hidden && !e->hides_children))
 		return;
-	s = check(m, &sv);
+	s = check_values(m, &sv);
 	a = new_args(m);
 	if (!a)
 		return;
@@ -255,7 +217,7 @@ void args__exit(struct model *m, struct entry *e, const struct ptb_rec_hdr *h)
 
 	if (!sv.flags || e->hidden)
 		return;
-	s = check(m, &sv);
+	s = check_values(m, &sv);
 	if (!e->args)
 		e->args = new_args(m);
 	if (!e->args)
@@ -327,7 +289,7 @@ void args__scope(struct model *m, struct thread *t, const struct ptb_rec_hdr *h)
 		sv = of_helper(t);
 	if (!sv.flags)
 		return;
-	s = check(m, &sv);
+	s = check_values(m, &sv);
 	t->scope_args = new_args(m);
 	if (!t->scope_args)
 		return;
@@ -353,10 +315,10 @@ void args__inherit(struct model *m, struct entry *e, const struct entry *from)
 	if (!e->args)
 		return;
 	e->args->in_flags = a->in_flags;
-	append(m, e->args, a->words, a->cnt);
+	append_words(m, e->args, a->words, a->cnt);
 }
 
-/* ---- telling ---- */
+/* ---- what slices and memory events get ---- */
 
 bool args__inputs(const struct entry *e, struct slice_values *in)
 {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Reads the control records into tables; see facts.h. Ids of names are resolved at the end, so the
- * order of control records does not matter.
+ * Reads the control records into tables and answers from them; see facts.h. Ids of names are resolved at the
+ * end, so the order of control records does not matter.
+ *
+ * Longer than 600 lines because every table is filled, resolved and queried here.
  */
 #include "model/facts.h"
 
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +15,7 @@
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "capture/capture.h"
 
@@ -19,6 +23,8 @@
 #define ID_MAX (1u << 22)  /* names, sites: far more than any build of torch has */
 #define FUNC_MAX (1u << 20)
 #define STOP_READING 1 /* the rest costs more than a file of this size may: the pass will say so */
+
+static const char node_prefix[] = "autograd::engine::evaluate_function: ";
 
 const char *facts__intern(struct facts *f, const char *text, size_t len)
 {
@@ -66,8 +72,7 @@ void facts__split_name(struct facts *f, struct op_name *op, const char *full)
 void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer, const char **inner)
 {
 	static const char gen[] = "torch::autograd::generated::";
-	static const char prefix[] = "autograd::engine::evaluate_function: ";
-	char buf[sizeof(prefix) + 1024];
+	char buf[sizeof(node_prefix) + 1024];
 
 	if (len >= sizeof(gen) && !memcmp(cls, gen, sizeof(gen) - 1)) {
 		cls += sizeof(gen) - 1;
@@ -75,10 +80,15 @@ void facts__node_names(struct facts *f, const char *cls, size_t len, const char 
 	}
 	if (len > 1024)
 		len = 1024;
-	memcpy(buf, prefix, sizeof(prefix) - 1);
-	memcpy(buf + sizeof(prefix) - 1, cls, len);
-	*outer = facts__intern(f, buf, sizeof(prefix) - 1 + len);
+	memcpy(buf, node_prefix, sizeof(node_prefix) - 1);
+	memcpy(buf + sizeof(node_prefix) - 1, cls, len);
+	*outer = facts__intern(f, buf, sizeof(node_prefix) - 1 + len);
 	*inner = facts__intern(f, cls, len);
+}
+
+bool facts__names_node(const char *text, size_t len)
+{
+	return len >= sizeof(node_prefix) - 1 && !memcmp(text, node_prefix, sizeof(node_prefix) - 1);
 }
 
 /* ---- one function per kind of control record; 0 or -ENOMEM ---- */
@@ -118,11 +128,7 @@ static int on_meta(struct facts *f, const struct ptb_text *t)
 	len = t->text_len - (size_t)(nul + 1 - text);
 	m.key = strtab__add(f->texts, text, (size_t)(nul - text));
 	m.value = strtab__add(f->texts, nul + 1, strnlen(nul + 1, len));
-	if (!m.key || !m.value ||
-	    vec_reserve((void **)&f->metas, &f->meta_cap, (uint64_t)f->meta_cnt + 1, sizeof(m)))
-		return -ENOMEM;
-	f->metas[f->meta_cnt++] = m;
-	return 0;
+	return m.key && m.value ? vec_push(f->metas, f->meta_cnt, f->meta_cap, m) : -ENOMEM;
 }
 
 static int on_func(struct facts *f, const struct ptb_func *r)
@@ -162,16 +168,15 @@ static int on_addr(struct addr_fact **v, uint32_t *cnt, uint32_t *cap, struct ha
 	const uint64_t *older = hashmap__get(map, r->h.tgid, r->addr);
 	uint32_t older_idx = older ? (uint32_t)*older + 1 : 0;
 
-	if (vec_reserve((void **)v, cap, (uint64_t)*cnt + 1, sizeof(**v)) ||
-	    hashmap__put(map, r->h.tgid, r->addr, *cnt))
+	if (hashmap__put(map, r->h.tgid, r->addr, *cnt))
 		return -ENOMEM;
-	(*v)[(*cnt)++] = (struct addr_fact){ .addr = r->addr,
-					     .ts_ns = r->h.ts_ns,
-					     .tgid = r->h.tgid,
-					     .name = r->name,
-					     .flags = r->flags,
-					     .older = older_idx };
-	return 0;
+	return vec_push(*v, *cnt, *cap,
+			(struct addr_fact){ .addr = r->addr,
+					    .ts_ns = r->h.ts_ns,
+					    .tgid = r->h.tgid,
+					    .name = r->name,
+					    .flags = r->flags,
+					    .older = older_idx });
 }
 
 /* A process that executed another program is recorded again: the newer names, the older start. */
@@ -203,12 +208,11 @@ static int on_process(struct facts *f, const struct ptb_process *r)
 
 static int on_lost(struct facts *f, const struct ptb_lost *r)
 {
-	if (vec_reserve((void **)&f->lost, &f->lost_cap, (uint64_t)f->lost_cnt + 1, sizeof(*f->lost)))
-		return -ENOMEM;
-	f->lost[f->lost_cnt++] = (struct session_lost){
+	const struct session_lost lost = {
 		.begin_ns = r->h.ts_ns, .end_ns = r->end_ns, .cnt = r->cnt, .ring = r->ring
 	};
-	return 0;
+
+	return vec_push(f->lost, f->lost_cnt, f->lost_cap, lost);
 }
 
 static void on_window(struct facts *f, const struct ptb_window *r)
@@ -254,34 +258,30 @@ static int on_schema(struct facts *f, const struct ptb_schema *r)
 
 static int on_keys(struct facts *f, const struct ptb_keys *r)
 {
-	if (vec_reserve((void **)&f->keys, &f->keys_cap, (uint64_t)f->keys_cnt + 1, sizeof(*f->keys)) ||
-	    hashmap__put(&f->keys_by_tgid, r->h.tgid, 0, f->keys_cnt))
+	const struct session_keys keys = { .autograd = r->autograd,
+					   .nested = r->nested,
+					   .no_strides = r->no_strides,
+					   .sparse_csr = r->sparse_csr };
+
+	if (hashmap__put(&f->keys_by_tgid, r->h.tgid, 0, f->keys_cnt))
 		return -ENOMEM;
-	f->keys[f->keys_cnt++] = (struct session_keys){ .autograd = r->autograd,
-							.nested = r->nested,
-							.no_strides = r->no_strides,
-							.sparse_csr = r->sparse_csr };
-	return 0;
+	return vec_push(f->keys, f->keys_cnt, f->keys_cap, keys);
 }
 
 static int on_rss(struct facts *f, const struct ptb_rss_sample *r)
 {
-	struct session_rss *v;
+	struct session_rss v = { .ts_ns = r->h.ts_ns,
+				 .tgid = r->h.tgid,
+				 .vm_bytes = r->vm_bytes,
+				 .minor = r->minor,
+				 .major = r->major };
 
 	if (r->h.ts_ns >= TS_MAX || f->rss_cnt >= RSS_MAX) {
 		f->bad_records++;
 		return 0;
 	}
-	if (vec_reserve((void **)&f->rss, &f->rss_cap, (uint64_t)f->rss_cnt + 1, sizeof(*v)))
-		return -ENOMEM;
-	v = &f->rss[f->rss_cnt++];
-	*v = (struct session_rss){ .ts_ns = r->h.ts_ns,
-				   .tgid = r->h.tgid,
-				   .vm_bytes = r->vm_bytes,
-				   .minor = r->minor,
-				   .major = r->major };
-	memcpy(v->rss, r->rss, sizeof(v->rss));
-	return 0;
+	memcpy(v.rss, r->rss, sizeof(v.rss));
+	return vec_push(f->rss, f->rss_cnt, f->rss_cap, v);
 }
 
 static int on_addr_name(struct hashmap *map, const struct ptb_addr_name *r)
@@ -361,7 +361,6 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 		const char *full = facts__name(f, a->name);
 
 		if (!*full) {
-			a->op.is_address = true;
 			full = facts__address_name(f, "operator", a->addr);
 			a->op = (struct op_name){
 				.name = full, .overload = "", .full = full, .schema = "", .is_address = true
@@ -389,11 +388,52 @@ static int resolve_func(struct facts *f, struct func_fact *ff, const struct hash
 		f->probed_funcs++;
 		return 0;
 	}
-	if (vec_reserve((void **)&f->refusals, &f->refusal_cap, (uint64_t)f->refusal_cnt + 1,
-			sizeof(*f->refusals)))
+	return vec_push(f->refusals, f->refusal_cnt, f->refusal_cap,
+			(struct session_refusal){
+				.name = ff->op.full, .kind = ff->kind, .reason = ff->reason });
+}
+
+/* Of several that left at one time, the one that was read last comes first. */
+static int cmp_gone(const void *a, const void *b, void *arg)
+{
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct addr_fact *v = arg;
+
+	return v[i].ts_ns != v[k].ts_ns ? sort__cmp(v[i].ts_ns, v[k].ts_ns) : sort__cmp(k, i);
+}
+
+/* newest: index of what was read last at the address. Returns how many of gone are used now. */
+static uint32_t list_gone(struct facts *f, struct opdef_history *p, uint32_t newest, uint32_t used)
+{
+	uint32_t next;
+
+	p->first = used;
+	for (next = newest + 1; next; next = f->opdefs[next - 1].older) {
+		if (f->opdefs[next - 1].flags & PTB_OPDEF_GONE)
+			f->opdefs_gone[used++] = next - 1;
+		else if (!p->last)
+			p->last = next;
+	}
+	p->cnt = used - p->first;
+	if (p->cnt > 1)
+		qsort_r(f->opdefs_gone + p->first, p->cnt, sizeof(*f->opdefs_gone), cmp_gone, f->opdefs);
+	return used;
+}
+
+static int order_opdefs(struct facts *f)
+{
+	struct hashmap_slot *slot;
+	uint32_t n = 0, used = 0;
+	uint64_t pos = 0;
+
+	f->opdef_histories = calloc(f->opdef_by_addr.live + 1, sizeof(*f->opdef_histories));
+	f->opdefs_gone = calloc((size_t)f->opdef_cnt + 1, sizeof(*f->opdefs_gone));
+	if (!f->opdef_histories || !f->opdefs_gone)
 		return -ENOMEM;
-	f->refusals[f->refusal_cnt++] =
-		(struct session_refusal){ .name = ff->op.full, .kind = ff->kind, .reason = ff->reason };
+	while ((slot = hashmap__next(&f->opdef_by_addr, &pos))) {
+		used = list_gone(f, &f->opdef_histories[n], (uint32_t)slot->val, used);
+		slot->val = n++;
+	}
 	return 0;
 }
 
@@ -487,16 +527,14 @@ static int cmp_lost(const void *a, const void *b)
 {
 	const struct session_lost *x = a, *y = b;
 
-	return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+	return sort__cmp(x->begin_ns, y->begin_ns);
 }
 
 static int cmp_rss(const void *a, const void *b)
 {
 	const struct session_rss *x = a, *y = b;
 
-	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return (x->tgid > y->tgid) - (x->tgid < y->tgid);
+	return x->ts_ns != y->ts_ns ? sort__cmp(x->ts_ns, y->ts_ns) : sort__cmp(x->tgid, y->tgid);
 }
 
 static void resolve_threads(struct facts *f)
@@ -519,7 +557,7 @@ static int resolve(struct facts *f)
 			err = resolve_func(f, &f->funcs[i], &unobserved);
 	hashmap__clear(&unobserved);
 	if (!err)
-		err = facts__place_opdefs(f);
+		err = order_opdefs(f);
 	if (!err)
 		err = resolve_sites(f);
 	if (!err)
@@ -563,7 +601,7 @@ void facts__clear(struct facts *f)
 	free(f->funcs);
 	free(f->sites);
 	free(f->opdefs);
-	free(f->opdef_places);
+	free(f->opdef_histories);
 	free(f->opdefs_gone);
 	free(f->node_types);
 	hashmap__clear(&f->split_names);
@@ -583,4 +621,110 @@ void facts__clear(struct facts *f)
 	free(f->lost);
 	free(f->rss);
 	free(f->refusals);
+}
+
+/* ---- answers ---- */
+
+const char *facts__name(const struct facts *f, uint32_t id)
+{
+	return id && id < f->name_cnt ? strtab__text(f->texts, f->names[id]) : "";
+}
+
+const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr)
+{
+	const uint64_t *i = hashmap__get(&f->node_by_addr, tgid, vptr);
+
+	return i && f->node_types[*i].outer ? &f->node_types[*i] : NULL;
+}
+
+const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr)
+{
+	const uint64_t *name = hashmap__get(&f->caller_name, tgid, addr);
+	const char *text = name ? facts__name(f, (uint32_t)*name) : "";
+
+	return *text ? text : NULL;
+}
+
+uint32_t facts__kernel(const struct facts *f, uint32_t tgid, uint64_t addr)
+{
+	const uint64_t *name = hashmap__get(&f->kernel_name, tgid, addr);
+
+	return name ? (uint32_t)*name : 0;
+}
+
+const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)
+{
+	static const struct session_keys unknown;
+	const uint64_t *i = hashmap__get(&f->keys_by_tgid, tgid, 0);
+
+	return i ? &f->keys[*i] : &unknown;
+}
+
+const char *facts__meta(const struct facts *f, const char *key)
+{
+	uint32_t i;
+
+	for (i = f->meta_cnt; i--;) /* the last value of a key counts */
+		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
+			return strtab__text(f->texts, f->metas[i].value);
+	return NULL;
+}
+
+char *facts__meta_dup(const struct facts *f, const char *key)
+{
+	const char *json = facts__meta(f, key);
+	cJSON *tree = json ? cJSON_Parse(json) : NULL;
+	char *text = cJSON_IsString(tree) && *tree->valuestring ? strdup(tree->valuestring) : NULL;
+
+	cJSON_Delete(tree);
+	return text;
+}
+
+const struct site_fact *facts__site(const struct facts *f, uint32_t site)
+{
+	return site < f->site_cnt && f->sites[site].func ? &f->sites[site] : NULL;
+}
+
+bool facts__has_func(const struct facts *f, enum ptb_func_kind kind, const char *name)
+{
+	uint32_t i;
+
+	for (i = 1; i < f->func_cnt; i++) {
+		const struct func_fact *ff = &f->funcs[i];
+
+		if (ff->kind == kind && (!ff->reason || ff->reason == PTB_REFUSE_NO_EXIT) &&
+		    !strcmp(facts__name(f, ff->name), name))
+			return true;
+	}
+	return false;
+}
+
+void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16])
+{
+	const uint64_t *known = hashmap__get(&f->thread_comm, tgid, tid);
+	size_t len = strnlen(comm, 16);
+
+	if (len && (!known || !*known))
+		hashmap__put(&f->thread_comm, tgid, tid, strtab__add(f->texts, comm, len));
+}
+
+/* The one that left next after that time, else what was read at the address since the last one left. */
+const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns)
+{
+	const uint64_t *i = hashmap__get(&f->opdef_by_addr, tgid, addr);
+	const struct opdef_history *p = i ? &f->opdef_histories[*i] : NULL;
+	const struct addr_fact *last;
+	uint32_t lo, hi, end;
+
+	if (!p)
+		return NULL;
+	lo = p->first;
+	hi = end = p->first + p->cnt;
+	BISECT(lo, hi, mid, f->opdefs[f->opdefs_gone[mid]].ts_ns < ts_ns);
+	if (lo < end)
+		return &f->opdefs[f->opdefs_gone[lo]];
+	last = p->last ? &f->opdefs[p->last - 1] : NULL;
+	if (last && p->cnt && last->ts_ns <= f->opdefs[f->opdefs_gone[end - 1]].ts_ns)
+		return NULL;
+	return last;
 }

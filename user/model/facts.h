@@ -55,9 +55,9 @@ struct addr_fact { /* OPDEF, NODE_TYPE */
 	const char *outer; /* NODE_TYPE: "autograd::engine::evaluate_function: AddmmBackward0" */
 };
 
-/* Who was at an address, by times: opdefs[gone[first .. first + cnt)] left it, in order of time; who came after the
- * last of them is opdefs[last - 1]. */
-struct opdef_place {
+/* The operators of one address: opdefs[opdefs_gone[first .. first + cnt)] left it, in order of time;
+ * opdefs[last - 1] came after the last of them. */
+struct opdef_history {
 	uint32_t last; /* 0: not known */
 	uint32_t first, cnt;
 };
@@ -76,11 +76,10 @@ struct facts {
 	uint32_t site_cnt, site_cap;
 	struct addr_fact *opdefs, *node_types;
 	uint32_t opdef_cnt, opdef_cap, node_type_cnt, node_type_cap;
-	struct hashmap opdef_by_addr,
-		node_by_addr; /* (tgid, addr) -> index of the newest; when resolved, of opdefs
-						     * the index in opdef_places */
-	struct opdef_place *opdef_places;
-	uint32_t *opdefs_gone;       /* see struct opdef_place */
+	/* (tgid, addr) -> index of the newest; when resolved, of opdefs the index in opdef_histories */
+	struct hashmap opdef_by_addr, node_by_addr;
+	struct opdef_history *opdef_histories;
+	uint32_t *opdefs_gone;       /* see struct opdef_history */
 	struct hashmap split_names;  /* (interned full name, 0: name, 1: overload) -> those texts */
 	uint32_t opdefs_left;        /* some operators left the dispatcher */
 	struct hashmap thread_comm;  /* (tgid, tid) -> id in texts */
@@ -113,9 +112,6 @@ struct facts {
 	uint32_t probed_funcs, probed_sites;
 };
 
-/* facts_opdefs.c: sorts what is known of addresses of operators, once. 0 or -ENOMEM. */
-int facts__place_opdefs(struct facts *f);
-
 int facts__read(struct facts *f, struct capture_reader *cr); /* 0 or negative errno */
 void facts__clear(struct facts *f);
 
@@ -123,9 +119,9 @@ void facts__clear(struct facts *f);
 const char *facts__name(const struct facts *f, uint32_t id);
 /* Interned text; "" when out of memory. */
 const char *facts__intern(struct facts *f, const char *text, size_t len);
-/* NULL when there is no such address in that process. */
-/* Which operator was at the address then: another one may have had it before. NULL: not known. */
+/* The operator at the address at that time: another one may have had it before. NULL: not known. */
 const struct addr_fact *facts__opdef(const struct facts *f, uint32_t tgid, uint64_t addr, uint64_t ts_ns);
+/* The class of the node; NULL: not known. */
 const struct addr_fact *facts__node_type(const struct facts *f, uint32_t tgid, uint64_t vptr);
 /* The literal that the RECORD_FUNCTION macro returning to addr names its scope with; NULL: none. */
 const char *facts__caller(const struct facts *f, uint32_t tgid, uint64_t addr);
@@ -148,6 +144,8 @@ void facts__split_name(struct facts *f, struct op_name *op, const char *full);
 /* Class name -> the two names of its backward slices. */
 void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer,
 		       const char **inner);
+/* Is it the name of a backward node's slice, or the begin of it? */
+bool facts__names_node(const char *text, size_t len);
 /* Remembers a thread's name unless a control record gave one; comm as in struct ptb_task. */
 void facts__thread_seen(struct facts *f, uint32_t tgid, uint32_t tid, const char comm[16]);
 

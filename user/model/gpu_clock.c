@@ -9,9 +9,9 @@
  * The bound of a converted time is the widest pair that is left, and how far any of them lies from the line
  * between its neighbours.
  */
-#include <errno.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "base/vec.h"
 #include "model/gpu_priv.h"
 
@@ -26,28 +26,20 @@ int gpu_clock__add(struct gpu_clock *c, const struct ptb_gpu_clock *r)
 {
 	if (r->gpu_ns >= TS_MAX || r->mono_ns >= TS_MAX || r->err_ns >= TS_MAX || c->cnt >= PAIRS_MAX)
 		return 0; /* damaged: as if it had not come */
-	if (vec_reserve((void **)&c->pairs, &c->cap, (uint64_t)c->cnt + 1, sizeof(*c->pairs)))
-		return -ENOMEM;
-	c->pairs[c->cnt++] = (struct gpu_pair){ r->gpu_ns, r->mono_ns, r->err_ns };
-	return 0;
-}
-
-static int cmp_u64(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
+	return vec_push(c->pairs, c->cnt, c->cap, (struct gpu_pair){ r->gpu_ns, r->mono_ns, r->err_ns });
 }
 
 static int cmp_err(const void *a, const void *b)
 {
-	return cmp_u64(((const struct gpu_pair *)a)->err_ns, ((const struct gpu_pair *)b)->err_ns);
+	return sort__cmp(((const struct gpu_pair *)a)->err_ns, ((const struct gpu_pair *)b)->err_ns);
 }
 
 static int cmp_gpu(const void *a, const void *b)
 {
 	const struct gpu_pair *x = a, *y = b;
-	int c = cmp_u64(x->gpu_ns, y->gpu_ns);
+	int c = sort__cmp(x->gpu_ns, y->gpu_ns);
 
-	return c ? c : cmp_u64(x->mono_ns, y->mono_ns);
+	return c ? c : sort__cmp(x->mono_ns, y->mono_ns);
 }
 
 static int64_t offset(const struct gpu_pair *p)
@@ -166,14 +158,7 @@ static uint32_t find(const struct gpu_clock *c, uint64_t gpu_ns)
 {
 	uint32_t lo = 0, hi = c->cnt;
 
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (c->pairs[mid].gpu_ns <= gpu_ns)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	BISECT(lo, hi, mid, c->pairs[mid].gpu_ns <= gpu_ns);
 	return lo;
 }
 
@@ -188,12 +173,11 @@ bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mo
 		*mono_ns = (uint64_t)((int64_t)gpu_ns + offset(p));
 		return *mono_ns < TS_MAX;
 	}
-	if (!i) {
+	if (!i)
 		*mono_ns = along(&p[0], &p[c->slope_first], gpu_ns);
-	} else if (i == n) {
+	else if (i == n)
 		*mono_ns = along(&p[c->slope_last], &p[n - 1], gpu_ns);
-	} else {
+	else
 		*mono_ns = along(&p[i - 1], &p[i], gpu_ns);
-	}
 	return *mono_ns < TS_MAX;
 }

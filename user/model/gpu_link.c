@@ -49,12 +49,9 @@ static void keep_place(struct model *m, struct gpu_call *c, const struct gpu_pla
 	struct gpu *g = m->gpu;
 
 	if (!g->place_cnt || !same_place(&g->places[g->place_cnt - 1], p)) {
-		if (vec_reserve((void **)&g->places, &g->place_cap, (uint64_t)g->place_cnt + 1,
-				sizeof(*g->places))) {
-			m->err = -ENOMEM;
+		m->err = vec_push(g->places, g->place_cnt, g->place_cap, *p);
+		if (m->err)
 			return;
-		}
-		g->places[g->place_cnt++] = *p;
 	}
 	c->place = g->place_cnt - 1;
 }
@@ -67,14 +64,11 @@ static void place_call(struct model *m, struct gpu_call *c)
 	struct place p = { 0 };
 	bool inside; /* another call of its thread */
 
-	gp.at = (struct session_place){ .tgid = c->tgid,
-					.tid = c->tid,
-					.op = "",
-					.outer_op = "",
-					.annotation = "",
-					.step = step ? (int64_t)*step : -1 };
+	gp.at = session_place__none(c->tgid, c->tid);
+	if (step)
+		gp.at.step = (int64_t)*step;
 	if (t)
-		p = place__find(t, &gp.at);
+		p = stack__place(t, &gp.at);
 	gp.at.enclosed = gp.at.slice != 0;
 	if (p.note) {
 		gp.note = p.note->id;
@@ -137,16 +131,15 @@ static int add_note(struct notes *n, const struct gpu *g, const struct gpu_work 
 			x->begin_ns = w->begin_ns;
 		return 0;
 	}
-	if (vec_reserve((void **)&n->v, &n->cap, (uint64_t)n->cnt + 1, sizeof(*n->v)) ||
-	    hashmap__put(&n->by_place, slice, k1, n->cnt))
+	if (hashmap__put(&n->by_place, slice, k1, n->cnt))
 		return -ENOMEM;
-	n->v[n->cnt++] = (struct note){ .begin_ns = w->begin_ns,
-					.end_ns = w->end_ns,
-					.call = w->call,
-					.device = w->device,
-					.context = w->context,
-					.stream = w->stream };
-	return 0;
+	return vec_push(n->v, n->cnt, n->cap,
+			(struct note){ .begin_ns = w->begin_ns,
+				       .end_ns = w->end_ns,
+				       .call = w->call,
+				       .device = w->device,
+				       .context = w->context,
+				       .stream = w->stream });
 }
 
 static int cmp_note(const void *pa, const void *pb)
@@ -154,12 +147,11 @@ static int cmp_note(const void *pa, const void *pb)
 	const struct note *a = pa, *b = pb;
 
 	if (a->device != b->device)
-		return a->device < b->device ? -1 : 1;
+		return sort__cmp(a->device, b->device);
 	if (a->stream != b->stream)
-		return a->stream < b->stream ? -1 : 1;
-	if (a->begin_ns != b->begin_ns)
-		return a->begin_ns < b->begin_ns ? -1 : 1;
-	return a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
+		return sort__cmp(a->stream, b->stream);
+	return a->begin_ns != b->begin_ns ? sort__cmp(a->begin_ns, b->begin_ns) :
+					    sort__cmp(b->end_ns, a->end_ns);
 }
 
 static int find_notes(const struct gpu *g, struct notes *n)
@@ -176,7 +168,7 @@ static int find_notes(const struct gpu *g, struct notes *n)
 	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_note);
 }
 
-/* ---- telling ---- */
+/* ---- to the sinks ---- */
 
 static void emit_gpu_slice(struct model *m, const struct gpu_slice *s)
 {
@@ -201,16 +193,6 @@ static void emit_call(struct model *m, const struct gpu_call *c)
 	emit_gpu_slice(m, &s);
 }
 
-static struct session_place no_place(const struct gpu_work *w)
-{
-	return (struct session_place){ .tgid = w->tgid,
-				       .tid = w->what == GPU_OVERHEAD ? w->rec->tid : 0,
-				       .op = "",
-				       .outer_op = "",
-				       .annotation = "",
-				       .step = -1 };
-}
-
 static void emit_work(struct model *m, const struct gpu_work *w)
 {
 	const struct gpu_call *c = w->call != GPU_NONE ? &m->gpu->calls[w->call] : NULL;
@@ -227,7 +209,8 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 			       .before_launch = w->before_launch,
 			       .rec = w->rec };
 
-	s.at = c ? m->gpu->places[c->place].at : no_place(w);
+	s.at = c ? m->gpu->places[c->place].at :
+		   session_place__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
 	if (c) {
 		s.launch_begin_ns = c->begin_ns;
 		s.launch_end_ns = c->end_ns;

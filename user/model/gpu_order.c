@@ -12,37 +12,32 @@
 #include "base/sort.h"
 #include "model/gpu_priv.h"
 
-static int cmp_u64(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int cmp_call(const void *pa, const void *pb)
 {
 	const struct gpu_call *a = pa, *b = pb;
-	int c = cmp_u64(a->begin_ns, b->begin_ns);
+	int c = sort__cmp(a->begin_ns, b->begin_ns);
 
 	if (!c)
-		c = cmp_u64(b->end_ns, a->end_ns);
+		c = sort__cmp(b->end_ns, a->end_ns);
 	if (!c)
 		c = a->driver - b->driver;
-	return c ? c : cmp_u64(a->correlation, b->correlation);
+	return c ? c : sort__cmp(a->correlation, b->correlation);
 }
 
 static int cmp_work(const void *pa, const void *pb)
 {
 	const struct gpu_work *a = pa, *b = pb;
-	int c = cmp_u64(a->device, b->device);
+	int c = sort__cmp(a->device, b->device);
 
 	if (!c)
-		c = cmp_u64(a->stream, b->stream);
+		c = sort__cmp(a->stream, b->stream);
 	if (!c)
-		c = cmp_u64(a->begin_ns, b->begin_ns);
+		c = sort__cmp(a->begin_ns, b->begin_ns);
 	if (!c)
-		c = cmp_u64(b->end_ns, a->end_ns);
+		c = sort__cmp(b->end_ns, a->end_ns);
 	if (!c)
-		c = cmp_u64(a->tgid, b->tgid);
-	return c ? c : cmp_u64(a->correlation, b->correlation);
+		c = sort__cmp(a->tgid, b->tgid);
+	return c ? c : sort__cmp(a->correlation, b->correlation);
 }
 
 /* A call by its number. */
@@ -60,11 +55,11 @@ struct numbers {
 static int cmp_numbered(const void *pa, const void *pb)
 {
 	const struct numbered *a = pa, *b = pb;
-	int c = cmp_u64(a->id, b->id);
+	int c = sort__cmp(a->id, b->id);
 
 	if (!c)
-		c = cmp_u64(a->driver, b->driver);
-	return c ? c : cmp_u64(a->call, b->call);
+		c = sort__cmp(a->driver, b->driver);
+	return c ? c : sort__cmp(a->call, b->call);
 }
 
 static uint64_t number(uint32_t tgid, uint32_t correlation)
@@ -103,14 +98,7 @@ static uint32_t find_number(const struct numbers *n, uint64_t id, uint32_t last)
 			lo += step;
 		hi = step < n->cnt - lo ? lo + step : n->cnt;
 	}
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (n->v[mid].id < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	BISECT(lo, hi, mid, n->v[mid].id < id);
 	return lo;
 }
 

@@ -138,7 +138,7 @@ static bool is_dropped(const char *name)
  * are, and steps are one row. 0: out of memory. */
 static uint32_t make_key(struct key_averages *ka, const char *name)
 {
-	static const char step[] = "ProfilerStep#";
+	static const char step[] = SESSION_STEP_NAME;
 	char *demangled = strlen(name) > 1 ? demangle(name) : NULL;
 	const char *text = demangled ? demangled : name;
 	uint32_t key;

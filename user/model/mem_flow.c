@@ -10,7 +10,6 @@
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
-#define SCOPE_BACKWARD 1              /* at::RecordScope::BACKWARD_FUNCTION */
 #define BYTES_MAX (1LL << 47)         /* a user's address space: what claims more is no size */
 #define STEP_PREFIX "Optimizer.step#" /* pytorch torch/optim/optimizer.py, profile_hook_step */
 

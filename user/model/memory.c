@@ -15,11 +15,18 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/effort.h"
+#include "base/sort.h"
+#include "base/vec.h"
 #include "model/memory_priv.h"
 
 #define CPU 0 /* c10::DeviceType */
 #define CUDA 1
+#define SHAPES_TEXT_MAX 2048 /* of one operator; the list of a whole model's gradients is longer */
+#define SHAPES_BUDGET (16ULL << 20) /* of all operators; training repeats few */
+#define SHAPES_CUT "[...]"
 
 /* ---- places ---- */
 
@@ -28,21 +35,13 @@ static const struct entry *set_place(struct model *m, const struct thread *t, st
 	const struct memory_proc *p = t->mem->proc;
 	const struct entry *op;
 
-	*at = (struct session_place){ .tgid = t->tgid,
-				      .tid = t->tid,
-				      .op = "",
-				      .outer_op = "",
-				      .annotation = "",
-				      .enclosed = p->open > 0,
-				      .step = t->mem->step >= 0 ? t->mem->step : p->step };
-	op = place__find(t, at).op;
+	*at = session_place__none(t->tgid, t->tid);
+	at->enclosed = p->open > 0;
+	at->step = t->mem->step >= 0 ? t->mem->step : p->step;
+	op = stack__place(t, at).op;
 	if (!op && !t->seen && !t->born)
 		at->op = SESSION_OP_UNSEEN;
-	if (!op)
-		return NULL;
-	at->op_slice = op->id;
-	at->op = op->name;
-	if (args__inputs(op, &m->memory->op_in))
+	if (op && args__inputs(op, &m->memory->op_in))
 		at->op_in = &m->memory->op_in;
 	return op;
 }
@@ -52,16 +51,12 @@ static void set_no_place(const struct model *m, uint32_t tgid, uint32_t tid, str
 {
 	const struct memory_proc *p = memory__known_proc(m->memory, tgid);
 
-	*at = (struct session_place){ .tgid = tgid,
-				      .tid = tid,
-				      .op = "",
-				      .outer_op = "",
-				      .annotation = "",
-				      .step = p ? p->step : -1,
-				      .enclosed = p && p->open };
+	*at = session_place__none(tgid, tid);
+	if (p) {
+		at->step = p->step;
+		at->enclosed = p->open > 0;
+	}
 }
-
-/* ---- telling ---- */
 
 static void emit_memory(struct model *m, const struct memory_event *ev)
 {
@@ -73,7 +68,129 @@ static void emit_kernel(struct model *m, const struct kernel_event *ev)
 	MODEL_EMIT(m, kernel, ev);
 }
 
-/* ---- blocks ---- */
+/* ---- live blocks: found by process, device and address; their memory is bounded by those that live at once ---- */
+
+static uint64_t block_key(uint32_t gen, const struct memory_block *b)
+{
+	return (uint64_t)gen << 32 | (uint64_t)(uint16_t)b->device_type << 16 | (uint16_t)b->device_index;
+}
+
+/* The live block at that address; NULL: none. */
+static struct block *find_block(struct blocks *bs, uint32_t gen, const struct memory_block *at)
+{
+	const uint64_t *i = hashmap__get(&bs->by_addr, at->addr, block_key(gen, at));
+
+	return i ? &bs->v[*i] : NULL;
+}
+
+/* Takes it out; *b stays readable until the next one is added. */
+static void remove_block(struct blocks *bs, struct block *b)
+{
+	hashmap__del(&bs->by_addr, b->b.addr, block_key(b->gen, &b->b));
+	b->live = false;
+	b->next_free = bs->first_free;
+	bs->first_free = (uint32_t)(b - bs->v) + 1;
+	bs->live--;
+}
+
+/* NULL: out of memory. */
+static struct block *add_block(struct blocks *bs, uint32_t gen, const struct memory_block *proto)
+{
+	uint32_t i = bs->first_free ? bs->first_free - 1 : bs->cnt;
+
+	if (vec_reserve((void **)&bs->v, &bs->cap, (uint64_t)i + 1, sizeof(*bs->v)) ||
+	    hashmap__put(&bs->by_addr, proto->addr, block_key(gen, proto), i))
+		return NULL;
+	if (i == bs->cnt)
+		bs->cnt++;
+	else
+		bs->first_free = bs->v[i].next_free;
+	bs->v[i] = (struct block){ .b = *proto, .gen = gen, .order = bs->next_order++, .live = true };
+	bs->live++;
+	return &bs->v[i];
+}
+
+static void drop_blocks_of(struct blocks *bs, uint32_t gen)
+{
+	uint32_t i;
+
+	effort__spend(bs->live ? bs->cnt : 0);
+	for (i = 0; i < bs->cnt && bs->live; i++)
+		if (bs->v[i].live && bs->v[i].gen == gen)
+			remove_block(bs, &bs->v[i]);
+}
+
+static int cmp_order(const void *a, const void *b, void *arg)
+{
+	const struct block *v = arg, *x = &v[*(const uint32_t *)a], *y = &v[*(const uint32_t *)b];
+
+	return sort__cmp(x->order, y->order);
+}
+
+/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or -ENOMEM. */
+static int list_blocks(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
+{
+	uint32_t *live, i, n = 0;
+	int err;
+
+	*list = NULL;
+	*cnt = 0;
+	if (!bs->live)
+		return 0;
+	live = calloc(bs->live, sizeof(*live));
+	*list = calloc(bs->live, sizeof(**list));
+	if (!live || !*list) {
+		free(live);
+		free(*list);
+		*list = NULL;
+		return -ENOMEM;
+	}
+	for (i = 0; i < bs->cnt; i++)
+		if (bs->v[i].live)
+			live[n++] = i;
+	err = sort__array_r(live, n, sizeof(*live), cmp_order, bs->v);
+	for (i = 0; i < n; i++)
+		(*list)[i] = bs->v[live[i]].b;
+	free(live);
+	*cnt = n;
+	return err;
+}
+
+static void clear_blocks(struct blocks *bs)
+{
+	free(bs->v);
+	free(bs->shapes.text);
+	hashmap__clear(&bs->by_addr);
+}
+
+/* The text of the operator's input shapes, interned; "" when they were not recorded. */
+static const char *shapes_text(struct model *m, const struct thread *t, const struct entry *op,
+			       const struct slice_values *in)
+{
+	struct slice sl = { .kind = op->kind, .in = *in, .keys = t->keys };
+	struct blocks *bs = &m->memory->blocks;
+	uint32_t known = strtab__cnt(m->f->texts), id;
+
+	if (!(in->flags & VALUES_PRESENT))
+		return "";
+	if (op->args->shapes)
+		return op->args->shapes;
+	op->args->shapes = SHAPES_CUT;
+	if (input_shapes__text(&sl, &bs->shapes)) {
+		m->err = -ENOMEM;
+		return "";
+	}
+	if (bs->shapes.len > SHAPES_TEXT_MAX || bs->shapes_bytes > SHAPES_BUDGET)
+		return SHAPES_CUT;
+	id = strtab__add(m->f->texts, bs->shapes.text, bs->shapes.len);
+	if (!id)
+		m->err = -ENOMEM;
+	if (id > known)
+		bs->shapes_bytes += bs->shapes.len + 1;
+	return op->args->shapes = strtab__text(m->f->texts, id);
+}
+
+/* ---- allocations and frees ---- */
 
 /* Where the event's block is, or would be. */
 static struct memory_block block_at(const struct memory_event *ev)
@@ -101,7 +218,7 @@ static void emit_lost_free(struct model *m, struct memory_thread *mt, struct blo
 	ev.allocated = b->counted || next->allocated < (uint64_t)next->bytes ?
 			       mt->proc->allocated :
 			       next->allocated - (uint64_t)next->bytes;
-	blocks__remove(&m->memory->blocks, b);
+	remove_block(&m->memory->blocks, b);
 	set_no_place(m, gone.tgid, next->at.tid, &ev.at);
 	ev.what = MEMORY_FREE;
 	ev.bytes = -(int64_t)gone.bytes;
@@ -117,7 +234,7 @@ static void allocate(struct model *m, struct thread *t, struct memory_event *ev,
 	const struct entry *op = set_place(m, t, &ev->at);
 	struct memory_proc *p = t->mem->proc;
 	struct memory_block proto = block_at(ev);
-	struct block *b = blocks__find(&m->memory->blocks, p->gen, &proto);
+	struct block *b = find_block(&m->memory->blocks, p->gen, &proto);
 
 	if (b)
 		emit_lost_free(m, t->mem, b, ev);
@@ -127,11 +244,11 @@ static void allocate(struct model *m, struct thread *t, struct memory_event *ev,
 	proto.op = ev->at.op;
 	proto.outer_op = ev->at.outer_op;
 	proto.annotation = ev->at.annotation;
-	proto.shapes = op && ev->at.op_in ? blocks__shapes(m, t, op, ev->at.op_in) : "";
+	proto.shapes = op && ev->at.op_in ? shapes_text(m, t, op, ev->at.op_in) : "";
 	proto.step = ev->at.step;
 	proto.tgid = t->tgid;
 	proto.tid = t->tid;
-	b = m->err ? NULL : blocks__add(&m->memory->blocks, p->gen, &proto);
+	b = m->err ? NULL : add_block(&m->memory->blocks, p->gen, &proto);
 	if (!b) {
 		m->err = m->err ? m->err : -ENOMEM;
 		return;
@@ -153,14 +270,14 @@ static uint64_t release(struct model *m, struct thread *t, struct memory_event *
 {
 	struct memory_block gone = block_at(ev);
 	struct memory_proc *p = t->mem->proc;
-	struct block *b = blocks__find(&m->memory->blocks, p->gen, &gone);
+	struct block *b = find_block(&m->memory->blocks, p->gen, &gone);
 	bool own_totals = !ev->bytes; /* the CPU's reporter: totals are kept here */
 
 	set_place(m, t, &ev->at);
 	if (b) {
 		uncount(p, b);
 		gone = b->b;
-		blocks__remove(&m->memory->blocks, b);
+		remove_block(&m->memory->blocks, b);
 		ev->block = &gone;
 		ev->bytes = ev->bytes ? ev->bytes : -(int64_t)gone.bytes;
 	}
@@ -359,6 +476,18 @@ void memory__record(struct model *m, const struct ptb_rec_hdr *h)
 
 /* ---- the pass ---- */
 
+void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks)
+{
+	struct memory_proc *p = m->memory ? memory__known_proc(m->memory, tgid) : NULL;
+
+	if (!p)
+		return;
+	if (drop_blocks)
+		drop_blocks_of(&m->memory->blocks, p->gen);
+	p->gen = ++m->memory->next_gen;
+	p->allocated = 0;
+}
+
 int memory__open(struct model *m)
 {
 	m->memory = calloc(1, sizeof(*m->memory));
@@ -367,7 +496,7 @@ int memory__open(struct model *m)
 
 int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt)
 {
-	return m->memory ? blocks__list(&m->memory->blocks, list, cnt) : 0;
+	return m->memory ? list_blocks(&m->memory->blocks, list, cnt) : 0;
 }
 
 void memory__clear(struct model *m)
@@ -393,7 +522,7 @@ void memory__clear(struct model *m)
 		free(mem->procs[i]);
 	free(mem->procs);
 	hashmap__clear(&mem->proc_by_tgid);
-	blocks__clear(&mem->blocks);
+	clear_blocks(&mem->blocks);
 	free(mem);
 	m->memory = NULL;
 }

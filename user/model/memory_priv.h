@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory in one pass: what a process and a thread carry, and the blocks that are live. Shared by memory.c,
- * memory_sums.c and memory_blocks.c only; nothing else of the model looks inside.
+ * Memory in one pass: what a process and a thread carry, and the blocks that are live. Shared by memory.c
+ * and memory_sums.c only.
  */
 #ifndef MODEL_MEMORY_PRIV_H
 #define MODEL_MEMORY_PRIV_H
@@ -76,22 +76,5 @@ struct memory {
 void sums__charge(struct memory_thread *mt, int32_t device_type, int64_t bytes);
 void sums__kernel(struct memory_thread *mt, const struct ptb_kmem *r);
 struct memory_proc *memory__known_proc(const struct memory *mem, uint32_t tgid);
-
-/* ---- memory_blocks.c ---- */
-
-/* The live block at that address; NULL: none. */
-struct block *blocks__find(struct blocks *bs, uint32_t gen, const struct memory_block *at);
-/* Takes it out; *b stays readable until the next add. */
-void blocks__remove(struct blocks *bs, struct block *b);
-/* Adds a copy. NULL: out of memory. */
-struct block *blocks__add(struct blocks *bs, uint32_t gen, const struct memory_block *proto);
-/* Those of that process are no more. */
-void blocks__drop(struct blocks *bs, uint32_t gen);
-/* The text of the operator's input shapes, interned; "" when they were not recorded. */
-const char *blocks__shapes(struct model *m, const struct thread *t, const struct entry *op,
-			   const struct slice_values *in);
-/* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or -ENOMEM. */
-int blocks__list(const struct blocks *bs, struct memory_block **list, uint32_t *cnt);
-void blocks__clear(struct blocks *bs);
 
 #endif /* MODEL_MEMORY_PRIV_H */

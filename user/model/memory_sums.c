@@ -143,18 +143,6 @@ void memory__mark(struct thread *t)
 	t->mem->since = now(t->mem);
 }
 
-void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks)
-{
-	struct memory_proc *p = m->memory ? memory__known_proc(m->memory, tgid) : NULL;
-
-	if (!p)
-		return;
-	if (drop_blocks)
-		blocks__drop(&m->memory->blocks, p->gen);
-	p->gen = ++m->memory->next_gen;
-	p->allocated = 0;
-}
-
 /* ---- slices ---- */
 
 static struct entry_memory *new_entry(struct model *m)

@@ -18,11 +18,14 @@
  * that traces count from, off by up to 1 ns at each. */
 #define GAP_NS 3
 
+/* Of a step over the open entries (effort.h): each is several cache lines. */
+#define ENTRY_COST 4
+
 /* What an open slice carries beside its name and time; only where something was recorded. args.c */
 struct args {
 	struct args *next;  /* in model.spare_args */
 	uint64_t *words;    /* inputs */
-	const char *shapes; /* text of theirs, NULL: not made yet; memory_blocks.c */
+	const char *shapes; /* text of theirs, NULL: not made yet; memory.c */
 	uint32_t cnt, cap;
 	uint32_t in_flags;       /* VALUES_* */
 	struct slice_values out; /* in the record of the exit that is being handled */
@@ -218,6 +221,20 @@ void stack__use_reserve(struct thread *t);
 bool stack__lost_since(const struct model *m, uint64_t begin_ns);
 /* Innermost visible entry below index i, or NULL. */
 struct entry *stack__visible_below(struct thread *t, uint32_t i);
+/* Of a thread that nothing is known of; its texts are empty. */
+static inline struct session_place session_place__none(uint32_t tgid, uint32_t tid)
+{
+	return (struct session_place){
+		.tgid = tgid, .tid = tid, .op = "", .outer_op = "", .annotation = "", .step = -1
+	};
+}
+
+/* Where the thread is: slice, op_slice, op, outer_op, annotation of at are set where there are any, the rest is
+ * not touched. entry: the innermost visible slice, op: operator, note: annotation or step; NULL: none. */
+struct place {
+	struct entry *entry, *op, *note;
+};
+struct place stack__place(const struct thread *t, struct session_place *at);
 /* A visible operator whose name is not known turned out to be torch's own helper: hides it. */
 void stack__hide(struct model *m, struct thread *t, uint32_t i);
 
@@ -303,15 +320,6 @@ struct thread *autograd__forward_thread(struct model *m, const struct thread *t,
 void autograd__thread_gone(struct model *m, struct thread *t);
 void autograd__clear(struct model *m);
 
-/* ---- place.c ---- */
-
-/* Where the thread is: slice, op_slice, op, outer_op, annotation of at are set where there are any, the rest is
- * not touched. entry: the innermost visible slice, op: operator, note: annotation or step; NULL: none. */
-struct place {
-	struct entry *entry, *op, *note;
-};
-struct place place__find(const struct thread *t, struct session_place *at);
-
 /* ---- gpu_link.c ---- */
 
 /* Places the calls to CUDA's API that began before ts. */
@@ -328,6 +336,8 @@ int memory__open(struct model *m);
 void memory__clear(struct model *m);
 /* A record of kind MEM_ALLOC ... KMEM_EVENT. */
 void memory__record(struct model *m, const struct ptb_rec_hdr *h);
+/* Another program or process has the number now; drop_blocks: and nothing of the old one is left. */
+void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
 /* Blocks that are live now, in order of allocation; malloc'ed. 0 or -ENOMEM. */
 int memory__live(const struct model *m, struct memory_block **list, uint32_t *cnt);
 
@@ -338,8 +348,6 @@ int memory__thread_new(struct model *m, struct thread *t); /* 0 or -ENOMEM */
 void memory__thread_announced(struct thread *t);
 /* Slices that were open before are emitted with what comes from here on. */
 void memory__mark(struct thread *t);
-/* Another program or process has the number now; drop_blocks: and nothing of the old one is left. */
-void memory__new_process(struct model *m, uint32_t tgid, bool drop_blocks);
 /* A visible entry begins; sets e->mem. */
 void memory__begin(struct model *m, struct thread *t, struct entry *e);
 /* It ends: e->mem becomes what it is charged with. */

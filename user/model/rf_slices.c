@@ -11,18 +11,9 @@
  * only be one of a local variable (an operator's) is searched for on its thread; the others may end on any.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/effort.h"
 #include "model/model_priv.h"
-
-#define STEP_COST 4 /* an open entry is several cache lines */
-
-/* at::RecordScope (pytorch ATen/record_function.h) */
-#define SCOPE_FUNCTION 0
-#define SCOPE_BACKWARD 1
-#define SCOPE_TORCHSCRIPT 2
-#define SCOPE_USER 7
 
 /*
  * What begins in a stack of so many is noted, so that what is not there is not searched for in all of it. Entries only
@@ -56,7 +47,7 @@ static uint32_t find_between(const struct thread *t, uint64_t rf, uint32_t low, 
 
 	while (i > low && !(t->stack[i - 1].rf && t->stack[i - 1].handle == rf))
 		i--;
-	effort__spend((uint64_t)(high - i) * STEP_COST);
+	effort__spend((uint64_t)(high - i) * ENTRY_COST);
 	return i > low ? i - 1 : t->cnt;
 }
 
@@ -88,7 +79,6 @@ static void name_by_opdef(struct model *m, struct entry *e, const struct addr_fa
 
 static void name_by_text(struct model *m, struct entry *e, const struct ptb_rf_begin *r)
 {
-	static const char engine[] = "autograd::engine::evaluate_function: ";
 	const char *text = (const char *)(r + 1);
 
 	e->name = facts__intern(m->f, text, r->text_len);
@@ -106,8 +96,7 @@ static void name_by_text(struct model *m, struct entry *e, const struct ptb_rf_b
 		e->kind = PTB_FUNC_SCRIPT;
 		return;
 	}
-	if (r->scope == SCOPE_FUNCTION && r->text_len >= sizeof(engine) - 1 &&
-	    !memcmp(text, engine, sizeof(engine) - 1))
+	if (r->scope == SCOPE_FUNCTION && facts__names_node(text, r->text_len))
 		e->kind = PTB_FUNC_NODE;
 	else /* custom functions alone name themselves with a number (pytorch autograd/python_function.cpp) */
 		e->kind = r->seq >= 0 ? PTB_FUNC_PYFUNC : PTB_FUNC_FUNCTION;

@@ -21,17 +21,8 @@
 #include "base/effort.h"
 #include "model/model_priv.h"
 
-/* clang-format off */
-#define NAME_VALID_NS 100000000ULL /* from a name to its object; more only if the constructor was missed */
-#define STEP_COST 4 /* an open entry is several cache lines */
-#define USER_SCOPE 7               /* at::RecordScope::USER_SCOPE */
-/* clang-format on */
-
-/* The one place that decides how torch categorises a scope (pytorch collection.cpp: USER_SCOPE only). */
-static uint32_t scope_category(uint32_t scope)
-{
-	return scope == USER_SCOPE ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
-}
+#define NAME_VALID_NS                                                                              \
+	100000000ULL /* from a name to its object; more only if the constructor was missed */
 
 void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r)
 {
@@ -54,12 +45,12 @@ struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle
 	t = m->threads[*where];
 	for (i = t->cnt; i--;) {
 		if (t->stack[i].annotation && t->stack[i].handle == handle) {
-			effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
+			effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
 			*idx = i;
 			return t;
 		}
 	}
-	effort__spend((uint64_t)t->cnt * STEP_COST);
+	effort__spend((uint64_t)t->cnt * ENTRY_COST);
 	return NULL;
 }
 
@@ -89,7 +80,7 @@ static void end_lost_twin(struct model *m, struct thread *t, const char *name, u
 
 	if (!m->lost_pos)
 		return;
-	effort__spend((uint64_t)t->annotations * STEP_COST);
+	effort__spend((uint64_t)t->annotations * ENTRY_COST);
 	for (i = t->cnt; i--;) {
 		const struct entry *e = &t->stack[i];
 
@@ -160,11 +151,10 @@ static bool take_name(struct thread *t, const struct ptb_scope_begin *r, struct 
  * only as a prefix. */
 static bool repeats_frame(struct thread *t, const char *text, size_t len)
 {
-	static const char engine[] = "autograd::engine::evaluate_function: ";
 	const struct entry *e;
 	uint32_t i = t->cnt;
 
-	if (len >= sizeof(engine) - 1 && !memcmp(text, engine, sizeof(engine) - 1))
+	if (facts__names_node(text, len))
 		return true;
 	while ((e = stack__visible_below(t, i)) && e->annotation)
 		i = (uint32_t)(e - t->stack);
@@ -186,7 +176,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 			return; /* its name is known from its constructor */
 		e.scope = t->ctor_handle == r->handle ? t->ctor_scope : r->scope;
 		if (e.scope == PTB_SCOPE_UNKNOWN)
-			e.scope = 0; /* what RECORD_FUNCTION and the compiled regions use */
+			e.scope = SCOPE_FUNCTION; /* of RECORD_FUNCTION and compiled regions */
 		announced = take_name(t, r, &e);
 		if (!announced) {
 			if (repeats_frame(t, text, r->text_len))
@@ -210,7 +200,7 @@ void scopes__begin(struct model *m, struct thread *t, const struct ptb_scope_beg
 				return;
 		}
 	}
-	e.cat = scope_category(e.scope);
+	e.cat = e.scope == SCOPE_USER ? SLICE_USER_ANNOTATION : SLICE_CPU_OP;
 	e.is_step_end = t->step_name && e.name == t->step_name;
 	open_annotation(m, t, r, &e, announced);
 }

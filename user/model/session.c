@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The session: facts of a capture and the passes over it. Owns the dispatch of records to the files
- * that understand them, and threads; must not know an output format.
+ * that understand them, the frames that probes show, and the delivery to sinks; must not know an output format.
+ *
+ * Longer than 600 lines because a pass is one subject: from records to frames, from slices to sinks.
  */
 #include "model/session.h"
 
@@ -28,8 +30,6 @@ struct session {
 	struct memory_block *live; /* at the end of the last run */
 	uint32_t live_cnt;
 };
-
-static int run_pass(struct session *s, struct model *m);
 
 /* ---- facts ---- */
 
@@ -180,6 +180,74 @@ uint64_t session__order(const struct session *s, uint64_t id)
 	uint64_t nr = SESSION_STEP_ID - id;
 
 	return id <= SESSION_STEP_ID && nr < s->step_ids.cnt ? s->step_ids.orders[nr] : id;
+}
+
+/* ---- slices and flows on their way to the sinks ---- */
+
+static void count_slice(struct session_totals *n, const struct slice *sl, const struct entry *e)
+{
+	n->slices++;
+	n->partial_steps += !!(sl->flags & SLICE_PARTIAL);
+	if (sl->flags & SLICE_DERIVED)
+		n->steps++;
+	else if (sl->cat == SLICE_USER_ANNOTATION)
+		n->annotations++;
+	else
+		n->ops++;
+	n->unwound += !!(sl->flags & SLICE_UNWOUND);
+	n->end_lost += !!(sl->flags & SLICE_END_LOST);
+	n->open_at_begin += !!(sl->flags & SLICE_OPEN_AT_BEGIN);
+	n->unfinished += !!(sl->flags & SLICE_UNFINISHED);
+	n->unresolved_names += e->is_address;
+}
+
+int model__answer(struct model *m, uint32_t sink, int ret)
+{
+	if (ret != SESSION_SINK_FULL && ret != SESSION_SINK_LEFT_OUT)
+		return ret;
+	if (ret == SESSION_SINK_FULL)
+		m->full_sinks |= 1ULL << sink;
+	m->totals->not_written++;
+	return 0;
+}
+
+void model__deliver(struct model *m, struct thread *t, const struct entry *e, uint64_t end_ns)
+{
+	struct slice sl = {
+		.id = e->id,
+		.parent = e->parent,
+		.tgid = t->tgid,
+		.tid = t->tid,
+		.depth = e->depth,
+		.begin_ns = e->begin_ns,
+		.end_ns = end_ns,
+		.name = e->name,
+		.overload = e->overload,
+		.cat = e->cat,
+		.kind = e->kind,
+		.scope = e->scope,
+		.flags = e->flags,
+		.seq = e->seq,
+		.fwd_thread = e->fwd_thread,
+		.device_ns = e->device_ns,
+		.call_ns = e->call_ns,
+		.call_cnt = e->call_cnt,
+		.schema = e->schema ? e->schema : "",
+		.keys = t->keys,
+	};
+
+	if (e->args)
+		args__put_into(e, &sl);
+	if (e->mem)
+		memory__put_into(e, &sl);
+	count_slice(m->totals, &sl, e);
+	MODEL_EMIT(m, slice, &sl);
+}
+
+void model__flow(struct model *m, const struct fwdbwd *fl)
+{
+	m->totals->flows++;
+	MODEL_EMIT(m, flow, fl);
 }
 
 /* ---- frames ---- */
@@ -485,11 +553,8 @@ static bool agent_lost(const uint64_t *counters)
 	       counters[PTB_CNT_CHUNK_FAULT];
 }
 
-static int run_pass(struct session *s, struct model *m)
+static int start_pass(struct session *s, struct model *m)
 {
-	uint32_t i;
-	int err;
-
 	m->s = s;
 	m->f = &s->facts;
 	m->begin_ns = s->info.begin_ns;
@@ -508,34 +573,7 @@ static int run_pass(struct session *s, struct model *m)
 	s->live_cnt = 0;
 	*m->totals = (struct session_totals){ .bad_records = s->facts.bad_records,
 					      .unread_bytes = capture_reader__beyond(s->cr) };
-	if (s->info.has_memory || s->info.has_kernel_memory) {
-		err = memory__open(m);
-		if (err)
-			return err;
-	}
-	err = capture_reader__stream(s->cr, on_record, m);
-	if (err == STOP_READING)
-		err = 0;
-	m->totals->bad_records += capture_reader__bad_records(s->cr);
-	m->totals->late_records = capture_reader__late(s->cr);
-	if (m->gpu && !err) {
-		gpu__until(m, UINT64_MAX);
-		err = m->err;
-	}
-	for (i = 0; i < m->thread_cnt && !err; i++) {
-		stack__close_all(m, m->threads[i], m->end_ns, SLICE_UNFINISHED);
-		err = cancel__pending() ? -ECANCELED : m->err;
-	}
-	if (m->gpu && !err) {
-		gpu__emit(m);
-		err = m->err;
-	}
-	if (!err)
-		err = memory__live(m, &s->live, &s->live_cnt);
-	m->totals->live_blocks = s->live_cnt;
-	m->totals->tensors_over = m->tensors.over;
-	model_clear(m);
-	return err;
+	return s->info.has_memory || s->info.has_kernel_memory ? memory__open(m) : 0;
 }
 
 int session__live_blocks(const struct session *s,
@@ -556,6 +594,32 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		 struct session_totals *totals)
 {
 	struct model m = { .sinks = sinks, .sink_cnt = cnt, .totals = totals };
+	uint32_t i;
+	int err = start_pass(s, &m);
 
-	return run_pass(s, &m);
+	if (err)
+		return err;
+	err = capture_reader__stream(s->cr, on_record, &m);
+	if (err == STOP_READING)
+		err = 0;
+	m.totals->bad_records += capture_reader__bad_records(s->cr);
+	m.totals->late_records = capture_reader__late(s->cr);
+	if (m.gpu && !err) {
+		gpu__until(&m, UINT64_MAX);
+		err = m.err;
+	}
+	for (i = 0; i < m.thread_cnt && !err; i++) {
+		stack__close_all(&m, m.threads[i], m.end_ns, SLICE_UNFINISHED);
+		err = cancel__pending() ? -ECANCELED : m.err;
+	}
+	if (m.gpu && !err) {
+		gpu__emit(&m);
+		err = m.err;
+	}
+	if (!err)
+		err = memory__live(&m, &s->live, &s->live_cnt);
+	m.totals->live_blocks = s->live_cnt;
+	m.totals->tensors_over = m.tensors.over;
+	model_clear(&m);
+	return err;
 }

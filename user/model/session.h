@@ -100,6 +100,9 @@ struct session_keys { /* dispatch key sets; 0: not known */
 	uint64_t autograd, nested, no_strides, sparse_csr;
 };
 
+/* at::RecordScope (pytorch ATen/record_function.h) */
+enum { SCOPE_FUNCTION, SCOPE_BACKWARD, SCOPE_TORCHSCRIPT, SCOPE_USER = 7 };
+
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
 /* clang-format off */
@@ -145,7 +148,7 @@ struct slice {
 	const char *overload;      /* "Tensor", "" if none or not known */
 	uint32_t cat;              /* enum slice_cat */
 	uint32_t kind;             /* enum ptb_func_kind */
-	uint32_t scope;            /* at::RecordScope number */
+	uint32_t scope;            /* SCOPE_* or another at::RecordScope */
 	uint32_t flags;            /* SLICE_* */
 	int64_t seq;               /* autograd sequence number, -1: none */
 	uint64_t fwd_thread; /* logical forward thread id of a backward slice, 0 on forward slices */
@@ -295,6 +298,8 @@ struct session_opts {
 	bool no_steps; /* derive no steps */
 };
 #define SESSION_STEP_ON "Optimizer.step"
+#define SESSION_STEP_NAME                                                                          \
+	"ProfilerStep#" /* and its number: steps, of torch's profiler or derived */
 
 /*
  * Id of the first derived step; further ones count down. No operator has such an id, a double holds it exactly, and

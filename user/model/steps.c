@@ -29,11 +29,12 @@
 #include "base/effort.h"
 #include "base/vec.h"
 #include "capture/capture.h"
+#include "capture/record_check.h"
 #include "model/model_priv.h"
 
 #define STOP_SCAN 1
 
-static const char own_step[] = "ProfilerStep#";
+static const char own_step[] = SESSION_STEP_NAME;
 static const char partial_step[] = "partial step";
 
 struct finder {
@@ -116,6 +117,8 @@ static void check_frame(struct finder *fi, const struct ptb_rec_hdr *h)
 static int on_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct finder *fi = arg;
+	const char *text;
+	uint32_t len;
 
 	if (effort__check() != EFFORT_GOES_ON) /* which the pass will say */
 		return STOP_SCAN;
@@ -127,25 +130,19 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		fi->last_ns = h->ts_ns;
 	if (fi->opts->no_steps)
 		return 0;
-	if (h->kind == PTB_REC_SCOPE_NAME) {
-		const struct ptb_scope_name *r = (const void *)h;
-
-		check_text(fi, h, (const char *)(r + 1), r->text_len);
-	} else if (h->kind == PTB_REC_SCOPE_BEGIN) {
-		const struct ptb_scope_begin *r = (const void *)h;
-
-		check_text(fi, h, (const char *)(r + 1), r->text_len);
-	} else if (h->kind == PTB_REC_RF_BEGIN && !((const struct ptb_rf_begin *)(const void *)h)->opdef) {
-		const struct ptb_rf_begin *r = (const void *)h;
-
-		check_text(fi, h, (const char *)(r + 1), r->text_len);
-	} else if (h->kind == PTB_REC_NAMED_ENTER && fi->opts->step_on) {
-		const struct ptb_named_enter *r = (const void *)h;
-
-		check_text(fi, h, (const char *)(r + 1), r->text_len);
-	} else if (fi->opts->step_on) {
-		check_frame(fi, h);
+	switch (h->kind) {
+	case PTB_REC_NAMED_ENTER:
+	case PTB_REC_SCOPE_NAME:
+	case PTB_REC_SCOPE_BEGIN:
+	case PTB_REC_RF_BEGIN:
+		if (opdef_of(h) || (h->kind == PTB_REC_NAMED_ENTER && !fi->opts->step_on))
+			break;
+		text = record__text(h, &len);
+		check_text(fi, h, text, len);
+		return fi->err;
 	}
+	if (fi->opts->step_on)
+		check_frame(fi, h);
 	return fi->err;
 }
 
@@ -206,7 +203,7 @@ static void begin_step(struct model *m, struct thread *t, uint64_t ts, bool part
 	struct entry e = { .overload = "",
 			   .cat = SLICE_USER_ANNOTATION,
 			   .kind = PTB_FUNC_SCOPE,
-			   .scope = 7,
+			   .scope = SCOPE_USER,
 			   .flags = SLICE_DERIVED | (partial ? SLICE_PARTIAL : 0),
 			   .seq = -1 };
 	struct entry *top;

@@ -4,29 +4,26 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "args/values.h"
 #include "base/limits.h"
 #include "base/vec.h"
 
-struct seen {
+struct seen_object {
 	uint64_t last_ns; /* of an unused one: index + 1 of the next */
 	uint32_t id;
-};
-
-struct tensor_seen {
-	struct seen s;
-	uint32_t storage;    /* the number of its storage when it was last seen, 0: none */
-	uint32_t storage_at; /* index of that one, as long as it has that number */
-	uint64_t data;       /* of that one */
-};
-
-struct storage_seen {
-	struct seen s;
-	uint32_t holders; /* tensors seen with it */
-	uint32_t refs; /* as the last tensor that ended counted them, and how many in a row counted the same */
-	uint32_t ends;
+	union {
+		struct {                  /* a tensor */
+			uint32_t storage; /* the number of its storage when it was last seen, 0: none */
+			uint32_t storage_at; /* index of that one, as long as it has that number */
+			uint64_t data;       /* of that one */
+		};
+		struct {                  /* a storage */
+			uint32_t holders; /* tensors seen with it */
+			uint32_t refs; /* as the last tensor that ended counted them, and how many in a row counted the same */
+			uint32_t ends;
+		};
+	};
 };
 
 void tensor_ids__clear(struct tensor_ids *ids)
@@ -69,82 +66,57 @@ void tensor_ids__new_program(struct tensor_ids *ids, uint32_t tgid)
 
 /* ---- tables ---- */
 
-static struct seen *nth(const struct seen_table *t, size_t size, uint64_t i)
-{
-	return (void *)((char *)t->v + i * size);
-}
-
-static void *find(const struct seen_table *t, size_t size, uint64_t addr, uint64_t prog)
+static struct seen_object *find_object(const struct seen_table *t, uint64_t addr, uint64_t prog)
 {
 	const uint64_t *i = hashmap__get(&t->by_addr, addr, prog);
 
-	return i ? nth(t, size, *i) : NULL;
+	return i ? &t->v[*i] : NULL;
 }
 
 /* NULL: memory is out, or the table is full, which is counted. */
-static void *add(struct tensor_ids *ids, struct seen_table *t, size_t size, uint64_t addr, uint64_t prog)
+static struct seen_object *add_object(struct tensor_ids *ids, struct seen_table *t, uint64_t addr,
+				      uint64_t prog)
 {
 	uint32_t i = t->unused ? t->unused - 1 : t->cnt;
-	struct seen *s;
 
 	if (i == LIMIT_TENSORS) {
 		ids->over++;
 		return NULL;
 	}
-	if (vec_reserve(&t->v, &t->cap, (uint64_t)i + 1, size) ||
+	if (vec_reserve((void **)&t->v, &t->cap, (uint64_t)i + 1, sizeof(*t->v)) ||
 	    hashmap__put(&t->by_addr, addr, prog, i)) {
 		ids->err = -ENOMEM;
 		return NULL;
 	}
-	s = nth(t, size, i);
 	if (t->unused)
-		t->unused = (uint32_t)s->last_ns;
+		t->unused = (uint32_t)t->v[i].last_ns;
 	else
 		t->cnt++;
-	memset(s, 0, size);
-	s->id = next_id(ids);
-	return s;
+	t->v[i] = (struct seen_object){ .id = next_id(ids) };
+	return &t->v[i];
 }
 
-static void drop(struct seen_table *t, size_t size, struct seen *s, uint64_t addr, uint64_t prog)
+static void drop_object(struct seen_table *t, struct seen_object *s, uint64_t addr, uint64_t prog)
 {
 	hashmap__del(&t->by_addr, addr, prog);
 	s->id = 0;
 	s->last_ns = t->unused;
-	t->unused = (uint32_t)((size_t)((char *)s - (char *)t->v) / size) + 1;
-}
-
-static struct tensor_seen *find_tensor(const struct tensor_ids *ids, uint64_t impl, uint64_t prog)
-{
-	return find(&ids->tensors, sizeof(struct tensor_seen), impl, prog);
-}
-
-static struct storage_seen *find_storage(const struct tensor_ids *ids, uint64_t data, uint64_t prog)
-{
-	return find(&ids->storages, sizeof(struct storage_seen), data, prog);
-}
-
-static void end_storage(struct tensor_ids *ids, struct storage_seen *s, uint64_t data, uint64_t prog)
-{
-	drop(&ids->storages, sizeof(*s), &s->s, data, prog);
+	t->unused = (uint32_t)(s - t->v) + 1;
 }
 
 /* The tensor's storage, if it is still the one that it was last seen with; NULL: nothing is known. */
-static struct storage_seen *storage_of(const struct tensor_ids *ids, const struct tensor_seen *t)
+static struct seen_object *storage_of(const struct tensor_ids *ids, const struct seen_object *t)
 {
-	struct storage_seen *s;
+	struct seen_object *s = t->storage ? &ids->storages.v[t->storage_at] : NULL;
 
-	if (!t->storage)
-		return NULL;
-	s = (void *)nth(&ids->storages, sizeof(*s), t->storage_at);
-	return s->s.id == t->storage ? s : NULL;
+	return s && s->id == t->storage ? s : NULL;
 }
 
 /* The tensor has left the storage that it was seen with. That one, if it still is and no other tensor is known to
  * have it; else NULL. */
-static struct storage_seen *let_go(const struct tensor_ids *ids, const struct tensor_seen *t)
+static struct seen_object *let_go(const struct tensor_ids *ids, const struct seen_object *t)
 {
-	struct storage_seen *s = storage_of(ids, t);
+	struct seen_object *s = storage_of(ids, t);
 
 	if (!s)
 		return NULL;
@@ -156,30 +128,30 @@ static struct storage_seen *let_go(const struct tensor_ids *ids, const struct te
 void tensor_ids__freed(struct tensor_ids *ids, uint32_t tgid, uint64_t data)
 {
 	uint64_t prog = program(ids, tgid);
-	struct storage_seen *s = data ? find_storage(ids, data, prog) : NULL;
+	struct seen_object *s = data ? find_object(&ids->storages, data, prog) : NULL;
 
 	if (s)
-		end_storage(ids, s, data, prog);
+		drop_object(&ids->storages, s, data, prog);
 }
 
 void tensor_ids__end(struct tensor_ids *ids, const struct ptb_tensor_end *r)
 {
 	uint64_t prog = program(ids, r->h.tgid);
-	struct tensor_seen *t = r->impl ? find_tensor(ids, r->impl, prog) : NULL;
-	struct storage_seen *s;
+	struct seen_object *t = r->impl ? find_object(&ids->tensors, r->impl, prog) : NULL;
+	struct seen_object *s;
 
 	if (t) {
 		let_go(ids, t);
-		drop(&ids->tensors, sizeof(*t), &t->s, r->impl, prog);
+		drop_object(&ids->tensors, t, r->impl, prog);
 	}
-	s = r->data && r->refs ? find_storage(ids, r->data, prog) : NULL;
+	s = r->data && r->refs ? find_object(&ids->storages, r->data, prog) : NULL;
 	if (!s)
 		return;
 	/* one end within another: each still counts the other's reference, so the number stays the same */
 	s->ends = s->refs == r->refs ? s->ends + 1 : 1;
 	s->refs = r->refs;
 	if (s->ends >= s->refs)
-		end_storage(ids, s, r->data, prog);
+		drop_object(&ids->storages, s, r->data, prog);
 }
 
 /* ---- what is seen ---- */
@@ -191,9 +163,9 @@ static bool is_doubtful(const struct tensor_ids *ids, const struct tensor_place 
 }
 
 static bool is_other_tensor(const struct tensor_ids *ids, const struct tensor_place *at,
-			    const struct tensor_seen *t, uint64_t data)
+			    const struct seen_object *t, uint64_t data)
 {
-	if (!is_doubtful(ids, at, t->s.last_ns) || t->s.last_ns >= at->begin_ns)
+	if (!is_doubtful(ids, at, t->last_ns) || t->last_ns >= at->begin_ns)
 		return false;
 	return at->role != TENSOR_GIVEN || t->data != data;
 }
@@ -201,44 +173,44 @@ static bool is_other_tensor(const struct tensor_ids *ids, const struct tensor_pl
 /* A result of its own with data that no tensor has and that the operator had not before: also without a record
  * of its end the former storage has ended. */
 static bool is_other_storage(const struct tensor_ids *ids, const struct tensor_place *at,
-			     const struct storage_seen *s, uint64_t data)
+			     const struct seen_object *s, uint64_t data)
 {
-	return data && at->role == TENSOR_NEW && s->s.last_ns < at->begin_ns &&
-	       (!s->holders || is_doubtful(ids, at, s->s.last_ns));
+	return data && at->role == TENSOR_NEW && s->last_ns < at->begin_ns &&
+	       (!s->holders || is_doubtful(ids, at, s->last_ns));
 }
 
 static uint32_t storage_id(struct tensor_ids *ids, const struct tensor_place *at,
-			   struct tensor_seen *t, uint64_t data, uint64_t prog)
+			   struct seen_object *t, uint64_t data, uint64_t prog)
 {
-	struct storage_seen *s = t && t->data == data ? storage_of(ids, t) : NULL, *left;
+	struct seen_object *s = t && t->data == data ? storage_of(ids, t) : NULL, *left;
 
 	if (!s) /* the shorter way is the usual one */
-		s = find_storage(ids, data, prog);
+		s = find_object(&ids->storages, data, prog);
 
 	/* set_(), resize_(), x.data = y: what nobody else is known to have has ended */
 	if (t && t->storage && t->data != data) {
 		left = let_go(ids, t);
 		if (left && t->data) /* storages without data are one */
-			end_storage(ids, left, t->data, prog);
+			drop_object(&ids->storages, left, t->data, prog);
 		t->storage = 0;
 	}
 	if (!s) {
-		s = add(ids, &ids->storages, sizeof(*s), data, prog);
+		s = add_object(ids, &ids->storages, data, prog);
 		if (!s)
 			return next_id(ids);
 	} else if (is_other_storage(ids, at, s, data)) {
-		*s = (struct storage_seen){ .s.id = next_id(ids) };
+		*s = (struct seen_object){ .id = next_id(ids) };
 	}
-	s->s.last_ns = at->ts_ns;
+	s->last_ns = at->ts_ns;
 	s->refs = 0;
-	if (t && t->storage != s->s.id) {
+	if (t && t->storage != s->id) {
 		let_go(ids, t);
-		t->storage = s->s.id;
-		t->storage_at = (uint32_t)(s - (struct storage_seen *)ids->storages.v);
+		t->storage = s->id;
+		t->storage_at = (uint32_t)(s - ids->storages.v);
 		t->data = data;
 		s->holders++;
 	}
-	return s->s.id;
+	return s->id;
 }
 
 struct naming {
@@ -251,19 +223,19 @@ static uint64_t name_tensor(void *arg, uint64_t impl, const uint64_t *data)
 {
 	struct naming *n = arg;
 	struct tensor_ids *ids = n->ids;
-	struct tensor_seen *t = find_tensor(ids, impl, n->prog);
+	struct seen_object *t = find_object(&ids->tensors, impl, n->prog);
 	uint64_t storage = 0;
 	uint32_t id;
 
 	if (!t) {
-		t = add(ids, &ids->tensors, sizeof(*t), impl, n->prog);
+		t = add_object(ids, &ids->tensors, impl, n->prog);
 	} else if (data && is_other_tensor(ids, n->at, t, *data)) {
 		let_go(ids, t);
-		*t = (struct tensor_seen){ .s.id = next_id(ids) };
+		*t = (struct seen_object){ .id = next_id(ids) };
 	}
-	id = t ? t->s.id : next_id(ids);
+	id = t ? t->id : next_id(ids);
 	if (t)
-		t->s.last_ns = n->at->ts_ns;
+		t->last_ns = n->at->ts_ns;
 	if (data)
 		storage = storage_id(ids, n->at, t, *data, n->prog);
 	return id | storage << 32;

@@ -20,7 +20,7 @@
 
 struct seen_table {
 	struct hashmap by_addr; /* (address, process) -> index */
-	void *v;                /* struct tensor_seen or storage_seen */
+	struct seen_object *v;
 	uint32_t cnt, cap;
 	uint32_t unused; /* index + 1 of the first unused one, 0: none */
 };

@@ -3,6 +3,8 @@
  * The stack of open slices of one thread, rebuilt from entries and exits that each carry the machine's
  * stack pointer. Owns nesting, times and ids; must not know where names come from or go to.
  *
+ * Longer than 600 lines because all rules of nesting work on the one stack.
+ *
  * Theory. The stack grows down. A function entered at sp E is alive as long as the thread's sp is below
  * E. So every record with sp S proves that all frames with E <= S are gone, also those that an exception
  * left without an exit: they end now, an upper bound, and are marked unwound. Frames that remain have
@@ -49,7 +51,6 @@
 #include "base/vec.h"
 #include "model/model_priv.h"
 
-#define STEP_COST 4      /* an open entry is several cache lines */
 #define STACK_MAX 100000 /* open entries per thread; a machine stack holds fewer frames */
 #define RESERVE_NS 64
 #define EARLY_ENDS 256 /* see end_before() */
@@ -63,10 +64,10 @@ struct entry *stack__visible_below(struct thread *t, uint32_t i)
 	while (i--) {
 		if (t->stack[i].hidden)
 			continue;
-		effort__spend((uint64_t)(from - i) * STEP_COST);
+		effort__spend((uint64_t)(from - i) * ENTRY_COST);
 		return &t->stack[i];
 	}
-	effort__spend((uint64_t)from * STEP_COST);
+	effort__spend((uint64_t)from * ENTRY_COST);
 	return NULL;
 }
 
@@ -119,7 +120,7 @@ static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const
 		return NULL;
 	}
 	if (i < t->cnt) {
-		effort__spend((uint64_t)(t->cnt - i) * STEP_COST * 4);
+		effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST * 4);
 		memmove(&t->stack[i + 1], &t->stack[i], (t->cnt - i) * sizeof(*t->stack));
 	}
 	t->stack[i] = *proto;
@@ -149,7 +150,7 @@ static uint64_t end_before(const struct entry *next, const struct entry *e)
 
 static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64_t ts)
 {
-	static const char step[] = "ProfilerStep#"; /* of the program itself */
+	static const char step[] = SESSION_STEP_NAME; /* of the program itself */
 	uint64_t gap = GAP_NS;
 
 	e->begin_ns = ts;
@@ -193,7 +194,7 @@ struct entry *stack__push_annotation(struct model *m, struct thread *t, const st
 
 	while (i && t->stack[i - 1].hidden)
 		i--;
-	effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
+	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
 	e = insert(m, t, i, proto);
 	if (!e)
 		return NULL;
@@ -213,7 +214,7 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 
 	t->cnt--;
 	if (i < t->cnt) {
-		effort__spend((uint64_t)(t->cnt - i) * STEP_COST * 4);
+		effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST * 4);
 		memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i) * sizeof(*t->stack));
 	}
 	if (!is_step(&e) && (!t->cnt || (t->cnt == 1 && is_step(&t->stack[0]))))
@@ -301,7 +302,7 @@ static uint32_t visible_cnt(const struct thread *t, uint32_t from)
 {
 	uint32_t i, n = 0;
 
-	effort__spend((uint64_t)(t->cnt - from) * STEP_COST);
+	effort__spend((uint64_t)(t->cnt - from) * ENTRY_COST);
 	for (i = from; i < t->cnt; i++)
 		n += !t->stack[i].hidden;
 	return n;
@@ -387,10 +388,10 @@ static uint32_t frame_below(const struct thread *t, uint32_t i)
 	while (i--) {
 		if (t->stack[i].annotation || t->stack[i].synthetic)
 			continue;
-		effort__spend((uint64_t)(from - i) * STEP_COST);
+		effort__spend((uint64_t)(from - i) * ENTRY_COST);
 		return i;
 	}
-	effort__spend((uint64_t)from * STEP_COST);
+	effort__spend((uint64_t)from * ENTRY_COST);
 	return UINT32_MAX;
 }
 
@@ -408,7 +409,7 @@ static void close_gone(struct model *m, struct thread *t, uint32_t lowest, uint6
 {
 	uint32_t i;
 
-	effort__spend((uint64_t)(t->cnt - lowest) * STEP_COST);
+	effort__spend((uint64_t)(t->cnt - lowest) * ENTRY_COST);
 	for (i = lowest; i < t->cnt; i++) {
 		if (t->stack[i].annotation) {
 			close_below_annotations(m, t, lowest, ts);
@@ -430,6 +431,43 @@ void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
 	lowest = lowest_gone(t, sp);
 	if (lowest != UINT32_MAX)
 		close_gone(m, t, lowest, ts);
+}
+
+/* The innermost operator inside (or, if there is none, around) the innermost annotation. */
+struct place stack__place(const struct thread *t, struct session_place *at)
+{
+	struct place p = { 0 };
+	bool in_annotation = true; /* nothing between here and the top is an annotation */
+	uint32_t i;
+
+	for (i = t->cnt; i-- && (in_annotation || !p.op);) {
+		struct entry *e = &t->stack[i];
+
+		if (e->hidden)
+			continue;
+		if (!p.entry) {
+			p.entry = e;
+			at->slice = e->id;
+		}
+		if (e->cat == SLICE_USER_ANNOTATION && !p.note)
+			p.note = e;
+		if (e->is_step)
+			continue;
+		if (e->cat == SLICE_USER_ANNOTATION) {
+			if (in_annotation)
+				at->annotation = e->name;
+			in_annotation = false;
+			continue;
+		}
+		if (!p.op) {
+			p.op = e;
+			at->op_slice = e->id;
+			at->op = e->name;
+		}
+		at->outer_op = e->name;
+	}
+	effort__spend((uint64_t)(t->cnt - (i < t->cnt ? i : 0)) * 4);
+	return p;
 }
 
 /* ---- exits ---- */
@@ -500,10 +538,10 @@ struct entry *stack__frame_of(struct thread *t, uint32_t func)
 
 		if (e->func != func || e->annotation || e->synthetic)
 			continue;
-		effort__spend((uint64_t)(t->cnt - i) * STEP_COST);
+		effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
 		return e;
 	}
-	effort__spend((uint64_t)t->cnt * STEP_COST);
+	effort__spend((uint64_t)t->cnt * ENTRY_COST);
 	return NULL;
 }
 
@@ -556,7 +594,7 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 		close_from(m, t, i, ts, CLOSE_MATCHED);
 		return;
 	}
-	effort__spend((uint64_t)(t->cnt - i) * STEP_COST * 2);
+	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST * 2);
 	for (k = i + 1; k < t->cnt; k++) {
 		const struct entry *e = &t->stack[k];
 

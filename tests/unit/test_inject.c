@@ -363,14 +363,14 @@ static void test_facts(void)
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	raise(SIGUSR1);
-	CU_ASSERT_EQUAL(thread_facts__status(getpid(), 0, &st), 0);
+	CU_ASSERT_EQUAL(thread_status__read(getpid(), 0, &st), 0);
 	CU_ASSERT(st.state == 'R' && !st.tracer && st.ns_pid == getpid() && st.uid == getuid() &&
 		  st.gid == getgid());
 	CU_ASSERT_EQUAL(st.blocked, 1ULL << (SIGUSR1 - 1));
 	CU_ASSERT_EQUAL(st.pending, 1ULL << (SIGUSR1 - 1));
 	signal(SIGUSR1, SIG_IGN);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-	CU_ASSERT_EQUAL(thread_facts__status(1 << 22 | 1, 0, &st), -ESRCH);
+	CU_ASSERT_EQUAL(thread_status__read(1 << 22 | 1, 0, &st), -ESRCH);
 	CU_ASSERT(thread_facts__stack(getpid(), (uintptr_t)&local, &sm));
 	CU_ASSERT(sm.start <= (uintptr_t)&local && sm.end > (uintptr_t)&local && sm.floor < sm.start);
 	CU_ASSERT(!thread_facts__stack(getpid(), (uintptr_t)test_facts, &sm)); /* not writable */

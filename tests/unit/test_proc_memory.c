@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "target/proc_memory.h"
+#include "target/proc_info.h"
 
 #define BYTES (8ULL << 20)
 

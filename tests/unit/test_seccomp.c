@@ -526,7 +526,7 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 			pause();
 	}
 	CU_ASSERT_EQUAL_FATAL(read(fds[0], &c, 1), 1);
-	CU_ASSERT(!thread_facts__status(pid, 0, &status) && status.filters == cnt &&
+	CU_ASSERT(!thread_status__read(pid, 0, &status) && status.filters == cnt &&
 		  status.seccomp == (cnt ? 2 : 0));
 	CU_ASSERT_FATAL(!ptrace(PTRACE_SEIZE, pid, NULL, NULL) &&
 			!ptrace(PTRACE_INTERRUPT, pid, NULL, NULL));

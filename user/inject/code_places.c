@@ -223,22 +223,6 @@ static uint64_t loader_base(pid_t pid)
 
 /* ---- objects ---- */
 
-static bool same_file(const struct proc_map *a, const struct proc_map *b)
-{
-	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
-	       !strcmp(a->path, b->path);
-}
-
-static bool seen_before(const struct proc_maps *maps, uint32_t idx)
-{
-	uint32_t i;
-
-	for (i = 0; i < idx; i++)
-		if (maps->items[i].exec && same_file(&maps->items[i], &maps->items[idx]))
-			return true;
-	return false;
-}
-
 /* The file of an executable mapping as the next object, and its answer; it counts when the caller says so. NULL: it
  * cannot be read. */
 static struct code_object *ask_object(pid_t pid, const struct proc_maps *maps, uint32_t idx,
@@ -259,7 +243,7 @@ static struct code_object *ask_object(pid_t pid, const struct proc_maps *maps, u
 				   .outline = mf.answer.outline };
 	*answer = mf.answer;
 	for (i = idx + 1; i < maps->cnt; i++)
-		if (maps->items[i].exec && same_file(&maps->items[i], map))
+		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
 			o->end = maps->items[i].end;
 	return o;
 }
@@ -286,7 +270,7 @@ static int kind_of(const struct proc_maps *maps, uint32_t idx, uint64_t base)
 	uint32_t i;
 
 	for (i = 0; i < maps->cnt; i++)
-		if (maps->items[i].start == base && same_file(&maps->items[i], map))
+		if (maps->items[i].start == base && proc_map__same_file(&maps->items[i], map))
 			return CODE_LOADER;
 	if (is_base(map, "libc") || is_base(map, "libpthread") || is_base(map, "libdl"))
 		return CODE_LIBC;
@@ -345,7 +329,7 @@ static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t ba
 	uint32_t i;
 
 	for (i = 0; i < maps->cnt; i++) {
-		if (!maps->items[i].exec || seen_before(maps, i) || kind_of(maps, i, base) >= 0)
+		if (!proc_maps__is_first(maps, i) || kind_of(maps, i, base) >= 0)
 			continue;
 		o = ask_object(pid, maps, i, &q, cp, &answer);
 		if (!o)
@@ -370,7 +354,7 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 	int kind;
 
 	for (i = 0; i < maps->cnt; i++) {
-		kind = maps->items[i].exec && !seen_before(maps, i) ? kind_of(maps, i, base) : -1;
+		kind = proc_maps__is_first(maps, i) ? kind_of(maps, i, base) : -1;
 		if (kind < 0)
 			continue;
 		o = ask_object(pid, maps, i, kind == CODE_LIBC ? &libc : &loader, out, &answer);

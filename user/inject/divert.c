@@ -173,7 +173,7 @@ static int send_off(struct divert_req *req, const struct user_regs_struct *regs,
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
 	if (!err)
-		err = inject__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: nobody's bytes */
+		err = remote__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: nobody's bytes */
 	if (!err)
 		err = set_regs(req->tid, &d->regs);
 	if (!err) {
@@ -218,7 +218,7 @@ static void look_and_go(struct divert_req *req)
 	}
 	req->err = get_regs(req->tid, &regs);
 	if (!req->err)
-		req->err = thread_facts__status(req->pid, req->tid, &st);
+		req->err = thread_status__read(req->pid, req->tid, &st);
 	if (req->err)
 		return;
 	call = (struct blocked_call){ (long)regs.orig_rax,
@@ -313,7 +313,7 @@ enum detour_state divert__state(pid_t pid, pid_t tid, uint64_t own_mask)
 {
 	struct thread_status st;
 
-	if (thread_facts__status(pid, tid, &st))
+	if (thread_status__read(pid, tid, &st))
 		return DETOUR_OVER; /* the thread is gone */
 	return (st.blocked ^ own_mask) & SIG_FRAME_MARK ? DETOUR_LASTS : DETOUR_OVER;
 }

@@ -19,10 +19,10 @@
 #include "base/log.h"
 #include "inject/inject_priv.h"
 #include "inject/root_file.h"
-#include "inject/thread_facts.h"
 #include "target/file_server.h"
 #include "target/proc_info.h"
 #include "target/proc_maps.h"
+#include "target/remote_mem.h"
 
 #define DEFAULT_LIMIT_NS 5000000000ULL
 
@@ -61,7 +61,7 @@ bool inject__is_alive(const struct inject_job *job)
 {
 	struct thread_status st;
 
-	if (!thread_facts__status(job->pid, 0, &st) && st.state != 'Z' && st.state != 'X')
+	if (!thread_status__read(job->pid, 0, &st) && st.state != 'Z' && st.state != 'X')
 		return true;
 	refuse(job, "the process has ended");
 	return false;
@@ -79,17 +79,6 @@ void inject__nap(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-int inject__write(int mem, uint64_t addr, const void *buf, size_t len)
-{
-	ssize_t n = pwrite(mem, buf, len, (off_t)addr);
-
-	if (n == (ssize_t)len)
-		return 0;
-	return n < 0 ? -errno :
-	       n     ? -EFAULT :
-		       -ESRCH; /* Linux fs/proc/base.c, mem_rw(): 0 without users */
-}
-
 bool inject__is_running(int pidfd)
 {
 	return !syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0);
@@ -98,19 +87,16 @@ bool inject__is_running(int pidfd)
 /* Before anything is read of the process, so that all of it is about this address space or leads nowhere. */
 static int open_process(struct inject_job *job)
 {
-	char path[32];
-
 	job->pidfd = (int)syscall(SYS_pidfd_open, job->pid, 0);
 	if (job->pidfd < 0) {
 		refuse(job, "there is no such process");
 		return -ESRCH;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/mem", job->pid);
-	job->mem = open(path, O_RDWR | O_CLOEXEC);
+	job->mem = remote__open(job->pid, O_RDWR);
 	if (job->mem < 0) {
 		refuse(job, "there is no such process, or its memory cannot be opened: %s",
-		       errstr(errno));
-		return errno == ENOENT ? -ESRCH : -errno;
+		       errstr(job->mem));
+		return job->mem;
 	}
 	if (!inject__is_running(job->pidfd)) {
 		refuse(job, "the process has ended");
@@ -216,7 +202,7 @@ static bool have_same_filters(pid_t pid, const struct thread_status *main)
 	bool same = n > 0;
 
 	for (i = 0; i < n && same; i++) /* one that has ended meanwhile has none that matter */
-		same = thread_facts__status(pid, tids[i], &st) ||
+		same = thread_status__read(pid, tids[i], &st) ||
 		       (st.seccomp == main->seccomp && st.filters == main->filters);
 	if (n > 0)
 		free(tids);
@@ -226,7 +212,7 @@ static bool have_same_filters(pid_t pid, const struct thread_status *main)
 static int check_process(struct inject_job *job)
 {
 	struct thread_status st;
-	int err = thread_facts__status(job->pid, 0, &st);
+	int err = thread_status__read(job->pid, 0, &st);
 
 	if (err) {
 		err = -ESRCH;

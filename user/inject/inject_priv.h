@@ -30,8 +30,6 @@ bool inject__is_alive(const struct inject_job *job); /* false: and says that the
 bool inject__is_running(int pidfd); /* not reaped yet, so its pid is still its own */
 bool inject__is_time(const struct inject_job *job); /* is there any left? */
 void inject__nap(uint64_t ns);
-/* Exactly these bytes into the address space of job.mem: 0; -ESRCH: nobody has it any more; or negative errno. */
-int inject__write(int mem, uint64_t addr, const void *buf, size_t len);
 
 /* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another way may
  * be tried. */

@@ -33,7 +33,7 @@ static const char *is_hopeless(pid_t pid, pid_t tid, bool asleep_too)
 	struct thread_status st;
 	struct blocked_call call;
 
-	if (thread_facts__status(pid, tid, &st))
+	if (thread_status__read(pid, tid, &st))
 		return "it has exited";
 	if (st.state != 'R' && st.state != 'S')
 		return "it is neither running nor sleeping";

@@ -8,10 +8,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "inject/thread_facts.h"
-#include "target/elf_file.h"
-#include "target/mapped_file.h"
-#include "target/proc_maps.h"
+#include "target/proc_info.h"
+#include "target/python_proc.h"
 #include "target/remote_mem.h"
 
 /* Words of _Py_DebugOffsets, the same in every version that has remote execution. */
@@ -83,49 +81,6 @@ int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, 
 
 /* ---- the live interpreter ---- */
 
-static bool is_runtime(const struct elf_sym *sym, void *arg)
-{
-	uint64_t *addr = arg;
-
-	if (sym->defined && !strcmp(sym->name, "_PyRuntime"))
-		*addr = sym->addr;
-	return !*addr;
-}
-
-/* Runs in a child (elf_child.h). */
-static int find_symbol(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
-{
-	uint64_t addr = 0;
-
-	(void)arg;
-	elf_file__for_each_sym(ef, is_runtime, &addr);
-	return elf_answer__give(&addr, sizeof(addr), out, len);
-}
-
-/* Address of _PyRuntime; 0: no interpreter. It is in the program itself, or in a library named after it. */
-static uint64_t find_runtime(pid_t pid)
-{
-	uint64_t addr = 0, spent_ns = 0;
-	const struct elf_question q = { .fn = find_symbol, .spent_ns = &spent_ns };
-	struct mapped_file mf;
-	struct proc_maps maps;
-	uint32_t i;
-
-	if (proc_maps__read(pid, &maps))
-		return 0;
-	for (i = 0; i < maps.cnt && !addr; i++) {
-		if (!maps.items[i].exec || !strstr(proc_map__base(&maps.items[i]), "python") ||
-		    strstr(proc_map__base(&maps.items[i]), "torch") ||
-		    mapped_file__ask(pid, &maps.items[i], &q, &mf))
-			continue;
-		if (elf_answer__get(&mf.answer, &addr, sizeof(addr)) && addr)
-			addr += mf.load_bias;
-		mapped_file__clear(&mf);
-	}
-	proc_maps__free(&maps);
-	return addr;
-}
-
 static bool read_word(pid_t pid, uint64_t addr, uint64_t *out)
 {
 	return !remote__read(pid, addr, out, sizeof(*out));
@@ -139,7 +94,7 @@ static bool is_main_state(pid_t pid, const struct py_remote *pr)
 	struct thread_status st;
 	uint64_t *w = calloc(cnt + 1, 8);
 
-	if (w && !thread_facts__status(pid, 0, &st) && !remote__read(pid, pr->tstate, w, cnt * 8))
+	if (w && !thread_status__read(pid, 0, &st) && !remote__read(pid, pr->tstate, w, cnt * 8))
 		for (i = 0; i < cnt; i++) {
 			interp |= i < 8 && w[i] == pr->interp;
 			tid |= w[i] == (uint64_t)st.ns_pid;
@@ -150,14 +105,16 @@ static bool is_main_state(pid_t pid, const struct py_remote *pr)
 
 int py_remote__find(pid_t pid, struct py_remote *out, const char **why)
 {
-	uint64_t runtime = find_runtime(pid);
+	static const char *const name = "_PyRuntime";
+	uint64_t runtime;
 	uint8_t bytes[PY_OFFSETS_READ];
 	int32_t enabled, pending;
 	int err;
 
 	memset(out, 0, sizeof(*out));
 	*why = "it has no Python interpreter";
-	if (!runtime || remote__read(pid, runtime, bytes, sizeof(bytes)))
+	if (python_proc__symbols(pid, &name, 1, &runtime) ||
+	    remote__read(pid, runtime, bytes, sizeof(bytes)))
 		return -ENOTSUP;
 	err = py_offsets__parse(bytes, sizeof(bytes), &out->off, why);
 	if (err)

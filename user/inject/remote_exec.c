@@ -18,7 +18,7 @@
 #include "inject/inject_priv.h"
 #include "inject/py_remote.h"
 #include "inject/root_file.h"
-#include "inject/thread_facts.h"
+#include "target/proc_info.h"
 #include "target/remote_mem.h"
 
 /* clang-format off */
@@ -136,8 +136,8 @@ static int ask(struct inject_job *job, const struct py_remote *pr, const struct 
 
 	if (strlen(s->text.path) + 1 > pr->off.path_size)
 		return -ENAMETOOLONG;
-	err = inject__write(job->mem, path_addr(pr), s->text.path, strlen(s->text.path) + 1);
-	return err ? err : inject__write(job->mem, pending_addr(pr), &one, sizeof(one));
+	err = remote__write(job->mem, path_addr(pr), s->text.path, strlen(s->text.path) + 1);
+	return err ? err : remote__write(job->mem, pending_addr(pr), &one, sizeof(one));
 }
 
 /* Makes the interpreter look. Only the low byte: the rest is not about events. */
@@ -151,7 +151,7 @@ static void nudge(struct inject_job *job, const struct py_remote *pr)
 	bits &= (uint8_t)~GIL_DROP_REQUEST;
 	bits |= (uint8_t)(PLEASE_STOP | OTHERS_BITS |
 			  (pr->off.free_threaded ? OTHERS_BITS_FREE_THREADED : 0));
-	inject__write(job->mem, addr, &bits, sizeof(bits));
+	remote__write(job->mem, addr, &bits, sizeof(bits));
 }
 
 /* True: it will not run. False: the interpreter has it already. */
@@ -163,10 +163,10 @@ static bool take_back(struct inject_job *job, const struct py_remote *pr)
 	if (!is_pending(job->pid, pr))
 		return false;
 	/* a name first: with an empty one the interpreter does nothing, should it look right now */
-	inject__write(job->mem, path_addr(pr), &empty, sizeof(empty));
+	remote__write(job->mem, path_addr(pr), &empty, sizeof(empty));
 	if (!is_pending(job->pid, pr))
 		return false;
-	inject__write(job->mem, pending_addr(pr), &none, sizeof(none));
+	remote__write(job->mem, pending_addr(pr), &none, sizeof(none));
 	return true;
 }
 
@@ -229,7 +229,7 @@ int remote_exec__load(struct inject_job *job)
 		refuse(job, "%s", why);
 		return -EAGAIN;
 	}
-	if (thread_facts__status(job->pid, 0, &st) || st.seccomp)
+	if (thread_status__read(job->pid, 0, &st) || st.seccomp)
 		err = ptrace_way__judge_filters(job, end);
 	if (err)
 		return err;

@@ -14,9 +14,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "inject/thread_facts.h"
 #include "target/file_server.h"
-#include "target/proc_maps.h"
+#include "target/proc_info.h"
 
 /* ---- temporary files ---- */
 
@@ -28,12 +27,11 @@ struct owner {
 static uint32_t root_of(pid_t pid, const char *map)
 {
 	unsigned long inside, outside, cnt;
-	char path[32], *text, *line;
+	char *text, *line;
 	uint32_t id = 0;
 	size_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, map);
-	if (proc_file__read(path, 65536, &text, &len))
+	if (proc_file__read(pid, 0, map, &text, &len))
 		return 0;
 	for (line = text; sscanf(line, "%lu %lu %lu", &inside, &outside, &cnt) == 3; line++) {
 		if (!inside)
@@ -113,7 +111,7 @@ int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root
 	int err = -EACCES;
 
 	*out = (struct root_temp)ROOT_TEMP_NONE;
-	if (thread_facts__status(pid, 0, &st) || getrandom(&number, sizeof(number), 0) != sizeof(number))
+	if (thread_status__read(pid, 0, &st) || getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -EIO;
 	w.user = (struct owner){ st.uid, st.gid };
 	w.ns_root = (struct owner){ root_of(pid, "uid_map"), root_of(pid, "gid_map") };

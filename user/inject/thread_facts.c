@@ -1,63 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Parses /proc/PID/task/TID/{status,syscall,limits} (Linux fs/proc/array.c, base.c) and the anonymous parts of
+/* Parses /proc/PID/task/TID/{syscall,limits} (Linux fs/proc/array.c, base.c) and the anonymous parts of
  * maps. */
 #include "inject/thread_facts.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "target/proc_maps.h"
-
-#define STATUS_MAX 65536
-#define MAPS_MAX (64u << 20)
-
-static int read_task_file(pid_t pid, pid_t tid, const char *name, char **text)
-{
-	char path[80];
-	size_t len;
-	int err;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid ? tid : pid, name);
-	err = proc_file__read(path, STATUS_MAX, text, &len);
-	return err == -ENOENT ? -ESRCH : err;
-}
-
-static const char *field(const char *text, const char *name)
-{
-	const char *at = strstr(text, name);
-
-	return at ? at + strlen(name) : "";
-}
-
-int thread_facts__status(pid_t pid, pid_t tid, struct thread_status *out)
-{
-	char *text, *end;
-	const char *num;
-	int err = read_task_file(pid, tid, "status", &text);
-
-	if (err)
-		return err;
-	memset(out, 0, sizeof(*out));
-	sscanf(field(text, "\nState:"), " %c", &out->state);
-	sscanf(field(text, "\nTracerPid:"), "%d", &out->tracer);
-	for (num = field(text, "\nNSpid:"); *num == '\t' || *num == ' '; num = end)
-		out->ns_pid = (pid_t)strtol(num, &end, 10); /* one for each namespace, the innermost last */
-	sscanf(field(text, "\nSeccomp:"), "%" SCNu32, &out->seccomp);
-	sscanf(field(text, "\nSeccomp_filters:"), "%" SCNu32, &out->filters);
-	sscanf(field(text, "\nUid:"), "%*u %*u %*u %" SCNu32, &out->uid);
-	sscanf(field(text, "\nGid:"), "%*u %*u %*u %" SCNu32, &out->gid);
-	out->pending = strtoull(field(text, "\nSigPnd:"), NULL, 16) |
-		       strtoull(field(text, "\nShdPnd:"), NULL, 16);
-	out->blocked = strtoull(field(text, "\nSigBlk:"), NULL, 16);
-	out->shadow_stack = !strncmp(field(text, "\nx86_Thread_features:"), "\tshstk", 6) ||
-			    strstr(field(text, "\nx86_Thread_features:"), "shstk ");
-	free(text);
-	return 0;
-}
+#include "target/proc_info.h"
 
 static bool is_pipe(pid_t pid, uint64_t fd)
 {
@@ -70,11 +22,12 @@ static bool is_pipe(pid_t pid, uint64_t fd)
 bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out)
 {
 	char *text;
+	size_t len;
 	int n;
 
 	memset(out, 0, sizeof(*out));
 	out->nr = -1;
-	if (read_task_file(pid, tid, "syscall", &text))
+	if (proc_file__read(pid, tid, "syscall", &text, &len))
 		return false;
 	n = sscanf(text, "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64,
 		   &out->nr, &out->args[0], &out->args[1], &out->args[2], &out->args[3],
@@ -95,11 +48,12 @@ static uint64_t grows_to(pid_t pid, const struct stack_map *sm, uint64_t below)
 {
 	uint64_t floor = below + GUARD_GAP, limit = UINT64_MAX; /* "unlimited" */
 	char *text;
+	size_t len;
 
 	/* prlimit() needs CAP_SYS_RESOURCE for another user's process, this does not */
-	if (read_task_file(pid, 0, "limits", &text))
+	if (proc_file__read(pid, 0, "limits", &text, &len))
 		return sm->start;
-	sscanf(field(text, "\nMax stack size"), "%" SCNu64, &limit);
+	sscanf(proc_file__field(text, "\nMax stack size"), "%" SCNu64, &limit);
 	free(text);
 	if (limit < sm->end && sm->end - limit > floor)
 		floor = sm->end - limit;
@@ -108,14 +62,13 @@ static uint64_t grows_to(pid_t pid, const struct stack_map *sm, uint64_t below)
 
 bool thread_facts__stack(pid_t pid, uint64_t addr, struct stack_map *out)
 {
-	char path[64], perms[5], *text;
+	char perms[5], *text;
 	const char *line, *next;
 	uint64_t below = 0;
 	bool found = false;
 	size_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	if (proc_file__read(path, MAPS_MAX, &text, &len))
+	if (proc_file__read(pid, 0, "maps", &text, &len))
 		return false;
 	for (line = text; line && *line && !found; line = next) {
 		next = strchr(line, '\n');

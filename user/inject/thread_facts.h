@@ -8,20 +8,8 @@
 #include <sys/types.h>
 
 #include "inject/safe_point.h"
+#include "target/proc_info.h"
 
-struct thread_status {
-	char state; /* 'R', 'S', ... */
-	pid_t tracer;
-	pid_t ns_pid;     /* in its own pid namespace */
-	uint32_t seccomp; /* 0: none, 1: strict, 2: filter */
-	uint32_t filters; /* how many of them (Linux 5.9; else 0) */
-	bool shadow_stack;
-	uint32_t uid, gid;         /* of the file system */
-	uint64_t pending, blocked; /* signals: of the thread or the process, bit 0 is signal 1 */
-};
-
-/* tid 0: the main thread. 0 or negative errno (-ESRCH: it is gone). */
-int thread_facts__status(pid_t pid, pid_t tid, struct thread_status *out);
 /* The system call in which it sleeps; nr -1: none. False: not known. */
 bool thread_facts__call(pid_t pid, pid_t tid, struct blocked_call *out);
 

@@ -15,7 +15,7 @@
 #include "plan/lib_plan.h"
 #include "ptb_event.h"
 #include "record/record_opts.h"
-#include "target/proc_memory.h"
+#include "target/proc_info.h"
 
 struct recorder;
 

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "record/targets.h"
-#include "target/proc_memory.h"
+#include "target/proc_info.h"
 #include "target/torch_libs.h"
 
 #define LOOK_EVERY_NS 20000000ULL /* one look is a file of /proc that costs some 30 us */

@@ -22,6 +22,7 @@
 #include "target/elf_file.h"
 #include "target/elf_notes.h"
 #include "target/mapped_file.h"
+#include "target/remote_mem.h"
 
 #define MAGIC "PTBAGENT"
 /* clang-format off */
@@ -161,19 +162,6 @@ static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
 	return 0;
 }
 
-/* A descriptor of the process's memory as it is now, whatever it executes later. */
-static int open_memory(pid_t pid, int flags)
-{
-	char path[32];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, flags | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	return fd;
-}
-
 static int read_ctl(int fd, uint64_t addr, struct ptb_agent_ctl *out, char *why, size_t cap)
 {
 	ssize_t n = addr > INT64_MAX ? -1 : pread(fd, out, sizeof(*out), (off_t)addr);
@@ -187,7 +175,7 @@ static int read_ctl(int fd, uint64_t addr, struct ptb_agent_ctl *out, char *why,
 
 int agent_lib__read(pid_t pid, const struct agent_lib *al, struct ptb_agent_ctl *out)
 {
-	int fd = open_memory(pid, O_RDONLY), err;
+	int fd = remote__open(pid, O_RDONLY), err;
 	char why[128];
 
 	if (fd < 0)
@@ -195,15 +183,6 @@ int agent_lib__read(pid_t pid, const struct agent_lib *al, struct ptb_agent_ctl 
 	err = read_ctl(fd, al->ctl, out, why, sizeof(why));
 	close(fd);
 	return err == -EAGAIN ? -EPROTO : err;
-}
-
-static int write_at(int fd, uint64_t addr, const void *buf, size_t len)
-{
-	ssize_t n = pwrite(fd, buf, len, (off_t)addr);
-
-	if (n == (ssize_t)len)
-		return 0;
-	return n < 0 ? -errno : n ? -EIO : -ESRCH;
 }
 
 /* Another tracer may have written them before: the same are left alone, its requests stand on them. */
@@ -219,18 +198,19 @@ static int write_cfg(int fd, uint64_t ctl_addr, const struct ptb_agent_cfg *cfg)
 		return err == -EAGAIN ? -EPROTO : err;
 	if (now.cfg_abi == abi && now.cfg_size == size && !memcmp(&now.cfg, cfg, sizeof(*cfg)))
 		return 0;
-	err = write_at(fd, abi_addr, &none, sizeof(none));
+	err = remote__write(fd, abi_addr, &none, sizeof(none));
 	if (!err)
-		err = write_at(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg), cfg, sizeof(*cfg));
+		err = remote__write(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg), cfg,
+				    sizeof(*cfg));
 	if (!err)
-		err = write_at(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg_size), &size,
-			       sizeof(size));
-	return err ? err : write_at(fd, abi_addr, &abi, sizeof(abi));
+		err = remote__write(fd, ctl_addr + offsetof(struct ptb_agent_ctl, cfg_size), &size,
+				    sizeof(size));
+	return err ? err : remote__write(fd, abi_addr, &abi, sizeof(abi));
 }
 
 int agent_lib__configure(pid_t pid, const struct agent_lib *al, const struct ptb_agent_cfg *cfg)
 {
-	int fd = open_memory(pid, O_RDWR), err;
+	int fd = remote__open(pid, O_RDWR), err;
 
 	if (fd < 0)
 		return fd;
@@ -257,7 +237,7 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 			return say(why, cap, -EPROTO, "its semaphores are not in writable memory");
 	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) || !is_writable(maps, code, al->ctl, sizeof(ctl)))
 		return say(why, cap, -EPROTO, "it exports no control block");
-	fd = open_memory(pid, O_RDONLY);
+	fd = remote__open(pid, O_RDONLY);
 	if (fd < 0)
 		return fd;
 	err = read_ctl(fd, al->ctl, &ctl, why, cap);

@@ -18,10 +18,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "target/proc_maps.h"
+#include "target/proc_info.h"
 
 #define BACKING_DEVICES "/sys/class/bdi"
-#define MOUNTS_MAX (16u << 20)
 #define FIRST_USER_NS                                                                              \
 	0xeffffffdu /* inode of the first user namespace (linux/proc_ns.h, PROC_USER_INIT_INO) */
 
@@ -77,12 +76,11 @@ static bool is_trusted_line(const char *line, bool roots_namespace)
 /* Is the mount in the process's list, and one that only root can have made? */
 static bool is_roots_mount(pid_t pid, uint64_t mount)
 {
-	char path[64], *text, *line, *end;
+	char *text, *line, *end;
 	bool found = false, roots = false;
 	size_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	if (proc_file__read(path, MOUNTS_MAX, &text, &len))
+	if (proc_file__read(pid, 0, "mountinfo", &text, &len))
 		return false;
 	for (line = text; line && *line && !found; line = end) {
 		end = strchr(line, '\n');

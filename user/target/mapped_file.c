@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -101,18 +100,6 @@ static int open_regular(pid_t pid, int name, struct statx *st)
 	return err ? err : move_up(fd);
 }
 
-__attribute__((format(printf, 1, 2))) static char *format_path(const char *fmt, ...)
-{
-	char *path;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vasprintf(&path, fmt, ap);
-	va_end(ap);
-	return n < 0 ? NULL : path;
-}
-
 /*
  * /proc/PID/map_files names the mapped file itself, but needs CAP_CHECKPOINT_RESTORE. The path in
  * maps is the target's for another mount namespace, ours for a mere chroot, and another file may be
@@ -188,7 +175,9 @@ uint64_t torch_proc__refused_files(void)
 
 char *mapped_file__fd_path(int fd)
 {
-	return format_path("/proc/self/fd/%d", fd);
+	char *path;
+
+	return asprintf(&path, "/proc/self/fd/%d", fd) < 0 ? NULL : path;
 }
 
 static int check(pid_t pid, const struct proc_map *map, enum identity id, struct mapped_file *mf)

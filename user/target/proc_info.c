@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Threads, children, names and states of processes, from /proc. */
+/* See proc_info.h. Texts of /proc are the kernel's, but names in them may hold anything. */
+#include "target/proc_info.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +14,207 @@
 #include <unistd.h>
 
 #include "base/vec.h"
-#include "target/proc_info.h"
-#include "target/proc_maps.h"
 
-#define PROC_TEXT_MAX (4u << 20)
+#define FILE_MAX (64u << 20) /* vm.max_map_count's default makes maps of about 10 MiB */
+#define CMDLINE_MAX 4096
+
+/* ---- files ---- */
+
+static int read_all(int fd, char **text, size_t *len)
+{
+	uint32_t cap = 0;
+	ssize_t got;
+
+	for (*len = 0; *len <= FILE_MAX; *len += (size_t)got) {
+		if (vec_reserve((void **)text, &cap, *len + 4096 + 1, 1))
+			return -ENOMEM;
+		do
+			got = read(fd, *text + *len, cap - *len - 1);
+		while (got < 0 && errno == EINTR);
+		if (got < 0)
+			return -errno;
+		if (!got) {
+			(*text)[*len] = 0;
+			return 0;
+		}
+	}
+	return -EFBIG;
+}
+
+static int read_path(const char *path, char **text, size_t *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err;
+
+	*text = NULL;
+	if (fd < 0)
+		return -errno;
+	err = read_all(fd, text, len);
+	close(fd);
+	if (err) {
+		free(*text);
+		*text = NULL;
+	}
+	return err;
+}
+
+int proc_file__read(pid_t pid, pid_t tid, const char *name, char **text, size_t *len)
+{
+	char path[96];
+	int err;
+
+	if (tid)
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
+	else
+		snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	err = read_path(path, text, len);
+	return err == -ENOENT ? -ESRCH : err;
+}
+
+const char *proc_file__field(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? at + strlen(name) : "";
+}
+
+bool proc_path__cut_deleted(char *path)
+{
+	static const char suffix[] = " (deleted)";
+	size_t len = strlen(path);
+
+	if (len < sizeof(suffix) || strcmp(path + len - (sizeof(suffix) - 1), suffix) != 0)
+		return false;
+	path[len - (sizeof(suffix) - 1)] = 0;
+	return true;
+}
+
+/* ---- stat ---- */
+
+int proc_stat__read(pid_t pid, struct proc_stat *out)
+{
+	char *text, *p;
+	size_t len;
+	int err = proc_file__read(pid, 0, "stat", &text, &len);
+
+	if (err)
+		return err;
+	p = strrchr(text, ')'); /* the name before it may hold blanks and parentheses */
+	if (!p || sscanf(p + 1,
+			 " %c %d %*d %*d %*d %*d %" SCNu32 " %" SCNu64 " %*u %" SCNu64
+			 " %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+			 &out->state, &out->parent, &out->flags, &out->minor, &out->major,
+			 &out->start) != 6)
+		err = -EPROTO;
+	free(text);
+	return err;
+}
+
+char proc__state(pid_t pid)
+{
+	struct proc_stat st;
+
+	return proc_stat__read(pid, &st) ? 0 : st.state;
+}
+
+/* ---- status ---- */
+
+int thread_status__read(pid_t pid, pid_t tid, struct thread_status *out)
+{
+	const char *num;
+	char *text, *end;
+	size_t len;
+	int err = proc_file__read(pid, tid, "status", &text, &len);
+
+	if (err)
+		return err;
+	memset(out, 0, sizeof(*out));
+	sscanf(proc_file__field(text, "\nState:"), " %c", &out->state);
+	sscanf(proc_file__field(text, "\nTgid:"), "%d", &out->tgid);
+	sscanf(proc_file__field(text, "\nTracerPid:"), "%d", &out->tracer);
+	for (num = proc_file__field(text, "\nNSpid:"); *num == '\t' || *num == ' '; num = end)
+		out->ns_pid = (pid_t)strtol(num, &end, 10); /* one for each namespace, the innermost last */
+	sscanf(proc_file__field(text, "\nSeccomp:"), "%" SCNu32, &out->seccomp);
+	sscanf(proc_file__field(text, "\nSeccomp_filters:"), "%" SCNu32, &out->filters);
+	sscanf(proc_file__field(text, "\nUid:"), "%*u %*u %*u %" SCNu32, &out->uid);
+	sscanf(proc_file__field(text, "\nGid:"), "%*u %*u %*u %" SCNu32, &out->gid);
+	out->pending = strtoull(proc_file__field(text, "\nSigPnd:"), NULL, 16) |
+		       strtoull(proc_file__field(text, "\nShdPnd:"), NULL, 16);
+	out->blocked = strtoull(proc_file__field(text, "\nSigBlk:"), NULL, 16);
+	num = proc_file__field(text, "\nx86_Thread_features:");
+	out->shadow_stack = !strncmp(num, "\tshstk", 6) || strstr(num, "shstk ");
+	free(text);
+	return 0;
+}
+
+/* Fields of status that are "   123 kB", in bytes. -ESRCH: one is missing, the process has no memory any more. */
+static int read_sizes(pid_t pid, const char *const *names, uint64_t *bytes, uint32_t cnt)
+{
+	uint64_t kb;
+	uint32_t i;
+	char *text;
+	size_t len;
+	int err = proc_file__read(pid, 0, "status", &text, &len);
+
+	if (err)
+		return err;
+	for (i = 0; i < cnt && !err; i++) {
+		kb = 0;
+		if (sscanf(proc_file__field(text, names[i]), "%" SCNu64 " kB", &kb) != 1 &&
+		    strcmp(names[i], "\nVmSwap:") != 0) /* not there without swap */
+			err = -ESRCH;
+		bytes[i] = kb * 1024;
+	}
+	free(text);
+	return err;
+}
+
+int proc_memory__read(pid_t pid, struct proc_memory *out)
+{
+	static const char *const names[PTB_RSS_KINDS + 1] = {
+		[PTB_RSS_FILE] = "\nRssFile:", [PTB_RSS_ANON] = "\nRssAnon:",
+		[PTB_RSS_SWAP] = "\nVmSwap:",  [PTB_RSS_SHMEM] = "\nRssShmem:",
+		[PTB_RSS_KINDS] = "\nVmSize:",
+	};
+	uint64_t bytes[PTB_RSS_KINDS + 1];
+	struct proc_stat st;
+	int err = read_sizes(pid, names, bytes, PTB_RSS_KINDS + 1);
+
+	if (!err)
+		err = proc_stat__read(pid, &st);
+	*out = (struct proc_memory){ 0 };
+	if (err)
+		return err;
+	memcpy(out->rss, bytes, sizeof(out->rss));
+	out->vm_bytes = bytes[PTB_RSS_KINDS];
+	out->minor = st.minor;
+	out->major = st.major;
+	return 0;
+}
+
+int proc_memory__code(pid_t pid, uint64_t *bytes)
+{
+	static const char *const names[] = { "\nVmExe:", "\nVmLib:" };
+	uint64_t sizes[2] = { 0 };
+	int err = read_sizes(pid, names, sizes, 2);
+
+	*bytes = sizes[0] + sizes[1];
+	return err;
+}
+
+/* ---- lists of threads and children ---- */
 
 struct pid_list {
 	pid_t *pids;
 	uint32_t cnt, cap;
 };
 
-static int pid_list__add(struct pid_list *list, pid_t pid)
+static int pid_list__add(struct pid_list *list, long pid)
 {
+	if (pid <= 0 || pid > INT32_MAX)
+		return 0;
 	if (vec_reserve((void **)&list->pids, &list->cap, list->cnt + 1ULL, sizeof(*list->pids)))
 		return -ENOMEM;
-	list->pids[list->cnt++] = pid;
+	list->pids[list->cnt++] = (pid_t)pid;
 	return 0;
 }
 
@@ -43,8 +231,7 @@ static int list_numbers(const char *path, struct pid_list *list)
 		return errno == ENOENT ? -ESRCH : -errno;
 	while (!err && (de = readdir(dir))) {
 		v = strtol(de->d_name, &end, 10);
-		if (v > 0 && v <= INT32_MAX && !*end)
-			err = pid_list__add(list, (pid_t)v);
+		err = *end ? 0 : pid_list__add(list, v);
 	}
 	closedir(dir);
 	return err;
@@ -74,65 +261,29 @@ int proc__threads(pid_t pid, pid_t **tids)
 	return finish_list(&list, err, tids);
 }
 
-/*
- * The fields of /proc/PID/stat behind the name, which may hold blanks and parentheses: state
- * letter, parent, flags. False when there is no such process.
- */
-static bool read_stat(pid_t pid, char *state, pid_t *ppid, unsigned int *flags)
-{
-	char path[64], *text, *p;
-	size_t len;
-	bool ok;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (proc_file__read(path, PROC_TEXT_MAX, &text, &len))
-		return false;
-	p = strrchr(text, ')');
-	ok = p && sscanf(p + 1, " %c %d %*d %*d %*d %*d %u", state, ppid, flags) == 3;
-	free(text);
-	return ok;
-}
-
 /* Kernels without CONFIG_PROC_CHILDREN: whoever names pid as its parent. */
-static int children_by_parent(pid_t pid, struct pid_list *list)
+static int list_by_parent(pid_t pid, struct pid_list *list)
 {
 	struct pid_list all = { 0 };
-	unsigned int flags;
+	struct proc_stat st;
 	uint32_t i;
-	pid_t ppid;
-	char state;
 	int err = list_numbers("/proc", &all);
 
 	for (i = 0; i < all.cnt && !err; i++)
-		if (read_stat(all.pids[i], &state, &ppid, &flags) && ppid == pid)
+		if (!proc_stat__read(all.pids[i], &st) && st.parent == pid)
 			err = pid_list__add(list, all.pids[i]);
 	free(all.pids);
-	return err;
-}
-
-static int add_numbers(const char *text, struct pid_list *list)
-{
-	char *end;
-	long v;
-	int err = 0;
-
-	for (; !err; text = end) {
-		v = strtol(text, &end, 10);
-		if (end == text)
-			break;
-		if (v > 0 && v <= INT32_MAX)
-			err = pid_list__add(list, (pid_t)v);
-	}
 	return err;
 }
 
 int proc__children(pid_t pid, pid_t **pids)
 {
 	struct pid_list list = { 0 };
-	char path[96], *text;
 	bool supported = false;
+	char *text, *at, *end;
 	pid_t *tids;
 	size_t len;
+	long child;
 	int i, n, err = 0;
 
 	*pids = NULL;
@@ -140,30 +291,46 @@ int proc__children(pid_t pid, pid_t **pids)
 	if (n < 0)
 		return n;
 	for (i = 0; i < n && !err; i++) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tids[i]);
-		if (proc_file__read(path, PROC_TEXT_MAX, &text, &len))
+		if (proc_file__read(pid, tids[i], "children", &text, &len))
 			continue; /* that thread ended, or the kernel has no such file */
 		supported = true;
-		err = add_numbers(text, &list);
+		for (at = text; !err && (child = strtol(at, &end, 10), end != at); at = end)
+			err = pid_list__add(&list, child);
 		free(text);
 	}
 	free(tids);
 	if (!supported)
-		err = children_by_parent(pid, &list);
+		err = list_by_parent(pid, &list);
 	return finish_list(&list, err, pids);
 }
 
+int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid)
+{
+	struct thread_status st;
+	pid_t *tids = NULL;
+	int n = proc__threads(pid, &tids), i, err = -ESRCH;
+
+	for (i = 0; i < n && err; i++)
+		if (!thread_status__read(pid, tids[i], &st) && st.ns_pid == ns_tid) {
+			*tid = tids[i];
+			err = 0;
+		}
+	free(tids);
+	return err;
+}
+
+/* ---- names ---- */
+
 int proc__comm(pid_t pid, pid_t tid, char buf[16])
 {
-	char path[96], *text;
+	char *text;
 	size_t len;
 	int err;
 
 	buf[0] = 0;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid ? tid : pid);
-	err = proc_file__read(path, PROC_TEXT_MAX, &text, &len);
+	err = proc_file__read(pid, tid ? tid : pid, "comm", &text, &len);
 	if (err)
-		return err == -ENOENT ? -ESRCH : err;
+		return err;
 	if (len && text[len - 1] == '\n')
 		text[--len] = 0;
 	snprintf(buf, 16, "%s", text);
@@ -174,91 +341,16 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16])
 int proc__env(pid_t pid, const char *name, char *buf, size_t cap)
 {
 	size_t len, at, n = strlen(name);
-	char path[64], *text;
-	int err;
+	char *text;
+	int err = proc_file__read(pid, 0, "environ", &text, &len);
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-	err = proc_file__read(path, PROC_TEXT_MAX, &text, &len); /* ends in a NUL of its own */
 	if (err)
-		return err == -ENOENT ? -ESRCH : err;
+		return err;
 	err = -ENOENT;
 	for (at = 0; at < len && err; at += strlen(text + at) + 1)
 		if (!strncmp(text + at, name, n) && text[at + n] == '=')
 			err = (size_t)snprintf(buf, cap, "%s", text + at + n + 1) < cap ? 0 : -ENAMETOOLONG;
 	free(text);
-	return err;
-}
-
-char proc__state(pid_t pid)
-{
-	unsigned int flags;
-	pid_t ppid;
-	char state;
-
-	return read_stat(pid, &state, &ppid, &flags) ? state : 0;
-}
-
-bool proc_info__is_kthread(pid_t pid)
-{
-	const unsigned int pf_kthread = 0x00200000; /* linux/sched.h PF_KTHREAD */
-	unsigned int flags;
-	pid_t ppid;
-	char state;
-
-	return read_stat(pid, &state, &ppid, &flags) && (flags & pf_kthread);
-}
-
-pid_t proc_info__tgid(pid_t pid)
-{
-	char path[64], *text, *line;
-	pid_t tgid = 0;
-	size_t len;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	if (proc_file__read(path, PROC_TEXT_MAX, &text, &len))
-		return 0;
-	line = strstr(text, "\nTgid:");
-	if (!line || sscanf(line, "\nTgid: %d", &tgid) != 1)
-		tgid = 0;
-	free(text);
-	return tgid;
-}
-
-/* The last number of a status text's NSpid line: the thread's own in its innermost namespace. */
-static pid_t innermost_tid(pid_t pid, pid_t tid)
-{
-	char path[64], *text, *line, *end;
-	pid_t last = 0;
-	size_t len;
-	long v;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
-	if (proc_file__read(path, PROC_TEXT_MAX, &text, &len))
-		return 0;
-	line = strstr(text, "\nNSpid:");
-	for (line = line ? line + 7 : NULL; line; line = end) {
-		while (*line == ' ' || *line == '\t')
-			line++;
-		v = strtol(line, &end, 10);
-		if (end == line)
-			break;
-		last = (pid_t)v;
-	}
-	free(text);
-	return last;
-}
-
-int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid)
-{
-	pid_t *tids = NULL;
-	int n = proc__threads(pid, &tids), i, err = -ESRCH;
-
-	for (i = 0; i < n && err; i++)
-		if (innermost_tid(pid, tids[i]) == ns_tid) {
-			*tid = tids[i];
-			err = 0;
-		}
-	free(tids);
 	return err;
 }
 
@@ -274,44 +366,35 @@ bool proc__same_pidns(pid_t pid)
 
 char *proc_info__exe_name(pid_t pid)
 {
-	static const char suffix[] = " (deleted)";
 	char path[64], target[4096], *base;
 	ssize_t n;
-	size_t len;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	n = readlink(path, target, sizeof(target) - 1);
 	target[n > 0 ? n : 0] = 0;
 	base = strrchr(target, '/');
 	base = base ? base + 1 : target;
-	len = strlen(base);
-	if (len > sizeof(suffix) - 1 && !strcmp(base + len - (sizeof(suffix) - 1), suffix))
-		base[len - (sizeof(suffix) - 1)] = 0;
+	proc_path__cut_deleted(base);
 	return strdup(base);
 }
 
 char *proc_info__cmdline(pid_t pid)
 {
-	char path[64], text[4097];
-	ssize_t i, n = 0;
-	int fd;
+	size_t i, len = 0;
+	char *text;
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	if (n < 0)
-		n = 0;
-	while (n && !text[n - 1])
-		n--;
-	for (i = 0; i < n; i++) {
+	if (proc_file__read(pid, 0, "cmdline", &text, &len))
+		return strdup("");
+	if (len > CMDLINE_MAX)
+		len = CMDLINE_MAX;
+	while (len && !text[len - 1])
+		len--;
+	for (i = 0; i < len; i++) {
 		if (!text[i])
 			text[i] = ' ';
 		else if (iscntrl((unsigned char)text[i])) /* it is shown on terminals */
 			text[i] = '?';
 	}
-	text[n] = 0;
-	return strdup(text);
+	text[len] = 0;
+	return text;
 }

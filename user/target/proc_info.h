@@ -1,14 +1,70 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Facts about a process from /proc. */
+/* Facts about processes and threads from /proc (Linux fs/proc/array.c, base.c, task_mmu.c). */
 #ifndef TARGET_PROC_INFO_H
 #define TARGET_PROC_INFO_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-bool proc_info__is_kthread(pid_t pid);
-pid_t proc_info__tgid(pid_t pid);     /* the process that thread pid belongs to; 0: none */
+#include "ptb_event.h"
+
+/* ---- files ---- */
+
+/* All of /proc/PID/NAME, or of /proc/PID/task/TID/NAME, NUL-terminated, from malloc. 0; -ESRCH: no such process or
+ * thread; -EFBIG; another negative errno. */
+int proc_file__read(pid_t pid, pid_t tid, const char *name, char **text, size_t *len);
+/* What follows `name` in a text of lines, "" if it is not there. name: "\nVmSize:" */
+const char *proc_file__field(const char *text, const char *name);
+/* Cuts off the " (deleted)" that the kernel puts behind a path. True: it was there. */
+bool proc_path__cut_deleted(char *path);
+
+/* ---- /proc/PID/stat ---- */
+
+struct proc_stat {
+	char state; /* 'R', 'S', 'Z', ... */
+	pid_t parent;
+	uint32_t flags;        /* PF_* of the kernel */
+	uint64_t minor, major; /* page faults of the process since it began */
+	uint64_t start;        /* clock ticks since boot */
+};
+
+int proc_stat__read(pid_t pid, struct proc_stat *out); /* 0 or negative errno */
+/* Its state, or 0 when there is no such process. */
+char proc__state(pid_t pid);
+
+/* ---- /proc/PID/status ---- */
+
+struct thread_status {
+	char state;
+	pid_t tgid; /* the process that it belongs to */
+	pid_t tracer;
+	pid_t ns_pid;     /* in its own pid namespace */
+	uint32_t seccomp; /* 0: none, 1: strict, 2: filter */
+	uint32_t filters; /* how many of them (Linux 5.9; else 0) */
+	bool shadow_stack;
+	uint32_t uid, gid;         /* of the file system */
+	uint64_t pending, blocked; /* signals: of the thread or the process, bit 0 is signal 1 */
+};
+
+/* tid 0: the main thread. 0 or negative errno (-ESRCH: it is gone). */
+int thread_status__read(pid_t pid, pid_t tid, struct thread_status *out);
+
+struct proc_memory {
+	uint64_t rss[PTB_RSS_KINDS]; /* bytes, by enum ptb_rss_kind */
+	uint64_t vm_bytes;           /* VmSize */
+	uint64_t minor, major;       /* faults of the process since it began */
+};
+
+/* 0; -ESRCH: no such process, or it has no memory any more; another negative errno. */
+int proc_memory__read(pid_t pid, struct proc_memory *out);
+/* Executable mappings of the process, in bytes: a file that is loaded or unloaded changes it, memory for data does
+ * not. Takes none of the process's locks. Errors as above. */
+int proc_memory__code(pid_t pid, uint64_t *bytes);
+
+/* ---- other files of it ---- */
+
 char *proc_info__exe_name(pid_t pid); /* base name, "" if unknown; NULL: out of memory */
 char *proc_info__cmdline(pid_t pid);  /* control characters replaced; NULL: out of memory */
 
@@ -19,8 +75,6 @@ int proc__children(pid_t pid, pid_t **pids);
 int proc__comm(pid_t pid, pid_t tid, char buf[16]); /* tid 0: the process */
 /* Value of a variable of the environment that pid was started with. 0, -ENOENT, or negative errno. */
 int proc__env(pid_t pid, const char *name, char *buf, size_t cap);
-/* State letter of /proc/PID/stat ('R', 'S', 'Z', ...), or 0 when there is no such process. */
-char proc__state(pid_t pid);
 /* The thread of pid that has this number in pid's own pid namespace. 0 or -ESRCH. */
 int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid);
 bool proc__same_pidns(pid_t pid); /* same pid namespace as ptbpf's own */

@@ -6,56 +6,13 @@
 #include "target/proc_maps.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/vec.h"
-
-#define MAPS_TEXT_MAX (64u << 20) /* vm.max_map_count's default makes about 10 MiB */
-
-int proc_file__read(const char *path, size_t max, char **text, size_t *len)
-{
-	uint32_t cap = 0;
-	char *buf = NULL;
-	size_t n = 0;
-	ssize_t got;
-	int fd, err = 0;
-
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	for (;;) {
-		if (vec_reserve((void **)&buf, &cap, n + 4096 + 1, 1)) {
-			err = -ENOMEM;
-			break;
-		}
-		got = read(fd, buf + n, cap - n - 1);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			err = -errno;
-		if (got <= 0)
-			break;
-		n += (size_t)got;
-		if (n > max) {
-			err = -EFBIG;
-			break;
-		}
-	}
-	close(fd);
-	if (err) {
-		free(buf);
-		return err;
-	}
-	buf[n] = 0;
-	*text = buf;
-	*len = n;
-	return 0;
-}
+#include "target/proc_info.h"
 
 /* Undoes \012 in place. */
 static void unescape(char *path)
@@ -96,19 +53,12 @@ static bool parse_line(const char *line, struct proc_map *map, const char **path
 
 static int add_map(struct proc_maps *maps, struct proc_map *map, const char *path)
 {
-	static const char suffix[] = " (deleted)";
-	size_t len;
-
 	if (vec_reserve((void **)&maps->items, &maps->cap, maps->cnt + 1ULL, sizeof(*maps->items)))
 		return -ENOMEM;
 	map->path = strdup(path);
 	if (!map->path)
 		return -ENOMEM;
-	len = strlen(path);
-	if (len > sizeof(suffix) - 1 && !strcmp(path + len - (sizeof(suffix) - 1), suffix)) {
-		map->deleted = true;
-		map->path[len - (sizeof(suffix) - 1)] = 0;
-	}
+	map->deleted = proc_path__cut_deleted(map->path);
 	unescape(map->path);
 	maps->items[maps->cnt++] = *map;
 	return 0;
@@ -141,14 +91,12 @@ int proc_maps__parse(const char *text, size_t len, struct proc_maps *out)
 
 int proc_maps__read(pid_t pid, struct proc_maps *out)
 {
-	char path[64], *text;
+	char *text;
 	size_t len;
-	int err;
+	int err = proc_file__read(pid, 0, "maps", &text, &len);
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	err = proc_file__read(path, MAPS_TEXT_MAX, &text, &len);
 	if (err)
-		return err == -ENOENT ? -ESRCH : err;
+		return err;
 	err = proc_maps__parse(text, len, out);
 	free(text);
 	return err;
@@ -169,4 +117,21 @@ const char *proc_map__base(const struct proc_map *map)
 	const char *slash = strrchr(map->path, '/');
 
 	return slash ? slash + 1 : map->path;
+}
+
+bool proc_map__same_file(const struct proc_map *a, const struct proc_map *b)
+{
+	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
+	       !strcmp(a->path, b->path);
+}
+
+bool proc_maps__is_first(const struct proc_maps *maps, uint32_t idx)
+{
+	const struct proc_map *map = &maps->items[idx];
+	uint32_t i;
+
+	for (i = 0; map->exec && i < idx; i++)
+		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
+			return false;
+	return map->exec;
 }

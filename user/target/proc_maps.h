@@ -27,8 +27,9 @@ int proc_maps__parse(const char *text, size_t len, struct proc_maps *out);
 void proc_maps__free(struct proc_maps *maps);
 
 const char *proc_map__base(const struct proc_map *map); /* last part of the path */
-
-/* A whole /proc file of at most `max` bytes, NUL-terminated. 0 or negative errno. */
-int proc_file__read(const char *path, size_t max, char **text, size_t *len);
+/* With the path: inode numbers repeat across subvolumes of a btrfs, which share a device here. */
+bool proc_map__same_file(const struct proc_map *a, const struct proc_map *b);
+/* Is it the first executable mapping of its file? */
+bool proc_maps__is_first(const struct proc_maps *maps, uint32_t idx);
 
 #endif /* TARGET_PROC_MAPS_H */

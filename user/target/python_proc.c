@@ -13,11 +13,13 @@
 #include "target/python_proc.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "target/mapped_file.h"
+#include "target/proc_info.h"
 #include "target/remote_mem.h"
-#include "target/torch_libs.h"
 
 #define TYPE_SZ 416       /* PyTypeObject, and more in debug builds */
 #define HEAP_TYPE_SZ 1200 /* PyHeapTypeObject: ht_name is behind the slots */
@@ -158,6 +160,95 @@ static void find_tensor(pid_t pid, uint64_t variable_class, uint16_t variable_of
 	}
 }
 
+/* ---- symbols of the interpreter ---- */
+
+#define SYMBOLS_MAX 32
+
+struct symbol_query {
+	const char *const *names; /* constants */
+	uint32_t cnt, pad;
+};
+
+struct symbol_addrs {
+	const struct symbol_query *q;
+	uint32_t found;
+	uint64_t addrs[SYMBOLS_MAX]; /* ELF vaddr, 0: not found */
+};
+
+static bool match_symbol(const struct elf_sym *sym, void *arg)
+{
+	struct symbol_addrs *s = arg;
+	uint32_t i;
+
+	for (i = 0; i < s->q->cnt && sym->defined && sym->addr; i++) {
+		if (s->addrs[i] || strcmp(s->q->names[i], sym->name) != 0)
+			continue;
+		s->addrs[i] = sym->addr;
+		s->found++;
+	}
+	return s->found < s->q->cnt;
+}
+
+/* Answers with the addresses of all, or with nothing. */
+static int learn_symbols(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
+{
+	struct symbol_addrs s = { .q = arg };
+
+	elf_file__for_each_sym(ef, match_symbol, &s);
+	return s.found < s.q->cnt ? 0 : elf_answer__give(s.addrs, s.q->cnt * sizeof(*s.addrs), out, len);
+}
+
+/* Do this mapped file's symbols answer the query? */
+static int ask_symbols(pid_t pid, const struct proc_map *map, const struct elf_question *q,
+		       uint64_t *addrs, uint32_t cnt)
+{
+	struct mapped_file mf;
+	int err = mapped_file__ask(pid, map, q, &mf);
+	uint32_t i;
+
+	if (err)
+		return err;
+	err = elf_answer__get(&mf.answer, addrs, cnt * sizeof(*addrs)) ? 0 : -ENOENT;
+	for (i = 0; i < cnt && !err; i++)
+		addrs[i] += mf.load_bias;
+	mapped_file__clear(&mf);
+	return err;
+}
+
+static bool is_final(int err)
+{
+	return !err || err == -ENOMEM || err == -ECANCELED;
+}
+
+/* The executable first: what it exports is what everybody else is bound to. */
+int python_proc__symbols(pid_t pid, const char *const *symbols, uint32_t cnt, uint64_t *addrs)
+{
+	const struct symbol_query query = { .names = symbols, .cnt = cnt };
+	uint64_t spent_ns = 0;
+	const struct elf_question q = { learn_symbols, &query, sizeof(query), &spent_ns };
+	char *exe = proc_info__exe_name(pid);
+	struct proc_maps maps;
+	uint32_t i, pass;
+	int err = cnt > SYMBOLS_MAX || !exe ? -EINVAL : proc_maps__read(pid, &maps);
+
+	if (err) {
+		free(exe);
+		return err;
+	}
+	err = -ENOENT;
+	for (pass = 0; pass < 2 && !is_final(err); pass++)
+		for (i = 0; i < maps.cnt && !is_final(err); i++) {
+			const char *base = proc_map__base(&maps.items[i]);
+
+			if (proc_maps__is_first(&maps, i) &&
+			    (pass ? strstr(base, "libpython") != NULL : !strcmp(base, exe)))
+				err = ask_symbols(pid, &maps.items[i], &q, addrs, cnt);
+		}
+	proc_maps__free(&maps);
+	free(exe);
+	return is_final(err) ? err : -ENOENT;
+}
+
 int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint16_t variable_off,
 		      struct ptb_python_cfg *py)
 {
@@ -165,7 +256,7 @@ int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint
 	int err;
 
 	memset(py, 0, sizeof(*py));
-	err = torch_libs__interpreter(tp, names, SYM_CNT, syms);
+	err = python_proc__symbols(tp->pid, names, SYM_CNT, syms);
 	if (!err && !(find_base(tp->pid, syms, py) && find_int(tp->pid, syms, py) &&
 		      find_tuple(tp->pid, syms, py)))
 		err = -ENOTSUP;

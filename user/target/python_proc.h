@@ -18,4 +18,8 @@
 int python_proc__fill(const struct torch_proc *tp, uint64_t variable_class, uint16_t variable_off,
 		      struct ptb_python_cfg *py);
 
+/* Runtime addresses of data or functions of the Python interpreter: the executable's own, or libpython's. 0; -ENOENT:
+ * no file has them all; another negative errno. */
+int python_proc__symbols(pid_t pid, const char *const *symbols, uint32_t cnt, uint64_t *addrs);
+
 #endif /* TARGET_PYTHON_PROC_H */

@@ -1,37 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Memory of the target: process_vm_readv, else /proc/PID/mem where a policy forbids the former.
- * Only reads; what was read may change under us and is never trusted by callers.
+ * What was read may change under us and is never trusted by callers.
  */
 #include "target/remote_mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGE_SZ 4096u  /* the smallest there is on x86-64: reads are cut at its multiples */
-#define BATCH_MAX 512u /* below IOV_MAX */
+#include "base/demangle.h"
+
+#define PAGE_SZ 4096u    /* the smallest there is on x86-64: reads are cut at its multiples */
+#define BATCH_MAX 512u   /* below IOV_MAX */
+#define MANGLED_MAX 1024 /* bounds the demangler's recursion on hostile texts */
 
 static bool must_fall_back(int err)
 {
 	return err == ENOSYS || err == EPERM || err == EACCES;
 }
 
-static ssize_t read_by_mem_file(pid_t pid, uint64_t addr, void *buf, size_t len)
+int remote__open(pid_t pid, int flags)
 {
 	char path[64];
-	ssize_t n;
-	int fd, err;
+	int fd;
 
-	if (addr > INT64_MAX)
-		return -EFAULT;
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = open(path, flags | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
+int remote__write(int mem, uint64_t addr, const void *buf, size_t len)
+{
+	ssize_t n = pwrite(mem, buf, len, (off_t)addr);
+
+	if (n == (ssize_t)len)
+		return 0;
+	return n < 0 ? -errno :
+	       n     ? -EFAULT :
+		       -ESRCH; /* Linux fs/proc/base.c, mem_rw(): 0 without users */
+}
+
+static ssize_t read_by_mem_file(pid_t pid, uint64_t addr, void *buf, size_t len)
+{
+	int fd = addr > INT64_MAX ? -EFAULT : remote__open(pid, O_RDONLY), err;
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
 	n = pread(fd, buf, len, (off_t)addr);
 	err = errno;
 	close(fd);
@@ -112,7 +134,7 @@ int remote__read_pieces(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 		}
 		if (got > 0)
 			done += (uint32_t)got;
-		/* this one ended the batch: it is bad, or it needs the other way */
+		/* this one ended the batch: it cannot be read, or by /proc/PID/mem only */
 		err = remote__read(pid, pieces[done].addr, pieces[done].buf, pieces[done].len);
 		if (err && err != -EFAULT)
 			return err;
@@ -167,4 +189,44 @@ int remote__read_string(pid_t pid, uint64_t addr, bool old_abi, char *buf, size_
 	if (err)
 		return err;
 	return head[1] < cap ? 0 : -ENAMETOOLONG;
+}
+
+/* ---- class names ---- */
+
+static bool is_mangled_text(const char *s)
+{
+	const char *p;
+
+	for (p = s; *p; p++)
+		if (*p <= ' ' || *p > '~')
+			return false;
+	return p != s;
+}
+
+/* The Itanium C++ ABI's run-time type information (section 2.9.5): vptr - 8 holds the type_info, whose second word is
+ * the mangled name. */
+int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap)
+{
+	char mangled[MANGLED_MAX], *text = mangled, *plain;
+	uint64_t info, name;
+	int err, n;
+
+	if (!cap)
+		return -EINVAL;
+	buf[0] = 0;
+	err = remote__read(pid, vptr - 8, &info, sizeof(info));
+	if (!err)
+		err = remote__read(pid, info + 8, &name, sizeof(name));
+	if (!err)
+		err = remote__read_cstr(pid, name, mangled, sizeof(mangled));
+	if (err)
+		return err;
+	if (*text == '*') /* "compare by address": a class of internal linkage */
+		text++;
+	if (!is_mangled_text(text))
+		return -EFAULT;
+	plain = demangle(text);
+	n = snprintf(buf, cap, "%s", plain ? plain : text);
+	free(plain);
+	return n < 0 || (size_t)n >= cap ? -ENAMETOOLONG : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Reads of a target's memory: process_vm_readv, else /proc/PID/mem. What they return is hostile. */
+/* The memory of a target: process_vm_readv, else /proc/PID/mem. What is read is hostile. */
 #ifndef TARGET_REMOTE_MEM_H
 #define TARGET_REMOTE_MEM_H
 
@@ -33,5 +33,12 @@ ssize_t remote__read_some(pid_t pid, uint64_t addr, void *buf, size_t len);
  * ("torch::autograd::generated::AddmmBackward0"). 0 or negative errno.
  */
 int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap);
+
+/* ---- one address space, whatever the process executes later ---- */
+
+/* A descriptor of the process's memory as it is now, or negative errno. */
+int remote__open(pid_t pid, int flags);
+/* Writes exactly these bytes. 0; -ESRCH: nobody has the address space any more; another negative errno. */
+int remote__write(int mem, uint64_t addr, const void *buf, size_t len);
 
 #endif /* TARGET_REMOTE_MEM_H */

@@ -199,13 +199,6 @@ int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from)
 	return 0;
 }
 
-/* With the path: inode numbers repeat across subvolumes of a btrfs, which share a device here. */
-static bool same_file(const struct proc_map *a, const struct proc_map *b)
-{
-	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor &&
-	       !strcmp(a->path, b->path);
-}
-
 /* The range of all executable mappings of the file that share the bias. */
 static void set_text(struct torch_lib *lib, const struct elf_outline *o,
 		     const struct proc_maps *maps, const struct proc_map *first)
@@ -215,7 +208,7 @@ static void set_text(struct torch_lib *lib, const struct elf_outline *o,
 	lib->text_start = first->start;
 	lib->text_end = first->end;
 	for (map = first + 1; map < maps->items + maps->cnt; map++) {
-		if (!map->exec || !same_file(map, first))
+		if (!map->exec || !proc_map__same_file(map, first))
 			continue;
 		if (map->start - mapped_file__linked_addr(o, map) == lib->load_bias)
 			lib->text_end = map->end; /* maps are sorted */
@@ -293,16 +286,6 @@ static int take_cuda(struct torch_proc *tp, const struct torch_lib *lib,
 	return 0;
 }
 
-static bool seen_before(const struct proc_maps *maps, uint32_t idx)
-{
-	uint32_t i;
-
-	for (i = 0; i < idx; i++)
-		if (maps->items[i].exec && same_file(&maps->items[i], &maps->items[idx]))
-			return true;
-	return false;
-}
-
 bool torch_libs__may_be(const struct proc_map *map)
 {
 	const char *base = proc_map__base(map);
@@ -333,15 +316,10 @@ bool torch_libs__may_be_cuda(const struct proc_map *map)
 	return optional_lib(map) || may_have_cudart(map);
 }
 
-static bool is_exe(const struct torch_proc *tp, const struct proc_map *map)
-{
-	return map->exec && !strcmp(proc_map__base(map), tp->exe);
-}
-
 static bool is_wanted(const struct torch_proc *tp, const struct proc_map *map, enum scan_scope scope)
 {
 	if (scope == SCAN_EXE)
-		return is_exe(tp, map);
+		return map->exec && !strcmp(proc_map__base(map), tp->exe);
 	if (scope == SCAN_OPTIONAL)
 		return optional_lib(map);
 	return scope == SCAN_LINKED ? may_have_cudart(map) : is_candidate(map);
@@ -381,7 +359,7 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 	int err;
 
 	for (i = 0; i < maps->cnt; i++) {
-		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] || seen_before(maps, i))
+		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] || !proc_maps__is_first(maps, i))
 			continue;
 		err = scan_one(tp, maps, &maps->items[i], scope, s);
 		if (err == -ENOMEM || err == -ECANCELED)
@@ -430,91 +408,4 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *b
 		err = find_cuda(tp, maps, &s);
 	free(s.bad);
 	return err;
-}
-
-/* ---- the interpreter ---- */
-
-#define SYMBOLS_MAX 32
-
-struct symbol_query {
-	const char *const *names; /* constants */
-	uint32_t cnt, pad;
-};
-
-struct symbol_addrs {
-	const struct symbol_query *q;
-	uint32_t found;
-	uint64_t addrs[SYMBOLS_MAX]; /* ELF vaddr, 0: not found */
-};
-
-static bool match_sym(const struct elf_sym *sym, void *arg)
-{
-	struct symbol_addrs *s = arg;
-	uint32_t i;
-
-	for (i = 0; i < s->q->cnt && sym->defined && sym->addr; i++) {
-		if (s->addrs[i] || strcmp(s->q->names[i], sym->name) != 0)
-			continue;
-		s->addrs[i] = sym->addr;
-		s->found++;
-	}
-	return s->found < s->q->cnt;
-}
-
-/* Answers with the addresses of all, or with nothing. */
-static int learn_symbols(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
-{
-	struct symbol_addrs s = { .q = arg };
-
-	elf_symtab__walk(&ef->dynsym, match_sym, &s);
-	return s.found < s.q->cnt ? 0 : elf_answer__give(s.addrs, s.q->cnt * sizeof(*s.addrs), out, len);
-}
-
-/* Do this mapped file's exports answer the query? */
-static int ask(const struct torch_proc *tp, const struct proc_map *map,
-	       const struct symbol_query *query, uint64_t *addrs)
-{
-	const struct elf_question q = { learn_symbols, query, sizeof(*query), NULL };
-	struct mapped_file mf;
-	int err = mapped_file__ask(tp->pid, map, &q, &mf);
-	uint32_t i;
-
-	if (err)
-		return err;
-	err = elf_answer__get(&mf.answer, addrs, query->cnt * sizeof(*addrs)) ? 0 : -ENOENT;
-	for (i = 0; i < query->cnt && !err; i++)
-		addrs[i] += mf.load_bias;
-	mapped_file__clear(&mf);
-	return err;
-}
-
-static bool is_final(int err)
-{
-	return !err || err == -ENOMEM || err == -ECANCELED;
-}
-
-/* The executable first: what it exports is what everybody else is bound to. */
-int torch_libs__interpreter(const struct torch_proc *tp, const char *const *names, uint32_t cnt,
-			    uint64_t *addrs)
-{
-	const struct symbol_query q = { .names = names, .cnt = cnt };
-	struct proc_maps maps;
-	uint32_t i, pass;
-	int err = cnt > SYMBOLS_MAX ? -EINVAL : proc_maps__read(tp->pid, &maps);
-
-	if (err)
-		return err;
-	err = -ENOENT;
-	for (pass = 0; pass < 2 && !is_final(err); pass++)
-		for (i = 0; i < maps.cnt && !is_final(err); i++) {
-			const struct proc_map *map = &maps.items[i];
-
-			if (seen_before(&maps, i) ||
-			    !(pass ? map->exec && strstr(proc_map__base(map), "libpython") :
-				     is_exe(tp, map)))
-				continue;
-			err = ask(tp, map, &q, addrs);
-		}
-	proc_maps__free(&maps);
-	return is_final(err) ? err : -ENOENT;
 }

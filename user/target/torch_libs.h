@@ -23,11 +23,4 @@ int torch_lib__copy(struct torch_lib *to, const struct torch_lib *from);
 /* The cheap filter for CUDA's libraries, and torch's into which one may be linked. */
 bool torch_libs__may_be_cuda(const struct proc_map *map);
 
-/*
- * Runtime addresses of data or functions that the Python interpreter exports: the executable's own, or
- * libpython's. 0; -ENOENT: no file has them all; another negative errno.
- */
-int torch_libs__interpreter(const struct torch_proc *tp, const char *const *names, uint32_t cnt,
-			    uint64_t *addrs);
-
 #endif /* TARGET_TORCH_LIBS_H */

@@ -24,22 +24,21 @@ static enum torch_proc_why why_of(int err)
 /* Reads names and maps. */
 static int read_process(struct torch_proc *tp, struct proc_maps *maps, enum torch_proc_why *why)
 {
-	pid_t tgid;
-	char state;
+	const uint32_t pf_kthread = 0x00200000; /* linux/sched.h PF_KTHREAD */
+	struct thread_status status;
+	struct proc_stat stat;
 	int err;
 
-	state = tp->pid > 0 ? proc__state(tp->pid) : 0;
-	if (!state || state == 'Z' || state == 'X') {
-		*why = TORCH_PROC_NO_SUCH_PID;
+	*why = TORCH_PROC_NO_SUCH_PID;
+	if (tp->pid <= 0 || proc_stat__read(tp->pid, &stat) || stat.state == 'Z' || stat.state == 'X')
+		return -ESRCH;
+	/* /proc shows a thread like a process, but no probe would fire */
+	if (!thread_status__read(tp->pid, 0, &status) && status.tgid && status.tgid != tp->pid) {
+		pr_hint("%d is a thread of process %d", tp->pid, status.tgid);
 		return -ESRCH;
 	}
-	tgid = proc_info__tgid(tp->pid);
-	if (tgid && tgid != tp->pid) { /* /proc shows it like a process, but no probe would fire */
-		pr_hint("%d is a thread of process %d", tp->pid, tgid);
-		*why = TORCH_PROC_NO_SUCH_PID;
-		return -ESRCH;
-	}
-	if (proc_info__is_kthread(tp->pid)) {
+	*why = TORCH_PROC_OK;
+	if (stat.flags & pf_kthread) {
 		*why = TORCH_PROC_IS_KTHREAD;
 		return -EINVAL;
 	}

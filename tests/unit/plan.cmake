@@ -11,7 +11,7 @@ unit_test(rf_layout "${P}/test_rf_layout.c;${P}/learn_layout.c;${P}/torch_env.c"
 unit_test(live_schema "${P}/test_live_schema.c;${P}/learn_layout.c;${P}/torch_env.c" ptbpf_plan)
 unit_test(schema_text ${P}/test_schema_text.c ptbpf_plan)
 unit_test(arg_prog ${P}/test_arg_prog.c ptbpf_plan)
-unit_test(value_places ${P}/test_value_places.c ptbpf_plan)
+unit_test(value_locations ${P}/test_value_locations.c ptbpf_plan)
 unit_test(op_args "${P}/test_op_args.c;${P}/torch_env.c" ptbpf_plan)
 
 # Allocators with one difficulty per function; the names are those by which libraries are recognised.

@@ -253,7 +253,7 @@ static void test_results(void)
 
 static void test_late(void)
 {
-	static const struct arg_late_place places[3] = {
+	static const struct arg_late_location places[3] = {
 		{ .found = true, .in_memory = true, .reg = PTB_REG_RSP, .disp = 24 },
 		{ .found = false },
 		{ .found = true, .reg = PTB_REG_R12 },

@@ -347,7 +347,7 @@ static void test_entries(void)
 
 		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)c->start, &why), 0);
 		CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
-		at = entry_site__find(&f, (uintptr_t)c->start);
+		at = entry_site__find(&f, (uintptr_t)c->start, ENTRY_ALL_ARGS);
 		if (!c->sites[0]) {
 			CU_ASSERT_EQUAL(at, FLOW_NONE);
 			continue;
@@ -478,7 +478,7 @@ static void test_rubbish(void)
 		CU_ASSERT_FATAL(f.cnt <= sizeof(work));
 		memcpy(work, x.work, f.cnt);
 		CU_ASSERT_EQUAL_FATAL(exit_sites__find(&x, &f, is_cheap, NULL, &ex), 0);
-		entry_site__find(&f, 0);
+		entry_site__find(&f, 0, ENTRY_ALL_ARGS);
 		after += check_after_work(&x, &f);
 		CU_ASSERT_EQUAL_FATAL(arg_flow__follow(&af, &f), 0);
 		if (ex.why != PTB_REFUSE_NONE)

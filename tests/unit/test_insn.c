@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/insn.h"
+#include "code/arch.h"
+#include "code/x86_64.h"
 #include "suite.h"
 
 #define ADDR 0x100000u
@@ -98,54 +99,130 @@ static void test_ambiguous(void)
 	insn_decoder__free(d);
 }
 
-static struct insn_ops ops_of(const char *bytes, size_t len, struct insn *in)
+static struct insn insn_of(const char *bytes, size_t len)
 {
 	struct insn_decoder *d = insn_decoder__new();
-	struct insn_ops o = { 0 };
+	struct insn in;
 
 	CU_ASSERT_FATAL(d != NULL);
-	CU_ASSERT_FATAL(insn_decoder__decode(d, (const uint8_t *)bytes, len, ADDR, in));
-	CU_ASSERT_EQUAL(in->len, len);
-	CU_ASSERT(insn__ops((const uint8_t *)bytes, in, &o));
+	CU_ASSERT_FATAL(insn_decoder__decode(d, (const uint8_t *)bytes, len, ADDR, &in));
+	CU_ASSERT_EQUAL(in.len, len);
 	insn_decoder__free(d);
-	return o;
+	return in;
 }
-#define OPS(s, in) ops_of(s, sizeof(s) - 1, in)
+#define INSN(s) insn_of(s, sizeof(s) - 1)
 
 static void test_operands(void)
 {
-	struct insn_ops o;
 	struct insn in;
-	uint8_t dst, src;
-	int64_t v;
 
-	o = OPS("\x48\x8d\x15\x10\x00\x00\x00", &in); /* lea 0x10(%rip),%rdx */
-	CU_ASSERT(insn_ops__is_lea(&o) && o.reg == REG_RDX && o.base == REG_RIP);
-	CU_ASSERT_EQUAL(o.disp, ADDR + 7 + 0x10);
-	o = OPS("\x48\x8b\x83\xd8\x01\x00\x00", &in); /* mov 0x1d8(%rbx),%rax */
-	CU_ASSERT(insn_ops__is_load(&o) && o.base == REG_RBX && o.disp == 0x1d8 && o.rex_w);
-	o = OPS("\x49\x8b\x44\x24\xf8", &in); /* mov -8(%r12),%rax: needs a SIB byte */
-	CU_ASSERT(insn_ops__is_load(&o) && o.base == 12 && o.disp == -8 && o.index == REG_NONE);
-	o = OPS("\x48\x63\x04\x82", &in); /* movslq (%rdx,%rax,4),%rax */
-	CU_ASSERT(o.opcode == 0x63 && o.base == REG_RDX && o.index == REG_RAX && o.scale == 4);
-	o = OPS("\x4c\x89\xff", &in); /* mov %r15,%rdi */
-	CU_ASSERT(insn_ops__mov_rr(&o, &dst, &src) && dst == REG_RDI && src == 15);
-	o = OPS("\x31\xf6", &in); /* xor %esi,%esi */
-	CU_ASSERT(insn_ops__is_const(&o, &dst, &v) && dst == REG_RSI && v == 0);
-	o = OPS("\xbe\x01\x00\x00\x00", &in); /* mov $1,%esi */
-	CU_ASSERT(insn_ops__is_const(&o, &dst, &v) && dst == REG_RSI && v == 1);
-	o = OPS("\x41\xb8\xff\xff\xff\xff", &in); /* mov $-1,%r8d: the upper half is zero */
-	CU_ASSERT(insn_ops__is_const(&o, &dst, &v) && dst == REG_R8 && v == 0xffffffff);
-	o = OPS("\x83\xf8\x05", &in); /* cmp $5,%eax */
-	CU_ASSERT(o.opcode == 0x83 && (o.reg & 7) == 7 && o.rm == REG_RAX && o.imm == 5);
+	in = INSN("\x48\x8d\x15\x10\x00\x00\x00"); /* lea 0x10(%rip),%rdx */
+	CU_ASSERT(in.form == FORM_ADDRESS && in.ops[0].reg == REG_RDX && operand__is_fixed(&in.ops[1]));
+	CU_ASSERT_EQUAL(in.ops[1].value, ADDR + 7 + 0x10);
+	in = INSN("\x48\x8b\x83\xd8\x01\x00\x00"); /* mov 0x1d8(%rbx),%rax */
+	CU_ASSERT(insn__is_load(&in) && operand__is_member(&in.ops[1]) && in.ops[1].reg == REG_RBX);
+	CU_ASSERT(in.ops[1].value == 0x1d8 && in.ops[0].size == 8 && !in.ops[1].writes);
+	in = INSN("\x49\x8b\x44\x24\xf8"); /* mov -8(%r12),%rax: needs a SIB byte */
+	CU_ASSERT(insn__is_load(&in) && operand__is_member(&in.ops[1]) && in.ops[1].reg == REG_R12);
+	CU_ASSERT_EQUAL(in.ops[1].value, -8);
+	in = INSN("\x48\x63\x04\x82"); /* movslq (%rdx,%rax,4),%rax */
+	CU_ASSERT(in.form == FORM_MOVE && in.copied == 4 && !insn__is_load(&in));
+	CU_ASSERT(in.ops[1].reg == REG_RDX && in.ops[1].index == REG_RAX && in.ops[1].scale == 4);
+	in = INSN("\x4c\x89\xff"); /* mov %r15,%rdi */
+	CU_ASSERT(insn__is_copy(&in) && in.ops[0].reg == REG_RDI && in.ops[1].reg == REG_R15);
+	in = INSN("\x31\xf6"); /* xor %esi,%esi */
+	CU_ASSERT(in.form == FORM_CONST && in.ops[0].reg == REG_RSI && in.value == 0);
+	in = INSN("\xbe\x01\x00\x00\x00"); /* mov $1,%esi */
+	CU_ASSERT(in.form == FORM_CONST && in.ops[0].reg == REG_RSI && in.value == 1);
+	in = INSN("\x41\xb8\xff\xff\xff\xff"); /* mov $-1,%r8d: the upper half is zero */
+	CU_ASSERT(in.form == FORM_CONST && in.ops[0].reg == REG_R8 && in.value == 0xffffffff);
+	in = INSN("\x49\xc7\xc0\xff\xff\xff\xff"); /* mov $-1,%r8 */
+	CU_ASSERT(in.form == FORM_CONST && in.ops[0].reg == REG_R8 && in.value == -1);
+	in = INSN("\x83\xf8\x05"); /* cmp $5,%eax */
+	CU_ASSERT(in.form == FORM_COMPARE && in.ops[0].reg == REG_RAX && in.ops[1].value == 5);
+	in = INSN("\x83\xf8\xff"); /* cmp $-1,%eax */
+	CU_ASSERT(in.form == FORM_COMPARE && in.ops[1].value == -1);
+	in = INSN("\x88\x67\x01"); /* mov %ah,1(%rdi): not the low byte of a register */
+	CU_ASSERT(in.form == FORM_OTHER && in.ops[1].high && in.ops[1].reg == REG_RAX);
+	in = INSN("\x64\x48\x8b\x04\x25\x28\x00\x00\x00"); /* mov %fs:0x28,%rax */
+	CU_ASSERT(in.form == FORM_MOVE && in.ops[1].tls);
+}
+
+/* Which instructions write the memory that they name, and how much of it. */
+static const struct store {
+	const char *bytes;
+	uint8_t len;
+	uint8_t size; /* 0: reads only */
+} stores[] = {
+	{ B("\x48\x89\x3e"), 3, 8 },             /* mov %rdi,(%rsi) */
+	{ B("\xc6\x07\x00"), 3, 1 },             /* movb $0,(%rdi) */
+	{ B("\x48\x83\x07\x01"), 4, 8 },         /* add $1,(%rdi) */
+	{ B("\xf0\x0f\xc1\x07"), 4, 4 },         /* lock xadd %eax,(%rdi) */
+	{ B("\xf0\x48\x0f\xb1\x0f"), 5, 8 },     /* lock cmpxchg %rcx,(%rdi) */
+	{ B("\x48\x87\x07"), 3, 8 },             /* xchg %rax,(%rdi) */
+	{ B("\x0f\x94\x07"), 3, 1 },             /* sete (%rdi) */
+	{ B("\x0f\x9f\x07"), 3, 1 },             /* setg (%rdi) */
+	{ B("\x48\xff\x07"), 3, 8 },             /* inc (%rdi) */
+	{ B("\x48\xf7\x1f"), 3, 8 },             /* neg (%rdi) */
+	{ B("\x48\xd1\x27"), 3, 8 },             /* shl (%rdi) */
+	{ B("\x8f\x07"), 2, 8 },                 /* pop (%rdi) */
+	{ B("\x0f\x11\x07"), 3, 16 },            /* movups %xmm0,(%rdi) */
+	{ B("\x0f\x29\x07"), 3, 16 },            /* movaps */
+	{ B("\xf3\x0f\x7f\x07"), 4, 16 },        /* movdqu */
+	{ B("\x66\x0f\x7f\x07"), 4, 16 },        /* movdqa */
+	{ B("\x0f\x17\x07"), 3, 8 },             /* movhps */
+	{ B("\x66\x0f\x17\x07"), 4, 8 },         /* movhpd */
+	{ B("\x0f\x13\x07"), 3, 8 },             /* movlps */
+	{ B("\xf2\x0f\x11\x07"), 4, 8 },         /* movsd */
+	{ B("\xf3\x0f\x11\x07"), 4, 4 },         /* movss */
+	{ B("\x66\x0f\xd6\x07"), 4, 8 },         /* movq */
+	{ B("\x66\x0f\x7e\x07"), 4, 4 },         /* movd */
+	{ B("\x0f\x2b\x07"), 3, 16 },            /* movntps */
+	{ B("\x66\x0f\xe7\x07"), 4, 16 },        /* movntdq */
+	{ B("\x48\x0f\xc3\x07"), 4, 8 },         /* movnti %rax,(%rdi) */
+	{ B("\x48\x0f\xab\x07"), 4, 8 },         /* bts %rax,(%rdi) */
+	{ B("\x48\xab"), 2, 8 },                 /* stos */
+	{ B("\xd9\x1f"), 2, 4 },                 /* fstps (%rdi) */
+	{ B("\xdd\x1f"), 2, 8 },                 /* fstpl */
+	{ B("\xdb\x3f"), 2, 10 },                /* fstpt */
+	{ B("\xd9\x3f"), 2, 2 },                 /* fnstcw */
+	{ B("\xdf\x3f"), 2, 8 },                 /* fistpll */
+	{ B("\x0f\xae\x1f"), 3, 4 },             /* stmxcsr */
+	{ B("\x48\x39\x07"), 3, 0 },             /* cmp %rax,(%rdi) */
+	{ B("\x80\x3f\x00"), 3, 0 },             /* cmpb $0,(%rdi) */
+	{ B("\xf6\x07\x01"), 3, 0 },             /* testb $1,(%rdi) */
+	{ B("\x48\x85\x07"), 3, 0 },             /* test %rax,(%rdi) */
+	{ B("\x48\x0f\xa3\x07"), 4, 0 },         /* bt %rax,(%rdi) */
+	{ B("\x66\x0f\x2e\x07"), 4, 0 },         /* ucomisd (%rdi),%xmm0 */
+	{ B("\x66\x0f\x1f\x44\x00\x00"), 6, 0 }, /* nop 0(%rax,%rax) */
+	{ B("\x48\xf7\x37"), 3, 0 },             /* div (%rdi) */
+	{ B("\xff\x37"), 2, 0 },                 /* push (%rdi) */
+	{ B("\x0f\x10\x07"), 3, 0 },             /* movups (%rdi),%xmm0 */
+	{ B("\x48\x8d\x07"), 3, 0 },             /* lea (%rdi),%rax */
+};
+
+static void test_stores(void)
+{
+	size_t i;
+	uint32_t k, stored;
+
+	for (i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
+		struct insn in = insn_of(stores[i].bytes, stores[i].len);
+
+		for (k = stored = 0; k < INSN_OPS; k++)
+			if (in.ops[k].kind == OPERAND_MEM && in.ops[k].writes)
+				stored = in.ops[k].size;
+		if (stored != stores[i].size)
+			printf(" sample %zu: %u bytes stored ", i, stored);
+		CU_ASSERT_EQUAL(stored, stores[i].size);
+	}
 }
 
 static bool writes(const char *bytes, size_t len, uint8_t reg)
 {
-	struct insn in;
-	struct insn_ops o = ops_of(bytes, len, &in);
+	struct insn in = insn_of(bytes, len);
 
-	return insn__may_write(&in, &o, true, reg);
+	return insn__may_write(&in, reg);
 }
 #define WRITES(s, reg) writes(s, sizeof(s) - 1, reg)
 
@@ -172,6 +249,10 @@ static void test_writes(void)
 	CU_ASSERT(WRITES("\xf7\xe1", REG_RDX));               /* mul %ecx */
 	CU_ASSERT(WRITES("\xff\xc7", REG_RDI));               /* inc %edi */
 	CU_ASSERT(WRITES("\xc5\xf8\x77", REG_RDI));           /* VEX: not understood */
+	CU_ASSERT_FALSE(WRITES("\xa8\x10", REG_RAX));         /* test $0x10,%al */
+	CU_ASSERT(WRITES("\xb4\x01", REG_RAX));               /* mov $1,%ah */
+	CU_ASSERT_FALSE(WRITES("\xb4\x01", REG_RSP));
+	CU_ASSERT(WRITES("\xe2\xfe", REG_RCX)); /* loop */
 }
 
 /* Nothing that decodes may claim more bytes than there are, and operands stay inside. */
@@ -179,7 +260,6 @@ static void test_rubbish(void)
 {
 	struct insn_decoder *d = insn_decoder__new();
 	uint8_t buf[16];
-	struct insn_ops o;
 	struct insn in;
 	uint32_t i, k;
 	size_t len;
@@ -194,9 +274,11 @@ static void test_rubbish(void)
 			continue;
 		if (in.len == 0 || in.len > len)
 			CU_FAIL("length out of the buffer");
-		if (insn__ops(buf, &in, &o) &&
-		    (o.rm > REG_NONE || o.base > REG_RIP || o.index > REG_NONE || o.imm_sz > 8))
-			CU_FAIL("operand out of range");
+		for (k = 0; k < INSN_OPS; k++)
+			if (in.ops[k].kind == OPERAND_MEM ?
+				    in.ops[k].reg > REG_PC || in.ops[k].index > REG_NONE :
+				    in.ops[k].kind == OPERAND_GPR && in.ops[k].reg >= REG_CNT)
+				CU_FAIL("operand out of range");
 	}
 	insn_decoder__free(d);
 }
@@ -206,6 +288,7 @@ int main(void)
 	static const CU_TestInfo tests[] = { { "classes and emulation", test_classes },
 					     { "ambiguous prefixes", test_ambiguous },
 					     { "operands", test_operands },
+					     { "written memory", test_stores },
 					     { "written registers", test_writes },
 					     { "random bytes", test_rubbish },
 					     CU_TEST_INFO_NULL };

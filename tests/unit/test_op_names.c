@@ -5,6 +5,7 @@
 
 #include "code/cxx_name.h"
 #include "code/reg_track.h"
+#include "code/x86_64.h"
 #include "plan/op_names.h"
 #include "suite.h"
 

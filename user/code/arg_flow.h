@@ -9,7 +9,7 @@
 
 #include "code/flow.h"
 
-#define ARG_FLOW_ARGS 6 /* rdi, rsi, rdx, rcx, r8, r9: bits 0 ... 5 */
+#define ARG_FLOW_ARGS ARCH_ARGS /* bits by number */
 
 struct arg_flow {
 	uint8_t (*regs)[REG_CNT]; /* by node, by register: arguments that it may hold before the node */

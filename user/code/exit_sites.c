@@ -411,28 +411,15 @@ int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_si
 
 /* ---- entry ---- */
 
-static bool disturbs(const struct flow_node *n, uint32_t regs)
+uint32_t entry_site__find(const struct flow *f, uint64_t entry, uint32_t args)
 {
-	struct insn_ops o;
-	bool known = flow_node__ops(n, &o);
-	uint8_t i;
+	uint32_t at = flow__at(f, entry), regs = 0, i;
 
-	for (i = 0; i < REG_CNT; i++)
-		if ((regs & 1u << i) && insn__may_write(&n->in, &o, known, i))
-			return true;
-	return false;
-}
-
-uint32_t entry_site__find(const struct flow *f, uint64_t entry)
-{
-	return entry_site__with(f, entry,
-				1u << REG_RDI | 1u << REG_RSI | 1u << REG_RDX | 1u << REG_RCX |
-					1u << REG_R8 | 1u << REG_R9 | 1u << REG_RSP);
-}
-
-uint32_t entry_site__with(const struct flow *f, uint64_t entry, uint32_t regs)
-{
-	uint32_t at = flow__at(f, entry), i;
+	if (args == ENTRY_ALL_ARGS)
+		regs = 1u << arch.sp;
+	for (i = 0; i < ARCH_ARGS; i++)
+		if (args & 1u << i)
+			regs |= 1u << arch.arg[i];
 
 	/* Straight from the entry: what is met before the first branch is on every path. */
 	for (i = 0; i < 16 && at != FLOW_NONE; i++) {
@@ -443,7 +430,7 @@ uint32_t entry_site__with(const struct flow *f, uint64_t entry, uint32_t regs)
 			return FLOW_NONE;
 		if (n->in.emulated)
 			return at;
-		if (n->in.cls != INSN_OTHER || disturbs(n, regs))
+		if (n->in.cls != INSN_OTHER || (n->in.writes & regs))
 			return FLOW_NONE;
 		at = n->fall;
 	}

@@ -47,11 +47,10 @@ int exit_sites__find(struct exit_finder *x, struct flow *f,
 int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out);
 
 /*
- * The first emulated instruction after the entry with all argument registers and the stack pointer
- * as the caller left them, on every path. Returns its node, FLOW_NONE if there is none.
+ * The first emulated instruction after the entry with the arguments of the mask (1 << number) in their registers, and
+ * the stack pointer if it is all of them, as the caller left them, on every path. Its node, FLOW_NONE if there is none.
  */
-uint32_t entry_site__find(const struct flow *f, uint64_t entry);
-/* The same where only some registers matter: bits by number, 1 << REG_RSI. */
-uint32_t entry_site__with(const struct flow *f, uint64_t entry, uint32_t regs);
+#define ENTRY_ALL_ARGS ((1u << ARCH_ARGS) - 1)
+uint32_t entry_site__find(const struct flow *f, uint64_t entry, uint32_t args);
 
 #endif /* CODE_EXIT_SITES_H */

@@ -91,12 +91,9 @@ static uint32_t add_node(struct flow *f, const struct flow_part *p, uint64_t add
 		return FLOW_NONE;
 	}
 	n = &f->nodes[f->cnt];
-	*n = (struct flow_node){ .fall = FLOW_NONE,
-				 .jump = FLOW_NONE,
-				 .table = FLOW_NONE,
-				 .prev = FLOW_NONE,
-				 .own = p->own,
-				 .bytes = bytes };
+	*n = (struct flow_node){
+		.fall = FLOW_NONE, .jump = FLOW_NONE, .table = FLOW_NONE, .prev = FLOW_NONE, .own = p->own
+	};
 	if (bytes && avail > p->end - addr)
 		avail = p->end - addr;
 	if (!bytes || !insn_decoder__decode(f->dec, bytes, avail, addr, &n->in)) {
@@ -141,8 +138,7 @@ static uint32_t decode_run(struct flow *f, uint64_t addr, enum ptb_refusal *why,
 		const struct flow_part *p = part_of(f, addr);
 
 		if (!p) { /* off the end: only a call that does not return may stand there */
-			if (prev == FLOW_NONE || (f->nodes[prev].in.cls != INSN_CALL &&
-						  f->nodes[prev].in.cls != INSN_CALL_IND))
+			if (prev == FLOW_NONE || (!insn__is_call(&f->nodes[prev].in)))
 				*why = PTB_REFUSE_UNDECODED;
 			return first;
 		}

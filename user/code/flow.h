@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "code/insn.h"
+#include "code/arch.h"
 #include "ptb_event.h"
 
 /* What a range of code is to the function that jumps into it. */
@@ -40,7 +40,6 @@ struct code_src {
 
 struct flow_node {
 	struct insn in;
-	const uint8_t *bytes;
 	uint32_t fall;  /* node that follows, FLOW_NONE */
 	uint32_t jump;  /* node of the branch's target, FLOW_NONE */
 	uint32_t table; /* first index into flow.targets; FLOW_NONE */
@@ -97,12 +96,6 @@ static inline uint32_t flow__succ(const struct flow *f, const struct flow_node *
 	if (i == 1)
 		return n->jump;
 	return f->targets[n->table + i - 2];
-}
-
-/* Operands of a node's instruction. */
-static inline bool flow_node__ops(const struct flow_node *n, struct insn_ops *ops)
-{
-	return insn__ops(n->bytes, &n->in, ops);
 }
 
 #endif /* CODE_FLOW_H */

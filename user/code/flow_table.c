@@ -42,60 +42,44 @@ static uint32_t step_back(const struct flow *f, uint32_t at, bool *jumped)
 	return FLOW_NONE;
 }
 
-/* `ja` falls into the switch, `jbe` jumps to it. */
-static bool guards(const struct flow_node *n, bool jumped)
+/* "If above" falls into the switch, "if not above" jumps to it. */
+static bool guards(const struct insn *in, bool jumped)
 {
-	uint8_t cc;
-
-	if (n->in.cls != INSN_JCC || n->in.len < 2)
-		return false;
-	cc = (n->bytes[0] == 0x0f ? n->bytes[1] : n->bytes[0]) & 0xf;
-	return cc == (jumped ? 0x6 : 0x7);
-}
-
-static bool is_cmp_imm(const struct insn_ops *o)
-{
-	if (o->map || !o->imm_sz)
-		return false;
-	return ((o->opcode == 0x83 || o->opcode == 0x81 || o->opcode == 0x80) && (o->reg & 7) == 7) ||
-	       o->opcode == 0x3d || o->opcode == 0x3c;
+	return in->cls == INSN_JCC && in->cond == (jumped ? arch.not_above : arch.above);
 }
 
 /* Takes what one instruction shows of the table. *base: register that holds its address. */
-static void look_at(const struct insn_ops *o, struct table_jump *tj, uint8_t *target, uint8_t *base)
+static void inspect(const struct insn *in, struct table_jump *tj, uint8_t *target, uint8_t *base)
 {
-	uint8_t dst, src;
+	const struct insn_operand *to = &in->ops[0], *from = &in->ops[1];
 
-	if (!tj->add && !o->map && (o->opcode == 0x01 || o->opcode == 0x03) && !o->mem &&
-	    (o->opcode == 0x01 ? o->rm : o->reg) == *target) {
+	if (!tj->add && in->form == FORM_ADD && from->kind == OPERAND_GPR && to->reg == *target) {
 		tj->add = true;
-		*base = o->opcode == 0x01 ? o->reg : o->rm;
-	} else if (tj->add && !tj->load && !o->map && o->opcode == 0x63 && o->mem &&
-		   o->scale == 4 && (o->reg == *target || o->reg == *base)) {
+		*base = from->reg;
+	} else if (tj->add && !tj->load && in->form == FORM_MOVE && from->kind == OPERAND_MEM &&
+		   from->size == 4 && to->size == 8 && from->scale == 4 &&
+		   (to->reg == *target || to->reg == *base)) {
 		/* the sum is commutative: the entry may be in either register */
-		tj->load = true;
-		*base = o->base;
-		if (o->disp)
-			tj->load = false;
-	} else if (tj->load && !tj->table && insn_ops__is_lea(o) && o->base == REG_RIP && o->reg == *base) {
-		tj->table = (uint64_t)o->disp;
-	} else if (tj->load && !tj->table && insn_ops__mov_rr(o, &dst, &src) && dst == *base) {
-		*base = src;
-	} else if (!tj->add && insn_ops__mov_rr(o, &dst, &src) && dst == *target) {
-		*target = src;
+		tj->load = !from->value;
+		*base = from->reg;
+	} else if (tj->load && !tj->table && in->form == FORM_ADDRESS && operand__is_fixed(from) &&
+		   to->reg == *base) {
+		tj->table = (uint64_t)from->value;
+	} else if (tj->load && !tj->table && insn__is_copy(in) && to->reg == *base) {
+		*base = from->reg;
+	} else if (!tj->add && insn__is_copy(in) && to->reg == *target) {
+		*target = from->reg;
 	}
 }
 
-/* Leaving the frame: pop, leave, add or lea to rsp. */
-static bool is_epilogue(const struct insn_ops *o)
+/* Leaving the frame: pop, leave, add or lea to the stack pointer. */
+static bool is_epilogue(const struct insn *in)
 {
-	if (o->map)
-		return false;
-	if ((o->opcode >= 0x58 && o->opcode <= 0x5f) || o->opcode == 0xc9)
+	if (in->form == FORM_POP || in->form == FORM_LEAVE)
 		return true;
-	if ((o->opcode == 0x83 || o->opcode == 0x81) && !(o->reg & 7))
-		return o->rm == REG_RSP;
-	return insn_ops__is_lea(o) && o->reg == REG_RSP;
+	if (in->form == FORM_ADD ? in->ops[1].kind != OPERAND_IMM : in->form != FORM_ADDRESS)
+		return false;
+	return in->ops[0].kind == OPERAND_GPR && in->ops[0].reg == arch.sp;
 }
 
 static void scan_back(const struct flow *f, uint32_t at, uint8_t target, struct table_jump *tj)
@@ -103,29 +87,31 @@ static void scan_back(const struct flow *f, uint32_t at, uint8_t target, struct 
 	uint8_t base = REG_NONE;
 	uint32_t i, n = at;
 	bool guarded = false, jumped;
-	struct insn_ops o;
 
 	for (i = 0; i < BACK_MAX && !(tj->table && tj->cnt); i++) {
+		const struct insn *in;
+		int64_t bound;
+
 		n = step_back(f, n, &jumped);
 		if (n == FLOW_NONE)
 			return;
-		if (guards(&f->nodes[n], jumped)) {
+		in = &f->nodes[n].in;
+		if (guards(in, jumped)) {
 			guarded = true;
 			continue;
 		}
-		if (f->nodes[n].in.cls == INSN_JCC)
+		if (in->cls == INSN_JCC)
 			guarded = false;
-		if (!flow_node__ops(&f->nodes[n], &o))
-			continue;
-		if (i < 16 && is_epilogue(&o))
+		if (i < 16 && is_epilogue(in))
 			tj->epilogue = true;
-		if (guarded && !tj->cnt && is_cmp_imm(&o)) {
-			tj->cnt = o.imm >= 0 && o.imm < FLOW_TABLE_MAX ? (uint64_t)o.imm + 1 :
+		if (guarded && !tj->cnt && in->form == FORM_COMPARE && in->ops[1].kind == OPERAND_IMM) {
+			bound = in->ops[1].value;
+			tj->cnt = bound >= 0 && bound < FLOW_TABLE_MAX ? (uint64_t)bound + 1 :
 									 FLOW_TABLE_MAX + 1;
 			guarded = false;
 			continue;
 		}
-		look_at(&o, tj, &target, &base);
+		inspect(in, tj, &target, &base);
 	}
 }
 
@@ -197,19 +183,15 @@ static int add_targets(struct flow *f, uint32_t at, const struct table_jump *tj,
 int flow_priv__resolve_indirect(struct flow *f, uint32_t at, enum ptb_refusal *why)
 {
 	struct table_jump tj = { 0 };
-	struct insn_ops o;
+	const struct insn_operand *to = &f->nodes[at].in.ops[0];
 
-	if (!flow_node__ops(&f->nodes[at], &o)) {
-		*why = PTB_REFUSE_COMPUTED_JUMP;
-		return 0;
-	}
-	if (o.mem) { /* a table of addresses, or a call through a vtable or the GOT */
-		if (o.index != REG_NONE)
+	if (to->kind == OPERAND_MEM) { /* a table of addresses, or a call through a vtable or the GOT */
+		if (to->index != REG_NONE)
 			*why = PTB_REFUSE_COMPUTED_JUMP;
 		f->nodes[at].leaves = true;
 		return 0;
 	}
-	scan_back(f, at, o.rm, &tj);
+	scan_back(f, at, to->reg, &tj);
 	if (!tj.add && tj.epilogue) {
 		f->nodes[at].leaves = true;
 		return 0;

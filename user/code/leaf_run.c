@@ -11,7 +11,7 @@
 void leaf_run__reset(struct leaf_run *r)
 {
 	memset(r->reg, 0, sizeof(r->reg));
-	r->reg[REG_RSP] = STACK_BASE + LEAF_STACK - 256;
+	r->reg[arch.sp] = STACK_BASE + LEAF_STACK - 256;
 	memset(r->unknown, 0, sizeof(r->unknown));
 	r->read_cnt = r->write_cnt = r->tls_cnt = r->depth = r->steps = 0;
 	r->int_to_double = false;
@@ -120,15 +120,15 @@ bool leaf_run__stack(const struct leaf_run *r, uint64_t addr, uint32_t size, uin
 
 bool leaf_run__push(struct leaf_run *r, uint64_t v, bool known)
 {
-	r->reg[REG_RSP] -= 8;
-	return in_stack(r->reg[REG_RSP], 8) && leaf_run__store(r, r->reg[REG_RSP], 8, v, known);
+	r->reg[arch.sp] -= 8;
+	return in_stack(r->reg[arch.sp], 8) && leaf_run__store(r, r->reg[arch.sp], 8, v, known);
 }
 
 bool leaf_run__pop(struct leaf_run *r, uint64_t *v, bool *known)
 {
-	if (!in_stack(r->reg[REG_RSP], 8) || !leaf_run__load(r, r->reg[REG_RSP], 8, v, known))
+	if (!in_stack(r->reg[arch.sp], 8) || !leaf_run__load(r, r->reg[arch.sp], 8, v, known))
 		return false;
-	r->reg[REG_RSP] += 8;
+	r->reg[arch.sp] += 8;
 	return true;
 }
 
@@ -137,31 +137,30 @@ bool leaf_run__pop(struct leaf_run *r, uint64_t *v, bool *known)
 /* A call that is not followed: its result is not known. */
 static void skip_call(struct leaf_run *r)
 {
-	static const uint8_t lost[] = { REG_RAX, REG_RCX, REG_RDX, REG_RSI, REG_RDI,
-					REG_R8,  REG_R9,  10,      11 };
 	uint32_t i;
 
-	for (i = 0; i < sizeof(lost); i++)
-		r->unknown[lost[i]] = 0xff;
+	for (i = 0; i < REG_CNT; i++)
+		if (arch.lost & 1u << i)
+			r->unknown[i] = 0xff;
 	r->flags_known = false;
 }
 
 /* The thread's block of a module: an object for each pair that is asked for. */
 static bool tls_call(struct leaf_run *r)
 {
-	uint64_t pair = r->reg[REG_RDI];
+	uint64_t pair = r->reg[arch.arg[0]];
 	uint32_t n;
 
 	for (n = 0; n < r->tls_cnt && r->tls_got[n] != pair; n++)
 		;
-	if (n == LEAF_TLS_MAX || r->unknown[REG_RDI])
+	if (n == LEAF_TLS_MAX || r->unknown[arch.arg[0]])
 		return false;
 	r->tls_got[n] = pair;
 	if (n == r->tls_cnt)
 		r->tls_cnt++;
 	skip_call(r);
-	r->reg[REG_RAX] = LEAF_OBJ(LEAF_OBJ_MAX + n);
-	r->unknown[REG_RAX] = 0;
+	r->reg[arch.result] = LEAF_OBJ(LEAF_OBJ_MAX + n);
+	r->unknown[arch.result] = 0;
 	return true;
 }
 
@@ -187,7 +186,7 @@ static enum leaf_end do_call(struct leaf_run *r, uint64_t slot, uint64_t target,
 	if (what == CALL_ZERO || !local || r->depth >= LEAF_DEPTH) {
 		skip_call(r);
 		if (what == CALL_ZERO)
-			r->reg[REG_RAX] = r->unknown[REG_RAX] = 0;
+			r->reg[arch.result] = r->unknown[arch.result] = 0;
 		r->at = back;
 		return LEAF_RETURNED;
 	}
@@ -216,17 +215,18 @@ static enum leaf_end do_return(struct leaf_run *r, bool *stop)
 }
 
 /* Where an indirect call or jump goes: a GOT slot's name, or a known value. */
-static bool indirect_target(struct leaf_run *r, const struct insn_ops *o, uint64_t *slot, uint64_t *target)
+static bool indirect_target(struct leaf_run *r, const struct insn_operand *o, uint64_t *slot,
+			    uint64_t *target)
 {
 	uint64_t addr;
 	bool known;
 
 	*slot = *target = 0;
-	if (!o->mem) {
-		*target = r->reg[o->rm];
-		return !r->unknown[o->rm];
+	if (o->kind == OPERAND_GPR) {
+		*target = r->reg[o->reg];
+		return !r->unknown[o->reg];
 	}
-	if (!leaf_insn__addr(r, o, &addr))
+	if (o->kind != OPERAND_MEM || !leaf_insn__addr(r, o, &addr))
 		return false;
 	if (elf_file__plt_name(r->lc->ef, addr)) {
 		*slot = *target = addr;
@@ -240,13 +240,11 @@ static bool in_text(const struct leaf_run *r, uint64_t addr)
 	return addr >= r->lc->text_start && addr < r->lc->text_end;
 }
 
-static bool do_condition(struct leaf_run *r, const struct insn *in, const uint8_t *bytes)
+static bool do_condition(struct leaf_run *r, const struct insn *in)
 {
-	uint8_t cc = (uint8_t)((in->len == 2 ? bytes[0] : bytes[1]) & 0xf);
-
-	if ((!r->flags_known && !r->lenient) || (in->op >= 0xe0 && in->op <= 0xe3))
+	if ((!r->flags_known && !r->lenient) || in->cond == COND_NONE)
 		return false;
-	r->at = r->flags_known && leaf_run__condition(r, cc) ? in->target : in->addr + in->len;
+	r->at = r->flags_known && leaf_run__condition(r, in->cond) ? in->target : in->addr + in->len;
 	return true;
 }
 
@@ -261,23 +259,20 @@ static enum leaf_end past_call(struct leaf_run *r, const struct insn *in, bool *
 	return LEAF_RETURNED;
 }
 
-static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, const uint8_t *bytes, bool *stop)
+static enum leaf_end do_branch(struct leaf_run *r, const struct insn *in, bool *stop)
 {
 	uint64_t next = in->addr + in->len, slot = 0, target = in->target;
-	struct insn_ops o;
 
 	*stop = true;
 	switch (in->cls) {
 	case INSN_JCC:
-		*stop = !do_condition(r, in, bytes);
+		*stop = !do_condition(r, in);
 		return *stop ? LEAF_LOST : LEAF_RETURNED;
 	case INSN_RET:
 		return do_return(r, stop);
 	case INSN_CALL_IND:
 	case INSN_JMP_IND:
-		if (!insn__ops(bytes, in, &o))
-			return LEAF_LOST;
-		if (!indirect_target(r, &o, &slot, &target))
+		if (!indirect_target(r, &in->ops[0], &slot, &target))
 			return past_call(r, in, stop);
 		if (in->cls == INSN_CALL_IND)
 			return do_call(r, slot, target, next, stop);
@@ -330,13 +325,13 @@ enum leaf_end leaf_run__go(struct leaf_run *r, uint64_t entry)
 		if (!bytes || !insn_decoder__decode(r->dec, bytes, avail, r->at, &in))
 			return LEAF_LOST;
 		if (in.cls != INSN_OTHER) {
-			end = do_branch(r, &in, bytes, &stop);
+			end = do_branch(r, &in, &stop);
 			if (stop)
 				return end;
 			continue;
 		}
 		r->at += in.len;
-		if (in.op != 0x90 && leaf_insn__step(r, &in, bytes) == STEP_LOST)
+		if (!leaf_insn__step(r, &in))
 			return LEAF_LOST;
 	}
 	return LEAF_LOST;

@@ -79,9 +79,12 @@ struct leaf_run {
 void leaf_run__reset(struct leaf_run *r);
 enum leaf_end leaf_run__go(struct leaf_run *r, uint64_t entry);
 
-/* Private to leaf_run.c and leaf_insn.c. */
-enum leaf_step { STEP_NEXT, STEP_LOST };
-enum leaf_step leaf_insn__step(struct leaf_run *r, const struct insn *in, const uint8_t *bytes);
+/* Of the architecture: one instruction that is no branch; false: it is not understood. */
+bool leaf_insn__step(struct leaf_run *r, const struct insn *in);
+bool leaf_insn__addr(const struct leaf_run *r, const struct insn_operand *o, uint64_t *addr);
+bool leaf_run__condition(const struct leaf_run *r, uint8_t cond);
+
+/* For the architecture. */
 bool leaf_run__push(struct leaf_run *r, uint64_t v, bool known);
 bool leaf_run__pop(struct leaf_run *r, uint64_t *v, bool *known);
 /* false: not readable at all; *known: with a known value. */
@@ -89,7 +92,5 @@ bool leaf_run__load(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t *
 /* Contents of the stack, which belongs to the run; false: out of it, or not known. */
 bool leaf_run__stack(const struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t *v);
 bool leaf_run__store(struct leaf_run *r, uint64_t addr, uint32_t size, uint64_t v, bool known);
-bool leaf_run__condition(const struct leaf_run *r, uint8_t cc);
-bool leaf_insn__addr(const struct leaf_run *r, const struct insn_ops *o, uint64_t *addr);
 
 #endif /* CODE_LEAF_RUN_H */

@@ -321,63 +321,55 @@ static uint32_t shallow_flags(struct lib_code *lc, uint64_t target, bool remembe
 void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uint32_t flags,
 			  call_fn fn, void *arg)
 {
-	uint64_t avail, len, at, target;
 	const uint8_t *base, *p, *stop;
+	struct code_ref ref;
+	uint64_t avail;
 	uint32_t got;
-	int32_t rel;
 
 	base = src_text(lc, start, &avail);
 	if (!base || end <= start)
 		return;
-	len = end - start < avail ? end - start : avail;
-	if (len < 5)
-		return;
-	stop = base + len - 4;
-	for (p = base; p < stop && (p = memchr(p, 0xe8, (size_t)(stop - p))); p++) {
-		memcpy(&rel, p + 1, sizeof(rel));
-		at = start + (uint64_t)(p - base);
-		target = at + 5 + (uint64_t)(int64_t)rel;
-		if (target < lc->text_start || target >= lc->text_end)
+	stop = base + (end - start < avail ? end - start : avail);
+	for (p = base; (p = arch__next_call(p, stop, start + (uint64_t)(p - base), &ref)); p++) {
+		if (ref.target < lc->text_start || ref.target >= lc->text_end)
 			continue;
-		got = shallow_flags(lc, target, true) & flags;
+		got = shallow_flags(lc, ref.target, true) & flags;
 		if (got)
-			fn(arg, at, got);
+			fn(arg, ref.at, got);
 	}
 }
 
 /* Looks at every target once: most of four million calls go to the same few hundred thousand. */
 static int scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
 {
-	uint64_t avail, target, bit;
-	const uint8_t *base = src_text(lc, lc->text_start, &avail), *p, *stop;
-	uint32_t wanted_cnt = 0, got, i;
+	uint64_t avail, bit;
+	const uint8_t *base = src_text(lc, lc->text_start, &avail), *p;
+	uint32_t wanted_cnt = 0, i;
 	uint64_t wanted[16];
-	int32_t rel;
+	struct code_ref ref;
 
-	if (!base || avail < 5)
-		return 0;
-	stop = base + avail - 4;
-	for (p = base; p < stop && (p = memchr(p, 0xe8, (size_t)(stop - p))); p++) {
-		memcpy(&rel, p + 1, sizeof(rel));
-		target = lc->text_start + (uint64_t)(p - base) + 5 + (uint64_t)(int64_t)rel;
-		if (target < lc->text_start || target >= lc->text_end || (target & 15))
+	for (p = base;
+	     p && (p = arch__next_call(p, base + avail, lc->text_start + (uint64_t)(p - base), &ref));
+	     p++) {
+		if (ref.target < lc->text_start || ref.target >= lc->text_end || (ref.target & 15))
 			continue;
-		bit = (target - (lc->text_start & ~15ULL)) / 16;
+		bit = (ref.target - (lc->text_start & ~15ULL)) / 16;
 		if (!(seen[bit / 64] & 1ULL << bit % 64)) {
 			seen[bit / 64] |= 1ULL << bit % 64;
-			if (wanted_cnt < 16 && (shallow_flags(lc, target, false) & flags))
-				wanted[wanted_cnt++] = target;
+			if (wanted_cnt < 16 && (shallow_flags(lc, ref.target, false) & flags))
+				wanted[wanted_cnt++] = ref.target;
 		}
-		for (i = 0; i < wanted_cnt && wanted[i] != target; i++)
+		for (i = 0; i < wanted_cnt && wanted[i] != ref.target; i++)
 			;
 		if (i == wanted_cnt)
 			continue;
-		got = shallow_flags(lc, target, true) & flags;
 		if (vec_reserve((void **)&lc->sites, &lc->site_cap, lc->site_cnt + 1ULL,
 				sizeof(*lc->sites)))
 			return -ENOMEM;
 		lc->sites[lc->site_cnt++] =
-			(struct call_site){ .at = lc->text_start + (uint64_t)(p - base), .flags = got };
+			(struct call_site){ .at = ref.at,
+					    .next = ref.next,
+					    .flags = shallow_flags(lc, ref.target, true) & flags };
 	}
 	return 0;
 }
@@ -411,17 +403,11 @@ static bool may_return(struct lib_code *lc, const uint8_t *code, uint64_t start,
 {
 	struct insn_decoder *dec;
 	struct insn in;
-	uint64_t i, n;
+	uint64_t n;
 	bool found = false;
 
-	for (i = 0; i < len; i++) {
-		if (code[i] != 0xc3)
-			continue;
-		if (i && ((code[i - 1] >= 0x58 && code[i - 1] <= 0x5f) || code[i - 1] == 0xc9))
-			return true;
-		if (i >= 4 && code[i - 4] == 0x48 && code[i - 3] == 0x83 && code[i - 2] == 0xc4)
-			return true;
-	}
+	if (arch__has_return(code, len))
+		return true;
 	dec = insn_decoder__new();
 	if (!dec)
 		return true;
@@ -476,6 +462,46 @@ uint32_t lib_code__callee(struct lib_code *lc, uint64_t target)
 	}
 	hashmap__put(&lc->callees, target, 0, flags);
 	return flags;
+}
+
+/* ---- literals ---- */
+
+#define TEXTS_MAX 8 /* copies of a literal */
+
+static uint32_t find_texts(const struct lib_code *lc, const char *text, size_t text_len, uint64_t *texts)
+{
+	const uint8_t *base, *p;
+	uint64_t addr, len;
+	uint32_t i, cnt = 0;
+	bool exec;
+
+	for (i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
+		base = exec ? NULL : elf_file__bytes(lc->ef, addr, len, NULL);
+		for (p = base; p && cnt < TEXTS_MAX; p++) {
+			p = memmem(p, len - (uint64_t)(p - base), text, text_len);
+			if (!p)
+				break;
+			texts[cnt++] = addr + (uint64_t)(p - base);
+		}
+	}
+	return cnt;
+}
+
+void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_ref_fn fn, void *arg)
+{
+	uint64_t texts[TEXTS_MAX], avail;
+	uint32_t cnt = find_texts(lc, text, strlen(text) + 1, texts), i;
+	const uint8_t *base = cnt ? src_text((void *)lc, lc->text_start, &avail) : NULL, *p;
+	struct code_ref ref;
+
+	for (p = base;
+	     p && (p = arch__next_address(p, base + avail, lc->text_start + (uint64_t)(p - base), &ref));
+	     p++) {
+		for (i = 0; i < cnt && ref.target != texts[i]; i++)
+			;
+		if (i < cnt && !fn(arg, &ref))
+			return;
+	}
 }
 
 /* ---- names for addresses ---- */

@@ -59,6 +59,7 @@ struct sym_list {
 
 struct call_site {
 	uint64_t at;    /* the call instruction, by its bytes: decode before relying on it */
+	uint64_t next;  /* what follows it */
 	uint32_t flags; /* CALLEE_* of its target, low half */
 };
 
@@ -87,7 +88,7 @@ uint32_t lib_code__callee(struct lib_code *lc, uint64_t target);
 uint64_t lib_code__function(const struct lib_code *lc, const char *name);
 
 /*
- * Calls fn for every direct call (e8) in [start, end) that reaches a function with one of the
+ * Calls fn for every direct call in [start, end) that reaches a function with one of the
  * flags (low half). By bytes, not by decoding: four bytes of displacement must fit, but the caller
  * decodes before relying on one.
  */
@@ -97,6 +98,13 @@ void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uin
 
 /* Finds, once, all calls of functions with one of names->all_calls, in lc->sites by address. 0 or -ENOMEM. */
 int lib_code__all_calls(struct lib_code *lc);
+
+/*
+ * Calls fn for every instruction that takes the address of one of the texts of this content in constant
+ * data; false from fn ends it. By bytes, like lib_code__scan_calls().
+ */
+typedef bool (*text_ref_fn)(void *arg, const struct code_ref *ref);
+void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_ref_fn fn, void *arg);
 
 /* Sets the names of a list of addresses, sorted by address, that have a symbol. */
 void lib_code__name_addrs(const struct lib_code *lc, struct addr_name *list, uint32_t cnt);

@@ -16,28 +16,27 @@ static uint32_t step_back(const struct flow *f, uint32_t at)
 enum reg_value reg_track__before(const struct flow *f, uint32_t node, uint8_t reg, int64_t *value)
 {
 	uint32_t i, at = node;
-	struct insn_ops o;
-	uint8_t dst, src;
-	bool known;
 
 	for (i = 0; i < TRACK_MAX; i++) {
+		const struct insn *in;
+
 		at = step_back(f, at);
 		if (at == FLOW_NONE)
 			return VALUE_UNKNOWN;
-		known = flow_node__ops(&f->nodes[at], &o);
-		if (!insn__may_write(&f->nodes[at].in, &o, known, reg))
+		in = &f->nodes[at].in;
+		if (!insn__may_write(in, reg))
 			continue;
-		if (!known)
-			return VALUE_UNKNOWN;
-		if (insn_ops__is_lea(&o) && o.base == REG_RIP && o.reg == reg) {
-			*value = o.disp;
+		if (in->form == FORM_ADDRESS && operand__is_fixed(&in->ops[1])) {
+			*value = in->ops[1].value;
 			return VALUE_ADDR;
 		}
-		if (insn_ops__is_const(&o, &dst, value) && dst == reg)
+		if (in->form == FORM_CONST) {
+			*value = in->value;
 			return VALUE_CONST;
-		if (!insn_ops__mov_rr(&o, &dst, &src) || dst != reg)
+		}
+		if (!insn__is_copy(in))
 			return VALUE_UNKNOWN;
-		reg = src;
+		reg = in->ops[1].reg;
 	}
 	return VALUE_UNKNOWN;
 }

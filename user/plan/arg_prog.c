@@ -391,7 +391,8 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 	return true;
 }
 
-void arg_prog__late(struct arg_compiled *c, const struct arg_late_place *places, struct ptb_arg_prog *late)
+void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *places,
+		    struct ptb_arg_prog *late)
 {
 	uint32_t i, n = 0;
 

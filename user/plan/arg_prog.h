@@ -37,7 +37,7 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 		       struct arg_compiled *out);
 
 /* Where a double is at the late site: in a register (in_memory false) or at register + disp. */
-struct arg_late_place {
+struct arg_late_location {
 	bool found, in_memory;
 	uint8_t reg; /* enum ptb_arg_reg */
 	int32_t disp;
@@ -47,7 +47,7 @@ struct arg_late_place {
  * Makes the late site's program from the places of all late doubles. Those that were not found become
  * UNKNOWN at the entry; the rest are numbered in the order of the entry's program.
  */
-void arg_prog__late(struct arg_compiled *c, const struct arg_late_place *places,
+void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *places,
 		    struct ptb_arg_prog *late);
 /* The result is in the frame at the exit, so far above rsp. */
 void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp);

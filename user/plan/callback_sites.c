@@ -79,29 +79,25 @@ static int find_callers(struct plan_build *b, struct callers *c)
  */
 static int handle_reg(const struct flow *f, uint64_t entry)
 {
-	uint8_t alias[2] = { REG_RDI, REG_RSI }; /* where the argument lives now */
+	uint8_t alias[2] = { arch.arg[0], arch.arg[1] }; /* where the argument lives now */
 	bool live[2][REG_CNT] = { { false } };
 	uint32_t at = flow__at(f, entry), i, a, r;
-	struct insn_ops o;
-	uint8_t dst, src;
-	bool known;
 
 	live[0][alias[0]] = live[1][alias[1]] = true;
 	for (i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
-		const struct flow_node *n = &f->nodes[at];
+		const struct insn *in = &f->nodes[at].in;
 
-		known = flow_node__ops(n, &o);
 		for (a = 0; a < 2; a++)
-			if (known && insn_ops__is_load(&o) && o.base < REG_CNT &&
-			    o.index == REG_NONE && !o.disp && live[a][o.base])
+			if (insn__is_load(in) && operand__is_member(&in->ops[1]) &&
+			    !in->ops[1].value && live[a][in->ops[1].reg])
 				return (int)a;
-		if (known && insn_ops__mov_rr(&o, &dst, &src) && src < REG_CNT && dst < REG_CNT) {
+		if (insn__is_copy(in)) {
 			for (a = 0; a < 2; a++)
-				live[a][dst] = live[a][src];
+				live[a][in->ops[0].reg] = live[a][in->ops[1].reg];
 			continue;
 		}
 		for (r = 0; r < REG_CNT; r++)
-			if (insn__may_write(&n->in, &o, known, (uint8_t)r))
+			if (insn__may_write(in, (uint8_t)r))
 				live[0][r] = live[1][r] = false;
 	}
 	return -1;
@@ -144,16 +140,18 @@ static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
 {
 	uint32_t at = flow__at(f, entry), i;
-	uint8_t dst, src, copy = REG_NONE;
-	struct insn_ops o;
+	uint8_t copy = REG_NONE;
 
 	for (i = 0; i < 32 && at != FLOW_NONE && copy == REG_NONE; i++, at = f->nodes[at].fall)
-		if (flow_node__ops(&f->nodes[at], &o) && insn_ops__mov_rr(&o, &dst, &src) && src == reg)
-			copy = dst;
-	for (i = 0; i < f->cnt && copy != REG_NONE; i++)
-		if (flow_node__ops(&f->nodes[i], &o) && o.mem && o.base == copy && o.disp == 8 &&
-		    !o.map && (o.opcode == 0x8b || o.opcode == 0x03))
+		if (insn__is_copy(&f->nodes[at].in) && f->nodes[at].in.ops[1].reg == reg)
+			copy = f->nodes[at].in.ops[0].reg;
+	for (i = 0; i < f->cnt && copy != REG_NONE; i++) {
+		const struct insn *in = &f->nodes[i].in;
+
+		if ((insn__is_load(in) || in->form == FORM_ADD) && in->ops[1].kind == OPERAND_MEM &&
+		    in->ops[1].reg == copy && in->ops[1].value == 8)
 			return true;
+	}
 	return false;
 }
 
@@ -161,11 +159,10 @@ static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
  * the next register. reg: where the handle is, if that is known already, else -1. */
 static bool is_boxed_shape(struct plan_build *b, uint64_t addr, int reg)
 {
-	static const uint8_t stack_regs[] = { REG_RSI, REG_RDX };
 	int found = handle_reg(&b->flow, addr);
 
 	return found >= 0 && (reg < 0 || found == reg) &&
-	       reads_vector_end(&b->flow, addr, stack_regs[found]);
+	       reads_vector_end(&b->flow, addr, arch.arg[found + 1]);
 }
 
 static bool boxed_decided(const struct torch_plan *p)
@@ -343,7 +340,7 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 		if (is_callbacks_call(b, i))
 			call = i;
 	/* No call: the bytes only resembled one, or an exception handler calls. */
-	if (call == FLOW_NONE || reg_track__before(&b->flow, call, REG_RSI, &scope) != VALUE_CONST)
+	if (call == FLOW_NONE || reg_track__before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
 		return 0;
 	if (scope == SCOPE_BACKWARD_FUNCTION)
 		return begins_with(&b->flow, fn->addr, call) ? add_node_call(b, fn->addr) :

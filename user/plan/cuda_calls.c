@@ -279,7 +279,7 @@ static int add_call(struct cuda_ends *ce, const struct call_syms *cs, const stru
 	if (err)
 		return err;
 	if (why == PTB_REFUSE_NONE) {
-		entry = entry_site__find(&b->flow, sym->addr);
+		entry = entry_site__find(&b->flow, sym->addr, ENTRY_ALL_ARGS);
 		if (entry == FLOW_NONE)
 			why = PTB_REFUSE_NO_ENTRY;
 	}

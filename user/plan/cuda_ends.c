@@ -38,18 +38,16 @@ void cuda_ends__free(struct cuda_ends *ce)
 /* The import that a call or jump leads to, NULL: code of this file, or a pointer's. */
 static const char *import_of(const struct plan_build *b, const struct flow_node *n)
 {
-	struct insn_ops o;
+	const struct insn_operand *to = &n->in.ops[0];
 
 	if (n->in.cls == INSN_CALL || n->in.cls == INSN_JMP)
 		return elf_file__plt_name(b->lc->ef, n->in.target);
-	if (!flow_node__ops(n, &o) || !o.mem || o.base < REG_CNT || o.index != REG_NONE)
-		return NULL;
-	return elf_file__plt_name(b->lc->ef, (uint64_t)o.disp);
+	return operand__is_fixed(to) ? elf_file__plt_name(b->lc->ef, (uint64_t)to->value) : NULL;
 }
 
 static bool is_call(const struct flow_node *n)
 {
-	return n->in.cls == INSN_CALL || n->in.cls == INSN_CALL_IND || n->leaves;
+	return insn__is_call(&n->in) || n->leaves;
 }
 
 static int add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
@@ -267,12 +265,10 @@ static bool result_at(struct plan_build *b, uint32_t node)
 				return false; /* the entry */
 			for (k = f->pred_at[i]; k < f->pred_at[i + 1]; k++) {
 				const struct flow_node *n = &f->nodes[f->preds[k]];
-				struct insn_ops o;
-				bool known = flow_node__ops(n, &o);
 
 				if (n->in.cls == INSN_CALL_IND && !import_of(b, n))
 					continue;
-				if (is_call(n) || insn__may_write(&n->in, &o, known, REG_RAX))
+				if (is_call(n) || insn__may_write(&n->in, arch.result))
 					return false;
 				if (!seen[f->preds[k]])
 					seen[f->preds[k]] = 1;

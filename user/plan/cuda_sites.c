@@ -264,7 +264,7 @@ static int add_api(struct plan_build *b, const struct api_sym *sym)
 	if (err)
 		return err;
 	if (why == PTB_REFUSE_NONE) {
-		entry = entry_site__find(&b->flow, sym->addr);
+		entry = entry_site__find(&b->flow, sym->addr, ENTRY_ALL_ARGS);
 		if (entry == FLOW_NONE)
 			why = PTB_REFUSE_NO_ENTRY;
 	}

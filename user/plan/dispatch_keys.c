@@ -23,8 +23,9 @@ static const char *name_of(struct leaf_run *r, uint64_t func, uint32_t number)
 	if (!func)
 		return NULL;
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = number;
-	return leaf_run__go(r, func) == LEAF_RETURNED ? leaf_run__text(r, REG_RAX, NAME_MAX_LEN) : NULL;
+	r->reg[arch.arg[0]] = number;
+	return leaf_run__go(r, func) == LEAF_RETURNED ? leaf_run__text(r, arch.result, NAME_MAX_LEN) :
+							NULL;
 }
 
 /* "CPUBit", "CUDABit", ...; what is no backend is "UNKNOWN_BACKEND_BIT". */

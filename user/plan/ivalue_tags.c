@@ -78,14 +78,14 @@ static uint64_t tag_word(void *arg, uint32_t obj, uint64_t off, uint32_t size)
 
 static enum leaf_call takes_name(void *arg, struct leaf_run *r, const char *callee)
 {
-	static const uint8_t args[] = { REG_RSI, REG_RDX, REG_RDI, REG_RCX };
+	static const uint8_t args[] = { 1, 2, 0, 3 };
 	struct tag_run *t = arg;
 	const char *text;
 	size_t i;
 
 	(void)callee;
 	for (i = 0; i < sizeof(args); i++) {
-		text = leaf_run__text(r, args[i], TAG_NAME_MAX);
+		text = leaf_run__text(r, arch.arg[args[i]], TAG_NAME_MAX);
 		if (text && is_word(text)) {
 			t->name = text;
 			return CALL_STOP;
@@ -106,8 +106,8 @@ static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const
 	for (i = 0; i < PTB_IVALUE_TAGS; i++) {
 		t = (struct tag_run){ .tag = i };
 		leaf_run__reset(r);
-		r->reg[REG_RDI] = LEAF_OBJ(0);
-		r->reg[REG_RSI] = by_value ? i : LEAF_OBJ(1);
+		r->reg[arch.arg[0]] = LEAF_OBJ(0);
+		r->reg[arch.arg[1]] = by_value ? i : LEAF_OBJ(1);
 		names[i] = leaf_run__go(r, func) == LEAF_STOPPED ? t.name : NULL;
 		for (k = 0; k < i && names[i]; k++) /* every tag has its own name */
 			if (names[k] && !strcmp(names[k], names[i]))
@@ -139,65 +139,20 @@ static bool complete(const char **names, uint32_t n)
 }
 
 struct refs {
-	uint64_t texts[8];
-	uint32_t text_cnt;
+	const struct lib_code *lc;
 	uint64_t funcs[REFS_MAX];
 	uint32_t func_cnt;
 };
 
-static void find_texts(const struct lib_code *lc, struct refs *refs)
+static bool on_tag_literal(void *arg, const struct code_ref *ref)
 {
-	static const char text[] = "GenericDict";
-	const uint8_t *base, *p;
-	uint64_t addr, len;
-	uint32_t i;
-	bool exec;
-
-	for (i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
-		if (exec)
-			continue;
-		base = elf_file__bytes(lc->ef, addr, len, NULL);
-		for (p = base; p && refs->text_cnt < 8; p++) {
-			p = memmem(p, len - (uint64_t)(p - base), text, sizeof(text));
-			if (!p)
-				break;
-			refs->texts[refs->text_cnt++] = addr + (uint64_t)(p - base);
-		}
-	}
-}
-
-static void add_ref(const struct lib_code *lc, struct refs *refs, uint64_t at)
-{
+	struct refs *refs = arg;
 	uint64_t start, end;
 
-	if (!elf_file__func_range(lc->ef, at, &start, &end) ||
-	    (refs->func_cnt && refs->funcs[refs->func_cnt - 1] == start))
-		return;
-	refs->funcs[refs->func_cnt++] = start;
-}
-
-/* Every `lea text(%rip),%reg`, by its bytes: REX.W 8d, mod 0, rm 5. */
-static void find_refs(const struct lib_code *lc, struct refs *refs)
-{
-	uint64_t avail, at;
-	const uint8_t *base = lc->src.text(lc->src.arg, lc->text_start, &avail), *p, *stop;
-	uint32_t i;
-	int32_t rel;
-
-	if (!base || avail < 16)
-		return;
-	stop = base + avail - 8;
-	for (p = base + 1; p < stop && (p = memchr(p, 0x8d, (size_t)(stop - p))); p++) {
-		if ((p[1] & 0xc7) != 0x05 || (p[-1] & 0xfb) != 0x48)
-			continue;
-		memcpy(&rel, p + 2, sizeof(rel));
-		at = lc->text_start + (uint64_t)(p - base);
-		for (i = 0; i < refs->text_cnt; i++)
-			if (at + 6 + (uint64_t)(int64_t)rel == refs->texts[i])
-				add_ref(lc, refs, at);
-		if (refs->func_cnt == REFS_MAX)
-			return;
-	}
+	if (elf_file__func_range(refs->lc->ef, ref->at, &start, &end) &&
+	    (!refs->func_cnt || refs->funcs[refs->func_cnt - 1] != start))
+		refs->funcs[refs->func_cnt++] = start;
+	return refs->func_cnt < REFS_MAX;
 }
 
 static bool same_names(const char **a, const char **b, uint32_t n)
@@ -243,9 +198,8 @@ int ivalue_tags__learn(struct plan_build *b, struct leaf_run *r)
 
 	if (!refs)
 		return -ENOMEM;
-	find_texts(b->lc, refs);
-	if (refs->text_cnt)
-		find_refs(b->lc, refs);
+	refs->lc = b->lc;
+	lib_code__scan_text_refs(b->lc, "GenericDict", on_tag_literal, refs);
 	try_copies(r, refs, &b->plan->layout.tensor);
 	free(refs);
 	return 0;
@@ -288,8 +242,8 @@ static enum scalar_class log_class(struct leaf_run *r, uint64_t func, uint32_t t
 	r->arg = &s;
 	r->on_call = takes_log;
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = LEAF_OBJ(0);
-	r->reg[REG_RSI] = LEAF_OBJ(1);
+	r->reg[arch.arg[0]] = LEAF_OBJ(0);
+	r->reg[arch.arg[1]] = LEAF_OBJ(1);
 	leaf_run__go(r, func);
 	r->on_call = NULL;
 	return s.class;
@@ -301,8 +255,8 @@ static bool can_negate(struct leaf_run *r, uint64_t func, uint32_t tag)
 
 	r->arg = &s;
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = LEAF_OBJ(0);
-	r->reg[REG_RSI] = LEAF_OBJ(1);
+	r->reg[arch.arg[0]] = LEAF_OBJ(0);
+	r->reg[arch.arg[1]] = LEAF_OBJ(1);
 	return leaf_run__go(r, func) == LEAF_RETURNED;
 }
 

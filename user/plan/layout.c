@@ -82,30 +82,39 @@ static void learn_node(struct plan_build *b)
 	l->node_thread_off = (uint16_t)(l->node_seq_off + 24);
 }
 
-/* A load through a register: *base, *disp and the register that gets the value. */
-static bool plain_load(const struct flow_node *n, struct insn_ops *o)
+/* A load of a pointer from a member of what a register points to; NULL: the instruction is none. */
+static const struct insn *member_load(const struct flow_node *n)
 {
-	return flow_node__ops(n, o) && insn_ops__is_load(o) && o->base < REG_CNT &&
-	       o->index == REG_NONE && o->rex_w;
+	return insn__is_load(&n->in) && n->in.ops[0].size == 8 && operand__is_member(&n->in.ops[1]) ?
+		       &n->in :
+		       NULL;
+}
+
+/* Does the node load from `off` in what the register of `from` points to? */
+static const struct insn *load_from(const struct flow_node *n, const struct insn *from, int64_t off)
+{
+	const struct insn *in = member_load(n);
+
+	return in && in->ops[1].reg == from->ops[0].reg && in->ops[1].value == off ? in : NULL;
 }
 
 /* obj = disp(this); type = 8(obj); name = 24(type), with nothing in between that hides the chain. */
 static uint16_t find_type_name_chain(const struct flow *f)
 {
-	struct insn_ops a, b, c;
+	const struct insn *a, *b;
 	uint32_t i, j, k, n1, n2;
 
 	for (i = 0; i < f->cnt; i++) {
-		if (!plain_load(&f->nodes[i], &a) || a.disp < 16 || a.disp >= PTB_OFF_UNKNOWN)
+		a = member_load(&f->nodes[i]);
+		if (!a || a->ops[1].value < 16 || a->ops[1].value >= PTB_OFF_UNKNOWN)
 			continue;
 		n1 = f->nodes[i].fall;
 		for (j = 0; j < 6 && n1 != FLOW_NONE; j++, n1 = f->nodes[n1].fall) {
-			if (!plain_load(&f->nodes[n1], &b) || b.base != a.reg || b.disp != 8)
-				continue;
-			n2 = f->nodes[n1].fall;
+			b = load_from(&f->nodes[n1], a, 8);
+			n2 = b ? f->nodes[n1].fall : FLOW_NONE;
 			for (k = 0; k < 6 && n2 != FLOW_NONE; k++, n2 = f->nodes[n2].fall)
-				if (plain_load(&f->nodes[n2], &c) && c.base == b.reg && c.disp == 24)
-					return (uint16_t)a.disp;
+				if (load_from(&f->nodes[n2], b, 24))
+					return (uint16_t)a->ops[1].value;
 		}
 	}
 	return PTB_OFF_UNKNOWN;
@@ -130,7 +139,6 @@ static int learn_object_header(struct plan_build *b)
 {
 	const struct addr_name *fn = only(b, TOPIC_SCOPE_NEW);
 	enum ptb_refusal why;
-	struct insn_ops o;
 	uint32_t i, at, k;
 	int err;
 
@@ -145,11 +153,12 @@ static int learn_object_header(struct plan_build *b)
 			continue;
 		at = b->flow.nodes[i].prev;
 		for (k = 0; k < 16 && at != FLOW_NONE; k++, at = b->flow.nodes[at].prev) {
-			if (!flow_node__ops(&b->flow.nodes[at], &o) || !insn_ops__is_lea(&o) ||
-			    o.reg != REG_RDI)
+			const struct insn *in = &b->flow.nodes[at].in;
+
+			if (in->form != FORM_ADDRESS || in->ops[0].reg != arch.arg[0])
 				continue;
-			if (o.disp == 16 || o.disp == 24)
-				b->plan->layout.string_ivalue_off = (uint16_t)o.disp;
+			if (in->ops[1].value == 16 || in->ops[1].value == 24)
+				b->plan->layout.string_ivalue_off = (uint16_t)in->ops[1].value;
 			return 0;
 		}
 	}

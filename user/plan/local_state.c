@@ -33,9 +33,9 @@ static bool run_grad(struct leaf_run *r, uint64_t func, struct fake_state *f, bo
 	leaf_run__reset(r);
 	r->mem = state_byte;
 	r->arg = f;
-	if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[REG_RAX] & 1 || !r->read_cnt)
+	if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[arch.result] & 1 || !r->read_cnt)
 		return false;
-	*on = r->reg[REG_RAX] & 0xff;
+	*on = r->reg[arch.result] & 0xff;
 	return true;
 }
 
@@ -79,8 +79,9 @@ static bool learn_word(struct leaf_run *r, const char *name, uint64_t *got, uint
 	*defaults = 0;
 	for (bit = 0; func && bit < 64; bit++) {
 		leaf_run__reset(r);
-		r->reg[REG_RDI] = 1ULL << bit;
-		if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[REG_RAX] & 1 || r->read_cnt != 1)
+		r->reg[arch.arg[0]] = 1ULL << bit;
+		if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[arch.result] & 1 ||
+		    r->read_cnt != 1)
 			return false;
 		rd = &r->reads[0];
 		if (rd->obj < LEAF_OBJ_MAX || rd->size != 8)
@@ -89,7 +90,7 @@ static bool learn_word(struct leaf_run *r, const char *name, uint64_t *got, uint
 			return false;
 		*off = rd->off;
 		*got = r->tls_got[rd->obj - LEAF_OBJ_MAX];
-		if (r->reg[REG_RAX] & 0xff)
+		if (r->reg[arch.result] & 0xff)
 			*defaults |= 1ULL << bit;
 	}
 	return func != 0;

@@ -13,26 +13,24 @@
 #include "code/cxx_name.h"
 #include "plan/special_sites.h"
 
-#define BIT(reg) (1u << (reg))
+#define ARG(nr) (1u << (nr))
 
 /*
- * Arguments as the programs read them, one letter each: p void*, i a 64-bit integer, d c10::Device. `regs`:
- * registers that the program reads.
+ * Arguments as the programs read them, one letter each: p void*, i a 64-bit integer, d c10::Device. `read`:
+ * arguments that the program reads.
  */
 static const struct report_row {
 	uint8_t topic, prog;
 	const char *name, *args;
-	uint32_t regs;
+	uint32_t read;
 } rows[] = {
-	{ TOPIC_MEM_NEW, PTB_PROG_MEM_NEW, "ProfiledCPUMemoryReporter::New", "pi",
-	  BIT(REG_RSI) | BIT(REG_RDX) },
-	{ TOPIC_MEM_DELETE, PTB_PROG_MEM_DELETE, "ProfiledCPUMemoryReporter::Delete", "p", BIT(REG_RSI) },
-	{ TOPIC_MEM_CPU_OOM, PTB_PROG_MEM_CPU_OOM, "ProfiledCPUMemoryReporter::OutOfMemory", "i",
-	  BIT(REG_RSI) },
+	{ TOPIC_MEM_NEW, PTB_PROG_MEM_NEW, "ProfiledCPUMemoryReporter::New", "pi", ARG(1) | ARG(2) },
+	{ TOPIC_MEM_DELETE, PTB_PROG_MEM_DELETE, "ProfiledCPUMemoryReporter::Delete", "p", ARG(1) },
+	{ TOPIC_MEM_CPU_OOM, PTB_PROG_MEM_CPU_OOM, "ProfiledCPUMemoryReporter::OutOfMemory", "i", ARG(1) },
 	{ TOPIC_MEM_REPORT, PTB_PROG_MEM_REPORT, "reportMemoryUsageToProfiler", "piiid",
-	  BIT(REG_RDI) | BIT(REG_RSI) | BIT(REG_RDX) | BIT(REG_RCX) | BIT(REG_R8) },
+	  ARG(0) | ARG(1) | ARG(2) | ARG(3) | ARG(4) },
 	{ TOPIC_MEM_OOM, PTB_PROG_MEM_OOM, "reportOutOfMemoryToProfiler", "iiid",
-	  BIT(REG_RDI) | BIT(REG_RSI) | BIT(REG_RDX) | BIT(REG_RCX) },
+	  ARG(0) | ARG(1) | ARG(2) | ARG(3) },
 };
 
 /* The letter of a demangled type, 0: another one. */
@@ -86,7 +84,7 @@ static int add_report(struct plan_build *b, const struct report_row *row, const 
 			return err;
 	}
 	if (why == PTB_REFUSE_NONE) {
-		entry = entry_site__with(&b->flow, sym->addr, row->regs);
+		entry = entry_site__find(&b->flow, sym->addr, row->read);
 		if (entry == FLOW_NONE)
 			why = PTB_REFUSE_NO_ENTRY;
 	}

@@ -34,7 +34,7 @@ void op_args__free(struct op_args *a)
 {
 	pr_debug("%u operators without a schema that fits; %u late doubles, %u lost; %u results in registers lost",
 		 a->no_schema, a->late, a->late_lost, a->results_lost);
-	value_places__free(&a->places);
+	value_locations__free(&a->locations);
 }
 
 /* ---- schema ---- */
@@ -72,7 +72,7 @@ static bool choose_schema(const struct op_args *a, const char *name, const struc
 	return best_rank >= 0;
 }
 
-/* ---- places in the function ---- */
+/* ---- locations in the function ---- */
 
 static uint32_t late_node(struct plan_build *b)
 {
@@ -93,14 +93,8 @@ static uint32_t late_node(struct plan_build *b)
 /* The register as argument programs number it; false: they do not know it. */
 static bool prog_reg(uint8_t reg, uint8_t *out)
 {
-	static const uint8_t regs[PTB_REG_CNT] = {
-		[PTB_REG_RSP] = REG_RSP, [PTB_REG_RBP] = REG_RBP, [PTB_REG_RBX] = REG_RBX,
-		[PTB_REG_R12] = 12,      [PTB_REG_R13] = 13,      [PTB_REG_R14] = 14,
-		[PTB_REG_R15] = 15,
-	};
-
 	for (*out = 0; *out < PTB_REG_CNT; (*out)++)
-		if (regs[*out] == reg)
+		if (arch.prog_reg[*out] == reg)
 			return true;
 	return false;
 }
@@ -108,20 +102,20 @@ static bool prog_reg(uint8_t reg, uint8_t *out)
 static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
 {
 	struct value_seeds seeds = { .bp = VALUE_NO_FRAME, .cnt = c->late_cnt, .size = 8 };
-	struct arg_late_place at[ARG_LATE_MAX] = { 0 };
+	struct arg_late_location at[ARG_LATE_MAX] = { 0 };
 	uint32_t i, node = late_node(b), args;
 	struct ptb_arg_prog late;
-	struct value_place pl;
+	struct value_location pl;
 	int err = 0;
 
 	for (i = 0; i < c->late_cnt; i++)
-		seeds.place[i] = (uint8_t)VALUE_XMM(i);
+		seeds.location[i] = (uint8_t)VALUE_XMM(i);
 	if (node != FLOW_NONE)
-		err = value_places__run(&a->places, &b->flow, &seeds);
+		err = value_locations__run(&a->locations, &b->flow, &seeds);
 	if (err)
 		return err;
 	for (i = 0; i < c->late_cnt; i++) {
-		if (node != FLOW_NONE && value_places__find(&a->places, node, i, &pl) &&
+		if (node != FLOW_NONE && value_locations__find(&a->locations, node, i, &pl) &&
 		    prog_reg(pl.reg, &at[i].reg)) {
 			at[i].found = true;
 			at[i].in_memory = pl.in_memory;
@@ -142,7 +136,13 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 }
 
 /* Where a result can be at an exit site: what is tried, and its word there (ptb_args.h). */
-static const uint8_t result_regs[] = { REG_RAX, REG_RBX, REG_RBP, 12, 13, 14, 15 };
+
+#define RESULT_REGS (1 + ARCH_KEPT)
+
+static uint8_t result_reg(uint32_t which)
+{
+	return which ? arch.kept[which - 1] : arch.result;
+}
 
 static uint8_t result_loc(uint32_t which)
 {
@@ -150,22 +150,22 @@ static uint8_t result_loc(uint32_t which)
 
 	if (!which)
 		return 1;
-	return prog_reg(result_regs[which], &reg) ? (uint8_t)(PTB_LOC_KEPT + reg) : PTB_LOC_NONE;
+	return prog_reg(result_reg(which), &reg) ? (uint8_t)(PTB_LOC_KEPT + reg) : PTB_LOC_NONE;
 }
 
 /* Which of the values are, at the end of every path, what the function returns? */
 static uint32_t returned(const struct op_args *a, const struct flow *f, uint32_t cnt, uint8_t result)
 {
-	uint8_t at_ret = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(REG_RAX);
+	uint8_t at_ret = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(arch.result);
 	uint32_t i, k, kept = (1u << cnt) - 1;
 
 	for (i = 0; i < f->cnt; i++) {
-		if (!a->places.in[i].seen)
+		if (!a->locations.in[i].seen)
 			continue;
 		if (f->nodes[i].leaves)
 			return 0;
 		for (k = 0; f->nodes[i].in.cls == INSN_RET && k < cnt; k++)
-			if (!value_places__is_at(&a->places, i, k, at_ret))
+			if (!value_locations__is_at(&a->locations, i, k, at_ret))
 				kept &= ~(1u << k);
 	}
 	return kept;
@@ -178,10 +178,10 @@ static int seeds_at(struct op_args *a, const struct plan_build *b, uint32_t node
 	int err;
 
 	*seeds = (struct value_seeds){ .bp = VALUE_NO_FRAME };
-	err = value_places__run(&a->places, &b->flow, seeds);
+	err = value_locations__run(&a->locations, &b->flow, seeds);
 	*seeds = (struct value_seeds){ .start = node,
-				       .sp = a->places.in[node].sp,
-				       .bp = a->places.in[node].bp,
+				       .sp = a->locations.in[node].sp,
+				       .bp = a->locations.in[node].bp,
 				       .size = result == ARG_RESULT_BYTE ? 1 : 8 };
 	return err;
 }
@@ -194,11 +194,11 @@ static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t 
 	int err = seeds_at(a, b, node, result, &seeds);
 	uint32_t k;
 
-	seeds.cnt = sizeof(result_regs);
+	seeds.cnt = RESULT_REGS;
 	for (k = 0; k < seeds.cnt; k++)
-		seeds.place[k] = (uint8_t)VALUE_GPR(result_regs[k]);
+		seeds.location[k] = (uint8_t)VALUE_GPR(result_reg(k));
 	if (!err)
-		err = value_places__run(&a->places, &b->flow, &seeds);
+		err = value_locations__run(&a->locations, &b->flow, &seeds);
 	*kept &= err ? 0 : returned(a, &b->flow, seeds.cnt, result);
 	return err;
 }
@@ -207,32 +207,32 @@ static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t 
 static int kept_slot(struct op_args *a, const struct plan_build *b, uint32_t node, uint8_t result,
 		     int32_t *disp, bool *found)
 {
-	uint8_t place = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(REG_RAX);
+	uint8_t location = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(arch.result);
 	struct value_seeds seeds;
 	int err = seeds_at(a, b, node, result, &seeds);
 	uint32_t i;
 
 	*found = false;
 	if (!err)
-		err = value_places__run(&a->places, &b->flow, &seeds);
+		err = value_locations__run(&a->locations, &b->flow, &seeds);
 	for (i = 0; i < b->flow.cnt && !err; i++)
-		if (value_places__loads(&a->places, &b->flow, i, place, &seeds.slot))
+		if (value_locations__loads(&a->locations, &b->flow, i, location, &seeds.slot))
 			break;
 	if (err || i == b->flow.cnt || seeds.sp == VALUE_NO_FRAME)
 		return err;
 	seeds.cnt = 1;
-	seeds.place[0] = VALUE_SLOT;
-	err = value_places__run(&a->places, &b->flow, &seeds);
+	seeds.location[0] = VALUE_SLOT;
+	err = value_locations__run(&a->locations, &b->flow, &seeds);
 	*disp = seeds.slot - seeds.sp;
 	*found = !err && returned(a, &b->flow, 1, result) && *disp >= 0 && *disp <= UINT16_MAX;
 	return err;
 }
 
-/* Finds the place that has the result at all exits of the function; else it cannot be read. */
-static int place_result(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
+/* Finds the location that has the result at all exits of the function; else it cannot be read. */
+static int locate_result(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
 {
 	const struct torch_plan *p = b->plan;
-	uint32_t i, node = FLOW_NONE, kept = (1u << sizeof(result_regs)) - 1, exits = 0;
+	uint32_t i, node = FLOW_NONE, kept = (1u << RESULT_REGS) - 1, exits = 0;
 	bool in_slot = false;
 	int32_t disp = 0;
 	int err = 0;
@@ -247,19 +247,19 @@ static int place_result(struct op_args *a, struct plan_build *b, uint32_t func, 
 		else
 			err = kept_results(a, b, node, c->result, &kept);
 	}
-	for (i = 0; i < sizeof(result_regs) && !(exits && kept & 1u << i); i++)
+	for (i = 0; i < RESULT_REGS && !(exits && kept & 1u << i); i++)
 		;
-	if (!err && i == sizeof(result_regs) && exits == 1 && node != FLOW_NONE)
+	if (!err && i == RESULT_REGS && exits == 1 && node != FLOW_NONE)
 		err = kept_slot(a, b, node, c->result, &disp, &in_slot);
 	if (err)
 		return err;
-	if (i < sizeof(result_regs))
+	if (i < RESULT_REGS)
 		c->prog.ops[c->prog.in_cnt].loc[0] = result_loc(i);
 	else if (in_slot)
 		arg_prog__result_slot(c, (uint16_t)disp);
 	else
 		arg_prog__no_result(c);
-	a->results_lost += i == sizeof(result_regs) && !in_slot;
+	a->results_lost += i == RESULT_REGS && !in_slot;
 	return 0;
 }
 
@@ -278,7 +278,7 @@ static int add_program(struct op_args *a, struct plan_build *b, uint32_t func, s
 	int err = 0;
 
 	if (c->result != ARG_RESULT_NONE)
-		err = place_result(a, b, func, c);
+		err = locate_result(a, b, func, c);
 	if (!err && c->late_cnt)
 		err = add_late(a, b, func, c);
 	if (!err)

@@ -3,7 +3,7 @@
 #ifndef PLAN_OP_ARGS_H
 #define PLAN_OP_ARGS_H
 
-#include "code/value_places.h"
+#include "code/value_locations.h"
 #include "plan/arg_types.h"
 #include "plan/op_names.h"
 #include "plan/plan_build.h"
@@ -11,7 +11,7 @@
 struct op_args {
 	const struct op_texts *texts;
 	enum optional_abi optional; /* of this library */
-	struct value_places places;
+	struct value_locations locations;
 	uint32_t no_schema, late, late_lost, results_lost; /* for the log */
 };
 

@@ -49,7 +49,7 @@ static bool name_from(struct lib_code *lc, const struct flow *f, struct op_name_
 
 		if (in->cls != INSN_CALL || !(lib_code__callee(lc, in->target) & CALLEE_FIND_SCHEMA))
 			continue;
-		if (!literal(lc, f, i, REG_RDX, &name) || !literal(lc, f, i, REG_RCX, &overload) ||
+		if (!literal(lc, f, i, arch.arg[2], &name) || !literal(lc, f, i, arch.arg[3], &overload) ||
 		    !plausible(name) || (*overload && !plausible(overload)))
 			return false;
 		snprintf(out->name, sizeof(out->name), *overload ? "%s.%s" : "%s", name, overload);
@@ -78,7 +78,7 @@ int op_names__way_a(struct lib_code *lc, const struct flow *f, struct flow *aux,
 			return err;
 		if (why != PTB_REFUSE_NONE || !name_from(lc, aux, out))
 			continue;
-		if (reg_track__before(f, i, REG_RDI, &handle) == VALUE_ADDR)
+		if (reg_track__before(f, i, arch.arg[0], &handle) == VALUE_ADDR)
 			out->handle = (uint64_t)handle;
 		return 0;
 	}

@@ -244,7 +244,7 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, e
 	int err;
 
 	if (why == PTB_REFUSE_NONE) {
-		entry = entry_site__find(&b->flow, fp->entry);
+		entry = entry_site__find(&b->flow, fp->entry, ENTRY_ALL_ARGS);
 		if (entry == FLOW_NONE)
 			why = PTB_REFUSE_NO_ENTRY;
 	}

@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 #include "base/vec.h"
-#include "code/insn.h"
+#include "code/arch.h"
 #include "plan/cache_dir.h"
 #include "plan/rf_layout.h"
 

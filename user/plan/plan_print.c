@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/term_text.h"
-#include "code/insn.h"
+#include "code/arch.h"
 #include "plan/lib_plan.h"
 #include "plan/rf_layout.h"
 #include "plan/tensor_layout.h"

@@ -24,7 +24,7 @@ static enum leaf_call takes_impl(void *arg, struct leaf_run *r, const char *call
 
 	if (strcmp(callee, "PyLong_FromVoidPtr") != 0)
 		return CALL_ZERO;
-	*off = r->unknown[REG_RDI] ? UINT64_MAX : r->reg[REG_RDI] - MARK;
+	*off = r->unknown[arch.arg[0]] ? UINT64_MAX : r->reg[arch.arg[0]] - MARK;
 	return CALL_STOP;
 }
 
@@ -41,7 +41,7 @@ void python_layout__learn(struct plan_build *b, struct leaf_run *r)
 	r->mem = variable_word;
 	r->on_call = takes_impl;
 	r->arg = &off;
-	r->reg[REG_RDI] = LEAF_OBJ(0);
+	r->reg[arch.arg[0]] = LEAF_OBJ(0);
 	leaf_run__go(r, getters->syms[0].addr);
 	r->on_call = NULL;
 	if (off < 16 || off > 64)

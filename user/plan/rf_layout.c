@@ -96,8 +96,8 @@ static enum leaf_call rf_calls(void *arg, struct leaf_run *r, const char *name)
 	if (!strncmp(name, "_ZN2at14RecordFunctionD", 23))
 		return CALL_ZERO;
 	if (!strcmp(name, "_ZdlPvm") || !strcmp(name, "_ZN2at14RecordFunction17runStartCallbacksEv")) {
-		if (!r->unknown[REG_RSI])
-			run->size = r->reg[REG_RSI];
+		if (!r->unknown[arch.arg[1]])
+			run->size = r->reg[arch.arg[1]];
 		return CALL_STOP;
 	}
 	return CALL_FOLLOW;
@@ -141,7 +141,7 @@ static void learn_name(struct rf_run *run)
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = RF;
+	r->reg[arch.arg[0]] = RF;
 	if (!func || call(run, func, 1) == LEAF_STOPPED)
 		return;
 	agree(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
@@ -156,12 +156,12 @@ static void learn_inputs(struct rf_run *run)
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = RF;
-	if (!func || call(run, func, 0) != LEAF_RETURNED || r->unknown[REG_RAX])
+	r->reg[arch.arg[0]] = RF;
+	if (!func || call(run, func, 0) != LEAF_RETURNED || r->unknown[arch.result])
 		return;
 	agree(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
-	if (r->reg[REG_RAX] - TAG < RF_MAX)
-		agree(run->l, &rf->inputs_off, r->reg[REG_RAX] - TAG - 8, "inputs_");
+	if (r->reg[arch.result] - TAG < RF_MAX)
+		agree(run->l, &rf->inputs_off, r->reg[arch.result] - TAG - 8, "inputs_");
 }
 
 /* ... and num_outputs() the distance of outputs_'s first two words. */
@@ -173,7 +173,7 @@ static void learn_outputs(struct rf_run *run)
 	uint32_t i;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = RF;
+	r->reg[arch.arg[0]] = RF;
 	if (!func || call(run, func, 0) != LEAF_RETURNED)
 		return;
 	agree(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
@@ -193,8 +193,8 @@ static void learn_operator_name(struct rf_run *run)
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = SLOT;
-	r->reg[REG_RSI] = RF;
+	r->reg[arch.arg[0]] = SLOT;
+	r->reg[arch.arg[1]] = RF;
 	if (!func)
 		return;
 	call(run, func, 0);
@@ -210,7 +210,7 @@ static void learn_end(struct rf_run *run)
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = RF;
+	r->reg[arch.arg[0]] = RF;
 	if (!func || call(run, func, 0) != LEAF_RETURNED)
 		return;
 	called = first_read(r, 1, 1);
@@ -226,7 +226,7 @@ static void learn_size(struct rf_run *run)
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = RF;
+	r->reg[arch.arg[0]] = RF;
 	run->size = 0;
 	if (func && call(run, func, 0) == LEAF_STOPPED && run->size < RF_MAX)
 		run->l->rf.size = (uint16_t)run->size;
@@ -239,8 +239,8 @@ static bool construct(struct rf_run *run, uint64_t func, uint8_t flags)
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = RF;
-	r->reg[REG_RSI] = ARG;
+	r->reg[arch.arg[0]] = RF;
+	r->reg[arch.arg[1]] = ARG;
 	run->arg_bytes = flags;
 	return call(run, func, 0) == LEAF_RETURNED;
 }
@@ -335,17 +335,17 @@ static void learn_before(struct rf_run *run)
 	struct leaf_run *r = run->r;
 
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = RF;
-	r->reg[REG_RSI] = ARG;
-	r->reg[REG_RDX] = SEQ;
+	r->reg[arch.arg[0]] = RF;
+	r->reg[arch.arg[1]] = ARG;
+	r->reg[arch.arg[2]] = SEQ;
 	if (!func) { /* one overload for texts and schemas: a variant on the stack, which is a schema's address */
 		func = member(run, "_ZN2at14RecordFunction6beforeESt7variantIJSt17basic_string_viewIcSt11char_"
 				   "traitsIcEESt17reference_wrapperIKN3c1014FunctionSchemaEEEEl");
-		r->reg[REG_RSI] = SEQ;
-		r->reg[REG_RDX] = 0;
-		leaf_run__store(r, r->reg[REG_RSP], 8, ARG, true); /* the return address goes below */
-		leaf_run__store(r, r->reg[REG_RSP] + 8, 8, 0, true);
-		leaf_run__store(r, r->reg[REG_RSP] + 16, 8, 1, true);
+		r->reg[arch.arg[1]] = SEQ;
+		r->reg[arch.arg[2]] = 0;
+		leaf_run__store(r, r->reg[arch.sp], 8, ARG, true); /* the return address goes below */
+		leaf_run__store(r, r->reg[arch.sp] + 8, 8, 0, true);
+		leaf_run__store(r, r->reg[arch.sp] + 16, 8, 1, true);
 	}
 	if (func && call(run, func, 1) == LEAF_STOPPED)
 		learn_stores(run);
@@ -368,11 +368,11 @@ static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name
 	uint64_t v, off;
 
 	if (!strcmp(name, "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE")) {
-		fill_stack(r, r->reg[REG_RDI], 256, 1);
+		fill_stack(r, r->reg[arch.arg[0]], 256, 1);
 		return CALL_ZERO;
 	}
 	if (!strncmp(name, "_ZN2at14RecordFunctionC", 23)) {
-		run->built = r->reg[REG_RDI];
+		run->built = r->reg[arch.arg[0]];
 		fill_stack(r, run->built, run->l->rf.size, 0);
 		return CALL_ZERO;
 	}
@@ -392,9 +392,9 @@ static void learn_node(struct rf_run *run)
 	if (!nodes->cnt || run->l->node_thread_off == PTB_OFF_UNKNOWN || !run->l->rf.size)
 		return;
 	leaf_run__reset(r);
-	r->reg[REG_RDI] = SLOT;
-	r->reg[REG_RSI] = RF; /* the node */
-	r->reg[REG_RDX] = ARG;
+	r->reg[arch.arg[0]] = SLOT;
+	r->reg[arch.arg[1]] = RF; /* the node */
+	r->reg[arch.arg[2]] = ARG;
 	r->mem = rf_mem;
 	r->on_call = node_calls;
 	r->arg = run;

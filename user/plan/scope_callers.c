@@ -33,7 +33,7 @@ struct lookup {
 	struct insn_decoder *dec;
 	struct literal texts[TEXTS_MAX];
 	uint32_t cnt;
-	const char *in_rsi; /* literal in rsi since the last call */
+	const char *second_arg; /* literal in the second argument since the last call */
 	const char *name;
 	bool ambiguous;
 	int64_t imms[LOOK_AHEAD];
@@ -86,31 +86,29 @@ static bool leads_to_before(struct lookup *l, uint64_t target)
 	return false;
 }
 
-static void on_insn(struct lookup *l, const struct insn *in, const uint8_t *bytes)
+static void on_insn(struct lookup *l, const struct insn *in)
 {
 	struct lib_code *lc = l->b->lc;
-	struct insn_ops o;
 	const char *text;
 
 	if (in->cls == INSN_CALL) {
-		if (l->in_rsi && leads_to_before(l, in->target))
-			found(l, l->in_rsi);
-		l->in_rsi = NULL;
+		if (l->second_arg && leads_to_before(l, in->target))
+			found(l, l->second_arg);
+		l->second_arg = NULL;
 		return;
 	}
-	if (!insn__ops(bytes, in, &o))
-		return;
-	if (insn_ops__is_lea(&o) && o.base == REG_RIP) {
-		text = lib_code__text(lc, (uint64_t)o.disp, NAME_LEN_MAX);
+	if (in->form == FORM_ADDRESS && operand__is_fixed(&in->ops[1])) {
+		text = lib_code__text(lc, (uint64_t)in->ops[1].value, NAME_LEN_MAX);
 		if (!text || !is_name(text))
 			return;
-		if (o.reg == REG_RSI)
-			l->in_rsi = text;
+		if (in->ops[0].reg == arch.arg[1])
+			l->second_arg = text;
 		if (l->cnt < TEXTS_MAX)
 			l->texts[l->cnt++] = (struct literal){ .text = text, .len = strlen(text) };
-	} else if (o.imm_sz == 4 && o.imm > 0 && o.imm < NAME_LEN_MAX && l->imm_cnt < LOOK_AHEAD &&
-		   (o.opcode == 0xc7 || (o.opcode & 0xf8) == 0xb8)) {
-		l->imms[l->imm_cnt++] = o.imm;
+	} else if ((in->form == FORM_CONST || in->form == FORM_MOVE) &&
+		   in->ops[1].kind == OPERAND_IMM && in->ops[0].size >= 4 && in->ops[1].value > 0 &&
+		   in->ops[1].value < NAME_LEN_MAX && l->imm_cnt < LOOK_AHEAD) {
+		l->imms[l->imm_cnt++] = in->ops[1].value;
 	}
 }
 
@@ -133,14 +131,14 @@ struct scan {
 	int err;
 };
 
-static void on_call(struct scan *s, uint64_t at)
+static void on_call(struct scan *s, const struct call_site *site)
 {
 	struct lookup l = { .b = s->b, .dec = s->dec };
-	uint64_t start, end, addr = at + 5, avail;
+	uint64_t start, end, addr = site->next, avail;
 	struct insn in;
 	uint32_t n;
 
-	if (!elf_file__func_range(s->b->lc->ef, at, &start, &end))
+	if (!elf_file__func_range(s->b->lc->ef, site->at, &start, &end))
 		return;
 	for (n = 0; n < LOOK_AHEAD && addr < end; n++, addr += in.len) {
 		const uint8_t *p = elf_file__bytes(s->b->lc->ef, addr, 1, &avail);
@@ -150,12 +148,12 @@ static void on_call(struct scan *s, uint64_t at)
 			break;
 		if (n && in.cls == INSN_CALL && lib_code__callee(s->b->lc, in.target) & CALLEE_RF_SCOPE)
 			break; /* the next macro of the same function */
-		on_insn(&l, &in, p);
+		on_insn(&l, &in);
 	}
 	if (!l.name)
 		match_lengths(&l);
 	if (l.name && !l.ambiguous)
-		s->err = plan_build__caller(s->b, at + 5, l.name);
+		s->err = plan_build__caller(s->b, site->next, l.name);
 }
 
 int scope_callers__add(struct plan_build *b)
@@ -168,7 +166,7 @@ int scope_callers__add(struct plan_build *b)
 	s.err = lib_code__all_calls(b->lc);
 	for (i = 0; i < b->lc->site_cnt && !s.err; i++)
 		if (b->lc->sites[i].flags & CALLEE_RF_SCOPE)
-			on_call(&s, b->lc->sites[i].at);
+			on_call(&s, &b->lc->sites[i]);
 	insn_decoder__free(s.dec);
 	return s.err;
 }

@@ -17,7 +17,6 @@
 static uint64_t forwarded_to(const struct flow *f)
 {
 	uint32_t at = 0, i;
-	struct insn_ops o;
 	bool loaded = false;
 
 	for (i = 0; i < 4 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
@@ -28,11 +27,10 @@ static uint64_t forwarded_to(const struct flow *f)
 					  in->target >= f->parts[0].end) ?
 				       in->target :
 				       0;
-		if (!flow_node__ops(&f->nodes[at], &o))
-			return 0;
-		if (insn_ops__is_load(&o) && o.base == REG_RDI && o.reg == REG_RDI && !o.disp)
+		if (insn__is_load(in) && in->ops[1].reg == arch.arg[0] &&
+		    in->ops[0].reg == arch.arg[0] && !in->ops[1].value)
 			loaded = true;
-		else if (!insn__is_endbr64(f->nodes[at].bytes, in->len))
+		else if (in->form != FORM_NOP)
 			return 0;
 	}
 	return 0;
@@ -43,17 +41,19 @@ static uint16_t name_offset(const struct flow *f, bool old_string_abi)
 {
 	int64_t string_sz = old_string_abi ? 8 : 32;
 	uint32_t at = 0, i;
-	struct insn_ops o;
 
 	for (i = 0; i < 24 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
-		if (f->nodes[at].in.cls != INSN_OTHER)
+		const struct insn *in = &f->nodes[at].in;
+		const struct insn_operand *member = &in->ops[in->ops[0].kind == OPERAND_MEM ? 0 : 1];
+
+		if (in->cls != INSN_OTHER)
 			break;
-		if (!flow_node__ops(&f->nodes[at], &o) || o.map ||
-		    (o.opcode != 0x39 && o.opcode != 0x3b) || !o.mem || o.base != REG_RDI)
+		if (in->form != FORM_COMPARE || in->ops[1].kind == OPERAND_IMM ||
+		    member->kind != OPERAND_MEM || member->reg != arch.arg[0])
 			continue;
-		if (o.disp < 8 + string_sz || o.disp > 256)
+		if (member->value < 8 + string_sz || member->value > 256)
 			break;
-		return (uint16_t)(o.disp - string_sz);
+		return (uint16_t)(member->value - string_sz);
 	}
 	return PTB_OFF_UNKNOWN;
 }

@@ -17,20 +17,19 @@
 
 static const char name[] = "get_and_increment";
 
-/* The access behind the call: the first load through rax. */
+/* The access behind the call: the first load through what it returned. */
 static bool find_disp(const struct flow *f, uint32_t call, int64_t *disp)
 {
 	uint32_t at = f->nodes[call].fall, i;
-	struct insn_ops o;
 
 	for (i = 0; i < 8 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
-		if (!flow_node__ops(&f->nodes[at], &o))
-			return false;
-		if (insn_ops__is_load(&o) && o.base == REG_RAX && o.index == REG_NONE) {
-			*disp = o.disp;
+		const struct insn *in = &f->nodes[at].in;
+
+		if (insn__is_load(in) && operand__is_member(&in->ops[1]) && in->ops[1].reg == arch.result) {
+			*disp = in->ops[1].value;
 			return true;
 		}
-		if (insn__may_write(&f->nodes[at].in, &o, true, REG_RAX))
+		if (insn__may_write(in, arch.result))
 			return false;
 	}
 	return false;
@@ -47,7 +46,7 @@ static bool find_storage(struct plan_build *b, uint32_t *call)
 		if (f->nodes[i].in.cls == INSN_CALL &&
 		    (lib_code__callee(b->lc, f->nodes[i].in.target) & CALLEE_TLS))
 			break;
-	if (i == f->cnt || reg_track__before(f, i, REG_RDI, &pair) != VALUE_ADDR ||
+	if (i == f->cnt || reg_track__before(f, i, arch.arg[0], &pair) != VALUE_ADDR ||
 	    !find_disp(f, i, &disp) || disp < 0)
 		return false;
 	b->plan->layout.seq_tls_got = (uint64_t)pair;

@@ -70,45 +70,37 @@ static void agree(struct plan_layout *l, uint16_t *field, uint64_t off, const ch
 /* ---- libtorch_cpu ---- */
 
 /*
- * The first load of 8 bytes from the object that *rsi points to (rdi: where the result goes). Straight
- * on: what an operator does before it asks for its key set has no branches but to cold code.
+ * The first access to 8 bytes of the object that *(second argument) points to (the first is where the result goes).
+ * Straight on: what an operator does before it asks for its key set has no branches but to cold code.
  */
 static uint32_t first_read(struct plan_build *b, uint64_t addr)
 {
-	uint32_t args = 1u << REG_RSI, impls = 0, n, reg;
-	struct insn_ops o;
+	uint32_t args = 1u << arch.arg[1], impls = 0, n;
 	struct insn in;
 	uint64_t avail;
-	uint8_t dst, src;
-	bool known;
 
 	for (n = 0; n < VOTE_INSNS; n++, addr += in.len) {
 		const uint8_t *p = b->lc->src.text(b->lc->src.arg, addr, &avail);
+		const struct insn_operand *to = &in.ops[0], *from = &in.ops[1], *mem;
 
-		if (!p || !insn_decoder__decode(b->flow.dec, p, avail, addr, &in) ||
-		    in.cls == INSN_CALL || in.cls == INSN_CALL_IND || in.cls == INSN_RET ||
-		    in.cls == INSN_JMP_IND || in.cls == INSN_STOP)
+		if (!p || !insn_decoder__decode(b->flow.dec, p, avail, addr, &in) || insn__is_call(&in) ||
+		    in.cls == INSN_RET || in.cls == INSN_JMP_IND || in.cls == INSN_STOP)
 			return 0;
-		known = insn__ops(p, &in, &o);
-		if (known && !o.map && o.mem && o.rex_w && o.base < REG_CNT && o.index == REG_NONE &&
-		    impls >> o.base & 1 && !insn_ops__is_lea(&o) && o.disp > 0 && o.disp < IMPL_MAX)
-			return (uint32_t)o.disp;
-		if (known && insn_ops__is_load(&o) && o.rex_w && o.base < REG_CNT &&
-		    o.index == REG_NONE && !o.disp && args >> o.base & 1) {
-			args &= ~(1u << o.reg);
-			impls |= 1u << o.reg;
-			continue;
+		mem = operand__is_member(to) ? to : from;
+		if (operand__is_member(mem) && mem->size == 8 && impls >> mem->reg & 1 &&
+		    in.form != FORM_ADDRESS && mem->value > 0 && mem->value < IMPL_MAX)
+			return (uint32_t)mem->value;
+		if (insn__is_load(&in) && to->size == 8 && operand__is_member(from) &&
+		    !from->value && args >> from->reg & 1) {
+			args &= ~(1u << to->reg);
+			impls |= 1u << to->reg;
+		} else if (insn__is_copy(&in) && to->size == 8) {
+			args = (args & ~(1u << to->reg)) | (args >> from->reg & 1) << to->reg;
+			impls = (impls & ~(1u << to->reg)) | (impls >> from->reg & 1) << to->reg;
+		} else {
+			args &= ~(uint32_t)in.writes;
+			impls &= ~(uint32_t)in.writes;
 		}
-		if (known && insn_ops__mov_rr(&o, &dst, &src) && o.rex_w) {
-			args = (args & ~(1u << dst)) | (args >> src & 1) << dst;
-			impls = (impls & ~(1u << dst)) | (impls >> src & 1) << dst;
-			continue;
-		}
-		for (reg = 0; reg < REG_CNT; reg++)
-			if (insn__may_write(&in, &o, known, (uint8_t)reg)) {
-				args &= ~(1u << reg);
-				impls &= ~(1u << reg);
-			}
 	}
 	return 0;
 }
@@ -169,8 +161,8 @@ static enum leaf_end run_member(struct leaf_run *r, const char *name, struct fak
 	r->mem = impl_mem;
 	r->arg = f;
 	r->on_call = NULL;
-	r->reg[REG_RDI] = LEAF_OBJ(0);
-	r->reg[REG_RSI] = LEAF_OBJ(1);
+	r->reg[arch.arg[0]] = LEAF_OBJ(0);
+	r->reg[arch.arg[1]] = LEAF_OBJ(1);
 	return leaf_run__go(r, func);
 }
 
@@ -244,12 +236,12 @@ static void learn_members(struct leaf_run *r, struct plan_layout *l)
 	if (off < IMPL_MAX)
 		agree(l, &t->extra_meta_off, off + 8, "extra_meta_");
 	agree(l, &t->key_set_off, key_set_read(r), "key_set_");
-	agree(l, &t->numel_off, returned_field(r, "_ZNK3c1010TensorImpl12numel_customEv", REG_RAX),
-	      "numel_");
+	agree(l, &t->numel_off,
+	      returned_field(r, "_ZNK3c1010TensorImpl12numel_customEv", arch.result), "numel_");
 	agree(l, &t->storage_offset_off,
-	      returned_field(r, "_ZNK3c1010TensorImpl21storage_offset_customEv", REG_RAX),
+	      returned_field(r, "_ZNK3c1010TensorImpl21storage_offset_customEv", arch.result),
 	      "storage_offset_");
-	agree(l, &t->sizes_off, returned_field(r, "_ZNK3c1010TensorImpl12sizes_customEv", REG_RDX),
+	agree(l, &t->sizes_off, returned_field(r, "_ZNK3c1010TensorImpl12sizes_customEv", arch.result2),
 	      "sizes_and_strides_");
 	learn_device(r, l);
 }
@@ -296,7 +288,7 @@ static enum leaf_call takes_strings(void *arg, struct leaf_run *r, const char *c
 
 	if (strcmp(callee, "_ZN3c1015InternedStrings6stringENS_6SymbolE") != 0)
 		return CALL_FOLLOW;
-	*addr = r->unknown[REG_RDI] ? 0 : r->reg[REG_RDI];
+	*addr = r->unknown[arch.arg[0]] ? 0 : r->reg[arch.arg[0]];
 	return CALL_STOP;
 }
 
@@ -312,7 +304,7 @@ static void learn_strings(struct leaf_run *r, struct plan_layout *l)
 	r->on_call = takes_strings;
 	r->arg = &addr;
 	r->guards_made = true;
-	r->reg[REG_RDI] = LEAF_OBJ(0);
+	r->reg[arch.arg[0]] = LEAF_OBJ(0);
 	if (leaf_run__go(r, func) == LEAF_STOPPED)
 		l->interned_strings = addr;
 	r->guards_made = false;

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/value_places.h"
+#include "code/value_locations.h"
+#include "code/x86_64.h"
 #include "suite.h"
 
 __asm__(".pushsection .text\n"
@@ -113,7 +114,7 @@ static uint32_t nop_of(const struct flow *f)
 		.in_memory = true, .reg = (base), .disp = (off)                                    \
 	}
 
-static const struct value_place expected[][2] = {
+static const struct value_location expected[][2] = {
 	{ SLOT(REG_RSP, 8), SLOT(REG_RSP, 24) },
 	{ LOST, SLOT(REG_RSP, 8) },
 	{ LOST, SLOT(REG_RSP, 8) },
@@ -132,9 +133,9 @@ static void test_doubles(void)
 {
 	static const struct code_src src = { NULL, text, data, range, returns };
 	const struct value_seeds seeds = {
-		.bp = VALUE_NO_FRAME, .cnt = 2, .place = { VALUE_XMM(0), VALUE_XMM(1) }, .size = 8
+		.bp = VALUE_NO_FRAME, .cnt = 2, .location = { VALUE_XMM(0), VALUE_XMM(1) }, .size = 8
 	};
-	struct value_places v = { 0 };
+	struct value_locations v = { 0 };
 	enum ptb_refusal why;
 	struct flow f;
 	uint32_t i, k, at;
@@ -145,11 +146,11 @@ static void test_doubles(void)
 		CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
 		at = nop_of(&f);
 		CU_ASSERT_NOT_EQUAL_FATAL(at, FLOW_NONE);
-		CU_ASSERT_EQUAL_FATAL(value_places__run(&v, &f, &seeds), 0);
+		CU_ASSERT_EQUAL_FATAL(value_locations__run(&v, &f, &seeds), 0);
 		for (k = 0; k < 2; k++) {
-			struct value_place pl = LOST;
-			const struct value_place *want = &expected[i][k];
-			bool found = value_places__find(&v, at, k, &pl);
+			struct value_location pl = LOST;
+			const struct value_location *want = &expected[i][k];
+			bool found = value_locations__find(&v, at, k, &pl);
 
 			if (found != (want->reg != REG_NONE) || pl.in_memory != want->in_memory ||
 			    pl.reg != want->reg || pl.disp != want->disp) {
@@ -159,7 +160,7 @@ static void test_doubles(void)
 			}
 		}
 	}
-	value_places__free(&v);
+	value_locations__free(&v);
 	flow__free(&f);
 }
 
@@ -170,8 +171,8 @@ static void test_from_middle(void)
 	struct value_seeds seeds = { .bp = VALUE_NO_FRAME,
 				     .cnt = 2,
 				     .size = 8,
-				     .place = { VALUE_GPR(REG_RBX), VALUE_GPR(12) } };
-	struct value_places v = { 0 };
+				     .location = { VALUE_GPR(REG_RBX), VALUE_GPR(12) } };
+	struct value_locations v = { 0 };
 	enum ptb_refusal why;
 	struct flow f;
 	uint32_t i;
@@ -181,13 +182,13 @@ static void test_from_middle(void)
 	for (i = 0; i < f.cnt && f.nodes[i].in.cls != INSN_CALL; i++)
 		;
 	seeds.start = i;
-	CU_ASSERT_EQUAL_FATAL(value_places__run(&v, &f, &seeds), 0);
-	CU_ASSERT(!value_places__is_at(&v, 0, 0, VALUE_GPR(REG_RBX))); /* not reached from there */
-	CU_ASSERT(!value_places__is_at(&v, f.cnt - 1, 0, VALUE_GPR(REG_RBX)));
-	CU_ASSERT(value_places__is_at(&v, f.cnt - 1, 1, VALUE_GPR(12)));
+	CU_ASSERT_EQUAL_FATAL(value_locations__run(&v, &f, &seeds), 0);
+	CU_ASSERT(!value_locations__is_at(&v, 0, 0, VALUE_GPR(REG_RBX))); /* not reached from there */
+	CU_ASSERT(!value_locations__is_at(&v, f.cnt - 1, 0, VALUE_GPR(REG_RBX)));
+	CU_ASSERT(value_locations__is_at(&v, f.cnt - 1, 1, VALUE_GPR(12)));
 	seeds.start = f.cnt;
-	CU_ASSERT(value_places__run(&v, &f, &seeds) < 0);
-	value_places__free(&v);
+	CU_ASSERT(value_locations__run(&v, &f, &seeds) < 0);
+	value_locations__free(&v);
 	flow__free(&f);
 }
 
@@ -197,5 +198,5 @@ int main(void)
 					     { "from the middle", test_from_middle },
 					     CU_TEST_INFO_NULL };
 
-	return run_suite("value_places", tests);
+	return run_suite("value_locations", tests);
 }

@@ -7,11 +7,6 @@
 
 #include <stdio.h>
 
-static const char *const cat_names[] = {
-	[SLICE_CPU_OP] = "cpu_op",
-	[SLICE_USER_ANNOTATION] = "user_annotation",
-};
-
 /* What a slice says about itself beyond torch's own args. Names are a contract: schemas/formats/. */
 static const struct {
 	uint32_t flag;
@@ -44,20 +39,26 @@ static void put_marks(struct jsonw *w, uint32_t flags)
 	}
 }
 
+void chrome_event__begin_slice(struct jsonw *w, const struct chrome_slice *s)
+{
+	chrome_event__head(w, "X");
+	JSONW_STR(w, "cat", s->cat);
+	JSONW_STR(w, "name", s->name);
+	JSONW_I64(w, "pid", s->pid);
+	JSONW_U64(w, "tid", s->tid);
+	JSONW_US(w, "ts", s->begin);
+	JSONW_US(w, "dur", s->end > s->begin ? s->end - s->begin : 0);
+	JSONW_OBJ(w, "args");
+}
+
 void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 			 const struct chrome_args_opts *opts, uint64_t begin, uint64_t end)
 {
 	uint32_t missing;
 
-	chrome_event__head(w, "X");
-	JSONW_STR(w, "cat",
-		  cat_names[sl->cat == SLICE_USER_ANNOTATION ? SLICE_USER_ANNOTATION : SLICE_CPU_OP]);
-	JSONW_STR(w, "name", sl->name);
-	JSONW_U64(w, "pid", sl->tgid);
-	JSONW_U64(w, "tid", sl->tid);
-	JSONW_US(w, "ts", begin);
-	JSONW_US(w, "dur", end > begin ? end - begin : 0);
-	JSONW_OBJ(w, "args");
+	chrome_event__begin_slice(w, &(struct chrome_slice){
+					     sl->cat == SLICE_USER_ANNOTATION ? "user_annotation" : "cpu_op",
+					     sl->name, sl->tgid, sl->tid, begin, end });
 	/* one number in all three: consumers join a trace with an Execution Trace by either name */
 	JSONW_U64(w, "External id", sl->id);
 	JSONW_U64(w, "Record function id", sl->id);
@@ -74,54 +75,51 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 		JSONW_BOOL(w, "ptbpf.args_unknown", true);
 	if (missing & CHROME_ARGS_CUT)
 		JSONW_BOOL(w, "ptbpf.args_cut", true);
-	jsonw__end_obj(w);
-	jsonw__end_obj(w);
+	chrome_event__end(w);
 }
 
-void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts)
+void chrome_event__flow(struct jsonw *w, const char *cat, bool begin, const struct chrome_flow *f)
 {
-	chrome_event__head(w, ph == 's' ? "s" : "f");
-	JSONW_U64(w, "id", id);
-	JSONW_U64(w, "pid", pid);
-	JSONW_U64(w, "tid", tid);
-	JSONW_US(w, "ts", ts);
-	JSONW_STR(w, "cat", "fwdbwd");
-	JSONW_STR(w, "name", "fwdbwd");
-	if (ph != 's')
+	chrome_event__head(w, begin ? "s" : "f");
+	JSONW_U64(w, "id", f->id);
+	JSONW_U64(w, "pid", f->pid);
+	JSONW_U64(w, "tid", f->tid);
+	JSONW_US(w, "ts", f->ts);
+	JSONW_STR(w, "cat", cat);
+	JSONW_STR(w, "name", cat);
+	if (!begin)
 		JSONW_STR(w, "bp", "e");
 	jsonw__end_obj(w);
 }
 
-/* Opens a metadata event up to its args. */
-static void meta_head(struct jsonw *w, const char *name, uint64_t ts, uint32_t pid, uint32_t tid)
+void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *m)
 {
 	chrome_event__head(w, "M");
-	JSONW_STR(w, "name", name);
+	JSONW_STR(w, "name", m->what);
 	JSONW_US(w, "ts", ts);
-	JSONW_U64(w, "pid", pid);
-	JSONW_U64(w, "tid", tid);
+	JSONW_I64(w, "pid", m->pid);
+	JSONW_U64(w, "tid", m->tid);
 	JSONW_OBJ(w, "args");
-}
-
-static void meta_end(struct jsonw *w)
-{
-	jsonw__end_obj(w);
-	jsonw__end_obj(w);
+	jsonw__key(w, m->key);
+	if (m->text)
+		jsonw__str(w, m->text);
+	else
+		jsonw__u64(w, m->number);
+	chrome_event__end(w);
 }
 
 void chrome_event__process(struct jsonw *w, const struct session_process *p, uint64_t ts)
 {
 	const char *name = p->comm && *p->comm ? p->comm : p->exe;
 
-	meta_head(w, "process_name", ts, p->tgid, 0);
-	JSONW_STR(w, "name", name && *name ? name : "python");
-	meta_end(w);
-	meta_head(w, "process_labels", ts, p->tgid, 0);
-	JSONW_STR(w, "labels", "CPU");
-	meta_end(w);
-	meta_head(w, "process_sort_index", ts, p->tgid, 0);
-	JSONW_U64(w, "sort_index", p->tgid);
-	meta_end(w);
+	chrome_event__meta(w, ts,
+			   &(struct chrome_meta){ "process_name", p->tgid, 0, "name",
+						  name && *name ? name : "python", 0 });
+	chrome_event__meta(w, ts,
+			   &(struct chrome_meta){ "process_labels", p->tgid, 0, "labels", "CPU", 0 });
+	chrome_event__meta(w, ts,
+			   &(struct chrome_meta){ "process_sort_index", p->tgid, 0, "sort_index",
+						  NULL, p->tgid });
 }
 
 void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t ts)
@@ -129,12 +127,9 @@ void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const cha
 	char name[64];
 
 	snprintf(name, sizeof(name), "thread %u (%s)", tid, comm);
-	meta_head(w, "thread_name", ts, pid, tid);
-	JSONW_STR(w, "name", name);
-	meta_end(w);
-	meta_head(w, "thread_sort_index", ts, pid, tid);
-	JSONW_U64(w, "sort_index", tid);
-	meta_end(w);
+	chrome_event__meta(w, ts, &(struct chrome_meta){ "thread_name", pid, tid, "name", name, 0 });
+	chrome_event__meta(w, ts,
+			   &(struct chrome_meta){ "thread_sort_index", pid, tid, "sort_index", NULL, tid });
 }
 
 /*
@@ -154,8 +149,7 @@ void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost
 	JSONW_U64(w, "count", lost->cnt);
 	JSONW_US(w, "duration_us", end > begin ? end - begin : 0);
 	JSONW_U64(w, "ring", lost->ring);
-	jsonw__end_obj(w);
-	jsonw__end_obj(w);
+	chrome_event__end(w);
 }
 
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
@@ -169,8 +163,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 	JSONW_US(w, "dur", end > begin ? end - begin : 0);
 	JSONW_OBJ(w, "args");
 	JSONW_U64(w, "Op count", 0);
-	jsonw__end_obj(w);
-	jsonw__end_obj(w);
+	chrome_event__end(w);
 
 	chrome_event__head(w, "M");
 	JSONW_STR(w, "name", "process_sort_index");
@@ -179,8 +172,7 @@ void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end)
 	JSONW_U64(w, "tid", 0);
 	JSONW_OBJ(w, "args");
 	JSONW_U64(w, "sort_index", 536870912); /* below every process */
-	jsonw__end_obj(w);
-	jsonw__end_obj(w);
+	chrome_event__end(w);
 
 	chrome_event__head(w, "i");
 	JSONW_STR(w, "s", "g");

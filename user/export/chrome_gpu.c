@@ -5,17 +5,13 @@
  * GenericActivityProfiler.cpp). A flow has both ends or is not written. Owns what must be remembered between a
  * call and its work; knows no args (chrome_gpu_args.c).
  */
-#define LOG_DOMAIN "chrome_trace"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
-#include "base/hashmap.h"
-#include "base/log.h"
-#include "base/vec.h"
+#include "base/list.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_api.h"
 
@@ -34,9 +30,8 @@
  * here, and have an owner of their own.
  */
 struct owner {
-	uint32_t tgid;
-	bool host;
-	uint32_t last; /* host: number given last */
+	uint32_t nr, tgid;
+	uint32_t last; /* of calls that only the host saw: number given last */
 };
 
 struct launch { /* a call that put work on a GPU, as it was written */
@@ -64,6 +59,7 @@ struct chrome_gpu {
 	struct launch *launches;
 	struct row *rows;
 	uint32_t owner_cnt, owner_cap, launch_cnt, launch_cap, row_cnt, row_cap;
+	struct hashmap owner_ids; /* (tgid, only the host saw it) -> index */
 	struct hashmap calls; /* correlation -> index + 1 of its launch, 0: none was written; CALL_RUNTIME */
 	struct hashmap row_ids; /* (device, tid) -> index */
 	struct chrome_gpu_totals totals;
@@ -99,6 +95,7 @@ void chrome_gpu__free(struct chrome_gpu *cg)
 	free(cg->rows);
 	hashmap__clear(&cg->calls);
 	hashmap__clear(&cg->row_ids);
+	hashmap__clear(&cg->owner_ids);
 	free(cg);
 }
 
@@ -107,11 +104,8 @@ const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg)
 	return &cg->totals;
 }
 
-static int no_memory(void)
-{
-	pr_error("cannot write GPU activities: %s", errstr(ENOMEM));
-	return -ENOMEM;
-}
+#define GPU_LIST(cg, list, one) LIST(cg, list, one, "write GPU activities")
+#define GPU_KEYED(cg, list, one) KEYED_LIST(cg, list, one, "write GPU activities")
 
 int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl)
 {
@@ -125,25 +119,21 @@ static uint32_t tgid_of(const struct gpu_slice *g)
 	return g->at.tgid ? g->at.tgid : g->rec ? g->rec->tgid : 0;
 }
 
-/* Number of the owner; UINT32_MAX: out of memory. */
-static uint32_t owner_of(struct chrome_gpu *cg, uint32_t tgid, bool host)
+/* NULL: out of memory. */
+static struct owner *owner_of(struct chrome_gpu *cg, uint32_t tgid, bool host)
 {
-	uint32_t i;
+	struct owner *o = list__keyed(GPU_KEYED(cg, owners, owner), tgid, host);
 
-	effort__spend(cg->owner_cnt);
-	for (i = 0; i < cg->owner_cnt; i++)
-		if (cg->owners[i].tgid == tgid && cg->owners[i].host == host)
-			return i;
-	if (vec_reserve((void **)&cg->owners, &cg->owner_cap, (uint64_t)cg->owner_cnt + 1,
-			sizeof(*cg->owners)))
-		return UINT32_MAX;
-	cg->owners[cg->owner_cnt] = (struct owner){ .tgid = tgid, .host = host };
-	return cg->owner_cnt++;
+	if (o) {
+		o->nr = (uint32_t)(o - cg->owners);
+		o->tgid = tgid;
+	}
+	return o;
 }
 
-static uint64_t corr_of(uint32_t owner, uint32_t correlation)
+static uint64_t corr_of(const struct owner *o, uint32_t correlation)
 {
-	return correlation ? (uint64_t)owner << 32 | correlation : 0;
+	return correlation ? (uint64_t)o->nr << 32 | correlation : 0;
 }
 
 static uint64_t rel(const struct chrome_gpu *cg, uint64_t mono_ns)
@@ -155,35 +145,9 @@ static uint64_t rel(const struct chrome_gpu *cg, uint64_t mono_ns)
 static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name, int64_t pid,
 			uint32_t tid, uint64_t begin, uint64_t end)
 {
-	chrome_event__head(cg->w, "X");
-	JSONW_STR(cg->w, "cat", cat);
-	JSONW_STR(cg->w, "name", name);
-	JSONW_I64(cg->w, "pid", pid);
-	JSONW_U64(cg->w, "tid", tid);
-	JSONW_US(cg->w, "ts", rel(cg, begin));
-	JSONW_US(cg->w, "dur", end > begin ? rel(cg, end) - rel(cg, begin) : 0);
-	JSONW_OBJ(cg->w, "args");
-}
+	const struct chrome_slice s = { cat, name, pid, tid, rel(cg, begin), rel(cg, end) };
 
-static void end_slice(struct chrome_gpu *cg)
-{
-	jsonw__end_obj(cg->w);
-	jsonw__end_obj(cg->w);
-}
-
-static void put_flow(struct chrome_gpu *cg, bool begin, uint64_t id, uint32_t pid, uint32_t tid,
-		     uint64_t ts)
-{
-	chrome_event__head(cg->w, begin ? "s" : "f");
-	JSONW_U64(cg->w, "id", id);
-	JSONW_U64(cg->w, "pid", pid);
-	JSONW_U64(cg->w, "tid", tid);
-	JSONW_US(cg->w, "ts", ts);
-	JSONW_STR(cg->w, "cat", "ac2g");
-	JSONW_STR(cg->w, "name", "ac2g");
-	if (!begin)
-		JSONW_STR(cg->w, "bp", "e");
-	jsonw__end_obj(cg->w);
+	chrome_event__begin_slice(cg->w, &s);
 }
 
 /* ---- calls ---- */
@@ -198,14 +162,12 @@ static uint64_t known_of(const struct chrome_gpu *cg, uint64_t corr)
 static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid, uint64_t begin)
 {
 	uint64_t known = known_of(cg, corr) & CALL_RUNTIME;
+	struct launch *l = list__append(GPU_LIST(cg, launches, launch));
 
-	if (vec_reserve((void **)&cg->launches, &cg->launch_cap, (uint64_t)cg->launch_cnt + 1,
-			sizeof(*cg->launches)) ||
-	    hashmap__put(&cg->calls, corr, 0, known | (cg->launch_cnt + 1)))
-		return no_memory();
-	cg->launches[cg->launch_cnt++] =
-		(struct launch){ .tgid = tgid, .tid = tid, .ts = rel(cg, begin) };
-	return 0;
+	if (!l)
+		return -ENOMEM;
+	*l = (struct launch){ .tgid = tgid, .tid = tid, .ts = rel(cg, begin) };
+	return hashmap__put(&cg->calls, corr, 0, known | cg->launch_cnt);
 }
 
 /* Calls that torch does not show, and those that would be a second launch of the same work. */
@@ -248,14 +210,15 @@ static int fit(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid, 
 
 static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
-	uint32_t tgid = tgid_of(g), owner = owner_of(cg, tgid, g->host_only);
+	uint32_t tgid = tgid_of(g);
+	struct owner *owner = owner_of(cg, tgid, g->host_only);
 	enum gpu_api_kind kind = gpu_api__kind(g->name);
 	uint64_t corr, begin, end, cut;
 	int err;
 
-	if (owner == UINT32_MAX)
-		return no_memory();
-	corr = corr_of(owner, g->host_only ? ++cg->owners[owner].last : g->correlation);
+	if (!owner)
+		return -ENOMEM;
+	corr = corr_of(owner, g->host_only ? ++owner->last : g->correlation);
 	if (is_hidden(cg, g, kind, corr)) {
 		cg->totals.hidden++;
 		return 0;
@@ -268,12 +231,12 @@ static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 		return 0;
 	}
 	if (corr && !g->driver && hashmap__put(&cg->calls, corr, 0, known_of(cg, corr) | CALL_RUNTIME))
-		return no_memory();
+		return -ENOMEM;
 	begin_slice(cg, g->driver ? "cuda_driver" : "cuda_runtime", g->name, tgid, g->at.tid, begin, end);
 	chrome_gpu_args__call(cg->w, g, corr);
 	if (cut > CUT_SHOWN_NS)
 		JSONW_US(cg->w, "ptbpf.clipped_us", cut);
-	end_slice(cg);
+	chrome_event__end(cg->w);
 	cg->totals.calls++;
 	if (cut > CUT_SHOWN_NS && cut <= cg->info->gpu_clock_err_ns)
 		cg->totals.clipped++;
@@ -287,25 +250,26 @@ static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 /* ---- rows of devices ---- */
 
 /* The row's number within its device; its name is written at the end. */
-static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner, bool sync,
-		  uint32_t *tid)
+static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner,
+		  bool sync, uint32_t *tid)
 {
 	bool none = g->stream == UINT32_MAX;
 	struct row r = { .device = g->device,
-			 .owner = owner,
+			 .owner = owner->nr,
 			 .stream = none ? -1 : (int64_t)g->stream,
 			 .sync = sync,
 			 .annotation = g->what == GPU_ANNOTATION };
+	uint32_t before = cg->row_cnt;
+	struct row *known;
 
 	r.tid = (none ? NO_STREAM_ROW : g->stream % OWNER_ROW) + (sync && !none ? SYNC_ROW : 0);
-	r.tid += owner * OWNER_ROW;
+	r.tid += owner->nr * OWNER_ROW;
 	*tid = r.tid;
-	if (hashmap__get(&cg->row_ids, r.device, r.tid))
-		return 0;
-	if (vec_reserve((void **)&cg->rows, &cg->row_cap, (uint64_t)cg->row_cnt + 1, sizeof(*cg->rows)) ||
-	    hashmap__put(&cg->row_ids, r.device, r.tid, cg->row_cnt))
-		return no_memory();
-	cg->rows[cg->row_cnt++] = r;
+	known = list__keyed(GPU_KEYED(cg, rows, row), r.device, r.tid);
+	if (!known)
+		return -ENOMEM;
+	if (cg->row_cnt > before) /* it stays as it was first seen */
+		*known = r;
 	return 0;
 }
 
@@ -320,14 +284,16 @@ static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t
 		return;
 	l = &cg->launches[at - 1];
 	if (!l->written) {
-		put_flow(cg, true, corr, l->tgid, l->tid, l->ts);
+		chrome_event__flow(cg->w, "ac2g", true,
+				   &(struct chrome_flow){ corr, l->tgid, l->tid, l->ts });
 		l->written = true;
 	}
-	put_flow(cg, false, corr, g->device, tid, rel(cg, g->begin_ns));
+	chrome_event__flow(cg->w, "ac2g", false,
+			   &(struct chrome_flow){ corr, g->device, tid, rel(cg, g->begin_ns) });
 	cg->totals.flows++;
 }
 
-static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
 {
 	static const char *const cats[] = {
 		[GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy", [GPU_MEMSET] = "gpu_memset"
@@ -342,13 +308,13 @@ static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t ow
 	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel", g->device,
 		    tid, g->begin_ns, g->end_ns);
 	chrome_gpu_args__work(cg->w, g, corr);
-	end_slice(cg);
+	chrome_event__end(cg->w);
 	cg->totals.work++;
 	put_flows(cg, g, corr, tid);
 	return cg->w->err;
 }
 
-static int on_sync(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+static int on_sync(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
 {
 	const struct ptb_gpu_sync *s = (const void *)g->rec;
 	uint32_t tid;
@@ -359,12 +325,12 @@ static int on_sync(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t ow
 	begin_slice(cg, "cuda_sync", g->name, g->device, tid, g->begin_ns, g->end_ns);
 	chrome_gpu_args__sync(cg->w, g, corr_of(owner, g->correlation),
 			      corr_of(owner, s->event_correlation));
-	end_slice(cg);
+	chrome_event__end(cg->w);
 	cg->totals.syncs++;
 	return cg->w->err;
 }
 
-static int on_event(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+static int on_event(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
 {
 	uint32_t tid;
 	int err = row_of(cg, g, owner, false, &tid);
@@ -373,13 +339,13 @@ static int on_event(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t o
 		return err;
 	begin_slice(cg, "cuda_event", g->name, g->device, tid, g->begin_ns, g->begin_ns + 1);
 	chrome_gpu_args__event(cg->w, g, corr_of(owner, g->correlation));
-	end_slice(cg);
+	chrome_event__end(cg->w);
 	cg->totals.events++;
 	return cg->w->err;
 }
 
 /* Wider than its work by 1 ns on each side, as torch draws it: readers nest by time. */
-static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t owner)
+static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
 {
 	uint32_t tid;
 	int err = row_of(cg, g, owner, false, &tid);
@@ -389,7 +355,7 @@ static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, uint3
 	begin_slice(cg, "gpu_user_annotation", g->name, g->device, tid,
 		    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
 	JSONW_U64(cg->w, "External id", g->at.slice);
-	end_slice(cg);
+	chrome_event__end(cg->w);
 	cg->totals.annotations++;
 	return cg->w->err;
 }
@@ -400,7 +366,7 @@ static int on_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
 	begin_slice(cg, "overhead", g->name, OVERHEAD_PID, g->at.tid, g->begin_ns, g->end_ns);
 	JSONW_U64(cg->w, "ptbpf.pid", tgid_of(g));
 	JSONW_U64(cg->w, "ptbpf.tid", g->at.tid); /* every slice has args: some readers take that for granted */
-	end_slice(cg);
+	chrome_event__end(cg->w);
 	cg->overhead = true;
 	cg->totals.overheads++;
 	return cg->w->err;
@@ -408,7 +374,7 @@ static int on_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
 
 int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
-	uint32_t owner;
+	const struct owner *owner;
 
 	if (!g->name || (g->what != GPU_ANNOTATION && !g->rec))
 		return 0;
@@ -417,8 +383,8 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 	if (g->what == GPU_OVERHEAD)
 		return on_overhead(cg, g);
 	owner = owner_of(cg, tgid_of(g), false);
-	if (owner == UINT32_MAX)
-		return no_memory();
+	if (!owner)
+		return -ENOMEM;
 	switch (g->what) {
 	case GPU_SYNC:
 		return on_sync(cg, g, owner);
@@ -433,22 +399,9 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 
 /* ---- names ---- */
 
-static void put_meta(struct chrome_gpu *cg, const char *what, int64_t pid, uint32_t tid,
-		     const char *key, const char *text, uint64_t number)
+static void put_meta(struct chrome_gpu *cg, struct chrome_meta m)
 {
-	chrome_event__head(cg->w, "M");
-	JSONW_STR(cg->w, "name", what);
-	JSONW_US(cg->w, "ts", rel(cg, cg->info->begin_ns));
-	JSONW_I64(cg->w, "pid", pid);
-	JSONW_U64(cg->w, "tid", tid);
-	JSONW_OBJ(cg->w, "args");
-	jsonw__key(cg->w, key);
-	if (text)
-		jsonw__str(cg->w, text);
-	else
-		jsonw__u64(cg->w, number);
-	jsonw__end_obj(cg->w);
-	jsonw__end_obj(cg->w);
+	chrome_event__meta(cg->w, rel(cg, cg->info->begin_ns), &m);
 }
 
 static void put_row(struct chrome_gpu *cg, const struct row *r)
@@ -464,8 +417,9 @@ static void put_row(struct chrome_gpu *cg, const struct row *r)
 	if (r->owner && n > 0)
 		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u",
 			 r->sync || r->annotation ? " " : "", cg->owners[r->owner].tgid);
-	put_meta(cg, "thread_name", r->device, r->tid, "name", name, 0);
-	put_meta(cg, "thread_sort_index", r->device, r->tid, "sort_index", NULL, r->tid);
+	put_meta(cg, (struct chrome_meta){ "thread_name", r->device, r->tid, "name", name, 0 });
+	put_meta(cg, (struct chrome_meta){ "thread_sort_index", r->device, r->tid, "sort_index",
+					   NULL, r->tid });
 }
 
 static void put_device(struct chrome_gpu *cg, uint32_t device)
@@ -477,9 +431,10 @@ static void put_device(struct chrome_gpu *cg, uint32_t device)
 	char label[32];
 
 	snprintf(label, sizeof(label), "GPU %u", device);
-	put_meta(cg, "process_name", device, 0, "name", comm, 0);
-	put_meta(cg, "process_labels", device, 0, "labels", label, 0);
-	put_meta(cg, "process_sort_index", device, 0, "sort_index", NULL, GPU_SORT_INDEX + device);
+	put_meta(cg, (struct chrome_meta){ "process_name", device, 0, "name", comm, 0 });
+	put_meta(cg, (struct chrome_meta){ "process_labels", device, 0, "labels", label, 0 });
+	put_meta(cg, (struct chrome_meta){ "process_sort_index", device, 0, "sort_index", NULL,
+					   GPU_SORT_INDEX + device });
 }
 
 static int by_device(const void *a, const void *b)
@@ -504,6 +459,7 @@ void chrome_gpu__finish(struct chrome_gpu *cg)
 	}
 	if (!cg->overhead)
 		return;
-	put_meta(cg, "process_name", OVERHEAD_PID, 0, "name", "CUPTI Overhead", 0);
-	put_meta(cg, "process_sort_index", OVERHEAD_PID, 0, "sort_index", NULL, OVERHEAD_SORT_INDEX);
+	put_meta(cg, (struct chrome_meta){ "process_name", OVERHEAD_PID, 0, "name", "CUPTI Overhead", 0 });
+	put_meta(cg, (struct chrome_meta){ "process_sort_index", OVERHEAD_PID, 0, "sort_index",
+					   NULL, OVERHEAD_SORT_INDEX });
 }

@@ -3,23 +3,69 @@
  * Memory in a Chrome trace: torch's own instants (pytorch torch/csrc/autograd/profiler_kineto.cpp), key by
  * key, and those of a category that consumers do not know, for what torch does not record. Only instants:
  * a slice of an unknown category would be taken for an operator, or refused.
+ *
+ * Counter tracks (ph C, as kineto writes its counters): bytes of torch's allocators and of the process over time, page
+ * faults per second. They are thinned: of each track and 100 us the lowest, the highest and the last value are written,
+ * at their own times.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/list.h"
 #include "export/chrome_priv.h"
 #include "export/mem_names.h"
 
 /* torch numbers instants behind its slices; how many those will be is not known when the first is written. */
 #define EV_IDX_FIRST (1ULL << 40)
 
+#define THIN_NS 100000ULL
+
+/* clang-format off */
+#define RATE_NS 10000000ULL /* faults are counted in pieces of this length */
+#define RATE_HELD 64        /* of which the last ones can still grow: a record covers a time that is past */
+/* clang-format on */
+
+enum track_kind { TRACK_ALLOCATED, TRACK_RESERVED, TRACK_RSS };
+
+struct sample {
+	uint64_t ts, key; /* key: what lowest and highest are of */
+	uint64_t v[PTB_RSS_KINDS];
+};
+
+struct track {
+	uint32_t tgid;
+	enum track_kind kind;
+	char name[64];
+	uint64_t since; /* begin of the piece that is held back */
+	bool held;
+	struct sample low, high, last;
+	uint64_t sum; /* of the CPU's blocks */
+};
+
+struct faults {
+	uint64_t minor, major;
+};
+
+struct rate {
+	uint32_t tgid;
+	uint64_t first; /* number of the piece at held[first % RATE_HELD] */
+	struct faults held[RATE_HELD];
+	struct faults written; /* as last written, per piece */
+};
+
 struct chrome_memory {
 	struct jsonw *w;
 	const struct session_info *info;
 	const struct chrome_clock *clock;
-	struct chrome_counters *counters;
 	uint64_t ev_idx;
 	uint32_t rss_next; /* sample of info->rss that is not written yet */
+	struct track *tracks;
+	struct rate *rates;
+	uint32_t track_cnt, track_cap, rate_cnt, rate_cap;
+	struct hashmap track_ids; /* (process, kind), device -> index */
+	struct hashmap rate_ids;  /* process -> index */
 };
 
 struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
@@ -33,11 +79,6 @@ struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_i
 	cm->info = info;
 	cm->clock = clock;
 	cm->ev_idx = EV_IDX_FIRST;
-	cm->counters = chrome_counters__new(w, info, clock);
-	if (!cm->counters) {
-		free(cm);
-		return NULL;
-	}
 	return cm;
 }
 
@@ -45,9 +86,247 @@ void chrome_memory__free(struct chrome_memory *cm)
 {
 	if (!cm)
 		return;
-	chrome_counters__free(cm->counters);
+	hashmap__clear(&cm->track_ids);
+	hashmap__clear(&cm->rate_ids);
+	free(cm->tracks);
+	free(cm->rates);
 	free(cm);
 }
+
+/* Opens a counter event up to its args. The main thread's tid: some readers make a thread of each. */
+static void begin_counter(const struct chrome_memory *cm, const char *name, uint32_t tgid, uint64_t ts)
+{
+	chrome_event__head(cm->w, "C");
+	JSONW_STR(cm->w, "cat", "memory_counter");
+	JSONW_STR(cm->w, "name", name);
+	JSONW_U64(cm->w, "pid", tgid);
+	JSONW_U64(cm->w, "tid", tgid);
+	JSONW_US(cm->w, "ts", chrome_clock__in_window(cm->clock, cm->info, ts));
+	JSONW_OBJ(cm->w, "args");
+}
+
+/* ---- counters: bytes ---- */
+
+static void write_sample(const struct chrome_memory *cm, const struct track *t, const struct sample *s)
+{
+	begin_counter(cm, t->name, t->tgid, s->ts);
+	if (t->kind == TRACK_RSS) {
+		JSONW_U64(cm->w, "file", s->v[PTB_RSS_FILE]);
+		JSONW_U64(cm->w, "anonymous", s->v[PTB_RSS_ANON]);
+		JSONW_U64(cm->w, "shared", s->v[PTB_RSS_SHMEM]);
+		JSONW_U64(cm->w, "swap", s->v[PTB_RSS_SWAP]);
+	} else {
+		JSONW_U64(cm->w, "bytes", s->key);
+	}
+	chrome_event__end(cm->w);
+}
+
+static void flush_track(const struct chrome_memory *cm, struct track *t)
+{
+	const struct sample *a = &t->low, *b = &t->high;
+
+	if (!t->held)
+		return;
+	t->held = false;
+	if (a->ts > b->ts) {
+		a = &t->high;
+		b = &t->low;
+	}
+	write_sample(cm, t, a);
+	if (b->key != a->key)
+		write_sample(cm, t, b);
+	if (memcmp(t->last.v, b->v, sizeof(b->v)) || t->last.key != b->key)
+		write_sample(cm, t, &t->last);
+}
+
+static void add_sample(const struct chrome_memory *cm, struct track *t, const struct sample *s)
+{
+	if (t->held && s->ts >= t->since + THIN_NS)
+		flush_track(cm, t);
+	t->last = *s;
+	if (!t->held) {
+		t->held = true;
+		t->since = s->ts;
+		t->low = t->high = *s;
+		return;
+	}
+	if (s->key < t->low.key)
+		t->low = *s;
+	if (s->key > t->high.key)
+		t->high = *s;
+}
+
+static struct track *get_track(struct chrome_memory *cm, uint32_t tgid, enum track_kind kind,
+			       int32_t type, int32_t index)
+{
+	static const char *const titles[] = {
+		[TRACK_ALLOCATED] = "torch allocated", [TRACK_RESERVED] = "torch reserved"
+	};
+	uint64_t owner = (uint64_t)tgid << 32 | (uint32_t)kind;
+	uint64_t where = (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
+	struct track *t = list__keyed(KEYED_LIST(cm, tracks, track, "keep a counter"), owner, where);
+
+	if (!t || t->name[0])
+		return t;
+	t->tgid = tgid;
+	t->kind = kind;
+	if (kind == TRACK_RSS)
+		snprintf(t->name, sizeof(t->name), "RSS");
+	else
+		snprintf(t->name, sizeof(t->name), "%s, %s", titles[kind],
+			 mem_name__device(type, index).text);
+	return t;
+}
+
+static int put_total(struct chrome_memory *cm, const struct memory_event *ev, enum track_kind kind,
+		     uint64_t value)
+{
+	struct sample s = { .ts = ev->ts_ns, .key = value };
+	struct track *t = get_track(cm, ev->at.tgid, kind, ev->device_type, ev->device_index);
+
+	if (!t)
+		return -ENOMEM;
+	if (kind == TRACK_ALLOCATED && !ev->device_type) {
+		if (ev->what == MEMORY_FREE && !ev->block) /* from before the window */
+			return 0;
+		s.key = t->sum += (uint64_t)ev->bytes;
+	}
+	add_sample(cm, t, &s);
+	return 0;
+}
+
+/*
+ * Of the CPU the sum of the blocks: its allocator and the one of mapped files and shared memory (pytorch
+ * aten/src/ATen/MapAllocator.cpp) each give a total of their own, the latter always 0.
+ */
+static int count_torch(struct chrome_memory *cm, const struct memory_event *ev)
+{
+	int err = put_total(cm, ev, TRACK_ALLOCATED, ev->allocated);
+
+	return err || !ev->device_type || !ev->reserved ?
+		       err :
+		       put_total(cm, ev, TRACK_RESERVED, ev->reserved);
+}
+
+static int count_rss(struct chrome_memory *cm, uint32_t tgid, uint64_t ts,
+		     const uint64_t rss[PTB_RSS_KINDS])
+{
+	struct sample s = { .ts = ts, .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
+	struct track *t;
+
+	if (!s.key) /* a process without any page is none */
+		return 0;
+	t = get_track(cm, tgid, TRACK_RSS, 0, 0);
+	if (!t)
+		return -ENOMEM;
+	memcpy(s.v, rss, sizeof(s.v));
+	add_sample(cm, t, &s);
+	return 0;
+}
+
+/* ---- counters: faults ---- */
+
+static uint64_t per_second(uint64_t cnt)
+{
+	return cnt * (1000000000ULL / RATE_NS);
+}
+
+static void write_rate(const struct chrome_memory *cm, struct rate *r, uint64_t piece,
+		       const struct faults *f)
+{
+	if (f->minor == r->written.minor && f->major == r->written.major)
+		return;
+	r->written = *f;
+	begin_counter(cm, "page faults per second", r->tgid, cm->info->begin_ns + piece * RATE_NS);
+	JSONW_U64(cm->w, "minor", per_second(f->minor));
+	JSONW_U64(cm->w, "major", per_second(f->major));
+	chrome_event__end(cm->w);
+}
+
+/* Writes what is older than the pieces that must be held for `piece` to be the last. */
+static void write_past_rates(const struct chrome_memory *cm, struct rate *r, uint64_t piece)
+{
+	static const struct faults none;
+	uint64_t n;
+
+	for (n = 0; r->first + RATE_HELD <= piece && n < RATE_HELD; n++, r->first++) {
+		struct faults *f = &r->held[r->first % RATE_HELD];
+
+		write_rate(cm, r, r->first, f);
+		*f = none;
+	}
+	if (r->first + RATE_HELD <= piece) { /* a long time without any */
+		write_rate(cm, r, r->first, &none);
+		r->first = piece - RATE_HELD + 1;
+	}
+}
+
+static struct rate *get_rate(struct chrome_memory *cm, uint32_t tgid)
+{
+	uint32_t before = cm->rate_cnt;
+	struct rate *r = list__keyed(KEYED_LIST(cm, rates, rate, "count page faults"), tgid, 0);
+
+	if (cm->rate_cnt > before)
+		*r = (struct rate){ .tgid = tgid, .written = { .minor = UINT64_MAX } };
+	return r;
+}
+
+/* What of cnt falls before `part` of `whole`, so that the parts' differences sum up to cnt. */
+static uint64_t part_before(uint64_t cnt, uint64_t part, uint64_t whole)
+{
+	return whole ? (uint64_t)((double)cnt * ((double)part / (double)whole) + 0.5) : cnt;
+}
+
+/* A record covers the time from its first fault on: its faults are spread evenly over that. */
+static int count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
+{
+	uint64_t origin = cm->info->begin_ns, begin, end, piece, minor = 0, major = 0;
+	struct rate *r;
+
+	if (!k->minor && !k->major)
+		return 0;
+	r = get_rate(cm, k->h.tgid);
+	if (!r)
+		return -ENOMEM;
+	end = k->h.ts_ns < cm->info->end_ns ? k->h.ts_ns : cm->info->end_ns;
+	end = end > origin ? end - origin : 0;
+	write_past_rates(cm, r, end / RATE_NS);
+	begin = k->begin_ns > origin ? k->begin_ns - origin : 0;
+	if (begin < r->first * RATE_NS)
+		begin = r->first * RATE_NS;
+	if (begin > end)
+		begin = end;
+	for (piece = begin / RATE_NS; piece <= end / RATE_NS; piece++) {
+		uint64_t until = (piece + 1) * RATE_NS < end ? (piece + 1) * RATE_NS : end;
+		uint64_t lo = part_before(k->minor, until - begin, end - begin);
+		uint64_t hi = part_before(k->major, until - begin, end - begin);
+		struct faults *f = &r->held[piece % RATE_HELD];
+
+		f->minor += lo - minor;
+		f->major += hi - major;
+		minor = lo;
+		major = hi;
+	}
+	return 0;
+}
+
+static void flush_counters(struct chrome_memory *cm)
+{
+	uint64_t len = cm->info->end_ns > cm->info->begin_ns ? cm->info->end_ns - cm->info->begin_ns : 0;
+	uint32_t i;
+
+	for (i = 0; i < cm->track_cnt; i++)
+		flush_track(cm, &cm->tracks[i]);
+	for (i = 0; i < cm->rate_cnt; i++) {
+		struct rate *r = &cm->rates[i];
+		uint64_t piece;
+
+		for (piece = r->first; piece < r->first + RATE_HELD && piece * RATE_NS <= len; piece++)
+			write_rate(cm, r, piece, &r->held[piece % RATE_HELD]);
+	}
+}
+
+/* ---- instants ---- */
 
 /* Opens an instant on a thread up to its args. */
 static void begin_instant(struct chrome_memory *cm, const char *cat, const char *name,
@@ -61,12 +340,6 @@ static void begin_instant(struct chrome_memory *cm, const char *cat, const char 
 	JSONW_U64(cm->w, "tid", tid ? tid : tgid);
 	JSONW_US(cm->w, "ts", chrome_clock__in_window(cm->clock, cm->info, ts));
 	JSONW_OBJ(cm->w, "args");
-}
-
-static void end_instant(struct chrome_memory *cm)
-{
-	jsonw__end_obj(cm->w);
-	jsonw__end_obj(cm->w);
 }
 
 /* ---- torch's ---- */
@@ -88,7 +361,7 @@ static void write_torch(struct chrome_memory *cm, const struct memory_event *ev)
 	JSONW_U64(cm->w, "Ev Idx", cm->ev_idx++);
 	if (ev->inferred)
 		JSONW_BOOL(cm->w, "ptbpf.inferred", true);
-	end_instant(cm);
+	chrome_event__end(cm->w);
 }
 
 static void write_api(struct chrome_memory *cm, const struct memory_event *ev)
@@ -106,7 +379,7 @@ static void write_api(struct chrome_memory *cm, const struct memory_event *ev)
 		JSONW_BOOL(cm->w, "ptbpf.no_result", true);
 	if (ev->maybe_failed)
 		JSONW_BOOL(cm->w, "ptbpf.maybe_failed", true);
-	end_instant(cm);
+	chrome_event__end(cm->w);
 }
 
 /* Counters are written in order of time, so samples of /proc come between the events. */
@@ -118,7 +391,7 @@ static int write_samples(struct chrome_memory *cm, uint64_t until)
 	while (!err && cm->rss_next < info->rss_cnt && info->rss[cm->rss_next].ts_ns <= until) {
 		const struct session_rss *r = &info->rss[cm->rss_next++];
 
-		err = chrome_counters__rss(cm->counters, r->tgid, r->ts_ns, r->rss);
+		err = count_rss(cm, r->tgid, r->ts_ns, r->rss);
 	}
 	return err;
 }
@@ -131,7 +404,7 @@ int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev
 	case MEMORY_ALLOC:
 	case MEMORY_FREE:
 		write_torch(cm, ev);
-		err = chrome_counters__torch(cm->counters, ev);
+		err = count_torch(cm, ev);
 		break;
 	case MEMORY_OOM:
 		write_torch(cm, ev);
@@ -163,7 +436,7 @@ static void write_call(struct chrome_memory *cm, const struct ptb_kmem_call *c)
 	if (c->result < 0 && c->result >= -4095)
 		JSONW_I64(cm->w, "Error", -c->result);
 	JSONW_US(cm->w, "Duration us", c->h.ts_ns - begin);
-	end_instant(cm);
+	chrome_event__end(cm->w);
 }
 
 static void write_stall(struct chrome_memory *cm, const struct ptb_kmem_stall *st)
@@ -175,7 +448,7 @@ static void write_stall(struct chrome_memory *cm, const struct ptb_kmem_stall *s
 	if (st->what != PTB_STALL_COMPACTION)
 		JSONW_U64(cm->w, "Pages Reclaimed", st->reclaimed);
 	JSONW_U64(cm->w, "Order", st->order);
-	end_instant(cm);
+	chrome_event__end(cm->w);
 }
 
 static void write_happening(struct chrome_memory *cm, const struct kernel_event *ev,
@@ -198,7 +471,7 @@ static void write_happening(struct chrome_memory *cm, const struct kernel_event 
 		if (ev->at.annotation && *ev->at.annotation)
 			JSONW_STR(cm->w, "Annotation", ev->at.annotation);
 	}
-	end_instant(cm);
+	chrome_event__end(cm->w);
 }
 
 static int count_kmem(struct chrome_memory *cm, const struct ptb_kmem *k)
@@ -209,8 +482,8 @@ static int count_kmem(struct chrome_memory *cm, const struct ptb_kmem *k)
 
 	for (i = 0; i < PTB_RSS_KINDS; i++)
 		rss[i] = k->rss[i];
-	err = chrome_counters__rss(cm->counters, k->h.tgid, k->h.ts_ns, rss);
-	return err ? err : chrome_counters__faults(cm->counters, k);
+	err = count_rss(cm, k->h.tgid, k->h.ts_ns, rss);
+	return err ? err : count_faults(cm, k);
 }
 
 int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev)
@@ -243,7 +516,7 @@ int chrome_memory__finish(struct chrome_memory *cm)
 {
 	int err = write_samples(cm, UINT64_MAX);
 
-	chrome_counters__finish(cm->counters);
+	flush_counters(cm);
 	return err ? err : cm->w->err;
 }
 

@@ -4,15 +4,12 @@
  * may cross the edge of an operator which it did not. Readers need slices of a track strictly nested, so such a
  * call is made to fit, by the least change; what was changed is marked. Never changes a slice.
  */
-#define LOG_DOMAIN "chrome_trace"
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/effort.h"
-#include "base/hashmap.h"
-#include "base/log.h"
+#include "base/list.h"
 #include "base/sort.h"
-#include "base/vec.h"
 #include "export/chrome_priv.h"
 
 /* clang-format off */
@@ -33,7 +30,7 @@ struct track {
 struct chrome_nest {
 	struct track *tracks;
 	uint32_t track_cnt, track_cap, last;
-	struct hashmap by_thread; /* (tgid, tid) -> index */
+	struct hashmap track_ids; /* (tgid, tid) -> index */
 	uint64_t last_key;
 };
 
@@ -53,49 +50,42 @@ void chrome_nest__free(struct chrome_nest *n)
 		free(n->tracks[i].open);
 	}
 	free(n->tracks);
-	hashmap__clear(&n->by_thread);
+	hashmap__clear(&n->track_ids);
 	free(n);
 }
 
 static struct track *track_of(struct chrome_nest *n, uint32_t tgid, uint32_t tid)
 {
 	uint64_t key = (uint64_t)tgid << 32 | tid;
-	const uint64_t *at;
+	struct track *t;
 
 	if (n->track_cnt && n->last_key == key)
 		return &n->tracks[n->last];
-	at = hashmap__get(&n->by_thread, tgid, tid);
-	if (!at) {
-		if (vec_reserve((void **)&n->tracks, &n->track_cap, (uint64_t)n->track_cnt + 1,
-				sizeof(*n->tracks)) ||
-		    hashmap__put(&n->by_thread, tgid, tid, n->track_cnt)) {
-			pr_error("cannot note slices of thread %u: %s", tid, errstr(ENOMEM));
-			return NULL;
-		}
-		n->tracks[n->track_cnt] = (struct track){ 0 };
-		n->last = n->track_cnt++;
-	} else {
-		n->last = (uint32_t)*at;
+	t = list__keyed(KEYED_LIST(n, tracks, track, "note slices of a thread"), tgid, tid);
+	if (t) {
+		n->last = (uint32_t)(t - n->tracks);
+		n->last_key = key;
 	}
-	n->last_key = key;
-	return &n->tracks[n->last];
+	return t;
 }
 
-static int add(struct span **list, uint32_t *cnt, uint32_t *cap, uint64_t begin, uint64_t end)
+static int add_span(struct list l, uint64_t begin, uint64_t end)
 {
-	if (vec_reserve((void **)list, cap, (uint64_t)*cnt + 1, sizeof(**list))) {
-		pr_error("cannot note slices of a thread: %s", errstr(ENOMEM));
-		return -ENOMEM;
-	}
-	(*list)[(*cnt)++] = (struct span){ begin, end };
-	return 0;
+	struct span *s = list__append(l);
+
+	if (s)
+		*s = (struct span){ begin, end };
+	return s ? 0 : -ENOMEM;
 }
+
+#define SPANS(t) LIST(t, spans, span, "note slices of a thread")
+#define OPEN(t) LIST(t, open, open, "note slices of a thread")
 
 int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end)
 {
 	struct track *t = track_of(n, tgid, tid);
 
-	return t ? add(&t->spans, &t->span_cnt, &t->span_cap, begin, end) : -ENOMEM;
+	return t ? add_span(SPANS(t), begin, end) : -ENOMEM;
 }
 
 /* Outer ones first. */
@@ -122,8 +112,7 @@ static int advance(struct track *t, uint64_t at)
 	t->open_cnt = kept;
 	for (; t->next < t->span_cnt && t->spans[t->next].begin < at && !err; t->next++)
 		if (t->spans[t->next].end + GAP_NS > at)
-			err = add(&t->open, &t->open_cnt, &t->open_cap, t->spans[t->next].begin,
-				  t->spans[t->next].end);
+			err = add_span(OPEN(t), t->spans[t->next].begin, t->spans[t->next].end);
 	return err;
 }
 
@@ -187,5 +176,5 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 		return err;
 	*begin = c.begin;
 	*end = c.end;
-	return c.end > c.begin ? add(&t->open, &t->open_cnt, &t->open_cap, c.begin, c.end) : 0;
+	return c.end > c.begin ? add_span(OPEN(t), c.begin, c.end) : 0;
 }

@@ -19,14 +19,6 @@ uint64_t chrome_clock__rel(const struct chrome_clock *c, uint64_t mono_ns); /* n
 uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct session_info *info,
 				 uint64_t mono_ns);
 
-/* chrome_meta.c: everything from the opening brace to the opening bracket of traceEvents, and after it. */
-void chrome_meta__head(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
-		       const struct chrome_clock *clock);
-struct chrome_gpu_totals;
-void chrome_meta__tail(struct jsonw *w, const struct session_info *info,
-		       const struct session_totals *totals, const struct chrome_gpu_totals *gpu,
-		       const char *trace_name);
-
 /* chrome_args.c: torch's keys for a slice's inputs; returns what of them is missing. */
 struct chrome_args_opts {
 	bool no_concrete;   /* torch's record_concrete_inputs off */
@@ -42,34 +34,48 @@ uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struc
 /* Opens an event: on its own line, with its phase. */
 static inline void chrome_event__head(struct jsonw *w, const char *ph)
 {
-	jsonw__break(w);
-	jsonw__begin_obj(w);
+	jsonw__begin_row(w);
 	JSONW_STR(w, "ph", ph);
 }
 
+/* Closes an event with args. */
+static inline void chrome_event__end(struct jsonw *w)
+{
+	jsonw__end_obj(w);
+	jsonw__end_obj(w);
+}
+
 /* chrome_events.c: one event each, on its own line; times are already relative. */
+struct chrome_slice {
+	const char *cat, *name;
+	int64_t pid;
+	uint32_t tid;
+	uint64_t begin, end;
+};
+void chrome_event__begin_slice(struct jsonw *w, const struct chrome_slice *s); /* up to its args */
 void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 			 const struct chrome_args_opts *opts, uint64_t begin, uint64_t end);
-void chrome_event__flow(struct jsonw *w, char ph, uint64_t id, uint32_t pid, uint32_t tid, uint64_t ts);
+struct chrome_flow {
+	uint64_t id;
+	uint32_t pid, tid;
+	uint64_t ts;
+};
+void chrome_event__flow(struct jsonw *w, const char *cat, bool begin, const struct chrome_flow *f);
+struct chrome_meta { /* metadata with one argument: the text, or the number where there is none */
+	const char *what;
+	int64_t pid;
+	uint32_t tid;
+	const char *key, *text;
+	uint64_t number;
+};
+void chrome_event__meta(struct jsonw *w, uint64_t ts, const struct chrome_meta *m);
 void chrome_event__process(struct jsonw *w, const struct session_process *p, uint64_t ts);
 void chrome_event__thread(struct jsonw *w, uint32_t pid, uint32_t tid, const char *comm, uint64_t ts);
 void chrome_event__lost(struct jsonw *w, uint32_t pid, const struct session_lost *lost,
 			uint64_t begin, uint64_t end);
 void chrome_event__span(struct jsonw *w, uint64_t begin, uint64_t end);
 
-/* chrome_counters.c: values over time as counter tracks, thinned without losing an extreme. */
-struct chrome_counters;
-struct chrome_counters *chrome_counters__new(struct jsonw *w, const struct session_info *info,
-					     const struct chrome_clock *clock); /* NULL: out of memory */
-void chrome_counters__free(struct chrome_counters *cc);
-/* Each 0 or negative errno; times must not go backwards within a track by more than it can forget. */
-int chrome_counters__torch(struct chrome_counters *cc, const struct memory_event *ev);
-int chrome_counters__rss(struct chrome_counters *cc, uint32_t tgid, uint64_t ts,
-			 const uint64_t rss[PTB_RSS_KINDS]);
-int chrome_counters__faults(struct chrome_counters *cc, const struct ptb_kmem *k);
-void chrome_counters__finish(struct chrome_counters *cc); /* what is still held back */
-
-/* chrome_memory.c: memory events as instants, and what feeds the counters. */
+/* chrome_memory.c: memory events as instants, values over time as counters. */
 struct chrome_memory;
 struct chrome_memory *chrome_memory__new(struct jsonw *w, const struct session_info *info,
 					 const struct chrome_clock *clock); /* NULL: out of memory */
@@ -106,9 +112,6 @@ int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl);
 int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g);
 void chrome_gpu__finish(struct chrome_gpu *cg); /* names of devices and streams */
 const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg);
-/* What the trace says of GPUs before its events: devices, versions. */
-void chrome_gpu__devices(struct jsonw *w, const struct session *s);
-void chrome_gpu__versions(struct jsonw *w, const struct session *s);
 
 /* chrome_gpu_args.c: kineto's args of one activity, in its order, into the open object. corr: as the trace
  * numbers it. */

@@ -1,20 +1,252 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The Chrome trace that torch.profiler's export_chrome_trace() writes, in one streaming pass: the order
- * of the file's parts and the state they need (output, clock, threads seen). Must not interpret records.
+ * of the file's parts and the state they need (output, clock, threads seen), and its top-level keys: torch's own in torch's
+ * order, then ptbpf's. What is known before the first slice stands before traceEvents (streaming consumers stop there), what
+ * only a whole pass yields stands in "ptbpf_totals" after it. Must not interpret records.
  */
 #define LOG_DOMAIN "chrome_trace"
+#include <cjson/cJSON.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/list.h"
 #include "base/log.h"
-#include "base/vec.h"
 #include "export/chrome_priv.h"
+#include "export/gpu_occupancy.h"
 #include "export/out_file.h"
+#include "export/session_json.h"
 
 #define TEXT_BUF_SZ (256 * 1024)
+
+/* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the files of
+ * all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
+#define QUARTER_S 7889238ULL
+
+struct chrome_clock chrome_clock__init(const struct session_info *info)
+{
+	int64_t unix_ns = (int64_t)info->begin_ns + info->mono_to_unix_ns;
+	uint64_t s = unix_ns > 0 ? (uint64_t)unix_ns / 1000000000ULL : 0;
+
+	return (struct chrome_clock){ .base_unix_ns = s / QUARTER_S * QUARTER_S * 1000000000ULL,
+				      .mono_to_unix_ns = info->mono_to_unix_ns };
+}
+
+uint64_t chrome_clock__rel(const struct chrome_clock *c, uint64_t mono_ns)
+{
+	int64_t ns = (int64_t)(mono_ns + (uint64_t)c->mono_to_unix_ns - c->base_unix_ns);
+
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct session_info *info,
+				 uint64_t mono_ns)
+{
+	if (mono_ns > info->end_ns)
+		mono_ns = info->end_ns;
+	return chrome_clock__rel(c, mono_ns < info->begin_ns ? info->begin_ns : mono_ns);
+}
+
+/* ---- top-level keys ---- */
+
+/* Devices (libkineto DeviceProperties.cpp) and versions, where the capture knows them. */
+static void write_device(struct jsonw *w, const struct session *s, const struct ptb_gpu_device *d)
+{
+	jsonw__begin_row(w);
+	JSONW_U64(w, "id", d->id);
+	JSONW_STR(w, "name", session__name(s, d->name));
+	JSONW_U64(w, "totalGlobalMem", d->memory_bytes);
+	JSONW_U64(w, "computeMajor", d->major);
+	JSONW_U64(w, "computeMinor", d->minor);
+	JSONW_U64(w, "maxThreadsPerBlock", d->max_threads_per_block);
+	JSONW_U64(w, "maxThreadsPerMultiprocessor", (uint64_t)d->max_warps_per_sm * d->warp_size);
+	JSONW_U64(w, "regsPerBlock", d->regs_per_block);
+	JSONW_U64(w, "warpSize", d->warp_size);
+	JSONW_U64(w, "sharedMemPerBlock", d->shared_per_block);
+	JSONW_U64(w, "numSms", d->sm_cnt);
+	JSONW_U64(w, "regsPerMultiprocessor", d->regs_per_sm);
+	JSONW_U64(w, "sharedMemPerBlockOptin", gpu_device__shared_optin(d));
+	JSONW_U64(w, "sharedMemPerMultiprocessor", d->shared_per_sm);
+	jsonw__end_obj(w);
+}
+
+static void write_devices(struct jsonw *w, const struct session *s)
+{
+	const struct session_info *info = session__info(s);
+	uint32_t i;
+
+	JSONW_ARR(w, "deviceProperties");
+	for (i = 0; i < info->device_cnt; i++)
+		write_device(w, s, info->devices[i]);
+	jsonw__end_arr(w);
+}
+
+/* Of the first process whose agent recorded it. */
+static double version_of(const cJSON *agents, const char *key)
+{
+	const cJSON *a;
+
+	cJSON_ArrayForEach(a, agents)
+	{
+		const cJSON *v = cJSON_GetObjectItemCaseSensitive(a, key);
+
+		if (cJSON_IsNumber(v) && v->valuedouble >= 1 && v->valuedouble < 1e9)
+			return v->valuedouble;
+	}
+	return 0;
+}
+
+static void write_versions(struct jsonw *w, const struct session *s)
+{
+	static const char *const keys[] = { "cupti_version", "cuda_runtime_version",
+					    "cuda_driver_version" };
+	const char *json = session__meta(s, "agent");
+	cJSON *agents = json ? cJSON_Parse(json) : NULL;
+	size_t i;
+
+	for (i = 0; session__info(s)->has_gpu && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		double v = cJSON_IsArray(agents) ? version_of(agents, keys[i]) : 0;
+
+		if (v < 1)
+			continue;
+		jsonw__break(w);
+		jsonw__key(w, keys[i]);
+		jsonw__u64(w, (uint64_t)v);
+	}
+	cJSON_Delete(agents);
+}
+
+static uint64_t mix64(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+	h ^= h >> 29;
+	h *= 0xbf58476d1ce4e5b9ULL;
+	return h ^ h >> 32;
+}
+
+/*
+ * 32 upper-case hex digits as torch's, but the same for each export of one capture: host, first
+ * process and the window's begin make it; version digit 8 of RFC 9562, "custom".
+ */
+static void make_trace_id(const struct session_info *info, const char *host, char out[33])
+{
+	uint64_t unix_ns = info->begin_ns + (uint64_t)info->mono_to_unix_ns;
+	uint64_t hi = mix64(0x7074627066ULL, unix_ns), lo = mix64(0x747261636532ULL, info->begin_ns);
+
+	if (info->process_cnt) {
+		hi = mix64(hi, info->processes[0].tgid);
+		lo = mix64(lo, info->processes[0].start_ns ^ info->processes[0].tgid);
+	}
+	for (; *host; host++) {
+		hi = mix64(hi, (unsigned char)*host);
+		lo = mix64(lo, hi);
+	}
+	hi = (hi & ~0xf000ULL) | 0x8000;
+	lo = (lo & ~(3ULL << 62)) | 2ULL << 62;
+	snprintf(out, 33, "%016" PRIX64 "%016" PRIX64, hi, lo);
+}
+
+/*
+ * Some consumers take rank 0 for every file without a rank and let them overwrite each other, so it is
+ * always here: that of the capture's "distributedInfo" ({"backend", "rank", "world_size"}), else 0 of 1.
+ */
+static void write_rank(struct jsonw *w, const struct session *s)
+{
+	const char *json = session__meta(s, "distributedInfo");
+	cJSON *tree = json ? cJSON_Parse(json) : NULL;
+	const cJSON *backend = cJSON_GetObjectItemCaseSensitive(tree, "backend");
+	const cJSON *rank = cJSON_GetObjectItemCaseSensitive(tree, "rank");
+	const cJSON *world = cJSON_GetObjectItemCaseSensitive(tree, "world_size");
+	bool good = cJSON_IsNumber(rank) && cJSON_IsNumber(world) && rank->valueint >= 0 &&
+		    world->valueint > rank->valueint;
+
+	jsonw__break(w);
+	JSONW_OBJ(w, "distributedInfo");
+	JSONW_STR(w, "backend", good && cJSON_IsString(backend) ? backend->valuestring : "");
+	JSONW_I64(w, "rank", good ? rank->valueint : 0);
+	JSONW_I64(w, "world_size", good ? world->valueint : 1);
+	jsonw__end_obj(w);
+	cJSON_Delete(tree);
+}
+
+static void write_meta(struct jsonw *w, const struct session *s, const struct chrome_opts *opts,
+		       const struct chrome_clock *clock)
+{
+	const char *host = opts->host_name ? opts->host_name : "";
+	char trace_id[33];
+
+	make_trace_id(session__info(s), host, trace_id);
+	jsonw__begin_obj(w);
+	jsonw__break(w);
+	JSONW_U64(w, "schemaVersion", 1);
+	jsonw__break(w);
+	write_devices(w, s);
+	jsonw__break(w);
+	JSONW_STR(w, "trace_id", trace_id);
+	if (session__info(s)->has_memory) {
+		jsonw__break(w);
+		JSONW_U64(w, "profile_memory", 1);
+	}
+	if (session__info(s)->has_shapes) {
+		jsonw__break(w);
+		JSONW_U64(w, "record_shapes", 1);
+	}
+	write_versions(w, s);
+	jsonw__break(w);
+	JSONW_STR(w, "host_name", host);
+	write_rank(w, s);
+	jsonw__break(w);
+	JSONW_OBJ(w, "ptbpf");
+	session_json__write(w, s, opts->tool_version);
+	jsonw__end_obj(w);
+	jsonw__break(w);
+	JSONW_STR(w, "displayTimeUnit", "ms");
+	jsonw__break(w);
+	JSONW_U64(w, "baseTimeNanoseconds", clock->base_unix_ns);
+	jsonw__break(w);
+	JSONW_ARR(w, "traceEvents");
+}
+
+static void write_gpu_totals(struct jsonw *w, const struct chrome_gpu_totals *t)
+{
+	JSONW_OBJ(w, "gpu");
+	JSONW_U64(w, "work", t->work);
+	JSONW_U64(w, "calls", t->calls);
+	JSONW_U64(w, "calls_not_shown", t->hidden);
+	JSONW_U64(w, "calls_clipped", t->clipped);
+	JSONW_U64(w, "calls_clipped_beyond_clock_error", t->clipped_more);
+	JSONW_U64(w, "calls_left_out", t->left_out);
+	JSONW_U64(w, "flows", t->flows);
+	JSONW_U64(w, "annotations", t->annotations);
+	JSONW_U64(w, "synchronisations", t->syncs);
+	JSONW_U64(w, "events", t->events);
+	JSONW_U64(w, "overheads", t->overheads);
+	jsonw__end_obj(w);
+}
+
+static void write_tail(struct jsonw *w, const struct session_info *info,
+		       const struct session_totals *totals, const struct chrome_gpu_totals *gpu,
+		       const char *trace_name)
+{
+	jsonw__newline(w);
+	jsonw__end_arr(w);
+	jsonw__break(w);
+	JSONW_OBJ(w, "ptbpf_totals");
+	session_json__write_totals(w, info, totals);
+	if (info->has_gpu || info->has_cuda_calls)
+		write_gpu_totals(w, gpu);
+	jsonw__end_obj(w);
+	jsonw__break(w);
+	JSONW_STR(w, "traceName", trace_name ? trace_name : "");
+	jsonw__newline(w);
+	jsonw__end_obj(w);
+	jsonw__newline(w);
+}
+
+/* ---- the file ---- */
 
 struct seen_thread {
 	uint32_t tgid, tid;
@@ -53,7 +285,7 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	const struct session_info *info = ct->info;
 	uint32_t i;
 
-	chrome_meta__head(&ct->w, ct->s, opts, &ct->clock);
+	write_meta(&ct->w, ct->s, opts, &ct->clock);
 	for (i = 0; i < info->process_cnt; i++)
 		chrome_event__process(&ct->w, &info->processes[i], rel(ct, info->begin_ns));
 	for (i = 0; i < info->lost_cnt && !is_full(ct); i++) {
@@ -125,25 +357,25 @@ static int on_slice(void *arg, const struct slice *sl)
 static int on_flow(void *arg, const struct fwdbwd *fl)
 {
 	struct chrome_trace *ct = arg;
+	struct chrome_flow from, to;
 
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
-	chrome_event__flow(&ct->w, 's', fl->id, fl->fwd_tgid, fl->fwd_tid, rel(ct, fl->fwd_begin_ns));
-	chrome_event__flow(&ct->w, 'f', fl->id, fl->fwd_tgid, fl->bwd_tid, rel(ct, fl->bwd_begin_ns));
+	from = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->fwd_tid, rel(ct, fl->fwd_begin_ns) };
+	to = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->bwd_tid, rel(ct, fl->bwd_begin_ns) };
+	chrome_event__flow(&ct->w, "fwdbwd", true, &from);
+	chrome_event__flow(&ct->w, "fwdbwd", false, &to);
 	return ct->w.err;
 }
 
 static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
 {
 	struct chrome_trace *ct = arg;
+	struct seen_thread *t = list__keyed(KEYED_LIST(ct, threads, thread, "note a thread"), tgid, tid);
 
-	if (vec_reserve((void **)&ct->threads, &ct->thread_cap, (uint64_t)ct->thread_cnt + 1,
-			sizeof(*ct->threads)) ||
-	    hashmap__put(&ct->thread_ids, tgid, tid, 1)) {
-		pr_error("cannot note thread %u of '%s': %s", tid, ct->trace_name, errstr(ENOMEM));
+	if (!t)
 		return -ENOMEM;
-	}
-	ct->threads[ct->thread_cnt++] = (struct seen_thread){ .tgid = tgid, .tid = tid };
+	*t = (struct seen_thread){ .tgid = tgid, .tid = tid };
 	return 0;
 }
 
@@ -169,7 +401,7 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
-	if (g->what == GPU_API && !hashmap__get(&ct->thread_ids, g->at.tgid, g->at.tid))
+	if (g->what == GPU_API)
 		err = on_thread(ct, g->at.tgid, g->at.tid);
 	return err ? err : chrome_gpu__event(ct->gpu, g);
 }
@@ -199,7 +431,7 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 	}
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);
-	chrome_meta__tail(&ct->w, ct->info, totals, chrome_gpu__totals(ct->gpu), ct->trace_name);
+	write_tail(&ct->w, ct->info, totals, chrome_gpu__totals(ct->gpu), ct->trace_name);
 	if (!err)
 		err = jsonw__flush(&ct->w);
 	if (!err)

@@ -11,12 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hashmap.h"
 #include "base/jsonw.h"
+#include "base/list.h"
 #include "base/log.h"
-#include "base/strtab.h"
-#include "base/vec.h"
 #include "export/mem_timeline_priv.h"
+#include "export/text_ids.h"
 
 #define TEXT_BUF_SZ (256 * 1024)
 #define DEVICE_CPU 0 /* c10::DeviceType */
@@ -36,9 +35,8 @@ struct mem_timeline {
 
 	struct timeline_owner *owners;
 	uint32_t owner_cnt, owner_cap;
-	struct strtab *texts;          /* of them */
-	struct hashmap known_texts;    /* text of the session -> its id in texts */
-	struct hashmap owner_by_place; /* ids of both texts -> index */
+	struct text_ids texts;    /* of them */
+	struct hashmap owner_ids; /* ids of both texts -> index */
 	struct timeline_device *devices;
 	uint32_t device_cnt, device_cap;
 };
@@ -221,10 +219,9 @@ static struct timeline_device *add_device(struct mem_timeline *mt, int16_t type,
 
 	if (d)
 		return d;
-	if (vec_reserve((void **)&mt->devices, &mt->device_cap, (uint64_t)mt->device_cnt + 1,
-			sizeof(*mt->devices)))
+	d = list__append(LIST(mt, devices, device, NULL));
+	if (!d)
 		return NULL;
-	d = &mt->devices[mt->device_cnt++];
 	*d = (struct timeline_device){ .type = type, .index = index };
 	device_name(d);
 	return d;
@@ -281,38 +278,22 @@ static const struct timeline_device *choose_device(struct mem_timeline *mt)
 
 /* ---- sink ---- */
 
-/* 0: out of memory. Texts of the session are few, and hashing one for each event takes longer than comparing. */
-static uint32_t text_id(struct mem_timeline *mt, const char *text)
-{
-	const uint64_t *known = hashmap__get(&mt->known_texts, (uintptr_t)text, 0);
-	uint32_t id;
-
-	if (known && !strcmp(strtab__text(mt->texts, (uint32_t)*known), text))
-		return (uint32_t)*known;
-	id = strtab__add(mt->texts, text, strlen(text));
-	return id && !hashmap__put(&mt->known_texts, (uintptr_t)text, 0, id) ? id : 0;
-}
-
 static int owner_of(struct mem_timeline *mt, const struct memory_event *ev, uint32_t *out)
 {
 	const char *op = ev->block ? ev->block->op : ev->at.op;
 	const char *annotation = ev->block ? ev->block->annotation : ev->at.annotation;
-	uint32_t op_id = text_id(mt, op), annotation_id = text_id(mt, annotation);
-	uint64_t *known = hashmap__get(&mt->owner_by_place, op_id, annotation_id);
+	uint32_t op_id = text_ids__get(&mt->texts, op),
+		 annotation_id = text_ids__get(&mt->texts, annotation);
+	struct timeline_owner *o;
 
-	if (!op_id || !annotation_id)
+	if ((!op_id && *op) || (!annotation_id && *annotation))
 		return -ENOMEM;
-	if (known) {
-		*out = (uint32_t)*known;
-		return 0;
-	}
-	if (vec_reserve((void **)&mt->owners, &mt->owner_cap, (uint64_t)mt->owner_cnt + 1,
-			sizeof(*mt->owners)) ||
-	    hashmap__put(&mt->owner_by_place, op_id, annotation_id, mt->owner_cnt))
+	o = list__keyed(KEYED_LIST(mt, owners, owner, NULL), op_id, annotation_id);
+	if (!o)
 		return -ENOMEM;
-	*out = mt->owner_cnt++;
-	mt->owners[*out] = (struct timeline_owner){ strtab__text(mt->texts, op_id),
-						    strtab__text(mt->texts, annotation_id) };
+	*o = (struct timeline_owner){ text_ids__text(&mt->texts, op_id),
+				      text_ids__text(&mt->texts, annotation_id) };
+	*out = (uint32_t)(o - mt->owners);
 	return 0;
 }
 
@@ -392,6 +373,7 @@ int mem_timeline__open(const char *path, const struct session *s, const struct t
 		       struct mem_timeline **out)
 {
 	struct mem_timeline *mt = calloc(1, sizeof(*mt));
+	struct timeline_owner *before;
 	int err = -ENOMEM;
 
 	if (!mt)
@@ -401,11 +383,10 @@ int mem_timeline__open(const char *path, const struct session *s, const struct t
 	mt->format = opts->format;
 	mt->path = strdup(path);
 	mt->flow = mem_flow__new(mt->info->has_results);
-	mt->texts = strtab__new();
-	if (!mt->path || !mt->flow || !mt->texts ||
-	    vec_reserve((void **)&mt->owners, &mt->owner_cap, 1, sizeof(*mt->owners)))
+	before = list__append(LIST(mt, owners, owner, NULL));
+	if (!mt->path || !mt->flow || text_ids__init(&mt->texts) || !before)
 		goto fail;
-	mt->owners[mt->owner_cnt++] = (struct timeline_owner){ "", "" };
+	*before = (struct timeline_owner){ "", "" };
 	err = choose_process(mt, opts->tgid);
 	if (!err && opts->device)
 		err = parse_device(mt, opts->device);
@@ -478,9 +459,8 @@ void mem_timeline__free(struct mem_timeline *mt)
 		return;
 	out_file__free(mt->of);
 	mem_flow__free(mt->flow);
-	hashmap__clear(&mt->owner_by_place);
-	hashmap__clear(&mt->known_texts);
-	strtab__free(mt->texts);
+	hashmap__clear(&mt->owner_ids);
+	text_ids__free(&mt->texts);
 	free(mt->owners);
 	free(mt->devices);
 	free(mt->path);

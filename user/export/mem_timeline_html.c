@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hashmap.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/term_text.h"
-#include "base/vec.h"
 #include "export/loss_account.h"
 #include "export/mem_timeline_priv.h"
 
@@ -63,6 +62,7 @@ struct page {
 	struct column *columns;
 	struct owned *owned; /* at the peak, biggest first */
 	uint32_t owned_cnt, owned_cap;
+	struct hashmap owned_ids;
 	const char *unit;
 	double unit_bytes;
 };
@@ -164,20 +164,14 @@ static int biggest_first(const void *a, const void *b)
 	return x->category - y->category;
 }
 
-static int add_bytes(struct page *p, struct hashmap *index, const struct mem_row *r, int category,
-		     int64_t bytes)
+static int add_bytes(struct page *p, const struct mem_row *r, int category, int64_t bytes)
 {
-	uint64_t place = (uint64_t)r->owner << 8 | (uint32_t)category;
-	uint64_t *known = hashmap__get(index, place, (uintptr_t)r->within);
+	uint64_t source = (uint64_t)r->owner << 8 | (uint32_t)category;
+	struct owned *o = list__keyed(KEYED_LIST(p, owned, owned, NULL), source, (uintptr_t)r->within);
 
-	if (known) {
-		p->owned[*known].bytes += bytes;
-		return 0;
-	}
-	if (vec_reserve((void **)&p->owned, &p->owned_cap, (uint64_t)p->owned_cnt + 1, sizeof(*p->owned)) ||
-	    hashmap__put(index, place, (uintptr_t)r->within, p->owned_cnt))
+	if (!o)
 		return -ENOMEM;
-	p->owned[p->owned_cnt++] = (struct owned){ r->within, r->owner, category, bytes };
+	*o = (struct owned){ r->within, r->owner, category, o->bytes + bytes };
 	return 0;
 }
 
@@ -185,7 +179,6 @@ static int add_bytes(struct page *p, struct hashmap *index, const struct mem_row
 static int find_owners(struct page *p)
 {
 	const struct timeline *tl = p->tl;
-	struct hashmap index = { 0 };
 	const struct mem_row *r;
 	int64_t bytes;
 	int err = 0;
@@ -195,11 +188,10 @@ static int find_owners(struct page *p)
 			continue;
 		bytes = r->action == MEM_PREEXISTING || r->action == MEM_CREATE ? (int64_t)r->bytes :
 										  -(int64_t)r->bytes;
-		err = add_bytes(p, &index, r, r->category, bytes);
+		err = add_bytes(p, r, r->category, bytes);
 		if (!err && r->action == MEM_INCREMENT_VERSION)
-			err = add_bytes(p, &index, r, r->next_category, -bytes);
+			err = add_bytes(p, r, r->next_category, -bytes);
 	}
-	hashmap__clear(&index);
 	if (p->owned_cnt)
 		qsort(p->owned, p->owned_cnt, sizeof(*p->owned), biggest_first);
 	while (p->owned_cnt && p->owned[p->owned_cnt - 1].bytes <= 0)
@@ -596,5 +588,6 @@ int timeline__write_html(const struct timeline *tl, const struct session_totals 
 		err = -EIO; /* out_file has said which */
 	free(p.columns);
 	free(p.owned);
+	hashmap__clear(&p.owned_ids);
 	return err;
 }

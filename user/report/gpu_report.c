@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/effort.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/vec.h"
 
 struct gpu_report *gpu_report__new(const struct session *s)
 {
@@ -23,8 +21,7 @@ struct gpu_report *gpu_report__new(const struct session *s)
 		return NULL;
 	gr->s = s;
 	gr->info = session__info(s);
-	gr->texts = strtab__new();
-	if (!gr->texts) {
+	if (text_ids__init(&gr->texts)) {
 		free(gr);
 		return NULL;
 	}
@@ -42,14 +39,15 @@ void gpu_report__free(struct gpu_report *gr)
 		free(gr->threads[i].annotations);
 		free(gr->threads[i].calls);
 	}
-	strtab__free(gr->texts);
+	text_ids__free(&gr->texts);
 	hashmap__clear(&gr->thread_ids);
 	hashmap__clear(&gr->kernel_ids);
 	hashmap__clear(&gr->kernel_op_ids);
+	hashmap__clear(&gr->copy_ids);
 	hashmap__clear(&gr->api_ids);
+	hashmap__clear(&gr->overhead_ids);
 	hashmap__clear(&gr->why_ids);
 	hashmap__clear(&gr->device_ids);
-	hashmap__clear(&gr->known_texts);
 	free(gr->work);
 	free(gr->threads);
 	free(gr->kernels);
@@ -64,72 +62,41 @@ void gpu_report__free(struct gpu_report *gr)
 	free(gr);
 }
 
-void *gr__append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz)
+/* NULL: out of memory. */
+static struct gr_thread *get_thread(struct gpu_report *gr, uint32_t tgid, uint32_t tid)
 {
-	char *e;
+	struct gr_thread *t = list__keyed(GR_KEYED(gr, threads, thread), tgid, tid);
 
-	if (vec_reserve(items, cap, (uint64_t)*cnt + 1, sz)) {
-		pr_error("cannot sum up GPU work: %s", errstr(ENOMEM));
-		return NULL;
+	if (t) {
+		t->tgid = tgid;
+		t->tid = tid;
 	}
-	e = (char *)*items + sz * (*cnt)++;
-	memset(e, 0, sz);
-	return e;
-}
-
-/* 0 for no text and when out of memory; who is asked for memory next will say so. */
-static uint32_t text_id(struct gpu_report *gr, const char *text)
-{
-	const uint64_t *known;
-	uint32_t id;
-
-	if (!text || !*text)
-		return 0;
-	known = hashmap__get(&gr->known_texts, (uintptr_t)text, 0);
-	if (known && !strcmp(strtab__text(gr->texts, (uint32_t)*known), text))
-		return (uint32_t)*known;
-	id = strtab__add(gr->texts, text, strlen(text));
-	return id && !hashmap__put(&gr->known_texts, (uintptr_t)text, 0, id) ? id : 0;
-}
-
-static uint32_t thread_of(struct gpu_report *gr, uint32_t tgid, uint32_t tid)
-{
-	const uint64_t *at = hashmap__get(&gr->thread_ids, tgid, tid);
-	struct gr_thread *t;
-
-	if (at)
-		return (uint32_t)*at;
-	t = GR_APPEND(gr, threads, thread_cnt, thread_cap);
-	if (!t || hashmap__put(&gr->thread_ids, tgid, tid, gr->thread_cnt - 1))
-		return UINT32_MAX;
-	t->tgid = tgid;
-	t->tid = tid;
-	return gr->thread_cnt - 1;
+	return t;
 }
 
 /* Children come before their parents: what lies inside the operator is at the end of the list. */
 static int on_slice(void *arg, const struct slice *sl)
 {
 	struct gpu_report *gr = arg;
-	uint32_t at = thread_of(gr, sl->tgid, sl->tid);
-	struct gr_thread *t;
+	struct gr_thread *t = get_thread(gr, sl->tgid, sl->tid);
 	struct gr_span *sp;
 
-	if (at == UINT32_MAX)
+	if (!t)
 		return -ENOMEM;
-	t = &gr->threads[at];
 	if (sl->cat == SLICE_USER_ANNOTATION) {
 		if (sl->flags & SLICE_DERIVED || !strncmp(sl->name, "ProfilerStep#", 13))
 			return 0;
-		sp = GR_APPEND(t, annotations, annotation_cnt, annotation_cap);
+		sp = list__append(GR_LIST(t, annotations, annotation));
 	} else {
 		while (t->op_cnt && t->ops[t->op_cnt - 1].begin >= sl->begin_ns)
 			t->op_cnt--;
-		sp = GR_APPEND(t, ops, op_cnt, op_cap);
+		sp = list__append(GR_LIST(t, ops, op));
 	}
 	if (!sp)
 		return -ENOMEM;
-	*sp = (struct gr_span){ .begin = sl->begin_ns, .end = sl->end_ns, .name = text_id(gr, sl->name) };
+	*sp = (struct gr_span){ .begin = sl->begin_ns,
+				.end = sl->end_ns,
+				.name = text_ids__get(&gr->texts, sl->name) };
 	return 0;
 }
 
@@ -142,37 +109,29 @@ static bool waits(enum gpu_api_kind kind, const char *name)
 	       (kind == GPU_API_COPY && !strstr(name, "Async") && !strstr(name, "Peer"));
 }
 
-static struct gr_api *api_of(struct gpu_report *gr, const struct gr_api *a)
+static struct gr_api *get_api(struct gpu_report *gr, const struct gr_api *key)
 {
-	uint64_t flags = (uint64_t)a->driver << 32 | (uint64_t)a->host_only << 33 | a->name;
-	uint64_t place = (uint64_t)a->op << 32 | a->annotation;
-	const uint64_t *at = hashmap__get(&gr->api_ids, flags, place);
-	struct gr_api *new;
+	uint64_t name = (uint64_t)key->driver << 32 | (uint64_t)key->host_only << 33 | key->name;
+	uint64_t site = (uint64_t)key->op << 32 | key->annotation;
+	struct gr_api *a = list__keyed(GR_KEYED(gr, apis, api), name, site);
 
-	if (at)
-		return &gr->apis[*at];
-	new = GR_APPEND(gr, apis, api_cnt, api_cap);
-	if (!new || hashmap__put(&gr->api_ids, flags, place, gr->api_cnt - 1))
-		return NULL;
-	*new = *a;
-	return new;
+	if (a && !a->cnt)
+		*a = *key;
+	return a;
 }
 
 static int keep_call(struct gpu_report *gr, const struct gpu_slice *g, const struct gr_api *a)
 {
-	uint32_t at = thread_of(gr, g->at.tgid, g->at.tid);
-	struct gr_call *c;
+	struct gr_thread *t = get_thread(gr, g->at.tgid, g->at.tid);
+	struct gr_call *c = t ? list__append(GR_LIST(t, calls, call)) : NULL;
 
-	if (at == UINT32_MAX)
-		return -ENOMEM;
-	c = GR_APPEND(&gr->threads[at], calls, call_cnt, call_cap);
 	if (!c)
 		return -ENOMEM;
 	*c = (struct gr_call){ .begin = g->begin_ns,
 			       .end = g->end_ns,
 			       .name = a->name,
-			       .op = text_id(gr, g->at.op),
-			       .annotation = text_id(gr, g->at.annotation),
+			       .op = text_ids__get(&gr->texts, g->at.op),
+			       .annotation = text_ids__get(&gr->texts, g->at.annotation),
 			       .waits = a->waits };
 	return 0;
 }
@@ -180,13 +139,13 @@ static int keep_call(struct gpu_report *gr, const struct gpu_slice *g, const str
 /* A launch that only the host saw has the kernel's name, where there is one: those are summed up like kernels. */
 static int count_kernel(struct gpu_report *gr, const char *name, const char *op, uint64_t ns)
 {
-	uint32_t id = text_id(gr, name && *name ? name : "(not known)"), op_id = text_id(gr, op);
-	const uint64_t *at = hashmap__get(&gr->kernel_ids, id, 0);
-	struct gr_kernel *k = at ? &gr->kernels[*at] : GR_APPEND(gr, kernels, kernel_cnt, kernel_cap);
+	uint32_t id = text_ids__get(&gr->texts, name && *name ? name : "(not known)"),
+		 op_id = text_ids__get(&gr->texts, op);
+	struct gr_kernel *k = list__keyed(GR_KEYED(gr, kernels, kernel), id, 0);
 	struct gr_kernel_op *o;
 	uint32_t nr;
 
-	if (!k || (!at && hashmap__put(&gr->kernel_ids, id, 0, gr->kernel_cnt - 1)))
+	if (!k)
 		return -ENOMEM;
 	nr = (uint32_t)(k - gr->kernels);
 	k->name = id;
@@ -194,9 +153,8 @@ static int count_kernel(struct gpu_report *gr, const char *name, const char *op,
 	k->max_ns = ns > k->max_ns ? ns : k->max_ns;
 	k->cnt++;
 	k->ns += ns;
-	at = hashmap__get(&gr->kernel_op_ids, nr, op_id);
-	o = at ? &gr->kernel_ops[*at] : GR_APPEND(gr, kernel_ops, kernel_op_cnt, kernel_op_cap);
-	if (!o || (!at && hashmap__put(&gr->kernel_op_ids, nr, op_id, gr->kernel_op_cnt - 1)))
+	o = list__keyed(GR_KEYED(gr, kernel_ops, kernel_op), nr, op_id);
+	if (!o)
 		return -ENOMEM;
 	o->kernel = nr;
 	o->op = op_id;
@@ -214,13 +172,13 @@ static int on_call(struct gpu_report *gr, const struct gpu_slice *g)
 	int err = 0;
 
 	key.kind = gpu_api__kind(g->name);
-	key.name = text_id(gr, g->name);
+	key.name = text_ids__get(&gr->texts, g->name);
 	key.waits = waits(key.kind, g->name);
 	if (key.waits) { /* where it waits is what one wants to know of these */
-		key.op = text_id(gr, g->at.op);
-		key.annotation = text_id(gr, g->at.annotation);
+		key.op = text_ids__get(&gr->texts, g->at.op);
+		key.annotation = text_ids__get(&gr->texts, g->at.annotation);
 	}
-	a = api_of(gr, &key);
+	a = get_api(gr, &key);
 	if (!a)
 		return -ENOMEM;
 	a->cnt++;
@@ -248,29 +206,20 @@ static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t
 {
 	const struct ptb_gpu_memory *m = (const void *)g->rec;
 	struct gr_copy key = { .fill = g->what == GPU_MEMSET,
-			       .name = text_id(gr, g->name),
+			       .name = text_ids__get(&gr->texts, g->name),
 			       .device = g->device,
 			       .to_device = g->device };
-	struct gr_copy *c = NULL;
-	uint32_t i;
+	struct gr_copy *c;
 
 	if (m->flags & PTB_GPU_PEER) {
 		key.device = m->src_device;
 		key.to_device = m->dst_device;
 	}
-	effort__spend(gr->copy_cnt);
-	for (i = 0; i < gr->copy_cnt && !c; i++) {
-		const struct gr_copy *o = &gr->copies[i];
-
-		if (o->name == key.name && o->device == key.device && o->to_device == key.to_device)
-			c = &gr->copies[i];
-	}
-	if (!c) {
-		c = GR_APPEND(gr, copies, copy_cnt, copy_cap);
-		if (!c)
-			return -ENOMEM;
+	c = list__keyed(GR_KEYED(gr, copies, copy), key.name, (uint64_t)key.device << 32 | key.to_device);
+	if (!c)
+		return -ENOMEM;
+	if (!c->cnt)
 		*c = key;
-	}
 	c->cnt++;
 	c->bytes += m->bytes;
 	c->ns += ns;
@@ -290,18 +239,17 @@ static bool has_room(struct gpu_report *gr, uint32_t device)
 static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
-	uint32_t thread = UINT32_MAX;
+	struct gr_thread *t = NULL;
 	struct gr_work *wk;
-	int err;
 
 	if (!has_room(gr, g->device))
 		return SESSION_SINK_LEFT_OUT;
 	if (g->at.tid) {
-		thread = thread_of(gr, g->at.tgid, g->at.tid);
-		if (thread == UINT32_MAX)
+		t = get_thread(gr, g->at.tgid, g->at.tid);
+		if (!t)
 			return -ENOMEM;
 	}
-	wk = GR_APPEND(gr, work, work_cnt, work_cap);
+	wk = list__append(GR_LIST(gr, work, work));
 	if (!wk)
 		return -ENOMEM;
 	*wk = (struct gr_work){ .begin = g->begin_ns,
@@ -310,7 +258,7 @@ static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 				.launch_end = g->launch_end_ns,
 				.device = g->device,
 				.stream = g->stream,
-				.thread = thread,
+				.thread = t ? (uint32_t)(t - gr->threads) : UINT32_MAX,
 				.kind = g->what == GPU_KERNEL ? GR_KERNEL :
 					g->what == GPU_MEMCPY ? GR_COPY :
 								GR_FILL };
@@ -319,22 +267,14 @@ static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 	if (g->what != GPU_KERNEL)
 		return count_copy(gr, g, ns);
 	gr->kernel_ns += ns;
-	err = count_kernel(gr, g->name, g->at.op, ns);
-	return err;
+	return count_kernel(gr, g->name, g->at.op, ns);
 }
 
 static int on_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 {
-	uint32_t name = text_id(gr, g->name);
-	struct gr_overhead *o = NULL;
-	uint32_t i;
+	uint32_t name = text_ids__get(&gr->texts, g->name);
+	struct gr_overhead *o = list__keyed(GR_KEYED(gr, overheads, overhead), name, 0);
 
-	effort__spend(gr->overhead_cnt);
-	for (i = 0; i < gr->overhead_cnt && !o; i++)
-		if (gr->overheads[i].name == name)
-			o = &gr->overheads[i];
-	if (!o)
-		o = GR_APPEND(gr, overheads, overhead_cnt, overhead_cap);
 	if (!o)
 		return -ENOMEM;
 	o->name = name;

@@ -221,10 +221,9 @@ static int add_why(struct gpu_report *gr, const struct gr_gap *g)
 	uint64_t k0 = (uint64_t)g->device << 40 | (uint64_t)g->why.cause << 36 |
 		      (uint64_t)g->why.where << 32 | g->why.what;
 	uint64_t k1 = (uint64_t)g->why.op << 32 | g->why.annotation;
-	const uint64_t *at = hashmap__get(&gr->why_ids, k0, k1);
-	struct gr_why *y = at ? &gr->whys[*at] : GR_APPEND(gr, whys, why_cnt, why_cap);
+	struct gr_why *y = list__keyed(GR_KEYED(gr, whys, why), k0, k1);
 
-	if (!y || (!at && hashmap__put(&gr->why_ids, k0, k1, gr->why_cnt - 1)))
+	if (!y)
 		return -ENOMEM;
 	y->device = g->device;
 	y->why = g->why;
@@ -246,7 +245,7 @@ static int add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct 
 		d->short_ns += end - begin;
 		return 0;
 	}
-	g = GR_APPEND(f->gr, gaps, gap_cnt, gap_cap);
+	g = list__append(GR_LIST(f->gr, gaps, gap));
 	if (!g)
 		return -ENOMEM;
 	*g = (struct gr_gap){

@@ -7,9 +7,9 @@
 #ifndef REPORT_GPU_REPORT_PRIV_H
 #define REPORT_GPU_REPORT_PRIV_H
 
-#include "base/hashmap.h"
-#include "base/strtab.h"
+#include "base/list.h"
 #include "export/gpu_api.h"
+#include "export/text_ids.h"
 #include "report/gpu_report.h"
 
 /* Between two kernels, what is shorter is no gap but the way from one to the next. */
@@ -140,7 +140,7 @@ struct gr_device {
 struct gpu_report {
 	const struct session *s;
 	const struct session_info *info;
-	struct strtab *texts;
+	struct text_ids texts;
 	struct gr_work *work;
 	struct gr_thread *threads;
 	struct gr_kernel *kernels;
@@ -151,7 +151,7 @@ struct gpu_report {
 	uint32_t work_cnt, work_cap, thread_cnt, thread_cap, kernel_cnt, kernel_cap, kernel_op_cnt,
 		kernel_op_cap;
 	uint32_t copy_cnt, copy_cap, api_cnt, api_cap, overhead_cnt, overhead_cap;
-	struct hashmap thread_ids, kernel_ids, kernel_op_ids, api_ids;
+	struct hashmap thread_ids, kernel_ids, kernel_op_ids, copy_ids, api_ids, overhead_ids;
 	uint64_t kernel_ns; /* sum over all kernels */
 	uint64_t unlinked, before_launch;
 	uint64_t launches, launch_ns; /* calls that put work on a GPU */
@@ -162,17 +162,14 @@ struct gpu_report {
 	struct gr_why *whys; /* most time first, of all devices */
 	uint32_t device_cnt, device_cap, stream_cnt, stream_cap, gap_cnt, gap_cap, why_cnt, why_cap;
 	struct hashmap why_ids;
-	struct hashmap device_ids;  /* those with work */
-	struct hashmap known_texts; /* text of the session -> its id in texts */
+	struct hashmap device_ids; /* those with work */
 	bool ranked;
 };
 
-#define GR_TEXT(gr, id) strtab__text((gr)->texts, id)
+#define GR_TEXT(gr, id) text_ids__text(&(gr)->texts, id)
 
-/* A new zeroed element at the end of a list; NULL, said, when out of memory. */
-void *gr__append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz);
-#define GR_APPEND(gr, list, cnt, cap)                                                              \
-	gr__append((void **)&(gr)->list, &(gr)->cnt, &(gr)->cap, sizeof(*(gr)->list))
+#define GR_LIST(owner, list, one) LIST(owner, list, one, "sum up GPU work")
+#define GR_KEYED(owner, list, one) KEYED_LIST(owner, list, one, "sum up GPU work")
 
 /* After the run: sorts and fills what is said to be theirs. 0 or negative errno. */
 int gr_rank__all(struct gpu_report *gr);

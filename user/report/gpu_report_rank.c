@@ -125,7 +125,7 @@ static int find_streams(struct gpu_report *gr)
 		const struct gr_work *w = &gr->work[i];
 
 		if (!st || st->device != w->device || st->stream != w->stream) {
-			st = GR_APPEND(gr, streams, stream_cnt, stream_cap);
+			st = list__append(GR_LIST(gr, streams, stream));
 			if (!st)
 				return -ENOMEM;
 			st->device = w->device;
@@ -245,7 +245,7 @@ static int by_id(const void *a, const void *b)
 static int add_device(struct gpu_report *gr, uint32_t id, const struct ptb_gpu_device *props,
 		      uint64_t first, uint64_t last)
 {
-	struct gr_device *d = GR_APPEND(gr, devices, device_cnt, device_cap);
+	struct gr_device *d = list__append(GR_LIST(gr, devices, device));
 
 	if (!d)
 		return -ENOMEM;

@@ -12,7 +12,6 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/vec.h"
 
 #define PAGE_BYTES 4096 /* x86-64 */
 
@@ -24,8 +23,7 @@ struct mem_report *mem_report__new(const struct session *s)
 		return NULL;
 	mr->s = s;
 	mr->info = session__info(s);
-	mr->texts = strtab__new();
-	if (!mr->texts) {
+	if (text_ids__init(&mr->texts)) {
 		free(mr);
 		return NULL;
 	}
@@ -36,14 +34,13 @@ void mem_report__free(struct mem_report *mr)
 {
 	if (!mr)
 		return;
-	strtab__free(mr->texts);
+	text_ids__free(&mr->texts);
 	hashmap__clear(&mr->place_ids);
 	hashmap__clear(&mr->group_ids);
 	hashmap__clear(&mr->kernel_ids);
 	hashmap__clear(&mr->proc_ids);
 	hashmap__clear(&mr->device_ids);
 	hashmap__clear(&mr->api_ids);
-	hashmap__clear(&mr->known_texts);
 	free(mr->procs);
 	free(mr->devices);
 	free(mr->groups);
@@ -53,43 +50,12 @@ void mem_report__free(struct mem_report *mr)
 	free(mr);
 }
 
-/* A new zeroed element at the end of a list; NULL, said, when out of memory. */
-static void *append(void **items, uint32_t *cnt, uint32_t *cap, size_t sz)
-{
-	char *e;
-
-	if (vec_reserve(items, cap, (uint64_t)*cnt + 1, sz)) {
-		pr_error("cannot sum up memory: %s", errstr(ENOMEM));
-		return NULL;
-	}
-	e = (char *)*items + sz * (*cnt)++;
-	memset(e, 0, sz);
-	return e;
-}
-
-#define APPEND(mr, list, cnt, cap)                                                                 \
-	append((void **)&(mr)->list, &(mr)->cnt, &(mr)->cap, sizeof(*(mr)->list))
-
-/* 0 for no text and when out of memory; who is asked for memory next will say so. */
-static uint32_t text_id(struct mem_report *mr, const char *text)
-{
-	const uint64_t *known;
-	uint32_t id;
-
-	if (!text || !*text)
-		return 0;
-	known = hashmap__get(&mr->known_texts, (uintptr_t)text, 0);
-	if (known && !strcmp(strtab__text(mr->texts, (uint32_t)*known), text))
-		return (uint32_t)*known;
-	id = strtab__add(mr->texts, text, strlen(text));
-	return id && !hashmap__put(&mr->known_texts, (uintptr_t)text, 0, id) ? id : 0;
-}
-
 static struct mr_who who_of(struct mem_report *mr, const char *op, const char *outer, const char *annotation)
 {
-	struct mr_who who = { .op = text_id(mr, op), .annotation = text_id(mr, annotation) };
+	struct mr_who who = { .op = text_ids__get(&mr->texts, op),
+			      .annotation = text_ids__get(&mr->texts, annotation) };
 
-	who.outer = outer && op && !strcmp(outer, op) ? who.op : text_id(mr, outer);
+	who.outer = outer && op && !strcmp(outer, op) ? who.op : text_ids__get(&mr->texts, outer);
 	return who;
 }
 
@@ -102,18 +68,15 @@ static struct mr_who who_at(struct mem_report *mr, const struct session_place *a
 
 static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
 {
-	const uint64_t *known = hashmap__get(&mr->proc_ids, tgid, 0);
-	struct mr_proc *p;
+	uint32_t before = mr->proc_cnt;
+	struct mr_proc *p = list__keyed(MR_KEYED(mr, procs, proc), tgid, 0);
 
-	if (known)
-		return &mr->procs[*known];
-	p = APPEND(mr, procs, proc_cnt, proc_cap);
-	if (!p || hashmap__put(&mr->proc_ids, tgid, 0, mr->proc_cnt - 1))
-		return NULL;
-	p->tgid = tgid;
-	p->first_step = p->last_step = p->rss_peak_step = -1;
-	mr_growth__init(&p->by_step);
-	mr_growth__init(&p->by_time);
+	if (mr->proc_cnt > before) {
+		p->tgid = tgid;
+		p->first_step = p->last_step = p->rss_peak_step = -1;
+		mr_growth__init(&p->by_step);
+		mr_growth__init(&p->by_time);
+	}
 	return p;
 }
 
@@ -144,21 +107,17 @@ static uint32_t proc_nr(const struct mem_report *mr, const struct mr_proc *p)
 
 static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_t type, int32_t index)
 {
-	uint64_t where = device_key(type, index);
-	const uint64_t *known = hashmap__get(&mr->device_ids, proc, where);
-	struct mr_device *d;
+	uint32_t before = mr->device_cnt;
+	struct mr_device *d = list__keyed(MR_KEYED(mr, devices, device), proc, device_key(type, index));
 
-	if (known)
-		return &mr->devices[*known];
-	d = APPEND(mr, devices, device_cnt, device_cap);
-	if (!d || hashmap__put(&mr->device_ids, proc, where, mr->device_cnt - 1))
-		return NULL;
-	d->proc = proc;
-	d->type = type;
-	d->index = index;
-	d->peak_step = -1;
-	mr_growth__init(&d->by_step);
-	mr_growth__init(&d->by_time);
+	if (mr->device_cnt > before) {
+		d->proc = proc;
+		d->type = type;
+		d->index = index;
+		d->peak_step = -1;
+		mr_growth__init(&d->by_step);
+		mr_growth__init(&d->by_time);
+	}
 	return d;
 }
 
@@ -182,15 +141,9 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 {
 	uint32_t place = place_id(mr, who);
 	uint64_t k0 = (uint64_t)place << 32 | shapes, k1 = (uint64_t)proc << 32 | device;
-	uint64_t *nr = place ? hashmap__get(&mr->group_ids, k0, k1) : NULL;
-	struct mr_group *g;
+	struct mr_group *g = place ? list__keyed(MR_KEYED(mr, groups, group), k0, k1) : NULL;
 
-	if (nr)
-		return &mr->groups[*nr];
-	if (!place || hashmap__put(&mr->group_ids, k0, k1, mr->group_cnt))
-		return NULL;
-	g = APPEND(mr, groups, group_cnt, group_cap);
-	if (g)
+	if (g && !g->shape_cnt)
 		*g = (struct mr_group){
 			.proc = proc, .device = device, .who = *who, .shapes = shapes, .shape_cnt = 1
 		};
@@ -205,7 +158,8 @@ static struct mr_group *find_group(struct mem_report *mr, const struct memory_bl
 
 	if (!d)
 		return NULL;
-	return get_group(mr, proc_nr(mr, p), (uint32_t)(d - mr->devices), &who, text_id(mr, b->shapes));
+	return get_group(mr, proc_nr(mr, p), (uint32_t)(d - mr->devices), &who,
+			 text_ids__get(&mr->texts, b->shapes));
 }
 
 static bool is_recent(const struct mr_recent *r, const struct memory_block *b)
@@ -242,14 +196,8 @@ struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *
 static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who)
 {
 	uint32_t place = place_id(mr, who);
-	uint64_t *nr = place ? hashmap__get(&mr->kernel_ids, place, proc) : NULL;
-	struct mr_kernel *k;
+	struct mr_kernel *k = place ? list__keyed(MR_KEYED(mr, kernels, kernel), place, proc) : NULL;
 
-	if (nr)
-		return &mr->kernels[*nr];
-	if (!place || hashmap__put(&mr->kernel_ids, place, proc, mr->kernel_cnt))
-		return NULL;
-	k = APPEND(mr, kernels, kernel_cnt, kernel_cap);
 	if (k) {
 		k->proc = proc;
 		k->who = *who;
@@ -396,7 +344,7 @@ static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p,
 			      const struct session_place *at, uint64_t ts)
 {
 	struct mr_who who = who_at(mr, at);
-	struct mr_oom *o = APPEND(mr, ooms, oom_cnt, oom_cap);
+	struct mr_oom *o = list__append(MR_LIST(mr, ooms, oom));
 
 	if (o)
 		*o = (struct mr_oom){ .proc = proc_nr(mr, p), .ts = ts, .step = at->step, .who = who };
@@ -422,17 +370,13 @@ static int count_oom(struct mem_report *mr, struct mr_proc *p, const struct memo
 
 static int count_api(struct mem_report *mr, const struct mr_proc *p, const struct memory_event *ev)
 {
-	uint32_t proc = proc_nr(mr, p), name = text_id(mr, ev->name);
-	const uint64_t *known = hashmap__get(&mr->api_ids, proc, name);
-	struct mr_api *a = known ? &mr->apis[*known] : NULL;
+	uint32_t proc = proc_nr(mr, p), name = text_ids__get(&mr->texts, ev->name);
+	struct mr_api *a = list__keyed(MR_KEYED(mr, apis, api), proc, name);
 
-	if (!a) {
-		a = APPEND(mr, apis, api_cnt, api_cap);
-		if (!a || hashmap__put(&mr->api_ids, proc, name, mr->api_cnt - 1))
-			return -ENOMEM;
-		a->proc = proc;
-		a->name = name;
-	}
+	if (!a)
+		return -ENOMEM;
+	a->proc = proc;
+	a->name = name;
 	a->calls++;
 	a->bytes += ev->bytes > 0 ? (uint64_t)ev->bytes : 0;
 	a->no_result += ev->no_result;

@@ -6,8 +6,8 @@
 #ifndef REPORT_MEM_REPORT_PRIV_H
 #define REPORT_MEM_REPORT_PRIV_H
 
-#include "base/hashmap.h"
-#include "base/strtab.h"
+#include "base/list.h"
+#include "export/text_ids.h"
 #include "report/mem_report.h"
 
 /* Without steps the window is cut into this many equal periods. */
@@ -126,7 +126,7 @@ struct mr_recent {
 struct mem_report {
 	const struct session *s;
 	const struct session_info *info;
-	struct strtab *texts;
+	struct text_ids texts;
 	struct mr_proc *procs;
 	struct mr_device *devices;
 	struct mr_group *groups;
@@ -138,13 +138,14 @@ struct mem_report {
 	struct hashmap place_ids; /* (op, outer), annotation -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
 	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
-	struct hashmap known_texts;                   /* text of the session -> its id in texts */
 	struct mr_recent recent[MR_RECENT];
 	uint32_t place_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
 };
 
-#define MR_TEXT(mr, id) strtab__text((mr)->texts, id)
+#define MR_LIST(mr, list, one) LIST(mr, list, one, "sum up memory")
+#define MR_KEYED(mr, list, one) KEYED_LIST(mr, list, one, "sum up memory")
+#define MR_TEXT(mr, id) text_ids__text(&(mr)->texts, id)
 
 static inline uint64_t mr__resident(const uint64_t rss[PTB_RSS_KINDS])
 {
@@ -185,7 +186,7 @@ struct mr_view {
 	const struct mr_kernel **faults, **stalls; /* by bytes brought in, by time stood still */
 	const struct mr_api **apis;
 	const struct mr_oom **ooms;
-	uint32_t device_cnt, leak_cnt, live_cnt, fault_cnt, stall_cnt, api_cnt, oom_cnt;
+	uint32_t device_cnt, leak_cnt, leak_cap, live_cnt, fault_cnt, stall_cnt, api_cnt, oom_cnt;
 };
 
 /* Once, after the run. Views are freed with mr_rank__free. 0 or negative errno. */

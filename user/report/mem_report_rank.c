@@ -12,7 +12,6 @@
 #include "base/cancel.h"
 #include "base/effort.h"
 #include "base/sort.h"
-#include "base/vec.h"
 
 /* ---- periods of time ---- */
 
@@ -40,8 +39,8 @@ struct kept {
 struct keeper {
 	struct mem_report *mr;
 	struct kept *items;
-	uint32_t cnt, cap;
-	struct hashmap by_period; /* (group, period) -> index */
+	uint32_t item_cnt, item_cap;
+	struct hashmap item_ids; /* (group, period) -> index */
 	int err;
 };
 
@@ -61,31 +60,25 @@ static int keep(void *arg, const struct memory_block *b)
 {
 	struct keeper *k = arg;
 	struct mr_group *g;
+	struct kept *kept;
 	uint32_t nr;
 	int64_t period;
-	uint64_t *at;
 
 	if (!mr__has_device_room(k->mr, b->tgid, b->device_type, b->device_index))
 		return 0;
 	g = mr__group_of(k->mr, b);
 	nr = g ? (uint32_t)(g - k->mr->groups) : 0;
-
-	k->err = -ENOMEM;
-	if (!g)
+	period = g ? period_of(k->mr, &k->mr->procs[g->proc], b) : 0;
+	kept = g ? list__keyed(MR_KEYED(k, items, item), nr, (uint64_t)period) : NULL;
+	if (!kept) {
+		k->err = -ENOMEM;
 		return 1;
-	period = period_of(k->mr, &k->mr->procs[g->proc], b);
-	at = hashmap__get(&k->by_period, nr, (uint64_t)period);
-	if (!at) {
-		if (vec_reserve((void **)&k->items, &k->cap, (uint64_t)k->cnt + 1, sizeof(*k->items)) ||
-		    hashmap__put(&k->by_period, nr, (uint64_t)period, k->cnt))
-			return 1;
-		k->items[k->cnt] = (struct kept){ .group = nr, .proc = g->proc, .period = period };
-		at = hashmap__get(&k->by_period, nr, (uint64_t)period);
-		k->cnt++;
 	}
-	k->items[*at].bytes += b->bytes;
-	k->items[*at].cnt++;
-	k->err = 0;
+	kept->group = nr;
+	kept->proc = g->proc;
+	kept->period = period;
+	kept->bytes += b->bytes;
+	kept->cnt++;
 	return 0;
 }
 
@@ -202,32 +195,35 @@ static bool sum_shapes(const struct mem_report *mr, const struct kept *items, ui
 	return sum->shape_cnt > 1 && grows(sum, before);
 }
 
+static int add_leak(struct mr_view *v, const struct mr_group *g)
+{
+	struct mr_group *leak = list__append(MR_LIST(v, leaks, leak));
+
+	if (leak)
+		*leak = *g;
+	return leak ? 0 : -ENOMEM;
+}
+
 static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k)
 {
-	uint32_t i, j, cap = 0;
+	struct mr_group sum;
+	uint32_t i, j;
+	int err = 0;
 
-	for (i = 0; i < mr->group_cnt; i++) {
-		if (mr->groups[i].proc != v->nr || !grows(&mr->groups[i], v->periods_before))
-			continue;
-		if (vec_reserve((void **)&v->leaks, &cap, (uint64_t)v->leak_cnt + 1, sizeof(*v->leaks)))
-			return -ENOMEM;
-		v->leaks[v->leak_cnt++] = mr->groups[i];
-	}
-	for (i = 0; i < k->cnt; i = j) {
-		struct mr_group sum;
+	for (i = 0; i < mr->group_cnt && !err; i++)
+		if (mr->groups[i].proc == v->nr && grows(&mr->groups[i], v->periods_before))
+			err = add_leak(v, &mr->groups[i]);
+	for (i = 0; i < k->item_cnt && !err; i = j) {
 
-		for (j = i + 1; j < k->cnt && same_place(mr, &k->items[i], &k->items[j]); j++)
+		for (j = i + 1; j < k->item_cnt && same_place(mr, &k->items[i], &k->items[j]); j++)
 			;
-		if (k->items[i].proc != v->nr ||
-		    !sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
-			continue;
-		if (vec_reserve((void **)&v->leaks, &cap, (uint64_t)v->leak_cnt + 1, sizeof(*v->leaks)))
-			return -ENOMEM;
-		v->leaks[v->leak_cnt++] = sum;
+		if (k->items[i].proc == v->nr &&
+		    sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
+			err = add_leak(v, &sum);
 	}
 	if (v->leak_cnt)
 		qsort(v->leaks, v->leak_cnt, sizeof(*v->leaks), cmp_leak);
-	return 0;
+	return err;
 }
 
 /* ---- lists ---- */
@@ -362,11 +358,11 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 	if (!err && mr->info->has_memory)
 		session__live_blocks(mr->s, keep, &k);
 	err = err ? err : k.err;
-	for (i = 0; i < k.cnt; i++)
+	for (i = 0; i < k.item_cnt; i++)
 		add_kept(&mr->groups[k.items[i].group], &k.items[i],
 			 last_period(&mr->procs[k.items[i].proc]));
 	if (!err)
-		err = sort__array_r(k.items, k.cnt, sizeof(*k.items), cmp_kept, mr);
+		err = sort__array_r(k.items, k.item_cnt, sizeof(*k.items), cmp_kept, mr);
 	weigh(mr);
 	list = err ? NULL : calloc((size_t)mr->proc_cnt + 1, sizeof(*list));
 	if (!err && !list)
@@ -380,11 +376,11 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 	/* each looks through all there is: as many as there is work for, one in any case */
 	for (i = 0; i < mr->proc_cnt && !err && (!i || effort__left > 0); i++) {
 		effort__spend(5ULL * mr->group_cnt + 2ULL * mr->kernel_cnt + mr->device_cnt +
-			      mr->api_cnt + k.cnt);
+			      mr->api_cnt + k.item_cnt);
 		err = cancel__pending() ? -ECANCELED : fill_view(mr, &list[i], list[i].nr, &k);
 	}
 	free(k.items);
-	hashmap__clear(&k.by_period);
+	hashmap__clear(&k.item_ids);
 	if (err) {
 		mr_rank__free(list, mr->proc_cnt);
 		return err;

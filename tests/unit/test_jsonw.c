@@ -268,6 +268,28 @@ static void test_sink_error(void)
 	jsonw__free(&w);
 }
 
+/* A text has room for its size less one; what does not fit is refused whole. */
+static void test_text_sink(void)
+{
+	static struct jsonw_text text;
+	static char big[sizeof(text.text)];
+	struct jsonw w;
+
+	CU_ASSERT_FATAL(!jsonw__init(&w, jsonw__to_text, &text, 0));
+	jsonw__begin_row(&w);
+	JSONW_STR(&w, "a", NULL);
+	JSONW_ARR(&w, "b");
+	jsonw__end_arr(&w);
+	jsonw__end_obj(&w);
+	CU_ASSERT_EQUAL(jsonw__flush(&w), 0);
+	CU_ASSERT_STRING_EQUAL(text.text, "\n{\"a\": \"\", \"b\": []}");
+	CU_ASSERT_EQUAL(jsonw__to_text(&text, big, sizeof(big) - text.len), -E2BIG);
+	CU_ASSERT_EQUAL(text.text[text.len], '\0');
+	CU_ASSERT_EQUAL(jsonw__to_text(&text, big, sizeof(big) - text.len - 1), 0);
+	CU_ASSERT_EQUAL(text.len, sizeof(text.text) - 1);
+	jsonw__free(&w);
+}
+
 static void test_too_deep(void)
 {
 	struct jsonw w = start();
@@ -295,6 +317,7 @@ int main(void)
 		{ "buffer edges", test_buffer_edges },
 		{ "pieces", test_pieces },
 		{ "sink error", test_sink_error },
+		{ "text sink", test_text_sink },
 		{ "too deep", test_too_deep },
 		CU_TEST_INFO_NULL,
 	};

@@ -21,8 +21,12 @@ struct list {
 	const char *purpose; /* of the message "cannot PURPOSE: out of memory"; NULL: the caller logs it */
 };
 
-#define LIST(owner, field, one, why)                                                                	((struct list){ (void **)&(owner)->field, &(owner)->one##_cnt, &(owner)->one##_cap,        			sizeof(*(owner)->field), NULL, why })
-#define KEYED_LIST(owner, field, one, why)                                                          	((struct list){ (void **)&(owner)->field, &(owner)->one##_cnt, &(owner)->one##_cap,        			sizeof(*(owner)->field), &(owner)->one##_ids, why })
+#define LIST(owner, field, one, why)                                                               \
+	((struct list){ (void **)&(owner)->field, &(owner)->one##_cnt, &(owner)->one##_cap,        \
+			sizeof(*(owner)->field), NULL, why })
+#define KEYED_LIST(owner, field, one, why)                                                         \
+	((struct list){ (void **)&(owner)->field, &(owner)->one##_cnt, &(owner)->one##_cap,        \
+			sizeof(*(owner)->field), &(owner)->one##_ids, why })
 
 /* A new zeroed element at the end; NULL when out of memory. It may move the others. */
 void *list__append(struct list l);

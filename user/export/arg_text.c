@@ -28,6 +28,34 @@ const struct value *arg_walk__next(struct arg_walk *aw)
 	return aw->al->cnt == ARGS_DECODED && values__next(&aw->rest, &aw->tmp) ? &aw->tmp : NULL;
 }
 
+struct elem_walk elem_walk__begin(const struct value *list, uint32_t most)
+{
+	return (struct elem_walk){ .list = list,
+				   .it = values__begin(&list->elems),
+				   .cnt = list->present < most ? list->present : most };
+}
+
+const struct value *elem_walk__next(struct elem_walk *e)
+{
+	uint32_t i = e->at++;
+
+	if (i >= e->cnt)
+		return NULL;
+	switch (e->list->kind) {
+	case PTB_VAL_INTS:
+		e->v = value__int_elem(e->list, i);
+		return &e->v;
+	case PTB_VAL_DOUBLES:
+		e->v = (struct value){ .kind = PTB_VAL_DOUBLE, .d = ((const double *)e->list->data)[i] };
+		return &e->v;
+	case PTB_VAL_BOOLS:
+		e->v = (struct value){ .kind = PTB_VAL_BOOL, .i = ((const uint8_t *)e->list->data)[i] };
+		return &e->v;
+	default:
+		return values__next(&e->it, &e->v) ? &e->v : NULL;
+	}
+}
+
 bool tensor__is_nested(const struct value *v, const struct session_keys *keys)
 {
 	return v->keys & keys->nested;

@@ -32,6 +32,17 @@ struct arg_walk {
 void arg_walk__begin(struct arg_walk *aw, const struct arg_list *al);
 const struct value *arg_walk__next(struct arg_walk *aw); /* NULL at the end */
 
+/* The elements of a list that are recorded, at most so many of them. */
+struct elem_walk {
+	const struct value *list;
+	struct value_iter it;
+	uint32_t at, cnt;
+	struct value v;
+};
+
+struct elem_walk elem_walk__begin(const struct value *list, uint32_t most);
+const struct value *elem_walk__next(struct elem_walk *e); /* NULL at the end */
+
 /* What a tensor is to torch's profilers, by the meaning of its keys. */
 bool tensor__is_nested(const struct value *v, const struct session_keys *keys);
 bool tensor__is_strided(const struct value *v, const struct session_keys *keys);

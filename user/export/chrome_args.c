@@ -189,26 +189,17 @@ static void next_item(struct writer *cw, uint32_t nr, size_t need)
 
 static void put_scalars(struct writer *cw, const struct value *list)
 {
-	struct value_iter it = values__begin(&list->elems);
-	struct value v = { 0 };
-	uint32_t i, cnt = list->present < LIST_SHOWN_MAX ? list->present : LIST_SHOWN_MAX;
+	struct elem_walk e = elem_walk__begin(list, LIST_SHOWN_MAX);
+	const struct value *v;
+	uint32_t i;
 
 	put_lit(cw, "\"[");
-	for (i = 0; i < cnt; i++) {
-		if (list->kind == PTB_VAL_INTS)
-			v = value__int_elem(list, i);
-		else if (list->kind == PTB_VAL_DOUBLES)
-			v = (struct value){ .kind = PTB_VAL_DOUBLE,
-					    .d = ((const double *)list->data)[i] };
-		else if (list->kind == PTB_VAL_BOOLS)
-			v = (struct value){ .kind = PTB_VAL_BOOL, .i = ((const uint8_t *)list->data)[i] };
-		else if (!values__next(&it, &v))
-			break;
+	for (i = 0; (v = elem_walk__next(&e)); i++) {
 		next_item(cw, i, ITEM_ROOM);
-		if (v.kind == PTB_VAL_OPAQUE) /* symbolic: torch prints an expression of Python's */
+		if (v->kind == PTB_VAL_OPAQUE) /* symbolic: torch prints an expression of Python's */
 			put_lit(cw, "<SymInt>");
 		else
-			cw->len += text__scalar(cw->text + cw->len, &v);
+			cw->len += text__scalar(cw->text + cw->len, v);
 	}
 	put_lit(cw, "]\"");
 }

@@ -293,17 +293,12 @@ static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t
 	cg->totals.flows++;
 }
 
-static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
+static void put_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t corr, uint32_t tid)
 {
 	static const char *const cats[] = {
 		[GPU_KERNEL] = "kernel", [GPU_MEMCPY] = "gpu_memcpy", [GPU_MEMSET] = "gpu_memset"
 	};
-	uint64_t corr = corr_of(owner, g->correlation);
-	uint32_t tid;
-	int err = row_of(cg, g, owner, false, &tid);
 
-	if (err)
-		return err;
 	/* kineto renames what is only called "kernel" */
 	begin_slice(cg, cats[g->what], strcmp(g->name, "kernel") ? g->name : "Kernel", g->device,
 		    tid, g->begin_ns, g->end_ns);
@@ -311,52 +306,42 @@ static int on_work(struct chrome_gpu *cg, const struct gpu_slice *g, const struc
 	chrome_event__end(cg->w);
 	cg->totals.work++;
 	put_flows(cg, g, corr, tid);
-	return cg->w->err;
 }
 
-static int on_sync(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
+/* What is on a row of a device. */
+static int on_device(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
 {
-	const struct ptb_gpu_sync *s = (const void *)g->rec;
+	const struct ptb_gpu_sync *s = g->what == GPU_SYNC ? (const void *)g->rec : NULL;
+	uint64_t corr = corr_of(owner, g->correlation);
 	uint32_t tid;
-	int err = row_of(cg, g, owner, s->what == GPU_SYNC_STREAM, &tid);
+	int err = row_of(cg, g, owner, s && s->what == GPU_SYNC_STREAM, &tid);
 
 	if (err)
 		return err;
-	begin_slice(cg, "cuda_sync", g->name, g->device, tid, g->begin_ns, g->end_ns);
-	chrome_gpu_args__sync(cg->w, g, corr_of(owner, g->correlation),
-			      corr_of(owner, s->event_correlation));
-	chrome_event__end(cg->w);
-	cg->totals.syncs++;
-	return cg->w->err;
-}
-
-static int on_event(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
-{
-	uint32_t tid;
-	int err = row_of(cg, g, owner, false, &tid);
-
-	if (err)
-		return err;
-	begin_slice(cg, "cuda_event", g->name, g->device, tid, g->begin_ns, g->begin_ns + 1);
-	chrome_gpu_args__event(cg->w, g, corr_of(owner, g->correlation));
-	chrome_event__end(cg->w);
-	cg->totals.events++;
-	return cg->w->err;
-}
-
-/* Wider than its work by 1 ns on each side, as torch draws it: readers nest by time. */
-static int on_annotation(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
-{
-	uint32_t tid;
-	int err = row_of(cg, g, owner, false, &tid);
-
-	if (err)
-		return err;
-	begin_slice(cg, "gpu_user_annotation", g->name, g->device, tid,
-		    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
-	JSONW_U64(cg->w, "External id", g->at.slice);
-	chrome_event__end(cg->w);
-	cg->totals.annotations++;
+	switch (g->what) {
+	case GPU_SYNC:
+		begin_slice(cg, "cuda_sync", g->name, g->device, tid, g->begin_ns, g->end_ns);
+		chrome_gpu_args__sync(cg->w, g, corr, corr_of(owner, s->event_correlation));
+		chrome_event__end(cg->w);
+		cg->totals.syncs++;
+		break;
+	case GPU_EVENT:
+		begin_slice(cg, "cuda_event", g->name, g->device, tid, g->begin_ns, g->begin_ns + 1);
+		chrome_gpu_args__event(cg->w, g, corr);
+		chrome_event__end(cg->w);
+		cg->totals.events++;
+		break;
+	case GPU_ANNOTATION: /* wider than its work by 1 ns on each side, as torch draws it: readers nest by time */
+		begin_slice(cg, "gpu_user_annotation", g->name, g->device, tid,
+			    g->begin_ns ? g->begin_ns - 1 : 0, g->end_ns + 1);
+		JSONW_U64(cg->w, "External id", g->at.slice);
+		chrome_event__end(cg->w);
+		cg->totals.annotations++;
+		break;
+	default:
+		put_work(cg, g, corr, tid);
+		break;
+	}
 	return cg->w->err;
 }
 
@@ -383,18 +368,7 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 	if (g->what == GPU_OVERHEAD)
 		return on_overhead(cg, g);
 	owner = owner_of(cg, tgid_of(g), false);
-	if (!owner)
-		return -ENOMEM;
-	switch (g->what) {
-	case GPU_SYNC:
-		return on_sync(cg, g, owner);
-	case GPU_EVENT:
-		return on_event(cg, g, owner);
-	case GPU_ANNOTATION:
-		return on_annotation(cg, g, owner);
-	default:
-		return on_work(cg, g, owner);
-	}
+	return owner ? on_device(cg, g, owner) : -ENOMEM;
 }
 
 /* ---- names ---- */

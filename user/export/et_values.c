@@ -38,47 +38,8 @@ uint64_t et_id__object(struct et_ids *ids, uint64_t key, enum et_object what)
 	return 2 * (what == ET_THREAD ? key : ET_TIDS_END + key) + 1;
 }
 
-/* ---- elements of lists ---- */
-
-struct elems {
-	const struct value *list;
-	struct value_iter it;
-	uint32_t at, cnt; /* cnt: of those that are here */
-	bool cut;
-	struct value v;
-};
-
-static struct elems elems__begin(const struct value *list)
-{
-	uint32_t n = list->n < LIST_MAX ? list->n : LIST_MAX;
-	uint32_t cnt = list->present < n ? list->present : n;
-
-	return (struct elems){ .list = list, .it = values__begin(&list->elems), .cnt = cnt, .cut = cnt < n };
-}
-
 /* What stands for elements or values that are not here. */
 static const struct value cut_mark = { .kind = PTB_VAL_UNKNOWN, .flags = PTB_VAL_F_CUT };
-
-static const struct value *elems__next(struct elems *e)
-{
-	uint32_t i = e->at++;
-
-	if (i >= e->cnt)
-		return e->cut && i == e->cnt ? &cut_mark : NULL;
-	switch (e->list->kind) {
-	case PTB_VAL_INTS:
-		e->v = value__int_elem(e->list, i);
-		return &e->v;
-	case PTB_VAL_DOUBLES:
-		e->v = (struct value){ .kind = PTB_VAL_DOUBLE, .d = ((const double *)e->list->data)[i] };
-		return &e->v;
-	case PTB_VAL_BOOLS:
-		e->v = (struct value){ .kind = PTB_VAL_BOOL, .i = ((const uint8_t *)e->list->data)[i] };
-		return &e->v;
-	default:
-		return values__next(&e->it, &e->v) ? &e->v : NULL;
-	}
-}
 
 static bool is_list(const struct value *v)
 {
@@ -98,13 +59,16 @@ static bool is_list(const struct value *v)
 
 static void put_elems(const struct side *s, const struct value *list, enum part part)
 {
-	struct elems e = elems__begin(list);
+	uint32_t most = list->n < LIST_MAX ? list->n : LIST_MAX;
+	struct elem_walk e = elem_walk__begin(list, most);
 	const struct value *v;
-	bool first = true;
+	bool first = true, cut = e.cnt < most;
 
 	if (part != TYPES)
 		jsonw__begin_arr(s->w);
-	while ((v = elems__next(&e))) {
+	while ((v = elem_walk__next(&e)) || cut) {
+		cut = cut && v;
+		v = v ? v : &cut_mark;
 		if (part == TYPES && !first)
 			put_type(s->w, ",");
 		first = false;
@@ -306,47 +270,29 @@ static void put_dims(const struct side *s, const struct value *v, bool strides)
 
 static void put_type_name(const struct side *s, const struct value *v)
 {
-	const char *name;
+	static const char *const names[] = {
+		[PTB_VAL_UNDEFINED] = "Tensor(nullptr (uninitialized))",
+		[PTB_VAL_INT] = "Int",
+		[PTB_VAL_BOOL] = "Bool",
+		[PTB_VAL_DOUBLE] = "Double",
+		[PTB_VAL_STRING] = "String",
+		[PTB_VAL_DEVICE] = "Device",
+		[PTB_VAL_NONE] = "None",
+		[PTB_VAL_COMPLEX] = "ComplexDouble",
+	};
+	bool tensor = v->kind == PTB_VAL_TENSOR;
+	const char *name = tensor                                     ? dtype__cxx_name(v->dtype) :
+			   v->kind == PTB_VAL_OPAQUE                  ? opaque_name(v) :
+			   v->kind < sizeof(names) / sizeof(names[0]) ? names[v->kind] :
+									NULL;
 
-	switch (v->kind) {
-	case PTB_VAL_TENSOR:
-		name = dtype__cxx_name(v->dtype);
+	if (!name)
+		name = "Unknown";
+	if (tensor)
 		put_type(s->w, "Tensor(");
-		jsonw__str_put(s->w, name ? name : "Unknown", name ? strlen(name) : 7);
+	jsonw__str_put(s->w, name, strlen(name));
+	if (tensor)
 		put_type(s->w, ")");
-		break;
-	case PTB_VAL_UNDEFINED:
-		put_type(s->w, "Tensor(nullptr (uninitialized))");
-		break;
-	case PTB_VAL_INT:
-		put_type(s->w, "Int");
-		break;
-	case PTB_VAL_BOOL:
-		put_type(s->w, "Bool");
-		break;
-	case PTB_VAL_DOUBLE:
-		put_type(s->w, "Double");
-		break;
-	case PTB_VAL_STRING:
-		put_type(s->w, "String");
-		break;
-	case PTB_VAL_DEVICE:
-		put_type(s->w, "Device");
-		break;
-	case PTB_VAL_NONE:
-		put_type(s->w, "None");
-		break;
-	case PTB_VAL_COMPLEX:
-		put_type(s->w, "ComplexDouble");
-		break;
-	case PTB_VAL_OPAQUE:
-		name = opaque_name(v);
-		jsonw__str_put(s->w, name ? name : "Unknown", name ? strlen(name) : 7);
-		break;
-	default:
-		put_type(s->w, "Unknown");
-		break;
-	}
 }
 
 static void put_list_type(const struct side *s, const struct value *v)

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/vec.h"
 #include "export/et_priv.h"
+#include "export/formats.h"
 #include "export/out_file.h"
 #include "export/session_json.h"
 
@@ -350,7 +351,6 @@ static void put_account(struct exec_trace *et)
 static int choose_process(struct exec_trace *et, uint32_t tgid)
 {
 	const struct session_info *info = et->info;
-	uint32_t i = 0;
 
 	if (!info->has_results) {
 		pr_error("cannot write '%s': the capture has no results and identities of tensors, of which "
@@ -358,17 +358,7 @@ static int choose_process(struct exec_trace *et, uint32_t tgid)
 			 et->path);
 		return -ENODATA;
 	}
-	while (tgid && i < info->process_cnt && info->processes[i].tgid != tgid)
-		i++;
-	if (tgid && i == info->process_cnt) {
-		pr_error("cannot write '%s': the capture has no process %u", et->path, tgid);
-		return -ESRCH;
-	}
-	et->tgid = i < info->process_cnt ? info->processes[i].tgid : 0;
-	if (info->process_cnt > 1 && !tgid)
-		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects",
-			et->path, et->tgid, info->process_cnt - 1);
-	return 0;
+	return export__choose_process(info, et->path, tgid, &et->tgid);
 }
 
 int exec_trace__open(const char *path, const struct session *s, const struct et_opts *opts,

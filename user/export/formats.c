@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What `ptbpf export --format` knows: one row each. */
+/* What `ptbpf export --format` knows: one row each; what formats share. */
+#define LOG_DOMAIN "export"
 #include "export/formats.h"
+
+#include <errno.h>
+
+#include "base/log.h"
 
 const struct export_format export_formats[] = {
 	{ .name = "chrome",
@@ -28,3 +33,20 @@ const struct export_format export_formats[] = {
 	  .timeline = TIMELINE_HTML },
 };
 const size_t export_format_cnt = sizeof(export_formats) / sizeof(export_formats[0]);
+
+int export__choose_process(const struct session_info *info, const char *path, uint32_t tgid, uint32_t *out)
+{
+	uint32_t i = 0;
+
+	while (tgid && i < info->process_cnt && info->processes[i].tgid != tgid)
+		i++;
+	if (tgid && i == info->process_cnt) {
+		pr_error("cannot write '%s': the capture has no process %u", path, tgid);
+		return -ESRCH;
+	}
+	*out = i < info->process_cnt ? info->processes[i].tgid : 0;
+	if (info->process_cnt > 1 && !tgid)
+		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects", path,
+			*out, info->process_cnt - 1);
+	return 0;
+}

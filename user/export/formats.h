@@ -18,4 +18,8 @@ struct export_format {
 extern const struct export_format export_formats[];
 extern const size_t export_format_cnt;
 
+/* Whose file it is, in a format of one process: `tgid`, or the first one for 0. 0 or negative errno, logged. */
+int export__choose_process(const struct session_info *info, const char *path, uint32_t tgid,
+			   uint32_t *out);
+
 #endif /* EXPORT_FORMATS_H */

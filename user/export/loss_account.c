@@ -12,6 +12,13 @@
 #include "export/loss_account.h"
 #include "export/session_json.h"
 
+const struct loss_counter loss_counters[] = {
+#define X(name, nr, loss, text) { nr, loss, #name, text },
+	PTB_COUNTERS(X)
+#undef X
+		{ 0, false, NULL, NULL },
+};
+
 struct sentence {
 	char *text;
 	size_t cap, len;
@@ -80,68 +87,79 @@ static const char *advice(uint32_t id)
 
 static void add_counters(struct sentence *s, const struct session_info *info)
 {
-	static const struct {
-		uint32_t id;
-		bool loss;
-		const char *text;
-	} rows[] = {
-#define X(name, nr, loss, text) { nr, loss, text },
-		PTB_COUNTERS(X)
-#undef X
-	};
-	size_t i, len;
+	const struct loss_counter *row;
+	size_t len;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		uint64_t v = session_info__counter(info, rows[i].id);
-		const char *hint = advice(rows[i].id);
+	for (row = loss_counters; row->text; row++) {
+		uint64_t v = session_info__counter(info, row->id);
+		const char *hint = advice(row->id);
 
-		if (!rows[i].loss || !v)
+		if (!row->loss || !v)
 			continue;
 		next(s);
-		len = strlen(rows[i].text);
-		if (len > 4 && !strcmp(rows[i].text + len - 4, ", ns"))
-			add(s, "%.3f ms of %.*s", (double)v / 1e6, (int)(len - 4), rows[i].text);
+		len = strlen(row->text);
+		if (len > 4 && !strcmp(row->text + len - 4, ", ns"))
+			add(s, "%.3f ms of %.*s", (double)v / 1e6, (int)(len - 4), row->text);
 		else
-			add(s, "%" PRIu64 " %s", v, rows[i].text);
+			add(s, "%" PRIu64 " %s", v, row->text);
 		if (*hint)
 			add(s, " (%s)", hint);
 	}
 }
 
+struct loss_intervals loss_account__intervals(const struct session_info *info)
+{
+	struct loss_intervals sum = { 0, 0 };
+	uint32_t i;
+
+	for (i = 0; i < info->lost_cnt; i++) {
+		const struct session_lost *l = &info->lost[i];
+
+		sum.records += l->cnt;
+		sum.ns += l->end_ns > l->begin_ns ? l->end_ns - l->begin_ns : 0;
+	}
+	return sum;
+}
+
 /* The intervals repeat what a counter of records counted, so they say only where in time. */
 static void add_intervals(struct sentence *s, const struct session_info *info)
 {
-	uint64_t cnt = 0, ns = 0;
-	uint32_t i;
+	struct loss_intervals sum = loss_account__intervals(info);
 
 	if (!info->lost_cnt)
 		return;
-	for (i = 0; i < info->lost_cnt; i++) {
-		cnt += info->lost[i].cnt;
-		if (info->lost[i].end_ns > info->lost[i].begin_ns)
-			ns += info->lost[i].end_ns - info->lost[i].begin_ns;
-	}
 	next(s);
-	add(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", cnt,
-	    info->lost_cnt, info->lost_cnt == 1 ? "" : "s", (double)ns / 1e6);
+	add(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", sum.records,
+	    info->lost_cnt, info->lost_cnt == 1 ? "" : "s", (double)sum.ns / 1e6);
 	if (!session_info__counter(info, PTB_CNT_RING_FULL))
 		add(s, " (raise --ringbuf)");
 }
 
-/* What a capture that is made by ptbpf never reaches. */
-static void add_limits(struct sentence *s, const struct session_totals *t)
+static void add_totals(struct sentence *s, const struct session_totals *t)
 {
 	const struct {
 		uint64_t cnt;
+		const char *noun; /* with an "s" of several; NULL: the text has it */
 		const char *text;
 	} rows[] = {
-		{ t->unread_bytes, "bytes of the capture not read: it has more records than the "
-				   "limit for its size allows" },
-		{ t->over_threads, "records of threads beyond the limit on their number" },
-		{ t->not_written, "events left out: the output would exceed the limit for a "
-				  "capture of this size" },
-		{ t->gpu_left_out, "GPU records left out: they would exceed the memory limit for "
-				   "a capture of this size" },
+		{ t->end_lost, "slice", "whose end may be among the lost records (marked ptbpf.end_lost)" },
+		{ t->gpu_no_clock, "GPU record", "of processes whose agent sent no clock pair" },
+		/* what a capture that is made by ptbpf never reaches */
+		{ t->unread_bytes, NULL,
+		  "bytes of the capture not read: it has more records than the "
+		  "limit for its size allows" },
+		{ t->over_threads, NULL, "records of threads beyond the limit on their number" },
+		{ t->not_written, NULL,
+		  "events left out: the output would exceed the limit for a "
+		  "capture of this size" },
+		{ t->gpu_left_out, NULL,
+		  "GPU records left out: they would exceed the memory limit for "
+		  "a capture of this size" },
+		{ t->stopped, NULL, NULL },
+		{ t->late_records, "record", "arrived too late to be sorted (the machine is overloaded)" },
+		{ t->tensors_over, NULL,
+		  "times a tensor or storage got a new number because too many are alive" },
+		{ t->bad_records, "malformed record", "skipped (is the capture damaged?)" },
 	};
 	size_t i;
 
@@ -149,46 +167,16 @@ static void add_limits(struct sentence *s, const struct session_totals *t)
 		if (!rows[i].cnt)
 			continue;
 		next(s);
-		add(s, "%" PRIu64 " %s", rows[i].cnt, rows[i].text);
-	}
-	if (!t->stopped)
-		return;
-	next(s);
-	add(s,
-	    "the capture was not read to its end: that would exceed the limit on %s for a "
-	    "capture of this size",
-	    t->stopped == EFFORT_MEMORY ? "memory" : "work");
-}
-
-static void add_totals(struct sentence *s, const struct session_totals *t)
-{
-	if (t->end_lost) {
-		next(s);
-		add(s, "%" PRIu64 " slice%s whose end may be among the lost records (marked ptbpf.end_lost)",
-		    t->end_lost, t->end_lost == 1 ? "" : "s");
-	}
-	if (t->gpu_no_clock) {
-		next(s);
-		add(s,
-		    "%" PRIu64 " GPU record%s of processes whose agent sent no clock "
-		    "pair",
-		    t->gpu_no_clock, t->gpu_no_clock == 1 ? "" : "s");
-	}
-	add_limits(s, t);
-	if (t->late_records) {
-		next(s);
-		add(s, "%" PRIu64 " record%s arrived too late to be sorted (the machine is overloaded)",
-		    t->late_records, t->late_records == 1 ? "" : "s");
-	}
-	if (t->tensors_over) {
-		next(s);
-		add(s, "%" PRIu64 " times a tensor or storage got a new number because too many are alive",
-		    t->tensors_over);
-	}
-	if (t->bad_records) {
-		next(s);
-		add(s, "%" PRIu64 " malformed record%s skipped (is the capture damaged?)",
-		    t->bad_records, t->bad_records == 1 ? "" : "s");
+		if (!rows[i].text)
+			add(s,
+			    "the capture was not read to its end: that would exceed the limit on %s for a "
+			    "capture of this size",
+			    t->stopped == EFFORT_MEMORY ? "memory" : "work");
+		else if (rows[i].noun)
+			add(s, "%" PRIu64 " %s%s %s", rows[i].cnt, rows[i].noun,
+			    rows[i].cnt == 1 ? "" : "s", rows[i].text);
+		else
+			add(s, "%" PRIu64 " %s", rows[i].cnt, rows[i].text);
 	}
 }
 

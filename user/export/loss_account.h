@@ -9,6 +9,19 @@
 
 #include "model/session.h"
 
+/* The rows of PTB_COUNTERS; behind the last one without a text. */
+extern const struct loss_counter {
+	uint32_t id;
+	bool loss;
+	const char *name, *text;
+} loss_counters[];
+
+/* All intervals in which records were lost. */
+struct loss_intervals {
+	uint64_t records, ns;
+};
+struct loss_intervals loss_account__intervals(const struct session_info *info);
+
 /*
  * Refused functions that hide calls of operators. Not counted: operators of which only the end is not probed, and C++
  * functions outside of at::_ops that may dispatch some operator, but which one is not known.

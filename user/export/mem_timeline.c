@@ -14,6 +14,7 @@
 #include "base/jsonw.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "export/formats.h"
 #include "export/mem_timeline_priv.h"
 #include "export/text_ids.h"
 
@@ -349,24 +350,13 @@ struct session_sink mem_timeline__sink(struct mem_timeline *mt)
 static int choose_process(struct mem_timeline *mt, uint32_t tgid)
 {
 	const struct session_info *info = mt->info;
-	uint32_t i = 0;
 
 	if (!info->has_memory) {
 		pr_error("cannot write '%s': the capture has no memory events; record with --profile-memory",
 			 mt->path);
 		return -ENODATA;
 	}
-	while (tgid && i < info->process_cnt && info->processes[i].tgid != tgid)
-		i++;
-	if (tgid && i == info->process_cnt) {
-		pr_error("cannot write '%s': the capture has no process %u", mt->path, tgid);
-		return -ESRCH;
-	}
-	mt->tgid = i < info->process_cnt ? info->processes[i].tgid : 0;
-	if (info->process_cnt > 1 && !tgid)
-		pr_warn("'%s' is of process %u; the capture has %u more, which --pid selects",
-			mt->path, mt->tgid, info->process_cnt - 1);
-	return 0;
+	return export__choose_process(info, mt->path, tgid, &mt->tgid);
 }
 
 int mem_timeline__open(const char *path, const struct session *s, const struct timeline_opts *opts,

@@ -69,17 +69,18 @@ struct page {
 
 /* ---- what is shown ---- */
 
-static void choose_unit(struct page *p)
+/* The largest unit that so many bytes have one of, or bytes. */
+static const char *unit_of(uint64_t bytes, double *unit_bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	size_t i = 0;
 
-	p->unit_bytes = 1;
-	while (i + 1 < sizeof(units) / sizeof(units[0]) && (double)p->peak >= 1024 * p->unit_bytes) {
-		p->unit_bytes *= 1024;
+	*unit_bytes = 1;
+	while (i + 1 < sizeof(units) / sizeof(units[0]) && (double)bytes >= 1024 * *unit_bytes) {
+		*unit_bytes *= 1024;
 		i++;
 	}
-	p->unit = units[i];
+	return units[i];
 }
 
 static uint32_t column_of(const struct page *p, uint64_t t)
@@ -149,7 +150,7 @@ static int make_columns(struct page *p)
 	while (timeline_walk__next(&w))
 		put_state(p, &w);
 	fill_columns(p);
-	choose_unit(p);
+	p->unit = unit_of((uint64_t)p->peak, &p->unit_bytes);
 	return 0;
 }
 
@@ -227,15 +228,10 @@ static void put_text(FILE *f, const char *text)
 
 static void put_bytes(FILE *f, uint64_t bytes)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	double v = (double)bytes;
-	size_t i = 0;
+	double unit_bytes;
+	const char *unit = unit_of(bytes, &unit_bytes);
 
-	while (i + 1 < sizeof(units) / sizeof(units[0]) && v >= 1024) {
-		v /= 1024;
-		i++;
-	}
-	fprintf(f, i ? "%.2f %s" : "%.0f %s", v, units[i]);
+	fprintf(f, "%.*f %s", unit_bytes > 1 ? 2 : 0, (double)bytes / unit_bytes, unit);
 }
 
 /* ---- picture ---- */

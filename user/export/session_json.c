@@ -15,18 +15,6 @@ static const char *const capture_keys[] = {
 	"no_steps", "by_shape", "with_flops", "exact_memory", "sort_by", "row_limit",
 };
 
-static const struct counter_row {
-	uint32_t id;
-	bool loss;
-	const char *name, *text;
-} counter_rows[] = {
-#define X(name, nr, loss, text) { nr, loss, #name, text },
-	PTB_COUNTERS(X)
-#undef X
-};
-
-#define COUNTER_ROW_CNT (sizeof(counter_rows) / sizeof(counter_rows[0]))
-
 /* The text of a row by its number, which is foreign. */
 #define TEXT_OF(texts, nr)                                                                         \
 	((nr) < sizeof(texts) / sizeof((texts)[0]) && (texts)[nr] && *(texts)[nr] ? (texts)[nr] :  \
@@ -211,22 +199,15 @@ static void write_refused(struct jsonw *w, const struct session_info *info)
 /* Every counter that counted something, whether a loss or not, with its sentence. */
 static void write_loss(struct jsonw *w, const struct session_info *info)
 {
-	uint64_t lost = 0, ns = 0;
-	uint32_t i;
+	struct loss_intervals lost = loss_account__intervals(info);
+	const struct loss_counter *r;
 
-	for (i = 0; i < info->lost_cnt; i++) {
-		lost += info->lost[i].cnt;
-		if (info->lost[i].end_ns > info->lost[i].begin_ns)
-			ns += info->lost[i].end_ns - info->lost[i].begin_ns;
-	}
 	JSONW_OBJ(w, "loss");
-	JSONW_U64(w, "lost_records", lost);
+	JSONW_U64(w, "lost_records", lost.records);
 	JSONW_U64(w, "lost_intervals", info->lost_cnt);
-	JSONW_U64(w, "lost_intervals_ns", ns);
+	JSONW_U64(w, "lost_intervals_ns", lost.ns);
 	JSONW_ARR(w, "counters");
-	for (i = 0; i < COUNTER_ROW_CNT; i++) {
-		const struct counter_row *r = &counter_rows[i];
-
+	for (r = loss_counters; r->text; r++) {
 		if (!*r->text || !session_info__counter(info, r->id))
 			continue;
 		jsonw__begin_obj(w);
@@ -249,11 +230,8 @@ static void write_cost(struct jsonw *w, const struct session_info *info)
 	JSONW_DOUBLE(w, "per_hit_ns", (double)session_info__counter(info, PTB_CNT_COST_PS) / 1000.0);
 	JSONW_U64(w, "hits", session_info__counter(info, PTB_CNT_HITS));
 	write_ms(w, "estimated_total_ms", ns);
-	jsonw__key(w, "percent_of_window"); /* of one thread's time; several threads share the sum */
-	if (window > 0.0)
-		jsonw__double(w, floor(ns / window * 1e5 + 0.5) / 1e3);
-	else
-		jsonw__null(w);
+	/* of one thread's time; several threads share the sum */
+	JSONW_DOUBLE(w, "percent_of_window", window > 0.0 ? floor(ns / window * 1e5 + 0.5) / 1e3 : NAN);
 	write_ms(w, "collector_cpu_ms", (double)session_info__counter(info, PTB_CNT_COLLECTOR_CPU_NS));
 	JSONW_U64(w, "collector_rss_bytes", session_info__counter(info, PTB_CNT_COLLECTOR_RSS));
 	jsonw__end_obj(w);

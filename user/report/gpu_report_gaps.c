@@ -293,18 +293,9 @@ static int by_length(const void *a, const void *b)
 	return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static int by_sum(const void *a, const void *b)
-{
-	const struct gr_why *x = a, *y = b;
-
-	return x->ns == y->ns ? 0 : x->ns < y->ns ? 1 : -1;
-}
-
 int gr_gaps__sort(struct gpu_report *gr)
 {
-	int err = sort__array(gr->gaps, gr->gap_cnt, sizeof(*gr->gaps), by_length);
-
-	return err ? err : sort__array(gr->whys, gr->why_cnt, sizeof(*gr->whys), by_sum);
+	return sort__array(gr->gaps, gr->gap_cnt, sizeof(*gr->gaps), by_length);
 }
 
 const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap, const struct gr_reason *why)

@@ -36,7 +36,7 @@ static void put_where(struct printer *p, const struct gr_reason *why)
 {
 	static const char *const where[] = { "python", "operator", "call", "" };
 
-	JSONW_STR(p->w, "cause", gr__cause_text(why->cause));
+	JSONW_STR(p->w, "cause", gr_causes[why->cause].text);
 	JSONW_STR(p->w, "where", where[why->where]);
 	JSONW_STR(p->w, "operator", GR_TEXT(p->gr, why->where == GR_IN_OP ? why->what : why->op));
 	JSONW_STR(p->w, "call", why->where == GR_IN_CALL ? GR_TEXT(p->gr, why->what) : "");
@@ -66,7 +66,7 @@ static void put_device(struct printer *p, const struct gr_device *d)
 		if (!d->cause_cnt[c])
 			continue;
 		jsonw__begin_row(p->w);
-		JSONW_STR(p->w, "cause", gr__cause_text(c));
+		JSONW_STR(p->w, "cause", gr_causes[c].text);
 		JSONW_U64(p->w, "count", d->cause_cnt[c]);
 		JSONW_U64(p->w, "ns", d->cause_ns[c]);
 		jsonw__end_obj(p->w);

@@ -177,8 +177,9 @@ int gr_rank__all(struct gpu_report *gr);
 int gr_gaps__find(struct gpu_report *gr, struct gr_device *d);
 int gr_gaps__sort(struct gpu_report *gr);
 
-const char *gr__cause_text(enum gr_cause cause);
-const char *gr__cause_sentence(enum gr_cause cause);
+extern const struct gr_cause_row {
+	const char *text, *sentence;
+} gr_causes[]; /* by enum gr_cause */
 /* "CPU work in Python", "aten::add", "cudaMalloc in aten::empty"; into buf, which is returned. */
 const char *gr__where_text(const struct gpu_report *gr, char *buf, size_t cap,
 			   const struct gr_reason *why);

@@ -14,27 +14,11 @@
 #include "base/log.h"
 #include "base/sort.h"
 
-const char *gr__cause_text(enum gr_cause cause)
-{
-	static const char *const texts[] = {
-#define X(name, text, sentence) text,
-		GR_CAUSES(X)
+const struct gr_cause_row gr_causes[] = {
+#define X(name, text, sentence) { text, sentence },
+	GR_CAUSES(X)
 #undef X
-	};
-
-	return texts[cause];
-}
-
-const char *gr__cause_sentence(enum gr_cause cause)
-{
-	static const char *const texts[] = {
-#define X(name, text, sentence) sentence,
-		GR_CAUSES(X)
-#undef X
-	};
-
-	return texts[cause];
-}
+};
 
 const char *gr__copy_text(const struct gpu_report *gr, char *buf, const struct gr_copy *c)
 {
@@ -91,6 +75,7 @@ BY_TIME(by_kernel_time, gr_kernel)
 BY_TIME(by_copy_time, gr_copy)
 BY_TIME(by_api_time, gr_api)
 BY_TIME(by_overhead_time, gr_overhead)
+BY_TIME(by_why_time, gr_why)
 
 #define SORT(list, cnt, cmp) sort__array(list, cnt, sizeof((list)[0]), cmp)
 
@@ -343,5 +328,6 @@ int gr_rank__all(struct gpu_report *gr)
 	err = err ? err : SORT(gr->copies, gr->copy_cnt, by_copy_time);
 	err = err ? err : SORT(gr->apis, gr->api_cnt, by_api_time);
 	err = err ? err : SORT(gr->overheads, gr->overhead_cnt, by_overhead_time);
+	err = err ? err : SORT(gr->whys, gr->why_cnt, by_why_time);
 	return err ? err : gr_gaps__sort(gr);
 }

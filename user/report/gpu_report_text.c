@@ -25,17 +25,30 @@ static double percent(uint64_t part, uint64_t whole)
 }
 
 /* The last cell of a row that has `used` columns so far. */
-static void put_last(const struct printer *p, const char *text, size_t used)
+static void put_last(const struct printer *p, const char *text, int used)
 {
-	cell__put_text(p->out, text, used < REPORT_LINE - 30 ? REPORT_LINE - used : 30);
+	cell__put_last(p->out, text, (size_t)used, 30);
 	fputc('\n', p->out);
 }
 
-/* The operator that launches it, below the last cell. */
-static void put_from(const struct printer *p, int used, const char *op)
+/* As the last cell: "synchronisation: cudaStreamSynchronize in aten::item". */
+static void put_reason(const struct printer *p, const struct gr_reason *why, int used)
 {
+	char where[512];
+
+	gr__where_text(p->gr, where, sizeof(where), why);
+	used += fprintf(p->out, "%s%s", gr_causes[why->cause].text, *where ? ": " : "");
+	put_last(p, where, used);
+}
+
+/* As the last cell; below it the operator that launches most of it. */
+static void put_kernel_name(const struct printer *p, const struct gr_kernel *k, int used)
+{
+	put_last(p, GR_TEXT(p->gr, k->name), used);
+	if (!k->op)
+		return;
 	fprintf(p->out, "%*s<- ", used, "");
-	cell__put_text(p->out, op, 60);
+	cell__put_text(p->out, GR_TEXT(p->gr, k->op), 60);
 	fputc('\n', p->out);
 }
 
@@ -60,7 +73,6 @@ static void put_head(const struct printer *p)
 static void put_reasons(const struct printer *p, const struct gr_device *d)
 {
 	const struct gpu_report *gr = p->gr;
-	char what[512];
 	uint32_t i, n = 0;
 
 	for (i = 0; i < gr->why_cnt && n < REASONS_ON_TOP; i++) {
@@ -69,13 +81,9 @@ static void put_reasons(const struct printer *p, const struct gr_device *d)
 
 		if (y->device != d->id)
 			continue;
-		gr__where_text(gr, what, sizeof(what), &y->why);
-		used = fprintf(p->out, "           %5.1f %%  %10s  %s",
-			       percent(y->ns, d->idle_ns + d->short_ns), cell__duration(y->ns).text,
-			       gr__cause_text(y->why.cause));
-		if (*what)
-			used += fprintf(p->out, ": ");
-		put_last(p, what, (size_t)used);
+		used = fprintf(p->out, "           %5.1f %%  %10s  ",
+			       percent(y->ns, d->idle_ns + d->short_ns), cell__duration(y->ns).text);
+		put_reason(p, &y->why, used);
 		n++;
 	}
 }
@@ -138,7 +146,7 @@ static void put_causes(const struct printer *p)
 				fprintf(p->out, "  %3u %5.1f %% %11s %8" PRIu64 "  %s: %s\n", d->id,
 					percent(d->cause_ns[c], idle),
 					cell__duration(d->cause_ns[c]).text, d->cause_cnt[c],
-					gr__cause_text(c), gr__cause_sentence(c));
+					gr_causes[c].text, gr_causes[c].sentence);
 		if (d->short_cnt)
 			fprintf(p->out,
 				"  %3u %5.1f %% %11s %8" PRIu64
@@ -152,7 +160,6 @@ static void put_whys(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = report__shown(gr->why_cnt, p->opts->row_limit), i;
-	char what[512];
 
 	if (!gr->why_cnt)
 		return;
@@ -160,14 +167,10 @@ static void put_whys(const struct printer *p)
 	fprintf(p->out, "  %3s %11s %8s %11s  %s\n", "GPU", "time", "gaps", "longest", "cause: where");
 	for (i = 0; i < shown; i++) {
 		const struct gr_why *y = &gr->whys[i];
-		int used = fprintf(p->out, "  %3u %11s %8" PRIu64 " %11s  %s", y->device,
-				   cell__duration(y->ns).text, y->cnt,
-				   cell__duration(y->max_ns).text, gr__cause_text(y->why.cause));
+		int used = fprintf(p->out, "  %3u %11s %8" PRIu64 " %11s  ", y->device,
+				   cell__duration(y->ns).text, y->cnt, cell__duration(y->max_ns).text);
 
-		gr__where_text(gr, what, sizeof(what), &y->why);
-		if (*what)
-			used += fprintf(p->out, ": ");
-		put_last(p, what, (size_t)used);
+		put_reason(p, &y->why, used);
 	}
 	report__put_rest(p->out, shown, gr->why_cnt);
 }
@@ -176,7 +179,6 @@ static void put_gaps(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = report__shown(gr->gap_cnt, p->opts->row_limit), i;
-	char what[512];
 
 	if (!gr->gap_cnt)
 		return;
@@ -184,15 +186,11 @@ static void put_gaps(const struct printer *p)
 	fprintf(p->out, "  %3s %11s %14s  %s\n", "GPU", "time", "at", "cause: where");
 	for (i = 0; i < shown; i++) {
 		const struct gr_gap *g = &gr->gaps[i];
-		int used = fprintf(p->out, "  %3u %11s %+12.6f s  %s", g->device,
+		int used = fprintf(p->out, "  %3u %11s %+12.6f s  ", g->device,
 				   cell__duration(g->end - g->begin).text,
-				   (double)(g->begin - gr->info->begin_ns) / 1e9,
-				   gr__cause_text(g->why.cause));
+				   (double)(g->begin - gr->info->begin_ns) / 1e9);
 
-		gr__where_text(gr, what, sizeof(what), &g->why);
-		if (*what)
-			used += fprintf(p->out, ": ");
-		put_last(p, what, (size_t)used);
+		put_reason(p, &g->why, used);
 	}
 	report__put_rest(p->out, shown, gr->gap_cnt);
 }
@@ -209,15 +207,11 @@ static void put_kernels(const struct printer *p)
 		"longest", "name, operator that launches most of it");
 	for (i = 0; i < shown; i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
-		char name[512];
 		int used = fprintf(p->out, "  %5.1f %% %11s %8" PRIu64 " %10s %10s  ",
 				   percent(k->ns, gr->kernel_ns), cell__duration(k->ns).text, k->cnt,
 				   cell__duration(k->ns / k->cnt).text, cell__duration(k->max_ns).text);
 
-		snprintf(name, sizeof(name), "%s", GR_TEXT(gr, k->name));
-		put_last(p, name, (size_t)used);
-		if (k->op)
-			put_from(p, used, GR_TEXT(gr, k->op));
+		put_kernel_name(p, k, used);
 	}
 	report__put_rest(p->out, shown, gr->kernel_cnt);
 }
@@ -308,7 +302,7 @@ static void put_apis(const struct printer *p)
 				   a->bytes ? cell__bytes((double)a->bytes).text : "");
 
 		gr__where_text(gr, name, sizeof(name), &at);
-		cell__put_text(p->out, name, used < REPORT_LINE - 30 ? (size_t)(REPORT_LINE - used) : 30);
+		cell__put_last(p->out, name, (size_t)used, 30);
 		if (a->errors)
 			fprintf(p->out, ", %" PRIu64 " failed", a->errors);
 		if (a->no_result)
@@ -390,9 +384,7 @@ static void put_host(const struct printer *p)
 		const struct gr_kernel *k = &gr->kernels[i];
 		int used = fprintf(p->out, "  %8" PRIu64 " %11s  ", k->cnt, cell__duration(k->ns).text);
 
-		put_last(p, GR_TEXT(gr, k->name), (size_t)used);
-		if (k->op)
-			put_from(p, used, GR_TEXT(gr, k->op));
+		put_kernel_name(p, k, used);
 	}
 	report__put_rest(p->out, shown, gr->kernel_cnt);
 }

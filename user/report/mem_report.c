@@ -74,8 +74,7 @@ static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
 	if (mr->proc_cnt > before) {
 		p->tgid = tgid;
 		p->first_step = p->last_step = p->rss_peak_step = -1;
-		mr_growth__init(&p->by_step);
-		mr_growth__init(&p->by_time);
+		mr_growth__init(&p->growth);
 	}
 	return p;
 }
@@ -115,8 +114,7 @@ static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_
 		d->type = type;
 		d->index = index;
 		d->peak_step = -1;
-		mr_growth__init(&d->by_step);
-		mr_growth__init(&d->by_time);
+		mr_growth__init(&d->growth);
 	}
 	return d;
 }
@@ -226,8 +224,7 @@ static void rss_at(struct mem_report *mr, struct mr_proc *p, uint64_t ts, int64_
 		return;
 	if (!p->has_rss)
 		memcpy(p->rss_begin, rss, sizeof(p->rss_begin));
-	mr_growth__at(&p->by_step, step, mr__resident(p->rss));
-	mr_growth__at(&p->by_time, mr__time_period(mr, ts), mr__resident(p->rss));
+	mr_growth__at(&p->growth, step, mr__time_period(mr, ts), mr__resident(p->rss));
 	memcpy(p->rss, rss, sizeof(p->rss));
 	if (!p->has_rss || mr__resident(rss) > mr__resident(p->rss_peak)) {
 		memcpy(p->rss_peak, rss, sizeof(p->rss_peak));
@@ -319,8 +316,7 @@ static int count_change(struct mem_report *mr, struct mr_proc *p, const struct m
 		return -ENOMEM;
 	if (!d->allocs && !d->frees && d->type && (int64_t)ev->allocated >= ev->bytes)
 		d->begin = d->now = d->peak = ev->allocated - (uint64_t)ev->bytes; /* before its first event */
-	mr_growth__at(&d->by_step, ev->at.step, d->now);
-	mr_growth__at(&d->by_time, mr__time_period(mr, ev->ts_ns), d->now);
+	mr_growth__at(&d->growth, ev->at.step, mr__time_period(mr, ev->ts_ns), d->now);
 	err = count_block(mr, d, ev);
 	if (err)
 		return err;

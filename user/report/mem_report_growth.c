@@ -7,10 +7,11 @@
 
 #include "report/mem_report_priv.h"
 
-void mr_growth__init(struct mr_growth *g)
+void mr_growth__init(struct mr_growths *g)
 {
-	g->period = -1;
-	g->stride = 1;
+	const struct mr_growth none = { .period = -1, .stride = 1 };
+
+	*g = (struct mr_growths){ none, none };
 }
 
 static void hold(struct mr_growth *g, int64_t period, uint64_t value)
@@ -30,7 +31,7 @@ static void hold(struct mr_growth *g, int64_t period, uint64_t value)
 }
 
 /* The value that held until now was that of the end of the period before. Threads may lag a step behind. */
-void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value)
+static void value_until(struct mr_growth *g, int64_t period, uint64_t value)
 {
 	if (period >= 0 ? period <= g->period : g->over)
 		return;
@@ -39,6 +40,12 @@ void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value)
 	g->over = period < 0; /* no step, but its end */
 	if (period >= 0)
 		g->period = period;
+}
+
+void mr_growth__at(struct mr_growths *g, int64_t step, int64_t time_period, uint64_t value)
+{
+	value_until(&g->by_step, step, value);
+	value_until(&g->by_time, time_period, value);
 }
 
 static int cmp_double(const void *a, const void *b)
@@ -93,8 +100,9 @@ static bool lasting_slope(const struct mr_growth *g, double *values, double *slo
 	return true;
 }
 
-bool mr_growth__slope(const struct mr_growth *g, double *slope)
+bool mr_growth__slope(const struct mr_growths *growths, bool by_step, double *slope)
 {
+	const struct mr_growth *g = by_step ? &growths->by_step : &growths->by_time;
 	double values[MR_GROWTH_HELD];
 	bool falls, known;
 	uint32_t i;
@@ -115,11 +123,12 @@ bool mr_growth__slope(const struct mr_growth *g, double *slope)
 #define NOISE_BYTES (1 << 20)
 #define NOISE_SHARE 0.01
 
-bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope)
+bool mr_growth__noisy_slope(const struct mr_growths *growths, bool by_step, double *slope)
 {
+	const struct mr_growth *g = by_step ? &growths->by_step : &growths->by_time;
 	double all, change, last;
 
-	if (!mr_growth__slope(g, slope))
+	if (!mr_growth__slope(growths, by_step, slope))
 		return false;
 	last = (double)g->held[g->cnt - 1].value;
 	change = last - (double)g->held[0].value;

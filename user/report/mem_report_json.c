@@ -55,10 +55,10 @@ static void put_rss(struct printer *p, const char *key, bool known, const uint64
 	jsonw__end_obj(p->w);
 }
 
-static void put_slope(struct printer *p, const struct mr_growth *steps, const struct mr_growth *time)
+static void put_slope(struct printer *p, const struct mr_growths *g)
 {
 	double slope = 0.0;
-	bool known = mr_growth__slope(p->v->by_step ? steps : time, &slope);
+	bool known = mr_growth__slope(g, p->v->by_step, &slope);
 
 	JSONW_DOUBLE(p->w, "growth_per_period", known ? slope : NAN); /* null */
 }
@@ -79,7 +79,7 @@ static void put_device(struct printer *p, const struct mr_device *d)
 	JSONW_U64(p->w, "begin", d->begin);
 	JSONW_U64(p->w, "end", d->now);
 	JSONW_U64(p->w, "reserved_peak", d->reserved_peak);
-	put_slope(p, &d->by_step, &d->by_time);
+	put_slope(p, &d->growth);
 	JSONW_OBJ(p->w, "peak");
 	JSONW_U64(p->w, "bytes", d->peak);
 	put_time(p, "ns", d->peak_nr ? d->peak_ts : 0);
@@ -269,7 +269,7 @@ static void put_sizes(struct printer *p)
 	put_rss(p, "peak", true, pr->rss_peak);
 	put_time(p, "peak_ns", pr->rss_peak_ts);
 	put_step(p, "peak_step", pr->rss_peak_step);
-	put_slope(p, &pr->by_step, &pr->by_time);
+	put_slope(p, &pr->growth);
 	jsonw__end_obj(p->w);
 }
 

@@ -42,6 +42,11 @@ struct mr_growth {
 	} held[MR_GROWTH_HELD];
 };
 
+/* One of both counts: which one is known at the end. */
+struct mr_growths {
+	struct mr_growth by_step, by_time;
+};
+
 /* Blocks that the same operator, in the same annotation, with inputs of the same shapes, asks for. */
 struct mr_group {
 	uint32_t proc, device;
@@ -70,7 +75,7 @@ struct mr_device {
 	uint64_t rss_at_peak[PTB_RSS_KINDS];
 	bool has_rss_at_peak;
 	uint64_t allocs, frees, alloc_bytes, free_bytes;
-	struct mr_growth by_step, by_time;
+	struct mr_growths growth;
 };
 
 /* What the kernel did below one operator and annotation. */
@@ -106,7 +111,7 @@ struct mr_proc {
 	uint64_t rss_begin[PTB_RSS_KINDS], rss[PTB_RSS_KINDS], rss_peak[PTB_RSS_KINDS];
 	uint64_t rss_peak_ts;
 	int64_t rss_peak_step;
-	struct mr_growth by_step, by_time; /* of the resident size */
+	struct mr_growths growth; /* of the resident size */
 	uint64_t freed_unknown;
 	uint64_t ooms, oom_kills, huge_pages, migrated;
 	struct mr_kernel sum; /* of its operators */
@@ -154,16 +159,16 @@ static inline uint64_t mr__resident(const uint64_t rss[PTB_RSS_KINDS])
 
 /* ---- mem_report_growth.c ---- */
 
-void mr_growth__init(struct mr_growth *g);
+void mr_growth__init(struct mr_growths *g);
 /* The value that held until now, used when a period begins or goes on. */
-void mr_growth__at(struct mr_growth *g, int64_t period, uint64_t value);
+void mr_growth__at(struct mr_growths *g, int64_t step, int64_t time_period, uint64_t value);
 /*
  * Bytes per period, the median over all pairs of periods. Not 0 only if most of the change came in several steps that were not
  * undone: neither what was made once counts nor what goes up and down. False: too few periods.
  */
-bool mr_growth__slope(const struct mr_growth *g, double *slope);
+bool mr_growth__slope(const struct mr_growths *g, bool by_step, double *slope);
 /* As above, but false when that is less than the value's noise: it must have changed so much over all periods too. */
-bool mr_growth__noisy_slope(const struct mr_growth *g, double *slope);
+bool mr_growth__noisy_slope(const struct mr_growths *g, bool by_step, double *slope);
 
 /* mem_report.c, for the others */
 /* Is the process, and its device, among those that the report has room for? */

@@ -126,11 +126,11 @@ static void put_ooms(const struct printer *p)
 		fprintf(p->out, "%17s%" PRIu64 " more before these\n", "", all - shown);
 }
 
-static void put_slope(const struct printer *p, const struct mr_growth *steps, const struct mr_growth *time)
+static void put_slope(const struct printer *p, const struct mr_growths *g)
 {
 	double slope;
 
-	if (mr_growth__slope(p->v->by_step ? steps : time, &slope))
+	if (mr_growth__slope(g, p->v->by_step, &slope))
 		fprintf(p->out, "; %s a %s", cell__change(slope).text, period(p));
 }
 
@@ -142,11 +142,10 @@ static void put_foreign_growth(const struct printer *p)
 	double rss, torch = 0.0, one;
 	uint32_t i;
 
-	if (!mr_growth__noisy_slope(v->by_step ? &pr->by_step : &pr->by_time, &rss) || rss < 0)
+	if (!mr_growth__noisy_slope(&pr->growth, v->by_step, &rss) || rss < 0)
 		return;
 	for (i = 0; i < v->device_cnt; i++)
-		if (!v->devices[i]->type &&
-		    mr_growth__slope(v->by_step ? &v->devices[i]->by_step : &v->devices[i]->by_time, &one))
+		if (!v->devices[i]->type && mr_growth__slope(&v->devices[i]->growth, v->by_step, &one))
 			torch += one;
 	if (torch * 2 > rss)
 		return;
@@ -205,7 +204,7 @@ static void put_device(const struct printer *p, const struct mr_device *d)
 	if (d->peak_nr)
 		fprintf(p->out, " at %s", when(p, d->peak_ts, d->peak_step).text);
 	fprintf(p->out, "; %s at the end", cell__bytes((double)d->now).text);
-	put_slope(p, &d->by_step, &d->by_time);
+	put_slope(p, &d->growth);
 	if (d->reserved_peak)
 		fprintf(p->out, "; reserved %s", cell__bytes((double)d->reserved_peak).text);
 	fputc('\n', p->out);
@@ -228,7 +227,7 @@ static void put_rss(const struct printer *p)
 		cell__bytes((double)mr__resident(pr->rss_peak)).text,
 		when(p, pr->rss_peak_ts, pr->rss_peak_step).text,
 		cell__bytes((double)mr__resident(pr->rss)).text);
-	if (mr_growth__noisy_slope(p->v->by_step ? &pr->by_step : &pr->by_time, &slope))
+	if (mr_growth__noisy_slope(&pr->growth, p->v->by_step, &slope))
 		fprintf(p->out, "; %s a %s", cell__change(slope).text, period(p));
 	fputc('\n', p->out);
 }

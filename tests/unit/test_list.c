@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* base/list: elements by key, and what is left when memory is refused. */
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "base/mem_limit.h"
+#include "suite.h"
+
+struct item {
+	uint64_t v;
+};
+
+static struct owner {
+	struct item *items;
+	uint32_t item_cnt, item_cap;
+	struct hashmap item_ids;
+} o;
+
+#define ITEMS KEYED_LIST(&o, items, item, "count items")
+
+static void drop(void)
+{
+	free(o.items);
+	hashmap__clear(&o.item_ids);
+	o = (struct owner){ .items = NULL };
+}
+
+static void test_append_is_zeroed(void)
+{
+	struct item *i = list__append(LIST(&o, items, item, "count items"));
+
+	CU_ASSERT_PTR_NOT_NULL_FATAL(i);
+	i->v = 7;
+	o.item_cnt = 0; /* its room is used again */
+	i = list__append(LIST(&o, items, item, "count items"));
+	CU_ASSERT_PTR_NOT_NULL_FATAL(i);
+	CU_ASSERT_EQUAL(i->v, 0);
+	CU_ASSERT_EQUAL(o.item_cnt, 1);
+	drop();
+}
+
+static void test_keyed(void)
+{
+	uint64_t k;
+
+	for (k = 0; k < 1000; k++) {
+		struct item *i = list__keyed(ITEMS, k, ~k);
+
+		CU_ASSERT_PTR_NOT_NULL_FATAL(i);
+		CU_ASSERT_EQUAL(i->v, 0);
+		i->v = k + 1;
+	}
+	for (k = 0; k < 1000; k++) {
+		struct item *i = list__keyed(ITEMS, k, ~k);
+
+		CU_ASSERT_PTR_NOT_NULL_FATAL(i);
+		CU_ASSERT_EQUAL(i->v, k + 1);
+	}
+	CU_ASSERT_EQUAL(o.item_cnt, 1000);
+	drop();
+}
+
+/* What was refused is not there, neither as an element nor by its key; the others are. */
+static void test_no_memory(void)
+{
+	uint64_t refused = 0, k;
+
+	for (k = 0; k < 64; k++) { /* past each size at which the array or the map grows */
+		struct item *i;
+
+		CU_ASSERT_EQUAL(mem_limit__set(1), 0);
+		i = list__keyed(ITEMS, k, 0);
+		CU_ASSERT_EQUAL(mem_limit__set(0), 0);
+		if (!i) {
+			refused++;
+			CU_ASSERT_EQUAL(o.item_cnt, k);
+			CU_ASSERT_PTR_NULL(hashmap__get(&o.item_ids, k, 0));
+			i = list__keyed(ITEMS, k, 0);
+		}
+		CU_ASSERT_PTR_NOT_NULL_FATAL(i);
+		i->v = k;
+		CU_ASSERT_EQUAL(o.item_cnt, k + 1);
+	}
+	CU_ASSERT_TRUE(refused > 1);
+	for (k = 0; k < 64; k++)
+		CU_ASSERT_EQUAL(((struct item *)list__keyed(ITEMS, k, 0))->v, k);
+	drop();
+}
+
+int main(void)
+{
+	static const CU_TestInfo tests[] = {
+		{ "an appended element is zeroed", test_append_is_zeroed },
+		{ "keyed", test_keyed },
+		{ "no memory", test_no_memory },
+		CU_TEST_INFO_NULL,
+	};
+
+	return run_suite("list", tests);
+}

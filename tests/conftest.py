@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Fixtures and hooks of all Python tests."""
 
+import contextlib
 import os
+import signal
 
 import pytest
 
@@ -15,13 +17,14 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Before any test file takes PYTHON from support."""
+    os.environ[support.RUN_MARK] = str(os.getpid())
     if config.getoption("--env"):
         support.PYTHON = environments.get(config.getoption("--env")).python
 
 
 @pytest.fixture(scope="session", autouse=True)
 def environment(request):
-    """--env names one that is here."""
+    """--env names an environment that exists."""
     which = request.config.getoption("--env")
     why = environments.get(which).why_not() if which else None
     if why:
@@ -44,14 +47,26 @@ def detail(record_property):
 @pytest.fixture
 def spin():
     """tests/workloads/spin.py, one for all tests of a file: leave it as it was."""
-    with support.shared(support.workload, "spin.py") as process:
-        yield process
+    return support.shared(support.workload, "spin.py")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def end_of_shared():
+def end_of_processes():
+    """A file of tests leaves no process behind; one that does is killed, and fails the file."""
     yield
     support.end_shared()
+    with contextlib.suppress(support.Failure):  # those of a killed ptbpf need a moment
+        support.wait_for(lambda: not support.processes_of_run(), "the processes of the tests to end", 20)
+    left = {pid: command_line(pid) for pid in support.processes_of_run()}
+    for pid in left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    support.check(not left, f"left behind: {left}")
+
+
+def command_line(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as f:
+        return f.read().replace("\0", " ")
 
 
 @pytest.hookimpl(hookwrapper=True)

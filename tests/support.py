@@ -6,11 +6,11 @@ conftest.py. Programs without pytest (tools/bench, tools/kernels/modes.py) use t
 """
 
 import contextlib
+import ctypes
 import glob
 import gzip
 import json
 import os
-import queue
 import re
 import shutil
 import signal
@@ -24,9 +24,18 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WORKLOADS = os.path.join(ROOT, "tests", "workloads")
 PTBPF = os.environ.get("PTBPF", os.path.join(ROOT, "build", "ptbpf"))
+BUILD = os.path.dirname(os.path.realpath(PTBPF))
+AGENT = os.path.join(BUILD, "libptbpf_agent.so")
+NO_FREE = os.path.join(BUILD, "tests", "workloads", "libno_free.so")
 ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would all that it starts
 DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "180"))
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+RUN_MARK = "PTBPF_TEST_RUN"  # in the environment of all processes that a run of pytest starts: conftest.py ends those left over
+# Both signals end a test run by an exception, so that what it started is ended. A background job of a shell ignores SIGINT, and
+# its children would, too.
+for sig in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(sig, signal.default_int_handler)
 
 
 def torch_versions():
@@ -83,12 +92,34 @@ def wait_for(condition, what, deadline=None):
         if value:
             return value
         if time.monotonic() > limit:
-            raise Failure(f"waited {deadline or DEADLINE:.0f} s in vain for: {what}")
+            raise Failure(f"not within {deadline or DEADLINE:.0f} s: {what}")
         time.sleep(0.02)
 
 
+def end_with_parent():
+    """Runs in a child: the kernel kills it when the thread that started it ends, even by SIGKILL."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def processes_of_run():
+    """Processes that this run of pytest started, also those whose parents have ended."""
+    mark, found = f"{RUN_MARK}={os.getpid()}".encode(), []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as f:
+            if mark in f.read().split(b"\0"):
+                found.append(int(pid))
+    return found
+
+
 class Child:
-    """A process (self.proc) that is killed at the end of the with block."""
+    """A process (self.proc, self.pid) that is killed at the end of the with block, or when the tests end before."""
+
+    def __init__(self, argv, env=None, **kw):
+        """env: variables beside those of the tests; other arguments are Popen's."""
+        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {}))
+        self.argv = argv
+        self.proc = subprocess.Popen(argv, env=env, text=True, preexec_fn=end_with_parent, **kw)
+        self.pid = self.proc.pid
 
     def reap(self):
         self.proc.wait()
@@ -106,15 +137,11 @@ class Child:
 
 
 class Process(Child):
-    """A child whose output is read as it comes; killed at the end of the with block."""
+    """A child whose output is read as it comes."""
 
-    def __init__(self, argv, **kw):
-        self.argv = argv
+    def __init__(self, argv, stdin=subprocess.DEVNULL, **kw):
         self.out, self.err = [], []
-        self.news = queue.Queue()
-        self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                     text=True, errors="replace", **kw)
-        self.pid = self.proc.pid
+        super().__init__(argv, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="replace", **kw)
         self.readers = []
         for stream, lines in ((self.proc.stdout, self.out), (self.proc.stderr, self.err)):
             t = threading.Thread(target=self._read, args=(stream, lines), daemon=True)
@@ -126,13 +153,12 @@ class Process(Child):
             lines.append(line.rstrip("\n"))
 
     def wait_line(self, pattern, what=None, stream=None, deadline=None):
-        """The first line that fits, one from before included, on stdout unless told otherwise; fails when the process
-        ends without it."""
+        """The first line that matches, also one printed before, on stdout by default; fails when the process ends without it."""
         return self._wait_hit(pattern, 0, 1, what, self.out if stream is None else stream, deadline)
 
     def wait_news(self, pattern, count=1, since=None):
-        """The `count`th line on stdout that fits and came after the first `since` lines (default: from now on). What a
-        target prints again and again, it has done whole after an event once the second line has come."""
+        """The `count`th matching line on stdout after the first `since` lines (default: after those printed so far). Of a target
+        that prints a line for each round, the second new line shows that a whole round came after an event."""
         return self._wait_hit(pattern, len(self.out) if since is None else since, count, None, self.out, None)
 
     def _wait_hit(self, pattern, since, count, what, lines, deadline):
@@ -145,10 +171,10 @@ class Process(Child):
                     t.join(5)
             hits = [m for m in map(wanted.search, lines[since:]) if m]
             if len(hits) < count and dead:
-                raise Failure(f"{self.name()} ended with {self.proc.returncode} before it said {pattern!r}\n{self.text()}")
+                raise Failure(f"{self.name()} ended with {self.proc.returncode} before it printed {pattern!r}\n{self.text()}")
             return hits[count - 1] if len(hits) >= count else None
 
-        return wait_for(found, what or f"{self.name()} to say {pattern!r}", deadline)
+        return wait_for(found, what or f"{self.name()} to print {pattern!r}", deadline)
 
     def name(self):
         return " ".join(map(str, self.argv))[:160]
@@ -219,26 +245,20 @@ def workspace():
 def workload(name, *args, python=None, wrap=(), env=None, **kw):
     """Starts tests/workloads/NAME under the leg's Python; wait for its lines with wait_line()."""
     path = os.path.join(WORKLOADS, name)
-    return Process([*wrap, python or PYTHON, "-u", path, *map(str, args)],
-                   env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})), **kw)
+    return Process([*wrap, python or PYTHON, "-u", path, *map(str, args)], env=env, **kw)
 
 
 SHARED = {}
 
 
-@contextlib.contextmanager
 def shared(start, *args):
-    """start(*args), a Child, for tests that leave it as it was: one for all of a file, since PyTorch takes seconds to load.
-    A test that fails, or whose process has ended, leaves none to the next (conftest.py)."""
+    """start(*args), a Child, one for all tests of a file, since PyTorch takes seconds to load. Tests must leave it as it was. It
+    is ended after a test that failed and after the last one (conftest.py)."""
     child = SHARED.get((start, args))
     if not child or child.proc.poll() is not None:
         end_shared()
         child = SHARED[start, args] = start(*args)
-    try:
-        yield child
-    except BaseException:
-        end_shared()
-        raise
+    return child
 
 
 def end_shared():
@@ -246,26 +266,30 @@ def end_shared():
         SHARED.popitem()[1].__exit__()
 
 
-class AskedTarget(Child):
-    """A process (self.proc, with pipes) that answers each line that it is asked with one that starts with `answer`."""
+class CommandTarget(Child):
+    """A process that reads commands from stdin, one a line, and answers each with a line that starts with `answer`."""
+
+    def __init__(self, argv, stderr=subprocess.DEVNULL, **kw):
+        super().__init__(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, **kw)
 
     def line(self, start):
+        """The rest of the next line that starts so."""
         for line in self.proc.stdout:
             if line.startswith(start):
                 return line[len(start):].strip()
         raise Failure("the target ended")
 
-    def tell(self, *words):
-        """Asks without waiting; the answer comes by hear()."""
+    def send(self, *words):
+        """Sends a command; answer() waits for the answer."""
         self.proc.stdin.write(" ".join(map(str, words)) + "\n")
         self.proc.stdin.flush()
 
-    def hear(self):
+    def answer(self):
         return self.line("answer")
 
     def ask(self, *words):
-        self.tell(*words)
-        return self.hear()
+        self.send(*words)
+        return self.answer()
 
 
 def load_trace(path):
@@ -297,7 +321,7 @@ def soak():
 
 
 def every(items, fn, at_once=4):
-    """fn of each item, some at a time, since most of a tracer's life is waiting for the kernel."""
+    """The results of fn for each item, some at a time, since a tracer mostly waits for the kernel."""
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(fn, items))
 

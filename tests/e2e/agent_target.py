@@ -1,34 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""tests/workloads/agent_work.py with the agent in it, and what a test looks at: its semaphores, its control block, the
-source that ptbpf says it used."""
+"""tests/workloads/agent_work.py with the agent in it, and what tests read of it: its semaphores, and the source of operators
+that a trace names."""
 
 import json
 import os
 import struct
-import subprocess
 
-from support import PTBPF, PYTHON, WORKLOADS, AskedTarget, Tracer, load_trace, slices
+from support import AGENT, PYTHON, WORKLOADS, CommandTarget, Tracer, load_trace, slices
 
-AGENT = os.environ.get("PTBPF_AGENT_LIB") or os.path.join(os.path.dirname(os.path.realpath(PTBPF)), "libptbpf_agent.so")
 ALIVE, TORCH, OPS_ON, CUPTI, GPU_ON = 0x1, 0x2, 0x4, 0x8, 0x10
 
 
-class AgentTarget(AskedTarget):
+class AgentTarget(CommandTarget):
     def __init__(self, *words, agent=AGENT, python=None, env=None):
-        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {}))
-        if agent:
-            env["LD_PRELOAD"] = agent
-        self.proc = subprocess.Popen([python or PYTHON, "-u", os.path.join(WORKLOADS, "agent_work.py"), *words], text=True,
-                                     env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.pid = self.proc.pid
+        super().__init__([python or PYTHON, "-u", os.path.join(WORKLOADS, "agent_work.py"), *words],
+                         env=dict({"LD_PRELOAD": agent} if agent else {}, **(env or {})))
         self.line("answer")
 
-    def hear(self):
-        return json.loads(self.line("answer"))
+    def answer(self):
+        return json.loads(super().answer())
 
 
 class Window:
-    """`ptbpf attach` around what the block asks of the target; then its trace."""
+    """`ptbpf attach` while the block runs; then its trace."""
 
     def __init__(self, ws, target, *options, name="w", expect=(0,)):
         self.capture, self.path, self.expect = f"{ws}/{name}.ptb", f"{ws}/{name}.json", expect
@@ -58,10 +52,10 @@ class Window:
 
 
 def sources_of(trace):
-    """{pid: (source, why)} as the trace tells."""
-    told = {t["pid"]: (t["source"], "") for t in trace["ptbpf"]["targets"]}
-    told.update({a["pid"]: (a["source"], a.get("why", "")) for a in trace["ptbpf"].get("agents", ())})
-    return told
+    """{pid: (source, reason)}, from the trace."""
+    found = {t["pid"]: (t["source"], "") for t in trace["ptbpf"]["targets"]}
+    found.update({a["pid"]: (a["source"], a.get("why", "")) for a in trace["ptbpf"].get("agents", ())})
+    return found
 
 
 def semaphores(pid):
@@ -78,7 +72,7 @@ def semaphores(pid):
 
 
 def stapsdt_notes(elf):
-    """{name: virtual address of the semaphore} of provider ptbpf; ELF64, little endian."""
+    """{name: virtual address of the semaphore} of the notes of provider ptbpf; ELF64, little endian."""
     shoff, = struct.unpack_from("<Q", elf, 40)
     shentsize, shnum, shstrndx = struct.unpack_from("<3H", elf, 58)
     sections = [struct.unpack_from("<2I4Q2I2Q", elf, shoff + k * shentsize) for k in range(shnum)]
@@ -99,7 +93,7 @@ def stapsdt_notes(elf):
     return found
 
 
-def wish(pid, addresses, add):
+def change_semaphores(pid, addresses, add):
     """Raises or lowers semaphores as the kernel does for a tracer."""
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as mem:
         for address in addresses:

@@ -16,6 +16,5 @@ def root(request):
 
 @pytest.fixture
 def agent_target():
-    """A process with the agent in it, one for all tests of a file: leave it as it was."""
-    with support.shared(AgentTarget) as target:
-        yield target
+    """A process with the agent in it, one for all tests of a file: a test must leave it unchanged."""
+    return support.shared(AgentTarget)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Copies of a library with the same build-id and symbols, and other instructions."""
+"""Copies of a library with the same build-id and symbols but different code."""
 
 import mmap
 import shutil
 import struct
 
 SHT_DYNSYM, STT_FUNC = 11, 2
-CLD = 0xfc  # one byte, and nothing that the kernel emulates: a probe goes behind it
+CLD = 0xfc  # one byte that the kernel does not emulate: the probe goes to the instruction after it
 
 
 def sections(elf):
@@ -16,7 +16,7 @@ def sections(elf):
 
 
 def functions(elf, part, last):
-    """(file offset, size) of exported functions that have `part` and `last` in their names."""
+    """(file offset, size) of exported functions whose names contain `part` and `last`."""
     table = sections(elf)
     dynsym = next(s for s in table if s[1] == SHT_DYNSYM)
     names = table[dynsym[6]]
@@ -34,8 +34,8 @@ def functions(elf, part, last):
 
 
 def make(source, copy):
-    """Every operator's function begins one byte later, so that the analysis of the copy finds places that are in the
-    midst of instructions of the original. Returns how many there are."""
+    """Shifts the code of every operator's function by one byte, so that sites of the copy lie in the middle of instructions of
+    the original. Returns the number of functions."""
     shutil.copyfile(source, copy)
     with open(copy, "r+b") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY) as elf:
         found = sorted(set(functions(elf, b"2at4_ops", b"4callE")))

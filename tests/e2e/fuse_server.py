@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A file system of one file that this process serves, until it stops answering (linux/fuse.h, protocol 7.31)."""
+"""A file system with one file, served by this process until it stops answering (linux/fuse.h, protocol 7.31)."""
 
 import contextlib
 import os
@@ -10,24 +10,24 @@ import threading
 
 from support import Skip, check
 
-FORGET, INTERRUPT, BATCH_FORGET = 2, 36, 42  # have no answer
+FORGET, INTERRUPT, BATCH_FORGET = 2, 36, 42  # requests without a reply
 LOOKUP, GETATTR, OPEN, READ, RELEASE, FLUSH, INIT, OPENDIR = 1, 3, 14, 15, 18, 25, 26, 27
 ENOENT, ENOSYS = 2, 38
 FILE_INODE = 2
 
 
 class FuseServer:
-    """Mounts at `path` a directory that holds `name` with the bytes `data`; user: who serves it, as the kernel sees it."""
+    """Mounts at `path` a directory that contains `name` with the bytes `data`; user: the uid of the server."""
 
     def __init__(self, path, name, data, user, inode=FILE_INODE):
         if not os.path.exists("/dev/fuse"):
             raise Skip("no /dev/fuse")
         self.path, self.name, self.data, self.inode = path, name, data, inode
-        self.valid_s = 0 if user else 3600  # attributes: 0, whoever reads them asks this server
+        self.valid_s = 0 if user else 3600  # attributes are valid for 0 s: every reader asks this server
         self.silent = threading.Event()
-        self.unanswered = []  # requests since it is silent
+        self.unanswered = []  # requests since it stopped answering
         self.slow = threading.Event()
-        self.held = []  # requests for data since it is slow: answered when it is released
+        self.held = []  # read requests since it became slow: answered after release
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self.fd},rootmode=40000,user_id={user},group_id=0,allow_other"
         done = subprocess.run(["mount", "-i", "-t", "fuse", "-o", options, "none", path], pass_fds=(self.fd,),
@@ -42,7 +42,7 @@ class FuseServer:
         return self
 
     def abort(self):
-        """Whoever waits for an answer gets an error."""
+        """Requests that wait for an answer fail."""
         subprocess.run(["umount", "-f", self.path], capture_output=True)
 
     def __exit__(self, *_):

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What tests with the pretended device of tests/mock_cuda share: where it is, and a trace with GPUs as they look at it."""
+"""What tests with the mock device of tests/mock_cuda share: its path, and access to the GPU events of a trace."""
 
 import collections
 import os
 import subprocess
 import sys
 
-from agent_target import AGENT
-from support import PTBPF, ROOT, Skip, check, load_trace, require_root, slices
+from support import AGENT, BUILD, ROOT, Skip, check, load_trace, require_root, slices
 
-BUILD = os.path.dirname(os.path.realpath(PTBPF))
-MOCK = os.environ.get("PTBPF_MOCK_CUDA") or os.path.join(BUILD, "tests", "mock_cuda")
+MOCK = os.path.join(BUILD, "tests", "mock_cuda")
 WORK = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 
 
@@ -51,6 +49,6 @@ def same_flows(run):
 
 
 def valid(path):
-    """tools/validate_trace.py; its schemas need a package that the leg's Python may lack."""
+    """Runs tools/validate_trace.py with this Python: its schemas need a package that the leg's Python may lack."""
     done = subprocess.run([sys.executable, os.path.join(ROOT, "tools", "validate_trace.py"), path], capture_output=True, text=True)
     check(done.returncode == 0, f"validate_trace.py: {(done.stderr or done.stdout)[:1500]}")

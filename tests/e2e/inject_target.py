@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Processes into which tests/unit/inject_tool.c loads libraries, and what is asked of both."""
+"""Processes into which tests/unit/inject_tool.c loads libraries."""
 
 import contextlib
 import glob
@@ -7,25 +7,20 @@ import os
 import shutil
 import subprocess
 
-from support import PTBPF, PYTHON, WORKLOADS, Child, Failure, Skip, check, require_root, wait_for
+from support import BUILD, ENVS, PYTHON, WORKLOADS, Child, Failure, Skip, check, require_root, wait_for
 
-BUILD = os.path.dirname(PTBPF)
 TOOL = os.path.join(BUILD, "tests", "inject_tool")
 TARGET = os.path.join(BUILD, "tests", "workloads", "target_inject")
 LIBRARY = os.path.join(BUILD, "tests", "workloads", "libinject_lib.so")
-AGENT = os.path.join(BUILD, "libptbpf_agent.so")
-ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
 LIMIT_MS = 20000
 SLOW = 600
 
 
 class Target(Child):
-    """A process that reads from stdin when it is to end, and then says what it found."""
+    """A process that ends when it reads a line from stdin, and then prints its results."""
 
     def __init__(self, argv, env=None, **kw):
-        self.proc = subprocess.Popen(argv, **kw, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                     env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {})))
-        self.pid = self.proc.pid
+        super().__init__(argv, env, **kw, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def ready(self):
         words = self.proc.stdout.readline().split()
@@ -59,20 +54,20 @@ def copies(ws, cnt, stem="lib"):
     return paths
 
 
-def inject(pid, way, libs, limit_ms=LIMIT_MS, wrap=()):
-    """Lines of the tool as (loaded, words or sentence)."""
-    done = subprocess.run([*wrap, TOOL, str(pid), way, str(limit_ms), *libs], capture_output=True, text=True, timeout=SLOW)
+def inject(pid, method, libs, limit_ms=LIMIT_MS, wrap=()):
+    """The tool's output lines as (loaded, words or sentence)."""
+    done = subprocess.run([*wrap, TOOL, str(pid), method, str(limit_ms), *libs], capture_output=True, text=True, timeout=SLOW)
     lines = done.stdout.splitlines()
     check(len(lines) == len(libs), f"inject_tool ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return [(line.startswith("loaded"), line.split(None, 1)[1]) for line in lines]
 
 
-def load_all(target, way, libs, expect_way=None, limit_ms=LIMIT_MS):
-    got = inject(target.pid, way, libs, limit_ms)
+def load_all(target, method, libs, expected_method=None, limit_ms=LIMIT_MS):
+    got = inject(target.pid, method, libs, limit_ms)
     bad = [text for ok, text in got if not ok]
     check(not bad, f"{len(bad)} of {len(libs)} were refused: {bad[:2]}")
     numbers = [[int(x) for x in text.split()] for _, text in got]
-    check(expect_way is None or all(n[0] == expect_way for n in numbers), f"another way: {numbers[:3]}")
+    check(expected_method is None or all(n[0] == expected_method for n in numbers), f"another method: {numbers[:3]}")
     target.check_loaded(libs)
     tries, us = sorted(n[1] for n in numbers), sorted(n[2] for n in numbers)
     return f"{len(libs)} loaded, tries up to {tries[-1]}, median {us[len(us) // 2]} us, longest {us[-1]} us"
@@ -89,19 +84,20 @@ def torch_target(threads, others=0):
 
 
 def finals(target):
-    """For each thread the digests of its results."""
+    """The digests of the results of each thread."""
     out = target.finish()
     check(not any(line.startswith("faults") for line in out), "\n".join(out)[:2000])
     check(not target.err.strip(), f"the target complains: {target.err[-400:]}")
     return [line.split()[2:] for line in out if line.startswith("final")]
 
 
-def same_as_undisturbed(start, way, libs, expect_way):
-    """Two of them at a time, one of which is left alone: as far as both come, their results are the same bits."""
+def same_as_undisturbed(start, method, libs, expected_method):
+    """Starts two processes and injects into one: the results of both must be bit-identical for as many steps as both have
+    done."""
     with start() as t, start() as alone:
         t.ready()
         alone.ready()
-        text = load_all(t, way, libs, expect_way)
+        text = load_all(t, method, libs, expected_method)
         wait_for(lambda: min(cpu_of(t), cpu_of(alone)) > 3, "the other to compute", SLOW)
         disturbed, undisturbed = finals(t), finals(alone)
     steps = [min(len(a), len(b)) for a, b in zip(disturbed, undisturbed)]
@@ -112,14 +108,14 @@ def same_as_undisturbed(start, way, libs, expect_way):
 
 
 def cpu_of(target):
-    """Seconds of processor time."""
+    """Processor time in seconds."""
     with open(f"/proc/{target.pid}/stat") as f:
         words = f.read().rsplit(")", 1)[1].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def refused(pid, lib, text, way="any"):
-    (ok, why), = inject(pid, way, [lib], 1500)
+def refused(pid, lib, text, method="any"):
+    (ok, why), = inject(pid, method, [lib], 1500)
     check(not ok and text in why, f"expected a refusal with {text!r}: {why}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A memory cgroup with a limit, of version 2 or 1, whichever the machine has; Skip with the reason where it has neither."""
+"""A memory cgroup with a limit, of version 2 or 1, depending on the machine; Skip with the reason if neither is available."""
 
 import contextlib
 import os
@@ -43,7 +43,7 @@ def make():
 
 
 class Limited:
-    """Processes in it share `mib` MiB of what they allocate from now on, and have no swap."""
+    """A cgroup whose processes share `mib` MiB of memory allocated from now on, without swap."""
 
     def __init__(self, mib):
         self.path, self.names = make()

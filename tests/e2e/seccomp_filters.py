@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""seccomp filters for tests, as hexadecimal text: simple ones by hand, and one as container runtimes have it, which
-libseccomp makes."""
+"""seccomp filters for tests, as hexadecimal text: simple ones written by hand, and one made by libseccomp like those of
+container runtimes."""
 
 import ctypes
 import ctypes.util
@@ -25,7 +25,7 @@ def fails(code):
 
 
 def answers(calls, other=ALLOW):
-    """{number of a system call: answer}."""
+    """{number of a system call: answer} of a filter."""
     insns = [(LOAD, 0, 0, NR)]
     for nr, ret in calls.items():
         insns += [(JUMP_EQ, 0, 1, nr), (RETURN, 0, 0, ret)]
@@ -33,7 +33,7 @@ def answers(calls, other=ALLOW):
 
 
 def only(rows):
-    """Kills for any other call than these: (number, {argument: lower half of its value}, answer), the first that fits."""
+    """Kills for all calls except these: (number, {argument: its lower 32 bits}, answer); the first match applies."""
     insns = []
     for nr, args, ret in rows:
         checks = [(NR, nr), *((ARGS + 8 * at, value) for at, value in args.items())]
@@ -51,7 +51,7 @@ class Compare(ctypes.Structure):
 
 EQ, MASKED_EQ = 4, 7
 NAMESPACES = 0x7e020000  # CLONE_NEW*
-# what root in a container may not
+# not allowed in containers, even to root
 PRIVILEGED = """acct add_key bpf clock_adjtime clock_settime create_module delete_module fanotify_init finit_module fsconfig
  fsmount fsopen fspick get_kernel_syms init_module ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie
  mount mount_setattr move_mount nfsservctl open_by_handle_at open_tree perf_event_open pivot_root process_vm_readv
@@ -76,7 +76,7 @@ def libseccomp():
 
 
 class Profile:
-    """A filter that answers EPERM to all that is not allowed, for 64-bit, 32-bit and x32 programs."""
+    """A filter that returns EPERM for every call that is not allowed, for 64-bit, 32-bit and x32 programs."""
 
     def __init__(self):
         self.lib = libseccomp()

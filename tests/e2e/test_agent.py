@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The agent in a real PyTorch process: when it is used and when not, sharp windows, threads and children that end,
-tracers that die, other observers, agents that cannot do what is asked."""
+"""The agent in a real PyTorch process: when it is the source of operators, exact windows, threads and children that end,
+tracers that die, other observers, agents that cannot do what is requested."""
 
 import os
 import random
@@ -9,8 +9,8 @@ import signal
 import subprocess
 import time
 
-from agent_target import AGENT, ALIVE, OPS_ON, TORCH, AgentTarget, Window, semaphores, sources_of, wish
-from support import (PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, require_root, run_ptbpf, slices,
+from agent_target import ALIVE, OPS_ON, TORCH, AgentTarget, Window, change_semaphores, semaphores, sources_of
+from support import (AGENT, PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, require_root, run_ptbpf, slices,
                      wait_for, workload, workspace)
 
 
@@ -21,13 +21,13 @@ def need():
 
 
 def source(window, target):
-    told = window.sources().get(target.pid)
-    check(told, f"the trace does not say which source was used: {window.trace['ptbpf']}")
-    return told
+    used = window.sources().get(target.pid)
+    check(used, f"the trace does not name the source: {window.trace['ptbpf']}")
+    return used
 
 
-def test_doctor_says(detail):
-    """doctor --pid: there, and what it can do; not there."""
+def test_doctor(detail):
+    """doctor --pid: the agent's state in a process with it and in one without."""
     need()
     with AgentTarget() as target, AgentTarget(agent=None) as plain:
         there, gone = (" ".join(line for line in run_ptbpf("doctor", "--pid", t.pid, expect=(0, 1, 3)).out if "agent" in line.lower())
@@ -37,7 +37,7 @@ def test_doctor_says(detail):
 
 
 def test_used_where_it_is(ws, agent_target, detail):
-    """attach takes operators from the agent; with --agent off from probes; the same slices."""
+    """attach records operators by the agent, with --agent off by probes; the slices are the same."""
     need()
     seen = {}
     for option in ("auto", "off"):
@@ -47,8 +47,8 @@ def test_used_where_it_is(ws, agent_target, detail):
             agent_target.ask("ops", "neg", 7)
             agent_target.ask("end")
         seen[option] = [(e["name"], e["cat"]) for e in sorted(slices(w.trace), key=lambda e: (e["ts"], -e["dur"]))]
-        told = source(w, agent_target)
-        check((told[0] == "agent") == (option == "auto"), f"--agent {option}: {told}")
+        used = source(w, agent_target)
+        check((used[0] == "agent") == (option == "auto"), f"--agent {option}: {used}")
     check(seen["auto"] == seen["off"], f"{len(seen['auto'])} slices by the agent, {len(seen['off'])} by probes")
     check(seen["auto"].count(("aten::exp", "cpu_op")) == 300, "not 300 aten::exp")
     detail(f"{len(seen['auto'])} slices equal")
@@ -60,13 +60,13 @@ def test_used_by_record(ws):
     for option, want in (((), "agent"), (("--agent", "off"), "probes")):
         run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *option, "--", PYTHON, script)
         doc = load_trace(ws + "/r.json")
-        told = {"agent" if s == "agent" else "probes" for s, _ in sources_of(doc).values()}
-        check(told == {want}, f"record {' '.join(option)}: source {told}")
+        used = {"agent" if s == "agent" else "probes" for s, _ in sources_of(doc).values()}
+        check(used == {want}, f"record {' '.join(option)}: source {used}")
         check(len(slices(doc, "aten::neg")) == 100, f"{len(slices(doc, 'aten::neg'))} of 100 aten::neg, source {want}")
 
 
 def test_sharp_window(ws, agent_target):
-    """What ends before it or begins after it is not there; what crosses its end says so."""
+    """Operators that end before the window or begin after it are not recorded; those that cross its end are marked."""
     need()
     agent_target.ask("ops", "sin", 50)
     agent_target.ask("begin", "crosses the beginning")
@@ -84,7 +84,7 @@ def test_sharp_window(ws, agent_target):
 
 
 def test_busy_edges(ws, agent_target):
-    """Windows over a thread that never stops: nothing outside, nothing lost, no gap within."""
+    """Windows over a thread that never pauses: nothing outside of the window, nothing lost, no gap."""
     need()
     for k in range(5):
         agent_target.ask("busy_start")
@@ -104,7 +104,7 @@ def test_busy_edges(ws, agent_target):
 
 
 def test_short_threads(ws, agent_target):
-    """Threads that end with a part-filled chunk: every operator of each is there."""
+    """Threads that end with a partly filled chunk: all of their operators are recorded."""
     need()
     with Window(ws, agent_target) as w:
         agent_target.ask("threads", 200, 7)
@@ -117,7 +117,7 @@ def test_short_threads(ws, agent_target):
 
 
 def test_raising_threads(ws, agent_target):
-    """Eight threads at once whose operators raise: each begin has its end."""
+    """Eight threads at once whose operators raise: each begin has an end."""
     need()
     with Window(ws, agent_target) as w:
         agent_target.ask("parallel", 8, 300)
@@ -126,7 +126,7 @@ def test_raising_threads(ws, agent_target):
 
 
 def test_forked_children(ws, detail):
-    """A forked child has no agent's thread: probes see it with --children, and nobody listens inside it."""
+    """A forked child has no agent thread: probes record it with --children, and no callback is registered in it."""
     need()
     with AgentTarget() as target:
         with Window(ws, target, "--children", expect=(0, 3)) as w:
@@ -140,7 +140,7 @@ def test_forked_children(ws, detail):
 
 
 def test_loader_workers(ws):
-    """A training loop with data loader workers, prepared, with --children."""
+    """A training loop with data loader workers, with the agent and --children."""
     need()
     with workload("train_loop.py", 0, 2, env={"LD_PRELOAD": AGENT}) as p:
         p.wait_line("step 20")
@@ -149,15 +149,15 @@ def test_loader_workers(ws):
             t.expect(0, 3)
         doc = load_trace(ws + "/a.json")
         check("aten::stack" in {e["name"] for e in slices(doc) if e["pid"] != p.pid}, "no collation in the workers")
-        told = sources_of(doc)
-        check(told.get(p.pid, ("",))[0] == "agent", f"sources {told}")
+        used = sources_of(doc)
+        check(used.get(p.pid, ("",))[0] == "agent", f"sources {used}")
         check({e["name"] for e in slices(doc, pid=p.pid)} >= {"aten::conv2d", "forward"}, "the loop's own operators are missing")
         p.wait_news(r"step \d+")
         check(p.alive() and children_of(p.pid), "the loop or its workers died")
 
 
 def test_execs(ws, detail):
-    """The process becomes another program under the tracer."""
+    """The traced process executes another program."""
     need()
     with AgentTarget() as target:
         with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table") as t:
@@ -165,17 +165,17 @@ def test_execs(ws, detail):
             for _ in range(50):
                 target.ask("ops", "exp", 10)
                 time.sleep(0.004)
-            target.tell("exec")
+            target.send("exec")
             t.expect(3)
         got = len(slices(load_trace(ws + "/a.json"), "aten::exp"))
-        # what the agent has not sent yet, two tenths of a second at most, goes with the program: that is told
+        # records that the agent has not sent yet, of 0.2 s at most, are lost with the program, and ptbpf reports that
         check(got >= 100 and any("exec" in line for line in t.err), f"{got} of 500 operators before exec\n{t.text()}")
         check("before their agent sent" in t.text(), t.text())
         detail(f"{got} of 500 operators before exec")
 
 
 def test_killed_tracer(ws, agent_target, detail):
-    """kill -9 of ptbpf: nobody listens within a second, and the next one is served."""
+    """kill -9 of ptbpf: the callback is removed within a second, and the next ptbpf can attach."""
     need()
     times = []
     for k in range(5):
@@ -194,7 +194,7 @@ def test_killed_tracer(ws, agent_target, detail):
 
 
 def test_idle_target_is_left(ws, agent_target):
-    """A target that makes no call any more is left as fast."""
+    """The agent detaches equally fast from a target that makes no more calls."""
     need()
     with Window(ws, agent_target) as w:
         agent_target.ask("ops", "neg", 10)
@@ -202,8 +202,8 @@ def test_idle_target_is_left(ws, agent_target):
     check(w.count("aten::neg") == 10, f"{w.count('aten::neg')} of 10")
 
 
-def test_thousand_wishes(ws, agent_target):
-    """Semaphores go up and down at any moment, a thousand times, under operators on many threads."""
+def test_thousand_requests(ws, agent_target):
+    """Semaphores are raised and lowered at random moments, a thousand times, while many threads run operators."""
     need()
     with Window(ws, agent_target, name="first"):
         agent_target.ask("ops", "neg", 10)
@@ -214,12 +214,12 @@ def test_thousand_wishes(ws, agent_target):
     for k in range(1000):
         names = rng.choice((("ops", "chunk"), ("ops", "inputs", "chunk"), ("chunk", "ops", "inputs", "outputs")))
         addresses = [found[n] for n in names]
-        wish(agent_target.pid, addresses, 1)
+        change_semaphores(agent_target.pid, addresses, 1)
         time.sleep(rng.choice((0, 0.001, 0.02, 0.06) if k % 20 == 0 else (0, 0.001, 0.004)))
-        wish(agent_target.pid, addresses, -1)
+        change_semaphores(agent_target.pid, addresses, -1)
         if k % 100 == 0:
             agent_target.ask("parallel", 4, 20)
-    check(agent_target.ask("busy_stop") > 1000, "the busy thread stood still")
+    check(agent_target.ask("busy_stop") > 1000, "the busy thread did nothing")
     check(agent_target.ask("until_silent", 1.0) is not None, "a callback is left")
     state = agent_target.ask("ctl")["state"]
     check(state & ALIVE and not state & OPS_ON, f"state {state:#x}")
@@ -229,7 +229,7 @@ def test_thousand_wishes(ws, agent_target):
 
 
 def test_short_windows(ws, agent_target):
-    """Attach after attach, each with its own edges."""
+    """One attach after another, each with exact edges."""
     need()
     for k in range(12):
         options = ((), ("--record-shapes",), ("--execution-trace",), ("--agent", "off"))[k % 4]
@@ -240,7 +240,7 @@ def test_short_windows(ws, agent_target):
 
 
 def test_torch_profiler_beside(ws):
-    """torch.profiler before, during and after a window: both have all."""
+    """torch.profiler before, during and after a window: both have all operators."""
     need()
     with AgentTarget() as target:
         for k, order in enumerate(("outside", "inside", "before", "after")):
@@ -251,18 +251,18 @@ def test_torch_profiler_beside(ws):
                     target.ask("profile_start")
                 target.ask("ops", "exp", 100)
                 if order in ("inside", "before"):
-                    told = target.ask("profile_stop")
+                    found = target.ask("profile_stop")
                 target.ask("ops", "neg", 30)
             target.ask("ops", "tan", 10)
             if order in ("outside", "after"):
-                told = target.ask("profile_stop")
-            check(told.get("aten::exp") == 100, f"{order}: torch.profiler has {told}")
+                found = target.ask("profile_stop")
+            check(found.get("aten::exp") == 100, f"{order}: torch.profiler has {found}")
             check((w.count("aten::exp"), w.count("aten::neg"), w.count("aten::tan")) == (100, 30, 0), f"{order}: {order} of ptbpf")
         check(target.ask("until_silent", 1.0) is not None, "a callback is left")
 
 
 def test_torch_observer_beside(ws):
-    """The same with ExecutionTraceObserver, and outputs asked for by both."""
+    """The same with ExecutionTraceObserver, when both record outputs."""
     need()
     with AgentTarget() as target:
         target.ask("observe_start", ws + "/et.json")
@@ -276,7 +276,7 @@ def test_torch_observer_beside(ws):
 
 
 def patched(ws, old, new, times=1):
-    """A copy of the agent's library with other bytes."""
+    """A copy of the agent's library with some bytes replaced."""
     with open(AGENT, "rb") as f:
         raw = f.read()
     check(raw.count(old) >= 1 and len(old) == len(new), f"{old!r} is not in the agent's library")
@@ -287,7 +287,7 @@ def patched(ws, old, new, times=1):
 
 
 def test_refused_agents(ws, detail):
-    """One of another version, one that finds no torch: probes take over, and the trace says why."""
+    """An agent of another version, and one that finds no torch: probes are used instead, and the trace has the reason."""
     need()
     texts = []
     for old, new in ((b"PTBAGEN\0\2\0\0\0", b"PTBAGEN\0\x63\0\0\0"), (b"addGlobalCallback", b"addGlobalCallbacc")):
@@ -295,14 +295,14 @@ def test_refused_agents(ws, detail):
             with Window(ws, target, "--agent", "auto", expect=(0, 3)) as w:
                 target.ask("ops", "exp", 60)
             check(w.count("aten::exp") == 60, f"{w.count('aten::exp')} of 60")
-            told = source(w, target)
-            check(told[0] != "agent" and told[1], f"source {told}")
-            texts.append(told[1])
+            used = source(w, target)
+            check(used[0] != "agent" and used[1], f"source {used}")
+            texts.append(used[1])
     detail("; ".join(texts))
 
 
 def test_broken_layout(ws, detail):
-    """Settings that cannot be true: the agent does not register, says so, and serves the next one."""
+    """Invalid settings: the agent does not register, reports the reason, and works with the next tracer."""
     need()
     with AgentTarget() as target:
         with Window(ws, target, name="first"):
@@ -313,12 +313,12 @@ def test_broken_layout(ws, detail):
         check(begin, "the agent is not mapped")
         address = int(target.ask("ctl_address"))
         with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as mem:
-            mem.seek(address + 64)  # cfg.rf: offsets that lie outside of the object
+            mem.seek(address + 64)  # cfg.rf: offsets outside of the object
             mem.write(b"\xff\x00" + b"\xf0\xff" * 6)
-        wish(target.pid, [found["chunk"], found["ops"]], 1)
-        state = wait_for(lambda: (lambda c: c["ops_why"] and c)(target.ask("ctl")), "the agent to say why not", 5)
+        change_semaphores(target.pid, [found["chunk"], found["ops"]], 1)
+        state = wait_for(lambda: (lambda c: c["ops_why"] and c)(target.ask("ctl")), "the reason of the agent", 5)
         check(not state["state"] & OPS_ON and not target.ask("callbacks"), f"registered with a broken layout: {state}")
-        wish(target.pid, [found["chunk"], found["ops"]], -1)
+        change_semaphores(target.pid, [found["chunk"], found["ops"]], -1)
         target.ask("ops", "neg", 100)
         with Window(ws, target, name="next") as w:
             target.ask("ops", "exp", 40)
@@ -327,7 +327,7 @@ def test_broken_layout(ws, detail):
 
 
 def test_quiet_when_idle(detail):
-    """No tracer: no callback, one thread at most, asleep."""
+    """Without a tracer: no callback, at most one thread, which sleeps."""
     need()
     with AgentTarget() as target, AgentTarget(agent=None) as plain:
         ctl = target.ask("ctl")
@@ -352,8 +352,8 @@ def test_quiet_when_idle(detail):
 
 
 def test_no_torch():
-    """In programs that cannot use torch it does nothing; in a Python without torch its thread sleeps; loaded and unloaded
-    at will it stays."""
+    """In programs without torch the agent does nothing; in a Python without torch its thread sleeps; it stays loaded after
+    dlclose()."""
     need()
     done = subprocess.run(["/bin/sh", "-c", "sleep 0.2; ls /proc/$$/task | wc -l; exit 3"], env=dict(os.environ, LD_PRELOAD=AGENT),
                           capture_output=True, text=True, timeout=180)
@@ -368,7 +368,7 @@ def test_no_torch():
 
 
 def test_loaded_twice(ws):
-    """A second copy under another name, beside the first: one of them serves, once."""
+    """A second copy of the agent under another name: only one of them records."""
     need()
     with AgentTarget() as target:
         shutil.copy(AGENT, ws + "/" + os.path.basename(AGENT))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Arguments and Execution Traces as a user asks for them: the options, the files, several recordings of one
-process, and what is said when a capture lacks what is asked for. Values are compared in tests/torch."""
+"""Options and files of arguments and Execution Traces, several recordings of one process, and the messages for captures that
+lack what an export needs. tests/torch compares the values."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def touch(path):
 
 
 def record_script(ws, *options):
-    """One recording of scripted.py from before its first to after its last operator."""
+    """One recording of scripted.py, from before its first to after its last operator."""
     go = f"{ws}/go"
     with workload("scripted.py", go) as p:
         p.wait_line("ready")
@@ -47,7 +47,7 @@ def test_shapes_in_trace(ws):
     record_script(ws, "--record-shapes", "--trace", ws + "/a.json")
     mm = slices(load_trace(ws + "/a.json"), "aten::mm")
     dims = [e["args"].get("Input Dims") for e in mm]
-    # (3x3)(3x3), then seven that raise: their arguments are known, though they never ended well
+    # (3x3)(3x3), then seven that raise: their arguments are recorded although they did not return
     check(dims == [[[3, 3], [3, 3]]] + [[[2, 3], [2, 3]]] * 7, f"Input Dims of aten::mm are {dims}")
     check(all(e["args"]["ptbpf.unwound"] for e in mm[1:]), "the failing calls are not marked")
     check(mm[0]["args"]["Input type"] == ["float", "float"], str(mm[0]["args"]))
@@ -58,9 +58,9 @@ def test_shapes_in_trace(ws):
 
 
 def test_names_only_has_none(ws):
-    """The cheap mode reads no arguments, and whoever asks for them later is told."""
+    """The default mode reads no arguments; a later export that needs them prints a message."""
     record_script(ws, "--trace", ws + "/a.json")
-    check(all("Input Dims" not in e["args"] for e in slices(load_trace(ws + "/a.json"))), "shapes nobody asked for")
+    check(all("Input Dims" not in e["args"] for e in slices(load_trace(ws + "/a.json"))), "shapes without --record-shapes")
     for args in (("report", ws + "/a.ptb", "--group-by-input-shape"),
                  ("export", ws + "/a.ptb", "--format", "et", "-o", ws + "/a.et.json")):
         done = run_ptbpf(*args, expect=1)
@@ -83,14 +83,14 @@ def test_trace_and_execution_trace_join(ws):
 
 
 def test_several_recordings(ws):
-    """Recordings of one process, one after another, and one in which nothing ran: each a file of its own."""
+    """Several recordings of one process, one of them empty: each has its own complete file."""
     with workload("spin.py") as p:
         p.wait_line("rate")
         for k in range(3):
             path = f"{ws}/{k}.et.json"
             run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "--et", path, "--no-table")
             et = valid_et(path)
-            # but the one that was running when the window began: its arguments were not seen
+            # but the one that was running when the window began: its arguments were not recorded
             neg = [n for n in named(et, "aten::neg") if "open_at_attach" not in json.dumps(n["attrs"])]
             check(len(neg) > 100, f"recording {k} has {len(neg)} operators")
             check(len({json.dumps(n["inputs"]["shapes"]) for n in neg}) == 1, "the shapes of one operator differ")
@@ -111,8 +111,8 @@ def test_default_names(ws):
         check(len(stems) == 1 and ends == ["et.json", "pt.trace.json.gz", "ptb"], f"files: {os.listdir(ws)}")
 
 
-def test_modes_are_told(ws):
-    """The capture knows how it was made, and says so in its report."""
+def test_modes_are_reported(ws):
+    """The report names the mode of the recording."""
     record_script(ws, "--execution-trace")
     doc = report_json(ws + "/a.ptb")
-    check("full" in json.dumps(doc), "the report does not say that results were recorded")
+    check("full" in json.dumps(doc), "the report does not mention that results were recorded")

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Operators that are registered in the window, called once, and gone: their memory becomes the next one's."""
+"""Operators that are registered in the window, called once, and removed: their memory is reused by the next one."""
 
 import collections
 import json
 import os
 
-from agent_target import AGENT
-from support import PYTHON, WORKLOADS, Tracer, check, load_trace, run_ptbpf, slices, workload
+from support import AGENT, PYTHON, WORKLOADS, Tracer, check, load_trace, run_ptbpf, slices, workload
 
 CNT = 8
 
@@ -18,7 +17,7 @@ def same_names(path, lines):
 
 
 def test_recorded(ws):
-    """ptbpf record with probes: from before the dispatcher has its first operator to after its last."""
+    """ptbpf record with probes, from before the first operator is registered to after the last one."""
     done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
                      os.path.join(WORKLOADS, "brief_ops.py"), "-", str(CNT))
     same_names(ws + "/r.json", done.out)
@@ -41,5 +40,5 @@ def test_attached(ws):
 
 
 def test_by_agent(ws):
-    """The agent sends a name once, and an address can be another operator's by then."""
+    """The agent sends each name once, although its address may belong to another operator later."""
     attached(ws, True)

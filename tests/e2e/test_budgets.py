@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What a target and its agent control is bounded: ptbpf's memory has a limit, what does not fit is counted."""
+"""What a target and its agent control is bounded: ptbpf's memory has a limit, and what exceeds it is counted."""
 
 import os
 import re
 
-from support import Process, Skip, Tracer, check, run_ptbpf, workspace
+from support import BUILD, Process, Skip, Tracer, check, run_ptbpf, workspace
 
-BUILD = os.path.dirname(os.path.abspath(os.environ.get("PTBPF", "build/ptbpf")))
 FLOOD = BUILD + "/tests/workloads/agent_flood_nop1"
 MIB = 1 << 20
 
@@ -27,7 +26,7 @@ def anonymous_of(pid):
 
 
 def record(ws, p, limit, seconds=2):
-    """Records the agent's flood; the largest memory of ptbpf until its window ended, and the capture."""
+    """Records the agent's flood of names; returns ptbpf's peak memory in the window, and the capture."""
     out = ws + "/a.ptb"
     with Tracer("attach", "--activities", "cuda", "--pid", p.pid, "-d", f"{seconds}s", "--max-memory", f"{limit >> 20}M",
                 "--no-table", "-o", out) as t:
@@ -42,7 +41,7 @@ def record(ws, p, limit, seconds=2):
 
 
 def window_over(pid):
-    """No ring buffer is mapped any more."""
+    """ptbpf has no ring buffer mapped any more."""
     try:
         with open(f"/proc/{pid}/maps") as f:
             return "bpf-map" not in f.read()
@@ -51,7 +50,7 @@ def window_over(pid):
 
 
 def test_agent_of_names(detail):
-    """Names without end: memory stays below its limit, the rest is counted, the capture is whole."""
+    """An endless number of names: memory stays below its limit, the excess is counted, the capture is complete."""
     limit = 64 * MIB
     with workspace() as ws, flood("names") as p:
         p.wait_line("ready")
@@ -73,7 +72,7 @@ def test_agent_of_everything(detail):
 
 
 def test_sealed_at_the_limit(detail):
-    """A limit that is reached at once: ptbpf goes on to the end of its window and seals the capture."""
+    """A limit that is exceeded immediately: ptbpf continues to the end of the window and completes the capture."""
     with workspace() as ws, flood("names,held") as p:
         p.wait_line("ready")
         most, out, last = record(ws, p, 32 * MIB, seconds=1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Categories of memory against torch's, of windows that cut training at different places: what optimizers keep, and what
-was there before the window. torch runs with free() switched off: it does not see that a block from before the window
-ends, and takes the next one at its address for the same."""
+"""Categories of memory compared with torch's, in windows that begin at different points of training: memory that optimizers
+keep, and memory from before the window. torch runs with a free() that does nothing: it does not notice the end of a block from
+before the window, and confuses it with the next block at its address."""
 
 import collections
 import gzip
@@ -11,64 +11,45 @@ import shutil
 import subprocess
 import tempfile
 
-import pytest
-
-from support import PTBPF, PYTHON, WORKLOADS, AskedTarget, Skip, Tracer, check, require_root, run_ptbpf, workspace
+from support import NO_FREE, PYTHON, WORKLOADS, CommandTarget, Skip, Tracer, check, require_root, run_ptbpf, shared, workspace
 
 PREEXISTING, CREATE, VERSION, DESTROY = 1, 2, 3, 4
 NAMES = ("PARAMETER", "OPTIMIZER_STATE", "INPUT", "TEMPORARY", "ACTIVATION", "GRADIENT", "AUTOGRAD_DETAIL", "unknown")
 PARAMETER, STATE, INPUT, TEMPORARY, ACTIVATION, GRADIENT, DETAIL, UNKNOWN = range(8)
-NO_FREE = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "workloads", "libno_free.so")
 WORK = os.path.join(WORKLOADS, "category_work.py")
 
 
-class Target(AskedTarget):
-    """Both processes, for all kinds: torch's, which has ended, and ptbpf's."""
-    _only = None
+class Target(CommandTarget):
+    """torch's process, which has ended, and ptbpf's, for all kinds."""
 
     def __init__(self):
+        require_root()
         self.folder = tempfile.mkdtemp(prefix="ptbpf-test-")
         env = dict(os.environ, KINETO_LOG_LEVEL="99", NO_FREE=NO_FREE, LD_PRELOAD=NO_FREE)
         truth = subprocess.run([PYTHON, WORK, "--torch", self.folder], capture_output=True, text=True, timeout=300, env=env)
         if "No module named 'torch'" in truth.stderr:
             raise Skip("no torch")
         check(truth.returncode == 0, f"torch's own run ended with {truth.returncode}\n{truth.stderr}")
-        self.proc = subprocess.Popen([PYTHON, "-u", WORK], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                     stderr=subprocess.DEVNULL)
+        super().__init__([PYTHON, "-u", WORK])
         self.line("ready")
 
-    @classmethod
-    def get(cls):
-        require_root()
-        cls._only = cls._only or cls()
-        return cls._only
+    def reap(self):
+        super().reap()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def rows(self, kind):
         capture, raw = (os.path.join(self.folder, kind + end) for end in (".ptb", ".ours.raw.json.gz"))
-        self.tell(kind)
+        self.send(kind)
         self.line("set")
         with Tracer("attach", "--pid", self.proc.pid, "-o", capture, "--no-table", "--profile-memory",
                     "--execution-trace") as t:
             t.wait_attached()
-            self.tell("go")
+            self.send("go")
             self.line("done")
             t.stop()
-        self.tell("end")
+        self.send("end")
         t = run_ptbpf("export", capture, "--format", "memory-raw", "-o", raw)
         return read(raw), read(os.path.join(self.folder, kind + ".raw.json.gz")), t.text()
-
-    @classmethod
-    def end(cls):
-        if cls._only:
-            cls._only.proc.stdin.close()
-            cls._only.proc.wait(180)
-            shutil.rmtree(cls._only.folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def end_of_targets():
-    yield
-    Target.end()
 
 
 def read(path):
@@ -77,7 +58,7 @@ def read(path):
 
 
 def chosen(rows, action):
-    """[(bytes, category, category after it)]; in order of time, of one time by what they are."""
+    """[(bytes, category, category afterwards)] in order of time, then of these values."""
     found = [r for r in rows if r[1] == action]
     if action == VERSION:
         found = [[a[0], a[1], a[2], a[3], b[3]] for a, b in zip(found[::2], found[1::2])]
@@ -86,7 +67,7 @@ def chosen(rows, action):
 
 
 def sums(rows):
-    """Bytes that were there before or were allocated, by category."""
+    """Bytes by category that existed before the window or were allocated in it."""
     out = collections.Counter()
     for _, action, size, category in rows:
         if action in (PREEXISTING, CREATE):
@@ -95,16 +76,16 @@ def sums(rows):
 
 
 def compare(kind, theirs, ours):
-    """{(torch's category, ours)} of what differs; all else must be equal."""
+    """{(torch's category, ptbpf's)} of blocks whose categories differ; everything else must be equal."""
     differ = set()
     for action in (PREEXISTING, CREATE, VERSION):
         a, b = chosen(theirs, action), chosen(ours, action)
         check([r[0] for r in a] == [r[0] for r in b], f"{kind}: {len(a)} and {len(b)} blocks in rows of action {action}")
-        if action == PREEXISTING:  # equal ones first: what is left has no order
+        if action == PREEXISTING:  # equal ones first: the rest has no order
             more, less = collections.Counter(map(tuple, a)), collections.Counter(map(tuple, b))
             a, b = sorted((more - less).elements()), sorted((less - more).elements())
         differ |= {(x, y) for r, s in zip(a, b) for x, y in zip(r[1:], s[1:]) if x != y}
-    # torch does not see the end of what was there before; ptbpf does
+    # torch does not see the end of blocks from before the window; ptbpf does
     a, b = (collections.Counter(r[0] for r in chosen(rows, DESTROY)) for rows in (theirs, ours))
     before = collections.Counter(-r[0] for r in chosen(ours, PREEXISTING))
     check(not a - b and not b - a - before, f"{kind}: ends: only torch {a - b}, only ptbpf {b - a}, there before {before}")
@@ -112,8 +93,8 @@ def compare(kind, theirs, ours):
 
 
 def truth(kind, *unknown_here):
-    """unknown_here: torch's categories that ptbpf does not know for all that they are torch's."""
-    ours, theirs, text = Target.get().rows(kind)
+    """unknown_here: torch's categories that are unknown to ptbpf although they are correct."""
+    ours, theirs, text = shared(Target).rows(kind)
     differ = compare(kind, theirs, ours)
     want, got = sums(theirs), sums(ours)
     figures = ", ".join(f"{NAMES[c]} {want[c] / 1024:.1f}" + (f" (here {got[c] / 1024:.1f})" if want[c] != got[c] else "")
@@ -174,41 +155,40 @@ def test_accumulated(detail):
 
 
 def test_averaged(detail):
-    """What a hook averages in step() is no state."""
+    """Values that a hook averages in step() are not state."""
     detail(truth("averaged"))
 
 
 def test_after_forward(detail):
-    """torch takes for an input what forward() left before the window."""
+    """torch classifies what forward() left before the window as an input."""
     detail(truth("after_forward", INPUT))
 
 
 def test_after_backward(detail):
-    """torch asks Python for gradients from before the window; what the first step makes of them follows."""
+    """torch asks Python for gradients from before the window; what the first step derives from them follows."""
     detail(truth("after_backward", GRADIENT, PARAMETER, ACTIVATION))
 
 
 def test_closure(detail):
-    """Forward and backward run within step()."""
+    """Forward and backward inside of step()."""
     detail(truth("closure", STATE, PARAMETER, INPUT, ACTIVATION))
 
 
 def test_saved(detail):
-    """State that an operator outside of step() reads could be something else."""
+    """State that is read by an operator outside of step() may be something else."""
     detail(truth("saved", STATE))
 
 
-class Running(AskedTarget):
+class Running(CommandTarget):
     def __init__(self):
-        self.proc = subprocess.Popen([PYTHON, "-u", WORK, "--running"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                     stderr=subprocess.DEVNULL)
+        super().__init__([PYTHON, "-u", WORK, "--running"])
 
     def there(self, folder):
-        """Bytes that were there before a window of some steps that begins anywhere, by category."""
+        """Bytes from before a window of some steps that begins at any moment, by category."""
         capture, raw = folder + "/a.ptb", folder + "/a.raw.json.gz"
         with Tracer("attach", "--pid", self.proc.pid, "-o", capture, "--no-table", "--profile-memory", "--execution-trace") as t:
             t.wait_attached()
-            self.tell("six")
+            self.send("six")
             self.line("waited")
             t.stop((0, 3))
         run_ptbpf("export", capture, "--format", "memory-raw", "-o", raw, expect=(0, 3))
@@ -216,21 +196,15 @@ class Running(AskedTarget):
 
 
 def test_anywhere(detail):
-    """A window may begin anywhere in a training step: parameters and state are known, nothing else is an input."""
-    said = []
-    with workspace() as folder:
-        target = Running()
-        try:
-            for _ in range(2):
-                state, parameters = map(int, target.line("running").split())
-                for _ in range(3):
-                    got = target.there(folder)
-                    said.append({NAMES[c]: n for c, n in got.items()})
-                    check(got[STATE] == state and got[PARAMETER] == parameters and not got[INPUT],
-                          f"{state} bytes of state, {parameters} of parameters, no input; it reports {said[-1]}")
-                target.tell("next")
-        finally:
-            target.proc.stdin.close()
-            target.proc.kill()
-            target.proc.wait()
-    detail("; ".join(f"unknown {s.get('unknown', 0)}" for s in said))
+    """A window may begin at any moment of a training step: parameters and state are known, nothing else is an input."""
+    found = []
+    with workspace() as folder, Running() as target:
+        for _ in range(2):
+            state, parameters = map(int, target.line("running").split())
+            for _ in range(3):
+                got = target.there(folder)
+                found.append({NAMES[c]: n for c, n in got.items()})
+                check(got[STATE] == state and got[PARAMETER] == parameters and not got[INPUT],
+                      f"{state} bytes of state, {parameters} of parameters, no input; it reports {found[-1]}")
+            target.send("next")
+    detail("; ".join(f"unknown {s.get('unknown', 0)}" for s in found))

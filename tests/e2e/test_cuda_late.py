@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""CUDA calls seen from the host, where libraries come late, are there twice, come and go, and where an agent that was to tell
-of the GPU does not, or not any more."""
+"""CUDA calls recorded by kernel probes: libraries that are loaded late, twice, or unloaded again, and agents that cannot record
+the GPU, or stop doing so."""
 
 import json
 import os
 
-from agent_target import AGENT
-from support import PYTHON, WORKLOADS, Tracer, check, run_ptbpf, workload, workspace
+from support import AGENT, PYTHON, WORKLOADS, Tracer, check, run_ptbpf, workload, workspace
 from gpu_target import MOCK, GpuTrace, need
 
 FILL = "cudaMemsetAsync"
-OTHERS = 1 << 18  # so many bytes or more: not of the threads that count
+OTHERS = 1 << 18  # sizes that only the other threads use
 
 
 def did(lines):
@@ -31,7 +30,7 @@ def fills(run):
 
 
 def from_then_on(seen, sides, what):
-    """All fills from the first that was seen to the last, and most of them."""
+    """All fills from the first recorded one to the last, and most of all."""
     check(seen, f"{what}: no call was seen")
     first = min(seen)
     gaps = [k for k in range(first, len(sides)) if k not in seen]
@@ -40,7 +39,7 @@ def from_then_on(seen, sides, what):
 
 
 class Run:
-    """cuda_late.py under ptbpf attach; it goes on for so many rounds after GO."""
+    """cuda_late.py under ptbpf attach; it runs `rounds` more rounds after GO."""
 
     def __init__(self, ws, mode, options=(), env=None, rounds=400, expect=(0,)):
         go, path = ws + "/go", ws + "/a.json"
@@ -72,7 +71,7 @@ def test_late(ws, detail):
 
 
 def test_two(ws, detail):
-    """Two libcudarts, the second one late: the calls of both, each once, those of the driver beneath them not."""
+    """Two libcudarts, the second one late: the calls of both are recorded once, the driver calls beneath them are not."""
     need(agent=False)
     run = Run(ws, "two")
     seen = fills(run.trace)
@@ -81,13 +80,13 @@ def test_two(ws, detail):
     half = [0] * (len(run.sides) // 2)
     check(from_then_on(one, half, "the first libcudart") == 0, "the first one's calls begin late")
     from_then_on(other, half, "the second libcudart")
-    both = min(e["ts"] for e in other.values())  # until then the second one's calls are seen where they reach the driver
-    check(not [e for e in run.trace.calls("cuda_driver") if e["ts"] > both], "the driver's part of the calls is told beside them")
+    both = min(e["ts"] for e in other.values())  # until then calls of the second one are recorded where they reach the driver
+    check(not [e for e in run.trace.calls("cuda_driver") if e["ts"] > both], "the driver's part of the calls is recorded beside them")
     detail(f"{len(one)} and {len(other)} calls")
 
 
 def test_recorded(ws):
-    """ptbpf record --agent off: libraries that the program loads when it likes."""
+    """ptbpf record --agent off: libraries that the program loads at any time."""
     need(agent=False)
     done = run_ptbpf("record", "--agent", "off", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
                      os.path.join(WORKLOADS, "cuda_late.py"), MOCK, "-", "late")
@@ -100,13 +99,13 @@ def refused(env, why, mode="late", **kw):
         first = from_then_on(fills(run.trace), run.sides, why)
         agents = run.trace.agents()
         check(len(agents) == 1 and why in agents[0]["gpu_why"] and agents[0]["host_calls"], f"{agents}")
-        check(any("CUDA calls are recorded by kernel probes" in line for line in run.err), f"not said: {run.err}")
+        check(any("CUDA calls are recorded by kernel probes" in line for line in run.err), f"no message: {run.err}")
         check(any("could not record" in line for line in run.err[-3:]), f"not in the last lines: {run.err[-3:]}")
         return run, first
 
 
 def test_given_up(detail):
-    """The agent is asked before there is CUDA, and then cannot: too old, in use, an error, no CUPTI at all."""
+    """The agent is requested before CUDA is loaded, and then cannot record: CUPTI is too old, in use, fails, or is missing."""
     need()
     for env, why in (({"MOCK_CUPTI_VERSION": "14"}, "older"), ({"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, "another tool"),
                      ({"MOCK_CUPTI_FAIL": "cuptiActivityEnable:999"}, "error")):
@@ -116,7 +115,8 @@ def test_given_up(detail):
 
 
 def test_another_comes(detail):
-    """CUPTI works until another profiler begins in the window: its activities until then, calls from then on, none twice."""
+    """CUPTI works until another profiler starts in the window: its activities until then, calls by probes from then on, none
+    twice."""
     need()
     run, first = refused({}, "another tool", mode="yield", rounds=600)
     check(first >= 100 and run.trace.work(), f"host calls from {first} on, {len(run.trace.work())} pieces of work")
@@ -126,7 +126,7 @@ def test_another_comes(detail):
 
 
 def test_storm(ws, detail):
-    """Libraries come and go, threads throw, the process forks: it does what it does without ptbpf."""
+    """Libraries are loaded and unloaded, threads throw, the process forks: its results are the same as without ptbpf."""
     need(agent=False)
     run = Run(ws, "storm", ("--children", "--profile-memory"), rounds=600, expect=(0, 3))
     check(len(fills(run.trace)) > len(run.sides) / 2, "most calls are missing")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""CUDA programs without PyTorch, one in C and one in Python by ctypes, on the pretended device: each call and each piece of
-work that they say they did, under record and attach, told by the agent or by probes; a CUPTI that is not there."""
+"""CUDA programs without PyTorch, one in C and one in Python with ctypes, on the mock device: each call and each piece of work
+that they report, under record and attach, recorded by the agent or by probes; a CUPTI that is not installed."""
 
 import collections
 import os
@@ -10,40 +10,38 @@ import shutil
 import subprocess
 import time
 
-from support import PYTHON, WORKLOADS, AskedTarget, Failure, Skip, Tracer, check, run_ptbpf, workload, workspace
-from agent_target import semaphores, wish
-from gpu_target import AGENT, BUILD, MOCK, WORK, GpuTrace, need, same_flows, valid
+from support import AGENT, BUILD, PYTHON, WORKLOADS, CommandTarget, Failure, Skip, Tracer, check, run_ptbpf, workload, workspace
+from agent_target import change_semaphores, semaphores
+from gpu_target import MOCK, WORK, GpuTrace, need, same_flows, valid
 
 TARGET = os.path.join(BUILD, "tests", "workloads", "target_cuda")
 KERNELS = {"_Z3addPfS_i": "add(float*, float*, int)", "_Z4gemmILi4EEvPKfS1_Pf": "void gemm<4>(float const*, float const*, float*)"}
 THREADS, STEPS, DRIVER_STEPS = 3, 40, 10
-# Before the work, as programs do that load their data: who listens must first learn that there is CUDA. And behind it: the
-# names of kernels are looked up in the process.
+# Pauses before the work, in which the tracer learns that CUDA is loaded, and after it, in which the names of kernels
+# are read in the process.
 REST_MS = 700
 OFF = ("--agent", "off")
 Call = collections.namedtuple("Call", "name stream bytes work")
 
 
-class Program(AskedTarget):
-    """target_cuda.c, which works on command and tells what it did."""
+class Program(CommandTarget):
+    """target_cuda.c, which executes commands and prints what it did."""
 
     def __init__(self, folder=MOCK, wrap=(), **env):
-        self.proc = subprocess.Popen([*wrap, TARGET], env=dict(os.environ, LD_LIBRARY_PATH=folder, **env), text=True,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pid = self.proc.pid
+        super().__init__([*wrap, TARGET], env=dict(env, LD_LIBRARY_PATH=folder))
         check(self.ask("init") == [], "the program could not begin")
 
-    def hear(self):
+    def answer(self):
         lines = []
         for line in self.proc.stdout:
             if line.startswith("ok"):
-                check(line.split()[1:] in ([], ["0"], [str(self.pid)]), f"the program told {line}")
+                check(line.split()[1:] in ([], ["0"], [str(self.pid)]), f"the program printed {line}")
                 return lines
             lines.append(line)
         raise Failure(f"the program ended with {self.proc.wait()}")
 
 
-def told_by(lines):
+def calls_of(lines):
     """{thread: [Call]} from what a program prints (target_cuda.c)."""
     did, tid = collections.defaultdict(list), None
     for words in (line.split() for line in lines):
@@ -63,7 +61,7 @@ def work_of(e):
 
 
 def same_calls(trace, did, wanted):
-    """Thread by thread the calls that `wanted` names, in order; returns [(Call, event)]."""
+    """Compares, thread by thread and in order, the calls that `wanted` selects; returns [(Call, event)]."""
     got, both = collections.defaultdict(list), []
     for e in trace.calls("cuda_runtime", "cuda_driver"):
         name = e["name"].removesuffix("_v2")
@@ -81,9 +79,9 @@ def same_calls(trace, did, wanted):
 
 
 def by_agent(trace, did):
-    """What CUPTI tells: every call with its work, by correlation; streams, bytes, order on each stream."""
+    """What CUPTI records: every call with its work, by correlation; streams, bytes, order on each stream."""
     def wanted(name):
-        return name in called and not name.startswith(("cuCtx", "cuEvent", "cuStream"))  # of libcuda's only work is told
+        return name in called and not name.startswith(("cuCtx", "cuEvent", "cuStream"))  # of libcuda's functions CUPTI reports only those with work
 
     called = {c.name for calls in did.values() for c in calls}
     work, streams, on_stream = collections.defaultdict(list), set(), collections.defaultdict(list)
@@ -98,7 +96,7 @@ def by_agent(trace, did):
         check(all(bool(w["args"].get("graph node id")) == (call.name == "cudaGraphLaunch") for w in mine), f"{call}: graph nodes")
     check(not work, f"work that no call did: {[work_of(w) for ws in work.values() for w in ws][:3]}")
     check(len(dict(streams)) == len({b for _, b in streams}) == len(streams), f"streams of the program and of the trace: {sorted(streams)}")
-    for stream, events in on_stream.items():  # one after another, never at once
+    for stream, events in on_stream.items():  # one after another, never at the same time
         check(all(a["ts"] + a["dur"] <= b["ts"] + 0.002 for a, b in zip(events, events[1:])), f"stream {stream}: work overlaps")
     same_flows(trace)
     check([a["gpu"] for a in trace.agents()] == [True], f"agents {trace.agents()}")
@@ -106,8 +104,9 @@ def by_agent(trace, did):
 
 
 def by_probes(trace, did, kernels=KERNELS.values()):
-    """What the host sees: every call with stream and bytes, the kernel's name where its host function has one; no work."""
-    check(not trace.work(), "work on a GPU that nobody told of")
+    """What kernel probes record: every call with stream and bytes, the kernel's name if its host function has one; no GPU
+    work."""
+    check(not trace.work(), "GPU work without CUPTI")
     both = same_calls(trace, did, {c.name for calls in did.values() for c in calls}.__contains__)
     streams = set()
     for call, e in both:
@@ -125,27 +124,27 @@ def by_probes(trace, did, kernels=KERNELS.values()):
 
 
 def nameless(trace, did):
-    """Its kernels' host functions are in no file."""
+    """The host functions of its kernels are in no file."""
     return by_probes(trace, did, (None,))
 
 
 def names_at_most(t):
-    """Nothing is missing but names of kernels, which are looked up in the process: it may be gone."""
+    """At most names of kernels are missing: they are read in the process, which may have ended."""
     names = r"ptbpf: incomplete: \d+ address(es)? whose name could not be read [^)]*\)"
     check(t.proc.returncode == 0 or re.fullmatch(names, t.err[-1]), t.err[-1])
 
 
 def recorded(program, probes=by_probes, env=None, off_env=None, at_once=False):
-    """`ptbpf record` of a program, which brings the agent with it, and without it (then with off_env too)."""
+    """`ptbpf record` of a program, with the agent and without it (then with off_env)."""
     need()
     figures = []
     with workspace() as ws:
         for judge, options in ((by_agent, ()), (probes, OFF)):
             done = run_ptbpf("record", "--activities", "cuda", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--",
-                             *program, env=dict(os.environ, **(env or {}), **(off_env or {} if options else {})),
+                             *program, env={**(env or {}), **(off_env or {} if options else {})},
                              expect=(0, 3) if at_once else 0)
             names_at_most(done)
-            figures.append(judge(GpuTrace(ws + "/r.json"), told_by(done.out)))
+            figures.append(judge(GpuTrace(ws + "/r.json"), calls_of(done.out)))
             valid(ws + "/r.json")
     return "{} pieces of work by the agent, {} calls by probes".format(*figures)
 
@@ -156,7 +155,7 @@ def test_c_recorded(detail):
 
 
 def test_c_at_once(detail):
-    """A program that works as soon as it can and ends: nothing of it is missed."""
+    """A program that works immediately and ends: nothing is missed."""
     either = (*KERNELS.values(), None)
     env = {"LD_LIBRARY_PATH": MOCK, "MOCK_CUDA_INIT_MS": "100"}
     detail(recorded((TARGET, THREADS, STEPS, 0, DRIVER_STEPS), lambda trace, did: by_probes(trace, did, either), env,
@@ -168,7 +167,7 @@ def test_python_recorded(detail):
 
 
 def attached(ws, pid, act, *options, name="a", expect=(0,)):
-    """The trace of a window around act(), and what act() returns."""
+    """The trace of a window around act(), and the result of act()."""
     path = f"{ws}/{name}.json"
     with Tracer("attach", "--pid", pid, "--activities", "cuda", "-o", f"{ws}/{name}.ptb", "--trace", path, "--no-table", *options) as t:
         t.wait_attached()
@@ -183,16 +182,16 @@ def attached(ws, pid, act, *options, name="a", expect=(0,)):
 
 
 def test_c_attached(detail):
-    """One process, window after window, by the agent and by probes; the driver's own interface as well."""
+    """One process, several windows, by the agent and by probes; the driver's own interface, too."""
     need()
     with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT) as p:
         figures = []
         for k, (judge, options) in enumerate(((by_agent, ()), (by_probes, OFF), (by_agent, ()))):
             trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS) + p.ask("driver", DRIVER_STEPS), *options, name=f"c{k}")
-            figures.append(judge(trace, told_by(lines)))
-    with workspace() as ws, Program() as p:  # nothing in it
+            figures.append(judge(trace, calls_of(lines)))
+    with workspace() as ws, Program() as p:  # an empty window
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS))
-        by_probes(trace, told_by(lines))
+        by_probes(trace, calls_of(lines))
     check(figures[0] == figures[2], f"pieces of work in equal windows: {figures}")
     detail(f"{figures[0]} pieces of work by the agent, {figures[1]} calls by probes")
 
@@ -212,29 +211,29 @@ def test_python_attached(detail):
                     return p.out
 
                 trace, lines = attached(ws, p.pid, act)
-                figures.append(judge(trace, told_by(lines)))
+                figures.append(judge(trace, calls_of(lines)))
     detail("{} pieces of work by the agent, {} calls by probes".format(*figures))
 
 
 def test_asleep(ws, detail):
-    """The agent is there, but CUDA's driver was never told to call it: probes see the calls."""
+    """The agent is loaded, but CUDA's driver was not configured to call it: probes record the calls."""
     need()
     with Program(LD_PRELOAD=AGENT) as p:
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS))
-        told = trace.agents()
-        check(len(told) == 1 and told[0]["host_calls"] and not told[0]["gpu"], f"agents {told}")
-        detail(f"{by_probes(trace, told_by(lines))} calls by probes")
+        agents = trace.agents()
+        check(len(agents) == 1 and agents[0]["host_calls"] and not agents[0]["gpu"], f"agents {agents}")
+        detail(f"{by_probes(trace, calls_of(lines))} calls by probes")
 
 
 def test_waits(ws, detail):
-    """--activities sync: one slice for each wait, as CUPTI tells them; none without it."""
+    """--activities sync: one slice for each wait that CUPTI reports; none without it."""
     need()
     kinds = {"cudaStreamSynchronize": "Stream Sync", "cudaDeviceSynchronize": "Context Sync", "cudaEventSynchronize": "Event Sync",
              "cudaStreamWaitEvent": "Stream Wait Event", "cudaMemcpy": "Stream Sync"}
     with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         for k, options in enumerate((("--activities", "cuda,sync"), ())):
             trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), *options, name=f"s{k}")
-            did = told_by(lines)
+            did = calls_of(lines)
             by_agent(trace, did)
             got = collections.Counter(e["name"] for e in trace.calls("cuda_sync"))
             want = collections.Counter(kinds[c.name] for calls in did.values() for c in calls if c.name in kinds)
@@ -243,7 +242,7 @@ def test_waits(ws, detail):
 
 
 def test_as_it_comes():
-    """Records in another order, by another clock, much later, with calls within calls; of every version's layout."""
+    """Records in another order, from another clock, much later, with nested calls; in the layout of every version."""
     need()
     cnt = set()
     for env in ({"MOCK_CUPTI_REORDER": "1"}, {"MOCK_CUPTI_OFFSET_NS": "123456789012", "MOCK_CUPTI_DRIFT_PPM": "80"},
@@ -251,52 +250,53 @@ def test_as_it_comes():
                 {"MOCK_CUPTI_VERSION": "22"}, {"MOCK_CUPTI_VERSION": "130000"}):
         with workspace() as ws, Program(CUDA_INJECTION64_PATH=AGENT, **env) as p:
             trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS) + p.ask("driver", DRIVER_STEPS))
-            cnt.add(by_agent(trace, told_by(lines)))
+            cnt.add(by_agent(trace, calls_of(lines)))
     check(len(cnt) == 1, f"pieces of work: {cnt}")
 
 
 def test_forks(ws, detail):
-    """A child that goes on to work, as no CUDA program should: nobody is harmed, the parent's trace is whole."""
+    """A child that continues to use CUDA, as no program should: it does no harm, and the parent's trace is complete."""
     need()
     with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", 2, 5) + p.ask("fork") + p.ask("work", 2, 5), expect=(0, 3))
-        cnt = by_agent(trace, told_by(lines))
+        cnt = by_agent(trace, calls_of(lines))
         check(p.ask("fork") == [], "a child after the window")
         detail(f"{cnt} pieces of work")
 
 
-def test_thousand_wishes(ws, detail):
-    """Who listens comes and goes a thousand times while threads work; then a window has all, and after it nothing is on."""
+def test_thousand_requests(ws, detail):
+    """Requests are raised and lowered a thousand times while threads work; a window afterwards is complete, and after it
+    nothing is active."""
     need()
     with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         attached(ws, p.pid, lambda: p.ask("work", 1, 2), name="first")
         found = semaphores(p.pid)
         rng = random.Random(11)
-        p.tell("work", 2, 15000)
+        p.send("work", 2, 15000)
         for k in range(1000):
             addresses = [found[n] for n in rng.choice((("gpu", "chunk"), ("chunk", "gpu")))]
-            wish(p.pid, addresses, 1)
+            change_semaphores(p.pid, addresses, 1)
             time.sleep(rng.choice((0, 0.02, 0.06, 0.15) if k % 20 == 0 else (0, 0.001, 0.004)))
-            wish(p.pid, addresses, -1)
-        told_by(p.hear())
+            change_semaphores(p.pid, addresses, -1)
+        calls_of(p.answer())
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), name="last")
-        detail(f"{by_agent(trace, told_by(lines))} pieces of work afterwards")
+        detail(f"{by_agent(trace, calls_of(lines))} pieces of work afterwards")
 
 
 def test_overflow(ws, detail):
-    """A ring that is far too small: what is missing is counted, what is there is true, the program is not kept waiting."""
+    """A ring that is far too small: missing records are counted, the others are correct, the program is not delayed."""
     need()
     with Program(CUDA_INJECTION64_PATH=AGENT) as p:
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", 4, 1500), "--ringbuf", "64KiB", expect=(3,))
         loss = trace.trace["ptbpf"]["loss"]
         check(loss["lost_records"] > 0, f"nothing lost: {loss}")
-        did = collections.Counter(w for calls in told_by(lines).values() for c in calls for w in c.work)
+        did = collections.Counter(w for calls in calls_of(lines).values() for c in calls for w in c.work)
         got = collections.Counter(map(work_of, trace.work()))
         check(not got - did and sum(got.values()) < sum(did.values()), f"work that was not done: {list(got - did)[:3]}")
         detail(f"{sum(got.values())} of {sum(did.values())} pieces of work, {loss['lost_records']} records lost")
 
 
-# A namespace where no CUPTI is installed.
+# A mount namespace without an installed CUPTI.
 HIDDEN = ("unshare", "--mount", "sh", "-ec",
           'for d in /usr/local/cuda*; do [ ! -d "$d" ] || mount -t tmpfs none "$d"; done; exec "$@"', "sh")
 ANY_CUPTI = """
@@ -311,7 +311,7 @@ for name in ("libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"):
 
 
 def test_no_cupti(ws, detail):
-    """CUPTI is nowhere: that is told, and probes see the calls."""
+    """CUPTI is not found: ptbpf reports that, and probes record the calls."""
     need()
     found = subprocess.run([*HIDDEN, PYTHON, "-c", ANY_CUPTI], capture_output=True, text=True)
     if found.returncode:
@@ -320,7 +320,7 @@ def test_no_cupti(ws, detail):
         shutil.copy(os.path.join(MOCK, name), ws)
     with Program(ws, HIDDEN, CUDA_INJECTION64_PATH=AGENT) as p:
         trace, lines = attached(ws, p.pid, lambda: p.ask("work", THREADS, STEPS), expect=(0, 3))
-        told = trace.agents()
-        check(len(told) == 1 and not told[0]["gpu"] and "CUPTI" in told[0]["gpu_why"], f"agents {told}")
-        by_probes(trace, told_by(lines))
-        detail(told[0]["gpu_why"])
+        agents = trace.agents()
+        check(len(agents) == 1 and not agents[0]["gpu"] and "CUPTI" in agents[0]["gpu_why"], f"agents {agents}")
+        by_probes(trace, calls_of(lines))
+        detail(agents[0]["gpu_why"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Man pages and completions: installed, well-formed, complete, and of use in the shells that they are for."""
+"""Man pages and completions: installed, well-formed, complete, and usable in their shells."""
 
 import os
 import re
@@ -34,7 +34,7 @@ for line in 'ptbpf rec' 'ptbpf attach --agent in' 'ptbpf attach --kernel-m' 'ptb
 end
 """
 FISH_ANSWERS = ["record", "inject", "--kernel-memory", "memory-html", "memory-raw"]
-# completes "ptbpf attach ..." with a function in place of zsh's that prints the specification of each option
+# completes "ptbpf attach ..." with a replacement of zsh's function that prints the specification of each option
 ZSH = """
 _arguments() { print -rl -- "$@"; state=argument line=(attach); }
 . "$1/_ptbpf"
@@ -58,7 +58,7 @@ def test_man_pages(ws):
     for page, command in pages.items():
         path = f"{ws}/share/man/man1/{page}.1"
         lint = subprocess.run(["mandoc", "-T", "lint", path], capture_output=True, text=True).stdout
-        # it searches the system's pages alone; those beside it are checked below
+        # searches the system's pages only; ptbpf's own are checked below
         lint = [line for line in lint.splitlines() if "referenced manual not found" not in line]
         check(not lint, "\n".join(lint))
         with open(path, encoding="utf-8") as f:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A plan is used for nothing but the files it was made from: an unprivileged user's copy of torch's library, with the
-wheel's build-id and other code, must not decide where another user's process is probed."""
+"""A plan is used only for the files from which it was made: an unprivileged user's copy of torch's library, with the wheel's
+build-id and other code, must not decide where another user's process is probed."""
 
 import atexit
 import contextlib
@@ -16,7 +16,7 @@ from support import PTBPF, PYTHON, WORKLOADS, Process, check, load_trace, run_pt
 
 @contextlib.contextmanager
 def private_cache():
-    """A mount namespace with an empty /var/cache; what to put before a command that is to see it."""
+    """A mount namespace with an empty /var/cache; yields the command prefix that enters it."""
     keeper = Process(["unshare", "-m", "sh", "-c",
                       "mount -t tmpfs -o mode=755 tmpfs /var/cache && echo ready && exec sleep 10000"])
     with keeper:
@@ -38,7 +38,7 @@ def torch_lib():
 
 
 def doctored_copy(lib, _made=[]):
-    """Made once: it is half a gigabyte."""
+    """Made once, because it has half a gigabyte."""
     if not _made:
         folder = tempfile.mkdtemp(prefix="ptbpf-test-")
         atexit.register(shutil.rmtree, folder, True)
@@ -52,7 +52,7 @@ def doctored_copy(lib, _made=[]):
 
 @contextlib.contextmanager
 def attacker(victim):
-    """A process of nobody that has a doctored libtorch_cpu mapped, and otherwise the victim's libraries."""
+    """A process of nobody with a doctored libtorch_cpu and the victim's other libraries."""
     with open(f"/proc/{victim.pid}/maps") as f:
         runtime = next(line.split()[5] for line in f if "libstdc++" in line)
     lib = torch_lib()
@@ -77,7 +77,7 @@ def started(victim):
 
 
 def sites(dry_run):
-    """Offsets of libtorch_cpu's probes in --dry-run's text."""
+    """Offsets of libtorch_cpu's probes in the output of --dry-run."""
     return {m.group(1) for m in (re.search(r"\b0x([0-9a-f]+)\b", line) for line in dry_run.out) if m}
 
 
@@ -86,7 +86,7 @@ def losses(p):
 
 
 def survives(victim, reference):
-    """The victim goes on, and computes what an undisturbed process computes."""
+    """The victim survives and computes the same results as an undisturbed process."""
     victim.wait_news("^step ", 3)
     check(victim.alive(), f"the victim died\n{victim.text()}")
     upto = len(losses(victim))
@@ -100,7 +100,7 @@ def has_operators(trace, pid):
 
 
 def test_poisoned_cache(ws, detail):
-    """The doctored copy is analysed first (--dry-run); then the wheel's own user is traced."""
+    """The doctored copy is analysed first (--dry-run), then the owner of the wheel is traced."""
     with private_cache() as wrap, workload("train_loop.py") as victim, \
             workload("train_loop.py") as reference, started(victim), attacker(victim) as a:
         other = sites(ptbpf(wrap, "attach", "--dry-run", "--pid", a.pid))
@@ -126,7 +126,7 @@ def test_shared_plan(ws):
 
 
 def test_changed_code(ws):
-    """A process that has changed its own code at a place of the plan is not probed."""
+    """A process that has changed its code at a site of the plan is not probed."""
     with workload("train_loop.py") as p:
         p.wait_line(r"step 1 ")
         rows = run_ptbpf("attach", "--dry-run", "--pid", p.pid).out

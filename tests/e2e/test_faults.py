@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Each allocation, read, write, bpf() and perf_event_open() of ptbpf fails once: no crash, one sentence, no probe left.
-
-A preloaded library (tests/workloads/fault.c) makes the call from the N-th distinct call stack fail. By default some
-of the stacks of each kind, another choice in each run; with PTBPF_SOAK all of them.
-"""
+"""Each allocation, read, write, bpf() and perf_event_open() of ptbpf fails once: no crash, one sentence, no probe left. A
+preloaded library (tests/workloads/fault.c) lets the call from the N-th distinct call stack fail. By default a random choice of
+the stacks of each kind; with PTBPF_SOAK all of them."""
 
 import os
 import random
@@ -13,7 +11,7 @@ from support import PTBPF, Process, Skip, check, every, modified_code, run_ptbpf
 
 LIBRARY = os.path.join(os.path.dirname(PTBPF), "tests", "workloads", "libfault.so")
 ATTACH = ("--execution-trace", "--profile-memory", "--kernel-memory", "-d", "30ms", "--no-table")
-SENTENCES = 6  # lines on stderr that a failure may take, progress and hints included
+SENTENCES = 6  # lines on stderr that a failure may print, progress and hints included
 
 
 def faulty(log, kind, n, *args):
@@ -23,10 +21,10 @@ def faulty(log, kind, n, *args):
     env = dict(os.environ, LD_PRELOAD=LIBRARY, PTBPF_FAULT=f"{kind}:{n}", PTBPF_FAULT_LOG=log)
     with Process([PTBPF, *map(str, args)], env=env) as p:
         code = p.finish(120)
-        said = [line for line in p.err if line.startswith("ptbpf: ")]
+        messages = [line for line in p.err if line.startswith("ptbpf: ")]
         wrong = (f"exit {code} is not one of ptbpf's own" if code not in (0, 1, 3)
-                 else "no sentence" if code and not said
-                 else f"{len(said)} lines" if len(said) > SENTENCES else None)
+                 else "no sentence" if code and not messages
+                 else f"{len(messages)} lines" if len(messages) > SENTENCES else None)
         text = f"{kind}:{n} of {p.name()}: exit {code}: {wrong}\n{p.text()}"
     if not wrong:
         with open(log) as f:
@@ -42,7 +40,7 @@ def judge(results):
 
 
 def chosen(stacks, some):
-    """The stacks that are made to fail: all under a soak, else `some` of them."""
+    """The stacks that fail: all under a soak, else `some` of them."""
     numbers = range(1, stacks + 1)
     return list(numbers) if soak() or stacks <= some else sorted(random.sample(numbers, some))
 
@@ -69,7 +67,7 @@ def test_offline_commands(ws, detail):
 
 
 def test_attach(detail):
-    """One after the other on a busy target, whose results stay the same and whose code is as in its files."""
+    """One failure after another with a busy target, whose results stay the same and whose code stays as in its files."""
     with workspace() as ws, workload("busy.py", 0, 0.002) as p:
         p.wait_line("ready")
 

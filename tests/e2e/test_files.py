@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The library file of a running process was renamed, or deleted as by an upgrade."""
+"""The library file of a running process was renamed, or deleted by an upgrade."""
 
 import os
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Libraries on file systems whose server is a process (FUSE): one of another user could hold ptbpf for ever, and with it every
-fork on the machine, since the kernel reads a page of the library while it places a probe."""
+"""Libraries on file systems that a process serves (FUSE): a server of another user could block ptbpf for ever, and with it
+every fork on the machine, because the kernel reads a page of the library while it installs a probe."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from fuse_server import FuseServer
 from test_hostile_libs import Target, elf
 
 NOBODY = 65534
-DEADLINE_S = 90  # ptbpf ends long before that, or never
+DEADLINE_S = 90  # longer than ptbpf takes, unless it is blocked
 
 
 def library(ws):
@@ -23,7 +23,7 @@ def finish(t, server, codes):
     try:
         code = t.finish(DEADLINE_S)
     except Failure:
-        server.abort()  # it cannot even be killed
+        server.abort()  # not even SIGKILL ends it
         raise
     text = "\n".join(t.err)
     check(code in codes, f"exit {code}, expected {codes}\n{t.text()}")
@@ -32,19 +32,20 @@ def finish(t, server, codes):
 
 
 def test_torch_on_a_silent_server(ws, detail):
-    """The process's PyTorch lies there: refused at once, with the reason."""
+    """PyTorch itself is on such a file system: refused immediately, with the reason."""
     os.mkdir(ws + "/mnt")
     with Target() as target, FuseServer(ws + "/mnt", "libtorch_cpu.so", library(ws), NOBODY) as server:
         target.map(server.file())
         server.stop_answering()
         with Tracer("attach", "--pid", target.pid, "-o", ws + "/a.ptb") as t:
             text = finish(t, server, (1,))
-        check("FUSE" in text and "libtorch_cpu.so" in text, f"the message does not say why\n{text}")
+        check("FUSE" in text and "libtorch_cpu.so" in text, f"the message has no reason\n{text}")
         detail(text.splitlines()[0])
 
 
 def test_another_library_on_a_silent_server(ws):
-    """Only a library of CUDA's lies there: the rest is traced, and what is missing is said and counted."""
+    """Only a library of CUDA is on such a file system: everything else is traced, and what is missing is reported and
+    counted."""
     os.mkdir(ws + "/mnt")
     with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), NOBODY) as server:
         target.wait("worked")
@@ -52,12 +53,12 @@ def test_another_library_on_a_silent_server(ws):
         server.stop_answering()
         with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
             text = finish(t, server, (3,))
-        check(text.count("FUSE") >= 1 and "libcudart" in text, f"the message does not say why\n{text}")
+        check(text.count("FUSE") >= 1 and "libcudart" in text, f"the message has no reason\n{text}")
         check("aten::neg" in str(report_json(ws + "/a.ptb")), "the capture lacks the window")
 
 
 def test_same_inode_number_on_a_silent_server(ws):
-    """A mapping whose inode number is that of torch's library: they are distinguished without a request to the server."""
+    """A mapping with the inode number of torch's library: ptbpf distinguishes them without a request to the server."""
     with Target("--torch") as target:
         target.wait("worked")
         with open(f"/proc/{target.pid}/maps", encoding="utf-8") as f:
@@ -71,7 +72,7 @@ def test_same_inode_number_on_a_silent_server(ws):
 
 
 def test_served_by_root(ws):
-    """Root's own servers are trusted: environments live there."""
+    """Servers of root are trusted: environments may be there."""
     os.mkdir(ws + "/mnt")
     with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
         target.wait("worked")
@@ -82,14 +83,14 @@ def test_served_by_root(ws):
 
 
 def worked(target, times):
-    """Until the target has done so many hundreds of operators more."""
+    """Waits until the target has run so many hundreds of operators more."""
     since = target.lines.count("worked\n") + times
     wait_for(lambda: target.lines.count("worked\n") >= since, f"{times} hundred operators", DEADLINE_S)
 
 
 @contextlib.contextmanager
 def library_that_is_read(*options):
-    """(tracer, target, server, capture) within a window, while a library that the target has just loaded is read."""
+    """(tracer, target, server, capture) within a window, while ptbpf reads a library that the target has just loaded."""
     require_root()
     with workspace() as ws:
         os.mkdir(ws + "/mnt")
@@ -104,7 +105,7 @@ def library_that_is_read(*options):
 
 
 def test_slow_library_in_a_window(detail):
-    """A library that is loaded in a window and takes long to be read: the records of that time are not lost."""
+    """A library that is loaded in a window and read slowly: no records of that time are lost."""
     with library_that_is_read("--ringbuf", "16M") as (t, target, server, _):
         worked(target, 8000)  # 1.6 million records of at least 24 bytes: more than all rings take
         server.release()
@@ -115,11 +116,11 @@ def test_slow_library_in_a_window(detail):
 
 
 def test_signal_while_a_library_is_read_in_a_window():
-    """A library that never comes does not keep a window from ending, nor its capture."""
+    """A library that cannot be read does not prevent the end of a window, nor its capture."""
     with library_that_is_read() as (t, _, server, capture):
         t.signal(signal.SIGINT)
         try:
-            code = t.finish(10)  # and not those of the limit on the analysis
+            code = t.finish(10)  # and not by the limit on the analysis
         except Failure:
             server.abort()
             raise

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""GPU activities end to end, on the pretended device of tests/mock_cuda: what the program did against what the trace
-has; CUPTI that is missing, too old, in use, that drops, reorders, fails; calls seen from the host without an agent."""
+"""GPU activities end to end, on the mock device of tests/mock_cuda: what the program did against the trace; CUPTI that is
+missing, too old, in use, that drops or reorders records or fails; calls recorded by kernel probes without an agent."""
 
 import collections
 import json
@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 
-from support import PYTHON, ROOT, WORKLOADS, Skip, Tracer, check, load_trace, run_ptbpf, slices, workload
-from gpu_target import AGENT, BUILD, MOCK, WORK, GpuTrace, need, same_flows, valid
+from support import AGENT, BUILD, PYTHON, ROOT, WORKLOADS, Skip, Tracer, check, load_trace, run_ptbpf, slices, workload
+from gpu_target import MOCK, WORK, GpuTrace, need, same_flows, valid
 
 DUMP = os.path.join(os.path.dirname(MOCK), "workloads", "libagent_dump.so")
 sys.path.append(os.path.join(ROOT, "tools"))
@@ -20,7 +20,7 @@ NAMES = {"_Z11axpy_kernelPffi": "axpy_kernel(float*, float, int)", "plain_kernel
 
 
 class Run(GpuTrace):
-    """gpu_work.py under ptbpf attach, prepared with the agent or not, attached before it begins to work."""
+    """gpu_work.py under ptbpf attach, with the agent or without it, attached before it begins to work."""
 
     def __init__(self, ws, mode=(), options=(), env=None, agent=True, expect=(0,), name="a"):
         go, self.capture, self.path = f"{ws}/{name}.go", f"{ws}/{name}.ptb", f"{ws}/{name}.json"
@@ -41,7 +41,7 @@ class Run(GpuTrace):
 
 
 class Done(GpuTrace):
-    """A trace that is there, and what the program said that it did."""
+    """An existing trace, and what the program printed."""
 
     def __init__(self, path, lines):
         super().__init__(path)
@@ -74,7 +74,7 @@ def same_work(run):
 
 
 def same_links(run):
-    """Correlation to a call of the right name and thread, and to the operator around it."""
+    """Each piece of work belongs to a call of the right name and thread, and to the operator around it."""
     calls = {e["args"]["correlation"]: e for e in run.calls()}
     want, got = collections.Counter(), collections.Counter()
     for d in run.did:
@@ -112,8 +112,8 @@ def test_table_and_report(ws):
     run = Run(ws)
     table = "\n".join(run.out)
     check("Self CUDA" in table and "mockgpu::scale" in table, f"no GPU columns:\n{table[:1500]}")
-    told = json.loads("\n".join(run_ptbpf("report", run.capture, "--gpu", "--json").out))
-    check(told, "report --gpu is empty")
+    report = json.loads("\n".join(run_ptbpf("report", run.capture, "--gpu", "--json").out))
+    check(report, "report --gpu is empty")
     text = "\n".join(run_ptbpf("report", run.capture, "--gpu").out)
     check("axpy_kernel" in text, f"report --gpu does not know the kernel:\n{text[:1000]}")
     again = ws + "/again.json"
@@ -131,7 +131,7 @@ def test_many_threads(ws, detail):
 
 
 def test_recorded(ws):
-    """ptbpf record: with the agent that it brings all that was done; with --agent off the calls alone."""
+    """ptbpf record: with its agent all work is recorded; with --agent off only the calls."""
     need()
     for options, activities in (((), True), (("--agent", "off"), False)):
         done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--", PYTHON,
@@ -147,13 +147,13 @@ def test_recorded(ws):
 
 
 def test_from_the_host(ws, detail):
-    """No agent in the process: launches, copies, fills, waits by probes, with bytes and streams; nothing of the GPU."""
+    """No agent in the process: launches, copies, fills, waits by probes, with bytes and streams; no GPU activity."""
     need(agent=False)
     run = Run(ws, agent=False)
     check(not run.work(), "GPU work out of nothing")
     names = collections.Counter(e["name"] for e in run.calls())
     want = collections.Counter(d["call"] for d in run.did if d["call"] != "cudaGraphLaunch")
-    want["cudaLaunchKernel"] += 2  # captured: launched by the host, run by nobody
+    want["cudaLaunchKernel"] += 2  # captured into a graph: launched by the host, but not run
     want["cudaMemsetAsync"] += 1
     want["cudaGraphLaunch"] = 2
     odd = {n: (names[n], c) for n, c in want.items() if names[n] != c}
@@ -174,7 +174,7 @@ def test_off(ws):
 
 
 def test_unordered(ws):
-    """Records that come in another order, at another clock's rate, much later, are joined to the same operators."""
+    """Records in another order, at another clock rate, much later, are joined with the same operators."""
     need()
     run = Run(ws, env={"MOCK_CUPTI_REORDER": "1", "MOCK_CUPTI_OFFSET_NS": "123456789012", "MOCK_CUPTI_DRIFT_PPM": "80",
                        "MOCK_CUPTI_BATCH_MS": "300", "MOCK_CUPTI_NESTED": "1"})
@@ -185,22 +185,22 @@ def test_unordered(ws):
 
 
 def test_dropped(ws, detail):
-    """CUPTI drops records: counted, exit 3, and the last line says so."""
+    """CUPTI drops records: they are counted, the exit code is 3, and the last line reports them."""
     need()
     run = Run(ws, ("many", 2000), env={"MOCK_CUPTI_DROP": "7"}, expect=(3,))
-    check(any("CUPTI dropped" in line for line in run.err[-3:]), f"not said: {run.err[-3:]}")
+    check(any("CUPTI dropped" in line for line in run.err[-3:]), f"no message: {run.err[-3:]}")
     lost = len(run.did) - len(run.work())
     check(lost > 0, "nothing was dropped")
-    # calls were dropped, too: work without its call stays, without an arrow
+    # calls were dropped, too: work without its call is kept, without an arrow
     text = "\n".join(run.err)
-    told = int(re.search(r"(\d+) activity records that CUPTI dropped", text)[1])
-    check(told >= lost, f"{told} told, {lost} pieces of work are missing")
+    dropped = int(re.search(r"(\d+) activity records that CUPTI dropped", text)[1])
+    check(dropped >= lost, f"{dropped} dropped, {lost} pieces of work are missing")
     valid(run.path)
-    detail(f"{told} of {2 * len(run.did)} records")
+    detail(f"{dropped} of {2 * len(run.did)} records")
 
 
 def test_many_launches(ws, detail):
-    """More than any buffer holds, all of them."""
+    """More than any buffer holds; all are recorded."""
     need()
     run = Run(ws, ("many", 60000), expect=(0, 3))
     check(run.code == 0, f"incomplete: {run.err[-2:]}")
@@ -208,7 +208,7 @@ def test_many_launches(ws, detail):
 
 
 def test_versions(ws, detail):
-    """CUPTI that is too old, too new, that returns errors: no GPU, the reason is told, the rest is as ever."""
+    """CUPTI that is too old, too new, or returns errors: no GPU activities, the reason is reported, operators are recorded."""
     need()
     texts = []
     for k, (env, pattern, code) in enumerate((({"MOCK_CUPTI_VERSION": "14"}, "older", (3,)), ({"MOCK_CUPTI_VERSION": "990000"}, "newer", (3,)),
@@ -223,14 +223,15 @@ def test_versions(ws, detail):
 
 
 def test_new_library(ws, detail):
-    """The mock with the functions of CUDA 13.2, in a program without torch, which has a library of that name itself."""
+    """The mock with the functions of CUDA 13.2, in a program without torch, because torch's wheel has a library of that
+    name."""
     need()
     run = without_torch(ws, {"GPU_WORK_CUPTI_PATH": os.path.join(MOCK, "cupti13", "libcupti.so.13")})
     detail(f"CUPTI {run.agents()[0]['cupti_version']}")
 
 
 def test_in_use(ws, detail):
-    """Another subscriber: CUPTI is left alone, with the reason."""
+    """Another subscriber: CUPTI is not used, with the reason."""
     need()
     run = Run(ws, env={"MOCK_CUPTI_FAIL": "cuptiSubscribe:39"}, expect=(0, 3))
     whys = [a["gpu_why"] for a in run.agents()]
@@ -239,13 +240,13 @@ def test_in_use(ws, detail):
 
 
 def test_attach_again(ws):
-    """Attach, leave, attach: each window its own work; off in between."""
+    """Several windows: each has its own work; nothing is active in between."""
     need()
     with workload("gpu_work.py", MOCK, ws + "/go", env={"LD_PRELOAD": AGENT}) as p:
         p.wait_line("ready")
         for k in range(3):
             run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", f"{ws}/{k}.ptb", "--trace", f"{ws}/{k}.json", "--no-table", expect=(0,))
-            check(not [e for e in load_trace(f"{ws}/{k}.json")["traceEvents"] if e.get("cat") == "kernel"], "kernels that nobody launched")
+            check(not [e for e in load_trace(f"{ws}/{k}.json")["traceEvents"] if e.get("cat") == "kernel"], "kernels that were not launched")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/last.ptb", "--trace", ws + "/last.json", "--no-table") as t:
             t.wait_attached()
             open(ws + "/go", "w").close()
@@ -266,7 +267,7 @@ def test_forks(ws):
 
 def without_torch(ws, env):
     done = run_ptbpf("record", "--activities", "cuda", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", "--", PYTHON,
-                     os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", "notorch", expect=(0, 3), env=dict(os.environ, **env))
+                     os.path.join(WORKLOADS, "gpu_work.py"), MOCK, "-", "notorch", expect=(0, 3), env=env)
     run = Done(ws + "/r.json", done.out)
     check(same_work(run) == 100, "not 100 pieces of work")
     return run
@@ -279,7 +280,7 @@ def test_no_torch(ws):
 
 
 def test_inside_and_outside(ws, detail):
-    """What an in-process listener hears (agent_dump.c, tools/gpu_check.sh) is what ptbpf's trace has."""
+    """What an in-process reader receives (agent_dump.c, tools/gpu_check.sh) is what ptbpf's trace has."""
     need()
     import gpu_check_acts as acts
     run = Run(ws)
@@ -304,13 +305,13 @@ def test_inside_and_outside(ws, detail):
 
 
 def test_bundle(ws, detail):
-    """tools/gpu_check.sh --bundle makes something that runs by itself, and says that there is no GPU."""
+    """The output of tools/gpu_check.sh --bundle runs by itself and reports that there is no GPU."""
     need()
     tool = os.path.join(ROOT, "tools", "gpu_check.sh")
     done = subprocess.run([tool, "--build", BUILD, "--bundle", ws + "/b"], capture_output=True, text=True)
     check(done.returncode == 0, f"{done.stderr}")
     if shutil.which("nvidia-smi"):
-        raise Skip("there is a GPU here: tools/gpu_check.sh tells more")
+        raise Skip("there is a GPU here: use tools/gpu_check.sh")
     done = subprocess.run([ws + "/b/tools/gpu_check.sh"], capture_output=True, text=True)
     check(done.returncode == 2 and len(done.stderr.splitlines()) == 1, f"exit {done.returncode}: {done.stderr}")
     detail(done.stderr.strip())

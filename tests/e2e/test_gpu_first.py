@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The first work of a program on the GPU: CUDA's driver calls the agent within cuInit(), so nothing is missed; and whatever
-the two of them have to wait for, neither waits for the other."""
+"""The first work of a program on the GPU: CUDA's driver calls the agent within cuInit(), so nothing is missed, and the agent
+and the program never wait for each other."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from gpu_target import MOCK, GpuTrace, need
 
 def recorded(ws, *options, env=None):
     done = run_ptbpf("record", "-o", ws + "/r.ptb", "--trace", ws + "/r.json", "--no-table", *options, "--", PYTHON,
-                     os.path.join(WORKLOADS, "gpu_first.py"), MOCK, "-", expect=(0,), env=dict(os.environ, **(env or {})))
+                     os.path.join(WORKLOADS, "gpu_first.py"), MOCK, "-", expect=(0,), env=env)
     did = json.loads(next(line for line in done.out if line.startswith("{")))
     return GpuTrace(ws + "/r.json"), did
 
@@ -26,14 +26,14 @@ def same(trace, did):
 
 
 def test_first_kernels(ws):
-    """The kernels that are launched within microseconds of cuInit(), and the calls before them."""
+    """Kernels that are launched within microseconds after cuInit(), and the calls before them."""
     need()
     for _ in range(3):
         same(*recorded(ws))
 
 
 def test_slow_init(ws, detail):
-    """A cuInit() that takes long, while the agent's thread asks the driver whether it is in use and must wait for it."""
+    """A slow cuInit(), while the agent's thread asks the driver whether it is in use and must wait for the answer."""
     need()
     trace, did = recorded(ws, env={"MOCK_CUDA_INIT_MS": "600"})
     same(trace, did)
@@ -42,7 +42,7 @@ def test_slow_init(ws, detail):
 
 
 def test_too_early(ws):
-    """A CUPTI that takes nothing before cuInit() has returned: the agent's thread begins later, as ever."""
+    """A CUPTI that refuses calls until cuInit() has returned: the agent's thread starts it later."""
     need()
     trace, did = recorded(ws, env={"MOCK_CUPTI_EARLY": "0", "GPU_FIRST_PAUSE": "1"})
     kernels = [e for e in trace.work() if e["cat"] == "kernel"]

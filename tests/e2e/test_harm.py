@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The first law: a process that is attached to and left again and again computes what it always did.
+"""The first law: a process computes the same results however often ptbpf attaches and detaches.
 
-Under a soak a line on stderr says every minute how far it is, and SIGTERM ends it early: what was done until then is
-compared, and the test fails because it is not all.
-"""
+Under a soak a line on stderr reports the progress every minute, and SIGTERM ends it early: the results until then are compared,
+and the test fails because it is incomplete."""
 
 import collections
 import contextlib
@@ -22,13 +21,13 @@ MODES = ((), ("--record-shapes",), ("--execution-trace",), ("--profile-memory",)
          ("--record-shapes", "--profile-memory", "--kernel-memory"), ("--children",))
 # One perf event a site: ten times as long as the other modes, for all that attach at the same time.
 SLOW_MODE, SLOW_EVERY = ("--perf-uprobes",), 32
-# Seconds after each step of the targets that are traced at once, since an attach mostly waits for the kernel. The first
-# computes most of the time; the others leave the processors to the tracers.
+# Seconds between the steps of the targets that are traced at the same time, because an attach mostly waits for the kernel.
+# The first one computes most of the time; the others leave the processors to the tracers.
 RESTS = (0.002,) + (0.02,) * (7 if soak() else 2)
 CYCLES = 10000 if soak() else 84
 KILLS = 1000 if soak() else 36
 THREADS = 10000 if soak() else 2000
-PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf says when they begin
+PARTS = {"plan, load or attach": "", "window or detach": "attached", "export": "lost "}  # with what ptbpf prints when they begin
 
 
 def mode(k):
@@ -59,8 +58,8 @@ def finals(p):
 
 
 def undisturbed(cycle, count):
-    """Calls cycle(target, folder, k) again and again on several busy targets, `count` times in all; their code and
-    their results are then those of a run that nobody traced. Returns the steps done."""
+    """Calls cycle(target, folder, k) on several busy targets, `count` times in all; then their code and their results must be
+    those of a process that was not traced. Returns the number of steps done."""
     require_root()
     progress = Progress(count)
 
@@ -88,7 +87,7 @@ def undisturbed(cycle, count):
 
 
 def test_many_cycles(detail):
-    """Busy, raising, threading, forking, under hundreds of attaches: bit by bit the same results."""
+    """Targets with threads that compute, raise and fork, under hundreds of attaches: bit-identical results."""
     def cycle(p, ws, k):
         run_ptbpf("attach", "--pid", p.pid, "-d", "20ms", "-o", f"{ws}/{k % 4}.ptb", "--no-table",
                   *mode(k), expect=(0, 3))
@@ -97,33 +96,33 @@ def test_many_cycles(detail):
 
 
 def part_of(text):
-    """What a tracer was doing when it was killed, by what it had said."""
+    """The phase in which a tracer was killed, from its output."""
     return [part for part, words in PARTS.items() if words in text][-1]
 
 
 class Killer:
-    """Kills tracers in the part of their life that is asked for, at random moments of it."""
+    """Kills tracers in the requested phase, at random moments."""
 
     def __init__(self):
         self.length = {part: 3.0 for part in PARTS}  # seconds, corrected by each kill
         self.killed = collections.Counter()
 
     def kill(self, p, ws, part, options=()):
-        """Starts a tracer and kills it; False if it had ended before."""
-        with open(ws + "/said", "w", encoding="utf-8") as said:
+        """Starts a tracer and kills it; False if it had ended before that."""
+        with open(ws + "/output", "w", encoding="utf-8") as output:
             tracer = subprocess.Popen([PTBPF, "attach", "--pid", str(p.pid), "-d", "20ms", "-o", f"{ws}/a.ptb", "--trace",
-                                       f"{ws}/a.json.gz", *options], stdout=subprocess.DEVNULL, stderr=said)
-        with open(ws + "/said", encoding="utf-8") as said:
+                                       f"{ws}/a.json.gz", *options], stdout=subprocess.DEVNULL, stderr=output)
+        with open(ws + "/output", encoding="utf-8") as output:
             text = ""
             while PARTS[part] not in text and tracer.poll() is None:
-                text += said.read()
+                text += output.read()
                 time.sleep(0.001)
             moment = random.uniform(0, 1.2 * self.length[part])
             with contextlib.suppress(subprocess.TimeoutExpired):
                 tracer.wait(moment)
             tracer.kill()
             code = tracer.wait()
-            text += said.read()
+            text += output.read()
         check(code in (0, 3, -signal.SIGKILL), f"exit {code}\n{text}")
         at = part_of(text) if code == -signal.SIGKILL else None
         self.length[part] = (max if at == part else min)(self.length[part], moment)
@@ -146,7 +145,8 @@ def test_killed_tracers(detail):
 
 
 def test_killed_probing(detail):
-    """SIGKILL while probes are set or removed: the kernel finishes what it does to the target's code, and none is left."""
+    """SIGKILL while probes are installed or removed: the kernel completes the change of the target's code, and no probe is
+    left."""
     killer = Killer()
     with workspace() as ws, workload("busy.py", 0, RESTS[0]) as p:
         p.wait_line("ready")
@@ -159,7 +159,7 @@ def test_killed_probing(detail):
 
 
 def test_whole_life():
-    """One window over everything, with perf-event uprobes too."""
+    """One window over the whole run, also with perf-event uprobes."""
     digests = []
     for options in ((), ("--perf-uprobes", "--record-shapes"), ("--children", "--execution-trace"),
                     ("--perf-uprobes", "--profile-memory"), ("--children", "--profile-memory", "--kernel-memory")):
@@ -175,7 +175,7 @@ def test_whole_life():
 
 
 def test_many_threads(detail):
-    """Thousands of threads that live at the same time: each has its slices, nothing is lost, the sum is what it always is."""
+    """Thousands of threads that live at the same time: each has its slices, nothing is lost, the result is correct."""
     with workspace() as ws:
         done = run_ptbpf("record", "-o", ws + "/a.ptb", "--trace", ws + "/a.json.gz", "--no-table", "--record-shapes",
                          "--profile-memory", "--kernel-memory", "--", PYTHON, WORKLOADS + "/many_threads.py", THREADS)

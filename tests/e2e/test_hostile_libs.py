@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Libraries that were made to harm whoever reads them: ptbpf says what is wrong, ends on a signal, and lives."""
+"""Libraries that are made to harm their reader: ptbpf reports what is wrong, can be interrupted, and survives."""
 
 import contextlib
 import os
 import signal
 import struct
 import subprocess
-import threading
 
 import pytest
 
-from support import PYTHON, WORKLOADS, Child, Skip, Tracer, check, children_of, run_ptbpf, wait_for
+from support import PYTHON, WORKLOADS, Process, Skip, Tracer, check, children_of, run_ptbpf, wait_for
 
 PT_LOAD, PT_DYNAMIC, PT_NOTE = 1, 2, 4
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_GNU_HASH = 4, 5, 6, 7, 8, 10, 0x6FFFFEF5
@@ -18,50 +17,26 @@ U64 = 2**64 - 1
 DYN, HASH, TEXT = 0x400, 0x600, 0x1000
 
 
-class Target(Child):
-    """A process that maps files as code when asked to."""
+class Target(Process):
+    """A process that maps files as code on request."""
 
     def __init__(self, *args):
-        python = PYTHON if args else "python3"
-        self.proc = subprocess.Popen([python, "-u", os.path.join(WORKLOADS, "map_file.py"), *args], text=True,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pid = self.proc.pid
-        self.lines = []
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
+        super().__init__([PYTHON if args else "python3", "-u", os.path.join(WORKLOADS, "map_file.py"), *args],
+                         stdin=subprocess.PIPE)
 
     def __enter__(self):
-        try:
-            self.wait("ready")
-        except BaseException:
-            self.__exit__()
-            raise
+        self.wait_line("^ready$")
         return self
 
-    def read(self):
-        for line in self.proc.stdout:
-            self.lines.append(line)
-
-    def reap(self):
-        super().reap()
-        self.reader.join(10)
-
-    def wait(self, word, since=0):
-        def said():
-            check(self.proc.poll() is None, f"the target ended before it said {word}")
-            return f"{word}\n" in self.lines[since:]
-
-        wait_for(said, f"the target to say {word}")
-
     def map(self, path):
-        since = len(self.lines)
+        since = len(self.out)
         self.proc.stdin.write(path + "\n")
         self.proc.stdin.flush()
-        self.wait("mapped", since)
+        self.wait_news("^mapped$", since=since)
 
 
 def elf(path, dynamic=(), load_sz=U64, phnum=3, note_sz=0, shoff=0, shnum=0, shentsize=64, body=b"", size=None):
-    """A shared object whose parts begin at fixed places; its whole file is one segment at address 0."""
+    """A shared object whose parts begin at fixed offsets; the whole file is one segment at address 0."""
     head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, shoff, 0, 64, 56, phnum,
                                                        shentsize, shnum, 0)
     dyn = b"".join(struct.pack("<QQ", tag, value & U64) for tag, value in (*dynamic, (0, 0)))
@@ -78,7 +53,7 @@ def elf(path, dynamic=(), load_sz=U64, phnum=3, note_sz=0, shoff=0, shnum=0, she
 
 
 def endless(path, symbols=400_000):
-    """400,000 symbols with one name of a megabyte, which has to be searched: minutes of work in 10 MB."""
+    """400,000 symbols that share a name of one megabyte: minutes of searching in 10 MB."""
     name = b"\0_ZN2at4_ops" + b"a" * (1 << 20) + b"\0"
     table = TEXT + len(name) + (-len(name)) % 8
     body = struct.pack("<II", 1, symbols).ljust(TEXT - HASH, b"\0") + name.ljust(table - TEXT, b"\0")
@@ -98,7 +73,7 @@ def endless_notes(path):
 
 
 def cpu_s(pid):
-    """Processor time of a process and its children by now."""
+    """Processor time of a process and its children so far."""
     ticks = 0
     for p in [pid, *children_of(pid)]:
         with contextlib.suppress(OSError), open(f"/proc/{p}/stat", encoding="ascii", errors="replace") as f:
@@ -107,12 +82,12 @@ def cpu_s(pid):
 
 
 def wait_busy(t):
-    """Until ptbpf has read the library for a while: more than it does before and after that."""
+    """Waits until ptbpf has read the library for a while: longer than its other work takes."""
     wait_for(lambda: cpu_s(t.pid) > 0.5, "the library to be read")
 
 
 def ended_by(t, sig, codes):
-    """A signal ends it: the library would keep it for minutes."""
+    """The exit status after a signal; without it ptbpf would read the library for minutes."""
     t.signal(sig)
     code = t.finish(5)
     check(code in codes, f"exit {code}, expected {codes}\n{t.text()}")
@@ -132,13 +107,13 @@ def test_signal_while_a_library_is_read(ws):
                 wait_busy(t)
                 kids = children_of(t.pid)
                 check(kids, "the library is not read in a child")
-                check("interrupted" in ended_by(t, sig, (1,)), f"the message does not say why\n{t.text()}")
+                check("interrupted" in ended_by(t, sig, (1,)), f"the message has no reason\n{t.text()}")
             check(not any(os.path.exists(f"/proc/{k}") for k in kids), "the child goes on")
             check(target.proc.poll() is None, "the target died")
 
 
 def test_notes_that_repeat(ws):
-    """Program headers that all have the same notes: these are read once, not for minutes."""
+    """Program headers that all refer to the same notes: these are read once."""
     with Target() as target:
         target.map(endless_notes(ws + "/libtorch_cpu.so"))
         done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
@@ -147,7 +122,7 @@ def test_notes_that_repeat(ws):
 
 
 def test_sparse_library_of_2_tib(ws):
-    """All zeros after its header, which says that all of it are symbols."""
+    """All zeros after its header, which declares everything to be symbols."""
     path = ws + "/libtorch_cpu.so"
     try:
         elf(path, ((DT_STRTAB, TEXT), (DT_STRSZ, 64), (DT_SYMTAB, 2 * TEXT)), size=1 << 41, shoff=HASH, shnum=1,
@@ -158,7 +133,7 @@ def test_sparse_library_of_2_tib(ws):
         target.map(path)
         done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)
         text = "\n".join(done.err)
-        check("libtorch_cpu.so" in text and "MiB" in text, f"the message does not say why\n{text}")
+        check("libtorch_cpu.so" in text and "MiB" in text, f"the message has no reason\n{text}")
 
 
 def test_library_cut_while_it_is_read(ws):
@@ -170,11 +145,11 @@ def test_library_cut_while_it_is_read(ws):
             os.truncate(lib, 4096)
             code = t.finish(20)
         check(code == 1, f"exit {code}, expected 1\n{t.text()}")
-        check("truncated" in "\n".join(t.err), f"the message does not say why\n{t.text()}")
+        check("truncated" in "\n".join(t.err), f"the message has no reason\n{t.text()}")
 
 
 def test_hostile_counts(ws):
-    """Counts and sizes at their largest: refused in a sentence, or nothing of torch's in the file."""
+    """Counts and sizes at their maximum: refused in a sentence, or nothing of torch is found in the file."""
     first = struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, U64 // 64, 0, 0, 0, 0)
     many = struct.pack("<IIII", 0xFFFFFFFF, 1, 0xFFFFFFFF, 0)
     tables = ((DT_STRTAB, TEXT), (DT_STRSZ, 64), (DT_SYMTAB, TEXT + 64))
@@ -199,7 +174,7 @@ def test_hostile_counts(ws):
 
 @pytest.mark.soak
 def test_library_that_never_ends(ws):
-    """It is given up at a limit; unit_sandbox has the limits themselves, so this one is for long runs."""
+    """The analysis ends at a limit; unit_sandbox tests the limits themselves, so this test is for soaks."""
     with Target() as target:
         target.map(endless(ws + "/libtorch_cpu.so"))
         done = run_ptbpf("attach", "--pid", target.pid, "-o", ws + "/a.ptb", expect=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Files of one capture that are read together: ids, the recording's options, and which steps are whole."""
+"""Files of one capture that are read together: ids, the recording's options, and which steps are complete."""
 
 import itertools
 import json
@@ -62,7 +62,7 @@ def et_ids(doc):
 
 
 def test_ids_belong_to_records(ws):
-    """Every pair of exports with different options: the same operator behind each id, and no step behind one."""
+    """Every pair of exports with different options: each id belongs to the same operator, none to a step."""
     record(ws, "--step-on", "aten::sum", "--et", ws + "/live.et.json", "--trace", ws + "/live.json", "--profile-memory",
            "--no-table")
     with open(ws + "/live.et.json", encoding="utf-8") as f:
@@ -89,7 +89,7 @@ def test_ids_belong_to_records(ws):
 
 
 def test_options_are_kept(ws):
-    """What the recording was asked for is what reports and exports show; an option says otherwise."""
+    """Reports and exports show what was recorded by default; an option overrides that."""
     t = record(ws, "--step-on", "aten::sum", "--group-by-input-shape", "--with-flops", "--sort-by", "count",
                "--row-limit", "3", "--profile-memory", "--exact-memory")
     live, later = "\n".join(t.out), "\n".join(run_ptbpf("report", ws + "/a.ptb").out)
@@ -106,14 +106,14 @@ def test_options_are_kept(ws):
 
 
 def replayed(nodes):
-    """The operators that et_replay runs: of the first step, by their ids (et_replay/tools/et_replay.py, extract_subgraph)."""
+    """The operators that et_replay runs: those of the first step, by id (et_replay/tools/et_replay.py, extract_subgraph)."""
     steps = sorted(i for i, n in nodes.items() if "ProfilerStep#" in n["name"])
     check(len(steps) > 1, f"{len(steps)} steps for et_replay")
     return {i: n for i, n in nodes.items() if n["op_schema"] and steps[0] < i < steps[1]}
 
 
 def test_first_step_is_whole(ws):
-    """Parts of steps are not named as steps; what et_replay takes is the first whole one, on all threads."""
+    """Partial steps are not named as steps; et_replay takes the first complete one, on all threads."""
     record(ws, "--et", ws + "/a.et.json", "--trace", ws + "/a.json", "--no-table")
     doc = load_trace(ws + "/a.json")
     steps = sorted((e for e in slices(doc) if e["args"].get("ptbpf.derived")), key=lambda e: e["ts"])

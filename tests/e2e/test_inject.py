@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Libraries loaded into running processes: hundreds of times, into programs that notice everything.
-
-Each injection loads a copy of tests/workloads/inject_lib.c under a new name, so that the loader has work each time.
-"""
+"""Libraries loaded into running processes, hundreds of times, into programs that detect any change. Each injection loads a copy
+of tests/workloads/inject_lib.c under a new name, so that the loader really loads it."""
 
 import os
 import random
@@ -11,18 +9,18 @@ import signal
 import subprocess
 import time
 
-from support import check, soak, wait_for, workspace
-from inject_target import (AGENT, LIMIT_MS, TARGET, TOOL, Target, copies, inject, load_all, need_tools, newest_python,
+from support import AGENT, check, soak, wait_for, workspace
+from inject_target import (LIMIT_MS, TARGET, TOOL, Target, copies, inject, load_all, need_tools, newest_python,
                            python_target, refused, same_as_undisturbed, torch_target)
 
 
 def some(libs):
-    """A share of them; all, about 1,000 in this file, under a soak."""
+    """A part of `count`; all, about 1,000 in this file, under a soak."""
     return libs if soak() else libs // 12
 
 
 def test_threads_of_every_kind(ws, detail):
-    """The allocator, the loader, exceptions, signals, locks, forks, and every waiting call; no fault, no EINTR."""
+    """Threads in the allocator, the loader, exceptions, signals, locks, forks, and every blocking call; no fault, no EINTR."""
     need_tools()
     with Target([TARGET]) as t:
         t.ready()
@@ -38,13 +36,13 @@ def test_torch_crowd(ws, detail):
 
 
 def test_torch_alone(ws, detail):
-    """One thread computes, and the pool of torch."""
+    """One computing thread, and torch's thread pool."""
     need_tools()
     detail(same_as_undisturbed(lambda: torch_target(1), "any", copies(ws, some(160)), None))
 
 
 def test_real_agent(ws, detail):
-    """The agent itself: loaded once, and twice; it does nothing unless it is told to."""
+    """The agent itself: loaded once, and twice; it does nothing without a request."""
     need_tools()
     check(os.path.exists(AGENT), "the agent is not built")
     other = os.path.join(ws, "copy.so")
@@ -65,7 +63,8 @@ def test_newest_python_by_ptrace(ws, detail):
 
 
 def test_remote_execution_refused(ws):
-    """Switched off, forbidden by an audit hook, or never looked at: said, taken back, and then done by ptrace."""
+    """Remote execution that is disabled, forbidden by an audit hook, or never polled: reported, withdrawn, and then done by
+    ptrace."""
     need_tools()
     ready = "import sys, time\nprint('ready', flush=True)\n"
     hook = ("def no(event, args):\n  if event == 'ctypes.dlopen': raise RuntimeError('not here')\n"
@@ -90,7 +89,7 @@ def test_remote_execution_refused(ws):
 
 
 def test_killed_in_the_middle(ws, detail):
-    """The tool dies by SIGKILL at any moment; the target never notices, and loads what was begun."""
+    """The tool is killed by SIGKILL at random moments; the target is not affected, and the next injection works."""
     need_tools()
     rng = random.Random(7)
     with Target([TARGET]) as t:
@@ -105,7 +104,7 @@ def test_killed_in_the_middle(ws, detail):
             tool.wait()
         load_all(t, "ptrace", copies(ws, 5, "after"), 2)
         out = t.finish((0, 1))
-        # the one thing that a kill can leave behind, in a moment that is seldom hit: inject/divert.h
+        # the only thing that a kill can leave behind, in a rare moment: inject/divert.h
         check(out[-1].endswith(" faults 0") or out[:-1] == ["fault eintr 1"], "\n".join(out))
         check(killed >= 10, f"only {killed} were still at work")
         detail(f"{killed} killed at work; {out[-1]}")
@@ -130,7 +129,7 @@ def test_refusals(detail):
             with open(ws + "/text.so", "w") as f:
                 f.write("no library")
             refused(t.pid, ws + "/text.so", "could not load", "ptrace")
-            refused(t.pid, lib, "Python", "remote")  # too old for that, here
+            refused(t.pid, lib, "Python", "remote")  # too old for remote execution, which this test does not need
             load_all(t, "ptrace", [lib], 2, 2000)
             check(inject(t.pid, "ptrace", [lib]) == [(True, "0 0 0")], "a second time is nothing to do")
             t.finish()
@@ -143,7 +142,7 @@ def test_refusals(detail):
 
 
 def test_asleep(ws):
-    """Threads that sleep for ever are woken by nobody but go on sleeping as before."""
+    """Threads that sleep for ever are not woken up."""
     need_tools()
     for code in ("import time; time.sleep(12); print('slept', flush=True)",
                  "import threading; threading.Event().wait(12); print('slept', flush=True)",

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Libraries loaded into processes in containers: under seccomp filters that let it happen or not, in mount, pid and
-user namespaces where ptbpf's file does not exist."""
+"""Libraries loaded into processes in containers: under seccomp filters that permit it or not, in mount, pid and user namespaces
+where ptbpf's file does not exist."""
 
 import errno
 import os
 import subprocess
 
-from support import PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, slices, wait_for, workspace
+from support import AGENT, BUILD, PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, slices, wait_for, workspace
 from agent_target import sources_of
-from inject_target import (AGENT, BUILD, TOOL, Target, copies, cpu_of, inject, load_all, need_tools, newest_python, refused,
+from inject_target import (TOOL, Target, copies, cpu_of, inject, load_all, need_tools, newest_python, refused,
                            same_as_undisturbed)
 import seccomp_filters as sf
 
@@ -24,14 +24,15 @@ WAITS = ("import os, sys\nsys.path.insert(0, sys.argv[1])\nimport seccomp_work a
 
 
 def waiting(code, *words):
-    """Waits for a line, after it has run the code, of which `s` makes filters."""
+    """Runs `code`, which can create filters through `s`, then waits for a line."""
     return Target([PYTHON, "-c", WAITS.format(code), WORKLOADS, *words])
 
 
 # ---- filters ----
 
 def test_container_filter(ws, detail):
-    """As container runtimes have it: EPERM for much, ENOSYS for clone3. Twice, as in a container in a container."""
+    """A filter like that of container runtimes: EPERM for many calls, ENOSYS for clone3. Twice, as for a container in a
+    container."""
     need_tools()
     profile = sf.container()
     detail(same_as_undisturbed(lambda: Target([PYTHON, SCRIPT, "run", f"{profile},{profile}", *TORCH, "2", "6"]),
@@ -39,7 +40,7 @@ def test_container_filter(ws, detail):
 
 
 def test_forbidden(detail):
-    """Refused with the name of the call, and the target lives on; a filter that only seems to be one does not matter."""
+    """Refused with the name of the call, and the target lives on; filters that permit the call do not matter."""
     need_tools()
     by_place = sf.assemble([(sf.LOAD, 0, 0, sf.IP), (sf.JUMP_EQ, 0, 1, 4096), (sf.RETURN, 0, 0, sf.KILL_PROCESS),
                             (sf.RETURN, 0, 0, sf.ALLOW)])
@@ -67,7 +68,7 @@ def test_forbidden(detail):
 
 
 def test_filters_not_readable(ws):
-    """Without CAP_SYS_ADMIN filters cannot be read: refused, as nobody knows what they say."""
+    """Without CAP_SYS_ADMIN filters cannot be read: refused, because their content is unknown."""
     need_tools()
     with waiting("s.install([bytes.fromhex(sys.argv[2])])", sf.answers({})) as t:
         t.ready()
@@ -79,7 +80,7 @@ def test_filters_not_readable(ws):
 
 
 def test_different_filters(ws):
-    """Threads of which one has a filter more: those of the others are not known."""
+    """One thread has an additional filter: refused, because the filters of the other threads cannot be read."""
     need_tools()
     code = ("import threading\nthere = threading.Event()\ndef own():\n s.install([bytes.fromhex(sys.argv[2])])\n"
             " there.set()\n threading.Event().wait()\nthreading.Thread(target=own, daemon=True).start()\nthere.wait()")
@@ -90,7 +91,7 @@ def test_different_filters(ws):
 
 
 def test_newest_python_filtered(ws, detail):
-    """Remote execution runs in the main thread: its filters are read first, which takes a stop."""
+    """Remote execution runs in the main thread, whose filters are read first, while it is stopped."""
     need_tools()
     own = ["/ptbpf-tests/workloads/seccomp_work.py", "run"]
     work = ["python3", "/ptbpf-tests/workloads/inject_work.py", "2", "5"]
@@ -98,19 +99,20 @@ def test_newest_python_filtered(ws, detail):
         text = same_as_undisturbed(lambda: start((*own, sf.container(), *work)), "any", copies(ws, 10), 1)
         with start((*own, sf.answers({MEMBARRIER: sf.KILL_PROCESS}), *work)) as t:
             t.ready()
-            for way in ("remote", "any"):
-                refused(t.pid, copies(ws, 1, way)[0], "may kill the program for the system call membarrier", way)
+            for method in ("remote", "any"):
+                refused(t.pid, copies(ws, 1, method)[0], "may kill the program for the system call membarrier", method)
             check(len(t.finish()) == 2, "the target did not end well")
         with start((*own, sf.container(), *work)) as t:
             t.ready()
-            (ok, told), = inject(t.pid, "remote", [AGENT])
-            check(ok and "libptbpf_agent-" in t.maps(), f"the agent, of which there is no file in its root directory: {told}")
+            (ok, text), = inject(t.pid, "remote", [AGENT])
+            check(ok and "libptbpf_agent-" in t.maps(), f"the agent, of which there is no file in its root directory: {text}")
             check(len(t.finish()) == 2, "the target did not end well")
         detail(text)
 
 
 def listed_calls(spare):
-    """What is judged, with an answer for those calls that the agent does not need, and what the target needs itself."""
+    """The calls that are checked, with an answer for those that the agent can do without, and those that the target itself
+    needs."""
     lines = subprocess.run([TOOL, "calls"], capture_output=True, text=True, check=True).stdout.splitlines()
     rows = [(int(w[0]), {int(a): int(v) for a, v in (x.split("=") for x in w[2:])}, spare if w[1] == "spare" else sf.ALLOW)
             for w in map(str.split, lines)]
@@ -134,8 +136,8 @@ def under_only(spare):
 
 
 def test_nothing_else(detail):
-    """A filter that kills for any call but those that are judged: the list is complete, for the agent at work too. And
-    what is said to be no loss fails."""
+    """A filter that kills for any call except the checked ones: the list is complete, also for the working agent. And calls
+    that are listed as optional may fail."""
     need_tools()
     with workspace() as ws, newest_python(ws) as start:
         lib, other = copies(ws, 2)
@@ -150,7 +152,7 @@ def test_nothing_else(detail):
 
 
 def attach(ws, target, *options):
-    """The trace of a window with the agent, which must have been the source."""
+    """The trace of a window in which the agent must be the source."""
     path = f"{ws}/w.json"
     with Tracer("attach", "--pid", target.pid, "--agent", "inject", "-o", f"{ws}/w.ptb", "--trace", path, "--no-table",
                 *options) as p:
@@ -159,8 +161,8 @@ def attach(ws, target, *options):
         wait_for(lambda: cpu_of(target) > begin + 0.5, "the target to compute")
         p.stop()
         trace = load_trace(path)
-        told = sources_of(trace).get(target.pid)
-        check(told and told[0] == "agent", f"source {told}\n{p.text()}")
+        source = sources_of(trace).get(target.pid)
+        check(source and source[0] == "agent", f"source {source}\n{p.text()}")
     return trace
 
 
@@ -172,8 +174,8 @@ def inside(*words):
 
 
 class Contained(Target):
-    """In its own mount and pid namespace, with a /tmp of its own and without the build directory; the workloads are in
-    /mnt. `before`: shell commands that make the rest of its world."""
+    """In its own mount and pid namespace, with its own /tmp and without the build directory; the workloads are in /mnt.
+    `before`: shell commands that prepare it."""
 
     def __init__(self, *command, options=(), before="", prefix=(), **kw):
         script = (f"mount -t tmpfs tmpfs /mnt; mkdir /mnt/workloads; mount --bind '{WORKLOADS}' /mnt/workloads; "
@@ -190,7 +192,7 @@ class Contained(Target):
         return self
 
     def check_loaded(self, libs):
-        """From copies, which are gone."""
+        """The libraries are loaded from copies, which are removed again."""
         maps = self.maps()
         check(not any(os.path.exists(f"/proc/{self.pid}/root{lib}") for lib in libs), "the container sees the files")
         check(all(f"/{os.path.basename(lib)[:-3]}-" in maps for lib in libs), "a library is not mapped")
@@ -203,14 +205,14 @@ class Contained(Target):
 
 
 def test_torch_in_a_container(ws, detail):
-    """Files that it cannot see are copied, and the copies taken away; results as without."""
+    """Files that are invisible in the container are copied, and the copies are removed; the results are the same."""
     need_tools()
     command = inside("2", "5")
     detail(same_as_undisturbed(lambda: Contained(*command), "ptrace", copies(ws, 12), 2))
 
 
 def test_traced_in_a_container(ws, detail):
-    """The whole way: operators from an agent that was copied in; its threads by the pids of outside; then again."""
+    """The whole procedure: operators from an agent that was copied in; its threads by their outer pids; then again."""
     need_tools()
     overlay = ("mkdir /tmp/low /tmp/up /tmp/work; "
                "mount -t overlay overlay -o lowerdir=/tmp/low,upperdir=/tmp/up,workdir=/tmp/work /tmp; ")
@@ -221,7 +223,7 @@ def test_traced_in_a_container(ws, detail):
         tids = {e["tid"] for e in events}
         check(len(tids) == 2 and tids < {int(x) for x in os.listdir(f"/proc/{t.pid}/task")}, f"threads {tids}")
         t.check_clean()
-        again = slices(attach(ws, t), "aten::tanh")  # the file of the agent is gone, but it is there
+        again = slices(attach(ws, t), "aten::tanh")  # the agent's file is removed, but the agent is loaded
         check(again and {e["tid"] for e in again} == tids, "nothing the second time")
         agents = {line.split()[5] for line in t.maps().splitlines() if "libptbpf_agent" in line}
         check(len(agents) == 1, f"the agent is there more than once: {agents}")
@@ -230,7 +232,7 @@ def test_traced_in_a_container(ws, detail):
 
 
 def test_of_another_user(ws, detail):
-    """In a user namespace of a user without rights, where the files of root cannot be made."""
+    """In a user namespace of an unprivileged user, where root's files cannot be created."""
     need_tools()
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     options = ("--user", "--map-root-user")
@@ -249,7 +251,8 @@ def again_as(directory, option):
 
 
 def test_nowhere_to_copy(ws):
-    """A directory without code is passed over; where none is left, it is refused, with the reason."""
+    """A directory without permission to map code is skipped; if no directory is left, the injection is refused with the
+    reason."""
     need_tools()
     code = "print('ready', __import__('os').getpid(), flush=True); input(); print('end')"
     lib, = copies(ws, 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Injection into processes that are not what they seem, or become something else meanwhile: no byte of another program is
-written, nothing hangs, and the sentence says why."""
+"""Injection into processes that deceive, or change meanwhile: no byte of another program is written, nothing hangs, and the
+message has the reason."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ import threading
 import time
 
 from support import PYTHON, Skip, check, soak, workspace
-from inject_target import TARGET, TOOL, Target, copies, inject, load_all, need_tools, python_target, refused
+from inject_target import TARGET, Target, copies, inject, load_all, need_tools, python_target, refused
 from test_inject_container import TEMPORARY, Contained, again_as
 
 COMPILER = ["cc", "-O1", "-w"]
@@ -40,7 +40,7 @@ def test_program_of_32_bits(ws, detail):
 
 
 def test_fake_libc(ws, detail):
-    """A library called libc.so.6 whose dlopen() writes a mark: never called."""
+    """A library called libc.so.6 whose dlopen() writes a mark: it is never called."""
     need_tools()
     os.mkdir(ws + "/fake")
     mark = ws + "/called"
@@ -73,7 +73,7 @@ wait()
 
 
 def test_exec_in_the_middle(detail):
-    """Another thread executes a program at any moment: that program is whole."""
+    """Another thread executes a program at a random moment: that program is unharmed."""
     need_tools()
     rounds, loaded = 100 if soak() else 12, 0
     with workspace() as ws:
@@ -88,7 +88,7 @@ def test_exec_in_the_middle(detail):
 
 
 def test_killed_target(detail):
-    """SIGKILL of the target at any moment: refused, and nothing hangs."""
+    """SIGKILL of the target at a random moment: refused, and nothing hangs."""
     need_tools()
     rounds = 100 if soak() else 12
     with workspace() as ws:
@@ -106,7 +106,8 @@ def test_killed_target(detail):
 
 
 def test_vfork_all_the_time(ws, detail):
-    """A parent that vforks, whose memory the child runs in: loaded while it may be, and every child is right."""
+    """A parent that calls vfork() all the time, whose memory the child uses: the library is loaded between the calls, and every
+    child is correct."""
     need_tools()
     program = compiled(ws + "/vforks", """
 #include <poll.h>
@@ -137,7 +138,7 @@ int main(void)
 
 
 def test_signal_in_the_detour(ws, detail):
-    """Signals that come while a thread is on its detour are handled when it is back."""
+    """Signals that arrive while a thread is diverted are handled after its return."""
     need_tools()
     code = """
 import signal, sys, threading
@@ -166,7 +167,7 @@ print(len(got))
 
 
 def test_never_writable(ws, detail):
-    """The copy in a container, while it is there: no other process of the user can open it for writing."""
+    """The copy in a container, while it exists: no other process of the user can open it for writing."""
     need_tools()
     lib, = copies(ws, 1)
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -186,26 +187,26 @@ def test_never_writable(ws, detail):
         load_all(t, "ptrace", [lib], 2, 4000)
         stop.set()
         watcher.join()
-        os.kill(t.pid, signal.SIGKILL)  # who changes its user is not killed with its parent
+        os.kill(t.pid, signal.SIGKILL)  # a process that changes its user is not killed with its parent
         found = [s for s in seen if s[0].endswith(".so")]
-        check(found, "the copy was never seen: the test proves nothing")
+        check(found, "the copy never existed: the test proves nothing")
         check(all(uid == 0 and not mode & 0o022 for _, uid, mode in found), f"writable for its user: {set(found)}")
         detail(f"{len(set(found))} states of the copy seen, all root's")
 
 
 def test_full_directory(ws):
-    """A /tmp without room is passed over."""
+    """A full /tmp is skipped."""
     need_tools()
     code = "print('ready', __import__('os').getpid(), flush=True); input(); print('end')"
     with Contained(PYTHON, "-c", code, before="mount -t tmpfs -o size=4k tmpfs /tmp; echo x >/tmp/x; ") as t:
         t.ready()
-        # another name than check_clean() of tests beside it searches the shared directory for
+        # a name that check_clean() of other tests does not search for in the shared directory
         load_all(t, "ptrace", copies(ws, 1, "full"), 2)
         check(" /tmp/full" not in t.maps() and t.finish() == ["end"], "not by another directory")
 
 
 def test_served_by_a_process(ws):
-    """FUSE whose server never answers, where a copy would be made: refused at once, and nothing hangs."""
+    """FUSE with a server that never answers, in the directory for the copy: refused immediately, and nothing hangs."""
     need_tools()
     if not os.path.exists("/dev/fuse"):
         raise Skip("no /dev/fuse")
@@ -215,6 +216,6 @@ def test_served_by_a_process(ws):
              + "".join(again_as(d, "ro") for d in others))
     code = "import os; print('ready', os.getpid(), flush=True)\nwhile 1: pass"
     with Contained(PYTHON, "-S", "-c", code, before=mount, pass_fds=(fuse,)) as t:
-        os.close(fuse)  # the target has it: the file system lives as long as it does
+        os.close(fuse)  # the target has it open: the file system lives as long as the target
         t.ready()
         refused(t.pid, copies(ws, 1)[0], "FUSE")

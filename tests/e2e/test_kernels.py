@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Older kernels, as far as this one can stand for them; real ones: tools/kernels."""
+"""Older kernels, simulated on this one; tools/kernels runs real ones."""
 
 import os
 
@@ -18,7 +18,7 @@ def without(helper):
 
 
 def test_too_old(ws):
-    """Before 5.15: every command says which kernel is needed, and nothing of a program that never began."""
+    """Before 5.15: every command names the kernel that is needed, and prints nothing about a program that never ran."""
     env = without(COOKIE)
     with workload("spin.py") as p:
         p.wait_line("ready")
@@ -33,7 +33,7 @@ def test_too_old(ws):
 
 
 def test_agent_shapes(ws):
-    """Before 5.17: the agent decodes by itself; who has none is traced without shapes, and that is said."""
+    """Before 5.17: the agent decodes values itself; without it no shapes are recorded, and ptbpf reports that."""
     env = without(LOOP)
     script = os.path.join(WORKLOADS, "scripted.py")
     for option in ("--record-shapes", "--execution-trace"):

@@ -82,7 +82,7 @@ def test_kernel_counters(ws, detail):
         near(f"faults of {note['name']}", note["args"].get("Page Faults", 0), sum(m["faults"]))
         fill = inside(note, slices(r.trace, "aten::fill_"))[0]["args"]
         near("faults of aten::fill_", fill["Page Faults"], m["bytes"] // PAGE)
-        # more than the tensor's bytes: a fault on a page of code maps its neighbours too, a whole large folio at worst
+        # more than the tensor's bytes: a fault on a page of code also maps its neighbours, at most a whole large folio
         near("Fault Bytes of aten::fill_", fill["Fault Bytes"], m["grown"], slack=MIB)
         near("RSS Delta of aten::fill_", fill["RSS Delta"], m["grown"], slack=MIB)
         check(m["grown"] >= m["bytes"], f"a tensor of {m['bytes']} bytes was written, the process grew by {m['grown']}")
@@ -111,7 +111,7 @@ def check_rss(r):
 
 
 def test_own_thread_counts(ws):
-    """What one thread does is not charged to another's operators; frees across threads are matched."""
+    """Work of one thread is not charged to operators of another; frees across threads are matched."""
     r = Run(ws, ("--profile-memory",), "threads")
     events = [e for e in r.instants("[memory]") if abs(e["args"]["Bytes"]) in (1021 * 4, 1031 * 4)]
     check(len(events) == 4, f"{len(events)} events of the two blocks")
@@ -128,10 +128,10 @@ def test_own_thread_counts(ws):
 
 
 def test_old_blocks(ws):
-    """Blocks from before the window: their free is counted, with no size made up."""
+    """Blocks from before the window: their free is counted, no size is invented."""
     r = Run(ws, ("--profile-memory",), "old_blocks")
     check(sorted(e["args"]["Bytes"] for e in r.instants("[memory]"))[-2:] == [28, 36], "the new blocks are not there")
-    check(not any(abs(e["args"]["Bytes"]) in (8012, 8044) for e in r.instants("[memory]")), "a size that nobody knows")
+    check(not any(abs(e["args"]["Bytes"]) in (8012, 8044) for e in r.instants("[memory]")), "an unknown size")
     doc, process = r.report()
     check(doc["totals"]["freed_unknown"] >= 2 and process["freed_unknown"] >= 2, f"not counted: {doc['totals']}")
 
@@ -146,24 +146,24 @@ def test_reclaim_stalls(detail):
                 f.write(os.urandom(2 * MIB))
             f.flush()
             os.fsync(f.fileno())
-            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # the one who reads a page is charged for it
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)  # a page is charged to the process that reads it first
         r = Run(ws, ("--kernel-memory",), "reclaim", ws + "/data", 256, prepare=group.add)
         stalls = r.instants("cgroup reclaim stall") + r.instants("reclaim stall")
         check(stalls, "no reclaim although the file does not fit")
         check(sum(e["args"]["Pages Reclaimed"] for e in stalls) * PAGE > 64 * MIB, "hardly anything reclaimed")
         ops = [e for e in slices(r.trace, cat="cpu_op") if e["args"].get("Reclaim us")]
-        charged, told = sum(e["args"]["Reclaim us"] for e in ops if e["name"] == "aten::max"), sum(
+        charged, stalled = sum(e["args"]["Reclaim us"] for e in ops if e["name"] == "aten::max"), sum(
             e["args"]["Duration us"] for e in stalls)
-        check(charged > 0.5 * told > 0, f"{told} us of stalls, aten::max has {charged}")
+        check(charged > 0.5 * stalled > 0, f"{stalled} us of stalls, aten::max has {charged}")
         _, process = r.report()
         check("aten::max" in json.dumps(process["kernel"]), "the report does not name the operator")
         text = "\n".join(run_ptbpf("report", r.capture, "--memory").out)
         check("reclaim" in text.lower() and "aten::max" in text, f"not on the first screen:\n{text[:1500]}")
-        detail(f"{len(stalls)} stalls, {told / 1e3:.1f} ms, {100 * charged / told:.0f} % in aten::max")
+        detail(f"{len(stalls)} stalls, {stalled / 1e3:.1f} ms, {100 * charged / stalled:.0f} % in aten::max")
 
 
 def test_oom_kill(detail):
-    """The kernel kills the target for want of memory: the trace has it, with the operator that asked."""
+    """The OOM killer kills the target: the trace has the event, with the operator that allocated."""
     with Limited(96) as group, workspace() as ws:
         r = Run(ws, ("--kernel-memory", "--profile-memory"), "exhaust", 512, prepare=group.add, dies=True)
         check(r.status == -signal.SIGKILL, f"the target was not killed but ended with {r.status}: {r.marks}")
@@ -176,7 +176,7 @@ def test_oom_kill(detail):
         check(process["oom_kill_count"] == 1, "the report does not count it")
         text = "\n".join(run_ptbpf("report", r.capture, "--memory").out[:40])
         check("kill" in text.lower() and "aten::fill_" in text, f"not on the first screen:\n{text}")
-        check("aten::ones" in json.dumps(process["live"]), "who holds the memory is not told")
+        check("aten::ones" in json.dumps(process["live"]), "the holder of the memory is missing")
         detail(f"killed in {args['Operator']}, {args['Pages'] * PAGE // MIB} MiB resident")
 
 
@@ -192,7 +192,7 @@ def leak(ws, mode, *extra):
 
 
 def test_planted_leak(ws, detail):
-    """The tensor that is kept at each step is named first; the same loop without the mistake has no candidate."""
+    """The tensor that leaks in each step is listed first; the same loop without the leak has no candidate."""
     process, text = leak(ws, "leak", "--record-shapes")
     first = process["growing"][0]
     check(first["operator"] == "aten::cumsum" and first["annotation"] == "update statistics", f"named first: {first}")
@@ -208,7 +208,7 @@ def test_planted_leak(ws, detail):
 
 
 def test_children(ws):
-    """A child's blocks are its own."""
+    """A child's blocks are not the parent's."""
     with workload("spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "--children", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table",
@@ -238,30 +238,30 @@ def mock_libraries():
 
 
 def python_without_cuda():
-    """One whose torch does not bring a libcudart of its own: of two that are mapped ptbpf probes one."""
+    """An environment whose torch has no libcudart of its own: of two that are mapped ptbpf probes one."""
     code = "import torch; print('libcudart' in open('/proc/self/maps').read())"
     for python in (PYTHON, "/usr/bin/python3"):
         with Process([python, "-c", code]) as p:
             if p.finish() == 0 and "False" in p.out:
                 return python
-    raise Skip("no torch here that comes without CUDA's own libraries")
+    raise Skip("every torch here has its own CUDA libraries")
 
 
 def test_cuda_calls(ws, detail):
-    """Each call of the CUDA libraries with what it gave, asked for, and whether it failed."""
+    """Each call of the CUDA libraries with its result, size, and whether it failed."""
     folder = mock_libraries()
     r = Run(ws, ("--profile-memory",), "cuda", folder, python=python_without_cuda())
-    told = r.marked("cuda")[0]["calls"]
+    calls = r.marked("cuda")[0]["calls"]
     seen = sorted((e for e in r.trace["traceEvents"] if e.get("cat") == "memory_api"), key=lambda e: e["ts"])
     outer = [e for e in seen if not e["name"].startswith("cuMem")]
-    direct = [c for c in told if c["name"].startswith("cuda")]
+    direct = [c for c in calls if c["name"].startswith("cuda")]
     check([e["name"] for e in outer] == [c["name"] for c in direct], f"{[e['name'] for e in outer]}, called {direct}")
     for e, c in zip(outer, direct):
         same_call(e, c)
-    # what the driver's functions return cannot be seen (cuda_sites.c); what they are given can
+    # the results of the driver's functions cannot be recorded (cuda_sites.c), their arguments can
     driver = [(e["name"], e["args"].get("Bytes", 0) or e["args"].get("Addr", 0)) for e in seen if e not in outer]
     want = []
-    for c in told:
+    for c in calls:
         want += [(name, c.get("bytes", 0) or c.get("addr", 0)) for name in INSIDE.get(c["name"], [c["name"].replace("_v2", "")])]
     want = [w for w in want if w not in (("cuMemAlloc", 3019),)]  # refused by the runtime itself
     check(driver == want, f"driver's calls: {driver}, expected {want}")
@@ -285,11 +285,11 @@ def same_call(e, c):
 
 
 def test_options_are_checked(ws):
-    """What was not recorded is not shown, and whoever asks for it is told."""
+    """What was not recorded is not shown, and a request for it prints a message."""
     with workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/a.json", "--no-table")
-        check(not [e for e in load_trace(ws + "/a.json")["traceEvents"] if e["name"] == "[memory]"], "memory nobody asked for")
+        check(not [e for e in load_trace(ws + "/a.json")["traceEvents"] if e["name"] == "[memory]"], "memory events that were not requested")
         for args in (("report", ws + "/a.ptb", "--memory"), ("report", ws + "/a.ptb", "--exact-memory"),
                      ("export", ws + "/a.ptb", "--format", "memory", "-o", ws + "/m.json")):
             done = run_ptbpf(*args, expect=1)

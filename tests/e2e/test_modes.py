@@ -59,17 +59,17 @@ def test_record(ws):
 
 
 def test_record_failures(ws):
-    """The program's own end is told; a program that does not exist is an error."""
+    """The program's own exit status is reported; a program that does not exist is an error."""
     run_ptbpf("record", "-o", ws + "/a.ptb", "--", "/no/such/program", cwd=ws, expect=1)
     code = "import torch, sys; torch.ones(2); sys.exit(7)"
     done = run_ptbpf("record", "-o", ws + "/b.ptb", "--trace", ws + "/b.json", "--", PYTHON, "-c", code, cwd=ws,
                      expect=(0, 1, 3, 7))
-    check("7" in "\n".join(done.err) or done.proc.returncode == 7, f"the program's status is not told\n{done.text()}")
+    check("7" in "\n".join(done.err) or done.proc.returncode == 7, f"the program's status is not reported\n{done.text()}")
     check(slices(load_trace(ws + "/b.json"), "aten::ones"), "no operators of a program that failed")
 
 
 def test_dry_run(ws):
-    """Every probe and refusal is shown; nothing is attached, nothing written."""
+    """Every probe and refusal is shown; nothing is attached or written."""
     with workload("spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "--dry-run", cwd=ws)
@@ -80,7 +80,7 @@ def test_dry_run(ws):
 
 
 def test_children(ws):
-    """--children: data loader workers of a training loop, also those that exist already."""
+    """--children: data loader workers of a training loop, including those that exist already."""
     with workload("train_loop.py", 0, 2) as p:
         p.wait_line("step 20")
         with Tracer("attach", "--pid", p.pid, "--children", "-d", "2s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
@@ -98,7 +98,7 @@ def test_children(ws):
 
 
 def test_again_from_capture(ws):
-    """report and export need no target, and give what attach gave."""
+    """report and export need no target, and give the same output as attach."""
     live, content = plain()
     capture = ws + "/live.ptb"
     with open(capture, "wb") as f:

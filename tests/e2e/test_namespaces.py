@@ -8,14 +8,14 @@ from support import PYTHON, WORKLOADS, Process, Skip, check, children_of, load_t
 
 
 def in_container(ws):
-    """The environment is bound to a path that exists only inside; pids are the container's own."""
+    """The environment is bound to a path that exists only inside; pids are those of the container."""
     prefix = subprocess.run([PYTHON, "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True,
                             check=True).stdout.strip()
     inside = "/mnt/inside"
     script = (f"mount -t tmpfs tmpfs /mnt && mkdir {inside} && mount --bind {prefix} {inside} && "
               f"mount --bind {WORKLOADS} /srv && umount -l /proc/sys/fs/binfmt_misc 2>/dev/null; "
               f"exec {inside}/bin/{os.path.basename(PYTHON)} -u /srv/spin.py")
-    return Process(["unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", script], cwd=ws)
+    return Process(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script], cwd=ws)
 
 
 def test_container(ws):
@@ -31,6 +31,6 @@ def test_container(ws):
         check(len(events) > 1000, "no operators")
         check({e["pid"] for e in events} == {pid}, "the pid is not the one of ptbpf's namespace")
         done = run_ptbpf("doctor", "--pid", pid)
-        check(any("container" in line for line in done.out), f"doctor does not tell the namespace\n{done.text()}")
+        check(any("container" in line for line in done.out), f"doctor does not mention the namespace\n{done.text()}")
         os.kill(pid, 9)
         p.finish()

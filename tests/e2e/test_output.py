@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Where the results go: default names, paths that cannot be written, a disk that fills up."""
+"""Output files: default names, paths that cannot be written, a disk that becomes full."""
 
 import contextlib
 import glob
@@ -21,7 +21,7 @@ def test_default_names(ws, spin):
 
 
 def test_directory_missing(ws, spin):
-    """Found out before anything is attached."""
+    """Reported before anything is attached."""
     spin.wait_line("rate")
     for option in ("-o", "--trace"):
         path = ws + "/none/file" + (".ptb" if option == "-o" else ".json")
@@ -33,7 +33,7 @@ def test_directory_missing(ws, spin):
 
 
 def test_other_file_is_kept(ws, spin):
-    """A file that is no capture is never overwritten by -o."""
+    """-o never overwrites a file that is not a capture."""
     spin.wait_line("rate")
     path = ws + "/thesis.txt"
     with open(path, "w") as f:
@@ -55,7 +55,7 @@ def small_disk(path, size):
 
 
 def test_disk_full(ws, spin):
-    """What fits is readable and sealed, how much of the window it covers is said, the target goes on."""
+    """The written part is readable and complete, the message says how much of the window it covers, the target continues."""
     spin.wait_line("rate")
     with small_disk(ws + "/small", "1m") as small:
         done = run_ptbpf("attach", "--pid", spin.pid, "-d", "60s", "-o", small + "/a.ptb", "--trace", ws + "/a.json", expect=3)
@@ -88,7 +88,7 @@ def test_disk_full_at_export(ws, spin):
 
 
 def test_stdout_is_for_results(ws, spin):
-    """Everything that is no result goes to stderr, so the table can be piped."""
+    """Everything except results goes to stderr, so the table can be piped."""
     spin.wait_line("rate")
     done = run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", ws + "/a.ptb")
     check(not any(line.startswith("ptbpf") for line in done.out), f"a message is on stdout: {done.out[:3]}")
@@ -97,7 +97,7 @@ def test_stdout_is_for_results(ws, spin):
 
 
 def test_report_to_a_pipe(ws, spin):
-    """A reader that ends early, as head does, is no error; a full disk is one, with one message."""
+    """A reader that ends early, such as head, is not an error; a full disk is one, with one message."""
     spin.wait_line("rate")
     run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "--profile-memory", "-o", ws + "/a.ptb", "--no-table")
     for options in ([], ["--json"], ["--memory"], ["--memory", "--json"]):
@@ -113,7 +113,7 @@ def test_report_to_a_pipe(ws, spin):
 
 
 def test_sorted_as_attach(ws, spin):
-    """`report` prints the table that attach printed, in its order, until it is asked for another."""
+    """`report` prints the table in attach's order, unless another is requested."""
     spin.wait_line("rate")
     done = run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", ws + "/a.ptb")
     check(len(done.out) > 5 and run_ptbpf("report", ws + "/a.ptb").out == done.out, f"report differs from\n{done.text()}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Outputs in places that others control: what they put there leads nowhere, what stood there stays until the new file is
-complete, and the result belongs to who asked for it."""
+"""Outputs in directories that others control: ptbpf does not follow their links, an old file is kept until the new one is
+complete, and the result belongs to the user who ran ptbpf."""
 
 import contextlib
 import fcntl
@@ -28,13 +28,13 @@ def get(path):
         return f.read()
 
 
-def said(tracer, text):
+def printed(tracer, text):
     check(any(text in line for line in tracer.err), f"the message does not say {text!r}\n{tracer.text()}")
 
 
 @contextlib.contextmanager
 def home():
-    """(workspace, a directory in it that belongs to another user, a file of root's that he wants to have overwritten)"""
+    """(workspace, a directory in it that belongs to another user, a file of root that this user wants to have overwritten)"""
     require_root()
     with workspace() as ws:
         os.chmod(ws, 0o755)
@@ -51,8 +51,9 @@ def plant(path, target):
 
 
 def test_planted_links():
-    """No link of another user's is followed, by the capture, the trace, or an export; nothing is attached."""
-    with home() as (ws, theirs, precious), shared(workload, "spin.py") as p:
+    """No link of another user is followed, by the capture, the trace, or an export; nothing is attached."""
+    with home() as (ws, theirs, precious):
+        p = shared(workload, "spin.py")
         p.wait_line("rate")
         os.mkdir(ws + "/etc")
         plant(theirs + "/a.ptb", precious)
@@ -64,31 +65,32 @@ def test_planted_links():
                      ["-o", ws + "/ok.ptb", "--et", theirs + "/a.json"],
                      ["-o", ws + "/ok.ptb", "--trace", theirs + "/dir/x.json"]):
             done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", *args, expect=1)
-            said(done, "another user")
+            printed(done, "another user")
             check(not any("attached" in line for line in done.err), f"attached all the same\n{done.text()}")
         run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", theirs + "/plain.ptb", "--trace", theirs + "/plain.json.gz")
         done = run_ptbpf("export", theirs + "/plain.ptb", "--format", "chrome", "-o", theirs + "/a.json", expect=1)
-        said(done, "another user")
+        printed(done, "another user")
         check(get(precious) == "precious\n", "root's file was written to")
         check(os.listdir(ws + "/etc") == [], f"files were made where a link led: {os.listdir(ws + '/etc')}")
         check(not os.path.lexists(ws + "/ok.ptb"), "a capture was left")
 
 
 def test_planted_pipe():
-    """A pipe or device in the way is not waited for, and not written to."""
-    with home() as (ws, theirs, _), shared(workload, "spin.py") as p:
+    """A pipe or device under an output's name is neither waited for nor written to."""
+    with home() as (ws, theirs, _):
+        p = shared(workload, "spin.py")
         p.wait_line("rate")
         os.mkfifo(theirs + "/a.ptb")
         os.mkfifo(theirs + "/a.json")
         for args in (["-o", theirs + "/a.ptb"], ["-o", ws + "/ok.ptb", "--trace", theirs + "/a.json"]):
-            said(run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", *args, expect=1), "not a regular file")
+            printed(run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", *args, expect=1), "not a regular file")
         for args in (["report", theirs + "/a.ptb"], ["export", theirs + "/a.ptb", "--format", "chrome", "-o", ws + "/x.json"],
                      ["report", "/dev/zero"]):
-            said(run_ptbpf(*args, expect=1), "not a regular file")
+            printed(run_ptbpf(*args, expect=1), "not a regular file")
 
 
 def test_reader_that_reads_nothing(ws, spin):
-    """A pipe of one's own is written to; a signal ends the wait for its reader."""
+    """A pipe of the same user is written to; a signal ends the wait for its reader."""
     spin.wait_line("rate")
     run_ptbpf("attach", "--pid", spin.pid, "-d", "500ms", "-o", ws + "/a.ptb", "--no-table")
     os.mkfifo(ws + "/pipe")
@@ -105,7 +107,7 @@ def test_reader_that_reads_nothing(ws, spin):
 
 
 def test_old_capture_is_kept(ws, spin):
-    """A window that never begins replaces nothing."""
+    """A window that never begins replaces no file."""
     spin.wait_line("rate")
     run_ptbpf("attach", "--pid", spin.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
     with open(ws + "/old.ptb", "rb") as f:
@@ -129,7 +131,7 @@ def test_old_capture_is_kept(ws, spin):
 
 
 def test_old_capture_survives_a_signal(ws):
-    """Whenever Ctrl-C comes while ptbpf starts, a capture stands under the name: the old one or a new one."""
+    """Whenever Ctrl-C is pressed while ptbpf starts, there is a capture under the name: the old one or a new one."""
     with workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/old.ptb", "--no-table")
@@ -143,11 +145,11 @@ def test_old_capture_survives_a_signal(ws):
 
 
 def test_capture_is_not_replaced_by_an_export(ws):
-    """Not by one of its own, whatever it is called, and not by a trace that attach writes."""
+    """Neither by an export of itself, under any name, nor by a trace that attach writes."""
     with workload("spin.py") as p:
         p.wait_line("rate")
         done = run_ptbpf("attach", "--pid", p.pid, "-d", "200ms", "-o", ws + "/a.ptb", "--trace", ws + "/./a.ptb", expect=1)
-        said(done, "is not replaced")
+        printed(done, "is not replaced")
         with open(ws + "/a.ptb", "rb") as f:
             old = f.read()
         for form in ("chrome", "et", "memory"):
@@ -158,7 +160,7 @@ def test_capture_is_not_replaced_by_an_export(ws):
 
 
 def test_replaced_when_it_is_named(ws):
-    """Somebody puts another file where the capture has just got its name: the trace is the recording's all the same."""
+    """Another file is put where the capture has just got its name: the trace is still that of the recording."""
     with workload("spin.py") as p:
         p.wait_line("rate")
         put(ws + "/a.ptb.other", "somebody else's\n")
@@ -170,7 +172,7 @@ def test_replaced_when_it_is_named(ws):
 
 
 def test_neighbours_are_kept(ws, spin):
-    """Names that look temporary are somebody's all the same."""
+    """Files with names that look temporary belong to somebody and are kept."""
     spin.wait_line("rate")
     names = ("i.json.tmp", "i.ptb.tmp", ".i.json.partial", ".i.ptb.0123456789abcdef.partial")
     for name in names:
@@ -181,7 +183,7 @@ def test_neighbours_are_kept(ws, spin):
 
 
 def test_partial_of_a_killed(ws, spin):
-    """kill -9 leaves the capture beside its name; report says so, and reads it."""
+    """kill -9 leaves the capture under its temporary name; report prints that name, and reads the file."""
     spin.wait_line("rate")
     with Tracer("attach", "--pid", spin.pid, "-o", ws + "/a.ptb", "--no-table") as t:
         t.wait_attached()
@@ -191,12 +193,13 @@ def test_partial_of_a_killed(ws, spin):
     partial, = glob.glob(ws + "/.a.ptb.*.partial")
     check("aten::neg" in str(report_json(partial)), "the partial capture is not readable")
     done = run_ptbpf("report", ws + "/a.ptb", expect=1)
-    said(done, os.path.basename(partial))
+    printed(done, os.path.basename(partial))
 
 
 def test_private_and_the_callers():
-    """Mode 0600 whatever the umask, and under sudo the caller's, who needs no root to read it."""
-    with home() as (ws, theirs, _), shared(workload, "spin.py") as p:
+    """Mode 0600 whatever the umask is; under sudo the file belongs to the caller, who can read it without root."""
+    with home() as (ws, theirs, _):
+        p = shared(workload, "spin.py")
         p.wait_line("rate")
         env = dict(os.environ, SUDO_UID=str(OTHER), SUDO_GID=str(OTHER))
         files = [f"{theirs}/a.{end}" for end in ("ptb", "json.gz", "et.json")]

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A pid that becomes another process's between the first check and the attach: that process is not traced."""
+"""A pid that is reused by another process between the first check and the attach: that process is not traced."""
 
 import os
 import signal
-import subprocess
 
-from support import PYTHON, WORKLOADS, AskedTarget, Skip, Tracer, check, wait_for, workspace
+from support import PYTHON, WORKLOADS, CommandTarget, Skip, Tracer, check, wait_for, workspace
 
 
-class SamePid(AskedTarget):
+class SamePid(CommandTarget):
     def __init__(self):
-        self.proc = subprocess.Popen([PYTHON, "-u", WORKLOADS + "/same_pid.py"], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, text=True)
-        self.pid = self.proc.pid
+        super().__init__([PYTHON, "-u", WORKLOADS + "/same_pid.py"])
 
     def child(self):
         words = self.proc.stdout.readline().split()
@@ -21,8 +18,7 @@ class SamePid(AskedTarget):
         return int(words[1])
 
     def another(self):
-        self.proc.stdin.write("\n")
-        self.proc.stdin.flush()
+        self.send()
         return self.child()
 
 

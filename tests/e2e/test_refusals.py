@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What cannot be attached to is refused at once, in a sentence that names it, without harm."""
+"""Targets that cannot be attached to are refused immediately, in a sentence with the reason, without harm."""
 
 import os
 import subprocess
@@ -39,11 +39,11 @@ def test_torch_not_loaded(ws):
     with workload("late.py", ws + "/never") as p:
         p.wait_line("ready")
         text = refused(p.pid, "PyTorch", "--wait")
-        check("--wait" in text, "the way out is not named")
+        check("--wait" in text, "--wait is not named")
 
 
 def test_not_root(spin, ws):
-    """An ordinary user is told which right is missing; the target goes on."""
+    """The message for an ordinary user names the missing privilege; the target continues."""
     spin.wait_line("ready")
     os.chmod(ws, 0o777)
     wrap = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"]
@@ -60,7 +60,7 @@ def test_not_root(spin, ws):
 
 
 def test_some_pids_are_refused(spin):
-    """Of a list of pids those that cannot be traced are named, the others are traced: exit code 3."""
+    """Of a list of pids those that cannot be traced are reported, the others are traced: exit code 3."""
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     with Process(["sleep", "infinity"]) as other, workspace() as ws:
@@ -69,8 +69,8 @@ def test_some_pids_are_refused(spin):
         done = run_ptbpf("attach", "--pid", pids, "-d", "500ms", "-o", ws + "/a.ptb", expect=3)
         text = "\n".join(done.err)
         for pid, why in ((gone.pid, "no such process"), (other.pid, "PyTorch")):
-            said = [line for line in done.err if f"pid {pid}:" in line]
-            check(len(said) == 1 and why in said[0], f"pid {pid} is not refused in one sentence\n{text}")
+            found = [line for line in done.err if f"pid {pid}:" in line]
+            check(len(found) == 1 and why in found[0], f"pid {pid} is not refused in one sentence\n{text}")
         check("2 processes of --pid that could not be traced" in text, f"they are not counted\n{text}")
         check("aten::" in str(report_json(ws + "/a.ptb")), "the capture lacks the third")
         done = run_ptbpf("attach", "--dry-run", "--pid", pids, expect=3)
@@ -87,7 +87,7 @@ def test_all_pids_are_refused():
 
 
 def test_report_of_nothing(ws):
-    """report and export say what is wrong with a file that is no capture."""
+    """report and export say what is wrong with a file that is not a capture."""
     for name, content in (("text.ptb", b"hello\n" * 50), ("empty.ptb", b""), ("zero.ptb", bytes(4096))):
         path = os.path.join(ws, name)
         with open(path, "wb") as f:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""SIGINT and SIGTERM end every phase, soon, with the exit code that says so, and leave no probe behind.
+"""SIGINT and SIGTERM end every phase soon, with the right exit code, and leave no probe behind.
 
-The aim is one second. The deadline here is far beyond it, since the machine is shared with other tests; without the signal none of these
-would end before it.
-"""
+The aim is one second. The deadline here is much longer, since the machine is shared with other tests; without the signal no
+phase would end before it."""
 
 import contextlib
 import os
@@ -12,10 +11,9 @@ import signal
 import subprocess
 import time
 
-from support import Failure, Process, Tracer, check, load_trace, run_ptbpf, slices, wait_for, workload, workspace
+from support import Failure, Process, Tracer, check, load_trace, run_ptbpf, slices, soak, wait_for, workload, workspace
 
 LIMIT = 180.0
-SOAK = bool(os.environ.get("PTBPF_SOAK"))
 
 
 def signal_and_finish(t, sig):
@@ -34,7 +32,7 @@ def signal_and_finish(t, sig):
 def check_interrupted(t, sig):
     code, took = signal_and_finish(t, sig)
     check(code == 1, f"exit {code}, expected 1\n{t.text()}")
-    check(any("interrupted" in line for line in t.err), f"no sentence says that it was interrupted\n{t.text()}")
+    check(any("interrupted" in line for line in t.err), f"no message that it was interrupted\n{t.text()}")
     return took
 
 
@@ -43,18 +41,18 @@ def files_of(ws):
 
 
 def test_start_up(detail):
-    """Check, plan, load, attach: a signal at any moment of the start. What is left is nothing, or a window that was
-    ended as by Ctrl-C."""
+    """Check, plan, load, attach: a signal at any moment of the start. The result is nothing, or a window that ended as by
+    Ctrl-C."""
     slowest = 0
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "10ms", "--no-table", "-o", ws + "/plan.ptb", expect=(0, 3))
         codes = set()
-        for i in range(40 if SOAK else 10):
+        for i in range(40 if soak() else 10):
             out = f"{ws}/{i}.ptb"
             options = ("--no-cache",) if i % 2 else ()
             with Tracer("attach", "--pid", p.pid, "--no-table", "-o", out, *options) as t:
-                time.sleep(0.06 * i if not SOAK else 0.015 * i)
+                time.sleep(0.06 * i if not soak() else 0.015 * i)
                 code, took = signal_and_finish(t, (signal.SIGINT, signal.SIGTERM)[i // 2 % 2])
                 codes.add(code)
                 slowest = max(slowest, took)
@@ -68,8 +66,8 @@ def test_start_up(detail):
 
 
 def test_injecting(detail):
-    """While the agent is loaded into the process: it is loaded or not, nobody traces the process, and it goes on."""
-    rounds, loaded = 24 if SOAK else 3, 0
+    """While the agent is loaded into the process: it is loaded or not, no tracer is left, and the process continues."""
+    rounds, loaded = 24 if soak() else 3, 0
     with workspace() as ws:
         for k in range(rounds):
             with workload("spin.py") as p:
@@ -106,7 +104,7 @@ def test_waiting(detail):
 
 
 def test_record_before_torch(detail):
-    """The program that record started has not loaded PyTorch; one that ignores SIGTERM is not waited for."""
+    """The program that record started has not loaded PyTorch; ptbpf does not wait for one that ignores SIGTERM."""
     for ignores in (False, True):
         script = ("trap '' TERM; " if ignores else "") + "echo up; while :; do sleep 0.1; done"
         with workspace() as ws, Tracer("record", "-o", ws + "/a.ptb", "--", "/bin/sh", "-c", script) as t:
@@ -116,7 +114,7 @@ def test_record_before_torch(detail):
                 took = check_interrupted(t, signal.SIGTERM)
                 alive = os.path.exists(f"/proc/{pid}")
                 check(alive == ignores, f"the program {'lives' if alive else 'is gone'}")
-                check(not ignores or any(f"pid {pid}" in line for line in t.err), "nobody says that it goes on")
+                check(not ignores or any(f"pid {pid}" in line for line in t.err), "no message that it continues")
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -124,7 +122,7 @@ def test_record_before_torch(detail):
 
 
 def test_offline(detail):
-    """report and export: a part of an output is not left under its name."""
+    """report and export: no partial output is left under its name."""
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         run_ptbpf("attach", "--pid", p.pid, "-d", "2s", "--no-table", "-o", ws + "/a.ptb", expect=(0, 3))
@@ -152,7 +150,7 @@ def fds_of(pid):
 
 
 def test_after_window(detail):
-    """A second signal, while the window's trace is written: the capture is whole, and that is said."""
+    """A second signal, while the window's trace is written: the capture is complete, and the message says so."""
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-d", "2s", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
@@ -167,7 +165,7 @@ def test_after_window(detail):
 
 
 def test_stopped_agent(detail):
-    """An agent whose process stands still does not answer, and is not waited for after a signal."""
+    """A stopped process, whose agent does not answer, is not waited for after a signal."""
     agent = os.path.join(os.path.dirname(os.environ.get("PTBPF", "build/ptbpf")), "libptbpf_agent.so")
     with workspace() as ws, workload("spin.py", env={"LD_PRELOAD": os.path.abspath(agent)}) as p:
         p.wait_line("rate")

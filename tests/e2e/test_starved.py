@@ -1,32 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""ptbpf gets 5 % of a processor: the default rings absorb about a second of it, and what is lost is counted to the last record.
+"""ptbpf gets 5 % of a processor: the default rings absorb about a second of it, and lost records are counted exactly.
 
-What four threads do in a second differs between machines, so the work is given: OPERATORS, a second of them on two processors under probes.
-"""
+The amount of work is fixed, because what four threads do in a second differs between machines: OPERATORS, a second of them on
+two processors under probes."""
 
 import contextlib
 import json
 import os
 import signal
-import subprocess
 import threading
 import time
 
-from support import PTBPF, PYTHON, WORKLOADS, AskedTarget, Tracer, check, require_root, run_ptbpf, workspace
+from support import AGENT, PYTHON, WORKLOADS, CommandTarget, Tracer, check, require_root, run_ptbpf, soak, workspace
 
-AGENT = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "libptbpf_agent.so")
-SOAK = bool(os.environ.get("PTBPF_SOAK"))
 CYCLE, SHARE = 0.1, 0.05
 THREADS = 4
 OPERATORS = {False: 1000000, True: 1500000}  # by source, probes or agent: a second of probes, 0.4 s of the agent at full speed
 
 
-class Busy(AskedTarget):
+class Busy(CommandTarget):
     def __init__(self, agent=False):
-        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **({"LD_PRELOAD": AGENT} if agent else {}))
-        self.proc = subprocess.Popen([PYTHON, "-u", WORKLOADS + "/starve_work.py"], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, text=True, env=env)
-        self.pid = self.proc.pid
+        super().__init__([PYTHON, "-u", WORKLOADS + "/starve_work.py"], env={"LD_PRELOAD": AGENT} if agent else None)
         self.line("ready")
 
 
@@ -59,7 +53,7 @@ def counters(ws, capture):
 
 
 def record(ws, p, rounds, share, *options):
-    """One window in which the target does its rounds, ptbpf starved while it does; its capture and exit code."""
+    """One window in which the target runs its rounds while ptbpf is starved; the capture and the exit code."""
     out = f"{ws}/{len(os.listdir(ws))}.ptb"
     with Tracer("attach", "--pid", p.pid, "--no-table", "-o", out, *options) as t:
         t.wait_attached()
@@ -70,12 +64,12 @@ def record(ws, p, rounds, share, *options):
 
 
 def test_counted(detail):
-    """A small ring: the same work gives the same number of records, those that arrived and those that are lost."""
+    """A small ring: the same work gives the same number of records, received and lost ones together."""
     with workspace() as ws, Busy() as p:
-        rounds = 400000 if SOAK else 60000
+        rounds = 400000 if soak() else 60000
         out, code, last = record(ws, p, rounds, False, "--ringbuf", "64M")
         whole = counters(ws, out)
-        check(code == 0 and not whole.get("RING_FULL"), f"the window that nobody starved lost records: {last}")
+        check(code == 0 and not whole.get("RING_FULL"), f"the window without starvation lost records: {last}")
         os.unlink(out)
         out, code, last = record(ws, p, rounds, True, "--ringbuf", "64K")
         c = counters(ws, out)

@@ -18,7 +18,8 @@ def median_of_new(p, cnt=7):
 
 def by_signal(sig):
     require_root()
-    with workspace() as ws, shared(workload, "spin.py") as p:
+    with workspace() as ws:
+        p = shared(workload, "spin.py")
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
             t.wait_attached()
@@ -46,13 +47,13 @@ def test_duration(ws, spin):
     span = max(e["ts"] for e in events) - min(e["ts"] for e in events)
     window = report_json(ws + "/a.ptb")["window"]
     check(window["stopped_by"] == "duration reached", f"the window ended for another reason: {window}")
-    # not shorter; on a loaded machine the end may come late, but not as if the unit had been another
+    # not shorter; on a loaded machine the end may be late, but not as late as with another unit
     check(0.7e9 <= window["duration_ns"] < 7e9, f"a window of 0.7 s took {window['duration_ns'] / 1e9:.2f} s")
     check(0 < span * 1000 <= window["duration_ns"], f"it holds {span / 1e6:.2f} s of operators")
 
 
 def test_two_ctrl_c(ws, spin):
-    """Impatience does no harm: the second one may cut the output, never the target."""
+    """The second Ctrl-C may truncate the output, but does not harm the target."""
     spin.wait_line("rate")
     with Tracer("attach", "--pid", spin.pid, "-o", ws + "/a.ptb") as t:
         t.wait_attached()
@@ -64,7 +65,7 @@ def test_two_ctrl_c(ws, spin):
 
 
 def test_killed(ws, spin, detail):
-    """kill -9: the kernel takes the probes away, the target runs at its old speed, the capture is readable."""
+    """kill -9: the kernel removes the probes, the target runs at its old speed, the capture is readable."""
     spin.wait_line("rate")
     before = median_of_new(spin)
     with Tracer("attach", "--pid", spin.pid, "-o", ws + "/a.ptb") as t:

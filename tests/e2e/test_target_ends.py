@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The target exits, is killed, execs or forks inside the window: ptbpf ends the window and keeps what it has."""
+"""The target exits, is killed, execs or forks inside the window: ptbpf ends the window and keeps the recording."""
 
 import os
 import signal
@@ -8,13 +8,13 @@ from support import Tracer, check, load_trace, report_json, require_root, slices
 
 
 def traced(end, codes=(0,), extra=()):
-    """Attaches without a duration, does `end` to the target, returns (trace, target's status)."""
+    """Attaches without a duration, calls `end` with the target, returns (trace, target's status)."""
     require_root()
     with workspace() as ws, workload("spin.py") as p:
         p.wait_line("rate")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb", "--trace", ws + "/a.json", *extra) as t:
             t.wait_attached()
-            p.wait_news("rate", 2)  # so that there is something recorded before the end
+            p.wait_news("rate", 2)  # so that something is recorded before the end
             end(p, t)
             t.expect(*codes)
             check(any(w in "\n".join(t.err + t.out) for w in ("lost", "ptb")), f"no closing account\n{t.text()}")
@@ -43,7 +43,7 @@ def test_is_killed():
 
 
 def test_execs():
-    """Another program in the same process: the window ends, the new program is not touched."""
+    """Another program in the same process: the window ends, the new program is not changed."""
     def end(p, t):
         p.signal(signal.SIGUSR2)
         p.wait_line("exec")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A process whose name and command line steer terminals: what ptbpf prints of it is plain text."""
+"""A process whose name and command line contain terminal control sequences: ptbpf prints them as plain text."""
 
 import os
 import unicodedata
@@ -10,7 +10,7 @@ EVIL = "\n\rINJECTED\x1b[2J\x1b]0;t\x07\u009b1m\u202e\u200b\u2028"
 
 
 def plain(tracer):
-    """Nothing but text on lines of ptbpf's own; its lines as one text."""
+    """Only text on ptbpf's own lines; these lines as one text."""
     text = "\n".join(tracer.out + tracer.err)
     bad = {f"U+{ord(c):04X}" for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")}
     check(not bad, f"{tracer.name()!r} prints {sorted(bad)}")
@@ -31,7 +31,7 @@ def test_command_line(ws):
 
 
 def test_refused():
-    """Sentences about a process that cannot be traced."""
+    """Messages about a process that cannot be traced."""
     with workspace() as ws, workload("late.py", ws + "/never" + EVIL) as p:
         p.wait_line("ready")
         with Tracer("attach", "--pid", p.pid, "-o", ws + "/a.ptb") as t:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The memory timeline against torch's own, of the same steps: every block, and every category that is told."""
+"""The memory timeline compared with torch's, for the same steps: every block, and every category that ptbpf knows."""
 
 import collections
 import gzip
@@ -52,21 +52,21 @@ def in_order(rows, *actions):
 
 
 def compare(kind, theirs, ours):
-    """Blocks in order of time, versions in order of time, and what was there before as a set."""
-    told = collections.Counter()
+    """Compares blocks in order of time, versions in order of time, and blocks from before the window as a set."""
+    pairs = collections.Counter()
     for actions in ((CREATE, DESTROY), (VERSION,), (PREEXISTING,)):
         a, b = in_order(theirs, *actions), in_order(ours, *actions)
-        if actions == (PREEXISTING,):  # sizes that several have: torch's order is that of its numbers
+        if actions == (PREEXISTING,):  # several blocks of the same size: torch orders them by its numbers
             a, b = sorted(a), sorted(b)
         check([r[:2] for r in a] == [r[:2] for r in b],
               f"{kind}: rows of {actions} are not the same: {len(a)} of torch's, {len(b)} of ours")
         for x, y in zip(a, b):
-            told[x[2], y[2]] += 1
-    wrong = {k: n for k, n in told.items() if k[0] != k[1] and k[1] != UNKNOWN}
+            pairs[x[2], y[2]] += 1
+    wrong = {k: n for k, n in pairs.items() if k[0] != k[1] and k[1] != UNKNOWN}
     check(not wrong, f"{kind}: categories (torch's, ours): {wrong}")
-    missing = {k[0] for k in told if k[1] == UNKNOWN} - {UNKNOWN}
+    missing = {k[0] for k in pairs if k[1] == UNKNOWN} - {UNKNOWN}
     check(not missing, f"{kind}: categories that torch knows and we do not: {missing}")
-    return told
+    return pairs
 
 
 def truth(kind, *expected):
@@ -74,8 +74,8 @@ def truth(kind, *expected):
     with workspace() as ws:
         theirs = torch_rows(ws, kind)
         ours = json.loads(export(ws, capture(ws, kind, "--execution-trace"), "memory-raw", "a.raw.json.gz"))
-        told = compare(kind, theirs, ours)
-    seen = {k[1] for k in told}
+        pairs = compare(kind, theirs, ours)
+    seen = {k[1] for k in pairs}
     check(seen >= set(expected), f"{kind}: of {expected} only {seen} were seen")
     return f"{len(ours)} rows"
 
@@ -104,7 +104,7 @@ def test_frozen_layer(detail):
 
 
 def test_same_batch(detail):
-    """A batch from before the window, as a frozen parameter would be."""
+    """A batch from before the window, similar to a frozen parameter."""
     detail(truth("same_batch", *TRAINED))
 
 
@@ -122,7 +122,7 @@ def test_inference(detail):
 
 
 def test_without_tensors(ws):
-    """Only --profile-memory: the blocks are the same, all of unknown category; all three formats."""
+    """With --profile-memory only: the blocks are the same, all of unknown category; all three formats."""
     theirs = torch_rows(ws, "sgd")
     path = capture(ws, "sgd")
     ours = json.loads(export(ws, path, "memory-raw", "a.raw.json"))

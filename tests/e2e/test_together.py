@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Several observers of one process at once, and several processes of one observer."""
+"""Several observers of one process, and several processes of one observer."""
 
 from support import Tracer, check, load_trace, slices, workload
 
@@ -33,7 +33,7 @@ def test_two_tracers(ws):
 
 
 def test_two_targets(ws):
-    """One ptbpf on two processes keeps them apart."""
+    """One ptbpf with two processes keeps them apart."""
     with workload("spin.py") as p, workload("train_loop.py") as q:
         p.wait_line("rate")
         q.wait_line("step 20")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The Chrome trace of a program whose operators are known: exact names, counts, times, metadata.
-
-What torch's own tests ask of a trace (test/profiler), held against ptbpf's.
-"""
+"""The Chrome trace of a program with known operators: exact names, counts, times, metadata; and what torch's own tests
+(test/profiler) assert of a trace."""
 
 import collections
 import functools
@@ -29,7 +27,7 @@ def traced(ws, *options, script="scripted.py"):
 
 @functools.lru_cache(maxsize=1)
 def plain():
-    """The trace without options, as a document and as its text: one run serves all tests that only look."""
+    """The trace without options, as a document and as its text, for all tests that only read it."""
     require_root()
     with workspace() as ws:
         doc = traced(ws)
@@ -48,7 +46,7 @@ def test_counts():
 
 
 def test_shape_of_events():
-    """Every event has what viewers and analysis tools read."""
+    """Every event has the keys that viewers and analysis tools read."""
     doc, text = plain()
     events = doc["traceEvents"]
     check(all("name" in e for e in events), "an event has no name")
@@ -85,7 +83,7 @@ def test_strictly_nested():
 
 
 def test_exceptions_close_operators():
-    """An operator that raised is closed and marked; what follows is not below it."""
+    """An operator that raised is closed and marked; later slices are not nested in it."""
     doc, _ = plain()
     failed = [e for e in slices(doc, "aten::mm") if e["args"].get("ptbpf.unwound")]
     check(len(failed) == 7, f"{len(failed)} of 7 raising aten::mm are marked as unwound")
@@ -107,7 +105,7 @@ def test_arrows():
 
 
 def test_steps(ws):
-    """Optimizer.step makes the steps; --step-on takes another name; all are marked as derived."""
+    """Optimizer.step defines the steps; --step-on selects another name; all are marked as derived."""
     doc, _ = plain()
     found = [e for e in slices(doc) if re.fullmatch(r"ProfilerStep#\d+", e["name"])]
     check(len(found) == 3, f"{len(found)} whole steps between 4 optimizer steps")

@@ -46,7 +46,7 @@ def test_help_texts():
 
 
 def test_unwritable():
-    """What cannot be printed is an error with one message, unless its reader has gone."""
+    """A failure to print is an error with one message, unless the reader has ended."""
     for args in (["--help"], ["attach", "--help"], ["doctor"], ["--version"], ["--print-docs", "man"]):
         command = [PTBPF, *args]
         with open("/dev/full", "w") as full:

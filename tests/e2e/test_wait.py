@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""--wait: attached before torch is there, it traces from the moment torch is loaded."""
+"""--wait: attaches before torch is loaded, and traces from the moment it is."""
 
 from support import Tracer, check, load_trace, slices, workload
 
@@ -25,7 +25,7 @@ def test_loads_later(ws):
 
 
 def test_never_loads(ws):
-    """The waiting ends when the target does."""
+    """The wait ends when the target ends."""
     with workload("late.py", ws + "/go") as p:
         p.wait_line("ready")
         with Tracer("attach", "--pid", p.pid, "--wait", "-o", ws + "/a.ptb") as t:

@@ -193,7 +193,7 @@ def compare(truth, seen, prefix_truth, prefix_seen, name, ctx):
         if a != b and collections.Counter(a) < collections.Counter(b):
             more = collections.Counter(b) - collections.Counter(a)
             if all(n.startswith("autograd::engine::evaluate_function: ") for n, _ in more):
-                v.known["evaluate_function whose node does not come first has no number in torch"] += sum(more.values())
+                v.known["evaluate_function without a number in torch"] += sum(more.values())
                 b = a
         if a != b:
             v.problems.append(f"{name}: backward sequence numbers differ\n"

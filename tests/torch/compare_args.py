@@ -7,7 +7,6 @@ single values, which then count as known, not as equal. Whatever else differs fa
 """
 
 import collections
-import re
 
 import compare
 
@@ -134,7 +133,7 @@ def counts_runs(site, ctx):
             and is_number(site.want) and is_number(site.got))
 
 
-@known("evaluate_function whose node does not come first has no number in torch")
+@known("evaluate_function without a number in torch")
 def lent_number(site, ctx):
     return (site.kind == "Sequence number" and site.want == -1
             and site.name.startswith("autograd::engine::evaluate_function: "))

@@ -24,7 +24,7 @@ def known(title, no_truth=False):
     return register
 
 
-@known("the observer's place after an operator raised", no_truth=True)
+@known("the observer's stack after an operator raised", no_truth=True)
 def lost_place(site, ctx):
     """It takes ids off its stack only at ends that have results; the ids of the others are never written."""
     return site.kind == "ctrl_deps" and ctx["raised"]

@@ -102,7 +102,7 @@ class Leg:
         argv += ["--brief"] if self.args.brief else []
         for p in (agent and self.args.agent_payload) or self.args.payload or ():
             argv += ["--payload", p]
-        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="2", KINETO_LOG_LEVEL="99",
+        env = dict(OMP_NUM_THREADS="2", KINETO_LOG_LEVEL="99",
                    TORCHINDUCTOR_CACHE_DIR=inside + "/../inductor")
         return Process(argv, env=env)
 

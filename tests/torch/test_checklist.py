@@ -10,40 +10,21 @@ import contextlib
 import json
 import os
 import re
-import subprocess
-
-import pytest
 
 import et_truth
 from compare_args import SCOPES
-from support import PYTHON, AskedTarget, Tracer, check, load_trace, report_json, require_root, run_ptbpf, workspace
+from support import PYTHON, CommandTarget, Tracer, check, load_trace, report_json, require_root, run_ptbpf, shared, workspace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-class Target(AskedTarget):
-    """checklist_target.py, one for all tests."""
-
-    _only = None
+class Target(CommandTarget):
+    """checklist_target.py."""
 
     def __init__(self):
-        self.proc = subprocess.Popen([PYTHON, "-u", os.path.join(HERE, "checklist_target.py")], text=True,
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.line("ready")
-
-    @classmethod
-    def get(cls):
         require_root()
-        cls._only = cls._only or cls()
-        return cls._only
-
-
-@pytest.fixture(scope="module", autouse=True)
-def end_of_target():
-    yield
-    if Target._only:
-        Target._only.__exit__()
-        Target._only = None
+        super().__init__([PYTHON, "-u", os.path.join(HERE, "checklist_target.py")])
+        self.line("ready")
 
 
 class Window:
@@ -52,13 +33,13 @@ class Window:
     def __init__(self, folder, *commands, options=("--et",), name="w", suffix=".json"):
         self.capture, self.trace = os.path.join(folder, name + ".ptb"), os.path.join(folder, name + ".trace.json")
         self.et = os.path.join(folder, name + ".et" + suffix) if "--et" in options else None
-        argv = ["attach", "--pid", Target.get().proc.pid, "-o", self.capture, "--trace", self.trace, "--no-table", *options]
+        argv = ["attach", "--pid", shared(Target).pid, "-o", self.capture, "--trace", self.trace, "--no-table", *options]
         if self.et:
             argv.insert(argv.index("--et") + 1, self.et)
         with Tracer(*argv) as t:
             t.wait_attached()
             for c in commands:
-                Target.get().ask(*c.split())
+                shared(Target).ask(*c.split())
             t.stop((0,))
 
     def nodes(self):
@@ -91,9 +72,9 @@ def same(what, got, want):
 
 def test_e3_loops_of_a_window():
     """A window in the middle has the loops that ran in it, whole."""
-    Target.get().ask("loop", 0, 5)
+    shared(Target).ask("loop", 0, 5)
     with window("loop 5 7") as w:
-        Target.get().ask("loop", 7, 10)
+        shared(Target).ask("loop", 7, 10)
         same("E3", w.loops(), [5, 6])
 
 
@@ -127,10 +108,10 @@ def test_e7_annotation():
 def test_e8_on_off():
     with workspace() as folder:
         found = []
-        Target.get().ask("loop", 0, 3)
+        shared(Target).ask("loop", 0, 3)
         for k, (begin, end) in enumerate(((3, 5), (8, 9))):
             found += Window(folder, f"loop {begin} {end}", name=f"w{k}").loops()
-            Target.get().ask("loop", end, end + 3)
+            shared(Target).ask("loop", end, end + 3)
         same("E8", found, [3, 4, 8])
 
 
@@ -197,7 +178,7 @@ def test_k8_strides():
 
 def test_t2_flops_and_shapes(detail):
     """Operations and rows by shape against torch's own of the same function; but see differences.md for SCOPES."""
-    told = json.loads(Target.get().ask("torch", "flops"))
+    told = json.loads(shared(Target).ask("torch", "flops"))
     unit = r"Total [KMG]?FLOPs"
     check(re.search(unit, told["table"]), "torch's own table has no operations")
     with window("do flops", options=("--with-flops",)) as w:

@@ -14,13 +14,10 @@ import pytest
 import compare
 from compare_et import is_tensor
 from et_truth import load
-from support import PTBPF, PYTHON, Skip, Tracer, check, require_root, run_ptbpf, workload
+from support import AGENT, NO_FREE, PYTHON, Skip, Tracer, check, require_root, run_ptbpf, workload
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TARGET = os.path.join(HERE, "dataflow_target.py")
-BUILD = os.path.dirname(os.path.abspath(PTBPF))
-NO_FREE = os.path.join(BUILD, "tests", "workloads", "libno_free.so")
-AGENT = os.path.join(BUILD, "libptbpf_agent.so")
 
 
 def observed(path, kind, *options, env=None):

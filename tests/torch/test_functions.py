@@ -7,13 +7,12 @@ import subprocess
 import pytest
 
 import environments
-from support import PTBPF, check, soak
+from support import AGENT, BUILD, check, soak
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD = os.path.dirname(os.path.abspath(PTBPF))
 TESTS = os.path.join(BUILD, "tests")
 WHEELS = ("main", "old")
-AGENT = {"agent": os.path.join(BUILD, "libptbpf_agent.so"), "haste": os.path.join(TESTS, "libagent_haste.so"),
+AGENTS = {"agent": AGENT, "haste": os.path.join(TESTS, "libagent_haste.so"),
          "dump": os.path.join(TESTS, "workloads", "libagent_dump.so"), "cfg": os.path.join(TESTS, "agent_cfg")}
 
 
@@ -55,6 +54,6 @@ def test_schemas(which, detail):
 @pytest.mark.parametrize("which", marked(WHEELS if soak() else ("main",)))
 def test_agent_stress(which, detail):
     """The agent's callback comes and goes under threads that throw, fork and end."""
-    detail(run(which, "agent_stress.py", *(word for name, path in AGENT.items() for word in ("--" + name, path)),
+    detail(run(which, "agent_stress.py", *(word for name, path in AGENTS.items() for word in ("--" + name, path)),
                "--rounds", 10000 if soak() else 3000,
-               env={"LD_PRELOAD": f"{AGENT['haste']}:{AGENT['agent']}", "OMP_NUM_THREADS": "1"}))
+               env={"LD_PRELOAD": f"{AGENTS['haste']}:{AGENTS['agent']}", "OMP_NUM_THREADS": "1"}))

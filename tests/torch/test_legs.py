@@ -5,15 +5,14 @@ A leg is one test of thousands of comparisons, each with a result line of its ow
 """
 
 import gc
-import os
 
 import pytest
 
 import environments
 import run_leg
-from support import PTBPF, check, require_root, soak
+from support import AGENT, check, require_root, soak
 
-AGENT = ["--agent", os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "libptbpf_agent.so")]
+WITH_AGENT = ["--agent", AGENT]
 # What torches beside the main one run by default: every kind of operator, thread, compiled region and value once.
 SOME = ("elementwise", "backward", "custom_function", "exceptions", "annotations", "views_inplace", "strings",
         "lists_of_numbers", "results", "two_threads", "raising_threads", "thread_churn", "optimizers", "transformer",
@@ -31,12 +30,12 @@ def options(which):
     """All windows on the main leg. Elsewhere `names` holds all threads, `full` arguments and Execution Traces, `held` memory:
     `shapes` and `memory` are parts of these. The agent and memory where the torch is not the main one's."""
     if which == "main":
-        return [*AGENT, "--agent-windows", "names,full,held"]
+        return [*WITH_AGENT, "--agent-windows", "names,full,held"]
     if soak():
-        return ["--brief", *AGENT, "--agent-windows", "full", *repeated("--agent-payload", SOME)]
+        return ["--brief", *WITH_AGENT, "--agent-windows", "full", *repeated("--agent-payload", SOME)]
     if which.startswith("chroot"):
         return ["--brief", "--windows", "names,full", *repeated("--payload", OF_PYTHON)]
-    return ["--brief", *AGENT, "--windows", "names,full,held", "--agent-windows", "full", *repeated("--payload", SOME)]
+    return ["--brief", *WITH_AGENT, "--windows", "names,full,held", "--agent-windows", "full", *repeated("--payload", SOME)]
 
 
 @pytest.fixture

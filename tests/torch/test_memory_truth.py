@@ -9,43 +9,26 @@ import contextlib
 import gzip
 import json
 import os
-import subprocess
 
-import pytest
-
-from support import PYTHON, AskedTarget, Failure, Skip, Tracer, check, load_trace, require_root, run_ptbpf, workspace
+from support import PYTHON, CommandTarget, Failure, Skip, Tracer, check, load_trace, require_root, run_ptbpf, shared, workspace
 from truth import read_profiled
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLUMNS = ("cpu_mem_bytes", "self_cpu_mem_bytes", "device_mem_bytes", "self_device_mem_bytes")
 
 
-class Target(AskedTarget):
-    _only = None
+class Target(CommandTarget):
+    """memory_target.py."""
 
     def __init__(self):
-        self.proc = subprocess.Popen([PYTHON, "-u", os.path.join(HERE, "memory_target.py")], text=True, stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.facts = json.loads(self.line("ready"))
-
-    @classmethod
-    def get(cls):
         require_root()
-        cls._only = cls._only or cls()
-        if not cls._only.facts["kineto"]:
+        super().__init__([PYTHON, "-u", os.path.join(HERE, "memory_target.py")])
+        if not json.loads(self.line("ready"))["kineto"]:
+            self.__exit__()
             raise Skip("this torch has no Kineto, so no memory in Chrome traces")
-        return cls._only
 
-    def ask(self, *words):
-        return json.loads(super().ask(*words))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def end_of_target():
-    yield
-    if Target._only:
-        Target._only.__exit__()
-        Target._only = None
+    def answer(self):
+        return json.loads(super().answer())
 
 
 class Window:
@@ -53,10 +36,10 @@ class Window:
 
     def __init__(self, folder, *command, options=()):
         self.capture, self.path = folder + "/w.ptb", folder + "/w.json"
-        with Tracer("attach", "--pid", Target.get().proc.pid, "-o", self.capture, "--trace", self.path, "--no-table",
+        with Tracer("attach", "--pid", shared(Target).pid, "-o", self.capture, "--trace", self.path, "--no-table",
                     "--no-steps", "--profile-memory", *options) as t:
             t.wait_attached()
-            self.answer = Target.get().ask(*command)
+            self.answer = shared(Target).ask(*command)
             t.stop((0,))
         self.trace = load_trace(self.path)
 

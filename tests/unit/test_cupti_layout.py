@@ -20,7 +20,7 @@ MOCK = os.path.join(TESTS, "mock_cuda", "libcupti.so.12")
 SLOT_CHECK = os.path.join(TESTS, "cupti_slot_check")
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-ENVS = os.environ.get("PTBPF_ENVS", "/var/tmp/ptbpf-envs")
+ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
 WHEELS = ["nvidia-cuda-cupti-cu11==11.8.87", "nvidia-cuda-cupti-cu12==12.1.105", "nvidia-cuda-cupti-cu12==12.8.90"]
 RECORDS = {"KERNEL": r"Kernel\d+", "MEMCPY": r"Memcpy\d+", "PEER": r"MemcpyPtoP\d+", "MEMSET": r"Memset\d+",
            "API": "API", "OVERHEAD": r"Overhead\d*", "SYNC": r"Synchronization\d*", "EVENT": r"CudaEvent\d*"}

@@ -9,12 +9,11 @@ import os
 import subprocess
 import sys
 
-from support import PTBPF, Failure
+from support import BUILD, ENVS, PTBPF, ROOT, Failure
 
-MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_gpu_capture")
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+MAKER = os.path.join(BUILD, "tests", "fake_gpu_capture")
 VALIDATOR = os.path.join(ROOT, "tools", "validate_trace.py")
-CONSUMERS = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"), "consumers", "bin", "python")
+CONSUMERS = os.path.join(ENVS, "consumers", "bin", "python")
 STEPS = 8
 # per step: kernels by name begin, and operator that launched them
 KERNELS = {"sm90_xmma_gemm_f32f32_tf32f32_f32_tn": "aten::addmm", "void at::native::vectorized_elementwise": "aten::addmm",

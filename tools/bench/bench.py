@@ -20,7 +20,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from support import Tracer, run_ptbpf  # noqa: E402
+from support import CommandTarget, Tracer, run_ptbpf  # noqa: E402
 import bench_memory  # noqa: E402
 
 WORK = ("neg", "transformer")
@@ -29,29 +29,13 @@ THEIRS = ("profile", "shapes", "observe")  # verbs of target.py
 MILLISECONDS = 400
 
 
-class Target:
+class Target(CommandTarget):
     def __init__(self, python, env=None):
-        self.proc = subprocess.Popen([python, "-u", os.path.join(ROOT, "tools", "bench", "target.py")], text=True,
-                                     env=dict(os.environ, **(env or {})),
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self._line("ready")
+        super().__init__([python, "-u", os.path.join(ROOT, "tools", "bench", "target.py")], env)
+        self.line("ready")
 
-    def _line(self, start):
-        for line in self.proc.stdout:
-            if line.startswith(start):
-                return line[len(start):]
-        raise SystemExit("the measured process ended")
-
-    def tell(self, *words):
-        self.proc.stdin.write(" ".join(map(str, words)) + "\n")
-        self.proc.stdin.flush()
-
-    def hear(self):
-        return json.loads(self._line("answer"))
-
-    def ask(self, *words):
-        self.tell(*words)
-        return self.hear()
+    def answer(self):
+        return json.loads(super().answer())
 
     def close(self):
         self.proc.stdin.close()

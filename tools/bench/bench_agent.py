@@ -56,11 +56,11 @@ def stalls(target, folder, series):
     target.ask("stall", "neg", STALL_MS // 2)  # what the ways before left to be cleared away
     series.add("stall.base", target.ask("stall", "neg", STALL_MS)["longest_cpu_ns"])
     for way in ("agent", "agent_shapes", "probes"):
-        target.tell("stall", "neg", STALL_MS * 2)
+        target.send("stall", "neg", STALL_MS * 2)
         with Tracer("attach", "--pid", target.proc.pid, "-d", "500ms", "-o", os.path.join(folder, "s.ptb"), *WAYS[way],
                     "--no-table") as t:
             t.expect(0, 3)
-        series.add(f"stall.{way}", target.hear()["longest_cpu_ns"])
+        series.add(f"stall.{way}", target.answer()["longest_cpu_ns"])
 
 
 def theirs(target, work, way, series):

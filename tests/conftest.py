@@ -33,29 +33,29 @@ def environment(request):
 
 @pytest.fixture
 def ws():
-    """A folder of this test, as text."""
+    """A temporary folder of this test, as text."""
     with support.workspace() as path:
         yield path
 
 
 @pytest.fixture
 def detail(record_property):
-    """detail(text): what the test found, for the log and the JUnit file."""
+    """detail(text): a result of the test, for the log and the JUnit file."""
     return lambda text: text and record_property("detail", text)
 
 
 @pytest.fixture
 def spin():
-    """tests/workloads/spin.py, one for all tests of a file: leave it as it was."""
+    """tests/workloads/spin.py, one for all tests of a file: a test must leave it unchanged."""
     return support.shared(support.workload, "spin.py")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def end_of_processes():
-    """A file of tests leaves no process behind; one that does is killed, and fails the file."""
+    """A file of tests leaves no process behind; if one does, the process is killed and the file fails."""
     yield
     support.end_shared()
-    with contextlib.suppress(support.Failure):  # those of a killed ptbpf need a moment
+    with contextlib.suppress(support.Failure):  # processes of a killed ptbpf need a moment
         support.wait_for(lambda: not support.processes_of_run(), "the processes of the tests to end", 20)
     left = {pid: command_line(pid) for pid in support.processes_of_run()}
     for pid in left:
@@ -71,7 +71,7 @@ def command_line(pid):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A shared target that was there when a test failed serves no other test."""
+    """A shared target of a failed test is not used by other tests."""
     outcome = yield
     if outcome.get_result().failed:
         support.end_shared()
@@ -79,14 +79,14 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
-    """The JUnit file holds the seconds that processors worked on a test and on the processes that it waited for."""
+    """Writes to the JUnit file the processor time of a test and of the processes that it waited for."""
     before = sum(os.times()[:4])
     yield
     item.user_properties.append(("processor", f"{sum(os.times()[:4]) - before:.1f}"))
 
 
 def pytest_collection_modifyitems(config, items):
-    """Without PTBPF_SOAK=1 there are no tests that only a soak runs."""
+    """Without PTBPF_SOAK=1 the tests marked `soak` are left out."""
     if support.soak():
         return
     soaks = [item for item in items if item.get_closest_marker("soak")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The PyTorch environments that tools/setup.sh makes, by the name that a test, a marker or `pytest --env` calls them."""
+"""The PyTorch environments of tools/setup.sh, by the name that tests, markers and `pytest --env` use."""
 
 import os
 
@@ -9,13 +9,13 @@ NAMES = ("main", "old", "distribution", "chroot-trixie", "chroot-unstable")
 
 
 class Environment:
-    """name: as results show it; python: its interpreter, inside chroot where that is not None."""
+    """name: as in results; python: its interpreter, inside of chroot if that is not None."""
 
     def __init__(self, name, python, chroot=None):
         self.name, self.python, self.chroot = name, python, chroot
 
     def why_not(self):
-        """Why there is none on this machine, or None."""
+        """The reason why it does not exist on this machine, or None."""
         try:
             with open(os.path.join(support.ENVS, self.name + ".why"), encoding="utf-8") as f:
                 return f.readline().strip()

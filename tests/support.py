@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What all system tests share: starting ptbpf and targets, waiting on conditions, reading traces.
+"""Functions of all system tests: starting ptbpf and targets, waiting for conditions, reading traces.
 
 Every wait has a deadline and a condition; nothing here sleeps to let something happen. The fixtures of pytest are in
-conftest.py. Programs without pytest (tools/bench, tools/kernels/modes.py) use this file too.
-"""
+conftest.py. Programs without pytest (tools/bench, tools/kernels/modes.py) use this file, too."""
 
 import contextlib
 import ctypes
@@ -31,7 +30,7 @@ ENVS = os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs")
 DEADLINE = float(os.environ.get("PTBPF_DEADLINE", "180"))
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
-RUN_MARK = "PTBPF_TEST_RUN"  # in the environment of all processes that a run of pytest starts: conftest.py ends those left over
+RUN_MARK = "PTBPF_TEST_RUN"  # in the environment of all processes that a run of pytest starts: conftest.py kills those that are left
 # Both signals end a test run by an exception, so that what it started is ended. A background job of a shell ignores SIGINT, and
 # its children would, too.
 for sig in (signal.SIGINT, signal.SIGTERM):
@@ -70,7 +69,7 @@ class Failure(AssertionError):
 
 
 def check(condition, text):
-    """An assertion that shows the text and nothing else."""
+    """An assertion that shows only the text."""
     __tracebackhide__ = True
     if not condition:
         raise Failure(text)
@@ -186,7 +185,7 @@ class Process(Child):
         self.proc.send_signal(sig)
 
     def finish(self, deadline=None):
-        """Exit status when it has ended by itself."""
+        """The exit status, after the process has ended by itself."""
         try:
             code = self.proc.wait(deadline or DEADLINE)
         except subprocess.TimeoutExpired:
@@ -215,7 +214,7 @@ class Tracer(Process):
         return self
 
     def stop(self, expect=(0,)):
-        """Ends the window as a user would, with Ctrl-C."""
+        """Ends the window by SIGINT, like Ctrl-C."""
         if self.alive():
             self.signal(signal.SIGINT)
         return self.expect(*expect)
@@ -252,8 +251,8 @@ SHARED = {}
 
 
 def shared(start, *args):
-    """start(*args), a Child, one for all tests of a file, since PyTorch takes seconds to load. Tests must leave it as it was. It
-    is ended after a test that failed and after the last one (conftest.py)."""
+    """start(*args), a Child, one for all tests of a file, since loading PyTorch takes seconds. Tests must leave it unchanged.
+    It is ended after a test that failed and after the last one (conftest.py)."""
     child = SHARED.get((start, args))
     if not child or child.proc.poll() is not None:
         end_shared()
@@ -305,7 +304,7 @@ def slices(document, name=None, cat=None, pid=None):
 
 
 def report_json(capture):
-    """`ptbpf report --json`; a capture that is incomplete still gives its report."""
+    """`ptbpf report --json`; an incomplete capture has a report, too."""
     done = run_ptbpf("report", capture, "--json", expect=(0, 3))
     return json.loads("\n".join(done.out))
 
@@ -316,7 +315,7 @@ def require_root():
 
 
 def soak():
-    """Whether this run is one of hours (tools/test.sh --soak)."""
+    """Whether this is a run of hours (tools/test.sh --soak)."""
     return bool(os.environ.get("PTBPF_SOAK"))
 
 
@@ -327,7 +326,7 @@ def every(items, fn, at_once=4):
 
 
 def modified_code(pid):
-    """{path: bytes of its mapped code that differ from the file}: what probes left in the process's libraries."""
+    """{path: bytes of its mapped code that differ from the file}: probes that are left in the process's libraries."""
     found = {}
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", 0) as mem:
         for line in maps:

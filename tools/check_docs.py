@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Documents against the program and the tree: every option and command that README.md or docs/ names exists, where a
-command is shown in that command; every path and link leads somewhere; README.md is short and leads to all of docs/.
-That every option is documented needs no check: --help and the man pages are made of the options' own rows.
+"""Documents against the program and the tree: every option and command in README.md or docs/ exists, in the shown command;
+every path and link exists; README.md is short and links to all of docs/.
 
   check_docs.py PTBPF
 """
@@ -23,7 +22,7 @@ GLOBAL = {"--help", "-h", "--version"}
 
 
 def options_of(ptbpf, command):
-    """With "--no-x" of switches."""
+    """With "--no-x" for switches."""
     text = subprocess.run([ptbpf, command, "--help"], capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^\s+(?:(-\w),)?\s*(--[a-z][a-z0-9-]+)(.*)$", text, re.M)
     return {o for letter, name, rest in rows for o in (letter, name, *re.findall(r"--no-[a-z-]+", rest)) if o} | COMMON

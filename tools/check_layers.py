@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""No part includes what lies above or beside it; outside headers only where they belong; HACKING.md lists the parts."""
+"""No part includes a part above or beside it; outside headers are included only where permitted; HACKING.md lists the parts."""
 
 import os
 import re
@@ -45,7 +45,7 @@ def problems(part, path, text):
 
 
 def table_problems():
-    """HACKING.md has one row for each part, and no other."""
+    """HACKING.md has exactly one row for each part."""
     with open(os.path.join(ROOT, "HACKING.md"), encoding="utf-8") as f:
         rows = re.findall(r"^\| `user/(\w+)` \|", f.read(), re.M)
     folders = os.listdir(os.path.join(ROOT, "user"))

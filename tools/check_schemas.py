@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Each schema is a compound document: what it refers to is in it, under its $id (JSON Schema 2020-12, section 9.3).
+"""Each schema is a compound document: it contains every schema to which it refers, under its $id (JSON Schema 2020-12, section
+9.3).
 
   check_schemas.py            PASS, or FAIL and exit 1 where a file lacks what it refers to, or has an old copy of it
   check_schemas.py --write    writes schemas/formats/*.schema.json so
@@ -19,7 +20,7 @@ REF = re.compile(r'"\$ref": "(urn:ptbpf:\w+)[#"]')
 
 
 def needed(name, texts):
-    """Ids of the schemas that this one refers to, directly or not, in order; not its own."""
+    """Ids of the schemas to which this one refers, directly or indirectly, in order; not its own."""
     found, todo = [], [name]
     while todo:
         for ref in sorted(set(REF.findall(texts[todo.pop()]))):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""600 lines a file, 60 lines a function. A file of up to 900 says why in its head: "Longer than 600 lines because ..."."""
+"""600 lines a file, 60 lines a function. A file of up to 900 lines gives the reason in its head: "Longer than 600 lines because
+..."."""
 
 import os
 import re

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The whole way of GPU activities on a real GPU, beside torch.profiler; a table of verdicts. tools/gpu_check.sh finds
-the Python and the built files and starts it.
+"""GPU activities on a real GPU, compared with torch.profiler; prints a table of verdicts. tools/gpu_check.sh finds the Python
+and the built files and starts it.
 
   gpu_check.py --agent LIBRARY --dump LIBRARY [--ptbpf COMMAND] [--keep DIR]
 
-Two ways: through eBPF (`ptbpf record`, `ptbpf attach`) where the machine allows it, and from inside the process
+Two methods: through eBPF (`ptbpf record`, `ptbpf attach`) where the machine allows it, and from inside the process
 (tests/workloads/agent_dump.c) anywhere. Exit: 0 all passed, 1 something failed, 2 no GPU.
 """
 
@@ -24,7 +24,7 @@ sys.path.insert(0, HERE)
 import gpu_check_acts as acts  # noqa: E402
 
 STEPS = 5
-GPU, SYNC = 1 << 4, 1 << 5  # wishes: 1 << enum ptb_agent_site
+GPU, SYNC = 1 << 4, 1 << 5  # requests: 1 << enum ptb_agent_site
 GPU_ON = 0x10
 LAUNCH_US = 2.5
 SLOW = 120
@@ -50,7 +50,7 @@ class Table:
 
 
 class Worker:
-    """gpu_check_work.py serve; prepared with the agent or not."""
+    """gpu_check_work.py serve, with the agent or without it."""
 
     def __init__(self, args, agent):
         env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", KINETO_LOG_LEVEL="99")
@@ -84,7 +84,7 @@ class Worker:
 
 
 class Attached:
-    """ptbpf attach around a block."""
+    """ptbpf attach while the block runs."""
 
     def __init__(self, args, pid, trace, *options):
         self.path = trace
@@ -105,30 +105,30 @@ class Attached:
         self.code = self.proc.wait(SLOW)
 
 
-def compare_all(table, way, truth, got, ops):
-    table.add("FAIL" if got.problems else "PASS", f"{way}: nothing lost", "; ".join(got.problems[:3]) or f"{got.clocks or 'no'} clock pairs read"
+def compare_all(table, method, truth, got, ops):
+    table.add("FAIL" if got.problems else "PASS", f"{method}: nothing lost", "; ".join(got.problems[:3]) or f"{got.clocks or 'no'} clock pairs read"
               if not ops else "; ".join(got.problems[:3]))
     for kind in ("kernel", "memcpy", "memset"):
-        table.judge(f"{way}: {kind}, names, bytes, counts", *acts.same_counts(truth, got, kind))
-    table.judge(f"{way}: order on each stream", *acts.same_order(truth, got))
-    table.judge(f"{way}: durations", *acts.durations(truth, got))
-    table.judge(f"{way}: launched by the same calls", *acts.linked(truth, got))
+        table.judge(f"{method}: {kind}, names, bytes, counts", *acts.same_counts(truth, got, kind))
+    table.judge(f"{method}: order on each stream", *acts.same_order(truth, got))
+    table.judge(f"{method}: durations", *acts.durations(truth, got))
+    table.judge(f"{method}: launched by the same calls", *acts.linked(truth, got))
     if ops:
-        table.judge(f"{way}: kernels belong to the same operators", *acts.same_ops(truth, got))
-        table.judge(f"{way}: arrows have both ends", *acts.whole_flows(got))
+        table.judge(f"{method}: kernels belong to the same operators", *acts.same_ops(truth, got))
+        table.judge(f"{method}: arrows have both ends", *acts.whole_flows(got))
         theirs, mine = ([d.get("name") for d in side.devices] for side in (truth, got))
-        table.judge(f"{way}: device properties", str(mine), None if theirs == mine else f"torch has {theirs}")
+        table.judge(f"{method}: device properties", str(mine), None if theirs == mine else f"torch has {theirs}")
 
 
 def inside(args, table, truth, folder):
-    """The agent alone, listened to from inside its process."""
+    """The agent alone; its chunks are read inside its process."""
     path = os.path.join(folder, "chunks")
     with Worker(args, True) as w:
-        told = w.ask("dump_begin", args.dump, path, GPU | SYNC)
-        if "why" in told or not told["state"] & GPU_ON:
-            table.add("FAIL", "agent: activities are on", f"{told.get('why') or told}")
+        answer = w.ask("dump_begin", args.dump, path, GPU | SYNC)
+        if "why" in answer or not answer["state"] & GPU_ON:
+            table.add("FAIL", "agent: activities are on", f"{answer.get('why') or answer}")
             return
-        table.add("PASS", "agent: activities are on", f"CUPTI {told['whys'][4]}")
+        table.add("PASS", "agent: activities are on", f"CUPTI {answer['whys'][4]}")
         w.ask("steps", STEPS)
         ended = w.ask("dump_end")
         table.judge("agent: off again in time", f"state {ended['state']:#x}", ended["why"])
@@ -138,28 +138,29 @@ def inside(args, table, truth, folder):
 
 def under_dump(args, w, path, verb, number):
     w.ask("dump_begin", args.dump, path + ".cost", GPU)
-    told = w.ask(verb, number)
+    answer = w.ask(verb, number)
     w.ask("dump_end")
-    return told
+    return answer
 
 
-def launch_costs(args, table, way, w, recorded):
-    """What recording adds to a launch, and takes from the rate of training steps; beside torch.profiler's CUDA side."""
+def launch_costs(args, table, method, w, recorded):
+    """What recording adds to a launch, and how much it reduces the rate of training steps; compared with torch.profiler's CUDA
+    side."""
     adds, torch_adds, loss, torch_loss = [], [], [], []
     for _ in range(args.rounds):
         base = w.ask("launches", 4000)
         adds.append((recorded("launches", 4000) - base) / 1e3)
-        torch_adds.append((w.ask("under_cuda_profiler", "launches", 4000)["told"] - base) / 1e3)
+        torch_adds.append((w.ask("under_cuda_profiler", "launches", 4000)["result"] - base) / 1e3)
         rate = w.ask("rate", 700)
         loss.append(100 * (1 - recorded("rate", 700) / rate))
-        torch_loss.append(100 * (1 - w.ask("under_cuda_profiler", "rate", 700)["told"] / rate))
+        torch_loss.append(100 * (1 - w.ask("under_cuda_profiler", "rate", 700)["result"] / rate))
 
     def text(values):
         return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
-    table.judge(f"{way}: adds to a launch, us", f"{text(adds)}, torch.profiler {text(torch_adds)}",
+    table.judge(f"{method}: adds to a launch, us", f"{text(adds)}, torch.profiler {text(torch_adds)}",
                 None if statistics.median(adds) <= LAUNCH_US else f"more than {LAUNCH_US}")
-    table.add("PASS", f"{way}: throughput lost, %", f"{text(loss)}, torch.profiler {text(torch_loss)}")
+    table.add("PASS", f"{method}: throughput lost, %", f"{text(loss)}, torch.profiler {text(torch_loss)}")
 
 
 def recorded_run(args, table, truth, folder):
@@ -200,7 +201,7 @@ def attached_run(args, table, truth, folder):
 
 
 def neighbour(args, table, w, truth, folder):
-    """torch.profiler is at work already: both have all, or ptbpf says why it has not."""
+    """torch.profiler is active already: both record everything, or ptbpf reports the reason why not."""
     theirs, mine = os.path.join(folder, "both.torch.json"), os.path.join(folder, "both.json")
     w.ask("profile_start")
     with Attached(args, w.proc.pid, mine):
@@ -216,7 +217,7 @@ def neighbour(args, table, w, truth, folder):
 
 
 def can_trace(args):
-    """Why eBPF is not to be had here, None: it is."""
+    """The reason why eBPF is not available, or None."""
     if not args.ptbpf:
         return "no ptbpf was given"
     if os.geteuid():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What GPUs did, read from a Chrome trace (torch.profiler's or ptbpf's) or from the agent's own chunks, in one form;
-and what two such accounts of the same work have in common. Knows nothing of how they were made. Only Python's own
-library: it runs where there is nothing else."""
+"""GPU activities, read from a Chrome trace (torch.profiler's or ptbpf's) or from the agent's own chunks, in one form; and
+comparisons of two such lists of the same work. Uses only Python's standard library, for machines without anything else."""
 
 import collections
 import ctypes
@@ -177,7 +176,7 @@ def from_chunks(path):
     return acts.done()
 
 
-# ---- two accounts of the same work ----
+# ---- two lists of the same work ----
 
 def short(counter, limit=4):
     return "; ".join(f"{n} x {str(k)[:70]}" for k, n in counter.most_common(limit)) or "none"
@@ -196,7 +195,7 @@ def same_counts(want, got, kind):
 
 
 def by_stream(acts):
-    """Names in order, by stream; streams are told apart by what they ran."""
+    """Names in order, by stream; streams are identified by their work."""
     streams = {}
     for w in acts.work:
         streams.setdefault((w.device, w.stream), []).append(w.name)
@@ -213,7 +212,7 @@ def same_order(want, got):
 
 
 def durations(want, got):
-    """The middle of the ratios of the medians, kernel by kernel: two runs are never the same to the nanosecond."""
+    """The median of the ratios of the medians, kernel by kernel: two runs are never equal to the nanosecond."""
     sides = []
     for acts in (want, got):
         found = collections.defaultdict(list)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What tools/gpu_check.py looks at: training steps with streams, copies, fills, events and a CUDA graph.
+"""The program that tools/gpu_check.py traces: training steps with streams, copies, fills, events and a CUDA graph.
 
   gpu_check_work.py once N     prepares, runs N steps, ends
-  gpu_check_work.py serve      does what it is asked on stdin, a line each; answers `answer JSON`
+  gpu_check_work.py serve      executes commands from stdin, one a line; answers `answer JSON`
 """
 
 import ctypes
@@ -87,7 +87,7 @@ class Work:
         self.prof.export_chrome_trace(path)
 
     def launches(self, cnt):
-        """Host ns per launch of a kernel that does nothing worth naming; batches that the queue takes."""
+        """Host ns per launch of a trivial kernel; in batches that fit into the queue."""
         samples = []
         for _ in range(max(5, int(cnt) // 200)):
             begin = time.perf_counter_ns()
@@ -111,16 +111,16 @@ class Work:
         """launches or rate under torch.profiler(activities=[CUDA]), without its stop."""
         prof = profile(activities=[ProfilerActivity.CUDA])
         prof.start()
-        told = getattr(self, verb)(number)
+        result = getattr(self, verb)(number)
         begin = time.perf_counter()
         prof.stop()
-        return {"told": told, "stop_s": time.perf_counter() - begin}
+        return {"result": result, "stop_s": time.perf_counter() - begin}
 
-    def dump_begin(self, lib, path, wishes, limit="5"):
-        """Listens to the agent from inside; the state it came to."""
+    def dump_begin(self, lib, path, requests, limit="5"):
+        """Receives the agent's chunks inside the process; returns the agent's state."""
         self.dump = ctypes.CDLL(lib)
         self.dump.agent_dump_why.restype = ctypes.c_char_p
-        if self.dump.agent_dump_begin(path.encode(), int(wishes)):
+        if self.dump.agent_dump_begin(path.encode(), int(requests)):
             return {"why": self.dump.agent_dump_why().decode()}
         end = time.monotonic() + float(limit)
         while not self.dump.agent_dump_state() & 0x10 and time.monotonic() < end:

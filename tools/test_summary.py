@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Reads the JUnit files of CTest (ctest.xml) and of pytest (one for each of CTest's tests that runs it), and prints a line PASS,
-FAIL or SKIP for each test, what takes how long, what failed and why, and the count.
+"""Reads the JUnit files of CTest (ctest.xml) and of pytest (one for each CTest test that runs it), and prints a line PASS, FAIL
+or SKIP for each test, the slowest tests, the failures with their reasons, and the count.
 
   test_summary.py FOLDER     exit code 1 when anything failed or nothing ran
 
@@ -25,7 +25,7 @@ class Result:
 
 
 def within(output, whole):
-    """The results that a test printed; `whole` where it printed none, or failed for another reason than these."""
+    """The results that a test printed; `whole` if it printed none, or failed for another reason than these."""
     found = [Result(*m) for m in RESULT.findall(output)]
     return found + ([whole] if not found or (whole.kind == "FAIL" and all(r.kind != "FAIL" for r in found)) else [])
 
@@ -61,7 +61,7 @@ def processor(case):
 
 
 def read(folder):
-    """Results; times [(seconds, of processors or None, name)] of single tests; and of CTest's."""
+    """Results; times [(seconds, processor seconds or None, name)] of single tests; and of CTest's."""
     results, times, files = [], [], []
     for outer in ElementTree.parse(os.path.join(folder, "ctest.xml")).getroot().iter("testcase"):
         name, seconds = outer.get("name"), float(outer.get("time") or 0)

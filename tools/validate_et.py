@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Checks an Execution Trace against its schema and against what its readers take for granted.
+"""Checks an Execution Trace against its schema and against the assumptions of its readers.
 
   validate_et.py FILE                    one that ptbpf wrote, .json or .json.gz
   validate_et.py FILE --chrome TRACE     and that it is of the same slices as this Chrome trace
@@ -8,7 +8,7 @@
 
 Each rule names the reader that needs it: et_replay (facebookresearch/param), Chakra's linker and converter
 (mlcommons/chakra), HTA (facebookresearch/HolisticTraceAnalysis). Exit: 0 valid, 1 not, 2 usage. The
-schema needs the package "jsonschema"; without it that is said, unless --need-schema is given.
+schema needs the package "jsonschema"; without it a message says so, unless --need-schema is given.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Node:
 # ---- types: "GenericList[Int,Tensor(c10::complex<float>)]" ----
 
 def parse_type(text, at=0):
-    """(tag, dtype or None, element types or None), end; ValueError if it is none."""
+    """(tag, dtype or None, element types or None), end; ValueError if it is not a type."""
     m = re.compile(r"[A-Z][A-Za-z]*").match(text, at)
     if not m:
         raise ValueError(f"no type at {at} of {text!r}")
@@ -131,7 +131,7 @@ SCALARS = {
 
 
 def value_fault(kind, v, shape, stride, lax):
-    """What is wrong with one value; None: nothing. et_replay: zip(types, values, shapes) at each level."""
+    """What is wrong with one value, or None. et_replay: zip(types, values, shapes) at each level."""
     tag, dtype, elems = kind
     if tag == "Tensor":
         return tensor_fault(dtype, v, shape, stride, lax)
@@ -200,7 +200,7 @@ def check_ids(nodes, findings):
 
 
 def check_tree(nodes, findings, torch):
-    """Chakra: starts at node 1 and follows the children; et_replay: a node whose parent is not there has none."""
+    """Chakra: starts at node 1 and follows the children; et_replay: a node whose parent is missing has no parent."""
     by_id = {n.id: n for n in nodes}
     roots = [n for n in nodes if n.name == ROOT]
     if len(roots) != 1 or roots[0].id != 1 or roots[0].parent != 1 or nodes[-1] is not roots[0]:
@@ -261,7 +261,7 @@ def check_threads(nodes, findings):
 
 
 def check_identity(nodes, findings, torch):
-    """Ids of tensors, storages and nodes are of one count: what is one is not another."""
+    """Ids of tensors, storages and nodes are from one sequence: no id belongs to two kinds."""
     tensors, storages = set(), set()
     for n in nodes:
         for side in ("inputs", "outputs"):
@@ -270,7 +270,7 @@ def check_identity(nodes, findings, torch):
                 storages.add(v[1])
     tensors.discard(0)
     storages.discard(0)
-    if torch:  # numbers them by address, whatever was there before
+    if torch:  # torch derives ids from addresses, which are reused
         return len(tensors), len(storages)
     for what, both in (("tensor and storage", tensors & storages),
                        ("node and tensor", tensors & {n.id for n in nodes}),
@@ -316,15 +316,15 @@ def check_document(doc, findings, torch):
 
 
 def check_account(doc, nodes, findings, tensors, storages):
-    """What the document says of itself is so."""
-    said = doc["ptbpf_nodes"]
+    """What the document says about itself is true."""
+    account = doc["ptbpf_nodes"]
     counts = {"nodes": len(nodes), "threads": sum(n.name == THREAD for n in nodes), "tensors": tensors,
               "storages": storages, "no_inputs": sum("no_inputs" in n.notes for n in nodes),
               "no_outputs": sum("no_outputs" in n.notes for n in nodes),
               "other_processes": max(len(doc["ptbpf"]["targets"]) - 1, 0)}
     for key, cnt in counts.items():
-        if said[key] != cnt:
-            findings.add("account", f"says {said[key]} {key}, there are {cnt}")
+        if account[key] != cnt:
+            findings.add("account", f"says {account[key]} {key}, there are {cnt}")
     for n in nodes:
         text = json.dumps([n.raw["inputs"]["values"], n.raw["outputs"]["values"]], default=str)
         for mark, note in (('"<Unknown>"', "unknown_values"), ("<Cut>", "cut_values")):
@@ -335,8 +335,8 @@ def check_account(doc, nodes, findings, tensors, storages):
                 findings.add("account", f"noted as {note}: {n}")
     for note in ("unknown_values", "cut_values"):
         noted = sum(note in n.notes for n in nodes)
-        if said[note] < noted or (said[note] and not noted):
-            findings.add("account", f"says {said[note]} {note}, {noted} nodes do")
+        if account[note] < noted or (account[note] and not noted):
+            findings.add("account", f"says {account[note]} {note}, {noted} nodes do")
     if doc["pid"] and doc["pid"] not in [t["pid"] for t in doc["ptbpf"]["targets"]]:
         findings.add("account", f"pid {doc['pid']} is no target")
 

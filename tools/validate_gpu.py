@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The rules for GPU activities in a Chrome trace that no schema can say; used by validate_trace.py."""
+"""Rules for GPU activities in a Chrome trace that a schema cannot express; used by validate_trace.py."""
 
 import collections
 
@@ -28,7 +28,7 @@ def is_launch(e):
 
 
 def check_calls(calls, findings):
-    """One launch per correlation, numbers that are unique where no GPU slice gives them meaning."""
+    """One launch per correlation id; ids without a GPU slice are unique."""
     launches, host = {}, set()
     for e in calls:
         a = e["args"]
@@ -51,7 +51,7 @@ def check_calls(calls, findings):
 
 
 def check_rows(cats, findings):
-    """A device is the process, a stream the thread, and the args say the same."""
+    """A device is the process, a stream the thread, and the args have the same values."""
     for e in (e for cat in WORK + ("cuda_sync", "cuda_event") for e in cats[cat]):
         a = e["args"]
         device = a.get("device", a.get("inDevice"))
@@ -67,24 +67,24 @@ LIMITS = (("WARPS", "blockLimitWarps"), ("REGS", "blockLimitRegs"), ("SMEM", "bl
 
 
 def check_occupancy(cats, findings):
-    """As many blocks as the lowest limit, which is named."""
+    """The number of blocks is the lowest limit, which is named."""
     for e in cats["kernel"]:
         occ = e["args"].get("occupancy")
         if not occ:
             continue
         low = min(occ[key] for _, key in LIMITS)
         if occ["activeBlocksPerMultiprocessor"] != low or occ["limitingFactors"] != "|".join(n for n, key in LIMITS if occ[key] == low):
-            findings.add("gpu", f"the occupancy is not what its limits say: {e}")
+            findings.add("gpu", f"the occupancy does not follow from its limits: {e}")
 
 
 def earliest(launch, to_ns):
-    """Begin of a call that may have been cut there, to fit among the slices of its thread."""
+    """Begin of a call, which may have been cut to fit among the slices of its thread."""
     cut = launch["args"].get("ptbpf.clipped_us")
     return to_ns(launch["ts"]) - (to_ns(cut) if cut is not None else 0)
 
 
 def check_launches(cats, launches, host, err_ns, to_ns, findings):
-    """No work begins before its launch, but for the clocks' error, unless it says so."""
+    """No work begins before its launch, except for the clocks' error, unless it is marked."""
     early = 0
     for e in (e for cat in WORK for e in cats[cat]):
         launch, a = launches.get(e["args"]["correlation"]), e["args"]
@@ -127,7 +127,7 @@ def check_flows(events, cats, launches, to_ns, findings):
 
 
 def check_sync(cats, calls, to_ns, findings):
-    """What is waited for was recorded before."""
+    """Events that are waited for were recorded before."""
     records = {e["args"]["correlation"]: e for e in calls if e["name"].startswith(("cudaEventRecord", "cuEventRecord"))}
     for e in cats["cuda_sync"]:
         i = e["args"].get("wait_on_cuda_event_record_corr_id", -1)
@@ -158,12 +158,12 @@ def check_annotations(doc, cats, findings):
 
 
 def check(doc, to_ns, findings):
-    """Returns what was found, in words; "" where there is nothing of GPUs."""
+    """Returns a summary in words; "" if there are no GPUs."""
     events, cats = doc["traceEvents"], by_category(doc["traceEvents"])
     calls = cats["cuda_runtime"] + cats["cuda_driver"]
     totals = doc["ptbpf_totals"]["totals"]
-    said = doc["ptbpf_totals"].get("gpu")
-    if not said:
+    account = doc["ptbpf_totals"].get("gpu")
+    if not account:
         if any(cats.values()):
             findings.add("gpu", "slices of GPUs without their totals")
         return ""
@@ -180,14 +180,14 @@ def check(doc, to_ns, findings):
     counts = {"work": work, "calls": len(calls), "flows": flows, "annotations": len(cats["gpu_user_annotation"]),
               "synchronisations": len(cats["cuda_sync"]), "events": len(cats["cuda_event"]), "overheads": len(cats["overhead"])}
     for key, cnt in counts.items():
-        if said[key] != cnt:
-            findings.add("account", f"totals say {said[key]} {key} of GPUs, there are {cnt}")
+        if account[key] != cnt:
+            findings.add("account", f"totals say {account[key]} {key} of GPUs, there are {cnt}")
     if (totals["gpu_work"], totals["gpu_before_launch"]) != (work, early):
         findings.add("account", f"totals say {totals['gpu_work']} GPU activities, {totals['gpu_before_launch']} before their "
                                 f"launch, there are {work} and {early}")
-    if totals["gpu_calls"] != len(calls) + said["calls_not_shown"] + said["calls_left_out"]:
+    if totals["gpu_calls"] != len(calls) + account["calls_not_shown"] + account["calls_left_out"]:
         findings.add("account", "calls shown, not shown and left out are not all calls")
     clipped = sum("ptbpf.clipped_us" in e["args"] for e in calls)
-    if clipped != said["calls_clipped"] + said["calls_clipped_beyond_clock_error"]:
+    if clipped != account["calls_clipped"] + account["calls_clipped_beyond_clock_error"]:
         findings.add("account", f"{clipped} calls are clipped, totals say otherwise")
     return f", {len(calls)} CUDA calls, {work} GPU activities"

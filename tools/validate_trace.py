@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Checks a trace (or a JSON report) against its schema and against the rules no schema can say.
+"""Checks a trace (or a JSON report) against its schema and against rules that a schema cannot express.
 
   validate_trace.py FILE...            ptbpf's traces and reports, .json or .json.gz
   validate_trace.py --torch FILE...    torch.profiler's own: only the rules that hold for both
@@ -27,7 +27,7 @@ SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "schema
 QUARTER_NS = 7889238 * 10**9
 SHOWN = 5  # violations printed per rule
 
-# as torch, only those that are on, and what is known of CUDA
+# as in torch: only the options that are on, and the properties of CUDA devices
 SWITCHES = ("profile_memory", "record_shapes", "with_flops", "cupti_version", "cuda_runtime_version", "cuda_driver_version")
 KEYS = ["schemaVersion", "deviceProperties", "trace_id", "host_name", "distributedInfo", "ptbpf", "displayTimeUnit",
         "baseTimeNanoseconds", "traceEvents", "ptbpf_totals", "traceName"]
@@ -76,7 +76,7 @@ def read(path):
 
 
 def to_ns(us):
-    """Microseconds as written, in ns; None when it is no number with exactly three decimals."""
+    """Microseconds as written, in ns; None if it is not a number with exactly three decimals."""
     if isinstance(us, decimal.Decimal) and us.as_tuple().exponent == -3 and us >= 0:
         return int(us.scaleb(3))
     return None
@@ -85,7 +85,7 @@ def to_ns(us):
 # ---- schema ----
 
 def import_jsonschema():
-    """The package, without its check of one format that no schema has, which takes seconds to import."""
+    """The package, without its check of one format that no schema uses and that takes seconds to import."""
     sys.modules.setdefault("rfc3987_syntax", None)
     import jsonschema
     return jsonschema
@@ -93,7 +93,7 @@ def import_jsonschema():
 
 @functools.lru_cache(maxsize=None)
 def load_validator(name):
-    """The schema, and what makes a validator of a part of it; its file holds all that it refers to."""
+    """The schema, and a function that makes a validator of a part of it; its file contains everything to which it refers."""
     jsonschema = import_jsonschema()
     import referencing
     with open(os.path.join(SCHEMAS, name + ".schema.json"), encoding="utf-8") as f:
@@ -104,7 +104,7 @@ def load_validator(name):
 
 
 def shape(v):
-    """What a schema can see of an event: keys, types, sign; texts only where they tell kinds apart."""
+    """The properties of an event on which its schema depends: keys, types, sign; texts only where they select a kind."""
     if isinstance(v, dict):
         return tuple((k, v[k] if k in ("ph", "cat", "s", "bp") else
                       frozenset(map(str, v[k])) if k == "Input type" else shape(v[k])) for k in v)
@@ -123,7 +123,7 @@ def event_key(e):
 
 
 def node_key(n):
-    """As shape(), and the texts that a node's schema looks at: its attributes', and the types without their brackets."""
+    """As shape(), with the texts on which a node's schema depends: its attributes', and the types without their brackets."""
     try:
         attrs = tuple((a["name"], a["type"], a["value"] if a["name"].startswith(("ptbpf", "kernel", "debug")) else None)
                       for a in n["attrs"])
@@ -133,11 +133,11 @@ def node_key(n):
     return shape(n), attrs, types
 
 
-# the long list of a document, what it is made of, and what two elements that a schema cannot tell apart share
+# the long list of a document, its schema, and the properties by which two elements are equal for the schema
 LISTS = {"chrome_trace": ("traceEvents", "event", event_key), "execution_trace": ("nodes", "node", node_key)}
 
 
-GOOD = set()  # elements that were valid in documents before
+GOOD = set()  # shapes that were valid in earlier documents
 
 
 def check_schema(name, doc, findings, need):
@@ -174,7 +174,7 @@ def check_schema(name, doc, findings, need):
 
 
 def best(err):
-    """The message of the alternative that an event comes nearest to."""
+    """The message of the alternative that is closest to the event."""
     deep = import_jsonschema().exceptions.best_match([err])
     return f"{deep.json_path}: {deep.message[:200]}"
 
@@ -198,7 +198,7 @@ def is_cpu(e):
 
 
 def collect(events, findings):
-    """Slices per (pid, tid), and the times of every event checked for their form."""
+    """Slices per (pid, tid); checks the form of the times of every event."""
     threads = collections.defaultdict(list)
     for e in events:
         if not isinstance(e.get("name"), str):
@@ -224,7 +224,7 @@ def check_ids(threads, findings, torch):
         by_id[s.id] = s
         if not torch and (args.get("Record function id") != s.id or args.get("Ev Idx") != s.id - 1):
             findings.add("ids", f"External id, Record function id and Ev Idx disagree: {s}")
-    # what was open at the window's begin is learned, and numbered, when it ends; derived steps have ids of their own
+    # operators that were open at the window's begin are found, and numbered, when they end; derived steps have their own ids
     ordered = [by_id[i] for i in sorted(by_id) if not {"ptbpf.open_at_attach", "ptbpf.derived"} & by_id[i].event["args"].keys()]
     for a, b in zip(ordered, ordered[1:]):
         if b.begin < a.begin and not torch:
@@ -238,7 +238,7 @@ def depth(dims):
 
 
 def input_fault(kind, value, dims, strides, unknown):
-    """What is wrong with one input, by its type; None: nothing."""
+    """What is wrong with one input, by its type, or None."""
     if kind == "TensorList":
         good = value == "" and depth(dims) in (0, 2) and depth(strides) in (0, 2) and len(dims) in (0, len(strides))
         return None if good else "a list of tensors has a shape and strides for each"
@@ -255,7 +255,7 @@ def input_fault(kind, value, dims, strides, unknown):
 
 
 def check_inputs(threads, findings):
-    """The four arrays speak of the same inputs."""
+    """The four arrays describe the same inputs."""
     for s in (s for t in threads.values() for s in t):
         args = s.event["args"]
         if "Input type" not in args:
@@ -354,15 +354,15 @@ def check_frame(doc, threads, findings, torch):
     if doc["baseTimeNanoseconds"] + begin != window["begin_unix_ns"]:
         findings.add("window", f"base + begin is {doc['baseTimeNanoseconds'] + begin}, not {window['begin_unix_ns']}")
     if not end - begin == to_ns(spans[0]["dur"]) == window["duration_ns"]:
-        findings.add("window", f"{end - begin} ns long, span {spans[0]['dur']}, said {window['duration_ns']}")
+        findings.add("window", f"{end - begin} ns long, span {spans[0]['dur']}, claimed {window['duration_ns']}")
     for e in (e for e in events if e.get("ph") == "M"):
         if to_ns(e["ts"]) != begin:
             findings.add("window", f"metadata not at its begin: {e}")
 
 
 def check_blocks(events, findings):
-    """The CPU's blocks, in the order of the file: freed at most once and as they were, the total follows them. Those of
-    mapped files, whose allocator says 0, have no part in it. Returns the sums of all, by process."""
+    """The CPU's blocks, in the order of the file: freed at most once and with the same size, the total follows them. Blocks of
+    mapped files, whose allocator is 0, are excluded. Returns the sums of all, by process."""
     total, sums, live = collections.Counter(), collections.defaultdict(lambda: [0]), {}
     for e in (e for e in events if e.get("name") == "[memory]" and e["args"]["Device Type"] == 0):
         a, pid = e["args"], e["pid"]
@@ -397,11 +397,11 @@ def check_memory(events, findings):
         times = [to_ns(e["ts"]) for e in track]
         if None in times or times != sorted(times):
             findings.add("memory", f"counter {key} goes back in time")
-    # the thinned counter has the extremes and the end of what it was made of
+    # the thinned counter keeps the extremes and the last value
     for key in values.keys() | {k for k in tracks if k[1] == "torch allocated, CPU"}:
-        all_, told = values.get(key), [e["args"]["bytes"] for e in tracks[key]]
-        if not all_ or not told or (min(all_), max(all_), all_[-1]) != (min(told), max(told), told[-1]):
-            findings.add("memory", f"counter {key} is not what the [memory] events say")
+        all_, thinned = values.get(key), [e["args"]["bytes"] for e in tracks[key]]
+        if not all_ or not thinned or (min(all_), max(all_), all_[-1]) != (min(thinned), max(thinned), thinned[-1]):
+            findings.add("memory", f"counter {key} does not follow from the [memory] events")
 
 
 def check_names(doc, threads, findings):
@@ -415,8 +415,8 @@ def check_names(doc, threads, findings):
                         ("thread_sort_index", tid)):
             if not names[name, pid, t]:
                 findings.add("tracks", f"no {name} for pid {pid} tid {tid}")
-    said = {t["pid"] for t in doc["ptbpf"]["targets"]}
-    for pid in {pid for pid, _ in threads} - said:
+    targets = {t["pid"] for t in doc["ptbpf"]["targets"]}
+    for pid in {pid for pid, _ in threads} - targets:
         findings.add("tracks", f"pid {pid} is no target")
     for s in (s for t in threads.values() for s in t):
         if s.event["name"].startswith("ProfilerStep") and not re.fullmatch(r"ProfilerStep#\d+", s.event["name"]):
@@ -426,7 +426,7 @@ def check_names(doc, threads, findings):
 
 
 def check_account(doc, threads, findings):
-    """Counts that the document makes of itself are those of its events."""
+    """The document's own counts are those of its events."""
     totals, facts = doc["ptbpf_totals"], doc["ptbpf"]
     slices = [s for t in threads.values() for s in t]
     counts = {"slices": len(slices), "operators": sum(s.event["cat"] == "cpu_op" for s in slices),
@@ -438,9 +438,9 @@ def check_account(doc, threads, findings):
         if totals["totals"][key] != cnt:
             findings.add("account", f"totals say {totals['totals'][key]} {key}, there are {cnt}")
     lost = [e for e in doc["traceEvents"] if e.get("name") == "LOST records" and e.get("ph") == "i"]
-    said = facts["loss"]
-    if len(lost) != said["lost_intervals"] or sum(e["args"]["count"] for e in lost) != said["lost_records"]:
-        findings.add("account", f"{len(lost)} LOST instants, said {said['lost_intervals']} of {said['lost_records']} records")
+    account = facts["loss"]
+    if len(lost) != account["lost_intervals"] or sum(e["args"]["count"] for e in lost) != account["lost_records"]:
+        findings.add("account", f"{len(lost)} LOST instants, claimed {account['lost_intervals']} of {account['lost_records']} records")
     check_complete(facts, totals, findings)
     if len(facts["refused"]["functions"]) != min(facts["refused"]["count"], 100):
         findings.add("account", "the list of refused functions has not as many as its count says")
@@ -557,7 +557,7 @@ def check(path, args):
         return findings, f"report, {len(doc['rows'])} rows"
     if not args.torch:
         check_schema("chrome_trace", doc, findings, args.need_schema)
-        if findings.by_rule:  # the rules below rely on the schema
+        if findings.by_rule:  # the rules below require that the schema holds
             return findings, "nothing"
     threads, gpu = collect(doc["traceEvents"], findings), ""
     check_ids(threads, findings, args.torch)

@@ -32,7 +32,7 @@ DEADLINE = 120
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """The viewer's files, and the trace under a name of its own."""
+    """Serves the viewer's files, and the trace under a fixed name."""
     trace = None
 
     def translate_path(self, path):
@@ -115,7 +115,7 @@ class Browser:
             time.sleep(0.2)
 
 
-# ---- what the file says ----
+# ---- the content of the file ----
 
 def ns(us):
     return round(us * 1000)
@@ -152,7 +152,7 @@ class Expected:
 
     @staticmethod
     def choose_view(steps, slices):
-        """A step from the middle with what is around it, else the first tenth; (begin, end) in ns."""
+        """A step in the middle and its surroundings, else the first tenth; (begin, end) in ns."""
         if len(steps) > 2:
             step = steps[len(steps) // 2]
             begin, length = ns(step["ts"]), ns(step["dur"])
@@ -162,7 +162,7 @@ class Expected:
         return begin, begin + (end - begin) // 10
 
 
-# ---- what the viewer has ----
+# ---- the content of the viewer ----
 
 def rows(browser, sql):
     """First column of a query's rows, as text."""
@@ -201,7 +201,7 @@ def picture(browser, want, args, path):
     browser.js("app.trace.workspace.children.forEach(c => {c.expand(); c.children.forEach(d => d.expand())})")
     browser.js("app.sidebar.visible && app.sidebar.toggleVisibility()")
     browser.js(f"app.trace.timeline.setViewportTime({begin}n, {end}n)")
-    # a selected operator shows its arrow to the backward that it made
+    # a selected operator shows its arrow to its backward operator
     found = rows(browser, "SELECT s.id AS x FROM flow JOIN slice s ON s.id = slice_out JOIN slice f ON f.id = slice_in "
                           f"WHERE s.ts > {begin} AND f.ts + f.dur < {end} ORDER BY s.dur DESC LIMIT 1")
     if found:

@@ -29,7 +29,7 @@ PYTHON = os.path.join(ENV, "bin", "python")
 
 
 class Expected:
-    """What the file itself says, read without any of the programs under test."""
+    """The content of the file, read without any of the tested programs."""
 
     def __init__(self, path):
         with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as f:
@@ -42,7 +42,7 @@ class Expected:
         self.threads = len({(e["pid"], e["tid"]) for e in slices})
         steps = [e for e in slices if e["name"].startswith("ProfilerStep#")]
         self.steps = sorted(int(e["name"].split("#")[1]) for e in steps)
-        # of a trace with GPU work HTA keeps of the host what begins before the last step ends, where there are several
+        # HTA keeps only the host's events that begin before the last step ends, if there are several steps
         streams = any("stream" in e.get("args", {}) for e in doc["traceEvents"])
         end = max(e["ts"] + e["dur"] for e in steps) if streams and len(steps) > 1 else float("inf")
         self.kept = [e for e in slices if e["ts"] <= end]
@@ -51,7 +51,7 @@ class Expected:
         self.slices = slices
         self.work = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
         self.calls = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] in ("cuda_runtime", "cuda_driver")]
-        # torch's annotations on GPUs repeat steps, and the plugin takes them for steps too
+        # torch's annotations on GPUs repeat steps, and the plugin counts them as steps, too
         self.gpu_steps = [e for e in doc["traceEvents"] if e["ph"] == "X" and e["cat"] == "gpu_user_annotation"
                           and e["name"].startswith("ProfilerStep#")]
         self.call_threads = {(e["pid"], e["tid"]) for e in self.calls} - {(e["pid"], e["tid"]) for e in slices}
@@ -60,7 +60,7 @@ class Expected:
 
 
 class Errors(logging.Handler):
-    """What a program complains of instead of raising."""
+    """Errors that a program logs instead of raising."""
 
     def __init__(self):
         super().__init__(logging.ERROR)
@@ -112,7 +112,7 @@ def check_hta_analysis(path, want):
     trace.load_traces(include_last_profiler_step=True, use_multiprocessing=False)
     same("slices by name", counts(trace.get_trace(want.rank), trace.symbol_table), want.kept_names)
     graph = CallGraph(trace)
-    # its root nodes have negative numbers; work of GPUs and CUPTI's overhead hang in it too
+    # its root nodes have negative numbers; GPU work and CUPTI's overhead are below it, too
     names, cats = trace.symbol_table.get_sym_table(), trace.get_trace(want.rank)["cat"]
     nodes = [n for n in graph.rank_to_nodes[want.rank] if n >= 0 and names[cats[n]] in
              ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver")]
@@ -125,7 +125,7 @@ def check_hta_analysis(path, want):
 
 
 def check_hta_gpu(path, want):
-    """The analyses of GPU work, held against the events of the file."""
+    """The analyses of GPU work, compared with the events of the file."""
     if not want.work:
         return "no GPU work"
     from hta.trace_analysis import TraceAnalysis
@@ -164,7 +164,7 @@ def check_hta_gpu(path, want):
 
 
 class EtNode:
-    """What HTA asks of a node; it reads Execution Traces with a package that is in no registry (et_replay)."""
+    """The attributes of a node that HTA reads; it reads Execution Traces with a package that is in no registry (et_replay)."""
 
     def __init__(self, raw):
         attrs = {a["name"]: a["value"] for a in raw["attrs"]}
@@ -180,7 +180,7 @@ class EtFile:
 
 
 def check_hta_correlation(path, want):
-    """Every slice finds its node by its id, and the node's columns are the slice's."""
+    """Every slice finds its node by its id, and the node's columns belong to the slice."""
     if not want.et:
         return "no Execution Trace beside it"
     from hta.common.execution_trace import add_et_column, correlate_execution_trace
@@ -212,8 +212,8 @@ def tree_names(root):
 
 
 def folded(events):
-    """Names as the plugin's tree has them: of annotations only steps; a child that has its parent's name and
-    no sibling is folded into the parent."""
+    """Names as in the plugin's tree: of annotations only steps; a child with its parent's name and no sibling is folded into
+    the parent."""
     by_thread = collections.defaultdict(list)
     for e in events:
         if e["ph"] == "X" and (e["cat"] == "cpu_op" or e["name"].startswith("ProfilerStep#")):
@@ -278,7 +278,7 @@ def check_tensorboard(path, want):
 
 
 def check_rules(path, want):
-    """ptbpf's own validator; of other traces the rules that hold for all."""
+    """ptbpf's own validator; of other traces the rules that apply to all."""
     kind = ["--need-schema"] if "ptbpf" in want.doc else ["--torch"]
     r = subprocess.run([PYTHON, os.path.join(ROOT, "tools", "validate_trace.py"), *kind, path], text=True,
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -288,7 +288,7 @@ def check_rules(path, want):
 
 
 def check_schemas(path, want):
-    """The schemas as anybody uses them: one file, the library, no registry."""
+    """The schemas in ordinary use: one file, the library, no registry."""
     import jsonschema
     if "ptbpf" not in want.doc:
         return "not ptbpf's"
@@ -314,7 +314,7 @@ CHECKS = {"validator": check_rules, "schemas": check_schemas, "hta_parsers": che
 
 def check(path):
     want = Expected(path)
-    # programs look at names: HTA at the ending, the plugin at the whole
+    # programs compare names: HTA the end, the plugin the whole
     suffix = ".pt.trace.json.gz" if path.endswith(".gz") else ".pt.trace.json"
     failed = 0
     for name, fn in CHECKS.items():
@@ -324,7 +324,7 @@ def check(path):
             shutil.copyfile(path, copy)
             try:
                 print(f"PASS {title}: {fn(copy, want)}", flush=True)
-            except Exception as err:  # whatever a consumer stumbles over
+            except Exception as err:  # any error of a consumer
                 failed += 1
                 print(f"FAIL {title}: {type(err).__name__}: {str(err)[:1500]}", flush=True)
     return failed

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Traces of ptbpf in the programs that people open traces with: run.py in an environment with their packages, and the Perfetto UI
-in a headless Chromium (tools/view_trace.py).
+"""Traces of ptbpf in programs that read Chrome traces: run.py in an environment with their packages, and the Perfetto UI in a
+headless Chromium (tools/view_trace.py).
 
 The environment is $PTBPF_ENV_DIR/consumers (default /var/tmp/ptbpf-envs/consumers), made where it is missing.
 """
@@ -51,7 +51,7 @@ def record_live(folder):
 
 
 def make_up(folder):
-    """GPU work as an agent would report it, and calls as kernel probes see them: neither needs a GPU here."""
+    """GPU work as an agent would report it, and calls as kernel probes record them: neither needs a GPU."""
     capture = os.path.join(folder, "gpu.ptb")
     subprocess.run([os.path.join(TESTS, "fake_gpu_capture"), capture], check=True)
     run_ptbpf("export", capture, "--format", "chrome", "-o", os.path.join(folder, TRACES[2]), expect=(0, 3))
@@ -79,7 +79,7 @@ def test_read(python, traces, trace):
 
 @pytest.mark.parametrize("trace", (TRACES[0], TRACES[2]))
 def test_view(python, traces, trace):
-    """The Perfetto UI, which is in one of the packages, where there is a browser."""
+    """The Perfetto UI, which is in one of the packages, if there is a browser."""
     done = subprocess.run([python, os.path.join(ROOT, "tools", "view_trace.py"), os.path.join(traces, trace)],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     print(done.stdout)

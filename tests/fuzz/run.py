@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 INPUT_MAX = 65536
 MEMORY_MIB = 4096
-INPUT_SECONDS = 30  # one input may take so long under the sanitizers
+INPUT_SECONDS = 30  # one input may take as long under the sanitizers
 
 
 def names(build):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """The agent's callback is registered and removed thousands of times while eight threads of a real PyTorch run
-operators that throw, start threads that end at once, and fork. Nothing may die, hang or compute another number.
+operators that throw, start short-lived threads, and fork. Nothing may die, hang or compute a different result.
 
   agent_stress.py --agent LIB --haste LIB --dump LIB --cfg PROGRAM [--rounds N]    in a process with both preloaded
 
-Wishes are raised as the kernel would, in the semaphores; now and then a window's chunks are collected and
-checked: every BEGIN has its END on its thread, in order, nothing is lost.
+Requests are raised in the semaphores, as the kernel would; some windows' chunks are collected and checked: every
+BEGIN has its END on its thread, in order, nothing is lost.
 """
 
 import argparse
@@ -23,7 +23,7 @@ WISHES = (OPS, OPS | INPUTS, OPS | INPUTS | OUTPUTS)
 
 
 def semaphores(path):
-    """File offsets' virtual addresses of the agent's semaphores by name, from its notes."""
+    """{name: virtual address} of the agent's semaphores, from its notes."""
     with open(path, "rb") as f:
         elf = f.read()
     shoff, = struct.unpack_from("<Q", elf, 0x28)
@@ -57,14 +57,14 @@ class Agent:
         return ctypes.c_uint64.from_address(self.ctl + 48).value
 
     def rounds(self, haste, cnt):
-        """So many registrations and removals; what went wrong."""
+        """Registers and removes the callback so many times; returns what went wrong."""
         sem = (ctypes.c_void_p * 4)(*map(ctypes.addressof, self.sem))
         err = haste.agent_rounds(sem, ctypes.c_void_p(self.ctl + 16), cnt, ctypes.byref(self.seed), 60)
         return (None, "it was not registered", "it was not removed")[-err]
 
 
 def numbers(torch, seed, loops):
-    """What one thread computes, whatever happens around it: bytes."""
+    """The results of one thread as bytes; they must be the same whatever happens around it."""
     g = torch.Generator().manual_seed(seed)
     w = torch.randn(8, 8, generator=g, requires_grad=True)
     x = torch.randn(4, 8, generator=g)
@@ -114,7 +114,7 @@ def forker(torch, stop, bad):
 
 
 class Load:
-    """Six threads that compute, one that starts threads, one that forks, until told to stop."""
+    """Six threads that compute, one that starts threads, one that forks, until stop()."""
 
     def __init__(self, torch, want):
         self.stop, self.bad, self.done = threading.Event(), [], 0
@@ -137,7 +137,7 @@ class Load:
 
 
 def check_chunks(path):
-    """What is wrong with a window's chunks."""
+    """Problems of a window's chunks."""
     with open(path, "rb") as f:
         data = f.read()
     at, seqs, opened, counts = 0, {}, {}, [0, 0]
@@ -167,8 +167,8 @@ def check_chunks(path):
     return None
 
 
-def collected_window(dump, wishes, path):
-    err = dump.agent_dump_begin(path.encode(), wishes | CHUNK)
+def collected_window(dump, requests, path):
+    err = dump.agent_dump_begin(path.encode(), requests | CHUNK)
     if err:
         return f"dump: {dump.agent_dump_why().decode()}"
     time.sleep(0.5)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Holds one trace against another, payload by payload: names, categories and nesting of every slice
-on every thread, sequence numbers of backward slices, forward-backward arrows.
+"""Compares two traces, payload by payload: names, categories and nesting of every slice on every thread, sequence numbers of
+backward slices, forward-backward arrows.
 
-Every known difference is a row of DIFFERENCES with the same title as in differences.md; a row drops
-slices from one side before the comparison (their children move up). Whatever else differs fails.
-"""
+Every known difference is a row of DIFFERENCES with the same title as in differences.md; a row removes slices from one side
+before the comparison (their children move up). Any other difference fails."""
 
 import collections
 import copy
@@ -17,7 +16,7 @@ class Difference:
         self.title, self.side, self.test, self.payloads = title, side, test, payloads
 
 
-# side: "torch" (only torch's own trace has it) or "ptbpf". ctx: what compare() was told of the run.
+# side: "torch" (only torch's own trace has it) or "ptbpf". ctx: what is known of the run.
 DIFFERENCES = []
 
 
@@ -31,13 +30,13 @@ def known(title, side, payloads=None):
 
 ONLY_PROFILED = re.compile(r".*\(dynamo_timed\)|AOTDispatcher Runtime Wrapper Prologue|Pregraph bytecode|"
                            r"## Call CompiledFxGraph \w+ ##|PythonSubclass")
-FOR_ANY_OBSERVER = ("PythonSubclass",)  # named when anybody listens, so also for the agent
+FOR_ANY_OBSERVER = ("PythonSubclass",)  # created for any observer, so also for the agent
 
 
 @known("scopes that exist only while a profiler runs", "torch")
 def only_profiled(n, parent, ctx):
-    heard = ctx.get("agent") and not ctx.get("between") and n.name in FOR_ANY_OBSERVER
-    return not ctx["target_profiled"] and not heard and ONLY_PROFILED.fullmatch(n.name)
+    received = ctx.get("agent") and not ctx.get("between") and n.name in FOR_ANY_OBSERVER
+    return not ctx["target_profiled"] and not received and ONLY_PROFILED.fullmatch(n.name)
 
 
 @known("calls for which no kernel exists", "ptbpf", payloads=("broad_ops",))
@@ -47,8 +46,8 @@ def no_kernel(n, parent, ctx):
 
 
 def pruned(node, rows, ctx, counts):
-    """The tree without its known differences; the tree itself where it has none. Trees are never changed: other
-    comparisons use them too."""
+    """The tree without its known differences, or the tree itself if it has none. Trees are never changed: other comparisons use
+    them, too."""
     kept, same = [], True
     for c in node.children:
         row = next((d for d in rows if d.test(c, node, ctx)), None)
@@ -77,8 +76,8 @@ def pruned_payload(payload, side, ctx, counts):
 
 
 def spelled(name):
-    """A name as every side can write it: torch makes "unknown" of what is not ASCII (older ones do
-    not) and a slash of a backslash; that ptbpf writes the true text is tested elsewhere."""
+    """The spelling of a name that every side can write: torch writes "unknown" for names that are not ASCII (older versions do
+    not) and a slash for a backslash; another test checks that ptbpf writes the original text."""
     if name == "unknown" or not (name.isascii() and (name.isprintable() or not name)):
         return "<a name that is not printable ASCII>"
     return name.replace("\\", "/").replace("\"", "'")[:256]
@@ -91,8 +90,8 @@ def lines(node):
 
 
 def backward_numbers(nodes, legacy):
-    """(name, sequence number from the payload's first) of backward slices in order. The older profiler
-    gives no number to the slice of the engine around a node."""
+    """(name, sequence number relative to the payload's first) of backward slices in order. The older profiler gives no number
+    to the slice of the engine around a node."""
     found = [(n.name, n.seq) for node in nodes for _, n in node.walk() if n.fwd > 0 and n.seq >= 0
              and not (legacy and n.name.startswith("autograd::engine::"))]
     low = min((s for _, s in found), default=0)
@@ -106,8 +105,8 @@ def flow_set(flows, all_threads):
 
 
 def align(want, got, reach=400, sure=4):
-    """Pairs of positions with equal entries, in order; linear, because difflib is not. Where the lists differ,
-    goes on at the nearest place where `sure` entries in a row are equal again."""
+    """Pairs of positions with equal entries, in order; in linear time, which difflib does not guarantee. Where the lists
+    differ, it continues at the nearest position where `sure` entries in a row are equal again."""
     i = j = 0
     while i < len(want) and j < len(got):
         if want[i] == got[j]:
@@ -119,7 +118,7 @@ def align(want, got, reach=400, sure=4):
 
 
 def unlike(want, got, limit=30):
-    """A readable difference of two lists of lines, from where they begin to differ."""
+    """A readable difference of two lists of lines, from their first difference on."""
     first = max(next((k for k, (a, b) in enumerate(zip(want, got)) if a != b), min(len(want), len(got))) - 4, 0)
     diff = list(difflib.unified_diff(want[first:first + 300], got[first:first + 300], "torch", "ptbpf", lineterm="", n=4))
     more = len(diff) - limit
@@ -149,7 +148,7 @@ class Verdict:
 
 
 def pair_threads(want, got):
-    """Threads by content: equal ones first, what is left in order."""
+    """Pairs of threads by content: equal ones first, the rest in order."""
     want, got = sorted(want), sorted(got)
     rest = collections.Counter(map(tuple, want)) & collections.Counter(map(tuple, got))
     pairs = [(list(k), list(k)) for k, c in rest.items() for _ in range(c)]

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Holds the arguments of one Chrome trace's slices against another's: `Input Dims`, `Input type`,
-`Input Strides`, `Concrete Inputs` of every pair, value by value, and in full mode the sequence number.
+"""Compares the arguments of the slices of two Chrome traces: `Input Dims`, `Input type`, `Input Strides`, `Concrete Inputs` of
+every pair, value by value, and in full mode the sequence number.
 
-Every known difference is a row of DIFFERENCES with the same title as in differences.md; a row explains
-single values, which then count as known, not as equal. Whatever else differs fails.
-"""
+Every known difference is a row of DIFFERENCES with the same title as in differences.md; a row explains single values, which
+then count as known, not as equal. Any other difference fails."""
 
 import collections
 
 import compare
 
 KEYS = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
-ENOUGH = 0.999  # of all values compared must be equal, whatever explains the others
-NO_TRUTH = set()  # titles of rows for values that torch has wrong or that the process has not: not counted as compared
+ENOUGH = 0.999  # of all compared values must be equal, even if rows explain the others
+NO_TRUTH = set()  # titles of rows for values that are wrong in torch or do not exist in the process: not counted as compared
 DIFFERENCES = []
 
 
 class Site:
-    """Where two values differ: the pair of slices, what kind of value, which input, and both values."""
+    """Two values that differ: the pair of slices, the kind of value, which input, and both values."""
 
     def __init__(self, kind, want_node, got_node, index=None, want=None, got=None):
         self.kind, self.want_node, self.got_node = kind, want_node, got_node
@@ -49,7 +48,7 @@ DIMS = 16
 
 @known("arguments that are made only for a profiler", no_truth=True)
 def made_for_profilers(site, ctx):
-    """RECORD_FUNCTION with a list of arguments in torch's own code: the list exists only when an observer asked for inputs."""
+    """RECORD_FUNCTION with a list of arguments in torch's own code: the list exists only if an observer needs inputs."""
     return site.index is None and site.name in SCOPES and not site.got
 
 
@@ -75,7 +74,7 @@ def symbolic(site, ctx):
 
 @known("more on the stack than the operator's inputs")
 def whole_stack(site, ctx):
-    """Calls that arrive on a stack of values: torch.profiler prints all that lies on it."""
+    """Calls whose arguments are on a stack of values: torch.profiler prints the whole stack."""
     want, got = site.want, site.got
     return (site.index is None and isinstance(want, list) and isinstance(got, list) and 0 < len(got) < len(want)
             and want[-len(got):] == got and ctx["payload"] == "functorch_transforms")
@@ -93,7 +92,7 @@ def only_tensors(site, ctx):
 
 
 def t_is_tensor(text):
-    """In an Execution Trace a tensor's type says so; in a Chrome trace it is the name of its numbers' type."""
+    """In an Execution Trace a tensor's type contains the word; in a Chrome trace it is the name of its numbers' type."""
     return text.startswith("Tensor(") or text in CXX_TYPES or text.startswith("c10::")
 
 
@@ -128,7 +127,7 @@ def is_number(text):
 
 @known("numbers that change from run to run", no_truth=True)
 def counts_runs(site, ctx):
-    """Optimizers count their steps; the other process ran the payload another number of times."""
+    """Optimizers count their steps; the other process ran the payload a different number of times."""
     return (not ctx["same_run"] and ctx["payload"] in STATEFUL and site.kind.endswith((" value", "Concrete Inputs"))
             and is_number(site.want) and is_number(site.got))
 
@@ -143,7 +142,7 @@ class ArgsVerdict:
     def __init__(self):
         self.pairs = 0
         self.compared, self.equal, self.known = collections.Counter(), collections.Counter(), collections.Counter()
-        self.problems, self.sites = [], {}  # sites: (slice's name, kind) -> [how often, an example]
+        self.problems, self.sites = [], {}  # sites: (slice's name, kind) -> [number of cases, an example]
 
     def add(self, other):
         self.pairs += other.pairs
@@ -158,7 +157,7 @@ class ArgsVerdict:
         self.equal[kind] += equal
 
     def value(self, rows, site, ctx, same):
-        """One value of each side: equal, known to differ, or a problem."""
+        """One value of each side: equal, a known difference, or a problem."""
         if same:
             self.compared[site.kind] += 1
             self.equal[site.kind] += 1
@@ -185,7 +184,7 @@ class ArgsVerdict:
 
 
 def pairs(want, got):
-    """Slices of two trees that are the same call: by name and nesting."""
+    """Pairs of slices that are the same call: by name and nesting."""
     a, b = ([n for d, n in tree.walk() if d] for tree in (want, got))
     names = [compare.lines(tree) for tree in (want, got)]
     return [(a[i], b[j]) for i, j in compare.align(*names)]
@@ -209,7 +208,7 @@ def compare_key(v, key, want_node, got_node, ctx):
 
 
 def number_shift(both, ctx):
-    """Sequence numbers of one process are compared as they are, of two processes from the first one's."""
+    """Sequence numbers of one process are compared directly, those of two processes relative to the first one."""
     if ctx["same_run"]:
         return 0
     return next((w.seq - g.seq for w, g in both if w.seq >= 0 and g.seq >= 0), 0)
@@ -227,7 +226,7 @@ def compare_pairs(v, both, ctx):
 
 
 def compare_payload(want, got, ctx):
-    """Verdict on one payload; both sides are those of compare.compare()'s."""
+    """Verdict on one payload; the arguments are those of compare.compare()."""
     v = ArgsVerdict()
     compare_pairs(v, pairs(want.root, got.root), ctx)
     if ctx["all_threads"]:

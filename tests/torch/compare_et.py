@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Holds one Execution Trace against another: nodes matched by thread and order of beginning, compared
-field by field and value by value. Ids, thread numbers and record function ids are equal up to renaming;
-ids of tensors and storages, when both traces saw the same run, refine torch's.
+"""Compares two Execution Traces: nodes are matched by thread and order of their begin, and compared field by field and value by
+value.
 
-Known differences are rows of DIFFERENCES, as in compare_args.py.
-"""
+Ids, thread numbers and record function ids are equal up to renaming; ids of tensors and storages refine torch's if both traces
+recorded the same run. Known differences are rows of DIFFERENCES, as in compare_args.py."""
 
 import re
 
@@ -26,13 +25,13 @@ def known(title, no_truth=False):
 
 @known("the observer's stack after an operator raised", no_truth=True)
 def lost_place(site, ctx):
-    """It takes ids off its stack only at ends that have results; the ids of the others are never written."""
+    """The observer removes ids from its stack only at ends that have results; the nodes of the other ids are never written."""
     return site.kind == "ctrl_deps" and ctx["raised"]
 
 
 @known("long lists in Execution Traces")
 def long_list(site, ctx):
-    """The list of one value ends in a mark; its shapes and types are as long."""
+    """The list of a value ends with a mark; the lists of its shapes and types have the same length."""
     want, got = site.want, site.got
     if site.index is None or len(site.got_node.inputs["values"]) <= site.index and site.kind.startswith("inputs"):
         return False
@@ -53,7 +52,7 @@ def long_string(site, ctx):
 
 
 def repaired(text):
-    """torch writes each byte beyond ASCII as the escape of a negative number of 32 bits."""
+    """torch escapes each byte beyond ASCII as a negative 32-bit number."""
     text = re.sub("\uffffff([0-9a-f]{2})", lambda m: chr(int(m[1], 16)), text)
     try:
         return text.encode("latin-1").decode()
@@ -78,7 +77,7 @@ def fake_device(site, ctx):
 
 
 class Renaming:
-    """Two-way: what was once called so on one side is called so always."""
+    """A mapping in both directions: a name of one side always corresponds to the same name of the other."""
 
     def __init__(self):
         self.to, self.back = {}, {}
@@ -88,8 +87,8 @@ class Renaming:
 
 
 class Refinement:
-    """One-way: torch gives the id of an address again to what comes to lie there, ptbpf does not. Of ptbpf's, each is always the
-    same one of torch's; that none of ptbpf's is too many is what test_dataflow.py holds, where no address is given out twice."""
+    """A mapping in one direction: torch gives a later object at the same address the same id, ptbpf does not. Each id of ptbpf
+    always corresponds to the same id of torch; test_dataflow.py checks the other direction, where no address is reused."""
 
     def __init__(self):
         self.back = {}
@@ -99,7 +98,7 @@ class Refinement:
 
 
 class Names:
-    """What is renamed between two traces of one run; kept over all payloads of the recording."""
+    """Ids that differ between two traces of one run; kept over all payloads of the recording."""
 
     def __init__(self):
         self.thread, self.rf = Renaming(), Renaming()
@@ -131,7 +130,7 @@ class EtComparison:
             self.value(f"{end} {field}", a, b, i, want[k], got[k])
 
     def tree(self, kind, end, a, b, i, want, got):
-        """Values nest in lists and tuples; each leaf is one value."""
+        """Values nest in lists and tuples; yields each leaf as one value."""
         if is_tensor(want) and is_tensor(got):
             self.tensor(end, a, b, i, want, got)
         elif isinstance(want, list) and isinstance(got, list) and len(want) == len(got) and want and kind == f"{end} value":
@@ -178,7 +177,8 @@ class EtComparison:
         return parent
 
     def links(self, a, b):
-        """Parents: the node that is the other's partner. Threads' nodes are partners by their thread."""
+        """Parents: the parent of a node corresponds to the parent of its partner. The nodes of threads are partners if their
+        threads are."""
         want, got = self.parent(a, "torch"), self.parent(b, "ptbpf")
         self.value("ctrl_deps", a, b, None, want, got, self.names.node.get(want) == got)
         want, got = a.attrs["fw_parent"], b.attrs["fw_parent"]
@@ -194,7 +194,7 @@ def aligned(want, got):
 
 
 def only_ours(n, side, ctx):
-    """Torch writes no node for a call that should have had results and raised, and derives no steps."""
+    """torch writes no node for a call that should have results and raised, and derives no steps."""
     if "derived" in n.attrs.get("ptbpf.note", "").split(","):
         return "derived steps"
     schema = n.attrs["op_schema"]
@@ -205,7 +205,7 @@ def only_ours(n, side, ctx):
 
 
 def kept(nodes, side, ctx, counts):
-    """Without the slices that only one side has, compare.DIFFERENCES among them."""
+    """Without the nodes that only one side has, among them those of compare.DIFFERENCES."""
     out = []
     for n in nodes:
         title = only_ours(n, side, ctx) if side == "ptbpf" or ctx.get("between") else None
@@ -223,7 +223,7 @@ def kept(nodes, side, ctx, counts):
 
 
 def thread_pairs(want, got, ctx):
-    """Threads of a payload: its own one, the others by content."""
+    """Pairs of threads of a payload: its own one, the others by content."""
     yield want.threads.get(want.main, []), got.threads.get(got.main, [])
     others = [sorted((t for tid, t in p.threads.items() if tid != p.main), key=lambda t: ([n.name for n in t], t[0].id))
               for p in (want, got)]
@@ -232,7 +232,7 @@ def thread_pairs(want, got, ctx):
 
 
 def inside(both, payload):
-    """Without what follows the payload's annotation: 1.13 makes the next one's handle with operators."""
+    """Without what follows the payload's annotation: 1.13 creates the handle of the next one by operators."""
     ids = {payload.root.id}
     for n in payload.threads.get(payload.main, []):
         if n.parent in ids:
@@ -247,7 +247,7 @@ def node_of_thread(et, tid):
 def compare_payload(want_et, got_et, want_key, got_key, names, ctx):
     """Verdict on one payload of two recordings."""
     ctx = dict(ctx)
-    # nodes that are left out, and their parents; derived steps may span payloads
+    # excluded nodes and their parents; derived steps may span payloads
     ctx["dropped", "torch"], ctx["dropped", "ptbpf"] = {}, dict(got_et.derived)
     c = EtComparison(ctx, names)
     want, got = want_et.payloads.get(want_key), got_et.payloads.get(got_key)

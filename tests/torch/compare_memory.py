@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Holds the memory events of one Chrome trace against another's: on the payload's thread the same sequence of
-(innermost slices, kind, bytes, device), the same running totals, in one run the same addresses; and the memory
-columns of two tables, row by row.
+"""Compares the memory events of two Chrome traces: on the payload's thread the same sequence of (innermost slices, kind, bytes,
+device), the same running totals, in one run the same addresses; and the memory columns of two tables, row by row.
 
-Every known difference is a row of DIFFERENCES with the same title as in differences.md; it takes events out of one side
-before the comparison and counts them. Whatever else differs fails.
-"""
+Every known difference is a row of DIFFERENCES with the same title as in differences.md; it removes events from one side before
+the comparison and counts them. Any other difference fails."""
 
 import bisect
 import collections
@@ -28,7 +26,7 @@ PAYLOAD = re.compile(r"## [a-z]+ (\w+) ##$")
 
 
 def row(name):
-    """A slice's row in the table; the payload's own annotation is the same one in every run."""
+    """A slice's row in the table; the payload's own annotation has the same row in every run."""
     return PAYLOAD.sub(r"## \1 ##", compare.spelled(name))
 
 
@@ -42,7 +40,7 @@ class Event:
         self.device = args["Device Type"], args["Device Id"]
         self.allocated, self.reserved = args.get("Total Allocated"), args.get("Total Reserved")
         self.path = ()
-        self.dead = 0  # so many of the innermost slices were left by an exception
+        self.dead = 0  # number of innermost slices that were left by an exception
         self.unseen, self.apart = None, 0  # see mark_unseen()
 
     def names(self):
@@ -65,13 +63,13 @@ def events_of(document):
     return {key: [e for _, _, e in sorted(found, key=lambda f: f[:2])] for key, found in threads.items()}
 
 
-def place(root, events):
-    """Gives each event the path of the slices that enclose it; the tree must be pruned and nested."""
-    stack = []  # (slice, path, so many of the innermost that an exception left)
+def store_paths(root, events):
+    """Stores in each event the path of the slices that enclose it; the tree must be pruned and nested."""
+    stack = []  # (slice, path, number of innermost slices that an exception left)
     order = iter([n for _, n in root.walk()])
     coming = next(order, None)
 
-    def leave(ts):  # the event that shows a slice to be dead stands at its end
+    def leave(ts):  # the event at whose time an unwound slice ends belongs to it
         while stack and stack[-1][0].end - (ROUNDING if stack[-1][2] else 0) <= ts:
             stack.pop()
 
@@ -86,7 +84,7 @@ def place(root, events):
 
 
 class Moved:
-    """Bytes (and calls) that ptbpf's table has more than torch's, by row, and rows that cannot be compared."""
+    """Bytes (and calls) that ptbpf's table has in addition to torch's, by row, and rows that cannot be compared."""
 
     def __init__(self):
         self.bytes, self.calls, self.why, self.excused = collections.Counter(), collections.Counter(), {}, {}
@@ -98,7 +96,8 @@ class Moved:
         self.excused.update(other.excused)
 
     def charge(self, path, title, bytes, own=True, beyond=0):
-        """As the table does it: `own` for the innermost, all for each, but once where one is folded into its parent."""
+        """As the table does it: `own` for the innermost slice, all for each, but only once where a slice is folded into its
+        parent."""
         for k, n in enumerate(path):
             folded = k and n.name == path[k - 1].name and len(path[k - 1].children) == 1
             if k >= beyond and not folded:
@@ -129,9 +128,9 @@ class MemoryVerdict:
 
 
 def mark_unseen(by_thread, trace):
-    """ptbpf's events that torch's profiler cannot have: all of threads that it was not started on, and frees of CPU blocks
-    that were not allocated on its thread since it began; between ptbpf's beginning and its nothing is allocated. Gives
-    each event the sum of those so far, by which the totals of the two differ."""
+    """Removes ptbpf's events that torch's profiler cannot have: all of threads on which it was not started, and frees of CPU
+    blocks that were not allocated on its thread since it began; between ptbpf's start and its start nothing is allocated.
+    Stores in each event the sum of the removed ones so far, by which the totals of the two differ."""
     thread = next((p.thread for p in trace.payloads.values()), None)
     live, unseen = set(), 0
     everything = sorted(((e.ts, key == thread, e) for key, events in by_thread.items() for e in events), key=lambda f: f[:2])
@@ -151,9 +150,9 @@ def of_payload(by_thread, payload):
     return [e for e in by_thread.get(payload.thread, ()) if payload.root.begin <= e.ts < payload.root.end]
 
 
-def compare_places(v, payload, want, got):
-    """Each pair stands in the same slices. An exception frees what its frames held before anybody catches it; torch has
-    left the inner slices by then, ptbpf learns of it when it is caught, and marks them as unwound."""
+def compare_paths(v, payload, want, got):
+    """Both events of each pair are in the same slices. An exception frees objects of its frames before it is caught; torch has
+    ended the inner slices by then, ptbpf learns of the exception when it is caught, and marks them as unwound."""
     wrong = []
     for w, g in zip(want, got):
         theirs, mine = w.names(), g.names()
@@ -170,7 +169,8 @@ def compare_places(v, payload, want, got):
 
 
 def compare_totals(v, name, want, got):
-    """CPU totals run from where each tool began, so their steps are compared; those of other allocators as they are."""
+    """CPU totals are relative to the start of each tool, so their changes are compared; those of other allocators are compared
+    directly."""
     shift = None
     for w, g in zip(want, got):
         if w.allocated is None:
@@ -187,13 +187,14 @@ def compare_totals(v, name, want, got):
 
 
 def other_threads(v, payload, by_thread):
-    """What ptbpf's table has of other threads: their slices, and what is charged to ours while they allocate."""
+    """Rows of ptbpf's table for other threads: their slices, and what is charged to slices of this thread while they
+    allocate."""
     events = [e for key, found in by_thread.items() if key != payload.thread for e in found
               if payload.root.begin <= e.ts < payload.root.end]
     events.sort(key=lambda e: e.ts)
     if not events and not payload.others:
         return
-    place(payload.root, events)
+    store_paths(payload.root, events)
     for e in events:
         v.moved.charge(e.path, OTHER_THREADS, e.bytes)
     everything = events + of_payload(by_thread, payload)
@@ -213,7 +214,8 @@ def identity(n):
 
 
 def pruned(v, side, payload, ctx):
-    """compare.pruned_payload(); rows around what only torch has, and around annotations that do not nest, are excused."""
+    """compare.pruned_payload(); rows around slices that only torch has, and around annotations that do not nest, are
+    excused."""
     counts = collections.Counter()
     out = compare.pruned_payload(payload, side, ctx, counts)
     if side != "torch":
@@ -223,13 +225,13 @@ def pruned(v, side, payload, ctx):
         crossing = [c for c in n.children if c.end > n.end]
         if crossing:
             v.moved.excused.update({row(m.name): CROSSING for m in (n, payload.root, *crossing)})
-        for gone in (m for m in n.children if left and identity(m) not in left):  # what folds into what depends on it
+        for gone in (m for m in n.children if left and identity(m) not in left):  # the result of folding depends on it
             v.moved.excused.update({row(m.name): next(iter(counts)) for m in (n, *(k for _, k in gone.walk()))})
     return out
 
 
 def excuse_rounded(v, root, events):
-    """Rows whose slices, or their children, begin or end where rounding may put an event on the other side."""
+    """Excuses rows whose slices, or their children, begin or end where rounding may move an event to the other side."""
     times = [e.ts for e in events]
 
     def close(ts):
@@ -241,7 +243,7 @@ def excuse_rounded(v, root, events):
 
 
 def compare_payload(theirs, mine, runs, name, ctx):
-    """Verdict on one payload. theirs, mine: (Trace, events_of() of it). ctx: as of compare.compare()."""
+    """Verdict on one payload. theirs, mine: (Trace, its events_of()). ctx: as for compare.compare()."""
     v = MemoryVerdict()
     ctx = dict(ctx, payload=name)
     sides = []
@@ -252,7 +254,7 @@ def compare_payload(theirs, mine, runs, name, ctx):
             return v
         payload = pruned(v, side, payload, ctx)
         events = of_payload(by_thread, payload)
-        place(payload.root, events)
+        store_paths(payload.root, events)
         if side == "torch" and ctx.get("rounds"):
             excuse_rounded(v, payload.root, events)
         sides.append(events)
@@ -270,7 +272,7 @@ def compare_payload(theirs, mine, runs, name, ctx):
         v.problems.append(f"{name}: memory events differ ({len(a)} and {len(b)})\n"
                           + compare.unlike([e.text() for e in want], [e.text() for e in got], 20))
         return v
-    compare_places(v, name, want, got)
+    compare_paths(v, name, want, got)
     compare_totals(v, name, want, got)
     if ctx["same_run"]:
         differ = [w for w, g in zip(want, got) if w.addr is not None and w.addr != g.addr]
@@ -281,7 +283,7 @@ def compare_payload(theirs, mine, runs, name, ctx):
 
 
 def compare_tables(theirs, mine, moved):
-    """Rows [key, count, bytes, own bytes], torch's corrected by what is known to differ."""
+    """Compares rows [key, count, bytes, own bytes], torch's corrected by the known differences."""
     v = MemoryVerdict()
     want, got = ({row(r[0]): r[1:] for r in rows} for rows in (theirs, mine))
     for key in sorted(set(want) | set(got)):

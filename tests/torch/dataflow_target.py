@@ -51,13 +51,13 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     def __init__(self, vocabulary=128, width=32, layers=4):
         super().__init__()
-        self.token, self.place = nn.Embedding(vocabulary, width), nn.Embedding(64, width)
+        self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(64, width)
         self.blocks = nn.ModuleList(Block(width, 4) for _ in range(layers))
         self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.token.weight
 
     def forward(self, ids):
-        x = self.token(ids) + self.place(torch.arange(ids.shape[1]))
+        x = self.token(ids) + self.position(torch.arange(ids.shape[1]))
         for b in self.blocks:
             x = b(x)
         return self.head(self.ln(x))
@@ -128,8 +128,8 @@ class Cube(torch.autograd.Function):
 
 @kind
 def aliases():
-    """Views, in-place changes, other data for the same tensor, tensors made outside of operators, saved results. What NumPy and
-    Python allocate is larger than the blocks that they keep for themselves: the truth needs free()."""
+    """Views, in-place changes, set_data(), tensors made outside of operators, saved results. NumPy and Python allocate more
+    than the blocks that they cache, because the truth needs free()."""
     base = torch.arange(48.0)
     weight = torch.randn(16, 16, requires_grad=True)
 
@@ -170,7 +170,7 @@ def aliases():
 
 @kind
 def threads():
-    """Tensors that end on another thread than they began on."""
+    """Tensors whose last reference is on another thread than the first."""
     model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
     x = torch.randn(4, 8)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Reads Execution Traces, torch's (schemas 1.0.1 and 1.1.1) and ptbpf's, into nodes of one form. Numbers
-with a fraction stay the text that was written. Knows no differences; compare_et.py judges.
-"""
+"""Reads Execution Traces, torch's (schemas 1.0.1 and 1.1.1) and ptbpf's, into nodes of one form. Numbers with a fraction stay
+texts. Known differences are the subject of compare_et.py."""
 
 import gzip
 import json
@@ -11,7 +10,7 @@ from truth import PAYLOAD
 
 PROCESS = re.compile(r"\[pytorch\|profiler\|execution_(trace|graph)\|process\]$")
 THREAD = re.compile(r"\[pytorch\|profiler\|execution_(trace|graph)\|thread\]$")
-# a node's own name: "id" stands before it and "ctrl_deps" behind, or, in schema 1.0.1, "id" behind
+# a node's own name: between "id" and "ctrl_deps" or, in schema 1.0.1, before "id"
 NAME = re.compile(r'^( *(?:"id": \d+, )?"name": )"(.*)"(, (?:"ctrl_deps"|"id": \d+, "rf_id"))', re.M)
 KINDS = ("values", "shapes", "types", "strides")
 
@@ -31,7 +30,7 @@ class EtNode:
 
 
 class EtPayload:
-    """Nodes of one payload in the order of their beginning, by thread; the payload's own thread is `main`."""
+    """Nodes of one payload in the order of their begin, by thread; the payload's own thread is `main`."""
 
     def __init__(self, root):
         self.root, self.main, self.threads = root, root.attrs["tid"], {}
@@ -51,7 +50,7 @@ def nested_node(raw):
 
 
 def flat_node(raw):
-    """Schema 1.0.1 has everything beside everything and no strides."""
+    """Schema 1.0.1 has all fields on one level, and no strides."""
     ends = [{"values": raw[end], "shapes": raw[end[:-1] + "_shapes"], "types": raw[end[:-1] + "_types"]}
             for end in ("inputs", "outputs")]
     attrs = {k: raw[k] for k in ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid", "op_schema")}
@@ -59,7 +58,7 @@ def flat_node(raw):
 
 
 def read_document(path, own):
-    """own: torch wrote it, without escaping names (and texts, in schema 1.0.1): made good first."""
+    """own: written by torch, which does not escape names (nor texts, in schema 1.0.1): they are escaped first."""
     opener = gzip.open if path.endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8", errors="replace" if own else "strict") as f:
         text = f.read()
@@ -85,7 +84,7 @@ def load(path, own=False):
 
 
 def divide(et):
-    """Ids are given on entry, so a payload has all from its annotation to the next one's."""
+    """Ids are assigned on entry, so a payload has all nodes from its annotation to the next one's."""
     current = None
     for _, node in sorted(et.nodes.items()):
         m = PAYLOAD.match(node.name)

@@ -41,14 +41,14 @@ class Caching:
         at = self.next
         self.next += size
         self.blocks[at] = size, device
-        self.tell(at, size, device)
+        self.report(at, size, device)
         return at
 
     def give(self, at):
         size, device = self.blocks.pop(at)
-        self.tell(at, -size, device)
+        self.report(at, -size, device)
 
-    def tell(self, at, size, device):
+    def report(self, at, size, device):
         k = device.index
         self.allocated[k] = self.allocated.get(k, 0) + size
         self.reserved[k] = max(self.reserved.get(k, 0), -(-self.allocated[k] // (2 * MIB)) * 2 * MIB)
@@ -108,7 +108,7 @@ def out_of_memory():
 
 
 def threads():
-    """A block made here and freed elsewhere, and the other way round; one thread after the other."""
+    """Blocks that one thread allocates and another frees, in both directions; one thread after the other."""
     box = {}
 
     def other():

@@ -16,7 +16,7 @@ warnings.filterwarnings("ignore")
 
 
 class Skip(Exception):
-    """This torch has not what the payload needs; the text says what."""
+    """This torch lacks what the payload needs; the text says what."""
 
 
 class Payload:
@@ -25,12 +25,12 @@ class Payload:
         self.prepare = prepare
         self.group = group  # payloads of one group share a process
         self.observe = observe  # also run under ExecutionTraceObserver: it sees all threads in every
-        #                         version, but loses its place when an operator raises
+        #                         version, but its stack is wrong after an operator raised
         self.readable = readable  # False: torch's own tools crash when they read its arguments;
         #                           "profiler": all but ExecutionTraceObserver
         self.steady = steady  # False: torch's profiler changes what it does, so only one run seen by both is compared
         self.ordered = ordered  # False: the order depends on other processes; compared as a bag
-        self.threads = threads  # starts threads that allocate, of which torch's memory profiler knows nothing
+        self.threads = threads  # starts threads that allocate, whose memory torch's profiler does not record
         self.only = only  # "memory": only for the windows of memory
         self.windows = windows  # only for these (runner_windows.py)
         self.brief = brief  # with --brief only for these

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A tour of argument kinds: every way in which an operator takes or returns a value, in unboxed calls."""
+"""The kinds of arguments: every form in which an operator takes or returns a value, in unboxed calls."""
 
 import torch
 from torch.nn import functional as F
@@ -8,7 +8,7 @@ from payloads import VERSION, need, payload, seed
 
 
 def tries(*calls):
-    """Results of calls; what this torch lacks or refuses is left out, in every run alike."""
+    """Results of calls; calls that this torch lacks or refuses are omitted, in every run alike."""
     out = []
     for call in calls:
         try:
@@ -23,7 +23,7 @@ def tries(*calls):
 
 @payload()
 def factory_args():
-    """The arguments that torch's own test of event arguments looks at, and their relatives."""
+    """The arguments that torch's own test of event arguments checks, and similar ones."""
     def run():
         a = torch.ones((64, 32), dtype=torch.float32)
         c = torch.cat([a, a]).sin()
@@ -39,7 +39,7 @@ def factory_args():
 
 @payload()
 def strided_views():
-    """Strides as torch's own test makes them, and stranger ones."""
+    """The strides of torch's own test, and more unusual ones."""
     x = torch.arange(1000.0)
 
     def run():
@@ -55,7 +55,7 @@ def strided_views():
 
 @payload()
 def flop_ops():
-    """What torch counts floating-point operations of, also with arguments that its formulas refuse."""
+    """Operators whose floating-point operations torch counts, also with arguments that its formulas refuse."""
     seed()
     m, b, image = torch.randn(3, 4), torch.randn(2, 3, 4), torch.randn(2, 4, 9, 11)
     weight, grouped = torch.randn(6, 4, 3, 2), torch.randn(6, 2, 3, 3)
@@ -138,7 +138,7 @@ def enumerations():
 
 @payload()
 def random_sources():
-    """Optional generators: absent, the default one's absence, and one of our own."""
+    """Optional generators: absent, and one of the payload's own."""
     def run():
         g = torch.Generator().manual_seed(7)
         p = torch.full((3, 3), 0.5)
@@ -225,7 +225,7 @@ def tensor_lists():
 
 @payload()
 def dimensions():
-    """From none to more than any layout keeps in place; empty ones; one element."""
+    """From no dimensions to more than any layout stores inline; empty ones; one element."""
     seed()
 
     def run():
@@ -266,7 +266,7 @@ def number_types():
 
 @payload()
 def layouts():
-    """Sparse, mkldnn and meta tensors, which have no or another storage."""
+    """Sparse, mkldnn and meta tensors, which have no storage or another kind of it."""
     seed()
     dense = torch.tensor([[0.0, 1, 0], [2, 0, 3]])
 
@@ -332,7 +332,7 @@ def undefined_tensors():
 
 @payload()
 def results():
-    """What comes back: tuples, lists, out= and in-place results, numbers, truth values, nothing."""
+    """Results: tuples, lists, out= and in-place results, numbers, booleans, nothing."""
     seed()
     x = torch.randn(4, 6)
 

@@ -23,7 +23,7 @@ UNWANTED = ("set_", "_", "init", "import", "parse", "from_file", "fork", "wait",
             "register", "reinforce", "type", "element_size", "set", "stride", "size", "dim", "ndimension", "nelement",
             "segment_reduce", "compiled_with", "pinverse_", "hspmm", "sspaddmm", "smm", "stack_trace", "swap", "slice_",
             "binomial", "poisson", "ldl_solve", "linalg_ldl_solve", "lu_solve", "linalg_lu_solve", "lu_unpack", "crow", "ccol", "row_", "col_", "batch_norm_", "native_batch", "cdist_", "to_mkldnn",
-            # torch's own observers cannot read compressed tensors, lose their place and may crash
+            # torch's own observers cannot read compressed tensors, write wrong parents and may crash
             "sparse_cs", "sparse_bs", "sparse_comp", "to_sparse_cs", "to_sparse_bs")
 
 
@@ -63,7 +63,7 @@ def patterns():
     )
 
 
-# Two thirds of all slices of a leg: what "shapes" would say "full" says as well.
+# Two thirds of all slices of a leg; "full" includes "shapes".
 @payload(windows=("names", "full", "memory", "held"), brief=("full",))
 def broad_ops():
     calls = candidates()
@@ -76,7 +76,7 @@ def broad_ops():
                 try:
                     fn(*args)
                     good += 1
-                except Exception:  # any refusal is as good as any other here
+                except Exception:  # any exception is accepted
                     pass
                 if good == 2:
                     break

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Arguments on other ways than a plain operator call: annotations, boxed calls, operators of our own,
-TorchScript, autograd functions, operators that raise, fake and symbolic tensors."""
+"""Arguments in other than plain operator calls: annotations, boxed calls, operators defined in Python, TorchScript, autograd
+functions, operators that raise, fake and symbolic tensors."""
 
 import torch
 from torch.autograd.profiler import record_function
@@ -15,12 +15,12 @@ RETURNS = "(Tensor, Tensor[], int, float, bool, str, int[], Scalar)"
 
 @payload()
 def annotation_args():
-    """The arguments that torch's own test of the Execution Trace gives its annotation, and more."""
+    """The arguments of the annotation in torch's own test of the Execution Trace, and more."""
     enter = getattr(torch.autograd, "_record_function_with_args_enter", None)
     need(enter, "no annotations with arguments")
     u = torch.ones(3, 4, 5, requires_grad=True)
     empty = torch.empty(0)
-    # the oldest Execution Trace writes texts as they are
+    # the oldest Execution Trace does not escape texts
     odd = "quotes \" and ' and back\\slash\n\ttab ünïcode 中文 \x01" if VERSION >= (2, 0) else "plain"
 
     def run():
@@ -41,7 +41,7 @@ def annotation_args():
 
 @payload()
 def long_texts():
-    """Texts around the limits of old traces and of anybody's buffers."""
+    """Texts around the limits of old traces and of ptbpf's buffers."""
     def run():
         for n in (2047, 2048, 2049, 8192, 8193, 20000):
             with record_function("long text", "0123456789" * (n // 10) + "x" * (n % 10)):
@@ -77,7 +77,7 @@ def boxed_args():
 
 @payload()
 def library_ops():
-    """Operators of our own with every type that a schema may have, defined in Python."""
+    """Operators defined in Python, with every type that a schema may have."""
     lib = torch.library.Library("ptbpf_args", "DEF")
     lib.define(f"everything({EVERYTHING}) -> {RETURNS}")
     lib.define("inplace(Tensor(a!) x, float f=0.5, *, str how='plain') -> Tensor(a!)")
@@ -131,7 +131,7 @@ def script_args():
 
 @payload()
 def function_args():
-    """autograd.Function with arguments that are no tensors."""
+    """autograd.Function with arguments that are not tensors."""
     class Mixed(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x, n, name, pair, flag=None):
@@ -159,7 +159,7 @@ def function_args():
 
 @payload()
 def raising_args():
-    """Operators with many arguments that raise, alone and nested, between ones that do not."""
+    """Operators with many arguments that raise, alone and nested, between others that do not."""
     x, image = torch.ones(2, 3), torch.ones(1, 2, 5, 5)
     calls = (lambda: torch.mm(x, x), lambda: torch.cat([x, x.t()], 1), lambda: torch.nn.functional.conv2d(image, torch.ones(1, 3, 2, 2)),
              lambda: torch.einsum("ij,kj->il", x, x), lambda: x.sum(5), lambda: x.view(7), lambda: torch.div(x, x, rounding_mode="up"),
@@ -197,7 +197,7 @@ def fake_tensors():
 
 @payload(steady=False)
 def symbolic_sizes():
-    """The profiler asks the symbols for values, which makes guards of them."""
+    """The profiler asks the symbols for values, which adds guards on them."""
     need(hasattr(torch, "compile"), "no fake tensors")
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv

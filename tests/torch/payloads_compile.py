@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Payloads of torch.compile; code is compiled while preparing, the compared work only runs it. None may
-reset the compiler: that would throw away the others' code."""
+"""Payloads of torch.compile; code is compiled while preparing, the compared work only runs it. No payload may reset the
+compiler: that would discard the code of the others."""
 
 import shutil
 
@@ -86,7 +86,7 @@ def compile_graph_break():
 
 
 def dynamic_shapes(backend):
-    """As torch's own test of dynamic shapes under a profiler: one graph, many sizes."""
+    """As in torch's own test of dynamic shapes under a profiler: one graph, many sizes."""
     need(hasattr(torch, "compile"), "no torch.compile")
 
     def fn(x, n):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Payloads for the comparison of memory: every way in which a CPU block comes and goes on one thread. Sizes are odd,
-so that each block can be told by its bytes. Run in the windows of memory only."""
+"""Payloads for the comparison of memory: every sequence in which a CPU block is allocated and freed on one thread. Sizes are
+odd, so that each block can be identified by its bytes. Run in the windows of memory only."""
 
 import atexit
 import os
@@ -73,7 +73,7 @@ def sizes():
 
 @memory
 def foreign_memory():
-    """Blocks that are not the allocator's: none of them may be told."""
+    """Blocks of other allocators: none of them may be recorded."""
     try:
         import numpy
     except ImportError:
@@ -166,7 +166,7 @@ def allocations_that_fail():
 
 @memory
 def frees_what_was_there_before():
-    """Blocks whose allocation nobody saw: their size is not known."""
+    """Blocks that were allocated before the window: their size is unknown."""
     stock = [torch.ones(1009) for _ in range(64)]
 
     def run():
@@ -194,7 +194,7 @@ def keeps_from_run_to_run():
 
 @memory
 def outside_of_operators():
-    """Blocks that end between operators, in annotations, in containers and by reference cycles that are broken."""
+    """Blocks that are freed between operators, in annotations, in containers and by reference cycles that are broken."""
 
     def run():
         box = {"a": torch.ones(61), "b": [torch.ones(67), torch.ones(71)]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Payloads that look like training and inference: layers, optimizers, recurrent nets, TorchScript."""
+"""Payloads like training and inference: layers, optimizers, recurrent nets, TorchScript."""
 
 import torch
 from torch import nn

@@ -67,7 +67,7 @@ def raising_threads():
 
 @payload(observe=True, threads=True)
 def thread_churn():
-    """Threads that live for a moment: thread ids come and go inside one window."""
+    """Short-lived threads: thread ids are reused inside one window."""
 
     def run():
         out = []

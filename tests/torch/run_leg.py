@@ -5,12 +5,12 @@
              [--windows NAME,...] [--agent LIBRARY [--agent-windows NAME,...] [--agent-payload NAME]...] [--only-agent] [--brief]
 
 PYTHON is the interpreter of the leg (inside the chroot where one is given). Prints one result line per
-payload and comparison, and a summary. Processes per group: `truth` is watched by torch alone,
-`target` by ptbpf from outside, in the windows of runner.py: names, shapes, everything; in each the program
-alone and then with torch's own tool running inside at once. With an agent another target, which has it: ptbpf
-takes operators from there; it is held against torch and against what the probes saw.
+payload and comparison, and a summary. Processes per group: `truth` under torch's tools only, `target` under
+ptbpf, in the windows of runner.py: names, shapes, everything; in each the program alone and then together with
+torch's own tool. With an agent, another target with it, whose files are compared with torch's and with those of
+the probes.
 
-Legs may run side by side: their targets take turns, what needs no ptbpf does not wait.
+Several legs may run at the same time: only one target is traced at a time.
 """
 
 import argparse
@@ -41,7 +41,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GROUPS = ("eager", "compile")
 OPTIONS = {"names": [], "shapes": ["--record-shapes", "--with-flops"], "full": ["--execution-trace"],
            "memory": ["--profile-memory"], "held": ["--profile-memory"]}
-# The mounts of a chroot live and die with the namespace of the process in it.
+# The mounts of a chroot exist in the namespace of the process in it, and end with it.
 IN_CHROOT = """
 root=$1; mkdir -p "$root${3%/*}"
 for m in proc sys dev; do mount --rbind "/$m" "$root/$m"; done
@@ -49,13 +49,13 @@ mount --bind "$2" "$root${3%/*}"
 shift 3
 exec chroot "$root" "$@"
 """
-SLOW = max(DEADLINE, 1500)  # legs run beside everything else
+SLOW = max(DEADLINE, 1500)  # legs run at the same time as all other tests
 TURN = os.path.join(tempfile.gettempdir(), "ptbpf-leg.turn")
 ALL_WINDOWS = ",".join(WINDOWS)
 
 
 def truth_windows(windows):
-    """Those in which torch's own tools must run alone: the slices of `full` are compared with those of `shapes`."""
+    """The windows in which torch's own tools must run alone: the slices of `full` are compared with those of `shapes`."""
     return windows + (",shapes" if "full" in windows.split(",") else "")
 
 
@@ -67,7 +67,7 @@ def turn():
         yield
 
 
-# Some are compared with several others, one soon after another; all of them would not fit into every memory.
+# Some are compared several times in short order; all of them together would need too much memory.
 load_chrome = functools.lru_cache(maxsize=4)(truth.load_chrome)
 
 
@@ -88,7 +88,7 @@ class Leg:
         self.seconds[what] += time.monotonic() - begin
 
     def runner(self, group, mode, folder, agent=None):
-        """Starts runner.py; in a chroot the folder and the tests are reached by their paths inside."""
+        """Starts runner.py; in a chroot the folder and the tests have other paths."""
         inside, tests, wrap = folder, HERE, []
         if self.args.chroot:
             inside, tests = folder[len(self.args.chroot):], self.args.chroot_tests
@@ -125,7 +125,7 @@ class Leg:
             return folder, self.result(folder, p)
 
     def window(self, target, folder, window, agent):
-        """ptbpf around the runs of one window; returns what it wrote and its last line."""
+        """ptbpf during the runs of one window; returns its files and its last line."""
         def path(name):
             return os.path.join(folder, name)
 
@@ -134,16 +134,16 @@ class Leg:
             return os.path.exists(path("done." + window))
 
         wait_for(lambda: alive() or os.path.exists(path("at." + window)), f"the target to come to window {window}", SLOW)
-        tell = lambda: open(path("go." + window), "w").close()  # noqa: E731
+        let_go = lambda: open(path("go." + window), "w").close()  # noqa: E731
         if self.args.no_ptbpf:
-            tell()
+            let_go()
             wait_for(alive, "the payloads to finish", SLOW)
             return None
         out = {"capture": path(window + ".ptb"), "trace": path(window + ".json.gz"), "et": path(window + ".et.json") if window == "full" else None}
         with Tracer("attach", "--pid", target.pid, "-d", "1500s", "-o", out["capture"], "--trace", out["trace"],
                     *(["--agent", "auto"] if agent else []), *OPTIONS[window], *(["--et", out["et"]] if out["et"] else []), *self.args.attach_option) as tracer:
             tracer.wait_attached(SLOW)
-            tell()
+            let_go()
 
             def is_done():
                 check(tracer.alive(), f"ptbpf ended early\n{tracer.text()}")
@@ -173,7 +173,7 @@ class Leg:
             open(os.path.join(folder, "leave"), "w").close()
             return folder, self.result(folder, target), outs
 
-    def tell(self, what, verdict, extra=""):
+    def print_verdict(self, what, verdict, extra=""):
         name = f"torch.{self.name}.{what}"
         if verdict.problems:
             self.failed = True
@@ -211,8 +211,8 @@ class Leg:
         return v
 
     def run_group(self, group):
-        truth_dir, told = self.run_truth(group)
-        for name, why in told["skipped"].items():
+        truth_dir, expected = self.run_truth(group)
+        for name, why in expected["skipped"].items():
             broken = why.startswith("BROKEN")
             self.failed |= broken
             say("FAIL" if broken else "SKIP", f"torch.{self.name}.{name}", why)
@@ -220,10 +220,10 @@ class Leg:
         for agent in (False, True):
             if self.args.agent if agent else not self.args.only_agent:
                 target_dir, seen, outs = self.run_target(group, agent)
-                self.tell(f"{group}.{'agent_' if agent else ''}same_results", self.digests(told, seen, agent))
-                sources.append(Group(self, group, (told, seen), (truth_dir, target_dir), outs, agent))
+                self.print_verdict(f"{group}.{'agent_' if agent else ''}same_results", self.digests(expected, seen, agent))
+                sources.append(Group(self, group, (expected, seen), (truth_dir, target_dir), outs, agent))
         with self.timed("comparison"):
-            if self.args.no_ptbpf:  # is the truth the same in two processes?
+            if self.args.no_ptbpf:  # is the truth the same in both processes?
                 sources[0].itself()
                 return
             for source in sources:
@@ -269,14 +269,14 @@ class Group:
 
     def __init__(self, leg, group, results, folders, outs, agent):
         """results, folders: of the truth and of the target."""
-        told, seen = results
-        self.leg, self.group, self.told, self.outs, self.agent = leg, group, told, outs, agent
+        expected, seen = results
+        self.leg, self.group, self.expected, self.outs, self.agent = leg, group, expected, outs, agent
         self.truth_dir, self.target_dir = folders
-        self.ran = {run: [n for n in told[run] if n in seen[run]] for run in runs_of()}
-        self.ran["observed"] = [n for n in told.get("observed", ()) if n in seen["bare"]]
+        self.ran = {run: [n for n in expected[run] if n in seen[run]] for run in runs_of()}
+        self.ran["observed"] = [n for n in expected.get("observed", ()) if n in seen["bare"]]
         self.tag = "agent_" if agent else ""
-        self.both = {"target_profiled": True, "all_threads": told["all_threads"], "torch": told["torch"], "agent": agent,
-                     "unordered": told["unordered"], "numbers": False, "keys": compare_args.KEYS, "same_run": True}
+        self.both = {"target_profiled": True, "all_threads": expected["all_threads"], "torch": expected["torch"], "agent": agent,
+                     "unordered": expected["unordered"], "numbers": False, "keys": compare_args.KEYS, "same_run": True}
         self.alone = dict(self.both, target_profiled=False, same_run=False)
 
     def chrome(self, folder, run):
@@ -287,12 +287,12 @@ class Group:
         return load_chrome(self.outs[window]["trace"], False)
 
     def comparable(self, names, ctx):
-        return [name for name in names if ctx["same_run"] or name not in self.told["unsteady"]]
+        return [name for name in names if ctx["same_run"] or name not in self.expected["unsteady"]]
 
     def trees(self, what, theirs, mine, runs, ctx, names=None):
         """Slices of every payload."""
         for name in self.comparable(names if names is not None else self.ran[runs[0]], ctx):
-            self.leg.tell(f"{name}.{self.tag}{what}", compare.compare(theirs, mine, *runs, name, ctx))
+            self.leg.print_verdict(f"{name}.{self.tag}{what}", compare.compare(theirs, mine, *runs, name, ctx))
 
     def arguments(self, what, theirs, mine, runs, ctx):
         """Slices and the arguments of every payload."""
@@ -300,11 +300,11 @@ class Group:
         if theirs.legacy:
             ctx["keys"] = ("Input Dims",)
         for name in self.comparable(self.ran[runs[0]], ctx):
-            if name in self.told["unordered"]:
+            if name in self.expected["unordered"]:
                 continue
             tree = compare.compare(theirs, mine, *runs, name, ctx)
             if tree.problems:
-                self.leg.tell(f"{name}.{self.tag}{what}_slices", tree)
+                self.leg.print_verdict(f"{name}.{self.tag}{what}_slices", tree)
             if tree.sides:
                 self.leg.tell_args(f"{name}.{self.tag}{what}", compare_args.compare_payload(*tree.sides, dict(ctx, payload=name)))
 
@@ -327,7 +327,7 @@ class Group:
         self.nodes("et_itself", a, b, ("traced", "traced"), dict(ctx, unwound=()))
         a, b = (self.chrome(d, "held") for d in (self.truth_dir, self.target_dir))
         sides = [(t, compare_memory.events_of(t.document)) for t in (a, b)]
-        for name in self.told["held"]:
+        for name in self.expected["held"]:
             self.leg.tell_memory(f"{name}.memory_itself", compare_memory.compare_payload(*sides, ("held", "held"), name, ctx))
 
     def names(self):
@@ -350,7 +350,7 @@ class Group:
     def full(self):
         unwound, ids = self.full_slices()
         et = et_truth.load(self.outs["full"]["et"])
-        self.leg.tell(f"{self.group}.{self.tag}same_calls", same_calls(et, ids))
+        self.leg.print_verdict(f"{self.group}.{self.tag}same_calls", same_calls(et, ids))
         for what, folder, run, ctx in (("et", self.truth_dir, "whole", self.alone), ("et_both", self.target_dir, "traced", self.both)):
             theirs = et_truth.load(os.path.join(folder, "traced.et.json"), own=True)
             self.nodes(what, theirs, et, ("traced", run), dict(ctx, unwound=unwound))
@@ -371,7 +371,7 @@ class Group:
             if window not in self.outs:
                 continue
             trusted, mine = self.chrome(folder, "held"), self.mine(window)
-            ctx = dict(ctx, rounds=self.told["rounds"])
+            ctx = dict(ctx, rounds=self.expected["rounds"])
             theirs, seen = (trusted, compare_memory.events_of(trusted.document)), (mine, compare_memory.events_of(mine.document))
             compare_memory.mark_unseen(seen[1], mine)
             total = compare_memory.MemoryVerdict()
@@ -409,7 +409,8 @@ class Group:
 
 
 def between_sources(probes, agent):
-    """The agent stands where torch stands in the other comparisons: it hears what torch's own tools hear."""
+    """The agent's files take the place of torch's in the other comparisons: the agent receives the same callbacks as torch's
+    own tools."""
     ctx = dict(agent.alone, between=True, numbers=True)
     if "names" in agent.outs:
         agent.trees("names_and_probes", agent.mine("names"), probes.mine("names"), ("bare", "bare"), ctx)
@@ -436,7 +437,7 @@ def same_calls(et, slices):
 
 
 def check_rows():
-    """What is excused is written down."""
+    """Every excuse has a row in differences.md."""
     with open(os.path.join(HERE, "differences.md"), encoding="utf-8") as f:
         text = f.read()
     titles = [d.title for d in compare.DIFFERENCES] + [t for t, _ in compare_args.DIFFERENCES + compare_et.DIFFERENCES]

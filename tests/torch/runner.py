@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The process that is looked at: runs payloads, alone or under torch's own observers.
+"""The traced process: runs payloads, alone or under torch's own observers.
 
   runner.py --dir DIR --group GROUP --mode truth     the runs of WINDOWS, then (for `names`) ExecutionTraceObserver alone
   runner.py --dir DIR --group GROUP --mode target    the runs of WINDOWS, each window behind a gate
   --windows: only these, of the others the payloads alone
   --brief: payloads with very many operators in fewer windows
 
-Files in DIR are the only way of talking with the driver: `ready` (we wait), per window `go.NAME` (begin)
+It communicates with the driver by files in DIR only: `ready` (it waits), per window `go.NAME` (begin)
 and `done.NAME` (its runs are over), `leave` (end). result.json holds a digest of every payload's values for
-each run, and what each run's tool could see.
+each run, and what each run's tool could record.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Gate:
     def __init__(self, folder):
         self.folder = folder
 
-    def tell(self, name, text=""):
+    def write(self, name, text=""):
         path = os.path.join(self.folder, name)
         with open(path + ".tmp", "w") as f:
             f.write(text)
@@ -65,12 +65,12 @@ class Gate:
         end = time.monotonic() + DEADLINE
         while not os.path.exists(os.path.join(self.folder, name)):
             if time.monotonic() > end:
-                sys.exit(f"runner: nobody wrote {name} within {DEADLINE} s")
+                sys.exit(f"runner: no file {name} within {DEADLINE} s")
             time.sleep(0.02)
 
 
 def prepare(group, only):
-    """Prepares and warms up; returns {name: run} and {name: why not}."""
+    """Prepares and warms up; returns {name: run} and {name: reason why there is none}."""
     runs, skipped = {}, {}
     for name, p in payloads.load_all().items():
         if p.group != group or (only and name not in only):
@@ -79,7 +79,7 @@ def prepare(group, only):
             payloads.seed()
             run = p.prepare()
             payloads.seed()
-            run()  # what happens only the first time is no payload
+            run()  # what happens only the first time does not belong to the payload
             runs[name] = run
         except payloads.Skip as why:
             skipped[name] = str(why)
@@ -103,13 +103,13 @@ def run_all(runs, prefix):
         payloads.seed()
         with record_function(f"## {prefix} {name} ##"):
             values[name] = run()
-    with record_function(f"## {prefix} end ##"):  # what digests do belongs to no payload
+    with record_function(f"## {prefix} end ##"):  # the operators of digests belong to no payload
         pass
     return {name: digest_of(value) for name, value in values.items()}
 
 
 def profiler_config():
-    """(keyword arguments, does it see threads that are started inside)"""
+    """(keyword arguments, whether it records threads that are started inside)"""
     try:
         from torch._C._profiler import _ExperimentalConfig
         return {"experimental_config": _ExperimentalConfig(profile_all_threads=True)}, True
@@ -118,7 +118,7 @@ def profiler_config():
 
 
 def under_profiler(runs, prefix, path, shapes=False):
-    """Digests, and whether threads that are started inside are seen."""
+    """Digests, and whether threads that are started inside are recorded."""
     if not torch.profiler.kineto_available():
         return under_legacy_profiler(runs, prefix, path, shapes), False
     config, all_threads = profiler_config()
@@ -144,14 +144,14 @@ def under_memory_profiler(runs, prefix, path):
 
 
 def table_rounds_times():
-    """Do its tables compare times as microseconds since 1970 in doubles, which are 256 ns apart?"""
+    """Whether its tables compare times as microseconds since 1970 in doubles, which are 256 ns apart."""
     records = getattr(torch.autograd.profiler_util, "MemRecordsAcc", None)
     return records is not None and "start_us" in inspect.signature(records.in_interval).parameters
 
 
 def under_legacy_profiler(runs, prefix, path, shapes=False, memory=False):
-    """A torch without Kineto has the older profiler: pushes and pops of this thread in exact order.
-    Written as a trace whose clock counts them."""
+    """A torch without Kineto has the older profiler: pushes and pops of this thread in exact order. Written as a trace whose
+    clock counts them."""
     from torch.autograd import ProfilerConfig, ProfilerState
     from torch._C._profiler import _ExperimentalConfig
     torch.autograd._enable_profiler_legacy(
@@ -212,7 +212,7 @@ def memory_runs(runs):
 
 
 def run_memory(window, runs, path, result):
-    """The collector of cycles would free tensors at another place in each run."""
+    """The cycle collector would free tensors at different points in each run."""
     runs = memory_runs(runs)
     gc.collect()
     gc.disable()
@@ -224,7 +224,7 @@ def run_memory(window, runs, path, result):
 
 
 def run_alone(window, runs, result):
-    """As often as run_window() runs the payloads: what they keep from run to run is then the same."""
+    """As often as run_window() runs the payloads: their state is then the same."""
     if window in MEMORY:
         runs = memory_runs(runs)
     else:
@@ -235,7 +235,7 @@ def run_alone(window, runs, result):
 
 
 def watched_runs(window, runs):
-    """Those that torch's own tool of that window can watch."""
+    """The runs that torch's own tool of that window can record."""
     if window in ("shapes", "full"):
         runs = {name: run for name, run in runs.items() if payloads.REGISTRY[name].readable}
     if window == "full":  # forked processes would write into the observer's file
@@ -283,18 +283,18 @@ def main():
             observed = {name: run for name, run in runs.items() if payloads.REGISTRY[name].observe}
             result["observed"] = under_observer(observed, "observed", os.path.join(args.dir, "observed.json"))
     else:
-        gate.tell("ready", str(os.getpid()))
+        gate.write("ready", str(os.getpid()))
         for window in WINDOWS:
             if window not in args.windows:
                 run_alone(window, chosen(window, runs, args.brief), result)
                 continue
-            gate.tell("at." + window)
+            gate.write("at." + window)
             gate.wait("go." + window)
             run_window(window, chosen(window, runs, args.brief), args.dir, result)
-            gate.tell("done." + window)
+            gate.write("done." + window)
         gate.wait("leave")
         result["after"] = run_all(runs, "after")
-    gate.tell("result.json", json.dumps(result))
+    gate.write("result.json", json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 
   same_gpu_rows.py HELPER     this interpreter's torch; test_functions.py runs it in each environment
 
-The helper makes up programs and says what a session tells of them and what key_averages makes of that. The
-events go through torch's own code as if its profiler had recorded them: which operator kernels belong to,
-the tree, folding, sums, rows and their order. No GPU is needed for that.
+The helper generates programs and prints the events of a session for them and the rows of key_averages. The same events go
+through torch's own code as if its profiler had recorded them: operators of kernels, the tree, folding, sums, rows and their
+order. No GPU is needed.
 """
 
 import json
@@ -18,7 +18,7 @@ NOTES = ("user_annotation", "gpu_user_annotation")
 
 
 class Event:
-    """What torch asks a recorded event; what is not set here says nothing."""
+    """The attributes of a recorded event that torch reads."""
 
     EMPTY = {"shapes": [], "concrete_inputs": [], "kwinputs": {}, "stack": [], "overload_name": "",
              "sequence_nr": -1, "is_async": False, "is_hidden_event": False, "is_python_function": False,
@@ -30,7 +30,7 @@ class Event:
         on_device, frontend = e["cat"] in DEVICE, e["cat"] in ("cpu_op", "user_annotation")
         # calls without an operator have the number of the OS thread, operators have torch's own
         thread = 0 if on_device else e["tid"] if frontend or e["op"] else e["tid"] + 1000000
-        self.said = dict(self.EMPTY, name=e["name"], start_ns=e["begin"], end_ns=e["end"],
+        self.values = dict(self.EMPTY, name=e["name"], start_ns=e["begin"], end_ns=e["end"],
                          duration_ns=e["end"] - e["begin"], correlation_id=e["id"],
                          external_id=e["id"] if frontend else e["op"],
                          linked_correlation_id=0 if frontend else e["op"], start_thread_id=thread,
@@ -38,7 +38,7 @@ class Event:
                          device_type=DeviceType.CUDA if on_device else DeviceType.CPU)
 
     def __getattr__(self, what):
-        return lambda: self.said.get(what, 0)
+        return lambda: self.values.get(what, 0)
 
 
 class Result:
@@ -56,7 +56,7 @@ class Result:
 
 
 def frontend_numbers(events):
-    """Numbers of calls and of operators are of one kind for older versions, which confuse them."""
+    """Older versions use the same kind of number for calls and operators, and confuse them."""
     return [dict(e, id=e["id"] + 10 ** 9) if e["cat"] not in ("cpu_op", "user_annotation") else e for e in events]
 
 

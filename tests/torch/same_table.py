@@ -4,9 +4,9 @@
   same_table.py HELPER     this interpreter's torch; test_functions.py runs it in each environment
 
 Rows come from a real profile and from a generator (names of all lengths and scripts, times from 0 to
-days, shares that round either way). torch's times are sums of floats of microseconds; the rows given to
-both are those sums rounded to the nanosecond that they stand for. The unrounded table may differ from it
-only where a value lies on the border between two decimals.
+days, percentages near rounding borders). torch's times are sums of floats of microseconds; the rows given to
+both are those sums rounded to nanoseconds. The unrounded table may differ from it only where a value lies
+on the border between two decimals.
 """
 
 import json
@@ -124,7 +124,7 @@ def rows_of(events):
 
 
 def on_border(value, decimals):
-    """Whether rounding to so many decimals hangs on the last bits of a float."""
+    """Whether rounding to so many decimals depends on the last bits of a float."""
     scaled = value * 10 ** decimals
     return abs(scaled - int(scaled) - 0.5) < 1e-5
 
@@ -153,7 +153,7 @@ def excused(a, b, rows, total_self):
     if not found or number.sub("#", a) != number.sub("#", b):
         return False
     def same(row):
-        times = slice(-6, -1) if row[5] else slice(-5, None)  # the operations are exact
+        times = slice(-6, -1) if row[5] else slice(-5, None)  # operations are exact
         pairs = zip(number.findall(a)[times], number.findall(b)[times])
         return all(x == y or on_border(*cell) for (x, y), cell in zip(pairs, cells(row, total_self)))
 
@@ -166,7 +166,7 @@ def check_real(helper, by_shape):
     jobs = [{"sort_by": key, "row_limit": limit, "rows": rows} for key in SORT_KEYS for limit in (-1, 0, 1, 10, 1000)]
     check(helper, jobs, "a real profile" + (", by input shapes" if by_shape else ""))
     border, total, total_self = 0, 0, sum(r[2] for r in rows)
-    # sorted by time, two rows of one rounded time may stand in either order
+    # sorted by time, two rows of one rounded time may be in either order
     jobs = [job for job in jobs if job["sort_by"] in (None, "count", "key", "flops")]
     for job, mine in zip(jobs, ours(helper, jobs)):
         want = events.table(sort_by=job["sort_by"], row_limit=job["row_limit"]).split("\n")
@@ -239,7 +239,7 @@ def check_random_device(helper, rnd):
             if job["memory"]:
                 r[6:] = [random_bytes(rnd) for _ in range(4)]
             r[10:] = NO_DEVICE if idle else random_device(rnd)
-        if not sum(r[12] for r in job["rows"] if r[10] and not r[11]):  # torch refuses shares of nothing
+        if not sum(r[12] for r in job["rows"] if r[10] and not r[11]):  # torch refuses percentages of nothing
             for r in job["rows"]:
                 r[12] = 0
     check(helper, jobs, "made-up rows with GPU time")

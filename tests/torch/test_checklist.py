@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What torch's own tests assert of Execution Traces (E1-E14), of inputs in Chrome traces (K5-K8) and of the table with
-operations and shapes (T2), asserted of ptbpf's files of a process that has no observer in it.
+"""Torch's own assertions about Execution Traces (E1-E14), about inputs in Chrome traces (K5-K8) and about the table with
+operations and shapes (T2), applied to ptbpf's files of a process without an observer.
 
 Not here, because nothing of it exists outside torch: E5 for an unset path (ptbpf has no path without --et), E11 (Triton
 kernels need a GPU), the environment variable of E14. E4 and E12 are also part of run_leg.py.
@@ -28,7 +28,7 @@ class Target(CommandTarget):
 
 
 class Window:
-    """One window of ptbpf around what the target was asked to do."""
+    """One window of ptbpf during commands of the target."""
 
     def __init__(self, folder, *commands, options=("--et",), name="w", suffix=".json"):
         self.capture, self.trace = os.path.join(folder, name + ".ptb"), os.path.join(folder, name + ".trace.json")
@@ -71,7 +71,7 @@ def same(what, got, want):
 
 
 def test_e3_loops_of_a_window():
-    """A window in the middle has the loops that ran in it, whole."""
+    """A window in the middle has the loops that ran in it, completely."""
     shared(Target).ask("loop", 0, 5)
     with window("loop 5 7") as w:
         shared(Target).ask("loop", 7, 10)
@@ -91,13 +91,13 @@ def test_e4_same_ids(detail):
 
 def test_e5_e6_all_loops():
     with window("loop 0 5") as w:
-        check(os.path.isfile(w.et), "E5: no file where it was asked for")
+        check(os.path.isfile(w.et), "E5: no file")
         same("E6", w.loops(), [0, 1, 2, 3, 4])
 
 
 def test_e7_annotation():
-    """In a process without observers the arguments of such an annotation are never made; the annotation itself, its
-    operators and their values are there."""
+    """In a process without observers the arguments of such an annotation are never created; the annotation itself, its
+    operators and their values are recorded."""
     with window("do payload") as w:
         cat = next(n for n in w.nodes() if n.name == "aten::cat")
         same("E7: a tensor's tuple", len(cat.inputs["values"][0][0]), 6)
@@ -141,7 +141,7 @@ def test_e13_dynamic_shapes():
 
 
 def test_e14_texts_gzip_ids():
-    """Texts beyond the buffer are cut and marked so; a file by the name of .gz is one; ids are a function of the program."""
+    """Longer texts are cut and marked; a file whose name ends in .gz is compressed; ids depend on the program only."""
     with window("do long_text", suffix=".json.gz") as w:
         node = next(n for n in w.nodes() if n.name == "long text")
         text = node.inputs["values"][0]
@@ -177,27 +177,27 @@ def test_k8_strides():
 
 
 def test_t2_flops_and_shapes(detail):
-    """Operations and rows by shape against torch's own of the same function; but see differences.md for SCOPES."""
-    told = json.loads(shared(Target).ask("torch", "flops"))
+    """Operations and rows by shape against torch's own of the same function; for SCOPES see differences.md."""
+    trusted = json.loads(shared(Target).ask("torch", "flops"))
     unit = r"Total [KMG]?FLOPs"
-    check(re.search(unit, told["table"]), "torch's own table has no operations")
+    check(re.search(unit, trusted["table"]), "torch's own table has no operations")
     with window("do flops", options=("--with-flops",)) as w:
         table = "\n".join(run_ptbpf("report", w.capture, "--with-flops").out)
-        same("T2: column", re.findall(unit, table), re.findall(unit, told["table"]))
+        same("T2: column", re.findall(unit, table), re.findall(unit, trusted["table"]))
         report = run_ptbpf("report", w.capture, "--with-flops", "--group-by-input-shape", "--json")
         rows = json.loads("\n".join(report.out))["rows"]
         got = sorted([r["key"], str(r["input_shapes"]), r["count"]] for r in rows if r["key"] not in SCOPES)
-        same("rows by shape", got, sorted(r for r in told["by_shape"] if r[0] not in SCOPES))
+        same("rows by shape", got, sorted(r for r in trusted["by_shape"] if r[0] not in SCOPES))
         got = sorted([r["key"], str(r["input_shapes"]), r["flops"]] for r in rows if r.get("flops"))
-        same("operations", got, sorted(told["flops"]))
+        same("operations", got, sorted(trusted["flops"]))
         detail(f"{len(rows)} rows, {sum(r[2] for r in got)} operations")
 
 
 def test_names_only_has_no_inputs():
-    """Without an option nothing of the arguments is read."""
+    """Without an option no arguments are read."""
     with window("do event_args", options=()) as w:
         args = w.slices("aten::cat")[0]["args"]
         check(not [k for k in args if k.startswith("Input") or k == "Concrete Inputs"], f"inputs in {args}")
         done = run_ptbpf("export", w.capture, "--format", "et", "-o", w.trace + ".et.json", expect=(1, 2))
-        check("--execution-trace" in done.text(), f"it does not say what was missing: {done.text()}")
+        check("--execution-trace" in done.text(), f"the missing option is not named: {done.text()}")
         same("slices", report_json(w.capture)["totals"]["annotations"], 0)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Data flow in Execution Traces: an allocator reuses addresses, and no tensor or storage may be taken for another because of that.
+"""Data flow in Execution Traces: an allocator reuses addresses, but no tensor or storage may be confused with another at the
+same address.
 
-The truth is torch's ExecutionTraceObserver in a process whose free() does nothing during the step, so that each address is one
-object. Every tensor and storage that any operator takes or gives must be the same one in ptbpf's file: ids are equal up to
-renaming, both ways. What torch's observer says in an ordinary process is printed for comparison.
-"""
+The truth is torch's ExecutionTraceObserver in a process whose free() does nothing during the step, so that each address belongs
+to one object. Every tensor and storage that any operator takes or returns must be the same one in ptbpf's file: ids are equal
+up to renaming, in both directions. The result of torch's observer in an ordinary process is printed for comparison."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ def tensors(values):
 
 
 def pairs(want, got):
-    """Tensors of both files that stand in one place: [(node, node, end, tensor, tensor)], in order."""
+    """Tensors at the same position in both files: [(node, node, end, tensor, tensor)], in order."""
     check(len(want) == len(got), f"{len(want)} threads and {len(got)}")
     out = []
     for a, b in zip(want, got):
@@ -69,7 +69,7 @@ def pairs(want, got):
 
 
 def edges(threads, field, known):
-    """(node that gave it, node that takes it) for each tensor or storage of leaves; nodes and places by their partner's names."""
+    """(node that returned it, node that takes it) for each tensor or storage of leaves; nodes are named by their partners."""
     nodes = sorted((n for t in threads for n in t), key=lambda n: n.id)
     parents = {n.parent for n in nodes}
     made, out = {}, set()
@@ -85,7 +85,7 @@ def edges(threads, field, known):
 
 
 def judge(want, got):
-    """[(true edges, false, missing) of tensors, of storages], and what is named wrongly."""
+    """[(true edges, false, missing) of tensors, of storages], and wrong ids."""
     both, wrong = pairs(want, got), []
     for field in (0, 1):
         to, back = {}, {}
@@ -101,7 +101,7 @@ def judge(want, got):
     return counts, wrong
 
 
-# Frees of memory say when a storage ends that only a Python object holds (torch.load)
+# Frees of memory show the end of a storage that only a Python object holds (torch.load)
 OPTIONS = {"aliases": ["--profile-memory"]}
 
 
@@ -138,5 +138,5 @@ def test_flow(ws, kind, detail):
     for agent in (False, True):
         counts, wrong = judge(want, exported(ws, recorded(ws, kind, agent)))
         check(not wrong and not any(c[1] or c[2] for c in counts),
-              f"{'agent' if agent else 'probes'}: {summary(counts)}; {len(wrong)} places\n" + "\n".join(wrong[:12]))
+              f"{'agent' if agent else 'probes'}: {summary(counts)}; {len(wrong)} wrong ids\n" + "\n".join(wrong[:12]))
     detail(f"{summary(counts)} (torch's own trace: {summary(theirs)})")

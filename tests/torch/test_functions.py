@@ -21,7 +21,7 @@ def marked(names):
 
 
 def run(which, program, *args, env=None):
-    """Runs a program of this folder under the Python of an environment; what it printed."""
+    """Runs a program of this folder under the Python of an environment; returns its output."""
     environment = environments.get(which)
     if environment.why_not():
         pytest.skip(environment.why_not())
@@ -53,7 +53,7 @@ def test_schemas(which, detail):
 
 @pytest.mark.parametrize("which", marked(WHEELS if soak() else ("main",)))
 def test_agent_stress(which, detail):
-    """The agent's callback comes and goes under threads that throw, fork and end."""
+    """The agent's callback is registered and removed while threads throw, fork and end."""
     detail(run(which, "agent_stress.py", *(word for name, path in AGENTS.items() for word in ("--" + name, path)),
                "--rounds", 10000 if soak() else 3000,
                env={"LD_PRELOAD": f"{AGENTS['haste']}:{AGENTS['agent']}", "OMP_NUM_THREADS": "1"}))

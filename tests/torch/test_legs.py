@@ -13,11 +13,11 @@ import run_leg
 from support import AGENT, check, require_root, soak
 
 WITH_AGENT = ["--agent", AGENT]
-# What torches beside the main one run by default: every kind of operator, thread, compiled region and value once.
+# What runs by default with torches other than the main one: every kind of operator, thread, compiled region and value once.
 SOME = ("elementwise", "backward", "custom_function", "exceptions", "annotations", "views_inplace", "strings",
         "lists_of_numbers", "results", "two_threads", "raising_threads", "thread_churn", "optimizers", "transformer",
         "script_unfused", "compile_eager", "compile_inductor")
-# What other CPythons with the main torch run: what is written in Python, or is an object of Python where ptbpf reads it.
+# What runs with the main torch under other CPythons: what is written in Python, or where ptbpf reads Python's objects.
 OF_PYTHON = ("custom_function", "exceptions", "annotations", "strings", "lists_of_numbers", "results", "two_threads",
              "compile_eager")
 
@@ -27,8 +27,8 @@ def repeated(option, words):
 
 
 def options(which):
-    """All windows on the main leg. Elsewhere `names` holds all threads, `full` arguments and Execution Traces, `held` memory:
-    `shapes` and `memory` are parts of these. The agent and memory where the torch is not the main one's."""
+    """All windows on the main leg. On the others `names` covers all threads, `full` arguments and Execution Traces, `held`
+    memory: `shapes` and `memory` are parts of these. The agent and memory only with torches other than the main one."""
     if which == "main":
         return [*WITH_AGENT, "--agent-windows", "names,full,held"]
     if soak():
@@ -58,5 +58,5 @@ def test_leg(which, no_gc):
 
 
 def test_differences_are_documented():
-    """What a comparison excuses has its row in differences.md."""
+    """Every excuse of a comparison has a row in differences.md."""
     run_leg.check_rows()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Memory that payloads cannot have, against torch.profiler: the device half, fed as the CUDA caching allocator feeds it;
-blocks that change threads; and what torch's own tests assert of memory in files (K9, K10, T4, F4).
+"""Memory events that payloads cannot produce, against torch.profiler: those of a device, sent as the CUDA caching allocator
+does; blocks that change threads; and torch's own assertions about memory in files (K9, K10, T4, F4).
 
-Each function runs alone under ptbpf and then under torch's profiler with ptbpf watching: both must be what torch tells.
-"""
+Each function runs alone under ptbpf and then under torch's profiler and ptbpf: both must give torch's result."""
 
 import contextlib
 import gzip
@@ -32,7 +31,7 @@ class Target(CommandTarget):
 
 
 class Window:
-    """One window of ptbpf around one command."""
+    """One window of ptbpf during one command."""
 
     def __init__(self, folder, *command, options=()):
         self.capture, self.path = folder + "/w.ptb", folder + "/w.json"
@@ -62,14 +61,14 @@ def events(trace):
 
 
 def steps(found):
-    """CPU totals run from where a tool began: only their steps say something."""
+    """CPU totals are relative to the start of a tool, so only their changes are compared."""
     cpu = [e[5] for e in found if e[3] == 0]
     return [(*e[:5], e[5] - cpu[0] if e[3] == 0 else e[5], e[6]) for e in found]
 
 
 @contextlib.contextmanager
 def compared(name):
-    """ptbpf alone and beside torch against torch; then the caller's own checks."""
+    """ptbpf alone, and together with torch, against torch; then the caller's own checks."""
     with workspace() as folder:
         theirs = folder + "/torch.json"
         alone = Window(folder, "do", name)
@@ -77,7 +76,7 @@ def compared(name):
         both = Window(folder, "torch", name, theirs)
         trusted = read_profiled(theirs)
         want, first, second = events(trusted), events(alone.trace), events(both.trace)
-        check(want, "torch tells of no memory")
+        check(want, "torch has no memory events")
         same("alone", steps(first), steps(want))
         same("beside torch's profiler", steps(second), steps(want))
         same("addresses", [e[7] for e in second], [e[7] for e in want])
@@ -116,7 +115,7 @@ def test_user_scopes():
 
 
 def test_event_args():
-    """K9, K10: and beside their asserts exactly the keys and values that torch writes."""
+    """K9, K10, and exactly the keys and values that torch writes."""
     with compared("out_of_memory") as (both, trusted):
         for name, keys in (("[memory]", {"Addr", "Device Type", "Device Id", "Bytes"}),
                            ("[OutOfMemory]", {"Device Type", "Device Id", "Bytes"})):
@@ -139,7 +138,8 @@ def test_training(detail):
 
 
 def test_threads():
-    """torch sees its own thread only, never the free of a block there, and keeps counting it; ptbpf sees both threads."""
+    """torch records only its own thread, so it misses frees on the other one and its total stays too high; ptbpf records both
+    threads."""
     with workspace() as folder:
         both = Window(folder, "torch", "threads", folder + "/torch.json")
         want, got = events(read_profiled(folder + "/torch.json")), events(both.trace)
@@ -153,7 +153,7 @@ def test_threads():
 
 
 def test_timeline_files(detail):
-    """F4: the forms of the three files."""
+    """F4: the format of the three files."""
     with workspace() as folder:
         w = Window(folder, "do", "training", options=("--execution-trace",))
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """Reads traces into trees: Chrome traces (torch.profiler's and ptbpf's) and Execution Traces.
 
-The result is the same for all: per payload, a tree of the main thread below the payload's annotation
-and a list of trees of other threads. Knows no differences; compare.py judges.
-"""
+The result has the same form for all: per payload, a tree of the main thread below the payload's annotation and a list of trees
+of other threads. Known differences are the subject of compare.py."""
 
 import bisect
 import gzip
@@ -30,7 +29,7 @@ class Node:
 
 
 class Payload:
-    """What one trace says of one payload."""
+    """One payload in one trace."""
 
     def __init__(self, root):
         self.root = root
@@ -54,7 +53,7 @@ def read_json(path):
 
 
 def read_profiled(path):
-    """torch's own Chrome trace; older versions do not escape the names in it: made good here."""
+    """torch's own Chrome trace; older versions do not escape names, so that is done first."""
     with open(path, encoding="utf-8", errors="replace") as f:
         text = f.read()
     try:
@@ -65,7 +64,7 @@ def read_profiled(path):
 
 
 def read_observer(path):
-    """An Execution Trace; torch does not escape the names in it, so that is made good first."""
+    """An Execution Trace; torch does not escape names, so that is done first."""
     with open(path, encoding="utf-8", errors="replace") as f:
         text = f.read()
     text = re.sub(r'"name": "(.*?)", ("ctrl_deps"|"id")', lambda m: f'"name": {json.dumps(m[1])}, {m[2]}', text)
@@ -73,12 +72,12 @@ def read_observer(path):
 
 
 def ns(value):
-    """Microseconds with three decimals; a float holds them to the digit."""
+    """Nanoseconds of microseconds with three decimals, which a float represents exactly enough."""
     return round(value * 1000)
 
 
 def nest(slices):
-    """Outermost nodes of one thread's slices. An overlap that is no nesting is a child as well."""
+    """Outermost nodes of one thread's slices. An overlap without nesting is a child as well."""
     slices.sort(key=lambda n: (n.begin, n.key))
     roots, stack = [], []
     for n in slices:
@@ -127,11 +126,11 @@ def chrome_flows(events, threads):
 
 
 def load_chrome(path, own=False, pid=None):
-    """own: torch wrote it."""
+    """own: written by torch."""
     document = read_profiled(path) if own else read_json(path)
     events = document["traceEvents"]
     threads = {k: v for k, v in chrome_nodes(events).items() if pid is None or k[0] == pid}
-    legacy = document.get("legacy", False)  # runner.py made it of the older profiler's events
+    legacy = document.get("legacy", False)  # runner.py made it from the older profiler's events
     trace = Trace(document, True, not legacy)
     trace.legacy = legacy
     roots = {tid: nest(nodes) for tid, nodes in threads.items()}
@@ -174,7 +173,7 @@ def flat_attrs(node):
 
 
 def load_observer(path):
-    """An Execution Trace: ids are given on entry, so their order is the order of begin."""
+    """An Execution Trace: ids are assigned on entry, so their order is the order of begins."""
     nodes, parents, special = {}, {}, {}
     for raw in read_observer(path)["nodes"]:
         attrs, parent = flat_attrs(raw)

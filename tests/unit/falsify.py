@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What the tests of the validators share: a valid file, many small falsifications of it, each of which must be found.
+"""Common code of the tests of validators: a valid file and many small falsifications of it, each of which must be found.
 
-They run under the interpreter of the consumers' environment when there is one, since that has jsonschema; without it the
-falsifications that only a schema can find are left out, and said to be.
-"""
+They run under the interpreter of the consumers' environment if there is one, since that has jsonschema; without it the
+falsifications that only a schema can find are omitted, and a message says so."""
 
 import argparse
 import json
@@ -23,7 +22,7 @@ CONSUMERS = os.path.join(os.environ.get("PTBPF_ENV_DIR", "/var/tmp/ptbpf-envs"),
 
 
 def Us(text):
-    """A number with its decimals as written; JSON has no such thing in Python, so it is a marked text."""
+    """A number with its decimals as written, which Python's JSON cannot represent: a marked text."""
     return "\0" + text
 
 
@@ -36,7 +35,7 @@ def dump(doc):
 
 
 class Falsifier:
-    """Counts what is found, remembers what is not."""
+    """Counts the falsifications that are found and collects the others."""
 
     def __init__(self, folder, with_schema):
         self.folder, self.with_schema = folder, with_schema
@@ -47,7 +46,7 @@ class Falsifier:
         return os.path.join(self.folder, name)
 
     def command(self, *args, tool=VALIDATOR):
-        """Exit code of a validator; what it says is printed."""
+        """Exit code of a validator, whose output is printed."""
         r = subprocess.run([sys.executable, tool, *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         print(r.stdout, end="")
         return r.returncode
@@ -70,7 +69,7 @@ class Falsifier:
             self.failures.append(f"{what}: expected a violation of \"{rule}\": {dict(findings.by_rule)}"[:500])
 
     def rows(self, path, rows, read=Us):
-        """(rule that must find it, what is done to the valid document in the file)"""
+        """(rule that must find it, change of the valid document in the file)"""
         with open(path, encoding="utf-8") as f:
             text = f.read()
         for rule, change in rows:

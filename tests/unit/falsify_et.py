@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""tools/validate_et.py: takes what ptbpf writes, and refuses each of many small falsifications of it.
+"""tools/validate_et.py accepts ptbpf's output, and refuses each of many small falsifications of it.
 
   falsify_et.py HELPER     (test_validators.py)
 """
@@ -39,7 +39,7 @@ def slices(trace, name):
     return [e for e in trace["traceEvents"] if e["ph"] == "X" and name in e["name"]]
 
 
-# ---- of the document; (rule that must find it, what is done to a valid trace) ----
+# ---- of the document; (rule that must find it, change of a valid trace) ----
 
 def other_schema(d): d["schema"] = "1.0.4-chakra.0.0.4"
 def unknown_key(d): d["extra"] = 1
@@ -156,7 +156,7 @@ RULES = {
     "account": (one_node_less, said_less, said_more, without_note, noted_for_nothing, foreign_pid, hidden_process),
 }
 
-# What a schema finds too, found without it: by those rules for torch's own files.
+# Falsifications that a schema finds, too, found without it: by the rules for torch's own files.
 TORCH = {"document": (other_schema, no_finish, text_pid), "values": (no_strides,), "attrs": (order_of_attrs, attr_text)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""tools/validate_trace.py on GPUs: takes what ptbpf writes, and refuses each of many small falsifications of it.
+"""tools/validate_trace.py with GPUs: accepts ptbpf's output, and refuses each of many small falsifications of it.
 
   falsify_gpu.py HELPER     (test_validators.py)
 """
@@ -34,7 +34,7 @@ def remove(doc, e): doc["traceEvents"].remove(e)
 def ns(text): return int(text[1:].replace(".", ""))
 
 
-# what is done to a valid trace
+# changes of a valid trace
 def text_stream(d): cat(d, "kernel")["args"]["stream"] = "7"
 def no_grid(d): del cat(d, "kernel")["args"]["grid"]
 def unknown_arg(d): cat(d, "kernel")["args"]["speed"] = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""tools/validate_trace.py: takes what ptbpf writes, and refuses each of many small falsifications of it.
+"""tools/validate_trace.py accepts ptbpf's output, and refuses each of many small falsifications of it.
 
   falsify_trace.py HELPER     (test_validators.py)
 """
@@ -34,7 +34,7 @@ def memory(doc):
     return [e for e in doc["traceEvents"] if e["name"] == "[memory]" and e["args"]["Device Type"] == 0]
 
 
-# (rule that must find it, what is done to a valid trace)
+# (rule that must find it, change of a valid trace)
 def swap_phase(d): marked(d, "s")["ph"] = "t"
 def unknown_arg(d): slices(d)[0]["args"]["stream"] = 7
 def unknown_key(d): d["WARNING"] = ["x"]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Captures that are made to exhaust their reader (hostile_cases.c): report and export end in time and within
-1 GiB + 20 times the file's size, with a document that is whole, and an exit code that says whether all is in it.
+"""Captures that are made to exhaust their reader (hostile_cases.c): report and export end in time and within 1 GiB + 20 times
+the file's size, with a complete document and an exit code that says whether anything was left out.
 
-A case whose name begins with honest_ is no attack: nothing of it is left out, and it takes little more than 20 times
-its size. With PTBPF_SOAK=1 every command runs on every case, at several times the size.
-"""
+A case whose name begins with honest_ is no attack: nothing of it is left out, and it needs little more than 20 times its size.
+With PTBPF_SOAK=1 every command runs on every case, at several times the size."""
 
 import json
 import os
@@ -17,7 +16,7 @@ import pytest
 from support import PTBPF, check, soak
 
 MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "hostile_capture")
-DEADLINE_S = 60  # of processor time, per 100 MB of a capture and at least: others may use the machine, too
+DEADLINE_S = 60  # of processor time, per 100 MB of a capture and at least; wall time would depend on other processes
 COMMANDS = {
     "t": ["report"],
     "s": ["report", "--group-by-input-shape", "--with-flops"],
@@ -32,8 +31,8 @@ COMMANDS = {
     "n": ["export", "--format", "memory"],
     "h": ["export", "--format", "memory-html"],
 }
-HONEST_FIXED = 128 << 20  # bytes of memory that do not grow with the capture
-NOT_RECORDED = "contains no"  # a sentence, not a failure
+HONEST_FIXED = 128 << 20  # bytes of memory that do not depend on the capture
+NOT_RECORDED = "contains no"  # a message, no failure
 
 
 def run(command, capture, out):
@@ -60,7 +59,7 @@ def run(command, capture, out):
 
 
 def problem(name, letter, result, out, capture):
-    """What is wrong with how a command ended, or None."""
+    """What is wrong with the end of a command, or None."""
     code, seconds, peak, text = result
     command = COMMANDS[letter]
     bad = None

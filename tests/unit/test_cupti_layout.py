@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What the agent and ptbpf know of CUPTI against the real headers and libraries that are at hand: offsets and numbers, the
-mock's record sizes, exported functions, and where the pair of buffer functions is kept. Headers are looked for in
-CUDA toolkits and Python environments; `PYTHONPATH=tests python3 tests/unit/test_cupti_layout.py` gets wheels of old versions from
-the package index, once, into the environments' folder."""
+"""The agent's and ptbpf's CUPTI layouts against the real headers and libraries on this machine: offsets and numbers, the mock's
+record sizes, exported functions, and where CUPTI stores the pair of buffer functions.
+
+Headers are searched for in CUDA toolkits and Python environments; `PYTHONPATH=tests python3 tests/unit/test_cupti_layout.py`
+downloads wheels of old versions from the package index, once, into the environments' folder."""
 import ctypes
 import glob
 import os
@@ -39,7 +40,7 @@ def fetch():
                 subprocess.run([sys.executable, "-m", "zipfile", "-e", path, into], check=True)
 
 
-AMBIGUOUS = {18}  # 12.0 and 12.1 call themselves so, too, and have longer records
+AMBIGUOUS = {18}  # 12.0 and 12.1 have the same version, but longer records
 
 
 def folders(file):
@@ -73,7 +74,7 @@ def defines(folder):
 
 
 def check_headers(folder, cuda, mock):
-    """0, or what is not as it should be."""
+    """0, or a list of problems."""
     with tempfile.TemporaryDirectory() as tmp:
         program = os.path.join(tmp, "check")
         run = subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-w", "-o", program, "-I", folder, "-I", cuda, "-I",

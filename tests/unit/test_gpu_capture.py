@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A capture of a made-up training loop on two GPUs through the command line: each document is valid, and says of the
-GPUs what the loop was made of.
-"""
+"""A capture of a generated training loop on two GPUs through the command line: each document is valid and has the GPU work of
+the loop."""
 
 import collections
 import json

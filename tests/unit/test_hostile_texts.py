@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A capture whose texts attack terminals, JSON and HTML: what is printed is plain text on lines of our own, JSON is JSON in
-UTF-8 without repeated keys, the page has no markup but ours."""
+"""A capture whose texts attack terminals, JSON and HTML: the output is plain text on ptbpf's own lines, JSON is valid UTF-8
+without repeated keys, the page has only ptbpf's markup."""
 
 import html.parser
 import json
@@ -13,7 +13,7 @@ from support import PTBPF
 MAKER = os.path.join(os.path.dirname(os.path.abspath(PTBPF)), "tests", "fake_hostile_capture")
 
 def plain(what, data):
-    """Text for people: UTF-8, no controls but line ends, nothing without width, no line that a name began."""
+    """Text for people: UTF-8, no control characters except newlines, no zero-width characters, no line that a name began."""
     text = data.decode("utf-8")
     bad = {f"U+{ord(c):04X}" for c in text if c != "\n" and unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Cs")}
     assert not bad, f"{what} prints {sorted(bad)}"

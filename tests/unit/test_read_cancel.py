@@ -26,7 +26,7 @@ RUNS = [("honest_launches", ["report", "--gpu"], (0.1, 0.4, 0.8, 1.1)),
 
 
 def cpu_of(pid):
-    """Seconds, and whether the process is still there; it is not reaped before."""
+    """Processor seconds, and whether the process still exists; it is not reaped before."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
         rest = f.read().rsplit(")", 1)[1].split()
     return (int(rest[11]) + int(rest[12])) / TICK, rest[0] != "Z"

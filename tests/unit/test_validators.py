@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""The validators of tools/ take what the exporters write, and find what is false (falsify.py)."""
+"""The validators of tools/ accept the exporters' output, and find falsifications (falsify.py)."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""A target for the agent: does what it is asked on stdin, one line of words each, and answers `answer JSON`.
+"""A target for the agent: executes commands from stdin, one a line, and answers `answer JSON`.
 
   agent_work.py [notorch]      prints `answer "ready"` first
 """
@@ -52,7 +52,7 @@ class Commands:
         return tids
 
     def parallel(self, cnt, ops):
-        """CNT threads at once that raise, too."""
+        """CNT threads at once that also raise."""
         def work():
             for _ in range(int(ops)):
                 torch.neg(torch.ones(2))
@@ -77,7 +77,7 @@ class Commands:
         return [pid, os.waitpid(pid, 0)[1]]
 
     def callbacks(self):
-        """Does anybody listen to operators? torch's own word."""
+        """Whether any callback is registered, according to torch."""
         with open("/proc/self/maps") as f:
             path = next(line.split()[-1] for line in f if line.rstrip().endswith("libtorch_cpu.so"))
         fn = ctypes.CDLL(path)["_ZN2at18hasGlobalCallbacksEv"]
@@ -85,7 +85,7 @@ class Commands:
         return fn()
 
     def until_silent(self, limit):
-        """Seconds until nobody listens any more, None: longer than LIMIT."""
+        """Seconds until no callback is registered; None: longer than LIMIT."""
         begin = time.monotonic()
         while self.callbacks():
             if time.monotonic() - begin > float(limit):
@@ -126,13 +126,13 @@ class Commands:
         self.observer.unregister_callback()
 
     def load(self, path, again="1"):
-        """dlopen and dlclose, as often as told."""
+        """dlopen and dlclose, so many times."""
         dl = ctypes.CDLL(None)
         dl.dlopen.restype, dl.dlclose.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
         return [bool(h) and dl.dlclose(h) == 0 for h in (dl.dlopen(path.encode(), 2) for _ in range(int(again)))]
 
     def busy_start(self):
-        """A thread that goes on with operators while other things are asked."""
+        """A thread that runs operators while other commands are executed."""
         self.busy = [threading.Event(), 0, None]
 
         def work():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Operators that live briefly: each of a Library of its own, registered, left alone for a while, called, and gone at once.
+"""Short-lived operators: each in a Library of its own, registered, unused for a while, called, and removed at once.
 
   brief_ops.py GO CNT      GO: waited for, a dash: goes on at once
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Training loops that a window of memory cuts at different places, for the truth of categories.
+"""Training loops in which windows begin at different points, for the truth of categories of memory.
 
   category_work.py --torch FOLDER    each kind under torch.profiler, its raw timeline in FOLDER/KIND.raw.json.gz. With
-                                     NO_FREE (libno_free.so) free() does nothing: torch takes a block from before the
-                                     window for the next one at its address, since it does not see its free
-  category_work.py                   says `ready`; for each line KIND on stdin prepares it and says `set`, and with the
-                                     next line takes the same steps and says `done`. A third line lets go of them
-  category_work.py --running         trains with Adam, then with its fused form; says `running STATE PARAMETERS`, their
-                                     bytes, and for each line `waited` six steps later; `next` goes on
+                                     NO_FREE (libno_free.so) free() does nothing: torch confuses a block from before
+                                     the window with the next one at its address, since it does not see its free
+  category_work.py                   prints `ready`; for each line KIND on stdin prepares it and prints `set`; for the next
+                                     line takes the same steps and prints `done`; for a third line frees everything
+  category_work.py --running         trains with Adam, then with its fused form; prints `running STATE PARAMETERS`, their
+                                     bytes, and for each line `waited` six steps later; `next` switches
 """
 
 import ctypes
@@ -23,7 +23,7 @@ KINDS = {}
 
 
 def kind(function):
-    """The function prepares what is before the window and returns what happens in it."""
+    """The function prepares what exists before the window and returns what happens in it."""
     KINDS[function.__name__] = function
     return function
 
@@ -78,7 +78,7 @@ def momentum_first():
 
 @kind
 def momentum_one():
-    """A single step makes the state and does not change it."""
+    """A single step creates the state and does not change it."""
     loop = Loop(sgd)
     return lambda: loop.steps(1)
 
@@ -110,7 +110,7 @@ def adamw_fused():
 
 @kind
 def after_forward():
-    """The window begins before backward(): it reads what forward() left."""
+    """The window begins before backward(), which reads what forward() left."""
     loop = Loop(torch.optim.Adam)
     loop.steps(2)
     loop.forward()
@@ -124,7 +124,7 @@ def after_forward():
 
 @kind
 def after_backward():
-    """The window begins before step(): gradients are from before."""
+    """The window begins before step(): gradients are older."""
     loop = Loop(torch.optim.Adam)
     loop.steps(2)
     loop.forward()
@@ -165,7 +165,7 @@ class Block(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.place = nn.Embedding(200, 64), nn.Embedding(64, 64)
+        self.embed, self.position = nn.Embedding(200, 64), nn.Embedding(64, 64)
         self.norm, self.qkv, self.out = nn.LayerNorm(64), nn.Linear(64, 192), nn.Linear(64, 64)
         self.mlp = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 256), nn.GELU(), nn.Dropout(0.1), nn.Linear(256, 64))
         self.head = nn.Linear(64, 10)
@@ -173,7 +173,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         x = (x.abs() * 20).long()
-        h = self.embed(x) + self.place(torch.arange(x.shape[1]))
+        h = self.embed(x) + self.position(torch.arange(x.shape[1]))
         q, k, v = self.qkv(self.norm(h)).chunk(3, dim=-1)
         a = q @ k.transpose(-2, -1) / 8
         a = a.masked_fill(self.mask == 0, float("-inf")).softmax(-1)
@@ -189,7 +189,7 @@ def transformer():
 
 @kind
 def averaged():
-    """A hook of the optimizer changes tensors of its own in step()."""
+    """A hook of the optimizer changes its own tensors in step()."""
     loop = Loop(torch.optim.Adam)
     shadow = [torch.zeros_like(p) for p in loop.model.parameters()]
 
@@ -203,7 +203,7 @@ def averaged():
 
 @kind
 def closure():
-    """All happens within step()."""
+    """Everything happens inside of step()."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 128), nn.BatchNorm1d(128), nn.Linear(128, 10))
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2, history_size=2)
@@ -233,32 +233,32 @@ def saved():
 
 
 def prepared(name):
-    gc.collect()  # cycles of the one before end here, not in the window
+    gc.collect()  # cycles of the previous kind end here, not in the window
     return KINDS[name]()
 
 
-def run_on(loop, asked):
-    """Steps until told to go on."""
+def run_on(loop, commands):
+    """Steps until the next command."""
     state = [t for s in loop.optimizer.state.values() for t in s.values()]
     print("running", sum(t.nbytes for t in state), sum(p.nbytes for p in loop.model.parameters()), flush=True)
     done, word = 0, ""
     while word != "next":
         loop.steps(1)
         done += 1
-        if not word and asked:
-            word, done = asked.pop(), 0
+        if not word and commands:
+            word, done = commands.pop(), 0
         if word and done == 6:
             print("waited", flush=True)
             word = ""
 
 
 def run_endlessly():
-    asked = []
-    threading.Thread(target=lambda: [asked.append(line.strip()) for line in sys.stdin], daemon=True).start()
+    commands = []
+    threading.Thread(target=lambda: [commands.append(line.strip()) for line in sys.stdin], daemon=True).start()
     for fused in (False, True):
         loop = Loop(lambda p: torch.optim.Adam(p, fused=fused))
         loop.steps(1)
-        run_on(loop, asked)
+        run_on(loop, commands)
 
 
 def main():

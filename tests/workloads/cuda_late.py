@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Fills memory of the pretended GPU of tests/mock_cuda, the k-th time k + 1 bytes, with libraries that come and go.
+"""Fills memory of the mock GPU of tests/mock_cuda, the k-th time k + 1 bytes, with libraries that are loaded and unloaded.
 
   cuda_late.py DIR GO MODE     DIR: the mock libraries
 
-Prints `ready`, waits for the file GO (a dash: goes on at once), loads what MODE says, and fills, `round N` after each
+Prints `ready`, waits for the file GO (a dash: goes on at once), loads according to MODE, and fills, `round N` after each
 hundred, until the file GO.stop is there (a dash: 300 times). Prints one line of JSON with the sides used, by k.
 
   late    libcuda and libcudart when GO is there
@@ -50,7 +50,7 @@ def fill(lib, k, side=0):
 
 
 def another_profiler():
-    """As torch's: a pair of functions of its own, and kinds enabled."""
+    """Like torch's: its own pair of callbacks, and enabled kinds."""
     cupti = load("libcupti.so.12")
     buffers = []
 
@@ -116,7 +116,7 @@ def rounds(libs):
         time.sleep(0.005)
 
 
-load("libcupti.so.12")  # before torch, which brings one that is not pretended
+load("libcupti.so.12")  # before torch, which loads a real one
 import torch  # noqa: E402
 
 driver = load("libcuda.so.1") if MODE != "late" else None

@@ -53,18 +53,18 @@ class Worker(threading.Thread):
 
     def __init__(self, cuda, steps):
         super().__init__(name="cuda worker")
-        self.cuda, self.steps, self.told = cuda, steps, []
+        self.cuda, self.steps, self.log = cuda, steps, []
         Worker.last_stream += 1
         self.stream_nr = Worker.last_stream
 
-    def tell(self, name, stream="-", size=0, *work):
-        self.told.append(f"call {threading.get_native_id()} {name} {stream} {size}")
-        self.told += [f"work {w} {size}" for w in work]
+    def add(self, name, stream="-", size=0, *work):
+        self.log.append(f"call {threading.get_native_id()} {name} {stream} {size}")
+        self.log += [f"work {w} {size}" for w in work]
 
     def launch(self, which, stream, ran=True):
         self.cuda.must(self.cuda.runtime.cudaLaunchKernel(self.cuda.host(which), Dim3(2, 3, 1), Dim3(32, 4, 1), None,
                                                           128, stream), "cudaLaunchKernel")
-        self.tell("cudaLaunchKernel", self.stream_nr, 0, *([f"kernel {self.cuda.KERNELS[which]}"] if ran else []))
+        self.add("cudaLaunchKernel", self.stream_nr, 0, *([f"kernel {self.cuda.KERNELS[which]}"] if ran else []))
 
     def capture(self, stream):
         graph, execute = ctypes.c_void_p(), ctypes.c_void_p()
@@ -78,17 +78,17 @@ class Worker(threading.Thread):
     def step(self, stream, device, host, graph):
         size, nr = len(host), self.stream_nr
         self.cuda.call("cudaMemcpyAsync", device, host, ctypes.c_size_t(size), 1, stream)
-        self.tell("cudaMemcpyAsync", nr, size, "memcpy HtoD")
+        self.add("cudaMemcpyAsync", nr, size, "memcpy HtoD")
         for which in range(2):
             self.launch(which, stream)
         self.cuda.call("cudaMemsetAsync", device, 1, ctypes.c_size_t(64), stream)
-        self.tell("cudaMemsetAsync", nr, 64, "memset -")
+        self.add("cudaMemsetAsync", nr, 64, "memset -")
         self.cuda.call("cudaGraphLaunch", graph, stream)
-        self.tell("cudaGraphLaunch", nr, 0, *(f"kernel {name}" for name in self.cuda.KERNELS))
+        self.add("cudaGraphLaunch", nr, 0, *(f"kernel {name}" for name in self.cuda.KERNELS))
         self.cuda.call("cudaMemcpy", host, device, ctypes.c_size_t(size), 2)
-        self.tell("cudaMemcpy", 0, size, "memcpy DtoH")
+        self.add("cudaMemcpy", 0, size, "memcpy DtoH")
         self.cuda.call("cudaStreamSynchronize", stream)
-        self.tell("cudaStreamSynchronize", nr)
+        self.add("cudaStreamSynchronize", nr)
 
     def run(self):
         stream, device, host = ctypes.c_void_p(), ctypes.c_void_p(), (ctypes.c_char * 2048)()
@@ -122,8 +122,8 @@ def main():
     for worker in workers:
         worker.join()
     cuda.call("cudaDeviceSynchronize")
-    workers[0].tell("cudaDeviceSynchronize")
-    print("\n".join(line for w in workers for line in w.told) + "\nok", flush=True)
+    workers[0].add("cudaDeviceSynchronize")
+    print("\n".join(line for w in workers for line in w.log) + "\nok", flush=True)
     time.sleep(opts.rest / 1000)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Puts work on the pretended GPU of tests/mock_cuda at once after its cuInit(), and ends as soon as that is done:
+"""Puts work on the mock GPU of tests/mock_cuda directly after its cuInit(), and ends as soon as that is done:
 
   gpu_first.py DIR - [notorch]     as gpu_work.py
 
@@ -13,7 +13,7 @@ import time
 import gpu_work
 
 begin = time.monotonic()
-gpu = gpu_work.Gpu()  # its first call is the one that calls cuInit()
+gpu = gpu_work.Gpu()  # the first call of CUDA, which calls cuInit()
 took = time.monotonic() - begin
 time.sleep(float(os.environ.get("GPU_FIRST_PAUSE", "0")))
 for _ in range(5):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Puts work on the pretended GPU of tests/mock_cuda from inside operators and annotations of torch, through ctypes.
+"""Puts work on the mock GPU of tests/mock_cuda from inside operators and annotations of torch, through ctypes.
 
   gpu_work.py DIR GO [threads|fork|many N|notorch]     DIR: the mock libraries
 
@@ -14,8 +14,8 @@ import sys
 import threading
 import time
 
-# Wheels of torch bring a CUPTI and a runtime of their own. The agent takes the CUPTI that the loader has first, kernel
-# probes the runtime that is mapped lowest: one goes before torch, the other behind it.
+# torch's wheels have their own CUPTI and runtime. The agent uses the CUPTI that was loaded first, kernel probes the
+# runtime with the lowest address: one is loaded before torch, the other after it.
 DIR, GO, *MODE = sys.argv[1:]
 DRIVER = ctypes.CDLL(os.path.join(DIR, "libcuda.so.1"))
 if os.environ.get("GPU_WORK_CUPTI", "1") != "0":
@@ -100,7 +100,7 @@ class Gpu:
         self.launch("reduce", self.side)
         self.call("cudaStreamEndCapture", self.side, ctypes.byref(graph))
         self.call("cudaGraphInstantiate", ctypes.byref(self.exec), graph, ctypes.c_ulonglong(0))
-        self.did = self.did[:-3]  # nothing ran
+        self.did = self.did[:-3]  # captured, not run
 
     def replay(self):
         self.call("cudaGraphLaunch", self.exec, self.side)
@@ -186,7 +186,7 @@ def main():
         torch.set_num_threads(1)
         torch.neg(torch.ones(2))
     if GO == "-":
-        time.sleep(1)  # as programs do that load their data: who listens must first learn that there is CUDA
+        time.sleep(1)  # a tracer needs time to learn that CUDA is loaded; real programs load their data then
     print("ready", flush=True)
     while GO != "-" and not os.path.exists(GO):
         time.sleep(0.02)

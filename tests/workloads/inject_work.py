@@ -4,8 +4,8 @@
   inject_work.py THREADS [BYSTANDERS]     until a line on stdin. Prints `ready PID`, then at the end for each thread
                                           `final STEPS DIGEST...`, a digest of everything up to each tenth step.
 
-As far as two runs come, their digests are the same, whatever happens around them. BYSTANDERS is the number of
-threads that wait in every way that Python has, and check that they wait as long as they must.
+Two runs have the same digests for as many steps as both have done, whatever happens around them. BYSTANDERS is the
+number of threads that wait with every blocking function of Python, and check that they wait long enough.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def one_step(k, state, digest):
         torch.mm(torch.ones(2, 3), torch.ones(2, 3))
     except RuntimeError as e:
         digest.update(str(e)[:40].encode())
-    big = torch.arange(200000, dtype=torch.float32).mul(k + 1.5).cumsum(0)  # in the pool of threads
+    big = torch.arange(200000, dtype=torch.float32).mul(k + 1.5).cumsum(0)  # in the thread pool
     state = state * 0.999 + x.grad * 1e-6
     for t in (loss.detach(), x.grad, big[::1000].contiguous(), state):
         digest.update(t.numpy().tobytes())

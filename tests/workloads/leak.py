@@ -31,7 +31,7 @@ def main():
             recent.append(kept.mean())
             if mode == "leak":
                 history.append(kept)
-        if len(recent) > 8:  # a window of the last few is no leak
+        if len(recent) > 8:  # so that a window of the last few steps has no leak
             recent.pop(0)
         done += 1
         if done == 1 or done % 20 == 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Maps the code of files as the loader would, executes none of it: all that a process needs to be taken for one
-that has loaded them.
+"""Maps the code of files as the loader would, without executing it, so that a tracer takes the process for one that has loaded
+them.
 
   map_libs.py FILE...
 """

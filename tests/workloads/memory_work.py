@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""Does one thing with memory inside annotations and tells what the kernel says of it.
+"""Performs one memory operation inside annotations and prints the kernel's counters.
 
   memory_work.py GO faults|threads|old_blocks
   memory_work.py GO reclaim FILE MIB     sums a file of so many MiB, mapped, again and again
@@ -87,7 +87,7 @@ def faults():
 
 
 def threads():
-    """A block made here and freed elsewhere, and the other way round; one thread after the other."""
+    """Blocks that one thread allocates and another frees, in both directions; one thread after the other."""
     box = {}
 
     def take():
@@ -134,18 +134,18 @@ def exhaust(mib):
 
 
 class Cuda:
-    """ctypes, as a program would that is no part of torch."""
+    """CUDA through ctypes, as in a program without torch."""
 
     def __init__(self, folder):
         self.driver = ctypes.CDLL(os.path.join(folder, "libcuda.so.1"))
         self.runtime = ctypes.CDLL(os.path.join(folder, "libcudart.so.12"))
-        self.told = []
+        self.calls = []
 
     def call(self, name, *args):
         lib = self.driver if name.startswith("cuM") else self.runtime
         result = getattr(lib, name)(*args)
-        self.told.append({"name": name, "result": result})
-        return self.told[-1]
+        self.calls.append({"name": name, "result": result})
+        return self.calls[-1]
 
     def take(self, name, size, *more):
         out = ctypes.c_void_p()
@@ -178,7 +178,7 @@ def cuda(folder):
         c.call("cuMemUnmap", address, size).update(bytes=2 * MIB, addr=address.value)
         c.give("cuMemRelease", handle)
         c.take("cuMemAlloc_v2", 1 << 41)
-    mark("cuda", calls=c.told)
+    mark("cuda", calls=c.calls)
 
 
 def main():
@@ -186,7 +186,7 @@ def main():
     torch.set_num_threads(1)
     if ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0):
         sys.exit("cannot switch huge pages off")
-    if mode == "cuda":  # mapped before the tracer comes, as torch does it
+    if mode == "cuda":  # mapped before the tracer attaches, as with torch
         Cuda(args[0]).give("cudaFree", ctypes.c_void_p())
     quiet(0.1)
     print("ready", flush=True)

@@ -12,7 +12,7 @@ import time
 
 import torch
 
-REST = 0.05  # seconds: leaves the processor to the tracer and to other tests for half the time or more
+REST = 0.05  # seconds: leaves the processor to the tracer and to other tests at least half the time
 x = torch.ones(4, 4)
 
 
@@ -20,7 +20,7 @@ def on_fork(*_):
     pid = os.fork()
     if pid == 0:
         with torch.autograd.profiler.record_function("child at work"):
-            while time.process_time() < 1:  # of this process: on a busy machine it lives as much longer
+            while time.process_time() < 1:  # processor time: on a busy machine the child lives longer
                 torch.neg(x)
         os._exit(0)
     print(f"forked {pid}", flush=True)
@@ -32,7 +32,7 @@ def on_exec(*_):
 
 
 def main():
-    # the interpreter must be between two operators of ours, so the handlers only leave a mark
+    # the interpreter must be between two operators, so the handlers only set a flag
     marks = []
     for sig in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
         signal.signal(sig, lambda s, f: marks.append(s))

@@ -36,7 +36,7 @@ def main():
             loop(x, rounds[0])
             gates[1].wait()
 
-    for x in xs:  # the same threads all along: none begins or ends in a window
+    for x in xs:  # the same threads for all commands: none begins or ends in a window
         threading.Thread(target=work, args=(x,), daemon=True).start()
     print("ready", flush=True)
     for line in sys.stdin:

@@ -2,7 +2,7 @@
 """Trains small models, for the truth of memory timelines.
 
   timeline_work.py KIND --torch FILE    three steps under torch.profiler, its raw timeline in FILE (.raw.json.gz)
-  timeline_work.py KIND GO              says `ready`, takes the same three steps when GO exists, says `done`,
+  timeline_work.py KIND GO              prints `ready`, takes the same three steps when GO exists, prints `done`,
                                         ends when GO is gone
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""An ordinary small training loop: a model, an optimizer, a data loader. Knows nothing of profilers.
+"""An ordinary small training loop: a model, an optimizer, a data loader; without profilers.
 
   train_loop.py [STEPS] [WORKERS]     STEPS 0: until it is stopped
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What ptbpf costs, measured in the target and beside torch.profiler, in one run with interleaved rounds.
+"""The cost of ptbpf, measured in the target and compared with torch.profiler, in one run with interleaved rounds.
 
   sudo tools/bench/bench.py [--python PYTHON] [--rounds N] [--json FILE]
 
@@ -72,7 +72,7 @@ def cpu_seconds(pid):
 
 
 def traced_round(target, work, mode, series, folder):
-    """One window of ptbpf around one timing, and everything that its report tells."""
+    """One window of ptbpf around one timing, and the values of its report."""
     capture = os.path.join(folder, "b.ptb")
     with Tracer("attach", "--pid", target.proc.pid, "-o", capture, *MODES[mode], "--no-table") as t:
         t.wait_attached()
@@ -110,11 +110,11 @@ def measure(args):
                     traced_round(target, work, mode, series, folder)
                     series.add(f"{work}.after", target.ask("time", work, MILLISECONDS)["ns"])
                 for verb in THEIRS:
-                    told = target.ask(verb, work, 30000 if work == "neg" else 100)
-                    series.add(f"{work}.torch.{verb}", told["ns"])
-                    if "stop_ns_per_op" in told:
-                        series.add(f"{work}.torch.{verb}.stop", told["stop_ns_per_op"])
-                        series.add(f"{work}.ops", told["ops_per_unit"])
+                    answer = target.ask(verb, work, 30000 if work == "neg" else 100)
+                    series.add(f"{work}.torch.{verb}", answer["ns"])
+                    if "stop_ns_per_op" in answer:
+                        series.add(f"{work}.torch.{verb}.stop", answer["stop_ns_per_op"])
+                        series.add(f"{work}.ops", answer["ops_per_unit"])
             bench_memory.round_of(target, fresh, series, folder)
             print(f"round {k + 1} of {args.rounds}", file=sys.stderr)
     target.close()

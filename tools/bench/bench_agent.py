@@ -3,8 +3,8 @@
 
   sudo tools/bench/bench_agent.py [--python PYTHON] [--agent LIBRARY] [--rounds N] [--aims] [--json FILE] [--check]
 
-Each round has two fresh processes, one as it is and one with the agent, and in the latter every way of recording
-once; what a way adds is taken against the same process alone, before and after. A time is that of the fastest tenth of
+Each round has two fresh processes, one as it is and one with the agent, and in the latter every method of recording
+once; its added cost is measured against the same process alone, before and after. A time is that of the fastest tenth of
 many slices of some ms, in processor time. Prints Markdown with the medians and the spread (quartiles). --aims: only
 what the aims compare, so that many rounds take little time; --check: exits 1 where an aim is missed.
 """
@@ -24,51 +24,51 @@ from bench import Series, Target  # noqa: E402
 from support import PTBPF, Tracer, run_ptbpf  # noqa: E402
 
 WORK = ("neg", "transformer")
-WAYS = {"agent": [], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],
+METHODS = {"agent": [], "agent_shapes": ["--record-shapes"], "agent_full": ["--execution-trace"], "probes": ["--agent", "off"],
         "probes_shapes": ["--agent", "off", "--record-shapes"]}
 EMPTY = ("empty", "empty_inputs")
 THEIRS = ("profile", "shapes", "observe", *EMPTY)
 AIMS = {("agent", "torch.profile"): 0.4, ("agent_shapes", "torch.shapes"): 0.6}
 MILLISECONDS = 500
 STALL_MS = 1500
-CLOCK = "fast_ns"  # of the thread that runs the operators, undisturbed: what else the machine does is not ptbpf's cost
+CLOCK = "fast_ns"  # of the thread that runs the operators: other work of the machine is not ptbpf's cost
 
 
-def traced(target, folder, work, way, series):
-    """One window of ptbpf around one timing; fails where another source was used than was meant."""
+def traced(target, folder, work, method, series):
+    """One window of ptbpf around one timing; fails if the source was another one."""
     capture = os.path.join(folder, "a.ptb")
-    with Tracer("attach", "--pid", target.proc.pid, "-o", capture, *WAYS[way], "--no-table") as t:
+    with Tracer("attach", "--pid", target.proc.pid, "-o", capture, *METHODS[method], "--no-table") as t:
         t.wait_attached()
         answer = target.ask("time", work, MILLISECONDS)
         t.stop((0, 3))
     report = json.loads("\n".join(run_ptbpf("report", capture, "--json", expect=(0, 3)).out))
     used = {a["source"] for a in report.get("agents", ())} or {"probes"}
-    if used != {"probes" if way.startswith("probes") else "agent"}:
-        raise SystemExit(f"{way}: the source was {used}: {report.get('agents')}")
+    if used != {"probes" if method.startswith("probes") else "agent"}:
+        raise SystemExit(f"{method}: the source was {used}: {report.get('agents')}")
     ops = report["totals"]["slices"]
-    series.add(f"{work}.{way}", answer[CLOCK])
-    series.add(f"{work}.{way}.bytes_per_op", os.path.getsize(capture) / max(ops, 1))
+    series.add(f"{work}.{method}", answer[CLOCK])
+    series.add(f"{work}.{method}.bytes_per_op", os.path.getsize(capture) / max(ops, 1))
     series.add("lost", report["loss"]["lost_records"])
 
 
 def stalls(target, folder, series):
-    """The longest operator while a tracer comes and goes."""
-    target.ask("stall", "neg", STALL_MS // 2)  # what the ways before left to be cleared away
+    """The longest operator while a tracer attaches and detaches."""
+    target.ask("stall", "neg", STALL_MS // 2)  # frees what earlier methods left
     series.add("stall.base", target.ask("stall", "neg", STALL_MS)["longest_cpu_ns"])
-    for way in ("agent", "agent_shapes", "probes"):
+    for method in ("agent", "agent_shapes", "probes"):
         target.send("stall", "neg", STALL_MS * 2)
-        with Tracer("attach", "--pid", target.proc.pid, "-d", "500ms", "-o", os.path.join(folder, "s.ptb"), *WAYS[way],
+        with Tracer("attach", "--pid", target.proc.pid, "-d", "500ms", "-o", os.path.join(folder, "s.ptb"), *METHODS[method],
                     "--no-table") as t:
             t.expect(0, 3)
-        series.add(f"stall.{way}", target.answer()["longest_cpu_ns"])
+        series.add(f"stall.{method}", target.answer()["longest_cpu_ns"])
 
 
-def theirs(target, work, way, series):
-    told = target.ask(way, work, MILLISECONDS if way in EMPTY else 100000 if work == "neg" else 100)
-    series.add(f"{work}.torch.{way}", told[CLOCK])
-    if "stop_ns_per_op" in told:
-        series.add(f"{work}.torch.{way}.stop", told["stop_ns_per_op"])
-        series.add(f"{work}.ops", told["ops_per_unit"])
+def theirs(target, work, method, series):
+    answer = target.ask(method, work, MILLISECONDS if method in EMPTY else 100000 if work == "neg" else 100)
+    series.add(f"{work}.torch.{method}", answer[CLOCK])
+    if "stop_ns_per_op" in answer:
+        series.add(f"{work}.torch.{method}.stop", answer["stop_ns_per_op"])
+        series.add(f"{work}.ops", answer["ops_per_unit"])
 
 
 def round_of(args, series, folder):
@@ -77,15 +77,15 @@ def round_of(args, series, folder):
         for work in WORK:
             for key, t in (("plain", plain), ("idle", target)):
                 series.add(f"{work}.{key}", t.ask("time", work, MILLISECONDS)[CLOCK])
-    ways = [w.removeprefix("torch.") for pair in AIMS for w in pair] + [*EMPTY] if args.aims else [*WAYS, *THEIRS]
+    methods = [w.removeprefix("torch.") for pair in AIMS for w in pair] + [*EMPTY] if args.aims else [*METHODS, *THEIRS]
     for work in WORK:
         before = target.ask("time", work, MILLISECONDS)[CLOCK]
-        for way in ways:
-            if way in WAYS:
-                traced(target, folder, work, way, series)
+        for method in methods:
+            if method in METHODS:
+                traced(target, folder, work, method, series)
             else:
-                theirs(target, work, way, series)
-            key = f"{work}.{way}" if way in WAYS else f"{work}.torch.{way}"
+                theirs(target, work, method, series)
+            key = f"{work}.{method}" if method in METHODS else f"{work}.torch.{method}"
             after = target.ask("time", work, MILLISECONDS)[CLOCK]
             series.add(f"{key}.adds", series.data[key][-1] - (before + after) / 2)
             series.add(f"{work}.base", min(before, after))
@@ -97,7 +97,7 @@ def round_of(args, series, folder):
 
 
 def interval(values):
-    """Median, and the interval that has it with about 95 % (order statistics)."""
+    """Median, and its confidence interval of about 95 % (order statistics)."""
     values = sorted(values)
     n = len(values)
     reach = max(1, round(0.98 * n ** 0.5))
@@ -106,7 +106,7 @@ def interval(values):
 
 
 def idle_text(s, work):
-    """The agent there and idle against no agent: pairs of one round."""
+    """The idle agent against no agent: pairs of one round."""
     pairs = zip(s.data[f"{work}.idle"], s.data[f"{work}.plain"])
     m, low, high = interval([a / b - 1 for a, b in pairs])
     return f"{100 * m:+.2f} % ({100 * low:+.2f} to {100 * high:+.2f} %)"
@@ -158,7 +158,7 @@ def stall_rows(s):
 
 
 def ratio(s, work, ours, theirs_, rounds=slice(None)):
-    """Of the least that each adds in any round: whatever else a machine does only makes times longer."""
+    """Of the lowest addition of each in any round, because other work of the machine only makes times longer."""
     def least(key):
         return min(s.data[f"{work}.{key}"][rounds])
 
@@ -167,7 +167,7 @@ def ratio(s, work, ours, theirs_, rounds=slice(None)):
 
 
 def ratio_text(s, work, ours, theirs_):
-    """The ratio, and what the odd and the even rounds give by themselves."""
+    """The ratio, and those of the odd and the even rounds alone."""
     both = sorted(ratio(s, work, ours, theirs_, slice(k, None, 2)) for k in (0, 1)) if len(s.data[f"{work}.{ours}"]) > 1 else []
     return f"{ratio(s, work, ours, theirs_):.2f}" + (f" ({both[0]:.2f}-{both[1]:.2f})" if both else "")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-"""What recording memory costs; part of bench.py's rounds. Alone:
+"""The cost of recording memory; part of bench.py's rounds. Alone:
 
   sudo tools/bench/bench_memory.py [--python PYTHON] [--rounds N]
 """
@@ -27,15 +27,15 @@ def in_window(target, folder, options, *words):
 
 
 def round_of(target, fresh, series, folder):
-    """Each mode once; before and after each window the program alone, whose mean is its base. fresh: another process, in
-    which no profiler has left a large free heap behind: tensors out of it need no new pages."""
+    """Each mode once; before and after each window the program alone, whose mean is the base. fresh: another process, in which
+    no profiler has left a large free heap: tensors in such a heap need no new pages."""
     series.add("pair.base", target.ask("time", "pair", PAIR_MS)["ns"])
     for mode, options in PAIR_MODES.items():
         series.add(f"pair.{mode}", in_window(target, folder, options, "time", "pair", PAIR_MS)["ns"])
     for verb in ("profile", "memory"):
-        told = target.ask(verb, "pair", 30000)
-        series.add(f"pair.torch.{verb}", told["ns"])
-        series.add(f"pair.torch.{verb}.stop", told["stop_ns_per_op"])
+        answer = target.ask(verb, "pair", 30000)
+        series.add(f"pair.torch.{verb}", answer["ns"])
+        series.add(f"pair.torch.{verb}.stop", answer["stop_ns_per_op"])
     before = fresh.ask("time", "pages", PAGES_MS)
     for mode, options in PAGE_MODES.items():
         traced = in_window(fresh, folder, options, "time", "pages", PAGES_MS)

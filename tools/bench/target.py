@@ -58,8 +58,8 @@ WORK = {"neg": (neg, 2000), "transformer": (transformer, 2), "pair": (pair, 2000
 
 
 def sliced(fn, chunk, more):
-    """Runs slices of `chunk` units while more(slices so far); their costs per unit: medians, and of processor time the
-    fastest tenth too, which a machine that is busy with other things disturbs least."""
+    """Runs slices of `chunk` units while more(slices so far); their costs per unit: medians, and for processor time also the
+    fastest tenth, which other work of the machine disturbs least."""
     wall, cpu = [], []
     while more(len(wall)):
         begin, spent = time.perf_counter_ns(), time.thread_time_ns()
@@ -79,7 +79,7 @@ def timed(name, ms):
 
 
 class Callback(ctypes.Structure):
-    """at::RecordFunctionCallback: start, end, sampling probability, scopes, what it needs."""
+    """at::RecordFunctionCallback: start, end, sampling probability, scopes, needs."""
     _fields_ = [("start", ctypes.c_void_p), ("end", ctypes.c_void_p), ("sampling", ctypes.c_double),
                 ("scopes", ctypes.c_bool * 10), ("inputs", ctypes.c_bool), ("outputs", ctypes.c_bool), ("ids", ctypes.c_bool)]
 
@@ -121,14 +121,14 @@ def profiled(name, cnt, shapes=False, memory=False):
                                       profile_memory=memory)
         prof.start()
         fn(min(cnt, 100))
-        told = sliced(fn, chunk, lambda n: n < cnt // chunk)
+        costs = sliced(fn, chunk, lambda n: n < cnt // chunk)
         ran = time.perf_counter_ns()
         prof.stop()
         prof.export_chrome_trace(os.path.join(folder, "t.json"))
         done = time.perf_counter_ns()
         with open(os.path.join(folder, "t.json"), encoding="utf-8", errors="replace") as f:
             events = f.read().count('"cat": "cpu_op"')
-    return {**told, "stop_ns_per_op": (done - ran) / events, "ops_per_unit": events / (told["units"] + min(cnt, 100))}
+    return {**costs, "stop_ns_per_op": (done - ran) / events, "ops_per_unit": events / (costs["units"] + min(cnt, 100))}
 
 
 def observed(name, cnt):
@@ -139,10 +139,10 @@ def observed(name, cnt):
         observer.register_callback(os.path.join(folder, "t.json"))
         observer.start()
         fn(min(cnt, 100))
-        told = sliced(fn, chunk, lambda n: n < cnt // chunk)
+        costs = sliced(fn, chunk, lambda n: n < cnt // chunk)
         observer.stop()
         observer.unregister_callback()
-    return told
+    return costs
 
 
 codes = []

@@ -29,7 +29,7 @@ def release():
 
 
 def target(kind):
-    """A training loop that has begun, the same one for all modes of a kind; its steps' losses go on."""
+    """A training loop that has begun, the same one for all modes of a kind; the losses of its steps continue."""
     if kind not in targets:
         env = {"LD_PRELOAD": AGENT} if kind == "agent" else {}
         p = workload("train_loop.py", 0, 2 if kind == "workers" else 0, env=env)
@@ -39,7 +39,7 @@ def target(kind):
 
 
 def bpf_objects():
-    """Programs and links in the kernel: what is left of a ptbpf shows here."""
+    """Programs and links in the kernel, among them remains of ptbpf."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def count(cmd):
@@ -60,7 +60,7 @@ def left_behind():
 
 
 def attach(kind, name, *options, expect=(0,)):
-    """A window; the loop goes on behind it, its operators are there, nothing is left in the kernel."""
+    """A window; the loop continues afterwards, its operators are recorded, nothing is left in the kernel."""
     p = target(kind)
     before = bpf_objects()
     steps = len(p.out)
@@ -82,12 +82,12 @@ def has_shapes(ops):
 
 
 def summary(t):
-    """The line that says what was lost and what it cost."""
+    """The line with losses and cost."""
     return next((line for line in t.err if "slices" in line), "")
 
 
 def refusal():
-    """Before Linux 5.15 every command says so."""
+    """Before Linux 5.15 every command names the kernel that is needed."""
     doctor = run_ptbpf("doctor", expect=1)
     check(any(line.startswith("NO ") and "5.15" in line for line in doctor.out), doctor.text())
     for args in (("attach", "--wait", "--pid", os.getpid()), ("record", "--", "/bin/true")):
@@ -137,7 +137,7 @@ def everything():
 
 
 def killed():
-    """kill -9 of ptbpf: the loop goes on, the next window is as good, and nothing stays registered after it."""
+    """kill -9 of ptbpf: the loop continues, the next window is complete, and nothing stays registered after it."""
     p = target("plain")
     with Tracer("attach", "--pid", p.pid, "-o", "/run/k.ptb", "--no-table", "--perf-uprobes") as t:
         t.wait_attached()
@@ -162,7 +162,7 @@ def agent_everything():
 
 
 def inject():
-    """The agent comes into a loop that was started without it."""
+    """The agent is injected into a loop that was started without it."""
     doc, ops, t = attach("injected", "inject", "--agent", "inject", "--record-shapes")
     has_shapes(ops)
     check(any(a["injected"] for a in doc["ptbpf"]["agents"]), f"not loaded\n{t.text()}")
@@ -181,7 +181,7 @@ def record():
 
 
 def losses_equal():
-    """The loops that were traced compute what one without ptbpf computes."""
+    """The traced loops compute the same losses as one without ptbpf."""
     if "plain" not in targets:
         raise Skip("no mode has run before")
     with workload("train_loop.py", 40) as ref:
@@ -193,7 +193,7 @@ def losses_equal():
 
 
 def quiet_kernel():
-    """The kernel has not complained."""
+    """The kernel log has no complaints."""
     with os.popen("dmesg") as f:
         bad = [line for line in f if re.search(r"WARNING:|BUG:|Oops|general protection|hung task|segfault", line)]
     check(not bad, "".join(bad[:5]))

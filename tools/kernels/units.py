@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-DEADLINE = 1800  # for one that hangs: the processor is emulated, and the machine may be busy
+DEADLINE = 1800  # for a test that hangs: the processor is emulated, and the machine may be busy
 
 
 def listing(build):
@@ -21,8 +21,8 @@ def listing(build):
 
 
 def reason(lines):
-    said = [line.strip() for line in lines if "skip" in line.lower()]
-    return (said or lines or ["no reason given"])[-1]
+    skips = [line.strip() for line in lines if "skip" in line.lower()]
+    return (skips or lines or ["no reason given"])[-1]
 
 
 def run(test, deadline):

@@ -115,7 +115,7 @@ class Child:
 
     def __init__(self, argv, env=None, **kw):
         """env: variables beside those of the tests; other arguments are Popen's."""
-        env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", **(env or {}))
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
         self.argv = argv
         self.proc = subprocess.Popen(argv, env=env, text=True, preexec_fn=end_with_parent, **kw)
         self.pid = self.proc.pid

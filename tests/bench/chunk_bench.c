@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What one chunk of an agent costs the thread that sends it, by its size, by the kind of no-operation at the
- * site and by the way of attaching; beside a copy of as many bytes in user space. Prints, asserts nothing.
+ * The cost of one chunk of an agent for the thread that sends it, by its size, by the kind of no-operation at the
+ * site and by the method of attaching; compared with a copy of as many bytes in user space. Prints, asserts nothing.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static double median(double *v)
 	return v[ROUNDS / 2];
 }
 
-/* Median over rounds, ns a chunk; ps NULL: nobody listens. */
+/* Median over rounds, ns a chunk; ps NULL: no tracer. */
 static double send_ns(struct agent_target *at, struct probe_set *ps, uint32_t len)
 {
 	double ns[ROUNDS];

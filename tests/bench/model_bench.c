@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * How fast a capture is written, read, and told:  model_bench [operators [path]]
+ * How fast a capture is written, read, and processed by the model:  model_bench [operators [path]]
  * Prints records per second and peak memory as JSON; asserts nothing. The capture looks like training:
  * composite operators three deep, annotations, sequence numbers, backward nodes on a second thread. It
  * is made three times: names only, with memory (every innermost operator allocates a block and an older one

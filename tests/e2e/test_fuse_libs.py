@@ -48,7 +48,7 @@ def test_another_library_on_a_silent_server(ws):
     counted."""
     os.mkdir(ws + "/mnt")
     with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), NOBODY) as server:
-        target.wait("worked")
+        target.wait_line("^worked$")
         target.map(server.file())
         server.stop_answering()
         with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
@@ -60,7 +60,7 @@ def test_another_library_on_a_silent_server(ws):
 def test_same_inode_number_on_a_silent_server(ws):
     """A mapping with the inode number of torch's library: ptbpf distinguishes them without a request to the server."""
     with Target("--torch") as target:
-        target.wait("worked")
+        target.wait_line("^worked$")
         with open(f"/proc/{target.pid}/maps", encoding="utf-8") as f:
             inode = next(int(line.split()[4]) for line in f if "/libtorch_cpu" in line)
         os.mkdir(ws + "/mnt")
@@ -75,17 +75,11 @@ def test_served_by_root(ws):
     """Servers of root are trusted: environments may be there."""
     os.mkdir(ws + "/mnt")
     with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
-        target.wait("worked")
+        target.wait_line("^worked$")
         target.map(server.file())
         with Tracer("attach", "--pid", target.pid, "-d", "1s", "-o", ws + "/a.ptb", "--no-table") as t:
             text = finish(t, server, (0,))
         check("FUSE" not in text, f"refused\n{text}")
-
-
-def worked(target, times):
-    """Waits until the target has run so many hundreds of operators more."""
-    since = target.lines.count("worked\n") + times
-    wait_for(lambda: target.lines.count("worked\n") >= since, f"{times} hundred operators", DEADLINE_S)
 
 
 @contextlib.contextmanager
@@ -95,7 +89,7 @@ def library_that_is_read(*options):
     with workspace() as ws:
         os.mkdir(ws + "/mnt")
         with Target("--torch") as target, FuseServer(ws + "/mnt", "libcudart.so.12", library(ws), 0) as server:
-            target.wait("worked")
+            target.wait_line("^worked$")
             server.slow.set()
             with Tracer("attach", "--pid", target.pid, *options, "-o", ws + "/a.ptb", "--no-table") as t:
                 t.wait_attached()
@@ -107,7 +101,7 @@ def library_that_is_read(*options):
 def test_slow_library_in_a_window(detail):
     """A library that is loaded in a window and read slowly: no records of that time are lost."""
     with library_that_is_read("--ringbuf", "16M") as (t, target, server, _):
-        worked(target, 8000)  # 1.6 million records of at least 24 bytes: more than all rings take
+        target.wait_news("^worked$", 8000)  # 1.6 million records of at least 24 bytes: more than all rings take
         server.release()
         t.signal(signal.SIGINT)
         text = finish(t, server, (0,))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Any program over any memory: the argument interpreter must stay in its scratch area, end, and leave a
- * payload that the model's walk finds whole, whatever pointers, counts, tags and offsets say, and
- * whichever reads fail. Built two ways, as fuzz_capture.c: with libFuzzer, or with a main() of its own
+ * payload that the model's walk accepts, for any pointers, counts, tags and offsets, and any failing reads.
+ * Built in two forms, as fuzz_capture.c: with libFuzzer, or with a main() of its own
  * that makes N random inputs:  fuzz_args [iterations [seed]]
  *
  * The memory is made of words that mean something: addresses inside it, small numbers, flags, huge counts.

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Any bytes as a capture file: reader, session and sums must neither crash nor tell slices that do not
- * nest, and every JSON document made of it must be JSON in UTF-8. Built two ways: for libFuzzer (clang, LLVMFuzzerTestOneInput), and with a main() of its own that
+ * Any bytes as a capture file: reader, session and sums must neither crash nor report slices that do not
+ * nest, and every JSON document made of it must be JSON in UTF-8. Built in two forms: for libFuzzer (clang,
+ * LLVMFuzzerTestOneInput), and with a main() of its own that
  * mutates a synthetic capture N times, so that it runs everywhere:  fuzz_capture [iterations [seed]]
  *
- * Checksums would keep nearly every mutation out of the decoder, so they are made right again for
+ * Checksums would keep nearly every mutation out of the decoder, so they are corrected for
  * three inputs out of four.
  */
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Any bytes as an ELF file: everything is asked of it, with addresses that the file itself provides. */
+/* Any bytes as an ELF file: every query runs on it, with addresses from the file itself. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

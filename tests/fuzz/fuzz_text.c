@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Any bytes as texts that a process or its libraries control; the first byte says which text. */
+/* Any bytes as texts that a process or its libraries control; the first byte selects the text. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Any words as an argument payload: the walk must end, stay inside the words, and agree with itself.
- * Built two ways, as fuzz_capture.c:  fuzz_values [iterations [seed]]
+ * Built in two forms, as fuzz_capture.c:  fuzz_values [iterations [seed]]
  */
 #include <stdint.h>
 #include <stdio.h>

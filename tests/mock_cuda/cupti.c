@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * libcupti: kinds on and off, one subscriber, buffers that its own thread fills from what the mock of libcuda
- * tells. As in the real one the last who registers gets all buffers, and the pair lies in writable data.
+ * libcupti: kinds on and off, one subscriber, buffers that its own thread fills with the reports of the mock of
+ * libcuda. As in the real one, the last pair of functions that is registered gets all buffers, and the pair is in
+ * writable data.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -24,7 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the queue and the
 static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER; /* of the buffer; functions are called with it */
 static struct mock_activity queue[QUEUE];
 static uint32_t queued;
-static uint64_t kinds, told, made, lost, dropped_since;
+static uint64_t kinds, reported, made, lost, dropped_since;
 static bool runtime_off[CBIDS], driver_on[CBIDS], running;
 static bool event_times __attribute__((unused)); /* taken, as every event has its time here */
 static int thread_id_type;
@@ -35,7 +36,7 @@ static struct mock_cupti_settings settings;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool (*must_fail)(const char *, int *);
-static void (*cuda_listen)(mock_tell_fn);
+static void (*cuda_listen)(mock_report_fn);
 static bool (*cuda_initialized)(bool starting);
 
 static int64_t number(const char *name, int64_t otherwise)
@@ -110,7 +111,7 @@ CUptiResult mock_cupti__enter(const char *name)
 	return !err && must_fail && must_fail(name, &wanted) ? wanted : err;
 }
 
-/* ---- what the driver tells ---- */
+/* ---- what the driver reports ---- */
 
 static bool is_on(const struct mock_activity *a)
 {
@@ -121,11 +122,11 @@ static bool is_on(const struct mock_activity *a)
 	return (!a->nested || settings.nested) && (kinds >> 4 & 1 || driver_on[cbid]);
 }
 
-static void tell(const struct mock_activity *a)
+static void report_activity(const struct mock_activity *a)
 {
 	pthread_mutex_lock(&lock);
 	if (is_on(a)) {
-		if (queued == QUEUE || (settings.drop && ++told % settings.drop == 0)) {
+		if (queued == QUEUE || (settings.drop && ++reported % settings.drop == 0)) {
 			lost++;
 			dropped_since++;
 		} else {
@@ -324,7 +325,7 @@ static void listen_if_needed(void)
 	for (i = 0; i < CBIDS; i++)
 		any |= driver_on[i];
 	if (cuda_listen)
-		cuda_listen(any ? tell : NULL);
+		cuda_listen(any ? report_activity : NULL);
 	if (any && !__atomic_exchange_n(&running, true, __ATOMIC_ACQ_REL) &&
 	    !pthread_create(&thread, NULL, run, NULL))
 		pthread_detach(thread);

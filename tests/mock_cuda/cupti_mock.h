@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The mock of libcupti. Environment, read at the first call:
- *   MOCK_CUPTI_VERSION=22      what cuptiGetVersion() says; records have that version's layout
+ *   MOCK_CUPTI_VERSION=22      result of cuptiGetVersion(); records have that version's layout
  *   MOCK_CUPTI_OFFSET_NS, MOCK_CUPTI_DRIFT_PPM  its clock against CLOCK_MONOTONIC
  *   MOCK_CUPTI_REORDER=1       records of a batch backwards, and those of kernels after everything else
  *   MOCK_CUPTI_DROP=N          each Nth record is dropped and counted
  *   MOCK_CUPTI_FAIL=name:error[,...]  that function returns the error, always
  *   MOCK_CUPTI_BATCH_MS=N      how often its own thread puts records into buffers (10)
  *   MOCK_CUPTI_NESTED=1        the driver's calls within the runtime's are recorded too, with the same correlation
- *   MOCK_CUPTI_HEAP=1          keeps the buffers' functions where nobody finds them
- *   MOCK_CUPTI_EARLY=0         takes nothing while cuInit() is under way
- * A function of the interface can also be told to fail by mock_cuda_fail("cuptiActivityEnable", error, times).
+ *   MOCK_CUPTI_HEAP=1          keeps the buffers' functions outside of its data
+ *   MOCK_CUPTI_EARLY=0         refuses calls until cuInit() has returned
+ * A function of the interface also fails on request by mock_cuda_fail("cuptiActivityEnable", error, times).
  */
 #ifndef MOCK_CUPTI_MOCK_H
 #define MOCK_CUPTI_MOCK_H
@@ -38,7 +38,7 @@ struct mock_cupti_settings {
 };
 const struct mock_cupti_settings *mock_cupti__settings(void);
 uint64_t mock_cupti__time(uint64_t mono_ns);
-/* A call of the interface: 0, or what it is told to return. */
+/* A call of the interface: 0, or the requested error. */
 CUptiResult mock_cupti__enter(const char *name);
 
 /* cbid of an exported name without its version, 0: none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* libcuda.so.1: two devices and what is asked of them; numbers are CUdevice_attribute's. */
+/* libcuda.so.1: two devices and their attributes; numbers are CUdevice_attribute's. */
 #include <stdio.h>
 
 #include "driver.h"

@@ -74,7 +74,7 @@ bool mock_driver__started(void)
 	return mock_cuda_initialized(false);
 }
 
-/* As the real one: what CUDA_INJECTION64_PATH names is loaded and asked to initialise itself. */
+/* As the real one: loads the library of CUDA_INJECTION64_PATH and calls its initialisation. */
 static void inject(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH");

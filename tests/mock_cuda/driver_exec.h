@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The pretended device's streams: what is put into one happens after what is there, at times that are only told. */
+/* The mock device's streams: work runs in the order of its stream, at computed times. */
 #ifndef MOCK_DRIVER_EXEC_H
 #define MOCK_DRIVER_EXEC_H
 

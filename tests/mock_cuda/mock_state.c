@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The pretended device; see mock_state.h. One lock for all: no test measures the mocks. */
+/* The mock device; see mock_state.h. One lock for all: no test measures the mocks. */
 #include "mock_state.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the mock libraries share: a pretended device with memory that is counted but never touched, host
- * memory that is real, calls that fail on demand, counts of calls. It lives in the mock of libcuda; the
- * mock of libcudart reaches it as the real one reaches the driver. Only for tests.
+ * Common state of the mock libraries: a device with memory that is counted but never accessed, real host memory,
+ * calls that fail on request, counts of calls. It is part of the mock of libcuda; the mock of libcudart uses it as
+ * the real one uses the driver.
  */
 #ifndef MOCK_STATE_H
 #define MOCK_STATE_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define MOCK_API __attribute__((visibility("default")))
-#define MOCK_WORK static __attribute__((noinline)) /* what an exported function hands on to */
+#define MOCK_WORK static __attribute__((noinline)) /* called by an exported function */
 
 #define MOCK_DEVICE_BYTES (1ULL << 30)     /* what the device has */
 #define MOCK_DEVICE_BASE 0x700000000000ULL /* where its addresses begin: none is mapped */
@@ -27,7 +27,7 @@ uint64_t mock__reserve(size_t bytes);
 uint64_t mock__new_handle(size_t bytes);
 bool mock__drop_handle(uint64_t handle);
 
-/* Is this call told to fail now? Counts the call; error: what it shall return. */
+/* Whether this call must fail now, with which error. Counts the call. */
 MOCK_API bool mock_cuda_must_fail(const char *call, int *error);
 
 /* For the test's program: the next `times` calls of that name return `error`. */

@@ -19,7 +19,7 @@ static __thread struct call calls[MAX_DEPTH];
 static __thread int depth;
 static __thread uint32_t correlation;
 static uint32_t last_correlation;
-static mock_tell_fn tool;
+static mock_report_fn tool;
 int mock_cuda_listening;
 
 uint64_t mock_tools__now(void)
@@ -30,22 +30,22 @@ uint64_t mock_tools__now(void)
 	return (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
 }
 
-void mock_cuda_listen(mock_tell_fn tell)
+void mock_cuda_listen(mock_report_fn report)
 {
-	__atomic_store_n(&tool, tell, __ATOMIC_RELEASE);
-	mock_driver__set_tools(tell != NULL);
-	__atomic_store_n(&mock_cuda_listening, tell != NULL, __ATOMIC_RELEASE);
+	__atomic_store_n(&tool, report, __ATOMIC_RELEASE);
+	mock_driver__set_tools(report != NULL);
+	__atomic_store_n(&mock_cuda_listening, report != NULL, __ATOMIC_RELEASE);
 }
 
 void mock_tools__report(struct mock_activity *a)
 {
-	mock_tell_fn tell = __atomic_load_n(&tool, __ATOMIC_ACQUIRE);
+	mock_report_fn report = __atomic_load_n(&tool, __ATOMIC_ACQUIRE);
 
 	a->correlation = correlation;
 	a->tid = (uint32_t)syscall(SYS_gettid);
 	a->pthread = (uint64_t)pthread_self();
-	if (tell)
-		tell(a);
+	if (report)
+		report(a);
 }
 
 void mock_call_begin(enum mock_domain domain, const char *name)

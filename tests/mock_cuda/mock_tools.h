@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the mocks tell a tool (the mock of libcupti): calls of both interfaces and what the pretended device does.
- * It lives in the mock of libcuda, as in reality. Times are CLOCK_MONOTONIC, ns; CUPTI makes its own of them.
+ * Reports of the mocks to a tool (the mock of libcupti): calls of both interfaces and work of the mock device.
+ * Part of the mock of libcuda, as in reality. Times are CLOCK_MONOTONIC, ns; CUPTI converts them to its clock.
  */
 #ifndef MOCK_TOOLS_H
 #define MOCK_TOOLS_H
@@ -33,23 +33,23 @@ struct mock_activity {
 	bool nested; /* a call within a call */
 };
 
-typedef void (*mock_tell_fn)(const struct mock_activity *);
+typedef void (*mock_report_fn)(const struct mock_activity *);
 
-/* NULL: nobody listens any more. */
-MOCK_API void mock_cuda_listen(mock_tell_fn tell);
+/* NULL: no tool any more. */
+MOCK_API void mock_cuda_listen(mock_report_fn report);
 MOCK_API extern int mock_cuda_listening;
-/* cuInit() was called; starting: or is under way. */
+/* cuInit() has returned; starting: or was called. */
 MOCK_API bool mock_cuda_initialized(bool starting);
 
 /* Around a call: calls within calls have the correlation of the outermost. */
 MOCK_API void mock_call_begin(enum mock_domain domain, const char *name);
 MOCK_API void mock_call_end(int result);
 
-/* Fills in correlation and thread; tells. */
+/* Fills in correlation and thread, and reports. */
 void mock_tools__report(struct mock_activity *a);
 /* Puts the tools' functions into the driver's table, or the plain ones back (driver_entry.c). */
 void mock_driver__set_tools(bool on);
-/* cuInit() has returned; waits for one under way, dies if the caller is within it (driver_entry.c). */
+/* cuInit() has returned; waits for a running call, dies if the caller is within it (driver_entry.c). */
 bool mock_driver__started(void);
 uint64_t mock_tools__now(void);
 

@@ -38,9 +38,9 @@ struct driver_functions {
 const struct driver_functions *runtime__driver(void);
 
 /*
- * As in the real library an exported function asks whether a tool listens and hands its arguments on to one that
- * does the work: it sees to it that there is a driver, calls ask_NAME(), which asks the driver and stores the
- * result, and keeps the error.
+ * As in the real library, an exported function checks whether there is a tool and passes its arguments to a function
+ * that does the work: it loads the driver, calls ask_NAME(), which calls the driver and stores the result, and keeps
+ * the error.
  */
 bool runtime__tools_listen(void);
 void runtime__report_begin(const char *call);
@@ -73,7 +73,7 @@ cudaError_t runtime__begin(const char *call);
 		return error;                               \
 	}
 /* clang-format on */
-/* The thread's, until it is asked for. */
+/* The thread's, until it is read. */
 void runtime__set_last_error(cudaError_t error);
 
 MOCK_API cudaError_t cudaMalloc(void **ptr, size_t bytes);
@@ -104,7 +104,7 @@ typedef struct {
 	unsigned int numAttrs;
 } cudaLaunchConfig_t;
 
-/* What nvcc's constructors call: which kernel a host function stands for. */
+/* What nvcc's constructors call: which kernel a host function launches. */
 MOCK_API void **__cudaRegisterFatBinary(void *image);
 MOCK_API void __cudaRegisterFatBinaryEnd(void **handle);
 MOCK_API void __cudaUnregisterFatBinary(void **handle);

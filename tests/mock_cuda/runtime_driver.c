@@ -54,7 +54,7 @@ const struct driver_functions *runtime__driver(void)
 
 bool runtime__tools_listen(void)
 {
-	runtime__driver(); /* whose table says who listens */
+	runtime__driver(); /* whose table has the tool's functions */
 	return listening && __atomic_load_n(listening, __ATOMIC_ACQUIRE) > 0;
 }
 

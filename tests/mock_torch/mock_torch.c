@@ -29,7 +29,7 @@ struct entry {
 	uint64_t handle;
 };
 
-/* at::GlobalCallbackManager as it lies in memory: the agent looks for its lock. */
+/* at::GlobalCallbackManager as in memory: the agent searches for its lock. */
 static struct {
 	uint64_t version;
 	struct entry *begin, *end, *room;
@@ -87,7 +87,7 @@ uint64_t num_outputs(const struct mock_rf *rf)
 	return rf->is_schema ? rf->schema->outputs : (uint64_t)(rf->outputs_end - rf->outputs);
 }
 
-/* Only its name is asked for. */
+/* Only its name is used. */
 void step_callbacks(void)
 {
 }

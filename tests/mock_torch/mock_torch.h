@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The part of libtorch that the agent calls, under its real symbol names, in C. A RecordFunction has a layout of
- * its own here, which only the configuration tells. Tests run operators with it.
+ * its own here, which the agent gets from the configuration only. Tests run operators with it.
  */
 #ifndef TESTS_MOCK_TORCH_H
 #define TESTS_MOCK_TORCH_H

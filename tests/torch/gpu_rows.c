@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Made-up programs with GPU work for a comparison with torch: argument: how many. stdout: one JSON object per
- * program and line, {"events": [what a session tells], "rows": [what key_averages makes of it]}.
+ * Random programs with GPU work for a comparison with torch; argument: how many. stdout: one JSON object per
+ * program and line, {"events": [of a session], "rows": [of key_averages]}.
  */
 #include <stdio.h>
 #include <stdlib.h>

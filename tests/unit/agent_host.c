@@ -215,7 +215,7 @@ uint32_t host__count(enum ptb_arec_kind kind)
 	return n.cnt;
 }
 
-/* ---- what tests run and hear ---- */
+/* ---- what tests run and receive ---- */
 
 const struct mock_schema mock_add = {
 	.name = "aten::add", .name_len = 9, .overload = "Tensor", .overload_len = 6, .inputs = 3, .outputs = 1
@@ -250,12 +250,12 @@ void host__configure_right(void)
 	host__configure(&cfg);
 }
 
-void hear(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx)
+void collect_records(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx)
 {
 	const struct ptb_arec_begin *b = (const void *)r;
 	const struct ptb_arec_name *n = (const void *)r;
 	const char *rest = (const char *)(b + 1);
-	struct heard *h = ctx;
+	struct first_records *h = ctx;
 
 	if (h->cnt == 64)
 		return;

@@ -43,8 +43,8 @@ void host__be_text(struct mock_rf *rf, const char *text);
 void host__run_op(const struct mock_schema *schema);
 void host__configure_right(void);
 
-/* The first records, for hear() with host__each(). */
-struct heard {
+/* The first records, for collect_records() with host__each(). */
+struct first_records {
 	struct {
 		uint8_t kind, scope, flags;
 		uint64_t rf, schema, fwd, ticks, logical;
@@ -54,6 +54,6 @@ struct heard {
 	} r[64];
 	uint32_t cnt;
 };
-void hear(const struct ptb_chunk *c, const struct ptb_arec *r, void *heard);
+void collect_records(const struct ptb_chunk *c, const struct ptb_arec *r, void *first_records);
 
 #endif /* TESTS_AGENT_HOST_H */

@@ -66,7 +66,7 @@ void arena__run(enum arena_run what, const struct ptb_proc_cfg *cfg, const struc
 	static struct arg_scratch scratch;
 	struct arg_run r = { .s = &scratch, .cfg = cfg, .prog = prog };
 
-	memset(&scratch, 0xa5, sizeof(scratch)); /* whatever an earlier record left */
+	memset(&scratch, 0xa5, sizeof(scratch)); /* remains of an earlier record */
 	for (uint32_t i = 0; i < PTB_LOC_CNT; i++)
 		scratch.words[i] = words[i];
 	args_begin(&scratch, FIRST_POS, full);

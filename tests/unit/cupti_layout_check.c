@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What the agent and ptbpf know of CUPTI's records against a real cupti_activity.h: compiled by test_cupti_layout.py once per set of
- * headers, which says which record is that version's. As a program it prints kinds and sizes.
+ * headers, which defines the records of that version. As a program it prints kinds and sizes.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #include <cupti_activity.h>
 #include <cupti_version.h>
 
-/* cuda.h's names of the attributes that a device is asked for */
+/* cuda.h's names of the device attributes that are read */
 #define ATTRIBUTE_THREADS_PER_BLOCK CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK
 #define ATTRIBUTE_SHARED_PER_BLOCK CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK
 #define ATTRIBUTE_WARP_SIZE CU_DEVICE_ATTRIBUTE_WARP_SIZE
@@ -84,7 +84,7 @@ _Static_assert(offsetof(REAL_OVERHEAD, objectId) + offsetof(CUpti_ActivityObject
 _Static_assert(offsetof(REAL_KERNEL, end) == CUPTI_KERNEL_END &&
 		       offsetof(REAL_KERNEL, name) == CUPTI_KERNEL_NAME &&
 		       offsetof(REAL_API, cbid) == CUPTI_API_CBID,
-	       "what the agent looks at");
+	       "what the agent reads");
 #define X(record, field, off, type)                                                                \
 	_Static_assert(off + sizeof(type) <= CUPTI_KERNEL_USED, #field " is not sent");
 CUPTI_KERNEL_FIELDS(X)

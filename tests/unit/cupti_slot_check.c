@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Does a real CUPTI keep its pair of buffer functions where the agent looks for it? Run by test_cupti_layout.py
+ * Does a real CUPTI store its pair of buffer functions where the agent searches for it? Run by test_cupti_layout.py
  * with a library's path. Needs no GPU, but 13.2 and later end in a crash without a driver.
  */
 #include <dlfcn.h>

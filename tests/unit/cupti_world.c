@@ -11,11 +11,11 @@
 #define MAX_NAMES 200000
 
 struct world world;
-struct world_record *told;
+struct world_record *emitted;
 size_t emitted_cnt;
-struct ptb_arec_gpu_clock *told_clocks;
-size_t told_clock_cnt;
-static size_t told_room, clock_room;
+struct ptb_arec_gpu_clock *emitted_clocks;
+size_t emitted_clock_cnt;
+static size_t emitted_room, clock_room;
 static char *names[MAX_NAMES];
 
 int world__case(void (*run)(void))
@@ -84,7 +84,7 @@ void world__launch(CUstream stream)
 	CHECK(!world.cudaLaunchKernel(&world.stub, grid, block, NULL, 64, stream));
 }
 
-/* ---- in place of the agent ---- */
+/* ---- replacement of the agent ---- */
 
 struct ptb_agent_ctl ptbpf_agent_ctl;
 struct stream {
@@ -135,11 +135,11 @@ static struct world_record *next_record(uint32_t kind)
 {
 	struct world_record *to;
 
-	if (emitted_cnt == told_room) {
-		told_room = told_room ? told_room * 2 : 1024;
-		told = realloc(told, told_room * sizeof(*told));
+	if (emitted_cnt == emitted_room) {
+		emitted_room = emitted_room ? emitted_room * 2 : 1024;
+		emitted = realloc(emitted, emitted_room * sizeof(*emitted));
 	}
-	to = &told[emitted_cnt++];
+	to = &emitted[emitted_cnt++];
 	memset(to, 0, sizeof(*to));
 	to->kind = kind;
 	return to;
@@ -190,7 +190,7 @@ static void take(const struct ptb_arec *r)
 		break;
 	case PTB_AREC_GPU_DEVICE:
 		CHECK(d->cnt == PTB_GPU_ATTR_CNT && r->len == sizeof(*d) + ((d->cnt * 4 + 7) & ~7u));
-		CHECK(told__name(r->aux)[0]);
+		CHECK(emitted__name(r->aux)[0]);
 		next_record(PTB_REC_GPU_DEVICE);
 		break;
 	case PTB_AREC_GPU_NOTE:
@@ -214,12 +214,12 @@ void stream__commit(struct stream *s, uint32_t len)
 
 void stream__put(struct stream *s, const struct ptb_arec *r)
 {
-	CHECK(s == &state_stream && r->kind == PTB_AREC_GPU_CLOCK && r->len == sizeof(*told_clocks));
-	if (told_clock_cnt == clock_room) {
+	CHECK(s == &state_stream && r->kind == PTB_AREC_GPU_CLOCK && r->len == sizeof(*emitted_clocks));
+	if (emitted_clock_cnt == clock_room) {
 		clock_room = clock_room ? clock_room * 2 : 64;
-		told_clocks = realloc(told_clocks, clock_room * sizeof(*told_clocks));
+		emitted_clocks = realloc(emitted_clocks, clock_room * sizeof(*emitted_clocks));
 	}
-	memcpy(&told_clocks[told_clock_cnt++], r, sizeof(*told_clocks));
+	memcpy(&emitted_clocks[emitted_clock_cnt++], r, sizeof(*emitted_clocks));
 }
 
 void stream__send(struct stream *s)
@@ -227,33 +227,33 @@ void stream__send(struct stream *s)
 	CHECK(s == &gpu_stream);
 }
 
-/* ---- what was told ---- */
+/* ---- what was emitted ---- */
 
-void told__forget(void)
+void emitted__forget(void)
 {
-	emitted_cnt = told_clock_cnt = 0;
+	emitted_cnt = emitted_clock_cnt = 0;
 }
 
-size_t told__count(uint32_t kind)
+size_t emitted__count(uint32_t kind)
 {
 	size_t i, cnt = 0;
 
 	for (i = 0; i < emitted_cnt; i++)
-		cnt += told[i].kind == kind;
+		cnt += emitted[i].kind == kind;
 	return cnt;
 }
 
-const struct world_record *told__nth(uint32_t kind, size_t nth)
+const struct world_record *emitted__nth(uint32_t kind, size_t nth)
 {
 	size_t i;
 
 	for (i = 0; i < emitted_cnt; i++)
-		if (told[i].kind == kind && !nth--)
-			return &told[i];
+		if (emitted[i].kind == kind && !nth--)
+			return &emitted[i];
 	return NULL;
 }
 
-const char *told__name(uint32_t id)
+const char *emitted__name(uint32_t id)
 {
 	if (!id)
 		return "";
@@ -261,27 +261,27 @@ const char *told__name(uint32_t id)
 	return names[id];
 }
 
-const struct ptb_gpu_api *told__call(uint32_t correlation, uint32_t *tid)
+const struct ptb_gpu_api *emitted__call(uint32_t correlation, uint32_t *tid)
 {
 	size_t i;
 
 	for (i = 0; i < emitted_cnt; i++) {
-		if (told[i].kind != PTB_REC_GPU_API || told[i].u.api.correlation != correlation)
+		if (emitted[i].kind != PTB_REC_GPU_API || emitted[i].u.api.correlation != correlation)
 			continue;
 		if (tid)
-			*tid = told[i].u.api.h.tid;
-		return &told[i].u.api;
+			*tid = emitted[i].u.api.h.tid;
+		return &emitted[i].u.api;
 	}
 	return NULL;
 }
 
-uint64_t told__notes(uint32_t what)
+uint64_t emitted__notes(uint32_t what)
 {
 	uint64_t sum = 0;
 	size_t i;
 
 	for (i = 0; i < emitted_cnt; i++)
-		if (told[i].kind == PTB_REC_GPU_NOTE && told[i].note.what == what)
-			sum += told[i].note.value;
+		if (emitted[i].kind == PTB_REC_GPU_NOTE && emitted[i].note.what == what)
+			sum += emitted[i].note.value;
 	return sum;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A process for the agent's CUPTI part: the mock CUDA libraries, and in place of the agent's chunks a list of the
- * records that it told. Each case runs in a process of its own, since libraries and who uses them stay.
+ * A process for the agent's CUPTI part: the mock CUDA libraries, and instead of the agent's chunks a list of the
+ * records that it emitted. Each case runs in a process of its own, since libraries and their users stay loaded.
  */
 #ifndef TESTS_CUPTI_WORLD_H
 #define TESTS_CUPTI_WORLD_H
@@ -72,7 +72,7 @@ int world__start(uint32_t requests);
 /* A launch of the registered kernel. */
 void world__launch(CUstream stream);
 
-/* What the agent told, in order and decoded. */
+/* What the agent emitted, in order and decoded. */
 struct world_record {
 	uint32_t kind;
 	union {
@@ -80,20 +80,20 @@ struct world_record {
 		struct ptb_gpu_note note;
 	};
 };
-extern struct world_record *told;
+extern struct world_record *emitted;
 extern size_t emitted_cnt;
-extern struct ptb_arec_gpu_clock *told_clocks;
-extern size_t told_clock_cnt;
+extern struct ptb_arec_gpu_clock *emitted_clocks;
+extern size_t emitted_clock_cnt;
 
-void told__forget(void);
-size_t told__count(uint32_t kind);
+void emitted__forget(void);
+size_t emitted__count(uint32_t kind);
 /* The nth of that kind; NULL: there are fewer. */
-const struct world_record *told__nth(uint32_t kind, size_t nth);
-/* "" for 0; dies of an id that was not told before. */
-const char *told__name(uint32_t id);
+const struct world_record *emitted__nth(uint32_t kind, size_t nth);
+/* "" for 0; dies of an id that was not emitted before. */
+const char *emitted__name(uint32_t id);
 /* The call with that correlation, NULL: none. */
-const struct ptb_gpu_api *told__call(uint32_t correlation, uint32_t *tid);
+const struct ptb_gpu_api *emitted__call(uint32_t correlation, uint32_t *tid);
 /* Sum of the notes. */
-uint64_t told__notes(uint32_t what);
+uint64_t emitted__notes(uint32_t what);
 
 #endif /* TESTS_CUPTI_WORLD_H */

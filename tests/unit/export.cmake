@@ -23,7 +23,7 @@ pytest_test(unit_validators unit tests/unit/test_validators.py)
 add_executable(fake_et ${U}/fake_et.c ${FAKE_SESSION} ${U}/value_words.c)
 target_link_libraries(fake_et PRIVATE ptbpf_flags ptbpf_export)
 
-# GPUs: a made-up process with two of them; NVIDIA's calculator of occupancy where CUDA's headers are at hand.
+# GPUs: a made-up process with two of them; NVIDIA's calculator of occupancy if CUDA's headers are found.
 set(GPU_WORLD "${U}/gpu_world.c;${FAKE_SESSION}")
 unit_test(gpu_occupancy "${U}/test_gpu_occupancy.c" ptbpf_export)
 file(GLOB cuda_includes /usr/local/cuda*/include /usr/local/cuda*/targets/*/include
@@ -39,12 +39,12 @@ add_executable(fake_gpu_trace ${U}/fake_gpu_trace.c ${GPU_WORLD})
 target_link_libraries(fake_gpu_trace PRIVATE ptbpf_flags ptbpf_report)
 unit_test(gpu_report "${U}/test_gpu_report.c;${GPU_WORLD}" ptbpf_report)
 
-# The same as a capture, by way of the model and the command line.
+# The same as a capture, through the model and the command line.
 add_executable(fake_gpu_capture ${U}/fake_gpu_capture.c ${U}/gpu_world.c ${U}/fake_values.c)
 target_link_libraries(fake_gpu_capture PRIVATE test_builder)
 pytest_test(unit_gpu_capture unit tests/unit/test_gpu_capture.py)
 
-# Texts of a capture that attack whoever prints them.
+# Texts of a capture that attack programs which print them.
 add_executable(fake_hostile_capture ${U}/fake_hostile_capture.c)
 target_link_libraries(fake_hostile_capture PRIVATE test_builder)
 pytest_test(unit_hostile_texts unit tests/unit/test_hostile_texts.py)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The reports of a libc10, with the shapes that builds give them. Nobody runs them. <program>_site marks the
+ * The reports of a libc10, with the code shapes of several builds. They are never executed. <program>_site marks the
  * instruction that must be probed.
  */
 #define FUNC(name, code)                                                                           \

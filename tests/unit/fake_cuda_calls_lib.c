@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Launches, copies and synchronisation of a libcudart, each with one difficulty, in assembly. Nobody runs them.
+ * Launches, copies and synchronisation of a libcudart, each with one difficulty, in assembly. They are never executed.
  * <name>_enter and <name>_exit mark the instructions that must be probed; what has no mark must not be.
  */
 #define FUNC(name, code)                                                                           \
@@ -20,7 +20,7 @@ LOCAL(state, "mov $1,%eax; ret");
 LOCAL(note, "push %rbx; mov %rdi,%rbx; call free@PLT; pop %rbx; ret");
 LOCAL(attach, "push %rbx; " DRIVER "24(%rip); pop %rbx; ret"); /* the driver, too, at the first call */
 
-/* as libcudart's: a tool may listen, before and after the local function that works */
+/* as libcudart's: a tool may be called before and after the local function that does the work */
 LOCAL(do_launch,
       "push %rbx; call attach; test %eax,%eax; jne 2f; " DRIVER
       "0(%rip); mov %eax,%ebx; test %eax,%eax;" MARK(
@@ -47,11 +47,11 @@ LOCAL(copy_two, "push %rbx; " DRIVER "8(%rip); test %eax,%eax; jne 1f; nop; 1: p
 FUNC(cudaMemcpyAsync,
      "test %rdx,%rdx;" MARK(cudaMemcpyAsync_enter) "je 1f; jmp copy_one; 1: jmp copy_two");
 
-/* a tool is told by a function that does not come after the work on all ways */
-LOCAL(tell, "push %rbx; call *8(%rdi); pop %rbx; ret");
+/* a tool is called by a function that does not come after the work on all paths */
+LOCAL(call_tool, "push %rbx; call *8(%rdi); pop %rbx; ret");
 LOCAL(do_peer, "push %rbx; " DRIVER "0(%rip); test %eax,%eax; jne 1f; nop; 1: pop %rbx; ret");
 FUNC(cudaMemcpyPeer,
-     MARK(cudaMemcpyPeer_enter) "push %rbx; call state; test %eax,%eax; je 1f; call tell; pop %rbx; ret;"
+     MARK(cudaMemcpyPeer_enter) "push %rbx; call state; test %eax,%eax; je 1f; call call_tool; pop %rbx; ret;"
 				"1: call do_peer; pop %rbx; ret");
 
 /* ... and by one that does */
@@ -60,7 +60,7 @@ LOCAL(do_peer_async,
       "0(%rip); test %eax,%eax;" MARK(cudaMemcpyPeerAsync_exit) "jne 1f; nop; 1: pop %rbx; ret");
 FUNC(cudaMemcpyPeerAsync,
      MARK(cudaMemcpyPeerAsync_enter) "push %rbx; call state; test %eax,%eax; je 1f;"
-				     "call tell; call do_peer_async; call tell; 2: pop %rbx; ret; 1: call do_peer_async; pop %rbx; ret");
+				     "call call_tool; call do_peer_async; call call_tool; 2: pop %rbx; ret; 1: call do_peer_async; pop %rbx; ret");
 
 /* the last of the work is in a loop: the jump back is crossed more than once */
 FUNC(cudaMemset, MARK(cudaMemset_enter) "push %rbx; mov $4,%ebx; 1: " DRIVER

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory calls of a libcudart, each with one difficulty, in assembly. Nobody runs them. <name>_enter and
+ * Memory calls of a libcudart, each with one difficulty, in assembly. They are never executed. <name>_enter and
  * <name>_exit mark the instructions that must be probed; what has no mark must not be.
  */
 #define FUNC(name, code)                                                                           \
@@ -16,7 +16,7 @@ LOCAL(prepare, "xor %eax,%eax; ret");
 LOCAL(driver, "movq $0x1000,(%rsi); xor %eax,%eax; ret");
 LOCAL(note, "ret");
 
-/* as libcudart's: a tool may listen; the work is done in a local function, of which an error is noted */
+/* as libcudart's: a tool may be called; the work is done in a local function, whose error is stored */
 LOCAL(do_malloc,
       "push %rbx; push %r12; push %r13; test %rdi,%rdi; je 3f; mov %rdi,%r12; mov %rsi,%r13;"
       "call prepare; mov %eax,%ebx; test %eax,%eax; jne 2f; mov %r12,%rsi; mov %r13,%rdi; call driver;"
@@ -73,7 +73,7 @@ FUNC(cudaMallocAsync,
 	     cudaMallocAsync_exit) "jne 1f; mov $2,%ebx; 1: mov %ebx,%eax; pop %rbx; ret");
 __asm__(".globl cudaMallocAsync_ptsz\n.type cudaMallocAsync_ptsz,@function\n.set cudaMallocAsync_ptsz,cudaMallocAsync\n");
 
-/* the pointer goes into memory by way of a vector register: the second call may get it, too */
+/* the pointer goes into memory through a vector register: the second call may get it, too */
 FUNC(cudaMallocFromPoolAsync,
      MARK(cudaMallocFromPoolAsync_enter) "push %rbx; sub $32,%rsp; movq %rdi,%xmm0; movups %xmm0,(%rsp); call driver; test %eax,%eax; je 1f;"
 					 "mov %rsp,%rbx; mov %rbx,%rdi; xor %esi,%esi; call prepare; 1: add $32,%rsp; pop %rbx; ret");

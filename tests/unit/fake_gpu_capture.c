@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Writes CAPTURE: the made-up training loop of gpu_world.h as an agent would have told it, GPU records in CUPTI's
- * time and in no order. For tests of the whole way from a capture to its documents.
+ * Writes CAPTURE: the made-up training loop of gpu_world.h as an agent would have recorded it, GPU records in CUPTI's
+ * time and in no order. For tests from a capture to its documents.
  */
 #include <stdio.h>
 #include <stdlib.h>

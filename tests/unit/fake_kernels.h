@@ -7,7 +7,7 @@ struct fake_kernels {
 	const void *stubs[4];
 };
 
-/* Puts two handles where stubs keep them, and tells the stubs' addresses. */
+/* Puts two handles where stubs keep them, and reports the stubs' addresses. */
 int fake_kernels__fill(struct fake_kernels *k, const void *first, const void *second);
 
 #endif /* TESTS_FAKE_KERNELS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A session made of plain values, for tests of exporters: stands in for user/model, so that an exporter
- * can be told anything, also what no capture would hold.
+ * A session made of plain values, for tests of exporters: replaces user/model, so that an exporter
+ * can report anything, also what no capture would contain.
  */
 #ifndef TESTS_FAKE_SESSION_H
 #define TESTS_FAKE_SESSION_H

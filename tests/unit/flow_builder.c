@@ -75,7 +75,7 @@ static void args_words(struct value_words *w, const char *args)
 	}
 }
 
-static uint64_t tell(struct slice *sl)
+static uint64_t emit_slice(struct slice *sl)
 {
 	sl->id = ++ids;
 	sl->begin_ns = now++;
@@ -94,7 +94,7 @@ uint64_t flow__op(uint64_t parent, const char *name, const char *schema, const c
 	args_words(&w, args);
 	sl.in = vw__values(&w);
 	sl.end_ns = now + 1;
-	return tell(&sl);
+	return emit_slice(&sl);
 }
 
 uint64_t flow__backward(uint64_t parent, const char *name, const char *args)
@@ -106,7 +106,7 @@ uint64_t flow__backward(uint64_t parent, const char *name, const char *args)
 	args_words(&w, args);
 	sl.in = vw__values(&w);
 	sl.end_ns = now + 1;
-	return tell(&sl);
+	return emit_slice(&sl);
 }
 
 void flow__wait(void)
@@ -124,7 +124,7 @@ uint64_t flow__annotation(uint64_t parent, const char *name, uint32_t flags)
 			    .flags = flags };
 
 	sl.end_ns = now + FLOW_ANNOTATION_NS;
-	return tell(&sl);
+	return emit_slice(&sl);
 }
 
 void flow__resize(char before, char after)
@@ -142,7 +142,7 @@ void flow__resize(char before, char after)
 	sl.in = vw__values(&in);
 	sl.out = vw__values(&out);
 	sl.end_ns = now + 2;
-	id = tell(&sl);
+	id = emit_slice(&sl);
 	flow__alloc(id, after);
 	now++;
 }

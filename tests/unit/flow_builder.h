@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Builds what a session tells of memory and operators, for tests of the data flow, and writes its rows as a
+ * Builds what a session reports of memory and operators, for tests of the data flow, and writes its rows as a
  * text. A block is a letter: 'a' lives at 0x1000 and has 4 bytes, 'b' at 0x2000 and has 8, ... Time goes on by
  * one with each call.
  */
@@ -32,7 +32,7 @@ void flow__wait(void);
 void flow__resize(char before, char after);
 void flow__alloc(uint64_t within, char block);
 void flow__free(uint64_t within, char block);
-/* A free whose size is not told. */
+/* A free whose size is not reported. */
 void flow__free_unknown(char block);
 
 /*

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Collects the GPU slices that a session tells, and checks their order. */
+/* Collects the GPU slices that a session reports, and checks their order. */
 #ifndef TESTS_GPU_LOG_H
 #define TESTS_GPU_LOG_H
 
 #include "model/session.h"
 
 struct gpu_log {
-	struct gpu_slice *v; /* as told; what they point to belongs to the session */
+	struct gpu_slice *v; /* as reported; what they point to belongs to the session */
 	uint32_t cnt, cap;
 	struct session_totals totals;
 };
@@ -14,7 +14,7 @@ struct gpu_log {
 /* Runs the session; aborts on an error or a slice that breaks the contract of session_sink.gpu. */
 struct gpu_log *gpu_log__run(struct session *s);
 void gpu_log__free(struct gpu_log *log);
-/* The nth (from 0) told of that kind; NULL if there are fewer. */
+/* The nth (from 0) reported of that kind; NULL if there are fewer. */
 const struct gpu_slice *gpu_log__nth(const struct gpu_log *log, enum gpu_what what, uint32_t n);
 uint32_t gpu_log__count(const struct gpu_log *log, enum gpu_what what);
 

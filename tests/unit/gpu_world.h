@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A made-up process that uses GPUs, told to sinks as the model tells one: slices as they close, then calls in order
+ * A made-up process that uses GPUs, reported to sinks as by the model: slices as they close, then calls in order
  * of time, then work by device, stream and time. For tests of what reads GPU slices.
  */
 #ifndef TESTS_GPU_WORLD_H
@@ -68,12 +68,12 @@ struct gw_item *gw__overhead(struct gpu_world *w, const char *name, uint64_t beg
 struct gw_item *gw__gpu_annotation(struct gpu_world *w, const char *name, uint64_t slice,
 				   uint32_t stream, uint64_t begin, uint64_t end);
 
-/* Tells all that was made to the sink, in the model's order, and forgets it. */
+/* Reports all that was made to the sink, in the model's order, and forgets it. */
 int gw__emit(struct gpu_world *w);
 
 /*
  * Steps of 10 ms from GW_BEGIN + 10 ms on: copy in, forward, backward on another thread, a collective on the second
- * GPU, a graph, an event that another stream waits for, an optimizer, .item(). Slices are told at once.
+ * GPU, a graph, an event that another stream waits for, an optimizer, .item(). Slices are reported at once.
  */
 int gw__train(struct gpu_world *w, uint32_t steps);
 

@@ -399,7 +399,7 @@ static void huge_ndim(void)
 	}
 }
 
-/* Doubles that come later, which are looked for in as many that came. */
+/* Later duplicates, which are searched for among as many earlier ones. */
 static void argument_lists(void)
 {
 	static struct value_words pending, late;
@@ -429,7 +429,7 @@ static void put_api(uint64_t begin, uint64_t end, uint32_t correlation, uint32_t
 	put_ring(&a, PTB_REC_GPU_API, sizeof(a), 3000);
 }
 
-/* Pairs of clocks within a second, and times before them: each looks for a slope. */
+/* Pairs of clocks within a second, and times before them: each searches for a slope. */
 static void gpu_records(void)
 {
 	struct ptb_gpu_clock c = { .err_ns = 1 };
@@ -501,7 +501,7 @@ static void mangled_names(void)
 	}
 }
 
-/* Few bytes that stand for a name of 60 KB in each of very many slices, blocks and calls. */
+/* Few bytes that represent a name of 60 KB in each of very many slices, blocks and calls. */
 static void long_names(void)
 {
 	static char name[60000];

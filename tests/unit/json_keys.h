@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Looking at JSON that was written; what is looked for must be there and of its type, or the test ends. */
+/* Access to JSON that was written; a key must exist and have its type, or the test ends. */
 #ifndef TESTS_JSON_KEYS_H
 #define TESTS_JSON_KEYS_H
 

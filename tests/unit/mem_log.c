@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a pass tells of memory; see mem_log.h. */
+/* What a pass reports of memory; see mem_log.h. */
 #include "mem_log.h"
 
 #include <CUnit/CUnit.h>

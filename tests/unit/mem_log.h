@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Collects what a pass tells of memory, and writes the records of it; for tests of the model. */
+/* Collects what a pass reports of memory, and writes the records of it; for tests of the model. */
 #ifndef TESTS_MEM_LOG_H
 #define TESTS_MEM_LOG_H
 

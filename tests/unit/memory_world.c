@@ -26,7 +26,7 @@ void world__place(struct world *w, const char *outer, const char *op, const char
 	w->shapes = shapes;
 }
 
-static struct session_place place(const struct world *w)
+static struct session_place position(const struct world *w)
 {
 	return (struct session_place){ .tgid = w->tgid,
 				       .tid = w->tgid,
@@ -37,11 +37,11 @@ static struct session_place place(const struct world *w)
 				       .enclosed = true };
 }
 
-static void tell(struct world *w, struct memory_event *ev)
+static void emit_memory(struct world *w, struct memory_event *ev)
 {
 	w->now += 1000;
 	ev->ts_ns = w->now;
-	ev->at = place(w);
+	ev->at = position(w);
 	ev->allocated = w->allocated;
 	if (!ev->device_type)
 		ev->device_index = -1;
@@ -71,7 +71,7 @@ uint64_t world__alloc(struct world *w, uint64_t bytes)
 				    .device_index = -1 };
 	w->next_addr += bytes + 64;
 	w->allocated += bytes;
-	tell(w, &ev);
+	emit_memory(w, &ev);
 	return b->addr;
 }
 
@@ -90,21 +90,21 @@ void world__free(struct world *w, uint64_t addr)
 	ev.bytes = -(int64_t)b.bytes;
 	ev.block = &b;
 	w->allocated -= b.bytes;
-	tell(w, &ev);
+	emit_memory(w, &ev);
 }
 
 void world__free_unknown(struct world *w)
 {
 	struct memory_event ev = { .what = MEMORY_FREE_UNKNOWN, .addr = 0x7e0000000000 };
 
-	tell(w, &ev);
+	emit_memory(w, &ev);
 }
 
 void world__oom(struct world *w, uint64_t bytes)
 {
 	struct memory_event ev = { .what = MEMORY_OOM, .bytes = (int64_t)bytes };
 
-	tell(w, &ev);
+	emit_memory(w, &ev);
 }
 
 void world__api(struct world *w, const char *name, uint64_t bytes, uint64_t ns)
@@ -116,7 +116,7 @@ void world__api(struct world *w, const char *name, uint64_t bytes, uint64_t ns)
 				   .begin_ns = w->now + 1000 };
 
 	w->now += ns;
-	tell(w, &ev);
+	emit_memory(w, &ev);
 }
 
 static void emit_kernel(struct world *w, struct ptb_rec_hdr *h, size_t len, uint8_t kind)
@@ -127,7 +127,7 @@ static void emit_kernel(struct world *w, struct ptb_rec_hdr *h, size_t len, uint
 	*h = (struct ptb_rec_hdr){
 		.len = (uint16_t)len, .kind = kind, .ts_ns = w->now, .tgid = w->tgid, .tid = w->tgid
 	};
-	ev.at = place(w);
+	ev.at = position(w);
 	if (w->sink.kernel(w->sink.arg, &ev))
 		abort();
 }

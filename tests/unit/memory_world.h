@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A made-up training process whose memory events go to a sink: blocks with their places, totals as the model
+ * A made-up training process whose memory events go to a sink: blocks with their operators, totals as the model
  * would keep them, what is live at the end. For tests of what reads memory events.
  */
 #ifndef TESTS_MEMORY_WORLD_H
@@ -25,7 +25,7 @@ struct world {
 void world__init(struct world *w, uint32_t tgid);
 void world__place(struct world *w, const char *outer, const char *op, const char *annotation,
 		  const char *shapes);
-/* Each takes 1 us, told to w->sink. */
+/* Each takes 1 us, reported to w->sink. */
 uint64_t world__alloc(struct world *w, uint64_t bytes); /* address */
 void world__free(struct world *w, uint64_t addr);
 void world__free_unknown(struct world *w);

@@ -18,7 +18,7 @@ target_link_libraries(model_bench PRIVATE test_builder)
 add_executable(gpu_rows ${CMAKE_CURRENT_SOURCE_DIR}/torch/gpu_rows.c)
 target_link_libraries(gpu_rows PRIVATE test_builder)
 
-# Captures that are made to exhaust their reader: every command ends in time, within its memory, and says what it left out.
+# Captures that are made to exhaust their reader: every command ends in time, within its memory, and reports what it left out.
 add_executable(hostile_capture ${CMAKE_CURRENT_SOURCE_DIR}/unit/hostile_capture.c
   ${CMAKE_CURRENT_SOURCE_DIR}/unit/hostile_cases.c)
 target_link_libraries(hostile_capture PRIVATE test_builder)

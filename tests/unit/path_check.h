@@ -19,7 +19,7 @@ struct path_faults path_check(const struct flow *f, const uint8_t *work, const u
 			      uint32_t site_cnt);
 
 /*
- * The same for sites that only ways with work must cross: `avoided` counts returns that can be reached from
+ * The same for sites that only paths with work must cross: `avoided` counts returns that can be reached from
  * work behind which there is no more; *any: there is such work.
  */
 struct path_faults path_check_after(const struct flow *f, const uint8_t *work,

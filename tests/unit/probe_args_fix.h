@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* A probe set and the target with tensors of known bytes (tests/workloads/target_tensors.c), and how their
- * payloads are looked at. For test_probe_args.c and test_probe_callargs.c. */
+ * payloads are compared. For test_probe_args.c and test_probe_callargs.c. */
 #ifndef TESTS_PROBE_ARGS_FIX_H
 #define TESTS_PROBE_ARGS_FIX_H
 

@@ -215,7 +215,7 @@ static bool parents_fit(const struct slice *sl, uint32_t cnt)
 		if (!sl[i].parent)
 			continue;
 		if (!p)
-			ok = complain("parent was not told", &sl[i]);
+			ok = complain("parent was not reported", &sl[i]);
 		else if (sl[*p].tgid != sl[i].tgid || sl[*p].tid != sl[i].tid ||
 			 sl[*p].begin_ns >= sl[i].begin_ns || sl[*p].end_ns <= sl[i].end_ns)
 			ok = complain("parent does not enclose it", &sl[i]);

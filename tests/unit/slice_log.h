@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Collects what a session tells, for tests to look at, and checks what holds for every session. */
+/* Collects what a session reports, for tests to read, and checks what must hold for every session. */
 #ifndef TESTS_SLICE_LOG_H
 #define TESTS_SLICE_LOG_H
 
@@ -9,7 +9,7 @@
 #include "model/session.h"
 
 struct slice_log {
-	struct slice *slices; /* as told; names belong to the session, values are copies */
+	struct slice *slices; /* as reported; names belong to the session, values are copies */
 	uint32_t cnt, cap;
 	struct fwdbwd *flows;
 	uint32_t flow_cnt, flow_cap;
@@ -30,7 +30,7 @@ uint32_t slice_log__child_cnt(const struct slice_log *log, const struct slice *s
 
 /*
  * What holds for every session: ids are unique; end > begin; slices of a thread nest strictly (no
- * common times, hence 2 ns of self time); a parent is told, is on the same thread and encloses; flows
+ * common times, hence 2 ns of self time); a parent is reported, is on the same thread and encloses; flows
  * have both slices; values are whole. Returns false and prints the first violation.
  */
 bool slice_log__valid(const struct slice_log *log);

@@ -17,7 +17,7 @@
 
 /* ---- a live agent ---- */
 
-/* Sites are no-operations, semaphores are those that the target looks at. */
+/* Sites are no-operations, semaphores are those that the target polls. */
 static void run_find(const char *path, const uint8_t *nop, size_t nop_len)
 {
 	struct agent_target at;
@@ -193,7 +193,7 @@ static void copy_file(const char *from, const char *to)
 	free(bytes);
 }
 
-/* The library is deleted while it is mapped, then another stands in its place: the mapped one is read. */
+/* The library is deleted while it is mapped, then replaced by another: the mapped one is read. */
 static void test_deleted(void)
 {
 	char dir[] = "/tmp/test_agent_lib.XXXXXX", lib[64], exe[64];
@@ -225,7 +225,7 @@ static void test_deleted(void)
 	rmdir(dir);
 }
 
-/* A child of ours that has this file mapped as code; what is said of it. */
+/* A child process that has this file mapped as code; returns the message about it. */
 static int find_in_file(const char *path, char *why, size_t cap)
 {
 	struct agent_lib al;
@@ -411,7 +411,7 @@ static void test_file_fuzz(void)
 	CU_ASSERT_FATAL(bad != NULL);
 	memcpy(&eh, good, sizeof(eh));
 	fflush(stderr);
-	dup2(null, 2); /* that it is damaged is said, 3,000 times */
+	dup2(null, 2); /* 3,000 messages that it is damaged */
 	for (int i = 0; i < 3000; i++) {
 		int fd = memfd_create("agent", 0);
 		struct elf_file *ef;

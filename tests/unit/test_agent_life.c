@@ -45,7 +45,7 @@ static void *work_little(void *arg)
 
 struct flow {
 	uint32_t begins, ends, disorder;
-	uint32_t stream, seq; /* of the chunk under way */
+	uint32_t stream, seq; /* of the current chunk */
 	const struct ptb_chunk *chunk;
 	struct {
 		uint32_t seq;
@@ -146,7 +146,7 @@ static bool child_ends_well(pid_t pid)
 
 static void test_forks(void)
 {
-	const uint64_t dropped = host__ctl()->dropped; /* the agent's thread may stand still while it sends */
+	const uint64_t dropped = host__ctl()->dropped; /* the agent's thread may be delayed while it sends */
 	pthread_t threads[2];
 	uintptr_t cnt = 0;
 	uint32_t i, bad = 0;
@@ -178,10 +178,10 @@ static void test_forks(void)
 
 /* ---- the end, and copies ---- */
 
-/* What it had not sent is sent on its way out, and that it goes. */
+/* At the end of a process or thread the agent sends the rest of its records, and the end. */
 static void test_exit(void)
 {
-	struct heard *h = calloc(1, sizeof(*h));
+	struct first_records *h = calloc(1, sizeof(*h));
 	pid_t pid = fork();
 	int status;
 
@@ -192,10 +192,10 @@ static void test_exit(void)
 	CU_ASSERT_FATAL(pid > 0 && waitpid(pid, &status, 0) == pid);
 	CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 5);
 	host__read_of(pid);
-	host__each(PTB_CHUNK_OPS, hear, h);
+	host__each(PTB_CHUNK_OPS, collect_records, h);
 	CU_ASSERT_EQUAL(h->cnt, 1 + 2 * 7);
 	h->cnt = 0;
-	host__each(PTB_CHUNK_STATE, hear, h);
+	host__each(PTB_CHUNK_STATE, collect_records, h);
 	CU_ASSERT_FATAL(h->cnt > 1);
 	CU_ASSERT_EQUAL(h->r[h->cnt - 1].kind, PTB_AREC_STATE);
 	CU_ASSERT_EQUAL((uint32_t)h->r[h->cnt - 1].rf & (PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON), 0);

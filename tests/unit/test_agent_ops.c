@@ -14,11 +14,11 @@
 
 static void check_records(const struct mock_rf *op, const struct mock_rf *inner)
 {
-	static struct heard h;
+	static struct first_records h;
 	uint32_t i;
 
 	h.cnt = 0;
-	host__each(PTB_CHUNK_OPS, hear, &h);
+	host__each(PTB_CHUNK_OPS, collect_records, &h);
 	CU_ASSERT_EQUAL_FATAL(h.cnt, 14);
 	CU_ASSERT_EQUAL(h.r[0].kind, PTB_AREC_NAME);
 	CU_ASSERT_STRING_EQUAL(h.r[0].text, "aten::add.Tensor");
@@ -81,7 +81,7 @@ static void test_records(void)
 	check_records(&op, &inner);
 	CU_ASSERT(host__count(PTB_AREC_CLOCK) >= 2);
 	CU_ASSERT(host__count(PTB_AREC_STATE) >= 2);
-	host__run_op(&mock_add); /* nobody listens */
+	host__run_op(&mock_add); /* no tracer */
 	CU_ASSERT_EQUAL(host__counts().added, 1);
 }
 
@@ -89,7 +89,7 @@ static void test_records(void)
 static void test_late_end(void)
 {
 	struct mock_rf rf, other;
-	static struct heard h;
+	static struct first_records h;
 
 	host__be_schema(&rf, &mock_add);
 	host__be_schema(&other, &mock_add);
@@ -103,14 +103,14 @@ static void test_late_end(void)
 	host__run_op(&mock_add);
 	CU_ASSERT(host__detach());
 	h.cnt = 0;
-	host__each(PTB_CHUNK_OPS, hear, &h);
+	host__each(PTB_CHUNK_OPS, collect_records, &h);
 	CU_ASSERT_EQUAL_FATAL(h.cnt, 4);
 	CU_ASSERT(h.r[0].kind == PTB_AREC_END && h.r[0].rf == (uint64_t)(uintptr_t)&rf);
 	CU_ASSERT_EQUAL(h.r[1].kind, PTB_AREC_NAME); /* another listener knows no names */
 	CU_ASSERT_EQUAL(host__chunk(0)->kind, PTB_CHUNK_STATE);
 }
 
-/* Many operators by turns, anywhere in memory: each is named once, whatever places they share. */
+/* Many operators by turns, at any addresses: each is named once, whatever hash slots they share. */
 static void test_names_once(void)
 {
 	static struct {
@@ -273,7 +273,7 @@ static void refused(const struct ptb_agent_cfg *cfg, uint32_t why)
 	CU_ASSERT(host__detach());
 	CU_ASSERT_EQUAL(host__counts().added, added);
 	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN), 0);
-	CU_ASSERT(host__count(PTB_AREC_STATE) > 0); /* it says so */
+	CU_ASSERT(host__count(PTB_AREC_STATE) > 0); /* it reports that */
 }
 
 static void test_refusals(void)

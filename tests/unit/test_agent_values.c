@@ -249,7 +249,7 @@ static void test_same(void)
 	CU_ASSERT_EQUAL(different, 0);
 }
 
-/* Words that are not what they were: whatever the interpreter makes of them, and no fault. */
+/* Words that change while they are read: any result, but no fault. */
 __attribute__((unused)) static void test_damaged(void)
 {
 	uint32_t i, k, different = 0;

@@ -259,7 +259,7 @@ static void test_lists_of_numbers(void)
 	for (uint64_t i = 0; i < PTB_LIST_SHAPES_MAX; i++)
 		expect(i * i);
 	expect_end();
-	CU_ASSERT_EQUAL(arena.counters[PTB_CNT_ARGS_CUT], 0); /* nobody prints it */
+	CU_ASSERT_EQUAL(arena.counters[PTB_CNT_ARGS_CUT], 0); /* it is not printed */
 	run(true);
 	CU_ASSERT_EQUAL(arena.counters[PTB_CNT_ARGS_CUT], 1);
 	at = 12;
@@ -469,7 +469,7 @@ static void test_near(void)
 	CU_ASSERT_EQUAL(arena.counters[PTB_CNT_ARGS_FAULT], 0);
 }
 
-/* A layout that does not fit reads no more than its bound, and says what it could not read. */
+/* A layout that does not fit reads no more than its bound, and marks what it could not read. */
 static void test_wrong_layout(void)
 {
 	begin(false);

@@ -64,7 +64,7 @@ static void put_ivalues(struct ival stack[20], uint64_t impl)
 	stack[13] = (struct ival){ 0, 40 };
 }
 
-/* Whether a tensor is an nn.Parameter its Python object's type says: where there is one, and only in full mode. */
+/* Whether a tensor is an nn.Parameter follows from the type of its Python object, if there is one, and only in full mode. */
 static void test_parameter(void)
 {
 	enum { PARAMETER_TYPE = 0x2220 };
@@ -266,7 +266,7 @@ static void test_too_much(void)
 	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
 	stack[0] = (struct ival){ put_list(stack, 512), 14 };
 	run_as(ARENA_STACK, put_stack(stack, 1), 1, true);
-	CU_ASSERT(!out.cut); /* the list says it */
+	CU_ASSERT(!out.cut); /* the list is marked */
 	CU_ASSERT_EQUAL(values__sound_words(out.words, out.cnt), out.cnt);
 	CU_ASSERT_EQUAL(first_val().flags, PTB_VAL_F_CUT);
 	CU_ASSERT_EQUAL(first_val().n, 512);
@@ -335,7 +335,7 @@ static void fail_everywhere(enum arena_run what, uint64_t a, uint64_t b)
 		arena__run(what, &cfg, &prog, w, true, &out);
 		survey = values__survey(out.words, out.cnt);
 		CU_ASSERT_EQUAL(survey.words, out.cnt);
-		/* it says so, or (an optional part) it is right without */
+		/* it is marked, or (an optional part) correct without it */
 		CU_ASSERT(out.cut || survey.flags & (PTB_VAL_F_FAULT | PTB_VAL_F_CUT) ||
 			  (out.cnt == whole.cnt && !memcmp(out.words, whole.words, 8 * out.cnt)));
 		CU_ASSERT(arena.counters[PTB_CNT_ARGS_FAULT] > faults ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Types from demangled symbols, their places by the System V rules, and the programs made of them, for
- * both kinds of optional. The places are those at which live processes were seen to pass them.
+ * Types from demangled symbols, their locations by the System V rules, and the programs made of them, for
+ * both kinds of optional. The locations are those observed in live processes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,11 @@ static bool compile(const char *params, const char *schema, enum optional_abi ab
 
 #define VIEW "std::basic_string_view<char, std::char_traits<char> >"
 
-/* Parameters, schema, places of the arguments, word of the result pointer, stack words. */
+/* Parameters, schema, locations of the arguments, word of the result pointer, stack words. */
 static const struct row {
 	const char *params, *schema;
 	enum optional_abi abi;
-	const char *places;
+	const char *locations;
 	uint8_t result_loc, stack_words, unplaced, late;
 } rows[] = {
 	/* add.Tensor, and in place: the result is the argument */
@@ -104,10 +104,10 @@ static const struct row {
 	{ "at::Tensor const&", "(Tensor x) -> Mystery", OPTIONAL_STD, "?", PTB_LOC_NONE, 0, 2, 0 },
 };
 
-static void test_places(void)
+static void test_locations(void)
 {
 	struct arg_compiled c;
-	char places[256];
+	char locations[256];
 	size_t i;
 
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -118,13 +118,13 @@ static void test_places(void)
 			CU_FAIL("not compiled");
 			continue;
 		}
-		arg_prog__describe(&c.prog, places, sizeof(places));
-		if (strcmp(places, r->places) || c.prog.result_loc != r->result_loc ||
+		arg_prog__describe(&c.prog, locations, sizeof(locations));
+		if (strcmp(locations, r->locations) || c.prog.result_loc != r->result_loc ||
 		    c.prog.stack_words != r->stack_words || c.unplaced != r->unplaced ||
 		    c.late_cnt != r->late) {
 			printf("\n%s\n  %s result %u stack %u unplaced %u late %u\n", r->schema,
-			       places, c.prog.result_loc, c.prog.stack_words, c.unplaced, c.late_cnt);
-			CU_FAIL("other places");
+			       locations, c.prog.result_loc, c.prog.stack_words, c.unplaced, c.late_cnt);
+			CU_FAIL("other locations");
 		}
 	}
 }
@@ -192,7 +192,7 @@ static void test_instructions(void)
 	       PTB_ARG_BOOL_ARRAY, PTB_VAL_BOOLS, NONE, 0, 0, 2);
 	expect(one_arg("c10::optional<c10::basic_string_view<char> >", "(str? a) -> ()", OPTIONAL_C10),
 	       PTB_ARG_PTR_STRING, 0, 0, 8, 0, 0);
-	/* the flag of an optional int stands behind it or before it */
+	/* the flag of an optional int is after it or before it */
 	op = one_arg("std::optional<long>", "(int? a) -> ()", OPTIONAL_STD);
 	CU_ASSERT(op->op == PTB_ARG_OPT_WORD && op->loc[0] == 0 && op->loc[1] == 1);
 	op = one_arg("c10::optional<long>", "(int? a) -> ()", OPTIONAL_C10);
@@ -206,7 +206,7 @@ static void test_results(void)
 	const struct ptb_arg_op *op;
 	struct arg_compiled c;
 
-	/* the last element of a tuple stands first */
+	/* the last element of a tuple comes first */
 	CU_ASSERT_FATAL(compile("at::Tensor const&",
 				"(Tensor x) -> (Tensor values, Tensor indices)", OPTIONAL_STD, &c));
 	op = c.prog.ops + 1;
@@ -232,7 +232,7 @@ static void test_results(void)
 	CU_ASSERT(op[1].op == PTB_ARG_VEC_TENSOR && op[1].val_off == 40);
 	CU_ASSERT(op[0].as == PTB_VAL_BOOL && op[0].val_off == 64);
 	CU_ASSERT_EQUAL(c.unplaced, 0);
-	/* an element of unknown size hides those before it, which stand behind it in memory */
+	/* an element of unknown size hides those before it, which follow it in memory */
 	CU_ASSERT_FATAL(compile("at::Tensor const&", "(Tensor x) -> (Tensor, Mystery, Tensor)",
 				OPTIONAL_STD, &c));
 	CU_ASSERT(c.unplaced == 2 && c.prog.ops[3].op == PTB_ARG_PTR_TENSOR);
@@ -309,12 +309,11 @@ static void test_refused(void)
 
 int main(void)
 {
-	static const CU_TestInfo tests[] = { { "places", test_places },
-					     { "instructions", test_instructions },
-					     { "results", test_results },
-					     { "late doubles", test_late },
-					     { "what does not fit", test_refused },
-					     CU_TEST_INFO_NULL };
+	static const CU_TestInfo tests[] = {
+		{ "locations", test_locations },       { "instructions", test_instructions },
+		{ "results", test_results },           { "late doubles", test_late },
+		{ "what does not fit", test_refused }, CU_TEST_INFO_NULL
+	};
 
 	return run_suite("arg_prog", tests);
 }

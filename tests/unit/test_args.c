@@ -377,7 +377,7 @@ static void numbers(void)
 	done(log, b);
 }
 
-/* A tensor may be among what was not read: then only the node that was made tells the number. */
+/* A tensor may be among the values that were not read: then only the created node has the number. */
 /* No flag at all: on until the thread has made its flags, then off. */
 static void numbers_without_flags(void)
 {
@@ -442,7 +442,7 @@ static void numbers_of_some(void)
 	done(log, b);
 }
 
-/* What the bits mean is not known: the numbers of the nodes that were made stand. */
+/* The meaning of the bits is unknown: the numbers of the created nodes are used. */
 static void numbers_without_keys(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -492,7 +492,7 @@ static void scopes(void)
 	vw__int(&w, 4);
 	announced(b, 2002000, "three", &w);
 	announced(b, 2003000, "none", NULL);
-	/* announced with arguments, never begun: they are nobody's */
+	/* announced with arguments, never begun: the arguments are dropped */
 	builder__values(b, &w);
 	builder__scope_name(b, 2004000, 0x9000, "lost");
 	announced(b, 2005000, "after", NULL);

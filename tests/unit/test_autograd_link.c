@@ -123,7 +123,7 @@ static void node_throws(void)
 	builder__free(b);
 }
 
-/* CopySlices runs the node that it wraps: each call's own record says which node it is. */
+/* CopySlices runs the node that it wraps: the record of each call identifies its node. */
 static void node_in_node(void)
 {
 	struct funcs f;
@@ -172,7 +172,7 @@ static void python_function(void)
 	builder__enter(b, f.call, 2001010, 0x8000);
 	builder__exit(b, f.call, 2001050, 0x7f00);
 	builder__exit(b, f.node, 2001100, 0x8f00);
-	builder__node(b, f.node, 2002000, 0x9000, 0x2, 4, 1, NULL); /* a class nobody knows */
+	builder__node(b, f.node, 2002000, 0x9000, 0x2, 4, 1, NULL); /* an unknown class */
 	builder__exit(b, f.node, 2002100, 0x8f00);
 	log = run(b);
 	CU_ASSERT_EQUAL(slice_log__get(log, "MyFn")->seq, 3);

@@ -103,7 +103,7 @@ static void ties_and_stragglers(void)
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
 	put(cw, 1, 5000, 3);
 	put(cw, 1, 5000, 4);
-	capture_writer__flush(cw); /* ring 1 stands first in the file */
+	capture_writer__flush(cw); /* ring 1 is first in the file */
 	put(cw, 0, 5000, 1);
 	put(cw, 0, 5000, 2);
 	put(cw, 1, 5001, 5);
@@ -125,7 +125,7 @@ static void ties_and_stragglers(void)
 
 /*
  * A slow machine: each round brings records of a ring that are older than several rounds before. They are put in
- * order as long as the window holds what waits for them; after that each is told once, and counted.
+ * order as long as the window holds what waits for them; after that each is reported once, and counted.
  */
 static void late_for_rounds(void)
 {
@@ -150,7 +150,7 @@ static void late_for_rounds(void)
 	check_ordered(want);
 }
 
-/* The oldest record stands last, behind more than the window holds: told once, and counted. */
+/* The oldest record is last, after more than the window holds: reported once, and counted. */
 static void too_late(void)
 {
 	struct capture_writer *cw;

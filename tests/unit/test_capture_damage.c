@@ -27,7 +27,7 @@ static uint8_t *small_capture(size_t *len)
 	return load(len);
 }
 
-/* Reads all; false if the file does not open. What is told must be a beginning of each ring. */
+/* Reads all; false if the file does not open. The reported records must be the first ones of each ring. */
 static bool read_all(uint32_t *recs, uint32_t *controls, bool *sealed, uint64_t *skipped)
 {
 	struct capture_reader *cr;
@@ -82,7 +82,7 @@ static void truncated_anywhere(void)
 	unlink(path);
 }
 
-/* One bit anywhere (the last two blocks, 80 bytes, hold no records): the file does not open, or tells a beginning of what it held. */
+/* One bit anywhere (the last two blocks, 80 bytes, hold no records): the file does not open, or its first records are reported. */
 static void flipped_bits(void)
 {
 	size_t len, at;

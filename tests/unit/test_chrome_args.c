@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * export/chrome_args: each kind of value as torch.profiler(record_shapes=True) of the official wheel 2.15.0
- * printed it (2.5.1 prints the same), and what is missing said to be.
+ * printed it (2.5.1 prints the same), and missing values are marked.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -384,7 +384,7 @@ static void test_hostile(void)
 	CU_ASSERT_PTR_NOT_NULL(strstr(out, "\"Input type\": [\"float\"]"));
 }
 
-/* Whatever a capture holds, the text is JSON and its arrays have one length. */
+/* For any capture the text is JSON and its arrays have the same length. */
 static void test_damaged(void)
 {
 	static const char *const keys[] = { "Concrete Inputs", "Input type", "Input Strides",

@@ -123,7 +123,7 @@ static void test_kernel(void)
 	cJSON_Delete(doc);
 }
 
-/* Of a device that was not told of, nothing is said. */
+/* Nothing is written about a device that was not reported. */
 static void test_unknown_device(void)
 {
 	start();
@@ -309,7 +309,7 @@ static void test_metadata(void)
 	CU_ASSERT_EQUAL(num(d, "maxThreadsPerMultiprocessor"), 2048);
 	CU_ASSERT_EQUAL(num(doc, "cupti_version"), 130000);
 	CU_ASSERT_EQUAL(num(doc, "cuda_driver_version"), 13000);
-	CU_ASSERT_FALSE(has(doc, "cuda_runtime_version")); /* not told */
+	CU_ASSERT_FALSE(has(doc, "cuda_runtime_version")); /* not reported */
 	CU_ASSERT_STRING_EQUAL(str(args(must("M", NULL, "process_labels", 1)), "labels"), "GPU 1");
 	CU_ASSERT_EQUAL(num(args(must("M", NULL, "process_sort_index", 1)), "sort_index"), 5000001);
 	CU_ASSERT_STRING_EQUAL(str(args(must("M", NULL, "process_name", 1)), "name"), "python");
@@ -453,7 +453,7 @@ static int by_begin(const void *a, const void *b)
 	return x->end > y->end ? -1 : x->end < y->end;
 }
 
-/* Random operators and calls of one thread: whatever comes out nests strictly, and no call grew. */
+/* Random operators and calls of one thread: all slices nest strictly, and no call becomes longer. */
 static void test_random(void)
 {
 	static struct span spans[4096];
@@ -462,7 +462,7 @@ static void test_random(void)
 	const cJSON *e;
 
 	start();
-	for (i = 0; i < 600; i++) { /* siblings with children, ends told before their parents' */
+	for (i = 0; i < 600; i++) { /* siblings with children, ends reported before their parents' */
 		uint64_t b = t + 50, e2 = b + 2000;
 
 		seed = seed * 1664525 + 1013904223;

@@ -118,7 +118,7 @@ static void test_marks(void)
 static void test_extremes(void)
 {
 	static uint64_t low[64], high[64], last[64];
-	static double told[64]; /* last value in the track */
+	static double written[64]; /* last value in the track */
 	uint32_t seed = 1, i;
 	const cJSON *e;
 
@@ -145,7 +145,7 @@ static void test_extremes(void)
 
 		CU_ASSERT_STRING_EQUAL(str(e, "ph"), "C");
 		CU_ASSERT_FATAL(piece < 60);
-		told[piece] = v;
+		written[piece] = v;
 		if (v == (double)low[piece])
 			low[piece] = 0;
 		else if (v == (double)high[piece])
@@ -156,7 +156,7 @@ static void test_extremes(void)
 	CU_ASSERT(i <= 180); /* thinned from 6000 */
 	for (i = 0; i < 60; i++) {
 		CU_ASSERT(!low[i] && high[i] == UINT64_MAX);
-		CU_ASSERT_EQUAL(told[i], (double)last[i]);
+		CU_ASSERT_EQUAL(written[i], (double)last[i]);
 	}
 	cJSON_Delete(doc);
 }
@@ -210,7 +210,7 @@ static void test_fault_rate(void)
 	start();
 	fault(101, 102, 7, 0);
 	fault(115, 135, 20, 4);
-	fault(133, 134, 1, 0); /* another thread's, told later, of a time before */
+	fault(133, 134, 1, 0); /* another thread's, reported later, of a time before */
 	fault(900, 900, 3, 0);
 	fault(0, 1000, 640, 0);
 	finish();
@@ -239,7 +239,7 @@ static void test_fault_rate(void)
 	cJSON_Delete(doc);
 }
 
-static void tell(const struct ptb_rec_hdr *rec)
+static void emit_record(const struct ptb_rec_hdr *rec)
 {
 	struct kernel_event ev = {
 		.at = { .tgid = 100, .tid = 100, .op = "aten::mm", .annotation = "loss" }, .rec = rec
@@ -272,17 +272,17 @@ static void test_kernel(void)
 	};
 
 	start();
-	tell(&call.h);
+	emit_record(&call.h);
 	call.call = PTB_CALL_MADVISE;
 	call.arg = 4;
 	call.result = -22;
-	tell(&call.h);
-	tell(&st.h);
-	tell(&hap.h);
+	emit_record(&call.h);
+	emit_record(&st.h);
+	emit_record(&hap.h);
 	hap.what = PTB_KMEM_MIGRATE;
 	hap.reason = 5;
 	hap.failed = 1;
-	tell(&hap.h);
+	emit_record(&hap.h);
 	finish();
 	CU_ASSERT_STRING_EQUAL(str(must("mremap", 0), "cat"), "kernel_memory");
 	CU_ASSERT_STRING_EQUAL(str(must("mremap", 0), "ph"), "i");
@@ -340,7 +340,7 @@ static void test_slices(void)
 	}
 }
 
-/* Devices have tracks of their own; the accelerator's are what its allocator says. */
+/* Devices have tracks of their own; the accelerator's have the values of its allocator. */
 static void test_devices(void)
 {
 	struct memory_event ev = { .ts_ns = BEGIN_NS + 9000,

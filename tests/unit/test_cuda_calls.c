@@ -155,7 +155,7 @@ static uint32_t build_around(struct plan_build *b, const struct planned *p, uint
 	return cnt;
 }
 
-/* Behind no end is the driver called, no way from its last call avoids the ends, none crosses two. */
+/* The driver is not called after an end, and every path from its last call crosses exactly one end. */
 static uint32_t check_ends(const struct planned *p)
 {
 	uint32_t nodes[EXIT_SITES_MAX], i, cnt, checked = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * CUPTI's records on the host: every field of every kind from its place, what versions added, what earlier records
- * say of later ones, and any bytes at all. The places themselves: test_cupti_layout.py; real orders of records:
+ * CUPTI's records on the host: every field of every kind at its offset, what versions added, what earlier records
+ * define for later ones, and random bytes. The offsets themselves: test_cupti_layout.py; real orders of records:
  * test_cupti_records.c.
  */
 #include "cupti/cupti_decode.h"
@@ -157,7 +157,7 @@ static void test_calls(void)
 		CU_ASSERT_EQUAL(a->h.tid, OF(API, threadId));
 	}
 	CU_ASSERT_EQUAL(cupti_decoder__take(&decoder, raw, 40, 0, false, &out), CUPTI_TAKEN);
-	CU_ASSERT(a->h.tid == 0 && a->name == 0); /* a pthread_t, which says nothing */
+	CU_ASSERT(a->h.tid == 0 && a->name == 0); /* a pthread_t, which is no thread id */
 	fresh(PTB_CUPTI_OVERHEAD);
 	CUPTI_OVERHEAD_FIELDS(FIRST)
 	memcpy(raw + OVERHEAD_THREAD, &tid, sizeof(tid));
@@ -170,7 +170,7 @@ static void test_calls(void)
 	CU_ASSERT_EQUAL(o->h.tid, tid);
 }
 
-/* ---- what earlier records say ---- */
+/* ---- what earlier records define ---- */
 
 static enum cupti_answer take_sync(uint32_t context, uint32_t stream, uint32_t event)
 {

@@ -105,7 +105,7 @@ static void check_refused(uint32_t why)
 	CHECK(ptbpf_agent_ctl.gpu_why == why && !(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
 	cupti__tick();
 	cupti__stop();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 0);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 0);
 }
 
 /* ---- there first ---- */
@@ -127,7 +127,7 @@ static void run_subscribed(void)
 	CHECK(!world.cuptiUnsubscribe(subscriber));
 }
 
-/* It only records, as newer versions of torch's profiler do, and has buffers under way. */
+/* It only records, as newer versions of torch's profiler do, and has buffers in use. */
 static void run_recording(void)
 {
 	size_t i;
@@ -191,7 +191,7 @@ static void run_comes(bool tick)
 		world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	cupti__tick();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 100);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 100);
 	usleep(10000); /* a buffer of ours is with CUPTI, with nothing in it yet or little */
 	other_starts();
 	kinds = world.mock_cupti_kinds();
@@ -209,7 +209,7 @@ static void run_comes(bool tick)
 	world.cudaDeviceSynchronize();
 	other_stops();
 	CHECK(other_back == other_lent && other_back > 0 && other_unknown <= 1);
-	told__forget();
+	emitted__forget();
 	check_refused(PTB_AGENT_WHY_CUPTI_IN_USE);
 }
 
@@ -258,7 +258,7 @@ static void run_unseen_alone(void)
 		usleep(10000);
 		cupti__stop();
 		CHECK(!world.mock_cupti_kinds() && !ptbpf_agent_ctl.gpu_why);
-		CHECK(told__count(PTB_REC_GPU_KERNEL) == 2 * (i + 1));
+		CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 2 * (i + 1));
 	}
 }
 
@@ -270,7 +270,7 @@ static void test_comes(void)
 	CU_ASSERT_EQUAL(world__case(run_unseen_alone), 0);
 }
 
-/* It came, and has ended, after us: nothing of ours is in its way, and what was ours stays ended. */
+/* It started, and ended, after the agent, which neither disturbs it nor is started again. */
 static void run_comes_after(void)
 {
 	load_12();
@@ -282,7 +282,7 @@ static void run_comes_after(void)
 	world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	other_stops();
-	CHECK(other_kernels == 1 && other_unknown == 0 && told__count(PTB_REC_GPU_KERNEL) == 1);
+	CHECK(other_kernels == 1 && other_unknown == 0 && emitted__count(PTB_REC_GPU_KERNEL) == 1);
 }
 
 static void test_comes_after(void)
@@ -320,7 +320,7 @@ static void run_beside(void)
 	world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	cupti__stop();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 1);
 }
 
 static void run_fails_at(const char *name)
@@ -350,22 +350,22 @@ static void run_enable_fails(void)
 	run_fails_at("cuptiActivityEnable");
 }
 
-/* What fails later is told, once, and the rest goes on. */
+/* A later failure is recorded once, and everything else continues. */
 static void run_fails_later(void)
 {
 	load_12();
 	CHECK(world__start(REQUEST) == 0);
 	world.mock_cuda_fail("cuptiActivityEnable", 77, 1);
 	CHECK(world__start(REQUEST | AGENT_REQUEST(SYNC)) == 0);
-	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON) && told__notes(PTB_GPU_ERROR) == 77);
+	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON) && emitted__notes(PTB_GPU_ERROR) == 77);
 	world.mock_cuda_fail("cuptiActivityFlushAll", 78, 2);
 	world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	cupti__tick();
 	cupti__tick();
-	CHECK(told__notes(PTB_GPU_ERROR) == 77);
+	CHECK(emitted__notes(PTB_GPU_ERROR) == 77);
 	cupti__stop();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1 && !world.mock_cupti_kinds());
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 1 && !world.mock_cupti_kinds());
 }
 
 static void test_absent(void)
@@ -388,7 +388,7 @@ static void run_cycles(void)
 
 	load("130001", CUPTI_13);
 	for (i = 0; i < 1000; i++) {
-		told__forget();
+		emitted__forget();
 		CHECK(world__start(REQUEST | (i % 2 ? AGENT_REQUEST(SYNC) : 0)) == 0);
 		world__launch(NULL);
 		world.cudaDeviceSynchronize();
@@ -396,9 +396,9 @@ static void run_cycles(void)
 			cupti__tick();
 		cupti__stop();
 		CHECK(!world.mock_cupti_kinds());
-		world__launch(NULL); /* not told */
-		CHECK(told__notes(PTB_GPU_DROPPED) == 0 && told__notes(PTB_GPU_BUFFERS) == 0);
-		kernels += told__count(PTB_REC_GPU_KERNEL);
+		world__launch(NULL); /* not recorded */
+		CHECK(emitted__notes(PTB_GPU_DROPPED) == 0 && emitted__notes(PTB_GPU_BUFFERS) == 0);
+		kernels += emitted__count(PTB_REC_GPU_KERNEL);
 	}
 	CHECK(kernels == 1000);
 }
@@ -426,7 +426,7 @@ static void run_busy_cycles(void)
 	for (i = 0; i < 4; i++)
 		CHECK(!pthread_create(&threads[i], NULL, launch_always, &launched[i]));
 	for (i = 0; i < 50; i++) {
-		told__forget();
+		emitted__forget();
 		CHECK(world__start(REQUEST) == 0);
 		usleep(1000);
 		cupti__tick();
@@ -457,7 +457,7 @@ static void wait_put(uint64_t records)
 /* More than the buffers hold while the agent's thread does not come: what is lost is counted. */
 static void run_overflow(bool refuses)
 {
-	size_t i, told_all;
+	size_t i, emitted_all;
 
 	CHECK(world__start(REQUEST) == 0);
 	for (i = 0; i < 400000; i++) {
@@ -468,12 +468,12 @@ static void run_overflow(bool refuses)
 	world.cudaDeviceSynchronize();
 	cupti__tick();
 	cupti__stop();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) > 100000);
-	told_all = emitted_cnt - told__count(PTB_REC_GPU_NOTE) - told__count(PTB_REC_GPU_DEVICE);
-	CHECK(told_all == world.mock_cupti_made());
-	CHECK(told__notes(PTB_GPU_DROPPED) == world.mock_cupti_lost());
-	CHECK(told_all + told__notes(PTB_GPU_DROPPED) >= 800001);
-	CHECK(!(told__notes(PTB_GPU_BUFFERS) > 0) == !refuses);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) > 100000);
+	emitted_all = emitted_cnt - emitted__count(PTB_REC_GPU_NOTE) - emitted__count(PTB_REC_GPU_DEVICE);
+	CHECK(emitted_all == world.mock_cupti_made());
+	CHECK(emitted__notes(PTB_GPU_DROPPED) == world.mock_cupti_lost());
+	CHECK(emitted_all + emitted__notes(PTB_GPU_DROPPED) >= 800001);
+	CHECK(!(emitted__notes(PTB_GPU_BUFFERS) > 0) == !refuses);
 }
 
 static void run_overflow_13(void)
@@ -495,7 +495,7 @@ static void test_overflow(void)
 	CU_ASSERT_EQUAL(world__case(run_overflow_12), 0);
 }
 
-/* A child: nothing is told, nothing hangs, and the parent goes on. */
+/* A child: nothing is recorded, nothing hangs, and the parent continues. */
 static void run_fork(void)
 {
 	int status = -1;
@@ -507,7 +507,7 @@ static void run_fork(void)
 	pid = fork();
 	if (pid == 0) {
 		cupti__forked();
-		told__forget();
+		emitted__forget();
 		world__launch(NULL);
 		cupti__tick();
 		cupti__stop();
@@ -519,7 +519,7 @@ static void run_fork(void)
 	world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	cupti__stop();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 2);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 2);
 }
 
 static void test_fork(void)

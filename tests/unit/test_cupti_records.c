@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The agent's CUPTI part against the mock: what a program did is what is told, with every version's records. */
+/* The agent's CUPTI part against the mock: what a program did is what is recorded, with every version's records. */
 #include "cupti_world.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void finish(void)
 	cupti__stop();
 	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
 	CHECK(!world.mock_cupti_kinds());
-	CHECK(told__notes(PTB_GPU_UNKNOWN) == 0 && told__notes(PTB_GPU_ERROR) == 0);
+	CHECK(emitted__notes(PTB_GPU_UNKNOWN) == 0 && emitted__notes(PTB_GPU_ERROR) == 0);
 }
 
 /* ---- kernels ---- */
@@ -35,7 +35,7 @@ static void check_kernel(const struct ptb_gpu_kernel *k, uint64_t after)
 	const struct ptb_gpu_api *call;
 	uint32_t tid = 0;
 
-	CHECK(!strcmp(told__name(k->name), "_Z6kernelPfi"));
+	CHECK(!strcmp(emitted__name(k->name), "_Z6kernelPfi"));
 	CHECK(k->grid[0] == 3 && k->grid[1] == 2 && k->grid[2] == 1);
 	CHECK(k->block[0] == 128 && k->block[1] == 1 && k->block[2] == 1);
 	CHECK(k->registers == 32 && k->static_shared == 1024 && k->dynamic_shared == 64 &&
@@ -45,9 +45,9 @@ static void check_kernel(const struct ptb_gpu_kernel *k, uint64_t after)
 	CHECK(k->flags & PTB_GPU_HAS_CHANNEL && k->channel == 4 && k->channel_type == 1);
 	CHECK(!(k->flags & PTB_GPU_HAS_PRIORITY) == (atoi(version) < 130100));
 	CHECK(k->priority == (k->flags & PTB_GPU_HAS_PRIORITY ? -1 : 0));
-	call = told__call(k->correlation, &tid);
+	call = emitted__call(k->correlation, &tid);
 	CHECK(call && !call->driver && call->cbid == 211 && !call->result);
-	CHECK(!strcmp(told__name(call->name), "cudaLaunchKernel"));
+	CHECK(!strcmp(emitted__name(call->name), "cudaLaunchKernel"));
 	CHECK(call->end > call->begin && k->begin > call->begin);
 	CHECK(tid == (uint32_t)syscall(SYS_gettid));
 }
@@ -58,7 +58,7 @@ static void run_kernels(void)
 	uint64_t last = 0;
 
 	load();
-	world__launch(NULL); /* before: not told */
+	world__launch(NULL); /* before: not recorded */
 	CHECK(world__start(REQUEST) == 0);
 	CHECK(ptbpf_agent_ctl.cupti_version == (uint32_t)atoi(version));
 	CHECK(ptbpf_agent_ctl.state == (PTB_AGENT_CUPTI | PTB_AGENT_GPU_ON));
@@ -68,15 +68,15 @@ static void run_kernels(void)
 			cupti__tick();
 	}
 	finish();
-	world__launch(NULL); /* after: not told */
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == cnt);
-	CHECK(told__notes(PTB_GPU_DROPPED) == 0 && told__notes(PTB_GPU_BUFFERS) == 0);
+	world__launch(NULL); /* after: not recorded */
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == cnt);
+	CHECK(emitted__notes(PTB_GPU_DROPPED) == 0 && emitted__notes(PTB_GPU_BUFFERS) == 0);
 	for (i = 0; i < cnt; i += 97)
-		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, last);
-	CHECK(told__count(PTB_REC_GPU_API) == cnt + 1); /* and cudaDeviceSynchronize() */
-	CHECK(told__count(PTB_REC_GPU_SYNC) == 0 && told__count(PTB_REC_GPU_EVENT) == 0);
-	CHECK(told__count(PTB_REC_GPU_DEVICE) == 2);
-	CHECK(told__count(PTB_REC_GPU_OVERHEAD) > 0);
+		check_kernel(&emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, last);
+	CHECK(emitted__count(PTB_REC_GPU_API) == cnt + 1); /* and cudaDeviceSynchronize() */
+	CHECK(emitted__count(PTB_REC_GPU_SYNC) == 0 && emitted__count(PTB_REC_GPU_EVENT) == 0);
+	CHECK(emitted__count(PTB_REC_GPU_DEVICE) == 2);
+	CHECK(emitted__count(PTB_REC_GPU_OVERHEAD) > 0);
 }
 
 static void on_versions(void (*run)(void))
@@ -104,16 +104,16 @@ static void test_kernels(void)
 
 static const struct ptb_gpu_memory *memory(uint32_t kind, size_t nth)
 {
-	const struct world_record *r = told__nth(kind, nth);
+	const struct world_record *r = emitted__nth(kind, nth);
 
 	CHECK(r);
-	CHECK(r->u.memory.end > r->u.memory.begin && told__call(r->u.memory.correlation, NULL));
+	CHECK(r->u.memory.end > r->u.memory.begin && emitted__call(r->u.memory.correlation, NULL));
 	return &r->u.memory;
 }
 
 static void check_call(const struct ptb_gpu_memory *m, const char *name)
 {
-	CHECK(!strcmp(told__name(told__call(m->correlation, NULL)->name), name));
+	CHECK(!strcmp(emitted__name(emitted__call(m->correlation, NULL)->name), name));
 }
 
 static void run_copies(void)
@@ -131,7 +131,7 @@ static void run_copies(void)
 	CHECK(!world.cudaMemcpyPeerAsync(device, 1, device, 0, 512, NULL));
 	CHECK(!world.cudaMemset(device, 0xab, 256));
 	finish();
-	CHECK(told__count(PTB_REC_GPU_MEMCPY) == 4 && told__count(PTB_REC_GPU_MEMSET) == 1);
+	CHECK(emitted__count(PTB_REC_GPU_MEMCPY) == 4 && emitted__count(PTB_REC_GPU_MEMSET) == 1);
 	m = memory(PTB_REC_GPU_MEMCPY, 0);
 	CHECK(m->bytes == 4096 && m->copy_kind == 1 && m->src_kind == 1 && m->dst_kind == 3);
 	check_call(m, "cudaMemcpy");
@@ -173,17 +173,17 @@ static void run_sync(void)
 	CHECK(!world.cudaStreamSynchronize(stream));
 	finish();
 	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_SYNC_ON));
-	CHECK(told__count(PTB_REC_GPU_EVENT) == 1 && told__count(PTB_REC_GPU_SYNC) == 4);
-	e = &told__nth(PTB_REC_GPU_EVENT, 0)->u.event;
+	CHECK(emitted__count(PTB_REC_GPU_EVENT) == 1 && emitted__count(PTB_REC_GPU_SYNC) == 4);
+	e = &emitted__nth(PTB_REC_GPU_EVENT, 0)->u.event;
 	CHECK(e->stream == 7 && e->context == 1 && !e->at == (atoi(version) < 26));
-	s = &told__nth(PTB_REC_GPU_SYNC, 0)->u.sync;
+	s = &emitted__nth(PTB_REC_GPU_SYNC, 0)->u.sync;
 	CHECK(s->what == 2 && s->event == e->event && s->event_correlation == e->correlation);
 	CHECK(s->event_stream == 7 && s->stream != 7);
-	s = &told__nth(PTB_REC_GPU_SYNC, 1)->u.sync;
+	s = &emitted__nth(PTB_REC_GPU_SYNC, 1)->u.sync;
 	CHECK(s->what == 1 && s->event_correlation == e->correlation && s->stream == ~0u);
-	s = &told__nth(PTB_REC_GPU_SYNC, 2)->u.sync;
+	s = &emitted__nth(PTB_REC_GPU_SYNC, 2)->u.sync;
 	CHECK(s->what == 3 && s->event == ~0u && !s->event_correlation && s->end >= s->begin);
-	s = &told__nth(PTB_REC_GPU_SYNC, 3)->u.sync;
+	s = &emitted__nth(PTB_REC_GPU_SYNC, 3)->u.sync;
 	CHECK(s->what == 4 && s->stream == ~0u && s->device == 0);
 }
 
@@ -203,7 +203,7 @@ static void run_sync_later(void)
 	CHECK(world__start(REQUEST) == 0);
 	world__launch(NULL);
 	finish();
-	CHECK(told__count(PTB_REC_GPU_SYNC) == 1 && told__count(PTB_REC_GPU_KERNEL) == 1);
+	CHECK(emitted__count(PTB_REC_GPU_SYNC) == 1 && emitted__count(PTB_REC_GPU_KERNEL) == 1);
 }
 
 static void test_sync_later(void)
@@ -232,14 +232,16 @@ static void run_graph(void)
 	for (i = 0; i < 4; i++)
 		CHECK(!world.cudaGraphLaunch(exec, stream));
 	finish();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 12);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 12);
 	for (i = 0; i < 12; i++) {
-		k = &told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel;
+		k = &emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel;
 		CHECK(k->graph && (k->graph_node & 0xffffffff) == i % 3 + 1 &&
 		      k->flags & PTB_GPU_HAS_GRAPH);
-		CHECK(!strcmp(told__name(told__call(k->correlation, NULL)->name), "cudaGraphLaunch"));
+		CHECK(!strcmp(emitted__name(emitted__call(k->correlation, NULL)->name),
+			      "cudaGraphLaunch"));
 		if (i % 3)
-			CHECK(k->correlation == told__nth(PTB_REC_GPU_KERNEL, i - 1)->u.kernel.correlation);
+			CHECK(k->correlation ==
+			      emitted__nth(PTB_REC_GPU_KERNEL, i - 1)->u.kernel.correlation);
 	}
 }
 
@@ -271,10 +273,10 @@ static void run_threads(void)
 	for (i = 0; i < 6; i++)
 		pthread_join(threads[i], NULL);
 	finish();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1200);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 1200);
 	for (n = 0; n < 6; n++) {
 		for (i = cnt = 0; i < 1200; i++)
-			if (told__call(told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.correlation, &tid) &&
+			if (emitted__call(emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.correlation, &tid) &&
 			    tid == tids[n])
 				cnt++;
 		CHECK(cnt == 200);
@@ -302,11 +304,11 @@ static void run_calls(void)
 	      !world.cuModuleGetFunction(&f, module, "triton_kernel"));
 	CHECK(!world.cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
 	finish();
-	CHECK(told__count(PTB_REC_GPU_API) == 2);
-	CHECK(told__nth(PTB_REC_GPU_API, 0)->u.api.driver &&
-	      told__nth(PTB_REC_GPU_API, 0)->u.api.cbid == 307);
-	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_API, 0)->u.api.name), "cuLaunchKernel"));
-	CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.name), "triton_kernel"));
+	CHECK(emitted__count(PTB_REC_GPU_API) == 2);
+	CHECK(emitted__nth(PTB_REC_GPU_API, 0)->u.api.driver &&
+	      emitted__nth(PTB_REC_GPU_API, 0)->u.api.cbid == 307);
+	CHECK(!strcmp(emitted__name(emitted__nth(PTB_REC_GPU_API, 0)->u.api.name), "cuLaunchKernel"));
+	CHECK(!strcmp(emitted__name(emitted__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.name), "triton_kernel"));
 }
 
 static void test_calls(void)
@@ -331,12 +333,12 @@ static void run_clocks(void)
 		usleep(2000);
 	}
 	finish();
-	CHECK(told_clock_cnt == 21);
-	for (i = 0; i < told_clock_cnt; i++) {
-		fit = (double)told_clocks[i].mono_ns * 1.00004 + (double)offset -
-		      (double)(int64_t)told_clocks[i].gpu_ns;
-		CHECK(told_clocks[i].err_ns < 10000000 && fit < (double)told_clocks[i].err_ns + 100 &&
-		      fit > -(double)told_clocks[i].err_ns - 100);
+	CHECK(emitted_clock_cnt == 21);
+	for (i = 0; i < emitted_clock_cnt; i++) {
+		fit = (double)emitted_clocks[i].mono_ns * 1.00004 + (double)offset -
+		      (double)(int64_t)emitted_clocks[i].gpu_ns;
+		CHECK(emitted_clocks[i].err_ns < 10000000 && fit < (double)emitted_clocks[i].err_ns + 100 &&
+		      fit > -(double)emitted_clocks[i].err_ns - 100);
 	}
 }
 
@@ -370,10 +372,10 @@ static void run_names(void)
 		}
 	}
 	finish();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 60000);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 60000);
 	for (i = 0; i < 60000; i += 613) {
 		snprintf(text, 40, "kernel_%zu", i % 55000);
-		CHECK(!strcmp(told__name(told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.name), text));
+		CHECK(!strcmp(emitted__name(emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.name), text));
 	}
 }
 
@@ -396,11 +398,11 @@ static void run_reordered(void)
 	for (i = 0; i < 3000; i++)
 		world__launch(NULL);
 	finish();
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 3000);
-	CHECK(told__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.begin >
-	      told__nth(PTB_REC_GPU_KERNEL, 1)->u.kernel.begin);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 3000);
+	CHECK(emitted__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.begin >
+	      emitted__nth(PTB_REC_GPU_KERNEL, 1)->u.kernel.begin);
 	for (i = 0; i < 3000; i += 101)
-		check_kernel(&told__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, 0);
+		check_kernel(&emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, 0);
 }
 
 static void run_dropped(void)
@@ -415,13 +417,13 @@ static void run_dropped(void)
 	cupti__tick();
 	finish();
 	CHECK(world.mock_cupti_lost() > 800);
-	CHECK(told__notes(PTB_GPU_DROPPED) == world.mock_cupti_lost());
-	CHECK(told__count(PTB_REC_GPU_KERNEL) + told__count(PTB_REC_GPU_API) +
-		      told__notes(PTB_GPU_DROPPED) ==
+	CHECK(emitted__notes(PTB_GPU_DROPPED) == world.mock_cupti_lost());
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) + emitted__count(PTB_REC_GPU_API) +
+		      emitted__notes(PTB_GPU_DROPPED) ==
 	      6001);
 }
 
-/* A forced flush in the middle of the device's work: what has no times is counted, not told. */
+/* A forced flush in the middle of the device's work: what has no times is counted, not recorded. */
 static void run_unfinished(void)
 {
 	void *device;
@@ -435,9 +437,9 @@ static void run_unfinished(void)
 	CHECK(!world.cudaMemset(device, 0, 1ULL << 34)); /* a second of work */
 	world__launch(NULL);
 	cupti__stop();
-	CHECK(told__notes(PTB_GPU_DROPPED) == 2);
-	CHECK(told__count(PTB_REC_GPU_KERNEL) == 1 && told__count(PTB_REC_GPU_MEMSET) == 0);
-	CHECK(told__count(PTB_REC_GPU_API) == 3); /* the calls are over, though */
+	CHECK(emitted__notes(PTB_GPU_DROPPED) == 2);
+	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 1 && emitted__count(PTB_REC_GPU_MEMSET) == 0);
+	CHECK(emitted__count(PTB_REC_GPU_API) == 3); /* the calls are over, though */
 }
 
 static void test_unexpected(void)

@@ -50,7 +50,7 @@ static void test_names(void)
 		CU_ASSERT_TRUE(same(names[i]));
 }
 
-/* Each pair is of two of the one before: 237 bytes stand for more than a terabyte. */
+/* Each pair is of two of the one before: 237 bytes expand to more than a terabyte. */
 static void test_expanding_name(void)
 {
 	char name[300] = "_Z1fSt4pairIiiE";

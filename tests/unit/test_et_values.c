@@ -409,7 +409,7 @@ static void put_everything(void)
 	vw__none(&words);
 }
 
-/* Whatever a capture holds, the text is JSON and its arrays have one length. */
+/* For any capture the text is JSON and its arrays have the same length. */
 static void test_damaged(void)
 {
 	uint32_t round, i, flags;

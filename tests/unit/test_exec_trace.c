@@ -171,7 +171,7 @@ static void test_node_text(void)
 		       "{\"name\": \"tensor_range\", \"type\": \"string\", \"value\": \"\"}]},\n"));
 }
 
-/* A thread's node stands before its first; a slice's parent is a slice or its thread. */
+/* A thread's node is before its first one; a slice's parent is a slice or its thread. */
 static void test_tree(void)
 {
 	struct session s = results_session();
@@ -244,7 +244,7 @@ static void test_notes(void)
 
 	vw__unknown(&unknown);
 	start(&s);
-	put(&sl); /* 1: nothing to say */
+	put(&sl); /* 1: without arguments */
 	sl = slice(2, 0, "aten::b");
 	sl.in.flags = sl.out.flags = 0;
 	put(&sl);
@@ -282,7 +282,7 @@ static void test_notes(void)
 	cJSON_Delete(doc);
 }
 
-/* et_replay runs every node that has a schema; of one that began before the window nobody saw the inputs. */
+/* et_replay runs every node that has a schema; the inputs of one that began before the window were not recorded. */
 static void test_open_at_attach(void)
 {
 	struct session s = results_session();
@@ -302,7 +302,7 @@ static void test_open_at_attach(void)
 	cJSON_Delete(doc);
 }
 
-/* A step's node has its place in the order of start, and its own id where files are joined. */
+/* A step's node is in the order of start, and its own id where files are joined. */
 static void test_step_node(void)
 {
 	struct session s = results_session();
@@ -390,7 +390,7 @@ static void test_processes(void)
 	expect_node(node(doc, 1), 4, THREAD_ID(100), "of 200");
 	CU_ASSERT_EQUAL(num(get(doc, "ptbpf_nodes"), "other_processes"), 1);
 	cJSON_Delete(doc);
-	start(&s); /* the first when none is asked for */
+	start(&s); /* the first if none is requested */
 	put(&sl);
 	doc = finish();
 	CU_ASSERT_EQUAL(num(doc, "pid"), 100);

@@ -23,7 +23,7 @@ CASE(plain, "push %rbx; sub $64,%rsp; call *%rax; cmpb $0,(%rsp); plain_s1: je 1
 	    "1: add $64,%rsp; pop %rbx; ret");
 extern const uint8_t plain_s1[];
 
-/* a jump that dominates the return but stands before the kernel call */
+/* a jump that dominates the return but precedes the kernel call */
 CASE(early, "push %rbx; test %rdi,%rdi; jne 1f; 1: call *%rax; mov %rax,%rbx; pop %rbx; ret");
 
 /* two epilogues with a jump each */
@@ -57,7 +57,7 @@ extern const uint8_t bypass_s1[];
 CASE(once, "push %rbx; call *%rax; test %eax,%eax; je 1f; test %ebx,%ebx; jne 1f; mov %eax,%ebx; 1: once_s1: call helper; pop %rbx; ret");
 extern const uint8_t once_s1[];
 
-/* a call that never returns stands where the return would be reached without a site */
+/* a call that never returns on the path that would reach the return without a site */
 CASE(noreturn,
      "push %rbx; call *%rax; test %eax,%eax; noreturn_s1: je 1f; pop %rbx; ret; 1: call fatal; pop %rbx; ret");
 extern const uint8_t noreturn_s1[];
@@ -94,7 +94,7 @@ CASE(hot, "push %rbx; call *%rcx; test %eax,%eax; hot_s1: je hot_cold; call help
 CASE(hot_cold, "mov $1,%eax; pop %rbx; ret");
 extern const uint8_t hot_s1[];
 
-/* a way that does no work goes around the site */
+/* a path without work avoids the site */
 CASE(skip, "push %rbx; test %rdi,%rdi; je 3f; call *%rax; test %eax,%eax; skip_s1: jne 2f; 1: pop %rbx; ret;"
 	   "3: mov $1,%eax; 2: mov %eax,%ebx; jmp 1b");
 extern const uint8_t skip_s1[];
@@ -300,7 +300,7 @@ static void test_cases(void)
 	flow__free(&f);
 }
 
-/* Ways that do no work may have no site; where the rule for all ways finds none, this one may. */
+/* Paths without work may have no site; this rule may find sites where the rule for all paths finds none. */
 static void test_after_work(void)
 {
 	static const struct {
@@ -429,7 +429,7 @@ static uint8_t likely_byte(void)
 	return rand() & 3 ? bytes[(size_t)rand() % sizeof(bytes)] : (uint8_t)(rand() >> 7);
 }
 
-/* The sites for ways with work only. Returns whether there are any. */
+/* The sites for paths with work only. Returns whether there are any. */
 static bool check_after_work(struct exit_finder *x, struct flow *f)
 {
 	uint8_t work[4 * RUBBISH_SZ];
@@ -498,7 +498,7 @@ static void test_rubbish(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "exit sites", test_cases },    { "only ways with work", test_after_work },
+		{ "exit sites", test_cases },    { "only paths with work", test_after_work },
 		{ "entry sites", test_entries }, { "the checker finds faults", test_checker },
 		{ "random code", test_rubbish }, CU_TEST_INFO_NULL
 	};

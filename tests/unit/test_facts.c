@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What control records say of operators and of the capture: schemas, key sets, what was recorded. */
+/* The content of control records about operators and the capture: schemas, key sets, what was recorded. */
 #include <string.h>
 
 #include "capture_builder.h"
@@ -61,7 +61,7 @@ static void schemas(void)
 	builder__free(b);
 }
 
-static void told(struct builder *b, uint64_t ts, const char *name, uint32_t flags)
+static void opdef(struct builder *b, uint64_t ts, const char *name, uint32_t flags)
 {
 	struct ptb_addr_name a = { .h = { .len = sizeof(a), .kind = PTB_REC_OPDEF, .ts_ns = ts, .tgid = 1 },
 				   .addr = 0x10,
@@ -79,13 +79,13 @@ static void lives(void)
 	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true), i;
 	struct slice_log *log;
 
-	told(b, 1000, "mine::a", 0);
-	told(b, 4000000, "mine::c", PTB_OPDEF_GONE); /* of another CPU's ring */
-	told(b, 3000000, "mine::b", PTB_OPDEF_GONE);
-	told(b, 3500000, "mine::c", 0);
-	told(b, 2000000, "mine::a", PTB_OPDEF_GONE);
-	told(b, 5000000, "", PTB_OPDEF_GONE); /* its name could not be read */
-	told(b, 5000100, "mine::e", 0);
+	opdef(b, 1000, "mine::a", 0);
+	opdef(b, 4000000, "mine::c", PTB_OPDEF_GONE); /* of another CPU's ring */
+	opdef(b, 3000000, "mine::b", PTB_OPDEF_GONE);
+	opdef(b, 3500000, "mine::c", 0);
+	opdef(b, 2000000, "mine::a", PTB_OPDEF_GONE);
+	opdef(b, 5000000, "", PTB_OPDEF_GONE); /* its name could not be read */
+	opdef(b, 5000100, "mine::e", 0);
 	builder__opdef_schema(b, 1, 0x10, "mine::e() -> ()");
 	for (i = 0; i < 5; i++) {
 		builder__boxed(b, box, 1500000 + i * 1000000, 0x9000, 0x10);
@@ -102,8 +102,8 @@ static void lives(void)
 	builder__free(b);
 	b = builder__new(BEGIN, END); /* left, and nothing is known of what came after */
 	box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
-	told(b, 1000, "mine::a", 0);
-	told(b, 2000000, "mine::a", PTB_OPDEF_GONE);
+	opdef(b, 1000, "mine::a", 0);
+	opdef(b, 2000000, "mine::a", PTB_OPDEF_GONE);
 	builder__boxed(b, box, 2500000, 0x9000, 0x10);
 	builder__exit(b, box, 2500100, 0x8f00);
 	log = slice_log__run(builder__session(b, NULL));

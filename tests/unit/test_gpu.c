@@ -402,7 +402,7 @@ static void host_call(struct builder *b, uint32_t func, uint64_t begin, uint64_t
 	builder__ring_rec(b, &r.h, PTB_REC_CUDA_CALL, sizeof(r), end);
 }
 
-/* Calls seen by probes, without an agent; while CUPTI tells of a process's calls that replaces them. */
+/* Calls seen by probes, without an agent; while CUPTI reports of a process's calls that replaces them. */
 static void host_calls(void)
 {
 	struct builder *b = new_builder();

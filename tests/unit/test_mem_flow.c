@@ -104,7 +104,7 @@ static void test_lost_free(void)
 	expect("new a ?; new a ?; end a ?");
 }
 
-/* Blocks from before the window: their end is told with or without a size. */
+/* Blocks from before the window: their end is reported with or without a size. */
 static void test_preexisting(void)
 {
 	flow__begin();
@@ -158,7 +158,7 @@ static void test_nothing(void)
 	flow__op(0, "aten::sum", FLOW_SUM, "");
 	expect("");
 	flow__begin();
-	flow__alloc(77, 'a'); /* within what was not told */
+	flow__alloc(77, 'a'); /* within what was not reported */
 	expect("new a ?");
 }
 

@@ -314,7 +314,7 @@ static void test_kernel(void)
 	cJSON_Delete(doc);
 }
 
-/* The begin and the end that /proc told count, whether or not the kernel's events were recorded. */
+/* The begin and the end read from /proc count, whether or not the kernel's events were recorded. */
 static void test_balance(void)
 {
 	struct session_rss rss[] = {
@@ -483,7 +483,7 @@ static void test_mapped(void)
 	start();
 	world__place(&w, "aten::mm", "aten::mm", "", "");
 	world__alloc(&w, 3 * MIB);
-	w.allocated = 0 - 5 * MIB; /* so that what is told after the next one is 0 */
+	w.allocated = 0 - 5 * MIB; /* so that what is reported after the next one is 0 */
 	world__alloc(&w, 5 * MIB);
 	ev.ts_ns = w.now; /* one from before the window */
 	CU_ASSERT_EQUAL(w.sink.memory(w.sink.arg, &ev), 0);

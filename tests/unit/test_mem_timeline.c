@@ -132,7 +132,7 @@ static void test_raw(void)
 
 	start(TIMELINE_RAW, "t.raw.json.gz", "cpu");
 	some_memory();
-	memory(40, 0x4000, -16, 0, ""); /* from before the window, by an allocator that tells its size */
+	memory(40, 0x4000, -16, 0, ""); /* from before the window, by an allocator that reports its size */
 	memory(50, 0x5000, INT64_MAX, 0, ""); /* no sizes at all */
 	memory(60, 0x6000, INT64_MIN, 0, "");
 	doc = cJSON_Parse(finish());

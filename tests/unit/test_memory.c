@@ -224,7 +224,7 @@ static void device_blocks(void)
 }
 
 /* torch's own profiler is active in the target: its reporter passes every call on. */
-static void told_twice(void)
+static void reported_twice(void)
 {
 	struct builder *b = mem_log__recorded();
 	struct mem_log *log;
@@ -249,7 +249,7 @@ static void told_twice(void)
 	builder__free(b);
 }
 
-/* What looks alike, but is told by nobody else: shared memory and mapped files. */
+/* Memory that no allocator reports: shared memory and mapped files. */
 static void cpu_reports(void)
 {
 	struct builder *b = mem_log__recorded();
@@ -311,7 +311,7 @@ static void out_of_memory(void)
 	CU_ASSERT_EQUAL(log->v[2].ev.allocated, 5000);
 	CU_ASSERT_EQUAL(log->v[2].ev.reserved, 6000);
 	CU_ASSERT_EQUAL(log->v[2].ev.device_index, 2);
-	CU_ASSERT_EQUAL(log->v[3].ev.what, MEMORY_OOM); /* the CUDA allocator tells each failure once */
+	CU_ASSERT_EQUAL(log->v[3].ev.what, MEMORY_OOM); /* the CUDA allocator reports each failure once */
 	mem_log__free(log);
 	builder__free(b);
 }
@@ -560,7 +560,7 @@ static const CU_TestInfo tests[] = {
 	{ "frames that are gone", gone_frames },
 	{ "not recorded", not_recorded },
 	{ "blocks of a device", device_blocks },
-	{ "told twice", told_twice },
+	{ "reported twice", reported_twice },
 	{ "reports of the CPU's that are their own", cpu_reports },
 	{ "out of memory", out_of_memory },
 	{ "CUDA calls", api_calls },

@@ -418,7 +418,7 @@ static void test_cuda_args(void)
 	plan->sites[4].prog = PTB_PROG_CUDA_ENTER;
 }
 
-/* What an agent would be told of RecordFunction: only offsets that can be, or none. */
+/* What an agent would receive about RecordFunction: only possible offsets, or none. */
 static void test_rf(void)
 {
 	struct plan_layout *l = &plan->layout;

@@ -24,7 +24,7 @@ static uint64_t losses(struct probe_set *ps)
 	return n;
 }
 
-/* A semaphore is up exactly while its link stands. */
+/* A semaphore is raised exactly while its link exists. */
 static void run_requests(enum links links, const char *path)
 {
 	struct probe_set *ps = open_agent_set(0, links);
@@ -196,7 +196,7 @@ static void test_sizes(void)
 	CU_ASSERT_EQUAL(agent_target__stop(&at), 0);
 }
 
-/* Nobody's pointer or length does harm; each is told by a record without bytes, and counted. */
+/* Invalid pointers and lengths do no harm; each is reported by a record without bytes, and counted. */
 static void run_hostile(enum links links)
 {
 	struct probe_set *ps = open_agent_set(0, links);
@@ -434,7 +434,7 @@ static bool last_state(struct probe_set *ps, struct ptb_arec_state *out)
 	return found;
 }
 
-/* In a program without torch it says why it does not do what is requested. */
+/* In a program without torch it reports the reason why it cannot do what is requested. */
 static void run_agent(enum links links)
 {
 	struct probe_set *ps = open_agent_set(0, links);
@@ -485,9 +485,9 @@ int main(void)
 		{ "chunks of all sizes, five threads (tracefs)", test_chunks_trace },
 		{ "chunks of all sizes, five threads (single events)", test_chunks_single },
 		{ "sizes of reservations", test_sizes },
-		{ "pointers and lengths of nobody (uprobe_multi)", test_hostile_multi },
-		{ "pointers and lengths of nobody (tracefs)", test_hostile_trace },
-		{ "pointers and lengths of nobody (single events)", test_hostile_single },
+		{ "invalid pointers and lengths (uprobe_multi)", test_hostile_multi },
+		{ "invalid pointers and lengths (tracefs)", test_hostile_trace },
+		{ "invalid pointers and lengths (single events)", test_hostile_single },
 		{ "pages that are not there", test_fresh },
 		{ "losses are counted", test_losses },
 		{ "no no-op is no site", test_no_nop },

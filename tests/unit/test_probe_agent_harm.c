@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Semaphores fall however a tracer goes, in whoever has them; the target lives and computes the same. */
+/* Semaphores are lowered however a tracer ends, in every process that has them; the target survives and computes the same. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static uint32_t chunks_in(struct probe_set *ps)
 	return n;
 }
 
-/* Another tracer, in a process of its own, that listens and requests until it is told to end or killed. */
+/* Another tracer, in a process of its own, that receives chunks until it ends or is killed. */
 struct tracer {
 	pid_t pid;
 	int to, from;
@@ -128,7 +128,7 @@ static void test_killed(void)
 	run_killed(LINKS_SINGLE);
 }
 
-/* Both get everything; the semaphores stay up until the last one goes, whichever way each attaches. */
+/* Both get everything; the semaphores stay raised until the last one detaches, whichever method each uses. */
 static void run_two(enum links ours, enum links theirs, bool killed)
 {
 	struct probe_set *ps = open_agent_set(0, ours);
@@ -162,7 +162,7 @@ static void test_two(void)
 }
 
 /*
- * A fork has its parent's memory, so its semaphores are up too; nobody gets its chunks, and they fall in it
+ * A fork has its parent's memory, so its semaphores are raised, too; its chunks are not received, and they are lowered in it
  * when they fall in the parent, or at its own first chunk.
  */
 static void run_fork(enum links links, const char *path)

@@ -81,7 +81,7 @@ static void check_grad_modes(struct fix *f)
 	s = state_after(f, "grad 12");
 	CU_ASSERT(!s.grad_mode);
 	CU_ASSERT(!s.grad_unmade);
-	CU_ASSERT_EQUAL(s.next_seq, ~0ull); /* nobody needs it: not read */
+	CU_ASSERT_EQUAL(s.next_seq, ~0ull); /* not needed, so not read */
 }
 
 /* Inputs in both modes, results and state in one; none where only names are recorded. */

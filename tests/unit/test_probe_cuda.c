@@ -205,7 +205,7 @@ static void nest__start(struct nest *n, const struct named_site *sites, uint32_t
 	*n = (struct nest){ .ps = open_cuda(LINKS_MULTI) };
 	target__start(&n->t, TARGET_CUDA_CALLS);
 	if (known) {
-		facts.cudart[1].start = target__value(&n->t, "body"); /* the second: all are looked at */
+		facts.cudart[1].start = target__value(&n->t, "body"); /* the second: all are checked */
 		facts.cudart[1].end = facts.cudart[1].start + 256;
 		facts.cudart[0].end = 1;
 	}
@@ -226,7 +226,7 @@ static void nest__run(struct nest *n, const char *command, uint32_t outer, uint3
 		const struct ptb_cuda_call *c = (const void *)n->r.items[i];
 
 		opens += !!(c->flags & PTB_API_NO_RESULT);
-		CU_ASSERT(!(c->flags & PTB_CUDA_HAS_RESULT)); /* its sites do not say that eax is one */
+		CU_ASSERT(!(c->flags & PTB_CUDA_HAS_RESULT)); /* its sites have no result in eax */
 	}
 	CU_ASSERT_EQUAL(opens, open);
 	records__clear(&n->r);
@@ -266,7 +266,7 @@ static void test_nested_no_exit(void)
 	nest__run(&n, "outer 1", 1, 0, 1);
 	nest__stop(&n, 2, 3);
 	nest__start(&n, without_ends, CNT(without_ends), false);
-	nest__run(&n, "outer 1", 1, 1, 2); /* not known: told twice rather than not at all */
+	nest__run(&n, "outer 1", 1, 1, 2); /* not known: reported twice rather than not at all */
 	nest__stop(&n, 0, 2);
 }
 
@@ -276,7 +276,7 @@ static void test_left(void)
 	struct nest n;
 
 	nest__start(&n, with_ends, CNT(with_ends), true);
-	nest__run(&n, "outer 2", 0, 0, 0); /* told when its place is taken */
+	nest__run(&n, "outer 2", 0, 0, 0); /* reported when its slot is reused */
 	nest__run(&n, "deeper 20", 0, 1, 1);
 	nest__run(&n, "outer 0", 2, 0, 1);
 	nest__run(&n, "outer 1", 1, 0, 0);

@@ -66,7 +66,7 @@ static void fill_sites(struct probe_site *list)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-/* Same inode, size and time of change: only the bytes tell. */
+/* Same inode, size and time of change: only the bytes differ. */
 static void test_rewritten_in_place(void)
 {
 	struct probe_set *ps = open_set(0, LINKS_SINGLE, false);
@@ -97,7 +97,7 @@ static void test_rewritten_in_place(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "a library that is rewritten in place", test_rewritten_in_place },
+		{ "a library that is overwritten", test_rewritten_in_place },
 		CU_TEST_INFO_NULL,
 	};
 

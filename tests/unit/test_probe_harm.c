@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The first law: whatever the tracer does or suffers, the target lives and computes the same. Also
+ * The first law: whatever happens to the tracer, the target survives and computes the same. Also
  * what the scheduler's tracepoints tell about it meanwhile.
  */
 #include <errno.h>
@@ -138,7 +138,7 @@ static void test_churn_trace(void)
 	run_churn(TARGET_CALLS, "threads 16 200000", op_sites, 2, LINKS_TRACE);
 }
 
-/* Threads that allocate, fault and give back, while all that looks at it comes and goes. */
+/* Threads that allocate, fault and give back, while probes and tracepoints are attached and detached. */
 static void test_churn_memory(void)
 {
 	run_churn(TARGET_MEMORY, "alloc 5000000", memory_sites, 6, LINKS_MULTI);
@@ -223,7 +223,7 @@ static void test_fork_single(void)
 	run_fork(LINKS_SINGLE);
 }
 
-/* With watch_children the child's own end is told too. */
+/* With watch_children the child's own end is reported too. */
 static void test_watch_children(void)
 {
 	struct probe_set_opts opts = { .follow_tasks = true, .watch_children = true };
@@ -257,7 +257,7 @@ static void test_task_life(void)
 
 	target__start(&t, TARGET_CALLS);
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, op_sites, 2, NULL), 2);
-	target__run(&t, "threads 5 10"); /* outside the window: tasks are told all the same */
+	target__run(&t, "threads 5 10"); /* outside the window: tasks are recorded nevertheless */
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(records__count(&r, PTB_REC_THREAD_NEW, 0), 5);
 	for (uint32_t i = 0; i < 5; i++) {

@@ -12,7 +12,7 @@
 
 /* ---- one thread ---- */
 
-/* The target does one thing inside a probed call: what was told of that call. */
+/* The target does one thing inside a probed call: what was recorded of that call. */
 static struct sums work(struct probe_set *ps, struct target *t, int what, long n, struct records *r,
 			uint64_t *faults)
 {
@@ -63,7 +63,7 @@ static void test_faults(void)
 	s = work(ps, &t, DO_DISCARD, PAGES, &r, &faults);
 	CU_ASSERT(near(s.rss_delta, -PAGES * PAGE, 8 * PAGE));
 	CU_ASSERT_EQUAL(s.fault_bytes, 0);
-	s = work(ps, &t, DO_READ, PAGES, &r, &faults); /* the page of zeroes is nobody's */
+	s = work(ps, &t, DO_READ, PAGES, &r, &faults); /* the page of zeroes is not charged */
 	CU_ASSERT_EQUAL(s.minor, faults);
 	CU_ASSERT(s.reads >= PAGES && faults >= PAGES);
 	CU_ASSERT(near(s.rss_delta, 0, 8 * PAGE));
@@ -138,7 +138,7 @@ static void test_calls(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-/* A failed call is told with its error, and adds no bytes. */
+/* A failed call is reported with its error, and adds no bytes. */
 static void test_failed_call(void)
 {
 	const struct ptb_kmem_call *c;
@@ -192,7 +192,7 @@ static void test_window(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-/* Between two probes nothing is told twice; without a flush the last of it is missing, with it nothing is. */
+/* Nothing is reported twice between two probes; without a flush only the last part is missing. */
 static void test_flush(void)
 {
 	struct records r = {};
@@ -242,7 +242,7 @@ static bool kernel_may_skip(void)
 	return strstr(line, "(lazy)") || strstr(line, "(full)");
 }
 
-/* Sixteen threads that are born and end inside the window: what each tells is its own. */
+/* Sixteen threads that begin and end inside the window: each has its own counts. */
 static void test_threads(void)
 {
 	struct records r = {};
@@ -362,7 +362,7 @@ static void test_keepers(void)
 }
 
 /* clang-format off */
-#define SLICE_NS 10000000 /* bpf/kmem.bpf.c: what an operator of this length has done so far is told within it */
+#define SLICE_NS 10000000 /* bpf/kmem.bpf.c: what an operator of this length has done so far is reported within it */
 /* clang-format on */
 
 /* Each operator's record is in its ring before the probe's own, with the same time. */
@@ -371,7 +371,7 @@ static void test_order(void)
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
-	uint32_t told = 0;
+	uint32_t reported = 0;
 
 	ps = open_traced(&t);
 	target__run(&t, "loop 2 10");
@@ -389,9 +389,9 @@ static void test_order(void)
 			continue; /* in the midst of an operator: the machine is slow */
 		CU_ASSERT_EQUAL(r.items[i + 1]->ts_ns, r.items[i]->ts_ns);
 		CU_ASSERT_EQUAL(r.items[i + 1]->site, MARK);
-		told++;
+		reported++;
 	}
-	CU_ASSERT(told >= 200); /* faults, then the discarding call */
+	CU_ASSERT(reported >= 200); /* faults, then the discarding call */
 	records__clear(&r);
 	probe_set__free(ps);
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
@@ -506,7 +506,7 @@ int main(void)
 		{ "threads", test_threads },
 		{ "threads in turn", test_turns },
 		{ "a thread gives back while another gets", test_keepers },
-		{ "told before the probe's record", test_order },
+		{ "reported before the probe's record", test_order },
 		{ "foreign processes", test_foreign },
 		{ "a process joins", test_join },
 		{ "detached and attached again", test_again },

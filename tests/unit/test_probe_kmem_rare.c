@@ -57,14 +57,14 @@ static void test_huge_page(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-/* The target has the whole machine's memory compacted, and stands still meanwhile. */
+/* The target has the whole machine's memory compacted, and is stopped meanwhile. */
 static void test_compaction(void)
 {
 	const struct ptb_kmem_stall *s;
 	struct records r = {};
 	struct probe_set *ps;
 	struct target t;
-	uint64_t err, told = 0;
+	uint64_t err, reported = 0;
 	struct sums sums;
 	char line[64];
 
@@ -82,10 +82,10 @@ static void test_compaction(void)
 		for (uint32_t i = 0; (s = records__find(&r, PTB_REC_KMEM_STALL, i)); i++) {
 			CU_ASSERT_EQUAL(s->what, PTB_STALL_COMPACTION);
 			CU_ASSERT(s->h.ts_ns - s->begin_ns >= PTB_KMEM_STALL_MIN_NS);
-			told += s->h.ts_ns - s->begin_ns;
+			reported += s->h.ts_ns - s->begin_ns;
 		}
-		CU_ASSERT(told <= sums.compact_ns);
-		CU_ASSERT(told >= sums.compact_ns / 2);
+		CU_ASSERT(reported <= sums.compact_ns);
+		CU_ASSERT(reported >= sums.compact_ns / 2);
 	}
 	records__clear(&r);
 	probe_set__free(ps);
@@ -111,7 +111,7 @@ static bool write_to(const char *dir, const char *name, const char *text)
 /* A memory cgroup with a limit and the process in it: version 1 or 2, whichever there is. */
 static bool make_cgroup(char *dir, size_t cap, pid_t pid)
 {
-	static const char *const places[][2] = {
+	static const char *const cgroups[][2] = {
 		{ "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },
 		{ "/sys/fs/cgroup", "memory.max" },
 	};
@@ -120,10 +120,10 @@ static bool make_cgroup(char *dir, size_t cap, pid_t pid)
 	snprintf(limit, sizeof(limit), "%d", LIMIT);
 	snprintf(who, sizeof(who), "%d", (int)pid);
 	for (int i = 0; i < 2; i++) {
-		snprintf(dir, cap, "%s/ptbpf-unit-%d", places[i][0], (int)getpid());
+		snprintf(dir, cap, "%s/ptbpf-unit-%d", cgroups[i][0], (int)getpid());
 		if (mkdir(dir, 0755))
 			continue;
-		if (write_to(dir, places[i][1], limit) && write_to(dir, "cgroup.procs", who)) {
+		if (write_to(dir, cgroups[i][1], limit) && write_to(dir, "cgroup.procs", who)) {
 			write_to(dir, "memory.swap.max", "0");
 			write_to(dir, "memory.swappiness", "0");
 			return true;

@@ -199,7 +199,7 @@ static void test_api_trace(void)
 	run_api(LINKS_TRACE);
 }
 
-/* Seven calls inside one another: the outermost are told without results, no exit is taken for another's. */
+/* Seven calls inside one another: the outermost are reported without results, no exit is assigned to another call. */
 static void test_api_deep(void)
 {
 	struct probe_set *ps = open_memory(LINKS_MULTI);
@@ -229,7 +229,7 @@ static void test_api_deep(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-/* Functions without an exit are told at their entry. */
+/* Functions without an exit are reported at their entry. */
 static void test_api_no_exit(void)
 {
 	static const struct named_site sites[] = {

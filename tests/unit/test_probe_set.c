@@ -182,7 +182,7 @@ static void test_losses_counted(void)
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_RING_FULL), lost);
 	for (uint32_t i = 0; i < probe_set__ring_cnt(ps); i++) {
 		probe_set__take_loss(ps, i, &loss);
-		CU_ASSERT_EQUAL(loss.cnt, 0); /* told once */
+		CU_ASSERT_EQUAL(loss.cnt, 0); /* reported once */
 	}
 	probe_set__take_loss(ps, 1000, &loss);
 	CU_ASSERT_EQUAL(loss.cnt, 0);
@@ -295,7 +295,7 @@ static void test_remove_process(void)
 		CU_ASSERT_EQUAL(r.items[i]->tgid, (uint32_t)two.pid);
 	records__clear(&r);
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &one, NULL, op_sites, 2, &p3), 2);
-	CU_ASSERT_EQUAL(p3, p1); /* its place is free again */
+	CU_ASSERT_EQUAL(p3, p1); /* its slot is free again */
 	target__run(&one, "calls 5 0");
 	records__collect(&r, ps);
 	CU_ASSERT_EQUAL(r.cnt, 10);

@@ -56,7 +56,7 @@ static void test_pyfunc(void)
 	CU_ASSERT_EQUAL(target__stop(&t), 0);
 }
 
-/* Every length modulo 8: padding is zero, whatever an earlier text left in the scratch memory. */
+/* Every length modulo 8: padding is zero, not the remains of an earlier text in the scratch memory. */
 static void test_scope_string(void)
 {
 	static const char *const texts[] = {

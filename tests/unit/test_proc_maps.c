@@ -53,7 +53,7 @@ static void test_table(void)
 
 static void test_filter(void)
 {
-	/* by index into the table: executable, and the file's name, not its folder's, tells */
+	/* by index into the table: executable, selected by the file's name, not its folder's */
 	static const bool may_be[] = { false, true, false, true, true, false, false };
 	struct proc_map folder = { .path = (char *)"/opt/torch/lib/libgomp.so", .exec = true };
 	struct proc_map renamed = { .path = (char *)"/x/libtorch_cpu-1a2b.so", .exec = true };

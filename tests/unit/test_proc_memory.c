@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What /proc says of a process's memory, against what this process does and what the kernel tells it. */
+/* /proc's values about a process's memory, compared with this process's own actions and the kernel's counters. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

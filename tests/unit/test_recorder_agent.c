@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * record/recorder_agent, agent_ops, agent_gpu, agent_clock: what agents send becomes records of a capture, in the
- * order of time, at the window's edges, and whatever the bytes are.
+ * order of time, at the window's edges, and with any bytes.
  *
  * Longer than 600 lines because all cases use the one agent that is simulated here.
  */
@@ -70,7 +70,7 @@ static void end(uint64_t ticks, uint64_t rf)
 	((struct ptb_arec_end *)add(PTB_AREC_END, ticks, sizeof(struct ptb_arec_end), 0))->rf = rf;
 }
 
-/* bytes: of the chunk, whatever it says itself. */
+/* bytes: of the chunk, independent of its header. */
 static void send_bytes(uint64_t ts, uint32_t bytes)
 {
 	u.d.h = (struct ptb_rec_hdr){ .len = (uint16_t)(sizeof(u.d) + bytes),
@@ -211,7 +211,7 @@ static void test_times(void)
 	CU_ASSERT_STRING_EQUAL(s.text, "my label");
 }
 
-/* Ended before: not told. Open at the begin: told with its time. Begun after the end: not told. */
+/* Ended before: not reported. Open at the begin: reported with its time. Begun after the end: not reported. */
 static void test_edges(void)
 {
 	struct seen s;
@@ -243,7 +243,7 @@ static void test_edges(void)
 	CU_ASSERT(s.rf[3] == 0x50 && s.ts[3] == 1600 && !(s.flags[3] & PTB_F_OPEN));
 }
 
-/* A thread that says nothing in the whole window was in what it had begun before. */
+/* A thread without records in the whole window was inside the operator that it had begun before. */
 static void test_open_all_along(void)
 {
 	struct seen s;
@@ -262,7 +262,7 @@ static void test_open_all_along(void)
 
 /*
  * A slow machine: the agent's thread and its streams come seconds late. Everything is put in order, and what ended
- * before the window is not told as open, however late the news of it is.
+ * before the window is not reported as open, however late its record is.
  */
 static void test_slow_machine(void)
 {
@@ -511,7 +511,7 @@ static void test_name_flood(void)
 	CU_ASSERT_EQUAL(cnt[PTB_REC_NAME], LIMIT_AGENT_NAMES);
 }
 
-/* A name longer than any name is cut; the capture says so. */
+/* A name longer than any name is cut and marked in the capture. */
 static void test_long_name(void)
 {
 	const uint32_t len = LIMIT_NAME_BYTES + 800;

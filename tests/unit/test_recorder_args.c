@@ -52,7 +52,7 @@ static void open_scene(struct scene *sc)
 	sc->nr = 0;
 }
 
-/* A call with one tensor of 2x3 elements that says it has `numel`. */
+/* A call with one tensor of 2x3 elements that claims to have `numel`. */
 static void call(struct scene *sc, int64_t numel, uint64_t keys)
 {
 	struct {
@@ -130,8 +130,8 @@ static void wrong_layout(void)
 	for (i = 0; i < 200; i++)
 		call(&sc, 0x7f0012345678, 0);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), (uint32_t)proc.pid);
-	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), 0); /* said once */
-	CU_ASSERT_EQUAL(with_args(&sc), 0);                    /* nothing of it is told */
+	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), 0); /* reported once */
+	CU_ASSERT_EQUAL(with_args(&sc), 0);                    /* nothing of it is reported */
 }
 
 /* A few odd tensors, and any number of nested ones, are no reason. */

@@ -98,7 +98,7 @@ static void boxed_call(uint64_t opdef)
 	recorder__ring_record(rec, 0, &r, sizeof(r));
 }
 
-/* Operators that are called and have no name: each is asked for, but not any number of them. */
+/* Operators that are called and have no name: each name is requested, up to a limit. */
 static void unknown_addresses(void)
 {
 	uint64_t cnt[256];

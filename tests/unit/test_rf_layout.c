@@ -47,7 +47,7 @@ static const char truth[] =
 	"offsetof(R, sequence_nr_), offsetof(R, inputs_), offsetof(R, outputs_),\n"
 	"offsetof(R, fwd_thread_id_), offsetof(R, handle_)); }\n";
 
-/* What the compiler says; false: there are no headers, or it does not take them. */
+/* The compiler's offsets; false: there are no headers, or it does not accept them. */
 static bool compile_truth(const struct torch_env *env, bool old_abi, unsigned int out[FIELDS])
 {
 	char dir[] = "/tmp/ptbpf-rf.XXXXXX", cmd[1600], line[200] = "";
@@ -145,7 +145,7 @@ static void test_missing(void)
 	CU_ASSERT(plan.layout.no_rf_why[0] != 0);
 }
 
-/* One field elsewhere than the members' order allows, and none is told. */
+/* If one field contradicts the order of the members, no field is reported. */
 static void test_disagreement(void)
 {
 	struct torch_plan plan;

@@ -77,7 +77,7 @@ static void names_and_kinds(void)
 	builder__rf_end(b, 2001300, 0xb0);
 	builder__rf_begin(b, 2001400, &(struct ptb_rf_begin){ .rf = 0xb0, .seq = 5 }, "MyFn");
 	builder__rf_end(b, 2001500, 0xb0);
-	op(b, 2001600, 0xb0, 0x9999, -1); /* nobody knows that one */
+	op(b, 2001600, 0xb0, 0x9999, -1); /* unknown */
 	builder__rf_end(b, 2001700, 0xb0);
 	log = run(b);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 7);
@@ -161,7 +161,7 @@ static void backward(struct builder *b, uint64_t ts, int64_t seq, uint64_t fwd_t
 	builder__rf_end(b, ts + 50, 0xa00);
 }
 
-/* Two threads have the same numbers; torch's own ids, which the agent tells, say which is meant. */
+/* Two threads have the same numbers; torch's own ids, which the agent reports, identify the right one. */
 static void autograd(void)
 {
 	struct builder *b = new_builder();
@@ -186,7 +186,7 @@ static void autograd(void)
 	builder__thread(b, 10, 30);
 	builder__ring(b, 2);
 	backward(b, 2001000, 7, 2, 3);
-	backward(b, 2002000, 7, 9, 3);  /* a thread that nobody has seen */
+	backward(b, 2002000, 7, 9, 3);  /* an unknown thread */
 	backward(b, 2003000, -1, 2, 3); /* AccumulateGrad has none */
 	log = run(b);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 1);
@@ -279,7 +279,7 @@ static void edges(void)
 	done(log, b);
 }
 
-/* The agent tells what was open when the window began. */
+/* The agent reports what was open when the window began. */
 static void open_at_begin(void)
 {
 	struct ptb_rf_begin train = { .h.flags = PTB_F_OPEN, .rf = 0xa0, .seq = -1, .scope = USER };
@@ -312,7 +312,7 @@ static void open_at_begin(void)
 	done(log, b);
 }
 
-/* Ends are lost: an object around them, or one at the same place, shows that they are over. */
+/* Ends are lost: an object around them, or one at the same address, shows that they have ended. */
 static void lost_ends(void)
 {
 	struct builder *b = new_builder();
@@ -344,7 +344,7 @@ static void lost_ends(void)
 	done(log, b);
 }
 
-/* A deep stack, and very many objects that are not in it: each is looked for, but not in all of the stack. */
+/* A deep stack, and very many objects that are not in it: each is searched for, but not in the whole stack. */
 static void deep_stack(void)
 {
 	const uint32_t depth = 30000, calls = 40000;
@@ -403,7 +403,7 @@ static void steps(void)
 	done(log, b);
 }
 
-/* What memory does is charged to the operators that the agent tells of. */
+/* What memory does is charged to the operators that the agent reports. */
 static void memory(void)
 {
 	struct builder *b = new_builder();

@@ -417,7 +417,7 @@ static int talk(void *arg, uint8_t **out, size_t *len)
 
 static void test_messages_are_printable(void)
 {
-	char path[] = "/tmp/sandbox-said-XXXXXX", text[64] = "";
+	char path[] = "/tmp/sandbox-output-XXXXXX", text[64] = "";
 	char message[] = "a\033[2Jb\xc2\x9b\xff \xc3\xbc\nc";
 	int fd = mkstemp(path), old = dup(STDERR_FILENO);
 	uint8_t *out;

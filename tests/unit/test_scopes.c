@@ -84,7 +84,7 @@ static void name_belongs_to_one(void)
 	uint32_t f = builder__op(b, "aten::f");
 	struct slice_log *log;
 
-	builder__scope_begin(b, 2000000, 0x8000, 0x1, 0, NULL); /* nobody announced a name */
+	builder__scope_begin(b, 2000000, 0x8000, 0x1, 0, NULL); /* without an announced name */
 	builder__scope_end(b, 2000010, 0x8000, 0x1);
 	builder__scope_name(b, 2000100, 0x8000, "lost");
 	builder__enter(b, f, 2000200, 0x9000); /* higher up: who announced it has returned */
@@ -143,7 +143,7 @@ static void regions(void)
 	builder__free(b);
 }
 
-/* RECORD_FUNCTION in torch's own code: the literal is known by the place it is called from. */
+/* RECORD_FUNCTION in torch's own code: the literal is known by the address of the caller. */
 static void macros(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -157,7 +157,7 @@ static void macros(void)
 	builder__macro(b, 2000600, 0x8000, 0x1, 0x401);
 	builder__scope_end(b, 2000700, 0x8000, 0x1);
 	builder__node(b, node, 2001000, 0x9000, 0x70, 5, 1, "MyFnBackward");
-	builder__macro(b, 2001100, 0x8000, 0x1, 0x500); /* the node's own slice is told */
+	builder__macro(b, 2001100, 0x8000, 0x1, 0x500); /* the node's own slice is reported */
 	builder__scope_end(b, 2001200, 0x8000, 0x1);
 	builder__exit(b, node, 2001300, 0x8f00);
 	log = run(b);
@@ -233,7 +233,7 @@ static void generators(void)
 	builder__annotate(b, 2000100, 0x8000, 0x2, "inner");
 	builder__enter(b, f, 2000200, 0x8000);
 	builder__exit(b, f, 2000300, 0x7f00);
-	builder__scope_end(b, 2000400, 0x8000, 0x1); /* outer is told as it was, inner is cut */
+	builder__scope_end(b, 2000400, 0x8000, 0x1); /* outer is reported unchanged, inner is cut */
 	builder__scope_end(b, 2000500, 0x8000, 0x2);
 	builder__annotate(b, 2001000, 0x8000, 0x1, "crossed");
 	builder__enter(b, f, 2001100, 0x9000);
@@ -263,7 +263,7 @@ static void generators(void)
 }
 
 /* An operator throws; the annotation begun afterwards is not its child, even where it might be: an f that
- * returned began one at that place. */
+ * returned began one at that address. */
 static void begun_after_an_exception(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -333,7 +333,7 @@ static void lost_end(void)
 	builder__free(b);
 }
 
-/* Random programs: whatever comes, the session tells valid slices. */
+/* Random programs: the session always reports valid slices. */
 static void random_records(void)
 {
 	unsigned int seed;

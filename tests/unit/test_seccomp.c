@@ -549,7 +549,7 @@ static void test_read(void)
 						     RET(ALLOW) };
 	struct seccomp_prog progs[] = { PROG(spare), PROG(needed), PROG(spare) };
 
-	CU_ASSERT(judge_child(progs, 0) < 0); /* has none: nobody asks then */
+	CU_ASSERT(judge_child(progs, 0) < 0); /* has none: not called then */
 	CU_ASSERT(strstr(why, "cannot be read") != NULL);
 	CU_ASSERT_EQUAL(judge_child(progs, 1), 0);
 	CU_ASSERT_EQUAL(judge_child(progs, 2), -EPERM);

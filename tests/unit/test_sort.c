@@ -14,7 +14,7 @@
 #define CNT 300000 /* several runs */
 
 struct item {
-	uint32_t key, nr; /* nr: its place before */
+	uint32_t key, nr; /* nr: its position before */
 	uint64_t pad;
 };
 

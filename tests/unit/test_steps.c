@@ -253,7 +253,7 @@ static void same_ids(const struct slice_log *a, const struct slice_log *b)
 	CU_ASSERT_EQUAL(joined, own);
 }
 
-/* Whatever makes steps, or none: ids belong to what was recorded. */
+/* Ids belong to the records, independent of the definition of steps. */
 static void ids_belong_to_records(void)
 {
 	static const struct session_opts opts[] = {
@@ -302,7 +302,7 @@ static uint32_t steps_of(struct builder *b, const struct session_opts *opts)
 	return steps;
 }
 
-/* What the recording was asked for holds later, unless another thing is asked for. */
+/* Options of the recording are the default of later reports. */
 static void options_of_the_recording(void)
 {
 	const struct session_opts none = { .no_steps = true }, batch = { .step_on = "batch" },

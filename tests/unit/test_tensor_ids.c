@@ -100,7 +100,7 @@ static void test_nested_ends(void)
 	end(0x20, 0x1000, 2);
 	end(0x10, 0x1000, 2);
 	CU_ASSERT_NOT_EQUAL(given(0x30, 0x1000).storage, a.storage);
-	/* three, of which a copy that nobody saw is left */
+	/* three, of which a copy that was not recorded is left */
 	fresh(true);
 	a = made(0x10, 0x1000);
 	see(PID, 0x20, 0x1000, TENSOR_VIEW, now, NEVER);
@@ -225,7 +225,7 @@ static const CU_TestInfo tests[] = {
 	{ "other data for a tensor", test_other_data },
 	{ "no ends are recorded", test_without_ends },
 	{ "another program", test_programs },
-	{ "what schemas say", test_roles },
+	{ "roles by schemas", test_roles },
 	{ "more than the limit", test_limit },
 	CU_TEST_INFO_NULL,
 };

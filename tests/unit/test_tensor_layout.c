@@ -33,7 +33,7 @@ static const struct known {
 	bool has_first;
 	uint8_t scalar[4]; /* d, i, z, b */
 	uint8_t tags[TAGS];
-	uint8_t grad_tls_off; /* added to what the GOT says */
+	uint8_t grad_tls_off; /* added to the GOT's value */
 } known[] = {
 	{ "torch-1.13.1", 184, 24, true, { 0, 1, 2, 3 }, { 0, 1, 3, 5, 8, 9, 10, 12, 15, 23 }, 0 },
 	{ "torch-2.1.2", 184, 24, true, { 0, 1, 2, 3 }, { 0, 1, 3, 5, 9, 10, 11, 13, 17, 25 }, 0 },
@@ -132,7 +132,7 @@ static void test_missing(void)
 	CU_ASSERT(!plan.layout.tensor.shapes_on);
 }
 
-/* Two ways that disagree switch shapes off. */
+/* Two derivations that disagree disable shapes. */
 static void test_disagreement(void)
 {
 	struct torch_plan plan;
@@ -213,7 +213,7 @@ static int copy_of(const char *path, uint8_t **map, size_t *len)
 	return copy;
 }
 
-/* Adds what a libc10 says to a layout that knows the other libraries. */
+/* Adds the facts of a libc10 to a layout of the other libraries. */
 static void learn_c10(const char *path, struct torch_plan *plan)
 {
 	struct plan_build b;
@@ -311,7 +311,7 @@ static void test_plausible(void)
 
 /* ---- live processes ---- */
 
-/* Tensors and threads in every state; one line each, with what torch says of them. */
+/* Tensors and threads in every state; one line each, with torch's own values. */
 static const char program[] =
 	"import threading, torch, warnings\n"
 	"warnings.simplefilter('ignore')\n"
@@ -371,7 +371,7 @@ static uint64_t number(char **at)
 	return strtoull(*at, at, 0);
 }
 
-/* 1.13 has no way to ask for the bits of a key set. */
+/* 1.13 cannot return the bits of a key set. */
 static bool same_keys(uint64_t ours, uint64_t torchs)
 {
 	return torchs == UINT64_MAX || ours == torchs;
@@ -494,7 +494,7 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 			states++;
 		}
 	}
-	printf("\n    %s: %u live tensors and %u threads as torch says; ", env->name, tensors, states);
+	printf("\n    %s: %u live tensors and %u threads as in torch; ", env->name, tensors, states);
 	CU_ASSERT_EQUAL(tensors, 12);
 	CU_ASSERT_EQUAL(python, 1);
 	CU_ASSERT_EQUAL(states, 4);

@@ -107,7 +107,7 @@ static void cuts_between_characters(void)
 	CU_ASSERT_STRING_EQUAL(term_text__copy(buf, 1, "abc"), "");
 }
 
-/* Whoever logs a foreign text, on whatever level: one line, nothing but text. */
+/* A foreign text in a message of any level: one line of plain text. */
 static void messages(void)
 {
 	static const char evil[] = "a\x1b]0;owned\x07\nptbpf: all is well\r\xe2\x80\xae";

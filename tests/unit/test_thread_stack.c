@@ -47,7 +47,7 @@ static void nesting(void)
 	CU_ASSERT_EQUAL(p->seq, -1);
 	CU_ASSERT_EQUAL(log->threads, 1);
 	CU_ASSERT_EQUAL(log->totals.ops, 2);
-	CU_ASSERT_EQUAL(log->slices[0].id, c->id); /* children are told first */
+	CU_ASSERT_EQUAL(log->slices[0].id, c->id); /* children are reported first */
 	slice_log__free(log);
 	builder__free(b);
 }
@@ -90,9 +90,9 @@ static void exceptions(void)
 
 	builder__enter(b, fa, 2000000, 0x9000);
 	builder__enter(b, fb, 2000100, 0x7000);
-	builder__enter(b, fc, 2000300, 0x7000); /* same place: b is gone */
+	builder__enter(b, fc, 2000300, 0x7000); /* same address: b has ended */
 	builder__exit(b, fc, 2000400, 0x6f00);
-	builder__enter(b, fc, 2000900, 0x9000); /* same place as a */
+	builder__enter(b, fc, 2000900, 0x9000); /* same address as a */
 	builder__exit(b, fc, 2001000, 0x8f00);
 	log = run(b);
 	sa = slice_log__nth(log, "aten::a", 1);
@@ -203,7 +203,7 @@ static void lost_exit(void)
 	builder__free(b);
 }
 
-/* Which node it was only its entry would have said: torch has no row "Engine::evaluate_function". */
+/* Only its entry would have identified the node: torch has no row "Engine::evaluate_function". */
 static void open_unnamed(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -286,7 +286,7 @@ static void unfinished(void)
 
 	builder__enter(b, fa, 2000000, 0x9000);
 	builder__enter(b, fb, 2000100, 0x8000);
-	builder__exit(b, fb, END + 5, 0x7f00); /* after the window: nobody promised to see it */
+	builder__exit(b, fb, END + 5, 0x7f00); /* after the window */
 	log = run(b);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::a")->flags, SLICE_UNFINISHED);
 	CU_ASSERT_EQUAL(slice_log__get(log, "aten::b")->flags, SLICE_UNFINISHED);
@@ -416,7 +416,7 @@ static void second_exit_site(void)
 	builder__enter(b, f, 2000000, 0x9000);
 	builder__enter(b, f, 2000100, 0x8000);
 	builder__exit(b, f, 2000200, 0x7f00);
-	builder__exit(b, f, 2000210, 0x7f00); /* again on the same way out: not the outer one's */
+	builder__exit(b, f, 2000210, 0x7f00); /* again on the same exit path: not the outer one's */
 	builder__exit(b, f, 2000300, 0x8f00);
 	log = run(b);
 	CU_ASSERT_EQUAL(log->cnt, 2);
@@ -464,7 +464,7 @@ static void boxed(void)
 	builder__free(b);
 }
 
-/* No exit probe: the end is inferred, and said so. */
+/* No exit probe: the end is inferred and marked. */
 static void script_functions(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -487,7 +487,7 @@ static void script_functions(void)
 	builder__free(b);
 }
 
-/* The same capture tells the same twice, and a sink's refusal stops it. */
+/* The same capture gives the same result twice, and a sink's error stops it. */
 static int refuse(void *arg, const struct slice *sl)
 {
 	int *left = arg;

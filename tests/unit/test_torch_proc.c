@@ -172,7 +172,7 @@ static void check_found_both_ways(const struct child *c, const char *path)
 	set_map_files_right(true);
 }
 
-/* ---- places ---- */
+/* ---- addresses ---- */
 
 static void test_names(void)
 {
@@ -228,7 +228,7 @@ static void test_deleted(void)
 	set_map_files_right(false);
 	check_refused(c.pid, -ENOEXEC, TORCH_PROC_BAD_LIB);
 	set_map_files_right(true);
-	/* an equal file in the same place is still another one: probes in it would never fire */
+	/* an equal file under the same name is still another one: probes in it would never fire */
 	CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, tmp_path("blocks the inode number")));
 	CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, tmp_path("libtorch_gone.so")));
 	path = tmp_path("libtorch_gone.so");
@@ -401,7 +401,7 @@ static void test_cudart_only(void)
 	unlink(tmp_path("libcudart.so.13"));
 }
 
-/* Starts a program with a pipe as its input; for a program that says when it runs, waits for that.
+/* Starts a program with a pipe as its input; waits until a program that reports its start has done so.
  */
 static pid_t spawn(const char *program, const char *arg, bool says_ready, int *in)
 {
@@ -564,7 +564,7 @@ int main(void)
 {
 	static const CU_TestInfo tests[] = {
 		{ "names", test_names },
-		{ "a name that tells nothing", test_other_names },
+		{ "a name without information", test_other_names },
 		{ "deleted and replaced", test_deleted },
 		{ "mount namespace", test_mount_namespace },
 		{ "chroot", test_chroot },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Where values are: small functions in assembler with one thing each that keeps or destroys a double.
- * Every one has a nop (the question is asked before it) and says where xmm0 and xmm1 are there.
+ * Every one has a nop (the question is asked before it) and the expected locations of xmm0 and xmm1 there.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ __asm__(".pushsection .text\n"
 	/* 7: an indexed store into the frame may hit anything; one elsewhere does not */
 	"f7: sub $0x18,%rsp; movsd %xmm0,(%rsp); mov %rax,(%rdi,%rcx,8); movsd %xmm1,%xmm2;"
 	"mov %rax,(%rsp,%rcx,8); movsd %xmm2,8(%rsp); nop; ret\n"
-	/* 8: a loop that swaps the two has no place for either */
+	/* 8: a loop that swaps the two has no location for either */
 	"f8: sub $0x18,%rsp; movsd %xmm0,(%rsp); movsd %xmm1,8(%rsp); 1: mov (%rsp),%rax;"
 	"mov 8(%rsp),%rcx; mov %rcx,(%rsp); mov %rax,8(%rsp); dec %edi; jne 1b; nop; ret\n"
 	/* 9: behind an alignment of rsp a store by it may hit anything; one by rbp does not */
@@ -41,7 +41,7 @@ __asm__(".pushsection .text\n"
 	"movsd %xmm2,(%rsp); movsd %xmm1,-0x10(%rbp); movsd %xmm3,-0x20(%rbp); nop; leave; ret\n"
 	/* 10: AVX is not followed, and destroys */
 	"f10: sub $0x18,%rsp; movsd %xmm0,(%rsp); movq %xmm1,%rbx; vaddpd %ymm1,%ymm2,%ymm3; nop; ret\n"
-	/* 11: one path comes from a place that nothing reaches with the values */
+	/* 11: one path comes from code that is never reached with the values */
 	"f11: sub $0x18,%rsp; movsd %xmm0,8(%rsp); movsd %xmm1,(%rsp); test %edi,%edi; jne 2f;"
 	"1: nop; ret; 2: movsd 8(%rsp),%xmm0; call callee; movsd (%rsp),%xmm0; jmp 1b\n"
 	"callee: ret\n"

@@ -179,7 +179,7 @@ static void lists(void)
 	CU_ASSERT_TRUE(v.kind == PTB_VAL_LIST && v.n == 0 && values__count(&v.elems) == 0);
 }
 
-/* What follows the first value that is not whole is not read, what came before stands. */
+/* Values after the first incomplete one are not read, those before it are kept. */
 static void unsound(void)
 {
 	struct value_words w = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Where a test's jsonw writes: one text that the test looks at. Set out_len to 0 before a new one. */
+/* Where a test's jsonw writes: one text that the test reads. Set out_len to 0 before a new one. */
 #ifndef TESTS_TEXT_OUT_H
 #define TESTS_TEXT_OUT_H
 

@@ -17,7 +17,7 @@ struct torch_env {
 
 /* Environments torch-* below ${PTBPF_ENV_DIR:-/var/tmp/ptbpf-envs}; the count. */
 size_t torch_env__find(struct torch_env envs[TORCH_ENV_MAX]);
-/* Says what was looked for and returns the exit code of a skipped test. */
+/* Prints what was searched for and returns the exit code of a skipped test. */
 int torch_env__skip(void);
 
 /* A Python program that prints lines, then READY, then sleeps until its standard input is closed.

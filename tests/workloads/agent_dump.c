@@ -216,7 +216,7 @@ static int make_near_page(uint64_t site)
 		       0;
 }
 
-/* Nobody runs the site while its semaphore is down. */
+/* The site is not executed while its semaphore is lowered. */
 static int write_site(const uint8_t *bytes)
 {
 	uint8_t *site = (uint8_t *)(uintptr_t)agent.site[PTB_AGENT_SITE_CHUNK];
@@ -288,7 +288,7 @@ int agent_dump_begin(const char *path, unsigned int requests)
 	int err;
 
 	if (raised)
-		return refuse(-EBUSY, "a dump is under way");
+		return refuse(-EBUSY, "a dump is running");
 	memset(&agent, 0, sizeof(agent));
 	if (!dl_iterate_phdr(on_object, NULL))
 		return refuse(-ENOENT, PTB_AGENT_FILE " is not loaded");
@@ -324,7 +324,7 @@ int agent_dump_end(int limit_ms)
 	int waited;
 
 	if (!raised)
-		return refuse(-EINVAL, "no dump is under way");
+		return refuse(-EINVAL, "no dump is running");
 	raise_requests(raised & ~(1u << PTB_AGENT_SITE_CHUNK), -1);
 	for (waited = 0; waited < limit_ms && ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON);
 	     waited += 10)
@@ -332,7 +332,8 @@ int agent_dump_end(int limit_ms)
 	waited = ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? -ETIMEDOUT : 0;
 	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* its last round */
 	raise_requests(1u << PTB_AGENT_SITE_CHUNK, -1);
-	nanosleep(&(struct timespec){ .tv_nsec = 200000000 }, NULL); /* who was on the way to the site has passed */
+	nanosleep(&(struct timespec){ .tv_nsec = 200000000 },
+		  NULL); /* threads that had read the semaphore have passed the site */
 	raised = 0;
 	write_site(old_code);
 	close(file);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A program with an agent that sends whatever fills a collector's memory, as fast as it can, as long as it is
- * listened to: names, clocks, streams, operators that wait for a clock. Its argument
+ * A program with an agent that sends records that fill a tracer's memory, as fast as it can, while a tracer is
+ * attached: names, clocks, streams, operators that wait for a clock. Its argument
  * is a list of these, separated by commas, or "all". Prints "ready", then "sent N" now and then.
  */
 #include <pthread.h>

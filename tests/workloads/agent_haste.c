@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * LD_PRELOAD beside the agent: its thread looks at the semaphores every 100 us instead of every 50 ms, and they
- * can be raised and lowered thousands of times. Nobody else's sleep is touched.
+ * LD_PRELOAD beside the agent: its thread polls the semaphores every 100 us instead of every 50 ms, so that they
+ * can be raised and lowered thousands of times. Other threads sleep as usual.
  */
 #include <errno.h>
 #include <pthread.h>

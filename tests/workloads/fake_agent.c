@@ -18,7 +18,7 @@ EXPORT struct ptb_agent_ctl ptbpf_agent_ctl = {
 PTB_AGENT_SITES(X)
 #undef X
 
-/* As systemtap's sys/sdt.h has it: the note's address is not loaded, the base tells of later moves. */
+/* As systemtap's sys/sdt.h has it: the note's address is not loaded, the base shows later moves. */
 /* clang-format off */
 #define NOTE(TEXT, SEMAPHORE)                                                                      \
 	"990:	" FAKE_NOP "\n"                                                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A library with the agent's sites, semaphores and control block, that sends what it is told to. */
+/* A library with the agent's sites, semaphores and control block, that sends on command. */
 #ifndef TESTS_FAKE_AGENT_H
 #define TESTS_FAKE_AGENT_H
 

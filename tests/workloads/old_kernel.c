@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Preloaded into ptbpf: an older kernel, as far as helpers of BPF programs go. Calls of $OLD_KERNEL_LACKS (numbers of
+ * Preloaded into ptbpf: simulates an older kernel's helpers of BPF programs. Calls of $OLD_KERNEL_LACKS (numbers of
  * enum bpf_func_id, "174,181") become calls of a helper that no kernel has, so that the verifier refuses a program
- * that could get there, and takes one where it is dead code; libbpf finds out in the same way what there is.
+ * that could reach it, and accepts one where it is dead code; libbpf's feature checks fail in the same way.
  */
 #include <linux/bpf.h>
 #include <stdlib.h>

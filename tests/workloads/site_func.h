@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Functions with a known entry site (`push`) and exit site (a conditional jump after the work), for
- * C and C++ programs that are probed by tests, and the protocol that tells the test where they are.
+ * C and C++ programs that are probed by tests, and the protocol that gives the test their addresses.
  * Unwind tables are complete: exceptions pass through them.
  */
 #ifndef TESTS_SITE_FUNC_H

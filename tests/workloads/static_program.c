@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A program without a loader: says that it is there, and ends with its stdin. */
+/* A program without a loader: reports its start, and ends with its stdin. */
 #include <unistd.h>
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A program with an agent in it that sends what it is told on stdin, and answers "done <number>". */
+/* A program with an agent in it that sends on commands from stdin, and answers "done <number>". */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ static void must(int ok)
 		abort();
 }
 
-/* A chunk whose every byte says where it belongs; the test makes the same (fill_chunk there). */
+/* A chunk in which every byte depends on its position; the test makes the same (fill_chunk there). */
 static void fill(struct ptb_chunk *c, uint32_t len, uint32_t stream, uint32_t seq)
 {
 	uint8_t *body = (uint8_t *)(c + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * A C program with known probe sites that does what it is told on stdin, a line a command, and
+ * A C program with known probe sites that executes commands from stdin, one a line, and
  * answers "done <checksum>". Stands for a PyTorch process where only the shape of its calls
  * matters: it passes strings, nodes and boxed stacks laid out as PyTorch's are.
  */

@@ -12,7 +12,7 @@
  * work and driver, prints, rests again, and ends. With TARGET_CUDA_AWAITS_PROBES in the environment a tracer's probes
  * must be in the runtime first, for which it waits at most 20 s.
  *
- * What was done is told thread by thread in order: "call TID NAME STREAM BYTES", and behind it for each piece of work
+ * What was done is printed thread by thread in order: "call TID NAME STREAM BYTES", and behind it for each piece of work
  * that it put on the device "work KIND NAME BYTES". STREAM: a number for each stream, 0: the default one, "-": none.
  */
 #include <dlfcn.h>
@@ -171,7 +171,7 @@ static void create(struct stream *s)
 	s->nr = ++last;
 }
 
-/* Its call is told, its work not: while a stream is captured there is none. */
+/* Its call is printed, but no work: while a stream is captured there is none. */
 static void launch(void (*kernel)(void), unsigned int n, const struct stream *s)
 {
 	dim3 grid = { n + 1, 2, 1 }, block = { 64, 2, 1 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// A program that notices whatever is done to it: threads in the allocator, the loader, the unwinder, signal
+// A program that detects any interference: threads in the allocator, the loader, the unwinder, signal
 // handlers, locks and every kind of waiting system call, each of which compares what it gets with what it must
-// get. Says "ready", runs until its stdin ends, then says what it found:
+// get. Prints "ready", runs until its stdin ends, then prints what it found:
 //   loaded N rounds R faults F
 // and for each kind of fault one line "fault KIND COUNT".
 #include <atomic>
@@ -67,7 +67,7 @@ void check_state(uint64_t mask, void *altstack) {
     fault(WRONG_STACK);
 }
 
-// Vector and scalar arithmetic, in a rounding of its own, with errno set: all lives in registers for long.
+// Vector and scalar arithmetic, in a rounding of its own, with errno set: all values stay in registers for long.
 void compute() {
   alignas(32) static thread_local char stack[65536];
   stack_t ss{};

@@ -116,7 +116,7 @@ static uint64_t api(long depth)
 	return (uint64_t)(uintptr_t)p;
 }
 
-/* ---- the kernel's work, inside a probed call; answers what the thread's own counters say ---- */
+/* ---- the kernel's work, inside a probed call; answers the thread's own counters ---- */
 
 long site_work(long what, long n);
 long work_body(long what, long n);
@@ -173,7 +173,7 @@ enum {
 #endif
 #define HUGE_PAGE (2ul << 20)
 
-/* So many pages of a file that nobody else sees, through the page cache. */
+/* So many pages of a file that no other process uses, through the page cache. */
 static void write_file(size_t pages)
 {
 	char name[] = "/var/tmp/ptbpf-target-XXXXXX", page[PAGE] = "x";
@@ -350,7 +350,7 @@ static void *turn_main(void *arg)
 		touch(p + (size_t)(turn / turn_threads * thread_pages) * PAGE, (size_t)thread_pages, true);
 		site_mark();
 	}
-	pthread_barrier_wait(&barrier); /* nobody ends in another one's turn: see together() */
+	pthread_barrier_wait(&barrier); /* no thread ends in another one's turn: see together() */
 	return (void *)(uintptr_t)(minor_faults() - before);
 }
 
@@ -386,7 +386,7 @@ static void *keeper_main(void *arg)
 	return (void *)(uintptr_t)(minor_faults() - before);
 }
 
-/* How many threads there are, counting those that nobody has to wait for any more. */
+/* How many threads there are, including those that need not be waited for any more. */
 static int thread_cnt(void)
 {
 	DIR *dir = opendir("/proc/self/task");

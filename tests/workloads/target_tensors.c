@@ -2,7 +2,7 @@
 /*
  * A C program that calls functions with known probe sites as PyTorch calls its operators: tensors laid
  * out as libtorch's are (2.14), in the registers and stack words of the C++ ABI. Takes commands on stdin,
- * a line a command, and answers "done <checksum>". A function left by longjmp stands for one left by an
+ * a line a command, and answers "done <checksum>". A function left by longjmp simulates one left by an
  * exception.
  */
 #include "site_func.h"
@@ -84,7 +84,7 @@ struct list_ref {
 
 static __thread uint64_t sum;
 
-/* Tensor add(Tensor const&, Tensor const&, Scalar const&): the result's place is the first argument */
+/* Tensor add(Tensor const&, Tensor const&, Scalar const&): the result's address is the first argument */
 long site_add(struct tensor *result, const struct tensor *a, const struct tensor *b,
 	      const struct scalar *alpha);
 long add_body(struct tensor *result, const struct tensor *a, const struct tensor *b,
@@ -190,7 +190,7 @@ SITE_FUNC(site_scope, other_body);
 
 static struct tensor a = { &impl_a }, b = { &impl_b };
 
-/* As a method called from Python: self lives in its object, the others are the caller's temporaries. */
+/* As a method called from Python: self is in its object, the others are the caller's temporaries. */
 static void add(long n)
 {
 	struct scalar alpha = { .tag = 1, .value = 7 };

@@ -15,7 +15,7 @@ static uint64_t sum;
 
 extern "C" long inner_body(long n)
 {
-	std::string kept = "destroyed on the way out " + std::to_string(n);
+	std::string kept = "destroyed by unwinding " + std::to_string(n);
 
 	if (n % 4)
 		throw std::runtime_error(kept);

@@ -35,83 +35,50 @@ void seccomp_scratch__free(struct seccomp_scratch *s)
 
 /* ---- the check ---- */
 
-static bool is_allowed(uint16_t code)
+/* Is it `base` with an operand of either kind and an operation between these? */
+static bool is_operation(uint16_t code, uint16_t base, uint16_t first, uint16_t last)
 {
-	static const uint16_t codes[] = {
-		BPF_LD | BPF_W | BPF_ABS,
-		BPF_LD | BPF_W | BPF_LEN,
-		BPF_LDX | BPF_W | BPF_LEN,
-		BPF_LD | BPF_IMM,
-		BPF_LDX | BPF_IMM,
-		BPF_LD | BPF_MEM,
-		BPF_LDX | BPF_MEM,
-		BPF_ST,
-		BPF_STX,
-		BPF_MISC | BPF_TAX,
-		BPF_MISC | BPF_TXA,
-		BPF_RET | BPF_K,
-		BPF_RET | BPF_A,
-		BPF_ALU | BPF_ADD | BPF_K,
-		BPF_ALU | BPF_ADD | BPF_X,
-		BPF_ALU | BPF_SUB | BPF_K,
-		BPF_ALU | BPF_SUB | BPF_X,
-		BPF_ALU | BPF_MUL | BPF_K,
-		BPF_ALU | BPF_MUL | BPF_X,
-		BPF_ALU | BPF_DIV | BPF_K,
-		BPF_ALU | BPF_DIV | BPF_X,
-		BPF_ALU | BPF_AND | BPF_K,
-		BPF_ALU | BPF_AND | BPF_X,
-		BPF_ALU | BPF_OR | BPF_K,
-		BPF_ALU | BPF_OR | BPF_X,
-		BPF_ALU | BPF_XOR | BPF_K,
-		BPF_ALU | BPF_XOR | BPF_X,
-		BPF_ALU | BPF_LSH | BPF_K,
-		BPF_ALU | BPF_LSH | BPF_X,
-		BPF_ALU | BPF_RSH | BPF_K,
-		BPF_ALU | BPF_RSH | BPF_X,
-		BPF_ALU | BPF_NEG,
-		BPF_JMP | BPF_JA,
-		BPF_JMP | BPF_JEQ | BPF_K,
-		BPF_JMP | BPF_JEQ | BPF_X,
-		BPF_JMP | BPF_JGE | BPF_K,
-		BPF_JMP | BPF_JGE | BPF_X,
-		BPF_JMP | BPF_JGT | BPF_K,
-		BPF_JMP | BPF_JGT | BPF_X,
-		BPF_JMP | BPF_JSET | BPF_K,
-		BPF_JMP | BPF_JSET | BPF_X,
-	};
-	size_t i;
+	uint16_t op = BPF_OP(code);
 
-	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-		if (codes[i] == code)
-			return true;
-	return false;
+	return (code & ~(op | BPF_X)) == base && op >= first && op <= last;
 }
 
-/* `rest`: instructions behind this one. */
+/* One that seccomp_check_filter() takes. `rest`: instructions behind it. */
 static bool is_sound(const struct sock_filter *in, uint32_t rest)
 {
-	if (!is_allowed(in->code))
-		return false;
-	switch (BPF_CLASS(in->code)) {
-	case BPF_LD:
-	case BPF_LDX:
-		if (BPF_MODE(in->code) == BPF_ABS)
-			return in->k % 4 == 0 && in->k < sizeof(struct seccomp_data);
-		return BPF_MODE(in->code) != BPF_MEM || in->k < BPF_MEMWORDS;
+	uint16_t code = in->code;
+
+	switch (code) {
+	case BPF_LD | BPF_W | BPF_ABS:
+		return in->k % 4 == 0 && in->k < sizeof(struct seccomp_data);
+	case BPF_LD | BPF_MEM:
+	case BPF_LDX | BPF_MEM:
 	case BPF_ST:
 	case BPF_STX:
 		return in->k < BPF_MEMWORDS;
-	case BPF_ALU:
-		if (in->code == (BPF_ALU | BPF_DIV | BPF_K))
-			return in->k != 0;
-		return (in->code != (BPF_ALU | BPF_LSH | BPF_K) &&
-			in->code != (BPF_ALU | BPF_RSH | BPF_K)) ||
-		       in->k < 32;
-	case BPF_JMP:
-		return BPF_OP(in->code) == BPF_JA ? in->k < rest : in->jt < rest && in->jf < rest;
-	default:
+	case BPF_LD | BPF_W | BPF_LEN:
+	case BPF_LDX | BPF_W | BPF_LEN:
+	case BPF_LD | BPF_IMM:
+	case BPF_LDX | BPF_IMM:
+	case BPF_MISC | BPF_TAX:
+	case BPF_MISC | BPF_TXA:
+	case BPF_RET | BPF_K:
+	case BPF_RET | BPF_A:
+	case BPF_ALU | BPF_NEG:
+	case BPF_ALU | BPF_XOR | BPF_K:
+	case BPF_ALU | BPF_XOR | BPF_X:
 		return true;
+	case BPF_ALU | BPF_DIV | BPF_K:
+		return in->k != 0;
+	case BPF_ALU | BPF_LSH | BPF_K:
+	case BPF_ALU | BPF_RSH | BPF_K:
+		return in->k < 32;
+	case BPF_JMP | BPF_JA:
+		return in->k < rest;
+	default:
+		if (is_operation(code, BPF_JMP, BPF_JEQ, BPF_JSET))
+			return in->jt < rest && in->jf < rest;
+		return is_operation(code, BPF_ALU, BPF_ADD, BPF_RSH);
 	}
 }
 

@@ -44,34 +44,12 @@ struct wanted {
 	} args[2];
 };
 
-#define CALL0(name_, need_)                                                                        \
-	{                                                                                          \
-#name_, SYS_##name_, need_, 0,                                                     \
-		{                                                                                  \
-			{                                                                          \
-				0, 0                                                               \
-			}                                                                          \
-		}                                                                                  \
-	}
-#define CALL1(name_, need_, at_, v_)                                                               \
-	{                                                                                          \
-#name_, SYS_##name_, need_, 1,                                                     \
-		{                                                                                  \
-			{                                                                          \
-				at_, (uint32_t)(v_)                                                \
-			}                                                                          \
-		}                                                                                  \
-	}
-#define CALL2(name_, need_, at_, v_, at2_, v2_)                                                    \
-	{                                                                                          \
-#name_, SYS_##name_, need_, 2,                                                     \
-		{                                                                                  \
-			{ at_, (uint32_t)(v_) },                                                   \
-			{                                                                          \
-				at2_, (uint32_t)(v2_)                                              \
-			}                                                                          \
-		}                                                                                  \
-	}
+/* clang-format off */
+#define CALL0(name_, need_) { #name_, SYS_##name_, need_, 0, { { 0, 0 } } }
+#define CALL1(name_, need_, at_, v_) { #name_, SYS_##name_, need_, 1, { { at_, (uint32_t)(v_) } } }
+#define CALL2(name_, need_, at_, v_, at2_, v2_) \
+	{ #name_, SYS_##name_, need_, 2, { { at_, (uint32_t)(v_) }, { at2_, (uint32_t)(v2_) } } }
+/* clang-format on */
 #define MAY(name_) CALL0(name_, NEED_NOT)
 #define MMAP(prot_, flags_) CALL2(mmap, NEED_IT, 2, prot_, 3, flags_)
 #define FUTEX(op_) CALL1(futex, NEED_IT, 1, op_)

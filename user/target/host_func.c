@@ -267,19 +267,11 @@ static bool bias_of(const struct host_lib *lib, const struct proc_map *map, uint
 	return linked != UINT64_MAX;
 }
 
-/* Index of the first entry at or behind addr. */
-static uint32_t first_at(const struct named_addrs *list, uint64_t addr)
+static int cmp_addr(const void *a, const void *b)
 {
-	uint32_t lo = 0, hi = list->cnt, mid;
+	const struct named_addr *x = a, *y = b;
 
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (list->items[mid].addr < addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
 /* ---- where a launch's name is ---- */
@@ -288,9 +280,11 @@ static uint32_t first_at(const struct named_addrs *list, uint64_t addr)
 static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t addr, char *name, size_t cap)
 {
 	const struct named_addrs *list;
+	const struct named_addr *found;
+	struct named_addr key;
 	struct host_lib *lib;
 	uint64_t bias;
-	uint32_t i, at;
+	uint32_t i;
 
 	for (i = 0; i < hp->maps.cnt; i++) {
 		const struct proc_map *map = &hp->maps.items[i];
@@ -303,9 +297,9 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 		list = names_of(lib, &lib->funcs, learn_funcs, hp, map);
 		if (!bias_of(lib, map, &bias))
 			return false;
-		at = first_at(list, addr - bias);
-		return at < list->cnt && list->items[at].addr == addr - bias &&
-		       read_name(list, list->items[at].name, name, cap);
+		key.addr = addr - bias;
+		found = list->cnt ? bsearch(&key, list->items, list->cnt, sizeof(key), cmp_addr) : NULL;
+		return found && read_name(list, found->name, name, cap);
 	}
 	return false;
 }

@@ -16,6 +16,8 @@
 #include "target/live_schema.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +31,7 @@
 #define ALIAS_SZ (2 * SET_SZ + 24 + 8)
 #define NAME_CAP 1024
 #define SAMPLES 64u
+#define LIST_MAX 64
 /* clang-format off */
 #define SYMBOL_VEC    56 /* InternedStrings: unordered_map, vector<SymbolInfo> (interned_strings_class.h) */
 /* clang-format on */
@@ -246,6 +249,131 @@ static void put_alias(struct schema_ctx *c, const uint8_t *alias, bool even_empt
 	schema__put(c, ")");
 }
 
+/* ---- default values, as torch prints them (aten/src/ATen/core/ivalue.cpp, operator<<) ---- */
+
+/* c10::printQuotedString (aten/src/ATen/core/... alias for escapes of C) */
+static void put_quoted(struct schema_ctx *c, const char *text)
+{
+	static const char codes[] = "abtnvfr"; /* 7 to 13 */
+	char out[8];
+
+	schema__put(c, "\"");
+	for (; *text; text++) {
+		uint8_t ch = (uint8_t)*text;
+
+		if (ch == '\\' || ch == '\'' || ch == '"')
+			snprintf(out, sizeof(out), "\\%c", ch);
+		else if (ch >= 7 && ch <= 13)
+			snprintf(out, sizeof(out), "\\%c", codes[ch - 7]);
+		else if (ch < 0x20 || ch > 0x7e)
+			snprintf(out, sizeof(out), "\\%03o", ch);
+		else
+			snprintf(out, sizeof(out), "%c", ch);
+		schema__put(c, out);
+	}
+	schema__put(c, "\"");
+}
+
+static void put_double(struct schema_ctx *c, double d)
+{
+	int class = fpclassify(d);
+	char out[40];
+
+	if ((class == FP_NORMAL || class == FP_ZERO) && fabs(d) < 1e10 && d == trunc(d))
+		snprintf(out, sizeof(out), "%s%" PRId64 ".", signbit(d) && d == 0 ? "-" : "",
+			 (int64_t)d);
+	else
+		snprintf(out, sizeof(out), "%.17g", d);
+	schema__put(c, out);
+}
+
+static void put_value(struct schema_ctx *c, const uint8_t value[16], bool quote, uint32_t depth);
+
+static void put_ivalue_list(struct schema_ctx *c, uint64_t list, bool quote, uint32_t depth)
+{
+	uint8_t value[16];
+	uint64_t first;
+	uint32_t i, cnt;
+
+	if (!schema__vector(c, list + c->l->object_header, 16, LIST_MAX, &first, &cnt))
+		return;
+	schema__put(c, "[");
+	for (i = 0; i < cnt && !c->err; i++) {
+		if (i)
+			schema__put(c, ", ");
+		if (schema__read(c, first + 16 * i, value, sizeof(value)))
+			put_value(c, value, quote, depth + 1);
+	}
+	schema__put(c, "]");
+}
+
+/* "int[2] stride=1" for [1, 1]: as native_functions.yaml spells it (function_schema.h). */
+static void put_ints(struct schema_ctx *c, const uint8_t value[16])
+{
+	uint8_t values[LIST_MAX][16];
+	uint64_t list, first;
+	uint32_t i, cnt, tag;
+
+	memcpy(&list, value, sizeof(list));
+	memcpy(&tag, value + 8, sizeof(tag));
+	if (tag < PTB_IVALUE_TAGS && c->l->ivalue_kind[tag] == PTB_VAL_LIST &&
+	    schema__vector(c, list + c->l->object_header, 16, LIST_MAX, &first, &cnt) && cnt > 1 &&
+	    schema__read(c, first, values, 16 * cnt)) {
+		for (i = 1; i < cnt && !memcmp(values[i], values[0], 12); i++)
+			;
+		if (i == cnt) {
+			put_value(c, values[0], false, 1);
+			return;
+		}
+	}
+	put_value(c, value, false, 0);
+}
+
+static void put_value(struct schema_ctx *c, const uint8_t value[16], bool quote, uint32_t depth)
+{
+	char text[SCHEMA_TEXT_MAX];
+	uint64_t payload;
+	uint32_t tag;
+	double d;
+
+	memcpy(&payload, value, sizeof(payload));
+	memcpy(&tag, value + 8, sizeof(tag));
+	if (tag >= PTB_IVALUE_TAGS || depth > SCHEMA_NEST_MAX) {
+		schema__fail(c, -ENOTSUP);
+		return;
+	}
+	switch (c->l->ivalue_kind[tag]) {
+	case PTB_VAL_NONE:
+		schema__put(c, "None");
+		break;
+	case PTB_VAL_INT:
+		snprintf(text, sizeof(text), "%" PRId64, (int64_t)payload);
+		schema__put(c, text);
+		break;
+	case PTB_VAL_BOOL:
+		schema__put(c, payload & 0xff ? "True" : "False");
+		break;
+	case PTB_VAL_DOUBLE:
+		memcpy(&d, &payload, sizeof(d));
+		put_double(c, d);
+		break;
+	case PTB_VAL_STRING:
+		if (!schema__string(c, payload + c->l->object_header, text, sizeof(text)))
+			break;
+		if (quote)
+			put_quoted(c, text);
+		else
+			schema__put(c, text);
+		break;
+	case PTB_VAL_LIST:
+		put_ivalue_list(c, payload, quote, depth);
+		break;
+	default:
+		schema__fail(c, -ENOTSUP);
+		break;
+	}
+}
+
 /* ---- arguments ---- */
 
 struct raw_arg {
@@ -334,9 +462,9 @@ static void put_arg(struct schema_ctx *c, const struct raw_arg *a)
 	schema__put(c, "=");
 	if (!opt && schema__type_shape(c, type) == TYPE_LIST &&
 	    schema__type_is(c, schema__type_element(c, type), "int"))
-		schema__put_ints(c, a->value);
+		put_ints(c, a->value);
 	else
-		schema__put_value(c, a->value, quotes(c, a->type), 0);
+		put_value(c, a->value, quotes(c, a->type), 0);
 }
 
 static void put_args(struct schema_ctx *c, uint64_t first, uint32_t cnt, bool more)

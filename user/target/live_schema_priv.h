@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Between live_schema.c, live_types.c and live_defaults.c. */
+/* Between live_schema.c and live_types.c. */
 #ifndef TARGET_LIVE_SCHEMA_PRIV_H
 #define TARGET_LIVE_SCHEMA_PRIV_H
 
@@ -46,10 +46,5 @@ uint64_t schema__type_element(struct schema_ctx *c, uint64_t type);
 /* Is this the text of the type, which has a fixed one? */
 bool schema__type_is(struct schema_ctx *c, uint64_t type, const char *text);
 void schema__put_type(struct schema_ctx *c, uint64_t type, uint32_t depth);
-
-/* A default of an argument of type int[]: one number stands for a list of equal ones. */
-void schema__put_ints(struct schema_ctx *c, const uint8_t value[16]);
-/* An IValue as torch prints a default. quote: strings are put in quotes. */
-void schema__put_value(struct schema_ctx *c, const uint8_t value[16], bool quote, uint32_t depth);
 
 #endif /* TARGET_LIVE_SCHEMA_PRIV_H */

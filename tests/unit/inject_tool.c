@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "inject/inject.h"
-#include "inject/seccomp_judge.h"
+#include "inject/seccomp_check.h"
 
 static int print_calls(void)
 {
@@ -20,7 +20,7 @@ static int print_calls(void)
 	uint32_t i, arg;
 	bool spare;
 
-	for (i = 0; seccomp_judge__call(i, &call, &spare); i++) {
+	for (i = 0; seccomp_check__call(i, &call, &spare); i++) {
 		printf("%d %s", call.data.nr, spare ? "spare" : "need");
 		for (arg = 0; arg < 6; arg++)
 			if (call.known & SECCOMP_KNOWN_LOW(arg))
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 		if (err)
 			printf("refused %d: %s\n", -err, res.why);
 		else
-			printf("loaded %d %" PRIu32 " %" PRIu64 "\n", (int)res.way, res.tries,
+			printf("loaded %d %" PRIu32 " %" PRIu64 "\n", (int)res.method, res.tries,
 			       res.stopped_ns / 1000);
 		fflush(stdout);
 		failed |= err;

@@ -99,9 +99,9 @@ static void test_call_fate(void)
 #define MALLOC 0x7f2000000000ULL
 #define RESTORE (LIBC + 0x5000)
 
-static struct code_places places(void)
+static struct target_code places(void)
 {
-	struct code_places cp = { .obj_cnt = 3, .busy_cnt = 2, .restore_rt = RESTORE };
+	struct target_code cp = { .obj_cnt = 3, .busy_cnt = 2, .restore_rt = RESTORE };
 
 	cp.objs[0] = (struct code_object){ .kind = CODE_LOADER, .start = LOADER, .end = LOADER + 0x10000 };
 	cp.objs[1] = (struct code_object){ .kind = CODE_LIBC, .start = LIBC, .end = LIBC + 0x10000 };
@@ -120,7 +120,7 @@ static const char *ask(uint64_t rip, long nr, int64_t rax, size_t at, uint64_t w
 				  .stack_sz = sizeof(stack),
 				  .mapped = 1 << 20,
 				  .room = 1 << 20 };
-	struct code_places cp = places();
+	struct target_code cp = places();
 
 	memset(stack, 0, sizeof(stack));
 	stack[at / 8] = word;
@@ -166,7 +166,7 @@ static void test_refused_threads(void)
 				  .stack_sz = sizeof(stack),
 				  .mapped = 1 << 20,
 				  .room = 1 << 20 };
-	struct code_places cp = places();
+	struct target_code cp = places();
 
 	tv.regs = (struct user_regs_struct){ .cs = 0x33,
 					     .rip = 0x400000,
@@ -216,7 +216,7 @@ static void test_detour_bytes(void)
 {
 	static struct detour d;
 	static uint8_t xstate[8192];
-	struct code_places cp = { .dlopen = 0x1000, .swab = 0x2000, .restore_rt = 0x3000, .dlopen_flags = 2 };
+	struct target_code cp = { .dlopen = 0x1000, .swab = 0x2000, .restore_rt = 0x3000, .dlopen_flags = 2 };
 	struct detour_in in = { .xstate = xstate,
 				.xstate_sz = sizeof(xstate),
 				.path = "/x/y.so",
@@ -257,7 +257,7 @@ static void test_detour_refused(void)
 	static struct detour d;
 	static uint8_t xstate[SIG_FRAME_XSTATE_MAX];
 	static char path[5000];
-	struct code_places cp = { .dlopen = 0x1000 };
+	struct target_code cp = { .dlopen = 0x1000 };
 	struct detour_in in = { .xstate = xstate, .xstate_sz = 500, .path = "/x" };
 
 	in.regs.rsp = 0x7ffff0000123;
@@ -458,19 +458,19 @@ static void test_file_server(void)
 
 static void test_places(void)
 {
-	struct code_places cp;
+	struct target_code cp;
 	uint64_t got;
 	char why[128];
 
-	CU_ASSERT_EQUAL_FATAL(code_places__find(getpid(), &cp, why, sizeof(why)), 0);
-	CU_ASSERT_PTR_NOT_NULL(code_places__object(&cp, cp.dlopen));
+	CU_ASSERT_EQUAL_FATAL(target_code__find(getpid(), &cp, why, sizeof(why)), 0);
+	CU_ASSERT_PTR_NOT_NULL(target_code__object(&cp, cp.dlopen));
 	CU_ASSERT(!memcmp((const void *)(uintptr_t)cp.restore_rt, "\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 9));
-	CU_ASSERT(OWN_ALLOCATOR || code_places__busy(&cp, (uintptr_t)malloc) != NULL);
-	CU_ASSERT_PTR_NULL(code_places__object(&cp, (uintptr_t)test_places));
+	CU_ASSERT(OWN_ALLOCATOR || target_code__busy(&cp, (uintptr_t)malloc) != NULL);
+	CU_ASSERT_PTR_NULL(target_code__object(&cp, (uintptr_t)test_places));
 	__asm__ volatile("mov %%fs:0, %0" : "=r"(got));
 	CU_ASSERT_EQUAL(got + cp.errno_tpoff, (uintptr_t)&errno);
-	code_places__clear(&cp);
-	CU_ASSERT(code_places__find(1 << 22 | 1, &cp, why, sizeof(why)) < 0 && *why);
+	target_code__clear(&cp);
+	CU_ASSERT(target_code__find(1 << 22 | 1, &cp, why, sizeof(why)) < 0 && *why);
 }
 
 /* A child that waits in read(): loaded into, it waits on, and finds its errno as it was. */
@@ -494,11 +494,11 @@ static void test_real_detour(void)
 	begin = clock__mono_ns();
 	CU_ASSERT_EQUAL(inject__load(pid, &opts, &res), OWN_ALLOCATOR ? -EBUSY : 0);
 	if (!OWN_ALLOCATOR) {
-		CU_ASSERT(res.way == INJECT_PTRACE && res.tries >= 1 && res.stopped_ns && !*res.why);
+		CU_ASSERT(res.method == INJECT_PTRACE && res.tries >= 1 && res.stopped_ns && !*res.why);
 		/* the only thread, asleep: not before half of the time */
 		CU_ASSERT(clock__mono_ns() - begin >= opts.limit_ns / 2);
 		CU_ASSERT_EQUAL(inject__load(pid, &opts, &res), 0); /* again: nothing to do */
-		CU_ASSERT_EQUAL(res.way, INJECT_NONE);
+		CU_ASSERT_EQUAL(res.method, INJECT_NONE);
 	}
 	opts.only = INJECT_REMOTE_EXEC;
 	opts.lib_path = STATIC_PROGRAM;

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "inject/seccomp_judge.h"
+#include "inject/seccomp_check.h"
 #include "inject/thread_facts.h"
 #include "suite.h"
 
@@ -389,7 +389,7 @@ static int judge(const struct seccomp_prog *progs, uint32_t cnt, bool rseq)
 	struct seccomp_needs needs = { .rseq = rseq };
 
 	why[0] = '\0';
-	return seccomp_judge__progs(progs, cnt, &needs, why, sizeof(why));
+	return seccomp_check__progs(progs, cnt, &needs, why, sizeof(why));
 }
 
 static int judge_one(uint32_t nr, uint32_t ret, bool rseq)
@@ -532,7 +532,7 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 			!ptrace(PTRACE_INTERRUPT, pid, NULL, NULL));
 	CU_ASSERT_FATAL(waitpid(pid, &st, __WALL) == pid && WIFSTOPPED(st));
 	why[0] = '\0';
-	err = seccomp_judge__thread(pid, &needs, why, sizeof(why));
+	err = seccomp_check__thread(pid, &needs, why, sizeof(why));
 	kill(pid, SIGKILL);
 	while (waitpid(pid, &st, 0) == pid && !WIFSIGNALED(st))
 		;

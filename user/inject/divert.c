@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "inject/inject_priv.h"
 #include "inject/safe_point.h"
-#include "inject/seccomp_judge.h"
+#include "inject/seccomp_check.h"
 #include "inject/sig_frame.h"
 #include "inject/thread_facts.h"
 #include "target/remote_mem.h"
@@ -32,7 +32,7 @@
 #define RSEQ_CS_OFF 8 /* struct rseq (Linux uapi/linux/rseq.h): the critical section that it may be in */
 /* clang-format on */
 
-static long trace(unsigned int request, pid_t tid, uintptr_t addr, void *data)
+static long ptrace_request(unsigned int request, pid_t tid, uintptr_t addr, void *data)
 {
 	long rc = ptrace((enum __ptrace_request)request, tid, (void *)addr, data);
 
@@ -42,7 +42,7 @@ static long trace(unsigned int request, pid_t tid, uintptr_t addr, void *data)
 static int get_regs(pid_t tid, struct user_regs_struct *regs)
 {
 	struct iovec iov = { regs, sizeof(*regs) };
-	long rc = trace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov);
+	long rc = ptrace_request(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov);
 
 	return rc                           ? (int)rc :
 	       iov.iov_len == sizeof(*regs) ? 0 :
@@ -54,7 +54,7 @@ static int set_regs(pid_t tid, const struct user_regs_struct *regs)
 	struct user_regs_struct copy = *regs;
 	struct iovec iov = { &copy, sizeof(copy) };
 
-	return (int)trace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov);
+	return (int)ptrace_request(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov);
 }
 
 /* 0: stopped for us; 1: at the delivery of *sig; negative errno. */
@@ -89,12 +89,12 @@ static uint64_t rseq_area(const struct divert_req *req, bool *known)
 {
 	struct __ptrace_rseq_configuration conf;
 
-	*known = trace(PTRACE_GET_RSEQ_CONFIGURATION, req->tid, sizeof(conf), &conf) >=
+	*known = ptrace_request(PTRACE_GET_RSEQ_CONFIGURATION, req->tid, sizeof(conf), &conf) >=
 		 (long)sizeof(conf);
 	return *known ? conf.rseq_abi_pointer : 0;
 }
 
-static const char *look_at_rseq(const struct divert_req *req)
+static const char *check_rseq(const struct divert_req *req)
 {
 	bool known;
 	uint64_t cs, area = rseq_area(req, &known);
@@ -116,7 +116,7 @@ static bool has_tls(const struct divert_req *req, const struct user_regs_struct 
 }
 
 /* NULL: now. */
-static const char *look(const struct divert_req *req, const struct user_regs_struct *regs, int *err)
+static const char *why_not_now(const struct divert_req *req, const struct user_regs_struct *regs, int *err)
 {
 	struct thread_view tv = { .regs = *regs };
 	struct stack_map sm;
@@ -144,16 +144,17 @@ static const char *look(const struct divert_req *req, const struct user_regs_str
 	why = remote__read(req->pid, regs->rsp, stack, tv.stack_sz) ? "its stack cannot be read" :
 								      safe_point__refuse(req->cp, &tv);
 	free(stack);
-	return why ? why : look_at_rseq(req);
+	return why ? why : check_rseq(req);
 }
 
-static int gather(const struct divert_req *req, struct detour_in *in, uint8_t *xstate, size_t cap)
+static int read_thread_state(const struct divert_req *req, struct detour_in *in, uint8_t *xstate,
+			     size_t cap)
 {
 	struct iovec iov = { xstate, cap };
-	long rc = trace(PTRACE_GETREGSET, req->tid, NT_X86_XSTATE, &iov);
+	long rc = ptrace_request(PTRACE_GETREGSET, req->tid, NT_X86_XSTATE, &iov);
 
 	if (!rc)
-		rc = trace(PTRACE_GETSIGMASK, req->tid, SIGMASK_SZ, &in->sigmask);
+		rc = ptrace_request(PTRACE_GETSIGMASK, req->tid, SIGMASK_SZ, &in->sigmask);
 	if (!rc)
 		rc = remote__read(req->pid, in->regs.fs_base + req->cp->errno_tpoff,
 				  &in->saved_errno, sizeof(in->saved_errno));
@@ -163,12 +164,12 @@ static int gather(const struct divert_req *req, struct detour_in *in, uint8_t *x
 	return (int)rc;
 }
 
-static int send_off(struct divert_req *req, const struct user_regs_struct *regs, bool call_again)
+static int start_detour(struct divert_req *req, const struct user_regs_struct *regs, bool call_again)
 {
 	struct detour_in in = { .regs = *regs, .call_again = call_again };
 	struct detour *d = malloc(sizeof(*d));
 	uint8_t *xstate = malloc(SIG_FRAME_XSTATE_MAX);
-	int err = d && xstate ? gather(req, &in, xstate, SIG_FRAME_XSTATE_MAX) : -ENOMEM;
+	int err = d && xstate ? read_thread_state(req, &in, xstate, SIG_FRAME_XSTATE_MAX) : -ENOMEM;
 
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
@@ -179,7 +180,7 @@ static int send_off(struct divert_req *req, const struct user_regs_struct *regs,
 	if (!err) {
 		req->own_mask = in.sigmask;
 		/* after the registers: alone it would be for ever */
-		trace(PTRACE_SETSIGMASK, req->tid, SIGMASK_SZ, &d->sigmask);
+		ptrace_request(PTRACE_SETSIGMASK, req->tid, SIGMASK_SZ, &d->sigmask);
 		req->end = DIVERT_DONE;
 	}
 	free(d);
@@ -188,7 +189,7 @@ static int send_off(struct divert_req *req, const struct user_regs_struct *regs,
 }
 
 /* Do its seccomp filters, if it has any, let it load the library? */
-static bool judge_filters(struct divert_req *req, const struct thread_status *st)
+static bool check_filters(struct divert_req *req, const struct thread_status *st)
 {
 	bool known;
 	struct seccomp_needs needs = { .rseq = rseq_area(req, &known) != 0 };
@@ -196,7 +197,7 @@ static bool judge_filters(struct divert_req *req, const struct thread_status *st
 	needs.rseq |= !known;
 	if (!st->seccomp)
 		return true;
-	req->err = seccomp_judge__thread(req->tid, &needs, req->text, sizeof(req->text));
+	req->err = seccomp_check__thread(req->tid, &needs, req->text, sizeof(req->text));
 	if (!req->err)
 		return true;
 	req->why = req->text;
@@ -204,7 +205,7 @@ static bool judge_filters(struct divert_req *req, const struct thread_status *st
 	return false;
 }
 
-static void look_and_go(struct divert_req *req)
+static void divert_stopped(struct divert_req *req)
 {
 	struct user_regs_struct regs;
 	struct thread_status st;
@@ -229,17 +230,17 @@ static void look_and_go(struct divert_req *req)
 		return; /* which is why its call ended, if it did */
 	}
 	again = safe_point__call_fate(&call, (int64_t)regs.rax) == CALL_AGAIN;
-	if (!req->only_judge)
+	if (!req->only_filters)
 		req->why = again && !req->asleep_too ?
 				   "it is blocked in a system call, where it receives the process's signals" :
-				   look(req, &regs, &req->err);
-	if (!req->why && judge_filters(req, &st)) {
-		if (req->only_judge)
+				   why_not_now(req, &regs, &req->err);
+	if (!req->why && check_filters(req, &st)) {
+		if (req->only_filters)
 			req->end = DIVERT_DONE;
 		else
-			req->err = send_off(req, &regs, again);
+			req->err = start_detour(req, &regs, again);
 	}
-	if ((req->end != DIVERT_DONE || req->only_judge) &&
+	if ((req->end != DIVERT_DONE || req->only_filters) &&
 	    safe_point__make_again(&call, (int64_t)regs.rax)) {
 		regs.rax = regs.orig_rax;
 		regs.rip -= 2;
@@ -253,7 +254,7 @@ static void *divert_thread(void *arg)
 	struct divert_req *req = arg;
 	uint64_t begin;
 	int stop, sig = 0;
-	long rc = trace(PTRACE_SEIZE, req->tid, 0, NULL);
+	long rc = ptrace_request(PTRACE_SEIZE, req->tid, 0, NULL);
 
 	if (rc) {
 		/* threads of the kernel's own (io_uring) are among them: no reason to give up the others */
@@ -265,10 +266,10 @@ static void *divert_thread(void *arg)
 		return NULL;
 	}
 	begin = clock__mono_ns();
-	rc = trace(PTRACE_INTERRUPT, req->tid, 0, NULL);
+	rc = ptrace_request(PTRACE_INTERRUPT, req->tid, 0, NULL);
 	stop = rc ? (int)rc : wait_stopped(req->tid, &sig);
 	if (!stop)
-		look_and_go(req);
+		divert_stopped(req);
 	else if (stop == 1)
 		req->why = "a signal is pending for it";
 	else if (stop == -EBUSY)
@@ -277,7 +278,8 @@ static void *divert_thread(void *arg)
 		req->end = DIVERT_GONE;
 	else
 		req->why = "it does not stop";
-	trace(PTRACE_DETACH, req->tid, 0, (void *)(uintptr_t)(stop == 1 ? (unsigned int)sig : 0));
+	ptrace_request(PTRACE_DETACH, req->tid, 0,
+		       (void *)(uintptr_t)(stop == 1 ? (unsigned int)sig : 0));
 	req->stopped_ns = clock__mono_ns() - begin;
 	return NULL; /* the end of a tracing thread lets go of what was not stopped */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * One look at one thread: stops it, asks whether this is a safe point, and if so sends it on its detour. The
+ * Stops one thread, checks whether it is at a safe point, and if so starts its detour. The
  * thread is let go before this returns, whatever happened, and stands still for about a millisecond.
  *
  * When ptbpf is killed in the middle: before the registers are set (by one system call), the thread goes on as
@@ -15,10 +15,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "inject/code_places.h"
+#include "inject/target_code.h"
 
 enum divert_end {
-	DIVERT_DONE,    /* it is on its way */
+	DIVERT_DONE,    /* its detour has begun */
 	DIVERT_NOT_NOW, /* why: a sentence about the thread */
 	DIVERT_GONE,    /* no such thread any more */
 	DIVERT_REFUSED, /* never: err and why */
@@ -27,10 +27,10 @@ enum divert_end {
 struct divert_req {
 	pid_t pid, tid;
 	int pidfd, mem; /* of the job */
-	const struct code_places *cp;
+	const struct target_code *cp;
 	const char *path;
-	bool asleep_too; /* also out of a system call in which it waits: see ptrace_way.c */
-	bool only_judge; /* no detour: DIVERT_DONE means that its seccomp filters would let the library be loaded */
+	bool asleep_too; /* also out of a system call in which it waits: see ptrace_load.c */
+	bool only_filters; /* no detour: DIVERT_DONE means that its seccomp filters would let the library be loaded */
 	/* results */
 	enum divert_end end;
 	int err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Which way a library is loaded into a running process, and when not at all; see inject.h. */
+/* By which method a library is loaded into a running process, and when not at all; see inject.h. */
 #define LOG_DOMAIN "inject"
 #include "inject/inject.h"
 
@@ -26,9 +26,9 @@
 
 #define DEFAULT_LIMIT_NS 5000000000ULL
 
-const char *inject__way_text(enum inject_way way)
+const char *inject__method_text(enum inject_method method)
 {
-	switch (way) {
+	switch (method) {
 	case INJECT_REMOTE_EXEC:
 		return "remote execution (PEP 768)";
 	case INJECT_PTRACE:
@@ -106,7 +106,7 @@ static int open_process(struct inject_job *job)
 }
 
 /* NULL: the loader of the process finds our file under that name. */
-static const char *hidden(const struct inject_job *job)
+static const char *why_hidden(const struct inject_job *job)
 {
 	int fd = file_server__open(job->pid, job->path, FILE_SERVER_KERNEL);
 	const char *why = NULL;
@@ -180,9 +180,9 @@ static int check_path(struct inject_job *job)
 	return 0;
 }
 
-static int show_file(struct inject_job *job)
+static int make_file_visible(struct inject_job *job)
 {
-	const char *why = hidden(job);
+	const char *why = why_hidden(job);
 	int err = why ? make_copy(job) : 0;
 
 	if (err)
@@ -237,7 +237,7 @@ static int check_process(struct inject_job *job)
 	return err;
 }
 
-static int load(struct inject_job *job, enum inject_way only)
+static int load_by_methods(struct inject_job *job, enum inject_method only)
 {
 	int err = open_process(job), bad;
 
@@ -251,7 +251,7 @@ static int load(struct inject_job *job, enum inject_way only)
 	if (inject__is_mapped(job))
 		return 0; /* nothing is to be done */
 	if (!err)
-		err = show_file(job);
+		err = make_file_visible(job);
 	if (err)
 		return err;
 	if (only != INJECT_PTRACE) {
@@ -260,7 +260,7 @@ static int load(struct inject_job *job, enum inject_way only)
 			return err;
 		pr_debug("process %d: remote execution is not possible: %s", job->pid, job->res->why);
 	}
-	return ptrace_way__load(job);
+	return ptrace_load__library(job);
 }
 
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res)
@@ -272,7 +272,7 @@ int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result
 
 	memset(res, 0, sizeof(*res));
 	job.deadline_ns = clock__mono_ns() + (opts->limit_ns ? opts->limit_ns : DEFAULT_LIMIT_NS);
-	err = load(&job, opts->only);
+	err = load_by_methods(&job, opts->only);
 	root_temp__remove(&job.copy);
 	if (job.mem >= 0)
 		close(job.mem);

@@ -11,16 +11,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum inject_way { INJECT_NONE, INJECT_REMOTE_EXEC, INJECT_PTRACE };
+enum inject_method { INJECT_NONE, INJECT_REMOTE_EXEC, INJECT_PTRACE };
 
 struct inject_opts {
 	const char *lib_path; /* absolute; for a target that has no such file it is copied, while it is loaded */
-	uint64_t limit_ns;    /* for all of it; 0: 5 s */
-	enum inject_way only; /* for tests: this way or none; INJECT_NONE: as above */
+	uint64_t limit_ns;       /* for all of it; 0: 5 s */
+	enum inject_method only; /* for tests: this one or none; INJECT_NONE: as above */
 };
 
 struct inject_result {
-	enum inject_way way;
+	enum inject_method method;
 	uint64_t stopped_ns; /* how long a thread was stopped or diverted */
 	uint32_t tries;      /* ptrace: moments inspected until one was safe */
 	char why[256];       /* refused: a sentence */
@@ -30,6 +30,6 @@ struct inject_result {
  * and the process runs on as if nothing had been. */
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res);
 
-const char *inject__way_text(enum inject_way way); /* "remote execution (PEP 768)", "ptrace" */
+const char *inject__method_text(enum inject_method method); /* "remote execution (PEP 768)", "ptrace" */
 
 #endif /* INJECT_INJECT_H */

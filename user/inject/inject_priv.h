@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The inside of inject: one request, shared by the ways. */
+/* The inside of inject: one request, shared by the methods. */
 #ifndef INJECT_INJECT_PRIV_H
 #define INJECT_INJECT_PRIV_H
 
@@ -31,13 +31,13 @@ bool inject__is_running(int pidfd); /* not reaped yet, so its pid is still its o
 bool inject__is_time(const struct inject_job *job); /* is there any left? */
 void inject__nap(uint64_t ns);
 
-/* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another way may
+/* 0, or negative errno with job->res->why; -EAGAIN from remote execution: nothing happened, another method may
  * be tried. */
 int remote_exec__load(struct inject_job *job);
-int ptrace_way__load(struct inject_job *job);
+int ptrace_load__library(struct inject_job *job);
 
 /* Stops the main thread for a moment, to read its seccomp filters: would they let the library be loaded? 0;
- * -EPERM: no; -EAGAIN: it was not in a place where it may be stopped, until `end_ns`. */
-int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns);
+ * -EPERM: no; -EAGAIN: it was not at a point where it may be stopped, until `end_ns`. */
+int ptrace_load__check_filters(struct inject_job *job, uint64_t end_ns);
 
 #endif /* INJECT_INJECT_PRIV_H */

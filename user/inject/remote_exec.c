@@ -3,7 +3,7 @@
  * Loads a library by a script that CPython runs at a safe point of its own (Doc/howto/remote_debugging.rst).
  * The script is a file of root's in the target's /tmp; it runs in a name space that the interpreter makes for it and
  * throws away, and writes how it went into a second file, of the target's user. Both are removed. When it is not run in
- * time, it is taken back.
+ * time, it is withdrawn.
  */
 #define LOG_DOMAIN "inject"
 #include <errno.h>
@@ -22,28 +22,28 @@
 #include "target/remote_mem.h"
 
 /* clang-format off */
-#define NUDGE_NS 50000000ULL    /* interpreters with several threads look by themselves; then they are asked to */
+#define EVAL_REQUEST_NS 50000000ULL /* with several threads the interpreter checks by itself before that */
 #define NAP_NS 1000000ULL
 #define GRACE_NS 1000000000ULL  /* for a script that was taken but has not answered */
 /* clang-format on */
 
 /*
  * Bits of PyThreadState.eval_breaker (Include/internal/pycore_ceval.h, the same up to version 3.15; a later one is
- * not asked, but may look by itself). Our change is not atomic: what another thread sets or clears at that very
+ * not requested to check, but may do so by itself). Our change is not atomic: what another thread sets or clears at that very
  * moment is lost. So everything that others set is set: signals, calls, exceptions, merges of reference counts
- * where there is no GIL; the interpreter looks and finds nothing to do. Only the request to drop the GIL is
+ * where there is no GIL; the interpreter checks and finds nothing to do. Only the request to drop the GIL is
  * cleared: who waits for the GIL repeats it every 5 ms, while a false one would make the thread wait for somebody
  * to take the GIL (Python/ceval_gil.c, FORCE_SWITCHING).
  */
 #define BITS_KNOWN_MINOR 15
 #define GIL_DROP_REQUEST 0x01u
 #define OTHERS_BITS 0x0eu
-#define PLEASE_STOP 0x20u
+#define STOP_REQUESTED 0x20u
 #define OTHERS_BITS_FREE_THREADED 0x40u
 
 /* ---- the script ---- */
 
-static void put_bytes(FILE *f, const char *text)
+static void write_bytes(FILE *f, const char *text)
 {
 	fputs("b'", f);
 	for (; *text; text++)
@@ -52,14 +52,14 @@ static void put_bytes(FILE *f, const char *text)
 }
 
 /* An interrupt from the keyboard that hits the script is passed on to the program. */
-static void put_script(FILE *f, const char *lib, const char *answer)
+static void write_script(FILE *f, const char *lib, const char *answer)
 {
 	fputs("try:\n import posix as p\n try:\n  import _ctypes as c\n  c.dlopen(", f);
-	put_bytes(f, lib);
+	write_bytes(f, lib);
 	fputs(",2)\n  r='ok'\n except KeyboardInterrupt:raise\n"
 	      " except BaseException as e:r='no '+type(e).__name__+': '+str(e)[:160]\n f=p.open(",
 	      f);
-	put_bytes(f, answer);
+	write_bytes(f, answer);
 	fputs(",p.O_WRONLY|p.O_TRUNC|p.O_CLOEXEC|p.O_NOFOLLOW)\n"
 	      " p.write(f,r.encode('utf-8','replace'))\n p.close(f)\n"
 	      "except KeyboardInterrupt:\n import _thread as t\n t.interrupt_main()\n"
@@ -83,7 +83,7 @@ static int script__write(void *arg, int to)
 			close(fd);
 		return -ENOMEM;
 	}
-	put_script(f, s->lib, s->answer.path);
+	write_script(f, s->lib, s->answer.path);
 	err = ferror(f) ? -EIO : 0;
 	if (fclose(f))
 		err = -errno;
@@ -129,7 +129,7 @@ static bool is_pending(pid_t pid, const struct py_remote *pr)
 	return !remote__read(pid, pending_addr(pr), &v, sizeof(v)) && v == 1;
 }
 
-static int ask(struct inject_job *job, const struct py_remote *pr, const struct script *s)
+static int write_request(struct inject_job *job, const struct py_remote *pr, const struct script *s)
 {
 	int32_t one = 1;
 	int err;
@@ -140,8 +140,8 @@ static int ask(struct inject_job *job, const struct py_remote *pr, const struct 
 	return err ? err : remote__write(job->mem, pending_addr(pr), &one, sizeof(one));
 }
 
-/* Makes the interpreter look. Only the low byte: the rest is not about events. */
-static void nudge(struct inject_job *job, const struct py_remote *pr)
+/* Makes the interpreter check for a script. Only the low byte: the rest is not about events. */
+static void request_eval(struct inject_job *job, const struct py_remote *pr)
 {
 	uint64_t addr = pr->tstate + pr->off.eval_breaker;
 	uint8_t bits;
@@ -149,20 +149,20 @@ static void nudge(struct inject_job *job, const struct py_remote *pr)
 	if (pr->off.minor > BITS_KNOWN_MINOR || remote__read(job->pid, addr, &bits, sizeof(bits)))
 		return;
 	bits &= (uint8_t)~GIL_DROP_REQUEST;
-	bits |= (uint8_t)(PLEASE_STOP | OTHERS_BITS |
+	bits |= (uint8_t)(STOP_REQUESTED | OTHERS_BITS |
 			  (pr->off.free_threaded ? OTHERS_BITS_FREE_THREADED : 0));
 	remote__write(job->mem, addr, &bits, sizeof(bits));
 }
 
 /* True: it will not run. False: the interpreter has it already. */
-static bool take_back(struct inject_job *job, const struct py_remote *pr)
+static bool withdraw_request(struct inject_job *job, const struct py_remote *pr)
 {
 	int32_t none = 0;
 	char empty = '\0';
 
 	if (!is_pending(job->pid, pr))
 		return false;
-	/* a name first: with an empty one the interpreter does nothing, should it look right now */
+	/* a name first: with an empty one the interpreter does nothing, should it check right now */
 	remote__write(job->mem, path_addr(pr), &empty, sizeof(empty));
 	if (!is_pending(job->pid, pr))
 		return false;
@@ -170,7 +170,7 @@ static bool take_back(struct inject_job *job, const struct py_remote *pr)
 	return true;
 }
 
-static int judge(struct inject_job *job, const char *answer)
+static int check_answer(struct inject_job *job, const char *answer)
 {
 	if (!strncmp(answer, "ok", 2) && inject__is_mapped(job))
 		return 0;
@@ -186,21 +186,21 @@ static int wait_answer(struct inject_job *job, const struct py_remote *pr, const
 		       uint64_t end)
 {
 	uint64_t begin = clock__mono_ns(), now = begin, taken = 0;
-	bool nudged = false;
+	bool eval_requested = false;
 	char answer[256];
 
 	for (;;) {
 		inject__nap(NAP_NS);
 		if (script__answer(s, answer, sizeof(answer)))
-			return judge(job, answer);
+			return check_answer(job, answer);
 		now = clock__mono_ns();
 		if (!taken && !is_pending(job->pid, pr))
 			taken = now;
-		if (!taken && !nudged && now - begin > NUDGE_NS) {
-			nudge(job, pr);
-			nudged = true;
+		if (!taken && !eval_requested && now - begin > EVAL_REQUEST_NS) {
+			request_eval(job, pr);
+			eval_requested = true;
 		}
-		if (!taken && now > end && take_back(job, pr)) {
+		if (!taken && now > end && withdraw_request(job, pr)) {
 			refuse(job, "its Python did not reach a point where it runs remote scripts");
 			return -EAGAIN;
 		}
@@ -224,18 +224,18 @@ int remote_exec__load(struct inject_job *job)
 	const char *why;
 	int err = py_remote__find(job->pid, &pr, &why);
 
-	job->res->way = INJECT_REMOTE_EXEC;
+	job->res->method = INJECT_REMOTE_EXEC;
 	if (err) {
 		refuse(job, "%s", why);
 		return -EAGAIN;
 	}
 	if (thread_status__read(job->pid, 0, &st) || st.seccomp)
-		err = ptrace_way__judge_filters(job, end);
+		err = ptrace_load__check_filters(job, end);
 	if (err)
 		return err;
 	err = script__create(job, &script);
 	if (!err)
-		err = ask(job, &pr, &script);
+		err = write_request(job, &pr, &script);
 	if (err) {
 		refuse(job, "cannot pass a script to its Python: %s", errstr(err));
 		err = -EAGAIN;

@@ -24,7 +24,7 @@ struct owner {
 };
 
 /* Whom id 0 of the process's user namespace is outside of it; 0 where it cannot be read. */
-static uint32_t root_of(pid_t pid, const char *map)
+static uint32_t ns_root_id(pid_t pid, const char *map)
 {
 	unsigned long inside, outside, cnt;
 	char *text, *line;
@@ -57,7 +57,7 @@ static int create_as(int dir, const char *name, const struct owner *o)
 }
 
 /* Nobody but these two roots can rename or remove what is in it, unless it is theirs. */
-static bool is_roots(int dir, const struct owner *ns_root)
+static bool is_owned_by_root(int dir, const struct owner *ns_root)
 {
 	struct stat st;
 
@@ -87,7 +87,7 @@ static int create_in(const char *dir, const struct wanted *w, struct root_temp *
 	out->dir = file_server__open(w->pid, dir, FILE_SERVER_KERNEL);
 	if (out->dir < 0)
 		return out->dir;
-	err = is_roots(out->dir, &w->ns_root) ? 0 : -EPERM;
+	err = is_owned_by_root(out->dir, &w->ns_root) ? 0 : -EPERM;
 	if (!err) {
 		out->fd = create_as(out->dir, name, w->use == ROOT_TEMP_ANSWER ? &w->user : &root);
 		if (out->fd == -EOVERFLOW)
@@ -114,7 +114,7 @@ int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root
 	if (thread_status__read(pid, 0, &st) || getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -EIO;
 	w.user = (struct owner){ st.uid, st.gid };
-	w.ns_root = (struct owner){ root_of(pid, "uid_map"), root_of(pid, "gid_map") };
+	w.ns_root = (struct owner){ ns_root_id(pid, "uid_map"), ns_root_id(pid, "gid_map") };
 	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
 		if (snprintf(out->path, sizeof(out->path), "%s/%s-%016" PRIx64 "%s", dirs[i], stem,
 			     number, suffix) >= (int)sizeof(out->path))

@@ -48,7 +48,7 @@ enum call_kind {
 	KIND_EINTR,  /* fails with EINTR at any stop */
 };
 
-static enum call_kind kind_of(long nr)
+static enum call_kind call_kind_of(long nr)
 {
 	switch (nr) {
 	case SYS_read:
@@ -111,7 +111,7 @@ static int futex_op(const struct blocked_call *call)
  */
 static bool is_timeless(const struct blocked_call *call)
 {
-	switch (kind_of(call->nr)) {
+	switch (call_kind_of(call->nr)) {
 	case KIND_SLEEP:
 		return call->args[1] & TIMER_ABSTIME;
 	case KIND_SELECT:
@@ -138,7 +138,7 @@ static bool is_timeless(const struct blocked_call *call)
 
 static bool is_our_eintr(const struct blocked_call *call, int64_t result)
 {
-	enum call_kind kind = kind_of(call->nr);
+	enum call_kind kind = call_kind_of(call->nr);
 
 	return call->nr >= 0 && result == -EINTR &&
 	       (kind == KIND_EPOLL || kind == KIND_EPOLL2 || kind == KIND_EINTR || kind == KIND_IO);
@@ -178,7 +178,7 @@ static bool waits_for_lock(const struct blocked_call *call)
 
 bool safe_point__may_stop(const struct blocked_call *call)
 {
-	switch (kind_of(call->nr)) {
+	switch (call_kind_of(call->nr)) {
 	case KIND_OTHER:
 	case KIND_EINTR:
 	case KIND_EPOLL: /* it could be made again, but not if ptbpf were killed at that moment */
@@ -192,7 +192,7 @@ bool safe_point__may_stop(const struct blocked_call *call)
 
 /* ---- stack ---- */
 
-static uint64_t word_of(const struct thread_view *tv, size_t off)
+static uint64_t stack_word(const struct thread_view *tv, size_t off)
 {
 	uint64_t w;
 
@@ -222,7 +222,7 @@ static bool follows_call(const struct code_object *o, uint64_t addr)
 	return false;
 }
 
-static const char *unfinished_call(const struct code_places *cp, const struct thread_view *tv)
+static const char *unfinished_call(const struct target_code *cp, const struct thread_view *tv)
 {
 	size_t off, end = tv->stack_sz < FAR ? tv->stack_sz : FAR;
 	const struct code_object *o;
@@ -230,9 +230,9 @@ static const char *unfinished_call(const struct code_places *cp, const struct th
 	uint64_t w;
 
 	for (off = 0; off + 8 <= end; off += 8) {
-		w = word_of(tv, off);
-		o = code_places__object(cp, w);
-		busy = o && o->kind == CODE_LIBC ? code_places__busy(cp, w) : NULL;
+		w = stack_word(tv, off);
+		o = target_code__object(cp, w);
+		busy = o && o->kind == CODE_LIBC ? target_code__busy(cp, w) : NULL;
 		if (!o || (o->kind == CODE_LIBC && !busy) ||
 		    (off >= NEAR && !(busy && busy->calls_out)) || !follows_call(o, w))
 			continue;
@@ -255,17 +255,17 @@ static bool is_signal_frame(const struct thread_view *tv, size_t off)
 
 	if (off + 8 + 304 > tv->stack_sz)
 		return true; /* cut off: cannot be excluded */
-	flags = word_of(tv, off + 8);
-	cs = word_of(tv, off + 8 + 184) & 0xffff;
-	return flags < 16 && !word_of(tv, off + 16) && cs == tv->regs.cs;
+	flags = stack_word(tv, off + 8);
+	cs = stack_word(tv, off + 8 + 184) & 0xffff;
+	return flags < 16 && !stack_word(tv, off + 16) && cs == tv->regs.cs;
 }
 
-static bool in_handler(const struct code_places *cp, const struct thread_view *tv)
+static bool in_handler(const struct target_code *cp, const struct thread_view *tv)
 {
 	size_t off;
 
 	for (off = 0; off + 8 <= tv->stack_sz; off += 8)
-		if (word_of(tv, off) == cp->restore_rt && is_signal_frame(tv, off))
+		if (stack_word(tv, off) == cp->restore_rt && is_signal_frame(tv, off))
 			return true;
 	return false;
 }
@@ -278,7 +278,7 @@ static const char *refuse_call(const struct thread_view *tv, const struct blocke
 		return NULL;
 	if (tv->code[0] != 0x0f || tv->code[1] != 0x05)
 		return "it is in a system call that was not made as 64-bit programs do";
-	if (kind_of(call->nr) == KIND_OTHER)
+	if (call_kind_of(call->nr) == KIND_OTHER)
 		return "it is in a system call";
 	if (safe_point__call_fate(call, (int64_t)tv->regs.rax) == CALL_KERNEL)
 		return "it is in a timed wait that would restart";
@@ -287,10 +287,10 @@ static const char *refuse_call(const struct thread_view *tv, const struct blocke
 	return NULL;
 }
 
-const char *safe_point__refuse(const struct code_places *cp, const struct thread_view *tv)
+const char *safe_point__refuse(const struct target_code *cp, const struct thread_view *tv)
 {
 	const struct user_regs_struct *r = &tv->regs;
-	const struct code_object *o = code_places__object(cp, r->rip);
+	const struct code_object *o = target_code__object(cp, r->rip);
 	struct blocked_call call = { .nr = (long)r->orig_rax,
 				     .args = { r->rdi, r->rsi, r->rdx, r->r10, r->r8, r->r9 } };
 	const char *why;
@@ -304,7 +304,7 @@ const char *safe_point__refuse(const struct code_places *cp, const struct thread
 		return "it is in the loader";
 	if (o && o->kind == CODE_ALLOCATOR)
 		return "it is in the allocator";
-	if (o && (call.nr < 0 || code_places__busy(cp, r->rip)))
+	if (o && (call.nr < 0 || target_code__busy(cp, r->rip)))
 		return "it is in the C library";
 	if (tv->room < SAFE_POINT_ROOM || tv->mapped < SAFE_POINT_MAPPED)
 		return "it has too little stack left";

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/user.h>
 
-#include "inject/code_places.h"
+#include "inject/target_code.h"
 
 /* What becomes of a system call that was interrupted (Linux arch/x86/kernel/signal.c). */
 enum call_fate {
@@ -47,7 +47,7 @@ struct thread_view {
 };
 
 /* NULL: yes. Else why not now (static storage). */
-const char *safe_point__refuse(const struct code_places *cp, const struct thread_view *tv);
+const char *safe_point__refuse(const struct target_code *cp, const struct thread_view *tv);
 
 #define SAFE_POINT_ROOM 131072  /* of stack, for the loader and constructors */
 #define SAFE_POINT_MAPPED 24576 /* of it, for what is written there from outside */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Classic BPF as seccomp has it: jumps go forward only, so one walk over the program sees every instruction after
- * all those from which it can be reached. Where two ways meet, what differs between them is not known any more.
+ * all those from which it can be reached. Where two paths meet, what differs between them is not known any more.
  */
 #include "inject/seccomp_eval.h"
 
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ACC BPF_MEMWORDS       /* places of the accumulator ... */
+#define ACC BPF_MEMWORDS       /* slots of the accumulator ... */
 #define IDX (BPF_MEMWORDS + 1) /* ... and the index register behind the memory's */
-#define PLACES (BPF_MEMWORDS + 2)
+#define SLOT_CNT (BPF_MEMWORDS + 2)
 
 struct state {
-	uint32_t v[PLACES];
+	uint32_t v[SLOT_CNT];
 	uint32_t known; /* bits of PLACES */
 };
 
@@ -121,39 +121,39 @@ static void reach(struct seccomp_scratch *s, uint32_t pc, const struct state *fr
 		return;
 	}
 	to->known &= from->known;
-	for (i = 0; i < PLACES; i++)
+	for (i = 0; i < SLOT_CNT; i++)
 		if (to->v[i] != from->v[i])
 			to->known &= ~(1u << i);
 }
 
-static void set(struct state *st, uint32_t place, uint32_t v, bool known)
+static void set_slot(struct state *st, uint32_t slot, uint32_t v, bool known)
 {
-	st->v[place] = known ? v : 0;
-	st->known = (st->known & ~(1u << place)) | (uint32_t)known << place;
+	st->v[slot] = known ? v : 0;
+	st->known = (st->known & ~(1u << slot)) | (uint32_t)known << slot;
 }
 
-static void copy(struct state *st, uint32_t to, uint32_t from)
+static void copy_slot(struct state *st, uint32_t to, uint32_t from)
 {
-	set(st, to, st->v[from], st->known >> from & 1);
+	set_slot(st, to, st->v[from], st->known >> from & 1);
 }
 
-static void load(struct state *st, const struct sock_filter *in, const struct seccomp_call *call)
+static void run_load(struct state *st, const struct sock_filter *in, const struct seccomp_call *call)
 {
 	uint32_t to = BPF_CLASS(in->code) == BPF_LD ? ACC : IDX, word;
 
 	switch (BPF_MODE(in->code)) {
 	case BPF_ABS:
 		memcpy(&word, (const uint8_t *)&call->data + in->k, sizeof(word));
-		set(st, to, word, call->known >> in->k / 4 & 1);
+		set_slot(st, to, word, call->known >> in->k / 4 & 1);
 		return;
 	case BPF_LEN:
-		set(st, to, sizeof(struct seccomp_data), true);
+		set_slot(st, to, sizeof(struct seccomp_data), true);
 		return;
 	case BPF_MEM:
-		copy(st, to, in->k);
+		copy_slot(st, to, in->k);
 		return;
 	default:
-		set(st, to, in->k, true);
+		set_slot(st, to, in->k, true);
 	}
 }
 
@@ -184,7 +184,7 @@ static uint32_t calculate(uint16_t code, uint32_t a, uint32_t b)
 }
 
 /* False: it ends here, with an answer. */
-static bool alu(struct state *st, const struct sock_filter *in, struct seccomp_answers *out)
+static bool run_alu(struct state *st, const struct sock_filter *in, struct seccomp_answers *out)
 {
 	bool by_x = BPF_SRC(in->code) == BPF_X && BPF_OP(in->code) != BPF_NEG;
 	bool x_known = st->known >> IDX & 1, known = st->known >> ACC & 1 && (!by_x || x_known);
@@ -197,11 +197,11 @@ static bool alu(struct state *st, const struct sock_filter *in, struct seccomp_a
 		return false;
 	if (BPF_OP(in->code) == BPF_AND && (!by_x || x_known) && !b)
 		known = true; /* half of a mask, as libseccomp makes it for the upper half of an int */
-	set(st, ACC, calculate(in->code, st->v[ACC], b), known);
+	set_slot(st, ACC, calculate(in->code, st->v[ACC], b), known);
 	return true;
 }
 
-static bool holds(uint16_t code, uint32_t a, uint32_t b)
+static bool jump_taken(uint16_t code, uint32_t a, uint32_t b)
 {
 	switch (BPF_OP(code)) {
 	case BPF_JEQ:
@@ -215,8 +215,8 @@ static bool holds(uint16_t code, uint32_t a, uint32_t b)
 	}
 }
 
-static void jump(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in,
-		 const struct state *st)
+static void run_jump(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in,
+		     const struct state *st)
 {
 	bool by_x = BPF_SRC(in->code) == BPF_X;
 	bool known = st->known >> ACC & 1 && (!by_x || st->known >> IDX & 1), yes;
@@ -225,7 +225,7 @@ static void jump(struct seccomp_scratch *s, uint32_t pc, const struct sock_filte
 		reach(s, pc + 1 + in->k, st);
 		return;
 	}
-	yes = known && holds(in->code, st->v[ACC], by_x ? st->v[IDX] : in->k);
+	yes = known && jump_taken(in->code, st->v[ACC], by_x ? st->v[IDX] : in->k);
 	if (yes || !known)
 		reach(s, pc + 1 + in->jt, st);
 	if (!yes)
@@ -233,30 +233,30 @@ static void jump(struct seccomp_scratch *s, uint32_t pc, const struct sock_filte
 }
 
 /* True: the next instruction follows. */
-static bool step(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in,
-		 const struct seccomp_call *call, struct seccomp_answers *out)
+static bool run_insn(struct seccomp_scratch *s, uint32_t pc, const struct sock_filter *in,
+		     const struct seccomp_call *call, struct seccomp_answers *out)
 {
 	struct state *st = &s->at[pc];
 
 	switch (BPF_CLASS(in->code)) {
 	case BPF_LD:
 	case BPF_LDX:
-		load(st, in, call);
+		run_load(st, in, call);
 		return true;
 	case BPF_ST:
-		copy(st, in->k, ACC);
+		copy_slot(st, in->k, ACC);
 		return true;
 	case BPF_STX:
-		copy(st, in->k, IDX);
+		copy_slot(st, in->k, IDX);
 		return true;
 	case BPF_ALU:
-		return alu(st, in, out);
+		return run_alu(st, in, out);
 	case BPF_JMP:
-		jump(s, pc, in, st);
+		run_jump(s, pc, in, st);
 		return false;
 	case BPF_MISC:
-		copy(st, BPF_MISCOP(in->code) == BPF_TAX ? IDX : ACC,
-		     BPF_MISCOP(in->code) == BPF_TAX ? ACC : IDX);
+		copy_slot(st, BPF_MISCOP(in->code) == BPF_TAX ? IDX : ACC,
+			  BPF_MISCOP(in->code) == BPF_TAX ? ACC : IDX);
 		return true;
 	default: /* BPF_RET */
 		if (BPF_RVAL(in->code) == BPF_K)
@@ -272,7 +272,9 @@ static bool step(struct seccomp_scratch *s, uint32_t pc, const struct sock_filte
 void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *prog,
 		       const struct seccomp_call *call, struct seccomp_answers *out)
 {
-	const struct state begin = { .known = (1u << PLACES) - 1 }; /* both 0; what memory holds nobody may ask */
+	const struct state begin = {
+		.known = (1u << SLOT_CNT) - 1
+	}; /* accumulator and index are 0; memory is not read before it is written */
 	uint32_t pc;
 
 	memset(s->reached, 0, prog->len * sizeof(s->reached[0]));
@@ -280,7 +282,7 @@ void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *pro
 	out->any = false;
 	reach(s, 0, &begin);
 	for (pc = 0; pc < prog->len; pc++)
-		if (s->reached[pc] && step(s, pc, &prog->insns[pc], call, out))
+		if (s->reached[pc] && run_insn(s, pc, &prog->insns[pc], call, out))
 			reach(s, pc + 1, &s->at[pc]); /* there is one: the last returns */
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What a seccomp filter can answer to a system call, of which not everything need be known: where the filter
- * looks at what is not known, both ways are followed. So the answers are all that the kernel could get, and with
+ * tests what is not known, both paths are followed. So the answers are all that the kernel could get, and with
  * everything known the one that it gets. Programs are hostile bytes: everything is bounded, nothing is run.
  */
 #ifndef INJECT_SECCOMP_EVAL_H

@@ -98,7 +98,7 @@ static int put_xstate(const struct detour_in *in, uint8_t *to, size_t room, size
 	return 0;
 }
 
-static void frame__init(struct kernel_frame *f, const struct code_places *cp,
+static void frame__init(struct kernel_frame *f, const struct target_code *cp,
 			const struct user_regs_struct *r, uint64_t sigmask, uint64_t fpstate)
 {
 	memset(f, 0, sizeof(*f));
@@ -144,17 +144,17 @@ static uint64_t detour_mask(uint64_t own)
 }
 
 /* swab() swaps the bytes of each pair. */
-static uint32_t swapped(uint32_t v)
+static uint32_t swap_byte_pairs(uint32_t v)
 {
 	return (v & 0x00ff00ff) << 8 | (v >> 8 & 0x00ff00ff);
 }
 
 /* Where the parts are, from the top of the block downwards. */
-struct detour_plan {
+struct detour_layout {
 	uint64_t fp, text, err, back, call;
 };
 
-static void plan(struct detour_plan *p, uint64_t rsp, size_t fp_sz, size_t text_sz)
+static void lay_out(struct detour_layout *p, uint64_t rsp, size_t fp_sz, size_t text_sz)
 {
 	p->fp = (rsp - RED_ZONE - fp_sz) & ~63ULL;
 	p->text = (p->fp - text_sz) & ~15ULL;
@@ -176,14 +176,14 @@ static struct user_regs_struct call_regs(const struct user_regs_struct *from, ui
 	return r;
 }
 
-int sig_frame__build(const struct code_places *cp, const struct detour_in *in, struct detour *out)
+int sig_frame__build(const struct target_code *cp, const struct detour_in *in, struct detour *out)
 {
 	size_t text_sz = strlen(in->path) + 1, fp_sz;
 	struct user_regs_struct own = in->regs, put;
 	uint8_t fp[SIG_FRAME_XSTATE_MAX];
 	struct kernel_frame back, call;
-	uint32_t err = swapped(in->saved_errno);
-	struct detour_plan p;
+	uint32_t err = swap_byte_pairs(in->saved_errno);
+	struct detour_layout p;
 	int rc;
 
 	if (text_sz > 4096)
@@ -195,7 +195,7 @@ int sig_frame__build(const struct code_places *cp, const struct detour_in *in, s
 		own.rip -= 2;
 		own.rax = own.orig_rax;
 	}
-	plan(&p, own.rsp, fp_sz, text_sz);
+	lay_out(&p, own.rsp, fp_sz, text_sz);
 	out->addr = p.call;
 	out->len = p.fp + fp_sz - p.call;
 	if (out->len > sizeof(out->bytes))

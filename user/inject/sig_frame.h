@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/user.h>
 
-#include "inject/code_places.h"
+#include "inject/target_code.h"
 
 #define SIG_FRAME_XSTATE_MAX 16384
 #define SIG_FRAME_MAX (SIG_FRAME_XSTATE_MAX + 4096 + 2048)
@@ -39,7 +39,7 @@ struct detour {
 };
 
 /* 0; -E2BIG: path or state too large; -ENOTSUP: a vector state that sigreturn would not take back. */
-int sig_frame__build(const struct code_places *cp, const struct detour_in *in, struct detour *out);
+int sig_frame__build(const struct target_code *cp, const struct detour_in *in, struct detour *out);
 
 #define SIG_FRAME_MARK (1ULL << 63) /* the bit of the mask that shows whether the detour lasts */
 

@@ -49,7 +49,7 @@ int target_agent__file(char *buf, size_t cap)
 static int inject(pid_t pid, char *why, size_t cap)
 {
 	struct inject_opts opts = { .limit_ns = 0 };
-	struct inject_result res = { .way = INJECT_NONE };
+	struct inject_result res = { .method = INJECT_NONE };
 	char path[PATH_MAX];
 	int err;
 
@@ -64,11 +64,11 @@ static int inject(pid_t pid, char *why, size_t cap)
 	err = inject__load(pid, &opts, &res);
 	if (err)
 		snprintf(why, cap, "%s", res.why);
-	else if (res.way == INJECT_PTRACE)
+	else if (res.method == INJECT_PTRACE)
 		pr_info("loaded by ptrace at attempt %u; a thread was diverted for %.1f ms",
 			res.tries, (double)res.stopped_ns / 1e6);
 	else
-		pr_info("loaded by %s", inject__way_text(res.way));
+		pr_info("loaded by %s", inject__method_text(res.method));
 	return err;
 }
 

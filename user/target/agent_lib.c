@@ -140,7 +140,7 @@ static bool is_writable(const struct proc_maps *maps, const struct proc_map *cod
 	return false;
 }
 
-static int say(char *why, size_t cap, int err, const char *text)
+static int explain(char *why, size_t cap, int err, const char *text)
 {
 	snprintf(why, cap, "%s", text);
 	return err;
@@ -149,11 +149,11 @@ static int say(char *why, size_t cap, int err, const char *text)
 static int check_ctl(const struct ptb_agent_ctl *ctl, char *why, size_t cap)
 {
 	if (!memcmp(ctl->magic, MAGIC, sizeof(ctl->magic) - 1) && !ctl->magic[sizeof(ctl->magic) - 1])
-		return say(why, cap, -EAGAIN,
-			   "it is inactive because the process has neither "
-			   "Python nor torch");
+		return explain(why, cap, -EAGAIN,
+			       "it is inactive because the process has neither "
+			       "Python nor torch");
 	if (memcmp(ctl->magic, MAGIC, sizeof(ctl->magic)) != 0)
-		return say(why, cap, -EPROTO, "its control block is not valid");
+		return explain(why, cap, -EPROTO, "its control block is not valid");
 	if (ctl->abi != PTB_AGENT_ABI || ctl->size != sizeof(*ctl)) {
 		snprintf(why, cap, "it is of another version of ptbpf: ABI %u of %u bytes, not %u of %zu",
 			 ctl->abi, ctl->size, PTB_AGENT_ABI, sizeof(*ctl));
@@ -169,7 +169,7 @@ static int read_ctl(int fd, uint64_t addr, struct ptb_agent_ctl *out, char *why,
 	if (n == 0) /* its address space is gone */
 		return -ESRCH;
 	if (n != (ssize_t)sizeof(*out))
-		return say(why, cap, -EPROTO, "its control block cannot be read");
+		return explain(why, cap, -EPROTO, "its control block cannot be read");
 	return check_ctl(out, why, cap);
 }
 
@@ -229,14 +229,14 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 	int fd, err;
 
 	if (!al->site[PTB_AGENT_SITE_CHUNK])
-		return say(why, cap, -EPROTO,
-			   "it has no USDT site \"" PTB_AGENT_PROVIDER ":chunk\" with a semaphore");
+		return explain(why, cap, -EPROTO,
+			       "it has no USDT site \"" PTB_AGENT_PROVIDER ":chunk\" with a semaphore");
 	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		if (al->site[i] &&
 		    !is_writable(maps, code, f->semaphore_addr[i] + al->load_bias, sizeof(uint16_t)))
-			return say(why, cap, -EPROTO, "its semaphores are not in writable memory");
+			return explain(why, cap, -EPROTO, "its semaphores are not in writable memory");
 	if (!al->ctl || f->ctl_size < sizeof(ctl.magic) || !is_writable(maps, code, al->ctl, sizeof(ctl)))
-		return say(why, cap, -EPROTO, "it exports no control block");
+		return explain(why, cap, -EPROTO, "it exports no control block");
 	fd = remote__open(pid, O_RDONLY);
 	if (fd < 0)
 		return fd;
@@ -248,8 +248,8 @@ static int check_memory(pid_t pid, const struct proc_maps *maps, const struct pr
 }
 
 /* One mapped file that has the agent's name. */
-static int examine(pid_t pid, const struct proc_maps *maps, const struct proc_map *map,
-		   struct agent_lib *out, uint32_t *state, char *why, size_t cap)
+static int examine_agent(pid_t pid, const struct proc_maps *maps, const struct proc_map *map,
+			 struct agent_lib *out, uint32_t *state, char *why, size_t cap)
 {
 	const struct elf_question q = { .fn = find_facts };
 	struct mapped_file mf;
@@ -262,14 +262,14 @@ static int examine(pid_t pid, const struct proc_maps *maps, const struct proc_ma
 	if (err)
 		return err == -ENOMEM || err == -ECANCELED ?
 			       err :
-			       say(why, cap, -EPROTO, "its file cannot be read");
+			       explain(why, cap, -EPROTO, "its file cannot be read");
 	out->fd = mf.fd;
 	mf.fd = 0;
 	out->path = strdup(map->path);
 	out->access_path = mapped_file__fd_path(out->fd);
 	err = out->path && out->access_path ? 0 : -ENOMEM;
 	if (!err && !take_facts(&mf, &f, out))
-		err = say(why, cap, -EPROTO, "its file cannot be read");
+		err = explain(why, cap, -EPROTO, "its file cannot be read");
 	if (!err)
 		err = check_memory(pid, maps, map, &f, out, state, why, cap);
 	mapped_file__clear(&mf);
@@ -301,7 +301,7 @@ int agent_lib__find(pid_t pid, struct agent_lib *out, char *why, size_t cap)
 
 		if (!map->exec || !strstr(proc_map__base(map), FILE_STEM))
 			continue;
-		err = examine(pid, &maps, map, &found, &state, text, sizeof(text));
+		err = examine_agent(pid, &maps, map, &found, &state, text, sizeof(text));
 		if (!err ? result || (state & PTB_AGENT_ALIVE) :
 			   result && (err == -EAGAIN || result != -EAGAIN)) {
 			agent_lib__clear(out);

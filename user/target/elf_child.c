@@ -15,8 +15,8 @@
 #include "target/elf_priv.h"
 #include "target/file_id.h"
 
-#define MEMORY_CNT 256   /* answers that are remembered */
-#define MEMORY_MAX 65536 /* bytes of one */
+#define CACHE_CNT 256    /* answers that are remembered */
+#define CACHED_MAX 65536 /* bytes of one */
 
 /* ---- in the child ---- */
 
@@ -26,7 +26,7 @@ struct request {
 	const struct elf_question *q;
 };
 
-static void outline(const struct elf_file *ef, struct elf_outline *o)
+static void fill_outline(const struct elf_file *ef, struct elf_outline *o)
 {
 	uint32_t sz = sizeof(Elf64_Ehdr), i;
 	const uint8_t *mark = elf_priv__build_id(ef, &sz);
@@ -47,7 +47,7 @@ static void outline(const struct elf_file *ef, struct elf_outline *o)
 	memcpy(o->mark, mark, sz);
 }
 
-static int answer(void *arg, uint8_t **out, size_t *len)
+static int answer_question(void *arg, uint8_t **out, size_t *len)
 {
 	const struct request *r = arg;
 	struct elf_outline o;
@@ -58,7 +58,7 @@ static int answer(void *arg, uint8_t **out, size_t *len)
 
 	if (err)
 		return err;
-	outline(ef, &o);
+	fill_outline(ef, &o);
 	err = r->q->fn(ef, r->q->arg, &data, &n);
 	if (!err) {
 		*out = malloc(sizeof(o) + n);
@@ -83,7 +83,7 @@ int elf_answer__give(const void *from, size_t sz, uint8_t **out, size_t *len)
 
 /* ---- what was answered before ---- */
 
-struct memory {
+struct cached_answer {
 	struct file_id id;
 	int (*fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
 	uint8_t *arg, *data;
@@ -91,15 +91,15 @@ struct memory {
 	int err;
 };
 
-static struct memory memories[MEMORY_CNT]; /* a ring */
-static uint32_t next_memory;
+static struct cached_answer cache[CACHE_CNT]; /* a ring */
+static uint32_t cache_next;
 
-static const struct memory *recall(const struct file_id *id, const struct elf_question *q)
+static const struct cached_answer *find_cached(const struct file_id *id, const struct elf_question *q)
 {
 	uint32_t i;
 
-	for (i = 0; i < MEMORY_CNT; i++) {
-		const struct memory *m = &memories[i];
+	for (i = 0; i < CACHE_CNT; i++) {
+		const struct cached_answer *m = &cache[i];
 
 		if (m->fn == q->fn && m->arg_sz == q->arg_sz && file_id__same(&m->id, id) &&
 		    (!q->arg_sz || !memcmp(m->arg, q->arg, q->arg_sz)))
@@ -113,7 +113,7 @@ static bool is_lasting(const struct file_id *id, int err, size_t len)
 {
 	switch (err) {
 	case 0:
-		return len <= MEMORY_MAX && file_id__settled(id);
+		return len <= CACHED_MAX && file_id__settled(id);
 	case -ENOEXEC:
 	case -ETIMEDOUT:
 	case -E2BIG:
@@ -124,25 +124,25 @@ static bool is_lasting(const struct file_id *id, int err, size_t len)
 	}
 }
 
-static void remember(const struct file_id *id, const struct elf_question *q, int err,
-		     const uint8_t *data, size_t len)
+static void cache_answer(const struct file_id *id, const struct elf_question *q, int err,
+			 const uint8_t *data, size_t len)
 {
-	struct memory *m = &memories[next_memory];
+	struct cached_answer *m = &cache[cache_next];
 
 	if (!is_lasting(id, err, len))
 		return;
 	free(m->arg);
 	free(m->data);
-	*m = (struct memory){ .id = *id, .fn = q->fn, .arg_sz = q->arg_sz, .len = len, .err = err };
+	*m = (struct cached_answer){ .id = *id, .fn = q->fn, .arg_sz = q->arg_sz, .len = len, .err = err };
 	m->arg = q->arg_sz ? vec_dup(q->arg, 1, q->arg_sz) : NULL;
 	m->data = len ? vec_dup(data, 1, len) : NULL;
 	if ((q->arg_sz && !m->arg) || (len && !m->data)) {
 		free(m->arg);
 		free(m->data);
-		*m = (struct memory){ .fn = NULL };
+		*m = (struct cached_answer){ .fn = NULL };
 		return;
 	}
-	next_memory = (next_memory + 1) % MEMORY_CNT;
+	cache_next = (cache_next + 1) % CACHE_CNT;
 }
 
 /* ---- in the parent ---- */
@@ -160,7 +160,7 @@ static bool outline_ok(const struct elf_outline *o)
 	return true;
 }
 
-static int take(const uint8_t *data, size_t len, struct elf_answer *out)
+static int take_answer(const uint8_t *data, size_t len, struct elf_answer *out)
 {
 	if (len < sizeof(out->outline))
 		return -ENOEXEC;
@@ -179,7 +179,7 @@ static int run_child(struct request *r, const struct file_id *id, uint8_t **data
 {
 	struct sandbox_job job = {
 		.what = r->name,
-		.fn = answer,
+		.fn = answer_question,
 		.arg = r,
 		.fds = &r->fd,
 		.fd_cnt = 1,
@@ -198,14 +198,14 @@ static int run_child(struct request *r, const struct file_id *id, uint8_t **data
 		*spent += clock__mono_ns() - begin;
 	if (err == -EIO) /* it was cut, or makes the parser fail */
 		err = -ENOEXEC;
-	remember(id, r->q, err, *data, *len);
+	cache_answer(id, r->q, err, *data, *len);
 	return err;
 }
 
 int elf_child__ask(int fd, const char *name, const struct elf_question *q, struct elf_answer *out)
 {
 	struct request r = { .fd = fd, .name = name, .q = q };
-	const struct memory *m;
+	const struct cached_answer *m;
 	struct file_id id;
 	uint8_t *data = NULL;
 	size_t len = 0;
@@ -215,12 +215,12 @@ int elf_child__ask(int fd, const char *name, const struct elf_question *q, struc
 	if (err)
 		return err;
 	out->id = id;
-	m = recall(&id, q);
+	m = find_cached(&id, q);
 	if (m)
-		return m->err ? m->err : take(m->data, m->len, out);
+		return m->err ? m->err : take_answer(m->data, m->len, out);
 	err = run_child(&r, &id, &data, &len);
 	if (!err)
-		err = take(data, len, out);
+		err = take_answer(data, len, out);
 	free(data);
 	return err;
 }

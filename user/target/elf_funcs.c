@@ -36,7 +36,7 @@ static bool cursor__init(struct cursor *c, const struct elf_file *ef, uint64_t a
 	return c->p;
 }
 
-static void take(struct cursor *c, void *buf, uint64_t n)
+static void take_bytes(struct cursor *c, void *buf, uint64_t n)
 {
 	if (c->err || c->left < n) {
 		c->err = true;
@@ -49,7 +49,7 @@ static void take(struct cursor *c, void *buf, uint64_t n)
 	c->left -= n;
 }
 
-static void skip(struct cursor *c, uint64_t n)
+static void skip_bytes(struct cursor *c, uint64_t n)
 {
 	if (c->err || c->left < n) {
 		c->err = true;
@@ -64,7 +64,7 @@ static uint8_t take_u8(struct cursor *c)
 {
 	uint8_t v;
 
-	take(c, &v, sizeof(v));
+	take_bytes(c, &v, sizeof(v));
 	return v;
 }
 
@@ -72,7 +72,7 @@ static uint32_t take_u32(struct cursor *c)
 {
 	uint32_t v;
 
-	take(c, &v, sizeof(v));
+	take_bytes(c, &v, sizeof(v));
 	return v;
 }
 
@@ -118,7 +118,7 @@ static uint64_t take_enc(struct cursor *c, uint8_t enc, uint64_t base)
 		c->err = true;
 		return 0;
 	}
-	take(c, &v, form_sz(enc)); /* little-endian: the low bytes come first */
+	take_bytes(c, &v, form_sz(enc)); /* little-endian: the low bytes come first */
 	if ((enc & PE_FORM) == PE_SDATA2)
 		v = (uint64_t)(int64_t)(int16_t)v;
 	else if ((enc & PE_FORM) == PE_SDATA4)
@@ -142,7 +142,7 @@ static void enter_entry(struct cursor *c)
 	uint64_t len = take_u32(c);
 
 	if (len == UINT32_MAX)
-		take(c, &len, sizeof(len));
+		take_bytes(c, &len, sizeof(len));
 	if (!len || len > c->left)
 		c->err = true;
 	else
@@ -187,7 +187,7 @@ static uint8_t cie_pc_enc(const struct elf_file *ef, uint64_t addr)
 		else if (aug[i] == 'L')
 			take_u8(&c);
 		else if (aug[i] == 'P')
-			skip(&c, form_sz(take_u8(&c)));
+			skip_bytes(&c, form_sz(take_u8(&c)));
 	}
 	return c.err ? PE_OMIT : enc;
 }
@@ -252,7 +252,7 @@ static uint64_t eh_table__get(const struct eh_table *t, uint64_t idx, uint64_t *
 	struct cursor c = t->at;
 	uint64_t start;
 
-	skip(&c, idx * 2 * form_sz(t->enc));
+	skip_bytes(&c, idx * 2 * form_sz(t->enc));
 	start = take_enc(&c, t->enc, t->base);
 	*fde = take_enc(&c, t->enc, t->base);
 	return start;

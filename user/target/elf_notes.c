@@ -13,7 +13,7 @@
 
 #define NT_STAPSDT 3
 
-static uint64_t word(const uint8_t *p)
+static uint64_t note_word(const uint8_t *p)
 {
 	uint64_t v;
 
@@ -33,16 +33,16 @@ static const char *take_text(const uint8_t **p, const uint8_t *end)
 	return text;
 }
 
-static bool take_site(const uint8_t *desc, uint64_t sz, uint64_t base, struct usdt_site *site)
+static bool parse_site(const uint8_t *desc, uint64_t sz, uint64_t base, struct usdt_site *site)
 {
 	const uint8_t *p = desc + 3 * sizeof(uint64_t), *end = desc + sz;
 	uint64_t moved;
 
 	if (sz < 3 * sizeof(uint64_t))
 		return false;
-	moved = base ? base - word(desc + 8) : 0;
-	site->addr = word(desc) + moved;
-	site->semaphore = word(desc + 16);
+	moved = base ? base - note_word(desc + 8) : 0;
+	site->addr = note_word(desc) + moved;
+	site->semaphore = note_word(desc + 16);
 	if (site->semaphore)
 		site->semaphore += moved;
 	site->provider = take_text(&p, end);
@@ -61,7 +61,7 @@ bool usdt_notes__walk(Elf_Data *notes, uint64_t base, usdt_fn fn, void *arg)
 	for (at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next)
 		if (nh.n_type == NT_STAPSDT && nh.n_namesz == sizeof(owner) &&
 		    !memcmp(p + name, owner, sizeof(owner)) &&
-		    take_site(p + desc, nh.n_descsz, base, &site) && !fn(&site, arg))
+		    parse_site(p + desc, nh.n_descsz, base, &site) && !fn(&site, arg))
 			return false;
 	return true;
 }

@@ -7,7 +7,7 @@
  * that holds the handle names the stub, and so the kernel.
  *
  * Symbols are of .symtab, where the library kept it, else of .dynsym. A child without privileges makes a sorted list
- * of them (elf_child.h), once per file, which has the names' places; the names are read from the open file.
+ * of them (elf_child.h), once per file, which has the names' offsets; the names are read from the open file.
  * Mappings are read once per process and again where nothing is found in them.
  */
 #include "target/host_func.h"
@@ -31,7 +31,7 @@
 #define STUB "__device_stub_"
 #define HANDLE "E8__handle"
 #define READ_AT_ONCE 65536     /* bytes of the process's memory */
-#define LOOK_AGAIN_NS 50000000 /* mappings are read again this often at most */
+#define MAPS_AGAIN_NS 50000000 /* mappings are read again this often at most */
 
 struct named_addr {
 	uint64_t addr;
@@ -55,8 +55,8 @@ struct host_lib {
 
 struct host_proc {
 	pid_t pid;
-	uint64_t looked_ns; /* when its mappings were read; 0: not yet */
-	uint64_t spent_ns;  /* with its files */
+	uint64_t read_ns;  /* when its mappings were read; 0: not yet */
+	uint64_t spent_ns; /* with its files */
 	struct proc_maps maps;
 };
 
@@ -116,13 +116,13 @@ static bool add_name(struct found_names *list, const struct elf_sym *sym)
 	return true;
 }
 
-static bool on_func(const struct elf_sym *sym, void *arg)
+static bool add_func_name(const struct elf_sym *sym, void *arg)
 {
 	return !sym->defined || sym->type != STT_FUNC || !sym->addr || !sym->name[0] ||
 	       add_name(arg, sym);
 }
 
-static bool on_handle(const struct elf_sym *sym, void *arg)
+static bool add_handle_name(const struct elf_sym *sym, void *arg)
 {
 	size_t len = strlen(sym->name);
 
@@ -131,8 +131,8 @@ static bool on_handle(const struct elf_sym *sym, void *arg)
 	       !strstr(sym->name, STUB) || add_name(arg, sym);
 }
 
-/* Does it ask for handles? Found by its import, which is sooner than looking at all its symbols. */
-static bool on_import(const struct elf_sym *sym, void *arg)
+/* Does it ask for handles? Found by its import, which is sooner than by all its symbols. */
+static bool is_handle_import(const struct elf_sym *sym, void *arg)
 {
 	bool *found = arg;
 
@@ -175,7 +175,7 @@ static int learn_funcs(const struct elf_file *ef, const void *arg, uint8_t **out
 	struct found_names found = { .cnt = 0 };
 
 	(void)arg;
-	elf_file__for_each_sym(ef, on_func, &found);
+	elf_file__for_each_sym(ef, add_func_name, &found);
 	return answer_names(ef, &found, out, len);
 }
 
@@ -185,9 +185,9 @@ static int learn_handles(const struct elf_file *ef, const void *arg, uint8_t **o
 	bool asks = false;
 
 	(void)arg;
-	elf_symtab__walk(&ef->dynsym, on_import, &asks);
+	elf_symtab__walk(&ef->dynsym, is_handle_import, &asks);
 	if (asks)
-		elf_symtab__walk(&ef->symtab, on_handle, &found);
+		elf_symtab__walk(&ef->symtab, add_handle_name, &found);
 	return answer_names(ef, &found, out, len);
 }
 
@@ -205,8 +205,9 @@ static bool is_sorted(const struct named_addrs *list)
 
 typedef int (*learn_fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
 
-static const struct named_addrs *names_of(struct host_lib *lib, struct named_addrs *list, learn_fn fn,
-					  struct host_proc *hp, const struct proc_map *map)
+static const struct named_addrs *read_names_of(struct host_lib *lib, struct named_addrs *list,
+					       learn_fn fn, struct host_proc *hp,
+					       const struct proc_map *map)
 {
 	const struct elf_question q = { .fn = fn, .spent_ns = &hp->spent_ns };
 	struct mapped_file mf;
@@ -259,7 +260,7 @@ static struct host_lib *find_lib(struct host_funcs *hf, const struct proc_map *m
 }
 
 /* Run-time address - ELF vaddr. */
-static bool bias_of(const struct host_lib *lib, const struct proc_map *map, uint64_t *bias)
+static bool load_bias_of(const struct host_lib *lib, const struct proc_map *map, uint64_t *bias)
 {
 	uint64_t linked = mapped_file__linked_addr(&lib->outline, map);
 
@@ -294,8 +295,8 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 		lib = find_lib(hf, map);
 		if (!lib)
 			return false;
-		list = names_of(lib, &lib->funcs, learn_funcs, hp, map);
-		if (!bias_of(lib, map, &bias))
+		list = read_names_of(lib, &lib->funcs, learn_funcs, hp, map);
+		if (!load_bias_of(lib, map, &bias))
 			return false;
 		key.addr = addr - bias;
 		found = list->cnt ? bsearch(&key, list->items, list->cnt, sizeof(key), cmp_addr) : NULL;
@@ -342,8 +343,8 @@ static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t hand
 		lib = map->exec ? find_lib(hf, map) : NULL;
 		if (!lib)
 			continue;
-		list = names_of(lib, &lib->handles, learn_handles, hp, map);
-		found = list->cnt && bias_of(lib, map, &bias) &&
+		list = read_names_of(lib, &lib->handles, learn_handles, hp, map);
+		found = list->cnt && load_bias_of(lib, map, &bias) &&
 			holder_in(hp, list, bias, handle, buf, name, cap);
 	}
 	free(buf);
@@ -365,14 +366,14 @@ static struct host_proc *find_proc(struct host_funcs *hf, pid_t pid)
 	return &hf->procs[hf->proc_cnt++];
 }
 
-/* A library that was mapped since then is found by looking again. 0 or negative errno. */
-static int look_again(struct host_proc *hp, int hold)
+/* A library that was mapped since then is found by reading them again. 0 or negative errno. */
+static int read_maps_again(struct host_proc *hp, int hold)
 {
 	uint64_t now = clock__mono_ns();
 	struct proc_maps fresh;
 	int err;
 
-	if (hp->looked_ns && now - hp->looked_ns < LOOK_AGAIN_NS)
+	if (hp->read_ns && now - hp->read_ns < MAPS_AGAIN_NS)
 		return -ENOENT;
 	err = proc_maps__read(hp->pid, &fresh);
 	if (err)
@@ -383,7 +384,7 @@ static int look_again(struct host_proc *hp, int hold)
 	}
 	proc_maps__free(&hp->maps);
 	hp->maps = fresh;
-	hp->looked_ns = now;
+	hp->read_ns = now;
 	return 0;
 }
 
@@ -436,7 +437,7 @@ int host_funcs__kernel(struct host_funcs *hf, pid_t pid, int hold, uint64_t addr
 	if (!addr)
 		return -ENOENT;
 	if (!find_name(hf, hp, hold, addr, name, sizeof(name))) {
-		err = look_again(hp, hold);
+		err = read_maps_again(hp, hold);
 		if (err)
 			return err;
 		if (!find_name(hf, hp, hold, addr, name, sizeof(name)))

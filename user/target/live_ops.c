@@ -67,7 +67,7 @@ static int add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, bo
 }
 
 /* One attempt. -EAGAIN: the links did not agree, somebody was at work. */
-static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
+static int walk_list(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
 {
 	size_t want = 16 + (old_abi ? 16u : 64u);
 	uint64_t at, prev = head;
@@ -95,7 +95,7 @@ static int walk(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
 }
 
 /* From the list's end, where operators are added, to one that is known. */
-static int walk_back(pid_t pid, uint64_t head, const struct live_ops_seen *seen, struct raw_ops *ops)
+static int walk_list_back(pid_t pid, uint64_t head, const struct live_ops_seen *seen, struct raw_ops *ops)
 {
 	size_t want = 16 + (seen->old_string_abi ? 16u : 64u);
 	uint64_t at, next = head;
@@ -220,7 +220,7 @@ static int read_table(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ra
 	int err, tries = 0;
 
 	do {
-		err = walk(pid, head, old_abi, raw);
+		err = walk_list(pid, head, old_abi, raw);
 	} while (err == -EAGAIN && ++tries < WALK_TRIES);
 	if (!err && !raw->cnt)
 		err = -ENOENT;
@@ -251,7 +251,7 @@ struct candidate {
 	uint64_t who; /* mixes the indexes of the operators that have 0 here */
 };
 
-/* The operator's base name, which is what torch looks up: an overload does not matter. */
+/* The operator's base name, by which torch finds it: an overload does not matter. */
 static bool is_always_unobserved(const char *name)
 {
 	size_t i, len = strcspn(name, ".");
@@ -271,8 +271,8 @@ static uint64_t hash_index(uint64_t v)
 }
 
 /* Lays one operator's bytes [lo, hi) over the candidates. */
-static void overlay(struct candidate *cands, uint32_t lo, uint32_t hi, const uint8_t *bytes,
-		    uint32_t idx, bool known)
+static void overlay_operator(struct candidate *cands, uint32_t lo, uint32_t hi,
+			     const uint8_t *bytes, uint32_t idx, bool known)
 {
 	uint32_t off;
 
@@ -292,7 +292,7 @@ static void overlay(struct candidate *cands, uint32_t lo, uint32_t hi, const uin
 }
 
 /* Narrows [*lo, *hi) to the living candidates; false: none is left. */
-static bool narrow(const struct candidate *cands, uint32_t *lo, uint32_t *hi)
+static bool narrow_window(const struct candidate *cands, uint32_t *lo, uint32_t *hi)
 {
 	while (*lo < *hi && cands[*lo].dead)
 		++*lo;
@@ -313,8 +313,8 @@ static uint32_t locate_observed(pid_t pid, const struct live_ops *lo, struct can
 		if (n <= 0)
 			return 0;
 		to = from + (uint32_t)n; /* beyond the heap's end there is no OperatorDef either */
-		overlay(cands, from, to, bytes, i, is_always_unobserved(lo->ops[i].name));
-		if (!narrow(cands, &from, &to))
+		overlay_operator(cands, from, to, bytes, i, is_always_unobserved(lo->ops[i].name));
+		if (!narrow_window(cands, &from, &to))
 			return 0;
 	}
 	for (off = from; off < to; off++) {
@@ -455,7 +455,7 @@ int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt,
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	err = head ? walk_back(pid, head, seen, &raw) : -ENOENT;
+	err = head ? walk_list_back(pid, head, seen, &raw) : -ENOENT;
 	if (!err && raw.cnt)
 		err = name_all(pid, seen->old_string_abi, &raw, out, &bad);
 	free(raw.items);

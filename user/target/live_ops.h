@@ -29,7 +29,7 @@ struct live_ops {
 int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old_string_abi,
 		   struct live_ops *out);
 void live_ops__free(struct live_ops *lo);
-/* The last one's place, which is another when one was added since: three small reads. 0 or negative errno. */
+/* The address of the last one, which is another when one was added since: three small reads. 0 or negative errno. */
 int live_ops__tail(pid_t pid, const uint64_t *singletons, uint32_t cnt, uint64_t *tail);
 
 /* What a reader has of the table already. */

@@ -530,7 +530,7 @@ int live_schema__read(pid_t pid, uint64_t opdef, struct live_schema_layout *l, c
 	err = live_ops__name_at(pid, opdef, l->old_string_abi, name, sizeof(name));
 	if (err)
 		return err;
-	/* without a schema the place is not even initialised */
+	/* without a schema the memory is not even initialised */
 	if (live_ops__name_at(pid, opdef + l->schema_off, l->old_string_abi, again, sizeof(again)) ||
 	    strcmp(name, again) != 0)
 		return -ENOENT;

@@ -32,7 +32,7 @@ struct live_schema_layout {
 	uint32_t type_cnt;
 };
 
-/* Finds the offsets by looking at operators whose names are known. 0, -ENOTSUP: they do not have the
+/* Finds the offsets from operators whose names are known. 0, -ENOTSUP: they do not have the
  * layout that is understood, or another negative errno. */
 int live_schema__derive(pid_t pid, const struct live_ops *ops, struct live_schema_layout *l);
 

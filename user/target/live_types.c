@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Types of a live process as text (pytorch aten/src/ATen/core/jit_type.h, Type::str()). A type is a
- * polymorphic object, so its class names it; where a class keeps its element types is found by looking
+ * polymorphic object, so its class names it; where a class keeps its element types is found by searching
  * for members that are type objects themselves:
  *
  *	struct Type { vptr; TypeKind kind_; };

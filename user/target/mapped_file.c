@@ -64,7 +64,7 @@ static enum identity compare_inode(const struct statx *st, const struct proc_map
 }
 
 /* Above those of the standard streams; takes fd. */
-static int move_up(int fd)
+static int move_above_stdio(int fd)
 {
 	int high, err;
 
@@ -97,7 +97,7 @@ static int open_regular(pid_t pid, int name, struct statx *st)
 	if (!err && fd < 0)
 		err = -errno;
 	close(name);
-	return err ? err : move_up(fd);
+	return err ? err : move_above_stdio(fd);
 }
 
 /*
@@ -139,7 +139,7 @@ static int not_the_file(pid_t pid, const struct proc_map *map)
 
 /* ---- files that are not read ---- */
 
-#define SAID_CNT 64
+#define REFUSED_MAX 64
 
 struct refused {
 	pid_t pid;
@@ -147,20 +147,20 @@ struct refused {
 	uint32_t dev_major, dev_minor;
 };
 
-static struct refused said[SAID_CNT]; /* a ring */
+static struct refused refused_files[REFUSED_MAX]; /* a ring */
 static uint64_t refused_cnt;
 
-static int refuse_server(pid_t pid, const struct proc_map *map)
+static int refuse_served_file(pid_t pid, const struct proc_map *map)
 {
 	struct refused r = {
 		.pid = pid, .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor
 	};
 	uint32_t i;
 
-	for (i = 0; i < SAID_CNT && i < refused_cnt; i++)
-		if (!memcmp(&said[i], &r, sizeof(r)))
+	for (i = 0; i < REFUSED_MAX && i < refused_cnt; i++)
+		if (!memcmp(&refused_files[i], &r, sizeof(r)))
 			return -EXDEV;
-	said[refused_cnt++ % SAID_CNT] = r;
+	refused_files[refused_cnt++ % REFUSED_MAX] = r;
 	pr_warn("'%s' of process %d is not read: a process of a user other than root serves its "
 		"file system (FUSE) and could block ptbpf and, with a probe there, every fork on "
 		"this machine",
@@ -180,7 +180,7 @@ char *mapped_file__fd_path(int fd)
 	return asprintf(&path, "/proc/self/fd/%d", fd) < 0 ? NULL : path;
 }
 
-static int check(pid_t pid, const struct proc_map *map, enum identity id, struct mapped_file *mf)
+static int check_identity(pid_t pid, const struct proc_map *map, enum identity id, struct mapped_file *mf)
 {
 	uint64_t addr = mapped_file__linked_addr(&mf->answer.outline, map);
 
@@ -201,13 +201,13 @@ int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_que
 	memset(out, 0, sizeof(*out));
 	out->fd = open_mapped(pid, map, &id);
 	if (out->fd == -EXDEV)
-		err = refuse_server(pid, map);
+		err = refuse_served_file(pid, map);
 	else if (id == ID_OTHER)
 		err = not_the_file(pid, map);
 	else
 		err = out->fd < 0 ? out->fd : elf_child__ask(out->fd, map->path, q, &out->answer);
 	if (!err)
-		err = check(pid, map, id, out);
+		err = check_identity(pid, map, id, out);
 	if (err)
 		mapped_file__clear(out);
 	return err;

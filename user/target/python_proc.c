@@ -49,7 +49,7 @@ static const char *const names[SYM_CNT] = {
 	"PyList_Type", "_Py_NoneStruct", "PyType_Type", "_Py_TrueStruct", "PyComplex_Type",
 };
 
-static uint64_t word_at(pid_t pid, uint64_t addr)
+static uint64_t read_word(pid_t pid, uint64_t addr)
 {
 	uint64_t v;
 
@@ -136,10 +136,10 @@ static bool find_str(pid_t pid, uint64_t type, const uint64_t *syms, struct ptb_
 	char name[64];
 	uint32_t off;
 
-	if (remote__read_cstr(pid, word_at(pid, type + TP_NAME_OFF), name, sizeof(name)) || !*name)
+	if (remote__read_cstr(pid, read_word(pid, type + TP_NAME_OFF), name, sizeof(name)) || !*name)
 		return false;
 	for (off = py->type_base_off; off < HEAP_TYPE_SZ; off += 8)
-		if (is_str(pid, word_at(pid, type + off), syms, name, py))
+		if (is_str(pid, read_word(pid, type + off), syms, name, py))
 			return true;
 	return false;
 }
@@ -148,9 +148,9 @@ static bool find_str(pid_t pid, uint64_t type, const uint64_t *syms, struct ptb_
 static void find_tensor(pid_t pid, uint64_t variable_class, uint16_t variable_off,
 			const uint64_t *syms, struct ptb_python_cfg *py)
 {
-	uint64_t type = variable_class ? word_at(pid, variable_class) : 0;
+	uint64_t type = variable_class ? read_word(pid, variable_class) : 0;
 
-	if (!type || word_at(pid, word_at(pid, type + 8) + 8) != syms[SYM_TYPE])
+	if (!type || read_word(pid, read_word(pid, type + 8) + 8) != syms[SYM_TYPE])
 		return; /* not imported yet */
 	if (find_str(pid, type, syms, py))
 		py->type_str = syms[SYM_STR];

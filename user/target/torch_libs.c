@@ -111,7 +111,7 @@ static uint64_t fnv1a(uint64_t h, const uint8_t *p, uint64_t len)
 }
 
 /* Stands in for a build-id: what any rebuild changes. */
-static void digest(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
+static void digest_file(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
 {
 	uint64_t h[2], avail;
 	const uint8_t *eh;
@@ -159,7 +159,7 @@ static int learn_facts(const struct elf_file *ef, const void *arg, uint8_t **out
 
 	f.build_id_sz = elf_file__build_id(ef, f.build_id, BUILD_ID_MAX);
 	if (!f.build_id_sz)
-		digest(ef, f.build_id);
+		digest_file(ef, f.build_id);
 	if (q->scope == SCAN_EXPORTED || q->scope == SCAN_OPTIONAL)
 		elf_symtab__walk(&ef->dynsym, score_sym, &score);
 	else if (q->scope == SCAN_LINKED) /* each function once */
@@ -219,8 +219,9 @@ static void set_text(struct torch_lib *lib, const struct elf_outline *o,
 }
 
 /* Describes the file of an executable mapping. 0; -ENOMEM, -ECANCELED; else it is not to be used. */
-static int examine(const struct torch_proc *tp, const struct proc_maps *maps, const struct proc_map *map,
-		   const struct elf_question *q, struct torch_lib *lib, struct lib_facts *facts)
+static int describe_lib(const struct torch_proc *tp, const struct proc_maps *maps,
+			const struct proc_map *map, const struct elf_question *q,
+			struct torch_lib *lib, struct lib_facts *facts)
 {
 	struct mapped_file mf;
 	int err = mapped_file__ask(tp->pid, map, q, &mf);
@@ -332,8 +333,8 @@ struct scan {
 	uint64_t spent_ns;
 };
 
-static int scan_one(struct torch_proc *tp, const struct proc_maps *maps, const struct proc_map *map,
-		    enum scan_scope scope, struct scan *s)
+static int scan_file(struct torch_proc *tp, const struct proc_maps *maps,
+		     const struct proc_map *map, enum scan_scope scope, struct scan *s)
 {
 	struct lib_query query = { .scope = scope };
 	struct elf_question q = { learn_facts, &query, sizeof(query), &s->spent_ns };
@@ -343,7 +344,7 @@ static int scan_one(struct torch_proc *tp, const struct proc_maps *maps, const s
 
 	if (scope == SCAN_LINKED || scope == SCAN_OPTIONAL)
 		query.optional = scope == SCAN_LINKED ? &linked_cudart : optional_lib(map);
-	err = examine(tp, maps, map, &q, &lib, &facts);
+	err = describe_lib(tp, maps, map, &q, &lib, &facts);
 	if (err)
 		return err;
 	err = query.optional ? take_cuda(tp, &lib, query.optional, &facts) :
@@ -352,8 +353,8 @@ static int scan_one(struct torch_proc *tp, const struct proc_maps *maps, const s
 	return err ? -ENOMEM : 0;
 }
 
-static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
-		struct scan *s)
+static int scan_files(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
+		      struct scan *s)
 {
 	uint32_t i;
 	int err;
@@ -361,7 +362,7 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 	for (i = 0; i < maps->cnt; i++) {
 		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] || !proc_maps__is_first(maps, i))
 			continue;
-		err = scan_one(tp, maps, &maps->items[i], scope, s);
+		err = scan_file(tp, maps, &maps->items[i], scope, s);
 		if (err == -ENOMEM || err == -ECANCELED)
 			return err;
 		s->bad[i] = err;
@@ -371,9 +372,9 @@ static int scan(struct torch_proc *tp, const struct proc_maps *maps, enum scan_s
 
 static int find_cuda(struct torch_proc *tp, const struct proc_maps *maps, struct scan *s)
 {
-	int err = scan(tp, maps, SCAN_OPTIONAL, s);
+	int err = scan_files(tp, maps, SCAN_OPTIONAL, s);
 
-	return err ? err : scan(tp, maps, SCAN_LINKED, s);
+	return err ? err : scan_files(tp, maps, SCAN_LINKED, s);
 }
 
 int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps)
@@ -394,15 +395,15 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *b
 	*bad = 0;
 	if (!s.bad)
 		return -ENOMEM;
-	err = scan(tp, maps, SCAN_EXPORTED, &s);
+	err = scan_files(tp, maps, SCAN_EXPORTED, &s);
 	if (!err && !torch_proc__ready(tp))
-		err = scan(tp, maps, SCAN_ALL, &s);
+		err = scan_files(tp, maps, SCAN_ALL, &s);
 	for (i = 0; i < maps->cnt; i++)
 		if (s.bad[i] && *bad != -EXDEV)
 			*bad = s.bad[i];
 	/* a program into which torch is linked statically may have any name */
 	if (!err && !s.best.cnt[TORCH_LIB_CPU])
-		err = scan(tp, maps, SCAN_EXE, &s);
+		err = scan_files(tp, maps, SCAN_EXE, &s);
 	memset(s.bad, 0, (maps->cnt + 1ULL) * sizeof(*s.bad)); /* another question, another answer */
 	if (!err)
 		err = find_cuda(tp, maps, &s);

@@ -76,7 +76,7 @@ bool torch_proc__has_torch(const struct torch_proc *tp)
 	return any_torch(tp) != NULL;
 }
 
-static int judge(const struct torch_proc *tp, int bad, enum torch_proc_why *why)
+static int check_libraries(const struct torch_proc *tp, int bad, enum torch_proc_why *why)
 {
 	const struct torch_lib *any = any_torch(tp);
 	char magic[4];
@@ -116,7 +116,7 @@ static int open_proc(pid_t pid, enum need need, struct torch_proc **out, enum to
 		err = need == NEED_CUDA_ONLY ? torch_libs__find_cuda(tp, &maps) :
 					       torch_libs__find(tp, &maps, &bad);
 	if (!err && (need == NEED_TORCH || any_torch(tp)))
-		err = judge(tp, bad, why);
+		err = check_libraries(tp, bad, why);
 	/* a process that ended meanwhile makes all of the above fail, in ways that mean nothing */
 	if (err && err != -ENOMEM && *why != TORCH_PROC_NO_SUCH_PID && !proc__state(pid)) {
 		*why = TORCH_PROC_NO_SUCH_PID;
@@ -192,7 +192,7 @@ int torch_proc__peek(pid_t pid)
 	return found;
 }
 
-static void mix(uint64_t *h, uint64_t v)
+static void mix_digest(uint64_t *h, uint64_t v)
 {
 	*h = (*h ^ v) * 0x9e3779b97f4a7c15ULL;
 	*h ^= *h >> 29;
@@ -213,10 +213,10 @@ int torch_proc__peek_cuda(pid_t pid, uint64_t *digest)
 
 		if (!torch_libs__may_be_cuda(m))
 			continue;
-		mix(digest, m->start);
-		mix(digest, m->ino);
+		mix_digest(digest, m->start);
+		mix_digest(digest, m->ino);
 		for (c = m->path; *c; c++)
-			mix(digest, (uint8_t)*c);
+			mix_digest(digest, (uint8_t)*c);
 	}
 	proc_maps__free(&maps);
 	return 0;

@@ -80,7 +80,7 @@ int torch_proc__open_cuda(pid_t pid, struct torch_proc **out);
 /* The library alone, as the array by role of which a plan is made; libs borrows it. */
 void torch_cuda_lib__alone(const struct torch_cuda_lib *c, struct torch_lib libs[TORCH_LIB_ROLES]);
 /* Cheap test for waiting loops: a digest of those files in /proc/PID/maps that may be libraries of CUDA's. Another
- * one: look again. 0 or negative errno. */
+ * one: read them again. 0 or negative errno. */
 int torch_proc__peek_cuda(pid_t pid, uint64_t *digest);
 
 bool torch_proc__has_torch(const struct torch_proc *tp);

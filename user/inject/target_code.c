@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finds the loader, the C library and the allocator of a live process; see code_places.h. */
+/* Finds the loader, the C library and the allocator of a live process; see target_code.h. */
 #define LOG_DOMAIN "inject"
-#include "inject/code_places.h"
+#include "inject/target_code.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -92,13 +92,13 @@ struct found_syms {
 	bool malloc, free, libc;
 };
 
-static void take(uint64_t *to, const struct elf_sym *sym, const char *name)
+static void take_address(uint64_t *to, const struct elf_sym *sym, const char *name)
 {
 	if (sym->type == STT_FUNC && !strcmp(sym->name, name))
 		*to = sym->addr;
 }
 
-static bool take_sym(const struct elf_sym *sym, void *arg)
+static bool take_libc_symbol(const struct elf_sym *sym, void *arg)
 {
 	struct found_syms *f = arg;
 	size_t i;
@@ -106,11 +106,11 @@ static bool take_sym(const struct elf_sym *sym, void *arg)
 	if (!sym->defined || !sym->name[0] || sym->type != STT_FUNC)
 		return true;
 	for (i = 0; i < BUSY_CNT; i++)
-		take(&f->busy[i], sym, busy_names[i]);
-	take(&f->dlopen, sym, "dlopen");
-	take(&f->old_dlopen, sym, "__libc_dlopen_mode");
-	take(&f->swab, sym, "swab");
-	take(&f->errno_location, sym, "__errno_location");
+		take_address(&f->busy[i], sym, busy_names[i]);
+	take_address(&f->dlopen, sym, "dlopen");
+	take_address(&f->old_dlopen, sym, "__libc_dlopen_mode");
+	take_address(&f->swab, sym, "swab");
+	take_address(&f->errno_location, sym, "__errno_location");
 	f->libc |= !strcmp(sym->name, "gnu_get_libc_version");
 	return true;
 }
@@ -170,7 +170,7 @@ static int learn_libc(const struct elf_file *ef, const void *arg, uint8_t **out,
 	size_t i;
 
 	(void)arg;
-	elf_file__for_each_sym(ef, take_sym, &s);
+	elf_file__for_each_sym(ef, take_libc_symbol, &s);
 	for (i = 0; i < BUSY_CNT; i++)
 		if (s.busy[i] && !elf_file__func_range(ef, s.busy[i], &f.busy[i], &f.busy_end[i]))
 			f.busy[i] = 0;
@@ -226,7 +226,7 @@ static uint64_t loader_base(pid_t pid)
 /* The file of an executable mapping as the next object, and its answer; it counts when the caller says so. NULL: it
  * cannot be read. */
 static struct code_object *ask_object(pid_t pid, const struct proc_maps *maps, uint32_t idx,
-				      const struct elf_question *q, struct code_places *cp,
+				      const struct elf_question *q, struct target_code *cp,
 				      struct elf_answer *answer)
 {
 	const struct proc_map *map = &maps->items[idx];
@@ -264,7 +264,7 @@ static bool is_base(const struct proc_map *map, const char *stem)
 }
 
 /* Which of the fixed kinds a mapping is; -1: none. */
-static int kind_of(const struct proc_maps *maps, uint32_t idx, uint64_t base)
+static int object_kind(const struct proc_maps *maps, uint32_t idx, uint64_t base)
 {
 	const struct proc_map *map = &maps->items[idx];
 	uint32_t i;
@@ -277,7 +277,7 @@ static int kind_of(const struct proc_maps *maps, uint32_t idx, uint64_t base)
 	return -1;
 }
 
-static void take_busy(struct code_places *cp, const struct code_object *o, const struct libc_facts *f)
+static void take_busy(struct target_code *cp, const struct code_object *o, const struct libc_facts *f)
 {
 	size_t i;
 
@@ -290,7 +290,7 @@ static void take_busy(struct code_places *cp, const struct code_object *o, const
 	}
 }
 
-static void take_libc(pid_t pid, struct code_places *cp, const struct code_object *o,
+static void take_libc(pid_t pid, struct target_code *cp, const struct code_object *o,
 		      const struct elf_answer *a)
 {
 	struct libc_facts f;
@@ -319,7 +319,7 @@ static void take_libc(pid_t pid, struct code_places *cp, const struct code_objec
 
 /* Another file that defines malloc and free was loaded to be asked before libc. */
 static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t base,
-			    struct code_places *cp)
+			    struct target_code *cp)
 {
 	uint64_t spent_ns = 0;
 	const struct elf_question q = { .fn = learn_allocator, .spent_ns = &spent_ns };
@@ -329,7 +329,7 @@ static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t ba
 	uint32_t i;
 
 	for (i = 0; i < maps->cnt; i++) {
-		if (!proc_maps__is_first(maps, i) || kind_of(maps, i, base) >= 0)
+		if (!proc_maps__is_first(maps, i) || object_kind(maps, i, base) >= 0)
 			continue;
 		o = ask_object(pid, maps, i, &q, cp, &answer);
 		if (!o)
@@ -345,7 +345,7 @@ static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t ba
 	}
 }
 
-static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base, struct code_places *out)
+static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base, struct target_code *out)
 {
 	const struct elf_question libc = { .fn = learn_libc }, loader = { .fn = learn_nothing };
 	struct elf_answer answer;
@@ -354,7 +354,7 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 	int kind;
 
 	for (i = 0; i < maps->cnt; i++) {
-		kind = proc_maps__is_first(maps, i) ? kind_of(maps, i, base) : -1;
+		kind = proc_maps__is_first(maps, i) ? object_kind(maps, i, base) : -1;
 		if (kind < 0)
 			continue;
 		o = ask_object(pid, maps, i, kind == CODE_LIBC ? &libc : &loader, out, &answer);
@@ -369,7 +369,7 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 	take_allocators(pid, maps, base, out);
 }
 
-static const char *missing(const struct code_places *cp, uint64_t base)
+static const char *missing_part(const struct target_code *cp, uint64_t base)
 {
 	if (!base)
 		return "it is a static program, which has no loader";
@@ -382,7 +382,7 @@ static const char *missing(const struct code_places *cp, uint64_t base)
 	return NULL;
 }
 
-int code_places__find(pid_t pid, struct code_places *out, char *why, size_t cap)
+int target_code__find(pid_t pid, struct target_code *out, char *why, size_t cap)
 {
 	uint64_t base = loader_base(pid);
 	struct proc_maps maps;
@@ -396,14 +396,14 @@ int code_places__find(pid_t pid, struct code_places *out, char *why, size_t cap)
 	}
 	find_in_maps(pid, &maps, base, out);
 	proc_maps__free(&maps);
-	if (!missing(out, base))
+	if (!missing_part(out, base))
 		return 0;
-	snprintf(why, cap, "%s", missing(out, base));
-	code_places__clear(out);
+	snprintf(why, cap, "%s", missing_part(out, base));
+	target_code__clear(out);
 	return -ENOTSUP;
 }
 
-void code_places__clear(struct code_places *cp)
+void target_code__clear(struct target_code *cp)
 {
 	uint32_t i;
 
@@ -412,7 +412,7 @@ void code_places__clear(struct code_places *cp)
 	memset(cp, 0, sizeof(*cp));
 }
 
-const struct code_object *code_places__object(const struct code_places *cp, uint64_t addr)
+const struct code_object *target_code__object(const struct target_code *cp, uint64_t addr)
 {
 	uint32_t i;
 
@@ -422,7 +422,7 @@ const struct code_object *code_places__object(const struct code_places *cp, uint
 	return NULL;
 }
 
-const struct code_range *code_places__busy(const struct code_places *cp, uint64_t addr)
+const struct code_range *target_code__busy(const struct target_code *cp, uint64_t addr)
 {
 	uint32_t i;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Loads a library by a thread's detour: looks at one thread after the other until one is at a safe point, and
+ * Loads a library by a thread's detour: inspects one thread after the other until one is at a safe point, and
  * waits until it is back.
  *
  * Signals wait until then. For a thread that runs this is all. One that was taken out of a waiting call makes
@@ -21,14 +21,14 @@
 #include "inject/thread_facts.h"
 #include "target/proc_info.h"
 
-#define ROUND_NS 1000000ULL      /* between looks at all threads, at first, ... */
+#define ROUND_NS 1000000ULL      /* between rounds over all threads, at first, ... */
 #define ROUND_MAX_NS 16000000ULL /* ... and at last */
 #define DETOUR_NAP_NS 200000ULL
 #define DETOUR_MAX_NS 30000000000ULL /* a detour that lasts longer is reported, not waited for */
-#define LOOKS_PER_ROUND 8
+#define TRIES_PER_ROUND 8
 
 /* A thread that sleeps where a stop would be seen, or of which nothing can be had, is not even stopped. */
-static const char *is_hopeless(pid_t pid, pid_t tid, bool asleep_too)
+static const char *why_not_stopped(pid_t pid, pid_t tid, bool asleep_too)
 {
 	struct thread_status st;
 	struct blocked_call call;
@@ -67,11 +67,11 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 	return -ELIBACC;
 }
 
-/* One look at some of the threads, the main thread first. 1: not now; 0: loaded; negative errno. */
-static int one_round(struct inject_job *job, const struct code_places *cp, uint32_t round, bool late)
+/* Inspects some of the threads, the main thread first. 1: not now; 0: loaded; negative errno. */
+static int try_threads(struct inject_job *job, const struct target_code *cp, uint32_t round, bool late)
 {
 	pid_t *tids;
-	int n = proc__threads(job->pid, &tids), i, looks = 0, rc = 1;
+	int n = proc__threads(job->pid, &tids), i, tries = 0, rc = 1;
 	struct divert_req req = {
 		.pid = job->pid, .pidfd = job->pidfd, .mem = job->mem, .cp = cp, .path = job->path
 	};
@@ -81,17 +81,17 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 		refuse(job, "the process has exited");
 		return n;
 	}
-	for (i = 0; i < n && rc == 1 && looks < LOOKS_PER_ROUND; i++) {
+	for (i = 0; i < n && rc == 1 && tries < TRIES_PER_ROUND; i++) {
 		/* the main thread, then others from another one each time */
-		req.tid = i ? tids[1 + ((uint32_t)i - 1 + round * LOOKS_PER_ROUND) % ((uint32_t)n - 1)] :
+		req.tid = i ? tids[1 + ((uint32_t)i - 1 + round * TRIES_PER_ROUND) % ((uint32_t)n - 1)] :
 			      job->pid;
 		req.asleep_too = i || late;
-		why = is_hopeless(job->pid, req.tid, req.asleep_too);
+		why = why_not_stopped(job->pid, req.tid, req.asleep_too);
 		if (why) {
 			refuse(job, "no thread at a safe point; the last, %d: %s", req.tid, why);
 			continue;
 		}
-		looks++;
+		tries++;
 		job->res->tries++;
 		divert__try(&req);
 		if (req.end == DIVERT_DONE)
@@ -110,18 +110,18 @@ static int one_round(struct inject_job *job, const struct code_places *cp, uint3
 	return rc;
 }
 
-int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns)
+int ptrace_load__check_filters(struct inject_job *job, uint64_t end_ns)
 {
 	struct divert_req req = { .pid = job->pid,
 				  .tid = job->pid,
 				  .pidfd = job->pidfd,
 				  .mem = job->mem,
 				  .asleep_too = true,
-				  .only_judge = true };
+				  .only_filters = true };
 	const char *why;
 
 	do {
-		why = is_hopeless(job->pid, job->pid, true);
+		why = why_not_stopped(job->pid, job->pid, true);
 		if (!why) {
 			divert__try(&req);
 			job->res->stopped_ns += req.stopped_ns;
@@ -139,25 +139,25 @@ int ptrace_way__judge_filters(struct inject_job *job, uint64_t end_ns)
 	return -EAGAIN;
 }
 
-int ptrace_way__load(struct inject_job *job)
+int ptrace_load__library(struct inject_job *job)
 {
 	uint64_t nap = ROUND_NS, now = clock__mono_ns();
 	uint64_t half = now < job->deadline_ns ? now + (job->deadline_ns - now) / 2 : now;
-	struct code_places cp;
+	struct target_code cp;
 	uint32_t round = (uint32_t)(clock__mono_ns() / 1000); /* not always the same threads */
 	int rc;
 
-	job->res->way = INJECT_PTRACE;
-	rc = code_places__find(job->pid, &cp, job->res->why, sizeof(job->res->why));
+	job->res->method = INJECT_PTRACE;
+	rc = target_code__find(job->pid, &cp, job->res->why, sizeof(job->res->why));
 	if (rc)
 		return rc;
 	do {
-		rc = one_round(job, &cp, round++, clock__mono_ns() >= half);
+		rc = try_threads(job, &cp, round++, clock__mono_ns() >= half);
 		if (rc == 1)
 			inject__nap(nap);
 		if (nap < ROUND_MAX_NS)
 			nap += nap / 4;
 	} while (rc == 1 && inject__is_time(job));
-	code_places__clear(&cp);
+	target_code__clear(&cp);
 	return rc == 1 ? -EBUSY : rc;
 }

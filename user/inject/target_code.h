@@ -3,8 +3,8 @@
  * What a diverted thread needs to know of its process's code: the loader's and the C library's functions that
  * are called, and the code in which a thread must not be diverted. Reads files and memory, writes nothing.
  */
-#ifndef INJECT_CODE_PLACES_H
-#define INJECT_CODE_PLACES_H
+#ifndef INJECT_TARGET_CODE_H
+#define INJECT_TARGET_CODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ struct code_range {
 #define CODE_OBJECTS_MAX 16
 #define CODE_RANGES_MAX 96
 
-struct code_places {
+struct target_code {
 	struct code_object objs[CODE_OBJECTS_MAX];
 	uint32_t obj_cnt;
 	struct code_range busy[CODE_RANGES_MAX]; /* functions of libc that hold locks of the loader's or the allocator's kind */
@@ -49,14 +49,14 @@ struct code_places {
 };
 
 /* 0; -ENOTSUP: a process that cannot be loaded into (why: a sentence); another negative errno (dto.). */
-int code_places__find(pid_t pid, struct code_places *out, char *why, size_t cap);
-void code_places__clear(struct code_places *cp);
+int target_code__find(pid_t pid, struct target_code *out, char *why, size_t cap);
+void target_code__clear(struct target_code *cp);
 
 /* The object whose text holds addr, NULL: none of these. */
-const struct code_object *code_places__object(const struct code_places *cp, uint64_t addr);
+const struct code_object *target_code__object(const struct target_code *cp, uint64_t addr);
 /* Reads the 8 bytes of the object's file before addr. False: they are not in its text. */
 bool code_object__before(const struct code_object *o, uint64_t addr, uint8_t bytes[8]);
 /* The function of `busy` that holds addr, NULL: none. */
-const struct code_range *code_places__busy(const struct code_places *cp, uint64_t addr);
+const struct code_range *target_code__busy(const struct target_code *cp, uint64_t addr);
 
-#endif /* INJECT_CODE_PLACES_H */
+#endif /* INJECT_TARGET_CODE_H */

@@ -4,7 +4,7 @@
  * and the agent were seen to do, with all variants of a call that one of these versions uses.
  */
 #define LOG_DOMAIN "inject"
-#include "inject/seccomp_judge.h"
+#include "inject/seccomp_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +105,7 @@ static const struct wanted wanted[] = {
 	CALL1(prctl, NEED_NOT, 0, PR_SET_NAME),
 	CALL1(prctl, NEED_NOT, 0, 0x53564d41 /* PR_SET_VMA */),
 	CALL0(gettid, NEED_IT),
-	/* the way back, and the agent's work */
+	/* the return, and the agent's work */
 	CALL0(rt_sigreturn, NEED_IT),
 	CALL1(rt_sigprocmask, NEED_IT, 0, ~0u), /* cupti_agent/read.h */
 	CALL0(nanosleep, NEED_IT), /* one of these, or the agent's thread would never sleep */
@@ -171,7 +171,7 @@ static const struct wanted wanted[] = {
 
 /* ---- one call ---- */
 
-static struct seccomp_call call_of(const struct wanted *w)
+static struct seccomp_call seccomp_call_of(const struct wanted *w)
 {
 	struct seccomp_call c = { .data = { .nr = (int)w->nr, .arch = AUDIT_ARCH_X86_64 },
 				  .known = SECCOMP_KNOWN_NR | SECCOMP_KNOWN_ARCH };
@@ -184,16 +184,16 @@ static struct seccomp_call call_of(const struct wanted *w)
 	return c;
 }
 
-bool seccomp_judge__call(uint32_t idx, struct seccomp_call *out, bool *spare)
+bool seccomp_check__call(uint32_t idx, struct seccomp_call *out, bool *spare)
 {
 	if (idx >= sizeof(wanted) / sizeof(wanted[0]))
 		return false;
-	*out = call_of(&wanted[idx]);
+	*out = seccomp_call_of(&wanted[idx]);
 	*spare = wanted[idx].need == NEED_NOT;
 	return true;
 }
 
-static bool copes(const struct wanted *w, const struct seccomp_needs *needs, uint32_t ret)
+static bool accepts_result(const struct wanted *w, const struct seccomp_needs *needs, uint32_t ret)
 {
 	uint32_t data = ret & SECCOMP_RET_DATA;
 
@@ -202,7 +202,7 @@ static bool copes(const struct wanted *w, const struct seccomp_needs *needs, uin
 	case SECCOMP_RET_LOG:
 		return true;
 	case SECCOMP_RET_ERRNO:
-		if (!data) /* would look as if it had been done */
+		if (!data) /* would seem to have been done */
 			return false;
 		return w->need == NEED_NOT || (w->need == NEED_ELSE && data == ENOSYS) ||
 		       (w->need == NEED_RSEQ && !needs->rseq);
@@ -212,7 +212,7 @@ static bool copes(const struct wanted *w, const struct seccomp_needs *needs, uin
 }
 
 /* ret: NULL, it is not known. */
-static void say_no(const char *name, const uint32_t *ret, char *why, size_t cap)
+static void describe_refusal(const char *name, const uint32_t *ret, char *why, size_t cap)
 {
 	const char *what = "may kill the program for", *error = "";
 	char buf[64];
@@ -235,10 +235,10 @@ static void say_no(const char *name, const uint32_t *ret, char *why, size_t cap)
 		 what, name, error);
 }
 
-static int judge_call(struct seccomp_scratch *scratch, const struct seccomp_prog *progs, uint32_t cnt,
+static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog *progs, uint32_t cnt,
 		      const struct wanted *w, const struct seccomp_needs *needs, char *why, size_t cap)
 {
-	struct seccomp_call call = call_of(w);
+	struct seccomp_call call = seccomp_call_of(w);
 	struct seccomp_answers all = { .ret = { SECCOMP_RET_ALLOW }, .cnt = 1 }, one;
 	uint32_t i;
 
@@ -250,16 +250,16 @@ static int judge_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 			seccomp_eval__both(&all, &one, &all);
 	}
 	for (i = 0; i < all.cnt; i++)
-		if (!copes(w, needs, all.ret[i])) {
-			say_no(w->name, &all.ret[i], why, cap);
+		if (!accepts_result(w, needs, all.ret[i])) {
+			describe_refusal(w->name, &all.ret[i], why, cap);
 			return -EPERM;
 		}
 	if (all.any)
-		say_no(w->name, NULL, why, cap);
+		describe_refusal(w->name, NULL, why, cap);
 	return all.any ? -EPERM : 0;
 }
 
-int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt,
+int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt,
 			 const struct seccomp_needs *needs, char *why, size_t cap)
 {
 	struct seccomp_scratch *scratch;
@@ -278,7 +278,7 @@ int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt,
 		return -ENOMEM;
 	}
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !err; i++)
-		err = judge_call(scratch, progs, cnt, &wanted[i], needs, why, cap);
+		err = check_call(scratch, progs, cnt, &wanted[i], needs, why, cap);
 	seccomp_scratch__free(scratch);
 	return err;
 }
@@ -305,7 +305,7 @@ static int read_filter(pid_t tid, uint32_t idx, struct seccomp_prog *out)
 	return 0;
 }
 
-int seccomp_judge__thread(pid_t tid, const struct seccomp_needs *needs, char *why, size_t cap)
+int seccomp_check__thread(pid_t tid, const struct seccomp_needs *needs, char *why, size_t cap)
 {
 	struct seccomp_prog progs[FILTERS_MAX];
 	uint32_t cnt = 0, i;
@@ -314,7 +314,7 @@ int seccomp_judge__thread(pid_t tid, const struct seccomp_needs *needs, char *wh
 	while (cnt < FILTERS_MAX && !(err = read_filter(tid, cnt, &progs[cnt])))
 		cnt++;
 	if (cnt && err == -ENOENT) {
-		err = seccomp_judge__progs(progs, cnt, needs, why, cap);
+		err = seccomp_check__progs(progs, cnt, needs, why, cap);
 	} else {
 		err = err ? err : -E2BIG;
 		snprintf(why, cap,

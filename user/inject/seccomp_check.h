@@ -4,8 +4,8 @@
  * agent's constructor and its thread make, or answer it with an error that these cope with. A filter that is
  * not understood, or whose answer hangs on what is not known beforehand, is a no.
  */
-#ifndef INJECT_SECCOMP_JUDGE_H
-#define INJECT_SECCOMP_JUDGE_H
+#ifndef INJECT_SECCOMP_CHECK_H
+#define INJECT_SECCOMP_CHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,15 +18,15 @@ struct seccomp_needs {
 };
 
 /* The filters, the oldest first. 0; -EPERM: no (why: a sentence); -ENOMEM. */
-int seccomp_judge__progs(const struct seccomp_prog *progs, uint32_t cnt,
+int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt,
 			 const struct seccomp_needs *needs, char *why, size_t cap);
 
 /* The same for a thread that the caller traces and that is stopped; also other errors, where its filters cannot be
  * read. */
-int seccomp_judge__thread(pid_t tid, const struct seccomp_needs *needs, char *why, size_t cap);
+int seccomp_check__thread(pid_t tid, const struct seccomp_needs *needs, char *why, size_t cap);
 
 /* The idx-th call that an injection, or the agent after it, makes or may make. *spare: any error will do. False:
  * there are no more. */
-bool seccomp_judge__call(uint32_t idx, struct seccomp_call *out, bool *spare);
+bool seccomp_check__call(uint32_t idx, struct seccomp_call *out, bool *spare);
 
-#endif /* INJECT_SECCOMP_JUDGE_H */
+#endif /* INJECT_SECCOMP_CHECK_H */

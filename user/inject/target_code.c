@@ -82,14 +82,9 @@ static const char *const busy_names[] = {
 struct libc_facts {
 	uint64_t busy[BUSY_CNT], busy_end[BUSY_CNT];
 	uint64_t dlopen, old_dlopen, swab, restore_rt;
-	uint64_t errno_slot; /* holds errno's place in the thread's static TLS block */
-	uint64_t libc;       /* 1: libc itself, not libdl or libpthread */
-};
-
-struct found_syms {
-	uint64_t busy[BUSY_CNT];
-	uint64_t dlopen, old_dlopen, swab, errno_location;
-	bool malloc, free, libc;
+	uint64_t errno_slot;     /* holds errno's place in the thread's static TLS block */
+	uint64_t errno_location; /* the function */
+	uint64_t libc;           /* 1: libc itself, not libdl or libpthread */
 };
 
 static void take_address(uint64_t *to, const struct elf_sym *sym, const char *name)
@@ -100,7 +95,7 @@ static void take_address(uint64_t *to, const struct elf_sym *sym, const char *na
 
 static bool take_libc_symbol(const struct elf_sym *sym, void *arg)
 {
-	struct found_syms *f = arg;
+	struct libc_facts *f = arg;
 	size_t i;
 
 	if (!sym->defined || !sym->name[0] || sym->type != STT_FUNC)
@@ -111,19 +106,23 @@ static bool take_libc_symbol(const struct elf_sym *sym, void *arg)
 	take_address(&f->old_dlopen, sym, "__libc_dlopen_mode");
 	take_address(&f->swab, sym, "swab");
 	take_address(&f->errno_location, sym, "__errno_location");
-	f->libc |= !strcmp(sym->name, "gnu_get_libc_version");
+	if (!strcmp(sym->name, "gnu_get_libc_version"))
+		f->libc = 1;
 	return true;
 }
 
+#define HAS_MALLOC 1
+#define HAS_FREE 2
+
 static bool take_malloc(const struct elf_sym *sym, void *arg)
 {
-	struct found_syms *f = arg;
+	uint8_t *has = arg;
 
-	if (!sym->defined || sym->type != STT_FUNC)
-		return true;
-	f->malloc |= !strcmp(sym->name, "malloc");
-	f->free |= !strcmp(sym->name, "free");
-	return !(f->malloc && f->free);
+	if (sym->defined && sym->type == STT_FUNC)
+		*has |= !strcmp(sym->name, "malloc") ? HAS_MALLOC :
+			!strcmp(sym->name, "free")   ? HAS_FREE :
+						       0;
+	return *has != (HAS_MALLOC | HAS_FREE);
 }
 
 /* ---- single facts; they are found in a child (elf_child.h) ---- */
@@ -165,33 +164,26 @@ static uint64_t find_errno_slot(const struct elf_file *ef, uint64_t func)
 
 static int learn_libc(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
 {
-	struct found_syms s = { .libc = false };
 	struct libc_facts f = { .libc = 0 };
 	size_t i;
 
 	(void)arg;
-	elf_file__for_each_sym(ef, take_libc_symbol, &s);
+	elf_file__for_each_sym(ef, take_libc_symbol, &f);
 	for (i = 0; i < BUSY_CNT; i++)
-		if (s.busy[i] && !elf_file__func_range(ef, s.busy[i], &f.busy[i], &f.busy_end[i]))
+		if (f.busy[i] && !elf_file__func_range(ef, f.busy[i], &f.busy[i], &f.busy_end[i]))
 			f.busy[i] = 0;
-	f.dlopen = s.dlopen;
-	f.old_dlopen = s.old_dlopen;
-	f.swab = s.swab;
-	f.restore_rt = s.libc ? find_restore_rt(ef) : 0;
-	f.errno_slot = s.libc ? find_errno_slot(ef, s.errno_location) : 0;
-	f.libc = s.libc;
+	f.restore_rt = f.libc ? find_restore_rt(ef) : 0;
+	f.errno_slot = f.libc ? find_errno_slot(ef, f.errno_location) : 0;
 	return elf_answer__give(&f, sizeof(f), out, len);
 }
 
 static int learn_allocator(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
 {
-	struct found_syms s = { .libc = false };
-	uint8_t both;
+	uint8_t has = 0;
 
 	(void)arg;
-	elf_file__for_each_sym(ef, take_malloc, &s);
-	both = s.malloc && s.free;
-	return elf_answer__give(&both, sizeof(both), out, len);
+	elf_file__for_each_sym(ef, take_malloc, &has);
+	return elf_answer__give(&has, sizeof(has), out, len);
 }
 
 /* The loader: no more than where it is. */
@@ -223,38 +215,6 @@ static uint64_t loader_base(pid_t pid)
 
 /* ---- objects ---- */
 
-/* The file of an executable mapping as the next object, and its answer; it counts when the caller says so. NULL: it
- * cannot be read. */
-static struct code_object *ask_object(pid_t pid, const struct proc_maps *maps, uint32_t idx,
-				      const struct elf_question *q, struct target_code *cp,
-				      struct elf_answer *answer)
-{
-	const struct proc_map *map = &maps->items[idx];
-	struct code_object *o = &cp->objs[cp->obj_cnt];
-	struct mapped_file mf;
-	uint32_t i;
-
-	if (cp->obj_cnt == CODE_OBJECTS_MAX || mapped_file__ask(pid, map, q, &mf))
-		return NULL;
-	*o = (struct code_object){ .start = map->start,
-				   .end = map->end,
-				   .load_bias = mf.load_bias,
-				   .fd = mf.fd,
-				   .outline = mf.answer.outline };
-	*answer = mf.answer;
-	for (i = idx + 1; i < maps->cnt; i++)
-		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
-			o->end = maps->items[i].end;
-	return o;
-}
-
-static void drop_object(struct code_object *o)
-{
-	if (o->fd > 0)
-		close(o->fd);
-	memset(o, 0, sizeof(*o));
-}
-
 static bool is_base(const struct proc_map *map, const char *stem)
 {
 	const char *base = proc_map__base(map);
@@ -263,10 +223,9 @@ static bool is_base(const struct proc_map *map, const char *stem)
 	return !strncmp(base, stem, n) && (base[n] == '-' || base[n] == '.');
 }
 
-/* Which of the fixed kinds a mapping is; -1: none. */
-static int object_kind(const struct proc_maps *maps, uint32_t idx, uint64_t base)
+/* What the file of a mapping may be. */
+static enum code_kind object_kind(const struct proc_maps *maps, const struct proc_map *map, uint64_t base)
 {
-	const struct proc_map *map = &maps->items[idx];
 	uint32_t i;
 
 	for (i = 0; i < maps->cnt; i++)
@@ -274,7 +233,7 @@ static int object_kind(const struct proc_maps *maps, uint32_t idx, uint64_t base
 			return CODE_LOADER;
 	if (is_base(map, "libc") || is_base(map, "libpthread") || is_base(map, "libdl"))
 		return CODE_LIBC;
-	return -1;
+	return CODE_ALLOCATOR;
 }
 
 static void take_busy(struct target_code *cp, const struct code_object *o, const struct libc_facts *f)
@@ -318,55 +277,60 @@ static void take_libc(pid_t pid, struct target_code *cp, const struct code_objec
 }
 
 /* Another file that defines malloc and free was loaded to be asked before libc. */
-static void take_allocators(pid_t pid, const struct proc_maps *maps, uint64_t base,
-			    struct target_code *cp)
+static bool is_allocator(const struct elf_answer *a)
 {
-	uint64_t spent_ns = 0;
-	const struct elf_question q = { .fn = learn_allocator, .spent_ns = &spent_ns };
-	struct elf_answer answer;
-	struct code_object *o;
-	uint8_t both;
+	uint8_t has;
+
+	return elf_answer__get(a, &has, sizeof(has)) && has == (HAS_MALLOC | HAS_FREE);
+}
+
+/* Adds the file of an executable mapping, unless it cannot be read or is nothing of interest. */
+static void add_object(pid_t pid, const struct proc_maps *maps, uint32_t idx, enum code_kind kind,
+		       const struct elf_question *q, struct target_code *out)
+{
+	const struct proc_map *map = &maps->items[idx];
+	struct code_object *o = &out->objs[out->obj_cnt];
+	struct mapped_file mf;
 	uint32_t i;
 
-	for (i = 0; i < maps->cnt; i++) {
-		if (!proc_maps__is_first(maps, i) || object_kind(maps, i, base) >= 0)
-			continue;
-		o = ask_object(pid, maps, i, &q, cp, &answer);
-		if (!o)
-			continue;
-		if (elf_answer__get(&answer, &both, sizeof(both)) && both) {
-			o->kind = CODE_ALLOCATOR;
-			cp->obj_cnt++;
-			pr_debug("process %d: %s is an allocator", pid, maps->items[i].path);
-		} else {
-			drop_object(o);
-		}
-		elf_answer__clear(&answer);
+	if (out->obj_cnt == CODE_OBJECTS_MAX || mapped_file__ask(pid, map, q, &mf))
+		return;
+	if (kind == CODE_ALLOCATOR && !is_allocator(&mf.answer)) {
+		mapped_file__clear(&mf);
+		return;
 	}
+	*o = (struct code_object){ .kind = kind,
+				   .start = map->start,
+				   .end = map->end,
+				   .load_bias = mf.load_bias,
+				   .fd = mf.fd,
+				   .outline = mf.answer.outline };
+	for (i = idx + 1; i < maps->cnt; i++)
+		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
+			o->end = maps->items[i].end;
+	out->obj_cnt++;
+	if (kind == CODE_LIBC)
+		take_libc(pid, out, o, &mf.answer);
+	elf_answer__clear(&mf.answer); /* the descriptor is the object's now */
 }
 
 static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base, struct target_code *out)
 {
-	const struct elf_question libc = { .fn = learn_libc }, loader = { .fn = learn_nothing };
-	struct elf_answer answer;
-	struct code_object *o;
-	uint32_t i;
-	int kind;
+	uint64_t spent_ns = 0;
+	const struct elf_question questions[] = {
+		[CODE_LOADER] = { .fn = learn_nothing },
+		[CODE_LIBC] = { .fn = learn_libc },
+		[CODE_ALLOCATOR] = { .fn = learn_allocator, .spent_ns = &spent_ns },
+	};
+	enum code_kind kind;
+	uint32_t i, pass;
 
-	for (i = 0; i < maps->cnt; i++) {
-		kind = proc_maps__is_first(maps, i) ? object_kind(maps, i, base) : -1;
-		if (kind < 0)
-			continue;
-		o = ask_object(pid, maps, i, kind == CODE_LIBC ? &libc : &loader, out, &answer);
-		if (!o)
-			continue;
-		o->kind = (enum code_kind)kind;
-		out->obj_cnt++;
-		if (kind == CODE_LIBC)
-			take_libc(pid, out, o, &answer);
-		elf_answer__clear(&answer);
-	}
-	take_allocators(pid, maps, base, out);
+	for (pass = 0; pass < 2; pass++) /* allocators come last, since there is a limit */
+		for (i = 0; i < maps->cnt; i++) {
+			kind = object_kind(maps, &maps->items[i], base);
+			if (proc_maps__is_first(maps, i) && (kind == CODE_ALLOCATOR) == (pass == 1))
+				add_object(pid, maps, i, kind, &questions[kind], out);
+		}
 }
 
 static const char *missing_part(const struct target_code *cp, uint64_t base)
@@ -408,7 +372,8 @@ void target_code__clear(struct target_code *cp)
 	uint32_t i;
 
 	for (i = 0; i < cp->obj_cnt; i++)
-		drop_object(&cp->objs[i]);
+		if (cp->objs[i].fd > 0)
+			close(cp->objs[i].fd);
 	memset(cp, 0, sizeof(*cp));
 }
 

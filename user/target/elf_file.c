@@ -27,14 +27,21 @@
 
 /* ---- addresses ---- */
 
-uint64_t elf_file__addr_to_off(const struct elf_file *ef, uint64_t addr)
+static const struct elf_seg *segment_at(const struct elf_file *ef, uint64_t addr)
 {
 	uint32_t i;
 
 	for (i = 0; i < ef->seg_cnt; i++)
 		if (addr >= ef->segs[i].addr && addr - ef->segs[i].addr < ef->segs[i].file_sz)
-			return ef->segs[i].off + (addr - ef->segs[i].addr);
-	return UINT64_MAX;
+			return &ef->segs[i];
+	return NULL;
+}
+
+uint64_t elf_file__addr_to_off(const struct elf_file *ef, uint64_t addr)
+{
+	const struct elf_seg *seg = segment_at(ef, addr);
+
+	return seg ? seg->off + (addr - seg->addr) : UINT64_MAX;
 }
 
 uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off)
@@ -49,24 +56,12 @@ uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off)
 
 const uint8_t *elf_file__bytes(const struct elf_file *ef, uint64_t addr, uint64_t len, uint64_t *avail)
 {
-	uint32_t i;
+	const struct elf_seg *seg = segment_at(ef, addr);
+	uint64_t rest = seg ? seg->file_sz - (addr - seg->addr) : 0;
 
 	if (avail)
-		*avail = 0;
-	for (i = 0; i < ef->seg_cnt; i++) {
-		const struct elf_seg *seg = &ef->segs[i];
-		uint64_t rest;
-
-		if (addr < seg->addr || addr - seg->addr >= seg->file_sz)
-			continue;
-		rest = seg->file_sz - (addr - seg->addr);
-		if (len > rest)
-			return NULL;
-		if (avail)
-			*avail = rest;
-		return ef->map + seg->off + (addr - seg->addr);
-	}
-	return NULL;
+		*avail = len <= rest ? rest : 0;
+	return seg && len <= rest ? ef->map + seg->off + (addr - seg->addr) : NULL;
 }
 
 bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, uint64_t *len, bool *exec)
@@ -81,12 +76,9 @@ bool elf_file__segment(const struct elf_file *ef, uint32_t i, uint64_t *addr, ui
 
 bool elf_file__is_text(const struct elf_file *ef, uint64_t addr)
 {
-	uint32_t i;
+	const struct elf_seg *seg = segment_at(ef, addr);
 
-	for (i = 0; i < ef->seg_cnt; i++)
-		if (addr >= ef->segs[i].addr && addr - ef->segs[i].addr < ef->segs[i].file_sz)
-			return ef->segs[i].exec;
-	return false;
+	return seg && seg->exec;
 }
 
 /* ---- notes ---- */
@@ -166,47 +158,13 @@ static void find_symtab(struct elf_file *ef)
 	}
 }
 
-struct dyn_facts {
-	uint64_t symtab, strtab, str_sz, hash, gnu_hash;
-	uint64_t rela, rela_sz, jmprel, jmprel_sz;
+/* What PT_DYNAMIC has; 0: nothing of this. */
+struct dynamic {
+	uint64_t value[DT_NUM]; /* by tag */
+	uint64_t gnu_hash;
 };
 
-static void dyn_facts__set(struct dyn_facts *d, const Elf64_Dyn *dyn)
-{
-	switch (dyn->d_tag) {
-	case DT_SYMTAB:
-		d->symtab = dyn->d_un.d_ptr;
-		break;
-	case DT_STRTAB:
-		d->strtab = dyn->d_un.d_ptr;
-		break;
-	case DT_STRSZ:
-		d->str_sz = dyn->d_un.d_val;
-		break;
-	case DT_HASH:
-		d->hash = dyn->d_un.d_ptr;
-		break;
-	case DT_GNU_HASH:
-		d->gnu_hash = dyn->d_un.d_ptr;
-		break;
-	case DT_RELA:
-		d->rela = dyn->d_un.d_ptr;
-		break;
-	case DT_RELASZ:
-		d->rela_sz = dyn->d_un.d_val;
-		break;
-	case DT_JMPREL:
-		d->jmprel = dyn->d_un.d_ptr;
-		break;
-	case DT_PLTRELSZ:
-		d->jmprel_sz = dyn->d_un.d_val;
-		break;
-	default:
-		break;
-	}
-}
-
-static bool find_dyn_facts(const struct elf_file *ef, struct dyn_facts *d)
+static bool read_tags(const struct elf_file *ef, struct dynamic *d)
 {
 	Elf_Data *data = NULL;
 	const Elf64_Dyn *dyn;
@@ -219,8 +177,12 @@ static bool find_dyn_facts(const struct elf_file *ef, struct dyn_facts *d)
 		data = elf_getdata_rawchunk(ef->elf, (int64_t)ef->phdrs[i].p_offset,
 					    ef->phdrs[i].p_filesz, ELF_T_DYN);
 	dyn = data ? data->d_buf : NULL;
-	for (i = 0; dyn && i < data->d_size / sizeof(*dyn) && dyn[i].d_tag != DT_NULL; i++)
-		dyn_facts__set(d, &dyn[i]);
+	for (i = 0; dyn && i < data->d_size / sizeof(*dyn) && dyn[i].d_tag != DT_NULL; i++) {
+		if (dyn[i].d_tag > 0 && dyn[i].d_tag < DT_NUM)
+			d->value[dyn[i].d_tag] = dyn[i].d_un.d_val;
+		else if (dyn[i].d_tag == DT_GNU_HASH)
+			d->gnu_hash = dyn[i].d_un.d_ptr;
+	}
 	return dyn;
 }
 
@@ -257,18 +219,19 @@ static uint64_t gnu_hash_cnt(const struct elf_file *ef, uint64_t addr)
 	return last + 1;
 }
 
-static uint64_t dynsym_cnt(const struct elf_file *ef, const struct dyn_facts *d)
+static uint64_t dynsym_cnt(const struct elf_file *ef, const struct dynamic *d)
 {
 	Elf_Scn *scn = NULL;
 	const uint8_t *hash;
 	GElf_Shdr sh;
 
 	while ((scn = elf_nextscn(ef->elf, scn)))
-		if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_DYNSYM && sh.sh_addr == d->symtab)
+		if (gelf_getshdr(scn, &sh) && sh.sh_type == SHT_DYNSYM &&
+		    sh.sh_addr == d->value[DT_SYMTAB])
 			return sh.sh_size / sizeof(Elf64_Sym);
 	if (d->gnu_hash)
 		return gnu_hash_cnt(ef, d->gnu_hash);
-	hash = elf_file__bytes(ef, d->hash, 8, NULL);
+	hash = elf_file__bytes(ef, d->value[DT_HASH], 8, NULL);
 	return hash ? word_at(hash, 1) : 0;
 }
 
@@ -290,21 +253,21 @@ static const void *table_at(const struct elf_file *ef, uint64_t addr, Elf_Type t
 
 static void read_dynamic(struct elf_file *ef)
 {
-	struct dyn_facts d;
+	struct dynamic d;
 	const uint8_t *str;
 
-	if (!find_dyn_facts(ef, &d))
+	if (!read_tags(ef, &d))
 		return;
-	ef->rela_cnt = d.rela_sz / sizeof(Elf64_Rela);
-	ef->rela = table_at(ef, d.rela, ELF_T_RELA, &ef->rela_cnt);
-	ef->jmprel_cnt = d.jmprel_sz / sizeof(Elf64_Rela);
-	ef->jmprel = table_at(ef, d.jmprel, ELF_T_RELA, &ef->jmprel_cnt);
-	str = elf_file__bytes(ef, d.strtab, d.str_sz, NULL);
-	if (!str || !d.symtab)
+	ef->rela_cnt = d.value[DT_RELASZ] / sizeof(Elf64_Rela);
+	ef->rela = table_at(ef, d.value[DT_RELA], ELF_T_RELA, &ef->rela_cnt);
+	ef->jmprel_cnt = d.value[DT_PLTRELSZ] / sizeof(Elf64_Rela);
+	ef->jmprel = table_at(ef, d.value[DT_JMPREL], ELF_T_RELA, &ef->jmprel_cnt);
+	str = elf_file__bytes(ef, d.value[DT_STRTAB], d.value[DT_STRSZ], NULL);
+	if (!str || !d.value[DT_SYMTAB])
 		return;
 	ef->dynsym.cnt = dynsym_cnt(ef, &d);
-	ef->dynsym.syms = table_at(ef, d.symtab, ELF_T_SYM, &ef->dynsym.cnt);
-	set_names(&ef->dynsym, str, d.str_sz);
+	ef->dynsym.syms = table_at(ef, d.value[DT_SYMTAB], ELF_T_SYM, &ef->dynsym.cnt);
+	set_names(&ef->dynsym, str, d.value[DT_STRSZ]);
 }
 
 bool elf_symtab__walk(const struct elf_symtab *st, bool (*fn)(const struct elf_sym *sym, void *arg),

@@ -66,52 +66,31 @@ static int add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, bo
 	return 0;
 }
 
-/* One attempt. -EAGAIN: the links did not agree, somebody was at work. */
-static int walk_list(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ops)
+/*
+ * One attempt, from the list's beginning to its end; with `seen` from its end, where operators are added, to one that
+ * is known. -EAGAIN: the links did not agree, somebody was at work.
+ */
+static int walk_list(pid_t pid, uint64_t head, bool old_abi, const struct live_ops_seen *seen,
+		     struct raw_ops *ops)
 {
 	size_t want = 16 + (old_abi ? 16u : 64u);
-	uint64_t at, prev = head;
-	struct node node;
-	int err;
-
-	ops->cnt = 0;
-	err = remote__read(pid, head, &node, 16);
-	if (err)
-		return err;
-	for (at = node.next; at != head; at = node.next) {
-		if (ops->cnt == LIMIT_LIVE_OPS)
-			return -E2BIG;
-		err = remote__read(pid, at, &node, want);
-		if (err)
-			return err == -EFAULT ? -EAGAIN : err;
-		if (node.prev != prev)
-			return -EAGAIN;
-		err = add_raw(ops, at, &node, old_abi);
-		if (err)
-			return err;
-		prev = at;
-	}
-	return 0;
-}
-
-/* From the list's end, where operators are added, to one that is known. */
-static int walk_list_back(pid_t pid, uint64_t head, const struct live_ops_seen *seen, struct raw_ops *ops)
-{
-	size_t want = 16 + (seen->old_string_abi ? 16u : 64u);
-	uint64_t at, next = head;
+	uint64_t at = head, before;
 	struct node node;
 	int err = remote__read(pid, head, &node, 16);
 
-	for (at = node.prev; !err && at != head && !seen->known(seen->arg, at + 16); at = node.prev) {
-		if (ops->cnt == NEWEST_MAX)
+	ops->cnt = 0;
+	while (!err) {
+		before = at;
+		at = seen ? node.prev : node.next;
+		if (at == head || (seen && seen->known(seen->arg, at + 16)))
+			return 0;
+		if (ops->cnt == (seen ? NEWEST_MAX : LIMIT_LIVE_OPS))
 			return -E2BIG;
 		err = remote__read(pid, at, &node, want);
-		if (err)
-			return err == -EFAULT ? -EAGAIN : err;
-		if (node.next != next)
+		if (err == -EFAULT || (!err && (seen ? node.next : node.prev) != before))
 			return -EAGAIN;
-		err = add_raw(ops, at, &node, seen->old_string_abi);
-		next = at;
+		if (!err)
+			err = add_raw(ops, at, &node, old_abi);
 	}
 	return err;
 }
@@ -220,7 +199,7 @@ static int read_table(pid_t pid, uint64_t head, bool old_abi, struct raw_ops *ra
 	int err, tries = 0;
 
 	do {
-		err = walk_list(pid, head, old_abi, raw);
+		err = walk_list(pid, head, old_abi, NULL, raw);
 	} while (err == -EAGAIN && ++tries < WALK_TRIES);
 	if (!err && !raw->cnt)
 		err = -ENOENT;
@@ -455,7 +434,7 @@ int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt,
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	err = head ? walk_list_back(pid, head, seen, &raw) : -ENOENT;
+	err = head ? walk_list(pid, head, seen->old_string_abi, seen, &raw) : -ENOENT;
 	if (!err && raw.cnt)
 		err = name_all(pid, seen->old_string_abi, &raw, out, &bad);
 	free(raw.items);

@@ -13,7 +13,7 @@ PARTS = {
     "target": ({"base"}, ("libelf.h", "gelf.h", "elf.h")),
     "inject": ({"base", "target"}, ()),
     "code": ({"base", "target"}, ("capstone/", "elf.h")),
-    "plan": ({"base", "args", "target", "code"}, ("elf.h",)),
+    "plan": ({"base", "args", "target", "code"}, ("elf.h", "zlib.h")),
     "probe": ({"base"}, ("bpf/", "linux/", "ptbpf.skel.h")),
     "cupti": ({"base"}, ()),
     "capture": ({"base"}, ("zstd.h", "zlib.h")),

@@ -33,7 +33,7 @@ static const struct row {
 	const char *locations;
 	uint8_t result_loc, stack_words, unplaced, late;
 } rows[] = {
-	/* add.Tensor, and in place: the result is the argument */
+	/* add.Tensor, and in location: the result is the argument */
 	{ "at::Tensor const&, at::Tensor const&, c10::Scalar const&",
 	  "(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", OPTIONAL_STD, "rsi rdx rcx",
 	  0, 0, 0, 0 },
@@ -253,7 +253,7 @@ static void test_results(void)
 
 static void test_late(void)
 {
-	static const struct arg_late_location places[3] = {
+	static const struct arg_late_location locations[3] = {
 		{ .found = true, .in_memory = true, .reg = PTB_REG_RSP, .disp = 24 },
 		{ .found = false },
 		{ .found = true, .reg = PTB_REG_R12 },
@@ -264,7 +264,7 @@ static void test_late(void)
 	CU_ASSERT_FATAL(compile("double, std::optional<double>, double",
 				"(float a, float? b, float c) -> ()", OPTIONAL_STD, &c));
 	CU_ASSERT(c.late_cnt == 3 && c.unplaced == 0);
-	arg_prog__late(&c, places, &late);
+	arg_prog__late(&c, locations, &late);
 	CU_ASSERT(c.unplaced == 1 && c.prog.ops[1].op == PTB_ARG_UNKNOWN);
 	CU_ASSERT(c.prog.ops[0].op == PTB_ARG_LATE && c.prog.ops[0].aux == 0);
 	CU_ASSERT(c.prog.ops[2].op == PTB_ARG_LATE && c.prog.ops[2].aux == 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Way B on a made-up library: whole texts, tails, two readings, namespaces, texts that are none. */
+/* Schema texts of a made-up library: whole texts, tails, two readings, namespaces, texts that are none. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -374,20 +374,6 @@ int exit_sites__find(struct exit_finder *x, struct flow *f,
 	return 0;
 }
 
-/* Behind a node: does work follow? x->work marks by now what leads to work. */
-static bool work_follows(const struct exit_finder *x, const struct flow *f, uint32_t node)
-{
-	const struct flow_node *n = &f->nodes[node];
-	uint32_t i, to;
-
-	for (i = 0; i < FLOW_SUCC_MAX(n); i++) {
-		to = flow__succ(f, n, i);
-		if (to != FLOW_NONE && x->work[to])
-			return true;
-	}
-	return false;
-}
-
 int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out)
 {
 	bool any = false;
@@ -401,7 +387,8 @@ int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_si
 	if (err)
 		return err;
 	for (i = 0; i < f->cnt; i++) {
-		x->last[i] = x->last[i] && !work_follows(x, f, i);
+		x->last[i] = x->last[i] &&
+			     !flow__leads_to(f, i, x->work); /* work marks by now what leads to work */
 		any |= x->last[i];
 	}
 	if (any) /* else all work is in a loop */

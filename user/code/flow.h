@@ -87,6 +87,9 @@ uint32_t flow__at(const struct flow *f, uint64_t addr);
 /* Marks in seen[0..cnt) all nodes reachable from the marked ones (forward or backward). -ENOMEM. */
 int flow__reach(struct flow *f, uint8_t *seen, bool backward);
 
+/* Can a marked node follow at once? */
+bool flow__leads_to(const struct flow *f, uint32_t node, const uint8_t *marks);
+
 /* Successors of n are flow__succ(f, n, 0 .. FLOW_SUCC_MAX(n) - 1), some of them FLOW_NONE. */
 #define FLOW_SUCC_MAX(n) (2 + (n)->table_cnt)
 static inline uint32_t flow__succ(const struct flow *f, const struct flow_node *n, uint32_t i)

@@ -336,3 +336,13 @@ enum leaf_end leaf_run__go(struct leaf_run *r, uint64_t entry)
 	}
 	return LEAF_LOST;
 }
+
+enum leaf_end leaf_run__call(struct leaf_run *r, uint64_t entry, uint64_t arg0, uint64_t arg1,
+			     uint64_t arg2)
+{
+	leaf_run__reset(r);
+	r->reg[arch.arg[0]] = arg0;
+	r->reg[arch.arg[1]] = arg1;
+	r->reg[arch.arg[2]] = arg2;
+	return entry ? leaf_run__go(r, entry) : LEAF_LOST;
+}

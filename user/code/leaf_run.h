@@ -75,9 +75,12 @@ struct leaf_run {
 	uint8_t stack[LEAF_STACK], stack_known[LEAF_STACK / 8];
 };
 
-/* Prepares for a run: all registers 0, nothing read. Keeps what is the caller's. */
+/* Prepares for a run: all registers 0, nothing read. Keeps what is the caller's. Then runs the function. */
 void leaf_run__reset(struct leaf_run *r);
 enum leaf_end leaf_run__go(struct leaf_run *r, uint64_t entry);
+/* Both, with up to three arguments; entry 0: LEAF_LOST. */
+enum leaf_end leaf_run__call(struct leaf_run *r, uint64_t entry, uint64_t arg0, uint64_t arg1,
+			     uint64_t arg2);
 
 /* Of the architecture: one instruction that is no branch; false: it is not understood. */
 bool leaf_insn__step(struct leaf_run *r, const struct insn *in);

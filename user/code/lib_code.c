@@ -203,6 +203,16 @@ static bool src_returns(void *arg, uint64_t callee)
 	return !(lib_code__callee(arg, callee) & CALLEE_NORETURN);
 }
 
+bool lib_code__decode(const struct lib_code *lc, struct insn_decoder *dec, uint64_t addr,
+		      uint64_t end, struct insn *out)
+{
+	uint64_t avail;
+	const uint8_t *p = src_text((void *)lc, addr, &avail);
+
+	return p && addr < end &&
+	       insn_decoder__decode(dec, p, avail < end - addr ? avail : end - addr, addr, out);
+}
+
 const uint8_t *lib_code__data(const struct lib_code *lc, uint64_t addr, uint64_t len)
 {
 	return elf_file__bytes(lc->ef, addr, len, NULL);
@@ -462,6 +472,16 @@ uint32_t lib_code__callee(struct lib_code *lc, uint64_t target)
 	}
 	hashmap__put(&lc->callees, target, 0, flags);
 	return flags;
+}
+
+uint32_t lib_code__find_call(struct lib_code *lc, const struct flow *f, uint32_t flags)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->cnt; i++)
+		if (lib_code__calls(lc, &f->nodes[i].in, flags))
+			return i;
+	return FLOW_NONE;
 }
 
 /* ---- literals ---- */

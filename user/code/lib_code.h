@@ -84,6 +84,15 @@ void lib_code__free(struct lib_code *lc);
 /* CALLEE_* of a call's target, looking through the PLT. */
 uint32_t lib_code__callee(struct lib_code *lc, uint64_t target);
 
+/* Is it a direct call of a function with one of the flags? */
+static inline bool lib_code__calls(struct lib_code *lc, const struct insn *in, uint32_t flags)
+{
+	return in->cls == INSN_CALL && lib_code__callee(lc, in->target) & flags;
+}
+
+/* The first such call in the graph, FLOW_NONE: there is none. */
+uint32_t lib_code__find_call(struct lib_code *lc, const struct flow *f, uint32_t flags);
+
 /* Address of an exported function by its mangled name, 0: not defined here. */
 uint64_t lib_code__function(const struct lib_code *lc, const char *name);
 
@@ -108,6 +117,10 @@ void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_
 
 /* Sets the names of a list of addresses, sorted by address, that have a symbol. */
 void lib_code__name_addrs(const struct lib_code *lc, struct addr_name *list, uint32_t cnt);
+
+/* Decodes the instruction at addr, which must end before `end`; false: there is none. */
+bool lib_code__decode(const struct lib_code *lc, struct insn_decoder *dec, uint64_t addr,
+		      uint64_t end, struct insn *out);
 
 /* Constant data of the file; NULL when out of it. */
 const uint8_t *lib_code__data(const struct lib_code *lc, uint64_t addr, uint64_t len);

@@ -4,7 +4,7 @@
 
 #define TRACK_MAX 128 /* instructions inspected */
 
-static uint32_t step_back(const struct flow *f, uint32_t at)
+static uint32_t last_before(const struct flow *f, uint32_t at)
 {
 	const struct flow_node *n = &f->nodes[at];
 
@@ -20,7 +20,7 @@ enum reg_value reg_track__before(const struct flow *f, uint32_t node, uint8_t re
 	for (i = 0; i < TRACK_MAX; i++) {
 		const struct insn *in;
 
-		at = step_back(f, at);
+		at = last_before(f, at);
 		if (at == FLOW_NONE)
 			return VALUE_UNKNOWN;
 		in = &f->nodes[at].in;

@@ -32,7 +32,7 @@ static void set_optional(struct ptb_arg_op *op, uint8_t abi, uint8_t size, uint8
 }
 
 static struct ptb_arg_op pointer(uint8_t opcode, const struct arg_type *t,
-				 const struct arg_place *pl, uint8_t size, uint8_t align)
+				 const struct arg_location *pl, uint8_t size, uint8_t align)
 {
 	struct ptb_arg_op op = new_op(opcode, PTB_VAL_UNKNOWN);
 
@@ -52,7 +52,7 @@ static struct ptb_arg_op opaque(uint8_t what, const struct arg_type *t, uint8_t 
 }
 
 /* int and float: one word, or the word and its flag. */
-static struct ptb_arg_op word(uint8_t as, const struct arg_type *t, const struct arg_place *pl)
+static struct ptb_arg_op word(uint8_t as, const struct arg_type *t, const struct arg_location *pl)
 {
 	struct ptb_arg_op op = new_op(t->optional ? PTB_ARG_OPT_WORD : PTB_ARG_WORD, as);
 
@@ -68,7 +68,7 @@ static struct ptb_arg_op word(uint8_t as, const struct arg_type *t, const struct
 }
 
 /* What fits into a word together with its flag. */
-static struct ptb_arg_op small(uint8_t as, const struct arg_type *t, const struct arg_place *pl,
+static struct ptb_arg_op small(uint8_t as, const struct arg_type *t, const struct arg_location *pl,
 			       uint8_t size)
 {
 	struct ptb_arg_op op = new_op(PTB_ARG_OPT_BYTES, as);
@@ -82,7 +82,7 @@ static struct ptb_arg_op small(uint8_t as, const struct arg_type *t, const struc
 
 /* ArrayRef: {pointer, count}, and the flag where it has one of its own. */
 static struct ptb_arg_op array(uint8_t opcode, uint8_t as, const struct arg_type *t,
-			       const struct arg_place *pl)
+			       const struct arg_location *pl)
 {
 	struct ptb_arg_op op = new_op(opcode, as);
 
@@ -97,7 +97,7 @@ static struct ptb_arg_op array(uint8_t opcode, uint8_t as, const struct arg_type
 	return op;
 }
 
-static struct ptb_arg_op string(const struct arg_type *t, const struct arg_place *pl)
+static struct ptb_arg_op string(const struct arg_type *t, const struct arg_location *pl)
 {
 	struct ptb_arg_op op = new_op(PTB_ARG_STRING, PTB_VAL_STRING);
 
@@ -113,11 +113,11 @@ static struct ptb_arg_op string(const struct arg_type *t, const struct arg_place
 	return op;
 }
 
-static struct ptb_arg_op compile_arg(const struct arg_type *t, const struct arg_place *pl)
+static struct ptb_arg_op compile_arg(const struct arg_type *t, const struct arg_location *pl)
 {
 	struct ptb_arg_op op = new_op(PTB_ARG_UNKNOWN, PTB_VAL_UNKNOWN);
 
-	if (!pl->placed)
+	if (!pl->known)
 		return op;
 	switch (t->kind) {
 	case ARG_TENSOR:
@@ -363,7 +363,7 @@ static void count_unplaced(struct arg_compiled *c)
 bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uint32_t cnt,
 		       struct arg_compiled *out)
 {
-	struct arg_place places[ARG_TYPES_MAX];
+	struct arg_location locations[ARG_TYPES_MAX];
 	bool hidden, known;
 	uint32_t i;
 
@@ -373,10 +373,10 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 	if (!s || cnt > ARG_TYPES_MAX || cnt + s->ret_cnt > PTB_ARG_OPS_MAX)
 		return false;
 	hidden = hidden_pointer(s, &known);
-	arg_types__place(types, cnt, hidden, places);
+	arg_types__locate(types, cnt, hidden, locations);
 	for (i = 0; i < cnt; i++) {
-		places[i].placed &= known;
-		out->prog.ops[i] = compile_arg(&types[i], &places[i]);
+		locations[i].known &= known;
+		out->prog.ops[i] = compile_arg(&types[i], &locations[i]);
 		if (out->prog.ops[i].op == PTB_ARG_LATE) {
 			out->prog.ops[i].aux = (uint8_t)out->late_cnt;
 			out->late_op[out->late_cnt++] = (uint8_t)i;
@@ -391,7 +391,7 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 	return true;
 }
 
-void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *places,
+void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *locations,
 		    struct ptb_arg_prog *late)
 {
 	uint32_t i, n = 0;
@@ -401,16 +401,16 @@ void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *plac
 	for (i = 0; i < c->late_cnt; i++) {
 		struct ptb_arg_op *op = &c->prog.ops[c->late_op[i]];
 
-		if (!places[i].found) {
+		if (!locations[i].found) {
 			*op = new_op(PTB_ARG_UNKNOWN, PTB_VAL_UNKNOWN);
 			continue;
 		}
 		op->aux = (uint8_t)n;
-		late->ops[n] =
-			new_op(places[i].in_memory ? PTB_ARG_SLOT : PTB_ARG_SLOT_REG, PTB_VAL_DOUBLE);
+		late->ops[n] = new_op(locations[i].in_memory ? PTB_ARG_SLOT : PTB_ARG_SLOT_REG,
+				      PTB_VAL_DOUBLE);
 		late->ops[n].aux = (uint8_t)n;
-		late->ops[n].loc[0] = places[i].reg;
-		late->ops[n++].disp = places[i].disp;
+		late->ops[n].loc[0] = locations[i].reg;
+		late->ops[n++].disp = locations[i].disp;
 	}
 	late->in_cnt = (uint8_t)n;
 	count_stack(&c->prog);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Compiles the argument program (ptb_args.h) of one operator from its schema and the places of its C++
+ * Compiles the argument program (ptb_args.h) of one operator from its schema and the locations of its C++
  * parameters. What torch would box an argument into decides what a value is read as. What has no known
- * place becomes UNKNOWN and is counted; nothing is guessed.
+ * location becomes UNKNOWN and is counted; nothing is guessed.
  */
 #ifndef PLAN_ARG_PROG_H
 #define PLAN_ARG_PROG_H
@@ -44,17 +44,17 @@ struct arg_late_location {
 };
 
 /*
- * Makes the late site's program from the places of all late doubles. Those that were not found become
+ * Makes the late site's program from the locations of all late doubles. Those that were not found become
  * UNKNOWN at the entry; the rest are numbered in the order of the entry's program.
  */
-void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *places,
+void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *locations,
 		    struct ptb_arg_prog *late);
 /* The result is in the frame at the exit, so far above rsp. */
 void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp);
 /* Gives up the result that is returned in a register. */
 void arg_prog__no_result(struct arg_compiled *c);
 
-/* "self@rdi"-like places of a program, for people: "rdi rsi+rdx [rsp+8] xmm ?". */
+/* "self@rdi"-like locations of a program, for people: "rdi rsi+rdx [rsp+8] xmm ?". */
 void arg_prog__describe(const struct ptb_arg_prog *prog, char *buf, size_t cap);
 
 #endif /* PLAN_ARG_PROG_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Types from the demangled text, places by the System V psABI 3.2.3. Sources of the classes:
+ * Types from the demangled text, locations by the System V psABI 3.2.3. Sources of the classes:
  * - c10::optional keeps its value in a union with an unsigned char, so that an optional<double> is two
  *   INTEGER eightbytes; in std::optional the double keeps its class SSE.
  * - c10::optional<ArrayRef> is specialised to the 16 bytes of an ArrayRef; std::optional's has 24 and
@@ -209,7 +209,7 @@ int arg_types__parse(const char *demangled, enum optional_abi optional,
 	return -1;
 }
 
-/* ---- places ---- */
+/* ---- locations ---- */
 
 struct cursor {
 	uint32_t gpr, xmm, stack;
@@ -219,20 +219,20 @@ struct cursor {
 #define GPR_ARGS 6
 #define XMM_ARGS 8
 
-static void put_stack(struct cursor *c, uint32_t words, struct arg_place *pl)
+static void put_stack(struct cursor *c, uint32_t words, struct arg_location *pl)
 {
 	uint32_t i;
 
 	for (i = 0; i < words; i++, c->stack++) {
 		if (PTB_LOC_STACK + c->stack >= PTB_LOC_CNT)
-			pl->placed = false;
+			pl->known = false;
 		else
 			pl->loc[i] = (uint8_t)(PTB_LOC_STACK + c->stack);
 	}
 }
 
 /* `words` INTEGER eightbytes, behind one SSE eightbyte if sse: all in registers or all on the stack. */
-static void put_words(struct cursor *c, uint32_t words, bool sse, struct arg_place *pl)
+static void put_words(struct cursor *c, uint32_t words, bool sse, struct arg_location *pl)
 {
 	uint32_t i, ints = words - sse;
 
@@ -280,20 +280,21 @@ static uint32_t size_of(const struct arg_type *t, bool *sse)
 	}
 }
 
-void arg_types__place(const struct arg_type *types, uint32_t cnt, bool hidden, struct arg_place *places)
+void arg_types__locate(const struct arg_type *types, uint32_t cnt, bool hidden,
+		       struct arg_location *locations)
 {
 	struct cursor c = { .gpr = hidden };
 	uint32_t i, words;
 	bool sse;
 
 	for (i = 0; i < cnt; i++) {
-		struct arg_place *pl = &places[i];
+		struct arg_location *pl = &locations[i];
 
 		memset(pl->loc, PTB_LOC_NONE, sizeof(pl->loc));
 		pl->xmm = PTB_LOC_NONE;
 		words = size_of(&types[i], &sse);
 		c.lost |= !words;
-		pl->placed = !c.lost;
+		pl->known = !c.lost;
 		if (!c.lost)
 			put_words(&c, words, sse, pl);
 	}

@@ -2,7 +2,7 @@
 /*
  * The parameters of at::_ops::X::call as C++ types, and where the System V x86-64 rules put each: which
  * integer registers, which vector register, which stack words. The vocabulary of types is closed
- * (torchgen's cpp dispatcher API); a type outside of it ends what can be placed. Knows no schemas.
+ * (torchgen's cpp dispatcher API); a type outside of it ends what can be known. Knows no schemas.
  */
 #ifndef PLAN_ARG_TYPES_H
 #define PLAN_ARG_TYPES_H
@@ -14,7 +14,7 @@
 #include "ptb_args.h"
 
 enum arg_kind {
-	ARG_UNKNOWN,   /* by value, of unknown size: nothing behind it can be placed */
+	ARG_UNKNOWN,   /* by value, of unknown size: nothing behind it can be known */
 	ARG_REFERENCE, /* unknown, but one pointer */
 	ARG_TENSOR,    /* Tensor const&, Tensor& */
 	ARG_SCALAR,    /* Scalar const& */
@@ -57,10 +57,10 @@ struct arg_type {
 };
 
 /* Where an argument is. loc: words as in ptb_args.h, in the order of the value's own words. */
-struct arg_place {
+struct arg_location {
 	uint8_t loc[3]; /* PTB_LOC_NONE: not used */
 	uint8_t xmm;    /* register of the first eightbyte, PTB_LOC_NONE: none */
-	bool placed;
+	bool known;
 };
 
 #define ARG_TYPES_MAX 64
@@ -75,6 +75,7 @@ int arg_types__parse(const char *demangled, enum optional_abi optional,
 struct arg_type arg_types__one(const char *text, size_t len, enum optional_abi optional);
 
 /* Places all of them. hidden: rdi is the result's address. */
-void arg_types__place(const struct arg_type *types, uint32_t cnt, bool hidden, struct arg_place *places);
+void arg_types__locate(const struct arg_type *types, uint32_t cnt, bool hidden,
+		       struct arg_location *locations);
 
 #endif /* PLAN_ARG_TYPES_H */

@@ -204,9 +204,7 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
 
 static bool is_callbacks_call(struct plan_build *b, uint32_t i)
 {
-	const struct insn *in = &b->flow.nodes[i].in;
-
-	return in->cls == INSN_CALL && (lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS);
+	return lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_GET_CALLBACKS);
 }
 
 /*
@@ -228,14 +226,9 @@ static int add_inlined_node(struct plan_build *b, uint64_t entry)
  * that cannot be seen. */
 static bool does_other_work(struct plan_build *b, const struct insn *in)
 {
-	uint32_t flags;
-
-	if (in->cls == INSN_CALL_IND)
-		return true;
-	if (in->cls != INSN_CALL)
-		return false;
-	flags = lib_code__callee(b->lc, in->target);
-	return flags & (CALLEE_OPERATOR | CALLEE_SEQ | CALLEE_PYTHON | CALLEE_IN(CALLEE_GET_CALLBACKS));
+	return in->cls == INSN_CALL_IND || lib_code__calls(b->lc, in,
+							   CALLEE_OPERATOR | CALLEE_SEQ | CALLEE_PYTHON |
+								   CALLEE_IN(CALLEE_GET_CALLBACKS));
 }
 
 /*
@@ -289,7 +282,7 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 	uint32_t idx;
 	int err;
 
-	err = op_names__way_a(b->lc, &b->flow, &b->aux, &a);
+	err = op_names__from_code(b->lc, &b->flow, &b->aux, &a);
 	if (!err)
 		err = is_one_dispatch(b, &one);
 	if (err)
@@ -328,7 +321,7 @@ static bool begins_with(const struct flow *f, uint64_t entry, uint32_t call)
 static int add_caller(struct plan_build *b, const struct addr_name *fn)
 {
 	bool decided = boxed_decided(b->plan);
-	uint32_t i, call = FLOW_NONE;
+	uint32_t call;
 	enum ptb_refusal why;
 	int64_t scope = -1;
 	int err;
@@ -336,9 +329,7 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 	err = flow__build(&b->flow, &b->lc->src, fn->addr, &why);
 	if (err || why != PTB_REFUSE_NONE)
 		return err;
-	for (i = 0; i < b->flow.cnt && call == FLOW_NONE; i++)
-		if (is_callbacks_call(b, i))
-			call = i;
+	call = lib_code__find_call(b->lc, &b->flow, CALLEE_GET_CALLBACKS);
 	/* No call: the bytes only resembled one, or an exception handler calls. */
 	if (call == FLOW_NONE || reg_track__before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
 		return 0;

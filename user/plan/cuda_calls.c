@@ -8,13 +8,12 @@
  */
 #include "plan/cuda_ends.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
+#include "plan/cuda_syms.h"
 
 #define RT TORCH_LIB_CUDART
 #define DRV TORCH_LIB_CUDA
@@ -119,18 +118,6 @@ _Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
 
 /* ---- which functions ---- */
 
-struct call_sym {
-	uint64_t addr;
-	uint32_t row;
-};
-
-struct call_syms {
-	struct call_sym *items;
-	uint32_t cnt, cap;
-	enum torch_lib_role role;
-	int err;
-};
-
 /* What follows the name in variants with the same arguments: versions, and per-thread default streams. */
 static bool is_variant(const char *rest)
 {
@@ -143,49 +130,15 @@ static bool is_variant(const char *rest)
 	return false;
 }
 
-static bool is_known(const struct call_syms *cs, uint64_t addr)
+static bool is_work_call(enum torch_lib_role role, const char *symbol, uint32_t row)
 {
-	uint32_t i;
+	size_t len = strlen(rows[row].name);
 
-	for (i = 0; i < cs->cnt; i++)
-		if (cs->items[i].addr == addr)
-			return true;
-	return false;
-}
-
-static bool on_sym(const struct elf_sym *sym, void *arg)
-{
-	struct call_syms *cs = arg;
-	uint32_t i;
-
-	if (!sym->defined || !sym->addr || sym->type != STT_FUNC ||
-	    strncmp(sym->name + 2 * (sym->name[0] == '_'), "cu", 2) != 0)
-		return true;
-	for (i = 0; i < ROW_CNT; i++) {
-		size_t len = strlen(rows[i].name);
-
-		if (rows[i].lib != cs->role || strncmp(sym->name, rows[i].name, len) != 0 ||
-		    !is_variant(sym->name + len) || is_known(cs, sym->addr))
-			continue;
-		cs->err = vec_reserve((void **)&cs->items, &cs->cap, cs->cnt + 1ULL, sizeof(*cs->items));
-		if (cs->err)
-			return false;
-		cs->items[cs->cnt++] = (struct call_sym){ .addr = sym->addr, .row = i };
-	}
-	return true;
+	return rows[row].lib == role && !strncmp(symbol, rows[row].name, len) &&
+	       is_variant(symbol + len);
 }
 
 /* ---- sites ---- */
-
-static int add_site(struct plan_build *b, uint32_t func, const struct flow_node *n,
-		    enum ptb_prog prog, enum ptb_site_role role, uint32_t args)
-{
-	int err = plan_build__site(b, func, &n->in, prog, role);
-
-	if (!err)
-		b->plan->sites[b->plan->site_cnt - 1].args = args;
-	return err;
-}
 
 /* The site at a node that another function has already: two that work by the same code. */
 static const struct plan_site *site_at(const struct plan_build *b, const struct flow_node *n)
@@ -213,7 +166,7 @@ static bool can_share(const struct plan_build *b, const struct exit_sites *ex, u
 	return true;
 }
 
-static int add_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, uint32_t args)
+static int add_call_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, uint32_t args)
 {
 	struct plan_build *b = ce->b;
 	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
@@ -232,13 +185,13 @@ static int add_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, uint32
 	b->plan->sites[enter].args = args;
 	for (i = 0; i < ex.cnt && !err; i++)
 		if (!site_at(b, &b->flow.nodes[ex.nodes[i]]))
-			err = add_site(b, func, &b->flow.nodes[ex.nodes[i]], PTB_PROG_CUDA_EXIT,
-				       PTB_ROLE_EXIT, args);
+			err = plan_build__site(b, func, &b->flow.nodes[ex.nodes[i]].in,
+					       PTB_PROG_CUDA_EXIT, PTB_ROLE_EXIT, args);
 	return err;
 }
 
 /* Does the function in b->flow end in another one of the list? Then its calls are seen there. */
-static bool hands_over(const struct plan_build *b, const struct call_syms *cs, uint64_t self)
+static bool hands_over(const struct plan_build *b, const struct cuda_syms *cs, uint64_t self)
 {
 	const char *import;
 	uint64_t target;
@@ -252,7 +205,7 @@ static bool hands_over(const struct plan_build *b, const struct call_syms *cs, u
 			continue;
 		target = b->flow.nodes[i].in.target;
 		import = elf_file__plt_name(b->lc->ef, target);
-		if (is_known(cs, import ? lib_code__function(b->lc, import) : target))
+		if (cuda_syms__has(cs, import ? lib_code__function(b->lc, import) : target))
 			return true;
 	}
 	return false;
@@ -266,43 +219,37 @@ static void public_name(const struct call_row *row, char *buf, size_t cap)
 		*strstr(buf, "_v2") = '\0';
 }
 
-static int add_call(struct cuda_ends *ce, const struct call_syms *cs, const struct call_sym *sym)
+static int add_call(struct cuda_ends *ce, const struct cuda_syms *cs, const struct cuda_sym *sym)
 {
 	const struct call_row *row = &rows[sym->row];
 	uint32_t args = PTB_CUDA_ARGS(row->shape, row->kind, row->unit) | PTB_API_TAG(sym->row), idx;
 	struct plan_build *b = ce->b;
-	uint32_t entry = FLOW_NONE;
+	uint32_t entry;
 	enum ptb_refusal why;
 	char name[64];
-	int err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
+	int err = plan_build__entry(b, sym->addr, ENTRY_ALL_ARGS, &entry, &why);
 
 	if (err)
 		return err;
-	if (why == PTB_REFUSE_NONE) {
-		entry = entry_site__find(&b->flow, sym->addr, ENTRY_ALL_ARGS);
-		if (entry == FLOW_NONE)
-			why = PTB_REFUSE_NO_ENTRY;
-	}
 	if (why == PTB_REFUSE_NONE && row->name[0] == '_' && hands_over(b, cs, sym->addr))
 		return 0;
 	public_name(row, name, sizeof(name));
 	err = plan_build__func(b, name, sym->addr, PTB_FUNC_CUDA_CALL, why, &idx);
 	if (err || why != PTB_REFUSE_NONE)
 		return err;
-	err = add_site(b, idx, &b->flow.nodes[entry], PTB_PROG_CUDA_ENTER, PTB_ROLE_ENTER, args);
-	return err ? err : add_exits(ce, idx, b->plan->site_cnt - 1, args);
+	err = plan_build__site(b, idx, &b->flow.nodes[entry].in, PTB_PROG_CUDA_ENTER,
+			       PTB_ROLE_ENTER, args);
+	return err ? err : add_call_exits(ce, idx, b->plan->site_cnt - 1, args);
 }
 
 int cuda_calls__add(struct plan_build *b)
 {
-	struct call_syms cs = { .role = b->role };
+	struct cuda_syms cs;
 	struct cuda_ends ce;
 	uint32_t i;
-	int err;
+	int err = cuda_syms__find(&cs, b, is_work_call, ROW_CNT);
 
 	cuda_ends__init(&ce, b);
-	elf_file__for_each_sym(b->lc->ef, on_sym, &cs);
-	err = cs.err;
 	for (i = 0; i < cs.cnt && !err; i++)
 		err = add_call(&ce, &cs, &cs.items[i]);
 	cuda_ends__free(&ce);

@@ -65,7 +65,7 @@ static int add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
 }
 
 /* One function of those that are reached: does it call out by itself? Those that it calls are added. */
-static int look_at(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bool *out)
+static int inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bool *out)
 {
 	struct plan_build *b = ce->b;
 	uint64_t *known = hashmap__get(&ce->calls_out, addr, 0);
@@ -99,7 +99,7 @@ static int may_call_out(struct cuda_ends *ce, uint64_t addr, bool *out)
 
 	*out = false;
 	for (i = 0; !err && !*out && i < cnt; i++) {
-		err = look_at(ce, ce->todo[i], &cnt, out);
+		err = inspect_callee(ce, ce->todo[i], &cnt, out);
 		*out |= cnt > REACH_MAX;
 	}
 	if (err)
@@ -165,19 +165,6 @@ static bool direct(const struct flow_node *n)
 	return n->in.cls == INSN_CALL || (n->leaves && n->in.cls == INSN_JMP);
 }
 
-/* Is there work behind a node? `before` marks what leads to work, with the work itself. */
-static bool work_behind(const struct flow *f, const uint8_t *before, uint32_t node)
-{
-	uint32_t k, to;
-
-	for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[node]); k++) {
-		to = flow__succ(f, &f->nodes[node], k);
-		if (to != FLOW_NONE && before[to])
-			return true;
-	}
-	return false;
-}
-
 static bool calls_it(const struct flow_node *n, uint64_t target)
 {
 	return direct(n) && n->in.target == target;
@@ -191,7 +178,7 @@ static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target,
 {
 	uint8_t *seen = b->finder.late;
 	struct flow *f = &b->flow;
-	uint32_t i, k, to;
+	uint32_t i;
 	int err;
 
 	*yes = true;
@@ -203,11 +190,8 @@ static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target,
 		seen[i] = calls_it(&f->nodes[i], target);
 	err = flow__reach(f, seen, true);
 	for (i = 0; !err && i < f->cnt; i++)
-		for (k = 0; calls_it(&f->nodes[i], target) && k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
-			to = flow__succ(f, &f->nodes[i], k);
-			if (to != FLOW_NONE && seen[to])
-				*yes = false;
-		}
+		if (calls_it(&f->nodes[i], target) && flow__leads_to(f, i, seen))
+			*yes = false;
 	return err;
 }
 
@@ -228,7 +212,7 @@ static int find_worker(struct cuda_ends *ce, uint64_t *target)
 	memcpy(before, work, f->cnt);
 	err = flow__reach(f, before, true);
 	for (i = 0; i < f->cnt; i++)
-		last[i] = work[i] && !work_behind(f, before, i);
+		last[i] = work[i] && !flow__leads_to(f, i, before);
 	for (i = 0; !err && i < f->cnt; i++) {
 		if (!last[i] || !direct(&f->nodes[i]) || f->nodes[i].in.target == found)
 			continue;

@@ -16,13 +16,12 @@
  */
 #include "plan/memory_sites.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
 #include "code/arg_flow.h"
+#include "plan/cuda_syms.h"
 
 #define NO PTB_API_NONE
 
@@ -66,53 +65,12 @@ _Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
 
 /* ---- which functions ---- */
 
-struct api_sym {
-	uint64_t addr;
-	uint32_t row;
-};
-
-struct api_syms {
-	struct api_sym *items;
-	uint32_t cnt, cap;
-	enum torch_lib_role role;
-	int err;
-};
-
-static bool names_it(const char *symbol, const struct api_row *row)
+static bool is_memory_call(enum torch_lib_role role, const char *symbol, uint32_t row)
 {
-	size_t len = strlen(row->symbol);
+	size_t len = strlen(rows[row].symbol);
 
-	return !strncmp(symbol, row->symbol, len) && (!symbol[len] || !strcmp(symbol + len, "_ptsz"));
-}
-
-/* Two names of the same code are one function: the first one's. */
-static bool is_known(const struct api_syms *as, uint64_t addr)
-{
-	uint32_t i;
-
-	for (i = 0; i < as->cnt; i++)
-		if (as->items[i].addr == addr)
-			return true;
-	return false;
-}
-
-static bool on_sym(const struct elf_sym *sym, void *arg)
-{
-	struct api_syms *as = arg;
-	uint32_t i;
-
-	if (!sym->defined || !sym->addr || sym->type != STT_FUNC || sym->name[0] != 'c' ||
-	    sym->name[1] != 'u')
-		return true;
-	for (i = 0; i < ROW_CNT; i++) {
-		if (rows[i].lib != as->role || !names_it(sym->name, &rows[i]) || is_known(as, sym->addr))
-			continue;
-		as->err = vec_reserve((void **)&as->items, &as->cap, as->cnt + 1ULL, sizeof(*as->items));
-		if (as->err)
-			return false;
-		as->items[as->cnt++] = (struct api_sym){ .addr = sym->addr, .row = i };
-	}
-	return true;
+	return rows[row].lib == role && !strncmp(symbol, rows[row].symbol, len) &&
+	       (!symbol[len] || !strcmp(symbol + len, "_ptsz"));
 }
 
 /* ---- where a call ends ---- */
@@ -157,11 +115,11 @@ static bool hands_on(const struct plan_build *b, const struct api_call *c, uint3
  * them too (they are still where the caller put them) only prepares. 0: there is none, or several, or it
  * may be called twice (its first end would be taken for the last), or the result is stored here.
  */
-static int find_worker(struct plan_build *b, const struct api_call *c, uint64_t *target)
+static int find_receiver(struct plan_build *b, const struct api_call *c, uint64_t *target)
 {
 	uint8_t *before = b->finder.late; /* free by now */
 	struct flow *f = &b->flow;
-	uint32_t i, k, to;
+	uint32_t i;
 	bool last;
 	int err;
 
@@ -175,11 +133,7 @@ static int find_worker(struct plan_build *b, const struct api_call *c, uint64_t 
 	for (i = 0; i < f->cnt && !err; i++) {
 		if (!hands_on(b, c, i))
 			continue;
-		last = true;
-		for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
-			to = flow__succ(f, &f->nodes[i], k);
-			last &= to == FLOW_NONE || !before[to];
-		}
+		last = !flow__leads_to(f, i, before);
 		if (last && *target && *target != f->nodes[i].in.target) {
 			*target = 0;
 			return 0;
@@ -188,16 +142,13 @@ static int find_worker(struct plan_build *b, const struct api_call *c, uint64_t 
 			*target = f->nodes[i].in.target;
 	}
 	for (i = 0; i < f->cnt && !err && *target; i++) /* not in front of the last call, too */
-		for (k = 0; hands_on(b, c, i) && k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
-			to = flow__succ(f, &f->nodes[i], k);
-			if (f->nodes[i].in.target == *target && to != FLOW_NONE && before[to])
-				*target = 0;
-		}
+		if (hands_on(b, c, i) && f->nodes[i].in.target == *target && flow__leads_to(f, i, before))
+			*target = 0;
 	return err;
 }
 
 /* The exits of the function in b->flow, or of the one that works for it, which is in b->flow then. */
-static int find_exits(struct plan_build *b, struct api_call *c, struct exit_sites *ex)
+static int find_memory_exits(struct plan_build *b, struct api_call *c, struct exit_sites *ex)
 {
 	enum ptb_refusal why = PTB_REFUSE_NONE;
 	uint64_t target;
@@ -210,7 +161,7 @@ static int find_exits(struct plan_build *b, struct api_call *c, struct exit_site
 			err = exit_sites__after_work(&b->finder, &b->flow, ex);
 		if (err || ex->why == PTB_REFUSE_NONE)
 			return err;
-		err = find_worker(b, c, &target);
+		err = find_receiver(b, c, &target);
 		if (err || !target)
 			return err;
 		err = flow__build(&b->flow, &b->lc->src, target, &why);
@@ -222,16 +173,6 @@ static int find_exits(struct plan_build *b, struct api_call *c, struct exit_site
 
 /* ---- sites ---- */
 
-static int add_site(struct plan_build *b, uint32_t func, uint32_t node, enum ptb_prog prog,
-		    enum ptb_site_role role, uint32_t args)
-{
-	int err = plan_build__site(b, func, &b->flow.nodes[node].in, prog, role);
-
-	if (!err)
-		b->plan->sites[b->plan->site_cnt - 1].args = args;
-	return err;
-}
-
 static int add_probed(struct plan_build *b, struct api_call *c, uint64_t addr, uint32_t entry,
 		      uint32_t args)
 {
@@ -241,33 +182,30 @@ static int add_probed(struct plan_build *b, struct api_call *c, uint64_t addr, u
 
 	err = plan_build__func(b, c->row->name, addr, PTB_FUNC_CUDA_MEMORY, PTB_REFUSE_NONE, &idx);
 	if (!err)
-		err = add_site(b, idx, entry, PTB_PROG_API_ENTER, PTB_ROLE_ENTER, args);
+		err = plan_build__site(b, idx, &b->flow.nodes[entry].in, PTB_PROG_API_ENTER,
+				       PTB_ROLE_ENTER, args);
 	if (!err)
-		err = find_exits(b, c, &ex);
+		err = find_memory_exits(b, c, &ex);
 	if (err)
 		return err;
 	b->plan->funcs[idx].reason = (uint8_t)ex.why;
 	for (i = 0; i < ex.cnt && ex.why == PTB_REFUSE_NONE && !err; i++)
-		err = add_site(b, idx, ex.nodes[i], PTB_PROG_API_EXIT, PTB_ROLE_EXIT, args);
+		err = plan_build__site(b, idx, &b->flow.nodes[ex.nodes[i]].in, PTB_PROG_API_EXIT,
+				       PTB_ROLE_EXIT, args);
 	return err;
 }
 
-static int add_api(struct plan_build *b, const struct api_sym *sym)
+static int add_memory_call(struct plan_build *b, const struct cuda_sym *sym)
 {
 	const struct api_row *row = &rows[sym->row];
 	uint32_t args = PTB_API_ARGS(row->out, row->addr, row->size) | PTB_API_TAG(sym->row);
 	struct api_call c = { .row = row };
 	enum ptb_refusal why;
-	uint32_t entry = FLOW_NONE, idx;
-	int err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
+	uint32_t entry, idx;
+	int err = plan_build__entry(b, sym->addr, ENTRY_ALL_ARGS, &entry, &why);
 
 	if (err)
 		return err;
-	if (why == PTB_REFUSE_NONE) {
-		entry = entry_site__find(&b->flow, sym->addr, ENTRY_ALL_ARGS);
-		if (entry == FLOW_NONE)
-			why = PTB_REFUSE_NO_ENTRY;
-	}
 	if (why != PTB_REFUSE_NONE)
 		return plan_build__func(b, row->name, sym->addr, PTB_FUNC_CUDA_MEMORY, why, &idx);
 	c.result = row->out != NO ? arg_bit(row->out) : arg_bit(row->addr);
@@ -279,14 +217,12 @@ static int add_api(struct plan_build *b, const struct api_sym *sym)
 
 int cuda_sites__add(struct plan_build *b)
 {
-	struct api_syms as = { .role = b->role };
+	struct cuda_syms cs;
 	uint32_t i;
-	int err;
+	int err = cuda_syms__find(&cs, b, is_memory_call, ROW_CNT);
 
-	elf_file__for_each_sym(b->lc->ef, on_sym, &as);
-	err = as.err;
-	for (i = 0; i < as.cnt && !err; i++)
-		err = add_api(b, &as.items[i]);
-	free(as.items);
+	for (i = 0; i < cs.cnt && !err; i++)
+		err = add_memory_call(b, &cs.items[i]);
+	free(cs.items);
 	return err;
 }

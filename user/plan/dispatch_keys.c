@@ -20,12 +20,9 @@ const char *leaf_run__text(const struct leaf_run *r, uint8_t reg, uint64_t max)
 /* What toString(number) returns: const char*. NULL: not known. */
 static const char *name_of(struct leaf_run *r, uint64_t func, uint32_t number)
 {
-	if (!func)
-		return NULL;
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = number;
-	return leaf_run__go(r, func) == LEAF_RETURNED ? leaf_run__text(r, arch.result, NAME_MAX_LEN) :
-							NULL;
+	return leaf_run__call(r, func, number, 0, 0) == LEAF_RETURNED ?
+		       leaf_run__text(r, arch.result, NAME_MAX_LEN) :
+		       NULL;
 }
 
 /* "CPUBit", "CUDABit", ...; what is no backend is "UNKNOWN_BACKEND_BIT". */

@@ -105,10 +105,10 @@ static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const
 	r->arg = &t;
 	for (i = 0; i < PTB_IVALUE_TAGS; i++) {
 		t = (struct tag_run){ .tag = i };
-		leaf_run__reset(r);
-		r->reg[arch.arg[0]] = LEAF_OBJ(0);
-		r->reg[arch.arg[1]] = by_value ? i : LEAF_OBJ(1);
-		names[i] = leaf_run__go(r, func) == LEAF_STOPPED ? t.name : NULL;
+		names[i] = leaf_run__call(r, func, LEAF_OBJ(0), by_value ? i : LEAF_OBJ(1), 0) ==
+					   LEAF_STOPPED ?
+				   t.name :
+				   NULL;
 		for (k = 0; k < i && names[i]; k++) /* every tag has its own name */
 			if (names[k] && !strcmp(names[k], names[i]))
 				return 0;
@@ -241,10 +241,7 @@ static enum scalar_class log_class(struct leaf_run *r, uint64_t func, uint32_t t
 
 	r->arg = &s;
 	r->on_call = takes_log;
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = LEAF_OBJ(0);
-	r->reg[arch.arg[1]] = LEAF_OBJ(1);
-	leaf_run__go(r, func);
+	leaf_run__call(r, func, LEAF_OBJ(0), LEAF_OBJ(1), 0);
 	r->on_call = NULL;
 	return s.class;
 }
@@ -254,10 +251,7 @@ static bool can_negate(struct leaf_run *r, uint64_t func, uint32_t tag)
 	struct scalar_run s = { .tag = tag };
 
 	r->arg = &s;
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = LEAF_OBJ(0);
-	r->reg[arch.arg[1]] = LEAF_OBJ(1);
-	return leaf_run__go(r, func) == LEAF_RETURNED;
+	return leaf_run__call(r, func, LEAF_OBJ(0), LEAF_OBJ(1), 0) == LEAF_RETURNED;
 }
 
 #define SCALAR_TAGS 8

@@ -17,6 +17,7 @@
 #include "plan/layout.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,28 @@ void layout__init(struct plan_layout *l)
 	l->variable_off = PTB_OFF_UNKNOWN;
 	tensor_layout__init(l);
 	rf_layout__init(l);
+}
+
+void layout__refuse(char why[LAYOUT_WHY_SZ], const char *reason)
+{
+	if (!why[0])
+		snprintf(why, LAYOUT_WHY_SZ, "%s", reason);
+}
+
+void layout__agree(char why[LAYOUT_WHY_SZ], uint16_t *field, uint64_t off, uint64_t max,
+		   const char *member, const char *object)
+{
+	char reason[LAYOUT_WHY_SZ];
+
+	if (off >= max)
+		return;
+	if (*field == PTB_OFF_UNKNOWN) {
+		*field = (uint16_t)off;
+	} else if (*field != off) {
+		snprintf(reason, sizeof(reason), "two derivations of %s in %s give %u and %u",
+			 member, object, *field, (uint32_t)off);
+		layout__refuse(why, reason);
+	}
 }
 
 static const struct addr_name *only(const struct plan_build *b, enum sym_topic topic)
@@ -148,8 +171,7 @@ static int learn_object_header(struct plan_build *b)
 	if (err || why != PTB_REFUSE_NONE)
 		return err;
 	for (i = 0; i < b->flow.cnt; i++) {
-		if (b->flow.nodes[i].in.cls != INSN_CALL ||
-		    !(lib_code__callee(b->lc, b->flow.nodes[i].in.target) & CALLEE_RF_SCOPE))
+		if (!lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_RF_SCOPE))
 			continue;
 		at = b->flow.nodes[i].prev;
 		for (k = 0; k < 16 && at != FLOW_NONE; k++, at = b->flow.nodes[at].prev) {

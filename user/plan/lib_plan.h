@@ -18,6 +18,7 @@
 #include "target/torch_proc.h"
 
 #define PLAN_INSN_MAX 15
+#define LAYOUT_WHY_SZ 128
 
 struct plan_site {
 	uint64_t offset;              /* file offset, what the kernel wants */
@@ -37,8 +38,8 @@ struct plan_func {
 	uint8_t lib;    /* enum torch_lib_role */
 	uint8_t kind;   /* enum ptb_func_kind */
 	uint8_t reason; /* enum ptb_refusal; REFUSE_NO_EXIT with sites present: entry only */
-	uint64_t handle; /* OP: vaddr of the static handle (way A); its *(u64*) is the OperatorDef* */
-	char *schema;    /* OP: its schema as torch prints it, NULL: not known */
+	uint64_t handle; /* OP: vaddr of the static handle, from the code; its *(u64*) is the OperatorDef* */
+	char *schema;      /* OP: its schema as torch prints it, NULL: not known */
 	uint16_t unplaced; /* OP: arguments and results whose place is not known */
 };
 
@@ -76,9 +77,9 @@ struct plan_layout {
 	uint16_t variable_off;     /* THPVariable: TensorImpl* */
 	uint64_t interned_strings; /* vaddr in libtorch_cpu of c10::globalStrings()::s, 0: none */
 	bool node_inputs_from_buffer; /* no NODE_CALL function: a node's inputs are read at NODE_ENTER */
-	char no_shapes_why[128];      /* when tensor.shapes_on is 0: a sentence */
-	struct ptb_rf_cfg rf;         /* at::RecordFunction, for the agent; size 0: not derived */
-	char no_rf_why[128];          /* then: a sentence */
+	char no_shapes_why[LAYOUT_WHY_SZ]; /* when tensor.shapes_on is 0: a sentence */
+	struct ptb_rf_cfg rf;          /* at::RecordFunction, for the agent; size 0: not derived */
+	char no_rf_why[LAYOUT_WHY_SZ]; /* then: a sentence */
 };
 
 struct torch_plan {

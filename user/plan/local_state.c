@@ -30,10 +30,9 @@ static uint64_t state_byte(void *arg, uint32_t obj, uint64_t off, uint32_t size)
 
 static bool run_grad(struct leaf_run *r, uint64_t func, struct fake_state *f, bool *on)
 {
-	leaf_run__reset(r);
 	r->mem = state_byte;
 	r->arg = f;
-	if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[arch.result] & 1 || !r->read_cnt)
+	if (leaf_run__call(r, func, 0, 0, 0) != LEAF_RETURNED || r->unknown[arch.result] & 1 || !r->read_cnt)
 		return false;
 	*on = r->reg[arch.result] & 0xff;
 	return true;
@@ -48,7 +47,7 @@ static void learn_grad(struct leaf_run *r, struct plan_layout *l)
 	uint32_t bit, mask = 0;
 	bool on;
 
-	if (!func || !run_grad(r, func, &f, &on))
+	if (!run_grad(r, func, &f, &on))
 		return;
 	last = r->reads[r->read_cnt - 1];
 	if (last.obj < LEAF_OBJ_MAX)
@@ -68,7 +67,7 @@ static void learn_grad(struct leaf_run *r, struct plan_layout *l)
 	l->tensor.grad_mask = (uint8_t)mask;
 }
 
-/* Which bits are set by default; the place of the word. */
+/* Which bits are set by default; where the word is. */
 static bool learn_word(struct leaf_run *r, const char *name, uint64_t *got, uint64_t *off,
 		       uint64_t *defaults)
 {
@@ -78,10 +77,8 @@ static bool learn_word(struct leaf_run *r, const char *name, uint64_t *got, uint
 
 	*defaults = 0;
 	for (bit = 0; func && bit < 64; bit++) {
-		leaf_run__reset(r);
-		r->reg[arch.arg[0]] = 1ULL << bit;
-		if (leaf_run__go(r, func) != LEAF_RETURNED || r->unknown[arch.result] & 1 ||
-		    r->read_cnt != 1)
+		if (leaf_run__call(r, func, 1ULL << bit, 0, 0) != LEAF_RETURNED ||
+		    r->unknown[arch.result] & 1 || r->read_cnt != 1)
 			return false;
 		rd = &r->reads[0];
 		if (rd->obj < LEAF_OBJ_MAX || rd->size != 8)

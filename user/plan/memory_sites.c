@@ -79,19 +79,14 @@ static int add_report(struct plan_build *b, const struct report_row *row, const 
 	int err;
 
 	if (args_fit(sym->name, row->args)) {
-		err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
+		err = plan_build__entry(b, sym->addr, row->read, &entry, &why);
 		if (err)
 			return err;
-	}
-	if (why == PTB_REFUSE_NONE) {
-		entry = entry_site__find(&b->flow, sym->addr, row->read);
-		if (entry == FLOW_NONE)
-			why = PTB_REFUSE_NO_ENTRY;
 	}
 	err = plan_build__func(b, row->name, sym->addr, PTB_FUNC_ALLOCATOR, why, &idx);
 	if (!err && why == PTB_REFUSE_NONE)
 		err = plan_build__site(b, idx, &b->flow.nodes[entry].in, (enum ptb_prog)row->prog,
-				       PTB_ROLE_POINT);
+				       PTB_ROLE_POINT, 0);
 	return err;
 }
 

@@ -81,7 +81,7 @@ static uint32_t late_node(struct plan_build *b)
 	for (i = 0; i < b->flow.cnt; i++) {
 		const struct insn *in = &b->flow.nodes[i].in;
 
-		if (in->cls != INSN_CALL || !(lib_code__callee(b->lc, in->target) & CALLEE_GET_CALLBACKS))
+		if (!lib_code__calls(b->lc, in, CALLEE_GET_CALLBACKS))
 			continue;
 		if (at != FLOW_NONE || !in->emulated || !b->flow.nodes[i].own)
 			return FLOW_NONE;
@@ -128,11 +128,9 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 	if (!late.in_cnt)
 		return 0;
 	err = plan_build__prog(b, &late, &args);
-	if (!err)
-		err = plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE, PTB_ROLE_POINT);
-	if (!err)
-		b->plan->sites[b->plan->site_cnt - 1].args = args;
-	return err;
+	return err ? err :
+		     plan_build__site(b, func, &b->flow.nodes[node].in, PTB_PROG_OP_LATE,
+				      PTB_ROLE_POINT, args);
 }
 
 /* Where a result can be at an exit site: what is tried, and its word there (ptb_args.h). */

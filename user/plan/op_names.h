@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The names of operators, in two independent ways. A: the code. at::_ops::X::call reaches
- * findSchemaOrThrow(name, overload) with two literals. B: the schema texts in the read-only data
+ * The names of operators, from two independent sources. The code: at::_ops::X::call reaches
+ * findSchemaOrThrow(name, overload) with two literals. The schema texts in the read-only data
  * ("add.Tensor(Tensor self, ...) -> Tensor"), matched to X by the rule that the class is called base
  * name + "_" + overload. Only reads.
  */
@@ -13,14 +13,15 @@
 
 #define OP_NAME_MAX 256
 
-/* Way A. The graph must be that of X::call; aux is used for the function that it calls. */
+/* From the code. The graph must be that of X::call; aux is used for the function that it calls. */
 struct op_name_a {
 	char name[OP_NAME_MAX]; /* "aten::add.Tensor", "" if not found */
 	uint64_t handle;        /* address of the static handle, 0 if not found */
 };
-int op_names__way_a(struct lib_code *lc, const struct flow *f, struct flow *aux, struct op_name_a *out);
+int op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *aux,
+			struct op_name_a *out);
 
-/* Way B. */
+/* From schema texts. */
 struct op_texts;
 
 int op_texts__new(const struct lib_code *lc, struct op_texts **out);
@@ -33,7 +34,7 @@ enum op_text_match {
 	OP_TEXT_MORE, /* several: *name is one of them */
 };
 /*
- * Looks for the class ("add_Tensor"). With a name from way A in `want`: does one of the readings equal
+ * Looks for the class ("add_Tensor"). With a name from the code in `want`: does one of the readings equal
  * it (*agrees)? name: without namespace, OP_NAME_MAX bytes.
  */
 enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, size_t cls_len,

@@ -86,7 +86,7 @@ static int add_op(struct plan_build *b, struct op_args *args, const struct addr_
 
 	err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
 	if (!err && why == PTB_REFUSE_NONE)
-		err = op_names__way_a(b->lc, &b->flow, &b->aux, &a);
+		err = op_names__from_code(b->lc, &b->flow, &b->aux, &a);
 	if (err)
 		return err;
 	choose_name(b, args->texts, cls, &a, st);

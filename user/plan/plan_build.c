@@ -47,7 +47,7 @@ int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum
 }
 
 int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
-		     enum ptb_site_role role)
+		     enum ptb_site_role role, uint32_t args)
 {
 	struct torch_plan *p = b->plan;
 	uint64_t off = elf_file__addr_to_off(b->lc->ef, in->addr);
@@ -67,6 +67,7 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 		.role = (uint8_t)role,
 		.insn = in->op,
 		.len = in->len,
+		.args = args,
 	};
 	memcpy(s->bytes, bytes, in->len);
 	return 0;
@@ -157,11 +158,6 @@ void plan_build__sort_sites(struct torch_plan *p)
 
 /* ---- the work of a function ---- */
 
-static uint32_t call_flags(struct plan_build *b, const struct flow_node *n)
-{
-	return n->in.cls == INSN_CALL ? lib_code__callee(b->lc, n->in.target) : 0;
-}
-
 int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work, bool indirect)
 {
 	struct flow *f = &b->flow;
@@ -171,7 +167,7 @@ int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work
 	int err;
 
 	for (i = 0; i < f->cnt; i++) {
-		after[i] = call_flags(b, &f->nodes[i]) & anchors ? 1 : 0;
+		after[i] = lib_code__calls(b->lc, &f->nodes[i].in, anchors);
 		any |= after[i];
 	}
 	if (!any)
@@ -181,7 +177,7 @@ int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work
 		return err;
 	for (i = 0; i < f->cnt; i++)
 		if (after[i] && ((indirect && f->nodes[i].in.cls == INSN_CALL_IND) ||
-				 (call_flags(b, &f->nodes[i]) & work)))
+				 lib_code__calls(b->lc, &f->nodes[i].in, work)))
 			b->finder.work[i] = 1;
 	return 0;
 }
@@ -219,7 +215,7 @@ static int add_exits(struct plan_build *b, uint32_t func, const struct exit_site
 
 	for (i = 0; i < ex->cnt && !err; i++)
 		err = plan_build__site(b, func, &b->flow.nodes[ex->nodes[i]].in, PTB_PROG_OP_EXIT,
-				       PTB_ROLE_EXIT);
+				       PTB_ROLE_EXIT, 0);
 	return err;
 }
 
@@ -233,6 +229,17 @@ static int exits_of(struct plan_build *b, const struct func_probe *fp, struct ex
 	if (!err)
 		err = fp->mark(b);
 	return err ? err : find_exits(b, ex);
+}
+
+int plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32_t *node,
+		      enum ptb_refusal *why)
+{
+	int err = flow__build(&b->flow, &b->lc->src, addr, why);
+
+	*node = err || *why != PTB_REFUSE_NONE ? FLOW_NONE : entry_site__find(&b->flow, addr, args);
+	if (*why == PTB_REFUSE_NONE && *node == FLOW_NONE)
+		*why = PTB_REFUSE_NO_ENTRY;
+	return err;
 }
 
 int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why,
@@ -259,7 +266,7 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, e
 	err = plan_build__func(b, fp->name, fp->entry, fp->kind, why, idx);
 	if (!err)
 		err = plan_build__site(b, *idx, &b->flow.nodes[entry].in, fp->enter,
-				       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER);
+				       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER, 0);
 	if (!err && !point && ex.why == PTB_REFUSE_NONE)
 		err = add_exits(b, *idx, &ex);
 	return err;

@@ -27,15 +27,19 @@ void plan_build__free(struct plan_build *b);
 /* Appends; the name is copied. *idx: index of the function. */
 int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum ptb_func_kind kind,
 		     enum ptb_refusal reason, uint32_t *idx);
-/* Appends a site at an instruction. */
+/* Appends a site at an instruction; args: as of struct plan_site. */
 int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
-		     enum ptb_site_role role);
+		     enum ptb_site_role role, uint32_t args);
 int plan_build__class(struct plan_build *b, uint64_t addr, const char *name);
 int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name);
 /* Keeps an argument program once; *args: what its sites say. */
 int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint32_t *args);
 /* Sorts the sites; of two at the same place the first function keeps it. */
 void plan_build__sort_sites(struct torch_plan *plan);
+
+/* Builds the graph in b->flow and finds the entry's site (entry_site__find). *why: NONE, or why there is none. */
+int plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32_t *node,
+		      enum ptb_refusal *why);
 
 /* Marks in b->finder.work the calls of b->flow whose end is the function's end. */
 typedef int (*mark_work_fn)(struct plan_build *b);

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <zlib.h>
+
 #include "base/log.h"
 #include "base/vec.h"
 #include "code/arch.h"
@@ -50,29 +52,10 @@ struct cache_class {
 
 static const char cache_magic[8] = "ptbplan";
 
-static uint32_t crc32_more(uint32_t crc, const uint8_t *p, size_t len)
-{
-	static uint32_t table[256];
-	uint32_t c, i, k;
-
-	if (!table[1])
-		for (i = 0; i < 256; i++) {
-			for (c = i, k = 0; k < 8; k++)
-				c = c & 1 ? 0xedb88320u ^ c >> 1 : c >> 1;
-			table[i] = c;
-		}
-	for (c = ~crc; len--; p++)
-		c = table[(c ^ *p) & 0xff] ^ c >> 8;
-	return ~c;
-}
-
 static uint32_t file_crc(struct cache_head h, const uint8_t *body, size_t len)
 {
-	uint8_t head[sizeof(h)];
-
 	h.crc = 0;
-	memcpy(head, &h, sizeof(h));
-	return crc32_more(crc32_more(0, head, sizeof(head)), body, len);
+	return (uint32_t)crc32_z(crc32(0, (const Bytef *)&h, sizeof(h)), body, len);
 }
 
 /* The key's digest, which is of this build of ptbpf too; false: nothing is known of the files. */

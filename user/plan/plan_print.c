@@ -9,44 +9,26 @@
 #include "plan/rf_layout.h"
 #include "plan/tensor_layout.h"
 
-static const char *prog_name(uint8_t prog)
-{
-	switch (prog) {
-#define X(name, func, loaded, text)                                                                \
-	case PTB_PROG_##name:                                                                      \
-		return #name;
-		PTB_PROGS(X)
-#undef X
-	default:
-		return "?";
-	}
-}
+#define NAME_OF(table, nr)                                                                         \
+	((nr) < sizeof(table) / sizeof((table)[0]) && (table)[nr] ? (table)[nr] : "?")
 
-static const char *kind_text(uint8_t kind)
-{
-	switch (kind) {
-#define X(name, nr, text)                                                                          \
-	case nr:                                                                                   \
-		return text;
-		PTB_FUNC_KINDS(X)
+static const char *const prog_names[] = {
+#define X(name, func, loaded, text) [PTB_PROG_##name] = #name,
+	PTB_PROGS(X)
 #undef X
-	default:
-		return "?";
-	}
-}
+};
 
-static const char *refusal_text(uint8_t reason)
-{
-	switch (reason) {
-#define X(name, nr, text)                                                                          \
-	case nr:                                                                                   \
-		return text;
-		PTB_REFUSALS(X)
+static const char *const kind_texts[] = {
+#define X(name, nr, text) [nr] = text,
+	PTB_FUNC_KINDS(X)
 #undef X
-	default:
-		return "?";
-	}
-}
+};
+
+static const char *const refusal_texts[] = {
+#define X(name, nr, text) [nr] = text,
+	PTB_REFUSALS(X)
+#undef X
+};
 
 static const char *role_name(uint8_t role)
 {
@@ -91,7 +73,7 @@ static void print_sites(const struct torch_plan *p, const struct torch_lib *libs
 
 		put_lib(out, libs, s->lib);
 		fprintf(out, " %#10" PRIx64 "  %-5s %-12s %-4s  ", s->offset, role_name(s->role),
-			prog_name(s->prog), insn__op_name(s->insn));
+			NAME_OF(prog_names, s->prog), insn__op_name(s->insn));
 		put_line(out, p->funcs[s->func].name);
 	}
 }
@@ -201,7 +183,7 @@ static void print_refusals(const struct torch_plan *p, const struct torch_lib *l
 		put_lib(out, libs, f->lib);
 		fputc(' ', out);
 		term_text__put(out, f->name, SIZE_MAX);
-		fprintf(out, ": %s\n", refusal_text(f->reason));
+		fprintf(out, ": %s\n", NAME_OF(refusal_texts, f->reason));
 	}
 }
 
@@ -222,7 +204,7 @@ static void print_summary(const struct torch_plan *p, FILE *out)
 			if (p->funcs[p->sites[i].func].kind == kind && p->sites[i].role < 4)
 				role[p->sites[i].role]++;
 		fprintf(out, "%9u %9u %9u %9u %9u  %s\n", funcs, role[PTB_ROLE_ENTER],
-			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, kind_text((uint8_t)kind));
+			role[PTB_ROLE_EXIT], role[PTB_ROLE_POINT], refused, NAME_OF(kind_texts, kind));
 	}
 	for (i = 0; i < p->site_cnt; i++)
 		more += p->sites[i].prog == PTB_PROG_OP_LATE ||

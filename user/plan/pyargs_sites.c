@@ -30,15 +30,14 @@ struct finder {
 static uint64_t stored_function(struct finder *f, uint64_t addr)
 {
 	struct lib_code *lc = f->b->lc;
-	uint64_t in_reg[REG_CNT] = { 0 }, avail, start, end;
+	uint64_t in_reg[REG_CNT] = { 0 }, start, end;
 	struct insn in;
 	uint32_t n, reg;
 
 	for (n = 0; n < LOOK_AHEAD; n++, addr += in.len) {
-		const uint8_t *p = lc->src.text(lc->src.arg, addr, &avail);
 		const struct insn_operand *to = &in.ops[0], *from = &in.ops[1];
 
-		if (!p || !insn_decoder__decode(f->b->flow.dec, p, avail, addr, &in) || in.cls == INSN_RET)
+		if (!lib_code__decode(lc, f->b->flow.dec, addr, lc->text_end, &in) || in.cls == INSN_RET)
 			return 0;
 		if (in.form == FORM_ADDRESS && operand__is_fixed(from)) {
 			in_reg[to->reg] = elf_file__is_text(lc->ef, (uint64_t)from->value) ?

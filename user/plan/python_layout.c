@@ -37,12 +37,10 @@ void python_layout__learn(struct plan_build *b, struct leaf_run *r)
 		return;
 	/* autograd/python_variable.h: set when torch.nn is imported */
 	b->plan->layout.parameter_class = tensor_layout__object(b, "ParameterClass");
-	leaf_run__reset(r);
 	r->mem = variable_word;
 	r->on_call = takes_impl;
 	r->arg = &off;
-	r->reg[arch.arg[0]] = LEAF_OBJ(0);
-	leaf_run__go(r, getters->syms[0].addr);
+	leaf_run__call(r, getters->syms[0].addr, LEAF_OBJ(0), 0, 0);
 	r->on_call = NULL;
 	if (off < 16 || off > 64)
 		return;

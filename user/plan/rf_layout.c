@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/term_text.h"
+#include "plan/layout.h"
 
 #define RF_MAX 1024 /* it has 264 to 344 bytes */
 #define RF LEAF_OBJ(0)
@@ -51,29 +52,14 @@ void rf_layout__init(struct plan_layout *l)
 	l->no_rf_why[0] = '\0';
 }
 
-/* Keeps the first reason. */
-static void refuse(struct plan_layout *l, const char *why)
+static void refuse_rf(struct plan_layout *l, const char *reason)
 {
-	if (!l->no_rf_why[0])
-		snprintf(l->no_rf_why, sizeof(l->no_rf_why), "%s", why);
+	layout__refuse(l->no_rf_why, reason);
 }
 
-/* A field found by one way; another one must give the same. */
-static void agree(struct plan_layout *l, uint16_t *field, uint64_t off, const char *what)
+static void agree_rf(struct plan_layout *l, uint16_t *field, uint64_t off, const char *member)
 {
-	char why[sizeof(l->no_rf_why)];
-
-	if (off >= RF_MAX)
-		return;
-	if (*field == PTB_OFF_UNKNOWN) {
-		*field = (uint16_t)off;
-	} else if (*field != off) {
-		snprintf(why, sizeof(why),
-			 "two derivations of %s in RecordFunction give %u and "
-			 "%u",
-			 what, *field, (uint32_t)off);
-		refuse(l, why);
-	}
+	layout__agree(l->no_rf_why, field, off, RF_MAX, member, "RecordFunction");
 }
 
 static uint64_t rf_mem(void *arg, uint32_t obj, uint64_t off, uint32_t size)
@@ -103,22 +89,29 @@ static enum leaf_call rf_calls(void *arg, struct leaf_run *r, const char *name)
 	return CALL_FOLLOW;
 }
 
-/* Runs a member on the made-up object. */
-static enum leaf_end call(struct rf_run *run, uint64_t func, uint8_t bytes)
+static uint64_t member(const struct rf_run *run, const char *name)
+{
+	return lib_code__function(run->r->lc, name);
+}
+
+/* What the next runs are given: calls of others, and bytes of the first object. */
+static void set_world(struct rf_run *run,
+		      enum leaf_call (*on_call)(void *, struct leaf_run *, const char *), uint8_t bytes)
 {
 	struct leaf_run *r = run->r;
 
 	r->mem = rf_mem;
-	r->on_call = rf_calls;
+	r->on_call = on_call;
 	r->arg = run;
 	r->lenient = true;
 	run->bytes = bytes;
-	return leaf_run__go(r, func);
 }
 
-static uint64_t member(const struct rf_run *run, const char *name)
+/* Runs a member of the made-up object; LEAF_LOST, too, if there is none of that name. */
+static enum leaf_end run_member(struct rf_run *run, const char *name, uint8_t bytes)
 {
-	return lib_code__function(run->r->lc, name);
+	set_world(run, rf_calls, bytes);
+	return leaf_run__call(run->r, member(run, name), RF, 0, 0);
 }
 
 /* The first read of the object with one of two sizes, UINT64_MAX: none. */
@@ -137,46 +130,38 @@ static uint64_t first_read(const struct leaf_run *r, uint32_t size, uint32_t or_
 static void learn_name(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
-	uint64_t func = member(run, RF_NAME(4, "name"));
-	struct leaf_run *r = run->r;
+	const struct leaf_run *r = run->r;
 
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = RF;
-	if (!func || call(run, func, 1) == LEAF_STOPPED)
+	if (run_member(run, RF_NAME(4, "name"), 1) == LEAF_STOPPED)
 		return;
-	agree(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
-	agree(run->l, &rf->fn_off, first_read(r, 8, 8), "fn_");
+	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
+	agree_rf(run->l, &rf->fn_off, first_read(r, 8, 8), "fn_");
 }
 
 /* Asked of a RecordFunction without a schema, num_inputs() returns the length of inputs_. */
 static void learn_inputs(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
-	uint64_t func = member(run, RF_NAME(10, "num_inputs"));
-	struct leaf_run *r = run->r;
+	const struct leaf_run *r = run->r;
 
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = RF;
-	if (!func || call(run, func, 0) != LEAF_RETURNED || r->unknown[arch.result])
+	if (run_member(run, RF_NAME(10, "num_inputs"), 0) != LEAF_RETURNED || r->unknown[arch.result])
 		return;
-	agree(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
+	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
 	if (r->reg[arch.result] - TAG < RF_MAX)
-		agree(run->l, &rf->inputs_off, r->reg[arch.result] - TAG - 8, "inputs_");
+		agree_rf(run->l, &rf->inputs_off, r->reg[arch.result] - TAG - 8, "inputs_");
 }
 
 /* ... and num_outputs() the distance of outputs_'s first two words. */
 static void learn_outputs(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
-	uint64_t func = member(run, RF_NAME(11, "num_outputs")), low = UINT64_MAX, high = 0;
-	struct leaf_run *r = run->r;
+	uint64_t low = UINT64_MAX, high = 0;
+	const struct leaf_run *r = run->r;
 	uint32_t i;
 
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = RF;
-	if (!func || call(run, func, 0) != LEAF_RETURNED)
+	if (run_member(run, RF_NAME(11, "num_outputs"), 0) != LEAF_RETURNED)
 		return;
-	agree(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
+	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
 	for (i = 0; i < r->read_cnt; i++) {
 		if (r->reads[i].obj || r->reads[i].size != 8)
 			continue;
@@ -184,21 +169,14 @@ static void learn_outputs(struct rf_run *run)
 		high = r->reads[i].off > high ? r->reads[i].off : high;
 	}
 	if (low != UINT64_MAX && high == low + 8)
-		agree(run->l, &rf->outputs_off, low, "outputs_");
+		agree_rf(run->l, &rf->outputs_off, low, "outputs_");
 }
 
 static void learn_operator_name(struct rf_run *run)
 {
-	uint64_t func = member(run, RF_NAME(13, "operator_name"));
-	struct leaf_run *r = run->r;
-
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = SLOT;
-	r->reg[arch.arg[1]] = RF;
-	if (!func)
-		return;
-	call(run, func, 0);
-	agree(run->l, &run->l->rf.fn_index_off, first_read(r, 1, 4), "fn_'s index");
+	set_world(run, rf_calls, 0);
+	leaf_run__call(run->r, member(run, RF_NAME(13, "operator_name")), SLOT, RF, 0);
+	agree_rf(run->l, &run->l->rf.fn_index_off, first_read(run->r, 1, 4), "fn_'s index");
 }
 
 /* ---- end(), and the size ---- */
@@ -206,29 +184,21 @@ static void learn_operator_name(struct rf_run *run)
 static void learn_end(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
-	uint64_t func = member(run, "_ZN2at14RecordFunction3endEv"), called;
-	struct leaf_run *r = run->r;
+	uint64_t called;
 
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = RF;
-	if (!func || call(run, func, 0) != LEAF_RETURNED)
+	if (run_member(run, "_ZN2at14RecordFunction3endEv", 0) != LEAF_RETURNED)
 		return;
-	called = first_read(r, 1, 1);
+	called = first_read(run->r, 1, 1);
 	if (called >= RF_MAX || called < 16)
 		return;
-	agree(run->l, &rf->thread_off, called - 16, "thread_id_");
-	agree(run->l, &rf->scope_off, called - 8, "scope_");
+	agree_rf(run->l, &rf->thread_off, called - 16, "thread_id_");
+	agree_rf(run->l, &rf->scope_off, called - 8, "scope_");
 }
 
 static void learn_size(struct rf_run *run)
 {
-	uint64_t func = member(run, "_ZN2at14RecordFunctionD0Ev");
-	struct leaf_run *r = run->r;
-
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = RF;
 	run->size = 0;
-	if (func && call(run, func, 0) == LEAF_STOPPED && run->size < RF_MAX)
+	if (run_member(run, "_ZN2at14RecordFunctionD0Ev", 0) == LEAF_STOPPED && run->size < RF_MAX)
 		run->l->rf.size = (uint16_t)run->size;
 }
 
@@ -236,13 +206,9 @@ static void learn_size(struct rf_run *run)
 
 static bool construct(struct rf_run *run, uint64_t func, uint8_t flags)
 {
-	struct leaf_run *r = run->r;
-
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = RF;
-	r->reg[arch.arg[1]] = ARG;
+	set_world(run, rf_calls, 0);
 	run->arg_bytes = flags;
-	return call(run, func, 0) == LEAF_RETURNED;
+	return leaf_run__call(run->r, func, RF, ARG, 0) == LEAF_RETURNED;
 }
 
 /* What was copied from the other object: 8 bytes are the thread's id, what is behind it the scope. */
@@ -260,10 +226,10 @@ static void learn_copies(struct rf_run *run)
 			continue;
 		if (w->size == 8 && w->v >= (TAG | 16) && w->v < (TAG | RF_MAX) && thread == UINT64_MAX) {
 			thread = w->v & (RF_MAX - 1);
-			agree(run->l, &rf->thread_off, w->off, "thread_id_");
+			agree_rf(run->l, &rf->thread_off, w->off, "thread_id_");
 		}
 		if (w->size == 4 && thread != UINT64_MAX && w->v == (uint32_t)(TAG | (thread + 8)))
-			agree(run->l, &rf->scope_off, w->off, "scope_");
+			agree_rf(run->l, &rf->scope_off, w->off, "scope_");
 	}
 }
 
@@ -277,7 +243,7 @@ static void learn_handle(struct rf_run *run, uint64_t func)
 		return;
 	w = &run->r->writes[plain];
 	if (!w->obj && w->size == 8)
-		agree(run->l, &run->l->rf.handle_off, w->off, "handle_");
+		agree_rf(run->l, &run->l->rf.handle_off, w->off, "handle_");
 }
 
 static void learn_constructor(struct rf_run *run)
@@ -288,7 +254,7 @@ static void learn_constructor(struct rf_run *run)
 	struct leaf_run *r = run->r;
 	uint32_t i;
 
-	if (!func || !construct(run, func, 0))
+	if (!construct(run, func, 0))
 		return;
 	learn_copies(run);
 	for (i = 0; i < r->write_cnt; i++) {
@@ -301,9 +267,9 @@ static void learn_constructor(struct rf_run *run)
 		if (w->off + w->size > end)
 			end = w->off + w->size;
 	}
-	agree(run->l, &rf->seq_off, seq, "sequence_nr_");
+	agree_rf(run->l, &rf->seq_off, seq, "sequence_nr_");
 	if (rf->size && (end > rf->size || end + 8 <= rf->size))
-		refuse(run->l, "RecordFunction's size differs from what its constructor fills");
+		refuse_rf(run->l, "RecordFunction's size differs from what its constructor fills");
 	learn_handle(run, func);
 }
 
@@ -321,9 +287,9 @@ static void learn_stores(struct rf_run *run)
 		if (w->obj || !w->known || w->size != 8)
 			continue;
 		if (w->v == ARG)
-			agree(run->l, &rf->fn_off, w->off, "fn_");
+			agree_rf(run->l, &rf->fn_off, w->off, "fn_");
 		if (w->v == SEQ)
-			agree(run->l, &rf->seq_off, w->off, "sequence_nr_");
+			agree_rf(run->l, &rf->seq_off, w->off, "sequence_nr_");
 	}
 }
 
@@ -347,7 +313,8 @@ static void learn_before(struct rf_run *run)
 		leaf_run__store(r, r->reg[arch.sp] + 8, 8, 0, true);
 		leaf_run__store(r, r->reg[arch.sp] + 16, 8, 1, true);
 	}
-	if (func && call(run, func, 1) == LEAF_STOPPED)
+	set_world(run, rf_calls, 1);
+	if (func && leaf_run__go(r, func) == LEAF_STOPPED)
 		learn_stores(run);
 }
 
@@ -380,27 +347,19 @@ static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name
 		return CALL_FOLLOW;
 	for (off = 0; off < run->l->rf.size; off += 8)
 		if (leaf_run__stack(r, run->built + off, 8, &v) && v == (TAG | run->l->node_thread_off))
-			agree(run->l, &run->l->rf.fwd_thread_off, off, "fwd_thread_id_");
+			agree_rf(run->l, &run->l->rf.fwd_thread_off, off, "fwd_thread_id_");
 	return CALL_STOP;
 }
 
 static void learn_node(struct rf_run *run)
 {
 	const struct sym_list *nodes = &run->r->lc->topics[TOPIC_NODE_CALL];
-	struct leaf_run *r = run->r;
 
 	if (!nodes->cnt || run->l->node_thread_off == PTB_OFF_UNKNOWN || !run->l->rf.size)
 		return;
-	leaf_run__reset(r);
-	r->reg[arch.arg[0]] = SLOT;
-	r->reg[arch.arg[1]] = RF; /* the node */
-	r->reg[arch.arg[2]] = ARG;
-	r->mem = rf_mem;
-	r->on_call = node_calls;
-	r->arg = run;
-	r->lenient = true;
+	set_world(run, node_calls, run->bytes);
 	run->built = 0;
-	leaf_run__go(r, nodes->syms[0].addr);
+	leaf_run__call(run->r, nodes->syms[0].addr, SLOT, RF /* the node */, ARG);
 }
 
 /* ---- the whole ---- */
@@ -443,15 +402,15 @@ void rf_layout__finish(struct plan_layout *l)
 
 	rf->old_string_abi = l->old_string_abi;
 	if (rf->seq_off != PTB_OFF_UNKNOWN)
-		agree(l, &rf->inputs_off, rf->seq_off + 8u, "inputs_");
+		agree_rf(l, &rf->inputs_off, rf->seq_off + 8u, "inputs_");
 	if (rf->outputs_off != PTB_OFF_UNKNOWN)
-		agree(l, &rf->fwd_thread_off, rf->outputs_off + 24u, "fwd_thread_id_");
+		agree_rf(l, &rf->fwd_thread_off, rf->outputs_off + 24u, "fwd_thread_id_");
 	if (rf->handle_off != PTB_OFF_UNKNOWN)
-		agree(l, &rf->fwd_thread_off, rf->handle_off - 8u, "fwd_thread_id_");
+		agree_rf(l, &rf->fwd_thread_off, rf->handle_off - 8u, "fwd_thread_id_");
 	if (!rf->size)
-		refuse(l, "RecordFunction's size was not found");
+		refuse_rf(l, "RecordFunction's size was not found");
 	if (!l->no_rf_why[0] && !rf_layout__plausible(rf))
-		refuse(l, "not all of RecordFunction's members were found");
+		refuse_rf(l, "not all of RecordFunction's members were found");
 	if (l->no_rf_why[0])
 		rf->size = 0;
 }

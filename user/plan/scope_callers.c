@@ -30,7 +30,6 @@ struct literal {
 
 struct lookup {
 	struct plan_build *b;
-	struct insn_decoder *dec;
 	struct literal texts[TEXTS_MAX];
 	uint32_t cnt;
 	const char *second_arg; /* literal in the second argument since the last call */
@@ -65,7 +64,7 @@ static void found(struct lookup *l, const char *name)
 static bool leads_to_before(struct lookup *l, uint64_t target)
 {
 	struct lib_code *lc = l->b->lc;
-	uint64_t start, end, addr, avail;
+	uint64_t start, end, addr;
 	struct insn in;
 	uint32_t n;
 
@@ -74,10 +73,7 @@ static bool leads_to_before(struct lookup *l, uint64_t target)
 	if (!elf_file__func_range(lc->ef, target, &start, &end) || start != target)
 		return false;
 	for (n = 0, addr = start; n < HAND_OVER_MAX && addr < end; n++, addr += in.len) {
-		const uint8_t *p = elf_file__bytes(lc->ef, addr, 1, &avail);
-
-		if (!p || !insn_decoder__decode(l->dec, p, avail < end - addr ? avail : end - addr,
-						addr, &in))
+		if (!lib_code__decode(lc, l->b->flow.dec, addr, end, &in))
 			return false;
 		if ((in.cls == INSN_JMP || in.cls == INSN_CALL) &&
 		    lib_code__callee(lc, in.target) & CALLEE_RF_BEFORE)
@@ -125,48 +121,34 @@ static void match_lengths(struct lookup *l)
 			}
 }
 
-struct scan {
-	struct plan_build *b;
-	struct insn_decoder *dec;
-	int err;
-};
-
-static void on_call(struct scan *s, const struct call_site *site)
+static int add_caller_name(struct plan_build *b, const struct call_site *site)
 {
-	struct lookup l = { .b = s->b, .dec = s->dec };
-	uint64_t start, end, addr = site->next, avail;
+	struct lookup l = { .b = b };
+	uint64_t start, end, addr = site->next;
 	struct insn in;
 	uint32_t n;
 
-	if (!elf_file__func_range(s->b->lc->ef, site->at, &start, &end))
-		return;
+	if (!elf_file__func_range(b->lc->ef, site->at, &start, &end))
+		return 0;
 	for (n = 0; n < LOOK_AHEAD && addr < end; n++, addr += in.len) {
-		const uint8_t *p = elf_file__bytes(s->b->lc->ef, addr, 1, &avail);
-
-		if (!p || !insn_decoder__decode(s->dec, p, avail < end - addr ? avail : end - addr,
-						addr, &in))
+		if (!lib_code__decode(b->lc, b->flow.dec, addr, end, &in))
 			break;
-		if (n && in.cls == INSN_CALL && lib_code__callee(s->b->lc, in.target) & CALLEE_RF_SCOPE)
+		if (n && lib_code__calls(b->lc, &in, CALLEE_RF_SCOPE))
 			break; /* the next macro of the same function */
 		on_insn(&l, &in);
 	}
 	if (!l.name)
 		match_lengths(&l);
-	if (l.name && !l.ambiguous)
-		s->err = plan_build__caller(s->b, site->next, l.name);
+	return l.name && !l.ambiguous ? plan_build__caller(b, site->next, l.name) : 0;
 }
 
 int scope_callers__add(struct plan_build *b)
 {
-	struct scan s = { .b = b, .dec = insn_decoder__new() };
 	uint32_t i;
+	int err = lib_code__all_calls(b->lc);
 
-	if (!s.dec)
-		return -ENOMEM;
-	s.err = lib_code__all_calls(b->lc);
-	for (i = 0; i < b->lc->site_cnt && !s.err; i++)
+	for (i = 0; i < b->lc->site_cnt && !err; i++)
 		if (b->lc->sites[i].flags & CALLEE_RF_SCOPE)
-			on_call(&s, &b->lc->sites[i]);
-	insn_decoder__free(s.dec);
-	return s.err;
+			err = add_caller_name(b, &b->lc->sites[i]);
+	return err;
 }

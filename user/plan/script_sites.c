@@ -63,9 +63,7 @@ static int mark_interpreter(struct plan_build *b)
 	uint32_t i;
 
 	for (i = 0; i < b->flow.cnt; i++)
-		if (b->flow.nodes[i].in.cls == INSN_CALL &&
-		    (lib_code__callee(b->lc, b->flow.nodes[i].in.target) & CALLEE_INTERPRETER))
-			b->finder.work[i] = 1;
+		b->finder.work[i] = lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_INTERPRETER);
 	return 0;
 }
 

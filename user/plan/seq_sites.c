@@ -40,13 +40,9 @@ static bool find_storage(struct plan_build *b, uint32_t *call)
 {
 	struct flow *f = &b->flow;
 	int64_t pair, disp;
-	uint32_t i;
+	uint32_t i = lib_code__find_call(b->lc, f, CALLEE_TLS);
 
-	for (i = 0; i < f->cnt; i++)
-		if (f->nodes[i].in.cls == INSN_CALL &&
-		    (lib_code__callee(b->lc, f->nodes[i].in.target) & CALLEE_TLS))
-			break;
-	if (i == f->cnt || reg_track__before(f, i, arch.arg[0], &pair) != VALUE_ADDR ||
+	if (i == FLOW_NONE || reg_track__before(f, i, arch.arg[0], &pair) != VALUE_ADDR ||
 	    !find_disp(f, i, &disp) || disp < 0)
 		return false;
 	b->plan->layout.seq_tls_got = (uint64_t)pair;
@@ -73,8 +69,6 @@ static uint32_t early_site(const struct flow *f, uint64_t entry, uint32_t call)
 static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
 {
 	struct lib_code *lc = b->lc;
-	const uint8_t *p;
-	uint64_t avail;
 	struct insn in;
 	uint32_t i;
 	int err = lib_code__all_calls(lc);
@@ -82,10 +76,10 @@ static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
 	for (i = 0; i < lc->site_cnt && !err && *added < SEQ_CALLS_MAX; i++) {
 		if (!(lc->sites[i].flags & CALLEE_SEQ))
 			continue;
-		p = lc->src.text(lc->src.arg, lc->sites[i].at, &avail);
-		if (!p || !insn_decoder__decode(b->flow.dec, p, avail, lc->sites[i].at, &in) || !in.emulated)
+		if (!lib_code__decode(lc, b->flow.dec, lc->sites[i].at, lc->sites[i].next, &in) ||
+		    !in.emulated)
 			continue;
-		err = plan_build__site(b, func, &in, PTB_PROG_SEQ, PTB_ROLE_POINT);
+		err = plan_build__site(b, func, &in, PTB_PROG_SEQ, PTB_ROLE_POINT, 0);
 		(*added)++;
 	}
 	return err;
@@ -110,7 +104,7 @@ static int add_function(struct plan_build *b, uint64_t addr)
 	if (err)
 		return err;
 	if (why == PTB_REFUSE_NONE)
-		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ, PTB_ROLE_POINT);
+		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ, PTB_ROLE_POINT, 0);
 	if (why != PTB_REFUSE_NO_ENTRY)
 		return 0;
 	err = add_calls(b, idx, &calls);

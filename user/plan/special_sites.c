@@ -14,12 +14,11 @@ static int mark_node_calls(struct plan_build *b)
 	bool any = false;
 	uint32_t i;
 
-	for (i = 0; i < f->cnt; i++)
-		if (f->nodes[i].in.cls == INSN_CALL &&
-		    (lib_code__callee(b->lc, f->nodes[i].in.target) & CALLEE_IN(CALLEE_GET_CALLBACKS))) {
-			b->finder.work[i] = 1;
-			any = true;
-		}
+	for (i = 0; i < f->cnt; i++) {
+		b->finder.work[i] =
+			lib_code__calls(b->lc, &f->nodes[i].in, CALLEE_IN(CALLEE_GET_CALLBACKS));
+		any |= b->finder.work[i];
+	}
 	return any ? 0 : plan_build__mark_after(b, CALLEE_GET_CALLBACKS, 0, true);
 }
 

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/term_text.h"
+#include "plan/layout.h"
 #include "plan/rf_layout.h"
 
 /* Distances from key_set_ down to the fields before it. */
@@ -44,27 +45,14 @@ void tensor_layout__init(struct plan_layout *l)
 	t->scalar_int = t->scalar_double = t->scalar_bool = t->scalar_complex = 0xff;
 }
 
-/* Keeps the first reason. */
-static void refuse(struct plan_layout *l, const char *why)
+static void refuse_tensor(struct plan_layout *l, const char *reason)
 {
-	if (!l->no_shapes_why[0])
-		snprintf(l->no_shapes_why, sizeof(l->no_shapes_why), "%s", why);
+	layout__refuse(l->no_shapes_why, reason);
 }
 
-/* A field found by one way; another one must give the same. */
-static void agree(struct plan_layout *l, uint16_t *field, uint64_t off, const char *what)
+static void agree_tensor(struct plan_layout *l, uint16_t *field, uint64_t off, const char *member)
 {
-	char why[sizeof(l->no_shapes_why)];
-
-	if (off >= IMPL_MAX)
-		return;
-	if (*field == PTB_OFF_UNKNOWN) {
-		*field = (uint16_t)off;
-	} else if (*field != off) {
-		snprintf(why, sizeof(why), "two derivations of %s in TensorImpl give %u and %u",
-			 what, *field, (uint32_t)off);
-		refuse(l, why);
-	}
+	layout__agree(l->no_shapes_why, field, off, IMPL_MAX, member, "TensorImpl");
 }
 
 /* ---- libtorch_cpu ---- */
@@ -77,14 +65,13 @@ static uint32_t first_read(struct plan_build *b, uint64_t addr)
 {
 	uint32_t args = 1u << arch.arg[1], impls = 0, n;
 	struct insn in;
-	uint64_t avail;
 
 	for (n = 0; n < VOTE_INSNS; n++, addr += in.len) {
-		const uint8_t *p = b->lc->src.text(b->lc->src.arg, addr, &avail);
 		const struct insn_operand *to = &in.ops[0], *from = &in.ops[1], *mem;
 
-		if (!p || !insn_decoder__decode(b->flow.dec, p, avail, addr, &in) || insn__is_call(&in) ||
-		    in.cls == INSN_RET || in.cls == INSN_JMP_IND || in.cls == INSN_STOP)
+		if (!lib_code__decode(b->lc, b->flow.dec, addr, b->lc->text_end, &in) ||
+		    insn__is_call(&in) || in.cls == INSN_RET || in.cls == INSN_JMP_IND ||
+		    in.cls == INSN_STOP)
 			return 0;
 		mem = operand__is_member(to) ? to : from;
 		if (operand__is_member(mem) && mem->size == 8 && impls >> mem->reg & 1 &&
@@ -124,7 +111,7 @@ static void learn_from_operators(struct plan_build *b)
 			best = off;
 	}
 	if (all >= VOTE_MIN && votes[best] * 4 >= all * 3)
-		agree(&b->plan->layout, &b->plan->layout.tensor.key_set_off, best, "key_set_");
+		agree_tensor(&b->plan->layout, &b->plan->layout.tensor.key_set_off, best, "key_set_");
 }
 
 /* ---- libc10 ---- */
@@ -152,18 +139,10 @@ static uint64_t impl_mem(void *arg, uint32_t obj, uint64_t off, uint32_t size)
 
 static enum leaf_end run_member(struct leaf_run *r, const char *name, struct fake_impl *f)
 {
-	uint64_t func = lib_code__function(r->lc, name);
-
-	leaf_run__reset(r);
-	r->read_cnt = 0;
-	if (!func)
-		return LEAF_LOST;
 	r->mem = impl_mem;
 	r->arg = f;
 	r->on_call = NULL;
-	r->reg[arch.arg[0]] = LEAF_OBJ(0);
-	r->reg[arch.arg[1]] = LEAF_OBJ(1);
-	return leaf_run__go(r, func);
+	return leaf_run__call(r, lib_code__function(r->lc, name), LEAF_OBJ(0), LEAF_OBJ(1), 0);
 }
 
 /* The last read of `size` bytes of the object; UINT64_MAX: none. */
@@ -214,10 +193,10 @@ static void learn_device(struct leaf_run *r, struct plan_layout *l)
 			l->tensor.device_has_first = 1;
 		else if (has != device + 2)
 			continue;
-		agree(l, &l->tensor.device_off, has < device ? has : device, "device_opt_");
+		agree_tensor(l, &l->tensor.device_off, has < device ? has : device, "device_opt_");
 		return;
 	}
-	refuse(l, "the order of device_opt_ in TensorImpl is not known");
+	refuse_tensor(l, "the order of device_opt_ in TensorImpl is not known");
 }
 
 static void learn_members(struct leaf_run *r, struct plan_layout *l)
@@ -227,22 +206,23 @@ static void learn_members(struct leaf_run *r, struct plan_layout *l)
 	uint64_t off;
 
 	if (run_member(r, "_ZNK3c1010TensorImpl11has_storageEv", &f) == LEAF_RETURNED && r->read_cnt == 1)
-		agree(l, &t->storage_off, last_read(r, 8), "storage_");
+		agree_tensor(l, &t->storage_off, last_read(r, 8), "storage_");
 	run_member(r,
 		   "_ZN3c1010TensorImpl17set_autograd_metaESt10unique_ptrINS_21AutogradMetaInterfaceE"
 		   "St14default_deleteIS2_EE",
 		   &f);
 	off = last_read(r, 8);
 	if (off < IMPL_MAX)
-		agree(l, &t->extra_meta_off, off + 8, "extra_meta_");
-	agree(l, &t->key_set_off, key_set_read(r), "key_set_");
-	agree(l, &t->numel_off,
-	      returned_field(r, "_ZNK3c1010TensorImpl12numel_customEv", arch.result), "numel_");
-	agree(l, &t->storage_offset_off,
-	      returned_field(r, "_ZNK3c1010TensorImpl21storage_offset_customEv", arch.result),
-	      "storage_offset_");
-	agree(l, &t->sizes_off, returned_field(r, "_ZNK3c1010TensorImpl12sizes_customEv", arch.result2),
-	      "sizes_and_strides_");
+		agree_tensor(l, &t->extra_meta_off, off + 8, "extra_meta_");
+	agree_tensor(l, &t->key_set_off, key_set_read(r), "key_set_");
+	agree_tensor(l, &t->numel_off,
+		     returned_field(r, "_ZNK3c1010TensorImpl12numel_customEv", arch.result), "numel_");
+	agree_tensor(l, &t->storage_offset_off,
+		     returned_field(r, "_ZNK3c1010TensorImpl21storage_offset_customEv", arch.result),
+		     "storage_offset_");
+	agree_tensor(l, &t->sizes_off,
+		     returned_field(r, "_ZNK3c1010TensorImpl12sizes_customEv", arch.result2),
+		     "sizes_and_strides_");
 	learn_device(r, l);
 }
 
@@ -297,15 +277,11 @@ static void learn_strings(struct leaf_run *r, struct plan_layout *l)
 {
 	uint64_t func = lib_code__function(r->lc, "_ZNK3c106Symbol14toUnqualStringEv"), addr = 0;
 
-	if (!func)
-		return;
-	leaf_run__reset(r);
 	r->mem = NULL;
 	r->on_call = takes_strings;
 	r->arg = &addr;
 	r->guards_made = true;
-	r->reg[arch.arg[0]] = LEAF_OBJ(0);
-	if (leaf_run__go(r, func) == LEAF_STOPPED)
+	if (leaf_run__call(r, func, LEAF_OBJ(0), 0, 0) == LEAF_STOPPED)
 		l->interned_strings = addr;
 	r->guards_made = false;
 	r->on_call = NULL;
@@ -343,27 +319,27 @@ void tensor_layout__finish(struct plan_layout *l)
 
 	t->shapes_on = 0;
 	if (ks == PTB_OFF_UNKNOWN || ks < KS_SIZES) {
-		refuse(l, "key_set_ was not found in TensorImpl");
+		refuse_tensor(l, "key_set_ was not found in TensorImpl");
 		return;
 	}
 	if (t->storage_off != 16 && t->storage_off != 24)
-		refuse(l, "storage_ was not found in TensorImpl");
+		refuse_tensor(l, "storage_ was not found in TensorImpl");
 	if (t->device_off == PTB_OFF_UNKNOWN)
-		refuse(l, "device_opt_ was not found in TensorImpl");
-	agree(l, &t->sizes_off, ks - KS_SIZES, "sizes_and_strides_");
-	agree(l, &t->storage_offset_off, ks - KS_STORAGE_OFFSET, "storage_offset_");
-	agree(l, &t->numel_off, ks - KS_NUMEL, "numel_");
-	agree(l, &t->dtype_off, ks - KS_DTYPE, "data_type_");
-	agree(l, &t->device_off, ks - KS_DEVICE, "device_opt_");
+		refuse_tensor(l, "device_opt_ was not found in TensorImpl");
+	agree_tensor(l, &t->sizes_off, ks - KS_SIZES, "sizes_and_strides_");
+	agree_tensor(l, &t->storage_offset_off, ks - KS_STORAGE_OFFSET, "storage_offset_");
+	agree_tensor(l, &t->numel_off, ks - KS_NUMEL, "numel_");
+	agree_tensor(l, &t->dtype_off, ks - KS_DTYPE, "data_type_");
+	agree_tensor(l, &t->device_off, ks - KS_DEVICE, "device_opt_");
 	/* storage_, autograd_meta_, extra_meta_ are the first members (TensorImpl.h) */
-	agree(l, &t->extra_meta_off, t->storage_off + 16u, "extra_meta_");
+	agree_tensor(l, &t->extra_meta_off, t->storage_off + 16u, "extra_meta_");
 	/* all three kinds of object begin with the same intrusive_ptr_target */
 	t->object_header = (uint8_t)t->storage_off;
 	t->storage_data_off = t->storage_off;
 	if (l->string_ivalue_off != PTB_OFF_UNKNOWN && l->string_ivalue_off != t->storage_off)
-		refuse(l, "headers of tensors and of strings differ");
+		refuse_tensor(l, "headers of tensors and of strings differ");
 	if (!l->undefined_impl)
-		refuse(l, "the undefined tensor's object was not found");
+		refuse_tensor(l, "the undefined tensor's object was not found");
 	t->shapes_on = !l->no_shapes_why[0];
 }
 

@@ -157,7 +157,7 @@ static void put_sets(struct parser *p, const char *const *sets, const size_t *le
 }
 
 /* "(a!)", "(a -> *)"; nothing if there is none. */
-static void alias(struct parser *p, struct schema_arg *a)
+static void read_alias(struct parser *p, struct schema_arg *a)
 {
 	const char *sets[SETS_MAX];
 	size_t lens[SETS_MAX], n;
@@ -185,7 +185,7 @@ static void alias(struct parser *p, struct schema_arg *a)
 	put_str(p, ")");
 }
 
-static void type(struct parser *p, struct schema_arg *a);
+static void read_type(struct parser *p, struct schema_arg *a);
 
 /* "(str, t)" and the arguments of Dict, Future, RRef. */
 static void type_list(struct parser *p)
@@ -198,7 +198,7 @@ static void type_list(struct parser *p)
 	}
 	put_str(p, "(");
 	while (!p->bad && !peek(p, ")")) {
-		type(p, &inner);
+		read_type(p, &inner);
 		if (!take(p, ","))
 			break;
 		put_str(p, ", ");
@@ -265,12 +265,12 @@ static void sized(struct parser *p, struct schema_arg *a)
 	a->lists++;
 }
 
-static void type(struct parser *p, struct schema_arg *a)
+static void read_type(struct parser *p, struct schema_arg *a)
 {
 	memset(a, 0, sizeof(*a));
 	p->list_n = -1;
 	base_type(p, a);
-	alias(p, a);
+	read_alias(p, a);
 	while (!p->bad) {
 		if (take(p, "?")) {
 			a->opt = true;
@@ -290,7 +290,7 @@ static void type(struct parser *p, struct schema_arg *a)
 		}
 		if (a->lists > DEPTH_MAX)
 			p->bad = true;
-		alias(p, a);
+		read_alias(p, a);
 	}
 }
 
@@ -378,7 +378,7 @@ static uint8_t escaped(struct parser *p)
 	return (uint8_t)code;
 }
 
-static void quoted(struct parser *p)
+static void quoted_value(struct parser *p)
 {
 	char quote = *p->at++;
 
@@ -398,7 +398,7 @@ static void quoted(struct parser *p)
 /* ---- default values: numbers and names ---- */
 
 /* Names of constants that stand for their number (function_schema_parser.cpp, parseSingleConstant). */
-static bool named(const char *word, size_t len, struct constant *v)
+static bool named_value(const char *word, size_t len, struct constant *v)
 {
 	static const struct {
 		const char *name;
@@ -425,7 +425,7 @@ static bool named(const char *word, size_t len, struct constant *v)
 	return false;
 }
 
-static void number(struct parser *p, const struct schema_arg *a, struct constant *v)
+static void number_value(struct parser *p, const struct schema_arg *a, struct constant *v)
 {
 	bool is_float = !strcmp(a->base, "float") && !a->opt;
 	char text[NUMBER_MAX], *end;
@@ -456,14 +456,14 @@ static void number(struct parser *p, const struct schema_arg *a, struct constant
 		p->bad = true;
 }
 
-static void single(struct parser *p, const struct schema_arg *a, struct constant *v)
+static void single_value(struct parser *p, const struct schema_arg *a, struct constant *v)
 {
 	const char *word;
 	size_t len = read_word(p, &word);
 
 	if (!len)
-		number(p, a, v);
-	else if (!named(word, len, v))
+		number_value(p, a, v);
+	else if (!named_value(word, len, v))
 		p->bad = true;
 }
 
@@ -495,7 +495,7 @@ static bool shortened(const struct schema_arg *a, const struct constant *v, size
 	return true;
 }
 
-static void list(struct parser *p, const struct schema_arg *a)
+static void list_value(struct parser *p, const struct schema_arg *a)
 {
 	struct constant v[LIST_MAX];
 	size_t n = 0, i;
@@ -506,13 +506,13 @@ static void list(struct parser *p, const struct schema_arg *a)
 				p->bad = true;
 				return;
 			}
-			single(p, a, &v[n++]);
+			single_value(p, a, &v[n++]);
 			if (!take(p, ","))
 				break;
 		}
 		p->bad |= !take(p, "]");
 	} else {
-		single(p, a, &v[0]);
+		single_value(p, a, &v[0]);
 		if (p->bad || v[0].kind == VALUE_NONE || p->list_n < 0) {
 			if (!p->bad)
 				put_constant(p, &v[0]);
@@ -540,11 +540,11 @@ static void default_value(struct parser *p, const struct schema_arg *a)
 
 	skip_blanks(p);
 	if (p->at < p->end && (*p->at == '"' || *p->at == '\'')) {
-		quoted(p);
+		quoted_value(p);
 	} else if (a->lists) {
-		list(p, a);
+		list_value(p, a);
 	} else {
-		single(p, a, &v);
+		single_value(p, a, &v);
 		if (!p->bad)
 			put_constant(p, &v);
 	}
@@ -579,12 +579,12 @@ static void skip_default(struct parser *p)
 
 /* ---- arguments and results ---- */
 
-static void argument(struct parser *p, struct schema_arg *a, bool is_return)
+static void read_argument(struct parser *p, struct schema_arg *a, bool is_return)
 {
 	const char *word;
 	size_t len;
 
-	type(p, a);
+	read_type(p, a);
 	len = p->bad ? 0 : read_word(p, &word);
 	if (len) {
 		put_str(p, " ");
@@ -602,7 +602,7 @@ static void argument(struct parser *p, struct schema_arg *a, bool is_return)
 		skip_default(p);
 }
 
-static void arguments(struct parser *p, struct schema *s)
+static void read_arguments(struct parser *p, struct schema *s)
 {
 	bool first = true;
 
@@ -622,7 +622,7 @@ static void arguments(struct parser *p, struct schema *s)
 		} else if (s->arg_cnt == SCHEMA_ARGS_MAX) {
 			p->bad = true;
 		} else {
-			argument(p, &s->args[s->arg_cnt], false);
+			read_argument(p, &s->args[s->arg_cnt], false);
 			s->default_cnt += s->args[s->arg_cnt++].has_default;
 		}
 		if (!take(p, ","))
@@ -632,7 +632,7 @@ static void arguments(struct parser *p, struct schema *s)
 	put_str(p, ")");
 }
 
-static void returns(struct parser *p, struct schema *s)
+static void read_returns(struct parser *p, struct schema *s)
 {
 	size_t at = p->len;
 	bool tuple;
@@ -653,7 +653,7 @@ static void returns(struct parser *p, struct schema *s)
 		} else if (s->ret_cnt == SCHEMA_ARGS_MAX) {
 			p->bad = true;
 		} else {
-			argument(p, &s->rets[s->ret_cnt++], true);
+			read_argument(p, &s->rets[s->ret_cnt++], true);
 		}
 		if (!tuple || !take(p, ","))
 			break;
@@ -679,11 +679,11 @@ bool schema_text__parse(const char *text, size_t len, const char *name, struct s
 	if (out && !cap)
 		return false;
 	put_str(&p, name);
-	arguments(&p, s);
+	read_arguments(&p, s);
 	expect(&p, "->");
 	put_str(&p, " -> ");
 	if (!p.bad)
-		returns(&p, s);
+		read_returns(&p, s);
 	skip_blanks(&p);
 	return !p.bad && p.at == p.end;
 }

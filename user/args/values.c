@@ -72,7 +72,7 @@ static bool body_words(const struct ptb_val *h, uint32_t *n)
 	return false;
 }
 
-static void note(struct value_survey *s, const struct ptb_val *h, const uint64_t *body)
+static void survey_value(struct value_survey *s, const struct ptb_val *h, const uint64_t *body)
 {
 	s->flags |= h->flags;
 	if (h->kind == PTB_VAL_UNKNOWN) {
@@ -89,9 +89,9 @@ static void note(struct value_survey *s, const struct ptb_val *h, const uint64_t
 	}
 }
 
-/* End of the value at `at`, which lies in `nest` lists; NULL if it is not whole. */
-static const uint64_t *skip(const uint64_t *at, const uint64_t *end, uint32_t nest,
-			    struct value_survey *s)
+/* End of the value at `at`, which is `nest` lists deep; NULL if it is not whole. */
+static const uint64_t *skip_value(const uint64_t *at, const uint64_t *end, uint32_t nest,
+				  struct value_survey *s)
 {
 	struct ptb_val h;
 	uint32_t n, i;
@@ -102,14 +102,14 @@ static const uint64_t *skip(const uint64_t *at, const uint64_t *end, uint32_t ne
 	if (!body_words(&h, &n) || n > (size_t)(end - at) - 1)
 		return NULL;
 	if (s)
-		note(s, &h, at + 1);
+		survey_value(s, &h, at + 1);
 	at += 1 + n;
 	if (!is_list(h.kind))
 		return h.kind == PTB_VAL_STATE && nest ? NULL : at;
 	if (h.aux && nest >= PTB_NEST_MAX)
 		return NULL;
 	for (i = 0; i < h.aux && at; i++)
-		at = skip(at, end, nest + 1, s);
+		at = skip_value(at, end, nest + 1, s);
 	return at;
 }
 
@@ -221,7 +221,7 @@ bool values__next(struct value_iter *it, struct value *v)
 
 	do {
 		at = it->at;
-		next = skip(at, it->end, 0, NULL);
+		next = skip_value(at, it->end, 0, NULL);
 		if (!next) {
 			it->at = it->end;
 			return false;
@@ -245,21 +245,12 @@ uint32_t values__count(const struct slice_values *sv)
 	return n;
 }
 
-uint32_t values__sound_words(const uint64_t *words, uint32_t cnt)
-{
-	const uint64_t *at = words, *next;
-
-	while ((next = skip(at, words + cnt, 0, NULL)))
-		at = next;
-	return (uint32_t)(at - words);
-}
-
 struct value_survey values__survey(const uint64_t *words, uint32_t cnt)
 {
 	struct value_survey s = { 0 };
 	const uint64_t *at = words, *next;
 
-	while ((next = skip(at, words + cnt, 0, &s)))
+	while ((next = skip_value(at, words + cnt, 0, &s)))
 		at = next;
 	s.words = (uint32_t)(at - words);
 	return s;
@@ -267,7 +258,7 @@ struct value_survey values__survey(const uint64_t *words, uint32_t cnt)
 
 uint32_t values__first_words(const uint64_t *words, uint32_t cnt)
 {
-	const uint64_t *next = skip(words, words + cnt, 0, NULL);
+	const uint64_t *next = skip_value(words, words + cnt, 0, NULL);
 
 	return next ? (uint32_t)(next - words) : 0;
 }
@@ -280,7 +271,7 @@ static bool find_double(const struct slice_values *late, uint32_t nr, uint64_t *
 	struct ptb_val h;
 
 	effort__spend(late->word_cnt * 2);
-	for (; (next = skip(at, end, 0, NULL)); at = next) {
+	for (; (next = skip_value(at, end, 0, NULL)); at = next) {
 		memcpy(&h, at, sizeof(h));
 		if (h.kind != PTB_VAL_DOUBLE || h.n != nr || h.flags & PTB_VAL_F_PENDING)
 			continue;
@@ -296,7 +287,7 @@ void values__fill_pending(uint64_t *words, uint32_t cnt, const struct slice_valu
 	const uint64_t *next;
 	struct ptb_val h;
 
-	for (; (next = skip(at, end, 0, NULL)); at = words + (next - words)) {
+	for (; (next = skip_value(at, end, 0, NULL)); at = words + (next - words)) {
 		memcpy(&h, at, sizeof(h));
 		if (h.kind != PTB_VAL_DOUBLE || !(h.flags & PTB_VAL_F_PENDING) ||
 		    !find_double(late, h.n, &at[1]))

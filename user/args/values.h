@@ -61,12 +61,10 @@ static inline uint64_t value__impl(const struct value *v)
 
 /* Number of top-level values. */
 uint32_t values__count(const struct slice_values *sv);
-/* Checks a payload's structure: number of words that make whole values, nesting at most PTB_NEST_MAX. */
-uint32_t values__sound_words(const uint64_t *words, uint32_t cnt);
 
 /* What a payload as a whole says; for the model, in the one walk that checks it. */
 struct value_survey {
-	uint32_t words; /* that make whole values: values__sound_words() */
+	uint32_t words; /* that make whole values, nested PTB_NEST_MAX deep at most */
 	uint8_t flags;  /* of all values and elements together */
 	uint64_t keys;  /* key sets of all tensors together */
 	bool unknown;   /* some could not be read */
@@ -76,6 +74,10 @@ struct value_survey {
 };
 
 struct value_survey values__survey(const uint64_t *words, uint32_t cnt);
+static inline uint32_t values__sound_words(const uint64_t *words, uint32_t cnt)
+{
+	return values__survey(words, cnt).words;
+}
 /* Replaces the address of every TensorImpl by what fn makes of it and of its storage's data (NULL: an undefined
  * tensor, which has none). The payload was checked. */
 void values__name_tensors(uint64_t *words, uint32_t cnt,

@@ -4,7 +4,8 @@
  *
  * Control blocks hold records written by user space (names, plan, processes, losses, counters); ring
  * blocks hold the bytes of one ring buffer in their order; a round block says that every record older
- * than its watermark has been written, but for those that later blocks announce in their headers. Readable after a crash up to the last whole block.
+ * than its watermark has been written, except those that later blocks announce in their headers. Readable after
+ * a crash up to the last whole block.
  * The layout is drawn in capture_format.h.
  */
 #ifndef CAPTURE_CAPTURE_H
@@ -82,8 +83,8 @@ uint64_t capture_reader__late(const struct capture_reader *cr);
 typedef int (*rec_fn)(void *arg, const struct ptb_rec_hdr *rec);
 int capture_reader__control(struct capture_reader *cr, rec_fn fn, void *arg);
 
-/* Calls fn for each ring record in time order over all rings (ties: ring, then position). Memory is
- * bounded by what one round holds and what waits for records that come late, 64 MiB at most. Restarts from the beginning at each call. */
+/* Calls fn for each ring record in time order over all rings (ties: ring, then position). Memory is bounded
+ * (capture_merge.c). Restarts from the beginning at each call. */
 int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg);
 
 /* Calls fn for each ring record in file order, which is cheaper than time order. */

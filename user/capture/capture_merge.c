@@ -5,14 +5,14 @@
  * Each ring is almost in time order. It is not exactly so: a BPF program reads the clock, may then be
  * preempted, and reserves its record after another thread of the same CPU did. So records are collected
  * until a round block arrives, sorted, and emitted up to SLACK_NS before its watermark; the rest is carried
- * into the next round. What an agent has sent comes later than that, by as much as the machine is slow: the headers
- * of later blocks say how old their records are, and what is younger waits for them. A record is late only
- * where more than WINDOW_MAX bytes would have to wait; it is emitted all the same, and counted.
+ * into the next round. The records of an agent come later than that, the more so on a busy machine: the headers
+ * of later blocks say how old their oldest records are, and newer records are held back until these have been read.
+ * If more than WINDOW_MAX bytes would have to be held back, a record may come late; it is emitted and counted.
  *
  * The sort is a stable merge sort which skips merges of runs that are in order already, so the usual
- * input costs little more than a walk. The window is cut at WINDOW_MAX bytes, whatever the file says, and a round
- * that brought little beside much that is carried waits for the next one: rounds without records cost a file
- * nothing, sorting the window for each would cost the reader much.
+ * input costs little more than a walk; base/sort.h compares through a pointer, which would cost more than all
+ * the rest. The window is never larger than WINDOW_MAX bytes. A round that adds few records to a large window is
+ * sorted with the next one: a hostile file may have many rounds without records, and each sort costs a walk.
  */
 #include "capture/capture_priv.h"
 
@@ -99,7 +99,7 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 }
 
 /* Drops what was emitted, once that is half of the window, so that each record is moved once or twice. */
-static int compact(struct merge *m)
+static int drop_emitted(struct merge *m)
 {
 	uint32_t i, n = m->cnt - m->emitted, len = 0;
 	uint64_t *bytes;
@@ -134,7 +134,7 @@ static int compact(struct merge *m)
 #define EMIT_ALL UINT64_MAX /* whatever their times are */
 #define CARRY_SHARE 8       /* of what is carried, so much must be new for another sort */
 
-static int sort(struct merge *m)
+static int sort_window(struct merge *m)
 {
 	uint32_t cnt = m->cnt - m->emitted;
 
@@ -148,9 +148,9 @@ static int sort(struct merge *m)
 }
 
 /* Emits the window's records that are older than `until`. */
-static int emit(struct merge *m, uint64_t until)
+static int emit_until(struct merge *m, uint64_t until)
 {
-	int ret = sort(m);
+	int ret = sort_window(m);
 
 	if (ret)
 		return ret;
@@ -166,21 +166,21 @@ static int emit(struct merge *m, uint64_t until)
 		if (ret)
 			return ret;
 	}
-	return compact(m);
+	return drop_emitted(m);
 }
 
 /* The window is full: the older part is emitted, so that what comes next is late only if it is older than that. */
-static int make_room(struct merge *m)
+static int empty_window(struct merge *m)
 {
 	uint32_t cnt = m->cnt - m->emitted;
 	uint64_t until;
-	int ret = sort(m);
+	int ret = sort_window(m);
 
 	if (ret || !cnt)
 		return ret;
 	until = m->ents[m->emitted + cnt / 4 * 3].ts_ns;
 	/* many of one time: all go, or the next block would find the window as full */
-	return emit(m, m->ents[m->emitted + cnt / 4].ts_ns < until ? until : EMIT_ALL);
+	return emit_until(m, m->ents[m->emitted + cnt / 4].ts_ns < until ? until : EMIT_ALL);
 }
 
 static int end_round(struct merge *m, uint64_t watermark)
@@ -191,7 +191,7 @@ static int end_round(struct merge *m, uint64_t watermark)
 		until = m->cr->oldest[m->round];
 	if (m->cnt - m->sorted && m->cnt - m->sorted < (m->sorted - m->emitted) / CARRY_SHARE)
 		return 0;
-	return emit(m, until);
+	return emit_until(m, until);
 }
 
 static int handle_block(struct merge *m, const struct capture_block_hdr *h)
@@ -210,7 +210,7 @@ static int handle_block(struct merge *m, const struct capture_block_hdr *h)
 	m->ring = h->ring;
 	ret = capture_reader__each(m->cr, CAPTURE_RING, raw, h->raw_len, add_record, m);
 	if (!ret && m->len > WINDOW_MAX / 8)
-		ret = make_room(m);
+		ret = empty_window(m);
 	return ret;
 }
 
@@ -228,7 +228,7 @@ int capture_reader__stream(struct capture_reader *cr, rec_fn fn, void *arg)
 			goto out;
 	}
 	if (!ret)
-		ret = emit(&m, EMIT_ALL);
+		ret = emit_until(&m, EMIT_ALL);
 out:
 	free(m.bytes);
 	free(m.ents);

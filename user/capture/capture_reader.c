@@ -297,7 +297,7 @@ void capture_reader__close(struct capture_reader *cr)
 
 /* ---- walks ---- */
 
-static int walk(struct capture_reader *cr, uint16_t type, rec_fn fn, void *arg)
+static int walk_blocks(struct capture_reader *cr, uint16_t type, rec_fn fn, void *arg)
 {
 	uint64_t pos = cr->first_block;
 	struct capture_block_hdr h;
@@ -321,12 +321,12 @@ static int walk(struct capture_reader *cr, uint16_t type, rec_fn fn, void *arg)
 
 int capture_reader__control(struct capture_reader *cr, rec_fn fn, void *arg)
 {
-	return walk(cr, CAPTURE_CONTROL, fn, arg);
+	return walk_blocks(cr, CAPTURE_CONTROL, fn, arg);
 }
 
 int capture_reader__scan(struct capture_reader *cr, rec_fn fn, void *arg)
 {
-	return walk(cr, CAPTURE_RING, fn, arg);
+	return walk_blocks(cr, CAPTURE_RING, fn, arg);
 }
 
 bool capture_reader__sealed(const struct capture_reader *cr)

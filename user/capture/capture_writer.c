@@ -29,7 +29,7 @@
 
 #define ZSTD_LEVEL 1
 #define FLUSH_NS 1000000000ULL
-#define RINGS_EXPECTED 1026 /* CPUs, and those of agents (cli/recorder_agent_priv.h) */
+#define RINGS_EXPECTED 1026 /* CPUs, and those of agents (record/recorder_agent_priv.h) */
 #define RING_MAX 65536      /* more CPUs than any kernel has */
 /* Room on the disk that is kept for the last control records (names, counters, the window's end), compressed. */
 #define TAIL_SZ (64u * 1024)
@@ -157,7 +157,7 @@ fail:
 
 /* ---- blocks ---- */
 
-static int reserve(struct capture_writer *cw, uint64_t need)
+static int reserve_disk(struct capture_writer *cw, uint64_t need)
 {
 	if (fallocate(cw->fd, FALLOC_FL_KEEP_SIZE, (off_t)cw->file_sz, (off_t)need))
 		return -errno;
@@ -175,9 +175,9 @@ static int make_room(struct capture_writer *cw, uint64_t len)
 
 	if (cw->no_reserve || cw->file_sz + len + TAIL_SZ <= cw->reserved)
 		return 0;
-	err = reserve(cw, len + TAIL_SZ + RESERVE_STEP);
+	err = reserve_disk(cw, len + TAIL_SZ + RESERVE_STEP);
 	if (err == -ENOSPC || err == -EDQUOT)
-		err = reserve(cw, len + TAIL_SZ);
+		err = reserve_disk(cw, len + TAIL_SZ);
 	if (err == -EOPNOTSUPP || err == -ENOSYS)
 		cw->no_reserve = true;
 	return err == -ENOSPC || err == -EDQUOT ? err : 0;
@@ -286,8 +286,8 @@ static int flush_all(struct capture_writer *cw)
 
 /* ---- records ---- */
 
-static int append(struct capture_writer *cw, struct block_buf *b, uint16_t type, uint32_t ring,
-		  const void *rec, uint32_t len)
+static int append_record(struct capture_writer *cw, struct block_buf *b, uint16_t type,
+			 uint32_t ring, const void *rec, uint32_t len)
 {
 	int err = cw->err ? cw->err : type == CAPTURE_RING ? cw->full : 0;
 	uint64_t ts;
@@ -320,7 +320,7 @@ int capture_writer__control(struct capture_writer *cw, const struct ptb_rec_hdr 
 		cw->dropped++;
 		return -EINVAL;
 	}
-	return append(cw, &cw->control, CAPTURE_CONTROL, 0, rec, len);
+	return append_record(cw, &cw->control, CAPTURE_CONTROL, 0, rec, len);
 }
 
 int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *recs, uint32_t len)
@@ -347,7 +347,7 @@ int capture_writer__ring(struct capture_writer *cw, uint32_t ring, const void *r
 			cw->dropped++;
 			return -EINVAL;
 		}
-		e = append(cw, &cw->rings[ring], CAPTURE_RING, ring, p, n);
+		e = append_record(cw, &cw->rings[ring], CAPTURE_RING, ring, p, n);
 		if (e)
 			err = e;
 		cw->since_round += n;

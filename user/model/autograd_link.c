@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "base/effort.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "model/model_priv.h"
 
@@ -61,12 +62,8 @@ static int list_thread(struct model *m, struct thread *t)
 {
 	if (t->fwd_listed)
 		return 0;
-	if (vec_reserve((void **)&m->fwd_threads, &m->fwd_thread_cap,
-			(uint64_t)m->fwd_thread_cnt + 1, sizeof(*m->fwd_threads)))
-		return -ENOMEM;
-	m->fwd_threads[m->fwd_thread_cnt++] = t->idx;
 	t->fwd_listed = true;
-	return 0;
+	return vec_push(m->fwd_threads, m->fwd_thread_cnt, m->fwd_thread_cap, t->idx);
 }
 
 /* Position + 1 of the new entry; 0 if it cannot wait (counted) or memory is out (m->err). */
@@ -82,12 +79,11 @@ static uint64_t wait_for_backward(struct model *m, struct thread *t, uint64_t se
 		m->totals->forgotten_forwards++;
 		return 0;
 	}
-	if (vec_reserve((void **)&t->fwd, &t->fwd_cap, (uint64_t)t->fwd_cnt + 1, sizeof(*t->fwd)) ||
-	    list_thread(m, t)) {
+	if (list_thread(m, t) || vec_push(t->fwd, t->fwd_cnt, t->fwd_cap,
+					  (struct fwd_entry){ .seq = seq, .begin_ns = begin_ns })) {
 		m->err = -ENOMEM;
 		return 0;
 	}
-	t->fwd[t->fwd_cnt++] = (struct fwd_entry){ .seq = seq, .begin_ns = begin_ns };
 	m->fwd_total++;
 	return t->fwd_base + t->fwd_cnt;
 }
@@ -104,14 +100,7 @@ static struct fwd_entry *find_waiting(const struct thread *t, uint64_t seq)
 {
 	uint32_t lo = t->fwd_head, hi = t->fwd_cnt;
 
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (t->fwd[mid].seq < seq)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	BISECT(lo, hi, mid, t->fwd[mid].seq < seq);
 	if (lo < t->fwd_cnt && t->fwd[lo].seq == seq && t->fwd[lo].state == FWD_DELIVERED)
 		return &t->fwd[lo];
 	return NULL;
@@ -183,13 +172,12 @@ static struct fwd_link *link_of(struct model *m, uint32_t tgid, uint64_t logical
 		return &m->links[*i];
 	if (m->link_cnt >= LINKS_MAX)
 		return NULL;
-	if (vec_reserve((void **)&m->links, &m->link_cap, (uint64_t)m->link_cnt + 1, sizeof(*m->links)) ||
-	    hashmap__put(&m->link_by_id, tgid, logical, m->link_cnt)) {
+	if (vec_push(m->links, m->link_cnt, m->link_cap, (struct fwd_link){ 0 }) ||
+	    hashmap__put(&m->link_by_id, tgid, logical, m->link_cnt - 1)) {
 		m->err = -ENOMEM;
 		return NULL;
 	}
-	m->links[m->link_cnt] = (struct fwd_link){ 0 };
-	return &m->links[m->link_cnt++];
+	return &m->links[m->link_cnt - 1];
 }
 
 void autograd__logical(struct model *m, struct thread *t, uint64_t logical)
@@ -256,7 +244,7 @@ static uint32_t candidate(struct model *m, const struct thread *t, const struct 
 	return *cnt == 1 || here ? one : UINT32_MAX;
 }
 
-static void pair(struct model *m, struct thread *fwd, const struct fwd_undecided *bwd)
+static void make_flow(struct model *m, struct thread *fwd, const struct fwd_undecided *bwd)
 {
 	struct fwd_entry *fe = find_waiting(fwd, bwd->seq);
 
@@ -286,12 +274,12 @@ struct thread *autograd__forward_thread(struct model *m, const struct thread *t,
 }
 
 /* The link is believed: pairs what waited for that. */
-static void decide(struct model *m, struct fwd_link *l)
+static void pair_undecided(struct model *m, struct fwd_link *l)
 {
 	uint32_t i;
 
 	for (i = 0; i < l->undecided_cnt; i++)
-		pair(m, m->threads[l->thread], &l->undecided[i]);
+		make_flow(m, m->threads[l->thread], &l->undecided[i]);
 	l->undecided_cnt = 0;
 	free(l->undecided);
 	l->undecided = NULL;
@@ -332,12 +320,12 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 		return;
 	if (l->by_agent) {
 		if (m->threads[l->thread]->logical == e->fwd_thread)
-			pair(m, m->threads[l->thread], &bwd);
+			make_flow(m, m->threads[l->thread], &bwd);
 		return;
 	}
 	if (l->hits >= LEARN_AMBIGUOUS && find_waiting(m->threads[l->thread], bwd.seq)) {
 		l->hits += l->hits < UINT32_MAX;
-		pair(m, m->threads[l->thread], &bwd);
+		make_flow(m, m->threads[l->thread], &bwd);
 		return;
 	}
 	c = candidate(m, t, e, &cnt);
@@ -346,5 +334,5 @@ void autograd__backward_done(struct model *m, struct thread *t, const struct ent
 	if (cnt)
 		add_undecided(m, l, &bwd);
 	if (c != UINT32_MAX && l->thread == c && l->hits >= LEARN_AMBIGUOUS)
-		decide(m, l);
+		pair_undecided(m, l);
 }

@@ -39,7 +39,8 @@ const char *facts__address_name(struct facts *f, const char *what, uint64_t addr
 	return facts__intern(f, buf, (size_t)n);
 }
 
-void facts__split_name(struct facts *f, struct op_name *op, const char *full)
+/* Fills op from "aten::add.Tensor"; full may be any text. */
+static void split_name(struct facts *f, struct op_name *op, const char *full)
 {
 	static const char own[] = "profiler::_record_function_";
 	const uint64_t *name = hashmap__get(&f->split_names, (uintptr_t)full, 0);
@@ -93,7 +94,7 @@ bool facts__names_node(const char *text, size_t len)
 
 /* ---- one function per kind of control record; 0 or -ENOMEM ---- */
 
-static const char *tail(const struct ptb_text *t)
+static const char *text_of(const struct ptb_text *t)
 {
 	return (const char *)(t + 1);
 }
@@ -106,7 +107,7 @@ static int on_name(struct facts *f, const struct ptb_text *t)
 		f->bad_records++;
 		return 0;
 	}
-	id = strtab__add(f->texts, tail(t), strnlen(tail(t), t->text_len));
+	id = strtab__add(f->texts, text_of(t), strnlen(text_of(t), t->text_len));
 	if (!id || vec_reserve((void **)&f->names, &f->name_cap, (uint64_t)t->id + 1, sizeof(*f->names)))
 		return -ENOMEM;
 	f->names[t->id] = id;
@@ -117,7 +118,7 @@ static int on_name(struct facts *f, const struct ptb_text *t)
 
 static int on_meta(struct facts *f, const struct ptb_text *t)
 {
-	const char *text = tail(t), *nul = memchr(text, '\0', t->text_len);
+	const char *text = text_of(t), *nul = memchr(text, '\0', t->text_len);
 	struct meta_fact m;
 	size_t len;
 
@@ -367,7 +368,7 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 			};
 			continue;
 		}
-		facts__split_name(f, &a->op, full);
+		split_name(f, &a->op, full);
 		if (a->flags & PTB_OPDEF_UNOBSERVED) {
 			a->op.hidden = true;
 			if (hashmap__put(unobserved, (uintptr_t)a->op.full, 0, 1))
@@ -379,7 +380,7 @@ static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 
 static int resolve_func(struct facts *f, struct func_fact *ff, const struct hashmap *unobserved)
 {
-	facts__split_name(f, &ff->op, facts__name(f, ff->name));
+	split_name(f, &ff->op, facts__name(f, ff->name));
 	if (ff->kind != PTB_FUNC_OP)
 		ff->op.name = ff->op.full; /* "Engine::evaluate_function" has no overload */
 	else if (hashmap__get(unobserved, (uintptr_t)ff->op.full, 0))
@@ -546,7 +547,7 @@ static void resolve_threads(struct facts *f)
 		slot->val = slot->val && slot->val < f->name_cnt ? f->names[slot->val] : 0;
 }
 
-static int resolve(struct facts *f)
+static int resolve_ids(struct facts *f)
 {
 	struct hashmap unobserved = { 0 };
 	int err = resolve_opdefs(f, &unobserved);
@@ -591,7 +592,7 @@ int facts__read(struct facts *f, struct capture_reader *cr)
 		return -ENOMEM;
 	err = capture_reader__control(cr, on_control, f);
 	f->bad_records += capture_reader__bad_records(cr);
-	return err && err != STOP_READING ? err : resolve(f);
+	return err && err != STOP_READING ? err : resolve_ids(f);
 }
 
 void facts__clear(struct facts *f)

@@ -139,8 +139,6 @@ const struct site_fact *facts__site(const struct facts *f, uint32_t site); /* NU
 
 /* "0x7f.." names for what has no other; interned. */
 const char *facts__address_name(struct facts *f, const char *what, uint64_t addr);
-/* Fills op from "aten::add.Tensor"; full may be any text. */
-void facts__split_name(struct facts *f, struct op_name *op, const char *full);
 /* Class name -> the two names of its backward slices. */
 void facts__node_names(struct facts *f, const char *cls, size_t len, const char **outer,
 		       const char **inner);

@@ -42,14 +42,14 @@ static int cmp_gpu(const void *a, const void *b)
 	return c ? c : sort__cmp(x->mono_ns, y->mono_ns);
 }
 
-static int64_t offset(const struct gpu_pair *p)
+static int64_t pair_offset(const struct gpu_pair *p)
 {
 	return (int64_t)(p->mono_ns - p->gpu_ns); /* both below TS_MAX */
 }
 
 static int cmp_offset(const void *a, const void *b)
 {
-	int64_t x = offset(a), y = offset(b);
+	int64_t x = pair_offset(a), y = pair_offset(b);
 
 	return (x > y) - (x < y);
 }
@@ -60,11 +60,12 @@ static uint64_t distance(int64_t a, int64_t b)
 }
 
 /* Could the two clocks of one machine give both? */
-static bool agree(const struct gpu_pair *a, const struct gpu_pair *b)
+static bool pairs_agree(const struct gpu_pair *a, const struct gpu_pair *b)
 {
 	uint64_t apart = distance((int64_t)a->gpu_ns, (int64_t)b->gpu_ns);
 
-	return distance(offset(a), offset(b)) <= apart / DRIFT_MAX + a->err_ns + b->err_ns + JITTER_NS;
+	return distance(pair_offset(a), pair_offset(b)) <=
+	       apart / DRIFT_MAX + a->err_ns + b->err_ns + JITTER_NS;
 }
 
 static void drop_wide(struct gpu_clock *c)
@@ -91,7 +92,7 @@ static void drop_strange(struct gpu_clock *c)
 	for (i = 0; i < c->cnt; i++) {
 		const struct gpu_pair *p = &c->pairs[i];
 
-		if (!agree(p, &middle))
+		if (!pairs_agree(p, &middle))
 			continue;
 		if (n && (p->gpu_ns <= c->pairs[n - 1].gpu_ns || p->mono_ns <= c->pairs[n - 1].mono_ns)) {
 			if (p->err_ns >= c->pairs[n - 1].err_ns)
@@ -154,7 +155,7 @@ uint32_t gpu_clock__fit(struct gpu_clock *c)
 }
 
 /* The first pair after gpu_ns, cnt: none. */
-static uint32_t find(const struct gpu_clock *c, uint64_t gpu_ns)
+static uint32_t pair_after(const struct gpu_clock *c, uint64_t gpu_ns)
 {
 	uint32_t lo = 0, hi = c->cnt;
 
@@ -165,12 +166,12 @@ static uint32_t find(const struct gpu_clock *c, uint64_t gpu_ns)
 bool gpu_clock__to_mono(const struct gpu_clock *c, uint64_t gpu_ns, uint64_t *mono_ns)
 {
 	const struct gpu_pair *p = c->pairs;
-	uint32_t i = find(c, gpu_ns), n = c->cnt;
+	uint32_t i = pair_after(c, gpu_ns), n = c->cnt;
 
 	if (!n || gpu_ns >= TS_MAX)
 		return false;
 	if (n == 1) {
-		*mono_ns = (uint64_t)((int64_t)gpu_ns + offset(p));
+		*mono_ns = (uint64_t)((int64_t)gpu_ns + pair_offset(p));
 		return *mono_ns < TS_MAX;
 	}
 	if (!i)

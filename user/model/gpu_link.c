@@ -40,7 +40,8 @@ static bool same_place(const struct gpu_place *a, const struct gpu_place *b)
 	       a->at.op_slice == b->at.op_slice && a->at.op == b->at.op &&
 	       a->at.outer_op == b->at.outer_op && a->at.annotation == b->at.annotation &&
 	       a->at.step == b->at.step && a->at.op_in == b->at.op_in &&
-	       a->at.enclosed == b->at.enclosed && a->note == b->note && a->note_name == b->note_name;
+	       a->at.enclosed == b->at.enclosed && a->annotation_slice == b->annotation_slice &&
+	       a->annotation_name == b->annotation_name;
 }
 
 /* Calls that follow one another are often in one place. */
@@ -60,7 +61,7 @@ static void place_call(struct model *m, struct gpu_call *c)
 {
 	struct thread *t = c->tid ? model__known_thread(m, c->tgid, c->tid) : NULL;
 	const uint64_t *step = hashmap__get(&m->gpu_step, c->tgid, 0);
-	struct gpu_place gp = { .note_name = "" };
+	struct gpu_place gp = { .annotation_name = "" };
 	struct place p = { 0 };
 	bool inside; /* another call of its thread */
 
@@ -70,9 +71,9 @@ static void place_call(struct model *m, struct gpu_call *c)
 	if (t)
 		p = stack__place(t, &gp.at);
 	gp.at.enclosed = gp.at.slice != 0;
-	if (p.note) {
-		gp.note = p.note->id;
-		gp.note_name = p.note->name;
+	if (p.annotation) {
+		gp.annotation_slice = p.annotation->id;
+		gp.annotation_name = p.annotation->name;
 	}
 	keep_place(m, c, &gp);
 	if (!t)
@@ -99,14 +100,14 @@ void gpu__until(struct model *m, uint64_t ts)
 
 /* ---- annotations on devices ---- */
 
-struct note {
+struct annotation_span {
 	uint64_t begin_ns, end_ns;
 	uint32_t call; /* the first one that launched some of it */
 	uint32_t device, context, stream;
 };
 
-struct notes {
-	struct note *v;
+struct annotation_spans {
+	struct annotation_span *v;
 	uint32_t cnt, cap;
 	struct hashmap by_place; /* (slice, device and stream) -> index */
 };
@@ -116,12 +117,12 @@ static const struct gpu_place *place_of(const struct gpu *g, uint32_t call)
 	return &g->places[g->calls[call].place];
 }
 
-static int add_note(struct notes *n, const struct gpu *g, const struct gpu_work *w)
+static int add_span(struct annotation_spans *n, const struct gpu *g, const struct gpu_work *w)
 {
-	uint64_t slice = place_of(g, w->call)->note;
+	uint64_t slice = place_of(g, w->call)->annotation_slice;
 	uint64_t k1 = (uint64_t)w->device << 32 | w->stream;
 	const uint64_t *known = hashmap__get(&n->by_place, slice, k1);
-	struct note *x;
+	struct annotation_span *x;
 
 	if (known) {
 		x = &n->v[*known];
@@ -134,17 +135,17 @@ static int add_note(struct notes *n, const struct gpu *g, const struct gpu_work 
 	if (hashmap__put(&n->by_place, slice, k1, n->cnt))
 		return -ENOMEM;
 	return vec_push(n->v, n->cnt, n->cap,
-			(struct note){ .begin_ns = w->begin_ns,
-				       .end_ns = w->end_ns,
-				       .call = w->call,
-				       .device = w->device,
-				       .context = w->context,
-				       .stream = w->stream });
+			(struct annotation_span){ .begin_ns = w->begin_ns,
+						  .end_ns = w->end_ns,
+						  .call = w->call,
+						  .device = w->device,
+						  .context = w->context,
+						  .stream = w->stream });
 }
 
-static int cmp_note(const void *pa, const void *pb)
+static int cmp_span(const void *pa, const void *pb)
 {
-	const struct note *a = pa, *b = pb;
+	const struct annotation_span *a = pa, *b = pb;
 
 	if (a->device != b->device)
 		return sort__cmp(a->device, b->device);
@@ -154,7 +155,7 @@ static int cmp_note(const void *pa, const void *pb)
 					    sort__cmp(b->end_ns, a->end_ns);
 }
 
-static int find_notes(const struct gpu *g, struct notes *n)
+static int find_spans(const struct gpu *g, struct annotation_spans *n)
 {
 	uint32_t i;
 	int err = 0;
@@ -162,10 +163,10 @@ static int find_notes(const struct gpu *g, struct notes *n)
 	for (i = 0; i < g->work_cnt && !err; i++) {
 		const struct gpu_work *w = &g->works[i];
 
-		if (w->call != GPU_NONE && gpu_work__counts(w) && place_of(g, w->call)->note)
-			err = cancel__pending() ? -ECANCELED : add_note(n, g, w);
+		if (w->call != GPU_NONE && gpu_work__counts(w) && place_of(g, w->call)->annotation_slice)
+			err = cancel__pending() ? -ECANCELED : add_span(n, g, w);
 	}
-	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_note);
+	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_span);
 }
 
 /* ---- to the sinks ---- */
@@ -226,13 +227,13 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 	emit_gpu_slice(m, &s);
 }
 
-static void emit_note(struct model *m, const struct note *n)
+static void emit_span(struct model *m, const struct annotation_span *n)
 {
 	const struct gpu_place *p = place_of(m->gpu, n->call);
 	struct gpu_slice s = { .what = GPU_ANNOTATION,
 			       .begin_ns = n->begin_ns,
 			       .end_ns = n->end_ns,
-			       .name = p->note_name,
+			       .name = p->annotation_name,
 			       .device = n->device,
 			       .context = n->context,
 			       .stream = n->stream,
@@ -241,20 +242,20 @@ static void emit_note(struct model *m, const struct note *n)
 			       .kernel_name = "",
 			       .props = gpu__device(m->gpu, p->at.tgid, n->device) };
 
-	s.at.slice = p->note;
+	s.at.slice = p->annotation_slice;
 	emit_gpu_slice(m, &s);
 }
 
-static bool note_is_next(const struct note *n, const struct gpu_work *w)
+static bool span_is_next(const struct annotation_span *n, const struct gpu_work *w)
 {
-	const struct note at = {
+	const struct annotation_span at = {
 		.begin_ns = w->begin_ns, .end_ns = w->end_ns, .device = w->device, .stream = w->stream
 	};
 
-	return cmp_note(n, &at) <= 0;
+	return cmp_span(n, &at) <= 0;
 }
 
-static bool may_go_on(struct model *m)
+static bool may_emit(struct model *m)
 {
 	enum effort_end end = effort__check();
 
@@ -271,15 +272,15 @@ static bool may_go_on(struct model *m)
 void gpu__emit(struct model *m)
 {
 	struct gpu *g = m->gpu;
-	struct notes n = { 0 };
+	struct annotation_spans n = { 0 };
 	uint32_t i, k = 0;
 
-	m->err = find_notes(g, &n);
-	for (i = 0; i < g->call_cnt && may_go_on(m); i++)
+	m->err = find_spans(g, &n);
+	for (i = 0; i < g->call_cnt && may_emit(m); i++)
 		emit_call(m, &g->calls[i]);
-	for (i = 0; i < g->work_cnt && may_go_on(m); i++) {
-		for (; k < n.cnt && note_is_next(&n.v[k], &g->works[i]); k++)
-			emit_note(m, &n.v[k]);
+	for (i = 0; i < g->work_cnt && may_emit(m); i++) {
+		for (; k < n.cnt && span_is_next(&n.v[k], &g->works[i]); k++)
+			emit_span(m, &n.v[k]);
 		emit_work(m, &g->works[i]);
 	}
 	m->totals->gpu_outside = g->outside;

@@ -62,7 +62,7 @@ static int cmp_numbered(const void *pa, const void *pb)
 	return c ? c : sort__cmp(a->call, b->call);
 }
 
-static uint64_t number(uint32_t tgid, uint32_t correlation)
+static uint64_t call_key(uint32_t tgid, uint32_t correlation)
 {
 	return (uint64_t)tgid << 32 | correlation;
 }
@@ -81,7 +81,7 @@ static int sort_numbers(const struct gpu *g, struct numbers *n)
 
 		if (!c->host_only && c->correlation)
 			n->v[n->cnt++] =
-				(struct numbered){ number(c->tgid, c->correlation), i, c->driver };
+				(struct numbered){ call_key(c->tgid, c->correlation), i, c->driver };
 	}
 	return sort__array(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
 }
@@ -158,7 +158,7 @@ static int link_work(struct gpu *g)
 
 	for (i = 0; i < g->work_cnt && !err; i++) {
 		struct gpu_work *w = &g->works[i];
-		uint64_t id = number(w->tgid, w->correlation);
+		uint64_t id = call_key(w->tgid, w->correlation);
 		struct gpu_call *c;
 
 		err = cancel__pending() ? -ECANCELED : 0;

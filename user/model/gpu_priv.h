@@ -45,8 +45,8 @@ struct gpu_proc {
 
 struct gpu_place { /* of calls, in the current pass */
 	struct session_place at;
-	uint64_t note; /* slice of the innermost annotation or step, 0: none */
-	const char *note_name;
+	uint64_t annotation_slice; /* the innermost annotation or step, 0: none */
+	const char *annotation_name;
 };
 
 struct gpu_call {                  /* of the runtime or driver API */

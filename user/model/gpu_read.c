@@ -28,7 +28,7 @@ struct gpu_bytes { /* records must not move: a list of blocks */
 	uint64_t words[BLOCK_BYTES / sizeof(uint64_t)];
 };
 
-static void *copy(struct gpu *g, const struct ptb_rec_hdr *h)
+static void *copy_record(struct gpu *g, const struct ptb_rec_hdr *h)
 {
 	struct gpu_bytes *b = g->bytes;
 	void *at;
@@ -106,21 +106,20 @@ static const struct ptb_rec_hdr *shared_copy(struct gpu *g, const struct ptb_rec
 
 	if (known && !memcmp((const void *)(uintptr_t)*known, &r, r.h.len))
 		return (const void *)(uintptr_t)*known;
-	at = copy(g, &r.h);
+	at = copy_record(g, &r.h);
 	return at && !hashmap__put(&g->copies, hash, r.h.len, (uintptr_t)at) ? at : NULL;
 }
 
-static struct gpu_proc *proc_of(struct gpu *g, uint32_t tgid)
+static struct gpu_proc *gpu_proc_of(struct gpu *g, uint32_t tgid)
 {
 	const uint64_t *i = hashmap__get(&g->proc_by_tgid, tgid, 0);
 
 	if (i)
 		return &g->procs[*i];
-	if (vec_reserve((void **)&g->procs, &g->proc_cap, (uint64_t)g->proc_cnt + 1, sizeof(*g->procs)) ||
-	    hashmap__put(&g->proc_by_tgid, tgid, 0, g->proc_cnt))
+	if (vec_push(g->procs, g->proc_cnt, g->proc_cap, (struct gpu_proc){ .tgid = tgid }) ||
+	    hashmap__put(&g->proc_by_tgid, tgid, 0, g->proc_cnt - 1))
 		return NULL;
-	g->procs[g->proc_cnt] = (struct gpu_proc){ .tgid = tgid };
-	return &g->procs[g->proc_cnt++];
+	return &g->procs[g->proc_cnt - 1];
 }
 
 /* ---- the scan ---- */
@@ -135,7 +134,7 @@ static int on_device(struct gpu *g, const struct ptb_gpu_device *r)
 		g->bad++;
 		return 0;
 	}
-	h = copy(g, &r->h);
+	h = copy_record(g, &r->h);
 	if (!h || hashmap__put(&g->device_by_id, r->h.tgid, r->id, (uintptr_t)h) ||
 	    vec_reserve((void **)&g->devices, &g->device_cap, (uint64_t)g->device_cnt + 1,
 			sizeof(*g->devices)))
@@ -176,16 +175,13 @@ static const char *shown_name(struct gpu *g, uint32_t id,
 	return text;
 }
 
-static int add_call(struct gpu *g, const struct gpu_call *c)
+static int keep_call(struct gpu *g, struct gpu_call *c)
 {
-	if (vec_reserve((void **)&g->calls, &g->call_cap, (uint64_t)g->call_cnt + 1, sizeof(*g->calls)))
-		return -ENOMEM;
-	g->calls[g->call_cnt] = *c;
-	g->calls[g->call_cnt].rec = shared_copy(g, c->rec);
-	return g->calls[g->call_cnt].rec ? (g->call_cnt++, 0) : -ENOMEM;
+	c->rec = shared_copy(g, c->rec);
+	return c->rec ? vec_push(g->calls, g->call_cnt, g->call_cap, *c) : -ENOMEM;
 }
 
-static int on_api(struct gpu *g, const struct ptb_gpu_api *r)
+static int on_gpu_api(struct gpu *g, const struct ptb_gpu_api *r)
 {
 	struct gpu_call c = { .rec = &r->h,
 			      .tgid = r->h.tgid,
@@ -197,7 +193,7 @@ static int on_api(struct gpu *g, const struct ptb_gpu_api *r)
 			      .kernel_name = "" };
 
 	c.name = shown_name(g, r->name, gpu__api_name);
-	return add_call(g, &c);
+	return keep_call(g, &c);
 }
 
 /* Its times are the session's. */
@@ -221,7 +217,7 @@ static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 	if (r->func)
 		c.kernel_name =
 			shown_name(g, facts__kernel(g->facts, r->h.tgid, r->func), gpu__kernel_name);
-	return add_call(g, &c);
+	return keep_call(g, &c);
 }
 
 /* What has a place on a device; false: of no kind that is emitted. */
@@ -281,14 +277,11 @@ static int on_work(struct gpu *g, const struct ptb_rec_hdr *h)
 
 	if (!work_of(g, h, &w))
 		return 0;
-	if (vec_reserve((void **)&g->works, &g->work_cap, (uint64_t)g->work_cnt + 1, sizeof(*g->works)))
-		return -ENOMEM;
 	w.rec = shared_copy(g, h);
-	g->works[g->work_cnt] = w;
-	return w.rec ? (g->work_cnt++, 0) : -ENOMEM;
+	return w.rec ? vec_push(g->works, g->work_cnt, g->work_cap, w) : -ENOMEM;
 }
 
-static int on_record(void *arg, const struct ptb_rec_hdr *h)
+static int read_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct gpu *g = arg;
 	struct gpu_proc *p;
@@ -297,7 +290,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		return 0;
 	if (h->kind == PTB_REC_GPU_DEVICE)
 		return on_device(g, (const void *)h);
-	p = proc_of(g, h->tgid);
+	p = gpu_proc_of(g, h->tgid);
 	if (!p)
 		return -ENOMEM;
 	if (h->kind == PTB_REC_GPU_CLOCK)
@@ -309,7 +302,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 		return 0;
 	}
 	if (h->kind == PTB_REC_GPU_API)
-		return on_api(g, (const void *)h);
+		return on_gpu_api(g, (const void *)h);
 	if (h->kind == PTB_REC_CUDA_CALL)
 		return on_host_call(g, (const void *)h);
 	return on_work(g, h);
@@ -318,7 +311,7 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 /* ---- times, once all clocks are known ---- */
 
 /* CUPTI's times become those of CLOCK_MONOTONIC; false: counted, and not to be emitted. */
-static bool times(struct gpu *g, const struct gpu_proc *p, uint64_t *begin_ns, uint64_t *end_ns)
+static bool convert_times(struct gpu *g, const struct gpu_proc *p, uint64_t *begin_ns, uint64_t *end_ns)
 {
 	if (!p->clock.cnt) {
 		g->no_clock++;
@@ -362,11 +355,11 @@ static int fit_times(struct gpu *g)
 
 	for (i = 0; i < g->call_cnt; i++) {
 		struct gpu_call *c = &g->calls[i];
-		const struct gpu_proc *p = proc_of(g, c->tgid);
+		const struct gpu_proc *p = gpu_proc_of(g, c->tgid);
 
 		if (cancel__pending())
 			return -ECANCELED;
-		if (!(c->host_only ? host_times(g, p, c) : times(g, p, &c->begin_ns, &c->end_ns)) ||
+		if (!(c->host_only ? host_times(g, p, c) : convert_times(g, p, &c->begin_ns, &c->end_ns)) ||
 		    !in_window(g, c->begin_ns, c->end_ns))
 			continue;
 		g->calls[n++] = *c;
@@ -377,7 +370,7 @@ static int fit_times(struct gpu *g)
 
 		if (cancel__pending())
 			return -ECANCELED;
-		if (times(g, proc_of(g, w->tgid), &w->begin_ns, &w->end_ns) &&
+		if (convert_times(g, gpu_proc_of(g, w->tgid), &w->begin_ns, &w->end_ns) &&
 		    in_window(g, w->begin_ns, w->end_ns))
 			g->works[n++] = *w;
 	}
@@ -415,7 +408,7 @@ int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uin
 	g->facts = f;
 	g->begin_ns = begin_ns;
 	g->end_ns = end_ns;
-	err = capture_reader__scan(cr, on_record, g);
+	err = capture_reader__scan(cr, read_record, g);
 	fit_clocks(g);
 	hashmap__clear(&g->copies);
 	if (!err)

@@ -12,16 +12,16 @@
 
 #define NUMBER_MAX 24 /* ", -9223372036854775808" and more */
 
-static int reserve(struct shapes_text *st, uint32_t more)
+static int reserve_text(struct shapes_text *st, uint32_t more)
 {
 	return vec_reserve((void **)&st->text, &st->cap, (uint64_t)st->len + more + 1, 1);
 }
 
-static int put(struct shapes_text *st, const char *text)
+static int put_text(struct shapes_text *st, const char *text)
 {
 	uint32_t n = (uint32_t)strlen(text);
 
-	if (reserve(st, n))
+	if (reserve_text(st, n))
 		return -ENOMEM;
 	memcpy(st->text + st->len, text, n + 1);
 	st->len += n;
@@ -50,7 +50,7 @@ static int put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim
 	uint32_t i;
 	char *p;
 
-	if (reserve(st, 2 + ndim * NUMBER_MAX))
+	if (reserve_text(st, 2 + ndim * NUMBER_MAX))
 		return -ENOMEM;
 	p = st->text + st->len;
 	*p++ = '[';
@@ -71,15 +71,15 @@ static int put_value(struct shapes_text *st, const struct value *v, const struct
 {
 	switch (v->kind) {
 	case PTB_VAL_UNKNOWN:
-		return put(st, "?");
+		return put_text(st, "?");
 	case PTB_VAL_TENSOR:
 		if (v->flags & PTB_VAL_F_SYMBOLIC || v->keys & keys->nested)
-			return put(st, "[]");
+			return put_text(st, "[]");
 		if (v->flags & PTB_VAL_F_DIMS_CUT)
-			return put(st, "[...]");
+			return put_text(st, "[...]");
 		return put_sizes(st, v->sizes, v->ndim);
 	default:
-		return put(st, "[]");
+		return put_text(st, "[]");
 	}
 }
 
@@ -97,15 +97,15 @@ int input_shapes__text(const struct slice *sl, struct shapes_text *st)
 
 	st->len = 0;
 	if (!(sl->in.flags & VALUES_PRESENT))
-		return put(st, has_inputs(sl) ? "?" : "[]");
-	if (put(st, "["))
+		return put_text(st, has_inputs(sl) ? "?" : "[]");
+	if (put_text(st, "["))
 		return -ENOMEM;
 	while (values__next(&it, &v)) {
-		if (put(st, sep) || put_value(st, &v, sl->keys))
+		if (put_text(st, sep) || put_value(st, &v, sl->keys))
 			return -ENOMEM;
 		sep = ", ";
 	}
-	if (sl->in.flags & VALUES_CUT && (put(st, sep) || put(st, "...")))
+	if (sl->in.flags & VALUES_CUT && (put_text(st, sep) || put_text(st, "...")))
 		return -ENOMEM;
-	return put(st, "]");
+	return put_text(st, "]");
 }

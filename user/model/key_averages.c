@@ -18,6 +18,7 @@
 #include "base/demangle.h"
 #include "base/effort.h"
 #include "base/hashmap.h"
+#include "base/sort.h"
 #include "base/strtab.h"
 #include "base/vec.h"
 #include "model/input_shapes.h"
@@ -191,16 +192,15 @@ static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint
 		*row = (uint32_t)*known;
 		return 0;
 	}
-	if (vec_reserve((void **)&ka->rows, &ka->row_cap, (uint64_t)ka->row_cnt + 1, sizeof(*ka->rows)) ||
-	    hashmap__put(&ka->row_by_key, key, k1, ka->row_cnt))
+	*row = ka->row_cnt;
+	if (vec_push(ka->rows, ka->row_cnt, ka->row_cap,
+		     (struct row){ .key = key,
+				   .shapes = shapes,
+				   .r.is_annotation = kind & ROW_ANNOTATION,
+				   .r.is_device = kind & ROW_DEVICE,
+				   .r.first_begin_ns = UINT64_MAX }))
 		return -ENOMEM;
-	*row = ka->row_cnt++;
-	ka->rows[*row] = (struct row){ .key = key,
-				       .shapes = shapes,
-				       .r.is_annotation = kind & ROW_ANNOTATION,
-				       .r.is_device = kind & ROW_DEVICE,
-				       .r.first_begin_ns = UINT64_MAX };
-	return 0;
+	return hashmap__put(&ka->row_by_key, key, k1, *row);
 }
 
 static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
@@ -220,10 +220,15 @@ static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key,
 /* ---- memory ---- */
 
 /* Sums of what damaged records say wrap around. */
+static int64_t wrapping_sum(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
 static void add_memory(struct ka_memory *to, const struct ka_memory *more)
 {
-	to->cpu = (int64_t)((uint64_t)to->cpu + (uint64_t)more->cpu);
-	to->device = (int64_t)((uint64_t)to->device + (uint64_t)more->device);
+	to->cpu = wrapping_sum(to->cpu, more->cpu);
+	to->device = wrapping_sum(to->device, more->device);
 }
 
 static struct ka_memory less_memory(const struct ka_memory *from, const struct ka_memory *what)
@@ -242,15 +247,10 @@ static struct ka_memory memory_of(const struct key_averages *ka, const struct sl
 
 static void add_row_memory(struct row *row, const struct ka_memory *mem, const struct ka_memory *self)
 {
-	struct ka_memory all = { row->r.cpu_mem, row->r.device_mem };
-	struct ka_memory own = { row->r.self_cpu_mem, row->r.self_device_mem };
-
-	add_memory(&all, mem);
-	add_memory(&own, self);
-	row->r.cpu_mem = all.cpu;
-	row->r.device_mem = all.device;
-	row->r.self_cpu_mem = own.cpu;
-	row->r.self_device_mem = own.device;
+	row->r.cpu_mem = wrapping_sum(row->r.cpu_mem, mem->cpu);
+	row->r.device_mem = wrapping_sum(row->r.device_mem, mem->device);
+	row->r.self_cpu_mem = wrapping_sum(row->r.self_cpu_mem, self->cpu);
+	row->r.self_device_mem = wrapping_sum(row->r.self_device_mem, self->device);
 }
 
 /* ---- the children of open slices ---- */
@@ -261,53 +261,54 @@ static struct ka_thread *thread_of(struct key_averages *ka, uint32_t tgid, uint3
 
 	if (known)
 		return &ka->threads[*known];
-	if (vec_reserve((void **)&ka->threads, &ka->thread_cap, (uint64_t)ka->thread_cnt + 1,
-			sizeof(*ka->threads)) ||
-	    hashmap__put(&ka->thread_by_id, tgid, tid, ka->thread_cnt))
+	if (vec_push(ka->threads, ka->thread_cnt, ka->thread_cap, (struct ka_thread){ 0 }) ||
+	    hashmap__put(&ka->thread_by_id, tgid, tid, ka->thread_cnt - 1))
 		return NULL;
-	ka->threads[ka->thread_cnt] = (struct ka_thread){ 0 };
-	return &ka->threads[ka->thread_cnt++];
+	return &ka->threads[ka->thread_cnt - 1];
+}
+
+/* The newest first; NULL: none has closed. */
+static struct ka_open *children_of(struct ka_thread *t, uint64_t parent)
+{
+	uint32_t i;
+
+	effort__spend(t->cnt);
+	for (i = t->cnt; i--;)
+		if (t->open[i].parent == parent)
+			return &t->open[i];
+	return NULL;
 }
 
 /* What has closed inside the slice so far; taken out. */
 static struct ka_open take_children(struct ka_thread *t, uint64_t parent)
 {
-	struct ka_open found = { .parent = parent };
-	uint32_t i;
+	struct ka_open *at = children_of(t, parent), found = { .parent = parent };
 
-	effort__spend(t->cnt);
-	for (i = t->cnt; i--;) {
-		if (t->open[i].parent != parent)
-			continue;
-		found = t->open[i];
-		memmove(&t->open[i], &t->open[i + 1], (t->cnt - i - 1) * sizeof(*t->open));
-		t->cnt--;
-		break;
+	if (at) {
+		found = *at;
+		memmove(at, at + 1, (size_t)(t->open + --t->cnt - at) * sizeof(*at));
 	}
 	return found;
 }
 
 static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_open *more)
 {
-	uint32_t i;
+	struct ka_open *at;
 
 	if (!more->cnt)
 		return 0;
-	effort__spend(t->cnt);
-	for (i = t->cnt; i--;) {
-		if (t->open[i].parent != parent)
-			continue;
-		t->open[i].cnt += more->cnt;
-		t->open[i].ns += more->ns;
-		t->open[i].device_ns += more->device_ns;
-		add_memory(&t->open[i].mem, &more->mem);
-		t->open[i].last = more->last;
+	at = children_of(t, parent);
+	if (!at) {
+		if (vec_push(t->open, t->cnt, t->cap, *more))
+			return -ENOMEM;
+		t->open[t->cnt - 1].parent = parent;
 		return 0;
 	}
-	if (vec_reserve((void **)&t->open, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->open)))
-		return -ENOMEM;
-	t->open[t->cnt] = *more;
-	t->open[t->cnt++].parent = parent;
+	at->cnt += more->cnt;
+	at->ns += more->ns;
+	at->device_ns += more->device_ns;
+	add_memory(&at->mem, &more->mem);
+	at->last = more->last;
 	return 0;
 }
 
@@ -426,21 +427,20 @@ static int on_memory(void *arg, const struct memory_event *ev)
 /* ---- GPU ---- */
 
 /* A call inside another one of its thread is that one's child. Calls come in order of begin, outer ones first. */
-static int add_call(struct key_averages *ka, uint32_t row, const struct gpu_slice *g)
+static int add_gpu_call(struct key_averages *ka, uint32_t row, const struct gpu_slice *g)
 {
 	struct ka_thread *t = thread_of(ka, g->at.tgid, g->at.tid);
 	uint64_t dur = g->end_ns - g->begin_ns;
 
-	if (!t || vec_reserve((void **)&t->calls, &t->call_cap, (uint64_t)t->call_cnt + 1,
-			      sizeof(*t->calls)))
+	if (!t)
 		return -ENOMEM;
 	while (t->call_cnt && (g->begin_ns >= t->calls[t->call_cnt - 1].end_ns ||
 			       g->end_ns > t->calls[t->call_cnt - 1].end_ns))
 		t->call_cnt--;
 	if (t->call_cnt)
 		ka->rows[t->calls[t->call_cnt - 1].row].r.self_cpu_ns -= dur;
-	t->calls[t->call_cnt++] = (struct ka_call){ .end_ns = g->end_ns, .row = row };
-	return 0;
+	return vec_push(t->calls, t->call_cnt, t->call_cap,
+			(struct ka_call){ .end_ns = g->end_ns, .row = row });
 }
 
 static const char *gpu_category(const struct gpu_slice *g)
@@ -496,7 +496,7 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 		r->device_total_ns += dur;
 		r->self_device_ns += dur;
 	}
-	return g->what == GPU_API ? add_call(ka, i, g) : 0;
+	return g->what == GPU_API ? add_gpu_call(ka, i, g) : 0;
 }
 
 struct session_sink key_averages__sink(struct key_averages *ka)
@@ -509,8 +509,8 @@ static int cmp_first(const void *a, const void *b)
 	const struct ka_row *x = a, *y = b;
 
 	if (x->first_begin_ns != y->first_begin_ns)
-		return x->first_begin_ns < y->first_begin_ns ? -1 : 1;
-	return x->cpu_total_ns < y->cpu_total_ns ? 1 : x->cpu_total_ns > y->cpu_total_ns ? -1 : 0;
+		return sort__cmp(x->first_begin_ns, y->first_begin_ns);
+	return sort__cmp(y->cpu_total_ns, x->cpu_total_ns);
 }
 
 const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt)

@@ -3,7 +3,8 @@
  * key_averages(): sums over slices by name, with torch's rules (formats: pytorch
  * torch/autograd/profiler_util.py): children fold into a parent of the same name when they are its
  * only child, ProfilerStep#<n> is one row. Calls to CUDA's API are rows and children of what they are made in.
- * Synchronisation and events are no rows: they are no work of a device (torch adds them to its time). A sink of the session; the table and JSON are printed from it.
+ * Synchronisation and events are no rows: they are no work of a device (torch adds them to its time). A sink of
+ * the session; the table and JSON are printed from it.
  */
 #ifndef MODEL_KEY_AVERAGES_H
 #define MODEL_KEY_AVERAGES_H

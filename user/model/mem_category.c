@@ -24,7 +24,7 @@
 
 #include "model/mem_priv.h"
 
-struct world {
+struct decision {
 	struct mem_flow *mf;
 	const uint8_t *may_be_param, *may_be_grad;       /* by id; NULL: none is */
 	const uint8_t *state;                            /* by id */
@@ -45,13 +45,13 @@ static uint8_t *bytes_of(size_t cnt, int c)
 	return p;
 }
 
-static uint32_t id_of(const struct world *w, const struct mem_edge *e)
+static uint32_t id_of(const struct decision *w, const struct mem_edge *e)
 {
 	return w->mf->keys[e->key].id;
 }
 
 /* CategoryDict.get */
-static uint8_t get(const struct world *w, uint32_t key, uint32_t slot)
+static uint8_t category_of(const struct decision *w, uint32_t key, uint32_t slot)
 {
 	uint8_t cat = w->by_id[w->mf->keys[key].id];
 
@@ -60,22 +60,24 @@ static uint8_t get(const struct world *w, uint32_t key, uint32_t slot)
 	return cat == MEM_UNKNOWN ? w->by_slot[slot] : cat;
 }
 
-static uint8_t get_in(const struct world *w, const struct mem_edge *e)
+static uint8_t category_before(const struct decision *w, const struct mem_edge *e)
 {
-	return get(w, e->key, mem_edge__in_slot(w->mf, e));
+	return category_of(w, e->key, mem_edge__in_slot(w->mf, e));
 }
 
-static uint8_t get_out(const struct world *w, const struct mem_edge *e)
+static uint8_t category_after(const struct decision *w, const struct mem_edge *e)
 {
-	return get(w, e->key, mem_edge__out_slot(w->mf, e));
+	return category_of(w, e->key, mem_edge__out_slot(w->mf, e));
 }
 
-static void set_default(struct world *w, uint32_t slot, uint8_t category)
+static void set_default(struct decision *w, uint32_t slot, uint8_t category)
 {
 	if (w->by_slot[slot] == MEM_UNKNOWN)
 		w->by_slot[slot] = category;
 }
 
+#define for_versions(mf, key, slot)                                                                \
+	for (slot = (mf)->keys[key].slot; slot <= (mf)->keys[key].slot + (mf)->keys[key].version; slot++)
 #define for_nodes(w, n) for (n = (w)->mf->nodes; n < (w)->mf->nodes + (w)->mf->node_cnt; n++)
 #define for_nodes_back(w, n)                                                                       \
 	for (n = (w)->mf->nodes + (w)->mf->node_cnt; n != (w)->mf->nodes && n--;)
@@ -85,7 +87,7 @@ static void set_default(struct world *w, uint32_t slot, uint8_t category)
 
 /* ---- what is known beforehand ---- */
 
-static void set_known(struct world *w)
+static void set_known(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
 	const struct mem_edge *e;
@@ -111,7 +113,7 @@ static void set_known(struct world *w)
 /* ---- inputs ---- */
 
 /* Of the node, or of what it takes, known from the start. */
-static bool takes_gradient(const struct world *w, const struct mem_node *n)
+static bool takes_gradient(const struct decision *w, const struct mem_node *n)
 {
 	const struct mem_edge *e;
 	uint8_t cat;
@@ -119,7 +121,7 @@ static bool takes_gradient(const struct world *w, const struct mem_node *n)
 	for_edges (w, n, e) {
 		if (!mem_edge__is_input(e))
 			continue;
-		cat = get_in(w, e);
+		cat = category_before(w, e);
 		if (cat == MEM_GRADIENT || cat == MEM_PARAMETER)
 			return true;
 	}
@@ -127,7 +129,7 @@ static bool takes_gradient(const struct world *w, const struct mem_node *n)
 }
 
 /* Nodes that take an id: nodes[first[id] .. first[id + 1]). 0 or -ENOMEM. */
-static int find_takers(struct world *w)
+static int find_takers(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
 	const struct mem_node *n;
@@ -137,8 +139,7 @@ static int find_takers(struct world *w)
 	w->first_taker = calloc((size_t)mf->id_cnt + 2, sizeof(*w->first_taker));
 	w->takers = malloc(sizeof(*w->takers) * ((size_t)mf->edge_cnt + 1));
 	w->pending = malloc(sizeof(*w->pending) * ((size_t)mf->node_cnt + 1));
-	w->reached = bytes_of(mf->node_cnt, 0);
-	if (!w->first_taker || !w->takers || !w->pending || !w->reached)
+	if (!w->first_taker || !w->takers || !w->pending)
 		return -ENOMEM;
 	/* counts, one place later: while nodes are put in, begins become ends, which are the next begins */
 	for_nodes (w, n)
@@ -156,7 +157,7 @@ static int find_takers(struct world *w)
 	return 0;
 }
 
-static void reach(struct world *w, uint32_t node)
+static void reach(struct decision *w, uint32_t node)
 {
 	if (w->reached[node])
 		return;
@@ -164,7 +165,7 @@ static void reach(struct world *w, uint32_t node)
 	w->pending[w->pending_cnt++] = node;
 }
 
-static void mark_id(struct world *w, const struct mem_edge *e)
+static void mark_id(struct decision *w, const struct mem_edge *e)
 {
 	uint32_t id = id_of(w, e), i;
 
@@ -177,7 +178,7 @@ static void mark_id(struct world *w, const struct mem_edge *e)
 
 /* Ids any version of which depends on a gradient, or will (_any_version_depends_on_gradient): torch goes over all
  * nodes until nothing changes; here each node is visited once, when something that it takes changes. */
-static void find_dependents(struct world *w)
+static void find_dependents(struct decision *w)
 {
 	const struct mem_node *n;
 	const struct mem_edge *e;
@@ -192,21 +193,21 @@ static void find_dependents(struct world *w)
 	while (w->pending_cnt) {
 		n = &w->mf->nodes[w->pending[--w->pending_cnt]];
 		for_edges (w, n, e) {
-			cat = mem_edge__is_input(e) ? get_in(w, e) : MEM_UNKNOWN;
+			cat = mem_edge__is_input(e) ? category_before(w, e) : MEM_UNKNOWN;
 			if (mem_edge__is_output(e) || cat == MEM_GRADIENT || cat == MEM_PARAMETER)
 				mark_id(w, e);
 		}
 	}
 }
 
-static bool produces_gradient(const struct world *w, const struct mem_edge *e, uint32_t slot)
+static bool produces_gradient(const struct decision *w, const struct mem_edge *e, uint32_t slot)
 {
-	uint8_t cat = get(w, e->key, slot);
+	uint8_t cat = category_of(w, e->key, slot);
 
 	return cat == MEM_GRADIENT || cat == MEM_PARAMETER || w->produces[slot];
 }
 
-static void find_producers(struct world *w)
+static void find_producers(struct decision *w)
 {
 	const struct mem_node *n;
 	const struct mem_edge *e;
@@ -228,7 +229,7 @@ static void find_producers(struct world *w)
 	}
 }
 
-static void set_inputs(struct world *w)
+static void set_inputs(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
 	const struct mem_node *n;
@@ -243,15 +244,14 @@ static void set_inputs(struct world *w)
 			if (n->backward && mem_edge__is_output(e))
 				w->candidate[mem_edge__out_slot(mf, e)] = 0;
 	for (key = 0; key < mf->key_cnt; key++)
-		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
-			if (w->candidate[slot] && !w->depends[mf->keys[key].id])
-				set_default(w, slot, MEM_INPUT);
+		for_versions(mf, key, slot) if (w->candidate[slot] && !w->depends[mf->keys[key].id])
+			set_default(w, slot, MEM_INPUT);
 }
 
 /* ---- parameters by data flow ---- */
 
 /* Neither reads nor makes a gradient, and depends on an input. */
-static bool is_forward(const struct world *w, const struct mem_node *n)
+static bool is_forward(const struct decision *w, const struct mem_node *n)
 {
 	const struct mem_edge *e;
 	bool any = false;
@@ -259,15 +259,15 @@ static bool is_forward(const struct world *w, const struct mem_node *n)
 	if (n->backward)
 		return false;
 	for_edges (w, n, e) {
-		if ((mem_edge__is_input(e) && get_in(w, e) == MEM_GRADIENT) ||
-		    (mem_edge__is_output(e) && get_out(w, e) == MEM_GRADIENT))
+		if ((mem_edge__is_input(e) && category_before(w, e) == MEM_GRADIENT) ||
+		    (mem_edge__is_output(e) && category_after(w, e) == MEM_GRADIENT))
 			return false;
 		any |= mem_edge__is_input(e) && w->forward[mem_edge__in_slot(w->mf, e)];
 	}
 	return any;
 }
 
-static void find_candidates(struct world *w)
+static void find_candidates(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
 	const struct mem_node *n;
@@ -276,8 +276,8 @@ static void find_candidates(struct world *w)
 
 	memset(w->candidate, 0, mf->slot_cnt);
 	for (key = 0; key < mf->key_cnt; key++)
-		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
-			w->forward[slot] = mf->present[slot] && get(w, key, slot) == MEM_INPUT;
+		for_versions(mf, key, slot) w->forward[slot] =
+			mf->present[slot] && category_of(w, key, slot) == MEM_INPUT;
 	for_nodes (w, n) {
 		if (!is_forward(w, n))
 			continue;
@@ -291,7 +291,7 @@ static void find_candidates(struct world *w)
 }
 
 /* Marks in `produces` what contributes to the value of a gradient. */
-static void find_used_for_gradient(struct world *w)
+static void find_used_for_gradient(struct decision *w)
 {
 	const struct mem_node *n;
 	const struct mem_edge *e;
@@ -305,7 +305,7 @@ static void find_used_for_gradient(struct world *w)
 			if (!mem_edge__is_output(e))
 				continue;
 			slot = mem_edge__out_slot(w->mf, e);
-			any |= w->produces[slot] || get(w, e->key, slot) == MEM_GRADIENT;
+			any |= w->produces[slot] || category_of(w, e->key, slot) == MEM_GRADIENT;
 		}
 		for_edges (w, n, e)
 			if (any && mem_edge__is_input(e))
@@ -313,7 +313,7 @@ static void find_used_for_gradient(struct world *w)
 	}
 }
 
-static void set_parameters(struct world *w)
+static void set_parameters(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
 	uint32_t key, slot;
@@ -323,9 +323,9 @@ static void set_parameters(struct world *w)
 	find_dependents(w);
 	memset(w->param, 0, mf->id_cnt);
 	for (key = 0; key < mf->key_cnt; key++)
-		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
-			if (w->candidate[slot] && w->produces[slot] && w->depends[mf->keys[key].id])
-				w->param[mf->keys[key].id] = 1;
+		for_versions(mf, key, slot) if (w->candidate[slot] && w->produces[slot] &&
+						w->depends[mf->keys[key].id])
+			w->param[mf->keys[key].id] = 1;
 	for (key = 0; key < mf->id_cnt; key++)
 		if (w->param[key])
 			w->by_id[key] = MEM_PARAMETER;
@@ -333,7 +333,7 @@ static void set_parameters(struct world *w)
 
 /* ---- activations, autograd details ---- */
 
-static void set_activations(struct world *w)
+static void set_activations(struct decision *w)
 {
 	const struct mem_node *n;
 	const struct mem_edge *e;
@@ -345,7 +345,7 @@ static void set_activations(struct world *w)
 		for_edges (w, n, e) {
 			if (!mem_edge__is_input(e))
 				continue;
-			cat = get_in(w, e);
+			cat = category_before(w, e);
 			required |= cat == MEM_INPUT || cat == MEM_ACTIVATION;
 			other |= cat != MEM_INPUT && cat != MEM_ACTIVATION &&
 				 cat != MEM_PARAMETER && cat != MEM_TEMPORARY;
@@ -362,7 +362,7 @@ static void set_activations(struct world *w)
  * What backward nodes make or go on changing. Of two things torch may know better: what AccumulateGrad makes
  * may be a gradient that it sees in Python, and what was there before the window may be anything.
  */
-static void set_autograd_detail(struct world *w)
+static void set_autograd_detail(struct decision *w)
 {
 	const struct mem_flow *mf = w->mf;
 	const struct mem_node *n;
@@ -380,7 +380,7 @@ static void set_autograd_detail(struct world *w)
 					set_default(w, mem_edge__out_slot(mf, e), MEM_AUTOGRAD_DETAIL);
 				continue;
 			}
-			before = get_in(w, e);
+			before = category_before(w, e);
 			if (before == MEM_AUTOGRAD_DETAIL ||
 			    (before == MEM_UNKNOWN && mf->keys[e->key].alloc_ns))
 				set_default(w, mem_edge__out_slot(mf, e), MEM_AUTOGRAD_DETAIL);
@@ -388,7 +388,7 @@ static void set_autograd_detail(struct world *w)
 	}
 }
 
-static void set_states(struct world *w)
+static void set_states(struct decision *w)
 {
 	uint32_t id;
 
@@ -397,26 +397,43 @@ static void set_states(struct world *w)
 			w->by_id[id] = MEM_OPTIMIZER_STATE;
 }
 
-/* ---- worlds ---- */
+/* ---- the two assumptions ---- */
+
+/* Makes the arrays of bytes, which are one block. NULL: out of memory. */
+static uint8_t *make_arrays(struct decision *w)
+{
+	const struct mem_flow *mf = w->mf;
+	size_t known = (size_t)mf->id_cnt + mf->key_cnt + mf->slot_cnt;
+	uint8_t *p =
+		bytes_of(known + 2 * (size_t)mf->id_cnt + 3 * (size_t)mf->slot_cnt + mf->node_cnt, 0);
+
+	if (!p)
+		return NULL;
+	memset(p, MEM_UNKNOWN, known);
+	w->by_id = p;
+	w->by_key = w->by_id + mf->id_cnt;
+	w->by_slot = w->by_key + mf->key_cnt;
+	w->depends = w->by_slot + mf->slot_cnt;
+	w->param = w->depends + mf->id_cnt;
+	w->produces = w->param + mf->id_cnt;
+	w->candidate = w->produces + mf->slot_cnt;
+	w->forward = w->candidate + mf->slot_cnt;
+	w->reached = w->forward + mf->slot_cnt;
+	return p;
+}
 
 /* Fills out[], by slot. */
-static int decide(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_be_param,
-		  const uint8_t *may_be_grad, uint8_t *out)
+static int decide_categories(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_be_param,
+			     const uint8_t *may_be_grad, uint8_t *out)
 {
-	struct world w = { .mf = mf, .state = state, .may_be_param = may_be_param, .may_be_grad = may_be_grad };
+	struct decision w = {
+		.mf = mf, .state = state, .may_be_param = may_be_param, .may_be_grad = may_be_grad
+	};
+	uint8_t *arrays = make_arrays(&w);
+	int err = arrays ? find_takers(&w) : -ENOMEM;
 	uint32_t key, slot;
-	int err = -ENOMEM;
 
-	w.by_id = bytes_of(mf->id_cnt, MEM_UNKNOWN);
-	w.by_key = bytes_of(mf->key_cnt, MEM_UNKNOWN);
-	w.by_slot = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
-	w.depends = bytes_of(mf->id_cnt, 0);
-	w.param = bytes_of(mf->id_cnt, 0);
-	w.produces = bytes_of(mf->slot_cnt, 0);
-	w.candidate = bytes_of(mf->slot_cnt, 0);
-	w.forward = bytes_of(mf->slot_cnt, 0);
-	if (w.by_id && w.by_key && w.by_slot && w.depends && w.param && w.produces && w.candidate &&
-	    w.forward && !find_takers(&w)) {
+	if (!err) {
 		set_known(&w);
 		set_inputs(&w);
 		set_parameters(&w);
@@ -424,23 +441,12 @@ static int decide(struct mem_flow *mf, const uint8_t *state, const uint8_t *may_
 		set_states(&w);
 		set_autograd_detail(&w);
 		for (key = 0; key < mf->key_cnt; key++)
-			for (slot = mf->keys[key].slot;
-			     slot <= mf->keys[key].slot + mf->keys[key].version; slot++)
-				out[slot] = get(&w, key, slot);
-		err = 0;
+			for_versions(mf, key, slot) out[slot] = category_of(&w, key, slot);
 	}
-	free(w.by_id);
-	free(w.by_key);
-	free(w.by_slot);
-	free(w.depends);
-	free(w.param);
-	free(w.produces);
-	free(w.candidate);
-	free(w.forward);
+	free(arrays);
 	free(w.first_taker);
 	free(w.takers);
 	free(w.pending);
-	free(w.reached);
 	return err;
 }
 
@@ -520,8 +526,8 @@ static int drop_leftovers(struct mem_flow *mf)
 		if (mf->keys[key].alloc_ns || sure[key])
 			continue;
 		any = false;
-		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version;
-		     slot++) {
+		for_versions(mf, key, slot)
+		{
 			if (mf->category[slot] != MEM_INPUT && mf->category[slot] != MEM_PARAMETER)
 				continue;
 			mf->category[slot] = MEM_UNKNOWN;
@@ -533,7 +539,7 @@ static int drop_leftovers(struct mem_flow *mf)
 	return 0;
 }
 
-/* What is not the same in both worlds is unknown. */
+/* What is not the same under both assumptions is unknown. */
 static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
 {
 	uint32_t key, slot;
@@ -541,8 +547,8 @@ static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
 
 	for (key = 0; key < mf->key_cnt; key++) {
 		any = false;
-		for (slot = mf->keys[key].slot; slot <= mf->keys[key].slot + mf->keys[key].version;
-		     slot++) {
+		for_versions(mf, key, slot)
+		{
 			if (mf->category[slot] == other[slot])
 				continue;
 			mf->category[slot] = MEM_UNKNOWN;
@@ -552,12 +558,12 @@ static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
 	}
 }
 
-/* by id: state, touched by steps, lasting; by slot: the other world */
+/* by id: state, touched by steps, lasting; by slot: under the other assumption */
 struct scratch {
 	uint8_t *state, *touched, *lasting, *other;
 };
 
-static int make(struct mem_flow *mf, const struct scratch *s)
+static int make_categories(struct mem_flow *mf, const struct scratch *s)
 {
 	int err = mem_state__find(mf, s->state), more;
 
@@ -567,11 +573,11 @@ static int make(struct mem_flow *mf, const struct scratch *s)
 	if (mf->account.no_parameters)
 		mark_lasting(mf, s->lasting);
 	more = touched_by_steps(mf, s->state, s->touched);
-	err = more < 0 ? more : decide(mf, s->state, NULL, NULL, mf->category);
+	err = more < 0 ? more : decide_categories(mf, s->state, NULL, NULL, mf->category);
 	if (err || !mf->ref_cnt)
 		return err;
 	if (more || mf->account.no_parameters) {
-		err = decide(mf, s->state, s->lasting, s->touched, s->other);
+		err = decide_categories(mf, s->state, s->lasting, s->touched, s->other);
 		if (err)
 			return err;
 		drop_undecided(mf, s->other);
@@ -591,7 +597,7 @@ int mem_category__make(struct mem_flow *mf)
 
 	mf->category = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
 	if (s.state && s.touched && s.lasting && s.other && mf->category)
-		err = make(mf, &s);
+		err = make_categories(mf, &s);
 	free(s.state);
 	free(s.touched);
 	free(s.lasting);

@@ -78,21 +78,19 @@ static int add_ref(struct mem_flow *mf, const struct slice *sl, const struct val
 		mf->account.too_many = true;
 		return 0;
 	}
-	if (vec_reserve((void **)&mf->refs, &mf->ref_cap, (uint64_t)mf->ref_cnt + 1, sizeof(*mf->refs)))
-		return -ENOMEM;
 	if (v->flags & PTB_VAL_F_PARAMETER)
 		flags |= MEM_REF_PARAMETER;
-	mf->refs[mf->ref_cnt++] = (struct mem_ref){
-		.storage = v->storage,
-		.tensor = v->tensor,
-		.bytes = tensor_bytes(v, sl->keys),
-		.key = MEM_NONE,
-		.device_type = v->device_type,
-		.device_index = v->device_type ? v->device_index : -1,
-		.flags = flags,
-		.arg = (uint8_t)(arg < UINT8_MAX ? arg : UINT8_MAX),
-	};
-	return 0;
+	return vec_push(mf->refs, mf->ref_cnt, mf->ref_cap,
+			(struct mem_ref){
+				.storage = v->storage,
+				.tensor = v->tensor,
+				.bytes = tensor_bytes(v, sl->keys),
+				.key = MEM_NONE,
+				.device_type = v->device_type,
+				.device_index = v->device_type ? v->device_index : -1,
+				.flags = flags,
+				.arg = (uint8_t)(arg < UINT8_MAX ? arg : UINT8_MAX),
+			});
 }
 
 static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct op_schema *sc)
@@ -175,18 +173,15 @@ static int add_step(struct mem_flow *mf, struct mem_op *op, const struct slice *
 	const uint32_t no_end = SLICE_UNFINISHED | SLICE_UNWOUND | SLICE_END_LOST |
 				SLICE_THREAD_EXIT | SLICE_OTHER_THREAD_END | SLICE_TRUNCATED;
 
-	if (vec_reserve((void **)&mf->steps, &mf->step_cap, (uint64_t)mf->step_cnt + 1,
-			sizeof(*mf->steps)))
-		return -ENOMEM;
 	op->step = mf->step_cnt;
-	mf->steps[mf->step_cnt++] = (struct mem_step){
-		.begin_ns = sl->begin_ns,
-		.end_ns = sl->end_ns,
-		.tid = sl->tid,
-		.open_at_begin = sl->flags & SLICE_OPEN_AT_BEGIN,
-		.ended = !(sl->flags & no_end),
-	};
-	return 0;
+	return vec_push(mf->steps, mf->step_cnt, mf->step_cap,
+			(struct mem_step){
+				.begin_ns = sl->begin_ns,
+				.end_ns = sl->end_ns,
+				.tid = sl->tid,
+				.open_at_begin = sl->flags & SLICE_OPEN_AT_BEGIN,
+				.ended = !(sl->flags & no_end),
+			});
 }
 
 int mem_flow__slice(struct mem_flow *mf, const struct slice *sl)
@@ -246,10 +241,7 @@ int mem_flow__memory(struct mem_flow *mf, const struct memory_event *ev, uint32_
 		return 0;
 	if (!ev->addr || !sane || (alloc && ev->bytes <= 0))
 		return 0;
-	if (vec_reserve((void **)&mf->acts, &mf->act_cap, (uint64_t)mf->act_cnt + 1, sizeof(*mf->acts)))
-		return -ENOMEM;
-	mf->acts[mf->act_cnt++] = act;
-	return 0;
+	return vec_push(mf->acts, mf->act_cnt, mf->act_cap, act);
 }
 
 /* ---- after the run ---- */

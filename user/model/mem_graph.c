@@ -12,15 +12,18 @@
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
+/* What each node consists of: items[first[node] .. first[node + 1]). */
+struct members {
+	uint32_t *first, *items;
+};
+
 struct build {
 	struct mem_flow *mf;
 	uint32_t *by_id;           /* operators */
 	struct hashmap open_steps; /* thread -> step */
 	uint32_t *edge_of;         /* by key: its newest edge */
 	int32_t *version;          /* by key: the newest */
-	uint32_t *node_ops;        /* operators and acts by node, and where each node's begin */
-	uint32_t *node_acts;
-	uint32_t *first_op, *first_act;
+	struct members ops, acts;  /* of mf */
 };
 
 /* ---- which node is an operator part of? ---- */
@@ -30,17 +33,14 @@ static int new_node(struct build *b, uint64_t begin_ns, const struct mem_op *op,
 {
 	struct mem_flow *mf = b->mf;
 
-	if (vec_reserve((void **)&mf->nodes, &mf->node_cap, (uint64_t)mf->node_cnt + 1,
-			sizeof(*mf->nodes)))
-		return -ENOMEM;
-	*out = mf->node_cnt++;
-	mf->nodes[*out] = (struct mem_node){
-		.begin_ns = begin_ns,
-		.step = step,
-		.backward = op && (op->flags & MEM_OP_BACKWARD),
-		.accumulate = op && (op->flags & MEM_OP_ACCUMULATE),
-	};
-	return 0;
+	*out = mf->node_cnt;
+	return vec_push(mf->nodes, mf->node_cnt, mf->node_cap,
+			(struct mem_node){
+				.begin_ns = begin_ns,
+				.step = step,
+				.backward = op && (op->flags & MEM_OP_BACKWARD),
+				.accumulate = op && (op->flags & MEM_OP_ACCUMULATE),
+			});
 }
 
 /* What is the first in AccumulateGrad says which tensor becomes a gradient: if none was there detach(), else
@@ -131,61 +131,56 @@ static int place_all(struct build *b)
 
 /* ---- what is in a node ---- */
 
-/* Counting sort: begins[node] .. begins[node + 1] in `items`. */
-static void sum_up(uint32_t *begins, uint32_t cnt)
+static uint32_t node_of_op(const struct mem_flow *mf, uint32_t i)
 {
-	uint32_t i, n, sum = 0;
-
-	for (i = 0; i <= cnt; i++) {
-		n = begins[i];
-		begins[i] = sum;
-		sum += n;
-	}
+	return mf->ops[i].node;
 }
 
-static int sort_members(struct build *b)
+static uint32_t node_of_act(const struct mem_flow *mf, uint32_t i)
 {
-	struct mem_flow *mf = b->mf;
-	size_t nodes = (size_t)mf->node_cnt + 2;
-	uint32_t i;
+	return mf->acts[i].node;
+}
 
-	b->first_op = calloc(nodes, sizeof(*b->first_op));
-	b->first_act = calloc(nodes, sizeof(*b->first_act));
-	b->node_ops = malloc(sizeof(*b->node_ops) * ((size_t)mf->op_cnt + 1));
-	b->node_acts = malloc(sizeof(*b->node_acts) * ((size_t)mf->act_cnt + 1));
-	if (!b->first_op || !b->first_act || !b->node_ops || !b->node_acts)
+/* A counting sort. */
+static int find_members(struct members *m, uint32_t nodes, uint32_t cnt,
+			uint32_t (*node_of)(const struct mem_flow *, uint32_t),
+			const struct mem_flow *mf)
+{
+	uint32_t i, n, sum = 0, node;
+
+	m->first = calloc((size_t)nodes + 2, sizeof(*m->first));
+	m->items = malloc(sizeof(*m->items) * ((size_t)cnt + 1));
+	if (!m->first || !m->items)
 		return -ENOMEM;
-	/* counts, one place later: while items are placed, begins become ends, which are the next begins */
-	for (i = 0; i < mf->op_cnt; i++)
-		if (mf->ops[i].node != MEM_NONE)
-			b->first_op[mf->ops[i].node + 1]++;
-	for (i = 0; i < mf->act_cnt; i++)
-		if (mf->acts[i].node != MEM_NONE)
-			b->first_act[mf->acts[i].node + 1]++;
-	sum_up(b->first_op + 1, mf->node_cnt);
-	sum_up(b->first_act + 1, mf->node_cnt);
-	for (i = 0; i < mf->op_cnt; i++)
-		if (mf->ops[i].node != MEM_NONE)
-			b->node_ops[b->first_op[mf->ops[i].node + 1]++] = i;
-	for (i = 0; i < mf->act_cnt; i++)
-		if (mf->acts[i].node != MEM_NONE)
-			b->node_acts[b->first_act[mf->acts[i].node + 1]++] = i;
+	/* counts, one place later: while items are put in, begins become ends, which are the next begins */
+	for (i = 0; i < cnt; i++)
+		if (node_of(mf, i) != MEM_NONE)
+			m->first[node_of(mf, i) + 1]++;
+	for (i = 1; i <= nodes + 1; i++) {
+		n = m->first[i];
+		m->first[i] = sum;
+		sum += n;
+	}
+	for (i = 0; i < cnt; i++) {
+		node = node_of(mf, i);
+		if (node != MEM_NONE)
+			m->items[m->first[node + 1]++] = i;
+	}
 	return 0;
 }
 
-static struct mem_edge *edge(struct build *b, const struct mem_node *n, uint32_t key)
+static struct mem_edge *edge_to(struct build *b, const struct mem_node *n, uint32_t key)
 {
 	struct mem_flow *mf = b->mf;
 	uint32_t at = b->edge_of[key];
 
 	if (at >= n->first_edge && at < mf->edge_cnt && mf->edges[at].key == key)
 		return &mf->edges[at];
-	if (vec_reserve((void **)&mf->edges, &mf->edge_cap, (uint64_t)mf->edge_cnt + 1,
-			sizeof(*mf->edges)))
-		return NULL;
 	b->edge_of[key] = mf->edge_cnt;
-	mf->edges[mf->edge_cnt] = (struct mem_edge){ .key = key, .version = b->version[key] };
-	return &mf->edges[mf->edge_cnt++];
+	if (vec_push(mf->edges, mf->edge_cnt, mf->edge_cap,
+		     (struct mem_edge){ .key = key, .version = b->version[key] }))
+		return NULL;
+	return &mf->edges[mf->edge_cnt - 1];
 }
 
 static int add_inputs(struct build *b, const struct mem_node *n, const struct mem_op *op)
@@ -194,7 +189,7 @@ static int add_inputs(struct build *b, const struct mem_node *n, const struct me
 	struct mem_edge *e;
 
 	for (; ref < end; ref++) {
-		e = edge(b, n, ref->key);
+		e = edge_to(b, n, ref->key);
 		if (!e)
 			return -ENOMEM;
 		e->mutable_set |= ref->flags & MEM_REF_MUTABLE;
@@ -212,11 +207,11 @@ static int add_acts(struct build *b, uint32_t node, bool frees)
 	struct mem_edge *e;
 	uint32_t i;
 
-	for (i = b->first_act[node]; i < b->first_act[node + 1]; i++) {
-		act = &mf->acts[b->node_acts[i]];
+	for (i = b->acts.first[node]; i < b->acts.first[node + 1]; i++) {
+		act = &mf->acts[b->acts.items[i]];
 		if ((act->bytes <= 0) != frees)
 			continue;
-		e = edge(b, &mf->nodes[node], act->key);
+		e = edge_to(b, &mf->nodes[node], act->key);
 		if (!e)
 			return -ENOMEM;
 		if (frees)
@@ -233,8 +228,8 @@ static int by_key(const void *a, const void *b, void *arg)
 	const struct mem_key *keys = arg;
 
 	if (keys[x->key].id != keys[y->key].id)
-		return keys[x->key].id < keys[y->key].id ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+		return sort__cmp(keys[x->key].id, keys[y->key].id);
+	return sort__cmp(x->key, y->key);
 }
 
 static int fill_node(struct build *b, uint32_t node)
@@ -246,8 +241,8 @@ static int fill_node(struct build *b, uint32_t node)
 	int err = 0;
 
 	n->first_edge = mf->edge_cnt;
-	for (i = b->first_op[node]; !err && i < b->first_op[node + 1]; i++)
-		err = add_inputs(b, n, &mf->ops[b->node_ops[i]]);
+	for (i = b->ops.first[node]; !err && i < b->ops.first[node + 1]; i++)
+		err = add_inputs(b, n, &mf->ops[b->ops.items[i]]);
 	if (!err)
 		err = add_acts(b, node, true);
 	if (!err)
@@ -325,7 +320,9 @@ int mem_graph__make(struct mem_flow *mf)
 	else if (cancel__pending())
 		err = -ECANCELED;
 	if (!err)
-		err = sort_members(&b);
+		err = find_members(&b.ops, mf->node_cnt, mf->op_cnt, node_of_op, mf);
+	if (!err)
+		err = find_members(&b.acts, mf->node_cnt, mf->act_cnt, node_of_act, mf);
 	if (!err)
 		err = fill_all(&b);
 	if (!err)
@@ -334,9 +331,9 @@ int mem_graph__make(struct mem_flow *mf)
 	free(b.by_id);
 	free(b.edge_of);
 	free(b.version);
-	free(b.node_ops);
-	free(b.node_acts);
-	free(b.first_op);
-	free(b.first_act);
+	free(b.ops.first);
+	free(b.ops.items);
+	free(b.acts.first);
+	free(b.acts.items);
 	return err;
 }

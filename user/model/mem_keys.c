@@ -17,9 +17,8 @@ static int by_begin(const void *a, const void *b)
 {
 	const struct mem_op *x = a, *y = b;
 
-	if (x->begin_ns != y->begin_ns)
-		return x->begin_ns < y->begin_ns ? -1 : 1;
-	return x->id < y->id ? -1 : x->id > y->id;
+	return x->begin_ns != y->begin_ns ? sort__cmp(x->begin_ns, y->begin_ns) :
+					    sort__cmp(x->id, y->id);
 }
 
 /* ---- operators by id ---- */
@@ -27,9 +26,8 @@ static int by_begin(const void *a, const void *b)
 static int by_id_of(const void *a, const void *b, void *arg)
 {
 	const struct mem_op *ops = arg;
-	uint64_t x = ops[*(const uint32_t *)a].id, y = ops[*(const uint32_t *)b].id;
 
-	return x < y ? -1 : x > y;
+	return sort__cmp(ops[*(const uint32_t *)a].id, ops[*(const uint32_t *)b].id);
 }
 
 uint32_t *mem_ops__by_id(const struct mem_flow *mf)
@@ -48,18 +46,10 @@ uint32_t *mem_ops__by_id(const struct mem_flow *mf)
 
 struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, uint64_t id)
 {
-	uint32_t lo = 0, hi = mf->op_cnt, mid;
+	uint32_t lo = 0, hi = id ? mf->op_cnt : 0;
 
-	while (id && lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (mf->ops[by_id[mid]].id == id)
-			return &mf->ops[by_id[mid]];
-		if (mf->ops[by_id[mid]].id < id)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return NULL;
+	BISECT(lo, hi, mid, mf->ops[by_id[mid]].id < id);
+	return id && lo < mf->op_cnt && mf->ops[by_id[lo]].id == id ? &mf->ops[by_id[lo]] : NULL;
 }
 
 /* ---- one pass in order of time ---- */
@@ -105,11 +95,11 @@ static int new_key(struct pass *p, uint64_t addr, int16_t type, int16_t index, u
 
 static int put_act(struct pass *p, const struct mem_act *act, uint32_t key)
 {
-	if (vec_reserve((void **)&p->acts, &p->act_cap, (uint64_t)p->act_cnt + 1, sizeof(*p->acts)))
-		return -ENOMEM;
-	p->acts[p->act_cnt] = *act;
-	p->acts[p->act_cnt++].key = key;
-	return 0;
+	int err = vec_push(p->acts, p->act_cnt, p->act_cap, *act);
+
+	if (!err)
+		p->acts[p->act_cnt - 1].key = key;
+	return err;
 }
 
 static void set_size(struct mem_key *k, int64_t bytes)
@@ -120,7 +110,7 @@ static void set_size(struct mem_key *k, int64_t bytes)
 	k->sized = true;
 }
 
-static int on_free(struct pass *p, const struct mem_act *act, uint32_t key)
+static int end_block(struct pass *p, const struct mem_act *act, uint32_t key)
 {
 	/* of a block that no tensor showed torch reports what an allocator says; the CPU's says nothing */
 	if (key == MEM_NONE)
@@ -131,18 +121,18 @@ static int on_free(struct pass *p, const struct mem_act *act, uint32_t key)
 	return put_act(p, act, key);
 }
 
-static int on_act(struct pass *p, const struct mem_act *act)
+static int replay_act(struct pass *p, const struct mem_act *act)
 {
 	uint32_t key = live_key(p, act->addr, device_word(act->device_type, act->device_index));
 	struct mem_act gone = *act;
 	int err;
 
 	if (act->bytes <= 0)
-		return on_free(p, act, key);
+		return end_block(p, act, key);
 	if (key != MEM_NONE) { /* what was there is gone, though nobody said so: not the allocator's, or lost */
 		gone.bytes = 0;
 		gone.slice = 0;
-		err = on_free(p, &gone, key);
+		err = end_block(p, &gone, key);
 		if (err)
 			return err;
 	}
@@ -195,7 +185,7 @@ static int join_tensor(struct pass *p, const struct mem_ref *ref)
 	return 0;
 }
 
-static int on_op(struct pass *p, const struct mem_op *op)
+static int replay_op(struct pass *p, const struct mem_op *op)
 {
 	struct mem_ref *ref = p->mf->refs + op->first_ref, *end = ref + op->ref_cnt;
 	struct mem_key *k;
@@ -214,7 +204,7 @@ static int on_op(struct pass *p, const struct mem_op *op)
 }
 
 /* At one time: what allocators do, what operators begin with. */
-static int merge(struct pass *p)
+static int replay(struct pass *p)
 {
 	struct mem_flow *mf = p->mf;
 	uint32_t op = 0, act = 0;
@@ -225,16 +215,16 @@ static int merge(struct pass *p)
 		op_ns = op < mf->op_cnt ? mf->ops[op].begin_ns : UINT64_MAX;
 		act_ns = act < mf->act_cnt ? mf->acts[act].ts_ns : UINT64_MAX;
 		if (act < mf->act_cnt && act_ns <= op_ns)
-			err = on_act(p, &mf->acts[act++]);
+			err = replay_act(p, &mf->acts[act++]);
 		else
-			err = on_op(p, &mf->ops[op++]);
+			err = replay_op(p, &mf->ops[op++]);
 		err = cancel__pending() ? -ECANCELED : err;
 	}
 	return err;
 }
 
 /* Ids from 0, of tensors only, in order of their first block. */
-static void number(struct pass *p)
+static void number_ids(struct pass *p)
 {
 	struct mem_flow *mf = p->mf;
 	uint32_t i, root;
@@ -252,9 +242,9 @@ int mem_keys__make(struct mem_flow *mf)
 
 	err = sort__array(mf->ops, mf->op_cnt, sizeof(*mf->ops), by_begin);
 	if (!err)
-		err = merge(&p);
+		err = replay(&p);
 	if (!err) {
-		number(&p);
+		number_ids(&p);
 		free(mf->acts);
 		mf->acts = p.acts;
 		mf->act_cnt = p.act_cnt;

@@ -12,103 +12,91 @@
 #include "base/vec.h"
 #include "model/mem_priv.h"
 
-static int add_row(struct mem_flow *mf, const struct mem_row *row)
-{
-	if (vec_reserve((void **)&mf->rows, &mf->row_cap, (uint64_t)mf->row_cnt + 1, sizeof(*mf->rows)))
-		return -ENOMEM;
-	mf->rows[mf->row_cnt++] = *row;
-	return 0;
-}
-
-static uint8_t category(const struct mem_flow *mf, uint32_t slot)
+static uint8_t version_category(const struct mem_flow *mf, uint32_t slot)
 {
 	return mf->category ? mf->category[slot] : MEM_UNKNOWN;
 }
 
-static struct mem_row key_row(const struct mem_flow *mf, uint32_t key, enum mem_action action,
-			      uint64_t ts_ns, uint32_t version)
+static int add_row(struct mem_flow *mf, uint32_t key, enum mem_action action, uint64_t ts_ns,
+		   uint32_t version)
 {
 	const struct mem_key *k = &mf->keys[key];
-	uint8_t cat = category(mf, k->slot + version);
+	uint8_t cat = version_category(mf, k->slot + version);
 
-	return (struct mem_row){
-		.ts_ns = ts_ns,
-		.bytes = k->bytes,
-		.within = k->within,
-		.owner = k->owner,
-		.device_type = k->device_type,
-		.device_index = k->device_index,
-		.action = (uint8_t)action,
-		.category = cat,
-		.next_category =
-			action == MEM_INCREMENT_VERSION ? category(mf, k->slot + version + 1) : cat,
-	};
+	return vec_push(mf->rows, mf->row_cnt, mf->row_cap,
+			(struct mem_row){
+				.ts_ns = ts_ns,
+				.bytes = k->bytes,
+				.within = k->within,
+				.owner = k->owner,
+				.device_type = k->device_type,
+				.device_index = k->device_index,
+				.action = (uint8_t)action,
+				.category = cat,
+				.next_category = action == MEM_INCREMENT_VERSION ?
+							 version_category(mf, k->slot + version + 1) :
+							 cat,
+			});
 }
 
 /* Blocks that no tensor showed: all that is known is that they came and went. */
 static int unrecorded_rows(struct mem_flow *mf)
 {
 	const struct mem_act *act;
-	struct mem_row row;
 	uint32_t i;
 	int err = 0;
 
 	for (i = 0; !err && i < mf->act_cnt; i++) {
+		const struct mem_key *k;
+		struct mem_row row;
+
 		act = &mf->acts[i];
-		if (act->key != MEM_NONE && mf->keys[act->key].tensor)
+		k = act->key == MEM_NONE ? NULL : &mf->keys[act->key];
+		if (k && k->tensor)
 			continue;
 		row = (struct mem_row){
 			.ts_ns = act->ts_ns,
-			.bytes = act->key != MEM_NONE ? mf->keys[act->key].bytes : (uint64_t)-act->bytes,
-			.within = act->key != MEM_NONE ? mf->keys[act->key].within : "",
-			.owner = act->key != MEM_NONE ? mf->keys[act->key].owner : 0,
+			.bytes = k ? k->bytes : (uint64_t)-act->bytes,
+			.within = k ? k->within : "",
+			.owner = k ? k->owner : 0,
 			.device_type = act->device_type,
 			.device_index = act->device_index,
 			.action = act->bytes > 0 ? MEM_CREATE : MEM_DESTROY,
 			.category = MEM_UNKNOWN,
 			.next_category = MEM_UNKNOWN,
 		};
-		err = add_row(mf, &row);
-		if (err || act->key != MEM_NONE)
+		err = vec_push(mf->rows, mf->row_cnt, mf->row_cap, row);
+		if (err || k)
 			continue;
 		row.ts_ns = 0;
 		row.action = MEM_PREEXISTING;
-		err = add_row(mf, &row);
+		err = vec_push(mf->rows, mf->row_cnt, mf->row_cap, row);
 	}
 	return err;
 }
 
 static int preexisting_rows(struct mem_flow *mf)
 {
-	struct mem_row row;
 	uint32_t i;
 	int err = 0;
 
-	for (i = 0; !err && i < mf->key_cnt; i++) {
-		if (!mf->keys[i].tensor || mf->keys[i].alloc_ns || !mf->present[mf->keys[i].slot])
-			continue;
-		row = key_row(mf, i, MEM_PREEXISTING, 0, 0);
-		err = add_row(mf, &row);
-	}
+	for (i = 0; !err && i < mf->key_cnt; i++)
+		if (mf->keys[i].tensor && !mf->keys[i].alloc_ns && mf->present[mf->keys[i].slot])
+			err = add_row(mf, i, MEM_PREEXISTING, 0, 0);
 	return err;
 }
 
 static int edge_rows(struct mem_flow *mf, const struct mem_node *n, const struct mem_edge *e)
 {
-	struct mem_row row;
+	const struct mem_key *k = &mf->keys[e->key];
 	int err = 0;
 
-	if (e->version < 0) {
-		row = key_row(mf, e->key, MEM_CREATE, mf->keys[e->key].alloc_ns, 0);
-		err = add_row(mf, &row);
-	} else if (e->mutated == 1) {
-		row = key_row(mf, e->key, MEM_INCREMENT_VERSION, n->begin_ns, (uint32_t)e->version);
-		err = add_row(mf, &row);
-	}
-	if (!err && e->mutated == MEM_DELETED) {
-		row = key_row(mf, e->key, MEM_DESTROY, mf->keys[e->key].free_ns, mf->keys[e->key].version);
-		err = add_row(mf, &row);
-	}
+	if (e->version < 0)
+		err = add_row(mf, e->key, MEM_CREATE, k->alloc_ns, 0);
+	else if (e->mutated == 1)
+		err = add_row(mf, e->key, MEM_INCREMENT_VERSION, n->begin_ns, (uint32_t)e->version);
+	if (!err && e->mutated == MEM_DELETED)
+		err = add_row(mf, e->key, MEM_DESTROY, k->free_ns, k->version);
 	return err;
 }
 
@@ -117,10 +105,8 @@ static int by_time(const void *a, const void *b)
 	const struct mem_row *x = a, *y = b;
 
 	if (x->ts_ns != y->ts_ns)
-		return x->ts_ns < y->ts_ns ? -1 : 1;
-	if (x->action != y->action)
-		return x->action < y->action ? -1 : 1;
-	return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+		return sort__cmp(x->ts_ns, y->ts_ns);
+	return x->action != y->action ? sort__cmp(x->action, y->action) : sort__cmp(x->bytes, y->bytes);
 }
 
 int mem_rows__make(struct mem_flow *mf)

@@ -17,12 +17,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "model/mem_priv.h"
 
 #define WRITTEN 0x01 /* in a step with gradients */
 #define USED 0x02    /* for a parameter */
 #define COUNTED 0x04
-#define SPOILED 0x08 /* something says that it is no state */
+#define RULED_OUT 0x08 /* something says that it is no state */
 #define PARAM 0x10
 #define GRAD 0x20
 
@@ -40,7 +41,7 @@ static uint8_t *bits(const struct state *s, uint32_t key)
 	return &s->id[s->mf->keys[key].id];
 }
 
-static bool is_step(const struct mem_flow *mf, uint32_t step)
+static bool is_plain_step(const struct mem_flow *mf, uint32_t step)
 {
 	return step != MEM_NONE && !mf->steps[step].backward;
 }
@@ -48,7 +49,7 @@ static bool is_step(const struct mem_flow *mf, uint32_t step)
 /* May what happens in it prove anything? */
 static bool is_evidence(const struct state *s, uint32_t step)
 {
-	return is_step(s->mf, step) && s->mf->steps[step].ended && s->takes_grad[step];
+	return is_plain_step(s->mf, step) && s->mf->steps[step].ended && s->takes_grad[step];
 }
 
 /* ---- what is known beforehand ---- */
@@ -56,15 +57,9 @@ static bool is_evidence(const struct state *s, uint32_t step)
 /* Operators are in order of their begin. */
 static uint64_t next_backward(const struct mem_flow *mf, const uint32_t *nodes, uint32_t cnt, uint64_t ns)
 {
-	uint32_t lo = 0, hi = cnt, mid;
+	uint32_t lo = 0, hi = cnt;
 
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (mf->nodes[nodes[mid]].begin_ns < ns)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	BISECT(lo, hi, mid, mf->nodes[nodes[mid]].begin_ns < ns);
 	return lo < cnt ? mf->nodes[nodes[lo]].begin_ns : UINT64_MAX;
 }
 
@@ -108,7 +103,7 @@ static void find_known(struct state *s)
 /* ---- what says no ---- */
 
 /* Gradients of before the window are not known, but fused operators have them in a list with others. */
-static void spoil_lists(struct state *s, const struct mem_op *op)
+static void rule_out_lists(struct state *s, const struct mem_op *op)
 {
 	const struct mem_ref *ref = s->mf->refs + op->first_ref, *end = ref + op->ref_cnt, *list;
 	bool grad;
@@ -119,7 +114,7 @@ static void spoil_lists(struct state *s, const struct mem_op *op)
 			grad |= list->key != MEM_NONE && (*bits(s, list->key) & GRAD);
 		for (; ref < list; ref++)
 			if (grad && ref->key != MEM_NONE)
-				*bits(s, ref->key) |= SPOILED;
+				*bits(s, ref->key) |= RULED_OUT;
 	}
 }
 
@@ -138,7 +133,7 @@ static uint64_t first_step_ns(const struct state *s)
 	return cnt > 1 ? first : 0;
 }
 
-static void spoil(struct state *s)
+static void rule_out_ids(struct state *s)
 {
 	uint64_t from_ns = first_step_ns(s);
 	const struct mem_flow *mf = s->mf;
@@ -147,14 +142,14 @@ static void spoil(struct state *s)
 	uint32_t i, key, node, step;
 
 	for (op = mf->ops; op < mf->ops + mf->op_cnt; op++) {
-		if (is_step(mf, op->step)) {
-			spoil_lists(s, op);
+		if (is_plain_step(mf, op->step)) {
+			rule_out_lists(s, op);
 			continue;
 		}
 		for (i = op->first_ref; op->begin_ns >= from_ns && i < op->first_ref + op->ref_cnt; i++) {
 			key = mf->refs[i].key;
 			if (key != MEM_NONE && (op->node == MEM_NONE || op->node != s->alloc_node[key]))
-				*bits(s, key) |= SPOILED;
+				*bits(s, key) |= RULED_OUT;
 		}
 	}
 	for (key = 0; key < mf->key_cnt; key++) {
@@ -162,11 +157,11 @@ static void spoil(struct state *s)
 		step = node == MEM_NONE ? MEM_NONE : mf->nodes[node].step;
 		/* made in the step that the window's end cuts: it may be gone a moment later */
 		if (step != MEM_NONE && !mf->steps[step].ended)
-			*bits(s, key) |= SPOILED;
+			*bits(s, key) |= RULED_OUT;
 	}
 	for (act = mf->acts; act < mf->acts + mf->act_cnt; act++)
 		if (act->bytes <= 0 && act->node != MEM_NONE && mf->nodes[act->node].step != MEM_NONE)
-			*bits(s, act->key) |= SPOILED;
+			*bits(s, act->key) |= RULED_OUT;
 }
 
 /* ---- what says yes ---- */
@@ -225,7 +220,7 @@ static void find_used(struct state *s)
 	}
 }
 
-static int find(struct state *s, uint8_t *state)
+static int find_states(struct state *s, uint8_t *state)
 {
 	const struct mem_flow *mf = s->mf;
 	uint32_t i;
@@ -238,11 +233,11 @@ static int find(struct state *s, uint8_t *state)
 	for (i = 0; i < mf->key_cnt; i++)
 		s->alloc_node[i] = MEM_NONE;
 	find_known(s);
-	spoil(s);
+	rule_out_ids(s);
 	find_used(s);
 	for (i = 0; i < mf->id_cnt; i++)
 		state[i] = (s->id[i] & WRITTEN) && (s->id[i] & (USED | COUNTED)) &&
-			   !(s->id[i] & (SPOILED | PARAM | GRAD));
+			   !(s->id[i] & (RULED_OUT | PARAM | GRAD));
 	return 0;
 }
 
@@ -259,7 +254,7 @@ int mem_state__find(const struct mem_flow *mf, uint8_t *state)
 	int err = -ENOMEM;
 
 	if (s.id && s.takes_grad && s.used && s.last_param && s.alloc_node)
-		err = find(&s, state);
+		err = find_states(&s, state);
 	free(s.id);
 	free(s.takes_grad);
 	free(s.used);

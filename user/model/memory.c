@@ -30,7 +30,7 @@
 
 /* ---- places ---- */
 
-static const struct entry *set_place(struct model *m, const struct thread *t, struct session_place *at)
+static const struct entry *locate(struct model *m, const struct thread *t, struct session_place *at)
 {
 	const struct memory_proc *p = t->mem->proc;
 	const struct entry *op;
@@ -47,7 +47,7 @@ static const struct entry *set_place(struct model *m, const struct thread *t, st
 }
 
 /* Of a process, but of none of its threads that is known. */
-static void set_no_place(const struct model *m, uint32_t tgid, uint32_t tid, struct session_place *at)
+static void locate_process(const struct model *m, uint32_t tgid, uint32_t tid, struct session_place *at)
 {
 	const struct memory_proc *p = memory__known_proc(m->memory, tgid);
 
@@ -219,7 +219,7 @@ static void emit_lost_free(struct model *m, struct memory_thread *mt, struct blo
 			       mt->proc->allocated :
 			       next->allocated - (uint64_t)next->bytes;
 	remove_block(&m->memory->blocks, b);
-	set_no_place(m, gone.tgid, next->at.tid, &ev.at);
+	locate_process(m, gone.tgid, next->at.tid, &ev.at);
 	ev.what = MEMORY_FREE;
 	ev.bytes = -(int64_t)gone.bytes;
 	ev.block = &gone;
@@ -231,7 +231,7 @@ static void emit_lost_free(struct model *m, struct memory_thread *mt, struct blo
 /* A new block; ev has all but its place and block. counted: by the CPU's own reporter. */
 static void allocate(struct model *m, struct thread *t, struct memory_event *ev, bool counted)
 {
-	const struct entry *op = set_place(m, t, &ev->at);
+	const struct entry *op = locate(m, t, &ev->at);
 	struct memory_proc *p = t->mem->proc;
 	struct memory_block proto = block_at(ev);
 	struct block *b = find_block(&m->memory->blocks, p->gen, &proto);
@@ -273,7 +273,7 @@ static uint64_t release(struct model *m, struct thread *t, struct memory_event *
 	struct block *b = find_block(&m->memory->blocks, p->gen, &gone);
 	bool own_totals = !ev->bytes; /* the CPU's reporter: totals are kept here */
 
-	set_place(m, t, &ev->at);
+	locate(m, t, &ev->at);
 	if (b) {
 		uncount(p, b);
 		gone = b->b;
@@ -293,7 +293,7 @@ static uint64_t release(struct model *m, struct thread *t, struct memory_event *
 
 /* ---- one function per kind of record ---- */
 
-static void on_alloc(struct model *m, struct thread *t, const struct ptb_mem_alloc *r)
+static void on_mem_alloc(struct model *m, struct thread *t, const struct ptb_mem_alloc *r)
 {
 	struct memory_event ev = { .ts_ns = r->h.ts_ns,
 				   .addr = r->addr,
@@ -311,7 +311,7 @@ static void on_alloc(struct model *m, struct thread *t, const struct ptb_mem_all
 	t->mem->seen = (struct report_seen){ SEEN_NEW, r->addr, r->bytes };
 }
 
-static void on_free(struct model *m, struct thread *t, const struct ptb_mem_free *r)
+static void on_mem_free(struct model *m, struct thread *t, const struct ptb_mem_free *r)
 {
 	struct memory_event ev = {
 		.ts_ns = r->h.ts_ns, .addr = r->addr, .device_type = CPU, .device_index = -1
@@ -379,11 +379,11 @@ static void on_oom(struct model *m, struct thread *t, const struct ptb_mem_repor
 		t->mem->seen = (struct report_seen){ SEEN_OOM, 0, (uint64_t)r->bytes };
 		ev.allocated = t->mem->proc->allocated;
 	}
-	set_place(m, t, &ev.at);
+	locate(m, t, &ev.at);
 	emit_memory(m, &ev);
 }
 
-static void on_api(struct model *m, struct thread *t, const struct ptb_mem_api *r)
+static void on_mem_api(struct model *m, struct thread *t, const struct ptb_mem_api *r)
 {
 	const struct site_fact *site = facts__site(m->f, r->h.site);
 	struct memory_event ev = { .ts_ns = r->h.ts_ns,
@@ -401,7 +401,7 @@ static void on_api(struct model *m, struct thread *t, const struct ptb_mem_api *
 	}
 	ev.name = m->f->funcs[site->func].op.full;
 	ev.maybe_failed = r->flags & PTB_API_SAME;
-	set_place(m, t, &ev.at);
+	locate(m, t, &ev.at);
 	emit_memory(m, &ev);
 }
 
@@ -410,11 +410,11 @@ static void on_kernel(struct model *m, struct thread *t, const struct ptb_rec_hd
 	struct kernel_event ev = { .rec = h };
 
 	if (!t) {
-		set_no_place(m, h->tgid, h->tid, &ev.at);
+		locate_process(m, h->tgid, h->tid, &ev.at);
 	} else {
 		if (h->kind == PTB_REC_KMEM)
 			sums__kernel(t->mem, (const void *)h);
-		set_place(m, t, &ev.at);
+		locate(m, t, &ev.at);
 	}
 	emit_kernel(m, &ev);
 }
@@ -431,10 +431,10 @@ static void on_torch(struct model *m, struct thread *t, const struct ptb_rec_hdr
 		stack__at(m, t, any->sp, h->ts_ns);
 	switch (h->kind) {
 	case PTB_REC_MEM_ALLOC:
-		on_alloc(m, t, (const void *)h);
+		on_mem_alloc(m, t, (const void *)h);
 		break;
 	case PTB_REC_MEM_FREE:
-		on_free(m, t, (const void *)h);
+		on_mem_free(m, t, (const void *)h);
 		break;
 	case PTB_REC_MEM_REPORT:
 		on_report(m, t, (const void *)h);
@@ -443,7 +443,7 @@ static void on_torch(struct model *m, struct thread *t, const struct ptb_rec_hdr
 		on_oom(m, t, (const void *)h);
 		break;
 	case PTB_REC_MEM_API:
-		on_api(m, t, api);
+		on_mem_api(m, t, api);
 		break;
 	}
 }

@@ -30,7 +30,7 @@ static void subtract(struct slice_memory *from, const struct slice_memory *what)
 #undef X
 }
 
-static struct slice_memory now(const struct memory_thread *mt)
+static struct slice_memory sums_now(const struct memory_thread *mt)
 {
 	struct slice_memory s = mt->own;
 
@@ -93,7 +93,7 @@ struct memory_proc *memory__known_proc(const struct memory *mem, uint32_t tgid)
 	return i ? mem->procs[*i] : NULL;
 }
 
-static struct memory_proc *proc_of(struct model *m, uint32_t tgid)
+static struct memory_proc *memory_proc_of(struct model *m, uint32_t tgid)
 {
 	struct memory *mem = m->memory;
 	struct memory_proc *p = memory__known_proc(mem, tgid);
@@ -119,7 +119,7 @@ int memory__thread_new(struct model *m, struct thread *t)
 
 	if (!m->memory)
 		return 0;
-	p = proc_of(m, t->tgid);
+	p = memory_proc_of(m, t->tgid);
 	t->mem = p ? calloc(1, sizeof(*t->mem)) : NULL;
 	if (!t->mem)
 		return -ENOMEM;
@@ -140,7 +140,7 @@ void memory__thread_announced(struct thread *t)
 
 void memory__mark(struct thread *t)
 {
-	t->mem->since = now(t->mem);
+	t->mem->since = sums_now(t->mem);
 }
 
 /* ---- slices ---- */
@@ -160,7 +160,7 @@ static struct entry_memory *new_entry(struct model *m)
 	return em;
 }
 
-static void begin_step(struct thread *t, const struct entry *e)
+static void enter_step(struct thread *t, const struct entry *e)
 {
 	e->mem->is_step = true;
 	t->mem->step = steps__number(e);
@@ -173,13 +173,13 @@ void memory__begin(struct model *m, struct thread *t, struct entry *e)
 	e->mem = new_entry(m);
 	if (!e->mem)
 		return;
-	e->mem->begin = now(t->mem);
+	e->mem->begin = sums_now(t->mem);
 	t->mem->proc->open++;
 	if (e->is_step)
-		begin_step(t, e);
+		enter_step(t, e);
 }
 
-static void leave(struct thread *t, const struct entry *e)
+static void leave_entry(struct thread *t, const struct entry *e)
 {
 	struct memory_proc *p = t->mem->proc;
 
@@ -198,14 +198,14 @@ void memory__cut(struct thread *t, const struct entry *at)
 
 void memory__end(struct thread *t, const struct entry *e)
 {
-	leave(t, e);
-	e->mem->sum = t->mem->cut_at ? t->mem->cut_at->begin : now(t->mem);
+	leave_entry(t, e);
+	e->mem->sum = t->mem->cut_at ? t->mem->cut_at->begin : sums_now(t->mem);
 	subtract(&e->mem->sum, &e->mem->begin);
 }
 
 void memory__hide(struct model *m, struct thread *t, struct entry *e)
 {
-	leave(t, e);
+	leave_entry(t, e);
 	memory__drop(m, e);
 }
 
@@ -221,7 +221,7 @@ void memory__open_at_begin(struct model *m, struct thread *t, struct entry *e)
 	e->mem = new_entry(m);
 	if (!e->mem)
 		return;
-	e->mem->sum = now(t->mem);
+	e->mem->sum = sums_now(t->mem);
 	subtract(&e->mem->sum, &t->mem->since);
 }
 

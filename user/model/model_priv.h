@@ -69,7 +69,6 @@ struct entry {
 struct fwd_entry {
 	uint64_t seq, begin_ns;
 	uint32_t state; /* enum fwd_state */
-	uint32_t pad;
 };
 enum fwd_state { FWD_OPEN, FWD_DELIVERED, FWD_PAIRED };
 
@@ -125,7 +124,7 @@ struct thread {
 
 struct fwd_undecided { /* a backward node whose forward thread is not known yet */
 	uint64_t seq, begin_ns;
-	uint32_t tid, pad;
+	uint32_t tid;
 };
 
 #define FWD_UNDECIDED_MAX 16
@@ -230,9 +229,9 @@ static inline struct session_place session_place__none(uint32_t tgid, uint32_t t
 }
 
 /* Where the thread is: slice, op_slice, op, outer_op, annotation of at are set where there are any, the rest is
- * not touched. entry: the innermost visible slice, op: operator, note: annotation or step; NULL: none. */
+ * not touched. entry: the innermost visible slice, op: operator, annotation: that or a step; NULL: none. */
 struct place {
-	struct entry *entry, *op, *note;
+	struct entry *entry, *op, *annotation;
 };
 struct place stack__place(const struct thread *t, struct session_place *at);
 /* A visible operator whose name is not known turned out to be torch's own helper: hides it. */

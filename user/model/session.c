@@ -253,8 +253,8 @@ void model__flow(struct model *m, const struct fwdbwd *fl)
 /* ---- frames ---- */
 
 /* The record's values are the frame's, unless h is only its time. */
-static struct entry *push(struct model *m, struct thread *t, struct entry *proto, const char *full,
-			  const struct ptb_rec_hdr *h, bool values)
+static struct entry *push_frame(struct model *m, struct thread *t, struct entry *proto,
+				const char *full, const struct ptb_rec_hdr *h, bool values)
 {
 	struct entry *e;
 
@@ -299,7 +299,7 @@ static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 			break;
 		}
 	}
-	push(m, t, e, ff->op.full, h, true);
+	push_frame(m, t, e, ff->op.full, h, true);
 }
 
 static void on_boxed(struct model *m, struct thread *t, struct entry *e, const struct ptb_boxed_enter *r)
@@ -312,7 +312,7 @@ static void on_boxed(struct model *m, struct thread *t, struct entry *e, const s
 		e->name = facts__address_name(m->f, "operator", r->opdef);
 		e->is_address = true;
 	}
-	push(m, t, e, a ? a->op.full : e->name, &r->h, true);
+	push_frame(m, t, e, a ? a->op.full : e->name, &r->h, true);
 }
 
 static void on_named(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
@@ -325,7 +325,7 @@ static void on_named(struct model *m, struct thread *t, struct entry *e, const s
 	if (r->h.flags & PTB_F_TEXT_CUT)
 		e->flags |= SLICE_NAME_CUT;
 	e->scope = ff->kind == PTB_FUNC_SCRIPT ? 2 : 0; /* TORCHSCRIPT_FUNCTION */
-	push(m, t, e, e->name, &r->h, true);
+	push_frame(m, t, e, e->name, &r->h, true);
 }
 
 static void on_node(struct model *m, struct thread *t, struct entry *e, const struct func_fact *ff,
@@ -352,14 +352,14 @@ static void on_node(struct model *m, struct thread *t, struct entry *e, const st
 	e->fwd_thread = r->fwd_thread;
 	if (ff->kind == PTB_FUNC_NODE) {
 		/* torch records no inputs of evaluate_function(): those are of the node's own call */
-		if (!push(m, t, e, e->name, &r->h, false) || ff->has_node_call)
+		if (!push_frame(m, t, e, e->name, &r->h, false) || ff->has_node_call)
 			return;
 		e->synthetic = true;
 	}
 	e->name = e->inner;
 	e->kind = PTB_FUNC_NODE_CALL;
 	e->scope = 1; /* at::RecordScope::BACKWARD_FUNCTION */
-	push(m, t, e, e->name, &r->h, true);
+	push_frame(m, t, e, e->name, &r->h, true);
 }
 
 /* All kinds of entry. Every one has the stack pointer directly behind the header. */

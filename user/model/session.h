@@ -106,9 +106,9 @@ enum { SCOPE_FUNCTION, SCOPE_BACKWARD, SCOPE_TORCHSCRIPT, SCOPE_USER = 7 };
 enum slice_cat { SLICE_CPU_OP, SLICE_USER_ANNOTATION };
 
 /* clang-format off */
-#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. With probes
-				    known only by its exit: emitted after what lies inside it, which has
-				    the parent it had without it. The agent knows it from the begin */
+#define SLICE_OPEN_AT_BEGIN 0x01 /* was open when the window began: start is the window's begin. Probes show
+				    only its exit, so it is emitted after the slices inside it, whose parent
+				    is not this one. The agent knows it from the begin */
 #define SLICE_UNFINISHED 0x02    /* was open when the window ended: torch's `finished: false` */
 #define SLICE_UNWOUND 0x04       /* left by an exception: no exit was seen; end is where it was caught, or
 				    the next event of the thread that proves the frame gone (an upper

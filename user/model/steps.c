@@ -49,7 +49,7 @@ struct finder {
 	int err;
 };
 
-static void found(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
+static void note_mark(struct finder *fi, const struct ptb_rec_hdr *h, const char *text, size_t len)
 {
 	const uint64_t *at = hashmap__get(&fi->first, h->tgid, h->tid), *last;
 	uint64_t thread = (uint64_t)h->tgid << 32 | h->tid;
@@ -82,14 +82,14 @@ static void check_text(struct finder *fi, const struct ptb_rec_hdr *h, const cha
 	    hashmap__put(&fi->own_steps, h->tgid, 0, 1))
 		fi->err = -ENOMEM;
 	if (is_wanted(fi, text, len))
-		found(fi, h, text, len);
+		note_mark(fi, h, text, len);
 }
 
 static void check_op(struct finder *fi, const struct ptb_rec_hdr *h, const struct op_name *op)
 {
 	if ((!op->hidden || h->kind == PTB_REC_RF_BEGIN) &&
 	    (!strcmp(op->name, fi->want) || !strcmp(op->full, fi->want)))
-		found(fi, h, fi->want, fi->want_len);
+		note_mark(fi, h, fi->want, fi->want_len);
 }
 
 static uint64_t opdef_of(const struct ptb_rec_hdr *h)
@@ -114,7 +114,7 @@ static void check_frame(struct finder *fi, const struct ptb_rec_hdr *h)
 	}
 }
 
-static int on_record(void *arg, const struct ptb_rec_hdr *h)
+static int scan_record(void *arg, const struct ptb_rec_hdr *h)
 {
 	struct finder *fi = arg;
 	const char *text;
@@ -162,7 +162,7 @@ int steps__find(struct capture_reader *cr, struct facts *f, const struct session
 {
 	const char *want = opts->step_on ? opts->step_on : SESSION_STEP_ON;
 	struct finder fi = { .f = f, .opts = opts, .want = want, .want_len = strlen(want), .marks = marks };
-	int err = capture_reader__scan(cr, on_record, &fi);
+	int err = capture_reader__scan(cr, scan_record, &fi);
 
 	drop_own(&fi);
 	hashmap__clear(&fi.first);
@@ -187,12 +187,11 @@ uint64_t steps__new_id(struct model *m, const struct thread *t)
 {
 	struct step_ids *ids = m->step_ids;
 
-	if (vec_reserve((void **)&ids->orders, &ids->cap, (uint64_t)ids->cnt + 1, sizeof(*ids->orders))) {
+	if (vec_push(ids->orders, ids->cnt, ids->cap, t->step_order)) {
 		m->err = -ENOMEM;
 		return 0;
 	}
-	ids->orders[ids->cnt] = t->step_order;
-	return SESSION_STEP_ID - ids->cnt++;
+	return SESSION_STEP_ID - (ids->cnt - 1);
 }
 
 static void begin_step(struct model *m, struct thread *t, uint64_t ts, bool partial)

@@ -5,8 +5,8 @@
  * numbers are a property of the records alone, whatever is exported of them. Private to the model.
  *
  * Ends are recorded (PTB_REC_TENSOR_END; frees of memory, where these are). Where they are not, in older
- * captures, in builds of torch without such a function and after records were lost, the schema decides: what
- * an operator returns, and neither was given nor had inside, is new, unless the schema says that it was there.
+ * captures, in builds of torch without such a function and after records were lost, the schema decides: a result
+ * that is no argument and was not seen inside the operator is new, unless the schema says that it is an alias.
  */
 #ifndef MODEL_TENSOR_IDS_H
 #define MODEL_TENSOR_IDS_H

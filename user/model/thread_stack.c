@@ -71,7 +71,7 @@ struct entry *stack__visible_below(struct thread *t, uint32_t i)
 	return NULL;
 }
 
-static bool is_step(const struct entry *e)
+static bool is_derived(const struct entry *e)
 {
 	return e->flags & SLICE_DERIVED;
 }
@@ -79,7 +79,7 @@ static bool is_step(const struct entry *e)
 /* May it end while what was begun in it is open? Functions that the agent records may not. */
 static bool is_free(const struct entry *e)
 {
-	return e->annotation && !is_step(e) && (!e->rf || e->kind == PTB_FUNC_SCOPE);
+	return e->annotation && !is_derived(e) && (!e->rf || e->kind == PTB_FUNC_SCOPE);
 }
 
 void stack__reserve_begin(struct thread *t, uint64_t at)
@@ -108,7 +108,7 @@ static uint64_t free_time(const struct thread *t, uint64_t ts)
 
 /* ---- opening ---- */
 
-static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const struct entry *proto)
+static struct entry *insert_entry(struct model *m, struct thread *t, uint32_t i, const struct entry *proto)
 {
 	if (t->cnt >= STACK_MAX) {
 		m->totals->bad_records++;
@@ -129,7 +129,7 @@ static struct entry *insert(struct model *m, struct thread *t, uint32_t i, const
 }
 
 /* Place of the entry at index i in the tree: below the innermost visible entry under it. */
-static void set_place(struct thread *t, uint32_t i)
+static void set_parent(struct thread *t, uint32_t i)
 {
 	const struct entry *up = stack__visible_below(t, i);
 
@@ -156,14 +156,14 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 	e->begin_ns = ts;
 	if (e->hidden)
 		return;
-	e->id = is_step(e) ? steps__new_id(m, t) : ++m->next_id;
-	set_place(t, (uint32_t)(e - t->stack));
+	e->id = is_derived(e) ? steps__new_id(m, t) : ++m->next_id;
+	set_parent(t, (uint32_t)(e - t->stack));
 	if (t->annotations || (e->rf && t->frames))
 		gap += GAP_NS * (uint64_t)(e->depth < EARLY_ENDS ? e->depth : EARLY_ENDS);
 	if (e->begin_ns < t->last_ns + gap)
 		e->begin_ns = t->last_ns + gap;
 	t->last_ns = e->begin_ns;
-	e->is_step = is_step(e) ||
+	e->is_step = is_derived(e) ||
 		     (e->cat == SLICE_USER_ANNOTATION && !strncmp(e->name, step, sizeof(step) - 1));
 	if (t->mem)
 		memory__begin(m, t, e);
@@ -173,7 +173,7 @@ static void set_begin(struct model *m, struct thread *t, struct entry *e, uint64
 
 struct entry *stack__push_frame(struct model *m, struct thread *t, const struct entry *proto, uint64_t ts)
 {
-	struct entry *e = insert(m, t, t->cnt, proto);
+	struct entry *e = insert_entry(m, t, t->cnt, proto);
 
 	if (!e)
 		return NULL;
@@ -195,7 +195,7 @@ struct entry *stack__push_annotation(struct model *m, struct thread *t, const st
 	while (i && t->stack[i - 1].hidden)
 		i--;
 	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
-	e = insert(m, t, i, proto);
+	e = insert_entry(m, t, i, proto);
 	if (!e)
 		return NULL;
 	e->annotation = true;
@@ -207,7 +207,7 @@ struct entry *stack__push_annotation(struct model *m, struct thread *t, const st
 /* ---- closing ---- */
 
 /* Takes the entry out of the stack and emits it. */
-static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
+static void finish_entry(struct model *m, struct thread *t, uint32_t i, uint64_t end_ns, uint32_t flags)
 {
 	struct entry e = t->stack[i];
 	struct entry *up;
@@ -217,7 +217,7 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 		effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST * 4);
 		memmove(&t->stack[i], &t->stack[i + 1], (t->cnt - i) * sizeof(*t->stack));
 	}
-	if (!is_step(&e) && (!t->cnt || (t->cnt == 1 && is_step(&t->stack[0]))))
+	if (!is_derived(&e) && (!t->cnt || (t->cnt == 1 && is_derived(&t->stack[0]))))
 		t->step_order = ++m->next_id;
 	if (e.hides_children)
 		t->hiding--;
@@ -240,17 +240,17 @@ static void finish(struct model *m, struct thread *t, uint32_t i, uint64_t end_n
 	if (end_ns > t->last_ns)
 		t->last_ns = end_ns;
 	e.flags |= flags;
-	up = is_step(&e) ? NULL : stack__visible_below(t, i);
-	if (up && !is_step(up))
+	up = is_derived(&e) ? NULL : stack__visible_below(t, i);
+	if (up && !is_derived(up))
 		up->child_cnt++;
-	else if (!is_step(&e))
+	else if (!is_derived(&e))
 		t->top_cnt++;
 	if (e.mem)
 		memory__end(t, &e);
 	if (e.is_step && m->gpu)
 		gpu__step(m, t, &e, false);
 	t->step_due |= e.is_step_end;
-	if (is_step(&e) && flags)
+	if (is_derived(&e) && flags)
 		steps__cut(m, &e);
 	model__deliver(m, t, &e, end_ns);
 	if (e.mem)
@@ -270,7 +270,7 @@ static void finish_before(struct model *m, struct thread *t, uint32_t i, uint32_
 
 	if (t->mem)
 		memory__cut(t, &t->stack[next]);
-	finish(m, t, i, end_ns, flags);
+	finish_entry(m, t, i, end_ns, flags);
 	if (t->mem)
 		memory__cut(t, NULL);
 }
@@ -327,14 +327,14 @@ static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_
 		struct entry *e = &t->stack[i];
 		bool hidden = e->hidden;
 
-		finish(m, t, i, end, i == from && why == CLOSE_MATCHED ? 0 : gone_flags(m, e));
+		finish_entry(m, t, i, end, i == from && why == CLOSE_MATCHED ? 0 : gone_flags(m, e));
 		end += hidden ? 0 : GAP_NS;
 	}
 }
 
 void stack__close_top(struct model *m, struct thread *t, uint64_t ts, uint32_t flags)
 {
-	finish(m, t, t->cnt - 1, free_time(t, ts), flags);
+	finish_entry(m, t, t->cnt - 1, free_time(t, ts), flags);
 }
 
 void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t flags)
@@ -346,9 +346,9 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 		bool hidden = e->hidden;
 
 		/* a step that has just begun and holds nothing says nothing */
-		if (is_step(e) && !t->top_cnt)
+		if (is_derived(e) && !t->top_cnt)
 			e->hidden = hidden = true;
-		finish(m, t, t->cnt - 1, end, flags);
+		finish_entry(m, t, t->cnt - 1, end, flags);
 		end += hidden ? 0 : GAP_NS;
 	}
 }
@@ -357,7 +357,7 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 static void relink(struct thread *t, uint32_t i)
 {
 	for (; i < t->cnt; i++)
-		set_place(t, i);
+		set_parent(t, i);
 }
 
 /* Frames from `lowest` on are dead, and annotation(s) stand above some: those frames ended before the
@@ -449,8 +449,8 @@ struct place stack__place(const struct thread *t, struct session_place *at)
 			p.entry = e;
 			at->slice = e->id;
 		}
-		if (e->cat == SLICE_USER_ANNOTATION && !p.note)
-			p.note = e;
+		if (e->cat == SLICE_USER_ANNOTATION && !p.annotation)
+			p.annotation = e;
 		if (e->is_step)
 			continue;
 		if (e->cat == SLICE_USER_ANNOTATION) {
@@ -524,7 +524,7 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
  */
 static bool was_open_at_begin(const struct model *m, const struct thread *t, uint64_t sp)
 {
-	uint32_t steps = t->cnt && is_step(&t->stack[0]);
+	uint32_t steps = t->cnt && is_derived(&t->stack[0]);
 
 	return !t->born && !m->lost_pos && t->cnt == steps && t->max_sp <= sp;
 }
@@ -612,6 +612,6 @@ void stack__end_annotation(struct model *m, struct thread *t, uint32_t i, uint64
 	}
 	for (k = t->cnt; k-- > i + 1;)
 		if (t->stack[k].annotation)
-			finish(m, t, k, free_time(t, ts), gone_flags(m, &t->stack[k]));
-	finish(m, t, i, free_time(t, ts), flags);
+			finish_entry(m, t, k, free_time(t, ts), gone_flags(m, &t->stack[k]));
+	finish_entry(m, t, i, free_time(t, ts), flags);
 }

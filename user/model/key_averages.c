@@ -219,22 +219,19 @@ static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key,
 
 /* ---- memory ---- */
 
+#define ADD 1ULL
+#define TAKE_BACK (~0ULL) /* -1: unsigned sums wrap around */
+
 /* Sums of what damaged records say wrap around. */
-static int64_t wrapping_sum(int64_t a, int64_t b)
+static int64_t wrapping_sum(int64_t a, int64_t b, uint64_t sign)
 {
-	return (int64_t)((uint64_t)a + (uint64_t)b);
+	return (int64_t)((uint64_t)a + sign * (uint64_t)b);
 }
 
-static void add_memory(struct ka_memory *to, const struct ka_memory *more)
+static void add_memory(struct ka_memory *to, const struct ka_memory *more, uint64_t sign)
 {
-	to->cpu = wrapping_sum(to->cpu, more->cpu);
-	to->device = wrapping_sum(to->device, more->device);
-}
-
-static struct ka_memory less_memory(const struct ka_memory *from, const struct ka_memory *what)
-{
-	return (struct ka_memory){ (int64_t)((uint64_t)from->cpu - (uint64_t)what->cpu),
-				   (int64_t)((uint64_t)from->device - (uint64_t)what->device) };
+	to->cpu = wrapping_sum(to->cpu, more->cpu, sign);
+	to->device = wrapping_sum(to->device, more->device, sign);
 }
 
 static struct ka_memory memory_of(const struct key_averages *ka, const struct slice *sl)
@@ -243,14 +240,6 @@ static struct ka_memory memory_of(const struct key_averages *ka, const struct sl
 		return (struct ka_memory){ 0, 0 };
 	return ka->opts.exact_memory ? (struct ka_memory){ sl->mem->cpu_own, sl->mem->device_own } :
 				       (struct ka_memory){ sl->mem->cpu_all, sl->mem->device_all };
-}
-
-static void add_row_memory(struct row *row, const struct ka_memory *mem, const struct ka_memory *self)
-{
-	row->r.cpu_mem = wrapping_sum(row->r.cpu_mem, mem->cpu);
-	row->r.device_mem = wrapping_sum(row->r.device_mem, mem->device);
-	row->r.self_cpu_mem = wrapping_sum(row->r.self_cpu_mem, self->cpu);
-	row->r.self_device_mem = wrapping_sum(row->r.self_device_mem, self->device);
 }
 
 /* ---- the children of open slices ---- */
@@ -307,40 +296,44 @@ static int add_children(struct ka_thread *t, uint64_t parent, const struct ka_op
 	at->cnt += more->cnt;
 	at->ns += more->ns;
 	at->device_ns += more->device_ns;
-	add_memory(&at->mem, &more->mem);
+	add_memory(&at->mem, &more->mem, ADD);
 	at->last = more->last;
 	return 0;
 }
 
 /* ---- slices ---- */
 
-static void add_to_row(struct row *row, const struct slice *sl, const struct ka_child *c)
+static void add_row_memory(struct ka_row *r, const struct ka_memory *mem,
+			   const struct ka_memory *self, uint64_t sign)
 {
-	row->r.count++;
-	row->r.cpu_total_ns += c->dur_ns;
-	row->r.self_cpu_ns += c->self_ns;
-	row->r.flops += c->flops;
-	row->r.device_total_ns += c->device_ns;
-	row->r.self_device_ns += c->own_device_ns;
-	add_row_memory(row, &c->mem, &c->self_mem);
-	if (sl->begin_ns < row->r.first_begin_ns)
-		row->r.first_begin_ns = sl->begin_ns;
+	r->cpu_mem = wrapping_sum(r->cpu_mem, mem->cpu, sign);
+	r->device_mem = wrapping_sum(r->device_mem, mem->device, sign);
+	r->self_cpu_mem = wrapping_sum(r->self_cpu_mem, self->cpu, sign);
+	r->self_device_mem = wrapping_sum(r->self_device_mem, self->device, sign);
+}
+
+static void add_to_row(struct ka_row *r, const struct ka_child *c, uint64_t sign)
+{
+	r->count += sign;
+	r->cpu_total_ns += sign * c->dur_ns;
+	r->self_cpu_ns += sign * c->self_ns;
+	r->flops += sign * c->flops;
+	r->device_total_ns += sign * c->device_ns;
+	r->self_device_ns += sign * c->own_device_ns;
+	add_row_memory(r, &c->mem, &c->self_mem, sign);
+}
+
+static void add_slice(struct ka_row *r, const struct slice *sl, const struct ka_child *c)
+{
+	add_to_row(r, c, ADD);
+	if (sl->begin_ns < r->first_begin_ns)
+		r->first_begin_ns = sl->begin_ns;
 }
 
 /* The only child, of the same name: it is as if it had not been. */
-static void swallow(struct row *row, const struct ka_child *only, struct ka_child *into)
+static void swallow(struct key_averages *ka, const struct ka_child *only, struct ka_child *into)
 {
-	static const struct ka_memory none;
-	struct ka_memory mem = less_memory(&none, &only->mem),
-			 self = less_memory(&none, &only->self_mem);
-
-	row->r.count--;
-	row->r.cpu_total_ns -= only->dur_ns;
-	row->r.self_cpu_ns -= only->self_ns;
-	row->r.flops -= only->flops;
-	row->r.device_total_ns -= only->device_ns;
-	row->r.self_device_ns -= only->own_device_ns;
-	add_row_memory(row, &mem, &self);
+	add_to_row(&ka->rows[only->row].r, only, TAKE_BACK);
 	into->child_ns = only->child_ns;
 	into->child_mem = only->child_mem;
 	into->own_device_ns += only->own_device_ns;
@@ -373,16 +366,17 @@ static int on_slice(void *arg, const struct slice *sl)
 	if (ka->opts.with_flops)
 		self.last.flops = input_shapes__flops(sl);
 	if (sl->flags & SLICE_OTHER_THREAD_END) {
-		add_to_row(&ka->rows[self.last.row], sl, &self.last);
+		add_slice(&ka->rows[self.last.row].r, sl, &self.last);
 		return add_children(t, sl->parent, &kids);
 	}
 	self.last.own_device_ns = sl->device_ns;
 	self.last.device_ns = self.device_ns = self.last.own_device_ns + kids.device_ns;
 	if (kids.cnt == 1 && kids.last.key == key)
-		swallow(&ka->rows[kids.last.row], &kids.last, &self.last);
-	self.last.self_mem = less_memory(&self.mem, &self.last.child_mem);
+		swallow(ka, &kids.last, &self.last);
+	self.last.self_mem = self.mem;
+	add_memory(&self.last.self_mem, &self.last.child_mem, TAKE_BACK);
 	self.last.self_ns = dur > self.last.child_ns ? dur - self.last.child_ns : 0;
-	add_to_row(&ka->rows[self.last.row], sl, &self.last);
+	add_slice(&ka->rows[self.last.row].r, sl, &self.last);
 	return add_children(t, sl->parent, &self);
 }
 
@@ -417,7 +411,7 @@ static int on_memory(void *arg, const struct memory_event *ev)
 		mem.cpu = ev->bytes;
 	else if (!oom && memory__device_class(ev->device_type) == DEVICE_ACCELERATOR)
 		mem.device = ev->bytes;
-	add_row_memory(row, &mem, &mem);
+	add_row_memory(&row->r, &mem, &mem, ADD);
 	row->r.count++;
 	if (ev->ts_ns < row->r.first_begin_ns)
 		row->r.first_begin_ns = ev->ts_ns;

@@ -558,49 +558,41 @@ static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
 	}
 }
 
-/* by id: state, touched by steps, lasting; by slot: under the other assumption */
-struct scratch {
-	uint8_t *state, *touched, *lasting, *other;
-};
-
-static int make_categories(struct mem_flow *mf, const struct scratch *s)
+/* by id: state, what steps touch, what lasts; by slot: categories under the other assumption */
+static int make_categories(struct mem_flow *mf, uint8_t *state, uint8_t *touched, uint8_t *lasting,
+			   uint8_t *other)
 {
-	int err = mem_state__find(mf, s->state), more;
+	int err = mem_state__find(mf, state), more;
 
 	if (err)
 		return err;
 	mf->account.no_parameters = !parameters_seen(mf);
 	if (mf->account.no_parameters)
-		mark_lasting(mf, s->lasting);
-	more = touched_by_steps(mf, s->state, s->touched);
-	err = more < 0 ? more : decide_categories(mf, s->state, NULL, NULL, mf->category);
+		mark_lasting(mf, lasting);
+	more = touched_by_steps(mf, state, touched);
+	err = more < 0 ? more : decide_categories(mf, state, NULL, NULL, mf->category);
 	if (err || !mf->ref_cnt)
 		return err;
 	if (more || mf->account.no_parameters) {
-		err = decide_categories(mf, s->state, s->lasting, s->touched, s->other);
+		err = decide_categories(mf, state, lasting, touched, other);
 		if (err)
 			return err;
-		drop_undecided(mf, s->other);
+		drop_undecided(mf, other);
 	}
 	return drop_leftovers(mf);
 }
 
 int mem_category__make(struct mem_flow *mf)
 {
-	struct scratch s = {
-		.state = bytes_of(mf->id_cnt, 0),
-		.touched = bytes_of(mf->id_cnt, 0),
-		.lasting = bytes_of(mf->id_cnt, 0),
-		.other = bytes_of(mf->slot_cnt, MEM_UNKNOWN),
-	};
+	uint8_t *by_id = bytes_of(3 * (size_t)mf->id_cnt, 0);
+	uint8_t *other = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
 	int err = -ENOMEM;
 
 	mf->category = bytes_of(mf->slot_cnt, MEM_UNKNOWN);
-	if (s.state && s.touched && s.lasting && s.other && mf->category)
-		err = make_categories(mf, &s);
-	free(s.state);
-	free(s.touched);
-	free(s.lasting);
-	free(s.other);
+	if (by_id && other && mf->category)
+		err = make_categories(mf, by_id, by_id + mf->id_cnt, by_id + 2 * (size_t)mf->id_cnt,
+				      other);
+	free(by_id);
+	free(other);
 	return err;
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The steps of mem_flow.h over the same arrays: collected (mem_flow.c), identified (mem_keys.c), a graph
- * (mem_graph.c), categories (mem_category.c, what
- * optimizers keep: mem_state.c), rows (mem_rows.c). Private to them.
+ * (mem_graph.c), categories (mem_category.c, what optimizers keep: mem_state.c), rows (mem_flow.c). Private to them.
  */
 #ifndef MODEL_MEM_PRIV_H
 #define MODEL_MEM_PRIV_H
@@ -134,7 +133,6 @@ int mem_state__find(const struct mem_flow *mf, uint8_t *state);
 int mem_keys__make(struct mem_flow *mf);
 int mem_graph__make(struct mem_flow *mf);
 int mem_category__make(struct mem_flow *mf);
-int mem_rows__make(struct mem_flow *mf);
 
 /* The operator, NULL: not kept. Only after mem_keys__make() has sorted them. */
 struct mem_op *mem_ops__find(const struct mem_flow *mf, const uint32_t *by_id, uint64_t id);

@@ -37,21 +37,16 @@ void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name
 struct thread *scopes__find_open(struct model *m, uint32_t tgid, uint64_t handle, uint32_t *idx)
 {
 	const uint64_t *where = hashmap__get(&m->handles, tgid, handle);
-	struct thread *t;
+	struct thread *t = where ? m->threads[*where] : NULL;
 	uint32_t i;
 
-	if (!where)
+	if (!t)
 		return NULL;
-	t = m->threads[*where];
-	for (i = t->cnt; i--;) {
-		if (t->stack[i].annotation && t->stack[i].handle == handle) {
-			effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
-			*idx = i;
-			return t;
-		}
-	}
-	effort__spend((uint64_t)t->cnt * ENTRY_COST);
-	return NULL;
+	for (i = t->cnt; i && !(t->stack[i - 1].annotation && t->stack[i - 1].handle == handle); i--)
+		;
+	effort__spend((uint64_t)(t->cnt - i + 1) * ENTRY_COST);
+	*idx = i - 1;
+	return i ? t : NULL;
 }
 
 void scopes__forget(struct model *m, struct thread *t, const struct entry *e)

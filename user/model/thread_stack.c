@@ -59,16 +59,12 @@ enum close_why { CLOSE_GONE, CLOSE_MATCHED };
 
 struct entry *stack__visible_below(struct thread *t, uint32_t i)
 {
-	uint32_t from = i;
+	uint32_t k = i;
 
-	while (i--) {
-		if (t->stack[i].hidden)
-			continue;
-		effort__spend((uint64_t)(from - i) * ENTRY_COST);
-		return &t->stack[i];
-	}
-	effort__spend((uint64_t)from * ENTRY_COST);
-	return NULL;
+	while (k && t->stack[k - 1].hidden)
+		k--;
+	effort__spend((uint64_t)(i - k + 1) * ENTRY_COST);
+	return k ? &t->stack[k - 1] : NULL;
 }
 
 static bool is_derived(const struct entry *e)
@@ -383,16 +379,12 @@ static void close_below_annotations(struct model *m, struct thread *t, uint32_t 
 /* The innermost frame of its own at or below index i - 1; its index, UINT32_MAX if there is none. */
 static uint32_t frame_below(const struct thread *t, uint32_t i)
 {
-	uint32_t from = i;
+	uint32_t k = i;
 
-	while (i--) {
-		if (t->stack[i].annotation || t->stack[i].synthetic)
-			continue;
-		effort__spend((uint64_t)(from - i) * ENTRY_COST);
-		return i;
-	}
-	effort__spend((uint64_t)from * ENTRY_COST);
-	return UINT32_MAX;
+	while (k && (t->stack[k - 1].annotation || t->stack[k - 1].synthetic))
+		k--;
+	effort__spend((uint64_t)(i - k + 1) * ENTRY_COST);
+	return k ? k - 1 : UINT32_MAX;
 }
 
 /* Lowest index of the frames that are gone: those at or below the stack pointer; UINT32_MAX: none. */
@@ -531,18 +523,11 @@ static bool was_open_at_begin(const struct model *m, const struct thread *t, uin
 
 struct entry *stack__frame_of(struct thread *t, uint32_t func)
 {
-	uint32_t i;
+	uint32_t i = frame_below(t, t->cnt);
 
-	for (i = t->cnt; i--;) {
-		struct entry *e = &t->stack[i];
-
-		if (e->func != func || e->annotation || e->synthetic)
-			continue;
-		effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
-		return e;
-	}
-	effort__spend((uint64_t)t->cnt * ENTRY_COST);
-	return NULL;
+	while (i != UINT32_MAX && t->stack[i].func != func)
+		i = frame_below(t, i);
+	return i == UINT32_MAX ? NULL : &t->stack[i];
 }
 
 void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct ptb_op_exit *r)

@@ -12,7 +12,7 @@
 /*
  * The BPF programs that serve sites, one a row; a site names its program. All that the rest of ptbpf knows of a
  * program comes from its row: its number (enum ptb_prog), its function (bpf/ptbpf.bpf.c makes it of PROBE(function)),
- * whether it is loaded (user/probe/programs.c), its name in messages and in --dry-run. A site has the same
+ * whether it is loaded (user/probe/probe_set.c), its name in messages and in --dry-run. A site has the same
  * program in every mode: constants that are set before loading say what it reads (bpf/maps.bpf.h), and the verifier
  * removes the rest.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Links to the USDT sites of the agent inside a target: one that copies its chunks, and those whose only
- * purpose is that the kernel raises the sites' semaphores while they stand, and lowers them however they go
+ * purpose is that the kernel raises the sites' semaphores while they exist, and lowers them however they end
  * (kernel kernel/events/uprobes.c, update_ref_ctr()). Never writes to the target itself.
  */
 #define LOG_DOMAIN "agent"
@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 
@@ -29,12 +28,7 @@ static const char *const site_names[PTB_AGENT_SITE_CNT] = {
 /* Kernel 6.0 and later: a program at a uprobe may wait for a page of the process. */
 static bool may_sleep(void)
 {
-	struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, load, .prog_flags = BPF_F_SLEEPABLE);
-	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ptb_try_sleep", "GPL", insns, 2, &load);
+	int fd = load_smallest("ptb_try_sleep", 0, BPF_F_SLEEPABLE);
 
 	if (fd >= 0)
 		close(fd);
@@ -55,11 +49,10 @@ struct agent_req {
 	const struct probe_agent *pa;
 	uint32_t wanted;
 	enum ptb_prog prog;
-	struct link_list *links;
-	struct trace_events *events;
+	struct link_list *links; /* out: appended */
 };
 
-static int check(const struct probe_set *ps, uint32_t proc_idx, const struct agent_req *ar)
+static int check_request(const struct probe_set *ps, uint32_t proc_idx, const struct agent_req *ar)
 {
 	if (!ps->opts.agent || proc_idx >= PTB_PROC_MAX || !ps->procs[proc_idx].used)
 		return -EINVAL;
@@ -73,20 +66,6 @@ static int check(const struct probe_set *ps, uint32_t proc_idx, const struct age
 		return -ENOENT;
 	}
 	return 0;
-}
-
-static void drop(struct probe_set *ps, struct link_list *links, struct trace_events *events)
-{
-	link_list__clear(links);
-	if (ps->trace)
-		trace_fs__remove_events(ps->trace, events);
-}
-
-static int keep(const struct agent_req *ar, struct link_list *links, struct trace_events *events)
-{
-	int err = trace_events__move(ar->events, events);
-
-	return err ? err : link_list__move(ar->links, links);
 }
 
 /* An agent's sites are no-ops, whatever its notes say: breakpoints on nothing else. */
@@ -116,11 +95,10 @@ static int take_nops(pid_t tgid, struct probe_lib *lib)
 }
 
 /* All of them or none. Their site id is 0: they are not of the plan. */
-static int attach(struct probe_set *ps, uint32_t proc_idx, const struct agent_req *ar)
+static int attach_agent(struct probe_set *ps, uint32_t proc_idx, const struct agent_req *ar)
 {
 	struct probe_site sites[PTB_AGENT_SITE_CNT] = {}, *list[PTB_AGENT_SITE_CNT];
 	struct link_list links = {};
-	struct trace_events events = {};
 	struct probe_lib lib = { .name = PTB_AGENT_FILE, .access_path = ar->pa->access_path, .sites = sites };
 	uint32_t cnt = 0;
 	struct attach_req req = {
@@ -131,7 +109,6 @@ static int attach(struct probe_set *ps, uint32_t proc_idx, const struct agent_re
 		.path = ar->pa->access_path,
 		.sites = list,
 		.links = &links,
-		.events = &events,
 	};
 	int err;
 
@@ -155,10 +132,10 @@ static int attach(struct probe_set *ps, uint32_t proc_idx, const struct agent_re
 	if (!err)
 		err = site_check__lib(req.tgid, &lib);
 	if (!err)
-		err = keep(ar, &links, &events);
+		err = link_list__move(ar->links, &links);
 	if (err && err != -ESRCH && err != -ESTALE)
 		pr_error("cannot attach to the agent of process %d: %s", (int)req.tgid, errstr(err));
-	drop(ps, &links, &events); /* what was not kept */
+	link_list__clear(&links); /* what was not kept */
 	return err;
 }
 
@@ -170,11 +147,10 @@ int probe_set__agent_listen(struct probe_set *ps, uint32_t proc_idx, const struc
 		.wanted = 1u << PTB_AGENT_SITE_CHUNK,
 		.prog = PTB_PROG_AGENT_CHUNK,
 		.links = &proc->links,
-		.events = &proc->events,
 	};
-	int err = check(ps, proc_idx, &ar);
+	int err = check_request(ps, proc_idx, &ar);
 
-	return err ? err : attach(ps, proc_idx, &ar);
+	return err ? err : attach_agent(ps, proc_idx, &ar);
 }
 
 int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const struct probe_agent *pa,
@@ -186,15 +162,14 @@ int probe_set__agent_request(struct probe_set *ps, uint32_t proc_idx, const stru
 		.wanted = requests,
 		.prog = PTB_PROG_AGENT_REQUEST,
 		.links = &proc->request_links,
-		.events = &proc->request_events,
 	};
-	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check(ps, proc_idx, &ar);
+	int err = requests & 1u << PTB_AGENT_SITE_CHUNK ? -EINVAL : check_request(ps, proc_idx, &ar);
 
-	return err ? err : attach(ps, proc_idx, &ar);
+	return err ? err : attach_agent(ps, proc_idx, &ar);
 }
 
 void probe_set__agent_withdraw(struct probe_set *ps, uint32_t proc_idx)
 {
 	if (proc_idx < PTB_PROC_MAX)
-		drop(ps, &ps->procs[proc_idx].request_links, &ps->procs[proc_idx].request_events);
+		link_list__clear(&ps->procs[proc_idx].request_links);
 }

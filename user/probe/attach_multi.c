@@ -70,11 +70,6 @@ int attach_multi__sites(struct attach_req *req)
 /* The smallest program, linked to one of our own instructions. */
 bool attach_multi__supported(void)
 {
-	struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, load, .expected_attach_type = UAPI_BPF_TRACE_UPROBE_MULTI);
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	unsigned long offset;
 	uint64_t push_off, jcc_off;
@@ -83,7 +78,7 @@ bool attach_multi__supported(void)
 
 	if (probe_cost__sites(&path, &push_off, &jcc_off))
 		return false;
-	prog = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ptb_try_multi", "GPL", insns, 2, &load);
+	prog = load_smallest("ptb_try_multi", UAPI_BPF_TRACE_UPROBE_MULTI, 0);
 	if (prog < 0)
 		return false;
 	offset = push_off;

@@ -30,7 +30,6 @@
 #include <linux/perf_event.h>
 
 #include "base/strtab.h"
-#include "base/vec.h"
 #include "probe/probe_impl.h"
 
 #define WRITE_MAX 4000 /* the kernel parses at most 4,095 bytes of a write */
@@ -58,13 +57,21 @@ int trace_fs__mount(void)
 	return dir;
 }
 
-static void remove_event(int events_fd, const char *group_event)
+static void remove_named(int events_fd, const char *group_event)
 {
 	char line[160];
 	int n = snprintf(line, sizeof(line), "-:%s\n", group_event);
 
 	if (write(events_fd, line, (size_t)n) != n)
 		pr_debug("cannot remove '%s' from uprobe_events: %s", group_event, errstr(errno));
+}
+
+void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), "%s/s%u", tf->group, event);
+	remove_named(tf->events_fd, name);
 }
 
 static uint32_t open_cnt; /* of this process */
@@ -130,7 +137,7 @@ static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
 			const char *name = strtab__text(st.names, i);
 
 			if (is_stale(name, ns_inum)) /* still: numbers of processes are used again */
-				remove_event(tf->events_fd, name);
+				remove_named(tf->events_fd, name);
 		}
 		strtab__free(st.names);
 	} while (n);
@@ -190,34 +197,7 @@ void trace_fs__free(struct trace_fs *tf)
 	free(tf);
 }
 
-int trace_events__move(struct trace_events *to, struct trace_events *from)
-{
-	if (vec_reserve((void **)&to->ids, &to->cap, (uint64_t)to->cnt + from->cnt, sizeof(*to->ids)))
-		return -ENOMEM;
-	for (uint32_t i = 0; i < from->cnt; i++)
-		to->ids[to->cnt++] = from->ids[i];
-	from->cnt = 0;
-	return 0;
-}
-
-void trace_fs__remove_events(struct trace_fs *tf, struct trace_events *ev)
-{
-	char name[80];
-
-	for (uint32_t i = 0; i < ev->cnt; i++) {
-		snprintf(name, sizeof(name), "%s/s%u", tf->group, ev->ids[i]);
-		remove_event(tf->events_fd, name);
-	}
-	free(ev->ids);
-	memset(ev, 0, sizeof(*ev));
-}
-
 /* ---- one event ---- */
-
-static int write_lines(int fd, const char *buf, size_t len)
-{
-	return write(fd, buf, len) == (ssize_t)len ? 0 : -errno;
-}
 
 /* One line per site. The path is our own descriptor's: it may not hold blanks. */
 static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_req *req,
@@ -238,26 +218,34 @@ static int define(struct trace_fs *tf, uint32_t event, int file, struct attach_r
 						site->semaphore);
 		buf[len++] = '\n';
 		if (len >= WRITE_MAX || i + 1 == from + cnt) {
-			err = write_lines(tf->events_fd, buf, len);
+			err = write(tf->events_fd, buf, len) == (ssize_t)len ? 0 : -errno;
 			len = 0;
 		}
 	}
 	return err;
 }
 
-static int event_id(struct trace_fs *tf, uint32_t event)
+int trace_fs__event_id(int dir, const char *event)
 {
 	char path[128], text[32] = "";
 	ssize_t n;
 	int fd;
 
-	snprintf(path, sizeof(path), "events/%s/s%u/id", tf->group, event);
-	fd = openat(tf->dir, path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "events/%s/id", event);
+	fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	return n > 0 ? atoi(text) : -EIO;
+	return n > 0 && atoi(text) > 0 ? atoi(text) : -EIO;
+}
+
+static int own_event_id(const struct trace_fs *tf, uint32_t event)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), "%s/s%u", tf->group, event);
+	return trace_fs__event_id(tf->dir, name);
 }
 
 int trace_fs__try(void)
@@ -267,7 +255,6 @@ int trace_fs__try(void)
 	struct attach_req req = { .sites = list, .cnt = 2 };
 	uint32_t level, inum;
 	struct trace_fs *tf;
-	char name[80];
 	int file = -1, err = pidns__self(&level, &inum);
 
 	if (!err)
@@ -281,9 +268,8 @@ int trace_fs__try(void)
 	file = open(req.path, O_RDONLY | O_CLOEXEC);
 	err = file < 0 ? -errno : define(tf, UINT32_MAX, file, &req, 0, 2);
 	if (!err)
-		err = event_id(tf, UINT32_MAX);
-	snprintf(name, sizeof(name), "%s/s%u", tf->group, UINT32_MAX);
-	remove_event(tf->events_fd, name);
+		err = own_event_id(tf, UINT32_MAX);
+	trace_fs__remove_event(tf, UINT32_MAX);
 	if (file >= 0)
 		close(file);
 	trace_fs__free(tf);
@@ -315,26 +301,23 @@ static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 {
 	struct trace_fs *tf = req->trace;
 	uint32_t event = __atomic_fetch_add(&tf->next_event, 1, __ATOMIC_RELAXED);
-	char name[80];
-	int file, err;
+	int file = open(req->path, O_RDONLY | O_CLOEXEC), id, err;
 
-	file = open(req->path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return -errno;
 	err = define(tf, event, file, req, from, cnt);
 	if (!err) {
-		int id = event_id(tf, event);
-
+		id = own_event_id(tf, event);
 		err = id < 0 ? id : open_event(req, id, out);
 	}
 	close(file);
-	if (!err) {
-		req->link_events[from] = event;
-	} else {
-		snprintf(name, sizeof(name), "%s/s%u", tf->group, event);
-		remove_event(tf->events_fd, name);
+	if (err) {
+		trace_fs__remove_event(tf, event);
+		return err;
 	}
-	return err;
+	out->trace = tf;
+	out->event = event;
+	return 0;
 }
 
 /* ---- all sites of a request ---- */
@@ -368,7 +351,7 @@ static int describe_to_bpf(const struct attach_req *req, const struct code_maps 
 	return 0;
 }
 
-/* Keeps the sites that BPF can distinguish: not two of one program at one place. */
+/* Keeps the sites that BPF can distinguish: not two of one program at one address. */
 static int number_sites(struct attach_req *req)
 {
 	struct code_maps maps;
@@ -397,25 +380,7 @@ int attach_trace__sites(struct attach_req *req)
 	/* the sites of requests never run: nothing searches them by address */
 	int err = req->prog_nr == PTB_PROG_AGENT_REQUEST ? 0 : number_sites(req);
 
-	if (err)
-		return err;
-	req->link_events = calloc((size_t)req->cnt + 1, sizeof(*req->link_events));
-	if (!req->link_events)
-		return -ENOMEM;
-	memset(req->link_events, 0xff, ((size_t)req->cnt + 1) * sizeof(*req->link_events));
-	err = attach__bisect(req, link_range, EVENT_MAX);
-	for (uint32_t i = 0; i < req->cnt; i++) {
-		struct trace_events *ev = req->events;
-
-		if (req->link_events[i] == UINT32_MAX)
-			continue;
-		if (vec_reserve((void **)&ev->ids, &ev->cap, (uint64_t)ev->cnt + 1, sizeof(*ev->ids)))
-			err = err ? err : -ENOMEM;
-		else
-			ev->ids[ev->cnt++] = req->link_events[i];
-	}
-	free(req->link_events);
-	return err;
+	return err ? err : attach__bisect(req, link_range, EVENT_MAX);
 }
 
 void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc)

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +46,25 @@ static int read_line(const char *path, char *buf, size_t cap)
 	return 0;
 }
 
+__attribute__((format(printf, 4, 5))) static enum feature_state
+answer(enum feature_state state, char *detail, size_t cap, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(detail, cap, fmt, ap);
+	va_end(ap);
+	return state;
+}
+
 static enum feature_state check_kernel(char *detail, size_t cap)
 {
 	struct utsname u;
 
-	if (uname(&u)) {
-		snprintf(detail, cap, "uname: %s", errstr(errno));
-		return FEATURE_UNKNOWN;
-	}
-	snprintf(detail, cap, "%s %s %s", u.sysname, u.release, u.machine);
-	return strcmp(u.machine, "x86_64") ? FEATURE_NO : FEATURE_YES;
+	if (uname(&u))
+		return answer(FEATURE_UNKNOWN, detail, cap, "uname: %s", errstr(errno));
+	return answer(strcmp(u.machine, "x86_64") ? FEATURE_NO : FEATURE_YES, detail, cap,
+		      "%s %s %s", u.sysname, u.release, u.machine);
 }
 
 /* What a probe's program knows its site by. */
@@ -63,21 +73,20 @@ static enum feature_state check_cookies(char *detail, size_t cap)
 	int has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_get_attach_cookie, NULL);
 	struct utsname u;
 
-	if (has < 0) {
-		snprintf(detail, cap, "%s", errstr(has));
-		return FEATURE_UNKNOWN;
-	}
+	if (has < 0)
+		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(has));
 	if (has)
-		snprintf(detail, cap, "a program reads them");
-	else
-		snprintf(detail, cap, "Linux 5.15 is needed, this is %s", uname(&u) ? "older" : u.release);
-	return has ? FEATURE_YES : FEATURE_NO;
+		return answer(FEATURE_YES, detail, cap, "a program reads them");
+	return answer(FEATURE_NO, detail, cap, "Linux 5.15 is needed, this is %s",
+		      uname(&u) ? "older" : u.release);
 }
 
 static enum feature_state check_libbpf(char *detail, size_t cap)
 {
-	snprintf(detail, cap, "libbpf %u.%u", libbpf_major_version(), libbpf_minor_version());
-	return libbpf_major_version() > 1 || libbpf_minor_version() >= 3 ? FEATURE_YES : FEATURE_NO;
+	bool enough = libbpf_major_version() > 1 || libbpf_minor_version() >= 3;
+
+	return answer(enough ? FEATURE_YES : FEATURE_NO, detail, cap, "libbpf %u.%u",
+		      libbpf_major_version(), libbpf_minor_version());
 }
 
 static bool has_cap(uint64_t set, int cap)
@@ -106,22 +115,15 @@ static enum feature_state check_caps(char *detail, size_t cap)
 {
 	uint64_t set = 0;
 
-	if (read_caps(&set)) {
-		snprintf(detail, cap, "cannot read /proc/self/status");
-		return FEATURE_UNKNOWN;
-	}
-	if (has_cap(set, CAP_SYS_ADMIN)) {
-		snprintf(detail, cap, "CAP_SYS_ADMIN");
-		return FEATURE_YES;
-	}
-	if (has_cap(set, CAP_NR_BPF) && has_cap(set, CAP_NR_PERFMON)) {
-		snprintf(detail, cap, "CAP_BPF and CAP_PERFMON");
-		return FEATURE_YES;
-	}
-	snprintf(detail, cap, "missing:%s%s (or CAP_SYS_ADMIN)",
-		 has_cap(set, CAP_NR_BPF) ? "" : " CAP_BPF",
-		 has_cap(set, CAP_NR_PERFMON) ? "" : " CAP_PERFMON");
-	return FEATURE_NO;
+	if (read_caps(&set))
+		return answer(FEATURE_UNKNOWN, detail, cap, "cannot read /proc/self/status");
+	if (has_cap(set, CAP_SYS_ADMIN))
+		return answer(FEATURE_YES, detail, cap, "CAP_SYS_ADMIN");
+	if (has_cap(set, CAP_NR_BPF) && has_cap(set, CAP_NR_PERFMON))
+		return answer(FEATURE_YES, detail, cap, "CAP_BPF and CAP_PERFMON");
+	return answer(FEATURE_NO, detail, cap, "missing:%s%s (or CAP_SYS_ADMIN)",
+		      has_cap(set, CAP_NR_BPF) ? "" : " CAP_BPF",
+		      has_cap(set, CAP_NR_PERFMON) ? "" : " CAP_PERFMON");
 }
 
 static enum feature_state check_ptrace_cap(char *detail, size_t cap)
@@ -130,15 +132,11 @@ static enum feature_state check_ptrace_cap(char *detail, size_t cap)
 	char yama[16] = "absent";
 
 	(void)!read_line("/proc/sys/kernel/yama/ptrace_scope", yama, sizeof(yama));
-	if (read_caps(&set)) {
-		snprintf(detail, cap, "cannot read /proc/self/status");
-		return FEATURE_UNKNOWN;
-	}
-	if (!strcmp(yama, "3")) {
-		snprintf(detail, cap,
-			 "kernel.yama.ptrace_scope is 3: no process may read another's memory");
-		return FEATURE_NO;
-	}
+	if (read_caps(&set))
+		return answer(FEATURE_UNKNOWN, detail, cap, "cannot read /proc/self/status");
+	if (!strcmp(yama, "3"))
+		return answer(FEATURE_NO, detail, cap,
+			      "kernel.yama.ptrace_scope is 3: no process may read another's memory");
 	if (has_cap(set, CAP_SYS_PTRACE)) {
 		snprintf(detail, cap, "CAP_SYS_PTRACE; kernel.yama.ptrace_scope %s", yama);
 		return FEATURE_YES;
@@ -153,19 +151,15 @@ static enum feature_state check_lockdown(char *detail, size_t cap)
 	char line[128], *mode, *end;
 
 	if (read_line("/sys/kernel/security/lockdown", line, sizeof(line))) {
-		if (errno == ENOENT) {
-			snprintf(detail, cap, "not enforced");
-			return FEATURE_YES;
-		}
-		snprintf(detail, cap, "/sys/kernel/security/lockdown: %s", errstr(errno));
-		return FEATURE_UNKNOWN;
+		if (errno == ENOENT)
+			return answer(FEATURE_YES, detail, cap, "not enforced");
+		return answer(FEATURE_UNKNOWN, detail, cap, "/sys/kernel/security/lockdown: %s",
+			      errstr(errno));
 	}
 	mode = strchr(line, '[');
 	end = mode ? strchr(mode, ']') : NULL;
-	if (!end) {
-		snprintf(detail, cap, "%s", line);
-		return FEATURE_UNKNOWN;
-	}
+	if (!end)
+		return answer(FEATURE_UNKNOWN, detail, cap, "%s", line);
 	*end = '\0';
 	snprintf(detail, cap, "%s", mode + 1);
 	/* "integrity" still lets BPF read; "confidentiality" forbids bpf_probe_read_kernel() */
@@ -176,31 +170,33 @@ static enum feature_state check_btf(char *detail, size_t cap)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
 
-	if (!btf) {
-		snprintf(detail, cap, "/sys/kernel/btf/vmlinux: %s", errstr(errno));
-		return FEATURE_NO;
-	}
+	if (!btf)
+		return answer(FEATURE_NO, detail, cap, "/sys/kernel/btf/vmlinux: %s", errstr(errno));
 	snprintf(detail, cap, "/sys/kernel/btf/vmlinux, %u types", btf__type_cnt(btf));
 	btf__free(btf);
 	return FEATURE_YES;
 }
 
-/* The smallest program of the type that uprobes run. */
-static enum feature_state check_prog_load(char *detail, size_t cap)
+int load_smallest(const char *name, uint32_t attach_type, uint32_t flags)
 {
 	struct bpf_insn insns[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
 		{ .code = BPF_JMP | BPF_EXIT },
 	};
-	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "ptb_try", "GPL", insns, 2, NULL);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = (enum bpf_attach_type)attach_type, .prog_flags = flags);
 
-	if (fd < 0) {
-		snprintf(detail, cap, "bpf(BPF_PROG_LOAD): %s", errstr(errno));
-		return FEATURE_NO;
-	}
+	return bpf_prog_load(BPF_PROG_TYPE_KPROBE, name, "GPL", insns, 2, &opts);
+}
+
+static enum feature_state check_prog_load(char *detail, size_t cap)
+{
+	int fd = load_smallest("ptb_try", 0, 0);
+
+	if (fd < 0)
+		return answer(FEATURE_NO, detail, cap, "bpf(BPF_PROG_LOAD): %s", errstr(errno));
 	close(fd);
-	snprintf(detail, cap, "a program loads");
-	return FEATURE_YES;
+	return answer(FEATURE_YES, detail, cap, "a program loads");
 }
 
 static enum feature_state check_ringbuf(char *detail, size_t cap)
@@ -209,44 +205,36 @@ static enum feature_state check_ringbuf(char *detail, size_t cap)
 				(uint32_t)sysconf(_SC_PAGESIZE), NULL);
 
 	if (fd < 0) {
-		snprintf(detail, cap, "%s", errstr(errno));
-		return errno == EINVAL ? FEATURE_NO : FEATURE_UNKNOWN;
+		return answer(errno == EINVAL ? FEATURE_NO : FEATURE_UNKNOWN, detail, cap, "%s",
+			      errstr(errno));
 	}
 	close(fd);
-	snprintf(detail, cap, "a map is made");
-	return FEATURE_YES;
+	return answer(FEATURE_YES, detail, cap, "a map is made");
 }
 
 static enum feature_state check_uprobe_pmu(char *detail, size_t cap)
 {
 	char type[32];
 
-	if (read_line("/sys/bus/event_source/devices/uprobe/type", type, sizeof(type))) {
-		snprintf(detail, cap, "/sys/bus/event_source/devices/uprobe: %s", errstr(errno));
-		return FEATURE_NO;
-	}
-	snprintf(detail, cap, "perf event type %s", type);
-	return FEATURE_YES;
+	if (read_line("/sys/bus/event_source/devices/uprobe/type", type, sizeof(type)))
+		return answer(FEATURE_NO, detail, cap, "/sys/bus/event_source/devices/uprobe: %s",
+			      errstr(errno));
+	return answer(FEATURE_YES, detail, cap, "perf event type %s", type);
 }
 
 static enum feature_state check_uprobe_multi(char *detail, size_t cap)
 {
-	if (attach_multi__supported()) {
-		snprintf(detail, cap, "a link to ptbpf itself works");
-		return FEATURE_YES;
-	}
-	snprintf(detail, cap, "refused: perf-event probes are used instead");
-	return FEATURE_NO;
+	if (attach_multi__supported())
+		return answer(FEATURE_YES, detail, cap, "a link to ptbpf itself works");
+	return answer(FEATURE_NO, detail, cap, "refused: perf-event probes are used instead");
 }
 
 static enum feature_state check_trace_fs(char *detail, size_t cap)
 {
 	int err = trace_fs__try();
 
-	if (err) {
-		snprintf(detail, cap, "uprobe_events of tracefs: %s", errstr(err));
-		return FEATURE_NO;
-	}
+	if (err)
+		return answer(FEATURE_NO, detail, cap, "uprobe_events of tracefs: %s", errstr(err));
 	snprintf(detail, cap,
 		 "an event of two probes is defined; used where there are no uprobe_multi links");
 	return FEATURE_YES;
@@ -259,15 +247,13 @@ static enum feature_state check_left_over(char *detail, size_t cap)
 	int64_t n = pidns__self(&level, &inum);
 
 	n = n ? n : trace_fs__stale(inum);
-	if (n < 0) {
-		snprintf(detail, cap, "uprobe_events of tracefs: %s", errstr((int)n));
-		return FEATURE_UNKNOWN;
-	}
+	if (n < 0)
+		return answer(FEATURE_UNKNOWN, detail, cap, "uprobe_events of tracefs: %s",
+			      errstr((int)n));
 	if (n)
-		snprintf(detail, cap, "%" PRId64 " of a ptbpf that was killed, disabled", n);
-	else
-		snprintf(detail, cap, "none");
-	return n ? FEATURE_NO : FEATURE_YES;
+		return answer(FEATURE_NO, detail, cap,
+			      "%" PRId64 " of a ptbpf that was killed, disabled", n);
+	return answer(FEATURE_YES, detail, cap, "none");
 }
 
 static enum feature_state check_paranoid(char *detail, size_t cap)
@@ -275,10 +261,8 @@ static enum feature_state check_paranoid(char *detail, size_t cap)
 	char level[16];
 	uint64_t set = 0;
 
-	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) || read_caps(&set)) {
-		snprintf(detail, cap, "%s", errstr(errno));
-		return FEATURE_UNKNOWN;
-	}
+	if (read_line("/proc/sys/kernel/perf_event_paranoid", level, sizeof(level)) || read_caps(&set))
+		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(errno));
 	snprintf(detail, cap, "kernel.perf_event_paranoid %s", level);
 	if (has_cap(set, CAP_SYS_ADMIN) || has_cap(set, CAP_NR_PERFMON))
 		return FEATURE_YES; /* the setting binds others */
@@ -291,34 +275,29 @@ static enum feature_state check_args(char *detail, size_t cap)
 	int loop = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_loop, NULL);
 	int store = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_task_storage_get, NULL);
 
-	if (loop < 0 || store < 0) {
-		snprintf(detail, cap, "%s", errstr(loop < 0 ? loop : store));
-		return FEATURE_UNKNOWN;
-	}
-	if (loop && store) {
-		snprintf(detail, cap, "loops and task storage in BPF programs");
-		return FEATURE_YES;
-	}
+	if (loop < 0 || store < 0)
+		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(loop < 0 ? loop : store));
+	if (loop && store)
+		return answer(FEATURE_YES, detail, cap, "loops and task storage in BPF programs");
 	snprintf(detail, cap, "missing:%s%s; only the agent records shapes and values",
 		 loop ? "" : " bpf_loop", store ? "" : " task storage");
 	return FEATURE_NO;
 }
 
-/* Says so where it does not; the kernel's own words are on stderr. */
-static enum feature_state try_set(const struct probe_set_opts *opts, char *detail, size_t cap)
+/* good: the answer where it works. Where it does not, the kernel's messages are on stderr. */
+static enum feature_state try_set(const struct probe_set_opts *opts, const char *good, char *detail,
+				  size_t cap)
 {
 	char why[256];
 	int err;
 
-	if (kern_features__blocker(why, sizeof(why))) {
-		snprintf(detail, cap, "not available without the missing features above");
-		return FEATURE_UNKNOWN;
-	}
+	if (kern_features__blocker(why, sizeof(why)))
+		return answer(FEATURE_UNKNOWN, detail, cap,
+			      "not available without the missing features above");
 	err = probe_set__try(opts);
 	if (!err)
-		return FEATURE_YES;
-	snprintf(detail, cap, "cannot be loaded and attached: %s", errstr(err));
-	return FEATURE_NO;
+		return answer(FEATURE_YES, detail, cap, "%s", good);
+	return answer(FEATURE_NO, detail, cap, "cannot be loaded and attached: %s", errstr(err));
 }
 
 #define TRY_RING 4096
@@ -328,23 +307,23 @@ static enum feature_state check_args_load(char *detail, size_t cap)
 	const struct probe_set_opts opts = { .args = PROBE_ARGS_FULL, .ring_bytes = TRY_RING };
 	enum feature_state st = check_args(detail, cap);
 
-	return st == FEATURE_YES ? try_set(&opts, detail, cap) : st;
+	return st == FEATURE_YES ?
+		       try_set(&opts, "loops and task storage in BPF programs", detail, cap) :
+		       st;
 }
 
 static enum feature_state check_memory(char *detail, size_t cap)
 {
 	const struct probe_set_opts opts = { .memory = true, .cuda_calls = true, .ring_bytes = TRY_RING };
 
-	snprintf(detail, cap, "the programs load");
-	return try_set(&opts, detail, cap);
+	return try_set(&opts, "the programs load", detail, cap);
 }
 
 static enum feature_state check_agents(char *detail, size_t cap)
 {
 	const struct probe_set_opts opts = { .agent = true, .ring_bytes = TRY_RING };
 
-	snprintf(detail, cap, "the programs load");
-	return try_set(&opts, detail, cap);
+	return try_set(&opts, "the programs load", detail, cap);
 }
 
 static enum feature_state check_kmem(char *detail, size_t cap)
@@ -354,18 +333,12 @@ static enum feature_state check_kmem(char *detail, size_t cap)
 	char names[256];
 	int n = kmem__find_missing(names, sizeof(names));
 
-	if (n < 0) {
-		snprintf(detail, cap, "%s", names);
-		return FEATURE_UNKNOWN;
-	}
-	if (n == 0)
-		snprintf(detail, cap, "faults, calls, stalls, huge pages, migration, OOM kills");
-	else
-		snprintf(detail, cap, "not reported: %s", names);
-	st = try_set(&opts, detail, cap);
-	if (st != FEATURE_YES)
+	if (n < 0)
+		return answer(FEATURE_UNKNOWN, detail, cap, "%s", names);
+	st = try_set(&opts, "faults, calls, stalls, huge pages, migration, OOM kills", detail, cap);
+	if (st != FEATURE_YES || !n)
 		return st;
-	return n ? FEATURE_NO : FEATURE_YES;
+	return answer(FEATURE_NO, detail, cap, "not reported: %s", names);
 }
 
 /* Kernels before 5.11 charge BPF maps to the limit of locked memory; libbpf raises it if it may. */
@@ -373,29 +346,23 @@ static enum feature_state check_memlock(char *detail, size_t cap)
 {
 	struct rlimit lim;
 
-	if (getrlimit(RLIMIT_MEMLOCK, &lim)) {
-		snprintf(detail, cap, "%s", errstr(errno));
-		return FEATURE_UNKNOWN;
-	}
+	if (getrlimit(RLIMIT_MEMLOCK, &lim))
+		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(errno));
 	if (lim.rlim_cur == RLIM_INFINITY)
-		snprintf(detail, cap, "unlimited");
-	else
-		snprintf(detail, cap, "%" PRIu64 " KiB (matters before Linux 5.11 only)",
-			 (uint64_t)lim.rlim_cur >> 10);
-	return FEATURE_YES;
+		return answer(FEATURE_YES, detail, cap, "unlimited");
+	return answer(FEATURE_YES, detail, cap, "%" PRIu64 " KiB (matters before Linux 5.11 only)",
+		      (uint64_t)lim.rlim_cur >> 10);
 }
 
 static enum feature_state check_seccomp(char *detail, size_t cap)
 {
 	int mode = prctl(PR_GET_SECCOMP, 0, 0, 0, 0);
 
-	if (mode < 0) {
-		snprintf(detail, cap, "not in this kernel");
-		return FEATURE_YES;
-	}
-	snprintf(detail, cap,
-		 mode ? "a filter is active: it may forbid bpf() and perf_event_open()" : "no filter");
-	return mode ? FEATURE_UNKNOWN : FEATURE_YES;
+	if (mode < 0)
+		return answer(FEATURE_YES, detail, cap, "not in this kernel");
+	return answer(mode ? FEATURE_UNKNOWN : FEATURE_YES, detail, cap,
+		      mode ? "a filter is active: it may forbid bpf() and perf_event_open()" :
+			     "no filter");
 }
 
 static enum feature_state check_pidns(char *detail, size_t cap)
@@ -403,15 +370,12 @@ static enum feature_state check_pidns(char *detail, size_t cap)
 	uint32_t level, inum;
 	int err = pidns__self(&level, &inum);
 
-	if (err) {
-		snprintf(detail, cap, "%s", errstr(err));
-		return FEATURE_UNKNOWN;
-	}
+	if (err)
+		return answer(FEATURE_UNKNOWN, detail, cap, "%s", errstr(err));
 	if (level)
-		snprintf(detail, cap, "level %u: only processes of this container can be traced", level);
-	else
-		snprintf(detail, cap, "initial");
-	return FEATURE_YES;
+		return answer(FEATURE_YES, detail, cap,
+			      "level %u: only processes of this container can be traced", level);
+	return answer(FEATURE_YES, detail, cap, "initial");
 }
 
 const struct feature kern_features[] = {

@@ -7,7 +7,6 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,19 +92,12 @@ static bool first_is_pointer(const struct btf *btf, const struct btf_type *proto
 	return t && btf_is_ptr(t);
 }
 
-/* The number of a system call's event in tracefs, which perf knows it by; negative errno. */
 static int syscall_event(int tracefs, bool enter, const char *name)
 {
-	char path[96], text[16] = "";
-	int fd, n;
+	char event[64];
 
-	snprintf(path, sizeof(path), "events/syscalls/sys_%s_%s/id", enter ? "enter" : "exit", name);
-	fd = openat(tracefs, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	n = (int)read(fd, text, sizeof(text) - 1);
-	close(fd);
-	return n > 0 && atoi(text) > 0 ? atoi(text) : -ENOENT;
+	snprintf(event, sizeof(event), "syscalls/sys_%s_%s", enter ? "enter" : "exit", name);
+	return trace_fs__event_id(tracefs, event);
 }
 
 /* Bits of enum kmem_kind: those of which a tracepoint is not there. */

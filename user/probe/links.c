@@ -22,21 +22,28 @@
 #define RETRIES 5
 
 /* libbpf closes what is not the last descriptor of a shielded one. */
-void probe_link__close(struct probe_link link)
+static void close_link(const struct probe_link *link)
 {
-	int last = !link.lib     ? link.fd :
-		   link.shielded ? fcntl(bpf_link__fd(link.lib), F_DUPFD_CLOEXEC, 0) :
-				   -1;
+	int last = !link->lib     ? link->fd :
+		   link->shielded ? fcntl(bpf_link__fd(link->lib), F_DUPFD_CLOEXEC, 0) :
+				    -1;
 
-	bpf_link__destroy(link.lib);
+	bpf_link__destroy(link->lib);
 	if (last >= 0)
 		shielded__close(last);
+}
+
+static void remove_event_of(const struct probe_link *link)
+{
+	if (link->trace)
+		trace_fs__remove_event(link->trace, link->event);
 }
 
 int link_list__add(struct link_list *l, struct probe_link link)
 {
 	if (vec_reserve((void **)&l->items, &l->cap, (uint64_t)l->cnt + 1, sizeof(link))) {
-		probe_link__close(link);
+		close_link(&link);
+		remove_event_of(&link);
 		return -ENOMEM;
 	}
 	l->items[l->cnt++] = link;
@@ -55,12 +62,14 @@ int link_list__move(struct link_list *to, struct link_list *from)
 
 static void destroy_link(void *arg, uint32_t i)
 {
-	probe_link__close(((struct link_list *)arg)->items[i]);
+	close_link(&((struct link_list *)arg)->items[i]);
 }
 
 void link_list__clear(struct link_list *l)
 {
 	parallel__run(destroy_link, l, l->cnt);
+	for (uint32_t i = 0; i < l->cnt; i++)
+		remove_event_of(&l->items[i]);
 	free(l->items);
 	memset(l, 0, sizeof(*l));
 }

@@ -23,8 +23,9 @@ struct probe_link {
 	struct bpf_link *lib;
 	int fd;
 	bool shielded;
+	struct trace_fs *trace; /* where its event is defined, which goes after the link; NULL: it has none */
+	uint32_t event;
 };
-void probe_link__close(struct probe_link link);
 
 struct link_list {
 	struct probe_link *items;
@@ -33,12 +34,6 @@ struct link_list {
 int link_list__add(struct link_list *l, struct probe_link link);   /* takes it, also on -ENOMEM */
 int link_list__move(struct link_list *to, struct link_list *from); /* -ENOMEM: unchanged */
 void link_list__clear(struct link_list *l);                        /* detaches all, frees */
-
-/* Events of tracefs, by number. */
-struct trace_events {
-	uint32_t *ids;
-	uint32_t cnt, cap;
-};
 
 /* All sites of one program in one file of one process. */
 struct attach_req {
@@ -51,10 +46,7 @@ struct attach_req {
 	uint32_t cnt;
 	struct link_list *links; /* out: appended */
 	uint32_t attached;       /* out */
-	/* attach_trace.c only */
-	struct trace_fs *trace;
-	struct trace_events *events; /* out: appended */
-	uint32_t *link_events;       /* by first site of a link; ~0: none */
+	struct trace_fs *trace;  /* attach_trace.c only */
 };
 
 /* Attaches req->sites[from..from + cnt) at once; negative errno. Called from several threads. */
@@ -64,7 +56,7 @@ int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max);
 /* True for errors that concern the file, the process or the machine, not one offset. */
 bool attach__is_hard_error(int err);
 
-/* ---- the three ways to attach, each as attach__bisect() ---- */
+/* ---- the three kinds of links, each as attach__bisect() ---- */
 
 bool attach_multi__supported(void);
 int attach_multi__sites(struct attach_req *req);
@@ -78,9 +70,9 @@ int trace_fs__try(void); /* defines two probes of ptbpf itself as one event and 
 int64_t trace_fs__stale(uint32_t ns_inum);
 int attach_trace__sites(struct attach_req *req);
 int trace_fs__mount(void); /* its root, seen by nobody else; negative: not to be had */
-int trace_events__move(struct trace_events *to, struct trace_events *from); /* -ENOMEM: unchanged */
-/* After their links are closed. */
-void trace_fs__remove_events(struct trace_fs *tf, struct trace_events *ev);
+/* The number of an event of tracefs ("syscalls/sys_enter_brk"), which perf knows it by; negative errno. */
+int trace_fs__event_id(int dir, const char *event);
+void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event); /* after its link is closed */
 void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc);
 
 int attach_perf__sites(struct attach_req *req);
@@ -135,6 +127,11 @@ int64_t probe_cost__measure(const struct probe_cost_ops *ops);
 
 /* Number of kinds of kernel memory events that this kernel does not report, their names; negative errno. */
 int kmem__find_missing(char *buf, size_t cap);
+
+/* ---- kern_features.c ---- */
+
+/* Loads the smallest program of the type that uprobes run: its descriptor, negative and errno. */
+int load_smallest(const char *name, uint32_t attach_type, uint32_t flags);
 
 /* ---- pidns.c, bpf_log.c ---- */
 

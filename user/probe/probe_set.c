@@ -2,6 +2,8 @@
 /*
  * The session's set of BPF programs and links; see probe_set.h. Owns the loaded object, the rings,
  * and the links of each process. Which sites to probe is decided elsewhere.
+ *
+ * Longer than 600 lines because all that has the whole set in hand is here: loading, processes, windows, reading.
  */
 #define LOG_DOMAIN "probe_set"
 #include "base/cancel.h"
@@ -14,10 +16,8 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "base/vec.h"
 #include "probe/kern_features.h"
 #include "probe/probe_state.h"
-#include "probe/programs.h"
 #include "probe/site_check.h"
 
 static const char *const prog_names[PTB_PROG_CNT] = {
@@ -26,7 +26,57 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 #undef X
 };
 
-/* Which way to attach; by address where the kernel keeps no cookie per site. */
+#define SCRATCH_CNT 4 /* PTB_SCRATCH_CNT of bpf/maps.bpf.h */
+
+/* The columns "loaded" of PTB_PROGS. */
+#define LOADED_ALL true
+#define LOADED_VALUES (opts->args != PROBE_ARGS_NONE)
+#define LOADED_RESULTS (opts->args == PROBE_ARGS_FULL)
+#define LOADED_MEMORY (opts->memory)
+#define LOADED_CUDA (opts->cuda_calls)
+#define LOADED_AGENT (opts->agent)
+#define LOADED_IDENTITIES (opts->identities)
+
+static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
+			    struct bpf_program **out)
+{
+#define X(name, func, loaded, text) out[PTB_PROG_##name] = LOADED_##loaded ? s->progs.func : NULL;
+	PTB_PROGS(X)
+#undef X
+#define X(name, func, loaded, text) bpf_program__set_autoload(s->progs.func, LOADED_##loaded);
+	PTB_PROGS(X)
+#undef X
+}
+
+/*
+ * Before load: what of the object is loaded, and how large its maps are: a session that records names only loads and
+ * allocates nothing for arguments. out[PTB_PROG_CNT]: the program of each row of PTB_PROGS; NULL: none with these
+ * options, and its sites are not probed.
+ */
+static int configure_programs(struct ptbpf_bpf *s, const struct probe_set_opts *opts,
+			      struct bpf_program **out)
+{
+	bool values = opts->args != PROBE_ARGS_NONE, full = opts->args == PROBE_ARGS_FULL;
+	int cpus = libbpf_num_possible_cpus();
+
+	if (cpus <= 0)
+		return cpus ? cpus : -EINVAL;
+	choose_programs(s, opts, out);
+	s->rodata->args_on = values;
+	s->rodata->args_full = full;
+	if (values)
+		bpf_map__set_max_entries(s->maps.arg_scratch_mem, (uint32_t)cpus * SCRATCH_CNT);
+	else
+		bpf_map__set_max_entries(s->maps.arg_progs, 1);
+	bpf_map__set_autocreate(s->maps.no_programs, false); /* of code that is never reached */
+	bpf_map__set_autocreate(s->maps.arg_scratch_mem, values);
+	bpf_map__set_autocreate(s->maps.call_frames, full);
+	bpf_map__set_autocreate(s->maps.api_calls, opts->memory);
+	bpf_map__set_autocreate(s->maps.cuda_frames, opts->cuda_calls);
+	return 0;
+}
+
+/* Which kind of links; sites by address where the kernel keeps no cookie per site. */
 static void choose_links(struct probe_set *ps, const struct probe_set_opts *opts, uint32_t ns_inum)
 {
 	struct ptbpf_bpf *s = ps->skel;
@@ -59,7 +109,7 @@ static int configure(struct probe_set *ps, const struct probe_set_opts *opts, ui
 	s->rodata->ns_level = level;
 	s->rodata->ns_inum = inum;
 	s->rodata->watch_children = opts->watch_children;
-	err = programs__configure(s, opts, ps->progs);
+	err = configure_programs(s, opts, ps->progs);
 	if (err)
 		return err;
 	choose_links(ps, opts, inum);
@@ -200,33 +250,12 @@ static uint32_t select_sites(const struct probe_lib *lib, uint32_t prog, struct 
 	return cnt;
 }
 
-/* Links that are attached and not kept yet. */
-struct attached {
-	struct link_list links;
-	struct trace_events events;
-	int cnt;
-};
-
-static int keep(struct probe_set *ps, uint32_t proc, struct attached *at)
-{
-	int err = trace_events__move(&ps->procs[proc].events, &at->events);
-
-	return err ? err : link_list__move(&ps->procs[proc].links, &at->links);
-}
-
-static void drop(struct probe_set *ps, struct attached *at)
-{
-	link_list__clear(&at->links);
-	if (ps->trace)
-		trace_fs__remove_events(ps->trace, &at->events);
-}
-
 static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
-			struct probe_lib *lib, struct attached *at)
+			struct probe_lib *lib, struct link_list *links)
 {
 	pid_t tgid = (pid_t)cfg->tgid;
 	struct probe_site **some = calloc((size_t)lib->cnt + 1, sizeof(*some));
-	int err = 0;
+	int err = 0, cnt = 0;
 
 	if (!some)
 		return -ENOMEM;
@@ -239,8 +268,7 @@ static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_pr
 			.path = lib->access_path,
 			.sites = some,
 			.cnt = select_sites(lib, prog, some),
-			.links = &at->links,
-			.events = &at->events,
+			.links = links,
 		};
 
 		if (!req.cnt || !req.prog)
@@ -249,27 +277,29 @@ static int attach_progs(struct probe_set *ps, uint32_t proc, const struct ptb_pr
 		if (err && err != -ESRCH && err != -ECANCELED)
 			pr_error("cannot attach %u %s probes to '%s' of process %d: %s", req.cnt,
 				 prog_names[prog], lib->name, (int)tgid, errstr(err));
-		at->cnt += (int)req.attached;
+		cnt += (int)req.attached;
 	}
 	free(some);
-	return err;
+	return err ? err : cnt;
 }
 
 /* All or nothing: the instructions are compared immediately before and after. */
 static int attach_lib(struct probe_set *ps, uint32_t proc, const struct ptb_proc_cfg *cfg,
 		      struct probe_lib *lib)
 {
-	struct attached at = {};
-	int err = site_check__lib((pid_t)cfg->tgid, lib);
+	struct link_list links = {};
+	int err = site_check__lib((pid_t)cfg->tgid, lib), cnt = 0;
 
 	if (!err)
-		err = attach_progs(ps, proc, cfg, lib, &at);
+		cnt = attach_progs(ps, proc, cfg, lib, &links);
+	if (!err && cnt < 0)
+		err = cnt;
 	if (!err)
 		err = site_check__lib((pid_t)cfg->tgid, lib);
 	if (!err)
-		err = keep(ps, proc, &at);
-	drop(ps, &at); /* what was not kept */
-	return err ? err : at.cnt;
+		err = link_list__move(&ps->procs[proc].links, &links);
+	link_list__clear(&links); /* what was not kept */
+	return err ? err : cnt;
 }
 
 int probe_set__verify(pid_t tgid, const struct probe_lib *libs, uint32_t lib_cnt)
@@ -385,10 +415,8 @@ void probe_set__remove_process(struct probe_set *ps, uint32_t proc_idx)
 	probe_set__agent_withdraw(ps, proc_idx);
 	proc = &ps->procs[proc_idx];
 	link_list__clear(&proc->links);
-	if (ps->trace) {
-		trace_fs__remove_events(ps->trace, &proc->events);
+	if (ps->trace)
 		trace_fs__forget_process(ps->trace, proc_idx);
-	}
 	proc->used = false;
 }
 
@@ -505,8 +533,6 @@ void probe_set__detach(struct probe_set *ps)
 	link_list__clear(&all);
 	link_list__clear(&ps->cost_links);
 	kmem__detach(&ps->kmem);
-	if (ps->trace)
-		trace_fs__remove_events(ps->trace, &ps->cost_events);
 	for (uint32_t i = 0; i < PTB_PROC_MAX; i++)
 		probe_set__remove_process(ps, i);
 	if (!ps->skel)
@@ -531,7 +557,6 @@ static int cost_attach(void *arg, pid_t pid)
 		.sites = list,
 		.cnt = 2,
 		.links = &ps->cost_links,
-		.events = &ps->cost_events,
 	};
 	int err = probe_cost__sites(&req.path, &sites[0].offset, &sites[1].offset);
 
@@ -574,4 +599,91 @@ int64_t probe_set__measure_cost(struct probe_set *ps)
 	if (ps_per_hit < 0)
 		pr_warn("cannot measure the cost of a probe on this host: %s", errstr((int)ps_per_hit));
 	return ps_per_hit;
+}
+
+/* ---- what user space reads: counters, rings, losses ---- */
+
+static uint64_t sum_counter(struct probe_set *ps, uint32_t id)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *v, sum = 0;
+
+	if (cpus <= 0)
+		return 0;
+	v = calloc((size_t)cpus, sizeof(*v));
+	if (v && !bpf_map_lookup_elem(bpf_map__fd(ps->skel->maps.counters), &id, v))
+		for (int i = 0; i < cpus; i++)
+			sum += v[i];
+	free(v);
+	return sum;
+}
+
+static uint64_t sum_missed(struct probe_set *ps)
+{
+	struct bpf_program *prog;
+	uint64_t sum = 0;
+
+	bpf_object__for_each_program(prog, ps->skel->obj)
+	{
+		struct bpf_prog_info info = {};
+		uint32_t len = sizeof(info);
+		int fd = bpf_program__fd(prog);
+
+		if (fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len))
+			sum += info.recursion_misses;
+	}
+	return sum;
+}
+
+uint64_t probe_set__counter(struct probe_set *ps, uint32_t id)
+{
+	if (id == PTB_CNT_HITS)
+		return rings__delivered(ps->rings);
+	if (id == PTB_CNT_MISSED)
+		return sum_missed(ps);
+	return id < PTB_CNT_BPF_MAX ? sum_counter(ps, id) : 0;
+}
+
+uint32_t probe_set__ring_cnt(const struct probe_set *ps)
+{
+	return rings__cnt(ps->rings);
+}
+
+int64_t probe_set__drain(struct probe_set *ps, uint32_t ring, ring_fn fn, void *arg)
+{
+	return rings__drain(ps->rings, ring, fn, arg);
+}
+
+double probe_set__fill(const struct probe_set *ps)
+{
+	return rings__fill(ps->rings);
+}
+
+int probe_set__poll_fd(const struct probe_set *ps)
+{
+	return rings__wake_fd(ps->rings);
+}
+
+/*
+ * The programs set the first time if it is 0, then the last, then count; a loss that falls between
+ * the two exchanges here is counted next time with no first time of its own, and begins where this
+ * ended.
+ */
+void probe_set__take_loss(struct probe_set *ps, uint32_t ring, struct ring_loss *out)
+{
+	struct ptbpf_bpf__bss *b = ps->skel->bss;
+	uint64_t first;
+
+	memset(out, 0, sizeof(*out));
+	if (ring >= rings__cnt(ps->rings))
+		return;
+	out->cnt = __atomic_exchange_n(&b->loss_cnt[ring], 0, __ATOMIC_SEQ_CST);
+	if (!out->cnt)
+		return;
+	first = __atomic_exchange_n(&b->loss_first_ns[ring], 0, __ATOMIC_SEQ_CST);
+	out->begin_ns = first ? first : ps->loss_seen_ns[ring];
+	out->end_ns = __atomic_load_n(&b->loss_last_ns[ring], __ATOMIC_SEQ_CST);
+	if (out->end_ns < out->begin_ns)
+		out->end_ns = out->begin_ns;
+	ps->loss_seen_ns[ring] = out->end_ns;
 }

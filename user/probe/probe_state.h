@@ -11,9 +11,7 @@ struct proc {
 	bool used;
 	pid_t tgid;
 	struct link_list links;
-	struct trace_events events;
 	struct link_list request_links; /* to the agent; they come and go while it is listened to */
-	struct trace_events request_events;
 };
 
 struct probe_set {
@@ -26,7 +24,6 @@ struct probe_set {
 	bool multi;
 	struct trace_fs *trace; /* without multi: groups of probes; NULL: one perf event per probe */
 	struct proc procs[PTB_PROC_MAX];
-	struct trace_events cost_events;
 	struct link_list cost_links; /* to a child that is gone: closed with the others, it takes time */
 	struct kmem kmem;
 	uint64_t loss_seen_ns[RINGS_MAX]; /* end of the last interval taken */
@@ -34,7 +31,7 @@ struct probe_set {
 
 /* ---- probe_set.c ---- */
 
-/* In whatever way this set attaches; as attach__bisect(). */
+/* With the kind of links that this set uses; as attach__bisect(). */
 int probe_set__attach_sites(struct probe_set *ps, struct attach_req *req);
 
 /* ---- agent_links.c ---- */

@@ -18,18 +18,6 @@ int jsonw__to_stream(void *arg, const void *data, size_t len)
 	return errno ? -errno : -EIO;
 }
 
-int jsonw__to_text(void *arg, const void *data, size_t len)
-{
-	struct jsonw_text *t = arg;
-
-	if (len >= sizeof(t->text) - t->len)
-		return -E2BIG;
-	memcpy(t->text + t->len, data, len);
-	t->len += len;
-	t->text[t->len] = '\0';
-	return 0;
-}
-
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
 {
 	*w = (struct jsonw){ .out = out, .arg = arg, .cap = buf_sz < 256 ? 256 : buf_sz };

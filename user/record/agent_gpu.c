@@ -8,16 +8,7 @@
 #include "capture/record_check.h"
 #include "record/recorder_agent_priv.h"
 
-static void put(struct recorder *r, const struct ptb_rec_hdr *h)
-{
-	int err = capture_writer__ring(r->cw, AGENT_RING_GPU, h, h->len);
-
-	r->records++;
-	if (err && !r->error)
-		r->error = err;
-}
-
-static void head(struct ptb_rec_hdr *h, const struct agent_proc *p, uint32_t kind, uint32_t len)
+static void fill_head(struct ptb_rec_hdr *h, const struct agent_proc *p, uint32_t kind, uint32_t len)
 {
 	*h = (struct ptb_rec_hdr){ .len = (uint16_t)len,
 				   .kind = (uint8_t)kind,
@@ -30,8 +21,8 @@ static void put_note(struct recorder *r, struct agent_proc *p, uint32_t what, ui
 {
 	struct ptb_gpu_note n = { .what = what, .value = value };
 
-	head(&n.h, p, PTB_REC_GPU_NOTE, sizeof(n));
-	put(r, &n.h);
+	fill_head(&n.h, p, PTB_REC_GPU_NOTE, sizeof(n));
+	recorder__put_ring(r, AGENT_RING_GPU, &n.h);
 }
 
 /* The capture's name id; 0: none, or one that was not sent. */
@@ -67,7 +58,7 @@ static bool put_device(struct recorder *r, struct agent_proc *p, const struct pt
 
 	if (d->cnt < PTB_GPU_ATTR_CNT || a->len - sizeof(*d) < PTB_GPU_ATTR_CNT * sizeof(*v))
 		return false;
-	head(&to.h, p, PTB_REC_GPU_DEVICE, sizeof(to));
+	fill_head(&to.h, p, PTB_REC_GPU_DEVICE, sizeof(to));
 	to.id = d->id;
 	to.name = name_of(p, a->aux);
 	to.memory_bytes = d->memory_bytes;
@@ -84,7 +75,7 @@ static bool put_device(struct recorder *r, struct agent_proc *p, const struct pt
 	to.shared_per_sm = v[PTB_GPU_ATTR_SHARED_PER_SM];
 	to.regs_per_block = v[PTB_GPU_ATTR_REGS_PER_BLOCK];
 	to.regs_per_sm = v[PTB_GPU_ATTR_REGS_PER_SM];
-	put(r, &to.h);
+	recorder__put_ring(r, AGENT_RING_GPU, &to.h);
 	return true;
 }
 
@@ -97,10 +88,10 @@ static void put_activity(struct recorder *r, struct agent_proc *p, const struct 
 				    a->flags & PTB_AREC_TIDS, &u)) {
 	case CUPTI_TAKEN:
 		tid = agent__tid(p, u.h.tid);
-		head(&u.h, p, u.h.kind, record__fixed_size(u.h.kind));
+		fill_head(&u.h, p, u.h.kind, record__fixed_size(u.h.kind));
 		u.h.tid = tid;
 		r->agent_gpu = true;
-		put(r, &u.h);
+		recorder__put_ring(r, AGENT_RING_GPU, &u.h);
 		break;
 	case CUPTI_UNKNOWN:
 		p->gpu.unknown++;
@@ -162,6 +153,6 @@ void agent_gpu__clock(struct recorder *r, struct agent_proc *p, const struct ptb
 {
 	struct ptb_gpu_clock g = { .gpu_ns = k->gpu_ns, .mono_ns = k->mono_ns, .err_ns = k->err_ns };
 
-	head(&g.h, p, PTB_REC_GPU_CLOCK, sizeof(g));
-	put(r, &g.h);
+	fill_head(&g.h, p, PTB_REC_GPU_CLOCK, sizeof(g));
+	recorder__put_ring(r, AGENT_RING_GPU, &g.h);
 }

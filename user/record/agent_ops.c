@@ -22,15 +22,10 @@ union rf_record {
 	char room[sizeof(struct ptb_rf_begin) + PTB_CHUNK_MAX + 8];
 };
 
-static void put(struct recorder *r, const struct ptb_rec_hdr *h)
+static void put_op(struct recorder *r, const struct ptb_rec_hdr *h)
 {
-	int err;
-
-	r->records++;
 	recorder__peek(r, h);
-	err = capture_writer__ring(r->cw, AGENT_RING_OPS, h, h->len);
-	if (err && !r->error)
-		r->error = err;
+	recorder__put_ring(r, AGENT_RING_OPS, h);
 }
 
 static uint64_t opdef_of(const struct agent_proc *p, uint64_t schema)
@@ -175,7 +170,7 @@ void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t s
 		}
 		o->rec->h.ts_ns = r->begin_ns;
 		o->rec->h.flags |= PTB_F_OPEN;
-		put(r, &o->rec->h);
+		put_op(r, &o->rec->h);
 		free(o->rec);
 	}
 	p->open_cnt = n;
@@ -222,5 +217,5 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 		agent__count(r, PTB_CNT_AGENT_BAD, 1);
 		return;
 	}
-	put(r, &u.h);
+	put_op(r, &u.h);
 }

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/jsonw.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/mem_limit.h"
@@ -21,17 +20,25 @@
 /* Largest control record: a META text such as a command line. */
 #define CONTROL_MAX 16384
 
+static void keep_first_error(struct recorder *r, int err)
+{
+	if (err && !r->error)
+		r->error = err;
+}
+
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len)
 {
-	int err;
-
 	h->kind = kind;
 	h->len = (uint16_t)len;
 	if (!h->ts_ns)
 		h->ts_ns = clock__mono_ns();
-	err = capture_writer__control(r->cw, h);
-	if (err && !r->error)
-		r->error = err;
+	keep_first_error(r, capture_writer__control(r->cw, h));
+}
+
+void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h)
+{
+	r->records++;
+	keep_first_error(r, capture_writer__ring(r->cw, ring, h, h->len));
 }
 
 static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *text, size_t len)
@@ -175,17 +182,34 @@ void recorder__meta(struct recorder *r, const char *key, const char *json)
 	put_text(r, PTB_REC_META, 0, buf, k + 1 + j);
 }
 
-void recorder__meta_text(struct recorder *r, const char *key, const char *text)
+void recorder__meta_json(struct recorder *r, const char *key,
+			 void (*write_value)(struct jsonw *w, const void *arg), const void *arg)
 {
-	struct jsonw_text json = { .len = 0 };
+	char *json = NULL;
+	size_t len;
+	FILE *f = open_memstream(&json, &len);
 	struct jsonw w;
 
-	if (jsonw__init(&w, jsonw__to_text, &json, 1024))
+	if (!f)
 		return;
-	jsonw__str(&w, text);
-	if (!jsonw__flush(&w))
-		recorder__meta(r, key, json.text);
-	jsonw__free(&w);
+	if (!jsonw__init(&w, jsonw__to_stream, f, 1024)) {
+		write_value(&w, arg);
+		if (!jsonw__flush(&w) && !fflush(f))
+			recorder__meta(r, key, json);
+		jsonw__free(&w);
+	}
+	fclose(f);
+	free(json);
+}
+
+static void write_text(struct jsonw *w, const void *text)
+{
+	jsonw__str(w, text);
+}
+
+void recorder__meta_text(struct recorder *r, const char *key, const char *text)
+{
+	recorder__meta_json(r, key, write_text, text);
 }
 
 void recorder__clock(struct recorder *r)
@@ -415,7 +439,6 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 {
 	struct recorder *r = arg;
 	const struct ptb_rec_hdr *h = rec;
-	int err;
 
 	if (len < sizeof(*h) || h->len > len)
 		return; /* our own programs never make such a record */
@@ -427,23 +450,16 @@ void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t l
 		recorder__opdef_gone(r, rec);
 		return;
 	}
-	r->records++;
 	recorder__peek(r, h);
 	if (h->flags & PTB_F_ARGS)
 		recorder__check_layout(r, h);
-	err = capture_writer__ring(r->cw, ring, rec, h->len);
-	if (err && !r->error)
-		r->error = err;
+	recorder__put_ring(r, ring, h);
 }
 
 void recorder__round(struct recorder *r, uint64_t watermark_ns)
 {
-	int err;
-
 	recorder__agent_round(r, watermark_ns);
-	err = capture_writer__round(r->cw, watermark_ns);
-	if (err && !r->error)
-		r->error = err;
+	keep_first_error(r, capture_writer__round(r->cw, watermark_ns));
 }
 
 void recorder__flush(struct recorder *r)

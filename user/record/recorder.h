@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/jsonw.h"
 #include "plan/lib_plan.h"
 #include "ptb_event.h"
 #include "record/record_opts.h"
@@ -31,6 +32,9 @@ int recorder__close(struct recorder *r);
 void recorder__discard(struct recorder *r);
 
 void recorder__meta(struct recorder *r, const char *key, const char *json);
+/* META with what write_value() writes. */
+void recorder__meta_json(struct recorder *r, const char *key,
+			 void (*write_value)(struct jsonw *w, const void *arg), const void *arg);
 /* META with a JSON string made from text. */
 void recorder__meta_text(struct recorder *r, const char *key, const char *text);
 void recorder__clock(struct recorder *r);

@@ -76,6 +76,8 @@ struct recorder {
 };
 
 void recorder__put(struct recorder *r, uint8_t kind, struct ptb_rec_hdr *h, uint32_t len);
+/* A record as a ring had it. */
+void recorder__put_ring(struct recorder *r, uint32_t ring, const struct ptb_rec_hdr *h);
 /* Name id in the capture: cut at its limit; 0: beyond the limits, counted. */
 uint32_t recorder__name(struct recorder *r, const char *text);
 uint32_t recorder__text(struct recorder *r, const char *text); /* as long as it is: a schema */

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* One recording, from the first check to the sealed capture; see run.h. */
+/*
+ * One recording, from the first check to the sealed capture; see run.h.
+ *
+ * Longer than 600 lines because the phases of a recording work on one state.
+ */
 #define LOG_DOMAIN "run"
 #include "record/run.h"
 
@@ -8,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
@@ -19,15 +25,33 @@
 #include "base/vec.h"
 #include "probe/kern_features.h"
 #include "probe/probe_set.h"
+#include "record/recorder.h"
 #include "record/recorder_agent.h"
-#include "record/run_priv.h"
+#include "record/targets.h"
 #include "target/proc_info.h"
 
 #define PACE_MIN_MS 1
 #define PACE_MAX_MS 40
-#define CHILD_TRY_NS 20000000ULL      /* how often a process without torch is polled */
-#define SAMPLE_EVERY_NS 100000000ULL  /* with memory: what /proc says of it */
+#define CHILD_TRY_NS 20000000ULL     /* how often a process without torch is polled */
+#define SAMPLE_EVERY_NS 100000000ULL /* with memory: what /proc says of it */
+#define SIGNALLED_WAIT_NS                                                                          \
+	700000000ULL /* for agents, after a signal: everything ends within a second */
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
+
+struct run {
+	struct record_opts opts;
+	struct targets targets;
+	struct ptb_task *tasks; /* task records of the last drain, to act upon after it */
+	uint32_t task_cnt, task_cap;
+	struct pollfd *polls;
+	uint32_t poll_cap, polled; /* polled: processes in the last wait */
+	int signal;
+	int pace_ms;
+	bool draining; /* the rings are being read */
+	uint64_t begin_ns, last_clock_ns, last_sample_ns;
+	int64_t cost_ps;
+	uint32_t stop_reason, no_tracepoint, refused_pids;
+};
 
 static void on_task(void *arg, const struct ptb_task *task)
 {
@@ -49,21 +73,22 @@ static void on_task(void *arg, const struct ptb_task *task)
 static int drain_rings(struct run *run)
 {
 	uint64_t watermark = clock__mono_ns();
-	uint32_t i, n = probe_set__ring_cnt(run->ps);
+	uint32_t i, n = probe_set__ring_cnt(run->targets.ps);
 
 	for (i = 0; i < n; i++) {
 		struct ring_loss loss = { 0 };
-		int64_t err = probe_set__drain(run->ps, i, recorder__ring_record, run->rec);
+		int64_t err =
+			probe_set__drain(run->targets.ps, i, recorder__ring_record, run->targets.rec);
 
 		if (err < 0) {
 			pr_error("ring buffer %u cannot be read: %s", i, errstr((int)err));
 			return (int)err;
 		}
-		probe_set__take_loss(run->ps, i, &loss);
+		probe_set__take_loss(run->targets.ps, i, &loss);
 		if (loss.cnt)
-			recorder__lost(run->rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
+			recorder__lost(run->targets.rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
 	}
-	recorder__round(run->rec, watermark);
+	recorder__round(run->targets.rec, watermark);
 	return 0;
 }
 
@@ -72,7 +97,7 @@ static void drain_meanwhile(void *arg)
 {
 	struct run *run = arg;
 
-	if (!run->active || !run->rec || run->draining)
+	if (!run->targets.active || !run->targets.rec || run->draining)
 		return;
 	run->draining = true;
 	drain_rings(run); /* an error comes again in the next round */
@@ -97,8 +122,8 @@ static int choose_args(struct run *run)
 	const struct feature *f = NULL;
 	char detail[256] = "";
 
-	run->kernel_args = run->opts.args;
-	if (run->kernel_args != PROBE_ARGS_NONE)
+	run->targets.kernel_args = run->opts.args;
+	if (run->targets.kernel_args != PROBE_ARGS_NONE)
 		f = kern_features__args_blocker(detail, sizeof(detail));
 	if (!f)
 		return 0;
@@ -109,7 +134,7 @@ static int choose_args(struct run *run)
 	}
 	pr_warn("kernel probes cannot read arguments on this machine (%s): only agents record them",
 		detail);
-	run->kernel_args = PROBE_ARGS_NONE;
+	run->targets.kernel_args = PROBE_ARGS_NONE;
 	return 0;
 }
 
@@ -119,32 +144,33 @@ static void write_meta(struct run *run)
 	char host[256] = "", missing[256] = "";
 
 	gethostname(host, sizeof(host) - 1);
-	recorder__meta_text(run->rec, "version", PTBPF_VERSION);
-	recorder__meta_text(run->rec, "host", host);
-	recorder__meta_text(run->rec, "links", probe_set__uses_multi(run->ps) ? "uprobe_multi" : "perf");
+	recorder__meta_text(run->targets.rec, "version", PTBPF_VERSION);
+	recorder__meta_text(run->targets.rec, "host", host);
+	recorder__meta_text(run->targets.rec, "links",
+			    probe_set__uses_multi(run->targets.ps) ? "uprobe_multi" : "perf");
 	if (args != PROBE_ARGS_NONE)
-		recorder__meta_text(run->rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
+		recorder__meta_text(run->targets.rec, "args", args == PROBE_ARGS_FULL ? "full" : "shapes");
 	if (run->opts.memory)
-		recorder__meta(run->rec, "profile_memory", "true");
+		recorder__meta(run->targets.rec, "profile_memory", "true");
 	if (run->opts.kernel_memory) {
-		recorder__meta(run->rec, "kernel_memory", "true");
-		run->no_tracepoint = probe_set__missing_kmem(run->ps, missing, sizeof(missing));
+		recorder__meta(run->targets.rec, "kernel_memory", "true");
+		run->no_tracepoint = probe_set__missing_kmem(run->targets.ps, missing, sizeof(missing));
 		if (run->no_tracepoint) {
 			pr_warn("this kernel does not report: %s", missing);
-			recorder__meta_text(run->rec, "kernel_memory_missing", missing);
+			recorder__meta_text(run->targets.rec, "kernel_memory_missing", missing);
 		}
 	}
-	recorder__clock(run->rec);
+	recorder__clock(run->targets.rec);
 }
 
 void run__meta(struct run *run, const char *key, const char *json)
 {
-	recorder__meta(run->rec, key, json);
+	recorder__meta(run->targets.rec, key, json);
 }
 
 void run__meta_text(struct run *run, const char *key, const char *text)
 {
-	recorder__meta_text(run->rec, key, text);
+	recorder__meta_text(run->targets.rec, key, text);
 }
 
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out)
@@ -164,19 +190,20 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 	if (!run)
 		return -ENOMEM;
 	run->opts = *opts;
+	run->targets.opts = &run->opts;
 	run->pace_ms = 10;
 	err = cancel__pending() ? -ECANCELED : check_kernel();
 	if (!err)
 		err = mem_limit__set(opts->max_memory ? opts->max_memory : LIMIT_MEMORY);
 	if (!err)
 		err = choose_args(run);
-	popts.args = run->kernel_args;
+	popts.args = run->targets.kernel_args;
 	if (!err)
-		err = recorder__open(capture_path, on_task, run, &run->opts, &run->rec);
+		err = recorder__open(capture_path, on_task, run, &run->opts, &run->targets.rec);
 	if (!err)
-		err = probe_set__open(&popts, &run->ps);
+		err = probe_set__open(&popts, &run->targets.ps);
 	if (!err)
-		run->cost_ps = probe_set__measure_cost(run->ps);
+		run->cost_ps = probe_set__measure_cost(run->targets.ps);
 	if (!err && cancel__pending())
 		err = -ECANCELED;
 	if (err) {
@@ -196,57 +223,24 @@ void run__free(struct run *run)
 	if (!run)
 		return;
 	sandbox__set_idle(NULL, NULL);
-	probe_set__free(run->ps);
-	recorder__discard(run->rec);
+	probe_set__free(run->targets.ps);
+	recorder__discard(run->targets.rec);
 	targets__free(&run->targets);
 	free(run->tasks);
 	free(run->polls);
 	free(run);
 }
 
-static struct target_ctx target_ctx(const struct run *run)
+/* What /proc says of the targets' memory: at the window's begin and end, and beside memory's records. */
+static void sample_memory(struct run *run, uint64_t now)
 {
-	return (struct target_ctx){ .ps = run->ps,
-				    .rec = run->rec,
-				    .opts = &run->opts,
-				    .kernel_args = run->kernel_args,
-				    .active = run->active,
-				    .stopped = run->stopped };
-}
-
-static int attach_target(struct run *run, struct target *t)
-{
-	struct target_ctx ctx = target_ctx(run);
-
-	return targets__attach(&run->targets, t, &ctx);
-}
-
-static void renew_facts(struct run *run)
-{
-	struct target_ctx ctx = target_ctx(run);
-	uint32_t i;
-
-	for (i = 0; i < run->targets.cnt; i++)
-		targets__renew_facts(&run->targets, &run->targets.items[i], &ctx);
-}
-
-void run__sample_memory(struct run *run, uint64_t now)
-{
-	targets__sample_memory(&run->targets, run->rec);
+	targets__sample_memory(&run->targets);
 	run->last_sample_ns = now;
 }
 
 void run__targets_stand(struct run *run, bool stand)
 {
-	run->stopped = stand;
-}
-
-static void settle_sources(struct run *run)
-{
-	struct target_ctx ctx = target_ctx(run);
-
-	targets__settle_agents(&run->targets, &ctx);
-	targets__follow_cuda(&run->targets, &ctx);
+	run->targets.stopped = stand;
 }
 
 int run__add(struct run *run, pid_t pid)
@@ -260,7 +254,7 @@ int run__add(struct run *run, pid_t pid)
 		t = targets__add(&run->targets, pid, 0, 0);
 	if (!t)
 		return -ENOMEM;
-	err = cancel__pending() ? -ECANCELED : attach_target(run, t);
+	err = cancel__pending() ? -ECANCELED : targets__attach(&run->targets, t);
 	if (!err && cancel__pending())
 		err = -ECANCELED; /* the probes go with the run */
 	if (err && err != -EAGAIN)
@@ -272,7 +266,7 @@ int run__await(struct run *run, pid_t pid)
 {
 	if (!targets__find(&run->targets, pid) && !targets__add(&run->targets, pid, 0, 0))
 		return -ENOMEM;
-	return run->opts.children ? probe_set__watch_task(run->ps, (uint32_t)pid) : 0;
+	return run->opts.children ? probe_set__watch_task(run->targets.ps, (uint32_t)pid) : 0;
 }
 
 void run__add_descendants(struct run *run, pid_t pid)
@@ -286,8 +280,8 @@ void run__add_descendants(struct run *run, pid_t pid)
 		if (!t)
 			t = targets__add(&run->targets, kids[i], (uint32_t)pid, 0);
 		if (t && t->state == TARGET_WAITING) {
-			probe_set__watch_task(run->ps, (uint32_t)kids[i]);
-			attach_target(run, t); /* -EAGAIN: it has no torch; the loop looks again */
+			probe_set__watch_task(run->targets.ps, (uint32_t)kids[i]);
+			targets__attach(&run->targets, t); /* -EAGAIN: it has no torch; the loop looks again */
 		}
 		run__add_descendants(run, kids[i]);
 	}
@@ -296,11 +290,11 @@ void run__add_descendants(struct run *run, pid_t pid)
 
 void run__activate(struct run *run)
 {
-	probe_set__activate(run->ps);
-	run->active = true;
+	probe_set__activate(run->targets.ps);
+	run->targets.active = true;
 	run->begin_ns = run->last_clock_ns = clock__mono_ns();
-	recorder__window(run->rec, true, run->begin_ns, 0);
-	run__sample_memory(run, run->begin_ns);
+	recorder__window(run->targets.rec, true, run->begin_ns, 0);
+	sample_memory(run, run->begin_ns);
 }
 
 static void on_fork(struct run *run, const struct ptb_task *task)
@@ -310,22 +304,22 @@ static void on_fork(struct run *run, const struct ptb_task *task)
 
 	if (!run->opts.children || targets__find(&run->targets, (pid_t)task->child_tgid))
 		return;
-	probe_set__watch_task(run->ps, task->child_tgid);
+	probe_set__watch_task(run->targets.ps, task->child_tgid);
 	t = targets__add(&run->targets, (pid_t)task->child_tgid, task->h.tgid, task->h.ts_ns);
 	if (t) {
 		t->inherits = inherits;
-		attach_target(run, t);
+		targets__attach(&run->targets, t);
 	}
 }
 
 /* What was traced is no more: its probes go, and what its agent had sent is written. */
 static void release(struct run *run, struct target *t)
 {
-	probe_set__remove_process(run->ps, t->proc_idx);
-	run->targets.agents_cut += !recorder__agent_end(run->rec, t->pid);
+	probe_set__remove_process(run->targets.ps, t->proc_idx);
+	run->targets.agents_cut += !recorder__agent_end(run->targets.rec, t->pid);
 	if (t->agent)
-		probe_set__remove_process(run->ps, t->agent->proc_idx);
-	target_cuda__clear(&t->cuda, run->ps);
+		probe_set__remove_process(run->targets.ps, t->agent->proc_idx);
+	target_cuda__clear(&t->cuda, run->targets.ps);
 }
 
 /* exec gives the process a new memory map: the old probes are gone with the old one. */
@@ -403,8 +397,8 @@ static void try_waiting(struct run *run)
 		t->next_try_ns = now + CHILD_TRY_NS;
 		err = torch_proc__peek(t->pid);
 		if (err > 0)
-			err = attach_target(run, t);
-		/* attach_target may move the array; the end of a process is reap_exited's */
+			err = targets__attach(&run->targets, t);
+		/* targets__attach() may move the array; the end of a process is reap_exited's */
 		if (err < 0 && err != -EAGAIN && (err != -ESRCH || run->targets.items[i].pidfd < 0))
 			mark_gone(run, &run->targets.items[i]);
 	}
@@ -416,12 +410,12 @@ static void stop_bad_layouts(struct run *run)
 {
 	uint32_t tgid;
 
-	while ((tgid = recorder__next_bad_layout(run->rec))) {
+	while ((tgid = recorder__next_bad_layout(run->targets.rec))) {
 		struct target *t = targets__find(&run->targets, (pid_t)tgid);
 
 		if (t && t->state == TARGET_TRACED) {
 			t->no_args = true;
-			probe_set__stop_args(run->ps, t->proc_idx);
+			probe_set__stop_args(run->targets.ps, t->proc_idx);
 		}
 		run->targets.no_shapes++;
 		pr_warn("pid %u: its tensors do not match the derived layout: its operators are "
@@ -430,9 +424,10 @@ static void stop_bad_layouts(struct run *run)
 	}
 }
 
-int run__drain(struct run *run)
+/* Moves what is in the rings into the capture: one round. 0 or negative errno (reported). */
+static int drain(struct run *run)
 {
-	double fill = probe_set__fill(run->ps);
+	double fill = probe_set__fill(run->targets.ps);
 	int err;
 
 	run->draining = true;
@@ -440,7 +435,7 @@ int run__drain(struct run *run)
 	run->draining = false;
 	if (err)
 		return err;
-	recorder__resolve(run->rec);
+	recorder__resolve(run->targets.rec);
 	stop_bad_layouts(run);
 	if (fill > 0.2 && run->pace_ms > PACE_MIN_MS)
 		run->pace_ms /= 2;
@@ -459,7 +454,7 @@ static int wait_events(struct run *run, int timeout_ms)
 	    run->poll_cap < 2)
 		return -ENOMEM;
 	run->polls[n++] = (struct pollfd){ .fd = cancel__fd(), .events = POLLIN };
-	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->ps), .events = POLLIN };
+	run->polls[n++] = (struct pollfd){ .fd = probe_set__poll_fd(run->targets.ps), .events = POLLIN };
 	for (i = 0; i < ts->cnt && n < run->poll_cap; i++)
 		run->polls[n++] = (struct pollfd){ .fd = ts->items[i].pidfd, .events = POLLIN };
 	if (poll(run->polls, n, timeout_ms) < 0 && errno != EINTR)
@@ -497,7 +492,7 @@ static int remaining_ms(const struct run *run, uint64_t now)
 {
 	uint64_t end = run->begin_ns + run->opts.duration_ns;
 
-	if (!run->opts.duration_ns || !run->active)
+	if (!run->opts.duration_ns || !run->targets.active)
 		return run->pace_ms;
 	if (now >= end)
 		return 0;
@@ -512,29 +507,31 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 		int err = wait_events(run, remaining_ms(run, now));
 
 		if (!err)
-			err = run__drain(run);
+			err = drain(run);
 		if (err)
 			return err;
 		act_on_tasks(run);
 		reap_exited(run);
 		try_waiting(run);
-		renew_facts(run);
-		settle_sources(run);
+		targets__renew_facts(&run->targets);
+		targets__settle_agents(&run->targets);
+		targets__follow_cuda(&run->targets);
 		if (tick)
 			tick(arg, run);
 		now = clock__mono_ns();
 		if (now - run->last_clock_ns > CLOCK_EVERY_NS) {
-			recorder__clock(run->rec);
+			recorder__clock(run->targets.rec);
 			run->last_clock_ns = now;
 		}
-		if (run->active && (run->opts.memory || run->opts.kernel_memory) &&
+		if (run->targets.active && (run->opts.memory || run->opts.kernel_memory) &&
 		    now - run->last_sample_ns > SAMPLE_EVERY_NS)
-			run__sample_memory(run, now);
+			sample_memory(run, now);
 		if (run->signal) {
 			run->stop_reason = PTB_STOP_SIGNAL;
 			return 0;
 		}
-		if (run->active && run->opts.duration_ns && now - run->begin_ns >= run->opts.duration_ns) {
+		if (run->targets.active && run->opts.duration_ns &&
+		    now - run->begin_ns >= run->opts.duration_ns) {
 			run->stop_reason = PTB_STOP_DURATION;
 			return 0;
 		}
@@ -542,11 +539,136 @@ int run__loop(struct run *run, run_tick_fn tick, void *arg)
 			run->stop_reason = PTB_STOP_TARGET_EXIT;
 			return 0;
 		}
-		if (recorder__stats(run->rec).error) {
+		if (recorder__stats(run->targets.rec).error) {
 			run->stop_reason = PTB_STOP_ERROR;
-			return recorder__stats(run->rec).error;
+			return recorder__stats(run->targets.rec).error;
 		}
 	}
+}
+
+/* ---- the end: the window closes, agents stop, probes are removed, the capture is sealed ---- */
+
+static void write_counters(struct run *run, uint64_t detach_ns)
+{
+	struct recorder_stats st = recorder__stats(run->targets.rec);
+	struct rusage ru;
+	uint32_t id;
+
+	for (id = 0; id < PTB_CNT_BPF_MAX; id++) {
+		uint64_t v = probe_set__counter(run->targets.ps, id);
+
+		if (v)
+			recorder__counter(run->targets.rec, id, v);
+	}
+	recorder__counter(run->targets.rec, PTB_CNT_MISSED,
+			  probe_set__counter(run->targets.ps, PTB_CNT_MISSED));
+	recorder__counter(run->targets.rec, PTB_CNT_CAPTURE_DROPPED, st.write_dropped);
+	if (run->cost_ps > 0)
+		recorder__counter(run->targets.rec, PTB_CNT_COST_PS, (uint64_t)run->cost_ps);
+	recorder__counter(run->targets.rec, PTB_CNT_ATTACH_NS, run->targets.attach_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_DETACH_NS, detach_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_PLAN_NS, run->targets.plan_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_PROBES, run->targets.probes);
+	recorder__counter(run->targets.rec, PTB_CNT_REFUSED, run->targets.refused);
+	recorder__counter(run->targets.rec, PTB_CNT_NAME_UNRESOLVED, st.unresolved);
+	recorder__counter(run->targets.rec, PTB_CNT_UNCOVERED_NS, run->targets.uncovered_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_CUDA_LATE_NS, run->targets.cuda_late_ns);
+	recorder__counter(run->targets.rec, PTB_CNT_CHILDREN_MISSED, run->targets.children_missed);
+	recorder__counter(run->targets.rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
+	recorder__counter(run->targets.rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
+	recorder__counter(run->targets.rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
+	for (id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
+		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
+	recorder__counter(run->targets.rec, PTB_CNT_AGENT_REFUSED, targets__gpu_refused(&run->targets));
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_MEMORY, mem_limit__refused());
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_NAMES, st.over_names);
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_OPERATORS, st.over_operators);
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_LIBS, run->targets.over_libs);
+	recorder__counter(run->targets.rec, PTB_CNT_REFUSED_PIDS, run->refused_pids);
+	recorder__counter(run->targets.rec, PTB_CNT_FOREIGN_FILES, torch_proc__refused_files());
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_PROCESSES, run->targets.over_processes);
+	recorder__counter(run->targets.rec, PTB_CNT_OVER_AGENT,
+			  recorder__agent_counter(run->targets.rec, PTB_CNT_OVER_AGENT));
+	recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_CPU_NS, clock__cpu_ns());
+	if (!getrusage(RUSAGE_SELF, &ru))
+		recorder__counter(run->targets.rec, PTB_CNT_COLLECTOR_RSS, (uint64_t)ru.ru_maxrss * 1024);
+}
+
+/*
+ * Agents stop and send what they have: they poll their semaphores every 50 ms. One that does not within the
+ * time it has is left as it is; the kernel lowers its semaphores, and it stops when it runs again.
+ */
+static void end_agents(struct run *run)
+{
+	const struct timespec nap = { .tv_nsec = 5000000 };
+	uint64_t t0 = clock__mono_ns(), limit = run->signal ? SIGNALLED_WAIT_NS : PTB_AGENT_ANSWER_NS;
+	uint32_t i;
+
+	targets__dismiss_agents(&run->targets);
+	while (!cancel__pending() && !targets__agents_quiet(&run->targets) &&
+	       clock__mono_ns() - t0 < limit) {
+		drain(run);
+		nanosleep(&nap, NULL);
+	}
+	drain(run);
+	for (i = 0; i < run->targets.cnt; i++)
+		run->targets.agents_cut +=
+			!recorder__agent_end(run->targets.rec, run->targets.items[i].pid);
+	targets__agents_meta(&run->targets);
+	if (recorder__agent_gpu(run->targets.rec))
+		recorder__meta(run->targets.rec, "gpu", "true");
+	if (run->opts.gpu)
+		recorder__meta(run->targets.rec, "cuda_calls", "true");
+}
+
+/*
+ * Where the window ends in the capture: where its records do. Those after that are of some threads only, and an operator
+ * whose end is not there would seem to last.
+ */
+static uint64_t cut_window(struct run *run, uint64_t end)
+{
+	struct recorder_stats st;
+
+	recorder__flush(run->targets.rec);
+	st = recorder__stats(run->targets.rec);
+	if (!st.cut || st.covered_ns >= end)
+		return end;
+	if (st.covered_ns < run->begin_ns)
+		st.covered_ns = run->begin_ns;
+	recorder__counter(run->targets.rec, PTB_CNT_UNWRITTEN_NS, end - st.covered_ns);
+	run->stop_reason = PTB_STOP_NOT_WRITTEN;
+	pr_error("the capture covers the first %.3f s of %.3f s",
+		 (double)(st.covered_ns - run->begin_ns) / 1e9, (double)(end - run->begin_ns) / 1e9);
+	return st.covered_ns;
+}
+
+int run__finish(struct run *run, int *capture)
+{
+	uint64_t end, t0;
+	int err;
+
+	sample_memory(run, clock__mono_ns());
+	if (run->opts.kernel_memory)
+		probe_set__flush_kmem(run->targets.ps);
+	end = clock__mono_ns();
+	probe_set__deactivate(run->targets.ps);
+	recorder__window_ends(run->targets.rec, end);
+	end_agents(run);
+	t0 = clock__mono_ns();
+	probe_set__detach(run->targets.ps);
+	t0 = clock__mono_ns() - t0;
+	drain(run); /* programs that were on their way when the window closed */
+	end = cut_window(run, end);
+	recorder__clock(run->targets.rec);
+	recorder__window(run->targets.rec, false, end, run->stop_reason);
+	write_counters(run, t0);
+	*capture = recorder__dup_capture(run->targets.rec);
+	err = recorder__close(run->targets.rec);
+	run->targets.rec = NULL;
+	mem_limit__set(0); /* what is made of the capture has limits of its own */
+	return err;
 }
 
 uint32_t run__traced(const struct run *run)

@@ -18,11 +18,11 @@
 #define LOOK_EVERY_NS 20000000ULL /* one look is a file of /proc that costs some 30 us */
 #define LOOKS_SHARED 16 /* so many processes are polled in that time; with more of them, later */
 
-static bool is_wanted(enum cuda_purpose p, const struct target *t, const struct target_ctx *ctx)
+static bool is_purpose_active(enum cuda_purpose p, const struct target *t, const struct targets *ts)
 {
 	if (p == CUDA_MEMORY)
-		return ctx->opts->memory;
-	return ctx->opts->gpu && !target_agent__has_gpu(t->agent);
+		return ts->opts->memory;
+	return ts->opts->gpu && !target_agent__has_gpu(t->agent);
 }
 
 static bool concerns(enum cuda_purpose p, const struct plan_func *pf)
@@ -46,19 +46,18 @@ static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *
 	return false;
 }
 
-static int add_lib(struct targets *ts, struct target_cuda *tc, const struct target_ctx *ctx,
-		   const struct torch_cuda_lib *c)
+static int add_lib(struct targets *ts, struct target_cuda *tc, const struct torch_cuda_lib *c)
 {
 	struct torch_lib libs[TORCH_LIB_ROLES];
 	struct shared_plan *sp;
 	struct cuda_lib *cl;
 
 	torch_cuda_lib__alone(c, libs);
-	sp = targets__plan(ts, libs, ctx->opts->no_cache);
+	sp = targets__plan(ts, libs, ts->opts->no_cache);
 	if (!sp)
 		return -ENOEXEC;
 	if (!sp->recorded.site_base)
-		recorder__plan(ctx->rec, sp->plan, libs, &sp->recorded);
+		recorder__plan(ts->rec, sp->plan, libs, &sp->recorded);
 	if (vec_reserve((void **)&tc->libs, &tc->cap, tc->cnt + 1ULL, sizeof(*tc->libs)))
 		return -ENOMEM;
 	cl = &tc->libs[tc->cnt];
@@ -69,8 +68,7 @@ static int add_lib(struct targets *ts, struct target_cuda *tc, const struct targ
 	return 0;
 }
 
-static void add_libs(struct targets *ts, struct target_cuda *tc, const struct target_ctx *ctx,
-		     const struct torch_proc *tp)
+static void add_libs(struct targets *ts, struct target_cuda *tc, const struct torch_proc *tp)
 {
 	uint32_t i;
 
@@ -82,7 +80,7 @@ static void add_libs(struct targets *ts, struct target_cuda *tc, const struct ta
 			tc->over = true;
 			return;
 		}
-		if (!add_lib(ts, tc, ctx, &tp->cuda[i]))
+		if (!add_lib(ts, tc, &tp->cuda[i]))
 			pr_debug("pid %d: %s", tp->pid, tp->cuda[i].lib.path);
 	}
 }
@@ -100,8 +98,8 @@ void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_
 
 /* ---- their probes ---- */
 
-static int fill_lib(enum cuda_purpose p, const struct cuda_lib *cl, const struct shared_plan *sp,
-		    struct probe_lib *lib)
+static int fill_cuda_lib(enum cuda_purpose p, const struct cuda_lib *cl,
+			 const struct shared_plan *sp, struct probe_lib *lib)
 {
 	const struct torch_plan *plan = sp->plan;
 	uint32_t i;
@@ -112,18 +110,14 @@ static int fill_lib(enum cuda_purpose p, const struct cuda_lib *cl, const struct
 	for (i = 0; lib->sites && i < plan->site_cnt; i++) {
 		const struct plan_site *s = &plan->sites[i];
 		const struct plan_func *pf = &plan->funcs[s->func];
+		struct probe_site *site;
 
 		if (!concerns(p, pf))
 			continue;
-		lib->sites[lib->cnt] = (struct probe_site){
-			/* PTB_API_ARGS(), PTB_CUDA_ARGS() */
-			.id = sp->recorded.site_base + i,
-			.offset = s->offset,
-			.prog = s->prog,
-			.args = s->args | (pf->reason != PTB_REFUSE_NONE ? PTB_API_NO_EXIT : 0),
-			.insn_len = s->len,
-		};
-		memcpy(lib->sites[lib->cnt++].insn, s->bytes, s->len);
+		site = &lib->sites[lib->cnt++];
+		*site = targets__site(sp, i);
+		/* PTB_API_ARGS(), PTB_CUDA_ARGS() */
+		site->args = s->args | (pf->reason != PTB_REFUSE_NONE ? PTB_API_NO_EXIT : 0);
 	}
 	return lib->sites ? 0 : -ENOMEM;
 }
@@ -139,25 +133,24 @@ static void fill_cfg(const struct target *t, struct ptb_proc_cfg *cfg)
 }
 
 static int attach_lib(struct targets *ts, enum cuda_purpose p, struct target *t,
-		      const struct target_ctx *ctx, const struct cuda_lib *cl)
+		      const struct cuda_lib *cl)
 {
 	struct cuda_probes *cp = &t->cuda.probes[p];
 	struct shared_plan *sp = &ts->plans[cl->plan];
 	struct probe_lib lib = { 0 };
 	struct ptb_proc_cfg cfg;
-	int n = fill_lib(p, cl, sp, &lib);
+	int n = fill_cuda_lib(p, cl, sp, &lib);
 
 	fill_cfg(t, &cfg);
 	if (!n && lib.cnt) {
-		n = cp->on ? probe_set__add_libs(ctx->ps, cp->idx, &lib, 1) :
-			     probe_set__add_process(ctx->ps, &cfg, &lib, 1, &cp->idx);
+		n = cp->on ? probe_set__add_libs(ts->ps, cp->idx, &lib, 1) :
+			     probe_set__add_process(ts->ps, &cfg, &lib, 1, &cp->idx);
 		cp->on |= n >= 0;
 	}
 	if (n >= 0) {
 		ts->probes += (uint64_t)n;
-		targets__record_refusals(ts, ctx, sp,
-					 p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
-		targets__report_refusals(ts, ctx, sp, &lib, 1);
+		targets__record_refusals(ts, sp, p == CUDA_MEMORY ? REFUSALS_MEMORY : REFUSALS_CUDA_CALLS);
+		targets__report_refusals(ts, sp, &lib, 1);
 	} else if (n != -ESRCH && n != -ESTALE) {
 		pr_warn("pid %d: no probes on '%s': %s", t->pid, cl->lib.path, errstr(n));
 	}
@@ -173,7 +166,7 @@ static void remove_probes(struct cuda_probes *cp, struct probe_set *ps)
 }
 
 /* Brings the probes to what is wanted now. True: something was attached. */
-static bool settle(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+static bool settle(struct targets *ts, struct target *t)
 {
 	uint64_t t0 = clock__mono_ns();
 	struct ptb_proc_cfg cfg;
@@ -183,32 +176,31 @@ static bool settle(struct targets *ts, struct target *t, const struct target_ctx
 	for (i = 0; i < CUDA_PURPOSES; i++) {
 		struct cuda_probes *cp = &t->cuda.probes[i];
 
-		if (!is_wanted(i, t, ctx)) {
-			remove_probes(cp, ctx->ps);
+		if (!is_purpose_active(i, t, ts)) {
+			remove_probes(cp, ts->ps);
 			continue;
 		}
 		if (cp->done == t->cuda.cnt)
 			continue;
 		fill_cfg(t, &cfg);
 		if (cp->on) /* another libcudart, perhaps */
-			probe_set__update_process(ctx->ps, cp->idx, &cfg);
+			probe_set__update_process(ts->ps, cp->idx, &cfg);
 		for (; cp->done < t->cuda.cnt; cp->done++)
-			more |= attach_lib(ts, i, t, ctx, &t->cuda.libs[cp->done]) > 0;
+			more |= attach_lib(ts, i, t, &t->cuda.libs[cp->done]) > 0;
 	}
 	t->cuda.called |= t->cuda.probes[CUDA_CALLS].on;
-	if (!ctx->active)
+	if (!ts->active)
 		ts->attach_ns += clock__mono_ns() - t0;
 	return more;
 }
 
-void target_cuda__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx,
-			 const struct torch_proc *tp)
+void target_cuda__attach(struct targets *ts, struct target *t, const struct torch_proc *tp)
 {
-	if (!ctx->opts->gpu && !ctx->opts->memory)
+	if (!ts->opts->gpu && !ts->opts->memory)
 		return;
 	t->cuda.looked_ns = clock__mono_ns(); /* with no digest: what was loaded since tp was made is found next time */
-	add_libs(ts, &t->cuda, ctx, tp);
-	settle(ts, t, ctx);
+	add_libs(ts, &t->cuda, tp);
+	settle(ts, t);
 }
 
 /* ---- later ---- */
@@ -240,22 +232,22 @@ static void say_refused(struct target *t)
 		t->pid, agent__why_text(t->agent->gpu_why));
 }
 
-void target_cuda__follow(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+void target_cuda__follow(struct targets *ts, struct target *t)
 {
 	uint64_t now = clock__mono_ns(), last = t->cuda.looked_ns;
 	uint64_t pace = LOOK_EVERY_NS * (1 + ts->cnt / LOOKS_SHARED);
 	struct torch_proc *tp = NULL;
 
-	if ((!ctx->opts->gpu && !ctx->opts->memory) || now - last < pace)
+	if ((!ts->opts->gpu && !ts->opts->memory) || now - last < pace)
 		return;
 	t->cuda.looked_ns = now;
 	if (has_news(&t->cuda, t->pid) && !torch_proc__open_cuda(t->pid, &tp)) {
-		add_libs(ts, &t->cuda, ctx, tp);
+		add_libs(ts, &t->cuda, tp);
 		torch_proc__free(tp);
 	}
-	if (is_wanted(CUDA_CALLS, t, ctx))
+	if (is_purpose_active(CUDA_CALLS, t, ts))
 		say_refused(t);
-	if (settle(ts, t, ctx) && ctx->active)
+	if (settle(ts, t) && ts->active)
 		ts->cuda_late_ns += clock__mono_ns() - last;
 }
 

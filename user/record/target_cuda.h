@@ -13,7 +13,6 @@
 
 struct probe_set;
 struct target;
-struct target_ctx;
 struct targets;
 
 struct cuda_lib {
@@ -45,10 +44,9 @@ struct target_cuda {
 /* Before torch is planned for: makes the plans of the libraries that are mapped, so that they are in the cache. */
 void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache);
 /* The libraries that tp has. What cannot be probed is said and left out. */
-void target_cuda__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx,
-			 const struct torch_proc *tp);
+void target_cuda__attach(struct targets *ts, struct target *t, const struct torch_proc *tp);
 /* Looks, at a bounded pace, for libraries that were loaded later, and whether the agent still does its part. */
-void target_cuda__follow(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+void target_cuda__follow(struct targets *ts, struct target *t);
 /* The program is no more: its probes go. */
 void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps);
 void target_cuda__free(struct target_cuda *tc);

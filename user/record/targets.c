@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The processes of one recording; see targets.h. */
+/*
+ * The processes of one recording; see targets.h.
+ *
+ * Longer than 600 lines because a target's plan, probes and agent are decided together, each by what the others can do.
+ */
 #define LOG_DOMAIN "targets"
 #include "record/targets.h"
 
@@ -11,11 +15,11 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/jsonw.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "record/recorder_agent.h"
-#include "record/target_verify.h"
 #include "target/pid_hold.h"
 
 #define FACTS_EVERY_NS 500000000ULL /* how often a young process's dispatcher is polled */
@@ -46,6 +50,12 @@ struct target *targets__find(struct targets *ts, pid_t pid)
 	return NULL;
 }
 
+/* Is there something to report of its agent, or why it has none? */
+static bool has_agent_news(const struct target *t)
+{
+	return t->agent || t->agent_why[0];
+}
+
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns)
 {
 	struct target *t = NULL;
@@ -56,8 +66,7 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 
 		if (old->state != TARGET_GONE)
 			alive++;
-		else if (old->pidfd < 0 &&
-			 ((!old->agent && !old->agent_why[0]) || ts->cnt >= LIMIT_PROCESSES))
+		else if (old->pidfd < 0 && (!has_agent_news(old) || ts->cnt >= LIMIT_PROCESSES))
 			t = old; /* nothing is left to be said of it, or there is no room for that */
 	}
 	if (alive >= LIMIT_PROCESSES) {
@@ -162,15 +171,14 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
  * The argument programs of a plan, once a session, and whether this process's layout is good enough for
  * them. 0 or negative errno (said).
  */
-static int load_args(struct targets *ts, const struct target *t, const struct target_ctx *ctx,
-		     struct shared_plan *sp)
+static int load_args(struct targets *ts, const struct target *t, struct shared_plan *sp)
 {
 	const struct torch_plan *plan = sp->plan;
 	uint32_t i;
 
-	if (ctx->opts->args == PROBE_ARGS_NONE)
+	if (ts->opts->args == PROBE_ARGS_NONE)
 		return 0;
-	if (ctx->kernel_args == PROBE_ARGS_NONE) {
+	if (ts->kernel_args == PROBE_ARGS_NONE) {
 		if (!target_agent__has_ops(t->agent)) {
 			pr_warn("pid %d: its operators are traced without shapes: it has no agent",
 				t->pid);
@@ -187,10 +195,10 @@ static int load_args(struct targets *ts, const struct target *t, const struct ta
 		return 0;
 	for (i = 0; i < plan->func_cnt; i++)
 		ts->unplaced += plan->funcs[i].unplaced;
-	return probe_set__add_arg_progs(ctx->ps, plan->progs, plan->prog_cnt, &sp->args_base);
+	return probe_set__add_arg_progs(ts->ps, plan->progs, plan->prog_cnt, &sp->args_base);
 }
 
-static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, enum probe_args args)
+struct probe_site targets__site(const struct shared_plan *sp, uint32_t i)
 {
 	const struct plan_site *s = &sp->plan->sites[i];
 	struct probe_site p = { .id = sp->recorded.site_base + i,
@@ -199,6 +207,15 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 				.insn_len = s->len };
 
 	memcpy(p.insn, s->bytes, s->len);
+	return p;
+}
+
+/* A site of torch's, with its argument program. */
+static struct probe_site site_with_args(const struct shared_plan *sp, uint32_t i, enum probe_args args)
+{
+	const struct plan_site *s = &sp->plan->sites[i];
+	struct probe_site p = targets__site(sp, i);
+
 	if (args == PROBE_ARGS_NONE || !sp->plan->layout.tensor.shapes_on)
 		return p;
 	if (s->args && sp->args_base)
@@ -211,20 +228,20 @@ static struct probe_site probe_site(const struct shared_plan *sp, uint32_t i, en
 }
 
 /* Is the function's probe needed, when the process's agent does its part? */
-static bool is_wanted(const struct plan_func *pf, const struct target *t, const struct target_ctx *ctx)
+static bool needs_probe(const struct plan_func *pf, const struct target *t, const struct targets *ts)
 {
 	if (plan_func__is_memory(pf))
 		return true;
-	if (!ctx->opts->ops)
+	if (!ts->opts->ops)
 		return false;
 	if (plan_func__is_tensor(pf)) /* of an agent's tensors, too */
-		return ctx->opts->args == PROBE_ARGS_FULL && !t->no_args;
+		return ts->opts->args == PROBE_ARGS_FULL && !t->no_args;
 	return pf->kind == PTB_FUNC_REGISTRY || !target_agent__has_ops(t->agent);
 }
 
-/* The sites of one library, as probe_set wants them. */
-static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
-		    const struct target *t, const struct target_ctx *ctx, struct probe_lib *lib)
+/* The sites of one library that are to be probed. */
+static int fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
+			  const struct target *t, const struct targets *ts, struct probe_lib *lib)
 {
 	uint32_t i;
 
@@ -235,24 +252,24 @@ static int fill_lib(const struct torch_proc *tp, const struct shared_plan *sp, u
 		return -ENOMEM;
 	for (i = 0; i < sp->plan->site_cnt; i++) {
 		const struct plan_site *s = &sp->plan->sites[i];
-		struct probe_site p = probe_site(sp, i, ctx->kernel_args);
+		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
 
 		if (s->lib == role && (s->prog != PTB_PROG_OP_LATE || p.args) &&
-		    is_wanted(&sp->plan->funcs[s->func], t, ctx))
+		    needs_probe(&sp->plan->funcs[s->func], t, ts))
 			lib->sites[lib->cnt++] = p;
 	}
 	return 0;
 }
 
-void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx,
-			      const struct shared_plan *sp, const struct probe_lib *libs, uint32_t lib_cnt)
+void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
+			      const struct probe_lib *libs, uint32_t lib_cnt)
 {
 	uint32_t l, i, n = 0;
 
 	for (l = 0; l < lib_cnt; l++)
 		for (i = 0; i < libs[l].cnt; i++)
 			if (libs[l].sites[i].refused) {
-				recorder__refused_site(ctx->rec, sp->plan, &sp->recorded,
+				recorder__refused_site(ts->rec, sp->plan, &sp->recorded,
 						       libs[l].sites[i].id);
 				n++;
 			}
@@ -262,45 +279,45 @@ void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx,
 }
 
 /* What the programs must know of the process, and whether some are not in the dispatcher's table yet. */
-static void fill_facts(struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
+static void fill_facts(struct target *t, const struct targets *ts, const struct torch_proc *tp,
 		       const struct shared_plan *sp, struct ptb_proc_cfg *cfg)
 {
 	const struct plan_layout *l = &sp->plan->layout;
 
 	proc_cfg__fill(tp, sp->plan, cfg);
 	cfg->tgid = (uint32_t)t->pid;
-	if (!ctx->opts->memory)
+	if (!ts->opts->memory)
 		cfg->tensor.parameter_type = 0; /* only a memory timeline asks, and it costs a read */
 	if (t->no_args)
 		cfg->tensor.shapes_on = 0;
 	t->facts_missing = (l->scope_from_boxed && !cfg->scope_enter_opdef) ||
-			   (ctx->kernel_args != PROBE_ARGS_NONE && !cfg->tensor.argument_size) ||
-			   (ctx->kernel_args == PROBE_ARGS_FULL && ctx->opts->memory &&
+			   (ts->kernel_args != PROBE_ARGS_NONE && !cfg->tensor.argument_size) ||
+			   (ts->kernel_args == PROBE_ARGS_FULL && ts->opts->memory &&
 			    l->parameter_class && !cfg->tensor.parameter_type);
 	t->next_facts_ns = clock__mono_ns() + FACTS_EVERY_NS;
 }
 
-static int attach_probes(struct targets *ts, struct target *t, const struct target_ctx *ctx,
-			 const struct torch_proc *tp, struct shared_plan *sp)
+static int attach_probes(struct targets *ts, struct target *t, const struct torch_proc *tp,
+			 struct shared_plan *sp)
 {
 	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
 	uint64_t t0 = clock__mono_ns();
-	int n = 0, i, err = load_args(ts, t, ctx, sp);
+	int n = 0, i, err = load_args(ts, t, sp);
 
 	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (tp->libs[i].present)
-			err = fill_lib(tp, sp, (uint8_t)i, t, ctx, &libs[i]);
+			err = fill_torch_lib(tp, sp, (uint8_t)i, t, ts, &libs[i]);
 	if (!err) {
-		fill_facts(t, ctx, tp, sp, &cfg);
-		n = probe_set__add_process(ctx->ps, &cfg, libs, TORCH_LIB_ROLES, &t->proc_idx);
+		fill_facts(t, ts, tp, sp, &cfg);
+		n = probe_set__add_process(ts->ps, &cfg, libs, TORCH_LIB_ROLES, &t->proc_idx);
 		err = n < 0 ? n : 0;
 	}
 	if (!err) {
 		ts->probes += (uint64_t)n;
-		if (!ctx->active)
+		if (!ts->active)
 			ts->attach_ns += clock__mono_ns() - t0;
-		targets__report_refusals(ts, ctx, sp, libs, TORCH_LIB_ROLES);
+		targets__report_refusals(ts, sp, libs, TORCH_LIB_ROLES);
 	} else if (err != -ESRCH && err != -ESTALE && err != -ECANCELED) {
 		pr_error("cannot attach to pid %d: %s", t->pid, errstr(err));
 	}
@@ -314,8 +331,7 @@ static bool is_op(const struct plan_func *pf)
 	return !plan_func__is_memory(pf) && !plan_func__is_tensor(pf);
 }
 
-void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx,
-			      struct shared_plan *sp, enum refusals kind)
+void targets__record_refusals(struct targets *ts, struct shared_plan *sp, enum refusals kind)
 {
 	static bool (*const concerns[REFUSALS_CNT])(const struct plan_func *pf) = {
 		[REFUSALS_OPS] = is_op,
@@ -327,30 +343,28 @@ void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx,
 	if (sp->refusals_recorded[kind])
 		return;
 	sp->refusals_recorded[kind] = true;
-	ts->refused += recorder__refusals(ctx->rec, sp->plan, &sp->recorded, concerns[kind]);
+	ts->refused += recorder__refusals(ts->rec, sp->plan, &sp->recorded, concerns[kind]);
 }
 
-static void record_refusals(struct targets *ts, const struct target *t,
-			    const struct target_ctx *ctx, struct shared_plan *sp)
+static void record_refusals(struct targets *ts, const struct target *t, struct shared_plan *sp)
 {
-	if (ctx->opts->ops && !target_agent__has_ops(t->agent))
-		targets__record_refusals(ts, ctx, sp, REFUSALS_OPS);
-	if (ctx->opts->args == PROBE_ARGS_FULL && ctx->opts->ops)
-		targets__record_refusals(ts, ctx, sp, REFUSALS_TENSORS);
-	if (ctx->opts->memory)
-		targets__record_refusals(ts, ctx, sp, REFUSALS_MEMORY);
+	if (ts->opts->ops && !target_agent__has_ops(t->agent))
+		targets__record_refusals(ts, sp, REFUSALS_OPS);
+	if (ts->opts->args == PROBE_ARGS_FULL && ts->opts->ops)
+		targets__record_refusals(ts, sp, REFUSALS_TENSORS);
+	if (ts->opts->memory)
+		targets__record_refusals(ts, sp, REFUSALS_MEMORY);
 }
 
-static void put_process(const struct target *t, const struct target_ctx *ctx,
-			const struct torch_proc *tp, const struct torch_plan *plan, uint64_t now,
-			uint64_t gap)
+static void record_process(const struct targets *ts, const struct target *t, const struct torch_proc *tp,
+			   const struct torch_plan *plan, uint64_t now, uint64_t gap)
 {
 	struct recorder_process rp = { .parent = t->parent,
 				       .by_agent = target_agent__has_ops(t->agent),
 				       .start_ns = now,
 				       .gap_ns = gap };
 
-	recorder__process(ctx->rec, tp, plan, &rp);
+	recorder__process(ts->rec, tp, plan, &rp);
 }
 
 /* ---- agents ---- */
@@ -363,10 +377,10 @@ static void say_agent(struct target *t, const char *why)
 		pr_warn("pid %d: kernel probes, not its agent, record operators: %s", t->pid, why);
 }
 
-static void drop_agent(struct target *t, struct probe_set *ps)
+static void drop_agent(struct targets *ts, struct target *t)
 {
 	if (t->agent && t->agent->proc_idx != UINT32_MAX)
-		probe_set__remove_process(ps, t->agent->proc_idx);
+		probe_set__remove_process(ts->ps, t->agent->proc_idx);
 	target_agent__free(t->agent);
 	t->agent = NULL;
 }
@@ -375,41 +389,40 @@ static void drop_agent(struct target *t, struct probe_set *ps)
  * Asks the process's agent, if it has one, and waits for its answer where nothing is missed meanwhile. What it
  * does not do is probed.
  */
-static void ask_agent(struct target *t, const struct target_ctx *ctx, const struct torch_proc *tp,
+static void ask_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
 		      const struct shared_plan *sp)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
 
 	target_agent__free(t->agent); /* of the program that it was before an exec */
-	t->agent = target_agent__find(t->pid, ctx->opts, t->agent_why, sizeof(t->agent_why));
+	t->agent = target_agent__find(t->pid, ts->opts, t->agent_why, sizeof(t->agent_why));
 	if (!t->agent) {
 		if (t->agent_why[0])
 			say_agent(t, t->agent_why);
 		return;
 	}
-	if (target_agent__ask(t->agent, t->pid, ctx->opts, tp, sp->plan, ctx->ps, ctx->rec)) {
+	if (target_agent__ask(t->agent, t->pid, ts->opts, tp, sp->plan, ts->ps, ts->rec)) {
 		say_agent(t, t->agent->why);
-		drop_agent(t, ctx->ps);
+		drop_agent(ts, t);
 		return;
 	}
 	if (t->agent->late) {
-		if (!ctx->opts->ops)
+		if (!ts->opts->ops)
 			t->agent_why[0] = '\0';
 		else
 			say_agent(t, t->agent_why);
 		return;
 	}
-	t->agent->patient = ctx->active || ctx->stopped;
+	t->agent->patient = ts->active || ts->stopped;
 	while (!t->agent->patient && !cancel__pending() &&
 	       target_agent__look(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
-	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && ctx->opts->ops)
+	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && ts->opts->ops)
 		say_agent(t, t->agent->why);
 }
 
 /* It was expected to record the operators since then and does not: probes do, from now on. */
-static void replace_agent(struct targets *ts, struct target *t, const struct target_ctx *ctx,
-			  uint64_t since)
+static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 {
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp;
@@ -419,18 +432,18 @@ static void replace_agent(struct targets *ts, struct target *t, const struct tar
 	say_agent(t, t->agent->why);
 	if (torch_proc__open_any(t->pid, &tp, &why))
 		return; /* it ended */
-	sp = targets__plan(ts, tp->libs, ctx->opts->no_cache);
-	probe_set__remove_process(ctx->ps, idx);
+	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
+	probe_set__remove_process(ts->ps, idx);
 	if (sp)
-		record_refusals(ts, t, ctx, sp);
-	if (sp && !attach_probes(ts, t, ctx, tp, sp)) {
-		ts->uncovered_ns += ctx->active ? clock__mono_ns() - since : 0;
-		put_process(t, ctx, tp, sp->plan, clock__mono_ns(), 0);
+		record_refusals(ts, t, sp);
+	if (sp && !attach_probes(ts, t, tp, sp)) {
+		ts->uncovered_ns += ts->active ? clock__mono_ns() - since : 0;
+		record_process(ts, t, tp, sp->plan, clock__mono_ns(), 0);
 	}
 	torch_proc__free(tp);
 }
 
-void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
+void targets__settle_agents(struct targets *ts)
 {
 	uint32_t i;
 
@@ -440,11 +453,11 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 		if (t->state != TARGET_TRACED || !t->agent)
 			continue;
 		target_agent__note_gpu(t->agent, t->pid);
-		if (!ctx->opts->ops || t->agent->late)
+		if (!ts->opts->ops || t->agent->late)
 			continue;
-		if (target_agent__gave_up(t->agent, ctx->rec, t->pid)) {
+		if (target_agent__gave_up(t->agent, ts->rec, t->pid)) {
 			ts->agents_gave_up++;
-			replace_agent(ts, t, ctx, clock__mono_ns());
+			replace_agent(ts, t, clock__mono_ns());
 		}
 		if (t->agent->no_values && !t->no_args) {
 			t->no_args = true;
@@ -453,50 +466,78 @@ void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx)
 		if (t->agent->answer != AGENT_PENDING)
 			continue;
 		if (target_agent__look(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops)
-			replace_agent(ts, t, ctx, t->agent->asked_ns);
+			replace_agent(ts, t, t->agent->asked_ns);
 	}
 }
 
-void targets__follow_cuda(struct targets *ts, const struct target_ctx *ctx)
+void targets__follow_cuda(struct targets *ts)
 {
 	uint32_t i;
 
 	for (i = 0; i < ts->cnt; i++)
 		if (ts->items[i].state == TARGET_TRACED)
-			target_cuda__follow(ts, &ts->items[i], ctx);
+			target_cuda__follow(ts, &ts->items[i]);
 }
 
-void targets__dismiss_agents(struct targets *ts, struct probe_set *ps)
+void targets__dismiss_agents(struct targets *ts)
 {
 	uint32_t i;
 
 	for (i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED) {
 			target_agent__look(ts->items[i].agent, ts->items[i].pid); /* how it is at the end */
-			target_agent__dismiss(ts->items[i].agent, ps);
+			target_agent__dismiss(ts->items[i].agent, ts->ps);
 		}
 }
 
-bool targets__agents_quiet(const struct targets *ts, const struct recorder *rec)
+bool targets__agents_quiet(const struct targets *ts)
 {
 	uint32_t i;
 
 	for (i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED &&
 		    !(target_agent__is_quiet(ts->items[i].agent, ts->items[i].pid) &&
-		      recorder__agent_idle(rec, ts->items[i].pid)))
+		      recorder__agent_idle(ts->rec, ts->items[i].pid)))
 			return false;
 	return true;
 }
 
 /* Without PyTorch: is there an agent that listens, or a CUDA library to be probed? One that sleeps is in any program, a
  * shell perhaps that will be another one. */
-static bool has_gpu_source(const struct torch_proc *tp, const struct target_ctx *ctx)
+static bool has_gpu_source(const struct torch_proc *tp, const struct targets *ts)
 {
-	return tp->cuda_cnt || (ctx->opts->agent == AGENT_AUTO && target_agent__is_awake(tp->pid));
+	return tp->cuda_cnt || (ts->opts->agent == AGENT_AUTO && target_agent__is_awake(tp->pid));
 }
 
-int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+/*
+ * Is every site of the plan in the process's libraries and in its memory? Before anything of the plan is used for
+ * the process: names, offsets in its memory, the agent's configuration. 0; -ESTALE (logged); another negative errno.
+ */
+static int verify_plan(const struct torch_proc *tp, const struct shared_plan *sp)
+{
+	const struct torch_plan *plan = sp->plan;
+	struct probe_lib lib = { .sites = calloc(plan->site_cnt + 1ULL, sizeof(*lib.sites)) };
+	int err = lib.sites ? 0 : -ENOMEM;
+	uint32_t role, i;
+
+	if (err)
+		pr_error("cannot compare the code of pid %d with its plan: %s", (int)tp->pid,
+			 errstr(err));
+	for (role = 0; role < TORCH_LIB_ROLES && !err; role++) {
+		if (!tp->libs[role].present)
+			continue;
+		lib.name = tp->libs[role].path;
+		lib.access_path = tp->libs[role].access_path;
+		for (i = lib.cnt = 0; i < plan->site_cnt; i++)
+			if (plan->sites[i].lib == role)
+				lib.sites[lib.cnt++] = targets__site(sp, i);
+		err = probe_set__verify(tp->pid, &lib, 1);
+	}
+	free(lib.sites);
+	return err;
+}
+
+int targets__attach(struct targets *ts, struct target *t)
 {
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp;
@@ -509,8 +550,8 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 			targets__say_why(t->pid, TORCH_PROC_NO_SUCH_PID, -ESRCH);
 		return -ESRCH;
 	}
-	err = !ctx->opts->ops ? torch_proc__open_any(t->pid, &tp, &why) :
-				torch_proc__open(t->pid, &tp, &why);
+	err = !ts->opts->ops ? torch_proc__open_any(t->pid, &tp, &why) :
+			       torch_proc__open(t->pid, &tp, &why);
 	if (err) {
 		if (why == TORCH_PROC_NO_TORCH)
 			return -EAGAIN;
@@ -518,46 +559,46 @@ int targets__attach(struct targets *ts, struct target *t, const struct target_ct
 			targets__say_why(t->pid, why, err);
 		return err;
 	}
-	if (torch_proc__has_torch(tp) ? !torch_proc__ready(tp) : !has_gpu_source(tp, ctx)) {
+	if (torch_proc__has_torch(tp) ? !torch_proc__ready(tp) : !has_gpu_source(tp, ts)) {
 		torch_proc__free(tp);
 		return -EAGAIN;
 	}
-	sp = targets__plan(ts, tp->libs, ctx->opts->no_cache);
-	err = sp ? target_verify(tp, sp->plan) : -ENOEXEC;
+	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
+	err = sp ? verify_plan(tp, sp) : -ENOEXEC;
 	if (err) {
 		torch_proc__free(tp);
 		return err;
 	}
 	if (!sp->recorded.site_base)
-		recorder__plan(ctx->rec, sp->plan, tp->libs, &sp->recorded);
+		recorder__plan(ts->rec, sp->plan, tp->libs, &sp->recorded);
 	/* before its probes, which cost the process something even outside the window; a young process
 	 * must be probed first */
-	if (!ctx->active)
-		recorder__learn(ctx->rec, tp, sp->plan);
-	ask_agent(t, ctx, tp, sp);
-	record_refusals(ts, t, ctx, sp);
-	err = attach_probes(ts, t, ctx, tp, sp);
+	if (!ts->active)
+		recorder__learn(ts->rec, tp, sp->plan);
+	ask_agent(ts, t, tp, sp);
+	record_refusals(ts, t, sp);
+	err = attach_probes(ts, t, tp, sp);
 	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */
-		probe_set__remove_process(ctx->ps, t->proc_idx);
-		drop_agent(t, ctx->ps);
+		probe_set__remove_process(ts->ps, t->proc_idx);
+		drop_agent(ts, t);
 		err = -ESRCH;
 	}
 	if (!err) {
 		now = clock__mono_ns();
-		if (t->born_ns && ctx->active)
+		if (t->born_ns && ts->active)
 			gap = now - t->born_ns;
 		ts->uncovered_ns += gap;
 		t->state = TARGET_TRACED;
-		if (ctx->active)
-			recorder__learn(ctx->rec, tp, sp->plan);
-		put_process(t, ctx, tp, sp->plan, now, gap);
-		target_cuda__attach(ts, t, ctx, tp); /* last: it may move the plans */
+		if (ts->active)
+			recorder__learn(ts->rec, tp, sp->plan);
+		record_process(ts, t, tp, sp->plan, now, gap);
+		target_cuda__attach(ts, t, tp); /* last: it may move the plans */
 	}
 	torch_proc__free(tp);
 	return err;
 }
 
-void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx)
+static void renew_facts_of(struct targets *ts, struct target *t)
 {
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
 	struct torch_proc *tp = NULL;
@@ -569,23 +610,79 @@ void targets__renew_facts(struct targets *ts, struct target *t, const struct tar
 	t->facts_missing = false;
 	if (torch_proc__open(t->pid, &tp, &why))
 		return; /* it ended */
-	sp = targets__plan(ts, tp->libs, ctx->opts->no_cache);
+	sp = targets__plan(ts, tp->libs, ts->opts->no_cache);
 	if (sp) {
-		fill_facts(t, ctx, tp, sp, &cfg);
+		fill_facts(t, ts, tp, sp, &cfg);
 		if (!t->facts_missing) {
-			probe_set__update_process(ctx->ps, t->proc_idx, &cfg);
-			recorder__schema_layout(ctx->rec, tp, sp->plan);
+			probe_set__update_process(ts->ps, t->proc_idx, &cfg);
+			recorder__schema_layout(ts->rec, tp, sp->plan);
 		}
 	}
 	torch_proc__free(tp);
 }
 
-void targets__sample_memory(const struct targets *ts, struct recorder *rec)
+void targets__renew_facts(struct targets *ts)
+{
+	for (uint32_t i = 0; i < ts->cnt; i++)
+		renew_facts_of(ts, &ts->items[i]);
+}
+
+void targets__sample_memory(const struct targets *ts)
 {
 	struct proc_memory mem;
 	uint32_t i;
 
 	for (i = 0; i < ts->cnt; i++)
 		if (ts->items[i].state == TARGET_TRACED && !proc_memory__read(ts->items[i].pid, &mem))
-			recorder__rss(rec, (uint32_t)ts->items[i].pid, &mem);
+			recorder__rss(ts->rec, (uint32_t)ts->items[i].pid, &mem);
+}
+
+/* ---- what the capture says of each target's sources ---- */
+
+static void agent_json(struct jsonw *w, const struct target *t)
+{
+	const struct target_agent *ta = t->agent;
+
+	jsonw__begin_obj(w);
+	JSONW_I64(w, "pid", t->pid);
+	JSONW_STR(w, "source", ta && ta->ops ? "agent" : "probes");
+	JSONW_STR(w, "why", t->agent_why);
+	JSONW_BOOL(w, "gpu", ta && ta->gpu);
+	JSONW_BOOL(w, "host_calls", t->cuda.called);
+	JSONW_STR(w, "gpu_why", ta ? agent__why_text(ta->gpu_why) : "");
+	JSONW_BOOL(w, "injected", ta && ta->injected);
+	JSONW_U64(w, "cupti_version", ta ? ta->cupti_version : 0);
+	jsonw__end_obj(w);
+}
+
+uint64_t targets__gpu_refused(const struct targets *ts)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < ts->cnt; i++)
+		n += ts->items[i].agent && target_agent__gpu_refused(ts->items[i].agent);
+	return n;
+}
+
+static void agents_json(struct jsonw *w, const void *arg)
+{
+	const struct targets *ts = arg;
+	uint32_t i;
+
+	jsonw__begin_arr(w);
+	for (i = 0; i < ts->cnt; i++)
+		if (has_agent_news(&ts->items[i]))
+			agent_json(w, &ts->items[i]);
+	jsonw__end_arr(w);
+}
+
+void targets__agents_meta(const struct targets *ts)
+{
+	uint32_t i = 0;
+
+	while (i < ts->cnt && !has_agent_news(&ts->items[i]))
+		i++;
+	if (i < ts->cnt)
+		recorder__meta_json(ts->rec, "agent", agents_json, ts);
 }

@@ -53,7 +53,13 @@ struct shared_plan { /* of torch's libraries, or of one of CUDA's */
 	uint32_t args_base; /* of its argument programs, 0: not loaded */
 };
 
-struct targets {
+struct targets { /* zeroed: plans can be made, nothing is attached */
+	struct probe_set *ps;
+	struct recorder *rec;
+	const struct record_opts *opts;
+	enum probe_args kernel_args; /* what kernel probes can read here: opts->args, or nothing */
+	bool active;                 /* the window is open */
+	bool stopped; /* the processes are stopped: their agents can answer only later */
 	struct target *items;
 	uint32_t cnt, cap;
 	struct shared_plan *plans;
@@ -78,42 +84,34 @@ void targets__say_why(pid_t pid, enum torch_proc_why why, int err);
 /* The plan of libraries, an array by role: an earlier one that fits, or a new one. NULL after an error (logged). */
 struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *libs, bool no_cache);
 
-/* Probes and facts of one process. active: the window is open already. 0, -EAGAIN when torch is not
- * (wholly) mapped, or negative errno (said). */
-struct target_ctx {
-	struct probe_set *ps;
-	struct recorder *rec;
-	const struct record_opts *opts;
-	enum probe_args kernel_args; /* what kernel probes can read here: opts->args, or nothing */
-	bool active;
-	bool stopped; /* the process stands still: its agent can answer only later */
-};
-int targets__attach(struct targets *ts, struct target *t, const struct target_ctx *ctx);
-/* Looks again for facts that a process's dispatcher did not have yet. */
-void targets__renew_facts(struct targets *ts, struct target *t, const struct target_ctx *ctx);
+/* A site of a plan, without arguments. */
+struct probe_site targets__site(const struct shared_plan *sp, uint32_t i);
+
+/* Probes and facts of one process. 0, -EAGAIN when torch is not (wholly) mapped, or negative errno (reported). */
+int targets__attach(struct targets *ts, struct target *t);
+/* Reads facts again that a process's dispatcher did not have yet. */
+void targets__renew_facts(struct targets *ts);
 
 /* CUDA's libraries that were loaded later, and those that an agent does not stand for any more. */
-void targets__follow_cuda(struct targets *ts, const struct target_ctx *ctx);
+void targets__follow_cuda(struct targets *ts);
 /* Records and counts, once, what a plan refuses of these functions. */
-void targets__record_refusals(struct targets *ts, const struct target_ctx *ctx,
-			      struct shared_plan *sp, enum refusals kind);
+void targets__record_refusals(struct targets *ts, struct shared_plan *sp, enum refusals kind);
 /* Functions of a plan that the kernel would not probe: recorded, counted. */
-void targets__report_refusals(struct targets *ts, const struct target_ctx *ctx,
-			      const struct shared_plan *sp, const struct probe_lib *libs,
-			      uint32_t lib_cnt);
+void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
+			      const struct probe_lib *libs, uint32_t lib_cnt);
 
 /* Agents that have not answered: looks again; those that will not are replaced by probes. */
-void targets__settle_agents(struct targets *ts, const struct target_ctx *ctx);
+void targets__settle_agents(struct targets *ts);
 /* Takes the requests back. */
-void targets__dismiss_agents(struct targets *ts, struct probe_set *ps);
+void targets__dismiss_agents(struct targets *ts);
 /* Have all sent what they had? */
-bool targets__agents_quiet(const struct targets *ts, const struct recorder *rec);
+bool targets__agents_quiet(const struct targets *ts);
 /* Processes whose agent was asked for their GPUs and could not. */
 uint64_t targets__gpu_refused(const struct targets *ts);
 /* META "agent", when there is something to say. */
-void targets__agents_meta(const struct targets *ts, struct recorder *rec);
+void targets__agents_meta(const struct targets *ts);
 
 /* Puts into the capture what /proc says of the traced processes' memory. */
-void targets__sample_memory(const struct targets *ts, struct recorder *rec);
+void targets__sample_memory(const struct targets *ts);
 
 #endif /* RECORD_TARGETS_H */

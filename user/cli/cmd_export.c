@@ -12,9 +12,9 @@
 #include "export/formats.h"
 
 struct export_cfg {
-	const char *format, *output, *device, *step_on;
+	struct outputs out;
+	const char *format, *output;
 	int pid;
-	bool no_steps;
 };
 
 static const struct opt_def export_opts[] = {
@@ -26,11 +26,11 @@ static const struct opt_def export_opts[] = {
 	  "file to write, gzip if it ends in .gz (default: CAPTURE with the format's suffix)" },
 	{ OPT_INT, 'p', "pid", offsetof(struct export_cfg, pid), "PID",
 	  "et, memory: the process to export (default: the first in the capture)" },
-	{ OPT_STR, 0, "device", offsetof(struct export_cfg, device), "DEVICE",
+	{ OPT_STR, 0, "device", offsetof(struct export_cfg, out.timeline_device), "DEVICE",
 	  "memory: the device to export (default: cuda:0 if anything was allocated there, else cpu)" },
-	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, step_on), "NAME",
+	{ OPT_STR, 0, "step-on", offsetof(struct export_cfg, out.step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
-	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, no_steps), NULL,
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct export_cfg, out.no_steps), NULL,
 	  "do not derive ProfilerStep slices" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
@@ -76,23 +76,17 @@ static void set_output(struct outputs *o, const struct export_format *format, co
 
 int cmd_export(int argc, char **argv)
 {
-	struct export_cfg cfg = { 0 };
-	struct outputs o = { .summary = true };
+	struct export_cfg cfg = { .out.summary = true };
+	struct outputs *o = &cfg.out;
 	const struct export_format *format;
 	char path[PATH_MAX];
 	size_t len;
-	int n = opts__parse(&export_usage, &cfg, argc, argv, &o.capture);
+	int n = opts__parse(&export_usage, &cfg, argc, argv, &o->capture);
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (!o.capture) {
-		pr_error("export: a capture is required; see 'ptbpf export --help'");
+	if (outputs__check("export", o))
 		return EXIT_USAGE;
-	}
-	if (cfg.step_on && cfg.no_steps) {
-		pr_error("export: --step-on and --no-steps exclude each other");
-		return EXIT_USAGE;
-	}
 	if (cfg.pid < 0) {
 		pr_error("export: %d is not a process id", cfg.pid);
 		return EXIT_USAGE;
@@ -100,14 +94,11 @@ int cmd_export(int argc, char **argv)
 	format = find_format(cfg.format);
 	if (!format)
 		return EXIT_USAGE;
-	len = strlen(o.capture);
-	if (len > 4 && !strcmp(o.capture + len - 4, ".ptb"))
+	len = strlen(o->capture);
+	if (len > 4 && !strcmp(o->capture + len - 4, ".ptb"))
 		len -= 4;
-	snprintf(path, sizeof(path), "%.*s%s", (int)len, o.capture, format->suffix);
-	o.pid = (uint32_t)cfg.pid;
-	set_output(&o, format, cfg.output ? cfg.output : path);
-	o.timeline_device = cfg.device;
-	o.step_on = cfg.step_on;
-	o.no_steps = cfg.no_steps;
-	return outputs__write(&o);
+	snprintf(path, sizeof(path), "%.*s%s", (int)len, o->capture, format->suffix);
+	o->pid = (uint32_t)cfg.pid;
+	set_output(o, format, cfg.output ? cfg.output : path);
+	return outputs__write(o);
 }

@@ -1,42 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* ptbpf report: the table of a capture. Needs neither root nor the target. */
-#include <limits.h>
 #include <stddef.h>
 
 #include "base/log.h"
 #include "cli/cmd.h"
 #include "cli/opts.h"
 #include "cli/outputs.h"
-#include "model/session.h"
-
-struct report_cfg {
-	const char *sort_by, *step_on;
-	int row_limit;
-	bool json, no_steps, memory, gpu;
-	int by_shape, with_flops, exact_memory;
-};
 
 static const struct opt_def report_opts[] = {
-	{ OPT_CHOICE, 0, "sort-by", offsetof(struct report_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,
+	{ OPT_CHOICE, 0, "sort-by", offsetof(struct outputs, sort_by), "KEY=" OUTPUTS_SORT_KEYS,
 	  "order of the rows; none: order of first appearance (default: as recorded, else " OUTPUTS_SORTED
 	  ")" },
-	{ OPT_INT, 0, "row-limit", offsetof(struct report_cfg, row_limit), "N",
+	{ OPT_INT, 0, "row-limit", offsetof(struct outputs, row_limit), "N",
 	  "rows, -1: all (default: as recorded, else 100; of each list of --memory and --gpu: 10)" },
-	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct report_cfg, by_shape), NULL,
+	{ OPT_SWITCH, 0, "group-by-input-shape", offsetof(struct outputs, by_shape), NULL,
 	  "one row per operator and input shape (needs --record-shapes in the recording)" },
-	{ OPT_SWITCH, 0, "with-flops", offsetof(struct report_cfg, with_flops), NULL,
+	{ OPT_SWITCH, 0, "with-flops", offsetof(struct outputs, with_flops), NULL,
 	  "a column of floating point operations, as torch counts them (needs --record-shapes in "
 	  "the recording)" },
-	{ OPT_FLAG, 0, "memory", offsetof(struct report_cfg, memory), NULL,
+	{ OPT_FLAG, 0, "memory", offsetof(struct outputs, memory), NULL,
 	  "memory report: peak, leaks, live blocks by operator, page faults and stalls in the kernel" },
-	{ OPT_FLAG, 0, "gpu", offsetof(struct report_cfg, gpu), NULL,
+	{ OPT_FLAG, 0, "gpu", offsetof(struct outputs, gpu), NULL,
 	  "GPU report: utilization, idle time by cause, top kernels, copies, launches, gaps" },
-	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct report_cfg, exact_memory), NULL,
+	{ OPT_SWITCH, 0, "exact-memory", offsetof(struct outputs, exact_memory), NULL,
 	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },
-	{ OPT_FLAG, 0, "json", offsetof(struct report_cfg, json), NULL, "print JSON instead of text" },
-	{ OPT_STR, 0, "step-on", offsetof(struct report_cfg, step_on), "NAME",
+	{ OPT_FLAG, 0, "json", offsetof(struct outputs, json), NULL, "print JSON instead of text" },
+	{ OPT_STR, 0, "step-on", offsetof(struct outputs, step_on), "NAME",
 	  "end a ProfilerStep after each annotation or operator NAME (default: as recorded)" },
-	{ OPT_FLAG, 0, "no-steps", offsetof(struct report_cfg, no_steps), NULL,
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct outputs, no_steps), NULL,
 	  "do not derive ProfilerStep slices" },
 	{ OPT_GROUP, 0, NULL, 0, NULL, NULL },
 };
@@ -57,34 +48,17 @@ const struct cmd_usage report_usage = {
 
 int cmd_report(int argc, char **argv)
 {
-	struct report_cfg cfg = { .row_limit = OUTPUTS_ROWS_UNSAID };
-	struct outputs o = { .summary = true };
-	int n = opts__parse(&report_usage, &cfg, argc, argv, &o.capture);
+	struct outputs o = { .summary = true, .row_limit = OUTPUTS_ROWS_UNSAID };
+	int n = opts__parse(&report_usage, &o, argc, argv, &o.capture);
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
-	if (!o.capture) {
-		pr_error("report: a capture is required; see 'ptbpf report --help'");
+	if (outputs__check("report", &o))
 		return EXIT_USAGE;
-	}
-	if (cfg.step_on && cfg.no_steps) {
-		pr_error("report: --step-on and --no-steps exclude each other");
-		return EXIT_USAGE;
-	}
-	if (cfg.memory && cfg.gpu) {
+	if (o.memory && o.gpu) {
 		pr_error("report: --memory and --gpu exclude each other");
 		return EXIT_USAGE;
 	}
-	o.table = !cfg.memory && !cfg.gpu;
-	o.memory = cfg.memory;
-	o.gpu = cfg.gpu;
-	o.json = cfg.json;
-	o.sort_by = cfg.sort_by;
-	o.row_limit = cfg.row_limit;
-	o.step_on = cfg.step_on;
-	o.no_steps = cfg.no_steps;
-	o.by_shape = cfg.by_shape;
-	o.with_flops = cfg.with_flops;
-	o.exact_memory = cfg.exact_memory;
+	o.table = !o.memory && !o.gpu;
 	return outputs__write(&o);
 }

@@ -22,11 +22,68 @@ static bool same(const char *a, const char *b)
 	return a && b && !strcmp(a, b);
 }
 
+/* Is the word in a list like "cpu,cuda"? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+	const char *at;
+
+	for (at = list; (at = strstr(at, word)); at += n)
+		if ((at == list || at[-1] == ',') && (!at[n] || at[n] == ','))
+			return true;
+	return false;
+}
+
+/* Words of a list, each once, and something to record among them. */
+static bool activities_ok(const char *list)
+{
+	static const char *const words[] = { "cpu", "cuda", "sync" };
+	size_t i, len = 0;
+
+	for (i = 0; i < sizeof(words) / sizeof(*words); i++)
+		len += has_word(list, words[i]) ? strlen(words[i]) + 1 : 0;
+	return strlen(list) + 1 == len && (has_word(list, "cuda") || !strcmp(list, "cpu"));
+}
+
+static enum probe_args args_of(const struct run_cfg *cfg)
+{
+	if (cfg->execution_trace || cfg->et)
+		return PROBE_ARGS_FULL;
+	return cfg->record_shapes || cfg->with_flops || cfg->by_shape ? PROBE_ARGS_SHAPES :
+									PROBE_ARGS_NONE;
+}
+
+static enum agent_mode agent_of(const struct run_cfg *cfg)
+{
+	if (!cfg->agent || !strcmp(cfg->agent, "auto"))
+		return AGENT_AUTO;
+	return strcmp(cfg->agent, "off") ? AGENT_INJECT : AGENT_OFF;
+}
+
+/* Fills what the options mean together into cfg->rec. A value of --activities that means nothing: -EINVAL (reported). */
+static int resolve_options(struct run_cfg *cfg)
+{
+	const char *list = cfg->activities;
+
+	if (list && !activities_ok(list)) {
+		pr_error("--activities %s: valid values are cpu, cuda and, with cuda, sync "
+			 "(cpu,cuda,sync)",
+			 list);
+		return -EINVAL;
+	}
+	cfg->rec.args = args_of(cfg);
+	cfg->rec.agent = agent_of(cfg);
+	cfg->rec.ops = !list || has_word(list, "cpu");
+	cfg->rec.gpu = (!list || has_word(list, "cuda")) && (!cfg->gpu || strcmp(cfg->gpu, "off") != 0);
+	cfg->rec.sync = list && has_word(list, "sync");
+	return 0;
+}
+
 int live__check(struct run_cfg *cfg)
 {
 	log__enable_domains(cfg->log);
 	log__set_quiet(cfg->quiet);
-	if (run_cfg__resolve(cfg))
+	if (resolve_options(cfg))
 		return -EINVAL;
 	if (cfg->exact_memory && !cfg->rec.memory) {
 		pr_error("--exact-memory needs --profile-memory");
@@ -130,7 +187,7 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 
 	live->cfg = cfg;
 	choose_files(live, cfg, pid);
-	/* written last; a place that cannot take them must be known before, not after, the window */
+	/* written last; what cannot be created must be known before the window, not after it */
 	if ((live->trace[0] && new_file__check(live->trace, NEW_FILE_ANY)) ||
 	    (live->et[0] && new_file__check(live->et, NEW_FILE_ANY)))
 		return EXIT_FAILED;

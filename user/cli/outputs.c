@@ -326,6 +326,17 @@ static void take_recorded(struct outputs *o, const struct session *s, char *buf,
 		o->row_limit = o->memory || o->gpu ? 10 : recorded_row_limit(s);
 }
 
+int outputs__check(const char *command, const struct outputs *o)
+{
+	if (!o->capture)
+		pr_error("%s: a capture is required; see 'ptbpf %s --help'", command, command);
+	else if (o->step_on && o->no_steps)
+		pr_error("%s: --step-on and --no-steps exclude each other", command);
+	else
+		return 0;
+	return -EINVAL;
+}
+
 int outputs__write(const struct outputs *asked)
 {
 	struct outputs all = *asked, *o = &all;

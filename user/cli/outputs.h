@@ -37,6 +37,8 @@ struct outputs {
 #define OUTPUTS_SORT_KEYS TABLE_SORT_KEYS ", " OUTPUTS_UNSORTED
 #define OUTPUTS_ROWS_UNSAID INT_MIN
 
+/* Of report and export: a capture is named, and no options exclude each other. 0 or -EINVAL (reported). */
+int outputs__check(const char *command, const struct outputs *o);
 /* Exit code of the command. Options that are not set are those of the recording. */
 int outputs__write(const struct outputs *o);
 

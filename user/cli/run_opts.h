@@ -86,8 +86,4 @@ struct run_cfg {
 	  "print debug messages of these parts (comma-separated, or 'all')" }
 /* clang-format on */
 
-/* Fills what the options mean together into cfg->rec. A value of --activities that means nothing: -EINVAL, with a
- * sentence. */
-int run_cfg__resolve(struct run_cfg *cfg);
-
 #endif /* CLI_RUN_OPTS_H */

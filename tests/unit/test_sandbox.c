@@ -374,7 +374,7 @@ static void test_limits(void)
 
 	CU_ASSERT_EQUAL(error_of(spin, &n), -ETIMEDOUT);
 	CU_ASSERT_EQUAL(sandbox__run(&slow, &out, &len), -ETIMEDOUT);
-	if (!SANITIZED) /* there RLIMIT_AS is left alone, see sandbox_enter.c */
+	if (!SANITIZED) /* there RLIMIT_AS is left alone, see base/sandbox.c */
 		CU_ASSERT_EQUAL(error_of(eat_memory, NULL), -ENOMEM);
 }
 

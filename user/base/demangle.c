@@ -3,13 +3,13 @@
 #include "base/demangle.h"
 
 #include <setjmp.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/vec.h"
 
 /* gcc libiberty/cp-demangle.c: in libstdc++.a only. It has no memory but its stack while it calls back, so that it
  * can be left from there. 0: demangled. */
@@ -18,40 +18,18 @@ int __gcclibcxx_demangle_callback(const char *mangled,
 
 struct text {
 	char *buf;
-	size_t len, cap;
+	uint32_t len, cap;
 	jmp_buf stop;
 };
 
-static bool make_room(struct text *t, size_t more)
-{
-	size_t cap = t->cap ? t->cap : 256;
-	char *buf;
-
-	if (more > LIMIT_DEMANGLED - t->len)
-		return false;
-	while (cap < t->len + more + 1)
-		cap *= 2;
-	if (cap == t->cap)
-		return true;
-	buf = malloc(cap);
-	if (!buf)
-		return false;
-	if (t->len)
-		memcpy(buf, t->buf, t->len);
-	free(t->buf);
-	t->buf = buf;
-	t->cap = cap;
-	return true;
-}
-
-static void put(const char *text, size_t len, void *arg)
+static void append_part(const char *part, size_t len, void *arg)
 {
 	struct text *t = arg;
 
-	if (!make_room(t, len))
+	if (len > LIMIT_DEMANGLED - t->len || vec_reserve((void **)&t->buf, &t->cap, t->len + len + 1, 1))
 		longjmp(t->stop, 1);
-	memcpy(t->buf + t->len, text, len);
-	t->len += len;
+	memcpy(t->buf + t->len, part, len);
+	t->len += (uint32_t)len;
 	t->buf[t->len] = '\0';
 }
 
@@ -61,7 +39,7 @@ char *demangle(const char *mangled)
 
 	if (strnlen(mangled, LIMIT_MANGLED) == LIMIT_MANGLED)
 		return NULL;
-	if (!setjmp(t.stop) && !__gcclibcxx_demangle_callback(mangled, put, &t))
+	if (!setjmp(t.stop) && !__gcclibcxx_demangle_callback(mangled, append_part, &t))
 		return t.buf;
 	free(t.buf);
 	return NULL;

@@ -62,7 +62,7 @@ static __always_inline void calls_prune(const struct call_use *use, struct call_
 	}
 }
 
-/* Room for a frame; where calls are nested too deep, the outermost one gives way. Its head is filled in. */
+/* Room for a frame; where calls are nested too deep, the outermost one is dropped. Its head is filled in. */
 static __always_inline void *calls_push(const struct call_use *use, struct call_stack *cs,
 					const struct hit *hit, __u64 sp, __u32 args)
 {

@@ -105,7 +105,7 @@ int BPF_PROG(kmem_fault, unsigned long address, struct pt_regs *regs, unsigned l
 /* ---- system calls that change the address space ---- */
 
 /*
- * A tracepoint of a system call makes every task of the host take the slow way through every system call as
+ * A tracepoint of a system call makes every task of the host take the slow path through every system call as
  * long as it is attached: accepted where kernel memory is asked for, and only then.
  */
 

@@ -17,7 +17,7 @@ const volatile __u32 ring_mask = 0;
 const volatile __u64 ring_half = 0;      /* bytes; a ring fuller than this wakes the reader */
 const volatile __u32 ns_level = 0;       /* depth of ptbpf's pid namespace; 0: the initial one */
 const volatile __u32 ns_inum = 0;        /* its inode, used when ns_level > 0 */
-const volatile __u32 site_by_ip = 0;     /* no cookies: look the site up by its address */
+const volatile __u32 site_by_ip = 0;     /* no cookies: the site is found by its address */
 const volatile __u32 watch_children = 0; /* a watched task's children are watched from birth */
 
 const volatile __u32 args_on = 0;   /* arguments are recorded */

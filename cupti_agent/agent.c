@@ -289,7 +289,7 @@ static void poll_round(void)
  * before that. Who waits for the driver in a round is not waited for; then the thread does it, as it does
  * everything else.
  */
-static void look_in_init(void)
+static void poll_in_init(void)
 {
 	uint32_t requests = agent__requests();
 	sigset_t all, before;
@@ -321,7 +321,7 @@ static void *run(void *arg)
 	for (;;) {
 		nanosleep(&poll, NULL);
 		if (agent__requests() & AGENT_REQUEST(GPU))
-			cuda__look();
+			cuda__check_in_use();
 		pthread_mutex_lock(&rounds);
 		poll_round();
 		pthread_mutex_unlock(&rounds);
@@ -381,7 +381,7 @@ static void start(void)
 		return;
 	clock__choose();
 	agent.state = stream__new(PTB_CHUNK_STATE, 0);
-	set_state(PTB_AGENT_ALIVE, true); /* the thread's, but look_in_init() does not wait for it */
+	set_state(PTB_AGENT_ALIVE, true); /* the thread's, but poll_in_init() does not wait for it */
 	if (agent.state && !pthread_atfork(before_fork, after_fork, in_child) && start_thread())
 		ptbpf_agent_ctl.magic[7] = 'T';
 	else
@@ -423,6 +423,6 @@ int InitializeInjection(void)
 	if (another_is_here())
 		return 1;
 	start();
-	look_in_init();
+	poll_in_init();
 	return 1;
 }

@@ -120,7 +120,7 @@ static struct stream *take_unused(void)
 			continue;
 		if (try_lock(s))
 			return s;
-		atomic_store(&s->owned, 0); /* the agent's thread is just looking at it */
+		atomic_store(&s->owned, 0); /* the agent's thread is just sending it */
 	}
 	return NULL;
 }
@@ -149,7 +149,7 @@ struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid)
 
 void stream__release(struct stream *s)
 {
-	send_all(s); /* or the agent's thread does, and again until somebody takes it */
+	send_all(s); /* or the agent's thread does, and again until another owner takes it */
 	atomic_store_explicit(&s->owned, 0, memory_order_release);
 }
 

@@ -8,7 +8,7 @@
  * which hold the subscriber. So:
  *  - Before it starts, the agent asks: can a subscriber be had (at once given back; a held one would make the
  *    others' cuptiSubscribe() fail, and Kineto then has no GPU for the rest of the process's life), are kinds
- *    enabled (known from 13.2 on), is another's pair in CUPTI's data? If so it stands down: CUPTI_IN_USE.
+ *    enabled (known from 13.2 on), is another's pair in CUPTI's data? If so it does not start: CUPTI_IN_USE.
  *    The pair's address is learnt by registering ours once; what was there is then put back, a few microseconds
  *    later, and buffers that came in between are handed on. One that CUPTI requests in between is ours, and what
  *    it puts there is lost to the other.
@@ -43,7 +43,7 @@ struct buffer {
 	size_t valid;
 };
 
-struct stray { /* another's buffer, which came while its place was learnt */
+struct stray { /* another's buffer, which came while the pair's address was found out */
 	void *context;
 	uint32_t stream;
 	uint8_t *buffer;
@@ -184,7 +184,7 @@ static void give_pages_back(void)
 
 /* ---- who else ---- */
 
-/* Where the pair's place is not known: a forced flush that does not bring buffers back has brought them another. */
+/* Where the pair's address is not known: a forced flush that does not return our buffers has given them to another's pair. */
 static bool buffers_went_elsewhere(void)
 {
 	uint64_t before = next_order;
@@ -194,11 +194,10 @@ static bool buffers_went_elsewhere(void)
 	return next_order - before < cnt;
 }
 
-/* Of the pair in CUPTI's data; a place that was not found says nothing. */
+/* Is the pair in CUPTI's data another's? False where its address was not found. */
 static bool is_anothers(void)
 {
-	cupti_request_fn now = slot.place ? __atomic_load_n(&slot.place->request, __ATOMIC_RELAXED) :
-					    NULL;
+	cupti_request_fn now = slot.at ? __atomic_load_n(&slot.at->request, __ATOMIC_RELAXED) : NULL;
 
 	return now && now != on_request;
 }
@@ -221,11 +220,11 @@ static int take_pair(void)
 
 	if (is_anothers())
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
-	if (slot.place)
+	if (slot.at)
 		return api.register_callbacks(mine.request, mine.complete);
 	stray_cnt = 0;
 	err = cupti_slot__register(&slot, &api, &mine);
-	if (err || !slot.place || !slot.before.request || !slot.before.complete)
+	if (err || !slot.at || !slot.before.request || !slot.before.complete)
 		return err;
 	put_pair_back();
 	return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
@@ -446,7 +445,7 @@ void cupti__stop(void)
 {
 	if (!active || forked)
 		return;
-	if (is_anothers() || (!slot.place && buffers_went_elsewhere())) {
+	if (is_anothers() || (!slot.at && buffers_went_elsewhere())) {
 		yield_to_another();
 		return;
 	}

@@ -58,7 +58,7 @@ static int open_driver(struct driver *d)
 	return cnt;
 }
 
-void cuda__look(void)
+void cuda__check_in_use(void)
 {
 	struct driver d;
 
@@ -128,7 +128,7 @@ static void *open_newest(const char *folder, const char *pattern)
 /* One that was installed with a library that is here. */
 static void *open_beside(const char *part)
 {
-	static const char *const places[] = {
+	static const char *const patterns[] = {
 		"libcupti.so.[0-9]*",                             /* nvidia/cu13/lib */
 		"../../cuda_cupti/lib/libcupti.so.[0-9]*",        /* from nvidia/cuda_runtime/lib */
 		"../../nvidia/cuda_cupti/lib/libcupti.so.[0-9]*", /* from torch/lib */
@@ -142,8 +142,9 @@ static void *open_beside(const char *part)
 	if (!here)
 		return NULL;
 	for (i = 0;
-	     i < sizeof(places) / sizeof(*places) && !lib && !dlinfo(here, RTLD_DI_ORIGIN, folder); i++)
-		lib = open_newest(folder, places[i]);
+	     i < sizeof(patterns) / sizeof(*patterns) && !lib && !dlinfo(here, RTLD_DI_ORIGIN, folder);
+	     i++)
+		lib = open_newest(folder, patterns[i]);
 	dlclose(here);
 	return lib;
 }
@@ -203,9 +204,9 @@ struct walk {
 };
 
 /* Quick: until the pair that was there is back, its owner gets no buffers. */
-static void look_for_pair(struct walk *w, const uintptr_t *data, size_t cnt)
+static void search_pair(struct walk *w, const uintptr_t *data, size_t cnt)
 {
-	size_t i = w->slot->place ? cnt : 0;
+	size_t i = w->slot->at ? cnt : 0;
 	uintptr_t want[2];
 
 	memcpy(want, w->pair, sizeof(want));
@@ -213,7 +214,7 @@ static void look_for_pair(struct walk *w, const uintptr_t *data, size_t cnt)
 		i++;
 	if (i + 1 >= cnt)
 		return;
-	w->slot->place = (const void *)&data[i];
+	w->slot->at = (const void *)&data[i];
 	if (w->done + i + 2 <= w->words)
 		memcpy(&w->slot->before, w->copy + w->done + i, sizeof(w->slot->before));
 }
@@ -236,7 +237,7 @@ static int walk_data(struct dl_phdr_info *info, size_t size, void *arg)
 		if (p->p_type != PT_LOAD || !(p->p_flags & PF_W))
 			continue;
 		if (w->pair)
-			look_for_pair(w, (const uintptr_t *)start, cnt);
+			search_pair(w, (const uintptr_t *)start, cnt);
 		else if (w->copy && w->done + cnt <= w->words)
 			memcpy(w->copy + w->done, (const void *)start, cnt * sizeof(uintptr_t));
 		w->done += cnt;
@@ -266,7 +267,7 @@ int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api,
 	w.copy = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
 			 MAP_FAILED;
 	if (w.copy == MAP_FAILED)
-		return api->register_callbacks(pair->request, pair->complete); /* as where the place is not found */
+		return api->register_callbacks(pair->request, pair->complete); /* as where the address is not found */
 	w.words = bytes / sizeof(*w.copy);
 	walk(&w);
 	err = api->register_callbacks(pair->request, pair->complete);

@@ -9,7 +9,7 @@
 #include "agent.h"
 #include "cupti_api.h"
 
-/* Did cuda__look() (cupti.h) find a driver whose cuInit() was called? Then CUPTI may be called; that of 13.2 calls
+/* Did cuda__check_in_use() (cupti.h) find a driver whose cuInit() was called? Then CUPTI may be called; that of 13.2 calls
  * itself forever without a driver. */
 bool cuda__in_use(void);
 /* One GPU_DEVICE record each, names before them; asks the driver. */
@@ -27,10 +27,10 @@ struct cupti_pair {
 	cupti_complete_fn complete;
 };
 struct cupti_slot {
-	const struct cupti_pair *place; /* NULL: not found */
-	struct cupti_pair before;       /* what was there before */
+	const struct cupti_pair *at; /* NULL: not found */
+	struct cupti_pair before;    /* what was there before */
 };
-/* Registers the pair, and finds its place and what was there. What CUPTI returned. */
+/* Registers the pair, and finds its address and what was there. Returns CUPTI's result. */
 int cupti_slot__register(struct cupti_slot *slot, const struct cupti_api *api,
 			 const struct cupti_pair *pair);
 

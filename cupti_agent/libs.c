@@ -12,7 +12,7 @@ struct nth {
 	char path[512];
 };
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *ctx)
+static int match_name(struct dl_phdr_info *info, size_t size, void *ctx)
 {
 	const char *file = strrchr(info->dlpi_name, '/');
 	struct nth *n = ctx;
@@ -30,7 +30,7 @@ void *libs__find(const char *part, bool (*is_it)(void *lib))
 	unsigned int i;
 	void *lib;
 
-	for (i = 0; n.skip = i, dl_iterate_phdr(look_at, &n); i++) {
+	for (i = 0; n.skip = i, dl_iterate_phdr(match_name, &n); i++) {
 		lib = dlopen(n.path, RTLD_LAZY | RTLD_NOLOAD);
 		if (lib && (!is_it || is_it(lib)))
 			return lib;

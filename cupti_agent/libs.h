@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /*
- * The first one whose file's name contains `part` and of which is_it() says so (NULL: any): its handle, which keeps
+ * The first one whose file's name contains `part` and for which is_it() is true (NULL: any): its handle, which keeps
  * it loaded until dlclose(). NULL: none. Waits for the loader, so for an import that is going on.
  */
 void *libs__find(const char *part, bool (*is_it)(void *lib));

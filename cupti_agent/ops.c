@@ -20,7 +20,7 @@
 
 #define CAREFUL_CALLS 256
 #define WRONG (1 << 30) /* as many calls left: never trusted */
-#define NAMES_NEAR 16   /* places that a schema may have */
+#define NAMES_NEAR 16   /* slots that a schema may have */
 #define NAME_MAX_LEN 512
 #define SCOPES_MAX 16
 #define RF_MAX 1024      /* bytes of a RecordFunction */
@@ -35,7 +35,7 @@ static struct {
 	atomic_int numel_score;
 	atomic_uint why;
 	atomic_bool gone; /* forked, or the process ends */
-	bool dirty;       /* somebody was still inside when it was last stopped */
+	bool dirty;       /* a thread was still inside when it was last stopped */
 	uint64_t handle;
 	pthread_key_t key;
 	const struct torch_funcs *torch;
@@ -97,7 +97,7 @@ static inline struct stream *enter(void)
 	return NULL;
 }
 
-/* ---- looking twice ---- */
+/* ---- checks of the first calls ---- */
 
 static void fail(enum ptb_agent_why why)
 {
@@ -189,7 +189,7 @@ static void put_name(struct stream *s, uint64_t schema)
 	stream__ends(s, at);
 }
 
-/* Schemas that share a place take the next ones: sent again and again, they would cost more than all the rest. */
+/* Schemas that share a slot take the next ones: sent again and again, they would cost more than all the rest. */
 static inline void name_schema(struct stream *s, uint64_t schema)
 {
 	uint64_t at = schema >> 4 ^ schema >> 13, *known = &s->named[at % STREAM_NAMES], i;

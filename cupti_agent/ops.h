@@ -9,7 +9,7 @@
 #include "agent.h"
 
 /* Registers the callback with what is requested (AGENT_REQUEST() bits); cfg is copied. 0, or enum ptb_agent_why.
- * Off before; -1: somebody is still inside since the last time, try again. */
+ * Off before; -1: a thread is still inside since the last time, try again. */
 int ops__start(uint32_t requests, const struct ptb_agent_cfg *cfg);
 /* Removes it: when it returns, all that was recorded is in streams and nothing more comes. leave: torch must
  * not be called any more, as the process is ending. */

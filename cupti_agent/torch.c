@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Finding libtorch: each library that may have the functions is asked. */
+/* Finds libtorch: checks each library that may have the functions. */
 #include "torch.h"
 
 #include <dlfcn.h>
@@ -74,7 +74,7 @@ static bool is_vector_of(const uint64_t *vec, const void *start)
 }
 
 /* GlobalCallbackManager: {version, std::vector of callbacks, std::mutex}, in a static object. */
-static void look_for_lock(uint64_t from, uint64_t end, const void *start)
+static void search_lock(uint64_t from, uint64_t end, const void *start)
 {
 	const uint64_t *at = (const uint64_t *)(uintptr_t)((from + 7) & ~7ull);
 
@@ -106,7 +106,7 @@ static int scan_libtorch(struct dl_phdr_info *info, size_t size, void *start)
 			continue;
 		if (from <= fixed && fixed < from + ph->p_memsz)
 			from = fixed_end;
-		look_for_lock(bias + from, bias + ph->p_vaddr + ph->p_memsz, start);
+		search_lock(bias + from, bias + ph->p_vaddr + ph->p_memsz, start);
 	}
 	return is_it;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * IValues as the payload of bpf/ptb_args.h, word for word what the interpreter of bpf/arg_interp.h makes of
- * them. Knows layouts from the configuration only; reads through pointers as carefully as the caller says.
+ * them. Knows layouts from the configuration only; reads through pointers as carefully as the caller requests.
  */
 #ifndef VALUES_H
 #define VALUES_H

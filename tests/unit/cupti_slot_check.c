@@ -53,9 +53,9 @@ static int find(struct cupti_slot *slot, const struct cupti_api *api, cupti_requ
 
 	if (cupti_slot__register(slot, api, &pair))
 		return 1;
-	printf("%p: before %d %d\n", (const void *)slot->place, slot->before.request == request,
+	printf("%p: before %d %d\n", (const void *)slot->at, slot->before.request == request,
 	       slot->before.complete == complete);
-	return !slot->place;
+	return !slot->at;
 }
 
 int main(int argc, char **argv)
@@ -73,5 +73,5 @@ int main(int argc, char **argv)
 	if (find(&second, &api, request2, complete) || second.before.request != request ||
 	    second.before.complete != complete)
 		return 1;
-	return first.place != second.place || first.place->request != request2;
+	return first.at != second.at || first.at->request != request2;
 }

@@ -73,7 +73,7 @@ void world__load(const char *cupti)
 
 int world__start(uint32_t requests)
 {
-	cuda__look();
+	cuda__check_in_use();
 	return cupti__start(requests, false);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What reading one foreign file may cost, in proportion to its size (LIMIT_READ_*): steps of work, and memory.
- * Code whose work or memory a file controls beyond its own length adds what it does; whoever can leave off
- * without harm asks, leaves off, and says so. A thread reads one file at a time, and has its own account;
+ * Code whose work or memory a file controls beyond its own length adds what it does; a pass that can end
+ * early without harm checks, ends, and reports that. A thread reads one file at a time, and has its own account;
  * without effort__begin() nothing is limited.
  */
 #ifndef BASE_EFFORT_H

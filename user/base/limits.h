@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Limits on everything that a target, an agent or a file controls: the only table of them. Each is
- * applied in one place. What lies beyond a limit is dropped and counted by the counter of the row
+ * applied at one site. What lies beyond a limit is dropped and counted by the counter of the row
  * (PTB_COUNTERS, bpf/ptb_event.h); NONE: it is refused with a sentence, or cut with a mark in the data.
  * Sizes of our own buffers and constants of formats do not belong here.
  */
@@ -54,7 +54,7 @@
 	X(READ_THREADS,    1 << 18,     NONE,            "threads")                                              \
 	X(REPORT_PROCESSES, 1024,       NONE,            "processes in a report of memory")                      \
 	X(MANGLED,         4096,        NONE,            "bytes of a mangled C++ name")                          \
-	X(DEMANGLED,       64 << 10,    NONE,            "bytes of what it stands for; else it is shown as it is") \
+	X(DEMANGLED,       64 << 10,    NONE,            "bytes of its demangled form; else it is shown as it is") \
 	X(REPORT_DEVICES,  2048,        NONE,            "devices of processes in a report")
 /* clang-format on */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Messages for people, on stderr only, each one line, escaped for terminals as a whole (base/term_text.h). A file that logs defines LOG_DOMAIN before including this.
- * Whoever knows what was attempted on which object says so once; callers add nothing.
+ * The function that knows what was attempted on which object reports it once; callers add nothing.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -26,7 +26,7 @@
 #define PARTIAL_SUFFIX ".partial"
 #define NUMBER_LEN 16 /* hexadecimal digits */
 
-/* What of a name stands in its partial name: the dots, the number and the suffix need room. */
+/* The part of a name that its partial name has: the dots, the number and the suffix need room. */
 #define STEM_MAX (NAME_MAX - 2 - NUMBER_LEN - ((int)sizeof(PARTIAL_SUFFIX) - 1))
 
 /* Who can put an entry into a directory, or replace one. */
@@ -80,7 +80,7 @@ static bool entry_trusted(const struct walk *w)
 	return w->trust == TRUST_OURS || (w->trust == TRUST_STICKY && is_ours(w->st.st_uid));
 }
 
-/* Moves to directory fd, which the walk owns from now on. `fresh`: the way there began anew. */
+/* Moves to directory fd, which the walk owns from now on. fresh: the walk began anew. */
 static int enter(struct walk *w, int fd, bool fresh)
 {
 	struct stat st;
@@ -203,7 +203,7 @@ static int check_special(struct walk *w, enum new_file_kind kind)
 	return 0;
 }
 
-static int find_place(const char *path, enum new_file_kind kind, struct walk *w)
+static int resolve_path(const char *path, enum new_file_kind kind, struct walk *w)
 {
 	int err;
 
@@ -221,7 +221,7 @@ static int say_failure(const char *path, const struct walk *w, int err)
 int new_file__check(const char *path, enum new_file_kind kind)
 {
 	struct walk w;
-	int err = find_place(path, kind, &w);
+	int err = resolve_path(path, kind, &w);
 
 	if (!err && !is_special(&w) && faccessat(w.dir, ".", W_OK | X_OK, AT_EACCESS))
 		err = -errno;
@@ -309,7 +309,7 @@ int new_file__open(const char *path, enum new_file_kind kind, struct new_file **
 	nf->path = strdup(path);
 	if (!nf->path)
 		goto fail;
-	err = find_place(path, kind, &w);
+	err = resolve_path(path, kind, &w);
 	nf->dir = w.dir;
 	if (err)
 		goto fail;

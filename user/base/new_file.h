@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Files that ptbpf writes: created under a random name in the directory where they belong, mode 0600, and
- * renamed when they are complete. What stood under the name before stays until then.
+ * renamed when they are complete. An older file of that name stays until then.
  *
  * Links: a directory may belong to somebody with fewer privileges than ptbpf, who could lead it anywhere with a
  * link. A link is followed, and a device or pipe is opened, only where nobody but root and the effective user
@@ -36,7 +36,7 @@ int new_file__check(const char *path, enum new_file_kind kind);
 int new_file__fd(const struct new_file *nf); /* for reading and writing, of a device or pipe for writing; nf keeps it */
 /* Writes all of it: 0, or negative errno; a signal that ends the program (base/cancel.h) ends the wait for a pipe. */
 int new_file__write(struct new_file *nf, const void *data, size_t len);
-/* The regular file that stands under the name now, for reading: a descriptor that the caller closes, -ENOENT, or
+/* The regular file that has the name now, for reading: a descriptor that the caller closes, -ENOENT, or
  * another negative errno. */
 int new_file__old(const struct new_file *nf);
 /* Where the bytes are until the commit. */

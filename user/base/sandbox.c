@@ -31,7 +31,7 @@
 #include "base/term_text.h"
 #include "base/vec.h"
 
-#define SAID_MAX 65536 /* bytes of messages from one child */
+#define MESSAGES_MAX 65536 /* bytes of messages from one child */
 #define READ_SZ 65536
 #define EXIT_REFUSED 255      /* errno values are smaller: the child could not lock itself in */
 #define IDLE_MS 5             /* how often other work goes on meanwhile */
@@ -56,7 +56,7 @@ struct stream {
 struct running {
 	const struct sandbox_job *job;
 	pid_t pid;
-	struct stream out, said;
+	struct stream out, messages;
 };
 
 /* ---- in the child: giving up privileges ---- */
@@ -290,14 +290,14 @@ static void default_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void child(const struct sandbox_job *job, int out_fd, int said_fd, pid_t parent)
+static _Noreturn void child(const struct sandbox_job *job, int out_fd, int messages_fd, pid_t parent)
 {
 	uint8_t *out = NULL;
 	size_t len = 0;
 	int err;
 
 	default_signals();
-	if (dup2(said_fd, STDERR_FILENO) < 0)
+	if (dup2(messages_fd, STDERR_FILENO) < 0)
 		_exit(EXIT_REFUSED);
 	err = enter_sandbox(job, out_fd, parent);
 	if (err) {
@@ -326,7 +326,7 @@ static int stream__read(struct stream *s)
 
 	if (s->len > s->max)
 		return -E2BIG;
-	if (vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ + 1, 1)) /* and an end, for print_said() */
+	if (vec_reserve((void **)&s->data, &s->cap, s->len + READ_SZ + 1, 1)) /* and an end, for print_messages() */
 		return -ENOMEM;
 	n = read(s->fd, s->data + s->len, READ_SZ);
 	if (n < 0)
@@ -340,11 +340,11 @@ static int stream__read(struct stream *s)
 static int start(struct running *r)
 {
 	pid_t parent = getpid();
-	int out[2], said[2], err;
+	int out[2], messages[2], err;
 
 	if (pipe2(out, O_CLOEXEC))
 		return -errno;
-	if (pipe2(said, O_CLOEXEC)) {
+	if (pipe2(messages, O_CLOEXEC)) {
 		err = -errno;
 		close(out[0]);
 		close(out[1]);
@@ -353,12 +353,12 @@ static int start(struct running *r)
 	fflush(NULL);
 	r->pid = fork();
 	if (!r->pid)
-		child(r->job, out[1], said[1], parent);
+		child(r->job, out[1], messages[1], parent);
 	err = r->pid < 0 ? -errno : 0;
 	close(out[1]);
-	close(said[1]);
+	close(messages[1]);
 	r->out = (struct stream){ .fd = out[0], .max = r->job->limits.out_bytes };
-	r->said = (struct stream){ .fd = said[0], .max = SAID_MAX };
+	r->messages = (struct stream){ .fd = messages[0], .max = MESSAGES_MAX };
 	return err;
 }
 
@@ -369,12 +369,12 @@ static int collect(struct running *r)
 	struct pollfd p[3] = { [2] = { .fd = cancel__fd(), .events = POLLIN } };
 	int err = 0, n;
 
-	while (!err && (r->out.fd >= 0 || r->said.fd >= 0)) {
+	while (!err && (r->out.fd >= 0 || r->messages.fd >= 0)) {
 		now = clock__mono_ns();
 		if (now >= end)
 			return -ETIMEDOUT;
 		p[0] = (struct pollfd){ .fd = r->out.fd, .events = POLLIN };
-		p[1] = (struct pollfd){ .fd = r->said.fd, .events = POLLIN };
+		p[1] = (struct pollfd){ .fd = r->messages.fd, .events = POLLIN };
 		n = poll(p, 3, idle_fn ? IDLE_MS : (int)((end - now) / 1000000) + 1);
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -385,19 +385,19 @@ static int collect(struct running *r)
 		if (n > 0 && p[0].revents)
 			err = stream__read(&r->out);
 		if (n > 0 && p[1].revents && !err)
-			err = stream__read(&r->said);
+			err = stream__read(&r->messages);
 	}
 	return err;
 }
 
 /* The child's own messages, which the input may have written. */
-static void print_said(struct stream *s)
+static void print_messages(struct stream *s)
 {
 	char line[2048], *p = (char *)s->data, *end;
 
 	if (!s->len)
 		return;
-	p[s->len < SAID_MAX ? s->len : SAID_MAX] = '\0';
+	p[s->len < MESSAGES_MAX ? s->len : MESSAGES_MAX] = '\0';
 	for (; p && *p; p = end) {
 		end = strchr(p, '\n');
 		if (end)
@@ -478,12 +478,12 @@ int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len)
 		if (err)
 			kill(r.pid, SIGKILL);
 		reaped = reap(&r, &status);
-		print_said(&r.said);
+		print_messages(&r.messages);
 		err = err ? stopped(&r, err) : reaped ? reaped : verdict(&r, status);
 	}
 	stream__close(&r.out);
-	stream__close(&r.said);
-	free(r.said.data);
+	stream__close(&r.messages);
+	free(r.messages.data);
 	if (err) {
 		free(r.out.data);
 		return err;

@@ -33,7 +33,7 @@ struct sandbox_job {
 /*
  * Waits for the child, but not longer than until a signal is pending (base/cancel.h). 0 and *out (the caller's to
  * free), *len; fn's own error, with nothing in *out; -ECANCELED: a signal is pending; -ETIMEDOUT, -E2BIG, -EIO
- * (said once): it was ended at a limit, or by a signal of its own. A child that cannot be ended, since it waits for a file
+ * (reported once): it was ended at a limit, or by a signal of its own. A child that cannot be ended, since it waits for a file
  * system that does not answer, is left behind; another negative errno: no child could be made.
  */
 int sandbox__run(const struct sandbox_job *job, uint8_t **out, size_t *len);

@@ -4,7 +4,7 @@
 #define BASE_STD_OUT_H
 
 /*
- * Flushes standard output. err: 0, or the negative errno of whoever printed. Returns 0 or a negative errno, with a
+ * Flushes standard output. err: 0, or the negative errno of the printing function. Returns 0 or a negative errno, with a
  * message that names `what` ("the table"; NULL: none), but for -ECANCELED. A reader that closed its end of the pipe (head) is no error.
  */
 int std_out__end(const char *what, int err);

@@ -109,7 +109,7 @@ struct named_list {
 	uint32_t cnt, refused;
 };
 
-/* 0 or negative errno (said). */
+/* 0 or negative errno (reported). */
 static int check_pid(const struct run_cfg *cfg, pid_t pid)
 {
 	struct torch_proc *tp = NULL;
@@ -145,7 +145,7 @@ static int check_pids(const struct run_cfg *cfg, struct named_list *list)
 	return err == -ECANCELED || !list->cnt ? last : 0;
 }
 
-/* 0; -ECANCELED; another negative errno (said): it is not traced. */
+/* 0; -ECANCELED; another negative errno (reported): it is not traced. */
 static int add_one(const struct run_cfg *cfg, const struct named *p, struct run *run)
 {
 	int err = run__add(run, p->pid);

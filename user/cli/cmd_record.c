@@ -28,7 +28,7 @@
 #include "record/targets.h"
 #include "target/proc_info.h"
 
-#define LOOK_EVERY_NS 1000000L        /* while the child has no torch */
+#define POLL_EVERY_NS 1000000L        /* while the child has no torch */
 #define RELOCATE_MAX_NS 5000000000ULL /* a loader that takes longer is not waited for */
 
 static const struct opt_def record_opts[] = {
@@ -112,7 +112,7 @@ static pid_t spawn(const struct run_cfg *cfg, char **cmd, int *go)
 
 static void nap(void)
 {
-	struct timespec ts = { .tv_nsec = LOOK_EVERY_NS };
+	struct timespec ts = { .tv_nsec = POLL_EVERY_NS };
 
 	nanosleep(&ts, NULL);
 }
@@ -124,7 +124,7 @@ static bool alive(pid_t pid)
 	return !waitid(P_PID, (id_t)pid, &si, WEXITED | WNOWAIT | WNOHANG) && !si.si_pid;
 }
 
-/* Stops the child and waits until it stands. false: it ended, or a signal is pending. */
+/* Stops the child and waits until it is stopped. False: it ended, or a signal is pending. */
 static bool stop_child(pid_t pid)
 {
 	kill(pid, SIGSTOP);
@@ -161,13 +161,13 @@ static bool relocated(pid_t pid, const struct torch_plan *plan)
 	if (!plan->layout.seq_tls_got)
 		return true;
 	if (torch_proc__open(pid, &tp, &why))
-		return true; /* it ended; whoever attaches will see */
+		return true; /* it ended: attaching reports that */
 	proc_cfg__fill(tp, plan, &pc);
 	torch_proc__free(tp);
 	return pc.seq_tls_module != 0;
 }
 
-/* Plans while the child stands, lets it run until the loader is done, and leaves it stopped. */
+/* Plans while the child is stopped, lets it run until the loader is done, and leaves it stopped. */
 static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 {
 	struct targets ts = { 0 };
@@ -238,9 +238,9 @@ static int add_cuda_child(const struct run_cfg *cfg, struct live *live, pid_t pi
 		}
 		if (!stop_child(pid))
 			continue;
-		run__targets_stand(live->run, true);
+		run__targets_stopped(live->run, true);
 		err = run__add(live->run, pid);
-		run__targets_stand(live->run, false);
+		run__targets_stopped(live->run, false);
 		if (err != -EAGAIN)
 			return err;
 		kill(pid, SIGCONT); /* the library is being mapped */
@@ -259,9 +259,9 @@ static int add_child(const struct run_cfg *cfg, struct live *live, pid_t pid)
 		err = wait_for_torch(cfg, pid);
 		if (err)
 			return err;
-		run__targets_stand(live->run, true);
+		run__targets_stopped(live->run, true);
 		err = run__add(live->run, pid);
-		run__targets_stand(live->run, false);
+		run__targets_stopped(live->run, false);
 		return err;
 	}
 	return add_cuda_child(cfg, live, pid);

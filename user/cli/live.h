@@ -21,11 +21,11 @@ struct live {
 	bool announced;
 };
 
-/* Options that contradict each other or name nothing: said, non-zero. Also sets the log options. */
+/* Checks options that contradict each other or name nothing: non-zero (reported). Also sets the log options. */
 int live__check(struct run_cfg *cfg);
 /* Chooses the files, opens the recording. Exit code (0: go on). */
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid);
-/* Opens the window and says so. */
+/* Opens the window, with a message. */
 void live__announce(struct live *live);
 /* Runs the loop, finishes, writes the outputs. Exit code. */
 int live__record(struct live *live, run_tick_fn tick, void *arg);

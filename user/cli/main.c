@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Dispatch to the commands. The only place that turns a result into the process's exit code. */
+/* Dispatch to the commands. The only file that turns a result into the process's exit code. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -185,7 +185,7 @@ static const struct opt_def *match(const struct opt_def *defs, const char *word,
 	return NULL;
 }
 
-/* What is said of the value in a message. */
+/* The valid values, for a message. */
 static const char *expected(const struct opt_def *d)
 {
 	return d->type == OPT_CHOICE ? opts__choices(d) : d->arg;

@@ -54,7 +54,7 @@ struct cmd_usage {
 
 /*
  * Parses argv[1..] into cfg. Returns the index of the first word after the options (argc if none),
- * OPTS_ERROR (said on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. A word that is
+ * OPTS_ERROR (reported on stderr), or OPTS_HELP (printed on stdout). "--" ends the options. A word that is
  * no option goes to *word, once, when word is not NULL (the file of report and export).
  */
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word);

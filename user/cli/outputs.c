@@ -312,7 +312,7 @@ static int recorded_row_limit(const struct session *s)
 	return json && end != json && !*end && v >= -1 && v <= INT_MAX ? (int)v : 100;
 }
 
-/* Fills in what was not asked for: as the recording was, else as `report` alone does it. */
+/* Fills in options that were not given: as the recording was, else as `report` alone does it. */
 static void take_recorded(struct outputs *o, const struct session *s, char *buf, size_t cap)
 {
 	o->by_shape = o->by_shape ? o->by_shape > 0 : is_on(s, "by_shape");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * From a capture to what the user asked for: trace, table, summary line, exit code. Needs neither root
+ * From a capture to what the user requested: trace, table, summary line, exit code. Needs neither root
  * nor the target; live commands and `report`/`export` go through the same function.
  */
 #ifndef CLI_OUTPUTS_H

@@ -2,7 +2,7 @@
 /*
  * Perf-event uprobes, one per site: the last resort, without uprobe_multi and without tracefs. The
  * same plan and cookies, two file descriptors a site. The kernel closes them one by one, each after
- * a grace period or two (0.03-0.1 s), so thousands take minutes to go: that is said beforehand.
+ * a grace period or two (0.03-0.1 s), so thousands take minutes to go: the user is warned beforehand.
  */
 #define LOG_DOMAIN "attach"
 #include "base/cancel.h"

@@ -7,7 +7,7 @@
  *
  * There is one cookie per event, so BPF finds the site by its address (map site_of_ip). tracefs is
  * mounted for this process alone, invisible to others. Definitions outlive a kill -9, disabled; the
- * next ptbpf that attaches in this way removes them. So nothing here may outlive ptbpf itself (shielded.c): its events
+ * next ptbpf that uses tracefs removes them. So nothing here may outlive ptbpf itself (shielded.c): its events
  * would be removed while they are in use.
  */
 #define LOG_DOMAIN "attach"
@@ -33,7 +33,7 @@
 #include "probe/probe_impl.h"
 
 #define WRITE_MAX 4000 /* the kernel parses at most 4,095 bytes of a write */
-#define EVENT_MAX 4096 /* sites of one event: looking for duplicates is quadratic */
+#define EVENT_MAX 4096 /* sites of one event: the search for duplicates is quadratic */
 
 struct trace_fs {
 	int dir;       /* root of tracefs */

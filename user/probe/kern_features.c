@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The table of kern_features.h: each row tries the thing itself where that is possible without
- * harm, and reads what the kernel says of itself where it is not. Attaches to nobody but ptbpf.
+ * harm, and reads what the kernel reports where it is not. Attaches only to ptbpf itself.
  */
 #define LOG_DOMAIN "features"
 #include "base/log.h"

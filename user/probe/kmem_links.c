@@ -159,7 +159,7 @@ int kmem__find_missing(char *buf, size_t cap)
 }
 
 /*
- * The processors of this machine, present ones: more may be possible, and every look at a process's memory
+ * The processors of this machine, present ones: more may be possible, and every reading of a process's memory
  * pays for each. "0-3,8"; 0: more than max, or unreadable.
  */
 static uint32_t read_cpus(__u64 *ids, uint32_t max)
@@ -315,7 +315,7 @@ static int attach_kinds(struct kmem *k, struct ptbpf_bpf *s, bool life)
 	return err;
 }
 
-/* The kernel's own counters of this process against what /proc says: are they read rightly? */
+/* The kernel's own counters of this process against /proc: are they read correctly? */
 static bool rss_is_right(const struct ptbpf_bpf *s)
 {
 	FILE *f = fopen("/proc/self/statm", "re");

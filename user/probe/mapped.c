@@ -29,7 +29,7 @@ static int add_segment(struct code_maps *m, uint64_t start, uint64_t end, uint64
 }
 
 /* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat() does for some
- * (overlayfs, btrfs): where the mapped file itself can be asked, it decides. Its file system is not asked: a process may
+ * (overlayfs, btrfs): the mapped file itself decides where its inode can be read. Its file system is not asked: a process may
  * serve it, and never answer. */
 static bool is_file(pid_t tgid, uint64_t start, uint64_t end, const struct stat *file)
 {

@@ -69,7 +69,7 @@ int trace_fs__try(void); /* defines two probes of ptbpf itself as one event and 
 /* Probes of groups whose ptbpf was killed, in this pid namespace; negative errno. The next open() removes them. */
 int64_t trace_fs__stale(uint32_t ns_inum);
 int attach_trace__sites(struct attach_req *req);
-int trace_fs__mount(void); /* its root, seen by nobody else; negative: not to be had */
+int trace_fs__mount(void); /* its root, invisible to other processes; negative: not available */
 /* The number of an event of tracefs ("syscalls/sys_enter_brk"), which perf knows it by; negative errno. */
 int trace_fs__event_id(int dir, const char *event);
 void trace_fs__remove_event(const struct trace_fs *tf, uint32_t event); /* after its link is closed */

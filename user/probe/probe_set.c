@@ -432,7 +432,7 @@ int probe_set__watch_task(struct probe_set *ps, uint32_t tgid)
 
 /* ---- arguments ---- */
 
-/* Two arguments or more that are passed by reference are worth a look at the caller's stack as a whole. */
+/* Two arguments or more that are passed by reference are worth reading the caller's stack as a whole. */
 static uint8_t inputs_by_ref(const struct ptb_arg_prog *prog)
 {
 	uint8_t n = 0;

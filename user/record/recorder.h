@@ -2,7 +2,7 @@
 /*
  * Writes one capture: the records of the rings as they come, and the facts that make them readable
  * without the target (names, plan, processes, threads, clocks, losses, counters). Peeks at a record's
- * kind only to learn what must be asked of the target while it lives: unknown addresses, new threads,
+ * kind only to find out what must be read of the target while it lives: unknown addresses, new threads,
  * forks. Never interprets operators.
  */
 #ifndef RECORD_RECORDER_H
@@ -85,7 +85,7 @@ void recorder__resolve(struct recorder *r);
 /* Writes what is buffered, so that the statistics say whether it had room. */
 void recorder__flush(struct recorder *r);
 
-/* A process whose tensors do not look like tensors, once each; 0: none. The capture says so already. */
+/* A process whose tensors do not match its layout, once each; 0: none. The capture has its counter already. */
 uint32_t recorder__next_bad_layout(struct recorder *r);
 
 struct recorder_stats {

@@ -17,9 +17,8 @@
 #include "record/recorder_agent_priv.h"
 #include "target/proc_info.h"
 
-/* clang-format off */
-#define QUEUE_SLACK_NS 2000000 /* between a program's look at the clock and its record's place in the ring */
-/* clang-format on */
+#define QUEUE_SLACK_NS                                                                             \
+	2000000 /* between a program's reading of the clock and its reservation in the ring */
 /* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call
  * that finds it, and the first pair may belong to a call that began before it. */
 #define FLUSHES_ALL 3
@@ -217,7 +216,8 @@ static void state_record(struct recorder *r, struct agent_proc *p, const struct 
 	} else if (a->kind == PTB_AREC_STATE) {
 		const struct ptb_arec_state *s = (const void *)a;
 
-		p->word = (struct agent_word){ s->state, p->word.ever | s->state, s->ops_why };
+		p->reported =
+			(struct agent_reported){ s->state, p->reported.ever | s->state, s->ops_why };
 	} else if (a->kind == PTB_AREC_GPU_CLOCK) {
 		agent_gpu__clock(r, p, (const void *)a);
 	}
@@ -337,7 +337,7 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 	}
 }
 
-/* Takes the chunks that were sent before `until`; what is younger waits for its elders. */
+/* Takes the chunks that were sent before `until`. Later ones stay queued: earlier ones may still be in another ring. */
 static void take_queue(struct recorder *r, uint64_t until)
 {
 	uint32_t i, n, len = 0;
@@ -381,18 +381,18 @@ void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 			agent_ops__record_open(r, r->agents[i], 0);
 }
 
-struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid)
+struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid)
 {
 	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
-	return p ? p->word : (struct agent_word){ 0, 0, 0 };
+	return p ? p->reported : (struct agent_reported){ 0, 0, 0 };
 }
 
 bool recorder__agent_idle(const struct recorder *r, pid_t pid)
 {
 	const struct agent_proc *p = find_agent(r, (uint32_t)pid);
 
-	return !p || !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	return !p || !(p->reported.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
 }
 
 static void remove_agent(struct recorder *r, struct agent_proc *p)
@@ -419,7 +419,7 @@ bool recorder__agent_end(struct recorder *r, pid_t pid)
 	if (r->begin_ns)
 		agent_ops__record_open(r, p, 0);
 	agent_gpu__end(r, p);
-	idle = !(p->word.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
+	idle = !(p->reported.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON));
 	remove_agent(r, p);
 	return idle;
 }

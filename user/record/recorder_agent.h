@@ -2,7 +2,7 @@
 /*
  * What agents send, made into the records of a capture: chunks are checked and unpacked, ticks become
  * CLOCK_MONOTONIC, operators get their OperatorDef, names become name ids of the capture. Trusts no byte of
- * a chunk: whoever can write into the target can forge one.
+ * a chunk: anything that can write into the target can forge one.
  */
 #ifndef RECORD_RECORDER_AGENT_H
 #define RECORD_RECORDER_AGENT_H
@@ -19,16 +19,16 @@ struct agent_facts {
 
 /* Chunks of this process are expected from now on. 0 or -ENOMEM. */
 int recorder__agent(struct recorder *r, const struct agent_facts *facts);
-/* No more come: what is held back is written as well as it can be. False: it had not said its last word, so
- * what it had not sent yet is missing. */
+/* No more come: what is held back is written as well as it can be. False: it had not reported that it
+ * stopped, so what it had not sent yet is missing. */
 bool recorder__agent_end(struct recorder *r, pid_t pid);
-struct agent_word {       /* what an agent has said of itself; 0: nothing */
+struct agent_reported {   /* by an agent of itself; 0: nothing */
 	uint32_t state;   /* PTB_AGENT_*, as its last STATE record says */
 	uint32_t ever;    /* bits that any of them had */
 	uint32_t ops_why; /* enum ptb_agent_why */
 };
-struct agent_word recorder__agent_word(const struct recorder *r, pid_t pid);
-/* Has it said that it does nothing any more? What it had was sent before that. */
+struct agent_reported recorder__agent_reported(const struct recorder *r, pid_t pid);
+/* Has it reported that it records nothing any more? What it had was sent before that. */
 bool recorder__agent_idle(const struct recorder *r, pid_t pid);
 /* An AGENT_DATA record from a ring. */
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d);

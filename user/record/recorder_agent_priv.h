@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What recorder_agent.c, agent_ops.c and agent_gpu.c share; nobody else includes this. */
+/* What recorder_agent.c, agent_ops.c and agent_gpu.c share; for them only. */
 #ifndef RECORD_RECORDER_AGENT_PRIV_H
 #define RECORD_RECORDER_AGENT_PRIV_H
 
@@ -25,7 +25,7 @@ struct agent_proc {
 	int64_t schema_off;
 	struct agent_clock clock;
 	uint32_t flushes; /* pairs of clocks of the window */
-	struct agent_word word;
+	struct agent_reported reported;
 	uint64_t now_ns;     /* when the chunk in hand was sent */
 	struct hashmap tids; /* number in its own pid namespace -> ours */
 	struct hashmap streams; /* (stream, 0): last number; (stream, 1): dropped; (stream, 2): missing */

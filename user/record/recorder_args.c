@@ -18,7 +18,7 @@
 
 #define CHECK_TENSORS 64 /* tensors inspected before a process's layout is taken as good */
 #define SCHEMA_MAX 8192
-#define BAD_MAX 8 /* so many of them may look wrong: tensors whose fields are not their shape */
+#define BAD_MAX 8 /* so many of them may be implausible: tensors whose fields are not their shape */
 
 static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32_t func, const char *text)
 {
@@ -128,7 +128,7 @@ static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 }
 
 /* Schemas that only the dispatcher has are read at once: operators of libraries go with these, and then
- * nobody can be asked any more. */
+ * they can no longer be read. */
 void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
 			     const struct torch_plan *plan)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What recorder.c and recorder_resolve.c share; nobody else includes this. */
+/* What the recorder's files share; for them only. */
 #ifndef RECORD_RECORDER_PRIV_H
 #define RECORD_RECORDER_PRIV_H
 
@@ -16,13 +16,13 @@ struct recorder_proc {
 	uint32_t tgid;
 	int pidfd;
 	bool old_string_abi;
-	bool gone;            /* exited or exec'd: its memory can no longer be asked */
+	bool gone;            /* exited or exec'd: its memory can no longer be read */
 	bool table_too_large; /* counted once */
 	uint64_t singletons[TORCH_LIB_ROLES];
 	uint32_t singleton_cnt;
 	uint64_t last_table_ns;      /* when the dispatcher's table was last read */
 	uint64_t table_cost_ns;      /* how long that took */
-	uint64_t tail, next_look_ns; /* the last operator when last polled, and when to poll again */
+	uint64_t tail, next_poll_ns; /* the last operator when last polled, and when to poll again */
 	uint32_t observed_off;       /* live_ops.observed_off, 0: the table was not read yet */
 	bool tail_known;             /* there is nothing new up to it */
 	bool by_agent;               /* its operators come with their names */
@@ -31,7 +31,7 @@ struct recorder_proc {
 	struct live_schema_layout schema_layout;
 	bool schemas_readable;
 	uint64_t nested_keys;  /* tensors whose fields are not their shape, and known to be so */
-	uint32_t checked, bad; /* tensors inspected, and those that did not look like one */
+	uint32_t checked, bad; /* tensors inspected, and those that were implausible */
 	bool bad_layout, bad_reported;
 };
 

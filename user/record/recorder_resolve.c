@@ -45,7 +45,7 @@ bool recorder__is_there(const struct recorder_proc *p)
 	return pid_hold__alive(p->pidfd);
 }
 
-/* The place of a process that is gone: no more than are alive at the same time are kept. */
+/* The entry of a process that has ended, to be used again: so there are never more than processes alive at one time. */
 static struct recorder_proc *find_gone(struct recorder *r)
 {
 	uint32_t i;
@@ -55,7 +55,7 @@ static struct recorder_proc *find_gone(struct recorder *r)
 
 		if (!p->gone)
 			continue;
-		r->over_unknown += p->unknown.live; /* nobody can be asked any more */
+		r->over_unknown += p->unknown.live; /* they can no longer be read */
 		hashmap__clear(&p->unknown);
 		hashmap__clear(&p->no_schema);
 		if (p->pidfd >= 0)
@@ -159,18 +159,18 @@ static int read_newest(struct recorder *r, struct recorder_proc *p)
 }
 
 /*
- * Operators that are registered in the window are learnt before they are called, as far as that goes: one that is
- * gone soon after its call (torch.library's go with their Library) could not be asked for its name any more. All
- * of them are read only once nobody is registering.
+ * Names of operators that are registered in the window are read before their calls where possible: one that is
+ * deregistered soon after its call (torch.library's are, with their Library) has no name that could be read later. The
+ * whole table is read only when nothing is being registered.
  */
 static void watch_table(struct recorder *r, struct recorder_proc *p)
 {
 	uint64_t now = clock__mono_ns(), tail, last = p->tail;
 	int err;
 
-	if (p->by_agent || now < p->next_look_ns)
+	if (p->by_agent || now < p->next_poll_ns)
 		return;
-	p->next_look_ns = now + TAIL_EVERY_NS;
+	p->next_poll_ns = now + TAIL_EVERY_NS;
 	if (live_ops__tail((pid_t)p->tgid, p->singletons, p->singleton_cnt, &tail) ||
 	    (p->tail_known && tail == last))
 		return;
@@ -212,7 +212,7 @@ void recorder__learn(struct recorder *r, const struct torch_proc *tp, const stru
 
 	if (!err)
 		err = read_table(r, p);
-	if (err < 0) /* record: the table is still empty; names are asked for as they come */
+	if (err < 0) /* record: the table is still empty; names are read as they come */
 		pr_debug("pid %d: dispatcher table: %s", tp->pid, errstr(err));
 	recorder__schema_layout(r, tp, plan);
 }
@@ -253,7 +253,7 @@ static void peek_task(struct recorder *r, const struct ptb_task *t)
 	if (t->h.kind == PTB_REC_EXIT) {
 		struct recorder_proc *p = t->group_dead ? recorder__find_proc(r, t->h.tgid) : NULL;
 
-		/* the last name a thread had; also of threads too short-lived to be asked */
+		/* the last name a thread had; also of threads too short-lived to be read */
 		recorder__thread(r, t->h.tgid, t->h.tid, comm);
 		hashmap__del(&r->threads, t->h.tgid, t->h.tid); /* its number may be another thread's next */
 		if (p)
@@ -363,7 +363,7 @@ static bool ask_one(struct recorder *r, struct recorder_proc *p, struct hashmap_
 	return !err;
 }
 
-/* Those that are to be asked for, from malloc: while a file is read for one, the rings are drained and bring others. */
+/* A copy of those to be resolved, from malloc: while a file is read for one, the rings are drained and add others. */
 static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 {
 	uint64_t *funcs = NULL, pos = 0;
@@ -401,7 +401,7 @@ static void resolve_proc(struct recorder *r, struct recorder_proc *p)
 
 	while ((s = hashmap__next(&p->unknown, &pos)))
 		need_table |= s->k1 == UNKNOWN_OPDEF && s->val < ASK_TIMES_MAX;
-	/* the table also says which operators torch never shows, so it is asked first */
+	/* the table also marks operators that torch never shows, so it is read first */
 	if (need_table && clock__mono_ns() - p->last_table_ns > TABLE_EVERY_NS)
 		read_table(r, p);
 	pos = 0;

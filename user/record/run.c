@@ -69,7 +69,7 @@ static void on_task(void *arg, const struct ptb_task *task)
 	run->tasks[run->task_cnt++] = *task;
 }
 
-/* Empties the rings; asks nothing of a process. 0 or negative errno (said). */
+/* Empties the rings; reads no process. 0 or negative errno (reported). */
 static int drain_rings(struct run *run)
 {
 	uint64_t watermark = clock__mono_ns();
@@ -207,7 +207,7 @@ int run__open(const struct record_opts *opts, const char *capture_path, struct r
 	if (!err && cancel__pending())
 		err = -ECANCELED;
 	if (err) {
-		run__free(run); /* with it the partial file goes; what stands at capture_path stays */
+		run__free(run); /* also removes the partial file; an older file at capture_path stays */
 		return err;
 	}
 	if (run->cost_ps < 0)
@@ -238,9 +238,9 @@ static void sample_memory(struct run *run, uint64_t now)
 	run->last_sample_ns = now;
 }
 
-void run__targets_stand(struct run *run, bool stand)
+void run__targets_stopped(struct run *run, bool stopped)
 {
-	run->targets.stopped = stand;
+	run->targets.stopped = stopped;
 }
 
 int run__add(struct run *run, pid_t pid)
@@ -281,7 +281,7 @@ void run__add_descendants(struct run *run, pid_t pid)
 			t = targets__add(&run->targets, kids[i], (uint32_t)pid, 0);
 		if (t && t->state == TARGET_WAITING) {
 			probe_set__watch_task(run->targets.ps, (uint32_t)kids[i]);
-			targets__attach(&run->targets, t); /* -EAGAIN: it has no torch; the loop looks again */
+			targets__attach(&run->targets, t); /* -EAGAIN: it has no torch; the loop tries again */
 		}
 		run__add_descendants(run, kids[i]);
 	}
@@ -382,7 +382,7 @@ static void act_on_tasks(struct run *run)
 	run->task_cnt = 0;
 }
 
-/* Processes that had no torch when last looked at. */
+/* Processes that had no torch when last polled. */
 static void try_waiting(struct run *run)
 {
 	uint64_t now = clock__mono_ns();
@@ -404,8 +404,7 @@ static void try_waiting(struct run *run)
 	}
 }
 
-/* Tensors that do not look like tensors: this build's layout is not what it seemed. Its process goes on
- * being traced, without arguments. */
+/* The derived layout of tensors is wrong for this build: its process is traced on without arguments. */
 static void stop_bad_layouts(struct run *run)
 {
 	uint32_t tgid;
@@ -444,7 +443,7 @@ static int drain(struct run *run)
 	return 0;
 }
 
-/* Waits for a signal, the end of a target, a filling ring, or the pace; says what ended. */
+/* Waits for a signal, the end of a target, a filling ring, or the pace; keeps the ends of targets in run->polls. */
 static int wait_events(struct run *run, int timeout_ms)
 {
 	struct targets *ts = &run->targets;
@@ -659,7 +658,7 @@ int run__finish(struct run *run, int *capture)
 	t0 = clock__mono_ns();
 	probe_set__detach(run->targets.ps);
 	t0 = clock__mono_ns() - t0;
-	drain(run); /* programs that were on their way when the window closed */
+	drain(run); /* records of programs that ran when the window closed */
 	end = cut_window(run, end);
 	recorder__clock(run->targets.rec);
 	recorder__window(run->targets.rec, false, end, run->stop_reason);

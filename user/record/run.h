@@ -16,7 +16,7 @@
 struct run;
 
 /* Checks what the kernel allows, loads the programs, measures a probe's cost, opens the capture.
- * capture_path is copied. 0 or negative errno (said on stderr). */
+ * capture_path is copied. 0 or negative errno (reported on stderr). */
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
 /* Adds a META record; recorder.h. */
 void run__meta(struct run *run, const char *key, const char *json);
@@ -37,8 +37,8 @@ int run__await(struct run *run, pid_t pid);
 /* Adds the running descendants of pid too (opts->children). */
 void run__add_descendants(struct run *run, pid_t pid);
 
-/* The processes that are added now stand still: what must run in them comes later. */
-void run__targets_stand(struct run *run, bool stand);
+/* The processes that are added now are stopped: what must run in them comes later. */
+void run__targets_stopped(struct run *run, bool stopped);
 /* Begins the window. */
 void run__activate(struct run *run);
 /* Called in every round of the loop; for record, which must do something of its own. */

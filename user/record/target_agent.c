@@ -18,11 +18,12 @@
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
 /* A program that is just being loaded: its agent waits, as its operators do, for the loader. */
 #define PATIENCE_NS 60000000000ULL
-#define LOOK_NS 20000000ULL /* how often it is asked about its GPUs: a few microseconds */
+#define GPU_POLL_NS                                                                                \
+	20000000ULL /* how often its control block is read for its GPUs, which takes a few microseconds */
 
 int target_agent__file(char *buf, size_t cap)
 {
-	static const char *const places[] = { "", "../lib/ptbpf/" };
+	static const char *const folders[] = { "", "../lib/ptbpf/" };
 	char exe[PATH_MAX], path[PATH_MAX + 64], real[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 	char *slash;
@@ -35,8 +36,8 @@ int target_agent__file(char *buf, size_t cap)
 	if (!slash)
 		return -ENOENT;
 	slash[1] = '\0';
-	for (i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		snprintf(path, sizeof(path), "%s%s" PTB_AGENT_FILE, exe, places[i]);
+	for (i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		snprintf(path, sizeof(path), "%s%s" PTB_AGENT_FILE, exe, folders[i]);
 		if (realpath(path, real) && strlen(real) < cap) {
 			strcpy(buf, real);
 			return 0;
@@ -183,9 +184,9 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 	return w;
 }
 
-int target_agent__ask(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-		      const struct torch_proc *tp, const struct torch_plan *plan,
-		      struct probe_set *ps, struct recorder *rec)
+int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
+			  const struct torch_proc *tp, const struct torch_plan *plan,
+			  struct probe_set *ps, struct recorder *rec)
 {
 	struct ptb_proc_cfg pc = { .tgid = (uint32_t)pid };
 	struct agent_facts facts = { .pid = pid,
@@ -218,7 +219,7 @@ int target_agent__ask(struct target_agent *ta, pid_t pid, const struct record_op
 		err = probe_set__agent_request(ps, ta->proc_idx, &ta->sites, ta->requests);
 	if (err && !ta->why[0])
 		snprintf(ta->why, sizeof(ta->why), "it cannot be reached: %s", errstr(err));
-	ta->asked_ns = clock__mono_ns();
+	ta->requested_ns = clock__mono_ns();
 	return err;
 }
 
@@ -233,9 +234,9 @@ void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 	uint64_t now = clock__mono_ns();
 	struct ptb_agent_ctl ctl;
 
-	if (!(ta->requests & BIT(GPU)) || now - ta->gpu_looked_ns < LOOK_NS)
+	if (!(ta->requests & BIT(GPU)) || now - ta->gpu_polled_ns < GPU_POLL_NS)
 		return;
-	ta->gpu_looked_ns = now;
+	ta->gpu_polled_ns = now;
 	if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE))
 		return; /* it ends: as it was */
 	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
@@ -245,7 +246,7 @@ void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid)
 {
-	struct agent_word w = recorder__agent_word(rec, pid);
+	struct agent_reported w = recorder__agent_reported(rec, pid);
 	struct ptb_agent_ctl ctl;
 
 	if (ta->answer != AGENT_DONE || !ta->ops || !(w.ever & PTB_AGENT_OPS_ON))
@@ -269,7 +270,7 @@ bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, 
 	return false;
 }
 
-enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
+enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 {
 	struct ptb_agent_ctl ctl;
 	bool ops_requested = ta->requests & BIT(OPS), late;
@@ -281,7 +282,7 @@ enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid)
 		snprintf(ta->why, sizeof(ta->why), "its control block cannot be read: %s", errstr(err));
 		return ta->answer = AGENT_SILENT;
 	}
-	late = clock__mono_ns() - ta->asked_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
+	late = clock__mono_ns() - ta->requested_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
 	ta->ops = ops_requested && (ctl.state & PTB_AGENT_OPS_ON);
 	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
 	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The agent of one target: found (or, on request, loaded), asked, waited for, dismissed. Knows what it may
- * be asked for and why it was not; knows neither chunks nor records.
+ * The agent of one target: finds it (or, on request, loads it), sends requests, waits for answers, withdraws them.
+ * Knows what may be requested and why it was not; knows neither chunks nor records.
  */
 #ifndef RECORD_TARGET_AGENT_H
 #define RECORD_TARGET_AGENT_H
@@ -28,20 +28,20 @@ struct target_agent {
 	struct probe_agent sites;
 	uint32_t proc_idx; /* of its sites in the probe set */
 	uint32_t requests;
-	uint64_t asked_ns, gpu_looked_ns;
+	uint64_t requested_ns, gpu_polled_ns;
 	enum agent_answer answer;
 	bool ops, gpu; /* what comes from it */
 	bool injected;
-	bool late; /* it began after it was asked: GPUs only, and probes record CUDA calls until it does */
+	bool late; /* it began after the requests: GPUs only, and probes record CUDA calls until it does */
 	bool patient;   /* the process is just being loaded: the answer may take long */
-	bool no_values; /* it stopped telling inputs and outputs */
+	bool no_values; /* it stopped recording inputs and outputs */
 	uint32_t ops_why, gpu_why, cupti_version;
 	char why[256]; /* it is not used, or not for all that was requested: a sentence */
 };
 
 /*
- * Looks for the agent of pid, loads it where that was asked for. NULL: none is there or may be used; *why (of cap
- * bytes) says so when that is worth telling, else it is "". To be freed by target_agent__free().
+ * Finds the agent of pid; loads it if opts request that. NULL: there is none, or it may not be used: *why (of cap
+ * bytes) has a sentence where the user should know, else "". To be freed by target_agent__free().
  */
 struct target_agent *target_agent__find(pid_t pid, const struct record_opts *opts, char *why, size_t cap);
 void target_agent__free(struct target_agent *ta); /* NULL is fine */
@@ -49,11 +49,11 @@ void target_agent__free(struct target_agent *ta); /* NULL is fine */
 bool target_agent__is_awake(pid_t pid);
 
 /* Listens and requests. 0 or negative errno (ta->why). */
-int target_agent__ask(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
-		      const struct torch_proc *tp, const struct torch_plan *plan,
-		      struct probe_set *ps, struct recorder *rec);
+int target_agent__request(struct target_agent *ta, pid_t pid, const struct record_opts *opts,
+			  const struct torch_proc *tp, const struct torch_plan *plan,
+			  struct probe_set *ps, struct recorder *rec);
 /* What it has answered by now. */
-enum agent_answer target_agent__look(struct target_agent *ta, pid_t pid);
+enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid);
 /* It recorded operators and does not any more (ta->why); that it records no values any more is noted (ta->no_values). */
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid);
 /* GPUs may come to it later, and it may give them up: keeps what is known of them while the process lives. */
@@ -63,7 +63,7 @@ bool target_agent__has_ops(const struct target_agent *ta);
 /* Does it record GPUs, so that CUDA calls need no probes? Also where it waits for the process to use CUDA.
  * NULL: no. */
 bool target_agent__has_gpu(const struct target_agent *ta);
-/* Something stands between it and the GPUs, for good; a process that does not use CUDA lacks nothing. */
+/* It cannot record the GPUs, for good. False for a process that does not use CUDA. */
 bool target_agent__gpu_refused(const struct target_agent *ta);
 /* No more requests. */
 void target_agent__dismiss(struct target_agent *ta, struct probe_set *ps);

@@ -15,8 +15,8 @@
 #include "target/proc_info.h"
 #include "target/torch_libs.h"
 
-#define LOOK_EVERY_NS 20000000ULL /* one look is a file of /proc that costs some 30 us */
-#define LOOKS_SHARED 16 /* so many processes are polled in that time; with more of them, later */
+#define POLL_EVERY_NS 20000000ULL /* one poll reads a file of /proc, which costs some 30 us */
+#define POLLS_SHARED 16 /* so many processes are polled in that time; with more of them, later */
 
 static bool is_purpose_active(enum cuda_purpose p, const struct target *t, const struct targets *ts)
 {
@@ -198,14 +198,14 @@ void target_cuda__attach(struct targets *ts, struct target *t, const struct torc
 {
 	if (!ts->opts->gpu && !ts->opts->memory)
 		return;
-	t->cuda.looked_ns = clock__mono_ns(); /* with no digest: what was loaded since tp was made is found next time */
+	t->cuda.polled_ns = clock__mono_ns(); /* with no digest: what was loaded since tp was made is found next time */
 	add_libs(ts, &t->cuda, tp);
 	settle(ts, t);
 }
 
 /* ---- later ---- */
 
-/* Has the process loaded something that may be CUDA's? Until the next look it is taken as seen. */
+/* Has the process loaded something that may be CUDA's since the last call? */
 static bool has_news(struct target_cuda *tc, pid_t pid)
 {
 	uint64_t code, digest;
@@ -223,10 +223,10 @@ static bool has_news(struct target_cuda *tc, pid_t pid)
 
 static void say_refused(struct target *t)
 {
-	if (t->cuda.probes[CUDA_CALLS].on || t->cuda.said || !t->agent ||
+	if (t->cuda.probes[CUDA_CALLS].on || t->cuda.warned || !t->agent ||
 	    !target_agent__gpu_refused(t->agent))
 		return;
-	t->cuda.said = true;
+	t->cuda.warned = true;
 	pr_warn("pid %d: its agent does not record GPU activities: %s; CUDA calls are recorded by "
 		"kernel probes",
 		t->pid, agent__why_text(t->agent->gpu_why));
@@ -234,13 +234,13 @@ static void say_refused(struct target *t)
 
 void target_cuda__follow(struct targets *ts, struct target *t)
 {
-	uint64_t now = clock__mono_ns(), last = t->cuda.looked_ns;
-	uint64_t pace = LOOK_EVERY_NS * (1 + ts->cnt / LOOKS_SHARED);
+	uint64_t now = clock__mono_ns(), last = t->cuda.polled_ns;
+	uint64_t pace = POLL_EVERY_NS * (1 + ts->cnt / POLLS_SHARED);
 	struct torch_proc *tp = NULL;
 
 	if ((!ts->opts->gpu && !ts->opts->memory) || now - last < pace)
 		return;
-	t->cuda.looked_ns = now;
+	t->cuda.polled_ns = now;
 	if (has_news(&t->cuda, t->pid) && !torch_proc__open_cuda(t->pid, &tp)) {
 		add_libs(ts, &t->cuda, tp);
 		torch_proc__free(tp);
@@ -260,11 +260,11 @@ void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps)
 
 void target_cuda__free(struct target_cuda *tc)
 {
-	bool called = tc->called, said = tc->said;
+	bool called = tc->called, warned = tc->warned;
 	uint32_t i;
 
 	for (i = 0; i < tc->cnt; i++)
 		torch_lib__clear(&tc->libs[i].lib);
 	free(tc->libs);
-	*tc = (struct target_cuda){ .called = called, .said = said };
+	*tc = (struct target_cuda){ .called = called, .warned = warned };
 }

@@ -169,7 +169,7 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 
 /*
  * The argument programs of a plan, once a session, and whether this process's layout is good enough for
- * them. 0 or negative errno (said).
+ * them. 0 or negative errno (reported).
  */
 static int load_args(struct targets *ts, const struct target *t, struct shared_plan *sp)
 {
@@ -389,8 +389,8 @@ static void drop_agent(struct targets *ts, struct target *t)
  * Asks the process's agent, if it has one, and waits for its answer where nothing is missed meanwhile. What it
  * does not do is probed.
  */
-static void ask_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
-		      const struct shared_plan *sp)
+static void request_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
+			  const struct shared_plan *sp)
 {
 	const struct timespec nap = { .tv_nsec = 2000000 };
 
@@ -401,7 +401,7 @@ static void ask_agent(struct targets *ts, struct target *t, const struct torch_p
 			say_agent(t, t->agent_why);
 		return;
 	}
-	if (target_agent__ask(t->agent, t->pid, ts->opts, tp, sp->plan, ts->ps, ts->rec)) {
+	if (target_agent__request(t->agent, t->pid, ts->opts, tp, sp->plan, ts->ps, ts->rec)) {
 		say_agent(t, t->agent->why);
 		drop_agent(ts, t);
 		return;
@@ -415,7 +415,7 @@ static void ask_agent(struct targets *ts, struct target *t, const struct torch_p
 	}
 	t->agent->patient = ts->active || ts->stopped;
 	while (!t->agent->patient && !cancel__pending() &&
-	       target_agent__look(t->agent, t->pid) == AGENT_PENDING)
+	       target_agent__poll(t->agent, t->pid) == AGENT_PENDING)
 		nanosleep(&nap, NULL);
 	if (t->agent->answer != AGENT_PENDING && !t->agent->ops && ts->opts->ops)
 		say_agent(t, t->agent->why);
@@ -465,8 +465,8 @@ void targets__settle_agents(struct targets *ts)
 		}
 		if (t->agent->answer != AGENT_PENDING)
 			continue;
-		if (target_agent__look(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops)
-			replace_agent(ts, t, t->agent->asked_ns);
+		if (target_agent__poll(t->agent, t->pid) != AGENT_PENDING && !t->agent->ops)
+			replace_agent(ts, t, t->agent->requested_ns);
 	}
 }
 
@@ -485,7 +485,7 @@ void targets__dismiss_agents(struct targets *ts)
 
 	for (i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED) {
-			target_agent__look(ts->items[i].agent, ts->items[i].pid); /* how it is at the end */
+			target_agent__poll(ts->items[i].agent, ts->items[i].pid); /* how it is at the end */
 			target_agent__dismiss(ts->items[i].agent, ts->ps);
 		}
 }
@@ -575,7 +575,7 @@ int targets__attach(struct targets *ts, struct target *t)
 	 * must be probed first */
 	if (!ts->active)
 		recorder__learn(ts->rec, tp, sp->plan);
-	ask_agent(ts, t, tp, sp);
+	request_agent(ts, t, tp, sp);
 	record_refusals(ts, t, sp);
 	err = attach_probes(ts, t, tp, sp);
 	if (!err && !pid_hold__alive(t->pidfd)) { /* what has its pid now may be another process */

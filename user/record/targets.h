@@ -26,12 +26,12 @@ struct target {
 	uint32_t parent;
 	bool inherits;        /* forked from a traced process and not exec'd: it has torch */
 	uint64_t born_ns;     /* fork or exec seen in the window; 0: was there before */
-	uint64_t next_try_ns; /* WAITING: when to look again */
+	uint64_t next_try_ns; /* WAITING: when to poll again */
 	uint32_t proc_idx;    /* TRACED */
 	/* TRACED before torch had registered its operators (record): facts that its dispatcher's table
 	 * will hold are read again */
 	bool facts_missing, no_args;
-	struct target_agent *agent; /* that was asked, NULL: none */
+	struct target_agent *agent; /* that got requests, NULL: none */
 	char agent_why[256];        /* why none is used, "": nothing to say */
 	uint64_t next_facts_ns;
 	struct target_cuda cuda;
@@ -92,7 +92,7 @@ int targets__attach(struct targets *ts, struct target *t);
 /* Reads facts again that a process's dispatcher did not have yet. */
 void targets__renew_facts(struct targets *ts);
 
-/* CUDA's libraries that were loaded later, and those that an agent does not stand for any more. */
+/* Probes CUDA's libraries that were loaded later, and those of processes whose agent no longer records GPUs. */
 void targets__follow_cuda(struct targets *ts);
 /* Records and counts, once, what a plan refuses of these functions. */
 void targets__record_refusals(struct targets *ts, struct shared_plan *sp, enum refusals kind);
@@ -100,13 +100,13 @@ void targets__record_refusals(struct targets *ts, struct shared_plan *sp, enum r
 void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 			      const struct probe_lib *libs, uint32_t lib_cnt);
 
-/* Agents that have not answered: looks again; those that will not are replaced by probes. */
+/* Polls agents that have not answered; replaces those that do not by probes. */
 void targets__settle_agents(struct targets *ts);
 /* Takes the requests back. */
 void targets__dismiss_agents(struct targets *ts);
 /* Have all sent what they had? */
 bool targets__agents_quiet(const struct targets *ts);
-/* Processes whose agent was asked for their GPUs and could not. */
+/* Processes whose agent was requested to record their GPUs and could not. */
 uint64_t targets__gpu_refused(const struct targets *ts);
 /* META "agent", when there is something to say. */
 void targets__agents_meta(const struct targets *ts);

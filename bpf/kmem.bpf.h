@@ -70,34 +70,29 @@ static __always_inline bool rss_read_percpu(struct mm_struct *mm, struct rss_rea
 	       mm->rss_stat[3].count == reading->count[3];
 }
 
-/* Before: sums, and what this task has not added to them yet. */
+/* Before: pages that the kernel keeps with a thread, outside the process's sum. own: zeroed by the caller. */
+static __always_inline __s64 rss_cached(struct task_struct *task, int own[PTB_RSS_KINDS])
+{
+	struct task_struct___old *old_task = (void *)task;
+
+	if (bpf_core_field_exists(old_task->rss_stat))
+		bpf_core_read(own, PTB_RSS_KINDS * sizeof(*own), &old_task->rss_stat.count);
+	return own[PTB_RSS_FILE] + own[PTB_RSS_ANON] + own[PTB_RSS_SHMEM];
+}
+
+/* Sums, and what this task has not added to them yet. */
 static __always_inline void rss_read_old(struct task_struct *task, struct mm_struct *mm,
 					 struct rss_reading *reading)
 {
-	struct task_struct___old *old_task = (void *)task;
 	struct mm_struct___old *old_mm = (void *)mm;
 	int own[PTB_RSS_KINDS] = {};
 
 	bpf_core_read(reading->sum, sizeof(reading->sum), &old_mm->rss_stat.count);
-	if (!bpf_core_field_exists(old_task->rss_stat))
-		return;
-	bpf_core_read(own, sizeof(own), &old_task->rss_stat.count);
+	reading->cached = rss_cached(task, own);
 	reading->sum[0] += own[0];
 	reading->sum[1] += own[1];
 	reading->sum[2] += own[2];
 	reading->sum[3] += own[3];
-	reading->cached = own[PTB_RSS_FILE] + own[PTB_RSS_ANON] + own[PTB_RSS_SHMEM];
-}
-
-/* Pages that the kernel keeps with a thread, outside the process's sum. */
-static __always_inline __s64 rss_cached(struct task_struct *task)
-{
-	struct task_struct___old *old_task = (void *)task;
-	int own[PTB_RSS_KINDS] = {};
-
-	if (bpf_core_field_exists(old_task->rss_stat))
-		bpf_core_read(own, sizeof(own), &old_task->rss_stat.count);
-	return own[PTB_RSS_FILE] + own[PTB_RSS_ANON] + own[PTB_RSS_SHMEM];
 }
 
 /* Pages of the task's process by kind; false: not to be had. */
@@ -152,7 +147,7 @@ static __always_inline void rss_begin(__u32 tgid, struct kmem_acc *acc, struct t
 /*
  * Counts what the process has grown by since one of its threads read its counters last. Before Linux 6.2 the
  * kernel keeps up to 64 pages with the thread whose faults brought them. That thread counts them at once; when the
- * kernel adds them to the process's sum, whoever reads that counts them again and their thread subtracts them. A call
+ * kernel adds them to the process's sum, the thread that reads that counts them again and their thread subtracts them. A call
  * that frees memory hides what faults of other threads bring meanwhile, so each fault reads the counters while such a
  * call is under way (kmem_shrinking).
  */
@@ -359,11 +354,12 @@ static __always_inline void kmem_boundary(const struct hit *hit)
 static __always_inline void kmem_begin(struct kmem_acc *acc, struct task_struct *task, __u32 window)
 {
 	bool born = task->start_time >= kmem_since;
+	int own[PTB_RSS_KINDS] = {};
 
 	kmem_clear(acc);
 	acc->min_flt = born ? 0 : task->min_flt;
 	acc->maj_flt = born ? 0 : task->maj_flt;
-	acc->rss_cached = rss_cached(task);
+	acc->rss_cached = rss_cached(task, own);
 	acc->call_ns = 0;
 	acc->shrinks = 0;
 	acc->stall_ns[0] = acc->stall_ns[1] = acc->stall_ns[2] = 0;

@@ -5,19 +5,6 @@
  * charges none to an operator: the model does.
  */
 
-static __always_inline void emit_alloc(const struct hit *hit, __u64 sp, __u64 addr, __u64 bytes)
-{
-	struct slot s = slot_reserve(hit, sizeof(struct ptb_mem_alloc), PTB_REC_MEM_ALLOC, 0);
-	struct ptb_mem_alloc *r = s.rec;
-
-	if (!r)
-		return;
-	r->sp = sp;
-	r->addr = addr;
-	r->bytes = bytes;
-	slot_submit(&s, hit);
-}
-
 /* c10::Device is two bytes in one register: type, index. */
 static __always_inline void emit_report(const struct hit *hit, __u8 kind,
 					const struct ptb_mem_report *v, __u64 device)
@@ -40,18 +27,24 @@ static __always_inline void emit_report(const struct hit *hit, __u8 kind,
 /* ProfiledCPUMemoryReporter::New(void *ptr, size_t nbytes) */
 PROBE(mem_new)
 {
-	emit_alloc(hit, PT_REGS_SP(ctx), PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
+	struct slot s = slot_reserve(hit, sizeof(struct ptb_mem_alloc), PTB_REC_MEM_ALLOC, 0);
+	struct ptb_mem_alloc *r = s.rec;
+
+	if (!r)
+		return 0;
+	r->sp = PT_REGS_SP(ctx);
+	r->addr = PT_REGS_PARM2(ctx);
+	r->bytes = PT_REGS_PARM3(ctx);
+	slot_submit(&s, hit);
 	return 0;
 }
 
 /* ProfiledCPUMemoryReporter::Delete(void *ptr) */
 PROBE(mem_delete)
 {
-	struct ptb_mem_free *r;
-	struct slot s;
+	struct slot s = slot_reserve(hit, sizeof(struct ptb_mem_free), PTB_REC_MEM_FREE, 0);
+	struct ptb_mem_free *r = s.rec;
 
-	s = slot_reserve(hit, sizeof(*r), PTB_REC_MEM_FREE, 0);
-	r = s.rec;
 	if (!r)
 		return 0;
 	r->sp = PT_REGS_SP(ctx);

@@ -89,14 +89,6 @@ struct stream *agent__state_stream(void)
 
 /* ---- what it sends ---- */
 
-static void set_state(uint32_t bit, bool on)
-{
-	if (on)
-		ptbpf_agent_ctl.state |= bit;
-	else
-		ptbpf_agent_ctl.state &= ~bit;
-}
-
 static void send_clock(void)
 {
 	struct ptb_arec_clock r;
@@ -124,7 +116,7 @@ static void send_state(void)
 }
 
 /* What all streams hold, then the clock behind it, then the state. */
-static void send_all(void)
+static void send_everything(void)
 {
 	streams__flush(true);
 	send_clock();
@@ -152,8 +144,9 @@ static void process_exits(void)
 		ops__stop(true);
 	if (agent.gpu_request)
 		cupti__stop();
-	set_state(PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
-	send_all();
+	agent__set_state(PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON,
+			 false);
+	send_everything();
 }
 
 /* again: what was done since then would else be taken down before us. */
@@ -180,8 +173,8 @@ static bool take_cfg(struct ptb_agent_cfg *cfg)
 static void ops_stop(void)
 {
 	ops__stop(false);
-	set_state(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
-	send_all();
+	agent__set_state(PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON | PTB_AGENT_OUTPUTS_ON, false);
+	send_everything();
 }
 
 static void ops_start(uint32_t request)
@@ -192,15 +185,15 @@ static void ops_start(uint32_t request)
 
 	agent.ops_retry = why < 0 || why == PTB_AGENT_WHY_NO_TORCH;
 	ptbpf_agent_ctl.ops_why = why < 0 ? PTB_AGENT_WHY_NONE : (uint32_t)why;
-	set_state(PTB_AGENT_OPS_ON, why == 0);
-	set_state(PTB_AGENT_TORCH, why == 0 || torch__find());
-	set_state(PTB_AGENT_INPUTS_ON,
-		  values && request & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)));
-	set_state(PTB_AGENT_OUTPUTS_ON, values && request & AGENT_REQUEST(OUTPUTS));
+	agent__set_state(PTB_AGENT_OPS_ON, why == 0);
+	agent__set_state(PTB_AGENT_TORCH, why == 0 || torch__find());
+	agent__set_state(PTB_AGENT_INPUTS_ON,
+			 values && request & (AGENT_REQUEST(INPUTS) | AGENT_REQUEST(OUTPUTS)));
+	agent__set_state(PTB_AGENT_OUTPUTS_ON, values && request & AGENT_REQUEST(OUTPUTS));
 	if (why)
 		return;
 	leave_at_exit(false);
-	send_all();
+	send_everything();
 }
 
 static void check_ops(uint32_t requests)
@@ -251,7 +244,7 @@ static void find_torch(uint64_t now)
 	if (ptbpf_agent_ctl.state & PTB_AGENT_TORCH || now - agent.scanned_ns < SCAN_NS)
 		return;
 	agent.scanned_ns = now;
-	set_state(PTB_AGENT_TORCH, torch__find());
+	agent__set_state(PTB_AGENT_TORCH, torch__find());
 }
 
 /* With the lock. */
@@ -375,17 +368,17 @@ static bool start_thread(void)
 	return ok;
 }
 
-static void start(void)
+static void start_agent(void)
 {
 	if (atomic_exchange(&agent.started, true))
 		return;
 	clock__choose();
 	agent.state = stream__new(PTB_CHUNK_STATE, 0);
-	set_state(PTB_AGENT_ALIVE, true); /* the thread's, but poll_in_init() does not wait for it */
+	agent__set_state(PTB_AGENT_ALIVE, true); /* the thread's, but poll_in_init() does not wait for it */
 	if (agent.state && !pthread_atfork(before_fork, after_fork, in_child) && start_thread())
 		ptbpf_agent_ctl.magic[7] = 'T';
 	else
-		set_state(PTB_AGENT_ALIVE, false);
+		agent__set_state(PTB_AGENT_ALIVE, false);
 }
 
 /* ---- loaded ---- */
@@ -412,17 +405,17 @@ __attribute__((constructor)) static void loaded(void)
 	    another_is_here())
 		return; /* else torch may stay loaded for as long as we are */
 	if (!preload || !strstr(preload, "ptbpf_agent"))
-		ptbpf_agent_ctl.state |= PTB_AGENT_INJECTED;
-	start();
+		agent__set_state(PTB_AGENT_INJECTED, true);
+	start_agent();
 }
 
 /* CUDA's driver calls it for the library that CUDA_INJECTION64_PATH names. */
 int InitializeInjection(void)
 {
-	ptbpf_agent_ctl.state &= ~(uint32_t)PTB_AGENT_INJECTED;
+	agent__set_state(PTB_AGENT_INJECTED, false);
 	if (another_is_here())
 		return 1;
-	start();
+	start_agent();
 	poll_in_init();
 	return 1;
 }

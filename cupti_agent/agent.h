@@ -25,6 +25,12 @@ bool agent__listening(void);
 /* The process was forked, this is the child: nothing may be touched. */
 bool agent__is_child(void);
 
+/* Of ptbpf_agent_ctl.state. */
+static inline void agent__set_state(uint32_t bits, bool on)
+{
+	ptbpf_agent_ctl.state = (ptbpf_agent_ctl.state & ~bits) | (on ? bits : 0);
+}
+
 /* CLOCK_MONOTONIC, ns */
 uint64_t agent__mono_ns(void);
 

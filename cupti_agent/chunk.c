@@ -95,7 +95,7 @@ void streams__flush(bool all)
 
 /* ---- owners ---- */
 
-static void begin(struct stream *s, enum ptb_chunk_kind kind, uint32_t tid)
+static void begin_stream(struct stream *s, enum ptb_chunk_kind kind, uint32_t tid)
 {
 	s->nr = atomic_fetch_add(&last_nr, 1) + 1;
 	s->kind = kind;
@@ -131,7 +131,7 @@ struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid)
 
 	if (s) {
 		send_upto(s, stream__end(s));
-		begin(s, kind, tid);
+		begin_stream(s, kind, tid);
 		unlock(s);
 		return s;
 	}
@@ -139,7 +139,7 @@ struct stream *stream__new(enum ptb_chunk_kind kind, uint32_t tid)
 	if (s == MAP_FAILED)
 		return NULL;
 	atomic_store(&s->owned, 1);
-	begin(s, kind, tid);
+	begin_stream(s, kind, tid);
 	first = atomic_load(&streams);
 	do
 		s->next = first;
@@ -157,7 +157,7 @@ bool stream__renew(struct stream *s)
 {
 	if (!try_lock(s))
 		return false;
-	begin(s, (enum ptb_chunk_kind)s->kind, s->tid);
+	begin_stream(s, (enum ptb_chunk_kind)s->kind, s->tid);
 	unlock(s);
 	return true;
 }

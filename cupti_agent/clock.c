@@ -36,10 +36,7 @@ static bool kernel_uses_tsc(void)
 void clock__choose(void)
 {
 	clock_is_tsc = kernel_uses_tsc();
-	if (clock_is_tsc)
-		ptbpf_agent_ctl.state |= PTB_AGENT_TSC;
-	else
-		ptbpf_agent_ctl.state &= ~(uint32_t)PTB_AGENT_TSC;
+	agent__set_state(PTB_AGENT_TSC, clock_is_tsc);
 }
 
 void clock__pair(struct ptb_arec_clock *r)

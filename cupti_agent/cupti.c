@@ -61,11 +61,6 @@ static int thread_ids_before;
 static bool active, opened, sync_on, error_reported, devices_reported;
 static bool refuses; /* CUPTI may get the answer that there is no buffer */
 
-static void set_state(uint32_t bits, bool on)
-{
-	ptbpf_agent_ctl.state = (ptbpf_agent_ctl.state & ~bits) | (on ? bits : 0);
-}
-
 /* ---- what CUPTI calls, on any thread ---- */
 
 static uint8_t *mapped(struct buffer *b)
@@ -312,7 +307,7 @@ static void set_sync(bool on)
 	if (err && on) /* kernels go on */
 		return;
 	sync_on = on;
-	set_state(PTB_AGENT_SYNC_ON, on);
+	agent__set_state(PTB_AGENT_SYNC_ON, on);
 }
 
 static bool use_system_thread_ids(void)
@@ -343,7 +338,7 @@ static int open_once(void)
 	int why = opened ? 0 : cupti_lib__open(&api, &ptbpf_agent_ctl.cupti_version);
 
 	if (!why && !opened)
-		set_state(PTB_AGENT_CUPTI, true);
+		agent__set_state(PTB_AGENT_CUPTI, true);
 	opened = !why;
 	refuses = ptbpf_agent_ctl.cupti_version >= CUPTI_REJECTS;
 	return why;
@@ -356,7 +351,7 @@ static void report_devices(void)
 	devices_reported = true;
 }
 
-static int start(bool in_init)
+static int start_activities(bool in_init)
 {
 	int why = !in_init && !cuda__in_use() ? PTB_AGENT_WHY_NO_CUDA : open_once(), err;
 
@@ -378,7 +373,7 @@ static int start(bool in_init)
 	}
 	refused_reported = refused;
 	error_reported = devices_reported = false;
-	set_state(PTB_AGENT_GPU_ON, true);
+	agent__set_state(PTB_AGENT_GPU_ON, true);
 	if (!in_init)
 		report_devices();
 	return 0;
@@ -393,7 +388,7 @@ int cupti__start(uint32_t requests, bool in_init)
 	if (!(requests & AGENT_REQUEST(GPU)))
 		return 0;
 	if (!active)
-		why = start(in_init);
+		why = start_activities(in_init);
 	if (why && in_init)
 		why = PTB_AGENT_WHY_NO_CUDA;
 	ptbpf_agent_ctl.gpu_why = (uint32_t)why;
@@ -428,7 +423,7 @@ static void let_go(void)
 {
 	cupti_records__send();
 	active = sync_on = false;
-	set_state(PTB_AGENT_GPU_ON | PTB_AGENT_SYNC_ON, false);
+	agent__set_state(PTB_AGENT_GPU_ON | PTB_AGENT_SYNC_ON, false);
 }
 
 /* Another has started: what is enabled is that one's now, but for what no profiler of torch enables. */

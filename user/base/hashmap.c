@@ -55,7 +55,7 @@ void hashmap__clear(struct hashmap *m)
 	*m = (struct hashmap){ 0 };
 }
 
-static struct hashmap_slot *find(const struct hashmap *m, uint64_t k0, uint64_t k1)
+static struct hashmap_slot *find_slot(const struct hashmap *m, uint64_t k0, uint64_t k1)
 {
 	uint64_t i;
 
@@ -73,7 +73,7 @@ static struct hashmap_slot *find(const struct hashmap *m, uint64_t k0, uint64_t 
 
 uint64_t *hashmap__get(const struct hashmap *m, uint64_t k0, uint64_t k1)
 {
-	struct hashmap_slot *s = find(m, k0, k1);
+	struct hashmap_slot *s = find_slot(m, k0, k1);
 
 	return s ? &s->val : NULL;
 }
@@ -112,7 +112,7 @@ static int grow(struct hashmap *m)
 
 int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
 {
-	struct hashmap_slot *s = find(m, k0, k1);
+	struct hashmap_slot *s = find_slot(m, k0, k1);
 
 	if (s) {
 		s->val = val;
@@ -126,7 +126,7 @@ int hashmap__put(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
 
 bool hashmap__del(struct hashmap *m, uint64_t k0, uint64_t k1)
 {
-	struct hashmap_slot *s = find(m, k0, k1);
+	struct hashmap_slot *s = find_slot(m, k0, k1);
 
 	if (!s)
 		return false;

@@ -34,20 +34,20 @@ static inline void sip_round(struct state *s)
 	s->v2 = rotl(s->v2, 32);
 }
 
-static inline struct state begin(const uint64_t key[2])
+static inline struct state sip_begin(const uint64_t key[2])
 {
 	return (struct state){ key[0] ^ 0x736f6d6570736575ULL, key[1] ^ 0x646f72616e646f6dULL,
 			       key[0] ^ 0x6c7967656e657261ULL, key[1] ^ 0x7465646279746573ULL };
 }
 
-static inline void add(struct state *s, uint64_t word)
+static inline void sip_word(struct state *s, uint64_t word)
 {
 	s->v3 ^= word;
 	sip_round(s);
 	s->v0 ^= word;
 }
 
-static inline uint64_t finish(struct state *s)
+static inline uint64_t sip_finish(struct state *s)
 {
 	s->v2 ^= 0xff;
 	sip_round(s);
@@ -77,19 +77,19 @@ static inline const uint64_t *key_of_process(void)
 
 uint64_t siphash__keyed(const uint64_t key[2], const void *data, size_t len)
 {
-	struct state s = begin(key);
+	struct state s = sip_begin(key);
 	const unsigned char *p = data, *end = p + len / 8 * 8;
 	uint64_t word, last = (uint64_t)len << 56;
 	size_t i;
 
 	for (; p < end; p += 8) {
 		memcpy(&word, p, 8);
-		add(&s, word);
+		sip_word(&s, word);
 	}
 	for (i = 0; i < len % 8; i++)
 		last |= (uint64_t)p[i] << (8 * i);
-	add(&s, last);
-	return finish(&s);
+	sip_word(&s, last);
+	return sip_finish(&s);
 }
 
 uint64_t siphash__bytes(const void *data, size_t len)

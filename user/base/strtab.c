@@ -43,7 +43,7 @@ void strtab__free(struct strtab *st)
 	free(st);
 }
 
-static uint32_t find(const struct strtab *st, uint32_t id, const char *text, size_t len)
+static uint32_t find_in_chain(const struct strtab *st, uint32_t id, const char *text, size_t len)
 {
 	for (; id; id = st->ents[id - 1].next)
 		if (!memcmp(st->ents[id - 1].text, text, len))
@@ -55,14 +55,14 @@ uint32_t strtab__find(const struct strtab *st, const char *text, size_t len)
 {
 	const uint64_t *head = hashmap__get(&st->by_hash, siphash__bytes(text, len), len);
 
-	return head ? find(st, (uint32_t)*head, text, len) : 0;
+	return head ? find_in_chain(st, (uint32_t)*head, text, len) : 0;
 }
 
 uint32_t strtab__add(struct strtab *st, const char *text, size_t len)
 {
 	uint64_t h = siphash__bytes(text, len);
 	uint64_t *head = hashmap__get(&st->by_hash, h, len);
-	uint32_t id = head ? find(st, (uint32_t)*head, text, len) : 0;
+	uint32_t id = head ? find_in_chain(st, (uint32_t)*head, text, len) : 0;
 	char *copy;
 
 	effort__spend(len / 8);

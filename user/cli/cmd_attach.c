@@ -110,7 +110,7 @@ struct named_list {
 };
 
 /* 0 or negative errno (reported). */
-static int check_pid(const struct run_cfg *cfg, pid_t pid)
+static int check_target(const struct run_cfg *cfg, pid_t pid)
 {
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;
@@ -135,7 +135,7 @@ static int check_pids(const struct run_cfg *cfg, struct named_list *list)
 	for (i = 0; i < cfg->pids.cnt; i++)
 		list->items[i] = (struct named){ cfg->pids.pids[i], pid_hold__open(cfg->pids.pids[i]) };
 	for (i = 0; i < cfg->pids.cnt && err != -ECANCELED; i++) {
-		err = check_pid(cfg, list->items[i].pid);
+		err = check_target(cfg, list->items[i].pid);
 		if (err)
 			last = err;
 		else

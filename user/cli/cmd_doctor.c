@@ -172,7 +172,7 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 	agent_lib__clear(&lib);
 }
 
-static int check_pid(pid_t pid)
+static int check_process(pid_t pid)
 {
 	static const char *const roles[] = { "libc10",      "libtorch_cpu", "libtorch_python",
 					     "C++ runtime", "libcudart",    "libcuda" };
@@ -221,6 +221,6 @@ int cmd_doctor(int argc, char **argv)
 	if (!missing)
 		bad = !check_cost();
 	for (i = 0; i < cfg.pids.cnt; i++)
-		bad |= check_pid(cfg.pids.pids[i]) != 0;
+		bad |= check_process(cfg.pids.pids[i]) != 0;
 	return missing || bad ? EXIT_FAILED : EXIT_DONE;
 }

@@ -15,7 +15,7 @@
 #include "capture/capture.h"
 #include "cli/cmd.h"
 #include "cli/outputs.h"
-#include "model/session.h"
+#include "record/recorder.h"
 
 static bool same(const char *a, const char *b)
 {
@@ -151,7 +151,7 @@ static void choose_files(struct live *live, const struct run_cfg *cfg, pid_t pid
 }
 
 /* Options that later reports and exports take for theirs. */
-static void write_output_opts(struct run *run, const struct run_cfg *cfg)
+static void write_output_opts(struct recorder *rec, const struct run_cfg *cfg)
 {
 	const struct {
 		const char *key;
@@ -170,15 +170,15 @@ static void write_output_opts(struct run *run, const struct run_cfg *cfg)
 
 	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		if (flags[i].on)
-			run__meta(run, flags[i].key, "true");
+			recorder__meta(rec, flags[i].key, "true");
 	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (texts[i].text)
-			run__meta_text(run, texts[i].key, texts[i].text);
+			recorder__meta_text(rec, texts[i].key, texts[i].text);
 	snprintf(num, sizeof(num), "%d", cfg->pids.cnt ? cfg->pids.pids[0] : 0);
-	run__meta(run, "pid", num);
+	recorder__meta(rec, "pid", num);
 	snprintf(num, sizeof(num), "%d", cfg->row_limit);
 	if (cfg->row_limit != OUTPUTS_ROWS_UNSAID)
-		run__meta(run, "row_limit", num);
+		recorder__meta(rec, "row_limit", num);
 }
 
 int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
@@ -193,7 +193,7 @@ int live__open(struct live *live, const struct run_cfg *cfg, pid_t pid)
 		return EXIT_FAILED;
 	err = run__open(&cfg->rec, live->capture, &live->run);
 	if (!err)
-		write_output_opts(live->run, cfg);
+		write_output_opts(run__recorder(live->run), cfg);
 	if (err && !log__has_error())
 		pr_error("cannot begin to record '%s': %s", live->capture, errstr(err));
 	return err ? EXIT_FAILED : EXIT_DONE;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -36,7 +37,7 @@ static int parse_scaled(const char *text, const struct unit *units, uint64_t *ou
 	return 0;
 }
 
-int opts__duration(const char *text, uint64_t *ns)
+static int parse_duration(const char *text, uint64_t *ns)
 {
 	static const struct unit units[] = { { "", 1e9 },     { "s", 1e9 },  { "ms", 1e6 },
 					     { "us", 1e3 },   { "m", 60e9 }, { "min", 60e9 },
@@ -45,7 +46,7 @@ int opts__duration(const char *text, uint64_t *ns)
 	return parse_scaled(text, units, ns);
 }
 
-int opts__size(const char *text, uint64_t *bytes)
+static int parse_size(const char *text, uint64_t *bytes)
 {
 	static const struct unit units[] = { { "", 1 },
 					     { "b", 1 },
@@ -128,9 +129,9 @@ static int store(const struct opt_def *def, void *cfg, const char *value)
 		*(int *)dst = (int)v;
 		return 0;
 	case OPT_DURATION:
-		return opts__duration(value, dst);
+		return parse_duration(value, dst);
 	case OPT_SIZE:
-		return opts__size(value, dst);
+		return parse_size(value, dst);
 	case OPT_PIDS:
 		return parse_pids(value, dst);
 	case OPT_GROUP:
@@ -224,34 +225,7 @@ static int parse_option(const struct cmd_usage *usage, void *cfg, int argc, char
 	return 0;
 }
 
-int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word)
-{
-	int i;
-
-	for (i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--"))
-			return i + 1;
-		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
-			opts__help(usage, stdout);
-			return OPTS_HELP;
-		}
-		if (argv[i][0] == '-' && argv[i][1]) {
-			if (parse_option(usage, cfg, argc, argv, &i))
-				return OPTS_ERROR;
-		} else if (usage->command) {
-			return i;
-		} else if (word && !*word) {
-			*word = argv[i];
-		} else {
-			pr_error("%s: unexpected argument '%s'; see 'ptbpf %s --help'", usage->name,
-				 argv[i], usage->name);
-			return OPTS_ERROR;
-		}
-	}
-	return argc;
-}
-
-void opts__help(const struct cmd_usage *usage, FILE *out)
+static void print_help(const struct cmd_usage *usage, FILE *out)
 {
 	const struct opt_def *d;
 
@@ -274,4 +248,31 @@ void opts__help(const struct cmd_usage *usage, FILE *out)
 		fputc('\n', out);
 	}
 	fprintf(out, "  %-28s %s\n", "-h, --help", "print this help");
+}
+
+int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word)
+{
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--"))
+			return i + 1;
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+			print_help(usage, stdout);
+			return OPTS_HELP;
+		}
+		if (argv[i][0] == '-' && argv[i][1]) {
+			if (parse_option(usage, cfg, argc, argv, &i))
+				return OPTS_ERROR;
+		} else if (usage->command) {
+			return i;
+		} else if (word && !*word) {
+			*word = argv[i];
+		} else {
+			pr_error("%s: unexpected argument '%s'; see 'ptbpf %s --help'", usage->name,
+				 argv[i], usage->name);
+			return OPTS_ERROR;
+		}
+	}
+	return argc;
 }

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 #define OPT_PIDS_MAX 256
@@ -58,14 +57,9 @@ struct cmd_usage {
  * no option goes to *word, once, when word is not NULL (the file of report and export).
  */
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word);
-void opts__help(const struct cmd_usage *usage, FILE *out);
 bool opts__is_end(const struct opt_def *d); /* the row that ends the list */
 bool opts__takes_value(const struct opt_def *d);
 const char *opts__choices(const struct opt_def *d); /* "auto, off"; NULL: no OPT_CHOICE */
 int opts__arg_len(const struct opt_def *d);         /* of the placeholder, 0: none */
-
-/* 0 or -EINVAL. */
-int opts__duration(const char *text, uint64_t *ns);
-int opts__size(const char *text, uint64_t *bytes);
 
 #endif /* CLI_OPTS_H */

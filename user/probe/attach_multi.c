@@ -31,7 +31,7 @@ static void create_link(void *arg)
 	l->fd = bpf_link_create(l->prog, 0, (enum bpf_attach_type)UAPI_BPF_TRACE_UPROBE_MULTI, l->opts);
 }
 
-static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
+static int link_multi(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	struct linking l = { .prog = bpf_program__fd(req->prog), .fd = -ENOMEM, .opts = &opts };
@@ -64,7 +64,7 @@ static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 
 int attach_multi__sites(struct attach_req *req)
 {
-	return attach__bisect(req, link_range, UPROBE_MULTI_MAX);
+	return attach__bisect(req, link_multi, UPROBE_MULTI_MAX);
 }
 
 /* The smallest program, linked to one of our own instructions. */

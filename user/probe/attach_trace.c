@@ -276,7 +276,7 @@ int trace_fs__try(void)
 	return err < 0 ? err : 0;
 }
 
-static int open_event(const struct attach_req *req, int id, struct probe_link *out)
+static int link_event(const struct attach_req *req, int id, struct probe_link *out)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_TRACEPOINT,
@@ -297,7 +297,7 @@ static int open_event(const struct attach_req *req, int id, struct probe_link *o
 	return err;
 }
 
-static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
+static int link_trace(struct attach_req *req, uint32_t from, uint32_t cnt, struct probe_link *out)
 {
 	struct trace_fs *tf = req->trace;
 	uint32_t event = __atomic_fetch_add(&tf->next_event, 1, __ATOMIC_RELAXED);
@@ -308,7 +308,7 @@ static int link_range(struct attach_req *req, uint32_t from, uint32_t cnt, struc
 	err = define(tf, event, file, req, from, cnt);
 	if (!err) {
 		id = own_event_id(tf, event);
-		err = id < 0 ? id : open_event(req, id, out);
+		err = id < 0 ? id : link_event(req, id, out);
 	}
 	close(file);
 	if (err) {
@@ -380,7 +380,7 @@ int attach_trace__sites(struct attach_req *req)
 	/* the sites of requests never run: nothing searches them by address */
 	int err = req->prog_nr == PTB_PROG_AGENT_REQUEST ? 0 : number_sites(req);
 
-	return err ? err : attach__bisect(req, link_range, EVENT_MAX);
+	return err ? err : attach__bisect(req, link_trace, EVENT_MAX);
 }
 
 void trace_fs__forget_process(struct trace_fs *tf, uint32_t proc)

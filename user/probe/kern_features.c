@@ -312,7 +312,7 @@ static enum feature_state check_args_load(char *detail, size_t cap)
 		       st;
 }
 
-static enum feature_state check_memory(char *detail, size_t cap)
+static enum feature_state check_memory_programs(char *detail, size_t cap)
 {
 	const struct probe_set_opts opts = { .memory = true, .cuda_calls = true, .ring_bytes = TRY_RING };
 
@@ -396,7 +396,8 @@ const struct feature kern_features[] = {
 	{ "left-over probes in groups", false, check_left_over,
 	  "the next attach that uses groups removes them (attach --perf-uprobes)" },
 	{ "agents", false, check_agents, "use --agent off" },
-	{ "memory, CUDA calls", false, check_memory, "leave --profile-memory out, and use --gpu off" },
+	{ "memory, CUDA calls", false, check_memory_programs,
+	  "leave --profile-memory out, and use --gpu off" },
 	{ "arguments of operators", false, check_args_load, "boot Linux 5.17 or later" },
 	{ "kernel memory events", false, check_kmem,
 	  "--kernel-memory reports the others; for all of them: CONFIG_FTRACE_SYSCALLS, CONFIG_COMPACTION, "

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,40 @@
 #include "probe/probe_impl.h"
 
 #define RETRIES 5
+#define THREADS_MAX 16
+
+struct parallel {
+	void (*fn)(void *arg, uint32_t i);
+	void *arg;
+	uint32_t next, cnt;
+};
+
+static void *work_on(void *arg)
+{
+	struct parallel *p = arg;
+	uint32_t i;
+
+	while ((i = __atomic_fetch_add(&p->next, 1, __ATOMIC_RELAXED)) < p->cnt)
+		p->fn(p->arg, i);
+	return NULL;
+}
+
+/*
+ * fn(arg, i) for every i below cnt, on a few short-lived threads; returns when all are done. For work that is nothing but
+ * waiting: each change of a probe waits for a grace period of the kernel, and callers that wait together share one.
+ */
+static void run_parallel(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt)
+{
+	struct parallel p = { .fn = fn, .arg = arg, .cnt = cnt };
+	pthread_t threads[THREADS_MAX];
+	uint32_t n = 0;
+
+	while (n < THREADS_MAX && n + 1 < cnt && !pthread_create(&threads[n], NULL, work_on, &p))
+		n++;
+	work_on(&p);
+	while (n)
+		pthread_join(threads[--n], NULL);
+}
 
 /* libbpf closes what is not the last descriptor of a shielded one. */
 static void close_link(const struct probe_link *link)
@@ -67,7 +102,7 @@ static void destroy_link(void *arg, uint32_t i)
 
 void link_list__clear(struct link_list *l)
 {
-	parallel__run(destroy_link, l, l->cnt);
+	run_parallel(destroy_link, l, l->cnt);
 	for (uint32_t i = 0; i < l->cnt; i++)
 		remove_event_of(&l->items[i]);
 	free(l->items);
@@ -170,7 +205,7 @@ static int run_trials(struct trial *t)
 			break;
 		}
 
-		parallel__run(try_range, t, t->cnt);
+		run_parallel(try_range, t, t->cnt);
 		err = settle(t, &next);
 		free(t->ranges);
 		t->ranges = next.ranges;

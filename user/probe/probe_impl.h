@@ -90,9 +90,6 @@ struct code_maps {
 int code_maps__read(struct code_maps *m, pid_t tgid, const char *path); /* then free, also on error */
 void code_maps__free(struct code_maps *m);
 
-/* fn(arg, i) for every i below cnt, on a few threads; returns when all are done. */
-void parallel__run(void (*fn)(void *arg, uint32_t i), void *arg, uint32_t cnt);
-
 /* ---- rings.c ---- */
 
 struct rings;
@@ -139,6 +136,5 @@ int load_smallest(const char *name, uint32_t attach_type, uint32_t flags);
 int pidns__self(uint32_t *level, uint32_t *inum);
 
 void bpf_log__init(void);
-void bpf_log__set_loud(bool loud); /* libbpf's warnings are ours to report: while loading */
 
 #endif /* PROBE_PROBE_IMPL_H */

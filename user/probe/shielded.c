@@ -65,7 +65,7 @@ struct opening {
 	int fd, err;
 };
 
-static void open_event(void *arg)
+static void open_perf_event(void *arg)
 {
 	struct opening *o = arg;
 
@@ -77,7 +77,7 @@ int shielded__perf_open(struct perf_event_attr *attr, pid_t tgid)
 {
 	struct opening o = { .attr = attr, .tgid = tgid };
 
-	shielded__run(open_event, &o);
+	shielded__run(open_perf_event, &o);
 	errno = o.err;
 	return o.fd;
 }

@@ -26,14 +26,14 @@ static void put_note(struct recorder *r, struct agent_proc *p, uint32_t what, ui
 }
 
 /* The capture's name id; 0: none, or one that was not sent. */
-static uint32_t name_of(const struct agent_proc *p, uint32_t id)
+static uint32_t name_id(const struct agent_proc *p, uint32_t id)
 {
 	const uint64_t *known = hashmap__get(&p->gpu.names, id, 0);
 
 	return known ? (uint32_t)*known : 0;
 }
 
-static bool learn_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
+static bool learn_gpu_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
 	const struct ptb_arec_gpu_name *n = (const void *)a;
 	char text[PTB_CHUNK_MAX];
@@ -60,7 +60,7 @@ static bool put_device(struct recorder *r, struct agent_proc *p, const struct pt
 		return false;
 	fill_head(&to.h, p, PTB_REC_GPU_DEVICE, sizeof(to));
 	to.id = d->id;
-	to.name = name_of(p, a->aux);
+	to.name = name_id(p, a->aux);
 	to.memory_bytes = d->memory_bytes;
 	to.memory_bandwidth = 2ULL * v[PTB_GPU_ATTR_MEMORY_KHZ] * v[PTB_GPU_ATTR_MEMORY_BITS] / 8;
 	to.major = v[PTB_GPU_ATTR_MAJOR];
@@ -84,7 +84,7 @@ static void put_activity(struct recorder *r, struct agent_proc *p, const struct 
 	union cupti_record u;
 	uint32_t tid;
 
-	switch (cupti_decoder__take(&p->gpu.decoder, a + 1, a->len - sizeof(*a), name_of(p, a->aux),
+	switch (cupti_decoder__take(&p->gpu.decoder, a + 1, a->len - sizeof(*a), name_id(p, a->aux),
 				    a->flags & PTB_AREC_TIDS, &u)) {
 	case CUPTI_TAKEN:
 		tid = agent__tid(p, u.h.tid);
@@ -115,7 +115,7 @@ void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct pt
 		put_activity(r, p, a);
 		break;
 	case PTB_AREC_GPU_NAME:
-		good = learn_name(r, p, a);
+		good = learn_gpu_name(r, p, a);
 		break;
 	case PTB_AREC_GPU_DEVICE:
 		good = !agent__fact_allowed(r, p) || put_device(r, p, a);

@@ -48,7 +48,7 @@ static bool sent_name(const struct ptb_arec_name *n, char *name, size_t cap)
 }
 
 /* The agent's own text counts only where the dispatcher does not have the whole name. */
-static void learn_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
+static void learn_op_name(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
 	const struct ptb_arec_name *n = (const void *)a;
 	uint64_t opdef = opdef_of(p, n->schema);
@@ -66,11 +66,17 @@ static void learn_name(struct recorder *r, struct agent_proc *p, const struct pt
 	recorder__opdef(r, p->tgid, opdef, name, 0);
 }
 
-static uint8_t record_flags(const struct ptb_arec *a)
+/* All of a record's head but its length. */
+static void fill_op_head(struct agent_proc *p, const struct ptb_chunk *c, const struct ptb_arec *a,
+			 uint64_t ts, union rf_record *u)
 {
-	return (uint8_t)(PTB_F_AGENT | (a->flags & PTB_AREC_ARGS ? PTB_F_ARGS : 0) |
-			 (a->flags & PTB_AREC_ARGS_CUT ? PTB_F_ARGS_CUT : 0) |
-			 (a->flags & PTB_AREC_TEXT_CUT ? PTB_F_TEXT_CUT : 0));
+	u->h.kind = a->kind == PTB_AREC_BEGIN ? PTB_REC_RF_BEGIN : PTB_REC_RF_END;
+	u->h.flags = (uint8_t)(PTB_F_AGENT | (a->flags & PTB_AREC_ARGS ? PTB_F_ARGS : 0) |
+			       (a->flags & PTB_AREC_ARGS_CUT ? PTB_F_ARGS_CUT : 0) |
+			       (a->flags & PTB_AREC_TEXT_CUT ? PTB_F_TEXT_CUT : 0));
+	u->h.ts_ns = ts;
+	u->h.tgid = p->tgid;
+	u->h.tid = agent__tid(p, c->tid);
 }
 
 /* false: malformed. */
@@ -98,11 +104,7 @@ static bool make_begin(struct agent_proc *p, const struct ptb_chunk *c, const st
 	u->begin.text_len = text;
 	memcpy(&u->begin + 1, rest, (size_t)(end - rest)); /* the text, padded, and the values */
 	u->h.len = (uint16_t)(sizeof(u->begin) + (size_t)(end - rest));
-	u->h.kind = PTB_REC_RF_BEGIN;
-	u->h.flags = record_flags(a);
-	u->h.ts_ns = ts;
-	u->h.tgid = p->tgid;
-	u->h.tid = agent__tid(p, c->tid);
+	fill_op_head(p, c, a, ts, u);
 	return true;
 }
 
@@ -115,11 +117,7 @@ static void make_end(struct agent_proc *p, const struct ptb_chunk *c, const stru
 	u->end.rf = e->rf;
 	memcpy(&u->end + 1, e + 1, a->len - sizeof(*e));
 	u->h.len = (uint16_t)(sizeof(u->end) + a->len - sizeof(*e));
-	u->h.kind = PTB_REC_RF_END;
-	u->h.flags = record_flags(a);
-	u->h.ts_ns = ts;
-	u->h.tgid = p->tgid;
-	u->h.tid = agent__tid(p, c->tid);
+	fill_op_head(p, c, a, ts, u);
 }
 
 /* ---- the window's begin ---- */
@@ -194,7 +192,7 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 	uint64_t ts;
 
 	if (a->kind == PTB_AREC_NAME) {
-		learn_name(r, p, a);
+		learn_op_name(r, p, a);
 		return;
 	}
 	if (a->kind != PTB_AREC_BEGIN && a->kind != PTB_AREC_END)

@@ -57,7 +57,7 @@ static void put_text(struct recorder *r, uint8_t kind, uint32_t id, const char *
 	recorder__put(r, kind, &u.rec.h, (uint32_t)((sizeof(u.rec) + len + 7) & ~(size_t)7));
 }
 
-static uint32_t name_of(struct recorder *r, const char *text, size_t len)
+static uint32_t intern(struct recorder *r, const char *text, size_t len)
 {
 	uint32_t known = strtab__cnt(r->names), id;
 
@@ -77,12 +77,12 @@ uint32_t recorder__name(struct recorder *r, const char *text)
 		r->over_names++;
 		len = LIMIT_NAME_BYTES;
 	}
-	return name_of(r, text, len);
+	return intern(r, text, len);
 }
 
 uint32_t recorder__text(struct recorder *r, const char *text)
 {
-	return name_of(r, text, strlen(text));
+	return intern(r, text, strlen(text));
 }
 
 void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val)
@@ -343,7 +343,7 @@ void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const cha
 	recorder__know_thread(r, tgid, tid);
 }
 
-void recorder__threads(struct recorder *r, pid_t pid)
+static void record_threads(struct recorder *r, pid_t pid)
 {
 	pid_t *tids = NULL;
 	int n = proc__threads(pid, &tids), i;
@@ -432,7 +432,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 	}
 	recorder__keys(r, plan, tgid);
 	meta_rank(r, tp->pid);
-	recorder__threads(r, tp->pid);
+	record_threads(r, tp->pid);
 }
 
 void recorder__ring_record(void *arg, uint32_t ring, const void *rec, uint32_t len)

@@ -70,7 +70,6 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 /* The process's dispatcher has schemas now. */
 void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
 			     const struct torch_plan *plan);
-void recorder__threads(struct recorder *r, pid_t pid);
 /* Reads what only the live process knows of its operators: the dispatcher's table (names) and, with
  * arguments, schemas. */
 void recorder__learn(struct recorder *r, const struct torch_proc *tp, const struct torch_plan *plan);

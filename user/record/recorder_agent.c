@@ -236,7 +236,7 @@ static uint64_t last_ticks(const struct ptb_chunk *c)
 }
 
 /* Writes the held chunks whose times are known; all: the others too, as well as can be. */
-static void release(struct recorder *r, struct agent_proc *p, bool all)
+static void write_held(struct recorder *r, struct agent_proc *p, bool all)
 {
 	uint32_t pos = 0;
 
@@ -254,10 +254,10 @@ static void release(struct recorder *r, struct agent_proc *p, bool all)
 	p->held_len -= pos;
 }
 
-static void hold(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
+static void hold_chunk(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c)
 {
 	if (p->held_len + c->len > LIMIT_AGENT_HELD)
-		release(r, p, true);
+		write_held(r, p, true);
 	if (vec_reserve((void **)&p->held, &p->held_cap, (uint64_t)p->held_len + c->len, 1)) {
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
 		return;
@@ -324,10 +324,10 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 	switch (c->kind) {
 	case PTB_CHUNK_STATE:
 		each_record(r, p, c, state_record);
-		release(r, p, false);
+		write_held(r, p, false);
 		break;
 	case PTB_CHUNK_OPS:
-		hold(r, p, c);
+		hold_chunk(r, p, c);
 		break;
 	case PTB_CHUNK_GPU:
 		each_record(r, p, c, agent_gpu__record);
@@ -415,7 +415,7 @@ bool recorder__agent_end(struct recorder *r, pid_t pid)
 		return true;
 	if (r->agent_queue_cnt)
 		take_queue(r, UINT64_MAX);
-	release(r, p, true);
+	write_held(r, p, true);
 	if (r->begin_ns)
 		agent_ops__record_open(r, p, 0);
 	agent_gpu__end(r, p);

@@ -163,14 +163,9 @@ static void write_meta(struct run *run)
 	recorder__clock(run->targets.rec);
 }
 
-void run__meta(struct run *run, const char *key, const char *json)
+struct recorder *run__recorder(const struct run *run)
 {
-	recorder__meta(run->targets.rec, key, json);
-}
-
-void run__meta_text(struct run *run, const char *key, const char *text)
-{
-	recorder__meta_text(run->targets.rec, key, text);
+	return run->targets.rec;
 }
 
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out)
@@ -313,7 +308,7 @@ static void on_fork(struct run *run, const struct ptb_task *task)
 }
 
 /* What was traced is no more: its probes go, and what its agent had sent is written. */
-static void release(struct run *run, struct target *t)
+static void release_target(struct run *run, struct target *t)
 {
 	probe_set__remove_process(run->targets.ps, t->proc_idx);
 	run->targets.agents_cut += !recorder__agent_end(run->targets.rec, t->pid);
@@ -330,7 +325,7 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 	if (!t)
 		return;
 	if (t->state == TARGET_TRACED) {
-		release(run, t);
+		release_target(run, t);
 		if (!run->opts.children)
 			pr_warn("pid %d executed another program (exec): its trace ends there; "
 				"use --children to follow it",
@@ -345,7 +340,7 @@ static void on_exec(struct run *run, const struct ptb_task *task)
 static void mark_gone(struct run *run, struct target *t)
 {
 	if (t->state == TARGET_TRACED)
-		release(run, t);
+		release_target(run, t);
 	else if (t->state == TARGET_WAITING && t->inherits)
 		run->targets.children_missed++; /* too short-lived: whatever it ran was not seen */
 	t->state = TARGET_GONE;

@@ -13,14 +13,13 @@
 
 #include "record/record_opts.h"
 
+struct recorder;
 struct run;
 
 /* Checks what the kernel allows, loads the programs, measures a probe's cost, opens the capture.
  * capture_path is copied. 0 or negative errno (reported on stderr). */
 int run__open(const struct record_opts *opts, const char *capture_path, struct run **out);
-/* Adds a META record; recorder.h. */
-void run__meta(struct run *run, const char *key, const char *json);
-void run__meta_text(struct run *run, const char *key, const char *text);
+struct recorder *run__recorder(const struct run *run); /* for META records of the command's options */
 /* Detaches; removes a capture that was not finished. NULL is fine. */
 void run__free(struct run *run);
 

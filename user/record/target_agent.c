@@ -229,6 +229,13 @@ static bool gpu_answered(const struct target_agent *ta, const struct ptb_agent_c
 	return !(ta->requests & BIT(GPU)) || (ctl->state & PTB_AGENT_GPU_ON) || ctl->gpu_why;
 }
 
+static void take_gpu_state(struct target_agent *ta, const struct ptb_agent_ctl *ctl)
+{
+	ta->gpu |= (ctl->state & PTB_AGENT_GPU_ON) != 0;
+	ta->gpu_why = ctl->gpu_why;
+	ta->cupti_version = ctl->cupti_version;
+}
+
 void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 {
 	uint64_t now = clock__mono_ns();
@@ -239,9 +246,7 @@ void target_agent__note_gpu(struct target_agent *ta, pid_t pid)
 	ta->gpu_polled_ns = now;
 	if (agent_lib__read(pid, &ta->lib, &ctl) || !(ctl.state & PTB_AGENT_ALIVE))
 		return; /* it ends: as it was */
-	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
-	ta->gpu_why = ctl.gpu_why;
-	ta->cupti_version = ctl.cupti_version;
+	take_gpu_state(ta, &ctl);
 }
 
 bool target_agent__gave_up(struct target_agent *ta, const struct recorder *rec, pid_t pid)
@@ -284,10 +289,8 @@ enum agent_answer target_agent__poll(struct target_agent *ta, pid_t pid)
 	}
 	late = clock__mono_ns() - ta->requested_ns > (ta->patient ? PATIENCE_NS : PTB_AGENT_ANSWER_NS);
 	ta->ops = ops_requested && (ctl.state & PTB_AGENT_OPS_ON);
-	ta->gpu |= (ctl.state & PTB_AGENT_GPU_ON) != 0;
 	ta->ops_why = ops_requested ? ctl.ops_why : PTB_AGENT_WHY_NONE;
-	ta->gpu_why = ctl.gpu_why;
-	ta->cupti_version = ctl.cupti_version;
+	take_gpu_state(ta, &ctl);
 	if ((!ops_requested || ta->ops || (ta->ops_why && ta->ops_why != PTB_AGENT_WHY_NO_TORCH)) &&
 	    gpu_answered(ta, &ctl))
 		ta->answer = AGENT_DONE;

@@ -46,11 +46,9 @@ enum ptb_agent_site {
 		PTB_AGENT_SITE_CNT
 };
 
-/* clang-format off */
-#define PTB_AGENT_POLL_NS 50000000  /* the agent's thread polls the semaphores this often, ... */
-#define PTB_AGENT_FLUSH_NS 100000000 /* ... sends what part-filled chunks have, and a pair of clocks, this often */
+#define PTB_AGENT_POLL_NS 50000000   /* the agent's thread polls the semaphores this often, ... */
+#define PTB_AGENT_FLUSH_NS 100000000 /* ... and sends its chunks and a pair of clocks this often */
 #define PTB_AGENT_ANSWER_NS 2000000000 /* a request that is not answered by then is refused */
-/* clang-format on */
 
 /* ---- control block ---- */
 
@@ -133,11 +131,9 @@ struct ptb_agent_ctl {
 
 /* ---- chunks ---- */
 
-/* clang-format off */
 #define PTB_CHUNK_MAGIC 0x43425450u /* "PTBC" */
-#define PTB_CHUNK_FULL 16384 /* bytes, header included: a sender's chunk leaves when it has so many, ... */
-#define PTB_CHUNK_MAX 49152  /* ... is larger only for a record of PTB_ARGS_BYTES_MAX, and never than this */
-/* clang-format on */
+#define PTB_CHUNK_FULL 16384 /* bytes, header included: a chunk is sent when it has so many */
+#define PTB_CHUNK_MAX 49152  /* for a record of PTB_ARGS_BYTES_MAX: a chunk's largest size */
 
 struct ptb_chunk {
 	__u32 magic;

@@ -98,13 +98,11 @@ enum ptb_opaque {
 
 /* Limits of what is copied; more is cut and marked. */
 #define PTB_DIMS_MAX 16
-/* clang-format off */
-#define PTB_LIST_SHAPES_MAX 31  /* elements of a list when only shapes are recorded: torch prints up to 30 */
-#define PTB_LIST_FULL_MAX 512   /* with identities (Execution Trace) */
-#define PTB_STRING_MAX 12288    /* bytes of a text */
+#define PTB_LIST_SHAPES_MAX 31   /* elements where only shapes are recorded: torch prints 30 */
+#define PTB_LIST_FULL_MAX 512    /* with identities (Execution Trace) */
+#define PTB_STRING_MAX 12288     /* bytes of a text */
 #define PTB_ARGS_BYTES_MAX 28672 /* of one payload; what follows is cut, PTB_F_ARGS_CUT */
-#define PTB_NEST_MAX 3          /* lists in lists, tuples */
-/* clang-format on */
+#define PTB_NEST_MAX 3           /* lists in lists, tuples */
 
 /* ---- programs ---- */
 

@@ -40,14 +40,12 @@ struct ptb_rec_hdr {
 };
 _Static_assert(sizeof(struct ptb_rec_hdr) == 24, "wire header is frozen");
 
-/* clang-format off */
 #define PTB_F_TEXT_CUT 0x01   /* the text was longer than PTB_TEXT_MAX */
 #define PTB_F_READ_FAULT 0x02 /* a read of the target's memory failed; fields that need it are 0 */
 #define PTB_F_AGENT 0x04      /* came from the agent, not from a kernel probe */
-#define PTB_F_ARGS 0x08       /* values (ptb_args.h) follow the fixed part and the padded text, to the end */
+#define PTB_F_ARGS 0x08       /* values (ptb_args.h) follow the fixed part and the padded text */
 #define PTB_F_OPEN 0x20       /* RF_BEGIN: began before the window, whose begin h.ts_ns is */
 #define PTB_F_ARGS_CUT 0x10   /* of them, those that did not fit are missing */
-/* clang-format on */
 
 /* An operator's (or any framed function's) entry: the frame is identified by its stack pointer. */
 struct ptb_op_enter {
@@ -333,10 +331,8 @@ struct ptb_addr_name { /* OPDEF, NODE_TYPE, CALLER, KERNEL_NAME (ptb_cuda_call.f
 	__u32 name;
 	__u32 flags; /* OPDEF: PTB_OPDEF_* */
 };
-/* clang-format off */
 #define PTB_OPDEF_UNOBSERVED 0x1 /* torch's own profiler never records it */
-#define PTB_OPDEF_GONE 0x2       /* at h.ts_ns it ceased to be that operator's; later records mean another one */
-/* clang-format on */
+#define PTB_OPDEF_GONE 0x2       /* from h.ts_ns on the address is no longer that operator's */
 
 struct ptb_schema { /* the schema of an operator as torch prints it */
 	struct ptb_rec_hdr h;

@@ -113,4 +113,16 @@ enum ptb_gpu_notes {
 	PTB_GPU_UNKNOWN, /* value: records of kinds that were not asked for */
 };
 
+/* What is recorded of a CUDA call or a GPU activity: any of the records above that the header's kind names. */
+union ptb_gpu_record {
+	struct ptb_rec_hdr h;
+	struct ptb_cuda_call host;
+	struct ptb_gpu_kernel kernel;
+	struct ptb_gpu_memory memory;
+	struct ptb_gpu_api api;
+	struct ptb_gpu_sync sync;
+	struct ptb_gpu_event event;
+	struct ptb_gpu_overhead overhead;
+};
+
 #endif /* PTB_GPU_H */

@@ -89,9 +89,7 @@ enum ptb_prog {
 #define PTB_API_OUT(args) (((args) >> 8) & 0xf)
 #define PTB_API_ADDR(args) (((args) >> 4) & 0xf)
 #define PTB_API_SIZE(args) ((args)&0xf)
-/* clang-format off */
-#define PTB_API_NO_EXIT (1u << 12) /* or-ed to it: the function has no exit site, its record is emitted at the entry */
-/* clang-format on */
+#define PTB_API_NO_EXIT (1u << 12) /* or-ed to it: no exit site, emitted at the entry */
 #define PTB_API_TAG(n)                                                                             \
 	((__u32)(n) << 13) /* or-ed to it: which API, 0 ... 127, so that exits find their entry */
 

@@ -4,9 +4,7 @@
  * storage is meant, because allocators reuse addresses. Keeps no tensors: identities are the model's.
  */
 
-/* clang-format off */
-#define STORAGE_WORDS 3 /* of a StorageImpl, behind its vptr: the counters, and within them or behind them the data */
-/* clang-format on */
+#define STORAGE_WORDS 3 /* of a StorageImpl, behind its vptr: the counters, then the data */
 
 /*
  * The tensor's storage. c10::intrusive_ptr_target: vptr, then refcount_, whose low 32 bits are the number of

@@ -23,10 +23,8 @@
 #include "torch.h"
 #include "usdt.h"
 
-/* clang-format off */
-#define STACK_BYTES (1024 * 1024) /* address space: CUPTI's code and thread-local blocks come out of it too */
-#define SCAN_NS 1000000000 /* is torch there by now? */
-/* clang-format on */
+#define STACK_BYTES (1024 * 1024) /* address space, also for CUPTI's code and thread-local blocks */
+#define SCAN_NS 1000000000        /* is torch there by now? */
 
 #define EXPORTED __attribute__((visibility("default")))
 

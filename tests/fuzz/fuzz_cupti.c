@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct cupti_decoder decoder = { 0 };
-	union cupti_record out;
+	union ptb_gpu_record out;
 
 	while (len) {
 		size_t n = (size_t)data[0] * 4 < len - 1 ? (size_t)data[0] * 4 : len - 1;

@@ -158,7 +158,7 @@ static void take_name(const struct ptb_arec *r)
 static void take_activity(const struct ptb_arec *r)
 {
 	static struct cupti_decoder decoder;
-	union cupti_record u;
+	union ptb_gpu_record u;
 
 	switch (cupti_decoder__take(&decoder, r + 1, r->len - sizeof(*r), r->aux,
 				    r->flags & PTB_AREC_TIDS, &u)) {

@@ -76,7 +76,7 @@ void world__launch(CUstream stream);
 struct world_record {
 	uint32_t kind;
 	union {
-		union cupti_record u;
+		union ptb_gpu_record u;
 		struct ptb_gpu_note note;
 	};
 };

@@ -16,7 +16,7 @@
 #define ROOM 512
 
 static struct cupti_decoder decoder;
-static union cupti_record out;
+static union ptb_gpu_record out;
 static uint8_t raw[ROOM];
 
 static void fresh(uint32_t kind)

@@ -12,7 +12,7 @@
 
 #include "base/limits.h"
 #include "capture/capture.h"
-#include "record/agent_clock.h"
+#include "record/recorder_agent_priv.h"
 #include "record/recorder_agent.h"
 #include "suite.h"
 

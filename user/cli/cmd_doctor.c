@@ -3,6 +3,7 @@
 #define LOG_DOMAIN "doctor"
 #include <capstone/capstone.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -37,11 +38,23 @@ const struct cmd_usage doctor_usage = {
 	.opts = doctor_opts,
 };
 
-static void row(const char *mark, const char *title, const char *detail)
+__attribute__((format(printf, 3, 4))) static void row(const char *mark, const char *title,
+						      const char *fmt, ...)
 {
+	char detail[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(detail, sizeof(detail), fmt, ap);
+	va_end(ap);
 	printf("%-4s %-28s ", mark, title);
 	term_text__put(stdout, detail, SIZE_MAX); /* command lines and paths of others */
 	putchar('\n');
+}
+
+static void advice(const char *text)
+{
+	printf("     %-28s -> %s\n", "", text);
 }
 
 /* Number of needed features that are missing. */
@@ -52,10 +65,8 @@ static int check_machine(void)
 	int missing = 0;
 	size_t i;
 
-	if (!uname(&u)) {
-		snprintf(detail, sizeof(detail), "%.120s %.100s", u.release, u.machine);
-		row("", "kernel", detail);
-	}
+	if (!uname(&u))
+		row("", "kernel", "%s %s", u.release, u.machine);
 	for (i = 0; i < kern_feature_cnt; i++) {
 		const struct feature *f = &kern_features[i];
 		enum feature_state st;
@@ -65,9 +76,9 @@ static int check_machine(void)
 		row(st == FEATURE_YES ? "ok" :
 		    st == FEATURE_NO  ? (f->needed ? "NO" : "no") :
 					"?",
-		    f->title, detail);
+		    f->title, "%s", detail);
 		if (st == FEATURE_NO && f->hint && *f->hint)
-			printf("     %-28s -> %s\n", "", f->hint);
+			advice(f->hint);
 		missing += st == FEATURE_NO && f->needed;
 	}
 	return missing;
@@ -78,50 +89,44 @@ static bool check_cost(void)
 {
 	struct probe_set_opts opts = { .ring_bytes = 262144, .follow_tasks = true };
 	struct probe_set *ps = NULL;
-	char detail[128];
 	int64_t ps_cost;
 	int err = probe_set__open(&opts, &ps);
 
 	if (err) {
-		row("NO", "test probe", errstr(err));
+		row("NO", "test probe", "%s", errstr(err));
 		return false;
 	}
 	ps_cost = probe_set__measure_cost(ps);
 	probe_set__free(ps);
 	if (ps_cost < 0) {
-		row("NO", "test probe", errstr((int)ps_cost));
+		row("NO", "test probe", "%s", errstr((int)ps_cost));
 		return false;
 	}
-	snprintf(detail, sizeof(detail), "%.2f us on this host, so %.2f us per operator (entry and exit)",
-		 (double)ps_cost / 1e6, 2 * (double)ps_cost / 1e6);
-	row("ok", "cost of a probe hit", detail);
+	row("ok", "cost of a probe hit", "%.2f us on this host, so %.2f us per operator (entry and exit)",
+	    (double)ps_cost / 1e6, 2 * (double)ps_cost / 1e6);
 	return true;
 }
 
 static void check_plan(const struct torch_plan *plan)
 {
 	uint32_t i, refused = 0, unplaced = 0;
-	char detail[256];
 
 	for (i = 0; i < plan->func_cnt; i++) {
 		refused += plan->funcs[i].reason != PTB_REFUSE_NONE;
 		unplaced += plan->funcs[i].unplaced;
 	}
-	snprintf(detail, sizeof(detail),
-		 "%u functions, %u probes, %u refused or entry only (attach --dry-run lists them)",
-		 plan->func_cnt, plan->site_cnt, refused);
-	row("ok", "plan", detail);
-	snprintf(detail, sizeof(detail), "%u from the code, %u from schema texts only, %u disagree",
-		 plan->names_a, plan->names_b_only, plan->names_disagree);
-	row(plan->names_disagree ? "no" : "ok", "operator names", detail);
+	row("ok", "plan",
+	    "%u functions, %u probes, %u refused or entry only (attach --dry-run lists them)",
+	    plan->func_cnt, plan->site_cnt, refused);
+	row(plan->names_disagree ? "no" : "ok", "operator names",
+	    "%u from the code, %u from schema texts only, %u disagree", plan->names_a,
+	    plan->names_b_only, plan->names_disagree);
 	if (!plan->layout.tensor.shapes_on)
-		snprintf(detail, sizeof(detail), "not available: %s", plan->layout.no_shapes_why);
+		row("no", "shapes and values", "not available: %s", plan->layout.no_shapes_why);
 	else
-		snprintf(detail, sizeof(detail),
-			 "%u argument programs, %u arguments or results "
-			 "that cannot be located",
-			 plan->prog_cnt, unplaced);
-	row(plan->layout.tensor.shapes_on ? "ok" : "no", "shapes and values", detail);
+		row("ok", "shapes and values",
+		    "%u argument programs, %u arguments or results that cannot be located",
+		    plan->prog_cnt, unplaced);
 }
 
 /* The agent inside the process: whether it is there and what it could do. */
@@ -129,45 +134,37 @@ static void check_agent(pid_t pid, const struct torch_plan *plan)
 {
 	struct agent_lib lib = { 0 };
 	struct ptb_agent_ctl ctl;
-	char detail[512] = "", why[200] = "";
+	char why[200] = "";
 	int err = agent_lib__find(pid, &lib, why, sizeof(why));
 
 	if (err == -ENOENT) {
 		row("no", "agent",
-		    "not loaded: kernel probes record operators and CUDA calls, "
-		    "but no GPU activities");
-		printf("     %-28s -> %s\n", "",
-		       "start it with LD_PRELOAD=.../" PTB_AGENT_FILE
+		    "not loaded: kernel probes record operators and CUDA calls, but no GPU activities");
+		advice("start it with LD_PRELOAD=.../" PTB_AGENT_FILE
 		       " (see docs/gpu-and-agent.md), or attach --agent=inject");
 		return;
 	}
 	if (!err)
 		err = agent_lib__read(pid, &lib, &ctl);
 	if (err) {
-		snprintf(detail, sizeof(detail), "loaded, but not usable: %s",
-			 why[0] ? why : errstr(err));
-		row("no", "agent", detail);
+		row("no", "agent", "loaded, but not usable: %s", why[0] ? why : errstr(err));
 	} else if (!(ctl.state & PTB_AGENT_ALIVE)) {
-		snprintf(detail, sizeof(detail), "loaded, but does not run: %s",
-			 agent__why_text(ctl.ops_why));
-		row("no", "agent", detail);
+		row("no", "agent", "loaded, but does not run: %s", agent__why_text(ctl.ops_why));
 	} else {
-		snprintf(detail, sizeof(detail), "%s; times by %s%s", lib.path,
-			 ctl.state & PTB_AGENT_TSC ? "the time stamp counter" : "clock_gettime",
-			 ctl.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? "; another ptbpf uses it now" :
-									     "");
-		row("ok", "agent", detail);
+		row("ok", "agent", "%s; times by %s%s", lib.path,
+		    ctl.state & PTB_AGENT_TSC ? "the time stamp counter" : "clock_gettime",
+		    ctl.state & (PTB_AGENT_OPS_ON | PTB_AGENT_GPU_ON) ? "; another ptbpf uses it now" :
+									"");
 		if (plan && !plan->layout.rf.size)
-			row("no", "agent: operators", plan->layout.no_rf_why);
+			row("no", "agent: operators", "%s", plan->layout.no_rf_why);
 		else
 			row("ok", "agent: operators", "yes");
 		if (ctl.cupti_version)
-			snprintf(detail, sizeof(detail), "CUPTI %u", ctl.cupti_version);
+			row("ok", "agent: GPUs", "CUPTI %u", ctl.cupti_version);
 		else
-			snprintf(detail, sizeof(detail), "%s",
-				 ctl.gpu_why ? agent__why_text(ctl.gpu_why) :
-					       "CUPTI is searched for at the first request");
-		row(ctl.cupti_version ? "ok" : "", "agent: GPUs", detail);
+			row("", "agent: GPUs", "%s",
+			    ctl.gpu_why ? agent__why_text(ctl.gpu_why) :
+					  "CUPTI is searched for at the first request");
 	}
 	agent_lib__clear(&lib);
 }
@@ -180,7 +177,6 @@ static int check_process(pid_t pid)
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;
 	struct shared_plan *sp;
-	char detail[512];
 	uint32_t i;
 	int err;
 
@@ -190,11 +186,10 @@ static int check_process(pid_t pid)
 		targets__say_why(pid, why, err);
 		return err;
 	}
-	snprintf(detail, sizeof(detail), "%.15s: %.400s", tp->comm, tp->cmdline);
-	row("", "command", detail);
-	row("", "pid namespace", proc__same_pidns(pid) ? "ours" : "another (a container): fine");
+	row("", "command", "%.15s: %.400s", tp->comm, tp->cmdline);
+	row("", "pid namespace", "%s", proc__same_pidns(pid) ? "ours" : "another (a container): fine");
 	for (i = 0; i < TORCH_LIB_ROLES; i++)
-		row(tp->libs[i].present ? "ok" : "no", roles[i],
+		row(tp->libs[i].present ? "ok" : "no", roles[i], "%s",
 		    tp->libs[i].present ? tp->libs[i].path : "not loaded");
 	sp = targets__plan(&ts, tp->libs, false);
 	if (sp)
@@ -209,15 +204,13 @@ int cmd_doctor(int argc, char **argv)
 {
 	struct doctor_cfg cfg = { .pids.cnt = 0 };
 	int n = opts__parse(&doctor_usage, &cfg, argc, argv, NULL), missing, bad = 0, major, minor;
-	char detail[64];
 	uint32_t i;
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
 	missing = check_machine();
 	cs_version(&major, &minor);
-	snprintf(detail, sizeof(detail), "%d.%d", major, minor);
-	row("", "capstone", detail);
+	row("", "capstone", "%d.%d", major, minor);
 	if (!missing)
 		bad = !check_cost();
 	for (i = 0; i < cfg.pids.cnt; i++)

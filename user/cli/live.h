@@ -1,16 +1,95 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What attach and record share around a recording: where the files go, the sentence when the window
+ * What attach and record share: their options, where the files go, the sentence when the window
  * opens, and the outputs after it closed.
  */
 #ifndef CLI_LIVE_H
 #define CLI_LIVE_H
 
 #include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
-#include "cli/run_opts.h"
+#include "cli/opts.h"
+#include "cli/outputs.h"
 #include "record/run.h"
+
+struct run_cfg {
+	struct record_opts rec;
+	struct pid_list pids;
+	const char *output, *trace, *et;
+	bool record_shapes, with_flops, by_shape, execution_trace, exact_memory;
+	const char *activities, *gpu, *agent;
+	const char *step_on;
+	bool no_steps;
+	bool wait;
+	bool dry_run;
+	const char *sort_by;
+	int row_limit; /* OUTPUTS_ROWS_UNSAID: 20 */
+	bool no_table;
+	bool quiet;
+	const char *log;
+};
+
+/* The rows shared by attach and record; they fill a struct run_cfg. */
+/* clang-format off */
+#define RUN_OPTS                                                                                        \
+	{ OPT_GROUP, 0, "", 0, NULL, "window" },                                                        \
+	{ OPT_DURATION, 'd', "duration", offsetof(struct run_cfg, rec.duration_ns), "TIME",                 \
+	  "stop after this time (5s, 500ms, 2m); default: at Ctrl-C or when the target exits" },                \
+	{ OPT_STR, 0, "step-on", offsetof(struct run_cfg, step_on), "NAME",                             \
+	  "end a ProfilerStep after each annotation or operator NAME (default: Optimizer.step)" },      \
+	{ OPT_FLAG, 0, "no-steps", offsetof(struct run_cfg, no_steps), NULL,                            \
+	  "do not derive ProfilerStep slices" },                                                            \
+	{ OPT_GROUP, 0, "", 0, NULL, "recording" },                                              \
+	{ OPT_STR, 0, "activities", offsetof(struct run_cfg, activities), "LIST",                       \
+	  "comma-separated: cpu (operators), cuda (GPU activities), sync (waits for GPUs) (default: cpu,cuda)" },                                 \
+	{ OPT_FLAG, 0, "record-shapes", offsetof(struct run_cfg, record_shapes), NULL,                  \
+	  "record arguments of operators: shapes, strides, types, scalar values" },                        \
+	{ OPT_FLAG, 0, "with-flops", offsetof(struct run_cfg, with_flops), NULL,                        \
+	  "a column of floating point operations, as torch counts them (implies --record-shapes)" },  \
+	{ OPT_FLAG, 0, "execution-trace", offsetof(struct run_cfg, execution_trace), NULL,              \
+	  "record arguments, results and their identities, for an Execution Trace" },                      \
+	{ OPT_FLAG, 0, "profile-memory", offsetof(struct run_cfg, rec.memory), NULL,                \
+	  "record allocations and frees of tensor memory, CUDA memory calls, out-of-memory errors" },       \
+	{ OPT_FLAG, 0, "kernel-memory", offsetof(struct run_cfg, rec.kernel_memory), NULL,                  \
+	  "record page faults, mappings, resident memory, reclaim stalls, OOM kills, by operator" },           \
+	{ OPT_GROUP, 0, "", 0, NULL, "output" },                                                        \
+	{ OPT_STR, 'o', "output", offsetof(struct run_cfg, output), "FILE",                             \
+	  "capture file (default: ptbpf-PID-TIME.ptb)" },                                               \
+	{ OPT_STR, 0, "trace", offsetof(struct run_cfg, trace), "FILE",                                 \
+	  "Chrome trace, .json or .json.gz (default without -o: next to the capture)" },                 \
+	{ OPT_STR, 0, "et", offsetof(struct run_cfg, et), "FILE",                                       \
+	  "Execution Trace, .json or .json.gz (implies --execution-trace)" },                           \
+	{ OPT_FLAG, 0, "group-by-input-shape", offsetof(struct run_cfg, by_shape), NULL,                \
+	  "one table row per operator and input shape (implies --record-shapes)" },      \
+	{ OPT_FLAG, 0, "exact-memory", offsetof(struct run_cfg, exact_memory), NULL,                    \
+	  "memory columns: count only what the operator's thread allocates (torch: all threads)" },       \
+	{ OPT_CHOICE, 0, "sort-by", offsetof(struct run_cfg, sort_by), "KEY=" OUTPUTS_SORT_KEYS,                              \
+	  "order of the table (default: " OUTPUTS_SORTED ")" },                                        \
+	{ OPT_INT, 0, "row-limit", offsetof(struct run_cfg, row_limit), "N",                            \
+	  "rows of the table, -1: all (default: 20)" },                                                 \
+	{ OPT_FLAG, 0, "no-table", offsetof(struct run_cfg, no_table), NULL, "do not print the table" },        \
+	{ OPT_FLAG, 'q', "quiet", offsetof(struct run_cfg, quiet), NULL,                                \
+	  "print only warnings, errors and the summary on stderr" },                                          \
+	{ OPT_GROUP, 0, "", 0, NULL, "sources" },                                                       \
+	{ OPT_CHOICE, 0, "agent", offsetof(struct run_cfg, agent), "MODE=auto, off, inject",                         \
+	  "ptbpf's agent in the process: auto (use it if loaded), off, inject (load it)" },       \
+	{ OPT_CHOICE, 0, "gpu", offsetof(struct run_cfg, gpu), "MODE=auto, off",                                \
+	  "GPU activities: auto (from the agent; without one, CUDA calls by kernel probes), off" },                                     \
+	{ OPT_GROUP, 0, "", 0, NULL, "probing" },                                                       \
+	{ OPT_SIZE, 0, "ringbuf", offsetof(struct run_cfg, rec.ring_bytes), "SIZE",                         \
+	  "size of the ring buffer of each CPU (default: by the number of CPUs, at most 128 MiB in all, 256 with the agent)" },         \
+	{ OPT_SIZE, 0, "max-memory", offsetof(struct run_cfg, rec.max_memory), "SIZE",                      \
+	  "memory limit while recording, ring buffers not included; records beyond it are dropped and counted (default: 512 MiB)" }, \
+	{ OPT_FLAG, 0, "perf-uprobes", offsetof(struct run_cfg, rec.perf_uprobes), NULL,                    \
+	  "use perf-event uprobes, as on kernels before 6.6 (slower to attach)" },                          \
+	{ OPT_FLAG, 0, "no-cache", offsetof(struct run_cfg, rec.no_cache), NULL,                            \
+	  "analyse the libraries again; do not use /var/cache/ptbpf" },                            \
+	{ OPT_STR, 0, "log", offsetof(struct run_cfg, log), "DOMAINS",                                  \
+	  "print debug messages of these parts (comma-separated, or 'all')" }
+/* clang-format on */
 
 struct live {
 	const struct run_cfg *cfg;

@@ -195,7 +195,7 @@ static enum cupti_answer work(struct cupti_decoder *d, uint32_t context, uint32_
 }
 
 enum cupti_answer cupti_decoder__take(struct cupti_decoder *d, const void *record, size_t len,
-				      uint32_t name, bool tids, union cupti_record *to)
+				      uint32_t name, bool tids, union ptb_gpu_record *to)
 {
 	const uint8_t *p = record;
 

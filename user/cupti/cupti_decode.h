@@ -19,26 +19,17 @@ struct cupti_decoder {
 	struct hashmap events; /* (context, event): correlation and stream of its last cudaEventRecord */
 };
 
-union cupti_record {
-	struct ptb_rec_hdr h; /* kind, and tid as the process numbers it; the rest is the caller's */
-	struct ptb_gpu_kernel kernel;
-	struct ptb_gpu_memory memory;
-	struct ptb_gpu_api api;
-	struct ptb_gpu_sync sync;
-	struct ptb_gpu_event event;
-	struct ptb_gpu_overhead overhead;
-};
-
 enum cupti_answer {
 	CUPTI_TAKEN,
 	CUPTI_UNKNOWN,    /* no record of a kind that is known, or shorter than any version's */
 	CUPTI_INCOMPLETE, /* it has no times: a forced flush delivered what was not over */
 };
 
-/* len bytes of a record, all that there is of it, into *to. name: of the kernel or call; tids: its thread ids are
+/* len bytes of a record, all that there is of it, into *to: kind, and tid as the process numbers it; the rest of the
+ * header is the caller's. name: of the kernel or call; tids: its thread ids are
  * numbers of threads. */
 enum cupti_answer cupti_decoder__take(struct cupti_decoder *d, const void *record, size_t len,
-				      uint32_t name, bool tids, union cupti_record *to);
+				      uint32_t name, bool tids, union ptb_gpu_record *to);
 void cupti_decoder__clear(struct cupti_decoder *d);
 
 #endif /* CUPTI_CUPTI_DECODE_H */

@@ -48,21 +48,10 @@ static void *copy_record(struct gpu *g, const struct ptb_rec_hdr *h)
 	return at;
 }
 
-union gpu_record {
-	struct ptb_rec_hdr h;
-	struct ptb_cuda_call host;
-	struct ptb_gpu_kernel kernel;
-	struct ptb_gpu_memory memory;
-	struct ptb_gpu_api api;
-	struct ptb_gpu_sync sync;
-	struct ptb_gpu_event event;
-	struct ptb_gpu_overhead overhead;
-};
-
 /* The record without what is its own alone. */
-static union gpu_record common_part(const struct ptb_rec_hdr *h)
+static union ptb_gpu_record common_part(const struct ptb_rec_hdr *h)
 {
-	union gpu_record r;
+	union ptb_gpu_record r;
 
 	memset(&r, 0, sizeof(r));
 	memcpy(&r, h, record__fixed_size(h->kind));
@@ -99,7 +88,7 @@ static union gpu_record common_part(const struct ptb_rec_hdr *h)
 /* A copy of the common part, the same one for all records that share it; NULL: memory is out. */
 static const struct ptb_rec_hdr *shared_copy(struct gpu *g, const struct ptb_rec_hdr *h)
 {
-	union gpu_record r = common_part(h);
+	union ptb_gpu_record r = common_part(h);
 	uint64_t hash = siphash__bytes(&r, r.h.len);
 	const uint64_t *known = hashmap__get(&g->copies, hash, r.h.len);
 	void *at;

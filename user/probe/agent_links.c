@@ -17,7 +17,6 @@
 #include <linux/bpf.h>
 
 #include "probe/probe_state.h"
-#include "probe/site_check.h"
 
 static const char *const site_names[PTB_AGENT_SITE_CNT] = {
 #define X(name, nr, text, what) [nr] = text,

@@ -21,7 +21,7 @@
 #include <linux/perf_event.h>
 
 #include "base/clock.h"
-#include "probe/kmem_links.h"
+#include "probe/probe_state.h"
 
 #define CPUS_MAX (sizeof(((struct ptbpf_bpf__bss *)0)->cpu_off) / sizeof(uint64_t))
 

@@ -90,6 +90,12 @@ struct code_maps {
 int code_maps__read(struct code_maps *m, pid_t tgid, const char *path); /* then free, also on error */
 void code_maps__free(struct code_maps *m);
 
+/* ---- site_check.c ---- */
+
+/* 0; -ESTALE: one differs (logged, with its offset); -EINVAL: a site without bytes; another negative errno (logged
+ * unless -ESRCH). Breakpoints, our own and other tracers', are not differences. */
+int site_check__lib(pid_t tgid, const struct probe_lib *lib);
+
 /* ---- rings.c ---- */
 
 struct rings;

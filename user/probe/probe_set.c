@@ -18,7 +18,6 @@
 
 #include "probe/kern_features.h"
 #include "probe/probe_state.h"
-#include "probe/site_check.h"
 
 static const char *const prog_names[PTB_PROG_CNT] = {
 #define X(name, func, loaded, text) #name,

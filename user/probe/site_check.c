@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Compares a library's sites with the plan; see site_check.h. */
+/*
+ * Are the instructions that were analysed still where the probes go? The kernel copies the
+ * instruction from the file's page cache and puts its breakpoint into the process's memory without comparing
+ * the two (kernel/events/uprobes.c, copy_insn() and uprobe_write_opcode()), so both are compared here: the file,
+ * through the descriptor that is probed, and every executable mapping of it in the process, which the process may
+ * have changed.
+ */
 #define LOG_DOMAIN "attach"
-#include "probe/site_check.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +18,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "probe/probe_impl.h"
 
 #define BATCH 256

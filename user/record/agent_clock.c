@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Ticks to nanoseconds; see agent_clock.h. */
-#include "record/agent_clock.h"
+/* Ticks to nanoseconds; see recorder_agent_priv.h. */
+#include "record/recorder_agent_priv.h"
 
 #include <errno.h>
 #include <stdlib.h>

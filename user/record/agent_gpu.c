@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* GPU records; see agent_gpu.h. */
-#include "record/agent_gpu.h"
+/* GPU records; see recorder_agent_priv.h. */
+#include "record/recorder_agent_priv.h"
 
 #include <string.h>
 
 #include "base/limits.h"
 #include "capture/record_check.h"
-#include "record/recorder_agent_priv.h"
 
 static void fill_head(struct ptb_rec_hdr *h, const struct agent_proc *p, uint32_t kind, uint32_t len)
 {
@@ -81,7 +80,7 @@ static bool put_device(struct recorder *r, struct agent_proc *p, const struct pt
 
 static void put_activity(struct recorder *r, struct agent_proc *p, const struct ptb_arec *a)
 {
-	union cupti_record u;
+	union ptb_gpu_record u;
 	uint32_t tid;
 
 	switch (cupti_decoder__take(&p->gpu.decoder, a + 1, a->len - sizeof(*a), name_id(p, a->aux),

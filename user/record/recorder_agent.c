@@ -13,7 +13,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "record/agent_clock.h"
 #include "record/recorder_agent_priv.h"
 #include "target/proc_info.h"
 

@@ -4,8 +4,7 @@
 #define RECORD_RECORDER_AGENT_PRIV_H
 
 #include "base/hashmap.h"
-#include "record/agent_clock.h"
-#include "record/agent_gpu.h"
+#include "cupti/cupti_decode.h"
 #include "record/recorder_agent.h"
 #include "record/recorder_priv.h"
 
@@ -17,6 +16,25 @@ struct agent_open { /* began before the window and has not ended */
 	uint32_t stream;
 	uint64_t rf;
 	struct ptb_rf_begin *rec;
+};
+
+/*
+ * An agent's ticks as CLOCK_MONOTONIC: straight lines between the pairs that it sent. The kernel's clock is
+ * itself such a line of the time stamp counter, bent a little at each of its ticks.
+ */
+struct agent_clock {
+	bool ns; /* ticks are ns of CLOCK_MONOTONIC */
+	struct agent_clock_pair {
+		uint64_t ticks, mono_ns;
+	} * pairs; /* rising in both */
+	uint32_t cnt, cap;
+	uint32_t at; /* of the last question: the next one is near it */
+};
+
+struct agent_gpu {            /* of a process; a zeroed struct is a new one */
+	struct hashmap names; /* the agent's name ids -> the capture's */
+	struct cupti_decoder decoder;
+	uint64_t unknown, incomplete; /* records */
 };
 
 struct agent_proc {
@@ -50,5 +68,22 @@ void agent_ops__record(struct recorder *r, struct agent_proc *p, const struct pt
 		       const struct ptb_arec *a);
 /* Writes what was open when the window began; of one stream, 0: of all. */
 void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream);
+
+/* ---- agent_clock.c ---- */
+/* 0, -EINVAL (not after the last one: ignored), or -ENOMEM. */
+int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns);
+/* Does a time lie between two pairs? */
+bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks);
+/* Outside of the pairs the nearest line goes on; 0: fewer than two pairs are known. */
+uint64_t agent_clock__mono(struct agent_clock *c, uint64_t ticks);
+void agent_clock__free(struct agent_clock *c);
+
+/* ---- agent_gpu.c: what agents send of GPUs, made into the capture's records, in CUPTI's time, which the session relates ---- */
+void agent_gpu__record(struct recorder *r, struct agent_proc *p, const struct ptb_chunk *c,
+		       const struct ptb_arec *a);
+void agent_gpu__clock(struct recorder *r, struct agent_proc *p, const struct ptb_arec_gpu_clock *k);
+/* No more come: what could not be recorded is counted in the capture. */
+void agent_gpu__end(struct recorder *r, struct agent_proc *p);
+void agent_gpu__free(struct agent_gpu *g);
 
 #endif /* RECORD_RECORDER_AGENT_PRIV_H */

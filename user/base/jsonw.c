@@ -18,6 +18,18 @@ int jsonw__to_stream(void *arg, const void *data, size_t len)
 	return errno ? -errno : -EIO;
 }
 
+int jsonw__to_text(void *arg, const void *data, size_t len)
+{
+	struct jsonw_text *t = arg;
+
+	if (len >= sizeof(t->text) - t->len)
+		return -E2BIG;
+	memcpy(t->text + t->len, data, len);
+	t->len += len;
+	t->text[t->len] = '\0';
+	return 0;
+}
+
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz)
 {
 	*w = (struct jsonw){ .out = out, .arg = arg, .cap = buf_sz < 256 ? 256 : buf_sz };
@@ -131,7 +143,7 @@ void jsonw__end_arr(struct jsonw *w)
 	close_level(w, "]");
 }
 
-/* One character of a string that is not written as it is; a byte that is no UTF-8 is written as its code. */
+/* One character of a string that is not written as it is; a byte that is no UTF-8 stands for itself. */
 static void put_escape(struct jsonw *w, uint32_t c)
 {
 	char esc[16];

@@ -33,8 +33,14 @@ struct jsonw {
 
 #define JSONW_DEPTH_MAX 60
 
-/* A sink: arg is a FILE *. */
+/* Sinks. arg is a FILE *. */
 int jsonw__to_stream(void *arg, const void *data, size_t len);
+/* arg is a struct jsonw_text: text that is always NUL-terminated; -E2BIG for what does not fit. */
+struct jsonw_text {
+	char text[16384];
+	size_t len;
+};
+int jsonw__to_text(void *arg, const void *data, size_t len);
 
 int jsonw__init(struct jsonw *w, jsonw_out out, void *arg, size_t buf_sz); /* 0 or -ENOMEM */
 static inline uint64_t jsonw__bytes(const struct jsonw *w)                 /* in all so far */

@@ -185,21 +185,15 @@ void recorder__meta(struct recorder *r, const char *key, const char *json)
 void recorder__meta_json(struct recorder *r, const char *key,
 			 void (*write_value)(struct jsonw *w, const void *arg), const void *arg)
 {
-	char *json = NULL;
-	size_t len;
-	FILE *f = open_memstream(&json, &len);
+	struct jsonw_text json = { .len = 0 };
 	struct jsonw w;
 
-	if (!f)
+	if (jsonw__init(&w, jsonw__to_text, &json, 1024))
 		return;
-	if (!jsonw__init(&w, jsonw__to_stream, f, 1024)) {
-		write_value(&w, arg);
-		if (!jsonw__flush(&w) && !fflush(f))
-			recorder__meta(r, key, json);
-		jsonw__free(&w);
-	}
-	fclose(f);
-	free(json);
+	write_value(&w, arg);
+	if (!jsonw__flush(&w))
+		recorder__meta(r, key, json.text);
+	jsonw__free(&w);
 }
 
 static void write_text(struct jsonw *w, const void *text)

@@ -84,8 +84,7 @@ static void check_report(struct session *s, unsigned int kind)
 
 static int write_file(struct session *s, unsigned int kind, const char *path)
 {
-	struct chrome_opts copts = { .trace_name = path, .tool_version = "1", .host_name = "\xff" };
-	struct et_opts eopts = { 0 };
+	struct chrome_opts copts = { .trace_name = path, .host_name = "\xff" };
 	struct timeline_opts topts = { .format = kind == 2 ? TIMELINE_JSON : TIMELINE_RAW };
 	struct chrome_trace *ct = NULL;
 	struct exec_trace *et = NULL;
@@ -93,7 +92,7 @@ static int write_file(struct session *s, unsigned int kind, const char *path)
 	struct session_totals totals;
 	struct session_sink sink;
 	int err = kind == 0 ? chrome_trace__open(path, s, &copts, &ct) :
-		  kind == 1 ? exec_trace__open(path, s, &eopts, &et) :
+		  kind == 1 ? exec_trace__open(path, s, 0, &et) :
 			      mem_timeline__open(path, s, &topts, &mt);
 
 	if (!err) {

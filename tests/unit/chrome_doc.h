@@ -9,7 +9,7 @@
 static inline struct chrome_trace *open_chrome(const char *path, const struct session *s,
 					       struct session_sink *sink)
 {
-	struct chrome_opts opts = { .tool_version = "9.9.9", .host_name = "box" };
+	struct chrome_opts opts = { .host_name = "box" };
 	struct chrome_trace *ct = NULL;
 
 	CU_ASSERT_EQUAL_FATAL(chrome_trace__open(path, s, &opts, &ct), 0);

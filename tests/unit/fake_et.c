@@ -154,8 +154,7 @@ static int put_all(void)
 int main(int argc, char **argv)
 {
 	struct session s = fake_session();
-	struct chrome_opts copts = { .tool_version = "9.9.9", .host_name = "box" };
-	struct et_opts eopts = { .tgid = 0 };
+	struct chrome_opts copts = { .host_name = "box" };
 	struct exec_trace *et;
 	struct chrome_trace *ct;
 
@@ -165,7 +164,7 @@ int main(int argc, char **argv)
 	}
 	s.info.has_shapes = s.info.has_results = true;
 	copts.trace_name = argv[2];
-	if (exec_trace__open(argv[1], &s, &eopts, &et) || chrome_trace__open(argv[2], &s, &copts, &ct))
+	if (exec_trace__open(argv[1], &s, 0, &et) || chrome_trace__open(argv[2], &s, &copts, &ct))
 		return 1;
 	sinks[0] = exec_trace__sink(et);
 	sinks[1] = chrome_trace__sink(ct);

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 	static struct gpu_world w;
 	bool host = argc > 1 && !strcmp(argv[1], "--host");
 	struct report_opts report = { .row_limit = -1, .json = true };
-	struct chrome_opts opts = { .tool_version = PTBPF_VERSION, .host_name = "host" };
+	struct chrome_opts opts = { .host_name = "host" };
 	struct chrome_trace *ct;
 	struct gpu_report *gr;
 	FILE *out;

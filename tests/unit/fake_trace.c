@@ -251,7 +251,7 @@ static int put_kernel(void)
 static int write_trace(const char *path, const struct session *s)
 {
 	static const uint32_t threads[][2] = { { 100, 100 }, { 100, 101 }, { 100, 102 }, { 200, 200 } };
-	struct chrome_opts opts = { .trace_name = path, .tool_version = PTBPF_VERSION, .host_name = "host" };
+	struct chrome_opts opts = { .trace_name = path, .host_name = "host" };
 	int err = chrome_trace__open(path, s, &opts, &ct);
 	uint64_t nr;
 	size_t i;

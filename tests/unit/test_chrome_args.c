@@ -330,21 +330,6 @@ static void test_no_inputs(void)
 	CU_ASSERT_STRING_EQUAL(out, "{}");
 }
 
-/* As torch with record_concrete_inputs off: single scalars stay. */
-static void test_no_concrete(void)
-{
-	static const int64_t ints[] = { 2, 3 };
-
-	opts.no_concrete = true;
-	vw__ints(&words, 2, ints);
-	vw__int(&words, 6);
-	put_tensors(PTB_VAL_TENSORS, 1, 1);
-	vw__list(&words, PTB_VAL_LIST, 0, 0);
-	expect("\"\", \"6\", \"\", \"\"", "\"\", \"Scalar\", \"TensorList\", \"\"",
-	       "[], [], [[3, 1]], []", "[], [], [], []");
-	opts.no_concrete = false;
-}
-
 /* More than are kept decoded, with the last of another kind. */
 static void test_many(void)
 {
@@ -430,7 +415,6 @@ int main(void)
 		{ "lists of scalars", test_scalar_lists },
 		{ "missing", test_missing },
 		{ "no inputs", test_no_inputs },
-		{ "no concrete inputs", test_no_concrete },
 		{ "many", test_many },
 		{ "hostile", test_hostile },
 		{ "damaged", test_damaged },

@@ -26,7 +26,7 @@ static struct session_totals totals;
 
 static void start_at(const char *name, struct session *s)
 {
-	struct chrome_opts opts = { .tool_version = "9.9.9", .host_name = "box" };
+	struct chrome_opts opts = { .host_name = "box" };
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	opts.trace_name = path;
@@ -332,7 +332,7 @@ static void test_facts(void)
 	totals.end_lost = 2;
 	doc = finish();
 	p = get(doc, "ptbpf");
-	CU_ASSERT_STRING_EQUAL(str(p, "version"), "9.9.9");
+	CU_ASSERT_STRING_EQUAL(str(p, "version"), PTBPF_VERSION);
 	e = cJSON_GetArrayItem(get(p, "targets"), 0);
 	CU_ASSERT_EQUAL(num(e, "pid"), 100);
 	CU_ASSERT_STRING_EQUAL(str(e, "command_line"), "python train.py");
@@ -473,7 +473,7 @@ static void test_disk_full(void)
 {
 	struct session s = fake_session();
 	struct slice sl = fake_slice(1, "aten::add", 5000001001ULL, 5000003501ULL);
-	struct chrome_opts opts = { .tool_version = "0", .host_name = "h", .trace_name = "t" };
+	struct chrome_opts opts = { .host_name = "h", .trace_name = "t" };
 	int err = 0, i;
 
 	CU_ASSERT_EQUAL_FATAL(chrome_trace__open("/dev/full", &s, &opts, &ct), 0);

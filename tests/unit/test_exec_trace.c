@@ -34,11 +34,10 @@ static struct session results_session(void)
 
 static int try_open(const char *name, struct session *s, uint32_t tgid)
 {
-	struct et_opts opts = { .tgid = tgid };
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	totals = (struct session_totals){ 0 };
-	return exec_trace__open(path, s, &opts, &et);
+	return exec_trace__open(path, s, tgid, &et);
 }
 
 static void start_at(const char *name, struct session *s, uint32_t tgid)
@@ -443,12 +442,11 @@ static void test_gzip(void)
 static void test_disk_full(void)
 {
 	struct session s = results_session();
-	struct et_opts opts = { .tgid = 0 };
 	struct slice sl = slice(1, 0, "aten::add");
 	int i, err = 0;
 
 	totals = (struct session_totals){ 0 };
-	CU_ASSERT_EQUAL_FATAL(exec_trace__open("/dev/full", &s, &opts, &et), 0);
+	CU_ASSERT_EQUAL_FATAL(exec_trace__open("/dev/full", &s, 0, &et), 0);
 	sink = exec_trace__sink(et);
 	for (i = 0; i < 100000 && !err; i++, sl.id++)
 		err = sink.slice(sink.arg, &sl);

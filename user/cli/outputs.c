@@ -171,14 +171,11 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 	struct ka_opts kopts = { .by_shape = o->by_shape,
 				 .with_flops = o->with_flops,
 				 .exact_memory = o->exact_memory };
-	struct et_opts eopts = { .tgid = o->pid };
 	struct timeline_opts topts = { .format = (enum timeline_format)o->timeline_format,
 				       .tgid = o->pid,
 				       .device = o->timeline_device };
 	char host[256];
-	struct chrome_opts copts = { .trace_name = o->trace,
-				     .tool_version = PTBPF_VERSION,
-				     .host_name = host };
+	struct chrome_opts copts = { .trace_name = o->trace, .host_name = host };
 	int err;
 
 	session_json__meta_text(s, "host", host, sizeof(host));
@@ -192,7 +189,7 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 		ss->sinks[ss->cnt++] = chrome_trace__sink(ss->ct);
 	}
 	if (o->et) {
-		err = exec_trace__open(o->et, s, &eopts, &ss->et);
+		err = exec_trace__open(o->et, s, o->pid, &ss->et);
 		if (err)
 			return err;
 		ss->sinks[ss->cnt++] = exec_trace__sink(ss->et);

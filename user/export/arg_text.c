@@ -96,8 +96,7 @@ size_t text__i64s(char *buf, const int64_t *v, uint32_t n, const char *sep)
 	return len;
 }
 
-/* True, and the number, where d is an integer that int64_t holds (what the cast of other numbers gives is
- * the smallest number on x86, which is equal to none of them but itself). */
+/* Is d an integer that int64_t holds? */
 static bool as_integer(double d, int64_t *i)
 {
 	if (!(d >= -0x1p63 && d < 0x1p63))
@@ -111,7 +110,7 @@ size_t text__fixed(char *buf, double d)
 	int64_t i;
 	size_t n;
 
-	if (as_integer(d, &i) && (i || !signbit(d))) { /* most are, and printf takes its time */
+	if (as_integer(d, &i) && (i || !signbit(d))) { /* most are, and printf() is slow */
 		n = text__i64(buf, i);
 		memcpy(buf + n, ".000000", 7);
 		return n + 7;

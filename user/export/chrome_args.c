@@ -33,7 +33,7 @@ static bool is_scalar(const struct value *v)
 	case PTB_VAL_BOOL:
 	case PTB_VAL_COMPLEX:
 		return true;
-	case PTB_VAL_OPAQUE: /* one by its tag, whose number is not known */
+	case PTB_VAL_OPAQUE: /* a scalar by its tag, of unknown value */
 		return v->i == PTB_OPAQUE_SymInt || v->i == PTB_OPAQUE_SymFloat ||
 		       v->i == PTB_OPAQUE_SymBool || v->i == PTB_OPAQUE_Int ||
 		       v->i == PTB_OPAQUE_Double || v->i == PTB_OPAQUE_UInt;
@@ -57,7 +57,7 @@ static void note_tensor(struct writer *cw, const struct value *v)
 		cw->missing |= CHROME_ARGS_UNKNOWN;
 }
 
-/* Undefined, nested or symbolic tensors among them make the whole list nothing. */
+/* torch shows nothing of a list with undefined, nested or symbolic tensors. */
 static enum shown classify_tensors(struct writer *cw, const struct value *list)
 {
 	struct value_iter it = values__begin(&list->elems);
@@ -83,14 +83,14 @@ static enum shown classify_list(struct writer *cw, const struct value *list)
 	struct value v;
 
 	if (!list->n)
-		return cw->opts->no_concrete ? SHOWN_OTHER : SHOWN_SCALARS;
+		return SHOWN_SCALARS;
 	if (!values__next(&it, &v) || v.kind == PTB_VAL_UNKNOWN) {
 		cw->missing |= CHROME_ARGS_UNKNOWN;
 		return SHOWN_OTHER;
 	}
 	if (list->kind == PTB_VAL_LIST && (v.kind == PTB_VAL_TENSOR || v.kind == PTB_VAL_UNDEFINED))
 		return classify_tensors(cw, list);
-	if (cw->opts->no_concrete || list->n > LIST_SHOWN_MAX || !is_scalar(&v))
+	if (list->n > LIST_SHOWN_MAX || !is_scalar(&v))
 		return SHOWN_OTHER;
 	if (list->present < list->n)
 		cw->missing |= CHROME_ARGS_CUT;
@@ -118,7 +118,7 @@ static enum shown classify(struct writer *cw, const struct value *v)
 	case PTB_VAL_INTS:
 	case PTB_VAL_DOUBLES:
 	case PTB_VAL_BOOLS:
-		if (cw->opts->no_concrete || v->n > LIST_SHOWN_MAX)
+		if (v->n > LIST_SHOWN_MAX)
 			return SHOWN_OTHER;
 		if (v->present < v->n)
 			cw->missing |= CHROME_ARGS_CUT;
@@ -160,13 +160,13 @@ static enum shown shown_as(struct writer *cw, const struct arg_walk *aw, const s
 }
 
 /*
- * The arrays are put together as text, none of which needs escaping, and go to the writer in one piece:
- * each call of it would cost more than what most inputs consist of.
+ * The arrays are built as text, of which nothing needs escaping, and written at once: one call of the writer
+ * for each element would cost more than the elements.
  */
 #define put_lit(cw, lit)                                                                           \
 	(memcpy((cw)->text + (cw)->len, lit, sizeof(lit) - 1), (cw)->len += sizeof(lit) - 1)
 
-/* Room for `need` bytes, which must not be more than the buffer. */
+/* Makes room for `need` bytes, at most the size of the buffer. */
 static void room(struct writer *cw, size_t need)
 {
 	if (cw->len + need <= sizeof(cw->text))
@@ -272,7 +272,7 @@ static void put_types(struct writer *cw)
 
 #define DIMS_ROOM (PTB_DIMS_MAX * (TEXT_I64_MAX + 2) + 16)
 
-static void put_dims(struct writer *cw, const struct value *v, bool strides)
+static void put_input_dims(struct writer *cw, const struct value *v, bool strides)
 {
 	const int64_t *dims = strides ? v->strides : v->sizes;
 	uint32_t ndim = v->ndim < PTB_DIMS_MAX ? v->ndim : PTB_DIMS_MAX;
@@ -292,10 +292,10 @@ static void put_list_dims(struct writer *cw, const struct value *list, bool stri
 	uint32_t nr;
 
 	put_lit(cw, "[");
-	if (list->n <= LIST_SHOWN_MAX && !(cw->opts->no_concrete && !strides)) {
+	if (list->n <= LIST_SHOWN_MAX) {
 		for (nr = 0; values__next(&it, &v); nr++) {
 			next_item(cw, nr, DIMS_ROOM);
-			put_dims(cw, &v, strides);
+			put_input_dims(cw, &v, strides);
 		}
 	}
 	put_lit(cw, "]");
@@ -313,7 +313,7 @@ static void put_shapes(struct writer *cw, bool strides)
 
 		next_item(cw, nr, DIMS_ROOM);
 		if (shown == SHOWN_TENSOR)
-			put_dims(cw, v, strides);
+			put_input_dims(cw, v, strides);
 		else if (shown == SHOWN_TENSORS)
 			put_list_dims(cw, v, strides);
 		else

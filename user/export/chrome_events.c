@@ -24,7 +24,7 @@ static const struct {
 	{ SLICE_TRUNCATED, "ptbpf.truncated" },
 };
 
-static void put_marks(struct jsonw *w, uint32_t flags)
+static void put_slice_marks(struct jsonw *w, uint32_t flags)
 {
 	size_t i;
 
@@ -70,7 +70,7 @@ void chrome_event__slice(struct jsonw *w, const struct slice *sl,
 	if (opts->kernel_memory && sl->mem)
 		chrome_memory__slice_args(w, sl->mem);
 	JSONW_U64(w, "Ev Idx", sl->id - 1); /* ids are given in order of start, from 1 */
-	put_marks(w, sl->flags);
+	put_slice_marks(w, sl->flags);
 	if (missing & CHROME_ARGS_UNKNOWN)
 		JSONW_BOOL(w, "ptbpf.args_unknown", true);
 	if (missing & CHROME_ARGS_CUT)

@@ -16,7 +16,7 @@
 #include "export/gpu_api.h"
 
 /* clang-format off */
-#define SYNC_ROW 1000000      /* kineto's: a Stream Sync is not on its stream's row, whose work it spans */
+#define SYNC_ROW 1000000      /* kineto's offset of the row of Stream Syncs, which overlap their stream's work */
 #define NO_STREAM_ROW 1       /* kineto's, for synchronisation that belongs to none: abs(-1) */
 #define OWNER_ROW 10000000u   /* rows of the second, third, ... process on the same device */
 #define OVERHEAD_PID (-1)
@@ -25,9 +25,9 @@
 /* clang-format on */
 
 /*
- * Whose correlation ids these are: they count anew in each process, and a trace may have several. The first
- * one's stay as they are, those of the nth get n in their upper half. Calls that only the host saw are numbered
- * here, and have an owner of their own.
+ * Correlation ids are unique within a process only, and a trace may have several processes. Those of the first
+ * owner are written as they are, those of the nth owner have n in their upper half. Calls that only the host saw
+ * are numbered here, and have an owner of their own.
  */
 struct owner {
 	uint32_t nr, tgid;
@@ -44,10 +44,10 @@ struct row {
 	uint32_t device, tid;
 	uint32_t owner;
 	int64_t stream;        /* -1: none */
-	bool sync, annotation; /* what it was first seen through */
+	bool sync, annotation; /* of the slice for which the row was made */
 };
 
-#define CALL_RUNTIME (1ULL << 32) /* a call of the runtime has it */
+#define CALL_RUNTIME (1ULL << 32) /* a call of the runtime has this correlation */
 
 struct chrome_gpu {
 	struct jsonw *w;
@@ -120,7 +120,7 @@ static uint32_t tgid_of(const struct gpu_slice *g)
 }
 
 /* NULL: out of memory. */
-static struct owner *owner_of(struct chrome_gpu *cg, uint32_t tgid, bool host)
+static struct owner *correlation_owner(struct chrome_gpu *cg, uint32_t tgid, bool host)
 {
 	struct owner *o = list__keyed(GPU_KEYED(cg, owners, owner), tgid, host);
 
@@ -136,7 +136,7 @@ static uint64_t corr_of(const struct owner *o, uint32_t correlation)
 	return correlation ? (uint64_t)o->nr << 32 | correlation : 0;
 }
 
-static uint64_t rel(const struct chrome_gpu *cg, uint64_t mono_ns)
+static uint64_t gpu_time(const struct chrome_gpu *cg, uint64_t mono_ns)
 {
 	return chrome_clock__rel(cg->clock, mono_ns);
 }
@@ -145,7 +145,7 @@ static uint64_t rel(const struct chrome_gpu *cg, uint64_t mono_ns)
 static void begin_slice(struct chrome_gpu *cg, const char *cat, const char *name, int64_t pid,
 			uint32_t tid, uint64_t begin, uint64_t end)
 {
-	const struct chrome_slice s = { cat, name, pid, tid, rel(cg, begin), rel(cg, end) };
+	const struct chrome_slice s = { cat, name, pid, tid, gpu_time(cg, begin), gpu_time(cg, end) };
 
 	chrome_event__begin_slice(cg->w, &s);
 }
@@ -166,7 +166,7 @@ static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint
 
 	if (!l)
 		return -ENOMEM;
-	*l = (struct launch){ .tgid = tgid, .tid = tid, .ts = rel(cg, begin) };
+	*l = (struct launch){ .tgid = tgid, .tid = tid, .ts = gpu_time(cg, begin) };
 	return hashmap__put(&cg->calls, corr, 0, known | cg->launch_cnt);
 }
 
@@ -185,9 +185,9 @@ static bool is_hidden(const struct chrome_gpu *cg, const struct gpu_slice *g,
 	return kind != GPU_API_MAP && known_of(cg, corr) & CALL_RUNTIME;
 }
 
-/* The part of the call that can be shown; false: none. */
-static int fit(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid, uint64_t *begin,
-	       uint64_t *end, uint64_t *cut)
+/* The part of the call that can be shown; begin and end are equal if there is none. 0 or negative errno. */
+static int fit_call(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid,
+		    uint64_t *begin, uint64_t *end, uint64_t *cut)
 {
 	uint64_t whole;
 	int err;
@@ -206,12 +206,12 @@ static int fit(struct chrome_gpu *cg, const struct gpu_slice *g, uint32_t tgid, 
 	return err;
 }
 
-#define CUT_SHOWN_NS 8 /* the distance that slices keep from each other is no news */
+#define CUT_SHOWN_NS 8 /* smaller cuts are the distance that slices keep from each other */
 
-static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
+static int write_api_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
 	uint32_t tgid = tgid_of(g);
-	struct owner *owner = owner_of(cg, tgid, g->host_only);
+	struct owner *owner = correlation_owner(cg, tgid, g->host_only);
 	enum gpu_api_kind kind = gpu_api__kind(g->name);
 	uint64_t corr, begin, end, cut;
 	int err;
@@ -223,7 +223,7 @@ static int on_call(struct chrome_gpu *cg, const struct gpu_slice *g)
 		cg->totals.hidden++;
 		return 0;
 	}
-	err = fit(cg, g, tgid, &begin, &end, &cut);
+	err = fit_call(cg, g, tgid, &begin, &end, &cut);
 	if (err)
 		return err;
 	if (end <= begin) {
@@ -289,7 +289,7 @@ static void put_flows(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t
 		l->written = true;
 	}
 	chrome_event__flow(cg->w, "ac2g", false,
-			   &(struct chrome_flow){ corr, g->device, tid, rel(cg, g->begin_ns) });
+			   &(struct chrome_flow){ corr, g->device, tid, gpu_time(cg, g->begin_ns) });
 	cg->totals.flows++;
 }
 
@@ -309,7 +309,7 @@ static void put_work(struct chrome_gpu *cg, const struct gpu_slice *g, uint64_t 
 }
 
 /* What is on a row of a device. */
-static int on_device(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
+static int write_on_device(struct chrome_gpu *cg, const struct gpu_slice *g, const struct owner *owner)
 {
 	const struct ptb_gpu_sync *s = g->what == GPU_SYNC ? (const void *)g->rec : NULL;
 	uint64_t corr = corr_of(owner, g->correlation);
@@ -345,12 +345,12 @@ static int on_device(struct chrome_gpu *cg, const struct gpu_slice *g, const str
 	return cg->w->err;
 }
 
-/* On the row of the thread that it happened on: kineto puts them all on one, where they overlap. */
-static int on_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
+/* On the row of its thread. kineto has one row for all threads, where overheads overlap. */
+static int write_overhead(struct chrome_gpu *cg, const struct gpu_slice *g)
 {
 	begin_slice(cg, "overhead", g->name, OVERHEAD_PID, g->at.tid, g->begin_ns, g->end_ns);
 	JSONW_U64(cg->w, "ptbpf.pid", tgid_of(g));
-	JSONW_U64(cg->w, "ptbpf.tid", g->at.tid); /* every slice has args: some readers take that for granted */
+	JSONW_U64(cg->w, "ptbpf.tid", g->at.tid); /* some readers expect args of every slice */
 	chrome_event__end(cg->w);
 	cg->overhead = true;
 	cg->totals.overheads++;
@@ -364,18 +364,18 @@ int chrome_gpu__event(struct chrome_gpu *cg, const struct gpu_slice *g)
 	if (!g->name || (g->what != GPU_ANNOTATION && !g->rec))
 		return 0;
 	if (g->what == GPU_API)
-		return on_call(cg, g);
+		return write_api_call(cg, g);
 	if (g->what == GPU_OVERHEAD)
-		return on_overhead(cg, g);
-	owner = owner_of(cg, tgid_of(g), false);
-	return owner ? on_device(cg, g, owner) : -ENOMEM;
+		return write_overhead(cg, g);
+	owner = correlation_owner(cg, tgid_of(g), false);
+	return owner ? write_on_device(cg, g, owner) : -ENOMEM;
 }
 
 /* ---- names ---- */
 
-static void put_meta(struct chrome_gpu *cg, struct chrome_meta m)
+static void put_gpu_meta(struct chrome_gpu *cg, struct chrome_meta m)
 {
-	chrome_event__meta(cg->w, rel(cg, cg->info->begin_ns), &m);
+	chrome_event__meta(cg->w, gpu_time(cg, cg->info->begin_ns), &m);
 }
 
 static void put_row(struct chrome_gpu *cg, const struct row *r)
@@ -391,12 +391,12 @@ static void put_row(struct chrome_gpu *cg, const struct row *r)
 	if (r->owner && n > 0)
 		snprintf(name + n, sizeof(name) - (size_t)n, "%sprocess %u",
 			 r->sync || r->annotation ? " " : "", cg->owners[r->owner].tgid);
-	put_meta(cg, (struct chrome_meta){ "thread_name", r->device, r->tid, "name", name, 0 });
-	put_meta(cg, (struct chrome_meta){ "thread_sort_index", r->device, r->tid, "sort_index",
-					   NULL, r->tid });
+	put_gpu_meta(cg, (struct chrome_meta){ "thread_name", r->device, r->tid, "name", name, 0 });
+	put_gpu_meta(cg, (struct chrome_meta){ "thread_sort_index", r->device, r->tid, "sort_index",
+					       NULL, r->tid });
 }
 
-static void put_device(struct chrome_gpu *cg, uint32_t device)
+static void put_device_meta(struct chrome_gpu *cg, uint32_t device)
 {
 	const struct session_process *p = cg->info->process_cnt ? cg->info->processes : NULL;
 	const char *comm = p && p->comm && *p->comm ? p->comm :
@@ -405,10 +405,10 @@ static void put_device(struct chrome_gpu *cg, uint32_t device)
 	char label[32];
 
 	snprintf(label, sizeof(label), "GPU %u", device);
-	put_meta(cg, (struct chrome_meta){ "process_name", device, 0, "name", comm, 0 });
-	put_meta(cg, (struct chrome_meta){ "process_labels", device, 0, "labels", label, 0 });
-	put_meta(cg, (struct chrome_meta){ "process_sort_index", device, 0, "sort_index", NULL,
-					   GPU_SORT_INDEX + device });
+	put_gpu_meta(cg, (struct chrome_meta){ "process_name", device, 0, "name", comm, 0 });
+	put_gpu_meta(cg, (struct chrome_meta){ "process_labels", device, 0, "labels", label, 0 });
+	put_gpu_meta(cg, (struct chrome_meta){ "process_sort_index", device, 0, "sort_index", NULL,
+					       GPU_SORT_INDEX + device });
 }
 
 static int by_device(const void *a, const void *b)
@@ -428,12 +428,13 @@ void chrome_gpu__finish(struct chrome_gpu *cg)
 		qsort(cg->rows, cg->row_cnt, sizeof(*cg->rows), by_device);
 	for (i = 0; i < cg->row_cnt; i++) {
 		if (!i || cg->rows[i].device != cg->rows[i - 1].device)
-			put_device(cg, cg->rows[i].device);
+			put_device_meta(cg, cg->rows[i].device);
 		put_row(cg, &cg->rows[i]);
 	}
 	if (!cg->overhead)
 		return;
-	put_meta(cg, (struct chrome_meta){ "process_name", OVERHEAD_PID, 0, "name", "CUPTI Overhead", 0 });
-	put_meta(cg, (struct chrome_meta){ "process_sort_index", OVERHEAD_PID, 0, "sort_index",
-					   NULL, OVERHEAD_SORT_INDEX });
+	put_gpu_meta(cg, (struct chrome_meta){ "process_name", OVERHEAD_PID, 0, "name",
+					       "CUPTI Overhead", 0 });
+	put_gpu_meta(cg, (struct chrome_meta){ "process_sort_index", OVERHEAD_PID, 0, "sort_index",
+					       NULL, OVERHEAD_SORT_INDEX });
 }

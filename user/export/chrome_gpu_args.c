@@ -32,7 +32,7 @@ static void put_external_id(struct jsonw *w, const struct gpu_slice *g)
 		JSONW_U64(w, "External id", g->at.op_slice);
 }
 
-static void put_marks(struct jsonw *w, const struct gpu_slice *g)
+static void put_work_marks(struct jsonw *w, const struct gpu_slice *g)
 {
 	if (g->before_launch)
 		JSONW_BOOL(w, "ptbpf.before_launch", true);
@@ -170,7 +170,7 @@ void chrome_gpu_args__work(struct jsonw *w, const struct gpu_slice *g, uint64_t 
 		put_kernel(w, g, corr);
 	else
 		put_memory(w, g, corr);
-	put_marks(w, g);
+	put_work_marks(w, g);
 }
 
 /* ---- calls ---- */

@@ -23,14 +23,14 @@
 #define THIN_NS 100000ULL
 
 /* clang-format off */
-#define RATE_NS 10000000ULL /* faults are counted in pieces of this length */
-#define RATE_HELD 64        /* of which the last ones can still grow: a record covers a time that is past */
+#define RATE_NS 10000000ULL /* faults are counted in intervals of this length */
+#define RATE_HELD 64        /* the last ones can still grow: a record covers a time that is past */
 /* clang-format on */
 
 enum track_kind { TRACK_ALLOCATED, TRACK_RESERVED, TRACK_RSS };
 
 struct sample {
-	uint64_t ts, key; /* key: what lowest and highest are of */
+	uint64_t ts, key; /* key: the value that is compared */
 	uint64_t v[PTB_RSS_KINDS];
 };
 
@@ -38,7 +38,7 @@ struct track {
 	uint32_t tgid;
 	enum track_kind kind;
 	char name[64];
-	uint64_t since; /* begin of the piece that is held back */
+	uint64_t since; /* begin of the interval that is held back */
 	bool held;
 	struct sample low, high, last;
 	uint64_t sum; /* of the CPU's blocks */
@@ -50,9 +50,9 @@ struct faults {
 
 struct rate {
 	uint32_t tgid;
-	uint64_t first; /* number of the piece at held[first % RATE_HELD] */
+	uint64_t first; /* number of the interval at held[first % RATE_HELD] */
 	struct faults held[RATE_HELD];
-	struct faults written; /* as last written, per piece */
+	struct faults written; /* as last written, per interval */
 };
 
 struct chrome_memory {
@@ -214,7 +214,7 @@ static int count_rss(struct chrome_memory *cm, uint32_t tgid, uint64_t ts,
 	struct sample s = { .ts = ts, .key = rss[PTB_RSS_FILE] + rss[PTB_RSS_ANON] + rss[PTB_RSS_SHMEM] };
 	struct track *t;
 
-	if (!s.key) /* a process without any page is none */
+	if (!s.key) /* a process without pages has ended */
 		return 0;
 	t = get_track(cm, tgid, TRACK_RSS, 0, 0);
 	if (!t)
@@ -243,7 +243,7 @@ static void write_rate(const struct chrome_memory *cm, struct rate *r, uint64_t 
 	chrome_event__end(cm->w);
 }
 
-/* Writes what is older than the pieces that must be held for `piece` to be the last. */
+/* Writes the intervals that are too old to be held when `piece` is the newest. */
 static void write_past_rates(const struct chrome_memory *cm, struct rate *r, uint64_t piece)
 {
 	static const struct faults none;
@@ -271,7 +271,7 @@ static struct rate *get_rate(struct chrome_memory *cm, uint32_t tgid)
 	return r;
 }
 
-/* What of cnt falls before `part` of `whole`, so that the parts' differences sum up to cnt. */
+/* How many of cnt, spread evenly over `whole`, fall into its first `part`. */
 static uint64_t part_before(uint64_t cnt, uint64_t part, uint64_t whole)
 {
 	return whole ? (uint64_t)((double)cnt * ((double)part / (double)whole) + 0.5) : cnt;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Calls of CUDA's API among the slices of their threads: their times come through another clock, so that one
- * may cross the edge of an operator which it did not. Readers need slices of a track strictly nested, so such a
- * call is made to fit, by the least change; what was changed is marked. Never changes a slice.
+ * Calls of CUDA's API among the slices of their threads. Their times are converted from another clock, so a call may
+ * seem to cross the begin or end of an operator. Readers need strictly nested slices, so such a call is shortened as
+ * little as possible; the caller marks it. Never changes a slice.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* What began before `at` and ends after it; calls come in order of their begin. */
-static int advance(struct track *t, uint64_t at)
+static int open_until(struct track *t, uint64_t at)
 {
 	uint32_t i, kept = 0;
 	int err = t->sorted ? 0 : sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
@@ -130,7 +130,7 @@ static void take_longer(struct span *best, uint64_t begin, uint64_t end)
 }
 
 /* The longest part of the call that lies inside, before or after the slice; empty: none. */
-static struct span part(const struct span *c, const struct span *s)
+static struct span longest_part(const struct span *c, const struct span *s)
 {
 	struct span best = { 0, 0 };
 	uint64_t in_begin = c->begin > s->begin + GAP_NS ? c->begin : s->begin + GAP_NS;
@@ -168,10 +168,10 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 
 	if (!t)
 		return -ENOMEM;
-	err = advance(t, c.begin);
+	err = open_until(t, c.begin);
 	while (!err && c.end > c.begin && (s = crossed(t, &c)))
-		/* ends: it is shorter each time; without any work left there is no room */
-		c = effort__left < 0 ? (struct span){ c.begin, c.begin } : part(&c, s);
+		/* this ends, since the call gets shorter each time; without effort left there is no room */
+		c = effort__left < 0 ? (struct span){ c.begin, c.begin } : longest_part(&c, s);
 	if (err)
 		return err;
 	*begin = c.begin;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The pieces of the Chrome trace writer; private to chrome_*.c. Layout: kineto output_json.cpp. */
+/* The parts of the Chrome trace writer; private to chrome_*.c. Layout: kineto output_json.cpp. */
 #ifndef EXPORT_CHROME_PRIV_H
 #define EXPORT_CHROME_PRIV_H
 
@@ -15,13 +15,12 @@ struct chrome_clock {
 
 struct chrome_clock chrome_clock__init(const struct session_info *info);
 uint64_t chrome_clock__rel(const struct chrome_clock *c, uint64_t mono_ns); /* negative: 0 */
-/* The same of a time that may lie outside the window: an edge of it then. */
+/* The same of a time that may lie outside the window: then the window's begin or end. */
 uint64_t chrome_clock__in_window(const struct chrome_clock *c, const struct session_info *info,
 				 uint64_t mono_ns);
 
 /* chrome_args.c: torch's keys for a slice's inputs; returns what of them is missing. */
 struct chrome_args_opts {
-	bool no_concrete;   /* torch's record_concrete_inputs off */
 	bool kernel_memory; /* --kernel-memory */
 	struct op_schemas *schemas;
 };
@@ -83,7 +82,7 @@ void chrome_memory__free(struct chrome_memory *cm);
 int chrome_memory__event(struct chrome_memory *cm, const struct memory_event *ev);
 int chrome_memory__kernel(struct chrome_memory *cm, const struct kernel_event *ev);
 int chrome_memory__finish(struct chrome_memory *cm);
-/* What the kernel did while a slice was open, in its args; nothing where there is nothing. */
+/* What the kernel did while a slice was open, in its args. */
 void chrome_memory__slice_args(struct jsonw *w, const struct slice_memory *m);
 
 /* chrome_nest.c: calls fitted between the slices of their threads. */
@@ -91,7 +90,7 @@ struct chrome_nest;
 struct chrome_nest *chrome_nest__new(void); /* NULL: out of memory */
 void chrome_nest__free(struct chrome_nest *n);
 int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end);
-/* After the last slice, calls in order of their begin: makes the call's times fit. It has no length then where
+/* After the last slice, for calls in order of their begins: makes the call's times fit; begin and end are equal where
  * there is no room for it. 0 or -ENOMEM. */
 int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t *begin, uint64_t *end);
 

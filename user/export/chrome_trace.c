@@ -200,7 +200,7 @@ static void write_meta(struct jsonw *w, const struct session *s, const struct ch
 	write_rank(w, s);
 	jsonw__break(w);
 	JSONW_OBJ(w, "ptbpf");
-	session_json__write(w, s, opts->tool_version);
+	session_json__write(w, s);
 	jsonw__end_obj(w);
 	jsonw__break(w);
 	JSONW_STR(w, "displayTimeUnit", "ms");
@@ -274,7 +274,7 @@ static bool is_full(const struct chrome_trace *ct)
 	return ct->info->output_max && jsonw__bytes(&ct->w) >= ct->info->output_max;
 }
 
-static uint64_t rel(const struct chrome_trace *ct, uint64_t mono_ns)
+static uint64_t trace_time(const struct chrome_trace *ct, uint64_t mono_ns)
 {
 	return chrome_clock__rel(&ct->clock, mono_ns);
 }
@@ -287,14 +287,14 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 
 	write_meta(&ct->w, ct->s, opts, &ct->clock);
 	for (i = 0; i < info->process_cnt; i++)
-		chrome_event__process(&ct->w, &info->processes[i], rel(ct, info->begin_ns));
+		chrome_event__process(&ct->w, &info->processes[i], trace_time(ct, info->begin_ns));
 	for (i = 0; i < info->lost_cnt && !is_full(ct); i++) {
 		const struct session_lost *l = &info->lost[i];
 		/* an agent's last chunks come, and may be lost, after the window */
 		uint64_t at = chrome_clock__in_window(&ct->clock, info, l->begin_ns);
 
 		chrome_event__lost(&ct->w, info->process_cnt ? info->processes[0].tgid : 0, l, at,
-				   at + rel(ct, l->end_ns) - rel(ct, l->begin_ns));
+				   at + trace_time(ct, l->end_ns) - trace_time(ct, l->begin_ns));
 	}
 }
 
@@ -309,7 +309,6 @@ int chrome_trace__open(const char *path, const struct session *s, const struct c
 	ct->s = s;
 	ct->info = session__info(s);
 	ct->clock = chrome_clock__init(ct->info);
-	ct->args.no_concrete = opts->no_concrete_inputs;
 	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
@@ -342,7 +341,7 @@ fail:
 	return err;
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static int write_slice(void *arg, const struct slice *sl)
 {
 	struct chrome_trace *ct = arg;
 	int err;
@@ -350,25 +349,27 @@ static int on_slice(void *arg, const struct slice *sl)
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
 	err = chrome_gpu__slice(ct->gpu, sl);
-	chrome_event__slice(&ct->w, sl, &ct->args, rel(ct, sl->begin_ns), rel(ct, sl->end_ns));
+	chrome_event__slice(&ct->w, sl, &ct->args, trace_time(ct, sl->begin_ns),
+			    trace_time(ct, sl->end_ns));
 	return err ? err : ct->w.err;
 }
 
-static int on_flow(void *arg, const struct fwdbwd *fl)
+static int write_flow(void *arg, const struct fwdbwd *fl)
 {
 	struct chrome_trace *ct = arg;
 	struct chrome_flow from, to;
 
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
-	from = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->fwd_tid, rel(ct, fl->fwd_begin_ns) };
-	to = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->bwd_tid, rel(ct, fl->bwd_begin_ns) };
+	from = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->fwd_tid,
+				     trace_time(ct, fl->fwd_begin_ns) };
+	to = (struct chrome_flow){ fl->id, fl->fwd_tgid, fl->bwd_tid, trace_time(ct, fl->bwd_begin_ns) };
 	chrome_event__flow(&ct->w, "fwdbwd", true, &from);
 	chrome_event__flow(&ct->w, "fwdbwd", false, &to);
 	return ct->w.err;
 }
 
-static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
+static int note_thread(void *arg, uint32_t tgid, uint32_t tid)
 {
 	struct chrome_trace *ct = arg;
 	struct seen_thread *t = list__keyed(KEYED_LIST(ct, threads, thread, "note a thread"), tgid, tid);
@@ -379,14 +380,14 @@ static int on_thread(void *arg, uint32_t tgid, uint32_t tid)
 	return 0;
 }
 
-static int on_memory(void *arg, const struct memory_event *ev)
+static int write_memory(void *arg, const struct memory_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
 	return is_full(ct) ? SESSION_SINK_FULL : chrome_memory__event(ct->memory, ev);
 }
 
-static int on_kernel(void *arg, const struct kernel_event *ev)
+static int write_kernel_memory(void *arg, const struct kernel_event *ev)
 {
 	struct chrome_trace *ct = arg;
 
@@ -394,7 +395,7 @@ static int on_kernel(void *arg, const struct kernel_event *ev)
 }
 
 /* A thread may call CUDA without ever running an operator. */
-static int on_gpu(void *arg, const struct gpu_slice *g)
+static int write_gpu_record(void *arg, const struct gpu_slice *g)
 {
 	struct chrome_trace *ct = arg;
 	int err = 0;
@@ -402,24 +403,24 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 	if (is_full(ct))
 		return SESSION_SINK_FULL;
 	if (g->what == GPU_API)
-		err = on_thread(ct, g->at.tgid, g->at.tid);
+		err = note_thread(ct, g->at.tgid, g->at.tid);
 	return err ? err : chrome_gpu__event(ct->gpu, g);
 }
 
 struct session_sink chrome_trace__sink(struct chrome_trace *ct)
 {
 	return (struct session_sink){ .arg = ct,
-				      .slice = on_slice,
-				      .flow = on_flow,
-				      .thread = on_thread,
-				      .memory = on_memory,
-				      .kernel = on_kernel,
-				      .gpu = on_gpu };
+				      .slice = write_slice,
+				      .flow = write_flow,
+				      .thread = note_thread,
+				      .memory = write_memory,
+				      .kernel = write_kernel_memory,
+				      .gpu = write_gpu_record };
 }
 
 int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals)
 {
-	uint64_t begin = rel(ct, ct->info->begin_ns), end = rel(ct, ct->info->end_ns);
+	uint64_t begin = trace_time(ct, ct->info->begin_ns), end = trace_time(ct, ct->info->end_ns);
 	int err = chrome_memory__finish(ct->memory);
 	uint32_t i;
 
@@ -436,8 +437,6 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 		err = jsonw__flush(&ct->w);
 	if (!err)
 		err = out_file__commit(ct->of);
-	out_file__free(ct->of);
-	ct->of = NULL;
 	return err;
 }
 

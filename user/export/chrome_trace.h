@@ -3,19 +3,15 @@
 #ifndef EXPORT_CHROME_TRACE_H
 #define EXPORT_CHROME_TRACE_H
 
-#include <stdbool.h>
-
 #include "model/session.h"
 
 struct chrome_opts {
 	const char *trace_name; /* final path, for "traceName" */
-	const char *tool_version;
 	const char *host_name;
-	bool no_concrete_inputs; /* torch's record_concrete_inputs off */
 };
 
 /*
- * Streams into `path` by way of `path`.tmp and a rename; gzip if path ends in ".gz". A sink during
+ * Writes `path` (export/out_file.h); gzip if it ends in ".gz". A sink during
  * session__run(), then finish. 0 or negative errno, logged with the path.
  */
 struct chrome_trace;
@@ -24,7 +20,7 @@ int chrome_trace__open(const char *path, const struct session *s, const struct c
 struct session_sink chrome_trace__sink(struct chrome_trace *ct);
 /* Writes thread names, span, window end, the loss account; closes and renames. */
 int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *totals);
-/* Drops the temporary file; NULL is fine; after finish only frees. */
+/* Drops what was not finished; NULL is fine. */
 void chrome_trace__free(struct chrome_trace *ct);
 
 #endif /* EXPORT_CHROME_TRACE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The pieces of the Execution Trace writer; private to exec_trace.c and et_*.c. */
+/* The parts of the Execution Trace writer; private to exec_trace.c and et_*.c. */
 #ifndef EXPORT_ET_PRIV_H
 #define EXPORT_ET_PRIV_H
 

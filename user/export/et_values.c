@@ -12,7 +12,7 @@
 
 #include "export/et_priv.h"
 
-#define LIST_MAX 4097 /* kMaxNumElements, and one: torch looks after the element was put */
+#define LIST_MAX 4097 /* kMaxNumElements + 1: torch checks after it wrote an element */
 
 struct side {
 	struct jsonw *w;
@@ -96,7 +96,7 @@ static size_t device_text(char *buf, size_t cap, uint32_t type, int index)
 				    snprintf(buf, cap, "%s:%d", name, index));
 }
 
-static void put_device(const struct side *s, uint32_t type, int index)
+static void put_device_value(const struct side *s, uint32_t type, int index)
 {
 	char buf[32];
 
@@ -126,12 +126,12 @@ static void put_tensor(const struct side *s, const struct value *v)
 	if ((v->flags & PTB_VAL_F_SYMBOLIC) || !has_storage(v)) {
 		put_lit(s->w, "0, 0, 0, 0, \"\"");
 	} else {
-		/* also the storage without data has an id: it is an object by its address, which is 0 */
+		/* a storage without data has an id, too: that of address 0 */
 		jsonw__u64(s->w, ids ? et_id__object(s->ids, v->storage_id, ET_STORAGE) : 0);
 		jsonw__i64(s->w, v->offset);
 		jsonw__i64(s->w, v->numel);
 		jsonw__u64(s->w, dtype__itemsize(v->dtype));
-		put_device(s, v->device_type, v->device_index);
+		put_device_value(s, v->device_type, v->device_index);
 	}
 	jsonw__end_arr(s->w);
 }
@@ -224,7 +224,7 @@ static void put_value(const struct side *s, const struct value *v)
 		put_string(s, v);
 		break;
 	case PTB_VAL_DEVICE:
-		put_device(s, v->device_type, v->device_index);
+		put_device_value(s, v->device_type, v->device_index);
 		break;
 	case PTB_VAL_NONE:
 		put_lit(s->w, "\"<None>\"");
@@ -249,7 +249,7 @@ static void put_value(const struct side *s, const struct value *v)
 
 /* ---- shapes, strides ---- */
 
-static void put_dims(const struct side *s, const struct value *v, bool strides)
+static void put_value_dims(const struct side *s, const struct value *v, bool strides)
 {
 	const int64_t *dims = strides ? v->strides : v->sizes;
 	uint32_t ndim = v->ndim < PTB_DIMS_MAX ? v->ndim : PTB_DIMS_MAX;
@@ -258,7 +258,7 @@ static void put_dims(const struct side *s, const struct value *v, bool strides)
 
 	if (v->kind != PTB_VAL_TENSOR || (v->flags & PTB_VAL_F_SYMBOLIC) ||
 	    tensor__is_nested(v, s->keys) || (strides && (v->keys & s->keys->sparse_csr)))
-		dims = NULL; /* torch asks neither, or has no answer */
+		dims = NULL; /* torch writes none */
 	buf[0] = '[';
 	if (dims)
 		n += text__i64s(buf + 1, dims, ndim, ", ");
@@ -318,7 +318,7 @@ static void put_part(const struct side *s, const struct value *v, enum part part
 	else if (part == VALUES)
 		put_value(s, v);
 	else
-		put_dims(s, v, part == STRIDES);
+		put_value_dims(s, v, part == STRIDES);
 }
 
 static void put_top(const struct side *s, const struct value *v, enum part part)

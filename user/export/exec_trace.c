@@ -60,9 +60,9 @@ struct node_attrs {
 	(put_text(p, attr_text(name, type)), (p) += text__i64(p, (int64_t)(v)), put_text(p, "}, "))
 
 /*
- * Those that every node has, in torch's order, in one piece; open, so that others may follow. Of compiled
- * kernels torch knows backend and file from the call's keyword inputs; from outside they cannot be read.
- * The newest torch writes tensor_range also where nobody asked for it.
+ * The attributes that every node has, in torch's order, written at once; the list stays open for more. torch knows
+ * backend and file of compiled kernels by the call's keyword inputs, which cannot be read from outside. The newest
+ * torch always writes tensor_range.
  */
 static void put_attrs(struct jsonw *w, const struct node_attrs *a)
 {
@@ -125,7 +125,7 @@ static uint64_t thread_number(struct exec_trace *et, uint32_t tid)
 	return nr ? *nr : et->thread_nr.live;
 }
 
-/* The thread's node is written before its first: sets last_*. */
+/* Sets last_*; writes the thread's node before the first node of the thread. */
 static int enter_thread(struct exec_trace *et, uint32_t tid)
 {
 	if (et->last_nr && et->last_tid == tid)
@@ -143,13 +143,13 @@ static int enter_thread(struct exec_trace *et, uint32_t tid)
 
 /* ---- what a node lacks ---- */
 
-#define LACKS_INPUTS 0x01 /* none were recorded, though there may be some */
+#define LACKS_INPUTS 0x01 /* not recorded, though the node may have some */
 #define LACKS_OUTPUTS 0x02
 #define UNKNOWN_VALUES 0x04
 #define CUT_VALUES 0x08
 
 static const struct {
-	uint32_t lack, flag; /* of these, one */
+	uint32_t lack, flag; /* one of them is 0 */
 	const char *text;
 } notes[] = {
 	{ LACKS_INPUTS, 0, "no_inputs" },
@@ -166,7 +166,7 @@ static const struct {
 	{ 0, SLICE_PARTIAL, "partial" },
 };
 
-/* One more attribute, where there is something to say: readers of torch's traces pass over it. */
+/* One more attribute, where the node lacks something; readers of torch's traces ignore it. */
 static void put_note(struct jsonw *w, const struct slice *sl, uint32_t lacks)
 {
 	bool open = false;
@@ -245,7 +245,7 @@ static struct node_attrs slice_attrs(struct exec_trace *et, const struct slice *
 		.tid = et->last_nr,
 		.fw_tid = lent ? 0 : fw_tid,
 		.seq = lent ? -1 : sl->seq,
-		/* et_replay runs what has one; nobody saw what this one was called with */
+		/* et_replay runs nodes with a schema; the inputs of one that was open at the begin are unknown */
 		.schema = sl->schema && !(sl->flags & SLICE_OPEN_AT_BEGIN) ? sl->schema : "",
 	};
 }
@@ -277,7 +277,7 @@ static void put_slice(struct exec_trace *et, const struct slice *sl)
 	et->missing.cut += missing.cut;
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static int write_node(void *arg, const struct slice *sl)
 {
 	struct exec_trace *et = arg;
 	int err;
@@ -300,7 +300,7 @@ static int on_slice(void *arg, const struct slice *sl)
 
 struct session_sink exec_trace__sink(struct exec_trace *et)
 {
-	return (struct session_sink){ .arg = et, .slice = on_slice };
+	return (struct session_sink){ .arg = et, .slice = write_node };
 }
 
 /* ---- document ---- */
@@ -322,7 +322,7 @@ static void put_start(struct exec_trace *et)
 	JSONW_U64(&et->w, "start_ts", info->begin_ns / 1000000);
 	jsonw__break(&et->w);
 	JSONW_OBJ(&et->w, "ptbpf");
-	session_json__write(&et->w, et->s, PTBPF_VERSION);
+	session_json__write(&et->w, et->s);
 	jsonw__end_obj(&et->w);
 	jsonw__break(&et->w);
 	JSONW_ARR(&et->w, "nodes");
@@ -348,7 +348,7 @@ static void put_account(struct exec_trace *et)
 }
 
 /* Whose trace it is; 0 or negative errno, logged. */
-static int choose_process(struct exec_trace *et, uint32_t tgid)
+static int choose_et_process(struct exec_trace *et, uint32_t tgid)
 {
 	const struct session_info *info = et->info;
 
@@ -361,8 +361,7 @@ static int choose_process(struct exec_trace *et, uint32_t tgid)
 	return export__choose_process(info, et->path, tgid, &et->tgid);
 }
 
-int exec_trace__open(const char *path, const struct session *s, const struct et_opts *opts,
-		     struct exec_trace **out)
+int exec_trace__open(const char *path, const struct session *s, uint32_t tgid, struct exec_trace **out)
 {
 	struct exec_trace *et = calloc(1, sizeof(*et));
 	int err = -ENOMEM;
@@ -374,7 +373,7 @@ int exec_trace__open(const char *path, const struct session *s, const struct et_
 	et->path = strdup(path);
 	if (!et->path)
 		goto fail;
-	err = choose_process(et, opts->tgid);
+	err = choose_et_process(et, tgid);
 	if (!err)
 		err = out_file__open(path, &et->of);
 	if (err) {
@@ -419,8 +418,6 @@ int exec_trace__finish(struct exec_trace *et, const struct session_totals *total
 	err = jsonw__flush(w);
 	if (!err)
 		err = out_file__commit(et->of);
-	out_file__free(et->of);
-	et->of = NULL;
 	return err;
 }
 

@@ -7,14 +7,9 @@
 
 #include "model/session.h"
 
-struct et_opts {
-	uint32_t tgid; /* the process: an Execution Trace has one. 0: the first */
-};
-
-/* As the Chrome trace: a sink, then finish; temporary file, rename, gzip by name. */
+/* As the Chrome trace: a sink, then finish. tgid: the process, of which a file has one; 0: the first. */
 struct exec_trace;
-int exec_trace__open(const char *path, const struct session *s, const struct et_opts *opts,
-		     struct exec_trace **out);
+int exec_trace__open(const char *path, const struct session *s, uint32_t tgid, struct exec_trace **out);
 struct session_sink exec_trace__sink(struct exec_trace *et);
 int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals);
 void exec_trace__free(struct exec_trace *et);

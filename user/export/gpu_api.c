@@ -41,25 +41,31 @@ enum gpu_api_kind gpu_api__kind(const char *name)
 					   "cuMemExportToShareableHandle",
 					   "cuMemImportFromShareableHandle",
 					   NULL };
+	static const struct {
+		const char *prefix;
+		enum gpu_api_kind kind;
+	} verbs[] = { /* the first that fits */
+		{ "LaunchHostFunc", GPU_API_OTHER },
+		{ "Launch", GPU_API_LAUNCH },
+		{ "GraphLaunch", GPU_API_LAUNCH },
+		{ "Memcpy", GPU_API_COPY },
+		{ "Memset", GPU_API_FILL },
+		{ "StreamWaitEvent", GPU_API_WAIT },
+		{ "StreamSynchronize", GPU_API_SYNC },
+		{ "DeviceSynchronize", GPU_API_SYNC },
+		{ "EventSynchronize", GPU_API_SYNC },
+		{ "CtxSynchronize", GPU_API_SYNC },
+		{ "ThreadSynchronize", GPU_API_SYNC },
+	};
 	const char *verb = begins(name, "cuda") ? name + 4 : begins(name, "cu") ? name + 2 : name;
+	size_t i;
 
 	if (is_one_of(name, never))
 		return GPU_API_NEVER;
 	if (is_one_of(name, map))
 		return GPU_API_MAP;
-	if (begins(verb, "Launch") && !begins(verb, "LaunchHostFunc"))
-		return GPU_API_LAUNCH;
-	if (begins(verb, "GraphLaunch"))
-		return GPU_API_LAUNCH;
-	if (begins(verb, "Memcpy"))
-		return GPU_API_COPY;
-	if (begins(verb, "Memset"))
-		return GPU_API_FILL;
-	if (begins(verb, "StreamWaitEvent"))
-		return GPU_API_WAIT;
-	if (begins(verb, "StreamSynchronize") || begins(verb, "DeviceSynchronize") ||
-	    begins(verb, "EventSynchronize") || begins(verb, "CtxSynchronize") ||
-	    begins(verb, "ThreadSynchronize"))
-		return GPU_API_SYNC;
+	for (i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (begins(verb, verbs[i].prefix))
+			return verbs[i].kind;
 	return GPU_API_OTHER;
 }

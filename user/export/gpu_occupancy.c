@@ -83,7 +83,7 @@ static uint32_t by_shared(const struct ptb_gpu_device *d, const struct gpu_launc
 	return bytes ? min32(d->shared_per_sm / bytes, NO_LIMIT) : NO_LIMIT;
 }
 
-static bool known(const struct ptb_gpu_device *d)
+static bool has_properties(const struct ptb_gpu_device *d)
 {
 	return d && d->major >= MAJOR_MIN && d->warp_size && d->max_threads_per_block &&
 	       d->max_warps_per_sm && d->max_blocks_per_sm && d->regs_per_block && d->regs_per_sm &&
@@ -96,7 +96,7 @@ bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *
 	uint64_t warps;
 
 	memset(out, 0, sizeof(*out));
-	if (!known(d) || !l->threads)
+	if (!has_properties(d) || !l->threads)
 		return false;
 	warps = ((uint64_t)l->threads + d->warp_size - 1) / d->warp_size;
 	out->by_regs = by_regs(d, l, warps, out);

@@ -25,7 +25,7 @@ struct sentence {
 	uint32_t parts;
 };
 
-__attribute__((format(printf, 2, 3))) static void add(struct sentence *s, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void add_text(struct sentence *s, const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -40,10 +40,10 @@ __attribute__((format(printf, 2, 3))) static void add(struct sentence *s, const 
 }
 
 /* Opens the next part of the sentence. */
-static void next(struct sentence *s)
+static void begin_part(struct sentence *s)
 {
 	if (s->parts++)
-		add(s, "; ");
+		add_text(s, "; ");
 }
 
 /* What the user can do about a loss counter, "" if nothing is known to help. */
@@ -96,14 +96,14 @@ static void add_counters(struct sentence *s, const struct session_info *info)
 
 		if (!row->loss || !v)
 			continue;
-		next(s);
+		begin_part(s);
 		len = strlen(row->text);
 		if (len > 4 && !strcmp(row->text + len - 4, ", ns"))
-			add(s, "%.3f ms of %.*s", (double)v / 1e6, (int)(len - 4), row->text);
+			add_text(s, "%.3f ms of %.*s", (double)v / 1e6, (int)(len - 4), row->text);
 		else
-			add(s, "%" PRIu64 " %s", v, row->text);
+			add_text(s, "%" PRIu64 " %s", v, row->text);
 		if (*hint)
-			add(s, " (%s)", hint);
+			add_text(s, " (%s)", hint);
 	}
 }
 
@@ -121,18 +121,18 @@ struct loss_intervals loss_account__intervals(const struct session_info *info)
 	return sum;
 }
 
-/* The intervals repeat what a counter of records counted, so they say only where in time. */
+/* The intervals hold records that a counter counted already; they add where in time these were. */
 static void add_intervals(struct sentence *s, const struct session_info *info)
 {
 	struct loss_intervals sum = loss_account__intervals(info);
 
 	if (!info->lost_cnt)
 		return;
-	next(s);
-	add(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", sum.records,
-	    info->lost_cnt, info->lost_cnt == 1 ? "" : "s", (double)sum.ns / 1e6);
+	begin_part(s);
+	add_text(s, "%" PRIu64 " records missing from %u interval%s of %.3f ms in all", sum.records,
+		 info->lost_cnt, info->lost_cnt == 1 ? "" : "s", (double)sum.ns / 1e6);
 	if (!session_info__counter(info, PTB_CNT_RING_FULL))
-		add(s, " (raise --ringbuf)");
+		add_text(s, " (raise --ringbuf)");
 }
 
 static void add_totals(struct sentence *s, const struct session_totals *t)
@@ -144,7 +144,7 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 	} rows[] = {
 		{ t->end_lost, "slice", "whose end may be among the lost records (marked ptbpf.end_lost)" },
 		{ t->gpu_no_clock, "GPU record", "of processes whose agent sent no clock pair" },
-		/* what a capture that is made by ptbpf never reaches */
+		/* limits that captures made by ptbpf never reach */
 		{ t->unread_bytes, NULL,
 		  "bytes of the capture not read: it has more records than the "
 		  "limit for its size allows" },
@@ -166,17 +166,17 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!rows[i].cnt)
 			continue;
-		next(s);
+		begin_part(s);
 		if (!rows[i].text)
-			add(s,
-			    "the capture was not read to its end: that would exceed the limit on %s for a "
-			    "capture of this size",
-			    t->stopped == EFFORT_MEMORY ? "memory" : "work");
+			add_text(s,
+				 "the capture was not read to its end: that would exceed the limit on %s for a "
+				 "capture of this size",
+				 t->stopped == EFFORT_MEMORY ? "memory" : "work");
 		else if (rows[i].noun)
-			add(s, "%" PRIu64 " %s%s %s", rows[i].cnt, rows[i].noun,
-			    rows[i].cnt == 1 ? "" : "s", rows[i].text);
+			add_text(s, "%" PRIu64 " %s%s %s", rows[i].cnt, rows[i].noun,
+				 rows[i].cnt == 1 ? "" : "s", rows[i].text);
 		else
-			add(s, "%" PRIu64 " %s", rows[i].cnt, rows[i].text);
+			add_text(s, "%" PRIu64 " %s", rows[i].cnt, rows[i].text);
 	}
 }
 
@@ -208,25 +208,25 @@ bool loss_account__incomplete(const struct session_info *info, const struct sess
 	if (cap)
 		text[0] = '\0';
 	if (!info->sealed) {
-		next(&s);
-		add(&s, "the capture was not sealed: ptbpf ended before it could write the rest");
+		begin_part(&s);
+		add_text(&s, "the capture was not sealed: ptbpf ended before it could write the rest");
 	}
 	add_counters(&s, info);
 	add_intervals(&s, info);
 	add_totals(&s, totals);
 	incomplete = s.parts > 0;
 	if (!incomplete)
-		add(&s, "complete: nothing lost");
+		add_text(&s, "complete: nothing lost");
 	if (totals->gpu_before_launch)
-		add(&s,
-		    "; %" PRIu64 " of %" PRIu64 " GPU activities began before their launch by "
-		    "more than the clock error (marked "
-		    "ptbpf.before_launch)",
-		    totals->gpu_before_launch, totals->gpu_work);
+		add_text(&s,
+			 "; %" PRIu64 " of %" PRIu64 " GPU activities began before their launch by "
+			 "more than the clock error (marked "
+			 "ptbpf.before_launch)",
+			 totals->gpu_before_launch, totals->gpu_work);
 	if (unseen)
-		add(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen,
-		    unseen == 1 ? "" : "s");
-	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: say so instead of ending in mid-word */
+		add_text(&s, "; %u operator%s not visible (attach --dry-run lists them)", unseen,
+			 unseen == 1 ? "" : "s");
+	if (s.cap && s.len >= s.cap && s.cap > 4) /* cut: mark it */
 		memcpy(text + cap - 4, "...", 4);
 	return incomplete;
 }

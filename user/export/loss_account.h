@@ -9,7 +9,7 @@
 
 #include "model/session.h"
 
-/* The rows of PTB_COUNTERS; behind the last one without a text. */
+/* PTB_COUNTERS; the last row has no text. */
 extern const struct loss_counter {
 	uint32_t id;
 	bool loss;

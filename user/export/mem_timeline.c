@@ -64,8 +64,8 @@ void timeline_walk__begin(struct timeline_walk *w, const struct timeline *tl, ui
 	*w = (struct timeline_walk){ .tl = tl, .unit_ns = unit_ns };
 }
 
-/* Sums of whatever a capture says: they may wrap, not trap. */
-static void add(int64_t *sum, int64_t v)
+/* Sizes are the capture's, so sums may overflow: they wrap. */
+static void add_wrapping(int64_t *sum, int64_t v)
 {
 	*sum = (int64_t)((uint64_t)*sum + (uint64_t)v);
 }
@@ -76,11 +76,11 @@ static void walk_row(struct timeline_walk *w, const struct mem_row *r)
 				-(int64_t)r->bytes :
 				(int64_t)r->bytes;
 
-	add(&w->sizes[r->category], bytes);
+	add_wrapping(&w->sizes[r->category], bytes);
 	if (r->action == MEM_INCREMENT_VERSION)
-		add(&w->sizes[r->next_category], -bytes);
+		add_wrapping(&w->sizes[r->next_category], -bytes);
 	else
-		add(&w->total, bytes);
+		add_wrapping(&w->total, bytes);
 }
 
 bool timeline_walk__next(struct timeline_walk *w)
@@ -108,7 +108,7 @@ bool timeline_walk__next(struct timeline_walk *w)
 
 #define JSON_UNIT_NS 1000 /* torch: to match the times of traces */
 
-/* What was there before has the time of what came first. */
+/* Blocks from before the window have the time of the first event. */
 static void put_times(struct jsonw *w, const struct timeline *tl, int64_t to_unix_ns)
 {
 	uint64_t first = timeline__first_ns(tl) / JSON_UNIT_NS;
@@ -130,7 +130,7 @@ static void put_sizes(struct jsonw *w, const struct timeline *tl)
 	jsonw__begin_arr(w);
 	while (timeline_walk__next(&walk)) {
 		jsonw__begin_arr(w);
-		jsonw__i64(w, 0); /* the foot of the stack */
+		jsonw__i64(w, 0); /* the lowest line of the stacked chart */
 		for (i = 0; i < MEM_CATEGORY_CNT; i++)
 			jsonw__i64(w, walk.sizes[i]);
 		jsonw__end_arr(w);
@@ -279,7 +279,7 @@ static const struct timeline_device *choose_device(struct mem_timeline *mt)
 
 /* ---- sink ---- */
 
-static int owner_of(struct mem_timeline *mt, const struct memory_event *ev, uint32_t *out)
+static int block_owner(struct mem_timeline *mt, const struct memory_event *ev, uint32_t *out)
 {
 	const char *op = ev->block ? ev->block->op : ev->at.op;
 	const char *annotation = ev->block ? ev->block->annotation : ev->at.annotation;
@@ -298,14 +298,14 @@ static int owner_of(struct mem_timeline *mt, const struct memory_event *ev, uint
 	return 0;
 }
 
-static int say_failed(const struct mem_timeline *mt, int err)
+static int log_failed(const struct mem_timeline *mt, int err)
 {
-	if (err && err != -ECANCELED) /* which main() says */
+	if (err && err != -ECANCELED) /* which main() logs */
 		pr_error("cannot write '%s': %s", mt->path, errstr(err));
 	return err;
 }
 
-static int take_memory(struct mem_timeline *mt, const struct memory_event *ev)
+static int follow_block(struct mem_timeline *mt, const struct memory_event *ev)
 {
 	struct timeline_device *d;
 	uint32_t owner = 0;
@@ -321,33 +321,33 @@ static int take_memory(struct mem_timeline *mt, const struct memory_event *ev)
 		d->max_reserved = d->max_reserved > ev->reserved ? d->max_reserved : ev->reserved;
 	}
 	if (ev->what == MEMORY_ALLOC)
-		err = owner_of(mt, ev, &owner);
+		err = block_owner(mt, ev, &owner);
 	return err ? err : mem_flow__memory(mt->flow, ev, owner);
 }
 
-static int on_memory(void *arg, const struct memory_event *ev)
+static int follow_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_timeline *mt = arg;
 
-	return ev->at.tgid == mt->tgid ? say_failed(mt, take_memory(mt, ev)) : 0;
+	return ev->at.tgid == mt->tgid ? log_failed(mt, follow_block(mt, ev)) : 0;
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static int follow_slice(void *arg, const struct slice *sl)
 {
 	struct mem_timeline *mt = arg;
 
-	return sl->tgid == mt->tgid ? say_failed(mt, mem_flow__slice(mt->flow, sl)) : 0;
+	return sl->tgid == mt->tgid ? log_failed(mt, mem_flow__slice(mt->flow, sl)) : 0;
 }
 
 struct session_sink mem_timeline__sink(struct mem_timeline *mt)
 {
-	return (struct session_sink){ .arg = mt, .slice = on_slice, .memory = on_memory };
+	return (struct session_sink){ .arg = mt, .slice = follow_slice, .memory = follow_memory };
 }
 
 /* ---- open, finish ---- */
 
 /* Whose timeline it is; 0 or negative errno, logged. */
-static int choose_process(struct mem_timeline *mt, uint32_t tgid)
+static int choose_timeline_process(struct mem_timeline *mt, uint32_t tgid)
 {
 	const struct session_info *info = mt->info;
 
@@ -377,7 +377,7 @@ int mem_timeline__open(const char *path, const struct session *s, const struct t
 	if (!mt->path || !mt->flow || text_ids__init(&mt->texts) || !before)
 		goto fail;
 	*before = (struct timeline_owner){ "", "" };
-	err = choose_process(mt, opts->tgid);
+	err = choose_timeline_process(mt, opts->tgid);
 	if (!err && opts->device)
 		err = parse_device(mt, opts->device);
 	if (!err)
@@ -394,7 +394,7 @@ fail:
 	return err;
 }
 
-static void say_what_lacks(const struct mem_timeline *mt, const struct mem_flow_account *a)
+static void log_missing(const struct mem_timeline *mt, const struct mem_flow_account *a)
 {
 	if (a->too_many)
 		pr_warn("'%s' has no categories: more than %u tensors were arguments of operators",
@@ -425,21 +425,19 @@ int mem_timeline__finish(struct mem_timeline *mt, const struct session_totals *t
 
 	if (!device)
 		return -ENODATA;
-	err = say_failed(mt, mem_flow__finish(mt->flow));
+	err = log_failed(mt, mem_flow__finish(mt->flow));
 	if (err)
 		return err;
 	tl.device = *device;
 	tl.rows = mem_flow__rows(mt->flow, &tl.row_cnt);
 	tl.account = mem_flow__account(mt->flow);
-	say_what_lacks(mt, &tl.account);
+	log_missing(mt, &tl.account);
 	if (mt->format == TIMELINE_HTML)
 		err = timeline__write_html(&tl, totals, mt->of);
 	else
 		err = write_json(mt, &tl);
 	if (!err)
 		err = out_file__commit(mt->of);
-	out_file__free(mt->of);
-	mt->of = NULL;
 	return err;
 }
 

@@ -16,7 +16,7 @@ struct timeline_opts {
 };
 
 /* As the Chrome trace: a sink, then finish; temporary file, rename, gzip by name. Finish fails with -ENODATA,
- * said, when nothing was allocated on the device. */
+ * logged, when nothing was allocated on the device. */
 struct mem_timeline;
 int mem_timeline__open(const char *path, const struct session *s, const struct timeline_opts *opts,
 		       struct mem_timeline **out);

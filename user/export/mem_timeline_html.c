@@ -17,7 +17,7 @@
 #include "export/loss_account.h"
 #include "export/mem_timeline_priv.h"
 
-#define COLUMNS 1000 /* of the picture; in each, what was when most lived */
+#define COLUMNS 1000 /* of the picture; each shows its highest state */
 #define PLOT_X 80
 #define PLOT_Y 30
 #define PLOT_H 420
@@ -69,7 +69,7 @@ struct page {
 
 /* ---- what is shown ---- */
 
-/* The largest unit that so many bytes have one of, or bytes. */
+/* The largest unit that fits into so many bytes. */
 static const char *unit_of(uint64_t bytes, double *unit_bytes)
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
@@ -105,8 +105,8 @@ static void put_state(const struct page *p, const struct timeline_walk *w)
 	c->any = true;
 }
 
-/* A state lasts until the next: columns in which nothing happens have that of the one before, and one that
- * begins with more than it ever has later is as high. */
+/* A state lasts until the next one: a column without events shows the last state of the one before, and so does a column
+ * that begins higher than any of its own states. */
 static void fill_columns(struct page *p)
 {
 	struct column *c, *before = NULL;
@@ -365,7 +365,7 @@ static void put_columns(const struct page *p)
 
 /* ---- page ---- */
 
-static void put_device(const struct page *p)
+static void put_device_name(const struct page *p)
 {
 	put_text(p->f, p->tl->device.name);
 }
@@ -445,7 +445,7 @@ static void put_owners(const struct page *p)
 	}
 }
 
-/* What the picture rests on, and what it lacks. */
+/* How the categories were found, and what the picture lacks. */
 static void put_notes(const struct page *p)
 {
 	const struct session_totals *totals = p->totals;
@@ -505,7 +505,7 @@ static const struct field {
 	int number;
 } fields[] = {
 	{ "style", .template = css },
-	{ "device", .put = put_device },
+	{ "device", .put = put_device_name },
 	{ "max_allocated", .put = put_max_allocated },
 	{ "max_reserved", .put = put_max_reserved },
 	{ "categories", .put = put_categories },
@@ -581,7 +581,7 @@ int timeline__write_html(const struct timeline *tl, const struct session_totals 
 	if (err)
 		pr_error("cannot make the page of the memory timeline: %s", errstr(err));
 	if (p.f && fclose(p.f) && !err)
-		err = -EIO; /* out_file has said which */
+		err = -EIO; /* out_file logged it */
 	free(p.columns);
 	free(p.owned);
 	hashmap__clear(&p.owned_ids);

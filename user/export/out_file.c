@@ -29,7 +29,7 @@ struct out_file {
 	unsigned char *zbuf;
 };
 
-static int fail(struct out_file *of, int err, const char *what)
+static int log_first(struct out_file *of, int err, const char *what)
 {
 	if (!of->err) {
 		of->err = err;
@@ -85,7 +85,7 @@ static int write_all(struct out_file *of, const void *data, size_t len)
 
 	if (err == -ECANCELED)
 		of->err = err; /* main() says it */
-	return err ? fail(of, err, "cannot write") : 0;
+	return err ? log_first(of, err, "cannot write") : 0;
 }
 
 static int deflate_all(struct out_file *of, const void *data, size_t len, int flush)
@@ -99,7 +99,7 @@ static int deflate_all(struct out_file *of, const void *data, size_t len, int fl
 		of->z.avail_out = DEFLATE_BUF_SZ;
 		rc = deflate(&of->z, flush);
 		if (rc == Z_STREAM_ERROR)
-			return fail(of, -EIO, "cannot compress");
+			return log_first(of, -EIO, "cannot compress");
 		if (write_all(of, of->zbuf, DEFLATE_BUF_SZ - of->z.avail_out))
 			return of->err;
 	} while (!of->z.avail_out || (flush == Z_FINISH && rc != Z_STREAM_END));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The session's facts as JSON; see facts.h. Key names are a contract: schemas/formats/. */
+/* The session's facts as JSON; see session_json.h. Key names are a contract: schemas/formats/. */
 #include "export/session_json.h"
 
 #include <cjson/cJSON.h>
@@ -15,7 +15,7 @@ static const char *const capture_keys[] = {
 	"no_steps", "by_shape", "with_flops", "exact_memory", "sort_by", "row_limit",
 };
 
-/* The text of a row by its number, which is foreign. */
+/* The text of a number of the capture, for which there may be none. */
 #define TEXT_OF(texts, nr)                                                                         \
 	((nr) < sizeof(texts) / sizeof((texts)[0]) && (texts)[nr] && *(texts)[nr] ? (texts)[nr] :  \
 										    "not known")
@@ -100,7 +100,7 @@ static cJSON *parse_meta(const char *json)
 	return NULL;
 }
 
-static void put_meta(struct jsonw *w, const char *json)
+static void put_meta_value(struct jsonw *w, const char *json)
 {
 	cJSON *tree = parse_meta(json);
 
@@ -123,7 +123,7 @@ void session_json__meta_text(const struct session *s, const char *key, char *buf
 
 /* ---- the facts ---- */
 
-/* Three decimals are what the numbers are worth. */
+/* With three decimals. */
 static void write_ms(struct jsonw *w, const char *key, double ns)
 {
 	jsonw__key(w, key);
@@ -248,12 +248,12 @@ static void write_capture(struct jsonw *w, const struct session *s)
 		if (!json)
 			continue;
 		jsonw__key(w, capture_keys[i]);
-		put_meta(w, json);
+		put_meta_value(w, json);
 	}
 	jsonw__end_obj(w);
 }
 
-/* Who gave what, and why not more: as the recorder wrote it, one object per process with an agent. */
+/* Sources of GPU activities; of each process with an agent what the recorder wrote about it. */
 static void write_gpu(struct jsonw *w, const struct session *s, const struct session_info *info)
 {
 	const char *agents = session__meta(s, "agent");
@@ -274,11 +274,11 @@ static void write_gpu(struct jsonw *w, const struct session *s, const struct ses
 	cJSON_Delete(tree);
 }
 
-void session_json__write(struct jsonw *w, const struct session *s, const char *tool_version)
+void session_json__write(struct jsonw *w, const struct session *s)
 {
 	const struct session_info *info = session__info(s);
 
-	JSONW_STR(w, "version", tool_version);
+	JSONW_STR(w, "version", PTBPF_VERSION);
 	write_targets(w, info);
 	write_window(w, info);
 	write_probes(w, info);

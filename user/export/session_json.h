@@ -2,7 +2,7 @@
 /*
  * What every document says about the session besides its events: who was traced, when, with how many
  * probes, what was refused, what was lost, what it cost. Each function writes keys into the open
- * object. Of the folders export and report.
+ * object.
  */
 #ifndef EXPORT_SESSION_JSON_H
 #define EXPORT_SESSION_JSON_H
@@ -13,7 +13,7 @@
 #define FACTS_REFUSALS_MAX 100 /* refusals listed by name; the rest is a count */
 
 /* Keys known before the first slice: version, targets, window, probes, refused, loss, cost, capture. */
-void session_json__write(struct jsonw *w, const struct session *s, const char *tool_version);
+void session_json__write(struct jsonw *w, const struct session *s);
 /* Keys known after the run: totals, complete, account. */
 void session_json__write_totals(struct jsonw *w, const struct session_info *info,
 				const struct session_totals *totals);

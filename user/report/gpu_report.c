@@ -74,8 +74,8 @@ static struct gr_thread *get_thread(struct gpu_report *gr, uint32_t tgid, uint32
 	return t;
 }
 
-/* Children come before their parents: what lies inside the operator is at the end of the list. */
-static int on_slice(void *arg, const struct slice *sl)
+/* Only outermost operators are kept. Children come before their parents, so those inside this one are at the end. */
+static int keep_slice(void *arg, const struct slice *sl)
 {
 	struct gpu_report *gr = arg;
 	struct gr_thread *t = get_thread(gr, sl->tgid, sl->tid);
@@ -102,8 +102,8 @@ static int on_slice(void *arg, const struct slice *sl)
 
 /* ---- calls ---- */
 
-/* The host stands in it until the GPU has done something. */
-static bool waits(enum gpu_api_kind kind, const char *name)
+/* Calls in which the host waits for the GPU. */
+static bool waits_for_gpu(enum gpu_api_kind kind, const char *name)
 {
 	return kind == GPU_API_SYNC ||
 	       (kind == GPU_API_COPY && !strstr(name, "Async") && !strstr(name, "Peer"));
@@ -163,7 +163,7 @@ static int count_kernel(struct gpu_report *gr, const char *name, const char *op,
 	return 0;
 }
 
-static int on_call(struct gpu_report *gr, const struct gpu_slice *g)
+static int take_call(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	const struct ptb_cuda_call *c = (const void *)g->rec;
 	const struct ptb_gpu_api *r = (const void *)g->rec;
@@ -173,8 +173,8 @@ static int on_call(struct gpu_report *gr, const struct gpu_slice *g)
 
 	key.kind = gpu_api__kind(g->name);
 	key.name = text_ids__get(&gr->texts, g->name);
-	key.waits = waits(key.kind, g->name);
-	if (key.waits) { /* where it waits is what one wants to know of these */
+	key.waits = waits_for_gpu(key.kind, g->name);
+	if (key.waits) { /* these are listed by where the host waits */
 		key.op = text_ids__get(&gr->texts, g->at.op);
 		key.annotation = text_ids__get(&gr->texts, g->at.annotation);
 	}
@@ -227,7 +227,7 @@ static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t
 	return 0;
 }
 
-/* For one more device, if it is one. */
+/* Is the device known, or may there be one more? */
 static bool has_room(struct gpu_report *gr, uint32_t device)
 {
 	if (hashmap__get(&gr->device_ids, device, 0))
@@ -236,7 +236,7 @@ static bool has_room(struct gpu_report *gr, uint32_t device)
 	       !hashmap__put(&gr->device_ids, device, 0, 1);
 }
 
-static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
+static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
 	struct gr_thread *t = NULL;
@@ -270,7 +270,7 @@ static int on_work(struct gpu_report *gr, const struct gpu_slice *g)
 	return count_kernel(gr, g->name, g->at.op, ns);
 }
 
-static int on_overhead(struct gpu_report *gr, const struct gpu_slice *g)
+static int take_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint32_t name = text_ids__get(&gr->texts, g->name);
 	struct gr_overhead *o = list__keyed(GR_KEYED(gr, overheads, overhead), name, 0);
@@ -283,7 +283,7 @@ static int on_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 	return 0;
 }
 
-static int on_gpu(void *arg, const struct gpu_slice *g)
+static int take_gpu(void *arg, const struct gpu_slice *g)
 {
 	struct gpu_report *gr = arg;
 
@@ -291,13 +291,13 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 		return 0;
 	switch (g->what) {
 	case GPU_API:
-		return on_call(gr, g);
+		return take_call(gr, g);
 	case GPU_KERNEL:
 	case GPU_MEMCPY:
 	case GPU_MEMSET:
-		return on_work(gr, g);
+		return take_work(gr, g);
 	case GPU_OVERHEAD:
-		return on_overhead(gr, g);
+		return take_overhead(gr, g);
 	default:
 		return 0;
 	}
@@ -305,7 +305,7 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 
 struct session_sink gpu_report__sink(struct gpu_report *gr)
 {
-	return (struct session_sink){ .arg = gr, .slice = on_slice, .gpu = on_gpu };
+	return (struct session_sink){ .arg = gr, .slice = keep_slice, .gpu = take_gpu };
 }
 
 int gpu_report__print(struct gpu_report *gr, const struct session_totals *totals,

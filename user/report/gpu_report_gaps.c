@@ -16,7 +16,7 @@
 #include "base/sort.h"
 
 #define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
-#define LATENCY_TIMES 4         /* as long as that is still a launch */
+#define LATENCY_TIMES 4         /* work that begins later than this many latencies was queued */
 #define CALLS_BACK 16           /* calls that may lie inside the one that is searched for */
 #define ANNOTATIONS_ON 64
 
@@ -117,7 +117,7 @@ static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, 
 	return best;
 }
 
-/* What the thread did in the interval in which it launched nothing; false: nothing at all was seen of it. */
+/* What the thread did in the interval in which it launched nothing; false: nothing of it was recorded. */
 static bool host_in(const struct gpu_report *gr, uint32_t thread, uint64_t begin, uint64_t end,
 		    struct gr_reason *why)
 {
@@ -152,8 +152,8 @@ static bool host_in(const struct gpu_report *gr, uint32_t thread, uint64_t begin
 
 /* ---- causes ---- */
 
-/* Of the gap, with copies and fills of the device. */
-static uint64_t copied(struct finder *f, uint64_t begin, uint64_t end)
+/* The time of the gap in which copies or fills of the device ran. */
+static uint64_t copied_ns(struct finder *f, uint64_t begin, uint64_t end)
 {
 	const struct gpu_report *gr = f->gr;
 	uint64_t i, ns = 0, until = begin;
@@ -175,7 +175,7 @@ static uint64_t copied(struct finder *f, uint64_t begin, uint64_t end)
 	return ns;
 }
 
-/* A launch is always a while before its work; what waited longer waited for something else. */
+/* Work begins some time after its launch. If it begins much later, it was queued behind other work. */
 static enum gr_cause after_launch(const struct gr_device *d, const struct gr_work *next)
 {
 	uint64_t usual = d->idle_stream.median > LATENCY_DEFAULT_NS ? d->idle_stream.median :
@@ -191,7 +191,7 @@ static struct gr_reason reason_of(struct finder *f, uint64_t begin, uint64_t end
 	uint32_t thread = next ? next->thread : f->last_thread;
 	uint64_t launched = next ? next->launch_begin : end;
 
-	if (copied(f, begin, end) * 2 > end - begin) {
+	if (copied_ns(f, begin, end) * 2 > end - begin) {
 		why.cause = GR_BY_COPY;
 		return why;
 	}

@@ -16,12 +16,12 @@ static uint32_t shown(const struct printer *p, uint32_t cnt)
 	return report__shown(cnt, p->opts->row_limit);
 }
 
-static double share(const struct printer *p, uint64_t ns)
+static double window_share(const struct printer *p, uint64_t ns)
 {
 	return (double)ns / (double)gr__window_ns(p->gr);
 }
 
-static void put_latency(struct printer *p, const char *key, const struct gr_latency *l)
+static void json_gpu_latency(struct printer *p, const char *key, const struct gr_latency *l)
 {
 	jsonw__key(p->w, key);
 	jsonw__begin_obj(p->w);
@@ -32,7 +32,7 @@ static void put_latency(struct printer *p, const char *key, const struct gr_late
 	jsonw__end_obj(p->w);
 }
 
-static void put_where(struct printer *p, const struct gr_reason *why)
+static void json_gpu_where(struct printer *p, const struct gr_reason *why)
 {
 	static const char *const where[] = { "python", "operator", "call", "" };
 
@@ -43,7 +43,7 @@ static void put_where(struct printer *p, const struct gr_reason *why)
 	JSONW_STR(p->w, "annotation", GR_TEXT(p->gr, why->annotation));
 }
 
-static void put_device(struct printer *p, const struct gr_device *d)
+static void json_gpu_device(struct printer *p, const struct gr_device *d)
 {
 	uint32_t c;
 
@@ -55,8 +55,8 @@ static void put_device(struct printer *p, const struct gr_device *d)
 	JSONW_U64(p->w, "fills", d->fills);
 	JSONW_U64(p->w, "kernel_busy_ns", d->kernel_ns);
 	JSONW_U64(p->w, "busy_ns", d->work_ns);
-	JSONW_DOUBLE(p->w, "kernel_busy_share", share(p, d->kernel_ns));
-	JSONW_DOUBLE(p->w, "busy_share", share(p, d->work_ns));
+	JSONW_DOUBLE(p->w, "kernel_busy_share", window_share(p, d->kernel_ns));
+	JSONW_DOUBLE(p->w, "busy_share", window_share(p, d->work_ns));
 	JSONW_U64(p->w, "gap_ns", d->idle_ns);
 	JSONW_U64(p->w, "gap_count", d->gap_cnt);
 	JSONW_U64(p->w, "short_gap_ns", d->short_ns);
@@ -72,14 +72,14 @@ static void put_device(struct printer *p, const struct gr_device *d)
 		jsonw__end_obj(p->w);
 	}
 	jsonw__end_arr(p->w);
-	put_latency(p, "latency_idle_stream", &d->idle_stream);
-	put_latency(p, "latency", &d->all);
+	json_gpu_latency(p, "latency_idle_stream", &d->idle_stream);
+	json_gpu_latency(p, "latency", &d->all);
 	JSONW_DOUBLE(p->w, "queue_depth_mean", d->depth_mean);
 	JSONW_U64(p->w, "queue_depth_max", d->depth_max);
 	jsonw__end_obj(p->w);
 }
 
-static void put_gaps(struct printer *p)
+static void json_gpu_gaps(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t i;
@@ -89,7 +89,7 @@ static void put_gaps(struct printer *p)
 	for (i = 0; i < shown(p, gr->why_cnt); i++) {
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "device", gr->whys[i].device);
-		put_where(p, &gr->whys[i].why);
+		json_gpu_where(p, &gr->whys[i].why);
 		JSONW_U64(p->w, "count", gr->whys[i].cnt);
 		JSONW_U64(p->w, "ns", gr->whys[i].ns);
 		JSONW_U64(p->w, "longest_ns", gr->whys[i].max_ns);
@@ -103,13 +103,13 @@ static void put_gaps(struct printer *p)
 		JSONW_U64(p->w, "device", gr->gaps[i].device);
 		JSONW_U64(p->w, "begin_ns", gr->gaps[i].begin - gr->info->begin_ns);
 		JSONW_U64(p->w, "ns", gr->gaps[i].end - gr->gaps[i].begin);
-		put_where(p, &gr->gaps[i].why);
+		json_gpu_where(p, &gr->gaps[i].why);
 		jsonw__end_obj(p->w);
 	}
 	jsonw__end_arr(p->w);
 }
 
-static void put_kernels(struct printer *p)
+static void json_gpu_kernels(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t i;
@@ -134,7 +134,7 @@ static void put_kernels(struct printer *p)
 	jsonw__end_arr(p->w);
 }
 
-static void put_copies(struct printer *p)
+static void json_gpu_copies(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	char name[GR_COPY_MAX];
@@ -159,7 +159,7 @@ static void put_copies(struct printer *p)
 	jsonw__end_arr(p->w);
 }
 
-static void put_streams(struct printer *p)
+static void json_gpu_streams(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t i;
@@ -176,13 +176,13 @@ static void put_streams(struct printer *p)
 		JSONW_U64(p->w, "copies", st->copies);
 		JSONW_U64(p->w, "kernel_busy_ns", st->kernel_ns);
 		JSONW_U64(p->w, "busy_ns", st->work_ns);
-		JSONW_DOUBLE(p->w, "busy_share", share(p, st->work_ns));
+		JSONW_DOUBLE(p->w, "busy_share", window_share(p, st->work_ns));
 		jsonw__end_obj(p->w);
 	}
 	jsonw__end_arr(p->w);
 }
 
-static void put_apis(struct printer *p)
+static void json_gpu_apis(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t i;
@@ -239,12 +239,12 @@ int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
 	JSONW_U64(&w, "before_launch", gr->before_launch);
 	REPORT_JSON_LIST(&w, "gpus");
 	for (i = 0; i < gr->device_cnt; i++)
-		put_device(&p, &gr->devices[i]);
+		json_gpu_device(&p, &gr->devices[i]);
 	jsonw__end_arr(&w);
-	put_gaps(&p);
-	put_kernels(&p);
-	put_copies(&p);
-	put_streams(&p);
-	put_apis(&p);
+	json_gpu_gaps(&p);
+	json_gpu_kernels(&p);
+	json_gpu_copies(&p);
+	json_gpu_streams(&p);
+	json_gpu_apis(&p);
 	return report_json__end(&w, out);
 }

@@ -12,10 +12,10 @@
 #include "export/text_ids.h"
 #include "report/gpu_report.h"
 
-/* Between two kernels, what is shorter is no gap but the way from one to the next. */
+/* A shorter time between two kernels is not a gap: the GPU needs it to start the next one. */
 #define GR_GAP_MIN_NS 2000
 
-/* After the host had waited for the GPU, it launches within this, or what it did instead is the cause. */
+/* If the host launches within this time after it waited for the GPU, the wait is the cause of the gap. */
 #define GR_AFTER_SYNC_NS 200000
 
 enum gr_kind { GR_KERNEL, GR_COPY, GR_FILL };
@@ -49,7 +49,7 @@ struct gr_thread {
 struct gr_kernel { /* kernels of one name */
 	uint32_t name;
 	uint64_t cnt, ns, min_ns, max_ns;
-	uint32_t op; /* that launches most of its time, at the end */
+	uint32_t op; /* that launches most of its time; computed at the end */
 	uint64_t op_ns;
 };
 
@@ -155,7 +155,7 @@ struct gpu_report {
 	uint64_t kernel_ns; /* sum over all kernels */
 	uint64_t unlinked, before_launch;
 	uint64_t launches, launch_ns; /* calls that put work on a GPU */
-	/* by rank and gaps */
+	/* computed by rank and gaps */
 	struct gr_device *devices;
 	struct gr_stream *streams;
 	struct gr_gap *gaps; /* longest first */
@@ -171,7 +171,7 @@ struct gpu_report {
 #define GR_LIST(owner, list, one) LIST(owner, list, one, "sum up GPU work")
 #define GR_KEYED(owner, list, one) KEYED_LIST(owner, list, one, "sum up GPU work")
 
-/* After the run: sorts and fills what is said to be theirs. 0 or negative errno. */
+/* After the run: sorts the lists and fills in what rank and gaps compute. 0 or negative errno. */
 int gr_rank__all(struct gpu_report *gr);
 /* Gaps of one device, whose work is sorted by begin. */
 int gr_gaps__find(struct gpu_report *gr, struct gr_device *d);

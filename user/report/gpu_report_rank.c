@@ -143,7 +143,7 @@ static int fill_latency(struct gr_latency *l, uint64_t *values, uint64_t cnt)
 	return 0;
 }
 
-/* Work is sorted by stream here: what ran before on the stream is the one before. */
+/* Work is sorted by stream here: its predecessor in the list ran before it on the stream. */
 static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 {
 	uint64_t *all = calloc(d->last_work - d->first_work + 1, sizeof(*all));
@@ -241,7 +241,7 @@ static int add_device(struct gpu_report *gr, uint32_t id, const struct ptb_gpu_d
 	return 0;
 }
 
-/* Those that worked, and those that could have. Work is sorted by device here, and so are the session's devices. */
+/* Devices with work, and those without. Work is sorted by device here, and so are the session's devices. */
 static int find_devices(struct gpu_report *gr)
 {
 	uint32_t at = 0, known = 0, first, id;
@@ -313,7 +313,7 @@ int gr_rank__all(struct gpu_report *gr)
 	err = err ? err : find_devices(gr);
 	for (i = 0; i < gr->device_cnt && !err; i++)
 		err = find_latencies(gr, &gr->devices[i]);
-	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* each device's stays where it is */
+	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* by device already: first_work and last_work stay valid */
 	for (i = 0; i < gr->device_cnt && !err; i++) {
 		if (cancel__pending())
 			return -ECANCELED;

@@ -54,7 +54,7 @@ static void put_kernel_name(const struct printer *p, const struct gr_kernel *k, 
 
 /* ---- the first lines ---- */
 
-static void put_head(const struct printer *p)
+static void put_gpu_head(const struct printer *p)
 {
 	const struct session_info *info = p->gr->info;
 	uint32_t i;
@@ -88,7 +88,7 @@ static void put_reasons(const struct printer *p, const struct gr_device *d)
 	}
 }
 
-static void put_latency(const struct printer *p, const struct gr_device *d)
+static void put_gpu_latency(const struct printer *p, const struct gr_device *d)
 {
 	const struct gr_latency *l = &d->idle_stream;
 
@@ -103,7 +103,7 @@ static void put_latency(const struct printer *p, const struct gr_device *d)
 		d->depth_mean, d->depth_max);
 }
 
-static void put_device(const struct printer *p, const struct gr_device *d)
+static void put_gpu_device(const struct printer *p, const struct gr_device *d)
 {
 	uint64_t window = gr__window_ns(p->gr), idle = d->idle_ns + d->short_ns;
 
@@ -123,7 +123,7 @@ static void put_device(const struct printer *p, const struct gr_device *d)
 		fprintf(p->out, "    no kernel for  %s, because\n", cell__duration(idle).text);
 	if (idle)
 		put_reasons(p, d);
-	put_latency(p, d);
+	put_gpu_latency(p, d);
 }
 
 /* ---- lists ---- */
@@ -175,7 +175,7 @@ static void put_whys(const struct printer *p)
 	report__put_rest(p->out, shown, gr->why_cnt);
 }
 
-static void put_gaps(const struct printer *p)
+static void put_gpu_gaps(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = report__shown(gr->gap_cnt, p->opts->row_limit), i;
@@ -195,7 +195,7 @@ static void put_gaps(const struct printer *p)
 	report__put_rest(p->out, shown, gr->gap_cnt);
 }
 
-static void put_kernels(const struct printer *p)
+static void put_gpu_kernels(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = report__shown(gr->kernel_cnt, p->opts->row_limit), i;
@@ -216,7 +216,7 @@ static void put_kernels(const struct printer *p)
 	report__put_rest(p->out, shown, gr->kernel_cnt);
 }
 
-static void put_copies(const struct printer *p)
+static void put_gpu_copies(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = report__shown(gr->copy_cnt, p->opts->row_limit), i;
@@ -236,7 +236,7 @@ static void put_copies(const struct printer *p)
 	report__put_rest(p->out, shown, gr->copy_cnt);
 }
 
-static void put_streams(const struct printer *p)
+static void put_gpu_streams(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = report__shown(gr->stream_cnt, p->opts->row_limit), i;
@@ -281,7 +281,7 @@ static void put_latencies(const struct printer *p)
 	}
 }
 
-static void put_apis(const struct printer *p)
+static void put_gpu_apis(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	uint32_t shown = report__shown(gr->api_cnt, p->opts->row_limit), i;
@@ -374,7 +374,7 @@ static void put_host(const struct printer *p)
 		"  the host waited for the GPU %" PRIu64
 		" times, %s in all, %.1f %% of one thread's time\n",
 		waits, cell__duration(wait_ns).text, percent(wait_ns, gr__window_ns(gr)));
-	put_apis(p);
+	put_gpu_apis(p);
 	if (!gr->kernel_cnt)
 		return;
 	report__title(p->out, "Kernels launched");
@@ -411,17 +411,17 @@ static void put_activities(const struct printer *p)
 	uint32_t i;
 
 	for (i = 0; i < p->gr->device_cnt; i++)
-		put_device(p, &p->gr->devices[i]);
+		put_gpu_device(p, &p->gr->devices[i]);
 	if (!p->gr->work_cnt)
 		fputs("  No GPU was active in the window.\n", p->out);
 	put_causes(p);
 	put_whys(p);
-	put_kernels(p);
-	put_copies(p);
-	put_streams(p);
+	put_gpu_kernels(p);
+	put_gpu_copies(p);
+	put_gpu_streams(p);
 	put_latencies(p);
-	put_gaps(p);
-	put_apis(p);
+	put_gpu_gaps(p);
+	put_gpu_apis(p);
 	put_overheads(p);
 }
 
@@ -431,7 +431,7 @@ int gr_text__print(struct gpu_report *gr, const struct session_totals *totals,
 	struct printer p = { .gr = gr, .opts = opts, .out = out };
 
 	errno = 0;
-	put_head(&p);
+	put_gpu_head(&p);
 	if (gr->info->has_gpu)
 		put_activities(&p);
 	else if (gr->info->has_cuda_calls)

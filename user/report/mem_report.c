@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The sink of `report --memory`: sums by process, device, operator. Memory is bounded by distinct places
- * (operator, annotation, shapes), not by events. Draws no conclusions; see mem_report_priv.h.
+ * The sink of `report --memory`: sums by process, device, operator. Its memory is bounded by the number of distinct
+ * operators, annotations and shapes, not by that of events. Draws no conclusions; see mem_report_priv.h.
  */
 #define LOG_DOMAIN "memory"
 #include "report/mem_report_priv.h"
@@ -35,7 +35,7 @@ void mem_report__free(struct mem_report *mr)
 	if (!mr)
 		return;
 	text_ids__free(&mr->texts);
-	hashmap__clear(&mr->place_ids);
+	hashmap__clear(&mr->who_ids);
 	hashmap__clear(&mr->group_ids);
 	hashmap__clear(&mr->kernel_ids);
 	hashmap__clear(&mr->proc_ids);
@@ -119,27 +119,27 @@ static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_
 	return d;
 }
 
-/* A number for who, from 1; 0: out of memory, said. */
-static uint32_t place_id(struct mem_report *mr, const struct mr_who *who)
+/* A number for who, from 1; 0: out of memory, logged. */
+static uint32_t who_id(struct mem_report *mr, const struct mr_who *who)
 {
 	uint64_t k0 = (uint64_t)who->outer << 32 | who->op,
-		 *nr = hashmap__get(&mr->place_ids, k0, who->annotation);
+		 *nr = hashmap__get(&mr->who_ids, k0, who->annotation);
 
 	if (nr)
 		return (uint32_t)*nr;
-	if (hashmap__put(&mr->place_ids, k0, who->annotation, mr->place_cnt + 1)) {
+	if (hashmap__put(&mr->who_ids, k0, who->annotation, mr->who_cnt + 1)) {
 		pr_error("cannot sum up memory: %s", errstr(ENOMEM));
 		return 0;
 	}
-	return ++mr->place_cnt;
+	return ++mr->who_cnt;
 }
 
 static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t device,
 				  const struct mr_who *who, uint32_t shapes)
 {
-	uint32_t place = place_id(mr, who);
-	uint64_t k0 = (uint64_t)place << 32 | shapes, k1 = (uint64_t)proc << 32 | device;
-	struct mr_group *g = place ? list__keyed(MR_KEYED(mr, groups, group), k0, k1) : NULL;
+	uint32_t who_nr = who_id(mr, who);
+	uint64_t k0 = (uint64_t)who_nr << 32 | shapes, k1 = (uint64_t)proc << 32 | device;
+	struct mr_group *g = who_nr ? list__keyed(MR_KEYED(mr, groups, group), k0, k1) : NULL;
 
 	if (g && !g->shape_cnt)
 		*g = (struct mr_group){
@@ -193,8 +193,8 @@ struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *
 
 static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who)
 {
-	uint32_t place = place_id(mr, who);
-	struct mr_kernel *k = place ? list__keyed(MR_KEYED(mr, kernels, kernel), place, proc) : NULL;
+	uint32_t who_nr = who_id(mr, who);
+	struct mr_kernel *k = who_nr ? list__keyed(MR_KEYED(mr, kernels, kernel), who_nr, proc) : NULL;
 
 	if (k) {
 		k->proc = proc;
@@ -381,7 +381,7 @@ static int count_api(struct mem_report *mr, const struct mr_proc *p, const struc
 	return 0;
 }
 
-static int on_memory(void *arg, const struct memory_event *ev)
+static int count_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_report *mr = arg;
 	int err = mr__count_samples(mr, ev->ts_ns);
@@ -453,7 +453,7 @@ static int count_stall(struct mem_report *mr, const struct mr_proc *p,
 
 	if (!k)
 		return -ENOMEM;
-	if (ns > k->longest_ns) /* the sums have it already */
+	if (ns > k->longest_ns) /* the sums include it */
 		k->longest_ns = ns;
 	return 0;
 }
@@ -482,7 +482,7 @@ static int count_happening(struct mem_report *mr, struct mr_proc *p, const struc
 	return 0;
 }
 
-static int on_kernel(void *arg, const struct kernel_event *ev)
+static int count_kernel_record(void *arg, const struct kernel_event *ev)
 {
 	struct mem_report *mr = arg;
 	const struct ptb_rec_hdr *h = ev->rec;
@@ -502,12 +502,12 @@ static int on_kernel(void *arg, const struct kernel_event *ev)
 		return count_stall(mr, p, &ev->at, (const struct ptb_kmem_stall *)h);
 	case PTB_REC_KMEM_EVENT:
 		return count_happening(mr, p, &ev->at, (const struct ptb_kmem_event *)h);
-	default: /* single calls are in the sums */
+	default: /* the sums include single calls */
 		return 0;
 	}
 }
 
-static int on_slice(void *arg, const struct slice *sl)
+static int ignore_slice(void *arg, const struct slice *sl)
 {
 	(void)arg;
 	(void)sl;
@@ -516,7 +516,9 @@ static int on_slice(void *arg, const struct slice *sl)
 
 struct session_sink mem_report__sink(struct mem_report *mr)
 {
-	return (struct session_sink){ .arg = mr, .slice = on_slice, .memory = on_memory, .kernel = on_kernel };
+	return (struct session_sink){
+		.arg = mr, .slice = ignore_slice, .memory = count_memory, .kernel = count_kernel_record
+	};
 }
 
 int mem_report__print(struct mem_report *mr, const struct session_totals *totals,

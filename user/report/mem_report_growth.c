@@ -37,7 +37,7 @@ static void value_until(struct mr_growth *g, int64_t period, uint64_t value)
 		return;
 	if (g->period >= 0 && !g->over)
 		hold(g, g->period, value);
-	g->over = period < 0; /* no step, but its end */
+	g->over = period < 0; /* the step ended and no other began */
 	if (period >= 0)
 		g->period = period;
 }
@@ -111,7 +111,7 @@ bool mr_growth__slope(const struct mr_growths *growths, bool by_step, double *sl
 		values[i] = (double)g->held[i].value;
 	if (g->cnt < MR_GROWTH_MIN || !median_slope(g, values, slope))
 		return false;
-	falls = *slope < 0; /* the same the other way round */
+	falls = *slope < 0; /* mirrored: a fall is a rise of the negative value */
 	for (i = 0; falls && i < g->cnt; i++)
 		values[i] = -values[i];
 	known = lasting_slope(g, values, slope);

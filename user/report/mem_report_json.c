@@ -17,7 +17,7 @@ struct printer {
 	const struct report_opts *opts;
 };
 
-static void put_step(struct printer *p, const char *key, int64_t step)
+static void json_mem_step(struct printer *p, const char *key, int64_t step)
 {
 	jsonw__key(p->w, key);
 	if (step >= 0)
@@ -26,20 +26,20 @@ static void put_step(struct printer *p, const char *key, int64_t step)
 		jsonw__null(p->w);
 }
 
-static void put_time(struct printer *p, const char *key, uint64_t ts)
+static void json_mem_time(struct printer *p, const char *key, uint64_t ts)
 {
 	jsonw__key(p->w, key);
 	jsonw__u64(p->w, ts > p->mr->info->begin_ns ? ts - p->mr->info->begin_ns : 0);
 }
 
-static void put_who(struct printer *p, const struct mr_who *who)
+static void json_mem_who(struct printer *p, const struct mr_who *who)
 {
 	JSONW_STR(p->w, "operator", MR_TEXT(p->mr, who->op));
 	JSONW_STR(p->w, "outer_operator", MR_TEXT(p->mr, who->outer));
 	JSONW_STR(p->w, "annotation", MR_TEXT(p->mr, who->annotation));
 }
 
-static void put_rss(struct printer *p, const char *key, bool known, const uint64_t rss[PTB_RSS_KINDS])
+static void json_mem_rss(struct printer *p, const char *key, bool known, const uint64_t rss[PTB_RSS_KINDS])
 {
 	jsonw__key(p->w, key);
 	if (!known) {
@@ -55,7 +55,7 @@ static void put_rss(struct printer *p, const char *key, bool known, const uint64
 	jsonw__end_obj(p->w);
 }
 
-static void put_slope(struct printer *p, const struct mr_growths *g)
+static void json_mem_slope(struct printer *p, const struct mr_growths *g)
 {
 	double slope = 0.0;
 	bool known = mr_growth__slope(g, p->v->by_step, &slope);
@@ -63,7 +63,7 @@ static void put_slope(struct printer *p, const struct mr_growths *g)
 	JSONW_DOUBLE(p->w, "growth_per_period", known ? slope : NAN); /* null */
 }
 
-static void put_device(struct printer *p, const struct mr_device *d)
+static void json_mem_device(struct printer *p, const struct mr_device *d)
 {
 	struct mr_group top[PEAK_TOP];
 	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, true, top, PEAK_TOP) : 0, i;
@@ -79,19 +79,19 @@ static void put_device(struct printer *p, const struct mr_device *d)
 	JSONW_U64(p->w, "begin", d->begin);
 	JSONW_U64(p->w, "end", d->now);
 	JSONW_U64(p->w, "reserved_peak", d->reserved_peak);
-	put_slope(p, &d->growth);
+	json_mem_slope(p, &d->growth);
 	JSONW_OBJ(p->w, "peak");
 	JSONW_U64(p->w, "bytes", d->peak);
-	put_time(p, "ns", d->peak_nr ? d->peak_ts : 0);
-	put_step(p, "step", d->peak_step);
-	put_who(p, &d->peak_who);
-	put_rss(p, "rss", d->has_rss_at_peak, d->rss_at_peak);
+	json_mem_time(p, "ns", d->peak_nr ? d->peak_ts : 0);
+	json_mem_step(p, "step", d->peak_step);
+	json_mem_who(p, &d->peak_who);
+	json_mem_rss(p, "rss", d->has_rss_at_peak, d->rss_at_peak);
 	REPORT_JSON_LIST(p->w, "live");
 	for (i = 0; i < cnt; i++) {
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "bytes", top[i].peak);
 		JSONW_U64(p->w, "blocks", top[i].peak_cnt);
-		put_who(p, &top[i].who);
+		json_mem_who(p, &top[i].who);
 		JSONW_STR(p->w, "shapes", MR_TEXT(p->mr, top[i].shapes));
 		jsonw__end_obj(p->w);
 	}
@@ -100,22 +100,22 @@ static void put_device(struct printer *p, const struct mr_device *d)
 	jsonw__end_obj(p->w);
 }
 
-static void put_group(struct printer *p, const struct mr_group *g)
+static void json_mem_group(struct printer *p, const struct mr_group *g)
 {
 	const struct mr_device *d = &p->mr->devices[g->device];
 
 	jsonw__begin_row(p->w);
 	JSONW_STR(p->w, "device", mem_name__device(d->type, d->index).text);
-	put_who(p, &g->who);
+	json_mem_who(p, &g->who);
 	JSONW_STR(p->w, "shapes", MR_TEXT(p->mr, g->shapes));
 	JSONW_U64(p->w, "bytes", g->kept);
 	JSONW_U64(p->w, "blocks", g->kept_cnt);
 	JSONW_U64(p->w, "periods", g->periods);
-	put_step(p, "first_period", g->first_period);
-	put_step(p, "last_period", g->last_period);
+	json_mem_step(p, "first_period", g->first_period);
+	json_mem_step(p, "last_period", g->last_period);
 }
 
-static void put_leaks(struct printer *p)
+static void json_mem_leaks(struct printer *p)
 {
 	uint32_t i;
 
@@ -124,7 +124,7 @@ static void put_leaks(struct printer *p)
 	for (i = 0; i < report__shown(p->v->leak_cnt, p->opts->row_limit); i++) {
 		const struct mr_group *g = &p->v->leaks[i];
 
-		put_group(p, g);
+		json_mem_group(p, g);
 		JSONW_U64(p->w, "shape_count", g->shape_cnt);
 		JSONW_DOUBLE(p->w, "bytes_per_period", (double)g->kept_before / p->v->periods_before);
 		jsonw__end_obj(p->w);
@@ -132,7 +132,7 @@ static void put_leaks(struct printer *p)
 	jsonw__end_arr(p->w);
 }
 
-static void put_live(struct printer *p)
+static void json_mem_live(struct printer *p)
 {
 	uint64_t bytes = 0, blocks = 0;
 	uint32_t i;
@@ -146,13 +146,13 @@ static void put_live(struct printer *p)
 	JSONW_U64(p->w, "live_count", p->v->live_cnt);
 	REPORT_JSON_LIST(p->w, "live");
 	for (i = 0; i < report__shown(p->v->live_cnt, p->opts->row_limit); i++) {
-		put_group(p, p->v->live[i]);
+		json_mem_group(p, p->v->live[i]);
 		jsonw__end_obj(p->w);
 	}
 	jsonw__end_arr(p->w);
 }
 
-static void put_kernel_sums(struct printer *p, const struct mr_kernel *k)
+static void json_mem_kernel_sums(struct printer *p, const struct mr_kernel *k)
 {
 	JSONW_U64(p->w, "minor_faults", k->faults - k->major);
 	JSONW_U64(p->w, "major_faults", k->major);
@@ -167,7 +167,8 @@ static void put_kernel_sums(struct printer *p, const struct mr_kernel *k)
 	JSONW_U64(p->w, "compaction_ns", k->compact_ns);
 }
 
-static void put_kernels(struct printer *p, const char *key, const struct mr_kernel **rows, uint32_t cnt)
+static void json_mem_kernels(struct printer *p, const char *key, const struct mr_kernel **rows,
+			     uint32_t cnt)
 {
 	uint32_t i;
 
@@ -176,15 +177,15 @@ static void put_kernels(struct printer *p, const char *key, const struct mr_kern
 	jsonw__begin_arr(p->w);
 	for (i = 0; i < report__shown(cnt, p->opts->row_limit); i++) {
 		jsonw__begin_row(p->w);
-		put_who(p, &rows[i]->who);
-		put_kernel_sums(p, rows[i]);
+		json_mem_who(p, &rows[i]->who);
+		json_mem_kernel_sums(p, rows[i]);
 		JSONW_U64(p->w, "longest_stall_ns", rows[i]->longest_ns);
 		jsonw__end_obj(p->w);
 	}
 	jsonw__end_arr(p->w);
 }
 
-static void put_kernel(struct printer *p)
+static void json_mem_kernel(struct printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
 
@@ -195,17 +196,17 @@ static void put_kernel(struct printer *p)
 		return;
 	}
 	jsonw__begin_obj(p->w);
-	put_kernel_sums(p, &pr->sum);
+	json_mem_kernel_sums(p, &pr->sum);
 	JSONW_U64(p->w, "huge_page_collapses", pr->huge_pages);
 	JSONW_U64(p->w, "migrated_pages", pr->migrated);
 	JSONW_U64(p->w, "by_faults_count", p->v->fault_cnt);
-	put_kernels(p, "by_faults", p->v->faults, p->v->fault_cnt);
+	json_mem_kernels(p, "by_faults", p->v->faults, p->v->fault_cnt);
 	JSONW_U64(p->w, "by_stalls_count", p->v->stall_cnt);
-	put_kernels(p, "by_stalls", p->v->stalls, p->v->stall_cnt);
+	json_mem_kernels(p, "by_stalls", p->v->stalls, p->v->stall_cnt);
 	jsonw__end_obj(p->w);
 }
 
-static void put_apis(struct printer *p)
+static void json_mem_apis(struct printer *p)
 {
 	uint32_t i;
 
@@ -224,7 +225,7 @@ static void put_apis(struct printer *p)
 	jsonw__end_arr(p->w);
 }
 
-static void put_ooms(struct printer *p)
+static void json_mem_ooms(struct printer *p)
 {
 	uint32_t i;
 
@@ -236,9 +237,9 @@ static void put_ooms(struct printer *p)
 
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "by", o->kill ? "kernel" : "torch");
-		put_time(p, "ns", o->ts);
-		put_step(p, "step", o->step);
-		put_who(p, &o->who);
+		json_mem_time(p, "ns", o->ts);
+		json_mem_step(p, "step", o->step);
+		json_mem_who(p, &o->who);
 		if (o->kill) {
 			JSONW_U64(p->w, "resident_bytes", o->bytes);
 			JSONW_U64(p->w, "asking_pid", o->by_tgid);
@@ -253,7 +254,7 @@ static void put_ooms(struct printer *p)
 	jsonw__end_arr(p->w);
 }
 
-static void put_sizes(struct printer *p)
+static void json_mem_sizes(struct printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
 
@@ -264,16 +265,16 @@ static void put_sizes(struct printer *p)
 		return;
 	}
 	jsonw__begin_obj(p->w);
-	put_rss(p, "begin", true, pr->rss_begin);
-	put_rss(p, "end", true, pr->rss);
-	put_rss(p, "peak", true, pr->rss_peak);
-	put_time(p, "peak_ns", pr->rss_peak_ts);
-	put_step(p, "peak_step", pr->rss_peak_step);
-	put_slope(p, &pr->growth);
+	json_mem_rss(p, "begin", true, pr->rss_begin);
+	json_mem_rss(p, "end", true, pr->rss);
+	json_mem_rss(p, "peak", true, pr->rss_peak);
+	json_mem_time(p, "peak_ns", pr->rss_peak_ts);
+	json_mem_step(p, "peak_step", pr->rss_peak_step);
+	json_mem_slope(p, &pr->growth);
 	jsonw__end_obj(p->w);
 }
 
-static void put_process(struct printer *p)
+static void json_mem_process(struct printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
 	uint32_t i;
@@ -282,19 +283,19 @@ static void put_process(struct printer *p)
 	JSONW_U64(p->w, "pid", pr->tgid);
 	JSONW_STR(p->w, "period", p->v->by_step ? "step" : "tenth");
 	JSONW_U64(p->w, "period_count", (uint64_t)p->v->periods_before + 1);
-	put_step(p, "first_step", pr->first_step);
-	put_step(p, "last_step", pr->last_step);
+	json_mem_step(p, "first_step", pr->first_step);
+	json_mem_step(p, "last_step", pr->last_step);
 	JSONW_U64(p->w, "freed_unknown", pr->freed_unknown);
-	put_ooms(p);
+	json_mem_ooms(p);
 	REPORT_JSON_LIST(p->w, "devices");
 	for (i = 0; i < p->v->device_cnt; i++)
-		put_device(p, p->v->devices[i]);
+		json_mem_device(p, p->v->devices[i]);
 	jsonw__end_arr(p->w);
-	put_sizes(p);
-	put_leaks(p);
-	put_live(p);
-	put_kernel(p);
-	put_apis(p);
+	json_mem_sizes(p);
+	json_mem_leaks(p);
+	json_mem_live(p);
+	json_mem_kernel(p);
+	json_mem_apis(p);
 	jsonw__end_obj(p->w);
 }
 
@@ -314,7 +315,7 @@ int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 	REPORT_JSON_LIST(&w, "processes");
 	for (i = 0; i < cnt; i++) {
 		p.v = &views[i];
-		put_process(&p);
+		json_mem_process(&p);
 	}
 	jsonw__end_arr(&w);
 	return report_json__end(&w, out);

@@ -28,7 +28,7 @@ struct mr_who {
 };
 
 #define MR_GROWTH_HELD 128
-#define MR_GROWTH_MIN 4 /* periods without which nothing is said of growth */
+#define MR_GROWTH_MIN 4 /* with fewer periods growth is unknown */
 
 /* A value at the end of each period; of many periods every second is forgotten when there is no more room. */
 struct mr_growth {
@@ -140,11 +140,11 @@ struct mem_report {
 	struct mr_oom *ooms;
 	uint32_t proc_cnt, proc_cap, device_cnt, device_cap, group_cnt, group_cap, kernel_cnt, kernel_cap;
 	uint32_t api_cnt, api_cap, oom_cnt, oom_cap;
-	struct hashmap place_ids; /* (op, outer), annotation -> small number, so that two words name a group */
+	struct hashmap who_ids; /* (op, outer), annotation -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
 	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
 	struct mr_recent recent[MR_RECENT];
-	uint32_t place_cnt;
+	uint32_t who_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
 };
 

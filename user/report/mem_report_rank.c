@@ -109,7 +109,7 @@ static void add_kept(struct mr_group *g, const struct kept *k, int64_t last)
 
 /* ---- leaks ---- */
 
-/* In steps when the process has any: parts of the time would cut through them. */
+/* Counted in steps where the process has any: parts of the window would cut through steps. */
 static uint32_t periods_before(const struct mr_proc *p)
 {
 	if (by_step(p))
@@ -150,7 +150,7 @@ static int cmp_kept(const void *a, const void *b, void *arg)
 	return c ? c : x->group < y->group ? -1 : x->group > y->group;
 }
 
-static bool same_place(const struct mem_report *mr, const struct kept *a, const struct kept *b)
+static bool same_who(const struct mem_report *mr, const struct kept *a, const struct kept *b)
 {
 	const struct mr_group *g = &mr->groups[a->group], *h = &mr->groups[b->group];
 
@@ -215,7 +215,7 @@ static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k
 			err = add_leak(v, &mr->groups[i]);
 	for (i = 0; i < k->item_cnt && !err; i = j) {
 
-		for (j = i + 1; j < k->item_cnt && same_place(mr, &k->items[i], &k->items[j]); j++)
+		for (j = i + 1; j < k->item_cnt && same_who(mr, &k->items[i], &k->items[j]); j++)
 			;
 		if (k->items[i].proc == v->nr &&
 		    sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
@@ -247,7 +247,7 @@ static int cmp_peak(const void *a, const void *b)
 	return c ? c : x->shapes < y->shapes ? -1 : x->shapes > y->shapes;
 }
 
-static int cmp_place(const void *a, const void *b)
+static int cmp_who(const void *a, const void *b)
 {
 	const struct mr_group *x = a, *y = b;
 
@@ -373,7 +373,7 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 	}
 	if (!err)
 		qsort(list, mr->proc_cnt, sizeof(*list), cmp_view);
-	/* each looks through all there is: as many as there is work for, one in any case */
+	/* each view scans all lists: as many as the effort allows, and one in any case */
 	for (i = 0; i < mr->proc_cnt && !err && (!i || effort__left > 0); i++) {
 		effort__spend(5ULL * mr->group_cnt + 2ULL * mr->kernel_cnt + mr->device_cnt +
 			      mr->api_cnt + k.item_cnt);
@@ -406,15 +406,15 @@ void mr_rank__free(struct mr_view *views, uint32_t cnt)
 	free(views);
 }
 
-/* Groups of one place become one. Returns how many are left. */
-static uint32_t sum_places(struct mr_group *all, uint32_t cnt)
+/* Merges groups that differ only in shapes. Returns how many are left. */
+static uint32_t sum_same_who(struct mr_group *all, uint32_t cnt)
 {
 	uint32_t i, n = 0;
 
 	if (cnt)
-		qsort(all, cnt, sizeof(*all), cmp_place);
+		qsort(all, cnt, sizeof(*all), cmp_who);
 	for (i = 0; i < cnt; i++) {
-		if (n && !cmp_place(&all[n - 1], &all[i])) {
+		if (n && !cmp_who(&all[n - 1], &all[i])) {
 			all[n - 1].peak += all[i].peak;
 			all[n - 1].peak_cnt += all[i].peak_cnt;
 		} else {
@@ -438,14 +438,14 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 		if (&mr->devices[g->device] != d)
 			continue;
 		*copy = *g;
-		if (g->peak_seen != d->peak_nr) { /* as it was then, it still is */
+		if (g->peak_seen != d->peak_nr) { /* unchanged since the peak */
 			copy->peak = g->live;
 			copy->peak_cnt = g->live_cnt;
 		}
 		cnt += copy->peak > 0;
 	}
 	if (!by_shapes && all)
-		cnt = sum_places(all, cnt);
+		cnt = sum_same_who(all, cnt);
 	if (cnt)
 		qsort(all, cnt, sizeof(*all), cmp_peak);
 	if (cnt > top)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * `report --memory` for people: of each process first what to look at, in a few lines, then lists. Only what
- * there is data for. Computes nothing that mem_report_rank.c could not be asked for by a program as well.
+ * `report --memory` for people: of each process first a summary in a few lines, then lists, only of what was
+ * recorded.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -70,8 +70,8 @@ static const char *shapes_text(const struct printer *p, uint32_t id)
 }
 
 /* The last cell of a row that has `used` columns so far; the shapes below it where they do not fit. */
-static void put_who(const struct printer *p, const struct mr_who *who, size_t used,
-		    const char *shapes, uint32_t shape_cnt)
+static void put_mem_who(const struct printer *p, const struct mr_who *who, size_t used,
+			const char *shapes, uint32_t shape_cnt)
 {
 	size_t room = used < REPORT_LINE - 20 ? REPORT_LINE - used : 20;
 
@@ -115,18 +115,18 @@ static void put_oom(const struct printer *p, const struct mr_oom *o)
 	fputc('\n', p->out);
 }
 
-static void put_ooms(const struct printer *p)
+static void put_mem_ooms(const struct printer *p)
 {
 	uint64_t all = p->v->proc->ooms + p->v->proc->oom_kills;
 	uint32_t shown = report__shown(p->v->oom_cnt, p->opts->row_limit), i;
 
 	for (i = 0; i < shown; i++)
-		put_oom(p, p->v->ooms[p->v->oom_cnt - shown + i]); /* the last ones end the story */
+		put_oom(p, p->v->ooms[p->v->oom_cnt - shown + i]); /* the latest */
 	if (shown < all)
 		fprintf(p->out, "%17s%" PRIu64 " more before these\n", "", all - shown);
 }
 
-static void put_slope(const struct printer *p, const struct mr_growths *g)
+static void put_mem_slope(const struct printer *p, const struct mr_growths *g)
 {
 	double slope;
 
@@ -134,7 +134,7 @@ static void put_slope(const struct printer *p, const struct mr_growths *g)
 		fprintf(p->out, "; %s a %s", cell__change(slope).text, period(p));
 }
 
-/* The size of the process grows, but torch's blocks do not: who touched new pages is the next thing to ask. */
+/* The size of the process grows, but torch's blocks do not: names who touched new pages. */
 static void put_foreign_growth(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
@@ -194,7 +194,7 @@ static void put_growing(const struct printer *p)
 	fputc('\n', p->out);
 }
 
-static void put_device(const struct printer *p, const struct mr_device *d)
+static void put_mem_device(const struct printer *p, const struct mr_device *d)
 {
 	struct mr_group top[PEAK_TOP];
 	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, false, top, PEAK_TOP) : 0, i;
@@ -204,7 +204,7 @@ static void put_device(const struct printer *p, const struct mr_device *d)
 	if (d->peak_nr)
 		fprintf(p->out, " at %s", when(p, d->peak_ts, d->peak_step).text);
 	fprintf(p->out, "; %s at the end", cell__bytes((double)d->now).text);
-	put_slope(p, &d->growth);
+	put_mem_slope(p, &d->growth);
 	if (d->reserved_peak)
 		fprintf(p->out, "; reserved %s", cell__bytes((double)d->reserved_peak).text);
 	fputc('\n', p->out);
@@ -216,7 +216,7 @@ static void put_device(const struct printer *p, const struct mr_device *d)
 	}
 }
 
-static void put_rss(const struct printer *p)
+static void put_mem_rss(const struct printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
 	double slope;
@@ -243,7 +243,7 @@ static const char *comm(const struct printer *p)
 	return "";
 }
 
-static void put_head(const struct printer *p)
+static void put_mem_head(const struct printer *p)
 {
 	const struct session_info *info = p->mr->info;
 	const struct mr_proc *pr = p->v->proc;
@@ -262,7 +262,7 @@ static void put_head(const struct printer *p)
 
 /* ---- lists ---- */
 
-static void put_leaks(const struct printer *p)
+static void put_mem_leaks(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
 	uint32_t shown = report__shown(v->leak_cnt, p->opts->row_limit), i;
@@ -282,7 +282,7 @@ static void put_leaks(const struct printer *p)
 			cell__bytes((double)g->kept_before / v->periods_before).text,
 			cell__bytes((double)g->kept).text, g->kept_cnt, g->periods,
 			v->periods_before + 1);
-		put_who(p, &g->who, 45, shapes_text(p, g->shapes), g->shape_cnt);
+		put_mem_who(p, &g->who, 45, shapes_text(p, g->shapes), g->shape_cnt);
 	}
 	report__put_rest(p->out, shown, v->leak_cnt);
 }
@@ -298,7 +298,7 @@ static struct cell from_periods(const struct mr_group *g)
 			    g->last_period);
 }
 
-static void put_live(const struct printer *p)
+static void put_mem_live(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
 	uint32_t shown = report__shown(v->live_cnt, p->opts->row_limit), i;
@@ -322,7 +322,7 @@ static void put_live(const struct printer *p)
 
 		if (d->type)
 			used += fprintf(p->out, "%s: ", mem_name__device(d->type, d->index).text);
-		put_who(p, &g->who, (size_t)used, shapes_text(p, g->shapes), 1);
+		put_mem_who(p, &g->who, (size_t)used, shapes_text(p, g->shapes), 1);
 	}
 	report__put_rest(p->out, shown, v->live_cnt);
 }
@@ -330,10 +330,10 @@ static void put_live(const struct printer *p)
 /*
  * ---- torch's blocks against the size of the process ----
  *
- * What of the difference the kernel explains and what is not known. Must not claim more than was seen.
+ * What of the difference the kernel's events explain, and what is not known.
  */
 
-/* Differences below this share of the size, or this many bytes, are not worth a sentence. */
+/* Differences below this share of the size, or this many bytes, are not reported. */
 #define NOISE_SHARE 0.02
 #define NOISE_BYTES (1 << 20)
 
@@ -381,7 +381,7 @@ static void put_balance_rows(const struct balance *b)
 	}
 }
 
-static void put_kernel_sums(const struct balance *b)
+static void put_mem_kernel_sums(const struct balance *b)
 {
 	const struct mr_kernel *k = &b->p->v->proc->sum;
 	double gone = (double)k->fault_bytes - b->rss;
@@ -403,7 +403,7 @@ static void put_kernel_sums(const struct balance *b)
 	fputc('\n', b->p->out);
 }
 
-/* What the numbers above leave open, in words. */
+/* A sentence about the difference between torch's blocks and the size of the process. */
 static void put_difference(const struct balance *b)
 {
 	const struct mr_proc *p = b->p->v->proc;
@@ -459,7 +459,7 @@ static void put_balance(const struct printer *p)
 	b.rss = diff(mr__resident(pr->rss), mr__resident(pr->rss_begin));
 	b.torch = b.cpu ? diff(b.cpu->now, b.cpu->begin) : 0.0;
 	put_balance_rows(&b);
-	put_kernel_sums(&b);
+	put_mem_kernel_sums(&b);
 	put_difference(&b);
 }
 
@@ -483,7 +483,7 @@ static void put_faults(const struct printer *p)
 		fprintf(p->out, "  %10s %9" PRIu64 " %7" PRIu64 " %11s  ",
 			cell__bytes((double)k->fault_bytes).text, k->faults, k->major,
 			cell__change(diff(k->map_bytes, k->unmap_bytes) + (double)k->brk_bytes).text);
-		put_who(p, &k->who, 45, "", 1);
+		put_mem_who(p, &k->who, 45, "", 1);
 	}
 	report__put_rest(p->out, shown, v->fault_cnt);
 }
@@ -509,12 +509,12 @@ static void put_stalls(const struct printer *p)
 		fprintf(p->out, "  %11s %11s %8" PRIu64 " %11s  ", cell__duration(k->reclaim_ns).text,
 			cell__duration(k->compact_ns).text, k->reclaims + k->compactions,
 			k->longest_ns ? cell__duration(k->longest_ns).text : "");
-		put_who(p, &k->who, 49, "", 1);
+		put_mem_who(p, &k->who, 49, "", 1);
 	}
 	report__put_rest(p->out, shown, v->stall_cnt);
 }
 
-static void put_apis(const struct printer *p)
+static void put_mem_apis(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
 	uint32_t i;
@@ -540,23 +540,23 @@ static void put_apis(const struct printer *p)
 	}
 }
 
-static void put_process(const struct printer *p)
+static void put_mem_process(const struct printer *p)
 {
 	uint32_t i;
 
-	put_head(p);
-	put_ooms(p);
+	put_mem_head(p);
+	put_mem_ooms(p);
 	put_growing(p);
 	put_foreign_growth(p);
 	for (i = 0; i < p->v->device_cnt; i++)
-		put_device(p, p->v->devices[i]);
-	put_rss(p);
-	put_leaks(p);
-	put_live(p);
+		put_mem_device(p, p->v->devices[i]);
+	put_mem_rss(p);
+	put_mem_leaks(p);
+	put_mem_live(p);
 	put_balance(p);
 	put_stalls(p);
 	put_faults(p);
-	put_apis(p);
+	put_mem_apis(p);
 }
 
 int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t cnt,
@@ -570,7 +570,7 @@ int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 		p.v = &views[i];
 		if (i)
 			fputc('\n', out);
-		put_process(&p);
+		put_mem_process(&p);
 	}
 	if (!mr->info->has_memory)
 		fputs("\ntorch's allocations were not recorded: attach with --profile-memory\n", out);

@@ -102,7 +102,7 @@ int report_json__begin(struct jsonw *w, FILE *out, const struct session *s,
 		return err;
 	jsonw__begin_obj(w);
 	JSONW_U64(w, "schema_version", 1);
-	session_json__write(w, s, PTBPF_VERSION);
+	session_json__write(w, s);
 	session_json__write_totals(w, session__info(s), totals);
 	return 0;
 }

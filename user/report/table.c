@@ -48,7 +48,7 @@ static double average_us(const struct ka_row *r, uint64_t total_ns)
 }
 
 /* clang-format off */
-/* Of TABLE_SORT_KEYS, with what a row has of it; "key" sorts by its text. */
+/* TABLE_SORT_KEYS, each with its value in a row; "key" sorts by the text. */
 #define SORT_KEYS(X)                                                     \
 	X(self_cpu_time_total, r->self_cpu_ns)                           \
 	X(cpu_time_total, r->cpu_total_ns)                               \
@@ -170,7 +170,7 @@ struct layout {
 	double flops_scale;
 };
 
-/* The name right-aligned in width characters (never cut to it), at most `max` of its characters. */
+/* The name right-aligned in `width` characters. */
 static void print_name(FILE *out, const char *name, size_t width)
 {
 	size_t cnt = term_text__width(name), shown = cnt >= NAME_CUT ? NAME_CUT : cnt;

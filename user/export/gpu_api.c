@@ -44,7 +44,8 @@ enum gpu_api_kind gpu_api__kind(const char *name)
 	static const struct {
 		const char *prefix;
 		enum gpu_api_kind kind;
-	} verbs[] = { /* the first that fits */
+	} verbs[] = {
+		/* the first that fits */
 		{ "LaunchHostFunc", GPU_API_OTHER },
 		{ "Launch", GPU_API_LAUNCH },
 		{ "GraphLaunch", GPU_API_LAUNCH },

@@ -148,7 +148,7 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 	return g;
 }
 
-static struct mr_group *find_group(struct mem_report *mr, const struct memory_block *b)
+struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b)
 {
 	struct mr_who who = who_of(mr, b->op, b->outer_op, b->annotation);
 	struct mr_proc *p = get_proc(mr, b->tgid);
@@ -158,37 +158,6 @@ static struct mr_group *find_group(struct mem_report *mr, const struct memory_bl
 		return NULL;
 	return get_group(mr, proc_nr(mr, p), (uint32_t)(d - mr->devices), &who,
 			 text_ids__get(&mr->texts, b->shapes));
-}
-
-static bool is_recent(const struct mr_recent *r, const struct memory_block *b)
-{
-	return r->group && r->op == b->op && r->shapes == b->shapes && r->outer == b->outer_op &&
-	       r->annotation == b->annotation && r->tgid == b->tgid &&
-	       r->device_type == b->device_type && r->device_index == b->device_index;
-}
-
-struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *b)
-{
-	uint64_t h = ((uint64_t)(uintptr_t)b->op ^ (uint64_t)(uintptr_t)b->shapes << 1 ^
-		      (uint64_t)(uintptr_t)b->annotation << 2 ^ (uint64_t)(uintptr_t)b->outer_op << 3) *
-		     0x9e3779b97f4a7c15ULL;
-	struct mr_recent *r = &mr->recent[h >> 56];
-	struct mr_group *g;
-
-	_Static_assert(MR_RECENT == 1 << 8, "as many as the hash has values");
-	if (is_recent(r, b))
-		return &mr->groups[r->group - 1];
-	g = find_group(mr, b);
-	if (g)
-		*r = (struct mr_recent){ .op = b->op,
-					 .outer = b->outer_op,
-					 .annotation = b->annotation,
-					 .shapes = b->shapes,
-					 .tgid = b->tgid,
-					 .device_type = b->device_type,
-					 .device_index = b->device_index,
-					 .group = (uint32_t)(g - mr->groups) + 1 };
-	return g;
 }
 
 static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who)

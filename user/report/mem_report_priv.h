@@ -119,15 +119,6 @@ struct mr_proc {
 	uint64_t weight;
 };
 
-/* Groups that blocks were of lately, by the addresses of their texts, which stay as long as the session. */
-#define MR_RECENT 256
-struct mr_recent {
-	const char *op, *outer, *annotation, *shapes;
-	uint32_t tgid;
-	int32_t device_type, device_index;
-	uint32_t group; /* + 1; 0: none */
-};
-
 struct mem_report {
 	const struct session *s;
 	const struct session_info *info;
@@ -143,7 +134,6 @@ struct mem_report {
 	struct hashmap who_ids; /* (op, outer), annotation -> small number, so that two words name a group */
 	struct hashmap group_ids, kernel_ids;
 	struct hashmap proc_ids, device_ids, api_ids; /* process; its number, device; its number, name */
-	struct mr_recent recent[MR_RECENT];
 	uint32_t who_cnt;
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
 };

@@ -236,7 +236,7 @@ static void test_self_build_id(void)
 /* Without section headers .symtab is gone, .dynsym is counted by the hash table, the rest works. */
 static void test_no_sections(void)
 {
-	struct find all = { .name = "no such symbol" }, dyn = all,
+	struct find all = { .name = "no such symbol" }, dyn = all, cut = all,
 		    marker = { .name = "elf_test_marker" };
 	uint64_t start, end;
 	struct elf_file *ef;
@@ -256,6 +256,14 @@ static void test_no_sections(void)
 	elf_file__for_each_sym(ef, find_cb, &dyn);
 	CU_ASSERT(dyn.cnt > 10 && dyn.cnt < all.cnt);
 	CU_ASSERT(elf_file__func_range(ef, marker.sym.addr, &start, &end));
+	elf_file__close(ef);
+	/* beyond the file's end: the same as none */
+	eh.e_shoff = img.size;
+	eh.e_shnum = 30;
+	CU_ASSERT(pwrite(img.fd, &eh, sizeof(eh), 0) == sizeof(eh));
+	CU_ASSERT_EQUAL_FATAL(elf_file__open(img.path, &ef), 0);
+	elf_file__for_each_sym(ef, find_cb, &cut);
+	CU_ASSERT_EQUAL(cut.cnt, dyn.cnt);
 	elf_file__close(ef);
 	image__free(&img);
 }

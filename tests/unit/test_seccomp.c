@@ -386,10 +386,9 @@ static char why[192];
 
 static int judge(const struct seccomp_prog *progs, uint32_t cnt, bool rseq)
 {
-	struct seccomp_needs needs = { .rseq = rseq };
 
 	why[0] = '\0';
-	return seccomp_check__progs(progs, cnt, &needs, why, sizeof(why));
+	return seccomp_check__progs(progs, cnt, rseq, why, sizeof(why));
 }
 
 static int judge_one(uint32_t nr, uint32_t ret, bool rseq)
@@ -508,7 +507,6 @@ static void test_several(void)
 
 static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 {
-	struct seccomp_needs needs = { .rseq = true };
 	struct thread_status status;
 	int fds[2], st, err;
 	uint32_t i;
@@ -532,7 +530,7 @@ static int judge_child(const struct seccomp_prog *progs, uint32_t cnt)
 			!ptrace(PTRACE_INTERRUPT, pid, NULL, NULL));
 	CU_ASSERT_FATAL(waitpid(pid, &st, __WALL) == pid && WIFSTOPPED(st));
 	why[0] = '\0';
-	err = seccomp_check__thread(pid, &needs, why, sizeof(why));
+	err = seccomp_check__thread(pid, true, why, sizeof(why));
 	kill(pid, SIGKILL);
 	while (waitpid(pid, &st, 0) == pid && !WIFSIGNALED(st))
 		;

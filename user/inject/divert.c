@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Traces threads: nobody else does. A thread is seized (no signal, no stop that its parent or a shell could see),
+ * The only file that traces threads. A thread is seized (no signal, no stop that its parent or a shell could see),
  * interrupted, inspected, and detached. What a stop alone would change is put right: calls that the kernel
  * does not restart are made again. No options are set, so nothing happens to the process when ptbpf dies.
  */
@@ -174,7 +174,7 @@ static int start_detour(struct divert_req *req, const struct user_regs_struct *r
 	if (!err)
 		err = sig_frame__build(req->cp, &in, d);
 	if (!err)
-		err = remote__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: nobody's bytes */
+		err = remote__write(req->mem, d->addr, d->bytes, d->len); /* below the red zone: unused stack */
 	if (!err)
 		err = set_regs(req->tid, &d->regs);
 	if (!err) {
@@ -192,12 +192,11 @@ static int start_detour(struct divert_req *req, const struct user_regs_struct *r
 static bool check_filters(struct divert_req *req, const struct thread_status *st)
 {
 	bool known;
-	struct seccomp_needs needs = { .rseq = rseq_area(req, &known) != 0 };
+	bool rseq = rseq_area(req, &known) != 0;
 
-	needs.rseq |= !known;
 	if (!st->seccomp)
 		return true;
-	req->err = seccomp_check__thread(req->tid, &needs, req->text, sizeof(req->text));
+	req->err = seccomp_check__thread(req->tid, rseq || !known, req->text, sizeof(req->text));
 	if (!req->err)
 		return true;
 	req->why = req->text;
@@ -311,11 +310,10 @@ void divert__try(struct divert_req *req)
 	}
 }
 
-enum detour_state divert__state(pid_t pid, pid_t tid, uint64_t own_mask)
+bool divert__is_over(pid_t pid, pid_t tid, uint64_t own_mask)
 {
 	struct thread_status st;
 
-	if (thread_status__read(pid, tid, &st))
-		return DETOUR_OVER; /* the thread is gone */
-	return (st.blocked ^ own_mask) & SIG_FRAME_MARK ? DETOUR_LASTS : DETOUR_OVER;
+	return thread_status__read(pid, tid, &st) /* the thread is gone */ ||
+	       !((st.blocked ^ own_mask) & SIG_FRAME_MARK);
 }

@@ -43,8 +43,7 @@ struct divert_req {
 /* Fills the results. Runs in a thread of its own, so that even one that does not stop is let go. */
 void divert__try(struct divert_req *req);
 
-enum detour_state { DETOUR_LASTS, DETOUR_OVER };
-/* Is that thread still on its detour? */
-enum detour_state divert__state(pid_t pid, pid_t tid, uint64_t own_mask);
+/* Has that thread returned from its detour, or ended? */
+bool divert__is_over(pid_t pid, pid_t tid, uint64_t own_mask);
 
 #endif /* INJECT_DIVERT_H */

@@ -157,7 +157,7 @@ static int make_copy(struct inject_job *job)
 		err = -errno;
 	if (err)
 		return err;
-	close(job->copy.fd); /* nobody who could write to it is left */
+	close(job->copy.fd); /* no descriptor that can write to it is left */
 	job->copy.fd = -1;
 	job->path = job->copy.path;
 	return 0;

@@ -27,7 +27,7 @@ struct inject_result {
 };
 
 /* 0: the library is loaded (its constructor has run). Negative errno: refused or failed, res->why says why,
- * and the process runs on as if nothing had been. */
+ * and the process continues unchanged. */
 int inject__load(pid_t pid, const struct inject_opts *opts, struct inject_result *res);
 
 const char *inject__method_text(enum inject_method method); /* "remote execution (PEP 768)", "ptrace" */

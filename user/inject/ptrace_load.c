@@ -51,7 +51,7 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 
 	while (over < 2) { /* twice: a constructor may block all signals for a moment */
 		inject__nap(DETOUR_NAP_NS);
-		over = divert__state(req->pid, req->tid, req->own_mask) == DETOUR_OVER ? over + 1 : 0;
+		over = divert__is_over(req->pid, req->tid, req->own_mask) ? over + 1 : 0;
 		if (clock__mono_ns() - begin > DETOUR_MAX_NS && !over) {
 			refuse(job, "thread %d is still blocked in dlopen; it continues by itself",
 			       req->tid);

@@ -58,7 +58,7 @@ int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, 
 	    (w[W_VERSION] >> 16 & 0xff) < 14)
 		return -ENOTSUP;
 	*why = "its Python's table for debuggers is not supported";
-	for (i = W_REST; i + 6 <= cnt && !at; i++) /* the first: what is behind the table is data */
+	for (i = W_REST; i + 6 <= cnt && !at; i++) /* the first: what follows the table is data */
 		if (is_support(w + i, w[W_INTERP_SIZE]))
 			at = i;
 	if (!at || w[W_INTERP_SIZE] > STATE_MAX || w[W_THREADS_MAIN] >= w[W_INTERP_SIZE] ||

@@ -31,7 +31,7 @@ struct root_temp {
 typedef int (*root_temp_fill_fn)(void *arg, int fd);
 
 /*
- * A new file in one of the directories that a process has for such, with a name that nobody else has had:
+ * A new file in one of the directories for temporary files, with a new random name:
  * STEM-NUMBERSUFFIX, and what fill writes. What the process executes or reads belongs to root, or where only users of
  * its user namespace own files to the root of that, in a directory of the same root: no other process of its user can
  * write to it or put another file in its place. An answer belongs to the process's user. fill: NULL for an empty file.

@@ -28,7 +28,7 @@
 #define ERESTARTNOHAND 514
 #define ERESTART_RESTARTBLOCK 516
 
-#define NEAR 2048u /* bytes of stack that code which calls nobody else has at most */
+#define NEAR 2048u /* bytes of stack that a function without calls has at most */
 #define FAR 65536u /* and that a function which somebody gave to libc to be called may have */
 
 /* ---- system calls ---- */

@@ -34,7 +34,7 @@ enum call_fate safe_point__call_fate(const struct blocked_call *call, int64_t re
 bool safe_point__may_stop(const struct blocked_call *call);
 /*
  * After a stop that changes nothing else: is the call to be made again by hand? Either the stop made it fail with
- * EINTR; or the kernel would go on with restart_syscall, under which nobody can see any more which call it is.
+ * EINTR; or the kernel would go on with restart_syscall, under which it cannot be seen any more which call it is.
  */
 bool safe_point__make_again(const struct blocked_call *call, int64_t result);
 

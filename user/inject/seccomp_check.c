@@ -193,7 +193,7 @@ bool seccomp_check__call(uint32_t idx, struct seccomp_call *out, bool *spare)
 	return true;
 }
 
-static bool accepts_result(const struct wanted *w, const struct seccomp_needs *needs, uint32_t ret)
+static bool accepts_result(const struct wanted *w, bool rseq, uint32_t ret)
 {
 	uint32_t data = ret & SECCOMP_RET_DATA;
 
@@ -205,7 +205,7 @@ static bool accepts_result(const struct wanted *w, const struct seccomp_needs *n
 		if (!data) /* would seem to have been done */
 			return false;
 		return w->need == NEED_NOT || (w->need == NEED_ELSE && data == ENOSYS) ||
-		       (w->need == NEED_RSEQ && !needs->rseq);
+		       (w->need == NEED_RSEQ && !rseq);
 	default:
 		return false;
 	}
@@ -236,7 +236,7 @@ static void describe_refusal(const char *name, const uint32_t *ret, char *why, s
 }
 
 static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog *progs, uint32_t cnt,
-		      const struct wanted *w, const struct seccomp_needs *needs, char *why, size_t cap)
+		      const struct wanted *w, bool rseq, char *why, size_t cap)
 {
 	struct seccomp_call call = seccomp_call_of(w);
 	struct seccomp_answers all = { .ret = { SECCOMP_RET_ALLOW }, .cnt = 1 }, one;
@@ -250,7 +250,7 @@ static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 			seccomp_eval__both(&all, &one, &all);
 	}
 	for (i = 0; i < all.cnt; i++)
-		if (!accepts_result(w, needs, all.ret[i])) {
+		if (!accepts_result(w, rseq, all.ret[i])) {
 			describe_refusal(w->name, &all.ret[i], why, cap);
 			return -EPERM;
 		}
@@ -260,7 +260,7 @@ static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 }
 
 int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt,
-			 const struct seccomp_needs *needs, char *why, size_t cap)
+			 bool rseq, char *why, size_t cap)
 {
 	struct seccomp_scratch *scratch;
 	int err = 0;
@@ -278,7 +278,7 @@ int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt,
 		return -ENOMEM;
 	}
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !err; i++)
-		err = check_call(scratch, progs, cnt, &wanted[i], needs, why, cap);
+		err = check_call(scratch, progs, cnt, &wanted[i], rseq, why, cap);
 	seccomp_scratch__free(scratch);
 	return err;
 }
@@ -305,7 +305,7 @@ static int read_filter(pid_t tid, uint32_t idx, struct seccomp_prog *out)
 	return 0;
 }
 
-int seccomp_check__thread(pid_t tid, const struct seccomp_needs *needs, char *why, size_t cap)
+int seccomp_check__thread(pid_t tid, bool rseq, char *why, size_t cap)
 {
 	struct seccomp_prog progs[FILTERS_MAX];
 	uint32_t cnt = 0, i;
@@ -314,7 +314,7 @@ int seccomp_check__thread(pid_t tid, const struct seccomp_needs *needs, char *wh
 	while (cnt < FILTERS_MAX && !(err = read_filter(tid, cnt, &progs[cnt])))
 		cnt++;
 	if (cnt && err == -ENOENT) {
-		err = seccomp_check__progs(progs, cnt, needs, why, cap);
+		err = seccomp_check__progs(progs, cnt, rseq, why, cap);
 	} else {
 		err = err ? err : -E2BIG;
 		snprintf(why, cap,

@@ -13,17 +13,14 @@
 
 #include "inject/seccomp_eval.h"
 
-struct seccomp_needs {
-	bool rseq; /* threads register for restartable sequences, and must be able to (glibc from 2.35) */
-};
-
-/* The filters, the oldest first. 0; -EPERM: no (why: a sentence); -ENOMEM. */
+/* The filters, the oldest first. rseq: threads register for restartable sequences, and must be able to (glibc from
+ * 2.35). 0; -EPERM: no (why: a sentence); -ENOMEM. */
 int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt,
-			 const struct seccomp_needs *needs, char *why, size_t cap);
+			 bool rseq, char *why, size_t cap);
 
 /* The same for a thread that the caller traces and that is stopped; also other errors, where its filters cannot be
  * read. */
-int seccomp_check__thread(pid_t tid, const struct seccomp_needs *needs, char *why, size_t cap);
+int seccomp_check__thread(pid_t tid, bool rseq, char *why, size_t cap);
 
 /* The idx-th call that an injection, or the agent after it, makes or may make. *spare: any error will do. False:
  * there are no more. */

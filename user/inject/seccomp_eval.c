@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define ACC BPF_MEMWORDS       /* slots of the accumulator ... */
-#define IDX (BPF_MEMWORDS + 1) /* ... and the index register behind the memory's */
+#define IDX (BPF_MEMWORDS + 1) /* ... and of the index register, after the memory's */
 #define SLOT_CNT (BPF_MEMWORDS + 2)
 
 struct state {
@@ -43,7 +43,7 @@ static bool is_operation(uint16_t code, uint16_t base, uint16_t first, uint16_t 
 	return (code & ~(op | BPF_X)) == base && op >= first && op <= last;
 }
 
-/* One that seccomp_check_filter() takes. `rest`: instructions behind it. */
+/* One that seccomp_check_filter() takes. `rest`: instructions after it. */
 static bool is_sound(const struct sock_filter *in, uint32_t rest)
 {
 	uint16_t code = in->code;

@@ -4,8 +4,8 @@
  * calls dlopen(), as if it were a handler; dlopen() returns to libc's own rt_sigreturn, by which the kernel
  * sets the registers for a call that puts errno back, and that returns to rt_sigreturn once more, by which
  * the kernel puts back every register, the floating point and vector state and the signal mask. So there is no
- * code of ours in the process, nothing is patched or mapped, and nobody needs to be there at the end:
- * from the moment that the thread's registers are set, it finds back by itself.
+ * code of ours in the process, nothing is patched or mapped, and ptbpf is not needed at the end:
+ * once the thread's registers are set, it returns by itself.
  */
 #ifndef INJECT_SIG_FRAME_H
 #define INJECT_SIG_FRAME_H

@@ -48,7 +48,7 @@ struct target_code {
 	uint64_t errno_tpoff; /* errno of a thread, from its fs base */
 };
 
-/* 0; -ENOTSUP: a process that cannot be loaded into (why: a sentence); another negative errno (dto.). */
+/* 0; -ENOTSUP: nothing can be loaded into this process; another negative errno. why: a sentence, if not 0. */
 int target_code__find(pid_t pid, struct target_code *out, char *why, size_t cap);
 void target_code__clear(struct target_code *cp);
 

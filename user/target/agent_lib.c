@@ -26,7 +26,7 @@
 
 #define MAGIC "PTBAGENT"
 /* clang-format off */
-#define FILE_STEM "libptbpf_agent" /* of PTB_AGENT_FILE: copies may have a version or a hash behind it */
+#define FILE_STEM "libptbpf_agent" /* of PTB_AGENT_FILE: copies may have a version or a hash after it */
 /* clang-format on */
 
 static const char *const site_names[PTB_AGENT_SITE_CNT] = {

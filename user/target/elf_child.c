@@ -108,7 +108,7 @@ static const struct cached_answer *find_cached(const struct file_id *id, const s
 	return NULL;
 }
 
-/* Nothing that may be otherwise the next time: an error of ours, or a file that was written just now. */
+/* Is it the same the next time? Not an error of our own, nor the answer about a file that was written just now. */
 static bool is_lasting(const struct file_id *id, int err, size_t len)
 {
 	switch (err) {

@@ -2,7 +2,7 @@
 /*
  * USDT notes. A note holds three addresses as they were when the file was linked: of the site, of the empty
  * section .stapsdt.base, of the semaphore; then provider, name and arguments as texts. The section with the
- * notes is not loaded, so whoever moves the loaded part (prelink) does not correct them: the base shows by how
+ * notes is not loaded, so a tool that moves the loaded part (prelink) does not correct them: the base shows by how
  * much all three are off.
  */
 #include "target/elf_notes.h"
@@ -21,7 +21,7 @@ static uint64_t note_word(const uint8_t *p)
 	return v;
 }
 
-/* A terminated text at *p, which moves behind it; NULL: it does not end before `end`. */
+/* A terminated text at *p, which moves past it; NULL: it does not end before `end`. */
 static const char *take_text(const uint8_t **p, const uint8_t *end)
 {
 	const char *text = (const char *)*p;
@@ -66,7 +66,7 @@ bool usdt_notes__walk(Elf_Data *notes, uint64_t base, usdt_fn fn, void *arg)
 	return true;
 }
 
-/* The next section behind *scn of this type and name. */
+/* The next section after *scn of this type and name. */
 static bool next_named(const struct elf_file *ef, Elf_Scn **scn, uint32_t type, const char *name,
 		       GElf_Shdr *sh)
 {

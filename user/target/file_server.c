@@ -118,7 +118,7 @@ static int open_name(int dir, const char *name, int flags)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* Moves *path behind its first name, which is copied. 0 or -ENAMETOOLONG. */
+/* Moves *path past its first name, which is copied. 0 or -ENAMETOOLONG. */
 static int take_name(const char **path, char name[NAME_MAX + 1])
 {
 	size_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Who answers for a file. A file system of FUSE is served by a process, which may never answer: whoever opens, reads or
- * stats a file there waits for it, where not even SIGKILL helps, and the kernel reads a page of a library while it
+ * Which process serves a file. A file system of FUSE is served by a process, which may never answer: a call that opens,
+ * reads or stats a file there waits for it, where not even SIGKILL helps, and the kernel reads a page of a library while it
  * places a probe, with every fork on the machine waiting. Nothing here sends a request to such a server.
  */
 #ifndef TARGET_FILE_SERVER_H

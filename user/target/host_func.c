@@ -45,7 +45,7 @@ struct named_addrs { /* sorted, each address once */
 	bool known;
 };
 
-/* One file, whoever has it mapped. */
+/* One file, for all processes that have it mapped. */
 struct host_lib {
 	uint64_t ino;
 	uint32_t dev_major, dev_minor;

@@ -39,7 +39,7 @@ struct live_ops_seen {
 	uint32_t observed_off; /* of an earlier reading */
 	bool old_string_abi;
 };
-/* The operators behind the last known one, newest first. 0; -E2BIG: so many that all should be read; -EAGAIN: they
+/* The operators after the last known one, newest first. 0; -E2BIG: so many that all should be read; -EAGAIN: they
  * are being registered; another negative errno. */
 int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt,
 		     const struct live_ops_seen *seen, struct live_ops *out);

@@ -387,7 +387,7 @@ struct raw_arg {
 
 static bool read_arg(struct schema_ctx *c, uint64_t addr, struct raw_arg *a)
 {
-	uint8_t bytes[16 + 16 + 8 + 24 + 8 + 8]; /* behind the name */
+	uint8_t bytes[16 + 16 + 8 + 24 + 8 + 8]; /* after the name */
 	const uint8_t *n = bytes + 32, *def = bytes + 40;
 	bool hf = c->l->has_first;
 	uint64_t alias;

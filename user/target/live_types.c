@@ -220,7 +220,7 @@ static void put_var(struct schema_ctx *c, uint64_t type)
 		schema__fail(c, -ENOTSUP);
 }
 
-/* want: so many, 0: any number, which only a tuple has; its elements come behind its name, which is
+/* want: so many, 0: any number, which only a tuple has; its elements follow its name, which is
  * an optional<QualifiedName {vector; 3 strings}> and perhaps not initialised. */
 static void put_elements(struct schema_ctx *c, uint64_t type, uint32_t want, uint32_t depth)
 {

@@ -261,7 +261,7 @@ int proc__threads(pid_t pid, pid_t **tids)
 	return finish_list(&list, err, tids);
 }
 
-/* Kernels without CONFIG_PROC_CHILDREN: whoever names pid as its parent. */
+/* Kernels without CONFIG_PROC_CHILDREN: all processes are searched for this parent. */
 static int list_by_parent(pid_t pid, struct pid_list *list)
 {
 	struct pid_list all = { 0 };

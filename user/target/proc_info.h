@@ -17,7 +17,7 @@
 int proc_file__read(pid_t pid, pid_t tid, const char *name, char **text, size_t *len);
 /* What follows `name` in a text of lines, "" if it is not there. name: "\nVmSize:" */
 const char *proc_file__field(const char *text, const char *name);
-/* Cuts off the " (deleted)" that the kernel puts behind a path. True: it was there. */
+/* Cuts off the " (deleted)" that the kernel appends to a path. True: it was there. */
 bool proc_path__cut_deleted(char *path);
 
 /* ---- /proc/PID/stat ---- */

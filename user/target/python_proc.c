@@ -6,7 +6,7 @@
  * ob_type     at 8, as bool's type is `type`; elsewhere (free-threaded builds) nothing is read.
  * tp_base     bool is derived from int: the word of PyBool_Type that points to PyLong_Type.
  * int         True is the number 1: {header, 1, digit 1} up to 3.11, {header, 1 << 3, digit 1} from 3.12.
- * tuple       the bases of bool are (int,): behind a head of 24 bytes, and from 3.14 the hash.
+ * tuple       the bases of bool are (int,): after a head of 24 bytes, and from 3.14 the hash.
  * str         a class has its name twice, as tp_name for C and as a str: torch.Tensor's.
  */
 #define LOG_DOMAIN "python"
@@ -22,7 +22,7 @@
 #include "target/remote_mem.h"
 
 #define TYPE_SZ 416       /* PyTypeObject, and more in debug builds */
-#define HEAP_TYPE_SZ 1200 /* PyHeapTypeObject: ht_name is behind the slots */
+#define HEAP_TYPE_SZ 1200 /* PyHeapTypeObject: ht_name follows the slots */
 #define TP_NAME_OFF 24
 #define STR_LEN_OFF 16
 #define STR_STATE_OFF 32

@@ -38,7 +38,7 @@ int remote__class_name(pid_t pid, uint64_t vptr, char *buf, size_t cap);
 
 /* A descriptor of the process's memory as it is now, or negative errno. */
 int remote__open(pid_t pid, int flags);
-/* Writes exactly these bytes. 0; -ESRCH: nobody has the address space any more; another negative errno. */
+/* Writes exactly these bytes. 0; -ESRCH: no process has the address space any more; another negative errno. */
 int remote__write(int mem, uint64_t addr, const void *buf, size_t len);
 
 #endif /* TARGET_REMOTE_MEM_H */

@@ -235,8 +235,8 @@ static void describe_refusal(const char *name, const uint32_t *ret, char *why, s
 		 what, name, error);
 }
 
-static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog *progs, uint32_t cnt,
-		      const struct wanted *w, bool rseq, char *why, size_t cap)
+static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog *progs,
+		      uint32_t cnt, const struct wanted *w, bool rseq, char *why, size_t cap)
 {
 	struct seccomp_call call = seccomp_call_of(w);
 	struct seccomp_answers all = { .ret = { SECCOMP_RET_ALLOW }, .cnt = 1 }, one;
@@ -259,8 +259,7 @@ static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 	return all.any ? -EPERM : 0;
 }
 
-int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt,
-			 bool rseq, char *why, size_t cap)
+int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rseq, char *why, size_t cap)
 {
 	struct seccomp_scratch *scratch;
 	int err = 0;

@@ -15,8 +15,8 @@
 
 /* The filters, the oldest first. rseq: threads register for restartable sequences, and must be able to (glibc from
  * 2.35). 0; -EPERM: no (why: a sentence); -ENOMEM. */
-int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt,
-			 bool rseq, char *why, size_t cap);
+int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rseq, char *why,
+			 size_t cap);
 
 /* The same for a thread that the caller traces and that is stopped; also other errors, where its filters cannot be
  * read. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/demangle.h"
 #include "code/cxx_name.h"
 #include "args/schema_text.h"
 #include "target/proc_maps.h"
@@ -38,7 +39,7 @@ static void symbol(const char *text)
 {
 	char buf[256];
 
-	free(cxx_name__demangle(text));
+	free(demangle(text));
 	cxx_name__short(text, buf, sizeof(buf));
 }
 

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "path_check.h"
 #include "plan/lib_plan.h"
-#include "plan/op_sites.h"
+#include "plan/sites.h"
 #include "plan/plan_build.h"
 #include "suite.h"
 #include "torch_env.h"

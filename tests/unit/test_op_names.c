@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "code/cxx_name.h"
-#include "code/reg_track.h"
 #include "code/x86_64.h"
 #include "plan/op_names.h"
 #include "suite.h"
@@ -126,18 +125,18 @@ static void test_tracking(void)
 	CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)track_me, &why), 0);
 	CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
 	call = flow__at(&f, (uintptr_t)track_call);
-	CU_ASSERT_EQUAL(reg_track__before(&f, call, REG_RDX, &v), VALUE_ADDR);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDX, &v), VALUE_ADDR);
 	CU_ASSERT_EQUAL(v, (int64_t)(uintptr_t)track_text);
-	CU_ASSERT_EQUAL(reg_track__before(&f, call, REG_RSI, &v), VALUE_CONST);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RSI, &v), VALUE_CONST);
 	CU_ASSERT_EQUAL(v, 0);
-	CU_ASSERT_EQUAL(reg_track__before(&f, call, REG_RCX, &v), VALUE_CONST);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RCX, &v), VALUE_CONST);
 	CU_ASSERT_EQUAL(v, 7);
-	CU_ASSERT_EQUAL(reg_track__before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
 	/* behind a call the argument registers are gone, rbx is not */
 	call = flow__at(&f, (uintptr_t)track_call2);
-	CU_ASSERT_EQUAL(reg_track__before(&f, call, REG_RSI, &v), VALUE_UNKNOWN);
-	CU_ASSERT_EQUAL(reg_track__before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
-	CU_ASSERT_EQUAL(reg_track__before(&f, call, REG_RBX, &v), VALUE_ADDR);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RSI, &v), VALUE_UNKNOWN);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RBX, &v), VALUE_ADDR);
 	flow__free(&f);
 }
 

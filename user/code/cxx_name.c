@@ -8,11 +8,6 @@
 
 #include "base/demangle.h"
 
-char *cxx_name__demangle(const char *mangled)
-{
-	return demangle(mangled);
-}
-
 /* Where the argument list starts: the first '(' outside of template brackets that does not open
  * "(anonymous namespace)" or belong to "operator()". */
 static size_t name_len(const char *s)
@@ -42,7 +37,7 @@ void cxx_name__short(const char *mangled, char *buf, size_t cap)
 	size_t len = strcspn(mangled, ".");
 	char *plain = strndup(mangled, len), *text;
 
-	text = plain ? cxx_name__demangle(plain) : NULL;
+	text = plain ? demangle(plain) : NULL;
 	if (text)
 		snprintf(buf, cap, "%.*s", (int)name_len(text), text);
 	else

@@ -5,8 +5,6 @@
 
 #include <stddef.h>
 
-/* The whole demangled text, from malloc; NULL: out of memory or not a C++ symbol. */
-char *cxx_name__demangle(const char *mangled);
 /* Qualified name without arguments and clone suffixes; the symbol itself if it is not C++'s. */
 void cxx_name__short(const char *mangled, char *buf, size_t cap);
 

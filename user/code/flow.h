@@ -101,4 +101,12 @@ static inline uint32_t flow__succ(const struct flow *f, const struct flow_node *
 	return f->targets[n->table + i - 2];
 }
 
+/*
+ * What a register holds before an instruction, as far as the code just before it says: an address (fixed, of code or
+ * data), a constant, or unknown. Follows one path backwards, so the caller must treat the answer as evidence, not proof.
+ */
+enum reg_value { VALUE_UNKNOWN, VALUE_CONST, VALUE_ADDR };
+
+enum reg_value flow__value_before(const struct flow *f, uint32_t node, uint8_t reg, int64_t *value);
+
 #endif /* CODE_FLOW_H */

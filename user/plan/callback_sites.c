@@ -11,7 +11,7 @@
  *
  * The rest is listed with the reason NO_NAME.
  */
-#include "plan/special_sites.h"
+#include "plan/sites.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,6 @@
 
 #include "base/vec.h"
 #include "code/cxx_name.h"
-#include "code/reg_track.h"
 #include "plan/op_names.h"
 
 /* at::RecordScope, pytorch aten/src/ATen/record_function.h */
@@ -331,7 +330,7 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 		return err;
 	call = lib_code__find_call(b->lc, &b->flow, CALLEE_GET_CALLBACKS);
 	/* No call: the bytes only resembled one, or an exception handler calls. */
-	if (call == FLOW_NONE || reg_track__before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
+	if (call == FLOW_NONE || flow__value_before(&b->flow, call, arch.arg[1], &scope) != VALUE_CONST)
 		return 0;
 	if (scope == SCOPE_BACKWARD_FUNCTION)
 		return begins_with(&b->flow, fn->addr, call) ? add_node_call(b, fn->addr) :

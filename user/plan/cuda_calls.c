@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "plan/cuda_syms.h"
+#include "plan/sites.h"
 
 #define RT TORCH_LIB_CUDART
 #define DRV TORCH_LIB_CUDA

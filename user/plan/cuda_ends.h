@@ -28,7 +28,4 @@ int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result);
 /* Marks in b->finder.work what may call the driver, of b->flow. 0 or -ENOMEM. */
 int cuda_ends__mark(struct cuda_ends *ce);
 
-/* cuda_calls.c: adds launches, copies, fills and synchronisation of libcudart and libcuda. 0 or negative errno. */
-int cuda_calls__add(struct plan_build *b);
-
 #endif /* PLAN_CUDA_ENDS_H */

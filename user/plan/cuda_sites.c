@@ -14,7 +14,7 @@
  * and stores through it; no site stands before any of them. What is done without it is error handling. A way
  * that does no work (an argument refused at once) may have no site: the programs notice, and say so.
  */
-#include "plan/memory_sites.h"
+#include "plan/sites.h"
 
 #include <errno.h>
 #include <stdlib.h>

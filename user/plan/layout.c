@@ -21,8 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/cxx_name.h"
-#include "code/reg_track.h"
+#include "base/demangle.h"
 #include "plan/rf_layout.h"
 #include "plan/tensor_layout.h"
 
@@ -230,7 +229,7 @@ int layout__add_classes(struct plan_build *b)
 	int err = 0;
 
 	for (i = 0; i < l->cnt && !err; i++) {
-		char *text = cxx_name__demangle(l->syms[i].name);
+		char *text = demangle(l->syms[i].name);
 
 		if (text && !strncmp(text, prefix, sizeof(prefix) - 1)) {
 			err = plan_build__class(b, l->syms[i].addr + 16, text + sizeof(prefix) - 1);

@@ -4,19 +4,21 @@
 #include "plan/lib_plan.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
+#include "base/sandbox.h"
 #include "plan/cuda_ends.h"
 #include "plan/layout.h"
-#include "plan/memory_sites.h"
-#include "plan/op_sites.h"
+#include "plan/sites.h"
 #include "plan/plan_build.h"
 #include "plan/plan_cache.h"
-#include "plan/plan_child.h"
-#include "plan/special_sites.h"
 
 /* In a static build one file plays several roles; it is analysed for the first of them. */
 static bool same_file(const struct torch_lib *libs, enum torch_lib_role a, enum torch_lib_role b)
@@ -113,6 +115,83 @@ static int make_plan(const struct torch_lib *libs, struct torch_plan *plan)
 	return err;
 }
 
+/* ---- the child ---- */
+
+struct analysis {
+	struct torch_lib libs[TORCH_LIB_ROLES]; /* shallow copies, each with its fd open */
+	int fds[TORCH_LIB_ROLES], opened[TORCH_LIB_ROLES]; /* the latter are ours to close */
+	uint32_t fd_cnt, opened_cnt;
+	uint64_t file_bytes;
+};
+
+/* In the child. */
+static int encode_plan(void *arg, uint8_t **out, size_t *len)
+{
+	const struct analysis *a = arg;
+	struct torch_plan *plan = calloc(1, sizeof(*plan));
+	int err = plan ? make_plan(a->libs, plan) : -ENOMEM;
+
+	if (!err)
+		err = plan_cache__encode(plan, out, len);
+	torch_plan__free(plan);
+	return err;
+}
+
+static int open_library(struct analysis *a, struct torch_lib *lib)
+{
+	struct stat st;
+
+	if (lib->fd <= 0) { /* found by its name: a file of our own, in tests */
+		lib->fd = open(lib->access_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+		if (lib->fd < 0) {
+			pr_error("cannot read %s: %s", lib->path, errstr(errno));
+			return -errno;
+		}
+		a->opened[a->opened_cnt++] = lib->fd;
+	}
+	a->fds[a->fd_cnt++] = lib->fd;
+	if (fstat(lib->fd, &st))
+		return -errno;
+	a->file_bytes += (uint64_t)st.st_size;
+	return 0;
+}
+
+/*
+ * Makes the plan in a child without privileges (base/sandbox.h): the files are their owner's work, and the hundreds of
+ * megabytes that it walks through must not count as memory of a collector that may run for hours. It can open no file.
+ * What it returns may be anything: plan_cache__decode() checks it.
+ */
+static int make_in_child(const struct torch_lib *libs, uint8_t **image, size_t *len)
+{
+	struct analysis a = { 0 };
+	struct sandbox_job job = {
+		.what = "the libraries of PyTorch or CUDA",
+		.fn = encode_plan,
+		.arg = &a,
+		.fds = a.fds,
+		.limits = { (uint64_t)LIMIT_PLAN_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS,
+			    PLAN_IMAGE_MAX },
+	};
+	uint32_t i;
+	int err = 0;
+
+	*image = NULL;
+	*len = 0;
+	memcpy(a.libs, libs, sizeof(a.libs));
+	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
+		if (libs[i].present)
+			err = open_library(&a, &a.libs[i]);
+	job.fd_cnt = a.fd_cnt;
+	job.limits.mem_bytes += a.file_bytes;
+	if (!err)
+		err = sandbox__run(&job, image, len);
+	while (a.opened_cnt)
+		close(a.opened[--a.opened_cnt]);
+	return err;
+}
+
+/* ---- plans ---- */
+
 /* Of what is analysed: the library with the operators, or the only one. */
 static const char *main_path(const struct torch_lib *libs)
 {
@@ -144,7 +223,7 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 			 (unsigned long long)(clock__mono_ns() - begin) / 1000);
 		return 0;
 	}
-	err = plan_child__make(libs, make_plan, &image, &len);
+	err = make_in_child(libs, &image, &len);
 	if (!err)
 		err = plan_cache__decode(image, len, &plan);
 	if (!err && !plan_key__holds(libs, &key)) {

@@ -4,14 +4,13 @@
  * whether a profiler runs or not, and what is reported is in the argument registers, so one site where those
  * are still as the caller left them is enough. What the arguments are is read off the mangled name.
  */
-#include "plan/memory_sites.h"
+#include "plan/sites.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/cxx_name.h"
-#include "plan/special_sites.h"
+#include "base/demangle.h"
 
 #define ARG(nr) (1u << (nr))
 
@@ -58,7 +57,7 @@ static char type_letter(const char *type, size_t len)
 /* Are the function's arguments those that the row's program reads? */
 static bool args_fit(const char *mangled, const char *want)
 {
-	char *text = cxx_name__demangle(mangled), *at = text ? strchr(text, '(') : NULL;
+	char *text = demangle(mangled), *at = text ? strchr(text, '(') : NULL;
 	size_t len;
 	bool fit = at != NULL;
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/demangle.h"
 #include "base/log.h"
-#include "code/cxx_name.h"
 #include "plan/arg_prog.h"
 
 void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts)
@@ -297,7 +297,7 @@ int op_args__add(struct op_args *a, struct plan_build *b, const char *mangled, u
 	struct arg_compiled c;
 	struct schema schema;
 	struct plan_func *f = &b->plan->funcs[func];
-	char *demangled = cxx_name__demangle(mangled);
+	char *demangled = demangle(mangled);
 	int cnt = demangled ? arg_types__parse(demangled, a->optional, types) : -1;
 	bool known;
 

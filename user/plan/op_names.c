@@ -20,7 +20,6 @@
 
 #include "base/hashmap.h"
 #include "base/vec.h"
-#include "code/reg_track.h"
 
 /* ---- the code ---- */
 
@@ -29,7 +28,7 @@ static bool literal(const struct lib_code *lc, const struct flow *f, uint32_t at
 {
 	int64_t addr;
 
-	if (reg_track__before(f, at, reg, &addr) != VALUE_ADDR)
+	if (flow__value_before(f, at, reg, &addr) != VALUE_ADDR)
 		return false;
 	*out = lib_code__text(lc, (uint64_t)addr, OP_NAME_MAX);
 	return *out;
@@ -80,7 +79,7 @@ int op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *
 			return err;
 		if (why != PTB_REFUSE_NONE || !name_from(lc, aux, out))
 			continue;
-		if (reg_track__before(f, i, arch.arg[0], &handle) == VALUE_ADDR)
+		if (flow__value_before(f, i, arch.arg[0], &handle) == VALUE_ADDR)
 			out->handle = (uint64_t)handle;
 		return 0;
 	}

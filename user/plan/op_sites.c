@@ -5,7 +5,7 @@
  * not probed.
  */
 #define LOG_DOMAIN "op_sites"
-#include "plan/op_sites.h"
+#include "plan/sites.h"
 
 #include <errno.h>
 #include <stdio.h>

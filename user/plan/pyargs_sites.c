@@ -10,7 +10,7 @@
  *	mov  %rcx,0x30(%rax)		function_record::impl (pybind11/attr.h), behind name, doc,
  *					signature and the vector args
  */
-#include "plan/special_sites.h"
+#include "plan/sites.h"
 
 #include <errno.h>
 #include <string.h>

@@ -13,7 +13,7 @@
  *
  * Only an unambiguous literal counts; a scope whose name is computed at run time stays unnamed here.
  */
-#include "plan/special_sites.h"
+#include "plan/sites.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,9 +9,7 @@
  * if the kernel emulates it; with the padded form of the general-dynamic model (data16 prefixes) it
  * does not, and then the calls of the function are the sites.
  */
-#include "plan/special_sites.h"
-
-#include "code/reg_track.h"
+#include "plan/sites.h"
 
 #define SEQ_CALLS_MAX 16384
 
@@ -42,7 +40,7 @@ static bool find_storage(struct plan_build *b, uint32_t *call)
 	int64_t pair, disp;
 	uint32_t i = lib_code__find_call(b->lc, f, CALLEE_TLS);
 
-	if (i == FLOW_NONE || reg_track__before(f, i, arch.arg[0], &pair) != VALUE_ADDR ||
+	if (i == FLOW_NONE || flow__value_before(f, i, arch.arg[0], &pair) != VALUE_ADDR ||
 	    !find_disp(f, i, &disp) || disp < 0)
 		return false;
 	b->plan->layout.seq_tls_got = (uint64_t)pair;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Functions found by their symbol; see special_sites.h. */
-#include "plan/special_sites.h"
+/* Functions found by their symbol; see sites.h. */
+#include "plan/sites.h"
 
 #include <errno.h>
 #include <string.h>

@@ -523,11 +523,16 @@ static bool was_open_at_begin(const struct model *m, const struct thread *t, uin
 
 struct entry *stack__frame_of(struct thread *t, uint32_t func)
 {
-	uint32_t i = frame_below(t, t->cnt);
+	struct entry *e = NULL;
+	uint32_t i = t->cnt;
 
-	while (i != UINT32_MAX && t->stack[i].func != func)
-		i = frame_below(t, i);
-	return i == UINT32_MAX ? NULL : &t->stack[i];
+	while (i && !e) {
+		e = &t->stack[--i];
+		if (e->func != func || e->annotation || e->synthetic)
+			e = NULL;
+	}
+	effort__spend((uint64_t)(t->cnt - i) * ENTRY_COST);
+	return e;
 }
 
 void stack__exit(struct model *m, struct thread *t, uint32_t func, const struct ptb_op_exit *r)

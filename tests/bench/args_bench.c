@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "probe_target.h"
+#include "quantile.h"
 
 #define CALLS 20000
 #define ROUNDS 15
@@ -50,13 +51,6 @@ static void drop(void *arg, uint32_t ring, const void *rec, uint32_t len)
 	(void)ring;
 	(void)rec;
 	*(uint64_t *)arg += len;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
 }
 
 struct leg {
@@ -125,10 +119,11 @@ int main(void)
 		for (uint32_t i = 0; i < LEGS; i++)
 			legs[i].ns[r] = measure(&legs[i], &t, &cfg);
 	for (uint32_t i = 0; i < LEGS; i++) {
-		qsort(legs[i].ns, ROUNDS, sizeof(double), compare);
-		printf("%-22s %8.1f ns", legs[i].name, legs[i].ns[ROUNDS / 2]);
+		double median = quantile(legs[i].ns, ROUNDS, 50);
+
+		printf("%-22s %8.1f ns", legs[i].name, median);
 		if (i > 1)
-			printf("  %+7.1f over names", legs[i].ns[ROUNDS / 2] - legs[1].ns[ROUNDS / 2]);
+			printf("  %+7.1f over names", median - legs[1].ns[ROUNDS / 2]);
 		printf("  (least %.1f)\n", legs[i].ns[0]);
 		probe_set__free(legs[i].ps);
 	}

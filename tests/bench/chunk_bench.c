@@ -9,6 +9,7 @@
 
 #include "agent_target.h"
 #include "base/clock.h"
+#include "quantile.h"
 
 #define SENDS 300 /* at once: so many full ones fit into the ring */
 #define ROUNDS 31
@@ -18,19 +19,6 @@ static void count_bytes(void *arg, uint32_t ring, const void *rec, uint32_t len)
 	(void)ring;
 	(void)rec;
 	*(uint64_t *)arg += len;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double median(double *v)
-{
-	qsort(v, ROUNDS, sizeof(*v), compare);
-	return v[ROUNDS / 2];
 }
 
 /* Median over rounds, ns a chunk; ps NULL: no tracer. */
@@ -50,7 +38,7 @@ static double send_ns(struct agent_target *at, struct probe_set *ps, uint32_t le
 		if (ps && bytes < (uint64_t)SENDS * len)
 			exit(1);
 	}
-	return median(ns);
+	return quantile(ns, ROUNDS, 50);
 }
 
 static double copy_ns(uint32_t len)
@@ -66,7 +54,7 @@ static double copy_ns(uint32_t len)
 			memcpy(to + (k * PTB_CHUNK_MAX) % sizeof(to), from, len);
 		ns[i] = (double)(clock__cpu_ns() - begin) / SENDS;
 	}
-	return median(ns);
+	return quantile(ns, ROUNDS, 50);
 }
 
 static double listened_ns(const char *path, enum links links, uint32_t len)

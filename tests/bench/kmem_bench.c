@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "probe_target.h"
+#include "quantile.h"
 
 #define ROUNDS 61
 #define CALLS 40000
@@ -21,19 +22,6 @@ enum { PLAIN, WITHOUT, WITH, VARIANTS };
 struct series {
 	double v[VARIANTS][ROUNDS];
 };
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double at(double *v, int percent)
-{
-	qsort(v, ROUNDS, sizeof(*v), compare);
-	return v[(ROUNDS - 1) * percent / 100];
-}
 
 static struct probe_set *open_one(bool kernel_memory)
 {
@@ -98,9 +86,11 @@ static void print(const char *what, struct series *s)
 		ratio[i] = s->v[WITH][i] / s->v[WITHOUT][i];
 	printf("%-28s untraced %7.1f  traced %7.1f  with kernel memory %7.1f ns\n"
 	       "%-28s %+.1f ns (%+.1f between the best), ratio %.3f (quartiles %.3f-%.3f)\n",
-	       what, at(s->v[PLAIN], 50), at(s->v[WITHOUT], 50), at(s->v[WITH], 50), "",
-	       at(s->v[WITH], 50) - at(s->v[WITHOUT], 50), at(s->v[WITH], 0) - at(s->v[WITHOUT], 0),
-	       at(ratio, 50), at(ratio, 25), at(ratio, 75));
+	       what, quantile(s->v[PLAIN], ROUNDS, 50), quantile(s->v[WITHOUT], ROUNDS, 50),
+	       quantile(s->v[WITH], ROUNDS, 50), "",
+	       quantile(s->v[WITH], ROUNDS, 50) - quantile(s->v[WITHOUT], ROUNDS, 50),
+	       quantile(s->v[WITH], ROUNDS, 0) - quantile(s->v[WITHOUT], ROUNDS, 0),
+	       quantile(ratio, ROUNDS, 50), quantile(ratio, ROUNDS, 25), quantile(ratio, ROUNDS, 75));
 }
 
 int main(void)

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "probe_target.h"
+#include "quantile.h"
 
 #define CALLS 50000
 #define ROUNDS 15
@@ -22,19 +23,6 @@ static uint64_t target_ns(struct target *t)
 
 	target__send(t, "cost %d", CALLS);
 	return target__answer(t, &ns) ? ns : 0;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static double median(double *v, int n)
-{
-	qsort(v, (size_t)n, sizeof(*v), compare);
-	return v[n / 2];
 }
 
 static void count_record(void *arg, uint32_t ring, const void *rec, uint32_t len)
@@ -114,11 +102,11 @@ int main(void)
 		drain[i] = (double)(clock__cpu_ns() - start) /
 			   ((double)bytes / sizeof(struct ptb_op_enter));
 	}
-	b = median(bare, ROUNDS);
-	e = median(empty, ROUNDS);
-	c = median(closed, ROUNDS);
-	f = median(full, ROUNDS);
-	d = median(drain, ROUNDS);
+	b = quantile(bare, ROUNDS, 50);
+	e = quantile(empty, ROUNDS, 50);
+	c = quantile(closed, ROUNDS, 50);
+	f = quantile(full, ROUNDS, 50);
+	d = quantile(drain, ROUNDS, 50);
 	printf("call without probes          %8.1f ns\n", b);
 	printf("pair of empty programs       %8.1f ns\n", e - b);
 	printf("pair, outside the window     %8.1f ns  %.2f of empty\n", c - b, (c - b) / (e - b));

@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include "../../cupti_agent/values.h"
+#include "arg_arena.h"
+#include "quantile.h"
 
 /* Layouts are known to be right, as in values.c after its first calls. */
 static inline int arg_host_read(void *dst, uint32_t len, uint64_t addr)
@@ -33,29 +35,6 @@ enum { TAG_NONE, TAG_TENSOR, TAG_DOUBLE = 3, TAG_INT = 5, TAG_BOOL = 10, TAG_LIS
 
 static struct ptb_proc_cfg facts;
 static struct ptb_agent_cfg cfg;
-
-static void set_facts(void)
-{
-	struct ptb_tensor_cfg *t = &facts.tensor;
-
-	t->object_header = 16;
-	t->storage_off = 16;
-	t->extra_meta_off = 32;
-	t->sizes_off = 56;
-	t->storage_offset_off = 144;
-	t->numel_off = 152;
-	t->dtype_off = 160;
-	t->device_off = 162;
-	t->key_set_off = 168;
-	t->storage_data_off = 16;
-	t->ivalue_kind[TAG_NONE] = PTB_VAL_NONE;
-	t->ivalue_kind[TAG_TENSOR] = PTB_VAL_TENSOR;
-	t->ivalue_kind[TAG_DOUBLE] = PTB_VAL_DOUBLE;
-	t->ivalue_kind[TAG_INT] = PTB_VAL_INT;
-	t->ivalue_kind[TAG_BOOL] = PTB_VAL_BOOL;
-	t->ivalue_kind[TAG_LIST] = PTB_VAL_LIST;
-	cfg.tensor = *t;
-}
 
 /* Values of a stack: t a tensor, i a number, d a double, b a boolean, n none, l a list of three numbers. */
 static const struct op {
@@ -139,13 +118,6 @@ __attribute__((noinline)) static uint32_t by_interpreter(uint64_t items, uint64_
 	return scratch.pos;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void measure(const struct op *op, bool full)
 {
 	uint64_t iv[32] = { 0 }, cnt = strlen(op->args);
@@ -164,16 +136,15 @@ static void measure(const struct op *op, bool full)
 					 by_agent((uintptr_t)iv, cnt, full);
 		ns[r & 1][r / 2] = (now() - begin) / CALLS;
 	}
-	qsort(ns[0], ROUNDS, sizeof(double), compare);
-	qsort(ns[1], ROUNDS, sizeof(double), compare);
 	printf("%-14s %-7s %8u bytes  agent %7.1f ns  interpreter %7.1f ns\n", op->name,
-	       full ? "full" : "shapes", bytes / (2 * ROUNDS * CALLS), ns[0][ROUNDS / 2],
-	       ns[1][ROUNDS / 2]);
+	       full ? "full" : "shapes", bytes / (2 * ROUNDS * CALLS), quantile(ns[0], ROUNDS, 50),
+	       quantile(ns[1], ROUNDS, 50));
 }
 
 int main(void)
 {
-	set_facts();
+	arena__facts(&facts, false);
+	cfg.tensor = facts.tensor;
 	for (uint32_t full = 0; full < 2; full++)
 		for (uint32_t i = 0; i < OPS; i++)
 			measure(&ops[i], full);

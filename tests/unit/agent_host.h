@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * This process as the agent's host: mock_torch and the agent are loaded, its chunks are collected and can be
- * asked for records. One tracer at a time.
+ * searched for records. One tracer at a time.
  */
 #ifndef TESTS_AGENT_HOST_H
 #define TESTS_AGENT_HOST_H

@@ -52,7 +52,7 @@ void builder__keys(struct builder *b, uint32_t tgid, const struct session_keys *
 /* ---- ring records, of the current thread and ring ---- */
 /* The next ring record carries these values (copied). */
 void builder__values(struct builder *b, const struct value_words *w);
-/* ... and says that some did not fit. */
+/* ... and marks that some did not fit. */
 void builder__values_cut(struct builder *b, const struct value_words *w);
 void builder__thread(struct builder *b, uint32_t tgid, uint32_t tid);
 void builder__ring(struct builder *b, uint32_t ring);

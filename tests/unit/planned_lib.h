@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "plan/lib_plan.h"
+#include "plan/plan_build.h"
 #include "target/elf_file.h"
 
 struct planned {
@@ -70,6 +71,31 @@ static inline const struct plan_site *planned__site(const struct planned *p, uin
 		found = &p->plan->sites[i];
 	}
 	return found;
+}
+
+/* The control flow around the exits of `func`, and the exits as its nodes. Returns their count. */
+static inline uint32_t planned__build_around(struct plan_build *b, const struct planned *p,
+					     uint32_t func, uint32_t nodes[EXIT_SITES_MAX])
+{
+	const struct torch_plan *plan = p->plan;
+	uint64_t start, end, addr;
+	enum ptb_refusal why;
+	uint32_t i, cnt = 0;
+
+	for (i = 0; i < plan->site_cnt; i++) {
+		if (plan->sites[i].func != func || plan->sites[i].role != PTB_ROLE_EXIT)
+			continue;
+		addr = elf_file__off_to_addr(p->ef, plan->sites[i].offset);
+		if (!cnt) {
+			CU_ASSERT_FATAL(elf_file__func_range(p->ef, addr, &start, &end));
+			CU_ASSERT_EQUAL_FATAL(flow__build(&b->flow, &b->lc->src, start, &why), 0);
+			CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
+		}
+		CU_ASSERT_FATAL(cnt < EXIT_SITES_MAX);
+		nodes[cnt] = flow__at(&b->flow, addr);
+		CU_ASSERT_NOT_EQUAL_FATAL(nodes[cnt++], FLOW_NONE);
+	}
+	return cnt;
 }
 
 #endif /* TESTS_PLANNED_LIB_H */

@@ -52,7 +52,7 @@ target_compile_definitions(bench_args PRIVATE TARGET_TENSORS="$<TARGET_FILE:targ
 add_dependencies(bench_args target_tensors)
 
 add_executable(bench_values ${CMAKE_CURRENT_SOURCE_DIR}/bench/values_bench.c ${CMAKE_SOURCE_DIR}/cupti_agent/values.c)
-target_link_libraries(bench_values PRIVATE ptbpf_flags)
+target_link_libraries(bench_values PRIVATE test_arg_arena)
 target_compile_options(bench_values PRIVATE -fno-strict-aliasing) # as kernel code is compiled
 
 add_executable(bench_verifier ${CMAKE_CURRENT_SOURCE_DIR}/bench/verifier_bench.c)

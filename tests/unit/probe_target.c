@@ -175,6 +175,18 @@ void records__clear(struct records *r)
 	memset(r, 0, sizeof(*r));
 }
 
+void records__sort_by_time(struct records *r)
+{
+	for (uint32_t i = 1; i < r->cnt; i++) {
+		struct ptb_rec_hdr *x = r->items[i];
+		uint32_t k = i;
+
+		for (; k && r->items[k - 1]->ts_ns > x->ts_ns; k--)
+			r->items[k] = r->items[k - 1];
+		r->items[k] = x;
+	}
+}
+
 uint32_t records__count(const struct records *r, uint8_t kind, uint32_t site)
 {
 	uint32_t n = 0;

@@ -43,12 +43,13 @@ struct records {
 };
 void records__collect(struct records *r, struct probe_set *ps);
 void records__clear(struct records *r);
+void records__sort_by_time(struct records *r);
 uint32_t records__count(const struct records *r, uint8_t kind, uint32_t site);
 const void *records__find(const struct records *r, uint8_t kind, uint32_t nth); /* NULL: not there */
 /* The text tail of a record with a fixed part of `fixed` bytes equals `text`. */
 bool record__text_is(const void *rec, size_t fixed, uint32_t text_len, const char *text);
 
-/* The three ways to attach; the last two are those of kernels without uprobe_multi. */
+/* The three methods to attach; the last two are those of kernels without uprobe_multi. */
 enum links { LINKS_MULTI, LINKS_TRACE, LINKS_SINGLE };
 struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks);
 struct probe_set *open_memory_set(enum links links); /* with tasks, allocators and kernel memory */

@@ -130,31 +130,6 @@ static void test_linked(void)
 
 /* ---- ends by brute force ---- */
 
-/* The function that holds the exits of `func`, and them as its nodes. Their count. */
-static uint32_t build_around(struct plan_build *b, const struct planned *p, uint32_t func,
-			     uint32_t nodes[EXIT_SITES_MAX])
-{
-	const struct torch_plan *plan = p->plan;
-	uint64_t start, end, addr;
-	enum ptb_refusal why;
-	uint32_t i, cnt = 0;
-
-	for (i = 0; i < plan->site_cnt; i++) {
-		if (plan->sites[i].func != func || plan->sites[i].role != PTB_ROLE_EXIT)
-			continue;
-		addr = elf_file__off_to_addr(p->ef, plan->sites[i].offset);
-		if (!cnt) {
-			CU_ASSERT_FATAL(elf_file__func_range(p->ef, addr, &start, &end));
-			CU_ASSERT_EQUAL_FATAL(flow__build(&b->flow, &b->lc->src, start, &why), 0);
-			CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
-		}
-		CU_ASSERT_FATAL(cnt < EXIT_SITES_MAX);
-		nodes[cnt] = flow__at(&b->flow, addr);
-		CU_ASSERT_NOT_EQUAL_FATAL(nodes[cnt++], FLOW_NONE);
-	}
-	return cnt;
-}
-
 /* The driver is not called after an end, and every path from its last call crosses exactly one end. */
 static uint32_t check_ends(const struct planned *p)
 {
@@ -173,7 +148,9 @@ static uint32_t check_ends(const struct planned *p)
 	b.role = p->role;
 	cuda_ends__init(&ce, &b);
 	for (i = 0; i < p->plan->func_cnt; i++) {
-		cnt = plan_func__is_cuda_call(&p->plan->funcs[i]) ? build_around(&b, p, i, nodes) : 0;
+		cnt = plan_func__is_cuda_call(&p->plan->funcs[i]) ?
+			      planned__build_around(&b, p, i, nodes) :
+			      0;
 		if (!cnt)
 			continue;
 		CU_ASSERT_EQUAL_FATAL(cuda_ends__mark(&ce), 0);

@@ -428,7 +428,7 @@ static bool check_call(const struct elf_sym *sym, void *arg)
 	return true;
 }
 
-/* The unwind tables must say of every operator what the symbol table says. */
+/* The unwind tables and the symbol table must agree on every operator. */
 static void test_wheels(void)
 {
 	struct torch_env envs[TORCH_ENV_MAX];

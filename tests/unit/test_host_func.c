@@ -62,7 +62,7 @@ static void test_handles(void)
 	expect(hf, BASE + 8, "void third<long>(long)");
 	expect(hf, (const void *)0x1234, NULL); /* a static variable, but no stub's */
 	expect(hf, BASE + 16, NULL);
-	fake_kernels__fill(&k, BASE, BASE + 16); /* asked for later */
+	fake_kernels__fill(&k, BASE, BASE + 16); /* requested later */
 	expect(hf, BASE + 16, "void third<long>(long)");
 	expect(hf, NULL, NULL);
 	CU_ASSERT_EQUAL(host_funcs__kernel(hf, getpid(), self, (uintptr_t)BASE, buf, sizeof(buf)),
@@ -71,7 +71,7 @@ static void test_handles(void)
 	host_funcs__free(hf);
 }
 
-/* Whatever a launch was given, and whoever it was. */
+/* Any launch, with any argument. */
 static void test_nothing(void)
 {
 	static const uint64_t addrs[] = { 1,          0xfff,         0x7fffffffffff, 0x800000000000,
@@ -97,7 +97,7 @@ static int ask_child(struct host_funcs *hf, pid_t pid, int hold, const void *add
 	return host_funcs__kernel(hf, pid, hold, (uint64_t)(uintptr_t)addr, buf, sizeof(buf));
 }
 
-/* What is known of a process that has ended goes on to be said; what is not is no longer looked for. */
+/* Known names of a process that has ended are still returned; unknown ones are no longer searched for. */
 static void test_ended(void)
 {
 	struct host_funcs *hf = host_funcs__new(), *late = host_funcs__new();

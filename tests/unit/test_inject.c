@@ -323,7 +323,7 @@ static void test_python_table(void)
 	CU_ASSERT_EQUAL(py_offsets__parse(bytes, len, &off, &why), -ENOTSUP);
 }
 
-/* Whatever the table says, what comes out is bounded. */
+/* The result is bounded for any table. */
 static void test_hostile_table(void)
 {
 	struct py_offsets off;
@@ -429,7 +429,7 @@ static void test_temp_files(void)
 		  !a.exists);
 }
 
-/* No link is followed on the way to a file. */
+/* No link in the path of a file is followed. */
 static void test_file_server(void)
 {
 	char dir[] = "/tmp/ptbpf-root-file.XXXXXX", path[96], link[96];

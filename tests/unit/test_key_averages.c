@@ -311,7 +311,7 @@ static void flops(void)
 		CU_ASSERT_EQUAL(r.rows[0].flops, 2 * cases[i].want);
 		key_averages__free(r.ka);
 		r = sum(builder__session(b, NULL));
-		CU_ASSERT_EQUAL(r.rows[0].flops, 0); /* not asked for */
+		CU_ASSERT_EQUAL(r.rows[0].flops, 0); /* not requested */
 		key_averages__free(r.ka);
 		builder__free(b);
 	}
@@ -330,7 +330,7 @@ static void flops(void)
 }
 /* clang-format on */
 
-/* A child of the same name is swallowed whatever its shapes are, and its operations with it. */
+/* A child of the same name is folded, whatever its shapes are, together with its operations. */
 static void folding_with_shapes(void)
 {
 	struct value_words one = shapes((int64_t[]){ 2, 3, -1, -2 }),

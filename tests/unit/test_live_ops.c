@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The dispatcher's table: a synthetic one in this process, whole and damaged in every way, in both
+ * The dispatcher's table: a synthetic one in this process, whole and damaged in many forms, in both
  * string layouts; then real torch processes, whose own list is the truth.
  */
 #include <errno.h>
@@ -250,7 +250,7 @@ static void test_observed_flag(void)
 {
 	uint32_t i;
 
-	fake_build(false); /* a second byte that says the same is no contradiction */
+	fake_build(false); /* a second byte with the same value is no contradiction */
 	for (i = 0; i < OP_CNT; i++)
 		fake.nodes[i].op.bytes[FLAG + 8] = fake.nodes[i].op.bytes[FLAG];
 	CU_ASSERT(flag_known());

@@ -205,7 +205,7 @@ struct fake_arg {
 	uint64_t value[2], has_value, alias, flags;
 };
 
-/* What live_schema__read() looks at, in one piece so that any byte of it can be changed. */
+/* The memory that live_schema__read() reads, in one piece so that any byte of it can be changed. */
 static struct arena {
 	struct fake_class tensor, list;
 	struct fake_type a_tensor, a_list;
@@ -326,7 +326,7 @@ static void test_fake(void)
 	CU_ASSERT(read_fake(&l, text, sizeof(text)) < 0);
 }
 
-/* Words replaced by pointers to other places of it, by small numbers, by anything. */
+/* Words replaced by pointers into it, by small numbers, by random ones. */
 static void test_hostile(void)
 {
 	uint64_t seed = 0x5eed0002, *words = (uint64_t *)(void *)&arena, value;

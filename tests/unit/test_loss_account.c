@@ -64,7 +64,7 @@ static void test_refused(void)
 	CU_ASSERT_STRING_EQUAL(text, "complete: nothing lost");
 }
 
-/* Each counter of the table: incomplete exactly when its row says loss, and named with its number. */
+/* Each counter of the table: incomplete exactly if its row is a loss, and named with its number. */
 static void test_every_counter(void)
 {
 	static const struct {
@@ -143,7 +143,7 @@ static void test_totals(void)
 	CU_ASSERT(says("1 malformed record skipped"));
 }
 
-/* Times of GPU work that cannot be: said, but nothing is missing. Records without a clock are. */
+/* Impossible times of GPU work are reported, but nothing is missing. Records without a clock are missing. */
 static void test_gpu(void)
 {
 	struct session s = fake_session();

@@ -231,7 +231,7 @@ static void test_optimizer(void)
 	is("new", 'y', "ACTIVATION");
 	is("pre", 'm', "?");
 	is("pre", 'l', "?");
-	is("new", 'k', "INPUT"); /* as torch says of it */
+	is("new", 'k', "INPUT"); /* as in torch */
 }
 
 #define STEP "Optimizer.step#SGD.step"
@@ -384,7 +384,7 @@ static void test_open_step(void)
 	is("pre", 'h', "?");
 }
 
-/* The same where nothing says that it is one: two whole steps tell it from what forward() has. */
+/* The same without that information: two whole steps distinguish it from forward()'s tensors. */
 static void test_hidden_step(void)
 {
 	uint64_t step;

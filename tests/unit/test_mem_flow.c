@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * model/mem_flow: which block is which, versions, and rows. What of it pytorch's own tests say
+ * model/mem_flow: identity of blocks, versions, and rows. What of it pytorch's own tests assert
  * (test/profiler/test_memory_profiler.py, TestDataFlow) is here on graphs made by hand.
  */
 #include <string.h>
@@ -17,7 +17,7 @@ static void expect(const char *want)
 	CU_ASSERT_STRING_EQUAL(got, want);
 }
 
-/* A result is its operator's; what no operator takes has no place in the graph, but came and went. */
+/* A result belongs to its operator; a block that no operator takes is not in the graph, but has rows. */
 static void test_simple(void)
 {
 	uint64_t mul;
@@ -60,7 +60,7 @@ static void test_annotations(void)
 	expect("pre x ?; inc x ?>?; inc x ?>?");
 }
 
-/* Where no schema says anything, all is taken to be changed; where one does, it is believed. */
+/* Without a schema all arguments count as changed; a schema is believed. */
 static void test_no_schema(void)
 {
 	uint64_t node;
@@ -113,7 +113,7 @@ static void test_preexisting(void)
 	flow__op(0, "aten::sum", FLOW_SUM, "c");
 	flow__free(0, 'b');
 	flow__free_unknown('c');
-	flow__free_unknown('d'); /* nobody knows how big it was */
+	flow__free_unknown('d'); /* of unknown size */
 	flow__free(0, 'e');
 	expect("pre a ?; pre b ?; pre c ?; pre e ?; end b ?; end c ?; end e ?");
 }
@@ -140,7 +140,7 @@ static void test_resized(void)
 	CU_ASSERT_STRING_EQUAL(flow__category(flow__rows(), "pre", 'a'), "?");
 }
 
-/* Lists of tensors count one by one; their schema says for all whether they are changed. */
+/* Lists of tensors count one by one; their schema applies to all of them. */
 static void test_lists(void)
 {
 	flow__begin();

@@ -467,7 +467,7 @@ static void test_many_steps(void)
 	CU_ASSERT(says("+4.0 KiB a step: 3.9 MiB kept from 1000 of 1000\n"));
 }
 
-/* Shared memory and mapped files: another allocator, which says 0; their blocks count like the others. */
+/* Shared memory and mapped files: another allocator, which reports 0; their blocks count like the others. */
 static void test_mapped(void)
 {
 	struct memory_event ev = {

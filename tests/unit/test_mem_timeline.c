@@ -144,7 +144,7 @@ static void test_raw(void)
 	cJSON_Delete(doc);
 }
 
-/* The first GPU if anything is there, else the CPU; another one if asked for. */
+/* The first GPU if it has blocks, else the CPU; another one on request. */
 static void test_device(void)
 {
 	cJSON *doc;
@@ -202,7 +202,7 @@ static void test_html(void)
 	page = finish();
 	CU_ASSERT_PTR_NOT_NULL(strstr(page, "<title>Memory Timeline HTML</title>"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(page, "<h2>Memory on cuda:0</h2>"));
-	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Max memory allocated: 4.00 KiB")); /* what the allocator said */
+	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Max memory allocated: 4.00 KiB")); /* the allocator's value */
 	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Max memory reserved: 1.00 MiB"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(page, "peak: 4.00 MiB"));
 	CU_ASSERT_PTR_NOT_NULL(strstr(page, "Memory (MiB)"));
@@ -244,7 +244,7 @@ static int ticks(const char *page, const char *axis)
 	return n;
 }
 
-/* Whatever the size and the time are, the numbers at the axes are round ones. */
+/* For any size and time the numbers at the axes are round. */
 static void test_html_ticks(void)
 {
 	int64_t bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Memory in the session model: events with their places, and live blocks. */
+/* Memory in the session model: events with their operators, and live blocks. */
 #include <CUnit/CUnit.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* ---- events ---- */
 
-static void events_have_places(void)
+static void events_have_operators(void)
 {
 	struct builder *b = mem_log__recorded();
 	uint32_t add = builder__op(b, "aten::add.Tensor"), empty = builder__op(b, "aten::empty");
@@ -69,7 +69,7 @@ static void events_have_places(void)
 	builder__free(b);
 }
 
-/* The innermost annotation names the place, the step does not; operators around it are not inside. */
+/* The innermost annotation is the event's, not the step; operators around it are not inside. */
 static void annotations_and_steps(void)
 {
 	struct session_opts opts = { .step_on = "mark" };
@@ -400,7 +400,7 @@ static void same_address(void)
 	CU_ASSERT_EQUAL(log->totals.frees_inferred, 2);
 	CU_ASSERT_EQUAL(log->totals.live_blocks, 2);
 	slices = slice_log__run(s);
-	CU_ASSERT_EQUAL(slice_log__get(slices, "aten::f")->mem->cpu_all, 7); /* nobody knows when it was freed */
+	CU_ASSERT_EQUAL(slice_log__get(slices, "aten::f")->mem->cpu_all, 7); /* the time of its free is unknown */
 	slice_log__free(slices);
 	mem_log__free(log);
 	builder__free(b);
@@ -422,7 +422,7 @@ static void live_blocks(void)
 	builder__values(b, &w);
 	builder__enter(b, f, 2000, 0x9000);
 	builder__mem_free(b, 2100, 0x8000, 0xf000);
-	builder__mem_alloc(b, 2200, 0x8000, 0xd000, 3); /* takes the freed one's place in the table */
+	builder__mem_alloc(b, 2200, 0x8000, 0xd000, 3); /* reuses the freed one's slot in the table */
 	builder__exit(b, f, 2300, 0x8f00);
 	builder__mem_alloc(b, 2400, 0x9800, 0xc000, 4);
 	s = builder__session(b, NULL);
@@ -482,7 +482,7 @@ static void sinks_can_stop(void)
 	builder__free(b);
 }
 
-/* A child has its parent's blocks, but nobody saw it allocate them; what a process leaves behind when it
+/* A child has its parent's blocks, but did not allocate them in the window; what a process leaves behind when it
  * ends was never freed; a program that is executed leaves nothing. */
 static void processes(void)
 {
@@ -554,7 +554,7 @@ static void damaged(void)
 }
 
 static const CU_TestInfo tests[] = {
-	{ "events have places", events_have_places },
+	{ "events have operators", events_have_operators },
 	{ "annotations and steps", annotations_and_steps },
 	{ "the program's own steps", own_steps },
 	{ "frames that are gone", gone_frames },

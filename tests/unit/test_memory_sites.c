@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "path_check.h"
 #include "code/arg_flow.h"
-#include "plan/plan_build.h"
 #include "planned_lib.h"
 #include "suite.h"
 #include "torch_env.h"
@@ -147,31 +146,6 @@ static void test_calls(void)
 
 /* ---- ends by brute force ---- */
 
-/* The function that holds the exits of `func`, and them as its nodes. Their count. */
-static uint32_t build_around(struct plan_build *b, const struct planned *p, uint32_t func,
-			     uint32_t nodes[EXIT_SITES_MAX])
-{
-	const struct torch_plan *plan = p->plan;
-	uint64_t start, end, addr;
-	enum ptb_refusal why;
-	uint32_t i, cnt = 0;
-
-	for (i = 0; i < plan->site_cnt; i++) {
-		if (plan->sites[i].func != func || plan->sites[i].role != PTB_ROLE_EXIT)
-			continue;
-		addr = elf_file__off_to_addr(p->ef, plan->sites[i].offset);
-		if (!cnt) {
-			CU_ASSERT_FATAL(elf_file__func_range(p->ef, addr, &start, &end));
-			CU_ASSERT_EQUAL_FATAL(flow__build(&b->flow, &b->lc->src, start, &why), 0);
-			CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
-		}
-		CU_ASSERT_FATAL(cnt < EXIT_SITES_MAX);
-		nodes[cnt] = flow__at(&b->flow, addr);
-		CU_ASSERT_NOT_EQUAL_FATAL(nodes[cnt++], FLOW_NONE);
-	}
-	return cnt;
-}
-
 static uint32_t check_all_ends(const struct planned *p)
 {
 	struct torch_plan scratch = { 0 };
@@ -188,13 +162,15 @@ static uint32_t check_all_ends(const struct planned *p)
 	b.lc = &lc;
 	b.role = p->role;
 	for (i = 0; i < p->plan->func_cnt; i++) {
-		cnt = plan_func__is_memory(&p->plan->funcs[i]) ? build_around(&b, p, i, nodes) : 0;
+		cnt = plan_func__is_memory(&p->plan->funcs[i]) ?
+			      planned__build_around(&b, p, i, nodes) :
+			      0;
 		if (!cnt)
 			continue;
 		CU_ASSERT_EQUAL_FATAL(arg_flow__follow(&af, &b.flow), 0);
 		work = calloc(b.flow.cnt + 1, 1);
 		CU_ASSERT_FATAL(work != NULL);
-		for (k = 0; k < b.flow.cnt; k++) /* all of them take the result's place, or the block, first */
+		for (k = 0; k < b.flow.cnt; k++) /* all of them take the result's address, or the block, first */
 			work[k] = arg_flow__uses(&af, &b.flow, k, 1);
 		bad = path_check_after(&b.flow, work, nodes, cnt, &any);
 		CU_ASSERT(any && !bad.avoided && !bad.work_after && !bad.twice);

@@ -79,7 +79,7 @@ static void refused(const char *name, int want)
 
 /* ---- links ---- */
 
-/* The directory is another user's: his links lead nowhere, wherever on the way they are. */
+/* The directory is another user's: this user's links are not followed, wherever in the path they are. */
 static void foreign_links(void)
 {
 	make_dir("home", 0755, OTHER);
@@ -171,7 +171,7 @@ static void pipes_and_devices(void)
 	CU_ASSERT_EQUAL(try_write(at("pipes/null"), NEW_FILE_ANY), -EPERM);
 	CU_ASSERT_EQUAL(try_write(at("pipes/disk"), NEW_FILE_ANY), -EEXIST);
 	CU_ASSERT_EQUAL(try_write(at("pipes/fifo"), NEW_FILE_REGULAR), -EEXIST);
-	CU_ASSERT_EQUAL(mkfifo(at("fifo"), 0600), 0); /* root's: said at once that nobody reads */
+	CU_ASSERT_EQUAL(mkfifo(at("fifo"), 0600), 0); /* root's: reported immediately that it has no reader */
 	CU_ASSERT_EQUAL(new_file__check(at("fifo"), NEW_FILE_ANY), 0);
 	{
 		struct new_file *nf;
@@ -223,7 +223,7 @@ static void owner(void)
 	umask(old);
 }
 
-/* SUDO_UID is nobody's order but root's. */
+/* SUDO_UID is used for root only. */
 static void owner_of_a_user(void)
 {
 	int status;

@@ -15,7 +15,7 @@
 static struct torch_env envs[TORCH_ENV_MAX];
 static size_t env_cnt;
 
-/* Totals: late sites, doubles at them, arguments and results without a place. */
+/* Totals: late sites, doubles at them, arguments and results without a location. */
 static const struct known {
 	const char *name;
 	uint32_t late, doubles, unplaced;
@@ -31,7 +31,7 @@ static const struct known {
 
 /* Places of arguments where optional is std's. old: string_view is c10's {pointer, length}; NULL: as new. */
 static const struct {
-	const char *name, *places, *old;
+	const char *name, *locations, *old;
 	uint8_t result_loc;
 } ops[] = {
 	{ "aten::add.Tensor", "rsi rdx rcx", NULL, 0 },
@@ -160,7 +160,7 @@ static void check_all(const struct torch_plan *p, const struct known *k, const c
 	uint32_t i, late = 0, doubles = 0, unplaced = 0, funcs = 0;
 
 	CU_ASSERT_FATAL(sites != NULL);
-	for (i = 0; i < p->site_cnt; i++) { /* sorted by place: the entry comes first or not */
+	for (i = 0; i < p->site_cnt; i++) { /* sorted by offset: the entry comes first or not */
 		const struct plan_site *s = &p->sites[i];
 
 		CU_ASSERT_FATAL(s->args <= p->prog_cnt);
@@ -186,7 +186,7 @@ static void check_all(const struct torch_plan *p, const struct known *k, const c
 			unplaced += p->funcs[i].unplaced;
 			funcs += p->funcs[i].unplaced > 0;
 		}
-	printf("\n    %s: %u programs, %u late sites for %u doubles, %u arguments or results of %u operators without a place; ",
+	printf("\n    %s: %u programs, %u late sites for %u doubles, %u arguments or results of %u operators without a location; ",
 	       name, p->prog_cnt, late, doubles, unplaced, funcs);
 	if (k) {
 		CU_ASSERT_EQUAL(late, k->late);
@@ -212,11 +212,11 @@ static const struct ptb_arg_prog *prog_of(const struct torch_plan *p, const char
 
 static void check_known(const struct torch_plan *p, bool old_view)
 {
-	char places[512];
+	char locations[512];
 	size_t i;
 
 	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-		const char *want = old_view && ops[i].old ? ops[i].old : ops[i].places;
+		const char *want = old_view && ops[i].old ? ops[i].old : ops[i].locations;
 		const struct ptb_arg_prog *prog = prog_of(p, ops[i].name);
 
 		if (!prog) {
@@ -224,10 +224,10 @@ static void check_known(const struct torch_plan *p, bool old_view)
 			CU_FAIL("no program");
 			continue;
 		}
-		arg_prog__describe(prog, places, sizeof(places));
-		if (strcmp(places, want) || prog->result_loc != ops[i].result_loc) {
-			printf("\n%s: %s result %u\n", ops[i].name, places, prog->result_loc);
-			CU_FAIL("other places");
+		arg_prog__describe(prog, locations, sizeof(locations));
+		if (strcmp(locations, want) || prog->result_loc != ops[i].result_loc) {
+			printf("\n%s: %s result %u\n", ops[i].name, locations, prog->result_loc);
+			CU_FAIL("other locations");
 		}
 	}
 }

@@ -141,7 +141,7 @@ static void test_matches(void)
 	vw__int(&w, 0);
 	sv = vw__values(&w);
 	CU_ASSERT(!mem_flow__matches(&list, &sv));
-	/* not recorded: the operator is what its schema says; without one there is none to match */
+	/* not recorded: the operator follows from its schema; without one there is no match */
 	CU_ASSERT(mem_flow__matches(&two, &none));
 	two.args = NULL;
 	CU_ASSERT(!mem_flow__matches(&two, &none));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* A pid that comes round again is another process: the hold says so, the start and the parent, too. */
+/* A pid that is reused belongs to another process: the hold detects that, as do the start and the parent. */
 #include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>

@@ -343,7 +343,7 @@ static void test_programs(void)
 		else if (round == 6)
 			plan->sites[0].args = plan->prog_cnt + 1;
 		else if (round == 7)
-			plan->sites[3].args |= PTB_API_NO_EXIT; /* who attaches says so, not the plan */
+			plan->sites[3].args |= PTB_API_NO_EXIT; /* set at the attach, not in the plan */
 		else if (round == 8)
 			plan->sites[3].args = 1u << 20; /* more than a cookie holds */
 		keep_and_read(&got);
@@ -358,7 +358,7 @@ static void test_programs(void)
 	torch_plan__free(got);
 }
 
-/* Only instructions that the kernel emulates are probed, whoever made the image. */
+/* Only instructions that the kernel emulates are probed, for any image. */
 static void test_instructions(void)
 {
 	static const struct {

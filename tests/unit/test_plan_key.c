@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What a plan is valid for: the same bytes of the same file, whatever its build-id and its name say. */
+/* What a plan is valid for: the same bytes of the same file, independent of its build-id and its name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>

@@ -208,18 +208,6 @@ static uint32_t check_nest_exits(struct fix *f)
 	return exits;
 }
 
-static void sort_by_time(struct records *r)
-{
-	for (uint32_t i = 1; i < r->cnt; i++) {
-		struct ptb_rec_hdr *x = r->items[i];
-		uint32_t k = i;
-
-		for (; k && r->items[k - 1]->ts_ns > x->ts_ns; k--)
-			r->items[k] = r->items[k - 1];
-		r->items[k] = x;
-	}
-}
-
 static void test_recursion(void)
 {
 	struct fix f;
@@ -227,12 +215,12 @@ static void test_recursion(void)
 	start(&f, LINKS_MULTI, PROBE_ARGS_FULL);
 	fix__attach(&f, add_sites, 4);
 	fix__run(&f, "nest 20 -1");
-	sort_by_time(&f.r);
+	records__sort_by_time(&f.r);
 	CU_ASSERT_EQUAL(check_nest_exits(&f), 22);
 	CU_ASSERT_EQUAL(probe_set__counter(f.ps, PTB_CNT_RESULTS_NO_FRAME), 0);
 	/* deeper than the ring: the outermost have no results, and none has another's */
 	fix__run(&f, "nest 50 -1");
-	sort_by_time(&f.r);
+	records__sort_by_time(&f.r);
 	CU_ASSERT_EQUAL(check_nest_exits(&f), 52);
 	CU_ASSERT_EQUAL(probe_set__counter(f.ps, PTB_CNT_RESULTS_NO_FRAME), 51 - 32);
 	fix__stop(&f);
@@ -247,12 +235,12 @@ static void test_unwound(void)
 	fix__attach(&f, add_sites, 4);
 	for (int i = 0; i < 20; i++) {
 		fix__run(&f, "nest 9 3");
-		sort_by_time(&f.r);
+		records__sort_by_time(&f.r);
 		CU_ASSERT_EQUAL(check_nest_exits(&f), 1);
 	}
 	CU_ASSERT_EQUAL(probe_set__counter(f.ps, PTB_CNT_RESULTS_NO_FRAME), 0);
 	fix__run(&f, "threads 6 8");
-	sort_by_time(&f.r);
+	records__sort_by_time(&f.r);
 	/* of a thread's 200 runs those not left are 9 calls deep; each ends with a call of its own */
 	CU_ASSERT_EQUAL(check_nest_exits(&f), 6 * (200 + 133 * 9));
 	CU_ASSERT_EQUAL(probe_set__counter(f.ps, PTB_CNT_RESULTS_NO_FRAME), 0);

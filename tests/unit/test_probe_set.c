@@ -57,18 +57,6 @@ static uint32_t check_pairs(const struct records *r)
 }
 
 /* Sorts by time: the target may have run on several processors. */
-static void sort_by_time(struct records *r)
-{
-	for (uint32_t i = 1; i < r->cnt; i++) {
-		struct ptb_rec_hdr *x = r->items[i];
-		uint32_t j = i;
-
-		for (; j && r->items[j - 1]->ts_ns > x->ts_ns; j--)
-			r->items[j] = r->items[j - 1];
-		r->items[j] = x;
-	}
-}
-
 static void run_pairs(enum links links)
 {
 	struct probe_set *ps = open_set(0, links, false);
@@ -91,7 +79,7 @@ static void run_pairs(enum links links)
 	end = clock__mono_ns();
 	CU_ASSERT_EQUAL(target__run(&t, "calls 10 3"), target__run(&t, "calls 10 3"));
 	records__collect(&r, ps);
-	sort_by_time(&r);
+	records__sort_by_time(&r);
 	CU_ASSERT_EQUAL(r.cnt, 4000);
 	CU_ASSERT_EQUAL(check_pairs(&r), 2000);
 	CU_ASSERT_EQUAL(hits_outside(ps), 4000 + 160);

@@ -2,7 +2,7 @@
 /*
  * Layouts of tensors, values and thread-local state: what the code of the installed wheels gives against
  * what is known of them, then live processes, read from outside with those layouts and compared with
- * what torch says there.
+ * torch's own values there.
  */
 #include <elf.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Where values are: small functions in assembler with one thing each that keeps or destroys a double.
- * Every one has a nop (the question is asked before it) and the expected locations of xmm0 and xmm1 there.
+ * Every one has a nop (the query is for the state before it) and the expected locations of xmm0 and xmm1 there.
  */
 #include <stdlib.h>
 #include <string.h>

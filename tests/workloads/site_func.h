@@ -78,4 +78,16 @@ static inline void site_print(const char *name, const char *addr)
 		site_print(#NAME "_exit", NAME##_exit);                                            \
 	} while (0)
 
+/* For dl_iterate_phdr(): prints the module and the offset of a thread-local variable of the executable. */
+static inline int site_print_tls(struct dl_phdr_info *info, size_t size, void *var)
+{
+	(void)size;
+	if (info->dlpi_tls_data) {
+		printf("site tls_module %lu\n", (unsigned long)info->dlpi_tls_modid);
+		printf("site tls_offset %lu\n",
+		       (unsigned long)((const char *)var - (const char *)info->dlpi_tls_data));
+	}
+	return 1; /* the executable comes first */
+}
+
 #endif /* TESTS_SITE_FUNC_H */

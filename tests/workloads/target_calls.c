@@ -93,18 +93,6 @@ __asm__(".pushsection .text.sites,\"ax\",@progbits\n"
 
 static __thread uint64_t tls_seq = 41;
 
-static int print_tls(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	(void)size;
-	(void)arg;
-	if (info->dlpi_tls_data) {
-		printf("site tls_module %lu\n", (unsigned long)info->dlpi_tls_modid);
-		printf("site tls_offset %lu\n",
-		       (unsigned long)((const char *)&tls_seq - (const char *)info->dlpi_tls_data));
-	}
-	return 1; /* the executable comes first */
-}
-
 /* Addresses and expectations of the objects that `names` passes, printed before they are needed. */
 static char long_text[400];
 static const char *const type_object[4] = { NULL, NULL, NULL, "MyFunction" };
@@ -233,7 +221,7 @@ static void print_sites(void)
 	site_print("refused_site", refused_site);
 	site_print("many_sites", (const char *)(uintptr_t)many_sites);
 	printf("site many_stride %d\n", MANY_STRIDE);
-	dl_iterate_phdr(print_tls, NULL);
+	dl_iterate_phdr(site_print_tls, &tls_seq);
 	prepare();
 	printf("ready\n");
 	fflush(stdout);

@@ -315,18 +315,6 @@ static __thread struct {
 	uint8_t grad;
 } state = { 41, 0x10, 0x20, 1 };
 
-static int print_tls(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	(void)size;
-	(void)arg;
-	if (info->dlpi_tls_data) {
-		printf("site tls_module %lu\n", (unsigned long)info->dlpi_tls_modid);
-		printf("site tls_offset %lu\n",
-		       (unsigned long)((const char *)&state - (const char *)info->dlpi_tls_data));
-	}
-	return 1; /* the executable comes first */
-}
-
 static void print_addr(const char *name, const void *p)
 {
 	printf("site %s %lu\n", name, (unsigned long)(uintptr_t)p);
@@ -352,7 +340,7 @@ static void prepare(void)
 	printf("site result_bytes %zu\n", sizeof(results[0]));
 	print_addr("undefined", &undefined);
 	print_addr("opdef", opdef);
-	dl_iterate_phdr(print_tls, NULL);
+	dl_iterate_phdr(site_print_tls, &state);
 }
 
 static void print_sites(void)

@@ -369,6 +369,7 @@ static void set_form(struct insn_decoder *d, struct insn *in)
 
 static uint8_t branch_class(unsigned int id, bool direct, const cs_insn *insn)
 {
+	const uint8_t *op = insn->detail->x86.opcode;
 	size_t i;
 
 	switch (id) {
@@ -385,9 +386,6 @@ static uint8_t branch_class(unsigned int id, bool direct, const cs_insn *insn)
 	case X86_INS_IRETD:
 	case X86_INS_IRETQ:
 		return INSN_RET;
-	case X86_INS_UD0:
-	case X86_INS_UD2:
-	case X86_INS_UD2B:
 	case X86_INS_HLT:
 	case X86_INS_INT3:
 		return INSN_STOP;
@@ -402,6 +400,9 @@ static uint8_t branch_class(unsigned int id, bool direct, const cs_insn *insn)
 	for (i = 0; i < insn->detail->groups_count; i++)
 		if (insn->detail->groups[i] == X86_GRP_JUMP)
 			return INSN_JCC;
+	/* ud2, ud1, ud0, whose names differ between versions of capstone */
+	if (op[0] == 0x0f && (op[1] == 0x0b || op[1] == 0xb9 || op[1] == 0xff))
+		return INSN_STOP;
 	return INSN_OTHER;
 }
 

@@ -240,8 +240,8 @@ static __always_inline void scratch_put(struct scratch *s)
 	*(volatile __u32 *)&s->busy = 0;
 }
 
-#define TEXT_READ_MAX                                                                              \
-	(PTB_TEXT_MAX + 2) /* one more than allowed and the terminator: cut is visible */
+/* One more than allowed and the terminator: cut is visible. */
+#define TEXT_READ_MAX (PTB_TEXT_MAX + 2)
 
 struct text {
 	__u32 len;

@@ -21,8 +21,8 @@
 #include "base/effort.h"
 #include "model/model_priv.h"
 
-#define NAME_VALID_NS                                                                              \
-	100000000ULL /* from a name to its object; more only if the constructor was missed */
+/* From a name to its object; more only if the constructor was missed. */
+#define NAME_VALID_NS 100000000ULL
 
 void scopes__name(struct model *m, struct thread *t, const struct ptb_scope_name *r)
 {

@@ -298,8 +298,8 @@ struct session_opts {
 	bool no_steps; /* derive no steps */
 };
 #define SESSION_STEP_ON "Optimizer.step"
-#define SESSION_STEP_NAME                                                                          \
-	"ProfilerStep#" /* and its number: steps, of torch's profiler or derived */
+/* With a number behind it, the name of a step: torch's profiler's or a derived one. */
+#define SESSION_STEP_NAME "ProfilerStep#"
 
 /*
  * Id of the first derived step; further ones count down. No operator has such an id, a double holds it exactly, and

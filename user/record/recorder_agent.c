@@ -16,8 +16,8 @@
 #include "record/recorder_agent_priv.h"
 #include "target/proc_info.h"
 
-#define QUEUE_SLACK_NS                                                                             \
-	2000000 /* between a program's reading of the clock and its reservation in the ring */
+/* Between a program's reading of the clock and its reservation in the ring. */
+#define QUEUE_SLACK_NS 2000000
 /* Pairs of clocks behind a record after which it has come: streams__flush() of the agent sends it at the second call
  * that finds it, and the first pair may belong to a call that began before it. */
 #define FLUSHES_ALL 3

@@ -34,8 +34,8 @@
 #define PACE_MAX_MS 40
 #define CHILD_TRY_NS 20000000ULL     /* how often a process without torch is polled */
 #define SAMPLE_EVERY_NS 100000000ULL /* with memory: what /proc says of it */
-#define SIGNALLED_WAIT_NS                                                                          \
-	700000000ULL /* for agents, after a signal: everything ends within a second */
+/* For agents, after a signal: everything ends within a second. */
+#define SIGNALLED_WAIT_NS 700000000ULL
 #define CLOCK_EVERY_NS 10000000000ULL /* a new clock pair: the wall clock may be slewed */
 
 struct run {

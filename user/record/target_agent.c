@@ -18,8 +18,8 @@
 #define BIT(site) (1u << PTB_AGENT_SITE_##site)
 /* A program that is just being loaded: its agent waits, as its operators do, for the loader. */
 #define PATIENCE_NS 60000000000ULL
-#define GPU_POLL_NS                                                                                \
-	20000000ULL /* how often its control block is read for its GPUs, which takes a few microseconds */
+/* How often its control block is read for its GPUs, which takes a few microseconds. */
+#define GPU_POLL_NS 20000000ULL
 
 int target_agent__file(char *buf, size_t cap)
 {

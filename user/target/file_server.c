@@ -21,8 +21,8 @@
 #include "target/proc_info.h"
 
 #define BACKING_DEVICES "/sys/class/bdi"
-#define FIRST_USER_NS                                                                              \
-	0xeffffffdu /* inode of the first user namespace (linux/proc_ns.h, PROC_USER_INIT_INO) */
+/* Inode of the first user namespace (linux/proc_ns.h, PROC_USER_INIT_INO). */
+#define FIRST_USER_NS 0xeffffffdu
 
 /*
  * Does the kernel itself serve the file system? One of FUSE or NFS has an anonymous device with a backing device of its

@@ -238,9 +238,7 @@ _Static_assert(PTB_NEST_MAX == 3, "levels are masked with 3");
 /* Lists that the limit on steps left open end where they are. */
 ARG_FN void close_lists(struct arg_scratch *s)
 {
-	__u32 i;
-
-	for (i = 0; i < PTB_NEST_MAX && s->level; i++) {
+	for (__u32 i = 0; i < PTB_NEST_MAX && s->level; i++) {
 		struct arg_frame *f = &s->frames[s->level & 3];
 
 		list_end(s, f, true);

@@ -28,7 +28,7 @@ enum arg_read { ARG_GOT, ARG_ABSENT, ARG_FAULTED };
 ARG_FN enum arg_read op_read(struct arg_scratch *s, const struct ptb_arg_op *op, __u32 size)
 {
 	__u64 addr = word_of(s, op->loc[0]);
-	__u32 has = op->has_off, val = op->val_off, lo, len, i;
+	__u32 has = op->has_off, val = op->val_off, lo, len;
 	const __u8 *mem = (const __u8 *)(s->tmp + 8);
 
 	if (has == PTB_LOC_NONE)
@@ -43,7 +43,7 @@ ARG_FN enum arg_read op_read(struct arg_scratch *s, const struct ptb_arg_op *op,
 	if (!mem[(has - lo) & (ARG_SMALL_BYTES - 1)])
 		return ARG_ABSENT;
 	val = (val - lo) & (ARG_SMALL_BYTES - 1);
-	for (i = 0; i < 4; i++) /* more than `size` does no harm */
+	for (__u32 i = 0; i < 4; i++) /* more than `size` does no harm */
 		s->tmp[i] = load_word(mem + val + 8 * i);
 	return ARG_GOT;
 }

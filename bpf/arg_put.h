@@ -113,18 +113,16 @@ ARG_FN const void *impl_field(const struct arg_scratch *s, const struct ptb_tens
  */
 ARG_FN bool put_dims(const __u8 *inline_dims, __u64 *dst, __u32 ndim)
 {
-	__u32 i;
-
 	if (ndim > 5) {
 		ARG_PIN(ndim);
 		if (ndim > PTB_DIMS_MAX)
 			return false;
 		return !ARG_READ(dst, 16 * ndim, load_word(inline_dims + 8));
 	}
-	for (i = 0; i < 5; i++)
+	for (__u32 i = 0; i < 5; i++)
 		dst[i] = load_word(inline_dims + 8 + 8 * i);
 	dst += ndim & 7;
-	for (i = 0; i < 5; i++)
+	for (__u32 i = 0; i < 5; i++)
 		dst[i] = load_word(inline_dims + 48 + 8 * i);
 	return true;
 }

@@ -70,9 +70,7 @@ ARG_FN void py_str(struct arg_scratch *s, const struct ptb_python_cfg *py, __u64
 /* Is `type` torch.Tensor or derived from it along tp_base? */
 ARG_FN bool py_is_tensor(const struct ptb_python_cfg *py, __u64 type)
 {
-	__u32 i;
-
-	for (i = 0; i < PY_BASES_MAX; i++) {
+	for (__u32 i = 0; i < PY_BASES_MAX; i++) {
 		if (type == py->type_tensor)
 			return true;
 		if (!type || ARG_READ(&type, 8, type + py->type_base_off))

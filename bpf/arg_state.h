@@ -141,7 +141,6 @@ ARG_FN bool read_small(struct arg_scratch *s, __u64 *dst, __u32 size, __u64 addr
 {
 	__u64 off = addr - s->near;
 	const __u8 *from;
-	__u32 i;
 
 	if (!s->near || off > ARG_NEAR_BYTES - ARG_SMALL_BYTES || s->near_state == ARG_NEAR_FAULT)
 		return !ARG_READ(dst, size, addr);
@@ -156,10 +155,10 @@ ARG_FN bool read_small(struct arg_scratch *s, __u64 *dst, __u32 size, __u64 addr
 	if (off > ARG_NEAR_BYTES - ARG_SMALL_BYTES)
 		return false;
 	from = (const __u8 *)s->window + off;
-	for (i = 0; i < 4; i++)
+	for (__u32 i = 0; i < 4; i++)
 		dst[i] = load_word(from + 8 * i);
 	if (size > 32)
-		for (i = 4; i < ARG_SMALL_BYTES / 8; i++)
+		for (__u32 i = 4; i < ARG_SMALL_BYTES / 8; i++)
 			dst[i] = load_word(from + 8 * i);
 	return true;
 }

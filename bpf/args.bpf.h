@@ -9,10 +9,10 @@
 /* A large scratch area of this CPU; NULL when all are taken: not a loss, the record goes without. */
 static __always_inline struct arg_scratch *args_get(void)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), i;
+	__u32 cpu = bpf_get_smp_processor_id();
 
 #pragma unroll
-	for (i = 0; i < PTB_SCRATCH_CNT; i++) {
+	for (__u32 i = 0; i < PTB_SCRATCH_CNT; i++) {
 		__u32 key = cpu * PTB_SCRATCH_CNT + i;
 		struct arg_scratch *s = bpf_map_lookup_elem(&arg_scratch_mem, &key);
 

@@ -49,9 +49,7 @@ static __always_inline void calls_drop(const struct call_use *use, const void *f
 static __always_inline void calls_prune(const struct call_use *use, struct call_stack *cs,
 					const struct hit *hit, __u64 sp)
 {
-	__u32 i;
-
-	for (i = 0; i < use->depth; i++) {
+	for (__u32 i = 0; i < use->depth; i++) {
 		struct call_head *f = calls_top(use, cs);
 
 		if (!cs->cnt || f->sp > sp)

@@ -50,7 +50,6 @@ static __always_inline void read_config(struct ptb_cuda_call *c, __u64 addr)
 		__u32 grid[3], block[3];
 		__u64 shared, stream;
 	} v = {};
-	__u32 i;
 
 	if (bpf_probe_read_user(&v, sizeof(v), (void *)addr)) {
 		c->h.flags |= PTB_F_READ_FAULT;
@@ -58,7 +57,7 @@ static __always_inline void read_config(struct ptb_cuda_call *c, __u64 addr)
 		return;
 	}
 #pragma unroll
-	for (i = 0; i < 3; i++) {
+	for (__u32 i = 0; i < 3; i++) {
 		c->grid[i] = v.grid[i];
 		c->block[i] = v.block[i];
 	}
@@ -252,10 +251,8 @@ static const struct call_use cuda_use = {
 
 static __always_inline bool in_cudart(const struct ptb_proc_cfg *cfg, __u64 addr)
 {
-	__u32 i;
-
 #pragma unroll
-	for (i = 0; i < PTB_CUDART_MAX; i++)
+	for (__u32 i = 0; i < PTB_CUDART_MAX; i++)
 		if (addr >= cfg->cudart[i].start && addr < cfg->cudart[i].end)
 			return true;
 	return false;

@@ -221,10 +221,8 @@ static __always_inline bool emit_copy(const struct hit *hit, void *rec, __u64 le
  */
 static __always_inline struct scratch *scratch_get(void)
 {
-	__u32 i;
-
 #pragma unroll
-	for (i = 0; i < PTB_SCRATCH_CNT; i++) {
+	for (__u32 i = 0; i < PTB_SCRATCH_CNT; i++) {
 		__u32 key = i;
 		struct scratch *s = bpf_map_lookup_elem(&scratch_mem, &key);
 

@@ -542,13 +542,13 @@ __u64 address = 0;                 /* a pointer becomes a number by going throug
 static __always_inline void find_cpus(void)
 {
 	__u64 base = 0, elem;
-	__u32 i, key = 0;
+	__u32 key = 0;
 
 	*(volatile __u64 *)&address = (__u64)&counters;
 	bpf_probe_read_kernel(&base, sizeof(base),
 			      (void *)(*(volatile __u64 *)&address +
 				       bpf_core_field_offset(struct bpf_array, pptrs)));
-	for (i = 0; i < PTB_CPUS_MAX; i++) {
+	for (__u32 i = 0; i < PTB_CPUS_MAX; i++) {
 		if (i >= nr_cpus)
 			break;
 		elem = (__u64)bpf_map_lookup_percpu_elem(&counters, &key, (__u32)cpu_off[i]);
@@ -564,7 +564,6 @@ int kmem_setup(void *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct rss_reading reading = {};
 	struct mm_struct *mm = task->mm;
-	__u32 i;
 
 	if (!mm)
 		return 0;
@@ -584,7 +583,7 @@ int kmem_setup(void *ctx)
 			     reading.own[3] == reading.own[0] + 12;
 		rss_read(task, &reading);
 	}
-	for (i = 0; i < PTB_RSS_KINDS; i++)
+	for (__u32 i = 0; i < PTB_RSS_KINDS; i++)
 		own_rss[i] = reading.sum[i];
 	return 0;
 }

@@ -273,7 +273,6 @@ static __noinline int emit_kmem(const struct hit *hit, struct kmem_acc *acc, str
 	struct kmem_rss *rss;
 	struct ptb_kmem *r;
 	struct slot s;
-	__u32 i;
 
 	if (!hit || !acc || !task)
 		return 0;
@@ -291,7 +290,7 @@ static __noinline int emit_kmem(const struct hit *hit, struct kmem_acc *acc, str
 		r->major = (__u32)major;
 		r->fault_bytes = rss ? rss_take_growth(rss, minor + major) * PAGE_BYTES : 0;
 #pragma unroll
-		for (i = 0; i < PTB_RSS_KINDS; i++)
+		for (__u32 i = 0; i < PTB_RSS_KINDS; i++)
 			r->rss[i] = rss ? (__u64)rss->kinds[i] * PAGE_BYTES : 0;
 		slot_submit(&s, hit);
 	}

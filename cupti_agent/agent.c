@@ -63,9 +63,9 @@ static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER; /* one of the thread'
 
 uint32_t agent__requests(void)
 {
-	uint32_t i, requests = 0;
+	uint32_t requests = 0;
 
-	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
+	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		requests |= (ptbpf_semaphores[i] ? 1u : 0u) << i;
 	return requests & AGENT_REQUEST(CHUNK) && !agent__is_child() ? requests : 0;
 }

@@ -42,10 +42,9 @@ void clock__choose(void)
 void clock__pair(struct ptb_arec_clock *r)
 {
 	uint64_t best = UINT64_MAX, before, mono, after;
-	int i;
 
 	*r = (struct ptb_arec_clock){ .r = { .len = sizeof(*r), .kind = PTB_AREC_CLOCK } };
-	for (i = 0; i < READINGS; i++) {
+	for (int i = 0; i < READINGS; i++) {
 		before = clock__ticks();
 		mono = agent__mono_ns();
 		after = clock__ticks();

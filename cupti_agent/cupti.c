@@ -93,9 +93,8 @@ static void on_request(uint8_t **buffer, size_t *size, size_t *records)
 static void on_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
 	uint64_t nr;
-	uint32_t i;
 
-	for (i = 0; i < MAX_BUFFERS && buffer; i++) {
+	for (uint32_t i = 0; i < MAX_BUFFERS && buffer; i++) {
 		if (buffers[i].at != buffer)
 			continue;
 		buffers[i].valid = valid;
@@ -121,9 +120,8 @@ static void on_callback(void *user, uint32_t domain, uint32_t cbid, const void *
 static struct buffer *oldest_done(void)
 {
 	struct buffer *found = NULL;
-	uint32_t i;
 
-	for (i = 0; i < MAX_BUFFERS; i++)
+	for (uint32_t i = 0; i < MAX_BUFFERS; i++)
 		if (buffers[i].state == BUFFER_DONE && (!found || buffers[i].order < found->order))
 			found = &buffers[i];
 	return found;
@@ -131,9 +129,9 @@ static struct buffer *oldest_done(void)
 
 static uint32_t lent(void)
 {
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 
-	for (i = 0; i < MAX_BUFFERS; i++)
+	for (uint32_t i = 0; i < MAX_BUFFERS; i++)
 		cnt += buffers[i].state == BUFFER_LENT;
 	return cnt;
 }
@@ -170,9 +168,7 @@ static void check(int err)
 /* Pages of buffers that are not in use go back to the system. */
 static void give_pages_back(void)
 {
-	uint32_t i;
-
-	for (i = 0; i < MAX_BUFFERS; i++)
+	for (uint32_t i = 0; i < MAX_BUFFERS; i++)
 		if (buffers[i].at && buffers[i].state == BUFFER_FREE)
 			madvise(buffers[i].at, BUFFER_BYTES, MADV_DONTNEED);
 }
@@ -199,10 +195,8 @@ static bool is_anothers(void)
 
 static void put_pair_back(void)
 {
-	uint64_t i;
-
 	api.register_callbacks(slot.before.request, slot.before.complete);
-	for (i = 0; i < stray_cnt && i < COUNT(strays); i++)
+	for (uint64_t i = 0; i < stray_cnt && i < COUNT(strays); i++)
 		slot.before.complete(strays[i].context, strays[i].stream, strays[i].buffer,
 				     strays[i].size, strays[i].valid);
 }
@@ -250,9 +244,8 @@ static const int with_sync[] = { PTB_CUPTI_SYNCHRONIZATION, PTB_CUPTI_CUDA_EVENT
 static int set_kinds(const int *kinds, size_t cnt, bool on)
 {
 	int err = 0, first = 0;
-	size_t i;
 
-	for (i = 0; i < cnt && !(on && err); i++) {
+	for (size_t i = 0; i < cnt && !(on && err); i++) {
 		err = (on ? api.enable : api.disable)(kinds[i]);
 		first = first ? first : err;
 	}
@@ -264,11 +257,10 @@ static int set_kinds(const int *kinds, size_t cnt, bool on)
 static int set_calls(bool on)
 {
 	static const int driver = PTB_CUPTI_DRIVER;
-	uint32_t cbid;
 
 	if (!api.enable_driver_api || !api.enable_runtime_api)
 		return set_kinds(&driver, 1, on);
-	for (cbid = 1; cbid < CUPTI_CBIDS; cbid++) {
+	for (uint32_t cbid = 1; cbid < CUPTI_CBIDS; cbid++) {
 		if (cupti_call__is_wanted(CUPTI_CB_DOMAIN_DRIVER_API, cbid))
 			api.enable_driver_api(cbid, on);
 		if (on && !cupti_call__is_wanted(CUPTI_CB_DOMAIN_RUNTIME_API, cbid))
@@ -402,9 +394,8 @@ static void report_clock(void)
 	struct ptb_arec_gpu_clock best = { .r = { .len = sizeof(best), .kind = PTB_AREC_GPU_CLOCK },
 					   .err_ns = UINT64_MAX };
 	uint64_t before, after, gpu;
-	int i;
 
-	for (i = 0; i < CLOCK_TRIES; i++) {
+	for (int i = 0; i < CLOCK_TRIES; i++) {
 		before = agent__mono_ns();
 		if (api.get_timestamp(&gpu))
 			return;

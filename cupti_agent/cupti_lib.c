@@ -81,7 +81,7 @@ static void report_device(const struct driver *d, int nr)
 	struct ptb_arec_gpu_device r = { .r.kind = PTB_AREC_GPU_DEVICE,
 					 .id = (uint32_t)nr,
 					 .cnt = PTB_GPU_ATTR_CNT };
-	int values[PTB_GPU_ATTR_CNT] = { 0 }, dev, i;
+	int values[PTB_GPU_ATTR_CNT] = { 0 }, dev;
 	char name[256] = "";
 	size_t bytes = 0;
 
@@ -91,7 +91,7 @@ static void report_device(const struct driver *d, int nr)
 		r.r.aux = cupti_name__id(name);
 	if (!d->memory(&bytes, dev))
 		r.memory_bytes = bytes;
-	for (i = 0; i < PTB_GPU_ATTR_CNT; i++)
+	for (int i = 0; i < PTB_GPU_ATTR_CNT; i++)
 		if (d->attribute(&values[i], attributes[i], dev))
 			values[i] = 0;
 	cupti_record__put(&r.r, sizeof(r), values, sizeof(values));
@@ -100,9 +100,9 @@ static void report_device(const struct driver *d, int nr)
 void cuda__report_devices(void)
 {
 	struct driver d;
-	int cnt = open_driver(&d), i;
+	int cnt = open_driver(&d);
 
-	for (i = 0; i < cnt; i++)
+	for (int i = 0; i < cnt; i++)
 		report_device(&d, i);
 }
 
@@ -114,12 +114,11 @@ static void *open_newest(const char *folder, const char *pattern)
 	char text[PATH_MAX + 64];
 	void *lib = NULL;
 	glob_t g;
-	size_t i;
 
 	snprintf(text, sizeof(text), "%s/%s", folder, pattern);
 	if (glob(text, 0, NULL, &g))
 		return NULL;
-	for (i = g.gl_pathc; i-- > 0 && !lib;)
+	for (size_t i = g.gl_pathc; i-- > 0 && !lib;)
 		lib = dlopen(g.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
 	globfree(&g);
 	return lib;
@@ -137,11 +136,10 @@ static void *open_beside(const char *part)
 	};
 	void *here = libs__find(part, NULL), *lib = NULL;
 	char folder[PATH_MAX];
-	size_t i;
 
 	if (!here)
 		return NULL;
-	for (i = 0;
+	for (size_t i = 0;
 	     i < sizeof(patterns) / sizeof(*patterns) && !lib && !dlinfo(here, RTLD_DI_ORIGIN, folder);
 	     i++)
 		lib = open_newest(folder, patterns[i]);
@@ -160,15 +158,14 @@ static void *find_cupti(void)
 						"cuda/lib64/libcupti.so.[0-9]*",
 						"cuda-1[1-3]*/extras/CUPTI/lib64/libcupti.so.[0-9]*" };
 	void *lib = libs__find("/libcupti.so", NULL);
-	size_t i;
 
 	if (!lib)
 		lib = open_beside("/libcudart");
 	if (!lib)
 		lib = open_beside("/libtorch_c");
-	for (i = 0; i < sizeof(names) / sizeof(*names) && !lib; i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !lib; i++)
 		lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-	for (i = 0; i < sizeof(toolkits) / sizeof(*toolkits) && !lib; i++)
+	for (size_t i = 0; i < sizeof(toolkits) / sizeof(*toolkits) && !lib; i++)
 		lib = open_newest("/usr/local", toolkits[i]);
 	return lib;
 }
@@ -223,13 +220,12 @@ static void search_pair(struct walk *w, const uintptr_t *data, size_t cnt)
 static int walk_data(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct walk *w = arg;
-	size_t i;
 
 	(void)size;
 	if (!strstr(info->dlpi_name, "/libcuda.so") && !strstr(info->dlpi_name, "/libnvidia-") &&
 	    info->dlpi_addr != w->base)
 		return 0;
-	for (i = 0; i < info->dlpi_phnum; i++) {
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t at = info->dlpi_addr + p->p_vaddr, start = (at + 7) & ~(uintptr_t)7;
 		size_t cnt = at + p->p_memsz > start ? (at + p->p_memsz - start) / sizeof(uintptr_t) : 0;

@@ -73,9 +73,8 @@ void cupti_record__note(enum ptb_gpu_notes what, uint64_t value)
 static uint64_t hash_of(const char *text, size_t len)
 {
 	uint64_t h = 0x9e3779b97f4a7c15ULL ^ len, word;
-	size_t i;
 
-	for (i = 0; i < len; i += 8) {
+	for (size_t i = 0; i < len; i += 8) {
 		word = 0;
 		memcpy(&word, text + i, len - i < 8 ? len - i : 8);
 		h = (h ^ word) * 0xff51afd7ed558ccdULL;
@@ -134,12 +133,11 @@ static bool is_wanted(uint32_t domain, const char *name, size_t len)
 					     "cudaEventCreate",
 					     "cudaEventCreateWithFlags",
 					     "cudaEventDestroy" };
-	size_t i;
 
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
 		return STARTS(name, "cuLaunch") || (STARTS(name, "cuMem") && !STARTS(name, "cuMemGet") &&
 						    !STARTS(name, "cuMemPool"));
-	for (i = 0; i < sizeof(never) / sizeof(*never); i++)
+	for (size_t i = 0; i < sizeof(never) / sizeof(*never); i++)
 		if (strlen(never[i]) == len && !memcmp(name, never[i], len))
 			return false;
 	return true;

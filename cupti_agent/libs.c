@@ -27,10 +27,9 @@ static int match_name(struct dl_phdr_info *info, size_t size, void *ctx)
 void *libs__find(const char *part, bool (*is_it)(void *lib))
 {
 	struct nth n = { .part = part };
-	unsigned int i;
 	void *lib;
 
-	for (i = 0; n.skip = i, dl_iterate_phdr(match_name, &n); i++) {
+	for (unsigned int i = 0; n.skip = i, dl_iterate_phdr(match_name, &n); i++) {
 		lib = dlopen(n.path, RTLD_LAZY | RTLD_NOLOAD);
 		if (lib && (!is_it || is_it(lib)))
 			return lib;

@@ -115,7 +115,6 @@ static bool name_ok(const unsigned char *rf, uint64_t addr, bool schema)
 {
 	char copy[NAME_MAX_LEN + 1];
 	struct text t;
-	uint64_t i;
 
 	if (!read__string(true, ops.cfg.rf.old_string_abi, addr, &t) ||
 	    t.at != (uint64_t)(uintptr_t)ops.torch->name(rf))
@@ -124,7 +123,7 @@ static bool name_ok(const unsigned char *rf, uint64_t addr, bool schema)
 		return !schema && t.len < 1u << 30;
 	if (!read__safe(copy, t.at, t.len + 1) || copy[t.len])
 		return false;
-	for (i = 0; i < t.len; i++)
+	for (uint64_t i = 0; i < t.len; i++)
 		if (schema && (copy[i] <= ' ' || copy[i] > '~'))
 			return false;
 	return !schema || t.len;
@@ -170,12 +169,12 @@ static void put_name(struct stream *s, uint64_t schema)
 	uint64_t size = ops.cfg.rf.old_string_abi ? 8 : 32;
 	struct ptb_arec_name *n = stream__room(s, sizeof(*n) + 2 * NAME_MAX_LEN);
 	unsigned char *at = (unsigned char *)(n + 1);
-	uint32_t i, aux = 0;
+	uint32_t aux = 0;
 	struct text t;
 
 	if (!n)
 		return;
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		if (!read__string(true, ops.cfg.rf.old_string_abi, schema + i * size, &t) ||
 		    t.len > NAME_MAX_LEN || !read__padded(true, at, t.at, (uint32_t)t.len))
 			break;
@@ -192,11 +191,11 @@ static void put_name(struct stream *s, uint64_t schema)
 /* Schemas that share a slot take the next ones: sent again and again, they would cost more than all the rest. */
 static inline void name_schema(struct stream *s, uint64_t schema)
 {
-	uint64_t at = schema >> 4 ^ schema >> 13, *known = &s->named[at % STREAM_NAMES], i;
+	uint64_t at = schema >> 4 ^ schema >> 13, *known = &s->named[at % STREAM_NAMES];
 
 	if (__builtin_expect(*known == schema, 1))
 		return;
-	for (i = 1; *known && i < NAMES_NEAR; i++) {
+	for (uint64_t i = 1; *known && i < NAMES_NEAR; i++) {
 		known = &s->named[(at + i) % STREAM_NAMES];
 		if (*known == schema)
 			return;
@@ -402,9 +401,9 @@ static bool cfg_ok(const struct ptb_rf_cfg *c, const struct ptb_tensor_cfg *t)
 		{ t->device_off, 1, t->storage_off, t->key_set_off },
 		{ t->key_set_off, 8, t->storage_off, VALUES_IMPL_MAX },
 	};
-	uint32_t i, n = t->shapes_on ? sizeof(fields) / sizeof(*fields) : 9;
+	uint32_t n = t->shapes_on ? sizeof(fields) / sizeof(*fields) : 9;
 
-	for (i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		if (fields[i].off < fields[i].from || fields[i].off + fields[i].bytes > fields[i].to)
 			return false;
 	return true;

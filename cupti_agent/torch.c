@@ -28,10 +28,9 @@ static bool find_funcs(void *lib)
 		/* before there was this one, callbacks could not be changed while others used them */
 		{ &(void *){ NULL }, "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE" },
 	};
-	unsigned int i;
 	void *at = lib;
 
-	for (i = 0; at && i < sizeof(all) / sizeof(*all); i++) {
+	for (unsigned int i = 0; at && i < sizeof(all) / sizeof(*all); i++) {
 		at = dlsym(lib, all[i].name);
 		memcpy(all[i].to, &at, sizeof(at)); /* which is a function */
 	}
@@ -62,12 +61,12 @@ const struct torch_funcs *torch__find(void)
 /* Are these three words the std::vector that has the callback? */
 static bool is_vector_of(const uint64_t *vec, const void *start)
 {
-	uint64_t items[CALLBACKS_BYTES / 8], len = vec[1] - vec[0], i;
+	uint64_t items[CALLBACKS_BYTES / 8], len = vec[1] - vec[0];
 
 	if (!vec[0] || vec[1] <= vec[0] || vec[2] < vec[1] || len > CALLBACKS_BYTES || vec[0] % 8 ||
 	    len % 8 || !read__safe(items, vec[0], len))
 		return false;
-	for (i = 0; i < len / 8; i++)
+	for (uint64_t i = 0; i < len / 8; i++)
 		if (items[i] == (uint64_t)(uintptr_t)start)
 			return true;
 	return false;

@@ -118,9 +118,8 @@ static bool put_ids(struct values *v, const unsigned char *impl, uint64_t addr, 
 static void check_numel(struct values *v, const unsigned char *sizes, uint32_t ndim, uint64_t numel)
 {
 	uint64_t product = 1;
-	uint32_t i;
 
-	for (i = 0; i < ndim; i++)
+	for (uint32_t i = 0; i < ndim; i++)
 		product *= read__word(sizes + 8 * i);
 	if (product == numel)
 		v->matches++;
@@ -329,15 +328,13 @@ static bool put_ivalue(struct values *v, const uint64_t *iv, uint32_t level)
 
 void values__put(struct values *v, uint64_t addr, uint64_t cnt)
 {
-	uint64_t i;
-
 	if (v->end - v->at > PTB_ARGS_BYTES_MAX)
 		v->end = v->at + PTB_ARGS_BYTES_MAX;
 	if (cnt > PTB_LIST_FULL_MAX) {
 		cnt = PTB_LIST_FULL_MAX;
 		v->cut = true;
 	}
-	for (i = 0; i < cnt; i++) {
+	for (uint64_t i = 0; i < cnt; i++) {
 		uint64_t iv[2] = { 0, PTB_IVALUE_TAGS };
 		bool last = !fetch(v, iv, addr + 16 * i, 16);
 

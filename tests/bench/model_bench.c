@@ -198,7 +198,6 @@ static uint64_t generate(const char *path, uint64_t ops, enum mode mode, uint64_
 	struct ptb_keys keys = { .h.tgid = 1, .autograd = 0x8000 };
 	static const char args[] = "args\0\"full\"", mem[] = "profile_memory\0true";
 	static struct gen g;
-	uint32_t i;
 
 	memset(&g, 0, sizeof(g));
 	g.ts = 1000;
@@ -208,7 +207,7 @@ static uint64_t generate(const char *path, uint64_t ops, enum mode mode, uint64_
 	if (capture_writer__open(path, &g.cw))
 		die("cannot create the capture");
 	control(g.cw, &w.h, PTB_REC_WINDOW, sizeof(w));
-	for (i = 1; i <= OPS; i++)
+	for (uint32_t i = 1; i <= OPS; i++)
 		func(g.cw, i, PTB_FUNC_OP);
 	func(g.cw, SITE_NODE / 2, PTB_FUNC_NODE);
 	func(g.cw, SITE_CALL / 2, PTB_FUNC_NODE_CALL);
@@ -224,11 +223,11 @@ static uint64_t generate(const char *path, uint64_t ops, enum mode mode, uint64_
 
 		g.tid = 1;
 		g.ring = 0;
-		for (i = 0; i < 200; i++)
+		for (uint32_t i = 0; i < 200; i++)
 			forward(&g, i);
 		g.tid = 2;
 		g.ring = 1;
-		for (i = 200; i--;)
+		for (uint32_t i = 200; i--;)
 			backward(&g, first + i);
 		g.tid = 1;
 		g.ring = 0;

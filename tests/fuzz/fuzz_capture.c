@@ -140,7 +140,6 @@ static void read_it(const char *path)
 	struct key_averages *ka = key_averages__new(NULL);
 	struct capture_reader *cr;
 	struct session *s;
-	int i;
 
 	if (!ka)
 		abort();
@@ -148,7 +147,7 @@ static void read_it(const char *path)
 		key_averages__free(ka);
 		return;
 	}
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		struct session_sink sink = key_averages__sink(ka);
 		struct session_totals totals;
 		struct slice_log *log;
@@ -246,9 +245,9 @@ static uint8_t *unpacked_seed(size_t *len)
 
 static void mutate(uint8_t *data, size_t *len)
 {
-	int i, n = 1 + (int)(random() % 12);
+	int n = 1 + (int)(random() % 12);
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		size_t at = (size_t)random() % *len, cnt = (size_t)random() % 64;
 
 		switch (random() % 6) {
@@ -284,14 +283,14 @@ static void mutate(uint8_t *data, size_t *len)
 
 int main(int argc, char **argv)
 {
-	long n = argc > 1 ? atol(argv[1]) : 2000, i;
+	long n = argc > 1 ? atol(argv[1]) : 2000;
 	size_t seed_len, len;
 	uint8_t *seed = unpacked_seed(&seed_len), *data = malloc(seed_len);
 
 	srandom(argc > 2 ? (unsigned int)atol(argv[2]) : 1);
 	if (!data)
 		return 1;
-	for (i = 0; i < n; i++) {
+	for (long i = 0; i < n; i++) {
 		memcpy(data, seed, seed_len);
 		len = seed_len;
 		if (i) /* the seed itself must be fine */

@@ -49,7 +49,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint64_t addr, len;
 	char path[64];
 	uint8_t id[20];
-	uint32_t i;
 	bool exec;
 
 	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
@@ -59,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		w.ef = ef;
 		elf_file__for_each_sym(ef, touch_sym, &w);
 		elf_file__build_id(ef, id, sizeof(id));
-		for (i = 0; elf_file__segment(ef, i, &addr, &len, &exec); i++) {
+		for (uint32_t i = 0; elf_file__segment(ef, i, &addr, &len, &exec); i++) {
 			touch_addr(&w, addr);
 			touch_addr(&w, addr + len - 1);
 			touch_addr(&w, addr + len);

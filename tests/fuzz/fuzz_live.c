@@ -24,7 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct live_schema_layout layout = { 0 };
 	struct live_ops ops = { 0 };
 	char buf[512];
-	uint32_t i;
 
 	if (!arena)
 		arena = mmap((void *)ARENA_ADDR, ARENA_SIZE, PROT_READ | PROT_WRITE,
@@ -33,7 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		abort();
 	memset(arena, 0, ARENA_SIZE);
 	memcpy(arena, data, len < ARENA_SIZE ? len : ARENA_SIZE);
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		if (!live_ops__read(getpid(), &singleton, 1, i, &ops)) {
 			live_schema__derive(getpid(), &ops, &layout);
 			if (ops.cnt)

@@ -33,15 +33,15 @@ static void mutate(uint8_t *data, size_t *len)
 
 int main(int argc, char **argv)
 {
-	long n = argc > 1 ? atol(argv[1]) : 2000, i;
+	long n = argc > 1 ? atol(argv[1]) : 2000;
 	uint8_t data[INPUT_MAX], *exact;
-	size_t len = INPUT_MAX, k;
+	size_t len = INPUT_MAX;
 
 	srandom(argc > 2 ? (unsigned int)atol(argv[2]) : 1);
-	for (i = 0; i < n; i++) {
-		for (k = 0; i % 64 == 0 && k < sizeof(data); k++)
+	for (long i = 0; i < n; i++) {
+		for (size_t k = 0; i % 64 == 0 && k < sizeof(data); k++)
 			data[k] = (uint8_t)random();
-		for (k = (size_t)random() % 16; k; k--)
+		for (size_t k = (size_t)random() % 16; k; k--)
 			mutate(data, &len);
 		exact = malloc(len ? len : 1); /* so that the sanitizer sees what is read beyond it */
 		if (!exact)

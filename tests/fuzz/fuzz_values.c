@@ -131,11 +131,11 @@ static void add_value(struct value_words *w, uint32_t nest)
 
 int main(int argc, char **argv)
 {
-	long n = argc > 1 ? atol(argv[1]) : 20000, i;
+	long n = argc > 1 ? atol(argv[1]) : 20000;
 	static struct value_words w;
 
 	srandom(argc > 2 ? (unsigned int)atol(argv[2]) : 1);
-	for (i = 0; i < n; i++) {
+	for (long i = 0; i < n; i++) {
 		int values = (int)(random() % 12), mutations = (int)(random() % 6);
 		size_t len;
 

@@ -181,12 +181,12 @@ static uint32_t take(struct mock_activity *to, uint32_t max, bool forced)
 {
 	struct timespec ts;
 	uint64_t now;
-	uint32_t i, cnt = 0, kept = 0;
+	uint32_t cnt = 0, kept = 0;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	now = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	pthread_mutex_lock(&lock);
-	for (i = 0; i < queued; i++) {
+	for (uint32_t i = 0; i < queued; i++) {
 		if (cnt < max && (queue[i].end <= now || forced)) {
 			to[cnt] = queue[i];
 			if (queue[i].end > now) /* not finished: no times */
@@ -320,9 +320,8 @@ static void listen_if_needed(void)
 {
 	bool any = kinds != 0;
 	pthread_t thread;
-	uint32_t i;
 
-	for (i = 0; i < CBIDS; i++)
+	for (uint32_t i = 0; i < CBIDS; i++)
 		any |= driver_on[i];
 	if (cuda_listen)
 		cuda_listen(any ? report_activity : NULL);
@@ -452,10 +451,9 @@ CUptiResult cuptiActivityGetEnabledKinds(void *of, int *list, uint32_t *size, ui
 
 uint64_t mock_cupti_kinds(void)
 {
-	uint32_t i;
 	uint64_t all = kinds;
 
-	for (i = 0; i < CBIDS; i++)
+	for (uint32_t i = 0; i < CBIDS; i++)
 		all |= driver_on[i] ? 1 << 4 : 0;
 	return all;
 }

@@ -54,9 +54,9 @@ static bool is_call(const char *versioned, const char *name, enum mock_domain do
 
 uint32_t mock_cupti__cbid(enum mock_domain domain, const char *name)
 {
-	size_t i, cnt = domain == MOCK_RUNTIME ? COUNT(runtime) : COUNT(driver);
+	size_t cnt = domain == MOCK_RUNTIME ? COUNT(runtime) : COUNT(driver);
 
-	for (i = 0; i < cnt; i++)
+	for (size_t i = 0; i < cnt; i++)
 		if (is_call(domain == MOCK_RUNTIME ? runtime[i].name : driver[i].name, name, domain))
 			return domain == MOCK_RUNTIME ? runtime[i].cbid : driver[i].cbid;
 	return 0;
@@ -65,11 +65,11 @@ uint32_t mock_cupti__cbid(enum mock_domain domain, const char *name)
 CUptiResult cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
 {
 	CUptiResult err = mock_cupti__enter("cuptiGetCallbackName");
-	size_t i, cnt = domain == MOCK_RUNTIME ? COUNT(runtime) :
-			domain == MOCK_DRIVER  ? COUNT(driver) :
-						 0;
+	size_t cnt = domain == MOCK_RUNTIME ? COUNT(runtime) :
+		     domain == MOCK_DRIVER  ? COUNT(driver) :
+					      0;
 
-	for (i = 0; i < cnt && !err; i++) {
+	for (size_t i = 0; i < cnt && !err; i++) {
 		if ((domain == MOCK_RUNTIME ? runtime[i].cbid : driver[i].cbid) != cbid)
 			continue;
 		*name = domain == MOCK_RUNTIME ? runtime[i].name : driver[i].name;

@@ -72,9 +72,8 @@ CUresult cuDeviceGetAttribute(int *value, int what, int device)
 		{ 106, 32 },                     /* blocks per multiprocessor */
 	};
 	CUresult result = check(device);
-	size_t i;
 
-	for (i = 0; i < sizeof(values) / sizeof(*values) && !result; i++) {
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values) && !result; i++) {
 		if (values[i][0] != what)
 			continue;
 		*value = values[i][1];

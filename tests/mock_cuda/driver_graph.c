@@ -47,12 +47,11 @@ CUresult work_cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsi
 CUresult work_cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
 	struct mock_activity a;
-	uint32_t i;
 	int error;
 
 	if (mock_cuda_must_fail("cuGraphLaunch", &error))
 		return error;
-	for (i = 0; exec && i < exec->graph.cnt; i++) {
+	for (uint32_t i = 0; exec && i < exec->graph.cnt; i++) {
 		a = exec->graph.nodes[i];
 		a.graph = exec->graph.id;
 		a.node = (uint64_t)exec->graph.id << 32 | (i + 1);

@@ -26,9 +26,7 @@ static uint64_t in_use, next_addr = MOCK_DEVICE_BASE, next_handle = 1;
 
 static struct call_state *call_state(const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < MAX_CALLS; i++) {
+	for (size_t i = 0; i < MAX_CALLS; i++) {
 		if (!calls[i].name[0])
 			strncpy(calls[i].name, name, sizeof(calls[i].name) - 1);
 		if (!strcmp(calls[i].name, name))
@@ -93,9 +91,7 @@ uint64_t mock_cuda_device_bytes(void)
 
 static struct range *find(uint64_t addr, bool unused)
 {
-	size_t i;
-
-	for (i = 0; i < MAX_RANGES; i++)
+	for (size_t i = 0; i < MAX_RANGES; i++)
 		if (unused ? !ranges[i].bytes : ranges[i].bytes && ranges[i].addr == addr)
 			return &ranges[i];
 	return NULL;

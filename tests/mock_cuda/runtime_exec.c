@@ -57,10 +57,9 @@ static CUfunction function_of(const void *host)
 {
 	CUfunction f = NULL;
 	CUmodule module;
-	unsigned int i;
 
 	pthread_mutex_lock(&lock);
-	for (i = 0; i < function_cnt && !f; i++) {
+	for (unsigned int i = 0; i < function_cnt && !f; i++) {
 		if (functions[i].host != host)
 			continue;
 		if (!functions[i].f && !DRIVER->cuModuleLoadData(&module, host))

@@ -59,7 +59,7 @@ static void work(struct program *p, uint32_t correlation)
 
 static void call(struct program *p)
 {
-	uint32_t correlation = ++p->correlation, i, n = (uint32_t)random() % 3;
+	uint32_t correlation = ++p->correlation, n = (uint32_t)random() % 3;
 	struct ptb_gpu_api inner = { .correlation = random() % 2 ? correlation : ++p->correlation,
 				     .driver = 1,
 				     .name = p->calls[2] };
@@ -75,7 +75,7 @@ static void call(struct program *p)
 	}
 	r.end = OFF + later(p, 1000);
 	builder__ring_rec(p->b, &r.h, PTB_REC_GPU_API, sizeof(r), END);
-	for (i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		work(p, correlation);
 }
 
@@ -109,23 +109,22 @@ static struct builder *make(uint32_t seed)
 					     "cuLaunchKernel" };
 	static const char *const kernels[] = { "_ZN2at6native4gemmEPf", "k", "void f<int>(int)" };
 	struct program p = { .b = builder__new(BEGIN, END) };
-	uint32_t thread, i;
 
 	srandom(seed);
 	builder__meta(p.b, "gpu", "true");
-	for (i = 0; i < 3; i++) {
+	for (uint32_t i = 0; i < 3; i++) {
 		p.ops[i] = builder__op(p.b, ops[i]);
 		p.calls[i] = builder__name(p.b, calls[i]);
 		p.kernels[i] = builder__name(p.b, kernels[i]);
 	}
-	for (thread = 0; thread < 3; thread++) {
+	for (uint32_t thread = 0; thread < 3; thread++) {
 		struct ptb_gpu_clock c = { .gpu_ns = OFF + 1000, .mono_ns = 1000, .err_ns = 10 };
 
 		builder__thread(p.b, 10, 10 + thread);
 		builder__ring(p.b, thread);
 		builder__ring_rec(p.b, &c.h, PTB_REC_GPU_CLOCK, sizeof(c), END);
 		p.ts = 2000000;
-		for (i = 0; i < 10; i++)
+		for (uint32_t i = 0; i < 10; i++)
 			if (random() % 5)
 				block(&p, 0);
 			else
@@ -191,10 +190,10 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 
 static void put_rows(struct jsonw *w, struct key_averages *ka)
 {
-	uint32_t cnt, i;
+	uint32_t cnt;
 	const struct ka_row *rows = key_averages__rows(ka, &cnt);
 
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		const struct ka_row *r = &rows[i];
 
 		jsonw__begin_obj(w);
@@ -244,10 +243,10 @@ static int show(uint32_t seed)
 
 int main(int argc, char **argv)
 {
-	uint32_t cnt = argc > 1 ? (uint32_t)atoi(argv[1]) : 1, i;
+	uint32_t cnt = argc > 1 ? (uint32_t)atoi(argv[1]) : 1;
 	int err = 0;
 
-	for (i = 0; i < cnt && !err; i++)
+	for (uint32_t i = 0; i < cnt && !err; i++)
 		err = show(i);
 	return err ? 1 : 0;
 }

@@ -13,10 +13,9 @@
 static bool open_libs(char **paths, struct torch_proc *tp)
 {
 	struct elf_file *ef;
-	uint32_t role;
 
 	memset(tp, 0, sizeof(*tp));
-	for (role = TORCH_LIB_C10; role <= TORCH_LIB_PYTHON; role++) {
+	for (uint32_t role = TORCH_LIB_C10; role <= TORCH_LIB_PYTHON; role++) {
 		struct torch_lib *lib = &tp->libs[role];
 
 		lib->path = lib->access_path = paths[role];
@@ -34,11 +33,10 @@ int main(int argc, char **argv)
 	const struct plan_opts opts = { .use_cache = false };
 	struct torch_plan *plan = NULL;
 	struct torch_proc tp;
-	uint32_t i;
 
 	if (argc != 4 || !open_libs(argv + 1, &tp) || torch_plan__new(tp.libs, &opts, &plan))
 		return 1;
-	for (i = 0; i < plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < plan->func_cnt; i++) {
 		const struct plan_func *f = &plan->funcs[i];
 
 		if (f->kind == PTB_FUNC_OP && f->handle)

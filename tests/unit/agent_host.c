@@ -44,7 +44,6 @@ bool host__load(void)
 {
 	void *torch = lib(MOCK_TORCH), *agent = torch ? lib(AGENT) : NULL,
 	     *dump = agent ? lib(AGENT_DUMP) : NULL;
-	uint32_t i;
 
 	if (!dump)
 		return false;
@@ -56,7 +55,7 @@ bool host__load(void)
 	*(void **)&host.dump_why = dlsym(dump, "agent_dump_why");
 	host.ctl = dlsym(agent, PTB_AGENT_CTL_SYMBOL);
 	set_path(getpid());
-	for (i = 0; i < 200 && !(host.ctl->state & PTB_AGENT_ALIVE); i++)
+	for (uint32_t i = 0; i < 200 && !(host.ctl->state & PTB_AGENT_ALIVE); i++)
 		usleep(10000);
 	return host.ctl->state & PTB_AGENT_ALIVE;
 }
@@ -107,14 +106,14 @@ void host__configure(const struct ptb_agent_cfg *cfg)
 
 bool host__attach(unsigned int requests)
 {
-	uint32_t i, why = host.ctl->ops_why;
+	uint32_t why = host.ctl->ops_why;
 	int err = host.dump_begin(host.path, requests);
 
 	if (err) {
 		printf("%s\n", host.dump_why());
 		return false;
 	}
-	for (i = 0; i < 200; i++) {
+	for (uint32_t i = 0; i < 200; i++) {
 		usleep(10000);
 		if (host.ctl->state & PTB_AGENT_OPS_ON || (i > 20 && (host.ctl->ops_why || !why)))
 			break;
@@ -177,9 +176,7 @@ const struct ptb_chunk *host__chunk(uint32_t i)
 void host__each(enum ptb_chunk_kind kind,
 		void (*fn)(const struct ptb_chunk *c, const struct ptb_arec *r, void *ctx), void *ctx)
 {
-	uint32_t i;
-
-	for (i = 0; i < host.chunk_cnt; i++) {
+	for (uint32_t i = 0; i < host.chunk_cnt; i++) {
 		const struct ptb_chunk *c = host.chunks[i];
 		const char *at = (const char *)(c + 1), *end = (const char *)c + c->len;
 

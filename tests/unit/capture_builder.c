@@ -92,9 +92,7 @@ struct builder *builder__new(uint64_t begin_ns, uint64_t end_ns)
 
 void builder__free(struct builder *b)
 {
-	uint32_t i;
-
-	for (i = 0; i < b->session_cnt; i++)
+	for (uint32_t i = 0; i < b->session_cnt; i++)
 		session__free(b->sessions[i]);
 	capture_reader__close(b->cr);
 	capture_writer__close(b->cw);

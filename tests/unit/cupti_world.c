@@ -236,18 +236,16 @@ void emitted__forget(void)
 
 size_t emitted__count(uint32_t kind)
 {
-	size_t i, cnt = 0;
+	size_t cnt = 0;
 
-	for (i = 0; i < emitted_cnt; i++)
+	for (size_t i = 0; i < emitted_cnt; i++)
 		cnt += emitted[i].kind == kind;
 	return cnt;
 }
 
 const struct world_record *emitted__nth(uint32_t kind, size_t nth)
 {
-	size_t i;
-
-	for (i = 0; i < emitted_cnt; i++)
+	for (size_t i = 0; i < emitted_cnt; i++)
 		if (emitted[i].kind == kind && !nth--)
 			return &emitted[i];
 	return NULL;
@@ -263,9 +261,7 @@ const char *emitted__name(uint32_t id)
 
 const struct ptb_gpu_api *emitted__call(uint32_t correlation, uint32_t *tid)
 {
-	size_t i;
-
-	for (i = 0; i < emitted_cnt; i++) {
+	for (size_t i = 0; i < emitted_cnt; i++) {
 		if (emitted[i].kind != PTB_REC_GPU_API || emitted[i].u.api.correlation != correlation)
 			continue;
 		if (tid)
@@ -278,9 +274,8 @@ const struct ptb_gpu_api *emitted__call(uint32_t correlation, uint32_t *tid)
 uint64_t emitted__notes(uint32_t what)
 {
 	uint64_t sum = 0;
-	size_t i;
 
-	for (i = 0; i < emitted_cnt; i++)
+	for (size_t i = 0; i < emitted_cnt; i++)
 		if (emitted[i].kind == PTB_REC_GPU_NOTE && emitted[i].note.what == what)
 			sum += emitted[i].note.value;
 	return sum;

@@ -52,10 +52,8 @@ static int by_time(const void *a, const void *b)
 
 static void put_slices(struct builder *b)
 {
-	uint32_t i;
-
 	qsort(events, event_cnt, sizeof(events[0]), by_time);
-	for (i = 0; i < event_cnt; i++) {
+	for (uint32_t i = 0; i < event_cnt; i++) {
 		const struct event *e = &events[i];
 		struct ptb_rf_begin r = { .rf = 0x1000 + e->id * 64,
 					  .seq = -1,
@@ -141,18 +139,18 @@ static int take(void *arg, const struct gpu_slice *g)
 
 static void put_gpu(struct builder *b)
 {
-	uint32_t i, cnt = w.emitted_cnt;
+	uint32_t cnt = w.emitted_cnt;
 
 	qsort(w.items, cnt, sizeof(w.items[0]), by_chance);
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		put_work(b, &w.items[i]);
-	for (i = 0; i < GW_DEVICES; i++) {
+	for (uint32_t i = 0; i < GW_DEVICES; i++) {
 		w.devices[i].name = builder__name(b, w.s.names[i + 1]);
 		builder__thread(b, 100, 0);
 		builder__ring_rec(b, &w.devices[i].h, PTB_REC_GPU_DEVICE, sizeof(w.devices[i]),
 				  GW_BEGIN + 1);
 	}
-	for (i = 0; i <= 10; i++) {
+	for (uint32_t i = 0; i <= 10; i++) {
 		uint64_t at = GW_BEGIN + i * 100000000ULL;
 		struct ptb_gpu_clock c = { .gpu_ns = at + AHEAD, .mono_ns = at, .err_ns = 400 };
 

@@ -14,10 +14,10 @@
 
 static int host_calls(struct gpu_world *w)
 {
-	uint64_t i, t = GW_BEGIN + 10000000;
+	uint64_t t = GW_BEGIN + 10000000;
 	int err = 0;
 
-	for (i = 0; i < 100 && !err; i++, t += 200000) {
+	for (uint64_t i = 0; i < 100 && !err; i++, t += 200000) {
 		struct gw_item *c;
 
 		gw__place(w, 100, 10 + i, "aten::add", NULL);

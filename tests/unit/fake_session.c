@@ -13,9 +13,7 @@ const struct session_info *session__info(const struct session *s)
 
 const char *session__meta(const struct session *s, const char *key)
 {
-	int i;
-
-	for (i = 0; i < FAKE_META_MAX && s->meta[i].key; i++)
+	for (int i = 0; i < FAKE_META_MAX && s->meta[i].key; i++)
 		if (!strcmp(s->meta[i].key, key))
 			return s->meta[i].json;
 	return NULL;
@@ -36,10 +34,9 @@ const char *session__name(const struct session *s, uint32_t name_id)
 int session__live_blocks(const struct session *s,
 			 int (*fn)(void *arg, const struct memory_block *b), void *arg)
 {
-	uint32_t i;
 	int ret = 0;
 
-	for (i = 0; i < s->live_cnt && !ret; i++)
+	for (uint32_t i = 0; i < s->live_cnt && !ret; i++)
 		ret = fn(arg, &s->live[i]);
 	return ret;
 }

@@ -111,11 +111,11 @@ static int put_marked(void)
 	static const uint32_t flags[] = { SLICE_UNWOUND,  SLICE_END_LOST,    SLICE_END_INFERRED,
 					  SLICE_NAME_CUT, SLICE_THREAD_EXIT, SLICE_OTHER_THREAD_END,
 					  SLICE_TRUNCATED };
-	uint64_t t = T0 + 500000000, i;
+	uint64_t t = T0 + 500000000;
 	struct slice child;
 	int err = 0;
 
-	for (i = 0; i < sizeof(flags) / sizeof(flags[0]) && !err; i++)
+	for (uint64_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && !err; i++)
 		err = put(with(fake_slice(100 + i, "aten::\"odd\"\n", t + i * 1000, t + i * 1000 + 999),
 			       102, -1, 0, flags[i]));
 	child = with(fake_slice(110, "aten::copy_", T0 + 900000000, T0 + 1000000000), 200, -1, 0,
@@ -253,16 +253,14 @@ static int write_trace(const char *path, const struct session *s)
 	static const uint32_t threads[][2] = { { 100, 100 }, { 100, 101 }, { 100, 102 }, { 200, 200 } };
 	struct chrome_opts opts = { .trace_name = path, .host_name = "host" };
 	int err = chrome_trace__open(path, s, &opts, &ct);
-	uint64_t nr;
-	size_t i;
 
 	if (err)
 		return err;
 	sink = chrome_trace__sink(ct);
-	for (i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
+	for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++)
 		err = err ? err : sink.thread(sink.arg, threads[i][0], threads[i][1]);
 	err = err ? err : put_cuda();
-	for (nr = 0; nr < STEPS && !err; nr++) {
+	for (uint64_t nr = 0; nr < STEPS && !err; nr++) {
 		err = put_memory(nr);
 		err = err ? err : put_step(nr);
 	}

@@ -189,12 +189,12 @@ const char *flow__rows(void)
 	static char text[16384];
 	const struct mem_row *r;
 	size_t len = 0;
-	uint32_t cnt, i;
+	uint32_t cnt;
 
 	must(mem_flow__finish(mf));
 	r = mem_flow__rows(mf, &cnt);
 	text[0] = '\0';
-	for (i = 0; i < cnt; i++, r++) {
+	for (uint32_t i = 0; i < cnt; i++, r++) {
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s %c %s", i ? "; " : "",
 					r->action < 5 ? actions[r->action] : "bad",
 					(int)('a' + r->bytes / 4 - 1), category(r->category));

@@ -55,9 +55,7 @@ void gpu_log__free(struct gpu_log *log)
 
 const struct gpu_slice *gpu_log__nth(const struct gpu_log *log, enum gpu_what what, uint32_t n)
 {
-	uint32_t i;
-
-	for (i = 0; i < log->cnt; i++)
+	for (uint32_t i = 0; i < log->cnt; i++)
 		if (log->v[i].what == what && !n--)
 			return &log->v[i];
 	return NULL;
@@ -65,9 +63,9 @@ const struct gpu_slice *gpu_log__nth(const struct gpu_log *log, enum gpu_what wh
 
 uint32_t gpu_log__count(const struct gpu_log *log, enum gpu_what what)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < log->cnt; i++)
+	for (uint32_t i = 0; i < log->cnt; i++)
 		n += log->v[i].what == what;
 	return n;
 }

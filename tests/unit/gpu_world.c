@@ -34,13 +34,11 @@ static void init_device(struct ptb_gpu_device *d, uint32_t id, uint32_t major, u
 
 void gw__init(struct gpu_world *w)
 {
-	uint32_t i;
-
 	memset(w, 0, sizeof(*w));
 	w->s = fake_session();
 	init_device(&w->devices[0], 0, 9, 132, 228);
 	init_device(&w->devices[1], 1, 8, 108, 164);
-	for (i = 0; i < GW_DEVICES; i++)
+	for (uint32_t i = 0; i < GW_DEVICES; i++)
 		w->device_list[i] = &w->devices[i];
 	w->s.names[1] = "NVIDIA H100 80GB HBM3";
 	w->s.names[2] = "NVIDIA A100-SXM4-80GB";
@@ -312,11 +310,10 @@ static int by_order(const void *a, const void *b)
 
 int gw__emit(struct gpu_world *w)
 {
-	uint32_t i;
 	int err = 0;
 
 	qsort(w->items, w->item_cnt, sizeof(w->items[0]), by_order);
-	for (i = 0; i < w->item_cnt && !err; i++) {
+	for (uint32_t i = 0; i < w->item_cnt && !err; i++) {
 		if (w->items[i].g.rec)
 			w->items[i].g.rec = &w->items[i].rec.h;
 		err = w->sink.gpu(w->sink.arg, &w->items[i].g);
@@ -399,12 +396,11 @@ static int put_backward(struct gpu_world *w, uint64_t t, uint64_t id)
 static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 {
 	struct gw_item *c, *k;
-	uint32_t i;
 	int err;
 
 	gw__place(w, 100, 0, NULL, "Optimizer.step#Adam.step");
 	c = gw__call(w, "cudaGraphLaunch", t + 1000 * US, t + 1030 * US);
-	for (i = 0; i < 2; i++) { /* nodes of one graph have the launch's correlation, all of them */
+	for (uint32_t i = 0; i < 2; i++) { /* nodes of one graph have the launch's correlation, all of them */
 		k = gw__kernel(w, "adam_update", 0, 7, t + 2600 * US + i * 100 * US,
 			       t + 2690 * US + i * 100 * US, c);
 		k->rec.kernel.flags = PTB_GPU_HAS_GRAPH | PTB_GPU_HAS_CHANNEL;
@@ -433,10 +429,9 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 int gw__train(struct gpu_world *w, uint32_t steps)
 {
 	char names[64][32];
-	uint32_t nr;
 	int err = 0;
 
-	for (nr = 0; nr < steps && nr < 64 && !err; nr++) {
+	for (uint32_t nr = 0; nr < steps && nr < 64 && !err; nr++) {
 		uint64_t t = GW_BEGIN + 10000 * US + nr * 10000 * US, id = 10 + nr * 20;
 
 		snprintf(names[nr], sizeof(names[nr]), "ProfilerStep#%u", nr);

@@ -149,7 +149,6 @@ static void repeat_tail(const char *path, uint64_t times)
 	struct capture_file_hdr fh;
 	struct capture_block_hdr h;
 	size_t used = 0, end;
-	uint64_t i;
 	FILE *f = fopen(path, "r+b");
 	long at;
 
@@ -171,7 +170,7 @@ static void repeat_tail(const char *path, uint64_t times)
 	memcpy(buf + used, &h, sizeof(h));
 	end = sizeof(h);
 	fseek(f, at, SEEK_SET);
-	for (i = 0; i < times; i++)
+	for (uint64_t i = 0; i < times; i++)
 		fwrite(buf, 1, used, f);
 	fwrite(buf + used, 1, end, f);
 	if (fclose(f))

@@ -133,9 +133,8 @@ static void lost_intervals(void)
 static uint64_t inverse(uint64_t a)
 {
 	uint64_t x = a;
-	int i;
 
-	for (i = 0; i < 6; i++)
+	for (int i = 0; i < 6; i++)
 		x *= 2 - a * x;
 	return x;
 }
@@ -164,10 +163,9 @@ static void colliding_keys(void)
 static void zstd_expansion(void)
 {
 	struct ptb_op_exit r = { .sp = 0x7000 };
-	uint64_t i;
 
 	put_round(0);
-	for (i = 0; i < 256 * 1024 / sizeof(r); i++)
+	for (uint64_t i = 0; i < 256 * 1024 / sizeof(r); i++)
 		put_ring(&r, PTB_REC_OP_EXIT, sizeof(r), 2000);
 	put_round(3000);
 }
@@ -301,7 +299,7 @@ static void memory_timeline(void)
 {
 	static struct value_words in, out;
 	struct vw_tensor t = tensor;
-	uint64_t i, n = 60 * K * hostile_scale;
+	uint64_t n = 60 * K * hostile_scale;
 
 	put_meta("profile_memory", "true");
 	put_meta("args", "\"full\"");
@@ -311,7 +309,7 @@ static void memory_timeline(void)
 		s.name = put_name("aten::add.Tensor(Tensor(a!) self, Tensor other) -> Tensor");
 		put_control(&s, PTB_REC_SCHEMA, sizeof(s));
 	}
-	for (i = 0; i < n; i++) {
+	for (uint64_t i = 0; i < n; i++) {
 		struct ptb_mem_alloc a = { .sp = 0x6000, .addr = 0x1000 * (n - i), .bytes = 64 };
 
 		in.cnt = out.cnt = 0;
@@ -327,7 +325,7 @@ static void memory_timeline(void)
 		if (i % 3 == 0)
 			put_ring(&a, PTB_REC_MEM_ALLOC, sizeof(a), 2000 + 20 * i + 10);
 	}
-	for (i = 0; i < n; i++) {
+	for (uint64_t i = 0; i < n; i++) {
 		in.cnt = 0;
 		t.storage = 0x1000 * (i + 1);
 		vw__tensor(&in, &t);
@@ -386,14 +384,14 @@ static void shape_lists(void)
 static void huge_ndim(void)
 {
 	static struct value_words in;
-	uint64_t i, k, body[4 + 2 * 255];
+	uint64_t i, body[4 + 2 * 255];
 
 	put_meta("args", "\"shapes\"");
 	for_times (i, 4 * K) {
 		in.cnt = 0;
-		for (k = 0; k < 4 + 2 * 255; k++)
+		for (uint64_t k = 0; k < 4 + 2 * 255; k++)
 			body[k] = next_random();
-		for (k = 0; k < 12; k++)
+		for (uint64_t k = 0; k < 12; k++)
 			vw__raw(&in, PTB_VAL_TENSOR, 0, 6, 255 | 1 << 16, body, (2 + 2 * 255) * 8);
 		put_op_values(2000 + 20 * i, &in, &in);
 	}

@@ -17,12 +17,11 @@
 static int print_calls(void)
 {
 	struct seccomp_call call;
-	uint32_t i, arg;
 	bool spare;
 
-	for (i = 0; seccomp_check__call(i, &call, &spare); i++) {
+	for (uint32_t i = 0; seccomp_check__call(i, &call, &spare); i++) {
 		printf("%d %s", call.data.nr, spare ? "spare" : "need");
-		for (arg = 0; arg < 6; arg++)
+		for (uint32_t arg = 0; arg < 6; arg++)
 			if (call.known & SECCOMP_KNOWN_LOW(arg))
 				printf(" %" PRIu32 "=%" PRIu32, arg, (uint32_t)call.data.args[arg]);
 		putchar('\n');
@@ -34,7 +33,7 @@ int main(int argc, char **argv)
 {
 	struct inject_opts opts = { .only = INJECT_NONE };
 	struct inject_result res;
-	int i, err, failed = 0;
+	int err, failed = 0;
 
 	if (argc == 2 && !strcmp(argv[1], "calls"))
 		return print_calls();
@@ -46,7 +45,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[2], "remote"))
 		opts.only = INJECT_REMOTE_EXEC;
 	opts.limit_ns = strtoull(argv[3], NULL, 10) * 1000000;
-	for (i = 4; i < argc; i++) {
+	for (int i = 4; i < argc; i++) {
 		opts.lib_path = argv[i];
 		err = inject__load(atoi(argv[1]), &opts, &res);
 		if (err)

@@ -29,9 +29,7 @@ static inline struct sums sum_opts(struct session *s, const struct ka_opts *opts
 /* NULL: there is none. */
 static inline const struct ka_row *row(const struct sums *r, const char *key)
 {
-	uint32_t i;
-
-	for (i = 0; i < r->cnt; i++)
+	for (uint32_t i = 0; i < r->cnt; i++)
 		if (!strcmp(r->rows[i].key, key))
 			return &r->rows[i];
 	return NULL;

@@ -14,13 +14,12 @@ bool learn_layout__files(struct torch_plan *plan, const char *const *paths)
 	struct elf_file *ef;
 	struct lib_code lc;
 	bool ok = true;
-	size_t i;
 
 	memset(plan, 0, sizeof(*plan));
 	if (plan_build__init(&b, plan))
 		return false;
 	layout__init(&plan->layout);
-	for (i = 0; i < sizeof(order) && ok; i++) {
+	for (size_t i = 0; i < sizeof(order) && ok; i++) {
 		if (!paths[order[i]] || elf_file__open(paths[order[i]], &ef))
 			continue;
 		ok = !lib_code__init(&lc, ef, &torch_names);
@@ -44,7 +43,7 @@ bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env)
 	} learnt[TORCH_ENV_MAX];
 	const char *list[TORCH_LIB_ROLES] = { 0 };
 	char paths[3][600];
-	size_t i, k;
+	size_t k;
 
 	for (k = 0; k < TORCH_ENV_MAX && learnt[k].libs[0]; k++) {
 		if (strcmp(learnt[k].libs, env->libs))
@@ -52,7 +51,7 @@ bool learn_layout__env(struct torch_plan *plan, const struct torch_env *env)
 		*plan = learnt[k].plan;
 		return true;
 	}
-	for (i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		snprintf(paths[i], sizeof(paths[i]), "%s/%s", env->libs, names[i]);
 		list[i] = paths[i];
 	}

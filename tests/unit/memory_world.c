@@ -135,10 +135,9 @@ static void emit_kernel(struct world *w, struct ptb_rec_hdr *h, size_t len, uint
 void world__kmem(struct world *w, const struct ptb_kmem *rec)
 {
 	struct ptb_kmem k = *rec;
-	uint32_t i;
 
 	k.begin_ns = w->now;
-	for (i = 0; i < PTB_RSS_KINDS; i++)
+	for (uint32_t i = 0; i < PTB_RSS_KINDS; i++)
 		k.rss[i] = w->rss[i];
 	emit_kernel(w, &k.h, sizeof(k), PTB_REC_KMEM);
 }
@@ -180,16 +179,15 @@ static void touch(struct world *w, uint64_t bytes)
 void world__train(struct world *w, uint32_t steps, uint64_t leak)
 {
 	uint64_t act[3], grad = 0, queue[2] = { 0 }, begin = w->now;
-	uint32_t i, n;
 
-	for (n = 0; n < steps; n++) {
+	for (uint32_t n = 0; n < steps; n++) {
 		w->now = begin + n * 20000000ULL;
 		w->step++;
 		world__place(w, "aten::stack", "aten::cat", "", "[[32, 128]]");
 		if (queue[n & 1])
 			world__free(w, queue[n & 1]);
 		queue[n & 1] = world__alloc(w, MIB / 2);
-		for (i = 0; i < 3; i++) {
+		for (uint32_t i = 0; i < 3; i++) {
 			world__place(w, "aten::linear", "aten::addmm", "forward",
 				     "[[128], [32, 128], [128, 128]]");
 			act[i] = world__alloc(w, MIB);
@@ -214,7 +212,7 @@ void world__train(struct world *w, uint32_t steps, uint64_t leak)
 			touch(w, 8 * MIB);
 		}
 		world__place(w, "", "", "", "");
-		for (i = 0; i < 3; i++)
+		for (uint32_t i = 0; i < 3; i++)
 			world__free(w, act[i]);
 		world__kmem(w, &(struct ptb_kmem){ .h = { 0 } });
 	}

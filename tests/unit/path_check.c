@@ -22,19 +22,16 @@ static void visit(struct walk *w, uint32_t node)
 static void visit_next(struct walk *w, uint32_t node)
 {
 	const struct flow_node *n = &w->f->nodes[node];
-	uint32_t i;
 
 	visit(w, n->fall);
 	visit(w, n->jump);
-	for (i = 0; i < n->table_cnt; i++)
+	for (uint32_t i = 0; i < n->table_cnt; i++)
 		visit(w, w->f->targets[n->table + i]);
 }
 
 static bool is_site(uint32_t node, const uint32_t *sites, uint32_t cnt)
 {
-	uint32_t i;
-
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		if (sites[i] == node)
 			return true;
 	return false;
@@ -79,11 +76,9 @@ static void visit_all_after(struct walk *w, uint32_t node)
 static void after_sites(struct walk *w, const uint8_t *work, const uint32_t *sites,
 			uint32_t site_cnt, struct path_faults *bad)
 {
-	uint32_t i, k;
-
-	for (i = 0; i < site_cnt; i++) {
+	for (uint32_t i = 0; i < site_cnt; i++) {
 		visit_all_after(w, sites[i]);
-		for (k = 0; k < w->f->cnt; k++) {
+		for (uint32_t k = 0; k < w->f->cnt; k++) {
 			bad->work_after += w->seen[k] && work[k];
 			bad->twice += w->seen[k] && is_site(k, sites, site_cnt);
 		}
@@ -109,10 +104,10 @@ struct path_faults path_check_after(const struct flow *f, const uint8_t *work,
 {
 	struct walk w = walk__new(f);
 	struct path_faults bad = { 0 };
-	uint32_t i, k, more;
+	uint32_t k, more;
 
 	*any = false;
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		if (!work[i])
 			continue;
 		visit_all_after(&w, i);

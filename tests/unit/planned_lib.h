@@ -62,9 +62,8 @@ static inline uint64_t planned__mark(const struct planned *p, const char *name)
 static inline const struct plan_site *planned__site(const struct planned *p, uint32_t func, uint8_t role)
 {
 	const struct plan_site *found = NULL;
-	uint32_t i;
 
-	for (i = 0; i < p->plan->site_cnt; i++) {
+	for (uint32_t i = 0; i < p->plan->site_cnt; i++) {
 		if (p->plan->sites[i].func != func || p->plan->sites[i].role != role)
 			continue;
 		CU_ASSERT(found == NULL);
@@ -80,9 +79,9 @@ static inline uint32_t planned__build_around(struct plan_build *b, const struct 
 	const struct torch_plan *plan = p->plan;
 	uint64_t start, end, addr;
 	enum ptb_refusal why;
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 
-	for (i = 0; i < plan->site_cnt; i++) {
+	for (uint32_t i = 0; i < plan->site_cnt; i++) {
 		if (plan->sites[i].func != func || plan->sites[i].role != PTB_ROLE_EXIT)
 			continue;
 		addr = elf_file__off_to_addr(p->ef, plan->sites[i].offset);

@@ -147,12 +147,11 @@ static void put_records(struct builder *b)
 	uint32_t py = builder__func(b, T("apply"), PTB_FUNC_PYFUNC, true);
 	uint32_t api = builder__func(b, T("cudaMalloc"), PTB_FUNC_CUDA_MEMORY, true);
 	struct value_words w, late = { 0 };
-	uint64_t ts;
 
 	control_records(b, add);
 	rss_sample(b);
 	vw__late(&late, 0, 1.5);
-	for (ts = 2000; ts < 90000; ts += 9000) {
+	for (uint64_t ts = 2000; ts < 90000; ts += 9000) {
 		w = values((uint32_t)(ts / 9000));
 		builder__thread(b, 1, 1);
 		builder__ring(b, 0);

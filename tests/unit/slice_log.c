@@ -83,9 +83,7 @@ struct slice_log *slice_log__run(struct session *s)
 
 void slice_log__free(struct slice_log *log)
 {
-	uint32_t i;
-
-	for (i = 0; i < log->cnt; i++) {
+	for (uint32_t i = 0; i < log->cnt; i++) {
 		drop(&log->slices[i].in);
 		free((void *)(uintptr_t)log->slices[i].mem);
 		drop(&log->slices[i].out);
@@ -104,9 +102,9 @@ static bool encloses(const struct slice *outer, const struct slice *sl)
 uint32_t slice_log__child_cnt(const struct slice_log *log, const struct slice *sl)
 {
 	const struct slice *v = log->slices;
-	uint32_t i, k, cnt = 0;
+	uint32_t k, cnt = 0;
 
-	for (i = 0; i < log->cnt; i++) {
+	for (uint32_t i = 0; i < log->cnt; i++) {
 		for (k = 0; k < log->cnt && !(encloses(sl, &v[k]) && encloses(&v[k], &v[i])); k++)
 			;
 		cnt += encloses(sl, &v[i]) && k == log->cnt;
@@ -120,10 +118,8 @@ const struct slice *slice_log__nth(const struct slice_log *log, const char *name
 	uint64_t after = 0;
 
 	for (;; n--) {
-		uint32_t i;
-
 		best = NULL;
-		for (i = 0; i < log->cnt; i++) {
+		for (uint32_t i = 0; i < log->cnt; i++) {
 			const struct slice *sl = &log->slices[i];
 
 			if (!strcmp(sl->name, name) && sl->begin_ns > after &&
@@ -143,9 +139,9 @@ const struct slice *slice_log__get(const struct slice_log *log, const char *name
 
 uint32_t slice_log__count(const struct slice_log *log, const char *name)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < log->cnt; i++)
+	for (uint32_t i = 0; i < log->cnt; i++)
 		n += !strcmp(log->slices[i].name, name);
 	return n;
 }
@@ -177,10 +173,10 @@ static bool complain(const char *what, const struct slice *sl)
 static bool nests(const struct slice *sl, uint32_t cnt)
 {
 	const struct slice **open = calloc(cnt + 1, sizeof(*open));
-	uint32_t i, depth = 0;
+	uint32_t depth = 0;
 	bool ok = open != NULL;
 
-	for (i = 0; i < cnt && ok; i++) {
+	for (uint32_t i = 0; i < cnt && ok; i++) {
 		if (i && (sl[i].tgid != sl[i - 1].tgid || sl[i].tid != sl[i - 1].tid))
 			depth = 0;
 		while (depth && open[depth - 1]->end_ns < sl[i].begin_ns)
@@ -201,15 +197,14 @@ static bool parents_fit(const struct slice *sl, uint32_t cnt)
 {
 	struct hashmap by_id = { 0 };
 	bool ok = true;
-	uint32_t i;
 
-	for (i = 0; i < cnt && ok; i++) {
+	for (uint32_t i = 0; i < cnt && ok; i++) {
 		if (!sl[i].id || hashmap__get(&by_id, sl[i].id, 0))
 			ok = complain("id is not unique", &sl[i]);
 		else if (hashmap__put(&by_id, sl[i].id, 0, i))
 			abort();
 	}
-	for (i = 0; i < cnt && ok; i++) {
+	for (uint32_t i = 0; i < cnt && ok; i++) {
 		const uint64_t *p = sl[i].parent ? hashmap__get(&by_id, sl[i].parent, 0) : NULL;
 
 		if (!sl[i].parent)
@@ -235,9 +230,7 @@ static bool values_fit(const struct slice *sl, const struct slice_values *sv)
 
 static bool facts_fit(const struct slice *sl, uint32_t cnt)
 {
-	uint32_t i;
-
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		if (!values_fit(&sl[i], &sl[i].in) || !values_fit(&sl[i], &sl[i].out))
 			return false;
 		if (!sl[i].schema || !sl[i].keys)
@@ -250,9 +243,7 @@ static bool facts_fit(const struct slice *sl, uint32_t cnt)
 
 static bool has_slice(const struct slice_log *log, uint32_t tgid, uint32_t tid, uint64_t begin_ns)
 {
-	uint32_t i;
-
-	for (i = 0; i < log->cnt; i++)
+	for (uint32_t i = 0; i < log->cnt; i++)
 		if (log->slices[i].tgid == tgid && log->slices[i].tid == tid &&
 		    log->slices[i].begin_ns == begin_ns)
 			return true;
@@ -262,7 +253,6 @@ static bool has_slice(const struct slice_log *log, uint32_t tgid, uint32_t tid, 
 bool slice_log__valid(const struct slice_log *log)
 {
 	struct slice *sorted = vec_dup(log->slices, log->cnt, sizeof(*sorted));
-	uint32_t i;
 	bool ok;
 
 	if (!sorted)
@@ -270,7 +260,7 @@ bool slice_log__valid(const struct slice_log *log)
 	qsort(sorted, log->cnt, sizeof(*sorted), cmp_place);
 	ok = nests(sorted, log->cnt) && parents_fit(sorted, log->cnt) && facts_fit(sorted, log->cnt);
 	free(sorted);
-	for (i = 0; i < log->flow_cnt && ok; i++) {
+	for (uint32_t i = 0; i < log->flow_cnt && ok; i++) {
 		const struct fwdbwd *fl = &log->flows[i];
 
 		ok = fl->id == i + 1 && has_slice(log, fl->fwd_tgid, fl->fwd_tid, fl->fwd_begin_ns) &&

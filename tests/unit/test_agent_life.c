@@ -23,10 +23,9 @@
 static void *work(void *arg)
 {
 	struct mock_rf outer, inner;
-	uint32_t i;
 
 	(void)arg;
-	for (i = 0; i < OPS_EACH / 2; i++) {
+	for (uint32_t i = 0; i < OPS_EACH / 2; i++) {
 		host__be_schema(&outer, &mock_add);
 		host__be_schema(&inner, &mock_neg);
 		host__begin(&outer);
@@ -74,16 +73,15 @@ static void test_threads(void)
 {
 	static struct flow f;
 	pthread_t threads[THREADS];
-	uint32_t i, round;
 
 	host__configure_right();
-	for (round = 0; round < 3; round++) {
+	for (uint32_t round = 0; round < 3; round++) {
 		CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
-		for (i = 0; i < THREADS; i++)
+		for (uint32_t i = 0; i < THREADS; i++)
 			CU_ASSERT_FATAL(!pthread_create(&threads[i], NULL, work, NULL));
-		for (i = 0; i < THREADS; i++)
+		for (uint32_t i = 0; i < THREADS; i++)
 			pthread_join(threads[i], NULL);
-		for (i = 0; i < 100; i++) { /* each leaves a part-filled chunk */
+		for (uint32_t i = 0; i < 100; i++) { /* each leaves a part-filled chunk */
 			CU_ASSERT_FATAL(!pthread_create(&threads[0], NULL, work_little,
 							(void *)(uintptr_t)&mock_neg));
 			pthread_join(threads[0], NULL);
@@ -103,12 +101,11 @@ static int in_child(void)
 {
 	struct ptb_agent_ctl *c = host__ctl();
 	uint64_t chunks = c->chunks;
-	uint32_t i;
 
 	if (c->state & (PTB_AGENT_ALIVE | PTB_AGENT_OPS_ON) || c->ops_why != PTB_AGENT_WHY_FORKED ||
 	    c->tid)
 		return 1;
-	for (i = 0; i < 5000; i++)
+	for (uint32_t i = 0; i < 5000; i++)
 		host__run_op(&mock_add);
 	return c->chunks != chunks ? 2 : fork() ? (wait(NULL), 0) : 0;
 }
@@ -132,9 +129,9 @@ static void *work_on(void *arg)
 
 static bool child_ends_well(pid_t pid)
 {
-	int status, i;
+	int status;
 
-	for (i = 0; i < 3000; i++) {
+	for (int i = 0; i < 3000; i++) {
 		if (waitpid(pid, &status, WNOHANG) == pid)
 			return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 		usleep(10000);
@@ -149,15 +146,15 @@ static void test_forks(void)
 	const uint64_t dropped = host__ctl()->dropped; /* the agent's thread may be delayed while it sends */
 	pthread_t threads[2];
 	uintptr_t cnt = 0;
-	uint32_t i, bad = 0;
+	uint32_t bad = 0;
 	void *did;
 
 	host__configure_right();
 	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 	stop = false;
-	for (i = 0; i < 2; i++)
+	for (uint32_t i = 0; i < 2; i++)
 		CU_ASSERT_FATAL(!pthread_create(&threads[i], NULL, work_on, (void *)(uintptr_t)&mock_neg));
-	for (i = 0; i < 100; i++) {
+	for (uint32_t i = 0; i < 100; i++) {
 		pid_t pid = fork();
 
 		if (!pid)
@@ -165,7 +162,7 @@ static void test_forks(void)
 		bad += pid < 0 || !child_ends_well(pid);
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		pthread_join(threads[i], &did);
 		cnt += (uintptr_t)did;
 	}
@@ -204,14 +201,12 @@ static void test_exit(void)
 
 static int exits(void)
 {
-	uint32_t i;
-
 	if (!host__load())
 		return 1;
 	host__configure_right();
 	if (!host__attach(REQUEST(OPS)))
 		return 2;
-	for (i = 0; i < 7; i++)
+	for (uint32_t i = 0; i < 7; i++)
 		host__run_op(&mock_add);
 	exit(5);
 }
@@ -234,7 +229,7 @@ static void test_second_copy(void)
 	char dir[] = "/tmp/ptbpf-agent-copy-XXXXXX", cmd[512], path[64];
 	struct ptb_agent_ctl *other;
 	int (*initialize)(void);
-	uint32_t i, threads;
+	uint32_t threads;
 	void *lib;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
@@ -242,7 +237,7 @@ static void test_second_copy(void)
 	snprintf(cmd, sizeof(cmd), "cp %s %s", AGENT, path);
 	CU_ASSERT_EQUAL_FATAL(system(cmd), 0);
 	threads = threads_now();
-	for (i = 0; i < 3; i++) {
+	for (uint32_t i = 0; i < 3; i++) {
 		lib = dlopen(path, RTLD_NOW | (i ? RTLD_GLOBAL : RTLD_LOCAL));
 		CU_ASSERT_PTR_NOT_NULL_FATAL(lib);
 		other = dlsym(lib, PTB_AGENT_CTL_SYMBOL);

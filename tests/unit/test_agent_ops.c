@@ -15,7 +15,6 @@
 static void check_records(const struct mock_rf *op, const struct mock_rf *inner)
 {
 	static struct first_records h;
-	uint32_t i;
 
 	h.cnt = 0;
 	host__each(PTB_CHUNK_OPS, collect_records, &h);
@@ -42,7 +41,7 @@ static void check_records(const struct mock_rf *op, const struct mock_rf *inner)
 	CU_ASSERT(h.r[7].flags & PTB_AREC_TEXT_CUT);
 	CU_ASSERT(h.r[8].kind == PTB_AREC_BEGIN && h.r[8].schema == (uint64_t)(uintptr_t)&mock_add); /* named before */
 	CU_ASSERT_STRING_EQUAL(h.r[10].text, "aten::neg");
-	for (i = 2; i < h.cnt; i++)
+	for (uint32_t i = 2; i < h.cnt; i++)
 		if (h.r[i].kind != PTB_AREC_NAME && h.r[i - 1].kind != PTB_AREC_NAME)
 			CU_ASSERT(h.r[i].ticks >= h.r[i - 1].ticks);
 }
@@ -117,9 +116,9 @@ static void test_names_once(void)
 		_Alignas(16) unsigned char at[1 << 20];
 	} memory;
 	const struct mock_schema *schemas[256];
-	uint32_t i, seed = 1;
+	uint32_t seed = 1;
 
-	for (i = 0; i < 256; i++) {
+	for (uint32_t i = 0; i < 256; i++) {
 		struct mock_schema *to;
 
 		seed = seed * 1103515245u + 12345u;
@@ -129,7 +128,7 @@ static void test_names_once(void)
 	}
 	host__configure_right();
 	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
-	for (i = 0; i < 4 * 256; i++)
+	for (uint32_t i = 0; i < 4 * 256; i++)
 		host__run_op(schemas[i % 256]);
 	CU_ASSERT(host__detach());
 	CU_ASSERT_EQUAL(host__count(PTB_AREC_BEGIN), 4 * 256);
@@ -171,7 +170,6 @@ static void make_tensor(struct one_tensor *t, uint64_t rows, uint64_t cols)
 	const uint64_t dims[] = { 2, rows, cols }, numel = rows * cols;
 	const uint64_t storage = (uint64_t)(uintptr_t)t->storage;
 	const unsigned char head[5] = { 6, 0, 0, 0xff, 1 }; /* float32, cpu */
-	uint32_t i;
 
 	memset(t, 0, sizeof(*t));
 	memcpy(t->impl + 56, dims, sizeof(dims));
@@ -179,7 +177,7 @@ static void make_tensor(struct one_tensor *t, uint64_t rows, uint64_t cols)
 	memcpy(t->impl + 160, head, sizeof(head));
 	memcpy(t->impl + 16, &storage, 8);
 	t->storage[2] = 0x1000;
-	for (i = 0; i < 600; i++)
+	for (uint32_t i = 0; i < 600; i++)
 		t->ivalues[i] = (struct mock_ivalue){ (uint64_t)(uintptr_t)t->impl, 1 };
 }
 
@@ -231,14 +229,13 @@ static void test_values(void)
 	struct ptb_agent_cfg cfg = host__right_cfg();
 	struct one_tensor *t = malloc(sizeof(*t));
 	struct sums s = { 0 };
-	uint32_t i;
 
 	make_tensor(t, 3, 4);
 	set_tensors(&cfg);
 	host__configure(&cfg);
 	CU_ASSERT_FATAL(host__attach(REQUEST(OPS) | REQUEST(INPUTS)));
 	CU_ASSERT(host__counts().needs_inputs && !host__counts().needs_outputs);
-	for (i = 0; i < 600; i++) /* careful at first, then not */
+	for (uint32_t i = 0; i < 600; i++) /* careful at first, then not */
 		run_with(t, 2);
 	CU_ASSERT(host__detach());
 	host__each(PTB_CHUNK_OPS, sum_values, &s);
@@ -248,7 +245,7 @@ static void test_values(void)
 	s = (struct sums){ 0 };
 	CU_ASSERT_FATAL(host__attach(REQUEST(OPS) | REQUEST(INPUTS) | REQUEST(OUTPUTS)));
 	CU_ASSERT(host__counts().needs_inputs && host__counts().needs_outputs);
-	for (i = 0; i < 300; i++)
+	for (uint32_t i = 0; i < 300; i++)
 		run_with(t, 1 + i % 2 * 299); /* 80 bytes a tensor: more than an ordinary chunk */
 	run_with(t, 500);
 	CU_ASSERT(host__detach());
@@ -299,11 +296,9 @@ static void test_refusals(void)
 /* Offsets that the tracer got wrong: nothing is believed, nothing recorded, nothing breaks. */
 static void wrong(const struct ptb_agent_cfg *cfg)
 {
-	uint32_t i;
-
 	host__configure(cfg);
 	host__attach(REQUEST(OPS));
-	for (i = 0; i < 30; i++) {
+	for (uint32_t i = 0; i < 30; i++) {
 		host__run_op(&mock_add);
 		usleep(10000);
 	}
@@ -337,21 +332,20 @@ static void test_wrong_tensors(void)
 	struct ptb_agent_cfg cfg = host__right_cfg();
 	struct one_tensor *t = malloc(sizeof(*t));
 	struct sums s = { 0 };
-	uint32_t i;
 
 	make_tensor(t, 3, 4);
 	set_tensors(&cfg);
 	cfg.tensor.sizes_off += 8; /* a size is taken for their number */
 	host__configure(&cfg);
 	CU_ASSERT_FATAL(host__attach(REQUEST(OPS) | REQUEST(INPUTS)));
-	for (i = 0; i < 30; i++) {
+	for (uint32_t i = 0; i < 30; i++) {
 		run_with(t, 2);
 		usleep(10000);
 	}
 	CU_ASSERT_EQUAL(host__ctl()->ops_why, PTB_AGENT_WHY_BAD_TENSORS);
 	CU_ASSERT_EQUAL(host__ctl()->state & (PTB_AGENT_OPS_ON | PTB_AGENT_INPUTS_ON), PTB_AGENT_OPS_ON);
 	CU_ASSERT(!host__counts().needs_inputs);
-	for (i = 0; i < 10; i++)
+	for (uint32_t i = 0; i < 10; i++)
 		host__run_op(&mock_neg);
 	CU_ASSERT(host__detach());
 	host__each(PTB_CHUNK_OPS, sum_values, &s);

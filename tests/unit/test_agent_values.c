@@ -58,9 +58,7 @@ static void show_arena(void)
 
 static uint64_t tag_of(uint32_t kind)
 {
-	uint32_t i;
-
-	for (i = 0; i < PTB_IVALUE_TAGS; i++)
+	for (uint32_t i = 0; i < PTB_IVALUE_TAGS; i++)
 		if ((cfg.tensor.ivalue_kind[i] & 0xff) == kind)
 			return i;
 	return PTB_IVALUE_TAGS - 1;
@@ -69,9 +67,8 @@ static uint64_t tag_of(uint32_t kind)
 static uint64_t make_dims(uint32_t ndim)
 {
 	uint64_t dims[128];
-	uint32_t i;
 
-	for (i = 0; i < 2 * ndim; i++)
+	for (uint32_t i = 0; i < 2 * ndim; i++)
 		dims[i] = rnd(7);
 	return arena__put(dims, 16 * ndim);
 }
@@ -80,12 +77,12 @@ static uint64_t make_tensor(void)
 {
 	const struct ptb_tensor_cfg *t = &cfg.tensor;
 	unsigned char impl[256] = { 0 };
-	uint64_t ndim = rnd(8) ? rnd(6) : rnd(70), w, i;
+	uint64_t ndim = rnd(8) ? rnd(6) : rnd(70), w;
 	const uint64_t object[2] = { 1, rnd(2) ? t->parameter_type : 77 };
 	uint64_t storage[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 
 	memcpy(impl + t->sizes_off, &ndim, 8);
-	for (i = 0; i < 10; i++) {
+	for (uint64_t i = 0; i < 10; i++) {
 		w = rnd(9);
 		memcpy(impl + t->sizes_off + 8 + 8 * i, &w, 8);
 	}
@@ -103,7 +100,7 @@ static uint64_t make_tensor(void)
 	memcpy(impl + t->numel_off, &w, 8);
 	memcpy(impl + t->storage_offset_off, &w, 8);
 	impl[t->dtype_off] = (unsigned char)rnd(47);
-	for (i = 0; i < 3; i++)
+	for (uint64_t i = 0; i < 3; i++)
 		impl[t->device_off + i] = (unsigned char)rnd(3);
 	w = seed;
 	memcpy(impl + t->key_set_off, &w, 8);
@@ -131,9 +128,9 @@ static struct ival make_value(uint32_t depth, uint32_t alike);
 static uint64_t make_items(uint32_t cnt, uint32_t depth)
 {
 	struct ival items[600];
-	uint32_t alike = rnd(3) ? 1 + rnd(6) : 0, i;
+	uint32_t alike = rnd(3) ? 1 + rnd(6) : 0;
 
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		items[i] = make_value(depth, alike && rnd(50) ? alike : 0);
 	return arena__put(items, cnt * sizeof(*items));
 }
@@ -150,13 +147,13 @@ static uint64_t make_list(uint32_t depth)
 
 static uint64_t make_tuple(uint32_t depth)
 {
-	uint32_t at = cfg.tensor.object_header / 8, cnt = rnd(5), i;
+	uint32_t at = cfg.tensor.object_header / 8, cnt = rnd(5);
 	uint64_t obj[12] = { 0 };
 	struct ival item;
 
 	if (cnt && cnt <= 3) {
 		obj[at] = cnt;
-		for (i = 0; i < cnt; i++) {
+		for (uint32_t i = 0; i < cnt; i++) {
 			item = make_value(depth + 1, 0);
 			memcpy(&obj[at + 1 + 2 * i], &item, sizeof(item));
 		}
@@ -233,9 +230,9 @@ static bool same(uint64_t items, uint32_t cnt, bool full, bool careful)
 
 static void test_same(void)
 {
-	uint32_t i, different = 0;
+	uint32_t different = 0;
 
-	for (i = 0; i < ROUNDS; i++) {
+	for (uint32_t i = 0; i < ROUNDS; i++) {
 		uint32_t cnt = rnd(8);
 		uint64_t items;
 
@@ -252,9 +249,9 @@ static void test_same(void)
 /* Words that change while they are read: any result, but no fault. */
 __attribute__((unused)) static void test_damaged(void)
 {
-	uint32_t i, k, different = 0;
+	uint32_t different = 0;
 
-	for (i = 0; i < ROUNDS; i++) {
+	for (uint32_t i = 0; i < ROUNDS; i++) {
 		uint32_t cnt = 1 + rnd(8);
 		uint64_t items, w;
 
@@ -262,7 +259,7 @@ __attribute__((unused)) static void test_damaged(void)
 		arena__reset();
 		set_facts(i & 1);
 		items = make_items(cnt, 0);
-		for (k = 0; k < 1 + arena.used / 256; k++) {
+		for (uint32_t k = 0; k < 1 + arena.used / 256; k++) {
 			w = rnd(3) ? ARENA_BASE + rnd(arena.used + 64) :
 			    rnd(2) ? NOWHERE | seed :
 				     rnd(20);
@@ -278,9 +275,9 @@ __attribute__((unused)) static void test_damaged(void)
 static void test_little_room(void)
 {
 	static uint64_t all[PTB_ARGS_BYTES_MAX / 8 + 600], some[PTB_ARGS_BYTES_MAX / 8 + 600];
-	uint32_t i, bytes;
+	uint32_t bytes;
 
-	for (i = 0; i < 2000; i++) {
+	for (uint32_t i = 0; i < 2000; i++) {
 		struct values v = { .cfg = &cfg, .full = i & 2, .careful = true };
 		uint32_t cnt = 1 + rnd(8);
 		uint64_t items;

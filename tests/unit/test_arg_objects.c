@@ -71,9 +71,9 @@ static void test_parameter(void)
 	const uint64_t parameter[2] = { 1, PARAMETER_TYPE }, other[2] = { 1, PARAMETER_TYPE + 0x10 };
 	uint64_t obj, impl;
 	uint8_t flags;
-	uint32_t i, which, reads;
+	uint32_t which, reads;
 
-	for (i = 0; i < 2 * 4 * 2; i++) {
+	for (uint32_t i = 0; i < 2 * 4 * 2; i++) {
 		begin(i & 1);
 		cfg.tensor.parameter_type = i < 8 ? PARAMETER_TYPE : 0;
 		impl = put_impl(&matrix);

@@ -108,9 +108,8 @@ static void test_locations(void)
 {
 	struct arg_compiled c;
 	char locations[256];
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *r = &rows[i];
 
 		if (!compile(r->params, r->schema, r->abi, &c)) {
@@ -285,12 +284,11 @@ static void test_refused(void)
 	struct arg_type types[ARG_TYPES_MAX];
 	struct arg_compiled c;
 	char many[2048] = "x::call(long";
-	size_t i;
 
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CU_ASSERT_EQUAL(arg_types__parse(bad[i], OPTIONAL_STD, types), -1);
 	CU_ASSERT_EQUAL(arg_types__parse("x::call()", OPTIONAL_STD, types), 0);
-	for (i = 0; i < ARG_TYPES_MAX; i++)
+	for (size_t i = 0; i < ARG_TYPES_MAX; i++)
 		strcat(many, ", long");
 	strcat(many, ")");
 	CU_ASSERT_EQUAL(arg_types__parse(many, OPTIONAL_STD, types), -1);

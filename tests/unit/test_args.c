@@ -338,12 +338,12 @@ static void numbers(void)
 		{ true, AUTOGRAD | 1, 2, 4, 9 },
 	};
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g"), i;
+	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
 	uint32_t py = builder__func(b, "apply", PTB_FUNC_PYFUNC, true);
 	struct slice_log *log;
 
 	builder__keys(b, 1, &keys);
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint64_t ts = 2000000 + i * 1000;
 		struct value_words w = { 0 };
 		struct vw_tensor t = { .dtype = 6, .ndim = 1, .sizes = { 4 }, .keys = cases[i].tensor };
@@ -367,7 +367,7 @@ static void numbers(void)
 		builder__exit(b, py, ts + 110, 0x8f00);
 	}
 	log = run(b);
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, cases[i].want);
 		CU_ASSERT_EQUAL(values__count(&get(log, "aten::f", i)->in), 1); /* the state is none */
 		CU_ASSERT_EQUAL(get(log, "aten::g", i)->seq, 20 + i);
@@ -391,11 +391,11 @@ static void numbers_without_flags(void)
 		{ PTB_STATE_GRAD, 9 },
 	};
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t f = builder__op(b, "aten::f"), i;
+	uint32_t f = builder__op(b, "aten::f");
 	struct slice_log *log;
 
 	builder__keys(b, 1, &keys);
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		struct vw_tensor t = { .dtype = 6, .ndim = 1, .sizes = { 4 }, .keys = AUTOGRAD };
 		struct value_words w = { 0 };
 
@@ -406,7 +406,7 @@ static void numbers_without_flags(void)
 		builder__exit(b, f, 2000500 + i * 1000, 0x8f00);
 	}
 	log = run(b);
-	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+	for (uint32_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
 		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, calls[i].seq);
 	slice_log__free(log);
 	builder__free(b);
@@ -415,11 +415,11 @@ static void numbers_without_flags(void)
 static void numbers_of_some(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t f = builder__op(b, "aten::f"), i;
+	uint32_t f = builder__op(b, "aten::f");
 	struct slice_log *log;
 
 	builder__keys(b, 1, &keys);
-	for (i = 0; i < 6; i++) {
+	for (uint32_t i = 0; i < 6; i++) {
 		struct vw_tensor t = { .dtype = 6, .keys = i % 3 == 2 ? AUTOGRAD : 0 };
 		uint64_t ts = 2000000 + i * 1000;
 		struct value_words w = { 0 };
@@ -437,7 +437,7 @@ static void numbers_of_some(void)
 		builder__exit(b, f, ts + 40, 0x8f00);
 	}
 	log = run(b);
-	for (i = 0; i < 6; i++)
+	for (uint32_t i = 0; i < 6; i++)
 		CU_ASSERT_EQUAL(get(log, "aten::f", i)->seq, i >= 3 ? -1 : i == 2 ? 9 : 20);
 	done(log, b);
 }
@@ -482,7 +482,6 @@ static void scopes(void)
 	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
 	struct value_words w = { 0 }, none = { 0 };
 	struct slice_log *log;
-	uint32_t i;
 
 	builder__opdef(b, 1, 0x10, "profiler::_record_function_enter_new", false);
 	announced(b, 2000000, "no argument", &none);
@@ -497,7 +496,7 @@ static void scopes(void)
 	builder__scope_name(b, 2004000, 0x9000, "lost");
 	announced(b, 2005000, "after", NULL);
 	/* the helper operator has them, the function inside it does not; None is no argument */
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		w.cnt = 0;
 		vw__string(&w, "boxed");
 		if (i)
@@ -534,11 +533,11 @@ static void scopes(void)
 static void many(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t f = builder__op(b, "aten::f"), i, k;
+	uint32_t f = builder__op(b, "aten::f");
 	struct slice_log *log;
 
-	for (k = 0; k < 3; k++) {
-		for (i = 0; i < 60; i++) {
+	for (uint32_t k = 0; k < 3; k++) {
+		for (uint32_t i = 0; i < 60; i++) {
 			struct value_words w = { 0 };
 			uint32_t n = i % 7 == 0 ? 3000 : i;
 
@@ -548,14 +547,14 @@ static void many(void)
 			builder__values(b, &w);
 			builder__enter(b, f, 2000000 + k * 100000 + i * 10, 0x90000 - i * 256);
 		}
-		for (i = 60; i-- > (k == 2 ? 30 : 0);)
+		for (uint32_t i = 60; i-- > (k == 2 ? 30 : 0);)
 			builder__exit(b, f, 2010000 + k * 100000 + (60 - i) * 10,
 				      0x90000 - i * 256 - 128);
 	}
 	builder__task(b, PTB_REC_EXIT, 3000000, 0, 0, false, "t");
 	log = run(b);
 	CU_ASSERT_EQUAL(log->cnt, 180);
-	for (i = 0; i < log->cnt; i++) {
+	for (uint32_t i = 0; i < log->cnt; i++) {
 		const struct slice *sl = get(log, "aten::f", i);
 		uint32_t level = i % 60;
 

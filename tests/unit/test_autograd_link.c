@@ -242,10 +242,8 @@ static void learns_threads(void)
 	struct funcs f;
 	struct builder *b = new_builder(&f, true);
 	struct slice_log *log;
-	uint64_t i;
-	uint32_t k;
 
-	for (i = 0; i < 10; i++) {
+	for (uint64_t i = 0; i < 10; i++) {
 		builder__thread(b, 1, 2);
 		forward(b, &f, 2000000 + i * 100, i);
 		builder__thread(b, 1, 3);
@@ -255,7 +253,7 @@ static void learns_threads(void)
 	backward(b, &f, 3000000, VPTR, 5, 1); /* both have 5: paired when 1 is known */
 	backward(b, &f, 3000100, VPTR, 0, 1); /* only thread 2 has 0 */
 	backward(b, &f, 3000200, VPTR, 11, 2);
-	for (i = 6; i < 10; i++) {
+	for (uint64_t i = 6; i < 10; i++) {
 		backward(b, &f, 3001000 + i * 200, VPTR, i, 1);
 		backward(b, &f, 3001100 + i * 200, VPTR, i, 2);
 	}
@@ -265,7 +263,7 @@ static void learns_threads(void)
 	CU_ASSERT_EQUAL(log->flows[0].bwd_begin_ns, 3000010);
 	CU_ASSERT_EQUAL(log->flows[1].fwd_tid, 2);
 	CU_ASSERT_EQUAL(log->flows[2].fwd_tid, 3);
-	for (k = 3; k < 11; k++)
+	for (uint32_t k = 3; k < 11; k++)
 		CU_ASSERT_EQUAL(log->flows[k].fwd_tid, k % 2 ? 2 : 3);
 	slice_log__free(log);
 	builder__free(b);
@@ -277,23 +275,21 @@ static void replicas(void)
 	struct funcs f;
 	struct builder *b = new_builder(&f, true);
 	struct slice_log *log;
-	uint32_t tid, k;
-	uint64_t i;
 
-	for (tid = 1; tid <= 3; tid++) {
+	for (uint32_t tid = 1; tid <= 3; tid++) {
 		builder__thread(b, 1, tid);
-		for (i = 0; i < 10; i++)
+		for (uint64_t i = 0; i < 10; i++)
 			forward(b, &f, 2000000 + tid * 10000 + i * 100, i);
 	}
-	for (i = 10; i--;) {
-		for (tid = 1; tid <= 3; tid++) {
+	for (uint64_t i = 10; i--;) {
+		for (uint32_t tid = 1; tid <= 3; tid++) {
 			builder__thread(b, 1, tid);
 			backward(b, &f, 3000000 + (10 - i) * 1000 + tid * 100, VPTR, i, tid);
 		}
 	}
 	log = run(b);
 	CU_ASSERT_EQUAL_FATAL(log->flow_cnt, 3 * 10);
-	for (k = 0; k < log->flow_cnt; k++)
+	for (uint32_t k = 0; k < log->flow_cnt; k++)
 		CU_ASSERT_EQUAL(log->flows[k].fwd_tid, log->flows[k].bwd_tid);
 	slice_log__free(log);
 	builder__free(b);
@@ -305,10 +301,9 @@ static void never_backward(void)
 	struct funcs f;
 	struct builder *b = builder__new(BEGIN, 1ULL << 40);
 	struct slice_log *log;
-	uint64_t i;
 
 	f.op = builder__op(b, "aten::mm");
-	for (i = 0; i < (1 << 18) + 1000; i++)
+	for (uint64_t i = 0; i < (1 << 18) + 1000; i++)
 		forward(b, &f, 2000000 + i * 100, i);
 	log = run(b);
 	CU_ASSERT_EQUAL(log->flow_cnt, 0);

@@ -52,13 +52,13 @@ static void round_trip(void)
 static void check_ordered(uint32_t cnt)
 {
 	struct capture_reader *cr;
-	uint32_t i, unordered = 0;
+	uint32_t unordered = 0;
 
 	CU_ASSERT_EQUAL_FATAL(capture_reader__open(path, &cr), 0);
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	CU_ASSERT_EQUAL_FATAL(seen.cnt, cnt);
-	for (i = 1; i < seen.cnt; i++)
+	for (uint32_t i = 1; i < seen.cnt; i++)
 		unordered += seen.ts[i] < seen.ts[i - 1];
 	CU_ASSERT_EQUAL(unordered, 0);
 	CU_ASSERT_EQUAL(capture_reader__late(cr), 0);
@@ -71,13 +71,13 @@ static void order(void)
 {
 	enum { ROUNDS = 50, PER = 400, MS = 1000000 };
 	struct capture_writer *cw;
-	uint32_t i, k, want = 0;
+	uint32_t want = 0;
 
 	srandom(7);
 	new_path();
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
-	for (k = 0; k < ROUNDS; k++) {
-		for (i = 0; i < PER; i++) {
+	for (uint32_t k = 0; k < ROUNDS; k++) {
+		for (uint32_t i = 0; i < PER; i++) {
 			uint64_t ts = (uint64_t)(k + 10) * 10 * MS + i * 25000;
 
 			if (random() % 50 == 0) /* the program was preempted for up to 1.5 ms */
@@ -97,7 +97,6 @@ static void ties_and_stragglers(void)
 	static const uint32_t want[] = { 9, 1, 2, 3, 4, 5, 6 };
 	struct capture_writer *cw;
 	struct capture_reader *cr;
-	uint32_t i;
 
 	new_path();
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
@@ -116,7 +115,7 @@ static void ties_and_stragglers(void)
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	CU_ASSERT_EQUAL_FATAL(seen.cnt, 7);
-	for (i = 0; i < 7; i++)
+	for (uint32_t i = 0; i < 7; i++)
 		CU_ASSERT_EQUAL(seen.ids[i], want[i]);
 	CU_ASSERT_EQUAL(capture_reader__late(cr), 0);
 	capture_reader__close(cr);
@@ -131,15 +130,15 @@ static void late_for_rounds(void)
 {
 	enum { ROUNDS = 60, PER = 50, MS = 1000000, LATE = 7 };
 	struct capture_writer *cw;
-	uint32_t i, k, want = 0;
+	uint32_t want = 0;
 
 	new_path();
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
 	CU_ASSERT_EQUAL(capture_writer__round(cw, MS),
 			0); /* nothing yet: the rounds' numbers are those of the file */
 	CU_ASSERT_EQUAL(capture_writer__flush(cw), 0);
-	for (k = LATE; k < ROUNDS; k++) {
-		for (i = 0; i < PER; i++) {
+	for (uint32_t k = LATE; k < ROUNDS; k++) {
+		for (uint32_t i = 0; i < PER; i++) {
 			put(cw, 0, (uint64_t)k * 100 * MS + i * MS, ++want);
 			put(cw, 1024, (uint64_t)(k - k % LATE) * 100 * MS + i * MS + 7, ++want);
 		}
@@ -184,11 +183,10 @@ static void killed(void)
 {
 	struct capture_reader *cr;
 	struct capture_writer *cw;
-	uint32_t i;
 
 	new_path();
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
-	for (i = 0; i < 20000; i++) {
+	for (uint32_t i = 0; i < 20000; i++) {
 		put(cw, 0, 1000 + i, i);
 		if (i % 100 == 99)
 			CU_ASSERT_EQUAL(capture_writer__round(cw, 1000 + i), 0);

@@ -13,11 +13,10 @@
 static uint8_t *small_capture(size_t *len)
 {
 	struct capture_writer *cw;
-	uint32_t i;
 
 	new_path();
 	CU_ASSERT_EQUAL_FATAL(capture_writer__open(path, &cw), 0);
-	for (i = 0; i < 30; i++) {
+	for (uint32_t i = 0; i < 30; i++) {
 		put(cw, i % 2, 1000 + i, i);
 		put_counter(cw, i);
 		if (i % 10 == 9)
@@ -31,7 +30,7 @@ static uint8_t *small_capture(size_t *len)
 static bool read_all(uint32_t *recs, uint32_t *controls, bool *sealed, uint64_t *skipped)
 {
 	struct capture_reader *cr;
-	uint32_t i, next[2] = { 0, 1 };
+	uint32_t next[2] = { 0, 1 };
 
 	if (capture_reader__open(path, &cr))
 		return false;
@@ -40,7 +39,7 @@ static bool read_all(uint32_t *recs, uint32_t *controls, bool *sealed, uint64_t 
 	memset(&seen, 0, sizeof(seen));
 	CU_ASSERT_EQUAL(capture_reader__stream(cr, see, &seen), 0);
 	*recs = seen.cnt;
-	for (i = 0; i < seen.cnt; i++) {
+	for (uint32_t i = 0; i < seen.cnt; i++) {
 		uint32_t ring = seen.ids[i] % 2;
 
 		CU_ASSERT_EQUAL(seen.ids[i], next[ring]);
@@ -55,13 +54,13 @@ static bool read_all(uint32_t *recs, uint32_t *controls, bool *sealed, uint64_t 
 
 static void truncated_anywhere(void)
 {
-	size_t len, cut;
+	size_t len;
 	uint8_t *data = small_capture(&len);
 	uint32_t recs, controls, before = 0;
 	uint64_t skipped;
 	bool sealed;
 
-	for (cut = 0; cut < len; cut++) {
+	for (size_t cut = 0; cut < len; cut++) {
 		store(data, cut);
 		if (cut < sizeof(struct capture_file_hdr)) {
 			CU_ASSERT_FALSE(read_all(&recs, &controls, &sealed, &skipped));
@@ -85,13 +84,13 @@ static void truncated_anywhere(void)
 /* One bit anywhere (the last two blocks, 80 bytes, hold no records): the file does not open, or its first records are reported. */
 static void flipped_bits(void)
 {
-	size_t len, at;
+	size_t len;
 	uint8_t *data = small_capture(&len);
 	uint32_t recs, controls;
 	uint64_t skipped;
 	bool sealed;
 
-	for (at = 0; at < len; at++) {
+	for (size_t at = 0; at < len; at++) {
 		data[at] ^= (uint8_t)(1 << at % 8);
 		store(data, len);
 		if (read_all(&recs, &controls, &sealed, &skipped)) {

@@ -111,9 +111,8 @@ static void test_doubles(void)
 		{ -0x1p63, "-9223372036854775808." },
 		{ -0x1.0000000000001p63, "-9.2233720368547779e+18" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		vw__double(&words, rows[i].v);
 		scalar(rows[i].text);
 	}
@@ -246,9 +245,8 @@ static void test_boxed_lists(void)
 static void test_thirty_tensors(void)
 {
 	static char strides[512], dims[512];
-	int i;
 
-	for (i = 0; i < 30; i++) {
+	for (int i = 0; i < 30; i++) {
 		snprintf(strides + strlen(strides), 16, i ? ", [3, 1]" : "[[3, 1]");
 		snprintf(dims + strlen(dims), 16, i ? ", [2, 3]" : "[[2, 3]");
 	}
@@ -376,10 +374,9 @@ static void test_damaged(void)
 					    "Input Dims" };
 	static const int64_t ints[] = { 1, -2, 3 };
 	uint64_t x = 0x9e3779b97f4a7c15ULL;
-	uint32_t round, i, k;
 	cJSON *doc;
 
-	for (round = 0; round < 20000; round++) {
+	for (uint32_t round = 0; round < 20000; round++) {
 		put_tensors(PTB_VAL_TENSORS, 3, 3);
 		vw__ints(&words, 3, ints);
 		put_tensors(PTB_VAL_LIST, 1, 1);
@@ -387,7 +384,7 @@ static void test_damaged(void)
 		vw__list(&words, PTB_VAL_LIST, 2, 2);
 		vw__bool(&words, true);
 		vw__complex(&words, 1, 2);
-		for (i = 0; i < 1 + round % 4; i++) {
+		for (uint32_t i = 0; i < 1 + round % 4; i++) {
 			x = x * 6364136223846793005ULL + 1442695040888963407ULL;
 			((unsigned char *)words.words)[(x >> 33) % (words.cnt * 8)] =
 				(unsigned char)(x >> 24);
@@ -395,7 +392,7 @@ static void test_damaged(void)
 		write_args(VALUES_PRESENT);
 		doc = cJSON_Parse(out);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(doc);
-		for (k = 1; k < 4; k++)
+		for (uint32_t k = 1; k < 4; k++)
 			CU_ASSERT_EQUAL(cJSON_GetArraySize(cJSON_GetObjectItem(doc, keys[k])),
 					cJSON_GetArraySize(cJSON_GetObjectItem(doc, keys[0])));
 		cJSON_Delete(doc);

@@ -457,12 +457,12 @@ static int by_begin(const void *a, const void *b)
 static void test_random(void)
 {
 	static struct span spans[4096];
-	uint32_t seed = 3, cnt = 0, depth = 0, i, calls = 0;
+	uint32_t seed = 3, cnt = 0, depth = 0, calls = 0;
 	uint64_t t = GW_BEGIN, stack_end[64], kept = 0, whole = 0;
 	const cJSON *e;
 
 	start();
-	for (i = 0; i < 600; i++) { /* siblings with children, ends reported before their parents' */
+	for (uint32_t i = 0; i < 600; i++) { /* siblings with children, ends reported before their parents' */
 		uint64_t b = t + 50, e2 = b + 2000;
 
 		seed = seed * 1664525 + 1013904223;
@@ -472,7 +472,7 @@ static void test_random(void)
 		CU_ASSERT_EQUAL(gw__slice(&w, 3 * i + 1, "p", b, e2), 0);
 		t = e2 + (seed >> 4) % 300;
 	}
-	for (i = 0; i < 1500; i++) {
+	for (uint32_t i = 0; i < 1500; i++) {
 		uint64_t b = GW_BEGIN + (uint64_t)i * 850, len;
 
 		seed = seed * 1664525 + 1013904223;
@@ -496,7 +496,7 @@ static void test_random(void)
 		cnt++;
 	}
 	qsort(spans, cnt, sizeof(spans[0]), by_begin);
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		while (depth && stack_end[depth - 1] <= spans[i].begin)
 			depth--;
 		CU_ASSERT_FATAL(!depth || spans[i].end < stack_end[depth - 1]);

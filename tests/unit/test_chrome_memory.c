@@ -205,7 +205,6 @@ static void test_fault_rate(void)
 	const char *name = "page faults per second";
 	double sum = 0, major = 0, last = 0, at = BEGIN_US;
 	const cJSON *e;
-	int i;
 
 	start();
 	fault(101, 102, 7, 0);
@@ -223,7 +222,7 @@ static void test_fault_rate(void)
 	CU_ASSERT_EQUAL(num(get(must(name, 3), "args"), "major"), 200);
 	CU_ASSERT_EQUAL(num(get(must(name, 4), "args"), "minor"), 600);
 	CU_ASSERT_EQUAL(num(get(must(name, 5), "args"), "minor"), 0);
-	for (i = 0; (e = event(name, i)); i++) { /* rates times their lengths are the faults */
+	for (int i = 0; (e = event(name, i)); i++) { /* rates times their lengths are the faults */
 		double ts = num(e, "ts");
 
 		CU_ASSERT(ts > at || !i);
@@ -311,9 +310,8 @@ static void test_slices(void)
 	const struct slice_memory none = { .cpu_own = 7 };
 	struct slice sl = fake_slice(1, "aten::mm", BEGIN_NS + 1000, BEGIN_NS + 2000);
 	const cJSON *args;
-	int i;
 
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		world__init(&w, 100);
 		w.s.info.has_kernel_memory = i;
 		open_trace();
@@ -350,10 +348,9 @@ static void test_devices(void)
 				   .allocated = 1 << 20,
 				   .reserved = 2 << 20,
 				   .device_type = 1 };
-	int i;
 
 	start();
-	for (i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++) {
 		ev.device_index = i;
 		CU_ASSERT_EQUAL(w.sink.memory(w.sink.arg, &ev), 0);
 	}

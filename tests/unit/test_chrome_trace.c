@@ -167,10 +167,9 @@ static void test_marks(void)
 	struct session s = fake_session();
 	uint32_t all = 0;
 	cJSON *doc;
-	size_t i;
 
 	start(&s);
-	for (i = 0; i <= n; i++) {
+	for (size_t i = 0; i <= n; i++) {
 		struct slice sl =
 			fake_slice(i + 1, "op", 5000000000ULL + i * 10, 5000000005ULL + i * 10);
 
@@ -180,7 +179,7 @@ static void test_marks(void)
 		put(&sl);
 	}
 	doc = finish();
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const cJSON *e = event(doc, "X", "op", (int)i), *args = get(e, "args");
 
 		CU_ASSERT_STRING_EQUAL(str(e, "cat"), i & 1 ? "user_annotation" : "cpu_op");
@@ -275,9 +274,8 @@ static struct session rich_session(void)
 		{ .begin_ns = 5500000000ULL, .end_ns = 5500250000ULL, .cnt = 42, .ring = 1 },
 	};
 	struct session s = fake_session();
-	int i;
 
-	for (i = 0; i < 150; i++)
+	for (int i = 0; i < 150; i++)
 		refusals[i] = (struct session_refusal){ .name = "at::_ops::x::call",
 							.kind = i ? 99 : PTB_FUNC_OP,
 							.reason = i ? 99 : PTB_REFUSE_NO_EXIT };
@@ -374,9 +372,8 @@ static void test_rank(void)
 		{ "[1]", "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
 		{ "no json", "{\"backend\": \"\", \"rank\": 0, \"world_size\": 1}" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct session s = fake_session();
 		char line[128];
 
@@ -407,20 +404,19 @@ static void test_hostile_names(void)
 	};
 	struct session s = fake_session();
 	cJSON *doc;
-	uint64_t i;
 
 	s.info.processes = &evil;
 	s.comm = "x\"\\\n\xff";
 	start(&s);
 	sink.thread(sink.arg, 100, 100);
-	for (i = 0; i < 10; i++) {
+	for (uint64_t i = 0; i < 10; i++) {
 		struct slice sl = fake_slice(i + 1, i < 7 ? names[i] : broken[i - 7],
 					     5000000000ULL + i * 10, 5000000005ULL + i * 10);
 
 		put(&sl);
 	}
 	doc = finish();
-	for (i = 0; i < 7; i++)
+	for (uint64_t i = 0; i < 7; i++)
 		CU_ASSERT_STRING_EQUAL(str(event(doc, "X", NULL, (int)i), "name"), names[i]);
 	CU_ASSERT_STRING_EQUAL(str(event(doc, "X", NULL, 7), "name"), "\xc3\xbf\xc3\xbe"); /* U+00FF U+00FE */
 	/* the one rank that a line-wise reader finds is ours */
@@ -435,16 +431,15 @@ static void test_gzip(void)
 	struct session s = fake_session();
 	struct slice sl = fake_slice(1, "aten::add", 5000001001ULL, 5000003501ULL);
 	static char plain[sizeof(raw)];
-	int i;
 
 	start_at("same.json", &s);
-	for (i = 0; i < 100; i++)
+	for (int i = 0; i < 100; i++)
 		put(&sl);
 	cJSON_Delete(finish());
 	memcpy(plain, raw, sizeof(raw));
 	*strstr(plain, "\"traceName\"") = '\0';
 	start_at("same.json.gz", &s);
-	for (i = 0; i < 100; i++)
+	for (int i = 0; i < 100; i++)
 		put(&sl);
 	cJSON_Delete(finish());
 	CU_ASSERT_EQUAL(strncmp(raw, plain, strlen(plain)), 0);
@@ -474,11 +469,11 @@ static void test_disk_full(void)
 	struct session s = fake_session();
 	struct slice sl = fake_slice(1, "aten::add", 5000001001ULL, 5000003501ULL);
 	struct chrome_opts opts = { .host_name = "h", .trace_name = "t" };
-	int err = 0, i;
+	int err = 0;
 
 	CU_ASSERT_EQUAL_FATAL(chrome_trace__open("/dev/full", &s, &opts, &ct), 0);
 	sink = chrome_trace__sink(ct);
-	for (i = 0; i < 100000 && !err; i++)
+	for (int i = 0; i < 100000 && !err; i++)
 		err = sink.slice(sink.arg, &sl);
 	CU_ASSERT_EQUAL(err, -ENOSPC);
 	CU_ASSERT_EQUAL(chrome_trace__finish(ct, &totals), -ENOSPC);
@@ -515,11 +510,9 @@ static void test_no_process(void)
 
 static void test_formats(void)
 {
-	size_t i;
-
 	CU_ASSERT(export_format_cnt >= 1);
 	CU_ASSERT_STRING_EQUAL(export_formats[0].name, "chrome");
-	for (i = 0; i < export_format_cnt; i++)
+	for (size_t i = 0; i < export_format_cnt; i++)
 		CU_ASSERT(*export_formats[i].summary && export_formats[i].suffix[0] == '.');
 }
 

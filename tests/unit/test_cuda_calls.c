@@ -112,13 +112,13 @@ static void test_difficulties(void)
 static void test_linked(void)
 {
 	struct planned p, own;
-	uint32_t i, memory = 0, calls = 0;
+	uint32_t memory = 0, calls = 0;
 
 	CU_ASSERT_FATAL(planned__open(&p, (char[]){ FAKE_LINKED_LIB }, TORCH_LIB_CUDART));
 	CU_ASSERT_FATAL(planned__open(&own, (char[]){ FAKE_CUDA_CALLS_LIB }, TORCH_LIB_CUDART));
 	expect(&p, "cudaLaunchKernel", PTB_CUDA_LAUNCH, true);
 	expect(&p, "cudaMemcpyPeerAsync", PTB_CUDA_COPY_PEER_ASYNC, true);
-	for (i = 0; i < p.plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < p.plan->func_cnt; i++) {
 		memory += plan_func__is_memory(&p.plan->funcs[i]);
 		calls += plan_func__is_cuda_call(&p.plan->funcs[i]);
 	}
@@ -133,7 +133,7 @@ static void test_linked(void)
 /* The driver is not called after an end, and every path from its last call crosses exactly one end. */
 static uint32_t check_ends(const struct planned *p)
 {
-	uint32_t nodes[EXIT_SITES_MAX], i, cnt, checked = 0;
+	uint32_t nodes[EXIT_SITES_MAX], cnt, checked = 0;
 	struct torch_plan scratch = { 0 };
 	struct path_faults bad;
 	struct plan_build b;
@@ -147,7 +147,7 @@ static uint32_t check_ends(const struct planned *p)
 	b.lc = &lc;
 	b.role = p->role;
 	cuda_ends__init(&ce, &b);
-	for (i = 0; i < p->plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->plan->func_cnt; i++) {
 		cnt = plan_func__is_cuda_call(&p->plan->funcs[i]) ?
 			      planned__build_around(&b, p, i, nodes) :
 			      0;
@@ -175,10 +175,10 @@ static const char *const launches[] = { "cudaLaunchKernel",      "cudaLaunchKern
 static uint32_t check_runtime(const char *name, char *path, uint32_t refused_max, bool results)
 {
 	struct planned p;
-	uint32_t i, k, cnt = 0, ends = 0, sites = 0, idx;
+	uint32_t cnt = 0, ends = 0, sites = 0, idx;
 
 	CU_ASSERT_FATAL(planned__open(&p, path, TORCH_LIB_CUDART));
-	for (i = 0; i < p.plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < p.plan->func_cnt; i++) {
 		const struct plan_func *f = &p.plan->funcs[i];
 
 		if (!plan_func__is_cuda_call(f))
@@ -189,14 +189,14 @@ static uint32_t check_runtime(const char *name, char *path, uint32_t refused_max
 		CU_ASSERT(!strncmp(f->name, "cuda", 4) && !strstr(f->name, "_pts") &&
 			  !strstr(f->name, "_ptd"));
 	}
-	for (i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(launches) / sizeof(launches[0]); i++) {
 		CU_ASSERT_FATAL(func_at(&p, launches[i], &idx) != NULL);
 		CU_ASSERT_EQUAL(p.plan->funcs[idx].reason, PTB_REFUSE_NONE);
 		CU_ASSERT_EQUAL(!!(planned__site(&p, idx, PTB_ROLE_ENTER)->args & PTB_CUDA_RESULT),
 				results);
 	}
-	for (i = 0; i < p.plan->site_cnt; i++) /* no end is taken for another call's */
-		for (k = 0; k < i && p.plan->sites[i].prog == PTB_PROG_CUDA_EXIT; k++)
+	for (uint32_t i = 0; i < p.plan->site_cnt; i++) /* no end is taken for another call's */
+		for (uint32_t k = 0; k < i && p.plan->sites[i].prog == PTB_PROG_CUDA_EXIT; k++)
 			CU_ASSERT(p.plan->sites[k].prog != PTB_PROG_CUDA_EXIT ||
 				  (p.plan->sites[i].args == p.plan->sites[k].args) ==
 					  !strcmp(p.plan->funcs[p.plan->sites[i].func].name,
@@ -212,11 +212,11 @@ static uint32_t check_runtime(const char *name, char *path, uint32_t refused_max
 static void test_mocks(void)
 {
 	struct planned p;
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 
 	CU_ASSERT(check_runtime("mock", (char[]){ MOCK_CUDART_LIB }, 0, false) >= 10);
 	CU_ASSERT_FATAL(planned__open(&p, (char[]){ MOCK_CUDA_LIB }, TORCH_LIB_CUDA));
-	for (i = 0; i < p.plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < p.plan->func_cnt; i++) {
 		const struct plan_func *f = &p.plan->funcs[i];
 
 		if (!plan_func__is_cuda_call(f))
@@ -235,14 +235,13 @@ static void test_installed(void)
 {
 	char pattern[700];
 	uint32_t cnt = 0;
-	size_t i, k;
 	glob_t g;
 
-	for (i = 0; i < env_cnt; i++) {
+	for (size_t i = 0; i < env_cnt; i++) {
 		snprintf(pattern, sizeof(pattern), "%s/../../nvidia/*/lib/libcudart.so.*", envs[i].libs);
 		if (glob(pattern, 0, NULL, &g))
 			continue;
-		for (k = 0; k < g.gl_pathc; k++, cnt++)
+		for (size_t k = 0; k < g.gl_pathc; k++, cnt++)
 			CU_ASSERT(check_runtime(strrchr(g.gl_pathv[k], '/') + 1, g.gl_pathv[k], 4,
 						true) >= 60);
 		globfree(&g);

@@ -143,9 +143,9 @@ static void test_calls(void)
 {
 	const struct ptb_gpu_api *a = &out.api;
 	const struct ptb_gpu_overhead *o = &out.overhead;
-	uint32_t kind, tid = 4711;
+	uint32_t tid = 4711;
 
-	for (kind = PTB_CUPTI_DRIVER; kind <= PTB_CUPTI_RUNTIME; kind++) {
+	for (uint32_t kind = PTB_CUPTI_DRIVER; kind <= PTB_CUPTI_RUNTIME; kind++) {
 		fresh(kind);
 		CUPTI_API_FIELDS(FIRST)
 		CU_ASSERT_EQUAL(take(40), CUPTI_TAKEN);
@@ -256,9 +256,9 @@ static const struct {
 
 static void test_short(void)
 {
-	size_t i, len;
+	size_t len;
 
-	for (i = 0; i < KIND_CNT; i++) {
+	for (size_t i = 0; i < KIND_CNT; i++) {
 		fresh(kinds[i].kind);
 		memset(raw + 8, 1, sizeof(raw) - 8);
 		for (len = 0; len < kinds[i].least; len++)
@@ -266,7 +266,7 @@ static void test_short(void)
 		for (; len < 300; len++)
 			CU_ASSERT_EQUAL(take(len), CUPTI_TAKEN);
 	}
-	for (i = 0; i < 1000; i++) {
+	for (size_t i = 0; i < 1000; i++) {
 		fresh((uint32_t)(i < 500 ? i : i << 8 | PTB_CUPTI_MEMCPY));
 		for (len = 0; len < KIND_CNT && kinds[len].kind != i; len++)
 			;
@@ -288,12 +288,12 @@ static uint64_t any(void)
 /* Any bytes of any length: an answer, a record of the kind that it should be, and tables that do not grow for ever. */
 static void test_any(void)
 {
-	size_t i, at, len, taken = 0;
+	size_t len, taken = 0;
 	uint64_t word;
 
-	for (i = 0; i < 400000; i++) {
+	for (size_t i = 0; i < 400000; i++) {
 		len = any() % (ROOM + 1);
-		for (at = 0; at < ROOM; at += 8) {
+		for (size_t at = 0; at < ROOM; at += 8) {
 			word = any() & any();
 			memcpy(raw + at, &word, 8);
 		}

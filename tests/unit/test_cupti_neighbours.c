@@ -32,12 +32,11 @@ static void other_request(uint8_t **buffer, size_t *size, size_t *records)
 
 static size_t count_kernels(const uint8_t *p, size_t valid)
 {
-	size_t at,
-		cnt = 0,
-		step = world.mock_cupti_size((uint32_t)atoi(getenv("MOCK_CUPTI_VERSION")), KERNEL_KIND);
+	size_t cnt = 0,
+	       step = world.mock_cupti_size((uint32_t)atoi(getenv("MOCK_CUPTI_VERSION")), KERNEL_KIND);
 	uint32_t kind;
 
-	for (at = 0; at < valid; at += step) { /* it has only kernels enabled */
+	for (size_t at = 0; at < valid; at += step) { /* it has only kernels enabled */
 		memcpy(&kind, p + at, sizeof(kind));
 		CHECK(kind == KERNEL_KIND);
 		cnt++;
@@ -130,10 +129,8 @@ static void run_subscribed(void)
 /* It only records, as newer versions of torch's profiler do, and has buffers in use. */
 static void run_recording(void)
 {
-	size_t i;
-
 	other_starts();
-	for (i = 0; i < 1000; i++) {
+	for (size_t i = 0; i < 1000; i++) {
 		world__launch(NULL);
 		if (i == 500)
 			usleep(10000); /* some are in a buffer by now */
@@ -184,10 +181,9 @@ static void run_comes(bool tick)
 {
 	uint64_t kinds;
 	int type = -1;
-	size_t i;
 
 	CHECK(world__start(REQUEST) == 0);
-	for (i = 0; i < 100; i++)
+	for (size_t i = 0; i < 100; i++)
 		world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	cupti__tick();
@@ -204,7 +200,7 @@ static void run_comes(bool tick)
 	CHECK(!(ptbpf_agent_ctl.state & PTB_AGENT_GPU_ON));
 	CHECK((world.mock_cupti_kinds() | 1 << 22) == kinds); /* but for copies between devices, what it may need */
 	CHECK(!world.cuptiGetThreadIdType(&type) && type == 0);
-	for (i = 0; i < 300; i++)
+	for (size_t i = 0; i < 300; i++)
 		world__launch(NULL);
 	world.cudaDeviceSynchronize();
 	other_stops();
@@ -244,11 +240,9 @@ static void run_comes_unseen(void)
 
 static void run_unseen_alone(void)
 {
-	size_t i;
-
 	setenv("MOCK_CUPTI_HEAP", "1", 1);
 	load_12();
-	for (i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		CHECK(world__start(REQUEST) == 0);
 		world__launch(NULL);
 		world.cudaDeviceSynchronize();
@@ -384,10 +378,10 @@ static void test_absent(void)
 
 static void run_cycles(void)
 {
-	size_t i, kernels = 0;
+	size_t kernels = 0;
 
 	load("130001", CUPTI_13);
-	for (i = 0; i < 1000; i++) {
+	for (size_t i = 0; i < 1000; i++) {
 		emitted__forget();
 		CHECK(world__start(REQUEST | (i % 2 ? AGENT_REQUEST(SYNC) : 0)) == 0);
 		world__launch(NULL);
@@ -420,12 +414,11 @@ static void run_busy_cycles(void)
 {
 	_Atomic size_t launched[4] = { 0 };
 	pthread_t threads[4];
-	size_t i;
 
 	load_12();
-	for (i = 0; i < 4; i++)
+	for (size_t i = 0; i < 4; i++)
 		CHECK(!pthread_create(&threads[i], NULL, launch_always, &launched[i]));
-	for (i = 0; i < 50; i++) {
+	for (size_t i = 0; i < 50; i++) {
 		emitted__forget();
 		CHECK(world__start(REQUEST) == 0);
 		usleep(1000);
@@ -434,7 +427,7 @@ static void run_busy_cycles(void)
 		CHECK(!world.mock_cupti_kinds());
 	}
 	enough = true;
-	for (i = 0; i < 4; i++)
+	for (size_t i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 }
 
@@ -447,9 +440,8 @@ static void test_cycles(void)
 /* Until CUPTI's thread has put this many records into buffers or lost them, however busy the machine is. */
 static void wait_put(uint64_t records)
 {
-	uint32_t i;
-
-	for (i = 0; i < 300000 && world.mock_cupti_made() + world.mock_cupti_lost() < records; i++)
+	for (uint32_t i = 0;
+	     i < 300000 && world.mock_cupti_made() + world.mock_cupti_lost() < records; i++)
 		usleep(200);
 	CHECK(world.mock_cupti_made() + world.mock_cupti_lost() >= records);
 }
@@ -457,10 +449,10 @@ static void wait_put(uint64_t records)
 /* More than the buffers hold while the agent's thread does not come: what is lost is counted. */
 static void run_overflow(bool refuses)
 {
-	size_t i, emitted_all;
+	size_t emitted_all;
 
 	CHECK(world__start(REQUEST) == 0);
-	for (i = 0; i < 400000; i++) {
+	for (size_t i = 0; i < 400000; i++) {
 		world__launch(NULL);
 		if (i % 2000 == 0)
 			wait_put(2 * i); /* a call and its kernel */

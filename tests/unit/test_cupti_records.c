@@ -54,7 +54,7 @@ static void check_kernel(const struct ptb_gpu_kernel *k, uint64_t after)
 
 static void run_kernels(void)
 {
-	size_t i, cnt = 5000;
+	size_t cnt = 5000;
 	uint64_t last = 0;
 
 	load();
@@ -62,7 +62,7 @@ static void run_kernels(void)
 	CHECK(world__start(REQUEST) == 0);
 	CHECK(ptbpf_agent_ctl.cupti_version == (uint32_t)atoi(version));
 	CHECK(ptbpf_agent_ctl.state == (PTB_AGENT_CUPTI | PTB_AGENT_GPU_ON));
-	for (i = 0; i < cnt; i++) {
+	for (size_t i = 0; i < cnt; i++) {
 		world__launch(NULL);
 		if (i % 500 == 0)
 			cupti__tick();
@@ -71,7 +71,7 @@ static void run_kernels(void)
 	world__launch(NULL); /* after: not recorded */
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == cnt);
 	CHECK(emitted__notes(PTB_GPU_DROPPED) == 0 && emitted__notes(PTB_GPU_BUFFERS) == 0);
-	for (i = 0; i < cnt; i += 97)
+	for (size_t i = 0; i < cnt; i += 97)
 		check_kernel(&emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, last);
 	CHECK(emitted__count(PTB_REC_GPU_API) == cnt + 1); /* and cudaDeviceSynchronize() */
 	CHECK(emitted__count(PTB_REC_GPU_SYNC) == 0 && emitted__count(PTB_REC_GPU_EVENT) == 0);
@@ -86,9 +86,8 @@ static void on_versions(void (*run)(void))
 	} all[] = { { "18", CUPTI_12 },    { "19", CUPTI_12 },     { "22", CUPTI_12 },
 		    { "26", CUPTI_13 },    { "130001", CUPTI_13 }, { "130100", CUPTI_13 },
 		    { "130202", CUPTI_13 } };
-	size_t i;
 
-	for (i = 0; i < sizeof(all) / sizeof(*all); i++) {
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		version = all[i].version;
 		library = all[i].library;
 		CU_ASSERT_EQUAL(world__case(run), 0);
@@ -219,21 +218,20 @@ static void run_graph(void)
 	CUgraphExec exec;
 	CUstream stream;
 	CUgraph graph;
-	size_t i;
 
 	load();
 	CHECK(!world.cudaStreamCreate(&stream));
 	CHECK(world__start(REQUEST) == 0);
 	CHECK(!world.cudaStreamBeginCapture(stream, 0));
-	for (i = 0; i < 3; i++)
+	for (size_t i = 0; i < 3; i++)
 		world__launch(stream);
 	CHECK(!world.cudaStreamEndCapture(stream, &graph));
 	CHECK(!world.cudaGraphInstantiate(&exec, graph, 0));
-	for (i = 0; i < 4; i++)
+	for (size_t i = 0; i < 4; i++)
 		CHECK(!world.cudaGraphLaunch(exec, stream));
 	finish();
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 12);
-	for (i = 0; i < 12; i++) {
+	for (size_t i = 0; i < 12; i++) {
 		k = &emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel;
 		CHECK(k->graph && (k->graph_node & 0xffffffff) == i % 3 + 1 &&
 		      k->flags & PTB_GPU_HAS_GRAPH);
@@ -252,10 +250,8 @@ static void test_graph(void)
 
 static void *launch_some(void *tid)
 {
-	uint32_t i;
-
 	*(uint32_t *)tid = (uint32_t)syscall(SYS_gettid);
-	for (i = 0; i < 200; i++)
+	for (uint32_t i = 0; i < 200; i++)
 		world__launch(NULL);
 	return NULL;
 }
@@ -264,18 +260,18 @@ static void run_threads(void)
 {
 	uint32_t tids[6], tid;
 	pthread_t threads[6];
-	size_t i, n, cnt;
+	size_t cnt;
 
 	load();
 	CHECK(world__start(REQUEST) == 0);
-	for (i = 0; i < 6; i++)
+	for (size_t i = 0; i < 6; i++)
 		CHECK(!pthread_create(&threads[i], NULL, launch_some, &tids[i]));
-	for (i = 0; i < 6; i++)
+	for (size_t i = 0; i < 6; i++)
 		pthread_join(threads[i], NULL);
 	finish();
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 1200);
-	for (n = 0; n < 6; n++) {
-		for (i = cnt = 0; i < 1200; i++)
+	for (size_t n = 0; n < 6; n++) {
+		for (size_t i = cnt = 0; i < 1200; i++)
 			if (emitted__call(emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.correlation, &tid) &&
 			    tid == tids[n])
 				cnt++;
@@ -322,19 +318,18 @@ static void run_clocks(void)
 {
 	const int64_t offset = -123456789012345;
 	double fit;
-	size_t i;
 
 	setenv("MOCK_CUPTI_OFFSET_NS", "-123456789012345", 1);
 	setenv("MOCK_CUPTI_DRIFT_PPM", "40", 1);
 	load();
 	CHECK(world__start(REQUEST) == 0);
-	for (i = 0; i < 20; i++) {
+	for (size_t i = 0; i < 20; i++) {
 		cupti__tick();
 		usleep(2000);
 	}
 	finish();
 	CHECK(emitted_clock_cnt == 21);
-	for (i = 0; i < emitted_clock_cnt; i++) {
+	for (size_t i = 0; i < emitted_clock_cnt; i++) {
 		fit = (double)emitted_clocks[i].mono_ns * 1.00004 + (double)offset -
 		      (double)(int64_t)emitted_clocks[i].gpu_ns;
 		CHECK(emitted_clocks[i].err_ns < 10000000 && fit < (double)emitted_clocks[i].err_ns + 100 &&
@@ -356,13 +351,12 @@ static void run_names(void)
 	static char text[6000];
 	CUmodule module;
 	CUfunction f;
-	size_t i;
 
 	memset(text, 'x', sizeof(text) - 1);
 	load();
 	CHECK(!world.cuModuleLoadData(&module, "image"));
 	CHECK(world__start(REQUEST) == 0);
-	for (i = 0; i < 60000; i++) { /* more than the table keeps */
+	for (size_t i = 0; i < 60000; i++) { /* more than the table keeps */
 		snprintf(text, 40, "kernel_%zu", i % 55000);
 		CHECK(!world.cuModuleGetFunction(&f, module, text));
 		CHECK(!world.cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
@@ -373,7 +367,7 @@ static void run_names(void)
 	}
 	finish();
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 60000);
-	for (i = 0; i < 60000; i += 613) {
+	for (size_t i = 0; i < 60000; i += 613) {
 		snprintf(text, 40, "kernel_%zu", i % 55000);
 		CHECK(!strcmp(emitted__name(emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel.name), text));
 	}
@@ -390,29 +384,25 @@ static void test_names(void)
 
 static void run_reordered(void)
 {
-	size_t i;
-
 	setenv("MOCK_CUPTI_REORDER", "1", 1);
 	load();
 	CHECK(world__start(REQUEST) == 0);
-	for (i = 0; i < 3000; i++)
+	for (size_t i = 0; i < 3000; i++)
 		world__launch(NULL);
 	finish();
 	CHECK(emitted__count(PTB_REC_GPU_KERNEL) == 3000);
 	CHECK(emitted__nth(PTB_REC_GPU_KERNEL, 0)->u.kernel.begin >
 	      emitted__nth(PTB_REC_GPU_KERNEL, 1)->u.kernel.begin);
-	for (i = 0; i < 3000; i += 101)
+	for (size_t i = 0; i < 3000; i += 101)
 		check_kernel(&emitted__nth(PTB_REC_GPU_KERNEL, i)->u.kernel, 0);
 }
 
 static void run_dropped(void)
 {
-	size_t i;
-
 	setenv("MOCK_CUPTI_DROP", "7", 1);
 	load();
 	CHECK(world__start(REQUEST) == 0);
-	for (i = 0; i < 3000; i++)
+	for (size_t i = 0; i < 3000; i++)
 		world__launch(NULL);
 	cupti__tick();
 	finish();

@@ -44,9 +44,8 @@ static void test_names(void)
 		"_GLOBAL__sub_I_x",
 		"_ZZ4mainENKUlvE_clEv",
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		CU_ASSERT_TRUE(same(names[i]));
 }
 
@@ -55,9 +54,8 @@ static void test_expanding_name(void)
 {
 	char name[300] = "_Z1fSt4pairIiiE";
 	size_t n = strlen(name);
-	int i;
 
-	for (i = 0; n < 237; i++) {
+	for (int i = 0; n < 237; i++) {
 		char c = (char)(i < 10 ? '0' + i : 'A' + i - 10);
 
 		n += (size_t)snprintf(name + n, sizeof(name) - n, "S_IS%c_S%c_E", c, c);

@@ -205,10 +205,9 @@ static int build_id_cb(struct dl_phdr_info *info, size_t sz, void *arg)
 {
 	uint8_t *out = arg;
 	const ElfW(Nhdr) * nh;
-	int i;
 
 	(void)sz;
-	for (i = 0; i < info->dlpi_phnum; i++) {
+	for (int i = 0; i < info->dlpi_phnum; i++) {
 		if (info->dlpi_phdr[i].p_type != PT_NOTE)
 			continue;
 		nh = (const void *)(uintptr_t)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
@@ -280,14 +279,14 @@ static bool touch_sym(const struct elf_sym *sym, void *arg)
 static void touch(const struct elf_file *ef)
 {
 	static size_t sum;
-	uint64_t addr, start, end, avail;
+	uint64_t start, end, avail;
 	const uint8_t *p;
 	const char *name;
 	uint8_t id[20];
 
 	elf_file__for_each_sym(ef, touch_sym, &sum);
 	sum += elf_file__build_id(ef, id, sizeof(id));
-	for (addr = 0; addr < 1 << 18; addr += 61) {
+	for (uint64_t addr = 0; addr < 1 << 18; addr += 61) {
 		p = elf_file__bytes(ef, addr, 1, &avail);
 		if (p)
 			sum += p[0] + p[avail - 1];
@@ -304,10 +303,9 @@ static void test_truncated(void)
 	uint32_t refused = 0, opened = 0;
 	struct elf_file *ef;
 	struct image img;
-	size_t size;
 
 	image__load(&img);
-	for (size = img.size; size > 4096; size -= 997) {
+	for (size_t size = img.size; size > 4096; size -= 997) {
 		CU_ASSERT(!ftruncate(img.fd, (off_t)size));
 		if (elf_file__open(img.path, &ef)) {
 			refused++;
@@ -317,7 +315,7 @@ static void test_truncated(void)
 		touch(ef);
 		elf_file__close(ef);
 	}
-	for (size = 0; size < 1024; size += 3) {
+	for (size_t size = 0; size < 1024; size += 3) {
 		CU_ASSERT(!ftruncate(img.fd, (off_t)size));
 		if (!elf_file__open(img.path, &ef)) {
 			touch(ef);
@@ -352,7 +350,7 @@ static size_t pick_place(const struct image *img, unsigned int *seed)
 static void test_bit_flips(void)
 {
 	int saved = stderr_off();
-	uint32_t i, j, n, opened = 0;
+	uint32_t n, opened = 0;
 	unsigned int seed = 20240501;
 	struct elf_file *ef;
 	struct image img;
@@ -360,9 +358,9 @@ static void test_bit_flips(void)
 	uint8_t v, bit;
 
 	image__load(&img);
-	for (i = 0; i < 4000; i++) {
+	for (uint32_t i = 0; i < 4000; i++) {
 		n = 1 + (uint32_t)rand_r(&seed) % 8;
-		for (j = 0; j < n; j++) {
+		for (uint32_t j = 0; j < n; j++) {
 			at[j] = pick_place(&img, &seed);
 			bit = (uint8_t)(1 << rand_r(&seed) % 8);
 			v = (uint8_t)(rand_r(&seed) % 3 ? img.bytes[at[j]] ^ bit : rand_r(&seed));
@@ -373,7 +371,7 @@ static void test_bit_flips(void)
 			touch(ef);
 			elf_file__close(ef);
 		}
-		for (j = 0; j < n; j++)
+		for (uint32_t j = 0; j < n; j++)
 			CU_ASSERT_FATAL(pwrite(img.fd, &img.bytes[at[j]], 1, (off_t)at[j]) == 1);
 	}
 	stderr_on(saved);
@@ -432,13 +430,13 @@ static bool check_call(const struct elf_sym *sym, void *arg)
 static void test_wheels(void)
 {
 	struct torch_env envs[TORCH_ENV_MAX];
-	size_t i, cnt = torch_env__find(envs);
+	size_t cnt = torch_env__find(envs);
 	struct ops ops = { 0 };
 	struct elf_file *ef;
 	uint8_t id[20];
 	char path[600];
 
-	for (i = 0; i < cnt; i++) {
+	for (size_t i = 0; i < cnt; i++) {
 		snprintf(path, sizeof(path), "%s/libtorch_cpu.so", envs[i].libs);
 		CU_ASSERT_EQUAL_FATAL(elf_file__open(path, &ef), 0);
 		memset(&ops, 0, sizeof(ops));

@@ -92,9 +92,8 @@ static void test_doubles(void)
 		{ 1e100, "10000000000000000159028911097599180468360808563945281389781327557747838772170381060813469"
 			 "985856815104.000000" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		vw__double(&words, rows[i].v);
 		scalar(rows[i].text, "\"Double\"");
 	}
@@ -361,9 +360,8 @@ static void test_nothing(void)
 static void test_many(void)
 {
 	cJSON *side;
-	int i;
 
-	for (i = 0; i < 100; i++) /* more than are kept decoded */
+	for (int i = 0; i < 100; i++) /* more than are kept decoded */
 		vw__int(&words, i);
 	write_flags(VALUES_PRESENT);
 	side = cJSON_Parse(out);
@@ -412,14 +410,14 @@ static void put_everything(void)
 /* For any capture the text is JSON and its arrays have the same length. */
 static void test_damaged(void)
 {
-	uint32_t round, i, flags;
+	uint32_t flags;
 	cJSON *side;
 	int n;
 
 	fresh_ids();
-	for (round = 0; round < 20000; round++) {
+	for (uint32_t round = 0; round < 20000; round++) {
 		put_everything();
-		for (i = 0; i < 1 + rnd() % 4; i++)
+		for (uint32_t i = 0; i < 1 + rnd() % 4; i++)
 			((unsigned char *)words.words)[rnd() % (words.cnt * 8)] = (unsigned char)rnd();
 		flags = VALUES_PRESENT | (rnd() & VALUES_CUT);
 		write_flags(flags);

@@ -344,7 +344,6 @@ static void test_objects(void)
 	struct value_words w = { .cnt = 0 };
 	struct slice sl = slice(1, 0, "aten::a");
 	cJSON *doc;
-	int i;
 
 	vw__tensor(&w, &t);
 	sl.in = sl.out = vw__values(&w);
@@ -354,7 +353,7 @@ static void test_objects(void)
 	sl.tid = 0x1000;
 	put(&sl);
 	doc = finish();
-	for (i = 1; i <= 3; i += 2) {
+	for (int i = 1; i <= 3; i += 2) {
 		const cJSON *in = get(get(node(doc, i), "inputs"), "values");
 		const cJSON *out = get(get(node(doc, i), "outputs"), "values");
 
@@ -443,12 +442,12 @@ static void test_disk_full(void)
 {
 	struct session s = results_session();
 	struct slice sl = slice(1, 0, "aten::add");
-	int i, err = 0;
+	int err = 0;
 
 	totals = (struct session_totals){ 0 };
 	CU_ASSERT_EQUAL_FATAL(exec_trace__open("/dev/full", &s, 0, &et), 0);
 	sink = exec_trace__sink(et);
-	for (i = 0; i < 100000 && !err; i++, sl.id++)
+	for (int i = 0; i < 100000 && !err; i++, sl.id++)
 		err = sink.slice(sink.arg, &sl);
 	CU_ASSERT_EQUAL(err, -ENOSPC);
 	CU_ASSERT_EQUAL(exec_trace__finish(et, &totals), -ENOSPC);

@@ -181,10 +181,9 @@ static const struct func_case *find_case(uint64_t addr)
 		const struct func_case *rows;
 		size_t cnt;
 	} all[] = { { cases, CNT(cases) }, { others, CNT(others) }, { entries, CNT(entries) } };
-	size_t i, k;
 
-	for (k = 0; k < CNT(all); k++)
-		for (i = 0; i < all[k].cnt; i++)
+	for (size_t k = 0; k < CNT(all); k++)
+		for (size_t i = 0; i < all[k].cnt; i++)
 			if (addr >= (uintptr_t)all[k].rows[i].start &&
 			    addr < (uintptr_t)all[k].rows[i].end)
 				return &all[k].rows[i];
@@ -238,19 +237,17 @@ static const struct code_src src = { NULL, text, data, range, returns };
 
 static void mark_indirect_calls(struct exit_finder *x, const struct flow *f)
 {
-	uint32_t i;
-
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (f->nodes[i].in.cls == INSN_CALL_IND)
 			x->work[i] = 1;
 }
 
 static void expect_sites(const struct func_case *c, const struct flow *f, const struct exit_sites *ex)
 {
-	uint32_t want = (uint32_t)(c->sites[0] != NULL) + (c->sites[1] != NULL), i, k, hit = 0;
+	uint32_t want = (uint32_t)(c->sites[0] != NULL) + (c->sites[1] != NULL), hit = 0;
 
-	for (i = 0; i < ex->cnt; i++)
-		for (k = 0; k < 2; k++)
+	for (uint32_t i = 0; i < ex->cnt; i++)
+		for (uint32_t k = 0; k < 2; k++)
 			hit += c->sites[k] && f->nodes[ex->nodes[i]].in.addr == (uintptr_t)c->sites[k];
 	if (hit != want || ex->cnt != want)
 		printf(" %s: %u sites, %u as expected, reason %u;", c->name, ex->cnt, hit, ex->why);
@@ -291,10 +288,9 @@ static void test_cases(void)
 {
 	struct exit_finder x = { 0 };
 	struct flow f;
-	size_t i;
 
 	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
-	for (i = 0; i < CNT(cases); i++)
+	for (size_t i = 0; i < CNT(cases); i++)
 		run_case(&f, &x, &cases[i]);
 	exit_finder__free(&x);
 	flow__free(&f);
@@ -315,16 +311,14 @@ static void test_after_work(void)
 	struct exit_sites ex;
 	enum ptb_refusal why;
 	struct flow f;
-	uint32_t k;
-	size_t i;
 
 	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
-	for (i = 0; i < CNT(rows); i++) {
+	for (size_t i = 0; i < CNT(rows); i++) {
 		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)rows[i].row.start, &why), 0);
 		CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
 		CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(&x, &f), 0);
 		mark_indirect_calls(&x, &f);
-		for (k = 0; k < f.cnt; k++)
+		for (uint32_t k = 0; k < f.cnt; k++)
 			x.work[k] |= f.nodes[k].leaves;
 		CU_ASSERT_EQUAL_FATAL(exit_sites__after_work(&x, &f, &ex), 0);
 		CU_ASSERT_EQUAL(ex.why, (enum ptb_refusal)rows[i].row.why);
@@ -339,10 +333,9 @@ static void test_entries(void)
 	enum ptb_refusal why;
 	struct flow f;
 	uint32_t at;
-	size_t i;
 
 	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
-	for (i = 0; i < CNT(entries); i++) {
+	for (size_t i = 0; i < CNT(entries); i++) {
 		const struct func_case *c = &entries[i];
 
 		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)c->start, &why), 0);
@@ -365,12 +358,12 @@ static void test_checker(void)
 	struct path_faults bad;
 	enum ptb_refusal why;
 	uint8_t work[64] = { 0 };
-	uint32_t i, sites[1];
+	uint32_t sites[1];
 
 	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
 	CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)early, &why), 0);
 	CU_ASSERT_FATAL(f.cnt < sizeof(work));
-	for (i = 0; i < f.cnt; i++) {
+	for (uint32_t i = 0; i < f.cnt; i++) {
 		work[i] = f.nodes[i].in.cls == INSN_CALL_IND;
 		if (f.nodes[i].in.cls == INSN_JCC)
 			sites[0] = i;
@@ -435,12 +428,11 @@ static bool check_after_work(struct exit_finder *x, struct flow *f)
 	uint8_t work[4 * RUBBISH_SZ];
 	struct path_faults bad;
 	struct exit_sites ex;
-	uint32_t i;
 	bool any;
 
 	CU_ASSERT_EQUAL_FATAL(exit_finder__prepare(x, f), 0);
 	mark_indirect_calls(x, f);
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		x->work[i] |= f->nodes[i].leaves && f->nodes[i].in.cls == INSN_JMP_IND;
 	memcpy(work, x->work, f->cnt);
 	CU_ASSERT_EQUAL_FATAL(exit_sites__after_work(x, f, &ex), 0);
@@ -458,7 +450,7 @@ static void test_rubbish(void)
 						 rubbish_returns };
 	struct exit_finder x = { 0 };
 	struct arg_flow af = { 0 };
-	uint32_t round, i, found = 0, after = 0;
+	uint32_t found = 0, after = 0;
 	struct exit_sites ex;
 	struct path_faults bad;
 	enum ptb_refusal why;
@@ -467,8 +459,8 @@ static void test_rubbish(void)
 
 	srand(7);
 	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
-	for (round = 0; round < 20000; round++) {
-		for (i = 0; i < RUBBISH_SZ; i++)
+	for (uint32_t round = 0; round < 20000; round++) {
+		for (uint32_t i = 0; i < RUBBISH_SZ; i++)
 			rubbish[i] = likely_byte();
 		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &bad_src, 0, &why), 0);
 		if (why != PTB_REFUSE_NONE)

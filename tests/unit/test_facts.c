@@ -23,20 +23,20 @@ static void schemas(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f.Tensor"), g = builder__op(b, "aten::g");
-	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true), i;
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
 	static const char *const names[] = { "aten::f.Tensor", "mine::h", "mine::none", "aten::g" };
 	static const char *const want[] = { "aten::f.Tensor(Tensor self) -> Tensor",
 					    "mine::h() -> ()", "", "aten::g() -> int" };
 	struct slice_log *log;
 
 	builder__schema(b, f, want[0]);
-	for (i = 0; i < 4; i++)
+	for (uint32_t i = 0; i < 4; i++)
 		builder__opdef(b, 1, 0x10 + i, names[i], false);
 	builder__opdef_schema(b, 1, 0x11, want[1]);
 	builder__opdef_schema(b, 2, 0x12, "of another process");
 	builder__opdef_schema(b, 1, 0x13, want[3]);
 	builder__keys(b, 1, &keys);
-	for (i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 4; i++) {
 		builder__boxed(b, box, 2000000 + i * 1000, 0x9000, 0x10 + i);
 		builder__exit(b, box, 2000100 + i * 1000, 0x8f00);
 	}
@@ -55,7 +55,7 @@ static void schemas(void)
 	CU_ASSERT_STRING_EQUAL(get(log, "aten::f", 1)->schema, want[0]);
 	CU_ASSERT_STRING_EQUAL(get(log, "aten::g", 1)->schema, want[3]);
 	CU_ASSERT_EQUAL(get(log, "aten::g", 0)->keys->nested, 0x20);
-	for (i = 0; i < log->cnt; i++)
+	for (uint32_t i = 0; i < log->cnt; i++)
 		CU_ASSERT_EQUAL(log->slices[i].keys->autograd, log->slices[i].tgid == 1 ? 0x10 : 0);
 	slice_log__free(log);
 	builder__free(b);
@@ -76,7 +76,7 @@ static void lives(void)
 {
 	static const char *const want[] = { "mine::a", "mine::b", "mine::c", "operator 0x10", "mine::e" };
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true), i;
+	uint32_t box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
 	struct slice_log *log;
 
 	opdef(b, 1000, "mine::a", 0);
@@ -87,14 +87,14 @@ static void lives(void)
 	opdef(b, 5000000, "", PTB_OPDEF_GONE); /* its name could not be read */
 	opdef(b, 5000100, "mine::e", 0);
 	builder__opdef_schema(b, 1, 0x10, "mine::e() -> ()");
-	for (i = 0; i < 5; i++) {
+	for (uint32_t i = 0; i < 5; i++) {
 		builder__boxed(b, box, 1500000 + i * 1000000, 0x9000, 0x10);
 		builder__exit(b, box, 1500100 + i * 1000000, 0x8f00);
 	}
 	log = slice_log__run(builder__session(b, NULL));
 	CU_ASSERT_TRUE(slice_log__valid(log));
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 5);
-	for (i = 0; i < 5; i++) {
+	for (uint32_t i = 0; i < 5; i++) {
 		CU_ASSERT_STRING_EQUAL(log->slices[i].name, want[i]);
 		CU_ASSERT_STRING_EQUAL(log->slices[i].schema, i == 4 ? "mine::e() -> ()" : "");
 	}
@@ -115,9 +115,8 @@ static void lives(void)
 static void modes(void)
 {
 	static const char *const meta[] = { NULL, "\"names\"", "\"shapes\"", "\"full\"" };
-	uint32_t i;
 
-	for (i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 4; i++) {
 		struct builder *b = builder__new(BEGIN, END);
 		const struct session_info *info;
 

@@ -213,11 +213,10 @@ static void steps(void)
 	struct builder *b = new_builder();
 	uint32_t f = builder__op(b, "aten::f"), l = builder__name(b, "cudaLaunchKernel"),
 		 k = builder__name(b, "k");
-	uint64_t ts;
 	struct gpu_log *log;
 
 	pairs(b);
-	for (ts = 2000000; ts < 5000000; ts += 1000000) {
+	for (uint64_t ts = 2000000; ts < 5000000; ts += 1000000) {
 		builder__thread(b, 10, 10);
 		builder__ring(b, 0);
 		builder__enter(b, f, ts + 100, 0x9000);
@@ -267,12 +266,11 @@ static void graphs_and_devices(void)
 	struct ptb_gpu_kernel node;
 	struct gpu_log *log;
 	struct session *s;
-	uint32_t i;
 
 	pairs(b);
 	builder__ring_rec(b, &dev.h, PTB_REC_GPU_DEVICE, sizeof(dev), END);
 	builder__enter(b, f, 2000000, 0x9000);
-	for (i = 5; i--;) { /* in no order */
+	for (uint32_t i = 5; i--;) { /* in no order */
 		node = kernel_at(k, 2001000 + 100 * i, 2001050 + 100 * i, 9);
 		node.graph = 3;
 		node.graph_node = i + 1;
@@ -285,7 +283,7 @@ static void graphs_and_devices(void)
 	s = builder__session(b, NULL);
 	log = gpu_log__run(s);
 	CU_ASSERT_EQUAL_FATAL(log->cnt, 7);
-	for (i = 0; i < 5; i++) {
+	for (uint32_t i = 0; i < 5; i++) {
 		CU_ASSERT_EQUAL(nth(log, GPU_KERNEL, i)->begin_ns, 2001000 + 100 * i);
 		CU_ASSERT_STRING_EQUAL(nth(log, GPU_KERNEL, i)->launch_name, "cudaGraphLaunch");
 		CU_ASSERT_EQUAL(
@@ -480,7 +478,7 @@ static void hostile(void)
 static void drift(void)
 {
 	struct builder *b = builder__new(BEGIN, 4000000000ULL);
-	uint32_t l = builder__name(b, "cudaLaunchKernel"), i, bad = 0;
+	uint32_t l = builder__name(b, "cudaLaunchKernel"), bad = 0;
 	struct gpu_log *log;
 	struct session *s;
 	uint64_t bound;
@@ -488,13 +486,13 @@ static void drift(void)
 	builder__meta(b, "gpu", "true");
 	builder__thread(b, 10, 10);
 	srandom(7);
-	for (i = 1; i < 40; i++) {
+	for (uint32_t i = 1; i < 40; i++) {
 		uint64_t mono = 100000000ULL * i - 50000000, gpu = OFF + mono + mono / 50000;
 		uint64_t err = i % 9 ? 50 : 400000; /* interrupted there */
 
 		pair(b, gpu, mono + (uint64_t)random() % (2 * err) - err, err);
 	}
-	for (i = 1; i < 3999; i++) {
+	for (uint32_t i = 1; i < 3999; i++) {
 		uint64_t mono = 1000000ULL * i, gpu = OFF + mono + mono / 50000;
 		struct ptb_gpu_api r = { .begin = gpu, .end = gpu + 1000, .name = l, .correlation = i };
 
@@ -504,7 +502,7 @@ static void drift(void)
 	bound = session__info(s)->gpu_clock_err_ns;
 	CU_ASSERT_TRUE(bound >= 50 && bound < 250);
 	log = gpu_log__run(s);
-	for (i = 0; i < log->cnt; i++) {
+	for (uint32_t i = 0; i < log->cnt; i++) {
 		uint64_t want = 1000000ULL * log->v[i].correlation, got = log->v[i].begin_ns;
 
 		bad += (got > want ? got - want : want - got) > bound;

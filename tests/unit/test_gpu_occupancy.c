@@ -135,12 +135,12 @@ static cudaOccError nvidia(const struct ptb_gpu_device *d, const struct gpu_laun
 static void test_nvidia(void)
 {
 	uint64_t seed = 7;
-	uint32_t i, n, different = 0;
+	uint32_t different = 0;
 
-	for (i = 0; i < MODELS; i++) {
+	for (uint32_t i = 0; i < MODELS; i++) {
 		struct ptb_gpu_device d = device(&models[i]);
 
-		for (n = 0; n < 20000; n++) {
+		for (uint32_t n = 0; n < 20000; n++) {
 			struct gpu_launch l;
 			struct gpu_occupancy o;
 			cudaOccResult r = { 0 };

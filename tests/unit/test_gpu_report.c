@@ -230,10 +230,9 @@ static void test_copy_latency(void)
 static void test_queue(void)
 {
 	const cJSON *g;
-	uint64_t i;
 
 	start();
-	for (i = 0; i < 100; i++)
+	for (uint64_t i = 0; i < 100; i++)
 		gw__kernel(&w, "k", 0, 7, T + 10 * US + i * 10 * US, T + 20 * US + i * 10 * US,
 			   gw__call(&w, "cudaLaunchKernel", T + i * US, T + i * US + 500));
 	finish();

@@ -41,14 +41,13 @@ static void test_both_words(void)
 	static const uint64_t words[] = { 0, 1, 2, UINT64_MAX, 1ULL << 63, 0x9e3779b97f4a7c15ULL };
 	const uint64_t n = sizeof(words) / sizeof(words[0]);
 	struct hashmap m = { 0 };
-	uint64_t i, j;
 
-	for (i = 0; i < n; i++)
-		for (j = 0; j < n; j++)
+	for (uint64_t i = 0; i < n; i++)
+		for (uint64_t j = 0; j < n; j++)
 			CU_ASSERT_EQUAL(hashmap__put(&m, words[i], words[j], i * n + j), 0);
 	CU_ASSERT_EQUAL(m.live, n * n);
-	for (i = 0; i < n; i++) {
-		for (j = 0; j < n; j++) {
+	for (uint64_t i = 0; i < n; i++) {
+		for (uint64_t j = 0; j < n; j++) {
 			uint64_t *v = hashmap__get(&m, words[i], words[j]);
 
 			CU_ASSERT_PTR_NOT_NULL_FATAL(v);
@@ -65,12 +64,12 @@ static void test_against_array(void)
 {
 	static uint64_t want[KEYS]; /* 0: absent */
 	struct hashmap m = { 0 };
-	uint64_t live = 0, seen = 0, pos = 0, i;
+	uint64_t live = 0, seen = 0, pos = 0;
 	struct hashmap_slot *s;
 
 	srand(1);
 	memset(want, 0, sizeof(want));
-	for (i = 1; i <= 400000; i++) {
+	for (uint64_t i = 1; i <= 400000; i++) {
 		uint64_t k = (uint64_t)rand() % KEYS;
 
 		if (rand() % 3) {
@@ -84,7 +83,7 @@ static void test_against_array(void)
 		}
 	}
 	CU_ASSERT_EQUAL(m.live, live);
-	for (i = 0; i < KEYS; i++) {
+	for (uint64_t i = 0; i < KEYS; i++) {
 		uint64_t *v = hashmap__get(&m, i, ~i);
 
 		CU_ASSERT_EQUAL_FATAL(v ? *v : 0, want[i]);
@@ -103,9 +102,8 @@ static void test_against_array(void)
 static void test_churn(void)
 {
 	struct hashmap m = { 0 };
-	uint64_t i;
 
-	for (i = 0; i < 1000000; i++) {
+	for (uint64_t i = 0; i < 1000000; i++) {
 		CU_ASSERT_EQUAL_FATAL(hashmap__put(&m, i, 0, i), 0);
 		if (i >= 10)
 			CU_ASSERT_TRUE_FATAL(hashmap__del(&m, i - 10, 0));
@@ -123,14 +121,14 @@ static void test_patterns(void)
 					     { 4096, 0 },       { 1ULL << 32, 0 },
 					     { 0, 1 },          { 1ULL << 63, 1 },
 					     { 1, 1ULL << 40 }, { 0x9e3779b97f4a7c15ULL, 0 } };
-	uint64_t i, k, run, most;
+	uint64_t run, most;
 
-	for (k = 0; k < sizeof(steps) / sizeof(*steps); k++) {
+	for (uint64_t k = 0; k < sizeof(steps) / sizeof(*steps); k++) {
 		struct hashmap m = { 0 };
 
-		for (i = 0; i < 96000; i++)
+		for (uint64_t i = 0; i < 96000; i++)
 			CU_ASSERT_EQUAL_FATAL(hashmap__put(&m, i * steps[k][0], i * steps[k][1], i), 0);
-		for (i = run = most = 0; i < m.cap; i++) {
+		for (uint64_t i = run = most = 0; i < m.cap; i++) {
 			run = m.slots[i].state ? run + 1 : 0;
 			most = run > most ? run : most;
 		}

@@ -79,10 +79,9 @@ static void test_nothing(void)
 	struct host_funcs *hf = host_funcs__new();
 	uint64_t on_stack = 0;
 	char buf[256];
-	uint32_t i;
 
 	CU_ASSERT_FATAL(hf != NULL);
-	for (i = 0; i < sizeof(addrs) / sizeof(addrs[0]); i++)
+	for (uint32_t i = 0; i < sizeof(addrs) / sizeof(addrs[0]); i++)
 		expect(hf, (const void *)(uintptr_t)addrs[i], NULL);
 	expect(hf, &on_stack, NULL);
 	CU_ASSERT(host_funcs__kernel(hf, 0x7ffffff0, -1, 0x400000, buf, sizeof(buf)) < 0);
@@ -150,10 +149,9 @@ static bool map_like_loader(const char *path, const struct elf_file *ef, uint64_
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	uint64_t addr, len, off;
-	uint32_t i;
 	bool exec, done = false;
 
-	for (i = 0; fd >= 0 && elf_file__segment(ef, i, &addr, &len, &exec); i++) {
+	for (uint32_t i = 0; fd >= 0 && elf_file__segment(ef, i, &addr, &len, &exec); i++) {
 		off = elf_file__addr_to_off(ef, addr);
 		if (!exec)
 			continue;
@@ -206,9 +204,7 @@ static void check_wheel(const struct torch_env *env)
 
 static void test_wheels(void)
 {
-	size_t i;
-
-	for (i = 0; i < env_cnt; i++)
+	for (size_t i = 0; i < env_cnt; i++)
 		check_wheel(&envs[i]);
 	if (!env_cnt)
 		printf("SKIP: no torch-* environment; ");

@@ -281,7 +281,6 @@ static size_t good_table(uint8_t *bytes, uint64_t version)
 {
 	static const uint64_t support[] = { 24, 304, 8076, 0, 4, 512 };
 	uint64_t w[256] = { 0 };
-	size_t i;
 
 	memcpy(w, "xdebugpy", 8);
 	w[1] = version;
@@ -289,11 +288,11 @@ static size_t good_table(uint8_t *bytes, uint64_t version)
 	w[5] = 808;
 	w[6] = 225864;
 	w[10] = 7360;
-	for (i = 11; i < 89; i++)
+	for (size_t i = 11; i < 89; i++)
 		w[i] = i % 5 * 16;
-	for (i = 0; i < 6; i++)
+	for (size_t i = 0; i < 6; i++)
 		w[89 + i] = support[i];
-	for (i = 95; i < 256; i++)
+	for (size_t i = 95; i < 256; i++)
 		w[i] = (uint64_t)i << 40 | i;
 	memcpy(bytes, w, sizeof(w));
 	return sizeof(w);
@@ -303,7 +302,7 @@ static void test_python_table(void)
 {
 	struct py_offsets off;
 	uint8_t bytes[2048];
-	size_t len = good_table(bytes, 0x030e0af0), i;
+	size_t len = good_table(bytes, 0x030e0af0);
 	const char *why;
 
 	CU_ASSERT_EQUAL_FATAL(py_offsets__parse(bytes, len, &off, &why), 0);
@@ -311,7 +310,7 @@ static void test_python_table(void)
 		  off.threads_main == 7360);
 	CU_ASSERT(off.eval_breaker == 24 && off.support == 304 && off.enabled == 8076 && off.path == 4);
 	CU_ASSERT(off.pending == 0 && off.path_size == 512);
-	for (i = 0; i < 95 * 8; i += 8)
+	for (size_t i = 0; i < 95 * 8; i += 8)
 		CU_ASSERT_EQUAL(py_offsets__parse(bytes, i, &off, &why), -ENOTSUP); /* cut off */
 	good_table(bytes, 0x030d01f0);
 	CU_ASSERT_EQUAL(py_offsets__parse(bytes, len, &off, &why), -ENOTSUP);
@@ -331,9 +330,9 @@ static void test_hostile_table(void)
 	uint64_t seed = 88172645463325252ULL;
 	size_t len, at;
 	const char *why;
-	uint32_t i, taken = 0;
+	uint32_t taken = 0;
 
-	for (i = 0; i < 200000; i++) {
+	for (uint32_t i = 0; i < 200000; i++) {
 		len = good_table(bytes, 0x030e0af0);
 		seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
 		at = (seed % 84 + 11) * 8;

@@ -60,10 +60,9 @@ static void test_classes(void)
 	struct insn_decoder *d = insn_decoder__new();
 	uint8_t buf[16];
 	struct insn in;
-	size_t i;
 
 	CU_ASSERT_FATAL(d != NULL);
-	for (i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+	for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
 		const struct sample *s = &samples[i];
 
 		memset(buf, 0x90, sizeof(buf));
@@ -203,13 +202,12 @@ static const struct store {
 
 static void test_stores(void)
 {
-	size_t i;
-	uint32_t k, stored;
+	uint32_t stored;
 
-	for (i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
+	for (size_t i = 0; i < sizeof(stores) / sizeof(stores[0]); i++) {
 		struct insn in = insn_of(stores[i].bytes, stores[i].len);
 
-		for (k = stored = 0; k < INSN_OPS; k++)
+		for (uint32_t k = stored = 0; k < INSN_OPS; k++)
 			if (in.ops[k].kind == OPERAND_MEM && in.ops[k].writes)
 				stored = in.ops[k].size;
 		if (stored != stores[i].size)
@@ -261,20 +259,19 @@ static void test_rubbish(void)
 	struct insn_decoder *d = insn_decoder__new();
 	uint8_t buf[16];
 	struct insn in;
-	uint32_t i, k;
 	size_t len;
 
 	CU_ASSERT_FATAL(d != NULL);
 	srand(1);
-	for (i = 0; i < 200000; i++) {
+	for (uint32_t i = 0; i < 200000; i++) {
 		len = 1 + (size_t)(rand() & 15);
-		for (k = 0; k < len; k++)
+		for (uint32_t k = 0; k < len; k++)
 			buf[k] = (uint8_t)(rand() >> 7);
 		if (!insn_decoder__decode(d, buf, len, ADDR, &in))
 			continue;
 		if (in.len == 0 || in.len > len)
 			CU_FAIL("length out of the buffer");
-		for (k = 0; k < INSN_OPS; k++)
+		for (uint32_t k = 0; k < INSN_OPS; k++)
 			if (in.ops[k].kind == OPERAND_MEM ?
 				    in.ops[k].reg > REG_PC || in.ops[k].index > REG_NONE :
 				    in.ops[k].kind == OPERAND_GPR && in.ops[k].reg >= REG_CNT)

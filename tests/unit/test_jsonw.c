@@ -119,10 +119,9 @@ static void test_escapes(void)
 static void test_all_bytes(void)
 {
 	char text[512];
-	unsigned int a, b;
 
-	for (a = 1; a < 256; a++) {
-		for (b = 1; b < 256; b += 3) {
+	for (unsigned int a = 1; a < 256; a++) {
+		for (unsigned int b = 1; b < 256; b += 3) {
 			struct jsonw w = start();
 			cJSON *v;
 
@@ -185,9 +184,8 @@ static void test_doubles(void)
 {
 	static const double values[] = { 0.0,    1.5,           -2.25, 0.1,  1.0 / 3.0, 1e300,
 					 5e-324, 123456789.123, 1e15,  1e21, -0.0 };
-	size_t i;
 
-	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		struct jsonw w = start();
 		double back;
 
@@ -198,7 +196,7 @@ static void test_doubles(void)
 		CU_ASSERT_EQUAL(memcmp(&back, &values[i], sizeof(back)), 0);
 	}
 	check_str("x", "\"x\"");
-	for (i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 3; i++) {
 		struct jsonw w = start();
 
 		jsonw__double(&w, i == 0 ? NAN : i == 1 ? INFINITY : -INFINITY);
@@ -212,13 +210,12 @@ static void test_buffer_edges(void)
 	struct jsonw w = start();
 	char *text = malloc(5001);
 	cJSON *v;
-	int i;
 
 	memset(text, 'x', 5000);
 	text[5000] = '\0';
 	jsonw__begin_arr(&w);
 	jsonw__str(&w, text);
-	for (i = 0; i < 3000; i++)
+	for (int i = 0; i < 3000; i++)
 		jsonw__u64(&w, (uint64_t)i);
 	jsonw__end_arr(&w);
 	CU_ASSERT_EQUAL(jsonw__flush(&w), 0);
@@ -255,11 +252,10 @@ static void test_pieces(void)
 static void test_sink_error(void)
 {
 	struct jsonw w = start();
-	int i;
 
 	sink.fail_at = 2;
 	jsonw__begin_arr(&w);
-	for (i = 0; i < 10000; i++)
+	for (int i = 0; i < 10000; i++)
 		jsonw__str(&w, "0123456789");
 	jsonw__end_arr(&w);
 	CU_ASSERT_EQUAL(w.err, -ENOSPC);
@@ -293,9 +289,8 @@ static void test_text_sink(void)
 static void test_too_deep(void)
 {
 	struct jsonw w = start();
-	int i;
 
-	for (i = 0; i < JSONW_DEPTH_MAX; i++)
+	for (int i = 0; i < JSONW_DEPTH_MAX; i++)
 		jsonw__begin_arr(&w);
 	CU_ASSERT_EQUAL(w.err, 0);
 	jsonw__begin_arr(&w);

@@ -22,9 +22,8 @@ static void totals(void)
 	uint32_t linear = builder__op(b, "aten::linear"), add = builder__op(b, "aten::add.Tensor"),
 		 out = builder__op(b, "aten::add.out"), leaf = builder__op(b, "aten::is_leaf");
 	struct sums r;
-	int i;
 
-	for (i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++) {
 		uint64_t ts = 2000000 + (uint64_t)i * 10000;
 
 		builder__enter(b, linear, ts, 0x9000);
@@ -86,14 +85,13 @@ static void names(void)
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f");
 	struct sums r;
-	uint64_t i;
 
 	static const char *const texts[] = {
 		"ProfilerStep#3", "ProfilerStep#4", "_ZN2at4testEv", "f", "Pf",
 		"aten::f",        "not mangled"
 	};
 
-	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+	for (uint64_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		builder__annotate(b, 2000000 + i * 1000, 0x9000, 1, texts[i]);
 		builder__scope_end(b, 2000500 + i * 1000, 0x9000, 1);
 	}
@@ -299,9 +297,9 @@ static void flops(void)
 	struct value_words w = { 0 };
 	struct builder *b;
 	struct sums r;
-	uint32_t i, f;
+	uint32_t f;
 
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		b = builder__new(BEGIN, END);
 		f = builder__op(b, cases[i].op);
 		call(b, f, 2000000, &cases[i].w);

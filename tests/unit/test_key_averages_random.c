@@ -48,9 +48,9 @@ static bool is_async(const struct event *e)
 static void link_parents(struct event *ev, uint32_t cnt)
 {
 	int64_t *stack = calloc(cnt + 1, sizeof(*stack));
-	uint32_t i, depth = 0;
+	uint32_t depth = 0;
 
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		if (i && ev[i].sl->tid != ev[i - 1].sl->tid)
 			depth = 0;
 		ev[i].parent = -1;
@@ -72,10 +72,10 @@ static void link_parents(struct event *ev, uint32_t cnt)
 
 static uint32_t children(const struct event *ev, uint32_t cnt, int64_t of, uint64_t *ns)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	*ns = 0;
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		if (ev[i].gone || ev[i].parent != of)
 			continue;
 		n++;
@@ -89,17 +89,15 @@ static void fold(struct event *ev, uint32_t cnt)
 	bool again = true;
 
 	while (again) {
-		uint32_t i, k;
-
 		again = false;
-		for (i = 0; i < cnt; i++) {
+		for (uint32_t i = 0; i < cnt; i++) {
 			int64_t p = ev[i].parent;
 			uint64_t ns;
 
 			if (ev[i].gone || p < 0 || strcmp(ev[p].name, ev[i].name) ||
 			    children(ev, cnt, p, &ns) != 1)
 				continue;
-			for (k = 0; k < cnt; k++)
+			for (uint32_t k = 0; k < cnt; k++)
 				if (ev[k].parent == (int64_t)i)
 					ev[k].parent = p;
 			ev[i].gone = again = true;
@@ -122,9 +120,8 @@ struct allocations {
 static int64_t charged(struct allocations *al, const struct slice *sl, bool device, bool exact)
 {
 	int64_t sum = 0;
-	uint32_t i;
 
-	for (i = 0; i < al->cnt; i++) {
+	for (uint32_t i = 0; i < al->cnt; i++) {
 		if (al->v[i].ts < sl->begin_ns || al->v[i].ts > sl->end_ns ||
 		    (exact && al->v[i].tid != sl->tid))
 			continue;
@@ -138,9 +135,8 @@ static int64_t children_charged(const struct event *ev, uint32_t cnt, int64_t of
 				struct allocations *al, bool device, bool exact)
 {
 	int64_t sum = 0;
-	uint32_t i;
 
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		if (!ev[i].gone && ev[i].parent == of)
 			sum += charged(al, ev[i].sl, device, exact);
 	return sum;
@@ -150,9 +146,9 @@ static void reference(const struct slice_log *log, struct allocations *al, bool 
 		      const char *key, bool annotation, struct ka_row *out)
 {
 	struct event *ev = calloc(log->cnt + 1, sizeof(*ev));
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 
-	for (i = 0; i < log->cnt; i++) {
+	for (uint32_t i = 0; i < log->cnt; i++) {
 		const char *name = log->slices[i].name;
 
 		if (dropped(name))
@@ -164,7 +160,7 @@ static void reference(const struct slice_log *log, struct allocations *al, bool 
 	link_parents(ev, cnt);
 	fold(ev, cnt);
 	*out = (struct ka_row){ 0 };
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		uint64_t dur = ev[i].sl->end_ns - ev[i].sl->begin_ns, ns;
 
 		if (ev[i].gone || strcmp(ev[i].name, key) ||
@@ -228,9 +224,8 @@ static void check_alone(struct allocations *al, const struct ka_row *r)
 {
 	int64_t cpu = 0, device = 0;
 	uint64_t cnt = 0;
-	uint32_t i;
 
-	for (i = 0; i < al->cnt; i++) {
+	for (uint32_t i = 0; i < al->cnt; i++) {
 		if (al->v[i].seen)
 			continue;
 		cnt++;
@@ -251,13 +246,13 @@ static void check_rows(const struct slice_log *log, struct session *s, struct al
 {
 	struct ka_opts opts = { .exact_memory = exact };
 	struct sums r = sum_opts(s, &opts);
-	uint32_t i, k = 0;
+	uint32_t k = 0;
 
-	for (i = 0; i < al->cnt; i++)
+	for (uint32_t i = 0; i < al->cnt; i++)
 		al->v[i].seen = false;
-	for (i = 0; i < log->cnt; i++)
+	for (uint32_t i = 0; i < log->cnt; i++)
 		charged(al, &log->slices[i], false, exact);
-	for (i = 0; i < r.cnt; i++) {
+	for (uint32_t i = 0; i < r.cnt; i++) {
 		struct ka_row want;
 
 		if (r.rows[i].is_instant)
@@ -285,13 +280,12 @@ static void random_program(unsigned int seed)
 	struct slice_log *log;
 	struct allocations al = { .cnt = 0 };
 	struct session *s;
-	uint32_t i;
 
 	srandom(seed);
 	builder__meta(b, "profile_memory", "true");
-	for (i = 0; i < 4; i++)
+	for (uint32_t i = 0; i < 4; i++)
 		f[i] = builder__op(b, op_names[i]);
-	for (i = 0; i < 600; i++) {
+	for (uint32_t i = 0; i < 600; i++) {
 		uint32_t t = 1 + (uint32_t)(random() % 2);
 		uint32_t *d = &depth[t];
 
@@ -329,9 +323,7 @@ static void random_program(unsigned int seed)
 
 static void random_programs(void)
 {
-	unsigned int seed;
-
-	for (seed = 1; seed <= 100; seed++)
+	for (unsigned int seed = 1; seed <= 100; seed++)
 		random_program(seed);
 }
 

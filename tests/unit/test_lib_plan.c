@@ -40,9 +40,7 @@ static const struct known {
 
 static const struct known *find_known(const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (!strcmp(known[i].name, name))
 			return &known[i];
 	return NULL;
@@ -53,10 +51,9 @@ static bool fake_proc(const struct torch_env *env, struct torch_proc *tp)
 {
 	static const char *const names[] = { "libc10.so", "libtorch_cpu.so", "libtorch_python.so" };
 	struct elf_file *ef;
-	uint32_t role;
 
 	memset(tp, 0, sizeof(*tp));
-	for (role = 0; role < sizeof(names) / sizeof(names[0]); role++) {
+	for (uint32_t role = 0; role < sizeof(names) / sizeof(names[0]); role++) {
 		struct torch_lib *lib = &tp->libs[role];
 
 		if (asprintf(&lib->path, "%s/%s", env->libs, names[role]) < 0)
@@ -73,9 +70,7 @@ static bool fake_proc(const struct torch_env *env, struct torch_proc *tp)
 
 static void free_proc(struct torch_proc *tp)
 {
-	uint32_t role;
-
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++) {
 		free(tp->libs[role].path);
 		free(tp->libs[role].access_path);
 	}
@@ -90,9 +85,7 @@ static bool is_aten(const struct plan_func *f)
 
 static void check_table(const struct torch_plan *p)
 {
-	uint32_t i;
-
-	for (i = 0; i < p->site_cnt; i++) {
+	for (uint32_t i = 0; i < p->site_cnt; i++) {
 		const struct plan_site *s = &p->sites[i];
 
 		CU_ASSERT_FATAL(s->func < p->func_cnt && s->prog < PTB_PROG_CNT);
@@ -104,7 +97,7 @@ static void check_table(const struct torch_plan *p)
 			CU_ASSERT(p->funcs[s->func].reason == PTB_REFUSE_NO_EXIT &&
 				  s->role != PTB_ROLE_EXIT);
 	}
-	for (i = 0; i < p->func_cnt; i++)
+	for (uint32_t i = 0; i < p->func_cnt; i++)
 		CU_ASSERT(p->funcs[i].name[0] != 0);
 }
 
@@ -112,14 +105,14 @@ static void count_ops(const struct torch_plan *p, const struct known *k, const c
 {
 	uint32_t *exits = calloc(p->func_cnt, sizeof(*exits)),
 		 *enters = calloc(p->func_cnt, sizeof(*enters));
-	uint32_t i, ops = 0, by_exits[5] = { 0 };
+	uint32_t ops = 0, by_exits[5] = { 0 };
 
 	CU_ASSERT_FATAL(exits != NULL && enters != NULL);
-	for (i = 0; i < p->site_cnt; i++) {
+	for (uint32_t i = 0; i < p->site_cnt; i++) {
 		exits[p->sites[i].func] += p->sites[i].role == PTB_ROLE_EXIT;
 		enters[p->sites[i].func] += p->sites[i].role == PTB_ROLE_ENTER;
 	}
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		if (is_aten(&p->funcs[i])) {
 			ops++;
 			by_exits[exits[i] < 4 ? exits[i] : 4]++;
@@ -150,12 +143,12 @@ static void count_ops(const struct torch_plan *p, const struct known *k, const c
 static void check_layout(const struct torch_plan *p, const struct known *k)
 {
 	const struct plan_layout *l = &p->layout;
-	uint32_t i, nodes = 0;
+	uint32_t nodes = 0;
 
 	CU_ASSERT(l->string_ivalue_off == 16 || l->string_ivalue_off == 24);
 	CU_ASSERT(l->singletons[TORCH_LIB_CPU] && l->singletons[TORCH_LIB_PYTHON]);
 	CU_ASSERT(l->pynode_vptr != 0 && l->seq_tls_got != 0);
-	for (i = 0; i < p->class_cnt; i++)
+	for (uint32_t i = 0; i < p->class_cnt; i++)
 		nodes += !strncmp(p->classes[i].name, "torch::autograd::generated::", 28);
 	CU_ASSERT(nodes > 500);
 	if (!k)
@@ -172,9 +165,9 @@ static void check_layout(const struct torch_plan *p, const struct known *k)
 static uint32_t sites_of(const struct torch_plan *p, const struct plan_build *b, uint32_t func,
 			 uint32_t *nodes)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].func == func && p->sites[i].role == PTB_ROLE_EXIT && n < 8)
 			nodes[n++] = flow__at(&b->flow,
 					      elf_file__off_to_addr(b->lc->ef, p->sites[i].offset));
@@ -185,7 +178,7 @@ static void check_function(struct plan_build *b, const struct torch_plan *p, uin
 			   struct path_faults *sum)
 {
 	enum ptb_refusal why;
-	uint32_t nodes[8], n, i;
+	uint32_t nodes[8], n;
 	struct path_faults bad;
 
 	CU_ASSERT_EQUAL_FATAL(flow__build(&b->flow, &b->lc->src, p->funcs[func].addr, &why), 0);
@@ -194,7 +187,7 @@ static void check_function(struct plan_build *b, const struct torch_plan *p, uin
 	if (p->funcs[func].kind != PTB_FUNC_NODE && p->funcs[func].kind != PTB_FUNC_PYFUNC)
 		CU_ASSERT_EQUAL_FATAL(plan_build__mark_kernel_calls(b), 0);
 	n = sites_of(p, b, func, nodes);
-	for (i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		CU_ASSERT_NOT_EQUAL_FATAL(nodes[i], FLOW_NONE);
 	bad = path_check(&b->flow, b->finder.work, nodes, n);
 	sum->avoided += bad.avoided;
@@ -209,14 +202,14 @@ static void check_paths(const struct torch_proc *tp, const struct torch_plan *p,
 	struct plan_build b;
 	struct elf_file *ef;
 	struct lib_code lc;
-	uint32_t i, checked = 0;
+	uint32_t checked = 0;
 
 	CU_ASSERT_EQUAL_FATAL(elf_file__open(tp->libs[role].path, &ef), 0);
 	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, &torch_names), 0);
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &scratch), 0);
 	b.lc = &lc;
 	b.role = role;
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		if (p->funcs[i].lib != role || p->funcs[i].reason != PTB_REFUSE_NONE ||
 		    (p->funcs[i].kind != PTB_FUNC_OP && p->funcs[i].kind != PTB_FUNC_BOXED &&
 		     p->funcs[i].kind != PTB_FUNC_NODE && p->funcs[i].kind != PTB_FUNC_NODE_CALL &&
@@ -263,9 +256,7 @@ static void check_env(const struct torch_env *env)
 
 static void test_wheels(void)
 {
-	size_t i;
-
-	for (i = 0; i < env_cnt; i++)
+	for (size_t i = 0; i < env_cnt; i++)
 		check_env(&envs[i]);
 }
 
@@ -312,7 +303,7 @@ static int copy_of(const char *path, uint8_t **map, size_t *len)
 static void damage(uint8_t *map, size_t len, uint32_t round)
 {
 	static const uint32_t amounts[] = { 1, 30, 1000, 50000 };
-	size_t lo = 0, hi = len, i;
+	size_t lo = 0, hi = len;
 
 	if (round % 4 == 1)
 		hi = 4096;
@@ -320,7 +311,7 @@ static void damage(uint8_t *map, size_t len, uint32_t round)
 		lo = len - len / 8;
 	else if (round % 4 == 3)
 		hi = len / 2;
-	for (i = 0; i < amounts[(round / 4) % 4]; i++)
+	for (size_t i = 0; i < amounts[(round / 4) % 4]; i++)
 		map[lo + ((size_t)rand() << 15 ^ (size_t)rand()) % (hi - lo)] = (uint8_t)rand();
 }
 
@@ -331,14 +322,13 @@ static void test_damaged(void)
 	struct torch_proc tp = { .pid = getpid() };
 	char source[600], path[64];
 	struct torch_plan *p;
-	uint32_t round;
 	uint8_t *map = NULL;
 	size_t len = 0;
 	int fd, err;
 
 	snprintf(source, sizeof(source), "%s/libtorch_python.so", envs[0].libs);
 	srand(11);
-	for (round = 0; round < 16; round++) {
+	for (uint32_t round = 0; round < 16; round++) {
 		fd = copy_of(source, &map, &len);
 		CU_ASSERT_FATAL(fd >= 0);
 		damage(map, len, round);

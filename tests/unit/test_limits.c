@@ -33,9 +33,7 @@ static int is_loss(uint32_t id)
 
 static void test_counters(void)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
 		CU_ASSERT(limits[i].value > 0);
 		CU_ASSERT(strlen(limits[i].meaning) > 0);
 		if (limits[i].counter != PTB_CNT_NONE && !is_loss(limits[i].counter)) {

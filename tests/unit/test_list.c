@@ -41,16 +41,14 @@ static void test_append_is_zeroed(void)
 
 static void test_keyed(void)
 {
-	uint64_t k;
-
-	for (k = 0; k < 1000; k++) {
+	for (uint64_t k = 0; k < 1000; k++) {
 		struct item *i = list__keyed(ITEMS, k, ~k);
 
 		CU_ASSERT_PTR_NOT_NULL_FATAL(i);
 		CU_ASSERT_EQUAL(i->v, 0);
 		i->v = k + 1;
 	}
-	for (k = 0; k < 1000; k++) {
+	for (uint64_t k = 0; k < 1000; k++) {
 		struct item *i = list__keyed(ITEMS, k, ~k);
 
 		CU_ASSERT_PTR_NOT_NULL_FATAL(i);
@@ -63,9 +61,9 @@ static void test_keyed(void)
 /* What was refused is not there, neither as an element nor by its key; the others are. */
 static void test_no_memory(void)
 {
-	uint64_t refused = 0, k;
+	uint64_t refused = 0;
 
-	for (k = 0; k < 64; k++) { /* past each size at which the array or the map grows */
+	for (uint64_t k = 0; k < 64; k++) { /* past each size at which the array or the map grows */
 		struct item *i;
 
 		CU_ASSERT_EQUAL(mem_limit__set(1), 0);
@@ -82,7 +80,7 @@ static void test_no_memory(void)
 		CU_ASSERT_EQUAL(o.item_cnt, k + 1);
 	}
 	CU_ASSERT_TRUE(refused > 1);
-	for (k = 0; k < 64; k++)
+	for (uint64_t k = 0; k < 64; k++)
 		CU_ASSERT_EQUAL(((struct item *)list__keyed(ITEMS, k, 0))->v, k);
 	drop();
 }

@@ -99,21 +99,20 @@ static void fake_build(bool old_abi)
 {
 	char base[NAME_SZ], over[NAME_SZ];
 	unsigned int seed = 7;
-	uint32_t i, j;
 
 	fake.singleton = addr_of(fake.head);
-	for (i = 0; i < OP_CNT; i++) {
+	for (uint32_t i = 0; i < OP_CNT; i++) {
 		struct fake_node *node = &fake.nodes[i];
 
 		node->next = i + 1 < OP_CNT ? addr_of(&fake.nodes[i + 1]) : addr_of(fake.head);
 		node->prev = i ? addr_of(&fake.nodes[i - 1]) : addr_of(fake.head);
-		for (j = 0; j < OP_SZ; j++) /* much of an operator is zeros, ones, and pointers */
+		for (uint32_t j = 0; j < OP_SZ; j++) /* much of an operator is zeros, ones, and pointers */
 			node->op.bytes[j] = j % 97 == 5 ? 1 : j % 3 ? 0 : (uint8_t)rand_r(&seed);
 		fake_name(i, base, over);
 		fake_set_string(i, 0, base, old_abi);
 		fake_set_string(i, 1, over, old_abi);
 		node->op.bytes[FLAG] = 1;
-		for (j = 0; j < UNOBSERVED_CNT; j++)
+		for (uint32_t j = 0; j < UNOBSERVED_CNT; j++)
 			if (!strncmp(unobserved[j], base, strlen(base)) &&
 			    strchr("._", unobserved[j][strlen(base)]) && strncmp(base, "mylib", 5))
 				node->op.bytes[FLAG] = 0;
@@ -132,9 +131,7 @@ static int fake_read(bool old_abi, struct live_ops *lo)
 
 static bool is_unobserved(const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < UNOBSERVED_CNT; i++)
+	for (size_t i = 0; i < UNOBSERVED_CNT; i++)
 		if (!strcmp(name, unobserved[i]))
 			return true;
 	return false;
@@ -144,13 +141,13 @@ static void check_whole(bool old_abi)
 {
 	char base[NAME_SZ], over[NAME_SZ], full[2 * NAME_SZ + 1], at[2 * NAME_SZ + 1];
 	struct live_ops lo;
-	uint32_t i, found = 0;
+	uint32_t found = 0;
 
 	fake_build(old_abi);
 	CU_ASSERT_EQUAL_FATAL(fake_read(old_abi, &lo), 0);
 	CU_ASSERT_EQUAL_FATAL(lo.cnt, OP_CNT);
 	CU_ASSERT(lo.observed_known);
-	for (i = 0; i < OP_CNT; i++) {
+	for (uint32_t i = 0; i < OP_CNT; i++) {
 		fake_name(i, base, over);
 		snprintf(full, sizeof(full), "%s%s%s", base, *over ? "." : "", over);
 		CU_ASSERT_STRING_EQUAL(lo.ops[i].name, full);
@@ -197,7 +194,6 @@ static void check_newest(bool old_abi)
 	const uint64_t singletons[] = { addr_of(&fake.singleton) };
 	struct live_ops lo;
 	uint64_t tail;
-	uint32_t i;
 
 	fake_build(old_abi);
 	fake.nodes[OP_CNT - 2].op.bytes[FLAG] = 0;
@@ -207,7 +203,7 @@ static void check_newest(bool old_abi)
 	CU_ASSERT_EQUAL(lo.cnt, 0);
 	CU_ASSERT_EQUAL_FATAL(fake_newest(OP_CNT - 5, old_abi, &lo), 0);
 	CU_ASSERT_EQUAL_FATAL(lo.cnt, 5);
-	for (i = 0; i < 5; i++) {
+	for (uint32_t i = 0; i < 5; i++) {
 		CU_ASSERT_EQUAL(lo.ops[i].opdef, addr_of(&fake.nodes[OP_CNT - 1 - i].op));
 		CU_ASSERT_EQUAL(lo.ops[i].unobserved, i == 1);
 		CU_ASSERT_PTR_NOT_NULL(strstr(lo.ops[i].name, "mylib::op_39"));
@@ -235,12 +231,11 @@ static bool flag_known(void)
 {
 	struct live_ops lo;
 	bool known;
-	uint32_t i;
 
 	CU_ASSERT_EQUAL_FATAL(fake_read(false, &lo), 0);
 	CU_ASSERT_EQUAL(lo.cnt, OP_CNT);
 	known = lo.observed_known;
-	for (i = 0; i < lo.cnt && !known; i++)
+	for (uint32_t i = 0; i < lo.cnt && !known; i++)
 		CU_ASSERT_FALSE(lo.ops[i].unobserved); /* nothing is claimed */
 	live_ops__free(&lo);
 	return known;
@@ -248,10 +243,8 @@ static bool flag_known(void)
 
 static void test_observed_flag(void)
 {
-	uint32_t i;
-
 	fake_build(false); /* a second byte with the same value is no contradiction */
-	for (i = 0; i < OP_CNT; i++)
+	for (uint32_t i = 0; i < OP_CNT; i++)
 		fake.nodes[i].op.bytes[FLAG + 8] = fake.nodes[i].op.bytes[FLAG];
 	CU_ASSERT(flag_known());
 	fake.nodes[3].op.bytes[FLAG + 8] = 0; /* one that differs is */
@@ -264,7 +257,7 @@ static void test_observed_flag(void)
 	fake.nodes[7].op.bytes[FLAG] = 1;
 	CU_ASSERT_FALSE(flag_known());
 	fake_build(false); /* too many have 0 */
-	for (i = 0; i < OP_CNT; i += 8)
+	for (uint32_t i = 0; i < OP_CNT; i += 8)
 		fake.nodes[i].op.bytes[FLAG] = 0;
 	CU_ASSERT_FALSE(flag_known());
 }
@@ -301,10 +294,9 @@ static void test_endless_list(void)
 	} *nodes = calloc(200000, sizeof(*nodes));
 	uint64_t singleton = addr_of(&nodes[0]), at = addr_of(&singleton);
 	struct live_ops lo;
-	uint32_t i;
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(nodes);
-	for (i = 0; i < 200000; i++) {
+	for (uint32_t i = 0; i < 200000; i++) {
 		nodes[i].next = addr_of(&nodes[(i + 1) % 200000]);
 		nodes[i].prev = addr_of(&nodes[(i + 199999) % 200000]);
 	}
@@ -316,7 +308,6 @@ static void test_bad_names(void)
 {
 	struct live_ops lo;
 	char buf[NAME_SZ];
-	uint32_t i;
 
 	fake_build(false);
 	fake.nodes[10].op.words[0] = 8;                          /* unreadable */
@@ -325,7 +316,7 @@ static void test_bad_names(void)
 	strcpy((char *)&fake.nodes[45].op.words[2], "nocolons");
 	CU_ASSERT_EQUAL_FATAL(fake_read(false, &lo), 0);
 	CU_ASSERT_EQUAL(lo.cnt, OP_CNT - 4);
-	for (i = 0; i < lo.cnt; i++)
+	for (uint32_t i = 0; i < lo.cnt; i++)
 		CU_ASSERT(lo.ops[i].opdef != addr_of(&fake.nodes[10].op) &&
 			  lo.ops[i].opdef != addr_of(&fake.nodes[20].op) &&
 			  lo.ops[i].opdef != addr_of(&fake.nodes[31].op) &&
@@ -394,11 +385,11 @@ static int read_live(pid_t pid, struct live_ops *lo)
 	struct torch_proc *tp;
 	bool old_abi = false;
 	struct elf_file *ef;
-	int role, err;
+	int err;
 
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(pid, &tp, &why), 0);
 	CU_ASSERT(torch_proc__ready(tp));
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+	for (int role = 0; role < TORCH_LIB_ROLES; role++) {
 		if (!tp->libs[role].present)
 			continue; /* CUDA's */
 		CU_ASSERT_EQUAL_FATAL(elf_file__open(tp->libs[role].access_path, &ef), 0);
@@ -455,11 +446,11 @@ static void check_against_torch(struct live_ops *lo, char *out)
 static void test_torch(void)
 {
 	struct torch_env envs[TORCH_ENV_MAX];
-	size_t i, cnt = torch_env__find(envs);
+	size_t cnt = torch_env__find(envs);
 	struct torch_child child;
 	struct live_ops lo;
 
-	for (i = 0; i < cnt; i++) {
+	for (size_t i = 0; i < cnt; i++) {
 		CU_ASSERT_FATAL(torch_child__start(&envs[i], program, &child));
 		CU_ASSERT_EQUAL(read_live(child.pid, &lo), 0);
 		CU_ASSERT(lo.observed_known);

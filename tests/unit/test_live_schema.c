@@ -87,13 +87,13 @@ static const struct truth *find(const struct truth *list, size_t cnt, const char
 static void compare(pid_t pid, const struct live_ops *ops, struct live_schema_layout *l,
 		    const struct truth *list, size_t cnt)
 {
-	uint32_t i, same = 0, differ = 0, unlisted = 0, none = 0, failed = 0, custom = 0;
+	uint32_t same = 0, differ = 0, unlisted = 0, none = 0, failed = 0, custom = 0;
 	uint64_t begin = clock__mono_ns();
 	char text[8192];
 	bool equal;
 	int err;
 
-	for (i = 0; i < ops->cnt; i++) {
+	for (uint32_t i = 0; i < ops->cnt; i++) {
 		err = live_schema__read(pid, ops->ops[i].opdef, l, text, sizeof(text));
 		if (err == -ENOENT) {
 			none++;
@@ -128,9 +128,9 @@ static void check_errors(pid_t pid, const struct live_ops *ops, const struct liv
 {
 	struct live_schema_layout bad = *l;
 	char text[64];
-	uint32_t i, got = 0;
+	uint32_t got = 0;
 
-	for (i = 0; i < ops->cnt; i++)
+	for (uint32_t i = 0; i < ops->cnt; i++)
 		if (!strcmp(ops->ops[i].name, "aten::add.Tensor")) {
 			CU_ASSERT_EQUAL(live_schema__read(pid, ops->ops[i].opdef, &bad, text, 20),
 					-ENAMETOOLONG);
@@ -155,7 +155,6 @@ static void check_env(const struct torch_env *env)
 	enum torch_proc_why why;
 	uint64_t singletons[TORCH_LIB_ROLES];
 	struct truth *list;
-	uint32_t role;
 	size_t cnt;
 
 	CU_ASSERT_FATAL(learn_layout__env(&plan, env));
@@ -164,7 +163,7 @@ static void check_env(const struct torch_env *env)
 	cnt = parse(child.out, &list);
 	printf("\n    %s: ", env->name);
 	CU_ASSERT_EQUAL_FATAL(torch_plan__schemas(tp, &plan, &l), 0);
-	for (role = 0; role < TORCH_LIB_ROLES; role++)
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
 		singletons[role] = plan.layout.singletons[role] ?
 					   plan.layout.singletons[role] + tp->libs[role].load_bias :
 					   0;
@@ -331,14 +330,14 @@ static void test_hostile(void)
 {
 	uint64_t seed = 0x5eed0002, *words = (uint64_t *)(void *)&arena, value;
 	struct live_schema_layout l;
-	uint32_t i, k, read = 0;
+	uint32_t i, read = 0;
 	char text[512];
 
 	build(&l);
 	l.interned = addr_of(arena.interned);
 	for (i = 0; i < 20000; i++) {
 		arena = whole;
-		for (k = 0; k <= i % 4; k++) {
+		for (uint32_t k = 0; k <= i % 4; k++) {
 			seed = seed * 6364136223846793005ULL + 1442695040888963407ULL;
 			value = seed >> 60 < 6 ?
 					addr_of(&arena) + (seed >> 20) % sizeof(arena) / 8 * 8 :
@@ -358,9 +357,7 @@ static void test_hostile(void)
 
 static void test_wheels(void)
 {
-	size_t i;
-
-	for (i = 0; i < env_cnt; i++)
+	for (size_t i = 0; i < env_cnt; i++)
 		check_env(&envs[i]);
 }
 

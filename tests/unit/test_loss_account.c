@@ -77,9 +77,8 @@ static void test_every_counter(void)
 #undef X
 	};
 	struct session_totals t = { 0 };
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct session s = fake_session();
 		size_t len = strlen(rows[i].text);
 
@@ -188,9 +187,8 @@ static void test_small_buffer(void)
 {
 	struct session s = fake_session();
 	struct session_totals t = { .end_lost = 3 };
-	size_t cap;
 
-	for (cap = 0; cap < 60; cap++) {
+	for (size_t cap = 0; cap < 60; cap++) {
 		char *small = malloc(cap ? cap : 1);
 
 		s.info.sealed = false;

@@ -388,16 +388,15 @@ static void test_open_step(void)
 static void test_hidden_step(void)
 {
 	uint64_t step;
-	int whole, i;
 
-	for (whole = 1; whole <= 2; whole++) {
+	for (int whole = 1; whole <= 2; whole++) {
 		flow__begin();
 		step_with(0, "m h -", "w* m -");
 		flow__alloc(0, 'x');
 		forward("x w*", 'y');
 		flow__op(0, "aten::sum", FLOW_SUM, "y");
 		backward("y x", 'g');
-		for (i = 0; i < whole; i++) {
+		for (int i = 0; i < whole; i++) {
 			step = flow__annotation(0, STEP, 0);
 			step_with(step, "m g -", "w* m -");
 			flow__wait();

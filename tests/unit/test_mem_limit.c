@@ -70,11 +70,11 @@ static void test_map(void)
 static void test_texts(void)
 {
 	struct strtab *st = strtab__new();
-	uint64_t limit = begin(), i, refused = 0;
+	uint64_t limit = begin(), refused = 0;
 	uint32_t first = strtab__add(st, "first", 5);
 	char text[64];
 
-	for (i = 0; i < 2000000; i++) {
+	for (uint64_t i = 0; i < 2000000; i++) {
 		int n = snprintf(text, sizeof(text), "a name that a hostile program makes up: %llu",
 				 (unsigned long long)i);
 
@@ -96,10 +96,9 @@ static void test_freed(void)
 {
 	uint64_t *items = NULL;
 	uint32_t cap = 0;
-	int i;
 
 	begin();
-	for (i = 0; i < 100; i++) {
+	for (int i = 0; i < 100; i++) {
 		CU_ASSERT_EQUAL(vec_reserve((void **)&items, &cap, ROOM / 2 / sizeof(*items),
 					    sizeof(*items)),
 				0);

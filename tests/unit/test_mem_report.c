@@ -144,9 +144,8 @@ static void test_leak_json(void)
 static void test_healthy(void)
 {
 	static const uint32_t steps[] = { 4, 5, 6, 7, 20, 45 };
-	size_t i;
 
-	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		start();
 		world__train(&w, steps[i], 0);
 		finish();
@@ -172,10 +171,9 @@ static void test_other_shapes(void)
 	static char shapes[40][32];
 	const cJSON *leak;
 	cJSON *doc;
-	int i;
 
 	start();
-	for (i = 0; i < 40; i++) {
+	for (int i = 0; i < 40; i++) {
 		w.now += 1000000;
 		w.step = i;
 		snprintf(shapes[i], sizeof(shapes[i]), "[[%d]]", 100 + i);
@@ -194,7 +192,7 @@ static void test_other_shapes(void)
 	CU_ASSERT_EQUAL(num(leak, "blocks"), 40);
 	cJSON_Delete(doc);
 	start();
-	for (i = 0; i < 40; i++) {
+	for (int i = 0; i < 40; i++) {
 		w.step = i;
 		world__place(&w, "aten::cat", "aten::cat", "", shapes[i]);
 		world__alloc(&w, 1024);
@@ -206,10 +204,8 @@ static void test_other_shapes(void)
 /* Without steps in equal parts of the window. */
 static void test_no_steps(void)
 {
-	int i;
-
 	start();
-	for (i = 0; i < 99; i++) {
+	for (int i = 0; i < 99; i++) {
 		w.now = w.s.info.begin_ns + (uint64_t)i * 10000000;
 		world__place(&w, "aten::mm", "aten::mm", "", "");
 		world__alloc(&w, 1 << 20);
@@ -358,10 +354,8 @@ static void test_hostile_name(void)
 /* Memory that is not torch's: the operator in which pages came in is named. */
 static void test_foreign_growth(void)
 {
-	int i;
-
 	start();
-	for (i = 0; i < 10; i++) {
+	for (int i = 0; i < 10; i++) {
 		const struct ptb_kmem k = { .minor = 256, .fault_bytes = MIB };
 
 		w.now += 20000000;
@@ -385,10 +379,9 @@ static void test_foreign_growth(void)
 static void test_noisy_size(void)
 {
 	static const uint64_t sizes[] = { 200, 205, 206, 207, 209, 210, 211, 212, 213, 203, 202, 202 };
-	size_t i;
 
 	start();
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		w.step = (int64_t)i;
 		w.rss[PTB_RSS_ANON] = sizes[i] * MIB;
 		world__kmem(&w, &(struct ptb_kmem){ .minor = 1 });
@@ -401,9 +394,7 @@ static void test_noisy_size(void)
 /* A value in each step, and what the process has besides. */
 static void sizes_in_steps(const uint64_t *mib, uint32_t cnt)
 {
-	uint32_t i;
-
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		w.now += 20000000;
 		w.step = i;
 		w.rss[PTB_RSS_ANON] = mib[i] * MIB;
@@ -416,14 +407,13 @@ static void sizes_in_steps(const uint64_t *mib, uint32_t cnt)
 /* A block of 256 MiB comes and goes: wherever in that the window begins and ends, nothing grows. */
 static void test_oscillation(void)
 {
-	uint32_t period, live, phase, i, cnt;
 	uint64_t mib[40];
 
-	for (period = 2; period <= 40; period += 3) {
-		for (live = 1; live < period; live += 1 + period / 6) {
-			for (phase = 0; phase < period; phase += 1 + period / 8) {
-				for (cnt = 8; cnt <= 40; cnt += 16) {
-					for (i = 0; i < cnt; i++) /* with a little noise of malloc's */
+	for (uint32_t period = 2; period <= 40; period += 3) {
+		for (uint32_t live = 1; live < period; live += 1 + period / 6) {
+			for (uint32_t phase = 0; phase < period; phase += 1 + period / 8) {
+				for (uint32_t cnt = 8; cnt <= 40; cnt += 16) {
+					for (uint32_t i = 0; i < cnt; i++) /* with a little noise of malloc's */
 						mib[i] = 200 + i * 7 % 3 +
 							 ((i + phase) % period < live ? 256 : 0);
 					start();
@@ -441,9 +431,8 @@ static void test_oscillation(void)
 static void test_oscillation_with_leak(void)
 {
 	uint64_t mib[40];
-	uint32_t i;
 
-	for (i = 0; i < 40; i++)
+	for (uint32_t i = 0; i < 40; i++)
 		mib[i] = 200 + 4 * i + (i % 5 > 2 ? 256 : 0);
 	start();
 	sizes_in_steps(mib, 40);
@@ -454,10 +443,8 @@ static void test_oscillation_with_leak(void)
 /* Of more steps than are held the growth is still that of a step. */
 static void test_many_steps(void)
 {
-	int i;
-
 	start();
-	for (i = 0; i < 1000; i++) {
+	for (int i = 0; i < 1000; i++) {
 		w.step = i;
 		world__place(&w, "aten::mm", "aten::mm", "", "");
 		world__alloc(&w, 4096);

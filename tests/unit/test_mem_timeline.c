@@ -92,7 +92,6 @@ static double at(const cJSON *list, int i)
 static void test_json(void)
 {
 	cJSON *doc, *times, *sizes;
-	int i;
 
 	start(TIMELINE_JSON, "t.json", NULL);
 	some_memory();
@@ -105,7 +104,7 @@ static void test_json(void)
 	CU_ASSERT_DOUBLE_EQUAL(at(times, 0), UNIX_US + 10, 0.1);
 	CU_ASSERT_DOUBLE_EQUAL(at(times, 1), UNIX_US + 20, 0.1);
 	CU_ASSERT_DOUBLE_EQUAL(at(times, 2), UNIX_US + 30, 0.1);
-	for (i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		CU_ASSERT_EQUAL_FATAL(cJSON_GetArraySize(cJSON_GetArrayItem(sizes, i)), 9);
 	/* without tensors of operators all is unknown, the last */
 	CU_ASSERT_EQUAL(at(cJSON_GetArrayItem(sizes, 0), 8), 100);

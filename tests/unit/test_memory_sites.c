@@ -118,7 +118,7 @@ static void expect_call(const struct planned *p, const char *name, uint8_t out, 
 static void test_calls(void)
 {
 	struct planned p;
-	uint32_t i, k, functions = 0;
+	uint32_t functions = 0;
 
 	CU_ASSERT_FATAL(planned__open(&p, (char[]){ FAKE_CUDART_LIB }, TORCH_LIB_CUDART));
 	expect_call(&p, "cudaMalloc", 0, NO, 1);
@@ -132,12 +132,12 @@ static void test_calls(void)
 	expect_call(&p, "cudaMallocAsync", 0, NO, 1);
 	expect_call(&p, "cudaMallocFromPoolAsync", 0, NO, 1);
 	expect_call(&p, "cudaFreeAsync", NO, 0, NO);
-	for (i = 0; i < p.plan->func_cnt; i++)
+	for (uint32_t i = 0; i < p.plan->func_cnt; i++)
 		functions += !strncmp(p.plan->funcs[i].name, "cudaMallocAsync", 15);
 	CU_ASSERT_EQUAL(functions, 1); /* two names, one address */
 	/* what is not the same call has not the same tag, so no end is taken for another call's */
-	for (i = 0; i < p.plan->site_cnt; i++)
-		for (k = 0; k < i; k++)
+	for (uint32_t i = 0; i < p.plan->site_cnt; i++)
+		for (uint32_t k = 0; k < i; k++)
 			CU_ASSERT_EQUAL(p.plan->sites[i].args == p.plan->sites[k].args,
 					!strcmp(p.plan->funcs[p.plan->sites[i].func].name,
 						p.plan->funcs[p.plan->sites[k].func].name));
@@ -152,7 +152,7 @@ static uint32_t check_all_ends(const struct planned *p)
 	struct arg_flow af = { 0 };
 	struct plan_build b;
 	struct lib_code lc;
-	uint32_t nodes[EXIT_SITES_MAX], i, k, cnt, checked = 0;
+	uint32_t nodes[EXIT_SITES_MAX], cnt, checked = 0;
 	struct path_faults bad;
 	uint8_t *work;
 	bool any;
@@ -161,7 +161,7 @@ static uint32_t check_all_ends(const struct planned *p)
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &scratch), 0);
 	b.lc = &lc;
 	b.role = p->role;
-	for (i = 0; i < p->plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->plan->func_cnt; i++) {
 		cnt = plan_func__is_memory(&p->plan->funcs[i]) ?
 			      planned__build_around(&b, p, i, nodes) :
 			      0;
@@ -170,7 +170,8 @@ static uint32_t check_all_ends(const struct planned *p)
 		CU_ASSERT_EQUAL_FATAL(arg_flow__follow(&af, &b.flow), 0);
 		work = calloc(b.flow.cnt + 1, 1);
 		CU_ASSERT_FATAL(work != NULL);
-		for (k = 0; k < b.flow.cnt; k++) /* all of them take the result's address, or the block, first */
+		for (uint32_t k = 0; k < b.flow.cnt;
+		     k++) /* all of them take the result's address, or the block, first */
 			work[k] = arg_flow__uses(&af, &b.flow, k, 1);
 		bad = path_check_after(&b.flow, work, nodes, cnt, &any);
 		CU_ASSERT(any && !bad.avoided && !bad.work_after && !bad.twice);
@@ -188,13 +189,13 @@ static uint32_t check_all_ends(const struct planned *p)
 static void check_libc10(const char *name, char *path)
 {
 	struct planned p;
-	uint32_t i, tensors = 0;
+	uint32_t tensors = 0;
 
 	CU_ASSERT_FATAL(planned__open(&p, path, TORCH_LIB_C10));
 	printf("\n    %s:", name);
 	CU_ASSERT_EQUAL(p.plan->func_cnt, 7);
 	CU_ASSERT_EQUAL(p.plan->site_cnt, 7);
-	for (i = 0; i < p.plan->site_cnt; i++) {
+	for (uint32_t i = 0; i < p.plan->site_cnt; i++) {
 		const struct plan_func *f = &p.plan->funcs[p.plan->sites[i].func];
 		uint64_t addr = elf_file__off_to_addr(p.ef, p.plan->sites[i].offset);
 
@@ -212,10 +213,10 @@ static void check_libc10(const char *name, char *path)
 static void check_cudart(const char *name, char *path)
 {
 	struct planned p;
-	uint32_t i, ends = 0, functions = 0, checked;
+	uint32_t ends = 0, functions = 0, checked;
 
 	CU_ASSERT_FATAL(planned__open(&p, path, TORCH_LIB_CUDART));
-	for (i = 0; i < p.plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < p.plan->func_cnt; i++) {
 		if (!plan_func__is_memory(&p.plan->funcs[i]))
 			continue;
 		functions++;
@@ -235,11 +236,10 @@ static uint32_t for_each(const char *pattern, void (*fn)(const char *name, char 
 {
 	uint32_t cnt = 0;
 	glob_t g;
-	size_t i;
 
 	if (glob(pattern, 0, NULL, &g))
 		return 0;
-	for (i = 0; i < g.gl_pathc; i++, cnt++)
+	for (size_t i = 0; i < g.gl_pathc; i++, cnt++)
 		fn(strrchr(g.gl_pathv[i], '/') + 1, g.gl_pathv[i]);
 	globfree(&g);
 	return cnt;
@@ -250,9 +250,8 @@ static void test_installed(void)
 {
 	char pattern[700];
 	uint32_t c10 = 0, cudart = 0;
-	size_t i;
 
-	for (i = 0; i < env_cnt; i++) {
+	for (size_t i = 0; i < env_cnt; i++) {
 		snprintf(pattern, sizeof(pattern), "%s/libc10.so", envs[i].libs);
 		check_libc10(envs[i].name, pattern);
 		c10++;
@@ -292,12 +291,11 @@ static void damage_one(const char *source, enum torch_lib_role role, uint32_t ro
 	struct torch_plan *plan;
 	char path[64];
 	uint8_t *good = NULL, *bad;
-	uint32_t round, i;
 	size_t len = 0, lo, hi;
 	int fd;
 
 	CU_ASSERT_FATAL(read_all(source, &good, &len));
-	for (round = 0; round < rounds; round++) {
+	for (uint32_t round = 0; round < rounds; round++) {
 		fd = memfd_create("damaged", MFD_CLOEXEC);
 		CU_ASSERT_FATAL(fd >= 0 && !ftruncate(fd, (off_t)len));
 		bad = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -305,7 +303,7 @@ static void damage_one(const char *source, enum torch_lib_role role, uint32_t ro
 		memcpy(bad, good, len);
 		lo = round % 3 == 2 ? len / 2 : 0;
 		hi = round % 3 == 1 ? (len < 4096 ? len : 4096) : len;
-		for (i = 0; i < 1u << round % 14; i++)
+		for (uint32_t i = 0; i < 1u << round % 14; i++)
 			bad[lo + ((size_t)rand() << 15 ^ (size_t)rand()) % (hi - lo)] = (uint8_t)rand();
 		munmap(bad, len);
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
@@ -327,13 +325,12 @@ static void damage_cudart(const char *name, char *path)
 static void test_damaged(void)
 {
 	char pattern[700];
-	size_t i;
 
 	srand(5);
 	log__set_quiet(true);
 	damage_one(FAKE_CUDART_LIB, TORCH_LIB_CUDART, 60);
 	damage_one(FAKE_ALLOC_LIB, TORCH_LIB_C10, 60);
-	for (i = 0; i < env_cnt; i++) {
+	for (size_t i = 0; i < env_cnt; i++) {
 		snprintf(pattern, sizeof(pattern), "%s/../../nvidia/*/lib/libcudart.so.*", envs[i].libs);
 		for_each(pattern, damage_cudart);
 	}

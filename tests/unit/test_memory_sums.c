@@ -229,9 +229,8 @@ static void rss_samples(void)
 	struct builder *b = mem_log__recorded();
 	struct ptb_rss_sample r = { .h.kind = PTB_REC_RSS_SAMPLE, .h.len = sizeof(r), .h.tgid = P };
 	const struct session_info *info;
-	int i;
 
-	for (i = 3; i--;) {
+	for (int i = 3; i--;) {
 		r.h.ts_ns = 2000 + 1000 * (uint64_t)i;
 		r.rss[PTB_RSS_ANON] = 100 + (uint64_t)i;
 		r.vm_bytes = 7;
@@ -245,7 +244,7 @@ static void rss_samples(void)
 	CU_ASSERT_TRUE(info->has_memory);
 	CU_ASSERT_TRUE(info->has_kernel_memory);
 	CU_ASSERT_EQUAL_FATAL(info->rss_cnt, 3);
-	for (i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++) {
 		CU_ASSERT_EQUAL(info->rss[i].ts_ns, 2000 + 1000 * (uint64_t)i);
 		CU_ASSERT_EQUAL(info->rss[i].rss[PTB_RSS_ANON], 100 + (uint64_t)i);
 		CU_ASSERT_EQUAL(info->rss[i].tgid, P);

@@ -44,9 +44,7 @@ static size_t entries(const char *name)
 
 	snprintf(pattern, sizeof(pattern), "%s/*", at(name));
 	if (!glob(pattern, GLOB_PERIOD, NULL, &g)) {
-		size_t i;
-
-		for (i = 0; i < g.gl_pathc; i++) {
+		for (size_t i = 0; i < g.gl_pathc; i++) {
 			const char *base = strrchr(g.gl_pathv[i], '/') + 1;
 
 			n += strcmp(base, ".") != 0 && strcmp(base, "..") != 0;

@@ -65,9 +65,7 @@ static const struct {
 
 static const struct known *find_known(const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (!strcmp(known[i].name, name))
 			return &known[i];
 	return NULL;
@@ -80,9 +78,8 @@ static bool plan_of(const struct torch_env *env, struct torch_plan **p)
 	static char paths[3][640];
 	struct torch_proc tp = { 0 };
 	struct elf_file *ef;
-	uint32_t role;
 
-	for (role = 0; role < 3; role++) {
+	for (uint32_t role = 0; role < 3; role++) {
 		snprintf(paths[role], sizeof(paths[role]), "%s/%s", env->libs, names[role]);
 		tp.libs[role].path = tp.libs[role].access_path = paths[role];
 		if (elf_file__open(paths[role], &ef))
@@ -98,10 +95,10 @@ static bool plan_of(const struct torch_env *env, struct torch_plan **p)
 
 static uint32_t late_ops(const struct ptb_arg_prog *prog, uint32_t *highest)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	*highest = 0;
-	for (i = 0; i < prog->in_cnt; i++)
+	for (uint32_t i = 0; i < prog->in_cnt; i++)
 		if (prog->ops[i].op == PTB_ARG_LATE) {
 			n++;
 			if (prog->ops[i].aux + 1u > *highest)
@@ -112,9 +109,9 @@ static uint32_t late_ops(const struct ptb_arg_prog *prog, uint32_t *highest)
 
 static uint32_t unknown_ops(const struct ptb_arg_prog *prog)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < (uint32_t)prog->in_cnt + prog->out_cnt; i++)
+	for (uint32_t i = 0; i < (uint32_t)prog->in_cnt + prog->out_cnt; i++)
 		n += prog->ops[i].op == PTB_ARG_UNKNOWN;
 	return n;
 }
@@ -157,10 +154,10 @@ static void check_op(const struct torch_plan *p, const struct plan_func *f,
 static void check_all(const struct torch_plan *p, const struct known *k, const char *name)
 {
 	struct op_sites *sites = calloc(p->func_cnt, sizeof(*sites));
-	uint32_t i, late = 0, doubles = 0, unplaced = 0, funcs = 0;
+	uint32_t late = 0, doubles = 0, unplaced = 0, funcs = 0;
 
 	CU_ASSERT_FATAL(sites != NULL);
-	for (i = 0; i < p->site_cnt; i++) { /* sorted by offset: the entry comes first or not */
+	for (uint32_t i = 0; i < p->site_cnt; i++) { /* sorted by offset: the entry comes first or not */
 		const struct plan_site *s = &p->sites[i];
 
 		CU_ASSERT_FATAL(s->args <= p->prog_cnt);
@@ -174,13 +171,13 @@ static void check_all(const struct torch_plan *p, const struct known *k, const c
 			sites[s->func].enter = s->args;
 		}
 	}
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].role == PTB_ROLE_EXIT && p->funcs[p->sites[i].func].kind == PTB_FUNC_OP) {
 			sites[p->sites[i].func].exits++;
 			if (p->sites[i].args != sites[p->sites[i].func].enter)
 				sites[p->sites[i].func].bad_exits++;
 		}
-	for (i = 0; i < p->func_cnt; i++)
+	for (uint32_t i = 0; i < p->func_cnt; i++)
 		if (p->funcs[i].kind == PTB_FUNC_OP && p->funcs[i].handle) {
 			check_op(p, &p->funcs[i], &sites[i], k);
 			unplaced += p->funcs[i].unplaced;
@@ -201,9 +198,7 @@ static void check_all(const struct torch_plan *p, const struct known *k, const c
 
 static const struct ptb_arg_prog *prog_of(const struct torch_plan *p, const char *name)
 {
-	uint32_t i;
-
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].role == PTB_ROLE_ENTER && p->sites[i].args &&
 		    !strcmp(p->funcs[p->sites[i].func].name, name))
 			return &p->progs[p->sites[i].args - 1];
@@ -213,9 +208,8 @@ static const struct ptb_arg_prog *prog_of(const struct torch_plan *p, const char
 static void check_known(const struct torch_plan *p, bool old_view)
 {
 	char locations[512];
-	size_t i;
 
-	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
 		const char *want = old_view && ops[i].old ? ops[i].old : ops[i].locations;
 		const struct ptb_arg_prog *prog = prog_of(p, ops[i].name);
 
@@ -260,9 +254,8 @@ static void check_results(const struct torch_plan *p)
 static void test_wheels(void)
 {
 	struct torch_plan *p;
-	size_t i;
 
-	for (i = 0; i < env_cnt; i++) {
+	for (size_t i = 0; i < env_cnt; i++) {
 		const struct known *k = find_known(envs[i].name);
 
 		p = NULL;

@@ -155,9 +155,8 @@ static void test_cxx_names(void)
 		{ "", "" },
 	};
 	char buf[OP_NAME_MAX], tiny[8];
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		cxx_name__short(rows[i][0], buf, sizeof(buf));
 		CU_ASSERT_STRING_EQUAL(buf, rows[i][1]);
 	}

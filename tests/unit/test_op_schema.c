@@ -63,9 +63,8 @@ static void test_bounds(void)
 		{ "x::y(int[2] a=[1, 2], *, Tensor(a -> *)[] b) -> ()", 1, OP_ARG_TENSORS },
 		{ "x::y(str[] s=[\"a\", \"b\"], float f=-inf, Tensor x) -> ()", 2, OP_ARG_TENSOR },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct op_schema sc = parsed(rows[i].schema);
 
 		CU_ASSERT_FATAL(rows[i].nr < sc.cnt);
@@ -82,9 +81,8 @@ static void test_not_schemas(void)
 					     "aten::add(Tensor(a self, int",
 					     "f(\"",
 					     "f(int[" };
-	size_t i;
 
-	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		CU_ASSERT_PTR_NULL(parsed(texts[i]).args);
 }
 

@@ -66,20 +66,20 @@ static void test_gzip(void)
 	const char *path = at("text.json.gz");
 	static char line[70000], back[70000];
 	struct out_file *of;
-	size_t i, total = 0;
+	size_t total = 0;
 	gzFile gz;
 
-	for (i = 0; i < sizeof(line); i++)
+	for (size_t i = 0; i < sizeof(line); i++)
 		line[i] = (char)(i * 7919 >> 5);
 	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
-	for (i = 0; i < 50; i++)
+	for (size_t i = 0; i < 50; i++)
 		CU_ASSERT_EQUAL(out_file__write(of, line, sizeof(line) - i), 0);
 	CU_ASSERT_EQUAL(out_file__write(of, line, 0), 0);
 	CU_ASSERT_EQUAL(out_file__commit(of), 0);
 	out_file__free(of);
 	gz = gzopen(path, "rb");
 	CU_ASSERT_PTR_NOT_NULL_FATAL(gz);
-	for (i = 0; i < 50; i++) {
+	for (size_t i = 0; i < 50; i++) {
 		CU_ASSERT_EQUAL(gzread(gz, back, (unsigned int)(sizeof(line) - i)),
 				(int)(sizeof(line) - i));
 		CU_ASSERT_EQUAL_FATAL(memcmp(back, line, sizeof(line) - i), 0);
@@ -114,7 +114,7 @@ static void check_full(const char *name)
 	struct rlimit old, small;
 	struct out_file *of;
 	char block[4096];
-	int err = 0, i;
+	int err = 0;
 
 	put_text(path, "old");
 	getrlimit(RLIMIT_FSIZE, &old);
@@ -122,10 +122,8 @@ static void check_full(const char *name)
 	CU_ASSERT_EQUAL_FATAL(out_file__open(path, &of), 0);
 	setrlimit(RLIMIT_FSIZE, &small);
 	srand(1);
-	for (i = 0; i < 1000 && !err; i++) {
-		size_t k;
-
-		for (k = 0; k < sizeof(block); k++)
+	for (int i = 0; i < 1000 && !err; i++) {
+		for (size_t k = 0; k < sizeof(block); k++)
 			block[k] = (char)rand(); /* does not compress */
 		err = out_file__write(of, block, sizeof(block));
 	}

@@ -43,12 +43,11 @@ static const struct ptb_rf_cfg good_rf = { .size = 344,
 
 static void make_plan(void)
 {
-	size_t n = (size_t)snprintf(path, sizeof(path), "%s/", dir), k;
-	uint32_t i;
+	size_t n = (size_t)snprintf(path, sizeof(path), "%s/", dir);
 
 	key.known = true;
 	memset(key.digest, 0xa5, sizeof(key.digest));
-	for (k = 0; k < sizeof(key.digest); k++)
+	for (size_t k = 0; k < sizeof(key.digest); k++)
 		n += (size_t)snprintf(path + n, sizeof(path) - n, "a5");
 	snprintf(path + n, sizeof(path) - n, ".plan");
 	plan = calloc(1, sizeof(*plan));
@@ -60,7 +59,7 @@ static void make_plan(void)
 	plan->site_cnt = 5;
 	plan->class_cnt = 2;
 	plan->prog_cnt = 2;
-	for (i = 0; i < 3; i++)
+	for (uint32_t i = 0; i < 3; i++)
 		plan->funcs[i] = (struct plan_func){ .name = strdup(i ? "aten::x" : ""),
 						     .addr = 0x1000 + i,
 						     .lib = TORCH_LIB_CPU,
@@ -69,7 +68,7 @@ static void make_plan(void)
 						     .reason = i == 2 ? PTB_REFUSE_NO_EXIT : 0,
 						     .schema = i == 1 ? strdup("aten::x() -> ()") : NULL,
 						     .unplaced = (uint16_t)(7 * i) };
-	for (i = 0; i < 5; i++)
+	for (uint32_t i = 0; i < 5; i++)
 		plan->sites[i] = (struct plan_site){ .offset = 0x2000 + i,
 						     .func = i % 3,
 						     .lib = TORCH_LIB_CPU,
@@ -90,7 +89,7 @@ static void make_plan(void)
 						     .as = PTB_VAL_INTS };
 	plan->progs[0].ops[1] = (struct ptb_arg_op){ .op = PTB_ARG_PTR_TENSOR, .val_off = 8 };
 	plan->progs[1] = (struct ptb_arg_prog){ .result_loc = PTB_LOC_NONE };
-	for (i = 0; i < 2; i++)
+	for (uint32_t i = 0; i < 2; i++)
 		plan->classes[i] = (struct plan_addr_name){
 			.name = strdup("a::B"), .addr = 9 + i, .lib = TORCH_LIB_CPU, .what = (uint8_t)i
 		};
@@ -103,8 +102,6 @@ static void make_plan(void)
 
 static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
 {
-	uint32_t i;
-
 	if (a->func_cnt != b->func_cnt || a->site_cnt != b->site_cnt ||
 	    a->class_cnt != b->class_cnt || a->names_a != b->names_a ||
 	    a->names_b_only != b->names_b_only || a->names_disagree != b->names_disagree ||
@@ -113,7 +110,7 @@ static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
 		return false;
 	if (a->prog_cnt != b->prog_cnt || memcmp(a->progs, b->progs, a->prog_cnt * sizeof(*a->progs)))
 		return false;
-	for (i = 0; i < a->func_cnt; i++)
+	for (uint32_t i = 0; i < a->func_cnt; i++)
 		if (!a->funcs[i].schema != !b->funcs[i].schema ||
 		    (a->funcs[i].schema && strcmp(a->funcs[i].schema, b->funcs[i].schema)) ||
 		    a->funcs[i].unplaced != b->funcs[i].unplaced ||
@@ -121,7 +118,7 @@ static bool same_plan(const struct torch_plan *a, const struct torch_plan *b)
 		    a->funcs[i].lib != b->funcs[i].lib || a->funcs[i].kind != b->funcs[i].kind ||
 		    a->funcs[i].reason != b->funcs[i].reason || a->funcs[i].handle != b->funcs[i].handle)
 			return false;
-	for (i = 0; i < a->class_cnt; i++)
+	for (uint32_t i = 0; i < a->class_cnt; i++)
 		if (strcmp(a->classes[i].name, b->classes[i].name) ||
 		    a->classes[i].addr != b->classes[i].addr || a->classes[i].what != b->classes[i].what)
 			return false;
@@ -204,9 +201,8 @@ static void test_size(void)
 {
 	uint64_t part = ((uint64_t)LIMIT_PLAN_CACHE_MIB << 20) / 4;
 	char name[300];
-	uint32_t i;
 
-	for (i = 0; i < 6; i++) {
+	for (uint32_t i = 0; i < 6; i++) {
 		struct timespec at[2] = { { .tv_sec = 1000 + i }, { .tv_sec = 1000 + i } };
 		int fd;
 
@@ -219,7 +215,7 @@ static void test_size(void)
 	}
 	keep(&key, dir, plan);
 	CU_ASSERT_EQUAL(access(path, F_OK), 0);
-	for (i = 0; i < 6; i++) {
+	for (uint32_t i = 0; i < 6; i++) {
 		snprintf(name, sizeof(name), "%s/%u.plan", dir, i);
 		CU_ASSERT_EQUAL(access(name, F_OK), i < 3 ? -1 : 0);
 		unlink(name);
@@ -230,9 +226,8 @@ static void test_size(void)
 static void test_replace(void)
 {
 	struct stat st;
-	int i;
 
-	for (i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		keep(&key, dir, plan);
 	CU_ASSERT_EQUAL_FATAL(stat(dir, &st), 0);
 	CU_ASSERT_EQUAL(unlink(path), 0);
@@ -292,11 +287,11 @@ static void store(const uint8_t *buf, size_t len)
 static void test_damage(void)
 {
 	static uint8_t good[8192], bad[8192];
-	size_t len = load(good, sizeof(good)), i;
+	size_t len = load(good, sizeof(good));
 	struct torch_plan *got;
 
 	CU_ASSERT_FATAL(len > 100 && len < sizeof(good));
-	for (i = 0; i < len; i++) { /* every byte */
+	for (size_t i = 0; i < len; i++) { /* every byte */
 		memcpy(bad, good, len);
 		bad[i] ^= 0x41;
 		store(bad, len);
@@ -305,7 +300,7 @@ static void test_damage(void)
 			CU_FAIL("a damaged plan was believed");
 		torch_plan__free(got);
 	}
-	for (i = 0; i < len; i++) { /* every length */
+	for (size_t i = 0; i < len; i++) { /* every length */
 		store(good, i);
 		CU_ASSERT(plan_cache__read(&key, dir, &got) < 0);
 	}
@@ -324,10 +319,10 @@ static void test_programs(void)
 	static const struct ptb_arg_op good = { .op = PTB_ARG_WORD,
 						.loc = { 0, PTB_LOC_NONE, PTB_LOC_NONE } };
 	struct ptb_arg_prog keep = plan->progs[0], *p = &plan->progs[0];
-	uint32_t api_args = plan->sites[3].args, round;
+	uint32_t api_args = plan->sites[3].args;
 	struct torch_plan *got;
 
-	for (round = 0; round < 9; round++) {
+	for (uint32_t round = 0; round < 9; round++) {
 		*p = (struct ptb_arg_prog){ .in_cnt = 1, .result_loc = PTB_LOC_NONE };
 		p->ops[0] = good;
 		if (round == 1)
@@ -376,9 +371,8 @@ static void test_instructions(void)
 	};
 	struct plan_site keep_it = plan->sites[1];
 	struct torch_plan *got;
-	uint32_t i;
 
-	for (i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
 		plan->sites[1].len = rounds[i].len;
 		memcpy(plan->sites[1].bytes, rounds[i].bytes, PLAN_INSN_MAX);
 		keep_and_read(&got);
@@ -404,9 +398,8 @@ static void test_cuda_args(void)
 		{ 0, true },
 	};
 	struct torch_plan *got;
-	uint32_t i;
 
-	for (i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++) {
 		plan->sites[4].args = rounds[i].args;
 		plan->sites[4].prog = i % 2 ? PTB_PROG_CUDA_EXIT : PTB_PROG_CUDA_ENTER;
 		keep_and_read(&got);
@@ -423,9 +416,8 @@ static void test_rf(void)
 {
 	struct plan_layout *l = &plan->layout;
 	struct torch_plan *got;
-	uint32_t i;
 
-	for (i = 0; i < 10; i++) { /* each offset, elsewhere and unknown */
+	for (uint32_t i = 0; i < 10; i++) { /* each offset, elsewhere and unknown */
 		uint16_t *field = (uint16_t *)&l->rf + i;
 		uint16_t keep_it = *field;
 

@@ -118,13 +118,12 @@ static void run_shapes(enum links links, const struct named_site *sites, uint32_
 	struct records r = {};
 	char command[32];
 	struct target t;
-	uint32_t i;
 
 	target__start(&t, TARGET_CUDA_CALLS);
 	CU_ASSERT_EQUAL(attach_sites_to(ps, &t, NULL, sites, site_cnt, NULL), (int)site_cnt);
 	target__run(&t, "one 0");
 	probe_set__activate(ps);
-	for (i = 0; i < call_cnt; i++) {
+	for (uint32_t i = 0; i < call_cnt; i++) {
 		snprintf(command, sizeof(command), "result %d", i % 3 ? 0 : 700 + (int)i);
 		target__run(&t, command);
 		snprintf(command, sizeof(command), "one %d", calls[i].call);
@@ -216,13 +215,13 @@ static void nest__start(struct nest *n, const struct named_site *sites, uint32_t
 /* Runs it: how many records of the outer and of the inner function are there, and of these without an end? */
 static void nest__run(struct nest *n, const char *command, uint32_t outer, uint32_t inner, uint32_t open)
 {
-	uint32_t i, opens = 0;
+	uint32_t opens = 0;
 
 	target__run(&n->t, command);
 	records__collect(&n->r, n->ps);
 	CU_ASSERT_EQUAL(records__count(&n->r, PTB_REC_CUDA_CALL, OUTER), outer);
 	CU_ASSERT_EQUAL(records__count(&n->r, PTB_REC_CUDA_CALL, INNER), inner);
-	for (i = 0; i < n->r.cnt; i++) {
+	for (uint32_t i = 0; i < n->r.cnt; i++) {
 		const struct ptb_cuda_call *c = (const void *)n->r.items[i];
 
 		opens += !!(c->flags & PTB_API_NO_RESULT);
@@ -243,9 +242,8 @@ static void nest__stop(struct nest *n, uint64_t nested, uint64_t no_end)
 static void test_nested(void)
 {
 	struct nest n;
-	int known;
 
-	for (known = 0; known < 2; known++) {
+	for (int known = 0; known < 2; known++) {
 		nest__start(&n, with_ends, CNT(with_ends), known);
 		nest__run(&n, "outer 0", 1, 0, 0);
 		nest__run(&n, "outer 1", 1, 0, 0);

@@ -55,10 +55,9 @@ static void rewrite(const char *path, uint64_t offset, const struct stat *before
 static void fill_sites(struct probe_site *list)
 {
 	struct target t;
-	uint32_t i;
 
 	target__start(&t, TARGET_CALLS);
-	for (i = 0; i < SITES; i++)
+	for (uint32_t i = 0; i < SITES; i++)
 		list[i] = (struct probe_site){ .id = i + 1,
 					       .prog = PTB_PROG_OP_ENTER,
 					       .offset = target__value(&t, "many_sites") +

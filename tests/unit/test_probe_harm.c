@@ -79,9 +79,7 @@ static const struct named_site memory_sites[] = {
 /* An attach may take longer than the target's work, so this one waits until the target is at its work. */
 static void await_record(struct probe_set *ps, struct records *r)
 {
-	int i;
-
-	for (i = 0; i < 10000 && !r->cnt; i++) {
+	for (int i = 0; i < 10000 && !r->cnt; i++) {
 		usleep(1000);
 		records__collect(r, ps);
 	}

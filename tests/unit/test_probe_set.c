@@ -471,7 +471,7 @@ static void test_changed_while_linked(void)
 	struct probe_lib lib;
 	struct target t;
 	pthread_t thread;
-	int n = 0, tries;
+	int n = 0;
 	char path[32];
 	uint32_t proc;
 
@@ -481,7 +481,7 @@ static void test_changed_while_linked(void)
 	lc.mem = open(path, O_RDONLY | O_CLOEXEC);
 	lc.addr = first_mapping(t.pid, list[0].offset);
 	CU_ASSERT_FATAL(lc.mem >= 0 && code_byte(&lc) == list[0].insn[0]);
-	for (tries = 0; tries < 50 && n != -ESTALE; tries++) { /* the thread may come too late */
+	for (int tries = 0; tries < 50 && n != -ESTALE; tries++) { /* the thread may come too late */
 		take_insns(&lib);
 		atomic_store(&lc.stop, false);
 		CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, change_late, &lc), 0);

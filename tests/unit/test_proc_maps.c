@@ -58,10 +58,9 @@ static void test_filter(void)
 	struct proc_map folder = { .path = (char *)"/opt/torch/lib/libgomp.so", .exec = true };
 	struct proc_map renamed = { .path = (char *)"/x/libtorch_cpu-1a2b.so", .exec = true };
 	struct proc_maps maps;
-	uint32_t i;
 
 	CU_ASSERT_EQUAL_FATAL(proc_maps__parse(table, sizeof(table) - 1, &maps), 0);
-	for (i = 0; i < maps.cnt; i++)
+	for (uint32_t i = 0; i < maps.cnt; i++)
 		CU_ASSERT_EQUAL(torch_libs__may_be(&maps.items[i]), may_be[i]);
 	CU_ASSERT_FALSE(torch_libs__may_be(&folder));
 	CU_ASSERT(torch_libs__may_be(&renamed));
@@ -72,9 +71,8 @@ static void test_filter(void)
 static void test_cut(void)
 {
 	struct proc_maps maps;
-	size_t len;
 
-	for (len = 0; len < sizeof(table); len++) {
+	for (size_t len = 0; len < sizeof(table); len++) {
 		CU_ASSERT_EQUAL_FATAL(proc_maps__parse(table, len, &maps), 0);
 		CU_ASSERT(maps.cnt <= 8);
 		proc_maps__free(&maps);
@@ -86,11 +84,11 @@ static void test_self(void)
 	uint64_t here = (uint64_t)(uintptr_t)test_self;
 	struct proc_maps maps;
 	char exe[4096] = "";
-	uint32_t i, hits = 0;
+	uint32_t hits = 0;
 
 	CU_ASSERT(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
 	CU_ASSERT_EQUAL_FATAL(proc_maps__read(getpid(), &maps), 0);
-	for (i = 0; i < maps.cnt; i++) {
+	for (uint32_t i = 0; i < maps.cnt; i++) {
 		if (here < maps.items[i].start || here >= maps.items[i].end)
 			continue;
 		hits++;

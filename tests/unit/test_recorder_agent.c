@@ -348,12 +348,12 @@ static void add_device(uint32_t cnt)
 {
 	struct ptb_arec_gpu_device *d =
 		add(PTB_AREC_GPU_DEVICE, 0, sizeof(*d) + PTB_GPU_ATTR_CNT * 4, 41);
-	uint32_t i, *v = (uint32_t *)(d + 1);
+	uint32_t *v = (uint32_t *)(d + 1);
 
 	d->memory_bytes = 1 << 30;
 	d->id = 1;
 	d->cnt = cnt;
-	for (i = 0; i < PTB_GPU_ATTR_CNT; i++)
+	for (uint32_t i = 0; i < PTB_GPU_ATTR_CNT; i++)
 		v[i] = 1000 + i;
 	v[PTB_GPU_ATTR_WARP_SIZE] = 32;
 }
@@ -462,12 +462,12 @@ static uint64_t over(void)
 static void test_clock_flood(void)
 {
 	const uint32_t per_chunk = 500;
-	uint32_t cnt[256], i, k;
+	uint32_t cnt[256];
 
 	open_recording();
-	for (i = 0; i < 40; i++) { /* 20,000 in two seconds */
+	for (uint32_t i = 0; i < 40; i++) { /* 20,000 in two seconds */
 		chunk(PTB_CHUNK_STATE, 1);
-		for (k = 0; k < per_chunk; k++)
+		for (uint32_t k = 0; k < per_chunk; k++)
 			add(PTB_AREC_GPU_CLOCK, 0, sizeof(struct ptb_arec_gpu_clock), 0);
 		send(5000000000ull + i * 50000000ull);
 	}
@@ -530,11 +530,10 @@ static void test_long_name(void)
 
 static void test_stream_flood(void)
 {
-	uint32_t i;
 	struct seen s;
 
 	open_recording();
-	for (i = 0; i < 3 * LIMIT_AGENT_STREAMS; i++) {
+	for (uint32_t i = 0; i < 3 * LIMIT_AGENT_STREAMS; i++) {
 		chunk(PTB_CHUNK_STATE, 3);
 		u.c.stream = 100 + i;
 		u.c.seq = 1;
@@ -547,11 +546,11 @@ static void test_stream_flood(void)
 
 static void test_open_flood(void)
 {
-	uint32_t cnt[256], i;
+	uint32_t cnt[256];
 
 	open_recording();
 	clock_pair(1000);
-	for (i = 0; i < LIMIT_AGENT_OPEN + 500; i++) {
+	for (uint32_t i = 0; i < LIMIT_AGENT_OPEN + 500; i++) {
 		if (i % 200 == 0)
 			chunk(PTB_CHUNK_OPS, 2);
 		begin(ticks_of(2000 + i), i + 1, "x");

@@ -89,7 +89,7 @@ static uint32_t with_args(struct scene *sc)
 	struct capture_reader *cr;
 	struct slice_log *log;
 	struct session *s;
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	recorder__round(sc->rec, 1u << 30);
 	recorder__window(sc->rec, false, 1u << 30, PTB_STOP_DURATION);
@@ -98,7 +98,7 @@ static uint32_t with_args(struct scene *sc)
 	CU_ASSERT_EQUAL_FATAL(session__open(cr, NULL, &s), 0);
 	log = slice_log__run(s);
 	CU_ASSERT_EQUAL(log->cnt, sc->nr);
-	for (i = 0; i < log->cnt; i++) {
+	for (uint32_t i = 0; i < log->cnt; i++) {
 		n += (log->slices[i].in.flags & VALUES_PRESENT) != 0;
 		CU_ASSERT_STRING_EQUAL(log->slices[i].schema, func.schema);
 	}
@@ -112,10 +112,9 @@ static uint32_t with_args(struct scene *sc)
 static void good_tensors(void)
 {
 	struct scene sc;
-	uint32_t i;
 
 	open_scene(&sc);
-	for (i = 0; i < 200; i++)
+	for (uint32_t i = 0; i < 200; i++)
 		call(&sc, 6, 0);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), 0);
 	CU_ASSERT_EQUAL(with_args(&sc), 200);
@@ -124,10 +123,9 @@ static void good_tensors(void)
 static void wrong_layout(void)
 {
 	struct scene sc;
-	uint32_t i;
 
 	open_scene(&sc);
-	for (i = 0; i < 200; i++)
+	for (uint32_t i = 0; i < 200; i++)
 		call(&sc, 0x7f0012345678, 0);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), (uint32_t)proc.pid);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), 0); /* reported once */
@@ -138,15 +136,14 @@ static void wrong_layout(void)
 static void odd_tensors(void)
 {
 	struct scene sc;
-	uint32_t i;
 
 	open_scene(&sc);
-	for (i = 0; i < 200; i++)
+	for (uint32_t i = 0; i < 200; i++)
 		call(&sc, i % 16 ? 6 : 5, 0);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), 0);
 	CU_ASSERT_EQUAL(with_args(&sc), 200);
 	open_scene(&sc);
-	for (i = 0; i < 200; i++)
+	for (uint32_t i = 0; i < 200; i++)
 		call(&sc, 5, NESTED);
 	CU_ASSERT_EQUAL(recorder__next_bad_layout(sc.rec), 0);
 	CU_ASSERT_EQUAL(with_args(&sc), 200);

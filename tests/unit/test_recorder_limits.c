@@ -58,11 +58,10 @@ static void names(void)
 {
 	uint64_t cnt[256], before;
 	char text[32];
-	uint32_t i;
 
 	open_recording();
 	before = rec->over_names;
-	for (i = 0; i < LIMIT_NAMES + 100; i++) {
+	for (uint32_t i = 0; i < LIMIT_NAMES + 100; i++) {
 		snprintf(text, sizeof(text), "name %u", i);
 		recorder__name(rec, text);
 	}
@@ -77,10 +76,9 @@ static void names(void)
 static void addresses(void)
 {
 	uint64_t cnt[256];
-	uint32_t i;
 
 	open_recording();
-	for (i = 0; i < LIMIT_ADDRESSES + 50; i++)
+	for (uint32_t i = 0; i < LIMIT_ADDRESSES + 50; i++)
 		recorder__class(rec, me, 0x1000 + i, "Class");
 	CU_ASSERT_EQUAL(rec->over_names, 50);
 	CU_ASSERT_EQUAL(rec->classes.live, LIMIT_ADDRESSES);
@@ -102,10 +100,9 @@ static void boxed_call(uint64_t opdef)
 static void unknown_addresses(void)
 {
 	uint64_t cnt[256];
-	uint32_t i;
 
 	open_recording();
-	for (i = 0; i < LIMIT_UNKNOWN + 30; i++)
+	for (uint32_t i = 0; i < LIMIT_UNKNOWN + 30; i++)
 		boxed_call(0x100000 + 8 * i);
 	CU_ASSERT_EQUAL(recorder__find_proc(rec, me)->unknown.live, LIMIT_UNKNOWN);
 	CU_ASSERT_EQUAL(recorder__find_proc(rec, me)->no_schema.live, LIMIT_UNKNOWN);
@@ -118,11 +115,10 @@ static void unknown_addresses(void)
 static void threads(void)
 {
 	uint64_t cnt[256], own;
-	uint32_t i;
 
 	open_recording();
 	own = rec->threads.live;
-	for (i = 0; i < LIMIT_THREADS + 20; i++)
+	for (uint32_t i = 0; i < LIMIT_THREADS + 20; i++)
 		recorder__thread(rec, me, 1000000 + i, "worker");
 	CU_ASSERT_EQUAL(rec->threads.live, own + 20);
 	close_and_count(cnt);
@@ -139,15 +135,15 @@ static void held(void)
 		struct ptb_arec_end ends[1000];
 	} rec_data;
 	uint64_t cnt[256];
-	uint32_t i, most = 0;
+	uint32_t most = 0;
 
 	open_recording();
 	CU_ASSERT_EQUAL_FATAL(recorder__agent(rec, &facts), 0);
-	for (i = 0; i < 1000; i++)
+	for (uint32_t i = 0; i < 1000; i++)
 		rec_data.ends[i].r = (struct ptb_arec){ .len = sizeof(rec_data.ends[0]),
 							.kind = PTB_AREC_END,
 							.ticks = 1 };
-	for (i = 0; i < LIMIT_AGENT_HELD / sizeof(rec_data.ends) + 20; i++) {
+	for (uint32_t i = 0; i < LIMIT_AGENT_HELD / sizeof(rec_data.ends) + 20; i++) {
 		rec_data.c = (struct ptb_chunk){ .magic = PTB_CHUNK_MAGIC,
 						 .abi = PTB_AGENT_ABI,
 						 .kind = PTB_CHUNK_OPS,

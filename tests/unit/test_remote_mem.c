@@ -46,9 +46,8 @@ static char *edge(void)
 static void test_read(void)
 {
 	char buf[2 * PAGE + 1], *p = edge();
-	size_t i;
 
-	for (i = 0; i < 2 * PAGE; i++)
+	for (size_t i = 0; i < 2 * PAGE; i++)
 		p[i] = (char)(i * 7);
 	CU_ASSERT_EQUAL(remote__read(getpid(), addr_of(p), buf, 2 * PAGE), 0);
 	CU_ASSERT(!memcmp(buf, p, 2 * PAGE));
@@ -67,9 +66,8 @@ static void test_pieces(void)
 {
 	static uint64_t from[2000], to[2000];
 	struct remote_piece pieces[2000];
-	uint32_t i;
 
-	for (i = 0; i < 2000; i++) {
+	for (uint32_t i = 0; i < 2000; i++) {
 		from[i] = i * 0x9e3779b97f4a7c15ULL;
 		pieces[i].addr = i % 100 == 17 ? 8 :
 				 i % 333 == 5  ? UINT64_MAX - 20 :
@@ -78,7 +76,7 @@ static void test_pieces(void)
 		pieces[i].len = i % 50 == 3 ? 0 : sizeof(to[i]);
 	}
 	CU_ASSERT_EQUAL(remote__read_pieces(getpid(), pieces, 2000), 0);
-	for (i = 0; i < 2000; i++) {
+	for (uint32_t i = 0; i < 2000; i++) {
 		bool bad = i % 100 == 17 || (i % 333 == 5 && pieces[i].len);
 
 		CU_ASSERT_EQUAL(pieces[i].ok, !bad);
@@ -230,14 +228,14 @@ static void test_threads(void)
 	pthread_t thread;
 	pid_t *tids;
 	char comm[16];
-	int i, n, hits = 0;
+	int n, hits = 0;
 
 	CU_ASSERT_FATAL(!pthread_create(&thread, NULL, sleeper, (void *)(uintptr_t)&tid));
 	while (!tid)
 		usleep(100);
 	n = proc__threads(getpid(), &tids);
 	CU_ASSERT(n >= 2); /* a sanitizer may have one of its own */
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		hits += tids[i] == tid || tids[i] == getpid();
 	CU_ASSERT_EQUAL(hits, 2);
 	free(tids);
@@ -272,7 +270,7 @@ static void test_children(void)
 	pthread_t thread;
 	pid_t *pids;
 	char comm[16] = "";
-	int i, n, hits = 0;
+	int n, hits = 0;
 
 	CU_ASSERT_EQUAL(proc__children(getpid(), &pids), 0);
 	free(pids);
@@ -280,7 +278,7 @@ static void test_children(void)
 	while (!child || proc__comm(child, 0, comm) || strcmp(comm, ") S 1 ("))
 		usleep(100);
 	n = proc__children(getpid(), &pids);
-	for (i = 0; i < n; i++)
+	for (int i = 0; i < n; i++)
 		hits += pids[i] == child;
 	CU_ASSERT_EQUAL(hits, 1);
 	CU_ASSERT_EQUAL(n, 1);

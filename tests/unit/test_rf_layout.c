@@ -83,9 +83,9 @@ static void test_headers(void)
 {
 	unsigned int want[FIELDS], got[FIELDS];
 	struct torch_plan plan;
-	size_t i, compared = 0;
+	size_t compared = 0;
 
-	for (i = 0; i < env_cnt; i++) {
+	for (size_t i = 0; i < env_cnt; i++) {
 		const struct ptb_rf_cfg *rf = &plan.layout.rf;
 
 		CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[i]));
@@ -150,12 +150,11 @@ static void test_disagreement(void)
 {
 	struct torch_plan plan;
 	struct plan_layout l;
-	uint32_t i;
 
 	CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[0]));
 	CU_ASSERT_FATAL(plan.layout.rf.size > 0);
 	CU_ASSERT(rf_layout__plausible(&plan.layout.rf));
-	for (i = 0; i < 10; i++) {
+	for (uint32_t i = 0; i < 10; i++) {
 		uint16_t *field = (uint16_t *)&l.rf + i;
 
 		l = plan.layout;
@@ -233,10 +232,10 @@ static void damage(uint8_t *map, const struct code_ranges *ranges, uint32_t flip
 	uint64_t at[8];
 	uint8_t was[8];
 	struct leaf_run *r = calloc(1, sizeof(*r));
-	uint32_t k, n;
+	uint32_t n;
 
 	CU_ASSERT_FATAL(r != NULL);
-	for (k = 0; k < flips; k++) {
+	for (uint32_t k = 0; k < flips; k++) {
 		n = (uint32_t)(next_random() % ranges->cnt);
 		at[k] = ranges->off[n] + next_random() % ranges->len[n];
 		was[k] = map[at[k]];
@@ -264,7 +263,7 @@ static void test_damage(void)
 	struct elf_file *ef;
 	struct lib_code lc;
 	char cpu[600], path[64];
-	uint32_t i, on = 0;
+	uint32_t on = 0;
 	uint8_t *map = NULL;
 	size_t len = 0;
 	int fd;
@@ -284,7 +283,7 @@ static void test_damage(void)
 	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, &torch_names), 0);
 	b.lc = &lc;
 	b.role = TORCH_LIB_CPU;
-	for (i = 0; i < DAMAGES; i++) {
+	for (uint32_t i = 0; i < DAMAGES; i++) {
 		damage(map, &ranges, i % 8, &base, &out, &b);
 		on += out.rf.size != 0;
 		CU_ASSERT(!out.rf.size || !memcmp(&out.rf, &base.rf, sizeof(out.rf)));
@@ -334,9 +333,7 @@ static void check_live(const struct torch_env *env)
 
 static void test_live(void)
 {
-	size_t i;
-
-	for (i = 0; i < env_cnt; i++)
+	for (size_t i = 0; i < env_cnt; i++)
 		check_live(&envs[i]);
 	printf("\n    ");
 }

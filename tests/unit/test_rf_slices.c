@@ -167,10 +167,9 @@ static void autograd(void)
 	struct builder *b = new_builder();
 	const struct slice *outer, *inner;
 	struct slice_log *log;
-	uint32_t i;
 
 	builder__meta(b, "args", "\"full\"");
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		builder__thread(b, 10, 20 + i);
 		builder__ring(b, i);
 		builder__rf_begin(b, 2000000,
@@ -210,14 +209,13 @@ static void autograd_learnt(void)
 {
 	struct builder *b = new_builder();
 	struct slice_log *log;
-	uint32_t i;
 
-	for (i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 4; i++) {
 		op(b, 2000000 + 100 * i, 0x90, MM, i);
 		builder__rf_end(b, 2000050 + 100 * i, 0x90);
 	}
 	builder__thread(b, 10, 30);
-	for (i = 4; i--;)
+	for (uint32_t i = 4; i--;)
 		backward(b, 2009000 - 1000 * i, i, 1, 0);
 	log = run(b);
 	CU_ASSERT_EQUAL(log->flow_cnt, 4);
@@ -351,13 +349,12 @@ static void deep_stack(void)
 	struct builder *b = new_builder();
 	struct slice_log *log;
 	uint64_t ts = 2000000;
-	uint32_t i;
 
 	builder__counter(b, PTB_CNT_AGENT_LOST, 1);
-	for (i = 0; i < depth; i++)
+	for (uint32_t i = 0; i < depth; i++)
 		op(b, ts += 40, 0x100000 + 16 * i, ADD, -1);
 	effort__begin(0);
-	for (i = 0; i < calls; i++) {
+	for (uint32_t i = 0; i < calls; i++) {
 		op(b, ts += 40, 0x10000000 + 16ULL * i, MM, -1);
 		builder__rf_end(b, ts += 40, 0x10000000 + 16ULL * i);
 		builder__rf_end(b, ts += 40, 0x90000000 + 16ULL * i); /* never begun */
@@ -425,9 +422,8 @@ static void memory(void)
 static void random_records(void)
 {
 	static const char *const names[] = { "x", "y", "autograd::engine::evaluate_function: Z" };
-	uint32_t round, k;
 
-	for (round = 0; round < 40; round++) {
+	for (uint32_t round = 0; round < 40; round++) {
 		struct builder *b = new_builder();
 		uint32_t f = builder__op(b, "aten::f");
 		uint64_t ts = 2000000;
@@ -436,7 +432,7 @@ static void random_records(void)
 		srandom(round);
 		if (round % 2)
 			builder__lost(b, 2000500, 2000900, 5);
-		for (k = 0; k < 3000; k++) {
+		for (uint32_t k = 0; k < 3000; k++) {
 			uint64_t rf = 0x100 + (uint64_t)(random() % 8) * 0x10, sp = 0x7000 - 0x10 * rf;
 
 			ts += (uint64_t)random() % 40;

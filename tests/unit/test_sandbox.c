@@ -78,17 +78,17 @@ static int fail(void *arg, uint8_t **out, size_t *len)
 static void test_answers(void)
 {
 	static const int errs[] = { ENOMEM, EPERM, ENOTSUP, ENOEXEC };
-	size_t sizes[] = { 0, 1, 65536, 1 * MIB }, too_much = MIB + 1, len, i;
+	size_t sizes[] = { 0, 1, 65536, 1 * MIB }, too_much = MIB + 1, len;
 	uint8_t *out;
 
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		CU_ASSERT_EQUAL(run(fill, &sizes[i], NULL, 0, &out, &len), 0);
 		CU_ASSERT_EQUAL(len, sizes[i]);
 		CU_ASSERT(!len || (out && out[0] == 'x' && out[len - 1] == 'x'));
 		free(out);
 	}
 	CU_ASSERT_EQUAL(error_of(fill, &too_much), -E2BIG);
-	for (i = 0; i < sizeof(errs) / sizeof(errs[0]); i++)
+	for (size_t i = 0; i < sizeof(errs) / sizeof(errs[0]); i++)
 		CU_ASSERT_EQUAL(error_of(fail, (void *)(uintptr_t)&errs[i]), -errs[i]);
 }
 
@@ -176,7 +176,6 @@ static void test_taken_over_child_can_only_compute(void)
 	struct findings *f = NULL;
 	uint8_t *out;
 	size_t len;
-	uint32_t i;
 
 	a.other = open("/dev/null", O_RDWR | O_CLOEXEC);
 	CU_ASSERT_FATAL(a.fd >= 0 && a.other >= 0);
@@ -184,7 +183,7 @@ static void test_taken_over_child_can_only_compute(void)
 	CU_ASSERT_EQUAL_FATAL(len, sizeof(*f));
 	f = (struct findings *)out;
 	CU_ASSERT(f->cnt > 20 && f->cnt <= ATTEMPT_MAX);
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		if (f->tries[i].worked)
 			printf(" %s works;", f->tries[i].what);
 		CU_ASSERT(!f->tries[i].worked);
@@ -319,9 +318,8 @@ static void test_identity_and_death(void)
 static void test_signal_ends_the_wait(void)
 {
 	static const int signals[] = { SIGINT, SIGTERM };
-	size_t i;
 
-	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		pid_t kid, runner = start_runner(&kid);
 		int status = 0;
 
@@ -348,13 +346,12 @@ static int spin(void *arg, uint8_t **out, size_t *len)
 
 static int eat_memory(void *arg, uint8_t **out, size_t *len)
 {
-	uint32_t i;
 	uint8_t *p;
 
 	(void)arg;
 	(void)out;
 	(void)len;
-	for (i = 0; i < 1024; i++) {
+	for (uint32_t i = 0; i < 1024; i++) {
 		p = malloc(1 * MIB);
 		if (!p)
 			return -ENOMEM;

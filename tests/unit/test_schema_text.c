@@ -63,9 +63,8 @@ static void test_printing(void)
 	};
 	char out[512], want[512];
 	struct schema s;
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const char *expect = rows[i][1] ? rows[i][1] : rows[i][0];
 		bool ok = parse(rows[i][0], out, sizeof(out), &s);
 
@@ -128,9 +127,8 @@ static void test_refused(void)
 	};
 	struct schema s;
 	char out[256];
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (parse(rows[i], out, sizeof(out), &s)) {
 			printf(" taken: %s;", rows[i]);
 			CU_FAIL("no schema, but taken");
@@ -142,14 +140,13 @@ static void test_limits(void)
 {
 	char text[2048] = "(", out[2048];
 	struct schema s;
-	uint32_t i;
 
-	for (i = 0; i < SCHEMA_ARGS_MAX; i++)
+	for (uint32_t i = 0; i < SCHEMA_ARGS_MAX; i++)
 		strcat(text, i ? ", int a" : "int a");
 	strcat(text, ") -> ()");
 	CU_ASSERT(parse(text, out, sizeof(out), &s));
 	CU_ASSERT_EQUAL(s.arg_cnt, SCHEMA_ARGS_MAX);
-	for (i = 0; i < strlen(text); i++) {
+	for (uint32_t i = 0; i < strlen(text); i++) {
 		memset(out, 0x55, sizeof(out));
 		CU_ASSERT(!parse(text, out, i, &s));
 		CU_ASSERT_EQUAL(out[i], 0x55);
@@ -165,12 +162,12 @@ static void test_damaged(void)
 				   "Dict(str, t[])? d=None) -> (Tensor(a!), (int, str)[])";
 	char bad[sizeof(good)], out[256];
 	struct schema s;
-	uint32_t round, k, taken = 0;
+	uint32_t round, taken = 0;
 
 	srand(5);
 	for (round = 0; round < 200000; round++) {
 		memcpy(bad, good, sizeof(good));
-		for (k = 0; k < 1 + round % 3; k++)
+		for (uint32_t k = 0; k < 1 + round % 3; k++)
 			bad[(size_t)rand() % (sizeof(good) - 1)] =
 				(char)(k & 1 ? 1 + rand() % 255 :
 					       good[(size_t)rand() % (sizeof(good) - 1)]);

@@ -336,23 +336,20 @@ static void lost_end(void)
 /* Random programs: the session always reports valid slices. */
 static void random_records(void)
 {
-	unsigned int seed;
-
-	for (seed = 1; seed <= 60; seed++) {
+	for (unsigned int seed = 1; seed <= 60; seed++) {
 		struct builder *b = builder__new(BEGIN, END);
 		uint32_t f[3], box;
 		uint64_t ts = 2000000;
 		struct slice_log *log;
-		int i;
 
 		srandom(seed);
-		for (i = 0; i < 3; i++)
+		for (int i = 0; i < 3; i++)
 			f[i] = builder__op(b, i == 0 ? "aten::a" : i == 1 ? "aten::b" : "aten::c");
 		box = builder__func(b, "callBoxed", PTB_FUNC_BOXED, true);
 		builder__opdef(b, 1, 0x1000, "profiler::_record_function_enter_new", false);
 		if (seed % 3 == 0)
 			builder__lost(b, 2050000, 2050100, 1);
-		for (i = 0; i < 2000; i++) {
+		for (int i = 0; i < 2000; i++) {
 			uint64_t sp = 0x8000 + (uint64_t)(random() % 32) * 16;
 			uint64_t h = 1 + (uint64_t)(random() % 4);
 

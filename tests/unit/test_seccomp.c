@@ -128,14 +128,14 @@ static struct sock_filter rnd_insn(uint32_t rest)
 static uint32_t rnd_prog(struct sock_filter *p)
 {
 	static const uint32_t shifts[] = { 0, 12, 20 };
-	uint32_t n = 0, i, body = 4 + rnd(MAX_LEN - 32);
+	uint32_t n = 0, body = 4 + rnd(MAX_LEN - 32);
 
 	p[n++] = (struct sock_filter)LD_NR;
 	p[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FUZZ_NR, 1, 0);
 	p[n++] = (struct sock_filter)RET(ALLOW);
-	for (i = 0; i < BPF_MEMWORDS && rnd(8); i++)
+	for (uint32_t i = 0; i < BPF_MEMWORDS && rnd(8); i++)
 		p[n++] = (struct sock_filter)BPF_STMT(rnd(2) ? BPF_ST : BPF_STX, i);
-	for (i = 0; i < body; i++)
+	for (uint32_t i = 0; i < body; i++)
 		p[n++] = rnd_insn(body - i);
 	if (rnd(2))
 		p[n - 1 - rnd(3)] = (struct sock_filter)RET(ERRNO(rnd(4096)));
@@ -150,9 +150,8 @@ static struct seccomp_call rnd_call(void)
 {
 	struct seccomp_call c = { .data = { .nr = FUZZ_NR, .arch = AUDIT_ARCH_X86_64 },
 				  .known = SECCOMP_KNOWN_ALL };
-	uint32_t i;
 
-	for (i = 0; i < 6; i++)
+	for (uint32_t i = 0; i < 6; i++)
 		c.data.args[i] = (uint64_t)rnd_word() << 32 | rnd_word();
 	return c;
 }
@@ -273,16 +272,16 @@ static void test_not_known(void)
 	struct seccomp_prog prog = { .insns = insns };
 	struct seccomp_answers may, one;
 	struct seccomp_call call, full;
-	uint32_t round, i, k, narrow = 0;
+	uint32_t k, narrow = 0;
 	bool covered = true;
 
-	for (round = 0; round < 20000; round++) {
+	for (uint32_t round = 0; round < 20000; round++) {
 		prog.len = rnd_prog(insns);
 		call = rnd_call();
 		call.known = (rnd(0x10000) | rnd(0x10000)) | SECCOMP_KNOWN_NR;
 		seccomp_eval__run(scratch, &prog, &call, &may);
 		narrow += may.cnt == 1 && !may.any;
-		for (i = 0; i < 8; i++) {
+		for (uint32_t i = 0; i < 8; i++) {
 			full = rnd_call();
 			for (k = 0; k < SECCOMP_WORDS; k++)
 				if (call.known >> k & 1)
@@ -318,9 +317,8 @@ static void test_check(void)
 		{ odd, 2 },      { mod, 2 },      { div0, 2 },
 		{ mem, 2 },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		CU_ASSERT_EQUAL(seccomp_eval__check(&bad[i]), -EINVAL);
 	CU_ASSERT_EQUAL(seccomp_eval__check(&(struct seccomp_prog){ far + 1, 1 }), 0);
 }
@@ -334,11 +332,11 @@ static void test_hostile(void)
 	struct seccomp_prog prog = { .insns = insns };
 	struct seccomp_answers out;
 	struct seccomp_call call;
-	uint32_t round, i, passed = 0, differ = 0;
+	uint32_t passed = 0, differ = 0;
 
-	for (round = 0; round < 200000; round++) {
+	for (uint32_t round = 0; round < 200000; round++) {
 		prog.len = rnd_prog(insns);
-		for (i = rnd(3) + 1; i > 0; i--)
+		for (uint32_t i = rnd(3) + 1; i > 0; i--)
 			((uint8_t *)insns)[rnd(prog.len * 8)] = (uint8_t)rnd(256);
 		if (rnd(2))
 			prog.len = 1 + rnd(prog.len);
@@ -414,18 +412,17 @@ static void test_single_calls(void)
 	};
 	static const uint32_t spare[] = { SYS_membarrier, SYS_set_robust_list, SYS_getrandom,
 					  SYS_prctl, SYS_ioctl };
-	size_t i, k;
 
-	for (i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
 		CU_ASSERT_EQUAL(judge_one(needed[i], ERRNO(EPERM), true), -EPERM);
 		CU_ASSERT(strstr(why, "not permitted") != NULL);
-		for (k = 0; k < sizeof(fatal) / sizeof(fatal[0]); k++)
+		for (size_t k = 0; k < sizeof(fatal) / sizeof(fatal[0]); k++)
 			CU_ASSERT_EQUAL(judge_one(needed[i], fatal[k], true), -EPERM);
 		CU_ASSERT_EQUAL(judge_one(needed[i], SECCOMP_RET_LOG, true), 0);
 	}
-	for (i = 0; i < sizeof(spare) / sizeof(spare[0]); i++) {
+	for (size_t i = 0; i < sizeof(spare) / sizeof(spare[0]); i++) {
 		CU_ASSERT_EQUAL(judge_one(spare[i], ERRNO(EPERM), true), 0);
-		for (k = 0; k < sizeof(fatal) / sizeof(fatal[0]); k++)
+		for (size_t k = 0; k < sizeof(fatal) / sizeof(fatal[0]); k++)
 			CU_ASSERT_EQUAL(judge_one(spare[i], fatal[k], true), -EPERM);
 	}
 	CU_ASSERT_EQUAL(judge_one(SYS_clone3, ERRNO(ENOSYS), true), 0);

@@ -37,10 +37,10 @@ static int downwards(const void *a, const void *b, void *arg)
 static void check(uint32_t cnt, int sign)
 {
 	static bool seen[CNT];
-	uint32_t i, wrong = 0;
+	uint32_t wrong = 0;
 
 	memset(seen, 0, sizeof(seen));
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		int c = i ? sign * by_key(&v[i - 1], &v[i]) : -1;
 
 		wrong += c > 0 || (!c && v[i - 1].nr > v[i].nr) || seen[v[i].nr];
@@ -51,9 +51,7 @@ static void check(uint32_t cnt, int sign)
 
 static void fill(uint32_t cnt, uint32_t keys)
 {
-	uint32_t i;
-
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		v[i] = (struct item){ .key = (uint32_t)random() % keys, .nr = i };
 }
 
@@ -61,9 +59,8 @@ static void test_orders(void)
 {
 	static const uint32_t cnts[] = { 0, 1, 2, 65536, 65537, 131072, 200001, CNT };
 	uint64_t compared = 0;
-	uint32_t i, k;
 
-	for (k = 0; k < sizeof(cnts) / sizeof(*cnts); k++) {
+	for (uint32_t k = 0; k < sizeof(cnts) / sizeof(*cnts); k++) {
 		fill(cnts[k], k % 2 ? 50 : UINT32_MAX);
 		CU_ASSERT_EQUAL(sort__array(v, cnts[k], sizeof(*v), by_key), 0);
 		check(cnts[k], 1);
@@ -71,7 +68,7 @@ static void test_orders(void)
 	fill(CNT, 100000);
 	CU_ASSERT_EQUAL(sort__array_r(v, CNT, sizeof(*v), downwards, &compared), 0);
 	check(CNT, -1);
-	for (i = 0; i < CNT; i++) /* in order already but for a few, as records are */
+	for (uint32_t i = 0; i < CNT; i++) /* in order already but for a few, as records are */
 		v[i] = (struct item){ .key = i % 1000 == 7 ? i - 5000 % i : i, .nr = i };
 	CU_ASSERT_EQUAL(sort__array(v, CNT, sizeof(*v), by_key), 0);
 	check(CNT, 1);

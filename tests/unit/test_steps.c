@@ -133,9 +133,8 @@ static void two_optimizers(void)
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f");
 	struct slice_log *log;
-	uint64_t ts;
 
-	for (ts = 2000000; ts < 2006000; ts += 2000) {
+	for (uint64_t ts = 2000000; ts < 2006000; ts += 2000) {
 		iteration(b, f, ts, OPT);
 		iteration(b, f, ts + 1000, "Optimizer.step#Adam.step");
 	}
@@ -228,13 +227,13 @@ static void later_process(void)
 /* Every operator and annotation of a is in b under the same id, and no step has the id of one. */
 static void same_ids(const struct slice_log *a, const struct slice_log *b)
 {
-	uint32_t i, k, joined = 0, own = 0;
+	uint32_t joined = 0, own = 0;
 
-	for (i = 0; i < a->cnt; i++) {
+	for (uint32_t i = 0; i < a->cnt; i++) {
 		const struct slice *x = &a->slices[i];
 
 		own += !(x->flags & SLICE_DERIVED);
-		for (k = 0; k < b->cnt; k++) {
+		for (uint32_t k = 0; k < b->cnt; k++) {
 			const struct slice *y = &b->slices[k];
 
 			if (x->id != y->id)
@@ -266,14 +265,13 @@ static void ids_belong_to_records(void)
 	struct slice_log *logs[sizeof(opts) / sizeof(opts[0])];
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
-	size_t i, k, n = sizeof(opts) / sizeof(opts[0]);
-	uint64_t ts;
+	size_t n = sizeof(opts) / sizeof(opts[0]);
 
 	builder__thread(b, 10, 10);
 	builder__enter(b, f, 1500000, 0x6000);
 	builder__exit(b, f, 1500100, 0x5f00);
 	builder__exit(b, g, 1600000, 0x6500); /* open at attach */
-	for (ts = 2000000; ts < 2008000; ts += 2000) {
+	for (uint64_t ts = 2000000; ts < 2008000; ts += 2000) {
 		iteration(b, f, ts, OPT);
 		builder__thread(b, 10, 11);
 		iteration(b, g, ts + 50, ts % 4000 ? "batch" : "Optimizer.step#Adam.step");
@@ -281,14 +279,14 @@ static void ids_belong_to_records(void)
 		iteration(b, f, ts + 1000, "batch");
 	}
 	builder__enter(b, g, 2009000, 0x9000);
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		logs[i] = run(b, &opts[i]);
 		CU_ASSERT_EQUAL(logs[i]->totals.steps > 0, !opts[i].no_steps);
 	}
-	for (i = 0; i < n; i++)
-		for (k = 0; k < n; k++)
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < n; k++)
 			same_ids(logs[i], logs[k]);
-	for (i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		slice_log__free(logs[i]);
 	builder__free(b);
 }
@@ -337,11 +335,11 @@ static void options_of_the_recording(void)
 static void partial_steps(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t f = builder__op(b, "aten::f"), i;
+	uint32_t f = builder__op(b, "aten::f");
 	const struct slice *s0, *s1, *begin, *end;
 	struct slice_log *log;
 
-	for (i = 0; i < 3; i++)
+	for (uint32_t i = 0; i < 3; i++)
 		iteration(b, f, 2000000 + 1000 * i, OPT);
 	builder__annotate(b, 2003300, 0x9000, 0x77, OPT); /* the window ends in it */
 	log = run(b, NULL);
@@ -373,11 +371,11 @@ static void partial_steps(void)
 static void order_of_steps(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
-	uint32_t f = builder__op(b, "aten::f"), i, k;
+	uint32_t f = builder__op(b, "aten::f");
 	struct session *s;
 	struct slice_log *log;
 
-	for (i = 0; i < 4; i++) {
+	for (uint32_t i = 0; i < 4; i++) {
 		builder__thread(b, 10, 10);
 		iteration(b, f, 2000000 + 1000 * i, OPT);
 		builder__thread(b, 10, 11);
@@ -386,10 +384,10 @@ static void order_of_steps(void)
 	s = builder__session(b, NULL);
 	log = slice_log__run(s);
 	CU_ASSERT_EQUAL(log->totals.steps, 8);
-	for (i = 0; i < log->cnt; i++) {
+	for (uint32_t i = 0; i < log->cnt; i++) {
 		const struct slice *x = &log->slices[i];
 
-		for (k = 0; k < log->cnt; k++) {
+		for (uint32_t k = 0; k < log->cnt; k++) {
 			const struct slice *y = &log->slices[k];
 
 			CU_ASSERT_TRUE(i == k || session__order(s, x->id) != session__order(s, y->id));

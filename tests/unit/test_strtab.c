@@ -56,17 +56,16 @@ static void test_many(void)
 	struct strtab *st = strtab__new();
 	const char *first;
 	char text[32];
-	uint32_t i;
 	int n;
 
 	strtab__add(st, "first", 5);
 	first = strtab__text(st, 1);
-	for (i = 0; i < 100000; i++) {
+	for (uint32_t i = 0; i < 100000; i++) {
 		n = snprintf(text, sizeof(text), "name %u", i);
 		CU_ASSERT_EQUAL_FATAL(strtab__add(st, text, (size_t)n), i + 2);
 	}
 	CU_ASSERT_PTR_EQUAL(strtab__text(st, 1), first);
-	for (i = 0; i < 100000; i += 77) {
+	for (uint32_t i = 0; i < 100000; i += 77) {
 		n = snprintf(text, sizeof(text), "name %u", i);
 		CU_ASSERT_EQUAL_FATAL(strtab__add(st, text, (size_t)n), i + 2);
 		CU_ASSERT_STRING_EQUAL_FATAL(strtab__text(st, i + 2), text);

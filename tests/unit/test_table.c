@@ -162,9 +162,8 @@ static void test_name_width(void)
 {
 	char name[80];
 	struct ka_row row = { .key = name, .count = 1, .cpu_total_ns = 1, .self_cpu_ns = 1 };
-	int len;
 
-	for (len = 45; len < 70; len++) {
+	for (int len = 45; len < 70; len++) {
 		char expect[128];
 		char *line;
 

@@ -180,10 +180,9 @@ static void test_roles(void)
 		{ "aten::add_(Tensor(a!) self, Tensor other) -> Tensor(a!)", TENSOR_GIVEN },
 		{ "aten::f(Tensor(a!) x) -> (Tensor, Tensor)", TENSOR_NEW },
 	};
-	size_t i;
 
 	fresh(true);
-	for (i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++)
 		CU_ASSERT_EQUAL(tensor_ids__role(&ids, rows[i / 2].schema), rows[i / 2].role);
 	tensor_ids__clear(&ids);
 }

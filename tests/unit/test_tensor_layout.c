@@ -58,7 +58,6 @@ static uint32_t bits(uint64_t v)
 static void check_known(const struct plan_layout *l, const struct known *k)
 {
 	const struct ptb_tensor_cfg *t = &l->tensor;
-	uint32_t i;
 
 	CU_ASSERT_EQUAL(t->key_set_off, k->key_set);
 	CU_ASSERT_EQUAL(t->storage_off, k->storage);
@@ -72,7 +71,7 @@ static void check_known(const struct plan_layout *l, const struct known *k)
 	CU_ASSERT_EQUAL(t->scalar_complex, k->scalar[2]);
 	CU_ASSERT_EQUAL(t->scalar_bool, k->scalar[3]);
 	CU_ASSERT_EQUAL(t->grad_tls_off, k->grad_tls_off);
-	for (i = 0; i < TAGS; i++)
+	for (uint32_t i = 0; i < TAGS; i++)
 		CU_ASSERT_EQUAL(t->ivalue_kind[k->tags[i]], tag_kinds[i]);
 }
 
@@ -80,7 +79,7 @@ static void check_known(const struct plan_layout *l, const struct known *k)
 static void check_any(const struct plan_layout *l)
 {
 	const struct ptb_tensor_cfg *t = &l->tensor;
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	CU_ASSERT(t->shapes_on);
 	CU_ASSERT_STRING_EQUAL(l->no_shapes_why, "");
@@ -93,7 +92,7 @@ static void check_any(const struct plan_layout *l)
 	CU_ASSERT_EQUAL(bits(l->keys.no_strides), 2 + bits(l->keys.sparse_csr));
 	CU_ASSERT_EQUAL(bits(t->keys_default_included), 2);
 	CU_ASSERT(bits(t->keys_default_excluded) >= 3);
-	for (i = 0; i < PTB_IVALUE_TAGS; i++)
+	for (uint32_t i = 0; i < PTB_IVALUE_TAGS; i++)
 		n += t->ivalue_kind[i] != 0;
 	CU_ASSERT(n >= 24);
 }
@@ -101,14 +100,13 @@ static void check_any(const struct plan_layout *l)
 static void test_wheels(void)
 {
 	struct torch_plan plan;
-	size_t i, k;
 
-	for (i = 0; i < env_cnt; i++) {
+	for (size_t i = 0; i < env_cnt; i++) {
 		CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[i]));
 		printf("\n    %s: ", envs[i].name);
 		tensor_layout__print(&plan.layout, stdout);
 		check_any(&plan.layout);
-		for (k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
 			if (!strcmp(known[k].name, envs[i].name))
 				check_known(&plan.layout, &known[k]);
 	}
@@ -174,9 +172,8 @@ struct code_ranges {
 static bool add_range(const struct elf_sym *sym, void *arg)
 {
 	struct code_ranges *r = arg;
-	size_t i;
 
-	for (i = 0; i < sizeof(witnesses) / sizeof(witnesses[0]); i++)
+	for (size_t i = 0; i < sizeof(witnesses) / sizeof(witnesses[0]); i++)
 		if (sym->defined && sym->type == STT_FUNC && sym->size &&
 		    strstr(sym->name, witnesses[i]) &&
 		    (i || strstr(sym->name, "_customEv") || strstr(sym->name, "has_storage") ||
@@ -252,7 +249,7 @@ static void test_damage(void)
 	uint8_t *map = NULL, *saved;
 	struct code_ranges ranges = { 0 };
 	struct elf_file *ef;
-	uint32_t i, k, n, on = 0;
+	uint32_t n, on = 0;
 	size_t len = 0;
 	int fd;
 
@@ -273,9 +270,9 @@ static void test_damage(void)
 	elf_file__close(ef);
 	CU_ASSERT_FATAL(ranges.cnt >= 12);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	for (i = 0; i < DAMAGES; i++) {
+	for (uint32_t i = 0; i < DAMAGES; i++) {
 		memcpy(map, saved, len);
-		for (k = 0; k < i % 8; k++) {
+		for (uint32_t k = 0; k < i % 8; k++) {
 			n = (uint32_t)(next_random() % ranges.cnt);
 			map[ranges.off[n] + next_random() % ranges.len[n]] ^=
 				(uint8_t)(1u << next_random() % 8);
@@ -382,7 +379,7 @@ static void check_tensor(pid_t pid, const struct ptb_tensor_cfg *t, char *line)
 	uint64_t impl = number(&line), dtype = number(&line), ndim = number(&line),
 		 numel = number(&line), offset = number(&line), data = number(&line),
 		 type = number(&line), index = number(&line), keys = number(&line), storage, sizes,
-		 strides, i;
+		 strides;
 	uint64_t dev = impl + t->device_off + (t->device_has_first ? 1 : 0);
 	int64_t dims[64] = { 0 };
 
@@ -404,11 +401,11 @@ static void check_tensor(pid_t pid, const struct ptb_tensor_cfg *t, char *line)
 		strides = sizes + 8 * ndim;
 	}
 	CU_ASSERT_FATAL(ndim < 64);
-	for (i = 0; i < ndim; i++) {
+	for (uint64_t i = 0; i < ndim; i++) {
 		dims[i] = (int64_t)get(pid, sizes + 8 * i, 8);
 		CU_ASSERT_EQUAL((uint64_t)dims[i], number(&line));
 	}
-	for (i = 0; i < ndim; i++)
+	for (uint64_t i = 0; i < ndim; i++)
 		CU_ASSERT_EQUAL(get(pid, strides + 8 * i, 8), number(&line));
 	CU_ASSERT(tensor_layout__plausible((uint32_t)dtype, (uint32_t)ndim, dims, (int64_t)numel,
 					   (int64_t)offset, storage));
@@ -442,9 +439,8 @@ static void check_python(pid_t pid, const struct ptb_python_cfg *py, const struc
 			     py->type_tuple, py->type_list,  py->none,      py->type_tensor };
 	uint64_t tensor, param, text, num, size;
 	char chars[16];
-	uint32_t i;
 
-	for (i = 0; i < 8; i++)
+	for (uint32_t i = 0; i < 8; i++)
 		CU_ASSERT_EQUAL(types[i], number(&line));
 	tensor = number(&line);
 	param = number(&line);
@@ -506,9 +502,8 @@ static void check_live(const struct torch_env *env, const struct plan_layout *l)
 static void test_live(void)
 {
 	struct torch_plan plan;
-	size_t i;
 
-	for (i = 0; i < env_cnt; i++) {
+	for (size_t i = 0; i < env_cnt; i++) {
 		CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[i]));
 		check_live(&envs[i], &plan.layout);
 	}

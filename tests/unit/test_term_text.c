@@ -51,10 +51,10 @@ static char *printed(const char *text, size_t chars, size_t *done)
 
 static void escapes(void)
 {
-	size_t i, done;
+	size_t done;
 	char buf[64], *out;
 
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		out = printed(cases[i].text, SIZE_MAX, &done);
 		CU_ASSERT_STRING_EQUAL(out, cases[i].shown);
 		CU_ASSERT_EQUAL(done, term_text__width(cases[i].text));
@@ -67,9 +67,9 @@ static void escapes(void)
 /* Every character, in one text of its own. */
 static void every_character(void)
 {
-	uint32_t c, back;
+	uint32_t back;
 
-	for (c = 1; c < 0x110000; c++) {
+	for (uint32_t c = 1; c < 0x110000; c++) {
 		bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
 		bool turns = (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
 			     c == 0x200e || c == 0x200f;

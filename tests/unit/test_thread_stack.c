@@ -302,9 +302,8 @@ static void threads(void)
 	struct builder *b = builder__new(BEGIN, END);
 	uint32_t f = builder__op(b, "aten::f");
 	struct slice_log *log;
-	uint64_t ts;
 
-	for (ts = 2000000; ts < 2001000; ts += 100) {
+	for (uint64_t ts = 2000000; ts < 2001000; ts += 100) {
 		builder__thread(b, 10, 10);
 		builder__ring(b, 0);
 		builder__enter(b, f, ts, 0x9000);
@@ -387,13 +386,12 @@ static void deep_recursion(void)
 	uint32_t f = builder__op(b, "aten::f"), g = builder__op(b, "aten::g");
 	uint64_t ts = 2000000, sp = 0x7fff0000;
 	struct slice_log *log;
-	int i;
 
-	for (i = 0; i < DEPTH; i++)
+	for (int i = 0; i < DEPTH; i++)
 		builder__enter(b, f, ts++, sp -= 64);
-	for (i = 0; i < DEPTH; i++, sp += 64)
+	for (int i = 0; i < DEPTH; i++, sp += 64)
 		builder__exit(b, f, ts++, sp - 32);
-	for (i = 0; i < DEPTH; i++) /* and once more, left by one exception */
+	for (int i = 0; i < DEPTH; i++) /* and once more, left by one exception */
 		builder__enter(b, f, ts++, sp -= 64);
 	builder__enter(b, g, ts + 500000, 0x7fff0000);
 	builder__exit(b, g, ts + 600000, 0x7ffe0000);
@@ -502,11 +500,11 @@ static void runs_again(void)
 	uint32_t f = builder__op(b, "aten::f");
 	struct slice_log *one, *two;
 	struct session_totals totals;
-	int left = 3, i;
+	int left = 3;
 	struct session_sink sink = { .arg = &left, .slice = refuse };
 	struct session *s;
 
-	for (i = 0; i < 10; i++) {
+	for (int i = 0; i < 10; i++) {
 		builder__enter(b, f, (uint64_t)(2000000 + i * 100), 0x9000);
 		builder__exit(b, f, (uint64_t)(2000050 + i * 100), 0x8f00);
 	}
@@ -515,7 +513,7 @@ static void runs_again(void)
 	two = slice_log__run(s);
 	CU_ASSERT_EQUAL_FATAL(one->cnt, 10);
 	CU_ASSERT_EQUAL(one->cnt, two->cnt);
-	for (i = 0; i < 10; i++) {
+	for (int i = 0; i < 10; i++) {
 		CU_ASSERT_EQUAL(one->slices[i].id, two->slices[i].id);
 		CU_ASSERT_EQUAL(one->slices[i].begin_ns, two->slices[i].begin_ns);
 		CU_ASSERT_EQUAL(one->slices[i].end_ns, two->slices[i].end_ns);

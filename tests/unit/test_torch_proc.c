@@ -114,13 +114,12 @@ static void check_found(const struct child *c, const char *path)
 	struct torch_proc *tp;
 	struct elf_file *ef;
 	uint64_t addr = 0;
-	int role;
 
 	CU_ASSERT_EQUAL(torch_proc__peek(c->pid), 1);
 	CU_ASSERT_EQUAL_FATAL(torch_proc__open(c->pid, &tp, &why), 0);
 	CU_ASSERT_EQUAL(why, TORCH_PROC_OK);
 	CU_ASSERT(torch_proc__ready(tp));
-	for (role = 0; role < TORCH_LIB_CXX; role++) {
+	for (int role = 0; role < TORCH_LIB_CXX; role++) {
 		const struct torch_lib *lib = &tp->libs[role];
 		uint8_t zero[BUILD_ID_MAX] = { 0 };
 
@@ -183,9 +182,8 @@ static void test_names(void)
 		"lib\nc10\\012.so",
 	};
 	struct child c;
-	size_t i;
 
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *path = tmp_path(names[i]);
 
 		CU_ASSERT_FATAL(copy_file(FAKE_TORCH_LIB, path));

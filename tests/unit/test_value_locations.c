@@ -72,10 +72,8 @@ static const uint8_t *data(void *arg, uint64_t addr, uint64_t len)
 
 static enum code_range range(void *arg, uint64_t addr, uint64_t *start, uint64_t *end)
 {
-	size_t i;
-
 	(void)arg;
-	for (i = 0; i + 1 < sizeof(funcs) / sizeof(funcs[0]); i++)
+	for (size_t i = 0; i + 1 < sizeof(funcs) / sizeof(funcs[0]); i++)
 		if (addr >= (uintptr_t)funcs[i] && addr < (uintptr_t)funcs[i + 1]) {
 			*start = (uintptr_t)funcs[i];
 			*end = (uintptr_t)funcs[i + 1];
@@ -93,9 +91,7 @@ static bool returns(void *arg, uint64_t to)
 
 static uint32_t nop_of(const struct flow *f)
 {
-	uint32_t i;
-
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (f->nodes[i].in.op == 0x90)
 			return i;
 	return FLOW_NONE;
@@ -138,16 +134,16 @@ static void test_doubles(void)
 	struct value_locations v = { 0 };
 	enum ptb_refusal why;
 	struct flow f;
-	uint32_t i, k, at;
+	uint32_t at;
 
 	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
-	for (i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
 		CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)funcs[i], &why), 0);
 		CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
 		at = nop_of(&f);
 		CU_ASSERT_NOT_EQUAL_FATAL(at, FLOW_NONE);
 		CU_ASSERT_EQUAL_FATAL(value_locations__run(&v, &f, &seeds), 0);
-		for (k = 0; k < 2; k++) {
+		for (uint32_t k = 0; k < 2; k++) {
 			struct value_location pl = LOST;
 			const struct value_location *want = &expected[i][k];
 			bool found = value_locations__find(&v, at, k, &pl);

@@ -184,12 +184,12 @@ static void unsound(void)
 {
 	struct value_words w = { 0 };
 	struct slice_values sv;
-	uint32_t whole, i;
+	uint32_t whole;
 
 	vw__int(&w, 1);
 	vw__string(&w, "0123456789");
 	whole = w.cnt;
-	for (i = 0; i < whole; i++) {
+	for (uint32_t i = 0; i < whole; i++) {
 		uint32_t want = i >= 2 ? 2 : 0;
 
 		CU_ASSERT_EQUAL(values__sound_words(w.words, i), want);
@@ -217,19 +217,16 @@ static void unsound(void)
 static void nesting(void)
 {
 	struct value_words w = { 0 };
-	uint32_t depth;
 
-	for (depth = 1; depth <= PTB_NEST_MAX + 2; depth++) {
-		uint32_t i;
-
+	for (uint32_t depth = 1; depth <= PTB_NEST_MAX + 2; depth++) {
 		w.cnt = 0;
-		for (i = 0; i < depth; i++)
+		for (uint32_t i = 0; i < depth; i++)
 			vw__list(&w, PTB_VAL_LIST, 1, 1);
 		vw__int(&w, 1);
 		CU_ASSERT_EQUAL(values__sound_words(w.words, w.cnt), depth <= PTB_NEST_MAX ? w.cnt : 0);
 	}
 	w.cnt = 0;
-	for (depth = 0; depth < PTB_NEST_MAX; depth++)
+	for (uint32_t depth = 0; depth < PTB_NEST_MAX; depth++)
 		vw__list(&w, PTB_VAL_LIST, 1, 1);
 	vw__list(&w, PTB_VAL_LIST, 5, 0); /* cut for its depth */
 	CU_ASSERT_EQUAL(values__sound_words(w.words, w.cnt), w.cnt);

@@ -25,13 +25,13 @@ size_t torch_env__find(struct torch_env envs[TORCH_ENV_MAX])
 {
 	static const char tail[] = "/lib/python3*/site-packages/torch/lib/libtorch_cpu.so";
 	char pattern[512];
-	size_t i, cnt = 0;
+	size_t cnt = 0;
 	glob_t g;
 
 	snprintf(pattern, sizeof(pattern), "%s/torch-*%s", env_dir(), tail);
 	if (glob(pattern, 0, NULL, &g))
 		return 0;
-	for (i = 0; i < g.gl_pathc && cnt < TORCH_ENV_MAX; i++) {
+	for (size_t i = 0; i < g.gl_pathc && cnt < TORCH_ENV_MAX; i++) {
 		struct torch_env *env = &envs[cnt];
 		char *lib = strstr(g.gl_pathv[i], "/lib/python3");
 

@@ -112,11 +112,11 @@ void vw__undefined(struct value_words *w, uint64_t impl)
 void vw__tensor(struct value_words *w, const struct vw_tensor *t)
 {
 	uint64_t body[64];
-	uint32_t n = 0, i;
+	uint32_t n = 0;
 	int64_t numel = 1, stride = 1, strides[20];
 
 	assert(t->ndim <= 20);
-	for (i = t->ndim; i--;) {
+	for (uint32_t i = t->ndim; i--;) {
 		strides[i] = t->own_strides ? t->strides[i] : stride;
 		stride *= t->sizes[i] > 1 ? t->sizes[i] : 1;
 		numel *= t->sizes[i];
@@ -129,9 +129,9 @@ void vw__tensor(struct value_words *w, const struct vw_tensor *t)
 		body[n++] = (uint64_t)t->offset;
 	}
 	if (!(t->flags & PTB_VAL_F_DIMS_CUT)) {
-		for (i = 0; i < t->ndim; i++)
+		for (uint32_t i = 0; i < t->ndim; i++)
 			body[n++] = (uint64_t)t->sizes[i];
-		for (i = 0; i < t->ndim && !t->no_strides; i++)
+		for (uint32_t i = 0; i < t->ndim && !t->no_strides; i++)
 			body[n++] = (uint64_t)strides[i];
 	}
 	vw__raw(w, PTB_VAL_TENSOR, t->flags, (uint16_t)(t->dtype | t->device_type << 8),

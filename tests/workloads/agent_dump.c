@@ -92,7 +92,6 @@ __asm__(".text\n"
 static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	const char *base = strrchr(info->dlpi_name, '/');
-	int i;
 
 	(void)size;
 	(void)arg;
@@ -100,7 +99,7 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
 		return 0;
 	snprintf(agent.path, sizeof(agent.path), "%s", info->dlpi_name);
 	agent.bias = info->dlpi_addr;
-	for (i = 0; i < info->dlpi_phnum; i++)
+	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
 			agent.text_begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
 			agent.text_end = agent.text_begin + info->dlpi_phdr[i].p_memsz;
@@ -117,7 +116,6 @@ static void read_note(const uint8_t *desc, size_t size)
 	};
 	uint64_t words[3];
 	const char *provider = (const char *)desc + 24, *name;
-	size_t i;
 
 	if (size < 26)
 		return;
@@ -125,7 +123,7 @@ static void read_note(const uint8_t *desc, size_t size)
 	name = provider + strlen(provider) + 1;
 	if (strcmp(provider, PTB_AGENT_PROVIDER))
 		return;
-	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
+	for (size_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		if (!strcmp(name, names[i])) {
 			agent.site[i] = agent.bias + words[0];
 			agent.semaphore[i] = agent.bias + words[2];
@@ -149,9 +147,9 @@ static void read_notes(const uint8_t *at, const uint8_t *end)
 static void read_symbols(const uint8_t *elf, const Elf64_Shdr *sh, const Elf64_Shdr *strings)
 {
 	const Elf64_Sym *sym = (const Elf64_Sym *)(const void *)(elf + sh->sh_offset);
-	size_t i, cnt = sh->sh_size / sizeof(*sym);
+	size_t cnt = sh->sh_size / sizeof(*sym);
 
-	for (i = 0; i < cnt; i++)
+	for (size_t i = 0; i < cnt; i++)
 		if (!strcmp((const char *)elf + strings->sh_offset + sym[i].st_name, PTB_AGENT_CTL_SYMBOL))
 			agent.ctl = agent.bias + sym[i].st_value;
 }
@@ -164,7 +162,6 @@ static int read_elf(void)
 	const Elf64_Ehdr *eh;
 	struct stat st;
 	uint8_t *elf;
-	size_t i;
 
 	if (fd < 0 || fstat(fd, &st))
 		return refuse(-ENOENT, "the agent's file cannot be read");
@@ -174,7 +171,7 @@ static int read_elf(void)
 		return refuse(-ENOMEM, "the agent's file cannot be mapped");
 	eh = (const void *)elf;
 	sh = (const void *)(elf + eh->e_shoff);
-	for (i = 0; i < eh->e_shnum; i++) {
+	for (size_t i = 0; i < eh->e_shnum; i++) {
 		const char *name = (const char *)elf + sh[eh->e_shstrndx].sh_offset + sh[i].sh_name;
 
 		if (sh[i].sh_type == SHT_NOTE && !strcmp(name, ".note.stapsdt"))
@@ -267,9 +264,7 @@ static int patch_site(void)
 
 static void raise_requests(unsigned int requests, int by)
 {
-	unsigned int i;
-
-	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
+	for (unsigned int i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		if (requests & 1u << i && agent.semaphore[i])
 			__atomic_add_fetch((uint16_t *)(uintptr_t)agent.semaphore[i], by,
 					   __ATOMIC_SEQ_CST);

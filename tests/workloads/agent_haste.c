@@ -62,9 +62,9 @@ static int wait_for(const volatile __u32 *state, int on, int limit_s)
 int agent_rounds(volatile __u16 *const sem[4], const volatile __u32 *state, unsigned int rounds,
 		 unsigned int *seed, int limit_s)
 {
-	unsigned int i, what;
+	unsigned int what;
 
-	for (i = 0; i < rounds; i++) {
+	for (unsigned int i = 0; i < rounds; i++) {
 		what = rnd(seed) % 3;
 		*sem[3] = what == 2;
 		*sem[2] = what >= 1;

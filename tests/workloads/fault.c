@@ -68,7 +68,6 @@ static bool fails(enum fault_kind kind)
 {
 	struct walk w = { .hash = 1 };
 	uint64_t seen;
-	uint32_t i;
 	bool hit = false;
 
 	if (kind != fault_kind || fault_busy)
@@ -76,7 +75,7 @@ static bool fails(enum fault_kind kind)
 	fault_busy = true;
 	_Unwind_Backtrace(add_frame, &w);
 	w.hash |= 1;
-	for (i = (uint32_t)(w.hash >> 33) & (STACKS_MAX - 1);; i = (i + 1) & (STACKS_MAX - 1)) {
+	for (uint32_t i = (uint32_t)(w.hash >> 33) & (STACKS_MAX - 1);; i = (i + 1) & (STACKS_MAX - 1)) {
 		seen = 0;
 		if (atomic_load(&fault_shared->cnt) >= STACKS_MAX / 2)
 			break;

@@ -32,9 +32,8 @@ __attribute__((constructor)) static void inject_lib_init(void)
 {
 	pthread_t thread;
 	char *block;
-	int i;
 
-	for (i = 1; i < 40; i++) {
+	for (int i = 1; i < 40; i++) {
 		block = malloc((size_t)i * 997);
 		if (block)
 			memset(block, i, (size_t)i * 997);

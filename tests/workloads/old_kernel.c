@@ -31,12 +31,11 @@ static long load_program(const long *a)
 	const struct bpf_insn *insns = (const void *)(unsigned long)attr->insns;
 	struct bpf_insn *copy = calloc(attr->insn_cnt + 1, sizeof(*copy));
 	__u64 given = attr->insns;
-	unsigned int i;
 	long ret;
 
 	if (!copy)
 		return -ENOMEM;
-	for (i = 0; i < attr->insn_cnt; i++) {
+	for (unsigned int i = 0; i < attr->insn_cnt; i++) {
 		copy[i] = insns[i];
 		if (copy[i].code == (BPF_JMP | BPF_CALL) && !copy[i].src_reg && lacks(copy[i].imm))
 			copy[i].imm = NO_HELPER;

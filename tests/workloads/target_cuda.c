@@ -254,10 +254,9 @@ static void end(struct thread *t)
 static void *run(void *arg)
 {
 	struct thread *t = arg;
-	unsigned int i;
 
 	begin(t);
-	for (i = 0; i < t->steps; i++)
+	for (unsigned int i = 0; i < t->steps; i++)
 		step(t, i);
 	end(t);
 	log_ends();
@@ -268,14 +267,13 @@ static void work(unsigned int threads, unsigned int steps)
 {
 	pthread_t *ids = calloc(threads, sizeof(*ids));
 	struct thread *all = calloc(threads, sizeof(*all));
-	unsigned int i;
 
 	must(ids && all, "memory");
-	for (i = 0; i < threads; i++) {
+	for (unsigned int i = 0; i < threads; i++) {
 		all[i].steps = steps;
 		must(!pthread_create(&ids[i], NULL, run, &all[i]), "thread");
 	}
-	for (i = 0; i < threads; i++)
+	for (unsigned int i = 0; i < threads; i++)
 		pthread_join(ids[i], NULL);
 	must(!cuda.cudaDeviceSynchronize(), "synchronize");
 	told_call("cudaDeviceSynchronize", NO_STREAM, 0);
@@ -294,10 +292,9 @@ static void rest(unsigned int ms)
 static void await_probes(void)
 {
 	const void *code;
-	int i;
 
 	memcpy(&code, &cuda.cudaLaunchKernel, sizeof(code));
-	for (i = 0; i < 2000 && !memchr(code, 0xcc, 64); i++)
+	for (int i = 0; i < 2000 && !memchr(code, 0xcc, 64); i++)
 		rest(10);
 }
 
@@ -312,12 +309,11 @@ static void driver_work(unsigned int steps)
 	CUdeviceptr ptr;
 	CUmodule module;
 	CUfunction f;
-	unsigned int i;
 
 	must(!cuda.cuModuleLoadData(&module, "image") && !cuda.cuModuleGetFunction(&f, module, FUSED),
 	     "module");
 	must(!cuda.cuMemAlloc_v2(&ptr, sizeof(host)), "memory");
-	for (i = 0; i < steps; i++) {
+	for (unsigned int i = 0; i < steps; i++) {
 		must(!cuda.cuMemcpyHtoD_v2(ptr, host, 4096), "copy in");
 		told_call("cuMemcpyHtoD_v2", 0, 4096);
 		told_work("memcpy", "HtoD", 4096);

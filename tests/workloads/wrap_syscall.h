@@ -28,10 +28,9 @@ long syscall(long nr, ...)
 {
 	long a[6], ret;
 	va_list ap;
-	int i;
 
 	va_start(ap, nr);
-	for (i = 0; i < 6; i++)
+	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
 	ret = wrap_syscall(nr, a);

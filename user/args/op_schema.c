@@ -25,9 +25,8 @@ static uint8_t arg_kind(const struct schema_arg *a)
 static enum tensor_role result_role(const struct schema *s)
 {
 	enum tensor_role role = TENSOR_NEW;
-	uint32_t i;
 
-	for (i = 0; i < s->ret_cnt; i++) {
+	for (uint32_t i = 0; i < s->ret_cnt; i++) {
 		if (s->rets[i].written)
 			return TENSOR_GIVEN;
 		if (s->rets[i].set[0])
@@ -40,7 +39,6 @@ static int add_schema(struct op_schemas *os, const char *text, uint64_t *packed)
 {
 	const char *args = strchr(text, '(');
 	struct schema s;
-	uint32_t i;
 
 	*packed = NO_SCHEMA;
 	if (args && schema_text__parse(args, strlen(args), "", &s, NULL, 0)) {
@@ -48,7 +46,7 @@ static int add_schema(struct op_schemas *os, const char *text, uint64_t *packed)
 		if (vec_reserve((void **)&os->args, &os->cap, (uint64_t)os->cnt + s.arg_cnt + 1, 1))
 			return -ENOMEM;
 		*packed = (uint64_t)os->cnt << 16 | (uint64_t)result_role(&s) << 8 | s.arg_cnt;
-		for (i = 0; i < s.arg_cnt; i++)
+		for (uint32_t i = 0; i < s.arg_cnt; i++)
 			os->args[os->cnt++] = arg_kind(&s.args[i]);
 	}
 	return hashmap__put(&os->by_text, (uintptr_t)text, 0, *packed);

@@ -110,9 +110,8 @@ static const char *printed_name(const char *word, size_t len)
 		{ "None", "NoneType" },
 		{ "DeviceIndex", "int" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (strlen(rows[i][0]) == len && !memcmp(rows[i][0], word, len))
 			return rows[i][1];
 	return NULL;
@@ -147,9 +146,7 @@ static size_t read_sets(struct parser *p, const char **sets, size_t *lens)
 
 static void put_sets(struct parser *p, const char *const *sets, const size_t *lens, size_t n)
 {
-	size_t i;
-
-	for (i = n; i; i--) {
+	for (size_t i = n; i; i--) {
 		put_text(p, sets[i - 1], lens[i - 1]);
 		if (i > 1)
 			put_str(p, "|");
@@ -415,9 +412,8 @@ static bool named_value(const char *word, size_t len, struct constant *v)
 		{ "Mean", { .kind = VALUE_INT, .i = 1 } },      /* Reduction::Mean */
 		{ "contiguous_format", { .kind = VALUE_INT } }, /* MemoryFormat::Contiguous */
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (strlen(rows[i].name) == len && !memcmp(rows[i].name, word, len)) {
 			*v = rows[i].v;
 			return true;
@@ -471,10 +467,8 @@ static void single_value(struct parser *p, const struct schema_arg *a, struct co
 
 static void put_list(struct parser *p, const struct constant *v, size_t n)
 {
-	size_t i;
-
 	put_str(p, "[");
-	for (i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (i)
 			put_str(p, ", ");
 		put_constant(p, &v[i]);
@@ -485,11 +479,9 @@ static void put_list(struct parser *p, const struct constant *v, size_t n)
 /* "int[2] stride=1" is printed so even when it was written [1, 1]; other lists are written out. */
 static bool shortened(const struct schema_arg *a, const struct constant *v, size_t n)
 {
-	size_t i;
-
 	if (n < 2 || a->opt || strcmp(a->base, "int"))
 		return false;
-	for (i = 1; i < n; i++)
+	for (size_t i = 1; i < n; i++)
 		if (v[i].i != v[0].i)
 			return false;
 	return true;
@@ -498,7 +490,7 @@ static bool shortened(const struct schema_arg *a, const struct constant *v, size
 static void list_value(struct parser *p, const struct schema_arg *a)
 {
 	struct constant v[LIST_MAX];
-	size_t n = 0, i;
+	size_t n = 0;
 
 	if (take(p, "[")) {
 		while (!p->bad && !peek(p, "]")) {
@@ -523,7 +515,7 @@ static void list_value(struct parser *p, const struct schema_arg *a)
 			p->bad = true;
 			return;
 		}
-		for (i = 1; i < n; i++)
+		for (size_t i = 1; i < n; i++)
 			v[i] = v[0];
 	}
 	if (p->bad)

@@ -94,7 +94,7 @@ static const uint64_t *skip_value(const uint64_t *at, const uint64_t *end, uint3
 				  struct value_survey *s)
 {
 	struct ptb_val h;
-	uint32_t n, i;
+	uint32_t n;
 
 	if (at >= end)
 		return NULL;
@@ -108,7 +108,7 @@ static const uint64_t *skip_value(const uint64_t *at, const uint64_t *end, uint3
 		return h.kind == PTB_VAL_STATE && nest ? NULL : at;
 	if (h.aux && nest >= PTB_NEST_MAX)
 		return NULL;
-	for (i = 0; i < h.aux && at; i++)
+	for (uint32_t i = 0; i < h.aux && at; i++)
 		at = skip_value(at, end, nest + 1, s);
 	return at;
 }
@@ -301,10 +301,10 @@ void values__name_tensors(uint64_t *words, uint32_t cnt,
 			  uint64_t (*fn)(void *arg, uint64_t impl, const uint64_t *data), void *arg)
 {
 	const uint32_t ids = 1 + sizeof(struct ptb_val_tensor) / WORD;
-	uint32_t i, n;
+	uint32_t n;
 	struct ptb_val h;
 
-	for (i = 0; i < cnt; i += 1 + n) { /* a list's elements follow it as other values do */
+	for (uint32_t i = 0; i < cnt; i += 1 + n) { /* a list's elements follow it as other values do */
 		memcpy(&h, &words[i], sizeof(h));
 		if (!body_words(&h, &n) || n > cnt - i - 1)
 			return;

@@ -46,7 +46,6 @@ static void on_signal(int sig)
 int cancel__install(void)
 {
 	struct sigaction sa, old;
-	size_t i;
 
 	owner = getpid();
 	event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -54,7 +53,7 @@ int cancel__install(void)
 		return -errno;
 	memset(&sa, 0, sizeof(sa));
 	sa.sa_handler = on_signal;
-	for (i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
 		if (signals[i] == SIGHUP && !sigaction(SIGHUP, NULL, &old) && old.sa_handler == SIG_IGN)
 			continue;
 		if (sigaction(signals[i], &sa, NULL))
@@ -88,8 +87,6 @@ int cancel__take(void)
 
 void cancel__child(void)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(signals) / sizeof(*signals); i++)
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
 		signal(signals[i], SIG_DFL);
 }

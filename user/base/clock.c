@@ -25,9 +25,8 @@ uint64_t clock__cpu_ns(void)
 struct clock_pair clock__pair(void)
 {
 	struct clock_pair best = { .err_ns = UINT64_MAX };
-	int i;
 
-	for (i = 0; i < 8; i++) {
+	for (int i = 0; i < 8; i++) {
 		uint64_t a = clock__mono_ns(), r = read_clock(CLOCK_REALTIME), b = clock__mono_ns();
 
 		if ((b - a) / 2 < best.err_ns)

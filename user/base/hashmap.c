@@ -22,11 +22,11 @@ static atomic_bool has_factors;
 /* Two threads that come first at once draw the same ones, from the key of the process. */
 static void draw_factors(void)
 {
-	uint64_t i, half[6];
+	uint64_t half[6];
 
-	for (i = 0; i < 6; i++)
+	for (uint64_t i = 0; i < 6; i++)
 		half[i] = siphash__bytes(&i, sizeof(i));
-	for (i = 0; i < 3; i++)
+	for (uint64_t i = 0; i < 3; i++)
 		factors[i] = (u128)half[2 * i] << 64 | half[2 * i + 1];
 	atomic_store_explicit(&has_factors, true, memory_order_release);
 }
@@ -57,11 +57,9 @@ void hashmap__clear(struct hashmap *m)
 
 static struct hashmap_slot *find_slot(const struct hashmap *m, uint64_t k0, uint64_t k1)
 {
-	uint64_t i;
-
 	if (!m->cap)
 		return NULL;
-	for (i = mix(k0, k1) & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
+	for (uint64_t i = mix(k0, k1) & (m->cap - 1);; i = (i + 1) & (m->cap - 1)) {
 		struct hashmap_slot *s = &m->slots[i];
 
 		if (s->state == SLOT_FREE)
@@ -93,7 +91,6 @@ static void insert_new(struct hashmap *m, uint64_t k0, uint64_t k1, uint64_t val
 static int grow(struct hashmap *m)
 {
 	struct hashmap n = { 0 };
-	uint64_t i;
 
 	n.cap = 64;
 	while (n.cap < m->live * 4 && (n.cap < SPARSE_MAX || n.cap < m->live * 2))
@@ -102,7 +99,7 @@ static int grow(struct hashmap *m)
 	if (!n.slots)
 		return -ENOMEM;
 	effort__allocated(n.cap * sizeof(*n.slots));
-	for (i = 0; i < m->cap; i++)
+	for (uint64_t i = 0; i < m->cap; i++)
 		if (m->slots[i].state == SLOT_LIVE)
 			insert_new(&n, m->slots[i].k0, m->slots[i].k1, m->slots[i].val);
 	free(m->slots);

@@ -281,9 +281,7 @@ void jsonw__null(struct jsonw *w)
 /* The shortest text, from six digits on, that means v. */
 static void print_double(char *text, size_t cap, double v)
 {
-	int prec;
-
-	for (prec = 6; prec <= 17; prec++) {
+	for (int prec = 6; prec <= 17; prec++) {
 		snprintf(text, cap, "%.*g", prec, v);
 		if (!(strtod(text, NULL) < v || strtod(text, NULL) > v))
 			break;

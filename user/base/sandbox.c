@@ -85,18 +85,18 @@ static int close_range_of(unsigned int first, unsigned int last)
 /* Closes all but stderr, out_fd and the job's. */
 static int close_others(const struct sandbox_job *job, int out_fd)
 {
-	uint32_t cnt = job->fd_cnt + 2, i;
+	uint32_t cnt = job->fd_cnt + 2;
 	int *keep = calloc(cnt, sizeof(*keep)), err = 0;
 	unsigned int next = 0;
 
 	if (!keep)
 		return -ENOMEM;
-	for (i = 0; i < job->fd_cnt; i++)
+	for (uint32_t i = 0; i < job->fd_cnt; i++)
 		keep[i] = job->fds[i];
 	keep[job->fd_cnt] = out_fd;
 	keep[job->fd_cnt + 1] = STDERR_FILENO;
 	qsort(keep, cnt, sizeof(*keep), cmp_fd);
-	for (i = 0; i < cnt && !err; i++) {
+	for (uint32_t i = 0; i < cnt && !err; i++) {
 		if (keep[i] < (int)next)
 			continue;
 		if (keep[i] > (int)next)
@@ -220,7 +220,6 @@ static int filter_calls(int out_fd)
 {
 	struct prog p = { .cnt = 0 };
 	struct sock_fprog prog = { .filter = p.insns };
-	size_t i;
 
 	add(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 					     offsetof(struct seccomp_data, arch)));
@@ -228,7 +227,7 @@ static int filter_calls(int out_fd)
 	add(&p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
 	add(&p,
 	    (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-	for (i = 0; i < ALLOWED_CNT; i++)
+	for (size_t i = 0; i < ALLOWED_CNT; i++)
 		when_equal(&p, (uint32_t)allowed[i], SECCOMP_RET_ALLOW);
 	no_exec(&p, SYS_mmap);
 	no_exec(&p, SYS_mprotect);
@@ -281,9 +280,8 @@ static void default_signals(void)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGPIPE };
 	sigset_t none;
-	size_t i;
 
-	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		signal(faults[i], SIG_DFL);
 	cancel__child();
 	sigemptyset(&none);

@@ -80,13 +80,12 @@ uint64_t siphash__keyed(const uint64_t key[2], const void *data, size_t len)
 	struct state s = sip_begin(key);
 	const unsigned char *p = data, *end = p + len / 8 * 8;
 	uint64_t word, last = (uint64_t)len << 56;
-	size_t i;
 
 	for (; p < end; p += 8) {
 		memcpy(&word, p, 8);
 		sip_word(&s, word);
 	}
-	for (i = 0; i < len % 8; i++)
+	for (size_t i = 0; i < len % 8; i++)
 		last |= (uint64_t)p[i] << (8 * i);
 	sip_word(&s, last);
 	return sip_finish(&s);

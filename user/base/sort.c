@@ -83,15 +83,15 @@ int sort__array_r(void *v, size_t cnt, size_t size, int (*cmp)(const void *, con
 		  void *arg)
 {
 	struct sorting s = { .size = size, .cmp = cmp, .arg = arg };
-	size_t run = RUN_BYTES / size > 16 ? RUN_BYTES / size : 16, i, width;
+	size_t run = RUN_BYTES / size > 16 ? RUN_BYTES / size : 16;
 	int err = 0;
 
-	for (i = 0; i < cnt && !err; i += run) {
+	for (size_t i = 0; i < cnt && !err; i += run) {
 		qsort_r((char *)v + i * size, cnt - i < run ? cnt - i : run, size, cmp, arg);
 		err = cancel__pending() ? -ECANCELED : 0;
 	}
-	for (width = run; width < cnt && !err; width *= 2)
-		for (i = 0; i + width < cnt && !err; i += 2 * width)
+	for (size_t width = run; width < cnt && !err; width *= 2)
+		for (size_t i = 0; i + width < cnt && !err; i += 2 * width)
 			err = merge(&s, (char *)v + i * size, width,
 				    cnt - i < 2 * width ? cnt - i : 2 * width);
 	free(s.tmp);

@@ -32,11 +32,9 @@ struct strtab *strtab__new(void)
 
 void strtab__free(struct strtab *st)
 {
-	uint32_t i;
-
 	if (!st)
 		return;
-	for (i = 0; i < st->cnt; i++)
+	for (uint32_t i = 0; i < st->cnt; i++)
 		free(st->ents[i].text);
 	free(st->ents);
 	hashmap__clear(&st->by_hash);

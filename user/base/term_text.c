@@ -7,7 +7,7 @@
 size_t utf8__decode(const char *text, const char *end, uint32_t *out)
 {
 	const unsigned char *p = (const unsigned char *)text;
-	size_t n, i;
+	size_t n;
 	uint32_t c;
 
 	if (p[0] < 0x80) {
@@ -24,7 +24,7 @@ size_t utf8__decode(const char *text, const char *end, uint32_t *out)
 		return 0;
 	if (n > (size_t)(end - text))
 		return 0;
-	for (i = 1; i < n; i++) {
+	for (size_t i = 1; i < n; i++) {
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
 		c = c << 6 | (p[i] & 0x3f);
@@ -52,9 +52,7 @@ static const struct range {
 
 bool term_char__plain(uint32_t c)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(not_plain) / sizeof(not_plain[0]) && c >= not_plain[i].first; i++)
+	for (size_t i = 0; i < sizeof(not_plain) / sizeof(not_plain[0]) && c >= not_plain[i].first; i++)
 		if (c <= not_plain[i].last)
 			return false;
 	return true;

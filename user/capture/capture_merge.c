@@ -54,9 +54,9 @@ static bool entry_before(const struct merge_entry *a, const struct merge_entry *
 
 static void insertion_sort(struct merge_entry *e, uint32_t cnt)
 {
-	uint32_t i, k;
+	uint32_t k;
 
-	for (i = 1; i < cnt; i++) {
+	for (uint32_t i = 1; i < cnt; i++) {
 		struct merge_entry x = e[i];
 
 		for (k = i; k && entry_before(&x, &e[k - 1]); k--)
@@ -101,18 +101,18 @@ static int add_record(void *arg, const struct ptb_rec_hdr *rec)
 /* Drops what was emitted, once that is half of the window, so that each record is moved once or twice. */
 static int drop_emitted(struct merge *m)
 {
-	uint32_t i, n = m->cnt - m->emitted, len = 0;
+	uint32_t n = m->cnt - m->emitted, len = 0;
 	uint64_t *bytes;
 
 	if (!m->emitted || m->emitted < n)
 		return 0;
-	for (i = m->emitted; i < m->cnt; i++)
+	for (uint32_t i = m->emitted; i < m->cnt; i++)
 		len += ((const struct ptb_rec_hdr *)(m->bytes + m->ents[i].off))->len / 8;
 	bytes = malloc((size_t)len * 8 + 8);
 	if (!bytes)
 		return -ENOMEM;
 	len = 0;
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct merge_entry *e = &m->ents[i];
 		const struct ptb_rec_hdr *rec;
 

@@ -102,10 +102,8 @@ static int write_file_hdr(struct capture_writer *cw)
 
 static void writer_free(struct capture_writer *cw)
 {
-	uint32_t i;
-
 	new_file__free(cw->nf);
-	for (i = 0; i < cw->ring_cnt; i++)
+	for (uint32_t i = 0; i < cw->ring_cnt; i++)
 		free(cw->rings[i].data);
 	free(cw->rings);
 	free(cw->control.data);
@@ -272,10 +270,9 @@ static int flush_buf(struct capture_writer *cw, struct block_buf *b, uint16_t ty
 static int flush_all(struct capture_writer *cw)
 {
 	struct capture_block_hdr round = { .type = CAPTURE_ROUND, .watermark_ns = cw->watermark_ns };
-	uint32_t i;
 
 	flush_buf(cw, &cw->control, CAPTURE_CONTROL, 0);
-	for (i = 0; i < cw->ring_cnt; i++)
+	for (uint32_t i = 0; i < cw->ring_cnt; i++)
 		flush_buf(cw, &cw->rings[i], CAPTURE_RING, i);
 	if (!cw->err && cw->since_round && !put_block(cw, &round, NULL))
 		cw->covered_ns = cw->watermark_ns;

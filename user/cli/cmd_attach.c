@@ -42,9 +42,7 @@ const struct cmd_usage attach_usage = {
 
 static void dry_run_cuda(const struct run_cfg *cfg, struct targets *ts, const struct torch_proc *tp)
 {
-	uint32_t i;
-
-	for (i = 0; i < tp->cuda_cnt; i++) {
+	for (uint32_t i = 0; i < tp->cuda_cnt; i++) {
 		struct torch_lib libs[TORCH_LIB_ROLES];
 		const struct shared_plan *sp;
 
@@ -83,9 +81,9 @@ static int dry_run_pid(const struct run_cfg *cfg, pid_t pid)
 
 static int dry_run(const struct run_cfg *cfg)
 {
-	uint32_t i, refused = 0;
+	uint32_t refused = 0;
 
-	for (i = 0; i < cfg->pids.cnt; i++) {
+	for (uint32_t i = 0; i < cfg->pids.cnt; i++) {
 		int err = dry_run_pid(cfg, cfg->pids.pids[i]);
 
 		if (err == -ECANCELED)
@@ -130,11 +128,10 @@ static int check_target(const struct run_cfg *cfg, pid_t pid)
 static int check_pids(const struct run_cfg *cfg, struct named_list *list)
 {
 	int err = 0, last = 0;
-	uint32_t i;
 
-	for (i = 0; i < cfg->pids.cnt; i++)
+	for (uint32_t i = 0; i < cfg->pids.cnt; i++)
 		list->items[i] = (struct named){ cfg->pids.pids[i], pid_hold__open(cfg->pids.pids[i]) };
-	for (i = 0; i < cfg->pids.cnt && err != -ECANCELED; i++) {
+	for (uint32_t i = 0; i < cfg->pids.cnt && err != -ECANCELED; i++) {
 		err = check_target(cfg, list->items[i].pid);
 		if (err)
 			last = err;
@@ -169,10 +166,10 @@ static int add_one(const struct run_cfg *cfg, const struct named *p, struct run 
 
 static int add_all(const struct run_cfg *cfg, struct named_list *list, struct run *run)
 {
-	uint32_t i, added = 0;
+	uint32_t added = 0;
 	int err = 0;
 
-	for (i = 0; i < list->cnt; i++) {
+	for (uint32_t i = 0; i < list->cnt; i++) {
 		err = add_one(cfg, &list->items[i], run);
 		if (err == -ECANCELED)
 			return err;

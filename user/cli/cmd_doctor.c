@@ -63,11 +63,10 @@ static int check_machine(void)
 	struct utsname u;
 	char detail[256];
 	int missing = 0;
-	size_t i;
 
 	if (!uname(&u))
 		row("", "kernel", "%s %s", u.release, u.machine);
-	for (i = 0; i < kern_feature_cnt; i++) {
+	for (size_t i = 0; i < kern_feature_cnt; i++) {
 		const struct feature *f = &kern_features[i];
 		enum feature_state st;
 
@@ -109,9 +108,9 @@ static bool check_cost(void)
 
 static void check_plan(const struct torch_plan *plan)
 {
-	uint32_t i, refused = 0, unplaced = 0;
+	uint32_t refused = 0, unplaced = 0;
 
-	for (i = 0; i < plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < plan->func_cnt; i++) {
 		refused += plan->funcs[i].reason != PTB_REFUSE_NONE;
 		unplaced += plan->funcs[i].unplaced;
 	}
@@ -177,7 +176,6 @@ static int check_process(pid_t pid)
 	struct torch_proc *tp = NULL;
 	enum torch_proc_why why;
 	struct shared_plan *sp;
-	uint32_t i;
 	int err;
 
 	printf("\nprocess %d\n", pid);
@@ -188,7 +186,7 @@ static int check_process(pid_t pid)
 	}
 	row("", "command", "%.15s: %.400s", tp->comm, tp->cmdline);
 	row("", "pid namespace", "%s", proc__same_pidns(pid) ? "ours" : "another (a container): fine");
-	for (i = 0; i < TORCH_LIB_ROLES; i++)
+	for (uint32_t i = 0; i < TORCH_LIB_ROLES; i++)
 		row(tp->libs[i].present ? "ok" : "no", roles[i], "%s",
 		    tp->libs[i].present ? tp->libs[i].path : "not loaded");
 	sp = targets__plan(&ts, tp->libs, false);
@@ -204,7 +202,6 @@ int cmd_doctor(int argc, char **argv)
 {
 	struct doctor_cfg cfg = { .pids.cnt = 0 };
 	int n = opts__parse(&doctor_usage, &cfg, argc, argv, NULL), missing, bad = 0, major, minor;
-	uint32_t i;
 
 	if (n < 0)
 		return n == OPTS_HELP ? EXIT_DONE : EXIT_USAGE;
@@ -213,7 +210,7 @@ int cmd_doctor(int argc, char **argv)
 	row("", "capstone", "%d.%d", major, minor);
 	if (!missing)
 		bad = !check_cost();
-	for (i = 0; i < cfg.pids.cnt; i++)
+	for (uint32_t i = 0; i < cfg.pids.cnt; i++)
 		bad |= check_process(cfg.pids.pids[i]) != 0;
 	return missing || bad ? EXIT_FAILED : EXIT_DONE;
 }

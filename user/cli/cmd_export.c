@@ -47,13 +47,11 @@ const struct cmd_usage export_usage = {
 
 static const struct export_format *find_format(const char *name)
 {
-	size_t i;
-
-	for (i = 0; name && i < export_format_cnt; i++)
+	for (size_t i = 0; name && i < export_format_cnt; i++)
 		if (!strcmp(export_formats[i].name, name))
 			return &export_formats[i];
 	pr_error("export: --format is required; the formats are:");
-	for (i = 0; i < export_format_cnt; i++)
+	for (size_t i = 0; i < export_format_cnt; i++)
 		pr_error("  %-11s %s", export_formats[i].name, export_formats[i].summary);
 	return NULL;
 }

@@ -174,7 +174,6 @@ static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 	struct torch_proc *tp = NULL;
 	struct shared_plan *sp = NULL;
 	enum torch_proc_why why;
-	uint64_t t0;
 
 	if (!stop_child(pid))
 		return false;
@@ -184,7 +183,7 @@ static bool bring_to_start(const struct run_cfg *cfg, pid_t pid)
 		sp = targets__plan(&ts, tp->libs, cfg->rec.no_cache);
 	}
 	kill(pid, SIGCONT);
-	for (t0 = clock__mono_ns();
+	for (uint64_t t0 = clock__mono_ns();
 	     sp && !relocated(pid, sp->plan) && alive(pid) && !cancel__pending(); nap())
 		if (clock__mono_ns() - t0 > RELOCATE_MAX_NS)
 			break;
@@ -295,12 +294,11 @@ static bool wait_end(pid_t pid)
 	struct pollfd fds[2] = { { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN },
 				 { .fd = cancel__fd(), .events = POLLIN } };
 	const struct timespec nap_ts = { .tv_nsec = 5000000 };
-	uint64_t t0;
 
 	while (alive(pid) && !cancel__pending())
 		if (poll(fds, 2, fds[0].fd < 0 ? 100 : -1) < 0 && errno != EINTR)
 			break;
-	for (t0 = clock__mono_ns(); alive(pid) && clock__mono_ns() - t0 < END_WAIT_NS;)
+	for (uint64_t t0 = clock__mono_ns(); alive(pid) && clock__mono_ns() - t0 < END_WAIT_NS;)
 		nanosleep(&nap_ts, NULL);
 	if (fds[0].fd >= 0)
 		close(fds[0].fd);

@@ -18,11 +18,9 @@
  * an option are ASCII's; f() of another program is plain text. */
 static void put_word(const char *word, size_t len, bool first, FILE *out)
 {
-	size_t i;
-
 	if (first && len && (*word == '.' || *word == '\''))
 		fputs("\\&", out);
-	for (i = 0; i < len; i++) {
+	for (size_t i = 0; i < len; i++) {
 		if (word[i] == '\\')
 			fputs("\\e", out);
 		else if (word[i] == '-' && (!i || !isalnum((unsigned char)word[i - 1])))
@@ -120,10 +118,9 @@ static void put_exit_status(FILE *out)
 		"Done.", "Failed, or interrupted before a result was complete.", "Wrong usage.",
 		"Done, but something is missing; the last line on standard error says what."
 	};
-	size_t i;
 
 	fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n", out);
-	for (i = 0; i < sizeof(meaning) / sizeof(*meaning); i++) {
+	for (size_t i = 0; i < sizeof(meaning) / sizeof(*meaning); i++) {
 		fprintf(out, ".It %zu\n", i);
 		put_text(meaning[i], out);
 	}
@@ -432,9 +429,8 @@ static int print_completion(const char *shell, FILE *out)
 		const char *name;
 		void (*put)(FILE *out);
 	} shells[] = { { "bash", put_bash }, { "zsh", put_zsh }, { "fish", put_fish } };
-	size_t i;
 
-	for (i = 0; i < sizeof(shells) / sizeof(*shells); i++)
+	for (size_t i = 0; i < sizeof(shells) / sizeof(*shells); i++)
 		if (!strcmp(shell, shells[i].name)) {
 			shells[i].put(out);
 			return 0;

@@ -38,9 +38,9 @@ static bool has_word(const char *list, const char *word)
 static bool activities_ok(const char *list)
 {
 	static const char *const words[] = { "cpu", "cuda", "sync" };
-	size_t i, len = 0;
+	size_t len = 0;
 
-	for (i = 0; i < sizeof(words) / sizeof(*words); i++)
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
 		len += has_word(list, words[i]) ? strlen(words[i]) + 1 : 0;
 	return strlen(list) + 1 == len && (has_word(list, "cuda") || !strcmp(list, "cpu"));
 }
@@ -112,10 +112,9 @@ static size_t stem_len(const char *trace)
 {
 	static const char *const suffixes[] = { ".gz", ".json", ".trace", ".pt", ".et" };
 	char buf[PATH_MAX];
-	size_t i;
 
 	snprintf(buf, sizeof(buf), "%s", trace);
-	for (i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++)
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++)
 		if (ends_with(buf, suffixes[i]))
 			buf[strlen(buf) - strlen(suffixes[i])] = '\0';
 	return strlen(buf);
@@ -166,12 +165,11 @@ static void write_output_opts(struct recorder *rec, const struct run_cfg *cfg)
 		      { "sort_by", cfg->sort_by },
 		      { "activities", cfg->activities } };
 	char num[32];
-	size_t i;
 
-	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
 		if (flags[i].on)
 			recorder__meta(rec, flags[i].key, "true");
-	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (texts[i].text)
 			recorder__meta_text(rec, texts[i].key, texts[i].text);
 	snprintf(num, sizeof(num), "%d", cfg->pids.cnt ? cfg->pids.pids[0] : 0);

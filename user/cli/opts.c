@@ -252,9 +252,7 @@ static void print_help(const struct cmd_usage *usage, FILE *out)
 
 int opts__parse(const struct cmd_usage *usage, void *cfg, int argc, char **argv, const char **word)
 {
-	int i;
-
-	for (i = 1; i < argc; i++) {
+	for (int i = 1; i < argc; i++) {
 		if (!strcmp(argv[i], "--"))
 			return i + 1;
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {

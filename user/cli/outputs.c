@@ -77,9 +77,9 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 /* "; operators of 2 processes by the agent", whose cost is not in the hits; "" where there is none. */
 static void agent_text(const struct session_info *info, char *buf, size_t cap)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < info->process_cnt; i++)
+	for (uint32_t i = 0; i < info->process_cnt; i++)
 		n += info->processes[i].source == 1;
 	buf[0] = '\0';
 	if (n && n == info->process_cnt)

@@ -19,9 +19,8 @@ static uint8_t held(const uint8_t regs[REG_CNT], uint8_t reg)
 static uint8_t all_held(const uint8_t regs[REG_CNT])
 {
 	uint8_t all = 0;
-	uint32_t i;
 
-	for (i = 0; i < REG_CNT; i++)
+	for (uint32_t i = 0; i < REG_CNT; i++)
 		all |= regs[i];
 	return all;
 }
@@ -29,9 +28,8 @@ static uint8_t all_held(const uint8_t regs[REG_CNT])
 static uint8_t passed(const uint8_t regs[REG_CNT])
 {
 	uint8_t all = 0;
-	uint32_t i;
 
-	for (i = 0; i < ARG_FLOW_ARGS; i++)
+	for (uint32_t i = 0; i < ARG_FLOW_ARGS; i++)
 		all |= regs[arch.arg[i]];
 	return all;
 }
@@ -48,11 +46,9 @@ static uint8_t operand_held(const struct arg_flow *af, const uint8_t regs[REG_CN
 /* Does it write memory other than by push? */
 static bool writes_memory(const struct insn *in)
 {
-	uint32_t i;
-
 	if (in->cls != INSN_OTHER || in->form == FORM_PUSH)
 		return false;
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint32_t i = 0; i < INSN_OPS; i++)
 		if (in->ops[i].kind == OPERAND_MEM && in->ops[i].writes)
 			return true;
 	return in->opaque;
@@ -63,13 +59,12 @@ static uint8_t spills(const struct insn *in, const uint8_t regs[REG_CNT])
 {
 	bool out = writes_memory(in) || in->form == FORM_PUSH || in->vectors;
 	uint8_t all = 0;
-	uint32_t i;
 
 	if (in->cls != INSN_OTHER)
 		return 0;
 	if (in->opaque)
 		return all_held(regs);
-	for (i = 0; i < INSN_OPS && out; i++)
+	for (uint32_t i = 0; i < INSN_OPS && out; i++)
 		if (in->ops[i].kind == OPERAND_GPR && in->ops[i].reads)
 			all |= held(regs, in->ops[i].reg);
 	return all;
@@ -79,7 +74,6 @@ static uint8_t spills(const struct insn *in, const uint8_t regs[REG_CNT])
 static uint8_t result(const struct arg_flow *af, const struct insn *in, const uint8_t regs[REG_CNT])
 {
 	uint8_t all = 0;
-	uint32_t i;
 
 	if (in->opaque)
 		return all_held(regs) | af->spilled;
@@ -91,7 +85,7 @@ static uint8_t result(const struct arg_flow *af, const struct insn *in, const ui
 		return af->spilled;
 	if (in->form == FORM_MOVE)
 		return operand_held(af, regs, &in->ops[1]);
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint32_t i = 0; i < INSN_OPS; i++)
 		all |= operand_held(af, regs, &in->ops[i]);
 	return all;
 }
@@ -99,9 +93,7 @@ static uint8_t result(const struct arg_flow *af, const struct insn *in, const ui
 /* The operand by which a register is written; NULL: it is written, but by none. */
 static const struct insn_operand *written_operand(const struct insn *in, uint8_t reg)
 {
-	uint32_t i;
-
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint32_t i = 0; i < INSN_OPS; i++)
 		if (in->ops[i].kind == OPERAND_GPR && in->ops[i].writes && in->ops[i].reg == reg)
 			return &in->ops[i];
 	return NULL;
@@ -112,19 +104,19 @@ static void apply(struct arg_flow *af, const struct insn *in, const uint8_t befo
 		  uint8_t after[REG_CNT])
 {
 	const struct insn_operand *o;
-	uint8_t value, r;
+	uint8_t value;
 
 	memcpy(after, before, REG_CNT);
 	af->spilled |= spills(in, before);
 	if (insn__is_call(in)) {
-		for (r = 0; r < REG_CNT; r++)
+		for (uint8_t r = 0; r < REG_CNT; r++)
 			if (insn__may_write(in, r))
 				after[r] = 0;
 		after[arch.result] = passed(before) | af->spilled; /* as memcpy() returns its first */
 		return;
 	}
 	value = result(af, in, before);
-	for (r = 0; r < REG_CNT; r++) {
+	for (uint8_t r = 0; r < REG_CNT; r++) {
 		if (r == arch.sp || !insn__may_write(in, r))
 			continue;
 		o = written_operand(in, r);
@@ -138,9 +130,8 @@ static void apply(struct arg_flow *af, const struct insn *in, const uint8_t befo
 static bool join(uint8_t to[REG_CNT], const uint8_t from[REG_CNT])
 {
 	bool more = false;
-	uint32_t r;
 
-	for (r = 0; r < REG_CNT; r++) {
+	for (uint32_t r = 0; r < REG_CNT; r++) {
 		more |= (from[r] & ~to[r]) != 0;
 		to[r] |= from[r];
 	}
@@ -151,20 +142,20 @@ int arg_flow__follow(struct arg_flow *af, const struct flow *f)
 {
 	uint8_t after[REG_CNT], spilled;
 	bool more = true;
-	uint32_t i, k, to, passes;
+	uint32_t to;
 
 	if (vec_reserve((void **)&af->regs, &af->cap, f->cnt + 1ULL, sizeof(*af->regs)))
 		return -ENOMEM;
 	memset(af->regs, 0, f->cnt * sizeof(*af->regs));
 	af->spilled = 0;
-	for (i = 0; i < ARG_FLOW_ARGS && f->cnt; i++)
+	for (uint32_t i = 0; i < ARG_FLOW_ARGS && f->cnt; i++)
 		af->regs[0][arch.arg[i]] = (uint8_t)(1u << i);
-	for (passes = 0; more && passes < PASSES_MAX; passes++) { /* masks only grow */
+	for (uint32_t passes = 0; more && passes < PASSES_MAX; passes++) { /* masks only grow */
 		more = false;
 		spilled = af->spilled;
-		for (i = 0; i < f->cnt; i++) {
+		for (uint32_t i = 0; i < f->cnt; i++) {
 			apply(af, &f->nodes[i].in, af->regs[i], after);
-			for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+			for (uint32_t k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
 				to = flow__succ(f, &f->nodes[i], k);
 				if (to != FLOW_NONE)
 					more |= join(af->regs[to], after);
@@ -190,9 +181,7 @@ void arg_flow__free(struct arg_flow *af)
 /* Is what it writes in the function's own frame? */
 static bool in_own_frame(const struct insn *in)
 {
-	uint32_t i;
-
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint32_t i = 0; i < INSN_OPS; i++)
 		if (in->ops[i].kind == OPERAND_MEM && in->ops[i].writes &&
 		    in->ops[i].reg != arch.sp && in->ops[i].reg != arch.fp)
 			return false;
@@ -204,13 +193,12 @@ bool arg_flow__stores(const struct arg_flow *af, const struct flow *f, uint32_t 
 	const uint8_t *regs = af->regs[node];
 	const struct insn *in = &f->nodes[node].in;
 	uint8_t through = 0;
-	uint32_t i;
 
 	if (!writes_memory(in))
 		return false;
 	if (in->opaque)
 		through = all_held(regs);
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint32_t i = 0; i < INSN_OPS; i++)
 		if (in->ops[i].kind == OPERAND_MEM && in->ops[i].writes)
 			through |= held(regs, in->ops[i].reg) | held(regs, in->ops[i].index);
 	return (through & args) != 0;
@@ -228,9 +216,7 @@ bool arg_flow__uses(const struct arg_flow *af, const struct flow *f, uint32_t no
 
 bool arg_flow__forwards(const struct arg_flow *af, uint32_t node, uint8_t args)
 {
-	uint32_t i;
-
-	for (i = 0; i < ARG_FLOW_ARGS; i++)
+	for (uint32_t i = 0; i < ARG_FLOW_ARGS; i++)
 		if ((args & 1u << i) && af->regs[node][arch.arg[i]] != 1u << i)
 			return false;
 	return true;

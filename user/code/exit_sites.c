@@ -80,18 +80,17 @@ static bool is_sink(const struct flow_node *n)
 static int mark_late(struct exit_finder *x, struct flow *f)
 {
 	uint8_t *before_work = x->work, *to_ret = x->late;
-	uint32_t i;
 	int err;
 
 	err = flow__reach(f, before_work, true);
 	if (err)
 		return err;
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		to_ret[i] = is_sink(&f->nodes[i]);
 	err = flow__reach(f, to_ret, true);
 	if (err)
 		return err;
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		x->late[i] = to_ret[i] && !before_work[i] ? LATE_YES : LATE_NO;
 	return 0;
 }
@@ -105,9 +104,7 @@ struct tarjan {
 
 static bool self_loop(const struct flow *f, uint32_t n)
 {
-	uint32_t i;
-
-	for (i = 0; i < FLOW_SUCC_MAX(&f->nodes[n]); i++)
+	for (uint32_t i = 0; i < FLOW_SUCC_MAX(&f->nodes[n]); i++)
 		if (flow__succ(f, &f->nodes[n], i) == n)
 			return true;
 	return false;
@@ -168,10 +165,9 @@ static void drop_cycles(struct exit_finder *x, const struct flow *f)
 {
 	struct tarjan t = { 0 };
 	uint32_t *open = x->stack + 2 * (uint64_t)f->cnt + 1;
-	uint32_t i;
 
 	memset(x->num, 0, f->cnt * sizeof(*x->num));
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (x->late[i] && !x->num[i])
 			visit_component(x, f, &t, i, open);
 }
@@ -207,11 +203,11 @@ static bool is_source(const struct exit_finder *x, uint32_t node, const uint8_t 
 
 static void merge_points(struct exit_finder *x, const struct flow *f, const uint8_t *last)
 {
-	uint32_t source = 2 * f->cnt, sink = 2 * f->cnt + 1, i, j, to;
+	uint32_t source = 2 * f->cnt, sink = 2 * f->cnt + 1, to;
 
-	for (i = 0; i <= sink; i++)
+	for (uint32_t i = 0; i <= sink; i++)
 		x->cls[i] = i;
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		const struct flow_node *n = &f->nodes[i];
 
 		if (x->late[i] == LATE_YES)
@@ -220,7 +216,7 @@ static void merge_points(struct exit_finder *x, const struct flow *f, const uint
 			continue;
 		if (is_sink(n))
 			merge(x->cls, x->late[i] ? POINT_OUT(f, i) : source, sink);
-		for (j = 0; j < FLOW_SUCC_MAX(n); j++) {
+		for (uint32_t j = 0; j < FLOW_SUCC_MAX(n); j++) {
 			to = flow__succ(f, n, j);
 			if (to == FLOW_NONE || !x->late[to])
 				continue;
@@ -229,7 +225,7 @@ static void merge_points(struct exit_finder *x, const struct flow *f, const uint
 	}
 	if (x->late[0] && !last) /* node 0 is the entry */
 		merge(x->cls, source, POINT_IN(f, 0));
-	for (i = 0; i <= sink; i++)
+	for (uint32_t i = 0; i <= sink; i++)
 		x->cls[i] = find(x->cls, i);
 }
 
@@ -259,7 +255,7 @@ static uint32_t arc_head(const struct cut *c, uint32_t a)
  */
 static bool augment(struct cut *c)
 {
-	uint32_t *via = c->x->low, *from = c->x->num, a, p;
+	uint32_t *via = c->x->low, *from = c->x->num, a;
 	bool more = true;
 
 	memset(via, 0, (2ULL * c->f->cnt + 2) * sizeof(*via));
@@ -282,7 +278,7 @@ static bool augment(struct cut *c)
 	}
 	if (!via[c->sink])
 		return false;
-	for (p = c->sink; p != c->source; p = from[p]) {
+	for (uint32_t p = c->sink; p != c->source; p = from[p]) {
 		a = via[p] - 1;
 		c->x->net[a] += p == arc_head(c, a) ? 1 : -1;
 	}
@@ -292,14 +288,14 @@ static bool augment(struct cut *c)
 /* Of all minimum cuts the one nearest to the sink: what can still reach it is behind the cut. */
 static void take_cut(struct cut *c, struct exit_sites *out)
 {
-	uint32_t *behind = c->x->low, a;
+	uint32_t *behind = c->x->low;
 	bool more = true;
 
 	memset(behind, 0, (2ULL * c->f->cnt + 2) * sizeof(*behind));
 	behind[c->sink] = 1;
 	while (more) {
 		more = false;
-		for (a = 0; a < c->arc_cnt; a++) {
+		for (uint32_t a = 0; a < c->arc_cnt; a++) {
 			uint32_t tail = arc_tail(c, a), head = arc_head(c, a);
 
 			if (behind[head] && !behind[tail] && c->x->net[a] < 1) {
@@ -311,7 +307,7 @@ static void take_cut(struct cut *c, struct exit_sites *out)
 			}
 		}
 	}
-	for (a = 0; a < c->arc_cnt && out->cnt < EXIT_SITES_MAX; a++)
+	for (uint32_t a = 0; a < c->arc_cnt && out->cnt < EXIT_SITES_MAX; a++)
 		if (!behind[arc_tail(c, a)] && behind[arc_head(c, a)])
 			out->nodes[out->cnt++] = c->arcs[a];
 }
@@ -320,7 +316,7 @@ static void find_cut(struct exit_finder *x, const struct flow *f, const uint8_t 
 		     struct exit_sites *out)
 {
 	struct cut c = { .x = x, .f = f, .arcs = x->stack };
-	uint32_t i, flow = 0;
+	uint32_t flow = 0;
 
 	merge_points(x, f, last);
 	c.source = x->cls[2 * f->cnt];
@@ -328,7 +324,7 @@ static void find_cut(struct exit_finder *x, const struct flow *f, const uint8_t 
 	out->why = PTB_REFUSE_NO_EXIT;
 	if (c.source == c.sink)
 		return;
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (x->late[i] == LATE_CANDIDATE && x->cls[POINT_IN(f, i)] != x->cls[POINT_OUT(f, i)])
 			c.arcs[c.arc_cnt++] = i;
 	memset(x->net, 0, c.arc_cnt * sizeof(*x->net));
@@ -345,9 +341,7 @@ static void find_cut(struct exit_finder *x, const struct flow *f, const uint8_t 
 static void choose(struct exit_finder *x, const struct flow *f, const uint8_t *last,
 		   struct exit_sites *out)
 {
-	uint32_t i;
-
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (x->late[i] && f->nodes[i].in.emulated && f->nodes[i].own)
 			x->late[i] = LATE_CANDIDATE;
 	drop_cycles(x, f);
@@ -357,11 +351,10 @@ static void choose(struct exit_finder *x, const struct flow *f, const uint8_t *l
 int exit_sites__find(struct exit_finder *x, struct flow *f,
 		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out)
 {
-	uint32_t i;
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		const struct flow_node *n = &f->nodes[i];
 
 		if (n->leaves && (n->in.cls == INSN_JMP_IND || !cheap_tail(arg, n->in.target)))
@@ -377,7 +370,6 @@ int exit_sites__find(struct exit_finder *x, struct flow *f,
 int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out)
 {
 	bool any = false;
-	uint32_t i;
 	int err;
 
 	memset(out, 0, sizeof(*out));
@@ -386,7 +378,7 @@ int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_si
 	err = mark_late(x, f);
 	if (err)
 		return err;
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		x->last[i] = x->last[i] &&
 			     !flow__leads_to(f, i, x->work); /* work marks by now what leads to work */
 		any |= x->last[i];
@@ -400,16 +392,16 @@ int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_si
 
 uint32_t entry_site__find(const struct flow *f, uint64_t entry, uint32_t args)
 {
-	uint32_t at = flow__at(f, entry), regs = 0, i;
+	uint32_t at = flow__at(f, entry), regs = 0;
 
 	if (args == ENTRY_ALL_ARGS)
 		regs = 1u << arch.sp;
-	for (i = 0; i < ARCH_ARGS; i++)
+	for (uint32_t i = 0; i < ARCH_ARGS; i++)
 		if (args & 1u << i)
 			regs |= 1u << arch.arg[i];
 
 	/* Straight from the entry: what is met before the first branch is on every path. */
-	for (i = 0; i < 16 && at != FLOW_NONE; i++) {
+	for (uint32_t i = 0; i < 16 && at != FLOW_NONE; i++) {
 		const struct flow_node *n = &f->nodes[at];
 
 		/* A target of a jump from below would be hit more than once per call. */

@@ -62,9 +62,7 @@ static int add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enum
 
 static const struct flow_part *part_of(const struct flow *f, uint64_t addr)
 {
-	uint32_t i;
-
-	for (i = 0; i < f->part_cnt; i++)
+	for (uint32_t i = 0; i < f->part_cnt; i++)
 		if (addr >= f->parts[i].start && addr < f->parts[i].end)
 			return &f->parts[i];
 	return NULL;
@@ -244,13 +242,11 @@ struct table_jump {
 /* The node before `at`: the one that falls into it, else one that jumps to it. */
 static uint32_t step_back(const struct flow *f, uint32_t at, bool *jumped)
 {
-	uint32_t i;
-
 	*jumped = false;
 	if (f->nodes[at].prev != FLOW_NONE)
 		return f->nodes[at].prev;
 	*jumped = true;
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (f->nodes[i].jump == at)
 			return i;
 	return FLOW_NONE;
@@ -299,10 +295,10 @@ static bool is_epilogue(const struct insn *in)
 static void scan_back(const struct flow *f, uint32_t at, uint8_t target, struct table_jump *tj)
 {
 	uint8_t base = REG_NONE;
-	uint32_t i, n = at;
+	uint32_t n = at;
 	bool guarded = false, jumped;
 
-	for (i = 0; i < BACK_MAX && !(tj->table && tj->cnt); i++) {
+	for (uint32_t i = 0; i < BACK_MAX && !(tj->table && tj->cnt); i++) {
 		const struct insn *in;
 		int64_t bound;
 
@@ -356,16 +352,16 @@ static uint64_t count_entries(const struct flow *f, uint64_t table)
 static int add_targets(struct flow *f, uint32_t at, const struct table_jump *tj, enum ptb_refusal *why)
 {
 	uint32_t first = f->target_cnt, to;
-	uint64_t i, addr;
+	uint64_t addr;
 	int err = 0;
 
 	if (vec_reserve((void **)&f->targets, &f->target_cap, f->target_cnt + tj->cnt,
 			sizeof(*f->targets)))
 		return -ENOMEM;
 	f->target_cnt += (uint32_t)tj->cnt;
-	for (i = 0; i < tj->cnt; i++)
+	for (uint64_t i = 0; i < tj->cnt; i++)
 		f->targets[first + i] = FLOW_NONE;
-	for (i = 0; i < tj->cnt; i++) {
+	for (uint64_t i = 0; i < tj->cnt; i++) {
 		if (!table_entry(f, tj->table, i, &addr)) {
 			*why = PTB_REFUSE_COMPUTED_JUMP;
 			return 0;
@@ -434,13 +430,13 @@ static int drain(struct flow *f, enum ptb_refusal *why)
 
 static int build_preds(struct flow *f)
 {
-	uint32_t i, j, to, total = 0;
+	uint32_t to, total = 0;
 
 	if (vec_reserve((void **)&f->pred_at, &f->pred_at_cap, f->cnt + 2ULL, sizeof(uint32_t)))
 		return -ENOMEM;
 	memset(f->pred_at, 0, (f->cnt + 2ULL) * sizeof(uint32_t));
-	for (i = 0; i < f->cnt; i++)
-		for (j = 0; j < FLOW_SUCC_MAX(&f->nodes[i]); j++) {
+	for (uint32_t i = 0; i < f->cnt; i++)
+		for (uint32_t j = 0; j < FLOW_SUCC_MAX(&f->nodes[i]); j++) {
 			to = flow__succ(f, &f->nodes[i], j);
 			if (to != FLOW_NONE) {
 				f->pred_at[to + 2]++;
@@ -449,10 +445,10 @@ static int build_preds(struct flow *f)
 		}
 	if (vec_reserve((void **)&f->preds, &f->preds_cap, total + 1ULL, sizeof(uint32_t)))
 		return -ENOMEM;
-	for (i = 2; i < f->cnt + 2; i++)
+	for (uint32_t i = 2; i < f->cnt + 2; i++)
 		f->pred_at[i] += f->pred_at[i - 1];
-	for (i = 0; i < f->cnt; i++) /* pred_at[to + 1] is where to's next one goes */
-		for (j = 0; j < FLOW_SUCC_MAX(&f->nodes[i]); j++) {
+	for (uint32_t i = 0; i < f->cnt; i++) /* pred_at[to + 1] is where to's next one goes */
+		for (uint32_t j = 0; j < FLOW_SUCC_MAX(&f->nodes[i]); j++) {
 			to = flow__succ(f, &f->nodes[i], j);
 			if (to != FLOW_NONE)
 				f->preds[f->pred_at[to + 1]++] = i;
@@ -485,10 +481,10 @@ int flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum
 
 static int reach_from(struct flow *f, uint32_t at, uint8_t *seen, bool backward)
 {
-	uint32_t i, to;
+	uint32_t to;
 
 	if (backward) {
-		for (i = f->pred_at[at]; i < f->pred_at[at + 1]; i++) {
+		for (uint32_t i = f->pred_at[at]; i < f->pred_at[at + 1]; i++) {
 			to = f->preds[i];
 			if (!seen[to]) {
 				seen[to] = 1;
@@ -498,7 +494,7 @@ static int reach_from(struct flow *f, uint32_t at, uint8_t *seen, bool backward)
 		}
 		return 0;
 	}
-	for (i = 0; i < FLOW_SUCC_MAX(&f->nodes[at]); i++) {
+	for (uint32_t i = 0; i < FLOW_SUCC_MAX(&f->nodes[at]); i++) {
 		to = flow__succ(f, &f->nodes[at], i);
 		if (to != FLOW_NONE && !seen[to]) {
 			seen[to] = 1;
@@ -511,9 +507,9 @@ static int reach_from(struct flow *f, uint32_t at, uint8_t *seen, bool backward)
 
 bool flow__leads_to(const struct flow *f, uint32_t node, const uint8_t *marks)
 {
-	uint32_t i, to;
+	uint32_t to;
 
-	for (i = 0; i < FLOW_SUCC_MAX(&f->nodes[node]); i++) {
+	for (uint32_t i = 0; i < FLOW_SUCC_MAX(&f->nodes[node]); i++) {
 		to = flow__succ(f, &f->nodes[node], i);
 		if (to != FLOW_NONE && marks[to])
 			return true;
@@ -523,10 +519,8 @@ bool flow__leads_to(const struct flow *f, uint32_t node, const uint8_t *marks)
 
 int flow__reach(struct flow *f, uint8_t *seen, bool backward)
 {
-	uint32_t i;
-
 	f->work_cnt = 0;
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (seen[i] && push_work(f, i))
 			return -ENOMEM;
 	while (f->work_cnt)
@@ -550,9 +544,9 @@ static uint32_t last_before(const struct flow *f, uint32_t at)
 
 enum reg_value flow__value_before(const struct flow *f, uint32_t node, uint8_t reg, int64_t *value)
 {
-	uint32_t i, at = node;
+	uint32_t at = node;
 
-	for (i = 0; i < TRACK_MAX; i++) {
+	for (uint32_t i = 0; i < TRACK_MAX; i++) {
 		const struct insn *in;
 
 		at = last_before(f, at);

@@ -24,9 +24,7 @@ void leaf_run__reset(struct leaf_run *r)
 
 static void set_known(struct leaf_run *r, uint64_t off, uint32_t size, bool known)
 {
-	uint32_t i;
-
-	for (i = 0; i < size; i++, off++) {
+	for (uint32_t i = 0; i < size; i++, off++) {
 		if (known)
 			r->stack_known[off / 8] |= (uint8_t)(1u << off % 8);
 		else
@@ -36,9 +34,7 @@ static void set_known(struct leaf_run *r, uint64_t off, uint32_t size, bool know
 
 static bool all_known(const struct leaf_run *r, uint64_t off, uint32_t size)
 {
-	uint32_t i;
-
-	for (i = 0; i < size; i++, off++)
+	for (uint32_t i = 0; i < size; i++, off++)
 		if (!(r->stack_known[off / 8] & 1u << off % 8))
 			return false;
 	return true;
@@ -137,9 +133,7 @@ bool leaf_run__pop(struct leaf_run *r, uint64_t *v, bool *known)
 /* A call that is not followed: its result is not known. */
 static void skip_call(struct leaf_run *r)
 {
-	uint32_t i;
-
-	for (i = 0; i < REG_CNT; i++)
+	for (uint32_t i = 0; i < REG_CNT; i++)
 		if (arch.lost & 1u << i)
 			r->unknown[i] = 0xff;
 	r->flags_known = false;

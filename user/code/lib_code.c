@@ -35,9 +35,9 @@ static const struct callee_row noreturn_rows[] = {
 
 static uint32_t row_flags(const struct callee_row *rows, size_t cnt, const char *name)
 {
-	size_t i, len;
+	size_t len;
 
-	for (i = 0; i < cnt; i++) {
+	for (size_t i = 0; i < cnt; i++) {
 		len = strlen(rows[i].name);
 		if (rows[i].name[len - 1] == '$') {
 			if (!strncmp(name, rows[i].name, len - 1) && !name[len - 1])
@@ -94,9 +94,8 @@ static bool is_no_function(const char *dot)
 static int add_topic(struct lib_code *lc, const struct elf_sym *sym)
 {
 	struct sym_list *l;
-	size_t i;
 
-	for (i = 0; i < lc->names->topic_cnt; i++) {
+	for (size_t i = 0; i < lc->names->topic_cnt; i++) {
 		const struct topic_row *row = &lc->names->topics[i];
 
 		if (row->prefix[3] != sym->name[3] || row->prefix[6] != sym->name[6] ||
@@ -158,12 +157,12 @@ static int cmp_addr(const void *a, const void *b)
 
 static void sort_topic(struct sym_list *l)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	if (!l->cnt)
 		return;
 	qsort(l->syms, l->cnt, sizeof(*l->syms), cmp_addr);
-	for (i = 0; i < l->cnt; i++)
+	for (uint32_t i = 0; i < l->cnt; i++)
 		if (!n || l->syms[n - 1].addr != l->syms[i].addr)
 			l->syms[n++] = l->syms[i];
 	l->cnt = n;
@@ -234,10 +233,9 @@ const char *lib_code__text(const struct lib_code *lc, uint64_t addr, uint64_t ma
 static void find_text(struct lib_code *lc)
 {
 	uint64_t addr, len;
-	uint32_t i;
 	bool exec;
 
-	for (i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
+	for (uint32_t i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
 		if (!exec || len <= lc->text_end - lc->text_start)
 			continue;
 		lc->text_start = addr;
@@ -248,7 +246,6 @@ static void find_text(struct lib_code *lc)
 int lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct lib_names *names)
 {
 	struct sym_pass pass = { .lc = lc };
-	uint32_t t;
 
 	memset(lc, 0, sizeof(*lc));
 	lc->ef = ef;
@@ -259,7 +256,7 @@ int lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct 
 	elf_file__for_each_sym(ef, on_sym, &pass);
 	if (pass.err)
 		return pass.err;
-	for (t = 0; t < LIB_TOPICS_MAX; t++)
+	for (uint32_t t = 0; t < LIB_TOPICS_MAX; t++)
 		sort_topic(&lc->topics[t]);
 	find_text(lc);
 	return 0;
@@ -267,9 +264,7 @@ int lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct 
 
 void lib_code__free(struct lib_code *lc)
 {
-	uint32_t t;
-
-	for (t = 0; t < LIB_TOPICS_MAX; t++)
+	for (uint32_t t = 0; t < LIB_TOPICS_MAX; t++)
 		free(lc->topics[t].syms);
 	hashmap__clear(&lc->cold);
 	hashmap__clear(&lc->by_name);
@@ -413,7 +408,6 @@ static bool may_return(struct lib_code *lc, const uint8_t *code, uint64_t start,
 {
 	struct insn_decoder *dec;
 	struct insn in;
-	uint64_t n;
 	bool found = false;
 
 	if (arch__has_return(code, len))
@@ -421,7 +415,7 @@ static bool may_return(struct lib_code *lc, const uint8_t *code, uint64_t start,
 	dec = insn_decoder__new();
 	if (!dec)
 		return true;
-	for (n = 0; n < len && !found; n += in.len) {
+	for (uint64_t n = 0; n < len && !found; n += in.len) {
 		if (!insn_decoder__decode(dec, code + n, len - n, start + n, &in)) {
 			found = true;
 			break;
@@ -476,9 +470,7 @@ uint32_t lib_code__callee(struct lib_code *lc, uint64_t target)
 
 uint32_t lib_code__find_call(struct lib_code *lc, const struct flow *f, uint32_t flags)
 {
-	uint32_t i;
-
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (lib_code__calls(lc, &f->nodes[i].in, flags))
 			return i;
 	return FLOW_NONE;
@@ -492,10 +484,10 @@ static uint32_t find_texts(const struct lib_code *lc, const char *text, size_t t
 {
 	const uint8_t *base, *p;
 	uint64_t addr, len;
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 	bool exec;
 
-	for (i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
+	for (uint32_t i = 0; elf_file__segment(lc->ef, i, &addr, &len, &exec); i++) {
 		base = exec ? NULL : elf_file__bytes(lc->ef, addr, len, NULL);
 		for (p = base; p && cnt < TEXTS_MAX; p++) {
 			p = memmem(p, len - (uint64_t)(p - base), text, text_len);

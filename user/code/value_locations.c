@@ -62,11 +62,10 @@ static uint64_t slot_of(struct value_locations *v, const struct value_state *st,
 			const struct insn_operand *m, bool make)
 {
 	int32_t off = frame_off(st, m);
-	uint32_t i;
 
 	if (off == VALUE_NO_FRAME || m->index != REG_NONE)
 		return 0;
-	for (i = 0; i < v->slot_cnt; i++)
+	for (uint32_t i = 0; i < v->slot_cnt; i++)
 		if (v->slots[i] == off)
 			return SLOT_BIT(i);
 	if (!make || v->slot_cnt == VALUE_SLOTS)
@@ -81,13 +80,12 @@ static uint64_t slots_hit(const struct value_locations *v, const struct value_st
 {
 	int32_t off = frame_off(st, m);
 	uint64_t hit = 0;
-	uint32_t i;
 
 	if (m->reg == arch.fp && st->bp == VALUE_NO_FRAME)
 		return 0; /* no frame pointer here: somebody's object */
 	if (off == VALUE_NO_FRAME || m->index != REG_NONE)
 		return SLOT_ALL;
-	for (i = 0; i < v->slot_cnt; i++)
+	for (uint32_t i = 0; i < v->slot_cnt; i++)
 		if (v->slots[i] < off + (int32_t)size && off < v->slots[i] + 8)
 			hit |= SLOT_BIT(i);
 	return hit;
@@ -97,9 +95,7 @@ static uint64_t slots_hit(const struct value_locations *v, const struct value_st
 
 static void kill(struct value_state *st, uint64_t locations)
 {
-	uint32_t i;
-
-	for (i = 0; i < VALUES_MAX; i++)
+	for (uint32_t i = 0; i < VALUES_MAX; i++)
 		st->at[i] &= ~locations;
 }
 
@@ -122,14 +118,13 @@ static void apply_move(struct value_locations *v, struct value_state *st, const 
 		       const struct value_seeds *seeds)
 {
 	uint64_t from = location_bit(v, st, &in->ops[1], false), to, moved = 0;
-	uint32_t i;
 
-	for (i = 0; i < VALUES_MAX; i++)
+	for (uint32_t i = 0; i < VALUES_MAX; i++)
 		if (in->copied >= seeds->size && (st->at[i] & from))
 			moved |= 1ULL << i;
 	to = location_bit(v, st, &in->ops[0], moved != 0);
 	kill(st, in_frame(&in->ops[0]) ? slots_hit(v, st, &in->ops[0], in->ops[0].size) : to);
-	for (i = 0; i < VALUES_MAX; i++)
+	for (uint32_t i = 0; i < VALUES_MAX; i++)
 		if (moved & 1ULL << i)
 			st->at[i] |= to;
 }
@@ -139,9 +134,8 @@ static uint64_t overwritten(const struct value_locations *v, const struct value_
 			    const struct insn *in)
 {
 	uint64_t hit = (uint64_t)in->writes << 16 | (in->low_stays ? 0 : in->vectors & XMM_ALL);
-	uint32_t i;
 
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint32_t i = 0; i < INSN_OPS; i++)
 		if (in_frame(&in->ops[i]) && in->ops[i].writes)
 			hit |= slots_hit(v, st, &in->ops[i], in->ops[i].size);
 	return hit;
@@ -151,9 +145,8 @@ static uint64_t overwritten(const struct value_locations *v, const struct value_
 static uint64_t slots_below(const struct value_locations *v, int32_t sp)
 {
 	uint64_t hit = 0;
-	uint32_t i;
 
-	for (i = 0; i < v->slot_cnt; i++)
+	for (uint32_t i = 0; i < v->slot_cnt; i++)
 		if (sp != VALUE_NO_FRAME && v->slots[i] < sp)
 			hit |= SLOT_BIT(i);
 	return hit;
@@ -213,14 +206,13 @@ static void transfer(struct value_locations *v, const struct insn *in,
 static bool join(struct value_state *to, const struct value_state *from)
 {
 	bool changed = false;
-	uint32_t i;
 
 	if (!to->seen) {
 		*to = *from;
 		to->seen = true;
 		return true;
 	}
-	for (i = 0; i < VALUES_MAX; i++) {
+	for (uint32_t i = 0; i < VALUES_MAX; i++) {
 		changed |= (to->at[i] & from->at[i]) != to->at[i];
 		to->at[i] &= from->at[i];
 	}
@@ -251,7 +243,7 @@ static int prepare(struct value_locations *v, const struct flow *f)
 
 int value_locations__run(struct value_locations *v, const struct flow *f, const struct value_seeds *seeds)
 {
-	uint32_t head = 0, waiting = 0, node, i, to;
+	uint32_t head = 0, waiting = 0, node, to;
 	struct value_state st;
 
 	if (prepare(v, f))
@@ -259,7 +251,7 @@ int value_locations__run(struct value_locations *v, const struct flow *f, const 
 	if (seeds->start >= f->cnt)
 		return -EINVAL;
 	v->in[seeds->start] = (struct value_state){ .sp = seeds->sp, .bp = seeds->bp, .seen = true };
-	for (i = 0; i < seeds->cnt && i < VALUES_MAX; i++)
+	for (uint32_t i = 0; i < seeds->cnt && i < VALUES_MAX; i++)
 		v->in[seeds->start].at[i] = 1ULL << seeds->location[i];
 	v->slots[0] = seeds->slot;
 	v->slot_cnt = 1;
@@ -272,7 +264,7 @@ int value_locations__run(struct value_locations *v, const struct flow *f, const 
 		v->queued[node] = 0;
 		st = v->in[node];
 		transfer(v, &f->nodes[node].in, seeds, &st);
-		for (i = 0; i < FLOW_SUCC_MAX(&f->nodes[node]); i++) {
+		for (uint32_t i = 0; i < FLOW_SUCC_MAX(&f->nodes[node]); i++) {
 			to = flow__succ(f, &f->nodes[node], i);
 			if (to == FLOW_NONE || !join(&v->in[to], &st) || v->queued[to])
 				continue;
@@ -309,11 +301,10 @@ bool value_locations__find(const struct value_locations *v, uint32_t node, uint3
 			   struct value_location *out)
 {
 	const struct value_state *st = &v->in[node];
-	uint32_t i;
 
 	if (!st->seen)
 		return false;
-	for (i = 0; i < v->slot_cnt; i++) {
+	for (uint32_t i = 0; i < v->slot_cnt; i++) {
 		bool by_sp = st->sp != VALUE_NO_FRAME;
 
 		if (!(st->at[value] & SLOT_BIT(i)) || (!by_sp && st->bp == VALUE_NO_FRAME))
@@ -323,7 +314,7 @@ bool value_locations__find(const struct value_locations *v, uint32_t node, uint3
 						.disp = v->slots[i] - (by_sp ? st->sp : st->bp) };
 		return true;
 	}
-	for (i = 0; i < ARCH_KEPT; i++)
+	for (uint32_t i = 0; i < ARCH_KEPT; i++)
 		if (st->at[value] & GPR_BIT(arch.kept[i])) {
 			*out = (struct value_location){ .reg = arch.kept[i] };
 			return true;

@@ -162,13 +162,12 @@ static void take_register(const cs_x86_op *o, struct insn_operand *out)
 	} vectors[] = { { X86_REG_XMM0, X86_REG_XMM31 },
 			{ X86_REG_YMM0, X86_REG_YMM31 },
 			{ X86_REG_ZMM0, X86_REG_ZMM31 } };
-	size_t i;
 
 	out->kind = OPERAND_OTHER;
 	out->reg = gpr_number(o->reg);
 	if (out->reg != REG_NONE)
 		out->kind = OPERAND_GPR;
-	for (i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
+	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++)
 		if (o->reg >= vectors[i].first && o->reg <= vectors[i].last) {
 			out->kind = OPERAND_VECTOR;
 			out->reg = (uint8_t)(o->reg - vectors[i].first);
@@ -222,9 +221,7 @@ static void take_operand(const cs_x86_op *o, const struct insn *in, struct insn_
  * write flags only: then it is the memory operand. */
 static void set_stored(struct insn *in)
 {
-	uint8_t i;
-
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint8_t i = 0; i < INSN_OPS; i++)
 		in->ops[i].writes |= in->ops[i].kind == OPERAND_MEM;
 }
 
@@ -233,9 +230,9 @@ static void take_operands(struct insn_decoder *d, struct insn *in)
 	const cs_x86 *x = &d->insn->detail->x86;
 	bool stores = false;
 	cs_regs read, written;
-	uint8_t i, n, m;
+	uint8_t n, m;
 
-	for (i = 0; i < x->op_count; i++) {
+	for (uint8_t i = 0; i < x->op_count; i++) {
 		struct insn_operand o;
 
 		take_operand(&x->operands[i], in, &o);
@@ -253,7 +250,7 @@ static void take_operands(struct insn_decoder *d, struct insn *in)
 	}
 	if (!stores && (!m || (x->opcode[0] & 0xf8) == 0xd8))
 		set_stored(in);
-	for (i = 0; i < m; i++)
+	for (uint8_t i = 0; i < m; i++)
 		if (gpr_number(written[i]) != REG_NONE)
 			in->writes |= (uint16_t)BIT(gpr_number(written[i]));
 }
@@ -370,7 +367,6 @@ static void set_form(struct insn_decoder *d, struct insn *in)
 static uint8_t branch_class(unsigned int id, bool direct, const cs_insn *insn)
 {
 	const uint8_t *op = insn->detail->x86.opcode;
-	size_t i;
 
 	switch (id) {
 	case X86_INS_JMP:
@@ -397,7 +393,7 @@ static uint8_t branch_class(unsigned int id, bool direct, const cs_insn *insn)
 	default:
 		break;
 	}
-	for (i = 0; i < insn->detail->groups_count; i++)
+	for (size_t i = 0; i < insn->detail->groups_count; i++)
 		if (insn->detail->groups[i] == X86_GRP_JUMP)
 			return INSN_JCC;
 	/* ud2, ud1, ud0, whose names differ between versions of capstone */
@@ -502,9 +498,7 @@ const uint8_t *arch__next_address(const uint8_t *p, const uint8_t *end, uint64_t
 
 bool arch__has_return(const uint8_t *code, uint64_t len)
 {
-	uint64_t i;
-
-	for (i = 1; i < len; i++) {
+	for (uint64_t i = 1; i < len; i++) {
 		if (code[i] != 0xc3)
 			continue;
 		if ((code[i - 1] >= 0x58 && code[i - 1] <= 0x5f) || code[i - 1] == 0xc9) /* pop, leave */

@@ -369,9 +369,8 @@ static bool vector(struct leaf_run *r, const struct insn *in)
 {
 	bool any = in->vectors, known;
 	uint64_t addr, v;
-	uint32_t i;
 
-	for (i = 0; i < INSN_OPS; i++)
+	for (uint32_t i = 0; i < INSN_OPS; i++)
 		any |= in->ops[i].kind == OPERAND_VECTOR;
 	if (!any)
 		return false;
@@ -379,10 +378,10 @@ static bool vector(struct leaf_run *r, const struct insn *in)
 	if (in->id == X86_INS_UCOMISD || in->id == X86_INS_UCOMISS || in->id == X86_INS_COMISD ||
 	    in->id == X86_INS_COMISS)
 		r->flags_known = false;
-	for (i = 0; i < REG_CNT; i++)
+	for (uint32_t i = 0; i < REG_CNT; i++)
 		if (insn__may_write(in, (uint8_t)i))
 			r->unknown[i] = 0xff;
-	for (i = 0; i < INSN_OPS; i++) {
+	for (uint32_t i = 0; i < INSN_OPS; i++) {
 		const struct insn_operand *o = &in->ops[i];
 
 		if (o->kind != OPERAND_MEM)

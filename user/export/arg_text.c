@@ -84,9 +84,8 @@ size_t text__i64(char *buf, int64_t v)
 size_t text__i64s(char *buf, const int64_t *v, uint32_t n, const char *sep)
 {
 	size_t len = 0, sep_len = strlen(sep);
-	uint32_t i;
 
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		if (i) {
 			memcpy(buf + len, sep, sep_len);
 			len += sep_len;

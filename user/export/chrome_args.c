@@ -191,10 +191,9 @@ static void put_scalars(struct writer *cw, const struct value *list)
 {
 	struct elem_walk e = elem_walk__begin(list, LIST_SHOWN_MAX);
 	const struct value *v;
-	uint32_t i;
 
 	put_lit(cw, "\"[");
-	for (i = 0; (v = elem_walk__next(&e)); i++) {
+	for (uint32_t i = 0; (v = elem_walk__next(&e)); i++) {
 		next_item(cw, i, ITEM_ROOM);
 		if (v->kind == PTB_VAL_OPAQUE) /* symbolic: torch prints an expression of Python's */
 			put_lit(cw, "<SymInt>");
@@ -208,10 +207,9 @@ static void put_concrete(struct writer *cw)
 {
 	const struct value *v;
 	struct arg_walk aw;
-	uint32_t nr;
 
 	arg_walk__begin(&aw, &cw->args);
-	for (nr = 0; (v = arg_walk__next(&aw)); nr++) {
+	for (uint32_t nr = 0; (v = arg_walk__next(&aw)); nr++) {
 		enum shown shown = shown_as(cw, &aw, v);
 
 		next_item(cw, nr, ITEM_ROOM);
@@ -242,10 +240,9 @@ static void put_types(struct writer *cw)
 {
 	const struct value *v;
 	struct arg_walk aw;
-	uint32_t nr;
 
 	arg_walk__begin(&aw, &cw->args);
-	for (nr = 0; (v = arg_walk__next(&aw)); nr++) {
+	for (uint32_t nr = 0; (v = arg_walk__next(&aw)); nr++) {
 		next_item(cw, nr, ITEM_ROOM);
 		put_lit(cw, "\"");
 		switch (shown_as(cw, &aw, v)) {
@@ -289,11 +286,10 @@ static void put_list_dims(struct writer *cw, const struct value *list, bool stri
 {
 	struct value_iter it = values__begin(&list->elems);
 	struct value v;
-	uint32_t nr;
 
 	put_lit(cw, "[");
 	if (list->n <= LIST_SHOWN_MAX) {
-		for (nr = 0; values__next(&it, &v); nr++) {
+		for (uint32_t nr = 0; values__next(&it, &v); nr++) {
 			next_item(cw, nr, DIMS_ROOM);
 			put_input_dims(cw, &v, strides);
 		}
@@ -305,10 +301,9 @@ static void put_shapes(struct writer *cw, bool strides)
 {
 	const struct value *v;
 	struct arg_walk aw;
-	uint32_t nr;
 
 	arg_walk__begin(&aw, &cw->args);
-	for (nr = 0; (v = arg_walk__next(&aw)); nr++) {
+	for (uint32_t nr = 0; (v = arg_walk__next(&aw)); nr++) {
 		enum shown shown = shown_as(cw, &aw, v);
 
 		next_item(cw, nr, DIMS_ROOM);
@@ -344,7 +339,6 @@ static void put_arrays(struct writer *cw)
 uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struct chrome_args_opts *opts)
 {
 	struct writer cw; /* not cleared: it is large, and a trace has millions of slices */
-	uint32_t i;
 
 	if (!(sl->in.flags & VALUES_PRESENT))
 		return 0;
@@ -355,7 +349,7 @@ uint32_t chrome_args__write(struct jsonw *w, const struct slice *sl, const struc
 	arg_list__read(&cw.args, &sl->in);
 	if (!cw.args.cnt) /* torch omits what is empty */
 		return cw.missing;
-	for (i = 0; i < cw.args.cnt; i++)
+	for (uint32_t i = 0; i < cw.args.cnt; i++)
 		cw.shown[i] = classify_input(&cw, sl, i);
 	put_arrays(&cw);
 	return cw.missing;

@@ -26,12 +26,10 @@ static const struct {
 
 static void put_slice_marks(struct jsonw *w, uint32_t flags)
 {
-	size_t i;
-
 	if (flags & SLICE_UNFINISHED) { /* torch's own mark */
 		JSONW_BOOL(w, "finished", false);
 	}
-	for (i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
 		if (!(flags & marks[i].flag))
 			continue;
 		jsonw__key(w, marks[i].key);

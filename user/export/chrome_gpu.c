@@ -422,11 +422,9 @@ static int by_device(const void *a, const void *b)
 
 void chrome_gpu__finish(struct chrome_gpu *cg)
 {
-	uint32_t i;
-
 	if (cg->row_cnt)
 		qsort(cg->rows, cg->row_cnt, sizeof(*cg->rows), by_device);
-	for (i = 0; i < cg->row_cnt; i++) {
+	for (uint32_t i = 0; i < cg->row_cnt; i++) {
 		if (!i || cg->rows[i].device != cg->rows[i - 1].device)
 			put_device_meta(cg, cg->rows[i].device);
 		put_row(cg, &cg->rows[i]);

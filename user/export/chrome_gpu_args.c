@@ -18,10 +18,8 @@ static int64_t or_none(uint32_t id)
 
 static void put_three(struct jsonw *w, const uint32_t v[3])
 {
-	int i;
-
 	jsonw__begin_arr(w);
-	for (i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++)
 		jsonw__u64(w, v[i]);
 	jsonw__end_arr(w);
 }

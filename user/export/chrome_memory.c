@@ -247,9 +247,8 @@ static void write_rate(const struct chrome_memory *cm, struct rate *r, uint64_t 
 static void write_past_rates(const struct chrome_memory *cm, struct rate *r, uint64_t piece)
 {
 	static const struct faults none;
-	uint64_t n;
 
-	for (n = 0; r->first + RATE_HELD <= piece && n < RATE_HELD; n++, r->first++) {
+	for (uint64_t n = 0; r->first + RATE_HELD <= piece && n < RATE_HELD; n++, r->first++) {
 		struct faults *f = &r->held[r->first % RATE_HELD];
 
 		write_rate(cm, r, r->first, f);
@@ -280,7 +279,7 @@ static uint64_t part_before(uint64_t cnt, uint64_t part, uint64_t whole)
 /* A record covers the time from its first fault on: its faults are spread evenly over that. */
 static int count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
 {
-	uint64_t origin = cm->info->begin_ns, begin, end, piece, minor = 0, major = 0;
+	uint64_t origin = cm->info->begin_ns, begin, end, minor = 0, major = 0;
 	struct rate *r;
 
 	if (!k->minor && !k->major)
@@ -296,7 +295,7 @@ static int count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
 		begin = r->first * RATE_NS;
 	if (begin > end)
 		begin = end;
-	for (piece = begin / RATE_NS; piece <= end / RATE_NS; piece++) {
+	for (uint64_t piece = begin / RATE_NS; piece <= end / RATE_NS; piece++) {
 		uint64_t until = (piece + 1) * RATE_NS < end ? (piece + 1) * RATE_NS : end;
 		uint64_t lo = part_before(k->minor, until - begin, end - begin);
 		uint64_t hi = part_before(k->major, until - begin, end - begin);
@@ -313,15 +312,14 @@ static int count_faults(struct chrome_memory *cm, const struct ptb_kmem *k)
 static void flush_counters(struct chrome_memory *cm)
 {
 	uint64_t len = cm->info->end_ns > cm->info->begin_ns ? cm->info->end_ns - cm->info->begin_ns : 0;
-	uint32_t i;
 
-	for (i = 0; i < cm->track_cnt; i++)
+	for (uint32_t i = 0; i < cm->track_cnt; i++)
 		flush_track(cm, &cm->tracks[i]);
-	for (i = 0; i < cm->rate_cnt; i++) {
+	for (uint32_t i = 0; i < cm->rate_cnt; i++) {
 		struct rate *r = &cm->rates[i];
-		uint64_t piece;
 
-		for (piece = r->first; piece < r->first + RATE_HELD && piece * RATE_NS <= len; piece++)
+		for (uint64_t piece = r->first;
+		     piece < r->first + RATE_HELD && piece * RATE_NS <= len; piece++)
 			write_rate(cm, r, piece, &r->held[piece % RATE_HELD]);
 	}
 }
@@ -477,10 +475,9 @@ static void write_happening(struct chrome_memory *cm, const struct kernel_event 
 static int count_kmem(struct chrome_memory *cm, const struct ptb_kmem *k)
 {
 	uint64_t rss[PTB_RSS_KINDS];
-	uint32_t i;
 	int err;
 
-	for (i = 0; i < PTB_RSS_KINDS; i++)
+	for (uint32_t i = 0; i < PTB_RSS_KINDS; i++)
 		rss[i] = k->rss[i];
 	err = count_rss(cm, k->h.tgid, k->h.ts_ns, rss);
 	return err ? err : count_faults(cm, k);

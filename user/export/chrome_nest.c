@@ -41,11 +41,9 @@ struct chrome_nest *chrome_nest__new(void)
 
 void chrome_nest__free(struct chrome_nest *n)
 {
-	uint32_t i;
-
 	if (!n)
 		return;
-	for (i = 0; i < n->track_cnt; i++) {
+	for (uint32_t i = 0; i < n->track_cnt; i++) {
 		free(n->tracks[i].spans);
 		free(n->tracks[i].open);
 	}
@@ -101,12 +99,12 @@ static int by_begin(const void *a, const void *b)
 /* What began before `at` and ends after it; calls come in order of their begin. */
 static int open_until(struct track *t, uint64_t at)
 {
-	uint32_t i, kept = 0;
+	uint32_t kept = 0;
 	int err = t->sorted ? 0 : sort__array(t->spans, t->span_cnt, sizeof(*t->spans), by_begin);
 
 	t->sorted = true;
 	effort__spend(t->open_cnt);
-	for (i = 0; i < t->open_cnt; i++)
+	for (uint32_t i = 0; i < t->open_cnt; i++)
 		if (t->open[i].end + GAP_NS > at)
 			t->open[kept++] = t->open[i];
 	t->open_cnt = kept;

@@ -76,10 +76,9 @@ static void write_device(struct jsonw *w, const struct session *s, const struct 
 static void write_devices(struct jsonw *w, const struct session *s)
 {
 	const struct session_info *info = session__info(s);
-	uint32_t i;
 
 	JSONW_ARR(w, "deviceProperties");
-	for (i = 0; i < info->device_cnt; i++)
+	for (uint32_t i = 0; i < info->device_cnt; i++)
 		write_device(w, s, info->devices[i]);
 	jsonw__end_arr(w);
 }
@@ -105,9 +104,8 @@ static void write_versions(struct jsonw *w, const struct session *s)
 					    "cuda_driver_version" };
 	const char *json = session__meta(s, "agent");
 	cJSON *agents = json ? cJSON_Parse(json) : NULL;
-	size_t i;
 
-	for (i = 0; session__info(s)->has_gpu && i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; session__info(s)->has_gpu && i < sizeof(keys) / sizeof(keys[0]); i++) {
 		double v = cJSON_IsArray(agents) ? version_of(agents, keys[i]) : 0;
 
 		if (v < 1)
@@ -283,12 +281,11 @@ static uint64_t trace_time(const struct chrome_trace *ct, uint64_t mono_ns)
 static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 {
 	const struct session_info *info = ct->info;
-	uint32_t i;
 
 	write_meta(&ct->w, ct->s, opts, &ct->clock);
-	for (i = 0; i < info->process_cnt; i++)
+	for (uint32_t i = 0; i < info->process_cnt; i++)
 		chrome_event__process(&ct->w, &info->processes[i], trace_time(ct, info->begin_ns));
-	for (i = 0; i < info->lost_cnt && !is_full(ct); i++) {
+	for (uint32_t i = 0; i < info->lost_cnt && !is_full(ct); i++) {
 		const struct session_lost *l = &info->lost[i];
 		/* an agent's last chunks come, and may be lost, after the window */
 		uint64_t at = chrome_clock__in_window(&ct->clock, info, l->begin_ns);
@@ -422,9 +419,8 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 {
 	uint64_t begin = trace_time(ct, ct->info->begin_ns), end = trace_time(ct, ct->info->end_ns);
 	int err = chrome_memory__finish(ct->memory);
-	uint32_t i;
 
-	for (i = 0; i < ct->thread_cnt; i++) {
+	for (uint32_t i = 0; i < ct->thread_cnt; i++) {
 		const struct seen_thread *t = &ct->threads[i];
 
 		chrome_event__thread(&ct->w, t->tgid, t->tid,

@@ -170,9 +170,8 @@ static const struct {
 static void put_note(struct jsonw *w, const struct slice *sl, uint32_t lacks)
 {
 	bool open = false;
-	size_t i;
 
-	for (i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
 		if (!(lacks & notes[i].lack) && !(sl->flags & notes[i].flag))
 			continue;
 		if (!open) {

@@ -59,13 +59,12 @@ enum gpu_api_kind gpu_api__kind(const char *name)
 		{ "ThreadSynchronize", GPU_API_SYNC },
 	};
 	const char *verb = begins(name, "cuda") ? name + 4 : begins(name, "cu") ? name + 2 : name;
-	size_t i;
 
 	if (is_one_of(name, never))
 		return GPU_API_NEVER;
 	if (is_one_of(name, map))
 		return GPU_API_MAP;
-	for (i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (begins(verb, verbs[i].prefix))
 			return verbs[i].kind;
 	return GPU_API_OTHER;

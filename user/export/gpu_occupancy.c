@@ -118,10 +118,9 @@ bool gpu_occupancy__of(const struct ptb_gpu_device *d, const struct gpu_launch *
 const char *gpu_occupancy__limits(char *buf, uint32_t limits)
 {
 	static const char *const names[] = { "WARPS", "REGS", "SMEM", "BLOCKS", "BARRIERS" };
-	size_t i;
 
 	buf[0] = '\0';
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (!(limits & 1u << i))
 			continue;
 		if (*buf)

@@ -110,9 +110,8 @@ static void add_counters(struct sentence *s, const struct session_info *info)
 struct loss_intervals loss_account__intervals(const struct session_info *info)
 {
 	struct loss_intervals sum = { 0, 0 };
-	uint32_t i;
 
-	for (i = 0; i < info->lost_cnt; i++) {
+	for (uint32_t i = 0; i < info->lost_cnt; i++) {
 		const struct session_lost *l = &info->lost[i];
 
 		sum.records += l->cnt;
@@ -161,9 +160,8 @@ static void add_totals(struct sentence *s, const struct session_totals *t)
 		  "times a tensor or storage got a new number because too many are alive" },
 		{ t->bad_records, "malformed record", "skipped (is the capture damaged?)" },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (!rows[i].cnt)
 			continue;
 		begin_part(s);
@@ -191,9 +189,9 @@ static bool is_unseen_operator(const struct session_refusal *r)
 
 uint32_t loss_account__unseen_operators(const struct session_info *info)
 {
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 
-	for (i = 0; i < info->refusal_cnt; i++)
+	for (uint32_t i = 0; i < info->refusal_cnt; i++)
 		cnt += is_unseen_operator(&info->refusals[i]);
 	return cnt;
 }

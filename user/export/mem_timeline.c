@@ -51,9 +51,7 @@ bool timeline__is_row(const struct timeline *tl, const struct mem_row *r)
 
 uint64_t timeline__first_ns(const struct timeline *tl)
 {
-	uint32_t i;
-
-	for (i = 0; i < tl->row_cnt; i++)
+	for (uint32_t i = 0; i < tl->row_cnt; i++)
 		if (tl->rows[i].ts_ns && timeline__is_row(tl, &tl->rows[i]))
 			return tl->rows[i].ts_ns;
 	return 0;
@@ -124,14 +122,13 @@ static void put_times(struct jsonw *w, const struct timeline *tl, int64_t to_uni
 static void put_sizes(struct jsonw *w, const struct timeline *tl)
 {
 	struct timeline_walk walk;
-	int i;
 
 	timeline_walk__begin(&walk, tl, JSON_UNIT_NS);
 	jsonw__begin_arr(w);
 	while (timeline_walk__next(&walk)) {
 		jsonw__begin_arr(w);
 		jsonw__i64(w, 0); /* the lowest line of the stacked chart */
-		for (i = 0; i < MEM_CATEGORY_CNT; i++)
+		for (int i = 0; i < MEM_CATEGORY_CNT; i++)
 			jsonw__i64(w, walk.sizes[i]);
 		jsonw__end_arr(w);
 	}
@@ -160,10 +157,9 @@ static void put_raw_row(struct jsonw *w, const struct mem_row *r, int64_t to_uni
 static void put_raw(struct jsonw *w, const struct timeline *tl, int64_t to_unix_ns)
 {
 	const struct mem_row *r;
-	uint32_t i;
 
 	jsonw__begin_arr(w);
-	for (i = 0; i < tl->row_cnt; i++) {
+	for (uint32_t i = 0; i < tl->row_cnt; i++) {
 		r = &tl->rows[i];
 		if (!timeline__is_row(tl, r))
 			continue;
@@ -206,9 +202,7 @@ static void device_name(struct timeline_device *d)
 
 static struct timeline_device *find_device(struct mem_timeline *mt, int16_t type, int16_t index)
 {
-	uint32_t i;
-
-	for (i = 0; i < mt->device_cnt; i++)
+	for (uint32_t i = 0; i < mt->device_cnt; i++)
 		if (mt->devices[i].type == type && mt->devices[i].index == index)
 			return &mt->devices[i];
 	return NULL;

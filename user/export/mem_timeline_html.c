@@ -110,9 +110,8 @@ static void put_state(const struct page *p, const struct timeline_walk *w)
 static void fill_columns(struct page *p)
 {
 	struct column *c, *before = NULL;
-	uint32_t i;
 
-	for (i = 0; i < COLUMNS; i++) {
+	for (uint32_t i = 0; i < COLUMNS; i++) {
 		c = &p->columns[i];
 		if (before && (!c->any || before->last_total > c->total)) {
 			c->t = p->begin_ns + (uint64_t)((double)p->span_ns * i / COLUMNS);
@@ -244,9 +243,8 @@ static double y_of(const struct page *p, int64_t bytes)
 static int64_t stacked(const struct column *c, int upto)
 {
 	int64_t sum = 0;
-	int i;
 
-	for (i = 0; i < upto; i++)
+	for (int i = 0; i < upto; i++)
 		sum += c->sizes[i];
 	return sum;
 }
@@ -261,10 +259,10 @@ static void put_edge(const struct page *p, uint32_t i, int category, bool back)
 
 static void put_areas(const struct page *p)
 {
-	uint32_t i, k;
+	uint32_t i;
 	bool any;
 
-	for (k = 0; k < MEM_CATEGORY_CNT; k++) {
+	for (uint32_t k = 0; k < MEM_CATEGORY_CNT; k++) {
 		for (i = 0, any = false; i < COLUMNS && !any; i++)
 			any = p->columns[i].sizes[k] > 0;
 		if (!any)
@@ -301,12 +299,12 @@ static bool has_tick(double step, int i, double most)
 static void put_axes(const struct page *p)
 {
 	double ms = (double)p->span_ns / 1e6, most = (double)p->peak / p->unit_bytes, step;
-	int i, decimals;
+	int decimals;
 
 	fprintf(p->f, "<rect class='frame' x='%d' y='%d' width='%d' height='%d'/>\n", PLOT_X,
 		PLOT_Y, PLOT_W, PLOT_H);
 	step = tick_step(ms, &decimals);
-	for (i = 0; has_tick(step, i, ms); i++) {
+	for (int i = 0; has_tick(step, i, ms); i++) {
 		double x = PLOT_X + PLOT_W * step * i / ms;
 
 		fprintf(p->f, "<line class='tick' x1='%.1f' y1='%d' x2='%.1f' y2='%d'/>\n<text class='x' x='%.1f' y='%d'>%.*f</text>\n",
@@ -314,7 +312,7 @@ static void put_axes(const struct page *p)
 			decimals, step * i);
 	}
 	step = tick_step(most, &decimals);
-	for (i = 0; has_tick(step, i, most); i++) {
+	for (int i = 0; has_tick(step, i, most); i++) {
 		double y = PLOT_Y + PLOT_H - (most > 0 ? PLOT_H * step * i / most : 0);
 
 		fprintf(p->f, "<line class='tick' x1='%d' y1='%.1f' x2='%d' y2='%.1f'/>\n<text class='y' x='%d' y='%.1f'>%.*f</text>\n",
@@ -342,9 +340,7 @@ static void put_peak_mark(const struct page *p)
 
 static void put_names(const struct page *p)
 {
-	int k;
-
-	for (k = 0; k < MEM_CATEGORY_CNT; k++)
+	for (int k = 0; k < MEM_CATEGORY_CNT; k++)
 		fprintf(p->f, "%s'%s'", k ? "," : "", categories[k].name);
 }
 
@@ -352,12 +348,11 @@ static void put_names(const struct page *p)
 static void put_columns(const struct page *p)
 {
 	const struct column *c;
-	int i, k;
 
-	for (i = 0; i < COLUMNS; i++) {
+	for (int i = 0; i < COLUMNS; i++) {
 		c = &p->columns[i];
 		fprintf(p->f, "%s[%" PRIu64, i ? "," : "", c->t > p->begin_ns ? c->t - p->begin_ns : 0);
-		for (k = 0; k < MEM_CATEGORY_CNT; k++)
+		for (int k = 0; k < MEM_CATEGORY_CNT; k++)
 			fprintf(p->f, ",%" PRId64, c->sizes[k]);
 		fprintf(p->f, "]");
 	}
@@ -387,9 +382,7 @@ static void put_max_reserved(const struct page *p)
 
 static void put_categories(const struct page *p)
 {
-	int k;
-
-	for (k = 0; k < MEM_CATEGORY_CNT; k++)
+	for (int k = 0; k < MEM_CATEGORY_CNT; k++)
 		fprintf(p->f, "<span class='key' style='background:%s'></span>%s",
 			categories[k].color, categories[k].name);
 }
@@ -528,9 +521,7 @@ static const struct field {
 
 static const struct field *find_field(const char *name, size_t len)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
 		if (strlen(fields[i].name) == len && !memcmp(fields[i].name, name, len))
 			return &fields[i];
 	}

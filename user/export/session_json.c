@@ -132,10 +132,8 @@ static void write_ms(struct jsonw *w, const char *key, double ns)
 
 static void write_targets(struct jsonw *w, const struct session_info *info)
 {
-	uint32_t i;
-
 	JSONW_ARR(w, "targets");
-	for (i = 0; i < info->process_cnt; i++) {
+	for (uint32_t i = 0; i < info->process_cnt; i++) {
 		const struct session_process *p = &info->processes[i];
 
 		jsonw__begin_obj(w);
@@ -178,12 +176,10 @@ static void write_probes(struct jsonw *w, const struct session_info *info)
 
 static void write_refused(struct jsonw *w, const struct session_info *info)
 {
-	uint32_t i;
-
 	JSONW_OBJ(w, "refused");
 	JSONW_U64(w, "count", info->refusal_cnt);
 	JSONW_ARR(w, "functions");
-	for (i = 0; i < info->refusal_cnt && i < FACTS_REFUSALS_MAX; i++) {
+	for (uint32_t i = 0; i < info->refusal_cnt && i < FACTS_REFUSALS_MAX; i++) {
 		const struct session_refusal *r = &info->refusals[i];
 
 		jsonw__begin_obj(w);
@@ -239,10 +235,8 @@ static void write_cost(struct jsonw *w, const struct session_info *info)
 
 static void write_capture(struct jsonw *w, const struct session *s)
 {
-	size_t i;
-
 	JSONW_OBJ(w, "capture");
-	for (i = 0; i < sizeof(capture_keys) / sizeof(capture_keys[0]); i++) {
+	for (size_t i = 0; i < sizeof(capture_keys) / sizeof(capture_keys[0]); i++) {
 		const char *json = session__meta(s, capture_keys[i]);
 
 		if (!json)
@@ -332,10 +326,9 @@ void session_json__write_totals(struct jsonw *w, const struct session_info *info
 	};
 	char text[2048];
 	bool incomplete = loss_account__incomplete(info, t, text, sizeof(text));
-	size_t i;
 
 	JSONW_OBJ(w, "totals");
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		jsonw__key(w, rows[i].key);
 		jsonw__u64(w, rows[i].value);
 	}

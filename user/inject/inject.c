@@ -44,12 +44,11 @@ bool inject__is_mapped(const struct inject_job *job)
 	const char *base = strrchr(job->path, '/') + 1;
 	struct proc_maps maps;
 	bool found = false;
-	uint32_t i;
 
 	if (proc_maps__read(job->pid, &maps))
 		return false;
 	/* another mount namespace's path may read differently, and an overlay's device and inode */
-	for (i = 0; i < maps.cnt && !found; i++)
+	for (uint32_t i = 0; i < maps.cnt && !found; i++)
 		found = maps.items[i].exec && !maps.items[i].deleted &&
 			!strcmp(proc_map__base(&maps.items[i]), base) &&
 			(maps.items[i].ino == job->file.st_ino || !strcmp(maps.items[i].path, job->path));
@@ -198,10 +197,10 @@ static bool have_same_filters(pid_t pid, const struct thread_status *main)
 {
 	struct thread_status st;
 	pid_t *tids;
-	int n = proc__threads(pid, &tids), i;
+	int n = proc__threads(pid, &tids);
 	bool same = n > 0;
 
-	for (i = 0; i < n && same; i++) /* one that has ended meanwhile has none that matter */
+	for (int i = 0; i < n && same; i++) /* one that has ended meanwhile has none that matter */
 		same = thread_status__read(pid, tids[i], &st) ||
 		       (st.seccomp == main->seccomp && st.filters == main->filters);
 	if (n > 0)

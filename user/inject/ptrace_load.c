@@ -71,7 +71,7 @@ static int wait_back(struct inject_job *job, const struct divert_req *req)
 static int try_threads(struct inject_job *job, const struct target_code *cp, uint32_t round, bool late)
 {
 	pid_t *tids;
-	int n = proc__threads(job->pid, &tids), i, tries = 0, rc = 1;
+	int n = proc__threads(job->pid, &tids), tries = 0, rc = 1;
 	struct divert_req req = {
 		.pid = job->pid, .pidfd = job->pidfd, .mem = job->mem, .cp = cp, .path = job->path
 	};
@@ -81,7 +81,7 @@ static int try_threads(struct inject_job *job, const struct target_code *cp, uin
 		refuse(job, "the process has exited");
 		return n;
 	}
-	for (i = 0; i < n && rc == 1 && tries < TRIES_PER_ROUND; i++) {
+	for (int i = 0; i < n && rc == 1 && tries < TRIES_PER_ROUND; i++) {
 		/* the main thread, then others from another one each time */
 		req.tid = i ? tids[1 + ((uint32_t)i - 1 + round * TRIES_PER_ROUND) % ((uint32_t)n - 1)] :
 			      job->pid;

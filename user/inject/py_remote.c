@@ -49,7 +49,7 @@ static bool is_support(const uint64_t *w, uint64_t interp_size)
 int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, const char **why)
 {
 	uint64_t w[PY_OFFSETS_READ / 8];
-	size_t cnt = (len < sizeof(w) ? len : sizeof(w)) / 8, i, at = 0;
+	size_t cnt = (len < sizeof(w) ? len : sizeof(w)) / 8, at = 0;
 
 	memset(out, 0, sizeof(*out));
 	memcpy(w, bytes, cnt * 8);
@@ -58,7 +58,7 @@ int py_offsets__parse(const uint8_t *bytes, size_t len, struct py_offsets *out, 
 	    (w[W_VERSION] >> 16 & 0xff) < 14)
 		return -ENOTSUP;
 	*why = "its Python's table for debuggers is not supported";
-	for (i = W_REST; i + 6 <= cnt && !at; i++) /* the first: what follows the table is data */
+	for (size_t i = W_REST; i + 6 <= cnt && !at; i++) /* the first: what follows the table is data */
 		if (is_support(w + i, w[W_INTERP_SIZE]))
 			at = i;
 	if (!at || w[W_INTERP_SIZE] > STATE_MAX || w[W_THREADS_MAIN] >= w[W_INTERP_SIZE] ||
@@ -89,13 +89,13 @@ static bool read_word(pid_t pid, uint64_t addr, uint64_t *out)
 /* The thread's state names its interpreter and its thread id; what is not where the table says, is not it. */
 static bool is_main_state(pid_t pid, const struct py_remote *pr)
 {
-	uint64_t cnt = pr->off.support / 8, i;
+	uint64_t cnt = pr->off.support / 8;
 	bool interp = false, tid = false;
 	struct thread_status st;
 	uint64_t *w = calloc(cnt + 1, 8);
 
 	if (w && !thread_status__read(pid, 0, &st) && !remote__read(pid, pr->tstate, w, cnt * 8))
-		for (i = 0; i < cnt; i++) {
+		for (uint64_t i = 0; i < cnt; i++) {
 			interp |= i < 8 && w[i] == pr->interp;
 			tid |= w[i] == (uint64_t)st.ns_pid;
 		}

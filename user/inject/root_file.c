@@ -107,7 +107,6 @@ int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root
 	struct wanted w = { .pid = pid, .use = use };
 	struct thread_status st;
 	uint64_t number;
-	size_t i;
 	int err = -EACCES;
 
 	*out = (struct root_temp)ROOT_TEMP_NONE;
@@ -115,7 +114,7 @@ int root_temp__create(pid_t pid, const char *stem, const char *suffix, enum root
 		return -EIO;
 	w.user = (struct owner){ st.uid, st.gid };
 	w.ns_root = (struct owner){ ns_root_id(pid, "uid_map"), ns_root_id(pid, "gid_map") };
-	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
 		if (snprintf(out->path, sizeof(out->path), "%s/%s-%016" PRIx64 "%s", dirs[i], stem,
 			     number, suffix) >= (int)sizeof(out->path))
 			return -ENAMETOOLONG;

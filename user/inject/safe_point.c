@@ -203,14 +203,14 @@ static uint64_t stack_word(const struct thread_view *tv, size_t off)
 /* Is there a call instruction before addr? Then addr may be where it returns to. */
 static bool follows_call(const struct code_object *o, uint64_t addr)
 {
-	uint32_t n, modrm, want;
+	uint32_t modrm, want;
 	uint8_t p[8];
 
 	if (o->fd <= 0 || !code_object__before(o, addr, p))
 		return true; /* at the very beginning of the text: cannot be excluded */
 	if (p[3] == 0xe8)
 		return true;
-	for (n = 2; n <= 7; n++) { /* ff /2 with ModRM, SIB and displacement */
+	for (uint32_t n = 2; n <= 7; n++) { /* ff /2 with ModRM, SIB and displacement */
 		modrm = p[8 - n + 1];
 		if (p[8 - n] != 0xff || (modrm >> 3 & 7) != 2)
 			continue;
@@ -224,12 +224,12 @@ static bool follows_call(const struct code_object *o, uint64_t addr)
 
 static const char *unfinished_call(const struct target_code *cp, const struct thread_view *tv)
 {
-	size_t off, end = tv->stack_sz < FAR ? tv->stack_sz : FAR;
+	size_t end = tv->stack_sz < FAR ? tv->stack_sz : FAR;
 	const struct code_object *o;
 	const struct code_range *busy;
 	uint64_t w;
 
-	for (off = 0; off + 8 <= end; off += 8) {
+	for (size_t off = 0; off + 8 <= end; off += 8) {
 		w = stack_word(tv, off);
 		o = target_code__object(cp, w);
 		busy = o && o->kind == CODE_LIBC ? target_code__busy(cp, w) : NULL;
@@ -262,9 +262,7 @@ static bool is_signal_frame(const struct thread_view *tv, size_t off)
 
 static bool in_handler(const struct target_code *cp, const struct thread_view *tv)
 {
-	size_t off;
-
-	for (off = 0; off + 8 <= tv->stack_sz; off += 8)
+	for (size_t off = 0; off + 8 <= tv->stack_sz; off += 8)
 		if (stack_word(tv, off) == cp->restore_rt && is_signal_frame(tv, off))
 			return true;
 	return false;

@@ -175,9 +175,8 @@ static struct seccomp_call seccomp_call_of(const struct wanted *w)
 {
 	struct seccomp_call c = { .data = { .nr = (int)w->nr, .arch = AUDIT_ARCH_X86_64 },
 				  .known = SECCOMP_KNOWN_NR | SECCOMP_KNOWN_ARCH };
-	uint32_t i;
 
-	for (i = 0; i < w->cnt; i++) {
+	for (uint32_t i = 0; i < w->cnt; i++) {
 		c.data.args[w->args[i].at] = w->args[i].v;
 		c.known |= SECCOMP_KNOWN_LOW(w->args[i].at);
 	}
@@ -240,16 +239,15 @@ static int check_call(struct seccomp_scratch *scratch, const struct seccomp_prog
 {
 	struct seccomp_call call = seccomp_call_of(w);
 	struct seccomp_answers all = { .ret = { SECCOMP_RET_ALLOW }, .cnt = 1 }, one;
-	uint32_t i;
 
-	for (i = cnt; i-- > 0;) { /* the newest is asked first */
+	for (uint32_t i = cnt; i-- > 0;) { /* the newest is asked first */
 		seccomp_eval__run(scratch, &progs[i], &call, &one);
 		if (i + 1 == cnt)
 			all = one;
 		else
 			seccomp_eval__both(&all, &one, &all);
 	}
-	for (i = 0; i < all.cnt; i++)
+	for (uint32_t i = 0; i < all.cnt; i++)
 		if (!accepts_result(w, rseq, all.ret[i])) {
 			describe_refusal(w->name, &all.ret[i], why, cap);
 			return -EPERM;
@@ -263,9 +261,8 @@ int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rs
 {
 	struct seccomp_scratch *scratch;
 	int err = 0;
-	size_t i;
 
-	for (i = 0; i < cnt && !err; i++)
+	for (size_t i = 0; i < cnt && !err; i++)
 		err = seccomp_eval__check(&progs[i]);
 	if (err) {
 		snprintf(why, cap, "its seccomp filter cannot be evaluated");
@@ -276,7 +273,7 @@ int seccomp_check__progs(const struct seccomp_prog *progs, uint32_t cnt, bool rs
 		snprintf(why, cap, "out of memory");
 		return -ENOMEM;
 	}
-	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !err; i++)
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !err; i++)
 		err = check_call(scratch, progs, cnt, &wanted[i], rseq, why, cap);
 	seccomp_scratch__free(scratch);
 	return err;
@@ -307,7 +304,7 @@ static int read_filter(pid_t tid, uint32_t idx, struct seccomp_prog *out)
 int seccomp_check__thread(pid_t tid, bool rseq, char *why, size_t cap)
 {
 	struct seccomp_prog progs[FILTERS_MAX];
-	uint32_t cnt = 0, i;
+	uint32_t cnt = 0;
 	int err = 0;
 
 	while (cnt < FILTERS_MAX && !(err = read_filter(tid, cnt, &progs[cnt])))
@@ -321,7 +318,7 @@ int seccomp_check__thread(pid_t tid, bool rseq, char *why, size_t cap)
 			 "may kill it for a system call of the loader",
 			 errstr(err));
 	}
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		free((void *)(uintptr_t)progs[i].insns);
 	return err;
 }

@@ -84,12 +84,10 @@ static bool is_sound(const struct sock_filter *in, uint32_t rest)
 
 int seccomp_eval__check(const struct seccomp_prog *prog)
 {
-	uint32_t i;
-
 	if (!prog->len || prog->len > SECCOMP_PROG_MAX ||
 	    BPF_CLASS(prog->insns[prog->len - 1].code) != BPF_RET)
 		return -EINVAL;
-	for (i = 0; i < prog->len; i++)
+	for (uint32_t i = 0; i < prog->len; i++)
 		if (!is_sound(&prog->insns[i], prog->len - 1 - i))
 			return -EINVAL;
 	return 0;
@@ -99,9 +97,7 @@ int seccomp_eval__check(const struct seccomp_prog *prog)
 
 static void add_answer(struct seccomp_answers *out, uint32_t ret)
 {
-	uint32_t i;
-
-	for (i = 0; i < out->cnt; i++)
+	for (uint32_t i = 0; i < out->cnt; i++)
 		if (out->ret[i] == ret)
 			return;
 	if (out->cnt == SECCOMP_ANSWERS_MAX)
@@ -113,7 +109,6 @@ static void add_answer(struct seccomp_answers *out, uint32_t ret)
 static void reach(struct seccomp_scratch *s, uint32_t pc, const struct state *from)
 {
 	struct state *to = &s->at[pc];
-	uint32_t i;
 
 	if (!s->reached[pc]) {
 		s->reached[pc] = true;
@@ -121,7 +116,7 @@ static void reach(struct seccomp_scratch *s, uint32_t pc, const struct state *fr
 		return;
 	}
 	to->known &= from->known;
-	for (i = 0; i < SLOT_CNT; i++)
+	for (uint32_t i = 0; i < SLOT_CNT; i++)
 		if (to->v[i] != from->v[i])
 			to->known &= ~(1u << i);
 }
@@ -275,13 +270,12 @@ void seccomp_eval__run(struct seccomp_scratch *s, const struct seccomp_prog *pro
 	const struct state begin = {
 		.known = (1u << SLOT_CNT) - 1
 	}; /* accumulator and index are 0; memory is not read before it is written */
-	uint32_t pc;
 
 	memset(s->reached, 0, prog->len * sizeof(s->reached[0]));
 	out->cnt = 0;
 	out->any = false;
 	reach(s, 0, &begin);
-	for (pc = 0; pc < prog->len; pc++)
+	for (uint32_t pc = 0; pc < prog->len; pc++)
 		if (s->reached[pc] && run_insn(s, pc, &prog->insns[pc], call, out))
 			reach(s, pc + 1, &s->at[pc]); /* there is one: the last returns */
 }
@@ -290,10 +284,9 @@ void seccomp_eval__both(const struct seccomp_answers *newer, const struct seccom
 			struct seccomp_answers *out)
 {
 	struct seccomp_answers both = { .any = newer->any || older->any };
-	uint32_t i, k;
 
-	for (i = 0; i < newer->cnt; i++)
-		for (k = 0; k < older->cnt; k++)
+	for (uint32_t i = 0; i < newer->cnt; i++)
+		for (uint32_t k = 0; k < older->cnt; k++)
 			add_answer(&both,
 				   (int32_t)(older->ret[k] & SECCOMP_RET_ACTION_FULL) <
 						   (int32_t)(newer->ret[i] & SECCOMP_RET_ACTION_FULL) ?

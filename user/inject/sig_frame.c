@@ -57,10 +57,10 @@ struct sw_bytes {
  */
 static size_t common_size(uint64_t features)
 {
-	unsigned int eax, ebx, ecx, edx, i;
+	unsigned int eax, ebx, ecx, edx;
 	size_t end = XSTATE_LEGACY;
 
-	for (i = 2; i < 63; i++) {
+	for (unsigned int i = 2; i < 63; i++) {
 		if (!(features >> i & 1) || i == XFEATURE_TILE_DATA)
 			continue;
 		if (!__get_cpuid_count(0xd, i, &eax, &ebx, &ecx, &edx))
@@ -136,9 +136,8 @@ static uint64_t detour_mask(uint64_t own)
 {
 	static const int faults[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
 	uint64_t mask = ~0ULL;
-	size_t i;
 
-	for (i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
 		mask &= ~(1ULL << (faults[i] - 1));
 	return (mask & ~SIG_FRAME_MARK) | (~own & SIG_FRAME_MARK);
 }

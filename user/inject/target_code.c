@@ -96,11 +96,10 @@ static void take_address(uint64_t *to, const struct elf_sym *sym, const char *na
 static bool take_libc_symbol(const struct elf_sym *sym, void *arg)
 {
 	struct libc_facts *f = arg;
-	size_t i;
 
 	if (!sym->defined || !sym->name[0] || sym->type != STT_FUNC)
 		return true;
-	for (i = 0; i < BUSY_CNT; i++)
+	for (size_t i = 0; i < BUSY_CNT; i++)
 		take_address(&f->busy[i], sym, busy_names[i]);
 	take_address(&f->dlopen, sym, "dlopen");
 	take_address(&f->old_dlopen, sym, "__libc_dlopen_mode");
@@ -132,9 +131,8 @@ static uint64_t find_restore_rt(const struct elf_file *ef)
 	const uint8_t *p, *at;
 	uint64_t addr, len, avail;
 	bool exec;
-	uint32_t i;
 
-	for (i = 0; elf_file__segment(ef, i, &addr, &len, &exec); i++) {
+	for (uint32_t i = 0; elf_file__segment(ef, i, &addr, &len, &exec); i++) {
 		p = exec && len ? elf_file__bytes(ef, addr, len, &avail) : NULL;
 		at = p ? memmem(p, len, restore_rt_code, sizeof(restore_rt_code)) : NULL;
 		if (at)
@@ -165,11 +163,10 @@ static uint64_t find_errno_slot(const struct elf_file *ef, uint64_t func)
 static int learn_libc(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len)
 {
 	struct libc_facts f = { .libc = 0 };
-	size_t i;
 
 	(void)arg;
 	elf_file__for_each_sym(ef, take_libc_symbol, &f);
-	for (i = 0; i < BUSY_CNT; i++)
+	for (size_t i = 0; i < BUSY_CNT; i++)
 		if (f.busy[i] && !elf_file__func_range(ef, f.busy[i], &f.busy[i], &f.busy_end[i]))
 			f.busy[i] = 0;
 	f.restore_rt = f.libc ? find_restore_rt(ef) : 0;
@@ -226,9 +223,7 @@ static bool is_base(const struct proc_map *map, const char *stem)
 /* What the file of a mapping may be. */
 static enum code_kind object_kind(const struct proc_maps *maps, const struct proc_map *map, uint64_t base)
 {
-	uint32_t i;
-
-	for (i = 0; i < maps->cnt; i++)
+	for (uint32_t i = 0; i < maps->cnt; i++)
 		if (maps->items[i].start == base && proc_map__same_file(&maps->items[i], map))
 			return CODE_LOADER;
 	if (is_base(map, "libc") || is_base(map, "libpthread") || is_base(map, "libdl"))
@@ -238,9 +233,7 @@ static enum code_kind object_kind(const struct proc_maps *maps, const struct pro
 
 static void take_busy(struct target_code *cp, const struct code_object *o, const struct libc_facts *f)
 {
-	size_t i;
-
-	for (i = 0; i < BUSY_CNT; i++) {
+	for (size_t i = 0; i < BUSY_CNT; i++) {
 		if (!f->busy[i] || cp->busy_cnt == CODE_RANGES_MAX)
 			continue;
 		cp->busy[cp->busy_cnt].start = o->load_bias + f->busy[i];
@@ -291,7 +284,6 @@ static void add_object(pid_t pid, const struct proc_maps *maps, uint32_t idx, en
 	const struct proc_map *map = &maps->items[idx];
 	struct code_object *o = &out->objs[out->obj_cnt];
 	struct mapped_file mf;
-	uint32_t i;
 
 	if (out->obj_cnt == CODE_OBJECTS_MAX || mapped_file__ask(pid, map, q, &mf))
 		return;
@@ -305,7 +297,7 @@ static void add_object(pid_t pid, const struct proc_maps *maps, uint32_t idx, en
 				   .load_bias = mf.load_bias,
 				   .fd = mf.fd,
 				   .outline = mf.answer.outline };
-	for (i = idx + 1; i < maps->cnt; i++)
+	for (uint32_t i = idx + 1; i < maps->cnt; i++)
 		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
 			o->end = maps->items[i].end;
 	out->obj_cnt++;
@@ -323,10 +315,9 @@ static void find_in_maps(pid_t pid, const struct proc_maps *maps, uint64_t base,
 		[CODE_ALLOCATOR] = { .fn = learn_allocator, .spent_ns = &spent_ns },
 	};
 	enum code_kind kind;
-	uint32_t i, pass;
 
-	for (pass = 0; pass < 2; pass++) /* allocators come last, since there is a limit */
-		for (i = 0; i < maps->cnt; i++) {
+	for (uint32_t pass = 0; pass < 2; pass++) /* allocators come last, since there is a limit */
+		for (uint32_t i = 0; i < maps->cnt; i++) {
 			kind = object_kind(maps, &maps->items[i], base);
 			if (proc_maps__is_first(maps, i) && (kind == CODE_ALLOCATOR) == (pass == 1))
 				add_object(pid, maps, i, kind, &questions[kind], out);
@@ -369,9 +360,7 @@ int target_code__find(pid_t pid, struct target_code *out, char *why, size_t cap)
 
 void target_code__clear(struct target_code *cp)
 {
-	uint32_t i;
-
-	for (i = 0; i < cp->obj_cnt; i++)
+	for (uint32_t i = 0; i < cp->obj_cnt; i++)
 		if (cp->objs[i].fd > 0)
 			close(cp->objs[i].fd);
 	memset(cp, 0, sizeof(*cp));
@@ -379,9 +368,7 @@ void target_code__clear(struct target_code *cp)
 
 const struct code_object *target_code__object(const struct target_code *cp, uint64_t addr)
 {
-	uint32_t i;
-
-	for (i = 0; i < cp->obj_cnt; i++)
+	for (uint32_t i = 0; i < cp->obj_cnt; i++)
 		if (addr >= cp->objs[i].start && addr < cp->objs[i].end)
 			return &cp->objs[i];
 	return NULL;
@@ -389,9 +376,7 @@ const struct code_object *target_code__object(const struct target_code *cp, uint
 
 const struct code_range *target_code__busy(const struct target_code *cp, uint64_t addr)
 {
-	uint32_t i;
-
-	for (i = 0; i < cp->busy_cnt; i++)
+	for (uint32_t i = 0; i < cp->busy_cnt; i++)
 		if (addr >= cp->busy[i].start && addr < cp->busy[i].end)
 			return &cp->busy[i];
 	return NULL;
@@ -401,9 +386,8 @@ const struct code_range *target_code__busy(const struct target_code *cp, uint64_
 bool code_object__before(const struct code_object *o, uint64_t addr, uint8_t bytes[8])
 {
 	uint64_t at = addr - o->load_bias - 8;
-	uint32_t i;
 
-	for (i = 0; i < o->outline.seg_cnt; i++) {
+	for (uint32_t i = 0; i < o->outline.seg_cnt; i++) {
 		const struct elf_exec_seg *seg = &o->outline.segs[i];
 
 		if (at >= seg->addr && at - seg->addr < seg->file_sz &&

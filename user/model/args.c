@@ -45,14 +45,13 @@ void args__free(struct model *m, struct args *a)
 void args__clear(struct model *m)
 {
 	struct args *a, *next;
-	uint32_t i, k;
 
 	free(m->result_words);
 	tensor_ids__clear(&m->tensors);
-	for (i = 0; i < m->thread_cnt; i++) {
+	for (uint32_t i = 0; i < m->thread_cnt; i++) {
 		struct thread *t = m->threads[i];
 
-		for (k = 0; k < t->cnt; k++) /* open ones, if the pass was stopped */
+		for (uint32_t k = 0; k < t->cnt; k++) /* open ones, if the pass was stopped */
 			args__free(m, t->stack[k].args);
 		args__free(m, t->scope_args);
 	}

@@ -120,12 +120,11 @@ static bool makes_nodes(const struct entry *e)
 void autograd__seq(struct model *m, struct thread *t, const struct ptb_seq *r)
 {
 	bool made = false;
-	uint32_t i;
 
 	stack__at(m, t, r->sp, r->h.ts_ns);
 	if (r->seq > INT64_MAX || r->h.flags & PTB_F_READ_FAULT)
 		return;
-	for (i = t->cnt; i--;) {
+	for (uint32_t i = t->cnt; i--;) {
 		struct entry *e = &t->stack[i];
 
 		if (e->annotation || e->hidden)
@@ -276,9 +275,7 @@ struct thread *autograd__forward_thread(struct model *m, const struct thread *t,
 /* The link is believed: pairs what waited for that. */
 static void pair_undecided(struct model *m, struct fwd_link *l)
 {
-	uint32_t i;
-
-	for (i = 0; i < l->undecided_cnt; i++)
+	for (uint32_t i = 0; i < l->undecided_cnt; i++)
 		make_flow(m, m->threads[l->thread], &l->undecided[i]);
 	l->undecided_cnt = 0;
 	free(l->undecided);
@@ -297,9 +294,7 @@ static void add_undecided(struct model *m, struct fwd_link *l, const struct fwd_
 
 void autograd__clear(struct model *m)
 {
-	uint32_t i;
-
-	for (i = 0; i < m->link_cnt; i++)
+	for (uint32_t i = 0; i < m->link_cnt; i++)
 		free(m->links[i].undecided);
 	free(m->links);
 	free(m->fwd_threads);

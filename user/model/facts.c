@@ -355,9 +355,7 @@ static int on_control(void *arg, const struct ptb_rec_hdr *rec)
 
 static int resolve_opdefs(struct facts *f, struct hashmap *unobserved)
 {
-	uint32_t i;
-
-	for (i = 0; i < f->opdef_cnt; i++) {
+	for (uint32_t i = 0; i < f->opdef_cnt; i++) {
 		struct addr_fact *a = &f->opdefs[i];
 		const char *full = facts__name(f, a->name);
 
@@ -406,10 +404,8 @@ static int cmp_gone(const void *a, const void *b, void *arg)
 /* newest: index of what was read last at the address. Returns how many of gone are used now. */
 static uint32_t list_gone(struct facts *f, struct opdef_history *p, uint32_t newest, uint32_t used)
 {
-	uint32_t next;
-
 	p->first = used;
-	for (next = newest + 1; next; next = f->opdefs[next - 1].older) {
+	for (uint32_t next = newest + 1; next; next = f->opdefs[next - 1].older) {
 		if (f->opdefs[next - 1].flags & PTB_OPDEF_GONE)
 			f->opdefs_gone[used++] = next - 1;
 		else if (!p->last)
@@ -443,9 +439,8 @@ static int resolve_sites(struct facts *f)
 {
 	struct hashmap node_call_libs = { 0 };
 	int err = 0;
-	uint32_t i;
 
-	for (i = 1; i < f->site_cnt && !err; i++) {
+	for (uint32_t i = 1; i < f->site_cnt && !err; i++) {
 		struct site_fact *s = &f->sites[i];
 		struct func_fact *ff = s->func < f->func_cnt ? &f->funcs[s->func] : NULL;
 
@@ -460,7 +455,7 @@ static int resolve_sites(struct facts *f)
 		    ff->reason != PTB_REFUSE_KERNEL_REFUSED)
 			err = hashmap__put(&node_call_libs, ff->lib, 0, 1);
 	}
-	for (i = 1; i < f->func_cnt && !err; i++)
+	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
 		f->funcs[i].has_node_call = hashmap__get(&node_call_libs, f->funcs[i].lib, 0) != NULL;
 	hashmap__clear(&node_call_libs);
 	return err;
@@ -504,21 +499,20 @@ static int resolve_schemas(struct facts *f)
 {
 	struct hashmap by_name = { 0 };
 	int err = 0;
-	uint32_t i;
 
-	for (i = 1; i < f->func_cnt && !err; i++)
+	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
 			err = share_schema(&by_name, &f->funcs[i].op, facts__name(f, f->funcs[i].schema));
-	for (i = 0; i < f->opdef_cnt && !err; i++) {
+	for (uint32_t i = 0; i < f->opdef_cnt && !err; i++) {
 		struct addr_fact *a = &f->opdefs[i];
 
 		if (!a->op.is_address)
 			err = share_schema(&by_name, &a->op, schema_of(f, a));
 	}
-	for (i = 1; i < f->func_cnt && !err; i++)
+	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind == PTB_FUNC_OP)
 			take_schema(&by_name, &f->funcs[i].op);
-	for (i = 0; i < f->opdef_cnt && !err; i++)
+	for (uint32_t i = 0; i < f->opdef_cnt && !err; i++)
 		take_schema(&by_name, &f->opdefs[i].op);
 	hashmap__clear(&by_name);
 	return err;
@@ -551,9 +545,8 @@ static int resolve_ids(struct facts *f)
 {
 	struct hashmap unobserved = { 0 };
 	int err = resolve_opdefs(f, &unobserved);
-	uint32_t i;
 
-	for (i = 1; i < f->func_cnt && !err; i++)
+	for (uint32_t i = 1; i < f->func_cnt && !err; i++)
 		if (f->funcs[i].kind)
 			err = resolve_func(f, &f->funcs[i], &unobserved);
 	hashmap__clear(&unobserved);
@@ -563,14 +556,14 @@ static int resolve_ids(struct facts *f)
 		err = resolve_sites(f);
 	if (!err)
 		err = resolve_schemas(f);
-	for (i = 0; i < f->node_type_cnt; i++) {
+	for (uint32_t i = 0; i < f->node_type_cnt; i++) {
 		struct addr_fact *a = &f->node_types[i];
 		const char *cls = facts__name(f, a->name);
 
 		if (*cls)
 			facts__node_names(f, cls, strlen(cls), &a->outer, &a->inner);
 	}
-	for (i = 0; i < f->process_cnt; i++) {
+	for (uint32_t i = 0; i < f->process_cnt; i++) {
 		f->processes[i].comm = facts__name(f, f->process_names[i * 3]);
 		f->processes[i].cmdline = facts__name(f, f->process_names[i * 3 + 1]);
 		f->processes[i].exe = facts__name(f, f->process_names[i * 3 + 2]);
@@ -663,9 +656,7 @@ const struct session_keys *facts__keys(const struct facts *f, uint32_t tgid)
 
 const char *facts__meta(const struct facts *f, const char *key)
 {
-	uint32_t i;
-
-	for (i = f->meta_cnt; i--;) /* the last value of a key counts */
+	for (uint32_t i = f->meta_cnt; i--;) /* the last value of a key counts */
 		if (!strcmp(strtab__text(f->texts, f->metas[i].key), key))
 			return strtab__text(f->texts, f->metas[i].value);
 	return NULL;
@@ -688,9 +679,7 @@ const struct site_fact *facts__site(const struct facts *f, uint32_t site)
 
 bool facts__has_func(const struct facts *f, enum ptb_func_kind kind, const char *name)
 {
-	uint32_t i;
-
-	for (i = 1; i < f->func_cnt; i++) {
+	for (uint32_t i = 1; i < f->func_cnt; i++) {
 		const struct func_fact *ff = &f->funcs[i];
 
 		if (ff->kind == kind && (!ff->reason || ff->reason == PTB_REFUSE_NO_EXIT) &&

@@ -41,9 +41,7 @@ static bool sizes_of(const struct inputs *in, uint32_t i, const struct session_k
 
 static uint64_t product(const int64_t *sizes, uint32_t ndim, uint64_t n)
 {
-	uint32_t i;
-
-	for (i = 0; i < ndim; i++)
+	for (uint32_t i = 0; i < ndim; i++)
 		n *= (uint64_t)sizes[i];
 	return n;
 }

@@ -84,12 +84,12 @@ static void drop_wide(struct gpu_clock *c)
 static void drop_strange(struct gpu_clock *c)
 {
 	struct gpu_pair middle;
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	qsort(c->pairs, c->cnt, sizeof(*c->pairs), cmp_offset);
 	middle = c->pairs[c->cnt / 2];
 	qsort(c->pairs, c->cnt, sizeof(*c->pairs), cmp_gpu);
-	for (i = 0; i < c->cnt; i++) {
+	for (uint32_t i = 0; i < c->cnt; i++) {
 		const struct gpu_pair *p = &c->pairs[i];
 
 		if (!pairs_agree(p, &middle))
@@ -133,14 +133,14 @@ static void set_slopes(struct gpu_clock *c)
 
 uint32_t gpu_clock__fit(struct gpu_clock *c)
 {
-	uint32_t before = c->cnt, i;
+	uint32_t before = c->cnt;
 	uint64_t deviation = 0, widest = 0;
 
 	if (!c->cnt)
 		return 0;
 	drop_wide(c);
 	drop_strange(c);
-	for (i = 0; i < c->cnt; i++) {
+	for (uint32_t i = 0; i < c->cnt; i++) {
 		const struct gpu_pair *p = &c->pairs[i];
 		uint64_t off = 0;
 

@@ -157,10 +157,9 @@ static int cmp_span(const void *pa, const void *pb)
 
 static int find_spans(const struct gpu *g, struct annotation_spans *n)
 {
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < g->work_cnt && !err; i++) {
+	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
 		const struct gpu_work *w = &g->works[i];
 
 		if (w->call != GPU_NONE && gpu_work__counts(w) && place_of(g, w->call)->annotation_slice)
@@ -273,12 +272,12 @@ void gpu__emit(struct model *m)
 {
 	struct gpu *g = m->gpu;
 	struct annotation_spans n = { 0 };
-	uint32_t i, k = 0;
+	uint32_t k = 0;
 
 	m->err = find_spans(g, &n);
-	for (i = 0; i < g->call_cnt && may_emit(m); i++)
+	for (uint32_t i = 0; i < g->call_cnt && may_emit(m); i++)
 		emit_call(m, &g->calls[i]);
-	for (i = 0; i < g->work_cnt && may_emit(m); i++) {
+	for (uint32_t i = 0; i < g->work_cnt && may_emit(m); i++) {
 		for (; k < n.cnt && span_is_next(&n.v[k], &g->works[i]); k++)
 			emit_span(m, &n.v[k]);
 		emit_work(m, &g->works[i]);

@@ -70,13 +70,11 @@ static uint64_t call_key(uint32_t tgid, uint32_t correlation)
 /* n->v is the caller's to free. */
 static int sort_numbers(const struct gpu *g, struct numbers *n)
 {
-	uint32_t i;
-
 	n->cnt = 0;
 	n->v = g->call_cnt ? malloc(g->call_cnt * sizeof(*n->v)) : NULL;
 	if (g->call_cnt && !n->v)
 		return -ENOMEM;
-	for (i = 0; i < g->call_cnt; i++) {
+	for (uint32_t i = 0; i < g->call_cnt; i++) {
 		const struct gpu_call *c = &g->calls[i];
 
 		if (!c->host_only && c->correlation)
@@ -105,10 +103,9 @@ static uint32_t find_number(const struct numbers *n, uint64_t id, uint32_t last)
 static int drop_nested_driver(struct gpu *g)
 {
 	struct numbers n;
-	uint32_t i;
 	int err = sort_numbers(g, &n);
 
-	for (i = 1; i < n.cnt && !err; i++)
+	for (uint32_t i = 1; i < n.cnt && !err; i++)
 		if (n.v[i].driver && n.v[i].id == n.v[i - 1].id)
 			g->calls[n.v[i].call].nested = true;
 	free(n.v);
@@ -119,10 +116,9 @@ static int drop_nested_driver(struct gpu *g)
 static int drop_nested_host(struct gpu *g)
 {
 	struct hashmap open = { 0 };
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < g->call_cnt && !err; i++) {
+	for (uint32_t i = 0; i < g->call_cnt && !err; i++) {
 		struct gpu_call *c = &g->calls[i];
 		const uint64_t *end_ns;
 
@@ -142,9 +138,9 @@ static int drop_nested_host(struct gpu *g)
 
 static void drop_calls(struct gpu *g)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < g->call_cnt; i++)
+	for (uint32_t i = 0; i < g->call_cnt; i++)
 		if (!g->calls[i].nested)
 			g->calls[n++] = g->calls[i];
 	g->call_cnt = n;
@@ -153,10 +149,10 @@ static void drop_calls(struct gpu *g)
 static int link_work(struct gpu *g)
 {
 	struct numbers n;
-	uint32_t i, at = 0;
+	uint32_t at = 0;
 	int err = sort_numbers(g, &n);
 
-	for (i = 0; i < g->work_cnt && !err; i++) {
+	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
 		struct gpu_work *w = &g->works[i];
 		uint64_t id = call_key(w->tgid, w->correlation);
 		struct gpu_call *c;

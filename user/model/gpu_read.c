@@ -340,9 +340,9 @@ static bool host_times(struct gpu *g, const struct gpu_proc *p, struct gpu_call 
 
 static int fit_times(struct gpu *g)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < g->call_cnt; i++) {
+	for (uint32_t i = 0; i < g->call_cnt; i++) {
 		struct gpu_call *c = &g->calls[i];
 		const struct gpu_proc *p = gpu_proc_of(g, c->tgid);
 
@@ -354,7 +354,7 @@ static int fit_times(struct gpu *g)
 		g->calls[n++] = *c;
 	}
 	g->call_cnt = n;
-	for (i = n = 0; i < g->work_cnt; i++) {
+	for (uint32_t i = n = 0; i < g->work_cnt; i++) {
 		struct gpu_work *w = &g->works[i];
 
 		if (cancel__pending())
@@ -369,9 +369,7 @@ static int fit_times(struct gpu *g)
 
 static void fit_clocks(struct gpu *g)
 {
-	uint32_t i;
-
-	for (i = 0; i < g->proc_cnt; i++) {
+	for (uint32_t i = 0; i < g->proc_cnt; i++) {
 		struct gpu_proc *p = &g->procs[i];
 		struct gpu_clock *c = &p->clock;
 
@@ -415,7 +413,6 @@ int gpu__read(struct capture_reader *cr, struct facts *f, uint64_t begin_ns, uin
 void gpu__free(struct gpu *g)
 {
 	struct gpu_bytes *b, *next;
-	uint32_t i;
 
 	if (!g)
 		return;
@@ -423,7 +420,7 @@ void gpu__free(struct gpu *g)
 		next = b->next;
 		free(b);
 	}
-	for (i = 0; i < g->proc_cnt; i++)
+	for (uint32_t i = 0; i < g->proc_cnt; i++)
 		free(g->procs[i].clock.pairs);
 	free(g->procs);
 	free(g->calls);

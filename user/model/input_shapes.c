@@ -47,14 +47,13 @@ static char *put_number(char *p, int64_t v)
 
 static int put_sizes(struct shapes_text *st, const int64_t *sizes, uint32_t ndim)
 {
-	uint32_t i;
 	char *p;
 
 	if (reserve_text(st, 2 + ndim * NUMBER_MAX))
 		return -ENOMEM;
 	p = st->text + st->len;
 	*p++ = '[';
-	for (i = 0; i < ndim; i++) {
+	for (uint32_t i = 0; i < ndim; i++) {
 		if (i) {
 			*p++ = ',';
 			*p++ = ' ';

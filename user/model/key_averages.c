@@ -95,11 +95,9 @@ struct key_averages *key_averages__new(const struct ka_opts *opts)
 
 void key_averages__free(struct key_averages *ka)
 {
-	uint32_t i;
-
 	if (!ka)
 		return;
-	for (i = 0; i < ka->thread_cnt; i++) {
+	for (uint32_t i = 0; i < ka->thread_cnt; i++) {
 		free(ka->threads[i].open);
 		free(ka->threads[i].calls);
 	}
@@ -127,9 +125,8 @@ static bool is_dropped(const char *name)
 					       "aten::is_leaf",
 					       "aten::output_nr",
 					       "aten::_version" };
-	size_t i;
 
-	for (i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
+	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++)
 		if (!strcmp(name, dropped[i]))
 			return true;
 	return false;
@@ -259,10 +256,8 @@ static struct ka_thread *thread_of(struct key_averages *ka, uint32_t tgid, uint3
 /* The newest first; NULL: none has closed. */
 static struct ka_open *children_of(struct ka_thread *t, uint64_t parent)
 {
-	uint32_t i;
-
 	effort__spend(t->cnt);
-	for (i = t->cnt; i--;)
+	for (uint32_t i = t->cnt; i--;)
 		if (t->open[i].parent == parent)
 			return &t->open[i];
 	return NULL;
@@ -509,14 +504,14 @@ static int cmp_first(const void *a, const void *b)
 
 const struct ka_row *key_averages__rows(struct key_averages *ka, uint32_t *cnt)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	*cnt = 0;
 	free(ka->sorted);
 	ka->sorted = calloc(ka->row_cnt + 1, sizeof(*ka->sorted));
 	if (!ka->sorted)
 		return NULL;
-	for (i = 0; i < ka->row_cnt; i++) {
+	for (uint32_t i = 0; i < ka->row_cnt; i++) {
 		if (!ka->rows[i].r.count) /* all of them were swallowed */
 			continue;
 		ka->sorted[n] = ka->rows[i].r;

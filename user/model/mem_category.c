@@ -92,9 +92,8 @@ static void set_known(struct decision *w)
 	const struct mem_flow *mf = w->mf;
 	const struct mem_edge *e;
 	const struct mem_ref *r;
-	uint32_t i;
 
-	for (i = 0; i < mf->id_cnt; i++) {
+	for (uint32_t i = 0; i < mf->id_cnt; i++) {
 		if (w->may_be_grad && w->may_be_grad[i])
 			w->by_id[i] = MEM_GRADIENT;
 		if (w->may_be_param && w->may_be_param[i])
@@ -134,7 +133,7 @@ static int find_takers(struct decision *w)
 	const struct mem_flow *mf = w->mf;
 	const struct mem_node *n;
 	const struct mem_edge *e;
-	uint32_t i, sum = 0, cnt;
+	uint32_t sum = 0, cnt;
 
 	w->first_taker = calloc((size_t)mf->id_cnt + 2, sizeof(*w->first_taker));
 	w->takers = malloc(sizeof(*w->takers) * ((size_t)mf->edge_cnt + 1));
@@ -145,7 +144,7 @@ static int find_takers(struct decision *w)
 	for_nodes (w, n)
 		for_edges (w, n, e)
 			w->first_taker[id_of(w, e) + 1] += mem_edge__is_input(e);
-	for (i = 1; i <= mf->id_cnt; i++) {
+	for (uint32_t i = 1; i <= mf->id_cnt; i++) {
 		cnt = w->first_taker[i];
 		w->first_taker[i] = sum;
 		sum += cnt;
@@ -167,12 +166,12 @@ static void reach(struct decision *w, uint32_t node)
 
 static void mark_id(struct decision *w, const struct mem_edge *e)
 {
-	uint32_t id = id_of(w, e), i;
+	uint32_t id = id_of(w, e);
 
 	if (w->depends[id])
 		return;
 	w->depends[id] = 1;
-	for (i = w->first_taker[id]; i < w->first_taker[id + 1]; i++)
+	for (uint32_t i = w->first_taker[id]; i < w->first_taker[id + 1]; i++)
 		reach(w, w->takers[i]);
 }
 
@@ -272,10 +271,10 @@ static void find_candidates(struct decision *w)
 	const struct mem_flow *mf = w->mf;
 	const struct mem_node *n;
 	const struct mem_edge *e;
-	uint32_t key, slot;
+	uint32_t slot;
 
 	memset(w->candidate, 0, mf->slot_cnt);
-	for (key = 0; key < mf->key_cnt; key++)
+	for (uint32_t key = 0; key < mf->key_cnt; key++)
 		for_versions(mf, key, slot) w->forward[slot] =
 			mf->present[slot] && category_of(w, key, slot) == MEM_INPUT;
 	for_nodes (w, n) {
@@ -390,9 +389,7 @@ static void set_autograd_detail(struct decision *w)
 
 static void set_states(struct decision *w)
 {
-	uint32_t id;
-
-	for (id = 0; id < w->mf->id_cnt; id++)
+	for (uint32_t id = 0; id < w->mf->id_cnt; id++)
 		if (w->state[id])
 			w->by_id[id] = MEM_OPTIMIZER_STATE;
 }
@@ -431,7 +428,7 @@ static int decide_categories(struct mem_flow *mf, const uint8_t *state, const ui
 	};
 	uint8_t *arrays = make_arrays(&w);
 	int err = arrays ? find_takers(&w) : -ENOMEM;
-	uint32_t key, slot;
+	uint32_t slot;
 
 	if (!err) {
 		set_known(&w);
@@ -440,7 +437,7 @@ static int decide_categories(struct mem_flow *mf, const uint8_t *state, const ui
 		set_activations(&w);
 		set_states(&w);
 		set_autograd_detail(&w);
-		for (key = 0; key < mf->key_cnt; key++)
+		for (uint32_t key = 0; key < mf->key_cnt; key++)
 			for_versions(mf, key, slot) out[slot] = category_of(&w, key, slot);
 	}
 	free(arrays);
@@ -457,7 +454,7 @@ static int touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uin
 	uint8_t *gone = bytes_of(mf->key_cnt, 0);
 	const struct mem_edge *e;
 	const struct mem_op *op;
-	uint32_t i, key;
+	uint32_t key;
 	int any = 0;
 
 	if (!gone)
@@ -468,7 +465,8 @@ static int touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uin
 		if (mem_edge__is_intermediate(e))
 			gone[e->key] = 1;
 	for (op = mf->ops; op < mf->ops + mf->op_cnt; op++) {
-		for (i = op->first_ref; op->step != MEM_NONE && i < op->first_ref + op->ref_cnt; i++) {
+		for (uint32_t i = op->first_ref;
+		     op->step != MEM_NONE && i < op->first_ref + op->ref_cnt; i++) {
 			key = mf->refs[i].key;
 			if (key == MEM_NONE || gone[key] || state[mf->keys[key].id])
 				continue;
@@ -482,9 +480,7 @@ static int touched_by_steps(const struct mem_flow *mf, const uint8_t *state, uin
 
 static bool parameters_seen(const struct mem_flow *mf)
 {
-	uint32_t i;
-
-	for (i = 0; i < mf->ref_cnt; i++)
+	for (uint32_t i = 0; i < mf->ref_cnt; i++)
 		if (mf->refs[i].flags & MEM_REF_PARAMETER)
 			return true;
 	return false;
@@ -492,9 +488,7 @@ static bool parameters_seen(const struct mem_flow *mf)
 
 static void mark_lasting(const struct mem_flow *mf, uint8_t *lasting)
 {
-	uint32_t i;
-
-	for (i = 0; i < mf->key_cnt; i++)
+	for (uint32_t i = 0; i < mf->key_cnt; i++)
 		if (mf->keys[i].tensor && (!mf->keys[i].alloc_ns || !mf->keys[i].free_ns))
 			lasting[mf->keys[i].id] = 1;
 }
@@ -511,7 +505,7 @@ static int drop_leftovers(struct mem_flow *mf)
 	uint8_t *sure = bytes_of(mf->key_cnt, 0); /* by key */
 	const struct mem_node *n;
 	const struct mem_edge *e;
-	uint32_t key, slot, i;
+	uint32_t slot;
 	bool any;
 
 	if (!sure)
@@ -519,10 +513,10 @@ static int drop_leftovers(struct mem_flow *mf)
 	for (n = mf->nodes; n < mf->nodes + mf->node_cnt; n++)
 		for (e = mf->edges + n->first_edge; e < mf->edges + n->first_edge + n->edge_cnt; e++)
 			sure[e->key] |= !n->backward && mem_edge__is_input(e) && !mf->keys[e->key].free_ns;
-	for (i = 0; i < mf->ref_cnt; i++)
+	for (uint32_t i = 0; i < mf->ref_cnt; i++)
 		if ((mf->refs[i].flags & MEM_REF_PARAMETER) && mf->refs[i].key != MEM_NONE)
 			sure[mf->refs[i].key] = 1;
-	for (key = 0; key < mf->key_cnt; key++) {
+	for (uint32_t key = 0; key < mf->key_cnt; key++) {
 		if (mf->keys[key].alloc_ns || sure[key])
 			continue;
 		any = false;
@@ -542,10 +536,10 @@ static int drop_leftovers(struct mem_flow *mf)
 /* What is not the same under both assumptions is unknown. */
 static void drop_undecided(struct mem_flow *mf, const uint8_t *other)
 {
-	uint32_t key, slot;
+	uint32_t slot;
 	bool any;
 
-	for (key = 0; key < mf->key_cnt; key++) {
+	for (uint32_t key = 0; key < mf->key_cnt; key++) {
 		any = false;
 		for_versions(mf, key, slot)
 		{

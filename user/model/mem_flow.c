@@ -58,13 +58,12 @@ static bool has_key(const struct value *v)
 static uint64_t tensor_bytes(const struct value *v, const struct session_keys *keys)
 {
 	int64_t most = 1, n;
-	uint32_t i;
 
 	if ((v->keys & keys->no_strides) || (v->flags & (PTB_VAL_F_SYMBOLIC | PTB_VAL_F_DIMS_CUT)))
 		return 0;
 	if (v->ndim && !v->strides)
 		most = v->numel;
-	for (i = 0; v->strides && i < v->ndim; i++) {
+	for (uint32_t i = 0; v->strides && i < v->ndim; i++) {
 		if (__builtin_mul_overflow(v->sizes[i], v->strides[i], &n))
 			return 0;
 		most = i && most > n ? most : n;
@@ -103,10 +102,9 @@ static int add_refs(struct mem_flow *mf, const struct slice *sl, const struct op
 	struct value_iter it = values__begin(&sl->in), sub;
 	struct value v, elem;
 	uint8_t flags, arg;
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; !err && values__next(&it, &v); i++) {
+	for (uint32_t i = 0; !err && values__next(&it, &v); i++) {
 		arg = sc->args && i < sc->cnt ? sc->args[i] : OP_ARG_TENSORS;
 		flags = !sc->args || i >= sc->cnt ? MEM_REF_NO_SCHEMA :
 			arg & OP_ARG_WRITE        ? MEM_REF_WRITE :
@@ -137,11 +135,10 @@ bool mem_flow__matches(const struct op_schema *sc, const struct slice_values *in
 {
 	struct value_iter it = values__begin(in);
 	struct value v;
-	uint32_t i;
 
 	if (!sc->args)
 		return false;
-	for (i = 0; i < sc->cnt; i++) {
+	for (uint32_t i = 0; i < sc->cnt; i++) {
 		if (!values__next(&it, &v)) /* cut, or not recorded: it is that operator all the same */
 			return true;
 		if (v.kind == PTB_VAL_UNKNOWN)
@@ -282,10 +279,9 @@ static int add_row(struct mem_flow *mf, uint32_t key, enum mem_action action, ui
 static int unrecorded_rows(struct mem_flow *mf)
 {
 	const struct mem_act *act;
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; !err && i < mf->act_cnt; i++) {
+	for (uint32_t i = 0; !err && i < mf->act_cnt; i++) {
 		const struct mem_key *k;
 		struct mem_row row;
 
@@ -316,10 +312,9 @@ static int unrecorded_rows(struct mem_flow *mf)
 
 static int preexisting_rows(struct mem_flow *mf)
 {
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; !err && i < mf->key_cnt; i++)
+	for (uint32_t i = 0; !err && i < mf->key_cnt; i++)
 		if (mf->keys[i].tensor && !mf->keys[i].alloc_ns && mf->present[mf->keys[i].slot])
 			err = add_row(mf, i, MEM_PREEXISTING, 0, 0);
 	return err;
@@ -351,13 +346,12 @@ static int cmp_row(const void *a, const void *b)
 static int make_rows(struct mem_flow *mf)
 {
 	const struct mem_node *n;
-	uint32_t i;
 	int err = unrecorded_rows(mf);
 
 	if (!err)
 		err = preexisting_rows(mf);
 	for (n = mf->nodes; !err && n < mf->nodes + mf->node_cnt; n++)
-		for (i = 0; !err && i < n->edge_cnt; i++)
+		for (uint32_t i = 0; !err && i < n->edge_cnt; i++)
 			err = cancel__pending() ? -ECANCELED :
 						  edge_rows(mf, n, &mf->edges[n->first_edge + i]);
 	if (!err)

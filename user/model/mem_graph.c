@@ -67,9 +67,7 @@ static uint32_t open_step(const struct build *b, const struct mem_op *op)
 
 static int find_open_steps(struct build *b)
 {
-	uint32_t i;
-
-	for (i = 0; i < b->mf->step_cnt; i++)
+	for (uint32_t i = 0; i < b->mf->step_cnt; i++)
 		if (b->mf->steps[i].open_at_begin &&
 		    hashmap__put(&b->open_steps, b->mf->steps[i].tid, 0, i))
 			return -ENOMEM;
@@ -146,22 +144,22 @@ static int find_members(struct members *m, uint32_t nodes, uint32_t cnt,
 			uint32_t (*node_of)(const struct mem_flow *, uint32_t),
 			const struct mem_flow *mf)
 {
-	uint32_t i, n, sum = 0, node;
+	uint32_t n, sum = 0, node;
 
 	m->first = calloc((size_t)nodes + 2, sizeof(*m->first));
 	m->items = malloc(sizeof(*m->items) * ((size_t)cnt + 1));
 	if (!m->first || !m->items)
 		return -ENOMEM;
 	/* counts, one place later: while items are put in, begins become ends, which are the next begins */
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		if (node_of(mf, i) != MEM_NONE)
 			m->first[node_of(mf, i) + 1]++;
-	for (i = 1; i <= nodes + 1; i++) {
+	for (uint32_t i = 1; i <= nodes + 1; i++) {
 		n = m->first[i];
 		m->first[i] = sum;
 		sum += n;
 	}
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		node = node_of(mf, i);
 		if (node != MEM_NONE)
 			m->items[m->first[node + 1]++] = i;
@@ -205,9 +203,8 @@ static int add_acts(struct build *b, uint32_t node, bool frees)
 	struct mem_flow *mf = b->mf;
 	const struct mem_act *act;
 	struct mem_edge *e;
-	uint32_t i;
 
-	for (i = b->acts.first[node]; i < b->acts.first[node + 1]; i++) {
+	for (uint32_t i = b->acts.first[node]; i < b->acts.first[node + 1]; i++) {
 		act = &mf->acts[b->acts.items[i]];
 		if ((act->bytes <= 0) != frees)
 			continue;
@@ -237,11 +234,10 @@ static int fill_node(struct build *b, uint32_t node)
 	struct mem_flow *mf = b->mf;
 	struct mem_node *n = &mf->nodes[node];
 	struct mem_edge *e, *end;
-	uint32_t i;
 	int err = 0;
 
 	n->first_edge = mf->edge_cnt;
-	for (i = b->ops.first[node]; !err && i < b->ops.first[node + 1]; i++)
+	for (uint32_t i = b->ops.first[node]; !err && i < b->ops.first[node + 1]; i++)
 		err = add_inputs(b, n, &mf->ops[b->ops.items[i]]);
 	if (!err)
 		err = add_acts(b, node, true);
@@ -265,16 +261,15 @@ static int fill_node(struct build *b, uint32_t node)
 static int fill_all(struct build *b)
 {
 	struct mem_flow *mf = b->mf;
-	uint32_t i;
 	int err = 0;
 
 	b->edge_of = malloc(sizeof(*b->edge_of) * ((size_t)mf->key_cnt + 1));
 	b->version = calloc((size_t)mf->key_cnt + 1, sizeof(*b->version));
 	if (!b->edge_of || !b->version)
 		return -ENOMEM;
-	for (i = 0; i < mf->key_cnt; i++)
+	for (uint32_t i = 0; i < mf->key_cnt; i++)
 		b->edge_of[i] = MEM_NONE;
-	for (i = 0; !err && i < mf->node_cnt; i++)
+	for (uint32_t i = 0; !err && i < mf->node_cnt; i++)
 		err = cancel__pending() ? -ECANCELED : fill_node(b, i);
 	return err;
 }
@@ -285,9 +280,8 @@ static int number_versions(struct build *b)
 	struct mem_flow *mf = b->mf;
 	uint64_t slots = 0;
 	struct mem_edge *e;
-	uint32_t i;
 
-	for (i = 0; i < mf->key_cnt; i++) {
+	for (uint32_t i = 0; i < mf->key_cnt; i++) {
 		mf->keys[i].version = (uint32_t)b->version[i];
 		mf->keys[i].slot = (uint32_t)slots;
 		slots += (uint64_t)b->version[i] + 1;

@@ -32,11 +32,11 @@ static int by_id_of(const void *a, const void *b, void *arg)
 
 uint32_t *mem_ops__by_id(const struct mem_flow *mf)
 {
-	uint32_t *by_id = malloc(sizeof(*by_id) * ((size_t)mf->op_cnt + 1)), i;
+	uint32_t *by_id = malloc(sizeof(*by_id) * ((size_t)mf->op_cnt + 1));
 
 	if (!by_id)
 		return NULL;
-	for (i = 0; i < mf->op_cnt; i++)
+	for (uint32_t i = 0; i < mf->op_cnt; i++)
 		by_id[i] = i;
 	if (!sort__array_r(by_id, mf->op_cnt, sizeof(*by_id), by_id_of, mf->ops))
 		return by_id;
@@ -227,9 +227,9 @@ static int replay(struct pass *p)
 static void number_ids(struct pass *p)
 {
 	struct mem_flow *mf = p->mf;
-	uint32_t i, root;
+	uint32_t root;
 
-	for (i = 0; i < mf->key_cnt; i++) {
+	for (uint32_t i = 0; i < mf->key_cnt; i++) {
 		root = joined_root(p, i);
 		mf->keys[i].id = root == i ? mf->id_cnt++ : mf->keys[root].id;
 	}

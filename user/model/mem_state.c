@@ -65,12 +65,12 @@ static uint64_t next_backward(const struct mem_flow *mf, const uint32_t *nodes, 
 
 static int find_closures(const struct mem_flow *mf)
 {
-	uint32_t *nodes = malloc(sizeof(*nodes) * ((size_t)mf->node_cnt + 1)), cnt = 0, i;
+	uint32_t *nodes = malloc(sizeof(*nodes) * ((size_t)mf->node_cnt + 1)), cnt = 0;
 	struct mem_step *step;
 
 	if (!nodes)
 		return -ENOMEM;
-	for (i = 0; i < mf->node_cnt; i++)
+	for (uint32_t i = 0; i < mf->node_cnt; i++)
 		if (mf->nodes[i].backward)
 			nodes[cnt++] = i;
 	for (step = mf->steps; step < mf->steps + mf->step_cnt; step++)
@@ -83,19 +83,19 @@ static void find_known(struct state *s)
 {
 	const struct mem_flow *mf = s->mf;
 	const struct mem_op *op;
-	uint32_t i;
 
-	for (i = 0; i < mf->ref_cnt; i++)
+	for (uint32_t i = 0; i < mf->ref_cnt; i++)
 		if ((mf->refs[i].flags & MEM_REF_PARAMETER) && mf->refs[i].key != MEM_NONE)
 			*bits(s, mf->refs[i].key) |= PARAM;
-	for (i = 0; i < mf->id_cnt; i++)
+	for (uint32_t i = 0; i < mf->id_cnt; i++)
 		if (mf->grad_id[i])
 			s->id[i] |= GRAD;
 	for (op = mf->ops; op < mf->ops + mf->op_cnt; op++)
-		for (i = op->first_ref; op->step != MEM_NONE && i < op->first_ref + op->ref_cnt; i++)
+		for (uint32_t i = op->first_ref;
+		     op->step != MEM_NONE && i < op->first_ref + op->ref_cnt; i++)
 			if (mf->refs[i].key != MEM_NONE && (*bits(s, mf->refs[i].key) & GRAD))
 				s->takes_grad[op->step] = 1;
-	for (i = 0; i < mf->act_cnt; i++)
+	for (uint32_t i = 0; i < mf->act_cnt; i++)
 		if (mf->acts[i].bytes > 0 && mf->acts[i].key != MEM_NONE)
 			s->alloc_node[mf->acts[i].key] = mf->acts[i].node;
 }
@@ -122,9 +122,9 @@ static void rule_out_lists(struct state *s, const struct mem_op *op)
 static uint64_t first_step_ns(const struct state *s)
 {
 	uint64_t first = UINT64_MAX;
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 
-	for (i = 0; i < s->mf->step_cnt; i++) {
+	for (uint32_t i = 0; i < s->mf->step_cnt; i++) {
 		if (!is_evidence(s, i) || s->mf->steps[i].open_at_begin)
 			continue;
 		first = first < s->mf->steps[i].begin_ns ? first : s->mf->steps[i].begin_ns;
@@ -139,14 +139,15 @@ static void rule_out_ids(struct state *s)
 	const struct mem_flow *mf = s->mf;
 	const struct mem_op *op;
 	const struct mem_act *act;
-	uint32_t i, key, node, step;
+	uint32_t key, node, step;
 
 	for (op = mf->ops; op < mf->ops + mf->op_cnt; op++) {
 		if (is_plain_step(mf, op->step)) {
 			rule_out_lists(s, op);
 			continue;
 		}
-		for (i = op->first_ref; op->begin_ns >= from_ns && i < op->first_ref + op->ref_cnt; i++) {
+		for (uint32_t i = op->first_ref;
+		     op->begin_ns >= from_ns && i < op->first_ref + op->ref_cnt; i++) {
 			key = mf->refs[i].key;
 			if (key != MEM_NONE && (op->node == MEM_NONE || op->node != s->alloc_node[key]))
 				*bits(s, key) |= RULED_OUT;
@@ -223,19 +224,18 @@ static void find_used(struct state *s)
 static int find_states(struct state *s, uint8_t *state)
 {
 	const struct mem_flow *mf = s->mf;
-	uint32_t i;
 	int err = find_closures(mf);
 
 	if (err)
 		return err;
-	for (i = 0; i < mf->step_cnt; i++)
+	for (uint32_t i = 0; i < mf->step_cnt; i++)
 		s->last_param[i] = MEM_NONE;
-	for (i = 0; i < mf->key_cnt; i++)
+	for (uint32_t i = 0; i < mf->key_cnt; i++)
 		s->alloc_node[i] = MEM_NONE;
 	find_known(s);
 	rule_out_ids(s);
 	find_used(s);
-	for (i = 0; i < mf->id_cnt; i++)
+	for (uint32_t i = 0; i < mf->id_cnt; i++)
 		state[i] = (s->id[i] & WRITTEN) && (s->id[i] & (USED | COUNTED)) &&
 			   !(s->id[i] & (RULED_OUT | PARAM | GRAD));
 	return 0;

@@ -112,10 +112,8 @@ static struct block *add_block(struct blocks *bs, uint32_t gen, const struct mem
 
 static void drop_blocks_of(struct blocks *bs, uint32_t gen)
 {
-	uint32_t i;
-
 	effort__spend(bs->live ? bs->cnt : 0);
-	for (i = 0; i < bs->cnt && bs->live; i++)
+	for (uint32_t i = 0; i < bs->cnt && bs->live; i++)
 		if (bs->v[i].live && bs->v[i].gen == gen)
 			remove_block(bs, &bs->v[i]);
 }
@@ -130,7 +128,7 @@ static int cmp_order(const void *a, const void *b, void *arg)
 /* Live ones in order of allocation; malloc'ed, NULL and *cnt 0 when there are none. 0 or -ENOMEM. */
 static int list_blocks(const struct blocks *bs, struct memory_block **list, uint32_t *cnt)
 {
-	uint32_t *live, i, n = 0;
+	uint32_t *live, n = 0;
 	int err;
 
 	*list = NULL;
@@ -145,11 +143,11 @@ static int list_blocks(const struct blocks *bs, struct memory_block **list, uint
 		*list = NULL;
 		return -ENOMEM;
 	}
-	for (i = 0; i < bs->cnt; i++)
+	for (uint32_t i = 0; i < bs->cnt; i++)
 		if (bs->v[i].live)
 			live[n++] = i;
 	err = sort__array_r(live, n, sizeof(*live), cmp_order, bs->v);
-	for (i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		(*list)[i] = bs->v[live[i]].b;
 	free(live);
 	*cnt = n;
@@ -503,14 +501,13 @@ void memory__clear(struct model *m)
 {
 	struct memory *mem = m->memory;
 	struct entry_memory *em, *next;
-	uint32_t i, k;
 
 	if (!mem)
 		return;
-	for (i = 0; i < m->thread_cnt; i++) {
+	for (uint32_t i = 0; i < m->thread_cnt; i++) {
 		struct thread *t = m->threads[i];
 
-		for (k = 0; k < t->cnt; k++) /* open ones, if the pass was stopped */
+		for (uint32_t k = 0; k < t->cnt; k++) /* open ones, if the pass was stopped */
 			free(t->stack[k].mem);
 		free(t->mem);
 	}
@@ -518,7 +515,7 @@ void memory__clear(struct model *m)
 		next = em->next;
 		free(em);
 	}
-	for (i = 0; i < mem->proc_cnt; i++)
+	for (uint32_t i = 0; i < mem->proc_cnt; i++)
 		free(mem->procs[i]);
 	free(mem->procs);
 	hashmap__clear(&mem->proc_by_tgid);

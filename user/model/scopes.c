@@ -71,12 +71,10 @@ static void hide_unknown_helper(struct model *m, struct thread *t)
  * is taken for its successor, not its child, if records were lost since. */
 static void end_lost_twin(struct model *m, struct thread *t, const char *name, uint64_t ts)
 {
-	uint32_t i;
-
 	if (!m->lost_pos)
 		return;
 	effort__spend((uint64_t)t->annotations * ENTRY_COST);
-	for (i = t->cnt; i--;) {
+	for (uint32_t i = t->cnt; i--;) {
 		const struct entry *e = &t->stack[i];
 
 		if (!e->annotation && !e->hidden)

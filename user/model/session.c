@@ -280,13 +280,11 @@ static void set_op_name(struct entry *e, const struct op_name *op)
 static void on_op_enter(struct model *m, struct thread *t, struct entry *e,
 			const struct func_fact *ff, const struct ptb_rec_hdr *h)
 {
-	uint32_t i;
-
 	set_op_name(e, &ff->op);
 	if (ff->kind == PTB_FUNC_NODE_CALL) { /* its record does not say which node: the one around it */
 		e->scope = 1;                 /* at::RecordScope::BACKWARD_FUNCTION */
 		e->is_address = true;         /* until its node is found */
-		for (i = t->cnt; i--;) {
+		for (uint32_t i = t->cnt; i--;) {
 			const struct entry *node = &t->stack[i];
 
 			if (!node->inner || node->kind != PTB_FUNC_NODE)
@@ -528,11 +526,9 @@ static int on_record(void *arg, const struct ptb_rec_hdr *h)
 
 static void model_clear(struct model *m)
 {
-	uint32_t i;
-
 	args__clear(m);
 	memory__clear(m);
-	for (i = 0; i < m->thread_cnt; i++) {
+	for (uint32_t i = 0; i < m->thread_cnt; i++) {
 		free(m->threads[i]->stack);
 		free(m->threads[i]->fwd);
 		free(m->threads[i]);
@@ -579,10 +575,9 @@ static int start_pass(struct session *s, struct model *m)
 int session__live_blocks(const struct session *s,
 			 int (*fn)(void *arg, const struct memory_block *b), void *arg)
 {
-	uint32_t i;
 	int ret;
 
-	for (i = 0; i < s->live_cnt; i++) {
+	for (uint32_t i = 0; i < s->live_cnt; i++) {
 		ret = fn(arg, &s->live[i]);
 		if (ret)
 			return ret;
@@ -594,7 +589,6 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		 struct session_totals *totals)
 {
 	struct model m = { .sinks = sinks, .sink_cnt = cnt, .totals = totals };
-	uint32_t i;
 	int err = start_pass(s, &m);
 
 	if (err)
@@ -608,7 +602,7 @@ int session__run(struct session *s, const struct session_sink *sinks, uint32_t c
 		gpu__until(&m, UINT64_MAX);
 		err = m.err;
 	}
-	for (i = 0; i < m.thread_cnt && !err; i++) {
+	for (uint32_t i = 0; i < m.thread_cnt && !err; i++) {
 		stack__close_all(&m, m.threads[i], m.end_ns, SLICE_UNFINISHED);
 		err = cancel__pending() ? -ECANCELED : m.err;
 	}

@@ -296,10 +296,10 @@ static uint32_t gone_flags(struct model *m, const struct entry *e)
 
 static uint32_t visible_cnt(const struct thread *t, uint32_t from)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	effort__spend((uint64_t)(t->cnt - from) * ENTRY_COST);
-	for (i = from; i < t->cnt; i++)
+	for (uint32_t i = from; i < t->cnt; i++)
 		n += !t->stack[i].hidden;
 	return n;
 }
@@ -317,9 +317,8 @@ static uint64_t first_end(const struct thread *t, uint32_t from, uint64_t ts)
 static void close_from(struct model *m, struct thread *t, uint32_t from, uint64_t ts, enum close_why why)
 {
 	uint64_t end = first_end(t, from, ts);
-	uint32_t i;
 
-	for (i = t->cnt; i-- > from;) {
+	for (uint32_t i = t->cnt; i-- > from;) {
 		struct entry *e = &t->stack[i];
 		bool hidden = e->hidden;
 
@@ -390,19 +389,18 @@ static uint32_t frame_below(const struct thread *t, uint32_t i)
 /* Lowest index of the frames that are gone: those at or below the stack pointer; UINT32_MAX: none. */
 static uint32_t lowest_gone(const struct thread *t, uint64_t sp)
 {
-	uint32_t lowest = UINT32_MAX, i;
+	uint32_t lowest = UINT32_MAX;
 
-	for (i = frame_below(t, t->cnt); i != UINT32_MAX && t->stack[i].sp <= sp; i = frame_below(t, i))
+	for (uint32_t i = frame_below(t, t->cnt); i != UINT32_MAX && t->stack[i].sp <= sp;
+	     i = frame_below(t, i))
 		lowest = i;
 	return lowest;
 }
 
 static void close_gone(struct model *m, struct thread *t, uint32_t lowest, uint64_t ts)
 {
-	uint32_t i;
-
 	effort__spend((uint64_t)(t->cnt - lowest) * ENTRY_COST);
-	for (i = lowest; i < t->cnt; i++) {
+	for (uint32_t i = lowest; i < t->cnt; i++) {
 		if (t->stack[i].annotation) {
 			close_below_annotations(m, t, lowest, ts);
 			return;

@@ -195,7 +195,6 @@ static struct returned returned_as(const struct schema_arg *r)
 		{ "ScalarType", { PTB_ARG_BYTE, PTB_VAL_INT, 0, 0, 0, ARG_RESULT_BYTE, false, true } },
 		{ "QScheme", { PTB_ARG_BYTE, PTB_VAL_INT, 0, 0, 0, ARG_RESULT_BYTE, false, true } },
 	};
-	size_t i;
 
 	if (r->opt || r->elem_opt)
 		return (struct returned){ .opcode = PTB_ARG_UNKNOWN };
@@ -208,7 +207,7 @@ static struct returned returned_as(const struct schema_arg *r)
 					  .align = 8,
 					  .in_memory = true,
 					  .known = true };
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!strcmp(r->base, rows[i].base)) {
 			struct returned how = rows[i].how;
 
@@ -237,9 +236,7 @@ static bool hidden_pointer(const struct schema *s, bool *known)
 /* The argument whose alias set the result is in. */
 static uint8_t alias_loc(const struct schema *s, const struct ptb_arg_op *ops)
 {
-	uint32_t i;
-
-	for (i = 0; i < s->arg_cnt; i++)
+	for (uint32_t i = 0; i < s->arg_cnt; i++)
 		if (s->args[i].written && !strcmp(s->args[i].set, s->rets[0].set) &&
 		    ops[i].op == PTB_ARG_PTR_TENSOR && ops[i].has_off == PTB_LOC_NONE)
 			return ops[i].loc[0];
@@ -260,10 +257,10 @@ static struct ptb_arg_op result_at(const struct returned *r, uint16_t off)
 
 static void compile_tuple(const struct schema *s, struct ptb_arg_op *ops)
 {
-	uint32_t i, off = 0;
+	uint32_t off = 0;
 	bool lost = false;
 
-	for (i = s->ret_cnt; i; i--) {
+	for (uint32_t i = s->ret_cnt; i; i--) {
 		struct returned r = returned_as(&s->rets[i - 1]);
 
 		lost |= !r.known || !r.size;
@@ -317,12 +314,11 @@ static bool is_list(uint8_t kind)
 
 int arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_t cnt)
 {
-	uint32_t i;
 	int differ = 0;
 
 	if (s->arg_cnt != cnt || s->vararg || s->varret)
 		return -1;
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		const struct arg_type *t = &types[i];
 		const struct schema_arg *a = &s->args[i];
 
@@ -339,10 +335,10 @@ int arg_prog__fits(const struct schema *s, const struct arg_type *types, uint32_
 
 static void count_stack(struct ptb_arg_prog *p)
 {
-	uint32_t i, k, loc, words = 0;
+	uint32_t loc, words = 0;
 
-	for (i = 0; i < p->in_cnt; i++)
-		for (k = 0; k < 3; k++) {
+	for (uint32_t i = 0; i < p->in_cnt; i++)
+		for (uint32_t k = 0; k < 3; k++) {
 			loc = p->ops[i].loc[k];
 			if (loc != PTB_LOC_NONE && loc >= PTB_LOC_STACK + words)
 				words = loc - PTB_LOC_STACK + 1;
@@ -352,10 +348,8 @@ static void count_stack(struct ptb_arg_prog *p)
 
 static void count_unplaced(struct arg_compiled *c)
 {
-	uint32_t i;
-
 	c->unplaced = 0;
-	for (i = 0; i < (uint32_t)c->prog.in_cnt + c->prog.out_cnt; i++)
+	for (uint32_t i = 0; i < (uint32_t)c->prog.in_cnt + c->prog.out_cnt; i++)
 		if (c->prog.ops[i].op == PTB_ARG_UNKNOWN)
 			c->unplaced++;
 }
@@ -365,7 +359,6 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 {
 	struct arg_location locations[ARG_TYPES_MAX];
 	bool hidden, known;
-	uint32_t i;
 
 	memset(out, 0, sizeof(*out));
 	out->prog.result_loc = PTB_LOC_NONE;
@@ -374,7 +367,7 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 		return false;
 	hidden = hidden_pointer(s, &known);
 	arg_types__locate(types, cnt, hidden, locations);
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		locations[i].known &= known;
 		out->prog.ops[i] = compile_arg(&types[i], &locations[i]);
 		if (out->prog.ops[i].op == PTB_ARG_LATE) {
@@ -394,11 +387,11 @@ bool arg_prog__compile(const struct schema *s, const struct arg_type *types, uin
 void arg_prog__late(struct arg_compiled *c, const struct arg_late_location *locations,
 		    struct ptb_arg_prog *late)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	memset(late, 0, sizeof(*late));
 	late->result_loc = PTB_LOC_NONE;
-	for (i = 0; i < c->late_cnt; i++) {
+	for (uint32_t i = 0; i < c->late_cnt; i++) {
 		struct ptb_arg_op *op = &c->prog.ops[c->late_op[i]];
 
 		if (!locations[i].found) {
@@ -452,13 +445,12 @@ static int put_loc(uint8_t loc, char *buf, size_t cap)
 static int put_op(const struct ptb_arg_op *op, char *buf, size_t cap)
 {
 	size_t n = 0;
-	uint32_t k;
 
 	if (op->op == PTB_ARG_UNKNOWN)
 		return snprintf(buf, cap, "?");
 	if (op->op == PTB_ARG_LATE)
 		n += (size_t)snprintf(buf, cap, "xmm%u", op->aux);
-	for (k = 0; k < 3 && n < cap; k++)
+	for (uint32_t k = 0; k < 3 && n < cap; k++)
 		if (op->loc[k] != PTB_LOC_NONE) {
 			if (n)
 				n += (size_t)snprintf(buf + n, cap - n, "+");
@@ -470,11 +462,10 @@ static int put_op(const struct ptb_arg_op *op, char *buf, size_t cap)
 
 void arg_prog__describe(const struct ptb_arg_prog *prog, char *buf, size_t cap)
 {
-	uint32_t i;
 	size_t n = 0;
 
 	buf[0] = 0;
-	for (i = 0; i < prog->in_cnt && n + 1 < cap; i++) {
+	for (uint32_t i = 0; i < prog->in_cnt && n + 1 < cap; i++) {
 		if (i)
 			buf[n++] = ' ';
 		n += (size_t)put_op(&prog->ops[i], buf + n, cap - n);

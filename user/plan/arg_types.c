@@ -69,9 +69,8 @@ static uint8_t element_kind(struct text t)
 		{ "double", ARG_DOUBLES },      { "at::Tensor", ARG_TENSORS },
 		{ "c10::Scalar", ARG_SCALARS }, { "at::Dimname", ARG_DIMNAMES },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (equals(t, rows[i].name))
 			return rows[i].kind;
 	return ARG_UNKNOWN;
@@ -99,9 +98,8 @@ static uint8_t value_kind(struct text t, struct arg_type *out)
 		{ "at::Dimname", ARG_DIMNAME },
 		{ "c10::basic_string_view<char>", ARG_STRING },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (equals(t, rows[i].name))
 			return rows[i].kind;
 	if (equals(t, "std::basic_string_view<char,std::char_traits<char>>")) {
@@ -221,9 +219,7 @@ struct cursor {
 
 static void put_stack(struct cursor *c, uint32_t words, struct arg_location *pl)
 {
-	uint32_t i;
-
-	for (i = 0; i < words; i++, c->stack++) {
+	for (uint32_t i = 0; i < words; i++, c->stack++) {
 		if (PTB_LOC_STACK + c->stack >= PTB_LOC_CNT)
 			pl->known = false;
 		else
@@ -234,7 +230,7 @@ static void put_stack(struct cursor *c, uint32_t words, struct arg_location *pl)
 /* `words` INTEGER eightbytes, behind one SSE eightbyte if sse: all in registers or all on the stack. */
 static void put_words(struct cursor *c, uint32_t words, bool sse, struct arg_location *pl)
 {
-	uint32_t i, ints = words - sse;
+	uint32_t ints = words - sse;
 
 	if (words > 2 || c->gpr + ints > GPR_ARGS || (sse && c->xmm == XMM_ARGS)) {
 		put_stack(c, words, pl);
@@ -242,7 +238,7 @@ static void put_words(struct cursor *c, uint32_t words, bool sse, struct arg_loc
 	}
 	if (sse)
 		pl->xmm = (uint8_t)c->xmm++;
-	for (i = sse; i < words; i++)
+	for (uint32_t i = sse; i < words; i++)
 		pl->loc[i] = (uint8_t)c->gpr++;
 }
 
@@ -284,10 +280,10 @@ void arg_types__locate(const struct arg_type *types, uint32_t cnt, bool hidden,
 		       struct arg_location *locations)
 {
 	struct cursor c = { .gpr = hidden };
-	uint32_t i, words;
+	uint32_t words;
 	bool sse;
 
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		struct arg_location *pl = &locations[i];
 
 		memset(pl->loc, PTB_LOC_NONE, sizeof(pl->loc));

@@ -153,7 +153,7 @@ static void prune(int dir)
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct entry *items = NULL;
-	uint32_t cnt = 0, i;
+	uint32_t cnt = 0;
 	uint64_t total;
 
 	if (!d) {
@@ -164,7 +164,7 @@ static void prune(int dir)
 	total = list_files(d, &items, &cnt);
 	if (cnt && total > (uint64_t)LIMIT_PLAN_CACHE_MIB << 20) {
 		qsort(items, cnt, sizeof(*items), cmp_age);
-		for (i = 0; i < cnt && total > (uint64_t)LIMIT_PLAN_CACHE_MIB << 20; i++)
+		for (uint32_t i = 0; i < cnt && total > (uint64_t)LIMIT_PLAN_CACHE_MIB << 20; i++)
 			if (!unlinkat(dir, items[i].name, 0))
 				total -= items[i].bytes;
 	}

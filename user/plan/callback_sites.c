@@ -54,10 +54,9 @@ struct callers {
 static int find_callers(struct plan_build *b, struct callers *c)
 {
 	uint64_t start, end;
-	uint32_t i;
 	int err = lib_code__all_calls(b->lc);
 
-	for (i = 0; i < b->lc->site_cnt && !err; i++) {
+	for (uint32_t i = 0; i < b->lc->site_cnt && !err; i++) {
 		if (!(b->lc->sites[i].flags & CALLEE_GET_CALLBACKS) ||
 		    !elf_file__func_range(b->lc->ef, b->lc->sites[i].at, &start, &end) ||
 		    (c->cnt && c->funcs[c->cnt - 1].addr == start) || is_known(b->lc, start))
@@ -80,22 +79,22 @@ static int handle_reg(const struct flow *f, uint64_t entry)
 {
 	uint8_t alias[2] = { arch.arg[0], arch.arg[1] }; /* where the argument lives now */
 	bool live[2][REG_CNT] = { { false } };
-	uint32_t at = flow__at(f, entry), i, a, r;
+	uint32_t at = flow__at(f, entry);
 
 	live[0][alias[0]] = live[1][alias[1]] = true;
-	for (i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+	for (uint32_t i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		const struct insn *in = &f->nodes[at].in;
 
-		for (a = 0; a < 2; a++)
+		for (uint32_t a = 0; a < 2; a++)
 			if (insn__is_load(in) && operand__is_member(&in->ops[1]) &&
 			    !in->ops[1].value && live[a][in->ops[1].reg])
 				return (int)a;
 		if (insn__is_copy(in)) {
-			for (a = 0; a < 2; a++)
+			for (uint32_t a = 0; a < 2; a++)
 				live[a][in->ops[0].reg] = live[a][in->ops[1].reg];
 			continue;
 		}
-		for (r = 0; r < REG_CNT; r++)
+		for (uint32_t r = 0; r < REG_CNT; r++)
 			if (insn__may_write(in, (uint8_t)r))
 				live[0][r] = live[1][r] = false;
 	}
@@ -138,13 +137,13 @@ static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
  * stack is)? Through a copy that the prologue makes in a register that survives calls. */
 static bool reads_vector_end(const struct flow *f, uint64_t entry, uint8_t reg)
 {
-	uint32_t at = flow__at(f, entry), i;
+	uint32_t at = flow__at(f, entry);
 	uint8_t copy = REG_NONE;
 
-	for (i = 0; i < 32 && at != FLOW_NONE && copy == REG_NONE; i++, at = f->nodes[at].fall)
+	for (uint32_t i = 0; i < 32 && at != FLOW_NONE && copy == REG_NONE; i++, at = f->nodes[at].fall)
 		if (insn__is_copy(&f->nodes[at].in) && f->nodes[at].in.ops[1].reg == reg)
 			copy = f->nodes[at].in.ops[0].reg;
-	for (i = 0; i < f->cnt && copy != REG_NONE; i++) {
+	for (uint32_t i = 0; i < f->cnt && copy != REG_NONE; i++) {
 		const struct insn *in = &f->nodes[i].in;
 
 		if ((insn__is_load(in) || in->form == FORM_ADD) && in->ops[1].kind == OPERAND_MEM &&
@@ -166,9 +165,7 @@ static bool is_boxed_shape(struct plan_build *b, uint64_t addr, int reg)
 
 static bool boxed_decided(const struct torch_plan *p)
 {
-	uint32_t i;
-
-	for (i = 0; i < p->func_cnt; i++)
+	for (uint32_t i = 0; i < p->func_cnt; i++)
 		if (p->funcs[i].kind == PTB_FUNC_BOXED && (p->funcs[i].reason == PTB_REFUSE_NONE ||
 							   p->funcs[i].reason == PTB_REFUSE_NO_EXIT))
 			return true;
@@ -179,10 +176,9 @@ static int add_boxed_syms(struct plan_build *b)
 {
 	const struct sym_list *l = &b->lc->topics[TOPIC_BOXED];
 	bool decided = boxed_decided(b->plan);
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < l->cnt && !err; i++)
+	for (uint32_t i = 0; i < l->cnt && !err; i++)
 		err = add_boxed(b, l->syms[i].addr, &decided);
 	return err;
 }
@@ -240,7 +236,7 @@ static int is_one_dispatch(struct plan_build *b, bool *one)
 	struct flow *f = &b->flow;
 	uint8_t *seen = calloc(f->cnt, 1);
 	bool more = true;
-	uint32_t i, k, to;
+	uint32_t to;
 
 	if (!seen)
 		return -ENOMEM;
@@ -248,14 +244,14 @@ static int is_one_dispatch(struct plan_build *b, bool *one)
 	seen[0] = 1;
 	while (more) {
 		more = false;
-		for (i = 0; i < f->cnt; i++) {
+		for (uint32_t i = 0; i < f->cnt; i++) {
 			if (seen[i] != 1 || is_callbacks_call(b, i))
 				continue;
 			seen[i] = 2;
 			if (f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves ||
 			    does_other_work(b, &f->nodes[i].in))
 				*one = false;
-			for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+			for (uint32_t k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
 				to = flow__succ(f, &f->nodes[i], k);
 				if (to != FLOW_NONE && !seen[to]) {
 					seen[to] = 1;
@@ -306,9 +302,9 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 /* No branch between the entry and the call: the function is Node::operator() itself. */
 static bool begins_with(const struct flow *f, uint64_t entry, uint32_t call)
 {
-	uint32_t at = flow__at(f, entry), i;
+	uint32_t at = flow__at(f, entry);
 
-	for (i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+	for (uint32_t i = 0; i < 64 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		if (at == call)
 			return true;
 		if (f->nodes[at].in.cls != INSN_OTHER && f->nodes[at].in.cls != INSN_CALL)
@@ -346,12 +342,11 @@ static int add_caller(struct plan_build *b, const struct addr_name *fn)
 static int missing(struct plan_build *b)
 {
 	bool boxed = false, node = false;
-	uint32_t i;
 	int err = 0;
 
 	if (b->role != TORCH_LIB_CPU)
 		return 0;
-	for (i = 0; i < b->plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < b->plan->func_cnt; i++) {
 		boxed |= b->plan->funcs[i].kind == PTB_FUNC_BOXED;
 		node |= b->plan->funcs[i].kind == PTB_FUNC_NODE_CALL;
 	}
@@ -367,17 +362,16 @@ int callback_sites__add(struct plan_build *b)
 {
 	const struct sym_list *nodes = &b->lc->topics[TOPIC_NODE_CALL];
 	struct callers c = { 0 };
-	uint32_t i;
 	int err;
 
 	err = add_boxed_syms(b);
-	for (i = 0; i < nodes->cnt && !err; i++)
+	for (uint32_t i = 0; i < nodes->cnt && !err; i++)
 		err = add_node_call(b, nodes->syms[i].addr);
 	if (!err)
 		err = find_callers(b, &c);
 	if (!err)
 		lib_code__name_addrs(b->lc, c.funcs, c.cnt);
-	for (i = 0; i < c.cnt && !err; i++)
+	for (uint32_t i = 0; i < c.cnt && !err; i++)
 		err = add_caller(b, &c.funcs[i]);
 	free(c.funcs);
 	return err ? err : missing(b);

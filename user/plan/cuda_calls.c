@@ -123,9 +123,8 @@ _Static_assert(ROW_CNT < 128, "the tag of a call has seven bits");
 static bool is_variant(const char *rest)
 {
 	static const char *const ends[] = { "", "_v2", "_ptsz", "_ptds", "_v2_ptsz", "_v2_ptds" };
-	uint32_t i;
 
-	for (i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+	for (uint32_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (!strcmp(rest, ends[i]))
 			return true;
 	return false;
@@ -145,9 +144,8 @@ static bool is_work_call(enum torch_lib_role role, const char *symbol, uint32_t 
 static const struct plan_site *site_at(const struct plan_build *b, const struct flow_node *n)
 {
 	uint64_t off = elf_file__addr_to_off(b->lc->ef, n->in.addr);
-	uint32_t i;
 
-	for (i = b->plan->site_cnt; i-- && b->plan->sites[i].lib == b->role;)
+	for (uint32_t i = b->plan->site_cnt; i-- && b->plan->sites[i].lib == b->role;)
 		if (b->plan->sites[i].offset == off)
 			return &b->plan->sites[i];
 	return NULL;
@@ -157,9 +155,8 @@ static const struct plan_site *site_at(const struct plan_build *b, const struct 
 static bool can_share(const struct plan_build *b, const struct exit_sites *ex, uint32_t args)
 {
 	const struct plan_site *s;
-	uint32_t i;
 
-	for (i = 0; i < ex->cnt; i++) {
+	for (uint32_t i = 0; i < ex->cnt; i++) {
 		s = site_at(b, &b->flow.nodes[ex->nodes[i]]);
 		if (s && (s->prog != PTB_PROG_CUDA_EXIT || s->args != args))
 			return false;
@@ -172,7 +169,6 @@ static int add_call_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, u
 	struct plan_build *b = ce->b;
 	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
 	bool result = false;
-	uint32_t i;
 	int err = 0;
 
 	if (b->role == RT)
@@ -184,7 +180,7 @@ static int add_call_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, u
 	if (err || ex.why != PTB_REFUSE_NONE)
 		return err;
 	b->plan->sites[enter].args = args;
-	for (i = 0; i < ex.cnt && !err; i++)
+	for (uint32_t i = 0; i < ex.cnt && !err; i++)
 		if (!site_at(b, &b->flow.nodes[ex.nodes[i]]))
 			err = plan_build__site(b, func, &b->flow.nodes[ex.nodes[i]].in,
 					       PTB_PROG_CUDA_EXIT, PTB_ROLE_EXIT, args);
@@ -196,12 +192,11 @@ static bool hands_over(const struct plan_build *b, const struct cuda_syms *cs, u
 {
 	const char *import;
 	uint64_t target;
-	uint32_t i;
 
-	for (i = 0; i < cs->cnt; i++) /* a stripped file's functions may look like parts of each other */
+	for (uint32_t i = 0; i < cs->cnt; i++) /* a stripped file's functions may look like parts of each other */
 		if (cs->items[i].addr != self && flow__at(&b->flow, cs->items[i].addr) != FLOW_NONE)
 			return true;
-	for (i = 0; i < b->flow.cnt; i++) {
+	for (uint32_t i = 0; i < b->flow.cnt; i++) {
 		if (!b->flow.nodes[i].leaves || b->flow.nodes[i].in.cls != INSN_JMP)
 			continue;
 		target = b->flow.nodes[i].in.target;
@@ -247,11 +242,10 @@ int cuda_calls__add(struct plan_build *b)
 {
 	struct cuda_syms cs;
 	struct cuda_ends ce;
-	uint32_t i;
 	int err = cuda_syms__find(&cs, b, is_work_call, ROW_CNT);
 
 	cuda_ends__init(&ce, b);
-	for (i = 0; i < cs.cnt && !err; i++)
+	for (uint32_t i = 0; i < cs.cnt && !err; i++)
 		err = add_call(&ce, &cs, &cs.items[i]);
 	cuda_ends__free(&ce);
 	free(cs.items);

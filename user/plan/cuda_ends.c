@@ -52,10 +52,9 @@ static bool is_call(const struct flow_node *n)
 
 static int add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
 {
-	uint32_t i;
 	int err;
 
-	for (i = 0; i < *cnt; i++)
+	for (uint32_t i = 0; i < *cnt; i++)
 		if (ce->todo[i] == addr)
 			return 0;
 	err = vec_reserve((void **)&ce->todo, &ce->todo_cap, *cnt + 1ULL, sizeof(*ce->todo));
@@ -70,7 +69,6 @@ static int inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bo
 	struct plan_build *b = ce->b;
 	uint64_t *known = hashmap__get(&ce->calls_out, addr, 0);
 	enum ptb_refusal why;
-	uint32_t i;
 	int err;
 
 	if (known) {
@@ -79,7 +77,7 @@ static int inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bo
 	}
 	err = flow__build(&b->aux, &b->lc->src, addr, &why);
 	*out = why != PTB_REFUSE_NONE;
-	for (i = 0; !err && !*out && i < b->aux.cnt; i++) {
+	for (uint32_t i = 0; !err && !*out && i < b->aux.cnt; i++) {
 		const struct flow_node *n = &b->aux.nodes[i];
 
 		if (!is_call(n) || import_of(b, n))
@@ -94,11 +92,11 @@ static int inspect_callee(struct cuda_ends *ce, uint64_t addr, uint32_t *cnt, bo
 
 static int may_call_out(struct cuda_ends *ce, uint64_t addr, bool *out)
 {
-	uint32_t cnt = 0, i;
+	uint32_t cnt = 0;
 	int err = add_todo(ce, &cnt, addr);
 
 	*out = false;
-	for (i = 0; !err && !*out && i < cnt; i++) {
+	for (uint32_t i = 0; !err && !*out && i < cnt; i++) {
 		err = inspect_callee(ce, ce->todo[i], &cnt, out);
 		*out |= cnt > REACH_MAX;
 	}
@@ -106,7 +104,7 @@ static int may_call_out(struct cuda_ends *ce, uint64_t addr, bool *out)
 		return err;
 	if (*out)
 		return hashmap__put(&ce->calls_out, addr, 0, OUT_YES);
-	for (i = 0; !err && i < cnt; i++) /* none of them does */
+	for (uint32_t i = 0; !err && i < cnt; i++) /* none of them does */
 		err = hashmap__put(&ce->calls_out, ce->todo[i], 0, OUT_NO);
 	return err;
 }
@@ -116,10 +114,9 @@ int cuda_ends__mark(struct cuda_ends *ce)
 	struct plan_build *b = ce->b;
 	struct flow *f = &b->flow;
 	bool out;
-	uint32_t i;
 	int err = exit_finder__prepare(&b->finder, f);
 
-	for (i = 0; !err && i < f->cnt; i++) {
+	for (uint32_t i = 0; !err && i < f->cnt; i++) {
 		const struct flow_node *n = &f->nodes[i];
 
 		if (!is_call(n) || import_of(b, n))
@@ -138,7 +135,7 @@ int cuda_ends__mark(struct cuda_ends *ce)
 static void reach_without(const struct plan_build *b, uint64_t target, uint8_t *seen)
 {
 	const struct flow *f = &b->flow;
-	uint32_t i, k, to;
+	uint32_t to;
 	bool more = f->cnt > 0;
 
 	memset(seen, 0, f->cnt);
@@ -146,10 +143,10 @@ static void reach_without(const struct plan_build *b, uint64_t target, uint8_t *
 		seen[0] = 1;
 	while (more) {
 		more = false;
-		for (i = 0; i < f->cnt; i++) {
+		for (uint32_t i = 0; i < f->cnt; i++) {
 			if (!seen[i] || (is_call(&f->nodes[i]) && f->nodes[i].in.target == target))
 				continue;
-			for (k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
+			for (uint32_t k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
 				to = flow__succ(f, &f->nodes[i], k);
 				if (to == FLOW_NONE || seen[to])
 					continue;
@@ -178,18 +175,17 @@ static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target,
 {
 	uint8_t *seen = b->finder.late;
 	struct flow *f = &b->flow;
-	uint32_t i;
 	int err;
 
 	*yes = true;
 	reach_without(b, target, seen);
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (last[i] && seen[i] && !calls_it(&f->nodes[i], target))
 			*yes = false;
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		seen[i] = calls_it(&f->nodes[i], target);
 	err = flow__reach(f, seen, true);
-	for (i = 0; !err && i < f->cnt; i++)
+	for (uint32_t i = 0; !err && i < f->cnt; i++)
 		if (calls_it(&f->nodes[i], target) && flow__leads_to(f, i, seen))
 			*yes = false;
 	return err;
@@ -203,7 +199,6 @@ static int find_worker(struct cuda_ends *ce, uint64_t *target)
 	struct flow *f = &b->flow;
 	uint64_t found = 0;
 	bool yes;
-	uint32_t i;
 	int err = cuda_ends__mark(ce);
 
 	*target = 0;
@@ -211,9 +206,9 @@ static int find_worker(struct cuda_ends *ce, uint64_t *target)
 		return err;
 	memcpy(before, work, f->cnt);
 	err = flow__reach(f, before, true);
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		last[i] = work[i] && !flow__leads_to(f, i, before);
-	for (i = 0; !err && i < f->cnt; i++) {
+	for (uint32_t i = 0; !err && i < f->cnt; i++) {
 		if (!last[i] || !direct(&f->nodes[i]) || f->nodes[i].in.target == found)
 			continue;
 		err = is_worker(b, last, f->nodes[i].in.target, &yes);
@@ -234,20 +229,19 @@ static bool result_at(struct plan_build *b, uint32_t node)
 	struct flow *f = &b->flow;
 	uint8_t *seen = b->finder.late;
 	bool more = true;
-	uint32_t i, k;
 
 	memset(seen, 0, f->cnt);
 	seen[node] = 1;
 	while (more) {
 		more = false;
-		for (i = 0; i < f->cnt; i++) {
+		for (uint32_t i = 0; i < f->cnt; i++) {
 			if (seen[i] != 1)
 				continue;
 			seen[i] = 2;
 			more = true;
 			if (f->pred_at[i] == f->pred_at[i + 1])
 				return false; /* the entry */
-			for (k = f->pred_at[i]; k < f->pred_at[i + 1]; k++) {
+			for (uint32_t k = f->pred_at[i]; k < f->pred_at[i + 1]; k++) {
 				const struct flow_node *n = &f->nodes[f->preds[k]];
 
 				if (n->in.cls == INSN_CALL_IND && !import_of(b, n))
@@ -267,11 +261,10 @@ int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result)
 	struct plan_build *b = ce->b;
 	enum ptb_refusal why;
 	uint64_t target;
-	uint32_t depth, i;
 	int err;
 
 	*result = false;
-	for (depth = 0;; depth++) {
+	for (uint32_t depth = 0;; depth++) {
 		err = cuda_ends__mark(ce);
 		if (!err)
 			err = exit_sites__after_work(&b->finder, &b->flow, ex);
@@ -287,7 +280,7 @@ int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result)
 	if (err || ex->why != PTB_REFUSE_NONE)
 		return err;
 	*result = true;
-	for (i = 0; i < ex->cnt; i++)
+	for (uint32_t i = 0; i < ex->cnt; i++)
 		*result &= result_at(b, ex->nodes[i]);
 	return 0;
 }

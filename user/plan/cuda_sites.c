@@ -91,12 +91,11 @@ struct api_call {
 /* Calls, jumps and stores that can have to do with the result. */
 static int mark_work(struct plan_build *b, struct api_call *c)
 {
-	uint32_t i;
 	int err = exit_finder__prepare(&b->finder, &b->flow);
 
 	if (!err)
 		err = arg_flow__follow(&c->af, &b->flow);
-	for (i = 0; !err && i < b->flow.cnt; i++)
+	for (uint32_t i = 0; !err && i < b->flow.cnt; i++)
 		b->finder.work[i] = arg_flow__uses(&c->af, &b->flow, i, c->result);
 	return err;
 }
@@ -119,18 +118,17 @@ static int find_receiver(struct plan_build *b, const struct api_call *c, uint64_
 {
 	uint8_t *before = b->finder.late; /* free by now */
 	struct flow *f = &b->flow;
-	uint32_t i;
 	bool last;
 	int err;
 
 	*target = 0;
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		before[i] = hands_on(b, c, i);
 		if (arg_flow__stores(&c->af, f, i, c->result))
 			return 0;
 	}
 	err = flow__reach(f, before, true);
-	for (i = 0; i < f->cnt && !err; i++) {
+	for (uint32_t i = 0; i < f->cnt && !err; i++) {
 		if (!hands_on(b, c, i))
 			continue;
 		last = !flow__leads_to(f, i, before);
@@ -141,7 +139,7 @@ static int find_receiver(struct plan_build *b, const struct api_call *c, uint64_
 		if (last)
 			*target = f->nodes[i].in.target;
 	}
-	for (i = 0; i < f->cnt && !err && *target; i++) /* not in front of the last call, too */
+	for (uint32_t i = 0; i < f->cnt && !err && *target; i++) /* not in front of the last call, too */
 		if (hands_on(b, c, i) && f->nodes[i].in.target == *target && flow__leads_to(f, i, before))
 			*target = 0;
 	return err;
@@ -152,10 +150,9 @@ static int find_memory_exits(struct plan_build *b, struct api_call *c, struct ex
 {
 	enum ptb_refusal why = PTB_REFUSE_NONE;
 	uint64_t target;
-	uint32_t depth;
 	int err = 0;
 
-	for (depth = 0; depth <= FOLLOW_MAX; depth++) {
+	for (uint32_t depth = 0; depth <= FOLLOW_MAX; depth++) {
 		err = mark_work(b, c);
 		if (!err)
 			err = exit_sites__after_work(&b->finder, &b->flow, ex);
@@ -177,7 +174,7 @@ static int add_probed(struct plan_build *b, struct api_call *c, uint64_t addr, u
 		      uint32_t args)
 {
 	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
-	uint32_t idx, i;
+	uint32_t idx;
 	int err;
 
 	err = plan_build__func(b, c->row->name, addr, PTB_FUNC_CUDA_MEMORY, PTB_REFUSE_NONE, &idx);
@@ -189,7 +186,7 @@ static int add_probed(struct plan_build *b, struct api_call *c, uint64_t addr, u
 	if (err)
 		return err;
 	b->plan->funcs[idx].reason = (uint8_t)ex.why;
-	for (i = 0; i < ex.cnt && ex.why == PTB_REFUSE_NONE && !err; i++)
+	for (uint32_t i = 0; i < ex.cnt && ex.why == PTB_REFUSE_NONE && !err; i++)
 		err = plan_build__site(b, idx, &b->flow.nodes[ex.nodes[i]].in, PTB_PROG_API_EXIT,
 				       PTB_ROLE_EXIT, args);
 	return err;
@@ -218,10 +215,9 @@ static int add_memory_call(struct plan_build *b, const struct cuda_sym *sym)
 int cuda_sites__add(struct plan_build *b)
 {
 	struct cuda_syms cs;
-	uint32_t i;
 	int err = cuda_syms__find(&cs, b, is_memory_call, ROW_CNT);
 
-	for (i = 0; i < cs.cnt && !err; i++)
+	for (uint32_t i = 0; i < cs.cnt && !err; i++)
 		err = add_memory_call(b, &cs.items[i]);
 	free(cs.items);
 	return err;

@@ -9,9 +9,7 @@
 
 bool cuda_syms__has(const struct cuda_syms *cs, uint64_t addr)
 {
-	uint32_t i;
-
-	for (i = 0; i < cs->cnt; i++)
+	for (uint32_t i = 0; i < cs->cnt; i++)
 		if (cs->items[i].addr == addr)
 			return true;
 	return false;
@@ -20,12 +18,11 @@ bool cuda_syms__has(const struct cuda_syms *cs, uint64_t addr)
 static bool on_cuda_sym(const struct elf_sym *sym, void *arg)
 {
 	struct cuda_syms *cs = arg;
-	uint32_t i;
 
 	if (!sym->defined || !sym->addr || sym->type != STT_FUNC ||
 	    strncmp(sym->name + 2 * (sym->name[0] == '_'), "cu", 2) != 0)
 		return true;
-	for (i = 0; i < cs->row_cnt; i++) {
+	for (uint32_t i = 0; i < cs->row_cnt; i++) {
 		if (!cs->names(cs->role, sym->name, i) || cuda_syms__has(cs, sym->addr))
 			continue;
 		cs->err = vec_reserve((void **)&cs->items, &cs->cap, cs->cnt + 1ULL, sizeof(*cs->items));

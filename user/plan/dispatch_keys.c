@@ -45,12 +45,12 @@ static uint32_t count_backends(struct leaf_run *r)
 int dispatch_keys__bit(struct leaf_run *r, const char *name)
 {
 	uint64_t func = lib_code__function(r->lc, "_ZN3c108toStringENS_11DispatchKeyE");
-	uint32_t backends = count_backends(r), k;
+	uint32_t backends = count_backends(r);
 	const char *text;
 
 	if (!backends)
 		return -1;
-	for (k = 1; k < KEYS_MAX && backends + k - 1 < 64; k++) {
+	for (uint32_t k = 1; k < KEYS_MAX && backends + k - 1 < 64; k++) {
 		text = name_of(r, func, k);
 		if (!text)
 			return -1;

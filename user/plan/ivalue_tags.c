@@ -42,9 +42,7 @@ static const struct tag_row {
 /* 0: no such tag. The first row of a name counts. */
 static uint16_t kind_of(const char *name)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!strcmp(rows[i].name, name))
 			return rows[i].kind;
 	return 0;
@@ -81,10 +79,9 @@ static enum leaf_call takes_name(void *arg, struct leaf_run *r, const char *call
 	static const uint8_t args[] = { 1, 2, 0, 3 };
 	struct tag_run *t = arg;
 	const char *text;
-	size_t i;
 
 	(void)callee;
-	for (i = 0; i < sizeof(args); i++) {
+	for (size_t i = 0; i < sizeof(args); i++) {
 		text = leaf_run__text(r, arch.arg[args[i]], TAG_NAME_MAX);
 		if (text && is_word(text)) {
 			t->name = text;
@@ -98,7 +95,7 @@ static enum leaf_call takes_name(void *arg, struct leaf_run *r, const char *call
 static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const char **names)
 {
 	struct tag_run t;
-	uint32_t i, k, n = 0;
+	uint32_t i, n = 0;
 
 	r->mem = tag_word;
 	r->on_call = takes_name;
@@ -109,7 +106,7 @@ static uint32_t run_copy(struct leaf_run *r, uint64_t func, bool by_value, const
 					   LEAF_STOPPED ?
 				   t.name :
 				   NULL;
-		for (k = 0; k < i && names[i]; k++) /* every tag has its own name */
+		for (uint32_t k = 0; k < i && names[i]; k++) /* every tag has its own name */
 			if (names[k] && !strcmp(names[k], names[i]))
 				return 0;
 		if (!names[i])
@@ -127,9 +124,9 @@ static bool complete(const char **names, uint32_t n)
 {
 	static const char *const must[] = { "None",  "Tensor", "Double",      "Int",   "Bool",
 					    "Tuple", "String", "GenericList", "Device" };
-	uint32_t i, k;
+	uint32_t k;
 
-	for (i = 0; i < sizeof(must) / sizeof(must[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(must) / sizeof(must[0]); i++) {
 		for (k = 0; k < n && strcmp(names[k], must[i]) != 0; k++)
 			;
 		if (k == n)
@@ -157,9 +154,7 @@ static bool on_tag_literal(void *arg, const struct code_ref *ref)
 
 static bool same_names(const char **a, const char **b, uint32_t n)
 {
-	uint32_t i;
-
-	for (i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		if (strcmp(a[i], b[i]) != 0)
 			return false;
 	return true;
@@ -168,9 +163,9 @@ static bool same_names(const char **a, const char **b, uint32_t n)
 static void try_copies(struct leaf_run *r, const struct refs *refs, struct ptb_tensor_cfg *cfg)
 {
 	const char *names[2][PTB_IVALUE_TAGS];
-	uint32_t i, n, got, first = 0, copies = 0;
+	uint32_t n, first = 0, copies = 0;
 
-	for (i = 0; i < refs->func_cnt && copies < COPIES; i++) {
+	for (uint32_t i = 0; i < refs->func_cnt && copies < COPIES; i++) {
 		const char **to = names[copies ? 1 : 0];
 
 		n = run_copy(r, refs->funcs[i], false, to);
@@ -185,7 +180,7 @@ static void try_copies(struct leaf_run *r, const struct refs *refs, struct ptb_t
 	}
 	if (!copies) /* one is enough where the compiler made only one */
 		return;
-	for (got = 0; got < first; got++) {
+	for (uint32_t got = 0; got < first; got++) {
 		cfg->ivalue_kind[got] = kind_of(names[0][got]);
 		if (!cfg->ivalue_kind[got])
 			cfg->ivalue_kind[got] = PTB_VAL_OPAQUE | PTB_OPAQUE_Other << 8;

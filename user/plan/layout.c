@@ -67,12 +67,11 @@ static const struct addr_name *only(const struct plan_build *b, enum sym_topic t
 static void learn_string_abi(struct plan_build *b)
 {
 	static const uint8_t topics[] = { TOPIC_SCOPE_NEW, TOPIC_RF_BEFORE };
-	uint32_t i, k;
 
-	for (i = 0; i < sizeof(topics); i++) {
+	for (uint32_t i = 0; i < sizeof(topics); i++) {
 		const struct sym_list *l = &b->lc->topics[topics[i]];
 
-		for (k = 0; k < l->cnt; k++) {
+		for (uint32_t k = 0; k < l->cnt; k++) {
 			const char *args = strrchr(l->syms[k].name, 'E');
 
 			args = strstr(l->syms[k].name, "enter_newE") ?
@@ -124,17 +123,17 @@ static const struct insn *load_from(const struct flow_node *n, const struct insn
 static uint16_t find_type_name_chain(const struct flow *f)
 {
 	const struct insn *a, *b;
-	uint32_t i, j, k, n1, n2;
+	uint32_t n1, n2;
 
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		a = member_load(&f->nodes[i]);
 		if (!a || a->ops[1].value < 16 || a->ops[1].value >= PTB_OFF_UNKNOWN)
 			continue;
 		n1 = f->nodes[i].fall;
-		for (j = 0; j < 6 && n1 != FLOW_NONE; j++, n1 = f->nodes[n1].fall) {
+		for (uint32_t j = 0; j < 6 && n1 != FLOW_NONE; j++, n1 = f->nodes[n1].fall) {
 			b = load_from(&f->nodes[n1], a, 8);
 			n2 = b ? f->nodes[n1].fall : FLOW_NONE;
-			for (k = 0; k < 6 && n2 != FLOW_NONE; k++, n2 = f->nodes[n2].fall)
+			for (uint32_t k = 0; k < 6 && n2 != FLOW_NONE; k++, n2 = f->nodes[n2].fall)
 				if (load_from(&f->nodes[n2], b, 24))
 					return (uint16_t)a->ops[1].value;
 		}
@@ -161,7 +160,7 @@ static int learn_object_header(struct plan_build *b)
 {
 	const struct addr_name *fn = only(b, TOPIC_SCOPE_NEW);
 	enum ptb_refusal why;
-	uint32_t i, at, k;
+	uint32_t at;
 	int err;
 
 	if (!fn)
@@ -169,11 +168,11 @@ static int learn_object_header(struct plan_build *b)
 	err = flow__build(&b->flow, &b->lc->src, fn->addr, &why);
 	if (err || why != PTB_REFUSE_NONE)
 		return err;
-	for (i = 0; i < b->flow.cnt; i++) {
+	for (uint32_t i = 0; i < b->flow.cnt; i++) {
 		if (!lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_RF_SCOPE))
 			continue;
 		at = b->flow.nodes[i].prev;
-		for (k = 0; k < 16 && at != FLOW_NONE; k++, at = b->flow.nodes[at].prev) {
+		for (uint32_t k = 0; k < 16 && at != FLOW_NONE; k++, at = b->flow.nodes[at].prev) {
 			const struct insn *in = &b->flow.nodes[at].in;
 
 			if (in->form != FORM_ADDRESS || in->ops[0].reg != arch.arg[0])
@@ -205,11 +204,10 @@ int layout__learn(struct plan_build *b)
 void layout__finish(struct plan_build *b)
 {
 	struct torch_plan *p = b->plan;
-	uint32_t i;
 
 	/* where the engine calls the node's function in line, its inputs are those of the engine */
 	p->layout.node_inputs_from_buffer = true;
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].prog == PTB_PROG_NODE_CALL)
 			p->layout.node_inputs_from_buffer = false;
 
@@ -225,10 +223,9 @@ int layout__add_classes(struct plan_build *b)
 {
 	static const char prefix[] = "vtable for ";
 	const struct sym_list *l = &b->lc->topics[TOPIC_VTABLE];
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < l->cnt && !err; i++) {
+	for (uint32_t i = 0; i < l->cnt && !err; i++) {
 		char *text = demangle(l->syms[i].name);
 
 		if (text && !strncmp(text, prefix, sizeof(prefix) - 1)) {

@@ -96,11 +96,10 @@ static int make_plan(const struct torch_lib *libs, struct torch_plan *plan)
 	static const uint8_t order[] = { TORCH_LIB_CPU, TORCH_LIB_PYTHON, TORCH_LIB_CXX,
 					 TORCH_LIB_C10, TORCH_LIB_CUDART, TORCH_LIB_CUDA };
 	struct plan_build b;
-	uint32_t i;
 	int err = plan_build__init(&b, plan);
 
 	layout__init(&plan->layout);
-	for (i = 0; i < sizeof(order) && !err; i++) {
+	for (uint32_t i = 0; i < sizeof(order) && !err; i++) {
 		if (!libs[order[i]].present || (i && same_file(libs, order[0], order[i])))
 			continue;
 		err = analyse(&b, &libs[order[i]], order[i]);
@@ -172,13 +171,12 @@ static int make_in_child(const struct torch_lib *libs, uint8_t **image, size_t *
 		.limits = { (uint64_t)LIMIT_PLAN_MIB << 20, LIMIT_PLAN_CPU_S, LIMIT_PLAN_WALL_MS,
 			    PLAN_IMAGE_MAX },
 	};
-	uint32_t i;
 	int err = 0;
 
 	*image = NULL;
 	*len = 0;
 	memcpy(a.libs, libs, sizeof(a.libs));
-	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
+	for (uint32_t i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (libs[i].present)
 			err = open_library(&a, &a.libs[i]);
 	job.fd_cnt = a.fd_cnt;
@@ -195,9 +193,7 @@ static int make_in_child(const struct torch_lib *libs, uint8_t **image, size_t *
 /* Of what is analysed: the library with the operators, or the only one. */
 static const char *main_path(const struct torch_lib *libs)
 {
-	uint32_t i;
-
-	for (i = TORCH_LIB_CPU; i < TORCH_LIB_ROLES; i++)
+	for (uint32_t i = TORCH_LIB_CPU; i < TORCH_LIB_ROLES; i++)
 		if (libs[i].present)
 			return libs[i].path;
 	return "no library";
@@ -251,15 +247,13 @@ int torch_plan__new(const struct torch_lib *libs, const struct plan_opts *opts, 
 
 void torch_plan__free(struct torch_plan *plan)
 {
-	uint32_t i;
-
 	if (!plan)
 		return;
-	for (i = 0; plan->funcs && i < plan->func_cnt; i++) {
+	for (uint32_t i = 0; plan->funcs && i < plan->func_cnt; i++) {
 		free(plan->funcs[i].name);
 		free(plan->funcs[i].schema);
 	}
-	for (i = 0; plan->classes && i < plan->class_cnt; i++)
+	for (uint32_t i = 0; plan->classes && i < plan->class_cnt; i++)
 		free(plan->classes[i].name);
 	free(plan->funcs);
 	free(plan->sites);

@@ -44,7 +44,7 @@ static void learn_grad(struct leaf_run *r, struct plan_layout *l)
 	struct fake_state f = { .off = UINT64_MAX };
 	struct leaf_read last;
 	uint64_t got;
-	uint32_t bit, mask = 0;
+	uint32_t mask = 0;
 	bool on;
 
 	if (!run_grad(r, func, &f, &on))
@@ -54,7 +54,7 @@ static void learn_grad(struct leaf_run *r, struct plan_layout *l)
 		return;
 	f.off = last.off;
 	got = r->tls_got[last.obj - LEAF_OBJ_MAX];
-	for (bit = 0; bit < 8; bit++) {
+	for (uint32_t bit = 0; bit < 8; bit++) {
 		f.value = (uint8_t)(1u << bit);
 		if (!run_grad(r, func, &f, &on))
 			return;
@@ -73,10 +73,9 @@ static bool learn_word(struct leaf_run *r, const char *name, uint64_t *got, uint
 {
 	uint64_t func = lib_code__function(r->lc, name);
 	struct leaf_read *rd;
-	uint32_t bit;
 
 	*defaults = 0;
-	for (bit = 0; func && bit < 64; bit++) {
+	for (uint32_t bit = 0; func && bit < 64; bit++) {
 		if (leaf_run__call(r, func, 1ULL << bit, 0, 0) != LEAF_RETURNED ||
 		    r->unknown[arch.result] & 1 || r->read_cnt != 1)
 			return false;

@@ -46,9 +46,8 @@ static char type_letter(const char *type, size_t len)
 		{ "unsigned long long", 'i' },
 		{ "c10::Device", 'd' },
 	};
-	size_t i;
 
-	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 		if (strlen(types[i].text) == len && !memcmp(types[i].text, type, len))
 			return types[i].letter;
 	return 0;
@@ -92,17 +91,16 @@ static int add_report(struct plan_build *b, const struct report_row *row, const 
 int memory_sites__add(struct plan_build *b)
 {
 	const struct sym_list *l;
-	uint32_t i, k;
 	int err = 0;
 
 	if (b->role == TORCH_LIB_CUDART || b->role == TORCH_LIB_CUDA)
 		return cuda_sites__add(b);
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++) {
+	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++) {
 		l = &b->lc->topics[rows[i].topic];
 		if (!l->cnt && b->role == TORCH_LIB_C10)
 			err = special_sites__missing(b, rows[i].name, PTB_FUNC_ALLOCATOR,
 						     PTB_REFUSE_NO_SYMBOL);
-		for (k = 0; k < l->cnt && !err; k++)
+		for (uint32_t k = 0; k < l->cnt && !err; k++)
 			err = add_report(b, &rows[i], &l->syms[k]);
 	}
 	return err;

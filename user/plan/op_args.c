@@ -19,11 +19,11 @@
 void op_args__init(struct op_args *a, const struct lib_code *lc, const struct op_texts *texts)
 {
 	const struct sym_list *ops = &lc->topics[TOPIC_OPS];
-	uint32_t i, c10 = 0, std = 0;
+	uint32_t c10 = 0, std = 0;
 
 	memset(a, 0, sizeof(*a));
 	a->texts = texts;
-	for (i = 0; i < ops->cnt; i++) {
+	for (uint32_t i = 0; i < ops->cnt; i++) {
 		c10 += strstr(ops->syms[i].name, "3c108optionalI") != NULL;
 		std += strstr(ops->syms[i].name, "St8optionalI") != NULL;
 	}
@@ -55,11 +55,11 @@ static bool choose_schema(const struct op_args *a, const char *name, const struc
 	const char *plain = strstr(name, "::");
 	int32_t best_rank = -1;
 	struct schema s;
-	uint32_t i, n;
+	uint32_t n;
 	int differ;
 
 	n = op_texts__args(a->texts, plain ? plain + 2 : name, all);
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		if (!schema_text__parse(all[i].text, all[i].len, name, &s, text, sizeof(text)))
 			continue;
 		differ = arg_prog__fits(&s, types, cnt);
@@ -76,9 +76,9 @@ static bool choose_schema(const struct op_args *a, const char *name, const struc
 
 static uint32_t late_node(struct plan_build *b)
 {
-	uint32_t i, at = FLOW_NONE;
+	uint32_t at = FLOW_NONE;
 
-	for (i = 0; i < b->flow.cnt; i++) {
+	for (uint32_t i = 0; i < b->flow.cnt; i++) {
 		const struct insn *in = &b->flow.nodes[i].in;
 
 		if (!lib_code__calls(b->lc, in, CALLEE_GET_CALLBACKS))
@@ -103,18 +103,18 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 {
 	struct value_seeds seeds = { .bp = VALUE_NO_FRAME, .cnt = c->late_cnt, .size = 8 };
 	struct arg_late_location at[ARG_LATE_MAX] = { 0 };
-	uint32_t i, node = late_node(b), args;
+	uint32_t node = late_node(b), args;
 	struct ptb_arg_prog late;
 	struct value_location pl;
 	int err = 0;
 
-	for (i = 0; i < c->late_cnt; i++)
+	for (uint32_t i = 0; i < c->late_cnt; i++)
 		seeds.location[i] = (uint8_t)VALUE_XMM(i);
 	if (node != FLOW_NONE)
 		err = value_locations__run(&a->locations, &b->flow, &seeds);
 	if (err)
 		return err;
-	for (i = 0; i < c->late_cnt; i++) {
+	for (uint32_t i = 0; i < c->late_cnt; i++) {
 		if (node != FLOW_NONE && value_locations__find(&a->locations, node, i, &pl) &&
 		    prog_reg(pl.reg, &at[i].reg)) {
 			at[i].found = true;
@@ -155,14 +155,14 @@ static uint8_t result_loc(uint32_t which)
 static uint32_t returned(const struct op_args *a, const struct flow *f, uint32_t cnt, uint8_t result)
 {
 	uint8_t at_ret = result == ARG_RESULT_XMM ? VALUE_XMM(0) : VALUE_GPR(arch.result);
-	uint32_t i, k, kept = (1u << cnt) - 1;
+	uint32_t kept = (1u << cnt) - 1;
 
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		if (!a->locations.in[i].seen)
 			continue;
 		if (f->nodes[i].leaves)
 			return 0;
-		for (k = 0; f->nodes[i].in.cls == INSN_RET && k < cnt; k++)
+		for (uint32_t k = 0; f->nodes[i].in.cls == INSN_RET && k < cnt; k++)
 			if (!value_locations__is_at(&a->locations, i, k, at_ret))
 				kept &= ~(1u << k);
 	}
@@ -190,10 +190,9 @@ static int kept_results(struct op_args *a, const struct plan_build *b, uint32_t 
 {
 	struct value_seeds seeds;
 	int err = seeds_at(a, b, node, result, &seeds);
-	uint32_t k;
 
 	seeds.cnt = RESULT_REGS;
-	for (k = 0; k < seeds.cnt; k++)
+	for (uint32_t k = 0; k < seeds.cnt; k++)
 		seeds.location[k] = (uint8_t)VALUE_GPR(result_reg(k));
 	if (!err)
 		err = value_locations__run(&a->locations, &b->flow, &seeds);
@@ -272,7 +271,7 @@ static bool has_entry(const struct plan_build *b, uint32_t func)
 
 static int add_program(struct op_args *a, struct plan_build *b, uint32_t func, struct arg_compiled *c)
 {
-	uint32_t args, i;
+	uint32_t args;
 	int err = 0;
 
 	if (c->result != ARG_RESULT_NONE)
@@ -284,7 +283,7 @@ static int add_program(struct op_args *a, struct plan_build *b, uint32_t func, s
 	if (err)
 		return err;
 	b->plan->funcs[func].unplaced = c->unplaced;
-	for (i = b->plan->site_cnt; i && b->plan->sites[i - 1].func == func; i--)
+	for (uint32_t i = b->plan->site_cnt; i && b->plan->sites[i - 1].func == func; i--)
 		if (b->plan->sites[i - 1].role != PTB_ROLE_POINT)
 			b->plan->sites[i - 1].args = args;
 	return 0;

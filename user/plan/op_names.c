@@ -64,12 +64,11 @@ int op_names__from_code(struct lib_code *lc, const struct flow *f, struct flow *
 {
 	enum ptb_refusal why;
 	int64_t handle;
-	uint32_t i;
 	int err;
 
 	out->name[0] = 0;
 	out->handle = 0;
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		const struct insn *in = &f->nodes[i].in;
 
 		if (!lib_code__calls(lc, in, CALLEE_IN(CALLEE_FIND_SCHEMA)))
@@ -107,18 +106,15 @@ struct op_texts {
 static uint64_t hash_class(const char *s, size_t len)
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
-	size_t i;
 
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		h = (h ^ (uint8_t)(s[i] == '.' ? '_' : s[i])) * 0x100000001b3ULL;
 	return h;
 }
 
 static bool same_class(const char *head, const char *cls, size_t len)
 {
-	size_t i;
-
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		if ((head[i] == '.' ? '_' : head[i]) != cls[i])
 			return false;
 	return true;
@@ -199,14 +195,13 @@ int op_texts__new(const struct lib_code *lc, struct op_texts **out)
 {
 	struct op_texts *t = calloc(1, sizeof(*t));
 	uint64_t addr, len;
-	uint32_t i;
 	bool exec;
 	int err = 0;
 
 	*out = NULL;
 	if (!t)
 		return -ENOMEM;
-	for (i = 0; !err && elf_file__segment(lc->ef, i, &addr, &len, &exec); i++)
+	for (uint32_t i = 0; !err && elf_file__segment(lc->ef, i, &addr, &len, &exec); i++)
 		if (!exec && len)
 			err = scan_data(t, (const char *)elf_file__bytes(lc->ef, addr, len, NULL), len);
 	if (err)
@@ -266,9 +261,7 @@ static void take_reading(struct search *s, const char *text, size_t len)
 
 static void find_tails(const struct op_texts *t, struct search *s)
 {
-	uint32_t i;
-
-	for (i = 0; i < t->cnt; i++) {
+	for (uint32_t i = 0; i < t->cnt; i++) {
 		const struct op_text *x = &t->texts[i];
 		size_t skip = x->len > s->cls_len ? x->len - s->cls_len : 0;
 
@@ -282,12 +275,11 @@ enum op_text_match op_texts__find(const struct op_texts *t, const char *cls, siz
 {
 	struct search s = { .cls = cls, .cls_len = cls_len, .want = want, .name = name };
 	uint64_t *first;
-	uint32_t i;
 
 	name[0] = 0;
 	if (cls_len && cls_len < OP_NAME_MAX) {
 		first = hashmap__get(&t->by_class, hash_class(cls, cls_len), cls_len);
-		for (i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
+		for (uint32_t i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
 			if (t->texts[i - 1].len == cls_len &&
 			    same_class(t->texts[i - 1].head, cls, cls_len))
 				take_reading(&s, t->texts[i - 1].head, cls_len);
@@ -315,14 +307,14 @@ uint32_t op_texts__args(const struct op_texts *t, const char *name,
 {
 	size_t len = strlen(name);
 	uint64_t *first = hashmap__get(&t->by_class, hash_class(name, len), len);
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 	bool whole;
 
-	for (i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
+	for (uint32_t i = first ? (uint32_t)*first : 0; i; i = t->texts[i - 1].next)
 		if (t->texts[i - 1].len == len && !memcmp(t->texts[i - 1].head, name, len))
 			n = append_args(&t->texts[i - 1], 0, args, n);
 	whole = n > 0;
-	for (i = 0; !whole && i < t->cnt; i++) { /* longer texts that end so */
+	for (uint32_t i = 0; !whole && i < t->cnt; i++) { /* longer texts that end so */
 		const struct op_text *x = &t->texts[i];
 
 		if (x->len > len && !memcmp(x->head + x->len - len, name, len))

@@ -111,7 +111,6 @@ int op_sites__add(struct plan_build *b)
 	struct op_texts *texts;
 	struct op_args args;
 	struct op_class cls;
-	uint32_t i;
 	int err;
 
 	if (!ops->cnt)
@@ -120,7 +119,7 @@ int op_sites__add(struct plan_build *b)
 	if (err)
 		return err;
 	op_args__init(&args, b->lc, texts);
-	for (i = 0; i < ops->cnt && !err; i++)
+	for (uint32_t i = 0; i < ops->cnt && !err; i++)
 		if (parse_symbol(ops->syms[i].name, &cls))
 			err = add_op(b, &args, &ops->syms[i], &cls, &st);
 	op_args__free(&args);

@@ -105,10 +105,10 @@ int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name)
 static uint64_t hash_prog(const struct ptb_arg_prog *prog, uint64_t h)
 {
 	const uint8_t *p = (const uint8_t *)prog;
-	size_t i, len = offsetof(struct ptb_arg_prog, ops) +
-			(prog->in_cnt + (size_t)prog->out_cnt) * sizeof(prog->ops[0]);
+	size_t len = offsetof(struct ptb_arg_prog, ops) +
+		     (prog->in_cnt + (size_t)prog->out_cnt) * sizeof(prog->ops[0]);
 
-	for (i = 0; i < len; i++)
+	for (size_t i = 0; i < len; i++)
 		h = (h ^ p[i]) * 0x100000001b3ULL;
 	return h;
 }
@@ -144,12 +144,12 @@ static int cmp_site(const void *a, const void *b)
 
 void plan_build__sort_sites(struct torch_plan *p)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	if (!p->site_cnt)
 		return;
 	qsort(p->sites, p->site_cnt, sizeof(*p->sites), cmp_site);
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		if (!n || p->sites[n - 1].lib != p->sites[i].lib ||
 		    p->sites[n - 1].offset != p->sites[i].offset)
 			p->sites[n++] = p->sites[i];
@@ -163,10 +163,9 @@ int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work
 	struct flow *f = &b->flow;
 	uint8_t *after = b->finder.late; /* free until the search begins */
 	bool any = false;
-	uint32_t i;
 	int err;
 
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		after[i] = lib_code__calls(b->lc, &f->nodes[i].in, anchors);
 		any |= after[i];
 	}
@@ -175,7 +174,7 @@ int plan_build__mark_after(struct plan_build *b, uint32_t anchors, uint32_t work
 	err = flow__reach(f, after, false);
 	if (err)
 		return err;
-	for (i = 0; i < f->cnt; i++)
+	for (uint32_t i = 0; i < f->cnt; i++)
 		if (after[i] && ((indirect && f->nodes[i].in.cls == INSN_CALL_IND) ||
 				 lib_code__calls(b->lc, &f->nodes[i].in, work)))
 			b->finder.work[i] = 1;
@@ -199,21 +198,19 @@ static bool cheap_tail(void *arg, uint64_t target)
 static int find_exits(struct plan_build *b, struct exit_sites *ex)
 {
 	bool any = false;
-	uint32_t i;
 
 	ex->cnt = 0;
 	ex->why = PTB_REFUSE_NO_EXIT;
-	for (i = 0; i < b->flow.cnt && !any; i++)
+	for (uint32_t i = 0; i < b->flow.cnt && !any; i++)
 		any = b->finder.work[i];
 	return any ? exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex) : 0;
 }
 
 static int add_exits(struct plan_build *b, uint32_t func, const struct exit_sites *ex)
 {
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < ex->cnt && !err; i++)
+	for (uint32_t i = 0; i < ex->cnt && !err; i++)
 		err = plan_build__site(b, func, &b->flow.nodes[ex->nodes[i]].in, PTB_PROG_OP_EXIT,
 				       PTB_ROLE_EXIT, 0);
 	return err;

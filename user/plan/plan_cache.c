@@ -61,9 +61,9 @@ static uint32_t file_crc(struct cache_head h, const uint8_t *body, size_t len)
 /* The key's digest, which is of this build of ptbpf too; false: nothing is known of the files. */
 static bool cache_name(const struct plan_key *key, char *name, size_t cap)
 {
-	size_t n = 0, i;
+	size_t n = 0;
 
-	for (i = 0; i < sizeof(key->digest) && n + 3 < cap; i++)
+	for (size_t i = 0; i < sizeof(key->digest) && n + 3 < cap; i++)
 		n += (size_t)snprintf(name + n, cap - n, "%02x", key->digest[i]);
 	snprintf(name + n, cap - n, ".plan");
 	return key->known;
@@ -89,9 +89,8 @@ static bool head_ok(const struct cache_head *h, const uint8_t *body, uint64_t le
 static int take_funcs(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
 {
 	struct cache_func f;
-	uint32_t i;
 
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		memcpy(&f, rec + (size_t)i * sizeof(f), sizeof(f));
 		if (f.name >= text_sz || (f.schema >= text_sz && f.schema != NO_TEXT) ||
 		    f.lib >= TORCH_LIB_ROLES)
@@ -131,11 +130,9 @@ static const uint32_t opcodes = 0 PTB_ARG_OPS(X); /* numbered from 1 without a g
 
 static bool prog_ok(const struct ptb_arg_prog *prog)
 {
-	uint32_t i;
-
 	if (prog->stack_words > PTB_LOC_CNT - PTB_LOC_STACK || !loc_ok(prog->result_loc))
 		return false;
-	for (i = 0; i < (uint32_t)prog->in_cnt + prog->out_cnt; i++) {
+	for (uint32_t i = 0; i < (uint32_t)prog->in_cnt + prog->out_cnt; i++) {
 		const struct ptb_arg_op *op = &prog->ops[i];
 
 		if (!op->op || op->op > opcodes || !loc_ok(op->loc[0]) || !loc_ok(op->loc[1]) ||
@@ -149,9 +146,8 @@ static int take_progs(struct torch_plan *p, const uint8_t *rec, size_t len)
 {
 	struct ptb_arg_prog *prog;
 	size_t at = 0, sz;
-	uint32_t i;
 
-	for (i = 0; i < p->prog_cnt; i++) {
+	for (uint32_t i = 0; i < p->prog_cnt; i++) {
 		prog = &p->progs[i];
 		if (len - at < PROG_HEAD_SZ)
 			return -EINVAL;
@@ -170,9 +166,8 @@ static int take_progs(struct torch_plan *p, const uint8_t *rec, size_t len)
 static int take_classes(struct torch_plan *p, const uint8_t *rec, const char *texts, uint32_t text_sz)
 {
 	struct cache_class c;
-	uint32_t i;
 
-	for (i = 0; i < p->class_cnt; i++) {
+	for (uint32_t i = 0; i < p->class_cnt; i++) {
 		memcpy(&c, rec + (size_t)i * sizeof(c), sizeof(c));
 		if (c.name >= text_sz || c.lib >= TORCH_LIB_ROLES)
 			return -EINVAL;
@@ -197,10 +192,8 @@ static bool args_ok(const struct torch_plan *p, const struct plan_site *s)
 
 static int take_sites(struct torch_plan *p, const uint8_t *rec)
 {
-	uint32_t i;
-
 	memcpy(p->sites, rec, p->site_cnt * sizeof(*p->sites));
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		if (p->sites[i].func >= p->func_cnt || p->sites[i].lib >= TORCH_LIB_ROLES ||
 		    p->sites[i].prog >= PTB_PROG_CNT || !args_ok(p, &p->sites[i]) ||
 		    p->sites[i].len > sizeof(p->sites[i].bytes) ||
@@ -336,10 +329,8 @@ static uint32_t put_text(struct image *texts, const char *s)
 
 static void put_plan(struct image *im, struct image *texts, const struct torch_plan *plan, uint32_t *prog_sz)
 {
-	uint32_t i;
-
 	put(im, &plan->layout, sizeof(plan->layout));
-	for (i = 0; i < plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < plan->func_cnt; i++) {
 		const struct plan_func *f = &plan->funcs[i];
 		struct cache_func c = { .addr = f->addr,
 					.handle = f->handle,
@@ -353,7 +344,7 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 		put(im, &c, sizeof(c));
 	}
 	put(im, plan->sites, plan->site_cnt * sizeof(*plan->sites));
-	for (i = 0; i < plan->class_cnt; i++) {
+	for (uint32_t i = 0; i < plan->class_cnt; i++) {
 		const struct plan_addr_name *a = &plan->classes[i];
 		struct cache_class c = { .addr = a->addr, .lib = a->lib, .what = a->what };
 
@@ -361,7 +352,7 @@ static void put_plan(struct image *im, struct image *texts, const struct torch_p
 		put(im, &c, sizeof(c));
 	}
 	*prog_sz = im->len;
-	for (i = 0; i < plan->prog_cnt; i++)
+	for (uint32_t i = 0; i < plan->prog_cnt; i++)
 		put(im, &plan->progs[i], prog_size(&plan->progs[i]));
 	*prog_sz = im->len - *prog_sz;
 	put_text(texts, "");

@@ -34,9 +34,7 @@ static uint32_t memo_next;
 
 static bool recall(struct file_key *fk)
 {
-	uint32_t i;
-
-	for (i = 0; i < MEMO_CNT && i < memo_next; i++)
+	for (uint32_t i = 0; i < MEMO_CNT && i < memo_next; i++)
 		if (file_id__same(&memo[i].id, &fk->id)) {
 			memcpy(fk->hash, memo[i].hash, sizeof(fk->hash));
 			return true;
@@ -132,11 +130,10 @@ static const uint8_t *tool_id(void)
 static void digest(const struct file_key *files, const struct torch_lib *libs, uint8_t out[FILE_HASH_SZ])
 {
 	SHA256_CTX ctx;
-	uint32_t role;
 
 	SHA256_Init(&ctx);
 	SHA256_Update(&ctx, tool_id(), BUILD_ID_MAX);
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++) {
 		uint8_t there = libs[role].present;
 
 		SHA256_Update(&ctx, &there, 1);
@@ -149,15 +146,14 @@ int plan_key__get(const struct torch_lib *libs, bool cache, const char *dir, str
 {
 	struct file_key files[TORCH_LIB_ROLES];
 	int dir_fd, err = 0;
-	uint32_t role;
 
 	memset(key, 0, sizeof(*key));
 	memset(files, 0, sizeof(files));
-	for (role = 0; role < TORCH_LIB_ROLES; role++)
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
 		if (libs[role].present && libs[role].fd <= 0)
 			return 0;
 	dir_fd = cache ? cache_dir__open(dir) : -1;
-	for (role = 0; role < TORCH_LIB_ROLES && !err; role++) {
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES && !err; role++) {
 		if (!libs[role].present)
 			continue;
 		err = hash_file(dir_fd, &libs[role], &files[role]);
@@ -179,9 +175,8 @@ bool plan_key__same(const struct plan_key *a, const struct plan_key *b)
 bool plan_key__holds(const struct torch_lib *libs, const struct plan_key *key)
 {
 	struct file_id now;
-	uint32_t role;
 
-	for (role = 0; role < TORCH_LIB_ROLES && key->known; role++)
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES && key->known; role++)
 		if (libs[role].present &&
 		    (file_id__get(libs[role].fd, &now) || !file_id__same(&now, &key->files[role])))
 			return false;

@@ -64,11 +64,9 @@ static void put_line(FILE *out, const char *text)
 
 static void print_sites(const struct torch_plan *p, const struct torch_lib *libs, FILE *out)
 {
-	uint32_t i;
-
 	fprintf(out, "%-20s %10s  %-5s %-12s %-4s  %s\n", "library", "offset", "role", "program",
 		"insn", "function");
-	for (i = 0; i < p->site_cnt; i++) {
+	for (uint32_t i = 0; i < p->site_cnt; i++) {
 		const struct plan_site *s = &p->sites[i];
 
 		put_lib(out, libs, s->lib);
@@ -82,9 +80,8 @@ static void print_sites(const struct torch_plan *p, const struct torch_lib *libs
 static void print_unplaced(const struct torch_plan *p, const struct torch_lib *libs, FILE *out)
 {
 	bool any = false;
-	uint32_t i;
 
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		const struct plan_func *f = &p->funcs[i];
 
 		if (!f->unplaced)
@@ -101,9 +98,9 @@ static void print_unplaced(const struct torch_plan *p, const struct torch_lib *l
 /* The figures of what is probed when memory is recorded. */
 static void print_memory(const struct torch_plan *p, FILE *out)
 {
-	uint32_t i, cuda = 0, ended = 0, reports = 0, probes = 0;
+	uint32_t cuda = 0, ended = 0, reports = 0, probes = 0;
 
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		const struct plan_func *f = &p->funcs[i];
 		bool probed = f->reason == PTB_REFUSE_NONE || f->reason == PTB_REFUSE_NO_EXIT;
 
@@ -111,7 +108,7 @@ static void print_memory(const struct torch_plan *p, FILE *out)
 		cuda += f->kind == PTB_FUNC_CUDA_MEMORY && probed;
 		ended += f->kind == PTB_FUNC_CUDA_MEMORY && f->reason == PTB_REFUSE_NONE;
 	}
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		probes += plan_func__is_memory(&p->funcs[p->sites[i].func]);
 	fprintf(out,
 		"if memory is recorded, %u more: %u allocator reports; %u CUDA memory calls, "
@@ -122,9 +119,9 @@ static void print_memory(const struct torch_plan *p, FILE *out)
 /* The figures of what is probed when GPUs are seen from the host's side. */
 static void print_cuda_calls(const struct torch_plan *p, FILE *out)
 {
-	uint32_t i, calls = 0, ended = 0, probes = 0;
+	uint32_t calls = 0, ended = 0, probes = 0;
 
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		const struct plan_func *f = &p->funcs[i];
 
 		if (!plan_func__is_cuda_call(f))
@@ -132,7 +129,7 @@ static void print_cuda_calls(const struct torch_plan *p, FILE *out)
 		calls += f->reason == PTB_REFUSE_NONE || f->reason == PTB_REFUSE_NO_EXIT;
 		ended += f->reason == PTB_REFUSE_NONE;
 	}
-	for (i = 0; i < p->site_cnt; i++)
+	for (uint32_t i = 0; i < p->site_cnt; i++)
 		probes += plan_func__is_cuda_call(&p->funcs[p->sites[i].func]);
 	fprintf(out,
 		"if GPUs are recorded without an agent, %u more: %u CUDA calls, %u of them "
@@ -143,13 +140,13 @@ static void print_cuda_calls(const struct torch_plan *p, FILE *out)
 /* The figures of what is read when arguments are recorded. */
 static void print_args(const struct torch_plan *p, FILE *out)
 {
-	uint32_t i, schemas = 0, late = 0, unplaced = 0, values = 0, doubles = 0;
+	uint32_t schemas = 0, late = 0, unplaced = 0, values = 0, doubles = 0;
 
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		schemas += p->funcs[i].schema != NULL;
 		unplaced += p->funcs[i].unplaced;
 	}
-	for (i = 0; i < p->site_cnt; i++) {
+	for (uint32_t i = 0; i < p->site_cnt; i++) {
 		const struct ptb_arg_prog *prog;
 		const struct plan_func *f = &p->funcs[p->sites[i].func];
 
@@ -170,9 +167,8 @@ static void print_args(const struct torch_plan *p, FILE *out)
 static void print_refusals(const struct torch_plan *p, const struct torch_lib *libs, FILE *out)
 {
 	bool any = false;
-	uint32_t i;
 
-	for (i = 0; i < p->func_cnt; i++) {
+	for (uint32_t i = 0; i < p->func_cnt; i++) {
 		const struct plan_func *f = &p->funcs[i];
 
 		if (f->reason == PTB_REFUSE_NONE)

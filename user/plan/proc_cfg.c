@@ -44,14 +44,13 @@ static uint8_t tls_image_byte(const struct torch_proc *tp, enum torch_lib_role r
 	Elf64_Phdr ph[PHDRS_MAX];
 	Elf64_Ehdr eh;
 	uint8_t byte = 0;
-	uint32_t i;
 
 	if (remote__read(tp->pid, lib->load_bias, &eh, sizeof(eh)) ||
 	    memcmp(eh.e_ident, ELFMAG, SELFMAG) || eh.e_phentsize != sizeof(ph[0]) ||
 	    eh.e_phnum > PHDRS_MAX ||
 	    remote__read(tp->pid, lib->load_bias + eh.e_phoff, ph, eh.e_phnum * sizeof(ph[0])))
 		return 0;
-	for (i = 0; i < eh.e_phnum; i++)
+	for (uint32_t i = 0; i < eh.e_phnum; i++)
 		if (ph[i].p_type == PT_TLS && off < ph[i].p_filesz &&
 		    remote__read(tp->pid, lib->load_bias + ph[i].p_vaddr + off, &byte, 1))
 			return 0;
@@ -80,9 +79,9 @@ static void fill_tensor(const struct torch_proc *tp, const struct plan_layout *l
 static int read_ops(const struct torch_proc *tp, const struct plan_layout *l, struct live_ops *ops)
 {
 	uint64_t singletons[TORCH_LIB_ROLES];
-	uint32_t role, n = 0;
+	uint32_t n = 0;
 
-	for (role = 0; role < TORCH_LIB_ROLES; role++)
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
 		if (tp->libs[role].present && l->singletons[role])
 			singletons[n++] = l->singletons[role] + tp->libs[role].load_bias;
 	return n ? live_ops__read(tp->pid, singletons, n, l->old_string_abi, ops) : -ENOENT;
@@ -134,11 +133,10 @@ static void fill_from_ops(const struct torch_proc *tp, const struct plan_layout 
 {
 	struct live_schema_layout schemas;
 	struct live_ops ops;
-	uint32_t i;
 
 	if (read_ops(tp, l, &ops))
 		return;
-	for (i = 0; i < ops.cnt && l->scope_from_boxed; i++)
+	for (uint32_t i = 0; i < ops.cnt && l->scope_from_boxed; i++)
 		if (!strcmp(ops.ops[i].name, "profiler::_record_function_enter"))
 			cfg->scope_enter_opdef = ops.ops[i].opdef;
 	if (!find_schemas(tp, l, &ops, &schemas)) {
@@ -193,9 +191,7 @@ void proc_cfg__agent(const struct torch_proc *tp, const struct torch_plan *plan,
 
 void proc_cfg__cudart(const struct torch_lib *lib, struct ptb_proc_cfg *cfg)
 {
-	uint32_t i;
-
-	for (i = 0; i < PTB_CUDART_MAX && lib->present; i++)
+	for (uint32_t i = 0; i < PTB_CUDART_MAX && lib->present; i++)
 		if (!cfg->cudart[i].end) {
 			cfg->cudart[i].start = lib->text_start;
 			cfg->cudart[i].end = lib->text_end;

@@ -32,9 +32,8 @@ static uint64_t stored_function(struct finder *f, uint64_t addr)
 	struct lib_code *lc = f->b->lc;
 	uint64_t in_reg[REG_CNT] = { 0 }, start, end;
 	struct insn in;
-	uint32_t n, reg;
 
-	for (n = 0; n < LOOK_AHEAD; n++, addr += in.len) {
+	for (uint32_t n = 0; n < LOOK_AHEAD; n++, addr += in.len) {
 		const struct insn_operand *to = &in.ops[0], *from = &in.ops[1];
 
 		if (!lib_code__decode(lc, f->b->flow.dec, addr, lc->text_end, &in) || in.cls == INSN_RET)
@@ -50,7 +49,7 @@ static uint64_t stored_function(struct finder *f, uint64_t addr)
 		    elf_file__func_range(lc->ef, in_reg[from->reg], &start, &end) &&
 		    start == in_reg[from->reg])
 			return start;
-		for (reg = 0; reg < REG_CNT; reg++)
+		for (uint32_t reg = 0; reg < REG_CNT; reg++)
 			if (insn__may_write(&in, (uint8_t)reg))
 				in_reg[reg] = 0;
 	}

@@ -117,9 +117,7 @@ static enum leaf_end run_member(struct rf_run *run, const char *name, uint8_t by
 /* The first read of the object with one of two sizes, UINT64_MAX: none. */
 static uint64_t first_read(const struct leaf_run *r, uint32_t size, uint32_t or_size)
 {
-	uint32_t i;
-
-	for (i = 0; i < r->read_cnt; i++)
+	for (uint32_t i = 0; i < r->read_cnt; i++)
 		if (!r->reads[i].obj && (r->reads[i].size == size || r->reads[i].size == or_size))
 			return r->reads[i].off;
 	return UINT64_MAX;
@@ -157,12 +155,11 @@ static void learn_outputs(struct rf_run *run)
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	uint64_t low = UINT64_MAX, high = 0;
 	const struct leaf_run *r = run->r;
-	uint32_t i;
 
 	if (run_member(run, RF_NAME(11, "num_outputs"), 0) != LEAF_RETURNED)
 		return;
 	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
-	for (i = 0; i < r->read_cnt; i++) {
+	for (uint32_t i = 0; i < r->read_cnt; i++) {
 		if (r->reads[i].obj || r->reads[i].size != 8)
 			continue;
 		low = r->reads[i].off < low ? r->reads[i].off : low;
@@ -217,9 +214,8 @@ static void learn_copies(struct rf_run *run)
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	const struct leaf_run *r = run->r;
 	uint64_t thread = UINT64_MAX;
-	uint32_t i;
 
-	for (i = 0; i < r->write_cnt; i++) {
+	for (uint32_t i = 0; i < r->write_cnt; i++) {
 		const struct leaf_write *w = &r->writes[i];
 
 		if (w->obj || !w->known)
@@ -252,12 +248,11 @@ static void learn_constructor(struct rf_run *run)
 		 seq = UINT64_MAX, end = 0;
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	struct leaf_run *r = run->r;
-	uint32_t i;
 
 	if (!construct(run, func, 0))
 		return;
 	learn_copies(run);
-	for (i = 0; i < r->write_cnt; i++) {
+	for (uint32_t i = 0; i < r->write_cnt; i++) {
 		const struct leaf_write *w = &r->writes[i];
 
 		if (w->obj)
@@ -279,9 +274,8 @@ static void learn_stores(struct rf_run *run)
 {
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	const struct leaf_run *r = run->r;
-	uint32_t i;
 
-	for (i = 0; i < r->write_cnt; i++) {
+	for (uint32_t i = 0; i < r->write_cnt; i++) {
 		const struct leaf_write *w = &r->writes[i];
 
 		if (w->obj || !w->known || w->size != 8)
@@ -322,9 +316,7 @@ static void learn_before(struct rf_run *run)
 
 static void fill_stack(struct leaf_run *r, uint64_t addr, uint64_t size, uint8_t byte)
 {
-	uint64_t i;
-
-	for (i = 0; i < size; i++)
+	for (uint64_t i = 0; i < size; i++)
 		leaf_run__store(r, addr + i, 1, byte, true);
 }
 
@@ -332,7 +324,7 @@ static void fill_stack(struct leaf_run *r, uint64_t addr, uint64_t size, uint8_t
 static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name)
 {
 	struct rf_run *run = arg;
-	uint64_t v, off;
+	uint64_t v;
 
 	if (!strcmp(name, "_ZN2at27getStepCallbacksUnlessEmptyENS_11RecordScopeE")) {
 		fill_stack(r, r->reg[arch.arg[0]], 256, 1);
@@ -345,7 +337,7 @@ static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name
 	}
 	if (strncmp(name, "_ZN2at14RecordFunction6before", 29) != 0 || !run->built)
 		return CALL_FOLLOW;
-	for (off = 0; off < run->l->rf.size; off += 8)
+	for (uint64_t off = 0; off < run->l->rf.size; off += 8)
 		if (leaf_run__stack(r, run->built + off, 8, &v) && v == (TAG | run->l->node_thread_off))
 			agree_rf(run->l, &run->l->rf.fwd_thread_off, off, "fwd_thread_id_");
 	return CALL_STOP;

@@ -111,10 +111,8 @@ static void on_insn(struct lookup *l, const struct insn *in)
 /* string_view literals: a text and its length as constants of the same stretch of code. */
 static void match_lengths(struct lookup *l)
 {
-	uint32_t i, j;
-
-	for (i = 0; i < l->cnt; i++)
-		for (j = 0; j < l->imm_cnt; j++)
+	for (uint32_t i = 0; i < l->cnt; i++)
+		for (uint32_t j = 0; j < l->imm_cnt; j++)
 			if ((size_t)l->imms[j] == l->texts[i].len && l->texts[i].len > 2) {
 				found(l, l->texts[i].text);
 				break;
@@ -126,11 +124,10 @@ static int add_caller_name(struct plan_build *b, const struct call_site *site)
 	struct lookup l = { .b = b };
 	uint64_t start, end, addr = site->next;
 	struct insn in;
-	uint32_t n;
 
 	if (!elf_file__func_range(b->lc->ef, site->at, &start, &end))
 		return 0;
-	for (n = 0; n < LOOK_AHEAD && addr < end; n++, addr += in.len) {
+	for (uint32_t n = 0; n < LOOK_AHEAD && addr < end; n++, addr += in.len) {
 		if (!lib_code__decode(b->lc, b->flow.dec, addr, end, &in))
 			break;
 		if (n && lib_code__calls(b->lc, &in, CALLEE_RF_SCOPE))
@@ -144,10 +141,9 @@ static int add_caller_name(struct plan_build *b, const struct call_site *site)
 
 int scope_callers__add(struct plan_build *b)
 {
-	uint32_t i;
 	int err = lib_code__all_calls(b->lc);
 
-	for (i = 0; i < b->lc->site_cnt && !err; i++)
+	for (uint32_t i = 0; i < b->lc->site_cnt && !err; i++)
 		if (b->lc->sites[i].flags & CALLEE_RF_SCOPE)
 			err = add_caller_name(b, &b->lc->sites[i]);
 	return err;

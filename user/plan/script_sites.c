@@ -16,10 +16,10 @@
 /* Where GraphExecutor::run jumps to; 0: not in that form. */
 static uint64_t forwarded_to(const struct flow *f)
 {
-	uint32_t at = 0, i;
+	uint32_t at = 0;
 	bool loaded = false;
 
-	for (i = 0; i < 4 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+	for (uint32_t i = 0; i < 4 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		const struct insn *in = &f->nodes[at].in;
 
 		if (in->cls == INSN_JMP)
@@ -40,9 +40,9 @@ static uint64_t forwarded_to(const struct flow *f)
 static uint16_t name_offset(const struct flow *f, bool old_string_abi)
 {
 	int64_t string_sz = old_string_abi ? 8 : 32;
-	uint32_t at = 0, i;
+	uint32_t at = 0;
 
-	for (i = 0; i < 24 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+	for (uint32_t i = 0; i < 24 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		const struct insn *in = &f->nodes[at].in;
 		const struct insn_operand *member = &in->ops[in->ops[0].kind == OPERAND_MEM ? 0 : 1];
 
@@ -60,9 +60,7 @@ static uint16_t name_offset(const struct flow *f, bool old_string_abi)
 
 static int mark_interpreter(struct plan_build *b)
 {
-	uint32_t i;
-
-	for (i = 0; i < b->flow.cnt; i++)
+	for (uint32_t i = 0; i < b->flow.cnt; i++)
 		b->finder.work[i] = lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_INTERPRETER);
 	return 0;
 }

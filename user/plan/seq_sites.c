@@ -18,9 +18,9 @@ static const char name[] = "get_and_increment";
 /* The access behind the call: the first load through what it returned. */
 static bool find_disp(const struct flow *f, uint32_t call, int64_t *disp)
 {
-	uint32_t at = f->nodes[call].fall, i;
+	uint32_t at = f->nodes[call].fall;
 
-	for (i = 0; i < 8 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+	for (uint32_t i = 0; i < 8 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		const struct insn *in = &f->nodes[at].in;
 
 		if (insn__is_load(in) && operand__is_member(&in->ops[1]) && in->ops[1].reg == arch.result) {
@@ -52,9 +52,9 @@ static bool find_storage(struct plan_build *b, uint32_t *call)
 /* An emulated instruction on every path before the number is read: straight from the entry. */
 static uint32_t early_site(const struct flow *f, uint64_t entry, uint32_t call)
 {
-	uint32_t at = flow__at(f, entry), i;
+	uint32_t at = flow__at(f, entry);
 
-	for (i = 0; i < 32 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
+	for (uint32_t i = 0; i < 32 && at != FLOW_NONE; i++, at = f->nodes[at].fall) {
 		if (f->nodes[at].in.emulated)
 			return at;
 		if (at == call || f->nodes[at].in.cls != INSN_OTHER)
@@ -68,10 +68,9 @@ static int add_calls(struct plan_build *b, uint32_t func, uint32_t *added)
 {
 	struct lib_code *lc = b->lc;
 	struct insn in;
-	uint32_t i;
 	int err = lib_code__all_calls(lc);
 
-	for (i = 0; i < lc->site_cnt && !err && *added < SEQ_CALLS_MAX; i++) {
+	for (uint32_t i = 0; i < lc->site_cnt && !err && *added < SEQ_CALLS_MAX; i++) {
 		if (!(lc->sites[i].flags & CALLEE_SEQ))
 			continue;
 		if (!lib_code__decode(lc, b->flow.dec, lc->sites[i].at, lc->sites[i].next, &in) ||

@@ -12,9 +12,8 @@ static int mark_node_calls(struct plan_build *b)
 {
 	struct flow *f = &b->flow;
 	bool any = false;
-	uint32_t i;
 
-	for (i = 0; i < f->cnt; i++) {
+	for (uint32_t i = 0; i < f->cnt; i++) {
 		b->finder.work[i] =
 			lib_code__calls(b->lc, &f->nodes[i].in, CALLEE_IN(CALLEE_GET_CALLBACKS));
 		any |= b->finder.work[i];
@@ -76,12 +75,12 @@ static int add_row(struct plan_build *b, const struct special_row *row)
 {
 	const struct sym_list *l = &b->lc->topics[row->topic];
 	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog, .mark = row->mark };
-	uint32_t i, idx;
+	uint32_t idx;
 	int err = 0;
 
 	if (!l->cnt && row->lib == b->role && !row->optional)
 		return special_sites__missing(b, row->name, row->kind, PTB_REFUSE_NO_SYMBOL);
-	for (i = 0; i < l->cnt && !err; i++) {
+	for (uint32_t i = 0; i < l->cnt && !err; i++) {
 		fp.entry = l->syms[i].addr;
 		err = plan_build__probe(b, &fp, &idx);
 	}
@@ -102,15 +101,15 @@ static int add_before(struct plan_build *b)
 	};
 	const struct sym_list *l = &b->lc->topics[TOPIC_RF_BEFORE];
 	struct func_probe fp = { .name = "RecordFunction::before", .kind = PTB_FUNC_REGION };
-	uint32_t i, k, idx;
+	uint32_t idx;
 	int err = 0;
 
 	if (!l->cnt && b->role == TORCH_LIB_CPU)
 		return special_sites__missing(b, fp.name, PTB_FUNC_REGION, PTB_REFUSE_NO_SYMBOL);
-	for (i = 0; i < l->cnt && !err; i++) {
+	for (uint32_t i = 0; i < l->cnt && !err; i++) {
 		const char *args = l->syms[i].name + strlen("_ZN2at14RecordFunction6beforeE");
 
-		for (k = 0; k < sizeof(overloads) / sizeof(overloads[0]) && !err; k++) {
+		for (uint32_t k = 0; k < sizeof(overloads) / sizeof(overloads[0]) && !err; k++) {
 			if (strncmp(args, overloads[k].args, strlen(overloads[k].args)))
 				continue;
 			fp.entry = l->syms[i].addr;
@@ -123,20 +122,18 @@ static int add_before(struct plan_build *b)
 
 int special_sites__add_tensors(struct plan_build *b)
 {
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < sizeof(tensor_rows) / sizeof(tensor_rows[0]) && !err; i++)
+	for (uint32_t i = 0; i < sizeof(tensor_rows) / sizeof(tensor_rows[0]) && !err; i++)
 		err = add_row(b, &tensor_rows[i]);
 	return err;
 }
 
 int special_sites__add(struct plan_build *b)
 {
-	uint32_t i;
 	int err = 0;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++)
+	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++)
 		err = add_row(b, &rows[i]);
 	if (!err)
 		err = add_before(b);

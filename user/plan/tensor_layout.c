@@ -63,10 +63,10 @@ static void agree_tensor(struct plan_layout *l, uint16_t *field, uint64_t off, c
  */
 static uint32_t first_read(struct plan_build *b, uint64_t addr)
 {
-	uint32_t args = 1u << arch.arg[1], impls = 0, n;
+	uint32_t args = 1u << arch.arg[1], impls = 0;
 	struct insn in;
 
-	for (n = 0; n < VOTE_INSNS; n++, addr += in.len) {
+	for (uint32_t n = 0; n < VOTE_INSNS; n++, addr += in.len) {
 		const struct insn_operand *to = &in.ops[0], *from = &in.ops[1], *mem;
 
 		if (!lib_code__decode(b->lc, b->flow.dec, addr, b->lc->text_end, &in) ||
@@ -96,9 +96,9 @@ static void learn_from_operators(struct plan_build *b)
 {
 	static const char first_arg[] = "4callERKNS_6TensorE";
 	const struct sym_list *l = &b->lc->topics[TOPIC_OPS];
-	uint32_t votes[IMPL_MAX] = { 0 }, i, off, all = 0, best = 0;
+	uint32_t votes[IMPL_MAX] = { 0 }, off, all = 0, best = 0;
 
-	for (i = 0; i < l->cnt; i++) {
+	for (uint32_t i = 0; i < l->cnt; i++) {
 		const char *at = strstr(l->syms[i].name, first_arg);
 
 		if (!at)
@@ -149,9 +149,8 @@ static enum leaf_end run_member(struct leaf_run *r, const char *name, struct fak
 static uint64_t last_read(const struct leaf_run *r, uint32_t size)
 {
 	uint64_t off = UINT64_MAX;
-	uint32_t i;
 
-	for (i = 0; i < r->read_cnt; i++)
+	for (uint32_t i = 0; i < r->read_cnt; i++)
 		if (!r->reads[i].obj && r->reads[i].size == size)
 			off = r->reads[i].off;
 	return off;
@@ -180,9 +179,8 @@ static uint64_t key_set_read(struct leaf_run *r)
 static void learn_device(struct leaf_run *r, struct plan_layout *l)
 {
 	uint64_t has, device;
-	uint32_t n;
 
-	for (n = 1; n <= 4; n++) {
+	for (uint32_t n = 1; n <= 4; n++) {
 		struct fake_impl f = { .plain = true, .odd_byte = n };
 
 		if (run_member(r, "_ZNK3c1010TensorImpl13device_customEv", &f) != LEAF_RETURNED)
@@ -347,11 +345,10 @@ bool tensor_layout__plausible(uint32_t dtype, uint32_t ndim, const int64_t *size
 			      int64_t storage_offset, uint64_t storage)
 {
 	int64_t product = 1;
-	uint32_t i;
 
 	if (dtype >= 48 || ndim > 64 || numel < 0 || storage_offset < 0 || storage >> 56)
 		return false;
-	for (i = 0; i < ndim; i++)
+	for (uint32_t i = 0; i < ndim; i++)
 		if (sizes[i] < 0 || __builtin_mul_overflow(product, sizes[i], &product))
 			return false;
 	return product == numel;
@@ -378,7 +375,6 @@ static void print_keys(const struct plan_layout *l, FILE *out)
 void tensor_layout__print(const struct plan_layout *l, FILE *out)
 {
 	const struct ptb_tensor_cfg *t = &l->tensor;
-	uint32_t i;
 
 	if (!t->shapes_on) {
 		fputs("no shapes: ", out);
@@ -396,7 +392,7 @@ void tensor_layout__print(const struct plan_layout *l, FILE *out)
 	print_keys(l, out);
 	fprintf(out, "  Scalar tags: int %u, double %u, bool %u, complex %u; IValue kinds:", t->scalar_int,
 		t->scalar_double, t->scalar_bool, t->scalar_complex);
-	for (i = 0; i < PTB_IVALUE_TAGS && t->ivalue_kind[i]; i++)
+	for (uint32_t i = 0; i < PTB_IVALUE_TAGS && t->ivalue_kind[i]; i++)
 		if ((t->ivalue_kind[i] & 0xff) == PTB_VAL_OPAQUE)
 			fprintf(out, " %u.%u", t->ivalue_kind[i] & 0xff, t->ivalue_kind[i] >> 8);
 		else

@@ -126,14 +126,14 @@ static int find_stale(int dir, uint32_t ns_inum, struct stale *st)
 static void remove_stale(const struct trace_fs *tf, uint32_t ns_inum)
 {
 	struct stale st;
-	uint32_t i, n, left = UINT32_MAX;
+	uint32_t n, left = UINT32_MAX;
 
 	do {
 		n = find_stale(tf->dir, ns_inum, &st) ? 0 : strtab__cnt(st.names);
 		if (n >= left)
 			n = 0; /* what is still there cannot be removed */
 		left = n;
-		for (i = 1; i <= n; i++) {
+		for (uint32_t i = 1; i <= n; i++) {
 			const char *name = strtab__text(st.names, i);
 
 			if (is_stale(name, ns_inum)) /* still: numbers of processes are used again */

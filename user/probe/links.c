@@ -219,10 +219,10 @@ static int run_trials(struct trial *t)
 int attach__bisect(struct attach_req *req, link_fn link, uint32_t range_max)
 {
 	struct trial t = { .req = req, .link = link };
-	uint32_t i, n;
+	uint32_t n;
 	int err = 0;
 
-	for (i = 0; !err && i < req->cnt; i += n) {
+	for (uint32_t i = 0; !err && i < req->cnt; i += n) {
 		n = req->cnt - i < range_max ? req->cnt - i : range_max;
 		err = trial__add(&t, i, n);
 	}

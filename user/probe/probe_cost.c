@@ -168,7 +168,7 @@ static int64_t runner__median(struct runner *r, const struct probe_cost_ops *ops
 	for (int i = 0; i < ROUNDS; i++) {
 		struct pollfd pfd = { .fd = r->from, .events = POLLIN };
 		uint64_t now = clock__mono_ns(), left;
-		int n, j;
+		int n;
 
 		left = now < r->deadline_ns ? (r->deadline_ns - now) / 1000000 : 0;
 		if (write(r->to, "", 1) != 1)
@@ -179,7 +179,7 @@ static int64_t runner__median(struct runner *r, const struct probe_cost_ops *ops
 		if (read(r->from, &ns[i], sizeof(ns[i])) != (ssize_t)sizeof(ns[i]))
 			return -EPIPE;
 		ops->drain(ops->arg);
-		for (j = i; j > 0 && ns[j - 1] > ns[j]; j--) {
+		for (int j = i; j > 0 && ns[j - 1] > ns[j]; j--) {
 			uint64_t tmp = ns[j];
 
 			ns[j] = ns[j - 1];

@@ -53,9 +53,8 @@ static int differs(pid_t tgid, const struct probe_lib *lib, uint64_t offset, con
 static int check_file(pid_t tgid, const struct probe_lib *lib, int fd)
 {
 	uint8_t got[PROBE_INSN_MAX];
-	uint32_t i;
 
-	for (i = 0; i < lib->cnt; i++) {
+	for (uint32_t i = 0; i < lib->cnt; i++) {
 		const struct probe_site *s = &lib->sites[i];
 		ssize_t n;
 
@@ -87,7 +86,6 @@ struct batch {
 static int read_each(struct batch *b)
 {
 	char path[32];
-	uint32_t i;
 
 	if (b->mem < 0) {
 		snprintf(path, sizeof(path), "/proc/%d/mem", (int)b->tgid);
@@ -95,7 +93,7 @@ static int read_each(struct batch *b)
 		if (b->mem < 0)
 			return errno == ENOENT ? -ESRCH : -errno;
 	}
-	for (i = 0; i < b->cnt; i++) {
+	for (uint32_t i = 0; i < b->cnt; i++) {
 		ssize_t n = pread(b->mem, b->bytes[i], b->remote[i].iov_len,
 				  (off_t)(uintptr_t)b->remote[i].iov_base);
 
@@ -108,13 +106,12 @@ static int read_each(struct batch *b)
 static int flush(struct batch *b)
 {
 	int err = 0;
-	uint32_t i;
 
 	if (!b->cnt)
 		return 0;
 	if (process_vm_readv(b->tgid, b->local, b->cnt, b->remote, b->cnt, 0) != (ssize_t)b->len)
 		err = errno == ESRCH ? -ESRCH : read_each(b);
-	for (i = 0; i < b->cnt && !err; i++)
+	for (uint32_t i = 0; i < b->cnt && !err; i++)
 		if (!in_memory(b->sites[i], b->bytes[i]))
 			err = differs(b->tgid, b->lib, b->sites[i]->offset, "in its memory");
 	b->cnt = 0;
@@ -125,9 +122,8 @@ static int flush(struct batch *b)
 static int check_mapping(struct batch *b, const struct code_map *m)
 {
 	int err = 0;
-	uint32_t i;
 
-	for (i = 0; i < b->lib->cnt && !err; i++) {
+	for (uint32_t i = 0; i < b->lib->cnt && !err; i++) {
 		const struct probe_site *s = &b->lib->sites[i];
 		uint64_t addr = m->start + (s->offset - m->off);
 
@@ -149,14 +145,13 @@ static int check_memory(pid_t tgid, const struct probe_lib *lib)
 	struct batch *b = calloc(1, sizeof(*b));
 	struct code_maps maps = { 0 };
 	int err = b ? code_maps__read(&maps, tgid, lib->access_path) : -ENOMEM;
-	uint32_t i;
 
 	if (!err) {
 		b->tgid = tgid;
 		b->lib = lib;
 		b->mem = -1;
 	}
-	for (i = 0; i < maps.cnt && !err; i++)
+	for (uint32_t i = 0; i < maps.cnt && !err; i++)
 		err = check_mapping(b, &maps.items[i]);
 	if (b && !err && b->mem >= 0)
 		close(b->mem);

@@ -157,9 +157,9 @@ static void forget_open(struct agent_proc *p, uint64_t rf)
 
 void agent_ops__record_open(struct recorder *r, struct agent_proc *p, uint32_t stream)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < p->open_cnt; i++) {
+	for (uint32_t i = 0; i < p->open_cnt; i++) {
 		struct agent_open *o = &p->open[i];
 
 		if (stream && o->stream != stream) {

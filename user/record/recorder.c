@@ -126,15 +126,13 @@ fail:
 
 static void recorder_free(struct recorder *r)
 {
-	int i;
-
 	strtab__free(r->names);
 	hashmap__clear(&r->threads);
 	hashmap__clear(&r->opdefs);
 	hashmap__clear(&r->classes);
 	hashmap__clear(&r->schemas);
 	hashmap__clear(&r->planned);
-	for (i = 0; i < (int)r->proc_cnt; i++) {
+	for (int i = 0; i < (int)r->proc_cnt; i++) {
 		hashmap__clear(&r->procs[i].unknown);
 		hashmap__clear(&r->procs[i].no_schema);
 		if (r->procs[i].pidfd >= 0)
@@ -275,14 +273,12 @@ static void put_func(struct recorder *r, const struct recorder_plan *rp,
 void recorder__plan(struct recorder *r, const struct torch_plan *plan, const struct torch_lib *libs,
 		    struct recorder_plan *rp)
 {
-	uint32_t i;
-
 	rp->func_base = r->next_func;
 	rp->site_base = r->next_site + 1;
-	for (i = 0; i < plan->func_cnt; i++)
+	for (uint32_t i = 0; i < plan->func_cnt; i++)
 		if (!is_left_out(r, &plan->funcs[i]) && plan->funcs[i].reason == PTB_REFUSE_NONE)
 			put_func(r, rp, plan, i, PTB_REFUSE_NONE);
-	for (i = 0; i < plan->site_cnt; i++) {
+	for (uint32_t i = 0; i < plan->site_cnt; i++) {
 		const struct plan_site *ps = &plan->sites[i];
 		struct ptb_site s = { .id = rp->site_base + i,
 				      .func = rp->func_base + ps->func + 1,
@@ -302,9 +298,9 @@ void recorder__plan(struct recorder *r, const struct torch_plan *plan, const str
 uint32_t recorder__refusals(struct recorder *r, const struct torch_plan *plan,
 			    const struct recorder_plan *rp, bool (*wanted)(const struct plan_func *pf))
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < plan->func_cnt; i++)
+	for (uint32_t i = 0; i < plan->func_cnt; i++)
 		if (plan->funcs[i].reason != PTB_REFUSE_NONE && wanted(&plan->funcs[i])) {
 			put_func(r, rp, plan, i, plan->funcs[i].reason);
 			n++;
@@ -340,9 +336,9 @@ void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const cha
 static void record_threads(struct recorder *r, pid_t pid)
 {
 	pid_t *tids = NULL;
-	int n = proc__threads(pid, &tids), i;
+	int n = proc__threads(pid, &tids);
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		char comm[16];
 
 		if (!proc__comm(pid, tids[i], comm))
@@ -400,7 +396,7 @@ static void meta_rank(struct recorder *r, pid_t pid)
 void recorder__process(struct recorder *r, const struct torch_proc *tp,
 		       const struct torch_plan *plan, const struct recorder_process *rp)
 {
-	uint32_t tgid = (uint32_t)tp->pid, i;
+	uint32_t tgid = (uint32_t)tp->pid;
 	struct recorder_proc *known = recorder__find_proc(r, tgid);
 	struct ptb_process p = { .h.tgid = tgid,
 				 .h.ts_ns = rp->start_ns,
@@ -414,7 +410,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 	if (known)
 		known->by_agent = rp->by_agent;
 	recorder__put(r, PTB_REC_PROCESS, &p.h, sizeof(p));
-	for (i = 0; i < plan->class_cnt; i++) {
+	for (uint32_t i = 0; i < plan->class_cnt; i++) {
 		const struct plan_addr_name *c = &plan->classes[i];
 
 		uint64_t addr = c->addr + tp->libs[c->lib].load_bias;

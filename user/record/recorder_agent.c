@@ -86,9 +86,7 @@ int recorder__agent(struct recorder *r, const struct agent_facts *facts)
 
 static void free_agent(struct agent_proc *p)
 {
-	uint32_t i;
-
-	for (i = 0; i < p->open_cnt; i++)
+	for (uint32_t i = 0; i < p->open_cnt; i++)
 		free(p->open[i].rec);
 	free(p->open);
 	agent_clock__free(&p->clock);
@@ -101,12 +99,10 @@ static void free_agent(struct agent_proc *p)
 
 void recorder__agents_free(struct recorder *r)
 {
-	uint32_t i;
-
 	free(r->agent_bytes);
 	free(r->agent_queue);
 
-	for (i = 0; i < r->agent_cnt; i++)
+	for (uint32_t i = 0; i < r->agent_cnt; i++)
 		free_agent(r->agents[i]);
 	free(r->agents);
 }
@@ -339,7 +335,7 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 /* Takes the chunks that were sent before `until`. Later ones stay queued: earlier ones may still be in another ring. */
 static void take_queue(struct recorder *r, uint64_t until)
 {
-	uint32_t i, n, len = 0;
+	uint32_t i, len = 0;
 
 	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), queue_cmp);
 	for (i = 0; i < r->agent_queue_cnt && r->agent_queue[i].ts_ns < until; i++)
@@ -354,7 +350,7 @@ static void take_queue(struct recorder *r, uint64_t until)
 	memmove(r->agent_queue, r->agent_queue + i, (r->agent_queue_cnt - i) * sizeof(*r->agent_queue));
 	r->agent_queue_cnt -= i;
 	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), offset_cmp);
-	for (n = 0; n < r->agent_queue_cnt; n++) {
+	for (uint32_t n = 0; n < r->agent_queue_cnt; n++) {
 		const struct ptb_rec_hdr *h = (const void *)(r->agent_bytes + r->agent_queue[n].off);
 		uint32_t size = room_of(h->len);
 
@@ -371,11 +367,9 @@ static void take_queue(struct recorder *r, uint64_t until)
  */
 void recorder__agent_round(struct recorder *r, uint64_t drained_ns)
 {
-	uint32_t i;
-
 	if (r->agent_queue_cnt)
 		take_queue(r, drained_ns - QUEUE_SLACK_NS);
-	for (i = 0; i < r->agent_cnt; i++)
+	for (uint32_t i = 0; i < r->agent_cnt; i++)
 		if (r->agents[i]->flushes >= FLUSHES_ALL)
 			agent_ops__record_open(r, r->agents[i], 0);
 }

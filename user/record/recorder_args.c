@@ -30,11 +30,9 @@ static void put_schema(struct recorder *r, uint32_t tgid, uint64_t opdef, uint32
 
 void recorder__plan_schemas(struct recorder *r, const struct torch_plan *plan, uint32_t func_base)
 {
-	uint32_t i;
-
 	if (!r->args)
 		return;
-	for (i = 0; i < plan->func_cnt; i++) {
+	for (uint32_t i = 0; i < plan->func_cnt; i++) {
 		const struct plan_func *pf = &plan->funcs[i];
 
 		if (!pf->schema)
@@ -112,9 +110,7 @@ void recorder__resolve_schemas(struct recorder *r, struct recorder_proc *p)
 /* A forked process has its parent's dispatcher, at the same addresses: nothing needs to be found again. */
 static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 {
-	uint32_t i;
-
-	for (i = 0; i < r->proc_cnt; i++) {
+	for (uint32_t i = 0; i < r->proc_cnt; i++) {
 		const struct recorder_proc *q = &r->procs[i];
 
 		if (q == p || !q->schemas_readable || q->singleton_cnt != p->singleton_cnt ||
@@ -186,9 +182,8 @@ void recorder__check_layout(struct recorder *r, const struct ptb_rec_hdr *h)
 uint32_t recorder__next_bad_layout(struct recorder *r)
 {
 	struct ptb_counter c = { .id = PTB_CNT_NO_SHAPES, .value = 1 };
-	uint32_t i;
 
-	for (i = 0; i < r->proc_cnt; i++) {
+	for (uint32_t i = 0; i < r->proc_cnt; i++) {
 		struct recorder_proc *p = &r->procs[i];
 
 		if (!p->bad_layout || p->bad_reported)

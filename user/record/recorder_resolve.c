@@ -48,9 +48,7 @@ bool recorder__is_there(const struct recorder_proc *p)
 /* The entry of a process that has ended, to be used again: so there are never more than processes alive at one time. */
 static struct recorder_proc *find_gone(struct recorder *r)
 {
-	uint32_t i;
-
-	for (i = 0; i < r->proc_cnt; i++) {
+	for (uint32_t i = 0; i < r->proc_cnt; i++) {
 		struct recorder_proc *p = &r->procs[i];
 
 		if (!p->gone)
@@ -70,7 +68,6 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 			    const struct torch_plan *plan, struct recorder_proc **out)
 {
 	struct recorder_proc *p = find_gone(r);
-	int i;
 
 	if (!p) {
 		if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1,
@@ -83,7 +80,7 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 	p->pidfd = pid_hold__open(tp->pid); /* the target's own hold is checked later than this */
 	p->old_string_abi = plan->layout.old_string_abi;
 	p->nested_keys = plan->layout.keys.nested;
-	for (i = 0; i < TORCH_LIB_ROLES; i++)
+	for (int i = 0; i < TORCH_LIB_ROLES; i++)
 		if (plan->layout.singletons[i] && tp->libs[i].present)
 			p->singletons[p->singleton_cnt++] =
 				plan->layout.singletons[i] + tp->libs[i].load_bias;
@@ -92,9 +89,7 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 
 static void take_ops(struct recorder *r, struct recorder_proc *p, const struct live_ops *lo)
 {
-	uint32_t i;
-
-	for (i = 0; i < lo->cnt; i++) {
+	for (uint32_t i = 0; i < lo->cnt; i++) {
 		if (hashmap__get(&r->opdefs, p->tgid, lo->ops[i].opdef))
 			continue;
 		recorder__opdef(r, p->tgid, lo->ops[i].opdef, lo->ops[i].name,
@@ -384,10 +379,10 @@ static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 
 static void resolve_kernels(struct recorder *r, struct recorder_proc *p)
 {
-	uint32_t cnt, i;
+	uint32_t cnt;
 	uint64_t *funcs = take_kernels(p, &cnt);
 
-	for (i = 0; i < cnt && !cancel__pending(); i++)
+	for (uint32_t i = 0; i < cnt && !cancel__pending(); i++)
 		if (ask_kernel(r, p, funcs[i]))
 			hashmap__del(&p->unknown, funcs[i], UNKNOWN_KERNEL);
 	free(funcs);
@@ -416,9 +411,7 @@ static void resolve_proc(struct recorder *r, struct recorder_proc *p)
 
 void recorder__resolve(struct recorder *r)
 {
-	uint32_t i;
-
-	for (i = 0; i < r->proc_cnt; i++) {
+	for (uint32_t i = 0; i < r->proc_cnt; i++) {
 		if (!r->procs[i].gone)
 			watch_table(r, &r->procs[i]);
 		if (r->procs[i].unknown.live && !r->procs[i].gone)
@@ -433,9 +426,8 @@ void recorder__resolve(struct recorder *r)
 uint64_t recorder__unresolved(const struct recorder *r)
 {
 	uint64_t n = r->over_unknown;
-	uint32_t i;
 
-	for (i = 0; i < r->proc_cnt; i++)
+	for (uint32_t i = 0; i < r->proc_cnt; i++)
 		n += r->procs[i].unknown.live;
 	return n;
 }

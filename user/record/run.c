@@ -73,9 +73,9 @@ static void on_task(void *arg, const struct ptb_task *task)
 static int drain_rings(struct run *run)
 {
 	uint64_t watermark = clock__mono_ns();
-	uint32_t i, n = probe_set__ring_cnt(run->targets.ps);
+	uint32_t n = probe_set__ring_cnt(run->targets.ps);
 
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct ring_loss loss = { 0 };
 		int64_t err =
 			probe_set__drain(run->targets.ps, i, recorder__ring_record, run->targets.rec);
@@ -267,9 +267,9 @@ int run__await(struct run *run, pid_t pid)
 void run__add_descendants(struct run *run, pid_t pid)
 {
 	pid_t *kids = NULL;
-	int n = proc__children(pid, &kids), i;
+	int n = proc__children(pid, &kids);
 
-	for (i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++) {
 		struct target *t = targets__find(&run->targets, kids[i]);
 
 		if (!t)
@@ -364,9 +364,7 @@ void run__refused(struct run *run, uint32_t cnt)
 
 static void act_on_tasks(struct run *run)
 {
-	uint32_t i;
-
-	for (i = 0; i < run->task_cnt; i++) {
+	for (uint32_t i = 0; i < run->task_cnt; i++) {
 		struct ptb_task task = run->tasks[i];
 
 		if (task.h.kind == PTB_REC_FORK)
@@ -381,9 +379,8 @@ static void act_on_tasks(struct run *run)
 static void try_waiting(struct run *run)
 {
 	uint64_t now = clock__mono_ns();
-	uint32_t i;
 
-	for (i = 0; i < run->targets.cnt; i++) {
+	for (uint32_t i = 0; i < run->targets.cnt; i++) {
 		struct target *t = &run->targets.items[i];
 		int err;
 
@@ -461,9 +458,7 @@ static int wait_events(struct run *run, int timeout_ms)
 /* After the drain: what a process did before it ended (exec) has been acted upon by then. */
 static void reap_exited(struct run *run)
 {
-	uint32_t i;
-
-	for (i = 0; i < run->polled; i++)
+	for (uint32_t i = 0; i < run->polled; i++)
 		if (run->polls[i + 2].revents & (POLLIN | POLLHUP))
 			mark_gone(run, &run->targets.items[i]);
 }
@@ -471,9 +466,7 @@ static void reap_exited(struct run *run)
 /* Nothing left to trace: children that never loaded torch do not keep a recording alive. */
 static bool all_gone(const struct run *run)
 {
-	uint32_t i;
-
-	for (i = 0; i < run->targets.cnt; i++) {
+	for (uint32_t i = 0; i < run->targets.cnt; i++) {
 		const struct target *t = &run->targets.items[i];
 
 		if (t->state == TARGET_TRACED || (t->state == TARGET_WAITING && !t->parent))
@@ -546,9 +539,8 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 {
 	struct recorder_stats st = recorder__stats(run->targets.rec);
 	struct rusage ru;
-	uint32_t id;
 
-	for (id = 0; id < PTB_CNT_BPF_MAX; id++) {
+	for (uint32_t id = 0; id < PTB_CNT_BPF_MAX; id++) {
 		uint64_t v = probe_set__counter(run->targets.ps, id);
 
 		if (v)
@@ -571,7 +563,7 @@ static void write_counters(struct run *run, uint64_t detach_ns)
 	recorder__counter(run->targets.rec, PTB_CNT_NO_TRACEPOINT, run->no_tracepoint);
 	recorder__counter(run->targets.rec, PTB_CNT_NO_SHAPES, run->targets.no_shapes);
 	recorder__counter(run->targets.rec, PTB_CNT_ARGS_UNPLACED, run->targets.unplaced);
-	for (id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
+	for (uint32_t id = PTB_CNT_AGENT_LOST; id <= PTB_CNT_GPU_DROPPED; id++)
 		recorder__counter(run->targets.rec, id, recorder__agent_counter(run->targets.rec, id));
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_CUT, run->targets.agents_cut);
 	recorder__counter(run->targets.rec, PTB_CNT_AGENT_GAVE_UP, run->targets.agents_gave_up);
@@ -598,7 +590,6 @@ static void end_agents(struct run *run)
 {
 	const struct timespec nap = { .tv_nsec = 5000000 };
 	uint64_t t0 = clock__mono_ns(), limit = run->signal ? SIGNALLED_WAIT_NS : PTB_AGENT_ANSWER_NS;
-	uint32_t i;
 
 	targets__dismiss_agents(&run->targets);
 	while (!cancel__pending() && !targets__agents_quiet(&run->targets) &&
@@ -607,7 +598,7 @@ static void end_agents(struct run *run)
 		nanosleep(&nap, NULL);
 	}
 	drain(run);
-	for (i = 0; i < run->targets.cnt; i++)
+	for (uint32_t i = 0; i < run->targets.cnt; i++)
 		run->targets.agents_cut +=
 			!recorder__agent_end(run->targets.rec, run->targets.items[i].pid);
 	targets__agents_meta(&run->targets);

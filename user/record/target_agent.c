@@ -27,7 +27,6 @@ int target_agent__file(char *buf, size_t cap)
 	char exe[PATH_MAX], path[PATH_MAX + 64], real[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 	char *slash;
-	size_t i;
 
 	if (n <= 0)
 		return -ENOENT;
@@ -36,7 +35,7 @@ int target_agent__file(char *buf, size_t cap)
 	if (!slash)
 		return -ENOENT;
 	slash[1] = '\0';
-	for (i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
 		snprintf(path, sizeof(path), "%s%s" PTB_AGENT_FILE, exe, folders[i]);
 		if (realpath(path, real) && strlen(real) < cap) {
 			strcpy(buf, real);
@@ -76,7 +75,6 @@ static int inject(pid_t pid, char *why, size_t cap)
 static struct target_agent *agent_new(struct agent_lib *lib)
 {
 	struct target_agent *ta = calloc(1, sizeof(*ta));
-	uint32_t i;
 
 	if (!ta) {
 		agent_lib__clear(lib);
@@ -85,7 +83,7 @@ static struct target_agent *agent_new(struct agent_lib *lib)
 	ta->lib = *lib;
 	ta->proc_idx = UINT32_MAX;
 	ta->sites.access_path = lib->access_path;
-	for (i = 0; i < PTB_AGENT_SITE_CNT; i++) {
+	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++) {
 		ta->sites.site[i] = lib->site[i];
 		ta->sites.semaphore[i] = lib->semaphore[i];
 	}
@@ -165,7 +163,7 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 				const struct torch_plan *plan)
 {
 	bool no_ops = !opts->ops || ta->late;
-	uint32_t w = 0, i;
+	uint32_t w = 0;
 
 	if (plan->layout.rf.size && !no_ops) {
 		w |= BIT(OPS);
@@ -178,7 +176,7 @@ static uint32_t choose_requests(struct target_agent *ta, const struct record_opt
 	}
 	if (opts->gpu)
 		w |= BIT(GPU) | (opts->sync ? BIT(SYNC) : 0);
-	for (i = 0; i < PTB_AGENT_SITE_CNT; i++)
+	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		if (!ta->sites.site[i] || !ta->sites.semaphore[i])
 			w &= ~(1u << i);
 	return w;

@@ -34,9 +34,7 @@ static bool concerns(enum cuda_purpose p, const struct plan_func *pf)
 
 static bool is_known(const struct target_cuda *tc, const struct torch_cuda_lib *c)
 {
-	uint32_t i;
-
-	for (i = 0; i < tc->cnt; i++) {
+	for (uint32_t i = 0; i < tc->cnt; i++) {
 		const struct cuda_lib *cl = &tc->libs[i];
 
 		if (cl->role == c->role && cl->lib.id.dev == c->lib.id.dev &&
@@ -70,9 +68,7 @@ static int add_lib(struct targets *ts, struct target_cuda *tc, const struct torc
 
 static void add_libs(struct targets *ts, struct target_cuda *tc, const struct torch_proc *tp)
 {
-	uint32_t i;
-
-	for (i = 0; i < tp->cuda_cnt; i++) {
+	for (uint32_t i = 0; i < tp->cuda_cnt; i++) {
 		if (is_known(tc, &tp->cuda[i]))
 			continue;
 		if (tc->cnt >= LIMIT_CUDA_LIBS) {
@@ -88,9 +84,8 @@ static void add_libs(struct targets *ts, struct target_cuda *tc, const struct to
 void target_cuda__plan(struct targets *ts, const struct torch_proc *tp, bool no_cache)
 {
 	struct torch_lib libs[TORCH_LIB_ROLES];
-	uint32_t i;
 
-	for (i = 0; i < tp->cuda_cnt; i++) {
+	for (uint32_t i = 0; i < tp->cuda_cnt; i++) {
 		torch_cuda_lib__alone(&tp->cuda[i], libs);
 		targets__plan(ts, libs, no_cache);
 	}
@@ -102,12 +97,11 @@ static int fill_cuda_lib(enum cuda_purpose p, const struct cuda_lib *cl,
 			 const struct shared_plan *sp, struct probe_lib *lib)
 {
 	const struct torch_plan *plan = sp->plan;
-	uint32_t i;
 
 	lib->name = cl->lib.path;
 	lib->access_path = cl->lib.access_path;
 	lib->sites = calloc(plan->site_cnt ? plan->site_cnt : 1, sizeof(*lib->sites));
-	for (i = 0; lib->sites && i < plan->site_cnt; i++) {
+	for (uint32_t i = 0; lib->sites && i < plan->site_cnt; i++) {
 		const struct plan_site *s = &plan->sites[i];
 		const struct plan_func *pf = &plan->funcs[s->func];
 		struct probe_site *site;
@@ -124,10 +118,8 @@ static int fill_cuda_lib(enum cuda_purpose p, const struct cuda_lib *cl,
 
 static void fill_cfg(const struct target *t, struct ptb_proc_cfg *cfg)
 {
-	uint32_t i;
-
 	*cfg = (struct ptb_proc_cfg){ .tgid = (uint32_t)t->pid };
-	for (i = 0; i < t->cuda.cnt; i++)
+	for (uint32_t i = 0; i < t->cuda.cnt; i++)
 		if (t->cuda.libs[i].role == TORCH_LIB_CUDART)
 			proc_cfg__cudart(&t->cuda.libs[i].lib, cfg);
 }
@@ -171,9 +163,8 @@ static bool settle(struct targets *ts, struct target *t)
 	uint64_t t0 = clock__mono_ns();
 	struct ptb_proc_cfg cfg;
 	bool more = false;
-	uint32_t i;
 
-	for (i = 0; i < CUDA_PURPOSES; i++) {
+	for (uint32_t i = 0; i < CUDA_PURPOSES; i++) {
 		struct cuda_probes *cp = &t->cuda.probes[i];
 
 		if (!is_purpose_active(i, t, ts)) {
@@ -261,9 +252,8 @@ void target_cuda__clear(struct target_cuda *tc, struct probe_set *ps)
 void target_cuda__free(struct target_cuda *tc)
 {
 	bool called = tc->called, warned = tc->warned;
-	uint32_t i;
 
-	for (i = 0; i < tc->cnt; i++)
+	for (uint32_t i = 0; i < tc->cnt; i++)
 		torch_lib__clear(&tc->libs[i].lib);
 	free(tc->libs);
 	*tc = (struct target_cuda){ .called = called, .warned = warned };

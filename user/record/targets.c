@@ -26,15 +26,13 @@
 
 void targets__free(struct targets *ts)
 {
-	uint32_t i;
-
-	for (i = 0; i < ts->cnt; i++) {
+	for (uint32_t i = 0; i < ts->cnt; i++) {
 		if (ts->items[i].pidfd >= 0)
 			close(ts->items[i].pidfd);
 		target_agent__free(ts->items[i].agent);
 		target_cuda__free(&ts->items[i].cuda);
 	}
-	for (i = 0; i < ts->plan_cnt; i++)
+	for (uint32_t i = 0; i < ts->plan_cnt; i++)
 		torch_plan__free(ts->plans[i].plan);
 	free(ts->items);
 	free(ts->plans);
@@ -59,9 +57,9 @@ static bool has_agent_news(const struct target *t)
 struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint64_t born_ns)
 {
 	struct target *t = NULL;
-	uint32_t i, alive = 0;
+	uint32_t alive = 0;
 
-	for (i = 0; i < ts->cnt; i++) {
+	for (uint32_t i = 0; i < ts->cnt; i++) {
 		struct target *old = &ts->items[i];
 
 		if (old->state != TARGET_GONE)
@@ -94,9 +92,9 @@ struct target *targets__add(struct targets *ts, pid_t pid, uint32_t parent, uint
 
 uint32_t targets__count(const struct targets *ts, enum target_state state)
 {
-	uint32_t n = 0, i;
+	uint32_t n = 0;
 
-	for (i = 0; i < ts->cnt; i++)
+	for (uint32_t i = 0; i < ts->cnt; i++)
 		n += ts->items[i].state == state;
 	return n;
 }
@@ -146,11 +144,10 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 	uint64_t t0 = clock__mono_ns();
 	struct shared_plan *sp;
 	struct plan_key key;
-	uint32_t i;
 
 	if (plan_key__get(libs, !no_cache, NULL, &key))
 		return NULL;
-	for (i = 0; i < ts->plan_cnt; i++)
+	for (uint32_t i = 0; i < ts->plan_cnt; i++)
 		if (plan_key__same(&ts->plans[i].plan->key, &key))
 			return &ts->plans[i];
 	if (vec_reserve((void **)&ts->plans, &ts->plan_cap, (uint64_t)ts->plan_cnt + 1,
@@ -174,7 +171,6 @@ struct shared_plan *targets__plan(struct targets *ts, const struct torch_lib *li
 static int load_args(struct targets *ts, const struct target *t, struct shared_plan *sp)
 {
 	const struct torch_plan *plan = sp->plan;
-	uint32_t i;
 
 	if (ts->opts->args == PROBE_ARGS_NONE)
 		return 0;
@@ -193,7 +189,7 @@ static int load_args(struct targets *ts, const struct target *t, struct shared_p
 	}
 	if (sp->args_base || !plan->prog_cnt)
 		return 0;
-	for (i = 0; i < plan->func_cnt; i++)
+	for (uint32_t i = 0; i < plan->func_cnt; i++)
 		ts->unplaced += plan->funcs[i].unplaced;
 	return probe_set__add_arg_progs(ts->ps, plan->progs, plan->prog_cnt, &sp->args_base);
 }
@@ -243,14 +239,12 @@ static bool needs_probe(const struct plan_func *pf, const struct target *t, cons
 static int fill_torch_lib(const struct torch_proc *tp, const struct shared_plan *sp, uint8_t role,
 			  const struct target *t, const struct targets *ts, struct probe_lib *lib)
 {
-	uint32_t i;
-
 	lib->name = tp->libs[role].path;
 	lib->access_path = tp->libs[role].access_path;
 	lib->sites = calloc(sp->plan->site_cnt ? sp->plan->site_cnt : 1, sizeof(*lib->sites));
 	if (!lib->sites)
 		return -ENOMEM;
-	for (i = 0; i < sp->plan->site_cnt; i++) {
+	for (uint32_t i = 0; i < sp->plan->site_cnt; i++) {
 		const struct plan_site *s = &sp->plan->sites[i];
 		struct probe_site p = site_with_args(sp, i, ts->kernel_args);
 
@@ -264,10 +258,10 @@ static int fill_torch_lib(const struct torch_proc *tp, const struct shared_plan 
 void targets__report_refusals(struct targets *ts, const struct shared_plan *sp,
 			      const struct probe_lib *libs, uint32_t lib_cnt)
 {
-	uint32_t l, i, n = 0;
+	uint32_t n = 0;
 
-	for (l = 0; l < lib_cnt; l++)
-		for (i = 0; i < libs[l].cnt; i++)
+	for (uint32_t l = 0; l < lib_cnt; l++)
+		for (uint32_t i = 0; i < libs[l].cnt; i++)
 			if (libs[l].sites[i].refused) {
 				recorder__refused_site(ts->rec, sp->plan, &sp->recorded,
 						       libs[l].sites[i].id);
@@ -303,9 +297,9 @@ static int attach_probes(struct targets *ts, struct target *t, const struct torc
 	struct probe_lib libs[TORCH_LIB_ROLES] = { 0 };
 	struct ptb_proc_cfg cfg = { .tgid = (uint32_t)t->pid };
 	uint64_t t0 = clock__mono_ns();
-	int n = 0, i, err = load_args(ts, t, sp);
+	int n = 0, err = load_args(ts, t, sp);
 
-	for (i = 0; i < TORCH_LIB_ROLES && !err; i++)
+	for (int i = 0; i < TORCH_LIB_ROLES && !err; i++)
 		if (tp->libs[i].present)
 			err = fill_torch_lib(tp, sp, (uint8_t)i, t, ts, &libs[i]);
 	if (!err) {
@@ -321,7 +315,7 @@ static int attach_probes(struct targets *ts, struct target *t, const struct torc
 	} else if (err != -ESRCH && err != -ESTALE && err != -ECANCELED) {
 		pr_error("cannot attach to pid %d: %s", t->pid, errstr(err));
 	}
-	for (i = 0; i < TORCH_LIB_ROLES; i++)
+	for (int i = 0; i < TORCH_LIB_ROLES; i++)
 		free(libs[i].sites);
 	return err;
 }
@@ -445,9 +439,7 @@ static void replace_agent(struct targets *ts, struct target *t, uint64_t since)
 
 void targets__settle_agents(struct targets *ts)
 {
-	uint32_t i;
-
-	for (i = 0; i < ts->cnt; i++) {
+	for (uint32_t i = 0; i < ts->cnt; i++) {
 		struct target *t = &ts->items[i];
 
 		if (t->state != TARGET_TRACED || !t->agent)
@@ -472,18 +464,14 @@ void targets__settle_agents(struct targets *ts)
 
 void targets__follow_cuda(struct targets *ts)
 {
-	uint32_t i;
-
-	for (i = 0; i < ts->cnt; i++)
+	for (uint32_t i = 0; i < ts->cnt; i++)
 		if (ts->items[i].state == TARGET_TRACED)
 			target_cuda__follow(ts, &ts->items[i]);
 }
 
 void targets__dismiss_agents(struct targets *ts)
 {
-	uint32_t i;
-
-	for (i = 0; i < ts->cnt; i++)
+	for (uint32_t i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED) {
 			target_agent__poll(ts->items[i].agent, ts->items[i].pid); /* how it is at the end */
 			target_agent__dismiss(ts->items[i].agent, ts->ps);
@@ -492,9 +480,7 @@ void targets__dismiss_agents(struct targets *ts)
 
 bool targets__agents_quiet(const struct targets *ts)
 {
-	uint32_t i;
-
-	for (i = 0; i < ts->cnt; i++)
+	for (uint32_t i = 0; i < ts->cnt; i++)
 		if (ts->items[i].agent && ts->items[i].state == TARGET_TRACED &&
 		    !(target_agent__is_quiet(ts->items[i].agent, ts->items[i].pid) &&
 		      recorder__agent_idle(ts->rec, ts->items[i].pid)))
@@ -518,17 +504,16 @@ static int verify_plan(const struct torch_proc *tp, const struct shared_plan *sp
 	const struct torch_plan *plan = sp->plan;
 	struct probe_lib lib = { .sites = calloc(plan->site_cnt + 1ULL, sizeof(*lib.sites)) };
 	int err = lib.sites ? 0 : -ENOMEM;
-	uint32_t role, i;
 
 	if (err)
 		pr_error("cannot compare the code of pid %d with its plan: %s", (int)tp->pid,
 			 errstr(err));
-	for (role = 0; role < TORCH_LIB_ROLES && !err; role++) {
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES && !err; role++) {
 		if (!tp->libs[role].present)
 			continue;
 		lib.name = tp->libs[role].path;
 		lib.access_path = tp->libs[role].access_path;
-		for (i = lib.cnt = 0; i < plan->site_cnt; i++)
+		for (uint32_t i = lib.cnt = 0; i < plan->site_cnt; i++)
 			if (plan->sites[i].lib == role)
 				lib.sites[lib.cnt++] = targets__site(sp, i);
 		err = probe_set__verify(tp->pid, &lib, 1);
@@ -630,9 +615,8 @@ void targets__renew_facts(struct targets *ts)
 void targets__sample_memory(const struct targets *ts)
 {
 	struct proc_memory mem;
-	uint32_t i;
 
-	for (i = 0; i < ts->cnt; i++)
+	for (uint32_t i = 0; i < ts->cnt; i++)
 		if (ts->items[i].state == TARGET_TRACED && !proc_memory__read(ts->items[i].pid, &mem))
 			recorder__rss(ts->rec, (uint32_t)ts->items[i].pid, &mem);
 }
@@ -658,9 +642,8 @@ static void agent_json(struct jsonw *w, const struct target *t)
 uint64_t targets__gpu_refused(const struct targets *ts)
 {
 	uint64_t n = 0;
-	uint32_t i;
 
-	for (i = 0; i < ts->cnt; i++)
+	for (uint32_t i = 0; i < ts->cnt; i++)
 		n += ts->items[i].agent && target_agent__gpu_refused(ts->items[i].agent);
 	return n;
 }
@@ -668,10 +651,9 @@ uint64_t targets__gpu_refused(const struct targets *ts)
 static void agents_json(struct jsonw *w, const void *arg)
 {
 	const struct targets *ts = arg;
-	uint32_t i;
 
 	jsonw__begin_arr(w);
-	for (i = 0; i < ts->cnt; i++)
+	for (uint32_t i = 0; i < ts->cnt; i++)
 		if (has_agent_news(&ts->items[i]))
 			agent_json(w, &ts->items[i]);
 	jsonw__end_arr(w);

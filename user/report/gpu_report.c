@@ -30,11 +30,9 @@ struct gpu_report *gpu_report__new(const struct session *s)
 
 void gpu_report__free(struct gpu_report *gr)
 {
-	uint32_t i;
-
 	if (!gr)
 		return;
-	for (i = 0; i < gr->thread_cnt; i++) {
+	for (uint32_t i = 0; i < gr->thread_cnt; i++) {
 		free(gr->threads[i].ops);
 		free(gr->threads[i].annotations);
 		free(gr->threads[i].calls);

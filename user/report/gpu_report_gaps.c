@@ -55,11 +55,11 @@ static uint32_t first_after(const struct gr_span *list, uint32_t cnt, uint64_t a
 /* The operator that took most of the interval; 0: none took part. sum: of all operators. */
 static uint32_t op_in(const struct gr_thread *t, uint64_t begin, uint64_t end, uint64_t *sum)
 {
-	uint32_t i, best = 0;
+	uint32_t best = 0;
 	uint64_t most = 0;
 
 	*sum = 0;
-	for (i = first_after(t->ops, t->op_cnt, begin);
+	for (uint32_t i = first_after(t->ops, t->op_cnt, begin);
 	     i < t->op_cnt && t->ops[i].begin < end && effort__left > 0; i++) {
 		effort__spend(8);
 		uint64_t ns = overlap(t->ops[i].begin, t->ops[i].end, begin, end);
@@ -76,9 +76,9 @@ static uint32_t op_in(const struct gr_thread *t, uint64_t begin, uint64_t end, u
 /* The innermost one: in the order of their ends it is the first that has begun. */
 static uint32_t annotation_at(const struct gr_thread *t, uint64_t at)
 {
-	uint32_t i = first_after(t->annotations, t->annotation_cnt, at), n;
+	uint32_t i = first_after(t->annotations, t->annotation_cnt, at);
 
-	for (n = 0; i < t->annotation_cnt && n < ANNOTATIONS_ON; i++, n++)
+	for (uint32_t n = 0; i < t->annotation_cnt && n < ANNOTATIONS_ON; i++, n++)
 		if (t->annotations[i].begin <= at)
 			return t->annotations[i].name;
 	return 0;
@@ -156,10 +156,11 @@ static bool host_in(const struct gpu_report *gr, uint32_t thread, uint64_t begin
 static uint64_t copied_ns(struct finder *f, uint64_t begin, uint64_t end)
 {
 	const struct gpu_report *gr = f->gr;
-	uint64_t i, ns = 0, until = begin;
+	uint64_t ns = 0, until = begin;
 	bool passed = true;
 
-	for (i = f->copy; i < f->d->last_work && gr->work[i].begin < end && effort__left > 0; i++) {
+	for (uint64_t i = f->copy;
+	     i < f->d->last_work && gr->work[i].begin < end && effort__left > 0; i++) {
 		effort__spend(8);
 		const struct gr_work *w = &gr->work[i];
 		uint64_t from = w->begin > until ? w->begin : until;
@@ -263,10 +264,10 @@ static int add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct 
 int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)
 {
 	struct finder f = { .gr = gr, .d = d, .copy = d->first_work, .last_thread = UINT32_MAX };
-	uint64_t busy_until = gr->info->begin_ns, i, end = gr->info->end_ns;
+	uint64_t busy_until = gr->info->begin_ns, end = gr->info->end_ns;
 	int err = 0;
 
-	for (i = d->first_work; i < d->last_work && !err; i++) {
+	for (uint64_t i = d->first_work; i < d->last_work && !err; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		if (cancel__pending())

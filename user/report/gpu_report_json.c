@@ -45,8 +45,6 @@ static void json_gpu_where(struct printer *p, const struct gr_reason *why)
 
 static void json_gpu_device(struct printer *p, const struct gr_device *d)
 {
-	uint32_t c;
-
 	jsonw__begin_row(p->w);
 	JSONW_U64(p->w, "id", d->id);
 	JSONW_STR(p->w, "name", d->props ? session__name(p->gr->s, d->props->name) : "");
@@ -62,7 +60,7 @@ static void json_gpu_device(struct printer *p, const struct gr_device *d)
 	JSONW_U64(p->w, "short_gap_ns", d->short_ns);
 	JSONW_U64(p->w, "short_gap_count", d->short_cnt);
 	REPORT_JSON_LIST(p->w, "causes");
-	for (c = 0; c < GR_CAUSE_CNT; c++) {
+	for (uint32_t c = 0; c < GR_CAUSE_CNT; c++) {
 		if (!d->cause_cnt[c])
 			continue;
 		jsonw__begin_row(p->w);
@@ -82,11 +80,10 @@ static void json_gpu_device(struct printer *p, const struct gr_device *d)
 static void json_gpu_gaps(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t i;
 
 	JSONW_U64(p->w, "reason_count", gr->why_cnt);
 	REPORT_JSON_LIST(p->w, "reasons");
-	for (i = 0; i < shown(p, gr->why_cnt); i++) {
+	for (uint32_t i = 0; i < shown(p, gr->why_cnt); i++) {
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "device", gr->whys[i].device);
 		json_gpu_where(p, &gr->whys[i].why);
@@ -98,7 +95,7 @@ static void json_gpu_gaps(struct printer *p)
 	jsonw__end_arr(p->w);
 	JSONW_U64(p->w, "gap_count", gr->gap_cnt);
 	REPORT_JSON_LIST(p->w, "gaps");
-	for (i = 0; i < shown(p, gr->gap_cnt); i++) {
+	for (uint32_t i = 0; i < shown(p, gr->gap_cnt); i++) {
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "device", gr->gaps[i].device);
 		JSONW_U64(p->w, "begin_ns", gr->gaps[i].begin - gr->info->begin_ns);
@@ -112,13 +109,12 @@ static void json_gpu_gaps(struct printer *p)
 static void json_gpu_kernels(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t i;
 
 	/* without activities these are launches, and the times those of the launching calls */
 	JSONW_U64(p->w, "kernel_ns", gr->kernel_ns);
 	JSONW_U64(p->w, "kernel_count", gr->kernel_cnt);
 	REPORT_JSON_LIST(p->w, "kernels");
-	for (i = 0; i < shown(p, gr->kernel_cnt); i++) {
+	for (uint32_t i = 0; i < shown(p, gr->kernel_cnt); i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 
 		jsonw__begin_row(p->w);
@@ -138,11 +134,10 @@ static void json_gpu_copies(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
 	char name[GR_COPY_MAX];
-	uint32_t i;
 
 	JSONW_U64(p->w, "copy_count", gr->copy_cnt);
 	REPORT_JSON_LIST(p->w, "copies");
-	for (i = 0; i < shown(p, gr->copy_cnt); i++) {
+	for (uint32_t i = 0; i < shown(p, gr->copy_cnt); i++) {
 		const struct gr_copy *c = &gr->copies[i];
 
 		jsonw__begin_row(p->w);
@@ -162,11 +157,10 @@ static void json_gpu_copies(struct printer *p)
 static void json_gpu_streams(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t i;
 
 	JSONW_U64(p->w, "stream_count", gr->stream_cnt);
 	REPORT_JSON_LIST(p->w, "streams");
-	for (i = 0; i < shown(p, gr->stream_cnt); i++) {
+	for (uint32_t i = 0; i < shown(p, gr->stream_cnt); i++) {
 		const struct gr_stream *st = &gr->streams[i];
 
 		jsonw__begin_row(p->w);
@@ -185,13 +179,12 @@ static void json_gpu_streams(struct printer *p)
 static void json_gpu_apis(struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t i;
 
 	JSONW_U64(p->w, "launch_count", gr->launches);
 	JSONW_U64(p->w, "launch_ns", gr->launch_ns);
 	JSONW_U64(p->w, "call_count", gr->api_cnt);
 	REPORT_JSON_LIST(p->w, "calls");
-	for (i = 0; i < shown(p, gr->api_cnt); i++) {
+	for (uint32_t i = 0; i < shown(p, gr->api_cnt); i++) {
 		const struct gr_api *a = &gr->apis[i];
 
 		jsonw__begin_row(p->w);
@@ -211,7 +204,7 @@ static void json_gpu_apis(struct printer *p)
 	}
 	jsonw__end_arr(p->w);
 	REPORT_JSON_LIST(p->w, "overheads");
-	for (i = 0; i < gr->overhead_cnt; i++) {
+	for (uint32_t i = 0; i < gr->overhead_cnt; i++) {
 		jsonw__begin_row(p->w);
 		JSONW_STR(p->w, "name", GR_TEXT(gr, gr->overheads[i].name));
 		JSONW_U64(p->w, "count", gr->overheads[i].cnt);
@@ -227,7 +220,6 @@ int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
 	struct jsonw w;
 	struct printer p = { .w = &w, .gr = gr, .opts = opts };
 	int err = report_json__begin(&w, out, gr->s, totals);
-	uint32_t i;
 
 	if (err)
 		return err;
@@ -238,7 +230,7 @@ int gr_json__print(struct gpu_report *gr, const struct session_totals *totals,
 	JSONW_U64(&w, "unlinked", gr->unlinked);
 	JSONW_U64(&w, "before_launch", gr->before_launch);
 	REPORT_JSON_LIST(&w, "gpus");
-	for (i = 0; i < gr->device_cnt; i++)
+	for (uint32_t i = 0; i < gr->device_cnt; i++)
 		json_gpu_device(&p, &gr->devices[i]);
 	jsonw__end_arr(&w);
 	json_gpu_gaps(&p);

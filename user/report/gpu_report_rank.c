@@ -103,10 +103,9 @@ static int find_streams(struct gpu_report *gr)
 {
 	struct cover kernels = { 0 }, work = { 0 };
 	struct gr_stream *st = NULL;
-	uint32_t i;
 	int err = SORT(gr->work, gr->work_cnt, by_stream);
 
-	for (i = 0; i < gr->work_cnt && !err; i++) {
+	for (uint32_t i = 0; i < gr->work_cnt && !err; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		if (!st || st->device != w->device || st->stream != w->stream) {
@@ -148,11 +147,11 @@ static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 {
 	uint64_t *all = calloc(d->last_work - d->first_work + 1, sizeof(*all));
 	uint64_t *idle = calloc(d->last_work - d->first_work + 1, sizeof(*idle));
-	uint64_t all_cnt = 0, idle_cnt = 0, busy_until = 0, i;
+	uint64_t all_cnt = 0, idle_cnt = 0, busy_until = 0;
 	uint32_t stream = UINT32_MAX;
 	int err = all && idle ? 0 : -ENOMEM;
 
-	for (i = d->first_work; i < d->last_work && !err; i++) {
+	for (uint64_t i = d->first_work; i < d->last_work && !err; i++) {
 		const struct gr_work *w = &gr->work[i];
 		uint64_t ns = w->begin > w->launch_end ? w->begin - w->launch_end : 0;
 
@@ -178,7 +177,7 @@ static int find_latencies(struct gpu_report *gr, struct gr_device *d)
 /* Work that is launched and has not begun: +1 when the call returns, -1 when it begins. */
 static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 {
-	uint64_t cnt = 0, depth = 0, at = 0, i, b = 0, first = 0;
+	uint64_t cnt = 0, depth = 0, at = 0, b = 0, first = 0;
 	uint64_t *up = calloc(d->last_work - d->first_work + 1, sizeof(*up));
 	uint64_t *down = calloc(d->last_work - d->first_work + 1, sizeof(*down));
 	double area = 0.0;
@@ -189,7 +188,7 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 		free(down);
 		return -ENOMEM;
 	}
-	for (i = d->first_work; i < d->last_work; i++) {
+	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		if (!w->launch_end || w->begin <= w->launch_end)
@@ -201,7 +200,7 @@ static int find_depth(const struct gpu_report *gr, struct gr_device *d)
 	if (!err)
 		err = SORT(down, cnt, by_value);
 	at = first = up[0];
-	for (i = 0; b < cnt && !err;) {
+	for (uint64_t i = 0; b < cnt && !err;) {
 		bool rise = i < cnt && up[i] < down[b];
 		uint64_t now = rise ? up[i] : down[b];
 
@@ -270,9 +269,8 @@ static int find_devices(struct gpu_report *gr)
 static void fill_device(struct gpu_report *gr, struct gr_device *d)
 {
 	struct cover kernels = { 0 }, work = { 0 };
-	uint64_t i;
 
-	for (i = d->first_work; i < d->last_work; i++) {
+	for (uint64_t i = d->first_work; i < d->last_work; i++) {
 		const struct gr_work *w = &gr->work[i];
 
 		d->kernels += w->kind == GR_KERNEL;
@@ -288,9 +286,7 @@ static void fill_device(struct gpu_report *gr, struct gr_device *d)
 
 static void find_kernel_ops(struct gpu_report *gr)
 {
-	uint32_t i;
-
-	for (i = 0; i < gr->kernel_op_cnt; i++) {
+	for (uint32_t i = 0; i < gr->kernel_op_cnt; i++) {
 		const struct gr_kernel_op *o = &gr->kernel_ops[i];
 		struct gr_kernel *k = &gr->kernels[o->kernel];
 
@@ -303,7 +299,6 @@ static void find_kernel_ops(struct gpu_report *gr)
 
 int gr_rank__all(struct gpu_report *gr)
 {
-	uint32_t i;
 	int err;
 
 	if (gr->ranked)
@@ -311,10 +306,10 @@ int gr_rank__all(struct gpu_report *gr)
 	gr->ranked = true;
 	err = find_streams(gr);
 	err = err ? err : find_devices(gr);
-	for (i = 0; i < gr->device_cnt && !err; i++)
+	for (uint32_t i = 0; i < gr->device_cnt && !err; i++)
 		err = find_latencies(gr, &gr->devices[i]);
 	err = err ? err : SORT(gr->work, gr->work_cnt, by_device); /* by device already: first_work and last_work stay valid */
-	for (i = 0; i < gr->device_cnt && !err; i++) {
+	for (uint32_t i = 0; i < gr->device_cnt && !err; i++) {
 		if (cancel__pending())
 			return -ECANCELED;
 		fill_device(gr, &gr->devices[i]);

@@ -73,9 +73,9 @@ static void put_gpu_head(const struct printer *p)
 static void put_reasons(const struct printer *p, const struct gr_device *d)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
-	for (i = 0; i < gr->why_cnt && n < REASONS_ON_TOP; i++) {
+	for (uint32_t i = 0; i < gr->why_cnt && n < REASONS_ON_TOP; i++) {
 		const struct gr_why *y = &gr->whys[i];
 		int used;
 
@@ -130,18 +130,16 @@ static void put_gpu_device(const struct printer *p, const struct gr_device *d)
 
 static void put_causes(const struct printer *p)
 {
-	uint32_t i, c;
-
 	if (!p->gr->gap_cnt)
 		return;
 	report__title(p->out, "Time without a kernel, by cause (%u gaps of %d us or more)",
 		      p->gr->gap_cnt, GR_GAP_MIN_NS / 1000);
 	fprintf(p->out, "  %3s %7s %11s %8s  %s\n", "GPU", "share", "time", "gaps", "cause");
-	for (i = 0; i < p->gr->device_cnt; i++) {
+	for (uint32_t i = 0; i < p->gr->device_cnt; i++) {
 		const struct gr_device *d = &p->gr->devices[i];
 		uint64_t idle = d->idle_ns + d->short_ns;
 
-		for (c = 0; c < GR_CAUSE_CNT; c++)
+		for (uint32_t c = 0; c < GR_CAUSE_CNT; c++)
 			if (d->cause_cnt[c])
 				fprintf(p->out, "  %3u %5.1f %% %11s %8" PRIu64 "  %s: %s\n", d->id,
 					percent(d->cause_ns[c], idle),
@@ -159,13 +157,13 @@ static void put_causes(const struct printer *p)
 static void put_whys(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = report__shown(gr->why_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(gr->why_cnt, p->opts->row_limit);
 
 	if (!gr->why_cnt)
 		return;
 	report__title(p->out, "Host activity in these gaps");
 	fprintf(p->out, "  %3s %11s %8s %11s  %s\n", "GPU", "time", "gaps", "longest", "cause: where");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct gr_why *y = &gr->whys[i];
 		int used = fprintf(p->out, "  %3u %11s %8" PRIu64 " %11s  ", y->device,
 				   cell__duration(y->ns).text, y->cnt, cell__duration(y->max_ns).text);
@@ -178,13 +176,13 @@ static void put_whys(const struct printer *p)
 static void put_gpu_gaps(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = report__shown(gr->gap_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(gr->gap_cnt, p->opts->row_limit);
 
 	if (!gr->gap_cnt)
 		return;
 	report__title(p->out, "Longest gaps");
 	fprintf(p->out, "  %3s %11s %14s  %s\n", "GPU", "time", "at", "cause: where");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct gr_gap *g = &gr->gaps[i];
 		int used = fprintf(p->out, "  %3u %11s %+12.6f s  ", g->device,
 				   cell__duration(g->end - g->begin).text,
@@ -198,14 +196,14 @@ static void put_gpu_gaps(const struct printer *p)
 static void put_gpu_kernels(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = report__shown(gr->kernel_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(gr->kernel_cnt, p->opts->row_limit);
 
 	if (!gr->kernel_cnt || !gr->info->has_gpu)
 		return;
 	report__title(p->out, "Kernels: %s in all", cell__duration(gr->kernel_ns).text);
 	fprintf(p->out, "  %7s %11s %8s %10s %10s  %s\n", "share", "total", "count", "mean",
 		"longest", "name, operator that launches most of it");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 		int used = fprintf(p->out, "  %5.1f %% %11s %8" PRIu64 " %10s %10s  ",
 				   percent(k->ns, gr->kernel_ns), cell__duration(k->ns).text, k->cnt,
@@ -219,14 +217,14 @@ static void put_gpu_kernels(const struct printer *p)
 static void put_gpu_copies(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = report__shown(gr->copy_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(gr->copy_cnt, p->opts->row_limit);
 	char name[GR_COPY_MAX];
 
 	if (!gr->copy_cnt)
 		return;
 	report__title(p->out, "Copies and fills");
 	fprintf(p->out, "  %11s %8s %11s %13s  %s\n", "total", "count", "bytes", "bandwidth", "direction");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct gr_copy *c = &gr->copies[i];
 
 		fprintf(p->out, "  %11s %8" PRIu64 " %11s %8.2f GB/s  %s\n",
@@ -239,7 +237,7 @@ static void put_gpu_copies(const struct printer *p)
 static void put_gpu_streams(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = report__shown(gr->stream_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(gr->stream_cnt, p->opts->row_limit);
 	uint64_t window = gr__window_ns(gr);
 
 	if (!gr->stream_cnt)
@@ -247,7 +245,7 @@ static void put_gpu_streams(const struct printer *p)
 	report__title(p->out, "Streams");
 	fprintf(p->out, "  %3s %7s %9s %9s %9s %9s\n", "GPU", "stream", "kernels", "busy",
 		"all work", "copies");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct gr_stream *st = &gr->streams[i];
 
 		fprintf(p->out, "  %3u %7u %9" PRIu64 " %7.1f %% %7.1f %% %9" PRIu64 "\n",
@@ -260,16 +258,15 @@ static void put_gpu_streams(const struct printer *p)
 static void put_latencies(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t i, n;
 
 	if (!gr->work_cnt)
 		return;
 	report__title(p->out, "From the end of the launching call to the start of its work");
 	fprintf(p->out, "  %3s %9s %11s %11s %11s\n", "GPU", "launches", "median", "p90", "p99");
-	for (i = 0; i < gr->device_cnt; i++) {
+	for (uint32_t i = 0; i < gr->device_cnt; i++) {
 		const struct gr_latency *rows[] = { &gr->devices[i].idle_stream, &gr->devices[i].all };
 
-		for (n = 0; n < 2; n++)
+		for (uint32_t n = 0; n < 2; n++)
 			if (rows[n]->cnt)
 				fprintf(p->out, "  %3u %9" PRIu64 " %11s %11s %11s  %s\n",
 					gr->devices[i].id, rows[n]->cnt,
@@ -284,7 +281,7 @@ static void put_latencies(const struct printer *p)
 static void put_gpu_apis(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t shown = report__shown(gr->api_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(gr->api_cnt, p->opts->row_limit);
 	char name[512];
 
 	if (!gr->api_cnt)
@@ -292,7 +289,7 @@ static void put_gpu_apis(const struct printer *p)
 	report__title(p->out, "Calls of CUDA on the host%s",
 		      gr->info->has_gpu ? "" : ", seen by kernel probes");
 	fprintf(p->out, "  %11s %8s %10s %11s  %s\n", "total", "count", "mean", "bytes", "call");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct gr_api *a = &gr->apis[i];
 		struct gr_reason at = {
 			.where = GR_IN_CALL, .what = a->name, .op = a->op, .annotation = a->annotation
@@ -315,12 +312,11 @@ static void put_gpu_apis(const struct printer *p)
 static void put_overheads(const struct printer *p)
 {
 	const struct gpu_report *gr = p->gr;
-	uint32_t i;
 
 	if (!gr->overhead_cnt)
 		return;
 	report__title(p->out, "Cost of recording, as CUPTI reports it");
-	for (i = 0; i < gr->overhead_cnt; i++) {
+	for (uint32_t i = 0; i < gr->overhead_cnt; i++) {
 		fprintf(p->out, "  %11s %8" PRIu64 "  ", cell__duration(gr->overheads[i].ns).text,
 			gr->overheads[i].cnt);
 		put_last(p, GR_TEXT(gr, gr->overheads[i].name), 23);
@@ -360,9 +356,9 @@ static void put_host(const struct printer *p)
 	const struct gpu_report *gr = p->gr;
 	double seconds = (double)gr__window_ns(gr) / 1e9;
 	uint64_t wait_ns = 0, waits = 0;
-	uint32_t i, shown = report__shown(gr->kernel_cnt, p->opts->row_limit);
+	uint32_t shown = report__shown(gr->kernel_cnt, p->opts->row_limit);
 
-	for (i = 0; i < gr->api_cnt; i++) {
+	for (uint32_t i = 0; i < gr->api_cnt; i++) {
 		waits += gr->apis[i].waits ? gr->apis[i].cnt : 0;
 		wait_ns += gr->apis[i].waits ? gr->apis[i].ns : 0;
 	}
@@ -380,7 +376,7 @@ static void put_host(const struct printer *p)
 	report__title(p->out, "Kernels launched");
 	fprintf(p->out, "  %8s %11s  %s\n", "launches", "in the call",
 		"name, operator that launches most");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct gr_kernel *k = &gr->kernels[i];
 		int used = fprintf(p->out, "  %8" PRIu64 " %11s  ", k->cnt, cell__duration(k->ns).text);
 
@@ -408,9 +404,7 @@ static void put_trust(const struct printer *p)
 
 static void put_activities(const struct printer *p)
 {
-	uint32_t i;
-
-	for (i = 0; i < p->gr->device_cnt; i++)
+	for (uint32_t i = 0; i < p->gr->device_cnt; i++)
 		put_gpu_device(p, &p->gr->devices[i]);
 	if (!p->gr->work_cnt)
 		fputs("  No GPU was active in the window.\n", p->out);

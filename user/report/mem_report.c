@@ -401,13 +401,12 @@ static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct ses
 	struct mr_who who = who_at(mr, at);
 	struct mr_kernel *k = get_kernel(mr, proc_nr(mr, p), &who);
 	uint64_t rss[PTB_RSS_KINDS];
-	uint32_t i;
 
 	if (!k)
 		return -ENOMEM;
 	add_kmem(k, r);
 	add_kmem(&p->sum, r);
-	for (i = 0; i < PTB_RSS_KINDS; i++)
+	for (uint32_t i = 0; i < PTB_RSS_KINDS; i++)
 		rss[i] = r->rss[i];
 	rss_at(mr, p, r->h.ts_ns, at->step, rss);
 	return 0;

@@ -16,12 +16,10 @@ void mr_growth__init(struct mr_growths *g)
 
 static void hold(struct mr_growth *g, int64_t period, uint64_t value)
 {
-	uint32_t i;
-
 	if (g->ended++ % g->stride)
 		return;
 	if (g->cnt == MR_GROWTH_HELD) {
-		for (i = 0; i < MR_GROWTH_HELD / 2; i++)
+		for (uint32_t i = 0; i < MR_GROWTH_HELD / 2; i++)
 			g->held[i] = g->held[2 * i];
 		g->cnt = MR_GROWTH_HELD / 2;
 		g->stride *= 2;
@@ -59,12 +57,12 @@ static int cmp_double(const void *a, const void *b)
 static bool median_slope(const struct mr_growth *g, const double *values, double *slope)
 {
 	double *all = calloc((size_t)g->cnt * (g->cnt - 1) / 2, sizeof(*all));
-	uint32_t i, j, n = 0;
+	uint32_t n = 0;
 
 	if (!all)
 		return false;
-	for (i = 0; i < g->cnt; i++)
-		for (j = i + 1; j < g->cnt; j++)
+	for (uint32_t i = 0; i < g->cnt; i++)
+		for (uint32_t j = i + 1; j < g->cnt; j++)
 			all[n++] = (values[j] - values[i]) /
 				   (double)(g->held[j].period - g->held[i].period);
 	qsort(all, n, sizeof(*all), cmp_double);
@@ -81,9 +79,9 @@ static bool median_slope(const struct mr_growth *g, const double *values, double
 static bool lasting_slope(const struct mr_growth *g, double *values, double *slope)
 {
 	double highest = 0, total, span = (double)(g->held[g->cnt - 1].period - g->held[0].period);
-	uint32_t i, rises = 0;
+	uint32_t rises = 0;
 
-	for (i = g->cnt - 1; i-- > 0;) {
+	for (uint32_t i = g->cnt - 1; i-- > 0;) {
 		double rise;
 
 		if (values[i] > values[i + 1])
@@ -105,14 +103,13 @@ bool mr_growth__slope(const struct mr_growths *growths, bool by_step, double *sl
 	const struct mr_growth *g = by_step ? &growths->by_step : &growths->by_time;
 	double values[MR_GROWTH_HELD];
 	bool falls, known;
-	uint32_t i;
 
-	for (i = 0; i < g->cnt; i++)
+	for (uint32_t i = 0; i < g->cnt; i++)
 		values[i] = (double)g->held[i].value;
 	if (g->cnt < MR_GROWTH_MIN || !median_slope(g, values, slope))
 		return false;
 	falls = *slope < 0; /* mirrored: a fall is a rise of the negative value */
-	for (i = 0; falls && i < g->cnt; i++)
+	for (uint32_t i = 0; falls && i < g->cnt; i++)
 		values[i] = -values[i];
 	known = lasting_slope(g, values, slope);
 	*slope = falls ? -*slope : *slope;

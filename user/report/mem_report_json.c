@@ -66,7 +66,7 @@ static void json_mem_slope(struct printer *p, const struct mr_growths *g)
 static void json_mem_device(struct printer *p, const struct mr_device *d)
 {
 	struct mr_group top[PEAK_TOP];
-	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, true, top, PEAK_TOP) : 0, i;
+	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, true, top, PEAK_TOP) : 0;
 
 	jsonw__begin_row(p->w);
 	JSONW_STR(p->w, "device", mem_name__device(d->type, d->index).text);
@@ -87,7 +87,7 @@ static void json_mem_device(struct printer *p, const struct mr_device *d)
 	json_mem_who(p, &d->peak_who);
 	json_mem_rss(p, "rss", d->has_rss_at_peak, d->rss_at_peak);
 	REPORT_JSON_LIST(p->w, "live");
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		jsonw__begin_row(p->w);
 		JSONW_U64(p->w, "bytes", top[i].peak);
 		JSONW_U64(p->w, "blocks", top[i].peak_cnt);
@@ -117,11 +117,9 @@ static void json_mem_group(struct printer *p, const struct mr_group *g)
 
 static void json_mem_leaks(struct printer *p)
 {
-	uint32_t i;
-
 	JSONW_U64(p->w, "growing_count", p->v->leak_cnt);
 	REPORT_JSON_LIST(p->w, "growing");
-	for (i = 0; i < report__shown(p->v->leak_cnt, p->opts->row_limit); i++) {
+	for (uint32_t i = 0; i < report__shown(p->v->leak_cnt, p->opts->row_limit); i++) {
 		const struct mr_group *g = &p->v->leaks[i];
 
 		json_mem_group(p, g);
@@ -135,9 +133,8 @@ static void json_mem_leaks(struct printer *p)
 static void json_mem_live(struct printer *p)
 {
 	uint64_t bytes = 0, blocks = 0;
-	uint32_t i;
 
-	for (i = 0; i < p->v->live_cnt; i++) {
+	for (uint32_t i = 0; i < p->v->live_cnt; i++) {
 		bytes += p->v->live[i]->kept;
 		blocks += p->v->live[i]->kept_cnt;
 	}
@@ -145,7 +142,7 @@ static void json_mem_live(struct printer *p)
 	JSONW_U64(p->w, "live_blocks", blocks);
 	JSONW_U64(p->w, "live_count", p->v->live_cnt);
 	REPORT_JSON_LIST(p->w, "live");
-	for (i = 0; i < report__shown(p->v->live_cnt, p->opts->row_limit); i++) {
+	for (uint32_t i = 0; i < report__shown(p->v->live_cnt, p->opts->row_limit); i++) {
 		json_mem_group(p, p->v->live[i]);
 		jsonw__end_obj(p->w);
 	}
@@ -170,12 +167,10 @@ static void json_mem_kernel_sums(struct printer *p, const struct mr_kernel *k)
 static void json_mem_kernels(struct printer *p, const char *key, const struct mr_kernel **rows,
 			     uint32_t cnt)
 {
-	uint32_t i;
-
 	jsonw__break(p->w);
 	jsonw__key(p->w, key);
 	jsonw__begin_arr(p->w);
-	for (i = 0; i < report__shown(cnt, p->opts->row_limit); i++) {
+	for (uint32_t i = 0; i < report__shown(cnt, p->opts->row_limit); i++) {
 		jsonw__begin_row(p->w);
 		json_mem_who(p, &rows[i]->who);
 		json_mem_kernel_sums(p, rows[i]);
@@ -208,10 +203,8 @@ static void json_mem_kernel(struct printer *p)
 
 static void json_mem_apis(struct printer *p)
 {
-	uint32_t i;
-
 	REPORT_JSON_LIST(p->w, "calls");
-	for (i = 0; i < p->v->api_cnt; i++) {
+	for (uint32_t i = 0; i < p->v->api_cnt; i++) {
 		const struct mr_api *a = p->v->apis[i];
 
 		jsonw__begin_row(p->w);
@@ -227,12 +220,10 @@ static void json_mem_apis(struct printer *p)
 
 static void json_mem_ooms(struct printer *p)
 {
-	uint32_t i;
-
 	JSONW_U64(p->w, "out_of_memory_count", p->v->proc->ooms);
 	JSONW_U64(p->w, "oom_kill_count", p->v->proc->oom_kills);
 	REPORT_JSON_LIST(p->w, "out_of_memory");
-	for (i = 0; i < p->v->oom_cnt; i++) {
+	for (uint32_t i = 0; i < p->v->oom_cnt; i++) {
 		const struct mr_oom *o = p->v->ooms[i];
 
 		jsonw__begin_row(p->w);
@@ -277,7 +268,6 @@ static void json_mem_sizes(struct printer *p)
 static void json_mem_process(struct printer *p)
 {
 	const struct mr_proc *pr = p->v->proc;
-	uint32_t i;
 
 	jsonw__begin_row(p->w);
 	JSONW_U64(p->w, "pid", pr->tgid);
@@ -288,7 +278,7 @@ static void json_mem_process(struct printer *p)
 	JSONW_U64(p->w, "freed_unknown", pr->freed_unknown);
 	json_mem_ooms(p);
 	REPORT_JSON_LIST(p->w, "devices");
-	for (i = 0; i < p->v->device_cnt; i++)
+	for (uint32_t i = 0; i < p->v->device_cnt; i++)
 		json_mem_device(p, p->v->devices[i]);
 	jsonw__end_arr(p->w);
 	json_mem_sizes(p);
@@ -305,7 +295,6 @@ int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 	struct jsonw w;
 	struct printer p = { .w = &w, .mr = mr, .opts = opts };
 	int err = report_json__begin(&w, out, mr->s, totals);
-	uint32_t i;
 
 	if (err)
 		return err;
@@ -313,7 +302,7 @@ int mr_json__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 	JSONW_BOOL(&w, "kernel_memory", mr->info->has_kernel_memory);
 	JSONW_U64(&w, "growing_periods_min", MR_LEAK_PERIODS_MIN);
 	REPORT_JSON_LIST(&w, "processes");
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		p.v = &views[i];
 		json_mem_process(&p);
 	}

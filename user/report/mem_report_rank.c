@@ -166,12 +166,12 @@ static bool sum_shapes(const struct mem_report *mr, const struct kept *items, ui
 {
 	int64_t last = last_period(&mr->procs[items->proc]);
 	uint64_t most = 0;
-	uint32_t i, j;
+	uint32_t j;
 
 	*sum = mr->groups[items->group];
 	sum->kept = sum->kept_cnt = sum->kept_before = sum->periods = sum->periods_before = 0;
 	sum->shape_cnt = 0;
-	for (i = 0; i < cnt; i = j) {
+	for (uint32_t i = 0; i < cnt; i = j) {
 		struct kept k = items[i];
 
 		for (j = i + 1; j < cnt && items[j].period == k.period; j++) {
@@ -180,7 +180,7 @@ static bool sum_shapes(const struct mem_report *mr, const struct kept *items, ui
 		}
 		add_kept(sum, &k, last);
 	}
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		const struct mr_group *g = &mr->groups[items[i].group];
 
 		if (grows(g, before))
@@ -207,13 +207,13 @@ static int add_leak(struct mr_view *v, const struct mr_group *g)
 static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k)
 {
 	struct mr_group sum;
-	uint32_t i, j;
+	uint32_t j;
 	int err = 0;
 
-	for (i = 0; i < mr->group_cnt && !err; i++)
+	for (uint32_t i = 0; i < mr->group_cnt && !err; i++)
 		if (mr->groups[i].proc == v->nr && grows(&mr->groups[i], v->periods_before))
 			err = add_leak(v, &mr->groups[i]);
-	for (i = 0; i < k->item_cnt && !err; i = j) {
+	for (uint32_t i = 0; i < k->item_cnt && !err; i = j) {
 
 		for (j = i + 1; j < k->item_cnt && same_who(mr, &k->items[i], &k->items[j]); j++)
 			;
@@ -333,11 +333,9 @@ static int cmp_view(const void *a, const void *b)
 /* The process that takes most memory comes first. */
 static void weigh(struct mem_report *mr)
 {
-	uint32_t i;
-
-	for (i = 0; i < mr->proc_cnt; i++)
+	for (uint32_t i = 0; i < mr->proc_cnt; i++)
 		mr->procs[i].weight = mr__resident(mr->procs[i].rss_peak);
-	for (i = 0; i < mr->device_cnt; i++) {
+	for (uint32_t i = 0; i < mr->device_cnt; i++) {
 		struct mr_proc *p = &mr->procs[mr->devices[i].proc];
 
 		if (mr->devices[i].peak > p->weight)
@@ -392,9 +390,7 @@ int mr_rank__new(struct mem_report *mr, struct mr_view **views, uint32_t *cnt)
 
 void mr_rank__free(struct mr_view *views, uint32_t cnt)
 {
-	uint32_t i;
-
-	for (i = 0; views && i < cnt; i++) {
+	for (uint32_t i = 0; views && i < cnt; i++) {
 		free((void *)(uintptr_t)views[i].devices);
 		free(views[i].leaks);
 		free((void *)(uintptr_t)views[i].live);
@@ -409,11 +405,11 @@ void mr_rank__free(struct mr_view *views, uint32_t cnt)
 /* Merges groups that differ only in shapes. Returns how many are left. */
 static uint32_t sum_same_who(struct mr_group *all, uint32_t cnt)
 {
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	if (cnt)
 		qsort(all, cnt, sizeof(*all), cmp_who);
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		if (n && !cmp_who(&all[n - 1], &all[i])) {
 			all[n - 1].peak += all[i].peak;
 			all[n - 1].peak_cnt += all[i].peak_cnt;
@@ -428,10 +424,10 @@ uint32_t mr_rank__at_peak(const struct mem_report *mr, const struct mr_device *d
 			  struct mr_group *out, uint32_t top)
 {
 	struct mr_group *all = calloc((size_t)mr->group_cnt + 1, sizeof(*all));
-	uint32_t i, cnt = 0;
+	uint32_t cnt = 0;
 
 	effort__spend(8ULL * mr->group_cnt);
-	for (i = 0; all && effort__left > 0 && i < mr->group_cnt; i++) {
+	for (uint32_t i = 0; all && effort__left > 0 && i < mr->group_cnt; i++) {
 		const struct mr_group *g = &mr->groups[i];
 		struct mr_group *copy = &all[cnt];
 

@@ -118,9 +118,9 @@ static void put_oom(const struct printer *p, const struct mr_oom *o)
 static void put_mem_ooms(const struct printer *p)
 {
 	uint64_t all = p->v->proc->ooms + p->v->proc->oom_kills;
-	uint32_t shown = report__shown(p->v->oom_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(p->v->oom_cnt, p->opts->row_limit);
 
-	for (i = 0; i < shown; i++)
+	for (uint32_t i = 0; i < shown; i++)
 		put_oom(p, p->v->ooms[p->v->oom_cnt - shown + i]); /* the latest */
 	if (shown < all)
 		fprintf(p->out, "%17s%" PRIu64 " more before these\n", "", all - shown);
@@ -140,11 +140,10 @@ static void put_foreign_growth(const struct printer *p)
 	const struct mr_view *v = p->v;
 	const struct mr_proc *pr = v->proc;
 	double rss, torch = 0.0, one;
-	uint32_t i;
 
 	if (!mr_growth__noisy_slope(&pr->growth, v->by_step, &rss) || rss < 0)
 		return;
-	for (i = 0; i < v->device_cnt; i++)
+	for (uint32_t i = 0; i < v->device_cnt; i++)
 		if (!v->devices[i]->type && mr_growth__slope(&v->devices[i]->growth, v->by_step, &one))
 			torch += one;
 	if (torch * 2 > rss)
@@ -197,7 +196,7 @@ static void put_growing(const struct printer *p)
 static void put_mem_device(const struct printer *p, const struct mr_device *d)
 {
 	struct mr_group top[PEAK_TOP];
-	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, false, top, PEAK_TOP) : 0, i;
+	uint32_t cnt = d->peak_nr ? mr_rank__at_peak(p->mr, d, false, top, PEAK_TOP) : 0;
 	int used = fprintf(p->out, "  torch, %s", mem_name__device(d->type, d->index).text);
 
 	fprintf(p->out, "%*s peak %s", used < 16 ? 16 - used : 0, "", cell__bytes((double)d->peak).text);
@@ -208,7 +207,7 @@ static void put_mem_device(const struct printer *p, const struct mr_device *d)
 	if (d->reserved_peak)
 		fprintf(p->out, "; reserved %s", cell__bytes((double)d->reserved_peak).text);
 	fputc('\n', p->out);
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		fprintf(p->out, "    %-12s %10s  ", i ? "" : "at the peak",
 			cell__bytes((double)top[i].peak).text);
 		put_who_text(p, &top[i].who, REPORT_LINE - 29);
@@ -235,9 +234,8 @@ static void put_mem_rss(const struct printer *p)
 static const char *comm(const struct printer *p)
 {
 	const struct session_info *info = p->mr->info;
-	uint32_t i;
 
-	for (i = 0; i < info->process_cnt; i++)
+	for (uint32_t i = 0; i < info->process_cnt; i++)
 		if (info->processes[i].tgid == p->v->proc->tgid && info->processes[i].comm)
 			return info->processes[i].comm;
 	return "";
@@ -265,7 +263,7 @@ static void put_mem_head(const struct printer *p)
 static void put_mem_leaks(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
-	uint32_t shown = report__shown(v->leak_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(v->leak_cnt, p->opts->row_limit);
 
 	if (!v->leak_cnt)
 		return;
@@ -275,7 +273,7 @@ static void put_mem_leaks(const struct printer *p)
 	fprintf(p->out, "  %10s %10s %8s %9s  operator in annotation, input shapes\n",
 		v->by_step ? "per step" : "per tenth", "kept", "blocks",
 		v->by_step ? "steps" : "tenths");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct mr_group *g = &v->leaks[i];
 
 		fprintf(p->out, "  %10s %10s %8" PRIu64 " %4u/%-4u  ",
@@ -301,10 +299,10 @@ static struct cell from_periods(const struct mr_group *g)
 static void put_mem_live(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
-	uint32_t shown = report__shown(v->live_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(v->live_cnt, p->opts->row_limit);
 	uint64_t sum = 0, cnt = 0;
 
-	for (i = 0; i < v->live_cnt; i++) {
+	for (uint32_t i = 0; i < v->live_cnt; i++) {
 		sum += v->live[i]->kept;
 		cnt += v->live[i]->kept_cnt;
 	}
@@ -314,7 +312,7 @@ static void put_mem_live(const struct printer *p)
 		      cell__bytes((double)sum).text, cnt);
 	fprintf(p->out, "  %10s %8s %12s  operator in annotation, input shapes\n", "bytes",
 		"blocks", v->by_step ? "of step" : "of tenth");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct mr_group *g = v->live[i];
 		const struct mr_device *d = &p->mr->devices[g->device];
 		int used = fprintf(p->out, "  %10s %8" PRIu64 " %12s  ",
@@ -359,7 +357,6 @@ static void put_balance_rows(const struct balance *b)
 	const struct mr_proc *p = b->p->v->proc;
 	const struct mr_device *d = b->cpu;
 	bool has_peak = d && d->has_rss_at_peak;
-	uint32_t i;
 
 	fprintf(b->p->out, "\n%s\n",
 		d ? "torch's CPU blocks against the resident size (RSS)" : "The resident size (RSS)");
@@ -371,7 +368,7 @@ static void put_balance_rows(const struct balance *b)
 		put_balance_row(b, "torch, of the window", d->begin, true, d->peak, d->now);
 	put_balance_row(b, "RSS", mr__resident(p->rss_begin), has_peak,
 			d ? mr__resident(d->rss_at_peak) : 0, mr__resident(p->rss));
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+	for (uint32_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		uint32_t k = kinds[i];
 
 		if (!p->rss_begin[k] && !p->rss[k] && !p->rss_peak[k])
@@ -441,9 +438,7 @@ static void put_difference(const struct balance *b)
 
 static const struct mr_device *cpu_device(const struct mr_view *v)
 {
-	uint32_t i;
-
-	for (i = 0; i < v->device_cnt; i++)
+	for (uint32_t i = 0; i < v->device_cnt; i++)
 		if (!v->devices[i]->type)
 			return v->devices[i];
 	return NULL;
@@ -468,7 +463,7 @@ static void put_balance(const struct printer *p)
 static void put_faults(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
-	uint32_t shown = report__shown(v->fault_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(v->fault_cnt, p->opts->row_limit);
 
 	if (!v->fault_cnt)
 		return;
@@ -477,7 +472,7 @@ static void put_faults(const struct printer *p)
 		      cell__bytes((double)v->proc->sum.fault_bytes).text);
 	fprintf(p->out, "  %10s %9s %7s %11s  operator in annotation\n", "brought in", "faults",
 		"major", "mapped, net");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct mr_kernel *k = v->faults[i];
 
 		fprintf(p->out, "  %10s %9" PRIu64 " %7" PRIu64 " %11s  ",
@@ -492,7 +487,7 @@ static void put_stalls(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
 	const struct mr_kernel *s = &v->proc->sum;
-	uint32_t shown = report__shown(v->stall_cnt, p->opts->row_limit), i;
+	uint32_t shown = report__shown(v->stall_cnt, p->opts->row_limit);
 
 	if (!v->stall_cnt)
 		return;
@@ -503,7 +498,7 @@ static void put_stalls(const struct printer *p)
 		      cell__duration(s->compact_ns).text);
 	fprintf(p->out, "  %11s %11s %8s %11s  operator in annotation\n", "reclaim", "compaction",
 		"times", "longest");
-	for (i = 0; i < shown; i++) {
+	for (uint32_t i = 0; i < shown; i++) {
 		const struct mr_kernel *k = v->stalls[i];
 
 		fprintf(p->out, "  %11s %11s %8" PRIu64 " %11s  ", cell__duration(k->reclaim_ns).text,
@@ -517,13 +512,12 @@ static void put_stalls(const struct printer *p)
 static void put_mem_apis(const struct printer *p)
 {
 	const struct mr_view *v = p->v;
-	uint32_t i;
 
 	if (!v->api_cnt)
 		return;
 	report__title(p->out, "CUDA memory calls");
 	fprintf(p->out, "  %-24s %8s %11s %11s\n", "call", "times", "asked for", "time");
-	for (i = 0; i < v->api_cnt; i++) {
+	for (uint32_t i = 0; i < v->api_cnt; i++) {
 		const struct mr_api *a = v->apis[i];
 
 		const char *name = MR_TEXT(p->mr, a->name);
@@ -542,13 +536,11 @@ static void put_mem_apis(const struct printer *p)
 
 static void put_mem_process(const struct printer *p)
 {
-	uint32_t i;
-
 	put_mem_head(p);
 	put_mem_ooms(p);
 	put_growing(p);
 	put_foreign_growth(p);
-	for (i = 0; i < p->v->device_cnt; i++)
+	for (uint32_t i = 0; i < p->v->device_cnt; i++)
 		put_mem_device(p, p->v->devices[i]);
 	put_mem_rss(p);
 	put_mem_leaks(p);
@@ -563,10 +555,9 @@ int mr_text__print(struct mem_report *mr, const struct mr_view *views, uint32_t 
 		   const struct session_totals *totals, const struct report_opts *opts, FILE *out)
 {
 	struct printer p = { .mr = mr, .opts = opts, .out = out };
-	uint32_t i;
 
 	errno = 0;
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		p.v = &views[i];
 		if (i)
 			fputc('\n', out);

@@ -128,11 +128,10 @@ static const struct ka_row **sorted_rows(const struct ka_row *rows, uint32_t cnt
 {
 	enum sort_key key = opts->sort_by ? find_key(opts->sort_by) : SORT_KEY_CNT;
 	const struct ka_row **list = calloc(cnt ? cnt : 1, sizeof(*list));
-	uint32_t i;
 
 	if (!list)
 		return NULL;
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		list[i] = &rows[i];
 	if (key != SORT_KEY_CNT)
 		qsort_r(list, cnt, sizeof(*list), cmp_rows, &key);
@@ -148,9 +147,8 @@ struct sums {
 static struct sums sums_of(const struct ka_row *const *rows, uint32_t cnt)
 {
 	struct sums sums = { 0.0, 0.0 };
-	uint32_t i;
 
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		sums.self_cpu += us(rows[i]->self_cpu_ns);
 		if (rows[i]->is_device && !rows[i]->is_annotation)
 			sums.device += us(rows[i]->self_device_ns);
@@ -174,9 +172,9 @@ struct layout {
 static void print_name(FILE *out, const char *name, size_t width)
 {
 	size_t cnt = term_text__width(name), shown = cnt >= NAME_CUT ? NAME_CUT : cnt;
-	size_t used = cnt >= NAME_CUT ? NAME_CUT + 3 : cnt, i;
+	size_t used = cnt >= NAME_CUT ? NAME_CUT + 3 : cnt;
 
-	for (i = used; i < width; i++)
+	for (size_t i = used; i < width; i++)
 		fputc(' ', out);
 	term_text__put(out, name, shown);
 	if (cnt >= NAME_CUT)
@@ -228,9 +226,7 @@ static void print_head(FILE *out, const char *text, size_t width, bool dashes)
 
 static void print_heads(FILE *out, const char *const *texts, size_t cnt, bool dashes)
 {
-	size_t i;
-
-	for (i = 0; i < cnt; i++)
+	for (size_t i = 0; i < cnt; i++)
 		print_head(out, texts[i], COLUMN_WIDTH, dashes);
 }
 
@@ -254,9 +250,8 @@ static void print_memory(FILE *out, const struct ka_row *r, const struct layout 
 	const int64_t bytes[MEMORY_COLUMNS] = {
 		[CPU_MEM] = r->cpu_mem, [SELF_CPU_MEM] = r->self_cpu_mem, [DEVICE_MEM] = r->device_mem, [SELF_DEVICE_MEM] = r->self_device_mem
 	};
-	size_t i;
 
-	for (i = 0; i < l->memory_cnt; i++)
+	for (size_t i = 0; i < l->memory_cnt; i++)
 		print_cell(out, memory_cell(bytes[i]).text);
 }
 
@@ -277,9 +272,7 @@ static void print_times(FILE *out, double self, double total, uint64_t cnt, doub
 /* Cut without dots, as torch does. */
 static void print_shapes(FILE *out, const char *shapes, size_t width)
 {
-	size_t i;
-
-	for (i = term_text__width(shapes); i < width; i++)
+	for (size_t i = term_text__width(shapes); i < width; i++)
 		fputc(' ', out);
 	term_text__put(out, shapes, width);
 	fputs("  ", out);
@@ -330,9 +323,8 @@ static struct layout choose_layout(const struct ka_row *rows, uint32_t cnt, cons
 	size_t name = 0, shapes = 0, n;
 	bool any_shapes = false, any_device = false, any_time = false;
 	uint64_t flops = 0;
-	uint32_t i;
 
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		n = term_text__width(rows[i].key);
 		name = n > name ? n : name;
 		n = rows[i].shapes ? term_text__width(rows[i].shapes) : 0;
@@ -358,7 +350,7 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 {
 	struct layout l = choose_layout(rows, cnt, opts);
 	const struct ka_row **list;
-	uint32_t shown = report__shown(cnt, opts->row_limit), i;
+	uint32_t shown = report__shown(cnt, opts->row_limit);
 	struct sums sums;
 
 	if (!cnt)
@@ -373,7 +365,7 @@ int table__print(const struct ka_row *rows, uint32_t cnt, const struct table_opt
 	print_header(out, &l, true);
 	print_header(out, &l, false);
 	print_header(out, &l, true);
-	for (i = 0; i < shown; i++)
+	for (uint32_t i = 0; i < shown; i++)
 		print_row(out, list[i], &l, &sums);
 	print_header(out, &l, true);
 	fprintf(out, "Self CPU time total: %s\n", time_cell(sums.self_cpu).text);
@@ -449,7 +441,7 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 		      const struct session *s, const struct session_totals *totals, FILE *out)
 {
 	const struct ka_row **list = sorted_rows(rows, cnt, opts);
-	uint32_t shown = report__shown(cnt, opts->row_limit), i;
+	uint32_t shown = report__shown(cnt, opts->row_limit);
 	struct columns c = { .begin_ns = session__info(s)->begin_ns,
 			     .memory = opts->profile_memory,
 			     .device = opts->device_time };
@@ -461,7 +453,7 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 		return err;
 	}
 	c.sums = sums_of(list, cnt);
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		c.flops |= list[i]->flops > 0;
 	jsonw__key(&w, "sort_by");
 	if (opts->sort_by)
@@ -470,7 +462,7 @@ int table__print_json(const struct ka_row *rows, uint32_t cnt, const struct tabl
 		jsonw__null(&w);
 	JSONW_U64(&w, "row_count", cnt);
 	JSONW_ARR(&w, "rows");
-	for (i = 0; i < shown; i++)
+	for (uint32_t i = 0; i < shown; i++)
 		write_row(&w, list[i], &c);
 	jsonw__end_arr(&w);
 	free(list);

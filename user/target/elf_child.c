@@ -28,12 +28,12 @@ struct request {
 
 static void fill_outline(const struct elf_file *ef, struct elf_outline *o)
 {
-	uint32_t sz = sizeof(Elf64_Ehdr), i;
+	uint32_t sz = sizeof(Elf64_Ehdr);
 	const uint8_t *mark = elf_priv__build_id(ef, &sz);
 	uint64_t off = mark ? (uint64_t)(mark - ef->map) : 0;
 
 	memset(o, 0, sizeof(*o));
-	for (i = 0; i < ef->seg_cnt && o->seg_cnt < ELF_EXEC_SEG_MAX; i++)
+	for (uint32_t i = 0; i < ef->seg_cnt && o->seg_cnt < ELF_EXEC_SEG_MAX; i++)
 		if (ef->segs[i].exec)
 			o->segs[o->seg_cnt++] = (struct elf_exec_seg){ ef->segs[i].addr, ef->segs[i].off,
 								       ef->segs[i].file_sz };
@@ -96,9 +96,7 @@ static uint32_t cache_next;
 
 static const struct cached_answer *find_cached(const struct file_id *id, const struct elf_question *q)
 {
-	uint32_t i;
-
-	for (i = 0; i < CACHE_CNT; i++) {
+	for (uint32_t i = 0; i < CACHE_CNT; i++) {
 		const struct cached_answer *m = &cache[i];
 
 		if (m->fn == q->fn && m->arg_sz == q->arg_sz && file_id__same(&m->id, id) &&
@@ -149,11 +147,9 @@ static void cache_answer(const struct file_id *id, const struct elf_question *q,
 
 static bool outline_ok(const struct elf_outline *o)
 {
-	uint32_t i;
-
 	if (o->seg_cnt > ELF_EXEC_SEG_MAX || o->mark_sz > ELF_MARK_MAX)
 		return false;
-	for (i = 0; i < o->seg_cnt; i++)
+	for (uint32_t i = 0; i < o->seg_cnt; i++)
 		if (o->segs[i].file_sz > UINT64_MAX - o->segs[i].addr ||
 		    o->segs[i].file_sz > UINT64_MAX - o->segs[i].off)
 			return false;

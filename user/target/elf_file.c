@@ -29,9 +29,7 @@
 
 static const struct elf_seg *segment_at(const struct elf_file *ef, uint64_t addr)
 {
-	uint32_t i;
-
-	for (i = 0; i < ef->seg_cnt; i++)
+	for (uint32_t i = 0; i < ef->seg_cnt; i++)
 		if (addr >= ef->segs[i].addr && addr - ef->segs[i].addr < ef->segs[i].file_sz)
 			return &ef->segs[i];
 	return NULL;
@@ -46,9 +44,7 @@ uint64_t elf_file__addr_to_off(const struct elf_file *ef, uint64_t addr)
 
 uint64_t elf_file__off_to_addr(const struct elf_file *ef, uint64_t off)
 {
-	uint32_t i;
-
-	for (i = 0; i < ef->seg_cnt; i++)
+	for (uint32_t i = 0; i < ef->seg_cnt; i++)
 		if (off >= ef->segs[i].off && off - ef->segs[i].off < ef->segs[i].file_sz)
 			return ef->segs[i].addr + (off - ef->segs[i].off);
 	return UINT64_MAX;
@@ -87,11 +83,11 @@ bool elf_file__is_text(const struct elf_file *ef, uint64_t addr)
 const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz)
 {
 	uint64_t left = ef->size;
-	size_t i, at, next, name, desc;
+	size_t next, name, desc;
 	Elf_Data *notes;
 	GElf_Nhdr nh;
 
-	for (i = 0; i < ef->phdr_cnt; i++) {
+	for (size_t i = 0; i < ef->phdr_cnt; i++) {
 		const Elf64_Phdr *ph = &ef->phdrs[i];
 
 		if (ph->p_type != PT_NOTE || ph->p_filesz > left)
@@ -101,7 +97,7 @@ const uint8_t *elf_priv__build_id(const struct elf_file *ef, uint32_t *sz)
 		if (!notes)
 			continue;
 		left -= ph->p_filesz;
-		for (at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next) {
+		for (size_t at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next) {
 			if (nh.n_type != NT_GNU_BUILD_ID || nh.n_namesz != 4 || !nh.n_descsz ||
 			    memcmp((const char *)notes->d_buf + name, "GNU", 4) != 0)
 				continue;
@@ -197,7 +193,7 @@ static uint32_t word_at(const uint8_t *p, uint64_t idx)
 /* The symbol count is nowhere in PT_DYNAMIC; DT_GNU_HASH's last chain ends with the last symbol. */
 static uint64_t gnu_hash_cnt(const struct elf_file *ef, uint64_t addr)
 {
-	uint64_t avail, words, i, nbuckets, symoff, bloom, chains, last = 0;
+	uint64_t avail, words, nbuckets, symoff, bloom, chains, last = 0;
 	const uint8_t *p = elf_file__bytes(ef, addr, 16, &avail);
 
 	if (!p)
@@ -209,7 +205,7 @@ static uint64_t gnu_hash_cnt(const struct elf_file *ef, uint64_t addr)
 	chains = 4 + bloom * 2 + nbuckets;
 	if (chains > words)
 		return 0;
-	for (i = 4 + bloom * 2; i < chains; i++)
+	for (uint64_t i = 4 + bloom * 2; i < chains; i++)
 		if (word_at(p, i) > last)
 			last = word_at(p, i);
 	if (last < symoff)
@@ -274,9 +270,8 @@ bool elf_symtab__walk(const struct elf_symtab *st, bool (*fn)(const struct elf_s
 		      void *arg)
 {
 	struct elf_sym sym;
-	uint64_t i;
 
-	for (i = 1; i < st->cnt; i++) { /* entry 0 is reserved */
+	for (uint64_t i = 1; i < st->cnt; i++) { /* entry 0 is reserved */
 		const Elf64_Sym *raw = &st->syms[i];
 
 		if (raw->st_name >= st->str_sz)
@@ -323,9 +318,7 @@ static bool names_slot(uint64_t type)
 
 static int add_slots(struct elf_file *ef, const Elf64_Rela *rela, uint64_t cnt, uint32_t *cap)
 {
-	uint64_t i;
-
-	for (i = 0; i < cnt; i++) {
+	for (uint64_t i = 0; i < cnt; i++) {
 		if (!names_slot(ELF64_R_TYPE(rela[i].r_info)) || !ELF64_R_SYM(rela[i].r_info))
 			continue;
 		if (vec_reserve((void **)&ef->got, cap, ef->got_cnt + 1ULL, sizeof(*ef->got)))
@@ -345,13 +338,13 @@ static int cmp_slot(const void *a, const void *b)
 
 static int collect_slots(struct elf_file *ef)
 {
-	uint32_t i, cap = 0;
+	uint32_t cap = 0;
 	bool sorted = true;
 
 	if (add_slots(ef, ef->jmprel, ef->jmprel_cnt, &cap) ||
 	    add_slots(ef, ef->rela, ef->rela_cnt, &cap))
 		return -ENOMEM;
-	for (i = 1; i < ef->got_cnt && sorted; i++)
+	for (uint32_t i = 1; i < ef->got_cnt && sorted; i++)
 		sorted = ef->got[i - 1].addr <= ef->got[i].addr;
 	if (!sorted)
 		qsort(ef->got, ef->got_cnt, sizeof(*ef->got), cmp_slot);
@@ -472,7 +465,6 @@ static void add_segment(struct elf_file *ef, const Elf64_Phdr *ph)
 static int read_segments(struct elf_file *ef)
 {
 	Elf_Data *data;
-	size_t i;
 
 	if (elf_getphdrnum(ef->elf, &ef->phdr_cnt))
 		return -ENOEXEC;
@@ -482,7 +474,7 @@ static int read_segments(struct elf_file *ef)
 	if (!data)
 		return -ENOEXEC;
 	ef->phdrs = data->d_buf;
-	for (i = 0; i < ef->phdr_cnt; i++) {
+	for (size_t i = 0; i < ef->phdr_cnt; i++) {
 		if (ef->phdrs[i].p_type == PT_LOAD)
 			add_segment(ef, &ef->phdrs[i]);
 		else if (ef->phdrs[i].p_type == PT_GNU_EH_FRAME)

@@ -155,7 +155,7 @@ static uint8_t cie_pc_enc(const struct elf_file *ef, uint64_t addr)
 	char aug[8];
 	struct cursor c;
 	uint8_t version, enc = PE_ABSPTR;
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	if (!cursor__init(&c, ef, addr))
 		return PE_OMIT;
@@ -181,7 +181,7 @@ static uint8_t cie_pc_enc(const struct elf_file *ef, uint64_t addr)
 	if (aug[0] != 'z')
 		return PE_OMIT;
 	take_uleb(&c);
-	for (i = 1; aug[i]; i++) {
+	for (uint32_t i = 1; aug[i]; i++) {
 		if (aug[i] == 'R')
 			enc = take_u8(&c);
 		else if (aug[i] == 'L')

@@ -55,10 +55,10 @@ bool usdt_notes__walk(Elf_Data *notes, uint64_t base, usdt_fn fn, void *arg)
 	static const char owner[] = "stapsdt";
 	const uint8_t *p = notes->d_buf;
 	struct usdt_site site;
-	size_t at, next, name, desc;
+	size_t next, name, desc;
 	GElf_Nhdr nh;
 
-	for (at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next)
+	for (size_t at = 0; (next = gelf_getnote(notes, at, &nh, &name, &desc)) > 0; at = next)
 		if (nh.n_type == NT_STAPSDT && nh.n_namesz == sizeof(owner) &&
 		    !memcmp(p + name, owner, sizeof(owner)) &&
 		    parse_site(p + desc, nh.n_descsz, base, &site) && !fn(&site, arg))

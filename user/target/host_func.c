@@ -81,15 +81,13 @@ static void named_addrs__clear(struct named_addrs *list)
 
 void host_funcs__free(struct host_funcs *hf)
 {
-	uint32_t i;
-
 	if (!hf)
 		return;
-	for (i = 0; i < hf->lib_cnt; i++) {
+	for (uint32_t i = 0; i < hf->lib_cnt; i++) {
 		named_addrs__clear(&hf->libs[i].funcs);
 		named_addrs__clear(&hf->libs[i].handles);
 	}
-	for (i = 0; i < hf->proc_cnt; i++)
+	for (uint32_t i = 0; i < hf->proc_cnt; i++)
 		proc_maps__free(&hf->procs[i].maps);
 	free(hf->libs);
 	free(hf->procs);
@@ -152,13 +150,13 @@ static int cmp_name(const void *a, const void *b)
 static int answer_names(const struct elf_file *ef, struct found_names *found, uint8_t **out, size_t *len)
 {
 	struct named_addr *list = calloc(found->cnt + 1ULL, sizeof(*list));
-	uint32_t i, n = 0;
+	uint32_t n = 0;
 
 	if (!list)
 		return -ENOMEM;
 	if (found->cnt)
 		qsort(found->items, found->cnt, sizeof(*found->items), cmp_name);
-	for (i = 0; i < found->cnt; i++)
+	for (uint32_t i = 0; i < found->cnt; i++)
 		if (!i || found->items[i].addr != found->items[i - 1].addr)
 			list[n++] = (struct named_addr){
 				found->items[i].addr,
@@ -195,9 +193,7 @@ static int learn_handles(const struct elf_file *ef, const void *arg, uint8_t **o
 
 static bool is_sorted(const struct named_addrs *list)
 {
-	uint32_t i;
-
-	for (i = 1; i < list->cnt; i++)
+	for (uint32_t i = 1; i < list->cnt; i++)
 		if (list->items[i].addr <= list->items[i - 1].addr)
 			return false;
 	return true;
@@ -244,9 +240,8 @@ static bool read_name(const struct named_addrs *list, uint64_t off, char *buf, s
 static struct host_lib *find_lib(struct host_funcs *hf, const struct proc_map *map)
 {
 	struct host_lib *lib;
-	uint32_t i;
 
-	for (i = 0; i < hf->lib_cnt; i++) {
+	for (uint32_t i = 0; i < hf->lib_cnt; i++) {
 		lib = &hf->libs[i];
 		if (lib->ino == map->ino && lib->dev_major == map->dev_major &&
 		    lib->dev_minor == map->dev_minor)
@@ -285,9 +280,8 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 	struct named_addr key;
 	struct host_lib *lib;
 	uint64_t bias;
-	uint32_t i;
 
-	for (i = 0; i < hp->maps.cnt; i++) {
+	for (uint32_t i = 0; i < hp->maps.cnt; i++) {
 		const struct proc_map *map = &hp->maps.items[i];
 
 		if (!map->exec || addr < map->start || addr >= map->end)
@@ -309,7 +303,7 @@ static bool by_function(struct host_funcs *hf, struct host_proc *hp, uint64_t ad
 static bool holder_in(const struct host_proc *hp, const struct named_addrs *list, uint64_t bias,
 		      uint64_t handle, uint8_t *buf, char *name, size_t cap)
 {
-	uint32_t i = 0, end, k;
+	uint32_t i = 0, end;
 	uint64_t word, start;
 
 	for (; i < list->cnt; i = end) {
@@ -319,7 +313,7 @@ static bool holder_in(const struct host_proc *hp, const struct named_addrs *list
 		if (remote__read(hp->pid, start + bias, buf,
 				 (size_t)(list->items[end - 1].addr - start) + 8))
 			continue;
-		for (k = i; k < end; k++) {
+		for (uint32_t k = i; k < end; k++) {
 			memcpy(&word, buf + (list->items[k].addr - start), sizeof(word));
 			if (word == handle)
 				return read_name(list, list->items[k].name, name, cap);
@@ -335,9 +329,8 @@ static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t hand
 	struct host_lib *lib;
 	bool found = false;
 	uint64_t bias;
-	uint32_t i;
 
-	for (i = 0; buf && !found && i < hp->maps.cnt; i++) {
+	for (uint32_t i = 0; buf && !found && i < hp->maps.cnt; i++) {
 		const struct proc_map *map = &hp->maps.items[i];
 
 		lib = map->exec ? find_lib(hf, map) : NULL;
@@ -355,9 +348,7 @@ static bool by_handle(struct host_funcs *hf, struct host_proc *hp, uint64_t hand
 
 static struct host_proc *find_proc(struct host_funcs *hf, pid_t pid)
 {
-	uint32_t i;
-
-	for (i = 0; i < hf->proc_cnt; i++)
+	for (uint32_t i = 0; i < hf->proc_cnt; i++)
 		if (hf->procs[i].pid == pid)
 			return &hf->procs[i];
 	if (vec_reserve((void **)&hf->procs, &hf->proc_cap, hf->proc_cnt + 1ULL, sizeof(*hf->procs)))

@@ -48,9 +48,7 @@ struct raw_ops {
 
 static void set_parts(struct raw_op *op, const struct node *node, bool old_abi)
 {
-	uint32_t i;
-
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		op->part[i].text = node->words[old_abi ? i : i * 4];
 		op->part[i].len = old_abi ? 0 : node->words[i * 4 + 1];
 		op->part[i].ok = true;
@@ -98,10 +96,9 @@ static int walk_list(pid_t pid, uint64_t head, bool old_abi, const struct live_o
 /* Old string ABI: the length precedes the text (bits/cow_string.h, _Rep {length, cap, refs}). */
 static int read_lengths(pid_t pid, struct raw_ops *ops, struct remote_piece *pieces)
 {
-	uint32_t i;
 	int err;
 
-	for (i = 0; i < ops->cnt * 2; i++) {
+	for (uint32_t i = 0; i < ops->cnt * 2; i++) {
 		struct raw_str *s = &ops->items[i / 2].part[i % 2];
 
 		pieces[i].addr = s->text - 24;
@@ -109,7 +106,7 @@ static int read_lengths(pid_t pid, struct raw_ops *ops, struct remote_piece *pie
 		pieces[i].len = sizeof(s->len);
 	}
 	err = remote__read_pieces(pid, pieces, ops->cnt * 2);
-	for (i = 0; !err && i < ops->cnt * 2; i++)
+	for (uint32_t i = 0; !err && i < ops->cnt * 2; i++)
 		ops->items[i / 2].part[i % 2].ok = pieces[i].ok;
 	return err;
 }
@@ -149,10 +146,9 @@ static char *name_buf(const struct raw_op *op, struct remote_piece *pieces)
 static int read_names(pid_t pid, struct raw_ops *ops, struct remote_piece *pieces,
 		      struct live_ops *out, uint32_t *bad)
 {
-	uint32_t i;
 	int err;
 
-	for (i = 0; i < ops->cnt; i++, out->cnt++) {
+	for (uint32_t i = 0; i < ops->cnt; i++, out->cnt++) {
 		out->ops[i].opdef = ops->items[i].opdef;
 		out->ops[i].name = name_buf(&ops->items[i], &pieces[2 * i]);
 		if (!out->ops[i].name)
@@ -162,7 +158,7 @@ static int read_names(pid_t pid, struct raw_ops *ops, struct remote_piece *piece
 	if (err)
 		return err;
 	*bad = 0;
-	for (i = 0; i < ops->cnt; i++) {
+	for (uint32_t i = 0; i < ops->cnt; i++) {
 		char *name = out->ops[i].name;
 
 		if (pieces[2 * i + 1].len)
@@ -233,9 +229,9 @@ struct candidate {
 /* The operator's base name, by which torch finds it: an overload does not matter. */
 static bool is_always_unobserved(const char *name)
 {
-	size_t i, len = strcspn(name, ".");
+	size_t len = strcspn(name, ".");
 
-	for (i = 0; i < sizeof(always_unobserved_ops) / sizeof(always_unobserved_ops[0]); i++)
+	for (size_t i = 0; i < sizeof(always_unobserved_ops) / sizeof(always_unobserved_ops[0]); i++)
 		if (strlen(always_unobserved_ops[i]) == len &&
 		    !memcmp(name, always_unobserved_ops[i], len))
 			return true;
@@ -253,9 +249,7 @@ static uint64_t hash_index(uint64_t v)
 static void overlay_operator(struct candidate *cands, uint32_t lo, uint32_t hi,
 			     const uint8_t *bytes, uint32_t idx, bool known)
 {
-	uint32_t off;
-
-	for (off = lo; off < hi; off++) {
+	for (uint32_t off = lo; off < hi; off++) {
 		struct candidate *c = &cands[off];
 		uint8_t v = bytes[off - lo];
 
@@ -284,10 +278,10 @@ static bool narrow_window(const struct candidate *cands, uint32_t *lo, uint32_t 
 static uint32_t locate_observed(pid_t pid, const struct live_ops *lo, struct candidate *cands,
 				uint8_t *bytes, uint32_t known)
 {
-	uint32_t i, off, from = 0, to = WINDOW, found = 0;
+	uint32_t from = 0, to = WINDOW, found = 0;
 	ssize_t n;
 
-	for (i = 0; i < lo->cnt; i++) {
+	for (uint32_t i = 0; i < lo->cnt; i++) {
 		n = remote__read_some(pid, lo->ops[i].opdef + from, bytes, to - from);
 		if (n <= 0)
 			return 0;
@@ -296,7 +290,7 @@ static uint32_t locate_observed(pid_t pid, const struct live_ops *lo, struct can
 		if (!narrow_window(cands, &from, &to))
 			return 0;
 	}
-	for (off = from; off < to; off++) {
+	for (uint32_t off = from; off < to; off++) {
 		if (cands[off].dead || cands[off].zeros < known)
 			continue;
 		if (found && cands[off].who != cands[found].who) {
@@ -313,20 +307,19 @@ static uint32_t locate_observed(pid_t pid, const struct live_ops *lo, struct can
 static bool read_observed_flags(pid_t pid, struct live_ops *lo, uint32_t off, uint8_t *flags)
 {
 	struct remote_piece *pieces = calloc(lo->cnt, sizeof(*pieces));
-	uint32_t i;
 	bool ok;
 
 	if (!pieces)
 		return false;
-	for (i = 0; i < lo->cnt; i++) {
+	for (uint32_t i = 0; i < lo->cnt; i++) {
 		pieces[i].addr = lo->ops[i].opdef + off;
 		pieces[i].buf = &flags[i];
 		pieces[i].len = 1;
 	}
 	ok = !remote__read_pieces(pid, pieces, lo->cnt);
-	for (i = 0; i < lo->cnt && ok; i++)
+	for (uint32_t i = 0; i < lo->cnt && ok; i++)
 		ok = pieces[i].ok && flags[i] <= 1;
-	for (i = 0; i < lo->cnt && ok; i++)
+	for (uint32_t i = 0; i < lo->cnt && ok; i++)
 		lo->ops[i].unobserved = !flags[i];
 	free(pieces);
 	return ok;
@@ -336,9 +329,9 @@ static void find_observed(pid_t pid, struct live_ops *lo)
 {
 	struct candidate *cands = calloc(WINDOW, sizeof(*cands));
 	uint8_t *bytes = malloc(lo->cnt > WINDOW ? lo->cnt : WINDOW);
-	uint32_t i, off = 0, known = 0;
+	uint32_t off = 0, known = 0;
 
-	for (i = 0; i < lo->cnt; i++)
+	for (uint32_t i = 0; i < lo->cnt; i++)
 		known += is_always_unobserved(lo->ops[i].name);
 	if (cands && bytes && known >= KNOWN_MIN && lo->cnt > 4 * UNOBSERVED_MAX)
 		off = locate_observed(pid, lo, cands, bytes, known);
@@ -367,9 +360,8 @@ static void read_observed(pid_t pid, struct live_ops *lo, uint32_t off)
 static uint64_t find_dispatcher(pid_t pid, const uint64_t *singletons, uint32_t cnt)
 {
 	uint64_t addr;
-	uint32_t i;
 
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		if (singletons[i] && !remote__read(pid, singletons[i], &addr, sizeof(addr)) && addr)
 			return addr;
 	return 0;
@@ -449,9 +441,7 @@ int live_ops__newest(pid_t pid, const uint64_t *singletons, uint32_t cnt,
 
 void live_ops__free(struct live_ops *lo)
 {
-	uint32_t i;
-
-	for (i = 0; i < lo->cnt; i++)
+	for (uint32_t i = 0; i < lo->cnt; i++)
 		free(lo->ops[i].name);
 	free(lo->ops);
 	memset(lo, 0, sizeof(*lo));

@@ -122,12 +122,12 @@ static bool fits(pid_t pid, const struct live_op *op, struct live_schema_layout 
 	struct schema_ctx c = { .pid = pid, .l = l };
 	char name[NAME_CAP];
 	uint64_t first, type;
-	uint32_t cnt, i;
+	uint32_t cnt;
 
 	if (live_ops__name_at(pid, op->opdef + l->schema_off, l->old_string_abi, name, sizeof(name)) ||
 	    strcmp(name, op->name) != 0)
 		return false;
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		if (!schema__vector(&c, op->opdef + (i ? l->returns_off : l->args_off),
 				    l->argument_size, ARGS_MAX, &first, &cnt))
 			return false;
@@ -140,10 +140,10 @@ static bool fits(pid_t pid, const struct live_op *op, struct live_schema_layout 
 
 int live_schema__derive(pid_t pid, const struct live_ops *ops, struct live_schema_layout *l)
 {
-	uint32_t step = ops->cnt / SAMPLES + 1, i, tried = 0, good[2] = { 0 };
+	uint32_t step = ops->cnt / SAMPLES + 1, tried = 0, good[2] = { 0 };
 	bool has_first;
 
-	for (i = 0; i < ops->cnt; i += step) {
+	for (uint32_t i = 0; i < ops->cnt; i += step) {
 		tried++;
 		for (has_first = false;; has_first = true) {
 			set_offsets(l, has_first);
@@ -190,13 +190,12 @@ static bool symbol_text(struct schema_ctx *c, uint32_t symbol, char *buf, size_t
 static bool read_set(struct schema_ctx *c, const uint8_t *set, uint32_t symbols[SETS_MAX], uint32_t *cnt)
 {
 	uint64_t words[4], node[2];
-	uint32_t i;
 
 	memcpy(words, set, sizeof(words));
 	*cnt = 0;
 	if (words[3] > SETS_MAX)
 		return schema__fail(c, -ENOTSUP) == 0;
-	for (i = 0; i < words[3]; i++) {
+	for (uint32_t i = 0; i < words[3]; i++) {
 		if (!schema__read(c, i ? node[0] : words[2], node, sizeof(node)))
 			return false;
 		symbols[(*cnt)++] = (uint32_t)node[1];
@@ -207,9 +206,8 @@ static bool read_set(struct schema_ctx *c, const uint8_t *set, uint32_t symbols[
 static void put_set(struct schema_ctx *c, const uint32_t *symbols, uint32_t cnt)
 {
 	char text[SCHEMA_TEXT_MAX];
-	uint32_t i;
 
-	for (i = 0; i < cnt; i++) {
+	for (uint32_t i = 0; i < cnt; i++) {
 		if (i)
 			schema__put(c, "|");
 		if (symbol_text(c, symbols[i], text, sizeof(text)))
@@ -220,9 +218,9 @@ static void put_set(struct schema_ctx *c, const uint32_t *symbols, uint32_t cnt)
 /* Sets are equal whatever their order. */
 static bool same_set(const uint32_t *a, uint32_t a_cnt, const uint32_t *b, uint32_t b_cnt)
 {
-	uint32_t i, k;
+	uint32_t k;
 
-	for (i = 0; i < a_cnt; i++) {
+	for (uint32_t i = 0; i < a_cnt; i++) {
 		for (k = 0; k < b_cnt && b[k] != a[i]; k++)
 			;
 		if (k == b_cnt)
@@ -293,12 +291,12 @@ static void put_ivalue_list(struct schema_ctx *c, uint64_t list, bool quote, uin
 {
 	uint8_t value[16];
 	uint64_t first;
-	uint32_t i, cnt;
+	uint32_t cnt;
 
 	if (!schema__vector(c, list + c->l->object_header, 16, LIST_MAX, &first, &cnt))
 		return;
 	schema__put(c, "[");
-	for (i = 0; i < cnt && !c->err; i++) {
+	for (uint32_t i = 0; i < cnt && !c->err; i++) {
 		if (i)
 			schema__put(c, ", ");
 		if (schema__read(c, first + 16 * i, value, sizeof(value)))
@@ -471,9 +469,8 @@ static void put_args(struct schema_ctx *c, uint64_t first, uint32_t cnt, bool mo
 {
 	bool kwarg_only = false;
 	struct raw_arg a;
-	uint32_t i;
 
-	for (i = 0; i < cnt && !c->err; i++) {
+	for (uint32_t i = 0; i < cnt && !c->err; i++) {
 		if (!read_arg(c, first + (uint64_t)i * c->l->argument_size, &a))
 			return;
 		if (i)

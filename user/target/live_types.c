@@ -73,11 +73,9 @@ static const struct type_row {
 /* Row of a class; 0: no type. */
 static uint8_t row_of_class(const char *name)
 {
-	uint8_t i;
-
 	if (strncmp(name, "c10::", 5) != 0)
 		return 0;
-	for (i = 1; i < ROW_CNT; i++)
+	for (uint8_t i = 1; i < ROW_CNT; i++)
 		if (!strcmp(rows[i].class, name + 5))
 			return i;
 	return 0;
@@ -88,13 +86,12 @@ static const struct type_row *row_at(struct schema_ctx *c, uint64_t type)
 {
 	char name[SCHEMA_TEXT_MAX];
 	uint64_t vptr;
-	uint32_t i;
 	uint8_t row;
 
 	if (type & 7 || c->err || ++c->reads > SCHEMA_READS_MAX ||
 	    remote__read(c->pid, type, &vptr, sizeof(vptr)) || vptr & 7 || vptr < 4096)
 		return &rows[0];
-	for (i = 0; i < c->l->type_cnt; i++)
+	for (uint32_t i = 0; i < c->l->type_cnt; i++)
 		if (c->l->types[i].vptr == vptr)
 			return &rows[c->l->types[i].row];
 	c->reads += 3;
@@ -120,13 +117,13 @@ bool schema__type_is(struct schema_ctx *c, uint64_t type, const char *text)
 static uint32_t vector_types(struct schema_ctx *c, uint64_t addr, uint64_t out[ELEMENTS_MAX])
 {
 	uint64_t v[3];
-	uint32_t n, cnt;
+	uint32_t cnt;
 
 	if (remote__read(c->pid, addr, v, sizeof(v)) || !v[0] || v[0] & 7 || v[1] <= v[0] ||
 	    v[2] < v[1] || (v[1] - v[0]) % 16 || (v[1] - v[0]) / 16 > ELEMENTS_MAX)
 		return 0;
 	cnt = (uint32_t)((v[1] - v[0]) / 16);
-	for (n = 0; n < cnt; n++)
+	for (uint32_t n = 0; n < cnt; n++)
 		if (remote__read(c->pid, v[0] + 16 * n, &out[n], 8) || row_at(c, out[n])->shape == TYPE_NONE)
 			return 0;
 	return cnt;
@@ -138,10 +135,10 @@ static uint32_t vector_types(struct schema_ctx *c, uint64_t addr, uint64_t out[E
  */
 static uint32_t find_vector(struct schema_ctx *c, uint64_t type, uint64_t out[ELEMENTS_MAX], uint64_t *end)
 {
-	uint32_t off, n;
+	uint32_t n;
 
 	*end = type + MEMBERS_OFF;
-	for (off = MEMBERS_OFF; off < MEMBERS_OFF + MEMBERS_LEN && !c->err; off += 8) {
+	for (uint32_t off = MEMBERS_OFF; off < MEMBERS_OFF + MEMBERS_LEN && !c->err; off += 8) {
 		n = vector_types(c, type + off, out);
 		c->reads++;
 		if (!n)
@@ -224,7 +221,7 @@ static void put_var(struct schema_ctx *c, uint64_t type)
  * an optional<QualifiedName {vector; 3 strings}> and perhaps not initialised. */
 static void put_elements(struct schema_ctx *c, uint64_t type, uint32_t want, uint32_t depth)
 {
-	uint32_t string = c->l->old_string_abi ? 8 : 32, i, n;
+	uint32_t string = c->l->old_string_abi ? 8 : 32, n;
 	uint64_t elems[ELEMENTS_MAX], end;
 
 	n = want ? find_vector(c, type, elems, &end) :
@@ -236,7 +233,7 @@ static void put_elements(struct schema_ctx *c, uint64_t type, uint32_t want, uin
 		return;
 	}
 	schema__put(c, "(");
-	for (i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		if (i)
 			schema__put(c, ", ");
 		schema__put_type(c, elems[i], depth + 1);

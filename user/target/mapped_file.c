@@ -21,9 +21,7 @@
 
 uint64_t mapped_file__linked_addr(const struct elf_outline *o, const struct proc_map *map)
 {
-	uint32_t i;
-
-	for (i = 0; i < o->seg_cnt; i++) {
+	for (uint32_t i = 0; i < o->seg_cnt; i++) {
 		const struct elf_exec_seg *seg = &o->segs[i];
 
 		/* mappings start at whole pages, segments need not */
@@ -155,9 +153,8 @@ static int refuse_served_file(pid_t pid, const struct proc_map *map)
 	struct refused r = {
 		.pid = pid, .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor
 	};
-	uint32_t i;
 
-	for (i = 0; i < REFUSED_MAX && i < refused_cnt; i++)
+	for (uint32_t i = 0; i < REFUSED_MAX && i < refused_cnt; i++)
 		if (!memcmp(&refused_files[i], &r, sizeof(r)))
 			return -EXDEV;
 	refused_files[refused_cnt++ % REFUSED_MAX] = r;

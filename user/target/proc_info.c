@@ -150,14 +150,13 @@ int thread_status__read(pid_t pid, pid_t tid, struct thread_status *out)
 static int read_sizes(pid_t pid, const char *const *names, uint64_t *bytes, uint32_t cnt)
 {
 	uint64_t kb;
-	uint32_t i;
 	char *text;
 	size_t len;
 	int err = proc_file__read(pid, 0, "status", &text, &len);
 
 	if (err)
 		return err;
-	for (i = 0; i < cnt && !err; i++) {
+	for (uint32_t i = 0; i < cnt && !err; i++) {
 		kb = 0;
 		if (sscanf(proc_file__field(text, names[i]), "%" SCNu64 " kB", &kb) != 1 &&
 		    strcmp(names[i], "\nVmSwap:") != 0) /* not there without swap */
@@ -266,10 +265,9 @@ static int list_by_parent(pid_t pid, struct pid_list *list)
 {
 	struct pid_list all = { 0 };
 	struct proc_stat st;
-	uint32_t i;
 	int err = list_numbers("/proc", &all);
 
-	for (i = 0; i < all.cnt && !err; i++)
+	for (uint32_t i = 0; i < all.cnt && !err; i++)
 		if (!proc_stat__read(all.pids[i], &st) && st.parent == pid)
 			err = pid_list__add(list, all.pids[i]);
 	free(all.pids);
@@ -284,13 +282,13 @@ int proc__children(pid_t pid, pid_t **pids)
 	pid_t *tids;
 	size_t len;
 	long child;
-	int i, n, err = 0;
+	int n, err = 0;
 
 	*pids = NULL;
 	n = proc__threads(pid, &tids);
 	if (n < 0)
 		return n;
-	for (i = 0; i < n && !err; i++) {
+	for (int i = 0; i < n && !err; i++) {
 		if (proc_file__read(pid, tids[i], "children", &text, &len))
 			continue; /* that thread ended, or the kernel has no such file */
 		supported = true;
@@ -308,9 +306,9 @@ int proc__tid_of_ns(pid_t pid, pid_t ns_tid, pid_t *tid)
 {
 	struct thread_status st;
 	pid_t *tids = NULL;
-	int n = proc__threads(pid, &tids), i, err = -ESRCH;
+	int n = proc__threads(pid, &tids), err = -ESRCH;
 
-	for (i = 0; i < n && err; i++)
+	for (int i = 0; i < n && err; i++)
 		if (!thread_status__read(pid, tids[i], &st) && st.ns_pid == ns_tid) {
 			*tid = tids[i];
 			err = 0;
@@ -340,14 +338,14 @@ int proc__comm(pid_t pid, pid_t tid, char buf[16])
 
 int proc__env(pid_t pid, const char *name, char *buf, size_t cap)
 {
-	size_t len, at, n = strlen(name);
+	size_t len, n = strlen(name);
 	char *text;
 	int err = proc_file__read(pid, 0, "environ", &text, &len);
 
 	if (err)
 		return err;
 	err = -ENOENT;
-	for (at = 0; at < len && err; at += strlen(text + at) + 1)
+	for (size_t at = 0; at < len && err; at += strlen(text + at) + 1)
 		if (!strncmp(text + at, name, n) && text[at + n] == '=')
 			err = (size_t)snprintf(buf, cap, "%s", text + at + n + 1) < cap ? 0 : -ENAMETOOLONG;
 	free(text);
@@ -380,7 +378,7 @@ char *proc_info__exe_name(pid_t pid)
 
 char *proc_info__cmdline(pid_t pid)
 {
-	size_t i, len = 0;
+	size_t len = 0;
 	char *text;
 
 	if (proc_file__read(pid, 0, "cmdline", &text, &len))
@@ -389,7 +387,7 @@ char *proc_info__cmdline(pid_t pid)
 		len = CMDLINE_MAX;
 	while (len && !text[len - 1])
 		len--;
-	for (i = 0; i < len; i++) {
+	for (size_t i = 0; i < len; i++) {
 		if (!text[i])
 			text[i] = ' ';
 		else if (iscntrl((unsigned char)text[i])) /* it is shown on terminals */

@@ -104,9 +104,7 @@ int proc_maps__read(pid_t pid, struct proc_maps *out)
 
 void proc_maps__free(struct proc_maps *maps)
 {
-	uint32_t i;
-
-	for (i = 0; i < maps->cnt; i++)
+	for (uint32_t i = 0; i < maps->cnt; i++)
 		free(maps->items[i].path);
 	free(maps->items);
 	memset(maps, 0, sizeof(*maps));
@@ -128,9 +126,8 @@ bool proc_map__same_file(const struct proc_map *a, const struct proc_map *b)
 bool proc_maps__is_first(const struct proc_maps *maps, uint32_t idx)
 {
 	const struct proc_map *map = &maps->items[idx];
-	uint32_t i;
 
-	for (i = 0; map->exec && i < idx; i++)
+	for (uint32_t i = 0; map->exec && i < idx; i++)
 		if (maps->items[i].exec && proc_map__same_file(&maps->items[i], map))
 			return false;
 	return map->exec;

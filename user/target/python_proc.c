@@ -59,11 +59,11 @@ static uint64_t read_word(pid_t pid, uint64_t addr)
 static bool find_base(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *py)
 {
 	uint64_t words[TYPE_SZ / 8];
-	uint16_t i, at = 0;
+	uint16_t at = 0;
 
 	if (remote__read(pid, syms[SYM_BOOL], words, sizeof(words)) || words[1] != syms[SYM_TYPE])
 		return false;
-	for (i = 2; i < TYPE_SZ / 8; i++)
+	for (uint16_t i = 2; i < TYPE_SZ / 8; i++)
 		if (words[i] == syms[SYM_INT]) {
 			if (at)
 				return false;
@@ -89,16 +89,15 @@ static bool find_int(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *py)
 static bool find_tuple(pid_t pid, const uint64_t *syms, struct ptb_python_cfg *py)
 {
 	uint64_t words[TYPE_SZ / 8], tuple[5];
-	uint16_t i, k;
 
 	if (remote__read(pid, syms[SYM_BOOL], words, sizeof(words)))
 		return false;
-	for (i = 2; i < TYPE_SZ / 8; i++) {
+	for (uint16_t i = 2; i < TYPE_SZ / 8; i++) {
 		if (words[i] & 7 || words[i] < 4096 ||
 		    remote__read(pid, words[i], tuple, sizeof(tuple)) ||
 		    tuple[1] != syms[SYM_TUPLE] || tuple[2] != 1)
 			continue;
-		for (k = 3; k < 5; k++)
+		for (uint16_t k = 3; k < 5; k++)
 			if (tuple[k] == syms[SYM_INT]) {
 				py->tuple_items_off = (uint16_t)(8 * k);
 				return true;
@@ -115,13 +114,12 @@ static bool is_str(pid_t pid, uint64_t obj, const uint64_t *syms, const char *te
 	size_t len = strlen(text) + 1;
 	uint64_t words[5];
 	char copy[64];
-	uint32_t i;
 
 	if (obj & 7 || obj < 4096 || len > sizeof(copy) || remote__read(pid, obj, words, sizeof(words)) ||
 	    words[1] != syms[SYM_STR] || words[STR_LEN_OFF / 8] != len - 1 ||
 	    (words[STR_STATE_OFF / 8] & (STR_BITS | STR_KIND_MASK)) != (STR_BITS | STR_KIND))
 		return false;
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		if (remote__read(pid, obj + offs[i], copy, len) || memcmp(copy, text, len) != 0)
 			continue;
 		py->ascii_off = offs[i];
@@ -134,11 +132,10 @@ static bool is_str(pid_t pid, uint64_t obj, const uint64_t *syms, const char *te
 static bool find_str(pid_t pid, uint64_t type, const uint64_t *syms, struct ptb_python_cfg *py)
 {
 	char name[64];
-	uint32_t off;
 
 	if (remote__read_cstr(pid, read_word(pid, type + TP_NAME_OFF), name, sizeof(name)) || !*name)
 		return false;
-	for (off = py->type_base_off; off < HEAP_TYPE_SZ; off += 8)
+	for (uint32_t off = py->type_base_off; off < HEAP_TYPE_SZ; off += 8)
 		if (is_str(pid, read_word(pid, type + off), syms, name, py))
 			return true;
 	return false;
@@ -178,9 +175,8 @@ struct symbol_addrs {
 static bool match_symbol(const struct elf_sym *sym, void *arg)
 {
 	struct symbol_addrs *s = arg;
-	uint32_t i;
 
-	for (i = 0; i < s->q->cnt && sym->defined && sym->addr; i++) {
+	for (uint32_t i = 0; i < s->q->cnt && sym->defined && sym->addr; i++) {
 		if (s->addrs[i] || strcmp(s->q->names[i], sym->name) != 0)
 			continue;
 		s->addrs[i] = sym->addr;
@@ -204,12 +200,11 @@ static int ask_symbols(pid_t pid, const struct proc_map *map, const struct elf_q
 {
 	struct mapped_file mf;
 	int err = mapped_file__ask(pid, map, q, &mf);
-	uint32_t i;
 
 	if (err)
 		return err;
 	err = elf_answer__get(&mf.answer, addrs, cnt * sizeof(*addrs)) ? 0 : -ENOENT;
-	for (i = 0; i < cnt && !err; i++)
+	for (uint32_t i = 0; i < cnt && !err; i++)
 		addrs[i] += mf.load_bias;
 	mapped_file__clear(&mf);
 	return err;
@@ -228,7 +223,6 @@ int python_proc__symbols(pid_t pid, const char *const *symbols, uint32_t cnt, ui
 	const struct elf_question q = { learn_symbols, &query, sizeof(query), &spent_ns };
 	char *exe = proc_info__exe_name(pid);
 	struct proc_maps maps;
-	uint32_t i, pass;
 	int err = cnt > SYMBOLS_MAX || !exe ? -EINVAL : proc_maps__read(pid, &maps);
 
 	if (err) {
@@ -236,8 +230,8 @@ int python_proc__symbols(pid_t pid, const char *const *symbols, uint32_t cnt, ui
 		return err;
 	}
 	err = -ENOENT;
-	for (pass = 0; pass < 2 && !is_final(err); pass++)
-		for (i = 0; i < maps.cnt && !is_final(err); i++) {
+	for (uint32_t pass = 0; pass < 2 && !is_final(err); pass++)
+		for (uint32_t i = 0; i < maps.cnt && !is_final(err); i++) {
 			const char *base = proc_map__base(&maps.items[i]);
 
 			if (proc_maps__is_first(&maps, i) &&

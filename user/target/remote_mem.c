@@ -120,10 +120,10 @@ static int read_batch(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 
 int remote__read_pieces(pid_t pid, struct remote_piece *pieces, uint32_t cnt)
 {
-	uint32_t i, n, done = 0;
+	uint32_t n, done = 0;
 	int got, err;
 
-	for (i = 0; i < cnt; i++)
+	for (uint32_t i = 0; i < cnt; i++)
 		pieces[i].ok = false;
 	while (done < cnt) {
 		n = cnt - done < BATCH_MAX ? cnt - done : BATCH_MAX;

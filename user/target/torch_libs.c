@@ -50,9 +50,7 @@ static const struct optional_lib linked_cudart = {
 
 static const struct optional_lib *optional_lib(const struct proc_map *map)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(optional_libs) / sizeof(optional_libs[0]); i++)
+	for (size_t i = 0; i < sizeof(optional_libs) / sizeof(optional_libs[0]); i++)
 		if (map->exec && strstr(proc_map__base(map), optional_libs[i].file))
 			return &optional_libs[i];
 	return NULL;
@@ -70,9 +68,8 @@ static bool is_thp_name(const char *s)
 static void score_optional(const struct elf_sym *sym, struct role_score *score)
 {
 	const struct optional_lib *o = score->optional;
-	size_t i;
 
-	for (i = 0; i < sizeof(o->names) / sizeof(o->names[0]); i++)
+	for (size_t i = 0; i < sizeof(o->names) / sizeof(o->names[0]); i++)
 		if (sym->type == STT_FUNC && !strcmp(sym->name, o->names[i]))
 			score->cnt[o->role]++;
 }
@@ -103,9 +100,7 @@ static bool score_sym(const struct elf_sym *sym, void *arg)
 
 static uint64_t fnv1a(uint64_t h, const uint8_t *p, uint64_t len)
 {
-	uint64_t i;
-
-	for (i = 0; i < len; i++)
+	for (uint64_t i = 0; i < len; i++)
 		h = (h ^ p[i]) * 0x100000001b3ULL;
 	return h;
 }
@@ -115,10 +110,10 @@ static void digest_file(const struct elf_file *ef, uint8_t out[BUILD_ID_MAX])
 {
 	uint64_t h[2], avail;
 	const uint8_t *eh;
-	uint32_t i, low;
+	uint32_t low;
 
 	eh = elf_file__bytes(ef, ef->eh_hdr, 0, &avail);
-	for (i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++) {
 		h[i] = fnv1a(0xcbf29ce484222325ULL + i, (const uint8_t *)&ef->ehdr, sizeof(ef->ehdr));
 		h[i] = fnv1a(h[i], (const uint8_t *)ef->phdrs, ef->phdr_cnt * sizeof(Elf64_Phdr));
 		h[i] = fnv1a(h[i], (const uint8_t *)ef->dynsym.syms, ef->dynsym.cnt * sizeof(Elf64_Sym));
@@ -253,10 +248,9 @@ static int describe_lib(const struct torch_proc *tp, const struct proc_maps *map
 static int take_roles(struct torch_proc *tp, const struct torch_lib *lib,
 		      const struct lib_facts *score, struct lib_facts *best)
 {
-	uint32_t role;
 	int err;
 
-	for (role = 0; role < TORCH_LIB_ROLES; role++) {
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++) {
 		if (score->cnt[role] <= best->cnt[role])
 			continue;
 		err = torch_lib__copy(&tp->libs[role], lib);
@@ -356,10 +350,9 @@ static int scan_file(struct torch_proc *tp, const struct proc_maps *maps,
 static int scan_files(struct torch_proc *tp, const struct proc_maps *maps, enum scan_scope scope,
 		      struct scan *s)
 {
-	uint32_t i;
 	int err;
 
-	for (i = 0; i < maps->cnt; i++) {
+	for (uint32_t i = 0; i < maps->cnt; i++) {
 		if (!is_wanted(tp, &maps->items[i], scope) || s->bad[i] || !proc_maps__is_first(maps, i))
 			continue;
 		err = scan_file(tp, maps, &maps->items[i], scope, s);
@@ -389,7 +382,6 @@ int torch_libs__find_cuda(struct torch_proc *tp, const struct proc_maps *maps)
 int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *bad)
 {
 	struct scan s = { .bad = calloc(maps->cnt + 1ULL, sizeof(*s.bad)) };
-	uint32_t i;
 	int err;
 
 	*bad = 0;
@@ -398,7 +390,7 @@ int torch_libs__find(struct torch_proc *tp, const struct proc_maps *maps, int *b
 	err = scan_files(tp, maps, SCAN_EXPORTED, &s);
 	if (!err && !torch_proc__ready(tp))
 		err = scan_files(tp, maps, SCAN_ALL, &s);
-	for (i = 0; i < maps->cnt; i++)
+	for (uint32_t i = 0; i < maps->cnt; i++)
 		if (s.bad[i] && *bad != -EXDEV)
 			*bad = s.bad[i];
 	/* a program into which torch is linked statically may have any name */

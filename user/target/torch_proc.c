@@ -63,9 +63,7 @@ static bool is_torch(uint32_t role)
 
 static const struct torch_lib *any_torch(const struct torch_proc *tp)
 {
-	uint32_t role;
-
-	for (role = 0; role < TORCH_LIB_ROLES; role++)
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
 		if (tp->libs[role].present && is_torch(role))
 			return &tp->libs[role];
 	return NULL;
@@ -150,13 +148,11 @@ int torch_proc__open_cuda(pid_t pid, struct torch_proc **out)
 
 void torch_proc__free(struct torch_proc *tp)
 {
-	uint32_t role, i;
-
 	if (!tp)
 		return;
-	for (role = 0; role < TORCH_LIB_ROLES; role++)
+	for (uint32_t role = 0; role < TORCH_LIB_ROLES; role++)
 		torch_lib__clear(&tp->libs[role]);
-	for (i = 0; i < tp->cuda_cnt; i++)
+	for (uint32_t i = 0; i < tp->cuda_cnt; i++)
 		torch_lib__clear(&tp->cuda[i].lib);
 	free(tp->cuda);
 	free(tp->exe);
@@ -180,13 +176,12 @@ bool torch_proc__ready(const struct torch_proc *tp)
 int torch_proc__peek(pid_t pid)
 {
 	struct proc_maps maps;
-	uint32_t i;
 	int err, found = 0;
 
 	err = proc_maps__read(pid, &maps);
 	if (err)
 		return err;
-	for (i = 0; i < maps.cnt && !found; i++)
+	for (uint32_t i = 0; i < maps.cnt && !found; i++)
 		found = torch_libs__may_be(&maps.items[i]);
 	proc_maps__free(&maps);
 	return found;
@@ -202,13 +197,12 @@ int torch_proc__peek_cuda(pid_t pid, uint64_t *digest)
 {
 	struct proc_maps maps;
 	const char *c;
-	uint32_t i;
 	int err = proc_maps__read(pid, &maps);
 
 	*digest = 0;
 	if (err)
 		return err;
-	for (i = 0; i < maps.cnt; i++) {
+	for (uint32_t i = 0; i < maps.cnt; i++) {
 		const struct proc_map *m = &maps.items[i];
 
 		if (!torch_libs__may_be_cuda(m))

@@ -127,7 +127,7 @@ static void apply(struct arg_flow *af, const struct insn *in, const uint8_t befo
 	}
 }
 
-static bool join(uint8_t to[REG_CNT], const uint8_t from[REG_CNT])
+static bool join_regs(uint8_t to[REG_CNT], const uint8_t from[REG_CNT])
 {
 	bool more = false;
 
@@ -158,7 +158,7 @@ int arg_flow__follow(struct arg_flow *af, const struct flow *f)
 			for (uint32_t k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
 				to = flow__succ(f, &f->nodes[i], k);
 				if (to != FLOW_NONE)
-					more |= join(af->regs[to], after);
+					more |= join_regs(af->regs[to], after);
 			}
 		}
 		more |= spilled != af->spilled;

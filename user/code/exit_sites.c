@@ -178,7 +178,7 @@ static void drop_cycles(struct exit_finder *x, const struct flow *f)
 #define POINT_IN(f, n) (n)
 #define POINT_OUT(f, n) ((f)->cnt + (n))
 
-static uint32_t find(uint32_t *cls, uint32_t i)
+static uint32_t class_of(uint32_t *cls, uint32_t i)
 {
 	while (cls[i] != i) {
 		cls[i] = cls[cls[i]];
@@ -187,10 +187,10 @@ static uint32_t find(uint32_t *cls, uint32_t i)
 	return i;
 }
 
-static void merge(uint32_t *cls, uint32_t a, uint32_t b)
+static void unite(uint32_t *cls, uint32_t a, uint32_t b)
 {
-	a = find(cls, a);
-	b = find(cls, b);
+	a = class_of(cls, a);
+	b = class_of(cls, b);
 	if (a != b)
 		cls[b] = a;
 }
@@ -211,22 +211,22 @@ static void merge_points(struct exit_finder *x, const struct flow *f, const uint
 		const struct flow_node *n = &f->nodes[i];
 
 		if (x->late[i] == LATE_YES)
-			merge(x->cls, POINT_IN(f, i), POINT_OUT(f, i));
+			unite(x->cls, POINT_IN(f, i), POINT_OUT(f, i));
 		if (!x->late[i] && !is_source(x, i, last))
 			continue;
 		if (is_sink(n))
-			merge(x->cls, x->late[i] ? POINT_OUT(f, i) : source, sink);
+			unite(x->cls, x->late[i] ? POINT_OUT(f, i) : source, sink);
 		for (uint32_t j = 0; j < FLOW_SUCC_MAX(n); j++) {
 			to = flow__succ(f, n, j);
 			if (to == FLOW_NONE || !x->late[to])
 				continue;
-			merge(x->cls, x->late[i] ? POINT_OUT(f, i) : source, POINT_IN(f, to));
+			unite(x->cls, x->late[i] ? POINT_OUT(f, i) : source, POINT_IN(f, to));
 		}
 	}
 	if (x->late[0] && !last) /* node 0 is the entry */
-		merge(x->cls, source, POINT_IN(f, 0));
+		unite(x->cls, source, POINT_IN(f, 0));
 	for (uint32_t i = 0; i <= sink; i++)
-		x->cls[i] = find(x->cls, i);
+		x->cls[i] = class_of(x->cls, i);
 }
 
 /* ---- maximum flow over the candidates ---- */

@@ -203,7 +203,7 @@ static void transfer(struct value_locations *v, const struct insn *in,
 
 /* ---- the fixed point ---- */
 
-static bool join(struct value_state *to, const struct value_state *from)
+static bool join_values(struct value_state *to, const struct value_state *from)
 {
 	bool changed = false;
 
@@ -266,7 +266,7 @@ int value_locations__run(struct value_locations *v, const struct flow *f, const 
 		transfer(v, &f->nodes[node].in, seeds, &st);
 		for (uint32_t i = 0; i < FLOW_SUCC_MAX(&f->nodes[node]); i++) {
 			to = flow__succ(f, &f->nodes[node], i);
-			if (to == FLOW_NONE || !join(&v->in[to], &st) || v->queued[to])
+			if (to == FLOW_NONE || !join_values(&v->in[to], &st) || v->queued[to])
 				continue;
 			v->queue[(head + waiting++) % f->cnt] = to;
 			v->queued[to] = 1;

@@ -224,7 +224,7 @@ static int find_worker(struct cuda_ends *ce, uint64_t *target)
 /* ---- what eax is at an exit ---- */
 
 /* Going back from a node, is the next writer of eax a call through a pointer, on every way? */
-static bool result_at(struct plan_build *b, uint32_t node)
+static bool returns_result(struct plan_build *b, uint32_t node)
 {
 	struct flow *f = &b->flow;
 	uint8_t *seen = b->finder.late;
@@ -281,6 +281,6 @@ int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result)
 		return err;
 	*result = true;
 	for (uint32_t i = 0; i < ex->cnt; i++)
-		*result &= result_at(b, ex->nodes[i]);
+		*result &= returns_result(b, ex->nodes[i]);
 	return 0;
 }

@@ -87,7 +87,7 @@ static void learn_string_abi(struct plan_build *b)
 	}
 }
 
-static void learn_node(struct plan_build *b)
+static void learn_node_layout(struct plan_build *b)
 {
 	const struct addr_name *owner = only(b, TOPIC_NODE_OWNER);
 	struct plan_layout *l = &b->plan->layout;
@@ -193,7 +193,7 @@ int layout__learn(struct plan_build *b)
 	b->plan->layout.singletons[b->role] = s ? s->addr : 0;
 	if (b->role == TORCH_LIB_CPU) {
 		learn_string_abi(b);
-		learn_node(b);
+		learn_node_layout(b);
 		err = learn_object_header(b);
 	}
 	if (!err)

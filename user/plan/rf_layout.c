@@ -108,7 +108,7 @@ static void set_world(struct rf_run *run,
 }
 
 /* Runs a member of the made-up object; LEAF_LOST, too, if there is none of that name. */
-static enum leaf_end run_member(struct rf_run *run, const char *name, uint8_t bytes)
+static enum leaf_end run_on_record(struct rf_run *run, const char *name, uint8_t bytes)
 {
 	set_world(run, rf_calls, bytes);
 	return leaf_run__call(run->r, member(run, name), RF, 0, 0);
@@ -130,7 +130,7 @@ static void learn_name(struct rf_run *run)
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	const struct leaf_run *r = run->r;
 
-	if (run_member(run, RF_NAME(4, "name"), 1) == LEAF_STOPPED)
+	if (run_on_record(run, RF_NAME(4, "name"), 1) == LEAF_STOPPED)
 		return;
 	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
 	agree_rf(run->l, &rf->fn_off, first_read(r, 8, 8), "fn_");
@@ -142,7 +142,7 @@ static void learn_inputs(struct rf_run *run)
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	const struct leaf_run *r = run->r;
 
-	if (run_member(run, RF_NAME(10, "num_inputs"), 0) != LEAF_RETURNED || r->unknown[arch.result])
+	if (run_on_record(run, RF_NAME(10, "num_inputs"), 0) != LEAF_RETURNED || r->unknown[arch.result])
 		return;
 	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
 	if (r->reg[arch.result] - TAG < RF_MAX)
@@ -156,7 +156,7 @@ static void learn_outputs(struct rf_run *run)
 	uint64_t low = UINT64_MAX, high = 0;
 	const struct leaf_run *r = run->r;
 
-	if (run_member(run, RF_NAME(11, "num_outputs"), 0) != LEAF_RETURNED)
+	if (run_on_record(run, RF_NAME(11, "num_outputs"), 0) != LEAF_RETURNED)
 		return;
 	agree_rf(run->l, &rf->fn_index_off, first_read(r, 1, 4), "fn_'s index");
 	for (uint32_t i = 0; i < r->read_cnt; i++) {
@@ -183,7 +183,7 @@ static void learn_end(struct rf_run *run)
 	struct ptb_rf_cfg *rf = &run->l->rf;
 	uint64_t called;
 
-	if (run_member(run, "_ZN2at14RecordFunction3endEv", 0) != LEAF_RETURNED)
+	if (run_on_record(run, "_ZN2at14RecordFunction3endEv", 0) != LEAF_RETURNED)
 		return;
 	called = first_read(run->r, 1, 1);
 	if (called >= RF_MAX || called < 16)
@@ -195,7 +195,7 @@ static void learn_end(struct rf_run *run)
 static void learn_size(struct rf_run *run)
 {
 	run->size = 0;
-	if (run_member(run, "_ZN2at14RecordFunctionD0Ev", 0) == LEAF_STOPPED && run->size < RF_MAX)
+	if (run_on_record(run, "_ZN2at14RecordFunctionD0Ev", 0) == LEAF_STOPPED && run->size < RF_MAX)
 		run->l->rf.size = (uint16_t)run->size;
 }
 
@@ -343,7 +343,7 @@ static enum leaf_call node_calls(void *arg, struct leaf_run *r, const char *name
 	return CALL_STOP;
 }
 
-static void learn_node(struct rf_run *run)
+static void learn_from_node_call(struct rf_run *run)
 {
 	const struct sym_list *nodes = &run->r->lc->topics[TOPIC_NODE_CALL];
 
@@ -370,7 +370,7 @@ void rf_layout__learn(struct plan_build *b, struct leaf_run *r)
 	learn_size(&run);
 	learn_constructor(&run);
 	learn_before(&run);
-	learn_node(&run);
+	learn_from_node_call(&run);
 	r->mem = NULL;
 	r->on_call = NULL;
 	r->lenient = false;

@@ -61,7 +61,7 @@ static void agree_tensor(struct plan_layout *l, uint16_t *field, uint64_t off, c
  * The first access to 8 bytes of the object that *(second argument) points to (the first is where the result goes).
  * Straight on: what an operator does before it asks for its key set has no branches but to cold code.
  */
-static uint32_t first_read(struct plan_build *b, uint64_t addr)
+static uint32_t first_impl_member(struct plan_build *b, uint64_t addr)
 {
 	uint32_t args = 1u << arch.arg[1], impls = 0;
 	struct insn in;
@@ -103,7 +103,7 @@ static void learn_from_operators(struct plan_build *b)
 
 		if (!at)
 			continue;
-		off = first_read(b, l->syms[i].addr);
+		off = first_impl_member(b, l->syms[i].addr);
 		if (!off)
 			continue;
 		all++;
@@ -137,7 +137,7 @@ static uint64_t impl_mem(void *arg, uint32_t obj, uint64_t off, uint32_t size)
 	return f->plain ? f->word : f->word + off;
 }
 
-static enum leaf_end run_member(struct leaf_run *r, const char *name, struct fake_impl *f)
+static enum leaf_end run_on_tensor(struct leaf_run *r, const char *name, struct fake_impl *f)
 {
 	r->mem = impl_mem;
 	r->arg = f;
@@ -161,7 +161,7 @@ static uint64_t returned_field(struct leaf_run *r, const char *name, uint8_t reg
 {
 	struct fake_impl f = { .word = MAGIC };
 
-	if (run_member(r, name, &f) != LEAF_RETURNED || r->unknown[reg])
+	if (run_on_tensor(r, name, &f) != LEAF_RETURNED || r->unknown[reg])
 		return UINT64_MAX;
 	return r->reg[reg] - MAGIC;
 }
@@ -171,7 +171,7 @@ static uint64_t key_set_read(struct leaf_run *r)
 {
 	struct fake_impl f = { .plain = true, .byte = 0x18 };
 
-	run_member(r, "_ZNK3c1010TensorImpl12numel_customEv", &f);
+	run_on_tensor(r, "_ZNK3c1010TensorImpl12numel_customEv", &f);
 	return r->read_cnt == 2 ? last_read(r, 8) : UINT64_MAX;
 }
 
@@ -183,7 +183,7 @@ static void learn_device(struct leaf_run *r, struct plan_layout *l)
 	for (uint32_t n = 1; n <= 4; n++) {
 		struct fake_impl f = { .plain = true, .odd_byte = n };
 
-		if (run_member(r, "_ZNK3c1010TensorImpl13device_customEv", &f) != LEAF_RETURNED)
+		if (run_on_tensor(r, "_ZNK3c1010TensorImpl13device_customEv", &f) != LEAF_RETURNED)
 			continue;
 		has = last_read(r, 1);
 		device = last_read(r, 2);
@@ -203,12 +203,13 @@ static void learn_members(struct leaf_run *r, struct plan_layout *l)
 	struct fake_impl f = { .plain = true };
 	uint64_t off;
 
-	if (run_member(r, "_ZNK3c1010TensorImpl11has_storageEv", &f) == LEAF_RETURNED && r->read_cnt == 1)
+	if (run_on_tensor(r, "_ZNK3c1010TensorImpl11has_storageEv", &f) == LEAF_RETURNED &&
+	    r->read_cnt == 1)
 		agree_tensor(l, &t->storage_off, last_read(r, 8), "storage_");
-	run_member(r,
-		   "_ZN3c1010TensorImpl17set_autograd_metaESt10unique_ptrINS_21AutogradMetaInterfaceE"
-		   "St14default_deleteIS2_EE",
-		   &f);
+	run_on_tensor(r,
+		      "_ZN3c1010TensorImpl17set_autograd_metaESt10unique_ptrINS_21AutogradMetaInterfaceE"
+		      "St14default_deleteIS2_EE",
+		      &f);
 	off = last_read(r, 8);
 	if (off < IMPL_MAX)
 		agree_tensor(l, &t->extra_meta_off, off + 8, "extra_meta_");

@@ -8,7 +8,7 @@ import subprocess
 
 from support import AGENT, BUILD, PYTHON, WORKLOADS, Skip, Tracer, check, children_of, load_trace, slices, wait_for, workspace
 from agent_target import sources_of
-from inject_target import (TOOL, Target, copies, cpu_of, inject, load_all, need_tools, newest_python, refused,
+from inject_target import (TOOL, Target, copies, cpu_of, finals, inject, load_all, need_tools, newest_python, refused,
                            same_as_undisturbed)
 import seccomp_filters as sf
 
@@ -101,12 +101,12 @@ def test_newest_python_filtered(ws, detail):
             t.ready()
             for method in ("remote", "any"):
                 refused(t.pid, copies(ws, 1, method)[0], "may kill the program for the system call membarrier", method)
-            check(len(t.finish()) == 2, "the target did not end well")
+            check(len(finals(t)) == 2, "results are missing")
         with start((*own, sf.container(), *work)) as t:
             t.ready()
             (ok, text), = inject(t.pid, "remote", [AGENT])
             check(ok and "libptbpf_agent-" in t.maps(), f"the agent, of which there is no file in its root directory: {text}")
-            check(len(t.finish()) == 2, "the target did not end well")
+            check(len(finals(t)) == 2, "results are missing")
         detail(text)
 
 

@@ -23,17 +23,17 @@ static int host_calls(struct gpu_world *w)
 		gw__place(w, 100, 10 + i, "aten::add", NULL);
 		c = gw__call(w, "cudaLaunchKernel", t + 3000, t + 9000);
 		c->g.kernel_name = i % 2 ? "void add<float>(float*)" : "";
-		c->rec.call.grid[0] = c->rec.call.grid[1] = c->rec.call.grid[2] = 1;
-		c->rec.call.block[0] = 32;
-		c->rec.call.block[1] = c->rec.call.block[2] = 1;
+		c->rec.host.grid[0] = c->rec.host.grid[1] = c->rec.host.grid[2] = 1;
+		c->rec.host.block[0] = 32;
+		c->rec.host.block[1] = c->rec.host.block[2] = 1;
 		err = gw__slice(w, 10 + i, "aten::add", t, t + 12000);
 		gw__place(w, 100, 0, NULL, NULL);
 		c = gw__call(w, "cudaMemcpyAsync", t + 20000, t + 24000);
-		c->rec.call.bytes = 4096;
-		c->rec.call.copy_kind = 2;
+		c->rec.host.bytes = 4096;
+		c->rec.host.copy_kind = 2;
 		gw__call(w, "cudaStreamSynchronize", t + 25000, t + 125000);
 		c = gw__driver(w, "cuLaunchKernel", t + 130000, t + 133000, 0);
-		c->rec.call.flags = PTB_API_NO_RESULT;
+		c->rec.host.flags = PTB_API_NO_RESULT;
 	}
 	gw__place(w, 100, 0, NULL, NULL);
 	err = err ? err : gw__annotation(w, 1000, "ProfilerStep#0", t, t + 1000, SLICE_DERIVED);

@@ -129,10 +129,10 @@ struct gw_item *gw__call(struct gpu_world *w, const char *name, uint64_t begin, 
 	it->g.name = name;
 	it->g.host_only = w->host_only;
 	if (w->host_only) {
-		it->rec.call.begin_ns = begin;
-		it->rec.call.stream = 0x55aa;
-		it->rec.call.copy_kind = 0xff;
-		it->rec.call.flags = PTB_CUDA_HAS_RESULT;
+		it->rec.host.begin_ns = begin;
+		it->rec.host.stream = 0x55aa;
+		it->rec.host.copy_kind = 0xff;
+		it->rec.host.flags = PTB_CUDA_HAS_RESULT;
 		return it;
 	}
 	it->g.correlation = ++w->correlation;

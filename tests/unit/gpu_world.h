@@ -14,16 +14,7 @@
 
 struct gw_item {
 	struct gpu_slice g;
-	union {
-		struct ptb_rec_hdr h;
-		struct ptb_gpu_kernel kernel;
-		struct ptb_gpu_memory memory;
-		struct ptb_gpu_api api;
-		struct ptb_gpu_sync sync;
-		struct ptb_gpu_event event;
-		struct ptb_gpu_overhead overhead;
-		struct ptb_cuda_call call;
-	} rec;
+	union ptb_gpu_record rec;
 };
 
 struct gpu_world {

@@ -335,15 +335,15 @@ static void test_host_only(void)
 	gw__place(&w, 102, 33, "aten::add", NULL);
 	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
 	c->g.kernel_name = "void add_kernel<float>(float*)";
-	c->rec.call.grid[0] = 8;
-	c->rec.call.grid[1] = c->rec.call.grid[2] = 1;
-	c->rec.call.block[0] = 256;
-	c->rec.call.block[1] = c->rec.call.block[2] = 1;
-	c->rec.call.result = 700;
+	c->rec.host.grid[0] = 8;
+	c->rec.host.grid[1] = c->rec.host.grid[2] = 1;
+	c->rec.host.block[0] = 256;
+	c->rec.host.block[1] = c->rec.host.block[2] = 1;
+	c->rec.host.result = 700;
 	c = gw__call(&w, "cudaMemcpyAsync", GW_BEGIN + 14 * US, GW_BEGIN + 15 * US);
-	c->rec.call.bytes = 4096;
-	c->rec.call.copy_kind = 1;
-	gw__call(&w, "cudaDeviceSynchronize", GW_BEGIN + 16 * US, GW_BEGIN + 18 * US)->rec.call.stream =
+	c->rec.host.bytes = 4096;
+	c->rec.host.copy_kind = 1;
+	gw__call(&w, "cudaDeviceSynchronize", GW_BEGIN + 16 * US, GW_BEGIN + 18 * US)->rec.host.stream =
 		UINT64_MAX;
 	finish();
 	e = must("X", "cuda_runtime", "cudaLaunchKernel", 0);

@@ -279,9 +279,9 @@ static void test_host(void)
 	gw__place(&w, 100, 1, "aten::mm", NULL);
 	c = gw__call(&w, "cudaLaunchKernel", T, T + 4 * US);
 	c->g.kernel_name = "gemm\x1b[31m";
-	gw__call(&w, "cudaLaunchKernel", T + 10 * US, T + 14 * US)->rec.call.result = 1;
+	gw__call(&w, "cudaLaunchKernel", T + 10 * US, T + 14 * US)->rec.host.result = 1;
 	c = gw__call(&w, "cudaMemcpyAsync", T + 20 * US, T + 22 * US);
-	c->rec.call.bytes = 1 << 20;
+	c->rec.host.bytes = 1 << 20;
 	gw__call(&w, "cudaDeviceSynchronize", T + 30 * US, T + 100 * MS);
 	finish();
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "No agent recorded the GPU's work"));

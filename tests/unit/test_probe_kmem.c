@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 
 #include "kmem_sums.h"
 #include "suite.h"
@@ -242,6 +243,19 @@ static bool kernel_may_skip(void)
 	return strstr(line, "(lazy)") || strstr(line, "(full)");
 }
 
+/*
+ * Pages that a kernel before Linux 6.2 keeps with a thread, outside the process's sum. When a busy machine preempts the
+ * thread that moves them there, they are counted twice, or hidden by what another thread frees meanwhile.
+ */
+static int64_t kept_pages(void)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname u;
+
+	CU_ASSERT_FATAL(!uname(&u) && sscanf(u.release, "%u.%u", &major, &minor) == 2);
+	return major < 6 || (major == 6 && minor < 2) ? 64 : 0;
+}
+
 /* Sixteen threads that begin and end inside the window: each has its own counts. */
 static void test_threads(void)
 {
@@ -269,7 +283,7 @@ static void test_threads(void)
 	CU_ASSERT(s.advises + missed >= 16 * 20);
 	CU_ASSERT(near((int64_t)(s.reads + s.writes), (int64_t)s.minor, 16));
 	/* what one thread gives back may hide the fault of another at the same moment */
-	CU_ASSERT(near(s.fault_bytes, 16 * 20 * 100 * PAGE, 16 * 20 * 100 * PAGE / 50));
+	CU_ASSERT(near(s.fault_bytes, 16 * 20 * 100 * PAGE, 16 * (20 * 2 + kept_pages()) * PAGE));
 	for (uint32_t i = 0; i < r.cnt; i++) {
 		if (r.items[i]->kind != PTB_REC_KMEM)
 			continue;
@@ -339,17 +353,14 @@ static uint32_t fault_bytes_of(const char *command, int64_t *all, int64_t *their
 	return n;
 }
 
-/*
- * Before Linux 6.2 a thread has up to 64 pages that the process's counters do not show. They are neither set off
- * against another thread's growth nor counted twice.
- */
+/* kept_pages() are neither set off against another thread's growth nor counted twice, but once a thread at most. */
 static void test_turns(void)
 {
 	int64_t all, theirs;
 
 	CU_ASSERT_EQUAL(fault_bytes_of("turns 4 8 40", &all, &theirs, 8 * 40, 8 * 40 + 64), 4);
-	CU_ASSERT(near(theirs, 4 * 8 * 40 * PAGE, 4 * 16 * PAGE));
-	CU_ASSERT(near(all, 4 * 8 * 40 * PAGE, 4 * 20 * PAGE));
+	CU_ASSERT(near(theirs, 4 * 8 * 40 * PAGE, 4 * (16 + kept_pages()) * PAGE));
+	CU_ASSERT(near(all, 4 * 8 * 40 * PAGE, 4 * (20 + kept_pages()) * PAGE));
 }
 
 /* What a thread gets while another gives back sixteen times as much is not set off against it. */
@@ -358,8 +369,8 @@ static void test_keepers(void)
 	int64_t all, theirs;
 
 	CU_ASSERT_EQUAL(fault_bytes_of("keepers 2 30 200", &all, &theirs, 30 * 200, 30 * 200 + 64), 1);
-	CU_ASSERT(near(theirs, 30 * 200 * PAGE, 30 * 10 * PAGE));
-	CU_ASSERT(near(all, (30 * 200 + 30 * 16 * 200) * PAGE, 30 * 20 * PAGE));
+	CU_ASSERT(near(theirs, 30 * 200 * PAGE, 30 * (10 + kept_pages()) * PAGE));
+	CU_ASSERT(near(all, (30 * 200 + 30 * 16 * 200) * PAGE, 30 * (20 + kept_pages()) * PAGE));
 }
 
 /* clang-format off */

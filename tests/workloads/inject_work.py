@@ -76,6 +76,9 @@ def bystander(kind):
 
 
 def main():
+    # Libraries of torch initialize themselves in the first step. If two threads do it at once, one of some 2,000
+    # processes has other results.
+    one_step(0, torch.eye(48), hashlib.sha256())
     ticks = []
     signal.signal(signal.SIGALRM, lambda *_: ticks.append(1))
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)

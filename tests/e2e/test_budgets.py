@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 """What a target and its agent control is bounded: ptbpf's memory has a limit, and what exceeds it is counted."""
 
+import json
 import os
 import re
+import subprocess
 
-from support import BUILD, Process, Skip, Tracer, check, run_ptbpf, workspace
+from support import BUILD, Process, Skip, Tracer, check, run_ptbpf, workload, workspace
 
 FLOOD = BUILD + "/tests/workloads/agent_flood_nop1"
 MIB = 1 << 20
@@ -69,6 +71,27 @@ def test_agent_of_everything(detail):
         check("records of an agent dropped" in last, f"the last line: {last}")
         size = os.path.getsize(out)
     detail(f"at most {most / MIB:.0f} MiB of {limit / MIB:.0f}, a capture of {size / MIB:.1f} MiB")
+
+
+def test_many_processes(ws, detail):
+    """More child processes than are followed: those beyond are counted, and of no other it is said that it ended unseen."""
+    with workload("many_children.py", 1100, stdin=subprocess.PIPE) as p:
+        p.wait_line("ready")
+        with Tracer("attach", "--pid", p.pid, "--children", "--no-table", "-o", ws + "/a.ptb", "--trace", ws + "/a.json") as t:
+            t.wait_attached()
+            p.proc.stdin.write("\n")
+            p.proc.stdin.flush()
+            p.wait_line("started")
+            p.proc.stdin.write("\n")
+            p.proc.stdin.flush()
+            p.wait_line("done 0")
+            t.stop((3,))
+    with open(ws + "/a.json") as f:
+        counters = {c["name"]: c["value"] for c in json.load(f)["ptbpf"]["loss"]["counters"]}
+    check(counters.get("OVER_PROCESSES") == 1 + 1100 - 1024, f"{counters}")
+    check("CHILDREN_MISSED" not in counters, f"{counters}")
+    check(not [line for line in t.err if "cannot be compared" in line], t.text())
+    detail(f"{counters}")
 
 
 def test_sealed_at_the_limit(detail):

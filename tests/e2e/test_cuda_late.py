@@ -38,6 +38,10 @@ def from_then_on(seen, sides, what):
     return first
 
 
+def counters(run):
+    return {c["name"]: c["value"] for c in run.trace.trace["ptbpf"]["loss"]["counters"]}
+
+
 class Run:
     """cuda_late.py under ptbpf attach; it runs `rounds` more rounds after GO."""
 
@@ -65,8 +69,7 @@ def test_late(ws, detail):
         run = Run(f"{ws}/{k}", "late", options)
         seen = fills(run.trace)
         first = from_then_on(seen, run.sides, f"{options}")
-        counters = {c["name"]: c["value"] for c in run.trace.trace["ptbpf"]["loss"]["counters"]}
-        check(counters.get("CUDA_LATE_NS"), "that something was missed is not counted")
+        check(counters(run).get("CUDA_LATE_NS"), "that something was missed is not counted")
     detail(f"from call {first} of {len(run.sides)} on")
 
 
@@ -83,6 +86,15 @@ def test_two(ws, detail):
     both = min(e["ts"] for e in other.values())  # until then calls of the second one are recorded where they reach the driver
     check(not [e for e in run.trace.calls("cuda_driver") if e["ts"] > both], "the driver's part of the calls is recorded beside them")
     detail(f"{len(one)} and {len(other)} calls")
+
+
+def test_many(ws):
+    """More libraries than are followed in one process: the calls of the first ones are recorded, and the excess is counted."""
+    need(agent=False)
+    run = Run(ws, "many", expect=(3,))
+    check(counters(run).get("OVER_LIBS") == 1, f"not counted: {counters(run)}")
+    recorded = {run.sides[k] for k in fills(run.trace) if k < len(run.sides)}
+    check(0 in recorded and len(recorded) < len(set(run.sides)), f"calls of {len(recorded)} libraries were recorded")
 
 
 def test_recorded(ws):

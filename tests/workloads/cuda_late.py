@@ -8,6 +8,7 @@ hundred, until the file GO.stop is there (a dash: 300 times). Prints one line of
 
   late    libcuda and libcudart when GO is there
   two     beside one that is loaded at once a copy of libcudart, under another name, when GO is there; by turns
+  many    beside one that is loaded at once 70 copies, when GO is there; in turn
   yield   at once; another profiler registers itself after 100 times
   early   at once, and nothing else
   storm   four threads that fill, throw, fork, and load and unload a copy of libcudart all the time
@@ -130,6 +131,8 @@ if MODE == "late":
     LIBS = [runtime()]
 elif MODE == "two":
     LIBS.append(runtime(copy_of("libcudart-copy.so.12")))
+elif MODE == "many":
+    LIBS += [runtime(copy_of(f"libcudart-{i}.so.12")) for i in range(70)]
 if MODE == "storm":
     storm(LIBS[0])
 else:

@@ -140,6 +140,16 @@ static int check_mapping(struct batch *b, const struct code_map *m)
 	return err ? err : flush(b);
 }
 
+/* A process that executes another program meanwhile has lost the mapping. */
+static bool is_mapped(pid_t tgid, const struct probe_lib *lib)
+{
+	struct code_maps maps;
+	bool yes = !code_maps__read(&maps, tgid, lib->access_path) && maps.cnt;
+
+	code_maps__free(&maps);
+	return yes;
+}
+
 static int check_memory(pid_t tgid, const struct probe_lib *lib)
 {
 	struct batch *b = calloc(1, sizeof(*b));
@@ -157,6 +167,8 @@ static int check_memory(pid_t tgid, const struct probe_lib *lib)
 		close(b->mem);
 	code_maps__free(&maps);
 	free(b);
+	if (err == -EFAULT && !is_mapped(tgid, lib))
+		err = -ESRCH;
 	if (err && err != -ESTALE && err != -ESRCH)
 		pr_error("the code of process %d cannot be compared with '%s': %s", (int)tgid,
 			 lib->name, errstr(err));

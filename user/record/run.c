@@ -41,8 +41,9 @@
 struct run {
 	struct record_opts opts;
 	struct targets targets;
-	struct ptb_task *tasks; /* task records of the last drain, to act upon after it */
+	struct ptb_task *tasks; /* drained, and not acted upon yet */
 	uint32_t task_cnt, task_cap;
+	uint64_t watermark; /* what is older has been drained */
 	struct pollfd *polls;
 	uint32_t poll_cap, polled; /* polled: processes in the last wait */
 	int signal;
@@ -72,9 +73,9 @@ static void on_task(void *arg, const struct ptb_task *task)
 /* Empties the rings; reads no process. 0 or negative errno (reported). */
 static int drain_rings(struct run *run)
 {
-	uint64_t watermark = clock__mono_ns();
 	uint32_t n = probe_set__ring_cnt(run->targets.ps);
 
+	run->watermark = clock__mono_ns();
 	for (uint32_t i = 0; i < n; i++) {
 		struct ring_loss loss = { 0 };
 		int64_t err =
@@ -88,7 +89,7 @@ static int drain_rings(struct run *run)
 		if (loss.cnt)
 			recorder__lost(run->targets.rec, i, loss.begin_ns, loss.end_ns, loss.cnt);
 	}
-	recorder__round(run->targets.rec, watermark);
+	recorder__round(run->targets.rec, run->watermark);
 	return 0;
 }
 
@@ -362,9 +363,23 @@ void run__refused(struct run *run, uint32_t cnt)
 	run->refused_pids = cnt;
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const struct ptb_task *x = a, *y = b;
+
+	return (x->h.ts_ns > y->h.ts_ns) - (x->h.ts_ns < y->h.ts_ns);
+}
+
+/* In order of time: an exec may be in a ring that is read before the ring with its process's fork. */
 static void act_on_tasks(struct run *run)
 {
-	for (uint32_t i = 0; i < run->task_cnt; i++) {
+	uint64_t watermark = run->watermark; /* an attach may drain the rings, and add to the tasks */
+	uint32_t i, cnt = run->task_cnt;
+
+	if (!cnt)
+		return;
+	qsort(run->tasks, cnt, sizeof(*run->tasks), by_time);
+	for (i = 0; i < cnt && run->tasks[i].h.ts_ns <= watermark; i++) {
 		struct ptb_task task = run->tasks[i];
 
 		if (task.h.kind == PTB_REC_FORK)
@@ -372,7 +387,8 @@ static void act_on_tasks(struct run *run)
 		else if (task.h.kind == PTB_REC_EXEC)
 			on_exec(run, &task);
 	}
-	run->task_cnt = 0;
+	run->task_cnt -= i;
+	memmove(run->tasks, run->tasks + i, run->task_cnt * sizeof(*run->tasks));
 }
 
 /* Processes that had no torch when last polled. */

@@ -33,10 +33,7 @@ void flow__free(struct flow *f)
 
 static int push_work(struct flow *f, uint32_t node)
 {
-	if (vec_reserve((void **)&f->work, &f->work_cap, f->work_cnt + 1ULL, sizeof(*f->work)))
-		return -ENOMEM;
-	f->work[f->work_cnt++] = node;
-	return 0;
+	return vec_push(f->work, f->work_cnt, f->work_cap, node);
 }
 
 static int add_part(struct flow *f, uint64_t start, uint64_t end, bool own, enum ptb_refusal *why)
@@ -479,30 +476,23 @@ int flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum
 	return err;
 }
 
+static int reach_node(struct flow *f, uint32_t node, uint8_t *seen)
+{
+	if (node == FLOW_NONE || seen[node])
+		return 0;
+	seen[node] = FLOW_SEEN;
+	return push_work(f, node);
+}
+
 static int reach_from(struct flow *f, uint32_t at, uint8_t *seen, bool backward)
 {
-	uint32_t to;
+	int err = 0;
 
-	if (backward) {
-		for (uint32_t i = f->pred_at[at]; i < f->pred_at[at + 1]; i++) {
-			to = f->preds[i];
-			if (!seen[to]) {
-				seen[to] = 1;
-				if (push_work(f, to))
-					return -ENOMEM;
-			}
-		}
-		return 0;
-	}
-	for (uint32_t i = 0; i < FLOW_SUCC_MAX(&f->nodes[at]); i++) {
-		to = flow__succ(f, &f->nodes[at], i);
-		if (to != FLOW_NONE && !seen[to]) {
-			seen[to] = 1;
-			if (push_work(f, to))
-				return -ENOMEM;
-		}
-	}
-	return 0;
+	for (uint32_t i = f->pred_at[at]; backward && !err && i < f->pred_at[at + 1]; i++)
+		err = reach_node(f, f->preds[i], seen);
+	for (uint32_t i = 0; !backward && !err && i < FLOW_SUCC_MAX(&f->nodes[at]); i++)
+		err = reach_node(f, flow__succ(f, &f->nodes[at], i), seen);
+	return err;
 }
 
 bool flow__leads_to(const struct flow *f, uint32_t node, const uint8_t *marks)
@@ -521,7 +511,7 @@ int flow__reach(struct flow *f, uint8_t *seen, bool backward)
 {
 	f->work_cnt = 0;
 	for (uint32_t i = 0; i < f->cnt; i++)
-		if (seen[i] && push_work(f, i))
+		if (seen[i] == FLOW_SEEN && push_work(f, i))
 			return -ENOMEM;
 	while (f->work_cnt)
 		if (reach_from(f, f->work[--f->work_cnt], seen, backward))

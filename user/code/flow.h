@@ -84,7 +84,11 @@ int flow__build(struct flow *f, const struct code_src *src, uint64_t entry, enum
 /* Node at an address, FLOW_NONE. */
 uint32_t flow__at(const struct flow *f, uint64_t addr);
 
-/* Marks in seen[0..cnt) all nodes reachable from the marked ones (forward or backward). -ENOMEM. */
+/*
+ * Marks as FLOW_SEEN in seen[0..cnt) all nodes reachable from those marked so (forward or backward). A path ends at a
+ * node that the caller marked as FLOW_STOP, which keeps that mark. -ENOMEM.
+ */
+enum { FLOW_SEEN = 1, FLOW_STOP = 2 };
 int flow__reach(struct flow *f, uint8_t *seen, bool backward);
 
 /* Can a marked node follow at once? */

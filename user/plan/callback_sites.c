@@ -61,9 +61,7 @@ static int find_callers(struct plan_build *b, struct callers *c)
 		    !elf_file__func_range(b->lc->ef, b->lc->sites[i].at, &start, &end) ||
 		    (c->cnt && c->funcs[c->cnt - 1].addr == start) || is_known(b->lc, start))
 			continue;
-		if (vec_reserve((void **)&c->funcs, &c->cap, c->cnt + 1ULL, sizeof(*c->funcs)))
-			return -ENOMEM;
-		c->funcs[c->cnt++].addr = start;
+		err = vec_push(c->funcs, c->cnt, c->cap, (struct addr_name){ .addr = start });
 	}
 	return err;
 }
@@ -197,11 +195,6 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
 	return plan_build__probe(b, &fp, &idx);
 }
 
-static bool is_callbacks_call(struct plan_build *b, uint32_t i)
-{
-	return lib_code__calls(b->lc, &b->flow.nodes[i].in, CALLEE_GET_CALLBACKS);
-}
-
 /*
  * Node::operator() inlined into another function has no frame of its own: entry and exit would show the
  * same stack pointer, and it is what distinguishes frames. So it is listed, not probed; the node as a
@@ -235,33 +228,23 @@ static int is_one_dispatch(struct plan_build *b, bool *one)
 {
 	struct flow *f = &b->flow;
 	uint8_t *seen = calloc(f->cnt, 1);
-	bool more = true;
-	uint32_t to;
+	int err;
 
 	if (!seen)
 		return -ENOMEM;
 	*one = true;
-	seen[0] = 1;
-	while (more) {
-		more = false;
-		for (uint32_t i = 0; i < f->cnt; i++) {
-			if (seen[i] != 1 || is_callbacks_call(b, i))
-				continue;
-			seen[i] = 2;
-			if (f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves ||
-			    does_other_work(b, &f->nodes[i].in))
-				*one = false;
-			for (uint32_t k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
-				to = flow__succ(f, &f->nodes[i], k);
-				if (to != FLOW_NONE && !seen[to]) {
-					seen[to] = 1;
-					more = true;
-				}
-			}
-		}
-	}
+	for (uint32_t i = 0; i < f->cnt; i++)
+		if (lib_code__calls(b->lc, &f->nodes[i].in, CALLEE_GET_CALLBACKS))
+			seen[i] = FLOW_STOP;
+	if (!seen[0])
+		seen[0] = FLOW_SEEN;
+	err = flow__reach(f, seen, false);
+	for (uint32_t i = 0; i < f->cnt; i++)
+		if (seen[i] == FLOW_SEEN && (f->nodes[i].in.cls == INSN_RET || f->nodes[i].leaves ||
+					     does_other_work(b, &f->nodes[i].in)))
+			*one = false;
 	free(seen);
-	return 0;
+	return err;
 }
 
 static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangled)

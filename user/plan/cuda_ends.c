@@ -52,15 +52,10 @@ static bool is_call(const struct flow_node *n)
 
 static int add_todo(struct cuda_ends *ce, uint32_t *cnt, uint64_t addr)
 {
-	int err;
-
 	for (uint32_t i = 0; i < *cnt; i++)
 		if (ce->todo[i] == addr)
 			return 0;
-	err = vec_reserve((void **)&ce->todo, &ce->todo_cap, *cnt + 1ULL, sizeof(*ce->todo));
-	if (!err)
-		ce->todo[(*cnt)++] = addr;
-	return err;
+	return vec_push(ce->todo, *cnt, ce->todo_cap, addr);
 }
 
 /* One function of those that are reached: does it call out by itself? Those that it calls are added. */
@@ -131,32 +126,6 @@ int cuda_ends__mark(struct cuda_ends *ce)
 
 /* ---- which function works for another ---- */
 
-/* Marks in `seen` what can be reached from the entry without passing a call of target. */
-static void reach_without(const struct plan_build *b, uint64_t target, uint8_t *seen)
-{
-	const struct flow *f = &b->flow;
-	uint32_t to;
-	bool more = f->cnt > 0;
-
-	memset(seen, 0, f->cnt);
-	if (more)
-		seen[0] = 1;
-	while (more) {
-		more = false;
-		for (uint32_t i = 0; i < f->cnt; i++) {
-			if (!seen[i] || (is_call(&f->nodes[i]) && f->nodes[i].in.target == target))
-				continue;
-			for (uint32_t k = 0; k < FLOW_SUCC_MAX(&f->nodes[i]); k++) {
-				to = flow__succ(f, &f->nodes[i], k);
-				if (to == FLOW_NONE || seen[to])
-					continue;
-				seen[to] = 1;
-				more |= to < i;
-			}
-		}
-	}
-}
-
 static bool direct(const struct flow_node *n)
 {
 	return n->in.cls == INSN_CALL || (n->leaves && n->in.cls == INSN_JMP);
@@ -178,9 +147,15 @@ static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target,
 	int err;
 
 	*yes = true;
-	reach_without(b, target, seen);
 	for (uint32_t i = 0; i < f->cnt; i++)
-		if (last[i] && seen[i] && !calls_it(&f->nodes[i], target))
+		seen[i] = calls_it(&f->nodes[i], target) ? FLOW_STOP : 0;
+	if (!seen[0])
+		seen[0] = FLOW_SEEN;
+	err = flow__reach(f, seen, false);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < f->cnt; i++)
+		if (last[i] && seen[i] == FLOW_SEEN)
 			*yes = false;
 	for (uint32_t i = 0; i < f->cnt; i++)
 		seen[i] = calls_it(&f->nodes[i], target);
@@ -191,23 +166,16 @@ static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target,
 	return err;
 }
 
-/* *target 0: there is none, or it is not sure. */
-static int find_worker(struct cuda_ends *ce, uint64_t *target)
+/* After exit_sites__after_work() of the function. *target 0: there is none, or it is not sure. */
+static int find_worker(struct plan_build *b, uint64_t *target)
 {
-	struct plan_build *b = ce->b;
-	uint8_t *work = b->finder.work, *before = b->finder.late, *last = b->finder.last;
+	const uint8_t *last = b->finder.last;
 	struct flow *f = &b->flow;
 	uint64_t found = 0;
 	bool yes;
-	int err = cuda_ends__mark(ce);
+	int err = 0;
 
 	*target = 0;
-	if (err)
-		return err;
-	memcpy(before, work, f->cnt);
-	err = flow__reach(f, before, true);
-	for (uint32_t i = 0; i < f->cnt; i++)
-		last[i] = work[i] && !flow__leads_to(f, i, before);
 	for (uint32_t i = 0; !err && i < f->cnt; i++) {
 		if (!last[i] || !direct(&f->nodes[i]) || f->nodes[i].in.target == found)
 			continue;
@@ -270,7 +238,7 @@ int cuda_ends__find(struct cuda_ends *ce, struct exit_sites *ex, bool *result)
 			err = exit_sites__after_work(&b->finder, &b->flow, ex);
 		if (err || ex->why == PTB_REFUSE_NONE || depth == FOLLOW_MAX)
 			break;
-		err = find_worker(ce, &target);
+		err = find_worker(b, &target);
 		if (err || !target)
 			break;
 		err = flow__build(&b->flow, &b->lc->src, target, &why);

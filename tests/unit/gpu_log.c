@@ -31,9 +31,8 @@ static int on_gpu(void *arg, const struct gpu_slice *g)
 			g->name ? g->name : "");
 		abort();
 	}
-	if (vec_reserve((void **)&log->v, &log->cap, (uint64_t)log->cnt + 1, sizeof(*log->v)))
+	if (vec_push(log->v, log->cnt, log->cap, *g))
 		abort();
-	log->v[log->cnt++] = *g;
 	return 0;
 }
 

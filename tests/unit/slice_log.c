@@ -53,10 +53,7 @@ static int on_flow(void *arg, const struct fwdbwd *fl)
 {
 	struct slice_log *log = arg;
 
-	if (vec_reserve((void **)&log->flows, &log->flow_cap, (uint64_t)log->flow_cnt + 1, sizeof(*fl)))
-		return -ENOMEM;
-	log->flows[log->flow_cnt++] = *fl;
-	return 0;
+	return vec_push(log->flows, log->flow_cnt, log->flow_cap, *fl);
 }
 
 static int on_thread(void *arg, uint32_t tgid, uint32_t tid)

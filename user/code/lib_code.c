@@ -104,11 +104,8 @@ static int add_topic(struct lib_code *lc, const struct elf_sym *sym)
 		if (sym->type != row->type && !(row->type == STT_OBJECT && sym->type == STT_NOTYPE))
 			continue;
 		l = &lc->topics[row->topic];
-		if (vec_reserve((void **)&l->syms, &l->cap, l->cnt + 1ULL, sizeof(*l->syms)))
-			return -ENOMEM;
-		l->syms[l->cnt].addr = sym->addr;
-		l->syms[l->cnt++].name = sym->name;
-		return 0;
+		return vec_push(l->syms, l->cnt, l->cap,
+				(struct addr_name){ .addr = sym->addr, .name = sym->name });
 	}
 	return 0;
 }
@@ -368,13 +365,11 @@ static int scan_all(struct lib_code *lc, uint64_t *seen, uint32_t flags)
 			;
 		if (i == wanted_cnt)
 			continue;
-		if (vec_reserve((void **)&lc->sites, &lc->site_cap, lc->site_cnt + 1ULL,
-				sizeof(*lc->sites)))
+		if (vec_push(lc->sites, lc->site_cnt, lc->site_cap,
+			     (struct call_site){ .at = ref.at,
+						 .next = ref.next,
+						 .flags = shallow_flags(lc, ref.target, true) & flags }))
 			return -ENOMEM;
-		lc->sites[lc->site_cnt++] =
-			(struct call_site){ .at = ref.at,
-					    .next = ref.next,
-					    .flags = shallow_flags(lc, ref.target, true) & flags };
 	}
 	return 0;
 }

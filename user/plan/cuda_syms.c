@@ -25,10 +25,10 @@ static bool on_cuda_sym(const struct elf_sym *sym, void *arg)
 	for (uint32_t i = 0; i < cs->row_cnt; i++) {
 		if (!cs->names(cs->role, sym->name, i) || cuda_syms__has(cs, sym->addr))
 			continue;
-		cs->err = vec_reserve((void **)&cs->items, &cs->cap, cs->cnt + 1ULL, sizeof(*cs->items));
+		cs->err = vec_push(cs->items, cs->cnt, cs->cap,
+				   (struct cuda_sym){ .addr = sym->addr, .row = i });
 		if (cs->err)
 			return false;
-		cs->items[cs->cnt++] = (struct cuda_sym){ .addr = sym->addr, .row = i };
 	}
 	return true;
 }

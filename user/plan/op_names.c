@@ -129,7 +129,9 @@ static bool is_name_char(char c)
 static int add_text(struct op_texts *t, const char *head, size_t len, size_t size, bool name_space)
 {
 	uint64_t h = hash_class(head, len), *first;
-	struct op_text *x;
+	struct op_text x = {
+		.head = head, .len = (uint16_t)len, .size = (uint16_t)size, .name_space = name_space
+	};
 	uint32_t i;
 
 	first = hashmap__get(&t->by_class, h, len);
@@ -137,14 +139,9 @@ static int add_text(struct op_texts *t, const char *head, size_t len, size_t siz
 		if (t->texts[i - 1].len == len && !memcmp(t->texts[i - 1].head, head, len))
 			break;
 	t->names += !i;
-	if (vec_reserve((void **)&t->texts, &t->cap, t->cnt + 1ULL, sizeof(*t->texts)))
+	x.next = first ? (uint32_t)*first : 0;
+	if (vec_push(t->texts, t->cnt, t->cap, x))
 		return -ENOMEM;
-	x = &t->texts[t->cnt++];
-	x->head = head;
-	x->len = (uint16_t)len;
-	x->size = (uint16_t)size;
-	x->name_space = name_space;
-	x->next = first ? (uint32_t)*first : 0;
 	return hashmap__put(&t->by_class, h, len, t->cnt);
 }
 

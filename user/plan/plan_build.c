@@ -52,14 +52,7 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 	struct torch_plan *p = b->plan;
 	uint64_t off = elf_file__addr_to_off(b->lc->ef, in->addr);
 	const uint8_t *bytes = elf_file__bytes(b->lc->ef, in->addr, in->len, NULL);
-	struct plan_site *s;
-
-	if (off == UINT64_MAX || !bytes || !in->emulated || in->len > PLAN_INSN_MAX)
-		return -EINVAL;
-	if (vec_reserve((void **)&p->sites, &b->site_cap, p->site_cnt + 1ULL, sizeof(*p->sites)))
-		return -ENOMEM;
-	s = &p->sites[p->site_cnt++];
-	*s = (struct plan_site){
+	struct plan_site s = {
 		.offset = off,
 		.func = func,
 		.lib = (uint8_t)b->role,
@@ -69,8 +62,11 @@ int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in,
 		.len = in->len,
 		.args = args,
 	};
-	memcpy(s->bytes, bytes, in->len);
-	return 0;
+
+	if (off == UINT64_MAX || !bytes || !in->emulated || in->len > PLAN_INSN_MAX)
+		return -EINVAL;
+	memcpy(s.bytes, bytes, in->len);
+	return vec_push(p->sites, p->site_cnt, b->site_cap, s);
 }
 
 static int add_addr_name(struct plan_build *b, uint64_t addr, const char *name, uint8_t what)
@@ -124,9 +120,8 @@ int plan_build__prog(struct plan_build *b, const struct ptb_arg_prog *prog, uint
 		*args = (uint32_t)*known;
 		return 0;
 	}
-	if (vec_reserve((void **)&p->progs, &b->prog_cap, p->prog_cnt + 1ULL, sizeof(*p->progs)))
+	if (vec_push(p->progs, p->prog_cnt, b->prog_cap, *prog))
 		return -ENOMEM;
-	p->progs[p->prog_cnt++] = *prog;
 	*args = p->prog_cnt;
 	return hashmap__put(&b->progs, h0, h1, p->prog_cnt);
 }

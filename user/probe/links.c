@@ -76,13 +76,13 @@ static void remove_event_of(const struct probe_link *link)
 
 int link_list__add(struct link_list *l, struct probe_link link)
 {
-	if (vec_reserve((void **)&l->items, &l->cap, (uint64_t)l->cnt + 1, sizeof(link))) {
+	int err = vec_push(l->items, l->cnt, l->cap, link);
+
+	if (err) {
 		close_link(&link);
 		remove_event_of(&link);
-		return -ENOMEM;
 	}
-	l->items[l->cnt++] = link;
-	return 0;
+	return err;
 }
 
 int link_list__move(struct link_list *to, struct link_list *from)
@@ -156,10 +156,7 @@ static void try_range(void *arg, uint32_t i)
 
 static int trial__add(struct trial *t, uint32_t from, uint32_t cnt)
 {
-	if (vec_reserve((void **)&t->ranges, &t->cap, (uint64_t)t->cnt + 1, sizeof(*t->ranges)))
-		return -ENOMEM;
-	t->ranges[t->cnt++] = (struct range){ .from = from, .cnt = cnt };
-	return 0;
+	return vec_push(t->ranges, t->cnt, t->cap, (struct range){ .from = from, .cnt = cnt });
 }
 
 /* Takes what worked, refuses single sites, halves what failed; `next` is the following round. */

@@ -18,16 +18,6 @@
 #include "base/vec.h"
 #include "probe/probe_impl.h"
 
-static int add_segment(struct code_maps *m, uint64_t start, uint64_t end, uint64_t off)
-{
-	if (vec_reserve((void **)&m->items, &m->cap, (uint64_t)m->cnt + 1, sizeof(*m->items)))
-		return -ENOMEM;
-	m->items[m->cnt].start = start;
-	m->items[m->cnt].end = end;
-	m->items[m->cnt++].off = off;
-	return 0;
-}
-
 /* Inode numbers repeat on other file systems, and /proc/PID/maps shows another device than stat() does for some
  * (overlayfs, btrfs): the mapped file itself decides where its inode can be read. Its file system is not asked: a process may
  * serve it, and never answer. */
@@ -61,7 +51,8 @@ int code_maps__read(struct code_maps *m, pid_t tgid, const char *path)
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64, &start,
 			   &end, perms, &off, &inode) == 5 &&
 		    inode == st.st_ino && perms[2] == 'x' && is_file(tgid, start, end, &st))
-			err = add_segment(m, start, end, off);
+			err = vec_push(m->items, m->cnt, m->cap,
+				       (struct code_map){ .start = start, .end = end, .off = off });
 		while (!strchr(line, '\n') && fgets(line, sizeof(line), f))
 			; /* rest of a long path */
 	}

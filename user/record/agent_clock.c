@@ -22,10 +22,7 @@ int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
 		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
 		c->at = 0;
 	}
-	if (vec_reserve((void **)&c->pairs, &c->cap, (uint64_t)c->cnt + 1, sizeof(*c->pairs)))
-		return -ENOMEM;
-	c->pairs[c->cnt++] = (struct agent_clock_pair){ ticks, mono_ns };
-	return 0;
+	return vec_push(c->pairs, c->cnt, c->cap, (struct agent_clock_pair){ ticks, mono_ns });
 }
 
 bool agent_clock__covers(const struct agent_clock *c, uint64_t ticks)

@@ -70,10 +70,9 @@ static int remember_process(struct recorder *r, const struct torch_proc *tp,
 	struct recorder_proc *p = find_gone(r);
 
 	if (!p) {
-		if (vec_reserve((void **)&r->procs, &r->proc_cap, (uint64_t)r->proc_cnt + 1,
-				sizeof(*r->procs)))
+		if (vec_push(r->procs, r->proc_cnt, r->proc_cap, (struct recorder_proc){ 0 }))
 			return -ENOMEM;
-		p = &r->procs[r->proc_cnt++];
+		p = &r->procs[r->proc_cnt - 1];
 	}
 	*out = p;
 	p->tgid = (uint32_t)tp->pid;
@@ -369,10 +368,9 @@ static uint64_t *take_kernels(struct recorder_proc *p, uint32_t *cnt)
 	while ((s = hashmap__next(&p->unknown, &pos))) {
 		if (s->k1 != UNKNOWN_KERNEL || s->val >= ASK_TIMES_MAX)
 			continue;
-		if (vec_reserve((void **)&funcs, &cap, *cnt + 1ULL, sizeof(*funcs)))
+		if (vec_push(funcs, *cnt, cap, s->k0))
 			break; /* the rest in the next round */
 		s->val++;
-		funcs[(*cnt)++] = s->k0;
 	}
 	return funcs;
 }

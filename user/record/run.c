@@ -60,14 +60,9 @@ static void on_task(void *arg, const struct ptb_task *task)
 
 	if (task->h.kind == PTB_REC_THREAD_NEW || task->h.kind == PTB_REC_EXIT)
 		return; /* ends are seen by the pidfd */
-	if (run->task_cnt >= LIMIT_TASK_EVENTS) {
+	if (run->task_cnt >= LIMIT_TASK_EVENTS ||
+	    vec_push(run->tasks, run->task_cnt, run->task_cap, *task))
 		run->targets.over_processes++;
-		return;
-	}
-	if (vec_reserve((void **)&run->tasks, &run->task_cap, (uint64_t)run->task_cnt + 1,
-			sizeof(*run->tasks)))
-		return;
-	run->tasks[run->task_cnt++] = *task;
 }
 
 /* Empties the rings; reads no process. 0 or negative errno (reported). */

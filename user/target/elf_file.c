@@ -321,10 +321,9 @@ static int add_slots(struct elf_file *ef, const Elf64_Rela *rela, uint64_t cnt, 
 	for (uint64_t i = 0; i < cnt; i++) {
 		if (!names_slot(ELF64_R_TYPE(rela[i].r_info)) || !ELF64_R_SYM(rela[i].r_info))
 			continue;
-		if (vec_reserve((void **)&ef->got, cap, ef->got_cnt + 1ULL, sizeof(*ef->got)))
+		if (vec_push(ef->got, ef->got_cnt, *cap,
+			     (struct got_slot){ rela[i].r_offset, (uint32_t)ELF64_R_SYM(rela[i].r_info) }))
 			return -ENOMEM;
-		ef->got[ef->got_cnt++] =
-			(struct got_slot){ rela[i].r_offset, (uint32_t)ELF64_R_SYM(rela[i].r_info) };
 	}
 	return 0;
 }

@@ -108,10 +108,8 @@ struct found_names {
 
 static bool add_name(struct found_names *list, const struct elf_sym *sym)
 {
-	if (vec_reserve((void **)&list->items, &list->cap, list->cnt + 1ULL, sizeof(*list->items)))
-		return false;
-	list->items[list->cnt++] = (struct found_name){ .addr = sym->addr, .name = sym->name };
-	return true;
+	return !vec_push(list->items, list->cnt, list->cap,
+			 (struct found_name){ .addr = sym->addr, .name = sym->name });
 }
 
 static bool add_func_name(const struct elf_sym *sym, void *arg)
@@ -247,11 +245,11 @@ static struct host_lib *find_lib(struct host_funcs *hf, const struct proc_map *m
 		    lib->dev_minor == map->dev_minor)
 			return lib;
 	}
-	if (vec_reserve((void **)&hf->libs, &hf->lib_cap, hf->lib_cnt + 1ULL, sizeof(*hf->libs)))
+	if (vec_push(hf->libs, hf->lib_cnt, hf->lib_cap,
+		     (struct host_lib){
+			     .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor }))
 		return NULL;
-	lib = &hf->libs[hf->lib_cnt++];
-	*lib = (struct host_lib){ .ino = map->ino, .dev_major = map->dev_major, .dev_minor = map->dev_minor };
-	return lib;
+	return &hf->libs[hf->lib_cnt - 1];
 }
 
 /* Run-time address - ELF vaddr. */
@@ -351,10 +349,9 @@ static struct host_proc *find_proc(struct host_funcs *hf, pid_t pid)
 	for (uint32_t i = 0; i < hf->proc_cnt; i++)
 		if (hf->procs[i].pid == pid)
 			return &hf->procs[i];
-	if (vec_reserve((void **)&hf->procs, &hf->proc_cap, hf->proc_cnt + 1ULL, sizeof(*hf->procs)))
+	if (vec_push(hf->procs, hf->proc_cnt, hf->proc_cap, (struct host_proc){ .pid = pid }))
 		return NULL;
-	hf->procs[hf->proc_cnt] = (struct host_proc){ .pid = pid };
-	return &hf->procs[hf->proc_cnt++];
+	return &hf->procs[hf->proc_cnt - 1];
 }
 
 /* A library that was mapped since then is found by reading them again. 0 or negative errno. */

@@ -57,11 +57,10 @@ static void set_parts(struct raw_op *op, const struct node *node, bool old_abi)
 
 static int add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, bool old_abi)
 {
-	if (vec_reserve((void **)&ops->items, &ops->cap, ops->cnt + 1ULL, sizeof(*ops->items)))
-		return -ENOMEM;
-	ops->items[ops->cnt].opdef = at + 16;
-	set_parts(&ops->items[ops->cnt++], node, old_abi);
-	return 0;
+	struct raw_op op = { .opdef = at + 16 };
+
+	set_parts(&op, node, old_abi);
+	return vec_push(ops->items, ops->cnt, ops->cap, op);
 }
 
 /*

@@ -211,10 +211,7 @@ static int pid_list__add(struct pid_list *list, long pid)
 {
 	if (pid <= 0 || pid > INT32_MAX)
 		return 0;
-	if (vec_reserve((void **)&list->pids, &list->cap, list->cnt + 1ULL, sizeof(*list->pids)))
-		return -ENOMEM;
-	list->pids[list->cnt++] = (pid_t)pid;
-	return 0;
+	return vec_push(list->pids, list->cnt, list->cap, (pid_t)pid);
 }
 
 /* Names of a directory that are numbers. */

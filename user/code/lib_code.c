@@ -80,17 +80,6 @@ struct sym_pass {
 	int err;
 };
 
-/* gcc's suffixes: ".cold" parts; second names of the same code; outlined parts of a function. */
-static bool is_cold(const char *dot)
-{
-	return strstr(dot, ".cold");
-}
-
-static bool is_no_function(const char *dot)
-{
-	return strstr(dot, ".localalias") || strstr(dot, ".part.");
-}
-
 static int add_topic(struct lib_code *lc, const struct elf_sym *sym)
 {
 	struct sym_list *l;
@@ -119,9 +108,10 @@ static int add_sym(struct lib_code *lc, const struct elf_sym *sym)
 	if (sym->type == STT_FUNC) {
 		if (sym->bind == STB_LOCAL) {
 			lc->has_symtab = true;
-			if (dot && is_cold(dot))
+			/* gcc's suffixes: parts of a function, outlined parts, second names of the same code */
+			if (dot && strstr(dot, ".cold"))
 				return hashmap__put(&lc->cold, sym->addr, 0, 1);
-			if (dot && is_no_function(dot))
+			if (dot && (strstr(dot, ".part.") || strstr(dot, ".localalias")))
 				return 0;
 		} else {
 			k0 = hash_name(sym->name, &k1);
@@ -150,6 +140,18 @@ static int cmp_addr(const void *a, const void *b)
 	const struct addr_name *x = a, *y = b;
 
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static struct addr_name *find_addr(struct addr_name *list, uint32_t cnt, uint64_t addr)
+{
+	struct addr_name key = { .addr = addr };
+
+	return cnt ? bsearch(&key, list, cnt, sizeof(key), cmp_addr) : NULL;
+}
+
+bool lib_code__has_sym(const struct lib_code *lc, uint32_t topic, uint64_t addr)
+{
+	return find_addr(lc->topics[topic].syms, lc->topics[topic].cnt, addr);
 }
 
 static void sort_topic(struct sym_list *l)
@@ -287,16 +289,9 @@ uint64_t lib_code__function(const struct lib_code *lc, const char *name)
 static uint32_t named_flags(struct lib_code *lc, uint64_t target, uint64_t *local)
 {
 	const char *name = elf_file__plt_name(lc->ef, target);
-	uint64_t k0, k1, *addr;
 
-	*local = name ? 0 : target;
-	if (!name)
-		return 0;
-	k0 = hash_name(name, &k1);
-	addr = hashmap__get(&lc->by_name, k0, k1);
-	if (addr)
-		*local = *addr;
-	return name_flags(lc, name);
+	*local = name ? lib_code__function(lc, name) : target;
+	return name ? name_flags(lc, name) : 0;
 }
 
 /* Flags of a target without looking into its code: remembered in `callees` under key 1. */
@@ -318,27 +313,6 @@ static uint32_t shallow_flags(struct lib_code *lc, uint64_t target, bool remembe
 	if (remember)
 		hashmap__put(&lc->callees, target, 1, flags);
 	return flags;
-}
-
-void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uint32_t flags,
-			  call_fn fn, void *arg)
-{
-	const uint8_t *base, *p, *stop;
-	struct code_ref ref;
-	uint64_t avail;
-	uint32_t got;
-
-	base = src_text(lc, start, &avail);
-	if (!base || end <= start)
-		return;
-	stop = base + (end - start < avail ? end - start : avail);
-	for (p = base; (p = arch__next_call(p, stop, start + (uint64_t)(p - base), &ref)); p++) {
-		if (ref.target < lc->text_start || ref.target >= lc->text_end)
-			continue;
-		got = shallow_flags(lc, ref.target, true) & flags;
-		if (got)
-			fn(arg, ref.at, got);
-	}
 }
 
 /* Looks at every target once: most of four million calls go to the same few hundred thousand. */
@@ -390,14 +364,6 @@ int lib_code__all_calls(struct lib_code *lc)
 	return err;
 }
 
-static void collect_flags(void *arg, uint64_t at, uint32_t flags)
-{
-	uint32_t *all = arg;
-
-	(void)at;
-	*all |= CALLEE_IN(flags);
-}
-
 /* Does a function contain a return or a jump out of it? Quick test for the usual endings first. */
 static bool may_return(struct lib_code *lc, const uint8_t *code, uint64_t start, uint64_t len)
 {
@@ -428,20 +394,24 @@ static bool may_return(struct lib_code *lc, const uint8_t *code, uint64_t start,
 static uint32_t code_flags(struct lib_code *lc, uint64_t addr)
 {
 	uint64_t start, end, avail;
-	const uint8_t *code;
-	uint32_t flags = 0;
+	const uint8_t *code, *p;
+	struct code_ref ref;
+	uint32_t flags;
 
 	if (src_range(lc, addr, &start, &end) == CODE_NONE || start != addr)
 		return 0;
 	code = src_text(lc, addr, &avail);
 	if (!code || avail < end - start)
 		return 0;
-	flags |= CALLEE_LOCAL;
+	flags = CALLEE_LOCAL;
 	if (end - start > CALLEE_SCAN_MAX)
 		end = start + CALLEE_SCAN_MAX;
 	else if (!may_return(lc, code, start, end - start))
 		flags |= CALLEE_NORETURN;
-	lib_code__scan_calls(lc, start, end, lc->names->inner_calls, collect_flags, &flags);
+	for (p = code;
+	     (p = arch__next_call(p, code + (end - start), start + (uint64_t)(p - code), &ref)); p++)
+		if (ref.target >= lc->text_start && ref.target < lc->text_end)
+			flags |= CALLEE_IN(shallow_flags(lc, ref.target, true) & lc->names->inner_calls);
 	return flags;
 }
 
@@ -521,11 +491,11 @@ struct name_pass {
 static bool name_sym(const struct elf_sym *sym, void *arg)
 {
 	struct name_pass *p = arg;
-	struct addr_name key = { .addr = sym->addr }, *hit;
+	struct addr_name *hit;
 
 	if (!sym->defined || sym->type != STT_FUNC)
 		return true;
-	hit = bsearch(&key, p->list, p->cnt, sizeof(key), cmp_addr);
+	hit = find_addr(p->list, p->cnt, sym->addr);
 	if (hit && !hit->name)
 		hit->name = sym->name;
 	return true;

@@ -81,6 +81,9 @@ struct lib_code {
 int lib_code__init(struct lib_code *lc, const struct elf_file *ef, const struct lib_names *names);
 void lib_code__free(struct lib_code *lc);
 
+/* Is there a symbol of the topic at the address? */
+bool lib_code__has_sym(const struct lib_code *lc, uint32_t topic, uint64_t addr);
+
 /* CALLEE_* of a call's target, looking through the PLT. */
 uint32_t lib_code__callee(struct lib_code *lc, uint64_t target);
 
@@ -97,20 +100,14 @@ uint32_t lib_code__find_call(struct lib_code *lc, const struct flow *f, uint32_t
 uint64_t lib_code__function(const struct lib_code *lc, const char *name);
 
 /*
- * Calls fn for every direct call in [start, end) that reaches a function with one of the
- * flags (low half). By bytes, not by decoding: four bytes of displacement must fit, but the caller
- * decodes before relying on one.
+ * Finds, once, all direct calls of functions with one of names->all_calls, in lc->sites by address. By bytes, not by
+ * decoding: four bytes of displacement must fit, but the caller decodes before relying on one. 0 or -ENOMEM.
  */
-typedef void (*call_fn)(void *arg, uint64_t at, uint32_t flags);
-void lib_code__scan_calls(struct lib_code *lc, uint64_t start, uint64_t end, uint32_t flags,
-			  call_fn fn, void *arg);
-
-/* Finds, once, all calls of functions with one of names->all_calls, in lc->sites by address. 0 or -ENOMEM. */
 int lib_code__all_calls(struct lib_code *lc);
 
 /*
  * Calls fn for every instruction that takes the address of one of the texts of this content in constant
- * data; false from fn ends it. By bytes, like lib_code__scan_calls().
+ * data; false from fn ends it. By bytes, like lib_code__all_calls().
  */
 typedef bool (*text_ref_fn)(void *arg, const struct code_ref *ref);
 void lib_code__scan_text_refs(const struct lib_code *lc, const char *text, text_ref_fn fn, void *arg);

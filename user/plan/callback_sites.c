@@ -24,25 +24,11 @@
 /* at::RecordScope, pytorch aten/src/ATen/record_function.h */
 enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD_FUNCTION = 1 };
 
-static int cmp_addr(const void *a, const void *b)
-{
-	const struct addr_name *x = a, *y = b;
-
-	return x->addr < y->addr ? -1 : x->addr > y->addr;
-}
-
-static bool in_list(const struct sym_list *l, uint64_t addr)
-{
-	struct addr_name key = { .addr = addr };
-
-	return l->cnt && bsearch(&key, l->syms, l->cnt, sizeof(key), cmp_addr);
-}
-
 /* Functions that have been added by their own rules. */
 static bool is_known(const struct lib_code *lc, uint64_t addr)
 {
-	return in_list(&lc->topics[TOPIC_OPS], addr) || in_list(&lc->topics[TOPIC_BOXED], addr) ||
-	       in_list(&lc->topics[TOPIC_NODE_CALL], addr);
+	return lib_code__has_sym(lc, TOPIC_OPS, addr) || lib_code__has_sym(lc, TOPIC_BOXED, addr) ||
+	       lib_code__has_sym(lc, TOPIC_NODE_CALL, addr);
 }
 
 struct callers {

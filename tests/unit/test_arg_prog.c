@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arg_locations.h"
 #include "plan/arg_prog.h"
 #include "suite.h"
 
@@ -117,7 +118,7 @@ static void test_locations(void)
 			CU_FAIL("not compiled");
 			continue;
 		}
-		arg_prog__describe(&c.prog, locations, sizeof(locations));
+		arg_locations(&c.prog, locations, sizeof(locations));
 		if (strcmp(locations, r->locations) || c.prog.result_loc != r->result_loc ||
 		    c.prog.stack_words != r->stack_words || c.unplaced != r->unplaced ||
 		    c.late_cnt != r->late) {

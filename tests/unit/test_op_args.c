@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arg_locations.h"
 #include "plan/arg_prog.h"
 #include "plan/lib_plan.h"
 #include "suite.h"
@@ -218,7 +219,7 @@ static void check_known(const struct torch_plan *p, bool old_view)
 			CU_FAIL("no program");
 			continue;
 		}
-		arg_prog__describe(prog, locations, sizeof(locations));
+		arg_locations(prog, locations, sizeof(locations));
 		if (strcmp(locations, want) || prog->result_loc != ops[i].result_loc) {
 			printf("\n%s: %s result %u\n", ops[i].name, locations, prog->result_loc);
 			CU_FAIL("other locations");

@@ -54,7 +54,4 @@ void arg_prog__result_slot(struct arg_compiled *c, uint16_t disp);
 /* Gives up the result that is returned in a register. */
 void arg_prog__no_result(struct arg_compiled *c);
 
-/* "self@rdi"-like locations of a program, for people: "rdi rsi+rdx [rsp+8] xmm ?". */
-void arg_prog__describe(const struct ptb_arg_prog *prog, char *buf, size_t cap);
-
 #endif /* PLAN_ARG_PROG_H */

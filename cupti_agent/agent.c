@@ -61,23 +61,25 @@ static struct {
 
 static pthread_mutex_t rounds = PTHREAD_MUTEX_INITIALIZER; /* one of the thread's, or the process's end */
 
-uint32_t agent__requests(void)
+/* This is a forked child: nothing may be touched. */
+static bool is_child(void)
+{
+	return atomic_load_explicit(&agent.child, memory_order_relaxed);
+}
+
+/* AGENT_REQUEST() bits of the semaphores that are raised now; 0 in a forked child. */
+static uint32_t raised_requests(void)
 {
 	uint32_t requests = 0;
 
 	for (uint32_t i = 0; i < PTB_AGENT_SITE_CNT; i++)
 		requests |= (ptbpf_semaphores[i] ? 1u : 0u) << i;
-	return requests & AGENT_REQUEST(CHUNK) && !agent__is_child() ? requests : 0;
+	return requests & AGENT_REQUEST(CHUNK) && !is_child() ? requests : 0;
 }
 
 bool agent__listening(void)
 {
 	return ptbpf_semaphores[PTB_AGENT_SITE_CHUNK] != 0;
-}
-
-bool agent__is_child(void)
-{
-	return atomic_load_explicit(&agent.child, memory_order_relaxed);
 }
 
 struct stream *agent__state_stream(void)
@@ -132,7 +134,7 @@ static void process_exits(void)
 {
 	struct timespec until;
 
-	if (agent__is_child() || atomic_exchange(&agent.leaving, true))
+	if (is_child() || atomic_exchange(&agent.leaving, true))
 		return;
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec++;
@@ -249,7 +251,7 @@ static void find_torch(uint64_t now)
 static void poll_round(void)
 {
 	uint64_t now = agent__mono_ns();
-	uint32_t requests = agent__requests();
+	uint32_t requests = raised_requests();
 
 	if (atomic_load(&agent.leaving))
 		return;
@@ -282,7 +284,7 @@ static void poll_round(void)
  */
 static void poll_in_init(void)
 {
-	uint32_t requests = agent__requests();
+	uint32_t requests = raised_requests();
 	sigset_t all, before;
 
 	if (!(requests & AGENT_REQUEST(GPU)) || !(ptbpf_agent_ctl.state & PTB_AGENT_ALIVE) ||
@@ -311,7 +313,7 @@ static void *run(void *arg)
 	ptbpf_agent_ctl.tid = (uint32_t)syscall(SYS_gettid);
 	for (;;) {
 		nanosleep(&poll, NULL);
-		if (agent__requests() & AGENT_REQUEST(GPU))
+		if (raised_requests() & AGENT_REQUEST(GPU))
 			cuda__check_in_use();
 		pthread_mutex_lock(&rounds);
 		poll_round();
@@ -322,20 +324,20 @@ static void *run(void *arg)
 
 static void before_fork(void)
 {
-	if (!agent__is_child())
+	if (!is_child())
 		ops__before_fork();
 }
 
 static void after_fork(void)
 {
-	if (!agent__is_child())
+	if (!is_child())
 		ops__after_fork();
 }
 
 /* The child has no such thread, and neither CUPTI nor torch can be used in it: the agent stays inert there for good. */
 static void in_child(void)
 {
-	if (agent__is_child())
+	if (is_child())
 		return;
 	ops__after_fork();
 	atomic_store(&agent.child, true);

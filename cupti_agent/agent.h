@@ -18,12 +18,8 @@
 /* Protected: a second copy of the library must not write into the first one's. */
 extern struct ptb_agent_ctl ptbpf_agent_ctl __attribute__((visibility("protected")));
 
-/* AGENT_REQUEST() bits of the semaphores that are raised now; 0 in a forked child. */
-uint32_t agent__requests(void);
 /* 0 while no tracer listens at the chunk site. */
 bool agent__listening(void);
-/* The process was forked, this is the child: nothing may be touched. */
-bool agent__is_child(void);
 
 /* Of ptbpf_agent_ctl.state. */
 static inline void agent__set_state(uint32_t bits, bool on)

@@ -93,11 +93,6 @@ struct stream {
 };
 static struct stream gpu_stream = { PTB_CHUNK_GPU, { 0 } }, state_stream = { PTB_CHUNK_STATE, { 0 } };
 
-bool agent__is_child(void)
-{
-	return false;
-}
-
 uint64_t agent__mono_ns(void)
 {
 	struct timespec ts;

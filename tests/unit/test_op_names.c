@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "code/cxx_name.h"
-#include "code/x86_64.h"
 #include "plan/op_names.h"
 #include "suite.h"
 
@@ -71,75 +70,6 @@ static void test_texts(void)
 	elf_file__close(ef);
 }
 
-/* ---- the registers that carry the names ---- */
-
-__asm__(".pushsection .text\n"
-	"track_me: lea track_text(%rip),%rbx; xor %esi,%esi; mov $7,%ecx; mov %rbx,%rdx;"
-	"test %eax,%eax; je 1f; nop; 1: cmpb $0,(%rdi); track_call: call track_me_end; mov (%rsp),%rdi;"
-	"track_call2: call track_me_end; ret\n"
-	"track_me_end: ret\n.popsection\n"
-	".pushsection .rodata\ntrack_text: .asciz \"aten::x\"\n.popsection\n");
-extern const uint8_t track_me[], track_me_end[], track_call[], track_call2[], track_text[];
-
-static const uint8_t *text(void *arg, uint64_t addr, uint64_t *avail)
-{
-	(void)arg;
-	if (addr < (uintptr_t)track_me || addr > (uintptr_t)track_me_end)
-		return NULL;
-	*avail = (uintptr_t)track_me_end + 1 - addr;
-	return (const uint8_t *)(uintptr_t)addr;
-}
-
-static const uint8_t *data(void *arg, uint64_t addr, uint64_t len)
-{
-	(void)arg;
-	(void)addr;
-	(void)len;
-	return NULL;
-}
-
-static enum code_range range(void *arg, uint64_t addr, uint64_t *start, uint64_t *end)
-{
-	(void)arg;
-	*start = (uintptr_t)track_me;
-	*end = (uintptr_t)track_me_end;
-	return addr >= *start && addr < *end ? CODE_FUNC : CODE_NONE;
-}
-
-static bool returns(void *arg, uint64_t callee)
-{
-	(void)arg;
-	(void)callee;
-	return true;
-}
-
-static void test_tracking(void)
-{
-	static const struct code_src src = { NULL, text, data, range, returns };
-	enum ptb_refusal why;
-	struct flow f;
-	uint32_t call;
-	int64_t v = -1;
-
-	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
-	CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)track_me, &why), 0);
-	CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
-	call = flow__at(&f, (uintptr_t)track_call);
-	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDX, &v), VALUE_ADDR);
-	CU_ASSERT_EQUAL(v, (int64_t)(uintptr_t)track_text);
-	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RSI, &v), VALUE_CONST);
-	CU_ASSERT_EQUAL(v, 0);
-	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RCX, &v), VALUE_CONST);
-	CU_ASSERT_EQUAL(v, 7);
-	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
-	/* behind a call the argument registers are gone, rbx is not */
-	call = flow__at(&f, (uintptr_t)track_call2);
-	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RSI, &v), VALUE_UNKNOWN);
-	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
-	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RBX, &v), VALUE_ADDR);
-	flow__free(&f);
-}
-
 static void test_cxx_names(void)
 {
 	static const char *const rows[][2] = {
@@ -167,7 +97,6 @@ static void test_cxx_names(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "schema texts", test_texts },
-					     { "values of registers", test_tracking },
 					     { "demangled names", test_cxx_names },
 					     CU_TEST_INFO_NULL };
 

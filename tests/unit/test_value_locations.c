@@ -44,14 +44,19 @@ __asm__(".pushsection .text\n"
 	/* 11: one path comes from code that is never reached with the values */
 	"f11: sub $0x18,%rsp; movsd %xmm0,8(%rsp); movsd %xmm1,(%rsp); test %edi,%edi; jne 2f;"
 	"1: nop; ret; 2: movsd 8(%rsp),%xmm0; call callee; movsd (%rsp),%xmm0; jmp 1b\n"
+	"tracked: lea tracked_text(%rip),%rbx; xor %esi,%esi; mov $7,%ecx; mov %rbx,%rdx;"
+	"test %eax,%eax; je 1f; nop; 1: cmpb $0,(%rdi); tracked_call: call callee; mov (%rsp),%rdi;"
+	"tracked_call2: call callee; ret\n"
 	"callee: ret\n"
 	"code_end: ret\n"
-	".popsection\n");
+	".popsection\n"
+	".pushsection .rodata\ntracked_text: .asciz \"aten::x\"\n.popsection\n");
 extern const uint8_t code_begin[], code_end[];
 extern const uint8_t f0[], f1[], f2[], f3[], f4[], f5[], f6[], f7[], f8[], f9[], f10[], f11[], callee[];
+extern const uint8_t tracked[], tracked_call[], tracked_call2[], tracked_text[];
 
-static const uint8_t *const funcs[] = { f0, f1, f2, f3,  f4,  f5,     f6,
-					f7, f8, f9, f10, f11, callee, code_end };
+static const uint8_t *const funcs[] = { f0, f1, f2,  f3,  f4,      f5,     f6,      f7,
+					f8, f9, f10, f11, tracked, callee, code_end };
 
 static const uint8_t *text(void *arg, uint64_t addr, uint64_t *avail)
 {
@@ -88,6 +93,8 @@ static bool returns(void *arg, uint64_t to)
 	(void)to;
 	return true;
 }
+
+static const struct code_src src = { NULL, text, data, range, returns };
 
 static uint32_t nop_of(const struct flow *f)
 {
@@ -127,7 +134,6 @@ static const struct value_location expected[][2] = {
 
 static void test_doubles(void)
 {
-	static const struct code_src src = { NULL, text, data, range, returns };
 	const struct value_seeds seeds = {
 		.bp = VALUE_NO_FRAME, .cnt = 2, .location = { VALUE_XMM(0), VALUE_XMM(1) }, .size = 8
 	};
@@ -163,7 +169,6 @@ static void test_doubles(void)
 /* From the middle on: what a register holds there is what rax is at the end. */
 static void test_from_middle(void)
 {
-	static const struct code_src src = { NULL, text, data, range, returns };
 	struct value_seeds seeds = { .bp = VALUE_NO_FRAME,
 				     .cnt = 2,
 				     .size = 8,
@@ -188,10 +193,38 @@ static void test_from_middle(void)
 	flow__free(&f);
 }
 
+/* What a register holds before a call, as flow__value_before() finds it. */
+static void test_before_call(void)
+{
+	enum ptb_refusal why;
+	struct flow f;
+	uint32_t call;
+	int64_t v = -1;
+
+	CU_ASSERT_EQUAL_FATAL(flow__init(&f), 0);
+	CU_ASSERT_EQUAL_FATAL(flow__build(&f, &src, (uintptr_t)tracked, &why), 0);
+	CU_ASSERT_EQUAL_FATAL(why, PTB_REFUSE_NONE);
+	call = flow__at(&f, (uintptr_t)tracked_call);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDX, &v), VALUE_ADDR);
+	CU_ASSERT_EQUAL(v, (int64_t)(uintptr_t)tracked_text);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RSI, &v), VALUE_CONST);
+	CU_ASSERT_EQUAL(v, 0);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RCX, &v), VALUE_CONST);
+	CU_ASSERT_EQUAL(v, 7);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
+	/* a call overwrites the argument registers, but not rbx */
+	call = flow__at(&f, (uintptr_t)tracked_call2);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RSI, &v), VALUE_UNKNOWN);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RDI, &v), VALUE_UNKNOWN);
+	CU_ASSERT_EQUAL(flow__value_before(&f, call, REG_RBX, &v), VALUE_ADDR);
+	flow__free(&f);
+}
+
 int main(void)
 {
 	static const CU_TestInfo tests[] = { { "doubles", test_doubles },
 					     { "from the middle", test_from_middle },
+					     { "before a call", test_before_call },
 					     CU_TEST_INFO_NULL };
 
 	return run_suite("value_locations", tests);

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "arg_arena.h"
 #include "probe_target.h"
 #include "quantile.h"
 
@@ -29,17 +30,7 @@ static void facts(struct ptb_proc_cfg *cfg, struct target *t)
 {
 	struct ptb_tensor_cfg *c = &cfg->tensor;
 
-	c->shapes_on = 1;
-	c->scalar_int = 1;
-	c->storage_off = 16;
-	c->extra_meta_off = 32;
-	c->sizes_off = 56;
-	c->storage_offset_off = 144;
-	c->numel_off = 152;
-	c->dtype_off = 160;
-	c->device_off = 162;
-	c->key_set_off = 168;
-	c->storage_data_off = 16;
+	arena__facts(cfg, false);
 	cfg->seq_tls_module = c->grad_tls_module = c->keys_tls_module = target__value(t, "tls_module");
 	cfg->seq_tls_offset = target__value(t, "tls_offset");
 	c->keys_tls_off = cfg->seq_tls_offset + 8;

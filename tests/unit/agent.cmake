@@ -12,7 +12,7 @@ target_compile_options(mock_torch PRIVATE -fvisibility=hidden)
 set_target_properties(mock_torch PROPERTIES OUTPUT_NAME torch_cpu_mock)
 foreach(name agent_ops agent_life)
   unit_test(${name} "${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c;${CMAKE_CURRENT_SOURCE_DIR}/unit/agent_host.c"
-    dl pthread)
+    test_arg_arena dl pthread)
   add_dependencies(test_${name} ptbpf_agent mock_torch agent_dump)
   target_compile_definitions(test_${name} PRIVATE AGENT="$<TARGET_FILE:ptbpf_agent>"
     MOCK_TORCH="$<TARGET_FILE:mock_torch>" AGENT_DUMP="$<TARGET_FILE:agent_dump>")

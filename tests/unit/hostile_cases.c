@@ -6,21 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "value_words.h"
 
 #define K 1000ULL
 #define for_times(i, n) for (i = 0; i < (n)*hostile_scale; i++)
 
 static const uint64_t far = (1ULL << 61) - 1;
-
-static uint64_t next_random(void)
-{
-	static uint64_t x = 88172645463325252ULL;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	return x ^= x << 17;
-}
 
 /* ---- time ---- */
 

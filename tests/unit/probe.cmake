@@ -13,7 +13,7 @@ foreach(name probe_set probe_text probe_harm probe_stale probe_file)
 endforeach()
 
 foreach(name probe_args probe_callargs)
-  unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_probe_target ptbpf_model)
+  unit_test(${name} ${CMAKE_CURRENT_SOURCE_DIR}/unit/test_${name}.c test_probe_target test_arg_arena)
   target_compile_definitions(test_${name} PRIVATE TARGET_TENSORS="$<TARGET_FILE:target_tensors>")
   add_dependencies(test_${name} target_tensors)
   set_tests_properties(unit_${name} PROPERTIES RESOURCE_LOCK uprobes)
@@ -47,7 +47,7 @@ foreach(name arg_interp arg_objects)
 endforeach()
 
 add_executable(bench_args ${CMAKE_CURRENT_SOURCE_DIR}/bench/args_bench.c)
-target_link_libraries(bench_args PRIVATE test_probe_target)
+target_link_libraries(bench_args PRIVATE test_probe_target test_arg_arena)
 target_compile_definitions(bench_args PRIVATE TARGET_TENSORS="$<TARGET_FILE:target_tensors>")
 add_dependencies(bench_args target_tensors)
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "arg_arena.h"
 #include "args/values.h"
 #include "probe_target.h"
 #include "suite.h"
@@ -22,28 +23,10 @@ static inline void fill_facts(struct ptb_proc_cfg *cfg, struct target *t)
 {
 	struct ptb_tensor_cfg *c = &cfg->tensor;
 
-	c->shapes_on = 1;
-	c->object_header = 16;
-	c->scalar_int = 1;
-	c->scalar_complex = 3;
-	c->scalar_bool = 4;
-	c->storage_off = 16;
-	c->extra_meta_off = 32;
-	c->sizes_off = 56;
-	c->storage_offset_off = 144;
-	c->numel_off = 152;
-	c->dtype_off = 160;
-	c->device_off = 162;
-	c->key_set_off = 168;
-	c->storage_data_off = 16;
-	c->schema_args_off = 0;
+	arena__facts(cfg, false);
 	c->schema_returns_off = 24;
 	c->argument_size = 112;
 	c->undefined_impl = target__value(t, "undefined");
-	c->ivalue_kind[1] = PTB_VAL_TENSOR;
-	c->ivalue_kind[0] = PTB_VAL_NONE;
-	c->ivalue_kind[5] = PTB_VAL_INT;
-	c->ivalue_kind[10] = PTB_VAL_BOOL;
 	cfg->seq_tls_module = c->grad_tls_module = c->keys_tls_module = target__value(t, "tls_module");
 	cfg->seq_tls_offset = target__value(t, "tls_offset");
 	c->keys_tls_off = cfg->seq_tls_offset + 8;

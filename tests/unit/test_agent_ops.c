@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent_host.h"
+#include "arg_arena.h"
 #include "suite.h"
 
 /* ---- records ---- */
@@ -143,26 +144,13 @@ struct one_tensor {
 	struct mock_ivalue ivalues[600];
 };
 
-/* A layout of TensorImpl as of torch 2.x. */
 static void set_tensors(struct ptb_agent_cfg *cfg)
 {
-	struct ptb_tensor_cfg *t = &cfg->tensor;
+	struct ptb_proc_cfg facts;
 
-	t->shapes_on = 1;
-	t->object_header = 16;
-	t->storage_off = 16;
-	t->extra_meta_off = 32;
-	t->sizes_off = 56;
-	t->storage_offset_off = 144;
-	t->numel_off = 152;
-	t->dtype_off = 160;
-	t->device_off = 162;
-	t->key_set_off = 168;
-	t->storage_data_off = 16;
-	t->undefined_impl = 8;
-	t->ivalue_kind[0] = PTB_VAL_NONE;
-	t->ivalue_kind[1] = PTB_VAL_TENSOR;
-	t->ivalue_kind[5] = PTB_VAL_INT;
+	arena__facts(&facts, false);
+	cfg->tensor = facts.tensor;
+	cfg->tensor.undefined_impl = 8;
 }
 
 static void make_tensor(struct one_tensor *t, uint64_t rows, uint64_t cols)

@@ -10,6 +10,7 @@
 
 #include "export/et_priv.h"
 #include "fake_session.h"
+#include "random.h"
 #include "suite.h"
 #include "text_out.h"
 #include "value_words.h"
@@ -374,16 +375,6 @@ static void test_many(void)
 	cJSON_Delete(side);
 }
 
-static uint64_t rnd(void)
-{
-	static uint64_t x = 0x9e3779b97f4a7c15ULL;
-
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	return x;
-}
-
 static void put_everything(void)
 {
 	static const int64_t ints[] = { 1, -2, 3 };
@@ -417,9 +408,10 @@ static void test_damaged(void)
 	fresh_ids();
 	for (uint32_t round = 0; round < 20000; round++) {
 		put_everything();
-		for (uint32_t i = 0; i < 1 + rnd() % 4; i++)
-			((unsigned char *)words.words)[rnd() % (words.cnt * 8)] = (unsigned char)rnd();
-		flags = VALUES_PRESENT | (rnd() & VALUES_CUT);
+		for (uint32_t i = 0; i < 1 + next_random() % 4; i++)
+			((unsigned char *)words.words)[next_random() % (words.cnt * 8)] =
+				(unsigned char)next_random();
+		flags = VALUES_PRESENT | (next_random() & VALUES_CUT);
 		write_flags(flags);
 		side = cJSON_Parse(out);
 		CU_ASSERT_PTR_NOT_NULL_FATAL(side);

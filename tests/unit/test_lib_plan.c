@@ -4,15 +4,13 @@
  * function with exits checked by brute force over its graph, every fact about structures found.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "damaged_lib.h"
 #include "path_check.h"
 #include "plan/lib_plan.h"
 #include "plan/sites.h"
@@ -275,30 +273,6 @@ static void test_no_torch(void)
 
 /* ---- a damaged library ---- */
 
-/* A copy of a file in memory that can be written to; -1 on failure. */
-static int copy_of(const char *path, uint8_t **map, size_t *len)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create("damaged", MFD_CLOEXEC);
-	struct stat st;
-	off_t from = 0;
-
-	if (fd < 0 || copy < 0 || fstat(fd, &st) || ftruncate(copy, st.st_size))
-		return -1;
-	*len = (size_t)st.st_size;
-	*map = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
-	if (*map == MAP_FAILED)
-		return -1;
-	while (from < st.st_size) {
-		ssize_t n = pread(fd, *map + from, (size_t)(st.st_size - from), from);
-
-		if (n <= 0)
-			return -1;
-		from += n;
-	}
-	close(fd);
-	return copy;
-}
-
 /* Bytes anywhere, in the headers, in the unwind tables and symbols at the end, or in the code. */
 static void damage(uint8_t *map, size_t len, uint32_t round)
 {
@@ -320,26 +294,20 @@ static void test_damaged(void)
 {
 	const struct plan_opts opts = { .use_cache = false };
 	struct torch_proc tp = { .pid = getpid() };
-	char source[600], path[64];
+	char source[600];
+	struct damaged_lib d;
 	struct torch_plan *p;
-	uint8_t *map = NULL;
-	size_t len = 0;
-	int fd, err;
 
 	snprintf(source, sizeof(source), "%s/libtorch_python.so", envs[0].libs);
 	srand(11);
 	for (uint32_t round = 0; round < 16; round++) {
-		fd = copy_of(source, &map, &len);
-		CU_ASSERT_FATAL(fd >= 0);
-		damage(map, len, round);
-		munmap(map, len);
-		snprintf(path, sizeof(path), "/proc/%d/fd/%d", getpid(), fd);
+		damaged_lib__open(&d, source);
+		damage(d.map, d.len, round);
 		tp.libs[TORCH_LIB_CPU].present = true;
-		tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path = path;
-		err = torch_plan__new(tp.libs, &opts, &p);
-		CU_ASSERT_NOT_EQUAL(err, -EIO);
+		tp.libs[TORCH_LIB_CPU].path = tp.libs[TORCH_LIB_CPU].access_path = d.path;
+		CU_ASSERT_NOT_EQUAL(torch_plan__new(tp.libs, &opts, &p), -EIO);
 		torch_plan__free(p);
-		close(fd);
+		damaged_lib__close(&d);
 	}
 }
 

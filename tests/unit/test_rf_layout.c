@@ -4,13 +4,10 @@
  * headers that came with them; damaged libraries; a live process's agent settings.
  */
 #include <elf.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "damaged_lib.h"
 #include "learn_layout.h"
 #include "plan/layout.h"
 #include "plan/rf_layout.h"
@@ -176,71 +173,22 @@ static void test_disagreement(void)
 /* ---- a damaged libtorch_cpu ---- */
 
 #define DAMAGES 200
-#define RANGES 32
 
-struct code_ranges {
-	const struct elf_file *ef;
-	uint64_t off[RANGES], len[RANGES];
-	uint32_t cnt;
-};
-
-static bool add_range(const struct elf_sym *sym, void *arg)
+static bool add_func(const struct elf_sym *sym, void *arg)
 {
-	struct code_ranges *r = arg;
-
 	if (sym->defined && sym->type == STT_FUNC && sym->size && sym->bind != STB_LOCAL &&
-	    r->cnt < RANGES && strstr(sym->name, "N2at14RecordFunction")) {
-		r->off[r->cnt] = elf_file__addr_to_off(r->ef, sym->addr);
-		r->len[r->cnt++] = sym->size < 512 ? sym->size : 512;
-	}
+	    strstr(sym->name, "N2at14RecordFunction"))
+		damaged_lib__add(arg, sym, 512);
 	return true;
 }
 
-static uint64_t seed = 0x5eed0002;
-
-static uint64_t next_random(void)
+static void learn_damaged(struct damaged_lib *d, uint32_t flips, const struct plan_layout *base,
+			  struct plan_layout *out, struct plan_build *b)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
-
-/* The library with private pages: what is changed is changed for us alone. */
-static int copy_of(const char *path, uint8_t **map, size_t *len)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create("damaged", MFD_CLOEXEC);
-	struct stat st;
-	off_t at = 0;
-	ssize_t n = 1;
-
-	if (fd < 0 || copy < 0 || fstat(fd, &st) || ftruncate(copy, st.st_size))
-		return -1;
-	*len = (size_t)st.st_size;
-	*map = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
-	if (*map == MAP_FAILED)
-		return -1;
-	for (; at < st.st_size && n > 0; at += n)
-		n = pread(fd, *map + at, *len - (size_t)at, at);
-	close(fd);
-	return n > 0 ? copy : -1;
-}
-
-static void damage(uint8_t *map, const struct code_ranges *ranges, uint32_t flips,
-		   const struct plan_layout *base, struct plan_layout *out, struct plan_build *b)
-{
-	uint64_t at[8];
-	uint8_t was[8];
 	struct leaf_run *r = calloc(1, sizeof(*r));
-	uint32_t n;
 
 	CU_ASSERT_FATAL(r != NULL);
-	for (uint32_t k = 0; k < flips; k++) {
-		n = (uint32_t)(next_random() % ranges->cnt);
-		at[k] = ranges->off[n] + next_random() % ranges->len[n];
-		was[k] = map[at[k]];
-		map[at[k]] ^= (uint8_t)(1u << next_random() % 8);
-	}
+	damaged_lib__flip(d, flips);
 	b->plan->layout = *base;
 	rf_layout__init(&b->plan->layout);
 	r->lc = b->lc;
@@ -248,43 +196,37 @@ static void damage(uint8_t *map, const struct code_ranges *ranges, uint32_t flip
 	rf_layout__learn(b, r);
 	rf_layout__finish(&b->plan->layout);
 	*out = b->plan->layout;
-	while (flips--)
-		map[at[flips]] = was[flips];
+	damaged_lib__repair(d);
 	free(r);
 }
 
 /* Random bits in the code: no crash, no endless run, and no other layout than the true one. */
 static void test_damage(void)
 {
-	struct code_ranges ranges = { 0 };
+	struct damaged_lib d;
 	struct plan_layout base, out;
 	struct torch_plan plan;
 	struct plan_build b;
 	struct elf_file *ef;
 	struct lib_code lc;
-	char cpu[600], path[64];
+	char cpu[600];
 	uint32_t on = 0;
-	uint8_t *map = NULL;
-	size_t len = 0;
-	int fd;
 
 	snprintf(cpu, sizeof(cpu), "%s/libtorch_cpu.so", envs[0].libs);
 	CU_ASSERT_FATAL(learn_layout__env(&plan, &envs[0]));
 	base = plan.layout;
-	fd = copy_of(cpu, &map, &len);
-	CU_ASSERT_FATAL(fd >= 0);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	CU_ASSERT_EQUAL_FATAL(elf_file__open(path, &ef), 0);
-	ranges.ef = ef;
-	elf_file__for_each_sym(ef, add_range, &ranges);
-	CU_ASSERT_FATAL(ranges.cnt >= 10);
+	damaged_lib__open(&d, cpu);
+	CU_ASSERT_EQUAL_FATAL(elf_file__open(d.path, &ef), 0);
+	d.ef = ef;
+	elf_file__for_each_sym(ef, add_func, &d);
+	CU_ASSERT_FATAL(d.func_cnt >= 10);
 	memset(&plan, 0, sizeof(plan));
 	CU_ASSERT_EQUAL_FATAL(plan_build__init(&b, &plan), 0);
 	CU_ASSERT_EQUAL_FATAL(lib_code__init(&lc, ef, &torch_names), 0);
 	b.lc = &lc;
 	b.role = TORCH_LIB_CPU;
 	for (uint32_t i = 0; i < DAMAGES; i++) {
-		damage(map, &ranges, i % 8, &base, &out, &b);
+		learn_damaged(&d, i % 8, &base, &out, &b);
 		on += out.rf.size != 0;
 		CU_ASSERT(!out.rf.size || !memcmp(&out.rf, &base.rf, sizeof(out.rf)));
 		CU_ASSERT(out.rf.size || out.no_rf_why[0]);
@@ -294,8 +236,7 @@ static void test_damage(void)
 	lib_code__free(&lc);
 	plan_build__free(&b);
 	elf_file__close(ef);
-	munmap(map, len);
-	close(fd);
+	damaged_lib__close(&d);
 }
 
 /* ---- a live process ---- */

@@ -19,6 +19,7 @@
 
 #include "inject/seccomp_check.h"
 #include "inject/thread_facts.h"
+#include "random.h"
 #include "suite.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -40,12 +41,9 @@
 #define ERRNO(e_) (SECCOMP_RET_ERRNO | (e_))
 #define PROG(insns_) ((struct seccomp_prog){ insns_, sizeof(insns_) / sizeof((insns_)[0]) })
 
-static uint64_t seed = 88172645463325252ULL;
-
 static uint32_t rnd(uint32_t below)
 {
-	seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-	return (uint32_t)(seed >> 32) % below;
+	return (uint32_t)(next_random() >> 32) % below;
 }
 
 static uint32_t rnd_word(void)

@@ -5,14 +5,11 @@
  * torch's own values there.
  */
 #include <elf.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "damaged_lib.h"
 #include "learn_layout.h"
 #include "plan/layout.h"
 #include "plan/tensor_layout.h"
@@ -151,7 +148,6 @@ static void test_disagreement(void)
 /* ---- a damaged libc10 ---- */
 
 #define DAMAGES 300
-#define RANGES 64
 
 static const char *const witnesses[] = { "TensorImpl",
 					 "ScalarngEv",
@@ -162,52 +158,16 @@ static const char *const witnesses[] = { "TensorImpl",
 					 "GradMode10is_enabledEv",
 					 "get_tls_stateEv" };
 
-struct code_ranges {
-	const struct elf_file *ef;
-	uint64_t off[RANGES], len[RANGES];
-	uint32_t cnt;
-};
-
 /* Where the functions are that the layout is read off. */
-static bool add_range(const struct elf_sym *sym, void *arg)
+static bool add_func(const struct elf_sym *sym, void *arg)
 {
-	struct code_ranges *r = arg;
-
 	for (size_t i = 0; i < sizeof(witnesses) / sizeof(witnesses[0]); i++)
 		if (sym->defined && sym->type == STT_FUNC && sym->size &&
 		    strstr(sym->name, witnesses[i]) &&
 		    (i || strstr(sym->name, "_customEv") || strstr(sym->name, "has_storage") ||
-		     strstr(sym->name, "set_autograd_meta")) &&
-		    r->cnt < RANGES) {
-			r->off[r->cnt] = elf_file__addr_to_off(r->ef, sym->addr);
-			r->len[r->cnt++] = sym->size < 96 ? sym->size : 96;
-		}
+		     strstr(sym->name, "set_autograd_meta")))
+			damaged_lib__add(arg, sym, 96);
 	return true;
-}
-
-static uint64_t seed = 0x5eed0001;
-
-static uint64_t next_random(void)
-{
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
-
-static int copy_of(const char *path, uint8_t **map, size_t *len)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC), copy = memfd_create("damaged", MFD_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0 || copy < 0 || fstat(fd, &st) || ftruncate(copy, st.st_size))
-		return -1;
-	*len = (size_t)st.st_size;
-	*map = mmap(NULL, *len, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
-	if (*map == MAP_FAILED || pread(fd, *map, *len, 0) != (ssize_t)*len)
-		return -1;
-	close(fd);
-	return copy;
 }
 
 /* Adds the facts of a libc10 to a layout of the other libraries. */
@@ -243,15 +203,12 @@ static bool same_offsets(const struct ptb_tensor_cfg *a, const struct ptb_tensor
 /* Random bytes in the code: no crash, no endless run, and no other layout than the true one. */
 static void test_damage(void)
 {
-	char cpu[600], c10[600], path[64];
+	char cpu[600], c10[600];
 	const char *list[TORCH_LIB_ROLES] = { 0 };
 	struct torch_plan whole, base, plan;
-	uint8_t *map = NULL, *saved;
-	struct code_ranges ranges = { 0 };
+	struct damaged_lib d;
 	struct elf_file *ef;
-	uint32_t n, on = 0;
-	size_t len = 0;
-	int fd;
+	uint32_t on = 0;
 
 	snprintf(cpu, sizeof(cpu), "%s/libtorch_cpu.so", envs[0].libs);
 	snprintf(c10, sizeof(c10), "%s/libc10.so", envs[0].libs);
@@ -259,26 +216,17 @@ static void test_damage(void)
 	list[TORCH_LIB_CPU] = cpu;
 	CU_ASSERT_FATAL(learn_layout__files(&base, list));
 	base.layout.no_shapes_why[0] = 0;
-	fd = copy_of(c10, &map, &len);
-	CU_ASSERT_FATAL(fd >= 0);
-	saved = malloc(len);
-	CU_ASSERT_FATAL(saved != NULL);
-	memcpy(saved, map, len);
+	damaged_lib__open(&d, c10);
 	CU_ASSERT_EQUAL_FATAL(elf_file__open(c10, &ef), 0);
-	ranges.ef = ef;
-	elf_file__for_each_sym(ef, add_range, &ranges);
+	d.ef = ef;
+	elf_file__for_each_sym(ef, add_func, &d);
 	elf_file__close(ef);
-	CU_ASSERT_FATAL(ranges.cnt >= 12);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	CU_ASSERT_FATAL(d.func_cnt >= 12);
 	for (uint32_t i = 0; i < DAMAGES; i++) {
-		memcpy(map, saved, len);
-		for (uint32_t k = 0; k < i % 8; k++) {
-			n = (uint32_t)(next_random() % ranges.cnt);
-			map[ranges.off[n] + next_random() % ranges.len[n]] ^=
-				(uint8_t)(1u << next_random() % 8);
-		}
+		damaged_lib__flip(&d, i % 8);
 		plan = base;
-		learn_c10(path, &plan);
+		learn_c10(d.path, &plan);
+		damaged_lib__repair(&d);
 		if (!plan.layout.tensor.shapes_on)
 			continue;
 		on++;
@@ -286,9 +234,7 @@ static void test_damage(void)
 	}
 	printf("%u of %u damaged libraries still give a layout, the true one; ", on, DAMAGES);
 	CU_ASSERT(on >= DAMAGES / 8); /* every eighth is whole */
-	munmap(map, len);
-	free(saved);
-	close(fd);
+	damaged_lib__close(&d);
 }
 
 static void test_plausible(void)

@@ -99,7 +99,6 @@ static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 				 .enter = PTB_PROG_BOXED_ENTER,
 				 .mark = plan_build__mark_kernel_calls };
 	enum ptb_refusal why;
-	uint32_t idx;
 	int err, reg;
 
 	err = flow__build(&b->flow, &b->lc->src, addr, &why);
@@ -114,7 +113,7 @@ static int add_boxed(struct plan_build *b, uint64_t addr, bool *decided)
 			*decided = true;
 		}
 	}
-	return plan_build__probe_built(b, &fp, why, &idx);
+	return plan_build__probe_built(b, &fp, why);
 }
 
 /* Is the register's value at the entry read from at displacement 8 (the end of the vector that the
@@ -176,9 +175,8 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
 				 .kind = PTB_FUNC_NODE_CALL,
 				 .enter = PTB_PROG_NODE_CALL,
 				 .mark = plan_build__mark_kernel_calls };
-	uint32_t idx;
 
-	return plan_build__probe(b, &fp, &idx);
+	return plan_build__probe(b, &fp);
 }
 
 /*
@@ -188,10 +186,8 @@ static int add_node_call(struct plan_build *b, uint64_t addr)
  */
 static int add_inlined_node(struct plan_build *b, uint64_t entry)
 {
-	uint32_t idx;
-
 	return plan_build__func(b, "Node::operator() (inlined)", entry, PTB_FUNC_NODE_CALL,
-				PTB_REFUSE_NO_ENTRY, &idx);
+				PTB_REFUSE_NO_ENTRY);
 }
 
 /* ---- typed calls of one operator ---- */
@@ -243,7 +239,6 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 	char plain[OP_NAME_MAX];
 	struct op_name_a a;
 	bool one = false;
-	uint32_t idx;
 	int err;
 
 	err = op_names__from_code(b->lc, &b->flow, &b->aux, &a);
@@ -260,9 +255,9 @@ static int add_typed_call(struct plan_build *b, uint64_t addr, const char *mangl
 		fp.name = a.name;
 		why = PTB_REFUSE_NONE;
 	}
-	err = plan_build__probe_built(b, &fp, why, &idx);
+	err = plan_build__probe_built(b, &fp, why);
 	if (!err)
-		b->plan->funcs[idx].handle = a.handle;
+		b->plan->funcs[plan_build__last(b)].handle = a.handle;
 	return err;
 }
 
@@ -320,10 +315,9 @@ static int missing(struct plan_build *b)
 		node |= b->plan->funcs[i].kind == PTB_FUNC_NODE_CALL;
 	}
 	if (!boxed)
-		err = special_sites__missing(b, "callBoxed", PTB_FUNC_BOXED, PTB_REFUSE_NO_SYMBOL);
+		err = plan_build__func(b, "callBoxed", 0, PTB_FUNC_BOXED, PTB_REFUSE_NO_SYMBOL);
 	if (!err && !node)
-		err = special_sites__missing(b, "Node::operator()", PTB_FUNC_NODE_CALL,
-					     PTB_REFUSE_NO_SYMBOL);
+		err = plan_build__func(b, "Node::operator()", 0, PTB_FUNC_NODE_CALL, PTB_REFUSE_NO_SYMBOL);
 	return err;
 }
 

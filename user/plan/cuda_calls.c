@@ -164,10 +164,11 @@ static bool can_share(const struct plan_build *b, const struct exit_sites *ex, u
 	return true;
 }
 
-static int add_call_exits(struct cuda_ends *ce, uint32_t func, uint32_t enter, uint32_t args)
+static int add_call_exits(struct cuda_ends *ce, uint32_t args)
 {
 	struct plan_build *b = ce->b;
 	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
+	uint32_t func = plan_build__last(b), enter = b->plan->site_cnt - 1;
 	bool result = false;
 	int err = 0;
 
@@ -218,7 +219,7 @@ static void public_name(const struct call_row *row, char *buf, size_t cap)
 static int add_call(struct cuda_ends *ce, const struct cuda_syms *cs, const struct cuda_sym *sym)
 {
 	const struct call_row *row = &rows[sym->row];
-	uint32_t args = PTB_CUDA_ARGS(row->shape, row->kind, row->unit) | PTB_API_TAG(sym->row), idx;
+	uint32_t args = PTB_CUDA_ARGS(row->shape, row->kind, row->unit) | PTB_API_TAG(sym->row);
 	struct plan_build *b = ce->b;
 	uint32_t entry;
 	enum ptb_refusal why;
@@ -230,12 +231,12 @@ static int add_call(struct cuda_ends *ce, const struct cuda_syms *cs, const stru
 	if (why == PTB_REFUSE_NONE && row->name[0] == '_' && hands_over(b, cs, sym->addr))
 		return 0;
 	public_name(row, name, sizeof(name));
-	err = plan_build__func(b, name, sym->addr, PTB_FUNC_CUDA_CALL, why, &idx);
+	err = plan_build__func(b, name, sym->addr, PTB_FUNC_CUDA_CALL, why);
 	if (err || why != PTB_REFUSE_NONE)
 		return err;
-	err = plan_build__site(b, idx, &b->flow.nodes[entry].in, PTB_PROG_CUDA_ENTER,
-			       PTB_ROLE_ENTER, args);
-	return err ? err : add_call_exits(ce, idx, b->plan->site_cnt - 1, args);
+	err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in,
+			       PTB_PROG_CUDA_ENTER, PTB_ROLE_ENTER, args);
+	return err ? err : add_call_exits(ce, args);
 }
 
 int cuda_calls__add(struct plan_build *b)

@@ -174,22 +174,17 @@ static int add_probed(struct plan_build *b, struct api_call *c, uint64_t addr, u
 		      uint32_t args)
 {
 	struct exit_sites ex = { .why = PTB_REFUSE_NO_EXIT };
-	uint32_t idx;
-	int err;
+	int err = plan_build__func(b, c->row->name, addr, PTB_FUNC_CUDA_MEMORY, PTB_REFUSE_NONE);
 
-	err = plan_build__func(b, c->row->name, addr, PTB_FUNC_CUDA_MEMORY, PTB_REFUSE_NONE, &idx);
 	if (!err)
-		err = plan_build__site(b, idx, &b->flow.nodes[entry].in, PTB_PROG_API_ENTER,
-				       PTB_ROLE_ENTER, args);
+		err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in,
+				       PTB_PROG_API_ENTER, PTB_ROLE_ENTER, args);
 	if (!err)
 		err = find_memory_exits(b, c, &ex);
 	if (err)
 		return err;
-	b->plan->funcs[idx].reason = (uint8_t)ex.why;
-	for (uint32_t i = 0; i < ex.cnt && ex.why == PTB_REFUSE_NONE && !err; i++)
-		err = plan_build__site(b, idx, &b->flow.nodes[ex.nodes[i]].in, PTB_PROG_API_EXIT,
-				       PTB_ROLE_EXIT, args);
-	return err;
+	b->plan->funcs[plan_build__last(b)].reason = (uint8_t)ex.why;
+	return plan_build__exits(b, &ex, PTB_PROG_API_EXIT, args);
 }
 
 static int add_memory_call(struct plan_build *b, const struct cuda_sym *sym)
@@ -198,13 +193,13 @@ static int add_memory_call(struct plan_build *b, const struct cuda_sym *sym)
 	uint32_t args = PTB_API_ARGS(row->out, row->addr, row->size) | PTB_API_TAG(sym->row);
 	struct api_call c = { .row = row };
 	enum ptb_refusal why;
-	uint32_t entry, idx;
+	uint32_t entry;
 	int err = plan_build__entry(b, sym->addr, ENTRY_ALL_ARGS, &entry, &why);
 
 	if (err)
 		return err;
 	if (why != PTB_REFUSE_NONE)
-		return plan_build__func(b, row->name, sym->addr, PTB_FUNC_CUDA_MEMORY, why, &idx);
+		return plan_build__func(b, row->name, sym->addr, PTB_FUNC_CUDA_MEMORY, why);
 	c.result = row->out != NO ? arg_bit(row->out) : arg_bit(row->addr);
 	c.all = arg_bit(row->out) | arg_bit(row->addr) | arg_bit(row->size);
 	err = add_probed(b, &c, sym->addr, entry, args);

@@ -73,7 +73,7 @@ static bool args_fit(const char *mangled, const char *want)
 static int add_report(struct plan_build *b, const struct report_row *row, const struct addr_name *sym)
 {
 	enum ptb_refusal why = PTB_REFUSE_SIGNATURE;
-	uint32_t entry = FLOW_NONE, idx;
+	uint32_t entry = FLOW_NONE;
 	int err;
 
 	if (args_fit(sym->name, row->args)) {
@@ -81,10 +81,10 @@ static int add_report(struct plan_build *b, const struct report_row *row, const 
 		if (err)
 			return err;
 	}
-	err = plan_build__func(b, row->name, sym->addr, PTB_FUNC_ALLOCATOR, why, &idx);
+	err = plan_build__func(b, row->name, sym->addr, PTB_FUNC_ALLOCATOR, why);
 	if (!err && why == PTB_REFUSE_NONE)
-		err = plan_build__site(b, idx, &b->flow.nodes[entry].in, (enum ptb_prog)row->prog,
-				       PTB_ROLE_POINT, 0);
+		err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in,
+				       (enum ptb_prog)row->prog, PTB_ROLE_POINT, 0);
 	return err;
 }
 
@@ -98,8 +98,8 @@ int memory_sites__add(struct plan_build *b)
 	for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && !err; i++) {
 		l = &b->lc->topics[rows[i].topic];
 		if (!l->cnt && b->role == TORCH_LIB_C10)
-			err = special_sites__missing(b, rows[i].name, PTB_FUNC_ALLOCATOR,
-						     PTB_REFUSE_NO_SYMBOL);
+			err = plan_build__func(b, rows[i].name, 0, PTB_FUNC_ALLOCATOR,
+					       PTB_REFUSE_NO_SYMBOL);
 		for (uint32_t k = 0; k < l->cnt && !err; k++)
 			err = add_report(b, &rows[i], &l->syms[k]);
 	}

@@ -81,7 +81,6 @@ static int add_op(struct plan_build *b, struct op_args *args, const struct addr_
 	struct op_name_a a = { .name = "" };
 	char plain[OP_NAME_MAX + 16];
 	enum ptb_refusal why;
-	uint32_t idx;
 	int err;
 
 	err = flow__build(&b->flow, &b->lc->src, sym->addr, &why);
@@ -97,11 +96,11 @@ static int add_op(struct plan_build *b, struct op_args *args, const struct addr_
 		if (why == PTB_REFUSE_NONE)
 			why = PTB_REFUSE_NO_NAME;
 	}
-	err = plan_build__probe_built(b, &fp, why, &idx);
+	err = plan_build__probe_built(b, &fp, why);
 	if (err)
 		return err;
-	b->plan->funcs[idx].handle = a.handle;
-	return a.name[0] ? op_args__add(args, b, sym->name, idx) : 0;
+	b->plan->funcs[plan_build__last(b)].handle = a.handle;
+	return a.name[0] ? op_args__add(args, b, sym->name, plan_build__last(b)) : 0;
 }
 
 int op_sites__add(struct plan_build *b)

@@ -28,7 +28,7 @@ void plan_build__free(struct plan_build *b)
 }
 
 int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum ptb_func_kind kind,
-		     enum ptb_refusal reason, uint32_t *idx)
+		     enum ptb_refusal reason)
 {
 	struct torch_plan *p = b->plan;
 	struct plan_func *f;
@@ -42,7 +42,7 @@ int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum
 	f->name = strdup(name);
 	if (!f->name)
 		return -ENOMEM;
-	*idx = p->func_cnt++;
+	p->func_cnt++;
 	return 0;
 }
 
@@ -201,13 +201,13 @@ static int find_exits(struct plan_build *b, struct exit_sites *ex)
 	return any ? exit_sites__find(&b->finder, &b->flow, cheap_tail, b, ex) : 0;
 }
 
-static int add_exits(struct plan_build *b, uint32_t func, const struct exit_sites *ex)
+int plan_build__exits(struct plan_build *b, const struct exit_sites *ex, enum ptb_prog prog, uint32_t args)
 {
 	int err = 0;
 
-	for (uint32_t i = 0; i < ex->cnt && !err; i++)
-		err = plan_build__site(b, func, &b->flow.nodes[ex->nodes[i]].in, PTB_PROG_OP_EXIT,
-				       PTB_ROLE_EXIT, 0);
+	for (uint32_t i = 0; ex->why == PTB_REFUSE_NONE && i < ex->cnt && !err; i++)
+		err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[ex->nodes[i]].in,
+				       prog, PTB_ROLE_EXIT, args);
 	return err;
 }
 
@@ -234,8 +234,7 @@ int plan_build__entry(struct plan_build *b, uint64_t addr, uint32_t args, uint32
 	return err;
 }
 
-int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why,
-			    uint32_t *idx)
+int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why)
 {
 	bool point = !fp->mark;
 	uint32_t entry = FLOW_NONE;
@@ -248,26 +247,26 @@ int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, e
 			why = PTB_REFUSE_NO_ENTRY;
 	}
 	if (why != PTB_REFUSE_NONE)
-		return plan_build__func(b, fp->name, fp->entry, fp->kind, why, idx);
+		return plan_build__func(b, fp->name, fp->entry, fp->kind, why);
 	if (!point) {
 		err = exits_of(b, fp, &ex);
 		if (err)
 			return err;
 		why = ex.why;
 	}
-	err = plan_build__func(b, fp->name, fp->entry, fp->kind, why, idx);
+	err = plan_build__func(b, fp->name, fp->entry, fp->kind, why);
 	if (!err)
-		err = plan_build__site(b, *idx, &b->flow.nodes[entry].in, fp->enter,
+		err = plan_build__site(b, plan_build__last(b), &b->flow.nodes[entry].in, fp->enter,
 				       point ? PTB_ROLE_POINT : PTB_ROLE_ENTER, 0);
-	if (!err && !point && ex.why == PTB_REFUSE_NONE)
-		err = add_exits(b, *idx, &ex);
+	if (!err && !point)
+		err = plan_build__exits(b, &ex, PTB_PROG_OP_EXIT, 0);
 	return err;
 }
 
-int plan_build__probe(struct plan_build *b, const struct func_probe *fp, uint32_t *idx)
+int plan_build__probe(struct plan_build *b, const struct func_probe *fp)
 {
 	enum ptb_refusal why;
 	int err = flow__build(&b->flow, &b->lc->src, fp->entry, &why);
 
-	return err ? err : plan_build__probe_built(b, fp, why, idx);
+	return err ? err : plan_build__probe_built(b, fp, why);
 }

@@ -24,12 +24,20 @@ struct plan_build {
 int plan_build__init(struct plan_build *b, struct torch_plan *plan);
 void plan_build__free(struct plan_build *b);
 
-/* Appends; the name is copied. *idx: index of the function. */
+/* Appends a function; the name is copied. addr 0: this build lacks it, and the user learns of that. */
 int plan_build__func(struct plan_build *b, const char *name, uint64_t addr, enum ptb_func_kind kind,
-		     enum ptb_refusal reason, uint32_t *idx);
+		     enum ptb_refusal reason);
+/* Index of the function that was appended last. */
+static inline uint32_t plan_build__last(const struct plan_build *b)
+{
+	return b->plan->func_cnt - 1;
+}
 /* Appends a site at an instruction; args: as of struct plan_site. */
 int plan_build__site(struct plan_build *b, uint32_t func, const struct insn *in, enum ptb_prog prog,
 		     enum ptb_site_role role, uint32_t args);
+/* Appends the exits, if there are any, of the last function. */
+int plan_build__exits(struct plan_build *b, const struct exit_sites *ex, enum ptb_prog prog,
+		      uint32_t args);
 int plan_build__class(struct plan_build *b, uint64_t addr, const char *name);
 int plan_build__caller(struct plan_build *b, uint64_t addr, const char *name);
 /* Keeps an argument program once; *args: what its sites say. */
@@ -53,12 +61,11 @@ struct func_probe {
 	mark_work_fn mark; /* NULL: entry only (role POINT) */
 };
 
-/* Analyses the function and adds it with its sites, or with the reason why it has none. *idx: the
- * function. Leaves its graph in b->flow when *idx's reason is NONE or NO_EXIT. */
-int plan_build__probe(struct plan_build *b, const struct func_probe *fp, uint32_t *idx);
+/* Analyses the function and adds it with its sites, or with the reason why it has none. Leaves its graph in b->flow
+ * when the reason is NONE or NO_EXIT. */
+int plan_build__probe(struct plan_build *b, const struct func_probe *fp);
 /* The same with b->flow built already; why: what building it said. */
-int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why,
-			    uint32_t *idx);
+int plan_build__probe_built(struct plan_build *b, const struct func_probe *fp, enum ptb_refusal why);
 
 /* The rule for dispatched functions: after getStepCallbacksUnlessEmpty, indirect calls and calls of
  * functions that construct a RecordFunction from its result (the slow path). */

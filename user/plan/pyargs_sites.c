@@ -73,7 +73,6 @@ int pyargs_sites__add(struct plan_build *b)
 {
 	struct func_probe fp = { .name = text, .kind = PTB_FUNC_SCOPE, .enter = PTB_PROG_SCOPE_PYARGS };
 	struct finder f = { .b = b };
-	uint32_t idx;
 
 	if (b->role != TORCH_LIB_PYTHON)
 		return 0;
@@ -81,7 +80,7 @@ int pyargs_sites__add(struct plan_build *b)
 	if (!f.any)
 		return 0; /* this version has no such scopes */
 	if (!f.func || f.ambiguous)
-		return special_sites__missing(b, text, PTB_FUNC_SCOPE, PTB_REFUSE_NO_SYMBOL);
+		return plan_build__func(b, text, 0, PTB_FUNC_SCOPE, PTB_REFUSE_NO_SYMBOL);
 	fp.entry = f.func;
-	return plan_build__probe(b, &fp, &idx);
+	return plan_build__probe(b, &fp);
 }

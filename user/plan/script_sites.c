@@ -73,20 +73,19 @@ int script_sites__add(struct plan_build *b)
 				 .enter = PTB_PROG_SCRIPT_ENTER,
 				 .mark = mark_interpreter };
 	enum ptb_refusal why;
-	uint32_t idx;
 	int err;
 
 	if (!l->cnt)
-		return b->role == TORCH_LIB_CPU ? special_sites__missing(b, fp.name, PTB_FUNC_SCRIPT,
-									 PTB_REFUSE_NO_SYMBOL) :
-						  0;
+		return b->role == TORCH_LIB_CPU ?
+			       plan_build__func(b, fp.name, 0, PTB_FUNC_SCRIPT, PTB_REFUSE_NO_SYMBOL) :
+			       0;
 	err = flow__build(&b->flow, &b->lc->src, l->syms[0].addr, &why);
 	if (err)
 		return err;
 	fp.entry = why == PTB_REFUSE_NONE ? forwarded_to(&b->flow) : 0;
 	if (!fp.entry)
 		return plan_build__func(b, fp.name, l->syms[0].addr, PTB_FUNC_SCRIPT,
-					PTB_REFUSE_LAYOUT_UNKNOWN, &idx);
+					PTB_REFUSE_LAYOUT_UNKNOWN);
 	err = flow__build(&b->flow, &b->lc->src, fp.entry, &why);
 	if (err)
 		return err;
@@ -95,5 +94,5 @@ int script_sites__add(struct plan_build *b)
 		if (b->plan->layout.script_name_off == PTB_OFF_UNKNOWN)
 			why = PTB_REFUSE_LAYOUT_UNKNOWN;
 	}
-	return plan_build__probe_built(b, &fp, why, &idx);
+	return plan_build__probe_built(b, &fp, why);
 }

@@ -97,9 +97,10 @@ static int add_function(struct plan_build *b, uint64_t addr)
 		site = early_site(&b->flow, addr, call);
 		why = site == FLOW_NONE ? PTB_REFUSE_NO_ENTRY : PTB_REFUSE_NONE;
 	}
-	err = plan_build__func(b, name, addr, PTB_FUNC_SEQ, why, &idx);
+	err = plan_build__func(b, name, addr, PTB_FUNC_SEQ, why);
 	if (err)
 		return err;
+	idx = plan_build__last(b);
 	if (why == PTB_REFUSE_NONE)
 		return plan_build__site(b, idx, &b->flow.nodes[site].in, PTB_PROG_SEQ, PTB_ROLE_POINT, 0);
 	if (why != PTB_REFUSE_NO_ENTRY)
@@ -120,6 +121,6 @@ int seq_sites__add(struct plan_build *b)
 	if (l->cnt)
 		return add_function(b, l->syms[0].addr);
 	if (b->role == TORCH_LIB_CPU)
-		return special_sites__missing(b, name, PTB_FUNC_SEQ, PTB_REFUSE_NO_SYMBOL);
+		return plan_build__func(b, name, 0, PTB_FUNC_SEQ, PTB_REFUSE_NO_SYMBOL);
 	return b->seq_func ? add_calls(b, b->seq_func - 1, &calls) : 0;
 }

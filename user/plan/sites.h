@@ -44,8 +44,4 @@ int script_sites__add(struct plan_build *b);
 /* seq_sites.c: the sequence number's increment and where the number is stored. */
 int seq_sites__add(struct plan_build *b);
 
-/* Adds a function that this build lacks, so that the user learns of it. */
-int special_sites__missing(struct plan_build *b, const char *name, enum ptb_func_kind kind,
-			   enum ptb_refusal why);
-
 #endif /* PLAN_SITES_H */

@@ -63,26 +63,17 @@ static const struct special_row tensor_rows[] = {
 	  "TensorImpl::release_resources", NULL, false },
 };
 
-int special_sites__missing(struct plan_build *b, const char *name, enum ptb_func_kind kind,
-			   enum ptb_refusal why)
-{
-	uint32_t idx;
-
-	return plan_build__func(b, name, 0, kind, why, &idx);
-}
-
 static int add_row(struct plan_build *b, const struct special_row *row)
 {
 	const struct sym_list *l = &b->lc->topics[row->topic];
 	struct func_probe fp = { .name = row->name, .kind = row->kind, .enter = row->prog, .mark = row->mark };
-	uint32_t idx;
 	int err = 0;
 
 	if (!l->cnt && row->lib == b->role && !row->optional)
-		return special_sites__missing(b, row->name, row->kind, PTB_REFUSE_NO_SYMBOL);
+		return plan_build__func(b, row->name, 0, row->kind, PTB_REFUSE_NO_SYMBOL);
 	for (uint32_t i = 0; i < l->cnt && !err; i++) {
 		fp.entry = l->syms[i].addr;
-		err = plan_build__probe(b, &fp, &idx);
+		err = plan_build__probe(b, &fp);
 	}
 	return err;
 }
@@ -101,11 +92,10 @@ static int add_before(struct plan_build *b)
 	};
 	const struct sym_list *l = &b->lc->topics[TOPIC_RF_BEFORE];
 	struct func_probe fp = { .name = "RecordFunction::before", .kind = PTB_FUNC_REGION };
-	uint32_t idx;
 	int err = 0;
 
 	if (!l->cnt && b->role == TORCH_LIB_CPU)
-		return special_sites__missing(b, fp.name, PTB_FUNC_REGION, PTB_REFUSE_NO_SYMBOL);
+		return plan_build__func(b, fp.name, 0, PTB_FUNC_REGION, PTB_REFUSE_NO_SYMBOL);
 	for (uint32_t i = 0; i < l->cnt && !err; i++) {
 		const char *args = l->syms[i].name + strlen("_ZN2at14RecordFunction6beforeE");
 
@@ -114,7 +104,7 @@ static int add_before(struct plan_build *b)
 				continue;
 			fp.entry = l->syms[i].addr;
 			fp.enter = overloads[k].prog;
-			err = plan_build__probe(b, &fp, &idx);
+			err = plan_build__probe(b, &fp);
 		}
 	}
 	return err;

@@ -145,11 +145,9 @@ int live_schema__derive(pid_t pid, const struct live_ops *ops, struct live_schem
 
 	for (uint32_t i = 0; i < ops->cnt; i += step) {
 		tried++;
-		for (has_first = false;; has_first = true) {
-			set_offsets(l, has_first);
-			good[has_first] += fits(pid, &ops->ops[i], l);
-			if (has_first)
-				break;
+		for (uint32_t first = 0; first < 2; first++) {
+			set_offsets(l, first);
+			good[first] += fits(pid, &ops->ops[i], l);
 		}
 	}
 	/* a few operators have kernels only, and no schema */

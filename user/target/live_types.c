@@ -191,27 +191,14 @@ static bool is_identifier(const char *s, bool dots)
 	return p != s;
 }
 
-/* NamedType::name_ is an optional<QualifiedName {vector atoms; string qualifiedName; ...}>. */
-static void put_named(struct schema_ctx *c, uint64_t type)
-{
-	char name[SCHEMA_TEXT_MAX];
-	uint32_t off = MEMBERS_OFF + (c->l->has_first ? 8 : 0) + 24;
-
-	if (!schema__string(c, type + off, name, sizeof(name)))
-		return;
-	if (is_identifier(name, true))
-		schema__put(c, name);
-	else
-		schema__fail(c, -ENOTSUP);
-}
-
-static void put_var(struct schema_ctx *c, uint64_t type)
+/* The identifier in the std::string at addr. */
+static void put_identifier(struct schema_ctx *c, uint64_t addr, bool dots)
 {
 	char name[SCHEMA_TEXT_MAX];
 
-	if (!schema__string(c, type + MEMBERS_OFF, name, sizeof(name)))
+	if (!schema__string(c, addr, name, sizeof(name)))
 		return;
-	if (is_identifier(name, false))
+	if (is_identifier(name, dots))
 		schema__put(c, name);
 	else
 		schema__fail(c, -ENOTSUP);
@@ -268,10 +255,11 @@ void schema__put_type(struct schema_ctx *c, uint64_t type, uint32_t depth)
 		put_elements(c, type, 0, depth);
 		break;
 	case TYPE_VAR:
-		put_var(c, type);
+		put_identifier(c, type + MEMBERS_OFF, false);
 		break;
 	case TYPE_NAMED:
-		put_named(c, type);
+		/* NamedType::name_ is an optional<QualifiedName {vector atoms; string qualifiedName; ...}> */
+		put_identifier(c, type + MEMBERS_OFF + (c->l->has_first ? 8 : 0) + 24, true);
 		break;
 	default:
 		break;

@@ -347,8 +347,8 @@ static void record_threads(struct recorder *r, pid_t pid)
 	free(tids);
 }
 
-static void put_addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,
-			  const char *name, uint32_t flags)
+void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,
+			 const char *name, uint32_t flags)
 {
 	struct ptb_addr_name a = { .h.tgid = tgid, .addr = addr, .flags = flags };
 
@@ -356,20 +356,15 @@ static void put_addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint6
 	recorder__put(r, kind, &a.h, sizeof(a));
 }
 
-void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr, const char *name)
-{
-	put_addr_name(r, kind, tgid, addr, name, 0);
-}
-
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name)
 {
-	put_addr_name(r, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
+	recorder__addr_name(r, PTB_REC_NODE_TYPE, tgid, vptr, name, 0);
 	recorder__remember(r, &r->classes, tgid, vptr, 1);
 }
 
 void recorder__opdef(struct recorder *r, uint32_t tgid, uint64_t addr, const char *name, uint32_t flags)
 {
-	put_addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
+	recorder__addr_name(r, PTB_REC_OPDEF, tgid, addr, name, flags);
 	recorder__remember(r, &r->opdefs, tgid, addr, recorder__name(r, name));
 }
 
@@ -416,7 +411,7 @@ void recorder__process(struct recorder *r, const struct torch_proc *tp,
 		uint64_t addr = c->addr + tp->libs[c->lib].load_bias;
 
 		if (c->what == PLAN_ADDR_CALLER)
-			put_addr_name(r, PTB_REC_CALLER, tgid, addr, c->name, 0);
+			recorder__addr_name(r, PTB_REC_CALLER, tgid, addr, c->name, 0);
 		else
 			recorder__class(r, tgid, addr, c->name);
 	}

@@ -99,9 +99,9 @@ static void free_agent(struct agent_proc *p)
 
 void recorder__agents_free(struct recorder *r)
 {
-	free(r->agent_bytes);
+	for (uint32_t i = 0; i < r->agent_queue_cnt; i++)
+		free(r->agent_queue[i].rec);
 	free(r->agent_queue);
-
 	for (uint32_t i = 0; i < r->agent_cnt; i++)
 		free_agent(r->agents[i]);
 	free(r->agents);
@@ -269,37 +269,19 @@ static int queue_cmp(const void *a, const void *b)
 
 	if (x->ts_ns != y->ts_ns)
 		return x->ts_ns < y->ts_ns ? -1 : 1;
-	return x->off < y->off ? -1 : x->off > y->off;
-}
-
-static int offset_cmp(const void *a, const void *b)
-{
-	const struct agent_queued *x = a, *y = b;
-
-	return x->off < y->off ? -1 : x->off > y->off;
-}
-
-/* The next one begins where a record may, whatever this one's length. */
-static uint32_t room_of(uint32_t len)
-{
-	return (len + 7u) & ~7u;
+	return x->nr < y->nr ? -1 : x->nr > y->nr;
 }
 
 void recorder__agent_data(struct recorder *r, const struct ptb_agent_data *d)
 {
-	uint32_t room = room_of(d->h.len);
+	struct agent_queued q = { .ts_ns = d->h.ts_ns,
+				  .nr = r->agent_queue_nr++,
+				  .rec = vec_dup(d, d->h.len, 1) };
 
-	if (vec_reserve((void **)&r->agent_bytes, &r->agent_bytes_cap,
-			(uint64_t)r->agent_bytes_len + room, 1) ||
-	    vec_reserve((void **)&r->agent_queue, &r->agent_queue_cap,
-			(uint64_t)r->agent_queue_cnt + 1, sizeof(*r->agent_queue))) {
+	if (!q.rec || vec_push(r->agent_queue, r->agent_queue_cnt, r->agent_queue_cap, q)) {
+		free(q.rec);
 		agent__count(r, PTB_CNT_AGENT_LOST, 1);
-		return;
 	}
-	r->agent_queue[r->agent_queue_cnt++] =
-		(struct agent_queued){ .ts_ns = d->h.ts_ns, .off = r->agent_bytes_len };
-	memcpy(r->agent_bytes + r->agent_bytes_len, d, d->h.len);
-	r->agent_bytes_len += room;
 }
 
 static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
@@ -335,30 +317,15 @@ static void take_chunk(struct recorder *r, const struct ptb_agent_data *d)
 /* Takes the chunks that were sent before `until`. Later ones stay queued: earlier ones may still be in another ring. */
 static void take_queue(struct recorder *r, uint64_t until)
 {
-	uint32_t i, len = 0;
+	uint32_t i;
 
 	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), queue_cmp);
-	for (i = 0; i < r->agent_queue_cnt && r->agent_queue[i].ts_ns < until; i++)
-		take_chunk(r, (const void *)(r->agent_bytes + r->agent_queue[i].off));
-	if (i == r->agent_queue_cnt) {
-		r->agent_queue_cnt = r->agent_bytes_len = 0;
-		return;
+	for (i = 0; i < r->agent_queue_cnt && r->agent_queue[i].ts_ns < until; i++) {
+		take_chunk(r, r->agent_queue[i].rec);
+		free(r->agent_queue[i].rec);
 	}
-	if (!i)
-		return;
-	/* what is left goes to the front; in the order of its bytes, so that nothing is overwritten */
-	memmove(r->agent_queue, r->agent_queue + i, (r->agent_queue_cnt - i) * sizeof(*r->agent_queue));
 	r->agent_queue_cnt -= i;
-	qsort(r->agent_queue, r->agent_queue_cnt, sizeof(*r->agent_queue), offset_cmp);
-	for (uint32_t n = 0; n < r->agent_queue_cnt; n++) {
-		const struct ptb_rec_hdr *h = (const void *)(r->agent_bytes + r->agent_queue[n].off);
-		uint32_t size = room_of(h->len);
-
-		memmove(r->agent_bytes + len, h, size);
-		r->agent_queue[n].off = len;
-		len += size;
-	}
-	r->agent_bytes_len = len;
+	memmove(r->agent_queue, r->agent_queue + i, r->agent_queue_cnt * sizeof(*r->agent_queue));
 }
 
 /*

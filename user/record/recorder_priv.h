@@ -63,13 +63,12 @@ struct recorder {
 	struct hashmap kernels; /* (tgid, address of a host stub) named, or without a name in any library */
 	/* agents (recorder_agent.c) */
 	struct agent_proc **agents;
-	struct agent_queued { /* an AGENT_DATA record in agent_bytes */
-		uint64_t ts_ns;
-		uint32_t off;
+	struct agent_queued {
+		uint64_t ts_ns, nr; /* nr: in the order read */
+		struct ptb_agent_data *rec;
 	} * agent_queue;
+	uint64_t agent_queue_nr;
 	uint32_t agent_queue_cnt, agent_queue_cap;
-	char *agent_bytes;
-	uint32_t agent_bytes_len, agent_bytes_cap;
 	uint32_t agent_cnt, agent_cap;
 	uint64_t agent_counts[PTB_CNT_AGENT_REFUSED - PTB_CNT_AGENT_LOST + 1];
 	bool agent_gpu;
@@ -86,7 +85,7 @@ void recorder__remember(struct recorder *r, struct hashmap *m, uint64_t k0, uint
 void recorder__know_thread(struct recorder *r, uint32_t tgid, uint32_t tid);
 void recorder__thread(struct recorder *r, uint32_t tgid, uint32_t tid, const char *comm);
 void recorder__addr_name(struct recorder *r, uint8_t kind, uint32_t tgid, uint64_t addr,
-			 const char *name);
+			 const char *name, uint32_t flags);
 void recorder__class(struct recorder *r, uint32_t tgid, uint64_t vptr, const char *name);
 /* An operator left the dispatcher. */
 void recorder__opdef_gone(struct recorder *r, const struct ptb_opdef_gone *g);

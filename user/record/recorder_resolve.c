@@ -275,7 +275,7 @@ static bool ask_kernel(struct recorder *r, const struct recorder_proc *p, uint64
 						 p->gone ? -1 : p->pidfd, func, name, sizeof(name)) :
 			      -ENOMEM;
 	if (!err)
-		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name);
+		recorder__addr_name(r, PTB_REC_KERNEL_NAME, p->tgid, func, name, 0);
 	/* the signal that ends the window also ends the child that reads a library, but the name belongs to the window */
 	else if (err == -ESRCH || cancel__pending())
 		return false;

@@ -39,10 +39,9 @@ static const char *const prog_names[PTB_PROG_CNT] = {
 static void choose_programs(const struct ptbpf_bpf *s, const struct probe_set_opts *opts,
 			    struct bpf_program **out)
 {
-#define X(name, func, loaded, text) out[PTB_PROG_##name] = LOADED_##loaded ? s->progs.func : NULL;
-	PTB_PROGS(X)
-#undef X
-#define X(name, func, loaded, text) bpf_program__set_autoload(s->progs.func, LOADED_##loaded);
+#define X(name, func, loaded, text)                                                                \
+	out[PTB_PROG_##name] = LOADED_##loaded ? s->progs.func : NULL;                             \
+	bpf_program__set_autoload(s->progs.func, LOADED_##loaded);
 	PTB_PROGS(X)
 #undef X
 }

@@ -17,7 +17,7 @@
 #include "mock_cuda/cupti_mock.h"
 #include "mock_cuda/runtime.h"
 
-/* In a case's process: what is not so ends it. */
+/* Ends the case's process if the condition is false. */
 /* clang-format off */
 #define CHECK(what)                                                                         \
 	do {                                                                                \
@@ -67,7 +67,7 @@ extern struct world world;
 
 /* Loads the mocks; CUDA is used from here on. cupti NULL: none is loaded. */
 void world__load(const char *cupti);
-/* As the agent's thread does: looks whether CUDA is in use, then cupti__start(). */
+/* As the agent's thread does: checks whether CUDA is in use, then calls cupti__start(). */
 int world__start(uint32_t requests);
 /* A launch of the registered kernel. */
 void world__launch(CUstream stream);

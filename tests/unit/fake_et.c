@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Writes an Execution Trace ET and the Chrome trace TRACE of one fake session: values of every kind, two
- * threads, an annotation with arguments, what is cut, not known, not finished. For tests of what reads them.
+ * threads, an annotation with arguments, truncated, unknown and unfinished slices. For tests of readers.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * inject_tool PID ptrace|remote|any MS LIBRARY...: loads each library into the process and prints one line for
- * each: "loaded WAY TRIES STOPPED_US" or "refused ERRNO: sentence". For tests, which judge by the target.
+ * each: "loaded METHOD TRIES STOPPED_US" or "refused ERRNO: sentence". For tests, which check the target.
  * inject_tool calls: prints the system calls that it takes, one in a line: "NUMBER need|spare ARGUMENT=VALUE...",
  * the lower halves of those arguments that are known.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * A made-up training process whose memory events go to a sink: blocks with their operators, totals as the model
- * would keep them, what is live at the end. For tests of what reads memory events.
+ * would keep them, what is live at the end. For tests of readers of memory events.
  */
 #ifndef TESTS_MEMORY_WORLD_H
 #define TESTS_MEMORY_WORLD_H

@@ -20,7 +20,7 @@ struct path_faults path_check(const struct flow *f, const uint8_t *work, const u
 
 /*
  * The same for sites that only paths with work must cross: `avoided` counts returns that can be reached from
- * work behind which there is no more; *any: there is such work.
+ * the last work on a path; *any: there is such work.
  */
 struct path_faults path_check_after(const struct flow *f, const uint8_t *work,
 				    const uint32_t *sites, uint32_t site_cnt, bool *any);

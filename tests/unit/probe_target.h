@@ -54,7 +54,7 @@ enum links { LINKS_MULTI, LINKS_TRACE, LINKS_SINGLE };
 struct probe_set *open_set(uint64_t ring_bytes, enum links links, bool tasks);
 struct probe_set *open_memory_set(enum links links); /* with tasks, allocators and kernel memory */
 struct probe_set *open_args_set(enum links links, enum probe_args args);
-/* What is in the file at the sites, as the instructions that were analysed. */
+/* Sets the instructions of the sites to the file's bytes there, as if they had been analysed. */
 void take_insns(struct probe_lib *lib);
 /* Attaches one site per (name, program) pair, ids from 1; returns what add_process returns. */
 struct named_site {

@@ -9,7 +9,7 @@
 
 static const char *suffix;
 
-/* The text with what the caller wants behind each. */
+/* The text, followed by what the caller appends to each. */
 static const char *T(const char *text)
 {
 	static char bufs[16][1024];

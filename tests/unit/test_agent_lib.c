@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The agent's library in live processes: found, read, written; and what is not one, refused. */
+/* The agent's library in live processes is found, read and written; other files are refused. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

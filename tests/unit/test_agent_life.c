@@ -249,7 +249,7 @@ static void test_second_copy(void)
 		CU_ASSERT_EQUAL(dlclose(lib), 0);
 		lib = dlopen(AGENT, RTLD_NOW);
 		CU_ASSERT_EQUAL(dlclose(lib), 0);
-		CU_ASSERT_EQUAL(dlclose(lib), 0); /* once more than it was opened here */
+		CU_ASSERT_EQUAL(dlclose(lib), 0); /* one dlclose() more than dlopen() here */
 	}
 	CU_ASSERT_EQUAL(threads_now(), threads);
 	host__configure_right();

@@ -52,7 +52,7 @@ static void test_records(void)
 	struct mock_rf op, inner, backward, long_text;
 	char text[400];
 
-	CU_ASSERT_EQUAL(host__counts().added, 0); /* nothing before somebody asks */
+	CU_ASSERT_EQUAL(host__counts().added, 0); /* nothing before a request */
 	host__configure_right();
 	CU_ASSERT_FATAL(host__attach(REQUEST(OPS)));
 	CU_ASSERT_EQUAL(host__counts().registered, 1);
@@ -85,7 +85,7 @@ static void test_records(void)
 	CU_ASSERT_EQUAL(host__counts().added, 1);
 }
 
-/* What began in one window and ends behind it, or in another one. */
+/* Operators that begin in a window and end after it, or in another one. */
 static void test_late_end(void)
 {
 	struct mock_rf rf, other;

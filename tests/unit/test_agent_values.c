@@ -22,7 +22,7 @@ struct ival {
 
 static struct ptb_agent_cfg cfg;
 static struct ptb_proc_cfg facts;
-static unsigned char *mapped; /* the arena at its own addresses, nothing behind it */
+static unsigned char *mapped; /* the arena at its own addresses, followed by a page that cannot be read */
 static uint64_t seed;
 
 static uint32_t rnd(uint32_t below)
@@ -43,7 +43,7 @@ static bool map_arena(void)
 	return true;
 }
 
-/* What the arena has, nothing behind it, where the agent's code looks. */
+/* Copies what the arena contains to the addresses that the agent's code reads. */
 static void show_arena(void)
 {
 	static uint32_t shown;
@@ -271,7 +271,7 @@ __attribute__((unused)) static void test_damaged(void)
 	CU_ASSERT_EQUAL(different, 0);
 }
 
-/* Never a word too many, and what is there is the begin of what there would be with more room. */
+/* Nothing is written beyond the room, and what is written is how the values begin with more room. */
 static void test_little_room(void)
 {
 	static uint64_t all[PTB_ARGS_BYTES_MAX / 8 + 600], some[PTB_ARGS_BYTES_MAX / 8 + 600];

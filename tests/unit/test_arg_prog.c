@@ -93,7 +93,7 @@ static const struct row {
 	{ "at::Tensor&, c10::Storage, c10::Stream, c10::ArrayRef<c10::Scalar>, std::optional<long>",
 	  "(Tensor(a!) self, Storage source, Stream s, Scalar[] l, int? n) -> Tensor(a!)",
 	  OPTIONAL_STD, "rdi - - r8+r9 [8]+[16]", 0, 2, 0, 0 },
-	/* what is not known: names of dimensions; a type by reference; a type by value */
+	/* unknown types: names of dimensions; by reference; by value */
 	{ "at::Tensor const&, at::Dimname, c10::ArrayRef<at::Dimname>, bool",
 	  "(Tensor x, Dimname d, Dimname[] e, bool b) -> Tensor", OPTIONAL_STD, "rsi ? ? r9", 0, 0, 2, 0 },
 	{ "at::Tensor const&, at::New const&, at::Other*, long",
@@ -275,7 +275,7 @@ static void test_late(void)
 		  late.ops[1].loc[0] == PTB_REG_R12);
 }
 
-/* ---- what does not fit, what is no symbol ---- */
+/* ---- schemas that do not fit, texts that are no symbols ---- */
 
 static void test_refused(void)
 {

@@ -295,7 +295,7 @@ static void replicas(void)
 	builder__free(b);
 }
 
-/* Inference with gradients on: what waits is bounded, and what is given up is counted. */
+/* Inference with gradients on: the number of operators that wait for a backward node is bounded; others are counted. */
 static void never_backward(void)
 {
 	struct funcs f;

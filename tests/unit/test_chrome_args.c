@@ -320,7 +320,7 @@ static void test_missing(void)
 static void test_no_inputs(void)
 {
 	CU_ASSERT_EQUAL(write_args(VALUES_PRESENT), 0);
-	CU_ASSERT_STRING_EQUAL(out, "{}"); /* torch leaves out what is empty */
+	CU_ASSERT_STRING_EQUAL(out, "{}"); /* torch omits empty values */
 	vw__int(&words, 7);
 	CU_ASSERT_EQUAL(write_args(0), 0);
 	CU_ASSERT_STRING_EQUAL(out, "{}");

@@ -301,7 +301,7 @@ static void test_kernel(void)
 	cJSON_Delete(doc);
 }
 
-/* An operator's args: only what is not 0, and only when the kernel's part was recorded. */
+/* An operator's args: only those that are not 0, and only when kernel memory was recorded. */
 static void test_slices(void)
 {
 	const struct slice_memory some = {

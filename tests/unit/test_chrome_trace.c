@@ -244,7 +244,7 @@ static void test_document(void)
 	cJSON_Delete(doc);
 }
 
-/* The same capture always gives the same id, another one another. */
+/* The same capture always has the same id, another capture a different one. */
 static void test_trace_id(void)
 {
 	struct session s = fake_session();

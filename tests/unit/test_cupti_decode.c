@@ -226,7 +226,7 @@ static void test_sync(void)
 	forget();
 }
 
-/* ---- what is not as it should be ---- */
+/* ---- damaged records ---- */
 
 static void test_incomplete(void)
 {

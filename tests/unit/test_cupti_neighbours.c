@@ -446,7 +446,7 @@ static void wait_put(uint64_t records)
 	CHECK(world.mock_cupti_made() + world.mock_cupti_lost() >= records);
 }
 
-/* More than the buffers hold while the agent's thread does not come: what is lost is counted. */
+/* More records than the buffers hold while the agent's thread does not run: the lost ones are counted. */
 static void run_overflow(bool refuses)
 {
 	size_t emitted_all;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The agent's CUPTI part against the mock: what a program did is what is recorded, with every version's records. */
+/* The agent's CUPTI part against the mock: exactly what a program did is recorded, with the records of each version. */
 #include "cupti_world.h"
 
 #include <pthread.h>

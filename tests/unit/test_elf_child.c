@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Questions about files: what comes back, from which child, and what is remembered of it. */
+/* Queries of files: the answers, the children that give them, and what is cached. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

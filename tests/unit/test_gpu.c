@@ -400,7 +400,7 @@ static void host_call(struct builder *b, uint32_t func, uint64_t begin, uint64_t
 	builder__ring_rec(b, &r.h, PTB_REC_CUDA_CALL, sizeof(r), end);
 }
 
-/* Calls seen by probes, without an agent; while CUPTI reports of a process's calls that replaces them. */
+/* Calls recorded by probes, without an agent; those that CUPTI reports of the process replace them. */
 static void host_calls(void)
 {
 	struct builder *b = new_builder();

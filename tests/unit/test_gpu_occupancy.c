@@ -80,7 +80,7 @@ static void test_known(void)
 	CU_ASSERT_STRING_EQUAL(gpu_occupancy__limits(text, 0x1f), "WARPS|REGS|SMEM|BLOCKS|BARRIERS");
 }
 
-/* Nothing is computed from what is not known. */
+/* Nothing is computed from unknown numbers. */
 static void test_unknown(void)
 {
 	struct ptb_gpu_device d = device(&models[9]);

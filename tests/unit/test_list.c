@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* base/list: elements by key, and what is left when memory is refused. */
+/* base/list: elements by key, and a list unchanged when memory is refused. */
 #include <stdlib.h>
 
 #include "base/list.h"

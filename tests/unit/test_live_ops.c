@@ -253,7 +253,7 @@ static void test_observed_flag(void)
 	CU_ASSERT(flag_known());
 	fake.nodes[5].op.bytes[FLAG] = 2;
 	CU_ASSERT_FALSE(flag_known());
-	fake_build(false); /* an operator that always was unobserved has 1 */
+	fake_build(false); /* an operator that was never observed has 1 */
 	fake.nodes[7].op.bytes[FLAG] = 1;
 	CU_ASSERT_FALSE(flag_known());
 	fake_build(false); /* too many have 0 */

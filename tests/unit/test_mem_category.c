@@ -135,7 +135,7 @@ static void test_forward_backward(void)
 	is("new", 'g', "GRADIENT");
 }
 
-/* Where Python's objects tell nothing, x and w could both be either: torch's tracer would know. */
+/* Without Python's objects x and w could both be either; torch's Python tracer would know. */
 static void test_forward_backward_blind(void)
 {
 	flow__begin();
@@ -201,7 +201,7 @@ static void test_autograd_detail(void)
 	is("inc", 'a', "AUTOGRAD_DETAIL");
 	is("end", 'a', "AUTOGRAD_DETAIL");
 	is("new", 't', "TEMPORARY");
-	/* given to a node, changed by it as far as anybody knows */
+	/* given to a node, which may have changed it */
 	is("new", 's', "?");
 	CU_ASSERT_PTR_NOT_NULL(strstr(rows, "inc s ?>AUTOGRAD_DETAIL"));
 	/* but what was there before may be known to torch */
@@ -210,7 +210,7 @@ static void test_autograd_detail(void)
 
 /* ---- optimizers ---- */
 
-/* What a step touches and leaves behind may be its state or an old gradient. */
+/* A block that a step uses and does not free may be its state or an old gradient. */
 static void test_optimizer(void)
 {
 	uint64_t step;
@@ -346,7 +346,7 @@ static void test_closure(void)
 	is("pre", 'm', "OPTIMIZER_STATE");
 }
 
-/* The window ends in the step: what is made there may be gone a moment later. */
+/* The window ends in the step: a block allocated there may be freed a moment later. */
 static void test_cut_step(void)
 {
 	uint64_t step, op;

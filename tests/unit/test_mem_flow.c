@@ -93,7 +93,7 @@ static void test_same_address(void)
 	expect("pre x ?; new a ?; end a ?; inc x ?>?; new a ?; inc a ?>?; end a ?");
 }
 
-/* A free that was not seen: what is allocated at an address proves that nothing else is there. */
+/* A free that was not seen: an allocation at the same address proves it. */
 static void test_lost_free(void)
 {
 	flow__begin();

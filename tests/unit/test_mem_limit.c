@@ -59,7 +59,7 @@ static void test_map(void)
 		;
 	CU_ASSERT(k > 1000 && k < (1u << 24));
 	CU_ASSERT(anonymous() < limit + SLACK);
-	CU_ASSERT_EQUAL(hashmap__put(&m, 5, 1, 6), 0); /* what is in it can be changed */
+	CU_ASSERT_EQUAL(hashmap__put(&m, 5, 1, 6), 0); /* an existing element can be changed */
 	CU_ASSERT_EQUAL(*hashmap__get(&m, 5, 1), 6);
 	CU_ASSERT_PTR_NULL(hashmap__get(&m, k, 1));
 	hashmap__clear(&m);

@@ -77,7 +77,7 @@ static const cJSON *at(const cJSON *o, const char *key, int nr)
 	return v;
 }
 
-/* The planted leak is named first, with what it costs per step; what is in use is not among the growing. */
+/* The planted leak is named first, with its bytes per step; memory in constant use is not listed as growing. */
 static void test_leak(void)
 {
 	const char *where;
@@ -375,7 +375,7 @@ static void test_foreign_growth(void)
 	CU_ASSERT_PTR_NULL(strstr(text, "outside of torch's"));
 }
 
-/* The size goes up and down, and is in the end what it was: nothing grows. */
+/* The size goes up and down and ends where it began: nothing grows. */
 static void test_noisy_size(void)
 {
 	static const uint64_t sizes[] = { 200, 205, 206, 207, 209, 210, 211, 212, 213, 203, 202, 202 };

@@ -135,7 +135,7 @@ static void test_calls(void)
 	for (uint32_t i = 0; i < p.plan->func_cnt; i++)
 		functions += !strncmp(p.plan->funcs[i].name, "cudaMallocAsync", 15);
 	CU_ASSERT_EQUAL(functions, 1); /* two names, one address */
-	/* what is not the same call has not the same tag, so no end is taken for another call's */
+	/* different calls have different tags, so no end is taken for another call's */
 	for (uint32_t i = 0; i < p.plan->site_cnt; i++)
 		for (uint32_t k = 0; k < i; k++)
 			CU_ASSERT_EQUAL(p.plan->sites[i].args == p.plan->sites[k].args,
@@ -184,7 +184,7 @@ static uint32_t check_all_ends(const struct planned *p)
 	return checked;
 }
 
-/* ---- what is installed ---- */
+/* ---- installed libraries ---- */
 
 static void check_libc10(const char *name, char *path)
 {

@@ -156,7 +156,7 @@ static void own_links(void)
 	CU_ASSERT_EQUAL(try_write("/", NEW_FILE_ANY), -EISDIR);
 }
 
-/* ---- what is no regular file ---- */
+/* ---- special files ---- */
 
 /* Would wait for a reader for ever, or write into another program. */
 static void pipes_and_devices(void)

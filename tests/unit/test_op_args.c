@@ -30,7 +30,7 @@ static const struct known {
 	{ "torch-1.13.1", 194, 248, 122, OPTIONAL_C10, true },
 };
 
-/* Places of arguments where optional is std's. old: string_view is c10's {pointer, length}; NULL: as new. */
+/* Locations of arguments where optional is std's. old: string_view is c10's {pointer, length}; NULL: as new. */
 static const struct {
 	const char *name, *locations, *old;
 	uint8_t result_loc;

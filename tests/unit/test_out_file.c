@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* export/out_file: whole or absent, on a full disk too; special files are written in place. */
+/* export/out_file: a file is whole or absent, on a full disk too; special files are written in place. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>

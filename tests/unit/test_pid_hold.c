@@ -53,7 +53,7 @@ static void test_reused(void)
 	CU_ASSERT_FALSE(pid_hold__began_by(a, first_ns));
 	usleep(600000); /* numbers do not come round sooner */
 	b = child_with(a);
-	if (b != a) { /* not allowed to choose, or somebody else has it */
+	if (b != a) { /* the pid may not be chosen, or is in use */
 		close(hold);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Cached plans: what is written comes back; what is damaged, foreign or writable by others does not. */
+/* Cached plans: a plan that was written is read again; a damaged, foreign or writable one is not. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -123,7 +123,7 @@ static void test_holds(void)
 	close(l->fd);
 }
 
-/* What is no library that could be read: refused, in bounded time; known by name only: no key. */
+/* Files that are no readable libraries are refused in bounded time; a library known by name only has no key. */
 static void test_refused(void)
 {
 	struct torch_proc tp = { .pid = getpid() };

@@ -315,7 +315,7 @@ static void run_losses(uint64_t ring_bytes, bool some)
 	CU_ASSERT(some ? s.chunks >= 3 && s.chunks < 20 : s.chunks == 0);
 	CU_ASSERT_EQUAL(s.wrong, 0);
 	lost -= 4 - records__count(&r, PTB_REC_THREAD_NEW, 0) - records__count(&r, PTB_REC_EXIT, 0);
-	CU_ASSERT_EQUAL(s.chunks + lost, 200); /* what is missing is counted, and nothing else is */
+	CU_ASSERT_EQUAL(s.chunks + lost, 200); /* exactly the missing chunks are counted */
 	CU_ASSERT_EQUAL(probe_set__counter(ps, PTB_CNT_CHUNK_FAULT), 0);
 	records__clear(&r);
 	CU_ASSERT_EQUAL(target__run(&at.t, "chunks 1 1000 1"), 1); /* room again */
@@ -356,7 +356,7 @@ static void run_refusals(enum links links)
 	pa.access_path = "/nowhere/" PTB_AGENT_FILE;
 	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &pa, BIT(OPS)), -ENOENT);
 	CU_ASSERT_EQUAL(semaphore_bits(&at, at.t.pid), 0);
-	/* somebody else probes a site with another semaphore: the kernel allows one only */
+	/* another tracer probes a site with another semaphore: the kernel allows one only */
 	pa = at.pa;
 	pa.semaphore[PTB_AGENT_SITE_GPU] = at.pa.semaphore[PTB_AGENT_SITE_SYNC];
 	CU_ASSERT_EQUAL(probe_set__agent_request(ps, proc, &at.pa, BIT(GPU)), 0);

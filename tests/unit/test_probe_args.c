@@ -329,7 +329,7 @@ static void test_odd(void)
 	fix__stop(&f);
 }
 
-/* Offsets of another build: what is read is wrong or unknown, the target does not care. */
+/* Offsets of another build: values are wrong or unknown; the target is not affected. */
 static void test_wrong_layout(void)
 {
 	struct fix f;

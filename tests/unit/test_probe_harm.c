@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The first law: whatever happens to the tracer, the target survives and computes the same. Also
- * what the scheduler's tracepoints tell about it meanwhile.
+ * what the scheduler's tracepoints report about it meanwhile.
  */
 #include <errno.h>
 #include <sched.h>
@@ -86,7 +86,7 @@ static void await_record(struct probe_set *ps, struct records *r)
 	CU_ASSERT(r->cnt > 0);
 }
 
-/* Attaches and detaches while the target runs on; its answer stays what it was. */
+/* Attaches and detaches while the target runs; its answer does not change. */
 static void run_churn(const char *path, const char *command, const struct named_site *sites,
 		      uint32_t cnt, enum links links)
 {

@@ -299,7 +299,7 @@ static void test_remove_process(void)
 	CU_ASSERT_EQUAL(target__stop(&two), 0);
 }
 
-/* Calibration leaves nothing behind and is refused once a process is attached. */
+/* Calibration leaves no probe, and is refused once a process is attached. */
 static void run_cost(enum links links)
 {
 	struct probe_set *ps = open_set(4096, links, false);

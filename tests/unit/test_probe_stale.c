@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Definitions that a ptbpf left in tracefs when it was killed: one look finds them all, and only those. */
+/* Definitions that a killed ptbpf left in tracefs: one scan finds them all, and no others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -184,7 +184,7 @@ static void test_clock(void)
 	agent_clock__free(&c);
 }
 
-/* Records wait for a pair that is younger; their times come out exactly. */
+/* Records wait for a later clock pair; their times are exact. */
 static void test_times(void)
 {
 	struct seen s;

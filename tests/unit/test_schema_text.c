@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Schema texts: printed as torch prints them; what is no schema is refused; nothing is read too far. */
+/* Schema texts: printed as torch prints them; other texts are refused; nothing is read beyond the end. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -77,7 +77,7 @@ static void unknown_helpers(void)
 	builder__free(b);
 }
 
-/* Objects without a name of their own must not take somebody else's. */
+/* Objects without a name do not get another object's. */
 static void name_belongs_to_one(void)
 {
 	struct builder *b = builder__new(BEGIN, END);
@@ -222,7 +222,7 @@ static void ends_on_another_thread(void)
 	builder__free(b);
 }
 
-/* Generators: an annotation ends while a younger one, or an operator inside it, is open. */
+/* Generators: an annotation ends while a later one, or an operator inside it, is open. */
 static void generators(void)
 {
 	struct builder *b = builder__new(BEGIN, END);

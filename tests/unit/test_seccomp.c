@@ -262,7 +262,7 @@ static void test_as_the_kernel(void)
 	munmap(sh, sizeof(*sh));
 }
 
-/* What is not known may be anything: each answer that comes with it known is among those without. */
+/* Unknown words may have any value: the answer for each value is among the answers for an unknown one. */
 static void test_not_known(void)
 {
 	struct seccomp_scratch *scratch = seccomp_scratch__new();
@@ -449,7 +449,7 @@ static void test_arguments(void)
 		RET(ALLOW),
 	};
 	static const struct sock_filter shared_only[] = {
-		/* of what is not made by the agent */
+		/* for a call that the agent does not make */
 		LD_NR,
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 3),
 		LD_ARG(3),

@@ -331,7 +331,7 @@ static void options_of_the_recording(void)
 	builder__free(b);
 }
 
-/* Readers take the first and the last of what is named ProfilerStep for whole ones. */
+/* Readers of traces take the first and the last ProfilerStep for whole ones. */
 static void partial_steps(void)
 {
 	struct builder *b = builder__new(BEGIN, END);

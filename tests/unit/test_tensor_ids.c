@@ -122,7 +122,7 @@ static void test_other_data(void)
 	CU_ASSERT_NOT_EQUAL(given(0x20, 0x1000).storage, a.storage);
 	tensor_ids__freed(&ids, PID, 0x2000);
 	CU_ASSERT_NOT_EQUAL(given(0x10, 0x2000).storage, b.storage);
-	/* left to somebody unknown, and then some result's */
+	/* still referenced from elsewhere, then by the tensor of a result */
 	fresh(true);
 	a = made(0x10, 0x1000);
 	end(0x10, 0x1000, 2);

@@ -160,7 +160,7 @@ static void goes_on_deeper(void)
 	builder__free(b);
 }
 
-/* An exit proves that what is deeper is gone, even when its stack pointer alone would not. */
+/* An exit proves that deeper frames have ended, even where its stack pointer alone does not. */
 static void exit_closes_inner(void)
 {
 	struct builder *b = builder__new(BEGIN, END);

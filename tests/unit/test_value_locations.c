@@ -27,7 +27,7 @@ __asm__(".pushsection .text\n"
 	"movsd %xmm1,16(%rsp); nop; ret\n"
 	/* 5: a move of four bytes is none of a double */
 	"f5: sub $0x18,%rsp; movss %xmm0,(%rsp); movd %xmm0,%ebx; movsd %xmm1,8(%rsp); nop; ret\n"
-	/* 6: below the stack pointer anybody may write */
+	/* 6: memory below the stack pointer may be overwritten */
 	"f6: sub $0x18,%rsp; movsd %xmm0,(%rsp); movsd %xmm1,0x10(%rsp); add $0x10,%rsp; push %rax;"
 	"sub $8,%rsp; nop; ret\n"
 	/* 7: an indexed store into the frame may hit anything; one elsewhere does not */

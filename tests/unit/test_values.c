@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* model/values: every kind, what is cut or pending, nesting, words that make no sense. */
+/* args/values: every kind, truncated and pending values, nesting, invalid words. */
 #include <string.h>
 
 #include "suite.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Preloaded into ptbpf: somebody who replaces an output file in the moment in which it has got its name. After each
+ * Preloaded into ptbpf: replaces an output file at the moment when it gets its name, as another process could. After each
  * renameat() to NAME, NAME.other becomes NAME where there is one.
  */
 #include <fcntl.h>

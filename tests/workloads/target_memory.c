@@ -402,8 +402,8 @@ static int thread_cnt(void)
 }
 
 /*
- * Before Linux 6.2 the pages that the kernel keeps with a thread come to the process's sum a moment before anybody can
- * see that the thread ends, after pthread_join() even: until then others see them as growth. So its end is awaited.
+ * Before Linux 6.2 a thread's own counts of pages are added to the process's sum when it ends, which may be after
+ * pthread_join(): until then they look like growth. So this waits for its end.
  */
 static uint64_t together(void *(*first)(void *), void *(*rest)(void *), long cnt, long rounds, long pages)
 {

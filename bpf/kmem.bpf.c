@@ -353,7 +353,7 @@ static __always_inline void emit_happening(struct ptb_kmem_event *r, __u32 tgid,
 
 #define SCAN_SUCCEED 1 /* mm/khugepaged.c, enum scan_result */
 
-/* By the kernel's own thread for anybody, or by the process for itself. */
+/* By the kernel's thread for any process, or by the process for itself. */
 SEC("tp_btf/mm_collapse_huge_page")
 int BPF_PROG(kmem_huge_page, struct mm_struct *mm, int isolated, int status)
 {

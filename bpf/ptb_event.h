@@ -158,8 +158,8 @@ struct ptb_mem_free {
 
 /*
  * A TensorImpl begins to end: its address may soon be another tensor's, and that of its data another storage's, if
- * nobody else holds the storage. What it holds itself ends within its own end, such as the tensor that it is a view of:
- * then both have counted each other's reference.
+ * nothing else holds the storage. Objects that it holds end within its own end, such as the tensor that it is a view
+ * of: then both have counted each other's reference.
  */
 struct ptb_tensor_end {
 	struct ptb_rec_hdr h;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Streams: one sender's buffer, which leaves the process chunk by chunk through the USDT site "chunk". A
- * stream has one owner at a time, who reserves and commits records and never waits for anybody; the agent's
- * thread sends what part-filled buffers have. Buffers are mapped, never freed, and used again: nothing here
- * calls malloc, waits for a lock or fails later than at stream__new().
+ * stream has one owner at a time, which reserves and commits records and never waits; the agent's thread sends the
+ * records of partly filled buffers. Buffers are mapped, never freed, and used again: nothing here calls malloc, waits
+ * for a lock or fails later than at stream__new().
  */
 #ifndef CHUNK_H
 #define CHUNK_H

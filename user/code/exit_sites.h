@@ -40,9 +40,9 @@ int exit_sites__find(struct exit_finder *x, struct flow *f,
 		     bool (*cheap_tail)(void *arg, uint64_t target), void *arg, struct exit_sites *out);
 
 /*
- * The same for a function of which some ways do no work: they may cross no site (nor two). Every way from the
- * last of the work to a return crosses one, and no work follows a site. Work is what x->work marks, no
- * more: the caller has judged jumps into other functions, and stores, too.
+ * The same for a function in which some paths do no work: they may cross one site or none. Every path from the last
+ * work to a return crosses one, and no work follows a site. Only what x->work marks is work: the caller decides about
+ * jumps into other functions, and stores, too.
  */
 int exit_sites__after_work(struct exit_finder *x, struct flow *f, struct exit_sites *out);
 

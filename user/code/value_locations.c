@@ -82,7 +82,7 @@ static uint64_t slots_hit(const struct value_locations *v, const struct value_st
 	uint64_t hit = 0;
 
 	if (m->reg == arch.fp && st->bp == VALUE_NO_FRAME)
-		return 0; /* no frame pointer here: somebody's object */
+		return 0; /* fp is no frame pointer here: the store is not into the frame */
 	if (off == VALUE_NO_FRAME || m->index != REG_NONE)
 		return SLOT_ALL;
 	for (uint32_t i = 0; i < v->slot_cnt; i++)
@@ -141,7 +141,7 @@ static uint64_t overwritten(const struct value_locations *v, const struct value_
 	return hit;
 }
 
-/* Memory below the stack pointer is anybody's. */
+/* Slots below the stack pointer: they may be overwritten at any time. */
 static uint64_t slots_below(const struct value_locations *v, int32_t sp)
 {
 	uint64_t hit = 0;

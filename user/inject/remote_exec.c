@@ -32,8 +32,8 @@
  * not requested to check, but may do so by itself). Our change is not atomic: what another thread sets or clears at that very
  * moment is lost. So everything that others set is set: signals, calls, exceptions, merges of reference counts
  * where there is no GIL; the interpreter checks and finds nothing to do. Only the request to drop the GIL is
- * cleared: who waits for the GIL repeats it every 5 ms, while a false one would make the thread wait for somebody
- * to take the GIL (Python/ceval_gil.c, FORCE_SWITCHING).
+ * cleared: a thread that waits for the GIL repeats it every 5 ms, while a false one would make this thread wait until
+ * another takes the GIL (Python/ceval_gil.c, FORCE_SWITCHING).
  */
 #define BITS_KNOWN_MINOR 15
 #define GIL_DROP_REQUEST 0x01u

@@ -56,7 +56,7 @@ static int create_as(int dir, const char *name, const struct owner *o)
 	return fd;
 }
 
-/* Nobody but these two roots can rename or remove what is in it, unless it is theirs. */
+/* Only these two roots, and the owner of an entry, can rename or remove the entry. */
 static bool is_owned_by_root(int dir, const struct owner *ns_root)
 {
 	struct stat st;

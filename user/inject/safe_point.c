@@ -29,7 +29,7 @@
 #define ERESTART_RESTARTBLOCK 516
 
 #define NEAR 2048u /* bytes of stack that a function without calls has at most */
-#define FAR 65536u /* and that a function which somebody gave to libc to be called may have */
+#define FAR 65536u /* and that a callback of libc's may have */
 
 /* ---- system calls ---- */
 

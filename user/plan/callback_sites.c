@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Everything that is dispatched or scheduled asks at::getStepCallbacksUnlessEmpty(scope) first, so its
- * callers outside at::_ops are the other ways in:
+ * Everything that is dispatched or scheduled calls at::getStepCallbacksUnlessEmpty(scope) first, so its callers
+ * outside at::_ops are the other entries:
  *
  * scope 0 (FUNCTION): callBoxed (by symbol; in stripped files by the shape of its arguments' use), and
  *   C++ functions with a typed handle in line, such as c10d::ProcessGroup::allreduce. Those name their
@@ -202,9 +202,8 @@ static bool does_other_work(struct plan_build *b, const struct insn *in)
 }
 
 /*
- * Is a call of the function always one call of the operator, and little else? No: there is a way from
- * the entry to a return without asking for callbacks, or something happens before that is no mere
- * conversion of arguments.
+ * Is a call of the function always one call of the operator, and little else? No: a path from the entry to a
+ * return does not get the callbacks, or something is done before that is more than a conversion of arguments.
  */
 static int is_one_dispatch(struct plan_build *b, bool *one)
 {

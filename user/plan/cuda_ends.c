@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * An exported function of libcudart asks whether a tool listens. If not, it hands the call to a local function
- * and returns what that returned, without an instruction that could be probed; if so, it calls the tool before and
- * after the same local function. That one prepares, calls the driver through a pointer, and, if the driver
- * failed, keeps the error.
+ * An exported function of libcudart checks whether a tool has subscribed. If not, it calls a local function and
+ * returns that one's result, without an instruction that could be probed; if so, it calls the tool before and after
+ * the same local function. The local function calls the driver through a pointer and stores the driver's error.
  *
- * The work are calls through pointers, and of functions of this file that may make one; functions of other
- * libraries (threads, memory, texts) are not the driver. Where that is not known, a call is work.
+ * "Work" is a call through a pointer, or of a function of this file that may make one; functions of other libraries
+ * (threads, memory, texts) are not the driver. Where that is not known, a call is work.
  */
 #include "plan/cuda_ends.h"
 
@@ -136,10 +135,8 @@ static bool calls_it(const struct flow_node *n, uint64_t target)
 	return direct(n) && n->in.target == target;
 }
 
-/*
- * Is the function the one that works, whatever else is called behind it (a tool that is notified)? Every way to such an
- * end has gone through it, and it is not called twice.
- */
+/* Does the function do the work, whatever is called after it (a tool that is notified)? Every path to the last work
+ * calls it, and none twice. */
 static int is_worker(struct plan_build *b, const uint8_t *last, uint64_t target, bool *yes)
 {
 	uint8_t *seen = b->finder.late;
@@ -191,7 +188,7 @@ static int find_worker(struct plan_build *b, uint64_t *target)
 
 /* ---- what eax is at an exit ---- */
 
-/* Going back from a node, is the next writer of eax a call through a pointer, on every way? */
+/* Is the last writer of eax before a node a call through a pointer, on every path? */
 static bool returns_result(struct plan_build *b, uint32_t node)
 {
 	struct flow *f = &b->flow;

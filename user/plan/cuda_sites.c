@@ -11,8 +11,8 @@
  *   may be changed by tools, and writes its result behind its last emulated instruction. No end.
  *
  * The work are the calls that get the pointer to the result (of a call without one: its first argument),
- * and stores through it; no site stands before any of them. What is done without it is error handling. A way
- * that does no work (an argument refused at once) may have no site: the programs notice, and say so.
+ * and stores through it; no site is before any of them. Code that does not use it is error handling. A path that
+ * does no work (a refused argument) may have no site: the programs notice and report that.
  */
 #include "plan/sites.h"
 

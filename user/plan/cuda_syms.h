@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Functions of libcudart and libcuda that a table of names asks for, each address once: two names of the same code are
- * one function, the first one's. */
+/* Functions of libcudart and libcuda that a table names, each address once: two names of the same code are one
+ * function, with the first name. */
 #ifndef PLAN_CUDA_SYMS_H
 #define PLAN_CUDA_SYMS_H
 

@@ -48,7 +48,7 @@ static uint16_t kind_of(const char *name)
 	return 0;
 }
 
-/* A name that nobody has heard of yet is still a tag: torch prints it as a word. */
+/* An unknown name is still a tag: torch prints it as a word. */
 static bool is_word(const char *s)
 {
 	const char *p;

@@ -211,8 +211,8 @@ void layout__finish(struct plan_build *b)
 		if (p->sites[i].prog == PTB_PROG_NODE_CALL)
 			p->layout.node_inputs_from_buffer = false;
 
-	/* Python's record_function calls the legacy operator on 1.13, and then its text is nowhere but
-	 * on the boxed stack. Where nobody calls that operator, looking for it costs nothing. */
+	/* Python's record_function calls the legacy operator on 1.13, and then its text is on the boxed stack only.
+	 * Where that operator is not called, the check costs nothing. */
 	p->layout.scope_from_boxed = p->layout.string_ivalue_off != PTB_OFF_UNKNOWN;
 	tensor_layout__finish(&p->layout);
 	rf_layout__finish(&p->layout);

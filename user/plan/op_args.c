@@ -133,7 +133,7 @@ static int add_late(struct op_args *a, struct plan_build *b, uint32_t func, stru
 				      PTB_ROLE_POINT, args);
 }
 
-/* Where a result can be at an exit site: what is tried, and its word there (ptb_args.h). */
+/* Where a result can be at an exit site: the registers that are tried, and their words (ptb_args.h). */
 
 #define RESULT_REGS (1 + ARCH_KEPT)
 

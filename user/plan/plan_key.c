@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * See plan_key.h. Identity and hash are both in the key: whoever can write a file while it is hashed and analysed can
- * show another content to each, so what is analysed under one identity must never serve a file of another one.
+ * See plan_key.h. Identity and hash are both in the key: a process that can write the file while it is hashed and
+ * analysed can show different content to each, so a plan made of one file must never be used for another one.
  */
 #define LOG_DOMAIN "plan_key"
 #include "plan/plan_key.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The tracepoints of kernel memory: which of them this kernel has, their links, and the passes over all
- * tasks that begin and end the threads' sums. What a missing one costs is said in kinds of events.
+ * tasks that begin and end the threads' sums. Of a missing one the kinds of events that it would report are named.
  */
 #define LOG_DOMAIN "kmem"
 #include "base/log.h"
@@ -413,7 +413,7 @@ void kmem__join(const struct kmem *k, const struct ptbpf_bpf *s)
 		run_iterator(k);
 }
 
-/* Nobody adds to the sums while they are made ready: they begin up to a millisecond before the window. */
+/* Nothing is added to the sums while they are prepared: they begin up to a millisecond before the window. */
 void kmem__begin(const struct kmem *k, struct ptbpf_bpf *s, uint32_t window)
 {
 	struct ptbpf_bpf__bss *b = s->bss;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Lists of links, and the search for sites that the kernel refuses: one refused offset fails all
- * that are attached together, so a failing range is halved until the offenders are alone. How a
- * range is attached is the caller's business.
+ * that are attached together, so a failing range is halved until the refused ones are alone. The
+ * caller attaches a range.
  */
 #define LOG_DOMAIN "attach"
 #include "base/cancel.h"

@@ -29,7 +29,7 @@ struct probe_set_opts {
 	bool follow_tasks;   /* fork/exec/exit/new-thread tracepoints */
 	bool watch_children; /* with follow_tasks: a watched task's children are watched from birth */
 	enum probe_args args; /* what operators' probes read beside their stack pointer */
-	bool identities;      /* ends of tensors are probed, whoever reads the arguments */
+	bool identities;      /* ends of tensors are probed, whichever source reads the arguments */
 	bool memory;          /* allocators' sites are probed */
 	bool kernel_memory;   /* kernel tracepoints of memory */
 	bool cuda_calls; /* CUDA launches, copies and synchronisation from the host's side are probed */

@@ -17,7 +17,7 @@ int agent_clock__add(struct agent_clock *c, uint64_t ticks, uint64_t mono_ns)
 
 	if (last && (ticks <= last->ticks || mono_ns <= last->mono_ns || ticks - last->ticks > NEAR_TICKS))
 		return -EINVAL;
-	if (c->cnt >= LIMIT_AGENT_CLOCKS) { /* what waits for a clock is younger than these */
+	if (c->cnt >= LIMIT_AGENT_CLOCKS) { /* chunks that wait for a clock pair are later than these */
 		c->cnt -= LIMIT_AGENT_CLOCKS / 2;
 		memmove(c->pairs, c->pairs + LIMIT_AGENT_CLOCKS / 2, c->cnt * sizeof(*c->pairs));
 		c->at = 0;

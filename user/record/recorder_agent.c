@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Chunks of agents; see recorder_agent.h. A chunk of operators waits until a pair of clocks that is younger
- * than its last record has come, so that every time lies between two pairs.
+ * Chunks of agents; see recorder_agent.h. A chunk of operators waits for a clock pair that is later than its last
+ * record, so that every time lies between two pairs.
  */
 #define LOG_DOMAIN "agent"
 #include "record/recorder_agent.h"
@@ -239,7 +239,7 @@ static void write_held(struct recorder *r, struct agent_proc *p, bool all)
 		const struct ptb_chunk *c = (const void *)(p->held + pos);
 
 		if (!all && !agent_clock__covers(&p->clock, last_ticks(c)))
-			break; /* those behind it are of other threads, or younger: they can wait too */
+			break; /* the next ones are later, or of other threads: they can wait too */
 		each_record(r, p, c, agent_ops__record);
 		pos += c->len;
 	}

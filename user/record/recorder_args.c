@@ -123,7 +123,7 @@ static bool same_dispatcher(const struct recorder *r, struct recorder_proc *p)
 	return false;
 }
 
-/* Schemas that only the dispatcher has are read at once: operators of libraries go with these, and then
+/* Schemas that only the dispatcher has are read at once: the operators of a library disappear with it, and then
  * they can no longer be read. */
 void recorder__schema_layout(struct recorder *r, const struct torch_proc *tp,
 			     const struct torch_plan *plan)

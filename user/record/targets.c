@@ -380,8 +380,8 @@ static void drop_agent(struct targets *ts, struct target *t)
 }
 
 /*
- * Asks the process's agent, if it has one, and waits for its answer where nothing is missed meanwhile. What it
- * does not do is probed.
+ * Sends requests to the process's agent, if it has one, and waits for the answer where nothing is missed meanwhile.
+ * What the agent does not record is probed.
  */
 static void request_agent(struct targets *ts, struct target *t, const struct torch_proc *tp,
 			  const struct shared_plan *sp)

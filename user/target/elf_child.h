@@ -18,7 +18,7 @@
 struct elf_question {
 	/* Runs in the child. *out: from malloc, at most LIMIT_ELF_ANSWER bytes without pointers. 0 or negative errno. */
 	int (*fn)(const struct elf_file *ef, const void *arg, uint8_t **out, size_t *len);
-	const void *arg; /* bytes that say, together with fn, what is asked */
+	const void *arg; /* of fn: with it, the key under which the answer is cached */
 	size_t arg_sz;
 	uint64_t *spent_ns; /* sum of the time of questions that belong together; NULL: this one only */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which file an open file is, and what is in it. The identity changes whenever somebody writes the file, puts
- * another one in its place or touches its inode, but for writes through a shared mapping, which may show in it
- * later; the hash is of every byte. Neither is of any use for a name, only for a descriptor.
+ * The identity and the content of an open file. The identity changes whenever the file is written or replaced, or its
+ * inode changes; a write through a shared mapping may change it later. The hash is of every byte. Both are those of a
+ * descriptor: a name may refer to another file by then.
  */
 #ifndef TARGET_FILE_ID_H
 #define TARGET_FILE_ID_H
@@ -20,8 +20,7 @@ struct file_id { /* without padding: compared and hashed as bytes */
 /* 0 or negative errno. */
 int file_id__get(int fd, struct file_id *id);
 bool file_id__same(const struct file_id *a, const struct file_id *b);
-/* Nobody can have written the file again since without another identity: its times lie so far back that a write
- * now gets other ones. */
+/* Has a write to the file now another identity for certain? Its times are so old that a write gets different ones. */
 bool file_id__settled(const struct file_id *id);
 
 /*

@@ -65,7 +65,7 @@ static int add_raw(struct raw_ops *ops, uint64_t at, const struct node *node, bo
 
 /*
  * One attempt, from the list's beginning to its end; with `seen` from its end, where operators are added, to one that
- * is known. -EAGAIN: the links did not agree, somebody was at work.
+ * is known. -EAGAIN: the links do not agree, the list is being changed.
  */
 static int walk_list(pid_t pid, uint64_t head, bool old_abi, const struct live_ops_seen *seen,
 		     struct raw_ops *ops)
@@ -374,7 +374,7 @@ static int read_once(pid_t pid, uint64_t head, bool old_abi, struct live_ops *ou
 
 	free(raw.items);
 	if (!err && *bad > out->cnt)
-		err = -EBADMSG; /* not the layout we think it is */
+		err = -EBADMSG; /* another layout than expected */
 	if (err)
 		live_ops__free(out);
 	else
@@ -394,7 +394,7 @@ int live_ops__read(pid_t pid, const uint64_t *singletons, uint32_t cnt, bool old
 		pr_debug("process %d: no operator dispatcher found", pid);
 		return -ENOENT;
 	}
-	do { /* what was freed under our eyes is whole the next time */
+	do { /* an operator that was freed meanwhile is not in the next reading */
 		live_ops__free(out);
 		err = read_once(pid, head, old_string_abi, out, &bad);
 	} while (!err && (bad || !out->observed_known) && ++tries < READ_TRIES);

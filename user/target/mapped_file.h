@@ -15,8 +15,9 @@ struct mapped_file {
 
 /*
  * Asks about the file of an executable mapping. 0; -ENOEXEC: not a regular ELF file, or another file is there now
- * (logged once); -EXDEV: a server of another user has it, who is sent no request (logged once); -ECANCELED: a signal is pending; another negative errno, as elf_child__ask(). *out needs
- * mapped_file__clear() on success only.
+ * (logged once); -EXDEV: it is served by a process of another user, to which no request is sent (logged once);
+ * -ECANCELED: a signal is pending; another negative errno, as elf_child__ask(). *out needs mapped_file__clear() on
+ * success only.
  */
 int mapped_file__ask(pid_t pid, const struct proc_map *map, const struct elf_question *q,
 		     struct mapped_file *out);

@@ -215,7 +215,7 @@ static bool is_final(int err)
 	return !err || err == -ENOMEM || err == -ECANCELED;
 }
 
-/* The executable first: what it exports is what everybody else is bound to. */
+/* The executable first: all libraries are bound to what it exports. */
 int python_proc__symbols(pid_t pid, const char *const *symbols, uint32_t cnt, uint64_t *addrs)
 {
 	const struct symbol_query query = { .names = symbols, .cnt = cnt };

@@ -63,7 +63,7 @@ struct balance {
 	uint64_t allocs, frees; /* blocks that came and went */
 };
 
-static void check_place(const struct session_place *at)
+static void check_place(const struct op_context *at)
 {
 	if (!at->op || !at->outer_op || !at->annotation ||
 	    (*at->op && !at->op_slice && strcmp(at->op, SESSION_OP_UNSEEN) != 0) ||

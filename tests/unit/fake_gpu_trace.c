@@ -20,14 +20,14 @@ static int host_calls(struct gpu_world *w)
 	for (uint64_t i = 0; i < 100 && !err; i++, t += 200000) {
 		struct gw_item *c;
 
-		gw__place(w, 100, 10 + i, "aten::add", NULL);
+		gw__context(w, 100, 10 + i, "aten::add", NULL);
 		c = gw__call(w, "cudaLaunchKernel", t + 3000, t + 9000);
 		c->g.kernel_name = i % 2 ? "void add<float>(float*)" : "";
 		c->rec.host.grid[0] = c->rec.host.grid[1] = c->rec.host.grid[2] = 1;
 		c->rec.host.block[0] = 32;
 		c->rec.host.block[1] = c->rec.host.block[2] = 1;
 		err = gw__slice(w, 10 + i, "aten::add", t, t + 12000);
-		gw__place(w, 100, 0, NULL, NULL);
+		gw__context(w, 100, 0, NULL, NULL);
 		c = gw__call(w, "cudaMemcpyAsync", t + 20000, t + 24000);
 		c->rec.host.bytes = 4096;
 		c->rec.host.copy_kind = 2;
@@ -35,7 +35,7 @@ static int host_calls(struct gpu_world *w)
 		c = gw__driver(w, "cuLaunchKernel", t + 130000, t + 133000, 0);
 		c->rec.host.flags = PTB_API_NO_RESULT;
 	}
-	gw__place(w, 100, 0, NULL, NULL);
+	gw__context(w, 100, 0, NULL, NULL);
 	err = err ? err : gw__annotation(w, 1000, "ProfilerStep#0", t, t + 1000, SLICE_DERIVED);
 	return err ? err : gw__emit(w);
 }

@@ -52,19 +52,20 @@ void gw__init(struct gpu_world *w)
 			    "\"cupti_version\": 130000, \"cuda_driver_version\": 13000}]";
 	w->tgid = 100;
 	w->correlation = 1000;
-	gw__place(w, 100, 0, NULL, NULL);
+	gw__context(w, 100, 0, NULL, NULL);
 }
 
-void gw__place(struct gpu_world *w, uint32_t tid, uint64_t op_slice, const char *op, const char *annotation)
+void gw__context(struct gpu_world *w, uint32_t tid, uint64_t op_slice, const char *op,
+		 const char *annotation)
 {
-	w->at = (struct session_place){ .tgid = w->tgid,
-					.tid = tid,
-					.slice = op_slice,
-					.op_slice = op_slice,
-					.op = op ? op : "",
-					.outer_op = op ? op : "",
-					.annotation = annotation ? annotation : "",
-					.step = -1 };
+	w->at = (struct op_context){ .tgid = w->tgid,
+				     .tid = tid,
+				     .slice = op_slice,
+				     .op_slice = op_slice,
+				     .op = op ? op : "",
+				     .outer_op = op ? op : "",
+				     .annotation = annotation ? annotation : "",
+				     .step = -1 };
 }
 
 int gw__slice(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end)
@@ -170,7 +171,7 @@ static struct gw_item *work(struct gpu_world *w, enum gpu_what what, uint8_t kin
 	it->g.context = CONTEXT + device;
 	it->g.props = device < GW_DEVICES ? &w->devices[device] : NULL;
 	if (!call) {
-		it->g.at = (struct session_place){
+		it->g.at = (struct op_context){
 			.tgid = w->tgid, .op = "", .outer_op = "", .annotation = "", .step = -1
 		};
 		it->g.correlation = ++w->correlation;
@@ -330,11 +331,11 @@ static int put_forward(struct gpu_world *w, uint64_t t, uint64_t id)
 	struct gw_item *c;
 	int err;
 
-	gw__place(w, 100, id + 2, "aten::copy_", NULL);
+	gw__context(w, 100, id + 2, "aten::copy_", NULL);
 	c = gw__call(w, "cudaMemcpyAsync", t + 30 * US, t + 50 * US);
 	gw__copy(w, 1, 1 << 20, 0, 7, t + 60 * US, t + 160 * US, c);
 	err = gw__slice(w, id + 2, "aten::copy_", t + 20 * US, t + 80 * US);
-	gw__place(w, 100, id + 4, "aten::addmm", "forward");
+	gw__context(w, 100, id + 4, "aten::addmm", "forward");
 	gw__call(w, "cudaGetDevice", t + 210 * US, t + 211 * US);
 	c = gw__call(w, "cudaLaunchKernel", t + 220 * US, t + 232 * US);
 	gw__driver(w, "cuLaunchKernel", t + 224 * US, t + 230 * US, c->g.correlation);
@@ -349,7 +350,7 @@ static int put_forward(struct gpu_world *w, uint64_t t, uint64_t id)
 		   "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul>)",
 		   0, 7, t + 905 * US, t + 1000 * US, c);
 	err = err ? err : gw__slice(w, id + 4, "aten::addmm", t + 205 * US, t + 260 * US);
-	gw__place(w, 100, id + 5, "triton_poi_fused_relu_0", "forward");
+	gw__context(w, 100, id + 5, "triton_poi_fused_relu_0", "forward");
 	c = gw__driver(w, "cuLaunchKernelEx", t + 280 * US, t + 290 * US, 0);
 	gw__kernel(w, "triton_poi_fused_relu_0", 0, 7, t + 1002 * US, t + 1100 * US, c)->rec.kernel.flags =
 		PTB_GPU_HAS_PRIORITY;
@@ -363,15 +364,15 @@ static int put_backward(struct gpu_world *w, uint64_t t, uint64_t id)
 	struct gw_item *c;
 	int err;
 
-	gw__place(w, 101, id + 7, "aten::mm", NULL);
+	gw__context(w, 101, id + 7, "aten::mm", NULL);
 	c = gw__call(w, "cudaLaunchKernel", t + 530 * US, t + 540 * US);
 	gw__kernel(w, "sm90_xmma_gemm_f32f32_tf32f32_f32_nt_n_tilesize128x64x8", 0, 7,
 		   t + 1110 * US, t + 1900 * US, c);
 	err = gw__slice(w, id + 7, "aten::mm", t + 520 * US, t + 550 * US);
-	gw__place(w, 101, id + 6, "AddmmBackward0", NULL);
+	gw__context(w, 101, id + 6, "AddmmBackward0", NULL);
 	c = gw__call(w, "cudaEventRecord", t + 556 * US, t + 558 * US);
 	gw__event(w, 7, t + 1901 * US, c);
-	gw__place(w, 101, 0, NULL, NULL);
+	gw__context(w, 101, 0, NULL, NULL);
 	err = err ? err : gw__slice(w, id + 6, "AddmmBackward0", t + 510 * US, t + 560 * US);
 	{
 		uint32_t record = c->g.correlation;
@@ -383,7 +384,7 @@ static int put_backward(struct gpu_world *w, uint64_t t, uint64_t id)
 		s->rec.sync.event_stream = 7;
 		s->rec.sync.event_correlation = record;
 	}
-	gw__place(w, 101, id + 8, "record_param_comms", NULL);
+	gw__context(w, 101, id + 8, "record_param_comms", NULL);
 	c = gw__call(w, "cudaLaunchKernelExC", t + 570 * US, t + 580 * US);
 	gw__kernel(w, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
 		   0, 13, t + 1905 * US, t + 2500 * US, c);
@@ -398,7 +399,7 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 	struct gw_item *c, *k;
 	int err;
 
-	gw__place(w, 100, 0, NULL, "Optimizer.step#Adam.step");
+	gw__context(w, 100, 0, NULL, "Optimizer.step#Adam.step");
 	c = gw__call(w, "cudaGraphLaunch", t + 1000 * US, t + 1030 * US);
 	for (uint32_t i = 0; i < 2; i++) { /* nodes of one graph have the launch's correlation, all of them */
 		k = gw__kernel(w, "adam_update", 0, 7, t + 2600 * US + i * 100 * US,
@@ -410,7 +411,7 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 		k->rec.kernel.channel_type = 1;
 	}
 	err = gw__annotation(w, id + 9, "Optimizer.step#Adam.step", t + 950 * US, t + 1100 * US, 0);
-	gw__place(w, 100, id + 10, "aten::_local_scalar_dense", NULL);
+	gw__context(w, 100, id + 10, "aten::_local_scalar_dense", NULL);
 	c = gw__call(w, "cudaMemcpyAsync", t + 1210 * US, t + 1230 * US);
 	gw__copy(w, 2, 4, 0, 7, t + 2800 * US, t + 2802 * US, c);
 	c = gw__call(w, "cudaStreamSynchronize", t + 1240 * US, t + 2810 * US);
@@ -418,7 +419,7 @@ static int put_optimizer(struct gpu_world *w, uint64_t t, uint64_t id)
 	err = err ? err :
 		    gw__slice(w, id + 10, "aten::_local_scalar_dense", t + 1200 * US, t + 2820 * US);
 	gw__overhead(w, "Instrumentation", t + 2830 * US, t + 2833 * US);
-	gw__place(w, 100, 0, NULL, NULL);
+	gw__context(w, 100, 0, NULL, NULL);
 	c = gw__call(w, "cudaDeviceSynchronize", t + 9000 * US, t + 9010 * US);
 	gw__sync(w, 4, UINT32_MAX, t + 9000 * US, t + 9009 * US, c);
 	gw__gpu_annotation(w, "forward", id + 3, 7, t + 240 * US, t + 1100 * US);
@@ -438,7 +439,7 @@ int gw__train(struct gpu_world *w, uint32_t steps)
 		err = put_forward(w, t, id);
 		err = err ? err : put_backward(w, t, id);
 		err = err ? err : put_optimizer(w, t, id);
-		gw__place(w, 100, 0, NULL, NULL);
+		gw__context(w, 100, 0, NULL, NULL);
 		err = err ? err : gw__annotation(w, id, names[nr], t, t + 9999999, SLICE_DERIVED);
 	}
 	return err ? err : gw__emit(w);

@@ -27,16 +27,16 @@ struct gpu_world {
 	uint32_t item_cnt;
 	uint32_t emitted_cnt; /* of the last gw__emit(); they are still there */
 	uint32_t tgid;
-	uint32_t correlation;    /* last one given out */
-	struct session_place at; /* of what comes next */
+	uint32_t correlation; /* last one given out */
+	struct op_context at; /* of what comes next */
 	bool host_only;
 };
 
 /* An "NVIDIA H100" and an "A100"; has_gpu and a clock error of 500 ns. */
 void gw__init(struct gpu_world *w);
 /* Where calls that come next are made: tid, operator's slice and name (0, NULL: none), annotation. */
-void gw__place(struct gpu_world *w, uint32_t tid, uint64_t op_slice, const char *op,
-	       const char *annotation);
+void gw__context(struct gpu_world *w, uint32_t tid, uint64_t op_slice, const char *op,
+		 const char *annotation);
 int gw__slice(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end);
 int gw__annotation(struct gpu_world *w, uint64_t id, const char *name, uint64_t begin, uint64_t end,
 		   uint32_t flags);

@@ -26,15 +26,15 @@ void world__place(struct world *w, const char *outer, const char *op, const char
 	w->shapes = shapes;
 }
 
-static struct session_place position(const struct world *w)
+static struct op_context position(const struct world *w)
 {
-	return (struct session_place){ .tgid = w->tgid,
-				       .tid = w->tgid,
-				       .op = w->op,
-				       .outer_op = w->outer,
-				       .annotation = w->annotation,
-				       .step = w->step,
-				       .enclosed = true };
+	return (struct op_context){ .tgid = w->tgid,
+				    .tid = w->tgid,
+				    .op = w->op,
+				    .outer_op = w->outer,
+				    .annotation = w->annotation,
+				    .step = w->step,
+				    .enclosed = true };
 }
 
 static void emit_memory(struct world *w, struct memory_event *ev)

@@ -80,7 +80,7 @@ static void test_kernel(void)
 	const cJSON *e;
 
 	start();
-	gw__place(&w, 100, 77, "aten::mm", NULL);
+	gw__context(&w, 100, 77, "aten::mm", NULL);
 	CU_ASSERT_EQUAL(gw__slice(&w, 77, "aten::mm", GW_BEGIN + 10 * US, GW_BEGIN + 60 * US), 0);
 	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 20 * US, GW_BEGIN + 30 * US);
 	gw__kernel(&w, "sgemm<\"x\">", 0, 7, GW_BEGIN + 40 * US, GW_BEGIN + 90 * US, c);
@@ -332,7 +332,7 @@ static void test_host_only(void)
 	w.s.info.device_cnt = 0;
 	w.host_only = true;
 	open_trace();
-	gw__place(&w, 102, 33, "aten::add", NULL);
+	gw__context(&w, 102, 33, "aten::add", NULL);
 	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 10 * US, GW_BEGIN + 12 * US);
 	c->g.kernel_name = "void add_kernel<float>(float*)";
 	c->rec.host.grid[0] = 8;
@@ -374,7 +374,7 @@ static void test_processes(void)
 	gw__kernel(&w, "a", 0, 7, GW_BEGIN + 20 * US, GW_BEGIN + 30 * US, c);
 	w.tgid = 200;
 	w.correlation = 1000;
-	gw__place(&w, 200, 0, NULL, NULL);
+	gw__context(&w, 200, 0, NULL, NULL);
 	c = gw__call(&w, "cudaLaunchKernel", GW_BEGIN + 11 * US, GW_BEGIN + 13 * US);
 	gw__kernel(&w, "b", 0, 7, GW_BEGIN + 22 * US, GW_BEGIN + 32 * US, c);
 	finish();

@@ -128,7 +128,7 @@ static struct gw_item *pair(uint64_t launch)
 {
 	struct gw_item *c;
 
-	gw__place(&w, 100, 0, NULL, NULL);
+	gw__context(&w, 100, 0, NULL, NULL);
 	c = gw__call(&w, "cudaLaunchKernel", T - 10 * US, T - 5 * US);
 	gw__kernel(&w, "first", 0, 7, T, T + 100 * US, c);
 	c = gw__call(&w, "cudaLaunchKernel", launch, launch + 5 * US);
@@ -155,7 +155,7 @@ static void test_no_launch(void)
 	end();
 	start(); /* a call that took long, and is no waiting */
 	pair(T + 1090 * US);
-	gw__place(&w, 100, 9, "aten::empty", NULL);
+	gw__context(&w, 100, 9, "aten::empty", NULL);
 	gw__call(&w, "cudaMalloc", T + 200 * US, T + 1000 * US);
 	CU_ASSERT_EQUAL(gw__slice(&w, 9, "aten::empty", T + 190 * US, T + 1010 * US), 0);
 	finish();
@@ -178,7 +178,7 @@ static void test_sync(void)
 	end();
 	start();
 	pair(T + 1090 * US);
-	gw__place(&w, 100, 9, "aten::item", "eval");
+	gw__context(&w, 100, 9, "aten::item", "eval");
 	gw__call(&w, "cudaStreamSynchronize", T + 10 * US, T + 950 * US);
 	finish();
 	expect(T + 100 * US, MS, "synchronisation", "call", "aten::item", "cudaStreamSynchronize", "eval");
@@ -249,9 +249,9 @@ static void test_queue(void)
 static void test_operator(void)
 {
 	start();
-	gw__place(&w, 100, 1, "aten::mm", NULL);
+	gw__context(&w, 100, 1, "aten::mm", NULL);
 	gw__kernel(&w, "gemm", 0, 7, T, T + MS, gw__call(&w, "cudaLaunchKernel", T - 9 * US, T - 5 * US));
-	gw__place(&w, 100, 2, "aten::bmm", NULL);
+	gw__context(&w, 100, 2, "aten::bmm", NULL);
 	gw__kernel(&w, "gemm", 0, 7, T + 2 * MS, T + 2 * MS + 9 * US,
 		   gw__call(&w, "cudaLaunchKernel", T + 10 * US, T + 15 * US));
 	gw__kernel(&w, "gemm", 0, 7, T + 3 * MS, T + 3 * MS + 9 * US,
@@ -276,7 +276,7 @@ static void test_host(void)
 	w.s.info.has_gpu = false;
 	w.s.info.has_cuda_calls = w.host_only = true;
 	w.s.info.device_cnt = 0;
-	gw__place(&w, 100, 1, "aten::mm", NULL);
+	gw__context(&w, 100, 1, "aten::mm", NULL);
 	c = gw__call(&w, "cudaLaunchKernel", T, T + 4 * US);
 	c->g.kernel_name = "gemm\x1b[31m";
 	gw__call(&w, "cudaLaunchKernel", T + 10 * US, T + 14 * US)->rec.host.result = 1;

@@ -34,7 +34,7 @@ void gpu__step(struct model *m, const struct thread *t, const struct entry *e, b
 	}
 }
 
-static bool same_place(const struct gpu_place *a, const struct gpu_place *b)
+static bool same_context(const struct gpu_call_context *a, const struct gpu_call_context *b)
 {
 	return a->at.tgid == b->at.tgid && a->at.tid == b->at.tid && a->at.slice == b->at.slice &&
 	       a->at.op_slice == b->at.op_slice && a->at.op == b->at.op &&
@@ -44,38 +44,38 @@ static bool same_place(const struct gpu_place *a, const struct gpu_place *b)
 	       a->annotation_name == b->annotation_name;
 }
 
-/* Calls that follow one another are often in one place. */
-static void keep_place(struct model *m, struct gpu_call *c, const struct gpu_place *p)
+/* Calls that follow one another often have the same context. */
+static void keep_context(struct model *m, struct gpu_call *c, const struct gpu_call_context *p)
 {
 	struct gpu *g = m->gpu;
 
-	if (!g->place_cnt || !same_place(&g->places[g->place_cnt - 1], p)) {
-		m->err = vec_push(g->places, g->place_cnt, g->place_cap, *p);
+	if (!g->call_context_cnt || !same_context(&g->call_contexts[g->call_context_cnt - 1], p)) {
+		m->err = vec_push(g->call_contexts, g->call_context_cnt, g->call_context_cap, *p);
 		if (m->err)
 			return;
 	}
-	c->place = g->place_cnt - 1;
+	c->call_context = g->call_context_cnt - 1;
 }
 
-static void place_call(struct model *m, struct gpu_call *c)
+static void find_context(struct model *m, struct gpu_call *c)
 {
 	struct thread *t = c->tid ? model__known_thread(m, c->tgid, c->tid) : NULL;
 	const uint64_t *step = hashmap__get(&m->gpu_step, c->tgid, 0);
-	struct gpu_place gp = { .annotation_name = "" };
-	struct place p = { 0 };
+	struct gpu_call_context gp = { .annotation_name = "" };
+	struct open_entries p = { 0 };
 	bool inside; /* another call of its thread */
 
-	gp.at = session_place__none(c->tgid, c->tid);
+	gp.at = op_context__none(c->tgid, c->tid);
 	if (step)
 		gp.at.step = (int64_t)*step;
 	if (t)
-		p = stack__place(t, &gp.at);
+		p = stack__context(t, &gp.at);
 	gp.at.enclosed = gp.at.slice != 0;
 	if (p.annotation) {
 		gp.annotation_slice = p.annotation->id;
 		gp.annotation_name = p.annotation->name;
 	}
-	keep_place(m, c, &gp);
+	keep_context(m, c, &gp);
 	if (!t)
 		return;
 	inside = c->begin_ns < t->call_end_ns;
@@ -95,7 +95,7 @@ void gpu__until(struct model *m, uint64_t ts)
 	struct gpu *g = m->gpu;
 
 	while (m->gpu_next < g->call_cnt && g->calls[m->gpu_next].begin_ns < ts && !m->err)
-		place_call(m, &g->calls[m->gpu_next++]);
+		find_context(m, &g->calls[m->gpu_next++]);
 }
 
 /* ---- annotations on devices ---- */
@@ -109,19 +109,19 @@ struct annotation_span {
 struct annotation_spans {
 	struct annotation_span *v;
 	uint32_t cnt, cap;
-	struct hashmap by_place; /* (slice, device and stream) -> index */
+	struct hashmap by_stream; /* (slice, device and stream) -> index */
 };
 
-static const struct gpu_place *place_of(const struct gpu *g, uint32_t call)
+static const struct gpu_call_context *context_of(const struct gpu *g, uint32_t call)
 {
-	return &g->places[g->calls[call].place];
+	return &g->call_contexts[g->calls[call].call_context];
 }
 
 static int add_span(struct annotation_spans *n, const struct gpu *g, const struct gpu_work *w)
 {
-	uint64_t slice = place_of(g, w->call)->annotation_slice;
+	uint64_t slice = context_of(g, w->call)->annotation_slice;
 	uint64_t k1 = (uint64_t)w->device << 32 | w->stream;
-	const uint64_t *known = hashmap__get(&n->by_place, slice, k1);
+	const uint64_t *known = hashmap__get(&n->by_stream, slice, k1);
 	struct annotation_span *x;
 
 	if (known) {
@@ -132,7 +132,7 @@ static int add_span(struct annotation_spans *n, const struct gpu *g, const struc
 			x->begin_ns = w->begin_ns;
 		return 0;
 	}
-	if (hashmap__put(&n->by_place, slice, k1, n->cnt))
+	if (hashmap__put(&n->by_stream, slice, k1, n->cnt))
 		return -ENOMEM;
 	return vec_push(n->v, n->cnt, n->cap,
 			(struct annotation_span){ .begin_ns = w->begin_ns,
@@ -162,7 +162,7 @@ static int find_spans(const struct gpu *g, struct annotation_spans *n)
 	for (uint32_t i = 0; i < g->work_cnt && !err; i++) {
 		const struct gpu_work *w = &g->works[i];
 
-		if (w->call != GPU_NONE && gpu_work__counts(w) && place_of(g, w->call)->annotation_slice)
+		if (w->call != GPU_NONE && gpu_work__counts(w) && context_of(g, w->call)->annotation_slice)
 			err = cancel__pending() ? -ECANCELED : add_span(n, g, w);
 	}
 	return err ? err : sort__array(n->v, n->cnt, sizeof(*n->v), cmp_span);
@@ -184,7 +184,7 @@ static void emit_call(struct model *m, const struct gpu_call *c)
 			       .correlation = c->correlation,
 			       .driver = c->driver,
 			       .host_only = c->host_only,
-			       .at = m->gpu->places[c->place].at,
+			       .at = m->gpu->call_contexts[c->call_context].at,
 			       .launch_name = "",
 			       .kernel_name = c->kernel_name,
 			       .rec = c->rec };
@@ -209,8 +209,8 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 			       .before_launch = w->before_launch,
 			       .rec = w->rec };
 
-	s.at = c ? m->gpu->places[c->place].at :
-		   session_place__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
+	s.at = c ? m->gpu->call_contexts[c->call_context].at :
+		   op_context__none(w->tgid, w->what == GPU_OVERHEAD ? w->rec->tid : 0);
 	if (c) {
 		s.launch_begin_ns = c->begin_ns;
 		s.launch_end_ns = c->end_ns;
@@ -228,7 +228,7 @@ static void emit_work(struct model *m, const struct gpu_work *w)
 
 static void emit_span(struct model *m, const struct annotation_span *n)
 {
-	const struct gpu_place *p = place_of(m->gpu, n->call);
+	const struct gpu_call_context *p = context_of(m->gpu, n->call);
 	struct gpu_slice s = { .what = GPU_ANNOTATION,
 			       .begin_ns = n->begin_ns,
 			       .end_ns = n->end_ns,
@@ -287,6 +287,6 @@ void gpu__emit(struct model *m)
 	m->totals->gpu_no_clock = g->no_clock;
 	m->totals->gpu_host_dropped = g->host_dropped;
 	m->totals->bad_records += g->bad;
-	hashmap__clear(&n.by_place);
+	hashmap__clear(&n.by_stream);
 	free(n.v);
 }

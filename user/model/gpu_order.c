@@ -84,7 +84,7 @@ static int sort_numbers(const struct gpu *g, struct numbers *n)
 	return sort__array(n->v, n->cnt, sizeof(*n->v), cmp_numbered);
 }
 
-/* The place of the first that is not less than id. Work of one stream has numbers that rise, so it is looked for
+/* The index of the first that is not less than id. Work of one stream has numbers that rise, so it is looked for
  * behind the one found last, in steps that double. */
 static uint32_t find_number(const struct numbers *n, uint64_t id, uint32_t last)
 {
@@ -187,5 +187,5 @@ int gpu__order(struct gpu *g)
 	if (err)
 		return err;
 	drop_calls(g);
-	return link_work(g); /* the places have changed */
+	return link_work(g); /* the indices have changed */
 }

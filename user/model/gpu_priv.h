@@ -43,8 +43,8 @@ struct gpu_proc {
 	uint64_t api_from, api_until;
 };
 
-struct gpu_place { /* of calls, in the current pass */
-	struct session_place at;
+struct gpu_call_context { /* of calls, in the current pass */
+	struct op_context at;
 	uint64_t annotation_slice; /* the innermost annotation or step, 0: none */
 	const char *annotation_name;
 };
@@ -55,12 +55,12 @@ struct gpu_call {                  /* of the runtime or driver API */
 	const char *name, *kernel_name;
 	uint64_t work_ns; /* kernels, copies, fills that it launched */
 	uint32_t tgid, tid, correlation;
-	uint32_t place; /* of the current pass: index */
+	uint32_t call_context; /* of the current pass: index */
 	bool driver, host_only;
 	bool nested; /* inside the runtime call that has the same number, or makes it: not emitted */
 };
 
-struct gpu_work { /* all that has a place on a device, and overhead */
+struct gpu_work { /* all that runs on a device, and overhead */
 	uint64_t begin_ns, end_ns;
 	const struct ptb_rec_hdr *rec;
 	const char *name;
@@ -83,8 +83,8 @@ struct gpu {
 	uint32_t call_cnt, call_cap;
 	struct gpu_work *works; /* by device, stream, begin */
 	uint32_t work_cnt, work_cap;
-	struct gpu_place *places;
-	uint32_t place_cnt, place_cap;
+	struct gpu_call_context *call_contexts;
+	uint32_t call_context_cnt, call_context_cap;
 	struct hashmap device_by_id;           /* (tgid, device) -> struct ptb_gpu_device * */
 	const struct ptb_gpu_device **devices; /* one per id, by id */
 	uint32_t device_cnt, device_cap;

@@ -209,7 +209,7 @@ static int on_host_call(struct gpu *g, const struct ptb_cuda_call *r)
 	return keep_call(g, &c);
 }
 
-/* What has a place on a device; false: of no kind that is emitted. */
+/* What runs on a device; false: of no kind that is emitted. */
 static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work *w)
 {
 	const struct ptb_gpu_kernel *k = (const void *)h;
@@ -218,7 +218,7 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 	const struct ptb_gpu_event *e = (const void *)h;
 	const struct ptb_gpu_overhead *o = (const void *)h;
 
-#define PLACE(r) (w->begin_ns = (r)->begin, w->end_ns = (r)->end)
+#define TIMES(r) (w->begin_ns = (r)->begin, w->end_ns = (r)->end)
 #define ON_DEVICE(r)                                                                               \
 	(w->correlation = (r)->correlation, w->device = (r)->device, w->context = (r)->context,    \
 	 w->stream = (r)->stream)
@@ -226,18 +226,18 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 	case PTB_REC_GPU_KERNEL:
 		w->what = GPU_KERNEL;
 		w->name = shown_name(g, k->name, gpu__kernel_name);
-		PLACE(k);
+		TIMES(k);
 		ON_DEVICE(k);
 		return true;
 	case PTB_REC_GPU_MEMCPY:
 	case PTB_REC_GPU_MEMSET:
 		w->what = h->kind == PTB_REC_GPU_MEMCPY ? GPU_MEMCPY : GPU_MEMSET;
-		PLACE(m);
+		TIMES(m);
 		ON_DEVICE(m);
 		break;
 	case PTB_REC_GPU_SYNC:
 		w->what = GPU_SYNC;
-		PLACE(s);
+		TIMES(s);
 		ON_DEVICE(s);
 		break;
 	case PTB_REC_GPU_EVENT:
@@ -249,12 +249,12 @@ static bool work_of(struct gpu *g, const struct ptb_rec_hdr *h, struct gpu_work 
 		break;
 	case PTB_REC_GPU_OVERHEAD:
 		w->what = GPU_OVERHEAD;
-		PLACE(o);
+		TIMES(o);
 		break;
 	default:
 		return false;
 	}
-#undef PLACE
+#undef TIMES
 #undef ON_DEVICE
 	w->name = gpu__work_name(g->facts, h);
 	return true;
@@ -425,7 +425,7 @@ void gpu__free(struct gpu *g)
 	free(g->procs);
 	free(g->calls);
 	free(g->works);
-	free(g->places);
+	free(g->call_contexts);
 	free(g->devices);
 	hashmap__clear(&g->proc_by_tgid);
 	hashmap__clear(&g->copies);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Memory records become events: each with the place where its thread was, and what is known of its block.
+ * Memory records become events: each with what was open on its thread, and what is known of its block.
  * Owns the join of allocations and frees, and the running totals; must not know nesting or who prints.
  *
  * The CPU's allocator reports a free by its address only, so what a block was is kept here; what was allocated
@@ -11,7 +11,7 @@
  * reporter does not see; their totals are those that they give themselves.
  *
  * An address that is given out while its block is still live was freed in between, and that record is
- * lost: the free is emitted first, without a place, as inferred.
+ * lost: the free is emitted first, without a context, as inferred.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -28,17 +28,17 @@
 #define SHAPES_BUDGET (16ULL << 20) /* of all operators; training repeats few */
 #define SHAPES_CUT "[...]"
 
-/* ---- places ---- */
+/* ---- contexts ---- */
 
-static const struct entry *locate(struct model *m, const struct thread *t, struct session_place *at)
+static const struct entry *locate(struct model *m, const struct thread *t, struct op_context *at)
 {
 	const struct memory_proc *p = t->mem->proc;
 	const struct entry *op;
 
-	*at = session_place__none(t->tgid, t->tid);
+	*at = op_context__none(t->tgid, t->tid);
 	at->enclosed = p->open > 0;
 	at->step = t->mem->step >= 0 ? t->mem->step : p->step;
-	op = stack__place(t, at).op;
+	op = stack__context(t, at).op;
 	if (!op && !t->seen && !t->born)
 		at->op = SESSION_OP_UNSEEN;
 	if (op && args__inputs(op, &m->memory->op_in))
@@ -47,11 +47,11 @@ static const struct entry *locate(struct model *m, const struct thread *t, struc
 }
 
 /* Of a process, but of none of its threads that is known. */
-static void locate_process(const struct model *m, uint32_t tgid, uint32_t tid, struct session_place *at)
+static void locate_process(const struct model *m, uint32_t tgid, uint32_t tid, struct op_context *at)
 {
 	const struct memory_proc *p = memory__known_proc(m->memory, tgid);
 
-	*at = session_place__none(tgid, tid);
+	*at = op_context__none(tgid, tid);
 	if (p) {
 		at->step = p->step;
 		at->enclosed = p->open > 0;
@@ -226,7 +226,7 @@ static void emit_lost_free(struct model *m, struct memory_thread *mt, struct blo
 	emit_memory(m, &ev);
 }
 
-/* A new block; ev has all but its place and block. counted: by the CPU's own reporter. */
+/* A new block; ev has all but its context and block. counted: by the CPU's own reporter. */
 static void allocate(struct model *m, struct thread *t, struct memory_event *ev, bool counted)
 {
 	const struct entry *op = locate(m, t, &ev->at);

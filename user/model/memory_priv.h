@@ -67,7 +67,7 @@ struct memory {
 	struct hashmap proc_by_tgid; /* tgid -> index */
 	struct entry_memory *spare;
 	struct blocks blocks;
-	struct slice_values op_in; /* of the place in hand */
+	struct slice_values op_in; /* of the current event's context */
 };
 
 /* ---- memory_sums.c ---- */

@@ -221,19 +221,19 @@ bool stack__lost_since(const struct model *m, uint64_t begin_ns);
 /* Innermost visible entry below index i, or NULL. */
 struct entry *stack__visible_below(struct thread *t, uint32_t i);
 /* Of a thread that nothing is known of; its texts are empty. */
-static inline struct session_place session_place__none(uint32_t tgid, uint32_t tid)
+static inline struct op_context op_context__none(uint32_t tgid, uint32_t tid)
 {
-	return (struct session_place){
+	return (struct op_context){
 		.tgid = tgid, .tid = tid, .op = "", .outer_op = "", .annotation = "", .step = -1
 	};
 }
 
-/* Where the thread is: slice, op_slice, op, outer_op, annotation of at are set where there are any, the rest is
- * not touched. entry: the innermost visible slice, op: operator, annotation: that or a step; NULL: none. */
-struct place {
+/* What is open on the thread: slice, op_slice, op, outer_op, annotation of at are set where there are any, the rest
+ * is not touched. entry: the innermost visible slice, op: operator, annotation: that or a step; NULL: none. */
+struct open_entries {
 	struct entry *entry, *op, *annotation;
 };
-struct place stack__place(const struct thread *t, struct session_place *at);
+struct open_entries stack__context(const struct thread *t, struct op_context *at);
 /* A visible operator whose name is not known turned out to be torch's own helper: hides it. */
 void stack__hide(struct model *m, struct thread *t, uint32_t i);
 
@@ -321,7 +321,7 @@ void autograd__clear(struct model *m);
 
 /* ---- gpu_link.c ---- */
 
-/* Places the calls to CUDA's API that began before ts. */
+/* Finds the context of the calls to CUDA's API that began before ts. */
 void gpu__until(struct model *m, uint64_t ts);
 /* A step began, or ended. */
 void gpu__step(struct model *m, const struct thread *t, const struct entry *e, bool begins);
@@ -370,14 +370,14 @@ struct step_marks {
 int steps__find(struct capture_reader *cr, struct facts *f, const struct session_opts *opts,
 		struct step_marks *marks, uint64_t *first_ns, uint64_t *last_ns);
 void steps__clear_marks(struct step_marks *marks);
-/* The derived steps of a run: their places in the order of start, by SESSION_STEP_ID - id. */
+/* The derived steps of a run: their positions in the order of start, by SESSION_STEP_ID - id. */
 struct step_ids {
 	uint64_t *orders;
 	uint32_t cnt, cap;
 };
 /* Number of a step, derived or not; -1: it is a partial one, which has none. */
 int64_t steps__number(const struct entry *e);
-/* Id and place in the order of a step that begins now. */
+/* Id and position in the order of a step that begins now. */
 uint64_t steps__new_id(struct model *m, const struct thread *t);
 void steps__thread_begins(struct model *m, struct thread *t);
 /* A step ends otherwise than by its mark: it is called a partial one. */

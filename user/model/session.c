@@ -562,7 +562,7 @@ static int start_pass(struct session *s, struct model *m)
 	m->tensors.ends = facts__has_func(m->f, PTB_FUNC_TENSOR, "TensorImpl::~TensorImpl");
 	m->gpu = s->gpu;
 	if (m->gpu)
-		m->gpu->place_cnt = 0;
+		m->gpu->call_context_cnt = 0;
 	m->agent_lost = agent_lost(s->facts.counters);
 	free(s->live);
 	s->live = NULL;

@@ -177,8 +177,8 @@ struct fwdbwd {
 /* Stands for the operator while nothing of a thread was recorded yet: it may be inside one that began before. */
 #define SESSION_OP_UNSEEN "(begun before the window)"
 
-/* Where a thread was; valid during the sink's call, texts until the session is freed. */
-struct session_place {
+/* What was open on a thread; valid during the sink's call, texts until the session is freed. */
+struct op_context {
 	uint32_t tgid, tid;
 	uint64_t slice;    /* innermost open slice, 0: none */
 	uint64_t op_slice; /* innermost open operator (no annotation), 0: none */
@@ -201,7 +201,7 @@ enum memory_what {
 struct memory_block { /* where a block came from; kept from its allocation to its free */
 	uint64_t addr, bytes, ts_ns;
 	uint64_t op_slice;
-	const char *op, *outer_op, *annotation; /* as in struct session_place */
+	const char *op, *outer_op, *annotation; /* as in struct op_context */
 	const char *shapes; /* of the operator's inputs: "[[2, 3], []]"; "" if not recorded */
 	int64_t step;
 	uint32_t tgid, tid;
@@ -210,7 +210,7 @@ struct memory_block { /* where a block came from; kept from its allocation to it
 
 struct memory_event {
 	uint64_t ts_ns;
-	struct session_place at;
+	struct op_context at;
 	enum memory_what what;
 	uint64_t addr;
 	int64_t bytes;                     /* negative: freed */
@@ -223,12 +223,12 @@ struct memory_event {
 	bool no_result;                   /* API: its return was not seen */
 	bool maybe_failed;                /* API: what was given back was there before */
 	bool inferred; /* FREE: not seen, but the address was given out again; emitted just before that, its
-			      place is the process only, and no slice is charged */
+			      context is the process only, and no slice is charged */
 };
 
 /* What the kernel did; rec by its kind: KMEM, KMEM_CALL, KMEM_STALL, KMEM_EVENT (ptb_event.h). */
 struct kernel_event {
-	struct session_place at;
+	struct op_context at;
 	const struct ptb_rec_hdr *rec;
 };
 
@@ -258,7 +258,7 @@ struct gpu_slice {
 	uint32_t correlation; /* 0: none */
 	bool driver;          /* API: of the driver */
 	bool host_only; /* API: seen by a kernel probe (rec: struct ptb_cuda_call), no CUPTI */
-	struct session_place at; /* when it was launched or called; tid 0: not known. at.op_slice: External id;
+	struct op_context at; /* when it was launched or called; tid 0: not known. at.op_slice: External id;
 				    ANNOTATION: at.slice is the annotation's slice */
 	uint64_t launch_begin_ns, launch_end_ns; /* GPU work: the call that launched it, 0: not recorded */
 	const char *launch_name;                 /* ""  */

@@ -15,8 +15,8 @@
  *	enter C sp=700      [A C]          700 <= 700: B is gone, ends here
  *	exit  A sp=840      []             C (700 <= 840) is gone too; then A itself ends
  *
- * By entries and exits alone a dead frame is not noticed until a record comes from a place at least as
- * high, and what the catcher calls meanwhile from a deeper place would seem to be called by it. So the
+ * By entries and exits alone a dead frame is not noticed until a record comes from a frame at least as
+ * high, and what the catcher calls meanwhile from a deeper frame would seem to be called by it. So the
  * catch itself is a record (__cxa_begin_catch): its S is that of the function that caught, its time the
  * end of all that was unwound. The rule holds within one stack: a program that switches stacks, as
  * fibers do, gives rise to wrong `unwound` marks.
@@ -124,7 +124,7 @@ static struct entry *insert_entry(struct model *m, struct thread *t, uint32_t i,
 	return &t->stack[i];
 }
 
-/* Place of the entry at index i in the tree: below the innermost visible entry under it. */
+/* Parent of the entry at index i: the innermost visible entry under it. */
 static void set_parent(struct thread *t, uint32_t i)
 {
 	const struct entry *up = stack__visible_below(t, i);
@@ -348,7 +348,7 @@ void stack__close_all(struct model *m, struct thread *t, uint64_t ts, uint32_t f
 	}
 }
 
-/* Places of the entries from index i on, after entries below them went. */
+/* Parents of the entries from index i on, after entries below them went. */
 static void relink(struct thread *t, uint32_t i)
 {
 	for (; i < t->cnt; i++)
@@ -424,9 +424,9 @@ void stack__at(struct model *m, struct thread *t, uint64_t sp, uint64_t ts)
 }
 
 /* The innermost operator inside (or, if there is none, around) the innermost annotation. */
-struct place stack__place(const struct thread *t, struct session_place *at)
+struct open_entries stack__context(const struct thread *t, struct op_context *at)
 {
-	struct place p = { 0 };
+	struct open_entries p = { 0 };
 	bool in_annotation = true; /* nothing between here and the top is an annotation */
 	uint32_t i;
 
@@ -510,7 +510,7 @@ static void emit_open_at_begin(struct model *m, struct thread *t, uint32_t func,
 /*
  * The exit of a frame that was entered before anybody watched, if nothing contradicts it: the thread
  * is older, nothing was lost, nothing is open that such a frame would have to enclose, and the thread
- * never was above this place.
+ * never was above this frame.
  */
 static bool was_open_at_begin(const struct model *m, const struct thread *t, uint64_t sp)
 {

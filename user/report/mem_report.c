@@ -59,7 +59,7 @@ static struct mr_who who_of(struct mem_report *mr, const char *op, const char *o
 	return who;
 }
 
-static struct mr_who who_at(struct mem_report *mr, const struct session_place *at)
+static struct mr_who who_at(struct mem_report *mr, const struct op_context *at)
 {
 	return who_of(mr, at->op, at->outer_op, at->annotation);
 }
@@ -306,7 +306,7 @@ static int count_change(struct mem_report *mr, struct mr_proc *p, const struct m
 }
 
 static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p,
-			      const struct session_place *at, uint64_t ts)
+			      const struct op_context *at, uint64_t ts)
 {
 	struct mr_who who = who_at(mr, at);
 	struct mr_oom *o = list__append(MR_LIST(mr, ooms, oom));
@@ -395,7 +395,7 @@ static void add_kmem(struct mr_kernel *k, const struct ptb_kmem *r)
 	k->rss_delta += r->rss_delta;
 }
 
-static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct session_place *at,
+static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct op_context *at,
 		      const struct ptb_kmem *r)
 {
 	struct mr_who who = who_at(mr, at);
@@ -412,8 +412,8 @@ static int count_kmem(struct mem_report *mr, struct mr_proc *p, const struct ses
 	return 0;
 }
 
-static int count_stall(struct mem_report *mr, const struct mr_proc *p,
-		       const struct session_place *at, const struct ptb_kmem_stall *st)
+static int count_stall(struct mem_report *mr, const struct mr_proc *p, const struct op_context *at,
+		       const struct ptb_kmem_stall *st)
 {
 	uint64_t ns = st->begin_ns && st->begin_ns < st->h.ts_ns ? st->h.ts_ns - st->begin_ns : 0;
 	struct mr_who who = who_at(mr, at);
@@ -426,7 +426,7 @@ static int count_stall(struct mem_report *mr, const struct mr_proc *p,
 	return 0;
 }
 
-static int count_happening(struct mem_report *mr, struct mr_proc *p, const struct session_place *at,
+static int count_happening(struct mem_report *mr, struct mr_proc *p, const struct op_context *at,
 			   const struct ptb_kmem_event *e)
 {
 	struct mr_oom *o;

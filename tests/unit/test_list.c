@@ -16,7 +16,7 @@ static struct owner {
 	struct hashmap item_ids;
 } o;
 
-#define ITEMS KEYED_LIST(&o, items, item, "count items")
+#define ITEMS KEYED_LIST(&o, items, item)
 
 static void drop(void)
 {
@@ -25,14 +25,15 @@ static void drop(void)
 	o = (struct owner){ .items = NULL };
 }
 
-static void test_append_is_zeroed(void)
+static void test_new_is_zeroed(void)
 {
-	struct item *i = list__append(LIST(&o, items, item, "count items"));
+	struct item *i = list__keyed(ITEMS, 1, 0);
 
 	CU_ASSERT_PTR_NOT_NULL_FATAL(i);
 	i->v = 7;
 	o.item_cnt = 0; /* its room is used again */
-	i = list__append(LIST(&o, items, item, "count items"));
+	hashmap__clear(&o.item_ids);
+	i = list__keyed(ITEMS, 1, 0);
 	CU_ASSERT_PTR_NOT_NULL_FATAL(i);
 	CU_ASSERT_EQUAL(i->v, 0);
 	CU_ASSERT_EQUAL(o.item_cnt, 1);
@@ -88,7 +89,7 @@ static void test_no_memory(void)
 int main(void)
 {
 	static const CU_TestInfo tests[] = {
-		{ "an appended element is zeroed", test_append_is_zeroed },
+		{ "a new element is zeroed", test_new_is_zeroed },
 		{ "keyed", test_keyed },
 		{ "no memory", test_no_memory },
 		CU_TEST_INFO_NULL,

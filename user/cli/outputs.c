@@ -23,34 +23,8 @@
 #include "export/session_json.h"
 #include "report/gpu_report.h"
 #include "report/mem_report.h"
+#include "report/report_out.h"
 #include "report/table.h"
-
-/* A number with a unit a person reads: 3.1 M, 812 k, 17. */
-static const char *human(double v, const char *const units[4], double step, char buf[32])
-{
-	int i = 0;
-
-	while (v >= step && i < 3) {
-		v /= step;
-		i++;
-	}
-	snprintf(buf, 32, i || v != (double)(long)v ? "%.1f%s" : "%.0f%s", v, units[i]);
-	return buf;
-}
-
-static const char *count_text(uint64_t v, char buf[32])
-{
-	static const char *const units[4] = { "", " k", " M", " G" };
-
-	return human((double)v, units, 1000, buf);
-}
-
-static const char *bytes_text(uint64_t v, char buf[32])
-{
-	static const char *const units[4] = { " B", " KiB", " MiB", " GiB" };
-
-	return human((double)v, units, 1024, buf);
-}
 
 /*
  * What the window cost the target: every hit times the measured cost of one. A lower bound: it was
@@ -63,7 +37,6 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 		 ps = session_info__counter(info, PTB_CNT_COST_PS);
 	double window = (double)(info->end_ns - info->begin_ns);
 	double cost = session_info__cost_ns(info);
-	char h[32];
 
 	if (!ps || window <= 0) {
 		snprintf(buf, cap, "cost per probe hit not measured");
@@ -71,7 +44,7 @@ static void cost_text(const struct session_info *info, char *buf, size_t cap)
 	}
 	snprintf(buf, cap,
 		 "%s hits x %.2f us = at least %.0f ms of the target's threads (%.1f %% of the window)",
-		 count_text(hits, h), (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
+		 cell__count(hits).text, (double)ps / 1e6, cost / 1e6, 100.0 * cost / window);
 }
 
 /* "; operators of 2 processes by the agent", whose cost is not in the hits; "" where there is none. */
@@ -91,7 +64,7 @@ static void agent_text(const struct session_info *info, char *buf, size_t cap)
 static void print_summary(const struct outputs *o, const struct session_info *info,
 			  const struct session_totals *t, uint64_t threads, uint64_t file_bytes)
 {
-	char cost[160], agent[64], recs[32], bytes[32];
+	char cost[160], agent[64];
 	uint64_t lost = session_info__counter(info, PTB_CNT_RING_FULL);
 	uint32_t unseen = loss_account__unseen_operators(info);
 
@@ -102,8 +75,8 @@ static void print_summary(const struct outputs *o, const struct session_info *in
 		": %.2f s, %u process%s, %llu thread%s, %s slices, %s; lost %llu; unwound frames "
 		"%llu; operators not visible %u; %s%s\n",
 		(double)(info->end_ns - info->begin_ns) / 1e9, info->process_cnt,
-		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads,
-		threads == 1 ? "" : "s", count_text(t->slices, recs), bytes_text(file_bytes, bytes),
+		info->process_cnt == 1 ? "" : "es", (unsigned long long)threads, threads == 1 ? "" : "s",
+		cell__count(t->slices).text, cell__bytes((double)file_bytes).text,
 		(unsigned long long)lost, (unsigned long long)t->unwound, unseen, agent, cost);
 }
 
@@ -112,13 +85,6 @@ static int count_thread(void *arg, uint32_t tgid, uint32_t tid)
 	(void)tgid;
 	(void)tid;
 	++*(uint64_t *)arg;
-	return 0;
-}
-
-static int ignore_slice(void *arg, const struct slice *sl)
-{
-	(void)arg;
-	(void)sl;
 	return 0;
 }
 
@@ -179,9 +145,7 @@ static int open_sinks(struct sink_set *ss, const struct outputs *o, struct sessi
 	int err;
 
 	session_json__meta_text(s, "host", host, sizeof(host));
-	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads,
-						      .slice = ignore_slice,
-						      .thread = count_thread };
+	ss->sinks[ss->cnt++] = (struct session_sink){ .arg = &ss->threads, .thread = count_thread };
 	if (o->trace) {
 		err = chrome_trace__open(o->trace, s, &copts, &ss->ct);
 		if (err)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/vec.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_api.h"
 
@@ -104,9 +105,6 @@ const struct chrome_gpu_totals *chrome_gpu__totals(const struct chrome_gpu *cg)
 	return &cg->totals;
 }
 
-#define GPU_LIST(cg, list, one) LIST(cg, list, one, "write GPU activities")
-#define GPU_KEYED(cg, list, one) KEYED_LIST(cg, list, one, "write GPU activities")
-
 int chrome_gpu__slice(struct chrome_gpu *cg, const struct slice *sl)
 {
 	if (!cg->info->has_gpu && !cg->info->has_cuda_calls)
@@ -122,7 +120,7 @@ static uint32_t tgid_of(const struct gpu_slice *g)
 /* NULL: out of memory. */
 static struct owner *correlation_owner(struct chrome_gpu *cg, uint32_t tgid, bool host)
 {
-	struct owner *o = list__keyed(GPU_KEYED(cg, owners, owner), tgid, host);
+	struct owner *o = list__keyed(KEYED_LIST(cg, owners, owner), tgid, host);
 
 	if (o) {
 		o->nr = (uint32_t)(o - cg->owners);
@@ -162,12 +160,10 @@ static uint64_t known_of(const struct chrome_gpu *cg, uint64_t corr)
 static int note_launch(struct chrome_gpu *cg, uint64_t corr, uint32_t tgid, uint32_t tid, uint64_t begin)
 {
 	uint64_t known = known_of(cg, corr) & CALL_RUNTIME;
-	struct launch *l = list__append(GPU_LIST(cg, launches, launch));
+	const struct launch l = { .tgid = tgid, .tid = tid, .ts = gpu_time(cg, begin) };
+	int err = vec_push(cg->launches, cg->launch_cnt, cg->launch_cap, l);
 
-	if (!l)
-		return -ENOMEM;
-	*l = (struct launch){ .tgid = tgid, .tid = tid, .ts = gpu_time(cg, begin) };
-	return hashmap__put(&cg->calls, corr, 0, known | cg->launch_cnt);
+	return err ? err : hashmap__put(&cg->calls, corr, 0, known | cg->launch_cnt);
 }
 
 /* Calls that torch does not show, and those that would be a second launch of the same work. */
@@ -265,7 +261,7 @@ static int row_of(struct chrome_gpu *cg, const struct gpu_slice *g, const struct
 	r.tid = (none ? NO_STREAM_ROW : g->stream % OWNER_ROW) + (sync && !none ? SYNC_ROW : 0);
 	r.tid += owner->nr * OWNER_ROW;
 	*tid = r.tid;
-	known = list__keyed(GPU_KEYED(cg, rows, row), r.device, r.tid);
+	known = list__keyed(KEYED_LIST(cg, rows, row), r.device, r.tid);
 	if (!known)
 		return -ENOMEM;
 	if (cg->row_cnt > before) /* it stays as it was first seen */

@@ -164,7 +164,7 @@ static struct track *get_track(struct chrome_memory *cm, uint32_t tgid, enum tra
 	};
 	uint64_t owner = (uint64_t)tgid << 32 | (uint32_t)kind;
 	uint64_t where = (uint64_t)(uint32_t)type << 32 | (uint32_t)index;
-	struct track *t = list__keyed(KEYED_LIST(cm, tracks, track, "keep a counter"), owner, where);
+	struct track *t = list__keyed(KEYED_LIST(cm, tracks, track), owner, where);
 
 	if (!t || t->name[0])
 		return t;
@@ -263,7 +263,7 @@ static void write_past_rates(const struct chrome_memory *cm, struct rate *r, uin
 static struct rate *get_rate(struct chrome_memory *cm, uint32_t tgid)
 {
 	uint32_t before = cm->rate_cnt;
-	struct rate *r = list__keyed(KEYED_LIST(cm, rates, rate, "count page faults"), tgid, 0);
+	struct rate *r = list__keyed(KEYED_LIST(cm, rates, rate), tgid, 0);
 
 	if (cm->rate_cnt > before)
 		*r = (struct rate){ .tgid = tgid, .written = { .minor = UINT64_MAX } };

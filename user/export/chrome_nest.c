@@ -10,6 +10,7 @@
 #include "base/effort.h"
 #include "base/list.h"
 #include "base/sort.h"
+#include "base/vec.h"
 #include "export/chrome_priv.h"
 
 /* clang-format off */
@@ -59,7 +60,7 @@ static struct track *track_of(struct chrome_nest *n, uint32_t tgid, uint32_t tid
 
 	if (n->track_cnt && n->last_key == key)
 		return &n->tracks[n->last];
-	t = list__keyed(KEYED_LIST(n, tracks, track, "note slices of a thread"), tgid, tid);
+	t = list__keyed(KEYED_LIST(n, tracks, track), tgid, tid);
 	if (t) {
 		n->last = (uint32_t)(t - n->tracks);
 		n->last_key = key;
@@ -67,23 +68,11 @@ static struct track *track_of(struct chrome_nest *n, uint32_t tgid, uint32_t tid
 	return t;
 }
 
-static int add_span(struct list l, uint64_t begin, uint64_t end)
-{
-	struct span *s = list__append(l);
-
-	if (s)
-		*s = (struct span){ begin, end };
-	return s ? 0 : -ENOMEM;
-}
-
-#define SPANS(t) LIST(t, spans, span, "note slices of a thread")
-#define OPEN(t) LIST(t, open, open, "note slices of a thread")
-
 int chrome_nest__slice(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_t begin, uint64_t end)
 {
 	struct track *t = track_of(n, tgid, tid);
 
-	return t ? add_span(SPANS(t), begin, end) : -ENOMEM;
+	return t ? vec_push(t->spans, t->span_cnt, t->span_cap, (struct span){ begin, end }) : -ENOMEM;
 }
 
 /* Outer ones first. */
@@ -110,7 +99,7 @@ static int open_until(struct track *t, uint64_t at)
 	t->open_cnt = kept;
 	for (; t->next < t->span_cnt && t->spans[t->next].begin < at && !err; t->next++)
 		if (t->spans[t->next].end + GAP_NS > at)
-			err = add_span(OPEN(t), t->spans[t->next].begin, t->spans[t->next].end);
+			err = vec_push(t->open, t->open_cnt, t->open_cap, t->spans[t->next]);
 	return err;
 }
 
@@ -174,5 +163,5 @@ int chrome_nest__fit(struct chrome_nest *n, uint32_t tgid, uint32_t tid, uint64_
 		return err;
 	*begin = c.begin;
 	*end = c.end;
-	return c.end > c.begin ? add_span(OPEN(t), c.begin, c.end) : 0;
+	return c.end > c.begin ? vec_push(t->open, t->open_cnt, t->open_cap, c) : 0;
 }

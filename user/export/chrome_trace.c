@@ -5,7 +5,6 @@
  * order, then ptbpf's. What is known before the first slice stands before traceEvents (streaming consumers stop there), what
  * only a whole pass yields stands in "ptbpf_totals" after it. Must not interpret records.
  */
-#define LOG_DOMAIN "chrome_trace"
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -14,13 +13,10 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "base/log.h"
 #include "export/chrome_priv.h"
 #include "export/gpu_occupancy.h"
 #include "export/out_file.h"
 #include "export/session_json.h"
-
-#define TEXT_BUF_SZ (256 * 1024)
 
 /* A quarter of a year: kineto counts from the last multiple, so that a double holds ns and the files of
  * all hosts share one base (libkineto output_json.cpp, ChromeTraceBaseTime). */
@@ -295,46 +291,38 @@ static void write_head(struct chrome_trace *ct, const struct chrome_opts *opts)
 	}
 }
 
-int chrome_trace__open(const char *path, const struct session *s, const struct chrome_opts *opts,
-		       struct chrome_trace **out)
+static int begin_trace(struct chrome_trace *ct, const char *path, const struct session *s,
+		       const struct chrome_opts *opts)
 {
-	struct chrome_trace *ct = calloc(1, sizeof(*ct));
-	int err = -ENOMEM;
+	int err;
 
-	if (!ct)
-		goto fail;
 	ct->s = s;
 	ct->info = session__info(s);
 	ct->clock = chrome_clock__init(ct->info);
 	ct->args.schemas = &ct->schemas;
 	ct->args.kernel_memory = ct->info->has_kernel_memory;
 	ct->trace_name = strdup(opts->trace_name ? opts->trace_name : path);
-	if (!ct->trace_name)
-		goto fail;
-	err = out_file__open(path, &ct->of);
-	if (err) {
-		chrome_trace__free(ct);
-		return err; /* logged where the path is known */
-	}
-	err = jsonw__init(&ct->w, out_file__write, ct->of, TEXT_BUF_SZ);
-	if (err)
-		goto fail;
-	err = -ENOMEM;
 	ct->memory = chrome_memory__new(&ct->w, ct->info, &ct->clock);
 	ct->gpu = chrome_gpu__new(&ct->w, s, &ct->clock);
-	if (!ct->memory || !ct->gpu)
-		goto fail;
-	write_head(ct, opts);
-	if (ct->w.err) {
-		err = ct->w.err;
-		chrome_trace__free(ct);
+	if (!ct->trace_name || !ct->memory || !ct->gpu)
+		return -ENOMEM;
+	err = out_file__open_json(path, &ct->of, &ct->w);
+	if (err)
 		return err;
-	}
-	*out = ct;
-	return 0;
-fail:
-	pr_error("cannot write '%s': %s", path, errstr(err));
-	chrome_trace__free(ct);
+	write_head(ct, opts);
+	return ct->w.err;
+}
+
+int chrome_trace__open(const char *path, const struct session *s, const struct chrome_opts *opts,
+		       struct chrome_trace **out)
+{
+	struct chrome_trace *ct = calloc(1, sizeof(*ct));
+	int err = ct ? begin_trace(ct, path, s, opts) : -ENOMEM;
+
+	if (err)
+		chrome_trace__free(ct);
+	else
+		*out = ct;
 	return err;
 }
 
@@ -369,7 +357,7 @@ static int write_flow(void *arg, const struct fwdbwd *fl)
 static int note_thread(void *arg, uint32_t tgid, uint32_t tid)
 {
 	struct chrome_trace *ct = arg;
-	struct seen_thread *t = list__keyed(KEYED_LIST(ct, threads, thread, "note a thread"), tgid, tid);
+	struct seen_thread *t = list__keyed(KEYED_LIST(ct, threads, thread), tgid, tid);
 
 	if (!t)
 		return -ENOMEM;
@@ -429,11 +417,7 @@ int chrome_trace__finish(struct chrome_trace *ct, const struct session_totals *t
 	chrome_gpu__finish(ct->gpu);
 	chrome_event__span(&ct->w, begin, end);
 	write_tail(&ct->w, ct->info, totals, chrome_gpu__totals(ct->gpu), ct->trace_name);
-	if (!err)
-		err = jsonw__flush(&ct->w);
-	if (!err)
-		err = out_file__commit(ct->of);
-	return err;
+	return err ? err : out_file__commit_json(ct->of, &ct->w);
 }
 
 void chrome_trace__free(struct chrome_trace *ct)

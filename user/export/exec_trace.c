@@ -27,7 +27,6 @@
 #include "export/out_file.h"
 #include "export/session_json.h"
 
-#define TEXT_BUF_SZ (256 * 1024)
 #define SCHEMA "1.1.1-chakra.0.0.4"
 
 struct exec_trace {
@@ -35,7 +34,6 @@ struct exec_trace {
 	const struct session_info *info;
 	struct out_file *of;
 	struct jsonw w;
-	char *path;
 	uint32_t tgid;
 	struct et_ids ids;
 	struct et_missing missing;
@@ -286,15 +284,10 @@ static int write_node(void *arg, const struct slice *sl)
 	if (et->info->output_max && jsonw__bytes(&et->w) >= et->info->output_max)
 		return SESSION_SINK_FULL;
 	err = enter_thread(et, sl->tid);
-	if (!err) {
-		put_slice(et, sl);
-		err = et->ids.err;
-	}
-	if (err) {
-		pr_error("cannot write '%s': %s", et->path, errstr(err));
+	if (err)
 		return err;
-	}
-	return et->w.err;
+	put_slice(et, sl);
+	return et->ids.err ? et->ids.err : et->w.err;
 }
 
 struct session_sink exec_trace__sink(struct exec_trace *et)
@@ -347,59 +340,49 @@ static void put_account(struct exec_trace *et)
 }
 
 /* Whose trace it is; 0 or negative errno, logged. */
-static int choose_et_process(struct exec_trace *et, uint32_t tgid)
+static int choose_et_process(struct exec_trace *et, const char *path, uint32_t tgid)
 {
 	const struct session_info *info = et->info;
 
 	if (!info->has_results) {
 		pr_error("cannot write '%s': the capture has no results and identities of tensors, of which "
 			 "an Execution Trace is made; record with --execution-trace",
-			 et->path);
+			 path);
 		return -ENODATA;
 	}
-	return export__choose_process(info, et->path, tgid, &et->tgid);
+	return export__choose_process(info, path, tgid, &et->tgid);
+}
+
+static int begin_exec_trace(struct exec_trace *et, const char *path, const struct session *s, uint32_t tgid)
+{
+	int err;
+
+	et->s = s;
+	et->info = session__info(s);
+	err = choose_et_process(et, path, tgid);
+	if (!err)
+		err = out_file__open_json(path, &et->of, &et->w);
+	if (err)
+		return err;
+	put_start(et);
+	return et->w.err;
 }
 
 int exec_trace__open(const char *path, const struct session *s, uint32_t tgid, struct exec_trace **out)
 {
 	struct exec_trace *et = calloc(1, sizeof(*et));
-	int err = -ENOMEM;
+	int err = et ? begin_exec_trace(et, path, s, tgid) : -ENOMEM;
 
-	if (!et)
-		goto fail;
-	et->s = s;
-	et->info = session__info(s);
-	et->path = strdup(path);
-	if (!et->path)
-		goto fail;
-	err = choose_et_process(et, tgid);
-	if (!err)
-		err = out_file__open(path, &et->of);
-	if (err) {
-		exec_trace__free(et);
-		return err; /* logged where the reason is known */
-	}
-	err = jsonw__init(&et->w, out_file__write, et->of, TEXT_BUF_SZ);
 	if (err)
-		goto fail;
-	put_start(et);
-	if (et->w.err) {
-		err = et->w.err;
 		exec_trace__free(et);
-		return err;
-	}
-	*out = et;
-	return 0;
-fail:
-	pr_error("cannot write '%s': %s", path, errstr(err));
-	exec_trace__free(et);
+	else
+		*out = et;
 	return err;
 }
 
 int exec_trace__finish(struct exec_trace *et, const struct session_totals *totals)
 {
 	struct jsonw *w = &et->w;
-	int err;
 
 	put_label(et, ET_ROOT, "[pytorch|profiler|execution_trace|process]", 0);
 	jsonw__newline(w);
@@ -414,10 +397,7 @@ int exec_trace__finish(struct exec_trace *et, const struct session_totals *total
 	jsonw__newline(w);
 	jsonw__end_obj(w);
 	jsonw__newline(w);
-	err = jsonw__flush(w);
-	if (!err)
-		err = out_file__commit(et->of);
-	return err;
+	return out_file__commit_json(et->of, w);
 }
 
 void exec_trace__free(struct exec_trace *et)
@@ -429,6 +409,5 @@ void exec_trace__free(struct exec_trace *et)
 	hashmap__clear(&et->ids.seen);
 	hashmap__clear(&et->thread_nr);
 	hashmap__clear(&et->thread_written);
-	free(et->path);
 	free(et);
 }

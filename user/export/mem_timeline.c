@@ -14,6 +14,7 @@
 #include "base/jsonw.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/vec.h"
 #include "export/formats.h"
 #include "export/mem_timeline_priv.h"
 #include "export/text_ids.h"
@@ -210,16 +211,14 @@ static struct timeline_device *find_device(struct mem_timeline *mt, int16_t type
 
 static struct timeline_device *add_device(struct mem_timeline *mt, int16_t type, int16_t index)
 {
-	struct timeline_device *d = find_device(mt, type, index);
+	struct timeline_device new = { .type = type, .index = index }, *d = find_device(mt, type, index);
 
 	if (d)
 		return d;
-	d = list__append(LIST(mt, devices, device, NULL));
-	if (!d)
-		return NULL;
-	*d = (struct timeline_device){ .type = type, .index = index };
-	device_name(d);
-	return d;
+	device_name(&new);
+	return vec_push(mt->devices, mt->device_cnt, mt->device_cap, new) ?
+		       NULL :
+		       &mt->devices[mt->device_cnt - 1];
 }
 
 /* "cpu", "cuda" (its first), "cuda:1". 0 or -EINVAL, logged. */
@@ -283,20 +282,13 @@ static int block_owner(struct mem_timeline *mt, const struct memory_event *ev, u
 
 	if ((!op_id && *op) || (!annotation_id && *annotation))
 		return -ENOMEM;
-	o = list__keyed(KEYED_LIST(mt, owners, owner, NULL), op_id, annotation_id);
+	o = list__keyed(KEYED_LIST(mt, owners, owner), op_id, annotation_id);
 	if (!o)
 		return -ENOMEM;
 	*o = (struct timeline_owner){ text_ids__text(&mt->texts, op_id),
 				      text_ids__text(&mt->texts, annotation_id) };
 	*out = (uint32_t)(o - mt->owners);
 	return 0;
-}
-
-static int log_failed(const struct mem_timeline *mt, int err)
-{
-	if (err && err != -ECANCELED) /* which main() logs */
-		pr_error("cannot write '%s': %s", mt->path, errstr(err));
-	return err;
 }
 
 static int follow_block(struct mem_timeline *mt, const struct memory_event *ev)
@@ -323,14 +315,14 @@ static int follow_memory(void *arg, const struct memory_event *ev)
 {
 	struct mem_timeline *mt = arg;
 
-	return ev->at.tgid == mt->tgid ? log_failed(mt, follow_block(mt, ev)) : 0;
+	return ev->at.tgid == mt->tgid ? follow_block(mt, ev) : 0;
 }
 
 static int follow_slice(void *arg, const struct slice *sl)
 {
 	struct mem_timeline *mt = arg;
 
-	return sl->tgid == mt->tgid ? log_failed(mt, mem_flow__slice(mt->flow, sl)) : 0;
+	return sl->tgid == mt->tgid ? mem_flow__slice(mt->flow, sl) : 0;
 }
 
 struct session_sink mem_timeline__sink(struct mem_timeline *mt)
@@ -353,38 +345,36 @@ static int choose_timeline_process(struct mem_timeline *mt, uint32_t tgid)
 	return export__choose_process(info, mt->path, tgid, &mt->tgid);
 }
 
-int mem_timeline__open(const char *path, const struct session *s, const struct timeline_opts *opts,
-		       struct mem_timeline **out)
+static int begin_timeline(struct mem_timeline *mt, const char *path, const struct session *s,
+			  const struct timeline_opts *opts)
 {
-	struct mem_timeline *mt = calloc(1, sizeof(*mt));
-	struct timeline_owner *before;
-	int err = -ENOMEM;
+	const struct timeline_owner before_window = { "", "" };
+	int err;
 
-	if (!mt)
-		goto fail;
 	mt->s = s;
 	mt->info = session__info(s);
 	mt->format = opts->format;
 	mt->path = strdup(path);
 	mt->flow = mem_flow__new(mt->info->has_results);
-	before = list__append(LIST(mt, owners, owner, NULL));
-	if (!mt->path || !mt->flow || text_ids__init(&mt->texts) || !before)
-		goto fail;
-	*before = (struct timeline_owner){ "", "" };
+	if (!mt->path || !mt->flow || text_ids__init(&mt->texts) ||
+	    vec_push(mt->owners, mt->owner_cnt, mt->owner_cap, before_window))
+		return -ENOMEM;
 	err = choose_timeline_process(mt, opts->tgid);
 	if (!err && opts->device)
 		err = parse_device(mt, opts->device);
-	if (!err)
-		err = out_file__open(path, &mt->of);
-	if (err) {
+	return err ? err : out_file__open(path, &mt->of);
+}
+
+int mem_timeline__open(const char *path, const struct session *s, const struct timeline_opts *opts,
+		       struct mem_timeline **out)
+{
+	struct mem_timeline *mt = calloc(1, sizeof(*mt));
+	int err = mt ? begin_timeline(mt, path, s, opts) : -ENOMEM;
+
+	if (err)
 		mem_timeline__free(mt);
-		return err; /* logged where the reason is known */
-	}
-	*out = mt;
-	return 0;
-fail:
-	pr_error("cannot write '%s': %s", path, errstr(err));
-	mem_timeline__free(mt);
+	else
+		*out = mt;
 	return err;
 }
 
@@ -419,7 +409,7 @@ int mem_timeline__finish(struct mem_timeline *mt, const struct session_totals *t
 
 	if (!device)
 		return -ENODATA;
-	err = log_failed(mt, mem_flow__finish(mt->flow));
+	err = mem_flow__finish(mt->flow);
 	if (err)
 		return err;
 	tl.device = *device;

@@ -167,7 +167,7 @@ static int biggest_first(const void *a, const void *b)
 static int add_bytes(struct page *p, const struct mem_row *r, int category, int64_t bytes)
 {
 	uint64_t source = (uint64_t)r->owner << 8 | (uint32_t)category;
-	struct owned *o = list__keyed(KEYED_LIST(p, owned, owned, NULL), source, (uintptr_t)r->within);
+	struct owned *o = list__keyed(KEYED_LIST(p, owned, owned), source, (uintptr_t)r->within);
 
 	if (!o)
 		return -ENOMEM;

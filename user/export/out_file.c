@@ -16,6 +16,7 @@
 #include "capture/capture.h"
 
 #define DEFLATE_BUF_SZ (256 * 1024)
+#define TEXT_BUF_SZ (256 * 1024)
 /* Trace text is so regular that level 1 gives a ratio of 15 or more; higher levels cost more than they win. */
 #define DEFLATE_LEVEL 1
 #define GZIP_WINDOW_BITS (15 + 16) /* 16: a gzip header instead of zlib's */
@@ -132,6 +133,20 @@ int out_file__commit(struct out_file *of)
 	new_file__free(of->nf);
 	of->nf = NULL;
 	return of->err;
+}
+
+int out_file__open_json(const char *path, struct out_file **out, struct jsonw *w)
+{
+	int err = out_file__open(path, out);
+
+	return err ? err : jsonw__init(w, out_file__write, *out, TEXT_BUF_SZ);
+}
+
+int out_file__commit_json(struct out_file *of, struct jsonw *w)
+{
+	int err = jsonw__flush(w);
+
+	return err ? err : out_file__commit(of);
 }
 
 void out_file__free(struct out_file *of)

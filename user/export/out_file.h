@@ -8,12 +8,17 @@
 
 #include <stddef.h>
 
+#include "base/jsonw.h"
+
 struct out_file;
 
 /* 0 or negative errno; -EEXIST: a capture stands there, which an export never replaces. */
 int out_file__open(const char *path, struct out_file **out);
 /* A jsonw_out; `of` is the struct out_file. After an error every call returns that error. */
 int out_file__write(void *of, const void *data, size_t len);
+/* The same file and a writer of JSON into it. Errors are logged, but for -ENOMEM. */
+int out_file__open_json(const char *path, struct out_file **out, struct jsonw *w);
+int out_file__commit_json(struct out_file *of, struct jsonw *w);
 /* Ends the stream, closes, renames. On error the temporary file is gone and `path` is as it was. */
 int out_file__commit(struct out_file *of);
 /* Drops what was not committed; NULL is fine. */

@@ -78,8 +78,8 @@ struct gpu {
 	struct hashmap copies;   /* (hash, length) -> copy */
 	struct gpu_proc *procs;
 	uint32_t proc_cnt, proc_cap;
-	struct hashmap proc_by_tgid;
-	struct gpu_call *calls; /* in order of begin, outer ones first */
+	struct hashmap proc_ids; /* tgid -> index */
+	struct gpu_call *calls;  /* in order of begin, outer ones first */
 	uint32_t call_cnt, call_cap;
 	struct gpu_work *works; /* by device, stream, begin */
 	uint32_t work_cnt, work_cap;

@@ -9,6 +9,7 @@
 
 #include "base/cancel.h"
 #include "base/effort.h"
+#include "base/list.h"
 #include "base/siphash.h"
 #include "base/vec.h"
 #include "capture/capture.h"
@@ -101,14 +102,11 @@ static const struct ptb_rec_hdr *shared_copy(struct gpu *g, const struct ptb_rec
 
 static struct gpu_proc *gpu_proc_of(struct gpu *g, uint32_t tgid)
 {
-	const uint64_t *i = hashmap__get(&g->proc_by_tgid, tgid, 0);
+	struct gpu_proc *p = list__keyed(KEYED_LIST(g, procs, proc), tgid, 0);
 
-	if (i)
-		return &g->procs[*i];
-	if (vec_push(g->procs, g->proc_cnt, g->proc_cap, (struct gpu_proc){ .tgid = tgid }) ||
-	    hashmap__put(&g->proc_by_tgid, tgid, 0, g->proc_cnt - 1))
-		return NULL;
-	return &g->procs[g->proc_cnt - 1];
+	if (p)
+		p->tgid = tgid;
+	return p;
 }
 
 /* ---- the scan ---- */
@@ -427,7 +425,7 @@ void gpu__free(struct gpu *g)
 	free(g->works);
 	free(g->call_contexts);
 	free(g->devices);
-	hashmap__clear(&g->proc_by_tgid);
+	hashmap__clear(&g->proc_ids);
 	hashmap__clear(&g->copies);
 	hashmap__clear(&g->device_by_id);
 	hashmap__clear(&g->names);

@@ -18,6 +18,7 @@
 #include "base/demangle.h"
 #include "base/effort.h"
 #include "base/hashmap.h"
+#include "base/list.h"
 #include "base/sort.h"
 #include "base/strtab.h"
 #include "base/vec.h"
@@ -66,14 +67,14 @@ struct key_averages {
 	struct ka_opts opts;
 	struct strtab *keys;
 	struct hashmap key_by_name; /* (name pointer: the session interns) -> key, 0: not in the table */
-	struct hashmap row_by_key; /* (key, shapes << 2 | is_device << 1 | is_annotation) -> index */
+	struct hashmap row_ids; /* (key, shapes << 2 | is_device << 1 | is_annotation) -> index */
 	struct shapes_text shapes; /* of the slice in hand */
 	uint32_t alone[2];         /* rows of [memory] and [OutOfMemory] + 1, 0: none yet */
 	struct row *rows;
 	uint32_t row_cnt, row_cap;
 	struct ka_thread *threads;
 	uint32_t thread_cnt, thread_cap;
-	struct hashmap thread_by_id; /* (tgid, tid) -> index */
+	struct hashmap thread_ids; /* (tgid, tid) -> index */
 	struct ka_row *sorted;
 };
 
@@ -106,8 +107,8 @@ void key_averages__free(struct key_averages *ka)
 	free(ka->sorted);
 	free(ka->shapes.text);
 	hashmap__clear(&ka->key_by_name);
-	hashmap__clear(&ka->row_by_key);
-	hashmap__clear(&ka->thread_by_id);
+	hashmap__clear(&ka->row_ids);
+	hashmap__clear(&ka->thread_ids);
 	strtab__free(ka->keys);
 	free(ka);
 }
@@ -183,21 +184,19 @@ enum row_kind { ROW_CPU, ROW_ANNOTATION = 1, ROW_DEVICE = 2 }; /* bits */
 static int find_row(struct key_averages *ka, uint32_t key, uint32_t shapes, uint32_t kind, uint32_t *row)
 {
 	uint64_t k1 = (uint64_t)shapes << 2 | kind;
-	const uint64_t *known = hashmap__get(&ka->row_by_key, key, k1);
+	uint32_t before = ka->row_cnt;
+	struct row *r = list__keyed(KEYED_LIST(ka, rows, row), key, k1);
 
-	if (known) {
-		*row = (uint32_t)*known;
-		return 0;
-	}
-	*row = ka->row_cnt;
-	if (vec_push(ka->rows, ka->row_cnt, ka->row_cap,
-		     (struct row){ .key = key,
+	if (!r)
+		return -ENOMEM;
+	*row = (uint32_t)(r - ka->rows);
+	if (ka->row_cnt > before)
+		*r = (struct row){ .key = key,
 				   .shapes = shapes,
 				   .r.is_annotation = kind & ROW_ANNOTATION,
 				   .r.is_device = kind & ROW_DEVICE,
-				   .r.first_begin_ns = UINT64_MAX }))
-		return -ENOMEM;
-	return hashmap__put(&ka->row_by_key, key, k1, *row);
+				   .r.first_begin_ns = UINT64_MAX };
+	return 0;
 }
 
 static int row_of(struct key_averages *ka, const struct slice *sl, uint32_t key, uint32_t *row)
@@ -243,14 +242,7 @@ static struct ka_memory memory_of(const struct key_averages *ka, const struct sl
 
 static struct ka_thread *thread_of(struct key_averages *ka, uint32_t tgid, uint32_t tid)
 {
-	const uint64_t *known = hashmap__get(&ka->thread_by_id, tgid, tid);
-
-	if (known)
-		return &ka->threads[*known];
-	if (vec_push(ka->threads, ka->thread_cnt, ka->thread_cap, (struct ka_thread){ 0 }) ||
-	    hashmap__put(&ka->thread_by_id, tgid, tid, ka->thread_cnt - 1))
-		return NULL;
-	return &ka->threads[ka->thread_cnt - 1];
+	return list__keyed(KEYED_LIST(ka, threads, thread), tgid, tid);
 }
 
 /* The newest first; NULL: none has closed. */

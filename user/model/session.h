@@ -277,15 +277,15 @@ struct gpu_slice {
 
 struct session_sink {
 	void *arg;
-	/* Slices come when they close: children before parents, threads interleaved. */
+	/* Slices come when they close: children before parents, threads interleaved. Each function may be NULL. */
 	int (*slice)(void *arg, const struct slice *sl);
-	int (*flow)(void *arg, const struct fwdbwd *fl); /* may be NULL */
-	/* A thread that appeared in the stream, once, when first seen; may be NULL. */
+	int (*flow)(void *arg, const struct fwdbwd *fl);
+	/* A thread that appeared in the stream, once, when first seen. */
 	int (*thread)(void *arg, uint32_t tgid, uint32_t tid);
-	/* In order of time, before the slices that enclose them are emitted; may be NULL. */
+	/* In order of time, before the slices that enclose them are emitted. */
 	int (*memory)(void *arg, const struct memory_event *ev);
 	int (*kernel)(void *arg, const struct kernel_event *ev);
-	/* After the last slice: calls in order of time, then by device, stream and time; may be NULL. */
+	/* After the last slice: calls in order of time, then by device, stream and time. */
 	int (*gpu)(void *arg, const struct gpu_slice *g);
 };
 

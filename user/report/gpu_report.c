@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "base/vec.h"
 
 struct gpu_report *gpu_report__new(const struct session *s)
 {
@@ -63,7 +65,7 @@ void gpu_report__free(struct gpu_report *gr)
 /* NULL: out of memory. */
 static struct gr_thread *get_thread(struct gpu_report *gr, uint32_t tgid, uint32_t tid)
 {
-	struct gr_thread *t = list__keyed(GR_KEYED(gr, threads, thread), tgid, tid);
+	struct gr_thread *t = list__keyed(KEYED_LIST(gr, threads, thread), tgid, tid);
 
 	if (t) {
 		t->tgid = tgid;
@@ -77,25 +79,19 @@ static int keep_slice(void *arg, const struct slice *sl)
 {
 	struct gpu_report *gr = arg;
 	struct gr_thread *t = get_thread(gr, sl->tgid, sl->tid);
-	struct gr_span *sp;
+	bool annotation = sl->cat == SLICE_USER_ANNOTATION;
+	struct gr_span sp = { .begin = sl->begin_ns, .end = sl->end_ns };
 
 	if (!t)
 		return -ENOMEM;
-	if (sl->cat == SLICE_USER_ANNOTATION) {
-		if (sl->flags & SLICE_DERIVED || !strncmp(sl->name, "ProfilerStep#", 13))
-			return 0;
-		sp = list__append(GR_LIST(t, annotations, annotation));
-	} else {
-		while (t->op_cnt && t->ops[t->op_cnt - 1].begin >= sl->begin_ns)
-			t->op_cnt--;
-		sp = list__append(GR_LIST(t, ops, op));
-	}
-	if (!sp)
-		return -ENOMEM;
-	*sp = (struct gr_span){ .begin = sl->begin_ns,
-				.end = sl->end_ns,
-				.name = text_ids__get(&gr->texts, sl->name) };
-	return 0;
+	if (annotation && (sl->flags & SLICE_DERIVED || !strncmp(sl->name, "ProfilerStep#", 13)))
+		return 0;
+	sp.name = text_ids__get(&gr->texts, sl->name);
+	if (annotation)
+		return vec_push(t->annotations, t->annotation_cnt, t->annotation_cap, sp);
+	while (t->op_cnt && t->ops[t->op_cnt - 1].begin >= sl->begin_ns)
+		t->op_cnt--;
+	return vec_push(t->ops, t->op_cnt, t->op_cap, sp);
 }
 
 /* ---- calls ---- */
@@ -111,7 +107,7 @@ static struct gr_api *get_api(struct gpu_report *gr, const struct gr_api *key)
 {
 	uint64_t name = (uint64_t)key->driver << 32 | (uint64_t)key->host_only << 33 | key->name;
 	uint64_t site = (uint64_t)key->op << 32 | key->annotation;
-	struct gr_api *a = list__keyed(GR_KEYED(gr, apis, api), name, site);
+	struct gr_api *a = list__keyed(KEYED_LIST(gr, apis, api), name, site);
 
 	if (a && !a->cnt)
 		*a = *key;
@@ -121,17 +117,14 @@ static struct gr_api *get_api(struct gpu_report *gr, const struct gr_api *key)
 static int keep_call(struct gpu_report *gr, const struct gpu_slice *g, const struct gr_api *a)
 {
 	struct gr_thread *t = get_thread(gr, g->at.tgid, g->at.tid);
-	struct gr_call *c = t ? list__append(GR_LIST(t, calls, call)) : NULL;
+	const struct gr_call c = { .begin = g->begin_ns,
+				   .end = g->end_ns,
+				   .name = a->name,
+				   .op = text_ids__get(&gr->texts, g->at.op),
+				   .annotation = text_ids__get(&gr->texts, g->at.annotation),
+				   .waits = a->waits };
 
-	if (!c)
-		return -ENOMEM;
-	*c = (struct gr_call){ .begin = g->begin_ns,
-			       .end = g->end_ns,
-			       .name = a->name,
-			       .op = text_ids__get(&gr->texts, g->at.op),
-			       .annotation = text_ids__get(&gr->texts, g->at.annotation),
-			       .waits = a->waits };
-	return 0;
+	return t ? vec_push(t->calls, t->call_cnt, t->call_cap, c) : -ENOMEM;
 }
 
 /* A launch that only the host saw has the kernel's name, where there is one: those are summed up like kernels. */
@@ -139,7 +132,7 @@ static int count_kernel(struct gpu_report *gr, const char *name, const char *op,
 {
 	uint32_t id = text_ids__get(&gr->texts, name && *name ? name : "(not known)"),
 		 op_id = text_ids__get(&gr->texts, op);
-	struct gr_kernel *k = list__keyed(GR_KEYED(gr, kernels, kernel), id, 0);
+	struct gr_kernel *k = list__keyed(KEYED_LIST(gr, kernels, kernel), id, 0);
 	struct gr_kernel_op *o;
 	uint32_t nr;
 
@@ -151,7 +144,7 @@ static int count_kernel(struct gpu_report *gr, const char *name, const char *op,
 	k->max_ns = ns > k->max_ns ? ns : k->max_ns;
 	k->cnt++;
 	k->ns += ns;
-	o = list__keyed(GR_KEYED(gr, kernel_ops, kernel_op), nr, op_id);
+	o = list__keyed(KEYED_LIST(gr, kernel_ops, kernel_op), nr, op_id);
 	if (!o)
 		return -ENOMEM;
 	o->kernel = nr;
@@ -213,7 +206,8 @@ static int count_copy(struct gpu_report *gr, const struct gpu_slice *g, uint64_t
 		key.device = m->src_device;
 		key.to_device = m->dst_device;
 	}
-	c = list__keyed(GR_KEYED(gr, copies, copy), key.name, (uint64_t)key.device << 32 | key.to_device);
+	c = list__keyed(KEYED_LIST(gr, copies, copy), key.name,
+			(uint64_t)key.device << 32 | key.to_device);
 	if (!c)
 		return -ENOMEM;
 	if (!c->cnt)
@@ -238,7 +232,7 @@ static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint64_t ns = g->end_ns > g->begin_ns ? g->end_ns - g->begin_ns : 0;
 	struct gr_thread *t = NULL;
-	struct gr_work *wk;
+	struct gr_work wk;
 
 	if (!has_room(gr, g->device))
 		return SESSION_SINK_LEFT_OUT;
@@ -247,19 +241,18 @@ static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 		if (!t)
 			return -ENOMEM;
 	}
-	wk = list__append(GR_LIST(gr, work, work));
-	if (!wk)
+	wk = (struct gr_work){ .begin = g->begin_ns,
+			       .end = g->end_ns,
+			       .launch_begin = g->launch_begin_ns,
+			       .launch_end = g->launch_end_ns,
+			       .device = g->device,
+			       .stream = g->stream,
+			       .thread = t ? (uint32_t)(t - gr->threads) : UINT32_MAX,
+			       .kind = g->what == GPU_KERNEL ? GR_KERNEL :
+				       g->what == GPU_MEMCPY ? GR_COPY :
+							       GR_FILL };
+	if (vec_push(gr->work, gr->work_cnt, gr->work_cap, wk))
 		return -ENOMEM;
-	*wk = (struct gr_work){ .begin = g->begin_ns,
-				.end = g->end_ns,
-				.launch_begin = g->launch_begin_ns,
-				.launch_end = g->launch_end_ns,
-				.device = g->device,
-				.stream = g->stream,
-				.thread = t ? (uint32_t)(t - gr->threads) : UINT32_MAX,
-				.kind = g->what == GPU_KERNEL ? GR_KERNEL :
-					g->what == GPU_MEMCPY ? GR_COPY :
-								GR_FILL };
 	gr->unlinked += !g->launch_end_ns;
 	gr->before_launch += g->before_launch;
 	if (g->what != GPU_KERNEL)
@@ -271,7 +264,7 @@ static int take_work(struct gpu_report *gr, const struct gpu_slice *g)
 static int take_overhead(struct gpu_report *gr, const struct gpu_slice *g)
 {
 	uint32_t name = text_ids__get(&gr->texts, g->name);
-	struct gr_overhead *o = list__keyed(GR_KEYED(gr, overheads, overhead), name, 0);
+	struct gr_overhead *o = list__keyed(KEYED_LIST(gr, overheads, overhead), name, 0);
 
 	if (!o)
 		return -ENOMEM;

@@ -3,7 +3,6 @@
  * Why a device was idle: each time in which no kernel ran is held against what was launched next, and against
  * what the launching thread did until then. One cause per gap, that of its longest part. See gpu_report_priv.h.
  */
-#define LOG_DOMAIN "gpu"
 #include "report/gpu_report_priv.h"
 
 #include <errno.h>
@@ -12,8 +11,9 @@
 
 #include "base/cancel.h"
 #include "base/effort.h"
-#include "base/log.h"
+#include "base/list.h"
 #include "base/sort.h"
+#include "base/vec.h"
 
 #define LATENCY_DEFAULT_NS 5000 /* of a launch on an idle stream */
 #define LATENCY_TIMES 4         /* work that begins later than this many latencies was queued */
@@ -41,14 +41,7 @@ static uint32_t first_after(const struct gr_span *list, uint32_t cnt, uint64_t a
 {
 	uint32_t lo = 0, hi = cnt;
 
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (list[mid].end > at)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
+	BISECT(lo, hi, mid, list[mid].end <= at);
 	return lo;
 }
 
@@ -93,14 +86,7 @@ static const struct gr_call *call_in(const struct gr_thread *t, uint64_t begin, 
 	uint32_t lo = 0, hi = t->call_cnt;
 
 	*most = 0;
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (t->calls[mid].begin >= begin)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
+	BISECT(lo, hi, mid, t->calls[mid].begin < begin);
 	for (lo = lo > CALLS_BACK ? lo - CALLS_BACK : 0;
 	     lo < t->call_cnt && t->calls[lo].begin < end && effort__left > 0; lo++) {
 		effort__spend(8);
@@ -222,7 +208,7 @@ static int add_why(struct gpu_report *gr, const struct gr_gap *g)
 	uint64_t k0 = (uint64_t)g->device << 40 | (uint64_t)g->why.cause << 36 |
 		      (uint64_t)g->why.where << 32 | g->why.what;
 	uint64_t k1 = (uint64_t)g->why.op << 32 | g->why.annotation;
-	struct gr_why *y = list__keyed(GR_KEYED(gr, whys, why), k0, k1);
+	struct gr_why *y = list__keyed(KEYED_LIST(gr, whys, why), k0, k1);
 
 	if (!y)
 		return -ENOMEM;
@@ -236,8 +222,9 @@ static int add_why(struct gpu_report *gr, const struct gr_gap *g)
 
 static int add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct gr_work *next)
 {
+	struct gpu_report *gr = f->gr;
 	struct gr_device *d = f->d;
-	struct gr_gap *g;
+	struct gr_gap g;
 
 	if (end <= begin)
 		return 0;
@@ -246,19 +233,16 @@ static int add_gap(struct finder *f, uint64_t begin, uint64_t end, const struct 
 		d->short_ns += end - begin;
 		return 0;
 	}
-	g = list__append(GR_LIST(f->gr, gaps, gap));
-	if (!g)
-		return -ENOMEM;
-	*g = (struct gr_gap){
+	g = (struct gr_gap){
 		.begin = begin, .end = end, .device = d->id, .why = reason_of(f, begin, end, next)
 	};
 	d->gap_cnt++;
 	d->idle_ns += end - begin;
-	d->cause_cnt[g->why.cause]++;
-	d->cause_ns[g->why.cause] += end - begin;
-	if (g->why.cause == GR_BY_NO_LAUNCH)
-		d->host_ns[g->why.where] += end - begin;
-	return add_why(f->gr, g);
+	d->cause_cnt[g.why.cause]++;
+	d->cause_ns[g.why.cause] += end - begin;
+	if (g.why.cause == GR_BY_NO_LAUNCH)
+		d->host_ns[g.why.where] += end - begin;
+	return vec_push(gr->gaps, gr->gap_cnt, gr->gap_cap, g) ? -ENOMEM : add_why(gr, &g);
 }
 
 int gr_gaps__find(struct gpu_report *gr, struct gr_device *d)

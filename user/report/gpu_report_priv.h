@@ -7,7 +7,7 @@
 #ifndef REPORT_GPU_REPORT_PRIV_H
 #define REPORT_GPU_REPORT_PRIV_H
 
-#include "base/list.h"
+#include "base/hashmap.h"
 #include "export/gpu_api.h"
 #include "export/text_ids.h"
 #include "report/gpu_report.h"
@@ -167,9 +167,6 @@ struct gpu_report {
 };
 
 #define GR_TEXT(gr, id) text_ids__text(&(gr)->texts, id)
-
-#define GR_LIST(owner, list, one) LIST(owner, list, one, "sum up GPU work")
-#define GR_KEYED(owner, list, one) KEYED_LIST(owner, list, one, "sum up GPU work")
 
 /* After the run: sorts the lists and fills in what rank and gaps compute. 0 or negative errno. */
 int gr_rank__all(struct gpu_report *gr);

@@ -3,7 +3,6 @@
  * What `report --gpu` concludes at the end of the stream: how busy devices and streams were, how long work waited
  * between its launch and its begin, which operator launches most of a kernel. See gpu_report_priv.h.
  */
-#define LOG_DOMAIN "gpu"
 #include "report/gpu_report_priv.h"
 
 #include <errno.h>
@@ -11,8 +10,8 @@
 #include <string.h>
 
 #include "base/cancel.h"
-#include "base/log.h"
 #include "base/sort.h"
+#include "base/vec.h"
 
 const struct gr_cause_row gr_causes[] = {
 #define X(name, text, sentence) { text, sentence },
@@ -109,11 +108,10 @@ static int find_streams(struct gpu_report *gr)
 		const struct gr_work *w = &gr->work[i];
 
 		if (!st || st->device != w->device || st->stream != w->stream) {
-			st = list__append(GR_LIST(gr, streams, stream));
-			if (!st)
+			if (vec_push(gr->streams, gr->stream_cnt, gr->stream_cap,
+				     (struct gr_stream){ .device = w->device, .stream = w->stream }))
 				return -ENOMEM;
-			st->device = w->device;
-			st->stream = w->stream;
+			st = &gr->streams[gr->stream_cnt - 1];
 			kernels = work = (struct cover){ 0 };
 		}
 		if (w->kind == GR_KERNEL)
@@ -226,20 +224,6 @@ static int by_id(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static int add_device(struct gpu_report *gr, uint32_t id, const struct ptb_gpu_device *props,
-		      uint64_t first, uint64_t last)
-{
-	struct gr_device *d = list__append(GR_LIST(gr, devices, device));
-
-	if (!d)
-		return -ENOMEM;
-	d->id = id;
-	d->props = props;
-	d->first_work = first;
-	d->last_work = last;
-	return 0;
-}
-
 /* Devices with work, and those without. Work is sorted by device here, and so are the session's devices. */
 static int find_devices(struct gpu_report *gr)
 {
@@ -259,7 +243,9 @@ static int find_devices(struct gpu_report *gr)
 			props = NULL;
 		for (first = at; at < gr->work_cnt && gr->work[at].device == id;)
 			at++;
-		err = add_device(gr, id, props, first, at);
+		err = vec_push(gr->devices, gr->device_cnt, gr->device_cap,
+			       (struct gr_device){
+				       .id = id, .props = props, .first_work = first, .last_work = at });
 	}
 	SORT(gr->devices, gr->device_cnt, by_id);
 	return err;

@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "base/vec.h"
 
 #define PAGE_BYTES 4096 /* x86-64 */
 
@@ -69,7 +71,7 @@ static struct mr_who who_at(struct mem_report *mr, const struct op_context *at)
 static struct mr_proc *get_proc(struct mem_report *mr, uint32_t tgid)
 {
 	uint32_t before = mr->proc_cnt;
-	struct mr_proc *p = list__keyed(MR_KEYED(mr, procs, proc), tgid, 0);
+	struct mr_proc *p = list__keyed(KEYED_LIST(mr, procs, proc), tgid, 0);
 
 	if (mr->proc_cnt > before) {
 		p->tgid = tgid;
@@ -107,7 +109,8 @@ static uint32_t proc_nr(const struct mem_report *mr, const struct mr_proc *p)
 static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_t type, int32_t index)
 {
 	uint32_t before = mr->device_cnt;
-	struct mr_device *d = list__keyed(MR_KEYED(mr, devices, device), proc, device_key(type, index));
+	struct mr_device *d =
+		list__keyed(KEYED_LIST(mr, devices, device), proc, device_key(type, index));
 
 	if (mr->device_cnt > before) {
 		d->proc = proc;
@@ -119,7 +122,7 @@ static struct mr_device *get_device(struct mem_report *mr, uint32_t proc, int32_
 	return d;
 }
 
-/* A number for who, from 1; 0: out of memory, logged. */
+/* A number for who, from 1; 0: out of memory. */
 static uint32_t who_id(struct mem_report *mr, const struct mr_who *who)
 {
 	uint64_t k0 = (uint64_t)who->outer << 32 | who->op,
@@ -127,11 +130,7 @@ static uint32_t who_id(struct mem_report *mr, const struct mr_who *who)
 
 	if (nr)
 		return (uint32_t)*nr;
-	if (hashmap__put(&mr->who_ids, k0, who->annotation, mr->who_cnt + 1)) {
-		pr_error("cannot sum up memory: %s", errstr(ENOMEM));
-		return 0;
-	}
-	return ++mr->who_cnt;
+	return hashmap__put(&mr->who_ids, k0, who->annotation, mr->who_cnt + 1) ? 0 : ++mr->who_cnt;
 }
 
 static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t device,
@@ -139,7 +138,7 @@ static struct mr_group *get_group(struct mem_report *mr, uint32_t proc, uint32_t
 {
 	uint32_t who_nr = who_id(mr, who);
 	uint64_t k0 = (uint64_t)who_nr << 32 | shapes, k1 = (uint64_t)proc << 32 | device;
-	struct mr_group *g = who_nr ? list__keyed(MR_KEYED(mr, groups, group), k0, k1) : NULL;
+	struct mr_group *g = who_nr ? list__keyed(KEYED_LIST(mr, groups, group), k0, k1) : NULL;
 
 	if (g && !g->shape_cnt)
 		*g = (struct mr_group){
@@ -163,7 +162,7 @@ struct mr_group *mr__group_of(struct mem_report *mr, const struct memory_block *
 static struct mr_kernel *get_kernel(struct mem_report *mr, uint32_t proc, const struct mr_who *who)
 {
 	uint32_t who_nr = who_id(mr, who);
-	struct mr_kernel *k = who_nr ? list__keyed(MR_KEYED(mr, kernels, kernel), who_nr, proc) : NULL;
+	struct mr_kernel *k = who_nr ? list__keyed(KEYED_LIST(mr, kernels, kernel), who_nr, proc) : NULL;
 
 	if (k) {
 		k->proc = proc;
@@ -308,12 +307,9 @@ static int count_change(struct mem_report *mr, struct mr_proc *p, const struct m
 static struct mr_oom *add_oom(struct mem_report *mr, const struct mr_proc *p,
 			      const struct op_context *at, uint64_t ts)
 {
-	struct mr_who who = who_at(mr, at);
-	struct mr_oom *o = list__append(MR_LIST(mr, ooms, oom));
+	const struct mr_oom o = { .proc = proc_nr(mr, p), .ts = ts, .step = at->step, .who = who_at(mr, at) };
 
-	if (o)
-		*o = (struct mr_oom){ .proc = proc_nr(mr, p), .ts = ts, .step = at->step, .who = who };
-	return o;
+	return vec_push(mr->ooms, mr->oom_cnt, mr->oom_cap, o) ? NULL : &mr->ooms[mr->oom_cnt - 1];
 }
 
 static int count_oom(struct mem_report *mr, struct mr_proc *p, const struct memory_event *ev)
@@ -336,7 +332,7 @@ static int count_oom(struct mem_report *mr, struct mr_proc *p, const struct memo
 static int count_api(struct mem_report *mr, const struct mr_proc *p, const struct memory_event *ev)
 {
 	uint32_t proc = proc_nr(mr, p), name = text_ids__get(&mr->texts, ev->name);
-	struct mr_api *a = list__keyed(MR_KEYED(mr, apis, api), proc, name);
+	struct mr_api *a = list__keyed(KEYED_LIST(mr, apis, api), proc, name);
 
 	if (!a)
 		return -ENOMEM;
@@ -475,18 +471,9 @@ static int count_kernel_record(void *arg, const struct kernel_event *ev)
 	}
 }
 
-static int ignore_slice(void *arg, const struct slice *sl)
-{
-	(void)arg;
-	(void)sl;
-	return 0;
-}
-
 struct session_sink mem_report__sink(struct mem_report *mr)
 {
-	return (struct session_sink){
-		.arg = mr, .slice = ignore_slice, .memory = count_memory, .kernel = count_kernel_record
-	};
+	return (struct session_sink){ .arg = mr, .memory = count_memory, .kernel = count_kernel_record };
 }
 
 int mem_report__print(struct mem_report *mr, const struct session_totals *totals,

@@ -6,7 +6,7 @@
 #ifndef REPORT_MEM_REPORT_PRIV_H
 #define REPORT_MEM_REPORT_PRIV_H
 
-#include "base/list.h"
+#include "base/hashmap.h"
 #include "export/text_ids.h"
 #include "report/mem_report.h"
 
@@ -138,8 +138,6 @@ struct mem_report {
 	uint32_t rss_next; /* sample of info->rss that is not counted yet */
 };
 
-#define MR_LIST(mr, list, one) LIST(mr, list, one, "sum up memory")
-#define MR_KEYED(mr, list, one) KEYED_LIST(mr, list, one, "sum up memory")
 #define MR_TEXT(mr, id) text_ids__text(&(mr)->texts, id)
 
 static inline uint64_t mr__resident(const uint64_t rss[PTB_RSS_KINDS])

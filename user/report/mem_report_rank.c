@@ -11,7 +11,9 @@
 
 #include "base/cancel.h"
 #include "base/effort.h"
+#include "base/list.h"
 #include "base/sort.h"
+#include "base/vec.h"
 
 /* ---- periods of time ---- */
 
@@ -69,7 +71,7 @@ static int keep(void *arg, const struct memory_block *b)
 	g = mr__group_of(k->mr, b);
 	nr = g ? (uint32_t)(g - k->mr->groups) : 0;
 	period = g ? period_of(k->mr, &k->mr->procs[g->proc], b) : 0;
-	kept = g ? list__keyed(MR_KEYED(k, items, item), nr, (uint64_t)period) : NULL;
+	kept = g ? list__keyed(KEYED_LIST(k, items, item), nr, (uint64_t)period) : NULL;
 	if (!kept) {
 		k->err = -ENOMEM;
 		return 1;
@@ -195,15 +197,6 @@ static bool sum_shapes(const struct mem_report *mr, const struct kept *items, ui
 	return sum->shape_cnt > 1 && grows(sum, before);
 }
 
-static int add_leak(struct mr_view *v, const struct mr_group *g)
-{
-	struct mr_group *leak = list__append(MR_LIST(v, leaks, leak));
-
-	if (leak)
-		*leak = *g;
-	return leak ? 0 : -ENOMEM;
-}
-
 static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k)
 {
 	struct mr_group sum;
@@ -212,14 +205,13 @@ static int find_leaks(struct mem_report *mr, struct mr_view *v, struct keeper *k
 
 	for (uint32_t i = 0; i < mr->group_cnt && !err; i++)
 		if (mr->groups[i].proc == v->nr && grows(&mr->groups[i], v->periods_before))
-			err = add_leak(v, &mr->groups[i]);
+			err = vec_push(v->leaks, v->leak_cnt, v->leak_cap, mr->groups[i]);
 	for (uint32_t i = 0; i < k->item_cnt && !err; i = j) {
-
 		for (j = i + 1; j < k->item_cnt && same_who(mr, &k->items[i], &k->items[j]); j++)
 			;
 		if (k->items[i].proc == v->nr &&
 		    sum_shapes(mr, &k->items[i], j - i, v->periods_before, &sum))
-			err = add_leak(v, &sum);
+			err = vec_push(v->leaks, v->leak_cnt, v->leak_cap, sum);
 	}
 	if (v->leak_cnt)
 		qsort(v->leaks, v->leak_cnt, sizeof(*v->leaks), cmp_leak);

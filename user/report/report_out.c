@@ -20,15 +20,29 @@ struct cell cell__format(const char *fmt, ...)
 	return c;
 }
 
+/* The largest of the 7 units that leaves 1 or more, with one decimal; the first without. */
+static struct cell scaled(double v, double step, const char *const units[7])
+{
+	double abs = v < 0 ? -v : v;
+	int u = 0;
+
+	for (; abs >= step - 0.05 && u < 6; u++)
+		abs /= step;
+	return cell__format("%s%.*f%s", v < 0 ? "-" : "", u ? 1 : 0, abs, units[u]);
+}
+
 struct cell cell__bytes(double v)
 {
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-	double abs = v < 0 ? -v : v;
-	size_t u = 0;
+	static const char *const units[] = { " B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB" };
 
-	for (; abs >= 1023.95 && u + 1 < sizeof(units) / sizeof(units[0]); u++)
-		abs /= 1024;
-	return cell__format("%s%.*f %s", v < 0 ? "-" : "", u ? 1 : 0, abs, units[u]);
+	return scaled(v, 1024, units);
+}
+
+struct cell cell__count(uint64_t v)
+{
+	static const char *const units[] = { "", " k", " M", " G", " T", " P", " E" };
+
+	return scaled((double)v, 1000, units);
 }
 
 struct cell cell__change(double v)

@@ -28,6 +28,7 @@ struct cell {
 };
 __attribute__((format(printf, 1, 2))) struct cell cell__format(const char *fmt, ...);
 struct cell cell__bytes(double v);       /* "1.5 GiB" */
+struct cell cell__count(uint64_t v);     /* "140.5 k" */
 struct cell cell__change(double v);      /* "+1.5 GiB" */
 struct cell cell__duration(uint64_t ns); /* "1.234 ms" */
 
